@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Contexts (one per process and job) and communicators (ordered groups of ranks).
+ */
+#ifndef TUTTI_COMM_H
+#define TUTTI_COMM_H
+
+#include <tutti/error.h>
+
+#pragma GCC visibility push(default)
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct tutti_context;
+struct tutti_comm;
+
+/* What one process makes and all processes of a job are given, by any means. Opaque bytes. */
+struct tutti_unique_id {
+	unsigned char bytes[192];
+};
+
+/*
+ * An all-gather that the caller already has: every rank passes len bytes at send and receives
+ * nranks * len bytes at recv, in rank order. Returns 0, or nonzero to fail tutti_init.
+ */
+typedef int tutti_allgather_fn(const void *send, void *recv, size_t len, void *arg);
+
+/* Zero always means: default, which is what the environment says. */
+struct tutti_config {
+	size_t size;			/* sizeof(struct tutti_config) */
+	int nranks;			/* > 0: rank and nranks below count, not the environment */
+	int rank;
+	const struct tutti_unique_id *id; /* with nranks: the id made by tutti_unique_id_get */
+	tutti_allgather_fn *allgather;	/* with nranks: instead of id */
+	void *allgather_arg;
+	const char *transport;		/* as TUTTI_TRANSPORT, e.g. "shm,ofi" */
+	int timeout_ms;			/* as TUTTI_TIMEOUT: deadline of every blocking call */
+	int progress_thread;		/* 1: as TUTTI_PROGRESS=thread; -1: as TUTTI_PROGRESS=caller */
+	tutti_log_fn *log;		/* as tutti_set_log */
+	void *log_arg;
+	enum tutti_log_level log_level;
+};
+
+/**
+ * tutti_unique_id_get - make an id for a new job. Call it in the process that will be rank 0,
+ * before its tutti_init; the id names a socket that this process now listens on.
+ */
+int tutti_unique_id_get(struct tutti_unique_id *id);
+
+/**
+ * tutti_init - join the job. Collective over all its ranks. config NULL: the environment says all.
+ * On failure *ctx is untouched and tutti_last_error tells more.
+ */
+int tutti_init(const struct tutti_config *config, struct tutti_context **ctx);
+
+/**
+ * tutti_finalize - leave the job and free everything of ctx. Collective.
+ * -EBUSY, with nothing freed, while requests are pending.
+ */
+int tutti_finalize(struct tutti_context *ctx);
+
+/** tutti_world - the communicator of all ranks; owned by ctx, not to be freed. */
+struct tutti_comm *tutti_world(struct tutti_context *ctx);
+
+int tutti_comm_rank(const struct tutti_comm *comm);
+int tutti_comm_size(const struct tutti_comm *comm);
+struct tutti_context *tutti_comm_context(const struct tutti_comm *comm);
+
+/** tutti_comm_dup - a communicator of the same ranks whose messages never mix with comm's. Collective. */
+int tutti_comm_dup(struct tutti_comm *comm, struct tutti_comm **newcomm);
+
+#define TUTTI_UNDEFINED (-1)	/* as color: this rank joins no group */
+
+/**
+ * tutti_comm_split - one communicator per color; ranks ordered by key, then by rank in comm.
+ * Collective. color >= 0, or TUTTI_UNDEFINED: *newcomm becomes NULL.
+ */
+int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_comm **newcomm);
+
+/** tutti_comm_split_host - one communicator per host (see tutti(7) for what counts as one). Collective. */
+int tutti_comm_split_host(struct tutti_comm *comm, int key, struct tutti_comm **newcomm);
+
+/** tutti_comm_free - free a communicator made by dup or split. -EBUSY with requests pending. Local. */
+int tutti_comm_free(struct tutti_comm *comm);
+
+/**
+ * tutti_comm_abort - make every pending and later call on every communicator of the job fail
+ * with -TUTTI_EABORTED on all ranks; code is passed on in the error text. From any thread.
+ */
+int tutti_comm_abort(struct tutti_comm *comm, int code);
+
+/** tutti_comm_error - the failure this communicator is in, else its last error. 0, or -ENOENT. */
+int tutti_comm_error(struct tutti_comm *comm, struct tutti_error_info *info);
+
+/** tutti_comm_perror - print what, tutti_comm_error's text and its rank to standard error. */
+void tutti_comm_perror(struct tutti_comm *comm, const char *what);
+
+/* Counters since tutti_init, of this process. Bytes are payload bytes. */
+struct tutti_stats {
+	size_t size;			/* sizeof(struct tutti_stats) */
+	uint64_t copied_bytes;		/* moved by the CPU from one buffer of this process to another */
+	uint64_t put_bytes;		/* written to peers */
+	uint64_t got_bytes;		/* read from peers with get */
+	uint64_t pulled_bytes;		/* read out of mapped peer memory by kernels */
+	uint64_t reduced_bytes;		/* result bytes of reduction kernels */
+	uint64_t eager_messages;	/* sent through slots */
+	uint64_t put_messages;		/* sent by put into the receiver's buffer */
+	uint64_t control_messages;	/* offers, credits */
+	uint64_t parked_messages;	/* arrived early and were moved to the heap */
+	uint64_t registrations;		/* memory regions registered with a device, so far */
+	uint64_t allocations;		/* heap and pool allocations made by communication calls */
+	uint64_t connections;		/* endpoints connected, so far */
+	uint64_t sleeps;		/* times a waiting thread went to sleep */
+};
+
+int tutti_stats_get(struct tutti_context *ctx, struct tutti_stats *stats);
+
+#ifdef __cplusplus
+}
+#endif
+#pragma GCC visibility pop
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One-sided access: a window is memory that every rank of a communicator exposes to the others.
+ * Offsets are in bytes from the base of the target's window. Operations progress without calls at
+ * the target.
+ */
+#ifndef TUTTI_RMA_H
+#define TUTTI_RMA_H
+
+#include <tutti/comm.h>
+
+#pragma GCC visibility push(default)
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct tutti_win;
+
+/**
+ * tutti_win_create - expose [base, base + size) to the ranks of comm. Collective; sizes may differ,
+ * 0 is allowed. The memory should come from tutti_alloc or be registered; other memory is
+ * registered for the life of the window.
+ */
+int tutti_win_create(struct tutti_comm *comm, void *base, size_t size, struct tutti_win **win);
+
+/** tutti_win_free - collective; waits for this rank's own operations first. */
+int tutti_win_free(struct tutti_win *win);
+
+/** tutti_put - start writing len bytes at local to rank's window; local may be reused after a flush. */
+int tutti_put(struct tutti_win *win, int rank, const void *local, size_t len, uint64_t offset);
+
+/** tutti_put_notify - as put; when all bytes have arrived the target's count for this origin rises by 1. */
+int tutti_put_notify(struct tutti_win *win, int rank, const void *local, size_t len,
+		     uint64_t offset);
+
+/** tutti_win_wait_notify - wait until `count` further notifications from rank have arrived, and consume them. */
+int tutti_win_wait_notify(struct tutti_win *win, int rank, uint64_t count);
+
+/** tutti_get - start reading len bytes of rank's window into local; complete after a flush. */
+int tutti_get(struct tutti_win *win, int rank, void *local, size_t len, uint64_t offset);
+
+/** tutti_win_flush - wait until this rank's operations on rank are complete here and there. */
+int tutti_win_flush(struct tutti_win *win, int rank);
+int tutti_win_flush_all(struct tutti_win *win);
+
+#ifdef __cplusplus
+}
+#endif
+#pragma GCC visibility pop
+#endif

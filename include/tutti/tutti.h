@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tutti: moves and combines training data between the processes of a job.
+ * This header includes all the others.
+ */
+#ifndef TUTTI_TUTTI_H
+#define TUTTI_TUTTI_H
+
+#include <tutti/error.h>
+#include <tutti/comm.h>
+#include <tutti/mem.h>
+#include <tutti/coll.h>
+#include <tutti/rma.h>
+#include <tutti/info.h>
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Parsing of the environment by the table in env.def. */
+#include "lib/base/env.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/error.h"
+
+extern char **environ;
+
+const struct tt_env_desc tt_env_table[] = {
+#define TT_ENV(field, name, kind, def, lo, hi, help) {name, TT_ENV_##kind, def, lo, hi, NULL, help},
+#define TT_ENV_CHOICE(field, name, def, choices, help) \
+	{name, TT_ENV_choice, def, 0, 0, choices, help},
+#include "lib/base/env.def"
+#undef TT_ENV
+#undef TT_ENV_CHOICE
+};
+
+const int tt_env_count = sizeof(tt_env_table) / sizeof(tt_env_table[0]);
+
+const struct tt_env_value *tt_env_at(const struct tt_env *env, int i)
+{
+	return (const struct tt_env_value *)env + i; /* struct tt_env is made of values only */
+}
+
+static int64_t suffix_factor(enum tt_env_kind kind, const char *s)
+{
+	if (!*s)
+		return 1;
+	if (kind == TT_ENV_size) {
+		int shift = *s == 'K' || *s == 'k' ? 10 : *s == 'M' ? 20 : *s == 'G' ? 30 : 0;
+
+		return shift && !s[1] ? (int64_t)1 << shift : 0;
+	}
+	if (kind == TT_ENV_time)
+		return !strcmp(s, "ms") ? 1 : !strcmp(s, "s") ? 1000 : !strcmp(s, "m") ? 60000 : 0;
+	return 0;
+}
+
+static bool is_choice(const char *choices, const char *text)
+{
+	size_t len = strlen(text);
+	const char *p;
+
+	for (p = choices; p; p = strchr(p, '|'), p = p ? p + 1 : NULL)
+		if (len && !strncmp(p, text, len) && (p[len] == '|' || !p[len]))
+			return true;
+	return false;
+}
+
+int tt_env_parse(const struct tt_env_desc *desc, const char *text, int64_t *number)
+{
+	int64_t factor, value;
+	char *end;
+
+	if (desc->kind == TT_ENV_text)
+		return 0;
+	if (desc->kind == TT_ENV_choice)
+		return is_choice(desc->choices, text) ? 0 : -EINVAL;
+	errno = 0;
+	value = strtoll(text, &end, 10);
+	factor = suffix_factor(desc->kind, end);
+	if (end == text || isspace((unsigned char)*text) || errno || !factor ||
+	    __builtin_mul_overflow(value, factor, &value) || value < desc->lo || value > desc->hi)
+		return -EINVAL;
+	*number = value;
+	return 0;
+}
+
+static int fail_value(const struct tt_env_desc *d, const char *text)
+{
+	if (d->kind == TT_ENV_choice)
+		return tt_fail(-EINVAL, "%s=%s: must be one of %s", d->name, text, d->choices);
+	return tt_fail(-EINVAL, "%s=%s: must be a %s from %lld to %lld%s", d->name, text,
+		       d->kind == TT_ENV_size   ? "size in bytes (K, M, G allowed)"
+		       : d->kind == TT_ENV_time ? "time in milliseconds (ms, s, m allowed)"
+						: "number",
+		       (long long)d->lo, (long long)d->hi,
+		       d->kind == TT_ENV_flag ? " (off or on)" : "");
+}
+
+/* Levenshtein distance with early cut at limit. */
+static int distance(const char *a, const char *b, int limit)
+{
+	int la = (int)strlen(a), lb = (int)strlen(b), i, j, diag, up, best;
+	int row[64];
+
+	if (lb >= 64 || abs(la - lb) > limit)
+		return limit + 1;
+	for (j = 0; j <= lb; j++)
+		row[j] = j;
+	for (i = 1; i <= la; i++) {
+		diag = row[0];
+		row[0] = i;
+		for (j = 1; j <= lb; j++) {
+			up = row[j];
+			best = diag + (a[i - 1] != b[j - 1]);
+			best = best < up + 1 ? best : up + 1;
+			best = best < row[j - 1] + 1 ? best : row[j - 1] + 1;
+			row[j] = best;
+			diag = up;
+		}
+	}
+	return row[lb];
+}
+
+const char *tt_nearest(const char *word, const char *const *names, int n)
+{
+	int best = (int)strlen(word) / 3 + 1, i, d;
+	const char *name = NULL;
+
+	for (i = 0; i < n; i++) {
+		d = distance(word, names[i], best);
+		if (d < best || (d == best && !name)) {
+			best = d;
+			name = names[i];
+		}
+	}
+	return name;
+}
+
+static bool known(const char *name, size_t len)
+{
+	int i;
+
+	for (i = 0; i < tt_env_count; i++)
+		if (strlen(tt_env_table[i].name) == len && !strncmp(tt_env_table[i].name, name, len))
+			return true;
+	/* Variables of the tests and of the quick start, not of the library. */
+	return !strncmp(name, "TUTTI_TEST_", 11) || !strncmp(name, "TUTTI_CI_", 9);
+}
+
+static void warn_unknown(void)
+{
+	static atomic_bool warned;
+	const char *names[sizeof(tt_env_table) / sizeof(tt_env_table[0])], *near;
+	char word[64], **e;
+	size_t len;
+	int i;
+
+	if (atomic_exchange(&warned, true))
+		return;
+	for (i = 0; i < tt_env_count; i++)
+		names[i] = tt_env_table[i].name;
+	for (e = environ; e && *e; e++) {
+		len = strcspn(*e, "=");
+		if (strncmp(*e, "TUTTI_", 6) || known(*e, len))
+			continue;
+		snprintf(word, sizeof(word), "%.*s", (int)len, *e);
+		near = tt_nearest(word, names, tt_env_count);
+		if (near)
+			tt_warn("unknown variable %s; did you mean %s?", word, near);
+		else
+			tt_warn("unknown variable %s; tutti_info lists the known ones", word);
+	}
+}
+
+int tt_env_load(struct tt_env *env)
+{
+	struct tt_env_value *v = (struct tt_env_value *)env;
+	const char *text;
+	int i;
+
+	memset(env, 0, sizeof(*env));
+	for (i = 0; i < tt_env_count; i++) {
+		text = getenv(tt_env_table[i].name);
+		v[i].is_set = text && *text;
+		if (!v[i].is_set)
+			text = tt_env_table[i].def;
+		if (tt_env_parse(&tt_env_table[i], text, &v[i].number)) {
+			fail_value(&tt_env_table[i], text);
+			tt_env_free(env);
+			return -EINVAL;
+		}
+		v[i].text = strdup(text);
+		if (!v[i].text) {
+			tt_env_free(env);
+			return tt_fail(-ENOMEM, "no memory for the environment");
+		}
+	}
+	warn_unknown();
+	return 0;
+}
+
+void tt_env_free(struct tt_env *env)
+{
+	struct tt_env_value *v = (struct tt_env_value *)env;
+	int i;
+
+	for (i = 0; i < tt_env_count; i++)
+		free((char *)v[i].text);
+	memset(env, 0, sizeof(*env));
+}

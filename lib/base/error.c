@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Error texts and the per-thread record of the last failure. */
+#include "lib/base/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local struct tutti_error_info last;
+
+const char *tutti_strerror(int err)
+{
+	static _Thread_local char buf[64];
+
+	switch (err < 0 ? -err : err) {
+	case 0:
+		return "Success";
+	case TUTTI_EPEER:
+		return "A rank of the job died or became unreachable";
+	case TUTTI_EMISMATCH:
+		return "Ranks called different collectives, or with different arguments";
+	case TUTTI_EABORTED:
+		return "The communicator or the job was aborted";
+	case TUTTI_EAUTH:
+		return "A peer could not prove that it belongs to this job";
+	case TUTTI_EVERSION:
+		return "Ranks run incompatible versions of the library";
+	case TUTTI_ETRANSPORT:
+		return "No usable transport, or a transport failed";
+	case TUTTI_EBOOT:
+		return "The ranks could not find each other at start";
+	}
+	return strerror_r(err < 0 ? -err : err, buf, sizeof(buf));
+}
+
+const char *tutti_version(void)
+{
+	return TUTTI_VERSION_STRING;
+}
+
+static int record(int code, int rank, const char *host, const char *fmt, va_list ap)
+{
+	char text[sizeof(last.text)]; /* the arguments may point into last */
+
+	vsnprintf(text, sizeof(text), fmt, ap);
+	memset(&last, 0, sizeof(last));
+	last.size = sizeof(last);
+	last.code = code;
+	last.rank = rank;
+	if (host)
+		snprintf(last.host, sizeof(last.host), "%s", host);
+	memcpy(last.text, text, sizeof(text));
+	return code;
+}
+
+int tt_fail(int code, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	record(code, -1, NULL, fmt, ap);
+	va_end(ap);
+	return code;
+}
+
+int tt_fail_rank(int code, int rank, const char *host, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	record(code, rank, host, fmt, ap);
+	va_end(ap);
+	return code;
+}
+
+int tt_fail_info(const struct tutti_error_info *info)
+{
+	last = *info;
+	last.size = sizeof(last);
+	return last.code;
+}
+
+const char *tt_fail_text(int code)
+{
+	return last.code == code && last.text[0] ? last.text : tutti_strerror(code);
+}
+
+void tt_error_copy(struct tutti_error_info *dst, const struct tutti_error_info *src)
+{
+	size_t size = dst->size < sizeof(*src) ? dst->size : sizeof(*src);
+
+	if (size <= sizeof(dst->size))
+		return;
+	memcpy((char *)dst + sizeof(dst->size), (const char *)src + sizeof(src->size),
+	       size - sizeof(dst->size));
+}
+
+int tutti_last_error(struct tutti_error_info *info)
+{
+	if (!info || info->size < sizeof(info->size) + sizeof(info->code))
+		return -EINVAL;
+	if (!last.code)
+		return -ENOENT;
+	tt_error_copy(info, &last);
+	return 0;
+}

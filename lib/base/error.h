@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Recording the details of a failure for tutti_last_error. */
+#ifndef TT_ERROR_H
+#define TT_ERROR_H
+
+#include "lib/base/log.h"
+
+/*
+ * Remember code (negative) and its sentence as this thread's last error and return code:
+ *	return tt_fail(-EINVAL, "root %d is not a rank of this communicator (0 to %d)", root, n - 1);
+ * Does not log. The host and field variants fill the parts of struct tutti_error_info.
+ */
+int tt_fail(int code, const char *fmt, ...) TT_PRINTF(2, 3);
+int tt_fail_rank(int code, int rank, const char *host, const char *fmt, ...) TT_PRINTF(4, 5);
+/* Make *info this thread's last error (info->size is ignored); returns info->code. */
+int tt_fail_info(const struct tutti_error_info *info);
+/* The text of this thread's last error if it has this code, else tutti_strerror(code). */
+const char *tt_fail_text(int code);
+/* Copy at most dst->size bytes, as older callers have a shorter struct. */
+void tt_error_copy(struct tutti_error_info *dst, const struct tutti_error_info *src);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The log; see log.h. State is process-wide because failures before any context need it too. */
+#include "lib/base/log.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+static tutti_log_fn *log_fn;
+static void *log_arg;
+static atomic_int log_level; /* 0: not read from the environment yet */
+static atomic_int log_rank = -1;
+
+static const char *const level_names[] = {"default", "error", "warn", "info",
+					  "debug",   "trace", "none"};
+
+static int level_from_env(void)
+{
+	const char *s = getenv("TUTTI_LOG");
+	int i;
+
+	for (i = TUTTI_LOG_ERROR; s && i <= TUTTI_LOG_NONE; i++)
+		if (!strcmp(s, level_names[i]))
+			return i;
+	return TUTTI_LOG_WARN;
+}
+
+static int level_now(void)
+{
+	int level = atomic_load_explicit(&log_level, memory_order_relaxed);
+
+	if (!level) {
+		level = level_from_env();
+		atomic_store(&log_level, level);
+	}
+	return level;
+}
+
+bool tt_log_on(enum tutti_log_level level)
+{
+	int now = level_now();
+
+	return now != TUTTI_LOG_NONE && (int)level <= now;
+}
+
+void tt_log_set_rank(int rank)
+{
+	atomic_store(&log_rank, rank);
+}
+
+void tutti_set_log(tutti_log_fn *fn, void *arg, enum tutti_log_level level)
+{
+	pthread_mutex_lock(&log_lock);
+	log_fn = fn;
+	log_arg = arg;
+	pthread_mutex_unlock(&log_lock);
+	atomic_store(&log_level, level == TUTTI_LOG_DEFAULT ? level_from_env() : (int)level);
+}
+
+void tt_log(enum tutti_log_level level, const char *fmt, ...)
+{
+	int rank = atomic_load(&log_rank);
+	char line[1024], who[24] = "";
+	va_list ap;
+
+	if (!tt_log_on(level))
+		return;
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	if (rank >= 0)
+		snprintf(who, sizeof(who), "[%d]", rank);
+	pthread_mutex_lock(&log_lock);
+	if (log_fn)
+		log_fn(level, line, log_arg);
+	else
+		fprintf(stderr, "tutti%s: %s: %s\n", who, level_names[level], line);
+	pthread_mutex_unlock(&log_lock);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The log: one line per event, "tutti[RANK]: level: text", to standard error or the user's callback.
+ * An error is logged once, where it is detected; code that only passes it on is silent.
+ */
+#ifndef TT_LOG_H
+#define TT_LOG_H
+
+#include <stdbool.h>
+#include <tutti/error.h>
+
+#define TT_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+
+void tt_log(enum tutti_log_level level, const char *fmt, ...) TT_PRINTF(2, 3);
+bool tt_log_on(enum tutti_log_level level);
+/* The rank shown in front of lines of this process, -1: none. */
+void tt_log_set_rank(int rank);
+
+#define tt_err(...) tt_log(TUTTI_LOG_ERROR, __VA_ARGS__)
+#define tt_warn(...) tt_log(TUTTI_LOG_WARN, __VA_ARGS__)
+#define tt_info(...) tt_log(TUTTI_LOG_INFO, __VA_ARGS__)
+#define tt_debug(...) \
+	do { \
+		if (tt_log_on(TUTTI_LOG_DEBUG)) \
+			tt_log(TUTTI_LOG_DEBUG, __VA_ARGS__); \
+	} while (0)
+
+#endif

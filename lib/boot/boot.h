@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How the processes of a job find each other, prove that they belong to it, and stay in touch.
+ *
+ * Rank 0 listens (the store). Every rank joins: mutual authentication, then a card (bytes that the
+ * wire layer wants every other rank to be able to read). When all have joined, rank 0 sends everybody
+ * all cards and listening addresses, and the ranks form the control tree: a TUTTI tree of arity
+ * TT_CTL_ARITY over authenticated TCP links, kept by one control thread per process. The joins to rank
+ * 0 are closed then. The tree carries heartbeats and small messages from any rank to any rank or to
+ * all, and tells everyone when a process is gone.
+ */
+#ifndef TT_BOOT_H
+#define TT_BOOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <tutti/comm.h>
+
+#include "lib/base/env.h"
+#include "lib/base/error.h"
+
+#define TT_CTL_ARITY 8
+#define TT_CTL_ALL (-1)	     /* to every rank, the sender too */
+#define TT_CTL_MSG_MAX 4096  /* bytes of a message's payload */
+#define TT_CARD_MAX 1024
+
+struct tt_boot;
+
+/* Message types on the control tree; a handler runs in the control thread and must not block long. */
+enum tt_ctl_type {
+	TT_CTL_CONN_REQ = 1, /* lib/wire: connection set-up */
+	TT_CTL_CONN_REP,
+	TT_CTL_STUCK,	     /* lib/comm: the late/mismatch protocol */
+	TT_CTL_QUERY,
+	TT_CTL_LATE,
+	TT_CTL_MISMATCH,
+	TT_CTL_ABORT,	     /* lib/comm */
+	TT_CTL_TYPES
+};
+
+typedef void tt_ctl_fn(void *arg, int from, const void *data, size_t len);
+/* A process is gone: rank, its host, and the reason as a sentence. Once per rank, on every survivor. */
+typedef void tt_gone_fn(void *arg, int rank, const char *host, const char *why);
+
+/* Where rank, size, store, secret come from: worked out by tt_boot_discover. */
+struct tt_boot_params {
+	int rank, nranks, local_rank;
+	char store[128];	/* HOST:PORT; at rank 0 the port may be 0 with listen_fd given */
+	int listen_fd;		/* inherited or made by tutti_unique_id_get; -1: none. Owned. */
+	unsigned char secret[32]; /* derived key; all zero when there is none */
+	bool have_secret;
+	bool insecure;		/* beyond loopback without a secret is allowed */
+	unsigned char job[16];	/* nonce of the job */
+	char iface[64];		/* TUTTI_IF */
+	int64_t init_timeout, heartbeat, heartbeat_limit; /* ms */
+	char origin[48];	/* how they were found: "tutti_run", "torchrun", "unique id", "directory", "single process" */
+};
+
+/*
+ * From config (may be NULL) and environment: config.nranks with id or allgather; TUTTI_RANK and
+ * friends (tutti_run); TUTTI_BOOT_DIR with rank and size; RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR,
+ * MASTER_PORT (torchrun); nothing of it: a single process. Errors say which variable is wrong and why.
+ */
+int tt_boot_discover(const struct tutti_config *config, const struct tt_env *env,
+		     struct tt_boot_params *params);
+
+/*
+ * The address this process will listen on and tell others: that of TUTTI_IF, else loopback when the
+ * store is on loopback, else the local address that reaches the store. params->store must be set.
+ */
+int tt_boot_local_addr(const struct tt_boot_params *params, char *addr, size_t size);
+
+/*
+ * Join: collective over nranks; returns when the control tree stands. Handlers must be given here as
+ * messages may arrive at once. card is this rank's. Takes over params->listen_fd.
+ */
+struct tt_boot_handlers {
+	tt_ctl_fn *fn[TT_CTL_TYPES];
+	tt_gone_fn *gone;
+	void *arg;
+};
+int tt_boot_start(const struct tt_boot_params *params, const struct tt_boot_handlers *handlers,
+		  const void *card, size_t card_len, struct tt_boot **boot);
+
+int tt_boot_rank(const struct tt_boot *boot);
+int tt_boot_size(const struct tt_boot *boot);
+/* Card and host name of any rank; valid until tt_boot_stop. */
+const void *tt_boot_card(const struct tt_boot *boot, int rank, size_t *len);
+const char *tt_boot_host(const struct tt_boot *boot, int rank);
+
+/*
+ * Queue a message to a rank or TT_CTL_ALL; from any thread, handlers included. Best effort once ranks
+ * are gone. Messages between one pair of ranks arrive in order. 0, -EINVAL (too long), -ENOMEM.
+ */
+int tt_ctl_send(struct tt_boot *boot, int to, enum tt_ctl_type type, const void *data, size_t len);
+
+/*
+ * An orderly end, collective: waits (up to deadline) until every rank has called it or is gone; only
+ * then links are closed, so that nobody's leaving looks like a death. Then everything is freed.
+ * -ETIMEDOUT, still freed, if some rank did not come.
+ */
+int tt_boot_stop(struct tt_boot *boot, uint64_t deadline);
+
+#endif

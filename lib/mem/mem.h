@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Regions (memory known to transports) and the pool (slabs of registered memory, memfd-backed).
+ *
+ * A region has one registration per open transport, made when the region is made, so that nothing is
+ * registered on a hot path and registrations do not grow with peers. Lookups by address are a binary
+ * search over a sorted array. Thread-safe: one mutex of the struct tt_memory.
+ */
+#ifndef TT_MEM_H
+#define TT_MEM_H
+
+#include "lib/wire/transport.h"
+
+struct tt_memory; /* the memory of one context */
+
+struct tt_region {
+	struct tt_mem mem;
+	unsigned access;
+	struct tt_mr *mr[TT_TP_MAX]; /* by transport index; NULL where it could not be registered */
+	struct tt_memory *memory;
+	bool pool; /* a slab of the pool, not the user's */
+};
+
+struct tt_mem_stats {
+	uint64_t registrations; /* made so far */
+	uint64_t slabs;
+	uint64_t pool_bytes;	/* taken from the system */
+	uint64_t allocations;	/* tt_mem_alloc calls that took a new slab */
+};
+
+/*
+ * tps[0..ntps) are the open transports; they outlive the struct. lock_tp/unlock_tp: the lock under
+ * which transports may be called, NULL in single-threaded tests.
+ */
+int tt_memory_new(const struct tt_env *env, struct tt_tp *const *tps, int ntps,
+		  void (*lock_tp)(void *), void (*unlock_tp)(void *), void *lock_arg,
+		  struct tt_memory **memory);
+/* Frees everything, user regions that were forgotten included. */
+void tt_memory_free(struct tt_memory *memory);
+void tt_memory_stats(struct tt_memory *memory, struct tt_mem_stats *stats);
+
+/*
+ * Pool memory: size bytes, 64-byte aligned, page aligned from 4096 bytes on, zero-size gives a unique
+ * pointer; region (may be NULL) receives its slab. -ENOMEM says need, limit and remedy. Freed blocks
+ * are reused; slabs are kept, except those made for one large allocation beyond the cache bound.
+ */
+int tt_mem_alloc(struct tt_memory *memory, size_t size, void **ptr, struct tt_region **region);
+/* -EINVAL if ptr was not allocated here or was freed already. */
+int tt_mem_free(struct tt_memory *memory, void *ptr);
+/* The memory that ptr (a live tt_mem_alloc block of any context) belongs to, NULL for a stranger. */
+struct tt_memory *tt_mem_owner(const void *ptr);
+
+/* User regions. Overlapping registrations are allowed. */
+int tt_mem_register(struct tt_memory *memory, void *addr, size_t len, unsigned access,
+		    struct tt_region **region);
+int tt_mem_deregister(struct tt_region *region);
+
+/* A region, pool or user's, that covers all of [addr, addr + len), NULL if none does. Fast. */
+struct tt_region *tt_mem_find(struct tt_memory *memory, const void *addr, size_t len);
+/* Whether [addr, addr+len) only partly lies in registered memory: a caller's mistake worth naming. */
+bool tt_mem_partial(struct tt_memory *memory, const void *addr, size_t len);
+/* RLIMIT_MEMLOCK failure as a sentence: need, limit, remedy; returns -ENOMEM. For transports' reg too. */
+int tt_mem_fail_memlock(size_t need, const char *what);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The plan checker: runs the plans of all ranks in one process, on symbolic values, and proves
+ * that the result is right, nothing deadlocks under few credits and bounded offer rings, no message
+ * is left over, no two ops that may run at the same time touch the same bytes (one of them writing),
+ * and that this holds in any order of lanes (seeded).
+ */
+#ifndef TT_CHECK_H
+#define TT_CHECK_H
+
+#include "lib/plan/plan.h"
+
+struct tt_check_opts {
+	int credits;	/* eager messages under way per pair and direction; 0: unlimited */
+	int offers;	/* offers under way per pair and direction; 0: unlimited */
+	size_t eager;	/* longer messages need an offer (the receive must be posted); SIZE_MAX: none */
+	uint64_t seed;	/* order of lanes and ranks */
+};
+
+/* What a plan costs one rank. */
+struct tt_plan_cost {
+	uint64_t bytes_sent, bytes_received, bytes_reduced, messages_sent;
+	int steps;	/* rounds with communication in the longest lane */
+	int fan_in;	/* most distinct sources in one round of one lane */
+};
+
+void tt_plan_count(const struct tt_plan *plan, struct tt_plan_cost *cost);
+
+/* Check alg for nranks x args (rank is set by the checker). 0, or -EINVAL with a text (tt_fail). */
+int tt_plan_check(const struct tt_alg *alg, const struct tt_plan_args *args,
+		  const struct tt_check_opts *opts);
+/* The same for given plans, so that tests can plant faults. */
+int tt_plan_check_plans(struct tt_plan *const *plans, int nranks, const struct tt_check_opts *opts);
+
+#endif

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A collective is data: a plan of lanes x rounds x ops for one rank.
+ *
+ * The ops of a round run together; the rounds of a lane run in order; lanes are independent, and that
+ * is where pipelining comes from. Algorithms (lib/coll) are pure functions that emit a plan through
+ * the builder below; the engine executes it, the checker proves it, the counters count it, the
+ * simulator times it. Offsets and lengths are bytes, always whole elements.
+ */
+#ifndef TT_PLAN_H
+#define TT_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum tt_op_kind {
+	TT_OP_SEND = 1,	   /* a -> peer */
+	TT_OP_RECV,	   /* peer -> dst */
+	TT_OP_RECV_REDUCE, /* dst = a (+) b where one of a, b is TT_BUF_NET: what peer sends */
+	TT_OP_REDUCE,	   /* dst = a (+) b */
+	TT_OP_COPY,	   /* dst = a */
+	/* On mapped memory of one host: */
+	TT_OP_PULL_REDUCE, /* dst = sum over nsrc mapped sources, in rank order */
+	TT_OP_PULL_COPY,
+	TT_OP_SIGNAL,
+	TT_OP_WAIT
+};
+
+enum tt_buf {
+	TT_BUF_NONE = 0,
+	TT_BUF_SEND,	/* the caller's sendbuf; the recvbuf when in place */
+	TT_BUF_RECV,	/* the caller's recvbuf; for bcast its only buffer */
+	TT_BUF_SCRATCH, /* plan->scratch bytes of registered memory, this rank's own */
+	TT_BUF_NET	/* the bytes arriving in this op */
+};
+
+struct tt_ref {
+	enum tt_buf buf;
+	size_t off;
+};
+
+enum tt_op_flags {
+	TT_OPF_DIVIDE = 1 /* after combining: divide dst by the number of ranks (avg) */
+};
+
+struct tt_op {
+	enum tt_op_kind kind;
+	unsigned flags;
+	int peer;	/* rank in the communicator */
+	uint32_t index; /* the how-manieth message of this lane to/from this peer, from 0; by the builder */
+	struct tt_ref dst, a, b;
+	size_t len; /* bytes */
+};
+
+/* What is to be planned, and how: equal on all ranks but for rank itself. */
+enum tt_coll { TT_COLL_ALLREDUCE, TT_COLL_BCAST, TT_COLL_BARRIER, TT_NUM_COLLS };
+
+struct tt_plan_args {
+	enum tt_coll coll;
+	int rank, nranks, root;
+	size_t count;	  /* elements */
+	size_t elem;	  /* bytes of one */
+	bool in_place;	  /* sendbuf and recvbuf are one */
+	bool divide;	  /* op is avg */
+	size_t chunk;	  /* longest op in bytes, a multiple of elem (at least one element) */
+	int lanes;	  /* at most so many lanes */
+};
+
+struct tt_plan;
+
+/*
+ * Ops of a round: either stored (the builder's) or made on demand by gen for plans too big to store
+ * (then count_rounds is known and gen writes at most max_ops ops with their index set).
+ */
+typedef int tt_gen_fn(const struct tt_plan *plan, int lane, int round, struct tt_op *ops);
+
+struct tt_plan {
+	struct tt_plan_args args;
+	const char *algo;
+	int nlanes;
+	size_t scratch;	  /* bytes of TT_BUF_SCRATCH */
+	int max_ops;	  /* most ops of any round */
+	/* stored form */
+	struct tt_lane *lane;
+	/* generated form */
+	tt_gen_fn *gen;
+	int gen_rounds; /* of every lane */
+	size_t gen_state[8]; /* what gen wants to remember */
+};
+
+int tt_plan_rounds(const struct tt_plan *plan, int lane);
+/*
+ * Ops of a round. tmp has room for plan->max_ops ops; *ops points to the stored ones or to tmp.
+ * Returns how many (0 is possible).
+ */
+int tt_plan_ops(const struct tt_plan *plan, int lane, int round, struct tt_op *tmp,
+		const struct tt_op **ops);
+void tt_plan_free(struct tt_plan *plan);
+
+/*
+ * The builder. Zero-length ops are dropped (on both sides, as lengths agree). Memory failure is
+ * remembered and reported by tt_plan_finish, so algorithms need no checks.
+ */
+struct tt_builder;
+struct tt_builder *tt_builder_new(const struct tt_plan_args *args, const char *algo);
+const struct tt_plan_args *tt_builder_args(const struct tt_builder *b);
+/* Following ops go to this lane (lanes appear as used), in its current round. */
+void tt_lane(struct tt_builder *b, int lane);
+/* Following ops of the current lane go to its next round. An empty round is not stored. */
+void tt_round(struct tt_builder *b);
+/* Reserve scratch; returns its offset (64-byte aligned). */
+size_t tt_scratch(struct tt_builder *b, size_t bytes);
+void tt_send(struct tt_builder *b, int peer, struct tt_ref a, size_t len);
+void tt_recv(struct tt_builder *b, int peer, struct tt_ref dst, size_t len);
+/* dst = a (+) b, exactly one of a and b is TT_NET. */
+void tt_recv_reduce(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a,
+		    struct tt_ref bb, size_t len, unsigned flags);
+void tt_reduce(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, struct tt_ref bb, size_t len,
+	       unsigned flags);
+void tt_copy(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, size_t len);
+/* Use a generator instead of stored ops. */
+void tt_generate(struct tt_builder *b, tt_gen_fn *gen, int nlanes, int rounds, int max_ops,
+		 const size_t state[8]);
+
+#define TT_SENDBUF(o) ((struct tt_ref){TT_BUF_SEND, (o)})
+#define TT_RECVBUF(o) ((struct tt_ref){TT_BUF_RECV, (o)})
+#define TT_SCRATCH(o) ((struct tt_ref){TT_BUF_SCRATCH, (o)})
+#define TT_NET ((struct tt_ref){TT_BUF_NET, 0})
+
+/* An algorithm: emits the plan of args->rank. One line in lib/coll/algs.def each. */
+typedef void tt_alg_fn(struct tt_builder *b);
+
+struct tt_alg {
+	enum tt_coll coll;
+	const char *name;
+	tt_alg_fn *emit;
+	/* Whether it can do this call at all (size, rank count); NULL: always. */
+	bool (*can)(const struct tt_plan_args *args);
+};
+extern const struct tt_alg tt_algs[]; /* ends with name NULL */
+const struct tt_alg *tt_alg_find(enum tt_coll coll, const char *name);
+const char *tt_coll_name(enum tt_coll coll); /* "allreduce" */
+
+/* Build alg's plan. 0, -ENOMEM, or -EINVAL for args it can't do. */
+int tt_plan_build(const struct tt_alg *alg, const struct tt_plan_args *args, struct tt_plan **plan);
+
+/* Split count elements over n parts as evenly as whole elements allow: first count%n parts get one more. */
+static inline size_t tt_part_begin(size_t count, int n, int i)
+{
+	size_t q = count / (size_t)n, r = count % (size_t)n;
+
+	return q * (size_t)i + ((size_t)i < r ? (size_t)i : r);
+}
+
+#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The transport contract: a transport moves bytes and rings bells, nothing else.
+ *
+ * A transport is one folder in transports/ with one const table of these operations, and one line in
+ * lib/wire/transports.def. Every call on a tt_tp, its endpoints and its registrations is made under
+ * one lock by the caller: transports need none of their own and must never block. tests/conform runs
+ * one suite over every transport, bare and wrapped by transports/fault.
+ */
+#ifndef TT_TRANSPORT_H
+#define TT_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/env.h"
+#include "lib/base/error.h"
+
+#define TT_TP_MAX 8	   /* open transports of a process */
+#define TT_TP_BLOB_MAX 512 /* bytes of an endpoint's address */
+#define TT_TP_MSG_MAX 128  /* bytes of a control message */
+
+struct tt_tp_ops;
+struct tt_ep_ops;
+
+/* What a transport can do, so that callers choose without asking for its name. */
+enum tt_tp_caps {
+	TT_CAP_LOCAL_ANY = 1,	  /* the near side of put and get needs no registration */
+	TT_CAP_AUTO_PROGRESS = 2, /* put, get and amo at a target that makes no call complete */
+	TT_CAP_AMO = 4,
+	TT_CAP_MAP = 8,		  /* map() works for memory that has a memfd */
+	TT_CAP_REG_ANY = 16	  /* reg() takes memory without a memfd too */
+};
+
+/* A device, or the transport itself, as tutti_info shows it. */
+struct tt_tp_device {
+	char name[64];	   /* "tcp", "mlx5_0/1" */
+	char detail[160];  /* address, provider version, GID ... */
+	double gbps;	   /* 0: unknown */
+	int numa;	   /* -1: unknown */
+	bool usable;
+	char why[160];	   /* why it is (not) usable */
+};
+
+/* What open() is told. Everything stays valid until close(). */
+struct tt_tp_params {
+	const struct tt_env *env;
+	int rank;		/* of this process in the world */
+	const char *local_addr; /* numeric address of the chosen interface; sockets bind it and no other */
+	uint64_t cookie[2];	/* random, of this process: no other job's process has it */
+};
+
+/* A transport opened by this process. Transports embed it as the first member of their own struct. */
+struct tt_tp {
+	const struct tt_tp_ops *ops;
+	unsigned caps;
+	size_t max_put;	 /* longest put or get; 0: any */
+	char detail[96]; /* for the line logged when it is chosen: "tcp over 127.0.0.1" */
+};
+
+/* One end of a connection to one peer process; embedded likewise. user is the owner's. */
+struct tt_ep {
+	const struct tt_ep_ops *ops; /* the hot calls: one indirect call from anywhere */
+	struct tt_tp *tp;
+	void *user;
+};
+
+/* What a peer needs, besides an address, to reach a registered region. Meaning: the transport's. */
+struct tt_rkey {
+	uint64_t word[4];
+};
+
+/* Memory to be registered. memfd >= 0: [addr, addr + len) is memfd mapped shared from memfd_off. */
+struct tt_mem {
+	void *addr;
+	size_t len;
+	int memfd;
+	uint64_t memfd_off;
+};
+
+enum tt_access {
+	TT_ACCESS_LOCAL = 0,
+	TT_ACCESS_READ = 1,  /* peers may get */
+	TT_ACCESS_WRITE = 2, /* peers may put and amo */
+};
+
+/* A registration; embedded likewise. */
+struct tt_mr {
+	struct tt_tp *tp;
+	struct tt_rkey rkey;
+};
+
+enum tt_rma_flags {
+	TT_RMA_NOTE = 1, /* put: ring note at the target once, after all bytes are in place */
+};
+
+/* A put or get. Remote addresses are the target's own virtual addresses on every transport. */
+struct tt_rma {
+	void *local;
+	size_t len;		   /* 0 is allowed: with a note it only rings */
+	struct tt_mr *mr;	   /* of local; may be NULL with TT_CAP_LOCAL_ANY */
+	uint64_t remote;
+	const struct tt_rkey *rkey;
+	uint32_t note;
+	unsigned flags;
+	void *user;		   /* comes back in the TT_EV_DONE event */
+};
+
+enum tt_amo_op { TT_AMO_ADD, TT_AMO_CAS };
+
+/* A 64-bit atomic at the target; *result receives the old value before TT_EV_DONE. */
+struct tt_amo {
+	enum tt_amo_op op;
+	uint64_t operand, compare;
+	uint64_t *result;
+	struct tt_mr *mr; /* of result */
+	uint64_t remote;
+	const struct tt_rkey *rkey;
+	void *user;
+};
+
+enum tt_event_kind {
+	TT_EV_DONE, /* an operation of user is complete here: status 0 or negative */
+	TT_EV_NOTE, /* a peer's put has landed entirely and rang note */
+	TT_EV_MSG,  /* a control message; data is valid until the next poll of this transport */
+	TT_EV_UP,   /* the endpoint is connected: operations may be started */
+	TT_EV_DOWN  /* the endpoint is gone, status says why; its operations have all been reported */
+};
+
+struct tt_event {
+	enum tt_event_kind kind;
+	int status;	  /* DONE, DOWN */
+	uint32_t note;	  /* NOTE */
+	uint32_t len;	  /* MSG */
+	const void *data; /* MSG */
+	void *user;	  /* DONE */
+	struct tt_ep *ep; /* MSG, UP, DOWN; NULL in NOTE, which need not know its peer */
+};
+
+/* Started operations: TT_STARTED: an event will follow. TT_FINISHED: complete already, no event. */
+enum { TT_STARTED = 0, TT_FINISHED = 1 };
+
+struct tt_ep_ops {
+	/*
+	 * All four return TT_STARTED, TT_FINISHED, -EAGAIN (no room now: poll, then retry; nothing was
+	 * sent) or another negative code (failed, nothing sent, no event). No order is promised
+	 * between operations.
+	 */
+	int (*put)(struct tt_ep *ep, const struct tt_rma *rma);
+	int (*get)(struct tt_ep *ep, const struct tt_rma *rma);
+	int (*amo)(struct tt_ep *ep, const struct tt_amo *amo);
+	/* Send len <= TT_TP_MSG_MAX bytes; data may be reused on return. No event at the sender. */
+	int (*msg)(struct tt_ep *ep, const void *data, size_t len);
+	/* Peer memory [remote, remote + len) as a pointer, valid until close; -EOPNOTSUPP if it can't be. */
+	int (*map)(struct tt_ep *ep, uint64_t remote, size_t len, const struct tt_rkey *rkey, void **ptr);
+};
+
+struct tt_tp_ops {
+	const char *name;
+	/* Fill at most max devices and return how many there are; 0: none, the transport is unusable here. */
+	int (*query)(const struct tt_tp_params *params, struct tt_tp_device *dev, int max);
+	int (*open)(const struct tt_tp_params *params, struct tt_tp **tp);
+	/* All endpoints and registrations must be gone. */
+	void (*close)(struct tt_tp *tp);
+
+	/* Register memory. *mr->rkey may be sent to peers. -ENOMEM with a text for exhausted limits. */
+	int (*reg)(struct tt_tp *tp, const struct tt_mem *mem, unsigned access, struct tt_mr **mr);
+	int (*dereg)(struct tt_mr *mr); /* afterwards no peer reaches it through this registration */
+
+	/*
+	 * ep_open makes a local end and writes its address to blob (at most TT_TP_BLOB_MAX bytes, *len
+	 * receives how many); the two ends exchange blobs over an authenticated link; each then calls
+	 * ep_connect with the other's. Exactly one side is active. It returns at once; TT_EV_UP or
+	 * TT_EV_DOWN follows. A negative return: this pair can't use the transport, say why (tt_fail).
+	 * Operations before TT_EV_UP return -EAGAIN.
+	 */
+	int (*ep_open)(struct tt_tp *tp, struct tt_ep **ep, void *blob, size_t *len);
+	int (*ep_connect)(struct tt_ep *ep, const void *blob, size_t len, bool active);
+	/*
+	 * A fence: afterwards no peer writes here through ep. Operations still under way are dropped
+	 * without an event, so the caller forgets their user pointers first. Allowed in any state.
+	 */
+	void (*ep_close)(struct tt_ep *ep);
+
+	/* Make progress and fill at most max events; returns how many. Never blocks. */
+	int (*poll)(struct tt_tp *tp, struct tt_event *events, int max);
+	/*
+	 * Before sleeping: 0 and *fd: the next event makes fd readable (poll(2)); -EAGAIN: events are
+	 * there now, poll instead. poll() disarms.
+	 */
+	int (*arm)(struct tt_tp *tp, int *fd);
+};
+
+/*
+ * Fill the missing slots of an endpoint table with stubs that return -EOPNOTSUPP, so that callers
+ * never test for NULL. Transports call it once on their (static, non-const until then) table.
+ */
+void tt_ep_ops_fill(struct tt_ep_ops *ops);
+
+/* The transports compiled in, best first, NULL at the end; see transports.def. */
+extern const struct tt_tp_ops *const tt_transports[];
+/* By name; NULL if there is none. */
+const struct tt_tp_ops *tt_transport_find(const char *name);
+
+/* transports/fault: open `inner` wrapped, behaving as spec (TUTTI_FAULT's syntax) says. */
+int tt_fault_open(const struct tt_tp_ops *inner, const char *spec, const struct tt_tp_params *params,
+		  struct tt_tp **tp);
+
+#endif

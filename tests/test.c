@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The test harness; see test.h. */
+#include "tests/test.h"
+
+#include <CUnit/TestRun.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/base/clock.h"
+
+#define MAX_RANKS 128
+
+static char skip_reason[256];
+static int nskipped;
+
+void tt_skip(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(skip_reason, sizeof(skip_reason), fmt, ap);
+	va_end(ap);
+}
+
+void tt_expect_failed(const char *cond, const char *file, int line)
+{
+	fprintf(stderr, "%s:%d: expected %s\n", file, line, cond);
+}
+
+static bool wanted(const char *name, int argc, char **argv)
+{
+	int i;
+
+	for (i = 1; i < argc; i++)
+		if (!strcmp(argv[i], name))
+			return true;
+	return argc < 2;
+}
+
+static void print_failures(void)
+{
+	const CU_FailureRecord *f;
+
+	for (f = CU_get_failure_list(); f; f = f->pNext)
+		printf("  %s:%u: %s\n", f->strFileName, f->uiLineNumber, f->strCondition);
+}
+
+/* One CUnit run a test, so that failures and times belong to it. */
+static bool run_one(CU_pSuite suite, const char *suite_name, CU_pTest test)
+{
+	uint64_t t0 = tt_now_ns();
+	bool failed;
+
+	skip_reason[0] = 0;
+	CU_run_test(suite, test);
+	failed = CU_get_number_of_failures() > 0;
+	if (skip_reason[0] && !failed) {
+		nskipped++;
+		printf("skip %s.%s: %s\n", suite_name, test->pName, skip_reason);
+	} else {
+		printf("%s %s.%s (%llu ms)\n", failed ? "FAIL" : "ok", suite_name, test->pName,
+		       (unsigned long long)((tt_now_ns() - t0) / TT_MS));
+	}
+	if (failed)
+		print_failures();
+	fflush(stdout);
+	return !failed;
+}
+
+int tt_test_main(const char *suite_name, const struct tt_test *tests, int argc, char **argv)
+{
+	int run = 0, failed = 0;
+	CU_pSuite suite;
+	CU_pTest test;
+
+	signal(SIGPIPE, SIG_IGN);
+	if (CU_initialize_registry() != CUE_SUCCESS)
+		return 1;
+	suite = CU_add_suite(suite_name, NULL, NULL);
+	for (; tests->name; tests++) {
+		if (argc == 2 && !strcmp(argv[1], "-l")) {
+			puts(tests->name);
+			continue;
+		}
+		if (!wanted(tests->name, argc, argv))
+			continue;
+		test = CU_add_test(suite, tests->name, tests->fn);
+		run++;
+		failed += !run_one(suite, suite_name, test);
+	}
+	CU_cleanup_registry();
+	printf("# %s: %d passed, %d failed, %d skipped\n", suite_name, run - failed - nskipped,
+	       failed, nskipped);
+	return failed ? 1 : run && run == nskipped ? 77 : 0;
+}
+
+static void reap(pid_t *pids, int n, int *status, bool *done)
+{
+	int i, st;
+
+	for (i = 0; i < n; i++)
+		if (!done[i] && waitpid(pids[i], &st, WNOHANG) == pids[i]) {
+			status[i] = st;
+			done[i] = true;
+		}
+}
+
+static int count_failures(int n, const int *status, const bool *hung, unsigned expect_killed)
+{
+	int i, failed = 0;
+
+	for (i = 0; i < n; i++) {
+		bool killed = WIFSIGNALED(status[i]);
+		bool expected = i < 32 && (expect_killed >> i & 1);
+
+		if (!hung[i] && killed == expected && (killed || WEXITSTATUS(status[i]) == 0))
+			continue;
+		failed++;
+		fprintf(stderr, "rank %d of %d %s %d\n", i, n,
+			hung[i]  ? "hung; killed with signal"
+			: killed ? "died of signal"
+				 : "failed with exit status",
+			killed ? WTERMSIG(status[i]) : WEXITSTATUS(status[i]));
+	}
+	return failed;
+}
+
+int tt_run_ranks(int n, tt_rank_fn *fn, void *arg, int timeout_ms, unsigned expect_killed)
+{
+	uint64_t deadline = tt_deadline_ms(timeout_ms);
+	bool done[MAX_RANKS] = {0}, hung[MAX_RANKS] = {0};
+	int status[MAX_RANKS] = {0}, i, left = n;
+	pid_t pids[MAX_RANKS];
+
+	fflush(NULL);
+	for (i = 0; i < n; i++) {
+		pids[i] = fork();
+		if (!pids[i]) {
+			i = fn(i, n, arg);
+			fflush(NULL);
+			_exit(i);
+		}
+	}
+	while (left) {
+		reap(pids, n, status, done);
+		for (i = 0, left = 0; i < n; i++)
+			left += !done[i];
+		if (left && tt_passed(deadline))
+			for (i = 0; i < n; i++)
+				if (!done[i]) {
+					hung[i] = true;
+					kill(pids[i], SIGKILL);
+				}
+		if (left)
+			usleep(1000);
+	}
+	return count_failures(n, status, hung, expect_killed);
+}

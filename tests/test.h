@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What every test program uses: CUnit, run from a table, with skips and with ranks as processes.
+ * A program exits 0, 1, or 77 when every one of its tests was skipped.
+ */
+#ifndef TT_TEST_H
+#define TT_TEST_H
+
+#include <CUnit/CUnit.h>
+#include <stdbool.h>
+
+struct tt_test {
+	const char *name;
+	void (*fn)(void);
+};
+
+/*
+ * Runs the tests (those named on the command line, else all; -l lists them) and prints
+ * "ok|FAIL|skip suite.name (ms)" for each and a closing line that the harness counts.
+ * The table ends with a NULL name.
+ */
+int tt_test_main(const char *suite, const struct tt_test *tests, int argc, char **argv);
+
+/* Leave the current test as skipped, saying why. */
+void tt_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+#define TT_SKIP(...) \
+	do { \
+		tt_skip(__VA_ARGS__); \
+		return; \
+	} while (0)
+
+#define TT_CHECK(cond) CU_ASSERT(cond)
+#define TT_REQUIRE(cond) \
+	do { \
+		CU_ASSERT(cond); \
+		if (!(cond)) \
+			return; \
+	} while (0)
+
+/* In the body of a rank (a child process): print and return failure. */
+#define TT_EXPECT(cond) \
+	do { \
+		if (!(cond)) { \
+			tt_expect_failed(#cond, __FILE__, __LINE__); \
+			return 1; \
+		} \
+	} while (0)
+void tt_expect_failed(const char *cond, const char *file, int line);
+
+/*
+ * Run fn as n forked processes, rank 0..n-1; each exits with fn's return value (0: fine). Processes
+ * still alive after timeout_ms are killed and count as failed (a hang). Returns how many failed;
+ * ranks listed in the bit mask expect_killed must die by a signal instead.
+ */
+typedef int tt_rank_fn(int rank, int nranks, void *arg);
+int tt_run_ranks(int n, tt_rank_fn *fn, void *arg, int timeout_ms, unsigned expect_killed);
+
+#endif

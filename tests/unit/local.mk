@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# One program and one .mk file a module.
+include tests/unit/env.mk
+include tests/unit/mem.mk
+include tests/unit/boot.mk
+include tests/unit/reduce.mk
+include tests/unit/topo.mk
+include tests/unit/wire.mk
