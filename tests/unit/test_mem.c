@@ -374,6 +374,11 @@ static int without_memlock(int rank, int nranks, void *arg)
 
 static void test_memlock(void)
 {
+	TT_CHECK(tt_mem_fail_memlock(12345, "this") == -ENOMEM);
+	TT_CHECK(last_text("this needs 12345") && last_text("RLIMIT_MEMLOCK"));
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	TT_SKIP("the sanitizers make mlock do nothing");
+#endif
 	if (getuid())
 		TT_SKIP("needs root, to become a user without CAP_IPC_LOCK");
 	TT_CHECK(tt_run_ranks(1, without_memlock, NULL, 10000, 0) == 0);
