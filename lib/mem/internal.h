@@ -39,24 +39,24 @@ struct tt_all {
 };
 extern struct tt_all tt_all;
 
-#define TT_CLASSES 6 /* blocks smaller than a page: 1/64, 1/32 ... 1/2 of it */
+#define TT_BINS 6 /* blocks smaller than a page: 1/64, 1/32 ... 1/2 of it */
 
 enum tt_page_state { TT_PAGE_INSIDE, TT_PAGE_FREE, TT_PAGE_RUN, TT_PAGE_BLOCKS };
 
 /* A page of a slab. Kept apart from the memory itself, which peers can write. */
 struct tt_page {
-	uint8_t state;	    /* the pages of a run after its first are INSIDE */
-	uint8_t class;	    /* BLOCKS */
-	uint32_t run;	    /* FREE, RUN: pages of the run that starts here */
-	uint64_t used;	    /* BLOCKS: a bit a block */
+	uint8_t state; /* the pages of a run after its first are INSIDE */
+	uint8_t bin;   /* BLOCKS */
+	uint32_t run;  /* FREE, RUN: pages of the run that starts here */
+	uint64_t used; /* BLOCKS: a bit a block */
 	struct tt_slab *slab;
-	struct tt_list partial; /* BLOCKS: among the pages of its class with free blocks */
+	struct tt_list partial; /* BLOCKS: among the pages of its bin with free blocks */
 };
 
 struct tt_slab {
 	struct tt_region region; /* first: a pool region is its slab */
 	struct tt_list link;
-	bool large;	   /* made for one allocation; page[0] stands for all of it */
+	bool large; /* made for one allocation; page[0] stands for all of it */
 	uint32_t npages;
 	uint32_t max_free; /* no free run is longer than this */
 	uint32_t nused;	   /* pages in use */
@@ -72,12 +72,12 @@ struct tt_memory {
 	size_t page_size, slab_size, limit, cache_max;
 	bool lock_pages, huge;
 	struct tt_region_table table;
-	struct tt_region *last;	 /* the last hit of tt_mem_find */
-	struct tt_list slabs;	 /* shared by many allocations */
-	struct tt_list large;	 /* in use */
-	struct tt_list cached;	 /* large and free */
+	struct tt_region *last; /* the last hit of tt_mem_find */
+	struct tt_list slabs;	/* shared by many allocations */
+	struct tt_list large;	/* in use */
+	struct tt_list cached;	/* large and free */
 	size_t cached_bytes, bytes;
-	struct tt_list partial[TT_CLASSES];
+	struct tt_list partial[TT_BINS];
 	struct tt_mem_stats stats;
 };
 

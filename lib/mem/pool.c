@@ -16,19 +16,19 @@ static char *page_addr(const struct tt_memory *memory, const struct tt_page *pag
 	return (char *)slab->region.mem.addr + (size_t)(page - slab->page) * memory->page_size;
 }
 
-static size_t block_size(const struct tt_memory *memory, int class)
+static size_t block_size(const struct tt_memory *memory, int bin)
 {
-	return memory->page_size >> (TT_CLASSES - class);
+	return memory->page_size >> (TT_BINS - bin);
 }
 
-/* The smallest class that holds size, TT_CLASSES if only whole pages do. */
-static int class_of(const struct tt_memory *memory, size_t size)
+/* The smallest bin that holds size, TT_BINS if only whole pages do. */
+static int bin_of(const struct tt_memory *memory, size_t size)
 {
-	int class = 0;
+	int bin = 0;
 
-	while (class < TT_CLASSES && block_size(memory, class) < size)
-		class++;
-	return class;
+	while (bin < TT_BINS && block_size(memory, bin) < size)
+		bin++;
+	return bin;
 }
 
 /* Take in the free runs that follow a free run. */
@@ -100,14 +100,14 @@ static struct tt_page *find_run(struct tt_memory *memory, uint32_t n)
 	return NULL;
 }
 
-static uint64_t all_blocks(int class)
+static uint64_t all_blocks(int bin)
 {
-	return ~0ull >> (64 - (1 << (TT_CLASSES - class)));
+	return ~0ull >> (64 - (1 << (TT_BINS - bin)));
 }
 
-static struct tt_page *find_block(struct tt_memory *memory, int class, void **ptr)
+static struct tt_page *find_block(struct tt_memory *memory, int bin, void **ptr)
 {
-	struct tt_list *list = &memory->partial[class];
+	struct tt_list *list = &memory->partial[bin];
 	struct tt_page *page;
 	int bit;
 
@@ -116,16 +116,16 @@ static struct tt_page *find_block(struct tt_memory *memory, int class, void **pt
 		if (!page)
 			return NULL;
 		page->state = TT_PAGE_BLOCKS;
-		page->class = (uint8_t)class;
+		page->bin = (uint8_t)bin;
 		page->used = 0;
 		tt_list_add(list, &page->partial);
 	}
 	page = tt_container(list->next, struct tt_page, partial);
 	bit = __builtin_ctzll(~page->used);
 	page->used |= 1ull << bit;
-	if (page->used == all_blocks(class))
+	if (page->used == all_blocks(bin))
 		tt_list_del(&page->partial);
-	*ptr = page_addr(memory, page) + (size_t)bit * block_size(memory, class);
+	*ptr = page_addr(memory, page) + (size_t)bit * block_size(memory, bin);
 	return page;
 }
 
@@ -163,7 +163,7 @@ static void use_large(struct tt_memory *memory, struct tt_slab *slab)
 /* From what the pool has; false if it must grow. Mutex held. */
 static bool take(struct tt_memory *memory, size_t size, void **ptr, struct tt_region **region)
 {
-	int class = class_of(memory, size);
+	int bin = bin_of(memory, size);
 	struct tt_page *page = NULL;
 	struct tt_slab *slab;
 
@@ -173,14 +173,15 @@ static bool take(struct tt_memory *memory, size_t size, void **ptr, struct tt_re
 			use_large(memory, slab);
 			page = slab->page;
 		}
-	} else if (class < TT_CLASSES) {
-		page = find_block(memory, class, ptr);
+	} else if (bin < TT_BINS) {
+		page = find_block(memory, bin, ptr);
 	} else {
-		page = find_run(memory, (uint32_t)((size + memory->page_size - 1) / memory->page_size));
+		page = find_run(memory,
+				(uint32_t)((size + memory->page_size - 1) / memory->page_size));
 	}
 	if (!page)
 		return false;
-	if (class == TT_CLASSES)
+	if (bin == TT_BINS)
 		*ptr = page_addr(memory, page);
 	if (region)
 		*region = &page->slab->region;
@@ -246,8 +247,10 @@ static int charge(struct tt_memory *memory, size_t len)
 	destroy(memory, &victims);
 	if (fits)
 		return 0;
-	return tt_fail(-ENOMEM, "pool memory of %zu bytes is needed, but %zu of %zu allowed bytes are in "
-				"use; free memory, or raise TUTTI_POOL_LIMIT", len, bytes, memory->limit);
+	return tt_fail(-ENOMEM,
+		       "pool memory of %zu bytes is needed, but %zu of %zu allowed bytes are in "
+		       "use; free memory, or raise TUTTI_POOL_LIMIT",
+		       len, bytes, memory->limit);
 }
 
 static void uncharge(struct tt_memory *memory, size_t len)
@@ -323,7 +326,8 @@ int tt_mem_alloc(struct tt_memory *memory, size_t size, void **ptr, struct tt_re
 	int err;
 
 	if (size > SIZE_MAX / 2)
-		return tt_fail(-ENOMEM, "%zu bytes of pool memory are more than any machine has", size);
+		return tt_fail(-ENOMEM, "%zu bytes of pool memory are more than any machine has",
+			       size);
 	if (!size)
 		size = 1;
 	pthread_mutex_lock(&memory->mutex);
@@ -355,7 +359,7 @@ static struct tt_page *live_page(const struct tt_slab *slab, const void *ptr, ui
 		return (struct tt_page *)page;
 	if (page->state != TT_PAGE_BLOCKS)
 		return NULL;
-	size = block_size(memory, page->class);
+	size = block_size(memory, page->bin);
 	*bit = 1ull << (in / size);
 	return in % size || !(page->used & *bit) ? NULL : (struct tt_page *)page;
 }
@@ -369,8 +373,8 @@ bool tt_block_live(const struct tt_slab *slab, const void *ptr)
 
 static void free_block(struct tt_memory *memory, struct tt_page *page, uint64_t bit)
 {
-	if (page->used == all_blocks(page->class))
-		tt_list_add(&memory->partial[page->class], &page->partial);
+	if (page->used == all_blocks(page->bin))
+		tt_list_add(&memory->partial[page->bin], &page->partial);
 	page->used &= ~bit;
 	if (page->used)
 		return;

@@ -52,7 +52,7 @@ int tt_memory_new(const struct tt_env *env, struct tt_tp *const *tps, int ntps,
 	tt_list_init(&m->slabs);
 	tt_list_init(&m->large);
 	tt_list_init(&m->cached);
-	for (i = 0; i < TT_CLASSES; i++)
+	for (i = 0; i < TT_BINS; i++)
 		tt_list_init(&m->partial[i]);
 	*memory = m;
 	return 0;
@@ -187,9 +187,11 @@ int tt_mem_register(struct tt_memory *memory, void *addr, size_t len, unsigned a
 	int err;
 
 	if (!addr || !len)
-		return tt_fail(-EINVAL, "a region to register needs an address and at least one byte");
+		return tt_fail(-EINVAL,
+			       "a region to register needs an address and at least one byte");
 	if ((uintptr_t)addr + len < len)
-		return tt_fail(-EINVAL, "%zu bytes at %p do not fit into the address space", len, addr);
+		return tt_fail(-EINVAL, "%zu bytes at %p do not fit into the address space", len,
+			       addr);
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return tt_fail(-ENOMEM, "no memory to describe a region");
@@ -227,8 +229,10 @@ int tt_mem_deregister(struct tt_region *region)
 	known = known && !region->pool;
 	pthread_mutex_unlock(&tt_all.lock);
 	if (!known || !take_out(region))
-		return tt_fail(-EINVAL, "%p is not a registered region; it may have been deregistered already",
-			       (void *)region);
+		return tt_fail(
+			-EINVAL,
+			"%p is not a registered region; it may have been deregistered already",
+			(void *)region);
 	memory = region->memory;
 	tt_mem_lock_tp(memory);
 	undo_registrations(region);

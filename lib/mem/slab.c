@@ -40,7 +40,8 @@ static size_t huge_page_for(size_t len)
 /* An address range of len, aligned to align, to be mapped over. */
 static void *reserve(size_t len, size_t align)
 {
-	char *p = mmap(NULL, len + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *p = mmap(NULL, len + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		       -1, 0);
 	size_t front;
 
 	if (p == MAP_FAILED)
@@ -55,15 +56,20 @@ static void *reserve(size_t len, size_t align)
 static int fail_system(size_t len, int err, const char *call)
 {
 	if (err == EFBIG)
-		return tt_fail(-ENOMEM, "%s of %zu bytes for pool memory: over the limit RLIMIT_FSIZE; "
-					"raise it (ulimit -f unlimited)", call, len);
+		return tt_fail(-ENOMEM,
+			       "%s of %zu bytes for pool memory: over the limit RLIMIT_FSIZE; "
+			       "raise it (ulimit -f unlimited)",
+			       call, len);
 	if (err == EMFILE || err == ENFILE)
-		return tt_fail(-err, "%s for pool memory: no file descriptor is left; raise the limit "
-				     "(ulimit -n)", call);
+		return tt_fail(-err,
+			       "%s for pool memory: no file descriptor is left; raise the limit "
+			       "(ulimit -n)",
+			       call);
 	if (err == ENOSPC || err == ENOMEM)
-		return tt_fail(-ENOMEM, "%s of %zu bytes for pool memory: the system has %llu bytes "
-					"available; free memory or allocate less", call, len,
-			       (unsigned long long)tt_topo_memory_available());
+		return tt_fail(-ENOMEM,
+			       "%s of %zu bytes for pool memory: the system has %llu bytes "
+			       "available; free memory or allocate less",
+			       call, len, (unsigned long long)tt_topo_memory_available());
 	return tt_fail(-err, "%s of %zu bytes for pool memory: %s", call, len, tutti_strerror(err));
 }
 
@@ -128,9 +134,10 @@ static int get_memory(struct tt_memory *memory, size_t len, struct tt_mem *mem)
 		return 0;
 	/* the kernel would rather kill a process than refuse */
 	if (len > available)
-		return tt_fail(-ENOMEM, "pool memory of %zu bytes: the system has %llu bytes available; "
-					"free memory or allocate less", len,
-			       (unsigned long long)available);
+		return tt_fail(-ENOMEM,
+			       "pool memory of %zu bytes: the system has %llu bytes available; "
+			       "free memory or allocate less",
+			       len, (unsigned long long)available);
 	return map_new(memory, 0, len, len >= THP_SIZE ? THP_SIZE : memory->page_size, mem);
 }
 
@@ -146,7 +153,8 @@ int tt_slab_new(struct tt_memory *memory, size_t len, bool large, struct tt_slab
 	if (err)
 		goto free_slab;
 	if (memory->lock_pages && mlock(s->region.mem.addr, s->region.mem.len)) {
-		err = tt_mem_fail_memlock(s->region.mem.len, "locking pool memory (TUTTI_POOL_LOCK=1)");
+		err = tt_mem_fail_memlock(s->region.mem.len,
+					  "locking pool memory (TUTTI_POOL_LOCK=1)");
 		goto unmap;
 	}
 	s->region.memory = memory;

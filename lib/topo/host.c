@@ -50,9 +50,9 @@ bool tt_host_same(const struct tt_host *a, const struct tt_host *b, const char *
 	if (a->override[0] || b->override[0]) {
 		bool same = same_text(a->override, b->override, sizeof(a->override));
 
-		*why = same			      ? "TUTTI_HOST_ID is equal"
+		*why = same				  ? "TUTTI_HOST_ID is equal"
 		       : a->override[0] && b->override[0] ? "TUTTI_HOST_ID differs"
-						      : "only one of them sets TUTTI_HOST_ID";
+							  : "only one of them sets TUTTI_HOST_ID";
 		return same;
 	}
 	if (!a->boot_id[0] || !b->boot_id[0] || !a->netns || !b->netns) {

@@ -38,10 +38,10 @@ int tt_topo_if_node(const char *sysfs, const char *ifname);
  * uid is not part of what makes a host the same, but of whether memory can be shared on it.
  */
 struct tt_host {
-	char boot_id[40];   /* of the running kernel; "" if it can't be read */
-	uint64_t netns;	    /* inode of the network namespace; 0 if it can't be read */
+	char boot_id[40]; /* of the running kernel; "" if it can't be read */
+	uint64_t netns;	  /* inode of the network namespace; 0 if it can't be read */
 	uint32_t uid;
-	char override[64];  /* TUTTI_HOST_ID, "" if unset */
+	char override[64]; /* TUTTI_HOST_ID, "" if unset */
 };
 
 /* host_id: the value of TUTTI_HOST_ID, "" or NULL: unset. -EINVAL if it is too long. */

@@ -37,7 +37,8 @@ static int count_dereg(struct tt_mr *mr)
 }
 
 static const struct tt_tp_ops count_ops = {.name = "count", .reg = count_reg, .dereg = count_dereg};
-static struct tt_tp any = {.ops = &count_ops, .caps = TT_CAP_REG_ANY}, memfd_only = {.ops = &count_ops};
+static struct tt_tp any = {.ops = &count_ops, .caps = TT_CAP_REG_ANY},
+		    memfd_only = {.ops = &count_ops};
 static struct tt_tp *const tps[] = {&any, &memfd_only};
 
 static pthread_mutex_t tp_mutex;
@@ -95,8 +96,8 @@ static bool last_text(const char *part)
 
 static void test_alignment(void)
 {
-	static const size_t sizes[] = {0, 1, 63, 64, 65, 100, 1000, 2048, 2049, 4095, 4096, 4097, 100000,
-				       524288, 524289, 3000001};
+	static const size_t sizes[] = {0,    1,	   63,	 64,   65,     100,    1000,   2048,
+				       2049, 4095, 4096, 4097, 100000, 524288, 524289, 3000001};
 	enum { N = sizeof(sizes) / sizeof(*sizes) };
 	struct tt_memory *m = new_memory(0);
 	struct tt_region *region;
@@ -144,7 +145,8 @@ static void test_reuse(void)
 			before = stats_of(m);
 		for (i = 0; i < N; i++) {
 			if (p[i]) {
-				TT_CHECK(!size[i] || (p[i][0] == (i & 0xff) && p[i][size[i] - 1] == (i & 0xff)));
+				TT_CHECK(!size[i] || (p[i][0] == (i & 0xff) &&
+						      p[i][size[i] - 1] == (i & 0xff)));
 				TT_CHECK(!tt_mem_free(m, p[i]));
 				p[i] = NULL;
 			}
@@ -256,7 +258,8 @@ static void test_regions(void)
 	TT_CHECK(tt_mem_partial(m, buf, 1001) && tt_mem_partial(m, buf + 2999, 2));
 	TT_CHECK(tt_mem_partial(m, buf, 10000) && !tt_mem_partial(m, buf, 1000));
 	TT_CHECK(!tt_mem_partial(m, buf + 3000, 10) && !tt_mem_partial(m, buf + 1500, 100));
-	TT_REQUIRE(!tt_mem_register(m, buf + 3000, 100, 0, &b)); /* next to it: no part is missing */
+	TT_REQUIRE(
+		!tt_mem_register(m, buf + 3000, 100, 0, &b)); /* next to it: no part is missing */
 	TT_CHECK(!tt_mem_partial(m, buf + 2000, 1050) && !tt_mem_find(m, buf + 2000, 1050));
 	TT_CHECK(tt_mem_partial(m, buf + 2000, 1101));
 	TT_CHECK(!tt_mem_deregister(b));

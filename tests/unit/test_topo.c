@@ -38,7 +38,8 @@ static void put(const char *path, const char *text)
 	FILE *f;
 
 	snprintf(full, sizeof(full), "%s/%s", root, path);
-	for (slash = full + strlen(root) + 1; (slash = strchr(slash, '/')) != NULL; *slash++ = '/') {
+	for (slash = full + strlen(root) + 1; (slash = strchr(slash, '/')) != NULL;
+	     *slash++ = '/') {
 		*slash = 0;
 		mkdir(full, 0700);
 	}
