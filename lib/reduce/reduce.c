@@ -70,7 +70,8 @@ const char *tt_datatype_name(enum tutti_datatype datatype)
 
 const char *tt_op_name(enum tutti_op op)
 {
-	static const char *const names[] = {"sum", "prod", "min", "max", "avg", "band", "bor", "bxor"};
+	static const char *const names[] = {"sum", "prod", "min", "max",
+					    "avg", "band", "bor", "bxor"};
 
 	return (unsigned)op < TUTTI_NUM_OPS ? names[op] : "invalid";
 }

@@ -21,7 +21,8 @@ static const int sizes[] = {1, 1, 4, 4, 8, 8, 2, 2, 4, 8};
 /* The magnitudes of a 16-bit format: sign, ebits of exponent, mbits of mantissa. */
 static double magnitude(int ebits, int mbits, unsigned h)
 {
-	int bias = (1 << (ebits - 1)) - 1, exp = (int)(h >> mbits), man = (int)(h & ((1u << mbits) - 1));
+	int bias = (1 << (ebits - 1)) - 1, exp = (int)(h >> mbits),
+	    man = (int)(h & ((1u << mbits) - 1));
 
 	if (exp == (1 << ebits) - 1)
 		return man ? NAN : INFINITY;
@@ -184,15 +185,16 @@ static bool right(int t, int op, const unsigned char *d, const unsigned char *a,
 	for (i = 0; i < count; i++) {
 		at = i * (size_t)sizes[t];
 		if (is_float(t))
-			same = same_float(t, d + at,
-					  float_op(op, load_float(t, a + at), load_float(t, b + at)));
+			same = same_float(
+				t, d + at,
+				float_op(op, load_float(t, a + at), load_float(t, b + at)));
 		else
 			same = same_int(t, d + at,
 					int_op(op, load_int(t, a + at), load_int(t, b + at)));
 		if (same)
 			continue;
-		printf("  %s %s wrong at element %zu of %zu\n", tt_op_name(op), tt_datatype_name(t), i,
-		       count);
+		printf("  %s %s wrong at element %zu of %zu\n", tt_op_name(op), tt_datatype_name(t),
+		       i, count);
 		return false;
 	}
 	return true;
@@ -257,7 +259,8 @@ static void test_combinations(void)
 		}
 	for (t = 0; t < TUTTI_NUM_DATATYPES; t++)
 		TT_CHECK(tt_reduce_get(t, TUTTI_AVG) == tt_reduce_get(t, TUTTI_SUM));
-	TT_CHECK(!tt_reduce_valid(TUTTI_NUM_DATATYPES, TUTTI_SUM) && !tt_reduce_valid(-1, TUTTI_SUM));
+	TT_CHECK(!tt_reduce_valid(TUTTI_NUM_DATATYPES, TUTTI_SUM) &&
+		 !tt_reduce_valid(-1, TUTTI_SUM));
 	TT_CHECK(!tt_reduce_valid(TUTTI_INT8, TUTTI_NUM_OPS) && !tt_reduce_valid(TUTTI_INT8, -1));
 	TT_CHECK(!strcmp(tt_datatype_name(TUTTI_BFLOAT16), "bfloat16"));
 	TT_CHECK(!strcmp(tt_datatype_name(TUTTI_FLOAT64), "float64"));
@@ -267,7 +270,8 @@ static void test_combinations(void)
 /* Any bits in, the same bits out of both kernels; every pair of special values included. */
 static void test_fast_is_scalar(void)
 {
-	static const double special[] = {0.0, -0.0, 1, -1, INFINITY, -INFINITY, NAN, -NAN, 1e300, 1e-310};
+	static const double special[] = {0.0,	    -0.0, 1,	-1,    INFINITY,
+					 -INFINITY, NAN,  -NAN, 1e300, 1e-310};
 	enum { N = 10, COUNT = 4099 };
 	unsigned char *a = malloc(COUNT * 8), *b = malloc(COUNT * 8), *x = malloc(COUNT * 8),
 		      *y = malloc(COUNT * 8);
@@ -287,8 +291,16 @@ static void test_fast_is_scalar(void)
 			uint16_t ha = t == TUTTI_FLOAT16 ? tt_f32_to_f16(fa) : tt_f32_to_bf16(fa);
 			uint16_t hb = t == TUTTI_FLOAT16 ? tt_f32_to_f16(fb) : tt_f32_to_bf16(fb);
 
-			memcpy(a + i * size, size == 8 ? (void *)&da : size == 4 ? (void *)&fa : &ha, size);
-			memcpy(b + i * size, size == 8 ? (void *)&db : size == 4 ? (void *)&fb : &hb, size);
+			memcpy(a + i * size,
+			       size == 8   ? (void *)&da
+			       : size == 4 ? (void *)&fa
+					   : &ha,
+			       size);
+			memcpy(b + i * size,
+			       size == 8   ? (void *)&db
+			       : size == 4 ? (void *)&fb
+					   : &hb,
+			       size);
 		}
 		for (op = 0; op < TUTTI_NUM_OPS; op++) {
 			if (!tt_reduce_get(t, op))
@@ -325,7 +337,8 @@ static void test_half_rounding(void)
 
 	for (h = 0; h < 0x7c00; h++) {
 		f = (float)((widen(5, (uint16_t)h) +
-			     (h == 0x7bff ? 65536.0 : widen(5, (uint16_t)(h + 1)))) / 2);
+			     (h == 0x7bff ? 65536.0 : widen(5, (uint16_t)(h + 1)))) /
+			    2);
 		f = nextafterf(f, 0);
 		for (i = 0; i < 3; i++, f = nextafterf(f, INFINITY)) {
 			TT_CHECK(tt_f32_to_f16(f) == narrow(5, f));
@@ -373,8 +386,9 @@ static void test_divide(void)
 			tt_reduce_divide(d, s, MAX_COUNT, t, n);
 			for (i = 0; i < MAX_COUNT; i++) {
 				at = i * (size_t)sizes[t];
-				TT_CHECK(is_float(t) ? same_float(t, d + at, load_float(t, s + at) / n)
-						     : same_int(t, d + at, load_int(t, s + at) / n));
+				TT_CHECK(is_float(t)
+						 ? same_float(t, d + at, load_float(t, s + at) / n)
+						 : same_int(t, d + at, load_int(t, s + at) / n));
 			}
 			tt_reduce_divide(s, s, MAX_COUNT, t, n);
 			TT_CHECK(!memcmp(s, d, MAX_COUNT * (size_t)sizes[t]));
