@@ -144,7 +144,8 @@ static int shm_ep_connect(struct tt_ep *base, const void *blob, size_t len, bool
 	if (len != sizeof(b))
 		return tt_fail(-EINVAL, "shm: an address of %zu bytes (expected %zu)", len, sizeof(b));
 	memcpy(&b, blob, sizeof(b));
-	if (b.magic != SHM_MAGIC || b.ring >= SHM_RINGS || !b.pid || b.pid > INT32_MAX)
+	if (b.magic != SHM_MAGIC || b.ring >= SHM_RINGS || !b.pid || b.pid > INT32_MAX ||
+	    b.reserved)
 		return tt_fail(-EINVAL, "shm: this is not the address of a shm endpoint");
 	err = shm_vm_probe(&b);
 	if (!err)

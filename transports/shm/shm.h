@@ -109,6 +109,7 @@ struct shm_blob {
 	uint32_t pid, uid;
 	int32_t seg_fd;
 	uint32_t ring, gen;
+	uint32_t reserved; /* 0 */
 };
 
 struct shm_ep;
