@@ -13,9 +13,8 @@
  * Cost, n ranks, N bytes in S slices: N received by all but the root, N sent by all but the last;
  * S + n - 2 steps until the last rank has all; fan-in 1.
  *
- * van de Geijn, Watts: SUMMA, Concurrency: Practice and Experience 9(4), 1997 (pipelined ring
- * broadcast); Träff, Ripke, Siebert, Balaji, Thakur, Gropp: A simple, pipelined algorithm for large,
- * irregular all-gather problems, EuroPVM/MPI 2008.
+ * van de Geijn, Watts: SUMMA: scalable universal matrix multiplication algorithm. Concurrency:
+ * Practice and Experience 9(4), 1997 (where rows and columns are broadcast this way).
  */
 #include "lib/plan/plan.h"
 

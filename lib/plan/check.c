@@ -8,7 +8,7 @@
 #include "lib/base/error.h"
 #include "lib/plan/check_int.h"
 
-const char *ck_buf_name(enum tt_buf buf)
+const char *tt_ck_buf_name(enum tt_buf buf)
 {
 	static const char *const names[] = {"nothing", "sendbuf", "recvbuf", "scratch", "the network"};
 
@@ -23,7 +23,7 @@ static const char *kind_name(enum tt_op_kind kind)
 	return (unsigned)kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "?";
 }
 
-const char *ck_where(const struct tt_checker *c, const struct ck_op *op)
+const char *tt_ck_where(const struct tt_checker *c, const struct ck_op *op)
 {
 	static _Thread_local char text[2][128];
 	static _Thread_local int which;
@@ -139,7 +139,7 @@ static int flatten(struct tt_checker *c)
 
 static void free_checker(struct tt_checker *c)
 {
-	ck_values_free(c);
+	tt_ck_values_free(c);
 	free(c->ops);
 	free(c->begin);
 	free(c->lanes);
@@ -154,17 +154,17 @@ static int check_all(struct tt_checker *c)
 	if (!err)
 		err = flatten(c);
 	if (!err)
-		err = ck_check_bounds(c);
+		err = tt_ck_check_bounds(c);
 	if (!err)
-		err = ck_match_messages(c);
+		err = tt_ck_match_messages(c);
 	if (!err)
-		err = ck_check_hazards(c);
+		err = tt_ck_check_hazards(c);
 	if (!err)
-		err = ck_values_init(c);
+		err = tt_ck_values_init(c);
 	if (!err)
-		err = ck_run(c);
+		err = tt_ck_run(c);
 	if (!err)
-		err = ck_verdict(c);
+		err = tt_ck_verdict(c);
 	return err;
 }
 

@@ -94,7 +94,7 @@ static void tell(struct tt_checker *c, const struct ck_op *send)
 
 static int take(struct tt_checker *c, struct ck_op *recv, const struct ck_val *payload)
 {
-	int err = ck_apply(c, recv, payload);
+	int err = tt_ck_apply(c, recv, payload);
 
 	if (err)
 		return err;
@@ -124,7 +124,7 @@ static int send_eager(struct tt_checker *c, struct ck_op *op)
 	m->payload = malloc(op->op.len / c->args.elem * sizeof(*m->payload));
 	if (!m->payload)
 		return -ENOMEM;
-	err = ck_read(c, op, op->op.a, m->payload);
+	err = tt_ck_read(c, op, op->op.a, m->payload);
 	if (err)
 		return err;
 	++*used;
@@ -149,7 +149,7 @@ static int receive_eager(struct tt_checker *c, struct ck_op *op)
 static int send_offered(struct tt_checker *c, struct ck_op *op)
 {
 	struct ck_msg *m = &c->msgs[op->msg];
-	int err = ck_read(c, op, op->op.a, c->tmp);
+	int err = tt_ck_read(c, op, op->op.a, c->tmp);
 
 	if (err)
 		return err;
@@ -208,7 +208,7 @@ static int try_op(struct tt_checker *c, struct ck_op *op)
 			return receive_eager(c, op);
 		return state == CK_ASKED || (state == CK_IDLE && !eager) ? post_offer(c, op) : BLOCKED;
 	}
-	err = ck_apply(c, op, NULL);
+	err = tt_ck_apply(c, op, NULL);
 	if (!err)
 		finish_op(c, op);
 	return err;
@@ -283,7 +283,7 @@ static int fail_deadlock(const struct tt_checker *c)
 		for (; i < end && used < sizeof(text); i++)
 			if (!c->ops[i].done)
 				used += (size_t)snprintf(text + used, sizeof(text) - used, "; %s: %s",
-							 ck_where(c, &c->ops[i]),
+							 tt_ck_where(c, &c->ops[i]),
 							 why_stuck(c, &c->ops[i]));
 	}
 	return tt_fail(-EINVAL, "deadlock, %d lanes are stuck%s", stuck, text);
@@ -314,7 +314,7 @@ static int run_all(struct tt_checker *c)
 	return err;
 }
 
-int ck_run(struct tt_checker *c)
+int tt_ck_run(struct tt_checker *c)
 {
 	size_t pairs = (size_t)c->n * (size_t)c->n;
 	uint32_t i;

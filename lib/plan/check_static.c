@@ -13,7 +13,7 @@
 #include "lib/base/hash.h"
 #include "lib/plan/check_int.h"
 
-size_t ck_buf_bytes(const struct tt_checker *c, int rank, enum tt_buf buf)
+size_t tt_ck_buf_bytes(const struct tt_checker *c, int rank, enum tt_buf buf)
 {
 	size_t elem = c->args.elem;
 
@@ -31,15 +31,15 @@ size_t ck_buf_bytes(const struct tt_checker *c, int rank, enum tt_buf buf)
 
 static int check_ref(const struct tt_checker *c, const struct ck_op *op, struct tt_ref ref, bool write)
 {
-	size_t size = ck_buf_bytes(c, ck_lane_of(c, op)->rank, ref.buf);
+	size_t size = tt_ck_buf_bytes(c, ck_lane_of(c, op)->rank, ref.buf);
 
 	if (ref.off > size || op->op.len > size - ref.off)
 		return tt_fail(-EINVAL, "%s: bytes %zu to %zu are outside of %s, which has %zu",
-			       ck_where(c, op), ref.off, ref.off + op->op.len, ck_buf_name(ref.buf), size);
+			       tt_ck_where(c, op), ref.off, ref.off + op->op.len, tt_ck_buf_name(ref.buf), size);
 	if (ref.off % c->args.elem)
-		return tt_fail(-EINVAL, "%s: offset %zu is inside an element", ck_where(c, op), ref.off);
+		return tt_fail(-EINVAL, "%s: offset %zu is inside an element", tt_ck_where(c, op), ref.off);
 	if (write && ref.buf == TT_BUF_SEND && !c->args.in_place)
-		return tt_fail(-EINVAL, "%s: writes to the caller's sendbuf", ck_where(c, op));
+		return tt_fail(-EINVAL, "%s: writes to the caller's sendbuf", tt_ck_where(c, op));
 	return 0;
 }
 
@@ -57,16 +57,16 @@ static int check_op(const struct tt_checker *c, const struct ck_op *op)
 	int err = 0;
 
 	if (o->kind < TT_OP_SEND || o->kind > TT_OP_COPY)
-		return tt_fail(-EINVAL, "%s: the checker does not know this kind of op", ck_where(c, op));
+		return tt_fail(-EINVAL, "%s: the checker does not know this kind of op", tt_ck_where(c, op));
 	if (!o->len || o->len % c->args.elem)
-		return tt_fail(-EINVAL, "%s: not made of whole elements", ck_where(c, op));
+		return tt_fail(-EINVAL, "%s: not made of whole elements", tt_ck_where(c, op));
 	if (ck_is_message(o) &&
 	    (o->peer < 0 || o->peer >= c->n || o->peer == ck_lane_of(c, op)->rank))
-		return tt_fail(-EINVAL, "%s: no such peer", ck_where(c, op));
+		return tt_fail(-EINVAL, "%s: no such peer", tt_ck_where(c, op));
 	if (ck_is_message(o) && o->len > c->args.chunk)
-		return tt_fail(-EINVAL, "%s: longer than the chunk of %zu", ck_where(c, op), c->args.chunk);
+		return tt_fail(-EINVAL, "%s: longer than the chunk of %zu", tt_ck_where(c, op), c->args.chunk);
 	if (o->kind == TT_OP_RECV_REDUCE && (o->a.buf == TT_BUF_NET) == (o->b.buf == TT_BUF_NET))
-		return tt_fail(-EINVAL, "%s: exactly one operand must be what arrives", ck_where(c, op));
+		return tt_fail(-EINVAL, "%s: exactly one operand must be what arrives", tt_ck_where(c, op));
 	if (o->kind != TT_OP_SEND)
 		err = check_ref(c, op, o->dst, true);
 	if (!err && o->kind != TT_OP_RECV)
@@ -76,7 +76,7 @@ static int check_op(const struct tt_checker *c, const struct ck_op *op)
 	return err;
 }
 
-int ck_check_bounds(const struct tt_checker *c)
+int tt_ck_check_bounds(const struct tt_checker *c)
 {
 	uint32_t i;
 	int err = 0;
@@ -122,7 +122,7 @@ static int add_sends(struct tt_checker *c, struct match *m)
 		slot = find_slot(c, m, &c->ops[i]);
 		if (*slot)
 			return tt_fail(-EINVAL, "%s: message number %u is used twice",
-				       ck_where(c, &c->ops[i]), c->ops[i].op.index);
+				       tt_ck_where(c, &c->ops[i]), c->ops[i].op.index);
 		c->ops[i].msg = c->nmsgs;
 		c->msgs[c->nmsgs++] = (struct ck_msg){.send = i, .recv = UINT32_MAX};
 		*slot = c->nmsgs;
@@ -141,21 +141,21 @@ static int add_receives(struct tt_checker *c, struct match *m)
 		slot = find_slot(c, m, &c->ops[i]);
 		if (!*slot)
 			return tt_fail(-EINVAL, "%s: its message, number %u, is never sent",
-				       ck_where(c, &c->ops[i]), c->ops[i].op.index);
+				       tt_ck_where(c, &c->ops[i]), c->ops[i].op.index);
 		msg = &c->msgs[*slot - 1];
 		if (msg->recv != UINT32_MAX)
 			return tt_fail(-EINVAL, "%s: message number %u is received twice",
-				       ck_where(c, &c->ops[i]), c->ops[i].op.index);
+				       tt_ck_where(c, &c->ops[i]), c->ops[i].op.index);
 		if (c->ops[msg->send].op.len != c->ops[i].op.len)
-			return tt_fail(-EINVAL, "lengths differ: %s, but %s", ck_where(c, &c->ops[i]),
-				       ck_where(c, &c->ops[msg->send]));
+			return tt_fail(-EINVAL, "lengths differ: %s, but %s", tt_ck_where(c, &c->ops[i]),
+				       tt_ck_where(c, &c->ops[msg->send]));
 		msg->recv = i;
 		c->ops[i].msg = *slot - 1;
 	}
 	return 0;
 }
 
-int ck_match_messages(struct tt_checker *c)
+int tt_ck_match_messages(struct tt_checker *c)
 {
 	struct match m = {.mask = 15};
 	uint32_t i;
@@ -172,7 +172,7 @@ int ck_match_messages(struct tt_checker *c)
 	for (i = 0; !err && i < c->nmsgs; i++)
 		if (c->msgs[i].recv == UINT32_MAX)
 			err = tt_fail(-EINVAL, "%s: left over, nobody receives message number %u",
-				      ck_where(c, &c->ops[c->msgs[i].send]),
+				      tt_ck_where(c, &c->ops[c->msgs[i].send]),
 				      c->ops[c->msgs[i].send].op.index);
 	return err;
 }
@@ -220,8 +220,8 @@ static int check_touch(const struct tt_checker *c, const struct touches *t, cons
 		other = conflict(c, &e[i], op, write);
 		if (other != UINT32_MAX)
 			return tt_fail(-EINVAL, "hazard at byte %zu of %s: %s, may run together with %s",
-				       ref.off + i * c->args.elem, ck_buf_name(ref.buf),
-				       ck_where(c, op), ck_where(c, &c->ops[other]));
+				       ref.off + i * c->args.elem, tt_ck_buf_name(ref.buf),
+				       tt_ck_where(c, op), tt_ck_where(c, &c->ops[other]));
 	}
 	return 0;
 }
@@ -266,7 +266,7 @@ static int check_op_hazards(const struct tt_checker *c, struct touches *t, uint3
 	int err = 0;
 
 	if (writes && ((reads_a && shifted(c, o, o->a)) || (reads_b && shifted(c, o, o->b))))
-		return tt_fail(-EINVAL, "hazard: %s: its operand overlaps its result", ck_where(c, op));
+		return tt_fail(-EINVAL, "hazard: %s: its operand overlaps its result", tt_ck_where(c, op));
 	if (writes)
 		err = check_touch(c, t, op, o->dst, true);
 	if (!err && reads_a)
@@ -295,7 +295,7 @@ static int check_rank_hazards(const struct tt_checker *c, struct touches *t, int
 	if (first == last)
 		return 0;
 	for (b = TT_BUF_SEND; b < TT_BUF_NET; b++) {
-		n = ck_buf_bytes(c, rank, (enum tt_buf)b) / c->args.elem;
+		n = tt_ck_buf_bytes(c, rank, (enum tt_buf)b) / c->args.elem;
 		for (k = 0; k < n; k++)
 			t->of[b][k] = (struct touch){.writer = NO_LANE, .reader = NO_LANE};
 	}
@@ -307,7 +307,7 @@ static int check_rank_hazards(const struct tt_checker *c, struct touches *t, int
 	return err;
 }
 
-int ck_check_hazards(const struct tt_checker *c)
+int tt_ck_check_hazards(const struct tt_checker *c)
 {
 	struct touches t = {0};
 	size_t most, n;
@@ -315,7 +315,7 @@ int ck_check_hazards(const struct tt_checker *c)
 
 	for (b = TT_BUF_NONE; b < TT_BUF_NET; b++) {
 		for (r = 0, most = 0; r < c->n; r++) {
-			n = ck_buf_bytes(c, r, (enum tt_buf)b) / c->args.elem;
+			n = tt_ck_buf_bytes(c, r, (enum tt_buf)b) / c->args.elem;
 			most = n > most ? n : most;
 		}
 		t.of[b] = calloc(most + 1, sizeof(struct touch));
