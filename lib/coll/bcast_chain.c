@@ -46,8 +46,10 @@ static int round_ops(const struct tt_plan_args *a, int lanes, int lane, int roun
 
 	if (v && slice < slices) {
 		s = slice_range(a, slices, slice);
-		op[nops++] = (struct tt_op){.kind = TT_OP_RECV, .peer = (a->rank + n - 1) % n,
-					    .index = (uint32_t)round, .dst = TT_RECVBUF(s.off),
+		op[nops++] = (struct tt_op){.kind = TT_OP_RECV,
+					    .peer = (a->rank + n - 1) % n,
+					    .index = (uint32_t)round,
+					    .dst = TT_RECVBUF(s.off),
 					    .len = s.len};
 	}
 	if (v) { /* the root has every slice from the start, the others one round after */
@@ -57,8 +59,10 @@ static int round_ops(const struct tt_plan_args *a, int lanes, int lane, int roun
 	}
 	if (v < n - 1 && slice < slices) {
 		s = slice_range(a, slices, slice);
-		op[nops++] = (struct tt_op){.kind = TT_OP_SEND, .peer = (a->rank + 1) % n,
-					    .index = (uint32_t)round, .a = TT_RECVBUF(s.off),
+		op[nops++] = (struct tt_op){.kind = TT_OP_SEND,
+					    .peer = (a->rank + 1) % n,
+					    .index = (uint32_t)round,
+					    .a = TT_RECVBUF(s.off),
 					    .len = s.len};
 	}
 	return nops;

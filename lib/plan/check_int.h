@@ -119,7 +119,8 @@ int tt_ck_check_hazards(const struct tt_checker *c);
 int tt_ck_values_init(struct tt_checker *c);
 void tt_ck_values_free(struct tt_checker *c);
 /* Read what a sends into out; -EINVAL if a byte of it was never written. */
-int tt_ck_read(const struct tt_checker *c, const struct ck_op *op, struct tt_ref a, struct ck_val *out);
+int tt_ck_read(const struct tt_checker *c, const struct ck_op *op, struct tt_ref a,
+	       struct ck_val *out);
 /* Receive, reduce or copy; net is what arrives. */
 int tt_ck_apply(struct tt_checker *c, const struct ck_op *op, const struct ck_val *net);
 int tt_ck_verdict(const struct tt_checker *c);

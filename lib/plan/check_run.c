@@ -106,7 +106,8 @@ static int take(struct tt_checker *c, struct ck_op *recv, const struct ck_val *p
 
 static int *pair(const struct tt_checker *c, int *table, const struct ck_msg *m)
 {
-	int from = ck_lane_of(c, &c->ops[m->send])->rank, to = ck_lane_of(c, &c->ops[m->recv])->rank;
+	int from = ck_lane_of(c, &c->ops[m->send])->rank,
+	    to = ck_lane_of(c, &c->ops[m->recv])->rank;
 
 	return &table[from * c->n + to];
 }
@@ -206,7 +207,8 @@ static int try_op(struct tt_checker *c, struct ck_op *op)
 	if (ck_is_recv(&op->op)) {
 		if (state == CK_SENT)
 			return receive_eager(c, op);
-		return state == CK_ASKED || (state == CK_IDLE && !eager) ? post_offer(c, op) : BLOCKED;
+		return state == CK_ASKED || (state == CK_IDLE && !eager) ? post_offer(c, op)
+									 : BLOCKED;
 	}
 	err = tt_ck_apply(c, op, NULL);
 	if (!err)
@@ -282,8 +284,8 @@ static int fail_deadlock(const struct tt_checker *c)
 		end = c->begin[lane->first + (uint32_t)lane->round + 1];
 		for (; i < end && used < sizeof(text); i++)
 			if (!c->ops[i].done)
-				used += (size_t)snprintf(text + used, sizeof(text) - used, "; %s: %s",
-							 tt_ck_where(c, &c->ops[i]),
+				used += (size_t)snprintf(text + used, sizeof(text) - used,
+							 "; %s: %s", tt_ck_where(c, &c->ops[i]),
 							 why_stuck(c, &c->ops[i]));
 	}
 	return tt_fail(-EINVAL, "deadlock, %d lanes are stuck%s", stuck, text);

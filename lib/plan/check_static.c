@@ -29,15 +29,18 @@ size_t tt_ck_buf_bytes(const struct tt_checker *c, int rank, enum tt_buf buf)
 	}
 }
 
-static int check_ref(const struct tt_checker *c, const struct ck_op *op, struct tt_ref ref, bool write)
+static int check_ref(const struct tt_checker *c, const struct ck_op *op, struct tt_ref ref,
+		     bool write)
 {
 	size_t size = tt_ck_buf_bytes(c, ck_lane_of(c, op)->rank, ref.buf);
 
 	if (ref.off > size || op->op.len > size - ref.off)
 		return tt_fail(-EINVAL, "%s: bytes %zu to %zu are outside of %s, which has %zu",
-			       tt_ck_where(c, op), ref.off, ref.off + op->op.len, tt_ck_buf_name(ref.buf), size);
+			       tt_ck_where(c, op), ref.off, ref.off + op->op.len,
+			       tt_ck_buf_name(ref.buf), size);
 	if (ref.off % c->args.elem)
-		return tt_fail(-EINVAL, "%s: offset %zu is inside an element", tt_ck_where(c, op), ref.off);
+		return tt_fail(-EINVAL, "%s: offset %zu is inside an element", tt_ck_where(c, op),
+			       ref.off);
 	if (write && ref.buf == TT_BUF_SEND && !c->args.in_place)
 		return tt_fail(-EINVAL, "%s: writes to the caller's sendbuf", tt_ck_where(c, op));
 	return 0;
@@ -57,16 +60,19 @@ static int check_op(const struct tt_checker *c, const struct ck_op *op)
 	int err = 0;
 
 	if (o->kind < TT_OP_SEND || o->kind > TT_OP_COPY)
-		return tt_fail(-EINVAL, "%s: the checker does not know this kind of op", tt_ck_where(c, op));
+		return tt_fail(-EINVAL, "%s: the checker does not know this kind of op",
+			       tt_ck_where(c, op));
 	if (!o->len || o->len % c->args.elem)
 		return tt_fail(-EINVAL, "%s: not made of whole elements", tt_ck_where(c, op));
 	if (ck_is_message(o) &&
 	    (o->peer < 0 || o->peer >= c->n || o->peer == ck_lane_of(c, op)->rank))
 		return tt_fail(-EINVAL, "%s: no such peer", tt_ck_where(c, op));
 	if (ck_is_message(o) && o->len > c->args.chunk)
-		return tt_fail(-EINVAL, "%s: longer than the chunk of %zu", tt_ck_where(c, op), c->args.chunk);
+		return tt_fail(-EINVAL, "%s: longer than the chunk of %zu", tt_ck_where(c, op),
+			       c->args.chunk);
 	if (o->kind == TT_OP_RECV_REDUCE && (o->a.buf == TT_BUF_NET) == (o->b.buf == TT_BUF_NET))
-		return tt_fail(-EINVAL, "%s: exactly one operand must be what arrives", tt_ck_where(c, op));
+		return tt_fail(-EINVAL, "%s: exactly one operand must be what arrives",
+			       tt_ck_where(c, op));
 	if (o->kind != TT_OP_SEND)
 		err = check_ref(c, op, o->dst, true);
 	if (!err && o->kind != TT_OP_RECV)
@@ -92,13 +98,14 @@ struct match {
 	uint32_t mask;
 };
 
-static uint32_t *find_slot(const struct tt_checker *c, const struct match *m, const struct ck_op *op)
+static uint32_t *find_slot(const struct tt_checker *c, const struct match *m,
+			   const struct ck_op *op)
 {
 	const struct ck_lane *l = ck_lane_of(c, op), *sl;
 	int from = ck_is_recv(&op->op) ? op->op.peer : l->rank;
 	int to = ck_is_recv(&op->op) ? l->rank : op->op.peer;
-	uint64_t h = tt_hash_add(tt_hash_add((uint64_t)from << 32 | (uint32_t)to, (uint64_t)l->lane),
-				 op->op.index);
+	uint64_t h = tt_hash_add(
+		tt_hash_add((uint64_t)from << 32 | (uint32_t)to, (uint64_t)l->lane), op->op.index);
 	const struct ck_op *s;
 	uint32_t i;
 
@@ -147,7 +154,8 @@ static int add_receives(struct tt_checker *c, struct match *m)
 			return tt_fail(-EINVAL, "%s: message number %u is received twice",
 				       tt_ck_where(c, &c->ops[i]), c->ops[i].op.index);
 		if (c->ops[msg->send].op.len != c->ops[i].op.len)
-			return tt_fail(-EINVAL, "lengths differ: %s, but %s", tt_ck_where(c, &c->ops[i]),
+			return tt_fail(-EINVAL, "lengths differ: %s, but %s",
+				       tt_ck_where(c, &c->ops[i]),
 				       tt_ck_where(c, &c->ops[msg->send]));
 		msg->recv = i;
 		c->ops[i].msg = *slot - 1;
@@ -181,7 +189,7 @@ int tt_ck_match_messages(struct tt_checker *c)
 enum { NO_LANE = -1, SOME_LANES = -2 };
 
 struct touch {
-	int writer, reader;	   /* lanes */
+	int writer, reader;	    /* lanes */
 	uint32_t write_op, read_op; /* the last ones */
 };
 
@@ -201,7 +209,8 @@ static uint32_t conflict(const struct tt_checker *c, const struct touch *t, cons
 {
 	if (t->writer != NO_LANE && (t->writer != op->lane || same_round(c, t->write_op, op)))
 		return t->write_op;
-	if (write && t->reader != NO_LANE && (t->reader != op->lane || same_round(c, t->read_op, op)))
+	if (write && t->reader != NO_LANE &&
+	    (t->reader != op->lane || same_round(c, t->read_op, op)))
 		return t->read_op;
 	return UINT32_MAX;
 }
@@ -219,15 +228,16 @@ static int check_touch(const struct tt_checker *c, const struct touches *t, cons
 	for (i = 0; i < n; i++) {
 		other = conflict(c, &e[i], op, write);
 		if (other != UINT32_MAX)
-			return tt_fail(-EINVAL, "hazard at byte %zu of %s: %s, may run together with %s",
+			return tt_fail(-EINVAL,
+				       "hazard at byte %zu of %s: %s, may run together with %s",
 				       ref.off + i * c->args.elem, tt_ck_buf_name(ref.buf),
 				       tt_ck_where(c, op), tt_ck_where(c, &c->ops[other]));
 	}
 	return 0;
 }
 
-static void record_touch(const struct tt_checker *c, struct touches *t, uint32_t i, struct tt_ref ref,
-			 bool write)
+static void record_touch(const struct tt_checker *c, struct touches *t, uint32_t i,
+			 struct tt_ref ref, bool write)
 {
 	const struct ck_op *op = &c->ops[i];
 	struct touch *e;
@@ -242,7 +252,8 @@ static void record_touch(const struct tt_checker *c, struct touches *t, uint32_t
 			e[k].write_op = i;
 			continue;
 		}
-		e[k].reader = e[k].reader == NO_LANE || e[k].reader == op->lane ? op->lane : SOME_LANES;
+		e[k].reader =
+			e[k].reader == NO_LANE || e[k].reader == op->lane ? op->lane : SOME_LANES;
 		e[k].read_op = i;
 	}
 }
@@ -266,7 +277,8 @@ static int check_op_hazards(const struct tt_checker *c, struct touches *t, uint3
 	int err = 0;
 
 	if (writes && ((reads_a && shifted(c, o, o->a)) || (reads_b && shifted(c, o, o->b))))
-		return tt_fail(-EINVAL, "hazard: %s: its operand overlaps its result", tt_ck_where(c, op));
+		return tt_fail(-EINVAL, "hazard: %s: its operand overlaps its result",
+			       tt_ck_where(c, op));
 	if (writes)
 		err = check_touch(c, t, op, o->dst, true);
 	if (!err && reads_a)

@@ -109,13 +109,15 @@ void tt_ck_values_free(struct tt_checker *c)
 	free(c->told);
 }
 
-static int fail_unset(const struct tt_checker *c, const struct ck_op *op, struct tt_ref ref, size_t e)
+static int fail_unset(const struct tt_checker *c, const struct ck_op *op, struct tt_ref ref,
+		      size_t e)
 {
 	return tt_fail(-EINVAL, "%s: reads byte %zu of %s, which nothing was written to",
 		       tt_ck_where(c, op), ref.off + e * c->args.elem, tt_ck_buf_name(ref.buf));
 }
 
-int tt_ck_read(const struct tt_checker *c, const struct ck_op *op, struct tt_ref a, struct ck_val *out)
+int tt_ck_read(const struct tt_checker *c, const struct ck_op *op, struct tt_ref a,
+	       struct ck_val *out)
 {
 	const struct ck_val *v =
 		buf_of(c, ck_lane_of(c, op)->rank, a.buf)->val + a.off / c->args.elem;
@@ -196,18 +198,23 @@ static int judge(const struct tt_checker *c, int rank, size_t e, const struct ck
 	uint32_t divided = c->args.coll == TT_COLL_ALLREDUCE && c->args.divide && c->n > 1;
 
 	if (!v->set)
-		return tt_fail(-EINVAL, "rank %d: element %zu of the result is never written", rank, e);
+		return tt_fail(-EINVAL, "rank %d: element %zu of the result is never written", rank,
+			       e);
 	if (v->sum != sum && c->args.coll == TT_COLL_BCAST)
 		return tt_fail(-EINVAL, "rank %d: element %zu is not the root's", rank, e);
 	if (v->sum != sum)
-		return tt_fail(-EINVAL, "rank %d: element %zu of the result does not contain every "
-			       "rank's contribution exactly once", rank, e);
+		return tt_fail(-EINVAL,
+			       "rank %d: element %zu of the result does not contain every "
+			       "rank's contribution exactly once",
+			       rank, e);
 	if (v->divided != divided)
 		return tt_fail(-EINVAL, "rank %d: element %zu of the result is divided %s", rank, e,
 			       v->divided ? "too often or too early" : "never");
 	if (v->tree != first->tree)
-		return tt_fail(-EINVAL, "rank %d: element %zu of the result is combined in another order "
-			       "than on rank 0", rank, e);
+		return tt_fail(-EINVAL,
+			       "rank %d: element %zu of the result is combined in another order "
+			       "than on rank 0",
+			       rank, e);
 	return 0;
 }
 
@@ -233,10 +240,13 @@ static int barrier_verdict(const struct tt_checker *c)
 			seen = other == rank;
 			for (l = c->rank_lanes[rank]; l < c->rank_lanes[rank + 1]; l++)
 				seen |= c->known[(size_t)l * c->words + (size_t)other / 64] >>
-					other % 64 & 1;
+						other % 64 &
+					1;
 			if (!seen)
-				return tt_fail(-EINVAL, "rank %d may leave the barrier before rank %d "
-					       "has entered it", rank, other);
+				return tt_fail(-EINVAL,
+					       "rank %d may leave the barrier before rank %d "
+					       "has entered it",
+					       rank, other);
 		}
 	return 0;
 }

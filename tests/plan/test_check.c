@@ -15,11 +15,19 @@
 static const struct tt_check_opts unlimited = {.eager = SIZE_MAX};
 static const struct tt_check_opts no_eager = {.eager = 0};
 
-static const struct tt_plan_args ring_args = {.coll = TT_COLL_ALLREDUCE, .nranks = N, .count = 16,
-					      .elem = ELEM, .divide = true, .chunk = 2 * ELEM,
+static const struct tt_plan_args ring_args = {.coll = TT_COLL_ALLREDUCE,
+					      .nranks = N,
+					      .count = 16,
+					      .elem = ELEM,
+					      .divide = true,
+					      .chunk = 2 * ELEM,
 					      .lanes = 2};
-static const struct tt_plan_args bcast_args = {.coll = TT_COLL_BCAST, .nranks = N, .count = 6,
-					       .elem = ELEM, .chunk = 6 * ELEM, .lanes = 1};
+static const struct tt_plan_args bcast_args = {.coll = TT_COLL_BCAST,
+					       .nranks = N,
+					       .count = 6,
+					       .elem = ELEM,
+					       .chunk = 6 * ELEM,
+					       .lanes = 1};
 
 static struct tt_plan *plans[N];
 
@@ -102,8 +110,12 @@ static void end(struct tt_builder *b, int rank)
 		abort();
 }
 
-static const struct tt_plan_args pair_args = {.coll = TT_COLL_ALLREDUCE, .nranks = 2, .count = 3,
-					      .elem = ELEM, .chunk = 3 * ELEM, .lanes = 2};
+static const struct tt_plan_args pair_args = {.coll = TT_COLL_ALLREDUCE,
+					      .nranks = 2,
+					      .count = 3,
+					      .elem = ELEM,
+					      .chunk = 3 * ELEM,
+					      .lanes = 2};
 
 /* Both ranks of a pair send all they have and combine; rank 0's part on the left. */
 static void exchange(int rank, bool swap)
@@ -338,7 +350,8 @@ static void test_barrier(void)
 		drop_op(r, 0, 1, 0);
 	}
 	TT_CHECK(refused(N, &unlimited, "may leave the barrier before"));
-	TT_REQUIRE(build("dissemination", a)); /* all in one round: nobody waits for what it passes on */
+	TT_REQUIRE(build("dissemination",
+			 a)); /* all in one round: nobody waits for what it passes on */
 	for (r = 0; r < N; r++) {
 		struct tt_builder *b = tt_builder_new(&plans[r]->args, "by hand");
 
@@ -358,7 +371,8 @@ static void test_check_alg(void)
 {
 	TT_CHECK(!tt_plan_check(tt_alg_find(TT_COLL_ALLREDUCE, "ring"), &ring_args, &unlimited));
 	TT_CHECK(!tt_plan_check(tt_alg_find(TT_COLL_BCAST, "chain"), &bcast_args, NULL));
-	TT_CHECK(tt_plan_check(tt_alg_find(TT_COLL_ALLREDUCE, "single"), &ring_args, NULL) == -EINVAL);
+	TT_CHECK(tt_plan_check(tt_alg_find(TT_COLL_ALLREDUCE, "single"), &ring_args, NULL) ==
+		 -EINVAL);
 }
 
 static const struct tt_test tests[] = {{"operand_order", test_operand_order},
