@@ -30,10 +30,12 @@ void tt_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 	} while (0)
 
 #define TT_CHECK(cond) CU_ASSERT(cond)
+/* As TT_CHECK, but leaves the test; cond is evaluated once. */
 #define TT_REQUIRE(cond) \
 	do { \
-		CU_ASSERT(cond); \
-		if (!(cond)) \
+		bool tt_ok = (cond); \
+		CU_assertImplementation(tt_ok, __LINE__, #cond, __FILE__, "", CU_FALSE); \
+		if (!tt_ok) \
 			return; \
 	} while (0)
 
