@@ -30,12 +30,13 @@ void tt_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 	} while (0)
 
 #define TT_CHECK(cond) CU_ASSERT(cond)
-/* As TT_CHECK, but leaves the test; cond is evaluated once. */
+/* Evaluates cond once, as it often is the call under test. */
 #define TT_REQUIRE(cond) \
 	do { \
-		bool tt_ok = (cond); \
-		CU_assertImplementation(tt_ok, __LINE__, #cond, __FILE__, "", CU_FALSE); \
-		if (!tt_ok) \
+		bool tt_holds = (cond); \
+\
+		CU_assertImplementation(tt_holds, __LINE__, #cond, __FILE__, "", CU_FALSE); \
+		if (!tt_holds) \
 			return; \
 	} while (0)
 

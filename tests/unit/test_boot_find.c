@@ -283,7 +283,7 @@ static int meet(struct tt_boot_params *p)
 	struct tt_boot *boot = NULL;
 	const void *card;
 	size_t len;
-	char text[16];
+	char text[24];
 
 	snprintf(text, sizeof(text), "card %d", p->rank);
 	if (tt_boot_start(p, NULL, text, sizeof(text), &boot)) {
