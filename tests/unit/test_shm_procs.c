@@ -14,6 +14,7 @@
 
 #define PINGS 100000
 #define NAPS 10000
+#define ARMS 30000
 #define TEXT 48
 
 /* What two ranks tell each other besides: memory shared before the fork. */
@@ -50,8 +51,11 @@ struct rank {
 static bool wait_for(_Atomic int *flag, int value)
 {
 	uint64_t deadline = tt_now_ns() + WAIT_NS;
+	int turn = 0;
 
 	while (atomic_load(flag) < value) {
+		if (++turn % 1000)
+			continue;
 		if (tt_passed(deadline))
 			return false;
 		sched_yield();
@@ -157,12 +161,28 @@ static int play(struct rank *r, int me, int rounds, bool sleep)
 	return 0;
 }
 
+/* The me-th of the processors we may use: the scheduler likes to put a waker and its sleeper on one. */
+static void use_own_processor(int me)
+{
+	cpu_set_t all, one;
+	int i, n = 0;
+
+	CPU_ZERO(&one);
+	if (sched_getaffinity(0, sizeof(all), &all) || CPU_COUNT(&all) < 2)
+		return;
+	for (i = 0; i < CPU_SETSIZE; i++)
+		if (CPU_ISSET(i, &all) && n++ == me)
+			CPU_SET(i, &one);
+	sched_setaffinity(0, sizeof(one), &one);
+}
+
 static int ping_pong_rank(int me, int n, void *arg)
 {
 	struct board *b = arg;
 	struct rank r;
 	uint64_t t0;
 
+	use_own_processor(me);
 	TT_EXPECT(!join(b, me, &r, 4096, true));
 	t0 = tt_now_ns();
 	TT_EXPECT(!play(&r, me, PINGS, false));
@@ -203,6 +223,44 @@ void test_sleeping(void)
 	TT_REQUIRE(b != NULL);
 	TT_CHECK(!tt_run_ranks(2, sleeping_rank, b, 60000, 0));
 	printf("  half a round trip, sleeping: %.1f us\n", (double)b->ns[0] / NAPS / 2e3);
+	board_free(b);
+}
+
+/*
+ * Rank 1 does nothing but arm and sleep; rank 0 sends, at all distances from the moment its last note
+ * was taken, one note that nothing follows: if its wake-up is lost, rank 1 sleeps for good.
+ */
+static int arming_rank(int me, int n, void *arg)
+{
+	struct board *b = arg;
+	uint64_t random = 5;
+	volatile int spin;
+	struct rank r;
+	int i;
+
+	use_own_processor(me);
+	TT_EXPECT(!join(b, me, &r, 0, false));
+	for (i = 1; i <= ARMS; i++) {
+		if (me) {
+			TT_EXPECT(!next_note(&r, true));
+			atomic_store(&b->stage, i);
+			continue;
+		}
+		for (spin = (int)(tt_random(&random) % 512); spin; spin--)
+			;
+		TT_EXPECT(put(&r.end, NULL, 0, 0, NULL, i) == TT_FINISHED);
+		TT_EXPECT(wait_for(&b->stage, i));
+	}
+	leave(&r);
+	return 0;
+}
+
+void test_arming(void)
+{
+	struct board *b = board_new();
+
+	TT_REQUIRE(b != NULL);
+	TT_CHECK(!tt_run_ranks(2, arming_rank, b, 60000, 0));
 	board_free(b);
 }
 
