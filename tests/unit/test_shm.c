@@ -469,6 +469,7 @@ static const struct tt_test tests[] = {
 	{"arming", test_arming},
 	{"sleeping_threads", test_sleeping_threads},
 	{"user_memory", test_user_memory},
+	{"no_process_vm", test_no_process_vm},
 	{"killed_peer", test_killed_peer},
 	{"killed_while_writing", test_killed_while_writing},
 	{"fences", test_fences},

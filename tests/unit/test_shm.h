@@ -138,6 +138,7 @@ void test_sleeping(void);
 void test_arming(void);
 void test_sleeping_threads(void);
 void test_user_memory(void);
+void test_no_process_vm(void);
 void test_killed_peer(void);
 void test_killed_while_writing(void);
 void test_fences(void);

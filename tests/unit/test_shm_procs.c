@@ -2,6 +2,8 @@
 /* Transport shm between processes (and between threads that have a transport each, for TSan). */
 #include "tests/unit/test_shm.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -9,6 +11,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #include "lib/base/hash.h"
 
@@ -341,6 +345,85 @@ void test_user_memory(void)
 	board_free(b);
 	if (!(caps & TT_CAP_REG_ANY))
 		TT_SKIP("process_vm_writev is not permitted here");
+}
+
+/* As containers do it: process_vm_readv and writev end in EPERM for this process from now on. */
+static int forbid_process_vm(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_process_vm_readv, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_process_vm_writev, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = {.len = sizeof(code) / sizeof(*code), .filter = code};
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog, 0, 0);
+}
+
+/* Without process_vm a process says so beforehand, and memory with a memfd works as ever. */
+static int no_process_vm_rank(int me, int n, void *arg)
+{
+	struct board *b = arg;
+	struct memory m;
+	struct rank r;
+
+	TT_EXPECT(!forbid_process_vm());
+	TT_EXPECT(!join(b, me, &r, 4096, true));
+	TT_EXPECT(!(r.end.tp->caps & TT_CAP_REG_ANY));
+	TT_EXPECT(memory_new(&m, r.end.tp, 4096, false, TT_ACCESS_WRITE) == -EOPNOTSUPP);
+	memory_free(&m);
+	TT_EXPECT(!play(&r, me, 10, true));
+	leave(&r);
+	return 0;
+}
+
+/* One end may, the other may not: the latter refuses to connect, as it couldn't reach everything. */
+static int half_process_vm_rank(int me, int n, void *arg)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct board *b = arg;
+	struct tt_tp *tp;
+	struct end e;
+
+	if (me == 1)
+		TT_EXPECT(!forbid_process_vm());
+	TT_EXPECT(!tp_new((uint64_t)me + 1, &tp));
+	TT_EXPECT(!end_open(&e, tp));
+	b->end[me] = e;
+	atomic_store(&b->ready[me], 1);
+	TT_EXPECT(wait_for(&b->ready[!me], 1));
+	if (me == 1) {
+		TT_EXPECT(end_connect(&e, &b->end[0], false) == -EPERM);
+		TT_EXPECT(!tutti_last_error(&info) && strstr(info.text, "ptrace"));
+	} else {
+		TT_EXPECT(!end_connect(&e, &b->end[1], true));
+		end_poll(tp, &e, 1);
+		TT_EXPECT(!e.up);
+	}
+	atomic_fetch_add(&b->stage, 1);
+	TT_EXPECT(wait_for(&b->stage, 2));
+	tt_shm_tp.ep_close(e.ep);
+	tt_shm_tp.close(tp);
+	return 0;
+}
+
+void test_no_process_vm(void)
+{
+	struct board *b = board_new();
+	struct tt_tp *tp;
+	unsigned caps;
+
+	TT_REQUIRE(b != NULL && !tp_new(9, &tp));
+	caps = tp->caps;
+	tt_shm_tp.close(tp);
+	TT_CHECK(!tt_run_ranks(2, no_process_vm_rank, b, 30000, 0));
+	memset(b, 0, sizeof(*b));
+	if (caps & TT_CAP_REG_ANY)
+		TT_CHECK(!tt_run_ranks(2, half_process_vm_rank, b, 30000, 0));
+	board_free(b);
 }
 
 /* Rank 1 floods rank 0 and is killed in the middle; then rank 0 floods the dead. */
