@@ -71,10 +71,8 @@ static void pair_open(struct pair *p, const struct tt_tp_ops *inner, const char 
 		struct tt_mem mem = {.addr = p->mem[i], .len = sizeof(p->mem[i]), .memfd = -1};
 
 		params.rank = i;
-		if (spec[i])
-			TT_CHECK(!tt_fault_open(inner, spec[i], &params, &p->tp[i]));
-		else
-			TT_CHECK(!inner->open(&params, &p->tp[i]));
+		TT_CHECK(!(spec[i] ? tt_fault_open(inner, spec[i], &params, &p->tp[i])
+				   : inner->open(&params, &p->tp[i])));
 		TT_CHECK(!p->tp[i]->ops->reg(p->tp[i], &mem, TT_ACCESS_READ | TT_ACCESS_WRITE,
 					     &p->mr[i]));
 		len[i] = sizeof(blob[i]);
