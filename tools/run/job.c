@@ -142,11 +142,21 @@ static void on_lost(void *arg, struct host *host)
 	set_failed(STATUS_LAUNCHER);
 }
 
+static void reap(void)
+{
+	int i;
+
+	if (job.local)
+		local_reap(job.local);
+	for (i = 0; i < job.opt->hosts.n; i++)
+		if (job.opt->hosts.v[i].remote)
+			remote_reap(job.opt->hosts.v[i].remote);
+}
+
 static void on_signal(int sig)
 {
 	if (sig == SIGCHLD) {
-		if (job.local)
-			local_reap(job.local);
+		reap();
 		return;
 	}
 	if (!job.running) { /* nobody there yet to forward it to */

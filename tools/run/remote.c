@@ -32,11 +32,6 @@ bool remote_ready(const struct remote *r)
 	return r->ready;
 }
 
-bool remote_lost(const struct remote *r)
-{
-	return r->lost;
-}
-
 const char *remote_client_addr(const struct remote *r)
 {
 	return r->client_addr ? r->client_addr : "";
@@ -54,6 +49,9 @@ static void lose(struct remote *r)
 		close(r->from.fd);
 		r->from.fd = -1;
 	}
+	if (r->to >= 0)
+		close(r->to); /* an agent that still lives then ends its ranks */
+	r->to = -1;
 	if (r->lost || r->done)
 		return;
 	r->lost = true;
@@ -64,6 +62,12 @@ static void lose(struct remote *r)
 	else
 		fail("host %s: lost the connection to it", r->host->name);
 	r->events.lost(r->events.arg, r->host);
+}
+
+static void send_frame(struct remote *r, enum frame_type type, const struct pack *p)
+{
+	if (r->to >= 0)
+		frame_send(r->to, type, p); /* a failure shows as the end of what it sends */
 }
 
 static bool on_hello(struct remote *r, struct pack *p)
@@ -228,8 +232,22 @@ struct remote *remote_start(struct host *host, const char *ssh, const struct rem
 	close(out[1]);
 	r->to = in[1];
 	r->from = (struct watch){.fd = out[0], .events = POLLIN, .fn = on_data, .arg = r};
+	fcntl(out[0], F_SETFL, O_NONBLOCK);
 	loop_add(&r->from);
 	return r;
+}
+
+/* Its end is the end of the connection, even if something on the other side keeps the pipe open. */
+void remote_reap(struct remote *r)
+{
+	int i;
+
+	if (r->pid <= 0 || waitpid(r->pid, NULL, WNOHANG) != r->pid)
+		return;
+	r->pid = -1;
+	for (i = 0; i < 1000 && r->from.fd >= 0 && r->running; i++)
+		on_data(&r->from, POLLIN);
+	lose(r);
 }
 
 void remote_listen(struct remote *r, char **peers)
@@ -237,7 +255,7 @@ void remote_listen(struct remote *r, char **peers)
 	struct pack p = {0};
 
 	pack_strs(&p, peers);
-	frame_send(r->to, FRAME_LISTEN, &p);
+	send_frame(r, FRAME_LISTEN, &p);
 	pack_free(&p);
 }
 
@@ -247,7 +265,7 @@ void remote_job(struct remote *r, const struct share *share)
 
 	r->running = share->count;
 	share_pack(&p, share);
-	frame_send(r->to, FRAME_JOB, &p);
+	send_frame(r, FRAME_JOB, &p);
 	pack_free(&p);
 }
 
@@ -256,7 +274,7 @@ void remote_signal(struct remote *r, int sig)
 	struct pack p = {0};
 
 	pack_u32(&p, (uint32_t)sig);
-	frame_send(r->to, FRAME_SIGNAL, &p);
+	send_frame(r, FRAME_SIGNAL, &p);
 	pack_free(&p);
 }
 
@@ -265,7 +283,7 @@ void remote_feed(struct remote *r, const char *data, size_t len)
 	struct pack p = {0};
 
 	pack_bytes(&p, data, len);
-	frame_send(r->to, FRAME_STDIN, &p);
+	send_frame(r, FRAME_STDIN, &p);
 	pack_free(&p);
 }
 
@@ -276,7 +294,8 @@ void remote_free(struct remote *r)
 
 	if (!r)
 		return;
-	close(r->to);
+	if (r->to >= 0)
+		close(r->to);
 	if (r->from.fd >= 0) {
 		loop_del(&r->from);
 		close(r->from.fd);

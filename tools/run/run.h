@@ -214,7 +214,6 @@ struct remote_events {
 
 struct remote *remote_start(struct host *host, const char *ssh, const struct remote_events *events);
 bool remote_ready(const struct remote *r); /* it said hello */
-bool remote_lost(const struct remote *r);
 /* From its SSH_CONNECTION: the address of this machine as seen from there, "" when unknown. */
 const char *remote_client_addr(const struct remote *r);
 void remote_listen(struct remote *r, char **peers);
@@ -222,6 +221,7 @@ const char *remote_store(const struct remote *r); /* "" until known */
 void remote_job(struct remote *r, const struct share *share);
 void remote_signal(struct remote *r, int sig);
 void remote_feed(struct remote *r, const char *data, size_t len);
+void remote_reap(struct remote *r); /* on SIGCHLD */
 void remote_free(struct remote *r);
 
 int agent_main(void);
