@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <tutti/info.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #endif
 
 #include "lib/base/env.h"
+#include "lib/topo/topo.h"
 #include "lib/wire/transport.h"
 
 #define MAX_DEVICES 64
@@ -103,30 +103,26 @@ static void tell_transports(const struct teller *t)
 
 static void tell_host(const struct teller *t)
 {
-	char name[256] = "", boot[64] = "";
-	const char *told = getenv("TUTTI_HOST_ID");
-	struct stat ns;
-	FILE *f;
+	char name[256] = "";
+	struct tt_host host;
 
 	gethostname(name, sizeof(name) - 1);
 	tell(t, "host", "name", "value", "%s", name);
-	tell(t, "host", "same host", "rule", "%s",
-	     "equal boot id and equal network namespace, confirmed by mapping a probe; "
-	     "TUTTI_HOST_ID overrides it");
-	if (told && *told)
-		tell(t, "host", "TUTTI_HOST_ID", "value", "%s", told);
-	f = fopen("/proc/sys/kernel/random/boot_id", "re");
-	if (f) {
-		if (fgets(boot, sizeof(boot), f))
-			boot[strcspn(boot, "\n")] = 0;
-		fclose(f);
+	tell(t, "host", "same host", "value", "%s",
+	     "equal boot id and equal network namespace, confirmed by mapping a probe; equal "
+	     "TUTTI_HOST_ID overrides both");
+	if (tt_host_get(getenv("TUTTI_HOST_ID"), &host)) {
+		tell(t, "host", "TUTTI_HOST_ID", "value", "unusable: it is too long");
+		tt_host_get(NULL, &host);
+	} else {
+		tell(t, "host", "TUTTI_HOST_ID", "value", "%s",
+		     host.override[0] ? host.override : "unset");
 	}
-	tell(t, "host", "boot id", "value", "%s", boot[0] ? boot : "unknown");
-	if (!stat("/proc/self/ns/net", &ns))
-		tell(t, "host", "network namespace", "value", "%llu", (unsigned long long)ns.st_ino);
-	else
-		tell(t, "host", "network namespace", "value", "unknown");
-	tell(t, "host", "cpus", "value", "%ld", sysconf(_SC_NPROCESSORS_ONLN));
+	tell(t, "host", "boot id", "value", "%s", host.boot_id[0] ? host.boot_id : "unknown");
+	tell(t, "host", "network namespace", "value", "%llu", (unsigned long long)host.netns);
+	tell(t, "host", "usable CPUs", "value", "%d", tt_topo_cpus());
+	tell(t, "host", "usable memory", "value", "%llu MiB",
+	     (unsigned long long)(tt_topo_memory() >> 20));
 }
 
 static const char *kind_name(enum tt_env_kind kind)

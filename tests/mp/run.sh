@@ -4,7 +4,7 @@
 only=$*
 . "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
 suite run
-tutti_run=$TT_BUILD/tools/tutti_run
+tutti_run=$TT_BUILD/tutti_run
 TUTTI_TEST_SSH_LOG=$tmp/ssh.log
 export TUTTI_TEST_SSH_LOG
 unset TUTTI_IF
