@@ -95,8 +95,10 @@ static int read_all(gzFile file, const char *path, struct digit **digits)
 			all = bigger;
 		}
 		if (!parse(line, &all[n])) {
-			fprintf(stderr, "train_digits: %s, line %d: expected 64 pixels of 0 to 16 and a "
-					"label of 0 to 9, separated by commas\n", path, n + 1);
+			fprintf(stderr,
+				"train_digits: %s, line %d: expected 64 pixels of 0 to 16 and a "
+				"label of 0 to 9, separated by commas\n",
+				path, n + 1);
 			goto free_all;
 		}
 		n++;
@@ -120,14 +122,17 @@ int digits_load(const char *path, struct digit **digits)
 	if (!path)
 		path = find(found);
 	if (!path) {
-		fprintf(stderr, "train_digits: " FILE_NAME " was not found; get it with 'sh quickstart.sh' in "
+		fprintf(stderr, "train_digits: " FILE_NAME
+				" was not found; get it with 'sh quickstart.sh' in "
 				"the source of tutti, or name a copy with --data FILE\n");
 		return -1;
 	}
 	file = gzopen(path, "rb");
 	if (!file) {
-		fprintf(stderr, "train_digits: cannot read %s: %s; get it with 'sh quickstart.sh' in the "
-				"source of tutti\n", path, strerror(errno));
+		fprintf(stderr,
+			"train_digits: cannot read %s: %s; get it with 'sh quickstart.sh' in the "
+			"source of tutti\n",
+			path, strerror(errno));
 		return -1;
 	}
 	n = read_all(file, path, digits);

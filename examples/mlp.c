@@ -116,8 +116,8 @@ double mlp_loss(struct mlp *net, const uint8_t *labels, int *right)
 
 	*right = 0;
 	for (r = 0; r < net->rows; r++)
-		loss += row_loss(last->output + r * last->out, last->delta + r * last->out, last->out,
-				 labels[r], right);
+		loss += row_loss(last->output + r * last->out, last->delta + r * last->out,
+				 last->out, labels[r], right);
 	return loss;
 }
 
@@ -171,8 +171,8 @@ void mlp_step(struct mlp *net, int samples, double rate, double momentum)
 	for (l = 0; l < MLP_LAYERS; l++) {
 		layer = &net->layers[l];
 		for (i = 0; i < layer->size; i++) {
-			layer->velocity[i] = momentum * layer->velocity[i] -
-					     rate * layer->gradient[i] / samples;
+			layer->velocity[i] =
+				momentum * layer->velocity[i] - rate * layer->gradient[i] / samples;
 			layer->weights[i] += layer->velocity[i];
 		}
 	}

@@ -34,7 +34,7 @@ void mlp_random_weights(struct mlp *net, uint64_t seed);
 
 /* Compute all outputs for rows samples. */
 void mlp_forward(struct mlp *net, const double *input, int rows);
-/* After forward: the summed loss (cross entropy), the number of right answers; sets the last delta. */
+/* After forward: the summed cross entropy and the number of right answers; sets the last delta. */
 double mlp_loss(struct mlp *net, const uint8_t *labels, int *right);
 /* The gradient of layer l, from its delta. */
 void mlp_gradient(struct mlp *net, int l);

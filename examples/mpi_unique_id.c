@@ -17,7 +17,8 @@ static int mpi_allgather(const void *send, void *recv, size_t len, void *arg)
 {
 	MPI_Comm *comm = arg;
 
-	return MPI_Allgather(send, (int)len, MPI_BYTE, recv, (int)len, MPI_BYTE, *comm) != MPI_SUCCESS;
+	return MPI_Allgather(send, (int)len, MPI_BYTE, recv, (int)len, MPI_BYTE, *comm) !=
+	       MPI_SUCCESS;
 }
 
 /* Fill in how the ranks of MPI become the ranks of tutti. */

@@ -9,8 +9,8 @@
  * the same step. The result does not depend on the number of ranks.
  *
  * Communication hides behind computation: the gradient of the last layer is ready first, so its
- * all-reduce (its "bucket") starts while the layers before it are still being worked on. What could not
- * be hidden is printed as exposed time.
+ * all-reduce (its "bucket") starts while the layers before it are still being worked on. What could
+ * not be hidden is printed as exposed time.
  */
 #include <math.h>
 #include <stdio.h>
@@ -30,12 +30,12 @@ struct trainer {
 	int rank, nranks;
 	struct mlp net;
 	struct digit *digits;
-	int *order;		/* a shuffled list of digits: the training set, then the test set */
+	int *order; /* a shuffled list of digits: the training set, then the test set */
 	int ntrain, ntest;
-	double *input;		/* this rank's slice of a batch */
+	double *input; /* this rank's slice of a batch */
 	uint8_t *labels;
 	struct tutti_request *pending[MLP_LAYERS];
-	double exposed;		/* seconds in calls of tutti while training, this epoch */
+	double exposed; /* seconds in calls of tutti while training, this epoch */
 	FILE *csv;
 };
 
@@ -111,7 +111,10 @@ static int wait_buckets(struct trainer *t)
 	return 0;
 }
 
-/* One step on the n digits of order. Slices may differ by one sample, so gradients are summed, then divided. */
+/*
+ * One step on the n digits of order. Slices may differ by one sample, so gradients are summed, and
+ * divided by n in the end.
+ */
 static int train_batch(struct trainer *t, const int *order, int n, struct totals *totals)
 {
 	int first, rows = my_slice(t, n, &first), right, l;
@@ -146,7 +149,8 @@ static void test(struct trainer *t, struct totals *totals)
 	}
 }
 
-static void print_epoch(const struct trainer *t, int epoch, const struct totals *totals, double seconds)
+static void print_epoch(const struct trainer *t, int epoch, const struct totals *totals,
+			double seconds)
 {
 	double loss = totals->loss / t->ntrain, accuracy = totals->right / t->ntest;
 	double exposed = totals->exposed / t->nranks;
@@ -157,7 +161,8 @@ static void print_epoch(const struct trainer *t, int epoch, const struct totals 
 		return;
 	printf("epoch %3d   loss %9.6f   test accuracy %6.2f %%   %8.0f samples/s   "
 	       "exposed communication %7.2f ms (%4.1f %%)\n",
-	       epoch, loss, 100 * accuracy, t->ntrain / seconds, 1e3 * exposed, 100 * exposed / seconds);
+	       epoch, loss, 100 * accuracy, t->ntrain / seconds, 1e3 * exposed,
+	       100 * exposed / seconds);
 	fflush(stdout);
 }
 
@@ -185,7 +190,7 @@ static int run_epoch(struct trainer *t, int epoch)
 	return 0;
 }
 
-/* Rank 0 opens files and reads the data; the others learn how many digits there are, or that it failed. */
+/* Rank 0 reads the data; the others learn how many digits there are, or that it failed. */
 static int load(struct trainer *t)
 {
 	int32_t n = -1;
@@ -227,12 +232,15 @@ static int make_model(struct trainer *t)
 
 	t->input = malloc((size_t)rows * DIGIT_PIXELS * sizeof(double));
 	t->labels = malloc((size_t)rows);
-	if (!t->input || !t->labels || mlp_init(&t->net, DIGIT_PIXELS, t->opt.hidden, DIGIT_CLASSES, rows))
+	if (!t->input || !t->labels ||
+	    mlp_init(&t->net, DIGIT_PIXELS, t->opt.hidden, DIGIT_CLASSES, rows))
 		return fprintf(stderr, "train_digits: no memory for the model\n"), -1;
 	for (l = 0; l < MLP_LAYERS; l++) {
 		layer = &t->net.layers[l];
-		if (tutti_alloc(t->ctx, (size_t)layer->size * sizeof(double), (void **)&layer->weights) ||
-		    tutti_alloc(t->ctx, (size_t)layer->size * sizeof(double), (void **)&layer->gradient))
+		if (tutti_alloc(t->ctx, (size_t)layer->size * sizeof(double),
+				(void **)&layer->weights) ||
+		    tutti_alloc(t->ctx, (size_t)layer->size * sizeof(double),
+				(void **)&layer->gradient))
 			return failed(t, "allocating the model");
 	}
 	if (t->rank == 0)
@@ -252,7 +260,8 @@ static int train(struct trainer *t)
 	if (load(t) || make_model(t))
 		return -1;
 	if (t->rank == 0)
-		printf("%d digits to learn from, %d to test; %d ranks, batches of %d, hidden layers of %d\n",
+		printf("%d digits to learn from, %d to test; %d ranks, batches of %d, hidden "
+		       "layers of %d\n",
 		       t->ntrain, t->ntest, t->nranks, t->opt.batch, t->opt.hidden);
 	for (epoch = 1; epoch <= t->opt.epochs; epoch++)
 		if (run_epoch(t, epoch))
@@ -279,7 +288,7 @@ static int clean_up(struct trainer *t)
 	return tutti_finalize(t->ctx) || err;
 }
 
-/* Before tutti_init only the launcher's variables say who we are; one rank is enough to complain. */
+/* Before tutti_init the launcher's variables say who we are; one rank is enough to complain. */
 static int first_rank(void)
 {
 	const char *rank = getenv("TUTTI_RANK");

@@ -10,18 +10,13 @@
 #include <string.h>
 
 static const struct option options[] = {
-	{"epochs", required_argument, NULL, 'e'},
-	{"batch", required_argument, NULL, 'b'},
-	{"hidden", required_argument, NULL, 'H'},
-	{"lr", required_argument, NULL, 'l'},
-	{"momentum", required_argument, NULL, 'm'},
-	{"seed", required_argument, NULL, 's'},
-	{"data", required_argument, NULL, 'd'},
-	{"csv", required_argument, NULL, 'c'},
-	{"quiet", no_argument, NULL, 'q'},
-	{"help", no_argument, NULL, 'h'},
-	{"version", no_argument, NULL, 'V'},
-	{NULL, 0, NULL, 0}};
+	{"epochs", required_argument, NULL, 'e'},   {"batch", required_argument, NULL, 'b'},
+	{"hidden", required_argument, NULL, 'H'},   {"lr", required_argument, NULL, 'l'},
+	{"momentum", required_argument, NULL, 'm'}, {"seed", required_argument, NULL, 's'},
+	{"data", required_argument, NULL, 'd'},	    {"csv", required_argument, NULL, 'c'},
+	{"quiet", no_argument, NULL, 'q'},	    {"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, 'V'},	    {NULL, 0, NULL, 0},
+};
 
 const char train_help[] =
 	"Usage: tutti_run -n RANKS train_digits [OPTION]...\n"
@@ -80,7 +75,8 @@ static void unknown(const char *word, char *message, int size)
 		}
 	}
 	if (nearest)
-		snprintf(message, (size_t)size, "unknown option '--%s'; did you mean '--%s'?", name, nearest);
+		snprintf(message, (size_t)size, "unknown option '--%s'; did you mean '--%s'?", name,
+			 nearest);
 	else
 		snprintf(message, (size_t)size, "unknown option '--%s'", name);
 }
@@ -142,13 +138,17 @@ static int take(struct train_options *opt, int option)
 	}
 }
 
-enum train_parsed train_options_parse(struct train_options *opt, int argc, char **argv, char *message,
-				      int size)
+enum train_parsed train_options_parse(struct train_options *opt, int argc, char **argv,
+				      char *message, int size)
 {
 	int option, index = 0;
 
-	*opt = (struct train_options){.epochs = 25, .batch = 64, .hidden = 128, .rate = 0.04,
-				      .momentum = 0.9, .seed = 42};
+	*opt = (struct train_options){.epochs = 25,
+				      .batch = 64,
+				      .hidden = 128,
+				      .rate = 0.04,
+				      .momentum = 0.9,
+				      .seed = 42};
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, ":qhV", options, &index)) != -1) {
 		if (option == 'h')
@@ -156,13 +156,15 @@ enum train_parsed train_options_parse(struct train_options *opt, int argc, char 
 		if (option == 'V')
 			return TRAIN_VERSION;
 		if (option == ':')
-			snprintf(message, (size_t)size, "option '%s' needs a value", argv[optind - 1]);
+			snprintf(message, (size_t)size, "option '%s' needs a value",
+				 argv[optind - 1]);
 		else if (option == '?' && !strncmp(argv[optind - 1], "--", 2))
 			unknown(argv[optind - 1], message, size);
 		else if (option == '?')
 			snprintf(message, (size_t)size, "unknown option '-%c'", optopt);
 		else if (take(opt, option))
-			snprintf(message, (size_t)size, "--%s cannot be '%s'", options[index].name, optarg);
+			snprintf(message, (size_t)size, "--%s cannot be '%s'", options[index].name,
+				 optarg);
 		else
 			continue;
 		return TRAIN_WRONG;

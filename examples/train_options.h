@@ -16,11 +16,11 @@ struct train_options {
 enum train_parsed { TRAIN_RUN, TRAIN_HELP, TRAIN_VERSION, TRAIN_WRONG };
 
 /*
- * Read the options into *opt, over the defaults. TRAIN_WRONG: message (at most size bytes) says what
- * is wrong.
+ * Read the options into *opt, over the defaults. TRAIN_WRONG: message (at most size bytes) says
+ * what is wrong.
  */
-enum train_parsed train_options_parse(struct train_options *opt, int argc, char **argv, char *message,
-				      int size);
+enum train_parsed train_options_parse(struct train_options *opt, int argc, char **argv,
+				      char *message, int size);
 extern const char train_help[];
 
 #endif

@@ -50,8 +50,8 @@ static int get_all(struct perf *perf, struct perf_buffer *bufs, int n, size_t si
 	int i, err;
 
 	/*
-	 * Memory is only promised when it is allocated and taken when it is touched. Without this look
-	 * at what there is, asking for too much would end in the kernel killing some process.
+	 * Memory is only promised when it is allocated and taken when it is touched. Without this
+	 * look at what there is, asking for too much would end in the kernel killing some process.
 	 */
 	if ((double)size * n * perf->local_ranks > 0.95 * (double)memory_available())
 		return -ENOMEM;
@@ -80,9 +80,11 @@ int perf_buffers_get(struct perf *perf, struct perf_buffer *bufs, int n, size_t 
 		return 0;
 	if (perf->rank == (int)first)
 		fprintf(stderr,
-			"tutti_perf: rank %d (%.0f of %d ranks in all) has no memory for %d buffers of %zu "
+			"tutti_perf: rank %d (%.0f of %d ranks in all) has no memory for %d "
+			"buffers of %zu "
 			"bytes, for %d ranks on this host: %s; choose a smaller -e\n",
-			perf->rank, failed, perf->nranks, n, size, perf->local_ranks, tutti_strerror(err));
+			perf->rank, failed, perf->nranks, n, size, perf->local_ranks,
+			tutti_strerror(err));
 	perf_buffers_put(bufs, n);
 	return -ENOMEM;
 }

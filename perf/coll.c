@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Measuring collectives: allreduce, bcast and barrier, with the columns of nccl-tests. Bus bandwidth
- * is algorithm bandwidth times what the wires must carry at least: 2(n-1)/n for all-reduce, 1 for
- * broadcast (doc/PERFORMANCE.md of nccl-tests).
+ * Measuring collectives: allreduce, bcast and barrier, with the columns of nccl-tests. Bus
+ * bandwidth is algorithm bandwidth times what the wires must carry at least: 2(n-1)/n for
+ * all-reduce, 1 for broadcast (doc/PERFORMANCE.md of nccl-tests).
  */
 #include "perf/perf.h"
 
@@ -42,7 +42,8 @@ static int call(const struct job *job)
 	else if (job->kind == BCAST)
 		err = tutti_bcast(job->recv->data, job->count, job->datatype, job->root, world);
 	else
-		err = tutti_allreduce(in, job->recv->data, job->count, job->datatype, job->op, world);
+		err = tutti_allreduce(in, job->recv->data, job->count, job->datatype, job->op,
+				      world);
 	return err ? perf_call_failed(job->perf, call_names[job->kind], err) : 0;
 }
 
@@ -177,6 +178,7 @@ static int measure(const struct job *job, struct outcome *out)
 }
 
 /* The columns of one side, with and without --stat. */
+/* clang-format off */
 #define SIDE(prefix) \
 	{prefix "time_us", "time", "(us)", 8, 0, PERF_USEC}, \
 	{prefix "algbw_gbs", "algbw", "(GB/s)", 7, 2, PERF_FIXED}, \
@@ -195,18 +197,21 @@ static int measure(const struct job *job, struct outcome *out)
 	{"type", "type", "", 9, 0, PERF_TEXT}, \
 	{"redop", "redop", "", 7, 0, PERF_TEXT}, \
 	{"root", "root", "", 7, 0, PERF_INT}
+/* clang-format on */
 
 enum { WHAT_COLUMNS = 5, SIDE_COLUMNS = 4, SIDE_STAT_COLUMNS = 6 };
 static const struct perf_column plain_columns[] = {WHAT, SIDE("oop_"), SIDE("ip_")};
 static const struct perf_column stat_columns[] = {WHAT, SIDE_STAT("oop_"), SIDE_STAT("ip_")};
 static const struct perf_column barrier_columns[] = {
 	{"iterations", "iterations", "", 13, 0, PERF_INT},
-	{"time_us", "time", "(us)", 9, 0, PERF_USEC}};
+	{"time_us", "time", "(us)", 9, 0, PERF_USEC},
+};
 static const struct perf_column barrier_stat_columns[] = {
 	{"iterations", "iterations", "", 13, 0, PERF_INT},
 	{"p50_us", "time", "(us)", 9, 0, PERF_USEC},
 	{"min_us", "min", "(us)", 9, 0, PERF_USEC},
-	{"p99_us", "p99", "(us)", 9, 0, PERF_USEC}};
+	{"p99_us", "p99", "(us)", 9, 0, PERF_USEC},
+};
 
 static void put_side(const struct job *job, const struct outcome *out, struct perf_cell *cell)
 {

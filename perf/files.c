@@ -24,7 +24,8 @@ int perf_files_open(struct perf *perf)
 	double failed = 0;
 	int err;
 
-	if (perf->rank == 0 && (open_one(perf->opt.csv, &perf->csv) || open_one(perf->opt.json, &perf->json)))
+	if (perf->rank == 0 &&
+	    (open_one(perf->opt.csv, &perf->csv) || open_one(perf->opt.json, &perf->json)))
 		failed = 1;
 	err = perf_agree(perf, &failed, TUTTI_MAX);
 	if (err)
@@ -100,6 +101,7 @@ static int write_json(const struct perf *perf, FILE *f)
 
 	busbw = totals->busbw_count ? json_real(totals->busbw_sum / (double)totals->busbw_count)
 				    : json_null();
+	/* clang-format off */
 	root = json_pack("{s:s, s:s, s:i, s:s, s:i, s:i, s:i, s:b, s:s, s:o, s:I, s:I, s:o}",
 			 "version", tutti_version(),
 			 "command", opt->cmd->name,
@@ -114,6 +116,7 @@ static int write_json(const struct perf *perf, FILE *f)
 			 "wrong", (json_int_t)totals->wrong,
 			 "out_of_bounds", (json_int_t)totals->out_of_bounds,
 			 "avg_busbw", busbw);
+	/* clang-format on */
 	if (!root)
 		return -ENOMEM;
 	err = json_dumpf(root, f, JSON_INDENT(2)) ? -EIO : 0;

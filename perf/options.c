@@ -14,30 +14,20 @@ enum { OPT_STAT = 256, OPT_MALLOC, OPT_JSON, OPT_CSV, OPT_VERSION };
 
 static const char short_options[] = ":b:e:i:f:n:w:c:d:o:r:a:q:T:hV";
 static const struct option long_options[] = {
-	{"minbytes", required_argument, NULL, 'b'},
-	{"maxbytes", required_argument, NULL, 'e'},
-	{"stepbytes", required_argument, NULL, 'i'},
-	{"stepfactor", required_argument, NULL, 'f'},
-	{"iters", required_argument, NULL, 'n'},
-	{"warmup_iters", required_argument, NULL, 'w'},
-	{"check", required_argument, NULL, 'c'},
-	{"datatype", required_argument, NULL, 'd'},
-	{"op", required_argument, NULL, 'o'},
-	{"root", required_argument, NULL, 'r'},
-	{"average", required_argument, NULL, 'a'},
-	{"tx-depth", required_argument, NULL, 'q'},
-	{"transport", required_argument, NULL, 'T'},
-	{"stat", no_argument, NULL, OPT_STAT},
-	{"malloc", no_argument, NULL, OPT_MALLOC},
-	{"json", required_argument, NULL, OPT_JSON},
-	{"csv", required_argument, NULL, OPT_CSV},
-	{"help", no_argument, NULL, 'h'},
-	{"version", no_argument, NULL, 'V'},
-	{NULL, 0, NULL, 0}};
+	{"minbytes", required_argument, NULL, 'b'},  {"maxbytes", required_argument, NULL, 'e'},
+	{"stepbytes", required_argument, NULL, 'i'}, {"stepfactor", required_argument, NULL, 'f'},
+	{"iters", required_argument, NULL, 'n'},     {"warmup_iters", required_argument, NULL, 'w'},
+	{"check", required_argument, NULL, 'c'},     {"datatype", required_argument, NULL, 'd'},
+	{"op", required_argument, NULL, 'o'},	     {"root", required_argument, NULL, 'r'},
+	{"average", required_argument, NULL, 'a'},   {"tx-depth", required_argument, NULL, 'q'},
+	{"transport", required_argument, NULL, 'T'}, {"stat", no_argument, NULL, OPT_STAT},
+	{"malloc", no_argument, NULL, OPT_MALLOC},   {"json", required_argument, NULL, OPT_JSON},
+	{"csv", required_argument, NULL, OPT_CSV},   {"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, 'V'},	     {NULL, 0, NULL, 0},
+};
 
-static const char usage[] =
-	"Usage: tutti_run -n RANKS tutti_perf COMMAND [OPTION]...\n"
-	"Measure and check the operations of tutti. Commands:\n";
+static const char usage[] = "Usage: tutti_run -n RANKS tutti_perf COMMAND [OPTION]...\n"
+			    "Measure and check the operations of tutti. Commands:\n";
 
 static const char help[] =
 	"\n"
@@ -47,14 +37,15 @@ static const char help[] =
 	"  -i, --stepbytes SIZE     fixed step between sizes (default 1M)\n"
 	"  -f, --stepfactor FACTOR  multiply instead of adding\n"
 	"Work:\n"
-	"  -n, --iters N            timed iterations (default 20; barrier, put, get, latency 1000)\n"
-	"  -w, --warmup_iters N     untimed iterations before (default 5; the other four 100)\n"
+	"  -n, --iters N            timed iterations (default 20; others than\n"
+	"                           allreduce and bcast 1000)\n"
+	"  -w, --warmup_iters N     untimed iterations before (default 5; others 100)\n"
 	"  -c, --check N            rounds of checking every element, 0: none (default 1)\n"
-	"  -d, --datatype TYPE      int8 uint8 int32 uint32 int64 uint64 half bfloat16 float double\n"
-	"                           or all (default float)\n"
+	"  -d, --datatype TYPE      int8 uint8 int32 uint32 int64 uint64 half bfloat16\n"
+	"                           float double or all (default float)\n"
 	"  -o, --op OP              sum prod min max avg band bor bxor or all (default sum)\n"
 	"  -r, --root RANK          root of bcast, or all (default 0)\n"
-	"  -a, --average HOW        time over ranks: 0 rank 0, 1 average, 2 min, 3 max (default 1)\n"
+	"  -a, --average HOW        over ranks: 0 rank 0, 1 average, 2 min, 3 max (default 1)\n"
 	"  -q, --tx-depth N         puts or gets under way at once (default 128)\n"
 	"  -T, --transport LIST     sets TUTTI_TRANSPORT, e.g. shm or ofi\n"
 	"      --stat               median, minimum and 99th percentile of single iterations,\n"
@@ -66,21 +57,58 @@ static const char help[] =
 	"  -V, --version            show the version\n";
 
 const struct perf_command perf_commands[] = {
-	{.name = "allreduce", .help = "all-reduce: out of place and in place",
-	 .run = perf_run_allreduce, .bytes = 32 << 20, .iters = 20, .warmup = 5, .min_ranks = 1,
-	 .has_type = true, .has_op = true, .has_size = true},
-	{.name = "bcast", .help = "broadcast", .run = perf_run_bcast, .bytes = 32 << 20, .iters = 20,
-	 .warmup = 5, .min_ranks = 1, .has_type = true, .has_root = true, .has_size = true},
-	{.name = "barrier", .help = "barrier", .run = perf_run_barrier, .iters = 1000, .warmup = 100,
-	 .min_ranks = 1},
-	{.name = "put", .help = "rate of writes from rank 0 to rank 1", .run = perf_run_put,
-	 .bytes = 64 << 10, .iters = 1000, .warmup = 100, .min_ranks = 2, .has_size = true},
-	{.name = "get", .help = "rate of reads by rank 0 from rank 1", .run = perf_run_get,
-	 .bytes = 64 << 10, .iters = 1000, .warmup = 100, .min_ranks = 2, .has_size = true},
-	{.name = "latency", .help = "ping-pong of writes with notification, half the round trip",
-	 .run = perf_run_latency, .bytes = 8, .iters = 1000, .warmup = 100, .min_ranks = 2,
+	{.name = "allreduce",
+	 .help = "all-reduce: out of place and in place",
+	 .run = perf_run_allreduce,
+	 .bytes = 32 << 20,
+	 .iters = 20,
+	 .warmup = 5,
+	 .min_ranks = 1,
+	 .has_type = true,
+	 .has_op = true,
 	 .has_size = true},
-	{.name = NULL}};
+	{.name = "bcast",
+	 .help = "broadcast",
+	 .run = perf_run_bcast,
+	 .bytes = 32 << 20,
+	 .iters = 20,
+	 .warmup = 5,
+	 .min_ranks = 1,
+	 .has_type = true,
+	 .has_root = true,
+	 .has_size = true},
+	{.name = "barrier",
+	 .help = "barrier",
+	 .run = perf_run_barrier,
+	 .iters = 1000,
+	 .warmup = 100,
+	 .min_ranks = 1},
+	{.name = "put",
+	 .help = "rate of writes from rank 0 to rank 1",
+	 .run = perf_run_put,
+	 .bytes = 64 << 10,
+	 .iters = 1000,
+	 .warmup = 100,
+	 .min_ranks = 2,
+	 .has_size = true},
+	{.name = "get",
+	 .help = "rate of reads by rank 0 from rank 1",
+	 .run = perf_run_get,
+	 .bytes = 64 << 10,
+	 .iters = 1000,
+	 .warmup = 100,
+	 .min_ranks = 2,
+	 .has_size = true},
+	{.name = "latency",
+	 .help = "ping-pong of writes with notification, half the round trip",
+	 .run = perf_run_latency,
+	 .bytes = 8,
+	 .iters = 1000,
+	 .warmup = 100,
+	 .min_ranks = 2,
+	 .has_size = true},
+	{.name = NULL},
+};
 
 bool perf_is_rank0(void)
 {
@@ -289,7 +317,8 @@ static int complete(struct perf_options *opt)
 	if (opt->maxbytes == unset)
 		opt->maxbytes = opt->minbytes > cmd->bytes ? opt->minbytes : cmd->bytes;
 	if (opt->maxbytes < opt->minbytes)
-		return bad("--maxbytes %zu is less than --minbytes %zu", opt->maxbytes, opt->minbytes);
+		return bad("--maxbytes %zu is less than --minbytes %zu", opt->maxbytes,
+			   opt->minbytes);
 	if (!opt->stepbytes)
 		return bad("--stepbytes must be more than 0");
 	if (opt->iters < 0)
@@ -307,9 +336,16 @@ int perf_options_parse(struct perf_options *opt, int argc, char **argv)
 {
 	int option, err;
 
-	*opt = (struct perf_options){.minbytes = SIZE_MAX, .maxbytes = SIZE_MAX, .stepbytes = 1 << 20,
-				     .iters = -1, .warmup = -1, .check = 1, .depth = 128, .average = 1,
-				     .datatype = TUTTI_FLOAT32, .op = TUTTI_SUM};
+	*opt = (struct perf_options){.minbytes = SIZE_MAX,
+				     .maxbytes = SIZE_MAX,
+				     .stepbytes = 1 << 20,
+				     .iters = -1,
+				     .warmup = -1,
+				     .check = 1,
+				     .depth = 128,
+				     .average = 1,
+				     .datatype = TUTTI_FLOAT32,
+				     .op = TUTTI_SUM};
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, short_options, long_options, NULL)) != -1) {
 		if (option == 'h')

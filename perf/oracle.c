@@ -12,10 +12,11 @@
 
 /* The largest integer up to which the type holds every integer (or enough of them). */
 static const int64_t exact_limit[TUTTI_NUM_DATATYPES] = {
-	[TUTTI_INT8] = 127,	    [TUTTI_UINT8] = 255,	  [TUTTI_INT32] = 1 << 30,
-	[TUTTI_UINT32] = 1 << 30,   [TUTTI_INT64] = 1ll << 50,	  [TUTTI_UINT64] = 1ll << 50,
-	[TUTTI_FLOAT16] = 1 << 11,  [TUTTI_BFLOAT16] = 1 << 8,	  [TUTTI_FLOAT32] = 1 << 24,
-	[TUTTI_FLOAT64] = 1ll << 50};
+	[TUTTI_INT8] = 127,	     [TUTTI_UINT8] = 255,	[TUTTI_INT32] = 1 << 30,
+	[TUTTI_UINT32] = 1 << 30,    [TUTTI_INT64] = 1ll << 50, [TUTTI_UINT64] = 1ll << 50,
+	[TUTTI_FLOAT16] = 1 << 11,   [TUTTI_BFLOAT16] = 1 << 8, [TUTTI_FLOAT32] = 1 << 24,
+	[TUTTI_FLOAT64] = 1ll << 50,
+};
 
 /* A product of more twos than this would leave int8. */
 #define MAX_TWOS 6
@@ -107,7 +108,7 @@ static uint16_t to_bfloat16(float value)
 	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* Store value / divisor as element i of dst: integers truncate toward zero, as the library's average. */
+/* Store value / divisor as element i of dst; integers truncate toward zero. */
 static void store(void *dst, size_t i, int datatype, int64_t value, int divisor)
 {
 	float quotient = (float)value / (float)divisor;
@@ -205,7 +206,8 @@ void perf_repeat(void *dst, const void *block, size_t period, size_t count, size
 	}
 }
 
-size_t perf_count_wrong(const void *buf, const void *block, size_t period, size_t count, size_t size)
+size_t perf_count_wrong(const void *buf, const void *block, size_t period, size_t count,
+			size_t size)
 {
 	const char *at = buf, *expected = block;
 	size_t wrong = 0, n, i;

@@ -16,7 +16,8 @@ enum kind { PUT, GET, LATENCY };
 struct pair {
 	struct perf *perf;
 	enum kind kind;
-	struct perf_buffer exposed, local; /* the window of this rank, and what is sent or received */
+	struct perf_buffer exposed; /* the window of this rank */
+	struct perf_buffer local;   /* what is sent or received */
 	struct tutti_win *win;
 	size_t size;
 	double *times; /* latency: one an iteration, microseconds */
@@ -28,7 +29,8 @@ static const struct perf_column rate_columns[] = {
 	{"bw_peak_mib_s", "BW peak", "[MiB/sec]", 12, 2, PERF_FIXED},
 	{"bw_average_mib_s", "BW average", "[MiB/sec]", 12, 2, PERF_FIXED},
 	{"msg_rate_mpps", "MsgRate", "[Mpps]", 12, 6, PERF_FIXED},
-	{"wrong", "#wrong", "", 7, 0, PERF_INT}};
+	{"wrong", "#wrong", "", 7, 0, PERF_INT},
+};
 static const struct perf_column latency_columns[] = {
 	{"bytes", "#bytes", "", 14, 0, PERF_INT},
 	{"iterations", "#iterations", "", 12, 0, PERF_INT},
@@ -39,7 +41,8 @@ static const struct perf_column latency_columns[] = {
 	{"t_stdev_us", "t_stdev", "[usec]", 9, 2, PERF_FIXED},
 	{"p99_us", "99%", "[usec]", 9, 2, PERF_FIXED},
 	{"p999_us", "99.9%", "[usec]", 9, 2, PERF_FIXED},
-	{"wrong", "#wrong", "", 7, 0, PERF_INT}};
+	{"wrong", "#wrong", "", 7, 0, PERF_INT},
+};
 
 /* What rank sends in round `round`; another rank or round has another byte at the same place. */
 static unsigned char pattern(int rank, unsigned int round, size_t i)

@@ -23,8 +23,8 @@ struct perf_command {
 	const char *name;
 	const char *help;
 	int (*run)(struct perf *perf);
-	size_t bytes;		/* default of -b and -e */
-	int iters, warmup;	/* defaults of -n and -w */
+	size_t bytes;	   /* default of -b and -e */
+	int iters, warmup; /* defaults of -n and -w */
 	int min_ranks;
 	bool has_type, has_op, has_root, has_size;
 };
@@ -32,21 +32,21 @@ struct perf_command {
 struct perf_options {
 	const struct perf_command *cmd;
 	size_t minbytes, maxbytes, stepbytes;
-	double stepfactor;	/* 0: steps of stepbytes */
+	double stepfactor; /* 0: steps of stepbytes */
 	int iters, warmup, check, depth;
-	int datatype, op, root;	/* or PERF_ALL */
+	int datatype, op, root; /* or PERF_ALL */
 	int average;		/* nccl-tests' -a: 0 rank 0, 1 average, 2 minimum, 3 maximum */
 	bool stat, plain_buffers;
 	const char *transport, *json, *csv;
 };
 
-/* perf/options.c: 0; PERF_DONE when help or version was printed; -EINVAL, with a message at rank 0. */
+/* perf/options.c: 0; PERF_DONE: help or version was printed; -EINVAL: rank 0 printed why. */
 enum { PERF_DONE = 1 };
 int perf_options_parse(struct perf_options *opt, int argc, char **argv);
 bool perf_is_rank0(void); /* by the launcher's variables: before tutti_init */
 extern const struct perf_command perf_commands[];
 
-/* perf/nearest.c: the name most like word, or NULL when none is like it. The list ends with NULL. */
+/* perf/nearest.c: the name most like word, or NULL; the list of names ends with NULL. */
 const char *perf_nearest(const char *word, const char *const *names);
 
 /* perf/sizes.c */
@@ -91,7 +91,8 @@ void perf_oracle_allreduce(struct perf_oracle *oracle, size_t count);
 void perf_oracle_bcast(struct perf_oracle *oracle, size_t count, int root);
 /* Fill dst by repeating a block; count how many elements of buf differ from it. */
 void perf_repeat(void *dst, const void *block, size_t period, size_t count, size_t size);
-size_t perf_count_wrong(const void *buf, const void *block, size_t period, size_t count, size_t size);
+size_t perf_count_wrong(const void *buf, const void *block, size_t period, size_t count,
+			size_t size);
 
 /* perf/buffer.c: a buffer between two guard zones. */
 #define PERF_GUARD 4096 /* a page, so that data stay page-aligned */
@@ -100,26 +101,26 @@ struct perf_buffer {
 	size_t size;
 	bool plain;
 };
-/* n buffers of size bytes on every rank, or a clear error on rank 0 and none anywhere. Collective. */
+/* n buffers of size bytes on every rank, or none on any and one message. Collective. */
 int perf_buffers_get(struct perf *perf, struct perf_buffer *bufs, int n, size_t size);
 void perf_buffers_put(struct perf_buffer *bufs, int n);
 /* Write the guards around the first len bytes; count the guard bytes that changed since. */
 void perf_guard_set(struct perf_buffer *buf, size_t len);
 size_t perf_guard_violations(const struct perf_buffer *buf, size_t len);
 
-/* perf/table.c: results as rows of cells under named columns, shown as text and kept for the files. */
+/* perf/table.c: rows of cells under named columns, shown as text and kept for the files. */
 enum perf_kind { PERF_INT, PERF_TEXT, PERF_USEC, PERF_FIXED };
 struct perf_column {
-	const char *key;	/* in CSV and JSON */
+	const char *key;	 /* in CSV and JSON */
 	const char *name, *unit; /* in the two heading lines */
 	int width, precision;
 	enum perf_kind kind;
 };
 struct perf_cell {
-	bool absent;		/* shown as N/A, null in JSON, empty in CSV */
+	bool absent; /* shown as N/A, null in JSON, empty in CSV */
 	int64_t number;
 	double real;
-	const char *text;	/* constant strings only */
+	const char *text; /* constant strings only */
 };
 struct perf_table {
 	const struct perf_column *columns;

@@ -34,7 +34,8 @@ void perf_progress(struct perf *perf, const char *phase)
 	if (!progress.on || perf_now_ns() - progress.since < QUIET_NS)
 		return;
 	fprintf(stderr, "\r\033[K# %s: %zu bytes, size %zu of %zu, %s ", perf->opt.cmd->name,
-		progress.size, progress.rows ? (progress.row - 1) % progress.rows + 1 : 1, progress.rows, phase);
+		progress.size, progress.rows ? (progress.row - 1) % progress.rows + 1 : 1,
+		progress.rows, phase);
 	fflush(stderr);
 	progress.shown = true;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tutti_perf: how fast, and how right, the library is here. The columns are those people know from
- * nccl-tests and perftest. This file joins the job, says who takes part, runs the chosen measurement
- * and adds it up.
+ * nccl-tests and perftest. This file joins the job, says who takes part, runs the chosen
+ * measurement and adds it up.
  */
 #include "perf/perf.h"
 
@@ -77,13 +77,16 @@ static int check_ranks(const struct perf *perf)
 
 	if (perf->nranks < opt->cmd->min_ranks) {
 		if (!perf->rank)
-			fprintf(stderr, "tutti_perf: %s needs %d ranks: tutti_run -n %d tutti_perf %s\n",
-				opt->cmd->name, opt->cmd->min_ranks, opt->cmd->min_ranks, opt->cmd->name);
+			fprintf(stderr,
+				"tutti_perf: %s needs %d ranks: tutti_run -n %d tutti_perf %s\n",
+				opt->cmd->name, opt->cmd->min_ranks, opt->cmd->min_ranks,
+				opt->cmd->name);
 		return -EINVAL;
 	}
 	if (opt->cmd->has_root && opt->root >= perf->nranks) {
 		if (!perf->rank)
-			fprintf(stderr, "tutti_perf: --root %d is not a rank of this job (0 to %d)\n",
+			fprintf(stderr,
+				"tutti_perf: --root %d is not a rank of this job (0 to %d)\n",
 				opt->root, perf->nranks - 1);
 		return -EINVAL;
 	}
@@ -108,7 +111,8 @@ static int list_ranks(struct perf *perf)
 		err = tutti_bcast(&who, sizeof(who), TUTTI_UINT8, rank, perf->world);
 		if (err)
 			return perf_call_failed(perf, "bcast", err);
-		perf_print(perf, "#  Rank %2d Pid %6lld on %s\n", rank, (long long)who.pid, who.host);
+		perf_print(perf, "#  Rank %2d Pid %6lld on %s\n", rank, (long long)who.pid,
+			   who.host);
 	}
 	return 0;
 }
@@ -122,9 +126,11 @@ static int preamble(struct perf *perf)
 		snprintf(step, sizeof(step), "%g(factor)", opt->stepfactor);
 	else
 		snprintf(step, sizeof(step), "%zu(bytes)", opt->stepbytes);
-	perf_print(perf, "# tutti_perf %s %s nRanks %d", tutti_version(), opt->cmd->name, perf->nranks);
+	perf_print(perf, "# tutti_perf %s %s nRanks %d", tutti_version(), opt->cmd->name,
+		   perf->nranks);
 	if (opt->cmd->has_size)
-		perf_print(perf, " minBytes %zu maxBytes %zu step: %s", opt->minbytes, opt->maxbytes, step);
+		perf_print(perf, " minBytes %zu maxBytes %zu step: %s", opt->minbytes,
+			   opt->maxbytes, step);
 	perf_print(perf, " warmup iters: %d iters: %d validation: %d buffers: %s\n#\n", opt->warmup,
 		   opt->iters, opt->check, opt->plain_buffers ? "malloc" : "tutti_alloc");
 	return list_ranks(perf);

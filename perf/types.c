@@ -4,24 +4,27 @@
 
 #include <string.h>
 
-const char *const perf_type_names[] = {"int8",	 "uint8", "int32",    "uint32", "int64", "uint64",
-				       "half",	 "bfloat16", "float", "double", NULL};
-const char *const perf_op_names[] = {"sum", "prod", "min", "max", "avg", "band", "bor", "bxor", NULL};
+const char *const perf_type_names[] = {"int8", "uint8",	   "int32", "uint32", "int64", "uint64",
+				       "half", "bfloat16", "float", "double", NULL};
+const char *const perf_op_names[] = {"sum",  "prod", "min",  "max", "avg",
+				     "band", "bor",  "bxor", NULL};
 
 _Static_assert(sizeof(perf_type_names) / sizeof(char *) == TUTTI_NUM_DATATYPES + 1,
 	       "a name for every datatype");
-_Static_assert(sizeof(perf_op_names) / sizeof(char *) == TUTTI_NUM_OPS + 1, "a name for every operation");
+_Static_assert(sizeof(perf_op_names) / sizeof(char *) == TUTTI_NUM_OPS + 1,
+	       "a name for every operation");
 
 /* Other names people know the types by. */
 static const struct {
 	const char *name;
 	int datatype;
 } aliases[] = {
-	{"i8", TUTTI_INT8},	  {"u8", TUTTI_UINT8},	   {"i32", TUTTI_INT32},
-	{"u32", TUTTI_UINT32},	  {"i64", TUTTI_INT64},	   {"u64", TUTTI_UINT64},
-	{"f16", TUTTI_FLOAT16},	  {"fp16", TUTTI_FLOAT16}, {"float16", TUTTI_FLOAT16},
-	{"bf16", TUTTI_BFLOAT16}, {"f32", TUTTI_FLOAT32},  {"float32", TUTTI_FLOAT32},
-	{"f64", TUTTI_FLOAT64},	  {"float64", TUTTI_FLOAT64}};
+	{"i8", TUTTI_INT8},	  {"u8", TUTTI_UINT8},	      {"i32", TUTTI_INT32},
+	{"u32", TUTTI_UINT32},	  {"i64", TUTTI_INT64},	      {"u64", TUTTI_UINT64},
+	{"f16", TUTTI_FLOAT16},	  {"fp16", TUTTI_FLOAT16},    {"float16", TUTTI_FLOAT16},
+	{"bf16", TUTTI_BFLOAT16}, {"f32", TUTTI_FLOAT32},     {"float32", TUTTI_FLOAT32},
+	{"f64", TUTTI_FLOAT64},	  {"float64", TUTTI_FLOAT64},
+};
 
 static int find(const char *name, const char *const *names)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* perf_json FILE ROWS: is this what tutti_perf --json writes, with so many rows and nothing wrong? */
+/* perf_json FILE ROWS: does tutti_perf --json write this, with so many rows, none wrong? */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
