@@ -80,9 +80,32 @@ void tt_token_free(struct tt_wire *wire, uint32_t token)
 	wire->free_token = (uint32_t)(t - wire->token);
 }
 
-int tt_wire_token_new(struct tt_wire *wire, struct tt_bell *bell, uint32_t *token)
+/* Consecutive tokens are taken from fresh ends of the table, where all generations are 0. */
+int tt_wire_tokens_new(struct tt_wire *wire, struct tt_bell *const *bells, int n, uint32_t *token)
 {
-	return tt_token_new(wire, TT_TOKEN_BELL, bell, token);
+	uint32_t old = wire->ntokens, free_before = wire->free_token, i;
+	bool had = old > 0;
+	int err;
+
+	do {
+		err = grow(wire);
+		if (err)
+			return err;
+	} while (wire->ntokens - old < (uint32_t)n);
+	for (i = 0; i < (uint32_t)n; i++) {
+		wire->token[old + i].kind = TT_TOKEN_BELL;
+		wire->token[old + i].target = bells[i];
+	}
+	/* the rest of the new ones, then the free ones from before */
+	for (i = old + (uint32_t)n; i < wire->ntokens; i++)
+		wire->token[i].next_free = i + 1 < wire->ntokens ? i + 1
+					   : had		 ? free_before
+								 : NO_TOKEN;
+	wire->free_token = old + (uint32_t)n < wire->ntokens ? old + (uint32_t)n
+			   : had			     ? free_before
+							     : NO_TOKEN;
+	*token = old;
+	return 0;
 }
 
 void tt_wire_token_free(struct tt_wire *wire, uint32_t token)

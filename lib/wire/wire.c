@@ -330,14 +330,24 @@ int tt_wire_get(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_re
 	return one_sided(wire, peer, rma, region, wr, true);
 }
 
-int tt_wire_num_transports(struct tt_wire *wire)
+int tt_wire_global_index(struct tt_wire *wire, int index)
 {
-	return wire->ntps;
+	int i;
+
+	for (i = 0; tt_transports[i]; i++)
+		if (!strcmp(tt_transports[i]->name, wire->tp[index].name))
+			return i;
+	return -1;
 }
 
-const char *tt_wire_transport_name(struct tt_wire *wire, int index)
+int tt_wire_local_index(struct tt_wire *wire, int global)
 {
-	return wire->tp[index].name;
+	int i;
+
+	for (i = 0; i < wire->ntps; i++)
+		if (tt_wire_global_index(wire, i) == global)
+			return i;
+	return -1;
 }
 
 bool tt_wire_auto_progress(struct tt_wire *wire)

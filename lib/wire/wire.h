@@ -131,10 +131,12 @@ int tt_wire_get(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_re
 		struct tt_wr *wr);
 /* The index of the transport that peer is reached by: 0, -EAGAIN while connecting, or an error. */
 int tt_wire_transport_of(struct tt_wire *wire, int peer, int *index);
-int tt_wire_num_transports(struct tt_wire *wire);
-const char *tt_wire_transport_name(struct tt_wire *wire, int index);
+/* Keys are exchanged by place in the list of compiled transports, which all ranks share. */
+int tt_wire_global_index(struct tt_wire *wire, int index);
+int tt_wire_local_index(struct tt_wire *wire, int global);
 
-int tt_wire_token_new(struct tt_wire *wire, struct tt_bell *bell, uint32_t *token);
+/* n bells get the tokens *token, *token + 1, ...; to be freed one by one. */
+int tt_wire_tokens_new(struct tt_wire *wire, struct tt_bell *const *bells, int n, uint32_t *token);
 void tt_wire_token_free(struct tt_wire *wire, uint32_t token);
 
 /* Poll all transports in use; returns how many events were handled. */
