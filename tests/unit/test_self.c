@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Transport self beyond the conformance suite, which connects an endpoint to itself: two endpoints. */
+/* Transport self with two endpoints; the conformance suite connects one to itself. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -50,7 +50,8 @@ static void test_close(void)
 	TT_CHECK(t.ep[0]->ops->msg(t.ep[0], "x", 2) == -EPIPE);
 	/* what was sent to the closed one is gone, what it sent comes before DOWN */
 	TT_CHECK(tt_self_tp.poll(t.tp, ev, 4) == 2);
-	TT_CHECK(ev[0].kind == TT_EV_MSG && ev[0].ep == t.ep[0] && !strcmp(ev[0].data, "to nought"));
+	TT_CHECK(ev[0].kind == TT_EV_MSG && ev[0].ep == t.ep[0] &&
+		 !strcmp(ev[0].data, "to nought"));
 	TT_CHECK(ev[1].kind == TT_EV_DOWN && ev[1].ep == t.ep[0] && ev[1].status < 0);
 	TT_CHECK(tt_self_tp.poll(t.tp, ev, 4) == 0);
 	TT_CHECK(t.ep[0]->ops->msg(t.ep[0], "x", 2) == -EPIPE);

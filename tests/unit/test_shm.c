@@ -107,7 +107,8 @@ static void test_full_ring(void)
 
 	TT_REQUIRE(pair_new(&p));
 	TT_REQUIRE(!memory_new(&m, p.tp[1], 4096, true, TT_ACCESS_WRITE));
-	for (i = 0; put(&p.end[0], &byte, 1, addr_of(&m), &m.mr->rkey, i) == TT_FINISHED && i < 1000; i++)
+	for (i = 0;
+	     put(&p.end[0], &byte, 1, addr_of(&m), &m.mr->rkey, i) == TT_FINISHED && i < 1000; i++)
 		;
 	TT_CHECK(i == 64);
 	/* nothing is copied when there is no room for the note, but without a note there is room */

@@ -57,7 +57,7 @@ static inline int end_connect(struct end *e, const struct end *to, bool active)
 	return tt_shm_tp.ep_connect(e->ep, to->blob, to->len, active);
 }
 
-/* Poll once; a note has no endpoint and is counted at `mine`. Returns how many events there were. */
+/* Poll once; a note has no endpoint and is counted at `mine`. Returns the number of events. */
 static inline int end_poll(struct tt_tp *tp, struct end *mine, int max)
 {
 	struct tt_event ev[64];
@@ -82,7 +82,8 @@ static inline int end_poll(struct tt_tp *tp, struct end *mine, int max)
 
 /* PAGE bytes on both sides of the region belong to the mapping too, to see stray writes. */
 #define PAGE 4096
-static inline int memory_new(struct memory *m, struct tt_tp *tp, size_t len, bool memfd, unsigned access)
+static inline int memory_new(struct memory *m, struct tt_tp *tp, size_t len, bool memfd,
+			     unsigned access)
 {
 	memset(m, 0, sizeof(*m));
 	m->maplen = len + 2 * PAGE;
@@ -111,7 +112,8 @@ static inline void memory_free(struct memory *m)
 static inline int put(struct end *e, const void *from, size_t len, uint64_t to,
 		      const struct tt_rkey *rkey, int64_t note)
 {
-	struct tt_rma rma = {.local = (void *)(uintptr_t)from, .len = len, .remote = to, .rkey = rkey};
+	struct tt_rma rma = {
+		.local = (void *)(uintptr_t)from, .len = len, .remote = to, .rkey = rkey};
 
 	if (note >= 0) {
 		rma.note = (uint32_t)note;
@@ -120,7 +122,8 @@ static inline int put(struct end *e, const void *from, size_t len, uint64_t to,
 	return e->ep->ops->put(e->ep, &rma);
 }
 
-static inline int get(struct end *e, void *to, size_t len, uint64_t from, const struct tt_rkey *rkey)
+static inline int get(struct end *e, void *to, size_t len, uint64_t from,
+		      const struct tt_rkey *rkey)
 {
 	struct tt_rma rma = {.local = to, .len = len, .remote = from, .rkey = rkey};
 

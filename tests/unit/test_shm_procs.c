@@ -34,7 +34,8 @@ struct board {
 
 static struct board *board_new(void)
 {
-	struct board *b = mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct board *b =
+		mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	return b == MAP_FAILED ? NULL : b;
 }
@@ -153,7 +154,8 @@ static int play(struct rank *r, int me, int rounds, bool sleep)
 					for (spin = (int)(tt_random(&random) % 4096); spin; spin--)
 						;
 				payload(out, i, me);
-				TT_EXPECT(put(&r->end, out, TEXT, r->addr, &r->rkey, i) == TT_FINISHED);
+				TT_EXPECT(put(&r->end, out, TEXT, r->addr, &r->rkey, i) ==
+					  TT_FINISHED);
 			} else {
 				TT_EXPECT(!next_note(r, sleep));
 				payload(want, i, !me);
@@ -165,7 +167,7 @@ static int play(struct rank *r, int me, int rounds, bool sleep)
 	return 0;
 }
 
-/* The me-th of the processors we may use: the scheduler likes to put a waker and its sleeper on one. */
+/* Go to a processor of our own: the scheduler likes to put a waker and its sleeper on one. */
 static void use_own_processor(int me)
 {
 	cpu_set_t all, one;
@@ -201,8 +203,8 @@ void test_ping_pong(void)
 
 	TT_REQUIRE(b != NULL);
 	TT_CHECK(!tt_run_ranks(2, ping_pong_rank, b, 60000, 0));
-	printf("  half a round trip: %.0f ns (%d-byte put, note, checked)\n", (double)b->ns[0] / PINGS / 2,
-	       TEXT);
+	printf("  half a round trip: %.0f ns (%d-byte put, note, checked)\n",
+	       (double)b->ns[0] / PINGS / 2, TEXT);
 	board_free(b);
 }
 
@@ -231,8 +233,8 @@ void test_sleeping(void)
 }
 
 /*
- * Rank 1 does nothing but arm and sleep; rank 0 sends, at all distances from the moment its last note
- * was taken, one note that nothing follows: if its wake-up is lost, rank 1 sleeps for good.
+ * Rank 1 does nothing but arm and sleep; rank 0 sends, at all distances from the moment its last
+ * note was taken, one note that nothing follows: if its wake-up is lost, rank 1 sleeps for good.
  */
 static int arming_rank(int me, int n, void *arg)
 {
@@ -380,7 +382,7 @@ static int no_process_vm_rank(int me, int n, void *arg)
 	return 0;
 }
 
-/* One end may, the other may not: the latter refuses to connect, as it couldn't reach everything. */
+/* One end may, the other may not: the latter refuses to connect, as it can't reach everything. */
 static int half_process_vm_rank(int me, int n, void *arg)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
@@ -471,7 +473,7 @@ void test_killed_peer(void)
 	board_free(b);
 }
 
-/* Rank 1 is stopped, most likely within a copy, and killed while rank 0 waits for it in ep_close. */
+/* Rank 1 is killed, most likely within a copy, and nobody waits for it for long. */
 static int killed_writing_rank(int me, int n, void *arg)
 {
 	struct board *b = arg;

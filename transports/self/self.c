@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transport self: a process to itself. put and get are memmove, notes and messages are queued to the
- * next poll. An endpoint connects to itself or to another endpoint of the same open transport.
+ * Transport self: a process to itself. put and get are memmove, notes and messages are queued to
+ * the next poll. An endpoint connects to itself or to another endpoint of the same open transport.
  *
  * Keys are checked as strictly as on any other transport, so that a mistake shows here first.
  */
@@ -33,7 +33,7 @@ struct self_tp {
 	struct tt_list eps, mrs;
 	uint64_t cookie[2];
 	uint64_t next_id;
-	int wake; /* eventfd; written only while armed */
+	int wake;	   /* eventfd; written only while armed */
 	bool armed, slept; /* armed: wake whoever sleeps; slept: since the last poll */
 	bool changes;	   /* an endpoint may have UP or DOWN to report */
 	uint32_t head, tail;
@@ -45,10 +45,10 @@ struct self_ep {
 	struct tt_ep ep;
 	struct tt_list link;
 	uint64_t id;
-	struct self_ep *peer;	/* whom I connected to */
+	struct self_ep *peer; /* whom I connected to */
 	bool connected;
-	bool up, down;		 /* reported */
-	bool up_due, down_due;	 /* to be reported by the next poll */
+	bool up, down;	       /* reported */
+	bool up_due, down_due; /* to be reported by the next poll */
 };
 
 struct self_mr {
@@ -93,7 +93,8 @@ static int self_open(const struct tt_tp_params *params, struct tt_tp **tpp)
 		return err;
 	}
 	tp->tp.ops = &tt_self_tp;
-	tp->tp.caps = TT_CAP_LOCAL_ANY | TT_CAP_AUTO_PROGRESS | TT_CAP_AMO | TT_CAP_MAP | TT_CAP_REG_ANY;
+	tp->tp.caps =
+		TT_CAP_LOCAL_ANY | TT_CAP_AUTO_PROGRESS | TT_CAP_AMO | TT_CAP_MAP | TT_CAP_REG_ANY;
 	snprintf(tp->tp.detail, sizeof(tp->tp.detail), "self");
 	memcpy(tp->cookie, params->cookie, sizeof(tp->cookie));
 	tt_list_init(&tp->eps);
@@ -110,13 +111,15 @@ static void self_close(struct tt_tp *base)
 	free(tp);
 }
 
-static int self_reg(struct tt_tp *base, const struct tt_mem *mem, unsigned access, struct tt_mr **mrp)
+static int self_reg(struct tt_tp *base, const struct tt_mem *mem, unsigned access,
+		    struct tt_mr **mrp)
 {
 	struct self_tp *tp = (struct self_tp *)base;
 	struct self_mr *mr;
 
 	if (!mem->len || (uint64_t)(uintptr_t)mem->addr + mem->len < mem->len)
-		return tt_fail(-EINVAL, "self: a region of %zu bytes cannot be registered", mem->len);
+		return tt_fail(-EINVAL, "self: a region of %zu bytes cannot be registered",
+			       mem->len);
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return tt_fail(-ENOMEM, "self: out of memory");
@@ -173,7 +176,7 @@ static bool room(const struct self_ep *ep)
 {
 	const struct self_tp *tp = (struct self_tp *)ep->ep.tp;
 
-	return tp->head - tp->tail < QUEUE ;
+	return tp->head - tp->tail < QUEUE;
 }
 
 static void wake(struct self_tp *tp)
@@ -262,7 +265,8 @@ static int self_msg(struct tt_ep *base, const void *data, size_t len)
 	int err = usable(ep);
 
 	if (!err && len > TT_TP_MSG_MAX)
-		err = tt_fail(-EMSGSIZE, "self: a message of %zu bytes (at most %d)", len, TT_TP_MSG_MAX);
+		err = tt_fail(-EMSGSIZE, "self: a message of %zu bytes (at most %d)", len,
+			      TT_TP_MSG_MAX);
 	if (!err && !room(ep))
 		err = -EAGAIN;
 	if (err)
@@ -329,7 +333,8 @@ static int self_ep_connect(struct tt_ep *base, const void *blob, size_t len, boo
 	if (ep->connected)
 		return tt_fail(-EISCONN, "self: the endpoint is connected already");
 	if (len != sizeof(b))
-		return tt_fail(-EINVAL, "self: an address of %zu bytes (expected %zu)", len, sizeof(b));
+		return tt_fail(-EINVAL, "self: an address of %zu bytes (expected %zu)", len,
+			       sizeof(b));
 	memcpy(&b, blob, sizeof(b));
 	if (b.magic != SELF_MAGIC)
 		return tt_fail(-EINVAL, "self: this is not the address of a self endpoint");

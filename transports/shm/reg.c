@@ -3,11 +3,11 @@
  * Registrations of transport shm: entries of the table in our segment that peers check before every
  * access, so that a stale key or a range outside is an error at the initiator with nothing touched.
  *
- * Memory with a memfd is mapped by peers. Ordinary memory they reach by process_vm_readv and writev,
- * which the kernel may forbid where /proc/PID/fd is allowed (Yama, seccomp). Callers must know before
- * they start, so: a process to which that seems forbidden does not offer TT_CAP_REG_ANY, and one that
- * offers it does not connect to a peer that finds it to be forbidden (shm_vm_probe): that pair takes
- * another transport.
+ * Memory with a memfd is mapped by peers. Ordinary memory they reach by process_vm_readv and
+ * writev, which the kernel may forbid where /proc/PID/fd is allowed (Yama, seccomp). Callers must
+ * know before they start, so: a process to which that seems forbidden does not offer
+ * TT_CAP_REG_ANY, and one that offers it does not connect to a peer that finds it to be forbidden
+ * (shm_vm_probe): that pair takes another transport.
  */
 #include "config.h"
 #include "transports/shm/shm.h"
@@ -67,16 +67,18 @@ int shm_vm_probe(const struct shm_blob *b)
 	uint64_t got[2] = {0, 0};
 	struct iovec local = {got, sizeof(got)};
 	struct iovec remote = {(void *)(uintptr_t)b->probe, sizeof(got)};
+	ssize_t n;
 
 	if (!b->probe)
 		return 0;
-	if (process_vm_readv((pid_t)b->pid, &local, 1, &remote, 1, 0) != sizeof(got))
-		return tt_fail(-errno, "shm: process %u offers its memory but process_vm_readv says: %s; "
+	n = process_vm_readv((pid_t)b->pid, &local, 1, &remote, 1, 0);
+	if (n < 0)
+		return tt_fail(-errno,
+			       "shm: process %u offers its memory but process_vm_readv says: %s; "
 			       "ptrace restrictions (Yama, seccomp) differ between the two",
 			       b->pid, strerror(errno));
-	if (memcmp(got, b->cookie, sizeof(got)))
-		return tt_fail(-ESTALE, "shm: process %u is not the peer: it is in another pid namespace",
-			       b->pid);
+	if (n != sizeof(got) || memcmp(got, b->cookie, sizeof(got)))
+		return tt_fail(-ESTALE, "shm: process %u has another cookie in its memory", b->pid);
 	return 0;
 }
 
@@ -87,7 +89,8 @@ static int take_slot(struct shm_tp *tp)
 		return (int)tp->free_regs[--tp->nfree];
 	if (tp->nregs < SHM_REGS)
 		return (int)tp->nregs++;
-	return tt_fail(-ENOMEM, "shm: more than %d registrations in one process; register larger pieces",
+	return tt_fail(-ENOMEM,
+		       "shm: more than %d registrations in one process; register larger pieces",
 		       SHM_REGS);
 }
 
@@ -100,12 +103,16 @@ int shm_reg(struct tt_tp *base, const struct tt_mem *mem, unsigned access, struc
 	int slot;
 
 	if (!mem->len || (uint64_t)(uintptr_t)mem->addr + mem->len < mem->len)
-		return tt_fail(-EINVAL, "shm: a region of %zu bytes cannot be registered", mem->len);
+		return tt_fail(-EINVAL, "shm: a region of %zu bytes cannot be registered",
+			       mem->len);
 	if (mem->memfd < 0 && !(base->caps & TT_CAP_REG_ANY))
-		return tt_fail(-EOPNOTSUPP, "shm: this system lets no process touch another's memory "
-			       "(ptrace_scope or seccomp): only memory from tutti_alloc is reachable");
+		return tt_fail(
+			-EOPNOTSUPP,
+			"shm: this system lets no process touch another's memory "
+			"(ptrace_scope or seccomp): only memory from tutti_alloc is reachable");
 	if (mem->memfd >= 0 && fstat(mem->memfd, &st))
-		return tt_fail(-errno, "shm: the memory's memfd %d: %s", mem->memfd, strerror(errno));
+		return tt_fail(-errno, "shm: the memory's memfd %d: %s", mem->memfd,
+			       strerror(errno));
 	if (mem->memfd >= 0 && (uint64_t)st.st_size < mem->memfd_off + mem->len)
 		return tt_fail(-EINVAL, "shm: the memory's memfd has only %lld bytes",
 			       (long long)st.st_size);
@@ -149,8 +156,10 @@ int shm_dereg(struct tt_mr *base)
 		if (!ep)
 			continue;
 		if (shm_fence(ep->in, id))
-			err = tt_fail(-ETIMEDOUT, "shm: process %d is stopped while it copies from or to "
-				      "a region that is given up", (int)atomic_load(&ep->in->pid));
+			err = tt_fail(-ETIMEDOUT,
+				      "shm: process %d is stopped while it copies from or to "
+				      "a region that is given up",
+				      (int)atomic_load(&ep->in->pid));
 		/* So that the peer unmaps it and the pages can be given back. */
 		if (mr->mappable && ep->out) {
 			atomic_store(&ep->out->sweep, 1);

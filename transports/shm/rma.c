@@ -71,6 +71,12 @@ static int grow_maps(struct shm_ep *ep, uint32_t slot)
 	return 0;
 }
 
+/* A process on its way out refuses what it allowed when we connected, before its pid is gone. */
+static bool is_dying(const struct shm_ep *ep, int err)
+{
+	return err == ESRCH || err == EACCES || err == EPERM || shm_pid_gone(ep->pid);
+}
+
 /* First sight of a region. Called while busy with id, so its entry in the table is stable. */
 static int map_region(struct shm_ep *ep, const struct shm_reg *r, uint32_t slot, uint64_t id)
 {
@@ -88,7 +94,7 @@ static int map_region(struct shm_ep *ep, const struct shm_reg *r, uint32_t slot,
 	if (m->id)
 		unmap(m);
 	fd = shm_open_fd(ep->pid, r->memfd, "/memfd:", r->ino);
-	if (fd == -ENOENT && shm_pid_gone(ep->pid))
+	if (fd < 0 && is_dying(ep, -fd))
 		return shm_broken(ep);
 	if (fd < 0)
 		return tt_fail(fd, "shm: a region of process %d cannot be opened: %s", (int)ep->pid,
@@ -120,7 +126,8 @@ static inline int usable(struct shm_ep *ep)
 {
 	if (ep->state != SHM_EP_UP)
 		return shm_not_up(ep);
-	if (atomic_load_explicit(&ep->out->state, memory_order_acquire) != ep->attached || ep->failed)
+	if (atomic_load_explicit(&ep->out->state, memory_order_acquire) != ep->attached ||
+	    ep->failed)
 		return shm_broken(ep);
 	return 0;
 }
@@ -132,9 +139,9 @@ static inline void done(struct shm_ep *ep)
 
 static int bad_range(int code, struct shm_ep *ep, uint64_t remote, size_t len)
 {
-	const char *why = code == -ESTALE ? "is stale or unknown"
-			: code == -EACCES ? "does not allow this access"
-					  : "does not hold this range";
+	const char *why = code == -ESTALE   ? "is stale or unknown"
+			  : code == -EACCES ? "does not allow this access"
+					    : "does not hold this range";
 
 	return tt_fail(code, "shm: the region of process %d %s: [%#llx, +%zu)", (int)ep->pid, why,
 		       (unsigned long long)remote, len);
@@ -177,6 +184,7 @@ static int vm_copy(struct shm_ep *ep, char *local, uint64_t remote, size_t len, 
 {
 	struct iovec l, r;
 	ssize_t n;
+	int err;
 
 	while (len) {
 		l = (struct iovec){local, len};
@@ -184,11 +192,11 @@ static int vm_copy(struct shm_ep *ep, char *local, uint64_t remote, size_t len, 
 		n = write ? process_vm_writev(ep->pid, &l, 1, &r, 1, 0)
 			  : process_vm_readv(ep->pid, &l, 1, &r, 1, 0);
 		if (n <= 0) {
-			if (n < 0 && errno == ESRCH)
+			err = n ? errno : EFAULT;
+			if (is_dying(ep, err))
 				return shm_broken(ep);
-			return tt_fail(n ? -errno : -EFAULT, "shm: %s memory of process %d: %s",
-				       write ? "writing" : "reading", (int)ep->pid,
-				       n ? strerror(errno) : "not accessible");
+			return tt_fail(-err, "shm: %s memory of process %d: %s",
+				       write ? "writing" : "reading", (int)ep->pid, strerror(err));
 		}
 		local += n;
 		remote += (uint64_t)n;
@@ -295,7 +303,8 @@ static int shm_amo(struct tt_ep *base, const struct tt_amo *amo)
 		return err;
 	word = (_Atomic uint64_t *)span.ptr;
 	if (!word)
-		err = tt_fail(-EOPNOTSUPP, "shm: atomics need memory from tutti_alloc at the target");
+		err = tt_fail(-EOPNOTSUPP,
+			      "shm: atomics need memory from tutti_alloc at the target");
 	else if (amo->op == TT_AMO_ADD)
 		old = atomic_fetch_add(word, amo->operand);
 	else
@@ -313,7 +322,8 @@ static int shm_msg(struct tt_ep *base, const void *data, size_t len)
 	int err = usable(ep);
 
 	if (!err && len > TT_TP_MSG_MAX)
-		err = tt_fail(-EMSGSIZE, "shm: a message of %zu bytes (at most %d)", len, TT_TP_MSG_MAX);
+		err = tt_fail(-EMSGSIZE, "shm: a message of %zu bytes (at most %d)", len,
+			      TT_TP_MSG_MAX);
 	if (!err)
 		err = room(ep);
 	if (err)

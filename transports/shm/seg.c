@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -49,7 +50,8 @@ int shm_seg_create(struct shm_tp *tp, const uint64_t cookie[2])
 	}
 	tp->seg = mmap(NULL, SHM_SEG_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, tp->seg_fd, 0);
 	if (tp->seg == MAP_FAILED) {
-		err = tt_fail(-errno, "shm: mapping the shared segment (%zu MiB of address space): %s",
+		err = tt_fail(-errno,
+			      "shm: mapping the shared segment (%zu MiB of address space): %s",
 			      SHM_SEG_SIZE >> 20, strerror(errno));
 		goto close_fd;
 	}
@@ -84,8 +86,8 @@ bool shm_pid_gone(pid_t pid)
 
 	/* A zombie writes nothing any more, but only a pidfd tells it from the living. */
 	p.fd = (int)syscall(SYS_pidfd_open, pid, 0);
-	if (p.fd < 0)
-		return errno == ESRCH;
+	if (p.fd < 0) /* some containers forbid pidfds */
+		return errno == ESRCH || (kill(pid, 0) && errno == ESRCH);
 	gone = poll(&p, 1, 0) == 1;
 	close(p.fd);
 	return gone;
@@ -177,7 +179,7 @@ int shm_open_fd(pid_t pid, int fd, const char *prefix, uint64_t ino)
 		return -errno;
 	if (strncmp(link, prefix, strlen(prefix)))
 		return -ESTALE;
-	/* Read and write for the pipe too: writing to one that has a reader never raises SIGPIPE. */
+	/* The pipe for reading too: writing to one that has a reader never raises SIGPIPE. */
 	got = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (got < 0)
 		return -errno;
@@ -232,7 +234,8 @@ static int open_peer(struct shm_ep *ep, const struct shm_blob *b)
 	int fd = shm_open_fd((pid_t)b->pid, b->seg_fd, "/memfd:" SEG_NAME, 0), err;
 
 	if (fd < 0)
-		return tt_fail(fd, "shm: the segment of process %u (uid %u, here %u) cannot be opened: "
+		return tt_fail(fd,
+			       "shm: the segment of process %u (uid %u, here %u) cannot be opened: "
 			       "%s; is it in another pid namespace or of another user?",
 			       b->pid, b->uid, (unsigned)geteuid(),
 			       fd == -ESTALE ? "that descriptor is something else" : strerror(-fd));
@@ -241,11 +244,11 @@ static int open_peer(struct shm_ep *ep, const struct shm_blob *b)
 	if (err)
 		return tt_fail(err, "shm: the segment of process %u cannot be mapped: %s", b->pid,
 			       strerror(-err));
-	if (ep->peer->magic == SHM_MAGIC &&
-	    !memcmp(ep->peer->cookie, b->cookie, sizeof(b->cookie)))
+	if (ep->peer->magic == SHM_MAGIC && !memcmp(ep->peer->cookie, b->cookie, sizeof(b->cookie)))
 		return 0;
 	unmap_peer(ep);
-	return tt_fail(-ESTALE, "shm: process %u is not the peer: it is in another pid namespace", b->pid);
+	return tt_fail(-ESTALE, "shm: process %u is not the peer: it is in another pid namespace",
+		       b->pid);
 }
 
 int shm_peer_attach(struct shm_ep *ep, const struct shm_blob *b)
@@ -255,10 +258,14 @@ int shm_peer_attach(struct shm_ep *ep, const struct shm_blob *b)
 
 	if (err)
 		return err;
+	err = shm_vm_probe(b);
+	if (err)
+		goto unmap;
 	ep->wake_fd = shm_open_fd((pid_t)b->pid, ep->peer->wake_fd, "pipe:", ep->peer->wake_ino);
 	if (ep->wake_fd < 0) {
-		err = tt_fail(ep->wake_fd, "shm: the wake-up pipe of process %u cannot be opened: %s",
-			      b->pid, strerror(-ep->wake_fd));
+		err = tt_fail(ep->wake_fd,
+			      "shm: the wake-up pipe of process %u cannot be opened: %s", b->pid,
+			      strerror(-ep->wake_fd));
 		goto unmap;
 	}
 	ep->pid = (pid_t)b->pid;
@@ -266,7 +273,8 @@ int shm_peer_attach(struct shm_ep *ep, const struct shm_blob *b)
 	ep->attached = shm_state(b->gen, SHM_ATTACHED);
 	atomic_store(&ep->out->pid, ((struct shm_tp *)ep->ep.tp)->pid);
 	if (!atomic_compare_exchange_strong(&ep->out->state, &open_state, ep->attached)) {
-		err = tt_fail(-ECONNREFUSED, "shm: process %u has closed this endpoint already", b->pid);
+		err = tt_fail(-ECONNREFUSED, "shm: process %u has closed this endpoint already",
+			      b->pid);
 		goto close_wake;
 	}
 	shm_ring_bell(ep);
@@ -298,9 +306,9 @@ void shm_ring_bell(struct shm_ep *ep)
 	uint32_t word = ep->out_index / 64;
 
 	/*
-	 * What was pushed must be visible before the bell is, and the bell before `sleeping` is read:
-	 * a full barrier either way, so the bit is set without looking. A bit that is already set in
-	 * sum means that the consumer has yet to take that word of bell.
+	 * What was pushed must be visible before the bell is, and the bell before `sleeping` is
+	 * read: a full barrier either way, so the bit is set without looking. A bit that is already
+	 * set in sum means that the consumer has yet to take that word of bell.
 	 */
 	atomic_fetch_or(&h->bell[word], 1ull << ep->out_index % 64);
 	if (!(atomic_load(&h->sum) & 1ull << word))

@@ -2,13 +2,13 @@
 /*
  * Transport shm: the processes of one host, through memory they share.
  *
- * A put is a copy straight into place, sender's memory to receiver's memory, followed by an entry in
- * the receiver's ring; get and amo never involve the target. Everything finishes within the call.
- * Memory with a memfd is mapped on first use, other memory goes through process_vm_writev (reg.c).
- * Layout, rings and fences are described in shm.h.
+ * A put is a copy straight into place, sender's memory to receiver's memory, followed by an entry
+ * in the receiver's ring; get and amo never involve the target. Everything finishes within the
+ * call. Memory with a memfd is mapped on first use, other memory goes through process_vm_writev
+ * (reg.c). Layout, rings and fences are described in shm.h.
  *
- * Sleeping is on a pipe, as nothing else has both a file descriptor and a way to be opened by another
- * process. Whoever pushes writes a byte only when the receiver said that it sleeps.
+ * Sleeping is on a pipe, as nothing else has both a file descriptor and a way to be opened by
+ * another process. Whoever pushes writes a byte only when the receiver said that it sleeps.
  *
  * A peer's death is not noticed here unless something is pushed to it or its memory is opened: the
  * control tree watches processes.
@@ -142,14 +142,13 @@ static int shm_ep_connect(struct tt_ep *base, const void *blob, size_t len, bool
 	if (ep->state != SHM_EP_NEW)
 		return tt_fail(-EISCONN, "shm: the endpoint is connected already");
 	if (len != sizeof(b))
-		return tt_fail(-EINVAL, "shm: an address of %zu bytes (expected %zu)", len, sizeof(b));
+		return tt_fail(-EINVAL, "shm: an address of %zu bytes (expected %zu)", len,
+			       sizeof(b));
 	memcpy(&b, blob, sizeof(b));
 	if (b.magic != SHM_MAGIC || b.ring >= SHM_RINGS || !b.pid || b.pid > INT32_MAX ||
 	    b.reserved)
 		return tt_fail(-EINVAL, "shm: this is not the address of a shm endpoint");
-	err = shm_vm_probe(&b);
-	if (!err)
-		err = shm_peer_attach(ep, &b);
+	err = shm_peer_attach(ep, &b);
 	if (err)
 		return err;
 	set_state(ep, SHM_EP_CONNECTING);
@@ -336,7 +335,8 @@ static int shm_arm(struct tt_tp *base, int *fd)
 		check_connecting(tp);
 	if (tp->ready_sum)
 		return -EAGAIN;
-	/* Dekker: say that we sleep, then look; who rings sets the bell, then looks (shm_ring_bell). */
+	/* Dekker: say that we sleep, then look; who rings sets the bell, then looks
+	 * (shm_ring_bell). */
 	atomic_store(&tp->head->sleeping, 1);
 	tp->armed = true;
 	if (atomic_load(&tp->head->sum)) {

@@ -4,15 +4,16 @@
  *
  * Each process has one segment, a memfd without a name anywhere; peers of the same user open it as
  * /proc/PID/fd/N and believe it only if it carries the cookie they were told over the authenticated
- * link. It is sparse: pages nobody touched cost nothing, so it is laid out once for the largest case.
+ * link. It is sparse: pages nobody touched cost nothing, so it is laid out once for the largest
+ *case.
  *
  *	head	who I am, the bell, whether I sleep			peers write
  *	regs	table of my registrations				peers read
  *	ring[]	one inbound ring an endpoint, 16 KiB			its one peer writes
  *
- * Rings have a single producer and a single consumer and no lock, so a process killed halfway through
- * anything leaves everybody else working. An entry is published by its own sequence number: there is
- * no shared head, and a note costs the consumer one cache line.
+ * Rings have a single producer and a single consumer and no lock, so a process killed halfway
+ *through anything leaves everybody else working. An entry is published by its own sequence number:
+ *there is no shared head, and a note costs the consumer one cache line.
  *
  * The state of a ring is one word, {generation, enum shm_ring_state}, and decides who may use it:
  *
@@ -20,14 +21,15 @@
  *	ATTACHED --ep_close--> CLOSED --peer notices (or is dead)--> FREE
  *	OPEN, LEFT --ep_close--> FREE
  *
- * A ring is used again only when FREE, that is when nobody can push into it any more. So a peer that
- * pushes into a closed ring hits nobody, and a peer with an old address finds another generation.
+ * A ring is used again only when FREE, that is when nobody can push into it any more. So a peer
+ *that pushes into a closed ring hits nobody, and a peer with an old address finds another
+ *generation.
  *
- * Fences: before touching a region a peer stores its id in `busy` of the ring and then checks, in this
- * order, the ring's state and the region's entry. ep_close and dereg change those first and wait for
- * busy afterwards (both sides seq_cst, as in Dekker's algorithm). That wait lasts as long as a copy
- * that is under way; a peer that was killed in it is not waited for. Pointers from map() bypass all
- * this: who hands out such memory keeps it until the peer has finished or ended.
+ * Fences: before touching a region a peer stores its id in `busy` of the ring and then checks, in
+ *this order, the ring's state and the region's entry. ep_close and dereg change those first and
+ *wait for busy afterwards (both sides seq_cst, as in Dekker's algorithm). That wait lasts as long
+ *as a copy that is under way; a peer that was killed in it is not waited for. Pointers from map()
+ *bypass all this: who hands out such memory keeps it until the peer has finished or ended.
  */
 #ifndef TT_SHM_H
 #define TT_SHM_H
@@ -40,11 +42,11 @@
 
 #define SHM_MAGIC 0x3130485355545454ull /* "TTTUSH01": layout version included */
 #define SHM_LINE 64
-#define SHM_RINGS 4096	/* endpoints of a process */
-#define SHM_SLOTS 64	/* entries of a ring */
-#define SHM_REGS 32768	/* registrations of a process */
+#define SHM_RINGS 4096 /* endpoints of a process */
+#define SHM_SLOTS 64   /* entries of a ring */
+#define SHM_REGS 32768 /* registrations of a process */
 #define SHM_RING_SIZE 16384
-#define SHM_BATCH 64	/* events of a poll */
+#define SHM_BATCH 64 /* events of a poll */
 #define SHM_FENCE_MS 5000
 
 /* The probe, the bell and the sleeper's flag. */
@@ -61,7 +63,8 @@ struct shm_head {
 	_Atomic uint64_t bell[SHM_RINGS / 64]; /* one bit a ring */
 };
 
-/* A registration. id is never used again; 0: none. The rest is stable while a peer is busy with id. */
+/* A registration. id is never used again; 0: none. The rest is stable while a peer is busy with id.
+ */
 struct shm_reg {
 	_Atomic uint64_t id;
 	uint64_t base, len;
@@ -127,7 +130,7 @@ struct shm_tp {
 	uint64_t next_id;
 	uint32_t nregs, nfree; /* slots ever used; slots to use again */
 	uint32_t *free_regs;
-	uint32_t cursor; /* ring to be served next */
+	uint32_t cursor;			   /* ring to be served next */
 	uint64_t ready_sum, ready[SHM_RINGS / 64]; /* bells taken but not served to the end */
 	uint32_t nconnecting, polls;
 	uint32_t neps;	     /* highest ring in use + 1 */
