@@ -505,6 +505,36 @@ static void test_no_secret_to_a_far_store(void)
 	TT_CHECK(!expect_failure(&p, -TUTTI_EAUTH, "TUTTI_INSECURE=1"));
 }
 
+/* Nobody's stop returns before the last rank has called it and all messages before it have come. */
+static int rank_stop_waits(int rank, int n, void *arg)
+{
+	struct job *j = arg;
+	struct tt_boot_params p = bt_params(rank, n, j->port);
+	struct tt_boot *boot = NULL;
+	struct bt_seen seen;
+	uint32_t word[2] = {0, 1};
+
+	bt_seen_init(&seen);
+	TT_EXPECT(!start_card(&p, &seen, &boot));
+	if (rank == n - 1)
+		usleep(300000);
+	for (; word[0] < 5; word[0]++)
+		TT_EXPECT(!tt_ctl_send(boot, TT_CTL_ALL, TT_CTL_QUERY, word, sizeof(word)));
+	j->here++;
+	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(10000)));
+	TT_EXPECT(j->here == n);
+	TT_EXPECT(bt_received(&seen) == 5 * n && bt_gone_count(&seen) == 0);
+	return 0;
+}
+
+static void test_stop_waits_for_all(void)
+{
+	struct job *j = new_job();
+
+	TT_CHECK(!tt_run_ranks(11, rank_stop_waits, j, BOUND_MS, 0));
+	munmap(j, sizeof(*j));
+}
+
 static int rank_never_stops(int rank, int n, void *arg)
 {
 	struct job *j = arg;
@@ -532,24 +562,26 @@ static void test_stop_deadline(void)
 	munmap(j, sizeof(*j));
 }
 
-static const struct tt_test tests[] = {{"start_stop", test_start_stop},
-				       {"messages", test_messages},
-				       {"threads_as_ranks", test_threads_as_ranks},
-				       {"kill_root", test_kill_root},
-				       {"kill_inner", test_kill_inner},
-				       {"kill_leaf", test_kill_leaf},
-				       {"stopped_rank", test_stopped_rank},
-				       {"busy_is_alive", test_busy_is_alive},
-				       {"missing_ranks_are_named", test_missing_ranks_are_named},
-				       {"wrong_ranks", test_wrong_ranks},
-				       {"wrong_secret", test_wrong_secret},
-				       {"junk_does_not_disturb", test_junk_does_not_disturb},
-				       {"lost_during_start", test_lost_during_start},
-				       {"unreachable_store", test_unreachable_store},
-				       {"no_secret_to_a_far_store", test_no_secret_to_a_far_store},
-				       {"impossible_rank", test_impossible_rank},
-				       {"stop_deadline", test_stop_deadline},
-				       {NULL, NULL}};
+static const struct tt_test tests[] = {
+	{"start_stop", test_start_stop},
+	{"messages", test_messages},
+	{"threads_as_ranks", test_threads_as_ranks},
+	{"kill_root", test_kill_root},
+	{"kill_inner", test_kill_inner},
+	{"kill_leaf", test_kill_leaf},
+	{"stopped_rank", test_stopped_rank},
+	{"busy_is_alive", test_busy_is_alive},
+	{"missing_ranks_are_named", test_missing_ranks_are_named},
+	{"wrong_ranks", test_wrong_ranks},
+	{"wrong_secret", test_wrong_secret},
+	{"junk_does_not_disturb", test_junk_does_not_disturb},
+	{"lost_during_start", test_lost_during_start},
+	{"unreachable_store", test_unreachable_store},
+	{"no_secret_to_a_far_store", test_no_secret_to_a_far_store},
+	{"impossible_rank", test_impossible_rank},
+	{"stop_waits_for_all", test_stop_waits_for_all},
+	{"stop_deadline", test_stop_deadline},
+	{NULL, NULL}};
 
 int main(int argc, char **argv)
 {
