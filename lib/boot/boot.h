@@ -55,6 +55,9 @@ struct tt_boot_params {
 	char iface[64];		/* TUTTI_IF */
 	int64_t init_timeout, heartbeat, heartbeat_limit; /* ms */
 	char origin[48];	/* how they were found: "tutti_run", "torchrun", "unique id", "directory", "single process" */
+	char boot_dir[256];	/* TUTTI_BOOT_DIR: store, job and secret are in a file there, found at start */
+	char boot_name[40];	/* TUTTI_JOB_ID, part of that file's name */
+	bool boot_secret;	/* the secret is in that file, not from TUTTI_SECRET_* */
 };
 
 /*
@@ -65,9 +68,13 @@ struct tt_boot_params {
 int tt_boot_discover(const struct tutti_config *config, const struct tt_env *env,
 		     struct tt_boot_params *params);
 
+/* For every end of params that tt_boot_start does not get: closes listen_fd, wipes the secret. */
+void tt_boot_params_drop(struct tt_boot_params *params);
+
 /*
  * The address this process will listen on and tell others: that of TUTTI_IF, else loopback when the
- * store is on loopback, else the local address that reaches the store. params->store must be set.
+ * store is on loopback, else the local address that reaches the store; with a boot directory, where no
+ * store is known yet, the one that reaches the world. 127.0.0.1 for a single process.
  */
 int tt_boot_local_addr(const struct tt_boot_params *params, char *addr, size_t size);
 

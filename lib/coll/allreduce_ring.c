@@ -42,7 +42,8 @@ static size_t num_slices(const struct tt_plan_args *a)
 	return longest / fit + (longest % fit > 0);
 }
 
-static struct range slice_range(const struct tt_plan_args *a, int block, size_t slices, size_t slice)
+static struct range slice_range(const struct tt_plan_args *a, int block, size_t slices,
+				size_t slice)
 {
 	size_t begin = tt_part_begin(a->count, a->nranks, block);
 	size_t len = tt_part_begin(a->count, a->nranks, block + 1) - begin;
@@ -53,7 +54,8 @@ static struct range slice_range(const struct tt_plan_args *a, int block, size_t 
 }
 
 /* Step k of a slice: what this rank sends and what it receives. */
-static void step(const struct tt_plan_args *a, size_t slices, size_t slice, int k, struct tt_op op[2])
+static void step(const struct tt_plan_args *a, size_t slices, size_t slice, int k,
+		 struct tt_op op[2])
 {
 	int n = a->nranks, r = a->rank, sent = (r - 1 - k + 2 * n) % n, got = (sent - 1 + n) % n;
 	struct range out = slice_range(a, sent, slices, slice);

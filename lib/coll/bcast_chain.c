@@ -13,9 +13,8 @@
  * Cost, n ranks, N bytes in S slices: N received by all but the root, N sent by all but the last;
  * S + n - 2 steps until the last rank has all; fan-in 1.
  *
- * van de Geijn, Watts: SUMMA, Concurrency: Practice and Experience 9(4), 1997 (pipelined ring
- * broadcast); Träff, Ripke, Siebert, Balaji, Thakur, Gropp: A simple, pipelined algorithm for large,
- * irregular all-gather problems, EuroPVM/MPI 2008.
+ * van de Geijn, Watts: SUMMA: scalable universal matrix multiplication algorithm. Concurrency:
+ * Practice and Experience 9(4), 1997 (where rows and columns are broadcast this way).
  */
 #include "lib/plan/plan.h"
 
@@ -47,8 +46,10 @@ static int round_ops(const struct tt_plan_args *a, int lanes, int lane, int roun
 
 	if (v && slice < slices) {
 		s = slice_range(a, slices, slice);
-		op[nops++] = (struct tt_op){.kind = TT_OP_RECV, .peer = (a->rank + n - 1) % n,
-					    .index = (uint32_t)round, .dst = TT_RECVBUF(s.off),
+		op[nops++] = (struct tt_op){.kind = TT_OP_RECV,
+					    .peer = (a->rank + n - 1) % n,
+					    .index = (uint32_t)round,
+					    .dst = TT_RECVBUF(s.off),
 					    .len = s.len};
 	}
 	if (v) { /* the root has every slice from the start, the others one round after */
@@ -58,8 +59,10 @@ static int round_ops(const struct tt_plan_args *a, int lanes, int lane, int roun
 	}
 	if (v < n - 1 && slice < slices) {
 		s = slice_range(a, slices, slice);
-		op[nops++] = (struct tt_op){.kind = TT_OP_SEND, .peer = (a->rank + 1) % n,
-					    .index = (uint32_t)round, .a = TT_RECVBUF(s.off),
+		op[nops++] = (struct tt_op){.kind = TT_OP_SEND,
+					    .peer = (a->rank + 1) % n,
+					    .index = (uint32_t)round,
+					    .a = TT_RECVBUF(s.off),
 					    .len = s.len};
 	}
 	return nops;

@@ -168,6 +168,7 @@ static int new_request(struct tutti_comm *comm, struct tt_plan_entry *entry,
 			free(req);
 			return err;
 		}
+		memset(req->scratch, 0, plan->scratch); /* a barrier sends bytes that nobody wrote */
 	}
 	tt_wire_stats(comm->ctx->wire)->allocations++;
 	*out = req;

@@ -13,6 +13,7 @@
 #include "lib/topo/topo.h"
 
 #define SPIN_NS (2 * TT_MS)	   /* with a core per rank */
+#define BUSY_SPIN_NS 20000ull	   /* of this without giving way: another program may need the core */
 #define YIELD_NS (200 * 1000ull)   /* with fewer: giving way costs the others nothing for so long */
 #define SLEEP_MS 50		   /* then timers are looked at again */
 #define TIMER_STEPS 64		   /* look at the clock every so many steps */
@@ -143,8 +144,10 @@ static void pause_step(struct waiter *w, uint64_t idle_since, uint64_t now)
 	struct tutti_context *ctx = w->ctx;
 	uint64_t idle = now - idle_since;
 
-	if (ctx->wait_mode == TT_WAIT_SPIN && (ctx->wait_forced || idle < SPIN_NS))
+	if (ctx->wait_mode == TT_WAIT_SPIN && (ctx->wait_forced || idle < BUSY_SPIN_NS))
 		tt_cpu_relax();
+	else if (ctx->wait_mode == TT_WAIT_SPIN && idle < SPIN_NS)
+		sched_yield();
 	else if (ctx->wait_mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < YIELD_NS))
 		sched_yield();
 	else

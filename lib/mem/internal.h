@@ -65,7 +65,7 @@ struct tt_slab {
 
 struct tt_memory {
 	pthread_mutex_t mutex;
-	struct tt_tp *const *tps;
+	struct tt_tp *tps[TT_TP_MAX];
 	int ntps;
 	void (*lock_tp)(void *), (*unlock_tp)(void *);
 	void *lock_arg;

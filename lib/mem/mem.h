@@ -29,7 +29,7 @@ struct tt_mem_stats {
 };
 
 /*
- * tps[0..ntps) are the open transports; they outlive the struct. lock_tp/unlock_tp: the lock under
+ * tps[0..ntps) are the open transports; they outlive the struct (the array need not). lock_tp/unlock_tp: the lock under
  * which transports may be called, NULL in single-threaded tests. It must be recursive: any call here
  * may be made with it held, and those that register or grow the pool take it themselves. A call made
  * without it may wait for it: hold no lock then that holders of the transport lock take.

@@ -36,7 +36,7 @@ struct tt_builder {
 	struct tt_plan plan; /* args, algo, scratch, generator; copied into the result */
 	struct lane_builder *lanes;
 	int nlanes, cap_lanes, lane;
-	struct counter *counters; /* open addressing */
+	struct counter *counters;	  /* open addressing */
 	uint32_t ncounters, cap_counters; /* a power of two */
 	int err;
 };
@@ -195,15 +195,25 @@ void tt_recv(struct tt_builder *b, int peer, struct tt_ref dst, size_t len)
 void tt_recv_reduce(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a,
 		    struct tt_ref bb, size_t len, unsigned flags)
 {
-	tt_add(b, &(struct tt_op){.kind = TT_OP_RECV_REDUCE, .flags = flags, .peer = peer,
-				  .dst = dst, .a = a, .b = bb, .len = len});
+	tt_add(b, &(struct tt_op){.kind = TT_OP_RECV_REDUCE,
+				  .flags = flags,
+				  .peer = peer,
+				  .dst = dst,
+				  .a = a,
+				  .b = bb,
+				  .len = len});
 }
 
-void tt_reduce(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, struct tt_ref bb, size_t len,
-	       unsigned flags)
+void tt_reduce(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, struct tt_ref bb,
+	       size_t len, unsigned flags)
 {
-	tt_add(b, &(struct tt_op){.kind = TT_OP_REDUCE, .flags = flags, .peer = -1, .dst = dst,
-				  .a = a, .b = bb, .len = len});
+	tt_add(b, &(struct tt_op){.kind = TT_OP_REDUCE,
+				  .flags = flags,
+				  .peer = -1,
+				  .dst = dst,
+				  .a = a,
+				  .b = bb,
+				  .len = len});
 }
 
 void tt_copy(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, size_t len)

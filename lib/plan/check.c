@@ -8,22 +8,24 @@
 #include "lib/base/error.h"
 #include "lib/plan/check_int.h"
 
-const char *ck_buf_name(enum tt_buf buf)
+const char *tt_ck_buf_name(enum tt_buf buf)
 {
-	static const char *const names[] = {"nothing", "sendbuf", "recvbuf", "scratch", "the network"};
+	static const char *const names[] = {"nothing", "sendbuf", "recvbuf", "scratch",
+					    "the network"};
 
 	return (unsigned)buf < sizeof(names) / sizeof(names[0]) ? names[buf] : "an unknown buffer";
 }
 
 static const char *kind_name(enum tt_op_kind kind)
 {
-	static const char *const names[] = {"?", "send", "receive", "receive-reduce", "reduce", "copy",
-					    "pull-reduce", "pull-copy", "signal", "wait"};
+	static const char *const names[] = {"?",      "send", "receive",     "receive-reduce",
+					    "reduce", "copy", "pull-reduce", "pull-copy",
+					    "signal", "wait"};
 
 	return (unsigned)kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "?";
 }
 
-const char *ck_where(const struct tt_checker *c, const struct ck_op *op)
+const char *tt_ck_where(const struct tt_checker *c, const struct ck_op *op)
 {
 	static _Thread_local char text[2][128];
 	static _Thread_local int which;
@@ -54,16 +56,18 @@ static int check_headers(const struct tt_checker *c)
 	for (r = 0; r < c->n; r++) {
 		p = c->plans[r];
 		if (!same_args(&p->args, &c->args) || p->args.nranks != c->n || p->args.rank != r)
-			return tt_fail(-EINVAL, "the plan at place %d was made for other arguments", r);
+			return tt_fail(-EINVAL, "the plan at place %d was made for other arguments",
+				       r);
 		if (p->nlanes > p->args.lanes)
-			return tt_fail(-EINVAL, "rank %d uses %d lanes, allowed are %d", r, p->nlanes,
-				       p->args.lanes);
+			return tt_fail(-EINVAL, "rank %d uses %d lanes, allowed are %d", r,
+				       p->nlanes, p->args.lanes);
 	}
 	return 0;
 }
 
 /* Copy the ops of one lane; ops or begin NULL: only count. */
-static int flatten_lane(struct tt_checker *c, int rank, int lane, struct tt_op *tmp, uint32_t *nbegin)
+static int flatten_lane(struct tt_checker *c, int rank, int lane, struct tt_op *tmp,
+			uint32_t *nbegin)
 {
 	const struct tt_plan *p = c->plans[rank];
 	struct ck_lane *l = &c->lanes[c->nlanes];
@@ -78,8 +82,10 @@ static int flatten_lane(struct tt_checker *c, int rank, int lane, struct tt_op *
 		(*nbegin)++;
 		n = tt_plan_ops(p, lane, r, tmp, &ops);
 		if (n > p->max_ops)
-			return tt_fail(-EINVAL, "rank %d, lane %d, round %d has %d ops, promised were "
-				       "at most %d", rank, lane, r, n, p->max_ops);
+			return tt_fail(-EINVAL,
+				       "rank %d, lane %d, round %d has %d ops, promised were "
+				       "at most %d",
+				       rank, lane, r, n, p->max_ops);
 		for (i = 0; c->ops && i < n; i++)
 			c->ops[c->nops + (uint32_t)i] =
 				(struct ck_op){.op = ops[i], .lane = c->nlanes, .round = r};
@@ -139,7 +145,7 @@ static int flatten(struct tt_checker *c)
 
 static void free_checker(struct tt_checker *c)
 {
-	ck_values_free(c);
+	tt_ck_values_free(c);
 	free(c->ops);
 	free(c->begin);
 	free(c->lanes);
@@ -154,17 +160,17 @@ static int check_all(struct tt_checker *c)
 	if (!err)
 		err = flatten(c);
 	if (!err)
-		err = ck_check_bounds(c);
+		err = tt_ck_check_bounds(c);
 	if (!err)
-		err = ck_match_messages(c);
+		err = tt_ck_match_messages(c);
 	if (!err)
-		err = ck_check_hazards(c);
+		err = tt_ck_check_hazards(c);
 	if (!err)
-		err = ck_values_init(c);
+		err = tt_ck_values_init(c);
 	if (!err)
-		err = ck_run(c);
+		err = tt_ck_run(c);
 	if (!err)
-		err = ck_verdict(c);
+		err = tt_ck_verdict(c);
 	return err;
 }
 
@@ -182,17 +188,22 @@ int tt_plan_check_plans(struct tt_plan *const *plans, int nranks, const struct t
 int tt_plan_check(const struct tt_alg *alg, const struct tt_plan_args *args,
 		  const struct tt_check_opts *opts)
 {
-	struct tt_plan **plans = calloc((size_t)args->nranks, sizeof(struct tt_plan *));
 	struct tt_plan_args a = *args;
-	int r, err = plans ? 0 : tt_fail(-ENOMEM, "no memory to check plans");
+	struct tt_plan **plans;
+	int r, err = 0;
 
-	for (r = 0; !err && r < args->nranks; r++) {
+	if (a.nranks < 1)
+		return tt_fail(-EINVAL, "%d ranks have no plans to check", a.nranks);
+	plans = calloc((size_t)a.nranks, sizeof(struct tt_plan *));
+	if (!plans)
+		return tt_fail(-ENOMEM, "no memory to check plans of %d ranks", a.nranks);
+	for (r = 0; !err && r < a.nranks; r++) {
 		a.rank = r;
 		err = tt_plan_build(alg, &a, &plans[r]);
 	}
 	if (!err)
-		err = tt_plan_check_plans(plans, args->nranks, opts);
-	for (r = 0; plans && r < args->nranks; r++)
+		err = tt_plan_check_plans(plans, a.nranks, opts);
+	for (r = 0; r < a.nranks; r++)
 		tt_plan_free(plans[r]);
 	free(plans);
 	return err;

@@ -108,22 +108,23 @@ static inline enum tt_buf ck_real(const struct tt_checker *c, enum tt_buf buf)
 }
 
 /* "rank 3, lane 0, round 2, send of 12 bytes to rank 4"; valid until the call after next. */
-const char *ck_where(const struct tt_checker *c, const struct ck_op *op);
-const char *ck_buf_name(enum tt_buf buf);
-size_t ck_buf_bytes(const struct tt_checker *c, int rank, enum tt_buf buf);
+const char *tt_ck_where(const struct tt_checker *c, const struct ck_op *op);
+const char *tt_ck_buf_name(enum tt_buf buf);
+size_t tt_ck_buf_bytes(const struct tt_checker *c, int rank, enum tt_buf buf);
 
-int ck_check_bounds(const struct tt_checker *c);
-int ck_match_messages(struct tt_checker *c);
-int ck_check_hazards(const struct tt_checker *c);
+int tt_ck_check_bounds(const struct tt_checker *c);
+int tt_ck_match_messages(struct tt_checker *c);
+int tt_ck_check_hazards(const struct tt_checker *c);
 
-int ck_values_init(struct tt_checker *c);
-void ck_values_free(struct tt_checker *c);
+int tt_ck_values_init(struct tt_checker *c);
+void tt_ck_values_free(struct tt_checker *c);
 /* Read what a sends into out; -EINVAL if a byte of it was never written. */
-int ck_read(const struct tt_checker *c, const struct ck_op *op, struct tt_ref a, struct ck_val *out);
+int tt_ck_read(const struct tt_checker *c, const struct ck_op *op, struct tt_ref a,
+	       struct ck_val *out);
 /* Receive, reduce or copy; net is what arrives. */
-int ck_apply(struct tt_checker *c, const struct ck_op *op, const struct ck_val *net);
-int ck_verdict(const struct tt_checker *c);
+int tt_ck_apply(struct tt_checker *c, const struct ck_op *op, const struct ck_val *net);
+int tt_ck_verdict(const struct tt_checker *c);
 
-int ck_run(struct tt_checker *c);
+int tt_ck_run(struct tt_checker *c);
 
 #endif

@@ -94,7 +94,7 @@ static void tell(struct tt_checker *c, const struct ck_op *send)
 
 static int take(struct tt_checker *c, struct ck_op *recv, const struct ck_val *payload)
 {
-	int err = ck_apply(c, recv, payload);
+	int err = tt_ck_apply(c, recv, payload);
 
 	if (err)
 		return err;
@@ -106,7 +106,8 @@ static int take(struct tt_checker *c, struct ck_op *recv, const struct ck_val *p
 
 static int *pair(const struct tt_checker *c, int *table, const struct ck_msg *m)
 {
-	int from = ck_lane_of(c, &c->ops[m->send])->rank, to = ck_lane_of(c, &c->ops[m->recv])->rank;
+	int from = ck_lane_of(c, &c->ops[m->send])->rank,
+	    to = ck_lane_of(c, &c->ops[m->recv])->rank;
 
 	return &table[from * c->n + to];
 }
@@ -124,7 +125,7 @@ static int send_eager(struct tt_checker *c, struct ck_op *op)
 	m->payload = malloc(op->op.len / c->args.elem * sizeof(*m->payload));
 	if (!m->payload)
 		return -ENOMEM;
-	err = ck_read(c, op, op->op.a, m->payload);
+	err = tt_ck_read(c, op, op->op.a, m->payload);
 	if (err)
 		return err;
 	++*used;
@@ -149,7 +150,7 @@ static int receive_eager(struct tt_checker *c, struct ck_op *op)
 static int send_offered(struct tt_checker *c, struct ck_op *op)
 {
 	struct ck_msg *m = &c->msgs[op->msg];
-	int err = ck_read(c, op, op->op.a, c->tmp);
+	int err = tt_ck_read(c, op, op->op.a, c->tmp);
 
 	if (err)
 		return err;
@@ -206,9 +207,10 @@ static int try_op(struct tt_checker *c, struct ck_op *op)
 	if (ck_is_recv(&op->op)) {
 		if (state == CK_SENT)
 			return receive_eager(c, op);
-		return state == CK_ASKED || (state == CK_IDLE && !eager) ? post_offer(c, op) : BLOCKED;
+		return state == CK_ASKED || (state == CK_IDLE && !eager) ? post_offer(c, op)
+									 : BLOCKED;
 	}
-	err = ck_apply(c, op, NULL);
+	err = tt_ck_apply(c, op, NULL);
 	if (!err)
 		finish_op(c, op);
 	return err;
@@ -282,8 +284,8 @@ static int fail_deadlock(const struct tt_checker *c)
 		end = c->begin[lane->first + (uint32_t)lane->round + 1];
 		for (; i < end && used < sizeof(text); i++)
 			if (!c->ops[i].done)
-				used += (size_t)snprintf(text + used, sizeof(text) - used, "; %s: %s",
-							 ck_where(c, &c->ops[i]),
+				used += (size_t)snprintf(text + used, sizeof(text) - used,
+							 "; %s: %s", tt_ck_where(c, &c->ops[i]),
 							 why_stuck(c, &c->ops[i]));
 	}
 	return tt_fail(-EINVAL, "deadlock, %d lanes are stuck%s", stuck, text);
@@ -314,7 +316,7 @@ static int run_all(struct tt_checker *c)
 	return err;
 }
 
-int ck_run(struct tt_checker *c)
+int tt_ck_run(struct tt_checker *c)
 {
 	size_t pairs = (size_t)c->n * (size_t)c->n;
 	uint32_t i;

@@ -13,7 +13,7 @@
 #include "lib/base/hash.h"
 #include "lib/plan/check_int.h"
 
-size_t ck_buf_bytes(const struct tt_checker *c, int rank, enum tt_buf buf)
+size_t tt_ck_buf_bytes(const struct tt_checker *c, int rank, enum tt_buf buf)
 {
 	size_t elem = c->args.elem;
 
@@ -29,17 +29,20 @@ size_t ck_buf_bytes(const struct tt_checker *c, int rank, enum tt_buf buf)
 	}
 }
 
-static int check_ref(const struct tt_checker *c, const struct ck_op *op, struct tt_ref ref, bool write)
+static int check_ref(const struct tt_checker *c, const struct ck_op *op, struct tt_ref ref,
+		     bool write)
 {
-	size_t size = ck_buf_bytes(c, ck_lane_of(c, op)->rank, ref.buf);
+	size_t size = tt_ck_buf_bytes(c, ck_lane_of(c, op)->rank, ref.buf);
 
 	if (ref.off > size || op->op.len > size - ref.off)
 		return tt_fail(-EINVAL, "%s: bytes %zu to %zu are outside of %s, which has %zu",
-			       ck_where(c, op), ref.off, ref.off + op->op.len, ck_buf_name(ref.buf), size);
+			       tt_ck_where(c, op), ref.off, ref.off + op->op.len,
+			       tt_ck_buf_name(ref.buf), size);
 	if (ref.off % c->args.elem)
-		return tt_fail(-EINVAL, "%s: offset %zu is inside an element", ck_where(c, op), ref.off);
+		return tt_fail(-EINVAL, "%s: offset %zu is inside an element", tt_ck_where(c, op),
+			       ref.off);
 	if (write && ref.buf == TT_BUF_SEND && !c->args.in_place)
-		return tt_fail(-EINVAL, "%s: writes to the caller's sendbuf", ck_where(c, op));
+		return tt_fail(-EINVAL, "%s: writes to the caller's sendbuf", tt_ck_where(c, op));
 	return 0;
 }
 
@@ -57,16 +60,19 @@ static int check_op(const struct tt_checker *c, const struct ck_op *op)
 	int err = 0;
 
 	if (o->kind < TT_OP_SEND || o->kind > TT_OP_COPY)
-		return tt_fail(-EINVAL, "%s: the checker does not know this kind of op", ck_where(c, op));
+		return tt_fail(-EINVAL, "%s: the checker does not know this kind of op",
+			       tt_ck_where(c, op));
 	if (!o->len || o->len % c->args.elem)
-		return tt_fail(-EINVAL, "%s: not made of whole elements", ck_where(c, op));
+		return tt_fail(-EINVAL, "%s: not made of whole elements", tt_ck_where(c, op));
 	if (ck_is_message(o) &&
 	    (o->peer < 0 || o->peer >= c->n || o->peer == ck_lane_of(c, op)->rank))
-		return tt_fail(-EINVAL, "%s: no such peer", ck_where(c, op));
+		return tt_fail(-EINVAL, "%s: no such peer", tt_ck_where(c, op));
 	if (ck_is_message(o) && o->len > c->args.chunk)
-		return tt_fail(-EINVAL, "%s: longer than the chunk of %zu", ck_where(c, op), c->args.chunk);
+		return tt_fail(-EINVAL, "%s: longer than the chunk of %zu", tt_ck_where(c, op),
+			       c->args.chunk);
 	if (o->kind == TT_OP_RECV_REDUCE && (o->a.buf == TT_BUF_NET) == (o->b.buf == TT_BUF_NET))
-		return tt_fail(-EINVAL, "%s: exactly one operand must be what arrives", ck_where(c, op));
+		return tt_fail(-EINVAL, "%s: exactly one operand must be what arrives",
+			       tt_ck_where(c, op));
 	if (o->kind != TT_OP_SEND)
 		err = check_ref(c, op, o->dst, true);
 	if (!err && o->kind != TT_OP_RECV)
@@ -76,7 +82,7 @@ static int check_op(const struct tt_checker *c, const struct ck_op *op)
 	return err;
 }
 
-int ck_check_bounds(const struct tt_checker *c)
+int tt_ck_check_bounds(const struct tt_checker *c)
 {
 	uint32_t i;
 	int err = 0;
@@ -92,13 +98,14 @@ struct match {
 	uint32_t mask;
 };
 
-static uint32_t *find_slot(const struct tt_checker *c, const struct match *m, const struct ck_op *op)
+static uint32_t *find_slot(const struct tt_checker *c, const struct match *m,
+			   const struct ck_op *op)
 {
 	const struct ck_lane *l = ck_lane_of(c, op), *sl;
 	int from = ck_is_recv(&op->op) ? op->op.peer : l->rank;
 	int to = ck_is_recv(&op->op) ? l->rank : op->op.peer;
-	uint64_t h = tt_hash_add(tt_hash_add((uint64_t)from << 32 | (uint32_t)to, (uint64_t)l->lane),
-				 op->op.index);
+	uint64_t h = tt_hash_add(
+		tt_hash_add((uint64_t)from << 32 | (uint32_t)to, (uint64_t)l->lane), op->op.index);
 	const struct ck_op *s;
 	uint32_t i;
 
@@ -122,7 +129,7 @@ static int add_sends(struct tt_checker *c, struct match *m)
 		slot = find_slot(c, m, &c->ops[i]);
 		if (*slot)
 			return tt_fail(-EINVAL, "%s: message number %u is used twice",
-				       ck_where(c, &c->ops[i]), c->ops[i].op.index);
+				       tt_ck_where(c, &c->ops[i]), c->ops[i].op.index);
 		c->ops[i].msg = c->nmsgs;
 		c->msgs[c->nmsgs++] = (struct ck_msg){.send = i, .recv = UINT32_MAX};
 		*slot = c->nmsgs;
@@ -141,21 +148,22 @@ static int add_receives(struct tt_checker *c, struct match *m)
 		slot = find_slot(c, m, &c->ops[i]);
 		if (!*slot)
 			return tt_fail(-EINVAL, "%s: its message, number %u, is never sent",
-				       ck_where(c, &c->ops[i]), c->ops[i].op.index);
+				       tt_ck_where(c, &c->ops[i]), c->ops[i].op.index);
 		msg = &c->msgs[*slot - 1];
 		if (msg->recv != UINT32_MAX)
 			return tt_fail(-EINVAL, "%s: message number %u is received twice",
-				       ck_where(c, &c->ops[i]), c->ops[i].op.index);
+				       tt_ck_where(c, &c->ops[i]), c->ops[i].op.index);
 		if (c->ops[msg->send].op.len != c->ops[i].op.len)
-			return tt_fail(-EINVAL, "lengths differ: %s, but %s", ck_where(c, &c->ops[i]),
-				       ck_where(c, &c->ops[msg->send]));
+			return tt_fail(-EINVAL, "lengths differ: %s, but %s",
+				       tt_ck_where(c, &c->ops[i]),
+				       tt_ck_where(c, &c->ops[msg->send]));
 		msg->recv = i;
 		c->ops[i].msg = *slot - 1;
 	}
 	return 0;
 }
 
-int ck_match_messages(struct tt_checker *c)
+int tt_ck_match_messages(struct tt_checker *c)
 {
 	struct match m = {.mask = 15};
 	uint32_t i;
@@ -172,7 +180,7 @@ int ck_match_messages(struct tt_checker *c)
 	for (i = 0; !err && i < c->nmsgs; i++)
 		if (c->msgs[i].recv == UINT32_MAX)
 			err = tt_fail(-EINVAL, "%s: left over, nobody receives message number %u",
-				      ck_where(c, &c->ops[c->msgs[i].send]),
+				      tt_ck_where(c, &c->ops[c->msgs[i].send]),
 				      c->ops[c->msgs[i].send].op.index);
 	return err;
 }
@@ -181,7 +189,7 @@ int ck_match_messages(struct tt_checker *c)
 enum { NO_LANE = -1, SOME_LANES = -2 };
 
 struct touch {
-	int writer, reader;	   /* lanes */
+	int writer, reader;	    /* lanes */
 	uint32_t write_op, read_op; /* the last ones */
 };
 
@@ -201,7 +209,8 @@ static uint32_t conflict(const struct tt_checker *c, const struct touch *t, cons
 {
 	if (t->writer != NO_LANE && (t->writer != op->lane || same_round(c, t->write_op, op)))
 		return t->write_op;
-	if (write && t->reader != NO_LANE && (t->reader != op->lane || same_round(c, t->read_op, op)))
+	if (write && t->reader != NO_LANE &&
+	    (t->reader != op->lane || same_round(c, t->read_op, op)))
 		return t->read_op;
 	return UINT32_MAX;
 }
@@ -219,15 +228,16 @@ static int check_touch(const struct tt_checker *c, const struct touches *t, cons
 	for (i = 0; i < n; i++) {
 		other = conflict(c, &e[i], op, write);
 		if (other != UINT32_MAX)
-			return tt_fail(-EINVAL, "hazard at byte %zu of %s: %s, may run together with %s",
-				       ref.off + i * c->args.elem, ck_buf_name(ref.buf),
-				       ck_where(c, op), ck_where(c, &c->ops[other]));
+			return tt_fail(-EINVAL,
+				       "hazard at byte %zu of %s: %s, may run together with %s",
+				       ref.off + i * c->args.elem, tt_ck_buf_name(ref.buf),
+				       tt_ck_where(c, op), tt_ck_where(c, &c->ops[other]));
 	}
 	return 0;
 }
 
-static void record_touch(const struct tt_checker *c, struct touches *t, uint32_t i, struct tt_ref ref,
-			 bool write)
+static void record_touch(const struct tt_checker *c, struct touches *t, uint32_t i,
+			 struct tt_ref ref, bool write)
 {
 	const struct ck_op *op = &c->ops[i];
 	struct touch *e;
@@ -242,7 +252,8 @@ static void record_touch(const struct tt_checker *c, struct touches *t, uint32_t
 			e[k].write_op = i;
 			continue;
 		}
-		e[k].reader = e[k].reader == NO_LANE || e[k].reader == op->lane ? op->lane : SOME_LANES;
+		e[k].reader =
+			e[k].reader == NO_LANE || e[k].reader == op->lane ? op->lane : SOME_LANES;
 		e[k].read_op = i;
 	}
 }
@@ -266,7 +277,8 @@ static int check_op_hazards(const struct tt_checker *c, struct touches *t, uint3
 	int err = 0;
 
 	if (writes && ((reads_a && shifted(c, o, o->a)) || (reads_b && shifted(c, o, o->b))))
-		return tt_fail(-EINVAL, "hazard: %s: its operand overlaps its result", ck_where(c, op));
+		return tt_fail(-EINVAL, "hazard: %s: its operand overlaps its result",
+			       tt_ck_where(c, op));
 	if (writes)
 		err = check_touch(c, t, op, o->dst, true);
 	if (!err && reads_a)
@@ -295,7 +307,7 @@ static int check_rank_hazards(const struct tt_checker *c, struct touches *t, int
 	if (first == last)
 		return 0;
 	for (b = TT_BUF_SEND; b < TT_BUF_NET; b++) {
-		n = ck_buf_bytes(c, rank, (enum tt_buf)b) / c->args.elem;
+		n = tt_ck_buf_bytes(c, rank, (enum tt_buf)b) / c->args.elem;
 		for (k = 0; k < n; k++)
 			t->of[b][k] = (struct touch){.writer = NO_LANE, .reader = NO_LANE};
 	}
@@ -307,7 +319,7 @@ static int check_rank_hazards(const struct tt_checker *c, struct touches *t, int
 	return err;
 }
 
-int ck_check_hazards(const struct tt_checker *c)
+int tt_ck_check_hazards(const struct tt_checker *c)
 {
 	struct touches t = {0};
 	size_t most, n;
@@ -315,7 +327,7 @@ int ck_check_hazards(const struct tt_checker *c)
 
 	for (b = TT_BUF_NONE; b < TT_BUF_NET; b++) {
 		for (r = 0, most = 0; r < c->n; r++) {
-			n = ck_buf_bytes(c, r, (enum tt_buf)b) / c->args.elem;
+			n = tt_ck_buf_bytes(c, r, (enum tt_buf)b) / c->args.elem;
 			most = n > most ? n : most;
 		}
 		t.of[b] = calloc(most + 1, sizeof(struct touch));

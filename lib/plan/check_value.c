@@ -71,7 +71,7 @@ static int alloc_knowledge(struct tt_checker *c)
 	return 0;
 }
 
-int ck_values_init(struct tt_checker *c)
+int tt_ck_values_init(struct tt_checker *c)
 {
 	size_t total = 0, used = 0;
 	struct ck_buf *b;
@@ -83,7 +83,7 @@ int ck_values_init(struct tt_checker *c)
 	for (r = 0; r < c->n; r++)
 		for (k = TT_BUF_SEND; k < TT_BUF_NET; k++) {
 			b = &c->bufs[r * TT_BUF_NET + k];
-			b->n = ck_buf_bytes(c, r, (enum tt_buf)k) / c->args.elem;
+			b->n = tt_ck_buf_bytes(c, r, (enum tt_buf)k) / c->args.elem;
 			total += b->n;
 		}
 	c->vals = calloc(total + 1, sizeof(*c->vals));
@@ -99,7 +99,7 @@ int ck_values_init(struct tt_checker *c)
 	return alloc_knowledge(c);
 }
 
-void ck_values_free(struct tt_checker *c)
+void tt_ck_values_free(struct tt_checker *c)
 {
 	free(c->bufs);
 	free(c->vals);
@@ -109,13 +109,15 @@ void ck_values_free(struct tt_checker *c)
 	free(c->told);
 }
 
-static int fail_unset(const struct tt_checker *c, const struct ck_op *op, struct tt_ref ref, size_t e)
+static int fail_unset(const struct tt_checker *c, const struct ck_op *op, struct tt_ref ref,
+		      size_t e)
 {
 	return tt_fail(-EINVAL, "%s: reads byte %zu of %s, which nothing was written to",
-		       ck_where(c, op), ref.off + e * c->args.elem, ck_buf_name(ref.buf));
+		       tt_ck_where(c, op), ref.off + e * c->args.elem, tt_ck_buf_name(ref.buf));
 }
 
-int ck_read(const struct tt_checker *c, const struct ck_op *op, struct tt_ref a, struct ck_val *out)
+int tt_ck_read(const struct tt_checker *c, const struct ck_op *op, struct tt_ref a,
+	       struct ck_val *out)
 {
 	const struct ck_val *v =
 		buf_of(c, ck_lane_of(c, op)->rank, a.buf)->val + a.off / c->args.elem;
@@ -161,7 +163,7 @@ static int apply_reduce(struct tt_checker *c, const struct ck_op *op, const stru
 	return 0;
 }
 
-int ck_apply(struct tt_checker *c, const struct ck_op *op, const struct ck_val *net)
+int tt_ck_apply(struct tt_checker *c, const struct ck_op *op, const struct ck_val *net)
 {
 	struct ck_val *dst = buf_of(c, ck_lane_of(c, op)->rank, op->op.dst.buf)->val +
 			     op->op.dst.off / c->args.elem;
@@ -173,7 +175,7 @@ int ck_apply(struct tt_checker *c, const struct ck_op *op, const struct ck_val *
 		memcpy(dst, net, n * sizeof(*dst));
 		break;
 	case TT_OP_COPY:
-		err = ck_read(c, op, op->op.a, dst);
+		err = tt_ck_read(c, op, op->op.a, dst);
 		break;
 	default:
 		err = apply_reduce(c, op, net, dst);
@@ -196,18 +198,23 @@ static int judge(const struct tt_checker *c, int rank, size_t e, const struct ck
 	uint32_t divided = c->args.coll == TT_COLL_ALLREDUCE && c->args.divide && c->n > 1;
 
 	if (!v->set)
-		return tt_fail(-EINVAL, "rank %d: element %zu of the result is never written", rank, e);
+		return tt_fail(-EINVAL, "rank %d: element %zu of the result is never written", rank,
+			       e);
 	if (v->sum != sum && c->args.coll == TT_COLL_BCAST)
 		return tt_fail(-EINVAL, "rank %d: element %zu is not the root's", rank, e);
 	if (v->sum != sum)
-		return tt_fail(-EINVAL, "rank %d: element %zu of the result does not contain every "
-			       "rank's contribution exactly once", rank, e);
+		return tt_fail(-EINVAL,
+			       "rank %d: element %zu of the result does not contain every "
+			       "rank's contribution exactly once",
+			       rank, e);
 	if (v->divided != divided)
 		return tt_fail(-EINVAL, "rank %d: element %zu of the result is divided %s", rank, e,
 			       v->divided ? "too often or too early" : "never");
 	if (v->tree != first->tree)
-		return tt_fail(-EINVAL, "rank %d: element %zu of the result is combined in another order "
-			       "than on rank 0", rank, e);
+		return tt_fail(-EINVAL,
+			       "rank %d: element %zu of the result is combined in another order "
+			       "than on rank 0",
+			       rank, e);
 	return 0;
 }
 
@@ -233,15 +240,18 @@ static int barrier_verdict(const struct tt_checker *c)
 			seen = other == rank;
 			for (l = c->rank_lanes[rank]; l < c->rank_lanes[rank + 1]; l++)
 				seen |= c->known[(size_t)l * c->words + (size_t)other / 64] >>
-					other % 64 & 1;
+						other % 64 &
+					1;
 			if (!seen)
-				return tt_fail(-EINVAL, "rank %d may leave the barrier before rank %d "
-					       "has entered it", rank, other);
+				return tt_fail(-EINVAL,
+					       "rank %d may leave the barrier before rank %d "
+					       "has entered it",
+					       rank, other);
 		}
 	return 0;
 }
 
-int ck_verdict(const struct tt_checker *c)
+int tt_ck_verdict(const struct tt_checker *c)
 {
 	const struct ck_val *first = buf_of(c, 0, TT_BUF_RECV)->val;
 	uint64_t sum;

@@ -15,8 +15,8 @@
 #include "lib/base/env.h"
 #include "lib/base/error.h"
 
-#define BINOMIAL_MAX (64 << 10)	/* longer broadcasts go along a chain */
-#define PIECE_MIN (64 << 10)	/* splitting further for the sake of lanes costs more than it gains */
+#define BINOMIAL_MAX (64 << 10) /* longer broadcasts go along a chain */
+#define PIECE_MIN (64 << 10) /* splitting further for the sake of lanes costs more than it gains */
 #define CHAIN_PIECE_MIN (32 << 10)
 #define MAX_NAMES 64
 
@@ -60,7 +60,8 @@ static int find_coll(const char *word, const char *text, enum tt_coll *coll)
 		}
 	}
 	near = tt_nearest(word, names, TT_NUM_COLLS);
-	return tt_fail(-EINVAL, "TUTTI_ALGO rule \"%s\": no collective is called \"%s\"%s%s%s", text, word,
+	return tt_fail(-EINVAL, "TUTTI_ALGO rule \"%s\": no collective is called \"%s\"%s%s%s",
+		       text, word,
 		       near ? "; did you mean " : "; there are allreduce, bcast and barrier",
 		       near ? near : "", near ? "?" : "");
 }
@@ -79,7 +80,8 @@ static const char *join(const char *const *names, int n, char *buf, size_t size)
 	return buf;
 }
 
-static int find_alg(enum tt_coll coll, const char *word, const char *text, const struct tt_alg **found)
+static int find_alg(enum tt_coll coll, const char *word, const char *text,
+		    const struct tt_alg **found)
 {
 	const char *names[MAX_NAMES], *near;
 	const struct tt_alg *alg;
@@ -107,9 +109,11 @@ static int parse_range(char *range, const char *text, struct rule *rule)
 		*dash = 0;
 	if (!dash || parse_size(range, &rule->lo) || parse_size(dash + 1, &rule->hi) ||
 	    rule->lo >= rule->hi)
-		return tt_fail(-EINVAL,
-			       "TUTTI_ALGO rule \"%s\": sizes are LO-HI with LO below HI, such as 0-64K "
-			       "or 64K-inf", text);
+		return tt_fail(
+			-EINVAL,
+			"TUTTI_ALGO rule \"%s\": sizes are LO-HI with LO below HI, such as 0-64K "
+			"or 64K-inf",
+			text);
 	return 0;
 }
 
@@ -121,9 +125,11 @@ static int parse_rule(char *word, const char *text, struct rule *rule)
 	int err;
 
 	if (!name)
-		return tt_fail(-EINVAL,
-			       "TUTTI_ALGO rule \"%s\" must read collective:algorithm:LO-HI, such as "
-			       "bcast:chain:64K-inf", text);
+		return tt_fail(
+			-EINVAL,
+			"TUTTI_ALGO rule \"%s\" must read collective:algorithm:LO-HI, such as "
+			"bcast:chain:64K-inf",
+			text);
 	*name++ = 0;
 	range = strchr(name, ':');
 	if (range)

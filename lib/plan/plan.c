@@ -63,7 +63,8 @@ static int check_args(const struct tt_plan_args *a)
 	if (a->coll == TT_COLL_BCAST && (a->root < 0 || a->root >= a->nranks))
 		return tt_fail(-EINVAL, "root %d is not in 0..%d", a->root, a->nranks - 1);
 	if (!a->elem || __builtin_mul_overflow(a->count, a->elem, &bytes))
-		return tt_fail(-EINVAL, "%zu elements of %zu bytes are no buffer", a->count, a->elem);
+		return tt_fail(-EINVAL, "%zu elements of %zu bytes are no buffer", a->count,
+			       a->elem);
 	if (a->chunk < a->elem || a->chunk % a->elem)
 		return tt_fail(-EINVAL, "a chunk of %zu bytes is not made of whole elements of %zu",
 			       a->chunk, a->elem);
@@ -87,8 +88,8 @@ int tt_plan_build(const struct tt_alg *alg, const struct tt_plan_args *args, str
 	if (err)
 		return err;
 	if (alg->coll != a.coll || (alg->can && !alg->can(&a)))
-		return tt_fail(-EINVAL, "algorithm %s of %s can't do this %s of %d ranks", alg->name,
-			       tt_coll_name(alg->coll), tt_coll_name(a.coll), a.nranks);
+		return tt_fail(-EINVAL, "algorithm %s of %s can't do this %s of %d ranks",
+			       alg->name, tt_coll_name(alg->coll), tt_coll_name(a.coll), a.nranks);
 	b = tt_builder_new(&a, alg->name);
 	if (!b)
 		return tt_fail(-ENOMEM, "no memory for the plan of a collective");

@@ -334,7 +334,8 @@ void tt_xfer_start_send(struct tt_chan *chan, struct tt_xfer *x)
 	tt_chan_busy(chan);
 }
 
-void tt_wire_send(struct tt_wire *wire, struct tt_xfer *x)
+/* The channel of x, being connected if it was not yet. */
+static struct tt_chan *xfer_begin(struct tt_wire *wire, struct tt_xfer *x)
 {
 	struct tt_chan *chan = tt_chan_get(wire, x->peer);
 
@@ -345,6 +346,13 @@ void tt_wire_send(struct tt_wire *wire, struct tt_xfer *x)
 	x->bounce_region = NULL;
 	if (chan->state == TT_CHAN_CLOSED)
 		tt_chan_connect(chan);
+	return chan;
+}
+
+void tt_wire_send(struct tt_wire *wire, struct tt_xfer *x)
+{
+	struct tt_chan *chan = xfer_begin(wire, x);
+
 	tt_xfer_start_send(chan, x);
 }
 
@@ -471,15 +479,8 @@ static void recv_open(struct tt_chan *chan, struct tt_xfer *x)
 
 void tt_wire_recv(struct tt_wire *wire, struct tt_xfer *x)
 {
-	struct tt_chan *chan = tt_chan_get(wire, x->peer);
+	struct tt_chan *chan = xfer_begin(wire, x);
 
-	tt_list_init(&x->link);
-	tt_list_init(&x->wr.link);
-	x->chan = chan;
-	x->bounce = NULL;
-	x->bounce_region = NULL;
-	if (chan->state == TT_CHAN_CLOSED)
-		tt_chan_connect(chan);
 	if (chan->state == TT_CHAN_OPEN) {
 		recv_open(chan, x);
 	} else if (chan->state == TT_CHAN_FAILED) {

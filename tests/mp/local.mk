@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: BSD-3-Clause
+include tests/mp/run.mk
 include tests/mp/examples.mk

@@ -42,7 +42,8 @@ static void test_rules(void)
 	struct tt_chooser *c;
 
 	TT_REQUIRE(!tt_chooser_new("bcast:chain:1K-2K; bcast:binomial:2K-inf;bcast:chain:1M-2M;"
-				   "barrier:dissemination", 1 << 18, 4, &c));
+				   "barrier:dissemination",
+				   1 << 18, 4, &c));
 	TT_CHECK(chosen(c, TT_COLL_BCAST, 5, 1023, "binomial")); /* the default */
 	TT_CHECK(chosen(c, TT_COLL_BCAST, 5, 1024, "chain"));
 	TT_CHECK(chosen(c, TT_COLL_BCAST, 5, 2047, "chain"));

@@ -360,7 +360,8 @@ static void test_forms(void)
 /* The generated form is proved too, not only compared. */
 static void test_generated_is_right(void)
 {
-	struct tt_plan_args a = {.elem = ELEM, .nranks = 6, .count = 97, .chunk = 2 * ELEM, .lanes = 3};
+	struct tt_plan_args a = {
+		.elem = ELEM, .nranks = 6, .count = 97, .chunk = 2 * ELEM, .lanes = 3};
 	size_t max = tt_plan_store_max;
 
 	tt_plan_store_max = 0;
@@ -374,8 +375,13 @@ static void test_generated_is_right(void)
 /* Sizes beyond 32 bits; and a ring of thousands is not stored. */
 static void test_huge(void)
 {
-	struct tt_plan_args a = {.coll = TT_COLL_ALLREDUCE, .nranks = 2, .rank = 1, .elem = 1,
-				 .count = (5ull << 30) + 1, .chunk = 256 << 10, .lanes = 4};
+	struct tt_plan_args a = {.coll = TT_COLL_ALLREDUCE,
+				 .nranks = 2,
+				 .rank = 1,
+				 .elem = 1,
+				 .count = (5ull << 30) + 1,
+				 .chunk = 256 << 10,
+				 .lanes = 4};
 	struct tt_plan_cost c;
 	struct tt_plan *plan;
 
@@ -441,8 +447,8 @@ static void test_builder(void)
 
 static void test_bad_args(void)
 {
-	const struct tt_plan_args good = {.coll = TT_COLL_BCAST, .nranks = 3, .count = 4, .elem = 4,
-					  .chunk = 8, .lanes = 1};
+	const struct tt_plan_args good = {
+		.coll = TT_COLL_BCAST, .nranks = 3, .count = 4, .elem = 4, .chunk = 8, .lanes = 1};
 	const struct tt_alg *alg = tt_alg_find(TT_COLL_BCAST, "binomial");
 	struct tt_plan_args a[9];
 	struct tt_plan *plan = NULL;

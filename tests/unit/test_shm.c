@@ -6,9 +6,14 @@
 #include "tests/unit/test_shm.h"
 
 #include <dirent.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+/* Where an endpoint's address has these. */
+#define BLOB_UID 36
+#define BLOB_RING 44
 
 /* Two transports of this process, connected. */
 struct pair {
@@ -266,10 +271,11 @@ static void test_closed_ring(void)
 
 	/* end[0] may still push into the ring of end[1]: it must not be given to anybody else */
 	TT_REQUIRE(!end_open(&b2, p.tp[1]));
-	TT_CHECK(memcmp(b2.blob, p.end[1].blob, b2.len) != 0);
+	TT_CHECK(memcmp(b2.blob + BLOB_RING, p.end[1].blob + BLOB_RING, 4) != 0);
 	/* now it may, but the address of before is refused */
 	end_close(&p.end[0]);
 	TT_REQUIRE(!end_open(&b3, p.tp[1]));
+	TT_CHECK(!memcmp(b3.blob + BLOB_RING, p.end[1].blob + BLOB_RING, 4));
 	TT_REQUIRE(!end_open(&a3, p.tp[0]));
 	TT_CHECK(end_connect(&a3, &p.end[1], true) == -ECONNREFUSED);
 	TT_CHECK(!end_connect(&a3, &b3, true) && !end_connect(&b3, &a3, false));
@@ -317,7 +323,7 @@ static void test_strangers(void)
 	TT_REQUIRE(!end_open(&e, tp));
 	/* every byte of the address matters, except the uid, which is for the message only */
 	for (i = 0; i < e.len; i++) {
-		if (i >= 36 && i < 40)
+		if (i >= BLOB_UID && i < BLOB_UID + 4)
 			continue;
 		fake = e;
 		fake.blob[i] = (char)(fake.blob[i] ^ 0x55);
@@ -381,6 +387,41 @@ static void test_many_endpoints(void)
 	free(b);
 }
 
+static bool readable(int fd)
+{
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+
+	return poll(&pfd, 1, 0) == 1;
+}
+
+static void test_arm(void)
+{
+	struct pair p;
+	int fd = -1;
+
+	TT_REQUIRE(pair_new(&p));
+	/* what came after the last poll keeps us awake */
+	pump(&p);
+	TT_CHECK(put(&p.end[0], NULL, 0, 0, NULL, 1) == TT_FINISHED);
+	TT_CHECK(tt_shm_tp.arm(p.tp[1], &fd) == -EAGAIN && fd == -1);
+	/* and so does what a poll left over */
+	TT_CHECK(put(&p.end[0], NULL, 0, 0, NULL, 2) == TT_FINISHED);
+	TT_CHECK(end_poll(p.tp[1], &p.end[1], 1) == 1);
+	TT_CHECK(tt_shm_tp.arm(p.tp[1], &fd) == -EAGAIN);
+	pump(&p);
+	TT_CHECK(tt_shm_tp.arm(p.tp[1], &fd) == 0 && !readable(fd));
+	TT_CHECK(put(&p.end[0], NULL, 0, 0, NULL, 3) == TT_FINISHED && readable(fd));
+	TT_CHECK(end_poll(p.tp[1], &p.end[1], 1) == 1 && !readable(fd));
+	pump(&p);
+	/* not asleep: nobody writes to the pipe */
+	TT_CHECK(put(&p.end[0], NULL, 0, 0, NULL, 4) == TT_FINISHED && !readable(fd));
+	pump(&p);
+	TT_CHECK(tt_shm_tp.arm(p.tp[1], &fd) == 0);
+	end_close(&p.end[0]);
+	TT_CHECK(readable(fd));
+	pair_free(&p);
+}
+
 static void test_atomics(void)
 {
 	_Atomic uint64_t *word;
@@ -421,11 +462,14 @@ static const struct tt_test tests[] = {
 	{"peer_never_connects", test_peer_never_connects},
 	{"strangers", test_strangers},
 	{"many_endpoints", test_many_endpoints},
+	{"arm", test_arm},
 	{"atomics", test_atomics},
 	{"ping_pong", test_ping_pong},
 	{"sleeping", test_sleeping},
+	{"arming", test_arming},
 	{"sleeping_threads", test_sleeping_threads},
 	{"user_memory", test_user_memory},
+	{"no_process_vm", test_no_process_vm},
 	{"killed_peer", test_killed_peer},
 	{"killed_while_writing", test_killed_while_writing},
 	{"fences", test_fences},

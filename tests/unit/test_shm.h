@@ -135,8 +135,10 @@ static inline uint64_t addr_of(const struct memory *m)
 /* test_shm_procs.c: several processes, or threads with a transport each */
 void test_ping_pong(void);
 void test_sleeping(void);
+void test_arming(void);
 void test_sleeping_threads(void);
 void test_user_memory(void);
+void test_no_process_vm(void);
 void test_killed_peer(void);
 void test_killed_while_writing(void);
 void test_fences(void);

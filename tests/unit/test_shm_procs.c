@@ -2,6 +2,8 @@
 /* Transport shm between processes (and between threads that have a transport each, for TSan). */
 #include "tests/unit/test_shm.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -9,11 +11,14 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #include "lib/base/hash.h"
 
 #define PINGS 100000
 #define NAPS 10000
+#define ARMS 30000
 #define TEXT 48
 
 /* What two ranks tell each other besides: memory shared before the fork. */
@@ -50,8 +55,11 @@ struct rank {
 static bool wait_for(_Atomic int *flag, int value)
 {
 	uint64_t deadline = tt_now_ns() + WAIT_NS;
+	int turn = 0;
 
 	while (atomic_load(flag) < value) {
+		if (++turn % 1000)
+			continue;
 		if (tt_passed(deadline))
 			return false;
 		sched_yield();
@@ -157,12 +165,28 @@ static int play(struct rank *r, int me, int rounds, bool sleep)
 	return 0;
 }
 
+/* The me-th of the processors we may use: the scheduler likes to put a waker and its sleeper on one. */
+static void use_own_processor(int me)
+{
+	cpu_set_t all, one;
+	int i, n = 0;
+
+	CPU_ZERO(&one);
+	if (sched_getaffinity(0, sizeof(all), &all) || CPU_COUNT(&all) < 2)
+		return;
+	for (i = 0; i < CPU_SETSIZE; i++)
+		if (CPU_ISSET(i, &all) && n++ == me)
+			CPU_SET(i, &one);
+	sched_setaffinity(0, sizeof(one), &one);
+}
+
 static int ping_pong_rank(int me, int n, void *arg)
 {
 	struct board *b = arg;
 	struct rank r;
 	uint64_t t0;
 
+	use_own_processor(me);
 	TT_EXPECT(!join(b, me, &r, 4096, true));
 	t0 = tt_now_ns();
 	TT_EXPECT(!play(&r, me, PINGS, false));
@@ -203,6 +227,44 @@ void test_sleeping(void)
 	TT_REQUIRE(b != NULL);
 	TT_CHECK(!tt_run_ranks(2, sleeping_rank, b, 60000, 0));
 	printf("  half a round trip, sleeping: %.1f us\n", (double)b->ns[0] / NAPS / 2e3);
+	board_free(b);
+}
+
+/*
+ * Rank 1 does nothing but arm and sleep; rank 0 sends, at all distances from the moment its last note
+ * was taken, one note that nothing follows: if its wake-up is lost, rank 1 sleeps for good.
+ */
+static int arming_rank(int me, int n, void *arg)
+{
+	struct board *b = arg;
+	uint64_t random = 5;
+	volatile int spin;
+	struct rank r;
+	int i;
+
+	use_own_processor(me);
+	TT_EXPECT(!join(b, me, &r, 0, false));
+	for (i = 1; i <= ARMS; i++) {
+		if (me) {
+			TT_EXPECT(!next_note(&r, true));
+			atomic_store(&b->stage, i);
+			continue;
+		}
+		for (spin = (int)(tt_random(&random) % 512); spin; spin--)
+			;
+		TT_EXPECT(put(&r.end, NULL, 0, 0, NULL, i) == TT_FINISHED);
+		TT_EXPECT(wait_for(&b->stage, i));
+	}
+	leave(&r);
+	return 0;
+}
+
+void test_arming(void)
+{
+	struct board *b = board_new();
+
+	TT_REQUIRE(b != NULL);
+	TT_CHECK(!tt_run_ranks(2, arming_rank, b, 60000, 0));
 	board_free(b);
 }
 
@@ -283,6 +345,85 @@ void test_user_memory(void)
 	board_free(b);
 	if (!(caps & TT_CAP_REG_ANY))
 		TT_SKIP("process_vm_writev is not permitted here");
+}
+
+/* As containers do it: process_vm_readv and writev end in EPERM for this process from now on. */
+static int forbid_process_vm(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_process_vm_readv, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_process_vm_writev, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = {.len = sizeof(code) / sizeof(*code), .filter = code};
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog, 0, 0);
+}
+
+/* Without process_vm a process says so beforehand, and memory with a memfd works as ever. */
+static int no_process_vm_rank(int me, int n, void *arg)
+{
+	struct board *b = arg;
+	struct memory m;
+	struct rank r;
+
+	TT_EXPECT(!forbid_process_vm());
+	TT_EXPECT(!join(b, me, &r, 4096, true));
+	TT_EXPECT(!(r.end.tp->caps & TT_CAP_REG_ANY));
+	TT_EXPECT(memory_new(&m, r.end.tp, 4096, false, TT_ACCESS_WRITE) == -EOPNOTSUPP);
+	memory_free(&m);
+	TT_EXPECT(!play(&r, me, 10, true));
+	leave(&r);
+	return 0;
+}
+
+/* One end may, the other may not: the latter refuses to connect, as it couldn't reach everything. */
+static int half_process_vm_rank(int me, int n, void *arg)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct board *b = arg;
+	struct tt_tp *tp;
+	struct end e;
+
+	if (me == 1)
+		TT_EXPECT(!forbid_process_vm());
+	TT_EXPECT(!tp_new((uint64_t)me + 1, &tp));
+	TT_EXPECT(!end_open(&e, tp));
+	b->end[me] = e;
+	atomic_store(&b->ready[me], 1);
+	TT_EXPECT(wait_for(&b->ready[!me], 1));
+	if (me == 1) {
+		TT_EXPECT(end_connect(&e, &b->end[0], false) == -EPERM);
+		TT_EXPECT(!tutti_last_error(&info) && strstr(info.text, "ptrace"));
+	} else {
+		TT_EXPECT(!end_connect(&e, &b->end[1], true));
+		end_poll(tp, &e, 1);
+		TT_EXPECT(!e.up);
+	}
+	atomic_fetch_add(&b->stage, 1);
+	TT_EXPECT(wait_for(&b->stage, 2));
+	tt_shm_tp.ep_close(e.ep);
+	tt_shm_tp.close(tp);
+	return 0;
+}
+
+void test_no_process_vm(void)
+{
+	struct board *b = board_new();
+	struct tt_tp *tp;
+	unsigned caps;
+
+	TT_REQUIRE(b != NULL && !tp_new(9, &tp));
+	caps = tp->caps;
+	tt_shm_tp.close(tp);
+	TT_CHECK(!tt_run_ranks(2, no_process_vm_rank, b, 30000, 0));
+	memset(b, 0, sizeof(*b));
+	if (caps & TT_CAP_REG_ANY)
+		TT_CHECK(!tt_run_ranks(2, half_process_vm_rank, b, 30000, 0));
+	board_free(b);
 }
 
 /* Rank 1 floods rank 0 and is killed in the middle; then rank 0 floods the dead. */
