@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Every display in an EXAMPLES section of a man page of section 3, and every one in C of section 7, is a
-# source file that compiles by itself without a warning.
+# source file that compiles by itself without a warning. README.md shows examples/hello.c as it is.
 only=$*
 . "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
 suite man_examples
@@ -55,4 +55,11 @@ for page in man/*.3 man/tutti.7; do
 	}
 	run "$(basename "$page")" check
 done
+
+readme()
+{
+	sed -n '/^```c$/,/^```$/p' README.md | sed '1d;$d' >"$tmp/readme.c"
+	sed 1,2d examples/hello.c | diff - "$tmp/readme.c" || die "README.md (>) and examples/hello.c (<) differ"
+}
+run README.md readme
 finish
