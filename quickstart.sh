@@ -87,7 +87,7 @@ build()
 {
 	options="--prefix=$PWD/build/install"
 	[ "${CI:-}" != true ] || options="$options --enable-werror"
-	[ -x configure ] || step autogen "making configure" ./autogen.sh ||
+	[ -x configure ] && [ -f Makefile.in ] || step autogen "making configure" ./autogen.sh ||
 		die "autogen.sh failed; see build/log/autogen.log"
 	if [ ! -f build/Makefile ] || [ "$options" != "$(cat build/.options 2>/dev/null)" ]; then
 		step configure "configuring" sh -c "cd build && ../configure -q $options" ||
