@@ -39,6 +39,7 @@ int tt_comm_new(struct tutti_context *ctx, const int *world, int size, uint32_t 
 	tt_list_add(&ctx->comms, &comm->link);
 	if (id >= ctx->next_comm_id)
 		ctx->next_comm_id = id + 1;
+	tt_comm_inherit_failure(comm);
 	tt_wire_unlock(ctx->wire);
 	*out = comm;
 	return 0;

@@ -44,6 +44,31 @@ static void op_over(struct tt_lane_run *lane)
 	tt_list_add(&lane->req->comm->ctx->ready, &lane->ready);
 }
 
+/*
+ * Whatever a transport calls it: the peer may have died, or closed its end because of a verdict that
+ * has not reached this rank yet. The control tree knows better, soon; until then it is a suspicion.
+ */
+static void suspect(struct tutti_request *req, int peer, int status)
+{
+	struct tutti_context *ctx = req->comm->ctx;
+	char call[96];
+
+	if (ctx->suspect >= 0)
+		return;
+	ctx->suspect = peer;
+	ctx->suspect_until = tt_now_ns() + SUSPECT_NS;
+	ctx->suspect_code = status == -TUTTI_ETRANSPORT ? status : -TUTTI_EPEER;
+	if (status == -TUTTI_ETRANSPORT)
+		snprintf(ctx->suspect_why, sizeof(ctx->suspect_why),
+			 "%s failed between this rank and rank %d on host %s: %s",
+			 tt_fields_text(&req->fields, req->seq, call, sizeof(call)), peer,
+			 tt_boot_host(ctx->boot, peer), tt_fail_text(status));
+	else
+		snprintf(ctx->suspect_why, sizeof(ctx->suspect_why), "the connection was lost%s%s",
+			 status == -TUTTI_EPEER ? "" : ": ",
+			 status == -TUTTI_EPEER ? "" : tutti_strerror(status));
+}
+
 static void op_failed(struct tutti_request *req, int peer, int status)
 {
 	struct tutti_comm *comm = req->comm;
@@ -53,13 +78,10 @@ static void op_failed(struct tutti_request *req, int peer, int status)
 	req->status = status;
 	if (atomic_load(&comm->failed) || status == -TUTTI_EMISMATCH)
 		return; /* the verdict is there, or on its way from rank 0 */
-	if (status == -TUTTI_EPEER && ctx->suspect < 0) {
-		ctx->suspect = peer;
-		ctx->suspect_until = tt_now_ns() + SUSPECT_NS;
-		snprintf(ctx->suspect_why, sizeof(ctx->suspect_why), "the connection was lost");
-	}
-	if (status == -TUTTI_EPEER)
+	if (status != -ENOMEM && status != -TUTTI_EABORTED) {
+		suspect(req, peer, status);
 		return;
+	}
 	tt_fields_text(&req->fields, req->seq, call, sizeof(call));
 	tt_comm_fail(comm, status, peer, tt_coll_name((enum tt_coll)req->fields.coll), req->seq, "",
 		     "%s failed between this rank and rank %d on host %s: %s", call, peer,

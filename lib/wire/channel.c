@@ -64,10 +64,13 @@ int tt_chan_rma(struct tt_chan *chan, struct tt_rma *rma, struct tt_wr *wr, bool
 	return rc;
 }
 
-/* A transport that refuses an operation for another reason than lack of room is broken for this peer. */
+/*
+ * A transport that refuses an operation for another reason than lack of room is broken for this peer,
+ * most likely because the peer closed its end or is dying.
+ */
 static void refused(struct tt_chan *chan, int status)
 {
-	tt_chan_fail(chan, -TUTTI_ETRANSPORT, "%s refused an operation: %s",
+	tt_chan_fail(chan, -TUTTI_EPEER, "%s refused an operation: %s",
 		     chan->wire->tp[chan->tp].name, tt_fail_text(status));
 }
 
@@ -269,7 +272,7 @@ static bool put_to_offer(struct tt_chan *chan, struct tt_xfer *x, const struct t
 	if (rc == -EAGAIN)
 		return false;
 	if (rc < 0) {
-		xfer_end(x, NULL, -TUTTI_ETRANSPORT);
+		xfer_end(x, NULL, -TUTTI_EPEER);
 		refused(chan, rc);
 	}
 	return true;

@@ -79,6 +79,7 @@ static int death_body(struct mp_job *job)
 	pthread_t thread;
 	float *v;
 
+	mp_meet(job);
 	if (job->rank != d->victim)
 		return survivor(job, d);
 	MP_OK(tutti_alloc(job->ctx, d->count * 4, (void **)&v));
@@ -133,6 +134,36 @@ static void kill_thread(void)
 static void stopped(void)
 {
 	deaths("TUTTI_TRANSPORT=shm TUTTI_HEARTBEAT=100ms TUTTI_HEARTBEAT_LIMIT=1s", SIGSTOP);
+}
+
+/* A rank dies as soon as it has joined, while others may still be in tutti_init. */
+static int start_body(struct mp_job *job)
+{
+	struct tutti_config config = {0};
+	float v = 1;
+	int err;
+
+	err = mp_join(job, MP_ID, &config);
+	if (job->rank == *(int *)job->arg)
+		kill(getpid(), SIGKILL);
+	while (!err)
+		err = tutti_allreduce(TUTTI_IN_PLACE, &v, 1, TUTTI_FLOAT32, TUTTI_SUM, job->world);
+	if (job->ctx)
+		(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	if (err != -TUTTI_EPEER && err != -TUTTI_EBOOT)
+		mp_failed(job, "a rank died", err, __FILE__, __LINE__);
+	return err != -TUTTI_EPEER && err != -TUTTI_EBOOT;
+}
+
+static void at_start(void)
+{
+	int victim, i;
+
+	for (i = 0; i < 5; i++)
+		for (victim = 0; victim < 4; victim++)
+			TT_CHECK(!MP_RUN(.n = 4, .fn = start_body, .arg = &victim, .no_init = true,
+					 .killed = 1u << victim, .timeout_ms = 15000));
 }
 
 /* ---- abort ---- */
@@ -210,7 +241,8 @@ int main(int argc, char **argv)
 	static const struct tt_test tests[] = {
 		{"kill_shm", kill_shm}, {"kill_ofi", kill_ofi},	      {"kill_rdm", kill_rdm},
 		{"stopped", stopped},	{"kill_thread", kill_thread}, {"aborts", aborts},
-		{"exits", exits},	{NULL, NULL},
+		{"exits", exits},	{"at_start", at_start},
+		{NULL, NULL},
 	};
 
 	return tt_test_main("kill", tests, argc, argv);
