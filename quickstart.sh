@@ -1,1 +1,143 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# sh quickstart.sh		install what is needed, build, run the main job
+# sh quickstart.sh check	the same set-up, then the tests; the last line counts them
+#
+# For Debian 12, as root or with sudo. Everything made is in build/: the programs and the library in
+# build/install, data in build/data, logs in build/log.
+set -u
+cd "$(dirname "$0")" || exit 1
+
+build_packages="gcc g++ make autoconf automake libtool pkg-config libsodium-dev libxxhash-dev
+	libjansson-dev libnuma-dev libfabric-dev zlib1g-dev"
+check_packages="libcunit1-dev mandoc valgrind strace iproute2 procps util-linux xz-utils
+	mpich libmpich-dev openmpi-bin libopenmpi-dev"
+
+say()
+{
+	echo "== $*"
+}
+
+# One sentence on what is wrong, and the end; check must still end with its counts.
+die()
+{
+	echo "quickstart: $*" >&2
+	[ "$mode" != check ] || echo "0 passed, 1 failed, 0 skipped"
+	exit 1
+}
+
+as_root()
+{
+	if [ "$(id -u)" = 0 ]; then
+		env DEBIAN_FRONTEND=noninteractive "$@"
+	else
+		sudo env DEBIAN_FRONTEND=noninteractive "$@"
+	fi
+}
+
+# step LOG WHAT COMMAND...: runs it with its output in build/log/LOG.
+step()
+{
+	log=build/log/$1.log what=$2
+	shift 2
+	say "$what (log: $log)"
+	"$@" >"$log" 2>&1 </dev/null && return 0
+	tail -n 20 "$log" >&2
+	return 1
+}
+
+check_system()
+{
+	command -v apt-get >/dev/null && command -v dpkg-query >/dev/null ||
+		die "this system has no apt-get; install by hand what README.md lists, then ./autogen.sh, ./configure, make"
+	. /etc/os-release
+	[ "${ID:-}-${VERSION_ID:-}" = debian-12 ] ||
+		say "this is ${PRETTY_NAME:-an unknown system}, not Debian 12: untested, trying anyway"
+}
+
+missing_packages()
+{
+	for package in $*; do
+		[ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
+			echo "$package"
+	done
+}
+
+update_lists()
+{
+	step apt-update "updating the package lists" as_root apt-get update ||
+		die "apt-get update failed: is there a network, and is /etc/apt/sources.list right?"
+}
+
+install_packages()
+{
+	missing=$(missing_packages "$@" | tr '\n' ' ')
+	[ -n "$missing" ] || return 0
+	[ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
+		die "these packages are missing: $missing- and neither are you root nor is there sudo to install them"
+	install="as_root apt-get install -y --no-install-recommends $missing"
+	step apt-install "installing $missing" $install && return
+	update_lists
+	step apt-install "installing $missing" $install ||
+		die "apt-get could not install: $missing- see build/log/apt-install.log"
+}
+
+build()
+{
+	options="--prefix=$PWD/build/install"
+	[ "${CI:-}" != true ] || options="$options --enable-werror"
+	[ -x configure ] && [ -f Makefile.in ] || step autogen "making configure" ./autogen.sh ||
+		die "autogen.sh failed; see build/log/autogen.log"
+	if [ ! -f build/Makefile ] || [ "$options" != "$(cat build/.options 2>/dev/null)" ]; then
+		step configure "configuring" sh -c "cd build && ../configure -q $options" ||
+			die "configure failed; see build/log/configure.log and build/config.log"
+		echo "$options" >build/.options
+	fi
+	step build "building" make -C build -j"$(nproc)" || die "the build failed; see build/log/build.log"
+	step install "installing into build/install" make -C build install ||
+		die "the installation failed; see build/log/install.log"
+}
+
+# The digits are a file of a Debian package that is unpacked here and not installed.
+fetch_digits()
+{
+	[ -s build/data/digits.csv.gz ] && return
+	rm -rf build/data/unpack
+	mkdir -p build/data/unpack
+	(cd build/data/unpack && apt-get download python3-sklearn) >build/log/digits.log 2>&1 || {
+		update_lists
+		(cd build/data/unpack && apt-get download python3-sklearn) >build/log/digits.log 2>&1
+	} || die "apt-get download python3-sklearn failed (no network?); see build/log/digits.log"
+	say "unpacking the handwritten digits"
+	dpkg -x build/data/unpack/python3-sklearn_*.deb build/data/unpack ||
+		die "dpkg -x could not unpack what apt-get downloaded: is the disk full?"
+	mv "$(find build/data/unpack -path '*sklearn/datasets/data/digits.csv.gz')" build/data/ ||
+		die "this version of python3-sklearn has no sklearn/datasets/data/digits.csv.gz"
+	rm -rf build/data/unpack
+}
+
+main_job()
+{
+	PATH=$PWD/build/install/bin:$PATH
+	export PATH
+	say "tutti_run -n 4 train_digits"
+	tutti_run -n 4 train_digits || die "the training failed"
+	say "tutti_run -n 2 tutti_perf allreduce -b 8 -e 64M -f 2"
+	tutti_run -n 2 tutti_perf allreduce -b 8 -e 64M -f 2 || die "tutti_perf failed"
+	say "done; the programs are in build/install/bin"
+}
+
+mode=${1:-run}
+case $mode in
+run) packages=$build_packages ;;
+check) packages="$build_packages $check_packages" ;;
+*) die "usage: sh quickstart.sh [check]" ;;
+esac
+mkdir -p build/log build/data || die "cannot write to $PWD/build"
+check_system
+install_packages $packages
+build
+fetch_digits
+[ "$mode" = check ] && exec sh tests/ci.sh
+main_job

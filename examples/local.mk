@@ -1,1 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
+noinst_PROGRAMS += hello
+hello_SOURCES = examples/hello.c
+hello_LDADD = libtutti.la
+
+if HAVE_ZLIB
+bin_PROGRAMS += train_digits
+train_digits_SOURCES = \
+	examples/train_digits.c examples/train_options.c examples/train_options.h \
+	examples/mlp.c examples/mlp.h examples/digits.c examples/digits.h
+train_digits_CPPFLAGS = $(AM_CPPFLAGS) $(ZLIB_CFLAGS) -DPKGDATADIR=\"$(pkgdatadir)\"
+train_digits_LDADD = libtutti.la $(ZLIB_LIBS) -lm
+endif
+
+# Built by its test alone: it needs an MPI.
+EXTRA_DIST += examples/mpi_unique_id.c

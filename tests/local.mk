@@ -1,4 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# Shell tests find both trees by these.
+AM_TESTS_ENVIRONMENT = TT_SRC='$(abs_top_srcdir)'; TT_BUILD='$(abs_top_builddir)'; export TT_SRC TT_BUILD;
+TEST_EXTENSIONS = .sh
+SH_LOG_COMPILER = $(SHELL)
+EXTRA_DIST += tests/sh.inc
+
 if HAVE_CUNIT
 check_LTLIBRARIES += libtttest.la
 libtttest_la_SOURCES = tests/test.c tests/test.h

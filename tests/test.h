@@ -30,10 +30,13 @@ void tt_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 	} while (0)
 
 #define TT_CHECK(cond) CU_ASSERT(cond)
+/* Evaluates cond once, as it often is the call under test. */
 #define TT_REQUIRE(cond) \
 	do { \
-		CU_ASSERT(cond); \
-		if (!(cond)) \
+		bool tt_holds = (cond); \
+\
+		CU_assertImplementation(tt_holds, __LINE__, #cond, __FILE__, "", CU_FALSE); \
+		if (!tt_holds) \
 			return; \
 	} while (0)
 

@@ -1,1 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
+bin_PROGRAMS += tutti_run
+tutti_run_SOURCES = \
+	tools/tutti_run.c tools/cli.c tools/cli.h tools/run/run.h \
+	tools/run/options.c tools/run/hosts.c tools/run/job.c tools/run/local.c tools/run/spawn.c \
+	tools/run/store.c tools/run/remote.c tools/run/agent.c tools/run/frame.c tools/run/output.c \
+	tools/run/loop.c
+
+bin_PROGRAMS += tutti_info
+tutti_info_SOURCES = tools/tutti_info.c tools/cli.c tools/cli.h
+tutti_info_LDADD = libtutti.la $(JANSSON_LIBS)

@@ -1,1 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
+libtt_la_SOURCES += \
+	lib/coll/algs.c lib/coll/algs.def \
+	lib/coll/single.c lib/coll/allreduce_ring.c \
+	lib/coll/bcast_binomial.c lib/coll/bcast_chain.c lib/coll/barrier_dissemination.c

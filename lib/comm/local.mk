@@ -1,1 +1,3 @@
 # SPDX-License-Identifier: BSD-3-Clause
+libtt_la_SOURCES += \
+	lib/comm/comm.c lib/comm/comm.h lib/comm/fail.c lib/comm/stuck.c

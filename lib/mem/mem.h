@@ -29,8 +29,10 @@ struct tt_mem_stats {
 };
 
 /*
- * tps[0..ntps) are the open transports; they outlive the struct. lock_tp/unlock_tp: the lock under
- * which transports may be called, NULL in single-threaded tests.
+ * tps[0..ntps) are the open transports; they outlive the struct (the array need not). lock_tp/unlock_tp: the lock under
+ * which transports may be called, NULL in single-threaded tests. It must be recursive: any call here
+ * may be made with it held, and those that register or grow the pool take it themselves. A call made
+ * without it may wait for it: hold no lock then that holders of the transport lock take.
  */
 int tt_memory_new(const struct tt_env *env, struct tt_tp *const *tps, int ntps,
 		  void (*lock_tp)(void *), void (*unlock_tp)(void *), void *lock_arg,
@@ -50,7 +52,11 @@ int tt_mem_free(struct tt_memory *memory, void *ptr);
 /* The memory that ptr (a live tt_mem_alloc block of any context) belongs to, NULL for a stranger. */
 struct tt_memory *tt_mem_owner(const void *ptr);
 
-/* User regions. Overlapping registrations are allowed. */
+/*
+ * User regions. Overlapping registrations are allowed. Transports without TT_CAP_REG_ANY get no mr
+ * unless the memory lies in the pool; a transport that refuses otherwise fails the call. Deregistering
+ * what is not (or no longer) a user region is -EINVAL.
+ */
 int tt_mem_register(struct tt_memory *memory, void *addr, size_t len, unsigned access,
 		    struct tt_region **region);
 int tt_mem_deregister(struct tt_region *region);

@@ -11,8 +11,9 @@
 #include "lib/plan/plan.h"
 
 struct tt_check_opts {
-	int credits;	/* eager messages under way per pair and direction; 0: unlimited */
-	int offers;	/* offers under way per pair and direction; 0: unlimited */
+	int credits;	/* eager messages under way or parked, per pair and direction; further ones
+			 * wait for an offer; 0: unlimited */
+	int offers;	/* offers the sender has not read yet, per pair and direction; 0: unlimited */
 	size_t eager;	/* longer messages need an offer (the receive must be posted); SIZE_MAX: none */
 	uint64_t seed;	/* order of lanes and ranks */
 };

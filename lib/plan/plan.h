@@ -63,7 +63,7 @@ struct tt_plan_args {
 	size_t elem;	  /* bytes of one */
 	bool in_place;	  /* sendbuf and recvbuf are one */
 	bool divide;	  /* op is avg */
-	size_t chunk;	  /* longest op in bytes, a multiple of elem (at least one element) */
+	size_t chunk;	  /* longest message in bytes, a multiple of elem (at least one element) */
 	int lanes;	  /* at most so many lanes */
 };
 
@@ -119,9 +119,17 @@ void tt_recv_reduce(struct tt_builder *b, int peer, struct tt_ref dst, struct tt
 void tt_reduce(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, struct tt_ref bb, size_t len,
 	       unsigned flags);
 void tt_copy(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, size_t len);
-/* Use a generator instead of stored ops. */
+/* Add an op made elsewhere; its index is set here. */
+void tt_add(struct tt_builder *b, const struct tt_op *op);
+/*
+ * Use a generator instead of stored ops: for plans of more than tt_plan_store_max ops. Its ops are taken
+ * as they are: none may have length zero, and index must be what the builder would have given.
+ */
 void tt_generate(struct tt_builder *b, tt_gen_fn *gen, int nlanes, int rounds, int max_ops,
 		 const size_t state[8]);
+extern size_t tt_plan_store_max; /* ops; tests change it to see both forms of a plan */
+/* End of building: the plan, or what went wrong meanwhile. Frees b in any case. */
+int tt_plan_finish(struct tt_builder *b, struct tt_plan **plan);
 
 #define TT_SENDBUF(o) ((struct tt_ref){TT_BUF_SEND, (o)})
 #define TT_RECVBUF(o) ((struct tt_ref){TT_BUF_RECV, (o)})
@@ -139,6 +147,11 @@ struct tt_alg {
 	bool (*can)(const struct tt_plan_args *args);
 };
 extern const struct tt_alg tt_algs[]; /* ends with name NULL */
+#define TT_ALG(coll, name, emit, can) \
+	void emit(struct tt_builder *b); \
+	bool can(const struct tt_plan_args *args);
+#include "lib/coll/algs.def"
+#undef TT_ALG
 const struct tt_alg *tt_alg_find(enum tt_coll coll, const char *name);
 const char *tt_coll_name(enum tt_coll coll); /* "allreduce" */
 

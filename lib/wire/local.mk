@@ -1,3 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 libtt_la_SOURCES += \
-	lib/wire/transport.c lib/wire/transport.h lib/wire/transports.def
+	lib/wire/transport.c lib/wire/transport.h lib/wire/transports.def \
+	lib/wire/wire.h lib/wire/internal.h \
+	lib/wire/card.c lib/wire/channel.c lib/wire/connect.c lib/wire/flow.c lib/wire/progress.c \
+	lib/wire/table.c lib/wire/token.c lib/wire/wire.c

@@ -92,7 +92,8 @@ struct tt_mr {
 };
 
 enum tt_rma_flags {
-	TT_RMA_NOTE = 1, /* put: ring note at the target once, after all bytes are in place */
+	TT_RMA_NOTE = 1,  /* put: ring note at the target once, after all bytes are in place */
+	TT_RMA_REMOTE = 2 /* put: done means that the bytes are in place at the target */
 };
 
 /* A put or get. Remote addresses are the target's own virtual addresses on every transport. */

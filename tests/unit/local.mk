@@ -6,4 +6,5 @@ include tests/unit/boot.mk
 include tests/unit/reduce.mk
 include tests/unit/topo.mk
 include tests/unit/wire.mk
+include tests/unit/fault.mk
 include tests/unit/ofi.mk

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The handwritten digits of scikit-learn: 8x8 pixels of 0 to 16, and which digit it is. */
+#ifndef DIGITS_H
+#define DIGITS_H
+
+#include <stdint.h>
+
+#define DIGIT_PIXELS 64
+#define DIGIT_CLASSES 10
+
+struct digit {
+	uint8_t pixels[DIGIT_PIXELS];
+	uint8_t label;
+};
+
+/*
+ * Read digits.csv or digits.csv.gz: 64 pixels and the label on each line. path NULL: look for it.
+ * Prints what is wrong and returns -1, else the number of digits; free *digits.
+ */
+int digits_load(const char *path, struct digit **digits);
+
+/* A generator of random numbers that is the same everywhere; *state is the seed. */
+uint64_t random_next(uint64_t *state);
+double random_uniform(uint64_t *state); /* in [0, 1) */
+
+/* Put order[0..n) into random order. */
+void shuffle(int *order, int n, uint64_t seed);
+
+#endif

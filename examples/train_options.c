@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Options of train_digits; a misspelt one is answered with the nearest. */
+#include "examples/train_options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct option options[] = {
+	{"epochs", required_argument, NULL, 'e'},   {"batch", required_argument, NULL, 'b'},
+	{"hidden", required_argument, NULL, 'H'},   {"lr", required_argument, NULL, 'l'},
+	{"momentum", required_argument, NULL, 'm'}, {"seed", required_argument, NULL, 's'},
+	{"data", required_argument, NULL, 'd'},	    {"csv", required_argument, NULL, 'c'},
+	{"quiet", no_argument, NULL, 'q'},	    {"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, 'V'},	    {NULL, 0, NULL, 0},
+};
+
+const char train_help[] =
+	"Usage: tutti_run -n RANKS train_digits [OPTION]...\n"
+	"Train a two-hidden-layer perceptron on 1,797 handwritten digits, data-parallel.\n\n"
+	"  --epochs N      passes over the training set (default 25)\n"
+	"  --batch N       samples of a step, over all ranks (default 64)\n"
+	"  --hidden N      width of each hidden layer (default 128)\n"
+	"  --lr RATE       learning rate (default 0.04)\n"
+	"  --momentum M    momentum (default 0.9)\n"
+	"  --seed N        of the split, the weights and the order (default 42)\n"
+	"  --data FILE     digits.csv or digits.csv.gz (default: $DIGITS_CSV, else where\n"
+	"                  quickstart.sh or make install put it)\n"
+	"  --csv FILE      write epoch,loss,accuracy there\n"
+	"  -q, --quiet     print the last epoch only\n"
+	"  -h, --help      show this\n"
+	"  -V, --version   show the version\n";
+
+/* Levenshtein distance of short words. */
+static int distance(const char *a, const char *b)
+{
+	int row[32], la = (int)strlen(a), lb = (int)strlen(b), i, j, diagonal, above, best;
+
+	if (la > 31 || lb > 31)
+		return 32;
+	for (j = 0; j <= lb; j++)
+		row[j] = j;
+	for (i = 1; i <= la; i++) {
+		diagonal = row[0];
+		row[0] = i;
+		for (j = 1; j <= lb; j++) {
+			above = row[j];
+			best = diagonal + (a[i - 1] != b[j - 1]);
+			if (above + 1 < best)
+				best = above + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			row[j] = best;
+			diagonal = above;
+		}
+	}
+	return row[lb];
+}
+
+static void unknown(const char *word, char *message, int size)
+{
+	const char *nearest = NULL;
+	int i, d, best = 4;
+	char name[32];
+
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
+	for (i = 0; options[i].name; i++) {
+		d = distance(name, options[i].name);
+		if (d < best && d < (int)strlen(options[i].name)) {
+			best = d;
+			nearest = options[i].name;
+		}
+	}
+	if (nearest)
+		snprintf(message, (size_t)size, "unknown option '--%s'; did you mean '--%s'?", name,
+			 nearest);
+	else
+		snprintf(message, (size_t)size, "unknown option '--%s'", name);
+}
+
+static int to_int(const char *text, long least, long most, int *number)
+{
+	char *end;
+	long value;
+
+	errno = 0;
+	value = strtol(text, &end, 10);
+	if (errno || end == text || *end || value < least || value > most)
+		return -1;
+	*number = (int)value;
+	return 0;
+}
+
+static int to_double(const char *text, double most, double *number)
+{
+	char *end;
+
+	*number = strtod(text, &end);
+	return end == text || *end || !(*number >= 0 && *number <= most) ? -1 : 0;
+}
+
+static int to_seed(const char *text, uint64_t *seed)
+{
+	char *end;
+
+	errno = 0;
+	*seed = strtoull(text, &end, 0);
+	return errno || end == text || *end || *text == '-' ? -1 : 0;
+}
+
+static int take(struct train_options *opt, int option)
+{
+	switch (option) {
+	case 'e':
+		return to_int(optarg, 1, 1000000, &opt->epochs);
+	case 'b':
+		return to_int(optarg, 1, 1000000, &opt->batch);
+	case 'H':
+		return to_int(optarg, 1, 4096, &opt->hidden);
+	case 'l':
+		return to_double(optarg, 100, &opt->rate);
+	case 'm':
+		return to_double(optarg, 1, &opt->momentum);
+	case 's':
+		return to_seed(optarg, &opt->seed);
+	case 'd':
+		opt->data = optarg;
+		return 0;
+	case 'c':
+		opt->csv = optarg;
+		return 0;
+	default:
+		opt->quiet = 1;
+		return 0;
+	}
+}
+
+enum train_parsed train_options_parse(struct train_options *opt, int argc, char **argv,
+				      char *message, int size)
+{
+	int option, index = 0;
+
+	*opt = (struct train_options){.epochs = 25,
+				      .batch = 64,
+				      .hidden = 128,
+				      .rate = 0.04,
+				      .momentum = 0.9,
+				      .seed = 42};
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, ":qhV", options, &index)) != -1) {
+		if (option == 'h')
+			return TRAIN_HELP;
+		if (option == 'V')
+			return TRAIN_VERSION;
+		if (option == ':')
+			snprintf(message, (size_t)size, "option '%s' needs a value",
+				 argv[optind - 1]);
+		else if (option == '?' && !strncmp(argv[optind - 1], "--", 2))
+			unknown(argv[optind - 1], message, size);
+		else if (option == '?')
+			snprintf(message, (size_t)size, "unknown option '-%c'", optopt);
+		else if (take(opt, option))
+			snprintf(message, (size_t)size, "--%s cannot be '%s'", options[index].name,
+				 optarg);
+		else
+			continue;
+		return TRAIN_WRONG;
+	}
+	if (optind == argc)
+		return TRAIN_RUN;
+	snprintf(message, (size_t)size, "'%s' is too much", argv[optind]);
+	return TRAIN_WRONG;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of lib/api share: checks of arguments, with one sentence each. */
+#ifndef TT_API_H
+#define TT_API_H
+
+#include <tutti/tutti.h>
+
+#include "lib/engine/engine.h"
+
+/* 0, or -EINVAL: NULL, freed, or no communicator at all. */
+int tt_check_comm(const struct tutti_comm *comm);
+int tt_check_ctx(const struct tutti_context *ctx);
+/* Run a checked call to its end. */
+int tt_run_call(struct tutti_comm *comm, const struct tt_call *call);
+/* The values that must be equal on all ranks, as rank 0 has them. */
+struct tt_agreed {
+	uint64_t chunk;
+	int32_t lanes;
+	char algo[256];
+};
+/* Plan cache and chooser of a new communicator. */
+int tt_comm_equip(struct tutti_comm *comm, const struct tt_agreed *agreed);
+void tt_comm_strip(struct tutti_comm *comm);
+int tt_agreed_get(struct tutti_context *ctx, struct tt_agreed *agreed);
+
+#endif

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Communicators: queries, dup, split, free, errors, abort. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/api/api.h"
+#include "lib/base/hash.h"
+
+int tt_check_comm(const struct tutti_comm *comm)
+{
+	if (!comm)
+		return tt_fail(-EINVAL, "the communicator is NULL");
+	if (comm->magic == TT_COMM_DEAD)
+		return tt_fail(-EINVAL, "the communicator has been freed");
+	if (comm->magic != TT_COMM_MAGIC)
+		return tt_fail(-EINVAL, "the pointer given is not a communicator");
+	return 0;
+}
+
+int tt_comm_equip(struct tutti_comm *comm, const struct tt_agreed *agreed)
+{
+	int err;
+
+	err = tt_chooser_new(agreed->algo, agreed->chunk, agreed->lanes, &comm->chooser);
+	if (err)
+		return err;
+	return tt_plans_new(comm, &comm->plans);
+}
+
+void tt_comm_strip(struct tutti_comm *comm)
+{
+	tt_wire_lock(comm->ctx->wire);
+	tt_plans_free(comm->plans);
+	comm->plans = NULL;
+	tt_chooser_free(comm->chooser);
+	comm->chooser = NULL;
+	tt_wire_unlock(comm->ctx->wire);
+}
+
+struct tutti_comm *tutti_world(struct tutti_context *ctx)
+{
+	return tt_check_ctx(ctx) ? NULL : ctx->world;
+}
+
+int tutti_comm_rank(const struct tutti_comm *comm)
+{
+	int err = tt_check_comm(comm);
+
+	return err ? err : comm->rank;
+}
+
+int tutti_comm_size(const struct tutti_comm *comm)
+{
+	int err = tt_check_comm(comm);
+
+	return err ? err : comm->size;
+}
+
+struct tutti_context *tutti_comm_context(const struct tutti_comm *comm)
+{
+	return tt_check_comm(comm) ? NULL : comm->ctx;
+}
+
+/* What every rank tells the others when a communicator is split. */
+struct part {
+	int64_t color, key, next_id;
+};
+
+/* All ranks' parts, by one all-reduce of a vector in which each fills its own place. */
+static int exchange(struct tutti_comm *comm, int color, int key, struct part **out)
+{
+	size_t count = (size_t)comm->size * sizeof(struct part) / sizeof(int64_t);
+	struct part *all;
+	int err;
+
+	err = tutti_alloc(comm->ctx, count * sizeof(int64_t), (void **)&all);
+	if (err)
+		return err;
+	memset(all, 0, count * sizeof(int64_t));
+	all[comm->rank] = (struct part){.color = color, .key = key};
+	tt_wire_lock(comm->ctx->wire);
+	all[comm->rank].next_id = comm->ctx->next_comm_id;
+	tt_wire_unlock(comm->ctx->wire);
+	err = tutti_allreduce(TUTTI_IN_PLACE, all, count, TUTTI_INT64, TUTTI_SUM, comm);
+	if (err) {
+		tutti_free(all);
+		return err;
+	}
+	*out = all;
+	return 0;
+}
+
+struct member {
+	int64_t key;
+	int rank;
+};
+
+static int by_key(const void *a, const void *b)
+{
+	const struct member *x = a, *y = b;
+
+	if (x->key != y->key)
+		return x->key < y->key ? -1 : 1;
+	return x->rank - y->rank;
+}
+
+/* The world ranks of one color, in order; returns how many. */
+static int members(const struct tutti_comm *comm, const struct part *all, int color, int *world)
+{
+	struct member *m = malloc((size_t)comm->size * sizeof(*m));
+	int i, n = 0;
+
+	if (!m)
+		return tt_fail(-ENOMEM, "no memory to split a communicator");
+	for (i = 0; i < comm->size; i++)
+		if (all[i].color == color)
+			m[n++] = (struct member){.key = all[i].key, .rank = i};
+	qsort(m, (size_t)n, sizeof(*m), by_key);
+	for (i = 0; i < n; i++)
+		world[i] = comm->world[m[i].rank];
+	free(m);
+	return n;
+}
+
+static int make(struct tutti_comm *parent, const struct part *all, int color,
+		struct tutti_comm **out)
+{
+	int *world = malloc((size_t)parent->size * sizeof(int));
+	struct tt_agreed agreed;
+	struct tutti_comm *comm;
+	uint32_t id = 0;
+	uint64_t uid;
+	int i, n, err;
+
+	if (!world)
+		return tt_fail(-ENOMEM, "no memory to split a communicator");
+	for (i = 0; i < parent->size; i++)
+		if ((uint32_t)all[i].next_id > id)
+			id = (uint32_t)all[i].next_id;
+	uid = tt_hash_add(tt_hash_add(parent->uid, parent->seq), (uint64_t)color);
+	n = members(parent, all, color, world);
+	err = n < 0 ? n : tt_agreed_get(parent->ctx, &agreed);
+	if (!err)
+		err = tt_comm_new(parent->ctx, world, n, id, uid, &comm);
+	free(world);
+	if (err)
+		return err;
+	err = tt_comm_equip(comm, &agreed);
+	if (err) {
+		tt_comm_strip(comm);
+		tt_comm_bury(comm);
+		return err;
+	}
+	*out = comm;
+	return 0;
+}
+
+int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_comm **newcomm)
+{
+	struct part *all;
+	int err;
+
+	err = tt_check_comm(comm);
+	if (err)
+		return err;
+	if (!newcomm)
+		return tt_fail(-EINVAL, "tutti_comm_split: newcomm is NULL");
+	if (color < TUTTI_UNDEFINED)
+		return tt_fail(-EINVAL,
+			       "tutti_comm_split: color is %d; it must be 0 or more, or TUTTI_UNDEFINED",
+			       color);
+	err = exchange(comm, color, key, &all);
+	if (err)
+		return err;
+	if (color == TUTTI_UNDEFINED)
+		*newcomm = NULL;
+	else
+		err = make(comm, all, color, newcomm);
+	tutti_free(all);
+	return err;
+}
+
+int tutti_comm_dup(struct tutti_comm *comm, struct tutti_comm **newcomm)
+{
+	int err = tt_check_comm(comm);
+
+	return err ? err : tutti_comm_split(comm, 0, comm->rank, newcomm);
+}
+
+int tutti_comm_split_host(struct tutti_comm *comm, int key, struct tutti_comm **newcomm)
+{
+	uint64_t mine;
+	int err, i;
+
+	err = tt_check_comm(comm);
+	if (err)
+		return err;
+	/* The color of a host is the lowest rank on it. */
+	mine = tt_wire_host_key(comm->ctx->wire, comm->world[comm->rank]);
+	for (i = 0; i < comm->rank; i++)
+		if (tt_wire_host_key(comm->ctx->wire, comm->world[i]) == mine)
+			break;
+	return tutti_comm_split(comm, i, key, newcomm);
+}
+
+int tutti_comm_free(struct tutti_comm *comm)
+{
+	int err = tt_check_comm(comm);
+
+	if (err)
+		return err;
+	if (comm == comm->ctx->world)
+		return tt_fail(-EINVAL, "the world is freed by tutti_finalize");
+	tt_wire_lock(comm->ctx->wire);
+	if (comm->requests)
+		err = tt_fail(-EBUSY,
+			      "tutti_comm_free: %d request%s not been waited for or freed",
+			      comm->requests, comm->requests == 1 ? " has" : "s have");
+	tt_wire_unlock(comm->ctx->wire);
+	if (err)
+		return err;
+	tt_comm_strip(comm);
+	tt_comm_bury(comm);
+	return 0;
+}
+
+int tutti_comm_abort(struct tutti_comm *comm, int code)
+{
+	int err = tt_check_comm(comm);
+
+	return err ? err : tt_ctx_abort(comm->ctx, code);
+}
+
+int tutti_comm_error(struct tutti_comm *comm, struct tutti_error_info *info)
+{
+	int err = tt_check_comm(comm);
+
+	if (err)
+		return err;
+	if (!info || info->size < sizeof(info->size) + sizeof(info->code))
+		return tt_fail(-EINVAL, "tutti_comm_error: set info->size first");
+	if (!atomic_load(&comm->failed))
+		return tutti_last_error(info);
+	tt_wire_lock(comm->ctx->wire);
+	tt_error_copy(info, &comm->failure);
+	tt_wire_unlock(comm->ctx->wire);
+	return 0;
+}
+
+void tutti_comm_perror(struct tutti_comm *comm, const char *what)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	int rank = comm ? tutti_comm_rank(comm) : -1;
+
+	if (!comm || tutti_comm_error(comm, &info))
+		tutti_last_error(&info);
+	fprintf(stderr, "%s: rank %d: %s\n", what ? what : "tutti", rank,
+		info.text[0] ? info.text : tutti_strerror(info.code));
+}
+
+int tutti_stats_get(struct tutti_context *ctx, struct tutti_stats *stats)
+{
+	struct tutti_stats now;
+	struct tt_mem_stats mem;
+	int err = tt_check_ctx(ctx);
+
+	if (err)
+		return err;
+	if (!stats || stats->size < 2 * sizeof(size_t))
+		return tt_fail(-EINVAL, "tutti_stats_get: set stats->size first");
+	tt_wire_lock(ctx->wire);
+	now = *tt_wire_stats(ctx->wire);
+	tt_wire_unlock(ctx->wire);
+	tt_memory_stats(tt_wire_memory(ctx->wire), &mem);
+	now.registrations = mem.registrations;
+	now.allocations += mem.allocations;
+	now.size = stats->size;
+	memcpy(stats, &now, stats->size < sizeof(now) ? stats->size : sizeof(now));
+	return 0;
+}

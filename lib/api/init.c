@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti_init and tutti_finalize: the layers go up in order, and down in reverse. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sodium.h>
+
+#include "lib/api/api.h"
+#include "lib/base/clock.h"
+
+int tt_check_ctx(const struct tutti_context *ctx)
+{
+	if (!ctx || ctx->magic != TT_CTX_MAGIC)
+		return tt_fail(-EINVAL, "the context is %s", ctx ? "not valid" : "NULL");
+	return 0;
+}
+
+static int set_text(struct tt_env_value *value, const char *text)
+{
+	char *copy = strdup(text);
+
+	if (!copy)
+		return tt_fail(-ENOMEM, "no memory for the configuration");
+	free((char *)value->text);
+	value->text = copy;
+	return 0;
+}
+
+/* What the caller's struct says goes before the environment. */
+static int apply_config(struct tt_env *env, const struct tutti_config *config)
+{
+	int err = 0;
+
+	if (config->timeout_ms < 0)
+		return tt_fail(-EINVAL, "config.timeout_ms is %d; it must not be negative",
+			       config->timeout_ms);
+	if (config->progress_thread < -1 || config->progress_thread > 1)
+		return tt_fail(-EINVAL, "config.progress_thread is %d; it must be -1, 0 or 1",
+			       config->progress_thread);
+	if (config->timeout_ms)
+		env->timeout.number = config->timeout_ms;
+	if (config->transport)
+		err = set_text(&env->transport, config->transport);
+	if (!err && config->progress_thread)
+		err = set_text(&env->progress, config->progress_thread > 0 ? "thread" : "caller");
+	return err;
+}
+
+static int read_config(const struct tutti_config *user, struct tutti_config *config)
+{
+	size_t size = sizeof(*config);
+
+	memset(config, 0, sizeof(*config));
+	config->size = sizeof(*config);
+	if (!user)
+		return 0;
+	if (user->size < sizeof(user->size) || user->size > 4096)
+		return tt_fail(-EINVAL,
+			       "config.size is %zu; set it to sizeof(struct tutti_config), %zu",
+			       user->size, sizeof(*config));
+	if (user->size < size)
+		size = user->size;
+	memcpy((char *)config + sizeof(size_t), (const char *)user + sizeof(size_t),
+	       size - sizeof(size_t));
+	return 0;
+}
+
+static int open_wire(struct tutti_context *ctx)
+{
+	struct tt_wire_params params = {.env = &ctx->env,
+					.rank = ctx->boot_params.rank,
+					.nranks = ctx->boot_params.nranks,
+					.local_addr = ctx->local_addr,
+					.mismatch = tt_run_mismatch,
+					.arg = ctx};
+
+	return tt_wire_open(&params, &ctx->wire);
+}
+
+static void on_conn_req(void *ctx, int from, const void *data, size_t len)
+{
+	tt_wire_conn_req(((struct tutti_context *)ctx)->wire, from, data, len);
+}
+
+static void on_conn_rep(void *ctx, int from, const void *data, size_t len)
+{
+	tt_wire_conn_rep(((struct tutti_context *)ctx)->wire, from, data, len);
+}
+
+/* The card: the wire's part, then what all ranks take over from rank 0. */
+static int join(struct tutti_context *ctx)
+{
+	struct tt_boot_handlers handlers = {.gone = tt_ctx_gone, .arg = ctx};
+	struct tt_agreed agreed = {.chunk = (uint64_t)ctx->env.chunk.number,
+				   .lanes = (int32_t)ctx->env.lanes.number};
+	char card[TT_CARD_MAX];
+	size_t len;
+	int err;
+
+	handlers.fn[TT_CTL_CONN_REQ] = on_conn_req;
+	handlers.fn[TT_CTL_CONN_REP] = on_conn_rep;
+	handlers.fn[TT_CTL_STUCK] = tt_stuck_msg;
+	handlers.fn[TT_CTL_QUERY] = tt_query_msg;
+	handlers.fn[TT_CTL_LATE] = tt_late_msg;
+	handlers.fn[TT_CTL_MISMATCH] = tt_mismatch_msg;
+	handlers.fn[TT_CTL_ABORT] = tt_ctx_abort_msg;
+	if (strlen(ctx->env.algo.text) >= sizeof(agreed.algo))
+		return tt_fail(-EINVAL, "TUTTI_ALGO is longer than %zu characters",
+			       sizeof(agreed.algo) - 1);
+	strcpy(agreed.algo, ctx->env.algo.text);
+	len = tt_wire_card(ctx->wire, card, sizeof(card) - sizeof(agreed));
+	memcpy(card + len, &agreed, sizeof(agreed));
+	err = tt_boot_start(&ctx->boot_params, &handlers, card, len + sizeof(agreed), &ctx->boot);
+	sodium_memzero(ctx->boot_params.secret, sizeof(ctx->boot_params.secret));
+	if (err)
+		return err;
+	tt_wire_attach(ctx->wire, ctx->boot);
+	return 0;
+}
+
+int tt_agreed_get(struct tutti_context *ctx, struct tt_agreed *agreed)
+{
+	const char *card;
+	size_t len;
+
+	card = tt_boot_card(ctx->boot, 0, &len);
+	if (!card || len < sizeof(*agreed))
+		return tt_fail(-EPROTO, "rank 0's card has %zu bytes", len);
+	memcpy(agreed, card + len - sizeof(*agreed), sizeof(*agreed));
+	agreed->algo[sizeof(agreed->algo) - 1] = 0;
+	return 0;
+}
+
+static int make_world(struct tutti_context *ctx)
+{
+	struct tt_agreed agreed;
+	int err;
+
+	err = tt_agreed_get(ctx, &agreed);
+	if (err)
+		return err;
+	err = tt_comm_new(ctx, NULL, ctx->boot_params.nranks, 1, 1, &ctx->world);
+	if (err)
+		return err;
+	err = tt_comm_equip(ctx->world, &agreed);
+	if (err)
+		return err;
+	tt_engine_wait_mode(ctx);
+	if (!strcmp(ctx->env.progress.text, "thread"))
+		err = tt_thread_start(ctx);
+	return err;
+}
+
+static void init_context(struct tutti_context *ctx)
+{
+	ctx->magic = TT_CTX_MAGIC;
+	ctx->next_comm_id = 1;
+	ctx->suspect = -1;
+	ctx->boot_params.listen_fd = -1;
+	tt_list_init(&ctx->comms);
+	tt_list_init(&ctx->dead);
+	tt_list_init(&ctx->ready);
+}
+
+static void free_comms(struct tutti_context *ctx)
+{
+	while (!tt_list_empty(&ctx->comms)) {
+		struct tutti_comm *comm = tt_container(ctx->comms.next, struct tutti_comm, link);
+
+		tt_comm_strip(comm);
+		tt_comm_bury(comm);
+	}
+	tt_comm_free_dead(ctx);
+}
+
+int tutti_init(const struct tutti_config *user, struct tutti_context **out)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_config config;
+	struct tutti_context *ctx;
+	int err;
+
+	if (!out)
+		return tt_fail(-EINVAL, "tutti_init: ctx is NULL");
+	err = read_config(user, &config);
+	if (err)
+		return err;
+	if (config.log || config.log_level)
+		tutti_set_log(config.log, config.log_arg, config.log_level);
+	ctx = calloc(1, sizeof(*ctx));
+	if (!ctx)
+		return tt_fail(-ENOMEM, "no memory for a context");
+	init_context(ctx);
+	err = tt_env_load(&ctx->env);
+	if (err)
+		goto free_ctx;
+	err = apply_config(&ctx->env, &config);
+	if (!err)
+		err = tt_boot_discover(&config, &ctx->env, &ctx->boot_params);
+	if (err)
+		goto free_env;
+	err = tt_boot_local_addr(&ctx->boot_params, ctx->local_addr, sizeof(ctx->local_addr));
+	if (err)
+		goto drop_params;
+	tt_log_set_rank(ctx->boot_params.rank);
+	err = open_wire(ctx);
+	if (err)
+		goto drop_params;
+	err = join(ctx);
+	if (err)
+		goto close_wire;
+	err = make_world(ctx);
+	if (err)
+		goto stop_boot;
+	tt_debug("rank %d of %d, found by %s, listening on %s", ctx->boot_params.rank,
+		 ctx->boot_params.nranks, ctx->boot_params.origin, ctx->local_addr);
+	*out = ctx;
+	return 0;
+
+stop_boot:
+	tutti_last_error(&info);
+	free_comms(ctx);
+	tt_boot_stop(ctx->boot, tt_deadline_ms(0));
+	tt_fail_info(&info); /* not what stopping says */
+close_wire:
+	tt_wire_close(ctx->wire);
+	goto free_env; /* tt_boot_start has taken over the parameters */
+drop_params:
+	tt_boot_params_drop(&ctx->boot_params);
+free_env:
+	tt_env_free(&ctx->env);
+free_ctx:
+	free(ctx);
+	return err;
+}
+
+static int check_idle(struct tutti_context *ctx)
+{
+	struct tt_list *l, *tmp;
+	int busy = 0, err = 0;
+
+	tt_wire_lock(ctx->wire);
+	tt_list_each(l, tmp, &ctx->comms)
+		busy += tt_container(l, struct tutti_comm, link)->requests;
+	if (busy)
+		err = tt_fail(-EBUSY,
+			      "tutti_finalize: %d request%s not been waited for or freed", busy,
+			      busy == 1 ? " has" : "s have");
+	else if (ctx->windows)
+		err = tt_fail(-EBUSY, "tutti_finalize: %d window%s not been freed", ctx->windows,
+			      ctx->windows == 1 ? " has" : "s have");
+	tt_wire_unlock(ctx->wire);
+	return err;
+}
+
+static bool all_sent(void *arg)
+{
+	struct tutti_context *ctx = arg;
+
+	return atomic_load(&ctx->world->failed) || !tt_wire_pending(ctx->wire);
+}
+
+/*
+ * Nobody leaves while another rank may still need it: first everything sent has left, then all meet in
+ * a barrier, then in tt_boot_stop; only then connections are closed.
+ */
+static int leave(struct tutti_context *ctx)
+{
+	uint64_t deadline = tt_deadline_ms(ctx->env.timeout.number);
+	int err = 0;
+
+	if (ctx->world->size > 1 && !atomic_load(&ctx->world->failed)) {
+		err = tutti_barrier(ctx->world);
+		if (!err)
+			tt_engine_wait(ctx, all_sent, ctx, deadline);
+	}
+	tt_thread_stop(ctx);
+	return err;
+}
+
+int tutti_finalize(struct tutti_context *ctx)
+{
+	int err, stop;
+
+	err = tt_check_ctx(ctx);
+	if (err)
+		return err;
+	err = check_idle(ctx);
+	if (err)
+		return err;
+	err = leave(ctx);
+	stop = tt_boot_stop(ctx->boot,
+			    tt_deadline_ms(err ? 1000 : ctx->env.timeout.number));
+	free_comms(ctx);
+	tt_stuck_free(ctx);
+	tt_wire_close(ctx->wire);
+	tt_env_free(&ctx->env);
+	ctx->magic = 0;
+	free(ctx);
+	return err ? err : stop;
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Starting and stopping a process's part in bootstrap and control tree; what other threads call. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lib/boot/bootdir.h"
+#include "lib/boot/ctl.h"
+#include "lib/boot/secure.h"
+#include "lib/boot/tree.h"
+
+#define OUTBOX_MAX (16u << 20)
+
+int tt_boot_check_secret(const struct tt_boot_params *params, const struct sockaddr *sa)
+{
+	char text[64];
+
+	if (params->have_secret || params->insecure || tt_addr_is_loopback(sa))
+		return 0;
+	tt_addr_text(sa, text, sizeof(text));
+	return tt_fail(
+		-TUTTI_EAUTH,
+		"without a secret only loopback is used, not %s: give all ranks the same "
+		"TUTTI_SECRET_FILE (or start them with tutti_run), or set TUTTI_INSECURE=1 to let "
+		"anybody who reaches this address join",
+		text);
+}
+
+static void free_boot(struct tt_boot *b)
+{
+	struct tt_list *pos, *tmp;
+	int r;
+
+	tt_list_each (pos, tmp, &b->outbox)
+		free(tt_container(pos, struct tt_outmsg, node));
+	for (r = 0; b->ranks && r < b->nranks; r++) {
+		free(b->ranks[r].host);
+		free(b->ranks[r].card);
+	}
+	free(b->ranks);
+	tt_listen_close(b);
+	if (b->epfd >= 0)
+		close(b->epfd);
+	if (b->wakefd >= 0)
+		close(b->wakefd);
+	pthread_mutex_destroy(&b->lock);
+	pthread_cond_destroy(&b->cond);
+	tt_boot_params_drop(&b->params);
+	sodium_memzero(&b->self, sizeof(b->self));
+	free(b);
+}
+
+static void set_times(struct tt_boot *b)
+{
+	int64_t limit = b->params.heartbeat_limit, beat = b->params.heartbeat;
+
+	beat = beat < limit / 4 ? beat : limit / 4; /* several beats must fit into the limit */
+	b->limit_ns = (uint64_t)limit * TT_MS;
+	b->beat_ns = (uint64_t)beat * TT_MS;
+	b->start_deadline = tt_deadline_ms(b->params.init_timeout);
+}
+
+static struct tt_boot *new_boot(const struct tt_boot_params *params,
+				const struct tt_boot_handlers *handlers, const void *card,
+				size_t len)
+{
+	struct tt_boot *b = calloc(1, sizeof(*b));
+	const char *version =
+		getenv("TUTTI_TEST_BOOT_VERSION"); /* the tests' way to be another version */
+
+	if (!b)
+		return NULL;
+	b->params = *params;
+	if (handlers)
+		b->handlers = *handlers;
+	b->rank = b->self.rank = params->rank;
+	b->nranks = b->self.nranks = params->nranks;
+	snprintf(b->self.version, sizeof(b->self.version), "%s",
+		 version ? version : tutti_version());
+	memcpy(b->self.job, params->job, sizeof(b->self.job));
+	memcpy(b->self.secret, params->secret, sizeof(b->self.secret));
+	pthread_mutex_init(&b->lock, NULL);
+	pthread_cond_init(&b->cond, NULL);
+	tt_list_init(&b->outbox);
+	tt_list_init(&b->links);
+	tt_list_init(&b->graves);
+	b->epfd = b->wakefd = b->listenfd = -1;
+	b->nchildren = tt_tree_children(b->rank, b->nranks);
+	b->solo = params->nranks == 1;
+	set_times(b);
+	if (gethostname(b->host, sizeof(b->host) - 1))
+		snprintf(b->host, sizeof(b->host), "unknown");
+	b->ranks = calloc((size_t)params->nranks, sizeof(*b->ranks));
+	if (!b->ranks || tt_tree_entry(b, b->rank, b->host, card, len)) {
+		free_boot(b);
+		return NULL;
+	}
+	return b;
+}
+
+/* Rank 0 listens at the address that all others were given. */
+static int open_store(struct tt_boot *b)
+{
+	struct tt_addr addrs[TT_ADDR_MAX];
+	char text[64];
+	int n, err;
+
+	if (b->params.listen_fd >= 0) {
+		b->listenfd = b->params.listen_fd;
+		b->params.listen_fd = -1;
+		b->local.len = sizeof(b->local.sa);
+		if (getsockname(b->listenfd, (struct sockaddr *)&b->local.sa, &b->local.len))
+			return tt_fail(-errno, "the inherited listening socket: %s",
+				       strerror(errno));
+		return 0;
+	}
+	if (b->params.store[0]) {
+		err = tt_addr_resolve(b->params.store, addrs, &n);
+		if (!err)
+			b->local = addrs[0];
+	} else {
+		err = tt_addr_local(b->params.iface, NULL, &b->local);
+	}
+	if (!err)
+		err = tt_boot_check_secret(&b->params, (struct sockaddr *)&b->local.sa);
+	if (!err)
+		err = tt_addr_listen(&b->local, &b->listenfd);
+	if (err || !b->params.boot_dir[0])
+		return err == -EAGAIN ? -TUTTI_EBOOT : err;
+	tt_addr_text((struct sockaddr *)&b->local.sa, text, sizeof(text));
+	snprintf(b->params.store, sizeof(b->params.store), "%s", text);
+	return tt_bootdir_write(&b->params);
+}
+
+static int open_listener(struct tt_boot *b)
+{
+	struct tt_boot_params *p = &b->params;
+	char host[64];
+	int err;
+
+	if (!b->rank)
+		err = open_store(b);
+	else
+		err = tt_boot_local_addr(p, host, sizeof(host));
+	if (!err && b->rank)
+		err = tt_addr_numeric(host, 0, &b->local);
+	if (!err && !(p->boot_dir[0] && p->boot_secret))
+		err = tt_boot_check_secret(p, (struct sockaddr *)&b->local.sa);
+	if (!err && b->rank && b->nchildren)
+		err = tt_addr_listen(&b->local, &b->listenfd);
+	return err;
+}
+
+/* The control thread must never be the one that runs the program's signal handlers. */
+static int start_thread(struct tt_boot *b)
+{
+	sigset_t all, old;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&b->thread, NULL, tt_ctl_main, b);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return err ? tt_fail(-err, "the control thread could not be started: %s", strerror(err))
+		   : 0;
+}
+
+static int open_all(struct tt_boot *b)
+{
+	int flags, err = open_listener(b);
+
+	if (err)
+		return err;
+	if (b->listenfd >= 0) {
+		flags = fcntl(b->listenfd, F_GETFL);
+		fcntl(b->listenfd, F_SETFL, flags | O_NONBLOCK);
+		fcntl(b->listenfd, F_SETFD, FD_CLOEXEC);
+	}
+	b->epfd = epoll_create1(EPOLL_CLOEXEC);
+	b->wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (b->epfd < 0 || b->wakefd < 0)
+		return tt_fail(-errno, "epoll or eventfd: %s", strerror(errno));
+	return start_thread(b);
+}
+
+static int join_job(struct tt_boot *b)
+{
+	int err = open_all(b);
+
+	if (err)
+		goto remove_file;
+	pthread_mutex_lock(&b->lock);
+	while (!b->started && !b->failed)
+		pthread_cond_wait(&b->cond, &b->lock);
+	err = b->started ? 0 : b->error.code;
+	pthread_mutex_unlock(&b->lock);
+	if (err) {
+		pthread_join(b->thread, NULL);
+		tt_fail_info(&b->error);
+	}
+remove_file:
+	if (!b->rank && b->params.boot_dir[0] && b->params.store[0]) {
+		struct tutti_error_info keep = {.size = sizeof(keep)};
+		bool have = err && !tutti_last_error(&keep);
+
+		tt_bootdir_remove(&b->params); /* everybody has joined, or nobody can any more */
+		if (have)
+			tt_fail_info(&keep);
+	}
+	return err;
+}
+
+int tt_boot_start(const struct tt_boot_params *params, const struct tt_boot_handlers *handlers,
+		  const void *card, size_t card_len, struct tt_boot **boot)
+{
+	struct tt_boot_params drop = *params;
+	struct tt_boot *b = NULL;
+	int err;
+
+	if (params->nranks < 1 || params->rank < 0 || params->rank >= params->nranks)
+		err = tt_fail(-EINVAL, "rank %d of %d: ranks are from 0 to %d", params->rank,
+			      params->nranks, params->nranks - 1);
+	else if (card_len > TT_CARD_MAX)
+		err = tt_fail(-EINVAL, "a card of %zu bytes is longer than %d", card_len,
+			      TT_CARD_MAX);
+	else if (sodium_init() < 0)
+		err = tt_fail(-EIO, "libsodium could not be initialized");
+	else if (!(b = new_boot(params, handlers, card, card_len)))
+		err = tt_fail(-ENOMEM, "no memory to join the job");
+	else
+		err = 0;
+	if (!b) {
+		tt_boot_params_drop(&drop);
+		return err;
+	}
+	sodium_memzero(drop.secret, sizeof(drop.secret));
+	b->out = boot;
+	if (b->solo) {
+		tt_boot_params_drop(&b->params);
+		*boot = b;
+		return 0;
+	}
+	err = join_job(b);
+	if (err)
+		free_boot(b);
+	return err;
+}
+
+int tt_boot_rank(const struct tt_boot *boot)
+{
+	return boot->rank;
+}
+
+int tt_boot_size(const struct tt_boot *boot)
+{
+	return boot->nranks;
+}
+
+const void *tt_boot_card(const struct tt_boot *boot, int rank, size_t *len)
+{
+	*len = boot->ranks[rank].card_len;
+	return boot->ranks[rank].card;
+}
+
+const char *tt_boot_host(const struct tt_boot *boot, int rank)
+{
+	return boot->ranks[rank].host;
+}
+
+/* A single process: run the handlers here, one message after the other, also those they send. */
+static void deliver_solo(struct tt_boot *b)
+{
+	struct tt_outmsg *msg;
+
+	pthread_mutex_lock(&b->lock);
+	while (!b->delivering && !tt_list_empty(&b->outbox)) {
+		msg = tt_container(b->outbox.next, struct tt_outmsg, node);
+		tt_list_del(&msg->node);
+		b->outbox_bytes -= sizeof(*msg) + msg->len;
+		b->delivering = true;
+		pthread_mutex_unlock(&b->lock);
+		if (b->handlers.fn[msg->type])
+			b->handlers.fn[msg->type](b->handlers.arg, 0, msg->data, msg->len);
+		free(msg);
+		pthread_mutex_lock(&b->lock);
+		b->delivering = false;
+	}
+	pthread_mutex_unlock(&b->lock);
+}
+
+static void wake(struct tt_boot *b)
+{
+	uint64_t one = 1;
+	ssize_t n = write(b->wakefd, &one, sizeof(one)); /* full: awake already */
+
+	(void)n;
+}
+
+int tt_ctl_send(struct tt_boot *boot, int to, enum tt_ctl_type type, const void *data, size_t len)
+{
+	struct tt_outmsg *msg;
+	bool full, first;
+
+	if (len > TT_CTL_MSG_MAX || to < TT_CTL_ALL || to >= boot->nranks || type < 1 ||
+	    type >= TT_CTL_TYPES)
+		return tt_fail(
+			-EINVAL,
+			"a control message of type %d and %zu bytes to rank %d is not possible",
+			type, len, to);
+	msg = malloc(sizeof(*msg) + len);
+	if (!msg)
+		return tt_fail(-ENOMEM, "no memory for a control message");
+	msg->to = to;
+	msg->type = type;
+	msg->len = len;
+	if (len)
+		memcpy(msg->data, data, len);
+	pthread_mutex_lock(&boot->lock);
+	full = boot->outbox_bytes + sizeof(*msg) + len > OUTBOX_MAX;
+	first = tt_list_empty(&boot->outbox);
+	if (!full) {
+		boot->outbox_bytes += sizeof(*msg) + len;
+		tt_list_add(&boot->outbox, &msg->node);
+	}
+	pthread_mutex_unlock(&boot->lock);
+	if (full) {
+		free(msg);
+		return tt_fail(-ENOMEM, "%u MiB of control messages wait to be sent",
+			       OUTBOX_MAX >> 20);
+	}
+	if (boot->solo)
+		deliver_solo(boot);
+	else if (first)
+		wake(boot);
+	return 0;
+}
+
+int tt_boot_stop(struct tt_boot *boot, uint64_t deadline)
+{
+	int err;
+
+	if (boot->solo) {
+		free_boot(boot);
+		return 0;
+	}
+	pthread_mutex_lock(&boot->lock);
+	boot->stop = true;
+	boot->stop_deadline = deadline;
+	pthread_mutex_unlock(&boot->lock);
+	wake(boot);
+	pthread_join(boot->thread, NULL);
+	err = boot->stop_result;
+	if (err)
+		tt_fail_info(&boot->error);
+	free_boot(boot);
+	return err;
+}

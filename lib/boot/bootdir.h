@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* TUTTI_BOOT_DIR: the file through which the ranks of a job find rank 0; see bootdir.c. */
+#ifndef TT_BOOTDIR_H
+#define TT_BOOTDIR_H
+
+#include "lib/boot/boot.h"
+
+/* Rank 0: write params' store, job nonce and secret, in place of whatever was there. */
+int tt_bootdir_write(const struct tt_boot_params *params);
+/* Others: read them into params. -ENOENT (not there yet), -EPERM, -EPROTO, with a text. */
+int tt_bootdir_read(struct tt_boot_params *params);
+/* Rank 0: remove the file if it is still this job's. */
+void tt_bootdir_remove(const struct tt_boot_params *params);
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One process's part in bootstrap and control tree: its state, and what its files call in each other. */
+#ifndef TT_CTL_H
+#define TT_CTL_H
+
+#include <pthread.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/list.h"
+#include "lib/boot/addr.h"
+#include "lib/boot/boot.h"
+#include "lib/boot/link.h"
+
+/* Frame types; see ctl.c. */
+enum tt_frame {
+	TT_F_JOIN = 1,
+	TT_F_PARENT,
+	TT_F_ERROR,
+	TT_F_DONE,
+	TT_F_ENTRY,
+	TT_F_READY,
+	TT_F_GO,
+	TT_F_BEAT,
+	TT_F_MSG,
+	TT_F_GONE,
+	TT_F_BYE_UP,
+	TT_F_BYE_DOWN
+};
+
+enum tt_phase {
+	TT_PH_JOIN, /* rank 0 collects, the others join */
+	TT_PH_TREE, /* links of the tree are made, the table travels down */
+	TT_PH_UP,
+	TT_PH_BYE,  /* the end is agreed: links are emptied and closed */
+	TT_PH_FAIL, /* the start failed: whoever is there is told */
+	TT_PH_END
+};
+
+struct tt_rank_info {
+	char *host;
+	unsigned char *card;
+	uint16_t card_len;
+	bool gone;
+	struct tt_addr listen; /* rank 0 only, during the start */
+	struct tt_link *join;  /* rank 0 only, during the start */
+};
+
+struct tt_child {
+	struct tt_link *link;
+	bool ready, bye;
+};
+
+/* Connecting, again and again, until the deadline of the start. */
+struct tt_dialer {
+	bool active;
+	enum tt_link_kind kind;
+	int peer;
+	struct tt_addr addrs[TT_ADDR_MAX];
+	int n, i;
+	unsigned pause_ms;
+	uint64_t next_try;
+	struct tt_link *link;
+	char last[256]; /* why the last try failed */
+};
+
+struct tt_outmsg {
+	struct tt_list node;
+	int to;
+	enum tt_ctl_type type;
+	size_t len;
+	unsigned char data[];
+};
+
+struct tt_boot {
+	struct tt_boot_params params;
+	struct tt_boot_handlers handlers;
+	struct tt_self self;
+	int rank, nranks;
+	bool solo; /* a single process: no thread */
+	char host[64];
+	struct tt_rank_info *ranks;
+	struct tt_addr local; /* of the own listener; family 0: none */
+	struct tt_addr store; /* rank 0 as this rank reached it */
+	struct tt_boot **out;
+
+	/* Between the threads, under lock. */
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t cond;
+	bool started, failed;
+	bool stop;
+	uint64_t stop_deadline;
+	struct tt_list outbox;
+	size_t outbox_bytes;
+	bool delivering; /* solo */
+	struct tutti_error_info error;
+
+	/* The control thread's own. */
+	enum tt_phase phase;
+	int epfd, wakefd, listenfd;
+	bool listen_armed;
+	uint64_t listen_again; /* after running out of descriptors */
+	uint64_t start_deadline, drain_deadline, last_loop;
+	uint64_t beat_ns, limit_ns;
+	struct tt_list links, graves;
+	struct tt_dialer dialer;
+	struct tt_link *join;   /* rank > 0: to rank 0 */
+	struct tt_link *parent;
+	struct tt_child child[TT_CTL_ARITY];
+	int nchildren, njoined, npending;
+	int nknown; /* entries [0, nknown) of ranks are there */
+	bool done;  /* rank 0 has said that the tree stands */
+	bool ready_sent, stopping, bye_sent;
+	int stop_result;
+	unsigned refused; /* connections that failed authentication */
+	char refused_text[128];
+	char evicted[160]; /* another rank took this one for dead: why */
+};
+
+/* ctl.c */
+extern const struct tt_link_ops tt_ctl_link_ops;
+void *tt_ctl_main(void *boot);
+void tt_ctl_add_link(struct tt_boot *b, struct tt_link *link);
+/* The start is over: for good, or with an error that everybody is told. */
+void tt_start_done(struct tt_boot *b);
+void tt_start_fail(struct tt_boot *b, int code, int rank, const char *host, const char *fmt, ...)
+	TT_PRINTF(5, 6);
+void tt_send_error(struct tt_boot *b, struct tt_link *link);
+void tt_listen_close(struct tt_boot *b);
+
+/* store.c: rank 0's collecting side */
+void tt_store_open(struct tt_boot *b, struct tt_link *link);
+void tt_store_frame(struct tt_boot *b, struct tt_link *link, int type, const unsigned char *data,
+		    size_t len);
+void tt_store_lost(struct tt_boot *b, struct tt_link *link);
+void tt_store_timeout(struct tt_boot *b, const char *who);
+void tt_store_done(struct tt_boot *b);
+bool tt_store_all_told(struct tt_boot *b);
+
+/* join.c: the side of all others */
+void tt_join_begin(struct tt_boot *b);
+void tt_join_open(struct tt_boot *b, struct tt_link *link);
+void tt_join_frame(struct tt_boot *b, struct tt_link *link, int type, const unsigned char *data,
+		   size_t len);
+void tt_join_lost(struct tt_boot *b, struct tt_link *link);
+void tt_join_timeout(struct tt_boot *b);
+struct tt_pack;
+struct tt_unpack;
+void tt_put_addr(struct tt_pack *k, const struct tt_addr *addr);
+void tt_get_addr(struct tt_unpack *u, struct tt_addr *addr);
+void tt_dial_timer(struct tt_boot *b, uint64_t now);
+void tt_dial_lost(struct tt_boot *b, struct tt_link *link);
+
+/* tree.c: the control tree */
+void tt_tree_open(struct tt_boot *b, struct tt_link *link);
+void tt_tree_frame(struct tt_boot *b, struct tt_link *link, int type, const unsigned char *data,
+		   size_t len);
+void tt_tree_lost(struct tt_boot *b, struct tt_link *link);
+void tt_tree_step(struct tt_boot *b);
+void tt_tree_beats(struct tt_boot *b, uint64_t now);
+void tt_tree_send(struct tt_boot *b, const struct tt_outmsg *msg);
+void tt_tree_leave(struct tt_boot *b);
+int tt_tree_entry(struct tt_boot *b, int rank, const char *host, const void *card, size_t len);
+/* "2, 5 and 17 more": ranks for which test says so. */
+void tt_rank_list(const struct tt_boot *b, bool (*test)(const struct tt_boot *, int), char *text,
+		  size_t size);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of all algorithms, out of algs.def, and the usual answers to "can it do this call?". */
+#include "lib/plan/plan.h"
+
+const struct tt_alg tt_algs[] = {
+#define TT_ALG(coll, name, emit, can) {TT_COLL_##coll, name, emit, can},
+#include "lib/coll/algs.def"
+#undef TT_ALG
+	{0, NULL, NULL, NULL}};
+
+bool tt_one_rank(const struct tt_plan_args *args)
+{
+	return args->nranks == 1;
+}
+
+bool tt_more_ranks(const struct tt_plan_args *args)
+{
+	return args->nranks > 1;
+}
+
+bool tt_any_ranks(const struct tt_plan_args *args)
+{
+	return true;
+}

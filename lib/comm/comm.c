@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Making and unmaking communicators; their memory of past calls. */
+#include "lib/comm/comm.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/hash.h"
+
+int tt_comm_new(struct tutti_context *ctx, const int *world, int size, uint32_t id, uint64_t uid,
+		struct tutti_comm **out)
+{
+	struct tutti_comm *comm = calloc(1, sizeof(*comm));
+	int i;
+
+	if (!comm)
+		return tt_fail(-ENOMEM, "no memory for a communicator");
+	comm->world = malloc((size_t)size * sizeof(int));
+	if (!comm->world) {
+		free(comm);
+		return tt_fail(-ENOMEM, "no memory for a communicator of %d ranks", size);
+	}
+	comm->magic = TT_COMM_MAGIC;
+	comm->ctx = ctx;
+	comm->id = id;
+	comm->uid = uid;
+	comm->size = size;
+	comm->rank = -1;
+	for (i = 0; i < size; i++) {
+		comm->world[i] = world ? world[i] : i;
+		if (comm->world[i] == ctx->boot_params.rank)
+			comm->rank = i;
+	}
+	tt_list_init(&comm->active);
+	tt_wire_lock(ctx->wire);
+	tt_list_init(&comm->link);
+	tt_list_add(&ctx->comms, &comm->link);
+	if (id >= ctx->next_comm_id)
+		ctx->next_comm_id = id + 1;
+	tt_comm_inherit_failure(comm);
+	tt_wire_unlock(ctx->wire);
+	*out = comm;
+	return 0;
+}
+
+void tt_comm_bury(struct tutti_comm *comm)
+{
+	struct tutti_context *ctx = comm->ctx;
+
+	tt_wire_lock(ctx->wire);
+	comm->magic = TT_COMM_DEAD;
+	tt_wire_forget_comm(ctx->wire, comm->id);
+	tt_list_del(&comm->link);
+	tt_list_add(&ctx->dead, &comm->link);
+	free(comm->world);
+	comm->world = NULL;
+	tt_wire_unlock(ctx->wire);
+}
+
+void tt_comm_free_dead(struct tutti_context *ctx)
+{
+	while (!tt_list_empty(&ctx->dead)) {
+		struct tutti_comm *comm = tt_container(ctx->dead.next, struct tutti_comm, link);
+
+		tt_list_del(&comm->link);
+		free(comm);
+	}
+}
+
+const char *tt_comm_name(const struct tutti_comm *comm, char *buf, size_t size)
+{
+	if (comm == comm->ctx->world)
+		snprintf(buf, size, "the world");
+	else
+		snprintf(buf, size, "communicator %u", comm->id);
+	return buf;
+}
+
+uint64_t tt_comm_called(struct tutti_comm *comm, const struct tt_fields *fields)
+{
+	struct tt_past *past = &comm->history[++comm->seq % TT_HISTORY];
+	uint64_t h;
+
+	past->seq = comm->seq;
+	past->fields = *fields;
+	h = tt_hash_add(comm->uid, comm->seq);
+	h = tt_hash_add(h, (uint64_t)fields->coll << 48 | (uint64_t)fields->datatype << 40 |
+				   (uint64_t)fields->op << 32 | (uint32_t)fields->root);
+	return tt_hash_add(h, fields->count);
+}

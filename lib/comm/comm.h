@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Contexts and communicators, and what state of failure they are in.
+ *
+ * All fields are guarded by the wire lock unless said otherwise. A communicator that fails stays
+ * failed: pending and later calls on it return its failure.
+ */
+#ifndef TT_COMM_H
+#define TT_COMM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <tutti/coll.h>
+
+#include "lib/boot/boot.h"
+#include "lib/wire/wire.h"
+
+#define TT_HISTORY 64 /* calls a rank remembers per communicator, to answer ranks that are stuck */
+#define TT_LATE_MAX 4 /* late ranks named per call */
+
+#define TT_CTX_MAGIC 0x54757443u
+#define TT_COMM_MAGIC 0x5475744du
+#define TT_COMM_DEAD 0xdead744du
+
+/* The fields of a collective that must agree on all ranks. */
+struct tt_fields {
+	uint32_t coll, datatype, op;
+	int32_t root;
+	uint64_t count;
+};
+
+struct tt_past {
+	uint64_t seq; /* 0: none */
+	struct tt_fields fields;
+};
+
+struct tt_plan_cache; /* lib/engine */
+struct tt_chooser;    /* lib/plan */
+
+struct tutti_comm {
+	uint32_t magic;
+	struct tutti_context *ctx;
+	uint32_t id;  /* in message keys: unique among the communicators two ranks share */
+	uint64_t uid; /* in reports: unique in the job, near enough */
+	int rank, size;
+	int *world; /* by rank here: the rank in the world */
+	uint64_t seq; /* of the last call */
+	struct tt_past history[TT_HISTORY];
+
+	atomic_int failed; /* 0 or the code; readable without the lock */
+	struct tutti_error_info failure;
+	uint64_t late_seq;
+	int late[TT_LATE_MAX], nlate;
+
+	struct tt_list link;   /* in ctx->comms */
+	struct tt_list active; /* requests under way, oldest first */
+	int requests;	       /* that exist, persistent ones included */
+	struct tt_plan_cache *plans;
+	struct tt_chooser *chooser;
+};
+
+enum tt_wait_mode { TT_WAIT_SPIN, TT_WAIT_YIELD, TT_WAIT_SLEEP };
+
+struct tt_stuck_table;
+
+struct tutti_context {
+	uint32_t magic;
+	struct tt_env env;
+	struct tt_boot_params boot_params;
+	char local_addr[64];
+	struct tt_wire *wire;
+	struct tt_boot *boot;
+	struct tutti_comm *world;
+	struct tt_list comms; /* live ones */
+	struct tt_list dead;  /* freed ones, kept so that their use is caught */
+	uint32_t next_comm_id;
+	struct tt_stuck_table *stuck; /* rank 0's */
+	enum tt_wait_mode wait_mode;
+	bool wait_forced;     /* TUTTI_WAIT is not auto: stay in wait_mode */
+	int windows;	      /* one-sided windows alive */
+	atomic_uint failures; /* communicators failed so far */
+	struct tutti_error_info first_failure; /* of a rank or the job: a communicator made later has it too */
+
+	/* the engine's */
+	struct tt_list ready;	/* lanes whose next round can start */
+	unsigned failures_seen;
+	int suspect;		/* a rank whose connection broke; -1: none */
+	uint64_t suspect_until; /* by then the control tree should have said more */
+	int suspect_code;	/* -TUTTI_EPEER: it is gone; else what to fail with */
+	char suspect_why[400];
+	int running;		/* requests under way */
+
+	/* the optional progress thread */
+	pthread_t thread;
+	bool thread_runs;
+	atomic_bool thread_stop;
+};
+
+/* comm.c */
+
+/* A communicator of these world ranks (copied), in the state of a new one. id is agreed by the caller. */
+int tt_comm_new(struct tutti_context *ctx, const int *world, int size, uint32_t id, uint64_t uid,
+		struct tutti_comm **comm);
+/* Frees the inside; the shell stays in ctx->dead. */
+void tt_comm_bury(struct tutti_comm *comm);
+void tt_comm_free_dead(struct tutti_context *ctx);
+/* The name shown for a communicator: "the world" or "communicator 3". */
+const char *tt_comm_name(const struct tutti_comm *comm, char *buf, size_t size);
+/* Note a call in the history; returns its fingerprint. */
+uint64_t tt_comm_called(struct tutti_comm *comm, const struct tt_fields *fields);
+
+/* fail.c: all under the lock */
+
+/* Put comm into failure, unless it is in one. rank (of the world) may be -1. */
+void tt_comm_fail(struct tutti_comm *comm, int code, int rank, const char *call, uint64_t seq,
+		  const char *field, const char *fmt, ...) TT_PRINTF(7, 8);
+/* The same for every communicator that contains rank, -1: all. */
+void tt_ctx_fail(struct tutti_context *ctx, int code, int rank, const char *fmt, ...)
+	TT_PRINTF(4, 5);
+/* A new communicator: a rank of it may be gone already, such as in the middle of tutti_init. */
+void tt_comm_inherit_failure(struct tutti_comm *comm);
+/* A transfer to or from rank failed: tell everybody, rank counts as gone. */
+void tt_ctx_lost(struct tutti_context *ctx, int rank, const char *why);
+
+/* Handlers of the control tree; they take the lock. */
+void tt_ctx_gone(void *ctx, int rank, const char *host, const char *why);
+void tt_ctx_abort_msg(void *ctx, int from, const void *data, size_t len);
+/* Tell all ranks to abort. Any thread. */
+int tt_ctx_abort(struct tutti_context *ctx, int code);
+
+/* stuck.c: the late and mismatch protocol */
+
+/* comm's call seq has made no progress for a while: ask. */
+void tt_stuck_report(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields);
+void tt_stuck_msg(void *ctx, int from, const void *data, size_t len);
+void tt_query_msg(void *ctx, int from, const void *data, size_t len);
+void tt_late_msg(void *ctx, int from, const void *data, size_t len);
+void tt_mismatch_msg(void *ctx, int from, const void *data, size_t len);
+void tt_stuck_free(struct tutti_context *ctx);
+/* "allreduce #5 (count 10, float32, sum)" */
+const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, size_t size);
+/* The name of the first field that differs, NULL: none. */
+const char *tt_fields_differ(const struct tt_fields *a, const struct tt_fields *b);
+
+#endif

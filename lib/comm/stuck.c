@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who is late, and who called something else.
+ *
+ * A rank whose call makes no progress for TUTTI_LATE_AFTER reports {communicator, sequence, fields} to
+ * rank 0 (STUCK), and again every second. Rank 0 compares it with the first report for that call: if a
+ * field differs, it tells all ranks (MISMATCH). Otherwise it asks everybody (QUERY), at most five times
+ * a second per call. Each member compares with its history: other fields: it answers MISMATCH, and rank
+ * 0 passes the first on to all; not called yet: it answers LATE, and rank 0 passes the first few on.
+ * So the cost is a handful of messages per stuck call, whatever the number of stuck ranks.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/clock.h"
+#include "lib/comm/comm.h"
+
+#define TABLE 64
+
+static const char *const coll_names[] = {"allreduce", "bcast", "barrier"};
+
+/* All four messages. rank, fields: what this rank called; other...: the rank that differs. */
+struct stuck_msg {
+	uint64_t uid, seq;
+	int32_t rank, other;
+	struct tt_fields fields, other_fields;
+};
+
+/* Rank 0's note of a call that somebody is stuck in. */
+struct tt_stuck_entry {
+	struct stuck_msg first;
+	uint64_t asked_at;
+	int nlate;
+	int late[TT_LATE_MAX];
+	bool told; /* a mismatch was announced */
+};
+
+struct tt_stuck_table {
+	struct tt_stuck_entry entry[TABLE];
+	int next;
+};
+
+const char *tt_fields_differ(const struct tt_fields *a, const struct tt_fields *b)
+{
+	if (a->coll != b->coll)
+		return "collective";
+	if (a->count != b->count)
+		return "count";
+	if (a->datatype != b->datatype)
+		return "datatype";
+	if (a->op != b->op)
+		return "op";
+	return a->root != b->root ? "root" : NULL;
+}
+
+const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, size_t size)
+{
+	static const char *const types[] = {"int8",   "uint8",	 "int32",    "uint32",	"int64",
+					    "uint64", "float16", "bfloat16", "float32", "float64"};
+	static const char *const ops[] = {"sum", "prod", "min", "max", "avg", "band", "bor", "bxor"};
+	const char *coll = f->coll < 3 ? coll_names[f->coll] : "?";
+	const char *type = f->datatype < TUTTI_NUM_DATATYPES ? types[f->datatype] : "?";
+
+	if (f->coll == 2)
+		snprintf(buf, size, "%s #%llu", coll, (unsigned long long)seq);
+	else if (f->coll == 1)
+		snprintf(buf, size, "%s #%llu (count %llu, %s, root %d)", coll,
+			 (unsigned long long)seq, (unsigned long long)f->count, type, f->root);
+	else
+		snprintf(buf, size, "%s #%llu (count %llu, %s, %s)", coll, (unsigned long long)seq,
+			 (unsigned long long)f->count, type,
+			 f->op < TUTTI_NUM_OPS ? ops[f->op] : "?");
+	return buf;
+}
+
+void tt_stuck_report(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields)
+{
+	struct stuck_msg msg = {.uid = comm->uid,
+				.seq = seq,
+				.rank = comm->ctx->boot_params.rank,
+				.other = -1,
+				.fields = *fields};
+
+	tt_ctl_send(comm->ctx->boot, 0, TT_CTL_STUCK, &msg, sizeof(msg));
+}
+
+static struct tt_stuck_entry *entry_of(struct tutti_context *ctx, const struct stuck_msg *msg)
+{
+	struct tt_stuck_entry *e;
+	int i;
+
+	if (!ctx->stuck)
+		ctx->stuck = calloc(1, sizeof(*ctx->stuck));
+	if (!ctx->stuck)
+		return NULL;
+	for (i = 0; i < TABLE; i++) {
+		e = &ctx->stuck->entry[i];
+		if (e->first.uid == msg->uid && e->first.seq == msg->seq)
+			return e;
+	}
+	e = &ctx->stuck->entry[ctx->stuck->next++ % TABLE];
+	memset(e, 0, sizeof(*e));
+	e->first = *msg;
+	return e;
+}
+
+static bool read_msg(const void *data, size_t len, struct stuck_msg *msg)
+{
+	if (len != sizeof(*msg))
+		return false;
+	memcpy(msg, data, sizeof(*msg));
+	return true;
+}
+
+static void announce(struct tutti_context *ctx, struct tt_stuck_entry *e, const struct stuck_msg *msg)
+{
+	if (e->told)
+		return;
+	e->told = true;
+	tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_MISMATCH, msg, sizeof(*msg));
+}
+
+/* At rank 0. */
+void tt_stuck_msg(void *arg, int from, const void *data, size_t len)
+{
+	struct tutti_context *ctx = arg;
+	struct stuck_msg msg, both;
+	struct tt_stuck_entry *e;
+
+	if (!read_msg(data, len, &msg))
+		return;
+	tt_wire_lock(ctx->wire);
+	e = ctx->boot ? entry_of(ctx, &msg) : NULL;
+	if (e && tt_fields_differ(&e->first.fields, &msg.fields)) {
+		both = e->first;
+		both.other = msg.rank;
+		both.other_fields = msg.fields;
+		announce(ctx, e, &both);
+	} else if (e && tt_now_ns() - e->asked_at > 200 * TT_MS) {
+		e->asked_at = tt_now_ns();
+		tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_QUERY, &e->first, sizeof(e->first));
+	}
+	tt_wire_unlock(ctx->wire);
+}
+
+static struct tutti_comm *find_comm(struct tutti_context *ctx, uint64_t uid)
+{
+	struct tt_list *l, *tmp;
+
+	tt_list_each(l, tmp, &ctx->comms) {
+		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
+
+		if (comm->uid == uid)
+			return comm;
+	}
+	return NULL;
+}
+
+/* At every rank: compare with what we called. */
+void tt_query_msg(void *arg, int from, const void *data, size_t len)
+{
+	struct tutti_context *ctx = arg;
+	struct tutti_comm *comm;
+	struct stuck_msg msg;
+	struct tt_past *past;
+
+	if (!read_msg(data, len, &msg))
+		return;
+	tt_wire_lock(ctx->wire);
+	comm = ctx->boot ? find_comm(ctx, msg.uid) : NULL;
+	if (comm) {
+		past = &comm->history[msg.seq % TT_HISTORY];
+		msg.other = ctx->boot_params.rank;
+		msg.other_fields = past->fields;
+		if (comm->seq < msg.seq)
+			tt_ctl_send(ctx->boot, from, TT_CTL_LATE, &msg, sizeof(msg));
+		else if (past->seq == msg.seq && tt_fields_differ(&msg.fields, &past->fields))
+			tt_ctl_send(ctx->boot, from, TT_CTL_MISMATCH, &msg, sizeof(msg));
+	}
+	tt_wire_unlock(ctx->wire);
+}
+
+static void note_late(struct tutti_context *ctx, const struct stuck_msg *msg)
+{
+	struct tutti_comm *comm = find_comm(ctx, msg->uid);
+	char call[96], name[32];
+	int i;
+
+	if (!comm || comm->seq < msg->seq)
+		return;
+	if (comm->late_seq != msg->seq)
+		comm->nlate = 0;
+	comm->late_seq = msg->seq;
+	for (i = 0; i < comm->nlate; i++)
+		if (comm->late[i] == msg->other)
+			return;
+	if (comm->nlate == TT_LATE_MAX)
+		return;
+	comm->late[comm->nlate++] = msg->other;
+	tt_warn("%s of %s waits for rank %d on host %s, which has not called it yet",
+		tt_fields_text(&msg->fields, msg->seq, call, sizeof(call)),
+		tt_comm_name(comm, name, sizeof(name)), msg->other,
+		tt_boot_host(ctx->boot, msg->other));
+}
+
+/* At rank 0: from a late rank; elsewhere, and at rank 0 from itself: passed on by rank 0. */
+void tt_late_msg(void *arg, int from, const void *data, size_t len)
+{
+	struct tutti_context *ctx = arg;
+	struct tt_stuck_entry *e;
+	struct stuck_msg msg;
+	int i;
+
+	if (!read_msg(data, len, &msg) || msg.other < 0 || msg.other >= ctx->boot_params.nranks)
+		return;
+	tt_wire_lock(ctx->wire);
+	if (ctx->boot && ctx->boot_params.rank == 0) {
+		e = entry_of(ctx, &msg);
+		for (i = 0; e && i < e->nlate; i++)
+			if (e->late[i] == msg.other)
+				break;
+		if (e && i == e->nlate && i < TT_LATE_MAX) {
+			e->late[e->nlate++] = msg.other;
+			tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_LATE, &msg, sizeof(msg));
+		}
+	}
+	if (ctx->boot)
+		note_late(ctx, &msg);
+	tt_wire_unlock(ctx->wire);
+}
+
+static void note_mismatch(struct tutti_context *ctx, const struct stuck_msg *msg)
+{
+	const char *field = tt_fields_differ(&msg->fields, &msg->other_fields);
+	struct tutti_comm *comm = find_comm(ctx, msg->uid);
+	char a[96], b[96], name[32];
+
+	if (!comm || !field)
+		return;
+	tt_comm_fail(comm, -TUTTI_EMISMATCH, msg->other,
+		     msg->fields.coll < 3 ? coll_names[msg->fields.coll] : "", msg->seq, field,
+		     "ranks disagree on %s in %s: rank %d called %s, rank %d called %s", field,
+		     tt_comm_name(comm, name, sizeof(name)), msg->rank,
+		     tt_fields_text(&msg->fields, msg->seq, a, sizeof(a)), msg->other,
+		     tt_fields_text(&msg->other_fields, msg->seq, b, sizeof(b)));
+}
+
+/* At rank 0: from a rank that differs, passed on to all; elsewhere: the verdict. */
+void tt_mismatch_msg(void *arg, int from, const void *data, size_t len)
+{
+	struct tutti_context *ctx = arg;
+	struct tt_stuck_entry *e;
+	struct stuck_msg msg;
+
+	if (!read_msg(data, len, &msg) || msg.rank < 0 || msg.other < 0 ||
+	    msg.rank >= ctx->boot_params.nranks || msg.other >= ctx->boot_params.nranks)
+		return;
+	tt_wire_lock(ctx->wire);
+	if (ctx->boot && ctx->boot_params.rank == 0) {
+		e = entry_of(ctx, &msg);
+		if (e)
+			announce(ctx, e, &msg);
+	}
+	if (ctx->boot)
+		note_mismatch(ctx, &msg);
+	tt_wire_unlock(ctx->wire);
+}
+
+void tt_stuck_free(struct tutti_context *ctx)
+{
+	free(ctx->stuck);
+	ctx->stuck = NULL;
+}

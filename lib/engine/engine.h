@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The engine runs plans: it starts the ops of a round, learns of their ends from the wire, and goes
+ * on to the next. A request is a plan bound to buffers; blocking, nonblocking and persistent calls are
+ * all requests. Everything here is called under the wire lock unless said otherwise.
+ */
+#ifndef TT_ENGINE_H
+#define TT_ENGINE_H
+
+#include "lib/comm/comm.h"
+#include "lib/plan/choose.h"
+#include "lib/plan/plan.h"
+#include "lib/reduce/reduce.h"
+
+struct tt_plan_entry;
+struct tt_lane_run;
+
+/* One op of the current round of a lane. */
+struct tt_op_run {
+	struct tt_xfer x;
+	struct tt_lane_run *lane;
+	const struct tt_op *op;
+};
+
+struct tt_lane_run {
+	struct tt_list ready; /* in ctx->ready */
+	struct tutti_request *req;
+	int lane, round, rounds, pending;
+	struct tt_op_run *ops; /* plan->max_ops of them */
+	struct tt_op *tmp;     /* room for generated ops */
+};
+
+enum tt_req_state { TT_REQ_IDLE, TT_REQ_RUNNING, TT_REQ_DONE };
+
+struct tutti_request {
+	struct tutti_comm *comm;
+	struct tt_list link; /* in comm->active, or in entry->idle */
+	struct tt_plan_entry *entry;
+	const struct tt_plan *plan;
+	bool persistent;
+	atomic_int state;
+	int status;
+
+	/* what it is bound to */
+	char *base[4]; /* by enum tt_buf */
+	size_t extent[4];
+	struct tt_region *region[4];
+	void *scratch;
+	struct tt_fields fields;
+	enum tutti_datatype datatype;
+	size_t elem;
+	tt_reduce_fn *reduce;
+
+	/* this run */
+	uint64_t seq, fprint;
+	uint64_t deadline, late_at;
+	bool progressed; /* since late_at was set */
+	int lanes_left;
+	struct tt_lane_run *lanes;
+};
+
+/* A call, checked by lib/api. */
+struct tt_call {
+	enum tt_coll coll;
+	const void *sendbuf; /* NULL: in place, or none */
+	void *recvbuf;
+	size_t count;
+	enum tutti_datatype datatype;
+	enum tutti_op op;
+	int root;
+};
+
+/* plans.c: the plan of a call, from the communicator's cache; and requests ready to be bound. */
+int tt_plans_get(struct tutti_comm *comm, const struct tt_call *call, struct tutti_request **req);
+void tt_plans_put(struct tutti_request *req);
+int tt_plans_new(struct tutti_comm *comm, struct tt_plan_cache **cache);
+void tt_plans_free(struct tt_plan_cache *cache);
+
+/* request.c */
+int tt_request_new(struct tutti_comm *comm, const struct tt_call *call, bool persistent,
+		   struct tutti_request **req);
+void tt_request_free(struct tutti_request *req);
+/* The communicator's failure as the calling thread's last error, if it has one; else 0. */
+int tt_comm_check(struct tutti_comm *comm);
+int tt_request_start(struct tutti_request *req);
+void tt_request_end(struct tutti_request *req, int status);
+
+/* run.c */
+void tt_run_start(struct tutti_request *req);
+/* Take back everything req has under way: afterwards nobody touches its buffers. */
+void tt_run_cancel(struct tutti_request *req);
+/* Rounds that can start, start. */
+void tt_run_ready(struct tutti_context *ctx);
+/* For the wire: a message met a receive with other fields. */
+void tt_run_mismatch(void *ctx, int peer, const struct tt_key *key);
+
+/* wait.c */
+/* One step: poll, run what became ready, end the requests of failed communicators. Returns events. */
+int tt_engine_progress(struct tutti_context *ctx);
+/* Lateness, deadlines and suspicions; now and then, not on the hot path. */
+void tt_engine_timers(struct tutti_context *ctx);
+/*
+ * Without the lock: advance until done(arg) (asked under the lock) or deadline. Returns 0 or
+ * -ETIMEDOUT. Communicators time out by themselves, so TT_NEVER is fine for requests.
+ */
+int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, uint64_t deadline);
+void tt_engine_wait_mode(struct tutti_context *ctx);
+
+/* thread.c: without the lock */
+int tt_thread_start(struct tutti_context *ctx);
+void tt_thread_stop(struct tutti_context *ctx);
+
+#endif

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The plans a communicator has used, and idle requests for them, so that a repeated call allocates
+ * nothing. Least recently used plans go first when there are too many.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/hash.h"
+#include "lib/engine/engine.h"
+
+#define BUCKETS 64
+#define PLANS_MAX 128
+
+struct tt_plan_entry {
+	struct tt_list bucket; /* in cache->bucket */
+	struct tt_list lru;
+	struct tt_list idle; /* requests */
+	int users;	     /* requests in use */
+	struct tt_plan_args key;
+	struct tt_plan *plan;
+};
+
+struct tt_plan_cache {
+	struct tt_list bucket[BUCKETS];
+	struct tt_list lru; /* least recently used first */
+	int n;
+};
+
+static uint64_t hash_key(const struct tt_plan_args *k)
+{
+	uint64_t h = tt_hash_add(k->count, (uint64_t)k->coll << 32 | (uint32_t)k->root);
+
+	return tt_hash_add(h, k->elem << 2 | (uint64_t)k->in_place << 1 | k->divide);
+}
+
+static bool same_key(const struct tt_plan_args *a, const struct tt_plan_args *b)
+{
+	return a->coll == b->coll && a->root == b->root && a->count == b->count &&
+	       a->elem == b->elem && a->in_place == b->in_place && a->divide == b->divide;
+}
+
+int tt_plans_new(struct tutti_comm *comm, struct tt_plan_cache **out)
+{
+	struct tt_plan_cache *cache = calloc(1, sizeof(*cache));
+	int i;
+
+	if (!cache)
+		return tt_fail(-ENOMEM, "no memory for the plan cache");
+	for (i = 0; i < BUCKETS; i++)
+		tt_list_init(&cache->bucket[i]);
+	tt_list_init(&cache->lru);
+	*out = cache;
+	return 0;
+}
+
+static void free_request(struct tutti_request *req)
+{
+	if (req->scratch)
+		tt_mem_free(tt_wire_memory(req->comm->ctx->wire), req->scratch);
+	free(req);
+}
+
+static void free_entry(struct tt_plan_cache *cache, struct tt_plan_entry *entry)
+{
+	while (!tt_list_empty(&entry->idle)) {
+		struct tutti_request *req =
+			tt_container(entry->idle.next, struct tutti_request, link);
+
+		tt_list_del(&req->link);
+		free_request(req);
+	}
+	tt_list_del(&entry->bucket);
+	tt_list_del(&entry->lru);
+	tt_plan_free(entry->plan);
+	free(entry);
+	cache->n--;
+}
+
+void tt_plans_free(struct tt_plan_cache *cache)
+{
+	struct tt_list *l, *tmp;
+
+	if (!cache)
+		return;
+	tt_list_each(l, tmp, &cache->lru)
+		free_entry(cache, tt_container(l, struct tt_plan_entry, lru));
+	free(cache);
+}
+
+static void trim(struct tt_plan_cache *cache)
+{
+	struct tt_list *l, *tmp;
+
+	tt_list_each(l, tmp, &cache->lru) {
+		struct tt_plan_entry *entry = tt_container(l, struct tt_plan_entry, lru);
+
+		if (cache->n < PLANS_MAX)
+			return;
+		if (!entry->users)
+			free_entry(cache, entry);
+	}
+}
+
+static int new_entry(struct tutti_comm *comm, const struct tt_plan_args *key,
+		     struct tt_plan_entry **out)
+{
+	struct tt_plan_args args = *key;
+	const struct tt_alg *alg = tt_choose(comm->chooser, &args);
+	struct tt_plan_entry *entry;
+	int err;
+
+	trim(comm->plans);
+	entry = calloc(1, sizeof(*entry));
+	if (!entry)
+		return tt_fail(-ENOMEM, "no memory for a plan");
+	err = tt_plan_build(alg, &args, &entry->plan);
+	if (err) {
+		free(entry);
+		return err;
+	}
+	entry->key = *key;
+	tt_list_init(&entry->bucket);
+	tt_list_init(&entry->lru);
+	tt_list_init(&entry->idle);
+	tt_list_add(&comm->plans->bucket[hash_key(key) % BUCKETS], &entry->bucket);
+	comm->plans->n++;
+	tt_wire_stats(comm->ctx->wire)->allocations++;
+	*out = entry;
+	return 0;
+}
+
+/* A request for a plan: one block with its lanes and the ops of a round of each. */
+static int new_request(struct tutti_comm *comm, struct tt_plan_entry *entry,
+		       struct tutti_request **out)
+{
+	const struct tt_plan *plan = entry->plan;
+	size_t nops = (size_t)plan->nlanes * (size_t)plan->max_ops;
+	struct tutti_request *req;
+	struct tt_op_run *ops;
+	struct tt_op *tmp;
+	int i, err;
+
+	req = calloc(1, sizeof(*req) + (size_t)plan->nlanes * sizeof(*req->lanes) +
+				nops * (sizeof(*ops) + sizeof(*tmp)));
+	if (!req)
+		return tt_fail(-ENOMEM, "no memory for a request");
+	req->lanes = (struct tt_lane_run *)(req + 1);
+	ops = (struct tt_op_run *)(req->lanes + plan->nlanes);
+	tmp = (struct tt_op *)(ops + nops);
+	req->comm = comm;
+	req->entry = entry;
+	req->plan = plan;
+	tt_list_init(&req->link);
+	for (i = 0; i < plan->nlanes; i++) {
+		req->lanes[i] = (struct tt_lane_run){.req = req,
+						     .lane = i,
+						     .rounds = tt_plan_rounds(plan, i),
+						     .ops = ops + i * plan->max_ops,
+						     .tmp = tmp + i * plan->max_ops};
+		tt_list_init(&req->lanes[i].ready);
+	}
+	if (plan->scratch) {
+		err = tt_mem_alloc(tt_wire_memory(comm->ctx->wire), plan->scratch, &req->scratch,
+				   &req->region[TT_BUF_SCRATCH]);
+		if (err) {
+			free(req);
+			return err;
+		}
+		memset(req->scratch, 0, plan->scratch); /* a barrier sends bytes that nobody wrote */
+	}
+	tt_wire_stats(comm->ctx->wire)->allocations++;
+	*out = req;
+	return 0;
+}
+
+int tt_plans_get(struct tutti_comm *comm, const struct tt_call *call, struct tutti_request **out)
+{
+	struct tt_plan_args key = {.coll = call->coll,
+				   .rank = comm->rank,
+				   .nranks = comm->size,
+				   .root = call->root,
+				   .count = call->count,
+				   .elem = tutti_datatype_size(call->datatype),
+				   .in_place = !call->sendbuf,
+				   .divide = call->coll == TT_COLL_ALLREDUCE && call->op == TUTTI_AVG};
+	struct tt_list *bucket = &comm->plans->bucket[hash_key(&key) % BUCKETS], *l, *tmp;
+	struct tt_plan_entry *entry = NULL;
+	int err;
+
+	tt_list_each(l, tmp, bucket) {
+		entry = tt_container(l, struct tt_plan_entry, bucket);
+		if (same_key(&entry->key, &key))
+			break;
+		entry = NULL;
+	}
+	if (!entry) {
+		err = new_entry(comm, &key, &entry);
+		if (err)
+			return err;
+	}
+	tt_list_del(&entry->lru);
+	tt_list_add(&comm->plans->lru, &entry->lru);
+	if (tt_list_empty(&entry->idle)) {
+		err = new_request(comm, entry, out);
+		if (err)
+			return err;
+	} else {
+		*out = tt_container(entry->idle.next, struct tutti_request, link);
+		tt_list_del(&(*out)->link);
+	}
+	entry->users++;
+	return 0;
+}
+
+void tt_plans_put(struct tutti_request *req)
+{
+	req->entry->users--;
+	tt_list_add(&req->entry->idle, &req->link);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Running a plan: the ops of a round, what arrives for them, the next round. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/clock.h"
+#include "lib/engine/engine.h"
+
+/* How long the control tree has to say who died before a broken connection itself is the reason. */
+#define SUSPECT_NS (1 * TT_SEC)
+
+static char *ptr(const struct tutti_request *req, struct tt_ref ref, const void *net)
+{
+	return ref.buf == TT_BUF_NET ? (char *)net : req->base[ref.buf] + ref.off;
+}
+
+static void combine(struct tutti_request *req, const struct tt_op *op, const void *net)
+{
+	size_t count = op->len / req->elem;
+	char *dst = ptr(req, op->dst, net);
+
+	req->reduce(dst, ptr(req, op->a, net), ptr(req, op->b, net), count);
+	if (op->flags & TT_OPF_DIVIDE)
+		tt_reduce_divide(dst, dst, count, req->datatype, req->comm->size);
+	tt_wire_stats(req->comm->ctx->wire)->reduced_bytes += op->len;
+}
+
+static void copy(struct tutti_request *req, void *dst, const void *src, size_t len)
+{
+	if (dst == src)
+		return;
+	memcpy(dst, src, len);
+	tt_wire_stats(req->comm->ctx->wire)->copied_bytes += len;
+}
+
+/* One op of the round is over; after the last, the lane goes on. */
+static void op_over(struct tt_lane_run *lane)
+{
+	lane->req->progressed = true;
+	if (--lane->pending)
+		return;
+	lane->round++;
+	tt_list_add(&lane->req->comm->ctx->ready, &lane->ready);
+}
+
+/*
+ * Whatever a transport calls it: the peer may have died, or closed its end because of a verdict that
+ * has not reached this rank yet. The control tree knows better, soon; until then it is a suspicion.
+ */
+static void suspect(struct tutti_request *req, int peer, int status)
+{
+	struct tutti_context *ctx = req->comm->ctx;
+	char call[96];
+
+	if (ctx->suspect >= 0)
+		return;
+	ctx->suspect = peer;
+	ctx->suspect_until = tt_now_ns() + SUSPECT_NS;
+	ctx->suspect_code = status == -TUTTI_ETRANSPORT ? status : -TUTTI_EPEER;
+	if (status == -TUTTI_ETRANSPORT)
+		snprintf(ctx->suspect_why, sizeof(ctx->suspect_why),
+			 "%s failed between this rank and rank %d on host %s: %s",
+			 tt_fields_text(&req->fields, req->seq, call, sizeof(call)), peer,
+			 tt_boot_host(ctx->boot, peer), tt_fail_text(status));
+	else
+		snprintf(ctx->suspect_why, sizeof(ctx->suspect_why), "the connection was lost%s%s",
+			 status == -TUTTI_EPEER ? "" : ": ",
+			 status == -TUTTI_EPEER ? "" : tutti_strerror(status));
+}
+
+static void op_failed(struct tutti_request *req, int peer, int status)
+{
+	struct tutti_comm *comm = req->comm;
+	struct tutti_context *ctx = comm->ctx;
+	char call[96];
+
+	req->status = status;
+	if (atomic_load(&comm->failed) || status == -TUTTI_EMISMATCH)
+		return; /* the verdict is there, or on its way from rank 0 */
+	if (status != -ENOMEM && status != -TUTTI_EABORTED) {
+		suspect(req, peer, status);
+		return;
+	}
+	tt_fields_text(&req->fields, req->seq, call, sizeof(call));
+	tt_comm_fail(comm, status, peer, tt_coll_name((enum tt_coll)req->fields.coll), req->seq, "",
+		     "%s failed between this rank and rank %d on host %s: %s", call, peer,
+		     tt_boot_host(ctx->boot, peer), tt_fail_text(status));
+	tt_ctx_lost(ctx, ctx->boot_params.rank, tt_fail_text(status));
+}
+
+/* The end of a SEND, RECV or RECV_REDUCE. */
+static void xfer_over(struct tt_xfer *x, const void *data, int status)
+{
+	struct tt_op_run *run = tt_container(x, struct tt_op_run, x);
+	struct tutti_request *req = run->lane->req;
+	const struct tt_op *op = run->op;
+
+	if (status) {
+		op_failed(req, x->peer, status);
+		return; /* the lane stays where it is; the sweep ends the request */
+	}
+	if (op->kind == TT_OP_RECV)
+		copy(req, ptr(req, op->dst, NULL), data, op->len);
+	else if (op->kind == TT_OP_RECV_REDUCE)
+		combine(req, op, data);
+	op_over(run->lane);
+}
+
+static void start_op(struct tt_op_run *run)
+{
+	struct tt_lane_run *lane = run->lane;
+	struct tutti_request *req = lane->req;
+	struct tt_wire *wire = req->comm->ctx->wire;
+	const struct tt_op *op = run->op;
+	struct tt_ref ref = op->kind == TT_OP_SEND ? op->a : op->dst;
+
+	run->x.peer = req->comm->world[op->peer];
+	run->x.key = (struct tt_key){.comm = req->comm->id,
+				     .seq = (uint32_t)req->seq,
+				     .lane = (uint32_t)lane->lane,
+				     .index = op->index};
+	run->x.fprint = req->fprint;
+	run->x.len = op->len;
+	run->x.fn = xfer_over;
+	run->x.buf = req->base[ref.buf] + ref.off;
+	run->x.region = req->region[ref.buf];
+	if (op->kind == TT_OP_SEND) {
+		tt_wire_send(wire, &run->x);
+		return;
+	}
+	if (op->kind == TT_OP_RECV_REDUCE) {
+		/* lands in bounce memory or is read in its slot; dst is written by the kernel */
+		run->x.buf = NULL;
+		run->x.region = NULL;
+	}
+	tt_wire_recv(wire, &run->x);
+}
+
+static void local_op(struct tutti_request *req, const struct tt_op *op)
+{
+	if (op->kind == TT_OP_REDUCE)
+		combine(req, op, NULL);
+	else
+		copy(req, ptr(req, op->dst, NULL), ptr(req, op->a, NULL), op->len);
+}
+
+static bool is_receive(const struct tt_op *op)
+{
+	return op->kind == TT_OP_RECV || op->kind == TT_OP_RECV_REDUCE;
+}
+
+/* Receives first, so that offers travel while sends are prepared. */
+static void start_round(struct tt_lane_run *lane)
+{
+	struct tutti_request *req = lane->req;
+	const struct tt_op *ops;
+	int i, n;
+
+	n = tt_plan_ops(req->plan, lane->lane, lane->round, lane->tmp, &ops);
+	lane->pending = n + 1; /* one more, so that the round can't end while it starts */
+	for (i = 0; i < n; i++) {
+		lane->ops[i].lane = lane;
+		lane->ops[i].op = &ops[i];
+		lane->ops[i].x.state = 0;
+		if (is_receive(&ops[i]))
+			start_op(&lane->ops[i]);
+	}
+	for (i = 0; i < n; i++) {
+		if (ops[i].kind == TT_OP_SEND) {
+			start_op(&lane->ops[i]);
+		} else if (!is_receive(&ops[i])) {
+			local_op(req, &ops[i]);
+			op_over(lane);
+		}
+	}
+	op_over(lane);
+}
+
+void tt_run_ready(struct tutti_context *ctx)
+{
+	while (!tt_list_empty(&ctx->ready)) {
+		struct tt_lane_run *lane = tt_container(ctx->ready.next, struct tt_lane_run, ready);
+
+		tt_list_del(&lane->ready);
+		if (lane->round < lane->rounds)
+			start_round(lane);
+		else if (--lane->req->lanes_left == 0)
+			tt_request_end(lane->req, 0);
+	}
+}
+
+void tt_run_start(struct tutti_request *req)
+{
+	struct tutti_context *ctx = req->comm->ctx;
+	int i;
+
+	req->lanes_left = req->plan->nlanes;
+	if (!req->lanes_left) {
+		tt_request_end(req, 0);
+		return;
+	}
+	for (i = 0; i < req->plan->nlanes; i++) {
+		req->lanes[i].round = 0;
+		req->lanes[i].pending = 0;
+		tt_list_add(&ctx->ready, &req->lanes[i].ready);
+	}
+}
+
+void tt_run_cancel(struct tutti_request *req)
+{
+	struct tt_wire *wire = req->comm->ctx->wire;
+	int i, k;
+
+	for (i = 0; i < req->plan->nlanes; i++) {
+		tt_list_del(&req->lanes[i].ready);
+		if (!req->lanes[i].pending)
+			continue;
+		for (k = 0; k < req->plan->max_ops; k++)
+			if (req->lanes[i].ops[k].x.state)
+				tt_wire_cancel(wire, &req->lanes[i].ops[k].x);
+		req->lanes[i].pending = 0;
+	}
+}
+
+void tt_run_mismatch(void *arg, int peer, const struct tt_key *key)
+{
+	struct tutti_context *ctx = arg;
+	struct tt_list *l, *tmp, *r, *rtmp;
+
+	tt_list_each(l, tmp, &ctx->comms) {
+		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
+
+		if (comm->id != key->comm)
+			continue;
+		tt_list_each(r, rtmp, &comm->active) {
+			struct tutti_request *req = tt_container(r, struct tutti_request, link);
+
+			if ((uint32_t)req->seq == key->seq)
+				tt_stuck_report(comm, req->seq, &req->fields);
+		}
+	}
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Progress and waiting. A waiting thread polls: it spins while every rank of the host has a core, gives
+ * the core away when there are more ranks than cores, and goes to sleep when nothing happens for long.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/clock.h"
+#include "lib/engine/engine.h"
+#include "lib/topo/topo.h"
+
+#define SPIN_NS (2 * TT_MS)	   /* with a core per rank */
+#define BUSY_SPIN_NS 20000ull	   /* of this without giving way: another program may need the core */
+#define YIELD_NS (200 * 1000ull)   /* with fewer: giving way costs the others nothing for so long */
+#define SLEEP_MS 50		   /* then timers are looked at again */
+#define TIMER_STEPS 64		   /* look at the clock every so many steps */
+
+/* End the requests of communicators that have failed. */
+static void sweep(struct tutti_context *ctx)
+{
+	struct tt_list *l, *tmp;
+
+	ctx->failures_seen = atomic_load(&ctx->failures);
+	tt_list_each(l, tmp, &ctx->comms) {
+		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
+
+		if (!atomic_load(&comm->failed))
+			continue;
+		while (!tt_list_empty(&comm->active)) {
+			struct tutti_request *req =
+				tt_container(comm->active.next, struct tutti_request, link);
+
+			tt_run_cancel(req);
+			tt_request_end(req, comm->failure.code);
+		}
+	}
+}
+
+int tt_engine_progress(struct tutti_context *ctx)
+{
+	int n = tt_wire_progress(ctx->wire);
+
+	if (!tt_list_empty(&ctx->ready))
+		tt_run_ready(ctx);
+	if (atomic_load_explicit(&ctx->failures, memory_order_relaxed) != ctx->failures_seen)
+		sweep(ctx);
+	return n;
+}
+
+static void time_out(struct tutti_request *req)
+{
+	struct tutti_comm *comm = req->comm;
+	struct tutti_context *ctx = comm->ctx;
+	char call[96], late[160] = "", name[32];
+	int i, rank = -1;
+
+	for (i = 0; comm->late_seq == req->seq && i < comm->nlate; i++) {
+		rank = rank < 0 ? comm->late[i] : rank;
+		snprintf(late + strlen(late), sizeof(late) - strlen(late), "%s rank %d on host %s",
+			 i ? "," : "; it waits for", comm->late[i],
+			 tt_boot_host(ctx->boot, comm->late[i]));
+	}
+	tt_comm_fail(comm, -ETIMEDOUT, rank, tt_coll_name((enum tt_coll)req->fields.coll), req->seq,
+		     "", "%s of %s did not finish within %lld ms (TUTTI_TIMEOUT)%s",
+		     tt_fields_text(&req->fields, req->seq, call, sizeof(call)),
+		     tt_comm_name(comm, name, sizeof(name)), (long long)ctx->env.timeout.number,
+		     late);
+}
+
+static void request_timers(struct tutti_request *req, uint64_t now)
+{
+	if (now >= req->deadline) {
+		time_out(req);
+		return;
+	}
+	if (now < req->late_at)
+		return;
+	req->late_at = now + (uint64_t)req->comm->ctx->env.late_after.number * TT_MS;
+	if (!req->progressed && req->comm->size > 1) {
+		tt_stuck_report(req->comm, req->seq, &req->fields);
+		req->late_at = now + TT_SEC;
+	}
+	req->progressed = false;
+}
+
+void tt_engine_timers(struct tutti_context *ctx)
+{
+	struct tt_list *l, *tmp;
+	uint64_t now;
+
+	if (!ctx->running && ctx->suspect < 0)
+		return;
+	now = tt_now_ns();
+	if (ctx->suspect >= 0 && now >= ctx->suspect_until) {
+		if (ctx->suspect_code != -TUTTI_EPEER)
+			tt_ctx_fail(ctx, ctx->suspect_code, ctx->suspect, "%s", ctx->suspect_why);
+		tt_ctx_lost(ctx,
+			    ctx->suspect_code == -TUTTI_EPEER ? ctx->suspect : ctx->boot_params.rank,
+			    ctx->suspect_why);
+		ctx->suspect = -1;
+	}
+	tt_list_each(l, tmp, &ctx->comms) {
+		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
+
+		/* The oldest request is the one that the others may be waiting behind. */
+		if (!tt_list_empty(&comm->active))
+			request_timers(tt_container(comm->active.next, struct tutti_request, link),
+				       now);
+	}
+}
+
+void tt_engine_wait_mode(struct tutti_context *ctx)
+{
+	const char *mode = ctx->env.wait.text;
+
+	ctx->wait_forced = strcmp(mode, "auto") != 0;
+	if (!strcmp(mode, "sleep"))
+		ctx->wait_mode = TT_WAIT_SLEEP;
+	else if (!strcmp(mode, "yield"))
+		ctx->wait_mode = TT_WAIT_YIELD;
+	else if (!strcmp(mode, "spin") || tt_wire_local_ranks(ctx->wire) <= tt_topo_cpus())
+		ctx->wait_mode = TT_WAIT_SPIN;
+	else
+		ctx->wait_mode = TT_WAIT_YIELD;
+}
+
+struct waiter {
+	struct tutti_context *ctx;
+	bool (*done)(void *);
+	void *arg;
+};
+
+static bool ready_to_go(void *arg)
+{
+	struct waiter *w = arg;
+	struct tutti_context *ctx = w->ctx;
+
+	return w->done(w->arg) || !tt_list_empty(&ctx->ready) ||
+	       atomic_load(&ctx->failures) != ctx->failures_seen;
+}
+
+/* Nothing happened in this step; idle_since is when the last thing did. */
+static void pause_step(struct waiter *w, uint64_t idle_since, uint64_t now)
+{
+	struct tutti_context *ctx = w->ctx;
+	uint64_t idle = now - idle_since;
+
+	if (ctx->wait_mode == TT_WAIT_SPIN && (ctx->wait_forced || idle < BUSY_SPIN_NS))
+		tt_cpu_relax();
+	else if (ctx->wait_mode == TT_WAIT_SPIN && idle < SPIN_NS)
+		sched_yield();
+	else if (ctx->wait_mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < YIELD_NS))
+		sched_yield();
+	else
+		tt_wire_sleep(ctx->wire, SLEEP_MS, ready_to_go, w);
+}
+
+int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, uint64_t deadline)
+{
+	struct waiter w = {.ctx = ctx, .done = done, .arg = arg};
+	uint64_t now = 0, idle_since = 0;
+	unsigned step;
+	bool over;
+	int n;
+
+	for (step = 0;; step++) {
+		tt_wire_lock(ctx->wire);
+		n = tt_engine_progress(ctx);
+		over = done(arg);
+		if (!over && step % TIMER_STEPS == TIMER_STEPS - 1)
+			tt_engine_timers(ctx);
+		tt_wire_unlock(ctx->wire);
+		if (over)
+			return 0;
+		if (n) {
+			idle_since = 0;
+			continue;
+		}
+		/* reading the clock costs as much as a poll: not on every step of a spin */
+		if (!idle_since || ctx->wait_mode != TT_WAIT_SPIN || step % 16 == 0)
+			now = tt_now_ns();
+		if (!idle_since)
+			idle_since = now;
+		if (now >= deadline)
+			return -ETIMEDOUT;
+		pause_step(&w, idle_since, now);
+		if (now - idle_since > SPIN_NS)
+			step |= TIMER_STEPS - 2; /* asleep between steps: timers every time */
+	}
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The builder: collects ops by lane and round in growing arrays, then packs them into one block.
+ *
+ * It keeps algorithms simple: zero-length ops vanish (both sides see the same length, so both drop
+ * them), empty rounds vanish, messages are numbered per lane, peer and direction, and a failure is
+ * remembered until tt_plan_finish.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/error.h"
+#include "lib/base/hash.h"
+#include "lib/plan/stored.h"
+
+#define SCRATCH_ALIGN 64
+
+size_t tt_plan_store_max = 16384;
+
+struct lane_builder {
+	struct tt_op *ops;
+	uint32_t nops, cap_ops;
+	uint32_t *begin;
+	uint32_t nrounds, cap_rounds;
+	bool in_round; /* the next op joins the last round instead of opening one */
+};
+
+/* How many messages a lane has exchanged with a peer so far. */
+struct counter {
+	uint64_t key; /* lane and peer, plus 1; 0: free */
+	uint32_t sent, received;
+};
+
+struct tt_builder {
+	struct tt_plan plan; /* args, algo, scratch, generator; copied into the result */
+	struct lane_builder *lanes;
+	int nlanes, cap_lanes, lane;
+	struct counter *counters;	  /* open addressing */
+	uint32_t ncounters, cap_counters; /* a power of two */
+	int err;
+};
+
+struct tt_builder *tt_builder_new(const struct tt_plan_args *args, const char *algo)
+{
+	struct tt_builder *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return NULL;
+	b->plan.args = *args;
+	b->plan.algo = algo;
+	return b;
+}
+
+const struct tt_plan_args *tt_builder_args(const struct tt_builder *b)
+{
+	return &b->plan.args;
+}
+
+/* Make room for one more of *n items; the first failure sticks. */
+static bool grow(struct tt_builder *b, void **items, uint32_t n, uint32_t *cap, size_t size)
+{
+	uint32_t newcap = *cap ? *cap * 2 : 8;
+	void *p;
+
+	if (b->err)
+		return false;
+	if (n < *cap)
+		return true;
+	p = newcap > *cap ? reallocarray(*items, newcap, size) : NULL;
+	if (!p) {
+		b->err = -ENOMEM;
+		return false;
+	}
+	*items = p;
+	*cap = newcap;
+	return true;
+}
+
+void tt_lane(struct tt_builder *b, int lane)
+{
+	uint32_t cap = (uint32_t)b->cap_lanes;
+
+	while (b->nlanes <= lane) {
+		if (!grow(b, (void **)&b->lanes, (uint32_t)b->nlanes, &cap, sizeof(*b->lanes)))
+			return;
+		b->cap_lanes = (int)cap;
+		memset(&b->lanes[b->nlanes++], 0, sizeof(*b->lanes));
+	}
+	b->lane = lane;
+}
+
+void tt_round(struct tt_builder *b)
+{
+	if (b->lane < b->nlanes)
+		b->lanes[b->lane].in_round = false;
+}
+
+size_t tt_scratch(struct tt_builder *b, size_t bytes)
+{
+	size_t off = (b->plan.scratch + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
+
+	b->plan.scratch = off + bytes;
+	return off;
+}
+
+static struct counter *counter_slot(struct counter *table, uint32_t cap, uint64_t key)
+{
+	uint32_t i = (uint32_t)tt_mix64(key) & (cap - 1);
+
+	while (table[i].key && table[i].key != key)
+		i = (i + 1) & (cap - 1);
+	return &table[i];
+}
+
+static bool grow_counters(struct tt_builder *b)
+{
+	uint32_t cap = b->cap_counters ? b->cap_counters * 2 : 16, i;
+	struct counter *table = calloc(cap, sizeof(*table));
+
+	if (!table) {
+		b->err = -ENOMEM;
+		return false;
+	}
+	for (i = 0; i < b->cap_counters; i++)
+		if (b->counters[i].key)
+			*counter_slot(table, cap, b->counters[i].key) = b->counters[i];
+	free(b->counters);
+	b->counters = table;
+	b->cap_counters = cap;
+	return true;
+}
+
+static struct counter *find_counter(struct tt_builder *b, int peer)
+{
+	uint64_t key = ((uint64_t)b->lane << 32 | (uint32_t)peer) + 1;
+	struct counter *c;
+
+	if (2 * (b->ncounters + 1) > b->cap_counters && !grow_counters(b))
+		return NULL;
+	c = counter_slot(b->counters, b->cap_counters, key);
+	if (!c->key) {
+		c->key = key;
+		b->ncounters++;
+	}
+	return c;
+}
+
+static bool number_message(struct tt_builder *b, struct tt_op *op)
+{
+	struct counter *c;
+
+	if (op->kind != TT_OP_SEND && op->kind != TT_OP_RECV && op->kind != TT_OP_RECV_REDUCE)
+		return true;
+	c = find_counter(b, op->peer);
+	if (!c)
+		return false;
+	op->index = op->kind == TT_OP_SEND ? c->sent++ : c->received++;
+	return true;
+}
+
+void tt_add(struct tt_builder *b, const struct tt_op *op)
+{
+	struct lane_builder *l;
+
+	if (!op->len)
+		return;
+	if (b->lane >= b->nlanes)
+		tt_lane(b, b->lane);
+	if (b->err)
+		return;
+	l = &b->lanes[b->lane];
+	if (!grow(b, (void **)&l->ops, l->nops, &l->cap_ops, sizeof(*l->ops)) ||
+	    !grow(b, (void **)&l->begin, l->nrounds + 1, &l->cap_rounds, sizeof(*l->begin)))
+		return;
+	if (!l->in_round) {
+		l->begin[l->nrounds++] = l->nops;
+		l->in_round = true;
+	}
+	l->ops[l->nops] = *op;
+	if (number_message(b, &l->ops[l->nops]))
+		l->nops++;
+}
+
+void tt_send(struct tt_builder *b, int peer, struct tt_ref a, size_t len)
+{
+	tt_add(b, &(struct tt_op){.kind = TT_OP_SEND, .peer = peer, .a = a, .len = len});
+}
+
+void tt_recv(struct tt_builder *b, int peer, struct tt_ref dst, size_t len)
+{
+	tt_add(b, &(struct tt_op){.kind = TT_OP_RECV, .peer = peer, .dst = dst, .len = len});
+}
+
+void tt_recv_reduce(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a,
+		    struct tt_ref bb, size_t len, unsigned flags)
+{
+	tt_add(b, &(struct tt_op){.kind = TT_OP_RECV_REDUCE,
+				  .flags = flags,
+				  .peer = peer,
+				  .dst = dst,
+				  .a = a,
+				  .b = bb,
+				  .len = len});
+}
+
+void tt_reduce(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, struct tt_ref bb,
+	       size_t len, unsigned flags)
+{
+	tt_add(b, &(struct tt_op){.kind = TT_OP_REDUCE,
+				  .flags = flags,
+				  .peer = -1,
+				  .dst = dst,
+				  .a = a,
+				  .b = bb,
+				  .len = len});
+}
+
+void tt_copy(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, size_t len)
+{
+	tt_add(b, &(struct tt_op){.kind = TT_OP_COPY, .peer = -1, .dst = dst, .a = a, .len = len});
+}
+
+void tt_generate(struct tt_builder *b, tt_gen_fn *gen, int nlanes, int rounds, int max_ops,
+		 const size_t state[8])
+{
+	b->plan.gen = gen;
+	b->plan.gen_rounds = rounds;
+	b->plan.nlanes = nlanes;
+	b->plan.max_ops = max_ops;
+	memcpy(b->plan.gen_state, state, sizeof(b->plan.gen_state));
+}
+
+/* One block: the plan, its lanes, all ops, all round boundaries. */
+static struct tt_plan *pack(const struct tt_builder *b)
+{
+	size_t nops = 0, nbegin = 0;
+	struct tt_plan *plan;
+	struct tt_op *ops;
+	uint32_t *begin;
+	int i;
+
+	for (i = 0; i < b->nlanes; i++) {
+		nops += b->lanes[i].nops;
+		nbegin += b->lanes[i].nrounds + 1;
+	}
+	plan = malloc(sizeof(*plan) + (size_t)b->nlanes * sizeof(struct tt_lane) +
+		      nops * sizeof(*ops) + nbegin * sizeof(*begin));
+	if (!plan)
+		return NULL;
+	*plan = b->plan;
+	if (plan->gen)
+		return plan;
+	plan->nlanes = b->nlanes;
+	plan->lane = (struct tt_lane *)(plan + 1);
+	ops = (struct tt_op *)(plan->lane + b->nlanes);
+	begin = (uint32_t *)(ops + nops);
+	for (i = 0; i < b->nlanes; i++) {
+		const struct lane_builder *l = &b->lanes[i];
+
+		plan->lane[i] = (struct tt_lane){ops, begin, (int)l->nrounds};
+		if (l->nops) {
+			memcpy(ops, l->ops, l->nops * sizeof(*ops));
+			memcpy(begin, l->begin, l->nrounds * sizeof(*begin));
+		}
+		begin[l->nrounds] = l->nops;
+		ops += l->nops;
+		begin += l->nrounds + 1;
+	}
+	return plan;
+}
+
+static int largest_round(const struct tt_plan *plan)
+{
+	uint32_t most = 0;
+	int i, r;
+
+	for (i = 0; i < plan->nlanes; i++)
+		for (r = 0; r < plan->lane[i].nrounds; r++) {
+			uint32_t n = plan->lane[i].begin[r + 1] - plan->lane[i].begin[r];
+
+			most = n > most ? n : most;
+		}
+	return (int)most;
+}
+
+static void free_builder(struct tt_builder *b)
+{
+	int i;
+
+	for (i = 0; i < b->nlanes; i++) {
+		free(b->lanes[i].ops);
+		free(b->lanes[i].begin);
+	}
+	free(b->lanes);
+	free(b->counters);
+	free(b);
+}
+
+int tt_plan_finish(struct tt_builder *b, struct tt_plan **plan)
+{
+	struct tt_plan *p = b->err ? NULL : pack(b);
+
+	free_builder(b);
+	if (!p)
+		return tt_fail(-ENOMEM, "no memory for the plan of a collective");
+	if (!p->gen)
+		p->max_ops = largest_round(p);
+	*plan = p;
+	return 0;
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The choice of algorithm, chunk and lanes.
+ *
+ * Everything here depends on values that are equal on all ranks (collective, size, number of
+ * ranks, settings agreed when the communicator was made), so all ranks choose the same.
+ */
+#include "lib/plan/choose.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/env.h"
+#include "lib/base/error.h"
+
+#define BINOMIAL_MAX (64 << 10) /* longer broadcasts go along a chain */
+#define PIECE_MIN (64 << 10) /* splitting further for the sake of lanes costs more than it gains */
+#define CHAIN_PIECE_MIN (32 << 10)
+#define MAX_NAMES 64
+
+struct rule {
+	const struct tt_alg *alg;
+	size_t lo, hi; /* lo <= bytes < hi */
+};
+
+struct tt_chooser {
+	size_t chunk;
+	int lanes, nrules;
+	struct rule rules[];
+};
+
+/* "64K", "inf" -> bytes. */
+static int parse_size(const char *text, size_t *size)
+{
+	static const struct tt_env_desc desc = {.kind = TT_ENV_size, .lo = 0, .hi = INT64_MAX};
+	int64_t number;
+
+	if (!strcmp(text, "inf")) {
+		*size = SIZE_MAX;
+		return 0;
+	}
+	if (tt_env_parse(&desc, text, &number))
+		return -EINVAL;
+	*size = (size_t)number;
+	return 0;
+}
+
+static int find_coll(const char *word, const char *text, enum tt_coll *coll)
+{
+	const char *names[TT_NUM_COLLS], *near;
+	int i;
+
+	for (i = 0; i < TT_NUM_COLLS; i++) {
+		names[i] = tt_coll_name((enum tt_coll)i);
+		if (!strcmp(names[i], word)) {
+			*coll = (enum tt_coll)i;
+			return 0;
+		}
+	}
+	near = tt_nearest(word, names, TT_NUM_COLLS);
+	return tt_fail(-EINVAL, "TUTTI_ALGO rule \"%s\": no collective is called \"%s\"%s%s%s",
+		       text, word,
+		       near ? "; did you mean " : "; there are allreduce, bcast and barrier",
+		       near ? near : "", near ? "?" : "");
+}
+
+/* "ring, single" */
+static const char *join(const char *const *names, int n, char *buf, size_t size)
+{
+	size_t used = 0;
+	int i, len;
+
+	buf[0] = 0;
+	for (i = 0; i < n && used < size; i++) {
+		len = snprintf(buf + used, size - used, "%s%s", i ? ", " : "", names[i]);
+		used += len > 0 ? (size_t)len : 0;
+	}
+	return buf;
+}
+
+static int find_alg(enum tt_coll coll, const char *word, const char *text,
+		    const struct tt_alg **found)
+{
+	const char *names[MAX_NAMES], *near;
+	const struct tt_alg *alg;
+	char list[256];
+	int n = 0;
+
+	*found = tt_alg_find(coll, word);
+	if (*found)
+		return 0;
+	for (alg = tt_algs; alg->name; alg++)
+		if (alg->coll == coll && n < MAX_NAMES)
+			names[n++] = alg->name;
+	near = tt_nearest(word, names, n);
+	return tt_fail(-EINVAL, "TUTTI_ALGO rule \"%s\": %s has no algorithm \"%s\"; %s%s%s", text,
+		       tt_coll_name(coll), word, near ? "did you mean " : "there are ",
+		       near ? near : join(names, n, list, sizeof(list)), near ? "?" : "");
+}
+
+/* LO-HI; range is modified. */
+static int parse_range(char *range, const char *text, struct rule *rule)
+{
+	char *dash = strchr(range, '-');
+
+	if (dash)
+		*dash = 0;
+	if (!dash || parse_size(range, &rule->lo) || parse_size(dash + 1, &rule->hi) ||
+	    rule->lo >= rule->hi)
+		return tt_fail(
+			-EINVAL,
+			"TUTTI_ALGO rule \"%s\": sizes are LO-HI with LO below HI, such as 0-64K "
+			"or 64K-inf",
+			text);
+	return 0;
+}
+
+/* "coll:algorithm:LO-HI", or without :LO-HI for all sizes. word is modified, text is its copy. */
+static int parse_rule(char *word, const char *text, struct rule *rule)
+{
+	char *name = strchr(word, ':'), *range = NULL;
+	enum tt_coll coll = TT_NUM_COLLS;
+	int err;
+
+	if (!name)
+		return tt_fail(
+			-EINVAL,
+			"TUTTI_ALGO rule \"%s\" must read collective:algorithm:LO-HI, such as "
+			"bcast:chain:64K-inf",
+			text);
+	*name++ = 0;
+	range = strchr(name, ':');
+	if (range)
+		*range++ = 0;
+	err = find_coll(word, text, &coll);
+	if (!err)
+		err = find_alg(coll, name, text, &rule->alg);
+	if (err)
+		return err;
+	rule->lo = 0;
+	rule->hi = SIZE_MAX;
+	return range ? parse_range(range, text, rule) : 0;
+}
+
+/* words is a copy of the rules that is taken apart. */
+static int parse_rules(struct tt_chooser *c, char *words)
+{
+	char *save = NULL, *word, text[128];
+	int err;
+
+	for (word = strtok_r(words, "; \t", &save); word; word = strtok_r(NULL, "; \t", &save)) {
+		snprintf(text, sizeof(text), "%s", word);
+		err = parse_rule(word, text, &c->rules[c->nrules]);
+		if (err)
+			return err;
+		c->nrules++;
+	}
+	return 0;
+}
+
+int tt_chooser_new(const char *rules, size_t chunk, int lanes, struct tt_chooser **chooser)
+{
+	size_t most;
+	struct tt_chooser *c;
+	char *words;
+	int err;
+
+	rules = rules ? rules : "";
+	most = strlen(rules) / 2 + 1; /* blanks separate too; a rule has more than two characters */
+	c = calloc(1, sizeof(*c) + most * sizeof(c->rules[0]));
+	words = strdup(rules);
+	if (!c || !words) {
+		err = tt_fail(-ENOMEM, "no memory for the choice of algorithms");
+		goto free_all;
+	}
+	c->chunk = chunk;
+	c->lanes = lanes < 1 ? 1 : lanes;
+	err = parse_rules(c, words);
+	if (err)
+		goto free_all;
+	free(words);
+	*chooser = c;
+	return 0;
+free_all:
+	free(words);
+	free(c);
+	return err;
+}
+
+void tt_chooser_free(struct tt_chooser *chooser)
+{
+	free(chooser);
+}
+
+static bool can(const struct tt_alg *alg, const struct tt_plan_args *args)
+{
+	return alg && (!alg->can || alg->can(args));
+}
+
+static const char *default_name(const struct tt_plan_args *args, size_t bytes)
+{
+	switch (args->coll) {
+	case TT_COLL_ALLREDUCE:
+		return "ring";
+	case TT_COLL_BCAST:
+		return args->nranks <= 2 || bytes <= BINOMIAL_MAX ? "binomial" : "chain";
+	default:
+		return "dissemination";
+	}
+}
+
+static const struct tt_alg *choose_alg(const struct tt_chooser *c, const struct tt_plan_args *args,
+				       size_t bytes)
+{
+	const struct rule *rule;
+
+	if (args->nranks == 1)
+		return tt_alg_find(args->coll, "single");
+	for (rule = c->rules; rule < c->rules + c->nrules; rule++)
+		if (rule->alg->coll == args->coll && rule->lo <= bytes &&
+		    (bytes < rule->hi || rule->hi == SIZE_MAX) && can(rule->alg, args))
+			return rule->alg;
+	return tt_alg_find(args->coll, default_name(args, bytes));
+}
+
+static size_t div_up(size_t a, size_t b)
+{
+	return a / b + (a % b > 0);
+}
+
+/*
+ * Lanes: no more than there are pieces worth having; then the chunk shrinks until every lane has one.
+ * An all-reduce moves its vector in nranks blocks, so what counts there is a block. A chain wants at
+ * least as many slices as it has ranks, or its links wait for one another.
+ */
+static void choose_pieces(const struct tt_chooser *c, const struct tt_alg *alg, size_t bytes,
+			  struct tt_plan_args *args)
+{
+	size_t n = (size_t)args->nranks, elem = args->elem ? args->elem : 1;
+	size_t part = args->coll == TT_COLL_ALLREDUCE ? div_up(bytes, n) : bytes;
+	size_t chunk = c->chunk, lanes = part / PIECE_MIN, share;
+
+	lanes = lanes < 1 ? 1 : lanes > (size_t)c->lanes ? (size_t)c->lanes : lanes;
+	share = div_up(div_up(part, elem), lanes) * elem;
+	if (share && share < chunk)
+		chunk = share;
+	if (!strcmp(alg->name, "chain")) {
+		share = bytes / n > CHAIN_PIECE_MIN ? bytes / n : CHAIN_PIECE_MIN;
+		chunk = share < chunk ? share : chunk;
+	}
+	chunk -= chunk % elem;
+	args->chunk = chunk < elem ? elem : chunk;
+	args->lanes = (int)lanes;
+}
+
+const struct tt_alg *tt_choose(const struct tt_chooser *chooser, struct tt_plan_args *args)
+{
+	size_t bytes = args->count * args->elem;
+	const struct tt_alg *alg = choose_alg(chooser, args, bytes);
+
+	choose_pieces(chooser, alg, bytes, args);
+	return alg;
+}

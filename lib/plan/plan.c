@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Plans from the outside: making one by an algorithm, walking it, freeing it; names. */
+#include "lib/plan/plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/error.h"
+#include "lib/plan/stored.h"
+
+static const char *const coll_names[TT_NUM_COLLS] = {
+	[TT_COLL_ALLREDUCE] = "allreduce",
+	[TT_COLL_BCAST] = "bcast",
+	[TT_COLL_BARRIER] = "barrier",
+};
+
+const char *tt_coll_name(enum tt_coll coll)
+{
+	return (unsigned)coll < TT_NUM_COLLS ? coll_names[coll] : "?";
+}
+
+const struct tt_alg *tt_alg_find(enum tt_coll coll, const char *name)
+{
+	const struct tt_alg *alg;
+
+	for (alg = tt_algs; alg->name; alg++)
+		if (alg->coll == coll && !strcmp(alg->name, name))
+			return alg;
+	return NULL;
+}
+
+int tt_plan_rounds(const struct tt_plan *plan, int lane)
+{
+	return plan->gen ? plan->gen_rounds : plan->lane[lane].nrounds;
+}
+
+int tt_plan_ops(const struct tt_plan *plan, int lane, int round, struct tt_op *tmp,
+		const struct tt_op **ops)
+{
+	const struct tt_lane *l;
+
+	if (plan->gen) {
+		*ops = tmp;
+		return plan->gen(plan, lane, round, tmp);
+	}
+	l = &plan->lane[lane];
+	*ops = l->ops + l->begin[round];
+	return (int)(l->begin[round + 1] - l->begin[round]);
+}
+
+void tt_plan_free(struct tt_plan *plan)
+{
+	free(plan); /* one block, see builder.c */
+}
+
+static int check_args(const struct tt_plan_args *a)
+{
+	size_t bytes;
+
+	if (a->nranks < 1 || a->rank < 0 || a->rank >= a->nranks)
+		return tt_fail(-EINVAL, "rank %d is not in 0..%d", a->rank, a->nranks - 1);
+	if (a->coll == TT_COLL_BCAST && (a->root < 0 || a->root >= a->nranks))
+		return tt_fail(-EINVAL, "root %d is not in 0..%d", a->root, a->nranks - 1);
+	if (!a->elem || __builtin_mul_overflow(a->count, a->elem, &bytes))
+		return tt_fail(-EINVAL, "%zu elements of %zu bytes are no buffer", a->count,
+			       a->elem);
+	if (a->chunk < a->elem || a->chunk % a->elem)
+		return tt_fail(-EINVAL, "a chunk of %zu bytes is not made of whole elements of %zu",
+			       a->chunk, a->elem);
+	if (a->lanes < 1)
+		return tt_fail(-EINVAL, "a plan needs at least one lane, not %d", a->lanes);
+	return 0;
+}
+
+int tt_plan_build(const struct tt_alg *alg, const struct tt_plan_args *args, struct tt_plan **plan)
+{
+	struct tt_plan_args a = *args;
+	struct tt_builder *b;
+	int err;
+
+	if (a.coll == TT_COLL_BARRIER) { /* has no data, so these need not be set */
+		a.count = 0;
+		a.elem = a.chunk = 1;
+		a.lanes = a.lanes < 1 ? 1 : a.lanes;
+	}
+	err = check_args(&a);
+	if (err)
+		return err;
+	if (alg->coll != a.coll || (alg->can && !alg->can(&a)))
+		return tt_fail(-EINVAL, "algorithm %s of %s can't do this %s of %d ranks",
+			       alg->name, tt_coll_name(alg->coll), tt_coll_name(a.coll), a.nranks);
+	b = tt_builder_new(&a, alg->name);
+	if (!b)
+		return tt_fail(-ENOMEM, "no memory for the plan of a collective");
+	alg->emit(b);
+	return tt_plan_finish(b, plan);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The stored form of a plan: shared by the builder, which makes it, and plan.c, which reads it. */
+#ifndef TT_STORED_H
+#define TT_STORED_H
+
+#include "lib/plan/plan.h"
+
+/* Round r of a lane is ops[begin[r]] up to ops[begin[r + 1]]; begin has nrounds + 1 entries. */
+struct tt_lane {
+	const struct tt_op *ops;
+	const uint32_t *begin;
+	int nrounds;
+};
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The sets of kernels that reduce.c chooses from, one per instruction set. */
+#ifndef TT_KERNELS_H
+#define TT_KERNELS_H
+
+#include "lib/reduce/reduce.h"
+
+typedef void tt_divide_fn(void *dst, const void *src, size_t count, int n);
+
+struct tt_kernels {
+	tt_reduce_fn *op[TUTTI_NUM_DATATYPES][TUTTI_NUM_OPS];
+	tt_divide_fn *divide[TUTTI_NUM_DATATYPES];
+};
+
+extern const struct tt_kernels tt_kernels_scalar;
+extern const struct tt_kernels tt_kernels_avx2; /* only with TT_HAVE_AVX2 */
+
+#endif

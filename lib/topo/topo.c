@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* NUMA nodes, CPUs and memory that this process may use; see topo.h. */
+#include "lib/topo/topo.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <numa.h>
+#include <numaif.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The first line of a file without its newline; false if there is none. */
+static bool read_line(const char *path, char *buf, size_t size)
+{
+	FILE *f = fopen(path, "re");
+	bool ok;
+
+	if (!f)
+		return false;
+	ok = fgets(buf, (int)size, f) != NULL;
+	fclose(f);
+	if (ok)
+		buf[strcspn(buf, "\n")] = 0;
+	return ok;
+}
+
+int tt_topo_node(void)
+{
+	int cpu;
+
+	if (numa_available() < 0 || numa_num_configured_nodes() < 2)
+		return -1;
+	cpu = sched_getcpu();
+	return cpu < 0 ? -1 : numa_node_of_cpu(cpu);
+}
+
+int tt_topo_bind(void *addr, size_t len, int node)
+{
+	struct bitmask *mask;
+	int err = 0;
+
+	if (node < 0 || numa_available() < 0)
+		return 0;
+	if (node > numa_max_node())
+		return -EINVAL;
+	mask = numa_allocate_nodemask();
+	if (!mask)
+		return -ENOMEM;
+	numa_bitmask_setbit(mask, (unsigned)node);
+	/* preferred, not bound: a full node means slower memory, not a killed process */
+	if (mbind(addr, len, MPOL_PREFERRED, mask->maskp, mask->size + 1, 0))
+		err = -errno;
+	numa_free_nodemask(mask);
+	return err;
+}
+
+/* The cgroup v2 folder of this process; false on systems without. */
+static bool own_cgroup(char *dir, size_t size)
+{
+	FILE *f = fopen("/proc/self/cgroup", "re");
+	char line[512];
+	bool found = false;
+
+	if (!f)
+		return false;
+	while (!found && fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\n")] = 0;
+		if (strncmp(line, "0::/", 4))
+			continue;
+		found = (size_t)snprintf(dir, size, TT_SYSFS "/fs/cgroup%s", line + 3) < size;
+	}
+	fclose(f);
+	return found;
+}
+
+int tt_topo_cgroup_cpus(const char *dir)
+{
+	char path[700], line[64];
+	long long quota, period;
+
+	snprintf(path, sizeof(path), "%s/cpu.max", dir);
+	if (!read_line(path, line, sizeof(line)) ||
+	    sscanf(line, "%lld %lld", &quota, &period) != 2 || quota <= 0 || period <= 0)
+		return 0; /* "max 100000" too */
+	return (int)((quota + period - 1) / period);
+}
+
+uint64_t tt_topo_cgroup_memory(const char *dir)
+{
+	char path[700], line[64];
+
+	snprintf(path, sizeof(path), "%s/memory.max", dir);
+	if (!read_line(path, line, sizeof(line)))
+		return 0;
+	return strtoull(line, NULL, 10); /* "max" is 0 */
+}
+
+static int affinity_cpus(void)
+{
+	int max, n = 0;
+	cpu_set_t *set;
+
+	/* the kernel refuses a mask shorter than its own, whose length it does not tell */
+	for (max = 1024; max <= 1 << 20 && !n; max *= 2) {
+		set = CPU_ALLOC(max);
+		if (!set)
+			break;
+		if (!sched_getaffinity(0, CPU_ALLOC_SIZE(max), set))
+			n = CPU_COUNT_S(CPU_ALLOC_SIZE(max), set);
+		CPU_FREE(set);
+	}
+	if (!n)
+		n = (int)sysconf(_SC_NPROCESSORS_ONLN);
+	return n < 1 ? 1 : n;
+}
+
+int tt_topo_cpus(void)
+{
+	int n = affinity_cpus(), quota;
+	char dir[600];
+
+	quota = own_cgroup(dir, sizeof(dir)) ? tt_topo_cgroup_cpus(dir) : 0;
+	return quota && quota < n ? quota : n;
+}
+
+uint64_t tt_topo_memory(void)
+{
+	uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE), max;
+	char dir[600];
+
+	max = own_cgroup(dir, sizeof(dir)) ? tt_topo_cgroup_memory(dir) : 0;
+	return max && max < all ? max : all;
+}
+
+uint64_t tt_topo_memory_available(void)
+{
+	FILE *f = fopen("/proc/meminfo", "re");
+	unsigned long long kib;
+	uint64_t bytes = UINT64_MAX;
+	char line[128];
+
+	if (!f)
+		return bytes;
+	while (bytes == UINT64_MAX && fgets(line, sizeof(line), f))
+		if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
+			bytes = kib << 10;
+	fclose(f);
+	return bytes;
+}
+
+static int node_file(const char *sysfs, const char *ifname)
+{
+	char path[512], line[32], *end;
+	long node;
+
+	if (snprintf(path, sizeof(path), "%s/class/net/%s/device/numa_node", sysfs, ifname) >=
+		    (int)sizeof(path) ||
+	    !read_line(path, line, sizeof(line)))
+		return -1;
+	node = strtol(line, &end, 10);
+	return end == line || node < 0 || node > 1 << 16 ? -1 : (int)node;
+}
+
+static int if_node(const char *sysfs, const char *ifname, int depth)
+{
+	int node = node_file(sysfs, ifname);
+	struct dirent *entry;
+	char path[512];
+	DIR *dir;
+
+	if (node >= 0 || !depth ||
+	    snprintf(path, sizeof(path), "%s/class/net/%s", sysfs, ifname) >= (int)sizeof(path))
+		return node;
+	dir = opendir(path);
+	if (!dir)
+		return -1;
+	while (node < 0 && (entry = readdir(dir)) != NULL)
+		if (!strncmp(entry->d_name, "lower_", 6))
+			node = if_node(sysfs, entry->d_name + 6, depth - 1);
+	closedir(dir);
+	return node;
+}
+
+int tt_topo_if_node(const char *sysfs, const char *ifname)
+{
+	if (!*ifname || strchr(ifname, '/') || !strcmp(ifname, "..") || !strcmp(ifname, "."))
+		return -1;
+	return if_node(sysfs, ifname, 3); /* a VLAN on a bond of ports */
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Where this process runs: NUMA nodes, usable CPUs and memory, and what counts as the same host.
+ *
+ * Everything here is a hint except tt_host: on machines that hide their topology the answers are
+ * "unknown" (-1) or the whole machine, never an error. All calls are thread-safe.
+ */
+#ifndef TT_TOPO_H
+#define TT_TOPO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TT_SYSFS "/sys"
+
+/* The NUMA node of the CPU the calling thread runs on, -1: unknown or the machine has only one. */
+int tt_topo_node(void);
+/* Prefer node for the pages of [addr, addr + len) not there yet; node -1: nothing to do. 0 or -errno. */
+int tt_topo_bind(void *addr, size_t len, int node);
+
+/* CPUs this process may use: affinity mask and cgroup quota (rounded up). At least 1. */
+int tt_topo_cpus(void);
+/* Bytes of memory this process may use at all: the machine's, or its cgroup's limit if lower. */
+uint64_t tt_topo_memory(void);
+/* Bytes that could be taken now without swapping (MemAvailable); UINT64_MAX: unknown. */
+uint64_t tt_topo_memory_available(void);
+
+/* The same from a cgroup v2 folder: CPUs of cpu.max, bytes of memory.max; 0: no limit there. */
+int tt_topo_cgroup_cpus(const char *dir);
+uint64_t tt_topo_cgroup_memory(const char *dir);
+
+/* The NUMA node of a network interface (a VLAN's or bond's: of what is below it), -1: unknown. */
+int tt_topo_if_node(const char *sysfs, const char *ifname);
+
+/*
+ * Who this process is on which host, to be sent to other ranks: plain bytes, zero padded.
+ * uid is not part of what makes a host the same, but of whether memory can be shared on it.
+ */
+struct tt_host {
+	char boot_id[40]; /* of the running kernel; "" if it can't be read */
+	uint64_t netns;	  /* inode of the network namespace; 0 if it can't be read */
+	uint32_t uid;
+	char override[64]; /* TUTTI_HOST_ID, "" if unset */
+};
+
+/* host_id: the value of TUTTI_HOST_ID, "" or NULL: unset. -EINVAL if it is too long. */
+int tt_host_get(const char *host_id, struct tt_host *host);
+/*
+ * Same host = same boot id and same network namespace; TUTTI_HOST_ID overrides both. Symmetric.
+ * *why (may be NULL) receives the reason, a constant string that goes after "because".
+ */
+bool tt_host_same(const struct tt_host *a, const struct tt_host *b, const char **why);
+
+#endif

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Opening a channel, on first use.
+ *
+ * Which transports a pair may use follows from both ends' cards (card.c), best first. The end that
+ * needs the channel asks over the control tree: CONN_REQ {transport, its endpoint's address, its
+ * slots}. The other opens its own end and answers CONN_REP {address, slots} or a refusal, upon which
+ * the first tries the next transport. When both ask at once, the lower rank's request counts. Addresses
+ * and keys thus travel over authenticated links only. Both ends log the choice in one line.
+ *
+ * The end that was asked keeps quiet until it has heard the other over the new endpoint: only then is it
+ * sure that the attempt has worked at both ends.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/wire/internal.h"
+
+/* In a reply: not to one attempt, the sender has given up on this channel for good. */
+#define TT_NO_ATTEMPT UINT32_MAX
+
+/* What both messages carry. doc/WIRE.md. */
+struct conn_msg {
+	uint32_t attempt;
+	int32_t status; /* reply: 0 or why not */
+	char transport[16];
+	char text[200]; /* reply with status: a sentence */
+	uint64_t slots_addr;
+	struct tt_rkey slots_rkey;
+	uint32_t nslots, slot_size;
+	uint32_t token; /* rings slot 0 */
+	uint32_t blob_len;
+	unsigned char blob[TT_TP_BLOB_MAX];
+};
+
+static int slots_new(struct tt_chan *chan)
+{
+	struct tt_wire *wire = chan->wire;
+	int err;
+
+	if (chan->slots)
+		return 0;
+	chan->nslots = (int)wire->env->slots.number;
+	chan->slot_size =
+		(sizeof(struct tt_eager_head) + (size_t)wire->env->eager.number + 63) / 64 * 64;
+	err = tt_mem_alloc(wire->memory, (size_t)chan->nslots * chan->slot_size,
+			   (void **)&chan->slots, &chan->slots_region);
+	return err;
+}
+
+struct tt_chan *tt_chan_get(struct tt_wire *wire, int peer)
+{
+	struct tt_chan *chan = wire->chan[peer];
+
+	if (chan)
+		return chan;
+	chan = calloc(1, sizeof(*chan));
+	if (!chan)
+		abort(); /* a few hundred bytes: nothing sensible can go on */
+	chan->wire = wire;
+	chan->peer = peer;
+	tt_list_init(&chan->sendq);
+	tt_list_init(&chan->recvq);
+	tt_list_init(&chan->ctrlq);
+	tt_list_init(&chan->early_ctrl);
+	tt_list_init(&chan->inflight);
+	tt_list_init(&chan->flows);
+	tt_list_init(&chan->busy);
+	wire->chan[peer] = chan;
+	wire->stats.allocations++;
+	return chan;
+}
+
+/* Operations of a closed endpoint bring no events: end them here. */
+void tt_chan_close_ep(struct tt_chan *chan, int status)
+{
+	if (chan->ep) {
+		tt_wire_drop_events(chan->wire, chan->ep, NULL);
+		chan->ep->tp->ops->ep_close(chan->ep);
+		chan->wire->tp[chan->tp].endpoints--;
+		chan->ep = NULL;
+	}
+	while (!tt_list_empty(&chan->inflight)) {
+		struct tt_wr *wr = tt_container(chan->inflight.next, struct tt_wr, link);
+
+		tt_wire_drop_events(chan->wire, NULL, wr);
+		tt_list_del(&wr->link);
+		chan->wire->inflight--;
+		wr->done(wr, status);
+	}
+}
+
+void tt_chan_fail(struct tt_chan *chan, int status, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (chan->state == TT_CHAN_FAILED)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(chan->reason, sizeof(chan->reason), fmt, ap);
+	va_end(ap);
+	chan->state = TT_CHAN_FAILED;
+	chan->status = status;
+	tt_list_del(&chan->busy);
+	tt_debug("channel to rank %d failed: %s", chan->peer, chan->reason);
+	tt_chan_close_ep(chan, status);
+	tt_chan_fail_xfers(chan, status);
+}
+
+static int open_end(struct tt_chan *chan, int tp, struct conn_msg *msg)
+{
+	struct tt_wire *wire = chan->wire;
+	size_t len = sizeof(msg->blob);
+	int err;
+
+	err = slots_new(chan);
+	if (err)
+		return err;
+	if (!chan->slots_region->mr[tp])
+		return tt_fail(-TUTTI_ETRANSPORT, "the pool is not registered with %s",
+			       wire->tp[tp].name);
+	err = wire->tp[tp].tp->ops->ep_open(wire->tp[tp].tp, &chan->ep, msg->blob, &len);
+	if (err)
+		return err;
+	chan->ep->user = chan;
+	chan->tp = tp;
+	wire->tp[tp].endpoints++;
+	snprintf(msg->transport, sizeof(msg->transport), "%s", wire->tp[tp].name);
+	msg->attempt = (uint32_t)chan->attempt;
+	msg->slots_addr = (uintptr_t)chan->slots;
+	msg->slots_rkey = chan->slots_region->mr[tp]->rkey;
+	msg->nslots = (uint32_t)chan->nslots;
+	msg->slot_size = (uint32_t)chan->slot_size;
+	msg->token = TT_TOKEN_SLOT | (uint32_t)chan->peer << 6;
+	msg->blob_len = (uint32_t)len;
+	return 0;
+}
+
+/* Learn the peer's slots and start connecting to its end. */
+static int connect_end(struct tt_chan *chan, const struct conn_msg *msg, bool active)
+{
+	size_t mine = chan->slot_size, its = msg->slot_size;
+
+	if (msg->nslots < 1 || msg->nslots > TT_SLOTS_MAX || its < sizeof(struct tt_eager_head) ||
+	    msg->blob_len > sizeof(msg->blob))
+		return tt_fail(-EPROTO, "malformed connection message");
+	chan->tx_addr = msg->slots_addr;
+	chan->tx_rkey = msg->slots_rkey;
+	chan->tx_free = msg->nslots == 64 ? ~0ull : (1ull << msg->nslots) - 1;
+	chan->tx_slot_size = its;
+	chan->tx_token = msg->token;
+	chan->eager = (mine < its ? mine : its) - sizeof(struct tt_eager_head);
+	chan->state = TT_CHAN_OPENING;
+	chan->active = active;
+	chan->up = chan->heard = false;
+	chan->early_notes = 0;
+	return chan->ep->tp->ops->ep_connect(chan->ep, msg->blob, msg->blob_len, active);
+}
+
+/* A channel to this very process: both ends are one endpoint of transport self. */
+static void connect_self(struct tt_chan *chan)
+{
+	struct conn_msg msg = {0};
+	int err, i;
+
+	for (i = 0; i < chan->wire->ntps; i++)
+		if (!strcmp(chan->wire->tp[i].name, "self"))
+			break;
+	err = i < chan->wire->ntps ? open_end(chan, i, &msg) : -TUTTI_ETRANSPORT;
+	if (!err)
+		err = connect_end(chan, &msg, true);
+	if (err)
+		tt_chan_fail(chan, -TUTTI_ETRANSPORT, "transport self: %s", tt_fail_text(err));
+}
+
+static void refuse(struct tt_chan *chan, uint32_t attempt, int status)
+{
+	struct conn_msg msg = {.attempt = attempt, .status = status};
+
+	snprintf(msg.text, sizeof(msg.text), "%s", tt_fail_text(status));
+	tt_ctl_send(chan->wire->boot, chan->peer, TT_CTL_CONN_REP, &msg, sizeof(msg));
+}
+
+/* Ask the peer for the next transport both can use. */
+static void request(struct tt_chan *chan)
+{
+	struct tt_wire *wire = chan->wire;
+	char why[200] = "", last[200] = "";
+	int tps[TT_TP_MAX], n, err;
+	struct conn_msg msg;
+
+	n = tt_card_transports(wire, chan->peer, tps, TT_TP_MAX, why, sizeof(why));
+	for (; chan->candidate < n; chan->candidate++) {
+		memset(&msg, 0, sizeof(msg));
+		chan->attempt++;
+		err = open_end(chan, tps[chan->candidate], &msg);
+		if (!err) {
+			chan->state = TT_CHAN_REQUESTED;
+			tt_ctl_send(wire->boot, chan->peer, TT_CTL_CONN_REQ, &msg, sizeof(msg));
+			return;
+		}
+		snprintf(last, sizeof(last), "%s", tt_fail_text(err));
+	}
+	if (last[0])
+		snprintf(chan->reason, sizeof(chan->reason), "%s", last);
+	snprintf(why + strlen(why), sizeof(why) - strlen(why), "%s%.120s", chan->reason[0] ? "; " : "",
+		 chan->reason);
+	tt_err("no transport to rank %d (%s): %s", chan->peer, tt_boot_host(wire->boot, chan->peer),
+	       why);
+	refuse(chan, TT_NO_ATTEMPT, tt_fail(-TUTTI_ETRANSPORT, "%s", why));
+	tt_chan_fail(chan, -TUTTI_ETRANSPORT, "no transport: %s", why);
+}
+
+void tt_chan_connect(struct tt_chan *chan)
+{
+	if (chan->peer == chan->wire->params.rank) {
+		connect_self(chan);
+		return;
+	}
+	chan->candidate = 0;
+	request(chan);
+}
+
+/* This attempt is over: the next one, if we are the end that asks. */
+static void next_attempt(struct tt_chan *chan, const char *why)
+{
+	tt_debug("rank %d over %s: %s", chan->peer, chan->wire->tp[chan->tp].name, why);
+	snprintf(chan->reason, sizeof(chan->reason), "%s: %s", chan->wire->tp[chan->tp].name, why);
+	tt_chan_close_ep(chan, -TUTTI_ETRANSPORT);
+	chan->candidate++;
+	request(chan);
+}
+
+static int find_tp(struct tt_wire *wire, const char *name)
+{
+	int i;
+
+	for (i = 0; i < wire->ntps; i++)
+		if (!strcmp(wire->tp[i].name, name))
+			return i;
+	return -1;
+}
+
+static void accept_request(struct tt_chan *chan, struct conn_msg *msg)
+{
+	struct conn_msg reply = {0};
+	uint32_t attempt = msg->attempt;
+	int tp, err;
+
+	msg->transport[sizeof(msg->transport) - 1] = 0;
+	tp = find_tp(chan->wire, msg->transport);
+	if (tp < 0) {
+		refuse(chan, attempt,
+		       tt_fail(-EOPNOTSUPP, "%s is not open at rank %d", msg->transport,
+			       chan->wire->params.rank));
+		return;
+	}
+	err = open_end(chan, tp, &reply);
+	if (!err)
+		err = connect_end(chan, msg, false);
+	if (err) {
+		tt_chan_close_ep(chan, err);
+		chan->state = TT_CHAN_CLOSED;
+		refuse(chan, attempt, err);
+		return;
+	}
+	chan->attempt = (int)attempt;
+	reply.attempt = attempt;
+	tt_ctl_send(chan->wire->boot, chan->peer, TT_CTL_CONN_REP, &reply, sizeof(reply));
+}
+
+static void handle_request(struct tt_wire *wire, int from, const void *data, size_t len)
+{
+	struct tt_chan *chan;
+	struct conn_msg msg;
+
+	if (len != sizeof(msg) || from == wire->params.rank)
+		return;
+	memcpy(&msg, data, sizeof(msg));
+	chan = tt_chan_get(wire, from);
+	switch (chan->state) {
+	case TT_CHAN_FAILED:
+		refuse(chan, msg.attempt, -ECONNABORTED);
+		return;
+	case TT_CHAN_OPEN:
+		return; /* a stale request: both ends have agreed already */
+	case TT_CHAN_REQUESTED:
+	case TT_CHAN_OPENING:
+		/* Both ask: the lower rank's request counts. A later attempt replaces an earlier one. */
+		if (chan->active || chan->state == TT_CHAN_REQUESTED)
+			if (wire->params.rank < from)
+				return;
+		tt_chan_close_ep(chan, -ECONNABORTED);
+		chan->state = TT_CHAN_CLOSED;
+		break;
+	case TT_CHAN_CLOSED:
+		break;
+	}
+	accept_request(chan, &msg);
+	tt_wire_wake(wire);
+}
+
+void tt_wire_conn_req(struct tt_wire *wire, int from, const void *data, size_t len)
+{
+	struct tt_wire_request *r;
+
+	tt_wire_lock(wire);
+	if (wire->boot) {
+		handle_request(wire, from, data, len);
+	} else {
+		r = malloc(sizeof(*r) + len);
+		if (r) {
+			r->from = from;
+			r->len = len;
+			memcpy(r->data, data, len);
+			tt_list_add(&wire->requests, &r->link);
+		}
+	}
+	tt_wire_unlock(wire);
+}
+
+void tt_wire_attach(struct tt_wire *wire, struct tt_boot *boot)
+{
+	tt_wire_lock(wire);
+	wire->boot = boot;
+	while (!tt_list_empty(&wire->requests)) {
+		struct tt_wire_request *r =
+			tt_container(wire->requests.next, struct tt_wire_request, link);
+
+		tt_list_del(&r->link);
+		if (boot)
+			handle_request(wire, r->from, r->data, r->len);
+		free(r);
+	}
+	tt_wire_unlock(wire);
+}
+
+void tt_wire_conn_rep(struct tt_wire *wire, int from, const void *data, size_t len)
+{
+	struct tt_chan *chan;
+	struct conn_msg msg;
+	int err;
+
+	if (len != sizeof(msg))
+		return;
+	memcpy(&msg, data, sizeof(msg));
+	msg.text[sizeof(msg.text) - 1] = 0;
+	tt_wire_lock(wire);
+	chan = wire->chan[from];
+	if (chan && msg.attempt == TT_NO_ATTEMPT) {
+		tt_chan_fail(chan, -TUTTI_ETRANSPORT, "no transport: %s", msg.text);
+		tt_wire_wake(wire);
+	} else if (chan && chan->state == TT_CHAN_REQUESTED && (uint32_t)chan->attempt == msg.attempt) {
+		if (msg.status) {
+			next_attempt(chan, msg.text);
+		} else {
+			err = connect_end(chan, &msg, true);
+			if (err)
+				next_attempt(chan, tt_fail_text(err));
+		}
+		tt_wire_wake(wire);
+	}
+	tt_wire_unlock(wire);
+}
+
+static void opened(struct tt_chan *chan)
+{
+	struct tt_wire *wire = chan->wire;
+	struct tt_ctrl hello = {.kind = TT_CTRL_CREDIT};
+	const char *detail = wire->tp[chan->tp].tp->detail;
+	char why[200] = "it is this process";
+
+	chan->state = TT_CHAN_OPEN;
+	wire->stats.connections++;
+	if (chan->peer != wire->params.rank)
+		tt_wire_same_host(wire, chan->peer, why, sizeof(why));
+	tt_info("rank %d is reached over %s: %s", chan->peer,
+		detail[0] ? detail : wire->tp[chan->tp].name, why);
+	if (chan->active && chan->peer != wire->params.rank)
+		tt_chan_send_ctrl(chan, &hello);
+	tt_chan_opened(chan);
+}
+
+void tt_chan_up(struct tt_chan *chan)
+{
+	if (chan->state != TT_CHAN_OPENING)
+		return;
+	chan->up = true;
+	if (chan->active || chan->heard)
+		opened(chan);
+}
+
+/* Something came over the endpoint before it was ours to use: keep it. */
+void tt_chan_heard(struct tt_chan *chan)
+{
+	chan->heard = true;
+	if (chan->state == TT_CHAN_OPENING && chan->up)
+		opened(chan);
+}
+
+void tt_chan_down(struct tt_chan *chan, int status)
+{
+	if (chan->state == TT_CHAN_OPENING && chan->active && chan->peer != chan->wire->params.rank) {
+		next_attempt(chan, tutti_strerror(status));
+	} else if (chan->state == TT_CHAN_OPENING) {
+		tt_chan_close_ep(chan, -ECONNABORTED);
+		chan->state = TT_CHAN_CLOSED; /* the asking end tries again */
+	} else {
+		tt_chan_fail(chan, -TUTTI_EPEER, "the connection was lost: %s",
+			     tutti_strerror(status));
+	}
+}
+
+void tt_wire_peer_gone(struct tt_wire *wire, int rank)
+{
+	tt_wire_lock(wire);
+	if (wire->chan[rank] || rank != wire->params.rank)
+		tt_chan_fail(tt_chan_get(wire, rank), -TUTTI_EPEER, "the process is gone");
+	tt_wire_unlock(wire);
+}
+
+static void free_list(struct tt_list *list, size_t offset)
+{
+	while (!tt_list_empty(list)) {
+		struct tt_list *l = list->next;
+
+		tt_list_del(l);
+		free((char *)l - offset);
+	}
+}
+
+void tt_chan_free(struct tt_chan *chan)
+{
+	tt_chan_fail(chan, -ECANCELED, "closed");
+	free_list(&chan->early_ctrl, offsetof(struct tt_ctrl_item, link));
+	free_list(&chan->ctrlq, offsetof(struct tt_ctrl_item, link));
+	free_list(&chan->flows, offsetof(struct tt_flow, link));
+	if (chan->slots)
+		tt_mem_free(chan->wire->memory, chan->slots);
+	free(chan);
+}

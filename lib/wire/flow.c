@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Flow control of early messages, per communicator and channel, driven by the receiver.
+ *
+ * A sender may run ahead: its eager messages are parked on the receiver's heap. Over the bound
+ * (TUTTI_PARKED) the receiver says STOP {epoch}. The sender answers STOP_ACK {epoch, messages sent so
+ * far} and from then on sends only into offers. When the receiver has seen that many messages, it
+ * knows that none is under way and offers memory for its posted receives. Once nothing is parked and
+ * no offer is open it says GO {epoch}; a GO that was overtaken by the next STOP is ignored by its
+ * epoch. No step relies on messages staying in order.
+ */
+#include <stdlib.h>
+
+#include "lib/wire/internal.h"
+
+struct tt_flow *tt_flow_get(struct tt_chan *chan, uint32_t comm)
+{
+	struct tt_list *l, *tmp;
+	struct tt_flow *flow;
+
+	tt_list_each(l, tmp, &chan->flows) {
+		flow = tt_container(l, struct tt_flow, link);
+		if (flow->comm == comm)
+			return flow;
+	}
+	flow = calloc(1, sizeof(*flow));
+	if (!flow)
+		return NULL;
+	chan->wire->stats.allocations++;
+	flow->comm = comm;
+	tt_list_add(&chan->flows, &flow->link);
+	return flow;
+}
+
+static void say(struct tt_chan *chan, enum tt_ctrl_kind kind, uint32_t comm, uint32_t epoch,
+		uint32_t count)
+{
+	struct tt_ctrl ctrl = {.kind = kind, .key.comm = comm, .addr = epoch, .len = count};
+
+	tt_chan_send_ctrl(chan, &ctrl);
+}
+
+/* ---- receiver ---- */
+
+void tt_flow_parked(struct tt_chan *chan, struct tt_flow *flow)
+{
+	if (flow->state != TT_FLOW_OPEN ||
+	    flow->parked <= (uint32_t)chan->wire->env->parked.number)
+		return;
+	flow->state = TT_FLOW_STOPPING;
+	flow->acked = false;
+	say(chan, TT_CTRL_STOP, flow->comm, ++flow->epoch, 0);
+}
+
+/* All eager messages sent before the STOP have come: offer to every receive that still waits. */
+static void stopped(struct tt_chan *chan, struct tt_flow *flow)
+{
+	struct tt_list *l, *tmp;
+	int i;
+
+	flow->state = TT_FLOW_STOPPED;
+	for (i = 0; i < TT_BUCKETS; i++)
+		tt_list_each(l, tmp, &chan->wire->posted.bucket[i]) {
+			struct tt_xfer *x = tt_container(l, struct tt_xfer, link);
+
+			if (x->chan == chan && x->key.comm == flow->comm &&
+			    x->state == TT_X_POSTED)
+				tt_xfer_offer(chan, x);
+		}
+	tt_flow_consumed(chan, flow);
+}
+
+void tt_flow_received(struct tt_chan *chan, struct tt_flow *flow)
+{
+	flow->received++;
+	if (flow->state == TT_FLOW_STOPPING && flow->acked && flow->received == flow->peer_sent)
+		stopped(chan, flow);
+}
+
+/* An early message was taken, or an offer used. */
+void tt_flow_consumed(struct tt_chan *chan, struct tt_flow *flow)
+{
+	if (flow->state != TT_FLOW_STOPPED || flow->parked || flow->offers)
+		return;
+	flow->state = TT_FLOW_OPEN;
+	say(chan, TT_CTRL_GO, flow->comm, flow->epoch, 0);
+}
+
+/* ---- sender ---- */
+
+/* Sends that waited for offers may travel eagerly again. */
+static void resume(struct tt_chan *chan, struct tt_flow *flow)
+{
+	struct tt_list *l, *tmp;
+	int i;
+
+	flow->stopped = false;
+	for (i = 0; i < TT_BUCKETS; i++)
+		tt_list_each(l, tmp, &chan->wire->sends.bucket[i]) {
+			struct tt_xfer *x = tt_container(l, struct tt_xfer, link);
+
+			if (x->chan != chan || x->key.comm != flow->comm || x->len > chan->eager)
+				continue;
+			tt_list_del(&x->link);
+			x->state = TT_X_QUEUED;
+			tt_list_add(&chan->sendq, &x->link);
+			tt_chan_busy(chan);
+		}
+}
+
+void tt_flow_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl)
+{
+	struct tt_flow *flow = tt_flow_get(chan, ctrl->key.comm);
+	uint32_t epoch = (uint32_t)ctrl->addr;
+
+	if (!flow)
+		return;
+	switch (ctrl->kind) {
+	case TT_CTRL_STOP:
+		flow->stopped = true;
+		flow->stop_epoch = epoch;
+		say(chan, TT_CTRL_STOP_ACK, flow->comm, epoch, flow->sent);
+		break;
+	case TT_CTRL_STOP_ACK:
+		if (flow->state != TT_FLOW_STOPPING || epoch != flow->epoch)
+			break;
+		flow->acked = true;
+		flow->peer_sent = (uint32_t)ctrl->len;
+		if (flow->received == flow->peer_sent)
+			stopped(chan, flow);
+		break;
+	case TT_CTRL_GO:
+		if (flow->stopped && epoch == flow->stop_epoch)
+			resume(chan, flow);
+		break;
+	}
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of lib/wire share: the structs behind wire.h. */
+#ifndef TT_WIRE_INTERNAL_H
+#define TT_WIRE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/hash.h"
+#include "lib/wire/wire.h"
+
+#define TT_BUCKETS 256
+#define TT_SLOTS_MAX 64
+
+/* Keyed objects: posted receives, sends and offers waiting for each other, early messages. */
+struct tt_table {
+	struct tt_list bucket[TT_BUCKETS];
+};
+
+/* Head of an eager message, at the start of its slot. doc/WIRE.md. */
+struct tt_eager_head {
+	struct tt_key key;
+	uint64_t fprint;
+	uint64_t freed; /* slots of the reverse direction that are free again */
+	uint32_t len;
+	uint32_t pad[7];
+};
+_Static_assert(sizeof(struct tt_eager_head) == 64, "one cache line");
+
+enum tt_ctrl_kind {
+	TT_CTRL_OFFER = 1, /* memory for the message of this key */
+	TT_CTRL_CREDIT,	   /* slots are free again */
+	TT_CTRL_STOP,	   /* flow.c: no more eager messages of this communicator */
+	TT_CTRL_STOP_ACK,
+	TT_CTRL_GO
+};
+
+/* A control message between the two ends of a channel. doc/WIRE.md. */
+struct tt_ctrl {
+	uint32_t kind;
+	uint32_t token;	   /* offer: the note to ring */
+	struct tt_key key; /* flow control: only comm counts */
+	uint64_t fprint;
+	uint64_t freed;
+	uint64_t addr, len; /* offer; flow control: epoch in addr, count in len */
+	struct tt_rkey rkey;
+};
+_Static_assert(sizeof(struct tt_ctrl) <= TT_TP_MSG_MAX, "fits a control message");
+
+struct tt_ctrl_item {
+	struct tt_list link;
+	struct tt_ctrl ctrl;
+};
+
+/* An offer that came before its send. */
+struct tt_offer {
+	struct tt_list link;
+	int peer;
+	struct tt_ctrl ctrl;
+};
+
+/* An eager message that came before its receive: still in its slot, or on the heap. */
+struct tt_early {
+	struct tt_list link;
+	int peer;
+	struct tt_key key;
+	uint64_t fprint;
+	uint32_t len;
+	int slot;   /* -1: heap */
+	char *data; /* heap: follows this struct */
+};
+
+/* Registered memory from which eager messages are sent. */
+struct tt_stage {
+	struct tt_wr wr;
+	struct tt_wire *wire;
+	struct tt_stage *next;
+	struct tt_region *region;
+	char *mem;
+};
+
+/* Flow control of one communicator on one channel; flow.c. */
+struct tt_flow {
+	struct tt_list link;
+	uint32_t comm;
+	/* as sender */
+	uint32_t sent, stop_epoch;
+	bool stopped;
+	/* as receiver */
+	uint32_t received, parked, epoch, peer_sent, offers;
+	bool acked;
+	enum { TT_FLOW_OPEN, TT_FLOW_STOPPING, TT_FLOW_STOPPED } state;
+};
+
+enum tt_chan_state {
+	TT_CHAN_CLOSED,
+	TT_CHAN_REQUESTED, /* we asked the peer and wait for its answer */
+	TT_CHAN_OPENING,   /* the endpoints are connecting */
+	TT_CHAN_OPEN,
+	TT_CHAN_FAILED
+};
+
+struct tt_chan {
+	struct tt_wire *wire;
+	int peer;
+	enum tt_chan_state state;
+	int status; /* of a failed one */
+	char reason[256];
+	bool active; /* we asked */
+	bool up;     /* the transport says so */
+	bool heard;  /* something came from the peer */
+	uint64_t early_notes;	   /* slots rung before the channel was open */
+	struct tt_list early_ctrl; /* control messages that came before it */
+	int tp, attempt, candidate;
+	struct tt_ep *ep;
+	uint64_t request_deadline;
+
+	/* what the peer may write: our slots */
+	char *slots;
+	struct tt_region *slots_region;
+	int nslots;
+	size_t slot_size;
+	uint64_t freed;	     /* slots to be returned to the peer */
+	int held;	     /* slots kept by early messages */
+
+	/* the peer's slots */
+	uint64_t tx_addr;
+	struct tt_rkey tx_rkey;
+	uint64_t tx_free;
+	size_t tx_slot_size;
+	uint32_t tx_token;
+	size_t eager; /* longest eager payload: what both ends allow */
+
+	struct tt_list sendq;	 /* transfers waiting for a credit, room, or the connection */
+	struct tt_list recvq;	 /* receives posted before the connection */
+	struct tt_list ctrlq;	 /* control messages waiting for room */
+	struct tt_list inflight; /* wrs at the transport */
+	struct tt_list flows;
+	struct tt_list busy;	 /* in wire->busy while a queue is not empty */
+};
+
+enum tt_token_kind { TT_TOKEN_FREE, TT_TOKEN_XFER, TT_TOKEN_BELL };
+
+struct tt_token {
+	enum tt_token_kind kind;
+	uint32_t generation;
+	uint32_t next_free;
+	void *target;
+};
+
+struct tt_wire_tp {
+	struct tt_tp *tp;
+	const char *name; /* of the wrapped one under fault */
+	int endpoints;	  /* polled while > 0 */
+};
+
+/* A connection request that came before tt_wire_attach. */
+struct tt_wire_request {
+	struct tt_list link;
+	int from;
+	size_t len;
+	char data[];
+};
+
+struct tt_wire {
+	const struct tt_env *env;
+	struct tt_wire_params params;
+	struct tt_boot *boot;
+	pthread_mutex_t lock;
+	struct tt_tp_params tp_params;
+	struct tt_wire_tp tp[TT_TP_MAX];
+	int ntps;
+	struct tt_memory *memory;
+	struct tutti_stats stats;
+
+	struct tt_chan **chan; /* by rank; made on first use */
+	struct tt_list busy;
+	struct tt_list requests;
+	struct tt_table posted, sends, offers, early;
+
+	struct tt_token *token;
+	uint32_t ntokens, free_token;
+
+	struct tt_stage *stages;
+	struct tt_list free_ctrl, free_offer, free_early;
+	struct tt_list stage_all;
+	int inflight; /* wrs at transports */
+	struct tt_event *batch; /* events being handled */
+	int batch_len;
+
+	int wake_fd;
+	atomic_int sleepers;
+};
+
+/* Tokens: bit 31 set: an eager slot of a peer, {rank, slot}; else an entry of wire->token. */
+#define TT_TOKEN_SLOT 0x80000000u
+#define TT_TOKEN_INDEX_BITS 20
+
+/* table.c */
+void tt_table_init(struct tt_table *table);
+struct tt_list *tt_table_bucket(struct tt_table *table, int peer, const struct tt_key *key);
+static inline bool tt_key_equal(const struct tt_key *a, const struct tt_key *b)
+{
+	return a->comm == b->comm && a->seq == b->seq && a->lane == b->lane && a->index == b->index;
+}
+
+/* token.c */
+int tt_token_new(struct tt_wire *wire, enum tt_token_kind kind, void *target, uint32_t *token);
+void tt_token_free(struct tt_wire *wire, uint32_t token);
+struct tt_token *tt_token_find(struct tt_wire *wire, uint32_t token);
+
+/* connect.c */
+struct tt_chan *tt_chan_get(struct tt_wire *wire, int peer);
+void tt_chan_connect(struct tt_chan *chan);
+void tt_chan_up(struct tt_chan *chan);
+void tt_chan_heard(struct tt_chan *chan);
+void tt_chan_down(struct tt_chan *chan, int status);
+void tt_chan_fail(struct tt_chan *chan, int status, const char *fmt, ...) TT_PRINTF(3, 4);
+void tt_chan_free(struct tt_chan *chan);
+/* Closes the endpoint; operations under way end with status. */
+void tt_chan_close_ep(struct tt_chan *chan, int status);
+
+
+/* channel.c */
+void tt_chan_opened(struct tt_chan *chan);
+void tt_chan_flush(struct tt_chan *chan);
+void tt_chan_slot_note(struct tt_chan *chan, int slot);
+void tt_chan_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl);
+void tt_xfer_landed(struct tt_wire *wire, struct tt_xfer *x);
+void tt_chan_fail_xfers(struct tt_chan *chan, int status);
+void tt_chan_send_ctrl(struct tt_chan *chan, struct tt_ctrl *ctrl);
+void tt_chan_busy(struct tt_chan *chan);
+void tt_xfer_offer(struct tt_chan *chan, struct tt_xfer *x);
+void tt_xfer_start_send(struct tt_chan *chan, struct tt_xfer *x);
+void tt_early_free(struct tt_wire *wire, struct tt_early *early);
+/* Hand wr to the transport's put or get. As tt_ep_ops.put, but in-place completion runs done too. */
+int tt_chan_rma(struct tt_chan *chan, struct tt_rma *rma, struct tt_wr *wr, bool get);
+
+/* flow.c */
+struct tt_flow *tt_flow_get(struct tt_chan *chan, uint32_t comm);
+void tt_flow_parked(struct tt_chan *chan, struct tt_flow *flow);
+void tt_flow_received(struct tt_chan *chan, struct tt_flow *flow);
+void tt_flow_consumed(struct tt_chan *chan, struct tt_flow *flow);
+void tt_flow_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl);
+
+/* progress.c */
+void tt_wire_drop_events(struct tt_wire *wire, const struct tt_ep *ep, const struct tt_wr *wr);
+
+/* card.c */
+int tt_card_transports(struct tt_wire *wire, int rank, int *tps, int max, char *why, size_t size);
+
+/* States of a transfer. */
+enum tt_xfer_state {
+	TT_X_IDLE = 0,
+	TT_X_QUEUED,  /* send: in chan->sendq; receive: in chan->recvq */
+	TT_X_WAITING, /* send: for an offer, in wire->sends */
+	TT_X_PUTTING, /* send: the transport has it */
+	TT_X_POSTED,  /* receive: in wire->posted, eager expected */
+	TT_X_OFFERED  /* receive: in wire->posted, offered to the peer */
+};
+
+#endif

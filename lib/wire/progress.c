@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Polling the transports, handing events to channels, and sleeping when nothing happens. */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/wire/internal.h"
+
+#define EVENTS 32
+#define TT_EV_DROPPED ((enum tt_event_kind)(-1))
+
+static void on_note(struct tt_wire *wire, uint32_t note)
+{
+	struct tt_token *t;
+	int peer;
+
+	if (note & TT_TOKEN_SLOT) {
+		peer = (int)((note & ~TT_TOKEN_SLOT) >> 6);
+		if (peer < wire->params.nranks && wire->chan[peer])
+			tt_chan_slot_note(wire->chan[peer], note & 63);
+		return;
+	}
+	t = tt_token_find(wire, note);
+	if (!t)
+		return; /* its receive was taken back */
+	if (t->kind == TT_TOKEN_XFER)
+		tt_xfer_landed(wire, t->target);
+	else
+		((struct tt_bell *)t->target)->ring(t->target);
+}
+
+static void on_done(struct tt_wire *wire, struct tt_wr *wr, int status)
+{
+	tt_list_del(&wr->link);
+	wire->inflight--;
+	wr->done(wr, status);
+}
+
+static void on_event(struct tt_wire *wire, const struct tt_event *ev)
+{
+	struct tt_chan *chan = ev->ep ? ev->ep->user : NULL;
+	struct tt_ctrl ctrl;
+
+	switch (ev->kind) {
+	case TT_EV_DONE:
+		on_done(wire, ev->user, ev->status);
+		break;
+	case TT_EV_NOTE:
+		on_note(wire, ev->note);
+		break;
+	case TT_EV_MSG:
+		if (ev->len != sizeof(ctrl)) {
+			tt_chan_fail(chan, -EPROTO, "a control message of %u bytes", ev->len);
+			break;
+		}
+		memcpy(&ctrl, ev->data, sizeof(ctrl));
+		tt_chan_ctrl(chan, &ctrl);
+		break;
+	case TT_EV_UP:
+		tt_chan_up(chan);
+		break;
+	case TT_EV_DOWN:
+		tt_chan_down(chan, ev->status);
+		break;
+	default:
+		break;
+	}
+}
+
+static void flush_busy(struct tt_wire *wire)
+{
+	struct tt_list *l, *tmp;
+
+	tt_list_each(l, tmp, &wire->busy)
+		tt_chan_flush(tt_container(l, struct tt_chan, busy));
+}
+
+int tt_wire_progress(struct tt_wire *wire)
+{
+	struct tt_event ev[EVENTS];
+	int i, k, n, total = 0;
+
+	for (i = 0; i < wire->ntps; i++) {
+		if (!wire->tp[i].endpoints)
+			continue;
+		n = wire->tp[i].tp->ops->poll(wire->tp[i].tp, ev, EVENTS);
+		wire->batch = ev;
+		wire->batch_len = n;
+		for (k = 0; k < n; k++)
+			if (ev[k].kind != TT_EV_DROPPED)
+				on_event(wire, &ev[k]);
+		wire->batch_len = 0;
+		total += n > 0 ? n : 0;
+	}
+	if (!tt_list_empty(&wire->busy))
+		flush_busy(wire);
+	if (total && atomic_load_explicit(&wire->sleepers, memory_order_relaxed))
+		tt_wire_wake(wire);
+	return total;
+}
+
+/* ep is being closed, or wr taken back: events of the batch at hand must not name it any more. */
+void tt_wire_drop_events(struct tt_wire *wire, const struct tt_ep *ep, const struct tt_wr *wr)
+{
+	int i;
+
+	for (i = 0; i < wire->batch_len; i++) {
+		struct tt_event *ev = &wire->batch[i];
+
+		if (ev->kind == TT_EV_DONE ? wr && ev->user == wr
+					   : ep && ev->kind != TT_EV_NOTE && ev->ep == ep)
+			ev->kind = TT_EV_DROPPED;
+	}
+}
+
+int tt_wire_pending(struct tt_wire *wire)
+{
+	return wire->inflight + !tt_list_empty(&wire->busy);
+}
+
+void tt_wire_wake(struct tt_wire *wire)
+{
+	uint64_t one = 1;
+
+	if (atomic_load(&wire->sleepers))
+		(void)!write(wire->wake_fd, &one, sizeof(one));
+}
+
+/* Fill fds with what to sleep on; false: something is there already. */
+static bool arm(struct tt_wire *wire, struct pollfd *fds, int *nfds)
+{
+	int i, fd;
+
+	for (i = 0; i < wire->ntps; i++) {
+		if (!wire->tp[i].endpoints)
+			continue;
+		if (wire->tp[i].tp->ops->arm(wire->tp[i].tp, &fd))
+			return false;
+		fds[(*nfds)++] = (struct pollfd){.fd = fd, .events = POLLIN};
+	}
+	return tt_list_empty(&wire->busy);
+}
+
+void tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(void *), void *arg)
+{
+	struct pollfd fds[TT_TP_MAX + 1] = {{.fd = wire->wake_fd, .events = POLLIN}};
+	uint64_t count;
+	int nfds = 1;
+	bool armed;
+
+	atomic_fetch_add(&wire->sleepers, 1);
+	tt_wire_lock(wire);
+	armed = !ready(arg) && arm(wire, fds, &nfds);
+	if (armed)
+		wire->stats.sleeps++;
+	tt_wire_unlock(wire);
+	if (armed && poll(fds, (nfds_t)nfds, timeout_ms) > 0 && fds[0].revents)
+		(void)!read(wire->wake_fd, &count, sizeof(count));
+	atomic_fetch_sub(&wire->sleepers, 1);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tokens: the 32-bit notes that peers ring. A token names an entry of a table; the generation in its
+ * upper bits makes a note that comes after its receive was taken back find nothing.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/wire/internal.h"
+
+#define INDEX_MASK ((1u << TT_TOKEN_INDEX_BITS) - 1)
+#define GENERATION_MASK (0x7fffffffu >> TT_TOKEN_INDEX_BITS)
+#define NO_TOKEN UINT32_MAX
+
+static int grow(struct tt_wire *wire)
+{
+	uint32_t n = wire->ntokens ? wire->ntokens * 2 : 256, i;
+	struct tt_token *t;
+
+	if (n > INDEX_MASK + 1)
+		return tt_fail(-ENOMEM, "more than %u receives are posted at once", INDEX_MASK + 1);
+	t = realloc(wire->token, n * sizeof(*t));
+	if (!t)
+		return tt_fail(-ENOMEM, "no memory for %u tokens", n);
+	memset(t + wire->ntokens, 0, (n - wire->ntokens) * sizeof(*t));
+	for (i = wire->ntokens; i < n; i++)
+		t[i].next_free = i + 1 < n ? i + 1 : NO_TOKEN;
+	wire->free_token = wire->ntokens;
+	wire->token = t;
+	wire->ntokens = n;
+	wire->stats.allocations++;
+	return 0;
+}
+
+int tt_token_new(struct tt_wire *wire, enum tt_token_kind kind, void *target, uint32_t *token)
+{
+	struct tt_token *t;
+	uint32_t i;
+	int err;
+
+	if (!wire->ntokens || wire->free_token == NO_TOKEN) {
+		err = grow(wire);
+		if (err)
+			return err;
+	}
+	i = wire->free_token;
+	t = &wire->token[i];
+	wire->free_token = t->next_free;
+	t->kind = kind;
+	t->target = target;
+	*token = (t->generation & GENERATION_MASK) << TT_TOKEN_INDEX_BITS | i;
+	return 0;
+}
+
+struct tt_token *tt_token_find(struct tt_wire *wire, uint32_t token)
+{
+	uint32_t i = token & INDEX_MASK;
+	struct tt_token *t;
+
+	if (i >= wire->ntokens)
+		return NULL;
+	t = &wire->token[i];
+	if (t->kind == TT_TOKEN_FREE ||
+	    (t->generation & GENERATION_MASK) != token >> TT_TOKEN_INDEX_BITS)
+		return NULL;
+	return t;
+}
+
+void tt_token_free(struct tt_wire *wire, uint32_t token)
+{
+	struct tt_token *t = tt_token_find(wire, token);
+
+	if (!t)
+		return;
+	t->kind = TT_TOKEN_FREE;
+	t->target = NULL;
+	t->generation++;
+	t->next_free = wire->free_token;
+	wire->free_token = (uint32_t)(t - wire->token);
+}
+
+/* Consecutive tokens are taken from fresh ends of the table, where all generations are 0. */
+int tt_wire_tokens_new(struct tt_wire *wire, struct tt_bell *const *bells, int n, uint32_t *token)
+{
+	uint32_t old = wire->ntokens, free_before = wire->free_token, i;
+	bool had = old > 0;
+	int err;
+
+	do {
+		err = grow(wire);
+		if (err)
+			return err;
+	} while (wire->ntokens - old < (uint32_t)n);
+	for (i = 0; i < (uint32_t)n; i++) {
+		wire->token[old + i].kind = TT_TOKEN_BELL;
+		wire->token[old + i].target = bells[i];
+	}
+	/* the rest of the new ones, then the free ones from before */
+	for (i = old + (uint32_t)n; i < wire->ntokens; i++)
+		wire->token[i].next_free = i + 1 < wire->ntokens ? i + 1
+					   : had		 ? free_before
+								 : NO_TOKEN;
+	wire->free_token = old + (uint32_t)n < wire->ntokens ? old + (uint32_t)n
+			   : had			     ? free_before
+							     : NO_TOKEN;
+	*token = old;
+	return 0;
+}
+
+void tt_wire_token_free(struct tt_wire *wire, uint32_t token)
+{
+	tt_token_free(wire, token);
+}

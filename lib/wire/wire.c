@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Opening and closing the transports of a process, one-sided access, and counters; see wire.h. */
+#include "lib/wire/wire.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "lib/wire/internal.h"
+
+void tt_wire_lock(struct tt_wire *wire)
+{
+	pthread_mutex_lock(&wire->lock);
+}
+
+void tt_wire_unlock(struct tt_wire *wire)
+{
+	pthread_mutex_unlock(&wire->lock);
+}
+
+static void lock_for_memory(void *wire)
+{
+	tt_wire_lock(wire);
+}
+
+static void unlock_for_memory(void *wire)
+{
+	tt_wire_unlock(wire);
+}
+
+struct tt_memory *tt_wire_memory(struct tt_wire *wire)
+{
+	return wire->memory;
+}
+
+struct tutti_stats *tt_wire_stats(struct tt_wire *wire)
+{
+	return &wire->stats;
+}
+
+/* TUTTI_TRANSPORT without its "fault:" prefix; *fault says whether it was there. */
+static const char *allowed(const struct tt_env *env, bool *fault)
+{
+	const char *list = env->transport.text;
+
+	*fault = !strncmp(list, "fault:", 6);
+	return *fault ? list + 6 : list;
+}
+
+static bool in_list(const char *list, const char *name)
+{
+	size_t n = strlen(name), len;
+
+	if (!*list)
+		return true;
+	for (; *list; list += len + (list[len] == ',')) {
+		len = strcspn(list, ",");
+		if (len == n && !strncmp(list, name, n))
+			return true;
+	}
+	return false;
+}
+
+/* Every name in TUTTI_TRANSPORT must be a transport. */
+static int check_list(const char *list)
+{
+	const char *names[TT_TP_MAX], *near;
+	char word[32];
+	size_t len;
+	int n, i;
+
+	for (n = 0; tt_transports[n]; n++)
+		names[n] = tt_transports[n]->name;
+	for (; *list; list += len + (list[len] == ',')) {
+		len = strcspn(list, ",");
+		snprintf(word, sizeof(word), "%.*s", (int)len, list);
+		for (i = 0; i < n && strcmp(names[i], word); i++)
+			;
+		if (i < n)
+			continue;
+		near = tt_nearest(word, names, n);
+		return tt_fail(-EINVAL, "TUTTI_TRANSPORT: there is no transport '%s'%s%s%s", word,
+			       near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+	}
+	return 0;
+}
+
+static int open_one(struct tt_wire *wire, const struct tt_tp_ops *ops, bool fault)
+{
+	struct tt_wire_tp *t = &wire->tp[wire->ntps];
+	int err;
+
+	err = fault ? tt_fault_open(ops, wire->env->fault.text, &wire->tp_params, &t->tp)
+		    : ops->open(&wire->tp_params, &t->tp);
+	if (err)
+		return err;
+	t->name = ops->name;
+	wire->ntps++;
+	return 0;
+}
+
+/* A transport that can't be opened is left out, unless it was asked for by name. */
+static int open_transports(struct tt_wire *wire)
+{
+	bool fault, asked;
+	const char *list = allowed(wire->env, &fault);
+	int i, err;
+
+	err = check_list(list);
+	for (i = 0; !err && tt_transports[i]; i++) {
+		const char *name = tt_transports[i]->name;
+		bool self = !strcmp(name, "self");
+
+		if (!self && (!in_list(list, name) || wire->params.nranks == 1))
+			continue;
+		asked = *list != 0;
+		err = open_one(wire, tt_transports[i], fault && !self);
+		if (err && !self && !asked) {
+			tt_info("transport %s is left out: %s", name, tt_fail_text(err));
+			err = 0;
+		}
+	}
+	return err;
+}
+
+static void init_lists(struct tt_wire *wire)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&wire->lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+	tt_list_init(&wire->busy);
+	tt_list_init(&wire->requests);
+	tt_list_init(&wire->free_ctrl);
+	tt_list_init(&wire->free_offer);
+	tt_list_init(&wire->free_early);
+	tt_table_init(&wire->posted);
+	tt_table_init(&wire->sends);
+	tt_table_init(&wire->offers);
+	tt_table_init(&wire->early);
+}
+
+int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **out)
+{
+	struct tt_tp *tps[TT_TP_MAX];
+	struct tt_wire *wire;
+	int err = -ENOMEM, i;
+
+	wire = calloc(1, sizeof(*wire));
+	if (!wire)
+		return tt_fail(-ENOMEM, "no memory for the wire");
+	init_lists(wire);
+	wire->params = *params;
+	wire->env = params->env;
+	wire->tp_params = (struct tt_tp_params){
+		.env = params->env, .rank = params->rank, .local_addr = params->local_addr};
+	if (getrandom(wire->tp_params.cookie, sizeof(wire->tp_params.cookie), 0) < 0)
+		goto free_wire;
+	wire->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (wire->wake_fd < 0) {
+		err = tt_fail(-errno, "eventfd: %s", strerror(errno));
+		goto free_wire;
+	}
+	wire->chan = calloc((size_t)params->nranks, sizeof(*wire->chan));
+	if (!wire->chan)
+		goto close_fd;
+	err = open_transports(wire);
+	if (err)
+		goto close_tps;
+	for (i = 0; i < wire->ntps; i++)
+		tps[i] = wire->tp[i].tp;
+	err = tt_memory_new(wire->env, tps, wire->ntps, lock_for_memory, unlock_for_memory, wire,
+			    &wire->memory);
+	if (err)
+		goto close_tps;
+	*out = wire;
+	return 0;
+
+close_tps:
+	while (wire->ntps--)
+		wire->tp[wire->ntps].tp->ops->close(wire->tp[wire->ntps].tp);
+	free(wire->chan);
+close_fd:
+	close(wire->wake_fd);
+free_wire:
+	pthread_mutex_destroy(&wire->lock);
+	free(wire);
+	return err;
+}
+
+static void free_all(struct tt_list *list, size_t offset)
+{
+	while (!tt_list_empty(list)) {
+		struct tt_list *l = list->next;
+
+		tt_list_del(l);
+		free((char *)l - offset);
+	}
+}
+
+static void free_stages(struct tt_wire *wire)
+{
+	struct tt_stage *s;
+
+	while ((s = wire->stages)) {
+		wire->stages = s->next;
+		tt_mem_free(wire->memory, s->mem);
+		free(s);
+	}
+}
+
+void tt_wire_close(struct tt_wire *wire)
+{
+	int i;
+
+	tt_wire_attach(wire, NULL);
+	tt_wire_lock(wire);
+	for (i = 0; i < wire->params.nranks; i++)
+		if (wire->chan[i])
+			tt_chan_free(wire->chan[i]);
+	for (i = 0; i < TT_BUCKETS; i++) {
+		free_all(&wire->early.bucket[i], offsetof(struct tt_early, link));
+		free_all(&wire->offers.bucket[i], offsetof(struct tt_offer, link));
+	}
+	free_all(&wire->free_early, offsetof(struct tt_early, link));
+	free_all(&wire->free_offer, offsetof(struct tt_offer, link));
+	free_all(&wire->free_ctrl, offsetof(struct tt_ctrl_item, link));
+	free_stages(wire);
+	tt_wire_unlock(wire);
+	tt_memory_free(wire->memory);
+	while (wire->ntps--)
+		wire->tp[wire->ntps].tp->ops->close(wire->tp[wire->ntps].tp);
+	close(wire->wake_fd);
+	pthread_mutex_destroy(&wire->lock);
+	free(wire->token);
+	free(wire->chan);
+	free(wire);
+}
+
+void tt_wire_forget_comm(struct tt_wire *wire, uint32_t comm)
+{
+	struct tt_list *l, *tmp;
+	int i;
+
+	for (i = 0; i < TT_BUCKETS; i++) {
+		tt_list_each(l, tmp, &wire->early.bucket[i]) {
+			struct tt_early *e = tt_container(l, struct tt_early, link);
+
+			if (e->key.comm == comm && e->slot < 0)
+				tt_early_free(wire, e);
+		}
+		tt_list_each(l, tmp, &wire->offers.bucket[i]) {
+			struct tt_offer *o = tt_container(l, struct tt_offer, link);
+
+			if (o->ctrl.key.comm != comm)
+				continue;
+			tt_list_del(&o->link);
+			tt_list_add(&wire->free_offer, &o->link);
+		}
+	}
+	for (i = 0; i < wire->params.nranks; i++)
+		if (wire->chan[i])
+			tt_list_each(l, tmp, &wire->chan[i]->flows) {
+				struct tt_flow *flow = tt_container(l, struct tt_flow, link);
+
+				if (flow->comm != comm)
+					continue;
+				tt_list_del(&flow->link);
+				free(flow);
+			}
+}
+
+/* ---- one-sided ---- */
+
+int tt_wire_transport_of(struct tt_wire *wire, int peer, int *index)
+{
+	struct tt_chan *chan = tt_chan_get(wire, peer);
+
+	if (chan->state == TT_CHAN_CLOSED)
+		tt_chan_connect(chan);
+	if (chan->state == TT_CHAN_FAILED)
+		return tt_fail_rank(chan->status, peer, tt_boot_host(wire->boot, peer),
+				    "rank %d can't be reached: %s", peer, chan->reason);
+	if (chan->state != TT_CHAN_OPEN)
+		return -EAGAIN;
+	*index = chan->tp;
+	return 0;
+}
+
+static int one_sided(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_region *region,
+		     struct tt_wr *wr, bool get)
+{
+	struct tt_chan *chan;
+	int tp, rc;
+
+	rc = tt_wire_transport_of(wire, peer, &tp);
+	if (rc)
+		return rc;
+	chan = wire->chan[peer];
+	rma->mr = region ? region->mr[tp] : NULL;
+	if (!rma->mr && !(wire->tp[tp].tp->caps & TT_CAP_LOCAL_ANY))
+		return tt_fail(-EINVAL, "the local buffer must be registered for transport %s",
+			       wire->tp[tp].name);
+	tt_list_init(&wr->link);
+	rc = tt_chan_rma(chan, rma, wr, get);
+	if (rc)
+		return rc;
+	if (get)
+		wire->stats.got_bytes += rma->len;
+	else
+		wire->stats.put_bytes += rma->len;
+	return 0;
+}
+
+int tt_wire_put(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_region *region,
+		struct tt_wr *wr)
+{
+	return one_sided(wire, peer, rma, region, wr, false);
+}
+
+int tt_wire_get(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_region *region,
+		struct tt_wr *wr)
+{
+	return one_sided(wire, peer, rma, region, wr, true);
+}
+
+int tt_wire_global_index(struct tt_wire *wire, int index)
+{
+	int i;
+
+	for (i = 0; tt_transports[i]; i++)
+		if (!strcmp(tt_transports[i]->name, wire->tp[index].name))
+			return i;
+	return -1;
+}
+
+int tt_wire_local_index(struct tt_wire *wire, int global)
+{
+	int i;
+
+	for (i = 0; i < wire->ntps; i++)
+		if (tt_wire_global_index(wire, i) == global)
+			return i;
+	return -1;
+}
+
+bool tt_wire_auto_progress(struct tt_wire *wire)
+{
+	int i;
+
+	for (i = 0; i < wire->ntps; i++)
+		if (!(wire->tp[i].tp->caps & TT_CAP_AUTO_PROGRESS))
+			return false;
+	return true;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The wire: open transports, the memory they know, and channels to the other processes of the job.
+ *
+ * A channel is the credit domain of a pair of processes, shared by all their communicators. It carries
+ * messages named by a key {communicator, sequence, lane, index} and promises no order: a message meets
+ * the receive of the same key. Small ones travel eagerly into slots; for larger ones the receiver
+ * offers memory and the sender puts straight into it. Channels connect on first use.
+ *
+ * One recursive lock per wire covers transports, channels and everything the engine hangs on them.
+ */
+#ifndef TT_WIRE_H
+#define TT_WIRE_H
+
+#include <tutti/comm.h>
+
+#include "lib/base/list.h"
+#include "lib/boot/boot.h"
+#include "lib/mem/mem.h"
+#include "lib/wire/transport.h"
+
+struct tt_wire;
+struct tt_chan;
+struct tt_xfer;
+
+/* The name of a message between two processes; unique per direction. */
+struct tt_key {
+	uint32_t comm; /* id of the communicator */
+	uint32_t seq;  /* which collective of it */
+	uint32_t lane;
+	uint32_t index;
+};
+
+/*
+ * An operation under way at a transport; embedded in what started it. done runs under the wire lock,
+ * exactly once, after the wr has been unlinked.
+ */
+struct tt_wr {
+	struct tt_list link; /* of the channel, while under way */
+	void (*done)(struct tt_wr *wr, int status);
+};
+
+/*
+ * The end of a transfer, under the wire lock, exactly once; x may be reused or freed in it. For a
+ * receive with status 0, data is the x->len bytes that came: x->buf if they landed there, else memory
+ * valid during the call only (a slot, or registered bounce memory).
+ */
+typedef void tt_xfer_fn(struct tt_xfer *x, const void *data, int status);
+
+/* A message to be sent or received. The upper part is the caller's, the lower the wire's. */
+struct tt_xfer {
+	int peer; /* rank in the world */
+	struct tt_key key;
+	uint64_t fprint; /* must agree at both ends */
+	void *buf;	 /* send: the source; receive: where it should land, NULL: anywhere */
+	size_t len;	 /* both ends give the same */
+	struct tt_region *region; /* covers buf, or NULL */
+	tt_xfer_fn *fn;
+
+	struct tt_list link;
+	struct tt_wr wr;
+	struct tt_chan *chan;
+	unsigned state;
+	uint32_t token;
+	void *bounce;
+	struct tt_region *bounce_region;
+};
+
+/* Where a note leads: registered with a token, rung by a peer's put. */
+struct tt_bell {
+	void (*ring)(struct tt_bell *bell);
+};
+
+struct tt_wire_params {
+	const struct tt_env *env;
+	int rank, nranks;
+	const char *local_addr;
+	/* A message met a receive with another fingerprint; under the lock. The transfer itself fails. */
+	void (*mismatch)(void *arg, int peer, const struct tt_key *key);
+	void *arg;
+};
+
+int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **wire);
+/* Bytes that other ranks need to choose a transport with this one. */
+size_t tt_wire_card(struct tt_wire *wire, void *card, size_t max);
+/* From now on channels can be opened. Requests that came earlier are answered now. */
+void tt_wire_attach(struct tt_wire *wire, struct tt_boot *boot);
+/* Closes all channels (their transfers fail with -ECANCELED), memory and transports. */
+void tt_wire_close(struct tt_wire *wire);
+
+/* Handlers for the control tree. */
+void tt_wire_conn_req(struct tt_wire *wire, int from, const void *data, size_t len);
+void tt_wire_conn_rep(struct tt_wire *wire, int from, const void *data, size_t len);
+/* A process is gone: its channel's transfers fail with -TUTTI_EPEER. */
+void tt_wire_peer_gone(struct tt_wire *wire, int rank);
+
+void tt_wire_lock(struct tt_wire *wire);
+void tt_wire_unlock(struct tt_wire *wire);
+struct tt_memory *tt_wire_memory(struct tt_wire *wire);
+struct tutti_stats *tt_wire_stats(struct tt_wire *wire);
+/* Whether all transports carry one-sided operations to a target that makes no calls. */
+bool tt_wire_auto_progress(struct tt_wire *wire);
+/* Ranks of this process's host, itself included. */
+int tt_wire_local_ranks(struct tt_wire *wire);
+/* Whether rank is on this process's host; text (may be NULL) receives why. */
+bool tt_wire_same_host(struct tt_wire *wire, int rank, char *why, size_t size);
+/* Identity of a rank's host: equal numbers mean same host. For splitting by host. */
+uint64_t tt_wire_host_key(struct tt_wire *wire, int rank);
+
+/* All of the following are called under the lock. */
+
+/* Start a transfer; its fn may run before the call returns. Failures are told through fn too. */
+void tt_wire_send(struct tt_wire *wire, struct tt_xfer *x);
+void tt_wire_recv(struct tt_wire *wire, struct tt_xfer *x);
+/*
+ * Take back a transfer without running fn: afterwards nobody writes or reads its buffer. If a peer may
+ * be writing it right now, the channel to that peer is closed first (a fence).
+ */
+void tt_wire_cancel(struct tt_wire *wire, struct tt_xfer *x);
+/* Forget early messages and flow state of a communicator that is freed or has failed. */
+void tt_wire_forget_comm(struct tt_wire *wire, uint32_t comm);
+
+/*
+ * One-sided operations. 0: started, wr->done will run (perhaps before return); -EAGAIN: not connected
+ * yet or no room: progress and retry; other: failed. rma->user and rma->mr are filled in here from wr
+ * and region.
+ */
+int tt_wire_put(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_region *region,
+		struct tt_wr *wr);
+int tt_wire_get(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_region *region,
+		struct tt_wr *wr);
+/* The index of the transport that peer is reached by: 0, -EAGAIN while connecting, or an error. */
+int tt_wire_transport_of(struct tt_wire *wire, int peer, int *index);
+/* Keys are exchanged by place in the list of compiled transports, which all ranks share. */
+int tt_wire_global_index(struct tt_wire *wire, int index);
+int tt_wire_local_index(struct tt_wire *wire, int global);
+
+/* n bells get the tokens *token, *token + 1, ...; to be freed one by one. */
+int tt_wire_tokens_new(struct tt_wire *wire, struct tt_bell *const *bells, int n, uint32_t *token);
+void tt_wire_token_free(struct tt_wire *wire, uint32_t token);
+
+/* Poll all transports in use; returns how many events were handled. */
+int tt_wire_progress(struct tt_wire *wire);
+/* Operations under way or queued at transports and channels: 0 means everything sent has left. */
+int tt_wire_pending(struct tt_wire *wire);
+
+/*
+ * Sleep until something may have happened, at most timeout_ms. Called without the lock. ready is asked
+ * under it before going to sleep. Other threads end the sleep with tt_wire_wake after they have made
+ * ready true.
+ */
+void tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(void *), void *arg);
+void tt_wire_wake(struct tt_wire *wire);
+
+#endif

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Measuring collectives: allreduce, bcast and barrier, with the columns of nccl-tests. Bus
+ * bandwidth is algorithm bandwidth times what the wires must carry at least: 2(n-1)/n for
+ * all-reduce, 1 for broadcast (doc/PERFORMANCE.md of nccl-tests).
+ */
+#include "perf/perf.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum kind { ALLREDUCE, BCAST, BARRIER };
+
+/* One cell group of the table: this collective, this size, out of place or in place. */
+struct job {
+	struct perf *perf;
+	enum kind kind;
+	struct perf_buffer *send, *recv; /* send == recv: in place */
+	size_t count, bytes;
+	int datatype, op, root;
+	struct perf_oracle *oracle;
+	double *times; /* --stat: one an iteration */
+};
+
+struct outcome {
+	double time, min, p99; /* microseconds; with --stat time is the median */
+	uint64_t wrong;
+};
+
+static const char *const call_names[] = {"allreduce", "bcast", "barrier"};
+
+static int call(const struct job *job)
+{
+	const void *in = job->send == job->recv ? TUTTI_IN_PLACE : job->send->data;
+	struct tutti_comm *world = job->perf->world;
+	int err;
+
+	if (job->kind == BARRIER)
+		err = tutti_barrier(world);
+	else if (job->kind == BCAST)
+		err = tutti_bcast(job->recv->data, job->count, job->datatype, job->root, world);
+	else
+		err = tutti_allreduce(in, job->recv->data, job->count, job->datatype, job->op,
+				      world);
+	return err ? perf_call_failed(job->perf, call_names[job->kind], err) : 0;
+}
+
+static int barrier(struct perf *perf)
+{
+	int err = tutti_barrier(perf->world);
+
+	return err ? perf_call_failed(perf, "barrier", err) : 0;
+}
+
+/* As nccl-tests: iterations back to back, the mean of each rank, then over ranks as -a says. */
+static int time_batch(const struct job *job, struct outcome *out)
+{
+	static const enum tutti_op across[] = {TUTTI_SUM, TUTTI_AVG, TUTTI_MIN, TUTTI_MAX};
+	const struct perf_options *opt = &job->perf->opt;
+	uint64_t start;
+	int i, err;
+
+	err = barrier(job->perf);
+	start = perf_now_ns();
+	for (i = 0; i < opt->iters && !err; i++)
+		err = call(job);
+	out->time = (double)(perf_now_ns() - start) / 1e3 / opt->iters;
+	if (err || !opt->average)
+		return err;
+	return perf_agree(job->perf, &out->time, across[opt->average]);
+}
+
+/* --stat: each iteration starts with a barrier and takes as long as its slowest rank. */
+static int time_each(const struct job *job, struct outcome *out)
+{
+	struct perf *perf = job->perf;
+	struct perf_summary sum;
+	uint64_t start;
+	int i, err = 0;
+
+	for (i = 0; i < perf->opt.iters && !err; i++) {
+		err = barrier(perf);
+		if (err)
+			return err;
+		start = perf_now_ns();
+		err = call(job);
+		job->times[i] = (double)(perf_now_ns() - start) / 1e3;
+		perf_progress(perf, "measuring");
+	}
+	if (err)
+		return err;
+	err = tutti_allreduce(TUTTI_IN_PLACE, job->times, (size_t)perf->opt.iters, TUTTI_FLOAT64,
+			      TUTTI_MAX, perf->world);
+	if (err)
+		return perf_call_failed(perf, "allreduce", err);
+	perf_summarize(job->times, (size_t)perf->opt.iters, &sum);
+	out->time = sum.median;
+	out->min = sum.min;
+	out->p99 = sum.p99;
+	return 0;
+}
+
+/* Inputs with a known result; everything that the call must overwrite holds something else. */
+static void fill(const struct job *job, uint64_t seed)
+{
+	struct perf_oracle *oracle = job->oracle;
+	size_t size = tutti_datatype_size(job->datatype);
+
+	oracle->seed = seed;
+	oracle->datatype = job->datatype;
+	oracle->op = job->kind == BCAST ? TUTTI_MAX : job->op;
+	if (job->kind == BCAST)
+		perf_oracle_bcast(oracle, job->count, job->root);
+	else
+		perf_oracle_allreduce(oracle, job->count);
+	perf_guard_set(job->send, job->bytes);
+	perf_guard_set(job->recv, job->bytes);
+	if (job->send != job->recv)
+		memset(job->recv->data, 0xa5, job->bytes);
+	perf_repeat(job->send->data, oracle->input, oracle->period, job->count, size);
+}
+
+/* -c: wrong elements go to the column, bytes changed where nothing may be written to the footer. */
+static int check(const struct job *job, struct outcome *out)
+{
+	struct perf_oracle *oracle = job->oracle;
+	size_t size = tutti_datatype_size(job->datatype);
+	double wrong = 0, bounds = 0;
+	int i, err;
+
+	for (i = 0; i < job->perf->opt.check; i++) {
+		perf_progress(job->perf, "checking");
+		fill(job, (uint64_t)i);
+		err = call(job);
+		if (err)
+			return err;
+		wrong += (double)perf_count_wrong(job->recv->data, oracle->expected, oracle->period,
+						  job->count, size);
+		bounds += (double)perf_guard_violations(job->recv, job->bytes);
+		if (job->send == job->recv)
+			continue;
+		bounds += (double)perf_guard_violations(job->send, job->bytes);
+		bounds += (double)perf_count_wrong(job->send->data, oracle->input, oracle->period,
+						   job->count, size);
+	}
+	err = perf_agree(job->perf, &wrong, TUTTI_SUM);
+	if (!err)
+		err = perf_agree(job->perf, &bounds, TUTTI_SUM);
+	if (err)
+		return err;
+	out->wrong = (uint64_t)wrong;
+	job->perf->totals.wrong += (uint64_t)wrong;
+	job->perf->totals.out_of_bounds += (uint64_t)bounds;
+	return 0;
+}
+
+static int measure(const struct job *job, struct outcome *out)
+{
+	const struct perf_options *opt = &job->perf->opt;
+	int i, err = 0;
+
+	memset(out, 0, sizeof(*out));
+	perf_progress(job->perf, "warming up");
+	if (job->kind != BARRIER) { /* zeros: sums in place, over and over, stay finite */
+		memset(job->send->data, 0, job->bytes);
+		memset(job->recv->data, 0, job->bytes);
+	}
+	for (i = 0; i < opt->warmup && !err; i++)
+		err = call(job);
+	perf_progress(job->perf, "measuring");
+	if (!err)
+		err = opt->stat ? time_each(job, out) : time_batch(job, out);
+	if (!err && job->kind != BARRIER && opt->check)
+		err = check(job, out);
+	return err;
+}
+
+/* The columns of one side, with and without --stat. */
+/* clang-format off */
+#define SIDE(prefix) \
+	{prefix "time_us", "time", "(us)", 8, 0, PERF_USEC}, \
+	{prefix "algbw_gbs", "algbw", "(GB/s)", 7, 2, PERF_FIXED}, \
+	{prefix "busbw_gbs", "busbw", "(GB/s)", 7, 2, PERF_FIXED}, \
+	{prefix "wrong", "#wrong", "", 6, 0, PERF_INT}
+#define SIDE_STAT(prefix) \
+	{prefix "p50_us", "time", "(us)", 8, 0, PERF_USEC}, \
+	{prefix "min_us", "min", "(us)", 8, 0, PERF_USEC}, \
+	{prefix "p99_us", "p99", "(us)", 8, 0, PERF_USEC}, \
+	{prefix "algbw_gbs", "algbw", "(GB/s)", 7, 2, PERF_FIXED}, \
+	{prefix "busbw_gbs", "busbw", "(GB/s)", 7, 2, PERF_FIXED}, \
+	{prefix "wrong", "#wrong", "", 6, 0, PERF_INT}
+#define WHAT \
+	{"size", "size", "(B)", 13, 0, PERF_INT}, \
+	{"count", "count", "(elements)", 13, 0, PERF_INT}, \
+	{"type", "type", "", 9, 0, PERF_TEXT}, \
+	{"redop", "redop", "", 7, 0, PERF_TEXT}, \
+	{"root", "root", "", 7, 0, PERF_INT}
+/* clang-format on */
+
+enum { WHAT_COLUMNS = 5, SIDE_COLUMNS = 4, SIDE_STAT_COLUMNS = 6 };
+static const struct perf_column plain_columns[] = {WHAT, SIDE("oop_"), SIDE("ip_")};
+static const struct perf_column stat_columns[] = {WHAT, SIDE_STAT("oop_"), SIDE_STAT("ip_")};
+static const struct perf_column barrier_columns[] = {
+	{"iterations", "iterations", "", 13, 0, PERF_INT},
+	{"time_us", "time", "(us)", 9, 0, PERF_USEC},
+};
+static const struct perf_column barrier_stat_columns[] = {
+	{"iterations", "iterations", "", 13, 0, PERF_INT},
+	{"p50_us", "time", "(us)", 9, 0, PERF_USEC},
+	{"min_us", "min", "(us)", 9, 0, PERF_USEC},
+	{"p99_us", "p99", "(us)", 9, 0, PERF_USEC},
+};
+
+static void put_side(const struct job *job, const struct outcome *out, struct perf_cell *cell)
+{
+	struct perf *perf = job->perf;
+	double n = perf->nranks, algbw = 0, busbw;
+
+	if (out->time > 0)
+		algbw = (double)job->bytes / out->time / 1e3; /* bytes a microsecond, to GB/s */
+	busbw = job->kind == ALLREDUCE ? algbw * 2 * (n - 1) / n : algbw;
+	perf->totals.busbw_sum += busbw;
+	perf->totals.busbw_count++;
+	(cell++)->real = out->time;
+	if (perf->opt.stat) {
+		(cell++)->real = out->min;
+		(cell++)->real = out->p99;
+	}
+	(cell++)->real = algbw;
+	(cell++)->real = busbw;
+	cell->number = (int64_t)out->wrong;
+	cell->absent = !perf->opt.check;
+}
+
+static void heading(const struct perf *perf)
+{
+	const struct perf_column *column = perf->table.columns;
+	int side = perf->opt.stat ? SIDE_STAT_COLUMNS : SIDE_COLUMNS, left = 0, width = 0, i;
+
+	for (i = 0; i < WHAT_COLUMNS; i++)
+		left += column[i].width + 1;
+	for (; i < WHAT_COLUMNS + side; i++)
+		width += column[i].width + 1;
+	printf("#%*s%*s%*s\n", left - 1, "", (width + 12) / 2, "out-of-place",
+	       width - (width + 12) / 2 + (width + 8) / 2, "in-place");
+	perf_table_heading(&perf->table);
+}
+
+/* Broadcast has one buffer, so its out-of-place columns stay empty. */
+static int one_row(struct job *job, struct perf_buffer *bufs)
+{
+	struct perf_cell cells[sizeof(stat_columns) / sizeof(stat_columns[0])] = {{0}};
+	int side = job->perf->opt.stat ? SIDE_STAT_COLUMNS : SIDE_COLUMNS, i, in_place, err;
+	struct perf_cell *cell = cells + WHAT_COLUMNS;
+	struct outcome out;
+
+	cells[0].number = (int64_t)job->bytes;
+	cells[1].number = (int64_t)job->count;
+	cells[2].text = perf_type_name(job->datatype);
+	cells[3].text = job->kind == ALLREDUCE ? perf_op_name(job->op) : "none";
+	cells[4].number = job->root;
+	for (in_place = 0; in_place < 2; in_place++, cell += side) {
+		if (job->kind == BCAST && !in_place) {
+			for (i = 0; i < side; i++)
+				cell[i].absent = true;
+			continue;
+		}
+		job->recv = &bufs[0];
+		job->send = in_place ? &bufs[0] : &bufs[1];
+		err = measure(job, &out);
+		if (err)
+			return err;
+		put_side(job, &out, cell);
+	}
+	return job->perf->rank ? 0 : perf_table_row(&job->perf->table, cells);
+}
+
+static int all_sizes(struct job *job, struct perf_buffer *bufs)
+{
+	const struct perf_options *opt = &job->perf->opt;
+	size_t size = opt->minbytes, width = tutti_datatype_size(job->datatype);
+	int err;
+
+	do {
+		job->count = size / width;
+		job->bytes = job->count * width;
+		perf_progress_row(job->perf, job->bytes);
+		err = one_row(job, bufs);
+		size = perf_next_size(opt, size);
+	} while (!err && size);
+	return err;
+}
+
+static int from(int option)
+{
+	return option == PERF_ALL ? 0 : option;
+}
+
+static int to(int option, int number)
+{
+	return option == PERF_ALL ? number - 1 : option;
+}
+
+static int all_combinations(struct job *job, struct perf_buffer *bufs)
+{
+	const struct perf_options *opt = &job->perf->opt;
+	bool reduces = job->kind == ALLREDUCE;
+	int type, op, root, last_op, last_root, err = 0;
+
+	last_op = reduces ? to(opt->op, TUTTI_NUM_OPS) : 0;
+	last_root = reduces ? -1 : to(opt->root, job->perf->nranks);
+	for (type = from(opt->datatype); type <= to(opt->datatype, TUTTI_NUM_DATATYPES); type++)
+		for (op = reduces ? from(opt->op) : 0; op <= last_op; op++) {
+			if (reduces && !perf_op_fits(type, op))
+				continue;
+			for (root = reduces ? -1 : from(opt->root); root <= last_root; root++) {
+				job->datatype = type;
+				job->op = op;
+				job->root = root;
+				err = all_sizes(job, bufs);
+				if (err)
+					return err;
+			}
+		}
+	return 0;
+}
+
+static int run_data(struct job *job, int nbufs)
+{
+	struct perf_oracle oracle = {.rank = job->perf->rank, .nranks = job->perf->nranks};
+	struct perf *perf = job->perf;
+	bool stat = perf->opt.stat;
+	struct perf_buffer bufs[2];
+	int err;
+
+	err = perf_oracle_init(&oracle);
+	if (err)
+		return perf_call_failed(perf, "making test data", err);
+	job->oracle = &oracle;
+	err = perf_buffers_get(perf, bufs, nbufs, perf->opt.maxbytes);
+	if (err)
+		goto free_oracle;
+	perf_table_begin(&perf->table, stat ? stat_columns : plain_columns,
+			 WHAT_COLUMNS + 2 * (stat ? SIDE_STAT_COLUMNS : SIDE_COLUMNS));
+	if (!perf->rank)
+		heading(perf);
+	err = all_combinations(job, bufs);
+	perf_buffers_put(bufs, nbufs);
+free_oracle:
+	perf_oracle_free(&oracle);
+	return err;
+}
+
+static int run_barrier(struct job *job)
+{
+	struct perf_cell cells[4] = {{.number = job->perf->opt.iters}};
+	struct perf *perf = job->perf;
+	bool stat = perf->opt.stat;
+	struct outcome out;
+	int err;
+
+	perf_table_begin(&perf->table, stat ? barrier_stat_columns : barrier_columns, stat ? 4 : 2);
+	if (!perf->rank)
+		perf_table_heading(&perf->table);
+	perf_progress_row(perf, 0);
+	err = measure(job, &out);
+	if (err || perf->rank)
+		return err;
+	cells[1].real = out.time;
+	cells[2].real = out.min;
+	cells[3].real = out.p99;
+	return perf_table_row(&perf->table, cells);
+}
+
+static int run(struct perf *perf, enum kind kind)
+{
+	struct job job = {.perf = perf, .kind = kind};
+	int err;
+
+	if (perf->opt.stat) {
+		job.times = calloc((size_t)perf->opt.iters, sizeof(*job.times));
+		if (!job.times)
+			return perf_call_failed(perf, "making room for times", -ENOMEM);
+	}
+	if (kind == BARRIER)
+		err = run_barrier(&job);
+	else
+		err = run_data(&job, kind == ALLREDUCE ? 2 : 1);
+	free(job.times);
+	return err;
+}
+
+int perf_run_allreduce(struct perf *perf)
+{
+	return run(perf, ALLREDUCE);
+}
+
+int perf_run_bcast(struct perf *perf)
+{
+	return run(perf, BCAST);
+}
+
+int perf_run_barrier(struct perf *perf)
+{
+	return run(perf, BARRIER);
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The command line: a subcommand, then the options of nccl-tests and a few of our own. */
+#include "perf/perf.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPT_STAT = 256, OPT_MALLOC, OPT_JSON, OPT_CSV, OPT_VERSION };
+
+static const char short_options[] = ":b:e:i:f:n:w:c:d:o:r:a:q:T:hV";
+static const struct option long_options[] = {
+	{"minbytes", required_argument, NULL, 'b'},  {"maxbytes", required_argument, NULL, 'e'},
+	{"stepbytes", required_argument, NULL, 'i'}, {"stepfactor", required_argument, NULL, 'f'},
+	{"iters", required_argument, NULL, 'n'},     {"warmup_iters", required_argument, NULL, 'w'},
+	{"check", required_argument, NULL, 'c'},     {"datatype", required_argument, NULL, 'd'},
+	{"op", required_argument, NULL, 'o'},	     {"root", required_argument, NULL, 'r'},
+	{"average", required_argument, NULL, 'a'},   {"tx-depth", required_argument, NULL, 'q'},
+	{"transport", required_argument, NULL, 'T'}, {"stat", no_argument, NULL, OPT_STAT},
+	{"malloc", no_argument, NULL, OPT_MALLOC},   {"json", required_argument, NULL, OPT_JSON},
+	{"csv", required_argument, NULL, OPT_CSV},   {"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, 'V'},	     {NULL, 0, NULL, 0},
+};
+
+static const char usage[] = "Usage: tutti_run -n RANKS tutti_perf COMMAND [OPTION]...\n"
+			    "Measure and check the operations of tutti. Commands:\n";
+
+static const char help[] =
+	"\n"
+	"Sizes (bytes; K, M and G are powers of 1024):\n"
+	"  -b, --minbytes SIZE      smallest (default 32M; put and get 64K; latency 8)\n"
+	"  -e, --maxbytes SIZE      largest (the same default)\n"
+	"  -i, --stepbytes SIZE     fixed step between sizes (default 1M)\n"
+	"  -f, --stepfactor FACTOR  multiply instead of adding\n"
+	"Work:\n"
+	"  -n, --iters N            timed iterations (default 20; others than\n"
+	"                           allreduce and bcast 1000)\n"
+	"  -w, --warmup_iters N     untimed iterations before (default 5; others 100)\n"
+	"  -c, --check N            rounds of checking every element, 0: none (default 1)\n"
+	"  -d, --datatype TYPE      int8 uint8 int32 uint32 int64 uint64 half bfloat16\n"
+	"                           float double or all (default float)\n"
+	"  -o, --op OP              sum prod min max avg band bor bxor or all (default sum)\n"
+	"  -r, --root RANK          root of bcast, or all (default 0)\n"
+	"  -a, --average HOW        over ranks: 0 rank 0, 1 average, 2 min, 3 max (default 1)\n"
+	"  -q, --tx-depth N         puts or gets under way at once (default 128)\n"
+	"  -T, --transport LIST     sets TUTTI_TRANSPORT, e.g. shm or ofi\n"
+	"      --stat               median, minimum and 99th percentile of single iterations,\n"
+	"                           each begun with a barrier and counted at its slowest rank\n"
+	"      --malloc             plain buffers instead of tutti_alloc\n"
+	"Output:\n"
+	"      --json FILE, --csv FILE  write the results there too\n"
+	"  -h, --help               show this\n"
+	"  -V, --version            show the version\n";
+
+const struct perf_command perf_commands[] = {
+	{.name = "allreduce",
+	 .help = "all-reduce: out of place and in place",
+	 .run = perf_run_allreduce,
+	 .bytes = 32 << 20,
+	 .iters = 20,
+	 .warmup = 5,
+	 .min_ranks = 1,
+	 .has_type = true,
+	 .has_op = true,
+	 .has_size = true},
+	{.name = "bcast",
+	 .help = "broadcast",
+	 .run = perf_run_bcast,
+	 .bytes = 32 << 20,
+	 .iters = 20,
+	 .warmup = 5,
+	 .min_ranks = 1,
+	 .has_type = true,
+	 .has_root = true,
+	 .has_size = true},
+	{.name = "barrier",
+	 .help = "barrier",
+	 .run = perf_run_barrier,
+	 .iters = 1000,
+	 .warmup = 100,
+	 .min_ranks = 1},
+	{.name = "put",
+	 .help = "rate of writes from rank 0 to rank 1",
+	 .run = perf_run_put,
+	 .bytes = 64 << 10,
+	 .iters = 1000,
+	 .warmup = 100,
+	 .min_ranks = 2,
+	 .has_size = true},
+	{.name = "get",
+	 .help = "rate of reads by rank 0 from rank 1",
+	 .run = perf_run_get,
+	 .bytes = 64 << 10,
+	 .iters = 1000,
+	 .warmup = 100,
+	 .min_ranks = 2,
+	 .has_size = true},
+	{.name = "latency",
+	 .help = "ping-pong of writes with notification, half the round trip",
+	 .run = perf_run_latency,
+	 .bytes = 8,
+	 .iters = 1000,
+	 .warmup = 100,
+	 .min_ranks = 2,
+	 .has_size = true},
+	{.name = NULL},
+};
+
+bool perf_is_rank0(void)
+{
+	static const char *const variables[] = {"TUTTI_RANK", "RANK", "PMIX_RANK", "PMI_RANK"};
+	const char *rank;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+		rank = getenv(variables[i]);
+		if (rank)
+			return !strcmp(rank, "0");
+	}
+	return true;
+}
+
+/* Every rank reads the same command line; one of them complains. */
+static int bad(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static int bad(const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!perf_is_rank0())
+		return -EINVAL;
+	fputs("tutti_perf: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputs("\nTry 'tutti_perf --help'.\n", stderr);
+	return -EINVAL;
+}
+
+static int unknown(const char *what, const char *word, const char *const *names)
+{
+	const char *nearest = perf_nearest(word, names);
+
+	if (nearest)
+		return bad("unknown %s '%s'; did you mean '%s'?", what, word, nearest);
+	return bad("unknown %s '%s'", what, word);
+}
+
+static int unknown_option(const char *word)
+{
+	const char *names[sizeof(long_options) / sizeof(long_options[0])], *nearest;
+	char name[64];
+	int i;
+
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
+	for (i = 0; long_options[i].name; i++)
+		names[i] = long_options[i].name;
+	names[i] = NULL;
+	nearest = perf_nearest(name, names);
+	if (nearest)
+		return bad("unknown option '--%s'; did you mean '--%s'?", name, nearest);
+	return bad("unknown option '--%s'", name);
+}
+
+static int find_command(const char *word, const struct perf_command **cmd)
+{
+	const char *names[16];
+	int i;
+
+	for (i = 0; perf_commands[i].name; i++) {
+		if (!strcmp(word, perf_commands[i].name)) {
+			*cmd = &perf_commands[i];
+			return 0;
+		}
+		names[i] = perf_commands[i].name;
+	}
+	names[i] = NULL;
+	return unknown("command", word, names);
+}
+
+static int take_size(const char *option, const char *text, size_t *size)
+{
+	if (perf_parse_size(text, size))
+		return bad("%s '%s' is not a size like 512, 64K, 32M or 1G", option, text);
+	return 0;
+}
+
+static int take_int(const char *option, const char *text, int least, int *number)
+{
+	char *end;
+	long value;
+
+	errno = 0;
+	value = strtol(text, &end, 10);
+	if (errno || end == text || *end || value < least || value > INT_MAX)
+		return bad("%s '%s' is not a number from %d up", option, text, least);
+	*number = (int)value;
+	return 0;
+}
+
+static int take_factor(const char *text, double *factor)
+{
+	char *end;
+
+	*factor = strtod(text, &end);
+	if (end == text || *end || !(*factor > 1 && *factor < 1e9))
+		return bad("--stepfactor '%s' is not a number above 1", text);
+	return 0;
+}
+
+static int take_type(const char *text, int *datatype)
+{
+	*datatype = strcmp(text, "all") ? perf_type_find(text) : PERF_ALL;
+	if (*datatype < 0 && strcmp(text, "all"))
+		return unknown("datatype", text, perf_type_names);
+	return 0;
+}
+
+static int take_op(const char *text, int *op)
+{
+	*op = strcmp(text, "all") ? perf_op_find(text) : PERF_ALL;
+	if (*op < 0 && strcmp(text, "all"))
+		return unknown("operation", text, perf_op_names);
+	return 0;
+}
+
+static int take_root(const char *text, int *root)
+{
+	*root = PERF_ALL;
+	return strcmp(text, "all") ? take_int("--root", text, 0, root) : 0;
+}
+
+static int take_average(const char *text, int *average)
+{
+	if (take_int("--average", text, 0, average))
+		return -EINVAL;
+	return *average <= 3 ? 0 : bad("--average '%s' is not 0, 1, 2 or 3", text);
+}
+
+static int take(struct perf_options *opt, int option)
+{
+	switch (option) {
+	case 'b':
+		return take_size("--minbytes", optarg, &opt->minbytes);
+	case 'e':
+		return take_size("--maxbytes", optarg, &opt->maxbytes);
+	case 'i':
+		return take_size("--stepbytes", optarg, &opt->stepbytes);
+	case 'f':
+		return take_factor(optarg, &opt->stepfactor);
+	case 'n':
+		return take_int("--iters", optarg, 1, &opt->iters);
+	case 'w':
+		return take_int("--warmup_iters", optarg, 0, &opt->warmup);
+	case 'c':
+		return take_int("--check", optarg, 0, &opt->check);
+	case 'd':
+		return take_type(optarg, &opt->datatype);
+	case 'o':
+		return take_op(optarg, &opt->op);
+	case 'r':
+		return take_root(optarg, &opt->root);
+	case 'a':
+		return take_average(optarg, &opt->average);
+	case 'q':
+		return take_int("--tx-depth", optarg, 1, &opt->depth);
+	case 'T':
+		opt->transport = optarg;
+		return 0;
+	case OPT_STAT:
+		opt->stat = true;
+		return 0;
+	case OPT_MALLOC:
+		opt->plain_buffers = true;
+		return 0;
+	case OPT_JSON:
+		opt->json = optarg;
+		return 0;
+	default: /* OPT_CSV */
+		opt->csv = optarg;
+		return 0;
+	}
+}
+
+static int show_help(void)
+{
+	const struct perf_command *cmd;
+
+	if (!perf_is_rank0())
+		return PERF_DONE;
+	fputs(usage, stdout);
+	for (cmd = perf_commands; cmd->name; cmd++)
+		printf("  %-10s %s\n", cmd->name, cmd->help);
+	fputs(help, stdout);
+	return PERF_DONE;
+}
+
+static int show_version(void)
+{
+	if (perf_is_rank0())
+		printf("tutti_perf (tutti) %s\n", tutti_version());
+	return PERF_DONE;
+}
+
+/* Defaults that depend on the subcommand, and what only makes sense for some of them. */
+static int complete(struct perf_options *opt)
+{
+	const struct perf_command *cmd = opt->cmd;
+	const size_t unset = SIZE_MAX;
+
+	if (opt->minbytes == unset)
+		opt->minbytes = opt->maxbytes != unset && opt->maxbytes < cmd->bytes ? opt->maxbytes
+										     : cmd->bytes;
+	if (opt->maxbytes == unset)
+		opt->maxbytes = opt->minbytes > cmd->bytes ? opt->minbytes : cmd->bytes;
+	if (opt->maxbytes < opt->minbytes)
+		return bad("--maxbytes %zu is less than --minbytes %zu", opt->maxbytes,
+			   opt->minbytes);
+	if (!opt->stepbytes)
+		return bad("--stepbytes must be more than 0");
+	if (opt->iters < 0)
+		opt->iters = cmd->iters;
+	if (opt->warmup < 0)
+		opt->warmup = cmd->warmup;
+	if (opt->op != PERF_ALL && opt->datatype != PERF_ALL && cmd->has_op &&
+	    !perf_op_fits(opt->datatype, opt->op))
+		return bad("operation %s is for integers, not for %s", perf_op_name(opt->op),
+			   perf_type_name(opt->datatype));
+	return 0;
+}
+
+int perf_options_parse(struct perf_options *opt, int argc, char **argv)
+{
+	int option, err;
+
+	*opt = (struct perf_options){.minbytes = SIZE_MAX,
+				     .maxbytes = SIZE_MAX,
+				     .stepbytes = 1 << 20,
+				     .iters = -1,
+				     .warmup = -1,
+				     .check = 1,
+				     .depth = 128,
+				     .average = 1,
+				     .datatype = TUTTI_FLOAT32,
+				     .op = TUTTI_SUM};
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, short_options, long_options, NULL)) != -1) {
+		if (option == 'h')
+			return show_help();
+		if (option == 'V')
+			return show_version();
+		if (option == ':')
+			return bad("option '%s' needs a value", argv[optind - 1]);
+		if (option == '?' && !strncmp(argv[optind - 1], "--", 2))
+			return unknown_option(argv[optind - 1]);
+		if (option == '?')
+			return bad("unknown option '-%c'", optopt);
+		err = take(opt, option);
+		if (err)
+			return err;
+	}
+	if (optind == argc)
+		return bad("which command? allreduce, bcast, barrier, put, get or latency");
+	err = find_command(argv[optind], &opt->cmd);
+	if (err)
+		return err;
+	if (optind + 1 < argc)
+		return bad("one command at a time, please: '%s' is too much", argv[optind + 1]);
+	return complete(opt);
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Measuring one-sided access between ranks 0 and 1, with the columns of perftest: put and get as
+ * ib_write_bw and ib_read_bw print them, latency (a ping-pong of puts with notification, half the
+ * round trip) as ib_write_lat. Other ranks wait in barriers.
+ */
+#include "perf/perf.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum kind { PUT, GET, LATENCY };
+
+struct pair {
+	struct perf *perf;
+	enum kind kind;
+	struct perf_buffer exposed; /* the window of this rank */
+	struct perf_buffer local;   /* what is sent or received */
+	struct tutti_win *win;
+	size_t size;
+	double *times; /* latency: one an iteration, microseconds */
+};
+
+static const struct perf_column rate_columns[] = {
+	{"bytes", "#bytes", "", 14, 0, PERF_INT},
+	{"iterations", "#iterations", "", 12, 0, PERF_INT},
+	{"bw_peak_mib_s", "BW peak", "[MiB/sec]", 12, 2, PERF_FIXED},
+	{"bw_average_mib_s", "BW average", "[MiB/sec]", 12, 2, PERF_FIXED},
+	{"msg_rate_mpps", "MsgRate", "[Mpps]", 12, 6, PERF_FIXED},
+	{"wrong", "#wrong", "", 7, 0, PERF_INT},
+};
+static const struct perf_column latency_columns[] = {
+	{"bytes", "#bytes", "", 14, 0, PERF_INT},
+	{"iterations", "#iterations", "", 12, 0, PERF_INT},
+	{"t_min_us", "t_min", "[usec]", 9, 2, PERF_FIXED},
+	{"t_max_us", "t_max", "[usec]", 9, 2, PERF_FIXED},
+	{"t_typical_us", "t_typical", "[usec]", 10, 2, PERF_FIXED},
+	{"t_avg_us", "t_avg", "[usec]", 9, 2, PERF_FIXED},
+	{"t_stdev_us", "t_stdev", "[usec]", 9, 2, PERF_FIXED},
+	{"p99_us", "99%", "[usec]", 9, 2, PERF_FIXED},
+	{"p999_us", "99.9%", "[usec]", 9, 2, PERF_FIXED},
+	{"wrong", "#wrong", "", 7, 0, PERF_INT},
+};
+
+/* What rank sends in round `round`; another rank or round has another byte at the same place. */
+static unsigned char pattern(int rank, unsigned int round, size_t i)
+{
+	return (unsigned char)(i * 167 + (i >> 8) * 13 + (size_t)rank * 59 + round * 101 + 1);
+}
+
+static void fill(unsigned char *dst, size_t len, int rank, unsigned int round)
+{
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		dst[i] = pattern(rank, round, i);
+}
+
+static size_t count_wrong(const unsigned char *buf, size_t len, int rank, unsigned int round)
+{
+	size_t i, wrong = 0;
+
+	for (i = 0; i < len; i++)
+		wrong += buf[i] != pattern(rank, round, i);
+	return wrong;
+}
+
+static int transfer(const struct pair *p)
+{
+	int err;
+
+	if (p->kind == PUT) {
+		err = tutti_put(p->win, 1, p->local.data, p->size, 0);
+		return err ? perf_call_failed(p->perf, "put", err) : 0;
+	}
+	err = tutti_get(p->win, 1, p->local.data, p->size, 0);
+	return err ? perf_call_failed(p->perf, "get", err) : 0;
+}
+
+static int flush(const struct pair *p)
+{
+	int err = tutti_win_flush(p->win, 1);
+
+	return err ? perf_call_failed(p->perf, "win_flush", err) : 0;
+}
+
+/* n transfers with up to depth of them under way; *peak is the best rate of a window of depth. */
+static int stream(const struct pair *p, int n, double *peak)
+{
+	uint64_t start, took;
+	int i, batch, err;
+
+	while (n > 0) {
+		batch = n < p->perf->opt.depth ? n : p->perf->opt.depth;
+		start = perf_now_ns();
+		for (i = 0; i < batch; i++) {
+			err = transfer(p);
+			if (err)
+				return err;
+		}
+		err = flush(p);
+		if (err)
+			return err;
+		took = perf_now_ns() - start;
+		if (took && batch * 1e9 / (double)took > *peak)
+			*peak = batch * 1e9 / (double)took;
+		n -= batch;
+	}
+	return 0;
+}
+
+static int ping(const struct pair *p, int other)
+{
+	int err = tutti_put_notify(p->win, other, p->local.data, p->size, 0);
+
+	return err ? perf_call_failed(p->perf, "put_notify", err) : 0;
+}
+
+static int pong(const struct pair *p, int other)
+{
+	int err = tutti_win_wait_notify(p->win, other, 1);
+
+	return err ? perf_call_failed(p->perf, "win_wait_notify", err) : 0;
+}
+
+/* n round trips; rank 0 keeps half of each one's time. */
+static int ping_pong(const struct pair *p, int n, double *times)
+{
+	int me = p->perf->rank, i, err = 0;
+	uint64_t start;
+
+	for (i = 0; i < n && !err; i++) {
+		start = perf_now_ns();
+		err = me ? pong(p, 0) : ping(p, 1);
+		if (!err)
+			err = me ? ping(p, 0) : pong(p, 1);
+		if (times)
+			times[i] = (double)(perf_now_ns() - start) / 2e3;
+	}
+	if (err)
+		return err;
+	err = tutti_win_flush(p->win, !me);
+	return err ? perf_call_failed(p->perf, "win_flush", err) : 0;
+}
+
+static int move(const struct pair *p, int n, double *times, double *peak)
+{
+	if (p->kind == LATENCY)
+		return p->perf->rank < 2 ? ping_pong(p, n, times) : 0;
+	return p->perf->rank == 0 ? stream(p, n, peak) : 0;
+}
+
+static int meet(const struct pair *p)
+{
+	int err = tutti_barrier(p->perf->world);
+
+	return err ? perf_call_failed(p->perf, "barrier", err) : 0;
+}
+
+/* Where the data of a transfer ends up on this rank and who sent them; NULL: not here. */
+static const struct perf_buffer *landing(const struct pair *p, int *sender)
+{
+	int me = p->perf->rank;
+
+	*sender = !me;
+	if (p->kind == GET)
+		return me == 0 ? &p->local : NULL;
+	if (p->kind == PUT)
+		return me == 1 ? &p->exposed : NULL;
+	return me < 2 ? &p->exposed : NULL;
+}
+
+/* -c: one more transfer each, of data that was not there before. */
+static int check(struct pair *p, uint64_t *wrong_total)
+{
+	const struct perf_buffer *dst;
+	double wrong = 0, bounds = 0, unused = 0;
+	int i, sender, err;
+
+	for (i = 0; i < p->perf->opt.check; i++) {
+		perf_guard_set(&p->exposed, p->size);
+		perf_guard_set(&p->local, p->size);
+		fill(p->exposed.data, p->size, p->perf->rank, (unsigned int)i);
+		fill(p->local.data, p->size, p->perf->rank, (unsigned int)i);
+		err = meet(p);
+		if (!err)
+			err = move(p, 1, NULL, &unused);
+		if (!err)
+			err = meet(p);
+		if (err)
+			return err;
+		dst = landing(p, &sender);
+		if (dst)
+			wrong += (double)count_wrong(dst->data, p->size, sender, (unsigned int)i);
+		bounds += (double)perf_guard_violations(&p->exposed, p->size);
+		bounds += (double)perf_guard_violations(&p->local, p->size);
+	}
+	err = perf_agree(p->perf, &wrong, TUTTI_SUM);
+	if (!err)
+		err = perf_agree(p->perf, &bounds, TUTTI_SUM);
+	*wrong_total = (uint64_t)wrong;
+	p->perf->totals.wrong += (uint64_t)wrong;
+	p->perf->totals.out_of_bounds += (uint64_t)bounds;
+	return err;
+}
+
+static void rate_cells(const struct pair *p, double seconds, double peak, struct perf_cell *cell)
+{
+	double mib = (double)p->size / (1 << 20), rate = p->perf->opt.iters / seconds;
+
+	(cell++)->real = peak * mib;
+	(cell++)->real = rate * mib;
+	cell->real = rate / 1e6;
+}
+
+static void latency_cells(const struct pair *p, struct perf_cell *cell)
+{
+	struct perf_summary sum;
+
+	perf_summarize(p->times, (size_t)p->perf->opt.iters, &sum);
+	(cell++)->real = sum.min;
+	(cell++)->real = sum.max;
+	(cell++)->real = sum.median;
+	(cell++)->real = sum.mean;
+	(cell++)->real = sum.stdev;
+	(cell++)->real = sum.p99;
+	cell->real = sum.p999;
+}
+
+static int one_row(struct pair *p)
+{
+	const struct perf_options *opt = &p->perf->opt;
+	struct perf_table *table = &p->perf->table;
+	struct perf_cell cells[sizeof(latency_columns) / sizeof(latency_columns[0])] = {{0}};
+	double peak = 0, unused = 0, seconds;
+	uint64_t wrong = 0, start;
+	int err;
+
+	perf_progress(p->perf, "measuring");
+	fill(p->local.data, p->size, p->perf->rank, 0);
+	err = meet(p);
+	if (!err)
+		err = move(p, opt->warmup, NULL, &unused);
+	if (!err)
+		err = meet(p);
+	start = perf_now_ns();
+	if (!err)
+		err = move(p, opt->iters, p->times, &peak);
+	seconds = (double)(perf_now_ns() - start) / 1e9;
+	if (!err)
+		err = meet(p);
+	if (!err && opt->check)
+		err = check(p, &wrong);
+	if (err || p->perf->rank)
+		return err;
+	cells[0].number = (int64_t)p->size;
+	cells[1].number = opt->iters;
+	if (p->kind == LATENCY)
+		latency_cells(p, cells + 2);
+	else
+		rate_cells(p, seconds, peak, cells + 2);
+	cells[table->ncolumns - 1].number = (int64_t)wrong;
+	cells[table->ncolumns - 1].absent = !opt->check;
+	return perf_table_row(table, cells);
+}
+
+static int all_sizes(struct pair *p)
+{
+	const struct perf_options *opt = &p->perf->opt;
+	int err;
+
+	p->size = opt->minbytes;
+	do {
+		perf_progress_row(p->perf, p->size);
+		err = one_row(p);
+		p->size = perf_next_size(opt, p->size);
+	} while (!err && p->size);
+	return err;
+}
+
+static int run_windows(struct pair *p)
+{
+	struct perf *perf = p->perf;
+	int err;
+
+	err = tutti_win_create(perf->world, p->exposed.data, p->exposed.size, &p->win);
+	if (err)
+		return perf_call_failed(perf, "win_create", err);
+	if (p->kind == LATENCY)
+		perf_table_begin(&perf->table, latency_columns, 10);
+	else
+		perf_table_begin(&perf->table, rate_columns, 6);
+	if (!perf->rank)
+		perf_table_heading(&perf->table);
+	err = all_sizes(p);
+	if (!err) {
+		err = tutti_win_free(p->win);
+		if (err)
+			perf_call_failed(perf, "win_free", err);
+	}
+	return err;
+}
+
+static int run(struct perf *perf, enum kind kind)
+{
+	struct pair p = {.perf = perf, .kind = kind};
+	struct perf_buffer bufs[2];
+	int err;
+
+	p.times = calloc((size_t)perf->opt.iters, sizeof(*p.times));
+	if (!p.times)
+		return perf_call_failed(perf, "making room for times", -ENOMEM);
+	err = perf_buffers_get(perf, bufs, 2, perf->opt.maxbytes);
+	if (err)
+		goto free_times;
+	p.exposed = bufs[0];
+	p.local = bufs[1];
+	err = run_windows(&p);
+	perf_buffers_put(bufs, 2);
+free_times:
+	free(p.times);
+	return err;
+}
+
+int perf_run_put(struct perf *perf)
+{
+	return run(perf, PUT);
+}
+
+int perf_run_get(struct perf *perf)
+{
+	return run(perf, GET);
+}
+
+int perf_run_latency(struct perf *perf)
+{
+	return run(perf, LATENCY);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the parts of tutti_perf share: the options, the list of sizes, the table of results, and the
+ * runners, one for each kind of measurement.
+ */
+#ifndef PERF_H
+#define PERF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <tutti/tutti.h>
+
+#define PERF_ALL (-1) /* -d all, -o all, -r all */
+
+/* Exit statuses. */
+enum { PERF_OK = 0, PERF_FAILED = 1, PERF_USAGE = 2 };
+
+struct perf;
+
+/* A subcommand: its defaults and the function that measures. */
+struct perf_command {
+	const char *name;
+	const char *help;
+	int (*run)(struct perf *perf);
+	size_t bytes;	   /* default of -b and -e */
+	int iters, warmup; /* defaults of -n and -w */
+	int min_ranks;
+	bool has_type, has_op, has_root, has_size;
+};
+
+struct perf_options {
+	const struct perf_command *cmd;
+	size_t minbytes, maxbytes, stepbytes;
+	double stepfactor; /* 0: steps of stepbytes */
+	int iters, warmup, check, depth;
+	int datatype, op, root; /* or PERF_ALL */
+	int average;		/* nccl-tests' -a: 0 rank 0, 1 average, 2 minimum, 3 maximum */
+	bool stat, plain_buffers;
+	const char *transport, *json, *csv;
+};
+
+/* perf/options.c: 0; PERF_DONE: help or version was printed; -EINVAL: rank 0 printed why. */
+enum { PERF_DONE = 1 };
+int perf_options_parse(struct perf_options *opt, int argc, char **argv);
+bool perf_is_rank0(void); /* by the launcher's variables: before tutti_init */
+extern const struct perf_command perf_commands[];
+
+/* perf/nearest.c: the name most like word, or NULL; the list of names ends with NULL. */
+const char *perf_nearest(const char *word, const char *const *names);
+
+/* perf/sizes.c */
+int perf_parse_size(const char *text, size_t *size); /* "64K"; 0 or -EINVAL */
+/* The size after `size`, or 0 when that was the last. */
+size_t perf_next_size(const struct perf_options *opt, size_t size);
+size_t perf_size_count(const struct perf_options *opt);
+
+/* perf/stats.c */
+uint64_t perf_now_ns(void);
+struct perf_summary {
+	double min, max, median, mean, stdev, p99, p999;
+};
+/* Sorts the n values, n > 0. */
+void perf_summarize(double *values, size_t n, struct perf_summary *sum);
+
+/* perf/types.c: names, and which operation fits which type. */
+const char *perf_type_name(int datatype);
+const char *perf_op_name(int op);
+int perf_type_find(const char *name); /* -1: none, PERF_ALL is not among the names */
+int perf_op_find(const char *name);
+bool perf_op_fits(int datatype, int op);
+extern const char *const perf_type_names[];
+extern const char *const perf_op_names[];
+
+/*
+ * perf/oracle.c: data whose exact result is known without communicating. The values of a rank are a
+ * block of PERF_PERIOD elements repeated; the period is prime, so that it never falls in step with
+ * the chunks of an algorithm.
+ */
+#define PERF_PERIOD 65521
+struct perf_oracle {
+	int rank, nranks, datatype, op;
+	uint64_t seed;
+	unsigned char *input, *expected; /* one period each */
+	size_t period;			 /* elements, at most PERF_PERIOD */
+};
+int perf_oracle_init(struct perf_oracle *oracle);
+void perf_oracle_free(struct perf_oracle *oracle);
+/* Work out input and expected of all-reduce / broadcast for this seed and up to count elements. */
+void perf_oracle_allreduce(struct perf_oracle *oracle, size_t count);
+void perf_oracle_bcast(struct perf_oracle *oracle, size_t count, int root);
+/* Fill dst by repeating a block; count how many elements of buf differ from it. */
+void perf_repeat(void *dst, const void *block, size_t period, size_t count, size_t size);
+size_t perf_count_wrong(const void *buf, const void *block, size_t period, size_t count,
+			size_t size);
+
+/* perf/buffer.c: a buffer between two guard zones. */
+#define PERF_GUARD 4096 /* a page, so that data stay page-aligned */
+struct perf_buffer {
+	unsigned char *base, *data;
+	size_t size;
+	bool plain;
+};
+/* n buffers of size bytes on every rank, or none on any and one message. Collective. */
+int perf_buffers_get(struct perf *perf, struct perf_buffer *bufs, int n, size_t size);
+void perf_buffers_put(struct perf_buffer *bufs, int n);
+/* Write the guards around the first len bytes; count the guard bytes that changed since. */
+void perf_guard_set(struct perf_buffer *buf, size_t len);
+size_t perf_guard_violations(const struct perf_buffer *buf, size_t len);
+
+/* perf/table.c: rows of cells under named columns, shown as text and kept for the files. */
+enum perf_kind { PERF_INT, PERF_TEXT, PERF_USEC, PERF_FIXED };
+struct perf_column {
+	const char *key;	 /* in CSV and JSON */
+	const char *name, *unit; /* in the two heading lines */
+	int width, precision;
+	enum perf_kind kind;
+};
+struct perf_cell {
+	bool absent; /* shown as N/A, null in JSON, empty in CSV */
+	int64_t number;
+	double real;
+	const char *text; /* constant strings only */
+};
+struct perf_table {
+	const struct perf_column *columns;
+	int ncolumns;
+	struct perf_cell *cells; /* nrows * ncolumns */
+	size_t nrows, room;
+};
+void perf_table_begin(struct perf_table *table, const struct perf_column *columns, int ncolumns);
+void perf_table_heading(const struct perf_table *table);
+/* Keep the row and print it. 0 or -ENOMEM. */
+int perf_table_row(struct perf_table *table, const struct perf_cell *cells);
+void perf_table_free(struct perf_table *table);
+
+/* perf/files.c: --csv and --json, written by rank 0. */
+struct perf_totals {
+	uint64_t wrong, out_of_bounds;
+	double busbw_sum;
+	size_t busbw_count;
+};
+int perf_files_open(struct perf *perf);	 /* rank 0 tells all: collective */
+int perf_files_write(struct perf *perf); /* rank 0 */
+
+/* perf/progress.c: one line that rewrites itself, on a terminal, once a run takes longer. */
+void perf_progress_init(struct perf *perf);
+void perf_progress(struct perf *perf, const char *phase);
+void perf_progress_row(struct perf *perf, size_t size);
+void perf_progress_clear(void);
+
+/* perf/coll.c, perf/p2p.c: the runners; return 0 or a negative code already reported. */
+int perf_run_allreduce(struct perf *perf);
+int perf_run_bcast(struct perf *perf);
+int perf_run_barrier(struct perf *perf);
+int perf_run_put(struct perf *perf);
+int perf_run_get(struct perf *perf);
+int perf_run_latency(struct perf *perf);
+
+/* A run: everything above together. */
+struct perf {
+	struct perf_options opt;
+	struct tutti_context *ctx;
+	struct tutti_comm *world;
+	int rank, nranks, local_ranks;
+	struct perf_table table;
+	struct perf_totals totals;
+	void *csv, *json; /* FILE, at rank 0 */
+};
+
+/* perf/tutti_perf.c: report a failed call of the library; returns err. */
+int perf_call_failed(struct perf *perf, const char *call, int err);
+/* A small all-reduce of one number over plain memory. */
+int perf_agree(struct perf *perf, double *value, enum tutti_op op);
+void perf_print(const struct perf *perf, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Names of datatypes and operations, as nccl-tests prints and takes them. */
+#include "perf/perf.h"
+
+#include <string.h>
+
+const char *const perf_type_names[] = {"int8", "uint8",	   "int32", "uint32", "int64", "uint64",
+				       "half", "bfloat16", "float", "double", NULL};
+const char *const perf_op_names[] = {"sum",  "prod", "min",  "max", "avg",
+				     "band", "bor",  "bxor", NULL};
+
+_Static_assert(sizeof(perf_type_names) / sizeof(char *) == TUTTI_NUM_DATATYPES + 1,
+	       "a name for every datatype");
+_Static_assert(sizeof(perf_op_names) / sizeof(char *) == TUTTI_NUM_OPS + 1,
+	       "a name for every operation");
+
+/* Other names people know the types by. */
+static const struct {
+	const char *name;
+	int datatype;
+} aliases[] = {
+	{"i8", TUTTI_INT8},	  {"u8", TUTTI_UINT8},	      {"i32", TUTTI_INT32},
+	{"u32", TUTTI_UINT32},	  {"i64", TUTTI_INT64},	      {"u64", TUTTI_UINT64},
+	{"f16", TUTTI_FLOAT16},	  {"fp16", TUTTI_FLOAT16},    {"float16", TUTTI_FLOAT16},
+	{"bf16", TUTTI_BFLOAT16}, {"f32", TUTTI_FLOAT32},     {"float32", TUTTI_FLOAT32},
+	{"f64", TUTTI_FLOAT64},	  {"float64", TUTTI_FLOAT64},
+};
+
+static int find(const char *name, const char *const *names)
+{
+	int i;
+
+	for (i = 0; names[i]; i++)
+		if (!strcmp(name, names[i]))
+			return i;
+	return -1;
+}
+
+const char *perf_type_name(int datatype)
+{
+	return perf_type_names[datatype];
+}
+
+const char *perf_op_name(int op)
+{
+	return perf_op_names[op];
+}
+
+int perf_type_find(const char *name)
+{
+	unsigned int i;
+
+	for (i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++)
+		if (!strcmp(name, aliases[i].name))
+			return aliases[i].datatype;
+	return find(name, perf_type_names);
+}
+
+int perf_op_find(const char *name)
+{
+	return find(name, perf_op_names);
+}
+
+bool perf_op_fits(int datatype, int op)
+{
+	bool bitwise = op == TUTTI_BAND || op == TUTTI_BOR || op == TUTTI_BXOR;
+	bool floating = datatype == TUTTI_FLOAT16 || datatype == TUTTI_BFLOAT16 ||
+			datatype == TUTTI_FLOAT32 || datatype == TUTTI_FLOAT64;
+
+	return !(bitwise && floating);
+}

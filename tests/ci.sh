@@ -1,0 +1,178 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# All tests, over a tree that quickstart.sh has built: make check, then subsets with sanitizers and
+# valgrind, then make distcheck. Every test program prints "# NAME: P passed, F failed, S skipped";
+# the last line here is their sum.
+#
+#	sh tests/ci.sh [check] [asan] [tsan] [valgrind] [distcheck]	default: all of them
+set -u
+cd "$(dirname "$0")/.." || exit 1
+top=$PWD
+jobs=$(nproc)
+passed=0 failed=0 skipped=0
+werror=
+[ "${CI:-}" != true ] || werror=--enable-werror
+
+# Which programs (patterns over the list of make check) run where else.
+asan_tests="tests/unit/* tests/plan/* tests/conform/* tests/mp/* tests/fault/*"
+tsan_tests="tests/unit/test_boot* tests/unit/test_mem* tests/mp/test_coll* tests/mp/test_thread*
+	tests/mp/test_abort* tests/mp/test_kill*"
+valgrind_tests="tests/unit/test_env tests/unit/test_mem tests/unit/test_region tests/unit/test_pool
+	tests/unit/test_topo tests/unit/test_reduce tests/plan/test_plan tests/plan/test_choose"
+
+say()
+{
+	echo "== $* ($(date +%H:%M:%S))"
+}
+
+add()
+{
+	passed=$((passed + $1))
+	failed=$((failed + $2))
+	skipped=$((skipped + $3))
+}
+
+# count LOG STATUS NAME: add what the program counted itself; one that died without counting, or failed
+# with nothing counted as failed, is one failure.
+count()
+{
+	set -- "$1" "$2" "$3" $(sed -n \
+		's/^# .*: \([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p' "$1" |
+		awk '{ p += $1; f += $2; s += $3 } END { print p + 0, f + 0, s + 0, NR }')
+	add "$4" "$5" "$6"
+	case $2 in
+	PASS | 0) [ "$7" != 0 ] || add 1 0 0 ;;
+	SKIP | 77) [ "$7" != 0 ] || add 0 0 1 ;;
+	*) [ "$5" != 0 ] || add 0 1 0 ;;
+	esac
+	grep '^skip ' "$1"
+	case $2 in
+	PASS | SKIP | 0 | 77) ;;
+	*)
+		echo "---- $3: the end of $1"
+		tail -n 60 "$1" | sed 's/^/  /'
+		;;
+	esac
+}
+
+# collect TREE TESTS: automake keeps NAME.trs and NAME.log for each.
+collect()
+{
+	for t in $2; do
+		base=$1/${t%.sh}
+		if [ -f "$base.trs" ]; then
+			count "$base.log" "$(sed -n 's/^:global-test-result: //p' "$base.trs")" "$t"
+		else
+			echo "---- $1: $t has no result: it did not end in time, or could not be run"
+			add 0 1 0
+		fi
+	done
+}
+
+# Those of the tree's tests that match one of the patterns; not shell ones.
+choose()
+{
+	set -f # the patterns are not about files here
+	for t in $(make -s -C "$1" print-tests); do
+		for p in $2; do
+			case $t in
+			*.sh) ;;
+			$p) echo "$t" ;;
+			esac
+		done
+	done | sort -u
+}
+
+# check_tree TREE MINUTES [TESTS]: build and run them, with a line for each as it ends.
+check_tree()
+{
+	tree=$1 limit=$2 tests=${3:-$(make -s -C "$1" print-tests)}
+	log=build/log/check-$(basename "$tree").log
+	for t in $tests; do
+		rm -f "$tree/${t%.sh}.trs" "$tree/${t%.sh}.log"
+	done
+	# shellcheck disable=SC2086
+	if ! make -C "$tree" -j"$jobs" check TESTS= >"$log" 2>&1; then
+		tail -n 20 "$log"
+		echo "---- $tree: the tests do not build; see $log"
+		add 0 1 0
+		return
+	fi
+	timeout -k 30 "$limit"m $wrap make -k -C "$tree" check-TESTS TESTS="$(echo $tests)" 2>&1 |
+		tee "$log" | grep -E --line-buffered '^(PASS|FAIL|SKIP|ERROR|XFAIL|XPASS):'
+	collect "$tree" "$tests"
+}
+
+# sanitizer_tree NAME SANITIZERS
+sanitizer_tree()
+{
+	mkdir -p "build/$1"
+	[ -f "build/$1/Makefile" ] || (
+		cd "build/$1" &&
+			"$top/configure" -q $werror --disable-static --prefix="$top/build/$1/install" \
+				--with-sanitizer="$2"
+	) >"build/log/configure-$1.log" 2>&1 && return
+	tail -n 20 "build/log/configure-$1.log"
+	add 0 1 0
+	return 1
+}
+
+stage_check()
+{
+	check_tree build 9
+}
+
+stage_asan()
+{
+	sanitizer_tree asan address,undefined || return
+	check_tree build/asan 6 "$(choose build/asan "$asan_tests")"
+}
+
+stage_tsan()
+{
+	sanitizer_tree tsan thread || return
+	# ThreadSanitizer can't place its shadow where addresses are random over too wide a range.
+	! setarch -R true 2>/dev/null || wrap="setarch -R"
+	check_tree build/tsan 5 "$(choose build/tsan "$tsan_tests")"
+	wrap=
+}
+
+stage_valgrind()
+{
+	make -C build -j"$jobs" check TESTS= >build/log/check-programs.log 2>&1
+	for t in $(choose build "$valgrind_tests"); do
+		log=$top/build/log/valgrind-$(basename "$t").log
+		(
+			cd build && timeout -k 10 180 ./libtool --mode=execute valgrind -q --error-exitcode=99 \
+				--leak-check=full --errors-for-leak-kinds=definite "$t"
+		) >"$log" 2>&1
+		status=$?
+		echo "valgrind $t: status $status"
+		count "$log" $status "$t"
+	done
+}
+
+# The distribution builds out of its own files alone; one test of it is enough there.
+stage_distcheck()
+{
+	if timeout -k 30 8m make -C build -j"$jobs" distcheck TESTS=tests/unit/test_env \
+		AM_DISTCHECK_CONFIGURE_FLAGS=--disable-static >build/log/distcheck.log 2>&1; then
+		echo "ok distcheck"
+		add 1 0 0
+	else
+		echo "FAIL distcheck"
+		tail -n 40 build/log/distcheck.log | sed 's/^/  /'
+		add 0 1 0
+	fi
+}
+
+wrap=
+mkdir -p build/log
+for stage in ${*:-check asan tsan valgrind distcheck}; do
+	say "$stage"
+	"stage_$stage"
+done
+say "finished; logs are in build/log and beside the test programs"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]

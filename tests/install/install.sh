@@ -1,0 +1,97 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# What a user gets: a staged installation, used through pkg-config, and removed again.
+only=$*
+. "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
+suite install
+unset TUTTI_RANK TUTTI_NRANKS
+
+prefix=$(sed -n 's/^prefix = //p' "$TT_BUILD/Makefile")
+root=$tmp/stage$prefix
+make -C "$TT_BUILD" install DESTDIR="$tmp/stage" >"$tmp/install.log" 2>&1 ||
+	{ tail -n 20 "$tmp/install.log"; echo "FAIL install.stage"; failed=1; finish; }
+sanitized=$(sed -n 's/^TT_CFLAGS = .*\(-fsanitize=[^ ]*\).*/\1/p' "$TT_BUILD/Makefile")
+
+# pc OPTION...: pkg-config over the staged tree
+pc()
+{
+	PKG_CONFIG_PATH=$root/lib/pkgconfig pkg-config --define-variable=prefix="$root" "$@" tutti
+}
+
+test_headers()
+{
+	bad=0
+	for h in "$root"/include/tutti/*.h; do
+		name=tutti/$(basename "$h")
+		echo "#include <$name>" >"$tmp/h.c"
+		cp "$tmp/h.c" "$tmp/h.cc"
+		cc -std=c11 -pedantic -Wall -Wextra -Werror -fsyntax-only -I"$root/include" "$tmp/h.c" || bad=1
+		c++ -std=c++11 -pedantic -Wall -Wextra -Werror -fsyntax-only -I"$root/include" "$tmp/h.cc" || bad=1
+	done
+	[ -f "$root/include/tutti/tutti.h" ] || die "no tutti.h was installed"
+	return $bad
+}
+
+# runs PROGRAM: as two ranks
+runs()
+{
+	LD_LIBRARY_PATH=$root/lib timeout 60 "$root/bin/tutti_run" -n 2 "$1" >"$tmp/out" || die "status $?"
+	[ "$(sort "$tmp/out" | tr '\n' ,)" = "rank 0 of 2: sum 2,rank 1 of 2: sum 2," ] ||
+		die "printed: $(cat "$tmp/out")"
+}
+
+test_shared()
+{
+	[ -f "$root/lib/libtutti.so" ] || skip "there is no shared library"
+	cc -std=c11 -pedantic -Wall $sanitized $(pc --cflags) "$TT_SRC/tests/install/program.c" \
+		-o "$tmp/shared" $(pc --libs) || die "does not link"
+	runs "$tmp/shared"
+}
+
+test_cxx()
+{
+	[ -f "$root/lib/libtutti.so" ] || skip "there is no shared library"
+	cp "$TT_SRC/tests/install/program.c" "$tmp/program.cc"
+	c++ -std=c++11 -pedantic -Wall $sanitized $(pc --cflags) "$tmp/program.cc" -o "$tmp/cxx" $(pc --libs) ||
+		die "does not link"
+	runs "$tmp/cxx"
+}
+
+test_static()
+{
+	[ -f "$root/lib/libtutti.a" ] || skip "there is no static library"
+	mkdir "$tmp/static" && cp "$root/lib/libtutti.a" "$tmp/static"
+	cc -std=c11 -pedantic -Wall $sanitized $(pc --cflags) "$TT_SRC/tests/install/program.c" \
+		-o "$tmp/static/program" -L"$tmp/static" $(pc --static --libs) || die "does not link"
+	! ldd "$tmp/static/program" | grep libtutti || die "libtutti.so was linked all the same"
+	runs "$tmp/static/program"
+}
+
+test_programs()
+{
+	for program in tutti_run tutti_info; do
+		LD_LIBRARY_PATH=$root/lib "$root/bin/$program" --version | grep "^$program [0-9]" ||
+			die "$program --version"
+		LD_LIBRARY_PATH=$root/lib "$root/bin/$program" --help | grep "^usage: $program" ||
+			die "$program --help"
+	done
+	LD_LIBRARY_PATH=$root/lib "$root/bin/tutti_info" >"$tmp/info" || die "tutti_info: status $?"
+	for text in version transport host TUTTI_CHUNK; do
+		grep -q "$text" "$tmp/info" || die "tutti_info does not say $text"
+	done
+	LD_LIBRARY_PATH=$root/lib "$root/bin/tutti_info" --json | grep -q '"TUTTI_CHUNK"' || die "no JSON"
+	! LD_LIBRARY_PATH=$root/lib "$root/bin/tutti_info" --jsn 2>"$tmp/err" || die "--jsn was accepted"
+	grep -q 'did you mean --json' "$tmp/err" || die "no nearest option: $(cat "$tmp/err")"
+}
+
+test_uninstall()
+{
+	make -C "$TT_BUILD" uninstall DESTDIR="$tmp/stage" >"$tmp/uninstall.log" 2>&1 || die "make uninstall failed"
+	left=$(find "$tmp/stage" ! -type d)
+	[ -z "$left" ] || die "left behind: $left"
+}
+
+for t in headers shared cxx static programs uninstall; do
+	run $t test_$t
+done
+finish

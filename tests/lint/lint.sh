@@ -1,0 +1,219 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Rules about the tree that no compiler checks.
+only=$*
+. "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
+suite lint
+cd "$TT_SRC" || exit 1
+
+# Who may include whom, besides its own folder, lib/base, the public headers and config.h.
+# A name is a folder of lib/, or a path; "public" folders see <tutti/...> only.
+include_rules='
+lib/base
+lib/topo
+lib/boot
+lib/reduce
+lib/compress
+lib/mem		lib/wire/transport.h lib/topo
+lib/wire	lib/mem lib/boot lib/topo
+lib/plan	lib/topo lib/coll/algs.def
+lib/coll	lib/plan/plan.h
+lib/comm	lib/boot lib/wire lib/mem lib/topo lib/plan
+lib/node	lib/wire lib/mem lib/topo lib/reduce
+lib/engine	lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
+lib/p2p		lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
+lib/rma		lib/engine lib/p2p lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
+lib/ps		lib/engine lib/p2p lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
+lib/gossip	lib/engine lib/p2p lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
+lib/api		lib
+transports	lib/wire/transport.h lib/mem/mem.h
+man		lib/base
+examples	public
+perf		public
+tools		public
+'
+
+sources()
+{
+	find lib transports tools perf examples man -name '*.[ch]' -o -name '*.def'
+}
+
+# included FILE: what it includes in quotes
+included()
+{
+	sed -n 's/^#[[:space:]]*include[[:space:]]*"\([^"]*\)".*/\1/p' "$1"
+}
+
+# allowed FOLDER WHAT RULE...
+allowed()
+{
+	folder=$1 what=$2
+	shift 2
+	case $what in
+	config.h | "$folder"/*) return 0 ;;
+	lib/base/*) [ "${1:-}" != public ] && return 0 ;;
+	esac
+	for may in "$@"; do
+		case $what in
+		"$may" | "$may"/*) return 0 ;;
+		esac
+	done
+	return 1
+}
+
+test_includes()
+{
+	bad=0
+	for file in $(sources); do
+		case $file in
+		lib/* | transports/*) own=$(echo "$file" | cut -d/ -f1,2) ;;
+		*) own=${file%%/*} ;;
+		esac
+		key=$own
+		[ "${own%%/*}" != transports ] || key=transports
+		rule=$(echo "$include_rules" | awk -v key="$key" '$1 == key { print; exit }')
+		[ -n "$rule" ] || { echo "$file: folder $own has no include rule"; bad=1; continue; }
+		for what in $(included "$file"); do
+			# shellcheck disable=SC2086
+			allowed "$own" "$what" ${rule#"$key"} ||
+				{ echo "$file includes $what; $own may include:${rule#"$key"}"; bad=1; }
+		done
+	done
+	return $bad
+}
+
+test_transports_listed()
+{
+	bad=0
+	for dir in transports/*; do
+		name=$(basename "$dir")
+		grep -qx "include transports/$name/local.mk" Makefile.am ||
+			{ echo "$dir is not in Makefile.am"; bad=1; }
+		grep -q "transports/$name/.*\.c" "transports/$name/local.mk" ||
+			{ echo "$dir/local.mk builds nothing"; bad=1; }
+		[ "$name" = fault ] || grep -q "^TT_TRANSPORT(tt_${name}_tp)" lib/wire/transports.def ||
+			{ echo "$dir is not in lib/wire/transports.def"; bad=1; }
+	done
+	return $bad
+}
+
+mapped()
+{
+	sed -n '/global:/,/local:/s/^[[:space:]]*\([a-z0-9_]*\);.*/\1/p' libtutti.map | sort
+}
+
+# Functions of the public headers, function types left out.
+declared()
+{
+	for h in include/tutti/*.h; do
+		echo "#include <tutti/$(basename "$h")>"
+	done | cc -E -P -Iinclude -xc - | grep -v '^#' | tr '\n' ' ' | tr ';{' '\n\n' |
+		grep -v typedef | grep -o '\<tutti_[a-z0-9_]* *(' | tr -d ' (' | sort -u
+}
+
+test_symbols()
+{
+	mapped >"$tmp/mapped"
+	declared >"$tmp/declared"
+	diff "$tmp/mapped" "$tmp/declared" || die "libtutti.map (<) and the public headers (>) differ"
+	so=$TT_BUILD/.libs/libtutti.so
+	[ -f "$so" ] || skip "there is no shared library"
+	nm -D --defined-only "$so" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort >"$tmp/exported"
+	diff "$tmp/mapped" "$tmp/exported" || die "libtutti.map (<) and libtutti.so's symbols (>) differ"
+}
+
+test_man_functions()
+{
+	bad=0
+	for symbol in $(mapped); do
+		[ -f "man/$symbol.3" ] || { echo "no man/$symbol.3"; bad=1; }
+	done
+	return $bad
+}
+
+test_man_programs()
+{
+	bad=0
+	for program in $(make -s -C "$TT_BUILD" print-programs); do
+		[ -f "man/$(basename "$program").1" ] || { echo "no man/$(basename "$program").1"; bad=1; }
+	done
+	return $bad
+}
+
+test_man_lint()
+{
+	command -v mandoc >/dev/null || skip "mandoc is missing"
+	bad=0
+	for page in man/*.[1-9] "$TT_BUILD"/man/tutti_env.7; do
+		[ -f "$page" ] || continue
+		alias=$(sed -n '1,2s/^\.so *//p' "$page")
+		if [ -n "$alias" ]; then
+			[ -f "man/$(basename "$alias")" ] || { echo "$page: .so $alias is not there"; bad=1; }
+		else
+			mandoc -T lint -W warning "$page" || bad=1
+		fi
+	done
+	return $bad
+}
+
+test_man_listed()
+{
+	bad=0
+	cat man/*.mk >"$tmp/man.mk"
+	for page in man/*.[1-9]; do
+		[ ! -f "$page" ] || grep -q "$page" "$tmp/man.mk" || { echo "$page is not in man/*.mk"; bad=1; }
+	done
+	return $bad
+}
+
+# Files that belong to the project.
+ours()
+{
+	git ls-files --cached --others --exclude-standard 2>/dev/null
+}
+
+test_spdx()
+{
+	[ -n "$(ours)" ] || skip "not a git tree"
+	bad=0
+	for file in $(ours); do
+		case $file in
+		LICENSE | NEWS | AUTHORS | *.md | .gitignore | *.gz | *.bin | *.csv) continue ;;
+		esac
+		[ -f "$file" ] || continue
+		head -n 5 "$file" | grep -qE 'SPDX-License-Identifier: BSD-3-Clause|^\.so ' ||
+			{ echo "$file has no SPDX line"; bad=1; }
+	done
+	return $bad
+}
+
+test_leftovers()
+{
+	[ -n "$(ours)" ] || skip "not a git tree"
+	! grep -nIE '\<(TO[D]O|FIX[M]E|XX[X])\>' $(ours) || die "unfinished things are in the tree"
+	! grep -nIE '(^|[^[:alnum:]_.$}/-])/(wor[k]|hom[e]|User[s])/' $(ours) || die "paths of one machine are in the tree"
+}
+
+test_lists()
+{
+	# Every test of these folders is run by something, every .mk file included.
+	bad=0
+	find . -path ./build -prune -o -name '*.mk' -exec cat {} + >"$tmp/all.mk"
+	cat Makefile.am >>"$tmp/all.mk"
+	for mk in $(find lib transports tools perf examples man doc tests -name '*.mk'); do
+		grep -qx "include $mk" "$tmp/all.mk" ||
+			{ echo "$mk is included nowhere"; bad=1; }
+	done
+	tests=$(make -s -C "$TT_BUILD" print-tests)
+	for t in tests/*/test_*.c; do
+		grep -q '^int main(' "$t" || continue
+		case " $tests " in *" ${t%.c} "*) ;; *) echo "$t is not in TESTS"; bad=1 ;; esac
+	done
+	return $bad
+}
+
+for t in includes transports_listed symbols man_functions man_programs man_lint man_listed spdx leftovers \
+	lists; do
+	run $t test_$t
+done
+finish

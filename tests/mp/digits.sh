@@ -1,0 +1,67 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The main job end to end: however many ranks, over whichever transport, the same loss curve, and a
+# model that reads digits.
+. "${TT_SRC:-.}/tests/sh.inc"
+suite digits
+
+[ -x ./train_digits ] || skip_all "train_digits was not built: zlib is missing"
+timeout 120 ./train_digits --epochs 1 >"$tmp/first" 2>&1 ||
+	! grep -q "was not found" "$tmp/first" ||
+	skip_all "no digits.csv.gz: sh quickstart.sh fetches it"
+
+# train RANKS TRANSPORT CSV OPTION...: TRANSPORT - leaves the choice to the library.
+train() {
+	ranks=$1 transport=$2 csv=$3
+	shift 3
+	(
+		unset TUTTI_TRANSPORT
+		[ "$transport" = - ] || export TUTTI_TRANSPORT="$transport"
+		timeout 300 ./tutti_run -n "$ranks" ./train_digits --csv "$csv" -q "$@"
+	)
+}
+
+# Every loss within 1e-5 of the other file's, relatively, and as many epochs; no digit classified otherwise
+# than a rounding could explain (a thousandth).
+same_curve() {
+	awk -F, -v a="$1" -v b="$2" '
+	BEGIN {
+		while ((getline line < a) > 0) {
+			if ((getline other < b) <= 0) { print b " is shorter"; exit 1 }
+			split(line, x, ","); split(other, y, ",")
+			if (n++ == 0) continue
+			d = x[2] - y[2]; if (d < 0) d = -d
+			e = x[3] - y[3]; if (e < 0) e = -e
+			number = x[2] ~ /^[0-9]/ && y[2] ~ /^[0-9]/
+			if (!number || x[1] != y[1] || d > 1e-5 * x[2] || e > 3e-3) { print line " is not " other; exit 1 }
+		}
+		if (n < 2) { print a " is empty"; exit 1 }
+		if ((getline other < b) > 0) { print b " is longer"; exit 1 }
+		exit 0
+	}'
+}
+
+learned() {
+	awk -F, 'END { print "accuracy " $3; exit !($3 >= 0.96) }' "$1"
+}
+
+for transport in - shm ofi; do
+	for ranks in 1 4; do
+		csv=$tmp/$transport.$ranks.csv
+		name=$(echo "$transport" | sed 's/-/default/')_$ranks
+		run "train_$name" train $ranks $transport "$csv"
+		run "accuracy_$name" learned "$csv"
+		[ "$transport.$ranks" = -.1 ] || run "curve_$name" same_curve "$tmp/-.1.csv" "$csv"
+	done
+done
+
+# Slices of unequal size, and more ranks than samples in the last batch.
+run train_uneven_1 train 1 - "$tmp/u1.csv" --epochs 3 --batch 7
+run train_uneven_3 train 3 - "$tmp/u3.csv" --epochs 3 --batch 7
+run curve_uneven same_curve "$tmp/u1.csv" "$tmp/u3.csv"
+
+run unknown_option says "did you mean '--epochs'" ./tutti_run -n 2 ./train_digits --epoch5 3
+run missing_data says "sh quickstart.sh" ./tutti_run -n 2 ./train_digits --data "$tmp/none"
+echo "1,2,3" >"$tmp/bad.csv"
+run bad_data says "line 1" ./tutti_run -n 2 ./train_digits --data "$tmp/bad.csv"
+finish

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The programs people run, as they run them.
+check_PROGRAMS += tests/mp/perf_json
+tests_mp_perf_json_SOURCES = tests/mp/perf_json.c
+tests_mp_perf_json_LDADD = $(JANSSON_LIBS)
+
+
+dist_check_SCRIPTS += tests/mp/digits.sh tests/mp/perf.sh tests/mp/mpi.sh
+TESTS += tests/mp/digits.sh tests/mp/perf.sh tests/mp/mpi.sh

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The checker is only worth something if it finds faults: each kind is planted here and must be named. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/error.h"
+#include "lib/plan/check.h"
+#include "tests/test.h"
+
+#define ELEM 4
+#define N 4
+
+static const struct tt_check_opts unlimited = {.eager = SIZE_MAX};
+static const struct tt_check_opts no_eager = {.eager = 0};
+
+static const struct tt_plan_args ring_args = {.coll = TT_COLL_ALLREDUCE,
+					      .nranks = N,
+					      .count = 16,
+					      .elem = ELEM,
+					      .divide = true,
+					      .chunk = 2 * ELEM,
+					      .lanes = 2};
+static const struct tt_plan_args bcast_args = {.coll = TT_COLL_BCAST,
+					       .nranks = N,
+					       .count = 6,
+					       .elem = ELEM,
+					       .chunk = 6 * ELEM,
+					       .lanes = 1};
+
+static struct tt_plan *plans[N];
+
+static bool build(const char *name, struct tt_plan_args a)
+{
+	for (a.rank = 0; a.rank < a.nranks; a.rank++)
+		if (tt_plan_build(tt_alg_find(a.coll, name), &a, &plans[a.rank]))
+			return false;
+	return true;
+}
+
+/* An op of a built plan, to be tampered with. */
+static struct tt_op *op_at(int rank, int lane, int round, int i)
+{
+	const struct tt_op *ops;
+
+	if (i >= tt_plan_ops(plans[rank], lane, round, NULL, &ops))
+		abort();
+	return (struct tt_op *)&ops[i];
+}
+
+/* Make rank's plan again without op i of a round; the builder numbers the rest anew. */
+static void drop_op(int rank, int lane, int round, int i)
+{
+	struct tt_plan *old = plans[rank];
+	struct tt_builder *b = tt_builder_new(&old->args, old->algo);
+	const struct tt_op *ops;
+	int l, r, k, n;
+
+	tt_scratch(b, old->scratch);
+	for (l = 0; l < old->nlanes; l++) {
+		tt_lane(b, l);
+		for (r = 0; r < tt_plan_rounds(old, l); r++) {
+			tt_round(b);
+			n = tt_plan_ops(old, l, r, NULL, &ops);
+			for (k = 0; k < n; k++)
+				if (l != lane || r != round || k != i)
+					tt_add(b, &ops[k]);
+		}
+	}
+	if (tt_plan_finish(b, &plans[rank]))
+		abort();
+	tt_plan_free(old);
+}
+
+/* The plans must be refused, in these words; they are freed. */
+static bool refused(int n, const struct tt_check_opts *opts, const char *words)
+{
+	int err = tt_plan_check_plans(plans, n, opts), r;
+	bool ok = err == -EINVAL && strstr(tt_fail_text(err), words);
+
+	if (!ok)
+		printf("  expected \"%s\", got: %s\n", words, err ? tt_fail_text(err) : "no error");
+	for (r = 0; r < n; r++)
+		tt_plan_free(plans[r]);
+	return ok;
+}
+
+static bool accepted(int n, const struct tt_check_opts *opts)
+{
+	int err = tt_plan_check_plans(plans, n, opts), r;
+
+	if (err)
+		printf("  refused: %s\n", tt_fail_text(err));
+	for (r = 0; r < n; r++)
+		tt_plan_free(plans[r]);
+	return !err;
+}
+
+/* Plans written by hand: begin(rank) ... end(rank). */
+static struct tt_builder *begin(struct tt_plan_args a, int rank)
+{
+	a.rank = rank;
+	return tt_builder_new(&a, "by hand");
+}
+
+static void end(struct tt_builder *b, int rank)
+{
+	if (tt_plan_finish(b, &plans[rank]))
+		abort();
+}
+
+static const struct tt_plan_args pair_args = {.coll = TT_COLL_ALLREDUCE,
+					      .nranks = 2,
+					      .count = 3,
+					      .elem = ELEM,
+					      .chunk = 3 * ELEM,
+					      .lanes = 2};
+
+/* Both ranks of a pair send all they have and combine; rank 0's part on the left. */
+static void exchange(int rank, bool swap)
+{
+	struct tt_builder *b = begin(pair_args, rank);
+	bool own_left = (rank == 0) != swap;
+
+	tt_send(b, !rank, TT_SENDBUF(0), 3 * ELEM);
+	tt_recv_reduce(b, !rank, TT_RECVBUF(0), own_left ? TT_SENDBUF(0) : TT_NET,
+		       own_left ? TT_NET : TT_SENDBUF(0), 3 * ELEM, 0);
+	end(b, rank);
+}
+
+static void test_operand_order(void)
+{
+	exchange(0, false);
+	exchange(1, false);
+	TT_CHECK(accepted(2, &unlimited));
+	exchange(0, false);
+	exchange(1, true);
+	TT_CHECK(refused(2, &unlimited, "another order"));
+}
+
+static void test_dropped_ops(void)
+{
+	TT_REQUIRE(build("ring", ring_args));
+	TT_CHECK(accepted(N, &unlimited));
+	TT_REQUIRE(build("ring", ring_args));
+	drop_op(2, 1, 5, 0); /* the last send */
+	TT_CHECK(refused(N, &unlimited, "never sent"));
+	TT_REQUIRE(build("ring", ring_args));
+	drop_op(1, 0, 5, 1); /* the last receive */
+	TT_CHECK(refused(N, &unlimited, "left over"));
+	TT_REQUIRE(build("ring", ring_args));
+	drop_op(0, 0, 3, 1); /* one in between, on both sides: block 3 is not passed on */
+	drop_op(3, 0, 3, 0);
+	TT_CHECK(refused(N, &unlimited, "nothing was written to"));
+}
+
+static void test_messages(void)
+{
+	TT_REQUIRE(build("ring", ring_args));
+	op_at(1, 0, 2, 0)->len -= ELEM;
+	TT_CHECK(refused(N, &unlimited, "lengths differ"));
+	TT_REQUIRE(build("ring", ring_args));
+	op_at(1, 0, 2, 0)->index = 0;
+	TT_CHECK(refused(N, &unlimited, "used twice"));
+	TT_REQUIRE(build("ring", ring_args));
+	op_at(1, 0, 2, 1)->index = 0;
+	TT_CHECK(refused(N, &unlimited, "received twice"));
+	TT_REQUIRE(build("ring", ring_args));
+	op_at(1, 0, 2, 0)->peer = 1;
+	TT_CHECK(refused(N, &unlimited, "no such peer"));
+	TT_REQUIRE(build("ring", ring_args));
+	op_at(1, 0, 2, 0)->len *= 2;
+	TT_CHECK(refused(N, &unlimited, "longer than the chunk"));
+}
+
+static void test_values(void)
+{
+	TT_REQUIRE(build("ring", ring_args));
+	op_at(3, 0, 1, 1)->b.off += ELEM; /* another element's contribution */
+	TT_CHECK(refused(N, &unlimited, "exactly once"));
+	TT_REQUIRE(build("ring", ring_args));
+	op_at(3, 0, 2, 1)->flags = 0;
+	TT_CHECK(refused(N, &unlimited, "never"));
+	TT_REQUIRE(build("ring", ring_args));
+	op_at(3, 0, 1, 1)->flags = TT_OPF_DIVIDE;
+	TT_CHECK(refused(N, &unlimited, "too often or too early"));
+	TT_REQUIRE(build("ring", ring_args));
+	op_at(2, 0, 1, 0)->a.off = op_at(2, 0, 3, 1)->dst.off; /* sent before it comes */
+	TT_CHECK(refused(N, &unlimited, "nothing was written to"));
+}
+
+static void test_wrong_root(void)
+{
+	struct tt_plan_args a = bcast_args;
+	int r;
+
+	a.root = 1;
+	TT_REQUIRE(build("binomial", a));
+	for (r = 0; r < N; r++)
+		plans[r]->args.root = 0; /* all do as if 1 were the root */
+	TT_CHECK(refused(N, &unlimited, "nothing was written to"));
+	TT_REQUIRE(build("binomial", bcast_args));
+	tt_plan_free(plans[3]);
+	a.rank = 3;
+	TT_REQUIRE(!tt_plan_build(tt_alg_find(a.coll, "binomial"), &a, &plans[3]));
+	TT_CHECK(refused(N, &unlimited, "other arguments"));
+	TT_REQUIRE(build("binomial", bcast_args));
+	tt_plan_free(plans[3]);
+	TT_REQUIRE(!tt_plan_build(tt_alg_find(a.coll, "binomial"), &a, &plans[3]));
+	plans[3]->args.root = 0;
+	TT_CHECK(refused(N, &unlimited, "never sent"));
+	TT_REQUIRE(build("binomial", bcast_args));
+	drop_op(0, 0, 0, 0); /* 0 no longer sends to 2, nor 2 waits for it */
+	drop_op(2, 0, 0, 0);
+	TT_CHECK(refused(N, &unlimited, "nothing was written to"));
+	TT_REQUIRE(build("binomial", bcast_args));
+	drop_op(0, 0, 1, 0); /* nor 1, which passes nothing on */
+	drop_op(1, 0, 0, 0);
+	TT_CHECK(refused(N, &unlimited, "never written"));
+	TT_REQUIRE(build("binomial", bcast_args)); /* a leaf gets the message shifted */
+	op_at(0, 0, 1, 0)->a.off = ELEM;
+	op_at(0, 0, 1, 0)->len = op_at(1, 0, 0, 0)->len = 5 * ELEM;
+	TT_CHECK(refused(N, &unlimited, "rank 1: element 0 is not the root's"));
+}
+
+static void test_hazards(void)
+{
+	struct tt_builder *b;
+
+	TT_REQUIRE(build("ring", ring_args)); /* two lanes write the same bytes */
+	op_at(1, 1, 4, 1)->dst.off = op_at(1, 0, 4, 1)->dst.off;
+	TT_CHECK(refused(N, &unlimited, "hazard"));
+	TT_REQUIRE(build("ring", ring_args)); /* a lane reads what another one writes */
+	op_at(1, 1, 4, 0)->a.off = op_at(1, 0, 4, 1)->dst.off;
+	TT_CHECK(refused(N, &unlimited, "hazard"));
+	TT_REQUIRE(build("ring", ring_args)); /* a round sends what it receives */
+	op_at(1, 0, 4, 0)->a.off = op_at(1, 0, 4, 1)->dst.off;
+	TT_CHECK(refused(N, &unlimited, "hazard"));
+
+	b = begin(pair_args, 0); /* an operand shifted against the result */
+	tt_copy(b, TT_RECVBUF(0), TT_SENDBUF(0), 3 * ELEM);
+	tt_round(b);
+	tt_reduce(b, TT_RECVBUF(0), TT_RECVBUF(ELEM), TT_SENDBUF(0), 2 * ELEM, 0);
+	end(b, 0);
+	end(begin(pair_args, 1), 1);
+	TT_CHECK(refused(2, &unlimited, "overlaps its result"));
+}
+
+static void test_bounds(void)
+{
+	TT_REQUIRE(build("ring", ring_args));
+	op_at(0, 0, 4, 1)->dst.off = 15 * ELEM;
+	TT_CHECK(refused(N, &unlimited, "outside of recvbuf"));
+	TT_REQUIRE(build("ring", ring_args));
+	op_at(0, 0, 4, 1)->dst.off = SIZE_MAX - ELEM + 1;
+	TT_CHECK(refused(N, &unlimited, "outside of recvbuf"));
+	TT_REQUIRE(build("ring", ring_args));
+	op_at(0, 0, 4, 1)->dst = TT_SCRATCH(0);
+	TT_CHECK(refused(N, &unlimited, "outside of scratch"));
+	TT_REQUIRE(build("ring", ring_args));
+	op_at(0, 0, 4, 1)->dst = TT_SENDBUF(0);
+	TT_CHECK(refused(N, &unlimited, "writes to the caller's sendbuf"));
+	TT_REQUIRE(build("ring", ring_args));
+	op_at(0, 0, 4, 0)->a.off += 1;
+	TT_CHECK(refused(N, &unlimited, "inside an element"));
+	TT_REQUIRE(build("ring", ring_args));
+	op_at(0, 0, 1, 1)->b = TT_NET;
+	TT_CHECK(refused(N, &unlimited, "exactly one operand"));
+	TT_REQUIRE(build("ring", ring_args));
+	plans[1]->max_ops = 1;
+	TT_CHECK(refused(N, &unlimited, "at most 1"));
+	TT_REQUIRE(build("ring", ring_args));
+	op_at(0, 0, 1, 1)->kind = TT_OP_WAIT;
+	TT_CHECK(refused(N, &unlimited, "does not know"));
+}
+
+static void test_uninitialised(void)
+{
+	struct tt_builder *b = begin(bcast_args, 0);
+	int r;
+
+	tt_scratch(b, 4 * ELEM);
+	tt_copy(b, TT_RECVBUF(0), TT_SCRATCH(0), ELEM);
+	end(b, 0);
+	for (r = 1; r < N; r++)
+		end(begin(bcast_args, r), r);
+	TT_CHECK(refused(N, &unlimited, "byte 0 of scratch"));
+}
+
+/* Each rank of a pair waits for the other before it sends. */
+static void wait_first(int rank)
+{
+	struct tt_builder *b = begin(pair_args, rank);
+
+	tt_recv(b, !rank, TT_RECVBUF(0), ELEM);
+	tt_round(b);
+	tt_send(b, !rank, TT_SENDBUF(0), ELEM);
+	end(b, rank);
+}
+
+/* Each sends twice, then receives: needs room for two eager messages. */
+static void send_first(int rank)
+{
+	struct tt_builder *b = begin(pair_args, rank);
+
+	tt_send(b, !rank, TT_SENDBUF(0), ELEM);
+	tt_round(b);
+	tt_send(b, !rank, TT_SENDBUF(ELEM), 2 * ELEM);
+	tt_round(b);
+	tt_recv_reduce(b, !rank, TT_RECVBUF(0), rank ? TT_NET : TT_SENDBUF(0),
+		       rank ? TT_SENDBUF(0) : TT_NET, ELEM, 0);
+	tt_round(b);
+	tt_recv_reduce(b, !rank, TT_RECVBUF(ELEM), rank ? TT_NET : TT_SENDBUF(ELEM),
+		       rank ? TT_SENDBUF(ELEM) : TT_NET, 2 * ELEM, 0);
+	end(b, rank);
+}
+
+static bool send_first_under(const struct tt_check_opts *opts, bool fine)
+{
+	send_first(0);
+	send_first(1);
+	return fine ? accepted(2, opts) : refused(2, opts, "deadlock, 2 lanes are stuck");
+}
+
+static void test_deadlock(void)
+{
+	const struct tt_check_opts two_credits = {.credits = 2, .eager = SIZE_MAX};
+	const struct tt_check_opts one_credit = {.credits = 1, .eager = SIZE_MAX};
+
+	wait_first(0);
+	wait_first(1);
+	TT_CHECK(refused(2, &unlimited, "rank 1, lane 0, round 0, receive of 4 bytes from rank 0"));
+	TT_CHECK(send_first_under(&unlimited, true));
+	TT_CHECK(send_first_under(&two_credits, true));
+	TT_CHECK(send_first_under(&one_credit, false));
+	TT_CHECK(send_first_under(&no_eager, false));
+}
+
+static void test_barrier(void)
+{
+	struct tt_plan_args a = {.coll = TT_COLL_BARRIER, .nranks = N};
+	int r;
+
+	TT_REQUIRE(build("dissemination", a));
+	TT_CHECK(accepted(N, &no_eager));
+	TT_REQUIRE(build("dissemination", a));
+	for (r = 0; r < N; r++) { /* the last round is missing */
+		drop_op(r, 0, 1, 1);
+		drop_op(r, 0, 1, 0);
+	}
+	TT_CHECK(refused(N, &unlimited, "may leave the barrier before"));
+	TT_REQUIRE(build("dissemination",
+			 a)); /* all in one round: nobody waits for what it passes on */
+	for (r = 0; r < N; r++) {
+		struct tt_builder *b = tt_builder_new(&plans[r]->args, "by hand");
+
+		tt_scratch(b, 3);
+		tt_send(b, (r + 1) % N, TT_SCRATCH(0), 1);
+		tt_recv(b, (r + 3) % N, TT_SCRATCH(1), 1);
+		tt_send(b, (r + 2) % N, TT_SCRATCH(0), 1);
+		tt_recv(b, (r + 2) % N, TT_SCRATCH(2), 1);
+		tt_plan_free(plans[r]);
+		end(b, r);
+	}
+	TT_CHECK(refused(N, &unlimited, "may leave the barrier before"));
+}
+
+/* Through the front door. */
+static void test_check_alg(void)
+{
+	TT_CHECK(!tt_plan_check(tt_alg_find(TT_COLL_ALLREDUCE, "ring"), &ring_args, &unlimited));
+	TT_CHECK(!tt_plan_check(tt_alg_find(TT_COLL_BCAST, "chain"), &bcast_args, NULL));
+	TT_CHECK(tt_plan_check(tt_alg_find(TT_COLL_ALLREDUCE, "single"), &ring_args, NULL) ==
+		 -EINVAL);
+}
+
+static const struct tt_test tests[] = {{"operand_order", test_operand_order},
+				       {"dropped_ops", test_dropped_ops},
+				       {"messages", test_messages},
+				       {"values", test_values},
+				       {"wrong_root", test_wrong_root},
+				       {"hazards", test_hazards},
+				       {"bounds", test_bounds},
+				       {"uninitialised", test_uninitialised},
+				       {"deadlock", test_deadlock},
+				       {"barrier", test_barrier},
+				       {"check_alg", test_check_alg},
+				       {NULL, NULL}};
+
+int main(int argc, char **argv)
+{
+	return tt_test_main("check", tests, argc, argv);
+}

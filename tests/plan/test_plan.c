@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every algorithm proved by the checker over ranks, counts, chunks, lanes, roots and channel limits;
+ * its cost compared with the published formula; its two forms compared with each other.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/error.h"
+#include "lib/plan/check.h"
+#include "tests/test.h"
+
+#define MAX_N 33
+#define ELEM 4
+
+/* All 81 ways a channel can be limited and scheduled. */
+#define NUM_OPTS 81
+
+static struct tt_check_opts opts_at(unsigned i)
+{
+	static const int limits[] = {1, 2, 0};
+	static const size_t eager[] = {0, 2 * ELEM, SIZE_MAX};
+
+	return (struct tt_check_opts){.credits = limits[i % 3],
+				      .offers = limits[i / 3 % 3],
+				      .eager = eager[i / 9 % 3],
+				      .seed = i / 27 + 3 * i};
+}
+
+static int build_all(const struct tt_alg *alg, struct tt_plan_args a, struct tt_plan **plans)
+{
+	int err = 0;
+
+	for (a.rank = 0; !err && a.rank < a.nranks; a.rank++)
+		err = tt_plan_build(alg, &a, &plans[a.rank]);
+	return err;
+}
+
+static void free_all(struct tt_plan **plans, int n)
+{
+	int r;
+
+	for (r = 0; r < n; r++)
+		tt_plan_free(plans[r]);
+	memset(plans, 0, (size_t)n * sizeof(*plans));
+}
+
+static void describe(const struct tt_alg *alg, const struct tt_plan_args *a,
+		     const struct tt_check_opts *o)
+{
+	printf("  %s %s n=%d root=%d count=%zu chunk=%zu lanes=%d in_place=%d divide=%d "
+	       "credits=%d offers=%d eager=%zd seed=%llu\n  %s\n",
+	       tt_coll_name(alg->coll), alg->name, a->nranks, a->root, a->count, a->chunk, a->lanes,
+	       a->in_place, a->divide, o->credits, o->offers, (ssize_t)o->eager,
+	       (unsigned long long)o->seed, tt_fail_text(-EINVAL));
+}
+
+static unsigned turn; /* goes through the channel limits */
+
+/* Check one call under howmany of the 81 channels. */
+static bool check_call(const struct tt_alg *alg, const struct tt_plan_args *a, int howmany)
+{
+	struct tt_plan *plans[MAX_N] = {0};
+	struct tt_check_opts o = {0};
+	int i, err = build_all(alg, *a, plans);
+
+	for (i = 0; !err && i < howmany; i++) {
+		o = opts_at(turn++ * 37 % NUM_OPTS); /* 37: a generator of the 81 */
+		err = tt_plan_check_plans(plans, a->nranks, &o);
+	}
+	free_all(plans, a->nranks);
+	if (err)
+		describe(alg, a, &o);
+	return !err;
+}
+
+static bool check_roots(const struct tt_alg *alg, struct tt_plan_args *a, int howmany)
+{
+	int step = alg->coll != TT_COLL_BCAST ? a->nranks : a->nranks <= 9 ? 1 : a->nranks / 2;
+
+	for (a->root = 0; a->root < a->nranks; a->root += step)
+		if (!check_call(alg, a, howmany))
+			return false;
+	return true;
+}
+
+static bool check_shapes(const struct tt_alg *alg, int n, size_t count)
+{
+	static const size_t chunks[] = {ELEM, 5 * ELEM, 1 << 20};
+	struct tt_plan_args a = {.coll = alg->coll, .nranks = n, .count = count, .elem = ELEM};
+	int howmany = n <= 3 && count <= 5 ? NUM_OPTS : n <= 8 ? 12 : 3;
+	unsigned i;
+
+	for (i = 0; i < 3; i++)
+		for (a.lanes = 1; a.lanes <= 4; a.lanes++) {
+			a.chunk = chunks[i];
+			a.in_place = false;
+			a.divide = alg->coll == TT_COLL_ALLREDUCE && a.lanes % 2;
+			if (!check_roots(alg, &a, howmany))
+				return false;
+			a.in_place = true;
+			if (alg->coll == TT_COLL_ALLREDUCE && !check_roots(alg, &a, howmany))
+				return false;
+		}
+	return true;
+}
+
+static void check_alg(enum tt_coll coll, const char *name)
+{
+	const struct tt_alg *alg = tt_alg_find(coll, name);
+	struct tt_plan_args a = {.coll = coll};
+	int n, i;
+
+	TT_REQUIRE(alg != NULL);
+	for (n = 1; n <= MAX_N; n++) {
+		size_t counts[] = {0, 1, 2, 3, 5, (size_t)n - 1, (size_t)n, (size_t)n + 1, 31, 97};
+
+		a.nranks = n;
+		if (alg->can && !alg->can(&a))
+			continue;
+		for (i = 0; i < 10; i++) {
+			TT_REQUIRE(check_shapes(alg, n, counts[i]));
+			if (coll == TT_COLL_BARRIER)
+				break;
+		}
+	}
+}
+
+static void test_allreduce_single(void)
+{
+	check_alg(TT_COLL_ALLREDUCE, "single");
+}
+
+static void test_allreduce_ring(void)
+{
+	check_alg(TT_COLL_ALLREDUCE, "ring");
+}
+
+static void test_bcast_single(void)
+{
+	check_alg(TT_COLL_BCAST, "single");
+}
+
+static void test_bcast_binomial(void)
+{
+	check_alg(TT_COLL_BCAST, "binomial");
+}
+
+static void test_bcast_chain(void)
+{
+	check_alg(TT_COLL_BCAST, "chain");
+}
+
+static void test_barrier_single(void)
+{
+	check_alg(TT_COLL_BARRIER, "single");
+}
+
+static void test_barrier_dissemination(void)
+{
+	check_alg(TT_COLL_BARRIER, "dissemination");
+}
+
+/* An algorithm nobody wrote a test for would go unproved. */
+static const struct tt_test tests[];
+
+static void test_every_algorithm_is_tested(void)
+{
+	const struct tt_alg *alg;
+	const struct tt_test *t;
+	char name[64];
+
+	for (alg = tt_algs; alg->name; alg++) {
+		snprintf(name, sizeof(name), "%s_%s", tt_coll_name(alg->coll), alg->name);
+		for (t = tests; t->name && strcmp(t->name, name); t++)
+			;
+		TT_CHECK(t->name != NULL);
+	}
+}
+
+static int log2_up(int n)
+{
+	int k = 0;
+
+	while (1 << k < n)
+		k++;
+	return k;
+}
+
+static bool cost_of(enum tt_coll coll, const char *name, struct tt_plan_args a, int rank,
+		    struct tt_plan_cost *cost)
+{
+	struct tt_plan *plan;
+
+	a.coll = coll;
+	a.rank = rank;
+	if (tt_plan_build(tt_alg_find(coll, name), &a, &plan))
+		return false;
+	tt_plan_count(plan, cost);
+	tt_plan_free(plan);
+	return true;
+}
+
+static void test_cost_ring(void)
+{
+	struct tt_plan_args a = {.elem = ELEM, .chunk = 1 << 20, .lanes = 4};
+	struct tt_plan_cost c;
+	int n, r;
+
+	for (n = 2; n <= MAX_N; n++)
+		for (r = 0; r < n; r++) {
+			uint64_t bytes = 12 * (uint64_t)n * ELEM, moved = 2 * (n - 1) * bytes / n;
+
+			a.nranks = n;
+			a.count = bytes / ELEM;
+			a.chunk = 1 << 20;
+			TT_REQUIRE(cost_of(TT_COLL_ALLREDUCE, "ring", a, r, &c));
+			TT_CHECK(c.bytes_sent == moved && c.bytes_received == moved);
+			TT_CHECK(c.bytes_reduced == moved / 2);
+			TT_CHECK(c.steps == 2 * (n - 1) && c.messages_sent == (uint64_t)c.steps);
+			TT_CHECK(c.fan_in == 1);
+			a.chunk = 2 * ELEM; /* six slices over four lanes: the longest has two */
+			TT_REQUIRE(cost_of(TT_COLL_ALLREDUCE, "ring", a, r, &c));
+			TT_CHECK(c.bytes_sent == moved && c.bytes_received == moved);
+			TT_CHECK(c.steps == 2 * 2 * (n - 1));
+		}
+}
+
+static void test_cost_bcast(void)
+{
+	struct tt_plan_args a = {.elem = ELEM, .count = 100, .chunk = 1 << 20, .lanes = 4};
+	int n, r, most, slices = 10;
+	struct tt_plan_cost c;
+
+	for (n = 1; n <= MAX_N; n++) {
+		uint64_t sent = 0;
+
+		a.nranks = n;
+		a.root = n / 2;
+		for (r = 0, most = 0; r < n; r++) {
+			TT_REQUIRE(cost_of(TT_COLL_BCAST, "binomial", a, r, &c));
+			TT_CHECK(c.bytes_received == (r == a.root ? 0 : 400));
+			TT_CHECK(r != a.root || c.steps == log2_up(n));
+			TT_CHECK(c.fan_in == (r != a.root));
+			most = c.steps > most ? c.steps : most;
+			sent += c.bytes_sent;
+		}
+		TT_CHECK(most == log2_up(n));
+		TT_CHECK(sent == 400 * (uint64_t)(n - 1));
+	}
+	a.chunk = 40;
+	a.lanes = 1;
+	for (n = 3; n <= MAX_N; n++)
+		for (r = 0; r < n; r++) {
+			bool last = r == (a.root + n - 1) % n;
+
+			a.nranks = n;
+			a.root = n / 2;
+			last = r == (a.root + n - 1) % n;
+			TT_REQUIRE(cost_of(TT_COLL_BCAST, "chain", a, r, &c));
+			TT_CHECK(c.bytes_sent == (last ? 0 : 400));
+			TT_CHECK(c.bytes_received == (r == a.root ? 0 : 400));
+			TT_CHECK(c.steps == slices + (r != a.root && !last));
+		}
+}
+
+static void test_cost_barrier(void)
+{
+	struct tt_plan_args a = {0};
+	struct tt_plan_cost c;
+
+	for (a.nranks = 1; a.nranks <= MAX_N; a.nranks++) {
+		TT_REQUIRE(cost_of(TT_COLL_BARRIER, "dissemination", a, a.nranks - 1, &c));
+		TT_CHECK(c.steps == log2_up(a.nranks));
+		TT_CHECK(c.messages_sent == (uint64_t)c.steps && c.bytes_sent == (uint64_t)c.steps);
+		TT_CHECK(c.fan_in == (a.nranks > 1));
+	}
+}
+
+static bool same_op(const struct tt_op *a, const struct tt_op *b)
+{
+	return a->kind == b->kind && a->flags == b->flags && a->peer == b->peer &&
+	       a->index == b->index && a->len == b->len && a->dst.buf == b->dst.buf &&
+	       a->dst.off == b->dst.off && a->a.buf == b->a.buf && a->a.off == b->a.off &&
+	       a->b.buf == b->b.buf && a->b.off == b->b.off;
+}
+
+/* The generated form may have empty rounds at the end of a lane; otherwise all is equal. */
+static bool same_lane(const struct tt_plan *s, const struct tt_plan *g, int lane)
+{
+	struct tt_op tmp[8], tmp2[8];
+	const struct tt_op *a, *b;
+	int r, i, n, m;
+
+	for (r = 0; r < tt_plan_rounds(g, lane); r++) {
+		n = r < tt_plan_rounds(s, lane) ? tt_plan_ops(s, lane, r, tmp, &a) : 0;
+		m = tt_plan_ops(g, lane, r, tmp2, &b);
+		if (n != m)
+			return false;
+		for (i = 0; i < n; i++)
+			if (!same_op(&a[i], &b[i]))
+				return false;
+	}
+	return tt_plan_rounds(s, lane) <= tt_plan_rounds(g, lane);
+}
+
+static int same_forms(const struct tt_alg *alg, const struct tt_plan_args *a)
+{
+	size_t max = tt_plan_store_max;
+	struct tt_plan *stored, *generated;
+	int lane, same;
+
+	tt_plan_store_max = SIZE_MAX;
+	if (tt_plan_build(alg, a, &stored))
+		return 0;
+	tt_plan_store_max = 0;
+	if (tt_plan_build(alg, a, &generated))
+		return 0;
+	tt_plan_store_max = max;
+	same = !stored->gen && stored->nlanes == generated->nlanes &&
+	       stored->scratch == generated->scratch && stored->max_ops <= generated->max_ops;
+	for (lane = 0; same && lane < stored->nlanes; lane++)
+		same = same_lane(stored, generated, lane);
+	same = same ? 1 + (generated->gen != NULL) : 0;
+	tt_plan_free(stored);
+	tt_plan_free(generated);
+	return same; /* 2: and the generator was used */
+}
+
+static void check_forms(enum tt_coll coll, const char *name)
+{
+	static const size_t counts[] = {0, 1, 5, 31, 97, 1000};
+	struct tt_plan_args a = {.coll = coll, .elem = ELEM, .divide = coll == TT_COLL_ALLREDUCE};
+	const struct tt_alg *alg = tt_alg_find(coll, name);
+	int generated = 0, same;
+	size_t i;
+
+	for (a.nranks = 2; a.nranks <= 17; a.nranks += 3)
+		for (i = 0; i < 6; i++)
+			for (a.lanes = 1; a.lanes <= 4; a.lanes++)
+				for (a.rank = 0; a.rank < a.nranks; a.rank++) {
+					a.count = counts[i];
+					a.chunk = ELEM * (1 + i);
+					a.root = coll == TT_COLL_BCAST ? a.nranks / 2 : 0;
+					same = same_forms(alg, &a);
+					TT_REQUIRE(same);
+					generated += same == 2;
+				}
+	TT_CHECK(generated > 500);
+}
+
+static void test_forms(void)
+{
+	check_forms(TT_COLL_ALLREDUCE, "ring");
+	check_forms(TT_COLL_BCAST, "chain");
+}
+
+/* The generated form is proved too, not only compared. */
+static void test_generated_is_right(void)
+{
+	struct tt_plan_args a = {
+		.elem = ELEM, .nranks = 6, .count = 97, .chunk = 2 * ELEM, .lanes = 3};
+	size_t max = tt_plan_store_max;
+
+	tt_plan_store_max = 0;
+	a.coll = TT_COLL_ALLREDUCE;
+	TT_CHECK(check_call(tt_alg_find(a.coll, "ring"), &a, NUM_OPTS));
+	a.coll = TT_COLL_BCAST;
+	TT_CHECK(check_call(tt_alg_find(a.coll, "chain"), &a, NUM_OPTS));
+	tt_plan_store_max = max;
+}
+
+/* Sizes beyond 32 bits; and a ring of thousands is not stored. */
+static void test_huge(void)
+{
+	struct tt_plan_args a = {.coll = TT_COLL_ALLREDUCE,
+				 .nranks = 2,
+				 .rank = 1,
+				 .elem = 1,
+				 .count = (5ull << 30) + 1,
+				 .chunk = 256 << 10,
+				 .lanes = 4};
+	struct tt_plan_cost c;
+	struct tt_plan *plan;
+
+	TT_REQUIRE(!tt_plan_build(tt_alg_find(a.coll, "ring"), &a, &plan));
+	tt_plan_count(plan, &c);
+	TT_CHECK(plan->gen != NULL);
+	TT_CHECK(c.bytes_sent == a.count && c.bytes_received == a.count);
+	tt_plan_free(plan);
+	a.nranks = 24576;
+	TT_REQUIRE(!tt_plan_build(tt_alg_find(a.coll, "ring"), &a, &plan));
+	TT_CHECK(plan->gen != NULL && tt_plan_rounds(plan, 0) == 2 * 24575);
+	tt_plan_free(plan);
+	a.coll = TT_COLL_BCAST;
+	TT_REQUIRE(!tt_plan_build(tt_alg_find(a.coll, "chain"), &a, &plan));
+	tt_plan_count(plan, &c);
+	TT_CHECK(c.bytes_sent == a.count && c.bytes_received == a.count);
+	tt_plan_free(plan);
+}
+
+static void test_builder(void)
+{
+	struct tt_plan_args a = {.nranks = 3, .elem = 1, .count = 9, .chunk = 9, .lanes = 9};
+	struct tt_builder *b = tt_builder_new(&a, "by hand");
+	struct tt_op tmp[4];
+	const struct tt_op *ops;
+	struct tt_plan *plan;
+	int i;
+
+	tt_round(b);
+	tt_round(b);
+	tt_send(b, 1, TT_SENDBUF(0), 3);
+	tt_round(b);
+	tt_send(b, 1, TT_SENDBUF(0), 0); /* vanishes, and its round too */
+	tt_round(b);
+	tt_recv(b, 1, TT_RECVBUF(0), 3);
+	tt_send(b, 1, TT_SENDBUF(3), 3);
+	tt_send(b, 2, TT_SENDBUF(3), 3);
+	tt_round(b);
+	tt_lane(b, 2);
+	tt_send(b, 1, TT_SENDBUF(3), 3);
+	TT_CHECK(tt_scratch(b, 1) == 0);
+	TT_CHECK(tt_scratch(b, 100) == 64);
+	TT_CHECK(tt_scratch(b, 1) == 192);
+	TT_REQUIRE(!tt_plan_finish(b, &plan));
+	TT_CHECK(plan->nlanes == 3 && plan->max_ops == 3 && plan->scratch == 193);
+	TT_CHECK(tt_plan_rounds(plan, 0) == 2 && tt_plan_rounds(plan, 1) == 0);
+	TT_CHECK(tt_plan_rounds(plan, 2) == 1);
+	TT_CHECK(tt_plan_ops(plan, 0, 0, tmp, &ops) == 1 && ops[0].index == 0);
+	TT_CHECK(tt_plan_ops(plan, 0, 1, tmp, &ops) == 3);
+	TT_CHECK(ops[0].index == 0 && ops[1].index == 1 && ops[2].index == 0);
+	TT_CHECK(tt_plan_ops(plan, 2, 0, tmp, &ops) == 1 && ops[0].index == 0);
+	tt_plan_free(plan);
+
+	b = tt_builder_new(&a, "many peers");
+	for (i = 0; i < 1000; i++)
+		tt_send(b, i % 500, TT_SENDBUF(0), 1);
+	TT_REQUIRE(!tt_plan_finish(b, &plan));
+	TT_CHECK(plan->max_ops == 1000);
+	tt_plan_ops(plan, 0, 0, tmp, &ops);
+	TT_CHECK(ops[499].index == 0 && ops[500].index == 1 && ops[999].peer == 499);
+	tt_plan_free(plan);
+}
+
+static void test_bad_args(void)
+{
+	const struct tt_plan_args good = {
+		.coll = TT_COLL_BCAST, .nranks = 3, .count = 4, .elem = 4, .chunk = 8, .lanes = 1};
+	const struct tt_alg *alg = tt_alg_find(TT_COLL_BCAST, "binomial");
+	struct tt_plan_args a[9];
+	struct tt_plan *plan = NULL;
+	int i;
+
+	for (i = 0; i < 9; i++)
+		a[i] = good;
+	a[0].rank = 3;
+	a[1].root = -1;
+	a[2].elem = 0;
+	a[3].chunk = 6;
+	a[4].chunk = 0;
+	a[5].lanes = 0;
+	a[6].count = SIZE_MAX / 2;
+	a[7].coll = TT_COLL_ALLREDUCE;
+	a[8].nranks = 0;
+	for (i = 0; i < 9; i++)
+		TT_CHECK(tt_plan_build(alg, &a[i], &plan) == -EINVAL && !plan);
+	alg = tt_alg_find(TT_COLL_BCAST, "single");
+	TT_CHECK(tt_plan_build(alg, &good, &plan) == -EINVAL && !plan);
+}
+
+static const struct tt_test tests[] = {
+	{"builder", test_builder},
+	{"bad_args", test_bad_args},
+	{"every_algorithm_is_tested", test_every_algorithm_is_tested},
+	{"allreduce_single", test_allreduce_single},
+	{"allreduce_ring", test_allreduce_ring},
+	{"bcast_single", test_bcast_single},
+	{"bcast_binomial", test_bcast_binomial},
+	{"bcast_chain", test_bcast_chain},
+	{"barrier_single", test_barrier_single},
+	{"barrier_dissemination", test_barrier_dissemination},
+	{"cost_ring", test_cost_ring},
+	{"cost_bcast", test_cost_bcast},
+	{"cost_barrier", test_cost_barrier},
+	{"forms", test_forms},
+	{"generated_is_right", test_generated_is_right},
+	{"huge", test_huge},
+	{NULL, NULL}};
+
+int main(int argc, char **argv)
+{
+	return tt_test_main("plan", tests, argc, argv);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the tests of lib/boot share; see boot_help.h. */
+#include "tests/unit/boot_help.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lib/base/error.h"
+
+void *bt_shared(size_t size)
+{
+	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
+int bt_free_port(void)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t len = sizeof(in);
+
+	if (bind(fd, (struct sockaddr *)&in, sizeof(in)) ||
+	    getsockname(fd, (struct sockaddr *)&in, &len))
+		in.sin_port = 0;
+	close(fd);
+	return ntohs(in.sin_port);
+}
+
+struct tt_boot_params bt_params(int rank, int n, int port)
+{
+	struct tt_boot_params p = {
+		.rank = rank,
+		.nranks = n,
+		.local_rank = rank,
+		.listen_fd = -1,
+		.have_secret = true,
+		.init_timeout = 20000,
+		.heartbeat = 200,
+		.heartbeat_limit = 10000,
+		.origin = "test",
+	};
+
+	snprintf(p.store, sizeof(p.store), "127.0.0.1:%d", port);
+	memset(p.secret, 0x5a, sizeof(p.secret));
+	if (!rank)
+		memset(p.job, 0x77, sizeof(p.job));
+	return p;
+}
+
+/* A message: u32 sequence among its kind, then whether it was sent to all. */
+static void on_msg(void *arg, int from, const void *data, size_t len)
+{
+	struct bt_seen *seen = arg;
+	uint32_t word[2];
+
+	pthread_mutex_lock(&seen->lock);
+	if (len < sizeof(word)) {
+		seen->disorder = true;
+	} else {
+		memcpy(word, data, sizeof(word));
+		int *n = word[1] ? &seen->nall[from] : &seen->nmsg[from];
+
+		seen->disorder |= (int)word[0] != *n;
+		++*n;
+	}
+	pthread_mutex_unlock(&seen->lock);
+}
+
+static void on_gone(void *arg, int rank, const char *host, const char *why)
+{
+	struct bt_seen *seen = arg;
+
+	pthread_mutex_lock(&seen->lock);
+	seen->twice += seen->gone[rank] || !host || !host[0];
+	seen->gone[rank] = true;
+	seen->ngone++;
+	snprintf(seen->why[rank], sizeof(seen->why[rank]), "%s", why);
+	pthread_mutex_unlock(&seen->lock);
+}
+
+void bt_seen_init(struct bt_seen *seen)
+{
+	memset(seen, 0, sizeof(*seen));
+	pthread_mutex_init(&seen->lock, NULL);
+}
+
+struct tt_boot_handlers bt_handlers(struct bt_seen *seen)
+{
+	struct tt_boot_handlers h = {.gone = on_gone, .arg = seen};
+
+	h.fn[TT_CTL_QUERY] = on_msg;
+	return h;
+}
+
+int bt_gone_count(struct bt_seen *seen)
+{
+	int n;
+
+	pthread_mutex_lock(&seen->lock);
+	n = seen->twice ? -1 : seen->ngone;
+	pthread_mutex_unlock(&seen->lock);
+	return n;
+}
+
+bool bt_gone(struct bt_seen *seen, int rank, char *why, size_t size)
+{
+	bool gone;
+
+	pthread_mutex_lock(&seen->lock);
+	gone = seen->gone[rank];
+	if (why)
+		snprintf(why, size, "%s", seen->why[rank]);
+	pthread_mutex_unlock(&seen->lock);
+	return gone;
+}
+
+int bt_received(struct bt_seen *seen)
+{
+	int i, n = 0;
+
+	pthread_mutex_lock(&seen->lock);
+	for (i = 0; i < BT_RANKS; i++)
+		n += seen->nmsg[i] + seen->nall[i];
+	if (seen->disorder)
+		n = -1;
+	pthread_mutex_unlock(&seen->lock);
+	return n;
+}
+
+bool bt_error_has(const char *s)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+
+	if (tutti_last_error(&info))
+		return false;
+	if (!strstr(info.text, s))
+		fprintf(stderr, "the error is '%s', without '%s'\n", info.text, s);
+	return strstr(info.text, s) != NULL;
+}
+
+int bt_open_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (dir && readdir(dir))
+		n++;
+	if (dir)
+		closedir(dir);
+	return n;
+}

@@ -1,0 +1,589 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Bootstrap and control tree with real processes: the start, messages, deaths, the end. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lib/base/clock.h"
+#include "tests/test.h"
+#include "tests/unit/boot_help.h"
+
+#define BOUND_MS 30000 /* a hang, not a slow machine */
+
+/* What all ranks of one test know. */
+struct job {
+	int port;
+	int victim;
+	int64_t limit;
+	atomic_int here, saw;
+	atomic_int pid[BT_RANKS];
+};
+
+static struct job *new_job(void)
+{
+	struct job *j = bt_shared(sizeof(*j));
+
+	j->port = bt_free_port();
+	j->victim = -1;
+	return j;
+}
+
+static void fill_card(unsigned char *card, size_t len, int rank)
+{
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		card[i] = (unsigned char)(rank * 7 + (int)i);
+}
+
+static int check_cards(struct tt_boot *boot, int n)
+{
+	unsigned char want[TT_CARD_MAX];
+	const void *card;
+	size_t len;
+	int r;
+
+	for (r = 0; r < n; r++) {
+		card = tt_boot_card(boot, r, &len);
+		fill_card(want, sizeof(want), r);
+		TT_EXPECT(len == (r % 3 ? sizeof(want) : 0));
+		TT_EXPECT(!memcmp(card, want, len));
+		TT_EXPECT(tt_boot_host(boot, r)[0]);
+	}
+	return 0;
+}
+
+static int start_card(struct tt_boot_params *p, struct bt_seen *seen, struct tt_boot **boot)
+{
+	struct tt_boot_handlers h = bt_handlers(seen);
+	unsigned char card[TT_CARD_MAX];
+
+	fill_card(card, sizeof(card), p->rank);
+	return tt_boot_start(p, &h, card, p->rank % 3 ? sizeof(card) : 0, boot);
+}
+
+static int rank_start_stop(int rank, int n, void *arg)
+{
+	struct job *j = arg;
+	struct tt_boot_params p = bt_params(rank, n, j->port);
+	struct tt_boot *boot = NULL;
+	struct bt_seen seen;
+
+	bt_seen_init(&seen);
+	TT_EXPECT(!start_card(&p, &seen, &boot));
+	TT_EXPECT(tt_boot_rank(boot) == rank && tt_boot_size(boot) == n);
+	TT_EXPECT(!check_cards(boot, n));
+	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(10000)));
+	TT_EXPECT(bt_gone_count(&seen) == 0);
+	return 0;
+}
+
+static void test_start_stop(void)
+{
+	static const int sizes[] = {1, 2, 3, 9, 17, 40};
+	struct job *j = new_job();
+	size_t i;
+
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		j->port = bt_free_port();
+		TT_CHECK(!tt_run_ranks(sizes[i], rank_start_stop, j, BOUND_MS, 0));
+	}
+	munmap(j, sizeof(*j));
+}
+
+static int run_messages(struct tt_boot *boot, struct bt_seen *seen, int n)
+{
+	unsigned char data[TT_CTL_MSG_MAX] = {0};
+	uint32_t word[2];
+	uint32_t i;
+	int to;
+
+	for (i = 0; i < 10; i++) {
+		word[0] = i;
+		for (to = TT_CTL_ALL; to < n; to++) {
+			word[1] = to == TT_CTL_ALL;
+			memcpy(data, word, sizeof(word));
+			TT_EXPECT(!tt_ctl_send(boot, to, TT_CTL_QUERY, data, i ? 8 : sizeof(data)));
+		}
+	}
+	TT_EXPECT(tt_ctl_send(boot, 0, TT_CTL_QUERY, data, TT_CTL_MSG_MAX + 1) == -EINVAL);
+	TT_EXPECT(tt_ctl_send(boot, n, TT_CTL_QUERY, data, 8) == -EINVAL);
+	BT_WAIT(bt_received(seen) == n * 20, 15000);
+	TT_EXPECT(bt_received(seen) == n * 20);
+	return 0;
+}
+
+static int rank_messages(int rank, int n, void *arg)
+{
+	struct job *j = arg;
+	struct tt_boot_params p = bt_params(rank, n, j->port);
+	struct tt_boot *boot = NULL;
+	struct bt_seen seen;
+
+	bt_seen_init(&seen);
+	TT_EXPECT(!start_card(&p, &seen, &boot));
+	TT_EXPECT(!run_messages(boot, &seen, n));
+	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(10000)));
+	TT_EXPECT(bt_received(&seen) == n * 20 && bt_gone_count(&seen) == 0);
+	return 0;
+}
+
+static void test_messages(void)
+{
+	static const int sizes[] = {1, 2, 19};
+	struct job *j = new_job();
+	size_t i;
+
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		j->port = bt_free_port();
+		TT_CHECK(!tt_run_ranks(sizes[i], rank_messages, j, BOUND_MS, 0));
+	}
+	munmap(j, sizeof(*j));
+}
+
+struct thread_rank {
+	pthread_t thread;
+	struct job *job;
+	int rank, n, result;
+};
+
+static void *thread_main(void *arg)
+{
+	struct thread_rank *t = arg;
+
+	t->result = rank_messages(t->rank, t->n, t->job);
+	return NULL;
+}
+
+static void test_threads_as_ranks(void)
+{
+	enum { N = 11 };
+	struct thread_rank t[N];
+	struct job *j = new_job();
+	int i, fds = bt_open_fds();
+
+	for (i = 0; i < N; i++) {
+		t[i] = (struct thread_rank){.job = j, .rank = i, .n = N, .result = -1};
+		pthread_create(&t[i].thread, NULL, thread_main, &t[i]);
+	}
+	for (i = 0; i < N; i++) {
+		pthread_join(t[i].thread, NULL);
+		TT_CHECK(t[i].result == 0);
+	}
+	TT_CHECK(bt_open_fds() == fds);
+	munmap(j, sizeof(*j));
+}
+
+static int rank_killed(int rank, int n, void *arg)
+{
+	struct job *j = arg;
+	struct tt_boot_params p = bt_params(rank, n, j->port);
+	struct tt_boot *boot = NULL;
+	struct bt_seen seen;
+
+	bt_seen_init(&seen);
+	TT_EXPECT(!start_card(&p, &seen, &boot));
+	j->here++;
+	if (rank == j->victim) {
+		BT_WAIT(j->here == n, 10000);
+		kill(getpid(), SIGKILL);
+	}
+	BT_WAIT(bt_gone(&seen, j->victim, NULL, 0), 10000);
+	TT_EXPECT(bt_gone(&seen, j->victim, NULL, 0));
+	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(10000)));
+	TT_EXPECT(bt_gone_count(&seen) == 1);
+	return 0;
+}
+
+static void kill_one(int n, int victim)
+{
+	struct job *j = new_job();
+
+	j->victim = victim;
+	TT_CHECK(!tt_run_ranks(n, rank_killed, j, BOUND_MS, 1u << victim));
+	munmap(j, sizeof(*j));
+}
+
+static void test_kill_root(void)
+{
+	kill_one(18, 0);
+}
+
+static void test_kill_inner(void)
+{
+	kill_one(18, 1);
+}
+
+static void test_kill_leaf(void)
+{
+	kill_one(18, 17);
+	kill_one(2, 1);
+}
+
+/* Rank 1 is stopped; when all others know, rank 0 lets it go on, and it learns what happened. */
+static int rank_stopped(int rank, int n, void *arg)
+{
+	struct job *j = arg;
+	struct tt_boot_params p = bt_params(rank, n, j->port);
+	struct tt_boot *boot = NULL;
+	struct bt_seen seen;
+	char why[160] = "";
+
+	p.heartbeat_limit = 600;
+	p.heartbeat = 1000;
+	bt_seen_init(&seen);
+	TT_EXPECT(!start_card(&p, &seen, &boot));
+	j->pid[rank] = getpid();
+	j->here++;
+	BT_WAIT(j->here == n, 10000);
+	if (rank == j->victim) {
+		raise(SIGSTOP);
+		BT_WAIT(bt_gone(&seen, 0, why, sizeof(why)), 10000);
+		TT_EXPECT(strstr(why, "cut this rank off"));
+	} else {
+		BT_WAIT(bt_gone(&seen, j->victim, why, sizeof(why)), 10000);
+		TT_EXPECT(strstr(why, "silent"));
+		TT_EXPECT(bt_gone_count(&seen) == 1);
+		j->saw++;
+		if (!rank) {
+			BT_WAIT(j->saw == n - 1, 10000);
+			kill(j->pid[j->victim], SIGCONT);
+		}
+	}
+	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(10000)));
+	return 0;
+}
+
+static void test_stopped_rank(void)
+{
+	struct job *j = new_job();
+
+	j->victim = 1;
+	TT_CHECK(!tt_run_ranks(11, rank_stopped, j, BOUND_MS, 0));
+	munmap(j, sizeof(*j));
+}
+
+/* A caller that is busy for longer than the limit is alive all the same. */
+static int rank_busy(int rank, int n, void *arg)
+{
+	struct job *j = arg;
+	struct tt_boot_params p = bt_params(rank, n, j->port);
+	struct tt_boot *boot = NULL;
+	struct bt_seen seen;
+
+	p.heartbeat_limit = 600;
+	bt_seen_init(&seen);
+	TT_EXPECT(!start_card(&p, &seen, &boot));
+	usleep(1500000);
+	TT_EXPECT(bt_gone_count(&seen) == 0);
+	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(10000)));
+	return 0;
+}
+
+static void test_busy_is_alive(void)
+{
+	struct job *j = new_job();
+
+	TT_CHECK(!tt_run_ranks(3, rank_busy, j, BOUND_MS, 0));
+	munmap(j, sizeof(*j));
+}
+
+static int rank_missing(int rank, int n, void *arg)
+{
+	struct job *j = arg;
+	struct tt_boot_params p = bt_params(rank, n, j->port);
+	struct tt_boot *boot = NULL;
+	struct bt_seen seen;
+	uint64_t t0 = tt_now_ns();
+
+	if (rank == 2 || rank == 5)
+		return 0;
+	p.init_timeout = rank == j->victim ? 700 : 20000; /* one deadline is everybody's end */
+	bt_seen_init(&seen);
+	TT_EXPECT(start_card(&p, &seen, &boot) == -TUTTI_EBOOT);
+	TT_EXPECT(bt_error_has("rank 2, 5 of 8 did not join within"));
+	TT_EXPECT(!boot);
+	TT_EXPECT(tt_now_ns() - t0 < 15 * TT_SEC);
+	return 0;
+}
+
+static void test_missing_ranks_are_named(void)
+{
+	struct job *j = new_job();
+
+	j->victim = 0;
+	TT_CHECK(!tt_run_ranks(8, rank_missing, j, BOUND_MS, 0));
+	j->port = bt_free_port();
+	j->victim = 4;
+	TT_CHECK(!tt_run_ranks(8, rank_missing, j, BOUND_MS, 0));
+	munmap(j, sizeof(*j));
+}
+
+static int expect_failure(struct tt_boot_params *p, int code, const char *text)
+{
+	struct tt_boot *boot = NULL;
+	struct bt_seen seen;
+
+	bt_seen_init(&seen);
+	TT_EXPECT(start_card(p, &seen, &boot) == code);
+	TT_EXPECT(bt_error_has(text));
+	TT_EXPECT(!boot);
+	return 0;
+}
+
+static int rank_duplicate(int rank, int n, void *arg)
+{
+	struct job *j = arg;
+	struct tt_boot_params p = bt_params(rank == 3 ? 2 : rank, n, j->port);
+
+	return expect_failure(&p, -TUTTI_EBOOT, "two processes joined as rank 2 of 4");
+}
+
+static int rank_size(int rank, int n, void *arg)
+{
+	struct job *j = arg;
+	struct tt_boot_params p = bt_params(rank, rank == 2 ? 7 : n, j->port);
+
+	return expect_failure(&p, -TUTTI_EBOOT,
+			      "was told that the job has 7 ranks, rank 0 that it has 4");
+}
+
+static int rank_version(int rank, int n, void *arg)
+{
+	struct job *j = arg;
+	struct tt_boot_params p = bt_params(rank, n, j->port);
+
+	if (rank == 2)
+		setenv("TUTTI_TEST_BOOT_VERSION", "9.8.7", 1);
+	TT_EXPECT(!expect_failure(&p, -TUTTI_EVERSION, "runs tutti 9.8.7"));
+	TT_EXPECT(bt_error_has("rank 2 (") && bt_error_has("rank 0 runs tutti 0.1.0"));
+	return 0;
+}
+
+static void test_wrong_ranks(void)
+{
+	tt_rank_fn *const fns[] = {rank_duplicate, rank_size, rank_version};
+	struct job *j = new_job();
+	size_t i;
+
+	for (i = 0; i < sizeof(fns) / sizeof(fns[0]); i++) {
+		j->port = bt_free_port();
+		TT_CHECK(!tt_run_ranks(4, fns[i], j, BOUND_MS, 0));
+	}
+	munmap(j, sizeof(*j));
+}
+
+static int rank_secret(int rank, int n, void *arg)
+{
+	struct job *j = arg;
+	struct tt_boot_params p = bt_params(rank, n, j->port);
+
+	p.init_timeout = rank ? 20000 : 1500;
+	if (rank == 2)
+		p.secret[5] ^= 1;
+	TT_EXPECT(!expect_failure(&p, rank == 2 ? -TUTTI_EAUTH : -TUTTI_EBOOT,
+				  rank == 2 ? "TUTTI_SECRET_FILE" : "rank 2 of 3 did not join"));
+	TT_EXPECT(rank == 2 || bt_error_has("refused for a wrong secret"));
+	return 0;
+}
+
+static void test_wrong_secret(void)
+{
+	struct job *j = new_job();
+
+	tutti_set_log(NULL, NULL, TUTTI_LOG_NONE);
+	TT_CHECK(!tt_run_ranks(3, rank_secret, j, BOUND_MS, 0));
+	tutti_set_log(NULL, NULL, TUTTI_LOG_DEFAULT);
+	munmap(j, sizeof(*j));
+}
+
+/* 100 connections to the store, kept open: silent, junk, half a hello, a hello with a wrong proof.
+ */
+static void disturb(int port, int *fds)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	unsigned char junk[4096];
+	int i;
+
+	in.sin_port = htons((uint16_t)port);
+	for (i = 0; i < 100; i++) {
+		memset(junk, i, sizeof(junk));
+		if (i % 4 == 3)
+			memcpy(junk, "TUTTIctl\1\0\1C\1\0\0\0", 16);
+		fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		BT_WAIT(!connect(fds[i], (struct sockaddr *)&in, sizeof(in)), 5000);
+		if (i % 4)
+			send(fds[i], junk, i % 4 == 2 ? 40 : sizeof(junk), MSG_NOSIGNAL);
+	}
+}
+
+static int rank_junk(int rank, int n, void *arg)
+{
+	struct job *j = arg;
+	uint64_t t0 = tt_now_ns();
+	int fds[100], i;
+
+	if (rank == 1) {
+		disturb(j->port, fds);
+		j->here++;
+	} else if (rank == 2) {
+		BT_WAIT(j->here, 10000);
+	}
+	TT_EXPECT(!rank_start_stop(rank, n, arg));
+	TT_EXPECT(tt_now_ns() - t0 < 12 * TT_SEC);
+	for (i = 0; rank == 1 && i < 100; i++)
+		close(fds[i]);
+	return 0;
+}
+
+static void test_junk_does_not_disturb(void)
+{
+	struct job *j = new_job();
+
+	tutti_set_log(NULL, NULL, TUTTI_LOG_NONE);
+	TT_CHECK(!tt_run_ranks(4, rank_junk, j, BOUND_MS, 0));
+	tutti_set_log(NULL, NULL, TUTTI_LOG_DEFAULT);
+	munmap(j, sizeof(*j));
+}
+
+static int rank_lost(int rank, int n, void *arg)
+{
+	struct job *j = arg;
+	struct tt_boot_params p = bt_params(rank, n, j->port);
+
+	if (rank == 3) /* never joins: the others wait */
+		return 0;
+	if (rank == 2) {
+		signal(SIGALRM, SIG_DFL);
+		ualarm(500000, 0);
+	}
+	return expect_failure(&p, -TUTTI_EBOOT, "rank 2 on ");
+}
+
+static void test_lost_during_start(void)
+{
+	struct job *j = new_job();
+
+	TT_CHECK(!tt_run_ranks(4, rank_lost, j, BOUND_MS, 1u << 2));
+	munmap(j, sizeof(*j));
+}
+
+static void test_unreachable_store(void)
+{
+	struct tt_boot_params p = bt_params(1, 2, bt_free_port());
+	int fds = bt_open_fds();
+	char store[128];
+
+	p.init_timeout = 400;
+	snprintf(store, sizeof(store), "%s", p.store);
+	TT_CHECK(!expect_failure(&p, -TUTTI_EBOOT, store));
+	TT_CHECK(bt_error_has("Connection refused"));
+	TT_CHECK(bt_open_fds() == fds);
+}
+
+static void test_impossible_rank(void)
+{
+	struct tt_boot_params p = bt_params(9, 4, bt_free_port());
+
+	TT_CHECK(!expect_failure(&p, -EINVAL, "rank 9 of 4"));
+}
+
+/* Loopback itself needs no secret, but the store must be there too. */
+static void test_no_secret_to_a_far_store(void)
+{
+	struct tt_boot_params p = bt_params(1, 2, 1);
+
+	p.have_secret = false;
+	snprintf(p.iface, sizeof(p.iface), "lo");
+	snprintf(p.store, sizeof(p.store), "198.51.100.7:1");
+	TT_CHECK(!expect_failure(&p, -TUTTI_EAUTH, "TUTTI_INSECURE=1"));
+}
+
+/* Nobody's stop returns before the last rank has called it and all messages before it have come. */
+static int rank_stop_waits(int rank, int n, void *arg)
+{
+	struct job *j = arg;
+	struct tt_boot_params p = bt_params(rank, n, j->port);
+	struct tt_boot *boot = NULL;
+	struct bt_seen seen;
+	uint32_t word[2] = {0, 1};
+
+	bt_seen_init(&seen);
+	TT_EXPECT(!start_card(&p, &seen, &boot));
+	if (rank == n - 1)
+		usleep(300000);
+	for (; word[0] < 5; word[0]++)
+		TT_EXPECT(!tt_ctl_send(boot, TT_CTL_ALL, TT_CTL_QUERY, word, sizeof(word)));
+	j->here++;
+	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(10000)));
+	TT_EXPECT(j->here == n);
+	TT_EXPECT(bt_received(&seen) == 5 * n && bt_gone_count(&seen) == 0);
+	return 0;
+}
+
+static void test_stop_waits_for_all(void)
+{
+	struct job *j = new_job();
+
+	TT_CHECK(!tt_run_ranks(11, rank_stop_waits, j, BOUND_MS, 0));
+	munmap(j, sizeof(*j));
+}
+
+static int rank_never_stops(int rank, int n, void *arg)
+{
+	struct job *j = arg;
+	struct tt_boot_params p = bt_params(rank, n, j->port);
+	struct tt_boot *boot = NULL;
+	struct bt_seen seen;
+
+	bt_seen_init(&seen);
+	TT_EXPECT(!start_card(&p, &seen, &boot));
+	if (rank == 1) {
+		BT_WAIT(bt_gone(&seen, 0, NULL, 0), 10000);
+		TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(10000)));
+		return 0;
+	}
+	TT_EXPECT(tt_boot_stop(boot, tt_deadline_ms(300)) == -ETIMEDOUT);
+	TT_EXPECT(bt_error_has("rank 1"));
+	return 0;
+}
+
+static void test_stop_deadline(void)
+{
+	struct job *j = new_job();
+
+	TT_CHECK(!tt_run_ranks(2, rank_never_stops, j, BOUND_MS, 0));
+	munmap(j, sizeof(*j));
+}
+
+static const struct tt_test tests[] = {
+	{"start_stop", test_start_stop},
+	{"messages", test_messages},
+	{"threads_as_ranks", test_threads_as_ranks},
+	{"kill_root", test_kill_root},
+	{"kill_inner", test_kill_inner},
+	{"kill_leaf", test_kill_leaf},
+	{"stopped_rank", test_stopped_rank},
+	{"busy_is_alive", test_busy_is_alive},
+	{"missing_ranks_are_named", test_missing_ranks_are_named},
+	{"wrong_ranks", test_wrong_ranks},
+	{"wrong_secret", test_wrong_secret},
+	{"junk_does_not_disturb", test_junk_does_not_disturb},
+	{"lost_during_start", test_lost_during_start},
+	{"unreachable_store", test_unreachable_store},
+	{"no_secret_to_a_far_store", test_no_secret_to_a_far_store},
+	{"impossible_rank", test_impossible_rank},
+	{"stop_waits_for_all", test_stop_waits_for_all},
+	{"stop_deadline", test_stop_deadline},
+	{NULL, NULL}};
+
+int main(int argc, char **argv)
+{
+	return tt_test_main("boot", tests, argc, argv);
+}

@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Transport shm beyond the conformance suite: here both ends are in one process, so that every
+ * interleaving is chosen by the test; test_shm_procs.c has the processes.
+ */
+#include "tests/unit/test_shm.h"
+
+#include <dirent.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Where an endpoint's address has these. */
+#define BLOB_UID 36
+#define BLOB_RING 44
+
+/* Two transports of this process, connected. */
+struct pair {
+	struct tt_tp *tp[2];
+	struct end end[2];
+};
+
+static void pump(struct pair *p)
+{
+	end_poll(p->tp[0], &p->end[0], 64);
+	end_poll(p->tp[1], &p->end[1], 64);
+}
+
+static bool pair_new(struct pair *p)
+{
+	memset(p, 0, sizeof(*p));
+	if (tp_new(1, &p->tp[0]) || tp_new(2, &p->tp[1]) || end_open(&p->end[0], p->tp[0]) ||
+	    end_open(&p->end[1], p->tp[1]))
+		return false;
+	if (end_connect(&p->end[0], &p->end[1], true) || end_connect(&p->end[1], &p->end[0], false))
+		return false;
+	pump(p);
+	return p->end[0].up == 1 && p->end[1].up == 1;
+}
+
+static void end_close(struct end *e)
+{
+	if (e->ep)
+		tt_shm_tp.ep_close(e->ep);
+	e->ep = NULL;
+}
+
+static void pair_free(struct pair *p)
+{
+	int i;
+
+	for (i = 0; i < 2; i++)
+		end_close(&p->end[i]);
+	for (i = 0; i < 2; i++)
+		tt_shm_tp.close(p->tp[i]);
+}
+
+static int count_fds(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* How often memory named so is mapped in this process. */
+static int count_maps(const char *name)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	char line[512];
+	int n = 0;
+
+	while (fgets(line, sizeof(line), f))
+		n += strstr(line, name) != NULL;
+	fclose(f);
+	return n;
+}
+
+static void test_leaves_nothing(void)
+{
+	int fds = count_fds(), maps = count_maps("memfd:tutti");
+	struct pair p;
+	struct memory m;
+	void *ptr;
+
+	TT_REQUIRE(pair_new(&p));
+	TT_REQUIRE(!memory_new(&m, p.tp[1], 8192, true, TT_ACCESS_READ | TT_ACCESS_WRITE));
+	TT_CHECK(put(&p.end[0], "x", 1, addr_of(&m), &m.mr->rkey, 7) == TT_FINISHED);
+	TT_CHECK(!p.end[0].ep->ops->map(p.end[0].ep, addr_of(&m), 8192, &m.mr->rkey, &ptr));
+	memory_free(&m);
+	pair_free(&p);
+	TT_CHECK(count_fds() == fds);
+	TT_CHECK(count_maps("memfd:tutti") == maps);
+	TT_CHECK(count_maps("shm-test-region") == 0);
+}
+
+static void test_full_ring(void)
+{
+	char byte = 1;
+	struct pair p;
+	struct memory m;
+	int i;
+
+	TT_REQUIRE(pair_new(&p));
+	TT_REQUIRE(!memory_new(&m, p.tp[1], 4096, true, TT_ACCESS_WRITE));
+	for (i = 0;
+	     put(&p.end[0], &byte, 1, addr_of(&m), &m.mr->rkey, i) == TT_FINISHED && i < 1000; i++)
+		;
+	TT_CHECK(i == 64);
+	/* nothing is copied when there is no room for the note, but without a note there is room */
+	TT_CHECK(put(&p.end[0], &byte, 1, addr_of(&m) + 1, &m.mr->rkey, 0) == -EAGAIN);
+	TT_CHECK(((char *)m.mem.addr)[1] == 0);
+	TT_CHECK(put(&p.end[0], &byte, 1, addr_of(&m) + 2, &m.mr->rkey, -1) == TT_FINISHED);
+	TT_CHECK(((char *)m.mem.addr)[2] == 1);
+	TT_CHECK(p.end[0].ep->ops->msg(p.end[0].ep, &byte, 1) == -EAGAIN);
+	while (end_poll(p.tp[1], &p.end[1], 5))
+		;
+	TT_CHECK(p.end[1].notes == 64 && p.end[1].last_note == 63);
+	TT_CHECK(p.end[0].ep->ops->msg(p.end[0].ep, &byte, 1) == TT_FINISHED);
+	pump(&p);
+	TT_CHECK(p.end[1].msgs == 1 && p.end[1].last_msg[0] == 1);
+	memory_free(&m);
+	pair_free(&p);
+}
+
+static bool untouched(const struct memory *m)
+{
+	size_t i;
+
+	for (i = 0; i < m->maplen; i++)
+		if (m->map[i])
+			return false;
+	return true;
+}
+
+static void check_bounds(struct pair *p, bool memfd)
+{
+	char src[64], dst[64];
+	struct tt_rkey bad;
+	struct end *e = &p->end[0];
+	struct memory m;
+	uint64_t a;
+
+	memset(src, 'x', sizeof(src));
+	TT_REQUIRE(!memory_new(&m, p->tp[1], 1000, memfd, TT_ACCESS_READ | TT_ACCESS_WRITE));
+	a = addr_of(&m);
+	TT_CHECK(put(e, src, 8, a - 1, &m.mr->rkey, 1) == -EFAULT);
+	TT_CHECK(put(e, src, 8, a - 8, &m.mr->rkey, 1) == -EFAULT);
+	TT_CHECK(put(e, src, 8, a + 993, &m.mr->rkey, 1) == -EFAULT);
+	TT_CHECK(put(e, src, 8, a + 1000, &m.mr->rkey, 1) == -EFAULT);
+	TT_CHECK(put(e, src, 8, 0, &m.mr->rkey, 1) == -EFAULT);
+	TT_CHECK(put(e, src, 8, UINT64_MAX - 3, &m.mr->rkey, 1) == -EFAULT);
+	TT_CHECK(put(e, src, SIZE_MAX, a + 1, &m.mr->rkey, 1) == -EFAULT);
+	TT_CHECK(get(e, dst, 8, a - 1, &m.mr->rkey) == -EFAULT);
+	TT_CHECK(get(e, dst, 8, a + 993, &m.mr->rkey) == -EFAULT);
+	bad = m.mr->rkey;
+	bad.word[0]++;
+	TT_CHECK(put(e, src, 8, a, &bad, 1) == -ESTALE);
+	bad = m.mr->rkey;
+	bad.word[1]++;
+	TT_CHECK(put(e, src, 8, a, &bad, 1) == -ESTALE);
+	bad.word[1] = UINT64_MAX;
+	TT_CHECK(put(e, src, 8, a, &bad, 1) == -ESTALE);
+	memset(&bad, 0, sizeof(bad));
+	TT_CHECK(put(e, src, 8, a, &bad, 1) == -ESTALE);
+	pump(p);
+	TT_CHECK(untouched(&m) && p->end[1].notes == 0);
+	/* the very edges */
+	TT_CHECK(put(e, src, 8, a, &m.mr->rkey, -1) == TT_FINISHED);
+	TT_CHECK(put(e, src, 8, a + 992, &m.mr->rkey, -1) == TT_FINISHED);
+	TT_CHECK(get(e, dst, 8, a + 992, &m.mr->rkey) == TT_FINISHED && !memcmp(src, dst, 8));
+	TT_CHECK(m.map[PAGE - 1] == 0 && m.map[PAGE] == 'x' && m.map[PAGE + 7] == 'x');
+	TT_CHECK(m.map[PAGE + 8] == 0 && m.map[PAGE + 999] == 'x' && m.map[PAGE + 1000] == 0);
+	memory_free(&m);
+}
+
+static void check_stale(struct pair *p, bool memfd)
+{
+	struct tt_rkey old;
+	struct memory m, next;
+	uint64_t a;
+
+	TT_REQUIRE(!memory_new(&m, p->tp[1], 4096, memfd, TT_ACCESS_WRITE));
+	a = addr_of(&m);
+	old = m.mr->rkey;
+	TT_CHECK(put(&p->end[0], "abc", 3, a, &old, -1) == TT_FINISHED);
+	TT_CHECK(get(&p->end[0], &next, 3, a, &old) == -EACCES);
+	tt_shm_tp.dereg(m.mr);
+	m.mr = NULL;
+	memset(m.mem.addr, 0, 4096);
+	TT_CHECK(put(&p->end[0], "abc", 3, a, &old, 1) == -ESTALE);
+	/* another region takes its place in the table */
+	TT_REQUIRE(!memory_new(&next, p->tp[1], 4096, memfd, TT_ACCESS_WRITE));
+	TT_CHECK(next.mr->rkey.word[1] == old.word[1]);
+	TT_CHECK(put(&p->end[0], "abc", 3, a, &old, 1) == -ESTALE);
+	TT_CHECK(put(&p->end[0], "abc", 3, a, &next.mr->rkey, 1) == -EFAULT);
+	TT_CHECK(untouched(&m) && untouched(&next));
+	TT_CHECK(put(&p->end[0], "abc", 3, addr_of(&next), &next.mr->rkey, -1) == TT_FINISHED);
+	TT_CHECK(!memcmp(next.mem.addr, "abc", 3));
+	memory_free(&m);
+	memory_free(&next);
+}
+
+static void test_bounds(void)
+{
+	struct pair p;
+
+	TT_REQUIRE(pair_new(&p));
+	check_bounds(&p, true);
+	check_stale(&p, true);
+	if (p.tp[0]->caps & TT_CAP_REG_ANY) {
+		check_bounds(&p, false);
+		check_stale(&p, false);
+	}
+	pair_free(&p);
+}
+
+static void test_gone_regions_are_unmapped(void)
+{
+	struct pair p;
+	struct memory a, b;
+	void *ptr = NULL;
+
+	TT_REQUIRE(pair_new(&p));
+	TT_REQUIRE(!memory_new(&a, p.tp[1], 8192, true, TT_ACCESS_WRITE));
+	TT_REQUIRE(!memory_new(&b, p.tp[1], 8192, true, TT_ACCESS_READ | TT_ACCESS_WRITE));
+	TT_CHECK(put(&p.end[0], "x", 1, addr_of(&a), &a.mr->rkey, -1) == TT_FINISHED);
+	TT_CHECK(!p.end[0].ep->ops->map(p.end[0].ep, addr_of(&b) + 8, 8, &b.mr->rkey, &ptr));
+	TT_CHECK(count_maps("shm-test-region") == 4);
+	tt_shm_tp.dereg(a.mr);
+	tt_shm_tp.dereg(b.mr);
+	a.mr = b.mr = NULL;
+	pump(&p);
+	/* what map() gave out stays until the endpoint is closed */
+	TT_CHECK(count_maps("shm-test-region") == 3);
+	((char *)b.mem.addr)[8] = 'q';
+	TT_CHECK(*(char *)ptr == 'q');
+	memory_free(&a);
+	TT_REQUIRE(!memory_new(&a, p.tp[1], 8192, true, TT_ACCESS_WRITE));
+	TT_CHECK(put(&p.end[0], "x", 1, addr_of(&a), &a.mr->rkey, -1) == TT_FINISHED);
+	memory_free(&a);
+	TT_REQUIRE(!memory_new(&a, p.tp[1], 8192, true, TT_ACCESS_WRITE));
+	TT_CHECK(put(&p.end[0], "x", 1, addr_of(&a), &a.mr->rkey, -1) == TT_FINISHED);
+	TT_CHECK(*(char *)ptr == 'q');
+	memory_free(&a);
+	end_close(&p.end[0]);
+	TT_CHECK(count_maps("shm-test-region") == 1);
+	memory_free(&b);
+	pair_free(&p);
+}
+
+static void test_closed_ring(void)
+{
+	struct end b2, b3, a3;
+	struct pair p;
+
+	TT_REQUIRE(pair_new(&p));
+	TT_CHECK(p.end[1].ep->ops->msg(p.end[1].ep, "last words", 11) == TT_FINISHED);
+	end_close(&p.end[1]);
+	TT_CHECK(put(&p.end[0], NULL, 0, 0, NULL, 9) == -EPIPE);
+	TT_CHECK(p.end[0].ep->ops->msg(p.end[0].ep, "x", 1) == -EPIPE);
+	pump(&p);
+	TT_CHECK(p.end[0].msgs == 1 && !strcmp(p.end[0].last_msg, "last words"));
+	TT_CHECK(p.end[0].down == 1);
+	pump(&p);
+	TT_CHECK(p.end[0].down == 1);
+	TT_CHECK(p.end[0].ep->ops->msg(p.end[0].ep, "x", 1) == -EPIPE);
+
+	/* end[0] may still push into the ring of end[1]: it must not be given to anybody else */
+	TT_REQUIRE(!end_open(&b2, p.tp[1]));
+	TT_CHECK(memcmp(b2.blob + BLOB_RING, p.end[1].blob + BLOB_RING, 4) != 0);
+	/* now it may, but the address of before is refused */
+	end_close(&p.end[0]);
+	TT_REQUIRE(!end_open(&b3, p.tp[1]));
+	TT_CHECK(!memcmp(b3.blob + BLOB_RING, p.end[1].blob + BLOB_RING, 4));
+	TT_REQUIRE(!end_open(&a3, p.tp[0]));
+	TT_CHECK(end_connect(&a3, &p.end[1], true) == -ECONNREFUSED);
+	TT_CHECK(!end_connect(&a3, &b3, true) && !end_connect(&b3, &a3, false));
+	pump(&p);
+	TT_CHECK(a3.up == 1 && b3.up == 1);
+	TT_CHECK(a3.ep->ops->msg(a3.ep, "hello", 6) == TT_FINISHED);
+	pump(&p);
+	TT_CHECK(b3.msgs == 1 && !strcmp(b3.last_msg, "hello"));
+	end_close(&a3);
+	end_close(&b3);
+	end_close(&b2);
+	pair_free(&p);
+}
+
+/* The peer closes before it connects: there is no UP, but DOWN. */
+static void test_peer_never_connects(void)
+{
+	struct end a, b;
+	struct tt_tp *tp;
+	int i, fd;
+
+	TT_REQUIRE(!tp_new(3, &tp));
+	TT_REQUIRE(!end_open(&a, tp) && !end_open(&b, tp));
+	TT_CHECK(!end_connect(&a, &b, true));
+	TT_CHECK(a.ep->ops->msg(a.ep, "x", 1) == -EAGAIN);
+	end_poll(tp, NULL, 64);
+	TT_CHECK(tt_shm_tp.arm(tp, &fd) == 0);
+	end_close(&b);
+	TT_CHECK(tt_shm_tp.arm(tp, &fd) == -EAGAIN);
+	for (i = 0; i < 100; i++)
+		end_poll(tp, NULL, 64);
+	TT_CHECK(a.up == 0 && a.down == 1);
+	end_close(&a);
+	tt_shm_tp.close(tp);
+}
+
+static void test_strangers(void)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct end fake, e;
+	struct tt_tp *tp;
+	size_t i;
+
+	TT_REQUIRE(!tp_new(4, &tp));
+	TT_REQUIRE(!end_open(&e, tp));
+	/* every byte of the address matters, except the uid, which is for the message only */
+	for (i = 0; i < e.len; i++) {
+		if (i >= BLOB_UID && i < BLOB_UID + 4)
+			continue;
+		fake = e;
+		fake.blob[i] = (char)(fake.blob[i] ^ 0x55);
+		if (end_connect(&e, &fake, true) >= 0) {
+			printf("  byte %zu is not checked\n", i);
+			TT_CHECK(false);
+			break;
+		}
+		TT_CHECK(!tutti_last_error(&info) && !strncmp(info.text, "shm: ", 5));
+	}
+	fake = e;
+	fake.len--;
+	TT_CHECK(end_connect(&e, &fake, true) == -EINVAL);
+	TT_CHECK(!end_connect(&e, &e, true)); /* to itself, why not */
+	end_poll(tp, NULL, 64);
+	TT_CHECK(e.up == 1);
+	TT_CHECK(e.ep->ops->msg(e.ep, "me", 3) == TT_FINISHED);
+	end_poll(tp, NULL, 64);
+	TT_CHECK(e.msgs == 1);
+	end_close(&e);
+	tt_shm_tp.close(tp);
+}
+
+#define MANY 200
+static void test_many_endpoints(void)
+{
+	struct end *a = calloc(MANY, sizeof(*a)), *b = calloc(MANY, sizeof(*b));
+	struct tt_tp *tp[2];
+	uint32_t i, round;
+	int bad = 0;
+
+	TT_REQUIRE(!tp_new(5, &tp[0]) && !tp_new(6, &tp[1]));
+	for (i = 0; i < MANY; i++)
+		bad += end_open(&a[i], tp[0]) || end_open(&b[i], tp[1]) ||
+		       end_connect(&a[i], &b[i], true) || end_connect(&b[i], &a[i], false);
+	TT_CHECK(!bad);
+	while (end_poll(tp[0], NULL, 7) + end_poll(tp[1], NULL, 7))
+		;
+	for (round = 0; round < 30; round++)
+		for (i = 0; i < MANY; i += 1 + round % 3)
+			bad += a[i].ep->ops->msg(a[i].ep, &i, sizeof(i)) != TT_FINISHED;
+	/* a poll with little room starts where the last one stopped: each has its turn */
+	for (i = 0; i < MANY; i++)
+		end_poll(tp[1], NULL, 16);
+	for (i = 0; i < MANY; i++)
+		bad += b[i].msgs == 0;
+	TT_CHECK(!bad);
+	while (end_poll(tp[1], NULL, 3))
+		;
+	for (i = 0; i < MANY; i++)
+		bad += b[i].up != 1 || memcmp(b[i].last_msg, &i, sizeof(i)) ||
+		       b[i].msgs != 10 + (i % 2 == 0) * 10 + (i % 3 == 0) * 10;
+	TT_CHECK(!bad);
+	for (i = 0; i < MANY; i++) {
+		tt_shm_tp.ep_close(a[i].ep);
+		tt_shm_tp.ep_close(b[i].ep);
+	}
+	tt_shm_tp.close(tp[0]);
+	tt_shm_tp.close(tp[1]);
+	free(a);
+	free(b);
+}
+
+static bool readable(int fd)
+{
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+
+	return poll(&pfd, 1, 0) == 1;
+}
+
+static void test_arm(void)
+{
+	struct pair p;
+	int fd = -1;
+
+	TT_REQUIRE(pair_new(&p));
+	/* what came after the last poll keeps us awake */
+	pump(&p);
+	TT_CHECK(put(&p.end[0], NULL, 0, 0, NULL, 1) == TT_FINISHED);
+	TT_CHECK(tt_shm_tp.arm(p.tp[1], &fd) == -EAGAIN && fd == -1);
+	/* and so does what a poll left over */
+	TT_CHECK(put(&p.end[0], NULL, 0, 0, NULL, 2) == TT_FINISHED);
+	TT_CHECK(end_poll(p.tp[1], &p.end[1], 1) == 1);
+	TT_CHECK(tt_shm_tp.arm(p.tp[1], &fd) == -EAGAIN);
+	pump(&p);
+	TT_CHECK(tt_shm_tp.arm(p.tp[1], &fd) == 0 && !readable(fd));
+	TT_CHECK(put(&p.end[0], NULL, 0, 0, NULL, 3) == TT_FINISHED && readable(fd));
+	TT_CHECK(end_poll(p.tp[1], &p.end[1], 1) == 1 && !readable(fd));
+	pump(&p);
+	/* not asleep: nobody writes to the pipe */
+	TT_CHECK(put(&p.end[0], NULL, 0, 0, NULL, 4) == TT_FINISHED && !readable(fd));
+	pump(&p);
+	TT_CHECK(tt_shm_tp.arm(p.tp[1], &fd) == 0);
+	end_close(&p.end[0]);
+	TT_CHECK(readable(fd));
+	pair_free(&p);
+}
+
+static void test_atomics(void)
+{
+	_Atomic uint64_t *word;
+	uint64_t old = 0;
+	struct pair p;
+	struct memory m;
+	struct tt_amo amo = {.op = TT_AMO_ADD, .operand = 5, .result = &old};
+
+	TT_REQUIRE(pair_new(&p));
+	TT_REQUIRE(!memory_new(&m, p.tp[1], 16, true, TT_ACCESS_WRITE));
+	word = m.mem.addr;
+	atomic_store(word, 37);
+	amo.remote = addr_of(&m);
+	amo.rkey = &m.mr->rkey;
+	TT_CHECK(p.end[0].ep->ops->amo(p.end[0].ep, &amo) == TT_FINISHED);
+	TT_CHECK(old == 37 && atomic_load(word) == 42);
+	amo.op = TT_AMO_CAS;
+	amo.compare = 41;
+	TT_CHECK(p.end[0].ep->ops->amo(p.end[0].ep, &amo) == TT_FINISHED);
+	TT_CHECK(old == 42 && atomic_load(word) == 42);
+	amo.compare = 42;
+	TT_CHECK(p.end[0].ep->ops->amo(p.end[0].ep, &amo) == TT_FINISHED);
+	TT_CHECK(old == 42 && atomic_load(word) == 5);
+	amo.remote += 4;
+	TT_CHECK(p.end[0].ep->ops->amo(p.end[0].ep, &amo) == -EINVAL);
+	amo.remote += 12;
+	TT_CHECK(p.end[0].ep->ops->amo(p.end[0].ep, &amo) == -EFAULT);
+	memory_free(&m);
+	pair_free(&p);
+}
+
+static const struct tt_test tests[] = {
+	{"leaves_nothing", test_leaves_nothing},
+	{"full_ring", test_full_ring},
+	{"bounds", test_bounds},
+	{"gone_regions_are_unmapped", test_gone_regions_are_unmapped},
+	{"closed_ring", test_closed_ring},
+	{"peer_never_connects", test_peer_never_connects},
+	{"strangers", test_strangers},
+	{"many_endpoints", test_many_endpoints},
+	{"arm", test_arm},
+	{"atomics", test_atomics},
+	{"ping_pong", test_ping_pong},
+	{"sleeping", test_sleeping},
+	{"arming", test_arming},
+	{"sleeping_threads", test_sleeping_threads},
+	{"user_memory", test_user_memory},
+	{"no_process_vm", test_no_process_vm},
+	{"killed_peer", test_killed_peer},
+	{"killed_while_writing", test_killed_while_writing},
+	{"fences", test_fences},
+	{NULL, NULL}};
+
+int main(int argc, char **argv)
+{
+	return tt_test_main("shm", tests, argc, argv);
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* NUMA, CPUs and memory of this process, a made-up sysfs tree, and what counts as the same host. */
+#include <errno.h>
+#include <ftw.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/topo/topo.h"
+#include "tests/test.h"
+
+static char root[64];
+
+static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+	return remove(path);
+}
+
+static void make_root(void)
+{
+	snprintf(root, sizeof(root), "/tmp/tutti-topo-XXXXXX");
+	TT_CHECK(mkdtemp(root) != NULL);
+}
+
+static void remove_root(void)
+{
+	TT_CHECK(!nftw(root, remove_entry, 8, FTW_DEPTH | FTW_PHYS));
+}
+
+/* Write text to root/path, making the folders on the way. */
+static void put(const char *path, const char *text)
+{
+	char full[256], *slash;
+	FILE *f;
+
+	snprintf(full, sizeof(full), "%s/%s", root, path);
+	for (slash = full + strlen(root) + 1; (slash = strchr(slash, '/')) != NULL;
+	     *slash++ = '/') {
+		*slash = 0;
+		mkdir(full, 0700);
+	}
+	if (!*text)
+		return;
+	f = fopen(full, "w");
+	TT_REQUIRE(f != NULL);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void test_interface_node(void)
+{
+	make_root();
+	put("class/net/eth0/device/numa_node", "1\n");
+	put("class/net/eth1/device/numa_node", "-1\n");
+	put("class/net/eth2/device/numa_node", "rubbish\n");
+	put("class/net/veth0/", "");
+	put("class/net/bond0/lower_eth1/", "");
+	put("class/net/bond0/lower_eth0/", "");
+	put("class/net/bond0.7/lower_bond0/", "");
+	put("class/net/loop/lower_loop/", "");
+	TT_CHECK(tt_topo_if_node(root, "eth0") == 1);
+	TT_CHECK(tt_topo_if_node(root, "eth1") == -1);
+	TT_CHECK(tt_topo_if_node(root, "eth2") == -1);
+	TT_CHECK(tt_topo_if_node(root, "veth0") == -1);
+	TT_CHECK(tt_topo_if_node(root, "bond0") == 1);
+	TT_CHECK(tt_topo_if_node(root, "bond0.7") == 1);
+	TT_CHECK(tt_topo_if_node(root, "loop") == -1);
+	TT_CHECK(tt_topo_if_node(root, "absent") == -1);
+	TT_CHECK(tt_topo_if_node(root, "") == -1);
+	TT_CHECK(tt_topo_if_node(root, "../net/eth0") == -1);
+	TT_CHECK(tt_topo_if_node(TT_SYSFS, "lo") == -1);
+	remove_root();
+}
+
+static void test_cgroup(void)
+{
+	make_root();
+	TT_CHECK(tt_topo_cgroup_cpus(root) == 0 && tt_topo_cgroup_memory(root) == 0);
+	put("cpu.max", "max 100000\n");
+	put("memory.max", "max\n");
+	TT_CHECK(tt_topo_cgroup_cpus(root) == 0 && tt_topo_cgroup_memory(root) == 0);
+	put("cpu.max", "250000 100000\n");
+	put("memory.max", "1073741824\n");
+	TT_CHECK(tt_topo_cgroup_cpus(root) == 3 && tt_topo_cgroup_memory(root) == 1 << 30);
+	put("cpu.max", "5000 100000\n");
+	TT_CHECK(tt_topo_cgroup_cpus(root) == 1);
+	remove_root();
+}
+
+static void test_cpus(void)
+{
+	cpu_set_t before, one;
+	int cpu = sched_getcpu();
+
+	TT_REQUIRE(cpu >= 0 && !sched_getaffinity(0, sizeof(before), &before));
+	TT_CHECK(tt_topo_cpus() >= 1 && tt_topo_cpus() <= CPU_COUNT(&before));
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	TT_REQUIRE(!sched_setaffinity(0, sizeof(one), &one));
+	TT_CHECK(tt_topo_cpus() == 1);
+	TT_CHECK(!sched_setaffinity(0, sizeof(before), &before));
+}
+
+static void test_memory(void)
+{
+	size_t len = 1 << 20;
+	char *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	TT_CHECK(tt_topo_memory() > 64 << 20);
+	TT_CHECK(tt_topo_memory_available() > 1 << 20);
+	TT_REQUIRE(p != MAP_FAILED);
+	TT_CHECK(tt_topo_node() >= -1);
+	TT_CHECK(tt_topo_bind(p, len, -1) == 0);
+	TT_CHECK(tt_topo_bind(p, len, tt_topo_node()) == 0);
+	TT_CHECK(tt_topo_bind(p, len, 0) == 0);
+	memset(p, 1, len);
+	munmap(p, len);
+}
+
+static bool same(const struct tt_host *a, const struct tt_host *b, const char *want)
+{
+	const char *why = "", *back = "";
+	bool yes = tt_host_same(a, b, &why);
+
+	TT_CHECK(tt_host_same(b, a, &back) == yes && !strcmp(why, back));
+	TT_CHECK(tt_host_same(a, b, NULL) == yes);
+	TT_CHECK(strstr(why, want) != NULL);
+	return yes;
+}
+
+static void test_same_host(void)
+{
+	struct tt_host a, b;
+
+	TT_REQUIRE(!tt_host_get("", &a) && !tt_host_get(NULL, &b));
+	TT_CHECK(strlen(a.boot_id) == 36 && a.netns && a.uid == getuid());
+	TT_CHECK(!memcmp(&a, &b, sizeof(a)));
+	TT_CHECK(same(&a, &b, "are the same"));
+	b.uid++;
+	TT_CHECK(same(&a, &b, "are the same"));
+	b.netns++;
+	TT_CHECK(!same(&a, &b, "namespaces differ"));
+	b = a;
+	b.boot_id[3] ^= 1;
+	TT_CHECK(!same(&a, &b, "boot ids differ"));
+	b = a;
+	a.netns = b.netns = 0;
+	TT_CHECK(!same(&a, &b, "unknown"));
+}
+
+static void test_host_id(void)
+{
+	struct tt_host a, b, c;
+	char longest[65];
+
+	TT_REQUIRE(!tt_host_get("x", &a) && !tt_host_get("x", &b) && !tt_host_get(NULL, &c));
+	b.netns++;
+	b.boot_id[0] ^= 1;
+	TT_CHECK(same(&a, &b, "is equal"));
+	TT_CHECK(!same(&a, &c, "only one"));
+	b = a;
+	strcpy(b.override, "xy");
+	TT_CHECK(!same(&a, &b, "TUTTI_HOST_ID differs"));
+	memset(longest, 'q', 64);
+	longest[64] = 0;
+	TT_CHECK(tt_host_get(longest, &a) == -EINVAL);
+	longest[63] = 0;
+	TT_CHECK(tt_host_get(longest, &a) == 0);
+}
+
+/* A process in another network namespace of this machine is on another host. */
+static int in_namespace(int rank, int nranks, void *arg)
+{
+	const struct tt_host *outside = arg;
+	struct tt_host here;
+	const char *why;
+
+	if (unshare(CLONE_NEWNET))
+		return 0; /* not allowed here */
+	TT_EXPECT(!tt_host_get(NULL, &here));
+	TT_EXPECT(!tt_host_same(&here, outside, &why) && strstr(why, "namespaces differ"));
+	return 0;
+}
+
+static void test_namespace(void)
+{
+	struct tt_host host;
+
+	TT_REQUIRE(!tt_host_get(NULL, &host));
+	TT_CHECK(tt_run_ranks(1, in_namespace, &host, 10000, 0) == 0);
+}
+
+static const struct tt_test tests[] = {{"interface_node", test_interface_node},
+				       {"cgroup", test_cgroup},
+				       {"cpus", test_cpus},
+				       {"memory", test_memory},
+				       {"same_host", test_same_host},
+				       {"host_id", test_host_id},
+				       {"namespace", test_namespace},
+				       {NULL, NULL}};
+
+int main(int argc, char **argv)
+{
+	return tt_test_main("topo", tests, argc, argv);
+}

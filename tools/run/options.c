@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The command line of tutti_run. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tutti/error.h>
+
+#include "tools/cli.h"
+#include "tools/run/run.h"
+
+#define MAX_RANKS (1 << 20)
+
+enum { OPT_HOSTFILE = 256, OPT_SSH, OPT_TAG, OPT_TIMEOUT, OPT_WDIR, OPT_BIND, OPT_VERSION, OPT_AGENT };
+
+static const struct option long_options[] = {
+	{"np", required_argument, NULL, 'n'},
+	{"host", required_argument, NULL, 'H'},
+	{"hostfile", required_argument, NULL, OPT_HOSTFILE},
+	{"ssh", required_argument, NULL, OPT_SSH},
+	{"export", required_argument, NULL, 'x'},
+	{"tag-output", no_argument, NULL, OPT_TAG},
+	{"timeout", required_argument, NULL, OPT_TIMEOUT},
+	{"wdir", required_argument, NULL, OPT_WDIR},
+	{"bind", required_argument, NULL, OPT_BIND},
+	{"verbose", no_argument, NULL, 'v'},
+	{"version", no_argument, NULL, OPT_VERSION},
+	{"help", no_argument, NULL, 'h'},
+	{"agent", no_argument, NULL, OPT_AGENT},
+	{0}};
+
+static const char usage[] =
+	"usage: tutti_run [options] PROGRAM [ARGUMENTS]\n"
+	"Start a job: N processes of PROGRAM that find each other through tutti_init.\n"
+	"\n"
+	"  -n, --np N             number of ranks; default: one a slot, without hosts 1\n"
+	"  -H, --host LIST        hosts and slots: HOST[:SLOTS],HOST[:SLOTS],...\n"
+	"      --hostfile FILE    the same from a file of lines: HOST [slots=N]\n"
+	"      --ssh COMMAND      the remote shell; default: ssh -T -o BatchMode=yes\n"
+	"  -x, --export VAR[=VALUE]  pass a variable on to every rank (TUTTI_* go by themselves)\n"
+	"      --tag-output       put [RANK]: in front of every line of output\n"
+	"      --timeout TIME     end the job after TIME (30, 30s, 500ms, 5m): status 124\n"
+	"      --wdir DIR         run in DIR; default: here\n"
+	"      --bind none|core   core: bind each rank to one core, in turn; default: none\n"
+	"  -v, --verbose          say what is started where\n"
+	"      --version          print the version\n"
+	"  -h, --help             print this\n"
+	"\n"
+	"PROGRAM is looked for in PATH, then beside tutti_run. The exit status is that of the rank that\n"
+	"failed first, 128 + N if signal N ended it, 1 if the job could not be started.\n"
+	"See tutti_run(1).\n";
+
+static int parse_number(const char *what, const char *text, long lo, long hi, long *value)
+{
+	char *end;
+
+	errno = 0;
+	*value = strtol(text, &end, 10);
+	if (end == text || *end || errno || *value < lo || *value > hi)
+		return fail("%s: a number from %ld to %ld, not '%s'", what, lo, hi, text);
+	return 0;
+}
+
+static int parse_time(const char *text, int64_t *ms)
+{
+	char *end;
+	double v = strtod(text, &end);
+	double unit = !strcmp(end, "ms") ? 1 : !*end || !strcmp(end, "s") ? 1000
+		      : !strcmp(end, "m")			      ? 60000
+		      : !strcmp(end, "h")			      ? 3600000
+								      : 0;
+
+	if (end == text || !unit || !(v * unit >= 1) || v * unit > 1e12)
+		return fail("--timeout: a time such as 30, 30s, 500ms or 5m, not '%s'", text);
+	*ms = (int64_t)(v * unit);
+	return 0;
+}
+
+static int add_env(struct options *opt, const char *text)
+{
+	size_t len = strcspn(text, "="), n = 0;
+	const char *value;
+	char *item;
+
+	if (!len)
+		return fail("-x: expected VAR or VAR=VALUE, not '%s'", text);
+	if (text[len]) {
+		item = must_strdup(text);
+	} else {
+		value = getenv(text);
+		if (!value)
+			return fail("-x %s: there is no such variable here; -x %s=VALUE gives it one",
+				    text, text);
+		item = must_alloc(len + strlen(value) + 2);
+		sprintf(item, "%s=%s", text, value);
+	}
+	while (opt->env && opt->env[n])
+		n++;
+	opt->env = realloc(opt->env, (n + 2) * sizeof(*opt->env));
+	if (!opt->env)
+		exit(fail("no memory"));
+	opt->env[n] = item;
+	opt->env[n + 1] = NULL;
+	return 0;
+}
+
+static int parse_one(struct options *opt, int c, char *arg)
+{
+	long n;
+
+	switch (c) {
+	case 'n':
+		if (parse_number("-n", arg, 1, MAX_RANKS, &n))
+			return -1;
+		opt->nranks = (int)n;
+		return 0;
+	case 'H':
+		return hosts_parse_list(&opt->hosts, arg);
+	case OPT_HOSTFILE:
+		return hosts_parse_file(&opt->hosts, arg);
+	case OPT_SSH:
+		opt->ssh = arg;
+		return *arg ? 0 : fail("--ssh: an empty command");
+	case 'x':
+		return add_env(opt, arg);
+	case OPT_TAG:
+		opt->tag = true;
+		return 0;
+	case OPT_TIMEOUT:
+		return parse_time(arg, &opt->timeout_ms);
+	case OPT_WDIR:
+		opt->wdir = arg;
+		return 0;
+	case OPT_BIND:
+		opt->bind = !strcmp(arg, "core");
+		return opt->bind || !strcmp(arg, "none") ? 0
+							 : fail("--bind: none or core, not '%s'", arg);
+	case 'v':
+		opt->verbose = true;
+		return 0;
+	case OPT_AGENT:
+		opt->agent = true;
+		return 0;
+	}
+	return -1;
+}
+
+int options_parse(struct options *opt, int argc, char **argv)
+{
+	int c;
+
+	*opt = (struct options){.ssh = "ssh -T -o BatchMode=yes"};
+	opt->env = must_alloc(sizeof(*opt->env));
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, "+:n:H:x:vh", long_options, NULL)) >= 0) {
+		if (c == 'h') {
+			fputs(usage, stdout);
+			return 1;
+		}
+		if (c == OPT_VERSION) {
+			puts(PROG " " TUTTI_VERSION_STRING);
+			return 1;
+		}
+		if (c == '?' || c == ':') {
+			cli_bad_option(PROG, long_options, c, argv);
+			return -1;
+		}
+		if (parse_one(opt, c, optarg))
+			return -1;
+	}
+	if (opt->agent)
+		return 0;
+	opt->argv = argv + optind;
+	if (!*opt->argv)
+		return fail("which program? Try: tutti_run -n 2 PROGRAM, or tutti_run --help");
+	return hosts_place(&opt->hosts, &opt->nranks);
+}
+
+void options_free(struct options *opt)
+{
+	hosts_free(&opt->hosts);
+	strs_free(opt->env);
+}

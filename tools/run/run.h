@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tutti_run, from the inside.
+ *
+ *	tutti_run.c	main: a job, or with --agent the remote end of one
+ *	options.c	the command line
+ *	hosts.c		hosts and slots: -H, --hostfile; which ranks go where
+ *	job.c		a job from start to end: who failed first, grace, SIGTERM, SIGKILL
+ *	local.c		the ranks of this host: started, read, reaped, signalled
+ *	spawn.c		one process: environment, descriptors, binding, program lookup
+ *	store.c		the listening socket that rank 0 inherits, and its address
+ *	remote.c	other hosts: one remote shell each, running tutti_run --agent
+ *	agent.c		that agent
+ *	frame.c		what launcher and agent say to each other
+ *	output.c	lines with the rank in front
+ *	loop.c		poll(2)
+ *
+ * Everything is one thread. The job's secret exists in memory and in the descriptors that ranks
+ * inherit; it reaches other hosts through the remote shell's standard input and is never an argument,
+ * an environment variable or part of a message.
+ */
+#ifndef TUTTI_RUN_H
+#define TUTTI_RUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define PROG "tutti_run"
+#define SECRET_LEN 32
+#define STATUS_LAUNCHER 1
+#define STATUS_TIMEOUT 124
+
+/* "tutti_run: ..." to standard error, and the value a failing function returns. */
+int fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void *must_alloc(size_t size); /* zeroed; ends the program when there is no memory */
+char *must_strdup(const char *s);
+int64_t now_ms(void);
+
+/* ---- hosts.c ---- */
+
+struct host {
+	char *name;
+	int slots;
+	int first, count; /* its ranks */
+	int line;	  /* of the hostfile, 0: from -H */
+	bool local;
+	struct remote *remote;
+};
+
+struct hosts {
+	struct host *v;
+	int n;
+};
+
+int hosts_parse_list(struct hosts *hosts, const char *list);
+int hosts_parse_file(struct hosts *hosts, const char *path);
+/* Give out nranks (0: one a slot) in order; hosts left without a rank are dropped. */
+int hosts_place(struct hosts *hosts, int *nranks);
+void hosts_free(struct hosts *hosts);
+
+/* ---- options.c ---- */
+
+struct options {
+	int nranks;
+	struct hosts hosts;
+	char **env; /* VAR=VALUE, ended by NULL */
+	bool tag, verbose, bind, agent;
+	int64_t timeout_ms; /* 0: none */
+	const char *wdir, *ssh;
+	char **argv; /* the program and its arguments */
+};
+
+/* 0: go on; 1: done (--help, --version); -1: wrong, and said so. */
+int options_parse(struct options *opt, int argc, char **argv);
+void options_free(struct options *opt);
+
+/* ---- loop.c ---- */
+
+struct watch {
+	int fd;
+	short events;
+	void (*fn)(struct watch *w, short revents);
+	void *arg;
+};
+
+void loop_add(struct watch *w);
+void loop_del(struct watch *w); /* allowed for one that was not added */
+void loop_once(int timeout_ms);
+/* Take SIGINT and friends and SIGCHLD out of asynchronous delivery: fn is called from the loop. */
+void loop_signals(void (*fn)(int sig));
+/* In a child: back to how signals were. */
+void loop_child_signals(void);
+
+/* ---- spawn.c ---- */
+
+/* The job as one host sees it: everything needed to start that host's ranks. */
+struct share {
+	int nranks, first, count;
+	char job_id[33];
+	unsigned char secret[SECRET_LEN];
+	char store[128];
+	int store_fd;	/* for rank 0; -1: none */
+	int stdin_fd;	/* for rank 0; -1: none */
+	bool bind;
+	bool capture;	/* read the ranks' output instead of letting them inherit ours */
+	char *wdir;	/* NULL: stay */
+	bool wdir_must; /* else a missing directory is only worth a warning */
+	char **env, **argv;
+};
+
+/* The path of a program: as given if it has a slash, else from PATH, else beside tutti_run. */
+char *spawn_lookup(const char *program);
+/* The directory of tutti_run itself. */
+const char *spawn_own_dir(void);
+pid_t spawn_rank(const struct share *share, const char *path, int local_rank, const int fd[3]);
+
+/* ---- local.c ---- */
+
+struct local_events {
+	void (*output)(void *arg, int rank, int stream, const char *data, size_t len);
+	void (*ended)(void *arg, int rank, int status); /* status as from waitpid */
+	void (*fed)(void *arg);				/* local_feed may be called again */
+	void *arg;
+};
+
+struct local;
+/* NULL: could not start; said so. Takes share->store_fd. */
+struct local *local_start(struct share *share, const struct local_events *events, bool feed);
+void local_signal(struct local *local, int sig);
+void local_reap(struct local *local);
+int local_running(const struct local *local);
+/* Standard input of rank 0, when started with feed; at most FEED_MAX bytes; len 0 closes it. */
+#define FEED_MAX 16384
+void local_feed(struct local *local, const char *data, size_t len);
+void local_free(struct local *local);
+
+/* ---- output.c ---- */
+
+struct tagger;
+struct tagger *tagger_new(int nranks);
+/* Returns false when nobody reads our output any more. */
+bool tagger_write(struct tagger *t, int rank, int stream, const char *data, size_t len);
+void tagger_free(struct tagger *t); /* writes unfinished lines */
+bool write_all(int fd, const void *data, size_t len);
+
+/* ---- store.c ---- */
+
+/*
+ * Listen where the other hosts can connect: the address of this host that reaches peers (NULL-ended
+ * names), or one of own (addresses that others saw us at), or the first that is not loopback.
+ * Without peers: loopback. text receives HOST:PORT. The descriptor, or -1 and said so.
+ */
+int store_listen(char **peers, char **own, char *text, size_t size);
+
+/* ---- frame.c ---- */
+
+enum frame_type {
+	FRAME_HELLO = 'H',  /* from the agent: protocol, host name, SSH_CONNECTION */
+	FRAME_LISTEN = 'L', /* to: peers, own; back: HOST:PORT */
+	FRAME_JOB = 'J',    /* to the agent: a struct share */
+	FRAME_SIGNAL = 'S', /* to: number */
+	FRAME_STDIN = 'I',  /* to: bytes, none at the end; back: taken, more may come */
+	FRAME_OUT = 'O',    /* from: rank, stream, bytes */
+	FRAME_ENDED = 'X',  /* from: rank, status */
+	FRAME_FAILED = 'F'  /* from: nothing; the agent said why on its standard error */
+};
+
+#define AGENT_PROTOCOL 1
+
+/* A frame being written or read: 32-bit numbers and length-prefixed bytes. */
+struct pack {
+	char *data;
+	size_t len, cap, at;
+	bool bad; /* read past the end */
+};
+
+void pack_u32(struct pack *p, uint32_t v);
+void pack_bytes(struct pack *p, const void *data, size_t len);
+void pack_str(struct pack *p, const char *s);
+void pack_strs(struct pack *p, char **v); /* NULL-ended */
+uint32_t unpack_u32(struct pack *p);
+const char *unpack_bytes(struct pack *p, size_t *len);
+char *unpack_str(struct pack *p);
+char **unpack_strs(struct pack *p);
+void pack_free(struct pack *p); /* wiped: it may have held the secret */
+void strs_free(char **v);
+
+bool frame_send(int fd, enum frame_type type, const struct pack *p);
+/* Bytes that arrived, and complete frames out of them. */
+struct frames {
+	struct pack in;
+};
+/* Read once; false at the end of the stream. */
+bool frames_read(struct frames *f, int fd);
+/* The next complete frame, its payload in *p (valid until the next call); 0: none yet; -1: junk. */
+int frames_next(struct frames *f, struct pack *p);
+
+void share_pack(struct pack *p, const struct share *share);
+bool share_unpack(struct pack *p, struct share *share);
+void share_free(struct share *share);
+
+/* ---- remote.c ---- */
+
+struct remote_events {
+	void (*output)(void *arg, int rank, int stream, const char *data, size_t len);
+	void (*ended)(void *arg, int rank, int status);
+	void (*fed)(void *arg);
+	void (*lost)(void *arg, struct host *host); /* the connection is gone with ranks running */
+	void *arg;
+};
+
+struct remote *remote_start(struct host *host, const char *ssh, const struct remote_events *events);
+bool remote_ready(const struct remote *r); /* it said hello */
+/* From its SSH_CONNECTION: the address of this machine as seen from there, "" when unknown. */
+const char *remote_client_addr(const struct remote *r);
+void remote_listen(struct remote *r, char **peers);
+const char *remote_store(const struct remote *r); /* "" until known */
+void remote_job(struct remote *r, const struct share *share);
+void remote_signal(struct remote *r, int sig);
+void remote_feed(struct remote *r, const char *data, size_t len);
+void remote_reap(struct remote *r); /* on SIGCHLD */
+void remote_free(struct remote *r);
+
+int agent_main(void);
+int job_run(struct options *opt);
+
+#endif

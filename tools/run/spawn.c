@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Starting one rank: its environment, descriptors and CPU. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "tools/run/run.h"
+
+const char *spawn_own_dir(void)
+{
+	static char dir[PATH_MAX];
+	ssize_t n;
+
+	if (!dir[0]) {
+		n = readlink("/proc/self/exe", dir, sizeof(dir) - 1);
+		dir[n > 0 ? n : 0] = 0;
+		*(strrchr(dir, '/') ? strrchr(dir, '/') : dir) = 0;
+	}
+	return dir;
+}
+
+static bool runnable(const char *dir, size_t len, const char *program, char *path)
+{
+	snprintf(path, PATH_MAX, "%.*s/%s", len ? (int)len : 1, len ? dir : ".", program);
+	return !access(path, X_OK);
+}
+
+char *spawn_lookup(const char *program)
+{
+	const char *dir = getenv("PATH"), *own = spawn_own_dir();
+	char path[PATH_MAX];
+	size_t len;
+
+	if (strchr(program, '/')) {
+		if (!access(program, X_OK))
+			return must_strdup(program);
+		fail("cannot run %s: %s", program, strerror(errno));
+		return NULL;
+	}
+	while (dir) {
+		len = strcspn(dir, ":");
+		if (runnable(dir, len, program, path))
+			return must_strdup(path);
+		dir = dir[len] ? dir + len + 1 : NULL;
+	}
+	if (runnable(own, strlen(own), program, path))
+		return must_strdup(path);
+	fail("cannot find program %s, neither in PATH nor in %s", program, own);
+	return NULL;
+}
+
+static void put(const char *name, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void put(const char *name, const char *fmt, ...)
+{
+	char value[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(value, sizeof(value), fmt, ap);
+	va_end(ap);
+	setenv(name, value, 1);
+}
+
+/* A descriptor of this rank alone: a shared one would share its file position too. */
+static int secret_fd(const struct share *share)
+{
+	int fd = memfd_create("tutti secret", 0);
+
+	if (fd < 0 || !write_all(fd, share->secret, sizeof(share->secret)) || lseek(fd, 0, SEEK_SET))
+		_exit(fail("cannot hand over the job's secret: %s", strerror(errno)));
+	return fd;
+}
+
+static void set_environment(const struct share *share, int local_rank)
+{
+	int i, rank = share->first + local_rank;
+
+	for (i = 0; share->env && share->env[i]; i++)
+		putenv(share->env[i]);
+	/* Other ways of starting must not compete with this one. */
+	unsetenv("TUTTI_BOOT_DIR");
+	unsetenv("TUTTI_SECRET_FILE");
+	unsetenv("TUTTI_STORE_FD");
+	put("TUTTI_RANK", "%d", rank);
+	put("TUTTI_NRANKS", "%d", share->nranks);
+	put("TUTTI_LOCAL_RANK", "%d", local_rank);
+	put("TUTTI_STORE", "%s", share->store);
+	put("TUTTI_JOB_ID", "%s", share->job_id);
+	put("TUTTI_SECRET_FD", "%d", secret_fd(share));
+	if (!rank && share->store_fd >= 0) {
+		put("TUTTI_STORE_FD", "%d", share->store_fd);
+		fcntl(share->store_fd, F_SETFD, 0);
+	}
+}
+
+/* The local_rank-th CPU that we may use, round robin. */
+static void bind_core(int local_rank)
+{
+	cpu_set_t all, one;
+	int cpu, skip;
+
+	if (sched_getaffinity(0, sizeof(all), &all) || !CPU_COUNT(&all))
+		return;
+	skip = local_rank % CPU_COUNT(&all);
+	for (cpu = 0; !CPU_ISSET(cpu, &all) || skip--; cpu++)
+		;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	if (sched_setaffinity(0, sizeof(one), &one))
+		say("cannot bind to CPU %d: %s", cpu, strerror(errno));
+}
+
+static void child(const struct share *share, const char *path, int local_rank, const int fd[3],
+		  pid_t launcher)
+{
+	int i;
+
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != launcher)
+		_exit(STATUS_LAUNCHER); /* it died before the line above */
+	for (i = 0; i < 3; i++)
+		if (fd[i] != i && dup2(fd[i], i) < 0)
+			_exit(fail("dup2: %s", strerror(errno)));
+	if (share->bind)
+		bind_core(local_rank);
+	set_environment(share, local_rank);
+	loop_child_signals();
+	execv(path, share->argv);
+	say("rank %d: cannot run %s: %s", share->first + local_rank, path, strerror(errno));
+	_exit(127);
+}
+
+pid_t spawn_rank(const struct share *share, const char *path, int local_rank, const int fd[3])
+{
+	pid_t launcher = getpid(), pid = fork();
+
+	if (!pid)
+		child(share, path, local_rank, fd, launcher);
+	if (pid > 0)
+		setpgid(pid, pid); /* here too, so that signals to the group are right at once */
+	return pid;
+}

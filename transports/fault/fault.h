@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Transport fault: wraps another transport and misbehaves, by a seed, in every way the contract
+ * allows (late and shuffled events, refused and postponed operations) and in the ways networks do
+ * (errors, death). shm and tcp happen to be ordered and prompt, and so hide the bugs of their callers.
+ */
+#ifndef TT_FAULT_H
+#define TT_FAULT_H
+
+#include "lib/base/list.h"
+#include "lib/wire/transport.h"
+
+/* TUTTI_FAULT, parsed. Probabilities are 0 to 1; counts of 0 mean never. */
+struct fault_spec {
+	uint64_t seed;
+	double delay;	  /* events held back ... */
+	unsigned delay_us; /* ... for up to so long */
+	double reorder;	  /* events overtaken by later ones */
+	double again;	  /* operations refused with -EAGAIN */
+	double hold;	  /* operations accepted now and started at a later poll */
+	double error;	  /* operations that fail, and their endpoint with them */
+	uint64_t error_after; /* the operation that fails, counted from 1 */
+	uint64_t die_after;   /* the operation after which the process kills itself */
+	bool finish;	  /* never complete in place */
+};
+
+/* 0, or -EINVAL with a text that names the key or value and what is allowed. */
+int fault_parse(const char *text, struct fault_spec *spec);
+
+/* What was done so far; equal for equal seeds and equal calls. */
+struct fault_stats {
+	uint64_t ops;	 /* accepted put, get, amo, msg */
+	uint64_t again;	 /* refused here, not by the inner transport */
+	uint64_t held;	 /* operations started late */
+	uint64_t errors; /* endpoints failed on purpose */
+	uint64_t events;
+	uint64_t delayed, reordered;
+};
+
+struct fault_stats fault_get_stats(const struct tt_tp *tp);
+
+/*
+ * An operation or an event on its way to the caller; an operation under way becomes its own DONE
+ * event, so that nothing needs memory at the moment it completes.
+ */
+struct fault_node {
+	struct tt_list link;
+	struct tt_event ev;
+	struct fault_ep *ep; /* NULL for NOTE */
+	uint64_t key;	     /* place among the held events */
+	uint64_t due;	     /* not before this moment ... */
+	unsigned polls;	     /* ... and so many polls */
+	union {
+		unsigned char data[TT_TP_MSG_MAX]; /* of a MSG */
+		struct {
+			struct tt_rma rma;
+			struct tt_rkey rkey;
+			bool get;
+		} op; /* of an operation that was accepted but not started yet */
+	} u;
+};
+
+struct fault_tp {
+	struct tt_tp tp;
+	struct tt_tp_ops ops; /* with this wrapper's name */
+	char name[32];
+	struct tt_tp *inner;
+	struct fault_spec spec;
+	struct fault_stats stats;
+	uint64_t rng_call, rng_event; /* apart, so that one does not shift the other */
+	struct tt_list held;	      /* events, by key */
+	struct tt_list started_late;  /* operations of spec.hold, not yet started */
+	struct tt_list lent;	      /* MSGs whose data the caller may still read */
+	struct tt_list spare;	      /* nodes to use again */
+	unsigned nheld, nspare;
+};
+
+enum fault_state { FAULT_NEW, FAULT_UP, FAULT_DOWN };
+
+struct fault_ep {
+	struct tt_ep ep;
+	struct tt_ep *inner;	  /* NULL once failed on purpose */
+	enum fault_state state;	  /* as the caller knows it */
+	bool failed;		  /* refuses everything; DOWN is on its way or delivered */
+	struct tt_list ops;	  /* under way in the inner transport */
+	struct fault_node *down;  /* kept for the DOWN event */
+};
+
+static inline struct fault_tp *fault_tp_of(const struct tt_tp *tp)
+{
+	return tt_container(tp, struct fault_tp, tp);
+}
+
+static inline struct fault_ep *fault_ep_of(const struct tt_ep *ep)
+{
+	return tt_container(ep, struct fault_ep, ep);
+}
+
+/* True with probability p. */
+bool fault_chance(uint64_t *rng, double p);
+
+/* events.c */
+struct fault_node *fault_node_get(struct fault_tp *f, struct fault_ep *ep, enum tt_event_kind kind);
+void fault_node_put(struct fault_tp *f, struct fault_node *node);
+/* The event of node will be delivered, sooner or later. */
+void fault_hold(struct fault_tp *f, struct fault_node *node);
+/* End the endpoint as a broken link would: DONE for all of its operations, then DOWN. */
+void fault_fail_ep(struct fault_tp *f, struct fault_ep *ep, struct fault_node *victim, int status);
+/* Forget every operation and event of ep. */
+void fault_drop_ep(struct fault_tp *f, struct fault_ep *ep);
+void fault_drop_all(struct fault_tp *f);
+int fault_poll(struct tt_tp *tp, struct tt_event *events, int max);
+int fault_arm(struct tt_tp *tp, int *fd);
+
+/* fault.c: start an operation that spec.hold kept back; as the slots of struct tt_ep_ops return. */
+int fault_start(struct fault_ep *ep, struct fault_node *op, const struct tt_rma *rma, bool get);
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Registrations of transport shm: entries of the table in our segment that peers check before every
+ * access, so that a stale key or a range outside is an error at the initiator with nothing touched.
+ *
+ * Memory with a memfd is mapped by peers. Ordinary memory they reach by process_vm_readv and
+ * writev, which the kernel may forbid where /proc/PID/fd is allowed (Yama, seccomp). Callers must
+ * know before they start, so: a process to which that seems forbidden does not offer
+ * TT_CAP_REG_ANY, and one that offers it does not connect to a peer that finds it to be forbidden
+ * (shm_vm_probe): that pair takes another transport.
+ */
+#include "config.h"
+#include "transports/shm/shm.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static bool has_ptrace_capability(void)
+{
+	unsigned long long eff = 0;
+	char line[128];
+	FILE *f = fopen("/proc/self/status", "re");
+
+	if (!f)
+		return false;
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "CapEff: %llx", &eff) == 1)
+			break;
+	fclose(f);
+	return eff >> CAP_SYS_PTRACE & 1;
+}
+
+/* Yama: 0 anybody of this user, 1 descendants only, 2 with CAP_SYS_PTRACE only, 3 nobody. */
+static int yama_scope(void)
+{
+	FILE *f = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+	int scope = 0;
+
+	if (!f)
+		return 0;
+	if (fscanf(f, "%d", &scope) != 1)
+		scope = 3;
+	fclose(f);
+	return scope;
+}
+
+bool shm_vm_allowed(void)
+{
+	uint64_t from = SHM_MAGIC, to = 0;
+	struct iovec local = {&to, sizeof(to)}, remote = {&from, sizeof(from)};
+	int scope = yama_scope();
+
+	if (scope >= 3 || (scope && !has_ptrace_capability()))
+		return false;
+	/* Oneself is always allowed: this finds the seccomp filters of containers. */
+	return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == sizeof(to) && to == from;
+}
+
+int shm_vm_probe(const struct shm_blob *b)
+{
+	uint64_t got[2] = {0, 0};
+	struct iovec local = {got, sizeof(got)};
+	struct iovec remote = {(void *)(uintptr_t)b->probe, sizeof(got)};
+	ssize_t n;
+
+	if (!b->probe)
+		return 0;
+	n = process_vm_readv((pid_t)b->pid, &local, 1, &remote, 1, 0);
+	if (n < 0)
+		return tt_fail(-errno,
+			       "shm: process %u offers its memory but process_vm_readv says: %s; "
+			       "ptrace restrictions (Yama, seccomp) differ between the two",
+			       b->pid, strerror(errno));
+	if (n != sizeof(got) || memcmp(got, b->cookie, sizeof(got)))
+		return tt_fail(-ESTALE, "shm: process %u has another cookie in its memory", b->pid);
+	return 0;
+}
+
+/* A place in the table, or negative. */
+static int take_slot(struct shm_tp *tp)
+{
+	if (tp->nfree)
+		return (int)tp->free_regs[--tp->nfree];
+	if (tp->nregs < SHM_REGS)
+		return (int)tp->nregs++;
+	return tt_fail(-ENOMEM,
+		       "shm: more than %d registrations in one process; register larger pieces",
+		       SHM_REGS);
+}
+
+int shm_reg(struct tt_tp *base, const struct tt_mem *mem, unsigned access, struct tt_mr **mrp)
+{
+	struct shm_tp *tp = (struct shm_tp *)base;
+	struct stat st = {0};
+	struct shm_reg *r;
+	struct shm_mr *mr;
+	int slot;
+
+	if (!mem->len || (uint64_t)(uintptr_t)mem->addr + mem->len < mem->len)
+		return tt_fail(-EINVAL, "shm: a region of %zu bytes cannot be registered",
+			       mem->len);
+	if (mem->memfd < 0 && !(base->caps & TT_CAP_REG_ANY))
+		return tt_fail(
+			-EOPNOTSUPP,
+			"shm: this system lets no process touch another's memory "
+			"(ptrace_scope or seccomp): only memory from tutti_alloc is reachable");
+	if (mem->memfd >= 0 && fstat(mem->memfd, &st))
+		return tt_fail(-errno, "shm: the memory's memfd %d: %s", mem->memfd,
+			       strerror(errno));
+	if (mem->memfd >= 0 && (uint64_t)st.st_size < mem->memfd_off + mem->len)
+		return tt_fail(-EINVAL, "shm: the memory's memfd has only %lld bytes",
+			       (long long)st.st_size);
+	mr = malloc(sizeof(*mr));
+	if (!mr)
+		return tt_fail(-ENOMEM, "shm: out of memory");
+	slot = take_slot(tp);
+	if (slot < 0) {
+		free(mr);
+		return slot;
+	}
+	r = &tp->regs[slot];
+	r->base = (uint64_t)(uintptr_t)mem->addr;
+	r->len = mem->len;
+	r->access = access;
+	r->memfd = mem->memfd;
+	r->memfd_off = mem->memfd_off;
+	r->ino = st.st_ino;
+	r->align = mem->memfd >= 0 ? (uint32_t)st.st_blksize : 0; /* of a memfd: its page size */
+	mr->mr.tp = base;
+	mr->mr.rkey = (struct tt_rkey){{++tp->next_id, (uint64_t)slot, r->base, r->len}};
+	mr->slot = (uint32_t)slot;
+	mr->mappable = mem->memfd >= 0;
+	atomic_store_explicit(&r->id, tp->next_id, memory_order_release);
+	*mrp = &mr->mr;
+	return 0;
+}
+
+int shm_dereg(struct tt_mr *base)
+{
+	struct shm_tp *tp = (struct shm_tp *)base->tp;
+	struct shm_mr *mr = (struct shm_mr *)base;
+	uint64_t id = base->rkey.word[0];
+	struct shm_ep *ep;
+	int err = 0;
+	uint32_t i;
+
+	atomic_store(&tp->regs[mr->slot].id, 0);
+	for (i = 0; i < tp->neps; i++) {
+		ep = tp->eps[i];
+		if (!ep)
+			continue;
+		if (shm_fence(ep->in, id))
+			err = tt_fail(-ETIMEDOUT,
+				      "shm: process %d is stopped while it copies from or to "
+				      "a region that is given up",
+				      (int)atomic_load(&ep->in->pid));
+		/* So that the peer unmaps it and the pages can be given back. */
+		if (mr->mappable && ep->out) {
+			atomic_store(&ep->out->sweep, 1);
+			shm_ring_bell(ep);
+		}
+	}
+	if (!err) /* else somebody may still read the entry */
+		tp->free_regs[tp->nfree++] = mr->slot;
+	free(mr);
+	return err;
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The hot calls of transport shm: put, get, amo, msg, map, and the cache of the peer's regions. */
+#include "config.h"
+#include "transports/shm/shm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* A checked range of the peer's memory, while `busy` holds it. */
+struct span {
+	char *ptr; /* NULL: ordinary memory */
+	struct shm_map *map;
+};
+
+static void unmap(struct shm_map *m)
+{
+	munmap(m->addr, m->len);
+	memset(m, 0, sizeof(*m));
+}
+
+void shm_maps_sweep(struct shm_ep *ep)
+{
+	uint32_t i;
+
+	for (i = 0; i < ep->nmaps; i++)
+		if (ep->maps[i].id && !ep->maps[i].kept &&
+		    atomic_load_explicit(&ep->regs[i].id, memory_order_acquire) != ep->maps[i].id)
+			unmap(&ep->maps[i]);
+}
+
+void shm_maps_free(struct shm_ep *ep)
+{
+	uint32_t i;
+
+	for (i = 0; i < ep->nmaps; i++)
+		if (ep->maps[i].id)
+			unmap(&ep->maps[i]);
+	for (i = 0; i < ep->nkept; i++)
+		unmap(&ep->kept[i]);
+	free(ep->maps);
+	free(ep->kept);
+}
+
+/* Pointers from map() stay valid until ep_close, even when another region has taken the slot. */
+static int put_aside(struct shm_ep *ep, struct shm_map *m)
+{
+	struct shm_map *kept = realloc(ep->kept, (ep->nkept + 1) * sizeof(*kept));
+
+	if (!kept)
+		return -ENOMEM;
+	ep->kept = kept;
+	kept[ep->nkept++] = *m;
+	memset(m, 0, sizeof(*m));
+	return 0;
+}
+
+static int grow_maps(struct shm_ep *ep, uint32_t slot)
+{
+	uint32_t n = slot + 1 > 2 * ep->nmaps ? slot + 1 : 2 * ep->nmaps;
+	struct shm_map *maps = realloc(ep->maps, n * sizeof(*maps));
+
+	if (!maps)
+		return -ENOMEM;
+	memset(maps + ep->nmaps, 0, (n - ep->nmaps) * sizeof(*maps));
+	ep->maps = maps;
+	ep->nmaps = n;
+	return 0;
+}
+
+/* A process on its way out refuses what it allowed when we connected, before its pid is gone. */
+static bool is_dying(const struct shm_ep *ep, int err)
+{
+	return err == ESRCH || err == EACCES || err == EPERM || shm_pid_gone(ep->pid);
+}
+
+/* First sight of a region. Called while busy with id, so its entry in the table is stable. */
+static int map_region(struct shm_ep *ep, const struct shm_reg *r, uint32_t slot, uint64_t id)
+{
+	int prot = r->access & TT_ACCESS_WRITE ? PROT_READ | PROT_WRITE : PROT_READ, fd, err;
+	uint64_t skip = r->memfd_off & (r->align - 1);
+	size_t len = (r->len + skip + r->align - 1) & ~(size_t)(r->align - 1);
+	struct shm_map *m;
+	void *addr;
+
+	if (slot >= ep->nmaps && grow_maps(ep, slot))
+		return tt_fail(-ENOMEM, "shm: out of memory");
+	m = &ep->maps[slot];
+	if (m->kept && put_aside(ep, m))
+		return tt_fail(-ENOMEM, "shm: out of memory");
+	if (m->id)
+		unmap(m);
+	fd = shm_open_fd(ep->pid, r->memfd, "/memfd:", r->ino);
+	if (fd < 0 && is_dying(ep, -fd))
+		return shm_broken(ep);
+	if (fd < 0)
+		return tt_fail(fd, "shm: a region of process %d cannot be opened: %s", (int)ep->pid,
+			       strerror(-fd));
+	addr = mmap(NULL, len, prot, MAP_SHARED, fd, (off_t)(r->memfd_off - skip));
+	err = addr == MAP_FAILED ? -errno : 0;
+	close(fd);
+	if (err)
+		return tt_fail(err, "shm: a region of %zu bytes of process %d cannot be mapped: %s",
+			       (size_t)r->len, (int)ep->pid, strerror(-err));
+	*m = (struct shm_map){id, addr, len, (char *)addr + skip, false};
+	return 0;
+}
+
+int shm_not_up(struct shm_ep *ep)
+{
+	return ep->state == SHM_EP_DOWN ? tt_fail(-EPIPE, "shm: the endpoint is down") : -EAGAIN;
+}
+
+int shm_broken(struct shm_ep *ep)
+{
+	ep->failed = true;
+	shm_mark_ready((struct shm_tp *)ep->ep.tp, ep->index);
+	return tt_fail(-EPIPE, "shm: process %d closed the connection or is gone", (int)ep->pid);
+}
+
+/* May we push and touch memory? */
+static inline int usable(struct shm_ep *ep)
+{
+	if (ep->state != SHM_EP_UP)
+		return shm_not_up(ep);
+	if (atomic_load_explicit(&ep->out->state, memory_order_acquire) != ep->attached ||
+	    ep->failed)
+		return shm_broken(ep);
+	return 0;
+}
+
+static inline void done(struct shm_ep *ep)
+{
+	atomic_store_explicit(&ep->out->busy, 0, memory_order_release);
+}
+
+static int bad_range(int code, struct shm_ep *ep, uint64_t remote, size_t len)
+{
+	const char *why = code == -ESTALE   ? "is stale or unknown"
+			  : code == -EACCES ? "does not allow this access"
+					    : "does not hold this range";
+
+	return tt_fail(code, "shm: the region of process %d %s: [%#llx, +%zu)", (int)ep->pid, why,
+		       (unsigned long long)remote, len);
+}
+
+/* The checks of every access; on success `busy` is held and done() must follow. */
+static int begin(struct shm_ep *ep, uint64_t remote, size_t len, const struct tt_rkey *rkey,
+		 unsigned access, struct span *span)
+{
+	uint64_t id = rkey->word[0], slot = rkey->word[1];
+	const struct shm_reg *r;
+	int err = 0;
+
+	if (!id || slot >= SHM_REGS)
+		return bad_range(-ESTALE, ep, remote, len);
+	r = &ep->regs[slot];
+	atomic_store(&ep->out->busy, id);
+	if (atomic_load(&ep->out->state) != ep->attached)
+		err = shm_broken(ep);
+	else if (atomic_load(&r->id) != id)
+		err = bad_range(-ESTALE, ep, remote, len);
+	else if (!(r->access & access))
+		err = bad_range(-EACCES, ep, remote, len);
+	else if (remote < r->base || remote - r->base > r->len || len > r->len - (remote - r->base))
+		err = bad_range(-EFAULT, ep, remote, len);
+	else if (r->memfd < 0)
+		span->ptr = NULL;
+	else if ((slot < ep->nmaps && ep->maps[slot].id == id) ||
+		 !(err = map_region(ep, r, (uint32_t)slot, id))) {
+		span->map = &ep->maps[slot];
+		span->ptr = span->map->ptr + (remote - r->base);
+	}
+	if (err)
+		done(ep);
+	return err;
+}
+
+/* process_vm_* moves at most 2 GiB a call and stops at pages it cannot reach. */
+static int vm_copy(struct shm_ep *ep, char *local, uint64_t remote, size_t len, bool write)
+{
+	struct iovec l, r;
+	ssize_t n;
+	int err;
+
+	while (len) {
+		l = (struct iovec){local, len};
+		r = (struct iovec){(void *)(uintptr_t)remote, len};
+		n = write ? process_vm_writev(ep->pid, &l, 1, &r, 1, 0)
+			  : process_vm_readv(ep->pid, &l, 1, &r, 1, 0);
+		if (n <= 0) {
+			err = n ? errno : EFAULT;
+			if (is_dying(ep, err))
+				return shm_broken(ep);
+			return tt_fail(-err, "shm: %s memory of process %d: %s",
+				       write ? "writing" : "reading", (int)ep->pid, strerror(err));
+		}
+		local += n;
+		remote += (uint64_t)n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+/* -EAGAIN if the ring is full; the peer may also be dead, which is looked at now and then. */
+static int full(struct shm_ep *ep)
+{
+	ep->tail_seen = atomic_load_explicit(&ep->out->tail, memory_order_acquire);
+	if (ep->head - ep->tail_seen < SHM_SLOTS) {
+		ep->full = 0;
+		return 0;
+	}
+	if (++ep->full % 4096 == 0 && shm_pid_gone(ep->pid))
+		return shm_broken(ep);
+	return -EAGAIN;
+}
+
+static inline int room(struct shm_ep *ep)
+{
+	return ep->head - ep->tail_seen < SHM_SLOTS ? 0 : full(ep);
+}
+
+/* There is room(). */
+static inline void push(struct shm_ep *ep, enum shm_kind kind, uint32_t note, const void *data,
+			size_t len)
+{
+	struct shm_entry *e = &ep->out->entry[ep->head % SHM_SLOTS];
+
+	e->kind = (uint16_t)kind;
+	e->len = (uint16_t)len;
+	e->note = note;
+	if (len)
+		memcpy(e->data, data, len);
+	atomic_store_explicit(&e->seq, ++ep->head, memory_order_release);
+	shm_ring_bell(ep);
+}
+
+static int shm_put(struct tt_ep *base, const struct tt_rma *rma)
+{
+	struct shm_ep *ep = (struct shm_ep *)base;
+	bool note = rma->flags & TT_RMA_NOTE;
+	struct span span;
+	int err;
+
+	err = usable(ep);
+	if (!err && note)
+		err = room(ep);
+	if (err)
+		return err;
+	if (rma->len) {
+		err = begin(ep, rma->remote, rma->len, rma->rkey, TT_ACCESS_WRITE, &span);
+		if (err)
+			return err;
+		if (span.ptr)
+			memcpy(span.ptr, rma->local, rma->len);
+		else
+			err = vm_copy(ep, rma->local, rma->remote, rma->len, true);
+		done(ep);
+		if (err)
+			return err;
+	}
+	if (note)
+		push(ep, SHM_NOTE, rma->note, NULL, 0);
+	return TT_FINISHED;
+}
+
+static int shm_get(struct tt_ep *base, const struct tt_rma *rma)
+{
+	struct shm_ep *ep = (struct shm_ep *)base;
+	struct span span;
+	int err = usable(ep);
+
+	if (err || !rma->len)
+		return err ? err : TT_FINISHED;
+	err = begin(ep, rma->remote, rma->len, rma->rkey, TT_ACCESS_READ, &span);
+	if (err)
+		return err;
+	if (span.ptr)
+		memcpy(rma->local, span.ptr, rma->len);
+	else
+		err = vm_copy(ep, rma->local, rma->remote, rma->len, false);
+	done(ep);
+	return err ? err : TT_FINISHED;
+}
+
+static int shm_amo(struct tt_ep *base, const struct tt_amo *amo)
+{
+	struct shm_ep *ep = (struct shm_ep *)base;
+	uint64_t old = amo->compare;
+	_Atomic uint64_t *word;
+	struct span span;
+	int err = usable(ep);
+
+	if (err)
+		return err;
+	if (amo->remote % sizeof(uint64_t))
+		return tt_fail(-EINVAL, "shm: an atomic needs an address that is a multiple of 8");
+	err = begin(ep, amo->remote, sizeof(uint64_t), amo->rkey, TT_ACCESS_WRITE, &span);
+	if (err)
+		return err;
+	word = (_Atomic uint64_t *)span.ptr;
+	if (!word)
+		err = tt_fail(-EOPNOTSUPP,
+			      "shm: atomics need memory from tutti_alloc at the target");
+	else if (amo->op == TT_AMO_ADD)
+		old = atomic_fetch_add(word, amo->operand);
+	else
+		atomic_compare_exchange_strong(word, &old, amo->operand);
+	done(ep);
+	if (err)
+		return err;
+	*amo->result = old;
+	return TT_FINISHED;
+}
+
+static int shm_msg(struct tt_ep *base, const void *data, size_t len)
+{
+	struct shm_ep *ep = (struct shm_ep *)base;
+	int err = usable(ep);
+
+	if (!err && len > TT_TP_MSG_MAX)
+		err = tt_fail(-EMSGSIZE, "shm: a message of %zu bytes (at most %d)", len,
+			      TT_TP_MSG_MAX);
+	if (!err)
+		err = room(ep);
+	if (err)
+		return err;
+	push(ep, SHM_MSG, 0, data, len);
+	return TT_FINISHED;
+}
+
+static int shm_map(struct tt_ep *base, uint64_t remote, size_t len, const struct tt_rkey *rkey,
+		   void **ptr)
+{
+	struct shm_ep *ep = (struct shm_ep *)base;
+	struct span span;
+	int err = usable(ep);
+
+	if (!err)
+		err = begin(ep, remote, len, rkey, TT_ACCESS_READ | TT_ACCESS_WRITE, &span);
+	if (err)
+		return err;
+	if (span.ptr) {
+		span.map->kept = true;
+		*ptr = span.ptr;
+	} else {
+		err = tt_fail(-EOPNOTSUPP, "shm: only memory from tutti_alloc can be mapped");
+	}
+	done(ep);
+	return err;
+}
+
+const struct tt_ep_ops shm_ep_ops = {
+	.put = shm_put,
+	.get = shm_get,
+	.amo = shm_amo,
+	.msg = shm_msg,
+	.map = shm_map,
+};

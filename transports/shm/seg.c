@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Segments of transport shm: making one, opening a peer's, the life of rings, bells and fences. */
+#include "config.h"
+#include "transports/shm/shm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lib/base/clock.h"
+
+#define SEG_NAME "tutti-shm"
+
+static int make_pipe(struct shm_tp *tp)
+{
+	struct stat st;
+
+	if (pipe2(tp->wake, O_CLOEXEC | O_NONBLOCK))
+		return tt_fail(-errno, "shm: no pipe to sleep on: %s", strerror(errno));
+	if (!fstat(tp->wake[1], &st)) {
+		tp->head->wake_fd = tp->wake[1];
+		tp->head->wake_ino = st.st_ino;
+		return 0;
+	}
+	close(tp->wake[0]);
+	close(tp->wake[1]);
+	return tt_fail(-EIO, "shm: the pipe to sleep on cannot be examined");
+}
+
+int shm_seg_create(struct shm_tp *tp, const uint64_t cookie[2])
+{
+	int err;
+
+	tp->seg_fd = memfd_create(SEG_NAME, MFD_CLOEXEC);
+	if (tp->seg_fd < 0)
+		return tt_fail(-errno, "shm: memfd_create: %s", strerror(errno));
+	/* /proc/PID/fd lets only this user in anyway; the mode says it once more. */
+	if (fchmod(tp->seg_fd, 0600) || ftruncate(tp->seg_fd, SHM_SEG_SIZE)) {
+		err = tt_fail(-errno, "shm: sizing the shared segment: %s", strerror(errno));
+		goto close_fd;
+	}
+	tp->seg = mmap(NULL, SHM_SEG_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, tp->seg_fd, 0);
+	if (tp->seg == MAP_FAILED) {
+		err = tt_fail(-errno,
+			      "shm: mapping the shared segment (%zu MiB of address space): %s",
+			      SHM_SEG_SIZE >> 20, strerror(errno));
+		goto close_fd;
+	}
+	tp->head = (struct shm_head *)tp->seg;
+	tp->regs = (struct shm_reg *)(tp->seg + SHM_OFF_REGS);
+	err = make_pipe(tp);
+	if (err)
+		goto unmap;
+	tp->head->pid = tp->pid;
+	memcpy(tp->head->cookie, cookie, sizeof(tp->head->cookie));
+	tp->head->magic = SHM_MAGIC;
+	return 0;
+unmap:
+	munmap(tp->seg, SHM_SEG_SIZE);
+close_fd:
+	close(tp->seg_fd);
+	return err;
+}
+
+void shm_seg_destroy(struct shm_tp *tp)
+{
+	close(tp->wake[0]);
+	close(tp->wake[1]);
+	munmap(tp->seg, SHM_SEG_SIZE);
+	close(tp->seg_fd);
+}
+
+bool shm_pid_gone(pid_t pid)
+{
+	struct pollfd p = {.events = POLLIN};
+	bool gone;
+
+	/* A zombie writes nothing any more, but only a pidfd tells it from the living. */
+	p.fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (p.fd < 0) /* some containers forbid pidfds */
+		return errno == ESRCH || (kill(pid, 0) && errno == ESRCH);
+	gone = poll(&p, 1, 0) == 1;
+	close(p.fd);
+	return gone;
+}
+
+static bool ring_is_free(struct shm_tp *tp, uint32_t i)
+{
+	struct shm_ring *ring = shm_ring_at(tp->seg, i);
+	uint32_t state = (uint32_t)atomic_load_explicit(&ring->state, memory_order_acquire);
+
+	if (tp->eps[i])
+		return false;
+	if (state == SHM_CLOSED)
+		return shm_pid_gone((pid_t)atomic_load(&ring->pid));
+	return state == SHM_FREE;
+}
+
+int shm_ring_open(struct shm_tp *tp, uint32_t *index, uint32_t *gen)
+{
+	struct shm_ring *ring;
+	uint32_t i, k;
+
+	for (i = 0; i < tp->neps && !ring_is_free(tp, i); i++)
+		;
+	if (i == SHM_RINGS)
+		return tt_fail(-EMFILE, "shm: more than %d endpoints in one process", SHM_RINGS);
+	ring = shm_ring_at(tp->seg, i);
+	*gen = (uint32_t)(atomic_load(&ring->state) >> 32) + 1;
+	for (k = 0; k < SHM_SLOTS; k++)
+		atomic_store_explicit(&ring->entry[k].seq, 0, memory_order_relaxed);
+	atomic_store(&ring->tail, 0);
+	atomic_store(&ring->busy, 0);
+	atomic_store(&ring->sweep, 0);
+	atomic_store(&ring->pid, 0);
+	atomic_store(&ring->state, shm_state(*gen, SHM_OPEN));
+	if (i == tp->neps)
+		tp->neps++;
+	*index = i;
+	return 0;
+}
+
+int shm_fence(struct shm_ring *ring, uint64_t id)
+{
+	uint64_t deadline = 0, busy;
+	unsigned turn;
+
+	for (turn = 0;; turn++) {
+		busy = atomic_load(&ring->busy);
+		if (!busy || (id && busy != id))
+			return 0;
+		if (turn % 64 != 63) {
+			tt_cpu_relax();
+			continue;
+		}
+		sched_yield();
+		if (turn % 4096 != 4095)
+			continue;
+		if (shm_pid_gone((pid_t)atomic_load(&ring->pid)))
+			return 0;
+		if (!deadline)
+			deadline = tt_deadline_ms(SHM_FENCE_MS);
+		if (tt_passed(deadline))
+			return -ETIMEDOUT;
+	}
+}
+
+void shm_ring_close(struct shm_ep *ep)
+{
+	uint64_t state = atomic_load(&ep->in->state), next;
+
+	do
+		next = shm_state(ep->gen, (uint32_t)state == SHM_ATTACHED ? SHM_CLOSED : SHM_FREE);
+	while (!atomic_compare_exchange_weak(&ep->in->state, &state, next));
+	if (next == shm_state(ep->gen, SHM_CLOSED) && shm_fence(ep->in, 0))
+		tt_warn("shm: process %d is stopped in the middle of a transfer with this process; "
+			"end it before its buffers here are used again",
+			(int)atomic_load(&ep->in->pid));
+}
+
+int shm_open_fd(pid_t pid, int fd, const char *prefix, uint64_t ino)
+{
+	char path[64], link[64] = "";
+	struct stat st;
+	int got;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, fd);
+	/* Opening a stranger's descriptor may have effects: look at its name first. */
+	if (readlink(path, link, sizeof(link) - 1) < 0)
+		return -errno;
+	if (strncmp(link, prefix, strlen(prefix)))
+		return -ESTALE;
+	/* The pipe for reading too: writing to one that has a reader never raises SIGPIPE. */
+	got = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (got < 0)
+		return -errno;
+	if (ino && (fstat(got, &st) || st.st_ino != ino)) {
+		close(got);
+		return -ESTALE;
+	}
+	return got;
+}
+
+/* Map the three parts of the peer's segment that we need; out-fields of ep are set together. */
+static int map_peer(struct shm_ep *ep, const struct shm_blob *b, int fd)
+{
+	off_t ring_off = (off_t)(SHM_OFF_RINGS + (size_t)b->ring * SHM_RING_SIZE);
+	struct stat st;
+	void *head, *regs, *ring;
+
+	if (fstat(fd, &st) || (size_t)st.st_size != SHM_SEG_SIZE)
+		return -ESTALE;
+	head = mmap(NULL, SHM_OFF_REGS, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (head == MAP_FAILED)
+		return -errno;
+	regs = mmap(NULL, SHM_LEN_REGS, PROT_READ, MAP_SHARED, fd, SHM_OFF_REGS);
+	if (regs == MAP_FAILED)
+		goto unmap_head;
+	ring = mmap(NULL, SHM_RING_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, ring_off);
+	if (ring == MAP_FAILED)
+		goto unmap_regs;
+	ep->peer = head;
+	ep->regs = regs;
+	ep->out = ring;
+	return 0;
+unmap_regs:
+	munmap(regs, SHM_LEN_REGS);
+unmap_head:
+	munmap(head, SHM_OFF_REGS);
+	return -ENOMEM;
+}
+
+static void unmap_peer(struct shm_ep *ep)
+{
+	munmap(ep->out, SHM_RING_SIZE);
+	munmap((void *)ep->regs, SHM_LEN_REGS);
+	munmap(ep->peer, SHM_OFF_REGS);
+	ep->out = NULL;
+	ep->regs = NULL;
+	ep->peer = NULL;
+}
+
+static int open_peer(struct shm_ep *ep, const struct shm_blob *b)
+{
+	int fd = shm_open_fd((pid_t)b->pid, b->seg_fd, "/memfd:" SEG_NAME, 0), err;
+
+	if (fd < 0)
+		return tt_fail(fd,
+			       "shm: the segment of process %u (uid %u, here %u) cannot be opened: "
+			       "%s; is it in another pid namespace or of another user?",
+			       b->pid, b->uid, (unsigned)geteuid(),
+			       fd == -ESTALE ? "that descriptor is something else" : strerror(-fd));
+	err = map_peer(ep, b, fd);
+	close(fd);
+	if (err)
+		return tt_fail(err, "shm: the segment of process %u cannot be mapped: %s", b->pid,
+			       strerror(-err));
+	if (ep->peer->magic == SHM_MAGIC && !memcmp(ep->peer->cookie, b->cookie, sizeof(b->cookie)))
+		return 0;
+	unmap_peer(ep);
+	return tt_fail(-ESTALE, "shm: process %u is not the peer: it is in another pid namespace",
+		       b->pid);
+}
+
+int shm_peer_attach(struct shm_ep *ep, const struct shm_blob *b)
+{
+	uint64_t open_state = shm_state(b->gen, SHM_OPEN);
+	int err = open_peer(ep, b);
+
+	if (err)
+		return err;
+	err = shm_vm_probe(b);
+	if (err)
+		goto unmap;
+	ep->wake_fd = shm_open_fd((pid_t)b->pid, ep->peer->wake_fd, "pipe:", ep->peer->wake_ino);
+	if (ep->wake_fd < 0) {
+		err = tt_fail(ep->wake_fd,
+			      "shm: the wake-up pipe of process %u cannot be opened: %s", b->pid,
+			      strerror(-ep->wake_fd));
+		goto unmap;
+	}
+	ep->pid = (pid_t)b->pid;
+	ep->out_index = b->ring;
+	ep->attached = shm_state(b->gen, SHM_ATTACHED);
+	atomic_store(&ep->out->pid, ((struct shm_tp *)ep->ep.tp)->pid);
+	if (!atomic_compare_exchange_strong(&ep->out->state, &open_state, ep->attached)) {
+		err = tt_fail(-ECONNREFUSED, "shm: process %u has closed this endpoint already",
+			      b->pid);
+		goto close_wake;
+	}
+	shm_ring_bell(ep);
+	return 0;
+close_wake:
+	close(ep->wake_fd);
+unmap:
+	unmap_peer(ep);
+	return err;
+}
+
+void shm_peer_detach(struct shm_ep *ep)
+{
+	uint64_t state = atomic_load(&ep->out->state), next;
+
+	do
+		next = state == ep->attached ? ep->attached - SHM_ATTACHED + SHM_LEFT
+					     : ep->attached - SHM_ATTACHED + SHM_FREE;
+	while (!atomic_compare_exchange_weak(&ep->out->state, &state, next));
+	/* From here on a ring that became FREE may be somebody else's. The bell does no harm. */
+	shm_ring_bell(ep);
+	close(ep->wake_fd);
+	unmap_peer(ep);
+}
+
+void shm_ring_bell(struct shm_ep *ep)
+{
+	struct shm_head *h = ep->peer;
+	uint32_t word = ep->out_index / 64;
+
+	/*
+	 * What was pushed must be visible before the bell is, and the bell before `sleeping` is
+	 * read: a full barrier either way, so the bit is set without looking. A bit that is already
+	 * set in sum means that the consumer has yet to take that word of bell.
+	 */
+	atomic_fetch_or(&h->bell[word], 1ull << ep->out_index % 64);
+	if (!(atomic_load(&h->sum) & 1ull << word))
+		atomic_fetch_or(&h->sum, 1ull << word);
+	/* A full pipe (EAGAIN) is readable as well. */
+	if (atomic_load(&h->sleeping) && atomic_exchange(&h->sleeping, 0))
+		while (write(ep->wake_fd, "", 1) < 0 && errno == EINTR)
+			;
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Transport shm: the processes of one host, through memory they share.
+ *
+ * A put is a copy straight into place, sender's memory to receiver's memory, followed by an entry
+ * in the receiver's ring; get and amo never involve the target. Everything finishes within the
+ * call. Memory with a memfd is mapped on first use, other memory goes through process_vm_writev
+ * (reg.c). Layout, rings and fences are described in shm.h.
+ *
+ * Sleeping is on a pipe, as nothing else has both a file descriptor and a way to be opened by
+ * another process. Whoever pushes writes a byte only when the receiver said that it sleeps.
+ *
+ * A peer's death is not noticed here unless something is pushed to it or its memory is opened: the
+ * control tree watches processes.
+ */
+#include "config.h"
+#include "transports/shm/shm.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define RING_QUOTA 16 /* entries of one ring before the next has its turn */
+
+extern const struct tt_tp_ops tt_shm_tp;
+
+static int shm_query(const struct tt_tp_params *params, struct tt_tp_device *dev, int max)
+{
+	int fd = memfd_create("tutti-probe", MFD_CLOEXEC);
+	char path[32];
+
+	if (max < 1)
+		goto out;
+	memset(dev, 0, sizeof(*dev));
+	snprintf(dev->name, sizeof(dev->name), "shm");
+	snprintf(dev->detail, sizeof(dev->detail), "memfd segments; ordinary memory %s",
+		 shm_vm_allowed() ? "by process_vm_writev" : "not reachable (ptrace restrictions)");
+	dev->numa = -1;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	dev->usable = fd >= 0 && !access(path, R_OK | W_OK);
+	snprintf(dev->why, sizeof(dev->why), "%s",
+		 fd < 0	       ? "memfd_create is not available"
+		 : dev->usable ? "memfd and /proc are available"
+			       : "/proc is not mounted");
+out:
+	if (fd >= 0)
+		close(fd);
+	return 1;
+}
+
+static int shm_tp_open(const struct tt_tp_params *params, struct tt_tp **tpp)
+{
+	struct shm_tp *tp = calloc(1, sizeof(*tp));
+	int err = -ENOMEM;
+
+	if (!tp)
+		return tt_fail(err, "shm: out of memory");
+	tp->eps = calloc(SHM_RINGS, sizeof(struct shm_ep *));
+	tp->free_regs = calloc(SHM_REGS, sizeof(*tp->free_regs));
+	if (!tp->eps || !tp->free_regs) {
+		tt_fail(err, "shm: out of memory");
+		goto free_tp;
+	}
+	tp->pid = (uint32_t)getpid();
+	memcpy(tp->probe, params->cookie, sizeof(tp->probe));
+	err = shm_seg_create(tp, params->cookie);
+	if (err)
+		goto free_tp;
+	tp->tp.ops = &tt_shm_tp;
+	tp->tp.caps = TT_CAP_LOCAL_ANY | TT_CAP_AUTO_PROGRESS | TT_CAP_AMO | TT_CAP_MAP;
+	if (shm_vm_allowed())
+		tp->tp.caps |= TT_CAP_REG_ANY;
+	snprintf(tp->tp.detail, sizeof(tp->tp.detail), "shm over memfd%s",
+		 tp->tp.caps & TT_CAP_REG_ANY ? " and process_vm" : "");
+	*tpp = &tp->tp;
+	return 0;
+free_tp:
+	free(tp->eps);
+	free(tp->free_regs);
+	free(tp);
+	return err;
+}
+
+static void shm_tp_close(struct tt_tp *base)
+{
+	struct shm_tp *tp = (struct shm_tp *)base;
+
+	shm_seg_destroy(tp);
+	free(tp->eps);
+	free(tp->free_regs);
+	free(tp);
+}
+
+static int shm_ep_open(struct tt_tp *base, struct tt_ep **epp, void *blob, size_t *len)
+{
+	struct shm_tp *tp = (struct shm_tp *)base;
+	struct shm_blob b = {.magic = SHM_MAGIC};
+	struct shm_ep *ep = calloc(1, sizeof(*ep));
+	int err;
+
+	if (!ep)
+		return tt_fail(-ENOMEM, "shm: out of memory");
+	err = shm_ring_open(tp, &ep->index, &ep->gen);
+	if (err) {
+		free(ep);
+		return err;
+	}
+	ep->ep.ops = &shm_ep_ops;
+	ep->ep.tp = base;
+	ep->in = shm_ring_at(tp->seg, ep->index);
+	tp->eps[ep->index] = ep;
+	memcpy(b.cookie, tp->head->cookie, sizeof(b.cookie));
+	b.probe = base->caps & TT_CAP_REG_ANY ? (uint64_t)(uintptr_t)tp->probe : 0;
+	b.pid = tp->pid;
+	b.uid = (uint32_t)geteuid();
+	b.seg_fd = tp->seg_fd;
+	b.ring = ep->index;
+	b.gen = ep->gen;
+	memcpy(blob, &b, sizeof(b));
+	*len = sizeof(b);
+	*epp = &ep->ep;
+	return 0;
+}
+
+static void set_state(struct shm_ep *ep, enum shm_ep_state state)
+{
+	struct shm_tp *tp = (struct shm_tp *)ep->ep.tp;
+
+	tp->nconnecting += (state == SHM_EP_CONNECTING) - (ep->state == SHM_EP_CONNECTING);
+	ep->state = state;
+}
+
+static int shm_ep_connect(struct tt_ep *base, const void *blob, size_t len, bool active)
+{
+	struct shm_ep *ep = (struct shm_ep *)base;
+	struct shm_blob b;
+	int err;
+
+	if (ep->state != SHM_EP_NEW)
+		return tt_fail(-EISCONN, "shm: the endpoint is connected already");
+	if (len != sizeof(b))
+		return tt_fail(-EINVAL, "shm: an address of %zu bytes (expected %zu)", len,
+			       sizeof(b));
+	memcpy(&b, blob, sizeof(b));
+	if (b.magic != SHM_MAGIC || b.ring >= SHM_RINGS || !b.pid || b.pid > INT32_MAX ||
+	    b.reserved)
+		return tt_fail(-EINVAL, "shm: this is not the address of a shm endpoint");
+	err = shm_peer_attach(ep, &b);
+	if (err)
+		return err;
+	set_state(ep, SHM_EP_CONNECTING);
+	shm_mark_ready((struct shm_tp *)base->tp, ep->index); /* the peer may be there already */
+	return 0;
+}
+
+static void clear_ready(struct shm_tp *tp, uint32_t ring)
+{
+	tp->ready[ring / 64] &= ~(1ull << ring % 64);
+	if (!tp->ready[ring / 64])
+		tp->ready_sum &= ~(1ull << ring / 64);
+}
+
+static void shm_ep_close(struct tt_ep *base)
+{
+	struct shm_ep *ep = (struct shm_ep *)base;
+	struct shm_tp *tp = (struct shm_tp *)base->tp;
+
+	set_state(ep, SHM_EP_DOWN);
+	shm_ring_close(ep);
+	shm_maps_free(ep);
+	if (ep->out)
+		shm_peer_detach(ep);
+	clear_ready(tp, ep->index);
+	tp->eps[ep->index] = NULL;
+	free(ep);
+}
+
+void shm_mark_ready(struct shm_tp *tp, uint32_t ring)
+{
+	tp->ready[ring / 64] |= 1ull << ring % 64;
+	tp->ready_sum |= 1ull << ring / 64;
+}
+
+/* A peer that closes before it connected has no bell of ours to ring: look at its ring. */
+static void check_connecting(struct shm_tp *tp)
+{
+	struct shm_ep *ep;
+	uint32_t i;
+
+	for (i = 0; i < tp->neps; i++) {
+		ep = tp->eps[i];
+		if (!ep || ep->state != SHM_EP_CONNECTING ||
+		    atomic_load_explicit(&ep->out->state, memory_order_relaxed) == ep->attached)
+			continue;
+		ep->failed = true;
+		shm_mark_ready(tp, i);
+	}
+}
+
+/* Move the bells of the segment to our own, where no peer interferes. */
+static void take_bells(struct shm_tp *tp)
+{
+	uint64_t sum = atomic_exchange(&tp->head->sum, 0);
+	int w;
+
+	for (; sum; sum &= sum - 1) {
+		w = __builtin_ctzll(sum);
+		tp->ready[w] |= atomic_exchange(&tp->head->bell[w], 0);
+		if (tp->ready[w])
+			tp->ready_sum |= 1ull << w;
+	}
+}
+
+/* The first ready ring from `from` on, around the end. There is one. */
+static uint32_t next_ready(const struct shm_tp *tp, uint32_t from)
+{
+	uint32_t w = from / 64;
+	uint64_t bits = tp->ready[w] & ~0ull << from % 64, sum;
+
+	if (!bits) {
+		sum = w < 63 ? tp->ready_sum & ~0ull << (w + 1) : 0;
+		w = (uint32_t)__builtin_ctzll(sum ? sum : tp->ready_sum);
+		bits = tp->ready[w];
+	}
+	return w * 64 + (uint32_t)__builtin_ctzll(bits);
+}
+
+/* Take entries; *more is set if some may be left. msgs has room for max messages. */
+static int drain(struct shm_ep *ep, uint8_t (*msgs)[TT_TP_MSG_MAX], struct tt_event *ev, int max,
+		 bool *more)
+{
+	uint32_t first = ep->tail;
+	struct shm_entry *e;
+	int n = 0;
+
+	for (*more = true; n < max && ep->tail - first < RING_QUOTA; ep->tail++) {
+		e = &ep->in->entry[ep->tail % SHM_SLOTS];
+		if (atomic_load_explicit(&e->seq, memory_order_acquire) != ep->tail + 1) {
+			*more = false;
+			break;
+		}
+		ev[n] = (struct tt_event){.kind = TT_EV_NOTE, .note = e->note};
+		if (e->kind == SHM_MSG) {
+			ev[n].kind = TT_EV_MSG;
+			ev[n].ep = &ep->ep;
+			ev[n].len = e->len < TT_TP_MSG_MAX ? e->len : TT_TP_MSG_MAX;
+			/* Copied, so that the slot is free again at once. */
+			ev[n].data = memcpy(msgs[n], e->data, ev[n].len);
+		}
+		n++;
+	}
+	if (ep->tail != first)
+		atomic_store_explicit(&ep->in->tail, ep->tail, memory_order_release);
+	return n;
+}
+
+/* Everything that can be new about one endpoint. *more: not served to the end. */
+static int serve(struct shm_ep *ep, uint8_t (*msgs)[TT_TP_MSG_MAX], struct tt_event *ev, int max,
+		 bool *more)
+{
+	/* The state first: what was pushed before the peer left is seen after it. */
+	uint32_t state = (uint32_t)atomic_load_explicit(&ep->in->state, memory_order_acquire);
+	int n = 0;
+
+	*more = false;
+	if (ep->state == SHM_EP_CONNECTING && (state == SHM_ATTACHED || state == SHM_LEFT)) {
+		set_state(ep, SHM_EP_UP);
+		ev[n++] = (struct tt_event){.kind = TT_EV_UP, .ep = &ep->ep};
+	}
+	if (ep->state == SHM_EP_UP)
+		n += drain(ep, msgs + n, ev + n, max - n, more);
+	if (ep->out && atomic_load_explicit(&ep->in->sweep, memory_order_relaxed) &&
+	    atomic_exchange(&ep->in->sweep, 0))
+		shm_maps_sweep(ep);
+	if (*more || !(ep->failed || state == SHM_LEFT) || ep->state == SHM_EP_NEW ||
+	    ep->state == SHM_EP_DOWN)
+		return n;
+	if (n == max) {
+		*more = true;
+		return n;
+	}
+	set_state(ep, SHM_EP_DOWN);
+	tt_fail(-EPIPE, "shm: process %d closed the connection or is gone", (int)ep->pid);
+	ev[n++] = (struct tt_event){.kind = TT_EV_DOWN, .status = -EPIPE, .ep = &ep->ep};
+	return n;
+}
+
+static void disarm(struct shm_tp *tp)
+{
+	char byte[16];
+
+	atomic_store(&tp->head->sleeping, 0);
+	while (read(tp->wake[0], byte, sizeof(byte)) == (ssize_t)sizeof(byte))
+		;
+	tp->armed = false;
+}
+
+static int shm_poll(struct tt_tp *base, struct tt_event *ev, int max)
+{
+	struct shm_tp *tp = (struct shm_tp *)base;
+	uint32_t ring;
+	bool more;
+	int n = 0;
+
+	if (tp->armed)
+		disarm(tp);
+	if (atomic_load_explicit(&tp->head->sum, memory_order_relaxed))
+		take_bells(tp);
+	if (tp->nconnecting && ++tp->polls % 64 == 0)
+		check_connecting(tp);
+	if (!tp->ready_sum)
+		return 0;
+	if (max > SHM_BATCH)
+		max = SHM_BATCH;
+	while (n < max && tp->ready_sum) {
+		ring = next_ready(tp, tp->cursor);
+		more = false;
+		if (tp->eps[ring])
+			n += serve(tp->eps[ring], tp->msgs + n, ev + n, max - n, &more);
+		if (!more)
+			clear_ready(tp, ring);
+		tp->cursor = (ring + 1) % SHM_RINGS;
+	}
+	return n;
+}
+
+static int shm_arm(struct tt_tp *base, int *fd)
+{
+	struct shm_tp *tp = (struct shm_tp *)base;
+
+	if (tp->nconnecting)
+		check_connecting(tp);
+	if (tp->ready_sum)
+		return -EAGAIN;
+	/* Dekker: say that we sleep, then look; who rings sets the bell, then looks
+	 * (shm_ring_bell). */
+	atomic_store(&tp->head->sleeping, 1);
+	tp->armed = true;
+	if (atomic_load(&tp->head->sum)) {
+		disarm(tp);
+		return -EAGAIN;
+	}
+	*fd = tp->wake[0];
+	return 0;
+}
+
+const struct tt_tp_ops tt_shm_tp = {
+	.name = "shm",
+	.query = shm_query,
+	.open = shm_tp_open,
+	.close = shm_tp_close,
+	.reg = shm_reg,
+	.dereg = shm_dereg,
+	.ep_open = shm_ep_open,
+	.ep_connect = shm_ep_connect,
+	.ep_close = shm_ep_close,
+	.poll = shm_poll,
+	.arm = shm_arm,
+};

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Transport shm: what its files share, and the layout of the memory that processes share.
+ *
+ * Each process has one segment, a memfd without a name anywhere; peers of the same user open it as
+ * /proc/PID/fd/N and believe it only if it carries the cookie they were told over the authenticated
+ * link. It is sparse: pages nobody touched cost nothing, so it is laid out once for the largest
+ *case.
+ *
+ *	head	who I am, the bell, whether I sleep			peers write
+ *	regs	table of my registrations				peers read
+ *	ring[]	one inbound ring an endpoint, 16 KiB			its one peer writes
+ *
+ * Rings have a single producer and a single consumer and no lock, so a process killed halfway
+ *through anything leaves everybody else working. An entry is published by its own sequence number:
+ *there is no shared head, and a note costs the consumer one cache line.
+ *
+ * The state of a ring is one word, {generation, enum shm_ring_state}, and decides who may use it:
+ *
+ *	FREE --ep_open--> OPEN --peer's ep_connect--> ATTACHED --peer's ep_close--> LEFT
+ *	ATTACHED --ep_close--> CLOSED --peer notices (or is dead)--> FREE
+ *	OPEN, LEFT --ep_close--> FREE
+ *
+ * A ring is used again only when FREE, that is when nobody can push into it any more. So a peer
+ *that pushes into a closed ring hits nobody, and a peer with an old address finds another
+ *generation.
+ *
+ * Fences: before touching a region a peer stores its id in `busy` of the ring and then checks, in
+ *this order, the ring's state and the region's entry. ep_close and dereg change those first and
+ *wait for busy afterwards (both sides seq_cst, as in Dekker's algorithm). That wait lasts as long
+ *as a copy that is under way; a peer that was killed in it is not waited for. Pointers from map()
+ *bypass all this: who hands out such memory keeps it until the peer has finished or ended.
+ */
+#ifndef TT_SHM_H
+#define TT_SHM_H
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "lib/base/list.h"
+#include "lib/wire/transport.h"
+
+#define SHM_MAGIC 0x3130485355545454ull /* "TTTUSH01": layout version included */
+#define SHM_LINE 64
+#define SHM_RINGS 4096 /* endpoints of a process */
+#define SHM_SLOTS 64   /* entries of a ring */
+#define SHM_REGS 32768 /* registrations of a process */
+#define SHM_RING_SIZE 16384
+#define SHM_BATCH 64 /* events of a poll */
+#define SHM_FENCE_MS 5000
+
+/* The probe, the bell and the sleeper's flag. */
+struct shm_head {
+	uint64_t magic;
+	uint64_t cookie[2];
+	uint32_t pid;
+	int32_t wake_fd; /* write end of the pipe its owner sleeps on, in its owner */
+	uint64_t wake_ino;
+
+	/* The line an idle poll reads: which words of bell have a bit, and the first words. */
+	_Alignas(SHM_LINE) _Atomic uint64_t sum;
+	_Atomic uint32_t sleeping;
+	_Atomic uint64_t bell[SHM_RINGS / 64]; /* one bit a ring */
+};
+
+/* A registration. id is never used again; 0: none. The rest is stable while a peer is busy with id.
+ */
+struct shm_reg {
+	_Atomic uint64_t id;
+	uint64_t base, len;
+	uint64_t memfd_off, ino;
+	uint32_t access;
+	int32_t memfd;	/* < 0: ordinary memory, reached by process_vm_writev */
+	uint32_t align; /* page size of the memfd */
+	uint32_t pad[3];
+};
+
+enum shm_kind { SHM_NOTE = 1, SHM_MSG };
+
+struct shm_entry {
+	_Alignas(SHM_LINE) _Atomic uint32_t seq; /* position + 1 once the rest is valid */
+	uint16_t kind, len;
+	uint32_t note;
+	uint8_t data[TT_TP_MSG_MAX];
+};
+
+enum shm_ring_state { SHM_FREE, SHM_OPEN, SHM_ATTACHED, SHM_LEFT, SHM_CLOSED };
+
+struct shm_ring {
+	_Alignas(SHM_LINE) _Atomic uint64_t state; /* generation << 32 | shm_ring_state */
+	_Atomic uint32_t sweep; /* the producer gave up regions: unmap what is stale */
+	_Atomic uint32_t pid;	/* of the producer */
+	_Alignas(SHM_LINE) _Atomic uint64_t busy; /* region id the producer works on, 0: none */
+	_Alignas(SHM_LINE) _Atomic uint32_t tail; /* entries consumed */
+	struct shm_entry entry[SHM_SLOTS];
+};
+
+_Static_assert(sizeof(struct shm_ring) <= SHM_RING_SIZE, "a ring outgrew its place");
+_Static_assert(sizeof(struct shm_reg) == SHM_LINE, "a registration should be a cache line");
+_Static_assert(sizeof(struct shm_head) <= 4096, "the head outgrew its page");
+
+#define SHM_OFF_REGS 4096
+#define SHM_LEN_REGS (SHM_REGS * sizeof(struct shm_reg))
+#define SHM_OFF_RINGS (SHM_OFF_REGS + SHM_LEN_REGS)
+#define SHM_SEG_SIZE (SHM_OFF_RINGS + (size_t)SHM_RINGS * SHM_RING_SIZE)
+
+/* An endpoint's address. */
+struct shm_blob {
+	uint64_t magic;
+	uint64_t cookie[2];
+	uint64_t probe; /* address of the cookie in ordinary memory, 0: do not try */
+	uint32_t pid, uid;
+	int32_t seg_fd;
+	uint32_t ring, gen;
+	uint32_t reserved; /* 0 */
+};
+
+struct shm_ep;
+
+struct shm_tp {
+	struct tt_tp tp;
+	uint64_t probe[2]; /* the cookie again, where process_vm_readv is tried */
+	uint32_t pid;
+	int seg_fd;
+	int wake[2]; /* the pipe to sleep on; peers write */
+	bool armed;
+	char *seg;
+	struct shm_head *head;
+	struct shm_reg *regs;
+	uint64_t next_id;
+	uint32_t nregs, nfree; /* slots ever used; slots to use again */
+	uint32_t *free_regs;
+	uint32_t cursor;			   /* ring to be served next */
+	uint64_t ready_sum, ready[SHM_RINGS / 64]; /* bells taken but not served to the end */
+	uint32_t nconnecting, polls;
+	uint32_t neps;	     /* highest ring in use + 1 */
+	struct shm_ep **eps; /* by inbound ring */
+	uint8_t msgs[SHM_BATCH][TT_TP_MSG_MAX];
+};
+
+/* A region of the peer mapped here. */
+struct shm_map {
+	uint64_t id; /* 0: none */
+	void *addr;  /* as mapped: starts at a page of the memfd */
+	size_t len;
+	char *ptr; /* where the region starts */
+	bool kept; /* handed out by map(): stays until ep_close */
+};
+
+enum shm_ep_state { SHM_EP_NEW, SHM_EP_CONNECTING, SHM_EP_UP, SHM_EP_DOWN };
+
+struct shm_ep {
+	struct tt_ep ep;
+	enum shm_ep_state state;
+	bool failed; /* DOWN is due once the ring is drained */
+	/* inbound */
+	uint32_t index, gen, tail;
+	struct shm_ring *in;
+	/* outbound: the peer's segment */
+	uint32_t out_index, head, tail_seen;
+	uint64_t attached; /* what out->state is while we may push */
+	struct shm_ring *out;
+	struct shm_head *peer;
+	const struct shm_reg *regs;
+	int wake_fd;
+	pid_t pid;
+	unsigned full; /* pushes refused in a row */
+	uint32_t nmaps;
+	struct shm_map *maps; /* by slot of the peer's table */
+	uint32_t nkept;
+	struct shm_map *kept; /* stale ones whose slot another region took */
+};
+
+struct shm_mr {
+	struct tt_mr mr;
+	uint32_t slot;
+	bool mappable;
+};
+
+/* seg.c: segments, rings, bells */
+int shm_seg_create(struct shm_tp *tp, const uint64_t cookie[2]);
+void shm_seg_destroy(struct shm_tp *tp);
+int shm_ring_open(struct shm_tp *tp, uint32_t *index, uint32_t *gen);
+void shm_ring_close(struct shm_ep *ep); /* inbound, waits for a copy under way */
+int shm_peer_attach(struct shm_ep *ep, const struct shm_blob *blob);
+void shm_peer_detach(struct shm_ep *ep);
+void shm_ring_bell(struct shm_ep *ep);
+bool shm_pid_gone(pid_t pid);
+/* Wait until busy is not id (0: until it is 0). */
+int shm_fence(struct shm_ring *ring, uint64_t id);
+/* Open descriptor fd of process pid if it is what its link says it is (prefix, inode unless 0). */
+int shm_open_fd(pid_t pid, int fd, const char *prefix, uint64_t ino);
+
+/* reg.c */
+int shm_reg(struct tt_tp *tp, const struct tt_mem *mem, unsigned access, struct tt_mr **mr);
+int shm_dereg(struct tt_mr *mr);
+bool shm_vm_allowed(void); /* may processes of this user reach each other's ordinary memory? */
+int shm_vm_probe(const struct shm_blob *blob);
+
+/* rma.c */
+extern const struct tt_ep_ops shm_ep_ops;
+int shm_not_up(struct shm_ep *ep);
+int shm_broken(struct shm_ep *ep); /* the peer closed its end: DOWN will follow */
+void shm_maps_sweep(struct shm_ep *ep);
+void shm_maps_free(struct shm_ep *ep);
+
+/* shm.c */
+void shm_mark_ready(struct shm_tp *tp, uint32_t ring);
+
+static inline struct shm_ring *shm_ring_at(char *seg, uint32_t index)
+{
+	return (struct shm_ring *)(seg + SHM_OFF_RINGS + (size_t)index * SHM_RING_SIZE);
+}
+
+static inline uint64_t shm_state(uint32_t gen, enum shm_ring_state state)
+{
+	return (uint64_t)gen << 32 | state;
+}
+
+#endif
