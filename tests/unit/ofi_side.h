@@ -60,13 +60,15 @@ void pair_close(struct side s[2]);
 /* One end in this process, the other behind fd. */
 int remote_open(struct side *s, const struct config *c, int rank, int fd);
 
+/* Do the rest until cond holds; cond may have effects: it is not asked again once it held. */
 #define WAIT_FOR(cond, ms, ...) \
 	({ \
 		uint64_t end_ = tt_deadline_ms(ms); \
-		while (!(cond) && !tt_passed(end_)) { \
+		bool held_; \
+		while (!(held_ = (cond)) && !tt_passed(end_)) { \
 			__VA_ARGS__; \
 		} \
-		(cond); \
+		held_; \
 	})
 
 #endif

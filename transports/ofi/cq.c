@@ -97,8 +97,8 @@ static void finish(struct ofi_tp *tp, struct ofi_op *op, int status)
 	ofi_op_done(op);
 	if (!silent)
 		ofi_queue_push(tp, &ev, ep, NULL);
-	if (ep->closed && !ep->busy)
-		ofi_rdm_leave(ep);
+	if (ep->closed)
+		ofi_rdm_left(ep);
 }
 
 static void on_completion(struct ofi_tp *tp, const struct fi_cq_data_entry *e)
@@ -153,7 +153,7 @@ static void on_error(struct ofi_tp *tp)
 }
 
 /* Read one batch of completions into the queue of events. False: there was none, or no memory. */
-static bool read_batch(struct ofi_tp *tp)
+bool ofi_read_batch(struct ofi_tp *tp)
 {
 	struct fi_cq_data_entry e[BATCH];
 	ssize_t i, n;
@@ -176,7 +176,7 @@ bool ofi_drain(struct ofi_tp *tp)
 	int i;
 
 	for (i = 0; i < 1 << 16; i++)
-		if (!read_batch(tp))
+		if (!ofi_read_batch(tp))
 			break;
 	return ofi_queue_reserve(tp, 1);
 }
@@ -213,7 +213,7 @@ static void mend(struct ofi_tp *tp)
 
 static void progress(struct ofi_tp *tp, bool events_too)
 {
-	read_batch(tp);
+	ofi_read_batch(tp);
 	if (tp->eq && (events_too || tp->connecting || ++tp->polls % EQ_EVERY == 0))
 		ofi_msg_progress(tp);
 	if (tp->troubled)

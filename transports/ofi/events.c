@@ -52,6 +52,8 @@ int ofi_queue_pop(struct ofi_tp *tp, struct tt_event *events, int max)
 			e->rx->next = tp->used;
 			tp->used = e->rx;
 		}
+		if (e->ev.kind == TT_EV_UP && e->owner->state == OFI_READY)
+			e->owner->state = OFI_UP;
 		events[n++] = e->ev;
 	}
 	return n;

@@ -75,7 +75,7 @@ static int answer(struct ofi_ep *ep)
 
 	ep->request = NULL;
 	if (memcmp(ep->requester, ep->peer.token, sizeof(ep->requester))) {
-		tt_warn("ofi: a connection request that knows an endpoint but not its peer was rejected");
+		tt_info("ofi: a connection request that knows an endpoint but not its peer was rejected");
 		fi_reject(tp->pep, request->handle, NULL, 0);
 		fi_freeinfo(request);
 		return 0;
@@ -127,7 +127,7 @@ void ofi_msg_up(struct ofi_ep *ep)
 	if (ep->state != OFI_CONNECTING)
 		return;
 	tp->connecting--;
-	ep->state = OFI_UP;
+	ep->state = OFI_READY;
 	ofi_queue_push(tp, &(struct tt_event){.kind = TT_EV_UP, .ep = &ep->base}, ep, NULL);
 }
 
@@ -156,7 +156,7 @@ static void on_request(struct ofi_tp *tp, struct fi_info *request, const void *d
 		return;
 	}
 reject:
-	tt_warn("ofi: a connection request without a valid token was rejected");
+	tt_info("ofi: a connection request without a valid token was rejected");
 	fi_reject(tp->pep, request->handle, NULL, 0);
 	fi_freeinfo(request);
 }

@@ -79,9 +79,18 @@ struct ofi_msg_hdr {
 	uint64_t index;
 };
 
+/* rdm: an entry of the address vector. It stays, so that a peer can come back at any time. */
+struct ofi_peer {
+	struct ofi_peer *next;
+	fi_addr_t addr;
+	uint32_t len;
+	uint8_t name[OFI_ADDR_MAX];
+};
+
 enum ofi_state {
 	OFI_OPEN,	/* has an address */
 	OFI_CONNECTING, /* told its peer, not up */
+	OFI_READY,	/* connected, but the caller has not been told */
 	OFI_UP,
 	OFI_FAILED,	/* an error was seen; no new operations */
 	OFI_FLUSH,	/* can't be written any more; DONE and DOWN events are due */
@@ -131,6 +140,7 @@ struct ofi_tp {
 	struct fid_pep *pep; /* msg */
 	struct fid_ep *rdm;  /* rdm, else NULL */
 	struct fid_av *av;
+	struct ofi_peer *peers;
 	struct ofi_ring rx; /* rdm: receives of all peers */
 	bool virt_addr, prov_key, local_mr, rx_cq_data;
 	size_t inject;
@@ -201,6 +211,7 @@ void ofi_rdm_close(struct ofi_tp *tp);
 int ofi_rdm_index(struct ofi_ep *ep);
 int ofi_rdm_connect(struct ofi_ep *ep);
 void ofi_rdm_leave(struct ofi_ep *ep);
+void ofi_rdm_left(struct ofi_ep *ep);
 /* rma.c */
 int ofi_put(struct tt_ep *ep, const struct tt_rma *rma);
 int ofi_get(struct tt_ep *ep, const struct tt_rma *rma);
@@ -210,6 +221,7 @@ void ofi_op_done(struct ofi_op *op);
 /* cq.c */
 int ofi_poll(struct tt_tp *tp, struct tt_event *events, int max);
 int ofi_arm(struct tt_tp *tp, int *fd);
+bool ofi_read_batch(struct ofi_tp *tp);
 bool ofi_drain(struct ofi_tp *tp);
 void ofi_deliver(struct ofi_ep *ep, struct ofi_op *op);
 void ofi_recv_again(struct ofi_tp *tp, struct ofi_op *op);

@@ -50,12 +50,16 @@ static void describe(struct tt_tp_device *d, const struct fi_info *info, const c
 			 local_addr ? "serves the chosen interface" : "available");
 }
 
-static bool listed(const struct tt_tp_device *dev, int n, const struct tt_tp_device *d)
+/* Providers offer a device several times, with different attributes. */
+static bool listed(const struct fi_info *infos, const struct fi_info *info)
 {
-	int i;
+	const struct fi_info *i;
 
-	for (i = 0; i < n; i++)
-		if (!strcmp(dev[i].name, d->name) && !strcmp(dev[i].detail, d->detail))
+	for (i = infos; i != info; i = i->next)
+		if (!strcmp(i->domain_attr->name, info->domain_attr->name) &&
+		    !strcmp(i->fabric_attr->prov_name, info->fabric_attr->prov_name) &&
+		    i->src_addrlen == info->src_addrlen &&
+		    !memcmp(i->src_addr, info->src_addr, info->src_addrlen))
 			return true;
 	return false;
 }
@@ -88,9 +92,12 @@ int ofi_query(const struct tt_tp_params *params, struct tt_tp_device *dev, int m
 		unusable(dev, env->ofi_provider.text, why);
 		return 1;
 	}
-	for (i = infos; i && n < max; i = i->next) {
-		describe(&dev[n], i, params->local_addr);
-		n += !listed(dev, n, &dev[n]);
+	for (i = infos; i; i = i->next) {
+		if (listed(infos, i))
+			continue;
+		if (n < max)
+			describe(&dev[n], i, params->local_addr);
+		n++;
 	}
 	fi_freeinfo(infos);
 	return n;

@@ -68,6 +68,20 @@ static int put_inject(struct ofi_ep *ep, const struct tt_rma *rma, const void *l
 	return rc ? posted(NULL, rc) : TT_FINISHED;
 }
 
+/* A put whose completion must mean "in place at the target"; rdm's always does. */
+static ssize_t put_confirmed(struct ofi_ep *ep, const struct tt_rma *rma, uint64_t addr,
+			     uint64_t key, struct ofi_op *op)
+{
+	bool note = rma->flags & TT_RMA_NOTE;
+	struct iovec iov = {rma->local, rma->len};
+	struct fi_rma_iov target = {addr, rma->len, key};
+	void *desc = desc_of(rma->mr);
+	struct fi_msg_rma m = {&iov, &desc, 1, ep->addr, &target, 1, &op->fi, note ? rma->note : 0};
+
+	return fi_writemsg(ep->fid, &m,
+			   FI_COMPLETION | FI_DELIVERY_COMPLETE | (note ? FI_REMOTE_CQ_DATA : 0));
+}
+
 int ofi_put(struct tt_ep *tep, const struct tt_rma *rma)
 {
 	struct ofi_ep *ep = ofi_ep(tep);
@@ -75,6 +89,7 @@ int ofi_put(struct tt_ep *tep, const struct tt_rma *rma)
 	uint64_t addr, key;
 	struct ofi_op *op;
 	void *local, *desc;
+	bool confirm;
 
 	if (ep->state != OFI_UP)
 		return not_up(ep);
@@ -84,12 +99,15 @@ int ofi_put(struct tt_ep *tep, const struct tt_rma *rma)
 	local = rma->len ? rma->local : &tp->bell;
 	addr = rma->len ? rma->remote - rma->rkey->word[1] : ep->bell_addr;
 	key = rma->len ? rma->rkey->word[0] : ep->bell_key;
-	if (!tp->rdm && rma->len <= tp->inject)
+	confirm = !tp->rdm && rma->len && (rma->flags & TT_RMA_REMOTE);
+	if (!tp->rdm && !confirm && rma->len <= tp->inject)
 		return put_inject(ep, rma, local, addr, key);
 	op = op_take(ep, &ep->free);
 	if (!op)
 		return -EAGAIN;
 	op->user = rma->user;
+	if (confirm)
+		return posted(op, put_confirmed(ep, rma, addr, key, op));
 	desc = desc_of(rma->len ? rma->mr : tp->bell_mr);
 	if (rma->flags & TT_RMA_NOTE)
 		return posted(op, fi_writedata(ep->fid, local, rma->len, desc, rma->note, ep->addr,
