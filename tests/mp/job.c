@@ -17,7 +17,7 @@
 extern int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
 
 /* Read by LeakSanitizer: what libfabric forgets when a peer dies while connecting is not ours. */
-const char *__lsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
 	return "leak:libfabric.so\n";
