@@ -9,6 +9,7 @@
 
 #include "lib/api/api.h"
 #include "lib/base/clock.h"
+#include "lib/base/signals.h"
 
 int tt_check_ctx(const struct tutti_context *ctx)
 {
@@ -74,9 +75,12 @@ static int open_wire(struct tutti_context *ctx)
 					.nranks = ctx->boot_params.nranks,
 					.local_addr = ctx->local_addr,
 					.mismatch = tt_run_mismatch,
+					.early = tt_run_early,
 					.arg = ctx};
+	int err = tt_wire_open(&params, &ctx->wire);
 
-	return tt_wire_open(&params, &ctx->wire);
+	tt_signals_restore(); /* after libraries behind the transports have been at work */
+	return err;
 }
 
 static void on_conn_req(void *ctx, int from, const void *data, size_t len)

@@ -31,6 +31,7 @@ struct tt_fields {
 
 struct tt_past {
 	uint64_t seq; /* 0: none */
+	uint64_t fprint;
 	struct tt_fields fields;
 };
 

@@ -195,6 +195,8 @@ void tt_run_start(struct tutti_request *req)
 	struct tutti_context *ctx = req->comm->ctx;
 	int i;
 
+	if (tt_wire_strangers(ctx->wire, req->comm->id, (uint32_t)req->seq, req->fprint))
+		tt_stuck_report(req->comm, req->seq, &req->fields);
 	req->lanes_left = req->plan->nlanes;
 	if (!req->lanes_left) {
 		tt_request_end(req, 0);
@@ -223,21 +225,42 @@ void tt_run_cancel(struct tutti_request *req)
 	}
 }
 
-void tt_run_mismatch(void *arg, int peer, const struct tt_key *key)
+static struct tutti_comm *comm_of(struct tutti_context *ctx, const struct tt_key *key)
 {
-	struct tutti_context *ctx = arg;
-	struct tt_list *l, *tmp, *r, *rtmp;
+	struct tt_list *l, *tmp;
 
 	tt_list_each(l, tmp, &ctx->comms) {
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
-		if (comm->id != key->comm)
-			continue;
-		tt_list_each(r, rtmp, &comm->active) {
-			struct tutti_request *req = tt_container(r, struct tutti_request, link);
-
-			if ((uint32_t)req->seq == key->seq)
-				tt_stuck_report(comm, req->seq, &req->fields);
-		}
+		if (comm->id == key->comm)
+			return comm;
 	}
+	return NULL;
+}
+
+/* Report the call of a key, if this rank has made it; its fprint must differ from the one given. */
+static void report_call(struct tutti_comm *comm, const struct tt_key *key, uint64_t fprint)
+{
+	const struct tt_past *past;
+	int i;
+
+	for (i = 0; comm && i < TT_HISTORY; i++) {
+		past = &comm->history[i];
+		if (past->seq && (uint32_t)past->seq == key->seq && past->fprint != fprint)
+			tt_stuck_report(comm, past->seq, &past->fields);
+	}
+}
+
+void tt_run_mismatch(void *arg, int peer, const struct tt_key *key)
+{
+	report_call(comm_of(arg, key), key, 0);
+}
+
+void tt_run_early(void *arg, const struct tt_key *key, uint64_t fprint)
+{
+	struct tutti_comm *comm = comm_of(arg, key);
+
+	/* what comes before this rank's own call is looked at when that is made */
+	if (comm && (int32_t)(key->seq - (uint32_t)comm->seq) <= 0)
+		report_call(comm, key, fprint);
 }

@@ -319,6 +319,7 @@ static bool send_now(struct tt_chan *chan, struct tt_xfer *x)
 		return false;
 	tt_list_del(&o->link);
 	tt_list_add(&chan->wire->free_offer, &o->link);
+	chan->wire->nearly--;
 	return true;
 }
 
@@ -436,6 +437,7 @@ void tt_early_free(struct tt_wire *wire, struct tt_early *e)
 {
 	tt_list_del(&e->link);
 	tt_list_add(&wire->free_early, &e->link);
+	wire->nearly--;
 }
 
 static const char *early_data(struct tt_chan *chan, const struct tt_early *e)
@@ -533,7 +535,9 @@ static void park(struct tt_chan *chan, int slot, const struct tt_eager_head *hea
 	e->len = head->len;
 	e->slot = slot;
 	tt_list_add(tt_table_bucket(&wire->early, chan->peer, &e->key), &e->link);
+	wire->nearly++;
 	flow->parked++;
+	wire->params.early(wire->params.arg, &e->key, e->fprint);
 	if ((chan->held + 1) * 2 < chan->nslots) {
 		chan->held++;
 	} else {
@@ -618,6 +622,8 @@ static void on_offer(struct tt_chan *chan, const struct tt_ctrl *ctrl)
 	o->peer = chan->peer;
 	o->ctrl = *ctrl;
 	tt_list_add(tt_table_bucket(&wire->offers, chan->peer, &ctrl->key), &o->link);
+	wire->nearly++;
+	wire->params.early(wire->params.arg, &ctrl->key, ctrl->fprint);
 }
 
 void tt_chan_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl)

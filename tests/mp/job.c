@@ -67,6 +67,11 @@ static void on_log(enum tutti_log_level level, const char *line, void *arg)
 	pthread_mutex_unlock(&job->log_lock);
 }
 
+void mp_log_level(struct mp_job *job, enum tutti_log_level level)
+{
+	tutti_set_log(on_log, job, level);
+}
+
 bool mp_log_has(struct mp_job *job, const char *text)
 {
 	bool has;
@@ -247,7 +252,7 @@ static int body(int rank, int n, void *arg)
 	pthread_mutex_init(&job->log_lock, NULL);
 	atomic_store(&job->shared->pid[rank], getpid());
 	set_env(start->run, job);
-	tutti_set_log(on_log, job, TUTTI_LOG_WARN);
+	mp_log_level(job, TUTTI_LOG_WARN);
 	if (!start->run->no_init)
 		MP_OK(mp_join(job, start->run->way, &config));
 	return finish(job, start->run->fn(job));

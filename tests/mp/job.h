@@ -34,7 +34,7 @@ struct mp_job {
 	void *arg;
 	struct mp_shared *shared;
 	pthread_mutex_t log_lock;
-	char log[8192]; /* warnings and errors of this rank, a line each */
+	char log[16384]; /* this rank's, a line each */
 };
 
 /* The body of a rank: 0 is success, as in TT_EXPECT. */
@@ -67,6 +67,7 @@ void mp_meet(struct mp_job *job);
 bool mp_await(atomic_int *word, int value, int ms);
 double mp_now(void); /* seconds */
 void mp_sleep_ms(int ms);
+void mp_log_level(struct mp_job *job, enum tutti_log_level level); /* of job->log, warn to begin with */
 bool mp_log_has(struct mp_job *job, const char *text);
 /* Why no test can use transport ofi, NULL: it is there. */
 const char *mp_no_ofi(void);
