@@ -18,7 +18,10 @@ int tt_comm_new(struct tutti_context *ctx, const int *world, int size, uint32_t 
 	if (!comm)
 		return tt_fail(-ENOMEM, "no memory for a communicator");
 	comm->world = malloc((size_t)size * sizeof(int));
-	if (!comm->world) {
+	comm->history = calloc(TT_HISTORY, sizeof(*comm->history));
+	if (!comm->world || !comm->history) {
+		free(comm->world);
+		free(comm->history);
 		free(comm);
 		return tt_fail(-ENOMEM, "no memory for a communicator of %d ranks", size);
 	}
@@ -55,7 +58,9 @@ void tt_comm_bury(struct tutti_comm *comm)
 	tt_list_del(&comm->link);
 	tt_list_add(&ctx->dead, &comm->link);
 	free(comm->world);
+	free(comm->history);
 	comm->world = NULL;
+	comm->history = NULL;
 	tt_wire_unlock(ctx->wire);
 }
 

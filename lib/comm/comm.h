@@ -46,7 +46,7 @@ struct tutti_comm {
 	int rank, size;
 	int *world; /* by rank here: the rank in the world */
 	uint64_t seq; /* of the last call */
-	struct tt_past history[TT_HISTORY];
+	struct tt_past *history; /* TT_HISTORY of them */
 
 	atomic_int failed; /* 0 or the code; readable without the lock */
 	struct tutti_error_info failure;

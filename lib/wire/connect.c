@@ -416,7 +416,11 @@ void tt_chan_down(struct tt_chan *chan, int status)
 
 void tt_wire_peer_gone(struct tt_wire *wire, int rank)
 {
+	int i;
+
 	tt_wire_lock(wire);
+	for (i = 0; i < wire->ntps; i++)
+		wire->tp[i].tp->peer_lost = true;
 	if (wire->chan[rank] || rank != wire->params.rank)
 		tt_chan_fail(tt_chan_get(wire, rank), -TUTTI_EPEER, "the process is gone");
 	tt_wire_unlock(wire);

@@ -2,6 +2,7 @@
 /* Finding a provider that suits, opening fabric and domain, and closing them again. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -233,10 +234,28 @@ static int open_domain(struct ofi_tp *tp)
 		  : 0;
 }
 
+/*
+ * Connectionless providers do not survive being closed after a peer has died: rxm crashes now and then
+ * in fi_close. Then everything stays as it is until the process ends, reachable from here.
+ */
+static bool abandon(struct ofi_tp *tp)
+{
+	static _Atomic(struct ofi_tp *) abandoned;
+
+	if (!tp->rdm || !tp->base.peer_lost)
+		return false;
+	tp->abandoned = atomic_load(&abandoned);
+	while (!atomic_compare_exchange_weak(&abandoned, &tp->abandoned, tp))
+		;
+	return true;
+}
+
 static void ofi_close(struct tt_tp *base)
 {
 	struct ofi_tp *tp = ofi_tp(base);
 
+	if (abandon(tp))
+		return;
 	while (!tt_list_empty(&tp->eps)) /* rdm: closed ones whose operations never ended */
 		ofi_ep_free(tt_container(tp->eps.next, struct ofi_ep, link));
 	ofi_msg_close(tp);
