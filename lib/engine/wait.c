@@ -172,11 +172,15 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 		over = done(arg);
 		if (!over && step % TIMER_STEPS == TIMER_STEPS - 1)
 			tt_engine_timers(ctx);
+		if (over)
+			tt_wire_wake(ctx->wire); /* our polling has disarmed what they sleep on */
 		tt_wire_unlock(ctx->wire);
 		if (over)
 			return 0;
 		if (n) {
 			idle_since = 0;
+			if (step % TIMER_STEPS == 0 && tt_passed(deadline))
+				return -ETIMEDOUT;
 			continue;
 		}
 		/* reading the clock costs as much as a poll: not on every step of a spin */
