@@ -51,7 +51,7 @@ void tt_comm_bury(struct tutti_comm *comm)
 
 	tt_wire_lock(ctx->wire);
 	comm->magic = TT_COMM_DEAD;
-	tt_wire_forget_comm(ctx->wire, comm->id);
+	tt_wire_forget_comm(ctx->wire, comm->uid);
 	tt_list_del(&comm->link);
 	tt_list_add(&ctx->dead, &comm->link);
 	free(comm->world);

@@ -41,8 +41,8 @@ struct tt_chooser;    /* lib/plan */
 struct tutti_comm {
 	uint32_t magic;
 	struct tutti_context *ctx;
-	uint32_t id;  /* in message keys: unique among the communicators two ranks share */
-	uint64_t uid; /* in reports: unique in the job, near enough */
+	uint32_t id;  /* in texts; communicators made by different threads at once may share one */
+	uint64_t uid; /* in keys and reports: a hash of its making, unique in the job */
 	int rank, size;
 	int *world; /* by rank here: the rank in the world */
 	uint64_t seq; /* of the last call */
@@ -56,6 +56,7 @@ struct tutti_comm {
 	struct tt_list link;   /* in ctx->comms */
 	struct tt_list active; /* requests under way, oldest first */
 	int requests;	       /* that exist, persistent ones included */
+	int windows;	       /* that exist */
 	struct tt_plan_cache *plans;
 	struct tt_chooser *chooser;
 };
@@ -78,7 +79,6 @@ struct tutti_context {
 	struct tt_stuck_table *stuck; /* rank 0's */
 	enum tt_wait_mode wait_mode;
 	bool wait_forced;     /* TUTTI_WAIT is not auto: stay in wait_mode */
-	int windows;	      /* one-sided windows alive */
 	atomic_uint failures; /* communicators failed so far */
 	struct tutti_error_info first_failure; /* of a rank or the job: a communicator made later has it too */
 

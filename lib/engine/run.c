@@ -116,7 +116,7 @@ static void start_op(struct tt_op_run *run)
 	struct tt_ref ref = op->kind == TT_OP_SEND ? op->a : op->dst;
 
 	run->x.peer = req->comm->world[op->peer];
-	run->x.key = (struct tt_key){.comm = req->comm->id,
+	run->x.key = (struct tt_key){.comm = req->comm->uid,
 				     .seq = (uint32_t)req->seq,
 				     .lane = (uint32_t)lane->lane,
 				     .index = op->index};
@@ -195,7 +195,7 @@ void tt_run_start(struct tutti_request *req)
 	struct tutti_context *ctx = req->comm->ctx;
 	int i;
 
-	if (tt_wire_strangers(ctx->wire, req->comm->id, (uint32_t)req->seq, req->fprint))
+	if (tt_wire_strangers(ctx->wire, req->comm->uid, (uint32_t)req->seq, req->fprint))
 		tt_stuck_report(req->comm, req->seq, &req->fields);
 	req->lanes_left = req->plan->nlanes;
 	if (!req->lanes_left) {
@@ -232,7 +232,7 @@ static struct tutti_comm *comm_of(struct tutti_context *ctx, const struct tt_key
 	tt_list_each(l, tmp, &ctx->comms) {
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
-		if (comm->id == key->comm)
+		if (comm->uid == key->comm)
 			return comm;
 	}
 	return NULL;

@@ -13,7 +13,7 @@
 
 #include "lib/wire/internal.h"
 
-struct tt_flow *tt_flow_get(struct tt_chan *chan, uint32_t comm)
+struct tt_flow *tt_flow_get(struct tt_chan *chan, uint64_t comm)
 {
 	struct tt_list *l, *tmp;
 	struct tt_flow *flow;
@@ -32,7 +32,7 @@ struct tt_flow *tt_flow_get(struct tt_chan *chan, uint32_t comm)
 	return flow;
 }
 
-static void say(struct tt_chan *chan, enum tt_ctrl_kind kind, uint32_t comm, uint32_t epoch,
+static void say(struct tt_chan *chan, enum tt_ctrl_kind kind, uint64_t comm, uint32_t epoch,
 		uint32_t count)
 {
 	struct tt_ctrl ctrl = {.kind = kind, .key.comm = comm, .addr = epoch, .len = count};

@@ -24,7 +24,7 @@ struct tt_eager_head {
 	uint64_t fprint;
 	uint64_t freed; /* slots of the reverse direction that are free again */
 	uint32_t len;
-	uint32_t pad[7];
+	uint32_t pad[5];
 };
 _Static_assert(sizeof(struct tt_eager_head) == 64, "one cache line");
 
@@ -83,7 +83,7 @@ struct tt_stage {
 /* Flow control of one communicator on one channel; flow.c. */
 struct tt_flow {
 	struct tt_list link;
-	uint32_t comm;
+	uint64_t comm;
 	/* as sender */
 	uint32_t sent, stop_epoch;
 	bool stopped;
@@ -238,7 +238,7 @@ void tt_early_free(struct tt_wire *wire, struct tt_early *early);
 int tt_chan_rma(struct tt_chan *chan, struct tt_rma *rma, struct tt_wr *wr, bool get);
 
 /* flow.c */
-struct tt_flow *tt_flow_get(struct tt_chan *chan, uint32_t comm);
+struct tt_flow *tt_flow_get(struct tt_chan *chan, uint64_t comm);
 void tt_flow_parked(struct tt_chan *chan, struct tt_flow *flow);
 void tt_flow_received(struct tt_chan *chan, struct tt_flow *flow);
 void tt_flow_consumed(struct tt_chan *chan, struct tt_flow *flow);

@@ -243,7 +243,7 @@ void tt_wire_close(struct tt_wire *wire)
 	free(wire);
 }
 
-void tt_wire_forget_comm(struct tt_wire *wire, uint32_t comm)
+void tt_wire_forget_comm(struct tt_wire *wire, uint64_t comm)
 {
 	struct tt_list *l, *tmp;
 	int i;
@@ -277,7 +277,7 @@ void tt_wire_forget_comm(struct tt_wire *wire, uint32_t comm)
 			}
 }
 
-bool tt_wire_strangers(struct tt_wire *wire, uint32_t comm, uint32_t seq, uint64_t fprint)
+bool tt_wire_strangers(struct tt_wire *wire, uint64_t comm, uint32_t seq, uint64_t fprint)
 {
 	struct tt_list *l, *tmp;
 	int i;
