@@ -63,9 +63,12 @@ static void stopped(struct tt_chan *chan, struct tt_flow *flow)
 		tt_list_each(l, tmp, &chan->wire->posted.bucket[i]) {
 			struct tt_xfer *x = tt_container(l, struct tt_xfer, link);
 
-			if (x->chan == chan && x->key.comm == flow->comm &&
-			    x->state == TT_X_POSTED)
-				tt_xfer_offer(chan, x);
+			if (x->chan != chan || x->key.comm != flow->comm ||
+			    x->state != TT_X_POSTED)
+				continue;
+			tt_xfer_offer(chan, x);
+			if (chan->state != TT_CHAN_OPEN)
+				return; /* it took the others out of the list */
 		}
 	tt_flow_consumed(chan, flow);
 }

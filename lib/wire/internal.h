@@ -75,6 +75,7 @@ struct tt_early {
 struct tt_stage {
 	struct tt_wr wr;
 	struct tt_wire *wire;
+	struct tt_chan *chan; /* that it was put on */
 	struct tt_stage *next;
 	struct tt_region *region;
 	char *mem;
@@ -114,7 +115,6 @@ struct tt_chan {
 	struct tt_list early_ctrl; /* control messages that came before it */
 	int tp, attempt, candidate;
 	struct tt_ep *ep;
-	uint64_t request_deadline;
 
 	/* what the peer may write: our slots */
 	char *slots;
@@ -233,7 +233,8 @@ void tt_chan_send_ctrl(struct tt_chan *chan, struct tt_ctrl *ctrl);
 void tt_chan_busy(struct tt_chan *chan);
 void tt_xfer_offer(struct tt_chan *chan, struct tt_xfer *x);
 void tt_xfer_start_send(struct tt_chan *chan, struct tt_xfer *x);
-void tt_early_free(struct tt_wire *wire, struct tt_early *early);
+/* Forget an early message, and give its slot back. */
+void tt_early_drop(struct tt_wire *wire, struct tt_early *early);
 /* Hand wr to the transport's put or get. As tt_ep_ops.put, but in-place completion runs done too. */
 int tt_chan_rma(struct tt_chan *chan, struct tt_rma *rma, struct tt_wr *wr, bool get);
 

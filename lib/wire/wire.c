@@ -252,8 +252,8 @@ void tt_wire_forget_comm(struct tt_wire *wire, uint64_t comm)
 		tt_list_each(l, tmp, &wire->early.bucket[i]) {
 			struct tt_early *e = tt_container(l, struct tt_early, link);
 
-			if (e->key.comm == comm && e->slot < 0)
-				tt_early_free(wire, e);
+			if (e->key.comm == comm)
+				tt_early_drop(wire, e);
 		}
 		tt_list_each(l, tmp, &wire->offers.bucket[i]) {
 			struct tt_offer *o = tt_container(l, struct tt_offer, link);
