@@ -161,7 +161,6 @@ static void init_context(struct tutti_context *ctx)
 {
 	ctx->magic = TT_CTX_MAGIC;
 	ctx->next_comm_id = 1;
-	ctx->suspect = -1;
 	ctx->boot_params.listen_fd = -1;
 	tt_list_init(&ctx->comms);
 	tt_list_init(&ctx->dead);
@@ -227,6 +226,7 @@ stop_boot:
 	tutti_last_error(&info);
 	free_comms(ctx);
 	tt_boot_stop(ctx->boot, tt_deadline_ms(0));
+	tt_stuck_free(ctx);
 	tt_fail_info(&info); /* not what stopping says */
 close_wire:
 	tt_wire_close(ctx->wire);

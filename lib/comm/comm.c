@@ -27,7 +27,7 @@ int tt_comm_new(struct tutti_context *ctx, const int *world, int size, uint32_t 
 	comm->id = id;
 	comm->uid = uid;
 	comm->size = size;
-	comm->rank = -1;
+	comm->rank = comm->suspect = -1;
 	for (i = 0; i < size; i++) {
 		comm->world[i] = world ? world[i] : i;
 		if (comm->world[i] == ctx->boot_params.rank)
@@ -45,6 +45,15 @@ int tt_comm_new(struct tutti_context *ctx, const int *world, int size, uint32_t 
 	return 0;
 }
 
+static void free_oldest_dead(struct tutti_context *ctx)
+{
+	struct tutti_comm *comm = tt_container(ctx->dead.next, struct tutti_comm, link);
+
+	tt_list_del(&comm->link);
+	free(comm);
+	ctx->ndead--;
+}
+
 void tt_comm_bury(struct tutti_comm *comm)
 {
 	struct tutti_context *ctx = comm->ctx;
@@ -54,6 +63,8 @@ void tt_comm_bury(struct tutti_comm *comm)
 	tt_wire_forget_comm(ctx->wire, comm->uid);
 	tt_list_del(&comm->link);
 	tt_list_add(&ctx->dead, &comm->link);
+	if (++ctx->ndead > TT_DEAD_MAX)
+		free_oldest_dead(ctx);
 	free(comm->world);
 	comm->world = NULL;
 	tt_wire_unlock(ctx->wire);
@@ -61,12 +72,8 @@ void tt_comm_bury(struct tutti_comm *comm)
 
 void tt_comm_free_dead(struct tutti_context *ctx)
 {
-	while (!tt_list_empty(&ctx->dead)) {
-		struct tutti_comm *comm = tt_container(ctx->dead.next, struct tutti_comm, link);
-
-		tt_list_del(&comm->link);
-		free(comm);
-	}
+	while (ctx->ndead)
+		free_oldest_dead(ctx);
 }
 
 const char *tt_comm_name(const struct tutti_comm *comm, char *buf, size_t size)
