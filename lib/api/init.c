@@ -161,7 +161,6 @@ static void init_context(struct tutti_context *ctx)
 {
 	ctx->magic = TT_CTX_MAGIC;
 	ctx->next_comm_id = 1;
-	ctx->suspect = -1;
 	ctx->boot_params.listen_fd = -1;
 	tt_list_init(&ctx->comms);
 	tt_list_init(&ctx->dead);
@@ -227,6 +226,7 @@ stop_boot:
 	tutti_last_error(&info);
 	free_comms(ctx);
 	tt_boot_stop(ctx->boot, tt_deadline_ms(0));
+	tt_stuck_free(ctx);
 	tt_fail_info(&info); /* not what stopping says */
 close_wire:
 	tt_wire_close(ctx->wire);
@@ -243,18 +243,22 @@ free_ctx:
 static int check_idle(struct tutti_context *ctx)
 {
 	struct tt_list *l, *tmp;
-	int busy = 0, err = 0;
+	int busy = 0, windows = 0, err = 0;
 
 	tt_wire_lock(ctx->wire);
-	tt_list_each(l, tmp, &ctx->comms)
-		busy += tt_container(l, struct tutti_comm, link)->requests;
+	tt_list_each(l, tmp, &ctx->comms) {
+		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
+
+		busy += comm->requests;
+		windows += comm->windows;
+	}
 	if (busy)
 		err = tt_fail(-EBUSY,
 			      "tutti_finalize: %d request%s not been waited for or freed", busy,
 			      busy == 1 ? " has" : "s have");
-	else if (ctx->windows)
-		err = tt_fail(-EBUSY, "tutti_finalize: %d window%s not been freed", ctx->windows,
-			      ctx->windows == 1 ? " has" : "s have");
+	else if (windows)
+		err = tt_fail(-EBUSY, "tutti_finalize: %d window%s not been freed", windows,
+			      windows == 1 ? " has" : "s have");
 	tt_wire_unlock(ctx->wire);
 	return err;
 }

@@ -426,6 +426,12 @@ void tt_wire_peer_gone(struct tt_wire *wire, int rank)
 	tt_wire_unlock(wire);
 }
 
+void tt_wire_fence(struct tt_wire *wire, int peer, const char *why)
+{
+	if (wire->chan[peer])
+		tt_chan_fail(wire->chan[peer], -TUTTI_EABORTED, "%s", why);
+}
+
 static void free_list(struct tt_list *list, size_t offset)
 {
 	while (!tt_list_empty(list)) {

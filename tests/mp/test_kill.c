@@ -220,6 +220,7 @@ static int exit_body(struct mp_job *job)
 	float v = 0;
 
 	MP_OK(tutti_barrier(job->world));
+	mp_meet(job); /* or its exit is seen before the end of the barrier */
 	if (job->rank == 1)
 		_exit(0);
 	MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, &v, 1, TUTTI_FLOAT32, TUTTI_SUM, job->world),
