@@ -56,7 +56,7 @@ struct tt_tp {
 	const struct tt_tp_ops *ops;
 	unsigned caps;
 	size_t max_put;	 /* longest put or get; 0: any */
-	char detail[96]; /* for the line logged when it is chosen: "tcp over 127.0.0.1" */
+	char detail[96]; /* for the line logged when it is chosen: "ofi, tcp (msg) over 127.0.0.1" */
 };
 
 /* One end of a connection to one peer process; embedded likewise. user is the owner's. */
