@@ -15,9 +15,11 @@ werror=
 [ "${CI:-}" != true ] || werror=--enable-werror
 
 # Which programs (patterns over the list of make check) run where else.
-asan_tests="tests/unit/* tests/plan/* tests/conform/* tests/mp/* tests/fault/*"
-tsan_tests="tests/unit/test_boot* tests/unit/test_mem* tests/mp/test_coll* tests/mp/test_thread*
-	tests/mp/test_abort* tests/mp/test_kill*"
+asan_tests="tests/unit/* tests/plan/test_check tests/plan/test_choose tests/conform/conform_self
+	tests/conform/conform_shm tests/conform/conform_ofi_tcp tests/conform/conform_fault_shm
+	tests/conform/conform_fault_ofi_tcp tests/mp/test_[!b]*"
+tsan_tests="tests/unit/test_boot tests/unit/test_mem tests/unit/test_self tests/unit/test_shm
+	tests/mp/test_comm tests/mp/test_ways"
 valgrind_tests="tests/unit/test_env tests/unit/test_mem tests/unit/test_region tests/unit/test_pool
 	tests/unit/test_topo tests/unit/test_reduce tests/plan/test_plan tests/plan/test_choose"
 

@@ -71,6 +71,8 @@ void mp_log_level(struct mp_job *job, enum tutti_log_level level); /* of job->lo
 bool mp_log_has(struct mp_job *job, const char *text);
 /* Why no test can use transport ofi, NULL: it is there. */
 const char *mp_no_ofi(void);
+/* AddressSanitizer keeps freed memory for a while, so memory use says little. */
+bool mp_sanitized(void);
 /* How many files a job of this user could have left in /dev/shm. */
 int mp_shm_files(void);
 

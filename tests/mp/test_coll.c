@@ -266,7 +266,8 @@ static int persistent(struct mp_job *job, const struct amount *a)
 		word = job->rank == job->n - 1 ? (uint32_t)i : 77;
 		for (k = 0; k < 4; k++)
 			MP_OK(tutti_start(req[(k + i) % 4]));
-		if (tutti_test(&req[i % 4], &done) || !done)
+		MP_OK(tutti_test(&req[i % 4], &done));
+		if (!done && !getenv("TUTTI_PROGRESS")) /* and nobody ends it behind our back */
 			MP_ERR(tutti_start(req[i % 4]), -EBUSY);
 		for (k = 4; k--;)
 			MP_OK(tutti_wait(&req[k]));

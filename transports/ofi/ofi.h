@@ -13,7 +13,12 @@
  *   is written. rdm: tcp;ofi_rxm with delivery-complete fails the put and drops the link, sockets
  *   fails the put alone (EACCES). The layer above knows the bounds of a window and checks first.
  * - A full send queue is -FI_EAGAIN on all.
+ * - A put of tcp is complete when the kernel has its bytes; FI_DELIVERY_COMPLETE per operation makes
+ *   the target confirm it (TT_RMA_REMOTE). On rdm all operations are confirmed.
  * - fi_close may drop completions nobody has read yet: read the queue before it, too (msg_ep.c).
+ * - FI_WAIT_FD with fi_trywait is sound on tcp, ofi_rxm and sockets. Their sleeping costs time:
+ *   sockets' own thread wakes only every few milliseconds (FI_SOCKETS_PE_WAITTIME).
+ * - sockets keeps the connection of an address that was removed from the address vector.
  */
 #ifndef TT_OFI_H
 #define TT_OFI_H
