@@ -76,6 +76,7 @@ install_packages()
 	[ -n "$missing" ] || return 0
 	[ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
 		die "these packages are missing: $missing- and neither are you root nor is there sudo to install them"
+	rm -f build/.options # configure again: it looks for what comes now
 	install="as_root apt-get install -y --no-install-recommends $missing"
 	step apt-install "installing $missing" $install && return
 	update_lists

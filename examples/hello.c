@@ -17,7 +17,7 @@ int main(void)
 	world = tutti_world(ctx);
 	err = tutti_alloc(ctx, n * sizeof(*grad), (void **)&grad);
 	if (err)
-		return fprintf(stderr, "tutti: %s\n", tutti_strerror(err)), 1;
+		return tutti_comm_perror(world, "allocating"), 1;
 	for (i = 0; i < n; i++)
 		grad[i] = (float)tutti_comm_rank(world);
 	err = tutti_allreduce(TUTTI_IN_PLACE, grad, n, TUTTI_FLOAT32, TUTTI_AVG, world);

@@ -24,8 +24,9 @@ enum tutti_datatype {
 	TUTTI_UINT32,
 	TUTTI_INT64,
 	TUTTI_UINT64,
-	TUTTI_FLOAT16,		/* IEEE binary16; sums accumulate in float32 */
-	TUTTI_BFLOAT16,		/* upper half of a float32; sums accumulate in float32 */
+	/* Each operation on the two 16-bit floats is made in float32 and its result rounded to 16 bits. */
+	TUTTI_FLOAT16,		/* IEEE binary16 */
+	TUTTI_BFLOAT16,		/* upper half of a float32 */
 	TUTTI_FLOAT32,
 	TUTTI_FLOAT64,
 	TUTTI_NUM_DATATYPES

@@ -178,7 +178,7 @@ static void free_comms(struct tutti_context *ctx)
 	tt_comm_free_dead(ctx);
 }
 
-int tutti_init(const struct tutti_config *user, struct tutti_context **out)
+static int init(const struct tutti_config *user, struct tutti_context **out)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
 	struct tutti_config config;
@@ -186,7 +186,7 @@ int tutti_init(const struct tutti_config *user, struct tutti_context **out)
 	int err;
 
 	if (!out)
-		return tt_fail(-EINVAL, "tutti_init: ctx is NULL");
+		return tt_fail(-EINVAL, "ctx is NULL");
 	err = read_config(user, &config);
 	if (err)
 		return err;
@@ -237,6 +237,15 @@ free_env:
 	tt_env_free(&ctx->env);
 free_ctx:
 	free(ctx);
+	return err;
+}
+
+int tutti_init(const struct tutti_config *user, struct tutti_context **out)
+{
+	int err = init(user, out);
+
+	if (err) /* there is no communicator that could be asked why */
+		tt_err("tutti_init: %s", tt_fail_text(err));
 	return err;
 }
 

@@ -24,11 +24,6 @@ const struct tt_env_desc tt_env_table[] = {
 
 const int tt_env_count = sizeof(tt_env_table) / sizeof(tt_env_table[0]);
 
-const struct tt_env_value *tt_env_at(const struct tt_env *env, int i)
-{
-	return (const struct tt_env_value *)env + i; /* struct tt_env is made of values only */
-}
-
 static int64_t suffix_factor(enum tt_env_kind kind, const char *s)
 {
 	if (!*s)

@@ -42,8 +42,6 @@ extern const int tt_env_count;
  */
 int tt_env_load(struct tt_env *env);
 void tt_env_free(struct tt_env *env);
-/* The i-th value of env in table order. */
-const struct tt_env_value *tt_env_at(const struct tt_env *env, int i);
 /* Parse one value of a kind: "64K" -> 65536, "2s" -> 2000. 0 or -EINVAL. */
 int tt_env_parse(const struct tt_env_desc *desc, const char *text, int64_t *number);
 /* The nearest of n names to a misspelt word, NULL if none is near. */

@@ -366,17 +366,41 @@ void tt_wire_conn_rep(struct tt_wire *wire, int from, const void *data, size_t l
 	tt_wire_unlock(wire);
 }
 
+/* Why this transport: what the hosts are, and, on one host, why it is not shm. */
+static void why_this(struct tt_chan *chan, char *why, size_t size)
+{
+	struct tt_wire *wire = chan->wire;
+	const char *list = wire->env->transport.text;
+
+	if (chan->peer == wire->params.rank) {
+		snprintf(why, size, "it is this process");
+		return;
+	}
+	if (!tt_wire_same_host(wire, chan->peer, why, size) ||
+	    !strcmp(wire->tp[chan->tp].name, "shm"))
+		return;
+	if (find_tp(wire, "shm") < 0 && *list)
+		snprintf(why, size, "the host is the same, but TUTTI_TRANSPORT=%.60s has no shm", list);
+	else if (find_tp(wire, "shm") < 0)
+		snprintf(why, size, "the host is the same, but shm is not usable here; "
+				    "tutti_info says why");
+	else if (chan->active && chan->reason[0])
+		snprintf(why, size, "the host is the same, but %.160s", chan->reason);
+	else
+		snprintf(why, size, "the host is the same, but shm did not work from rank %d",
+			 chan->peer);
+}
+
 static void opened(struct tt_chan *chan)
 {
 	struct tt_wire *wire = chan->wire;
 	struct tt_ctrl hello = {.kind = TT_CTRL_CREDIT};
 	const char *detail = wire->tp[chan->tp].tp->detail;
-	char why[200] = "it is this process";
+	char why[200];
 
 	chan->state = TT_CHAN_OPEN;
 	wire->stats.connections++;
-	if (chan->peer != wire->params.rank)
-		tt_wire_same_host(wire, chan->peer, why, sizeof(why));
+	why_this(chan, why, sizeof(why));
 	tt_info("rank %d is reached over %s: %s", chan->peer,
 		detail[0] ? detail : wire->tp[chan->tp].name, why);
 	if (chan->active && chan->peer != wire->params.rank)

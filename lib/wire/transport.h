@@ -57,7 +57,7 @@ struct tt_tp {
 	unsigned caps;
 	size_t max_put;	 /* longest put or get; 0: any */
 	bool peer_lost;	 /* set by the owner: a peer has died, so close() may meet broken connections */
-	char detail[96]; /* for the line logged when it is chosen: "tcp over 127.0.0.1" */
+	char detail[96]; /* for the line logged when it is chosen: "ofi, tcp (msg) over 127.0.0.1" */
 };
 
 /* One end of a connection to one peer process; embedded likewise. user is the owner's. */

@@ -174,7 +174,7 @@ ours()
 
 test_spdx()
 {
-	[ -n "$(ours)" ] || skip "not a git tree"
+	[ -n "$(ours)" ] || skip "not a git tree, or git is missing"
 	bad=0
 	for file in $(ours); do
 		case $file in
@@ -189,7 +189,7 @@ test_spdx()
 
 test_leftovers()
 {
-	[ -n "$(ours)" ] || skip "not a git tree"
+	[ -n "$(ours)" ] || skip "not a git tree, or git is missing"
 	! grep -nIE '\<(TO[D]O|FIX[M]E|XX[X])\>' $(ours) || die "unfinished things are in the tree"
 	! grep -nIE '(^|[^[:alnum:]_.$}/-])/(wor[k]|hom[e]|User[s])/' $(ours) || die "paths of one machine are in the tree"
 }

@@ -172,7 +172,7 @@ static int hosts_body(struct mp_job *job)
 			TT_EXPECT(i % 2 == of_host);
 			seen[1]++;
 		}
-		snprintf(text, sizeof(text), "rank %d is reached over tcp", i);
+		snprintf(text, sizeof(text), "rank %d is reached over ofi, tcp", i);
 		if (mp_log_has(job, text)) {
 			TT_EXPECT(i % 2 != of_host);
 			seen[0]++;
