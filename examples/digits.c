@@ -38,7 +38,7 @@ static void program_dir(char *dir)
 static const char *find(char *path)
 {
 	static const char *const near_program[] = {"/../share/tutti", "/data", "/../data",
-						   "/../../data"};
+						   "/../../data", "/../../../data"};
 	const char *named = getenv("DIGITS_CSV");
 	char dir[PATH_SIZE];
 	unsigned int i;

@@ -300,6 +300,7 @@ static int first_rank(void)
 
 int main(int argc, char **argv)
 {
+	struct tutti_error_info info = {.size = sizeof(info)};
 	static struct trainer t;
 	enum train_parsed parsed;
 	char message[256];
@@ -318,8 +319,11 @@ int main(int argc, char **argv)
 		return parsed == TRAIN_WRONG ? 2 : 0;
 	}
 	err = tutti_init(NULL, &t.ctx);
-	if (err)
-		return fprintf(stderr, "train_digits: %s\n", tutti_strerror(err)), 1;
+	if (err) { /* no communicator yet to ask: the thread's last error says more than the code */
+		tutti_last_error(&info);
+		fprintf(stderr, "train_digits: %s: %s\n", tutti_strerror(err), info.text);
+		return 1;
+	}
 	t.world = tutti_world(t.ctx);
 	t.rank = tutti_comm_rank(t.world);
 	t.nranks = tutti_comm_size(t.world);

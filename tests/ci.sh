@@ -140,6 +140,7 @@ stage_tsan()
 
 stage_valgrind()
 {
+	make -C build -j"$jobs" check TESTS= >build/log/check-programs.log 2>&1
 	for t in $(choose build "$valgrind_tests"); do
 		log=$top/build/log/valgrind-$(basename "$t").log
 		(

@@ -15,6 +15,7 @@
 #endif
 
 #include "lib/base/env.h"
+#include "lib/boot/boot.h"
 #include "lib/topo/topo.h"
 #include "lib/wire/transport.h"
 
@@ -49,11 +50,19 @@ static void tell_version(const struct teller *t)
 #endif
 }
 
-static void tell_device(const struct teller *t, const char *tp, const struct tt_tp_device *d)
+/* Device i of a transport; one of several with the same name gets its number too. */
+static void tell_device(const struct teller *t, const char *tp, const struct tt_tp_device *dev, int i)
 {
+	const struct tt_tp_device *d = &dev[i];
+	int same = 1, j;
 	char name[128];
 
-	snprintf(name, sizeof(name), "%s:%s", tp, d->name);
+	for (j = 0; j < i; j++)
+		same += !strcmp(dev[j].name, d->name);
+	if (same == 1)
+		snprintf(name, sizeof(name), "%s:%s", tp, d->name);
+	else
+		snprintf(name, sizeof(name), "%s:%s#%d", tp, d->name, same);
 	tell(t, "transport", name, "usable", "%s", d->usable ? "yes" : "no");
 	if (d->why[0])
 		tell(t, "transport", name, "why", "%s", d->why);
@@ -79,16 +88,31 @@ static void tell_transport(const struct teller *t, const struct tt_tp_ops *tp,
 	else if (!n)
 		tell(t, "transport", tp->name, "why", "no device");
 	for (i = 0; i < n; i++)
-		tell_device(t, tp->name, &dev[i]);
+		tell_device(t, tp->name, dev, i);
 	free(dev);
+}
+
+/* The address TUTTI_IF asks for; without it every device may serve, as there is no job to choose. */
+static int chosen_addr(const struct tt_env *env, char *addr, size_t size)
+{
+	struct tt_boot_params boot = {.listen_fd = -1, .store = "127.0.0.1:0"};
+
+	snprintf(boot.iface, sizeof(boot.iface), "%s", env->iface.text);
+	return tt_boot_local_addr(&boot, addr, size);
 }
 
 static void tell_transports(const struct teller *t)
 {
-	struct tt_tp_params params = {.rank = 0, .local_addr = "127.0.0.1"};
+	struct tt_tp_params params = {.rank = 0};
 	struct tt_env env;
-	int i, err = tt_env_load(&env);
+	char addr[64];
+	int i, err, env_err = tt_env_load(&env);
 
+	err = env_err;
+	if (!err && env.iface.is_set) {
+		err = chosen_addr(&env, addr, sizeof(addr));
+		params.local_addr = addr;
+	}
 	params.env = &env;
 	for (i = 0; tt_transports[i]; i++)
 		if (!err) {
@@ -97,7 +121,7 @@ static void tell_transports(const struct teller *t)
 			tell(t, "transport", tt_transports[i]->name, "usable", "no");
 			tell(t, "transport", tt_transports[i]->name, "why", "%s", tt_fail_text(err));
 		}
-	if (!err)
+	if (!env_err)
 		tt_env_free(&env);
 }
 

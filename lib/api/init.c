@@ -5,8 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sodium.h>
+
 #include "lib/api/api.h"
 #include "lib/base/clock.h"
+#include "lib/base/signals.h"
 
 int tt_check_ctx(const struct tutti_context *ctx)
 {
@@ -72,9 +75,12 @@ static int open_wire(struct tutti_context *ctx)
 					.nranks = ctx->boot_params.nranks,
 					.local_addr = ctx->local_addr,
 					.mismatch = tt_run_mismatch,
+					.early = tt_run_early,
 					.arg = ctx};
+	int err = tt_wire_open(&params, &ctx->wire);
 
-	return tt_wire_open(&params, &ctx->wire);
+	tt_signals_restore(); /* after libraries behind the transports have been at work */
+	return err;
 }
 
 static void on_conn_req(void *ctx, int from, const void *data, size_t len)
@@ -94,7 +100,6 @@ static int join(struct tutti_context *ctx)
 	struct tt_agreed agreed = {.chunk = (uint64_t)ctx->env.chunk.number,
 				   .lanes = (int32_t)ctx->env.lanes.number};
 	char card[TT_CARD_MAX];
-	struct tt_boot *boot;
 	size_t len;
 	int err;
 
@@ -111,14 +116,11 @@ static int join(struct tutti_context *ctx)
 	strcpy(agreed.algo, ctx->env.algo.text);
 	len = tt_wire_card(ctx->wire, card, sizeof(card) - sizeof(agreed));
 	memcpy(card + len, &agreed, sizeof(agreed));
-	err = tt_boot_start(&ctx->boot_params, &handlers, card, len + sizeof(agreed), &boot);
-	ctx->boot_params.listen_fd = -1; /* taken over */
+	err = tt_boot_start(&ctx->boot_params, &handlers, card, len + sizeof(agreed), &ctx->boot);
+	sodium_memzero(ctx->boot_params.secret, sizeof(ctx->boot_params.secret));
 	if (err)
 		return err;
-	tt_wire_lock(ctx->wire);
-	ctx->boot = boot;
-	tt_wire_unlock(ctx->wire);
-	tt_wire_attach(ctx->wire, boot);
+	tt_wire_attach(ctx->wire, ctx->boot);
 	return 0;
 }
 
@@ -179,6 +181,7 @@ static void free_comms(struct tutti_context *ctx)
 
 int tutti_init(const struct tutti_config *user, struct tutti_context **out)
 {
+	struct tutti_error_info info = {.size = sizeof(info)};
 	struct tutti_config config;
 	struct tutti_context *ctx;
 	int err;
@@ -200,15 +203,15 @@ int tutti_init(const struct tutti_config *user, struct tutti_context **out)
 	err = apply_config(&ctx->env, &config);
 	if (!err)
 		err = tt_boot_discover(&config, &ctx->env, &ctx->boot_params);
-	if (!err)
-		err = tt_boot_local_addr(&ctx->boot_params, ctx->local_addr,
-					 sizeof(ctx->local_addr));
 	if (err)
 		goto free_env;
+	err = tt_boot_local_addr(&ctx->boot_params, ctx->local_addr, sizeof(ctx->local_addr));
+	if (err)
+		goto drop_params;
 	tt_log_set_rank(ctx->boot_params.rank);
 	err = open_wire(ctx);
 	if (err)
-		goto free_env;
+		goto drop_params;
 	err = join(ctx);
 	if (err)
 		goto close_wire;
@@ -221,10 +224,15 @@ int tutti_init(const struct tutti_config *user, struct tutti_context **out)
 	return 0;
 
 stop_boot:
+	tutti_last_error(&info);
 	free_comms(ctx);
 	tt_boot_stop(ctx->boot, tt_deadline_ms(0));
+	tt_fail_info(&info); /* not what stopping says */
 close_wire:
 	tt_wire_close(ctx->wire);
+	goto free_env; /* tt_boot_start has taken over the parameters */
+drop_params:
+	tt_boot_params_drop(&ctx->boot_params);
 free_env:
 	tt_env_free(&ctx->env);
 free_ctx:

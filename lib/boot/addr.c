@@ -117,7 +117,8 @@ int tt_addr_resolve(const char *store, struct tt_addr *addrs, int *n)
 	int port, gai, i;
 
 	if (tt_addr_split(store, host, sizeof(host), &port))
-		return tt_fail(-TUTTI_EBOOT, "the address of rank 0, '%s', is not HOST:PORT", store);
+		return tt_fail(-TUTTI_EBOOT, "the address of rank 0, '%s', is not HOST:PORT",
+			       store);
 	gai = getaddrinfo(host, NULL, &hints, &res);
 	if (gai)
 		return tt_fail(gai == EAI_AGAIN ? -EAGAIN : -TUTTI_EBOOT,
@@ -186,13 +187,15 @@ static int addr_of_iface(const char *iface, int family, struct tt_addr *addr)
 	char names[200] = "";
 
 	if (getifaddrs(&list))
-		return tt_fail(-errno, "the network interfaces can't be listed: %s", strerror(errno));
+		return tt_fail(-errno, "the network interfaces can't be listed: %s",
+			       strerror(errno));
 	for (i = list; i; i = i->ifa_next) {
 		const struct sockaddr *sa = i->ifa_addr;
 
 		if (!sa || (sa->sa_family != AF_INET && sa->sa_family != AF_INET6))
 			continue;
-		if (!strstr(names, i->ifa_name) && strlen(names) + strlen(i->ifa_name) + 3 < sizeof(names))
+		if (!strstr(names, i->ifa_name) &&
+		    strlen(names) + strlen(i->ifa_name) + 3 < sizeof(names))
 			snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
 				 names[0] ? ", " : "", i->ifa_name);
 		if (is_numeric ? !same_host(sa, (struct sockaddr *)&numeric.sa)
@@ -207,14 +210,17 @@ static int addr_of_iface(const char *iface, int family, struct tt_addr *addr)
 	}
 	freeifaddrs(list);
 	return found ? 0
-		     : tt_fail(-EINVAL, "TUTTI_IF=%s: this host has no such interface or address with an "
-			       "IP address; its interfaces are %s", iface, names);
+		     : tt_fail(-EINVAL,
+			       "TUTTI_IF=%s: this host has no such interface or address with an "
+			       "IP address; its interfaces are %s",
+			       iface, names);
 }
 
 /* No peer is known yet: the address that the default route uses, else any interface's, else loopback. */
 static int addr_to_world(struct tt_addr *addr)
 {
-	static const char *const probes[] = {"198.51.100.1", "2001:db8::1"}; /* for documentation only */
+	static const char *const probes[] = {"198.51.100.1",
+					     "2001:db8::1"}; /* for documentation only */
 	struct ifaddrs *list, *i;
 	struct tt_addr probe;
 	bool found = false;
@@ -230,7 +236,8 @@ static int addr_to_world(struct tt_addr *addr)
 			const struct sockaddr *sa = i->ifa_addr;
 
 			found = sa && (sa->sa_family == AF_INET || sa->sa_family == AF_INET6) &&
-				(i->ifa_flags & IFF_UP) && !tt_addr_is_loopback(sa) && !link_local(sa);
+				(i->ifa_flags & IFF_UP) && !tt_addr_is_loopback(sa) &&
+				!link_local(sa);
 			if (found)
 				set_addr(addr, sa);
 		}
@@ -252,13 +259,17 @@ int tt_addr_local(const char *iface, const struct sockaddr *target, struct tt_ad
 		set_addr(addr, target);
 		return 0;
 	}
-	err = route_to(target, target->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-							     : sizeof(struct sockaddr_in), addr);
+	err = route_to(target,
+		       target->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+						     : sizeof(struct sockaddr_in),
+		       addr);
 	if (!err)
 		return 0;
 	tt_addr_text(target, text, sizeof(text));
-	return tt_fail(-TUTTI_EBOOT, "no network interface of this host reaches rank 0 at %s: %s; set "
-		       "TUTTI_IF or correct the address", text, strerror(-err));
+	return tt_fail(-TUTTI_EBOOT,
+		       "no network interface of this host reaches rank 0 at %s: %s; set "
+		       "TUTTI_IF or correct the address",
+		       text, strerror(-err));
 }
 
 int tt_addr_listen(struct tt_addr *addr, int *fd)
@@ -286,7 +297,9 @@ int tt_addr_listen(struct tt_addr *addr, int *fd)
 	close(s);
 	tt_addr_text(sa, text, sizeof(text));
 	return tt_fail(-TUTTI_EBOOT, "can't listen on %s: %s%s", text, strerror(-err),
-		       err == -EADDRNOTAVAIL ? " (is this the host that the address of rank 0 names?)" : "");
+		       err == -EADDRNOTAVAIL
+			       ? " (is this the host that the address of rank 0 names?)"
+			       : "");
 }
 
 static int local_addr(const struct tt_boot_params *params, struct tt_addr *addr)

@@ -152,8 +152,8 @@ int tt_auth_open(struct tt_auth *auth, const unsigned char *in, size_t len, unsi
 {
 	unsigned char tag;
 
-	if (len < TT_SEAL_OVERHEAD ||
-	    crypto_secretstream_xchacha20poly1305_pull(&auth->pull, out, NULL, &tag, in, len, NULL, 0))
+	if (len < TT_SEAL_OVERHEAD || crypto_secretstream_xchacha20poly1305_pull(
+					      &auth->pull, out, NULL, &tag, in, len, NULL, 0))
 		return -EBADMSG;
 	return 0;
 }

@@ -24,9 +24,12 @@ int tt_boot_check_secret(const struct tt_boot_params *params, const struct socka
 	if (params->have_secret || params->insecure || tt_addr_is_loopback(sa))
 		return 0;
 	tt_addr_text(sa, text, sizeof(text));
-	return tt_fail(-TUTTI_EAUTH, "without a secret only loopback is used, not %s: give all ranks the same "
-		       "TUTTI_SECRET_FILE (or start them with tutti_run), or set TUTTI_INSECURE=1 to let "
-		       "anybody who reaches this address join", text);
+	return tt_fail(
+		-TUTTI_EAUTH,
+		"without a secret only loopback is used, not %s: give all ranks the same "
+		"TUTTI_SECRET_FILE (or start them with tutti_run), or set TUTTI_INSECURE=1 to let "
+		"anybody who reaches this address join",
+		text);
 }
 
 static void free_boot(struct tt_boot *b)
@@ -34,7 +37,7 @@ static void free_boot(struct tt_boot *b)
 	struct tt_list *pos, *tmp;
 	int r;
 
-	tt_list_each(pos, tmp, &b->outbox)
+	tt_list_each (pos, tmp, &b->outbox)
 		free(tt_container(pos, struct tt_outmsg, node));
 	for (r = 0; b->ranks && r < b->nranks; r++) {
 		free(b->ranks[r].host);
@@ -64,10 +67,12 @@ static void set_times(struct tt_boot *b)
 }
 
 static struct tt_boot *new_boot(const struct tt_boot_params *params,
-				const struct tt_boot_handlers *handlers, const void *card, size_t len)
+				const struct tt_boot_handlers *handlers, const void *card,
+				size_t len)
 {
 	struct tt_boot *b = calloc(1, sizeof(*b));
-	const char *version = getenv("TUTTI_TEST_BOOT_VERSION"); /* the tests' way to be another version */
+	const char *version =
+		getenv("TUTTI_TEST_BOOT_VERSION"); /* the tests' way to be another version */
 
 	if (!b)
 		return NULL;
@@ -76,7 +81,8 @@ static struct tt_boot *new_boot(const struct tt_boot_params *params,
 		b->handlers = *handlers;
 	b->rank = b->self.rank = params->rank;
 	b->nranks = b->self.nranks = params->nranks;
-	snprintf(b->self.version, sizeof(b->self.version), "%s", version ? version : tutti_version());
+	snprintf(b->self.version, sizeof(b->self.version), "%s",
+		 version ? version : tutti_version());
 	memcpy(b->self.job, params->job, sizeof(b->self.job));
 	memcpy(b->self.secret, params->secret, sizeof(b->self.secret));
 	pthread_mutex_init(&b->lock, NULL);
@@ -110,7 +116,8 @@ static int open_store(struct tt_boot *b)
 		b->params.listen_fd = -1;
 		b->local.len = sizeof(b->local.sa);
 		if (getsockname(b->listenfd, (struct sockaddr *)&b->local.sa, &b->local.len))
-			return tt_fail(-errno, "the inherited listening socket: %s", strerror(errno));
+			return tt_fail(-errno, "the inherited listening socket: %s",
+				       strerror(errno));
 		return 0;
 	}
 	if (b->params.store[0]) {
@@ -160,7 +167,8 @@ static int start_thread(struct tt_boot *b)
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	err = pthread_create(&b->thread, NULL, tt_ctl_main, b);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return err ? tt_fail(-err, "the control thread could not be started: %s", strerror(err)) : 0;
+	return err ? tt_fail(-err, "the control thread could not be started: %s", strerror(err))
+		   : 0;
 }
 
 static int open_all(struct tt_boot *b)
@@ -216,10 +224,11 @@ int tt_boot_start(const struct tt_boot_params *params, const struct tt_boot_hand
 	int err;
 
 	if (params->nranks < 1 || params->rank < 0 || params->rank >= params->nranks)
-		err = tt_fail(-EINVAL, "rank %d of %d: ranks are from 0 to %d", params->rank, params->nranks,
-			      params->nranks - 1);
+		err = tt_fail(-EINVAL, "rank %d of %d: ranks are from 0 to %d", params->rank,
+			      params->nranks, params->nranks - 1);
 	else if (card_len > TT_CARD_MAX)
-		err = tt_fail(-EINVAL, "a card of %zu bytes is longer than %d", card_len, TT_CARD_MAX);
+		err = tt_fail(-EINVAL, "a card of %zu bytes is longer than %d", card_len,
+			      TT_CARD_MAX);
 	else if (sodium_init() < 0)
 		err = tt_fail(-EIO, "libsodium could not be initialized");
 	else if (!(b = new_boot(params, handlers, card, card_len)))
@@ -300,8 +309,10 @@ int tt_ctl_send(struct tt_boot *boot, int to, enum tt_ctl_type type, const void 
 
 	if (len > TT_CTL_MSG_MAX || to < TT_CTL_ALL || to >= boot->nranks || type < 1 ||
 	    type >= TT_CTL_TYPES)
-		return tt_fail(-EINVAL, "a control message of type %d and %zu bytes to rank %d is not possible",
-			       type, len, to);
+		return tt_fail(
+			-EINVAL,
+			"a control message of type %d and %zu bytes to rank %d is not possible",
+			type, len, to);
 	msg = malloc(sizeof(*msg) + len);
 	if (!msg)
 		return tt_fail(-ENOMEM, "no memory for a control message");
@@ -320,7 +331,8 @@ int tt_ctl_send(struct tt_boot *boot, int to, enum tt_ctl_type type, const void 
 	pthread_mutex_unlock(&boot->lock);
 	if (full) {
 		free(msg);
-		return tt_fail(-ENOMEM, "%u MiB of control messages wait to be sent", OUTBOX_MAX >> 20);
+		return tt_fail(-ENOMEM, "%u MiB of control messages wait to be sent",
+			       OUTBOX_MAX >> 20);
 	}
 	if (boot->solo)
 		deliver_solo(boot);

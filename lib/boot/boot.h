@@ -3,10 +3,10 @@
  * How the processes of a job find each other, prove that they belong to it, and stay in touch.
  *
  * Rank 0 listens (the store). Every rank joins: mutual authentication, then a card (bytes that the
- * wire layer wants every other rank to be able to read). When all have joined, rank 0 sends everybody
- * all cards and listening addresses, and the ranks form the control tree: a TUTTI tree of arity
- * TT_CTL_ARITY over authenticated TCP links, kept by one control thread per process. The joins to rank
- * 0 are closed then. The tree carries heartbeats and small messages from any rank to any rank or to
+ * wire layer wants every other rank to be able to read). When all have joined, rank 0 tells everybody
+ * where his parent listens, and the ranks form the control tree: complete, of arity TT_CTL_ARITY, over
+ * authenticated TCP links, kept by one control thread per process. The table of all cards travels
+ * down the tree. When it stands, the joins to rank 0 are closed. The tree carries heartbeats and small messages from any rank to any rank or to
  * all, and tells everyone when a process is gone.
  */
 #ifndef TT_BOOT_H
@@ -54,8 +54,9 @@ struct tt_boot_params {
 	unsigned char job[16];	/* nonce of the job */
 	char iface[64];		/* TUTTI_IF */
 	int64_t init_timeout, heartbeat, heartbeat_limit; /* ms */
-	char origin[48];	/* how they were found: "tutti_run", "torchrun", "unique id", "directory", "single process" */
-	char boot_dir[256];	/* TUTTI_BOOT_DIR: store, job and secret are in a file there, found at start */
+	char origin[48];	/* how they were found: "tutti_run", "torchrun", "config", "unique id",
+				   "allgather callback", "directory", "single process" */
+	char boot_dir[256];	/* TUTTI_BOOT_DIR: store and job are in a file there, found at start */
 	char boot_name[40];	/* TUTTI_JOB_ID, part of that file's name */
 	bool boot_secret;	/* the secret is in that file, not from TUTTI_SECRET_* */
 };

@@ -39,8 +39,8 @@ int tt_bootdir_write(const struct tt_boot_params *params)
 	sodium_bin2hex(job, sizeof(job), params->job, sizeof(params->job));
 	if (params->boot_secret)
 		sodium_bin2hex(secret, sizeof(secret), params->secret, sizeof(params->secret));
-	len = snprintf(text, sizeof(text), "tutti-boot 1\nstore %s\njob %s\nsecret %s\n", params->store,
-		       job, secret);
+	len = snprintf(text, sizeof(text), "tutti-boot 1\nstore %s\njob %s\nsecret %s\n",
+		       params->store, job, secret);
 	fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return tt_fail(-TUTTI_EBOOT, "TUTTI_BOOT_DIR=%s: can't create a file there: %s",
@@ -67,7 +67,8 @@ static int read_text(const char *path, char *buf, size_t size)
 
 	if (fd < 0)
 		return tt_fail(-ENOENT, "%s: %s", path, strerror(errno));
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077)) {
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+	    (st.st_mode & 077)) {
 		close(fd);
 		return tt_fail(-EPERM, "%s is not a file of this user with mode 0600", path);
 	}
@@ -88,15 +89,20 @@ int tt_bootdir_read(struct tt_boot_params *params)
 	err = read_text(path, text, sizeof(text));
 	if (err)
 		return err;
-	if (sscanf(text, "tutti-boot 1\nstore %127s\njob %32s\nsecret %64s\n", store, job, secret) != 3 ||
+	if (sscanf(text, "tutti-boot 1\nstore %127s\njob %32s\nsecret %64s\n", store, job,
+		   secret) != 3 ||
 	    sodium_hex2bin(bytes, 16, job, 32, NULL, &len, NULL) || len != 16)
 		return tt_fail(-EPROTO, "%s is not a file of tutti's", path);
 	memcpy(params->job, bytes, 16);
 	snprintf(params->store, sizeof(params->store), "%s", store);
 	if (params->boot_secret) {
-		if (sodium_hex2bin(bytes, 32, secret, strlen(secret), NULL, &len, NULL) || len != 32)
-			return tt_fail(-EPROTO, "%s carries no secret: rank 0 was given one by TUTTI_SECRET_FILE, "
-				       "this rank was not", path);
+		if (sodium_hex2bin(bytes, 32, secret, strlen(secret), NULL, &len, NULL) ||
+		    len != 32)
+			return tt_fail(
+				-EPROTO,
+				"%s carries no secret: rank 0 was given one by TUTTI_SECRET_FILE, "
+				"this rank was not",
+				path);
 		memcpy(params->secret, bytes, 32);
 		params->have_secret = true;
 	}

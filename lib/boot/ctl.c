@@ -6,8 +6,10 @@
  * "addr" is u8 family (4, 6, or 0: none), u16 port, 16 bytes of address (IPv4: the first four).
  *
  * On the join of rank r to rank 0's store (kind 1), open during the start only:
- *	 1 JOIN		r -> 0	addr where r listens for its children, str host, u16 n, n bytes card
- *	 2 PARENT	0 -> r	u32 rank of the parent, addr where it listens (family 0: the store's)
+ *	 1 JOIN		r -> 0	addr where r listens for its children, str host, u16 n,
+ *				n bytes card
+ *	 2 PARENT	0 -> r	u32 rank of the parent, addr where it listens (family 0: the
+ *				store's)
  *	 3 ERROR	both	i32 code, i32 rank it is about (-1: none), str host, str text
  *	 4 DONE		0 -> r	empty: the tree stands; the join is closed now
  * Ranks join when they like; when all have, rank 0 sends PARENT to each. An ERROR from a rank is passed
@@ -19,8 +21,10 @@
  *	 6 READY	up	empty: the sender has the table, and all its children are ready
  *	 7 GO		down	empty: everybody is ready; the start is over
  *	 8 BEAT		both	empty: alive; sent when nothing else was for TUTTI_HEARTBEAT
- *	 9 MSG		both	i32 from, i32 to (-1: all), u8 type (enum tt_ctl_type), payload
- *	10 GONE		both	i32 rank, str why: flooded; to the rank itself: it was taken for dead
+ *	 9 MSG		both	i32 from, i32 to (-1: all), u8 type (enum tt_ctl_type),
+ *				payload (0 to 4096 bytes)
+ *	10 GONE		both	i32 rank, str why: flooded; to the rank itself: it was taken for
+ *				dead and is cut off
  *	11 BYE_UP	up	empty: the sender and all below it want to end
  *	12 BYE_DOWN	down	empty: all want to end; what follows is the end of the stream
  *
@@ -80,7 +84,7 @@ static bool drop_oldest_pending(struct tt_boot *b)
 {
 	struct tt_list *pos, *tmp;
 
-	tt_list_each(pos, tmp, &b->links) {
+	tt_list_each (pos, tmp, &b->links) {
 		struct tt_link *link = tt_container(pos, struct tt_link, node);
 
 		if (!link->server || link->state == TT_LINK_OPEN || link->state == TT_LINK_DEAD)
@@ -102,12 +106,14 @@ static void accept_some(struct tt_boot *b)
 
 	for (i = 0; i < 64 && b->listenfd >= 0; i++) {
 		len = sizeof(sa);
-		fd = accept4(b->listenfd, (struct sockaddr *)&sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		fd = accept4(b->listenfd, (struct sockaddr *)&sa, &len,
+			     SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd < 0 && (errno == EMFILE || errno == ENFILE) && !drop_oldest_pending(b)) {
 			watch(b, b->listenfd, &listen_mark, EPOLL_CTL_DEL);
 			b->listen_armed = false;
 			b->listen_again = tt_deadline_ms(100);
-			tt_warn("out of file descriptors while the ranks connect; raise 'ulimit -n'");
+			tt_warn("out of file descriptors while the ranks connect; raise 'ulimit "
+				"-n'");
 		}
 		if (fd < 0)
 			return;
@@ -135,7 +141,8 @@ static void on_open(struct tt_link *link)
 	else if (link->kind == TT_LINK_TREE)
 		tt_tree_open(b, link);
 	else
-		tt_link_kill(link, -EPROTO, "it wants a connection of unknown kind %d", (int)link->kind);
+		tt_link_kill(link, -EPROTO, "it wants a connection of unknown kind %d",
+			     (int)link->kind);
 }
 
 static void on_frame(struct tt_link *link, int type, const unsigned char *data, size_t len)
@@ -163,8 +170,8 @@ static void link_lost(struct tt_boot *b, struct tt_link *link)
 			b->refused++;
 			snprintf(b->refused_text, sizeof(b->refused_text), "%s, as rank %d",
 				 link->peer_addr, link->hello.rank);
-			tt_warn("a connection from %s, as rank %d, was refused: %s", link->peer_addr,
-				link->hello.rank, link->why);
+			tt_warn("a connection from %s, as rank %d, was refused: %s",
+				link->peer_addr, link->hello.rank, link->why);
 		}
 		return;
 	}
@@ -188,7 +195,7 @@ static void sweep(struct tt_boot *b)
 
 	do {
 		again = false;
-		tt_list_each(pos, tmp, &b->links) {
+		tt_list_each (pos, tmp, &b->links) {
 			struct tt_link *link = tt_container(pos, struct tt_link, node);
 
 			tt_link_flush(link);
@@ -213,7 +220,7 @@ static void bury(struct tt_boot *b, struct tt_list *list)
 {
 	struct tt_list *pos, *tmp;
 
-	tt_list_each(pos, tmp, list) {
+	tt_list_each (pos, tmp, list) {
 		tt_list_del(pos);
 		tt_link_free(tt_container(pos, struct tt_link, node));
 	}
@@ -226,7 +233,7 @@ void tt_start_done(struct tt_boot *b)
 
 	b->phase = TT_PH_UP;
 	tt_listen_close(b);
-	tt_list_each(pos, tmp, &b->links)
+	tt_list_each (pos, tmp, &b->links)
 		tt_container(pos, struct tt_link, node)->last_rx = now;
 	if (b->join)
 		tt_link_kill(b->join, 0, "the start is over");
@@ -255,7 +262,7 @@ static void tell_all(struct tt_boot *b)
 	struct tt_list *pos, *tmp;
 
 	b->njoined = 0; /* from now on: who has been told */
-	tt_list_each(pos, tmp, &b->links) {
+	tt_list_each (pos, tmp, &b->links) {
 		struct tt_link *link = tt_container(pos, struct tt_link, node);
 
 		if (link->kind != TT_LINK_JOIN || link->state != TT_LINK_OPEN)
@@ -296,7 +303,7 @@ static void notice_pause(struct tt_boot *b, uint64_t now)
 	struct tt_list *pos, *tmp;
 
 	if (now - b->last_loop > b->limit_ns / 2)
-		tt_list_each(pos, tmp, &b->links)
+		tt_list_each (pos, tmp, &b->links)
 			tt_container(pos, struct tt_link, node)->last_rx = now;
 	b->last_loop = now;
 }
@@ -308,14 +315,14 @@ static void take_outbox(struct tt_boot *b)
 
 	tt_list_init(&mine);
 	pthread_mutex_lock(&b->lock);
-	tt_list_each(pos, tmp, &b->outbox) {
+	tt_list_each (pos, tmp, &b->outbox) {
 		tt_list_del(pos);
 		tt_list_add(&mine, pos);
 	}
 	b->outbox_bytes = 0;
 	stop = b->stop;
 	pthread_mutex_unlock(&b->lock);
-	tt_list_each(pos, tmp, &mine) {
+	tt_list_each (pos, tmp, &mine) {
 		struct tt_outmsg *msg = tt_container(pos, struct tt_outmsg, node);
 
 		if (b->phase == TT_PH_UP)
@@ -330,7 +337,7 @@ static void timers(struct tt_boot *b)
 	uint64_t now = tt_now_ns();
 	struct tt_list *pos, *tmp;
 
-	tt_list_each(pos, tmp, &b->links) {
+	tt_list_each (pos, tmp, &b->links) {
 		struct tt_link *link = tt_container(pos, struct tt_link, node);
 
 		if (now >= link->deadline)
@@ -361,7 +368,7 @@ static int next_timeout(struct tt_boot *b)
 	struct tt_list *pos, *tmp;
 	uint64_t at;
 
-	tt_list_each(pos, tmp, &b->links) {
+	tt_list_each (pos, tmp, &b->links) {
 		struct tt_link *link = tt_container(pos, struct tt_link, node);
 
 		next = link->deadline < next ? link->deadline : next;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The state of one process's part in bootstrap and control tree, and what its files call in each other. */
+/* One process's part in bootstrap and control tree: its state, and what its files call in each other. */
 #ifndef TT_CTL_H
 #define TT_CTL_H
 

@@ -37,7 +37,8 @@ static int env_number(const char *name, long lo, long hi, int *value)
 	long v;
 
 	if (!s)
-		return tt_fail(-EINVAL, "%s is not set, although other variables of torchrun are", name);
+		return tt_fail(-EINVAL, "%s is not set, although other variables of torchrun are",
+			       name);
 	errno = 0;
 	v = strtol(s, &end, 10);
 	if (errno || *end || end == s || v < lo || v > hi)
@@ -54,7 +55,8 @@ static int who_tutti(const struct tt_env *env, struct tt_boot_params *p)
 	if (!env->rank.is_set)
 		return tt_fail(-EINVAL, "TUTTI_NRANKS is set but TUTTI_RANK is not");
 	if (env->rank.number < 0 || env->rank.number >= env->nranks.number)
-		return tt_fail(-EINVAL, "TUTTI_RANK=%lld: must be from 0 to %lld, as TUTTI_NRANKS=%lld",
+		return tt_fail(-EINVAL,
+			       "TUTTI_RANK=%lld: must be from 0 to %lld, as TUTTI_NRANKS=%lld",
 			       (long long)env->rank.number, (long long)env->nranks.number - 1,
 			       (long long)env->nranks.number);
 	p->rank = (int)env->rank.number;
@@ -81,17 +83,20 @@ static int who_torch(struct tt_boot_params *p)
 	return 0;
 }
 
-static int who(const struct tutti_config *config, const struct tt_env *env, struct tt_boot_params *p)
+static int who(const struct tutti_config *config, const struct tt_env *env,
+	       struct tt_boot_params *p)
 {
 	p->local_rank = -1;
 	p->nranks = 1;
 	if (config && config->nranks) {
 		if (config->nranks < 0 || config->nranks > RANKS_MAX)
-			return tt_fail(-EINVAL, "config.nranks = %d: must be from 1 to %d", config->nranks,
-				       RANKS_MAX);
+			return tt_fail(-EINVAL, "config.nranks = %d: must be from 1 to %d",
+				       config->nranks, RANKS_MAX);
 		if (config->rank < 0 || config->rank >= config->nranks)
-			return tt_fail(-EINVAL, "config.rank = %d: must be from 0 to %d, as config.nranks = %d",
-				       config->rank, config->nranks - 1, config->nranks);
+			return tt_fail(
+				-EINVAL,
+				"config.rank = %d: must be from 0 to %d, as config.nranks = %d",
+				config->rank, config->nranks - 1, config->nranks);
 		p->rank = config->rank;
 		p->nranks = config->nranks;
 		p->local_rank = (int)env->local_rank.number;
@@ -146,13 +151,17 @@ static int where_store(const struct tt_env *env, struct tt_boot_params *p)
 
 	if (strlen(env->store.text) >= sizeof(p->store) ||
 	    tt_addr_split(env->store.text, host, sizeof(host), &port))
-		return tt_fail(-EINVAL, "TUTTI_STORE=%s: must be HOST:PORT, or [HOST]:PORT for an IPv6 address",
-			       env->store.text);
+		return tt_fail(
+			-EINVAL,
+			"TUTTI_STORE=%s: must be HOST:PORT, or [HOST]:PORT for an IPv6 address",
+			env->store.text);
 	snprintf(p->store, sizeof(p->store), "%s", env->store.text);
 	if (p->rank || !env->store_fd.is_set || env->store_fd.number < 0)
 		return port || p->nranks == 1 ? 0
-		       : tt_fail(-EINVAL, "TUTTI_STORE=%s: port 0 is allowed only at rank 0 with TUTTI_STORE_FD",
-				 env->store.text);
+					      : tt_fail(-EINVAL,
+							"TUTTI_STORE=%s: port 0 is allowed only at "
+							"rank 0 with TUTTI_STORE_FD",
+							env->store.text);
 	fd = (int)env->store_fd.number;
 	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) || !listening)
 		return tt_fail(-EINVAL, "TUTTI_STORE_FD=%d is not a listening socket", fd);
@@ -162,13 +171,17 @@ static int where_store(const struct tt_env *env, struct tt_boot_params *p)
 
 static int where_master(struct tt_boot_params *p)
 {
-	const char *addr = env_text("MASTER_ADDR"), *agent = env_text("TORCHELASTIC_USE_AGENT_STORE");
+	const char *addr = env_text("MASTER_ADDR"),
+		   *agent = env_text("TORCHELASTIC_USE_AGENT_STORE");
 	struct tt_addr numeric;
 	int err, port, n;
 
 	if (!addr)
-		return tt_fail(-EINVAL, "this is rank %d of %d, but nothing says where rank 0 is: set MASTER_ADDR and "
-			       "MASTER_PORT, TUTTI_STORE or TUTTI_BOOT_DIR, or give config.id", p->rank, p->nranks);
+		return tt_fail(-EINVAL,
+			       "this is rank %d of %d, but nothing says where rank 0 is: set "
+			       "MASTER_ADDR and "
+			       "MASTER_PORT, TUTTI_STORE or TUTTI_BOOT_DIR, or give config.id",
+			       p->rank, p->nranks);
 	err = env_number("MASTER_PORT", 1, 65534, &port);
 	if (err)
 		return err;
@@ -176,15 +189,17 @@ static int where_master(struct tt_boot_params *p)
 	if (agent && !strcmp(agent, "True"))
 		port++;
 	n = snprintf(p->store, sizeof(p->store),
-		     !tt_addr_numeric(addr, 0, &numeric) && numeric.sa.ss_family == AF_INET6 ? "[%s]:%d"
-											      : "%s:%d",
+		     !tt_addr_numeric(addr, 0, &numeric) && numeric.sa.ss_family == AF_INET6
+			     ? "[%s]:%d"
+			     : "%s:%d",
 		     addr, port);
 	if (n >= (int)sizeof(p->store) || strpbrk(addr, " \t/[]"))
 		return tt_fail(-EINVAL, "MASTER_ADDR=%s: must be a host name or address", addr);
 	return 0;
 }
 
-static int where(const struct tutti_config *config, const struct tt_env *env, struct tt_boot_params *p)
+static int where(const struct tutti_config *config, const struct tt_env *env,
+		 struct tt_boot_params *p)
 {
 	bool by_config = config && config->nranks;
 
@@ -201,7 +216,8 @@ static int where(const struct tutti_config *config, const struct tt_env *env, st
 	if (!env->boot_dir.is_set)
 		return where_master(p);
 	if (strlen(env->boot_dir.text) >= sizeof(p->boot_dir))
-		return tt_fail(-EINVAL, "TUTTI_BOOT_DIR is longer than %zu bytes", sizeof(p->boot_dir) - 1);
+		return tt_fail(-EINVAL, "TUTTI_BOOT_DIR is longer than %zu bytes",
+			       sizeof(p->boot_dir) - 1);
 	snprintf(p->boot_dir, sizeof(p->boot_dir), "%s", env->boot_dir.text);
 	snprintf(p->boot_name, sizeof(p->boot_name), "%s", env->job_id.text);
 	p->boot_secret = !p->have_secret;
@@ -217,7 +233,8 @@ void tt_boot_params_drop(struct tt_boot_params *params)
 	sodium_memzero(params->secret, sizeof(params->secret));
 }
 
-static int fill(const struct tutti_config *config, const struct tt_env *env, struct tt_boot_params *p)
+static int fill(const struct tutti_config *config, const struct tt_env *env,
+		struct tt_boot_params *p)
 {
 	static const unsigned char unknown[16];
 	int err = who(config, env, p);

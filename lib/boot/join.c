@@ -3,7 +3,8 @@
  * Joining: how every rank but 0 gets from an address to its place in the tree.
  *
  * The dialer connects, first to rank 0's store, then to the parent, again and again until it works
- * or the deadline passes: rank 0 may not be up yet, or what answers may be the leftover of another job.
+ * or the deadline passes: rank 0 may not be up yet, or what answers may be the leftover of another
+ * job.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -13,6 +14,7 @@
 #include "lib/boot/bootdir.h"
 #include "lib/boot/ctl.h"
 #include "lib/boot/pack.h"
+#include "lib/boot/secure.h"
 #include "lib/boot/tree.h"
 
 #define DIAL_MS 5000	 /* one try, handshake included */
@@ -60,7 +62,7 @@ static int dial_targets(struct tt_boot *b)
 {
 	struct tt_boot_params *p = &b->params;
 	struct tt_dialer *d = &b->dialer;
-	int err;
+	int err, i;
 
 	if (d->kind == TT_LINK_TREE)
 		return 0; /* told by rank 0 */
@@ -71,7 +73,10 @@ static int dial_targets(struct tt_boot *b)
 		memcpy(b->self.job, p->job, sizeof(b->self.job));
 		memcpy(b->self.secret, p->secret, sizeof(b->self.secret));
 	}
-	return tt_addr_resolve(p->store, d->addrs, &d->n);
+	err = tt_addr_resolve(p->store, d->addrs, &d->n);
+	for (i = 0; !err && i < d->n; i++)
+		err = tt_boot_check_secret(p, (struct sockaddr *)&d->addrs[i].sa);
+	return err;
 }
 
 static void pause_dialer(struct tt_boot *b)
@@ -93,6 +98,10 @@ void tt_dial_timer(struct tt_boot *b, uint64_t now)
 		return;
 	if (d->i == 0) {
 		err = dial_targets(b);
+		if (err == -TUTTI_EAUTH) {
+			tt_start_fail(b, err, -1, NULL, "%s", tt_fail_text(err));
+			return;
+		}
 		if (err) {
 			snprintf(d->last, sizeof(d->last), "%s", tt_fail_text(err));
 			pause_dialer(b);
@@ -100,8 +109,9 @@ void tt_dial_timer(struct tt_boot *b, uint64_t now)
 		}
 	}
 	sa = (struct sockaddr *)&d->addrs[d->i].sa;
-	err = tt_link_connect(sa, d->addrs[d->i].len, d->kind, d->peer, &b->self, &tt_ctl_link_ops, b,
-			      tt_deadline_ms(b->params.boot_dir[0] ? DIAL_DIR_MS : DIAL_MS), &d->link);
+	err = tt_link_connect(sa, d->addrs[d->i].len, d->kind, d->peer, &b->self, &tt_ctl_link_ops,
+			      b, tt_deadline_ms(b->params.boot_dir[0] ? DIAL_DIR_MS : DIAL_MS),
+			      &d->link);
 	if (!err) {
 		tt_ctl_add_link(b, d->link);
 		return;
@@ -121,8 +131,10 @@ void tt_dial_lost(struct tt_boot *b, struct tt_link *link)
 		return;
 	if (link->err == -TUTTI_EAUTH && !b->params.boot_dir[0]) {
 		tt_start_fail(b, -TUTTI_EAUTH, d->peer, NULL,
-			      "rank %d at %s and rank %d do not share a secret: %s; give all ranks the same "
-			      "TUTTI_SECRET_FILE", d->peer, link->peer_addr, b->rank, link->why);
+			      "rank %d at %s and rank %d do not share a secret: %s; give all ranks "
+			      "the same "
+			      "TUTTI_SECRET_FILE",
+			      d->peer, link->peer_addr, b->rank, link->why);
 		return;
 	}
 	snprintf(d->last, sizeof(d->last), "%s: %s", link->peer_addr, link->why);
@@ -173,7 +185,8 @@ static void on_parent(struct tt_boot *b, struct tt_unpack *u)
 
 	tt_get_addr(u, &addr);
 	if (u->bad || parent != tt_tree_parent(b->rank) || (parent && !addr.len)) {
-		tt_start_fail(b, -TUTTI_EBOOT, 0, NULL, "rank 0 sent rank %d a malformed parent", b->rank);
+		tt_start_fail(b, -TUTTI_EBOOT, 0, NULL, "rank 0 sent rank %d a malformed parent",
+			      b->rank);
 		return;
 	}
 	b->phase = TT_PH_TREE;
@@ -222,8 +235,9 @@ void tt_join_lost(struct tt_boot *b, struct tt_link *link)
 	if (b->phase == TT_PH_FAIL)
 		b->phase = TT_PH_END; /* with the own error */
 	else if (!b->done)
-		tt_start_fail(b, -TUTTI_EBOOT, 0, NULL, "rank 0 at %s was lost during the start: %s",
-			      link->peer_addr, link->why);
+		tt_start_fail(b, -TUTTI_EBOOT, 0, NULL,
+			      "rank 0 at %s was lost during the start: %s", link->peer_addr,
+			      link->why);
 }
 
 void tt_join_timeout(struct tt_boot *b)
@@ -232,15 +246,17 @@ void tt_join_timeout(struct tt_boot *b)
 	long long ms = b->params.init_timeout;
 
 	if (b->phase == TT_PH_JOIN && !b->join)
-		tt_start_fail(b, -TUTTI_EBOOT, 0, NULL,
-			      "rank 0 was not reached at %s (%s) within %lld ms (TUTTI_INIT_TIMEOUT): %s",
-			      b->params.store[0] ? b->params.store : b->params.boot_dir,
-			      b->params.origin, ms, d->last[0] ? d->last : "no answer");
+		tt_start_fail(
+			b, -TUTTI_EBOOT, 0, NULL,
+			"rank 0 was not reached at %s (%s) within %lld ms (TUTTI_INIT_TIMEOUT): %s",
+			b->params.store[0] ? b->params.store : b->params.boot_dir, b->params.origin,
+			ms, d->last[0] ? d->last : "no answer");
 	else if (d->active)
 		tt_start_fail(b, -TUTTI_EBOOT, d->peer, NULL,
-			      "rank %d could not connect to rank %d, its parent in the control tree, within %lld "
-			      "ms (TUTTI_INIT_TIMEOUT): %s", b->rank, d->peer, ms,
-			      d->last[0] ? d->last : "no answer");
+			      "rank %d could not connect to rank %d, its parent in the control "
+			      "tree, within %lld "
+			      "ms (TUTTI_INIT_TIMEOUT): %s",
+			      b->rank, d->peer, ms, d->last[0] ? d->last : "no answer");
 	else
 		tt_start_fail(b, -ETIMEDOUT, -1, NULL,
 			      "not all ranks were there within %lld ms (TUTTI_INIT_TIMEOUT)", ms);

@@ -88,8 +88,8 @@ int tt_link_accept(int fd, const struct sockaddr *addr, const struct tt_self *se
 }
 
 int tt_link_connect(const struct sockaddr *addr, socklen_t addr_len, enum tt_link_kind kind,
-		    int peer, const struct tt_self *self, const struct tt_link_ops *ops, void *owner,
-		    uint64_t deadline, struct tt_link **link)
+		    int peer, const struct tt_self *self, const struct tt_link_ops *ops,
+		    void *owner, uint64_t deadline, struct tt_link **link)
 {
 	int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), err;
 	struct tt_link *l;
@@ -131,7 +131,8 @@ static unsigned char *tx_room(struct tt_link *link, size_t n)
 	unsigned char *p;
 
 	if (link->tx_len + n > TX_MAX) {
-		tt_link_kill(link, -ENOBUFS, "it reads nothing and %u MiB wait for it", TX_MAX >> 20);
+		tt_link_kill(link, -ENOBUFS, "it reads nothing and %u MiB wait for it",
+			     TX_MAX >> 20);
 		return NULL;
 	}
 	if (link->tx_head && link->tx_head + link->tx_len + n > link->tx_cap) {

@@ -50,7 +50,8 @@ static int derive(int fd, const char *what, struct tt_boot_params *params)
 		return 0;
 	if (n < 0)
 		return tt_fail(-EINVAL, "%s can't be read: %s", what, strerror((int)-n));
-	return tt_fail(-EINVAL, "%s holds %zd bytes; a secret has %d to %d", what, n, SECRET_MIN, SECRET_MAX);
+	return tt_fail(-EINVAL, "%s holds %zd bytes; a secret has %d to %d", what, n, SECRET_MIN,
+		       SECRET_MAX);
 }
 
 static int from_file(const char *path, struct tt_boot_params *params)
@@ -64,8 +65,10 @@ static int from_file(const char *path, struct tt_boot_params *params)
 	if (fd < 0)
 		return tt_fail(-EINVAL, "%s can't be opened: %s", what, strerror(errno));
 	if (fstat(fd, &st) || (st.st_mode & 077))
-		err = tt_fail(-TUTTI_EAUTH, "%s can be read by others; chmod 600 it, and if they may have read "
-			      "it, make a new one", what);
+		err = tt_fail(-TUTTI_EAUTH,
+			      "%s can be read by others; chmod 600 it, and if they may have read "
+			      "it, make a new one",
+			      what);
 	else
 		err = derive(fd, what, params);
 	close(fd);

@@ -3,9 +3,9 @@
  * The store: rank 0's collecting side of the start.
  *
  * Every rank joins; what is wrong with one of them (its number, its idea of the size, its version)
- * is an error on all, as the job can't start; a connection that fails authentication is nobody's and
- * changes nothing. When the deadline passes, here or at a rank that has joined, everybody is told
- * the names of those who are missing.
+ * is an error on all, as the job can't start; a connection that fails authentication is nobody's
+ * and changes nothing. When the deadline passes, here or at a rank that has joined, everybody is
+ * told the names of those who are missing.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,22 +22,27 @@ static bool admit(struct tt_boot *b, const struct tt_link *link)
 
 	if (h->proto != TT_BOOT_PROTO || strcmp(h->version, b->self.version))
 		tt_start_fail(b, -TUTTI_EVERSION, h->rank, NULL,
-			      "rank %d (%s) runs tutti %s (protocol %u), rank 0 runs tutti %s (protocol %u); "
-			      "all ranks must run the same version", h->rank, link->peer_addr, h->version,
-			      h->proto, b->self.version, TT_BOOT_PROTO);
+			      "rank %d (%s) runs tutti %s (protocol %u), rank 0 runs tutti %s "
+			      "(protocol %u); "
+			      "all ranks must run the same version",
+			      h->rank, link->peer_addr, h->version, h->proto, b->self.version,
+			      TT_BOOT_PROTO);
 	else if (h->nranks != b->nranks)
-		tt_start_fail(b, -TUTTI_EBOOT, h->rank, NULL,
-			      "rank %d (%s) was told that the job has %d ranks, rank 0 that it has %d",
-			      h->rank, link->peer_addr, h->nranks, b->nranks);
+		tt_start_fail(
+			b, -TUTTI_EBOOT, h->rank, NULL,
+			"rank %d (%s) was told that the job has %d ranks, rank 0 that it has %d",
+			h->rank, link->peer_addr, h->nranks, b->nranks);
 	else if (h->rank < 1 || h->rank >= b->nranks)
-		tt_start_fail(b, -TUTTI_EBOOT, -1, NULL,
-			      "a process (%s) joined as rank %d%s; the ranks of this job are 0 to %d",
-			      link->peer_addr, h->rank, h->rank ? "" : ", which is already here",
-			      b->nranks - 1);
+		tt_start_fail(
+			b, -TUTTI_EBOOT, -1, NULL,
+			"a process (%s) joined as rank %d%s; the ranks of this job are 0 to %d",
+			link->peer_addr, h->rank, h->rank ? "" : ", which is already here",
+			b->nranks - 1);
 	else if (b->ranks[h->rank].join || b->ranks[h->rank].host)
 		tt_start_fail(b, -TUTTI_EBOOT, h->rank, b->ranks[h->rank].host,
-			      "two processes joined as rank %d of %d: one on %s, and one from %s", h->rank,
-			      b->nranks, b->ranks[h->rank].host ? b->ranks[h->rank].host : "another host",
+			      "two processes joined as rank %d of %d: one on %s, and one from %s",
+			      h->rank, b->nranks,
+			      b->ranks[h->rank].host ? b->ranks[h->rank].host : "another host",
 			      link->peer_addr);
 	else
 		return true;
@@ -88,11 +93,13 @@ static void on_join(struct tt_boot *b, struct tt_link *link, struct tt_unpack *u
 	card = tt_get(u, n);
 	if (u->bad || n > TT_CARD_MAX || info->host ||
 	    (tt_tree_children(link->peer, b->nranks) && !info->listen.len)) {
-		tt_start_fail(b, -TUTTI_EBOOT, link->peer, NULL, "rank %d sent a malformed join", link->peer);
+		tt_start_fail(b, -TUTTI_EBOOT, link->peer, NULL, "rank %d sent a malformed join",
+			      link->peer);
 		return;
 	}
 	if (tt_tree_entry(b, link->peer, host, card, n)) {
-		tt_start_fail(b, -ENOMEM, 0, b->host, "rank 0 has no memory for the table of ranks");
+		tt_start_fail(b, -ENOMEM, 0, b->host,
+			      "rank 0 has no memory for the table of ranks");
 		return;
 	}
 	tt_debug("rank %d joined from %s (%s)", link->peer, host, link->peer_addr);
@@ -145,7 +152,8 @@ void tt_store_lost(struct tt_boot *b, struct tt_link *link)
 		tt_start_fail(b, -TUTTI_EBOOT, rank, b->ranks[rank].host,
 			      "rank %d%s%s (%s) was lost during the start: %s", rank,
 			      b->ranks[rank].host ? " on " : "",
-			      b->ranks[rank].host ? b->ranks[rank].host : "", link->peer_addr, link->why);
+			      b->ranks[rank].host ? b->ranks[rank].host : "", link->peer_addr,
+			      link->why);
 }
 
 static bool missing(const struct tt_boot *b, int rank)
@@ -162,25 +170,33 @@ static bool not_ready(const struct tt_boot *b, int rank)
 
 void tt_store_timeout(struct tt_boot *b, const char *who)
 {
-	char list[200], refused[220] = "", limit[32];
+	char list[200], refused[220] = "", limit[32], at[64];
 	long long ms = b->params.init_timeout;
 
 	if (b->phase > TT_PH_TREE)
 		return;
-	snprintf(limit, sizeof(limit), ms % 1000 ? "%lld ms" : "%lld s", ms % 1000 ? ms : ms / 1000);
+	snprintf(limit, sizeof(limit), ms % 1000 ? "%lld ms" : "%lld s",
+		 ms % 1000 ? ms : ms / 1000);
 	if (b->refused)
-		snprintf(refused, sizeof(refused), "; %u connections were refused for a wrong secret, the last "
-			 "from %s", b->refused, b->refused_text);
+		snprintf(refused, sizeof(refused),
+			 "; %u connections were refused for a wrong secret, the last "
+			 "from %s",
+			 b->refused, b->refused_text);
 	if (b->phase == TT_PH_JOIN) {
 		tt_rank_list(b, missing, list, sizeof(list));
+		tt_addr_text((struct sockaddr *)&b->local.sa, at, sizeof(at));
 		tt_start_fail(b, -TUTTI_EBOOT, -1, NULL,
-			      "rank %s of %d did not join within %s%s (TUTTI_INIT_TIMEOUT)%s", list,
-			      b->nranks, limit, who, refused);
+			      "rank %s of %d did not join within %s%s (TUTTI_INIT_TIMEOUT); rank 0 "
+			      "listens on "
+			      "%s%s",
+			      list, b->nranks, limit, who, at, refused);
 	} else {
 		tt_rank_list(b, not_ready, list, sizeof(list));
 		tt_start_fail(b, -TUTTI_EBOOT, -1, NULL,
-			      "the control tree did not stand within %s%s (TUTTI_INIT_TIMEOUT): rank %s, or a rank "
-			      "below, was not ready", limit, who, list);
+			      "the control tree did not stand within %s%s (TUTTI_INIT_TIMEOUT): "
+			      "rank %s, or a rank "
+			      "below, was not ready",
+			      limit, who, list);
 	}
 	b->drain_deadline = tt_deadline_ms(1000);
 	b->njoined = b->nranks - 1; /* nobody else is waited for */
@@ -205,7 +221,7 @@ bool tt_store_all_told(struct tt_boot *b)
 
 	if (b->njoined < b->nranks - 1)
 		return false;
-	tt_list_each(pos, tmp, &b->links)
+	tt_list_each (pos, tmp, &b->links)
 		if (tt_container(pos, struct tt_link, node)->kind == TT_LINK_JOIN)
 			return false;
 	return true;

@@ -11,7 +11,8 @@
 #include "lib/boot/pack.h"
 #include "lib/boot/tree.h"
 
-#define TABLE_AHEAD 16384 /* bytes of the table queued on a link at once: bounded, whatever nranks */
+#define TABLE_AHEAD                                                                                \
+	16384 /* bytes of the table queued on a link at once: bounded, whatever nranks */
 #define DRAIN_MS 1000
 #define LEAVE_MS 200
 
@@ -136,8 +137,8 @@ static void on_entry(struct tt_boot *b, struct tt_link *link, struct tt_unpack *
 	if (u->bad || n > TT_CARD_MAX || rank != b->nknown || rank >= b->nranks)
 		tt_link_kill(link, -EPROTO, "it sent a malformed entry of the table");
 	else if (tt_tree_entry(b, rank, host, card, n))
-		tt_start_fail(b, -ENOMEM, b->rank, b->host, "rank %d has no memory for the table of ranks",
-			      b->rank);
+		tt_start_fail(b, -ENOMEM, b->rank, b->host,
+			      "rank %d has no memory for the table of ranks", b->rank);
 	else
 		b->nknown++;
 }
@@ -260,15 +261,20 @@ void tt_tree_leave(struct tt_boot *b)
 	char list[200];
 
 	tt_rank_list(b, waited_for, list, sizeof(list));
-	b->error = (struct tutti_error_info){.size = sizeof(b->error), .code = -ETIMEDOUT, .rank = -1};
+	b->error =
+		(struct tutti_error_info){.size = sizeof(b->error), .code = -ETIMEDOUT, .rank = -1};
 	if (list[0])
 		snprintf(b->error.text, sizeof(b->error.text),
-			 "not all ranks came to the end in time: rank %s, or a rank below in the control "
-			 "tree, did not", list);
+			 "not all ranks came to the end in time: rank %s, or a rank below in the "
+			 "control "
+			 "tree, did not",
+			 list);
 	else
-		snprintf(b->error.text, sizeof(b->error.text),
-			 "not all ranks came to the end in time: rank %d, this rank's parent in the "
-			 "control tree, has not agreed to it", tt_tree_parent(b->rank));
+		snprintf(
+			b->error.text, sizeof(b->error.text),
+			"not all ranks came to the end in time: rank %d, this rank's parent in the "
+			"control tree, has not agreed to it",
+			tt_tree_parent(b->rank));
 	b->stop_result = -ETIMEDOUT;
 	send_gone(b, NULL, NULL, b->rank, "it waited in vain for the others at the end, and left");
 	enter_bye(b, tt_deadline_ms(LEAVE_MS));
@@ -296,7 +302,8 @@ static void on_gone(struct tt_boot *b, struct tt_link *link, struct tt_unpack *u
 	if (u->bad || rank < 0 || rank >= b->nranks)
 		tt_link_kill(link, -EPROTO, "it sent a malformed notice");
 	else if (rank == b->rank)
-		snprintf(b->evicted, sizeof(b->evicted), "it has cut this rank off: %.*s", 120, why);
+		snprintf(b->evicted, sizeof(b->evicted), "it has cut this rank off: %.*s", 120,
+			 why);
 	else
 		gone(b, link, rank, why);
 }
@@ -307,7 +314,8 @@ static void deliver(struct tt_boot *b, int from, int type, const void *data, siz
 		b->handlers.fn[type](b->handlers.arg, from, data, len);
 }
 
-static void route(struct tt_boot *b, const struct tt_link *src, int to, const void *frame, size_t len)
+static void route(struct tt_boot *b, const struct tt_link *src, int to, const void *frame,
+		  size_t len)
 {
 	struct tt_link *hop;
 
@@ -326,8 +334,8 @@ static void on_msg(struct tt_boot *b, struct tt_link *link, const unsigned char 
 	int from = (int)(uint32_t)tt_get_u(&u, 4), to = (int)(uint32_t)tt_get_u(&u, 4);
 	int type = (int)tt_get_u(&u, 1);
 
-	if (u.bad || from < 0 || from >= b->nranks || to < TT_CTL_ALL || to >= b->nranks || type < 1 ||
-	    type >= TT_CTL_TYPES || u.len > TT_CTL_MSG_MAX) {
+	if (u.bad || from < 0 || from >= b->nranks || to < TT_CTL_ALL || to >= b->nranks ||
+	    type < 1 || type >= TT_CTL_TYPES || u.len > TT_CTL_MSG_MAX) {
 		tt_link_kill(link, -EPROTO, "it sent a malformed message");
 		return;
 	}
@@ -392,7 +400,8 @@ void tt_tree_lost(struct tt_boot *b, struct tt_link *link)
 		tt_start_done(b); /* the tree stood, and lost this neighbour at once */
 	if (b->phase < TT_PH_UP)
 		tt_start_fail(b, -TUTTI_EBOOT, rank, b->ranks[rank].host,
-			      "rank %d (%s) was lost during the start: %s", rank, link->peer_addr, link->why);
+			      "rank %d (%s) was lost during the start: %s", rank, link->peer_addr,
+			      link->why);
 	else if (b->phase == TT_PH_UP)
 		gone(b, NULL, rank, b->evicted[0] ? b->evicted : link->why);
 }

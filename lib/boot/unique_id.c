@@ -45,7 +45,7 @@ static int take(const unsigned char job[16])
 	int fd = -1;
 
 	pthread_mutex_lock(&made_lock);
-	tt_list_each(pos, tmp, &made_ids) {
+	tt_list_each (pos, tmp, &made_ids) {
 		struct made *m = tt_container(pos, struct made, node);
 
 		if (memcmp(m->job, job, sizeof(m->job)))
@@ -61,7 +61,8 @@ static int take(const unsigned char job[16])
 
 static void sum(const struct id_bytes *b, unsigned char out[16])
 {
-	crypto_generichash(out, 16, (const unsigned char *)b, offsetof(struct id_bytes, sum), NULL, 0);
+	crypto_generichash(out, 16, (const unsigned char *)b, offsetof(struct id_bytes, sum), NULL,
+			   0);
 }
 
 int tt_unique_id_make(const char *iface, struct tutti_unique_id *id)
@@ -105,13 +106,18 @@ int tt_unique_id_use(const struct tutti_unique_id *id, struct tt_boot_params *pa
 	memcpy(&b, id, sizeof(b));
 	sum(&b, want);
 	if (memcmp(b.magic, "TUTTIuid", 8) || memcmp(want, b.sum, sizeof(want)))
-		return tt_fail(-EINVAL, "the unique id is not one of tutti_unique_id_get, or was damaged on its "
-			       "way; all %zu bytes must be handed round", sizeof(*id));
+		return tt_fail(
+			-EINVAL,
+			"the unique id is not one of tutti_unique_id_get, or was damaged on its "
+			"way; all %zu bytes must be handed round",
+			sizeof(*id));
 	if (params->rank == 0) {
 		params->listen_fd = take(b.job);
 		if (params->listen_fd < 0)
-			return tt_fail(-EINVAL, "rank 0 must be the process that called tutti_unique_id_get, and "
-				       "an id serves one tutti_init");
+			return tt_fail(
+				-EINVAL,
+				"rank 0 must be the process that called tutti_unique_id_get, and "
+				"an id serves one tutti_init");
 	}
 	b.store[sizeof(b.store) - 1] = 0;
 	memcpy(params->store, b.store, sizeof(b.store));

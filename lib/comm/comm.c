@@ -39,6 +39,7 @@ int tt_comm_new(struct tutti_context *ctx, const int *world, int size, uint32_t 
 	tt_list_add(&ctx->comms, &comm->link);
 	if (id >= ctx->next_comm_id)
 		ctx->next_comm_id = id + 1;
+	tt_comm_inherit_failure(comm);
 	tt_wire_unlock(ctx->wire);
 	*out = comm;
 	return 0;
@@ -87,5 +88,6 @@ uint64_t tt_comm_called(struct tutti_comm *comm, const struct tt_fields *fields)
 	h = tt_hash_add(comm->uid, comm->seq);
 	h = tt_hash_add(h, (uint64_t)fields->coll << 48 | (uint64_t)fields->datatype << 40 |
 				   (uint64_t)fields->op << 32 | (uint32_t)fields->root);
-	return tt_hash_add(h, fields->count);
+	past->fprint = tt_hash_add(h, fields->count);
+	return past->fprint;
 }

@@ -31,6 +31,7 @@ struct tt_fields {
 
 struct tt_past {
 	uint64_t seq; /* 0: none */
+	uint64_t fprint;
 	struct tt_fields fields;
 };
 
@@ -79,13 +80,15 @@ struct tutti_context {
 	bool wait_forced;     /* TUTTI_WAIT is not auto: stay in wait_mode */
 	int windows;	      /* one-sided windows alive */
 	atomic_uint failures; /* communicators failed so far */
+	struct tutti_error_info first_failure; /* of a rank or the job: a communicator made later has it too */
 
 	/* the engine's */
 	struct tt_list ready;	/* lanes whose next round can start */
 	unsigned failures_seen;
 	int suspect;		/* a rank whose connection broke; -1: none */
 	uint64_t suspect_until; /* by then the control tree should have said more */
-	char suspect_why[128];
+	int suspect_code;	/* -TUTTI_EPEER: it is gone; else what to fail with */
+	char suspect_why[400];
 	int running;		/* requests under way */
 
 	/* the optional progress thread */
@@ -115,6 +118,8 @@ void tt_comm_fail(struct tutti_comm *comm, int code, int rank, const char *call,
 /* The same for every communicator that contains rank, -1: all. */
 void tt_ctx_fail(struct tutti_context *ctx, int code, int rank, const char *fmt, ...)
 	TT_PRINTF(4, 5);
+/* A new communicator: a rank of it may be gone already, such as in the middle of tutti_init. */
+void tt_comm_inherit_failure(struct tutti_comm *comm);
 /* A transfer to or from rank failed: tell everybody, rank counts as gone. */
 void tt_ctx_lost(struct tutti_context *ctx, int rank, const char *why);
 

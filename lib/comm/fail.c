@@ -79,6 +79,8 @@ void tt_ctx_fail(struct tutti_context *ctx, int code, int rank, const char *fmt,
 	va_start(ap, fmt);
 	fill(ctx, &info, code, rank, fmt, ap);
 	va_end(ap);
+	if (!ctx->first_failure.code)
+		ctx->first_failure = info;
 	tt_list_each(l, tmp, &ctx->comms) {
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
@@ -89,6 +91,16 @@ void tt_ctx_fail(struct tutti_context *ctx, int code, int rank, const char *fmt,
 	}
 	if (fresh)
 		tt_err("%s", info.text);
+}
+
+void tt_comm_inherit_failure(struct tutti_comm *comm)
+{
+	const struct tutti_error_info *first = &comm->ctx->first_failure;
+
+	if (!first->code || !contains(comm, first->rank))
+		return;
+	fail_one(comm, first);
+	tt_err("%s", first->text);
 }
 
 void tt_ctx_gone(void *arg, int rank, const char *host, const char *why)

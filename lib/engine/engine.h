@@ -93,6 +93,8 @@ void tt_run_cancel(struct tutti_request *req);
 void tt_run_ready(struct tutti_context *ctx);
 /* For the wire: a message met a receive with other fields. */
 void tt_run_mismatch(void *ctx, int peer, const struct tt_key *key);
+/* For the wire: a message came that nothing waits for: perhaps its sender called something else. */
+void tt_run_early(void *ctx, const struct tt_key *key, uint64_t fprint);
 
 /* wait.c */
 /* One step: poll, run what became ready, end the requests of failed communicators. Returns events. */

@@ -44,6 +44,31 @@ static void op_over(struct tt_lane_run *lane)
 	tt_list_add(&lane->req->comm->ctx->ready, &lane->ready);
 }
 
+/*
+ * Whatever a transport calls it: the peer may have died, or closed its end because of a verdict that
+ * has not reached this rank yet. The control tree knows better, soon; until then it is a suspicion.
+ */
+static void suspect(struct tutti_request *req, int peer, int status)
+{
+	struct tutti_context *ctx = req->comm->ctx;
+	char call[96];
+
+	if (ctx->suspect >= 0)
+		return;
+	ctx->suspect = peer;
+	ctx->suspect_until = tt_now_ns() + SUSPECT_NS;
+	ctx->suspect_code = status == -TUTTI_ETRANSPORT ? status : -TUTTI_EPEER;
+	if (status == -TUTTI_ETRANSPORT)
+		snprintf(ctx->suspect_why, sizeof(ctx->suspect_why),
+			 "%s failed between this rank and rank %d on host %s: %s",
+			 tt_fields_text(&req->fields, req->seq, call, sizeof(call)), peer,
+			 tt_boot_host(ctx->boot, peer), tt_fail_text(status));
+	else
+		snprintf(ctx->suspect_why, sizeof(ctx->suspect_why), "the connection was lost%s%s",
+			 status == -TUTTI_EPEER ? "" : ": ",
+			 status == -TUTTI_EPEER ? "" : tutti_strerror(status));
+}
+
 static void op_failed(struct tutti_request *req, int peer, int status)
 {
 	struct tutti_comm *comm = req->comm;
@@ -53,13 +78,10 @@ static void op_failed(struct tutti_request *req, int peer, int status)
 	req->status = status;
 	if (atomic_load(&comm->failed) || status == -TUTTI_EMISMATCH)
 		return; /* the verdict is there, or on its way from rank 0 */
-	if (status == -TUTTI_EPEER && ctx->suspect < 0) {
-		ctx->suspect = peer;
-		ctx->suspect_until = tt_now_ns() + SUSPECT_NS;
-		snprintf(ctx->suspect_why, sizeof(ctx->suspect_why), "the connection was lost");
-	}
-	if (status == -TUTTI_EPEER)
+	if (status != -ENOMEM && status != -TUTTI_EABORTED) {
+		suspect(req, peer, status);
 		return;
+	}
 	tt_fields_text(&req->fields, req->seq, call, sizeof(call));
 	tt_comm_fail(comm, status, peer, tt_coll_name((enum tt_coll)req->fields.coll), req->seq, "",
 		     "%s failed between this rank and rank %d on host %s: %s", call, peer,
@@ -173,6 +195,8 @@ void tt_run_start(struct tutti_request *req)
 	struct tutti_context *ctx = req->comm->ctx;
 	int i;
 
+	if (tt_wire_strangers(ctx->wire, req->comm->id, (uint32_t)req->seq, req->fprint))
+		tt_stuck_report(req->comm, req->seq, &req->fields);
 	req->lanes_left = req->plan->nlanes;
 	if (!req->lanes_left) {
 		tt_request_end(req, 0);
@@ -201,21 +225,42 @@ void tt_run_cancel(struct tutti_request *req)
 	}
 }
 
-void tt_run_mismatch(void *arg, int peer, const struct tt_key *key)
+static struct tutti_comm *comm_of(struct tutti_context *ctx, const struct tt_key *key)
 {
-	struct tutti_context *ctx = arg;
-	struct tt_list *l, *tmp, *r, *rtmp;
+	struct tt_list *l, *tmp;
 
 	tt_list_each(l, tmp, &ctx->comms) {
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
-		if (comm->id != key->comm)
-			continue;
-		tt_list_each(r, rtmp, &comm->active) {
-			struct tutti_request *req = tt_container(r, struct tutti_request, link);
-
-			if ((uint32_t)req->seq == key->seq)
-				tt_stuck_report(comm, req->seq, &req->fields);
-		}
+		if (comm->id == key->comm)
+			return comm;
 	}
+	return NULL;
+}
+
+/* Report the call of a key, if this rank has made it; its fprint must differ from the one given. */
+static void report_call(struct tutti_comm *comm, const struct tt_key *key, uint64_t fprint)
+{
+	const struct tt_past *past;
+	int i;
+
+	for (i = 0; comm && i < TT_HISTORY; i++) {
+		past = &comm->history[i];
+		if (past->seq && (uint32_t)past->seq == key->seq && past->fprint != fprint)
+			tt_stuck_report(comm, past->seq, &past->fields);
+	}
+}
+
+void tt_run_mismatch(void *arg, int peer, const struct tt_key *key)
+{
+	report_call(comm_of(arg, key), key, 0);
+}
+
+void tt_run_early(void *arg, const struct tt_key *key, uint64_t fprint)
+{
+	struct tutti_comm *comm = comm_of(arg, key);
+
+	/* what comes before this rank's own call is looked at when that is made */
+	if (comm && (int32_t)(key->seq - (uint32_t)comm->seq) <= 0)
+		report_call(comm, key, fprint);
 }

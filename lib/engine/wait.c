@@ -95,7 +95,11 @@ void tt_engine_timers(struct tutti_context *ctx)
 		return;
 	now = tt_now_ns();
 	if (ctx->suspect >= 0 && now >= ctx->suspect_until) {
-		tt_ctx_lost(ctx, ctx->suspect, ctx->suspect_why);
+		if (ctx->suspect_code != -TUTTI_EPEER)
+			tt_ctx_fail(ctx, ctx->suspect_code, ctx->suspect, "%s", ctx->suspect_why);
+		tt_ctx_lost(ctx,
+			    ctx->suspect_code == -TUTTI_EPEER ? ctx->suspect : ctx->boot_params.rank,
+			    ctx->suspect_why);
 		ctx->suspect = -1;
 	}
 	tt_list_each(l, tmp, &ctx->comms) {

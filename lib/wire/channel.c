@@ -64,10 +64,13 @@ int tt_chan_rma(struct tt_chan *chan, struct tt_rma *rma, struct tt_wr *wr, bool
 	return rc;
 }
 
-/* A transport that refuses an operation for another reason than lack of room is broken for this peer. */
+/*
+ * A transport that refuses an operation for another reason than lack of room is broken for this peer,
+ * most likely because the peer closed its end or is dying.
+ */
 static void refused(struct tt_chan *chan, int status)
 {
-	tt_chan_fail(chan, -TUTTI_ETRANSPORT, "%s refused an operation: %s",
+	tt_chan_fail(chan, -TUTTI_EPEER, "%s refused an operation: %s",
 		     chan->wire->tp[chan->tp].name, tt_fail_text(status));
 }
 
@@ -269,7 +272,7 @@ static bool put_to_offer(struct tt_chan *chan, struct tt_xfer *x, const struct t
 	if (rc == -EAGAIN)
 		return false;
 	if (rc < 0) {
-		xfer_end(x, NULL, -TUTTI_ETRANSPORT);
+		xfer_end(x, NULL, -TUTTI_EPEER);
 		refused(chan, rc);
 	}
 	return true;
@@ -316,6 +319,7 @@ static bool send_now(struct tt_chan *chan, struct tt_xfer *x)
 		return false;
 	tt_list_del(&o->link);
 	tt_list_add(&chan->wire->free_offer, &o->link);
+	chan->wire->nearly--;
 	return true;
 }
 
@@ -433,6 +437,7 @@ void tt_early_free(struct tt_wire *wire, struct tt_early *e)
 {
 	tt_list_del(&e->link);
 	tt_list_add(&wire->free_early, &e->link);
+	wire->nearly--;
 }
 
 static const char *early_data(struct tt_chan *chan, const struct tt_early *e)
@@ -530,7 +535,9 @@ static void park(struct tt_chan *chan, int slot, const struct tt_eager_head *hea
 	e->len = head->len;
 	e->slot = slot;
 	tt_list_add(tt_table_bucket(&wire->early, chan->peer, &e->key), &e->link);
+	wire->nearly++;
 	flow->parked++;
+	wire->params.early(wire->params.arg, &e->key, e->fprint);
 	if ((chan->held + 1) * 2 < chan->nslots) {
 		chan->held++;
 	} else {
@@ -615,6 +622,8 @@ static void on_offer(struct tt_chan *chan, const struct tt_ctrl *ctrl)
 	o->peer = chan->peer;
 	o->ctrl = *ctrl;
 	tt_list_add(tt_table_bucket(&wire->offers, chan->peer, &ctrl->key), &o->link);
+	wire->nearly++;
+	wire->params.early(wire->params.arg, &ctrl->key, ctrl->fprint);
 }
 
 void tt_chan_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl)

@@ -184,7 +184,7 @@ struct tt_wire {
 
 	struct tt_stage *stages;
 	struct tt_list free_ctrl, free_offer, free_early;
-	struct tt_list stage_all;
+	int nearly;   /* objects in early and offers */
 	int inflight; /* wrs at transports */
 	struct tt_event *batch; /* events being handled */
 	int batch_len;

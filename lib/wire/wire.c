@@ -262,6 +262,7 @@ void tt_wire_forget_comm(struct tt_wire *wire, uint32_t comm)
 				continue;
 			tt_list_del(&o->link);
 			tt_list_add(&wire->free_offer, &o->link);
+			wire->nearly--;
 		}
 	}
 	for (i = 0; i < wire->params.nranks; i++)
@@ -274,6 +275,29 @@ void tt_wire_forget_comm(struct tt_wire *wire, uint32_t comm)
 				tt_list_del(&flow->link);
 				free(flow);
 			}
+}
+
+bool tt_wire_strangers(struct tt_wire *wire, uint32_t comm, uint32_t seq, uint64_t fprint)
+{
+	struct tt_list *l, *tmp;
+	int i;
+
+	for (i = 0; wire->nearly && i < TT_BUCKETS; i++) {
+		tt_list_each(l, tmp, &wire->early.bucket[i]) {
+			struct tt_early *e = tt_container(l, struct tt_early, link);
+
+			if (e->key.comm == comm && e->key.seq == seq && e->fprint != fprint)
+				return true;
+		}
+		tt_list_each(l, tmp, &wire->offers.bucket[i]) {
+			struct tt_offer *o = tt_container(l, struct tt_offer, link);
+
+			if (o->ctrl.key.comm == comm && o->ctrl.key.seq == seq &&
+			    o->ctrl.fprint != fprint)
+				return true;
+		}
+	}
+	return false;
 }
 
 /* ---- one-sided ---- */

@@ -77,6 +77,8 @@ struct tt_wire_params {
 	const char *local_addr;
 	/* A message met a receive with another fingerprint; under the lock. The transfer itself fails. */
 	void (*mismatch)(void *arg, int peer, const struct tt_key *key);
+	/* A message, or an offer, came that nothing here waits for yet; under the lock. */
+	void (*early)(void *arg, const struct tt_key *key, uint64_t fprint);
 	void *arg;
 };
 
@@ -117,6 +119,11 @@ void tt_wire_recv(struct tt_wire *wire, struct tt_xfer *x);
  * be writing it right now, the channel to that peer is closed first (a fence).
  */
 void tt_wire_cancel(struct tt_wire *wire, struct tt_xfer *x);
+/*
+ * Whether a message or an offer waits here for call seq of comm that has another fingerprint: its sender
+ * called something else. Costs nothing while nothing waits.
+ */
+bool tt_wire_strangers(struct tt_wire *wire, uint32_t comm, uint32_t seq, uint64_t fprint);
 /* Forget early messages and flow state of a communicator that is freed or has failed. */
 void tt_wire_forget_comm(struct tt_wire *wire, uint32_t comm);
 

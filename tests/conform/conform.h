@@ -30,6 +30,13 @@ struct config {
 extern const struct config *config;
 extern bool faulty;	/* wrapped by transports/fault ... */
 extern unsigned seed;	/* ... with this seed */
+extern unsigned timeouts; /* of the running test */
+
+/* A wait is patient until one of this test has failed; then a broken transport is not worth hours. */
+static inline uint64_t wait_deadline(void)
+{
+	return tt_deadline_ms(!timeouts ? WAIT_MS : timeouts < 20 ? 100 : 0);
+}
 
 /* Registered memory between two guards. */
 struct mem {
@@ -104,9 +111,10 @@ void pump_ms(struct net *net, int ms);
 
 #define WAIT(net, cond) \
 	do { \
-		uint64_t deadline_ = tt_deadline_ms(WAIT_MS); \
+		uint64_t deadline_ = wait_deadline(); \
 		while (!(cond) && !tt_passed(deadline_)) \
 			pump(net); \
+		timeouts += !(cond); \
 		TT_CHECK(cond); \
 	} while (0)
 

@@ -301,16 +301,20 @@ static int loop_ep_connect(struct tt_ep *tt_ep, const void *blob, size_t len, bo
 
 static void loop_ep_close(struct tt_ep *tt_ep)
 {
-	struct loop_ep *ep = tt_container(tt_ep, struct loop_ep, ep), *peer = ep->peer;
+	struct loop_ep *ep = tt_container(tt_ep, struct loop_ep, ep), *e;
+	struct tt_list *pos, *tmp;
 
 	end_ops(ep, false);
-	if (peer && peer->peer == ep && !peer->down) {
-		peer->down = true;
-		end_ops(peer, true);
-		ep_event(peer, TT_EV_DOWN, -ECONNRESET);
-		peer->peer = NULL;
-	}
 	tt_list_del(&ep->link);
+	tt_list_each(pos, tmp, &all_eps) {
+		e = tt_container(pos, struct loop_ep, link);
+		if (e->peer != ep)
+			continue;
+		e->down = true;
+		end_ops(e, true);
+		ep_event(e, TT_EV_DOWN, -ECONNRESET);
+		e->peer = NULL;
+	}
 	free(ep);
 }
 

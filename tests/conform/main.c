@@ -31,7 +31,7 @@ static const struct config configs[] = {
 
 const struct config *config;
 bool faulty = CONFORM_FAULT;
-unsigned seed = 1;
+unsigned seed = 1, timeouts;
 
 static const struct tt_test conformance[] = {{"wakes_sleeper", test_wakes_sleeper}, /* must be first */
 					     {"query", test_query},
@@ -78,6 +78,7 @@ static void run_current(void)
 	for (seed = first; seed <= last; seed++) {
 		unsigned failed = CU_get_number_of_failure_records();
 
+		timeouts = 0;
 		conformance[i].fn();
 		if (faulty && CU_get_number_of_failure_records() > failed)
 			printf("  failed with TUTTI_TEST_SEED=%u\n", seed);

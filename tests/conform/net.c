@@ -425,11 +425,12 @@ int put(struct net *net, struct link *link, const void *local, size_t len, void 
 	const struct tt_rkey *rkey, int64_t note, struct op *op)
 {
 	struct tt_rma rma = rma_put(link, local, len, remote, rkey, note, op);
-	uint64_t deadline = tt_deadline_ms(WAIT_MS);
+	uint64_t deadline = wait_deadline();
 	int rc;
 
 	while ((rc = link->ep->ops->put(link->ep, &rma)) == -EAGAIN && !tt_passed(deadline))
 		pump(net);
+	timeouts += rc == -EAGAIN;
 	return started(op, rc == -EAGAIN ? -ETIMEDOUT : rc);
 }
 
@@ -437,11 +438,12 @@ int get(struct net *net, struct link *link, void *local, size_t len, const void 
 	const struct tt_rkey *rkey, struct op *op)
 {
 	struct tt_rma rma = rma_put(link, local, len, (void *)(uintptr_t)remote, rkey, -1, op);
-	uint64_t deadline = tt_deadline_ms(WAIT_MS);
+	uint64_t deadline = wait_deadline();
 	int rc;
 
 	while ((rc = link->ep->ops->get(link->ep, &rma)) == -EAGAIN && !tt_passed(deadline))
 		pump(net);
+	timeouts += rc == -EAGAIN;
 	return started(op, rc == -EAGAIN ? -ETIMEDOUT : rc);
 }
 
@@ -456,22 +458,24 @@ int amo(struct net *net, struct link *link, enum tt_amo_op kind, uint64_t operan
 			   .remote = (uint64_t)(uintptr_t)remote,
 			   .rkey = rkey,
 			   .user = op};
-	uint64_t deadline = tt_deadline_ms(WAIT_MS);
+	uint64_t deadline = wait_deadline();
 	int rc;
 
 	memset(op, 0, sizeof(*op));
 	while ((rc = link->ep->ops->amo(link->ep, &a)) == -EAGAIN && !tt_passed(deadline))
 		pump(net);
+	timeouts += rc == -EAGAIN;
 	return started(op, rc == -EAGAIN ? -ETIMEDOUT : rc);
 }
 
 int msg(struct net *net, struct link *link, const void *data, size_t len)
 {
-	uint64_t deadline = tt_deadline_ms(WAIT_MS);
+	uint64_t deadline = wait_deadline();
 	int rc;
 
 	while ((rc = link->ep->ops->msg(link->ep, data, len)) == -EAGAIN && !tt_passed(deadline))
 		pump(net);
+	timeouts += rc == -EAGAIN;
 	return rc;
 }
 

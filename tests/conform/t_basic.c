@@ -144,25 +144,36 @@ void test_no_ops_before_up(void)
 	}
 	try_early(x);
 	WAIT(&net, x->up && y->up);
-	pump_ms(&net, 2);
+	pump_ms(&net, 20); /* enough for what was sent too early, if it was, to land */
 	TT_CHECK(!x->node->nnotes && !y->node->nnotes && !x->nmsgs && !y->nmsgs);
 	net_close(&net);
 }
 
-/* The connection works: one put each way. */
+#define ALIVE 0x600d0000u
+
+static unsigned nalive;
+
+static void count_alive(struct node *node, uint32_t note)
+{
+	nalive += note == ALIVE;
+}
+
+/* The connection works: one put each way. Notes of earlier connections may still come in. */
 static void check_alive(struct net *net, int first)
 {
 	struct op op;
 	int i;
 
+	for (i = 0; i < net->nnodes; i++)
+		net->node[i].on_note = count_alive;
 	for (i = 0; i < (net->nnodes == 1 ? 1 : 2); i++) {
 		struct link *l = &net->link[first + i];
-		unsigned notes = l->to->nnotes;
 
-		TT_CHECK(put(net, l, l->node->tx.addr, 64, l->to->rx.addr, &l->to->rx.mr->rkey, 7, &op) >=
-			 0);
+		nalive = 0;
+		TT_CHECK(put(net, l, l->node->tx.addr, 64, l->to->rx.addr, &l->to->rx.mr->rkey, ALIVE,
+			     &op) >= 0);
 		TT_CHECK(!settle(net, &op));
-		WAIT(net, l->to->nnotes == notes + 1);
+		WAIT(net, nalive == 1);
 	}
 }
 
@@ -215,11 +226,10 @@ void test_close_any_state(void)
 #define UNDER_WAY 64
 #define PIECE 65536u
 
-static void start_many(struct net *net, struct link *l, struct op *op)
+static void start_many(struct link *l, struct op *op)
 {
 	int i;
 
-	(void)net;
 	for (i = 0; i < UNDER_WAY; i++) {
 		struct tt_rma rma = rma_put(l, l->node->tx.addr, PIECE, l->to->rx.addr + i % 64 * PIECE,
 					    &l->to->rx.mr->rkey, 7, &op[i]);
@@ -238,7 +248,7 @@ void test_close_drops_ops(void)
 
 	if (!net_pair(&net))
 		return;
-	start_many(&net, &net.link[0], op);
+	start_many(&net.link[0], op);
 	for (i = 0; i < UNDER_WAY; i++)
 		op[i].dead = true; /* from here on no event of theirs */
 	link_close(&net.link[0]);
@@ -261,6 +271,8 @@ void test_close_is_a_fence(void)
 	struct link *l;
 	int i;
 
+	if (config->ofi_ep && !strcmp(config->ofi_ep, "rdm"))
+		TT_SKIP("connectionless: deregistration is the fence");
 	if (!net_pair(&net))
 		return;
 	if (net.nnodes == 1) {
@@ -270,7 +282,7 @@ void test_close_is_a_fence(void)
 	before = malloc(RX_SIZE);
 	l = &net.link[0];
 	fill(l->node->tx.addr, PIECE, 3);
-	start_many(&net, l, op);
+	start_many(l, op);
 	poll_node(&net, l->node, 4);
 	link_close(&net.link[1]);
 	memcpy(before, l->to->rx.addr, RX_SIZE);
@@ -292,7 +304,7 @@ void test_close_is_a_fence(void)
 /* The peer goes away: if DOWN is reported, every operation was reported before. */
 void test_peer_close(void)
 {
-	uint64_t deadline = tt_deadline_ms(3000);
+	uint64_t deadline = tt_deadline_ms(1000);
 	struct op op[UNDER_WAY];
 	struct net net;
 	struct link *l;
@@ -305,7 +317,7 @@ void test_peer_close(void)
 		TT_SKIP("there is no peer");
 	}
 	l = &net.link[0];
-	start_many(&net, l, op);
+	start_many(l, op);
 	for (i = 0; i < UNDER_WAY; i++)
 		op[i].dead = false;
 	link_close(&net.link[1]);
@@ -383,7 +395,7 @@ void test_arm(void)
 	struct net net;
 	struct link *l;
 	struct op op;
-	int fd = -1, rc, i;
+	int fd = -1, rc, i, k;
 
 	if (!net_pair(&net))
 		return;
@@ -392,9 +404,8 @@ void test_arm(void)
 		TT_CHECK(falls_asleep(&net, l->to, 10));
 		TT_CHECK(put(&net, l, l->node->tx.addr, 8, l->to->rx.addr, &l->to->rx.mr->rkey, i, &op) >=
 			 0);
-		if (l->node != l->to)
-			while (!op.done && net.turn++ < 100000)
-				poll_node(&net, l->node, 8);
+		for (k = 0; l->node != l->to && !op.done && k < 2000; k++)
+			poll_node(&net, l->node, 8);
 		/* It may take the wire some time; but then the note wakes us. */
 		if (l->to->nnotes == (unsigned)i) {
 			rc = l->to->tp->ops->arm(l->to->tp, &fd);
@@ -482,7 +493,6 @@ static int sleeper_rank(int rank, int nranks, void *arg)
 	struct hello peer;
 	struct net net;
 
-	(void)nranks;
 	close(sock[!rank]);
 	TT_EXPECT(net_open(&net, 1));
 	TT_EXPECT(net_link(&net, 0, 0)); /* one end: the other is in the other process */

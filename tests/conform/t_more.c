@@ -56,7 +56,7 @@ void test_msg_sizes(void)
 
 void test_msg_flood(void)
 {
-	enum { COUNT = 3000 };
+	enum { COUNT = 1000 };
 	static unsigned char had[COUNT];
 	uint8_t data[TT_TP_MSG_MAX], want[TT_TP_MSG_MAX];
 	unsigned refused = 0, bad = 0;

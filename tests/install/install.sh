@@ -4,8 +4,7 @@
 only=$*
 . "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
 suite install
-# Nothing of the make that runs this test is for the makes inside it.
-unset MAKEFLAGS MFLAGS MAKELEVEL TUTTI_RANK TUTTI_NRANKS
+unset TUTTI_RANK TUTTI_NRANKS
 
 prefix=$(sed -n 's/^prefix = //p' "$TT_BUILD/Makefile")
 root=$tmp/stage$prefix

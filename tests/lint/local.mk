@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: BSD-3-Clause
-dist_check_SCRIPTS += tests/lint/lint.sh
-TESTS += tests/lint/lint.sh
+dist_check_SCRIPTS += tests/lint/lint.sh tests/lint/man_examples.sh
+TESTS += tests/lint/lint.sh tests/lint/man_examples.sh

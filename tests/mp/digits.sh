@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The main job end to end: however many ranks, over whichever transport, the same loss curve, and a
 # model that reads digits.
-suite=digits
-. "${srcdir:-.}/tests/mp/shell.sh"
+. "${TT_SRC:-.}/tests/sh.inc"
+suite digits
 
 [ -x ./train_digits ] || skip_all "train_digits was not built: zlib is missing"
 timeout 120 ./train_digits --epochs 1 >"$tmp/first" 2>&1 ||
@@ -49,19 +49,19 @@ for transport in - shm ofi; do
 	for ranks in 1 4; do
 		csv=$tmp/$transport.$ranks.csv
 		name=$(echo "$transport" | sed 's/-/default/')_$ranks
-		check "train_$name" train $ranks $transport "$csv"
-		check "accuracy_$name" learned "$csv"
-		[ "$transport.$ranks" = -.1 ] || check "curve_$name" same_curve "$tmp/-.1.csv" "$csv"
+		run "train_$name" train $ranks $transport "$csv"
+		run "accuracy_$name" learned "$csv"
+		[ "$transport.$ranks" = -.1 ] || run "curve_$name" same_curve "$tmp/-.1.csv" "$csv"
 	done
 done
 
 # Slices of unequal size, and more ranks than samples in the last batch.
-check train_uneven_1 train 1 - "$tmp/u1.csv" --epochs 3 --batch 7
-check train_uneven_3 train 3 - "$tmp/u3.csv" --epochs 3 --batch 7
-check curve_uneven same_curve "$tmp/u1.csv" "$tmp/u3.csv"
+run train_uneven_1 train 1 - "$tmp/u1.csv" --epochs 3 --batch 7
+run train_uneven_3 train 3 - "$tmp/u3.csv" --epochs 3 --batch 7
+run curve_uneven same_curve "$tmp/u1.csv" "$tmp/u3.csv"
 
-check unknown_option says "did you mean '--epochs'" ./tutti_run -n 2 ./train_digits --epoch5 3
-check missing_data says "sh quickstart.sh" ./tutti_run -n 2 ./train_digits --data "$tmp/none"
+run unknown_option says "did you mean '--epochs'" ./tutti_run -n 2 ./train_digits --epoch5 3
+run missing_data says "sh quickstart.sh" ./tutti_run -n 2 ./train_digits --data "$tmp/none"
 echo "1,2,3" >"$tmp/bad.csv"
-check bad_data says "line 1" ./tutti_run -n 2 ./train_digits --data "$tmp/bad.csv"
+run bad_data says "line 1" ./tutti_run -n 2 ./train_digits --data "$tmp/bad.csv"
 finish

@@ -4,6 +4,6 @@ check_PROGRAMS += tests/mp/perf_json
 tests_mp_perf_json_SOURCES = tests/mp/perf_json.c
 tests_mp_perf_json_LDADD = $(JANSSON_LIBS)
 
-EXTRA_DIST += tests/mp/shell.sh
+
 dist_check_SCRIPTS += tests/mp/digits.sh tests/mp/perf.sh tests/mp/mpi.sh
 TESTS += tests/mp/digits.sh tests/mp/perf.sh tests/mp/mpi.sh

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # examples/mpi_unique_id.c, built and run with each MPI there is.
-suite=mpi
-. "${srcdir:-.}/tests/mp/shell.sh"
+. "${TT_SRC:-.}/tests/sh.inc"
+suite mpi
 
 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
@@ -10,12 +10,12 @@ export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
 unset TUTTI_RANK TUTTI_NRANKS TUTTI_STORE RANK WORLD_SIZE
 
 build() {
-	"mpicc.$1" -I "$top_srcdir/include" "$top_srcdir/examples/mpi_unique_id.c" -o "$tmp/$1" \
+	"mpicc.$1" -I "$TT_SRC/include" "$TT_SRC/examples/mpi_unique_id.c" -o "$tmp/$1" \
 		-L .libs -ltutti "-Wl,-rpath,$PWD/.libs"
 }
 
 # Each rank must have found the sum of four ranks.
-run() {
+mpi_run() {
 	flavor=$1
 	shift
 	more=
@@ -31,9 +31,9 @@ grep -q '^TT_CFLAGS.*-fsanitize' Makefile && skip_all "MPI programs are not run 
 for flavor in openmpi mpich; do
 	command -v "mpicc.$flavor" >/dev/null && command -v "mpirun.$flavor" >/dev/null || continue
 	found=1
-	check "build_$flavor" build $flavor
-	check "unique_id_$flavor" run $flavor
-	check "allgather_$flavor" run $flavor allgather
+	run "build_$flavor" build $flavor
+	run "unique_id_$flavor" mpi_run $flavor
+	run "allgather_$flavor" mpi_run $flavor allgather
 done
 [ "$found" ] || skip_all "neither mpicc.openmpi nor mpicc.mpich is installed"
 finish

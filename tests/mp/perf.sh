@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # tutti_perf: every subcommand on tiny sizes, what it writes to files, and its complaints.
-suite=perf
-. "${srcdir:-.}/tests/mp/shell.sh"
+. "${TT_SRC:-.}/tests/sh.inc"
+suite perf
 
 # perf RANKS ARGUMENT...
 perf() {
@@ -35,41 +35,41 @@ footers() {
 }
 
 # Rows of a doubling scan: 8 to 64K is 14 sizes.
-check allreduce clean 14 allreduce -b 8 -e 64K -f 2 -n 3 -w 1
-check csv_header header size,count,type,redop,root,oop_time_us,oop_algbw_gbs,oop_busbw_gbs,oop_wrong,ip_time_us,ip_algbw_gbs,ip_busbw_gbs,ip_wrong
-check allreduce_empty clean 1 allreduce -b 0 -e 0 -n 2
-check allreduce_stat clean 2 allreduce -b 1K -e 2K -i 1K -n 5 -w 1 --stat
-check csv_header_stat sh -c 'head -n 1 "$1" | grep -q oop_p50_us,oop_min_us,oop_p99_us' sh "$tmp/c"
-check allreduce_malloc clean 1 allreduce -b 300001 -e 300001 -n 2 -w 0 --malloc -d uint8 -o max
+run allreduce clean 14 allreduce -b 8 -e 64K -f 2 -n 3 -w 1
+run csv_header header size,count,type,redop,root,oop_time_us,oop_algbw_gbs,oop_busbw_gbs,oop_wrong,ip_time_us,ip_algbw_gbs,ip_busbw_gbs,ip_wrong
+run allreduce_empty clean 1 allreduce -b 0 -e 0 -n 2
+run allreduce_stat clean 2 allreduce -b 1K -e 2K -i 1K -n 5 -w 1 --stat
+run csv_header_stat sh -c 'head -n 1 "$1" | grep -q oop_p50_us,oop_min_us,oop_p99_us' sh "$tmp/c"
+run allreduce_malloc clean 1 allreduce -b 300001 -e 300001 -n 2 -w 0 --malloc -d uint8 -o max
 # 6 integer types with 8 operations each, 4 floating types with 5
-check allreduce_all clean 68 allreduce -b 5000 -e 5000 -n 1 -w 0 -d all -o all
-check bcast clean 4 bcast -b 8 -e 64K -f 20 -n 3 -w 1 -r 1
-check bcast_all_roots clean 2 bcast -b 1M -e 1M -n 2 -w 0 -r all
-check barrier clean 1 barrier -n 10
-check barrier_stat clean 1 barrier -n 10 --stat
-check put clean 3 put -b 8 -e 512K -f 256 -n 20 -w 2
-check put_malloc clean 1 put -b 64K -n 20 -w 2 --malloc
-check get clean 3 get -b 8 -e 512K -f 256 -n 20 -w 2
-check latency clean 3 latency -b 8 -e 512K -f 256 -n 20 -w 2
-check latency_shm clean 1 latency -T shm -n 20 -w 2
-check latency_ofi clean 1 latency -T ofi -n 20 -w 2
-check put_ofi clean 1 put -T ofi -n 20 -w 2
-check get_ofi clean 1 get -T ofi -n 20 -w 2
-check footers footers allreduce -b 64 -e 64 -n 2
-check no_check clean 1 allreduce -b 64 -e 64 -n 2 -c 0
+run allreduce_all clean 68 allreduce -b 5000 -e 5000 -n 1 -w 0 -d all -o all
+run bcast clean 4 bcast -b 8 -e 64K -f 20 -n 3 -w 1 -r 1
+run bcast_all_roots clean 2 bcast -b 1M -e 1M -n 2 -w 0 -r all
+run barrier clean 1 barrier -n 10
+run barrier_stat clean 1 barrier -n 10 --stat
+run put clean 3 put -b 8 -e 512K -f 256 -n 20 -w 2
+run put_malloc clean 1 put -b 64K -n 20 -w 2 --malloc
+run get clean 3 get -b 8 -e 512K -f 256 -n 20 -w 2
+run latency clean 3 latency -b 8 -e 512K -f 256 -n 20 -w 2
+run latency_shm clean 1 latency -T shm -n 20 -w 2
+run latency_ofi clean 1 latency -T ofi -n 20 -w 2
+run put_ofi clean 1 put -T ofi -n 20 -w 2
+run get_ofi clean 1 get -T ofi -n 20 -w 2
+run footers footers allreduce -b 64 -e 64 -n 2
+run no_check clean 1 allreduce -b 64 -e 64 -n 2 -c 0
 
-check help sh -c './tutti_perf --help | grep -q -e --minbytes'
-check version sh -c './tutti_perf --version | grep -q "[0-9]\.[0-9]"'
-check unknown_option says "did you mean '--minbytes'" perf 2 allreduce --minbyts 8
-check unknown_command says "did you mean 'allreduce'" perf 2 alreduce
-check unknown_type says "did you mean 'float'" perf 2 allreduce -d flaot
-check unknown_op says "did you mean 'sum'" perf 2 allreduce -o sun
-check op_of_type says "is for integers" perf 2 allreduce -d float -o bxor
-check bad_size says "is not a size" perf 2 allreduce -b 12Q
-check bad_order says "less than" perf 2 allreduce -b 64 -e 8
-check bad_root says "not a rank" perf 2 bcast -r 2 -b 8 -e 8
-check one_rank says "needs 2 ranks" perf 1 put
-check no_file says "cannot write" perf 2 allreduce -b 8 -e 8 --csv "$tmp/none/x"
-check no_memory says "no memory" perf 2 allreduce -b 1000000G -e 1000000G
-check no_memory_malloc says "no memory" perf 2 allreduce -b 1000000G -e 1000000G --malloc
+run help sh -c './tutti_perf --help | grep -q -e --minbytes'
+run version sh -c './tutti_perf --version | grep -q "[0-9]\.[0-9]"'
+run unknown_option says "did you mean '--minbytes'" perf 2 allreduce --minbyts 8
+run unknown_command says "did you mean 'allreduce'" perf 2 alreduce
+run unknown_type says "did you mean 'float'" perf 2 allreduce -d flaot
+run unknown_op says "did you mean 'sum'" perf 2 allreduce -o sun
+run op_of_type says "is for integers" perf 2 allreduce -d float -o bxor
+run bad_size says "is not a size" perf 2 allreduce -b 12Q
+run bad_order says "less than" perf 2 allreduce -b 64 -e 8
+run bad_root says "not a rank" perf 2 bcast -r 2 -b 8 -e 8
+run one_rank says "needs 2 ranks" perf 1 put
+run no_file says "cannot write" perf 2 allreduce -b 8 -e 8 --csv "$tmp/none/x"
+run no_memory says "no memory" perf 2 allreduce -b 1000000G -e 1000000G
+run no_memory_malloc says "no memory" perf 2 allreduce -b 1000000G -e 1000000G --malloc
 finish

@@ -8,6 +8,9 @@ tutti_run=$TT_BUILD/tutti_run
 TUTTI_TEST_SSH_LOG=$tmp/ssh.log
 export TUTTI_TEST_SSH_LOG
 unset TUTTI_IF
+# Ranks that are looked for later sleep for a time that nobody else sleeps.
+MARK=$((100000 + $$))
+export MARK
 fake_ssh="sh $TT_SRC/tests/mp/fake_ssh.sh"
 
 launch()
@@ -127,27 +130,27 @@ test_grace()
 
 test_nothing_left()
 {
-	launch -n 2 sh -c 'sleep 4321 & sleep 4321 & test $TUTTI_RANK = 0 && exit 5; wait' 2>/dev/null
+	launch -n 2 sh -c 'sleep ${MARK}1 & sleep ${MARK}1 & test $TUTTI_RANK = 0 && exit 5; wait' 2>/dev/null
 	expect 5 $?
-	! pgrep -f '^sleep 4321$' || die "processes are left"
-	hosts sh -c 'sleep 4322 & test $TUTTI_RANK = 3 && exit 6; wait' 2>/dev/null
+	! pgrep -f "^sleep ${MARK}1\$" || die "processes are left"
+	hosts sh -c 'sleep ${MARK}2 & test $TUTTI_RANK = 3 && exit 6; wait' 2>/dev/null
 	expect 6 $?
-	! pgrep -f '^sleep 4322$' || die "processes are left behind the remote shell"
+	! pgrep -f "^sleep ${MARK}2\$" || die "processes are left behind the remote shell"
 }
 
 test_launcher_killed()
 {
-	"$tutti_run" -n 2 sleep 4323 &
+	"$tutti_run" -n 2 sleep ${MARK}3 &
 	pid=$!
-	"$tutti_run" --ssh "$fake_ssh" -H alpha:2 sleep 4323 &
+	"$tutti_run" --ssh "$fake_ssh" -H alpha:2 sleep ${MARK}3 &
 	pid2=$!
 	i=0
-	until [ "$(pgrep -fc '^sleep 4323$')" = 4 ] || [ $i = 100 ]; do sleep 0.1; i=$((i + 1)); done
-	expect 4 "$(pgrep -fc '^sleep 4323$')"
+	until [ "$(pgrep -fc "^sleep ${MARK}3\$")" = 4 ] || [ $i = 100 ]; do sleep 0.1; i=$((i + 1)); done
+	expect 4 "$(pgrep -fc "^sleep ${MARK}3\$")"
 	kill -9 $pid $pid2
 	i=0
-	while pgrep -f '^sleep 4323$' >/dev/null && [ $i != 50 ]; do sleep 0.1; i=$((i + 1)); done
-	! pgrep -f '^sleep 4323$' || die "ranks outlive a killed launcher"
+	while pgrep -f "^sleep ${MARK}3\$" >/dev/null && [ $i != 50 ]; do sleep 0.1; i=$((i + 1)); done
+	! pgrep -f "^sleep ${MARK}3\$" || die "ranks outlive a killed launcher"
 }
 
 # signals NAME STATUS LAUNCHER...: a signal sent to the launcher reaches every rank
@@ -308,10 +311,10 @@ test_remote_failures()
 test_remote_shell_dies()
 {
 	: >"$TUTTI_TEST_SSH_LOG"
-	"$tutti_run" --ssh "$fake_ssh" -H alpha,beta sleep 4324 2>"$tmp/err" &
+	"$tutti_run" --ssh "$fake_ssh" -H alpha,beta sleep ${MARK}4 2>"$tmp/err" &
 	pid=$!
 	i=0
-	until [ "$(pgrep -fc '^sleep 4324$')" = 2 ] || [ $i = 100 ]; do sleep 0.1; i=$((i + 1)); done
+	until [ "$(pgrep -fc "^sleep ${MARK}4\$")" = 2 ] || [ $i = 100 ]; do sleep 0.1; i=$((i + 1)); done
 	kill -9 "$(awk '$2 == "beta" { print $1 }' "$TUTTI_TEST_SSH_LOG")"
 	i=0
 	while kill -0 $pid 2>/dev/null && [ $i != 100 ]; do sleep 0.1; i=$((i + 1)); done
@@ -319,7 +322,7 @@ test_remote_shell_dies()
 	wait $pid
 	expect 1 $?
 	expect_text 'host beta: lost the connection' "$tmp/err"
-	! pgrep -f '^sleep 4324$' || die "processes are left"
+	! pgrep -f "^sleep ${MARK}4\$" || die "processes are left"
 }
 
 for t in environment store secret secret_hidden tags stdin status grace nothing_left launcher_killed \

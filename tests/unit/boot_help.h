@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of lib/boot share: jobs on loopback, handlers that record, memory the ranks share. */
+/* What the tests of lib/boot share: jobs on loopback, handlers that record, memory the ranks share.
+ */
 #ifndef BOOT_HELP_H
 #define BOOT_HELP_H
 
@@ -14,8 +15,8 @@
 /* What one rank's handlers saw. */
 struct bt_seen {
 	pthread_mutex_t lock;
-	int nmsg[BT_RANKS];	 /* messages from each rank to this one */
-	int nall[BT_RANKS];	 /* and to all */
+	int nmsg[BT_RANKS]; /* messages from each rank to this one */
+	int nall[BT_RANKS]; /* and to all */
 	bool disorder;
 	bool gone[BT_RANKS];
 	int ngone, twice;
@@ -35,12 +36,14 @@ bool bt_gone(struct bt_seen *seen, int rank, char *why, size_t size);
 int bt_received(struct bt_seen *seen);
 /* The last error's text contains s; prints it if not. */
 bool bt_error_has(const char *s);
+/* How many descriptors this process has open. */
+int bt_open_fds(void);
 /* Wait until cond or ms have passed. */
-#define BT_WAIT(cond, ms) \
-	do { \
-		uint64_t bt_deadline = tt_deadline_ms(ms); \
-		while (!(cond) && !tt_passed(bt_deadline)) \
-			usleep(2000); \
+#define BT_WAIT(cond, ms)                                                                          \
+	do {                                                                                       \
+		uint64_t bt_deadline = tt_deadline_ms(ms);                                         \
+		while (!(cond) && !tt_passed(bt_deadline))                                         \
+			usleep(2000);                                                              \
 	} while (0)
 
 #endif

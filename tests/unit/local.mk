@@ -7,3 +7,4 @@ include tests/unit/reduce.mk
 include tests/unit/topo.mk
 include tests/unit/wire.mk
 include tests/unit/fault.mk
+include tests/unit/ofi.mk

@@ -166,7 +166,7 @@ static void test_threads_as_ranks(void)
 	enum { N = 11 };
 	struct thread_rank t[N];
 	struct job *j = new_job();
-	int i;
+	int i, fds = bt_open_fds();
 
 	for (i = 0; i < N; i++) {
 		t[i] = (struct thread_rank){.job = j, .rank = i, .n = N, .result = -1};
@@ -176,6 +176,7 @@ static void test_threads_as_ranks(void)
 		pthread_join(t[i].thread, NULL);
 		TT_CHECK(t[i].result == 0);
 	}
+	TT_CHECK(bt_open_fds() == fds);
 	munmap(j, sizeof(*j));
 }
 
@@ -349,7 +350,8 @@ static int rank_size(int rank, int n, void *arg)
 	struct job *j = arg;
 	struct tt_boot_params p = bt_params(rank, rank == 2 ? 7 : n, j->port);
 
-	return expect_failure(&p, -TUTTI_EBOOT, "was told that the job has 7 ranks, rank 0 that it has 4");
+	return expect_failure(&p, -TUTTI_EBOOT,
+			      "was told that the job has 7 ranks, rank 0 that it has 4");
 }
 
 static int rank_version(int rank, int n, void *arg)
@@ -401,7 +403,8 @@ static void test_wrong_secret(void)
 	munmap(j, sizeof(*j));
 }
 
-/* 100 connections to the store, kept open: silent, junk, half a hello, a hello with a wrong proof. */
+/* 100 connections to the store, kept open: silent, junk, half a hello, a hello with a wrong proof.
+ */
 static void disturb(int port, int *fds)
 {
 	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -474,12 +477,14 @@ static void test_lost_during_start(void)
 static void test_unreachable_store(void)
 {
 	struct tt_boot_params p = bt_params(1, 2, bt_free_port());
+	int fds = bt_open_fds();
 	char store[128];
 
 	p.init_timeout = 400;
 	snprintf(store, sizeof(store), "%s", p.store);
 	TT_CHECK(!expect_failure(&p, -TUTTI_EBOOT, store));
 	TT_CHECK(bt_error_has("Connection refused"));
+	TT_CHECK(bt_open_fds() == fds);
 }
 
 static void test_impossible_rank(void)
@@ -487,6 +492,47 @@ static void test_impossible_rank(void)
 	struct tt_boot_params p = bt_params(9, 4, bt_free_port());
 
 	TT_CHECK(!expect_failure(&p, -EINVAL, "rank 9 of 4"));
+}
+
+/* Loopback itself needs no secret, but the store must be there too. */
+static void test_no_secret_to_a_far_store(void)
+{
+	struct tt_boot_params p = bt_params(1, 2, 1);
+
+	p.have_secret = false;
+	snprintf(p.iface, sizeof(p.iface), "lo");
+	snprintf(p.store, sizeof(p.store), "198.51.100.7:1");
+	TT_CHECK(!expect_failure(&p, -TUTTI_EAUTH, "TUTTI_INSECURE=1"));
+}
+
+/* Nobody's stop returns before the last rank has called it and all messages before it have come. */
+static int rank_stop_waits(int rank, int n, void *arg)
+{
+	struct job *j = arg;
+	struct tt_boot_params p = bt_params(rank, n, j->port);
+	struct tt_boot *boot = NULL;
+	struct bt_seen seen;
+	uint32_t word[2] = {0, 1};
+
+	bt_seen_init(&seen);
+	TT_EXPECT(!start_card(&p, &seen, &boot));
+	if (rank == n - 1)
+		usleep(300000);
+	for (; word[0] < 5; word[0]++)
+		TT_EXPECT(!tt_ctl_send(boot, TT_CTL_ALL, TT_CTL_QUERY, word, sizeof(word)));
+	j->here++;
+	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(10000)));
+	TT_EXPECT(j->here == n);
+	TT_EXPECT(bt_received(&seen) == 5 * n && bt_gone_count(&seen) == 0);
+	return 0;
+}
+
+static void test_stop_waits_for_all(void)
+{
+	struct job *j = new_job();
+
+	TT_CHECK(!tt_run_ranks(11, rank_stop_waits, j, BOUND_MS, 0));
+	munmap(j, sizeof(*j));
 }
 
 static int rank_never_stops(int rank, int n, void *arg)
@@ -531,7 +577,9 @@ static const struct tt_test tests[] = {
 	{"junk_does_not_disturb", test_junk_does_not_disturb},
 	{"lost_during_start", test_lost_during_start},
 	{"unreachable_store", test_unreachable_store},
+	{"no_secret_to_a_far_store", test_no_secret_to_a_far_store},
 	{"impossible_rank", test_impossible_rank},
+	{"stop_waits_for_all", test_stop_waits_for_all},
 	{"stop_deadline", test_stop_deadline},
 	{NULL, NULL}};
 

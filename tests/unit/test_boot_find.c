@@ -21,10 +21,11 @@
 #define BOUND_MS 30000
 
 static const char *const all_vars[] = {
-	"TUTTI_RANK", "TUTTI_NRANKS", "TUTTI_LOCAL_RANK", "TUTTI_STORE", "TUTTI_STORE_FD", "TUTTI_BOOT_DIR",
-	"TUTTI_JOB_ID", "TUTTI_SECRET_FILE", "TUTTI_SECRET_FD", "TUTTI_INSECURE", "TUTTI_IF", "RANK",
-	"WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE",
-	"TUTTI_INIT_TIMEOUT"};
+	"TUTTI_RANK",	     "TUTTI_NRANKS",	   "TUTTI_LOCAL_RANK", "TUTTI_STORE",
+	"TUTTI_STORE_FD",    "TUTTI_BOOT_DIR",	   "TUTTI_JOB_ID",     "TUTTI_SECRET_FILE",
+	"TUTTI_SECRET_FD",   "TUTTI_INSECURE",	   "TUTTI_IF",	       "TUTTI_INIT_TIMEOUT",
+	"RANK",		     "WORLD_SIZE",	   "LOCAL_RANK",       "MASTER_ADDR",
+	"MASTER_PORT",	     "TORCHELASTIC_USE_AGENT_STORE"};
 
 /* Discover with exactly these variables: "A=1 B=2". */
 static int discover(const char *vars, const struct tutti_config *config, struct tt_boot_params *p)
@@ -70,7 +71,8 @@ static void test_tutti_run(void)
 	struct tt_boot_params p;
 
 	TT_REQUIRE(!discover("TUTTI_RANK=2 TUTTI_NRANKS=4 TUTTI_LOCAL_RANK=1 TUTTI_STORE=[::1]:77 "
-			     "TUTTI_JOB_ID=000102030405060708090a0b0c0d0e0f RANK=7 WORLD_SIZE=9", NULL, &p));
+			     "TUTTI_JOB_ID=000102030405060708090a0b0c0d0e0f RANK=7 WORLD_SIZE=9",
+			     NULL, &p));
 	TT_CHECK(p.rank == 2 && p.nranks == 4 && p.local_rank == 1 && p.job[15] == 15);
 	TT_CHECK(!strcmp(p.store, "[::1]:77") && !strcmp(p.origin, "tutti_run") && !p.have_secret);
 }
@@ -79,12 +81,14 @@ static void test_torchrun(void)
 {
 	struct tt_boot_params p;
 
-	TT_REQUIRE(!discover("RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 MASTER_ADDR=localhost MASTER_PORT=29500",
-			     NULL, &p));
+	TT_REQUIRE(!discover(
+		"RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 MASTER_ADDR=localhost MASTER_PORT=29500", NULL,
+		&p));
 	TT_CHECK(p.rank == 1 && p.nranks == 2 && p.local_rank == 1);
 	TT_CHECK(!strcmp(p.store, "localhost:29500") && !strcmp(p.origin, "torchrun"));
 	TT_REQUIRE(!discover("RANK=0 WORLD_SIZE=2 MASTER_ADDR=::1 MASTER_PORT=29500 "
-			     "TORCHELASTIC_USE_AGENT_STORE=True", NULL, &p));
+			     "TORCHELASTIC_USE_AGENT_STORE=True",
+			     NULL, &p));
 	TT_CHECK(!strcmp(p.store, "[::1]:29501"));
 	TT_CHECK(memcmp(p.job, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16)); /* rank 0 makes it */
 }
@@ -268,7 +272,8 @@ static void test_authentication(void)
 	sealed[20] ^= 1;
 	TT_CHECK(tt_auth_open(&as, sealed, sizeof(sealed), plain) == -EBADMSG);
 	sealed[20] ^= 1;
-	TT_CHECK(!tt_auth_open(&as, sealed, sizeof(sealed), plain) && !strcmp((char *)plain, "all together"));
+	TT_CHECK(!tt_auth_open(&as, sealed, sizeof(sealed), plain) &&
+		 !strcmp((char *)plain, "all together"));
 	TT_CHECK(tt_auth_open(&as, sealed, sizeof(sealed), plain) == -EBADMSG);
 	tt_auth_seal(&as, plain, 32, sealed);
 	TT_CHECK(!tt_auth_open(&ac, sealed, sizeof(sealed), plain));
@@ -354,7 +359,10 @@ static int gather(const void *send, void *recv, size_t len, void *arg)
 static int rank_allgather(int rank, int n, void *arg)
 {
 	struct gather g = {.s = arg, .rank = rank, .n = n};
-	struct tutti_config c = {.size = sizeof(c), .nranks = n, .rank = rank, .allgather = gather,
+	struct tutti_config c = {.size = sizeof(c),
+				 .nranks = n,
+				 .rank = rank,
+				 .allgather = gather,
 				 .allgather_arg = &g};
 	struct tt_boot_params p;
 
@@ -376,8 +384,8 @@ static int rank_dir(int rank, int n, void *arg)
 	struct tt_boot_params p;
 	char vars[300];
 
-	snprintf(vars, sizeof(vars), "TUTTI_IF=lo TUTTI_RANK=%d TUTTI_NRANKS=%d TUTTI_BOOT_DIR=%s", rank, n,
-		 s->dir);
+	snprintf(vars, sizeof(vars), "TUTTI_IF=lo TUTTI_RANK=%d TUTTI_NRANKS=%d TUTTI_BOOT_DIR=%s",
+		 rank, n, s->dir);
 	TT_EXPECT(!discover(vars, NULL, &p));
 	if (!rank)
 		usleep(300000); /* the others meet the leftover first */
@@ -408,7 +416,8 @@ static void test_directory(void)
 	stale_file(s->dir, bt_free_port()); /* nobody there */
 	TT_CHECK(!tt_run_ranks(3, rank_dir, s, BOUND_MS, 0));
 	TT_REQUIRE(!tt_addr_numeric("127.0.0.1", 0, &addr) && !tt_addr_listen(&addr, &fd));
-	stale_file(s->dir, tt_addr_port((struct sockaddr *)&addr.sa)); /* a stranger who is silent */
+	stale_file(s->dir,
+		   tt_addr_port((struct sockaddr *)&addr.sa)); /* a stranger who is silent */
 	TT_CHECK(!tt_run_ranks(3, rank_dir, s, BOUND_MS, 0));
 	close(fd);
 	TT_CHECK(!rmdir(s->dir)); /* nothing is left in it */
@@ -422,8 +431,10 @@ static void test_directory_without_rank0(void)
 	char dir[64] = "/tmp/tutti-test-XXXXXX", vars[200];
 
 	TT_REQUIRE(mkdtemp(dir) != NULL);
-	snprintf(vars, sizeof(vars), "TUTTI_IF=lo TUTTI_RANK=1 TUTTI_NRANKS=2 TUTTI_INIT_TIMEOUT=300 "
-		 "TUTTI_BOOT_DIR=%s", dir);
+	snprintf(vars, sizeof(vars),
+		 "TUTTI_IF=lo TUTTI_RANK=1 TUTTI_NRANKS=2 TUTTI_INIT_TIMEOUT=300 "
+		 "TUTTI_BOOT_DIR=%s",
+		 dir);
 	TT_REQUIRE(!discover(vars, NULL, &p));
 	TT_CHECK(tt_boot_start(&p, NULL, NULL, 0, &boot) == -TUTTI_EBOOT && bt_error_has(dir));
 	rmdir(dir);
@@ -435,8 +446,10 @@ static int rank_store_fd(int rank, int n, void *arg)
 	struct tt_boot_params p;
 	char vars[300];
 
-	snprintf(vars, sizeof(vars), "TUTTI_RANK=%d TUTTI_NRANKS=%d TUTTI_STORE=127.0.0.1:%d "
-		 "TUTTI_STORE_FD=%d", rank, n, port_fd[0], port_fd[1]);
+	snprintf(vars, sizeof(vars),
+		 "TUTTI_RANK=%d TUTTI_NRANKS=%d TUTTI_STORE=127.0.0.1:%d "
+		 "TUTTI_STORE_FD=%d",
+		 rank, n, port_fd[0], port_fd[1]);
 	TT_EXPECT(!discover(vars, NULL, &p));
 	TT_EXPECT((p.listen_fd >= 0) == (rank == 0));
 	return meet(&p);
@@ -459,8 +472,8 @@ static int rank_torch(int rank, int n, void *arg)
 	struct tt_boot_params p;
 	char vars[300];
 
-	snprintf(vars, sizeof(vars), "RANK=%d WORLD_SIZE=%d MASTER_ADDR=localhost MASTER_PORT=%d", rank, n,
-		 *(int *)arg);
+	snprintf(vars, sizeof(vars), "RANK=%d WORLD_SIZE=%d MASTER_ADDR=localhost MASTER_PORT=%d",
+		 rank, n, *(int *)arg);
 	TT_EXPECT(!discover(vars, NULL, &p));
 	return meet(&p);
 }

@@ -46,12 +46,13 @@ static void stream_close(struct stream *s)
 /* Pass on what is there; true: there may be more. */
 static bool stream_read(struct stream *s)
 {
-	const struct local_events *ev = &s->owner->local->events;
+	const struct local_events *ev;
 	char buf[65536];
 	ssize_t n;
 
 	if (s->watch.fd < 0)
 		return false;
+	ev = &s->owner->local->events;
 	n = read(s->watch.fd, buf, sizeof(buf));
 	if (n > 0)
 		ev->output(ev->arg, s->owner->rank, s->number, buf, (size_t)n);

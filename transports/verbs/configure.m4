@@ -5,5 +5,3 @@ AS_IF([test "x$with_verbs" != xno],
 	[PKG_CHECK_MODULES([VERBS], [libibverbs >= 1.12])
 	 AC_DEFINE([HAVE_VERBS], [1], [libibverbs is there])])
 AM_CONDITIONAL([HAVE_VERBS], [test "x$with_verbs" != xno])
-AS_IF([test "x$with_verbs" != xno], [TT_PC_VERBS=libibverbs])
-AC_SUBST([TT_PC_VERBS])

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Tests of the library through its public calls, by jobs of forked ranks.
+check_LTLIBRARIES += libttmp.la
+libttmp_la_SOURCES = tests/mp/job.c tests/mp/job.h tests/mp/oracle.c
+libttmp_la_LIBADD = libtttest.la
+
+TT_MP_TESTS = \
+	tests/mp/test_coll \
+	tests/mp/test_errors \
+	tests/mp/test_kill \
+	tests/mp/test_flow \
+	tests/mp/test_counters \
+	tests/mp/test_comm \
+	tests/mp/test_rma \
+	tests/mp/test_ways \
+	tests/mp/test_big
+check_PROGRAMS += $(TT_MP_TESTS)
+TESTS += $(TT_MP_TESTS)
+tests_mp_test_coll_SOURCES = tests/mp/test_coll.c
+tests_mp_test_coll_LDADD = libttmp.la
+tests_mp_test_errors_SOURCES = tests/mp/test_errors.c
+tests_mp_test_errors_LDADD = libttmp.la
+tests_mp_test_kill_SOURCES = tests/mp/test_kill.c
+tests_mp_test_kill_LDADD = libttmp.la
+tests_mp_test_flow_SOURCES = tests/mp/test_flow.c
+tests_mp_test_flow_LDADD = libttmp.la
+tests_mp_test_counters_SOURCES = tests/mp/test_counters.c
+tests_mp_test_counters_LDADD = libttmp.la
+tests_mp_test_comm_SOURCES = tests/mp/test_comm.c
+tests_mp_test_comm_LDADD = libttmp.la
+tests_mp_test_rma_SOURCES = tests/mp/test_rma.c
+tests_mp_test_rma_LDADD = libttmp.la
+tests_mp_test_ways_SOURCES = tests/mp/test_ways.c
+tests_mp_test_ways_LDADD = libttmp.la
+tests_mp_test_big_SOURCES = tests/mp/test_big.c
+tests_mp_test_big_LDADD = libttmp.la

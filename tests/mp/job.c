@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Jobs of forked ranks; see job.h. */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+/* There in builds with AddressSanitizer only; ranks leave by _exit, which skips its leak check. */
+extern int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
+
+double mp_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+void mp_sleep_ms(int ms)
+{
+	struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000l};
+
+	while (nanosleep(&t, &t) && errno == EINTR)
+		;
+}
+
+bool mp_await(atomic_int *word, int value, int ms)
+{
+	double end = mp_now() + ms * 1e-3;
+
+	while (atomic_load(word) < value) {
+		if (mp_now() > end)
+			return false;
+		usleep(100);
+	}
+	return true;
+}
+
+void mp_meet(struct mp_job *job)
+{
+	int ticket = atomic_fetch_add(&job->shared->arrived, 1);
+
+	if (mp_await(&job->shared->arrived, (ticket / job->n + 1) * job->n, 30000))
+		return;
+	fprintf(stderr, "rank %d: the others did not come\n", job->rank);
+	_exit(3);
+}
+
+static void on_log(enum tutti_log_level level, const char *line, void *arg)
+{
+	struct mp_job *job = arg;
+	size_t used;
+
+	pthread_mutex_lock(&job->log_lock);
+	used = strlen(job->log);
+	snprintf(job->log + used, sizeof(job->log) - used, "%s\n", line);
+	if (getenv("TUTTI_TEST_VERBOSE"))
+		fprintf(stderr, "[%d] %.3f %s\n", job->rank, mp_now(), line);
+	pthread_mutex_unlock(&job->log_lock);
+}
+
+void mp_log_level(struct mp_job *job, enum tutti_log_level level)
+{
+	tutti_set_log(on_log, job, level);
+}
+
+bool mp_log_has(struct mp_job *job, const char *text)
+{
+	bool has;
+
+	pthread_mutex_lock(&job->log_lock);
+	has = strstr(job->log, text) != NULL;
+	pthread_mutex_unlock(&job->log_lock);
+	return has;
+}
+
+void mp_failed(struct mp_job *job, const char *what, int err, const char *file, int line)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+
+	tutti_last_error(&info);
+	fprintf(stderr, "%s:%d: rank %d of %d: %s: %d (%s); last error %d: %s\n", file, line,
+		job->rank, job->n, what, err, tutti_strerror(err), info.code, info.text);
+}
+
+bool mp_said(const char *word)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+
+	return !tutti_last_error(&info) && strstr(info.text, word);
+}
+
+const char *mp_no_ofi(void)
+{
+#ifdef HAVE_OFI
+	return NULL;
+#else
+	return "built without libfabric";
+#endif
+}
+
+const char *mp_no_verbs(void)
+{
+#ifdef HAVE_VERBS
+	DIR *dir = opendir("/sys/class/infiniband");
+	struct dirent *e;
+	int n = 0;
+
+	while (dir && (e = readdir(dir)))
+		n += e->d_name[0] != '.';
+	if (dir)
+		closedir(dir);
+	return n ? NULL : "there is no RDMA device; tests/vm/verbs.sh runs this in its guest";
+#else
+	return "built without libibverbs";
+#endif
+}
+
+int mp_shm_files(void)
+{
+	DIR *dir = opendir("/dev/shm");
+	struct dirent *e;
+	int n = 0;
+
+	if (!dir)
+		return 0;
+	while ((e = readdir(dir)))
+		n += strstr(e->d_name, "tutti") != NULL;
+	closedir(dir);
+	return n;
+}
+
+/* ---- joining ---- */
+
+static int gather(const void *send, void *recv, size_t len, void *arg)
+{
+	struct mp_job *job = arg;
+
+	if (len * (size_t)job->n > sizeof(job->shared->gather))
+		return 1;
+	memcpy(job->shared->gather + (size_t)job->rank * len, send, len);
+	mp_meet(job);
+	memcpy(recv, job->shared->gather, len * (size_t)job->n);
+	mp_meet(job);
+	return 0;
+}
+
+int mp_join(struct mp_job *job, enum mp_way way, struct tutti_config *config)
+{
+	int err;
+
+	config->size = sizeof(*config);
+	if (way != MP_ENV) {
+		config->nranks = job->n;
+		config->rank = job->rank;
+	}
+	if (way == MP_GATHER) {
+		config->allgather = gather;
+		config->allgather_arg = job;
+	}
+	if (way == MP_ID) {
+		if (job->rank == 0) {
+			err = tutti_unique_id_get(&job->shared->id);
+			if (err)
+				return err;
+			atomic_store(&job->shared->id_ready, 1);
+		} else if (!mp_await(&job->shared->id_ready, 1, 10000)) {
+			return -ETIMEDOUT;
+		}
+		config->id = &job->shared->id;
+	}
+	err = tutti_init(config, &job->ctx);
+	if (!err)
+		job->world = tutti_world(job->ctx);
+	return err;
+}
+
+/* ---- running ---- */
+
+void *mp_shared_mem(size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		abort();
+	return p;
+}
+
+/* One word of run->env, with its % signs replaced. */
+static void set_word(const char *word, size_t len, const struct mp_job *job)
+{
+	char text[512], *eq;
+	size_t used = 0, i;
+
+	for (i = 0; i < len && used < sizeof(text) - 64; i++) {
+		if (word[i] != '%') {
+			text[used++] = word[i];
+			continue;
+		}
+		i++;
+		if (word[i] == 'd')
+			used += (size_t)sprintf(text + used, "%s", job->shared->dir);
+		else
+			used += (size_t)sprintf(text + used, "%d",
+						word[i] == 'r' ? job->rank : job->n);
+	}
+	text[used] = 0;
+	eq = strchr(text, '=');
+	*eq = 0;
+	setenv(text, eq + 1, 1);
+}
+
+static void set_env(const struct mp_run *run, const struct mp_job *job)
+{
+	const char *word = run->env ? run->env : "";
+	size_t len;
+
+	/* Bounds for a test that goes wrong; a test may set its own. */
+	setenv("TUTTI_TIMEOUT", "30s", 1);
+	setenv("TUTTI_INIT_TIMEOUT", "20s", 1);
+	if (run->way == MP_DIR)
+		setenv("TUTTI_BOOT_DIR", job->shared->dir, 1);
+	for (; *word; word += len + (word[len] == ' ')) {
+		len = strcspn(word, " ");
+		if (len)
+			set_word(word, len, job);
+	}
+}
+
+struct start {
+	const struct mp_run *run;
+	struct mp_shared *shared;
+	pid_t parent;
+};
+
+static int finish(struct mp_job *job, int failed)
+{
+	if (failed) {
+		if (job->log[0] && !getenv("TUTTI_TEST_VERBOSE"))
+			fprintf(stderr, "rank %d's log:\n%s", job->rank, job->log);
+		return failed; /* the others learn of it as of any death */
+	}
+	if (job->ctx)
+		MP_OK(tutti_finalize(job->ctx));
+	if (__lsan_do_recoverable_leak_check && __lsan_do_recoverable_leak_check())
+		return 2;
+	return 0;
+}
+
+static int body(int rank, int n, void *arg)
+{
+	struct start *start = arg;
+	static struct mp_job job_mem;
+	struct mp_job *job = &job_mem;
+	struct tutti_config config = {0};
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != start->parent)
+		return 1;
+	*job = (struct mp_job){.rank = rank, .n = n, .arg = start->run->arg, .shared = start->shared};
+	pthread_mutex_init(&job->log_lock, NULL);
+	atomic_store(&job->shared->pid[rank], getpid());
+	set_env(start->run, job);
+	mp_log_level(job, TUTTI_LOG_WARN);
+	if (!start->run->no_init)
+		MP_OK(mp_join(job, start->run->way, &config));
+	return finish(job, start->run->fn(job));
+}
+
+static void remove_dir(const char *path)
+{
+	struct dirent *e;
+	DIR *dir = opendir(path);
+	char file[400];
+
+	while (dir && (e = readdir(dir))) {
+		snprintf(file, sizeof(file), "%s/%s", path, e->d_name);
+		unlink(file);
+	}
+	if (dir)
+		closedir(dir);
+	rmdir(path);
+}
+
+int mp_run(const struct mp_run *run)
+{
+	struct start start = {.run = run, .parent = getpid()};
+	int failed;
+
+	start.shared = mp_shared_mem(sizeof(*start.shared));
+	strcpy(start.shared->dir, "/tmp/tutti-test-XXXXXX");
+	if (!mkdtemp(start.shared->dir))
+		return run->n;
+	failed = tt_run_ranks(run->n, body, &start, run->timeout_ms ? run->timeout_ms : 60000,
+			      run->killed);
+	remove_dir(start.shared->dir);
+	munmap(start.shared, sizeof(*start.shared));
+	return failed;
+}
+
+/* ---- memory ---- */
+
+int mp_buf_new(struct mp_job *job, enum mp_kind kind, size_t size, struct mp_buf *buf)
+{
+	*buf = (struct mp_buf){.kind = kind};
+	size += !size;
+	if (kind == MP_POOL)
+		return tutti_alloc(job->ctx, size, (void **)&buf->p);
+	buf->raw = malloc(size);
+	buf->p = buf->raw;
+	if (!buf->raw)
+		return -ENOMEM;
+	return kind == MP_REGISTERED ? tutti_register(job->ctx, buf->p, size, &buf->region) : 0;
+}
+
+int mp_buf_free(struct mp_buf *buf)
+{
+	int err = 0;
+
+	if (buf->region)
+		err = tutti_deregister(buf->region);
+	if (buf->kind == MP_POOL)
+		err = tutti_free(buf->p);
+	free(buf->raw);
+	return err;
+}

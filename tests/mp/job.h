@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A job of forked ranks for tests of the library through its public calls: every rank gets an
+ * environment, joins (by any of the ways in), runs the test's function, and leaves.
+ */
+#ifndef TT_MP_JOB_H
+#define TT_MP_JOB_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tutti/tutti.h>
+
+#include "tests/test.h"
+
+#define MP_MAX 32
+
+/* Visible to all ranks and to the process that started them. */
+struct mp_shared {
+	atomic_int id_ready;
+	struct tutti_unique_id id;
+	atomic_int arrived;
+	atomic_int word[64]; /* the test's own */
+	atomic_int pid[MP_MAX];
+	char dir[64];
+	unsigned char gather[1 << 16];
+};
+
+struct mp_job {
+	int rank, n;
+	struct tutti_context *ctx; /* NULL with no_init, or when the function has finalized itself */
+	struct tutti_comm *world;
+	void *arg;
+	struct mp_shared *shared;
+	pthread_mutex_t log_lock;
+	char log[16384]; /* this rank's, a line each */
+};
+
+/* The body of a rank: 0 is success, as in TT_EXPECT. */
+typedef int mp_fn(struct mp_job *job);
+
+enum mp_way { MP_ID, MP_GATHER, MP_DIR, MP_ENV };
+
+struct mp_run {
+	int n;
+	const char *env; /* "NAME=value NAME=value": %r is the rank, %n the number of ranks, %d the directory */
+	mp_fn *fn;
+	void *arg;
+	enum mp_way way; /* MP_ENV: env says how */
+	bool no_init;	 /* fn joins itself */
+	unsigned killed; /* ranks that must die by a signal */
+	int timeout_ms;	 /* 0: 60 s */
+};
+
+/* Run the job; returns how many ranks failed. */
+int mp_run(const struct mp_run *run);
+#define MP_RUN(...) mp_run(&(struct mp_run){__VA_ARGS__})
+/* Zeroed memory that ranks forked later share; munmap it. */
+void *mp_shared_mem(size_t size);
+
+/* Fill config with rank, size and the way in, then tutti_init. */
+int mp_join(struct mp_job *job, enum mp_way way, struct tutti_config *config);
+/* A barrier that uses nothing of the library; gives up (and ends the process) after 30 s. */
+void mp_meet(struct mp_job *job);
+/* Wait until *word >= value, at most ms; false: it never was. */
+bool mp_await(atomic_int *word, int value, int ms);
+double mp_now(void); /* seconds */
+void mp_sleep_ms(int ms);
+void mp_log_level(struct mp_job *job, enum tutti_log_level level); /* of job->log, warn to begin with */
+bool mp_log_has(struct mp_job *job, const char *text);
+/* Why no test can use transport ofi, NULL: it is there. */
+const char *mp_no_ofi(void);
+/* The same of transport verbs. */
+const char *mp_no_verbs(void);
+/* How many files a job of this user could have left in /dev/shm. */
+int mp_shm_files(void);
+
+void mp_failed(struct mp_job *job, const char *what, int err, const char *file, int line);
+/* In a rank: the call must succeed, or fail with this code. */
+#define MP_OK(call) MP_ERR(call, 0)
+#define MP_ERR(call, code) \
+	do { \
+		int mp_err = (call); \
+\
+		if (mp_err != (code)) { \
+			mp_failed(job, #call, mp_err, __FILE__, __LINE__); \
+			return 1; \
+		} \
+	} while (0)
+/* The last failed call's text contains word. */
+bool mp_said(const char *word);
+#define MP_SAID(word) \
+	do { \
+		if (!mp_said(word)) { \
+			mp_failed(job, "the text contains \"" word "\"", 0, __FILE__, __LINE__); \
+			return 1; \
+		} \
+	} while (0)
+
+/* Memory of the three kinds a caller can have. */
+enum mp_kind { MP_POOL, MP_REGISTERED, MP_PLAIN, MP_KINDS };
+struct mp_buf {
+	enum mp_kind kind;
+	char *p;
+	void *raw;
+	struct tutti_region *region;
+};
+int mp_buf_new(struct mp_job *job, enum mp_kind kind, size_t size, struct mp_buf *buf);
+int mp_buf_free(struct mp_buf *buf);
+
+/* oracle.c: what rank puts in, and what comes out of a ring, bit for bit. */
+void mp_fill(enum tutti_datatype type, unsigned seed, int rank, size_t count, void *buf);
+void mp_allreduce_expect(enum tutti_datatype type, enum tutti_op op, unsigned seed, int n,
+			 size_t count, void *out);
+bool mp_op_valid(enum tutti_datatype type, enum tutti_op op);
+
+#endif

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Communicators: dup, split in every way, hosts, hundreds of them, several threads. */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* All members of comm add up to want, each giving its rank in the world + 1. */
+static int sums_to(struct mp_job *job, struct tutti_comm *comm, int want)
+{
+	int32_t v[3] = {job->rank + 1, 100 * (job->rank + 1), 1};
+
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, 3, TUTTI_INT32, TUTTI_SUM, comm));
+	if (v[0] != want || v[1] != 100 * want || v[2] != tutti_comm_size(comm))
+		fprintf(stderr, "rank %d: %d of %d ranks, expected %d\n", job->rank, v[0], v[2], want);
+	TT_EXPECT(v[0] == want && v[1] == 100 * want && v[2] == tutti_comm_size(comm));
+	return 0;
+}
+
+static int dup_body(struct mp_job *job)
+{
+	int all = job->n * (job->n + 1) / 2;
+	struct tutti_comm *a, *b;
+
+	MP_OK(tutti_comm_dup(job->world, &a));
+	MP_OK(tutti_comm_dup(a, &b));
+	TT_EXPECT(tutti_comm_rank(b) == job->rank && tutti_comm_size(b) == job->n);
+	TT_EXPECT(tutti_comm_context(b) == job->ctx && a != b && a != job->world);
+	TT_EXPECT(!sums_to(job, a, all) && !sums_to(job, b, all) && !sums_to(job, job->world, all));
+	MP_OK(tutti_comm_free(a));
+	TT_EXPECT(!sums_to(job, b, all));
+	MP_OK(tutti_comm_free(b));
+	return 0;
+}
+
+/* What the members of color should add up to, and where this rank should be among them. */
+static void expect_split(struct mp_job *job, int color, int (*color_of)(int), int (*key_of)(int),
+			 int *sum, int *rank, int *size)
+{
+	int i;
+
+	*sum = *rank = *size = 0;
+	for (i = 0; i < job->n; i++) {
+		if (color_of(i) != color)
+			continue;
+		*sum += i + 1;
+		++*size;
+		*rank += key_of(i) < key_of(job->rank) ||
+			 (key_of(i) == key_of(job->rank) && i < job->rank);
+	}
+}
+
+static int zero(int r)
+{
+	return 0;
+}
+
+static int parity(int r)
+{
+	return r % 2;
+}
+
+static int third(int r)
+{
+	return r % 3 == 2 ? TUTTI_UNDEFINED : r % 3;
+}
+
+static int own(int r)
+{
+	return r * 1000000;
+}
+
+static int backward(int r)
+{
+	return -r;
+}
+
+static int pairs(int r)
+{
+	return r / 2 * -5;
+}
+
+static int split_once(struct mp_job *job, int (*color_of)(int), int (*key_of)(int))
+{
+	int color = color_of(job->rank), sum, rank, size;
+	struct tutti_comm *c = (void *)job, *d;
+
+	expect_split(job, color, color_of, key_of, &sum, &rank, &size);
+	MP_OK(tutti_comm_split(job->world, color, key_of(job->rank), &c));
+	if (color == TUTTI_UNDEFINED) {
+		TT_EXPECT(!c);
+		return 0;
+	}
+	TT_EXPECT(tutti_comm_rank(c) == rank && tutti_comm_size(c) == size);
+	TT_EXPECT(!sums_to(job, c, sum));
+	/* and the parts of a part */
+	MP_OK(tutti_comm_split(c, rank % 2, 0, &d));
+	MP_OK(tutti_barrier(d));
+	TT_EXPECT(tutti_comm_size(d) == (rank % 2 ? size / 2 : (size + 1) / 2));
+	MP_OK(tutti_comm_free(c));
+	MP_OK(tutti_barrier(d));
+	MP_OK(tutti_comm_free(d));
+	return 0;
+}
+
+static int split_body(struct mp_job *job)
+{
+	int (*const colors[])(int) = {zero, parity, third, own};
+	int (*const keys[])(int) = {zero, backward, pairs};
+	size_t i, k;
+
+	for (i = 0; i < 4; i++)
+		for (k = 0; k < 3; k++)
+			TT_EXPECT(!split_once(job, colors[i], keys[k]));
+	return 0;
+}
+
+static void dups(void)
+{
+	int n;
+
+	for (n = 1; n <= 4; n++)
+		TT_CHECK(!MP_RUN(.n = n, .fn = dup_body));
+}
+
+static void split(void)
+{
+	int n;
+
+	for (n = 1; n <= 7; n += 2)
+		TT_CHECK(!MP_RUN(.n = n, .fn = split_body));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=ofi", .fn = split_body));
+}
+
+/* ---- hosts ---- */
+
+static int hosts_body(struct mp_job *job)
+{
+	struct tutti_comm *host, *across;
+	struct tutti_config config = {0};
+	int i, sum = 0, of_host = job->rank % 2, seen[2] = {0};
+	float *v;
+
+	setenv("TUTTI_HOST_ID", of_host ? "odd" : "even", 1);
+	mp_log_level(job, TUTTI_LOG_INFO);
+	MP_OK(mp_join(job, MP_ID, &config));
+	MP_OK(tutti_comm_split_host(job->world, 0, &host));
+	for (i = of_host; i < job->n; i += 2)
+		sum += i + 1;
+	TT_EXPECT(!sums_to(job, host, sum));
+	MP_OK(tutti_comm_split(job->world, tutti_comm_rank(host), 0, &across));
+	MP_OK(tutti_alloc(job->ctx, 300000 * 4, (void **)&v));
+	for (i = 0; i < 300000; i++)
+		v[i] = (float)(job->rank + 1);
+	/* within the hosts, between them: the sum over all */
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, 300000, TUTTI_FLOAT32, TUTTI_SUM, host));
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, 300000, TUTTI_FLOAT32, TUTTI_SUM, across));
+	for (i = 0; i < 300000; i++)
+		TT_EXPECT(v[i] == (float)(job->n * (job->n + 1) / 2));
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, 300000, TUTTI_FLOAT32, TUTTI_AVG, job->world));
+	TT_EXPECT(v[0] == (float)(job->n * (job->n + 1) / 2) && v[299999] == v[0]);
+	for (i = 0; i < job->n; i++) {
+		char text[64];
+
+		snprintf(text, sizeof(text), "rank %d is reached over shm", i);
+		if (mp_log_has(job, text)) {
+			TT_EXPECT(i % 2 == of_host);
+			seen[1]++;
+		}
+		snprintf(text, sizeof(text), "rank %d is reached over tcp", i);
+		if (mp_log_has(job, text)) {
+			TT_EXPECT(i % 2 != of_host);
+			seen[0]++;
+		}
+	}
+	TT_EXPECT(seen[0] > 0 && seen[1] > 0);
+	MP_OK(tutti_free(v));
+	MP_OK(tutti_comm_free(host));
+	MP_OK(tutti_comm_free(across));
+	return 0;
+}
+
+static void hosts(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(!MP_RUN(.n = 4, .fn = hosts_body, .no_init = true));
+	TT_CHECK(!MP_RUN(.n = 6, .fn = hosts_body, .no_init = true));
+}
+
+/* Different hosts, and only shm allowed: that can't work, and must say so. */
+static int apart_body(struct mp_job *job)
+{
+	struct tutti_config config = {0};
+	int err;
+
+	setenv("TUTTI_HOST_ID", job->rank ? "a" : "b", 1);
+	err = mp_join(job, MP_ID, &config);
+	if (!err)
+		err = tutti_barrier(job->world);
+	TT_EXPECT(err == -TUTTI_ETRANSPORT || err == -TUTTI_EPEER);
+	if (err == -TUTTI_ETRANSPORT)
+		atomic_fetch_add(&job->shared->word[0], 1);
+	mp_meet(job);
+	TT_EXPECT(atomic_load(&job->shared->word[0]) > 0);
+	if (job->ctx)
+		(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void apart(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = apart_body, .no_init = true));
+}
+
+/* ---- hundreds ---- */
+
+static long resident_kb(void)
+{
+	FILE *f = fopen("/proc/self/statm", "r");
+	long pages = 0;
+
+	if (!f || fscanf(f, "%*s %ld", &pages) != 1)
+		pages = 0;
+	if (f)
+		fclose(f);
+	return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+static int many_body(struct mp_job *job)
+{
+	long before = 0, after;
+	struct tutti_comm *c;
+	float v[2000] = {0};
+	int i, k;
+
+	for (i = 0; i < 600; i++) {
+		if (i == 100)
+			before = resident_kb();
+		MP_OK(i % 2 ? tutti_comm_dup(job->world, &c)
+			    : tutti_comm_split(job->world, i / 2 % 2, job->rank, &c));
+		for (k = 0; k < 3; k++)
+			MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, k ? 10 : 2000, TUTTI_FLOAT32, TUTTI_SUM,
+					      c));
+		MP_OK(tutti_comm_free(c));
+	}
+	after = resident_kb();
+	if (after - before > 2000)
+		fprintf(stderr, "rank %d: %ld KiB more after 500 communicators\n", job->rank,
+			after - before);
+	/* The shells of freed ones stay, to catch their use: about 5 KiB each with their history. */
+	TT_EXPECT(after - before < 8000);
+	return 0;
+}
+
+static void many(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = many_body));
+}
+
+/* Alive at the same time. */
+static int crowd_body(struct mp_job *job)
+{
+	struct tutti_comm *c[100];
+	struct tutti_request *req[100];
+	int32_t v[100];
+	int i;
+
+	for (i = 0; i < 100; i++)
+		MP_OK(tutti_comm_split(i ? c[i - 1] : job->world, 0, i % 2 ? job->rank : -job->rank, &c[i]));
+	for (i = 0; i < 100; i++) {
+		v[i] = i + job->rank;
+		MP_OK(tutti_iallreduce(TUTTI_IN_PLACE, &v[i], 1, TUTTI_INT32, TUTTI_MAX, c[i], &req[i]));
+	}
+	MP_OK(tutti_waitall(100, req));
+	for (i = 0; i < 100; i++) {
+		TT_EXPECT(v[i] == i + job->n - 1);
+		TT_EXPECT(tutti_comm_rank(c[i]) == (i % 2 ? job->rank : job->n - 1 - job->rank));
+	}
+	for (i = 0; i < 100; i++)
+		MP_OK(tutti_comm_free(c[i * 37 % 100]));
+	return 0;
+}
+
+static void crowd(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = crowd_body));
+}
+
+/* ---- threads ---- */
+
+#define THREADS 4
+
+struct worker {
+	struct mp_job *job;
+	struct tutti_comm *comm;
+	int id, failed;
+};
+
+static int work(struct mp_job *job, struct worker *w)
+{
+	size_t count = w->id % 2 ? 20000 : 50, k;
+	struct tutti_comm *sub;
+	int32_t *v, root;
+	int i;
+
+	MP_OK(tutti_alloc(job->ctx, count * 4, (void **)&v));
+	for (i = 0; i < 150; i++) {
+		for (k = 0; k < count; k++)
+			v[k] = (int32_t)k + job->rank * i + w->id;
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, count, TUTTI_INT32, TUTTI_MAX, w->comm));
+		for (k = 0; k < count; k++)
+			TT_EXPECT(v[k] == (int32_t)k + (job->n - 1) * i + w->id);
+		root = i % job->n;
+		v[0] = job->rank == root ? i : -1;
+		MP_OK(tutti_bcast(v, 1, TUTTI_INT32, root, w->comm));
+		TT_EXPECT(v[0] == i);
+		if (i % 50 == 49) { /* communicators are made by several threads, too */
+			MP_OK(tutti_comm_split(w->comm, job->rank % 2, 0, &sub));
+			MP_OK(tutti_barrier(sub));
+			MP_OK(tutti_comm_free(sub));
+		}
+	}
+	MP_OK(tutti_free(v));
+	return 0;
+}
+
+static void *run_worker(void *arg)
+{
+	struct worker *w = arg;
+
+	w->failed = work(w->job, w);
+	if (w->failed)
+		_exit(1); /* the other ranks' threads must not wait for this one */
+	return NULL;
+}
+
+static int threads_body(struct mp_job *job)
+{
+	struct worker w[THREADS];
+	pthread_t t[THREADS];
+	int i;
+
+	for (i = 0; i < THREADS; i++) {
+		w[i] = (struct worker){.job = job, .id = i};
+		MP_OK(tutti_comm_dup(job->world, &w[i].comm));
+	}
+	for (i = 0; i < THREADS; i++)
+		TT_EXPECT(!pthread_create(&t[i], NULL, run_worker, &w[i]));
+	for (i = 0; i < THREADS; i++) {
+		pthread_join(t[i], NULL);
+		TT_EXPECT(!w[i].failed);
+		MP_OK(tutti_comm_free(w[i].comm));
+	}
+	return 0;
+}
+
+static void threads(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = threads_body));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = threads_body, .env = "TUTTI_PROGRESS=thread"));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 2, .fn = threads_body, .env = "TUTTI_TRANSPORT=ofi"));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {
+		{"dup", dups},	{"split", split}, {"hosts", hosts},	{"apart", apart},
+		{"many", many}, {"crowd", crowd}, {"threads", threads}, {NULL, NULL},
+	};
+
+	return tt_test_main("comm", tests, argc, argv);
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Zero copy, measured: what the counters say about registered and other buffers, and that a steady
+ * state allocates and registers nothing.
+ */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <stdio.h>
+
+static int stats_of(struct mp_job *job, struct tutti_stats *s)
+{
+	*s = (struct tutti_stats){.size = sizeof(*s)};
+	MP_OK(tutti_stats_get(job->ctx, s));
+	return 0;
+}
+
+#define COUNT 240000 /* float32; divisible by 2, 3, 4 and by what the pieces are */
+
+/* The ring's formula, exact because COUNT is a multiple of n. */
+static uint64_t ring_bytes(int n)
+{
+	return 2ull * (uint64_t)(n - 1) * COUNT * 4 / (uint64_t)n;
+}
+
+static int allreduce_counted(struct mp_job *job, enum mp_kind kind, bool in_place)
+{
+	struct tutti_stats a, b;
+	struct mp_buf in, out;
+	float *v;
+	int i;
+
+	MP_OK(mp_buf_new(job, kind, COUNT * 4, &in));
+	MP_OK(mp_buf_new(job, kind, COUNT * 4, &out));
+	v = (float *)(in_place ? out.p : in.p);
+	for (i = 0; i < COUNT; i++)
+		v[i] = (float)(i % 1000 + job->rank);
+	MP_OK(tutti_barrier(job->world)); /* connected */
+	MP_OK(tutti_allreduce(in_place ? TUTTI_IN_PLACE : in.p, out.p, COUNT, TUTTI_FLOAT32, TUTTI_MAX,
+			      job->world));
+	mp_meet(job);
+	TT_EXPECT(!stats_of(job, &a));
+	MP_OK(tutti_allreduce(in_place ? TUTTI_IN_PLACE : in.p, out.p, COUNT, TUTTI_FLOAT32, TUTTI_MAX,
+			      job->world));
+	/*
+	 * A call may return while its last put is under way; it is counted when it is complete, which a
+	 * finished barrier of the same kind can't promise either: so poll until it is there.
+	 */
+	for (i = 0; i < 2000; i++) {
+		TT_EXPECT(!stats_of(job, &b));
+		if (b.put_bytes - a.put_bytes >= ring_bytes(job->n))
+			break;
+		mp_sleep_ms(1);
+	}
+	v = (float *)out.p;
+	for (i = 0; i < COUNT; i++)
+		TT_EXPECT(v[i] == (float)(i % 1000 + job->n - 1));
+	if (kind == MP_PLAIN)
+		TT_EXPECT(b.copied_bytes > a.copied_bytes);
+	else
+		TT_EXPECT(b.copied_bytes == a.copied_bytes);
+	if (b.put_bytes - a.put_bytes != ring_bytes(job->n))
+		fprintf(stderr, "rank %d of %d put %llu bytes, not %llu\n", job->rank, job->n,
+			(unsigned long long)(b.put_bytes - a.put_bytes),
+			(unsigned long long)ring_bytes(job->n));
+	TT_EXPECT(b.put_bytes - a.put_bytes == ring_bytes(job->n));
+	TT_EXPECT(b.reduced_bytes - a.reduced_bytes == ring_bytes(job->n) / 2);
+	TT_EXPECT(b.eager_messages == a.eager_messages);
+	TT_EXPECT(b.put_messages > a.put_messages);
+	TT_EXPECT(b.got_bytes == a.got_bytes);
+	MP_OK(mp_buf_free(&in));
+	MP_OK(mp_buf_free(&out));
+	return 0;
+}
+
+static int bcast_counted(struct mp_job *job, enum mp_kind kind, int root)
+{
+	struct tutti_stats a, b;
+	struct mp_buf buf;
+	int i, last = (root + job->n - 1) % job->n;
+
+	MP_OK(mp_buf_new(job, kind, COUNT * 4, &buf));
+	for (i = 0; i < COUNT; i++)
+		((int *)buf.p)[i] = job->rank == root ? i : -1;
+	MP_OK(tutti_bcast(buf.p, COUNT, TUTTI_INT32, root, job->world));
+	MP_OK(tutti_barrier(job->world));
+	TT_EXPECT(!stats_of(job, &a));
+	MP_OK(tutti_bcast(buf.p, COUNT, TUTTI_INT32, root, job->world));
+	TT_EXPECT(!stats_of(job, &b));
+	for (i = 0; i < COUNT; i++)
+		TT_EXPECT(((int *)buf.p)[i] == i);
+	if (kind != MP_PLAIN)
+		TT_EXPECT(b.copied_bytes == a.copied_bytes);
+	TT_EXPECT(b.reduced_bytes == a.reduced_bytes);
+	if (job->n > 2 && job->rank == last) /* a chain: the end of it sends nothing */
+		TT_EXPECT(b.put_bytes == a.put_bytes);
+	MP_OK(mp_buf_free(&buf));
+	return 0;
+}
+
+static int zero_copy_body(struct mp_job *job)
+{
+	int kind;
+
+	for (kind = 0; kind < MP_KINDS; kind++) {
+		TT_EXPECT(!allreduce_counted(job, kind, false));
+		TT_EXPECT(!allreduce_counted(job, kind, true));
+		TT_EXPECT(!bcast_counted(job, kind, job->n / 2));
+	}
+	return 0;
+}
+
+static void zero_copy_ofi(void)
+{
+	int n;
+
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	for (n = 2; n <= 4; n++)
+		TT_CHECK(!MP_RUN(.n = n, .env = "TUTTI_TRANSPORT=ofi", .fn = zero_copy_body));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = zero_copy_body,
+			 .env = "TUTTI_TRANSPORT=ofi TUTTI_OFI_EP=rdm TUTTI_OFI_PROVIDER=tcp;ofi_rxm"));
+}
+
+/* On shm unregistered memory needs no copy at the sender; the pool's promise is the same. */
+static int zero_copy_pool(struct mp_job *job)
+{
+	TT_EXPECT(!allreduce_counted(job, MP_POOL, false));
+	TT_EXPECT(!allreduce_counted(job, MP_POOL, true));
+	TT_EXPECT(!allreduce_counted(job, MP_REGISTERED, true));
+	return bcast_counted(job, MP_POOL, 0);
+}
+
+static void zero_copy_shm(void)
+{
+	int n;
+
+	for (n = 2; n <= 4; n++)
+		TT_CHECK(!MP_RUN(.n = n, .env = "TUTTI_TRANSPORT=shm", .fn = zero_copy_pool));
+}
+
+/* ---- nothing per call ---- */
+
+/* One round of what a training step does. */
+static int step(struct mp_job *job, float *big, float *small, struct tutti_request *persistent, int i)
+{
+	struct tutti_request *req[3];
+
+	MP_OK(tutti_start(persistent));
+	MP_OK(tutti_iallreduce(TUTTI_IN_PLACE, big, 50000, TUTTI_FLOAT32, TUTTI_AVG, job->world,
+			       &req[0]));
+	MP_OK(tutti_iallreduce(TUTTI_IN_PLACE, small, 100, TUTTI_FLOAT32, TUTTI_SUM, job->world,
+			       &req[1]));
+	MP_OK(tutti_ibcast(small + 200, 10, TUTTI_FLOAT32, 0, job->world, &req[2]));
+	MP_OK(tutti_waitall(3, req));
+	MP_OK(tutti_wait(&persistent));
+	MP_OK(tutti_bcast(big, 40000, TUTTI_FLOAT32, i % job->n, job->world));
+	MP_OK(tutti_barrier(job->world));
+	return 0;
+}
+
+static int steady_body(struct mp_job *job)
+{
+	struct tutti_request *persistent;
+	struct tutti_stats a, b;
+	float *big, *small, *mid;
+	int i;
+
+	MP_OK(tutti_alloc(job->ctx, 50000 * 4, (void **)&big));
+	MP_OK(tutti_alloc(job->ctx, 3000 * 4, (void **)&mid));
+	small = calloc(300, 4);
+	memset(big, 0, 50000 * 4);
+	memset(mid, 0, 3000 * 4);
+	MP_OK(tutti_allreduce_init(TUTTI_IN_PLACE, mid, 3000, TUTTI_FLOAT32, TUTTI_MAX, job->world,
+				   &persistent));
+	for (i = 0; i < 100; i++)
+		TT_EXPECT(!step(job, big, small, persistent, i));
+	TT_EXPECT(!stats_of(job, &a));
+	for (i = 0; i < 300; i++)
+		TT_EXPECT(!step(job, big, small, persistent, i));
+	TT_EXPECT(!stats_of(job, &b));
+	if (a.allocations != b.allocations || a.registrations != b.registrations)
+		fprintf(stderr, "rank %d: %llu allocations, %llu registrations in 300 steps\n", job->rank,
+			(unsigned long long)(b.allocations - a.allocations),
+			(unsigned long long)(b.registrations - a.registrations));
+	TT_EXPECT(a.registrations == b.registrations);
+	TT_EXPECT(a.connections == b.connections);
+	/* What is kept for reuse may still grow once or twice, when ranks drift further apart than before. */
+	TT_EXPECT(b.allocations - a.allocations <= 8);
+	MP_OK(tutti_request_free(&persistent));
+	MP_OK(tutti_free(big));
+	MP_OK(tutti_free(mid));
+	free(small);
+	return 0;
+}
+
+static void steady_shm(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = steady_body));
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm", .fn = steady_body));
+}
+
+static void steady_ofi(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi", .fn = steady_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=ofi", .fn = steady_body));
+}
+
+static void zero_copy_verbs(void)
+{
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=verbs", .fn = zero_copy_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=verbs TUTTI_VERBS_QPS=2", .fn = zero_copy_body));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {
+		{"zero_copy_ofi", zero_copy_ofi}, {"zero_copy_shm", zero_copy_shm},
+		{"steady_shm", steady_shm},	  {"steady_ofi", steady_ofi},
+		{"zero_copy_verbs", zero_copy_verbs},
+		{NULL, NULL},
+	};
+
+	return tt_test_main("counters", tests, argc, argv);
+}

@@ -1,0 +1,598 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Bad input, jobs that can't start, and ranks that disagree or are late: one clear error each. */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* ---- arguments ---- */
+
+static int bad_allreduce(struct mp_job *job)
+{
+	struct tutti_comm *w = job->world;
+	struct tutti_request *req = (void *)job;
+	float a[64] = {0}, b[64];
+
+	MP_ERR(tutti_allreduce(a, b, 8, (enum tutti_datatype)99, TUTTI_SUM, w), -EINVAL);
+	MP_SAID("99");
+	MP_ERR(tutti_allreduce(a, b, 8, (enum tutti_datatype)-1, TUTTI_SUM, w), -EINVAL);
+	MP_ERR(tutti_allreduce(a, b, 8, TUTTI_FLOAT32, (enum tutti_op)77, w), -EINVAL);
+	MP_SAID("77");
+	MP_ERR(tutti_allreduce(a, b, 8, TUTTI_FLOAT32, TUTTI_BAND, w), -EINVAL);
+	MP_SAID("band");
+	MP_SAID("float32");
+	MP_ERR(tutti_allreduce(a, b, 8, TUTTI_BFLOAT16, TUTTI_BXOR, w), -EINVAL);
+	MP_ERR(tutti_allreduce(a, b, SIZE_MAX / 2, TUTTI_FLOAT64, TUTTI_SUM, w), -EINVAL);
+	MP_SAID("count");
+	MP_ERR(tutti_allreduce(a, b, (size_t)PTRDIFF_MAX + 1, TUTTI_INT8, TUTTI_SUM, w), -EINVAL);
+	MP_ERR(tutti_allreduce(a, a + 4, 8, TUTTI_FLOAT32, TUTTI_SUM, w), -EINVAL);
+	MP_SAID("overlap");
+	MP_ERR(tutti_allreduce(a + 4, a, 8, TUTTI_FLOAT32, TUTTI_SUM, w), -EINVAL);
+	MP_ERR(tutti_allreduce(NULL, a, 8, TUTTI_FLOAT32, TUTTI_SUM, w), -EINVAL);
+	MP_SAID("sendbuf");
+	MP_ERR(tutti_allreduce(a, NULL, 8, TUTTI_FLOAT32, TUTTI_SUM, w), -EINVAL);
+	MP_ERR(tutti_allreduce(a, (void *)TUTTI_IN_PLACE, 8, TUTTI_FLOAT32, TUTTI_SUM, w), -EINVAL);
+	MP_ERR(tutti_allreduce(a, b, 8, TUTTI_FLOAT32, TUTTI_SUM, NULL), -EINVAL);
+	MP_ERR(tutti_iallreduce(a, b, 8, TUTTI_FLOAT32, TUTTI_SUM, w, NULL), -EINVAL);
+	MP_ERR(tutti_iallreduce(a, b, 8, TUTTI_FLOAT32, TUTTI_BOR, w, &req), -EINVAL);
+	MP_ERR(tutti_allreduce_init(a, b, 8, TUTTI_FLOAT32, TUTTI_SUM, w, NULL), -EINVAL);
+	TT_EXPECT(req == (void *)job);
+	return 0;
+}
+
+static int bad_others(struct mp_job *job)
+{
+	struct tutti_comm *w = job->world, *comm = NULL;
+	struct tutti_stats stats = {0};
+	struct tutti_error_info info = {0};
+	char not_a_comm[4096] = {0};
+	struct tutti_win *win;
+	float a[8];
+	int index, done;
+
+	MP_ERR(tutti_bcast(a, 8, TUTTI_FLOAT32, -1, w), -EINVAL);
+	MP_SAID("root -1");
+	MP_ERR(tutti_bcast(a, 8, TUTTI_FLOAT32, job->n, w), -EINVAL);
+	MP_SAID("root");
+	MP_ERR(tutti_bcast(NULL, 8, TUTTI_FLOAT32, 0, w), -EINVAL);
+	MP_ERR(tutti_bcast(a, SIZE_MAX, TUTTI_FLOAT16, 0, w), -EINVAL);
+	MP_ERR(tutti_barrier(NULL), -EINVAL);
+	MP_ERR(tutti_barrier((struct tutti_comm *)not_a_comm), -EINVAL);
+	MP_SAID("not a communicator");
+	MP_ERR(tutti_ibarrier(w, NULL), -EINVAL);
+	MP_ERR(tutti_comm_rank(NULL), -EINVAL);
+	MP_ERR(tutti_comm_split(w, -2, 0, &comm), -EINVAL);
+	MP_ERR(tutti_comm_split(w, 0, 0, NULL), -EINVAL);
+	MP_ERR(tutti_comm_free(w), -EINVAL);
+	MP_ERR(tutti_comm_free(NULL), -EINVAL);
+	MP_ERR(tutti_comm_error(w, NULL), -EINVAL);
+	MP_ERR(tutti_comm_error(w, &info), -EINVAL);
+	MP_ERR(tutti_start(NULL), -EINVAL);
+	MP_ERR(tutti_wait(NULL), -EINVAL);
+	MP_ERR(tutti_test(NULL, &done), -EINVAL);
+	MP_ERR(tutti_waitall(-1, NULL), -EINVAL);
+	MP_ERR(tutti_waitall(2, NULL), -EINVAL);
+	MP_ERR(tutti_waitany(1, NULL, &index), -EINVAL);
+	MP_ERR(tutti_win_create(w, NULL, 10, &win), -EINVAL);
+	MP_ERR(tutti_win_create(w, a, 10, NULL), -EINVAL);
+	MP_ERR(tutti_win_free(NULL), -EINVAL);
+	MP_ERR(tutti_stats_get(job->ctx, NULL), -EINVAL);
+	MP_ERR(tutti_stats_get(job->ctx, &stats), -EINVAL);
+	MP_ERR(tutti_finalize(NULL), -EINVAL);
+	MP_ERR(tutti_init(NULL, NULL), -EINVAL);
+	MP_ERR(tutti_unique_id_get(NULL), -EINVAL);
+	TT_EXPECT(!tutti_world(NULL) && !tutti_comm_context(NULL) && !comm);
+	return 0;
+}
+
+static int bad_memory(struct mp_job *job)
+{
+	char *mem = malloc(1 << 20), *pool = NULL;
+	struct tutti_region *region = NULL;
+	struct tutti_request *req;
+
+	MP_ERR(tutti_free(mem), -EINVAL);
+	MP_OK(tutti_free(NULL));
+	MP_ERR(tutti_alloc(job->ctx, 10, NULL), -EINVAL);
+	MP_ERR(tutti_alloc(NULL, 10, (void **)&pool), -EINVAL);
+	MP_ERR(tutti_alloc(job->ctx, (size_t)1 << 60, (void **)&pool), -ENOMEM);
+	TT_EXPECT(!pool);
+	MP_OK(tutti_alloc(job->ctx, 5000, (void **)&pool));
+	MP_ERR(tutti_free(pool + 64), -EINVAL);
+	MP_OK(tutti_free(pool));
+	MP_ERR(tutti_free(pool), -EINVAL);
+	MP_SAID("freed");
+	MP_ERR(tutti_register(job->ctx, NULL, 10, &region), -EINVAL);
+	MP_ERR(tutti_register(job->ctx, mem, 0, &region), -EINVAL);
+	MP_ERR(tutti_register(job->ctx, mem, 10, NULL), -EINVAL);
+	MP_ERR(tutti_deregister(NULL), -EINVAL);
+	MP_OK(tutti_register(job->ctx, mem, 1 << 19, &region));
+	MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, mem + 1000, 1 << 19, TUTTI_UINT8, TUTTI_SUM,
+			       job->world),
+	       -EINVAL);
+	MP_SAID("cover");
+	MP_SAID("allreduce");
+	MP_ERR(tutti_ibcast(mem, 1 << 20, TUTTI_UINT8, 0, job->world, &req), -EINVAL);
+	MP_OK(tutti_deregister(region));
+	MP_ERR(tutti_deregister(region), -EINVAL);
+	free(mem);
+	return 0;
+}
+
+static int freed_comm(struct mp_job *job)
+{
+	struct tutti_comm *comm;
+	struct tutti_request *req;
+
+	MP_OK(tutti_comm_dup(job->world, &comm));
+	MP_OK(tutti_barrier_init(comm, &req));
+	MP_ERR(tutti_comm_free(comm), -EBUSY);
+	MP_OK(tutti_request_free(&req));
+	MP_OK(tutti_comm_free(comm));
+	MP_ERR(tutti_barrier(comm), -EINVAL);
+	MP_SAID("freed");
+	MP_ERR(tutti_comm_free(comm), -EINVAL);
+	return 0;
+}
+
+static int bad_arguments(struct mp_job *job)
+{
+	float one = 1;
+
+	TT_EXPECT(!bad_allreduce(job));
+	TT_EXPECT(!bad_others(job));
+	TT_EXPECT(!bad_memory(job));
+	TT_EXPECT(!freed_comm(job));
+	/* None of it has counted as a call: the ranks still agree. */
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &one, 1, TUTTI_FLOAT32, TUTTI_SUM, job->world));
+	TT_EXPECT(one == (float)job->n);
+	return 0;
+}
+
+static void arguments(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = bad_arguments));
+	TT_CHECK(!MP_RUN(.n = 1, .fn = bad_arguments));
+}
+
+static int pending_body(struct mp_job *job)
+{
+	struct tutti_request *req = NULL, *idle;
+	float *v;
+	int i;
+
+	MP_OK(tutti_alloc(job->ctx, 400000, (void **)&v));
+	for (i = 0; i < 100000; i++)
+		v[i] = 1;
+	MP_OK(tutti_barrier_init(job->world, &idle));
+	if (job->rank == 0) {
+		MP_OK(tutti_iallreduce(TUTTI_IN_PLACE, v, 100000, TUTTI_FLOAT32, TUTTI_SUM, job->world,
+				       &req));
+		MP_ERR(tutti_finalize(job->ctx), -EBUSY);
+		MP_SAID("2 requests");
+	}
+	mp_meet(job);
+	if (!req)
+		MP_OK(tutti_iallreduce(TUTTI_IN_PLACE, v, 100000, TUTTI_FLOAT32, TUTTI_SUM, job->world,
+				       &req));
+	MP_OK(tutti_wait(&req));
+	TT_EXPECT(v[0] == (float)job->n && v[99999] == (float)job->n);
+	MP_ERR(tutti_finalize(job->ctx), -EBUSY);
+	MP_OK(tutti_request_free(&idle));
+	return 0; /* and now it works */
+}
+
+static void finalize_pending(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = pending_body));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = pending_body, .env = "TUTTI_PROGRESS=thread"));
+}
+
+/* ---- starting ---- */
+
+/* A single process whose tutti_init must fail with a text that has the word. */
+struct refusal {
+	const char *env, *word;
+	int code; /* 0: any */
+	struct tutti_config config;
+};
+
+static int refused_body(struct mp_job *job)
+{
+	struct refusal *r = job->arg;
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_context *ctx = NULL;
+	int err = tutti_init(r->config.size ? &r->config : NULL, &ctx);
+
+	tutti_last_error(&info);
+	if (err < 0 && !ctx && (!r->code || err == r->code) && strstr(info.text, r->word))
+		return 0;
+	fprintf(stderr, "%s: %d, \"%s\"; expected %d and \"%s\"\n", r->env, err, info.text, r->code,
+		r->word);
+	return 1;
+}
+
+static void refused(const struct refusal *r)
+{
+	TT_CHECK(!MP_RUN(.n = 1, .way = MP_ENV, .env = r->env, .fn = refused_body, .no_init = true,
+			 .arg = (void *)r, .timeout_ms = 10000));
+}
+
+static void bad_values(void)
+{
+	static const struct refusal r[] = {
+		{"TUTTI_CHUNK=banana", "TUTTI_CHUNK", -EINVAL, {0}},
+		{"TUTTI_CHUNK=1", "TUTTI_CHUNK", -EINVAL, {0}},
+		{"TUTTI_SLOTS=65", "TUTTI_SLOTS", -EINVAL, {0}},
+		{"TUTTI_TIMEOUT=-5", "TUTTI_TIMEOUT", -EINVAL, {0}},
+		{"TUTTI_PROGRESS=always", "TUTTI_PROGRESS", -EINVAL, {0}},
+		{"TUTTI_WAIT=spinn", "TUTTI_WAIT", -EINVAL, {0}},
+		{"TUTTI_OFI_EP=dgram", "TUTTI_OFI_EP", -EINVAL, {0}},
+		{"TUTTI_TRANSPORT=smh TUTTI_RANK=0 TUTTI_NRANKS=1", "shm", -EINVAL, {0}},
+		{"TUTTI_ALGO=bcast:rnig", "bcast", -EINVAL, {0}},
+		{"TUTTI_RANK=5 TUTTI_NRANKS=2", "TUTTI_RANK=5", -EINVAL, {0}},
+		{"TUTTI_NRANKS=2", "TUTTI_RANK", -EINVAL, {0}},
+		{"TUTTI_RANK=0", "TUTTI_NRANKS", -EINVAL, {0}},
+		{"TUTTI_RANK=0 TUTTI_NRANKS=2", "MASTER_ADDR", -EINVAL, {0}},
+		{"RANK=0 WORLD_SIZE=2", "MASTER_ADDR", -EINVAL, {0}},
+		{"RANK=2 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=9", "RANK=2", -EINVAL, {0}},
+		{"RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=x", "MASTER_PORT", -EINVAL, {0}},
+		{"TUTTI_RANK=0 TUTTI_NRANKS=2 TUTTI_STORE=nowhere", "TUTTI_STORE", -EINVAL, {0}},
+		{"", "config.rank", -EINVAL, {.size = sizeof(struct tutti_config), .nranks = 2, .rank = 2}},
+		{"", "config.rank", -EINVAL, {.size = sizeof(struct tutti_config), .nranks = 2, .rank = -1}},
+		{"", "config.size", -EINVAL, {.size = 3}},
+		{"", "timeout_ms", -EINVAL, {.size = sizeof(struct tutti_config), .timeout_ms = -1}},
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(r) / sizeof(r[0]); i++)
+		refused(&r[i]);
+}
+
+static void unreachable(void)
+{
+	static const struct refusal r[] = {
+		{"RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 TUTTI_INIT_TIMEOUT=1s",
+		 "127.0.0.1:1", 0, {0}},
+		{"RANK=1 WORLD_SIZE=2 MASTER_ADDR=no.such.host.invalid MASTER_PORT=999 "
+		 "TUTTI_INIT_TIMEOUT=1s TUTTI_INSECURE=1",
+		 "no.such.host.invalid", 0, {0}},
+		/* Documentation addresses: nothing answers. And without a secret it is not even tried. */
+		{"RANK=1 WORLD_SIZE=2 MASTER_ADDR=192.0.2.1 MASTER_PORT=999 TUTTI_INIT_TIMEOUT=1s "
+		 "TUTTI_INSECURE=1",
+		 "192.0.2.1", 0, {0}},
+		{"RANK=1 WORLD_SIZE=2 MASTER_ADDR=192.0.2.1 MASTER_PORT=999 TUTTI_INIT_TIMEOUT=1s",
+		 "TUTTI_INSECURE", 0, {0}},
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(r) / sizeof(r[0]); i++)
+		refused(&r[i]);
+}
+
+static int misspelt_body(struct mp_job *job)
+{
+	TT_EXPECT(mp_log_has(job, "TUTTI_CHUNCK"));
+	TT_EXPECT(mp_log_has(job, "did you mean TUTTI_CHUNK"));
+	return 0;
+}
+
+static void misspelt(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_CHUNCK=64K", .fn = misspelt_body));
+}
+
+/* The rank given in arg does not come. */
+static int missing_body(struct mp_job *job)
+{
+	struct tutti_config config = {0};
+	int absent = *(int *)job->arg, err;
+	double t0 = mp_now();
+
+	if (job->rank == absent)
+		return !mp_await(&job->shared->word[0], job->n - 1, 20000);
+	err = mp_join(job, MP_DIR, &config);
+	atomic_fetch_add(&job->shared->word[0], 1);
+	TT_EXPECT(err < 0 && !job->ctx);
+	TT_EXPECT(mp_now() - t0 < 10);
+	if (absent)
+		TT_EXPECT(mp_said("rank 2") || mp_said("ranks 2") || mp_said(": 2"));
+	return 0;
+}
+
+static void missing(void)
+{
+	int absent = 2;
+
+	TT_CHECK(!MP_RUN(.n = 3, .way = MP_DIR, .env = "TUTTI_INIT_TIMEOUT=1s TUTTI_BOOT_DIR=%d",
+			 .fn = missing_body, .arg = &absent, .no_init = true));
+	absent = 0;
+	TT_CHECK(!MP_RUN(.n = 3, .way = MP_DIR, .env = "TUTTI_INIT_TIMEOUT=1s TUTTI_BOOT_DIR=%d",
+			 .fn = missing_body, .arg = &absent, .no_init = true));
+}
+
+/* Two processes say that they are rank 1. */
+static int duplicate_body(struct mp_job *job)
+{
+	int real = job->rank, err;
+	struct tutti_config config = {.size = sizeof(config), .nranks = 3, .rank = real == 2 ? 1 : real};
+
+	if (real == 2)
+		mp_await(&job->shared->word[0], 1, 10000);
+	atomic_store(&job->shared->word[0], 1);
+	err = tutti_init(&config, &job->ctx);
+	TT_EXPECT(err < 0);
+	if (real == 2 || !real)
+		MP_SAID("rank 1");
+	return 0;
+}
+
+static void duplicate(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .way = MP_DIR, .env = "TUTTI_INIT_TIMEOUT=2s TUTTI_BOOT_DIR=%d",
+			 .fn = duplicate_body, .no_init = true));
+}
+
+static int version_body(struct mp_job *job)
+{
+	struct tutti_config config = {0};
+
+	if (job->rank == 1)
+		setenv("TUTTI_TEST_BOOT_VERSION", "9.9.9", 1);
+	MP_ERR(mp_join(job, MP_ID, &config), -TUTTI_EVERSION);
+	MP_SAID("9.9.9");
+	return 0;
+}
+
+static void version(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = version_body, .no_init = true));
+}
+
+/* Strangers talk to the port of the store before, while and after the ranks join. */
+static void *talk_junk(void *arg)
+{
+	struct mp_shared *shared = arg;
+	struct sockaddr_in to = {.sin_family = AF_INET};
+	char host[96], junk[3000], *colon;
+	int fd, i;
+
+	memcpy(host, shared->id.bytes + 8, 88);
+	host[88] = 0;
+	colon = strrchr(host, ':');
+	if (!colon)
+		return "the id holds no address";
+	*colon = 0;
+	to.sin_port = htons((uint16_t)atoi(colon + 1));
+	inet_pton(AF_INET, host, &to.sin_addr);
+	for (i = 0; i < 20; i++) {
+		fd = socket(AF_INET, SOCK_STREAM, 0);
+		if (!connect(fd, (struct sockaddr *)&to, sizeof(to)) && i % 3) {
+			memset(junk, i % 3 == 1 ? 'G' : i * 37, sizeof(junk));
+			(void)!send(fd, junk, sizeof(junk) / (size_t)(1 + i % 5), MSG_NOSIGNAL);
+		}
+		if (i % 4)
+			close(fd); /* some stay open and say nothing more; the end of the process closes them */
+		usleep(1000);
+	}
+	return NULL;
+}
+
+static int junk_body(struct mp_job *job)
+{
+	struct tutti_config config = {0};
+	void *said = NULL;
+	pthread_t thread;
+	float one = 1;
+
+	if (job->rank == 0) {
+		MP_OK(tutti_unique_id_get(&job->shared->id));
+		TT_EXPECT(!pthread_create(&thread, NULL, talk_junk, job->shared));
+		usleep(10000);
+		atomic_store(&job->shared->id_ready, 1);
+		config = (struct tutti_config){.size = sizeof(config), .nranks = job->n, .id = &job->shared->id};
+		MP_OK(tutti_init(&config, &job->ctx));
+		job->world = tutti_world(job->ctx);
+		pthread_join(thread, &said);
+		if (said)
+			TT_EXPECT(!(char *)said);
+	} else {
+		MP_OK(mp_join(job, MP_ID, &config));
+	}
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &one, 1, TUTTI_FLOAT32, TUTTI_SUM, job->world));
+	TT_EXPECT(one == (float)job->n);
+	return 0;
+}
+
+static void junk(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = junk_body, .no_init = true));
+}
+
+/* ---- ranks that disagree ---- */
+
+struct differ {
+	const char *field;
+	int rank; /* who calls something else */
+	size_t count;
+	bool root_goes_on;
+};
+
+static int call_one(struct mp_job *job, const struct differ *d, float *in, float *out)
+{
+	bool other = job->rank == d->rank;
+	const char *f = other ? d->field : "";
+	size_t count = d->count - !strcmp(f, "count");
+	enum tutti_datatype type = strcmp(f, "datatype") ? TUTTI_FLOAT32 : TUTTI_INT32;
+
+	if (!strcmp(f, "collective"))
+		return tutti_barrier(job->world);
+	if (!strcmp(d->field, "root") || d->root_goes_on)
+		return tutti_bcast(in, count, type, strcmp(f, "root") ? 0 : 1, job->world);
+	return tutti_allreduce(in, out, count, type, strcmp(f, "op") ? TUTTI_SUM : TUTTI_MAX,
+			       job->world);
+}
+
+static int differ_body(struct mp_job *job)
+{
+	const struct differ *d = job->arg;
+	struct tutti_error_info info = {.size = sizeof(info)};
+	float *in = calloc(d->count, 4), *out = calloc(d->count, 4);
+	char name[32];
+	int err;
+
+	MP_OK(tutti_barrier(job->world));
+	err = call_one(job, d, in, out);
+	if (!err && job->rank == 0) /* it may have done its part; it learns at its next call */
+		mp_sleep_ms(1500);
+	if (!err)
+		err = tutti_barrier(job->world);
+	MP_ERR(err, -TUTTI_EMISMATCH);
+	MP_ERR(tutti_barrier(job->world), -TUTTI_EMISMATCH);
+	MP_OK(tutti_comm_error(job->world, &info));
+	if (strcmp(info.field, d->field))
+		fprintf(stderr, "field %s, expected %s: %s\n", info.field, d->field, info.text);
+	TT_EXPECT(!strcmp(info.field, d->field));
+	snprintf(name, sizeof(name), "rank %d called", d->rank);
+	TT_EXPECT(strstr(info.text, name));
+	TT_EXPECT(strstr(strstr(info.text, "called") + 1, "called"));
+	TT_EXPECT(info.code == -TUTTI_EMISMATCH && info.sequence == 2);
+	free(in);
+	free(out);
+	return 0;
+}
+
+static void differ_on(const char *env)
+{
+	static const char *const fields[] = {"count", "datatype", "op", "collective"};
+	struct differ d;
+	double t0;
+	size_t i;
+
+	for (i = 0; i < 16; i++) {
+		d = (struct differ){fields[i % 4], (int)i % 3, i / 4 % 2 ? 300000 : 100, i >= 8};
+		if (d.root_goes_on && !strcmp(d.field, "op"))
+			continue; /* a broadcast has none */
+		t0 = mp_now();
+		TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = differ_body, .arg = &d));
+		TT_CHECK(mp_now() - t0 < 15);
+	}
+}
+
+static void mismatch_shm(void)
+{
+	differ_on("TUTTI_TRANSPORT=shm");
+}
+
+static void mismatch_ofi(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	differ_on("TUTTI_TRANSPORT=ofi");
+}
+
+static void mismatch_root(void)
+{
+	struct differ d = {"root", 1, 100, false};
+
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = differ_body, .arg = &d));
+	d.count = 300000;
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = differ_body, .arg = &d));
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm", .fn = differ_body, .arg = &d));
+}
+
+/* ---- ranks that are late ---- */
+
+static int late_body(struct mp_job *job)
+{
+	float one = 1;
+
+	MP_OK(tutti_barrier(job->world));
+	if (job->rank == 2)
+		mp_sleep_ms(1200);
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &one, 1, TUTTI_FLOAT32, TUTTI_SUM, job->world));
+	TT_EXPECT(one == (float)job->n);
+	if (job->rank != 2)
+		TT_EXPECT(mp_log_has(job, "waits for rank 2"));
+	MP_OK(tutti_barrier(job->world));
+	return 0;
+}
+
+static void late(void)
+{
+	TT_CHECK(!MP_RUN(.n = 4, .fn = late_body));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = late_body, .env = "TUTTI_PROGRESS=thread"));
+}
+
+static int never_body(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	size_t count = *(size_t *)job->arg;
+	float *v = calloc(count, 4);
+	double t0;
+
+	MP_OK(tutti_barrier(job->world));
+	if (job->rank == 1) {
+		TT_EXPECT(mp_await(&job->shared->word[0], job->n - 1, 20000));
+	} else {
+		t0 = mp_now();
+		MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, v, count, TUTTI_FLOAT32, TUTTI_SUM, job->world),
+		       -ETIMEDOUT);
+		TT_EXPECT(mp_now() - t0 > 0.9 && mp_now() - t0 < 10);
+		MP_OK(tutti_comm_error(job->world, &info));
+		TT_EXPECT(info.rank == 1 && strstr(info.text, "rank 1") && info.sequence == 2);
+		atomic_fetch_add(&job->shared->word[0], 1);
+	}
+	free(v);
+	return 0;
+}
+
+/* A run of its own, as what finalize says after it is open: it must only return. */
+static int never_then_leave(struct mp_job *job)
+{
+	int err = never_body(job);
+
+	if (err)
+		return err;
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void never(void)
+{
+	size_t count = 10;
+
+	TT_CHECK(!MP_RUN(.n = 3, .fn = never_then_leave, .env = "TUTTI_TIMEOUT=1s", .arg = &count));
+	count = 1000000;
+	TT_CHECK(!MP_RUN(.n = 4, .fn = never_then_leave, .env = "TUTTI_TIMEOUT=1s", .arg = &count));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {
+		{"arguments", arguments},
+		{"finalize_pending", finalize_pending},
+		{"bad_values", bad_values},
+		{"unreachable", unreachable},
+		{"misspelt", misspelt},
+		{"missing", missing},
+		{"duplicate", duplicate},
+		{"version", version},
+		{"junk", junk},
+		{"mismatch_shm", mismatch_shm},
+		{"mismatch_ofi", mismatch_ofi},
+		{"mismatch_root", mismatch_root},
+		{"late", late},
+		{"never", never},
+		{NULL, NULL},
+	};
+
+	return tt_test_main("errors", tests, argc, argv);
+}

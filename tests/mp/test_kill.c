@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ranks that die, stop or abort in the middle of calls: the others' calls end, and name them. */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+struct death {
+	int victim, signal;
+	size_t count;
+	int limit_ms; /* by then the survivors must know */
+};
+
+static int now_ms(void)
+{
+	return (int)((long long)(mp_now() * 1000) & 0x3fffffff);
+}
+
+/* word[0]: when it happened. */
+static void *die_later(void *arg)
+{
+	struct mp_job *job = arg;
+	const struct death *d = job->arg;
+
+	mp_sleep_ms(30 + 10 * job->rank);
+	atomic_store(&job->shared->word[0], now_ms());
+	kill(getpid(), d->signal);
+	return NULL;
+}
+
+static int survivor(struct mp_job *job, const struct death *d)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_request *req = (void *)job;
+	float *v;
+	char name[32];
+	int err, after;
+	double t0;
+
+	MP_OK(tutti_alloc(job->ctx, d->count * 4, (void **)&v));
+	memset(v, 0, d->count * 4);
+	do
+		err = tutti_allreduce(TUTTI_IN_PLACE, v, d->count, TUTTI_FLOAT32, TUTTI_SUM, job->world);
+	while (!err);
+	after = now_ms() - atomic_load(&job->shared->word[0]);
+	MP_ERR(err, -TUTTI_EPEER);
+	if (after > d->limit_ms)
+		fprintf(stderr, "rank %d learnt it after %d ms\n", job->rank, after);
+	TT_EXPECT(after <= d->limit_ms);
+	snprintf(name, sizeof(name), "rank %d on", d->victim);
+	MP_OK(tutti_comm_error(job->world, &info));
+	if (info.rank != d->victim || !strstr(info.text, name))
+		fprintf(stderr, "rank %d of %d: %s (rank %d is dead)\n", job->rank, job->n, info.text,
+			d->victim);
+	TT_EXPECT(info.code == -TUTTI_EPEER && info.rank == d->victim && strstr(info.text, name));
+	TT_EXPECT(info.host[0]);
+	t0 = mp_now();
+	MP_ERR(tutti_barrier(job->world), -TUTTI_EPEER);
+	MP_ERR(tutti_iallreduce(TUTTI_IN_PLACE, v, 1, TUTTI_FLOAT32, TUTTI_SUM, job->world, &req),
+	       -TUTTI_EPEER);
+	TT_EXPECT(req == (void *)job);
+	TT_EXPECT(mp_now() - t0 < 1);
+	MP_OK(tutti_free(v));
+	if (d->signal == SIGSTOP)
+		kill(atomic_load(&job->shared->pid[d->victim]), SIGKILL);
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	TT_EXPECT(mp_now() - t0 < 10);
+	return 0;
+}
+
+static int death_body(struct mp_job *job)
+{
+	const struct death *d = job->arg;
+	pthread_t thread;
+	float *v;
+
+	mp_meet(job);
+	if (job->rank != d->victim)
+		return survivor(job, d);
+	MP_OK(tutti_alloc(job->ctx, d->count * 4, (void **)&v));
+	memset(v, 0, d->count * 4);
+	TT_EXPECT(!pthread_create(&thread, NULL, die_later, job));
+	for (;;)
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, d->count, TUTTI_FLOAT32, TUTTI_SUM, job->world));
+}
+
+static void deaths(const char *env, int signal)
+{
+	static const size_t counts[] = {16, 50000, 1000000};
+	int victim, files = mp_shm_files();
+	struct death d;
+	size_t i;
+
+	for (victim = 0; victim < 4; victim++)
+		for (i = 0; i < 3; i++) {
+			if (signal == SIGSTOP && i != (size_t)victim % 3)
+				continue;
+			d = (struct death){victim, signal, counts[i], 5000};
+			TT_CHECK(!MP_RUN(.n = 4, .env = env, .fn = death_body, .arg = &d,
+					 .killed = 1u << victim));
+		}
+	TT_CHECK(mp_shm_files() <= files);
+}
+
+static void kill_shm(void)
+{
+	deaths("TUTTI_TRANSPORT=shm", SIGKILL);
+}
+
+static void kill_ofi(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	deaths("TUTTI_TRANSPORT=ofi", SIGKILL);
+}
+
+static void kill_rdm(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	deaths("TUTTI_TRANSPORT=ofi TUTTI_OFI_EP=rdm TUTTI_OFI_PROVIDER=tcp;ofi_rxm", SIGKILL);
+}
+
+static void kill_thread(void)
+{
+	deaths("TUTTI_TRANSPORT=shm TUTTI_PROGRESS=thread", SIGKILL);
+}
+
+static void stopped(void)
+{
+	deaths("TUTTI_TRANSPORT=shm TUTTI_HEARTBEAT=100ms TUTTI_HEARTBEAT_LIMIT=1s", SIGSTOP);
+}
+
+/* A rank dies as soon as it has joined, while others may still be in tutti_init. */
+static int start_body(struct mp_job *job)
+{
+	struct tutti_config config = {0};
+	float v = 1;
+	int err;
+
+	err = mp_join(job, MP_ID, &config);
+	if (job->rank == *(int *)job->arg)
+		kill(getpid(), SIGKILL);
+	while (!err)
+		err = tutti_allreduce(TUTTI_IN_PLACE, &v, 1, TUTTI_FLOAT32, TUTTI_SUM, job->world);
+	if (job->ctx)
+		(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	if (err != -TUTTI_EPEER && err != -TUTTI_EBOOT)
+		mp_failed(job, "a rank died", err, __FILE__, __LINE__);
+	return err != -TUTTI_EPEER && err != -TUTTI_EBOOT;
+}
+
+static void at_start(void)
+{
+	int victim, i;
+
+	for (i = 0; i < 5; i++)
+		for (victim = 0; victim < 4; victim++)
+			TT_CHECK(!MP_RUN(.n = 4, .fn = start_body, .arg = &victim, .no_init = true,
+					 .killed = 1u << victim, .timeout_ms = 15000));
+}
+
+/* ---- abort ---- */
+
+static void *abort_later(void *arg)
+{
+	struct mp_job *job = arg;
+
+	mp_sleep_ms(100);
+	tutti_comm_abort(job->world, 42);
+	return NULL;
+}
+
+/* Rank 0 never calls, so all the others hang in the call until rank 1 aborts. */
+static int abort_body(struct mp_job *job)
+{
+	struct tutti_comm *dup;
+	pthread_t thread;
+	float v[10] = {0};
+	double t0;
+
+	MP_OK(tutti_comm_dup(job->world, &dup));
+	if (job->rank == 1)
+		TT_EXPECT(!pthread_create(&thread, NULL, abort_later, job));
+	t0 = mp_now();
+	if (job->rank == 0)
+		mp_sleep_ms(1000);
+	MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, v, 10, TUTTI_FLOAT32, TUTTI_SUM, dup), -TUTTI_EABORTED);
+	MP_SAID("42");
+	MP_SAID("rank 1");
+	TT_EXPECT(mp_now() - t0 < 5);
+	MP_ERR(tutti_barrier(job->world), -TUTTI_EABORTED);
+	if (job->rank == 1)
+		pthread_join(thread, NULL);
+	MP_OK(tutti_comm_free(dup));
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void aborts(void)
+{
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm", .fn = abort_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_PROGRESS=thread", .fn = abort_body));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=ofi", .fn = abort_body));
+}
+
+/* ---- a rank that leaves without a word ---- */
+
+static int exit_body(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	float v = 0;
+
+	MP_OK(tutti_barrier(job->world));
+	if (job->rank == 1)
+		_exit(0);
+	MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, &v, 1, TUTTI_FLOAT32, TUTTI_SUM, job->world),
+	       -TUTTI_EPEER);
+	MP_OK(tutti_comm_error(job->world, &info));
+	TT_EXPECT(info.rank == 1);
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void exits(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = exit_body));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {
+		{"kill_shm", kill_shm}, {"kill_ofi", kill_ofi},	      {"kill_rdm", kill_rdm},
+		{"stopped", stopped},	{"kill_thread", kill_thread}, {"aborts", aborts},
+		{"exits", exits},	{"at_start", at_start},
+		{NULL, NULL},
+	};
+
+	return tt_test_main("kill", tests, argc, argv);
+}

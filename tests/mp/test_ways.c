@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The ways in, and who makes progress: every way to start a job, and the progress thread. */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static int works(struct mp_job *job)
+{
+	int64_t v[2] = {job->rank, 1};
+
+	TT_EXPECT(tutti_comm_rank(job->world) == job->rank && tutti_comm_size(job->world) == job->n);
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, 2, TUTTI_INT64, TUTTI_SUM, job->world));
+	TT_EXPECT(v[0] == job->n * (job->n - 1) / 2 && v[1] == job->n);
+	return 0;
+}
+
+static void unique_id(void)
+{
+	TT_CHECK(!MP_RUN(.n = 1, .way = MP_ID, .fn = works));
+	TT_CHECK(!MP_RUN(.n = 4, .way = MP_ID, .fn = works));
+}
+
+static void allgather(void)
+{
+	TT_CHECK(!MP_RUN(.n = 1, .way = MP_GATHER, .fn = works));
+	TT_CHECK(!MP_RUN(.n = 5, .way = MP_GATHER, .fn = works));
+}
+
+static void directory(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .way = MP_DIR, .fn = works));
+	TT_CHECK(!MP_RUN(.n = 3, .way = MP_ENV, .fn = works,
+			 .env = "TUTTI_BOOT_DIR=%d TUTTI_RANK=%r TUTTI_NRANKS=%n"));
+	TT_CHECK(!MP_RUN(.n = 2, .way = MP_ENV, .fn = works,
+			 .env = "TUTTI_BOOT_DIR=%d RANK=%r WORLD_SIZE=%n"));
+}
+
+/* A port that nobody uses now; somebody else may take it before the job does, so the caller tries again. */
+static int free_port(void)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t len = sizeof(a);
+
+	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) || getsockname(fd, (struct sockaddr *)&a, &len))
+		a.sin_port = 0;
+	close(fd);
+	return ntohs(a.sin_port);
+}
+
+static void by_port(const char *format)
+{
+	char env[256];
+	int try, failed = 1;
+
+	for (try = 0; failed && try < 3; try++) {
+		/* the format holds one number, the port; %% survives for mp_run */
+		snprintf(env, sizeof(env), format, free_port());
+		failed = MP_RUN(.n = 4, .way = MP_ENV, .fn = works, .env = env);
+	}
+	TT_CHECK(!failed);
+}
+
+static void torchrun(void)
+{
+	by_port("RANK=%%r WORLD_SIZE=%%n LOCAL_RANK=%%r MASTER_ADDR=127.0.0.1 MASTER_PORT=%d");
+	by_port("RANK=%%r WORLD_SIZE=%%n LOCAL_RANK=%%r MASTER_ADDR=localhost MASTER_PORT=%d");
+}
+
+static void tutti_variables(void)
+{
+	by_port("TUTTI_RANK=%%r TUTTI_NRANKS=%%n TUTTI_LOCAL_RANK=%%r TUTTI_STORE=127.0.0.1:%d "
+		"TUTTI_JOB_ID=000102030405060708090a0b0c0d0e0f");
+}
+
+static int single_body(struct mp_job *job)
+{
+	struct tutti_config config = {0};
+
+	MP_OK(tutti_init(NULL, &job->ctx));
+	job->world = tutti_world(job->ctx);
+	TT_EXPECT(!works(job));
+	MP_OK(tutti_finalize(job->ctx));
+	config.size = sizeof(size_t) + 2 * sizeof(int); /* an older caller's struct */
+	config.nranks = 1;
+	MP_OK(tutti_init(&config, &job->ctx));
+	job->world = tutti_world(job->ctx);
+	return works(job);
+}
+
+static void single(void)
+{
+	TT_CHECK(!MP_RUN(.n = 1, .way = MP_ENV, .fn = single_body, .no_init = true));
+}
+
+/* Two contexts of one process, alive at once; and a job joined again after it was left. */
+static int again_body(struct mp_job *job)
+{
+	struct tutti_context *first;
+	struct tutti_config config;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		config = (struct tutti_config){0};
+		MP_OK(mp_join(job, MP_GATHER, &config));
+		TT_EXPECT(!works(job));
+		first = job->ctx;
+		config = (struct tutti_config){0};
+		MP_OK(mp_join(job, MP_GATHER, &config));
+		TT_EXPECT(!works(job));
+		MP_OK(tutti_finalize(first));
+		TT_EXPECT(!works(job));
+		MP_OK(tutti_finalize(job->ctx));
+	}
+	job->ctx = NULL;
+	return 0;
+}
+
+static void again(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = again_body, .no_init = true));
+}
+
+/* ---- progress ---- */
+
+/* The caller sleeps; the operation is over when it looks. Without the thread it can't be. */
+static int progress_body(struct mp_job *job)
+{
+	bool thread = *(bool *)job->arg;
+	size_t count = 500000, i;
+	struct tutti_request *req;
+	struct tutti_stats a = {.size = sizeof(a)}, b = {.size = sizeof(b)};
+	float *v;
+	int done, k;
+
+	MP_OK(tutti_alloc(job->ctx, count * 4, (void **)&v));
+	for (k = 0; k < 3; k++) {
+		for (i = 0; i < count; i++)
+			v[i] = 1;
+		MP_OK(tutti_barrier(job->world));
+		MP_OK(tutti_iallreduce(TUTTI_IN_PLACE, v, count, TUTTI_FLOAT32, TUTTI_SUM, job->world,
+				       &req));
+		/* long, so that it is over on a busy machine too; the check is of the result, not of time */
+		for (i = 0; i < 200 && thread; i++) {
+			mp_sleep_ms(25);
+			if (((volatile float *)v)[count - 1] == (float)job->n &&
+			    ((volatile float *)v)[0] == (float)job->n)
+				break;
+		}
+		if (!thread)
+			mp_sleep_ms(200);
+		mp_meet(job);
+		if (thread)
+			TT_EXPECT(i < 200);
+		else
+			TT_EXPECT(v[count - 1] == 1 || v[0] == 1 || v[count / 2] == 1);
+		MP_OK(tutti_stats_get(job->ctx, &a));
+		mp_meet(job);
+		do
+			MP_OK(tutti_test(&req, &done));
+		while (!done);
+		MP_OK(tutti_stats_get(job->ctx, &b));
+		for (i = 0; i < count; i++)
+			TT_EXPECT(v[i] == (float)job->n);
+	}
+	if (thread)
+		TT_EXPECT(b.reduced_bytes == a.reduced_bytes);
+	MP_OK(tutti_free(v));
+	return 0;
+}
+
+static void progress(void)
+{
+	bool thread = true;
+
+	TT_CHECK(!MP_RUN(.n = 3, .fn = progress_body, .env = "TUTTI_PROGRESS=thread TUTTI_TRANSPORT=shm",
+			 .arg = &thread));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 2, .fn = progress_body,
+				 .env = "TUTTI_PROGRESS=thread TUTTI_TRANSPORT=ofi", .arg = &thread));
+	thread = false;
+	TT_CHECK(!MP_RUN(.n = 3, .fn = progress_body, .env = "TUTTI_TRANSPORT=shm", .arg = &thread));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {
+		{"unique_id", unique_id}, {"allgather", allgather},
+		{"directory", directory}, {"torchrun", torchrun},
+		{"tutti_variables", tutti_variables}, {"single", single},
+		{"again", again},	  {"progress", progress},
+		{NULL, NULL},
+	};
+
+	return tt_test_main("ways", tests, argc, argv);
+}

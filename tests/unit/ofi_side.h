@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One end of a connection over transport ofi, as test_ofi.c drives it. */
+#ifndef OFI_SIDE_H
+#define OFI_SIDE_H
+
+#include "lib/base/clock.h"
+#include "lib/wire/transport.h"
+
+extern const struct tt_tp_ops tt_ofi_tp;
+
+#define SLOT (1 << 20)
+#define SLOTS 8
+#define NOTES 256
+
+struct config {
+	const char *name, *provider, *ep;
+};
+
+struct side {
+	struct tt_env env;
+	struct tt_tp_params params;
+	struct tt_tp *tp;
+	struct tt_ep *ep;
+	struct tt_mr *mr;
+	char *mem; /* SLOTS slots that the peer writes, then as many of our own to write from */
+	struct tt_rkey rkey; /* the peer's */
+	uint64_t remote;
+	int up, down, done, failed, msgs, stray;
+	int status; /* of the last failed DONE or DOWN */
+	uint32_t notes[NOTES];
+	unsigned nhead, ntail;
+	char msg[TT_TP_MSG_MAX];
+	unsigned msg_len;
+};
+
+/* What the ends tell each other before they connect. */
+struct card {
+	char blob[TT_TP_BLOB_MAX];
+	size_t len;
+	struct tt_rkey rkey;
+	uint64_t addr;
+};
+
+int side_open(struct side *s, const struct config *c, int rank);
+int side_ep(struct side *s, struct card *card);
+int side_connect(struct side *s, const struct card *peer, int active);
+void side_close(struct side *s);
+/* Poll once and count what comes. */
+void pump(struct side *s);
+/* Sleep until something comes, then poll; -ETIMEDOUT: nothing came. */
+int sleep_pump(struct side *s, int ms);
+int take_note(struct side *s, uint32_t *note);
+/* Start a put of len bytes from our slot to the peer's; retries while there is no room. */
+int put(struct side *s, int slot, size_t len, uint32_t note, unsigned flags, struct side *other);
+int exchange_cards(int fd, const struct card *mine, struct card *theirs);
+/* Two ends in this process, connected. */
+int pair_open(struct side s[2], const struct config *c);
+int pair_connect(struct side s[2]);
+void pair_close(struct side s[2]);
+/* One end in this process, the other behind fd. */
+int remote_open(struct side *s, const struct config *c, int rank, int fd);
+
+/* Do the rest until cond holds; cond may have effects: it is not asked again once it held. */
+#define WAIT_FOR(cond, ms, ...) \
+	({ \
+		uint64_t end_ = tt_deadline_ms(ms); \
+		bool held_; \
+		while (!(held_ = (cond)) && !tt_passed(end_)) { \
+			__VA_ARGS__; \
+		} \
+		held_; \
+	})
+
+#endif

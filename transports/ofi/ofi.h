@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Transport ofi: libfabric, over connected endpoints (msg, the default) or connectionless ones (rdm).
+ *
+ * What libfabric 1.17's providers were found to do, and what follows from it here:
+ *
+ * - tcp reports FI_PROGRESS_AUTO but moves data only inside calls of the process concerned: a get
+ *   from a target that makes no call stays open. So no TT_CAP_AUTO_PROGRESS for it (fabric.c).
+ * - tcp's writedata needs no posted receive, also with 0 bytes, but even those must name a valid
+ *   key: each process exports a bell (struct ofi_blob) for notes that carry nothing.
+ * - A bad key, missing access or a range out of bounds ends the connection on tcp msg: the origin's
+ *   put may have been reported complete before, its get is cancelled, both ends see DOWN. Nothing
+ *   is written. rdm: tcp;ofi_rxm with delivery-complete fails the put and drops the link, sockets
+ *   fails the put alone (EACCES). The layer above knows the bounds of a window and checks first.
+ * - A full send queue is -FI_EAGAIN on all.
+ * - fi_close may drop completions nobody has read yet: read the queue before it, too (msg_ep.c).
+ */
+#ifndef TT_OFI_H
+#define TT_OFI_H
+
+#include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+
+#include "lib/base/list.h"
+#include "lib/wire/transport.h"
+
+#define OFI_API FI_VERSION(1, 17)
+#define OFI_DEPTH 128	    /* puts and gets under way per endpoint */
+#define OFI_SENDS 16	    /* messages from our buffers, and atomics, per endpoint */
+#define OFI_RECVS 8	    /* receives posted where only messages consume them */
+#define OFI_RECVS_NOTES 64  /* where notes do, too (FI_RX_CQ_DATA), and for rdm's one endpoint */
+#define OFI_BUF 192	    /* bytes of a message buffer: header and TT_TP_MSG_MAX */
+#define OFI_ADDR_MAX 128
+#define OFI_MAGIC 0x4f464901u /* and its bytes tell the byte order */
+
+enum ofi_kind { OFI_RMA, OFI_AMO, OFI_SEND, OFI_RECV };
+
+/* What libfabric gets as context of an operation; fi must be first. */
+struct ofi_op {
+	struct fi_context2 fi;
+	struct ofi_op *next; /* in a free list, or in tp->used */
+	struct ofi_ep *ep;   /* NULL: a receive of rdm's shared endpoint */
+	void *user;
+	char *buf;
+	uint32_t len; /* of a message that waits for its endpoint */
+	uint8_t kind;
+	bool busy; /* libfabric has it */
+};
+
+/* Operations with message buffers, registered where the provider wants that. */
+struct ofi_ring {
+	struct ofi_op *ops, *free;
+	int n;
+	char *area;
+	struct fid_mr *mr;
+	void *desc;
+};
+
+/* An endpoint's address as the peer gets it. */
+struct ofi_blob {
+	uint32_t magic;
+	uint32_t index;	   /* rdm: which endpoint of its process a message is for */
+	uint64_t token[2]; /* random; who knows it was told by the authenticated link */
+	uint64_t bell_addr, bell_key;
+	char provider[40];
+	uint32_t rdm, addrlen;
+	uint8_t addr[OFI_ADDR_MAX];
+};
+
+/* In front of a message on rdm, whose receives do not say from whom they come. */
+struct ofi_msg_hdr {
+	uint64_t token[2];
+	uint64_t index;
+};
+
+/* rdm: an entry of the address vector. It stays, so that a peer can come back at any time. */
+struct ofi_peer {
+	struct ofi_peer *next;
+	fi_addr_t addr;
+	uint32_t len;
+	uint8_t name[OFI_ADDR_MAX];
+};
+
+enum ofi_state {
+	OFI_OPEN,	/* has an address */
+	OFI_CONNECTING, /* told its peer, not up */
+	OFI_READY,	/* connected, but the caller has not been told */
+	OFI_UP,
+	OFI_FAILED,	/* an error was seen; no new operations */
+	OFI_FLUSH,	/* can't be written any more; DONE and DOWN events are due */
+	OFI_DOWN
+};
+
+struct ofi_ep {
+	struct tt_ep base;
+	struct tt_list link; /* tp->eps or tp->spare */
+	enum ofi_state state;
+	int status;	     /* why it went down */
+	int busy;	     /* operations of ops and tx that libfabric has */
+	bool closed;	     /* rdm: by the owner, but operations are still under way */
+	struct fid_ep *fid;  /* msg: its own; rdm: the shared one */
+	fi_addr_t addr;	     /* rdm */
+	uint64_t token[2];
+	uint32_t index;
+	bool passive;
+	struct fi_info *request; /* a connection request that came before ep_connect */
+	uint64_t requester[2];
+	struct ofi_blob peer;
+	uint64_t bell_addr, bell_key;
+	struct ofi_op *early; /* rdm: messages that came before ep_connect */
+	struct ofi_op ops[OFI_DEPTH], *free;
+	struct ofi_ring tx, rx;
+};
+
+struct ofi_event {
+	struct tt_event ev;
+	struct ofi_ep *owner; /* whose closing drops it */
+	struct ofi_op *rx;    /* MSG: the receive to be posted again */
+};
+
+struct ofi_mr {
+	struct tt_mr base;
+	struct fid_mr *fid;
+	void *desc;
+};
+
+struct ofi_tp {
+	struct tt_tp base;
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_cq *cq;
+	struct fid_eq *eq;   /* msg */
+	struct fid_pep *pep; /* msg */
+	struct fid_ep *rdm;  /* rdm, else NULL */
+	struct fid_av *av;
+	struct ofi_peer *peers;
+	struct ofi_ring rx; /* rdm: receives of all peers */
+	bool virt_addr, prov_key, local_mr, rx_cq_data;
+	size_t inject;
+	int recvs; /* posted per endpoint, or in all on rdm */
+	int arm_fd;
+	bool timer; /* the completion queue has no fd: arm_fd is a timer */
+	uint64_t next_key;
+	uint64_t bell;
+	struct tt_mr *bell_mr;
+	uint8_t name[OFI_ADDR_MAX];
+	size_t namelen;
+	struct tt_list eps, spare, lost;
+	struct ofi_ep **table; /* rdm: by index */
+	uint32_t table_size;
+	struct ofi_op *used;  /* receives whose message has been handed out */
+	struct ofi_event *queue; /* a ring */
+	unsigned head, count, size;
+	unsigned polls;
+	int connecting; /* endpoints that wait for the event queue */
+	int troubled;	/* endpoints in OFI_FAILED or OFI_FLUSH */
+};
+
+static inline struct ofi_tp *ofi_tp(struct tt_tp *tp)
+{
+	return (struct ofi_tp *)tp;
+}
+
+static inline struct ofi_ep *ofi_ep(struct tt_ep *ep)
+{
+	return (struct ofi_ep *)ep;
+}
+
+/* fabric.c */
+extern const struct tt_tp_ops tt_ofi_tp;
+int ofi_find(const struct tt_env *env, const char *addr, struct fi_info **infos);
+int ofi_refuse(const struct tt_env *env, char *why, size_t size);
+bool ofi_has_addr(const struct fi_info *info, const char *addr);
+int ofi_addr_text(const struct fi_info *info, char *text, size_t size);
+/* query.c */
+int ofi_query(const struct tt_tp_params *params, struct tt_tp_device *dev, int max);
+/* mr.c */
+int ofi_reg(struct tt_tp *tp, const struct tt_mem *mem, unsigned access, struct tt_mr **mr);
+int ofi_dereg(struct tt_mr *mr);
+int ofi_ring_init(struct ofi_tp *tp, struct ofi_ring *ring, struct ofi_ep *ep, int n,
+		  enum ofi_kind kind);
+void ofi_ring_fini(struct ofi_ring *ring);
+int ofi_post_recv(struct ofi_tp *tp, struct ofi_op *op);
+int ofi_post_all(struct ofi_tp *tp, struct ofi_ring *ring);
+/* ep.c: what both kinds of endpoints share */
+extern struct tt_ep_ops ofi_ep_ops;
+int ofi_ep_open(struct tt_tp *tp, struct tt_ep **ep, void *blob, size_t *len);
+int ofi_ep_connect(struct tt_ep *ep, const void *blob, size_t len, bool active);
+void ofi_ep_close(struct tt_ep *ep);
+void ofi_ep_recycle(struct ofi_ep *ep);
+void ofi_ep_free(struct ofi_ep *ep);
+void ofi_ep_fail(struct ofi_ep *ep, int status);
+/* msg_ep.c */
+int ofi_msg_open(struct ofi_tp *tp);
+void ofi_msg_close(struct ofi_tp *tp);
+int ofi_msg_connect(struct ofi_ep *ep, bool active);
+void ofi_msg_progress(struct ofi_tp *tp);
+void ofi_msg_up(struct ofi_ep *ep);
+void ofi_msg_shut(struct ofi_ep *ep);
+void ofi_msg_flush(struct ofi_ep *ep);
+/* rdm_ep.c */
+int ofi_rdm_open(struct ofi_tp *tp);
+void ofi_rdm_close(struct ofi_tp *tp);
+int ofi_rdm_index(struct ofi_ep *ep);
+int ofi_rdm_connect(struct ofi_ep *ep);
+void ofi_rdm_leave(struct ofi_ep *ep);
+void ofi_rdm_left(struct ofi_ep *ep);
+/* rma.c */
+int ofi_put(struct tt_ep *ep, const struct tt_rma *rma);
+int ofi_get(struct tt_ep *ep, const struct tt_rma *rma);
+int ofi_amo(struct tt_ep *ep, const struct tt_amo *amo);
+int ofi_msg(struct tt_ep *ep, const void *data, size_t len);
+void ofi_op_done(struct ofi_op *op);
+/* cq.c */
+int ofi_poll(struct tt_tp *tp, struct tt_event *events, int max);
+int ofi_arm(struct tt_tp *tp, int *fd);
+bool ofi_read_batch(struct ofi_tp *tp);
+bool ofi_drain(struct ofi_tp *tp);
+void ofi_deliver(struct ofi_ep *ep, struct ofi_op *op);
+void ofi_recv_again(struct ofi_tp *tp, struct ofi_op *op);
+/* events.c: events that wait for the next poll */
+bool ofi_queue_reserve(struct ofi_tp *tp, unsigned n);
+void ofi_queue_push(struct ofi_tp *tp, const struct tt_event *ev, struct ofi_ep *owner,
+		    struct ofi_op *rx);
+int ofi_queue_pop(struct ofi_tp *tp, struct tt_event *events, int max);
+void ofi_queue_forget(struct ofi_tp *tp, const struct ofi_ep *ep);
+int ofi_flush_events(struct ofi_tp *tp, struct tt_event *events, int max);
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What tutti_info shows of libfabric: the chosen provider's devices, and the others' names. */
+#include <stdio.h>
+#include <string.h>
+
+#include "transports/ofi/ofi.h"
+
+/* Of a network interface, where the provider does not know its device's speed; 0: unknown. */
+static double interface_gbps(const char *name)
+{
+	char path[96];
+	long mbps = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/speed", name);
+	f = fopen(path, "r");
+	if (!f)
+		return 0;
+	if (fscanf(f, "%ld", &mbps) != 1)
+		mbps = 0;
+	fclose(f);
+	return mbps > 0 ? (double)mbps / 1000 : 0;
+}
+
+static void describe(struct tt_tp_device *d, const struct fi_info *info, const char *local_addr)
+{
+	uint32_t version = info->fabric_attr->prov_version;
+	char addr[64] = "";
+
+	memset(d, 0, sizeof(*d));
+	ofi_addr_text(info, addr, sizeof(addr));
+	snprintf(d->name, sizeof(d->name), "%s;%s", info->fabric_attr->prov_name,
+		 info->domain_attr->name);
+	snprintf(d->detail, sizeof(d->detail), "%s%sprovider %u.%u, %s endpoints", addr,
+		 addr[0] ? ", " : "", FI_MAJOR(version), FI_MINOR(version),
+		 info->ep_attr->type == FI_EP_RDM ? "rdm" : "msg");
+	d->numa = -1;
+	if (info->nic && info->nic->link_attr && info->nic->link_attr->speed)
+		d->gbps = (double)info->nic->link_attr->speed / 1e9;
+	else
+		d->gbps = interface_gbps(info->domain_attr->name);
+	d->usable = info->domain_attr->cq_data_size >= 4 &&
+		    (!local_addr || ofi_has_addr(info, local_addr));
+	if (info->domain_attr->cq_data_size < 4)
+		snprintf(d->why, sizeof(d->why), "carries less than 4 bytes with a write");
+	else if (!d->usable)
+		snprintf(d->why, sizeof(d->why), "not the chosen interface (%s; TUTTI_IF)", local_addr);
+	else
+		snprintf(d->why, sizeof(d->why), "%s",
+			 local_addr ? "serves the chosen interface" : "available");
+}
+
+/* Providers offer a device several times, with different attributes. */
+static bool listed(const struct fi_info *infos, const struct fi_info *info)
+{
+	const struct fi_info *i;
+
+	for (i = infos; i != info; i = i->next)
+		if (!strcmp(i->domain_attr->name, info->domain_attr->name) &&
+		    !strcmp(i->fabric_attr->prov_name, info->fabric_attr->prov_name) &&
+		    i->src_addrlen == info->src_addrlen &&
+		    !memcmp(i->src_addr, info->src_addr, info->src_addrlen))
+			return true;
+	return false;
+}
+
+static void unusable(struct tt_tp_device *d, const char *name, const char *why)
+{
+	memset(d, 0, sizeof(*d));
+	snprintf(d->name, sizeof(d->name), "%s", name);
+	snprintf(d->why, sizeof(d->why), "%s", why);
+	d->numa = -1;
+}
+
+int ofi_query(const struct tt_tp_params *params, struct tt_tp_device *dev, int max)
+{
+	const struct tt_env *env = params->env;
+	struct fi_info *infos = NULL, *i;
+	char why[160];
+	int rc, n = 0;
+
+	if (max < 1)
+		return 0;
+	if (ofi_refuse(env, why, sizeof(why))) {
+		unusable(dev, env->ofi_provider.text, why);
+		return 1;
+	}
+	rc = ofi_find(env, NULL, &infos);
+	if (rc) {
+		snprintf(why, sizeof(why), "libfabric has no such provider with %s endpoints: %s",
+			 env->ofi_ep.text, fi_strerror(-rc));
+		unusable(dev, env->ofi_provider.text, why);
+		return 1;
+	}
+	for (i = infos; i; i = i->next) {
+		if (listed(infos, i))
+			continue;
+		if (n < max)
+			describe(&dev[n], i, params->local_addr);
+		n++;
+	}
+	fi_freeinfo(infos);
+	return n;
+}
