@@ -41,6 +41,7 @@ $bb cp /keep/command /host/run/command
 
 PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin
 export PATH
+$bb hostname tutti-guest
 $bb ip link set lo up
 i=0
 while [ $i -lt "$ndev" ]; do
@@ -53,7 +54,9 @@ while [ $i -lt "$ndev" ]; do
 done
 
 $bb stty -F /dev/ttyS1 raw -echo 115200
-$bb setsid $bb chroot /host /bin/sh /run/command </dev/null >/dev/ttyS1 2>&1
+# Through a pipe, as programs behave otherwise on a terminal.
+set -o pipefail
+$bb setsid $bb chroot /host /bin/sh /run/command </dev/null 2>&1 | $bb cat >/dev/ttyS1
 status=$?
 $bb sleep 0.1
 $bb stty -F /dev/ttyS1 sane
