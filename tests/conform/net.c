@@ -51,6 +51,8 @@ static struct tt_tp_params params_of(int rank)
 	static uint64_t random = 42;
 	struct tt_tp_params params = {.env = &env, .rank = rank, .local_addr = "127.0.0.1"};
 
+	if (env.iface.text[0]) /* an address, where loopback reaches no device */
+		params.local_addr = env.iface.text;
 	random += (uint64_t)getpid() << 32 ^ tt_now_ns();
 	params.cookie[0] = tt_random(&random);
 	params.cookie[1] = tt_random(&random);
