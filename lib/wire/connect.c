@@ -428,13 +428,13 @@ void tt_chan_heard(struct tt_chan *chan)
 void tt_chan_down(struct tt_chan *chan, int status)
 {
 	if (chan->state == TT_CHAN_OPENING && chan->active && chan->peer != chan->wire->params.rank) {
-		next_attempt(chan, tutti_strerror(status));
+		next_attempt(chan, tt_fail_text(status));
 	} else if (chan->state == TT_CHAN_OPENING) {
 		tt_chan_close_ep(chan, -ECONNABORTED);
 		chan->state = TT_CHAN_CLOSED; /* the asking end tries again */
 	} else {
 		tt_chan_fail(chan, -TUTTI_EPEER, "the connection was lost: %s",
-			     tutti_strerror(status));
+			     tt_fail_text(status));
 	}
 }
 

@@ -328,7 +328,7 @@ static int one_sided(struct tt_wire *wire, int peer, struct tt_rma *rma, struct 
 		return rc;
 	chan = wire->chan[peer];
 	rma->mr = region ? region->mr[tp] : NULL;
-	if (!rma->mr && !(wire->tp[tp].tp->caps & TT_CAP_LOCAL_ANY))
+	if (rma->len && !rma->mr && !(wire->tp[tp].tp->caps & TT_CAP_LOCAL_ANY))
 		return tt_fail(-EINVAL, "the local buffer must be registered for transport %s",
 			       wire->tp[tp].name);
 	tt_list_init(&wr->link);

@@ -180,6 +180,9 @@ static bool has_atomics(struct ofi_tp *tp)
 
 	if (!(tp->info->caps & FI_ATOMIC))
 		return false;
+	/* Provider verbs takes the operand's address for its value (seen with 1.17 on soft-RoCE). */
+	if (!strncmp(tp->info->fabric_attr->prov_name, "verbs", 5))
+		return false;
 	return !fi_query_atomic(tp->domain, FI_UINT64, FI_SUM, &attr, FI_FETCH_ATOMIC) &&
 	       !fi_query_atomic(tp->domain, FI_UINT64, FI_CSWAP, &attr, FI_COMPARE_ATOMIC);
 }
