@@ -6,7 +6,9 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <time.h>
+#include <unistd.h>
 
 /* ---- windows ---- */
 
@@ -57,6 +59,59 @@ static int window_and_comm(struct mp_job *job)
 static void test_window_and_comm(void)
 {
 	TT_CHECK(MP_RUN(.n = 2, .fn = window_and_comm) == 0);
+}
+
+/* Rank 2 dies while rank 0 reads from rank 1, which stands still: nothing is written after the error. */
+static int window_fails(struct mp_job *job)
+{
+	struct tutti_comm *pair; /* without rank 2: its barrier polls */
+	struct tutti_win *win;
+	size_t size = 1 << 20, i;
+	char *mem, *mine;
+
+	MP_OK(tutti_comm_split(job->world, job->rank == 2, 0, &pair));
+	MP_OK(tutti_alloc(job->ctx, size, (void **)&mem));
+	MP_OK(tutti_alloc(job->ctx, size, (void **)&mine));
+	memset(mem, 'p', size);
+	MP_OK(tutti_win_create(job->world, mem, size, &win));
+	if (!job->rank) {
+		MP_OK(tutti_get(win, 1, mine, 8, 0)); /* connects */
+		MP_OK(tutti_win_flush(win, 1));
+	}
+	mp_meet(job);
+	if (job->rank) {
+		TT_EXPECT(mp_await(&job->shared->word[job->rank], 1, 20000));
+		if (job->rank == 2)
+			_exit(0);
+	} else {
+		TT_EXPECT(!kill(atomic_load(&job->shared->pid[1]), SIGSTOP));
+		for (i = 0; i < 16; i++)
+			MP_OK(tutti_get(win, 1, mine, size, 0));
+		atomic_store(&job->shared->word[2], 1);
+		MP_ERR(tutti_win_flush(win, 1), -TUTTI_EPEER);
+		memset(mine, 0, size);
+	}
+	(void)tutti_win_free(win);
+	if (!job->rank) {
+		TT_EXPECT(!kill(atomic_load(&job->shared->pid[1]), SIGCONT));
+		atomic_store(&job->shared->word[1], 1);
+	}
+	(void)tutti_barrier(pair);
+	for (i = 0; !job->rank && i < size; i++)
+		TT_EXPECT(!mine[i]);
+	(void)tutti_comm_free(pair);
+	MP_OK(tutti_free(mine));
+	MP_OK(tutti_free(mem));
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void test_window_fails(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(MP_RUN(.n = 3, .fn = window_fails, .env = "TUTTI_TRANSPORT=ofi") == 0);
 }
 
 /* ---- communicators ---- */
@@ -164,6 +219,7 @@ int main(int argc, char **argv)
 	static const struct tt_test tests[] = {
 		{"many_windows", test_many_windows},
 		{"window_and_comm", test_window_and_comm},
+		{"window_fails", test_window_fails},
 		{"threads_dup", test_threads_dup},
 		{"out_of_credits", test_out_of_credits},
 		{NULL, NULL},
