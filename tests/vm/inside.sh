@@ -123,6 +123,7 @@ collectives() { program tests/mp/test_coll verbs; }
 collectives_tiny() { program tests/mp/test_coll verbs_tiny; }
 zero_copy() { program tests/mp/test_counters zero_copy_verbs; }
 one_sided() { program tests/mp/test_rma verbs; }
+failures() { program tests/vm/test_verbs; }
 death() { program tests/mp/test_kill kill_verbs; }
 
 run info test_info
@@ -140,4 +141,5 @@ run one_sided one_sided
 run death death
 run perf test_perf
 run train test_train
+run failures failures
 finish

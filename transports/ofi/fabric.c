@@ -70,6 +70,9 @@ int ofi_find(const struct tt_env *env, const char *addr, struct fi_info **infos)
 	int rc = -FI_ENODATA;
 	unsigned i;
 
+	/* Its cache of registrations would leave memory open to peers that was deregistered. */
+	if (!strncmp(env->ofi_provider.text, "verbs", 5))
+		setenv("FI_MR_CACHE_MAX_COUNT", "0", 0);
 	for (i = 0; i < 2 && rc; i++) {
 		hints = make_hints(env, more[i]);
 		if (!hints)
