@@ -100,6 +100,7 @@ static int join(struct tutti_context *ctx)
 	struct tt_agreed agreed = {.chunk = (uint64_t)ctx->env.chunk.number,
 				   .lanes = (int32_t)ctx->env.lanes.number};
 	char card[TT_CARD_MAX];
+	struct tt_boot *boot;
 	size_t len;
 	int err;
 
@@ -116,11 +117,15 @@ static int join(struct tutti_context *ctx)
 	strcpy(agreed.algo, ctx->env.algo.text);
 	len = tt_wire_card(ctx->wire, card, sizeof(card) - sizeof(agreed));
 	memcpy(card + len, &agreed, sizeof(agreed));
-	err = tt_boot_start(&ctx->boot_params, &handlers, card, len + sizeof(agreed), &ctx->boot);
+	err = tt_boot_start(&ctx->boot_params, &handlers, card, len + sizeof(agreed), &boot);
 	sodium_memzero(ctx->boot_params.secret, sizeof(ctx->boot_params.secret));
 	if (err)
 		return err;
-	tt_wire_attach(ctx->wire, ctx->boot);
+	/* Handlers that run before this do without; what matters of that time is asked again. */
+	tt_wire_lock(ctx->wire);
+	ctx->boot = boot;
+	tt_wire_unlock(ctx->wire);
+	tt_wire_attach(ctx->wire, boot);
 	return 0;
 }
 
@@ -300,6 +305,7 @@ static int leave(struct tutti_context *ctx)
 int tutti_finalize(struct tutti_context *ctx)
 {
 	int err, stop;
+	bool failed;
 
 	err = tt_check_ctx(ctx);
 	if (err)
@@ -308,13 +314,14 @@ int tutti_finalize(struct tutti_context *ctx)
 	if (err)
 		return err;
 	err = leave(ctx);
+	failed = err || atomic_load(&ctx->world->failed); /* some will not come to say goodbye */
 	stop = tt_boot_stop(ctx->boot,
-			    tt_deadline_ms(err ? 1000 : ctx->env.timeout.number));
+			    tt_deadline_ms(failed ? 1000 : ctx->env.timeout.number));
 	free_comms(ctx);
 	tt_stuck_free(ctx);
 	tt_wire_close(ctx->wire);
 	tt_env_free(&ctx->env);
 	ctx->magic = 0;
 	free(ctx);
-	return err ? err : stop;
+	return err || failed ? err : stop;
 }
