@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "lib/base/clock.h"
@@ -120,6 +121,8 @@ int tt_addr_resolve(const char *store, struct tt_addr *addrs, int *n)
 		return tt_fail(-TUTTI_EBOOT, "the address of rank 0, '%s', is not HOST:PORT",
 			       store);
 	gai = getaddrinfo(host, NULL, &hints, &res);
+	if (gai && !strcasecmp(host, "localhost")) /* minimal systems have no /etc/hosts */
+		gai = getaddrinfo("127.0.0.1", NULL, &hints, &res);
 	if (gai)
 		return tt_fail(gai == EAI_AGAIN ? -EAGAIN : -TUTTI_EBOOT,
 			       "the host of rank 0 in '%s' can't be resolved: %s", store,
