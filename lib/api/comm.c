@@ -65,11 +65,11 @@ struct tutti_context *tutti_comm_context(const struct tutti_comm *comm)
 
 /* What every rank tells the others when a communicator is split. */
 struct part {
-	int64_t color, key, clash;
+	int64_t color, key, next_id;
 };
 
 /* All ranks' parts, by one all-reduce of a vector in which each fills its own place. */
-static int exchange(struct tutti_comm *comm, int color, int key, bool clash, struct part **out)
+static int exchange(struct tutti_comm *comm, int color, int key, struct part **out)
 {
 	size_t count = (size_t)comm->size * sizeof(struct part) / sizeof(int64_t);
 	struct part *all;
@@ -79,7 +79,10 @@ static int exchange(struct tutti_comm *comm, int color, int key, bool clash, str
 	if (err)
 		return err;
 	memset(all, 0, count * sizeof(int64_t));
-	all[comm->rank] = (struct part){.color = color, .key = key, .clash = clash};
+	all[comm->rank] = (struct part){.color = color, .key = key};
+	tt_wire_lock(comm->ctx->wire);
+	all[comm->rank].next_id = comm->ctx->next_comm_id;
+	tt_wire_unlock(comm->ctx->wire);
 	err = tutti_allreduce(TUTTI_IN_PLACE, all, count, TUTTI_INT64, TUTTI_SUM, comm);
 	if (err) {
 		tutti_free(all);
@@ -121,17 +124,21 @@ static int members(const struct tutti_comm *comm, const struct part *all, int co
 	return n;
 }
 
-static int make(struct tutti_comm *parent, const struct part *all, int color, uint32_t id,
+static int make(struct tutti_comm *parent, const struct part *all, int color,
 		struct tutti_comm **out)
 {
 	int *world = malloc((size_t)parent->size * sizeof(int));
 	struct tt_agreed agreed;
 	struct tutti_comm *comm;
+	uint32_t id = 0;
 	uint64_t uid;
-	int n, err;
+	int i, n, err;
 
 	if (!world)
 		return tt_fail(-ENOMEM, "no memory to split a communicator");
+	for (i = 0; i < parent->size; i++)
+		if ((uint32_t)all[i].next_id > id)
+			id = (uint32_t)all[i].next_id;
 	uid = tt_hash_add(tt_hash_add(parent->uid, parent->seq), (uint64_t)color);
 	n = members(parent, all, color, world);
 	err = n < 0 ? n : tt_agreed_get(parent->ctx, &agreed);
@@ -150,57 +157,12 @@ static int make(struct tutti_comm *parent, const struct part *all, int color, ui
 	return 0;
 }
 
-/* The same at all ranks of comm, and at every call another one; 0 is nobody's. */
-static uint32_t next_id(const struct tutti_comm *comm)
-{
-	uint32_t id = (uint32_t)tt_hash_add(tt_hash_add(comm->uid, comm->seq), UINT64_MAX);
-
-	return id ? id : 1;
-}
-
-static bool clashes(const struct part *all, int n)
-{
-	int i;
-
-	for (i = 0; i < n; i++)
-		if (all[i].clash)
-			return true;
-	return false;
-}
-
-/*
- * Split with an id that is free at all members. Several threads may be splitting communicators at once, in
- * another order on every rank, so a counter would not do: the id follows from the parent and its
- * sequence number, and when it is taken somewhere, which is rare, all try the next.
- */
-static int split(struct tutti_comm *comm, int color, int key, struct tutti_comm **newcomm)
-{
-	struct tt_claim claim;
-	struct part *all;
-	bool clash, again;
-	uint32_t id;
-	int err;
-
-	do {
-		all = NULL;
-		id = next_id(comm);
-		clash = !tt_comm_claim(comm->ctx, &claim, id);
-		err = exchange(comm, color, key, clash && color != TUTTI_UNDEFINED, &all);
-		again = !err && clashes(all, comm->size);
-		if (!err && !again && color != TUTTI_UNDEFINED)
-			err = make(comm, all, color, id, newcomm);
-		else if (!err && !again)
-			*newcomm = NULL;
-		tutti_free(all);
-		tt_comm_unclaim(comm->ctx, &claim);
-	} while (again);
-	return err;
-}
-
 int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_comm **newcomm)
 {
-	int err = tt_check_comm(comm);
+	struct part *all;
+	int err;
 
+	err = tt_check_comm(comm);
 	if (err)
 		return err;
 	if (!newcomm)
@@ -209,7 +171,15 @@ int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_c
 		return tt_fail(-EINVAL,
 			       "tutti_comm_split: color is %d; it must be 0 or more, or TUTTI_UNDEFINED",
 			       color);
-	return split(comm, color, key, newcomm);
+	err = exchange(comm, color, key, &all);
+	if (err)
+		return err;
+	if (color == TUTTI_UNDEFINED)
+		*newcomm = NULL;
+	else
+		err = make(comm, all, color, newcomm);
+	tutti_free(all);
+	return err;
 }
 
 int tutti_comm_dup(struct tutti_comm *comm, struct tutti_comm **newcomm)

@@ -160,11 +160,11 @@ static int make_world(struct tutti_context *ctx)
 static void init_context(struct tutti_context *ctx)
 {
 	ctx->magic = TT_CTX_MAGIC;
+	ctx->next_comm_id = 1;
 	ctx->suspect = -1;
 	ctx->boot_params.listen_fd = -1;
 	tt_list_init(&ctx->comms);
 	tt_list_init(&ctx->dead);
-	tt_list_init(&ctx->claims);
 	tt_list_init(&ctx->ready);
 }
 

@@ -9,31 +9,6 @@
 
 #include "lib/base/hash.h"
 
-bool tt_comm_claim(struct tutti_context *ctx, struct tt_claim *claim, uint32_t id)
-{
-	struct tt_list *l, *tmp;
-	bool free = true;
-
-	claim->id = id;
-	tt_list_init(&claim->link);
-	tt_wire_lock(ctx->wire);
-	tt_list_each(l, tmp, &ctx->comms)
-		free &= tt_container(l, struct tutti_comm, link)->id != id;
-	tt_list_each(l, tmp, &ctx->claims)
-		free &= tt_container(l, struct tt_claim, link)->id != id;
-	if (free)
-		tt_list_add(&ctx->claims, &claim->link);
-	tt_wire_unlock(ctx->wire);
-	return free;
-}
-
-void tt_comm_unclaim(struct tutti_context *ctx, struct tt_claim *claim)
-{
-	tt_wire_lock(ctx->wire);
-	tt_list_del(&claim->link);
-	tt_wire_unlock(ctx->wire);
-}
-
 int tt_comm_new(struct tutti_context *ctx, const int *world, int size, uint32_t id, uint64_t uid,
 		struct tutti_comm **out)
 {
@@ -62,6 +37,8 @@ int tt_comm_new(struct tutti_context *ctx, const int *world, int size, uint32_t 
 	tt_wire_lock(ctx->wire);
 	tt_list_init(&comm->link);
 	tt_list_add(&ctx->comms, &comm->link);
+	if (id >= ctx->next_comm_id)
+		ctx->next_comm_id = id + 1;
 	tt_comm_inherit_failure(comm);
 	tt_wire_unlock(ctx->wire);
 	*out = comm;
@@ -97,7 +74,7 @@ const char *tt_comm_name(const struct tutti_comm *comm, char *buf, size_t size)
 	if (comm == comm->ctx->world)
 		snprintf(buf, size, "the world");
 	else
-		snprintf(buf, size, "communicator %08x", comm->id);
+		snprintf(buf, size, "communicator %u", comm->id);
 	return buf;
 }
 

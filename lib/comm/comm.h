@@ -74,7 +74,7 @@ struct tutti_context {
 	struct tutti_comm *world;
 	struct tt_list comms; /* live ones */
 	struct tt_list dead;  /* freed ones, kept so that their use is caught */
-	struct tt_list claims; /* ids of communicators in the making */
+	uint32_t next_comm_id;
 	struct tt_stuck_table *stuck; /* rank 0's */
 	enum tt_wait_mode wait_mode;
 	bool wait_forced;     /* TUTTI_WAIT is not auto: stay in wait_mode */
@@ -99,24 +99,13 @@ struct tutti_context {
 
 /* comm.c */
 
-/*
- * An id that a communicator in the making wants to have. false: another one of this process, made at the
- * same time by another thread perhaps, has it; then nobody may use it for this one.
- */
-struct tt_claim {
-	struct tt_list link;
-	uint32_t id;
-};
-bool tt_comm_claim(struct tutti_context *ctx, struct tt_claim *claim, uint32_t id);
-void tt_comm_unclaim(struct tutti_context *ctx, struct tt_claim *claim);
-
 /* A communicator of these world ranks (copied), in the state of a new one. id is agreed by the caller. */
 int tt_comm_new(struct tutti_context *ctx, const int *world, int size, uint32_t id, uint64_t uid,
 		struct tutti_comm **comm);
 /* Frees the inside; the shell stays in ctx->dead. */
 void tt_comm_bury(struct tutti_comm *comm);
 void tt_comm_free_dead(struct tutti_context *ctx);
-/* The name shown for a communicator: "the world" or "communicator 1b3f00c5". */
+/* The name shown for a communicator: "the world" or "communicator 3". */
 const char *tt_comm_name(const struct tutti_comm *comm, char *buf, size_t size);
 /* Note a call in the history; returns its fingerprint. */
 uint64_t tt_comm_called(struct tutti_comm *comm, const struct tt_fields *fields);
