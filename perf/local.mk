@@ -5,3 +5,5 @@ tutti_perf_SOURCES = \
 	perf/types.c perf/oracle.c perf/buffer.c perf/table.c perf/files.c perf/progress.c \
 	perf/coll.c perf/p2p.c
 tutti_perf_LDADD = libtutti.la $(JANSSON_LIBS)
+
+EXTRA_DIST += perf/compare_verbs

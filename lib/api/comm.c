@@ -218,6 +218,9 @@ int tutti_comm_free(struct tutti_comm *comm)
 		err = tt_fail(-EBUSY,
 			      "tutti_comm_free: %d request%s not been waited for or freed",
 			      comm->requests, comm->requests == 1 ? " has" : "s have");
+	else if (comm->windows)
+		err = tt_fail(-EBUSY, "tutti_comm_free: %d window%s not been freed", comm->windows,
+			      comm->windows == 1 ? " has" : "s have");
 	tt_wire_unlock(comm->ctx->wire);
 	if (err)
 		return err;

@@ -100,6 +100,7 @@ static int join(struct tutti_context *ctx)
 	struct tt_agreed agreed = {.chunk = (uint64_t)ctx->env.chunk.number,
 				   .lanes = (int32_t)ctx->env.lanes.number};
 	char card[TT_CARD_MAX];
+	struct tt_boot *boot;
 	size_t len;
 	int err;
 
@@ -116,11 +117,15 @@ static int join(struct tutti_context *ctx)
 	strcpy(agreed.algo, ctx->env.algo.text);
 	len = tt_wire_card(ctx->wire, card, sizeof(card) - sizeof(agreed));
 	memcpy(card + len, &agreed, sizeof(agreed));
-	err = tt_boot_start(&ctx->boot_params, &handlers, card, len + sizeof(agreed), &ctx->boot);
+	err = tt_boot_start(&ctx->boot_params, &handlers, card, len + sizeof(agreed), &boot);
 	sodium_memzero(ctx->boot_params.secret, sizeof(ctx->boot_params.secret));
 	if (err)
 		return err;
-	tt_wire_attach(ctx->wire, ctx->boot);
+	/* Handlers that run before this do without; what matters of that time is asked again. */
+	tt_wire_lock(ctx->wire);
+	ctx->boot = boot;
+	tt_wire_unlock(ctx->wire);
+	tt_wire_attach(ctx->wire, boot);
 	return 0;
 }
 
@@ -161,7 +166,6 @@ static void init_context(struct tutti_context *ctx)
 {
 	ctx->magic = TT_CTX_MAGIC;
 	ctx->next_comm_id = 1;
-	ctx->suspect = -1;
 	ctx->boot_params.listen_fd = -1;
 	tt_list_init(&ctx->comms);
 	tt_list_init(&ctx->dead);
@@ -227,6 +231,7 @@ stop_boot:
 	tutti_last_error(&info);
 	free_comms(ctx);
 	tt_boot_stop(ctx->boot, tt_deadline_ms(0));
+	tt_stuck_free(ctx);
 	tt_fail_info(&info); /* not what stopping says */
 close_wire:
 	tt_wire_close(ctx->wire);
@@ -252,18 +257,22 @@ int tutti_init(const struct tutti_config *user, struct tutti_context **out)
 static int check_idle(struct tutti_context *ctx)
 {
 	struct tt_list *l, *tmp;
-	int busy = 0, err = 0;
+	int busy = 0, windows = 0, err = 0;
 
 	tt_wire_lock(ctx->wire);
-	tt_list_each(l, tmp, &ctx->comms)
-		busy += tt_container(l, struct tutti_comm, link)->requests;
+	tt_list_each(l, tmp, &ctx->comms) {
+		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
+
+		busy += comm->requests;
+		windows += comm->windows;
+	}
 	if (busy)
 		err = tt_fail(-EBUSY,
 			      "tutti_finalize: %d request%s not been waited for or freed", busy,
 			      busy == 1 ? " has" : "s have");
-	else if (ctx->windows)
-		err = tt_fail(-EBUSY, "tutti_finalize: %d window%s not been freed", ctx->windows,
-			      ctx->windows == 1 ? " has" : "s have");
+	else if (windows)
+		err = tt_fail(-EBUSY, "tutti_finalize: %d window%s not been freed", windows,
+			      windows == 1 ? " has" : "s have");
 	tt_wire_unlock(ctx->wire);
 	return err;
 }
@@ -296,6 +305,7 @@ static int leave(struct tutti_context *ctx)
 int tutti_finalize(struct tutti_context *ctx)
 {
 	int err, stop;
+	bool failed;
 
 	err = tt_check_ctx(ctx);
 	if (err)
@@ -304,13 +314,14 @@ int tutti_finalize(struct tutti_context *ctx)
 	if (err)
 		return err;
 	err = leave(ctx);
+	failed = err || atomic_load(&ctx->world->failed); /* some will not come to say goodbye */
 	stop = tt_boot_stop(ctx->boot,
-			    tt_deadline_ms(err ? 1000 : ctx->env.timeout.number));
+			    tt_deadline_ms(failed ? 1000 : ctx->env.timeout.number));
 	free_comms(ctx);
 	tt_stuck_free(ctx);
 	tt_wire_close(ctx->wire);
 	tt_env_free(&ctx->env);
 	ctx->magic = 0;
 	free(ctx);
-	return err ? err : stop;
+	return err || failed ? err : stop;
 }

@@ -41,7 +41,7 @@ int tutti_win_create(struct tutti_comm *comm, void *base, size_t size, struct tu
 		return err;
 	}
 	tt_wire_lock(comm->ctx->wire);
-	comm->ctx->windows++;
+	comm->windows++;
 	tt_wire_unlock(comm->ctx->wire);
 	*out = win;
 	return 0;
@@ -49,19 +49,19 @@ int tutti_win_create(struct tutti_comm *comm, void *base, size_t size, struct tu
 
 int tutti_win_free(struct tutti_win *win)
 {
-	struct tutti_context *ctx;
+	struct tutti_comm *comm;
 	int err;
 
 	if (!win)
 		return tt_fail(-EINVAL, "tutti_win_free: win is NULL");
-	ctx = win->comm->ctx;
+	comm = win->comm;
 	err = tt_win_wait(win, -1);
 	if (!err)
-		err = tutti_barrier(win->comm);
+		err = tutti_barrier(comm);
 	tt_win_close(win);
-	tt_wire_lock(ctx->wire);
-	ctx->windows--;
-	tt_wire_unlock(ctx->wire);
+	tt_wire_lock(comm->ctx->wire);
+	comm->windows--;
+	tt_wire_unlock(comm->ctx->wire);
 	return err;
 }
 

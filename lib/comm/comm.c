@@ -18,7 +18,10 @@ int tt_comm_new(struct tutti_context *ctx, const int *world, int size, uint32_t 
 	if (!comm)
 		return tt_fail(-ENOMEM, "no memory for a communicator");
 	comm->world = malloc((size_t)size * sizeof(int));
-	if (!comm->world) {
+	comm->history = calloc(TT_HISTORY, sizeof(*comm->history));
+	if (!comm->world || !comm->history) {
+		free(comm->world);
+		free(comm->history);
 		free(comm);
 		return tt_fail(-ENOMEM, "no memory for a communicator of %d ranks", size);
 	}
@@ -27,7 +30,7 @@ int tt_comm_new(struct tutti_context *ctx, const int *world, int size, uint32_t 
 	comm->id = id;
 	comm->uid = uid;
 	comm->size = size;
-	comm->rank = -1;
+	comm->rank = comm->suspect = -1;
 	for (i = 0; i < size; i++) {
 		comm->world[i] = world ? world[i] : i;
 		if (comm->world[i] == ctx->boot_params.rank)
@@ -45,28 +48,37 @@ int tt_comm_new(struct tutti_context *ctx, const int *world, int size, uint32_t 
 	return 0;
 }
 
+static void free_oldest_dead(struct tutti_context *ctx)
+{
+	struct tutti_comm *comm = tt_container(ctx->dead.next, struct tutti_comm, link);
+
+	tt_list_del(&comm->link);
+	free(comm);
+	ctx->ndead--;
+}
+
 void tt_comm_bury(struct tutti_comm *comm)
 {
 	struct tutti_context *ctx = comm->ctx;
 
 	tt_wire_lock(ctx->wire);
 	comm->magic = TT_COMM_DEAD;
-	tt_wire_forget_comm(ctx->wire, comm->id);
+	tt_wire_forget_comm(ctx->wire, comm->uid);
 	tt_list_del(&comm->link);
 	tt_list_add(&ctx->dead, &comm->link);
+	if (++ctx->ndead > TT_DEAD_MAX)
+		free_oldest_dead(ctx);
 	free(comm->world);
+	free(comm->history);
 	comm->world = NULL;
+	comm->history = NULL;
 	tt_wire_unlock(ctx->wire);
 }
 
 void tt_comm_free_dead(struct tutti_context *ctx)
 {
-	while (!tt_list_empty(&ctx->dead)) {
-		struct tutti_comm *comm = tt_container(ctx->dead.next, struct tutti_comm, link);
-
-		tt_list_del(&comm->link);
-		free(comm);
-	}
+	while (ctx->ndead)
+		free_oldest_dead(ctx);
 }
 
 const char *tt_comm_name(const struct tutti_comm *comm, char *buf, size_t size)

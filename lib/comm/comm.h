@@ -16,6 +16,7 @@
 #include "lib/wire/wire.h"
 
 #define TT_HISTORY 64 /* calls a rank remembers per communicator, to answer ranks that are stuck */
+#define TT_DEAD_MAX 64 /* freed communicators whose use is caught */
 #define TT_LATE_MAX 4 /* late ranks named per call */
 
 #define TT_CTX_MAGIC 0x54757443u
@@ -41,21 +42,28 @@ struct tt_chooser;    /* lib/plan */
 struct tutti_comm {
 	uint32_t magic;
 	struct tutti_context *ctx;
-	uint32_t id;  /* in message keys: unique among the communicators two ranks share */
-	uint64_t uid; /* in reports: unique in the job, near enough */
+	uint32_t id;  /* in texts; communicators made by different threads at once may share one */
+	uint64_t uid; /* in keys and reports: a hash of its making, unique in the job */
 	int rank, size;
 	int *world; /* by rank here: the rank in the world */
 	uint64_t seq; /* of the last call */
-	struct tt_past history[TT_HISTORY];
+	struct tt_past *history; /* TT_HISTORY of them */
 
 	atomic_int failed; /* 0 or the code; readable without the lock */
 	struct tutti_error_info failure;
 	uint64_t late_seq;
 	int late[TT_LATE_MAX], nlate;
 
+	/* the engine's, as long as it has not failed */
+	int suspect;		/* world rank whose connection broke; -1: none */
+	uint64_t suspect_until; /* by then the control tree should have said more */
+	int suspect_code;	/* -TUTTI_EPEER: it is gone; else what to fail with */
+	char suspect_why[400];
+
 	struct tt_list link;   /* in ctx->comms */
 	struct tt_list active; /* requests under way, oldest first */
 	int requests;	       /* that exist, persistent ones included */
+	int windows;	       /* that exist */
 	struct tt_plan_cache *plans;
 	struct tt_chooser *chooser;
 };
@@ -73,22 +81,18 @@ struct tutti_context {
 	struct tt_boot *boot;
 	struct tutti_comm *world;
 	struct tt_list comms; /* live ones */
-	struct tt_list dead;  /* freed ones, kept so that their use is caught */
+	struct tt_list dead;  /* the last freed ones, kept so that their use is caught */
+	int ndead;
 	uint32_t next_comm_id;
 	struct tt_stuck_table *stuck; /* rank 0's */
 	enum tt_wait_mode wait_mode;
 	bool wait_forced;     /* TUTTI_WAIT is not auto: stay in wait_mode */
-	int windows;	      /* one-sided windows alive */
 	atomic_uint failures; /* communicators failed so far */
 	struct tutti_error_info first_failure; /* of a rank or the job: a communicator made later has it too */
 
 	/* the engine's */
 	struct tt_list ready;	/* lanes whose next round can start */
 	unsigned failures_seen;
-	int suspect;		/* a rank whose connection broke; -1: none */
-	uint64_t suspect_until; /* by then the control tree should have said more */
-	int suspect_code;	/* -TUTTI_EPEER: it is gone; else what to fail with */
-	char suspect_why[400];
 	int running;		/* requests under way */
 
 	/* the optional progress thread */
@@ -102,7 +106,7 @@ struct tutti_context {
 /* A communicator of these world ranks (copied), in the state of a new one. id is agreed by the caller. */
 int tt_comm_new(struct tutti_context *ctx, const int *world, int size, uint32_t id, uint64_t uid,
 		struct tutti_comm **comm);
-/* Frees the inside; the shell stays in ctx->dead. */
+/* Frees the inside; the shell stays in ctx->dead for a while. */
 void tt_comm_bury(struct tutti_comm *comm);
 void tt_comm_free_dead(struct tutti_context *ctx);
 /* The name shown for a communicator: "the world" or "communicator 3". */

@@ -50,21 +50,21 @@ static void op_over(struct tt_lane_run *lane)
  */
 static void suspect(struct tutti_request *req, int peer, int status)
 {
-	struct tutti_context *ctx = req->comm->ctx;
+	struct tutti_comm *comm = req->comm;
 	char call[96];
 
-	if (ctx->suspect >= 0)
+	if (comm->suspect >= 0)
 		return;
-	ctx->suspect = peer;
-	ctx->suspect_until = tt_now_ns() + SUSPECT_NS;
-	ctx->suspect_code = status == -TUTTI_ETRANSPORT ? status : -TUTTI_EPEER;
+	comm->suspect = peer;
+	comm->suspect_until = tt_now_ns() + SUSPECT_NS;
+	comm->suspect_code = status == -TUTTI_ETRANSPORT ? status : -TUTTI_EPEER;
 	if (status == -TUTTI_ETRANSPORT)
-		snprintf(ctx->suspect_why, sizeof(ctx->suspect_why),
+		snprintf(comm->suspect_why, sizeof(comm->suspect_why),
 			 "%s failed between this rank and rank %d on host %s: %s",
 			 tt_fields_text(&req->fields, req->seq, call, sizeof(call)), peer,
-			 tt_boot_host(ctx->boot, peer), tt_fail_text(status));
+			 tt_boot_host(comm->ctx->boot, peer), tt_fail_text(status));
 	else
-		snprintf(ctx->suspect_why, sizeof(ctx->suspect_why), "the connection was lost%s%s",
+		snprintf(comm->suspect_why, sizeof(comm->suspect_why), "the connection was lost%s%s",
 			 status == -TUTTI_EPEER ? "" : ": ",
 			 status == -TUTTI_EPEER ? "" : tutti_strerror(status));
 }
@@ -116,7 +116,7 @@ static void start_op(struct tt_op_run *run)
 	struct tt_ref ref = op->kind == TT_OP_SEND ? op->a : op->dst;
 
 	run->x.peer = req->comm->world[op->peer];
-	run->x.key = (struct tt_key){.comm = req->comm->id,
+	run->x.key = (struct tt_key){.comm = req->comm->uid,
 				     .seq = (uint32_t)req->seq,
 				     .lane = (uint32_t)lane->lane,
 				     .index = op->index};
@@ -195,7 +195,7 @@ void tt_run_start(struct tutti_request *req)
 	struct tutti_context *ctx = req->comm->ctx;
 	int i;
 
-	if (tt_wire_strangers(ctx->wire, req->comm->id, (uint32_t)req->seq, req->fprint))
+	if (tt_wire_strangers(ctx->wire, req->comm->uid, (uint32_t)req->seq, req->fprint))
 		tt_stuck_report(req->comm, req->seq, &req->fields);
 	req->lanes_left = req->plan->nlanes;
 	if (!req->lanes_left) {
@@ -232,7 +232,7 @@ static struct tutti_comm *comm_of(struct tutti_context *ctx, const struct tt_key
 	tt_list_each(l, tmp, &ctx->comms) {
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
-		if (comm->id == key->comm)
+		if (comm->uid == key->comm)
 			return comm;
 	}
 	return NULL;
@@ -241,14 +241,10 @@ static struct tutti_comm *comm_of(struct tutti_context *ctx, const struct tt_key
 /* Report the call of a key, if this rank has made it; its fprint must differ from the one given. */
 static void report_call(struct tutti_comm *comm, const struct tt_key *key, uint64_t fprint)
 {
-	const struct tt_past *past;
-	int i;
+	const struct tt_past *past = comm ? &comm->history[key->seq % TT_HISTORY] : NULL;
 
-	for (i = 0; comm && i < TT_HISTORY; i++) {
-		past = &comm->history[i];
-		if (past->seq && (uint32_t)past->seq == key->seq && past->fprint != fprint)
-			tt_stuck_report(comm, past->seq, &past->fields);
-	}
+	if (past && past->seq && (uint32_t)past->seq == key->seq && past->fprint != fprint)
+		tt_stuck_report(comm, past->seq, &past->fields);
 }
 
 void tt_run_mismatch(void *arg, int peer, const struct tt_key *key)

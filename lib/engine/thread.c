@@ -25,18 +25,18 @@ static void *run(void *arg)
 int tt_thread_start(struct tutti_context *ctx)
 {
 	sigset_t all, old;
-	int err;
+	int err = 0;
 
-	if (ctx->thread_runs)
-		return 0;
-	atomic_store(&ctx->thread_stop, false);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&ctx->thread, NULL, run, ctx);
+	tt_wire_lock(ctx->wire); /* windows of two communicators may be made at once */
+	if (!ctx->thread_runs)
+		err = pthread_create(&ctx->thread, NULL, run, ctx);
+	ctx->thread_runs = ctx->thread_runs || !err;
+	tt_wire_unlock(ctx->wire);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (err)
 		return tt_fail(-err, "can't start the progress thread: %s", strerror(err));
-	ctx->thread_runs = true;
 	return 0;
 }
 

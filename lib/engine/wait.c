@@ -86,27 +86,33 @@ static void request_timers(struct tutti_request *req, uint64_t now)
 	req->progressed = false;
 }
 
+/* The control tree has said nothing about the rank whose connection broke: the suspicion is the verdict. */
+static void condemn(struct tutti_comm *comm)
+{
+	struct tutti_context *ctx = comm->ctx;
+	bool gone = comm->suspect_code == -TUTTI_EPEER;
+
+	if (!gone)
+		tt_ctx_fail(ctx, comm->suspect_code, comm->suspect, "%s", comm->suspect_why);
+	tt_ctx_lost(ctx, gone ? comm->suspect : ctx->boot_params.rank, comm->suspect_why);
+}
+
 void tt_engine_timers(struct tutti_context *ctx)
 {
 	struct tt_list *l, *tmp;
 	uint64_t now;
 
-	if (!ctx->running && ctx->suspect < 0)
+	if (!ctx->running)
 		return;
 	now = tt_now_ns();
-	if (ctx->suspect >= 0 && now >= ctx->suspect_until) {
-		if (ctx->suspect_code != -TUTTI_EPEER)
-			tt_ctx_fail(ctx, ctx->suspect_code, ctx->suspect, "%s", ctx->suspect_why);
-		tt_ctx_lost(ctx,
-			    ctx->suspect_code == -TUTTI_EPEER ? ctx->suspect : ctx->boot_params.rank,
-			    ctx->suspect_why);
-		ctx->suspect = -1;
-	}
 	tt_list_each(l, tmp, &ctx->comms) {
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
-		/* The oldest request is the one that the others may be waiting behind. */
-		if (!tt_list_empty(&comm->active))
+		if (tt_list_empty(&comm->active) || atomic_load(&comm->failed))
+			continue;
+		if (comm->suspect >= 0 && now >= comm->suspect_until)
+			condemn(comm);
+		else /* the oldest request is the one that the others may be waiting behind */
 			request_timers(tt_container(comm->active.next, struct tutti_request, link),
 				       now);
 	}
@@ -172,11 +178,15 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 		over = done(arg);
 		if (!over && step % TIMER_STEPS == TIMER_STEPS - 1)
 			tt_engine_timers(ctx);
+		if (over)
+			tt_wire_wake(ctx->wire); /* our polling has disarmed what they sleep on */
 		tt_wire_unlock(ctx->wire);
 		if (over)
 			return 0;
 		if (n) {
 			idle_since = 0;
+			if (step % TIMER_STEPS == 0 && tt_passed(deadline))
+				return -ETIMEDOUT;
 			continue;
 		}
 		/* reading the clock costs as much as a poll: not on every step of a spin */

@@ -102,12 +102,24 @@ int tt_win_open(struct tutti_comm *comm, void *base, size_t size, struct tutti_w
 	return 0;
 }
 
+/* Afterwards nobody touches a buffer of this rank's operations on rank, -1: on all. Under the lock. */
+static void take_back(struct tutti_win *win, int rank)
+{
+	int i;
+
+	for (i = 0; i < win->comm->size; i++)
+		if (win->pending[i] && (rank < 0 || rank == i))
+			tt_wire_fence(win->comm->ctx->wire, win->comm->world[i],
+				      "a one-sided operation under way was taken back");
+}
+
 void tt_win_close(struct tutti_win *win)
 {
 	struct tt_wire *wire = win->comm->ctx->wire;
 	int i;
 
 	tt_wire_lock(wire);
+	take_back(win, -1); /* those that were never flushed */
 	for (i = 0; i < win->comm->size; i++)
 		tt_wire_token_free(wire, win->token + (uint32_t)i);
 	tt_wire_unlock(wire);
@@ -235,7 +247,7 @@ static bool flushed(void *arg)
 	struct flush *f = arg;
 	int i;
 
-	if (atomic_load(&f->win->comm->failed) || f->win->status)
+	if (atomic_load(&f->win->comm->failed))
 		return true;
 	if (f->rank >= 0)
 		return !f->win->pending[f->rank];
@@ -251,12 +263,15 @@ int tt_win_wait(struct tutti_win *win, int rank)
 	struct flush f = {.win = win, .rank = rank};
 	int err;
 
-	if (tt_engine_wait(ctx, flushed, &f, tt_deadline_ms(ctx->env.timeout.number)))
-		return tt_fail(-ETIMEDOUT,
-			       "one-sided operations did not complete within %lld ms (TUTTI_TIMEOUT)",
-			       (long long)ctx->env.timeout.number);
+	err = tt_engine_wait(ctx, flushed, &f, tt_deadline_ms(ctx->env.timeout.number));
 	tt_wire_lock(ctx->wire);
-	err = tt_comm_check(win->comm);
+	take_back(win, rank); /* of a failed communicator, or late: before the caller learns of it */
+	if (err)
+		err = tt_fail(-ETIMEDOUT,
+			      "one-sided operations did not complete within %lld ms (TUTTI_TIMEOUT)",
+			      (long long)ctx->env.timeout.number);
+	else
+		err = tt_comm_check(win->comm);
 	if (!err && win->status)
 		err = tt_fail(win->status, "a one-sided operation failed: %s",
 			      tutti_strerror(win->status));

@@ -43,7 +43,12 @@ static void stage_put(struct tt_stage *s)
 
 static void stage_done(struct tt_wr *wr, int status)
 {
-	stage_put(tt_container(wr, struct tt_stage, wr));
+	struct tt_stage *s = tt_container(wr, struct tt_stage, wr);
+
+	stage_put(s);
+	if (status) /* its transfer has ended well already: the message must not be lost in silence */
+		tt_chan_fail(s->chan, -TUTTI_EPEER, "an eager message was lost: %s",
+			     tutti_strerror(status));
 }
 
 /* ---- operations at the transport ---- */
@@ -155,6 +160,8 @@ static void xfer_end(struct tt_xfer *x, const void *data, int status)
 	void *bounce = x->bounce;
 
 	tt_list_del(&x->link);
+	if (x->state == TT_X_OFFERED)
+		tt_token_free(wire, x->token);
 	x->state = TT_X_IDLE;
 	x->bounce = NULL;
 	x->bounce_region = NULL;
@@ -177,7 +184,9 @@ static bool send_eager(struct tt_chan *chan, struct tt_xfer *x)
 		return false;
 	s = stage_get(wire);
 	if (!s || !flow) {
-		tt_chan_fail(chan, -ENOMEM, "no memory for an eager message");
+		if (s)
+			stage_put(s);
+		xfer_end(x, NULL, -ENOMEM);
 		return true;
 	}
 	slot = __builtin_ctzll(chan->tx_free);
@@ -187,6 +196,7 @@ static bool send_eager(struct tt_chan *chan, struct tt_xfer *x)
 	if (x->len)
 		memcpy(s->mem + sizeof(*head), x->buf, x->len);
 	s->wr.done = stage_done;
+	s->chan = chan;
 	rma = (struct tt_rma){.local = s->mem,
 			      .len = sizeof(*head) + x->len,
 			      .mr = s->region->mr[chan->tp],
@@ -199,6 +209,7 @@ static bool send_eager(struct tt_chan *chan, struct tt_xfer *x)
 		stage_put(s);
 		if (rc == -EAGAIN)
 			return false;
+		xfer_end(x, NULL, -TUTTI_EPEER);
 		refused(chan, rc);
 		return true;
 	}
@@ -433,11 +444,17 @@ static struct tt_early *early_find(struct tt_chan *chan, const struct tt_key *ke
 	return NULL;
 }
 
-void tt_early_free(struct tt_wire *wire, struct tt_early *e)
+void tt_early_drop(struct tt_wire *wire, struct tt_early *e)
 {
+	struct tt_chan *chan = wire->chan[e->peer];
+
 	tt_list_del(&e->link);
 	tt_list_add(&wire->free_early, &e->link);
 	wire->nearly--;
+	if (e->slot >= 0) {
+		chan->held--;
+		slot_free(chan, e->slot);
+	}
 }
 
 static const char *early_data(struct tt_chan *chan, const struct tt_early *e)
@@ -450,15 +467,10 @@ static const char *early_data(struct tt_chan *chan, const struct tt_early *e)
 static void take_early(struct tt_chan *chan, struct tt_xfer *x, struct tt_early *e)
 {
 	struct tt_flow *flow = tt_flow_get(chan, e->key.comm);
-	int slot = e->slot;
 
 	tt_list_del(&e->link);
 	deliver(chan, x, e->fprint, e->len, early_data(chan, e));
-	tt_early_free(chan->wire, e);
-	if (slot >= 0) {
-		chan->held--;
-		slot_free(chan, slot);
-	}
+	tt_early_drop(chan->wire, e);
 	flow->parked--;
 	tt_flow_consumed(chan, flow);
 }
@@ -502,7 +514,6 @@ void tt_xfer_landed(struct tt_wire *wire, struct tt_xfer *x)
 	struct tt_chan *chan = x->chan;
 	struct tt_flow *flow = x->len <= chan->eager ? tt_flow_get(chan, x->key.comm) : NULL;
 
-	tt_token_free(wire, x->token);
 	xfer_end(x, x->bounce_region ? x->bounce : x->buf, 0);
 	if (flow) {
 		flow->offers--;
@@ -735,8 +746,6 @@ static void fail_table(struct tt_chan *chan, struct tt_table *table, int status)
 
 				if (x->chan != chan)
 					continue;
-				if (x->state == TT_X_OFFERED)
-					tt_token_free(chan->wire, x->token);
 				xfer_end(x, NULL, status);
 				again = true;
 				break;

@@ -428,22 +428,32 @@ void tt_chan_heard(struct tt_chan *chan)
 void tt_chan_down(struct tt_chan *chan, int status)
 {
 	if (chan->state == TT_CHAN_OPENING && chan->active && chan->peer != chan->wire->params.rank) {
-		next_attempt(chan, tutti_strerror(status));
+		next_attempt(chan, tt_fail_text(status));
 	} else if (chan->state == TT_CHAN_OPENING) {
 		tt_chan_close_ep(chan, -ECONNABORTED);
 		chan->state = TT_CHAN_CLOSED; /* the asking end tries again */
 	} else {
 		tt_chan_fail(chan, -TUTTI_EPEER, "the connection was lost: %s",
-			     tutti_strerror(status));
+			     tt_fail_text(status));
 	}
 }
 
 void tt_wire_peer_gone(struct tt_wire *wire, int rank)
 {
+	int i;
+
 	tt_wire_lock(wire);
+	for (i = 0; i < wire->ntps; i++)
+		wire->tp[i].tp->peer_lost = true;
 	if (wire->chan[rank] || rank != wire->params.rank)
 		tt_chan_fail(tt_chan_get(wire, rank), -TUTTI_EPEER, "the process is gone");
 	tt_wire_unlock(wire);
+}
+
+void tt_wire_fence(struct tt_wire *wire, int peer, const char *why)
+{
+	if (wire->chan[peer])
+		tt_chan_fail(wire->chan[peer], -TUTTI_EABORTED, "%s", why);
 }
 
 static void free_list(struct tt_list *list, size_t offset)

@@ -13,7 +13,7 @@
 
 #include "lib/wire/internal.h"
 
-struct tt_flow *tt_flow_get(struct tt_chan *chan, uint32_t comm)
+struct tt_flow *tt_flow_get(struct tt_chan *chan, uint64_t comm)
 {
 	struct tt_list *l, *tmp;
 	struct tt_flow *flow;
@@ -32,7 +32,7 @@ struct tt_flow *tt_flow_get(struct tt_chan *chan, uint32_t comm)
 	return flow;
 }
 
-static void say(struct tt_chan *chan, enum tt_ctrl_kind kind, uint32_t comm, uint32_t epoch,
+static void say(struct tt_chan *chan, enum tt_ctrl_kind kind, uint64_t comm, uint32_t epoch,
 		uint32_t count)
 {
 	struct tt_ctrl ctrl = {.kind = kind, .key.comm = comm, .addr = epoch, .len = count};
@@ -63,9 +63,12 @@ static void stopped(struct tt_chan *chan, struct tt_flow *flow)
 		tt_list_each(l, tmp, &chan->wire->posted.bucket[i]) {
 			struct tt_xfer *x = tt_container(l, struct tt_xfer, link);
 
-			if (x->chan == chan && x->key.comm == flow->comm &&
-			    x->state == TT_X_POSTED)
-				tt_xfer_offer(chan, x);
+			if (x->chan != chan || x->key.comm != flow->comm ||
+			    x->state != TT_X_POSTED)
+				continue;
+			tt_xfer_offer(chan, x);
+			if (chan->state != TT_CHAN_OPEN)
+				return; /* it took the others out of the list */
 		}
 	tt_flow_consumed(chan, flow);
 }

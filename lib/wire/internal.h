@@ -24,7 +24,7 @@ struct tt_eager_head {
 	uint64_t fprint;
 	uint64_t freed; /* slots of the reverse direction that are free again */
 	uint32_t len;
-	uint32_t pad[7];
+	uint32_t pad[5];
 };
 _Static_assert(sizeof(struct tt_eager_head) == 64, "one cache line");
 
@@ -75,6 +75,7 @@ struct tt_early {
 struct tt_stage {
 	struct tt_wr wr;
 	struct tt_wire *wire;
+	struct tt_chan *chan; /* that it was put on */
 	struct tt_stage *next;
 	struct tt_region *region;
 	char *mem;
@@ -83,7 +84,7 @@ struct tt_stage {
 /* Flow control of one communicator on one channel; flow.c. */
 struct tt_flow {
 	struct tt_list link;
-	uint32_t comm;
+	uint64_t comm;
 	/* as sender */
 	uint32_t sent, stop_epoch;
 	bool stopped;
@@ -114,7 +115,6 @@ struct tt_chan {
 	struct tt_list early_ctrl; /* control messages that came before it */
 	int tp, attempt, candidate;
 	struct tt_ep *ep;
-	uint64_t request_deadline;
 
 	/* what the peer may write: our slots */
 	char *slots;
@@ -233,12 +233,13 @@ void tt_chan_send_ctrl(struct tt_chan *chan, struct tt_ctrl *ctrl);
 void tt_chan_busy(struct tt_chan *chan);
 void tt_xfer_offer(struct tt_chan *chan, struct tt_xfer *x);
 void tt_xfer_start_send(struct tt_chan *chan, struct tt_xfer *x);
-void tt_early_free(struct tt_wire *wire, struct tt_early *early);
+/* Forget an early message, and give its slot back. */
+void tt_early_drop(struct tt_wire *wire, struct tt_early *early);
 /* Hand wr to the transport's put or get. As tt_ep_ops.put, but in-place completion runs done too. */
 int tt_chan_rma(struct tt_chan *chan, struct tt_rma *rma, struct tt_wr *wr, bool get);
 
 /* flow.c */
-struct tt_flow *tt_flow_get(struct tt_chan *chan, uint32_t comm);
+struct tt_flow *tt_flow_get(struct tt_chan *chan, uint64_t comm);
 void tt_flow_parked(struct tt_chan *chan, struct tt_flow *flow);
 void tt_flow_received(struct tt_chan *chan, struct tt_flow *flow);
 void tt_flow_consumed(struct tt_chan *chan, struct tt_flow *flow);

@@ -8,6 +8,7 @@
 #include "lib/wire/internal.h"
 
 #define EVENTS 32
+#define BUSY_MS 1 /* longest sleep while something waits for room: not every transport tells */
 #define TT_EV_DROPPED ((enum tt_event_kind)(-1))
 
 static void on_note(struct tt_wire *wire, uint32_t note)
@@ -139,9 +140,13 @@ static bool arm(struct tt_wire *wire, struct pollfd *fds, int *nfds)
 			return false;
 		fds[(*nfds)++] = (struct pollfd){.fd = fd, .events = POLLIN};
 	}
-	return tt_list_empty(&wire->busy);
+	return true;
 }
 
+/*
+ * wake_fd is emptied by the first to lie down, under the lock: if those that are woken emptied it, one
+ * of them could take the signal away from another that has not seen it yet.
+ */
 void tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(void *), void *arg)
 {
 	struct pollfd fds[TT_TP_MAX + 1] = {{.fd = wire->wake_fd, .events = POLLIN}};
@@ -149,13 +154,16 @@ void tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(void *), 
 	int nfds = 1;
 	bool armed;
 
-	atomic_fetch_add(&wire->sleepers, 1);
 	tt_wire_lock(wire);
+	if (atomic_fetch_add(&wire->sleepers, 1) == 0)
+		(void)!read(wire->wake_fd, &count, sizeof(count));
 	armed = !ready(arg) && arm(wire, fds, &nfds);
 	if (armed)
 		wire->stats.sleeps++;
+	if (!tt_list_empty(&wire->busy) && timeout_ms > BUSY_MS)
+		timeout_ms = BUSY_MS;
 	tt_wire_unlock(wire);
-	if (armed && poll(fds, (nfds_t)nfds, timeout_ms) > 0 && fds[0].revents)
-		(void)!read(wire->wake_fd, &count, sizeof(count));
+	if (armed)
+		poll(fds, (nfds_t)nfds, timeout_ms);
 	atomic_fetch_sub(&wire->sleepers, 1);
 }

@@ -80,32 +80,57 @@ void tt_token_free(struct tt_wire *wire, uint32_t token)
 	wire->free_token = (uint32_t)(t - wire->token);
 }
 
-/* Consecutive tokens are taken from fresh ends of the table, where all generations are 0. */
+/* The first of n free neighbours of one generation, whose tokens are consecutive; NO_TOKEN: none. */
+static uint32_t find_run(const struct tt_wire *wire, uint32_t n)
+{
+	uint32_t i, len = 0;
+
+	for (i = 0; i < wire->ntokens; i++) {
+		const struct tt_token *t = &wire->token[i];
+
+		if (t->kind != TT_TOKEN_FREE)
+			len = 0;
+		else if (len && ((t->generation ^ t[-1].generation) & GENERATION_MASK) == 0)
+			len++;
+		else
+			len = 1;
+		if (len == n)
+			return i + 1 - n;
+	}
+	return NO_TOKEN;
+}
+
+/* Make the list of free tokens anew, lowest first. */
+static void relink(struct tt_wire *wire)
+{
+	uint32_t i;
+
+	wire->free_token = NO_TOKEN;
+	for (i = wire->ntokens; i-- > 0;) {
+		if (wire->token[i].kind != TT_TOKEN_FREE)
+			continue;
+		wire->token[i].next_free = wire->free_token;
+		wire->free_token = i;
+	}
+}
+
+/* Rare enough to look through the whole table. */
 int tt_wire_tokens_new(struct tt_wire *wire, struct tt_bell *const *bells, int n, uint32_t *token)
 {
-	uint32_t old = wire->ntokens, free_before = wire->free_token, i;
-	bool had = old > 0;
-	int err;
+	uint32_t first;
+	int i, err = 0;
 
-	do {
+	while ((first = find_run(wire, (uint32_t)n)) == NO_TOKEN && !err)
 		err = grow(wire);
-		if (err)
-			return err;
-	} while (wire->ntokens - old < (uint32_t)n);
-	for (i = 0; i < (uint32_t)n; i++) {
-		wire->token[old + i].kind = TT_TOKEN_BELL;
-		wire->token[old + i].target = bells[i];
+	for (i = 0; !err && i < n; i++) {
+		wire->token[first + (uint32_t)i].kind = TT_TOKEN_BELL;
+		wire->token[first + (uint32_t)i].target = bells[i];
 	}
-	/* the rest of the new ones, then the free ones from before */
-	for (i = old + (uint32_t)n; i < wire->ntokens; i++)
-		wire->token[i].next_free = i + 1 < wire->ntokens ? i + 1
-					   : had		 ? free_before
-								 : NO_TOKEN;
-	wire->free_token = old + (uint32_t)n < wire->ntokens ? old + (uint32_t)n
-			   : had			     ? free_before
-							     : NO_TOKEN;
-	*token = old;
-	return 0;
+	relink(wire);
+	if (!err)
+		*token = (wire->token[first].generation & GENERATION_MASK) << TT_TOKEN_INDEX_BITS |
+			 first;
+	return err;
 }
 
 void tt_wire_token_free(struct tt_wire *wire, uint32_t token)

@@ -243,7 +243,7 @@ void tt_wire_close(struct tt_wire *wire)
 	free(wire);
 }
 
-void tt_wire_forget_comm(struct tt_wire *wire, uint32_t comm)
+void tt_wire_forget_comm(struct tt_wire *wire, uint64_t comm)
 {
 	struct tt_list *l, *tmp;
 	int i;
@@ -252,8 +252,8 @@ void tt_wire_forget_comm(struct tt_wire *wire, uint32_t comm)
 		tt_list_each(l, tmp, &wire->early.bucket[i]) {
 			struct tt_early *e = tt_container(l, struct tt_early, link);
 
-			if (e->key.comm == comm && e->slot < 0)
-				tt_early_free(wire, e);
+			if (e->key.comm == comm)
+				tt_early_drop(wire, e);
 		}
 		tt_list_each(l, tmp, &wire->offers.bucket[i]) {
 			struct tt_offer *o = tt_container(l, struct tt_offer, link);
@@ -277,7 +277,7 @@ void tt_wire_forget_comm(struct tt_wire *wire, uint32_t comm)
 			}
 }
 
-bool tt_wire_strangers(struct tt_wire *wire, uint32_t comm, uint32_t seq, uint64_t fprint)
+bool tt_wire_strangers(struct tt_wire *wire, uint64_t comm, uint32_t seq, uint64_t fprint)
 {
 	struct tt_list *l, *tmp;
 	int i;
@@ -328,7 +328,7 @@ static int one_sided(struct tt_wire *wire, int peer, struct tt_rma *rma, struct 
 		return rc;
 	chan = wire->chan[peer];
 	rma->mr = region ? region->mr[tp] : NULL;
-	if (!rma->mr && !(wire->tp[tp].tp->caps & TT_CAP_LOCAL_ANY))
+	if (rma->len && !rma->mr && !(wire->tp[tp].tp->caps & TT_CAP_LOCAL_ANY))
 		return tt_fail(-EINVAL, "the local buffer must be registered for transport %s",
 			       wire->tp[tp].name);
 	tt_list_init(&wr->link);

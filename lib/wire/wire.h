@@ -25,10 +25,11 @@ struct tt_xfer;
 
 /* The name of a message between two processes; unique per direction. */
 struct tt_key {
-	uint32_t comm; /* id of the communicator */
+	uint64_t comm; /* uid of the communicator */
 	uint32_t seq;  /* which collective of it */
 	uint32_t lane;
 	uint32_t index;
+	uint32_t pad;
 };
 
 /*
@@ -119,13 +120,15 @@ void tt_wire_recv(struct tt_wire *wire, struct tt_xfer *x);
  * be writing it right now, the channel to that peer is closed first (a fence).
  */
 void tt_wire_cancel(struct tt_wire *wire, struct tt_xfer *x);
+/* Close the channel to peer, if there is one: what is under way on it fails and touches nothing any more. */
+void tt_wire_fence(struct tt_wire *wire, int peer, const char *why);
 /*
  * Whether a message or an offer waits here for call seq of comm that has another fingerprint: its sender
  * called something else. Costs nothing while nothing waits.
  */
-bool tt_wire_strangers(struct tt_wire *wire, uint32_t comm, uint32_t seq, uint64_t fprint);
+bool tt_wire_strangers(struct tt_wire *wire, uint64_t comm, uint32_t seq, uint64_t fprint);
 /* Forget early messages and flow state of a communicator that is freed or has failed. */
-void tt_wire_forget_comm(struct tt_wire *wire, uint32_t comm);
+void tt_wire_forget_comm(struct tt_wire *wire, uint64_t comm);
 
 /*
  * One-sided operations. 0: started, wr->done will run (perhaps before return); -EAGAIN: not connected

@@ -22,6 +22,7 @@ struct config {
 	const char *name;	/* of the test program: ofi_tcp */
 	const char *transport;
 	const char *ofi_ep, *ofi_provider;
+	int verbs_qps;
 	bool one_process; /* can't reach another process */
 	bool strict;	  /* promises to answer a bad key or range with an error */
 };

@@ -68,3 +68,27 @@ tests_conform_conform_fault_ofi_rxm_LDADD = libconform.la
 tests_conform_conform_fault_ofi_sockets_SOURCES = tests/conform/main.c
 tests_conform_conform_fault_ofi_sockets_CPPFLAGS = $(AM_CPPFLAGS) -DCONFORM='"ofi_sockets"' -DCONFORM_FAULT=1
 tests_conform_conform_fault_ofi_sockets_LDADD = libconform.la
+
+# These need an RDMA device: tests/vm runs them in its guest.
+conform_device_programs = \
+	tests/conform/conform_verbs \
+	tests/conform/conform_verbs_qps \
+	tests/conform/conform_ofi_verbs \
+	tests/conform/conform_fault_verbs
+check_PROGRAMS += $(conform_device_programs)
+
+tests_conform_conform_verbs_SOURCES = tests/conform/main.c
+tests_conform_conform_verbs_CPPFLAGS = $(AM_CPPFLAGS) -DCONFORM='"verbs"'
+tests_conform_conform_verbs_LDADD = libconform.la
+
+tests_conform_conform_verbs_qps_SOURCES = tests/conform/main.c
+tests_conform_conform_verbs_qps_CPPFLAGS = $(AM_CPPFLAGS) -DCONFORM='"verbs_qps"'
+tests_conform_conform_verbs_qps_LDADD = libconform.la
+
+tests_conform_conform_ofi_verbs_SOURCES = tests/conform/main.c
+tests_conform_conform_ofi_verbs_CPPFLAGS = $(AM_CPPFLAGS) -DCONFORM='"ofi_verbs"'
+tests_conform_conform_ofi_verbs_LDADD = libconform.la
+
+tests_conform_conform_fault_verbs_SOURCES = tests/conform/main.c
+tests_conform_conform_fault_verbs_CPPFLAGS = $(AM_CPPFLAGS) -DCONFORM='"verbs"' -DCONFORM_FAULT=1
+tests_conform_conform_fault_verbs_LDADD = libconform.la

@@ -22,6 +22,9 @@ static const struct config configs[] = {
 	{.name = "loop", .transport = "loop", .one_process = true, .strict = true},
 	{.name = "self", .transport = "self", .one_process = true, .strict = true},
 	{.name = "shm", .transport = "shm", .strict = true},
+	{.name = "verbs", .transport = "verbs", .strict = true},
+	{.name = "verbs_qps", .transport = "verbs", .strict = true, .verbs_qps = 3},
+	{.name = "ofi_verbs", .transport = "ofi", .ofi_ep = "msg", .ofi_provider = "verbs"},
 	{.name = "ofi_tcp", .transport = "ofi", .ofi_ep = "msg", .ofi_provider = "tcp"},
 	{.name = "ofi_rxm", .transport = "ofi", .ofi_ep = "rdm", .ofi_provider = "tcp;ofi_rxm"},
 	{.name = "ofi_sockets", .transport = "ofi", .ofi_ep = "rdm", .ofi_provider = "sockets"}};

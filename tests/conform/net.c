@@ -33,6 +33,9 @@ static bool load_env(void)
 		set_text(&env.ofi_ep, config->ofi_ep);
 	if (config->ofi_provider)
 		set_text(&env.ofi_provider, config->ofi_provider);
+	if (config->verbs_qps)
+		env.verbs_qps.number = config->verbs_qps;
+	env.verbs_timeout.number = 13; /* where an end that is not ready yet is met on purpose */
 	return true;
 }
 
@@ -48,6 +51,8 @@ static struct tt_tp_params params_of(int rank)
 	static uint64_t random = 42;
 	struct tt_tp_params params = {.env = &env, .rank = rank, .local_addr = "127.0.0.1"};
 
+	if (env.iface.text[0]) /* an address, where loopback reaches no device */
+		params.local_addr = env.iface.text;
 	random += (uint64_t)getpid() << 32 ^ tt_now_ns();
 	params.cookie[0] = tt_random(&random);
 	params.cookie[1] = tt_random(&random);
@@ -243,9 +248,10 @@ bool net_up(struct net *net, int first)
 	struct link *x = &net->link[first];
 	struct link *y = net->nnodes == 1 ? x : x + 1;
 
-	TT_CHECK(!net_connect(x, y, true));
+	/* The end that was asked first, as channels do it; test_connect_orders has the other orders. */
 	if (y != x)
 		TT_CHECK(!net_connect(y, x, false));
+	TT_CHECK(!net_connect(x, y, true));
 	WAIT(net, x->up && y->up);
 	return x->up && y->up;
 }

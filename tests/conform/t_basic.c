@@ -515,6 +515,9 @@ void test_wakes_sleeper(void)
 		TT_SKIP("within one process only");
 	if (!tt_transport_find(config->transport))
 		TT_SKIP("transport %s is not compiled in", config->transport);
+	/* Elsewhere asking for devices may already start threads. */
+	if (!strcmp(config->transport, "verbs") && !available())
+		return;
 	TT_REQUIRE(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sock));
 	TT_CHECK(!tt_run_ranks(2, sleeper_rank, sock, 3 * WAIT_MS, 0));
 	close(sock[0]);

@@ -207,11 +207,17 @@ static void put_refused(struct net *net, struct link *l, uint8_t *dst, size_t le
 			const struct tt_rkey *key)
 {
 	uint64_t deadline = tt_deadline_ms(3000);
+	struct tt_rma rma;
 	struct op op;
 	int rc;
 
 	fill(l->node->tx.addr, len, 99);
-	rc = put(net, l, l->node->tx.addr, len, dst, key, -1, &op);
+	rma = rma_put(l, l->node->tx.addr, len, dst, key, -1, &op);
+	rma.flags = TT_RMA_REMOTE; /* without, being sent is enough */
+	while ((rc = l->ep->ops->put(l->ep, &rma)) == -EAGAIN && !tt_passed(deadline))
+		pump(net);
+	if (rc != TT_STARTED)
+		op.done = 1;
 	while (!op.done && !tt_passed(deadline))
 		pump(net);
 	if (config->strict)

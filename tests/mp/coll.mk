@@ -4,7 +4,7 @@ check_LTLIBRARIES += libttmp.la
 libttmp_la_SOURCES = tests/mp/job.c tests/mp/job.h tests/mp/oracle.c
 libttmp_la_LIBADD = libtttest.la
 
-TT_MP_TESTS = \
+TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_coll \
 	tests/mp/test_errors \
 	tests/mp/test_kill \
@@ -34,3 +34,5 @@ tests_mp_test_ways_SOURCES = tests/mp/test_ways.c
 tests_mp_test_ways_LDADD = libttmp.la
 tests_mp_test_big_SOURCES = tests/mp/test_big.c
 tests_mp_test_big_LDADD = libttmp.la
+tests_mp_test_core_SOURCES = tests/mp/test_core.c
+tests_mp_test_core_LDADD = libttmp.la

@@ -119,6 +119,23 @@ bool mp_sanitized(void)
 	return __lsan_do_recoverable_leak_check != NULL;
 }
 
+const char *mp_no_verbs(void)
+{
+#ifdef HAVE_VERBS
+	DIR *dir = opendir("/sys/class/infiniband");
+	struct dirent *e;
+	int n = 0;
+
+	while (dir && (e = readdir(dir)))
+		n += e->d_name[0] != '.';
+	if (dir)
+		closedir(dir);
+	return n ? NULL : "there is no RDMA device; tests/vm/verbs.sh runs this in its guest";
+#else
+	return "built without libibverbs";
+#endif
+}
+
 int mp_shm_files(void)
 {
 	DIR *dir = opendir("/dev/shm");

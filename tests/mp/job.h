@@ -73,6 +73,8 @@ bool mp_log_has(struct mp_job *job, const char *text);
 const char *mp_no_ofi(void);
 /* AddressSanitizer keeps freed memory for a while, so memory use says little. */
 bool mp_sanitized(void);
+/* The same of transport verbs. */
+const char *mp_no_verbs(void);
 /* How many files a job of this user could have left in /dev/shm. */
 int mp_shm_files(void);
 

@@ -390,6 +390,25 @@ static void ofi_sockets(void)
 	jobs("TUTTI_TRANSPORT=ofi TUTTI_OFI_EP=rdm TUTTI_OFI_PROVIDER=sockets", &little, sockets_sizes);
 }
 
+/* Emulated processors are slow: few sizes. */
+static void verbs(void)
+{
+	static const int sizes[] = {1, 2, 3, 4, 0};
+
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	jobs("TUTTI_TRANSPORT=verbs", &little, sizes);
+}
+
+static void verbs_tiny(void)
+{
+	static const int sizes[] = {3, 0};
+
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	jobs("TUTTI_TRANSPORT=fault:verbs TUTTI_VERBS_QPS=2 " FAULTS("6") " " TINY, &little, sizes);
+}
+
 /* ---- same bits from run to run ---- */
 
 struct sums {
@@ -450,6 +469,8 @@ int main(int argc, char **argv)
 		{"ofi_rxm", ofi_rxm},
 		{"ofi_sockets", ofi_sockets},
 		{"same_bits", same_bits},
+		{"verbs", verbs},
+		{"verbs_tiny", verbs_tiny},
 		{NULL, NULL},
 	};
 

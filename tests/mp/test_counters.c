@@ -209,11 +209,20 @@ static void steady_ofi(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=ofi", .fn = steady_body));
 }
 
+static void zero_copy_verbs(void)
+{
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=verbs", .fn = zero_copy_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=verbs TUTTI_VERBS_QPS=2", .fn = zero_copy_body));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"zero_copy_ofi", zero_copy_ofi}, {"zero_copy_shm", zero_copy_shm},
 		{"steady_shm", steady_shm},	  {"steady_ofi", steady_ofi},
+		{"zero_copy_verbs", zero_copy_verbs},
 		{NULL, NULL},
 	};
 

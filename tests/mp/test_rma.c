@@ -193,11 +193,19 @@ static void ofi_rdm(void)
 	run("TUTTI_TRANSPORT=ofi TUTTI_OFI_EP=rdm TUTTI_OFI_PROVIDER=tcp;ofi_rxm");
 }
 
+static void verbs(void)
+{
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	run("TUTTI_TRANSPORT=verbs");
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"shm", shm},	    {"shm_fault", shm_fault}, {"ofi", ofi},
-		{"ofi_rdm", ofi_rdm}, {NULL, NULL},
+		{"ofi_rdm", ofi_rdm}, {"verbs", verbs},
+		{NULL, NULL},
 	};
 
 	return tt_test_main("rma", tests, argc, argv);

@@ -291,6 +291,7 @@ static void fault_close(struct tt_tp *tp)
 	struct fault_tp *f = fault_tp_of(tp);
 
 	fault_drop_all(f);
+	f->inner->peer_lost = tp->peer_lost;
 	f->inner->ops->close(f->inner);
 	free(f);
 }

@@ -94,8 +94,24 @@ static int answer(struct ofi_ep *ep)
 static int call(struct ofi_ep *ep)
 {
 	struct hello h = {{ep->peer.token[0], ep->peer.token[1]}, {ep->token[0], ep->token[1]}};
-	int rc = make_fid(ep, ofi_tp(ep->base.tp)->info);
+	struct ofi_tp *tp = ofi_tp(ep->base.tp);
+	struct fi_info *info = fi_dupinfo(tp->info);
+	int rc;
 
+	/* Provider verbs looks for the way to the peer when the endpoint is made. */
+	if (info) {
+		free(info->dest_addr);
+		info->dest_addr = malloc(tp->namelen);
+		info->dest_addrlen = tp->namelen;
+	}
+	if (!info || !info->dest_addr) {
+		if (info)
+			fi_freeinfo(info);
+		return tt_fail(-ENOMEM, "ofi: out of memory");
+	}
+	memcpy(info->dest_addr, ep->peer.addr, tp->namelen);
+	rc = make_fid(ep, info);
+	fi_freeinfo(info);
 	if (rc)
 		return rc;
 	rc = fi_connect(ep->fid, ep->peer.addr, &h, sizeof(h));

@@ -137,6 +137,7 @@ struct ofi_mr {
 
 struct ofi_tp {
 	struct tt_tp base;
+	struct ofi_tp *abandoned; /* the next one that could not be closed */
 	struct fi_info *info;
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;

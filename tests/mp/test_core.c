@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Long lives and odd orders: what is made and freed many times, threads, windows of failed communicators. */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- windows ---- */
+
+static int many_windows(struct mp_job *job)
+{
+	struct tutti_win *win, *old;
+	uint64_t *mem, value;
+	int i, next = (job->rank + 1) % job->n, prev = (job->rank + job->n - 1) % job->n;
+
+	MP_OK(tutti_alloc(job->ctx, 4096, (void **)&mem));
+	MP_OK(tutti_win_create(job->world, mem, 4096, &old));
+	for (i = 0; i < 40; i++) {
+		MP_OK(tutti_win_create(job->world, mem, 4096, &win));
+		value = (uint64_t)i << 8 | (unsigned)job->rank;
+		mem[256] = value;
+		MP_OK(tutti_put_notify(win, next, &mem[256], 8, 8));
+		MP_OK(tutti_put_notify(old, next, &mem[256], 8, 16));
+		MP_OK(tutti_win_wait_notify(win, prev, 1));
+		MP_OK(tutti_win_wait_notify(old, prev, 1));
+		TT_EXPECT(mem[1] == ((uint64_t)i << 8 | (unsigned)prev));
+		TT_EXPECT(mem[2] == mem[1]);
+		MP_OK(tutti_win_flush_all(old));
+		MP_OK(tutti_win_free(win));
+	}
+	MP_OK(tutti_win_free(old));
+	return tutti_free(mem);
+}
+
+static void test_many_windows(void)
+{
+	TT_CHECK(MP_RUN(.n = 3, .fn = many_windows) == 0);
+}
+
+static int window_and_comm(struct mp_job *job)
+{
+	struct tutti_comm *comm;
+	struct tutti_win *win;
+
+	MP_OK(tutti_comm_dup(job->world, &comm));
+	MP_OK(tutti_win_create(comm, NULL, 0, &win));
+	MP_ERR(tutti_comm_free(comm), -EBUSY);
+	MP_SAID("window");
+	MP_ERR(tutti_finalize(job->ctx), -EBUSY);
+	MP_OK(tutti_win_free(win));
+	return tutti_comm_free(comm);
+}
+
+static void test_window_and_comm(void)
+{
+	TT_CHECK(MP_RUN(.n = 2, .fn = window_and_comm) == 0);
+}
+
+/* Rank 2 dies while rank 0 reads from rank 1, which stands still: nothing is written after the error. */
+static int window_fails(struct mp_job *job)
+{
+	struct tutti_comm *pair; /* without rank 2: its barrier polls */
+	struct tutti_win *win;
+	size_t size = 1 << 20, i;
+	char *mem, *mine;
+
+	MP_OK(tutti_comm_split(job->world, job->rank == 2, 0, &pair));
+	MP_OK(tutti_alloc(job->ctx, size, (void **)&mem));
+	MP_OK(tutti_alloc(job->ctx, size, (void **)&mine));
+	memset(mem, 'p', size);
+	MP_OK(tutti_win_create(job->world, mem, size, &win));
+	if (!job->rank) {
+		MP_OK(tutti_get(win, 1, mine, 8, 0)); /* connects */
+		MP_OK(tutti_win_flush(win, 1));
+	}
+	mp_meet(job);
+	if (job->rank) {
+		TT_EXPECT(mp_await(&job->shared->word[job->rank], 1, 20000));
+		if (job->rank == 2)
+			_exit(0);
+	} else {
+		TT_EXPECT(!kill(atomic_load(&job->shared->pid[1]), SIGSTOP));
+		for (i = 0; i < 16; i++)
+			MP_OK(tutti_get(win, 1, mine, size, 0));
+		atomic_store(&job->shared->word[2], 1);
+		MP_ERR(tutti_win_flush(win, 1), -TUTTI_EPEER);
+		memset(mine, 0, size);
+	}
+	(void)tutti_win_free(win);
+	if (!job->rank) {
+		TT_EXPECT(!kill(atomic_load(&job->shared->pid[1]), SIGCONT));
+		atomic_store(&job->shared->word[1], 1);
+	}
+	(void)tutti_barrier(pair);
+	for (i = 0; !job->rank && i < size; i++)
+		TT_EXPECT(!mine[i]);
+	(void)tutti_comm_free(pair);
+	MP_OK(tutti_free(mine));
+	MP_OK(tutti_free(mem));
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void test_window_fails(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(MP_RUN(.n = 3, .fn = window_fails, .env = "TUTTI_TRANSPORT=ofi") == 0);
+}
+
+/* ---- communicators ---- */
+
+struct dupper {
+	pthread_t thread;
+	struct mp_job *job;
+	struct tutti_comm *comm;
+	int result;
+};
+
+static int dup_often(struct dupper *d)
+{
+	struct mp_job *job = d->job;
+	struct tutti_comm *comm[8];
+	int64_t sum;
+	int i, k;
+
+	for (i = 0; i < 8; i++)
+		MP_OK(tutti_comm_dup(d->comm, &comm[i]));
+	for (k = 0; k < 20; k++)
+		for (i = 0; i < 8; i++) {
+			sum = i;
+			MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &sum, 1, TUTTI_INT64, TUTTI_SUM, comm[i]));
+			TT_EXPECT(sum == (int64_t)i * job->n);
+		}
+	for (i = 0; i < 8; i++)
+		MP_OK(tutti_comm_free(comm[i]));
+	return 0;
+}
+
+static void *dup_thread(void *arg)
+{
+	struct dupper *d = arg;
+
+	d->result = dup_often(d);
+	return NULL;
+}
+
+/* Threads that make communicators at the same time: no two of them share a name. */
+static int threads_dup(struct mp_job *job)
+{
+	struct dupper d[3];
+	int i, failed = 0;
+
+	for (i = 0; i < 3; i++) {
+		d[i] = (struct dupper){.job = job};
+		MP_OK(tutti_comm_dup(job->world, &d[i].comm));
+	}
+	for (i = 0; i < 3; i++)
+		TT_EXPECT(!pthread_create(&d[i].thread, NULL, dup_thread, &d[i]));
+	for (i = 0; i < 3; i++) {
+		pthread_join(d[i].thread, NULL);
+		failed += d[i].result != 0;
+	}
+	for (i = 0; i < 3; i++)
+		MP_OK(tutti_comm_free(d[i].comm));
+	return failed;
+}
+
+static void test_threads_dup(void)
+{
+	TT_CHECK(MP_RUN(.n = 3, .fn = threads_dup) == 0);
+}
+
+/* ---- waiting ---- */
+
+static double cpu_seconds(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+/* A rank that waits for another's slots sleeps; the credits are gone, and there is nothing to poll for. */
+static int out_of_credits(struct mp_job *job)
+{
+	struct tutti_request *req[64];
+	char data[64] = {0};
+	double used;
+	int i;
+
+	MP_OK(tutti_barrier(job->world));
+	MP_OK(tutti_bcast(data, 1, TUTTI_UINT8, 0, job->world));
+	if (job->rank)
+		mp_sleep_ms(600);
+	used = cpu_seconds();
+	for (i = 0; i < 64; i++)
+		MP_OK(tutti_ibcast(data + i, 1, TUTTI_UINT8, 0, job->world, &req[i]));
+	MP_OK(tutti_waitall(64, req));
+	used = cpu_seconds() - used;
+	if (!job->rank)
+		TT_EXPECT(used < 0.3);
+	return 0;
+}
+
+static void test_out_of_credits(void)
+{
+	TT_CHECK(MP_RUN(.n = 2, .fn = out_of_credits, .env = "TUTTI_SLOTS=4 TUTTI_WAIT=sleep") == 0);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {
+		{"many_windows", test_many_windows},
+		{"window_and_comm", test_window_and_comm},
+		{"window_fails", test_window_fails},
+		{"threads_dup", test_threads_dup},
+		{"out_of_credits", test_out_of_credits},
+		{NULL, NULL},
+	};
+
+	return tt_test_main("core", tests, argc, argv);
+}

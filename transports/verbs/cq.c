@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completions to events, the shared receive queue, and sleeping. */
+#include "config.h"
+#include "transports/verbs/verbs.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RECV_ID (1ull << 63) /* wr_id of a receive; the rest is its buffer's index */
+#define ASYNC_EVERY 512	     /* polls between two looks at asynchronous events */
+
+/* ---- receive buffers ---- */
+
+int vb_recv_fill(struct vb_tp *tp)
+{
+	struct ibv_recv_wr wr[VB_BATCH], *bad;
+	struct ibv_sge sge[VB_BATCH];
+	unsigned i, n;
+	int err;
+
+	while (tp->nidle) {
+		n = tp->nidle < VB_BATCH ? tp->nidle : VB_BATCH;
+		for (i = 0; i < n; i++) {
+			uint32_t buf = tp->idle[tp->nidle - n + i];
+
+			sge[i] = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)tp->recv[buf],
+						  .length = TT_TP_MSG_MAX,
+						  .lkey = tp->recv_mr->lkey};
+			wr[i] = (struct ibv_recv_wr){.wr_id = RECV_ID | buf,
+						     .next = i + 1 < n ? &wr[i + 1] : NULL,
+						     .sg_list = &sge[i],
+						     .num_sge = 1};
+		}
+		err = ibv_post_srq_recv(tp->srq, wr, &bad);
+		i = err ? (unsigned)(bad - wr) : n; /* so many were posted */
+		memmove(&tp->idle[tp->nidle - n], &tp->idle[tp->nidle - n + i], (n - i) * sizeof(*tp->idle));
+		tp->nidle -= i;
+		if (err)
+			return tt_fail(-err, "verbs: %s: receives cannot be posted: %s", tp->port.name,
+				       strerror(err));
+	}
+	return 0;
+}
+
+static void recycle(struct vb_tp *tp, uint32_t buf)
+{
+	tp->idle[tp->nidle++] = buf;
+}
+
+/* ---- events ---- */
+
+static uint32_t buf_of(const struct vb_tp *tp, const void *data)
+{
+	return (uint32_t)(((const uint8_t *)data - tp->recv[0]) / TT_TP_MSG_MAX);
+}
+
+/* To the caller, who may read the message until the next poll posts its buffer again. */
+static void deliver(struct vb_tp *tp, const struct tt_event *ev)
+{
+	tp->out[tp->nout++] = *ev;
+	if (ev->kind == TT_EV_MSG)
+		recycle(tp, buf_of(tp, ev->data));
+}
+
+static bool stash_room(struct vb_tp *tp)
+{
+	uint32_t n = tp->stash_tail - tp->stash_head, max = tp->stash_max ? 2 * tp->stash_max : 64;
+	struct tt_event *stash;
+
+	if (tp->stash_head) {
+		memmove(tp->stash, tp->stash + tp->stash_head, n * sizeof(*tp->stash));
+		tp->stash_head = 0;
+		tp->stash_tail = n;
+	}
+	if (n < tp->stash_max)
+		return true;
+	stash = realloc(tp->stash, max * sizeof(*stash));
+	if (!stash)
+		return false;
+	tp->stash = stash;
+	tp->stash_max = max;
+	return true;
+}
+
+void vb_emit(struct vb_tp *tp, struct tt_event ev)
+{
+	if (tp->nout < tp->max_out)
+		deliver(tp, &ev);
+	else if (tp->stash_tail < tp->stash_max || stash_room(tp))
+		tp->stash[tp->stash_tail++] = ev;
+	else
+		abort(); /* an event lost is a hang: nothing sensible can go on */
+}
+
+static void unstash(struct vb_tp *tp)
+{
+	while (tp->nout < tp->max_out && tp->stash_head != tp->stash_tail)
+		deliver(tp, &tp->stash[tp->stash_head++]);
+	if (tp->stash_head == tp->stash_tail)
+		tp->stash_head = tp->stash_tail = 0;
+}
+
+void vb_stash_drop(struct vb_tp *tp, const struct vb_ep *ep)
+{
+	uint32_t i, n = tp->stash_head;
+
+	for (i = tp->stash_head; i < tp->stash_tail; i++) {
+		struct tt_event *ev = &tp->stash[i];
+
+		if (ev->ep != &ep->ep)
+			tp->stash[n++] = *ev;
+		else if (ev->kind == TT_EV_MSG)
+			recycle(tp, buf_of(tp, ev->data));
+	}
+	tp->stash_tail = n;
+}
+
+/* ---- requests that have come back ---- */
+
+static void release(struct vb_ep *ep, int i, const struct vb_req *req, int status)
+{
+	struct vb_tp *tp = vb_tp_of(ep);
+
+	switch (req->kind) {
+	case VB_OP:
+		if (!ep->closing)
+			vb_emit(tp, (struct tt_event){.kind = TT_EV_DONE,
+						      .status = status,
+						      .user = req->user,
+						      .ep = &ep->ep});
+		break;
+	case VB_PIECE:
+		vb_piece_done(tp, req->user, status);
+		break;
+	case VB_HELLO:
+		if (!status)
+			vb_greeted(ep, i);
+		break;
+	case VB_BYE:
+		ep->bye_done = true;
+		break;
+	case VB_QUIET:
+	case VB_MARK:
+		break;
+	}
+}
+
+void vb_abandon(struct vb_ep *ep, int i, int status)
+{
+	struct vb_qp *q = &ep->qp[i];
+
+	while (q->head != q->tail)
+		release(ep, i, &q->ring[q->head++ % 256], status);
+}
+
+static const char *what(enum vb_kind kind)
+{
+	return kind == VB_HELLO ? "connecting" : kind == VB_QUIET ? "a small put or message" : "an operation";
+}
+
+static void request_failed(struct vb_ep *ep, int q, const struct vb_req *req, enum ibv_wc_status status)
+{
+	int code = vb_status(status);
+
+	if (req->kind == VB_HELLO && ep->state == VB_CONNECTING && !ep->closing &&
+	    status == IBV_WC_RETRY_EXC_ERR) {
+		ep->qp[q].quiet = 0;
+		vb_hello_again(ep, q, code);
+		return;
+	}
+	vb_fail(ep, code, "%s failed: %s", what(req->kind), vb_status_text(status));
+}
+
+static void sent(struct vb_tp *tp, const struct ibv_wc *wc)
+{
+	struct vb_ep *ep = vb_ep_at(tp, (uint32_t)(wc->wr_id >> 40), wc->wr_id >> 24 & 0xffff);
+	int i = (int)(wc->wr_id >> 20 & 15), code;
+	struct vb_req req;
+	struct vb_qp *q;
+
+	if (!ep)
+		return; /* closed since */
+	q = &ep->qp[i];
+	code = wc->status == IBV_WC_SUCCESS ? 0 : vb_status(wc->status);
+	if (wc->status == IBV_WC_WR_FLUSH_ERR && ep->state >= VB_FAILED)
+		code = ep->status;
+	/* Those before it were unsignalled and are complete. */
+	while ((q->head & 0xffff) != (wc->wr_id & 0xffff) && q->head != q->tail)
+		release(ep, i, &q->ring[q->head++ % 256], 0);
+	if (q->head == q->tail)
+		return; /* abandoned already */
+	req = q->ring[q->head++ % 256];
+	release(ep, i, &req, code);
+	if (wc->status != IBV_WC_SUCCESS)
+		request_failed(ep, i, &req, wc->status);
+	vb_check_down(ep);
+}
+
+/* ---- what has arrived ---- */
+
+static void arrived(struct vb_tp *tp, const struct ibv_wc *wc)
+{
+	uint32_t buf = (uint32_t)(wc->wr_id & ~RECV_ID), imm = ntohl(wc->imm_data);
+	struct vb_ep *ep;
+	int q;
+
+	ep = wc->status == IBV_WC_SUCCESS ? vb_ep_of_qpn(tp, wc->qp_num, &q) : NULL;
+	if (!ep || ep->state == VB_NEW || ep->state == VB_DOWN || ep->closing) {
+		recycle(tp, buf);
+		return;
+	}
+	if (wc->opcode == IBV_WC_RECV && wc->wc_flags & IBV_WC_WITH_IMM && imm == VB_IMM_HELLO) {
+		recycle(tp, buf);
+		vb_greeted(ep, q);
+		return;
+	}
+	/* The peer sends only when all its hellos were received, even if we see one of them later. */
+	for (q = 0; ep->state == VB_CONNECTING && q < ep->nqp; q++)
+		vb_greeted(ep, q);
+	if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
+		recycle(tp, buf);
+		vb_emit(tp, (struct tt_event){.kind = TT_EV_NOTE, .note = imm});
+	} else if (wc->wc_flags & IBV_WC_WITH_IMM) {
+		recycle(tp, buf);
+		vb_fail(ep, -EPIPE, "the peer closed the connection");
+	} else {
+		vb_emit(tp, (struct tt_event){.kind = TT_EV_MSG,
+					      .len = wc->byte_len,
+					      .data = tp->recv[buf],
+					      .ep = &ep->ep});
+	}
+}
+
+int vb_reap(struct vb_tp *tp)
+{
+	int room = tp->max_out - tp->nout, n, i;
+	struct ibv_wc wc[VB_BATCH];
+
+	n = ibv_poll_cq(tp->cq, room > 0 && room < VB_BATCH ? room : VB_BATCH, wc);
+	for (i = 0; i < n; i++)
+		if (wc[i].wr_id & RECV_ID)
+			arrived(tp, &wc[i]);
+		else
+			sent(tp, &wc[i]);
+	return n;
+}
+
+/* ---- polling and sleeping ---- */
+
+/* Take what woke us. */
+static void disarm(struct vb_tp *tp)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	tp->armed = false;
+	while (!ibv_get_cq_event(tp->channel, &cq, &context))
+		tp->acks++;
+	if (tp->acks >= 64) { /* acknowledging takes a lock */
+		ibv_ack_cq_events(tp->cq, tp->acks);
+		tp->acks = 0;
+	}
+}
+
+int vb_poll(struct tt_tp *base, struct tt_event *events, int max)
+{
+	struct vb_tp *tp = (struct vb_tp *)base;
+	int n;
+
+	tp->out = events;
+	tp->nout = 0;
+	tp->max_out = max;
+	if (tp->armed || ++tp->polls % ASYNC_EVERY == 0)
+		vb_async(tp);
+	if (tp->armed)
+		disarm(tp);
+	if (tp->nidle)
+		vb_recv_fill(tp);
+	unstash(tp);
+	while (tp->nout < max && vb_reap(tp) > 0)
+		;
+	n = tp->nout;
+	tp->nout = tp->max_out = 0;
+	return n;
+}
+
+int vb_arm(struct tt_tp *base, int *fd)
+{
+	struct vb_tp *tp = (struct vb_tp *)base;
+
+	disarm(tp);
+	vb_async(tp);
+	if (ibv_req_notify_cq(tp->cq, 0))
+		return -EAGAIN;
+	tp->armed = true;
+	/* What came before it was armed wakes nobody. */
+	vb_reap(tp);
+	if (tp->stash_head != tp->stash_tail)
+		return -EAGAIN;
+	*fd = tp->epoll_fd;
+	return 0;
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Devices, ports and GIDs: what there is, which one is used, and why not the others. */
+#include "config.h"
+#include "transports/verbs/verbs.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <numa.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PORTS_MAX 64
+#define GIDS_MAX 64
+
+static double gbps_of(const struct ibv_port_attr *attr)
+{
+	static const struct {
+		uint8_t code;
+		double gbps;
+	} speeds[] = {{1, 2.5}, {2, 5}, {4, 10}, {8, 10}, {16, 14}, {32, 25}, {64, 50}, {128, 100}};
+	static const struct {
+		uint8_t code;
+		int lanes;
+	} widths[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
+	double gbps = 0;
+	unsigned i;
+
+	for (i = 0; i < sizeof(speeds) / sizeof(speeds[0]); i++)
+		if (speeds[i].code == attr->active_speed)
+			gbps = speeds[i].gbps;
+	for (i = 0; i < sizeof(widths) / sizeof(widths[0]); i++)
+		if (widths[i].code == attr->active_width)
+			return gbps * widths[i].lanes;
+	return gbps;
+}
+
+static int node_of(const struct ibv_device *dev)
+{
+	char path[512];
+	int node = -1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/device/numa_node", dev->ibdev_path);
+	f = fopen(path, "re");
+	if (!f)
+		return -1;
+	if (fscanf(f, "%d", &node) != 1)
+		node = -1;
+	fclose(f);
+	return node;
+}
+
+/* libnuma's measure, 10 for the same node; 0: unknown. */
+static int distance_to(int node)
+{
+	int cpu = sched_getcpu();
+
+	if (node < 0 || cpu < 0 || numa_available() < 0)
+		return 0;
+	return numa_distance(numa_node_of_cpu(cpu), node);
+}
+
+/* How good a GID of a RoCE port is: version 2 before 1, what a router forwards before what it does not. */
+static int gid_rank(const struct ibv_gid_entry *gid)
+{
+	static const uint8_t v4[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+	bool link_local = gid->gid.raw[0] == 0xfe && (gid->gid.raw[1] & 0xc0) == 0x80;
+	static const uint8_t zero[16];
+
+	if (!memcmp(gid->gid.raw, zero, 16) || gid->gid_type == IBV_GID_TYPE_IB)
+		return 0;
+	if (gid->gid_type == IBV_GID_TYPE_ROCE_V1)
+		return 1;
+	return link_local ? 2 : !memcmp(gid->gid.raw, v4, sizeof(v4)) ? 4 : 3;
+}
+
+/* 0, or why not in port->why. */
+static int choose_gid(struct vb_port *port, struct ibv_context *ctx, int64_t asked)
+{
+	struct ibv_gid_entry gid;
+	int i, best = 0, rank;
+
+	port->gid_index = asked >= 0 ? (int)asked : port->roce ? -1 : 0;
+	for (i = 0; port->gid_index < 0 && i < port->attr.gid_tbl_len && i < GIDS_MAX; i++) {
+		if (ibv_query_gid_ex(ctx, port->num, (uint32_t)i, &gid, 0))
+			continue;
+		rank = gid_rank(&gid);
+		if (rank <= best)
+			continue;
+		best = rank;
+		port->gid = gid.gid;
+		asked = i;
+	}
+	if (port->gid_index >= 0 && !ibv_query_gid(ctx, port->num, port->gid_index, &port->gid))
+		return 0;
+	if (port->gid_index < 0 && best) {
+		port->gid_index = (int)asked;
+		return 0;
+	}
+	if (port->gid_index >= 0)
+		snprintf(port->why, sizeof(port->why), "it has no GID of index %d (TUTTI_VERBS_GID)",
+			 port->gid_index);
+	else
+		snprintf(port->why, sizeof(port->why), "it has no GID: give its interface an address");
+	return -EADDRNOTAVAIL;
+}
+
+static bool has_what_it_takes(struct vb_port *port)
+{
+	const char *lacks = NULL;
+
+	if (port->dev.max_srq < 1 || port->dev.max_srq_wr < 64)
+		lacks = "shared receive queues";
+	else if (port->dev.max_qp < 2 || port->dev.max_qp_rd_atom < 1)
+		lacks = "reliable connections with reads";
+	if (lacks)
+		snprintf(port->why, sizeof(port->why), "the device has no %s", lacks);
+	return !lacks;
+}
+
+static void inspect(struct vb_port *port, struct ibv_context *ctx, const struct tt_env *env)
+{
+	if (ibv_query_port(ctx, port->num, &port->attr)) {
+		snprintf(port->why, sizeof(port->why), "it cannot be queried: %s", strerror(errno));
+		return;
+	}
+	port->roce = port->attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+	port->gbps = gbps_of(&port->attr);
+	if (port->attr.state != IBV_PORT_ACTIVE)
+		snprintf(port->why, sizeof(port->why), "its link is %s",
+			 ibv_port_state_str(port->attr.state));
+	else if (!port->roce && !port->attr.lid)
+		snprintf(port->why, sizeof(port->why), "it has no LID: is a subnet manager running?");
+	else if (has_what_it_takes(port) && !choose_gid(port, ctx, env->verbs_gid.number))
+		port->usable = true;
+}
+
+/* Whether TUTTI_VERBS_DEVICE, "name" or "name:port", allows this one. */
+static bool asked_for(const char *list, const struct vb_port *port)
+{
+	size_t n = strcspn(list, ":");
+
+	if (!*list)
+		return true;
+	return strlen(port->name) == n && !strncmp(port->name, list, n) &&
+	       (!list[n] || atoi(list + n + 1) == port->num);
+}
+
+/* Every port of one device; returns how many are in ports now. */
+static int inspect_device(struct ibv_device *dev, const struct tt_env *env, struct vb_port *ports, int n)
+{
+	struct vb_port common = {.num = 1, .numa = node_of(dev)};
+	struct ibv_context *ctx;
+	int i;
+
+	snprintf(common.name, sizeof(common.name), "%s", ibv_get_device_name(dev));
+	common.distance = distance_to(common.numa);
+	ctx = ibv_open_device(dev);
+	if (!ctx || ibv_query_device(ctx, &common.dev)) {
+		snprintf(common.why, sizeof(common.why),
+			 "it cannot be opened: %s (/dev/infiniband/uverbs* must be readable and writable)",
+			 strerror(errno));
+		ports[n++] = common;
+	}
+	for (i = 1; ctx && i <= common.dev.phys_port_cnt && n < PORTS_MAX; i++, n++) {
+		ports[n] = common;
+		ports[n].num = (uint8_t)i;
+		inspect(&ports[n], ctx, env);
+		if (ports[n].usable && !asked_for(env->verbs_device.text, &ports[n])) {
+			ports[n].usable = false;
+			snprintf(ports[n].why, sizeof(ports[n].why),
+				 "TUTTI_VERBS_DEVICE=%.60s names another", env->verbs_device.text);
+		}
+	}
+	if (ctx)
+		ibv_close_device(ctx);
+	return n;
+}
+
+static int better(const struct vb_port *a, const struct vb_port *b)
+{
+	if (a->gbps != b->gbps)
+		return a->gbps > b->gbps;
+	return a->distance < b->distance;
+}
+
+/* All ports there are; *best: the index of the one to use, -1: none. */
+static int find_ports(const struct tt_env *env, struct vb_port *ports, int *best)
+{
+	struct ibv_device **list;
+	int n = 0, ndev = 0, i;
+
+	*best = -1;
+	list = ibv_get_device_list(&ndev);
+	for (i = 0; list && i < ndev && n < PORTS_MAX; i++)
+		n = inspect_device(list[i], env, ports, n);
+	if (list)
+		ibv_free_device_list(list);
+	for (i = 0; i < n; i++)
+		if (ports[i].usable && (*best < 0 || better(&ports[i], &ports[*best])))
+			*best = i;
+	return n;
+}
+
+static void describe(const struct vb_port *port, const struct vb_port *best, struct tt_tp_device *dev)
+{
+	char gid[INET6_ADDRSTRLEN] = "";
+
+	memset(dev, 0, sizeof(*dev));
+	snprintf(dev->name, sizeof(dev->name), "%s/%u", port->name, port->num);
+	inet_ntop(AF_INET6, port->gid.raw, gid, sizeof(gid));
+	if (port->usable && port->roce)
+		snprintf(dev->detail, sizeof(dev->detail), "RoCE, GID %d %s, MTU %d", port->gid_index, gid,
+			 128 << port->attr.active_mtu);
+	else if (port->usable)
+		snprintf(dev->detail, sizeof(dev->detail), "InfiniBand, LID %u, GID %d %s, MTU %d",
+			 port->attr.lid, port->gid_index, gid, 128 << port->attr.active_mtu);
+	else
+		snprintf(dev->detail, sizeof(dev->detail), "%s", port->roce ? "RoCE" : "RDMA");
+	if (port->usable && port->dev.atomic_cap == IBV_ATOMIC_NONE)
+		strncat(dev->detail, ", no atomics", sizeof(dev->detail) - strlen(dev->detail) - 1);
+	dev->gbps = port->gbps;
+	dev->numa = port->numa;
+	dev->usable = port->usable;
+	if (!port->usable)
+		snprintf(dev->why, sizeof(dev->why), "%s", port->why);
+	else
+		snprintf(dev->why, sizeof(dev->why), "%s",
+			 port == best ? "this one is used: the fastest that is up and near"
+				      : "up, but another is faster or nearer");
+}
+
+int vb_query(const struct tt_tp_params *params, struct tt_tp_device *dev, int max)
+{
+	struct vb_port *ports = calloc(PORTS_MAX, sizeof(*ports));
+	int n, best, i;
+
+	if (!ports)
+		return 0;
+	n = find_ports(params->env, ports, &best);
+	for (i = 0; i < n && i < max; i++)
+		describe(&ports[i], best < 0 ? NULL : &ports[best], &dev[i]);
+	free(ports);
+	if (n || max < 1)
+		return n ? n : 1;
+	*dev = (struct tt_tp_device){.name = "verbs", .numa = -1};
+	snprintf(dev->detail, sizeof(dev->detail), "RDMA devices through libibverbs");
+	snprintf(dev->why, sizeof(dev->why), "there is no RDMA device");
+	return 1;
+}
+
+static struct ibv_context *open_named(const char *name)
+{
+	struct ibv_context *ctx = NULL;
+	struct ibv_device **list;
+	int n = 0, i;
+
+	list = ibv_get_device_list(&n);
+	for (i = 0; list && i < n; i++)
+		if (!strcmp(ibv_get_device_name(list[i]), name))
+			ctx = ibv_open_device(list[i]);
+	if (list)
+		ibv_free_device_list(list);
+	return ctx;
+}
+
+int vb_choose(const struct tt_tp_params *params, struct vb_port *port, struct ibv_context **ctx)
+{
+	const char *asked = params->env->verbs_device.text;
+	struct vb_port *ports = calloc(PORTS_MAX, sizeof(*ports));
+	int n, best, i, err = 0;
+
+	if (!ports)
+		return tt_fail(-ENOMEM, "verbs: out of memory");
+	n = find_ports(params->env, ports, &best);
+	for (i = 0; i < n && *asked && !asked_for(asked, &ports[i]); i++)
+		;
+	if (best >= 0) {
+		*port = ports[best];
+		*ctx = open_named(port->name);
+		if (!*ctx)
+			err = tt_fail(-ENODEV, "verbs: %s cannot be opened: %s", port->name,
+				      strerror(errno));
+	} else if (!n) {
+		err = tt_fail(-ENODEV, "verbs: there is no RDMA device");
+	} else if (i == n) {
+		err = tt_fail(-ENODEV, "verbs: there is no device %s (TUTTI_VERBS_DEVICE)", asked);
+	} else {
+		err = tt_fail(-ENODEV, "verbs: %s/%u cannot be used: %s", ports[i].name, ports[i].num,
+			      ports[i].why);
+	}
+	free(ports);
+	return err;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Asynchronous events of the device, and what completion statuses mean. */
+#include "config.h"
+#include "transports/verbs/verbs.h"
+
+#include <errno.h>
+
+int vb_status(enum ibv_wc_status status)
+{
+	switch (status) {
+	case IBV_WC_SUCCESS:
+		return 0;
+	case IBV_WC_RETRY_EXC_ERR:
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+	case IBV_WC_RESP_TIMEOUT_ERR:
+		return -ETIMEDOUT;
+	case IBV_WC_REM_ACCESS_ERR:
+		return -EACCES;
+	case IBV_WC_LOC_PROT_ERR:
+	case IBV_WC_LOC_ACCESS_ERR:
+		return -EFAULT;
+	case IBV_WC_LOC_LEN_ERR:
+	case IBV_WC_REM_INV_REQ_ERR:
+	case IBV_WC_BAD_RESP_ERR:
+		return -EINVAL;
+	case IBV_WC_WR_FLUSH_ERR:
+	case IBV_WC_REM_ABORT_ERR:
+		return -EPIPE;
+	case IBV_WC_FATAL_ERR:
+		return -ENODEV;
+	default:
+		return -EIO;
+	}
+}
+
+const char *vb_status_text(enum ibv_wc_status status)
+{
+	switch (status) {
+	case IBV_WC_RETRY_EXC_ERR:
+		return "transport retry counter exceeded (the peer, or the way to it, is gone)";
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+		return "RNR retry counter exceeded (the peer takes no messages)";
+	case IBV_WC_REM_ACCESS_ERR:
+		return "remote access error (the peer's memory is not registered, or not for this)";
+	case IBV_WC_LOC_PROT_ERR:
+		return "local protection error (local memory is not registered)";
+	case IBV_WC_WR_FLUSH_ERR:
+		return "Work Request Flushed Error (the connection had failed)";
+	default:
+		return ibv_wc_status_str(status);
+	}
+}
+
+static void fail_all(struct vb_tp *tp, int status, const char *why)
+{
+	uint32_t i;
+
+	for (i = 0; i < tp->neps; i++)
+		if (tp->eps[i])
+			vb_fail(tp->eps[i], status, "%s", why);
+}
+
+/* Requests of a lost device come back no more. */
+static void device_gone(struct vb_tp *tp, const char *why)
+{
+	uint32_t i;
+	int k;
+
+	tp->dead = true;
+	for (i = 0; i < tp->neps; i++) {
+		if (!tp->eps[i])
+			continue;
+		vb_fail(tp->eps[i], -ENODEV, "%s", why);
+		for (k = 0; k < tp->eps[i]->nqp; k++)
+			vb_abandon(tp->eps[i], k, -ENODEV);
+		vb_check_down(tp->eps[i]);
+	}
+}
+
+static void qp_event(struct vb_tp *tp, const struct ibv_async_event *ev)
+{
+	struct vb_ep *ep;
+	int q;
+
+	ep = vb_ep_of_qpn(tp, ev->element.qp->qp_num, &q);
+	if (ep)
+		vb_fail(ep, -EPIPE, "%s", ibv_event_type_str(ev->event_type));
+}
+
+static void handle(struct vb_tp *tp, const struct ibv_async_event *ev)
+{
+	switch (ev->event_type) {
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_PATH_MIG_ERR:
+		qp_event(tp, ev);
+		break;
+	case IBV_EVENT_PORT_ERR:
+		if (ev->element.port_num == tp->port.num)
+			fail_all(tp, -ENETDOWN, "the port went down");
+		break;
+	case IBV_EVENT_DEVICE_FATAL:
+		device_gone(tp, "the device failed or was removed");
+		break;
+	case IBV_EVENT_CQ_ERR:
+		device_gone(tp, "the completion queue failed");
+		break;
+	case IBV_EVENT_SRQ_ERR:
+		fail_all(tp, -EIO, "the shared receive queue failed");
+		break;
+	default: /* addresses, LIDs and the like may change without harm to connections */
+		break;
+	}
+}
+
+void vb_async(struct vb_tp *tp)
+{
+	struct ibv_async_event ev;
+
+	while (!ibv_get_async_event(tp->ctx, &ev)) {
+		handle(tp, &ev);
+		ibv_ack_async_event(&ev);
+	}
+}

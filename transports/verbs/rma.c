@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The hot calls of transport verbs: put, get, amo, msg; and spreading large ones over queue pairs. */
+#include "config.h"
+#include "transports/verbs/verbs.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+
+static uint64_t wr_id(const struct vb_ep *ep, int q, uint32_t pos)
+{
+	return (uint64_t)ep->index << 40 | (uint64_t)(ep->gen & 0xffff) << 24 | (uint64_t)q << 20 |
+	       (pos & 0xffff);
+}
+
+int vb_post(struct vb_ep *ep, int i, struct ibv_send_wr *wr, enum vb_kind kind, void *user)
+{
+	struct vb_qp *q = &ep->qp[i];
+	struct ibv_send_wr *bad;
+	int err;
+
+	wr->wr_id = wr_id(ep, i, q->tail);
+	if (kind != VB_QUIET || q->quiet + 1 >= VB_SIGNAL)
+		wr->send_flags |= IBV_SEND_SIGNALED;
+	err = ibv_post_send(q->qp, wr, &bad);
+	if (err)
+		return err == ENOMEM ? -EAGAIN : -err;
+	q->quiet = wr->send_flags & IBV_SEND_SIGNALED ? 0 : q->quiet + 1;
+	q->ring[q->tail++ % 256] = (struct vb_req){kind, user};
+	return 0;
+}
+
+int vb_post_imm(struct vb_ep *ep, int q, enum vb_imm imm, enum vb_kind kind)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND_WITH_IMM, .imm_data = htonl(imm)};
+
+	return vb_post(ep, q, &wr, kind, NULL);
+}
+
+static int not_up(const struct vb_ep *ep)
+{
+	if (ep->state < VB_UP)
+		return -EAGAIN;
+	return tt_fail(-EPIPE, "verbs: the endpoint is down: %s", ep->reason);
+}
+
+static inline bool room(const struct vb_qp *q)
+{
+	return q->tail - q->head + q->reserved < VB_SQ;
+}
+
+static int posting_failed(struct vb_ep *ep, int err)
+{
+	if (err == -EAGAIN)
+		return err;
+	return tt_fail(err, "verbs: %s: a request cannot be posted: %s", vb_tp_of(ep)->port.name,
+		       strerror(-err));
+}
+
+static int no_mr(void)
+{
+	return tt_fail(-EINVAL, "verbs: local memory must be registered");
+}
+
+static inline uint32_t lkey_of(const struct tt_mr *mr)
+{
+	return ((const struct vb_mr *)mr)->ib->lkey;
+}
+
+/* A request for [off, off + len) of rma. */
+static struct ibv_send_wr rdma_wr(const struct tt_rma *rma, struct ibv_sge *sge, size_t off, size_t len,
+				  enum ibv_wr_opcode opcode)
+{
+	*sge = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)rma->local + off,
+				.length = (uint32_t)len,
+				.lkey = rma->mr ? lkey_of(rma->mr) : 0};
+	return (struct ibv_send_wr){
+		.opcode = opcode,
+		.sg_list = sge,
+		.num_sge = len ? 1 : 0,
+		.wr.rdma = {.remote_addr = rma->remote + off,
+			    .rkey = len ? (uint32_t)rma->rkey->word[0] : 0}};
+}
+
+/* ---- large ones, in pieces ---- */
+
+static void ring_note(struct vb_ep *ep, uint32_t note)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .imm_data = htonl(note)};
+	int err = vb_post(ep, 0, &wr, VB_QUIET, NULL);
+
+	if (err)
+		vb_fail(ep, err, "a note cannot be posted: %s", strerror(-err));
+}
+
+/*
+ * The note goes out when the peer's device has acknowledged all pieces: nothing less says that those on
+ * other queue pairs are in place.
+ */
+void vb_piece_done(struct vb_tp *tp, struct vb_split *s, int status)
+{
+	struct vb_ep *ep = s->ep;
+
+	if (status && !s->status)
+		s->status = status;
+	if (--s->left)
+		return;
+	if (s->note)
+		ep->qp[0].reserved--;
+	if (s->note && !s->status && ep->state == VB_UP)
+		ring_note(ep, s->imm);
+	if (!ep->closing)
+		vb_emit(tp, (struct tt_event){.kind = TT_EV_DONE,
+					      .status = s->status,
+					      .user = s->user,
+					      .ep = &ep->ep});
+	s->next_free = tp->free_split;
+	tp->free_split = s;
+}
+
+static unsigned count_pieces(const struct vb_tp *tp, const struct vb_ep *ep, size_t len, size_t *piece)
+{
+	size_t n = len / VB_SPLIT_MIN, most = tp->port.attr.max_msg_sz;
+
+	if (n > (size_t)ep->nqp)
+		n = (size_t)ep->nqp;
+	if (n < 1)
+		n = 1;
+	*piece = (len + n - 1) / n;
+	if (*piece > most)
+		*piece = most;
+	*piece = (*piece + 4095) / 4096 * 4096 <= most ? (*piece + 4095) / 4096 * 4096 : *piece;
+	return (unsigned)((len + *piece - 1) / *piece);
+}
+
+/* Room for all n pieces, dealt in turn, and the note? */
+static bool split_room(const struct vb_ep *ep, unsigned n, bool note)
+{
+	unsigned each = (n + (unsigned)ep->nqp - 1) / (unsigned)ep->nqp;
+	int i;
+
+	for (i = 0; i < ep->nqp; i++)
+		if (ep->qp[i].tail - ep->qp[i].head + ep->qp[i].reserved + each + (note && !i) > VB_SQ)
+			return false;
+	return true;
+}
+
+static int split(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opcode opcode, unsigned n,
+		 size_t piece)
+{
+	bool note = rma->flags & TT_RMA_NOTE && opcode != IBV_WR_RDMA_READ;
+	struct vb_tp *tp = vb_tp_of(ep);
+	struct vb_split *s = tp->free_split;
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	size_t off = 0, len;
+	unsigned i;
+	int err;
+
+	if (n > VB_SQ / 2 * (unsigned)ep->nqp)
+		return tt_fail(-EMSGSIZE, "verbs: %zu bytes are too many for one operation", rma->len);
+	if (!s || !split_room(ep, n, note))
+		return -EAGAIN;
+	tp->free_split = s->next_free;
+	*s = (struct vb_split){.ep = ep, .left = n, .note = note, .imm = rma->note, .user = rma->user};
+	ep->qp[0].reserved += note;
+	for (i = 0; i < n; i++, off += len) {
+		len = rma->len - off < piece ? rma->len - off : piece;
+		wr = rdma_wr(rma, &sge, off, len, opcode);
+		err = vb_post(ep, (int)(i % (unsigned)ep->nqp), &wr, VB_PIECE, s);
+		if (!err)
+			continue;
+		/* Some pieces may be on their way: let the connection end, and the split with it. */
+		s->left = i + 1;
+		vb_fail(ep, err, "a request cannot be posted: %s", strerror(-err));
+		vb_piece_done(tp, s, err);
+		break;
+	}
+	return TT_STARTED;
+}
+
+/* ---- the slots ---- */
+
+static int vb_put(struct tt_ep *base, const struct tt_rma *rma)
+{
+	enum ibv_wr_opcode opcode =
+		rma->flags & TT_RMA_NOTE ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+	struct vb_ep *ep = (struct vb_ep *)base;
+	struct vb_tp *tp = vb_tp_of(ep);
+	bool in_request = rma->len <= (size_t)tp->inline_max, quiet;
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	size_t piece;
+	unsigned n;
+	int err;
+
+	if (ep->state != VB_UP)
+		return not_up(ep);
+	if (!rma->mr && !in_request)
+		return no_mr();
+	n = in_request ? 1 : count_pieces(tp, ep, rma->len, &piece);
+	if (n > 1)
+		return split(ep, rma, IBV_WR_RDMA_WRITE, n, piece);
+	if (!room(&ep->qp[0]))
+		return -EAGAIN;
+	/* Its bytes are taken when it is posted, so it is complete here, unless there matters. */
+	quiet = in_request && !(rma->flags & TT_RMA_REMOTE);
+	wr = rdma_wr(rma, &sge, 0, rma->len, opcode);
+	wr.imm_data = htonl(rma->note);
+	wr.send_flags = in_request ? IBV_SEND_INLINE : 0;
+	err = vb_post(ep, 0, &wr, quiet ? VB_QUIET : VB_OP, rma->user);
+	if (err)
+		return posting_failed(ep, err);
+	return quiet ? TT_FINISHED : TT_STARTED;
+}
+
+static int vb_get(struct tt_ep *base, const struct tt_rma *rma)
+{
+	struct vb_ep *ep = (struct vb_ep *)base;
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	size_t piece;
+	unsigned n;
+	int err;
+
+	if (ep->state != VB_UP)
+		return not_up(ep);
+	if (!rma->len)
+		return TT_FINISHED;
+	if (!rma->mr)
+		return no_mr();
+	n = count_pieces(vb_tp_of(ep), ep, rma->len, &piece);
+	if (n > 1)
+		return split(ep, rma, IBV_WR_RDMA_READ, n, piece);
+	if (!room(&ep->qp[0]))
+		return -EAGAIN;
+	wr = rdma_wr(rma, &sge, 0, rma->len, IBV_WR_RDMA_READ);
+	err = vb_post(ep, 0, &wr, VB_OP, rma->user);
+	return err ? posting_failed(ep, err) : TT_STARTED;
+}
+
+static int vb_amo(struct tt_ep *base, const struct tt_amo *amo)
+{
+	struct vb_ep *ep = (struct vb_ep *)base;
+	struct ibv_send_wr wr = {.num_sge = 1};
+	struct ibv_sge sge;
+	int err;
+
+	if (ep->state != VB_UP)
+		return not_up(ep);
+	if (amo->remote % sizeof(uint64_t) || (uintptr_t)amo->result % sizeof(uint64_t))
+		return tt_fail(-EINVAL, "verbs: an atomic needs addresses that are multiples of 8");
+	if (!amo->mr)
+		return no_mr();
+	if (!room(&ep->qp[0]))
+		return -EAGAIN;
+	sge = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)amo->result,
+			       .length = sizeof(uint64_t),
+			       .lkey = lkey_of(amo->mr)};
+	wr.sg_list = &sge;
+	wr.wr.atomic.remote_addr = amo->remote;
+	wr.wr.atomic.rkey = (uint32_t)amo->rkey->word[0];
+	if (amo->op == TT_AMO_ADD) {
+		wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+		wr.wr.atomic.compare_add = amo->operand;
+	} else {
+		wr.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+		wr.wr.atomic.compare_add = amo->compare;
+		wr.wr.atomic.swap = amo->operand;
+	}
+	err = vb_post(ep, 0, &wr, VB_OP, amo->user);
+	return err ? posting_failed(ep, err) : TT_STARTED;
+}
+
+static int vb_msg(struct tt_ep *base, const void *data, size_t len)
+{
+	struct vb_ep *ep = (struct vb_ep *)base;
+	struct ibv_sge sge = {.addr = (uint64_t)(uintptr_t)data, .length = (uint32_t)len};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND,
+				 .sg_list = &sge,
+				 .num_sge = len ? 1 : 0,
+				 .send_flags = IBV_SEND_INLINE};
+	int err;
+
+	if (ep->state != VB_UP)
+		return not_up(ep);
+	if (len > TT_TP_MSG_MAX)
+		return tt_fail(-EMSGSIZE, "verbs: a message of %zu bytes (at most %d)", len,
+			       TT_TP_MSG_MAX);
+	if (!room(&ep->qp[0]))
+		return -EAGAIN;
+	err = vb_post(ep, 0, &wr, VB_QUIET, NULL);
+	return err ? posting_failed(ep, err) : TT_FINISHED;
+}
+
+const struct tt_ep_ops vb_ep_ops = {.put = vb_put, .get = vb_get, .amo = vb_amo, .msg = vb_msg};
