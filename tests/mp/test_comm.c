@@ -300,6 +300,7 @@ static void crowd(void)
 struct worker {
 	struct mp_job *job;
 	struct tutti_comm *comm;
+	pthread_barrier_t *together;
 	int id, failed;
 };
 
@@ -321,7 +322,8 @@ static int work(struct mp_job *job, struct worker *w)
 		v[0] = job->rank == root ? i : -1;
 		MP_OK(tutti_bcast(v, 1, TUTTI_INT32, root, w->comm));
 		TT_EXPECT(v[0] == i);
-		if (i % 50 == 49) { /* communicators are made by several threads, too */
+		if (i % 15 == 14) { /* communicators are made by several threads at once, too */
+			pthread_barrier_wait(w->together);
 			MP_OK(tutti_comm_split(w->comm, job->rank % 2, 0, &sub));
 			MP_OK(tutti_barrier(sub));
 			MP_OK(tutti_comm_free(sub));
@@ -344,11 +346,13 @@ static void *run_worker(void *arg)
 static int threads_body(struct mp_job *job)
 {
 	struct worker w[THREADS];
+	pthread_barrier_t together;
 	pthread_t t[THREADS];
 	int i;
 
+	pthread_barrier_init(&together, NULL, THREADS);
 	for (i = 0; i < THREADS; i++) {
-		w[i] = (struct worker){.job = job, .id = i};
+		w[i] = (struct worker){.job = job, .together = &together, .id = i};
 		MP_OK(tutti_comm_dup(job->world, &w[i].comm));
 	}
 	for (i = 0; i < THREADS; i++)
