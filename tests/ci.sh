@@ -122,7 +122,7 @@ sanitizer_tree()
 
 stage_check()
 {
-	check_tree build 9
+	check_tree build 16
 }
 
 stage_asan()

@@ -77,9 +77,12 @@ static int open_wire(struct tutti_context *ctx)
 					.mismatch = tt_run_mismatch,
 					.early = tt_run_early,
 					.arg = ctx};
-	int err = tt_wire_open(&params, &ctx->wire);
+	int err;
 
-	tt_signals_restore(); /* after libraries behind the transports have been at work */
+	/* Before, as their handlers must not run in the middle of libfabric; after, in case they come back. */
+	tt_signals_restore();
+	err = tt_wire_open(&params, &ctx->wire);
+	tt_signals_restore();
 	return err;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The log: one line per event, "tutti[RANK]: level: text", to standard error or the user's callback.
- * An error is logged once, where it is detected; code that only passes it on is silent.
+ * A failure of the job, of a communicator or of tutti_init is logged once, where it is detected; code that
+ * only passes it on is silent. A call with wrong arguments logs nothing: tutti_last_error has the text.
  */
 #ifndef TT_LOG_H
 #define TT_LOG_H

@@ -11,9 +11,8 @@
 
 #include "lib/comm/comm.h"
 
-/* What travels in TT_CTL_ABORT: rank is gone (code -TUTTI_EPEER), or the job is aborted (rank -1). */
+/* What travels in TT_CTL_ABORT: rank is gone, or the job is aborted (rank -1). */
 struct abort_msg {
-	int32_t code;
 	int32_t rank;
 	int32_t user_code;
 	char why[160];
@@ -118,7 +117,7 @@ void tt_ctx_gone(void *arg, int rank, const char *host, const char *why)
 
 void tt_ctx_lost(struct tutti_context *ctx, int rank, const char *why)
 {
-	struct abort_msg msg = {.code = -TUTTI_EPEER, .rank = rank};
+	struct abort_msg msg = {.rank = rank};
 
 	snprintf(msg.why, sizeof(msg.why), "%s", why);
 	tt_ctx_fail(ctx, -TUTTI_EPEER, rank, "rank %d on host %s is gone: %s", rank,
@@ -149,7 +148,7 @@ void tt_ctx_abort_msg(void *arg, int from, const void *data, size_t len)
 
 int tt_ctx_abort(struct tutti_context *ctx, int code)
 {
-	struct abort_msg msg = {.code = -TUTTI_EABORTED, .rank = -1, .user_code = code};
+	struct abort_msg msg = {.rank = -1, .user_code = code};
 
 	tt_wire_lock(ctx->wire);
 	tt_ctx_fail(ctx, -TUTTI_EABORTED, -1, "rank %d aborted the job with code %d",

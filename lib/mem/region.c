@@ -34,7 +34,8 @@ int tt_memory_new(const struct tt_env *env, struct tt_tp *const *tps, int ntps,
 	if (!m)
 		return tt_fail(-ENOMEM, "no memory for the pool");
 	pthread_mutex_init(&m->mutex, NULL);
-	memcpy(m->tps, tps, (size_t)ntps * sizeof(*tps));
+	for (i = 0; i < ntps; i++)
+		m->tps[i] = tps[i];
 	m->ntps = ntps;
 	m->lock_tp = lock_tp;
 	m->unlock_tp = unlock_tp;

@@ -34,6 +34,24 @@ footers() {
 		{ cat "$tmp/out"; return 1; }
 }
 
+# only_loopback VARIABLE=VALUE...: while a job of one host runs, all that its processes listen on is there.
+only_loopback() {
+	command -v ss >/dev/null || skip "ss (package iproute2) is not installed"
+	env "$@" ./tutti_run -n 2 ./tutti_perf barrier -n 100000000 >/dev/null 2>&1 &
+	job=$!
+	tries=0
+	until ss -ltnpH | grep -q '"[^"]*tutti_perf"'; do
+		tries=$((tries + 1))
+		[ $tries -lt 100 ] || { kill $job; die "the job does not listen"; }
+		sleep 0.1
+	done
+	sleep 0.3
+	ss -ltnpH | grep '"[^"]*tutti_perf"' >"$tmp/listen"
+	kill $job
+	wait $job
+	! awk '{ print $4 }' "$tmp/listen" | grep -v '^127\.0\.0\.1:' || die "$(cat "$tmp/listen")"
+}
+
 # Rows of a doubling scan: 8 to 64K is 14 sizes.
 run allreduce clean 14 allreduce -b 8 -e 64K -f 2 -n 3 -w 1
 run csv_header header size,count,type,redop,root,oop_time_us,oop_algbw_gbs,oop_busbw_gbs,oop_wrong,ip_time_us,ip_algbw_gbs,ip_busbw_gbs,ip_wrong
@@ -55,6 +73,9 @@ run latency_shm clean 1 latency -T shm -n 20 -w 2
 run latency_ofi clean 1 latency -T ofi -n 20 -w 2
 run put_ofi clean 1 put -T ofi -n 20 -w 2
 run get_ofi clean 1 get -T ofi -n 20 -w 2
+run listen_shm only_loopback TUTTI_TRANSPORT=shm
+run listen_ofi only_loopback TUTTI_TRANSPORT=ofi
+run listen_rdm only_loopback TUTTI_TRANSPORT=ofi TUTTI_OFI_EP=rdm "TUTTI_OFI_PROVIDER=tcp;ofi_rxm"
 run footers footers allreduce -b 64 -e 64 -n 2
 run no_check clean 1 allreduce -b 64 -e 64 -n 2 -c 0
 
