@@ -33,8 +33,7 @@ int tutti_win_create(struct tutti_comm *comm, void *base, size_t size, struct tu
 	if (err)
 		return err;
 	err = exchange(comm, &mine, win->part);
-	/* A target that makes no calls needs somebody to move its bytes where the device can't. */
-	if (!err && comm->size > 1 && !tt_wire_auto_progress(comm->ctx->wire))
+	if (!err && tt_win_needs_progress(win, &mine))
 		err = tt_thread_start(comm->ctx);
 	if (err) {
 		tt_win_close(win);
@@ -107,6 +106,40 @@ int tutti_get(struct tutti_win *win, int rank, void *local, size_t len, uint64_t
 	int err = check("tutti_get", win, rank, local, len, offset);
 
 	return err ? err : tt_win_op(win, rank, local, len, offset, true, false);
+}
+
+static int check_atomic(const char *call, struct tutti_win *win, int rank, uint64_t offset,
+			const uint64_t *old)
+{
+	int err = check(call, win, rank, call, sizeof(*old), offset);
+
+	if (err)
+		return err;
+	if (!old)
+		return tt_fail(-EINVAL, "%s: old is NULL", call);
+	if (offset % sizeof(*old))
+		return tt_fail(-EINVAL, "%s: offset %llu is not a multiple of 8", call,
+			       (unsigned long long)offset);
+	if (win->part[rank].base % sizeof(*old))
+		return tt_fail_rank(-EINVAL, rank, NULL,
+				    "%s: rank %d's window does not begin at a multiple of 8", call,
+				    rank);
+	return 0;
+}
+
+int tutti_fetch_add(struct tutti_win *win, int rank, uint64_t value, uint64_t offset, uint64_t *old)
+{
+	int err = check_atomic("tutti_fetch_add", win, rank, offset, old);
+
+	return err ? err : tt_win_atomic(win, rank, TT_AMO_ADD, value, 0, offset, old);
+}
+
+int tutti_compare_swap(struct tutti_win *win, int rank, uint64_t compare, uint64_t value,
+		       uint64_t offset, uint64_t *old)
+{
+	int err = check_atomic("tutti_compare_swap", win, rank, offset, old);
+
+	return err ? err : tt_win_atomic(win, rank, TT_AMO_CAS, value, compare, offset, old);
 }
 
 int tutti_win_wait_notify(struct tutti_win *win, int rank, uint64_t count)
