@@ -9,16 +9,6 @@
 #include "lib/base/clock.h"
 #include "lib/rma/rma.h"
 
-bool tt_win_needs_progress(const struct tutti_win *win, const struct tt_win_part *mine)
-{
-	struct tt_wire *wire = win->comm->ctx->wire;
-
-	if (win->comm->size == 1)
-		return false;
-	return !tt_wire_auto_progress(wire) ||
-	       (win->size && (!mine->mapped || !tt_wire_mapped_atomics(wire)));
-}
-
 int tt_win_execute(struct tt_bell *b, int peer, enum tt_amo_op op, uint64_t operand,
 		   uint64_t compare, uint64_t offset, uint64_t *old)
 {
@@ -59,6 +49,18 @@ static void attempt_done(struct tt_atomic *at, int status)
 	a->over = true;
 }
 
+/* A target that makes no calls executes what it is asked in its progress thread: once for each window. */
+static void wake_target(struct attempt *a)
+{
+	struct tt_win_bell *bell = &a->win->bell[a->rank];
+	uint32_t zero = 0;
+
+	if (a->over || !a->at.asked || bell->woken || a->rank == a->win->comm->rank)
+		return;
+	bell->woken = !tt_ctl_send(a->win->comm->ctx->boot, a->win->comm->world[a->rank],
+				   TT_CTL_PROGRESS, &zero, sizeof(zero));
+}
+
 static void start(struct attempt *a)
 {
 	struct tutti_win *win = a->win;
@@ -75,8 +77,10 @@ static void start(struct attempt *a)
 		a->started = true;
 		win->pending[a->rank]++;
 		err = tt_wire_atomic(wire, peer, &a->at);
-		if (!err)
+		if (!err) {
+			wake_target(a);
 			return;
+		}
 		win->pending[a->rank]--;
 		a->started = false;
 	}

@@ -22,6 +22,7 @@ struct tt_win_bell {
 	struct tt_bell bell;
 	struct tutti_win *win;
 	uint64_t count; /* notifications from one origin */
+	bool woken;	/* that rank runs its progress thread for this rank's atomics */
 };
 
 struct tt_win_op;
@@ -49,8 +50,6 @@ int tt_win_op(struct tutti_win *win, int rank, void *local, size_t len, uint64_t
 /* An atomic on rank's window, whose old value *old receives. Without the lock. */
 int tt_win_atomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t operand,
 		  uint64_t compare, uint64_t offset, uint64_t *old);
-/* Whether operations of other ranks on this part need progress here. */
-bool tt_win_needs_progress(const struct tutti_win *win, const struct tt_win_part *mine);
 /* For the bells: a peer's request to execute an atomic here. Under the lock. */
 int tt_win_execute(struct tt_bell *bell, int peer, enum tt_amo_op op, uint64_t operand,
 		   uint64_t compare, uint64_t offset, uint64_t *old);

@@ -11,16 +11,6 @@
 /* Transports with these execute amo by the origin's CPU on mapped memory. */
 #define BY_CPU (TT_CAP_AMO | TT_CAP_MAP)
 
-bool tt_wire_mapped_atomics(struct tt_wire *wire)
-{
-	int i;
-
-	for (i = 0; i < wire->ntps; i++)
-		if ((wire->tp[i].tp->caps & BY_CPU) != BY_CPU)
-			return false;
-	return true;
-}
-
 static void atomic_done(struct tt_wr *wr, int status)
 {
 	struct tt_atomic *at = tt_container(wr, struct tt_atomic, wr);

@@ -87,6 +87,7 @@ struct tt_atomic {
 	void (*done)(struct tt_atomic *at, int status);
 	uint64_t old;
 
+	/* the wire's */
 	struct tt_wr wr;
 	struct tt_chan *chan;
 	bool asked; /* the target, and token waits for its reply */
@@ -124,8 +125,6 @@ struct tt_memory *tt_wire_memory(struct tt_wire *wire);
 struct tutti_stats *tt_wire_stats(struct tt_wire *wire);
 /* Whether all transports carry one-sided operations to a target that makes no calls. */
 bool tt_wire_auto_progress(struct tt_wire *wire);
-/* Whether no transport needs the target's progress for atomics on mapped memory. */
-bool tt_wire_mapped_atomics(struct tt_wire *wire);
 /* Ranks of this process's host, itself included. */
 int tt_wire_local_ranks(struct tt_wire *wire);
 /* Whether rank is on this process's host; text (may be NULL) receives why. */
