@@ -22,9 +22,11 @@ dist_man_MANS += \
 	man/tutti_comm_size.3 \
 	man/tutti_comm_split.3 \
 	man/tutti_comm_split_host.3 \
+	man/tutti_compare_swap.3 \
 	man/tutti_datatype_size.3 \
 	man/tutti_deregister.3 \
 	man/tutti_describe.3 \
+	man/tutti_fetch_add.3 \
 	man/tutti_finalize.3 \
 	man/tutti_free.3 \
 	man/tutti_get.3 \

@@ -39,6 +39,17 @@ int tutti_win_wait_notify(struct tutti_win *win, int rank, uint64_t count);
 /** tutti_get - start reading len bytes of rank's window into local; complete after a flush. */
 int tutti_get(struct tutti_win *win, int rank, void *local, size_t len, uint64_t offset);
 
+/**
+ * tutti_fetch_add - add value to the 64-bit word at offset (a multiple of 8) of rank's window, modulo
+ * 2^64; *old receives what it was. Blocks until done. Atomic to all fetch_add and compare_swap of all
+ * ranks, the target's own included, and to nothing else.
+ */
+int tutti_fetch_add(struct tutti_win *win, int rank, uint64_t value, uint64_t offset, uint64_t *old);
+
+/** tutti_compare_swap - as fetch_add; the word becomes value only if it was equal to compare. */
+int tutti_compare_swap(struct tutti_win *win, int rank, uint64_t compare, uint64_t value,
+		       uint64_t offset, uint64_t *old);
+
 /** tutti_win_flush - wait until this rank's operations on rank are complete here and there. */
 int tutti_win_flush(struct tutti_win *win, int rank);
 int tutti_win_flush_all(struct tutti_win *win);

@@ -96,6 +96,17 @@ static void on_conn_rep(void *ctx, int from, const void *data, size_t len)
 	tt_wire_conn_rep(((struct tutti_context *)ctx)->wire, from, data, len);
 }
 
+/* Somebody waits for what only calls of this rank, or the thread, would do. */
+static void on_progress(void *ctx, int from, const void *data, size_t len)
+{
+	int err = tt_thread_start(ctx);
+
+	(void)data;
+	(void)len;
+	if (err)
+		tt_err("rank %d's atomics wait for calls here: %s", from, tt_fail_text(err));
+}
+
 /* The card: the wire's part, then what all ranks take over from rank 0. */
 static int join(struct tutti_context *ctx)
 {
@@ -114,6 +125,7 @@ static int join(struct tutti_context *ctx)
 	handlers.fn[TT_CTL_LATE] = tt_late_msg;
 	handlers.fn[TT_CTL_MISMATCH] = tt_mismatch_msg;
 	handlers.fn[TT_CTL_ABORT] = tt_ctx_abort_msg;
+	handlers.fn[TT_CTL_PROGRESS] = on_progress;
 	if (strlen(ctx->env.algo.text) >= sizeof(agreed.algo))
 		return tt_fail(-EINVAL, "TUTTI_ALGO is longer than %zu characters",
 			       sizeof(agreed.algo) - 1);

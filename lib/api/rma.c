@@ -109,6 +109,40 @@ int tutti_get(struct tutti_win *win, int rank, void *local, size_t len, uint64_t
 	return err ? err : tt_win_op(win, rank, local, len, offset, true, false);
 }
 
+static int check_atomic(const char *call, struct tutti_win *win, int rank, uint64_t offset,
+			const uint64_t *old)
+{
+	int err = check(call, win, rank, call, sizeof(*old), offset);
+
+	if (err)
+		return err;
+	if (!old)
+		return tt_fail(-EINVAL, "%s: old is NULL", call);
+	if (offset % sizeof(*old))
+		return tt_fail(-EINVAL, "%s: offset %llu is not a multiple of 8", call,
+			       (unsigned long long)offset);
+	if (win->part[rank].base % sizeof(*old))
+		return tt_fail_rank(-EINVAL, rank, NULL,
+				    "%s: rank %d's window does not begin at a multiple of 8", call,
+				    rank);
+	return 0;
+}
+
+int tutti_fetch_add(struct tutti_win *win, int rank, uint64_t value, uint64_t offset, uint64_t *old)
+{
+	int err = check_atomic("tutti_fetch_add", win, rank, offset, old);
+
+	return err ? err : tt_win_atomic(win, rank, TT_AMO_ADD, value, 0, offset, old);
+}
+
+int tutti_compare_swap(struct tutti_win *win, int rank, uint64_t compare, uint64_t value,
+		       uint64_t offset, uint64_t *old)
+{
+	int err = check_atomic("tutti_compare_swap", win, rank, offset, old);
+
+	return err ? err : tt_win_atomic(win, rank, TT_AMO_CAS, value, compare, offset, old);
+}
+
 int tutti_win_wait_notify(struct tutti_win *win, int rank, uint64_t count)
 {
 	int err = check("tutti_win_wait_notify", win, rank, NULL, 0, 0);

@@ -30,9 +30,10 @@ int tt_thread_start(struct tutti_context *ctx)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	tt_wire_lock(ctx->wire); /* windows of two communicators may be made at once */
-	if (!ctx->thread_runs)
+	if (!ctx->thread_runs && !atomic_load(&ctx->thread_stop)) {
 		err = pthread_create(&ctx->thread, NULL, run, ctx);
-	ctx->thread_runs = ctx->thread_runs || !err;
+		ctx->thread_runs = !err;
+	}
 	tt_wire_unlock(ctx->wire);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (err)
@@ -42,9 +43,14 @@ int tt_thread_start(struct tutti_context *ctx)
 
 void tt_thread_stop(struct tutti_context *ctx)
 {
-	if (!ctx->thread_runs)
-		return;
+	bool runs;
+
+	tt_wire_lock(ctx->wire); /* the control thread may be about to start it */
 	atomic_store(&ctx->thread_stop, true);
+	runs = ctx->thread_runs;
+	tt_wire_unlock(ctx->wire);
+	if (!runs)
+		return;
 	tt_wire_wake(ctx->wire);
 	pthread_join(ctx->thread, NULL);
 	ctx->thread_runs = false;

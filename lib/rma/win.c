@@ -27,7 +27,8 @@ static int new_tokens(struct tutti_win *win)
 	if (!bells)
 		return tt_fail(-ENOMEM, "no memory for a window");
 	for (i = 0; i < n; i++) {
-		win->bell[i].bell.ring = ring;
+		win->bell[i] = (struct tt_win_bell){
+			.bell = {.ring = ring, .amo = tt_win_execute}, .win = win};
 		bells[i] = &win->bell[i].bell;
 	}
 	tt_wire_lock(win->comm->ctx->wire);
@@ -60,6 +61,7 @@ static void fill_part(struct tutti_win *win, void *base, size_t size, struct tt_
 	mine->base = (uintptr_t)base;
 	mine->size = size;
 	mine->token = win->token;
+	mine->mapped = win->region && win->region->mem.memfd >= 0;
 	for (i = 0; i < TT_WIN_TPS && win->region; i++) {
 		local = tt_wire_local_index(wire, i);
 		if (local < 0 || !win->region->mr[local])
@@ -79,6 +81,8 @@ int tt_win_open(struct tutti_comm *comm, void *base, size_t size, struct tutti_w
 	if (!win)
 		return tt_fail(-ENOMEM, "no memory for a window");
 	win->comm = comm;
+	win->base = base;
+	win->size = size;
 	win->part = calloc(n, sizeof(*win->part));
 	win->bell = calloc(n, sizeof(*win->bell));
 	win->pending = calloc(n, sizeof(*win->pending));
@@ -102,8 +106,7 @@ int tt_win_open(struct tutti_comm *comm, void *base, size_t size, struct tutti_w
 	return 0;
 }
 
-/* Afterwards nobody touches a buffer of this rank's operations on rank, -1: on all. Under the lock. */
-static void take_back(struct tutti_win *win, int rank)
+void tt_win_take_back(struct tutti_win *win, int rank)
 {
 	int i;
 
@@ -119,7 +122,7 @@ void tt_win_close(struct tutti_win *win)
 	int i;
 
 	tt_wire_lock(wire);
-	take_back(win, -1); /* those that were never flushed */
+	tt_win_take_back(win, -1); /* those that were never flushed */
 	for (i = 0; i < win->comm->size; i++)
 		tt_wire_token_free(wire, win->token + (uint32_t)i);
 	tt_wire_unlock(wire);
@@ -265,7 +268,7 @@ int tt_win_wait(struct tutti_win *win, int rank)
 
 	err = tt_engine_wait(ctx, flushed, &f, tt_deadline_ms(ctx->env.timeout.number));
 	tt_wire_lock(ctx->wire);
-	take_back(win, rank); /* of a failed communicator, or late: before the caller learns of it */
+	tt_win_take_back(win, rank); /* of a failed communicator, or late: before the caller learns of it */
 	if (err)
 		err = tt_fail(-ETIMEDOUT,
 			      "one-sided operations did not complete within %lld ms (TUTTI_TIMEOUT)",

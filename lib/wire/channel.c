@@ -666,6 +666,12 @@ void tt_chan_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl)
 	case TT_CTRL_GO:
 		tt_flow_ctrl(chan, ctrl);
 		break;
+	case TT_CTRL_AMO:
+		tt_amo_request(chan, ctrl);
+		break;
+	case TT_CTRL_AMO_REPLY:
+		tt_amo_reply(chan, ctrl);
+		break;
 	default:
 		tt_chan_fail(chan, -EPROTO, "unknown control message %u", ctrl->kind);
 	}

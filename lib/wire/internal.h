@@ -33,18 +33,21 @@ enum tt_ctrl_kind {
 	TT_CTRL_CREDIT,	   /* slots are free again */
 	TT_CTRL_STOP,	   /* flow.c: no more eager messages of this communicator */
 	TT_CTRL_STOP_ACK,
-	TT_CTRL_GO
+	TT_CTRL_GO,
+	TT_CTRL_AMO, /* amo.c: execute this on a window */
+	TT_CTRL_AMO_REPLY
 };
 
 /* A control message between the two ends of a channel. doc/WIRE.md. */
 struct tt_ctrl {
 	uint32_t kind;
-	uint32_t token;	   /* offer: the note to ring */
+	uint32_t token;	   /* offer: the note to ring; amo: the window's bell; its reply: whose */
 	struct tt_key key; /* flow control: only comm counts */
-	uint64_t fprint;
+	uint64_t fprint;   /* amo: compare */
 	uint64_t freed;
-	uint64_t addr, len; /* offer; flow control: epoch in addr, count in len */
-	struct tt_rkey rkey;
+	/* offer; flow control: epoch, count; amo: offset, operand; its reply: old value, status */
+	uint64_t addr, len;
+	struct tt_rkey rkey; /* offer; amo: which, and the token for the reply */
 };
 _Static_assert(sizeof(struct tt_ctrl) <= TT_TP_MSG_MAX, "fits a control message");
 
@@ -140,7 +143,7 @@ struct tt_chan {
 	struct tt_list busy;	 /* in wire->busy while a queue is not empty */
 };
 
-enum tt_token_kind { TT_TOKEN_FREE, TT_TOKEN_XFER, TT_TOKEN_BELL };
+enum tt_token_kind { TT_TOKEN_FREE, TT_TOKEN_XFER, TT_TOKEN_BELL, TT_TOKEN_AMO };
 
 struct tt_token {
 	enum tt_token_kind kind;
@@ -244,6 +247,10 @@ void tt_flow_parked(struct tt_chan *chan, struct tt_flow *flow);
 void tt_flow_received(struct tt_chan *chan, struct tt_flow *flow);
 void tt_flow_consumed(struct tt_chan *chan, struct tt_flow *flow);
 void tt_flow_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl);
+
+/* amo.c */
+void tt_amo_request(struct tt_chan *chan, const struct tt_ctrl *ctrl);
+void tt_amo_reply(struct tt_chan *chan, const struct tt_ctrl *ctrl);
 
 /* progress.c */
 void tt_wire_drop_events(struct tt_wire *wire, const struct tt_ep *ep, const struct tt_wr *wr);

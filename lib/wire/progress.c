@@ -27,7 +27,7 @@ static void on_note(struct tt_wire *wire, uint32_t note)
 		return; /* its receive was taken back */
 	if (t->kind == TT_TOKEN_XFER)
 		tt_xfer_landed(wire, t->target);
-	else
+	else if (t->kind == TT_TOKEN_BELL)
 		((struct tt_bell *)t->target)->ring(t->target);
 }
 

@@ -70,6 +70,28 @@ struct tt_xfer {
 /* Where a note leads: registered with a token, rung by a peer's put. */
 struct tt_bell {
 	void (*ring)(struct tt_bell *bell);
+	/* peer asks for an atomic on what the bell belongs to; NULL: refused. Returns 0 and *old. */
+	int (*amo)(struct tt_bell *bell, int peer, enum tt_amo_op op, uint64_t operand,
+		   uint64_t compare, uint64_t offset, uint64_t *old);
+};
+
+/* A 64-bit atomic on a peer's memory; see amo.c. The upper part is the caller's. */
+struct tt_atomic {
+	enum tt_amo_op op;
+	uint64_t operand, compare;
+	uint64_t remote;	    /* the word's address, and */
+	const struct tt_rkey *rkey; /* its key, if it is mapped memory; else NULL */
+	uint32_t bell;		    /* the target's token whose amo executes it otherwise */
+	uint64_t offset;	    /* for that */
+	/* Under the lock, exactly once; old is valid with status 0. */
+	void (*done)(struct tt_atomic *at, int status);
+	uint64_t old;
+
+	/* the wire's */
+	struct tt_wr wr;
+	struct tt_chan *chan;
+	bool asked; /* the target, and token waits for its reply */
+	uint32_t token;
 };
 
 struct tt_wire_params {
@@ -139,6 +161,8 @@ int tt_wire_put(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_re
 		struct tt_wr *wr);
 int tt_wire_get(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_region *region,
 		struct tt_wr *wr);
+/* The same of an atomic; at stays until done has run. */
+int tt_wire_atomic(struct tt_wire *wire, int peer, struct tt_atomic *at);
 /* The index of the transport that peer is reached by: 0, -EAGAIN while connecting, or an error. */
 int tt_wire_transport_of(struct tt_wire *wire, int peer, int *index);
 /* Keys are exchanged by place in the list of compiled transports, which all ranks share. */

@@ -12,6 +12,7 @@ TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_counters \
 	tests/mp/test_comm \
 	tests/mp/test_rma \
+	tests/mp/test_atomics \
 	tests/mp/test_ways \
 	tests/mp/test_big
 check_PROGRAMS += $(TT_MP_TESTS)
@@ -30,6 +31,8 @@ tests_mp_test_comm_SOURCES = tests/mp/test_comm.c
 tests_mp_test_comm_LDADD = libttmp.la
 tests_mp_test_rma_SOURCES = tests/mp/test_rma.c
 tests_mp_test_rma_LDADD = libttmp.la
+tests_mp_test_atomics_SOURCES = tests/mp/test_atomics.c
+tests_mp_test_atomics_LDADD = libttmp.la
 tests_mp_test_ways_SOURCES = tests/mp/test_ways.c
 tests_mp_test_ways_LDADD = libttmp.la
 tests_mp_test_big_SOURCES = tests/mp/test_big.c

@@ -122,7 +122,10 @@ conform_ofi()
 collectives() { program tests/mp/test_coll verbs; }
 collectives_tiny() { program tests/mp/test_coll verbs_tiny; }
 zero_copy() { program tests/mp/test_counters zero_copy_verbs; }
-one_sided() { program tests/mp/test_rma verbs; }
+one_sided() {
+	program tests/mp/test_rma verbs
+	program tests/mp/test_atomics verbs
+}
 failures() { program tests/vm/test_verbs; }
 death() { program tests/mp/test_kill kill_verbs; }
 

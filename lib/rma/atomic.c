@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Atomics on windows, at both ends. Each is executed by a CPU (lib/wire/amo.c), which is the one path
+ * that all origins agree on; the target checks again what it is asked.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+
+#include "lib/base/clock.h"
+#include "lib/rma/rma.h"
+
+int tt_win_execute(struct tt_bell *b, int peer, enum tt_amo_op op, uint64_t operand,
+		   uint64_t compare, uint64_t offset, uint64_t *old)
+{
+	struct tt_win_bell *bell = tt_container(b, struct tt_win_bell, bell);
+	struct tutti_win *win = bell->win;
+	_Atomic uint64_t *word;
+
+	if (win->comm->world[bell - win->bell] != peer)
+		return -EACCES;
+	if (win->size < sizeof(*old) || offset > win->size - sizeof(*old))
+		return -ERANGE;
+	if (((uintptr_t)win->base + offset) % sizeof(*old))
+		return -EINVAL;
+	word = (_Atomic uint64_t *)(void *)(win->base + offset);
+	*old = compare;
+	if (op == TT_AMO_ADD)
+		*old = atomic_fetch_add(word, operand);
+	else
+		atomic_compare_exchange_strong(word, old, operand);
+	return 0;
+}
+
+/* An atomic of this rank, from its first try to its end. */
+struct attempt {
+	struct tt_atomic at;
+	struct tutti_win *win;
+	int rank;
+	bool started, over;
+	int status;
+};
+
+static void attempt_done(struct tt_atomic *at, int status)
+{
+	struct attempt *a = tt_container(at, struct attempt, at);
+
+	a->win->pending[a->rank]--;
+	a->status = status;
+	a->over = true;
+}
+
+/* A target that makes no calls executes what it is asked in its progress thread: once for each window. */
+static void wake_target(struct attempt *a)
+{
+	struct tt_win_bell *bell = &a->win->bell[a->rank];
+	uint32_t zero = 0;
+
+	if (a->over || !a->at.asked || bell->woken || a->rank == a->win->comm->rank)
+		return;
+	bell->woken = !tt_ctl_send(a->win->comm->ctx->boot, a->win->comm->world[a->rank],
+				   TT_CTL_PROGRESS, &zero, sizeof(zero));
+}
+
+static void start(struct attempt *a)
+{
+	struct tutti_win *win = a->win;
+	struct tt_wire *wire = win->comm->ctx->wire;
+	struct tt_win_part *part = &win->part[a->rank];
+	int peer = win->comm->world[a->rank], tp, global, err;
+
+	err = tt_comm_check(win->comm);
+	if (!err)
+		err = tt_wire_transport_of(wire, peer, &tp);
+	if (!err) {
+		global = tt_wire_global_index(wire, tp);
+		a->at.rkey = part->mapped && part->has_key >> global & 1 ? &part->rkey[global] : NULL;
+		a->started = true;
+		win->pending[a->rank]++;
+		err = tt_wire_atomic(wire, peer, &a->at);
+		if (!err) {
+			wake_target(a);
+			return;
+		}
+		win->pending[a->rank]--;
+		a->started = false;
+	}
+	a->status = err;
+	a->over = err != -EAGAIN;
+}
+
+static bool advance(void *arg)
+{
+	struct attempt *a = arg;
+
+	if (!a->started && !a->over)
+		start(a);
+	return a->over || atomic_load(&a->win->comm->failed);
+}
+
+/* What to tell of one that did not succeed. */
+static int failure(struct attempt *a, bool late)
+{
+	struct tutti_context *ctx = a->win->comm->ctx;
+	int err = tt_comm_check(a->win->comm);
+
+	if (err)
+		return err;
+	if (late)
+		return tt_fail_rank(-ETIMEDOUT, a->rank, NULL,
+				    "an atomic on rank %d's window did not complete within %lld ms "
+				    "(TUTTI_TIMEOUT)",
+				    a->rank, (long long)ctx->env.timeout.number);
+	if (!a->started)
+		return a->status; /* told already */
+	if (a->status == -EACCES)
+		return tt_fail_rank(-EACCES, a->rank, NULL, "rank %d has closed its window", a->rank);
+	return tt_fail_rank(a->status, a->rank, NULL, "an atomic on rank %d's window failed: %s",
+			    a->rank, tutti_strerror(a->status));
+}
+
+int tt_win_atomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t operand,
+		  uint64_t compare, uint64_t offset, uint64_t *old)
+{
+	struct tutti_context *ctx = win->comm->ctx;
+	struct tt_win_part *part = &win->part[rank];
+	struct attempt a = {.win = win,
+			    .rank = rank,
+			    .at = {.op = op,
+				   .operand = operand,
+				   .compare = compare,
+				   .remote = part->base + offset,
+				   .bell = (uint32_t)part->token + (uint32_t)win->comm->rank,
+				   .offset = offset,
+				   .done = attempt_done}};
+	bool over, late = false;
+	int err = 0;
+
+	tt_wire_lock(ctx->wire);
+	over = advance(&a);
+	tt_wire_unlock(ctx->wire);
+	if (!over)
+		late = tt_engine_wait(ctx, advance, &a, tt_deadline_ms(ctx->env.timeout.number));
+	tt_wire_lock(ctx->wire);
+	late = late && !a.over;
+	if (a.started && !a.over)
+		tt_win_take_back(win, rank); /* a is about to be gone */
+	if (late || !a.over || a.status)
+		err = failure(&a, late);
+	else
+		*old = a.at.old;
+	tt_wire_unlock(ctx->wire);
+	return err;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * 64-bit atomics. Whoever executes one does so with a CPU, so that all of them on one word, of all
+ * origins, are atomic to each other: the origin where it has the word mapped, else the target, which
+ * is asked by a control message. A device's atomics, which are not atomic to a CPU's, are not used.
+ */
+#include <errno.h>
+
+#include "lib/wire/internal.h"
+
+/* Transports with these execute amo by the origin's CPU on mapped memory. */
+#define BY_CPU (TT_CAP_AMO | TT_CAP_MAP)
+
+static void atomic_done(struct tt_wr *wr, int status)
+{
+	struct tt_atomic *at = tt_container(wr, struct tt_atomic, wr);
+
+	if (at->asked)
+		tt_token_free(at->chan->wire, at->token);
+	at->asked = false;
+	at->done(at, status);
+}
+
+/* Here, on mapped memory. */
+static int execute(struct tt_chan *chan, struct tt_atomic *at)
+{
+	struct tt_amo amo = {.op = at->op,
+			     .operand = at->operand,
+			     .compare = at->compare,
+			     .result = &at->old,
+			     .remote = at->remote,
+			     .rkey = at->rkey,
+			     .user = &at->wr};
+	int rc = chan->ep->ops->amo(chan->ep, &amo);
+
+	if (rc == TT_STARTED) {
+		tt_list_add(&chan->inflight, &at->wr.link);
+		chan->wire->inflight++;
+	} else if (rc == TT_FINISHED) {
+		atomic_done(&at->wr, 0);
+		rc = 0;
+	}
+	return rc;
+}
+
+static int ask(struct tt_chan *chan, struct tt_atomic *at)
+{
+	struct tt_ctrl ctrl = {.kind = TT_CTRL_AMO,
+			       .token = at->bell,
+			       .fprint = at->compare,
+			       .addr = at->offset,
+			       .len = at->operand};
+	int err = tt_token_new(chan->wire, TT_TOKEN_AMO, at, &at->token);
+
+	if (err)
+		return err;
+	at->asked = true;
+	ctrl.rkey.word[0] = at->op;
+	ctrl.rkey.word[1] = at->token;
+	/* Under way from here: if the message finds the channel broken, the channel's end ends it. */
+	tt_list_add(&chan->inflight, &at->wr.link);
+	chan->wire->inflight++;
+	tt_chan_send_ctrl(chan, &ctrl);
+	return 0;
+}
+
+int tt_wire_atomic(struct tt_wire *wire, int peer, struct tt_atomic *at)
+{
+	int tp, err = tt_wire_transport_of(wire, peer, &tp);
+
+	if (err)
+		return err;
+	at->chan = wire->chan[peer];
+	at->wr.done = atomic_done;
+	at->asked = false;
+	tt_list_init(&at->wr.link);
+	if (at->rkey && (wire->tp[tp].tp->caps & BY_CPU) == BY_CPU)
+		return execute(at->chan, at);
+	return ask(at->chan, at);
+}
+
+void tt_amo_request(struct tt_chan *chan, const struct tt_ctrl *ctrl)
+{
+	struct tt_token *t = tt_token_find(chan->wire, ctrl->token);
+	struct tt_bell *bell = t && t->kind == TT_TOKEN_BELL ? t->target : NULL;
+	struct tt_ctrl reply = {.kind = TT_CTRL_AMO_REPLY, .token = (uint32_t)ctrl->rkey.word[1]};
+	int err = -EACCES;
+
+	if (ctrl->rkey.word[0] != TT_AMO_ADD && ctrl->rkey.word[0] != TT_AMO_CAS)
+		err = -EPROTO;
+	else if (bell && bell->amo)
+		err = bell->amo(bell, chan->peer, (enum tt_amo_op)ctrl->rkey.word[0], ctrl->len,
+				ctrl->fprint, ctrl->addr, &reply.addr);
+	reply.len = (uint64_t)(int64_t)err;
+	tt_chan_send_ctrl(chan, &reply);
+}
+
+void tt_amo_reply(struct tt_chan *chan, const struct tt_ctrl *ctrl)
+{
+	struct tt_token *t = tt_token_find(chan->wire, ctrl->token);
+	struct tt_atomic *at = t && t->kind == TT_TOKEN_AMO ? t->target : NULL;
+	int64_t status = (int64_t)ctrl->len;
+
+	if (!at || at->chan != chan)
+		return; /* it was taken back */
+	if (status > 0 || status < INT32_MIN)
+		status = -EPROTO;
+	at->old = ctrl->addr;
+	tt_list_del(&at->wr.link);
+	chan->wire->inflight--;
+	atomic_done(&at->wr, (int)status);
+}
