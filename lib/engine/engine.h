@@ -102,7 +102,7 @@ int tt_engine_progress(struct tutti_context *ctx);
 /* Lateness, deadlines and suspicions; now and then, not on the hot path. */
 void tt_engine_timers(struct tutti_context *ctx);
 /*
- * Without the lock: advance until done(arg) (asked under the lock) or deadline. Returns 0 or
+ * Without the lock: advance until done(arg) (asked under the lock, also again after it said yes) or deadline. Returns 0 or
  * -ETIMEDOUT. Communicators time out by themselves, so TT_NEVER is fine for requests.
  */
 int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, uint64_t deadline);

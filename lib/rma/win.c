@@ -166,14 +166,14 @@ struct attempt {
 	void *local;
 	size_t len;
 	uint64_t offset;
-	bool get, note;
+	bool get, note, over;
 	struct tt_region *region;
 	int result;
 };
 
-static bool try_start(void *arg)
+/* true: started or failed, a->result says which; false: to be tried again */
+static bool start_op(struct attempt *a)
 {
-	struct attempt *a = arg;
 	struct tutti_win *win = a->win;
 	struct tt_wire *wire = win->comm->ctx->wire;
 	struct tt_win_part *part = &win->part[a->rank];
@@ -213,6 +213,16 @@ static bool try_start(void *arg)
 		return a->result != -EAGAIN;
 	}
 	return true;
+}
+
+/* A wait asks more than once whether it is over: the operation must not start twice. */
+static bool try_start(void *arg)
+{
+	struct attempt *a = arg;
+
+	if (!a->over)
+		a->over = start_op(a);
+	return a->over;
 }
 
 int tt_win_op(struct tutti_win *win, int rank, void *local, size_t len, uint64_t offset, bool get,
