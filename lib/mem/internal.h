@@ -66,6 +66,7 @@ struct tt_slab {
 struct tt_memory {
 	pthread_mutex_t mutex;
 	struct tt_tp *tps[TT_TP_MAX];
+	bool gave_up[TT_TP_MAX]; /* an optional transport could not register: said once */
 	int ntps;
 	void (*lock_tp)(void *), (*unlock_tp)(void *);
 	void *lock_arg;

@@ -109,6 +109,13 @@ static int make_registrations(struct tt_region *region, int *count)
 		if (region->mem.memfd < 0 && !(tp->caps & TT_CAP_REG_ANY))
 			continue;
 		err = tp->ops->reg(tp, &region->mem, region->access, &region->mr[i]);
+		if (err && err != -EOPNOTSUPP && tp->optional) {
+			if (!memory->gave_up[i])
+				tt_warn("transport %s does without new memory: %s", tp->ops->name,
+					tt_fail_text(err));
+			memory->gave_up[i] = true;
+			err = -EOPNOTSUPP;
+		}
 		if (err && err != -EOPNOTSUPP) {
 			region->mr[i] = NULL;
 			undo_registrations(region);

@@ -226,6 +226,18 @@ void tt_chan_close_ep(struct tt_chan *chan, int status);
 
 
 /* channel.c */
+/* A transport that refuses an operation for another reason than lack of room is broken for this peer. */
+void tt_chan_refused(struct tt_chan *chan, int status);
+/* Give a slot back to the peer. */
+void tt_slot_free(struct tt_chan *chan, int slot);
+/* Set up the wire's part of x; returns its channel, being connected if it was not yet. */
+struct tt_chan *tt_xfer_begin(struct tt_wire *wire, struct tt_xfer *x);
+void tt_xfer_end(struct tt_xfer *x, const void *data, int status);
+/* send.c: get x on its way; false: it must stay queued */
+bool tt_send_now(struct tt_chan *chan, struct tt_xfer *x);
+void tt_send_offer(struct tt_chan *chan, const struct tt_ctrl *ctrl);
+/* recv.c: x on an open channel */
+void tt_recv_open(struct tt_chan *chan, struct tt_xfer *x);
 void tt_chan_opened(struct tt_chan *chan);
 void tt_chan_flush(struct tt_chan *chan);
 void tt_chan_slot_note(struct tt_chan *chan, int slot);

@@ -56,6 +56,7 @@ struct tt_tp {
 	const struct tt_tp_ops *ops;
 	unsigned caps;
 	size_t max_put;	 /* longest put or get; 0: any */
+	bool optional;	 /* set by the owner: where it can't register memory, others will do */
 	bool peer_lost;	 /* set by the owner: a peer has died, so close() may meet broken connections */
 	char detail[96]; /* for the line logged when it is chosen: "ofi, tcp (msg) over 127.0.0.1" */
 };

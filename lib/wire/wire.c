@@ -119,6 +119,8 @@ static int open_transports(struct tt_wire *wire)
 			continue;
 		asked = *list != 0;
 		err = open_one(wire, tt_transports[i], fault && !self);
+		if (!err)
+			wire->tp[wire->ntps - 1].tp->optional = !asked && !self;
 		if (err && !self && !asked) {
 			tt_info("transport %s is left out: %s", name, tt_fail_text(err));
 			err = 0;

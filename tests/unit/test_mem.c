@@ -337,6 +337,25 @@ static void test_registration_fails(void)
 	end_memory(m);
 }
 
+/* A transport that nobody asked for by name must not cost anybody their memory. */
+static void test_optional_transport(void)
+{
+	struct tt_memory *m = new_memory(0);
+	struct tt_region *r = NULL;
+	void *p;
+
+	memfd_only.optional = true;
+	fail_after = 1; /* any takes it, memfd_only does not */
+	fail_code = -ENOMEM;
+	tutti_set_log(NULL, NULL, TUTTI_LOG_NONE);
+	TT_CHECK(!tt_mem_alloc(m, 100, &p, &r));
+	TT_CHECK(r && r->mr[0] && !r->mr[1]);
+	tutti_set_log(NULL, NULL, TUTTI_LOG_DEFAULT);
+	memfd_only.optional = false;
+	fail_after = -1;
+	end_memory(m);
+}
+
 /* Peers of the host map the memfd: the same bytes at the same offset. */
 static void test_memfd(void)
 {
@@ -492,6 +511,7 @@ static const struct tt_test tests[] = {{"alignment", test_alignment},
 				       {"regions", test_regions},
 				       {"find_random", test_find_random},
 				       {"registration_fails", test_registration_fails},
+				       {"optional_transport", test_optional_transport},
 				       {"memfd", test_memfd},
 				       {"memlock", test_memlock},
 				       {"system_limits", test_system_limits},
