@@ -18,6 +18,7 @@
 
 #define GRACE_MS 2000
 #define TERM_MS 2000
+#define STOP_MS 30000 /* after a forwarded SIGINT, SIGTERM or SIGHUP: ranks may save their state */
 #define HELLO_MS 60000
 
 enum phase { RUNNING, GRACE, TERMINATED, KILLED };
@@ -83,6 +84,8 @@ static bool set_failed(int status)
 	job.status = status;
 	if (job.phase == RUNNING)
 		enter(GRACE, GRACE_MS);
+	else if (job.phase == TERMINATED) /* by a forwarded signal */
+		enter(TERMINATED, GRACE_MS + TERM_MS);
 	return true;
 }
 
@@ -170,6 +173,8 @@ static void on_signal(int sig)
 		return;
 	}
 	signal_all(sig);
+	if (job.phase == RUNNING && (sig == SIGINT || sig == SIGTERM || sig == SIGHUP))
+		enter(TERMINATED, STOP_MS); /* a rank that hangs must not keep the job for ever */
 }
 
 /* Standard input goes to rank 0 in pieces, the next one when the last was taken. */
