@@ -26,7 +26,7 @@ int vb_recv_fill(struct vb_tp *tp)
 			uint32_t buf = tp->idle[tp->nidle - n + i];
 
 			sge[i] = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)tp->recv[buf],
-						  .length = TT_TP_MSG_MAX,
+						  .length = VB_SEND_MAX,
 						  .lkey = tp->recv_mr->lkey};
 			wr[i] = (struct ibv_recv_wr){.wr_id = RECV_ID | buf,
 						     .next = i + 1 < n ? &wr[i + 1] : NULL,
@@ -53,7 +53,7 @@ static void recycle(struct vb_tp *tp, uint32_t buf)
 
 static uint32_t buf_of(const struct vb_tp *tp, const void *data)
 {
-	return (uint32_t)(((const uint8_t *)data - tp->recv[0]) / TT_TP_MSG_MAX);
+	return (uint32_t)(((const uint8_t *)data - tp->recv[0]) / (long)VB_SEND_MAX);
 }
 
 /* To the caller, who may read the message until the next poll posts its buffer again. */
@@ -200,9 +200,40 @@ static void sent(struct vb_tp *tp, const struct ibv_wc *wc)
 
 /* ---- what has arrived ---- */
 
+/* A SEND has come: of a message the event keeps the buffer. */
+static void arrived_send(struct vb_tp *tp, struct vb_ep *ep, uint32_t buf, uint32_t len)
+{
+	struct vb_head head = {0};
+
+	if (len >= sizeof(head))
+		memcpy(&head, tp->recv[buf], sizeof(head));
+	if (head.word == VB_WORD_MSG) {
+		vb_emit(tp, (struct tt_event){.kind = TT_EV_MSG,
+					      .len = len - (uint32_t)sizeof(head),
+					      .data = tp->recv[buf] + sizeof(head),
+					      .ep = &ep->ep});
+		return;
+	}
+	recycle(tp, buf);
+	if (head.word == VB_WORD_NOTE)
+		vb_emit(tp, (struct tt_event){.kind = TT_EV_NOTE, .note = head.note});
+	else if (head.word == VB_WORD_BYE)
+		vb_fail(ep, -EPIPE, "the peer closed the connection");
+	else if (head.word != VB_WORD_HELLO)
+		vb_fail(ep, -EPROTO, "the peer sent what is no message");
+}
+
+static bool is_hello(const struct vb_tp *tp, const struct ibv_wc *wc, uint32_t buf)
+{
+	uint32_t word;
+
+	memcpy(&word, tp->recv[buf], sizeof(word));
+	return wc->opcode == IBV_WC_RECV && wc->byte_len >= sizeof(word) && word == VB_WORD_HELLO;
+}
+
 static void arrived(struct vb_tp *tp, const struct ibv_wc *wc)
 {
-	uint32_t buf = (uint32_t)(wc->wr_id & ~RECV_ID), imm = ntohl(wc->imm_data);
+	uint32_t buf = (uint32_t)(wc->wr_id & ~RECV_ID);
 	struct vb_ep *ep;
 	int q;
 
@@ -211,7 +242,7 @@ static void arrived(struct vb_tp *tp, const struct ibv_wc *wc)
 		recycle(tp, buf);
 		return;
 	}
-	if (wc->opcode == IBV_WC_RECV && wc->wc_flags & IBV_WC_WITH_IMM && imm == VB_IMM_HELLO) {
+	if (is_hello(tp, wc, buf)) {
 		recycle(tp, buf);
 		vb_greeted(ep, q);
 		return;
@@ -221,15 +252,9 @@ static void arrived(struct vb_tp *tp, const struct ibv_wc *wc)
 		vb_greeted(ep, q);
 	if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
 		recycle(tp, buf);
-		vb_emit(tp, (struct tt_event){.kind = TT_EV_NOTE, .note = imm});
-	} else if (wc->wc_flags & IBV_WC_WITH_IMM) {
-		recycle(tp, buf);
-		vb_fail(ep, -EPIPE, "the peer closed the connection");
+		vb_emit(tp, (struct tt_event){.kind = TT_EV_NOTE, .note = ntohl(wc->imm_data)});
 	} else {
-		vb_emit(tp, (struct tt_event){.kind = TT_EV_MSG,
-					      .len = wc->byte_len,
-					      .data = tp->recv[buf],
-					      .ep = &ep->ep});
+		arrived_send(tp, ep, buf, wc->byte_len);
 	}
 }
 

@@ -82,7 +82,7 @@ static int choose_gid(struct vb_port *port, struct ibv_context *ctx, int64_t ask
 	struct ibv_gid_entry gid;
 	int i, best = 0, rank;
 
-	port->gid_index = asked >= 0 ? (int)asked : port->roce ? -1 : 0;
+	port->gid_index = asked >= 0 ? (int)asked : port->fabric == VB_ROCE ? -1 : 0;
 	for (i = 0; port->gid_index < 0 && i < port->attr.gid_tbl_len && i < GIDS_MAX; i++) {
 		if (ibv_query_gid_ex(ctx, port->num, (uint32_t)i, &gid, 0))
 			continue;
@@ -126,12 +126,13 @@ static void inspect(struct vb_port *port, struct ibv_context *ctx, const struct 
 		snprintf(port->why, sizeof(port->why), "it cannot be queried: %s", strerror(errno));
 		return;
 	}
-	port->roce = port->attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+	if (port->fabric != VB_IWARP && port->attr.link_layer == IBV_LINK_LAYER_ETHERNET)
+		port->fabric = VB_ROCE;
 	port->gbps = gbps_of(&port->attr);
 	if (port->attr.state != IBV_PORT_ACTIVE)
 		snprintf(port->why, sizeof(port->why), "its link is %s",
 			 ibv_port_state_str(port->attr.state));
-	else if (!port->roce && !port->attr.lid)
+	else if (port->fabric == VB_IB && !port->attr.lid)
 		snprintf(port->why, sizeof(port->why), "it has no LID: is a subnet manager running?");
 	else if (has_what_it_takes(port) && !choose_gid(port, ctx, env->verbs_gid.number))
 		port->usable = true;
@@ -148,6 +149,33 @@ static bool asked_for(const char *list, const struct vb_port *port)
 	       (!list[n] || atoi(list + n + 1) == port->num);
 }
 
+/* TUTTI_VERBS_MASK; what is not known is told by vb_choose. */
+static int parse_mask(const char *list, struct vb_port *port)
+{
+	size_t n;
+
+	for (; *list; list += n + (list[n] == ',')) {
+		n = strcspn(list, ",");
+		if (n == 3 && !strncmp(list, "imm", n))
+			port->imm = false;
+		else if (n == 6 && !strncmp(list, "atomic", n))
+			port->atomic = false;
+		else if (n == 6 && !strncmp(list, "placed", n))
+			port->placed = false;
+		else
+			return -EINVAL;
+	}
+	return 0;
+}
+
+/* Of immediate data and of when a WRITE ends no query tells; they follow from the protocol. */
+static void set_capabilities(struct vb_port *port, const char *mask)
+{
+	port->imm = port->placed = port->fabric != VB_IWARP;
+	port->atomic = port->dev.atomic_cap != IBV_ATOMIC_NONE;
+	parse_mask(mask, port);
+}
+
 /* Every port of one device; returns how many are in ports now. */
 static int inspect_device(struct ibv_device *dev, const struct tt_env *env, struct vb_port *ports, int n)
 {
@@ -157,6 +185,7 @@ static int inspect_device(struct ibv_device *dev, const struct tt_env *env, stru
 
 	snprintf(common.name, sizeof(common.name), "%s", ibv_get_device_name(dev));
 	common.distance = distance_to(common.numa);
+	common.fabric = dev->transport_type == IBV_TRANSPORT_IWARP ? VB_IWARP : VB_IB;
 	ctx = ibv_open_device(dev);
 	if (!ctx || ibv_query_device(ctx, &common.dev)) {
 		snprintf(common.why, sizeof(common.why),
@@ -164,6 +193,7 @@ static int inspect_device(struct ibv_device *dev, const struct tt_env *env, stru
 			 strerror(errno));
 		ports[n++] = common;
 	}
+	set_capabilities(&common, env->verbs_mask.text);
 	for (i = 1; ctx && i <= common.dev.phys_port_cnt && n < PORTS_MAX; i++, n++) {
 		ports[n] = common;
 		ports[n].num = (uint8_t)i;
@@ -204,23 +234,29 @@ static int find_ports(const struct tt_env *env, struct vb_port *ports, int *best
 	return n;
 }
 
+const char *vb_fabric_name(unsigned fabric)
+{
+	static const char *const name[] = {"InfiniBand", "RoCE", "iWARP"};
+
+	return fabric < sizeof(name) / sizeof(name[0]) ? name[fabric] : "of an unknown kind";
+}
+
 static void describe(const struct vb_port *port, const struct vb_port *best, struct tt_tp_device *dev)
 {
-	char gid[INET6_ADDRSTRLEN] = "";
+	const char *fabric = vb_fabric_name(port->fabric);
+	char gid[INET6_ADDRSTRLEN] = "", lid[16] = "";
 
 	memset(dev, 0, sizeof(*dev));
 	snprintf(dev->name, sizeof(dev->name), "%s/%u", port->name, port->num);
 	inet_ntop(AF_INET6, port->gid.raw, gid, sizeof(gid));
-	if (port->usable && port->roce)
-		snprintf(dev->detail, sizeof(dev->detail), "RoCE, GID %d %s, MTU %d", port->gid_index, gid,
-			 128 << port->attr.active_mtu);
-	else if (port->usable)
-		snprintf(dev->detail, sizeof(dev->detail), "InfiniBand, LID %u, GID %d %s, MTU %d",
-			 port->attr.lid, port->gid_index, gid, 128 << port->attr.active_mtu);
+	if (port->fabric == VB_IB)
+		snprintf(lid, sizeof(lid), ", LID %u", port->attr.lid);
+	if (port->usable)
+		snprintf(dev->detail, sizeof(dev->detail), "%s%s, GID %d %s, MTU %d%s%s", fabric, lid,
+			 port->gid_index, gid, 128 << port->attr.active_mtu,
+			 port->imm ? "" : ", no immediate data", port->atomic ? "" : ", no atomics");
 	else
-		snprintf(dev->detail, sizeof(dev->detail), "%s", port->roce ? "RoCE" : "RDMA");
-	if (port->usable && port->dev.atomic_cap == IBV_ATOMIC_NONE)
-		strncat(dev->detail, ", no atomics", sizeof(dev->detail) - strlen(dev->detail) - 1);
+		snprintf(dev->detail, sizeof(dev->detail), "%s", port->attr.state ? fabric : "RDMA");
 	dev->gbps = port->gbps;
 	dev->numa = port->numa;
 	dev->usable = port->usable;
@@ -268,10 +304,14 @@ static struct ibv_context *open_named(const char *name)
 
 int vb_choose(const struct tt_tp_params *params, struct vb_port *port, struct ibv_context **ctx)
 {
-	const char *asked = params->env->verbs_device.text;
-	struct vb_port *ports = calloc(PORTS_MAX, sizeof(*ports));
+	const char *asked = params->env->verbs_device.text, *mask = params->env->verbs_mask.text;
+	struct vb_port *ports;
 	int n, best, i, err = 0;
 
+	if (parse_mask(mask, port))
+		return tt_fail(-EINVAL, "TUTTI_VERBS_MASK=%s: must be a list of imm, atomic and placed",
+			       mask);
+	ports = calloc(PORTS_MAX, sizeof(*ports));
 	if (!ports)
 		return tt_fail(-ENOMEM, "verbs: out of memory");
 	n = find_ports(params->env, ports, &best);

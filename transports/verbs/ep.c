@@ -179,7 +179,7 @@ int vb_ep_open(struct tt_tp *base, struct tt_ep **epp, void *blob, size_t *len)
 	memcpy(b.gid, tp->port.gid.raw, sizeof(b.gid));
 	b.psn = ep->psn;
 	b.lid = tp->port.attr.lid;
-	b.roce = tp->port.roce;
+	b.fabric = tp->port.fabric;
 	b.mtu = (uint8_t)tp->port.attr.active_mtu;
 	b.rd_atomic = (uint8_t)tp->max_rd;
 	b.nqp = (uint8_t)ep->nqp;
@@ -195,9 +195,9 @@ static int check_blob(struct vb_ep *ep, const struct vb_blob *b)
 
 	if (b->magic != VB_MAGIC || b->psn > 0xffffff || b->mtu < IBV_MTU_256 || b->mtu > IBV_MTU_4096)
 		return tt_fail(-EINVAL, "verbs: this is not the address of a verbs endpoint");
-	if (b->roce != port->roce)
+	if (b->fabric != port->fabric)
 		return tt_fail(-EHOSTUNREACH, "verbs: %s/%u is %s and the peer's device is not",
-			       port->name, port->num, port->roce ? "Ethernet" : "InfiniBand");
+			       port->name, port->num, vb_fabric_name(port->fabric));
 	if (b->nqp != ep->nqp)
 		return tt_fail(-EINVAL, "verbs: TUTTI_VERBS_QPS is %d here and %u at the peer", ep->nqp,
 			       b->nqp);
@@ -230,7 +230,7 @@ int vb_ep_connect(struct tt_ep *base, const void *blob, size_t len, bool active)
 	ep->state = VB_CONNECTING;
 	ep->deadline = tt_deadline_ms(VB_HELLO_MS);
 	for (i = 0; !err && active && i < ep->nqp; i++)
-		err = vb_post_imm(ep, i, VB_IMM_HELLO, VB_HELLO);
+		err = vb_post_word(ep, i, VB_WORD_HELLO, 0, VB_HELLO);
 	if (err)
 		return tt_fail(err, "verbs: a request cannot be posted: %s", strerror(-err));
 	return 0;
@@ -259,7 +259,7 @@ void vb_hello_again(struct vb_ep *ep, int i, int status)
 	}
 	err = vb_qp_connect(ep, i);
 	if (!err)
-		err = vb_post_imm(ep, i, VB_IMM_HELLO, VB_HELLO);
+		err = vb_post_word(ep, i, VB_WORD_HELLO, 0, VB_HELLO);
 	if (err)
 		vb_fail(ep, err, "connecting again: %s", strerror(-err));
 }
@@ -275,7 +275,7 @@ static void stop(struct vb_ep *ep, int status)
 	for (i = 0; i < ep->nqp; i++) {
 		if (!tp->dead)
 			vb_qp_error(&ep->qp[i]);
-		if (tp->dead || vb_post_imm(ep, i, 0, VB_MARK))
+		if (tp->dead || vb_post_word(ep, i, 0, 0, VB_MARK))
 			vb_abandon(ep, i, status);
 	}
 }
@@ -340,7 +340,7 @@ void vb_ep_close(struct tt_ep *base)
 		;
 	ep->closing = true;
 	vb_stash_drop(tp, ep);
-	if (ep->state == VB_UP && !vb_post_imm(ep, 0, VB_IMM_BYE, VB_BYE))
+	if (ep->state == VB_UP && !vb_post_word(ep, 0, VB_WORD_BYE, 0, VB_BYE))
 		REAP_UNTIL(tp, ep->bye_done || ep->state != VB_UP, VB_BYE_MS);
 	if (ep->state == VB_UP || ep->state == VB_CONNECTING) {
 		ep->state = VB_FAILED;

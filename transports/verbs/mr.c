@@ -39,6 +39,9 @@ int vb_reg(struct tt_tp *base, const struct tt_mem *mem, unsigned access, struct
 		flags |= IBV_ACCESS_REMOTE_READ;
 	if (access & TT_ACCESS_WRITE)
 		flags |= IBV_ACCESS_REMOTE_WRITE;
+	/* iWARP: what a READ brings is written by the peer. Only where no peer has been given the key. */
+	if (tp->port.fabric == VB_IWARP && access == TT_ACCESS_LOCAL)
+		flags |= IBV_ACCESS_REMOTE_WRITE;
 	if (access & TT_ACCESS_WRITE && base->caps & TT_CAP_AMO)
 		flags |= IBV_ACCESS_REMOTE_ATOMIC;
 	mr = calloc(1, sizeof(*mr));

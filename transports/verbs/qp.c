@@ -18,14 +18,14 @@ int vb_qp_new(struct vb_tp *tp, struct vb_qp *q)
 						 .recv_cq = tp->cq,
 						 .srq = tp->srq,
 						 .cap = {.max_send_wr = VB_SQ + VB_SQ_EXTRA,
-							 .max_send_sge = 1,
+							 .max_send_sge = 2,
 							 .max_inline_data = (uint32_t)tp->inline_max},
 						 .qp_type = IBV_QPT_RC};
 		errno = 0;
 		q->qp = ibv_create_qp(tp->pd, &init);
 		if (q->qp)
 			return 0;
-		if (errno != EINVAL || tp->inline_max / 2 < TT_TP_MSG_MAX)
+		if (errno != EINVAL || tp->inline_max / 2 < (int)VB_SEND_MAX)
 			break;
 	}
 	return tt_fail(errno ? -errno : -ENOMEM,
@@ -68,7 +68,7 @@ static int to_rtr(struct vb_tp *tp, struct vb_qp *q, const struct vb_blob *peer,
 			    .sl = (uint8_t)tp->env->verbs_sl.number,
 			    .port_num = tp->port.num}};
 
-	if (tp->port.roce || tp->port.attr.flags & IBV_QPF_GRH_REQUIRED ||
+	if (tp->port.fabric == VB_ROCE || tp->port.attr.flags & IBV_QPF_GRH_REQUIRED ||
 	    memcmp(tp->port.gid.raw, peer->gid, 8)) {
 		attr.ah_attr.is_global = 1;
 		memcpy(attr.ah_attr.grh.dgid.raw, peer->gid, 16);

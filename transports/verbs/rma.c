@@ -30,9 +30,14 @@ int vb_post(struct vb_ep *ep, int i, struct ibv_send_wr *wr, enum vb_kind kind, 
 	return 0;
 }
 
-int vb_post_imm(struct vb_ep *ep, int q, enum vb_imm imm, enum vb_kind kind)
+int vb_post_word(struct vb_ep *ep, int q, enum vb_word word, uint32_t note, enum vb_kind kind)
 {
-	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND_WITH_IMM, .imm_data = htonl(imm)};
+	struct vb_head head = {.word = word, .note = note};
+	struct ibv_sge sge = {.addr = (uint64_t)(uintptr_t)&head, .length = sizeof(head)};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .send_flags = IBV_SEND_INLINE};
 
 	return vb_post(ep, q, &wr, kind, NULL);
 }
@@ -44,9 +49,9 @@ static int not_up(const struct vb_ep *ep)
 	return tt_fail(-EPIPE, "verbs: the endpoint is down: %s", ep->reason);
 }
 
-static inline bool room(const struct vb_qp *q)
+static inline bool room(const struct vb_qp *q, unsigned n)
 {
-	return q->tail - q->head + q->reserved < VB_SQ;
+	return q->tail - q->head + q->reserved + n <= VB_SQ;
 }
 
 static int posting_failed(struct vb_ep *ep, int err)
@@ -84,11 +89,16 @@ static struct ibv_send_wr rdma_wr(const struct tt_rma *rma, struct ibv_sge *sge,
 
 /* ---- large ones, in pieces ---- */
 
+/* Alone, behind all that was posted on queue pair 0; there is room for it. */
 static void ring_note(struct vb_ep *ep, uint32_t note)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .imm_data = htonl(note)};
-	int err = vb_post(ep, 0, &wr, VB_QUIET, NULL);
+	int err;
 
+	if (vb_tp_of(ep)->port.imm)
+		err = vb_post(ep, 0, &wr, VB_QUIET, NULL);
+	else
+		err = vb_post_word(ep, 0, VB_WORD_NOTE, note, VB_QUIET);
 	if (err)
 		vb_fail(ep, err, "a note cannot be posted: %s", strerror(-err));
 }
@@ -181,10 +191,38 @@ static int split(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opcode 
 
 /* ---- the slots ---- */
 
+/*
+ * For a device without immediate data, or whose WRITE may end before its bytes are in place: WRITE, then
+ * a SEND for the note, then a READ of nothing to wait for. The first two are complete in that order at
+ * the target, and the READ is answered after them, because they share a queue pair.
+ */
+static int put_in_steps(struct vb_ep *ep, const struct tt_rma *rma, struct ibv_send_wr *wr)
+{
+	bool note = rma->flags & TT_RMA_NOTE, wait = rma->flags & TT_RMA_REMOTE;
+	bool flush = wait && !vb_tp_of(ep)->port.placed;
+	bool quiet = flush || (wr->send_flags & IBV_SEND_INLINE && !wait);
+	struct ibv_send_wr read = {.opcode = IBV_WR_RDMA_READ};
+	int err;
+
+	if (!room(&ep->qp[0], 1u + note + flush))
+		return -EAGAIN;
+	wr->opcode = IBV_WR_RDMA_WRITE;
+	err = vb_post(ep, 0, wr, quiet ? VB_QUIET : VB_OP, rma->user);
+	if (err)
+		return posting_failed(ep, err);
+	if (note)
+		ring_note(ep, rma->note);
+	if (!flush)
+		return quiet ? TT_FINISHED : TT_STARTED;
+	read.wr.rdma = wr->wr.rdma;
+	err = ep->state == VB_UP ? vb_post(ep, 0, &read, VB_OP, rma->user) : -EPIPE;
+	if (err)
+		vb_fail(ep, err, "a request cannot be posted: %s", strerror(-err));
+	return err ? err : TT_STARTED;
+}
+
 static int vb_put(struct tt_ep *base, const struct tt_rma *rma)
 {
-	enum ibv_wr_opcode opcode =
-		rma->flags & TT_RMA_NOTE ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
 	struct vb_ep *ep = (struct vb_ep *)base;
 	struct vb_tp *tp = vb_tp_of(ep);
 	bool in_request = rma->len <= (size_t)tp->inline_max, quiet;
@@ -201,13 +239,18 @@ static int vb_put(struct tt_ep *base, const struct tt_rma *rma)
 	n = in_request ? 1 : count_pieces(tp, ep, rma->len, &piece);
 	if (n > 1)
 		return split(ep, rma, IBV_WR_RDMA_WRITE, n, piece);
-	if (!room(&ep->qp[0]))
+	wr = rdma_wr(rma, &sge, 0, rma->len, IBV_WR_RDMA_WRITE);
+	wr.send_flags = in_request ? IBV_SEND_INLINE : 0;
+	if (!tp->port.placed || (rma->flags & TT_RMA_NOTE && !tp->port.imm))
+		return put_in_steps(ep, rma, &wr);
+	if (!room(&ep->qp[0], 1))
 		return -EAGAIN;
 	/* Its bytes are taken when it is posted, so it is complete here, unless there matters. */
 	quiet = in_request && !(rma->flags & TT_RMA_REMOTE);
-	wr = rdma_wr(rma, &sge, 0, rma->len, opcode);
-	wr.imm_data = htonl(rma->note);
-	wr.send_flags = in_request ? IBV_SEND_INLINE : 0;
+	if (rma->flags & TT_RMA_NOTE) {
+		wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+		wr.imm_data = htonl(rma->note);
+	}
 	err = vb_post(ep, 0, &wr, quiet ? VB_QUIET : VB_OP, rma->user);
 	if (err)
 		return posting_failed(ep, err);
@@ -232,7 +275,7 @@ static int vb_get(struct tt_ep *base, const struct tt_rma *rma)
 	n = count_pieces(vb_tp_of(ep), ep, rma->len, &piece);
 	if (n > 1)
 		return split(ep, rma, IBV_WR_RDMA_READ, n, piece);
-	if (!room(&ep->qp[0]))
+	if (!room(&ep->qp[0], 1))
 		return -EAGAIN;
 	wr = rdma_wr(rma, &sge, 0, rma->len, IBV_WR_RDMA_READ);
 	err = vb_post(ep, 0, &wr, VB_OP, rma->user);
@@ -252,7 +295,7 @@ static int vb_amo(struct tt_ep *base, const struct tt_amo *amo)
 		return tt_fail(-EINVAL, "verbs: an atomic needs addresses that are multiples of 8");
 	if (!amo->mr)
 		return no_mr();
-	if (!room(&ep->qp[0]))
+	if (!room(&ep->qp[0], 1))
 		return -EAGAIN;
 	sge = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)amo->result,
 			       .length = sizeof(uint64_t),
@@ -275,10 +318,12 @@ static int vb_amo(struct tt_ep *base, const struct tt_amo *amo)
 static int vb_msg(struct tt_ep *base, const void *data, size_t len)
 {
 	struct vb_ep *ep = (struct vb_ep *)base;
-	struct ibv_sge sge = {.addr = (uint64_t)(uintptr_t)data, .length = (uint32_t)len};
+	struct vb_head head = {.word = VB_WORD_MSG};
+	struct ibv_sge sge[2] = {{.addr = (uint64_t)(uintptr_t)&head, .length = sizeof(head)},
+				 {.addr = (uint64_t)(uintptr_t)data, .length = (uint32_t)len}};
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND,
-				 .sg_list = &sge,
-				 .num_sge = len ? 1 : 0,
+				 .sg_list = sge,
+				 .num_sge = len ? 2 : 1,
 				 .send_flags = IBV_SEND_INLINE};
 	int err;
 
@@ -287,7 +332,7 @@ static int vb_msg(struct tt_ep *base, const void *data, size_t len)
 	if (len > TT_TP_MSG_MAX)
 		return tt_fail(-EMSGSIZE, "verbs: a message of %zu bytes (at most %d)", len,
 			       TT_TP_MSG_MAX);
-	if (!room(&ep->qp[0]))
+	if (!room(&ep->qp[0], 1))
 		return -EAGAIN;
 	err = vb_post(ep, 0, &wr, VB_QUIET, NULL);
 	return err ? posting_failed(ep, err) : TT_FINISHED;

@@ -139,7 +139,7 @@ static void describe(struct vb_tp *tp)
 	char addr[INET6_ADDRSTRLEN] = "";
 	struct tt_tp *base = &tp->tp;
 
-	if (tp->port.roce)
+	if (tp->port.fabric != VB_IB)
 		inet_ntop(AF_INET6, tp->port.gid.raw, addr, sizeof(addr));
 	else
 		snprintf(addr, sizeof(addr), "LID %u", tp->port.attr.lid);
@@ -175,13 +175,16 @@ static int vb_open(const struct tt_tp_params *params, struct tt_tp **tpp)
 		tp->free_split = &tp->split[i];
 	}
 	tp->env = params->env;
-	tp->nqp = (int)params->env->verbs_qps.number;
+	/* Bytes on other queue pairs could not be waited for. */
+	tp->nqp = tp->port.placed ? (int)params->env->verbs_qps.number : 1;
 	tp->inline_max = VB_INLINE;
 	tp->max_rd = tp->port.dev.max_qp_rd_atom < 16 ? tp->port.dev.max_qp_rd_atom : 16;
 	tp->tp.ops = &tt_verbs_tp;
 	tp->tp.caps = TT_CAP_AUTO_PROGRESS | TT_CAP_REG_ANY;
 	tp->ops = vb_ep_ops;
-	if (tp->port.dev.atomic_cap != IBV_ATOMIC_NONE)
+	if (!tp->port.placed)
+		tp->tp.max_put = tp->port.attr.max_msg_sz;
+	if (tp->port.atomic)
 		tp->tp.caps |= TT_CAP_AMO;
 	else
 		tp->ops.amo = NULL;

@@ -8,6 +8,10 @@
  * shared receive queue at the target; while that is empty for a moment the sender's device tries again
  * (RNR).
  *
+ * Lesser devices (iWARP) have no immediate data: there a note is a SEND behind the WRITE on the same
+ * queue pair. Nor does the end of a WRITE say there that its bytes are in place: a READ of nothing,
+ * which is answered after the WRITE, does. struct vb_port has what was queried.
+ *
  * Completions. The queue pair completes in the order of posting, so each keeps a ring of what it has
  * posted, and a completion releases everything up to its place. What needs no event (small puts and
  * messages, whose bytes travel in the request itself) is posted unsignalled, every 16th signalled. The
@@ -29,7 +33,7 @@
 #include "lib/base/list.h"
 #include "lib/wire/transport.h"
 
-#define VB_MAGIC 0x3130425645545454ull /* "TTTEVB01": layout version included */
+#define VB_MAGIC 0x3230425645545454ull /* "TTTEVB02": layout version included */
 #define VB_QPS 8	    /* queue pairs of an endpoint, at most */
 #define VB_SQ 128	    /* requests under way of a queue pair */
 #define VB_SQ_EXTRA 4	    /* beyond those: hello, bye, mark */
@@ -43,13 +47,17 @@
 #define VB_BYE_MS 20	    /* how long closing waits for the peer to be told */
 #define VB_DRAIN_MS 1000    /* how long it waits for the marks */
 
+enum vb_fabric { VB_IB, VB_ROCE, VB_IWARP };
+
 /* A port of a device, as it was found and, if it is the one, chosen. */
 struct vb_port {
 	char name[32]; /* device */
 	uint8_t num;
 	int gid_index;
 	union ibv_gid gid;
-	bool roce;
+	enum vb_fabric fabric;
+	bool imm, atomic; /* immediate data, atomics; TUTTI_VERBS_MASK may hide them */
+	bool placed;	  /* a WRITE ends when its bytes are in place */
 	struct ibv_port_attr attr;
 	struct ibv_device_attr dev;
 	double gbps;
@@ -116,6 +124,14 @@ struct vb_mr {
 	struct ibv_mr *ib;
 };
 
+/* What a SEND begins with; a message follows. */
+enum vb_word { VB_WORD_MSG = 1, VB_WORD_NOTE, VB_WORD_HELLO, VB_WORD_BYE };
+struct vb_head {
+	uint32_t word;
+	uint32_t note; /* VB_WORD_NOTE */
+};
+#define VB_SEND_MAX (sizeof(struct vb_head) + TT_TP_MSG_MAX)
+
 struct vb_tp {
 	struct tt_tp tp;
 	const struct tt_env *env;
@@ -126,7 +142,7 @@ struct vb_tp {
 	struct ibv_cq *cq;
 	struct ibv_srq *srq;
 	struct ibv_mr *recv_mr;
-	uint8_t (*recv)[TT_TP_MSG_MAX]; /* buffers of the shared receive queue */
+	uint8_t (*recv)[VB_SEND_MAX]; /* buffers of the shared receive queue */
 	unsigned nrecv;
 	uint32_t *idle; /* receive buffers to be posted again at the next poll */
 	unsigned nidle;
@@ -156,16 +172,14 @@ struct vb_blob {
 	uint8_t gid[16];
 	uint32_t psn;
 	uint32_t lid;
-	uint8_t roce, mtu, rd_atomic, nqp;
+	uint8_t fabric, mtu, rd_atomic, nqp;
 	uint32_t qpn[VB_QPS];
 };
 _Static_assert(sizeof(struct vb_blob) <= TT_TP_BLOB_MAX, "fits");
 
-/* What a SEND begins with: a message of the caller has none, so hello and bye carry immediate data. */
-enum vb_imm { VB_IMM_HELLO = 1, VB_IMM_BYE };
-
 /* device.c */
 int vb_query(const struct tt_tp_params *params, struct tt_tp_device *dev, int max);
+const char *vb_fabric_name(unsigned fabric);
 /* The port to use, opened. */
 int vb_choose(const struct tt_tp_params *params, struct vb_port *port, struct ibv_context **ctx);
 
@@ -198,8 +212,8 @@ void vb_check_down(struct vb_ep *ep);
 extern const struct tt_ep_ops vb_ep_ops;
 /* Post wr as request of a kind; 0 or -errno (then nothing was posted). */
 int vb_post(struct vb_ep *ep, int q, struct ibv_send_wr *wr, enum vb_kind kind, void *user);
-/* A SEND without payload. */
-int vb_post_imm(struct vb_ep *ep, int q, enum vb_imm imm, enum vb_kind kind);
+/* A SEND of a word alone. */
+int vb_post_word(struct vb_ep *ep, int q, enum vb_word word, uint32_t note, enum vb_kind kind);
 /* A piece has come back. */
 void vb_piece_done(struct vb_tp *tp, struct vb_split *split, int status);
 
