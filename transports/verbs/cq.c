@@ -13,32 +13,32 @@
 
 /* ---- receive buffers ---- */
 
-int vb_recv_fill(struct vb_tp *tp)
+int vb_recv_fill(struct vb_rail *rail)
 {
 	struct ibv_recv_wr wr[VB_BATCH], *bad;
 	struct ibv_sge sge[VB_BATCH];
 	unsigned i, n;
 	int err;
 
-	while (tp->nidle) {
-		n = tp->nidle < VB_BATCH ? tp->nidle : VB_BATCH;
+	while (rail->nidle) {
+		n = rail->nidle < VB_BATCH ? rail->nidle : VB_BATCH;
 		for (i = 0; i < n; i++) {
-			uint32_t buf = tp->idle[tp->nidle - n + i];
+			uint32_t buf = rail->idle[rail->nidle - n + i];
 
-			sge[i] = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)tp->recv[buf],
+			sge[i] = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)rail->tp->recv[buf],
 						  .length = VB_SEND_MAX,
-						  .lkey = tp->recv_mr->lkey};
+						  .lkey = rail->recv_mr->lkey};
 			wr[i] = (struct ibv_recv_wr){.wr_id = RECV_ID | buf,
 						     .next = i + 1 < n ? &wr[i + 1] : NULL,
 						     .sg_list = &sge[i],
 						     .num_sge = 1};
 		}
-		err = ibv_post_srq_recv(tp->srq, wr, &bad);
+		err = ibv_post_srq_recv(rail->srq, wr, &bad);
 		i = err ? (unsigned)(bad - wr) : n; /* so many were posted */
-		memmove(&tp->idle[tp->nidle - n], &tp->idle[tp->nidle - n + i], (n - i) * sizeof(*tp->idle));
-		tp->nidle -= i;
+		memmove(&rail->idle[rail->nidle - n], &rail->idle[rail->nidle - n + i], (n - i) * sizeof(*rail->idle));
+		rail->nidle -= i;
 		if (err)
-			return tt_fail(-err, "verbs: %s: receives cannot be posted: %s", tp->port.name,
+			return tt_fail(-err, "verbs: %s: receives cannot be posted: %s", rail->port.name,
 				       strerror(err));
 	}
 	return 0;
@@ -46,7 +46,9 @@ int vb_recv_fill(struct vb_tp *tp)
 
 static void recycle(struct vb_tp *tp, uint32_t buf)
 {
-	tp->idle[tp->nidle++] = buf;
+	struct vb_rail *rail = &tp->rail[buf / VB_SRQ];
+
+	rail->idle[rail->nidle++] = buf;
 }
 
 /* ---- events ---- */
@@ -170,13 +172,13 @@ static void request_failed(struct vb_ep *ep, int q, const struct vb_req *req, en
 		vb_hello_again(ep, q, code);
 		return;
 	}
-	vb_fail(ep, code, "%s failed: %s", what(req->kind), vb_status_text(status));
+	vb_fail(ep, ep->qp[q].rail, code, "%s failed: %s", what(req->kind), vb_status_text(status));
 }
 
 static void sent(struct vb_tp *tp, const struct ibv_wc *wc)
 {
 	struct vb_ep *ep = vb_ep_at(tp, (uint32_t)(wc->wr_id >> 40), wc->wr_id >> 24 & 0xffff);
-	int i = (int)(wc->wr_id >> 20 & 15), code;
+	int i = (int)(wc->wr_id >> 16 & 255), code;
 	struct vb_req req;
 	struct vb_qp *q;
 
@@ -201,9 +203,10 @@ static void sent(struct vb_tp *tp, const struct ibv_wc *wc)
 /* ---- what has arrived ---- */
 
 /* A SEND has come: of a message the event keeps the buffer. */
-static void arrived_send(struct vb_tp *tp, struct vb_ep *ep, uint32_t buf, uint32_t len)
+static void arrived_send(struct vb_rail *rail, struct vb_ep *ep, uint32_t buf, uint32_t len)
 {
 	struct vb_head head = {0};
+	struct vb_tp *tp = rail->tp;
 
 	if (len >= sizeof(head))
 		memcpy(&head, tp->recv[buf], sizeof(head));
@@ -218,9 +221,9 @@ static void arrived_send(struct vb_tp *tp, struct vb_ep *ep, uint32_t buf, uint3
 	if (head.word == VB_WORD_NOTE)
 		vb_emit(tp, (struct tt_event){.kind = TT_EV_NOTE, .note = head.note});
 	else if (head.word == VB_WORD_BYE)
-		vb_fail(ep, -EPIPE, "the peer closed the connection");
+		vb_fail(ep, rail, -EPIPE, "the peer closed the connection");
 	else if (head.word != VB_WORD_HELLO)
-		vb_fail(ep, -EPROTO, "the peer sent what is no message");
+		vb_fail(ep, rail, -EPROTO, "the peer sent what is no message");
 }
 
 static bool is_hello(const struct vb_tp *tp, const struct ibv_wc *wc, uint32_t buf)
@@ -231,13 +234,14 @@ static bool is_hello(const struct vb_tp *tp, const struct ibv_wc *wc, uint32_t b
 	return wc->opcode == IBV_WC_RECV && wc->byte_len >= sizeof(word) && word == VB_WORD_HELLO;
 }
 
-static void arrived(struct vb_tp *tp, const struct ibv_wc *wc)
+static void arrived(struct vb_rail *rail, const struct ibv_wc *wc)
 {
+	struct vb_tp *tp = rail->tp;
 	uint32_t buf = (uint32_t)(wc->wr_id & ~RECV_ID);
 	struct vb_ep *ep;
 	int q;
 
-	ep = wc->status == IBV_WC_SUCCESS ? vb_ep_of_qpn(tp, wc->qp_num, &q) : NULL;
+	ep = wc->status == IBV_WC_SUCCESS ? vb_ep_of_qpn(rail, wc->qp_num, &q) : NULL;
 	if (!ep || ep->state == VB_NEW || ep->state == VB_DOWN || ep->closing) {
 		recycle(tp, buf);
 		return;
@@ -254,22 +258,33 @@ static void arrived(struct vb_tp *tp, const struct ibv_wc *wc)
 		recycle(tp, buf);
 		vb_emit(tp, (struct tt_event){.kind = TT_EV_NOTE, .note = ntohl(wc->imm_data)});
 	} else {
-		arrived_send(tp, ep, buf, wc->byte_len);
+		arrived_send(rail, ep, buf, wc->byte_len);
 	}
+}
+
+static int reap_rail(struct vb_rail *rail)
+{
+	int room = rail->tp->max_out - rail->tp->nout, n, i;
+	struct ibv_wc wc[VB_BATCH];
+
+	n = ibv_poll_cq(rail->cq, room > 0 && room < VB_BATCH ? room : VB_BATCH, wc);
+	for (i = 0; i < n; i++)
+		if (wc[i].wr_id & RECV_ID)
+			arrived(rail, &wc[i]);
+		else
+			sent(rail->tp, &wc[i]);
+	return n;
 }
 
 int vb_reap(struct vb_tp *tp)
 {
-	int room = tp->max_out - tp->nout, n, i;
-	struct ibv_wc wc[VB_BATCH];
+	int total = 0, i, n;
 
-	n = ibv_poll_cq(tp->cq, room > 0 && room < VB_BATCH ? room : VB_BATCH, wc);
-	for (i = 0; i < n; i++)
-		if (wc[i].wr_id & RECV_ID)
-			arrived(tp, &wc[i]);
-		else
-			sent(tp, &wc[i]);
-	return n;
+	for (i = 0; i < tp->nrails; i++) {
+		n = reap_rail(&tp->rail[i]);
+		total += n > 0 ? n : 0;
+	}
+	return total;
 }
 
 /* ---- polling and sleeping ---- */
@@ -279,20 +294,25 @@ static void disarm(struct vb_tp *tp)
 {
 	struct ibv_cq *cq;
 	void *context;
+	int i;
 
 	tp->armed = false;
-	while (!ibv_get_cq_event(tp->channel, &cq, &context))
-		tp->acks++;
-	if (tp->acks >= 64) { /* acknowledging takes a lock */
-		ibv_ack_cq_events(tp->cq, tp->acks);
-		tp->acks = 0;
+	for (i = 0; i < tp->nrails; i++) {
+		struct vb_rail *rail = &tp->rail[i];
+
+		while (!ibv_get_cq_event(rail->channel, &cq, &context))
+			rail->acks++;
+		if (rail->acks >= 64) { /* acknowledging takes a lock */
+			ibv_ack_cq_events(rail->cq, rail->acks);
+			rail->acks = 0;
+		}
 	}
 }
 
 int vb_poll(struct tt_tp *base, struct tt_event *events, int max)
 {
 	struct vb_tp *tp = (struct vb_tp *)base;
-	int n;
+	int n, i;
 
 	tp->out = events;
 	tp->nout = 0;
@@ -301,8 +321,9 @@ int vb_poll(struct tt_tp *base, struct tt_event *events, int max)
 		vb_async(tp);
 	if (tp->armed)
 		disarm(tp);
-	if (tp->nidle)
-		vb_recv_fill(tp);
+	for (i = 0; i < tp->nrails; i++)
+		if (tp->rail[i].nidle)
+			vb_recv_fill(&tp->rail[i]);
 	unstash(tp);
 	while (tp->nout < max && vb_reap(tp) > 0)
 		;
@@ -314,11 +335,13 @@ int vb_poll(struct tt_tp *base, struct tt_event *events, int max)
 int vb_arm(struct tt_tp *base, int *fd)
 {
 	struct vb_tp *tp = (struct vb_tp *)base;
+	int i;
 
 	disarm(tp);
 	vb_async(tp);
-	if (ibv_req_notify_cq(tp->cq, 0))
-		return -EAGAIN;
+	for (i = 0; i < tp->nrails; i++)
+		if (ibv_req_notify_cq(tp->rail[i].cq, 0))
+			return -EAGAIN;
 	tp->armed = true;
 	/* What came before it was armed wakes nobody. */
 	vb_reap(tp);

@@ -287,28 +287,13 @@ int vb_query(const struct tt_tp_params *params, struct tt_tp_device *dev, int ma
 	return 1;
 }
 
-static struct ibv_context *open_named(const char *name)
-{
-	struct ibv_context *ctx = NULL;
-	struct ibv_device **list;
-	int n = 0, i;
-
-	list = ibv_get_device_list(&n);
-	for (i = 0; list && i < n; i++)
-		if (!strcmp(ibv_get_device_name(list[i]), name))
-			ctx = ibv_open_device(list[i]);
-	if (list)
-		ibv_free_device_list(list);
-	return ctx;
-}
-
-int vb_choose(const struct tt_tp_params *params, struct vb_port *port, struct ibv_context **ctx)
+int vb_choose(const struct tt_tp_params *params, struct vb_port *chosen)
 {
 	const char *asked = params->env->verbs_device.text, *mask = params->env->verbs_mask.text;
 	struct vb_port *ports;
-	int n, best, i, err = 0;
+	int n, best, i, err = 1;
 
-	if (parse_mask(mask, port))
+	if (parse_mask(mask, chosen))
 		return tt_fail(-EINVAL, "TUTTI_VERBS_MASK=%s: must be a list of imm, atomic and placed",
 			       mask);
 	ports = calloc(PORTS_MAX, sizeof(*ports));
@@ -318,11 +303,7 @@ int vb_choose(const struct tt_tp_params *params, struct vb_port *port, struct ib
 	for (i = 0; i < n && *asked && !asked_for(asked, &ports[i]); i++)
 		;
 	if (best >= 0) {
-		*port = ports[best];
-		*ctx = open_named(port->name);
-		if (!*ctx)
-			err = tt_fail(-ENODEV, "verbs: %s cannot be opened: %s", port->name,
-				      strerror(errno));
+		*chosen = ports[best];
 	} else if (!n) {
 		err = tt_fail(-ENODEV, "verbs: there is no RDMA device");
 	} else if (i == n) {

@@ -9,7 +9,7 @@
 
 static uint64_t wr_id(const struct vb_ep *ep, int q, uint32_t pos)
 {
-	return (uint64_t)ep->index << 40 | (uint64_t)(ep->gen & 0xffff) << 24 | (uint64_t)q << 20 |
+	return (uint64_t)ep->index << 40 | (uint64_t)(ep->gen & 0xffff) << 24 | (uint64_t)q << 16 |
 	       (pos & 0xffff);
 }
 
@@ -54,11 +54,11 @@ static inline bool room(const struct vb_qp *q, unsigned n)
 	return q->tail - q->head + q->reserved + n <= VB_SQ;
 }
 
-static int posting_failed(struct vb_ep *ep, int err)
+static int posting_failed(const struct vb_qp *q, int err)
 {
 	if (err == -EAGAIN)
 		return err;
-	return tt_fail(err, "verbs: %s: a request cannot be posted: %s", vb_tp_of(ep)->port.name,
+	return tt_fail(err, "verbs: %s: a request cannot be posted: %s", q->rail->port.name,
 		       strerror(-err));
 }
 
@@ -67,24 +67,29 @@ static int no_mr(void)
 	return tt_fail(-EINVAL, "verbs: local memory must be registered");
 }
 
-static inline uint32_t lkey_of(const struct tt_mr *mr)
+static inline uint32_t lkey_of(const struct vb_qp *q, const struct tt_mr *mr)
 {
-	return ((const struct vb_mr *)mr)->ib->lkey;
+	return ((const struct vb_mr *)mr)->ib[q->rail->index]->lkey;
 }
 
-/* A request for [off, off + len) of rma. */
-static struct ibv_send_wr rdma_wr(const struct tt_rma *rma, struct ibv_sge *sge, size_t off, size_t len,
-				  enum ibv_wr_opcode opcode)
+static inline uint32_t rkey_of(const struct vb_qp *q, const struct tt_rkey *rkey)
+{
+	return (uint32_t)rkey->word[q->theirs];
+}
+
+/* A request on q for [off, off + len) of rma. */
+static struct ibv_send_wr rdma_wr(const struct vb_qp *q, const struct tt_rma *rma, struct ibv_sge *sge,
+				  size_t off, size_t len, enum ibv_wr_opcode opcode)
 {
 	*sge = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)rma->local + off,
 				.length = (uint32_t)len,
-				.lkey = rma->mr ? lkey_of(rma->mr) : 0};
+				.lkey = rma->mr ? lkey_of(q, rma->mr) : 0};
 	return (struct ibv_send_wr){
 		.opcode = opcode,
 		.sg_list = sge,
 		.num_sge = len ? 1 : 0,
 		.wr.rdma = {.remote_addr = rma->remote + off,
-			    .rkey = len ? (uint32_t)rma->rkey->word[0] : 0}};
+			    .rkey = len ? rkey_of(q, rma->rkey) : 0}};
 }
 
 /* ---- large ones, in pieces ---- */
@@ -95,12 +100,12 @@ static void ring_note(struct vb_ep *ep, uint32_t note)
 	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .imm_data = htonl(note)};
 	int err;
 
-	if (vb_tp_of(ep)->port.imm)
+	if (ep->qp[0].rail->port.imm)
 		err = vb_post(ep, 0, &wr, VB_QUIET, NULL);
 	else
 		err = vb_post_word(ep, 0, VB_WORD_NOTE, note, VB_QUIET);
 	if (err)
-		vb_fail(ep, err, "a note cannot be posted: %s", strerror(-err));
+		vb_fail(ep, ep->qp[0].rail, err, "a note cannot be posted: %s", strerror(-err));
 }
 
 /*
@@ -128,9 +133,9 @@ void vb_piece_done(struct vb_tp *tp, struct vb_split *s, int status)
 	tp->free_split = s;
 }
 
-static unsigned count_pieces(const struct vb_tp *tp, const struct vb_ep *ep, size_t len, size_t *piece)
+static unsigned count_pieces(const struct vb_ep *ep, size_t len, size_t *piece)
 {
-	size_t n = len / VB_SPLIT_MIN, most = tp->port.attr.max_msg_sz;
+	size_t n = len / VB_SPLIT_MIN, most = ep->qp[0].rail->port.attr.max_msg_sz;
 
 	if (n > (size_t)ep->nqp)
 		n = (size_t)ep->nqp;
@@ -164,6 +169,7 @@ static int split(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opcode 
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
 	size_t off = 0, len;
+	struct vb_qp *q;
 	unsigned i;
 	int err;
 
@@ -176,13 +182,14 @@ static int split(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opcode 
 	ep->qp[0].reserved += note;
 	for (i = 0; i < n; i++, off += len) {
 		len = rma->len - off < piece ? rma->len - off : piece;
-		wr = rdma_wr(rma, &sge, off, len, opcode);
-		err = vb_post(ep, (int)(i % (unsigned)ep->nqp), &wr, VB_PIECE, s);
+		q = &ep->qp[i % (unsigned)ep->nqp];
+		wr = rdma_wr(q, rma, &sge, off, len, opcode);
+		err = vb_post(ep, (int)(q - ep->qp), &wr, VB_PIECE, s);
 		if (!err)
 			continue;
 		/* Some pieces may be on their way: let the connection end, and the split with it. */
 		s->left = i + 1;
-		vb_fail(ep, err, "a request cannot be posted: %s", strerror(-err));
+		vb_fail(ep, q->rail, err, "a request cannot be posted: %s", strerror(-err));
 		vb_piece_done(tp, s, err);
 		break;
 	}
@@ -199,17 +206,18 @@ static int split(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opcode 
 static int put_in_steps(struct vb_ep *ep, const struct tt_rma *rma, struct ibv_send_wr *wr)
 {
 	bool note = rma->flags & TT_RMA_NOTE, wait = rma->flags & TT_RMA_REMOTE;
-	bool flush = wait && !vb_tp_of(ep)->port.placed;
+	struct vb_qp *q = &ep->qp[0];
+	bool flush = wait && !q->rail->port.placed;
 	bool quiet = flush || (wr->send_flags & IBV_SEND_INLINE && !wait);
 	struct ibv_send_wr read = {.opcode = IBV_WR_RDMA_READ};
 	int err;
 
-	if (!room(&ep->qp[0], 1u + note + flush))
+	if (!room(q, 1u + note + flush))
 		return -EAGAIN;
 	wr->opcode = IBV_WR_RDMA_WRITE;
 	err = vb_post(ep, 0, wr, quiet ? VB_QUIET : VB_OP, rma->user);
 	if (err)
-		return posting_failed(ep, err);
+		return posting_failed(q, err);
 	if (note)
 		ring_note(ep, rma->note);
 	if (!flush)
@@ -217,7 +225,7 @@ static int put_in_steps(struct vb_ep *ep, const struct tt_rma *rma, struct ibv_s
 	read.wr.rdma = wr->wr.rdma;
 	err = ep->state == VB_UP ? vb_post(ep, 0, &read, VB_OP, rma->user) : -EPIPE;
 	if (err)
-		vb_fail(ep, err, "a request cannot be posted: %s", strerror(-err));
+		vb_fail(ep, q->rail, err, "a request cannot be posted: %s", strerror(-err));
 	return err ? err : TT_STARTED;
 }
 
@@ -225,6 +233,7 @@ static int vb_put(struct tt_ep *base, const struct tt_rma *rma)
 {
 	struct vb_ep *ep = (struct vb_ep *)base;
 	struct vb_tp *tp = vb_tp_of(ep);
+	struct vb_qp *q = &ep->qp[0];
 	bool in_request = rma->len <= (size_t)tp->inline_max, quiet;
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
@@ -236,14 +245,14 @@ static int vb_put(struct tt_ep *base, const struct tt_rma *rma)
 		return not_up(ep);
 	if (!rma->mr && !in_request)
 		return no_mr();
-	n = in_request ? 1 : count_pieces(tp, ep, rma->len, &piece);
+	n = in_request ? 1 : count_pieces(ep, rma->len, &piece);
 	if (n > 1)
 		return split(ep, rma, IBV_WR_RDMA_WRITE, n, piece);
-	wr = rdma_wr(rma, &sge, 0, rma->len, IBV_WR_RDMA_WRITE);
+	wr = rdma_wr(q, rma, &sge, 0, rma->len, IBV_WR_RDMA_WRITE);
 	wr.send_flags = in_request ? IBV_SEND_INLINE : 0;
-	if (!tp->port.placed || (rma->flags & TT_RMA_NOTE && !tp->port.imm))
+	if (!q->rail->port.placed || (rma->flags & TT_RMA_NOTE && !q->rail->port.imm))
 		return put_in_steps(ep, rma, &wr);
-	if (!room(&ep->qp[0], 1))
+	if (!room(q, 1))
 		return -EAGAIN;
 	/* Its bytes are taken when it is posted, so it is complete here, unless there matters. */
 	quiet = in_request && !(rma->flags & TT_RMA_REMOTE);
@@ -253,7 +262,7 @@ static int vb_put(struct tt_ep *base, const struct tt_rma *rma)
 	}
 	err = vb_post(ep, 0, &wr, quiet ? VB_QUIET : VB_OP, rma->user);
 	if (err)
-		return posting_failed(ep, err);
+		return posting_failed(q, err);
 	return quiet ? TT_FINISHED : TT_STARTED;
 }
 
@@ -272,14 +281,14 @@ static int vb_get(struct tt_ep *base, const struct tt_rma *rma)
 		return TT_FINISHED;
 	if (!rma->mr)
 		return no_mr();
-	n = count_pieces(vb_tp_of(ep), ep, rma->len, &piece);
+	n = count_pieces(ep, rma->len, &piece);
 	if (n > 1)
 		return split(ep, rma, IBV_WR_RDMA_READ, n, piece);
 	if (!room(&ep->qp[0], 1))
 		return -EAGAIN;
-	wr = rdma_wr(rma, &sge, 0, rma->len, IBV_WR_RDMA_READ);
+	wr = rdma_wr(&ep->qp[0], rma, &sge, 0, rma->len, IBV_WR_RDMA_READ);
 	err = vb_post(ep, 0, &wr, VB_OP, rma->user);
-	return err ? posting_failed(ep, err) : TT_STARTED;
+	return err ? posting_failed(&ep->qp[0], err) : TT_STARTED;
 }
 
 static int vb_amo(struct tt_ep *base, const struct tt_amo *amo)
@@ -299,10 +308,10 @@ static int vb_amo(struct tt_ep *base, const struct tt_amo *amo)
 		return -EAGAIN;
 	sge = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)amo->result,
 			       .length = sizeof(uint64_t),
-			       .lkey = lkey_of(amo->mr)};
+			       .lkey = lkey_of(&ep->qp[0], amo->mr)};
 	wr.sg_list = &sge;
 	wr.wr.atomic.remote_addr = amo->remote;
-	wr.wr.atomic.rkey = (uint32_t)amo->rkey->word[0];
+	wr.wr.atomic.rkey = rkey_of(&ep->qp[0], amo->rkey);
 	if (amo->op == TT_AMO_ADD) {
 		wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
 		wr.wr.atomic.compare_add = amo->operand;
@@ -312,7 +321,7 @@ static int vb_amo(struct tt_ep *base, const struct tt_amo *amo)
 		wr.wr.atomic.swap = amo->operand;
 	}
 	err = vb_post(ep, 0, &wr, VB_OP, amo->user);
-	return err ? posting_failed(ep, err) : TT_STARTED;
+	return err ? posting_failed(&ep->qp[0], err) : TT_STARTED;
 }
 
 static int vb_msg(struct tt_ep *base, const void *data, size_t len)
@@ -335,7 +344,7 @@ static int vb_msg(struct tt_ep *base, const void *data, size_t len)
 	if (!room(&ep->qp[0], 1))
 		return -EAGAIN;
 	err = vb_post(ep, 0, &wr, VB_QUIET, NULL);
-	return err ? posting_failed(ep, err) : TT_FINISHED;
+	return err ? posting_failed(&ep->qp[0], err) : TT_FINISHED;
 }
 
 const struct tt_ep_ops vb_ep_ops = {.put = vb_put, .get = vb_get, .amo = vb_amo, .msg = vb_msg};

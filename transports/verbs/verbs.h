@@ -2,11 +2,11 @@
 /*
  * Transport verbs: what its files share.
  *
- * One device port, one protection domain, one completion queue and one shared receive queue serve all
- * peers; a peer costs its reliable-connected queue pairs only. A put is an RDMA WRITE, with a note
- * WRITE_WITH_IMM; a get is a READ; control messages are SENDs. Notes and messages take an entry of the
- * shared receive queue at the target; while that is empty for a moment the sender's device tries again
- * (RNR).
+ * Rails. Each device port in use is a rail, with its own protection domain, completion queue and shared
+ * receive queue, which serve all peers; a peer costs its reliable-connected queue pairs only, some on
+ * each rail. A put is an RDMA WRITE, with a note WRITE_WITH_IMM; a get is a READ; control messages are
+ * SENDs. Notes and messages take an entry of the shared receive queue at the target; while that is empty
+ * for a moment the sender's device tries again (RNR).
  *
  * Lesser devices (iWARP) have no immediate data: there a note is a SEND behind the WRITE on the same
  * queue pair. Nor does the end of a WRITE say there that its bytes are in place: a READ of nothing,
@@ -34,11 +34,13 @@
 #include "lib/wire/transport.h"
 
 #define VB_MAGIC 0x3230425645545454ull /* "TTTEVB02": layout version included */
-#define VB_QPS 8	    /* queue pairs of an endpoint, at most */
+#define VB_RAILS 4	    /* ports in use, at most: one word of a key each */
+#define VB_QPS 8	    /* queue pairs of an endpoint on a rail, at most */
+#define VB_EP_QPS (VB_RAILS * VB_QPS)
 #define VB_SQ 128	    /* requests under way of a queue pair */
 #define VB_SQ_EXTRA 4	    /* beyond those: hello, bye, mark */
 #define VB_SIGNAL 16	    /* one of so many unsignalled requests is signalled */
-#define VB_SRQ 1024	    /* entries of the shared receive queue */
+#define VB_SRQ 1024	    /* entries of a shared receive queue */
 #define VB_INLINE 256	    /* bytes that travel in the request, if the device can */
 #define VB_SPLIT_MIN 131072 /* smallest piece of a put spread over queue pairs */
 #define VB_SPLITS 256	    /* spread operations of a process under way */
@@ -83,6 +85,9 @@ struct vb_req {
 
 struct vb_qp {
 	struct ibv_qp *qp;
+	struct vb_rail *rail;
+	uint8_t nth;	      /* of those of the endpoint on this rail */
+	uint8_t theirs;	      /* index of the peer's rail it is connected to */
 	uint32_t head, tail;  /* oldest request not known to be complete; next place */
 	uint32_t quiet;	      /* unsignalled ones since the last signalled */
 	uint32_t reserved;    /* places kept for the notes of splits */
@@ -105,7 +110,7 @@ struct vb_ep {
 	uint32_t psn;
 	uint64_t deadline;	/* of connecting */
 	struct vb_blob *peer;	/* to connect again */
-	struct vb_qp qp[VB_QPS];
+	struct vb_qp qp[];	/* the first of each rail, then the second of each ... */
 };
 
 /* A put or get in several pieces; the note is rung when all are acknowledged. */
@@ -119,10 +124,12 @@ struct vb_split {
 	void *user;
 };
 
+/* Registered on every rail; the key's words are the rails'. */
 struct vb_mr {
 	struct tt_mr mr;
-	struct ibv_mr *ib;
+	struct ibv_mr *ib[VB_RAILS];
 };
+_Static_assert(VB_RAILS <= sizeof(struct tt_rkey) / sizeof(uint64_t), "a word for each rail");
 
 /* What a SEND begins with; a message follows. */
 enum vb_word { VB_WORD_MSG = 1, VB_WORD_NOTE, VB_WORD_HELLO, VB_WORD_BYE };
@@ -132,9 +139,10 @@ struct vb_head {
 };
 #define VB_SEND_MAX (sizeof(struct vb_head) + TT_TP_MSG_MAX)
 
-struct vb_tp {
-	struct tt_tp tp;
-	const struct tt_env *env;
+/* A port in use, and what belongs to its device. */
+struct vb_rail {
+	struct vb_tp *tp;
+	int index;
 	struct vb_port port;
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
@@ -142,14 +150,23 @@ struct vb_tp {
 	struct ibv_cq *cq;
 	struct ibv_srq *srq;
 	struct ibv_mr *recv_mr;
-	uint8_t (*recv)[VB_SEND_MAX]; /* buffers of the shared receive queue */
-	unsigned nrecv;
 	uint32_t *idle; /* receive buffers to be posted again at the next poll */
-	unsigned nidle;
+	unsigned nrecv, nidle;
+	int cq_size, max_rd;
+	bool dead; /* the device is gone */
+	unsigned acks;
+};
+
+struct vb_tp {
+	struct tt_tp tp;
+	const struct tt_env *env;
+	struct vb_rail rail[VB_RAILS];
+	int nrails;
+	uint8_t (*recv)[VB_SEND_MAX]; /* buffers of the receive queues, VB_SRQ for each rail */
 	int epoll_fd;
-	int cq_size, inline_max, max_rd, nqp;
-	bool armed, dead; /* dead: the device is gone */
-	unsigned polls, acks;
+	int inline_max, nqp; /* nqp: of an endpoint on each rail */
+	bool armed;
+	unsigned polls;
 	struct tt_ep_ops ops;
 
 	struct vb_ep **eps;
@@ -166,29 +183,47 @@ struct vb_tp {
 	uint32_t stash_head, stash_tail, stash_max;
 };
 
-/* An endpoint's address. */
+/* An endpoint's address: its end on each rail. */
+struct vb_rail_addr {
+	uint8_t gid[16];
+	uint32_t lid;
+	uint8_t fabric, mtu, rd_atomic;
+	uint8_t nqp; /* 0: none on this rail */
+	uint32_t qpn[VB_QPS];
+};
+
 struct vb_blob {
 	uint64_t magic;
-	uint8_t gid[16];
 	uint32_t psn;
-	uint32_t lid;
-	uint8_t fabric, mtu, rd_atomic, nqp;
-	uint32_t qpn[VB_QPS];
+	uint32_t nrails;
+	struct vb_rail_addr rail[VB_RAILS];
 };
 _Static_assert(sizeof(struct vb_blob) <= TT_TP_BLOB_MAX, "fits");
 
 /* device.c */
 int vb_query(const struct tt_tp_params *params, struct tt_tp_device *dev, int max);
 const char *vb_fabric_name(unsigned fabric);
-/* The port to use, opened. */
-int vb_choose(const struct tt_tp_params *params, struct vb_port *port, struct ibv_context **ctx);
+/* The ports to use, at most VB_RAILS; how many, or negative. */
+int vb_choose(const struct tt_tp_params *params, struct vb_port *ports);
+
+/* rail.c */
+/* Open rails 0 to tp->nrails - 1, whose ports are set. */
+int vb_rails_open(struct vb_tp *tp);
+/* Also of one that was opened in part. */
+void vb_rails_close(struct vb_tp *tp);
+/* Set the queue pairs' rails of ep, before its peer is known; returns how many there are. */
+int vb_rails_deal(struct vb_ep *ep);
+/* What the peer is told of the rails and the queue pairs on them. */
+void vb_rails_tell(const struct vb_ep *ep, struct vb_blob *b);
+/* Decide which of our rails and the peer's are connected, and drop the queue pairs of the others. */
+int vb_rails_match(struct vb_ep *ep, const struct vb_blob *b);
 
 /* mr.c */
 int vb_reg(struct tt_tp *tp, const struct tt_mem *mem, unsigned access, struct tt_mr **mr);
 int vb_dereg(struct tt_mr *mr);
 
 /* qp.c */
-int vb_qp_new(struct vb_tp *tp, struct vb_qp *q);
+int vb_qp_new(struct vb_qp *q);
 /* From RESET to RTS. */
 int vb_qp_connect(struct vb_ep *ep, int i);
 void vb_qp_error(struct vb_qp *q);
@@ -197,14 +232,15 @@ void vb_qp_error(struct vb_qp *q);
 int vb_ep_open(struct tt_tp *tp, struct tt_ep **ep, void *blob, size_t *len);
 int vb_ep_connect(struct tt_ep *ep, const void *blob, size_t len, bool active);
 void vb_ep_close(struct tt_ep *ep);
-struct vb_ep *vb_ep_of_qpn(struct vb_tp *tp, uint32_t qpn, int *q);
+struct vb_ep *vb_ep_of_qpn(const struct vb_rail *rail, uint32_t qpn, int *q);
 struct vb_ep *vb_ep_at(struct vb_tp *tp, uint32_t index, uint32_t gen);
 /* The hello of queue pair q is acknowledged or received. */
 void vb_greeted(struct vb_ep *ep, int q);
 /* The hello of queue pair q found nobody: once more, or fail. */
 void vb_hello_again(struct vb_ep *ep, int q, int status);
-/* Say why, stop everything; DOWN follows when all requests have come back. */
-void vb_fail(struct vb_ep *ep, int status, const char *fmt, ...) TT_PRINTF(3, 4);
+/* Say why, and on which rail, stop everything; DOWN follows when all requests have come back. */
+void vb_fail(struct vb_ep *ep, const struct vb_rail *rail, int status, const char *fmt, ...)
+	TT_PRINTF(4, 5);
 /* DOWN, if everything has come back. */
 void vb_check_down(struct vb_ep *ep);
 
@@ -225,8 +261,9 @@ int vb_reap(struct vb_tp *tp);
 void vb_emit(struct vb_tp *tp, struct tt_event ev);
 /* Forget the events of ep that wait. */
 void vb_stash_drop(struct vb_tp *tp, const struct vb_ep *ep);
-int vb_recv_fill(struct vb_tp *tp);
-/* Requests of q that nobody will complete: end them with status. */
+/* Post the idle receive buffers. */
+int vb_recv_fill(struct vb_rail *rail);
+/* Requests of queue pair q that nobody will complete: end them with status. */
 void vb_abandon(struct vb_ep *ep, int q, int status);
 
 /* events.c */
