@@ -10,6 +10,7 @@
 
 #define RECV_ID (1ull << 63) /* wr_id of a receive; the rest is its buffer's index */
 #define ASYNC_EVERY 512	     /* polls between two looks at asynchronous events */
+#define CM_EVERY 16	     /* and at those of rdma_cm, while we connect */
 
 /* ---- receive buffers ---- */
 
@@ -312,19 +313,24 @@ static void disarm(struct vb_tp *tp)
 int vb_poll(struct tt_tp *base, struct tt_event *events, int max)
 {
 	struct vb_tp *tp = (struct vb_tp *)base;
+	bool look;
 	int n, i;
 
 	tp->out = events;
 	tp->nout = 0;
 	tp->max_out = max;
-	if (tp->armed || ++tp->polls % ASYNC_EVERY == 0)
-		vb_async(tp);
-	if (tp->armed)
-		disarm(tp);
+	/* Buffers of what the caller has seen; then events in their order: what waited comes first. */
 	for (i = 0; i < tp->nrails; i++)
 		if (tp->rail[i].nidle)
 			vb_recv_fill(&tp->rail[i]);
 	unstash(tp);
+	look = tp->armed || ++tp->polls % ASYNC_EVERY == 0;
+	if (look)
+		vb_async(tp);
+	if (look || (tp->cm_wake && tp->polls % CM_EVERY == 0))
+		vb_cm_poll(tp);
+	if (tp->armed)
+		disarm(tp);
 	while (tp->nout < max && vb_reap(tp) > 0)
 		;
 	n = tp->nout;

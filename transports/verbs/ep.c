@@ -139,9 +139,11 @@ static void free_ep(struct vb_ep *ep)
 	struct vb_tp *tp = vb_tp_of(ep);
 	int i;
 
-	for (i = 0; i < ep->nqp; i++)
+	for (i = 0; i < ep->nqp; i++) {
 		if (ep->qp[i].qp)
 			ibv_destroy_qp(ep->qp[i].qp);
+		vb_cm_drop(&ep->qp[i]);
+	}
 	if (ep->index < tp->neps && tp->eps[ep->index] == ep)
 		tp->eps[ep->index] = NULL;
 	if (tp->by_qpn)
@@ -167,6 +169,9 @@ int vb_ep_open(struct tt_tp *base, struct tt_ep **epp, void *blob, size_t *len)
 		err = tt_fail(-ENODEV, "verbs: %s is gone", tp->rail[0].port.name);
 	for (i = 0; !err && i < ep->nqp; i++)
 		err = vb_qp_new(&ep->qp[i]);
+	if (!err && (getrandom(&ep->psn, sizeof(ep->psn), 0) < 0 ||
+		     getrandom(&ep->cookie, sizeof(ep->cookie), 0) < 0))
+		err = tt_fail(-errno, "verbs: getrandom: %s", strerror(errno));
 	if (!err)
 		err = take_place(tp, ep);
 	if (err) {
@@ -174,10 +179,9 @@ int vb_ep_open(struct tt_tp *base, struct tt_ep **epp, void *blob, size_t *len)
 		return err;
 	}
 	index_qpns(tp);
-	if (getrandom(&ep->psn, sizeof(ep->psn), 0) < 0)
-		ep->psn = (uint32_t)tt_now_ns();
 	ep->psn &= 0xffffff;
 	b.psn = ep->psn;
+	b.cookie = ep->cookie;
 	vb_rails_tell(ep, &b);
 	memcpy(blob, &b, sizeof(b));
 	*len = sizeof(b);
@@ -205,12 +209,14 @@ int vb_ep_connect(struct tt_ep *base, const void *blob, size_t len, bool active)
 		return tt_fail(-ENOMEM, "verbs: out of memory");
 	*ep->peer = b;
 	ep->active = active;
+	ep->deadline = tt_deadline_ms(VB_HELLO_MS);
+	if (vb_tp_of(ep)->cm)
+		return vb_cm_connect(ep);
 	for (i = 0; !err && i < ep->nqp; i++)
 		err = vb_qp_connect(ep, i);
 	if (err)
 		return err;
 	ep->state = VB_CONNECTING;
-	ep->deadline = tt_deadline_ms(VB_HELLO_MS);
 	for (i = 0; !err && active && i < ep->nqp; i++)
 		err = vb_post_word(ep, i, VB_WORD_HELLO, 0, VB_HELLO);
 	if (err)
@@ -235,7 +241,7 @@ void vb_hello_again(struct vb_ep *ep, int i, int status)
 	const struct vb_rail *rail = ep->qp[i].rail;
 	int err;
 
-	if (tt_passed(ep->deadline)) {
+	if (vb_tp_of(ep)->cm || tt_passed(ep->deadline)) {
 		vb_fail(ep, rail, -ETIMEDOUT, "the peer does not answer over this network (status %d)",
 			status);
 		return;

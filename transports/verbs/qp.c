@@ -6,8 +6,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define RNR_TIMER 6 /* 0.08 ms until a peer whose receive queue was empty is tried again */
-
 int vb_qp_new(struct vb_qp *q)
 {
 	struct vb_rail *rail = q->rail;
@@ -43,16 +41,20 @@ void vb_qp_error(struct vb_qp *q)
 	ibv_modify_qp(q->qp, &attr, IBV_QP_STATE);
 }
 
-static int to_init(struct vb_qp *q)
+unsigned vb_qp_access(const struct vb_tp *tp)
+{
+	return IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+	       (tp->tp.caps & TT_CAP_AMO ? IBV_ACCESS_REMOTE_ATOMIC : 0);
+}
+
+int vb_qp_init(struct vb_qp *q)
 {
 	const struct vb_tp *tp = q->rail->tp;
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
 				   .pkey_index = (uint16_t)tp->env->verbs_pkey.number,
 				   .port_num = q->rail->port.num,
-				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
+				   .qp_access_flags = vb_qp_access(tp)};
 
-	if (tp->tp.caps & TT_CAP_AMO)
-		attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
 	return ibv_modify_qp(q->qp, &attr,
 			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
@@ -68,7 +70,7 @@ static int to_rtr(struct vb_qp *q, const struct vb_rail_addr *peer, uint32_t psn
 		.dest_qp_num = peer->qpn[q->nth],
 		.rq_psn = psn,
 		.max_dest_rd_atomic = (uint8_t)q->rail->max_rd,
-		.min_rnr_timer = RNR_TIMER,
+		.min_rnr_timer = VB_RNR_TIMER,
 		.ah_attr = {.dlid = (uint16_t)peer->lid,
 			    .sl = (uint8_t)env->verbs_sl.number,
 			    .port_num = port->num}};
@@ -113,7 +115,7 @@ int vb_qp_connect(struct vb_ep *ep, int i)
 	int err;
 
 	ibv_modify_qp(q->qp, &reset, IBV_QP_STATE);
-	err = to_init(q);
+	err = vb_qp_init(q);
 	if (!err) {
 		step = "RTR (is the peer's address reachable from this port?)";
 		err = to_rtr(q, peer, ep->peer->psn);

@@ -83,14 +83,14 @@ static int open_recv(struct vb_rail *rail)
 	return vb_recv_fill(rail);
 }
 
-static int watch(int epoll_fd, int fd)
+int vb_watch(struct vb_tp *tp, int fd)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 	int flags = fcntl(fd, F_GETFL);
 
 	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK))
 		return -errno;
-	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+	return epoll_ctl(tp->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
 static int open_rail(struct vb_rail *rail)
@@ -108,9 +108,9 @@ static int open_rail(struct vb_rail *rail)
 		err = open_recv(rail);
 	if (err)
 		return err;
-	err = watch(rail->tp->epoll_fd, rail->ctx->async_fd);
+	err = vb_watch(rail->tp, rail->ctx->async_fd);
 	if (!err)
-		err = watch(rail->tp->epoll_fd, rail->channel->fd);
+		err = vb_watch(rail->tp, rail->channel->fd);
 	if (err)
 		return tt_fail(err, "verbs: %s: its descriptors: %s", rail->port.name, strerror(-err));
 	return 0;
@@ -194,6 +194,8 @@ void vb_rails_tell(const struct vb_ep *ep, struct vb_blob *b)
 		a->fabric = port->fabric;
 		a->mtu = (uint8_t)port->attr.active_mtu;
 		a->rd_atomic = (uint8_t)tp->rail[i].max_rd;
+		memcpy(a->ip, tp->rail[i].ip, sizeof(a->ip));
+		a->port = tp->rail[i].cm_port;
 	}
 	for (i = 0; i < ep->nqp; i++) {
 		const struct vb_qp *q = &ep->qp[i];
@@ -211,6 +213,9 @@ static int check(const struct vb_ep *ep, const struct vb_blob *b)
 	if (b->magic != VB_MAGIC || b->psn > 0xffffff || !b->nrails || b->nrails > VB_RAILS)
 		return tt_fail(-EINVAL, "verbs: this is not the address of a verbs endpoint");
 	for (i = 0; i < b->nrails; i++) {
+		if (!b->rail[i].port != !tp->cm)
+			return tt_fail(-EINVAL, "verbs: TUTTI_VERBS_CM is %s here and not at the peer",
+				       tp->cm ? "rdmacm" : "bootstrap");
 		if (b->rail[i].mtu < IBV_MTU_256 || b->rail[i].mtu > IBV_MTU_4096)
 			return tt_fail(-EINVAL, "verbs: this is not the address of a verbs endpoint");
 		if (b->rail[i].nqp && b->rail[i].nqp != tp->nqp)
@@ -239,10 +244,11 @@ int vb_rails_match(struct vb_ep *ep, const struct vb_blob *b)
 			n++;
 		} else {
 			ibv_destroy_qp(q->qp);
+			vb_cm_drop(q);
 		}
 	}
 	for (i = n; i < ep->nqp; i++)
-		ep->qp[i].qp = NULL;
+		ep->qp[i] = (struct vb_qp){0};
 	ep->nqp = n;
 	if (n)
 		return 0;

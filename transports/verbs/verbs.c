@@ -13,6 +13,7 @@ extern const struct tt_tp_ops tt_verbs_tp;
 
 static void close_all(struct vb_tp *tp)
 {
+	vb_cm_close(tp);
 	vb_rails_close(tp);
 	free(tp->eps);
 	free(tp->by_qpn);
@@ -30,8 +31,8 @@ static void describe(struct vb_tp *tp)
 		inet_ntop(AF_INET6, port->gid.raw, addr, sizeof(addr));
 	else
 		snprintf(addr, sizeof(addr), "LID %u", port->attr.lid);
-	snprintf(base->detail, sizeof(base->detail), "verbs over %s/%u (%s)", port->name, port->num,
-		 addr);
+	snprintf(base->detail, sizeof(base->detail), "verbs over %s/%u (%s%s)", port->name, port->num,
+		 addr, tp->cm ? ", rdma_cm" : "");
 }
 
 /* The device's atomics, if all of them have some. */
@@ -67,6 +68,21 @@ static int choose(const struct tt_tp_params *params, struct vb_tp *tp)
 	return n < 0 ? n : 0;
 }
 
+/* iWARP can't be connected otherwise. */
+static int connect_how(struct vb_tp *tp)
+{
+	bool iwarp = tp->rail[0].port.fabric == VB_IWARP;
+	const char *how = tp->env->verbs_cm.text;
+
+	if (!strcmp(how, "rdmacm") || (iwarp && !strcmp(how, "auto")))
+		return vb_cm_open(tp);
+	if (iwarp)
+		return tt_fail(-EOPNOTSUPP, "verbs: %s/%u is iWARP, which rdma_cm connects: not with "
+			       "TUTTI_VERBS_CM=bootstrap",
+			       tp->rail[0].port.name, tp->rail[0].port.num);
+	return 0;
+}
+
 static int vb_open(const struct tt_tp_params *params, struct tt_tp **tpp)
 {
 	struct vb_tp *tp;
@@ -80,9 +96,12 @@ static int vb_open(const struct tt_tp_params *params, struct tt_tp **tpp)
 	if (!tp)
 		return tt_fail(-ENOMEM, "verbs: out of memory");
 	tp->epoll_fd = -1;
+	tp->env = params->env;
 	err = choose(params, tp);
 	if (!err)
 		err = vb_rails_open(tp);
+	if (!err)
+		err = connect_how(tp);
 	if (err) {
 		close_all(tp);
 		return err;
@@ -91,7 +110,6 @@ static int vb_open(const struct tt_tp_params *params, struct tt_tp **tpp)
 		tp->split[i].next_free = tp->free_split;
 		tp->free_split = &tp->split[i];
 	}
-	tp->env = params->env;
 	tp->nqp = tp->rail[0].port.placed ? (int)params->env->verbs_qps.number : 1;
 	tp->inline_max = VB_INLINE;
 	set_ops(tp);

@@ -17,7 +17,7 @@
  * messages, whose bytes travel in the request itself) is posted unsignalled, every 16th signalled. The
  * completion queue has room for everything that is posted: after a failure each request completes.
  *
- * Connecting. Addresses are exchanged by the caller. The active end then sends a hello, which tells it,
+ * Connecting. Addresses are exchanged by the caller; cm.c is for rdma_cm. The active end then sends a hello, which tells it,
  * once acknowledged, and the passive end, once received, that both can receive: UP. A hello that meets
  * a peer not ready yet is repeated by the device, and by us when the device gives up.
  *
@@ -29,6 +29,7 @@
 #define TT_VERBS_H
 
 #include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
 
 #include "lib/base/list.h"
 #include "lib/wire/transport.h"
@@ -45,6 +46,7 @@
 #define VB_SPLIT_MIN 131072 /* smallest piece of a put spread over queue pairs */
 #define VB_SPLITS 256	    /* spread operations of a process under way */
 #define VB_BATCH 16	    /* completions taken, receives posted at once */
+#define VB_RNR_TIMER 6	    /* 0.08 ms until a peer whose receive queue was empty is tried again */
 #define VB_HELLO_MS 10000   /* how long the active end tries to reach a peer */
 #define VB_BYE_MS 20	    /* how long closing waits for the peer to be told */
 #define VB_DRAIN_MS 1000    /* how long it waits for the marks */
@@ -92,6 +94,8 @@ struct vb_qp {
 	uint32_t quiet;	      /* unsignalled ones since the last signalled */
 	uint32_t reserved;    /* places kept for the notes of splits */
 	bool greeted;	      /* the hello of this queue pair has arrived */
+	struct rdma_cm_id *id; /* by rdma_cm: the attempt under way, the connection */
+	uint64_t again;	      /* when the next attempt is due; 0: none is */
 	struct vb_req ring[256];
 };
 _Static_assert(VB_SQ + VB_SQ_EXTRA <= 256, "the ring holds what is posted");
@@ -108,6 +112,7 @@ struct vb_ep {
 	char reason[160];
 	int nqp, up;		/* up: how many queue pairs are greeted */
 	uint32_t psn;
+	uint64_t cookie;	/* who knows it may connect by rdma_cm */
 	uint64_t deadline;	/* of connecting */
 	struct vb_blob *peer;	/* to connect again */
 	struct vb_qp qp[];	/* the first of each rail, then the second of each ... */
@@ -153,6 +158,9 @@ struct vb_rail {
 	uint32_t *idle; /* receive buffers to be posted again at the next poll */
 	unsigned nrecv, nidle;
 	int cq_size, max_rd;
+	struct rdma_cm_id *listener; /* by rdma_cm: at this address, in network order */
+	uint8_t ip[16];
+	uint16_t cm_port;
 	bool dead; /* the device is gone */
 	unsigned acks;
 };
@@ -165,6 +173,9 @@ struct vb_tp {
 	uint8_t (*recv)[VB_SEND_MAX]; /* buffers of the receive queues, VB_SRQ for each rail */
 	int epoll_fd;
 	int inline_max, nqp; /* nqp: of an endpoint on each rail */
+	struct rdma_event_channel *cm; /* NULL: connecting is the caller's exchange of addresses */
+	int cm_timer;
+	uint64_t cm_wake; /* when cm_timer fires; 0: never */
 	bool armed;
 	unsigned polls;
 	struct tt_ep_ops ops;
@@ -190,10 +201,13 @@ struct vb_rail_addr {
 	uint8_t fabric, mtu, rd_atomic;
 	uint8_t nqp; /* 0: none on this rail */
 	uint32_t qpn[VB_QPS];
+	uint8_t ip[16]; /* for rdma_cm: IPv6, or IPv4 mapped to it */
+	uint16_t port;	/* 0: not by rdma_cm */
+	uint16_t zero;
 };
 
 struct vb_blob {
-	uint64_t magic;
+	uint64_t magic, cookie;
 	uint32_t psn;
 	uint32_t nrails;
 	struct vb_rail_addr rail[VB_RAILS];
@@ -211,6 +225,8 @@ int vb_choose(const struct tt_tp_params *params, struct vb_port *ports);
 int vb_rails_open(struct vb_tp *tp);
 /* Also of one that was opened in part. */
 void vb_rails_close(struct vb_tp *tp);
+/* Make fd one of those that wake whoever sleeps on vb_arm's. */
+int vb_watch(struct vb_tp *tp, int fd);
 /* Set the queue pairs' rails of ep, before its peer is known; returns how many there are. */
 int vb_rails_deal(struct vb_ep *ep);
 /* What the peer is told of the rails and the queue pairs on them. */
@@ -224,6 +240,10 @@ int vb_dereg(struct tt_mr *mr);
 
 /* qp.c */
 int vb_qp_new(struct vb_qp *q);
+/* From RESET to INIT; 0 or an errno value. */
+int vb_qp_init(struct vb_qp *q);
+/* What peers may do through a queue pair, as ibv_modify_qp takes it. */
+unsigned vb_qp_access(const struct vb_tp *tp);
 /* From RESET to RTS. */
 int vb_qp_connect(struct vb_ep *ep, int i);
 void vb_qp_error(struct vb_qp *q);
@@ -243,6 +263,18 @@ void vb_fail(struct vb_ep *ep, const struct vb_rail *rail, int status, const cha
 	TT_PRINTF(4, 5);
 /* DOWN, if everything has come back. */
 void vb_check_down(struct vb_ep *ep);
+
+/* cm.c */
+/* Listen on every rail. */
+int vb_cm_open(struct vb_tp *tp);
+/* Also of what was opened in part. */
+void vb_cm_close(struct vb_tp *tp);
+/* Connect, or take the requests of the peer's end. */
+int vb_cm_connect(struct vb_ep *ep);
+/* End the attempt, the request or the connection of q. */
+void vb_cm_drop(struct vb_qp *q);
+/* Take its events, repeat attempts, look at deadlines. */
+void vb_cm_poll(struct vb_tp *tp);
 
 /* rma.c */
 extern const struct tt_ep_ops vb_ep_ops;
