@@ -282,7 +282,8 @@ int vb_reap(struct vb_tp *tp)
 	int total = 0, i, n;
 
 	for (i = 0; i < tp->nrails; i++) {
-		n = reap_rail(&tp->rail[i]);
+		/* In turn, so that no rail is starved by the one before it. */
+		n = reap_rail(&tp->rail[(tp->polls + (unsigned)i) % (unsigned)tp->nrails]);
 		total += n > 0 ? n : 0;
 	}
 	return total;

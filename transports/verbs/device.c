@@ -5,8 +5,8 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <numa.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,14 +52,26 @@ static int node_of(const struct ibv_device *dev)
 	return node;
 }
 
-/* libnuma's measure, 10 for the same node; 0: unknown. */
+/*
+ * libnuma's measure, from the nearest node this process may run on: to a process that may run everywhere all
+ * are near. 10: the same node, or unknown.
+ */
 static int distance_to(int node)
 {
-	int cpu = sched_getcpu();
+	int best = 0, from, d;
+	struct bitmask *mine;
 
-	if (node < 0 || cpu < 0 || numa_available() < 0)
-		return 0;
-	return numa_distance(numa_node_of_cpu(cpu), node);
+	if (node < 0 || numa_available() < 0)
+		return 10;
+	mine = numa_get_run_node_mask();
+	for (from = 0; mine && from <= numa_max_node(); from++) {
+		d = numa_bitmask_isbitset(mine, (unsigned)from) ? numa_distance(from, node) : 0;
+		if (d > 0 && (!best || d < best))
+			best = d;
+	}
+	if (mine)
+		numa_free_nodemask(mine);
+	return best ? best : 10;
 }
 
 /* How good a GID of a RoCE port is: version 2 before 1, what a router forwards before what it does not. */
@@ -107,6 +119,46 @@ static int choose_gid(struct vb_port *port, struct ibv_context *ctx, int64_t ask
 	return -EADDRNOTAVAIL;
 }
 
+/* The bytes of an address of any family as a GID; 0 or -1. */
+static int as_gid(const struct sockaddr *sa, uint8_t gid[16])
+{
+	memset(gid, 0, 16);
+	if (sa && sa->sa_family == AF_INET6) {
+		memcpy(gid, &((const struct sockaddr_in6 *)sa)->sin6_addr, 16);
+		return 0;
+	}
+	if (!sa || sa->sa_family != AF_INET)
+		return -1;
+	memset(gid + 10, 0xff, 2);
+	memcpy(gid + 12, &((const struct sockaddr_in *)sa)->sin_addr, 4);
+	return 0;
+}
+
+/* InfiniBand: the subnet prefix. RoCE: by the mask of the interface that has the GID as its address. */
+static void set_net(struct vb_port *port)
+{
+	uint8_t addr[16], mask[16];
+	struct ifaddrs *all, *ifa;
+	int i;
+
+	if (port->fabric == VB_IWARP)
+		return; /* its GID is no address */
+	if (port->fabric == VB_IB) {
+		memcpy(port->net, port->gid.raw, 8);
+		return;
+	}
+	if (getifaddrs(&all))
+		return;
+	for (ifa = all; ifa; ifa = ifa->ifa_next) {
+		if (as_gid(ifa->ifa_addr, addr) || memcmp(addr, port->gid.raw, 16) ||
+		    as_gid(ifa->ifa_netmask, mask))
+			continue;
+		for (i = 0; i < 16; i++)
+			port->net[i] = addr[i] & mask[i];
+	}
+	freeifaddrs(all);
+}
+
 static bool has_what_it_takes(struct vb_port *port)
 {
 	const char *lacks = NULL;
@@ -134,19 +186,10 @@ static void inspect(struct vb_port *port, struct ibv_context *ctx, const struct 
 			 ibv_port_state_str(port->attr.state));
 	else if (port->fabric == VB_IB && !port->attr.lid)
 		snprintf(port->why, sizeof(port->why), "it has no LID: is a subnet manager running?");
-	else if (has_what_it_takes(port) && !choose_gid(port, ctx, env->verbs_gid.number))
+	else if (has_what_it_takes(port) && !choose_gid(port, ctx, env->verbs_gid.number)) {
+		set_net(port);
 		port->usable = true;
-}
-
-/* Whether TUTTI_VERBS_DEVICE, "name" or "name:port", allows this one. */
-static bool asked_for(const char *list, const struct vb_port *port)
-{
-	size_t n = strcspn(list, ":");
-
-	if (!*list)
-		return true;
-	return strlen(port->name) == n && !strncmp(port->name, list, n) &&
-	       (!list[n] || atoi(list + n + 1) == port->num);
+	}
 }
 
 /* TUTTI_VERBS_MASK; what is not known is told by vb_choose. */
@@ -198,39 +241,24 @@ static int inspect_device(struct ibv_device *dev, const struct tt_env *env, stru
 		ports[n] = common;
 		ports[n].num = (uint8_t)i;
 		inspect(&ports[n], ctx, env);
-		if (ports[n].usable && !asked_for(env->verbs_device.text, &ports[n])) {
-			ports[n].usable = false;
-			snprintf(ports[n].why, sizeof(ports[n].why),
-				 "TUTTI_VERBS_DEVICE=%.60s names another", env->verbs_device.text);
-		}
 	}
 	if (ctx)
 		ibv_close_device(ctx);
 	return n;
 }
 
-static int better(const struct vb_port *a, const struct vb_port *b)
-{
-	if (a->gbps != b->gbps)
-		return a->gbps > b->gbps;
-	return a->distance < b->distance;
-}
-
-/* All ports there are; *best: the index of the one to use, -1: none. */
-static int find_ports(const struct tt_env *env, struct vb_port *ports, int *best)
+/* All ports there are, and which to use. */
+static int find_ports(const struct tt_env *env, struct vb_port *ports, struct vb_choice *choice)
 {
 	struct ibv_device **list;
 	int n = 0, ndev = 0, i;
 
-	*best = -1;
 	list = ibv_get_device_list(&ndev);
 	for (i = 0; list && i < ndev && n < PORTS_MAX; i++)
 		n = inspect_device(list[i], env, ports, n);
 	if (list)
 		ibv_free_device_list(list);
-	for (i = 0; i < n; i++)
-		if (ports[i].usable && (*best < 0 || better(&ports[i], &ports[*best])))
-			*best = i;
+	vb_select(ports, n, env->verbs_device.text, (int)env->verbs_rails.number, choice);
 	return n;
 }
 
@@ -241,7 +269,7 @@ const char *vb_fabric_name(unsigned fabric)
 	return fabric < sizeof(name) / sizeof(name[0]) ? name[fabric] : "of an unknown kind";
 }
 
-static void describe(const struct vb_port *port, const struct vb_port *best, struct tt_tp_device *dev)
+static void describe(const struct vb_port *port, struct tt_tp_device *dev)
 {
 	const char *fabric = vb_fabric_name(port->fabric);
 	char gid[INET6_ADDRSTRLEN] = "", lid[16] = "";
@@ -260,38 +288,35 @@ static void describe(const struct vb_port *port, const struct vb_port *best, str
 	dev->gbps = port->gbps;
 	dev->numa = port->numa;
 	dev->usable = port->usable;
-	if (!port->usable)
-		snprintf(dev->why, sizeof(dev->why), "%s", port->why);
-	else
-		snprintf(dev->why, sizeof(dev->why), "%s",
-			 port == best ? "this one is used: the fastest that is up and near"
-				      : "up, but another is faster or nearer");
+	snprintf(dev->why, sizeof(dev->why), "%s", port->why);
 }
 
 int vb_query(const struct tt_tp_params *params, struct tt_tp_device *dev, int max)
 {
 	struct vb_port *ports = calloc(PORTS_MAX, sizeof(*ports));
-	int n, best, i;
+	struct vb_choice choice;
+	int n, i;
 
 	if (!ports)
 		return 0;
-	n = find_ports(params->env, ports, &best);
+	n = find_ports(params->env, ports, &choice);
 	for (i = 0; i < n && i < max; i++)
-		describe(&ports[i], best < 0 ? NULL : &ports[best], &dev[i]);
+		describe(&ports[i], &dev[i]);
 	free(ports);
 	if (n || max < 1)
 		return n ? n : 1;
 	*dev = (struct tt_tp_device){.name = "verbs", .numa = -1};
 	snprintf(dev->detail, sizeof(dev->detail), "RDMA devices through libibverbs");
-	snprintf(dev->why, sizeof(dev->why), "there is no RDMA device");
+	snprintf(dev->why, sizeof(dev->why), "%s", choice.why);
 	return 1;
 }
 
-int vb_choose(const struct tt_tp_params *params, struct vb_port *chosen)
+int vb_choose(const struct tt_tp_params *params, struct vb_port chosen[VB_RAILS])
 {
-	const char *asked = params->env->verbs_device.text, *mask = params->env->verbs_mask.text;
+	const char *mask = params->env->verbs_mask.text;
+	struct vb_choice choice;
 	struct vb_port *ports;
-	int n, best, i, err = 1;
+	int i;
 
 	if (parse_mask(mask, chosen))
 		return tt_fail(-EINVAL, "TUTTI_VERBS_MASK=%s: must be a list of imm, atomic and placed",
@@ -299,19 +324,9 @@ int vb_choose(const struct tt_tp_params *params, struct vb_port *chosen)
 	ports = calloc(PORTS_MAX, sizeof(*ports));
 	if (!ports)
 		return tt_fail(-ENOMEM, "verbs: out of memory");
-	n = find_ports(params->env, ports, &best);
-	for (i = 0; i < n && *asked && !asked_for(asked, &ports[i]); i++)
-		;
-	if (best >= 0) {
-		*chosen = ports[best];
-	} else if (!n) {
-		err = tt_fail(-ENODEV, "verbs: there is no RDMA device");
-	} else if (i == n) {
-		err = tt_fail(-ENODEV, "verbs: there is no device %s (TUTTI_VERBS_DEVICE)", asked);
-	} else {
-		err = tt_fail(-ENODEV, "verbs: %s/%u cannot be used: %s", ports[i].name, ports[i].num,
-			      ports[i].why);
-	}
+	find_ports(params->env, ports, &choice);
+	for (i = 0; i < choice.n; i++)
+		chosen[i] = ports[choice.port[i]];
 	free(ports);
-	return err;
+	return choice.n ? choice.n : tt_fail(choice.err, "verbs: %s", choice.why);
 }

@@ -164,9 +164,9 @@ int vb_ep_open(struct tt_tp *base, struct tt_ep **epp, void *blob, size_t *len)
 	ep->ep.ops = &tp->ops;
 	ep->ep.tp = base;
 	ep->index = UINT32_MAX;
-	ep->nqp = vb_rails_deal(ep);
-	if (!ep->nqp)
-		err = tt_fail(-ENODEV, "verbs: %s is gone", tp->rail[0].port.name);
+	err = vb_rails_deal(ep);
+	ep->nqp = err < 0 ? 0 : err;
+	err = err < 0 ? err : 0;
 	for (i = 0; !err && i < ep->nqp; i++)
 		err = vb_qp_new(&ep->qp[i]);
 	if (!err && (getrandom(&ep->psn, sizeof(ep->psn), 0) < 0 ||

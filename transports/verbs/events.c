@@ -112,8 +112,14 @@ static void handle(struct vb_rail *rail, const struct ibv_async_event *ev)
 		qp_event(rail, ev);
 		break;
 	case IBV_EVENT_PORT_ERR:
-		if (ev->element.port_num == rail->port.num)
+		if (ev->element.port_num == rail->port.num) {
+			rail->down = true;
 			fail_all(rail, -ENETDOWN, "the port went down");
+		}
+		break;
+	case IBV_EVENT_PORT_ACTIVE:
+		if (ev->element.port_num == rail->port.num)
+			rail->down = false;
 		break;
 	case IBV_EVENT_DEVICE_FATAL:
 		device_gone(rail, "the device failed or was removed");

@@ -75,7 +75,8 @@ static int open_recv(struct vb_rail *rail)
 	if (!rail->idle)
 		return tt_fail(-ENOMEM, "verbs: out of memory");
 	errno = 0;
-	rail->recv_mr = ibv_reg_mr(rail->pd, rail->tp->recv[first], RECV_BYTES, IBV_ACCESS_LOCAL_WRITE);
+	rail->recv_mr =
+		ibv_reg_mr(rail->pd, rail->tp->recv[first], RECV_BYTES, IBV_ACCESS_LOCAL_WRITE);
 	if (!rail->recv_mr)
 		return no_resource(rail, "memory region", rail->port.dev.max_mr);
 	for (i = 0; i < rail->nrecv; i++)
@@ -112,7 +113,8 @@ static int open_rail(struct vb_rail *rail)
 	if (!err)
 		err = vb_watch(rail->tp, rail->channel->fd);
 	if (err)
-		return tt_fail(err, "verbs: %s: its descriptors: %s", rail->port.name, strerror(-err));
+		return tt_fail(err, "verbs: %s: its descriptors: %s", rail->port.name,
+			       strerror(-err));
 	return 0;
 }
 
@@ -171,12 +173,20 @@ int vb_rails_deal(struct vb_ep *ep)
 
 	for (k = 0; k < tp->nqp; k++)
 		for (r = 0; r < tp->nrails; r++) {
-			if (tp->rail[r].dead)
+			if (tp->rail[r].down || tp->rail[r].dead)
 				continue;
 			ep->qp[n].rail = &tp->rail[r];
 			ep->qp[n++].nth = (uint8_t)k;
 		}
-	return n;
+	if (!n)
+		tt_fail(-ENETDOWN, "verbs: %s/%u%s down or gone", tp->rail[0].port.name,
+			tp->rail[0].port.num, tp->nrails > 1 ? " and the other ports are" : " is");
+	return n ? n : -ENETDOWN;
+}
+
+static uint32_t mbps_of(const struct vb_port *port)
+{
+	return port->gbps * 1000 < 1 ? 1 : (uint32_t)(port->gbps * 1000);
 }
 
 void vb_rails_tell(const struct vb_ep *ep, struct vb_blob *b)
@@ -190,6 +200,8 @@ void vb_rails_tell(const struct vb_ep *ep, struct vb_blob *b)
 		struct vb_rail_addr *a = &b->rail[i];
 
 		memcpy(a->gid, port->gid.raw, sizeof(a->gid));
+		memcpy(a->net, port->net, sizeof(a->net));
+		a->mbps = mbps_of(port);
 		a->lid = port->attr.lid;
 		a->fabric = port->fabric;
 		a->mtu = (uint8_t)port->attr.active_mtu;
@@ -217,41 +229,75 @@ static int check(const struct vb_ep *ep, const struct vb_blob *b)
 			return tt_fail(-EINVAL, "verbs: TUTTI_VERBS_CM is %s here and not at the peer",
 				       tp->cm ? "rdmacm" : "bootstrap");
 		if (b->rail[i].mtu < IBV_MTU_256 || b->rail[i].mtu > IBV_MTU_4096)
-			return tt_fail(-EINVAL, "verbs: this is not the address of a verbs endpoint");
+			return tt_fail(-EINVAL,
+				       "verbs: this is not the address of a verbs endpoint");
 		if (b->rail[i].nqp && b->rail[i].nqp != tp->nqp)
-			return tt_fail(-EINVAL, "verbs: TUTTI_VERBS_QPS is %d here and %u at the peer",
+			return tt_fail(-EINVAL,
+				       "verbs: TUTTI_VERBS_QPS is %d here and %u at the peer",
 				       tp->nqp, b->rail[i].nqp);
 	}
 	return 0;
 }
 
+static int none_meets(const struct vb_tp *tp, const struct vb_blob *b)
+{
+	const struct vb_port *port = &tp->rail[0].port;
+	uint32_t i;
+
+	for (i = 0; i < b->nrails; i++)
+		if (b->rail[i].nqp && b->rail[i].fabric == port->fabric)
+			return tt_fail(-EHOSTUNREACH,
+				       "verbs: no port of the peer is in a network of %s/%u or of "
+				       "another port "
+				       "in use here; name ports that reach each other in "
+				       "TUTTI_VERBS_DEVICE",
+				       port->name, port->num);
+	return tt_fail(-EHOSTUNREACH, "verbs: %s/%u is %s and the peer's device is not", port->name,
+		       port->num, vb_fabric_name(port->fabric));
+}
+
+/* A connection is as fast as its slower end, and takes pieces as long as every port does. */
+static void set_speeds(struct vb_ep *ep, const struct vb_blob *b)
+{
+	int i;
+
+	ep->most = SIZE_MAX;
+	for (i = 0; i < ep->nqp; i++) {
+		const struct vb_qp *q = &ep->qp[i];
+		uint32_t ours = mbps_of(&q->rail->port), theirs = b->rail[q->theirs].mbps;
+		size_t most = q->rail->port.attr.max_msg_sz;
+
+		ep->weight[i] = !theirs || ours < theirs ? ours : theirs;
+		if (most < ep->most)
+			ep->most = most;
+	}
+}
+
 int vb_rails_match(struct vb_ep *ep, const struct vb_blob *b)
 {
-	const struct vb_port *port = &vb_tp_of(ep)->rail[0].port;
-	int i, n = 0, err = check(ep, b);
+	struct vb_blob ours = {.magic = VB_MAGIC};
+	int match[VB_RAILS], n = 0, i, err = check(ep, b);
 
 	if (err)
 		return err;
+	vb_rails_tell(ep, &ours);
+	ep->nrails = vb_match(&ours, b, match);
+	if (!ep->nrails)
+		return none_meets(vb_tp_of(ep), b);
 	for (i = 0; i < ep->nqp; i++) {
 		struct vb_qp *q = &ep->qp[i];
-		uint32_t theirs = (uint32_t)q->rail->index;
 
-		if (theirs < b->nrails && b->rail[theirs].nqp &&
-		    b->rail[theirs].fabric == q->rail->port.fabric) {
-			q->theirs = (uint8_t)theirs;
-			if (n < i)
-				ep->qp[n] = *q;
-			n++;
-		} else {
+		if (match[q->rail->index] < 0) {
 			ibv_destroy_qp(q->qp);
 			vb_cm_drop(q);
+			continue;
 		}
+		q->theirs = (uint8_t)match[q->rail->index];
+		if (n < i)
+			ep->qp[n] = *q;
+		n++;
 	}
-	for (i = n; i < ep->nqp; i++)
-		ep->qp[i] = (struct vb_qp){0};
 	ep->nqp = n;
-	if (n)
-		return 0;
-	return tt_fail(-EHOSTUNREACH, "verbs: %s/%u is %s and the peer's device is not", port->name,
-		       port->num, vb_fabric_name(port->fabric));
+	set_speeds(ep, b);
+	return 0;
 }

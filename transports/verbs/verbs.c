@@ -26,13 +26,18 @@ static void describe(struct vb_tp *tp)
 	const struct vb_port *port = &tp->rail[0].port;
 	char addr[INET6_ADDRSTRLEN] = "";
 	struct tt_tp *base = &tp->tp;
+	size_t n;
+	int i;
 
 	if (port->fabric != VB_IB)
 		inet_ntop(AF_INET6, port->gid.raw, addr, sizeof(addr));
 	else
 		snprintf(addr, sizeof(addr), "LID %u", port->attr.lid);
-	snprintf(base->detail, sizeof(base->detail), "verbs over %s/%u (%s%s)", port->name, port->num,
-		 addr, tp->cm ? ", rdma_cm" : "");
+	n = (size_t)snprintf(base->detail, sizeof(base->detail), "verbs over %s/%u (%s%s)", port->name,
+			     port->num, addr, tp->cm ? ", rdma_cm" : "");
+	for (i = 1; i < tp->nrails && n < sizeof(base->detail); i++)
+		n += (size_t)snprintf(base->detail + n, sizeof(base->detail) - n, ", %s/%u",
+				      tp->rail[i].port.name, tp->rail[i].port.num);
 }
 
 /* The device's atomics, if all of them have some. */

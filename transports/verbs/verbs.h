@@ -59,13 +59,14 @@ struct vb_port {
 	uint8_t num;
 	int gid_index;
 	union ibv_gid gid;
+	uint8_t net[16]; /* the part of the GID that ports of one network share; 0: unknown */
 	enum vb_fabric fabric;
 	bool imm, atomic; /* immediate data, atomics; TUTTI_VERBS_MASK may hide them */
 	bool placed;	  /* a WRITE ends when its bytes are in place */
 	struct ibv_port_attr attr;
 	struct ibv_device_attr dev;
 	double gbps;
-	int numa, distance; /* of the calling thread's node; 0: unknown */
+	int numa, distance; /* from the nearest node this process may run on; 10: that node, or unknown */
 	bool usable;
 	char why[160];
 };
@@ -93,6 +94,7 @@ struct vb_qp {
 	uint32_t head, tail;  /* oldest request not known to be complete; next place */
 	uint32_t quiet;	      /* unsignalled ones since the last signalled */
 	uint32_t reserved;    /* places kept for the notes of splits */
+	uint64_t used;	      /* bytes of single pieces by its speed, to deal out the next ones */
 	bool greeted;	      /* the hello of this queue pair has arrived */
 	struct rdma_cm_id *id; /* by rdma_cm: the attempt under way, the connection */
 	uint64_t again;	      /* when the next attempt is due; 0: none is */
@@ -115,6 +117,9 @@ struct vb_ep {
 	uint64_t cookie;	/* who knows it may connect by rdma_cm */
 	uint64_t deadline;	/* of connecting */
 	struct vb_blob *peer;	/* to connect again */
+	int nrails;		/* rails that meet one of the peer's: so many first queue pairs */
+	size_t most;		/* longest piece */
+	uint32_t weight[VB_EP_QPS]; /* of the queue pairs: speed of the slower end */
 	struct vb_qp qp[];	/* the first of each rail, then the second of each ... */
 };
 
@@ -161,6 +166,7 @@ struct vb_rail {
 	struct rdma_cm_id *listener; /* by rdma_cm: at this address, in network order */
 	uint8_t ip[16];
 	uint16_t cm_port;
+	bool down; /* the port is: new endpoints do without */
 	bool dead; /* the device is gone */
 	unsigned acks;
 };
@@ -196,8 +202,9 @@ struct vb_tp {
 
 /* An endpoint's address: its end on each rail. */
 struct vb_rail_addr {
-	uint8_t gid[16];
+	uint8_t gid[16], net[16];
 	uint32_t lid;
+	uint32_t mbps;
 	uint8_t fabric, mtu, rd_atomic;
 	uint8_t nqp; /* 0: none on this rail */
 	uint32_t qpn[VB_QPS];
@@ -218,7 +225,23 @@ _Static_assert(sizeof(struct vb_blob) <= TT_TP_BLOB_MAX, "fits");
 int vb_query(const struct tt_tp_params *params, struct tt_tp_device *dev, int max);
 const char *vb_fabric_name(unsigned fabric);
 /* The ports to use, at most VB_RAILS; how many, or negative. */
-int vb_choose(const struct tt_tp_params *params, struct vb_port *ports);
+int vb_choose(const struct tt_tp_params *params, struct vb_port chosen[VB_RAILS]);
+
+/* rules.c: what needs no device. */
+/* Ports chosen, best first, or why there is none. */
+struct vb_choice {
+	int n, err;
+	int port[VB_RAILS];
+	char why[160];
+};
+/* By list (TUTTI_VERBS_DEVICE), or at most max by themselves; sets why of all that are usable. */
+void vb_select(struct vb_port *ports, int n, const char *list, int max, struct vb_choice *choice);
+/* Which rail of theirs meets each of ours (-1: none); both ends find the same pairs. How many. */
+int vb_match(const struct vb_blob *ours, const struct vb_blob *theirs, int match[VB_RAILS]);
+/* Over how many of the n queue pairs, from the first, len bytes are spread; *sum: of their weights. */
+int vb_spread(const uint32_t *weight, int n, size_t len, uint64_t *sum);
+/* Where the part of those ends whose weights add up to part of sum. */
+size_t vb_cut(size_t len, uint64_t part, uint64_t sum);
 
 /* rail.c */
 /* Open rails 0 to tp->nrails - 1, whose ports are set. */
@@ -231,7 +254,7 @@ int vb_watch(struct vb_tp *tp, int fd);
 int vb_rails_deal(struct vb_ep *ep);
 /* What the peer is told of the rails and the queue pairs on them. */
 void vb_rails_tell(const struct vb_ep *ep, struct vb_blob *b);
-/* Decide which of our rails and the peer's are connected, and drop the queue pairs of the others. */
+/* Connect rails with those of the peer, and drop the queue pairs of those that meet none. */
 int vb_rails_match(struct vb_ep *ep, const struct vb_blob *b);
 
 /* mr.c */
