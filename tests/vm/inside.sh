@@ -65,6 +65,12 @@ test_no_such_device()
 		grep -q 'no device none7' "$tmp/out" || { cat "$tmp/out"; exit 1; }
 }
 
+test_no_such_mask()
+{
+	! TUTTI_VERBS_MASK=imm,immm job verbs 2 ./tutti_perf barrier -n 2 >"$tmp/out" 2>&1 &&
+		grep -q 'must be a list of imm, atomic and placed' "$tmp/out" || { cat "$tmp/out"; exit 1; }
+}
+
 # Without the right to lock more memory the error must say what to raise.
 test_memlock()
 {
@@ -102,6 +108,23 @@ test_perf()
 	perf 4 bcast -b 300001 -e 300001 -d uint8 -n 2 -w 0 --malloc
 }
 
+# Jobs connected by rdma_cm, and on a device that can do less.
+test_rdmacm()
+{
+	TUTTI_VERBS_CM=rdmacm TUTTI_LOG=info
+	export TUTTI_VERBS_CM TUTTI_LOG
+	perf 4 allreduce -b 4 -e 256K -f 64 -n 2 -w 1
+	grep -q 'is reached over verbs over .*rdma_cm' "$tmp/out" || { cat "$tmp/out"; exit 1; }
+}
+
+test_mask()
+{
+	export TUTTI_VERBS_MASK
+	for TUTTI_VERBS_MASK in imm imm,atomic,placed; do
+		perf 4 allreduce -b 4 -e 256K -f 64 -n 2 -w 1
+	done
+}
+
 # Of the suite what differs most, as the guest's processor is a slow one.
 brief="put_sizes note_values many_puts flood_puts get amo msg_flood triangle stale_key arm close_drops_ops
 	close_is_a_fence peer_close contract"
@@ -119,6 +142,16 @@ conform_ofi()
 	export TUTTI_IF
 	program tests/conform/conform_ofi_verbs $brief
 }
+conform_rdmacm()
+{
+	TUTTI_VERBS_CM=rdmacm program tests/conform/conform_verbs connect_orders put_sizes get triangle arm \
+		close_any_state close_is_a_fence peer_close
+}
+conform_mask()
+{
+	TUTTI_VERBS_MASK=imm,atomic,placed program tests/conform/conform_verbs $brief
+	TUTTI_VERBS_MASK=imm program tests/conform/conform_verbs_qps put_sizes many_puts msg_flood
+}
 collectives() { program tests/mp/test_coll verbs; }
 collectives_tiny() { program tests/mp/test_coll verbs_tiny; }
 zero_copy() { program tests/mp/test_counters zero_copy_verbs; }
@@ -128,20 +161,31 @@ one_sided() {
 }
 failures() { program tests/vm/test_verbs; }
 death() { program tests/mp/test_kill kill_verbs; }
+death_rdmacm() { TUTTI_VERBS_CM=rdmacm program tests/mp/test_kill kill_verbs; }
+turned_away() { program tests/vm/test_cm; }
+atomics_mask() { TUTTI_VERBS_MASK=imm,atomic program tests/mp/test_atomics verbs; }
 
 run info test_info
 run chosen test_chosen
 run no_such_device test_no_such_device
+run no_such_mask test_no_such_mask
 run memlock test_memlock
 run conform conform
 run conform_qps conform_qps
 run conform_fault conform_fault
 run conform_ofi conform_ofi
+run conform_rdmacm conform_rdmacm
+run conform_mask conform_mask
 run collectives collectives
 run collectives_tiny collectives_tiny
 run zero_copy zero_copy
 run one_sided one_sided
 run death death
+run rdmacm test_rdmacm
+run death_rdmacm death_rdmacm
+run turned_away turned_away
+run mask test_mask
+run atomics_mask atomics_mask
 run perf test_perf
 run train test_train
 run failures failures
