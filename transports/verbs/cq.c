@@ -172,6 +172,7 @@ static void request_failed(struct vb_ep *ep, int q, const struct vb_req *req, en
 		vb_hello_again(ep, q, code);
 		return;
 	}
+	vb_async(vb_tp_of(ep)); /* a port that went down is the better reason, if it is known by now */
 	vb_fail(ep, ep->qp[q].rail, code, "%s failed: %s", what(req->kind), vb_status_text(status));
 }
 
