@@ -6,6 +6,8 @@
  */
 #include "tests/conform/conform.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,6 +119,18 @@ static long sent(const char *port)
 	return count;
 }
 
+/* What the note of the put under way promises to be in place. */
+static struct {
+	const void *data;
+	size_t len;
+} expected;
+
+static void check_data(struct node *node, uint32_t note)
+{
+	TT_CHECK(note == 7);
+	TT_CHECK(!memcmp(node->rx.addr, expected.data, expected.len));
+}
+
 /* Puts and gets of len; each rail must have sent its share of the packets, give or take one transfer. */
 static void carry(struct net *net, const struct tt_tp_device *rail, int nrails, size_t len, int times)
 {
@@ -135,6 +149,9 @@ static void carry(struct net *net, const struct tt_tp_device *rail, int nrails, 
 	for (i = 0; i < times; i++) {
 		fill(net->node[0].tx.addr, len, (uint64_t)i);
 		if (i % 2) {
+			expected.data = net->node[0].tx.addr;
+			expected.len = len;
+			to->on_note = check_data;
 			TT_CHECK(put(net, &net->link[0], net->node[0].tx.addr, len, to->rx.addr,
 				     &to->rx.mr->rkey, 7, &op) >= 0);
 			TT_CHECK(!settle(net, &op));
@@ -175,6 +192,71 @@ static void rails_carry_their_shares(void)
 		tt_skip("only one port is used, or it does not count packets");
 	}
 	net_close(&net);
+}
+
+/* The piece on the second rail is refused: the note must not ring, though the first is in place. */
+static void no_note_without_all_rails(void)
+{
+	struct tt_tp_device rail[4];
+	struct tt_rkey key;
+	struct net net;
+	struct op op;
+	int n = 2, i;
+
+	for (i = 0; i < 3 && n >= 2; i++) { /* which of the two completions comes first changes */
+		if (!net_pair(&net))
+			return;
+		n = rails_of(&net, rail);
+		key = net.node[1].rx.mr->rkey;
+		key.word[1] ^= 0xff00;
+		if (n >= 2) {
+			TT_CHECK(put(&net, &net.link[0], net.node[0].tx.addr, 1 << 18,
+				     net.node[1].rx.addr, &key, 1, &op) >= 0);
+			TT_CHECK(settle(&net, &op) < 0);
+			WAIT(&net, net.link[0].down);
+			pump_ms(&net, 10);
+			TT_CHECK(!net.node[1].nnotes);
+		}
+		net_close(&net);
+	}
+	if (n < 2)
+		TT_SKIP("only one port is used");
+}
+
+/* To sleep until a completion or an arrival on any rail. */
+static bool armed(struct net *net, struct node *node, struct pollfd *p)
+{
+	uint64_t deadline = wait_deadline();
+	int rc;
+
+	p->events = POLLIN;
+	while ((rc = node->tp->ops->arm(node->tp, &p->fd)) == -EAGAIN && !tt_passed(deadline))
+		poll_node(net, node, 8);
+	return !rc;
+}
+
+static void every_rail_wakes(void)
+{
+	struct tt_tp_device rail[4];
+	struct pollfd p[2];
+	struct net net;
+	struct op op;
+	int n, i;
+
+	if (!net_pair(&net))
+		return;
+	n = rails_of(&net, rail);
+	for (i = 0; i < 2 * n; i++) {
+		TT_CHECK(armed(&net, &net.node[0], &p[0]) && armed(&net, &net.node[1], &p[1]));
+		TT_CHECK(put(&net, &net.link[0], net.node[0].tx.addr, 100000, net.node[1].rx.addr,
+			     &net.node[1].rx.mr->rkey, 1, &op) >= 0);
+		/* Nobody polls the transports here. */
+		TT_CHECK(poll(&p[0], 1, WAIT_MS) == 1 && poll(&p[1], 1, WAIT_MS) == 1);
+		WAIT(&net, op.done && net.node[1].nnotes == 1u + (unsigned)i);
+	}
+	net_close(&net);
+	if (n < 2)
+		TT_SKIP("only one port is used");
 }
 
 /* Operations are under way when an interface goes down; both ends are told, and of which port. */
@@ -237,6 +319,8 @@ int main(int argc, char **argv)
 	static const struct tt_test tests[] = {{"bad_key_spares_others", bad_key_spares_others},
 					       {"fork_in_the_middle", fork_in_the_middle},
 					       {"rails_carry_their_shares", rails_carry_their_shares},
+					       {"no_note_without_all_rails", no_note_without_all_rails},
+					       {"every_rail_wakes", every_rail_wakes},
 					       {"second_port_down", second_port_down},
 					       {"port_down", port_down},
 					       {NULL, NULL}};
