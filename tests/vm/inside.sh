@@ -160,6 +160,25 @@ unequal_rails()
 	program tests/conform/conform_verbs_qps put_sizes many_puts get amo arm close_is_a_fence
 }
 
+# The error of a job names rank, device and port of a connection that breaks.
+test_rail_down()
+{
+	need_rails
+	[ -e /sys/class/net/dummy1 ] || skip "only the guest's port may be taken down"
+	TUTTI_VERBS_DEVICE=rxe0,rxe1 job verbs 2 ./tutti_perf allreduce -b 256K -e 256K -n 100000 -w 0 \
+		>"$tmp/out" 2>&1 &
+	# Once a thousand packets have gone over it, the job is under way.
+	before=$(sent rxe1) i=0
+	while [ $(($(sent rxe1) - before)) -lt 1000 ] && [ $i -lt 600 ]; do
+		sleep 0.1
+		i=$((i + 1))
+	done
+	ip link set dummy1 down
+	! wait $! || die "the job did not notice"
+	ip link set dummy1 up
+	grep -q 'rank [01].*rxe1/1: ' "$tmp/out" || { cat "$tmp/out"; exit 1; }
+}
+
 conform_one_rail() { TUTTI_VERBS_RAILS=1 program tests/conform/conform_verbs $brief; }
 conform() { program tests/conform/conform_verbs; }
 conform_qps() { program tests/conform/conform_verbs_qps put_sizes many_puts get close_is_a_fence; }
@@ -199,6 +218,7 @@ run zero_copy zero_copy
 run one_sided one_sided
 run death death
 run rails test_rails
+run rail_down test_rail_down
 run unequal_rails with_faster unequal_rails
 run perf test_perf
 run train test_train

@@ -155,6 +155,7 @@ struct vb_tp {
 	uint8_t (*recv)[TT_TP_MSG_MAX]; /* buffers of the receive queues, VB_SRQ for each rail */
 	int epoll_fd;
 	int inline_max, nqp; /* nqp: of an endpoint on each rail */
+	int turn;	     /* rail to be polled first */
 	bool armed;
 	unsigned polls;
 	struct tt_ep_ops ops;
