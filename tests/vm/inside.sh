@@ -129,6 +129,80 @@ test_mask()
 brief="put_sizes note_values many_puts flood_puts get amo msg_flood triangle stale_key arm close_drops_ops
 	close_is_a_fence peer_close contract"
 
+# A test of several rails counts what each device has sent, as the guest's do.
+sent()
+{
+	cat "/sys/class/infiniband/$1/ports/1/hw_counters/sent_pkts"
+}
+
+need_rails()
+{
+	[ -r /sys/class/infiniband/rxe1/ports/1/hw_counters/sent_pkts ] || skip "no rxe0 and rxe1"
+}
+
+test_rails()
+{
+	need_rails
+	TUTTI_VERBS_DEVICE=
+	export TUTTI_VERBS_DEVICE
+	before0=$(sent rxe0) before1=$(sent rxe1)
+	perf 2 allreduce -b 4M -e 4M -n 2 -w 0 -c 1
+	before0=$(($(sent rxe0) - before0)) before1=$(($(sent rxe1) - before1))
+	# Twice 4 MiB for each rank, in packets of at most 4 KiB.
+	[ "$before0" -ge 2000 ] && [ "$before1" -ge 2000 ] ||
+		die "rxe0 sent $before0 packets, rxe1 $before1; expected 2000 and more"
+	before1=$(sent rxe1)
+	TUTTI_VERBS_RAILS=1 perf 2 allreduce -b 1M -e 1M -n 2 -w 0 -c 1
+	TUTTI_VERBS_DEVICE=rxe0:1 perf 2 allreduce -b 1M -e 1M -n 2 -w 0 -c 1
+	[ "$(sent rxe1)" = "$before1" ] || die "rxe1 was used against TUTTI_VERBS_RAILS or TUTTI_VERBS_DEVICE"
+}
+
+# A third device, four times as fast: soft-RoCE on a veth, which says that it has 10 Gbit/s.
+with_faster()
+{
+	need_rails
+	[ -e /sys/class/net/dummy0 ] || skip "devices can only be added in the guest"
+	ip link add ttfast type veth peer name ttpeer && ip link set ttpeer mtu 9000 up &&
+		ip link set ttfast mtu 9000 up && ip addr add 10.77.9.1/24 dev ttfast &&
+		rdma link add rxe9 type rxe netdev ttfast || die "rxe9 cannot be made"
+	(
+		TUTTI_VERBS_DEVICE=rxe9,rxe0,rxe1
+		export TUTTI_VERBS_DEVICE
+		"$@"
+	)
+	status=$?
+	rdma link delete rxe9
+	ip link delete ttfast
+	return $status
+}
+
+unequal_rails()
+{
+	./tutti_info | grep -q 'rail 0 of 0 to 2, 67 %' || die "$(./tutti_info)"
+	program tests/vm/test_verbs rails_carry_their_shares
+	program tests/conform/conform_verbs_qps put_sizes many_puts get amo arm close_is_a_fence
+}
+
+# The error of a job names rank, device and port of a connection that breaks.
+test_rail_down()
+{
+	need_rails
+	[ -e /sys/class/net/dummy1 ] || skip "only the guest's port may be taken down"
+	TUTTI_VERBS_DEVICE=rxe0,rxe1 job verbs 2 ./tutti_perf allreduce -b 256K -e 256K -n 100000 -w 0 \
+		>"$tmp/out" 2>&1 &
+	# Once a thousand packets have gone over it, the job is under way.
+	before=$(sent rxe1) i=0
+	while [ $(($(sent rxe1) - before)) -lt 1000 ] && [ $i -lt 600 ]; do
+		sleep 0.1
+		i=$((i + 1))
+	done
+	ip link set dummy1 down
+	! wait $! || die "the job did not notice"
+	ip link set dummy1 up
+	grep -q 'rank [01].*rxe1/1: ' "$tmp/out" || { cat "$tmp/out"; exit 1; }
+}
+
+conform_one_rail() { TUTTI_VERBS_RAILS=1 program tests/conform/conform_verbs $brief; }
 conform() { program tests/conform/conform_verbs; }
 conform_qps() { program tests/conform/conform_verbs_qps put_sizes many_puts get close_is_a_fence; }
 conform_fault() { TUTTI_TEST_SEED=${TUTTI_TEST_SEED:-1} program tests/conform/conform_fault_verbs $brief; }
@@ -171,6 +245,7 @@ run no_such_device test_no_such_device
 run no_such_mask test_no_such_mask
 run memlock test_memlock
 run conform conform
+run conform_one_rail conform_one_rail
 run conform_qps conform_qps
 run conform_fault conform_fault
 run conform_ofi conform_ofi
@@ -186,6 +261,9 @@ run death_rdmacm death_rdmacm
 run turned_away turned_away
 run mask test_mask
 run atomics_mask atomics_mask
+run rails test_rails
+run rail_down test_rail_down
+run unequal_rails with_faster unequal_rails
 run perf test_perf
 run train test_train
 run failures failures

@@ -173,6 +173,7 @@ static void request_failed(struct vb_ep *ep, int q, const struct vb_req *req, en
 		vb_hello_again(ep, q, code);
 		return;
 	}
+	vb_async(vb_tp_of(ep)); /* a port that went down is the better reason, if it is known by now */
 	vb_fail(ep, ep->qp[q].rail, code, "%s failed: %s", what(req->kind), vb_status_text(status));
 }
 
@@ -282,10 +283,12 @@ int vb_reap(struct vb_tp *tp)
 	int total = 0, i, n;
 
 	for (i = 0; i < tp->nrails; i++) {
-		/* In turn, so that no rail is starved by the one before it. */
-		n = reap_rail(&tp->rail[(tp->polls + (unsigned)i) % (unsigned)tp->nrails]);
+		n = reap_rail(&tp->rail[tp->turn]);
+		tp->turn = tp->turn + 1 < tp->nrails ? tp->turn + 1 : 0;
 		total += n > 0 ? n : 0;
 	}
+	/* Another begins next time, so that none is starved by the one before it. */
+	tp->turn = tp->turn + 1 < tp->nrails ? tp->turn + 1 : 0;
 	return total;
 }
 

@@ -288,8 +288,11 @@ void vb_check_down(struct vb_ep *ep)
 	if (ep->closing)
 		return;
 	tt_fail(ep->status, "verbs: %s", ep->reason);
-	vb_emit(vb_tp_of(ep),
-		(struct tt_event){.kind = TT_EV_DOWN, .status = ep->status, .ep = &ep->ep});
+	/* With its text, as several may go down in one poll. */
+	vb_emit(vb_tp_of(ep), (struct tt_event){.kind = TT_EV_DOWN,
+						.status = ep->status,
+						.data = ep->reason,
+						.ep = &ep->ep});
 }
 
 void vb_fail(struct vb_ep *ep, const struct vb_rail *rail, int status, const char *fmt, ...)

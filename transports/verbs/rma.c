@@ -228,7 +228,8 @@ static int pick(const struct vb_ep *ep)
 
 static void charge(struct vb_ep *ep, int i, size_t len)
 {
-	ep->qp[i].used += ((uint64_t)len << 20) / ep->weight[i];
+	if (ep->nrails > 1)
+		ep->qp[i].used += ((uint64_t)len << 20) / ep->weight[i];
 }
 
 /* ---- the slots ---- */

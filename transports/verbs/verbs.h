@@ -182,6 +182,7 @@ struct vb_tp {
 	struct rdma_event_channel *cm; /* NULL: connecting is the caller's exchange of addresses */
 	int cm_timer;
 	uint64_t cm_wake; /* when cm_timer fires; 0: never */
+	int turn;	     /* rail to be polled first */
 	bool armed;
 	unsigned polls;
 	struct tt_ep_ops ops;
