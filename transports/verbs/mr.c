@@ -35,7 +35,8 @@ static struct ibv_mr *reg(struct vb_rail *rail, const struct tt_mem *mem, unsign
 	ib = ibv_reg_mr(rail->pd, mem->addr, mem->len, flags);
 	/* Memory mapped read-only can still be sent and read from. */
 	if (!ib && !(access & TT_ACCESS_WRITE) && (errno == EFAULT || errno == EACCES))
-		ib = ibv_reg_mr(rail->pd, mem->addr, mem->len, flags & ~(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+		ib = ibv_reg_mr(rail->pd, mem->addr, mem->len,
+				flags & ~(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
 	return ib;
 }
 
