@@ -91,7 +91,11 @@ static void condemn(struct tutti_comm *comm)
 {
 	struct tutti_context *ctx = comm->ctx;
 	bool gone = comm->suspect_code == -TUTTI_EPEER;
+	const char *why = gone ? tt_wire_why(ctx->wire, comm->suspect) : NULL;
 
+	/* The transport's own reason, which came after the operation that failed first. */
+	if (why)
+		snprintf(comm->suspect_why, sizeof(comm->suspect_why), "%s", why);
 	if (!gone)
 		tt_ctx_fail(ctx, comm->suspect_code, comm->suspect, "%s", comm->suspect_why);
 	tt_ctx_lost(ctx, gone ? comm->suspect : ctx->boot_params.rank, comm->suspect_why);

@@ -425,17 +425,23 @@ void tt_chan_heard(struct tt_chan *chan)
 		opened(chan);
 }
 
-void tt_chan_down(struct tt_chan *chan, int status)
+void tt_chan_down(struct tt_chan *chan, const char *why)
 {
 	if (chan->state == TT_CHAN_OPENING && chan->active && chan->peer != chan->wire->params.rank) {
-		next_attempt(chan, tt_fail_text(status));
+		next_attempt(chan, why);
 	} else if (chan->state == TT_CHAN_OPENING) {
 		tt_chan_close_ep(chan, -ECONNABORTED);
 		chan->state = TT_CHAN_CLOSED; /* the asking end tries again */
 	} else {
-		tt_chan_fail(chan, -TUTTI_EPEER, "the connection was lost: %s",
-			     tt_fail_text(status));
+		tt_chan_fail(chan, -TUTTI_EPEER, "the connection was lost: %s", why);
 	}
+}
+
+const char *tt_wire_why(const struct tt_wire *wire, int peer)
+{
+	const struct tt_chan *chan = wire->chan[peer];
+
+	return chan && chan->state == TT_CHAN_FAILED ? chan->reason : NULL;
 }
 
 void tt_wire_peer_gone(struct tt_wire *wire, int rank)

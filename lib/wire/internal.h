@@ -218,7 +218,7 @@ struct tt_chan *tt_chan_get(struct tt_wire *wire, int peer);
 void tt_chan_connect(struct tt_chan *chan);
 void tt_chan_up(struct tt_chan *chan);
 void tt_chan_heard(struct tt_chan *chan);
-void tt_chan_down(struct tt_chan *chan, int status);
+void tt_chan_down(struct tt_chan *chan, const char *why);
 void tt_chan_fail(struct tt_chan *chan, int status, const char *fmt, ...) TT_PRINTF(3, 4);
 void tt_chan_free(struct tt_chan *chan);
 /* Closes the endpoint; operations under way end with status. */

@@ -62,7 +62,7 @@ static void on_event(struct tt_wire *wire, const struct tt_event *ev)
 		tt_chan_up(chan);
 		break;
 	case TT_EV_DOWN:
-		tt_chan_down(chan, ev->status);
+		tt_chan_down(chan, ev->data ? ev->data : tt_fail_text(ev->status));
 		break;
 	default:
 		break;

@@ -116,6 +116,8 @@ void tt_wire_close(struct tt_wire *wire);
 /* Handlers for the control tree. */
 void tt_wire_conn_req(struct tt_wire *wire, int from, const void *data, size_t len);
 void tt_wire_conn_rep(struct tt_wire *wire, int from, const void *data, size_t len);
+/* Why the channel to peer has failed; NULL: it has not. Under the lock. */
+const char *tt_wire_why(const struct tt_wire *wire, int peer);
 /* A process is gone: its channel's transfers fail with -TUTTI_EPEER. */
 void tt_wire_peer_gone(struct tt_wire *wire, int rank);
 

@@ -68,6 +68,7 @@ struct link {
 	uint8_t blob[TT_TP_BLOB_MAX];
 	size_t blob_len;
 	int up, down, status;
+	char why[160]; /* it is down */
 	struct message *msgs;
 	unsigned nmsgs;
 };

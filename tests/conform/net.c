@@ -359,6 +359,8 @@ static void take(struct node *node, const struct tt_event *ev)
 		TT_CHECK(ev->status < 0);
 		link->down++;
 		link->status = ev->status;
+		snprintf(link->why, sizeof(link->why), "%s",
+			 ev->data ? (const char *)ev->data : tt_fail_text(ev->status));
 	} else {
 		TT_CHECK(ev->kind == TT_EV_MSG);
 		take_msg(link, ev);

@@ -8,3 +8,4 @@ include tests/unit/topo.mk
 include tests/unit/wire.mk
 include tests/unit/fault.mk
 include tests/unit/ofi.mk
+include tests/unit/rails.mk

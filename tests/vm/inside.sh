@@ -65,6 +65,12 @@ test_no_such_device()
 		grep -q 'no device none7' "$tmp/out" || { cat "$tmp/out"; exit 1; }
 }
 
+test_no_such_mask()
+{
+	! TUTTI_VERBS_MASK=imm,immm job verbs 2 ./tutti_perf barrier -n 2 >"$tmp/out" 2>&1 &&
+		grep -q 'must be a list of imm, atomic and placed' "$tmp/out" || { cat "$tmp/out"; exit 1; }
+}
+
 # Without the right to lock more memory the error must say what to raise.
 test_memlock()
 {
@@ -102,10 +108,101 @@ test_perf()
 	perf 4 bcast -b 300001 -e 300001 -d uint8 -n 2 -w 0 --malloc
 }
 
+# Jobs connected by rdma_cm, and on a device that can do less.
+test_rdmacm()
+{
+	TUTTI_VERBS_CM=rdmacm TUTTI_LOG=info
+	export TUTTI_VERBS_CM TUTTI_LOG
+	perf 4 allreduce -b 4 -e 256K -f 64 -n 2 -w 1
+	grep -q 'is reached over verbs over .*rdma_cm' "$tmp/out" || { cat "$tmp/out"; exit 1; }
+}
+
+test_mask()
+{
+	export TUTTI_VERBS_MASK
+	for TUTTI_VERBS_MASK in imm imm,atomic,placed; do
+		perf 2 allreduce -b 4 -e 256K -f 256 -n 2 -w 1
+	done
+}
+
 # Of the suite what differs most, as the guest's processor is a slow one.
 brief="put_sizes note_values many_puts flood_puts get amo msg_flood triangle stale_key arm close_drops_ops
 	close_is_a_fence peer_close contract"
 
+# A test of several rails counts what each device has sent, as the guest's do.
+sent()
+{
+	cat "/sys/class/infiniband/$1/ports/1/hw_counters/sent_pkts"
+}
+
+need_rails()
+{
+	[ -r /sys/class/infiniband/rxe1/ports/1/hw_counters/sent_pkts ] || skip "no rxe0 and rxe1"
+}
+
+test_rails()
+{
+	need_rails
+	TUTTI_VERBS_DEVICE=
+	export TUTTI_VERBS_DEVICE
+	before0=$(sent rxe0) before1=$(sent rxe1)
+	perf 2 allreduce -b 4M -e 4M -n 2 -w 0 -c 1
+	before0=$(($(sent rxe0) - before0)) before1=$(($(sent rxe1) - before1))
+	# Twice 4 MiB for each rank, in packets of at most 4 KiB.
+	[ "$before0" -ge 2000 ] && [ "$before1" -ge 2000 ] ||
+		die "rxe0 sent $before0 packets, rxe1 $before1; expected 2000 and more"
+	before1=$(sent rxe1)
+	TUTTI_VERBS_RAILS=1 perf 2 allreduce -b 1M -e 1M -n 2 -w 0 -c 1
+	TUTTI_VERBS_DEVICE=rxe0:1 perf 2 allreduce -b 1M -e 1M -n 2 -w 0 -c 1
+	[ "$(sent rxe1)" = "$before1" ] || die "rxe1 was used against TUTTI_VERBS_RAILS or TUTTI_VERBS_DEVICE"
+}
+
+# A third device, four times as fast: soft-RoCE on a veth, which says that it has 10 Gbit/s.
+with_faster()
+{
+	need_rails
+	[ -e /sys/class/net/dummy0 ] || skip "devices can only be added in the guest"
+	ip link add ttfast type veth peer name ttpeer && ip link set ttpeer mtu 9000 up &&
+		ip link set ttfast mtu 9000 up && ip addr add 10.77.9.1/24 dev ttfast &&
+		rdma link add rxe9 type rxe netdev ttfast || die "rxe9 cannot be made"
+	(
+		TUTTI_VERBS_DEVICE=rxe9,rxe0,rxe1
+		export TUTTI_VERBS_DEVICE
+		"$@"
+	)
+	status=$?
+	rdma link delete rxe9
+	ip link delete ttfast
+	return $status
+}
+
+unequal_rails()
+{
+	./tutti_info | grep -q 'rail 0 of 0 to 2, 67 %' || die "$(./tutti_info)"
+	program tests/vm/test_verbs rails_carry_their_shares
+	program tests/conform/conform_verbs_qps put_sizes many_puts get amo arm close_is_a_fence
+}
+
+# The error of a job names rank, device and port of a connection that breaks.
+test_rail_down()
+{
+	need_rails
+	[ -e /sys/class/net/dummy1 ] || skip "only the guest's port may be taken down"
+	TUTTI_VERBS_DEVICE=rxe0,rxe1 job verbs 2 ./tutti_perf allreduce -b 256K -e 256K -n 100000 -w 0 \
+		>"$tmp/out" 2>&1 &
+	# Once a thousand packets have gone over it, the job is under way.
+	before=$(sent rxe1) i=0
+	while [ $(($(sent rxe1) - before)) -lt 1000 ] && [ $i -lt 600 ]; do
+		sleep 0.1
+		i=$((i + 1))
+	done
+	ip link set dummy1 down
+	! wait $! || die "the job did not notice"
+	ip link set dummy1 up
+	grep -q 'rank [01].*rxe1/1: ' "$tmp/out" || { cat "$tmp/out"; exit 1; }
+}
+
+conform_one_rail() { TUTTI_VERBS_RAILS=1 program tests/conform/conform_verbs $brief; }
 conform() { program tests/conform/conform_verbs; }
 conform_qps() { program tests/conform/conform_verbs_qps put_sizes many_puts get close_is_a_fence; }
 conform_fault() { TUTTI_TEST_SEED=${TUTTI_TEST_SEED:-1} program tests/conform/conform_fault_verbs $brief; }
@@ -119,6 +216,16 @@ conform_ofi()
 	export TUTTI_IF
 	program tests/conform/conform_ofi_verbs $brief
 }
+conform_rdmacm()
+{
+	TUTTI_VERBS_CM=rdmacm program tests/conform/conform_verbs connect_orders put_sizes triangle arm \
+		close_is_a_fence peer_close
+}
+conform_mask()
+{
+	TUTTI_VERBS_MASK=imm,atomic,placed program tests/conform/conform_verbs $brief
+	TUTTI_VERBS_MASK=imm program tests/conform/conform_verbs_qps put_sizes many_puts msg_flood
+}
 collectives() { program tests/mp/test_coll verbs; }
 collectives_tiny() { program tests/mp/test_coll verbs_tiny; }
 zero_copy() { program tests/mp/test_counters zero_copy_verbs; }
@@ -128,20 +235,35 @@ one_sided() {
 }
 failures() { program tests/vm/test_verbs; }
 death() { program tests/mp/test_kill kill_verbs; }
+death_rdmacm() { TUTTI_VERBS_CM=rdmacm program tests/mp/test_kill kill_verbs; }
+turned_away() { program tests/vm/test_cm; }
+atomics_mask() { TUTTI_VERBS_MASK=imm,atomic program tests/mp/test_atomics verbs; }
 
 run info test_info
 run chosen test_chosen
 run no_such_device test_no_such_device
+run no_such_mask test_no_such_mask
 run memlock test_memlock
 run conform conform
+run conform_one_rail conform_one_rail
 run conform_qps conform_qps
 run conform_fault conform_fault
 run conform_ofi conform_ofi
+run conform_rdmacm conform_rdmacm
+run conform_mask conform_mask
 run collectives collectives
 run collectives_tiny collectives_tiny
 run zero_copy zero_copy
 run one_sided one_sided
 run death death
+run rdmacm test_rdmacm
+run death_rdmacm death_rdmacm
+run turned_away turned_away
+run mask test_mask
+run atomics_mask atomics_mask
+run rails test_rails
+run rail_down test_rail_down
+run unequal_rails with_faster unequal_rails
 run perf test_perf
 run train test_train
 run failures failures

@@ -6,3 +6,9 @@ check_PROGRAMS += tests/vm/test_verbs
 tests_vm_test_verbs_SOURCES = tests/vm/test_verbs.c
 tests_vm_test_verbs_LDADD = libconform.la
 TESTS += tests/vm/test_verbs
+if HAVE_VERBS
+check_PROGRAMS += tests/vm/test_cm
+tests_vm_test_cm_SOURCES = tests/vm/test_cm.c
+tests_vm_test_cm_LDADD = libconform.la
+TESTS += tests/vm/test_cm
+endif

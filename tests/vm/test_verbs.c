@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What only transport verbs promises: a peer's mistake spares the other connections, a fork spares all
- * of them, a port that goes down is told. Uses the networks of the conformance suite.
+ * of them, a port that goes down is told, several ports carry their shares. Uses the networks of the
+ * conformance suite.
  */
 #include "tests/conform/conform.h"
 
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -33,11 +37,13 @@ static void bad_key_spares_others(void)
 	struct tt_rkey key;
 	struct net net;
 	struct op op;
+	int i;
 
 	if (!net_triangle(&net))
 		return;
 	key = net.node[1].rx.mr->rkey;
-	key.word[0] ^= 0xff00;
+	for (i = 0; i < 4; i++) /* of every rail */
+		key.word[i] ^= 0xff00;
 	TT_CHECK(put(&net, &net.link[0], net.node[0].tx.addr, 5000, net.node[1].rx.addr, &key, 1, &op) >=
 		 0);
 	TT_CHECK(settle(&net, &op) < 0);
@@ -49,7 +55,7 @@ static void bad_key_spares_others(void)
 		TT_CHECK(settle(&net, &op) < 0);
 	}
 	WAIT(&net, net.link[1].down);
-	TT_CHECK(strstr(tt_fail_text(net.link[1].status), "/1: ") != NULL); /* names the port */
+	TT_CHECK(strstr(net.link[1].why, "/1: ") != NULL); /* names the port */
 	TT_CHECK(!net.node[1].nnotes);
 	TT_CHECK(works(&net, &net.link[2], 1) && works(&net, &net.link[3], 2));
 	TT_CHECK(works(&net, &net.link[4], 3) && works(&net, &net.link[5], 4));
@@ -79,26 +85,232 @@ static void fork_in_the_middle(void)
 	net_close(&net);
 }
 
+/* The ports in use, first rail first. */
+static int rails_of(const struct net *net, struct tt_tp_device rail[4])
+{
+	const struct tt_tp_params *params = &net->node[0].params;
+	struct tt_tp_device dev[16];
+	int n = net->node[0].tp->ops->query(params, dev, 16), i, k, rails = 0;
+
+	for (i = 0; i < n && i < 16; i++)
+		if (sscanf(dev[i].why, "this one is used: rail %d", &k) == 1 && k >= 0 && k < 4) {
+			rail[k] = dev[i];
+			rails++;
+		}
+	return rails;
+}
+
+/* Packets that a port ("rxe0/1") has sent; -1: it does not count them there. */
+static long sent(const char *port)
+{
+	size_t n = strcspn(port, "/");
+	char path[160];
+	long count;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%.*s/ports/%s/hw_counters/sent_pkts", (int)n,
+		 port, port + n + 1);
+	f = fopen(path, "re");
+	if (!f)
+		return -1;
+	if (fscanf(f, "%ld", &count) != 1)
+		count = -1;
+	fclose(f);
+	return count;
+}
+
+/* What the note of the put under way promises to be in place. */
+static struct {
+	const void *data;
+	size_t len;
+} expected;
+
+static void check_data(struct node *node, uint32_t note)
+{
+	TT_CHECK(note == 7);
+	TT_CHECK(!memcmp(node->rx.addr, expected.data, expected.len));
+}
+
+/* Puts and gets of len; each rail must have sent its share of the packets, give or take one transfer. */
+static void carry(struct net *net, const struct tt_tp_device *rail, int nrails, size_t len, int times)
+{
+	size_t total = (size_t)times * len, slack = len < 200000 ? len : 8192;
+	struct node *to = net->link[0].to;
+	unsigned notes = to->nnotes;
+	long before[4], packets;
+	double sum = 0;
+	struct op op;
+	int i;
+
+	for (i = 0; i < nrails; i++) {
+		before[i] = sent(rail[i].name);
+		sum += rail[i].gbps;
+	}
+	for (i = 0; i < times; i++) {
+		fill(net->node[0].tx.addr, len, (uint64_t)i);
+		if (i % 2) {
+			expected.data = net->node[0].tx.addr;
+			expected.len = len;
+			to->on_note = check_data;
+			TT_CHECK(put(net, &net->link[0], net->node[0].tx.addr, len, to->rx.addr,
+				     &to->rx.mr->rkey, 7, &op) >= 0);
+			TT_CHECK(!settle(net, &op));
+			WAIT(net, to->nnotes == notes + 1u + (unsigned)i / 2);
+		} else {
+			memcpy(to->rx.addr, net->node[0].tx.addr, len);
+			memset(net->node[0].tx.addr, 0, len);
+			TT_CHECK(get(net, &net->link[0], net->node[0].tx.addr, len, to->rx.addr,
+				     &to->rx.mr->rkey, &op) >= 0);
+			TT_CHECK(!settle(net, &op));
+		}
+		TT_CHECK(!memcmp(to->rx.addr, net->node[0].tx.addr, len));
+	}
+	pump_ms(net, 20);
+	TT_CHECK(to->nnotes == notes + (unsigned)times / 2);
+	for (i = 0; i < nrails; i++) {
+		double share = (double)total * rail[i].gbps / sum;
+
+		packets = sent(rail[i].name) - before[i];
+		printf("# %d transfers of %zu: %s sent %ld packets\n", times, len, rail[i].name, packets);
+		TT_CHECK((double)packets >= (share - (double)slack) / 4096);
+	}
+}
+
+static void rails_carry_their_shares(void)
+{
+	struct tt_tp_device rail[4];
+	struct net net;
+	int n;
+
+	if (!net_pair(&net))
+		return;
+	n = rails_of(&net, rail);
+	if (n >= 2 && sent(rail[0].name) >= 0) {
+		carry(&net, rail, n, 4 << 20, 6);
+		carry(&net, rail, n, 100000, 40);
+	} else {
+		tt_skip("only one port is used, or it does not count packets");
+	}
+	net_close(&net);
+}
+
+/* The piece on the second rail is refused: the note must not ring, though the first is in place. */
+static void no_note_without_all_rails(void)
+{
+	struct tt_tp_device rail[4];
+	struct tt_rkey key;
+	struct net net;
+	struct op op;
+	int n = 2, i;
+
+	for (i = 0; i < 3 && n >= 2; i++) { /* which of the two completions comes first changes */
+		if (!net_pair(&net))
+			return;
+		n = rails_of(&net, rail);
+		key = net.node[1].rx.mr->rkey;
+		key.word[1] ^= 0xff00;
+		if (n >= 2) {
+			TT_CHECK(put(&net, &net.link[0], net.node[0].tx.addr, 1 << 18,
+				     net.node[1].rx.addr, &key, 1, &op) >= 0);
+			TT_CHECK(settle(&net, &op) < 0);
+			WAIT(&net, net.link[0].down);
+			pump_ms(&net, 10);
+			TT_CHECK(!net.node[1].nnotes);
+		}
+		net_close(&net);
+	}
+	if (n < 2)
+		TT_SKIP("only one port is used");
+}
+
+/* To sleep until a completion or an arrival on any rail. */
+static bool armed(struct net *net, struct node *node, struct pollfd *p)
+{
+	uint64_t deadline = wait_deadline();
+	int rc;
+
+	p->events = POLLIN;
+	while ((rc = node->tp->ops->arm(node->tp, &p->fd)) == -EAGAIN && !tt_passed(deadline))
+		poll_node(net, node, 8);
+	return !rc;
+}
+
+static void every_rail_wakes(void)
+{
+	struct tt_tp_device rail[4];
+	struct pollfd p[2];
+	struct net net;
+	struct op op;
+	int n, i;
+
+	if (!net_pair(&net))
+		return;
+	n = rails_of(&net, rail);
+	for (i = 0; i < 2 * n; i++) {
+		TT_CHECK(armed(&net, &net.node[0], &p[0]) && armed(&net, &net.node[1], &p[1]));
+		TT_CHECK(put(&net, &net.link[0], net.node[0].tx.addr, 100000, net.node[1].rx.addr,
+			     &net.node[1].rx.mr->rkey, 1, &op) >= 0);
+		/* Nobody polls the transports here. */
+		TT_CHECK(poll(&p[0], 1, WAIT_MS) == 1 && poll(&p[1], 1, WAIT_MS) == 1);
+		WAIT(&net, op.done && net.node[1].nnotes == 1u + (unsigned)i);
+	}
+	net_close(&net);
+	if (n < 2)
+		TT_SKIP("only one port is used");
+}
+
+/* Operations are under way when an interface goes down; both ends are told, and of which port. */
+static void take_down(struct net *net, const char *command, const char *port)
+{
+	struct op op[8];
+	int i;
+
+	TT_CHECK(works(net, &net->link[0], 10));
+	for (i = 0; i < 8; i++)
+		TT_CHECK(put(net, &net->link[0], net->node[0].tx.addr, 1 << 20, net->node[1].rx.addr,
+			     &net->node[1].rx.mr->rkey, 1, &op[i]) >= 0);
+	TT_CHECK(!system(command));
+	WAIT(net, net->link[0].down && net->link[1].down);
+	TT_CHECK(net->link[0].status < 0);
+	for (i = 0; i < 2; i++) {
+		printf("# %s\n", net->link[i].why);
+		TT_CHECK(strstr(net->link[i].why, port) != NULL);
+	}
+	for (i = 0; i < 8; i++)
+		TT_CHECK(op[i].done == 1);
+}
+
+/* What is connected afterwards does without. */
+static void second_port_down(void)
+{
+	struct tt_tp_device rail[4];
+	struct net net;
+
+	if (access("/sys/class/net/dummy1", F_OK) || getuid())
+		TT_SKIP("only the guest's port may be taken down");
+	if (!net_pair(&net))
+		return;
+	if (rails_of(&net, rail) < 2) {
+		net_close(&net);
+		TT_SKIP("only one port is used");
+	}
+	take_down(&net, "ip link set dummy1 down", "rxe1/1: ");
+	if (net_link(&net, 0, 1) && net_up(&net, 2))
+		TT_CHECK(works(&net, &net.link[2], 11) && works(&net, &net.link[3], 12));
+	TT_CHECK(!system("ip link set dummy1 up"));
+	net_close(&net);
+}
+
 /* Last, as the port may not come back as it was. */
 static void port_down(void)
 {
-	struct op op[8];
 	struct net net;
-	int i;
 
 	if (access("/sys/class/net/dummy0", F_OK) || getuid())
 		TT_SKIP("only the guest's port may be taken down");
 	if (!net_pair(&net))
 		return;
-	TT_CHECK(works(&net, &net.link[0], 10));
-	for (i = 0; i < 8; i++)
-		TT_CHECK(put(&net, &net.link[0], net.node[0].tx.addr, 1 << 20, net.node[1].rx.addr,
-			     &net.node[1].rx.mr->rkey, 1, &op[i]) >= 0);
-	TT_CHECK(!system("ip link set dummy0 down"));
-	WAIT(&net, net.link[0].down && net.link[1].down);
-	TT_CHECK(net.link[0].status < 0);
-	for (i = 0; i < 8; i++)
-		TT_CHECK(op[i].done == 1);
+	take_down(&net, "ip link set dummy0 down", "rxe0/1: ");
 	TT_CHECK(!system("ip link set dummy0 up"));
 	net_close(&net);
 }
@@ -107,6 +319,10 @@ int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"bad_key_spares_others", bad_key_spares_others},
 					       {"fork_in_the_middle", fork_in_the_middle},
+					       {"rails_carry_their_shares", rails_carry_their_shares},
+					       {"no_note_without_all_rails", no_note_without_all_rails},
+					       {"every_rail_wakes", every_rail_wakes},
+					       {"second_port_down", second_port_down},
 					       {"port_down", port_down},
 					       {NULL, NULL}};
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Transport verbs on real verbs: one boot of the guest (guest.sh) that runs inside.sh, or with
+# Transport verbs on real verbs: one boot of the guest (guest.sh), with two devices, that runs inside.sh, or with
 # TUTTI_TEST_VERBS=device the devices of this machine.
 : "${TT_SRC:=$(cd "$(dirname "$0")/../.." && pwd)}"
 : "${TT_BUILD:=$(pwd)}"
@@ -17,4 +17,4 @@ skip_all()
 [ -x tests/conform/conform_verbs ] || skip_all "the programs for it were not built"
 [ "${TUTTI_TEST_VERBS:-guest}" != device ] || exec sh "$TT_SRC/tests/vm/inside.sh" "$@"
 why=$(sh "$TT_SRC/tests/vm/guest.sh" --prepare 2>&1) || skip_all "$(echo "$why" | tail -n 1)"
-sh "$TT_SRC/tests/vm/guest.sh" -t 420 -- sh "$TT_SRC/tests/vm/inside.sh" "$@"
+sh "$TT_SRC/tests/vm/guest.sh" -d 2 -t 420 -- sh "$TT_SRC/tests/vm/inside.sh" "$@"

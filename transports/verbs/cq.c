@@ -10,35 +10,36 @@
 
 #define RECV_ID (1ull << 63) /* wr_id of a receive; the rest is its buffer's index */
 #define ASYNC_EVERY 512	     /* polls between two looks at asynchronous events */
+#define CM_EVERY 16	     /* and at those of rdma_cm, while we connect */
 
 /* ---- receive buffers ---- */
 
-int vb_recv_fill(struct vb_tp *tp)
+int vb_recv_fill(struct vb_rail *rail)
 {
 	struct ibv_recv_wr wr[VB_BATCH], *bad;
 	struct ibv_sge sge[VB_BATCH];
 	unsigned i, n;
 	int err;
 
-	while (tp->nidle) {
-		n = tp->nidle < VB_BATCH ? tp->nidle : VB_BATCH;
+	while (rail->nidle) {
+		n = rail->nidle < VB_BATCH ? rail->nidle : VB_BATCH;
 		for (i = 0; i < n; i++) {
-			uint32_t buf = tp->idle[tp->nidle - n + i];
+			uint32_t buf = rail->idle[rail->nidle - n + i];
 
-			sge[i] = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)tp->recv[buf],
-						  .length = TT_TP_MSG_MAX,
-						  .lkey = tp->recv_mr->lkey};
+			sge[i] = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)rail->tp->recv[buf],
+						  .length = VB_SEND_MAX,
+						  .lkey = rail->recv_mr->lkey};
 			wr[i] = (struct ibv_recv_wr){.wr_id = RECV_ID | buf,
 						     .next = i + 1 < n ? &wr[i + 1] : NULL,
 						     .sg_list = &sge[i],
 						     .num_sge = 1};
 		}
-		err = ibv_post_srq_recv(tp->srq, wr, &bad);
+		err = ibv_post_srq_recv(rail->srq, wr, &bad);
 		i = err ? (unsigned)(bad - wr) : n; /* so many were posted */
-		memmove(&tp->idle[tp->nidle - n], &tp->idle[tp->nidle - n + i], (n - i) * sizeof(*tp->idle));
-		tp->nidle -= i;
+		memmove(&rail->idle[rail->nidle - n], &rail->idle[rail->nidle - n + i], (n - i) * sizeof(*rail->idle));
+		rail->nidle -= i;
 		if (err)
-			return tt_fail(-err, "verbs: %s: receives cannot be posted: %s", tp->port.name,
+			return tt_fail(-err, "verbs: %s: receives cannot be posted: %s", rail->port.name,
 				       strerror(err));
 	}
 	return 0;
@@ -46,14 +47,16 @@ int vb_recv_fill(struct vb_tp *tp)
 
 static void recycle(struct vb_tp *tp, uint32_t buf)
 {
-	tp->idle[tp->nidle++] = buf;
+	struct vb_rail *rail = &tp->rail[buf / VB_SRQ];
+
+	rail->idle[rail->nidle++] = buf;
 }
 
 /* ---- events ---- */
 
 static uint32_t buf_of(const struct vb_tp *tp, const void *data)
 {
-	return (uint32_t)(((const uint8_t *)data - tp->recv[0]) / TT_TP_MSG_MAX);
+	return (uint32_t)(((const uint8_t *)data - tp->recv[0]) / (long)VB_SEND_MAX);
 }
 
 /* To the caller, who may read the message until the next poll posts its buffer again. */
@@ -170,13 +173,14 @@ static void request_failed(struct vb_ep *ep, int q, const struct vb_req *req, en
 		vb_hello_again(ep, q, code);
 		return;
 	}
-	vb_fail(ep, code, "%s failed: %s", what(req->kind), vb_status_text(status));
+	vb_async(vb_tp_of(ep)); /* a port that went down is the better reason, if it is known by now */
+	vb_fail(ep, ep->qp[q].rail, code, "%s failed: %s", what(req->kind), vb_status_text(status));
 }
 
 static void sent(struct vb_tp *tp, const struct ibv_wc *wc)
 {
 	struct vb_ep *ep = vb_ep_at(tp, (uint32_t)(wc->wr_id >> 40), wc->wr_id >> 24 & 0xffff);
-	int i = (int)(wc->wr_id >> 20 & 15), code;
+	int i = (int)(wc->wr_id >> 16 & 255), code;
 	struct vb_req req;
 	struct vb_qp *q;
 
@@ -200,18 +204,51 @@ static void sent(struct vb_tp *tp, const struct ibv_wc *wc)
 
 /* ---- what has arrived ---- */
 
-static void arrived(struct vb_tp *tp, const struct ibv_wc *wc)
+/* A SEND has come: of a message the event keeps the buffer. */
+static void arrived_send(struct vb_rail *rail, struct vb_ep *ep, uint32_t buf, uint32_t len)
 {
-	uint32_t buf = (uint32_t)(wc->wr_id & ~RECV_ID), imm = ntohl(wc->imm_data);
+	struct vb_head head = {0};
+	struct vb_tp *tp = rail->tp;
+
+	if (len >= sizeof(head))
+		memcpy(&head, tp->recv[buf], sizeof(head));
+	if (head.word == VB_WORD_MSG) {
+		vb_emit(tp, (struct tt_event){.kind = TT_EV_MSG,
+					      .len = len - (uint32_t)sizeof(head),
+					      .data = tp->recv[buf] + sizeof(head),
+					      .ep = &ep->ep});
+		return;
+	}
+	recycle(tp, buf);
+	if (head.word == VB_WORD_NOTE)
+		vb_emit(tp, (struct tt_event){.kind = TT_EV_NOTE, .note = head.note});
+	else if (head.word == VB_WORD_BYE)
+		vb_fail(ep, rail, -EPIPE, "the peer closed the connection");
+	else if (head.word != VB_WORD_HELLO)
+		vb_fail(ep, rail, -EPROTO, "the peer sent what is no message");
+}
+
+static bool is_hello(const struct vb_tp *tp, const struct ibv_wc *wc, uint32_t buf)
+{
+	uint32_t word;
+
+	memcpy(&word, tp->recv[buf], sizeof(word));
+	return wc->opcode == IBV_WC_RECV && wc->byte_len >= sizeof(word) && word == VB_WORD_HELLO;
+}
+
+static void arrived(struct vb_rail *rail, const struct ibv_wc *wc)
+{
+	struct vb_tp *tp = rail->tp;
+	uint32_t buf = (uint32_t)(wc->wr_id & ~RECV_ID);
 	struct vb_ep *ep;
 	int q;
 
-	ep = wc->status == IBV_WC_SUCCESS ? vb_ep_of_qpn(tp, wc->qp_num, &q) : NULL;
+	ep = wc->status == IBV_WC_SUCCESS ? vb_ep_of_qpn(rail, wc->qp_num, &q) : NULL;
 	if (!ep || ep->state == VB_NEW || ep->state == VB_DOWN || ep->closing) {
 		recycle(tp, buf);
 		return;
 	}
-	if (wc->opcode == IBV_WC_RECV && wc->wc_flags & IBV_WC_WITH_IMM && imm == VB_IMM_HELLO) {
+	if (is_hello(tp, wc, buf)) {
 		recycle(tp, buf);
 		vb_greeted(ep, q);
 		return;
@@ -221,30 +258,38 @@ static void arrived(struct vb_tp *tp, const struct ibv_wc *wc)
 		vb_greeted(ep, q);
 	if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
 		recycle(tp, buf);
-		vb_emit(tp, (struct tt_event){.kind = TT_EV_NOTE, .note = imm});
-	} else if (wc->wc_flags & IBV_WC_WITH_IMM) {
-		recycle(tp, buf);
-		vb_fail(ep, -EPIPE, "the peer closed the connection");
+		vb_emit(tp, (struct tt_event){.kind = TT_EV_NOTE, .note = ntohl(wc->imm_data)});
 	} else {
-		vb_emit(tp, (struct tt_event){.kind = TT_EV_MSG,
-					      .len = wc->byte_len,
-					      .data = tp->recv[buf],
-					      .ep = &ep->ep});
+		arrived_send(rail, ep, buf, wc->byte_len);
 	}
+}
+
+static int reap_rail(struct vb_rail *rail)
+{
+	int room = rail->tp->max_out - rail->tp->nout, n, i;
+	struct ibv_wc wc[VB_BATCH];
+
+	n = ibv_poll_cq(rail->cq, room > 0 && room < VB_BATCH ? room : VB_BATCH, wc);
+	for (i = 0; i < n; i++)
+		if (wc[i].wr_id & RECV_ID)
+			arrived(rail, &wc[i]);
+		else
+			sent(rail->tp, &wc[i]);
+	return n;
 }
 
 int vb_reap(struct vb_tp *tp)
 {
-	int room = tp->max_out - tp->nout, n, i;
-	struct ibv_wc wc[VB_BATCH];
+	int total = 0, i, n;
 
-	n = ibv_poll_cq(tp->cq, room > 0 && room < VB_BATCH ? room : VB_BATCH, wc);
-	for (i = 0; i < n; i++)
-		if (wc[i].wr_id & RECV_ID)
-			arrived(tp, &wc[i]);
-		else
-			sent(tp, &wc[i]);
-	return n;
+	for (i = 0; i < tp->nrails; i++) {
+		n = reap_rail(&tp->rail[tp->turn]);
+		tp->turn = tp->turn + 1 < tp->nrails ? tp->turn + 1 : 0;
+		total += n > 0 ? n : 0;
+	}
+	/* Another begins next time, so that none is starved by the one before it. */
+	tp->turn = tp->turn + 1 < tp->nrails ? tp->turn + 1 : 0;
+	return total;
 }
 
 /* ---- polling and sleeping ---- */
@@ -254,31 +299,42 @@ static void disarm(struct vb_tp *tp)
 {
 	struct ibv_cq *cq;
 	void *context;
+	int i;
 
 	tp->armed = false;
-	while (!ibv_get_cq_event(tp->channel, &cq, &context))
-		tp->acks++;
-	if (tp->acks >= 64) { /* acknowledging takes a lock */
-		ibv_ack_cq_events(tp->cq, tp->acks);
-		tp->acks = 0;
+	for (i = 0; i < tp->nrails; i++) {
+		struct vb_rail *rail = &tp->rail[i];
+
+		while (!ibv_get_cq_event(rail->channel, &cq, &context))
+			rail->acks++;
+		if (rail->acks >= 64) { /* acknowledging takes a lock */
+			ibv_ack_cq_events(rail->cq, rail->acks);
+			rail->acks = 0;
+		}
 	}
 }
 
 int vb_poll(struct tt_tp *base, struct tt_event *events, int max)
 {
 	struct vb_tp *tp = (struct vb_tp *)base;
-	int n;
+	bool look;
+	int n, i;
 
 	tp->out = events;
 	tp->nout = 0;
 	tp->max_out = max;
-	if (tp->armed || ++tp->polls % ASYNC_EVERY == 0)
+	/* Buffers of what the caller has seen; then events in their order: what waited comes first. */
+	for (i = 0; i < tp->nrails; i++)
+		if (tp->rail[i].nidle)
+			vb_recv_fill(&tp->rail[i]);
+	unstash(tp);
+	look = tp->armed || ++tp->polls % ASYNC_EVERY == 0;
+	if (look)
 		vb_async(tp);
+	if (look || (tp->cm_wake && tp->polls % CM_EVERY == 0))
+		vb_cm_poll(tp);
 	if (tp->armed)
 		disarm(tp);
-	if (tp->nidle)
-		vb_recv_fill(tp);
-	unstash(tp);
 	while (tp->nout < max && vb_reap(tp) > 0)
 		;
 	n = tp->nout;
@@ -289,11 +345,13 @@ int vb_poll(struct tt_tp *base, struct tt_event *events, int max)
 int vb_arm(struct tt_tp *base, int *fd)
 {
 	struct vb_tp *tp = (struct vb_tp *)base;
+	int i;
 
 	disarm(tp);
 	vb_async(tp);
-	if (ibv_req_notify_cq(tp->cq, 0))
-		return -EAGAIN;
+	for (i = 0; i < tp->nrails; i++)
+		if (ibv_req_notify_cq(tp->rail[i].cq, 0))
+			return -EAGAIN;
 	tp->armed = true;
 	/* What came before it was armed wakes nobody. */
 	vb_reap(tp);

@@ -5,8 +5,8 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <numa.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,14 +52,26 @@ static int node_of(const struct ibv_device *dev)
 	return node;
 }
 
-/* libnuma's measure, 10 for the same node; 0: unknown. */
+/*
+ * libnuma's measure, from the nearest node this process may run on: to a process that may run everywhere all
+ * are near. 10: the same node, or unknown.
+ */
 static int distance_to(int node)
 {
-	int cpu = sched_getcpu();
+	int best = 0, from, d;
+	struct bitmask *mine;
 
-	if (node < 0 || cpu < 0 || numa_available() < 0)
-		return 0;
-	return numa_distance(numa_node_of_cpu(cpu), node);
+	if (node < 0 || numa_available() < 0)
+		return 10;
+	mine = numa_get_run_node_mask();
+	for (from = 0; mine && from <= numa_max_node(); from++) {
+		d = numa_bitmask_isbitset(mine, (unsigned)from) ? numa_distance(from, node) : 0;
+		if (d > 0 && (!best || d < best))
+			best = d;
+	}
+	if (mine)
+		numa_free_nodemask(mine);
+	return best ? best : 10;
 }
 
 /* How good a GID of a RoCE port is: version 2 before 1, what a router forwards before what it does not. */
@@ -82,7 +94,7 @@ static int choose_gid(struct vb_port *port, struct ibv_context *ctx, int64_t ask
 	struct ibv_gid_entry gid;
 	int i, best = 0, rank;
 
-	port->gid_index = asked >= 0 ? (int)asked : port->roce ? -1 : 0;
+	port->gid_index = asked >= 0 ? (int)asked : port->fabric == VB_ROCE ? -1 : 0;
 	for (i = 0; port->gid_index < 0 && i < port->attr.gid_tbl_len && i < GIDS_MAX; i++) {
 		if (ibv_query_gid_ex(ctx, port->num, (uint32_t)i, &gid, 0))
 			continue;
@@ -107,6 +119,46 @@ static int choose_gid(struct vb_port *port, struct ibv_context *ctx, int64_t ask
 	return -EADDRNOTAVAIL;
 }
 
+/* The bytes of an address of any family as a GID; 0 or -1. */
+static int as_gid(const struct sockaddr *sa, uint8_t gid[16])
+{
+	memset(gid, 0, 16);
+	if (sa && sa->sa_family == AF_INET6) {
+		memcpy(gid, &((const struct sockaddr_in6 *)sa)->sin6_addr, 16);
+		return 0;
+	}
+	if (!sa || sa->sa_family != AF_INET)
+		return -1;
+	memset(gid + 10, 0xff, 2);
+	memcpy(gid + 12, &((const struct sockaddr_in *)sa)->sin_addr, 4);
+	return 0;
+}
+
+/* InfiniBand: the subnet prefix. RoCE: by the mask of the interface that has the GID as its address. */
+static void set_net(struct vb_port *port)
+{
+	uint8_t addr[16], mask[16];
+	struct ifaddrs *all, *ifa;
+	int i;
+
+	if (port->fabric == VB_IWARP)
+		return; /* its GID is no address */
+	if (port->fabric == VB_IB) {
+		memcpy(port->net, port->gid.raw, 8);
+		return;
+	}
+	if (getifaddrs(&all))
+		return;
+	for (ifa = all; ifa; ifa = ifa->ifa_next) {
+		if (as_gid(ifa->ifa_addr, addr) || memcmp(addr, port->gid.raw, 16) ||
+		    as_gid(ifa->ifa_netmask, mask))
+			continue;
+		for (i = 0; i < 16; i++)
+			port->net[i] = addr[i] & mask[i];
+	}
+	freeifaddrs(all);
+}
+
 static bool has_what_it_takes(struct vb_port *port)
 {
 	const char *lacks = NULL;
@@ -126,26 +178,45 @@ static void inspect(struct vb_port *port, struct ibv_context *ctx, const struct 
 		snprintf(port->why, sizeof(port->why), "it cannot be queried: %s", strerror(errno));
 		return;
 	}
-	port->roce = port->attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+	if (port->fabric != VB_IWARP && port->attr.link_layer == IBV_LINK_LAYER_ETHERNET)
+		port->fabric = VB_ROCE;
 	port->gbps = gbps_of(&port->attr);
 	if (port->attr.state != IBV_PORT_ACTIVE)
 		snprintf(port->why, sizeof(port->why), "its link is %s",
 			 ibv_port_state_str(port->attr.state));
-	else if (!port->roce && !port->attr.lid)
+	else if (port->fabric == VB_IB && !port->attr.lid)
 		snprintf(port->why, sizeof(port->why), "it has no LID: is a subnet manager running?");
-	else if (has_what_it_takes(port) && !choose_gid(port, ctx, env->verbs_gid.number))
+	else if (has_what_it_takes(port) && !choose_gid(port, ctx, env->verbs_gid.number)) {
+		set_net(port);
 		port->usable = true;
+	}
 }
 
-/* Whether TUTTI_VERBS_DEVICE, "name" or "name:port", allows this one. */
-static bool asked_for(const char *list, const struct vb_port *port)
+/* TUTTI_VERBS_MASK; what is not known is told by vb_choose. */
+static int parse_mask(const char *list, struct vb_port *port)
 {
-	size_t n = strcspn(list, ":");
+	size_t n;
 
-	if (!*list)
-		return true;
-	return strlen(port->name) == n && !strncmp(port->name, list, n) &&
-	       (!list[n] || atoi(list + n + 1) == port->num);
+	for (; *list; list += n + (list[n] == ',')) {
+		n = strcspn(list, ",");
+		if (n == 3 && !strncmp(list, "imm", n))
+			port->imm = false;
+		else if (n == 6 && !strncmp(list, "atomic", n))
+			port->atomic = false;
+		else if (n == 6 && !strncmp(list, "placed", n))
+			port->placed = false;
+		else
+			return -EINVAL;
+	}
+	return 0;
+}
+
+/* Of immediate data and of when a WRITE ends no query tells; they follow from the protocol. */
+static void set_capabilities(struct vb_port *port, const char *mask)
+{
+	port->imm = port->placed = port->fabric != VB_IWARP;
+	port->atomic = port->dev.atomic_cap != IBV_ATOMIC_NONE;
+	parse_mask(mask, port);
 }
 
 /* Every port of one device; returns how many are in ports now. */
@@ -157,6 +228,7 @@ static int inspect_device(struct ibv_device *dev, const struct tt_env *env, stru
 
 	snprintf(common.name, sizeof(common.name), "%s", ibv_get_device_name(dev));
 	common.distance = distance_to(common.numa);
+	common.fabric = dev->transport_type == IBV_TRANSPORT_IWARP ? VB_IWARP : VB_IB;
 	ctx = ibv_open_device(dev);
 	if (!ctx || ibv_query_device(ctx, &common.dev)) {
 		snprintf(common.why, sizeof(common.why),
@@ -164,133 +236,97 @@ static int inspect_device(struct ibv_device *dev, const struct tt_env *env, stru
 			 strerror(errno));
 		ports[n++] = common;
 	}
+	set_capabilities(&common, env->verbs_mask.text);
 	for (i = 1; ctx && i <= common.dev.phys_port_cnt && n < PORTS_MAX; i++, n++) {
 		ports[n] = common;
 		ports[n].num = (uint8_t)i;
 		inspect(&ports[n], ctx, env);
-		if (ports[n].usable && !asked_for(env->verbs_device.text, &ports[n])) {
-			ports[n].usable = false;
-			snprintf(ports[n].why, sizeof(ports[n].why),
-				 "TUTTI_VERBS_DEVICE=%.60s names another", env->verbs_device.text);
-		}
 	}
 	if (ctx)
 		ibv_close_device(ctx);
 	return n;
 }
 
-static int better(const struct vb_port *a, const struct vb_port *b)
-{
-	if (a->gbps != b->gbps)
-		return a->gbps > b->gbps;
-	return a->distance < b->distance;
-}
-
-/* All ports there are; *best: the index of the one to use, -1: none. */
-static int find_ports(const struct tt_env *env, struct vb_port *ports, int *best)
+/* All ports there are, and which to use. */
+static int find_ports(const struct tt_env *env, struct vb_port *ports, struct vb_choice *choice)
 {
 	struct ibv_device **list;
 	int n = 0, ndev = 0, i;
 
-	*best = -1;
 	list = ibv_get_device_list(&ndev);
 	for (i = 0; list && i < ndev && n < PORTS_MAX; i++)
 		n = inspect_device(list[i], env, ports, n);
 	if (list)
 		ibv_free_device_list(list);
-	for (i = 0; i < n; i++)
-		if (ports[i].usable && (*best < 0 || better(&ports[i], &ports[*best])))
-			*best = i;
+	vb_select(ports, n, env->verbs_device.text, (int)env->verbs_rails.number, choice);
 	return n;
 }
 
-static void describe(const struct vb_port *port, const struct vb_port *best, struct tt_tp_device *dev)
+const char *vb_fabric_name(unsigned fabric)
 {
-	char gid[INET6_ADDRSTRLEN] = "";
+	static const char *const name[] = {"InfiniBand", "RoCE", "iWARP"};
+
+	return fabric < sizeof(name) / sizeof(name[0]) ? name[fabric] : "of an unknown kind";
+}
+
+static void describe(const struct vb_port *port, struct tt_tp_device *dev)
+{
+	const char *fabric = vb_fabric_name(port->fabric);
+	char gid[INET6_ADDRSTRLEN] = "", lid[16] = "";
 
 	memset(dev, 0, sizeof(*dev));
 	snprintf(dev->name, sizeof(dev->name), "%s/%u", port->name, port->num);
 	inet_ntop(AF_INET6, port->gid.raw, gid, sizeof(gid));
-	if (port->usable && port->roce)
-		snprintf(dev->detail, sizeof(dev->detail), "RoCE, GID %d %s, MTU %d", port->gid_index, gid,
-			 128 << port->attr.active_mtu);
-	else if (port->usable)
-		snprintf(dev->detail, sizeof(dev->detail), "InfiniBand, LID %u, GID %d %s, MTU %d",
-			 port->attr.lid, port->gid_index, gid, 128 << port->attr.active_mtu);
+	if (port->fabric == VB_IB)
+		snprintf(lid, sizeof(lid), ", LID %u", port->attr.lid);
+	if (port->usable)
+		snprintf(dev->detail, sizeof(dev->detail), "%s%s, GID %d %s, MTU %d%s%s", fabric, lid,
+			 port->gid_index, gid, 128 << port->attr.active_mtu,
+			 port->imm ? "" : ", no immediate data", port->atomic ? "" : ", no atomics");
 	else
-		snprintf(dev->detail, sizeof(dev->detail), "%s", port->roce ? "RoCE" : "RDMA");
-	if (port->usable && port->dev.atomic_cap == IBV_ATOMIC_NONE)
-		strncat(dev->detail, ", no atomics", sizeof(dev->detail) - strlen(dev->detail) - 1);
+		snprintf(dev->detail, sizeof(dev->detail), "%s", port->attr.state ? fabric : "RDMA");
 	dev->gbps = port->gbps;
 	dev->numa = port->numa;
 	dev->usable = port->usable;
-	if (!port->usable)
-		snprintf(dev->why, sizeof(dev->why), "%s", port->why);
-	else
-		snprintf(dev->why, sizeof(dev->why), "%s",
-			 port == best ? "this one is used: the fastest that is up and near"
-				      : "up, but another is faster or nearer");
+	snprintf(dev->why, sizeof(dev->why), "%s", port->why);
 }
 
 int vb_query(const struct tt_tp_params *params, struct tt_tp_device *dev, int max)
 {
 	struct vb_port *ports = calloc(PORTS_MAX, sizeof(*ports));
-	int n, best, i;
+	struct vb_choice choice;
+	int n, i;
 
 	if (!ports)
 		return 0;
-	n = find_ports(params->env, ports, &best);
+	n = find_ports(params->env, ports, &choice);
 	for (i = 0; i < n && i < max; i++)
-		describe(&ports[i], best < 0 ? NULL : &ports[best], &dev[i]);
+		describe(&ports[i], &dev[i]);
 	free(ports);
 	if (n || max < 1)
 		return n ? n : 1;
 	*dev = (struct tt_tp_device){.name = "verbs", .numa = -1};
 	snprintf(dev->detail, sizeof(dev->detail), "RDMA devices through libibverbs");
-	snprintf(dev->why, sizeof(dev->why), "there is no RDMA device");
+	snprintf(dev->why, sizeof(dev->why), "%s", choice.why);
 	return 1;
 }
 
-static struct ibv_context *open_named(const char *name)
+int vb_choose(const struct tt_tp_params *params, struct vb_port chosen[VB_RAILS])
 {
-	struct ibv_context *ctx = NULL;
-	struct ibv_device **list;
-	int n = 0, i;
+	const char *mask = params->env->verbs_mask.text;
+	struct vb_choice choice;
+	struct vb_port *ports;
+	int i;
 
-	list = ibv_get_device_list(&n);
-	for (i = 0; list && i < n; i++)
-		if (!strcmp(ibv_get_device_name(list[i]), name))
-			ctx = ibv_open_device(list[i]);
-	if (list)
-		ibv_free_device_list(list);
-	return ctx;
-}
-
-int vb_choose(const struct tt_tp_params *params, struct vb_port *port, struct ibv_context **ctx)
-{
-	const char *asked = params->env->verbs_device.text;
-	struct vb_port *ports = calloc(PORTS_MAX, sizeof(*ports));
-	int n, best, i, err = 0;
-
+	if (parse_mask(mask, chosen))
+		return tt_fail(-EINVAL, "TUTTI_VERBS_MASK=%s: must be a list of imm, atomic and placed",
+			       mask);
+	ports = calloc(PORTS_MAX, sizeof(*ports));
 	if (!ports)
 		return tt_fail(-ENOMEM, "verbs: out of memory");
-	n = find_ports(params->env, ports, &best);
-	for (i = 0; i < n && *asked && !asked_for(asked, &ports[i]); i++)
-		;
-	if (best >= 0) {
-		*port = ports[best];
-		*ctx = open_named(port->name);
-		if (!*ctx)
-			err = tt_fail(-ENODEV, "verbs: %s cannot be opened: %s", port->name,
-				      strerror(errno));
-	} else if (!n) {
-		err = tt_fail(-ENODEV, "verbs: there is no RDMA device");
-	} else if (i == n) {
-		err = tt_fail(-ENODEV, "verbs: there is no device %s (TUTTI_VERBS_DEVICE)", asked);
-	} else {
-		err = tt_fail(-ENODEV, "verbs: %s/%u cannot be used: %s", ports[i].name, ports[i].num,
-			      ports[i].why);
-	}
+	find_ports(params->env, ports, &choice);
+	for (i = 0; i < choice.n; i++)
+		chosen[i] = ports[choice.port[i]];
 	free(ports);
-	return err;
+	return choice.n ? choice.n : tt_fail(choice.err, "verbs: %s", choice.why);
 }

@@ -30,21 +30,23 @@ static void index_qpns(struct vb_tp *tp)
 		for (k = 0; tp->eps[i] && (int)k < tp->eps[i]->nqp; k++) {
 			for (s = slot_of(tp, tp->eps[i]->qp[k].qp->qp_num); tp->by_qpn[s];)
 				s = (s + 1) & (tp->by_qpn_size - 1);
-			tp->by_qpn[s] = i * VB_QPS + k + 1;
+			tp->by_qpn[s] = i * VB_EP_QPS + k + 1;
 		}
 }
 
-struct vb_ep *vb_ep_of_qpn(struct vb_tp *tp, uint32_t qpn, int *q)
+struct vb_ep *vb_ep_of_qpn(const struct vb_rail *rail, uint32_t qpn, int *q)
 {
+	const struct vb_tp *tp = rail->tp;
 	uint32_t s, v;
 
 	if (!tp->by_qpn_size)
 		return NULL;
 	for (s = slot_of(tp, qpn); (v = tp->by_qpn[s]); s = (s + 1) & (tp->by_qpn_size - 1)) {
-		struct vb_ep *ep = tp->eps[(v - 1) / VB_QPS];
+		struct vb_ep *ep = tp->eps[(v - 1) / VB_EP_QPS];
 
-		*q = (int)((v - 1) % VB_QPS);
-		if (ep && ep->qp[*q].qp->qp_num == qpn)
+		*q = (int)((v - 1) % VB_EP_QPS);
+		/* Different devices may use equal numbers. */
+		if (ep && ep->qp[*q].qp->qp_num == qpn && ep->qp[*q].rail == rail)
 			return ep;
 	}
 	return NULL;
@@ -59,12 +61,12 @@ struct vb_ep *vb_ep_at(struct vb_tp *tp, uint32_t index, uint32_t gen)
 
 static int grow(struct vb_tp *tp)
 {
-	uint32_t max = tp->eps_max ? 2 * tp->eps_max : 16, size = 4 * max * (uint32_t)tp->nqp;
+	uint32_t max = tp->eps_max ? 2 * tp->eps_max : 16, size = 64;
 	struct vb_ep **eps;
 	uint32_t *by_qpn;
 
-	for (size = 64; size < 2 * max * (uint32_t)tp->nqp; size *= 2)
-		;
+	while (size < 2 * max * (uint32_t)(tp->nrails * tp->nqp))
+		size *= 2;
 	by_qpn = calloc(size, sizeof(*by_qpn));
 	eps = realloc(tp->eps, max * sizeof(struct vb_ep *));
 	if (eps)
@@ -82,27 +84,27 @@ static int grow(struct vb_tp *tp)
 }
 
 /* Room in the completion queue for everything that `neps` endpoints can have posted. */
-static int grow_cq(struct vb_tp *tp, uint32_t neps)
+static int grow_cq(struct vb_rail *rail, uint32_t neps)
 {
-	long need = VB_SRQ + (long)neps * tp->nqp * (VB_SQ + VB_SQ_EXTRA), size = tp->cq_size;
+	long need = VB_SRQ + (long)neps * rail->tp->nqp * (VB_SQ + VB_SQ_EXTRA), size = rail->cq_size;
 	int err;
 
 	if (need <= size)
 		return 0;
 	while (size < need)
 		size *= 2;
-	if (size > tp->port.dev.max_cqe)
-		size = tp->port.dev.max_cqe;
+	if (size > rail->port.dev.max_cqe)
+		size = rail->port.dev.max_cqe;
 	if (size < need)
 		return tt_fail(-ENOMEM,
 			       "verbs: %s has no completion queue for %u connections: it would need %ld "
 			       "entries and can have %d; lower TUTTI_VERBS_QPS",
-			       tp->port.name, neps, need, tp->port.dev.max_cqe);
-	err = ibv_resize_cq(tp->cq, (int)size);
+			       rail->port.name, neps, need, rail->port.dev.max_cqe);
+	err = ibv_resize_cq(rail->cq, (int)size);
 	if (err)
 		return tt_fail(-err, "verbs: %s: the completion queue cannot grow to %ld entries: %s",
-			       tp->port.name, size, strerror(err));
-	tp->cq_size = tp->cq->cqe;
+			       rail->port.name, size, strerror(err));
+	rail->cq_size = rail->cq->cqe;
 	return 0;
 }
 
@@ -110,11 +112,12 @@ static int take_place(struct vb_tp *tp, struct vb_ep *ep)
 {
 	static uint32_t gen;
 	uint32_t i, used = 0;
-	int err;
+	int err = 0, r;
 
 	for (i = 0; i < tp->neps; i++)
 		used += tp->eps[i] != NULL;
-	err = grow_cq(tp, used + 1);
+	for (r = 0; !err && r < tp->nrails; r++)
+		err = grow_cq(&tp->rail[r], used + 1);
 	if (!err && tp->neps == tp->eps_max && used == tp->neps)
 		err = grow(tp);
 	if (err)
@@ -136,9 +139,11 @@ static void free_ep(struct vb_ep *ep)
 	struct vb_tp *tp = vb_tp_of(ep);
 	int i;
 
-	for (i = 0; i < VB_QPS; i++)
+	for (i = 0; i < ep->nqp; i++) {
 		if (ep->qp[i].qp)
 			ibv_destroy_qp(ep->qp[i].qp);
+		vb_cm_drop(&ep->qp[i]);
+	}
 	if (ep->index < tp->neps && tp->eps[ep->index] == ep)
 		tp->eps[ep->index] = NULL;
 	if (tp->by_qpn)
@@ -150,22 +155,23 @@ static void free_ep(struct vb_ep *ep)
 int vb_ep_open(struct tt_tp *base, struct tt_ep **epp, void *blob, size_t *len)
 {
 	struct vb_tp *tp = (struct vb_tp *)base;
-	struct vb_ep *ep = calloc(1, sizeof(*ep));
+	struct vb_ep *ep = calloc(1, sizeof(*ep) + (size_t)(tp->nrails * tp->nqp) * sizeof(ep->qp[0]));
 	struct vb_blob b = {.magic = VB_MAGIC};
-	int err = 0;
+	int err = 0, i;
 
 	if (!ep)
 		return tt_fail(-ENOMEM, "verbs: out of memory");
 	ep->ep.ops = &tp->ops;
 	ep->ep.tp = base;
 	ep->index = UINT32_MAX;
-	if (tp->dead)
-		err = tt_fail(-ENODEV, "verbs: %s is gone", tp->port.name);
-	for (; !err && ep->nqp < tp->nqp; ep->nqp += !err) {
-		err = vb_qp_new(tp, &ep->qp[ep->nqp]);
-		if (!err)
-			b.qpn[ep->nqp] = ep->qp[ep->nqp].qp->qp_num;
-	}
+	err = vb_rails_deal(ep);
+	ep->nqp = err < 0 ? 0 : err;
+	err = err < 0 ? err : 0;
+	for (i = 0; !err && i < ep->nqp; i++)
+		err = vb_qp_new(&ep->qp[i]);
+	if (!err && (getrandom(&ep->psn, sizeof(ep->psn), 0) < 0 ||
+		     getrandom(&ep->cookie, sizeof(ep->cookie), 0) < 0))
+		err = tt_fail(-errno, "verbs: getrandom: %s", strerror(errno));
 	if (!err)
 		err = take_place(tp, ep);
 	if (err) {
@@ -173,34 +179,13 @@ int vb_ep_open(struct tt_tp *base, struct tt_ep **epp, void *blob, size_t *len)
 		return err;
 	}
 	index_qpns(tp);
-	if (getrandom(&ep->psn, sizeof(ep->psn), 0) < 0)
-		ep->psn = (uint32_t)tt_now_ns();
 	ep->psn &= 0xffffff;
-	memcpy(b.gid, tp->port.gid.raw, sizeof(b.gid));
 	b.psn = ep->psn;
-	b.lid = tp->port.attr.lid;
-	b.roce = tp->port.roce;
-	b.mtu = (uint8_t)tp->port.attr.active_mtu;
-	b.rd_atomic = (uint8_t)tp->max_rd;
-	b.nqp = (uint8_t)ep->nqp;
+	b.cookie = ep->cookie;
+	vb_rails_tell(ep, &b);
 	memcpy(blob, &b, sizeof(b));
 	*len = sizeof(b);
 	*epp = &ep->ep;
-	return 0;
-}
-
-static int check_blob(struct vb_ep *ep, const struct vb_blob *b)
-{
-	const struct vb_port *port = &vb_tp_of(ep)->port;
-
-	if (b->magic != VB_MAGIC || b->psn > 0xffffff || b->mtu < IBV_MTU_256 || b->mtu > IBV_MTU_4096)
-		return tt_fail(-EINVAL, "verbs: this is not the address of a verbs endpoint");
-	if (b->roce != port->roce)
-		return tt_fail(-EHOSTUNREACH, "verbs: %s/%u is %s and the peer's device is not",
-			       port->name, port->num, port->roce ? "Ethernet" : "InfiniBand");
-	if (b->nqp != ep->nqp)
-		return tt_fail(-EINVAL, "verbs: TUTTI_VERBS_QPS is %d here and %u at the peer", ep->nqp,
-			       b->nqp);
 	return 0;
 }
 
@@ -215,7 +200,8 @@ int vb_ep_connect(struct tt_ep *base, const void *blob, size_t len, bool active)
 	if (len != sizeof(b))
 		return tt_fail(-EINVAL, "verbs: an address of %zu bytes (expected %zu)", len, sizeof(b));
 	memcpy(&b, blob, sizeof(b));
-	err = check_blob(ep, &b);
+	err = vb_rails_match(ep, &b);
+	index_qpns(vb_tp_of(ep));
 	if (err)
 		return err;
 	ep->peer = malloc(sizeof(b));
@@ -223,14 +209,16 @@ int vb_ep_connect(struct tt_ep *base, const void *blob, size_t len, bool active)
 		return tt_fail(-ENOMEM, "verbs: out of memory");
 	*ep->peer = b;
 	ep->active = active;
+	ep->deadline = tt_deadline_ms(VB_HELLO_MS);
+	if (vb_tp_of(ep)->cm)
+		return vb_cm_connect(ep);
 	for (i = 0; !err && i < ep->nqp; i++)
 		err = vb_qp_connect(ep, i);
 	if (err)
 		return err;
 	ep->state = VB_CONNECTING;
-	ep->deadline = tt_deadline_ms(VB_HELLO_MS);
 	for (i = 0; !err && active && i < ep->nqp; i++)
-		err = vb_post_imm(ep, i, VB_IMM_HELLO, VB_HELLO);
+		err = vb_post_word(ep, i, VB_WORD_HELLO, 0, VB_HELLO);
 	if (err)
 		return tt_fail(err, "verbs: a request cannot be posted: %s", strerror(-err));
 	return 0;
@@ -250,18 +238,19 @@ void vb_greeted(struct vb_ep *ep, int q)
 
 void vb_hello_again(struct vb_ep *ep, int i, int status)
 {
+	const struct vb_rail *rail = ep->qp[i].rail;
 	int err;
 
-	if (tt_passed(ep->deadline)) {
-		vb_fail(ep, -ETIMEDOUT, "the peer does not answer over this network (status %d)",
+	if (vb_tp_of(ep)->cm || tt_passed(ep->deadline)) {
+		vb_fail(ep, rail, -ETIMEDOUT, "the peer does not answer over this network (status %d)",
 			status);
 		return;
 	}
 	err = vb_qp_connect(ep, i);
 	if (!err)
-		err = vb_post_imm(ep, i, VB_IMM_HELLO, VB_HELLO);
+		err = vb_post_word(ep, i, VB_WORD_HELLO, 0, VB_HELLO);
 	if (err)
-		vb_fail(ep, err, "connecting again: %s", strerror(-err));
+		vb_fail(ep, rail, err, "connecting again: %s", strerror(-err));
 }
 
 /* ---- failing ---- */
@@ -269,13 +258,14 @@ void vb_hello_again(struct vb_ep *ep, int i, int status)
 /* Stop all queue pairs; the mark comes back when everything before it has. */
 static void stop(struct vb_ep *ep, int status)
 {
-	struct vb_tp *tp = vb_tp_of(ep);
 	int i;
 
 	for (i = 0; i < ep->nqp; i++) {
-		if (!tp->dead)
+		bool dead = ep->qp[i].rail->dead;
+
+		if (!dead)
 			vb_qp_error(&ep->qp[i]);
-		if (tp->dead || vb_post_imm(ep, i, 0, VB_MARK))
+		if (dead || vb_post_word(ep, i, 0, 0, VB_MARK))
 			vb_abandon(ep, i, status);
 	}
 }
@@ -298,19 +288,22 @@ void vb_check_down(struct vb_ep *ep)
 	if (ep->closing)
 		return;
 	tt_fail(ep->status, "verbs: %s", ep->reason);
-	vb_emit(vb_tp_of(ep),
-		(struct tt_event){.kind = TT_EV_DOWN, .status = ep->status, .ep = &ep->ep});
+	/* With its text, as several may go down in one poll. */
+	vb_emit(vb_tp_of(ep), (struct tt_event){.kind = TT_EV_DOWN,
+						.status = ep->status,
+						.data = ep->reason,
+						.ep = &ep->ep});
 }
 
-void vb_fail(struct vb_ep *ep, int status, const char *fmt, ...)
+void vb_fail(struct vb_ep *ep, const struct vb_rail *rail, int status, const char *fmt, ...)
 {
-	const struct vb_port *port = &vb_tp_of(ep)->port;
 	va_list ap;
 	int n;
 
 	if (ep->state == VB_NEW || ep->state >= VB_FAILED)
 		return;
-	n = snprintf(ep->reason, sizeof(ep->reason), "%s/%u: ", port->name, port->num);
+	n = snprintf(ep->reason, sizeof(ep->reason), "%s/%u: ", rail->port.name,
+		     rail->port.num);
 	va_start(ap, fmt);
 	vsnprintf(ep->reason + n, sizeof(ep->reason) - (size_t)n, fmt, ap);
 	va_end(ap);
@@ -340,7 +333,7 @@ void vb_ep_close(struct tt_ep *base)
 		;
 	ep->closing = true;
 	vb_stash_drop(tp, ep);
-	if (ep->state == VB_UP && !vb_post_imm(ep, 0, VB_IMM_BYE, VB_BYE))
+	if (ep->state == VB_UP && !vb_post_word(ep, 0, VB_WORD_BYE, 0, VB_BYE))
 		REAP_UNTIL(tp, ep->bye_done || ep->state != VB_UP, VB_BYE_MS);
 	if (ep->state == VB_UP || ep->state == VB_CONNECTING) {
 		ep->state = VB_FAILED;

@@ -51,63 +51,84 @@ const char *vb_status_text(enum ibv_wc_status status)
 	}
 }
 
-static void fail_all(struct vb_tp *tp, int status, const char *why)
+/* Whether ep has a queue pair on rail. */
+static bool uses(const struct vb_ep *ep, const struct vb_rail *rail)
 {
+	int i;
+
+	for (i = 0; i < ep->nqp; i++)
+		if (ep->qp[i].rail == rail)
+			return true;
+	return false;
+}
+
+static void fail_all(struct vb_rail *rail, int status, const char *why)
+{
+	struct vb_tp *tp = rail->tp;
 	uint32_t i;
 
 	for (i = 0; i < tp->neps; i++)
-		if (tp->eps[i])
-			vb_fail(tp->eps[i], status, "%s", why);
+		if (tp->eps[i] && uses(tp->eps[i], rail))
+			vb_fail(tp->eps[i], rail, status, "%s", why);
 }
 
 /* Requests of a lost device come back no more. */
-static void device_gone(struct vb_tp *tp, const char *why)
+static void device_gone(struct vb_rail *rail, const char *why)
 {
+	struct vb_tp *tp = rail->tp;
 	uint32_t i;
 	int k;
 
-	tp->dead = true;
+	rail->dead = true;
+	fail_all(rail, -ENODEV, why);
 	for (i = 0; i < tp->neps; i++) {
-		if (!tp->eps[i])
-			continue;
-		vb_fail(tp->eps[i], -ENODEV, "%s", why);
-		for (k = 0; k < tp->eps[i]->nqp; k++)
-			vb_abandon(tp->eps[i], k, -ENODEV);
-		vb_check_down(tp->eps[i]);
+		struct vb_ep *ep = tp->eps[i];
+
+		for (k = 0; ep && k < ep->nqp; k++)
+			if (ep->qp[k].rail == rail)
+				vb_abandon(ep, k, -ENODEV);
+		if (ep)
+			vb_check_down(ep);
 	}
 }
 
-static void qp_event(struct vb_tp *tp, const struct ibv_async_event *ev)
+static void qp_event(struct vb_rail *rail, const struct ibv_async_event *ev)
 {
 	struct vb_ep *ep;
 	int q;
 
-	ep = vb_ep_of_qpn(tp, ev->element.qp->qp_num, &q);
+	ep = vb_ep_of_qpn(rail, ev->element.qp->qp_num, &q);
 	if (ep)
-		vb_fail(ep, -EPIPE, "%s", ibv_event_type_str(ev->event_type));
+		vb_fail(ep, rail, -EPIPE, "%s", ibv_event_type_str(ev->event_type));
 }
 
-static void handle(struct vb_tp *tp, const struct ibv_async_event *ev)
+static void handle(struct vb_rail *rail, const struct ibv_async_event *ev)
 {
 	switch (ev->event_type) {
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
 	case IBV_EVENT_PATH_MIG_ERR:
-		qp_event(tp, ev);
+		qp_event(rail, ev);
 		break;
 	case IBV_EVENT_PORT_ERR:
-		if (ev->element.port_num == tp->port.num)
-			fail_all(tp, -ENETDOWN, "the port went down");
+		if (ev->element.port_num == rail->port.num) {
+			rail->down = true;
+			fail_all(rail, -ENETDOWN, "the port went down");
+		}
+		break;
+	case IBV_EVENT_PORT_ACTIVE:
+		if (ev->element.port_num == rail->port.num)
+			rail->down = false;
 		break;
 	case IBV_EVENT_DEVICE_FATAL:
-		device_gone(tp, "the device failed or was removed");
+		device_gone(rail, "the device failed or was removed");
 		break;
 	case IBV_EVENT_CQ_ERR:
-		device_gone(tp, "the completion queue failed");
+		device_gone(rail, "the completion queue failed");
 		break;
 	case IBV_EVENT_SRQ_ERR:
-		fail_all(tp, -EIO, "the shared receive queue failed");
+		fail_all(rail, -EIO, "the shared receive queue failed");
 		break;
 	default: /* addresses, LIDs and the like may change without harm to connections */
 		break;
@@ -117,9 +138,11 @@ static void handle(struct vb_tp *tp, const struct ibv_async_event *ev)
 void vb_async(struct vb_tp *tp)
 {
 	struct ibv_async_event ev;
+	int i;
 
-	while (!ibv_get_async_event(tp->ctx, &ev)) {
-		handle(tp, &ev);
-		ibv_ack_async_event(&ev);
-	}
+	for (i = 0; i < tp->nrails; i++)
+		while (!ibv_get_async_event(tp->rail[i].ctx, &ev)) {
+			handle(&tp->rail[i], &ev);
+			ibv_ack_async_event(&ev);
+		}
 }

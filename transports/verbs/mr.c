@@ -10,7 +10,7 @@
 
 #include "lib/mem/mem.h"
 
-static int refused(struct vb_tp *tp, size_t len, int err)
+static int refused(const struct vb_rail *rail, size_t len, int err)
 {
 	struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
 
@@ -21,17 +21,42 @@ static int refused(struct vb_tp *tp, size_t len, int err)
 		return tt_fail(-ENOMEM,
 			       "verbs: %s cannot register %zu more bytes: it has no memory or none of "
 			       "its %d memory regions left; register fewer, larger regions",
-			       tp->port.name, len, tp->port.dev.max_mr);
-	return tt_fail(-err, "verbs: %s cannot register %zu bytes: %s", tp->port.name, len,
+			       rail->port.name, len, rail->port.dev.max_mr);
+	return tt_fail(-err, "verbs: %s cannot register %zu bytes: %s", rail->port.name, len,
 		       strerror(err));
+}
+
+/* NULL: errno says why. */
+static struct ibv_mr *reg(struct vb_rail *rail, const struct tt_mem *mem, unsigned access, int flags)
+{
+	struct ibv_mr *ib;
+
+	errno = 0;
+	ib = ibv_reg_mr(rail->pd, mem->addr, mem->len, flags);
+	/* Memory mapped read-only can still be sent and read from. */
+	if (!ib && !(access & TT_ACCESS_WRITE) && (errno == EFAULT || errno == EACCES))
+		ib = ibv_reg_mr(rail->pd, mem->addr, mem->len,
+				flags & ~(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+	return ib;
+}
+
+static int dereg(struct vb_mr *mr)
+{
+	int i, err = 0, e;
+
+	for (i = 0; i < VB_RAILS; i++) {
+		e = mr->ib[i] ? ibv_dereg_mr(mr->ib[i]) : 0;
+		err = err ? err : e;
+	}
+	free(mr);
+	return err;
 }
 
 int vb_reg(struct tt_tp *base, const struct tt_mem *mem, unsigned access, struct tt_mr **mrp)
 {
-	int flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING;
+	int flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING, err, i;
 	struct vb_tp *tp = (struct vb_tp *)base;
 	struct vb_mr *mr;
-	int err;
 
 	if (!mem->len || (uint64_t)(uintptr_t)mem->addr + mem->len < mem->len)
 		return tt_fail(-EINVAL, "verbs: a region of %zu bytes cannot be registered", mem->len);
@@ -39,32 +64,31 @@ int vb_reg(struct tt_tp *base, const struct tt_mem *mem, unsigned access, struct
 		flags |= IBV_ACCESS_REMOTE_READ;
 	if (access & TT_ACCESS_WRITE)
 		flags |= IBV_ACCESS_REMOTE_WRITE;
+	/* iWARP: what a READ brings is written by the peer. Only where no peer has been given the key. */
+	if (tp->rail[0].port.fabric == VB_IWARP && access == TT_ACCESS_LOCAL)
+		flags |= IBV_ACCESS_REMOTE_WRITE;
 	if (access & TT_ACCESS_WRITE && base->caps & TT_CAP_AMO)
 		flags |= IBV_ACCESS_REMOTE_ATOMIC;
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return tt_fail(-ENOMEM, "verbs: out of memory");
-	errno = 0;
-	mr->ib = ibv_reg_mr(tp->pd, mem->addr, mem->len, flags);
-	/* Memory mapped read-only can still be sent and read from. */
-	if (!mr->ib && !(access & TT_ACCESS_WRITE) && (errno == EFAULT || errno == EACCES))
-		mr->ib = ibv_reg_mr(tp->pd, mem->addr, mem->len, flags & ~IBV_ACCESS_LOCAL_WRITE);
-	if (!mr->ib) {
-		err = errno ? errno : ENOMEM;
-		free(mr);
-		return refused(tp, mem->len, err);
+	for (i = 0; i < tp->nrails; i++) {
+		mr->ib[i] = reg(&tp->rail[i], mem, access, flags);
+		if (!mr->ib[i]) {
+			err = errno ? errno : ENOMEM;
+			dereg(mr);
+			return refused(&tp->rail[i], mem->len, err);
+		}
+		mr->mr.rkey.word[i] = mr->ib[i]->rkey;
 	}
 	mr->mr.tp = base;
-	mr->mr.rkey.word[0] = mr->ib->rkey;
 	*mrp = &mr->mr;
 	return 0;
 }
 
 int vb_dereg(struct tt_mr *base)
 {
-	struct vb_mr *mr = (struct vb_mr *)base;
-	int err = ibv_dereg_mr(mr->ib);
+	int err = dereg((struct vb_mr *)base);
 
-	free(mr);
 	return err ? tt_fail(-err, "verbs: deregistering memory: %s", strerror(err)) : 0;
 }

@@ -6,32 +6,32 @@
 #include <errno.h>
 #include <string.h>
 
-#define RNR_TIMER 6 /* 0.08 ms until a peer whose receive queue was empty is tried again */
-
-int vb_qp_new(struct vb_tp *tp, struct vb_qp *q)
+int vb_qp_new(struct vb_qp *q)
 {
+	struct vb_rail *rail = q->rail;
+	struct vb_tp *tp = rail->tp;
 	struct ibv_qp_init_attr init;
 
 	/* The device says how many bytes it takes inline only by refusing. */
 	for (;; tp->inline_max /= 2) {
-		init = (struct ibv_qp_init_attr){.send_cq = tp->cq,
-						 .recv_cq = tp->cq,
-						 .srq = tp->srq,
+		init = (struct ibv_qp_init_attr){.send_cq = rail->cq,
+						 .recv_cq = rail->cq,
+						 .srq = rail->srq,
 						 .cap = {.max_send_wr = VB_SQ + VB_SQ_EXTRA,
-							 .max_send_sge = 1,
+							 .max_send_sge = 2,
 							 .max_inline_data = (uint32_t)tp->inline_max},
 						 .qp_type = IBV_QPT_RC};
 		errno = 0;
-		q->qp = ibv_create_qp(tp->pd, &init);
+		q->qp = ibv_create_qp(rail->pd, &init);
 		if (q->qp)
 			return 0;
-		if (errno != EINVAL || tp->inline_max / 2 < TT_TP_MSG_MAX)
+		if (errno != EINVAL || tp->inline_max / 2 < (int)VB_SEND_MAX)
 			break;
 	}
 	return tt_fail(errno ? -errno : -ENOMEM,
 		       "verbs: %s gives no queue pair (%s): it has %d for all processes; end others, "
 		       "lower TUTTI_VERBS_QPS, or raise the limit on locked memory ('ulimit -l unlimited')",
-		       tp->port.name, strerror(errno), tp->port.dev.max_qp);
+		       rail->port.name, strerror(errno), rail->port.dev.max_qp);
 }
 
 void vb_qp_error(struct vb_qp *q)
@@ -41,40 +41,47 @@ void vb_qp_error(struct vb_qp *q)
 	ibv_modify_qp(q->qp, &attr, IBV_QP_STATE);
 }
 
-static int to_init(struct vb_tp *tp, struct vb_qp *q)
+unsigned vb_qp_access(const struct vb_tp *tp)
 {
+	return IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+	       (tp->tp.caps & TT_CAP_AMO ? IBV_ACCESS_REMOTE_ATOMIC : 0);
+}
+
+int vb_qp_init(struct vb_qp *q)
+{
+	const struct vb_tp *tp = q->rail->tp;
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
 				   .pkey_index = (uint16_t)tp->env->verbs_pkey.number,
-				   .port_num = tp->port.num,
-				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
+				   .port_num = q->rail->port.num,
+				   .qp_access_flags = vb_qp_access(tp)};
 
-	if (tp->tp.caps & TT_CAP_AMO)
-		attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
 	return ibv_modify_qp(q->qp, &attr,
 			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-static int to_rtr(struct vb_tp *tp, struct vb_qp *q, const struct vb_blob *peer, uint32_t qpn)
+static int to_rtr(struct vb_qp *q, const struct vb_rail_addr *peer, uint32_t psn)
 {
-	uint8_t mtu = (uint8_t)tp->port.attr.active_mtu;
+	const struct vb_port *port = &q->rail->port;
+	const struct tt_env *env = q->rail->tp->env;
+	uint8_t mtu = (uint8_t)port->attr.active_mtu;
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = (enum ibv_mtu)(mtu < peer->mtu ? mtu : peer->mtu),
-		.dest_qp_num = qpn,
-		.rq_psn = peer->psn,
-		.max_dest_rd_atomic = (uint8_t)tp->max_rd,
-		.min_rnr_timer = RNR_TIMER,
+		.dest_qp_num = peer->qpn[q->nth],
+		.rq_psn = psn,
+		.max_dest_rd_atomic = (uint8_t)q->rail->max_rd,
+		.min_rnr_timer = VB_RNR_TIMER,
 		.ah_attr = {.dlid = (uint16_t)peer->lid,
-			    .sl = (uint8_t)tp->env->verbs_sl.number,
-			    .port_num = tp->port.num}};
+			    .sl = (uint8_t)env->verbs_sl.number,
+			    .port_num = port->num}};
 
-	if (tp->port.roce || tp->port.attr.flags & IBV_QPF_GRH_REQUIRED ||
-	    memcmp(tp->port.gid.raw, peer->gid, 8)) {
+	if (port->fabric == VB_ROCE || port->attr.flags & IBV_QPF_GRH_REQUIRED ||
+	    memcmp(port->gid.raw, peer->gid, 8)) {
 		attr.ah_attr.is_global = 1;
 		memcpy(attr.ah_attr.grh.dgid.raw, peer->gid, 16);
-		attr.ah_attr.grh.sgid_index = (uint8_t)tp->port.gid_index;
+		attr.ah_attr.grh.sgid_index = (uint8_t)port->gid_index;
 		attr.ah_attr.grh.hop_limit = 64;
-		attr.ah_attr.grh.traffic_class = (uint8_t)tp->env->verbs_tc.number;
+		attr.ah_attr.grh.traffic_class = (uint8_t)env->verbs_tc.number;
 	}
 	return ibv_modify_qp(q->qp, &attr,
 			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
@@ -82,15 +89,15 @@ static int to_rtr(struct vb_tp *tp, struct vb_qp *q, const struct vb_blob *peer,
 				     IBV_QP_MIN_RNR_TIMER);
 }
 
-static int to_rts(struct vb_tp *tp, struct vb_qp *q, const struct vb_blob *peer, uint32_t psn)
+static int to_rts(struct vb_qp *q, const struct vb_rail_addr *peer, uint32_t psn)
 {
-	uint8_t rd = (uint8_t)(tp->max_rd < tp->port.dev.max_qp_init_rd_atom
-				       ? tp->max_rd
-				       : tp->port.dev.max_qp_init_rd_atom);
+	const struct tt_env *env = q->rail->tp->env;
+	int most = q->rail->port.dev.max_qp_init_rd_atom;
+	uint8_t rd = (uint8_t)(q->rail->max_rd < most ? q->rail->max_rd : most);
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS,
-				   .timeout = (uint8_t)tp->env->verbs_timeout.number,
-				   .retry_cnt = (uint8_t)tp->env->verbs_retry.number,
-				   .rnr_retry = (uint8_t)tp->env->verbs_rnr_retry.number,
+				   .timeout = (uint8_t)env->verbs_timeout.number,
+				   .retry_cnt = (uint8_t)env->verbs_retry.number,
+				   .rnr_retry = (uint8_t)env->verbs_rnr_retry.number,
 				   .sq_psn = psn,
 				   .max_rd_atomic = rd < peer->rd_atomic ? rd : peer->rd_atomic};
 
@@ -102,23 +109,23 @@ static int to_rts(struct vb_tp *tp, struct vb_qp *q, const struct vb_blob *peer,
 int vb_qp_connect(struct vb_ep *ep, int i)
 {
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
-	struct vb_tp *tp = vb_tp_of(ep);
 	struct vb_qp *q = &ep->qp[i];
+	const struct vb_rail_addr *peer = &ep->peer->rail[q->theirs];
 	const char *step = "INIT";
 	int err;
 
 	ibv_modify_qp(q->qp, &reset, IBV_QP_STATE);
-	err = to_init(tp, q);
+	err = vb_qp_init(q);
 	if (!err) {
 		step = "RTR (is the peer's address reachable from this port?)";
-		err = to_rtr(tp, q, ep->peer, ep->peer->qpn[i]);
+		err = to_rtr(q, peer, ep->peer->psn);
 	}
 	if (!err) {
 		step = "RTS";
-		err = to_rts(tp, q, ep->peer, ep->psn);
+		err = to_rts(q, peer, ep->psn);
 	}
 	if (!err)
 		return 0;
-	return tt_fail(-err, "verbs: %s/%u: a queue pair cannot be brought to %s: %s", tp->port.name,
-		       tp->port.num, step, strerror(err));
+	return tt_fail(-err, "verbs: %s/%u: a queue pair cannot be brought to %s: %s",
+		       q->rail->port.name, q->rail->port.num, step, strerror(err));
 }

@@ -9,7 +9,7 @@
 
 static uint64_t wr_id(const struct vb_ep *ep, int q, uint32_t pos)
 {
-	return (uint64_t)ep->index << 40 | (uint64_t)(ep->gen & 0xffff) << 24 | (uint64_t)q << 20 |
+	return (uint64_t)ep->index << 40 | (uint64_t)(ep->gen & 0xffff) << 24 | (uint64_t)q << 16 |
 	       (pos & 0xffff);
 }
 
@@ -30,9 +30,14 @@ int vb_post(struct vb_ep *ep, int i, struct ibv_send_wr *wr, enum vb_kind kind, 
 	return 0;
 }
 
-int vb_post_imm(struct vb_ep *ep, int q, enum vb_imm imm, enum vb_kind kind)
+int vb_post_word(struct vb_ep *ep, int q, enum vb_word word, uint32_t note, enum vb_kind kind)
 {
-	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND_WITH_IMM, .imm_data = htonl(imm)};
+	struct vb_head head = {.word = word, .note = note};
+	struct ibv_sge sge = {.addr = (uint64_t)(uintptr_t)&head, .length = sizeof(head)};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .send_flags = IBV_SEND_INLINE};
 
 	return vb_post(ep, q, &wr, kind, NULL);
 }
@@ -44,16 +49,16 @@ static int not_up(const struct vb_ep *ep)
 	return tt_fail(-EPIPE, "verbs: the endpoint is down: %s", ep->reason);
 }
 
-static inline bool room(const struct vb_qp *q)
+static inline bool room(const struct vb_qp *q, unsigned n)
 {
-	return q->tail - q->head + q->reserved < VB_SQ;
+	return q->tail - q->head + q->reserved + n <= VB_SQ;
 }
 
-static int posting_failed(struct vb_ep *ep, int err)
+static int posting_failed(const struct vb_qp *q, int err)
 {
 	if (err == -EAGAIN)
 		return err;
-	return tt_fail(err, "verbs: %s: a request cannot be posted: %s", vb_tp_of(ep)->port.name,
+	return tt_fail(err, "verbs: %s: a request cannot be posted: %s", q->rail->port.name,
 		       strerror(-err));
 }
 
@@ -62,35 +67,46 @@ static int no_mr(void)
 	return tt_fail(-EINVAL, "verbs: local memory must be registered");
 }
 
-static inline uint32_t lkey_of(const struct tt_mr *mr)
+static inline uint32_t lkey_of(const struct vb_qp *q, const struct tt_mr *mr)
 {
-	return ((const struct vb_mr *)mr)->ib->lkey;
+	return ((const struct vb_mr *)mr)->ib[q->rail->index]->lkey;
 }
 
-/* A request for [off, off + len) of rma. */
-static struct ibv_send_wr rdma_wr(const struct tt_rma *rma, struct ibv_sge *sge, size_t off, size_t len,
-				  enum ibv_wr_opcode opcode)
+static inline uint32_t rkey_of(const struct vb_qp *q, const struct tt_rkey *rkey)
+{
+	return (uint32_t)rkey->word[q->theirs];
+}
+
+/* A request on q for [off, off + len) of rma. */
+static struct ibv_send_wr rdma_wr(const struct vb_qp *q, const struct tt_rma *rma, struct ibv_sge *sge,
+				  size_t off, size_t len, enum ibv_wr_opcode opcode)
 {
 	*sge = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)rma->local + off,
 				.length = (uint32_t)len,
-				.lkey = rma->mr ? lkey_of(rma->mr) : 0};
+				.lkey = rma->mr ? lkey_of(q, rma->mr) : 0};
 	return (struct ibv_send_wr){
 		.opcode = opcode,
 		.sg_list = sge,
 		.num_sge = len ? 1 : 0,
 		.wr.rdma = {.remote_addr = rma->remote + off,
-			    .rkey = len ? (uint32_t)rma->rkey->word[0] : 0}};
+			    .rkey = len ? rkey_of(q, rma->rkey) : 0}};
 }
 
 /* ---- large ones, in pieces ---- */
 
-static void ring_note(struct vb_ep *ep, uint32_t note)
+/* Alone, behind all that was posted on queue pair i, which has room for it. */
+static void ring_note(struct vb_ep *ep, int i, uint32_t note)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .imm_data = htonl(note)};
-	int err = vb_post(ep, 0, &wr, VB_QUIET, NULL);
+	const struct vb_rail *rail = ep->qp[i].rail;
+	int err;
 
+	if (rail->port.imm)
+		err = vb_post(ep, i, &wr, VB_QUIET, NULL);
+	else
+		err = vb_post_word(ep, i, VB_WORD_NOTE, note, VB_QUIET);
 	if (err)
-		vb_fail(ep, err, "a note cannot be posted: %s", strerror(-err));
+		vb_fail(ep, rail, err, "a note cannot be posted: %s", strerror(-err));
 }
 
 /*
@@ -108,7 +124,7 @@ void vb_piece_done(struct vb_tp *tp, struct vb_split *s, int status)
 	if (s->note)
 		ep->qp[0].reserved--;
 	if (s->note && !s->status && ep->state == VB_UP)
-		ring_note(ep, s->imm);
+		ring_note(ep, 0, s->imm);
 	if (!ep->closing)
 		vb_emit(tp, (struct tt_event){.kind = TT_EV_DONE,
 					      .status = s->status,
@@ -118,99 +134,178 @@ void vb_piece_done(struct vb_tp *tp, struct vb_split *s, int status)
 	tp->free_split = s;
 }
 
-static unsigned count_pieces(const struct vb_tp *tp, const struct vb_ep *ep, size_t len, size_t *piece)
+/* Room for as many requests on each of the first n queue pairs, and the note? */
+static bool split_room(const struct vb_ep *ep, int n, size_t each, bool note)
 {
-	size_t n = len / VB_SPLIT_MIN, most = tp->port.attr.max_msg_sz;
-
-	if (n > (size_t)ep->nqp)
-		n = (size_t)ep->nqp;
-	if (n < 1)
-		n = 1;
-	*piece = (len + n - 1) / n;
-	if (*piece > most)
-		*piece = most;
-	*piece = (*piece + 4095) / 4096 * 4096 <= most ? (*piece + 4095) / 4096 * 4096 : *piece;
-	return (unsigned)((len + *piece - 1) / *piece);
-}
-
-/* Room for all n pieces, dealt in turn, and the note? */
-static bool split_room(const struct vb_ep *ep, unsigned n, bool note)
-{
-	unsigned each = (n + (unsigned)ep->nqp - 1) / (unsigned)ep->nqp;
 	int i;
 
-	for (i = 0; i < ep->nqp; i++)
+	for (i = 0; i < n; i++)
 		if (ep->qp[i].tail - ep->qp[i].head + ep->qp[i].reserved + each + (note && !i) > VB_SQ)
 			return false;
 	return true;
 }
 
-static int split(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opcode opcode, unsigned n,
-		 size_t piece)
+/* The pieces [off, end) of queue pair i; how many were posted, and in *err why no more. */
+static unsigned post_pieces(struct vb_ep *ep, int i, const struct tt_rma *rma, enum ibv_wr_opcode opcode,
+			    size_t off, size_t end, struct vb_split *s, int *err)
 {
-	bool note = rma->flags & TT_RMA_NOTE && opcode != IBV_WR_RDMA_READ;
-	struct vb_tp *tp = vb_tp_of(ep);
-	struct vb_split *s = tp->free_split;
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
-	size_t off = 0, len;
-	unsigned i;
-	int err;
+	unsigned n = 0;
+	size_t len;
 
-	if (n > VB_SQ / 2 * (unsigned)ep->nqp)
+	for (; off < end; off += len, n++) {
+		len = end - off < ep->most ? end - off : ep->most;
+		wr = rdma_wr(&ep->qp[i], rma, &sge, off, len, opcode);
+		*err = vb_post(ep, i, &wr, VB_PIECE, s);
+		if (*err)
+			break;
+	}
+	return n;
+}
+
+/* Over the first n queue pairs, by their weights, which add up to sum. */
+static int split(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opcode opcode, int n,
+		 uint64_t sum)
+{
+	bool note = rma->flags & TT_RMA_NOTE && opcode != IBV_WR_RDMA_READ;
+	size_t each = rma->len / ep->most + 1, off = 0, end;
+	struct vb_tp *tp = vb_tp_of(ep);
+	struct vb_split *s = tp->free_split;
+	uint64_t part = 0;
+	int i, err = 0;
+
+	if (each > VB_SQ / 2)
 		return tt_fail(-EMSGSIZE, "verbs: %zu bytes are too many for one operation", rma->len);
-	if (!s || !split_room(ep, n, note))
+	if (!s || !split_room(ep, n, each, note))
 		return -EAGAIN;
 	tp->free_split = s->next_free;
-	*s = (struct vb_split){.ep = ep, .left = n, .note = note, .imm = rma->note, .user = rma->user};
+	/* One more is left until all are posted: none of them ends it before. */
+	*s = (struct vb_split){.ep = ep, .left = 1, .note = note, .imm = rma->note, .user = rma->user};
 	ep->qp[0].reserved += note;
-	for (i = 0; i < n; i++, off += len) {
-		len = rma->len - off < piece ? rma->len - off : piece;
-		wr = rdma_wr(rma, &sge, off, len, opcode);
-		err = vb_post(ep, (int)(i % (unsigned)ep->nqp), &wr, VB_PIECE, s);
-		if (!err)
-			continue;
-		/* Some pieces may be on their way: let the connection end, and the split with it. */
-		s->left = i + 1;
-		vb_fail(ep, err, "a request cannot be posted: %s", strerror(-err));
-		vb_piece_done(tp, s, err);
-		break;
+	for (i = 0; !err && i < n; i++, off = end) {
+		part += ep->weight[i];
+		end = vb_cut(rma->len, part, sum);
+		s->left += post_pieces(ep, i, rma, opcode, off, end, s, &err);
 	}
+	/* Some pieces may be on their way: let the connection end, and the split with it. */
+	if (err) {
+		vb_fail(ep, ep->qp[i - 1].rail, err, "a request cannot be posted: %s", strerror(-err));
+		vb_piece_done(tp, s, err);
+		return TT_STARTED;
+	}
+	s->left--;
 	return TT_STARTED;
+}
+
+/* Spread it, if it is long enough for that: what split returns, or -ERANGE. */
+static int try_split(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opcode opcode)
+{
+	uint64_t sum = ep->weight[0];
+	int n = 1;
+
+	if (ep->nqp > 1 && rma->len >= 2 * VB_SPLIT_MIN)
+		n = vb_spread(ep->weight, ep->nqp, rma->len, &sum);
+	return n > 1 || rma->len > ep->most ? split(ep, rma, opcode, n, sum) : -ERANGE;
+}
+
+/* ---- what is sent in one piece ---- */
+
+/*
+ * Small ones and messages use the first queue pair, so that few completion queues have something.
+ * Longer ones use the first of each rail, the one that had least to do for its speed.
+ */
+static int pick(const struct vb_ep *ep)
+{
+	int best = -1, i;
+
+	for (i = 0; i < ep->nrails; i++)
+		if (room(&ep->qp[i], 1) &&
+		    (best < 0 || (int64_t)(ep->qp[i].used - ep->qp[best].used) < 0))
+			best = i;
+	return best;
+}
+
+static void charge(struct vb_ep *ep, int i, size_t len)
+{
+	if (ep->nrails > 1)
+		ep->qp[i].used += ((uint64_t)len << 20) / ep->weight[i];
 }
 
 /* ---- the slots ---- */
 
+/*
+ * For a device without immediate data, or whose WRITE may end before its bytes are in place: WRITE, then
+ * a SEND for the note, then a READ of nothing to wait for. The first two are complete in that order at
+ * the target, and the READ is answered after them, because they share a queue pair.
+ */
+static int put_in_steps(struct vb_ep *ep, int i, const struct tt_rma *rma,
+			struct ibv_send_wr *wr)
+{
+	bool note = rma->flags & TT_RMA_NOTE, wait = rma->flags & TT_RMA_REMOTE;
+	struct vb_qp *q = &ep->qp[i];
+	bool flush = wait && !q->rail->port.placed;
+	bool quiet = flush || (wr->send_flags & IBV_SEND_INLINE && !wait);
+	struct ibv_send_wr read = {.opcode = IBV_WR_RDMA_READ};
+	int err;
+
+	if (!room(q, 1u + note + flush))
+		return -EAGAIN;
+	wr->opcode = IBV_WR_RDMA_WRITE;
+	err = vb_post(ep, i, wr, quiet ? VB_QUIET : VB_OP, rma->user);
+	if (err)
+		return posting_failed(q, err);
+	if (!(wr->send_flags & IBV_SEND_INLINE))
+		charge(ep, i, rma->len);
+	if (note)
+		ring_note(ep, i, rma->note);
+	if (!flush)
+		return quiet ? TT_FINISHED : TT_STARTED;
+	read.wr.rdma = wr->wr.rdma;
+	err = ep->state == VB_UP ? vb_post(ep, i, &read, VB_OP, rma->user) : -EPIPE;
+	if (err)
+		vb_fail(ep, q->rail, err, "a request cannot be posted: %s", strerror(-err));
+	return err ? err : TT_STARTED;
+}
+
 static int vb_put(struct tt_ep *base, const struct tt_rma *rma)
 {
-	enum ibv_wr_opcode opcode =
-		rma->flags & TT_RMA_NOTE ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
 	struct vb_ep *ep = (struct vb_ep *)base;
-	struct vb_tp *tp = vb_tp_of(ep);
-	bool in_request = rma->len <= (size_t)tp->inline_max, quiet;
+	bool in_request = rma->len <= (size_t)vb_tp_of(ep)->inline_max, quiet;
+	struct vb_qp *q = &ep->qp[0];
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
-	size_t piece;
-	unsigned n;
-	int err;
+	int err, i = 0;
 
 	if (ep->state != VB_UP)
 		return not_up(ep);
 	if (!rma->mr && !in_request)
 		return no_mr();
-	n = in_request ? 1 : count_pieces(tp, ep, rma->len, &piece);
-	if (n > 1)
-		return split(ep, rma, IBV_WR_RDMA_WRITE, n, piece);
-	if (!room(&ep->qp[0]))
+	err = in_request ? -ERANGE : try_split(ep, rma, IBV_WR_RDMA_WRITE);
+	if (err != -ERANGE)
+		return err;
+	if (!in_request)
+		i = pick(ep);
+	if (i < 0)
+		return -EAGAIN;
+	q = &ep->qp[i];
+	wr = rdma_wr(q, rma, &sge, 0, rma->len, IBV_WR_RDMA_WRITE);
+	wr.send_flags = in_request ? IBV_SEND_INLINE : 0;
+	if (!q->rail->port.placed || (rma->flags & TT_RMA_NOTE && !q->rail->port.imm))
+		return put_in_steps(ep, i, rma, &wr);
+	if (!room(q, 1))
 		return -EAGAIN;
 	/* Its bytes are taken when it is posted, so it is complete here, unless there matters. */
 	quiet = in_request && !(rma->flags & TT_RMA_REMOTE);
-	wr = rdma_wr(rma, &sge, 0, rma->len, opcode);
-	wr.imm_data = htonl(rma->note);
-	wr.send_flags = in_request ? IBV_SEND_INLINE : 0;
-	err = vb_post(ep, 0, &wr, quiet ? VB_QUIET : VB_OP, rma->user);
+	if (rma->flags & TT_RMA_NOTE) {
+		wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+		wr.imm_data = htonl(rma->note);
+	}
+	err = vb_post(ep, i, &wr, quiet ? VB_QUIET : VB_OP, rma->user);
 	if (err)
-		return posting_failed(ep, err);
+		return posting_failed(q, err);
+	if (!in_request)
+		charge(ep, i, rma->len);
 	return quiet ? TT_FINISHED : TT_STARTED;
 }
 
@@ -219,9 +314,7 @@ static int vb_get(struct tt_ep *base, const struct tt_rma *rma)
 	struct vb_ep *ep = (struct vb_ep *)base;
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
-	size_t piece;
-	unsigned n;
-	int err;
+	int err, i;
 
 	if (ep->state != VB_UP)
 		return not_up(ep);
@@ -229,14 +322,29 @@ static int vb_get(struct tt_ep *base, const struct tt_rma *rma)
 		return TT_FINISHED;
 	if (!rma->mr)
 		return no_mr();
-	n = count_pieces(vb_tp_of(ep), ep, rma->len, &piece);
-	if (n > 1)
-		return split(ep, rma, IBV_WR_RDMA_READ, n, piece);
-	if (!room(&ep->qp[0]))
+	err = try_split(ep, rma, IBV_WR_RDMA_READ);
+	if (err != -ERANGE)
+		return err;
+	i = pick(ep);
+	if (i < 0)
 		return -EAGAIN;
-	wr = rdma_wr(rma, &sge, 0, rma->len, IBV_WR_RDMA_READ);
-	err = vb_post(ep, 0, &wr, VB_OP, rma->user);
-	return err ? posting_failed(ep, err) : TT_STARTED;
+	wr = rdma_wr(&ep->qp[i], rma, &sge, 0, rma->len, IBV_WR_RDMA_READ);
+	err = vb_post(ep, i, &wr, VB_OP, rma->user);
+	if (err)
+		return posting_failed(&ep->qp[i], err);
+	charge(ep, i, rma->len);
+	return TT_STARTED;
+}
+
+/* Atomics of different devices are not atomic to each other: all peers use the first one of the target. */
+static int amo_qp(const struct vb_ep *ep)
+{
+	int i;
+
+	for (i = 0; i < ep->nrails; i++)
+		if (!ep->qp[i].theirs)
+			return i;
+	return tt_fail(-EOPNOTSUPP, "verbs: no port here reaches the peer's first one, which executes atomics");
 }
 
 static int vb_amo(struct tt_ep *base, const struct tt_amo *amo)
@@ -244,7 +352,8 @@ static int vb_amo(struct tt_ep *base, const struct tt_amo *amo)
 	struct vb_ep *ep = (struct vb_ep *)base;
 	struct ibv_send_wr wr = {.num_sge = 1};
 	struct ibv_sge sge;
-	int err;
+	struct vb_qp *q;
+	int err, i;
 
 	if (ep->state != VB_UP)
 		return not_up(ep);
@@ -252,14 +361,18 @@ static int vb_amo(struct tt_ep *base, const struct tt_amo *amo)
 		return tt_fail(-EINVAL, "verbs: an atomic needs addresses that are multiples of 8");
 	if (!amo->mr)
 		return no_mr();
-	if (!room(&ep->qp[0]))
+	i = amo_qp(ep);
+	if (i < 0)
+		return i;
+	q = &ep->qp[i];
+	if (!room(q, 1))
 		return -EAGAIN;
 	sge = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)amo->result,
 			       .length = sizeof(uint64_t),
-			       .lkey = lkey_of(amo->mr)};
+			       .lkey = lkey_of(q, amo->mr)};
 	wr.sg_list = &sge;
 	wr.wr.atomic.remote_addr = amo->remote;
-	wr.wr.atomic.rkey = (uint32_t)amo->rkey->word[0];
+	wr.wr.atomic.rkey = rkey_of(q, amo->rkey);
 	if (amo->op == TT_AMO_ADD) {
 		wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
 		wr.wr.atomic.compare_add = amo->operand;
@@ -268,17 +381,19 @@ static int vb_amo(struct tt_ep *base, const struct tt_amo *amo)
 		wr.wr.atomic.compare_add = amo->compare;
 		wr.wr.atomic.swap = amo->operand;
 	}
-	err = vb_post(ep, 0, &wr, VB_OP, amo->user);
-	return err ? posting_failed(ep, err) : TT_STARTED;
+	err = vb_post(ep, i, &wr, VB_OP, amo->user);
+	return err ? posting_failed(q, err) : TT_STARTED;
 }
 
 static int vb_msg(struct tt_ep *base, const void *data, size_t len)
 {
 	struct vb_ep *ep = (struct vb_ep *)base;
-	struct ibv_sge sge = {.addr = (uint64_t)(uintptr_t)data, .length = (uint32_t)len};
+	struct vb_head head = {.word = VB_WORD_MSG};
+	struct ibv_sge sge[2] = {{.addr = (uint64_t)(uintptr_t)&head, .length = sizeof(head)},
+				 {.addr = (uint64_t)(uintptr_t)data, .length = (uint32_t)len}};
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND,
-				 .sg_list = &sge,
-				 .num_sge = len ? 1 : 0,
+				 .sg_list = sge,
+				 .num_sge = len ? 2 : 1,
 				 .send_flags = IBV_SEND_INLINE};
 	int err;
 
@@ -287,10 +402,10 @@ static int vb_msg(struct tt_ep *base, const void *data, size_t len)
 	if (len > TT_TP_MSG_MAX)
 		return tt_fail(-EMSGSIZE, "verbs: a message of %zu bytes (at most %d)", len,
 			       TT_TP_MSG_MAX);
-	if (!room(&ep->qp[0]))
+	if (!room(&ep->qp[0], 1))
 		return -EAGAIN;
 	err = vb_post(ep, 0, &wr, VB_QUIET, NULL);
-	return err ? posting_failed(ep, err) : TT_FINISHED;
+	return err ? posting_failed(&ep->qp[0], err) : TT_FINISHED;
 }
 
 const struct tt_ep_ops vb_ep_ops = {.put = vb_put, .get = vb_get, .amo = vb_amo, .msg = vb_msg};

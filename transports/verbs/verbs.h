@@ -2,18 +2,22 @@
 /*
  * Transport verbs: what its files share.
  *
- * One device port, one protection domain, one completion queue and one shared receive queue serve all
- * peers; a peer costs its reliable-connected queue pairs only. A put is an RDMA WRITE, with a note
- * WRITE_WITH_IMM; a get is a READ; control messages are SENDs. Notes and messages take an entry of the
- * shared receive queue at the target; while that is empty for a moment the sender's device tries again
- * (RNR).
+ * Rails. Each device port in use is a rail, with its own protection domain, completion queue and shared
+ * receive queue, which serve all peers; a peer costs its reliable-connected queue pairs only, some on
+ * each rail. A put is an RDMA WRITE, with a note WRITE_WITH_IMM; a get is a READ; control messages are
+ * SENDs. Notes and messages take an entry of the shared receive queue at the target; while that is empty
+ * for a moment the sender's device tries again (RNR).
+ *
+ * Lesser devices (iWARP) have no immediate data: there a note is a SEND behind the WRITE on the same
+ * queue pair. Nor does the end of a WRITE say there that its bytes are in place: a READ of nothing,
+ * which is answered after the WRITE, does. struct vb_port has what was queried.
  *
  * Completions. The queue pair completes in the order of posting, so each keeps a ring of what it has
  * posted, and a completion releases everything up to its place. What needs no event (small puts and
  * messages, whose bytes travel in the request itself) is posted unsignalled, every 16th signalled. The
  * completion queue has room for everything that is posted: after a failure each request completes.
  *
- * Connecting. Addresses are exchanged by the caller. The active end then sends a hello, which tells it,
+ * Connecting. Addresses are exchanged by the caller; cm.c is for rdma_cm. The active end then sends a hello, which tells it,
  * once acknowledged, and the passive end, once received, that both can receive: UP. A hello that meets
  * a peer not ready yet is repeated by the device, and by us when the device gives up.
  *
@@ -25,23 +29,29 @@
 #define TT_VERBS_H
 
 #include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
 
 #include "lib/base/list.h"
 #include "lib/wire/transport.h"
 
-#define VB_MAGIC 0x3130425645545454ull /* "TTTEVB01": layout version included */
-#define VB_QPS 8	    /* queue pairs of an endpoint, at most */
+#define VB_MAGIC 0x3230425645545454ull /* "TTTEVB02": layout version included */
+#define VB_RAILS 4	    /* ports in use, at most: one word of a key each */
+#define VB_QPS 8	    /* queue pairs of an endpoint on a rail, at most */
+#define VB_EP_QPS (VB_RAILS * VB_QPS)
 #define VB_SQ 128	    /* requests under way of a queue pair */
 #define VB_SQ_EXTRA 4	    /* beyond those: hello, bye, mark */
 #define VB_SIGNAL 16	    /* one of so many unsignalled requests is signalled */
-#define VB_SRQ 1024	    /* entries of the shared receive queue */
+#define VB_SRQ 1024	    /* entries of a shared receive queue */
 #define VB_INLINE 256	    /* bytes that travel in the request, if the device can */
 #define VB_SPLIT_MIN 131072 /* smallest piece of a put spread over queue pairs */
 #define VB_SPLITS 256	    /* spread operations of a process under way */
 #define VB_BATCH 16	    /* completions taken, receives posted at once */
+#define VB_RNR_TIMER 6	    /* 0.08 ms until a peer whose receive queue was empty is tried again */
 #define VB_HELLO_MS 10000   /* how long the active end tries to reach a peer */
 #define VB_BYE_MS 20	    /* how long closing waits for the peer to be told */
 #define VB_DRAIN_MS 1000    /* how long it waits for the marks */
+
+enum vb_fabric { VB_IB, VB_ROCE, VB_IWARP };
 
 /* A port of a device, as it was found and, if it is the one, chosen. */
 struct vb_port {
@@ -49,11 +59,14 @@ struct vb_port {
 	uint8_t num;
 	int gid_index;
 	union ibv_gid gid;
-	bool roce;
+	uint8_t net[16]; /* the part of the GID that ports of one network share; 0: unknown */
+	enum vb_fabric fabric;
+	bool imm, atomic; /* immediate data, atomics; TUTTI_VERBS_MASK may hide them */
+	bool placed;	  /* a WRITE ends when its bytes are in place */
 	struct ibv_port_attr attr;
 	struct ibv_device_attr dev;
 	double gbps;
-	int numa, distance; /* of the calling thread's node; 0: unknown */
+	int numa, distance; /* from the nearest node this process may run on; 10: that node, or unknown */
 	bool usable;
 	char why[160];
 };
@@ -75,10 +88,16 @@ struct vb_req {
 
 struct vb_qp {
 	struct ibv_qp *qp;
+	struct vb_rail *rail;
+	uint8_t nth;	      /* of those of the endpoint on this rail */
+	uint8_t theirs;	      /* index of the peer's rail it is connected to */
 	uint32_t head, tail;  /* oldest request not known to be complete; next place */
 	uint32_t quiet;	      /* unsignalled ones since the last signalled */
 	uint32_t reserved;    /* places kept for the notes of splits */
+	uint64_t used;	      /* bytes of single pieces by its speed, to deal out the next ones */
 	bool greeted;	      /* the hello of this queue pair has arrived */
+	struct rdma_cm_id *id; /* by rdma_cm: the attempt under way, the connection */
+	uint64_t again;	      /* when the next attempt is due; 0: none is */
 	struct vb_req ring[256];
 };
 _Static_assert(VB_SQ + VB_SQ_EXTRA <= 256, "the ring holds what is posted");
@@ -95,9 +114,13 @@ struct vb_ep {
 	char reason[160];
 	int nqp, up;		/* up: how many queue pairs are greeted */
 	uint32_t psn;
+	uint64_t cookie;	/* who knows it may connect by rdma_cm */
 	uint64_t deadline;	/* of connecting */
 	struct vb_blob *peer;	/* to connect again */
-	struct vb_qp qp[VB_QPS];
+	int nrails;		/* rails that meet one of the peer's: so many first queue pairs */
+	size_t most;		/* longest piece */
+	uint32_t weight[VB_EP_QPS]; /* of the queue pairs: speed of the slower end */
+	struct vb_qp qp[];	/* the first of each rail, then the second of each ... */
 };
 
 /* A put or get in several pieces; the note is rung when all are acknowledged. */
@@ -111,14 +134,25 @@ struct vb_split {
 	void *user;
 };
 
+/* Registered on every rail; the key's words are the rails'. */
 struct vb_mr {
 	struct tt_mr mr;
-	struct ibv_mr *ib;
+	struct ibv_mr *ib[VB_RAILS];
 };
+_Static_assert(VB_RAILS <= sizeof(struct tt_rkey) / sizeof(uint64_t), "a word for each rail");
 
-struct vb_tp {
-	struct tt_tp tp;
-	const struct tt_env *env;
+/* What a SEND begins with; a message follows. */
+enum vb_word { VB_WORD_MSG = 1, VB_WORD_NOTE, VB_WORD_HELLO, VB_WORD_BYE };
+struct vb_head {
+	uint32_t word;
+	uint32_t note; /* VB_WORD_NOTE */
+};
+#define VB_SEND_MAX (sizeof(struct vb_head) + TT_TP_MSG_MAX)
+
+/* A port in use, and what belongs to its device. */
+struct vb_rail {
+	struct vb_tp *tp;
+	int index;
 	struct vb_port port;
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
@@ -126,14 +160,31 @@ struct vb_tp {
 	struct ibv_cq *cq;
 	struct ibv_srq *srq;
 	struct ibv_mr *recv_mr;
-	uint8_t (*recv)[TT_TP_MSG_MAX]; /* buffers of the shared receive queue */
-	unsigned nrecv;
 	uint32_t *idle; /* receive buffers to be posted again at the next poll */
-	unsigned nidle;
+	unsigned nrecv, nidle;
+	int cq_size, max_rd;
+	struct rdma_cm_id *listener; /* by rdma_cm: at this address, in network order */
+	uint8_t ip[16];
+	uint16_t cm_port;
+	bool down; /* the port is: new endpoints do without */
+	bool dead; /* the device is gone */
+	unsigned acks;
+};
+
+struct vb_tp {
+	struct tt_tp tp;
+	const struct tt_env *env;
+	struct vb_rail rail[VB_RAILS];
+	int nrails;
+	uint8_t (*recv)[VB_SEND_MAX]; /* buffers of the receive queues, VB_SRQ for each rail */
 	int epoll_fd;
-	int cq_size, inline_max, max_rd, nqp;
-	bool armed, dead; /* dead: the device is gone */
-	unsigned polls, acks;
+	int inline_max, nqp; /* nqp: of an endpoint on each rail */
+	struct rdma_event_channel *cm; /* NULL: connecting is the caller's exchange of addresses */
+	int cm_timer;
+	uint64_t cm_wake; /* when cm_timer fires; 0: never */
+	int turn;	     /* rail to be polled first */
+	bool armed;
+	unsigned polls;
 	struct tt_ep_ops ops;
 
 	struct vb_ep **eps;
@@ -150,31 +201,73 @@ struct vb_tp {
 	uint32_t stash_head, stash_tail, stash_max;
 };
 
-/* An endpoint's address. */
-struct vb_blob {
-	uint64_t magic;
-	uint8_t gid[16];
-	uint32_t psn;
+/* An endpoint's address: its end on each rail. */
+struct vb_rail_addr {
+	uint8_t gid[16], net[16];
 	uint32_t lid;
-	uint8_t roce, mtu, rd_atomic, nqp;
+	uint32_t mbps;
+	uint8_t fabric, mtu, rd_atomic;
+	uint8_t nqp; /* 0: none on this rail */
 	uint32_t qpn[VB_QPS];
+	uint8_t ip[16]; /* for rdma_cm: IPv6, or IPv4 mapped to it */
+	uint16_t port;	/* 0: not by rdma_cm */
+	uint16_t zero;
+};
+
+struct vb_blob {
+	uint64_t magic, cookie;
+	uint32_t psn;
+	uint32_t nrails;
+	struct vb_rail_addr rail[VB_RAILS];
 };
 _Static_assert(sizeof(struct vb_blob) <= TT_TP_BLOB_MAX, "fits");
 
-/* What a SEND begins with: a message of the caller has none, so hello and bye carry immediate data. */
-enum vb_imm { VB_IMM_HELLO = 1, VB_IMM_BYE };
-
 /* device.c */
 int vb_query(const struct tt_tp_params *params, struct tt_tp_device *dev, int max);
-/* The port to use, opened. */
-int vb_choose(const struct tt_tp_params *params, struct vb_port *port, struct ibv_context **ctx);
+const char *vb_fabric_name(unsigned fabric);
+/* The ports to use, at most VB_RAILS; how many, or negative. */
+int vb_choose(const struct tt_tp_params *params, struct vb_port chosen[VB_RAILS]);
+
+/* rules.c: what needs no device. */
+/* Ports chosen, best first, or why there is none. */
+struct vb_choice {
+	int n, err;
+	int port[VB_RAILS];
+	char why[160];
+};
+/* By list (TUTTI_VERBS_DEVICE), or at most max by themselves; sets why of all that are usable. */
+void vb_select(struct vb_port *ports, int n, const char *list, int max, struct vb_choice *choice);
+/* Which rail of theirs meets each of ours (-1: none); both ends find the same pairs. How many. */
+int vb_match(const struct vb_blob *ours, const struct vb_blob *theirs, int match[VB_RAILS]);
+/* Over how many of the n queue pairs, from the first, len bytes are spread; *sum: of their weights. */
+int vb_spread(const uint32_t *weight, int n, size_t len, uint64_t *sum);
+/* Where the part of those ends whose weights add up to part of sum. */
+size_t vb_cut(size_t len, uint64_t part, uint64_t sum);
+
+/* rail.c */
+/* Open rails 0 to tp->nrails - 1, whose ports are set. */
+int vb_rails_open(struct vb_tp *tp);
+/* Also of one that was opened in part. */
+void vb_rails_close(struct vb_tp *tp);
+/* Make fd one of those that wake whoever sleeps on vb_arm's. */
+int vb_watch(struct vb_tp *tp, int fd);
+/* Set the queue pairs' rails of ep, before its peer is known; returns how many there are. */
+int vb_rails_deal(struct vb_ep *ep);
+/* What the peer is told of the rails and the queue pairs on them. */
+void vb_rails_tell(const struct vb_ep *ep, struct vb_blob *b);
+/* Connect rails with those of the peer, and drop the queue pairs of those that meet none. */
+int vb_rails_match(struct vb_ep *ep, const struct vb_blob *b);
 
 /* mr.c */
 int vb_reg(struct tt_tp *tp, const struct tt_mem *mem, unsigned access, struct tt_mr **mr);
 int vb_dereg(struct tt_mr *mr);
 
 /* qp.c */
-int vb_qp_new(struct vb_tp *tp, struct vb_qp *q);
+int vb_qp_new(struct vb_qp *q);
+/* From RESET to INIT; 0 or an errno value. */
+int vb_qp_init(struct vb_qp *q);
+/* What peers may do through a queue pair, as ibv_modify_qp takes it. */
+unsigned vb_qp_access(const struct vb_tp *tp);
 /* From RESET to RTS. */
 int vb_qp_connect(struct vb_ep *ep, int i);
 void vb_qp_error(struct vb_qp *q);
@@ -183,23 +276,36 @@ void vb_qp_error(struct vb_qp *q);
 int vb_ep_open(struct tt_tp *tp, struct tt_ep **ep, void *blob, size_t *len);
 int vb_ep_connect(struct tt_ep *ep, const void *blob, size_t len, bool active);
 void vb_ep_close(struct tt_ep *ep);
-struct vb_ep *vb_ep_of_qpn(struct vb_tp *tp, uint32_t qpn, int *q);
+struct vb_ep *vb_ep_of_qpn(const struct vb_rail *rail, uint32_t qpn, int *q);
 struct vb_ep *vb_ep_at(struct vb_tp *tp, uint32_t index, uint32_t gen);
 /* The hello of queue pair q is acknowledged or received. */
 void vb_greeted(struct vb_ep *ep, int q);
 /* The hello of queue pair q found nobody: once more, or fail. */
 void vb_hello_again(struct vb_ep *ep, int q, int status);
-/* Say why, stop everything; DOWN follows when all requests have come back. */
-void vb_fail(struct vb_ep *ep, int status, const char *fmt, ...) TT_PRINTF(3, 4);
+/* Say why, and on which rail, stop everything; DOWN follows when all requests have come back. */
+void vb_fail(struct vb_ep *ep, const struct vb_rail *rail, int status, const char *fmt, ...)
+	TT_PRINTF(4, 5);
 /* DOWN, if everything has come back. */
 void vb_check_down(struct vb_ep *ep);
+
+/* cm.c */
+/* Listen on every rail. */
+int vb_cm_open(struct vb_tp *tp);
+/* Also of what was opened in part. */
+void vb_cm_close(struct vb_tp *tp);
+/* Connect, or take the requests of the peer's end. */
+int vb_cm_connect(struct vb_ep *ep);
+/* End the attempt, the request or the connection of q. */
+void vb_cm_drop(struct vb_qp *q);
+/* Take its events, repeat attempts, look at deadlines. */
+void vb_cm_poll(struct vb_tp *tp);
 
 /* rma.c */
 extern const struct tt_ep_ops vb_ep_ops;
 /* Post wr as request of a kind; 0 or -errno (then nothing was posted). */
 int vb_post(struct vb_ep *ep, int q, struct ibv_send_wr *wr, enum vb_kind kind, void *user);
-/* A SEND without payload. */
-int vb_post_imm(struct vb_ep *ep, int q, enum vb_imm imm, enum vb_kind kind);
+/* A SEND of a word alone. */
+int vb_post_word(struct vb_ep *ep, int q, enum vb_word word, uint32_t note, enum vb_kind kind);
 /* A piece has come back. */
 void vb_piece_done(struct vb_tp *tp, struct vb_split *split, int status);
 
@@ -211,8 +317,9 @@ int vb_reap(struct vb_tp *tp);
 void vb_emit(struct vb_tp *tp, struct tt_event ev);
 /* Forget the events of ep that wait. */
 void vb_stash_drop(struct vb_tp *tp, const struct vb_ep *ep);
-int vb_recv_fill(struct vb_tp *tp);
-/* Requests of q that nobody will complete: end them with status. */
+/* Post the idle receive buffers. */
+int vb_recv_fill(struct vb_rail *rail);
+/* Requests of queue pair q that nobody will complete: end them with status. */
 void vb_abandon(struct vb_ep *ep, int q, int status);
 
 /* events.c */

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What transport verbs decides about rails, without a device: ports, pairs, shares. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/hash.h"
+#include "tests/test.h"
+#include "transports/verbs/verbs.h"
+
+enum { ETH = 1, NEAR = 10, FAR = 20 };
+
+static struct vb_port port(const char *name, int num, bool roce, double gbps, int distance)
+{
+	struct vb_port p = {.num = (uint8_t)num,
+			    .fabric = roce ? VB_ROCE : VB_IB,
+			    .gbps = gbps,
+			    .distance = distance,
+			    .usable = true};
+
+	snprintf(p.name, sizeof(p.name), "%s", name);
+	return p;
+}
+
+static struct vb_port unusable(const char *name, const char *why)
+{
+	struct vb_port p = port(name, 1, ETH, 100, NEAR);
+
+	p.usable = false;
+	snprintf(p.why, sizeof(p.why), "%s", why);
+	return p;
+}
+
+/* Select, and compare with digits: "02" for ports 0 and 2, "" for none. */
+static bool selects(const struct vb_port *all, int n, const char *list, int max, const char *expect,
+		    struct vb_choice *c, struct vb_port *ports)
+{
+	int i;
+
+	memcpy(ports, all, (size_t)n * sizeof(*ports));
+	vb_select(ports, n, list, max, c);
+	for (i = 0; i < c->n && expect[i]; i++)
+		if (c->port[i] != expect[i] - '0')
+			return false;
+	return (int)strlen(expect) == c->n;
+}
+
+static void list_of_ports(void)
+{
+	const struct vb_port all[] = {
+		port("mlx5_0", 1, ETH, 100, NEAR), port("mlx5_1", 1, ETH, 25, FAR),
+		port("mlx4_0", 1, !ETH, 40, NEAR), port("mlx4_0", 2, ETH, 40, NEAR),
+		unusable("mlx5_2", "its link is PORT_DOWN"), port("mlx5", 1, ETH, 50, NEAR)};
+	struct vb_port p[6];
+	struct vb_choice c;
+
+	TT_CHECK(selects(all, 6, "mlx5_0", 1, "0", &c, p));
+	TT_CHECK(selects(all, 6, "mlx5_0:1,mlx5_1:1", 1, "01", &c, p)); /* as named, max is not for these */
+	TT_CHECK(strstr(p[0].why, "rail 0") && strstr(p[0].why, "80 %"));
+	TT_CHECK(strstr(p[1].why, "rail 1") && strstr(p[1].why, "20 %"));
+	TT_CHECK(strstr(p[5].why, "does not name it") && p[5].usable);
+	TT_CHECK(selects(all, 6, "mlx5_1,mlx5_0", 4, "10", &c, p));
+	TT_CHECK(selects(all, 6, "mlx5_0,mlx5_0:1,mlx5_1,", 4, "01", &c, p));
+	TT_CHECK(selects(all, 6, "mlx4_0:2,mlx5", 4, "35", &c, p));
+}
+
+static bool refused(const char *list, int err, const char *word)
+{
+	const struct vb_port all[] = {
+		port("a", 1, ETH, 100, NEAR),	   port("a", 2, ETH, 100, NEAR),
+		port("b", 1, ETH, 100, NEAR),	   port("b", 2, !ETH, 100, NEAR),
+		unusable("d", "its link is DOWN"), port("e", 1, ETH, 100, NEAR),
+		port("e", 2, ETH, 100, NEAR)};
+	struct vb_port p[7];
+	struct vb_choice c;
+	bool ok = selects(all, 7, list, 4, "", &c, p) && c.err == err && strstr(c.why, word);
+
+	if (!ok)
+		printf("# %s: %d ports, %d %s\n", list, c.n, c.err, c.why);
+	return ok && !p[0].usable;
+}
+
+static void bad_lists(void)
+{
+	static const char *const malformed[] = {",", "a,,b", ":1", "a:", "a:x", "a:0", "a:1x", "a:256",
+						"a:-1", "a:1:2",
+						"a_name_that_is_longer_than_any_device_has"};
+	unsigned i;
+
+	for (i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++)
+		TT_CHECK(refused(malformed[i], -EINVAL, "list of NAME or NAME:PORT"));
+	TT_CHECK(refused("c", -ENODEV, "no device c (TUTTI_VERBS_DEVICE)"));
+	TT_CHECK(refused("a,c", -ENODEV, "no device c"));
+	TT_CHECK(refused("a:3", -ENODEV, "no device a with a port 3"));
+	TT_CHECK(refused("a,d", -ENODEV, "d/1 cannot be used: its link is DOWN"));
+	TT_CHECK(refused("b", -EINVAL, "Ethernet and InfiniBand"));
+	TT_CHECK(refused("a,b:1,e", -EINVAL, "at most 4"));
+}
+
+static void by_themselves(void)
+{
+	const struct vb_port all[] = {
+		port("slow", 1, ETH, 25, NEAR),	 port("half", 1, ETH, 100, NEAR),
+		port("best", 1, ETH, 200, NEAR), port("far", 1, ETH, 200, FAR),
+		port("ib", 1, !ETH, 100, NEAR),	 port("twin", 1, ETH, 200, NEAR),
+		unusable("down", "it is")};
+	const struct vb_port far[] = {port("x", 1, !ETH, 100, FAR), port("y", 1, !ETH, 400, 31),
+				      port("z", 1, !ETH, 200, FAR)};
+	const struct vb_port none[] = {unusable("a", "its link is DOWN"), unusable("b", "it is odd")};
+	struct vb_port p[7];
+	struct vb_choice c;
+
+	TT_CHECK(selects(all, 7, "", 4, "251", &c, p)); /* the fastest first, then as they come */
+	TT_CHECK(strstr(p[0].why, "half as fast") && strstr(p[3].why, "nearer"));
+	TT_CHECK(strstr(p[4].why, "Ethernet") && !strcmp(p[6].why, "it is"));
+	TT_CHECK(strstr(p[1].why, "20 %") && strstr(p[2].why, "40 %"));
+	TT_CHECK(selects(all, 7, "", 2, "25", &c, p));
+	TT_CHECK(strstr(p[1].why, "TUTTI_VERBS_RAILS") != NULL);
+	TT_CHECK(selects(all, 7, "", 1, "2", &c, p) && strstr(p[2].why, "the fastest"));
+	TT_CHECK(selects(far, 3, "", 4, "2", &c, p)); /* near and half as fast beats far */
+	TT_CHECK(selects(none, 2, "", 4, "", &c, p) && strstr(c.why, "a/1 cannot be used") != NULL);
+	TT_CHECK(!strcmp(p[1].why, "it is odd"));
+	TT_CHECK(selects(none, 0, "", 4, "", &c, p) && strstr(c.why, "no RDMA device") != NULL);
+}
+
+/* A rail for each letter, in the network it names; '-': not in use, capital: InfiniBand, '?': unknown. */
+static struct vb_blob blob(const char *nets)
+{
+	struct vb_blob b = {.magic = VB_MAGIC};
+
+	for (; *nets; nets++) {
+		struct vb_rail_addr *a = &b.rail[b.nrails++];
+
+		a->nqp = *nets != '-';
+		a->fabric = *nets < 'A' || *nets > 'Z';
+		a->net[0] = *nets == '?' ? 0 : (uint8_t)*nets;
+	}
+	return b;
+}
+
+/* match[] as digits, '-' for none; and what the peer finds is the reverse. */
+static bool meets(const char *ours, const char *theirs, const char *expect)
+{
+	struct vb_blob a = blob(ours), b = blob(theirs);
+	int there[VB_RAILS], back[VB_RAILS], n, i;
+	bool ok = true;
+
+	n = vb_match(&a, &b, there);
+	ok = vb_match(&b, &a, back) == n;
+	for (i = 0; i < VB_RAILS; i++) {
+		if (expect)
+			ok = ok && there[i] == (expect[i] == '-' ? -1 : expect[i] - '0');
+		if (there[i] >= 0) {
+			n--;
+			ok = ok && back[there[i]] == i;
+		}
+	}
+	return ok && !n;
+}
+
+static void pairs(void)
+{
+	static const char letters[] = "abAB-?";
+	char ours[5] = "", theirs[5] = "";
+	uint64_t random = 3;
+	int i, k;
+
+	TT_CHECK(meets("a", "a", "0---"));
+	TT_CHECK(meets("ab", "ba", "10--")); /* separate networks, listed in another order */
+	TT_CHECK(meets("aa", "aa", "01--"));
+	TT_CHECK(meets("abcd", "dc", "--10"));
+	TT_CHECK(meets("aab", "ba", "1-0-"));
+	TT_CHECK(meets("ab", "cd", "01--")); /* routers */
+	TT_CHECK(meets("ab", "cb", "-1--"));
+	TT_CHECK(meets("??", "??", "01--"));
+	TT_CHECK(meets("a-", "-a", "1---")); /* a port that is down */
+	TT_CHECK(meets("a-", "-b", "----"));
+	TT_CHECK(meets("a", "A", "----"));
+	TT_CHECK(meets("AB", "BC", "-0--"));
+	for (i = 0; i < 5000; i++) {
+		for (k = 0; k < 4; k++) {
+			ours[k] = letters[tt_random(&random) % 6];
+			theirs[k] = letters[tt_random(&random) % 6];
+		}
+		ours[1 + tt_random(&random) % 4] = 0;
+		theirs[1 + tt_random(&random) % 4] = 0;
+		TT_CHECK(meets(ours, theirs, NULL));
+	}
+}
+
+static bool spreads(const uint32_t *weight, int n, size_t len, int expect)
+{
+	uint64_t sum, part = 0;
+	size_t off = 0, end, share;
+	int m = vb_spread(weight, n, len, &sum), i;
+	bool ok = m >= 1 && m <= n && (!expect || m == expect);
+
+	for (i = 0; i < m; i++, off = end) {
+		part += weight[i];
+		end = vb_cut(len, part, sum);
+		share = (size_t)((double)len * weight[i] / (double)sum);
+		ok = ok && end >= off && end <= len && (end % 4096 == 0 || end == len);
+		ok = ok && end - off + 8192 >= share && share + 8192 >= end - off;
+		ok = ok && (m == 1 || end - off + 4096 >= VB_SPLIT_MIN);
+	}
+	return ok && part == sum && off == len;
+}
+
+static void shares(void)
+{
+	static const uint32_t equal[4] = {2500, 2500, 2500, 2500}, mixed[3] = {100000, 50000, 100000};
+	uint32_t weight[VB_EP_QPS];
+	uint64_t random = 7;
+	int i, k, n;
+
+	TT_CHECK(spreads(equal, 4, 1, 1) && spreads(equal, 4, 2 * VB_SPLIT_MIN - 1, 1));
+	TT_CHECK(spreads(equal, 4, 2 * VB_SPLIT_MIN, 2) && spreads(equal, 4, 3 * VB_SPLIT_MIN, 3));
+	TT_CHECK(spreads(equal, 4, 100 << 20, 4) && spreads(equal, 1, 100 << 20, 1));
+	TT_CHECK(spreads(mixed, 3, 2 * VB_SPLIT_MIN, 1)); /* the slower would have got too little */
+	TT_CHECK(spreads(mixed, 3, 3 * VB_SPLIT_MIN, 2) && spreads(mixed, 3, 5 * VB_SPLIT_MIN, 3));
+	TT_CHECK(vb_cut(1000000, 1, 4) == 249856 && vb_cut(1000000, 4, 4) == 1000000);
+	TT_CHECK(vb_cut(SIZE_MAX, 1600000, 3200000) == SIZE_MAX / 2 / 4096 * 4096);
+	for (i = 0; i < 20000; i++) {
+		n = 1 + (int)(tt_random(&random) % VB_EP_QPS);
+		for (k = 0; k < n; k++)
+			weight[k] = 1 + (uint32_t)(tt_random(&random) % 1600000);
+		TT_CHECK(spreads(weight, n, 1 + tt_random(&random) % ((size_t)1 << (10 + i % 30)), 0));
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {
+		{"list_of_ports", list_of_ports}, {"bad_lists", bad_lists}, {"by_themselves", by_themselves},
+		{"pairs", pairs},		  {"shares", shares},	    {NULL, NULL}};
+
+	return tt_test_main("rails", tests, argc, argv);
+}

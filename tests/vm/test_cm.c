@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Transport verbs connected by rdma_cm: who does not know the cookie is turned away at either end, an
+ * address nobody answers at is given up in time, and nothing of it is left behind. That connections
+ * work is the conformance suite's, with TUTTI_VERBS_CM=rdmacm.
+ */
+#include "config.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/conform/conform.h"
+#include "transports/verbs/verbs.h"
+
+static const struct config verbs = {.name = "verbs", .transport = "verbs", .strict = true};
+const struct config *config = &verbs;
+bool faulty;
+unsigned seed = 1, timeouts;
+
+/* What link has told its peer, changed at one place. */
+static struct vb_blob blob_of(const struct link *link)
+{
+	struct vb_blob b;
+
+	memcpy(&b, link->blob, sizeof(b));
+	return b;
+}
+
+static int connect_to(struct link *link, const struct vb_blob *b, bool active)
+{
+	return link->node->tp->ops->ep_connect(link->ep, b, sizeof(*b), active);
+}
+
+static bool says(const struct link *link, const char *text)
+{
+	return strstr(tt_fail_text(link->status), text) != NULL;
+}
+
+static int open_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (dir && readdir(dir))
+		n++;
+	if (dir)
+		closedir(dir);
+	return n;
+}
+
+/* The passive end rejects, waits on, and takes the right one afterwards. */
+static void wrong_cookie_once(void)
+{
+	struct vb_blob b;
+	struct net net;
+
+	if (!net_open(&net, 2) || !net_link(&net, 0, 1) || !net_link(&net, 0, 1))
+		return;
+	TT_CHECK(!net_connect(&net.link[1], &net.link[0], false));
+	b = blob_of(&net.link[1]);
+	b.cookie ^= 1ull << 63;
+	TT_CHECK(!connect_to(&net.link[0], &b, true));
+	WAIT(&net, net.link[0].down);
+	TT_CHECK(says(&net.link[0], "wrong cookie") && says(&net.link[0], "/1: ") &&
+		 says(&net.link[0], " port "));
+	TT_CHECK(!net.link[0].up && !net.link[1].up && !net.link[1].down);
+
+	b = blob_of(&net.link[1]);
+	TT_CHECK(!connect_to(&net.link[2], &b, true)); /* knows it, though it is another end */
+	WAIT(&net, net.link[2].down);
+	TT_CHECK(says(&net.link[2], "does not know this connection"));
+	TT_CHECK(!net.link[2].up && !net.link[1].up && !net.link[1].down);
+	net_close(&net);
+}
+
+static void wrong_cookie(void)
+{
+	int before;
+
+	wrong_cookie_once();
+	before = open_fds(); /* with what librdmacm keeps for good */
+	wrong_cookie_once();
+	TT_CHECK(open_fds() == before);
+}
+
+/* A queue pair's number that is another endpoint's does not help. */
+static void wrong_queue_pair(void)
+{
+	struct vb_blob b;
+	struct net net;
+
+	if (!net_open(&net, 2) || !net_link(&net, 0, 1) || !net_link(&net, 0, 1))
+		return;
+	TT_CHECK(!net_connect(&net.link[1], &net.link[0], false));
+	b = blob_of(&net.link[1]);
+	b.rail[0].qpn[0] = blob_of(&net.link[3]).rail[0].qpn[0];
+	TT_CHECK(!connect_to(&net.link[0], &b, true));
+	WAIT(&net, net.link[0].down);
+	TT_CHECK(says(&net.link[0], "wrong cookie"));
+	TT_CHECK(net_up(&net, 2));
+	net_close(&net);
+}
+
+/* Closed before it was connected to; then the whole process gone. */
+static void peer_gone(void)
+{
+	struct link closed;
+	struct net net;
+
+	if (!net_open(&net, 2) || !net_link(&net, 0, 1) || !net_link(&net, 0, 1))
+		return;
+	closed = net.link[1];
+	link_close(&net.link[1]);
+	TT_CHECK(!net_connect(&net.link[0], &closed, true));
+	WAIT(&net, net.link[0].down);
+	TT_CHECK(says(&net.link[0], "closed since"));
+
+	closed = net.link[3];
+	link_close(&net.link[3]);
+	mem_free(&net.node[1].tx);
+	mem_free(&net.node[1].rx);
+	net.node[1].tp->ops->close(net.node[1].tp);
+	net.node[1].tp = NULL;
+	net.nnodes = 1;
+	TT_CHECK(!net_connect(&net.link[2], &closed, true));
+	WAIT(&net, net.link[2].down);
+	TT_CHECK(says(&net.link[2], "nobody listens") && net.link[2].status == -ECONNREFUSED);
+	net_close(&net);
+}
+
+/* Tried again until the deadline; meanwhile others work, and closing does not wait for it. */
+static void nobody_there(void)
+{
+	struct vb_blob b;
+	struct net net;
+
+	if (!net_open(&net, 2) || !net_link(&net, 0, 1) || !net_link(&net, 0, 1) ||
+	    !net_link(&net, 0, 1))
+		return;
+	b = blob_of(&net.link[1]);
+	b.rail[0].ip[15] ^= 0x40;
+	TT_CHECK(!connect_to(&net.link[0], &b, true));
+	TT_CHECK(!connect_to(&net.link[4], &b, true));
+	TT_CHECK(net_up(&net, 2));
+	TT_CHECK(!net.link[0].down && !net.link[4].down);
+	link_close(&net.link[4]);
+	WAIT(&net, net.link[0].down);
+	TT_CHECK(says(&net.link[0], "rdma_cm") && !net.link[0].up);
+	net_close(&net);
+}
+
+/* Both ends must be of one mind. */
+static void agreed(void)
+{
+	struct vb_blob b;
+	struct net net;
+	int err;
+
+	if (!net_open(&net, 2) || !net_link(&net, 0, 1))
+		return;
+	b = blob_of(&net.link[1]);
+	b.rail[0].port = 0;
+	err = connect_to(&net.link[0], &b, true);
+	TT_CHECK(err == -EINVAL && strstr(tt_fail_text(err), "TUTTI_VERBS_CM"));
+	net_close(&net);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {
+		{"wrong_cookie", wrong_cookie}, {"wrong_queue_pair", wrong_queue_pair},
+		{"peer_gone", peer_gone},	{"nobody_there", nobody_there},
+		{"agreed", agreed},		{NULL, NULL}};
+
+	setenv("TUTTI_VERBS_CM", "rdmacm", 1);
+	return tt_test_main("cm", tests, argc, argv);
+}

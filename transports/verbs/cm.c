@@ -1,0 +1,644 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connecting by rdma_cm, where iWARP needs it or TUTTI_VERBS_CM asks for it.
+ *
+ * Each rail listens at an address of its interface, on a port that the system chooses; both are in the
+ * endpoint's address, with a random cookie. The active end connects each queue pair by an id of its own,
+ * bound to its rail's address: resolve the address, then the route, then ask, with {the peer's queue
+ * pair, its cookie}. The passive end rejects what it does not know, keeps a request that comes before
+ * its own ep_connect, and accepts with {the active end's queue pair, its cookie}, which that checks. The
+ * hello follows as always, because only that tells the passive end that it may send.
+ *
+ * The queue pairs stay the transport's own: rdma_cm only says which attributes they need. Nothing here
+ * blocks: the event channel and a timer for repetitions and the deadline are part of the descriptor to
+ * sleep on. An attempt that fails is repeated until the deadline, unless the peer has said no. A passive
+ * end whose connection fails before it is UP waits for the next request.
+ */
+#include "config.h"
+#include "transports/verbs/verbs.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "lib/base/clock.h"
+
+#define HAIL_MAGIC 0x54543031u /* "TT01" */
+#define BACKLOG 1024	       /* requests that wait to be looked at */
+#define RESOLVE_MS 2000	       /* one try to resolve an address or a route */
+#define AGAIN_MS 100	       /* until a failed attempt is repeated, and between looks at the time */
+
+/* The data of a request, an acceptance and a rejection. */
+struct hail {
+	uint32_t magic;
+	uint32_t qpn;	 /* of its receiver; 0 in a rejection */
+	uint64_t cookie; /* of the receiver's endpoint; 0 in a rejection */
+};
+
+/* An event, copied, as an id can be destroyed only when its events have been given back. */
+struct news {
+	enum rdma_cm_event_type event;
+	int status;
+	struct rdma_cm_id *id, *listener;
+	struct hail hail; /* zero: there was none */
+};
+
+/* ---- addresses ---- */
+
+static bool is_v4(const uint8_t ip[16])
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	return !memcmp(ip, mapped, sizeof(mapped));
+}
+
+/* As in an endpoint's address: IPv6, or IPv4 mapped to it; false: neither. */
+static bool to_ip(const struct sockaddr *sa, uint8_t ip[16])
+{
+	memset(ip, 0, 16);
+	if (sa->sa_family == AF_INET6) {
+		memcpy(ip, &((const struct sockaddr_in6 *)sa)->sin6_addr, 16);
+		return true;
+	}
+	ip[10] = ip[11] = 0xff;
+	memcpy(ip + 12, &((const struct sockaddr_in *)sa)->sin_addr, 4);
+	return sa->sa_family == AF_INET;
+}
+
+static struct sockaddr_storage to_sockaddr(const uint8_t ip[16], uint16_t port)
+{
+	struct sockaddr_storage ss = {0};
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&ss;
+	struct sockaddr_in *v4 = (struct sockaddr_in *)&ss;
+
+	if (is_v4(ip)) {
+		v4->sin_family = AF_INET;
+		v4->sin_port = port;
+		memcpy(&v4->sin_addr, ip + 12, 4);
+	} else {
+		v6->sin6_family = AF_INET6;
+		v6->sin6_port = port;
+		memcpy(&v6->sin6_addr, ip, 16);
+	}
+	return ss;
+}
+
+/* The peer's end of q, for people. */
+static const char *peer_text(const struct vb_ep *ep, const struct vb_qp *q, char text[80])
+{
+	const struct vb_rail_addr *to = &ep->peer->rail[q->theirs];
+	char ip[INET6_ADDRSTRLEN] = "?";
+
+	if (is_v4(to->ip))
+		inet_ntop(AF_INET, to->ip + 12, ip, sizeof(ip));
+	else
+		inet_ntop(AF_INET6, to->ip, ip, sizeof(ip));
+	snprintf(text, 80, "%s port %u", ip, ntohs(to->port));
+	return text;
+}
+
+/* ---- opening ---- */
+
+/* Bind the rail's id to ip, if that is an address of the rail's port. */
+static bool bind_to(struct vb_rail *rail, const uint8_t ip[16])
+{
+	struct sockaddr_storage ss = to_sockaddr(ip, 0);
+	struct rdma_cm_id *id;
+
+	if (rdma_create_id(rail->tp->cm, &id, rail, RDMA_PS_TCP))
+		return false;
+	if (rdma_bind_addr(id, (struct sockaddr *)&ss) || !id->verbs ||
+	    strcmp(ibv_get_device_name(id->verbs->device), rail->port.name) ||
+	    id->port_num != rail->port.num) {
+		rdma_destroy_id(id);
+		return false;
+	}
+	memcpy(rail->ip, ip, 16);
+	rail->listener = id;
+	return true;
+}
+
+/* The address that is the port's GID first, then any other of its interface. */
+static void find_address(struct vb_rail *rail)
+{
+	struct ifaddrs *list = NULL, *a;
+	uint8_t ip[16];
+	int pass;
+
+	if (getifaddrs(&list))
+		return;
+	for (pass = 0; pass < 2; pass++)
+		for (a = list; a && !rail->listener; a = a->ifa_next) {
+			if (!a->ifa_addr || a->ifa_flags & IFF_LOOPBACK || !to_ip(a->ifa_addr, ip))
+				continue;
+			if (ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80)
+				continue; /* of one link only, and ambiguous */
+			if (!pass == !memcmp(ip, rail->port.gid.raw, 16))
+				bind_to(rail, ip);
+		}
+	freeifaddrs(list);
+}
+
+static int listen_on(struct vb_rail *rail)
+{
+	find_address(rail);
+	if (!rail->listener)
+		return tt_fail(-EADDRNOTAVAIL,
+			       "verbs: %s/%u: rdma_cm needs an IP address on the port: give its interface "
+			       "one%s",
+			       rail->port.name, rail->port.num,
+			       rail->port.fabric == VB_IWARP ? ""
+							     : ", or connect with TUTTI_VERBS_CM=bootstrap");
+	if (rdma_listen(rail->listener, BACKLOG))
+		return tt_fail(-errno, "verbs: %s/%u: rdma_cm cannot listen: %s", rail->port.name,
+			       rail->port.num, strerror(errno));
+	rail->cm_port = rdma_get_src_port(rail->listener);
+	return 0;
+}
+
+int vb_cm_open(struct vb_tp *tp)
+{
+	int err, i;
+
+	tp->cm_timer = -1;
+	tp->cm = rdma_create_event_channel();
+	if (!tp->cm)
+		return tt_fail(-errno,
+			       "verbs: rdma_cm cannot be used: %s (kernel module rdma_ucm; "
+			       "/dev/infiniband/rdma_cm must be readable and writable)",
+			       strerror(errno));
+	tp->cm_timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (tp->cm_timer < 0)
+		return tt_fail(-errno, "verbs: timerfd_create: %s", strerror(errno));
+	err = vb_watch(tp, tp->cm->fd);
+	if (!err)
+		err = vb_watch(tp, tp->cm_timer);
+	if (err)
+		return tt_fail(err, "verbs: descriptors of rdma_cm: %s", strerror(-err));
+	for (i = 0; !err && i < tp->nrails; i++)
+		err = listen_on(&tp->rail[i]);
+	return err;
+}
+
+void vb_cm_close(struct vb_tp *tp)
+{
+	int i;
+
+	if (!tp->cm)
+		return;
+	for (i = 0; i < tp->nrails; i++)
+		if (tp->rail[i].listener)
+			rdma_destroy_id(tp->rail[i].listener);
+	rdma_destroy_event_channel(tp->cm);
+	if (tp->cm_timer >= 0)
+		close(tp->cm_timer);
+}
+
+/* ---- time ---- */
+
+static void wake_at(struct vb_tp *tp, uint64_t when)
+{
+	struct itimerspec its = {.it_value = {.tv_sec = (time_t)(when / TT_SEC),
+					      .tv_nsec = (long)(when % TT_SEC)}};
+
+	if (tp->cm_wake && tp->cm_wake <= when)
+		return;
+	tp->cm_wake = when;
+	timerfd_settime(tp->cm_timer, TFD_TIMER_ABSTIME, &its, NULL);
+}
+
+/* ---- the active end ---- */
+
+void vb_cm_drop(struct vb_qp *q)
+{
+	if (q->id)
+		rdma_destroy_id(q->id);
+	q->id = NULL;
+	q->again = 0;
+}
+
+/* The attempt has failed: once more a little later, or never. */
+static void lost(struct vb_ep *ep, struct vb_qp *q, int status, const char *why, bool again)
+{
+	uint64_t next = tt_deadline_ms(AGAIN_MS);
+	char peer[80];
+
+	vb_cm_drop(q);
+	if (ep->state == VB_NEW || (ep->state == VB_CONNECTING && !ep->active))
+		return;
+	if (ep->state == VB_CONNECTING && again && next < ep->deadline) {
+		q->again = next;
+		wake_at(vb_tp_of(ep), next);
+		return;
+	}
+	vb_fail(ep, q->rail, status, "rdma_cm: connecting to %s: %s", peer_text(ep, q, peer), why);
+}
+
+static void call_failed(struct vb_ep *ep, struct vb_qp *q, const char *call)
+{
+	int err = errno;
+	char why[120];
+
+	snprintf(why, sizeof(why), "%s: %s", call, strerror(err));
+	lost(ep, q, -err, why, true);
+}
+
+static void resolve(struct vb_ep *ep, struct vb_qp *q)
+{
+	const struct vb_rail_addr *peer = &ep->peer->rail[q->theirs];
+	struct sockaddr_storage from = to_sockaddr(q->rail->ip, 0);
+	struct sockaddr_storage to = to_sockaddr(peer->ip, peer->port);
+	struct vb_tp *tp = vb_tp_of(ep);
+	uint8_t tos = (uint8_t)tp->env->verbs_tc.number;
+
+	if (rdma_create_id(tp->cm, &q->id, ep, RDMA_PS_TCP)) {
+		q->id = NULL;
+		call_failed(ep, q, "rdma_create_id");
+		return;
+	}
+	if (tos && rdma_set_option(q->id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof(tos)))
+		call_failed(ep, q, "rdma_set_option");
+	else if (rdma_resolve_addr(q->id, (struct sockaddr *)&from, (struct sockaddr *)&to, RESOLVE_MS))
+		call_failed(ep, q, "rdma_resolve_addr");
+}
+
+/* The attributes that rdma_cm finds, and what of them is ours to say. */
+static int to_state(struct vb_ep *ep, struct vb_qp *q, enum ibv_qp_state state)
+{
+	const struct tt_env *env = vb_tp_of(ep)->env;
+	struct ibv_qp_attr attr = {.qp_state = state};
+	int mask = 0;
+
+	if (rdma_init_qp_attr(q->id, &attr, &mask))
+		return -errno;
+	mask &= (1 << 21) - 1; /* above are bits of the kernel's own, and what no connection needs */
+	if (mask & IBV_QP_ACCESS_FLAGS)
+		attr.qp_access_flags = vb_qp_access(vb_tp_of(ep));
+	if (mask & IBV_QP_MIN_RNR_TIMER)
+		attr.min_rnr_timer = VB_RNR_TIMER;
+	if (mask & IBV_QP_TIMEOUT)
+		attr.timeout = (uint8_t)env->verbs_timeout.number;
+	if (mask & IBV_QP_RETRY_CNT)
+		attr.retry_cnt = (uint8_t)env->verbs_retry.number;
+	if (mask & IBV_QP_RNR_RETRY)
+		attr.rnr_retry = (uint8_t)env->verbs_rnr_retry.number;
+	return -ibv_modify_qp(q->qp, &attr, mask);
+}
+
+static int to_init(struct vb_ep *ep, struct vb_qp *q)
+{
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+
+	ibv_modify_qp(q->qp, &reset, IBV_QP_STATE);
+	return to_state(ep, q, IBV_QPS_INIT);
+}
+
+/* On iWARP the connection brings the queue pair to RTS. */
+static int to_rts(struct vb_ep *ep, struct vb_qp *q)
+{
+	int err = 0;
+
+	if (q->rail->port.fabric == VB_IWARP)
+		return 0;
+	err = to_state(ep, q, IBV_QPS_RTR);
+	return err ? err : to_state(ep, q, IBV_QPS_RTS);
+}
+
+static struct rdma_conn_param conn_param(struct vb_ep *ep, const struct vb_qp *q, struct hail *hail)
+{
+	const struct vb_rail_addr *peer = &ep->peer->rail[q->theirs];
+	const struct tt_env *env = vb_tp_of(ep)->env;
+	const struct vb_rail *rail = q->rail;
+	int rd = rail->max_rd < rail->port.dev.max_qp_init_rd_atom ? rail->max_rd
+								   : rail->port.dev.max_qp_init_rd_atom;
+
+	*hail = (struct hail){HAIL_MAGIC, peer->qpn[q->nth], ep->peer->cookie};
+	return (struct rdma_conn_param){
+		.private_data = hail,
+		.private_data_len = sizeof(*hail),
+		.responder_resources = (uint8_t)rail->max_rd,
+		.initiator_depth = (uint8_t)(rd < peer->rd_atomic ? rd : peer->rd_atomic),
+		.flow_control = 1,
+		.retry_count = (uint8_t)env->verbs_retry.number,
+		.rnr_retry_count = (uint8_t)env->verbs_rnr_retry.number,
+		.srq = 1,
+		.qp_num = q->qp->qp_num};
+}
+
+static void ask(struct vb_ep *ep, struct vb_qp *q)
+{
+	struct rdma_conn_param param;
+	struct hail hail;
+	int err;
+
+	err = to_init(ep, q);
+	if (err) {
+		errno = -err;
+		call_failed(ep, q, "a queue pair cannot be brought to INIT");
+		return;
+	}
+	param = conn_param(ep, q, &hail);
+	if (rdma_connect(q->id, &param))
+		call_failed(ep, q, "rdma_connect");
+}
+
+/* Compared in constant time: as numbers. */
+static bool knows(const struct vb_ep *ep, const struct vb_qp *q, const struct hail *hail)
+{
+	return !((hail->magic ^ HAIL_MAGIC) | (hail->qpn ^ q->qp->qp_num) | (hail->cookie ^ ep->cookie));
+}
+
+/* The peer has accepted. */
+static void accepted(struct vb_ep *ep, int i, const struct news *news)
+{
+	struct vb_qp *q = &ep->qp[i];
+	int err;
+
+	if (!ep->active || ep->state != VB_CONNECTING)
+		return; /* the passive end waits for the hello */
+	if (!knows(ep, q, &news->hail)) {
+		lost(ep, q, -EACCES, "accepted by someone who does not know this connection", false);
+		return;
+	}
+	err = to_rts(ep, q);
+	if (!err && news->event == RDMA_CM_EVENT_CONNECT_RESPONSE && rdma_establish(q->id))
+		err = -errno;
+	if (!err)
+		err = vb_post_word(ep, i, VB_WORD_HELLO, 0, VB_HELLO);
+	if (err) {
+		errno = -err;
+		call_failed(ep, q, "the connection cannot be established");
+	}
+}
+
+/* ---- the passive end ---- */
+
+static void reject(struct rdma_cm_id *id)
+{
+	struct hail no = {.magic = HAIL_MAGIC};
+
+	rdma_reject(id, &no, sizeof(no));
+	rdma_destroy_id(id);
+}
+
+static void accept_request(struct vb_ep *ep, struct vb_qp *q)
+{
+	struct rdma_conn_param param = {0};
+	struct hail hail;
+	int err;
+
+	err = to_init(ep, q);
+	if (!err)
+		err = to_rts(ep, q);
+	if (!err) {
+		param = conn_param(ep, q, &hail);
+		err = rdma_accept(q->id, &param) ? -errno : 0;
+	}
+	if (err)
+		vb_fail(ep, q->rail, err, "rdma_cm: a connection cannot be accepted: %s", strerror(-err));
+}
+
+static void requested(const struct news *news)
+{
+	struct vb_rail *rail = news->listener->context;
+	struct vb_ep *ep;
+	struct vb_qp *q;
+	int i = 0;
+
+	ep = vb_ep_of_qpn(rail, news->hail.qpn, &i);
+	q = ep ? &ep->qp[i] : NULL;
+	if (!ep || !knows(ep, q, &news->hail) || ep->state > VB_CONNECTING || q->greeted ||
+	    (ep->state == VB_CONNECTING && ep->active)) {
+		tt_info("verbs: %s/%u: a connection that nobody here expects is rejected", rail->port.name,
+			rail->port.num);
+		reject(news->id);
+		return;
+	}
+	vb_cm_drop(q); /* of an earlier attempt */
+	q->id = news->id;
+	q->id->context = ep;
+	if (ep->state == VB_CONNECTING)
+		accept_request(ep, q);
+}
+
+int vb_cm_connect(struct vb_ep *ep)
+{
+	int err, i;
+
+	/* From INIT on requests come back when a queue pair is stopped. */
+	for (i = 0; i < ep->nqp; i++) {
+		err = vb_qp_init(&ep->qp[i]);
+		if (err)
+			return tt_fail(-err, "verbs: a queue pair cannot be brought to INIT: %s",
+				       strerror(err));
+	}
+	ep->state = VB_CONNECTING;
+	if (ep->active)
+		wake_at(vb_tp_of(ep), tt_deadline_ms(AGAIN_MS));
+	for (i = 0; i < ep->nqp; i++) {
+		if (ep->active) {
+			vb_cm_drop(&ep->qp[i]);
+			resolve(ep, &ep->qp[i]);
+		} else if (ep->qp[i].id) {
+			accept_request(ep, &ep->qp[i]);
+		}
+	}
+	return 0;
+}
+
+/* ---- events ---- */
+
+/* Why an attempt has failed, and whether another may succeed. */
+static const char *why_lost(const struct news *news, bool *again)
+{
+	*again = true;
+	if (news->event == RDMA_CM_EVENT_REJECTED && news->hail.magic == HAIL_MAGIC) {
+		*again = false;
+		return "rejected: the peer expects no such connection (wrong cookie, or closed since)";
+	}
+	if (news->event == RDMA_CM_EVENT_REJECTED && (news->status == 8 || news->status == -ECONNREFUSED)) {
+		*again = false;
+		return "rejected: nobody listens at that port (has the process ended?)";
+	}
+	if (news->event == RDMA_CM_EVENT_REJECTED && news->status == 10)
+		return "rejected: the queue pair's number is that of a connection not forgotten yet";
+	if (news->event == RDMA_CM_EVENT_ADDR_ERROR)
+		return "the address cannot be resolved";
+	if (news->event == RDMA_CM_EVENT_ROUTE_ERROR)
+		return "there is no route";
+	if (news->event == RDMA_CM_EVENT_UNREACHABLE)
+		return "no answer";
+	return rdma_event_str(news->event);
+}
+
+static int code_of(const struct news *news)
+{
+	if (news->event == RDMA_CM_EVENT_REJECTED)
+		return -ECONNREFUSED;
+	return news->status < 0 ? news->status : -EHOSTUNREACH;
+}
+
+static void failed(struct vb_ep *ep, struct vb_qp *q, const struct news *news)
+{
+	char text[160];
+	const char *why;
+	bool again;
+
+	why = why_lost(news, &again);
+	if (news->status < 0)
+		snprintf(text, sizeof(text), "%s: %s", why, strerror(-news->status));
+	else
+		snprintf(text, sizeof(text), "%s (status %d)", why, news->status);
+	lost(ep, q, code_of(news), text, again);
+}
+
+static void disconnected(struct vb_ep *ep, struct vb_qp *q)
+{
+	struct vb_tp *tp = vb_tp_of(ep);
+
+	while (vb_reap(tp) > 0) /* what had arrived before, its bye perhaps */
+		;
+	if (ep->state == VB_CONNECTING)
+		lost(ep, q, -EPIPE, "the peer closed the connection", true);
+	else
+		vb_fail(ep, q->rail, -EPIPE, "the peer closed the connection");
+}
+
+static void on_event(struct vb_ep *ep, int i, const struct news *news)
+{
+	struct vb_qp *q = &ep->qp[i];
+
+	switch (news->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		if (rdma_resolve_route(q->id, RESOLVE_MS))
+			call_failed(ep, q, "rdma_resolve_route");
+		break;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		ask(ep, q);
+		break;
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+	case RDMA_CM_EVENT_ESTABLISHED:
+		accepted(ep, i, news);
+		break;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_REJECTED:
+		failed(ep, q, news);
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		disconnected(ep, q);
+		break;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		vb_fail(ep, q->rail, -ENODEV, "the device was removed");
+		break;
+	default: /* the end of TIMEWAIT; a new way to the same address */
+		break;
+	}
+}
+
+/* Its endpoint and queue pair, unless it is a listener's. */
+static void sort_event(struct vb_tp *tp, const struct news *news)
+{
+	struct vb_ep *ep;
+	int i;
+
+	if (news->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+		requested(news);
+		return;
+	}
+	for (i = 0; i < tp->nrails; i++)
+		if (news->id == tp->rail[i].listener)
+			return; /* what happens to the device, asynchronous events tell as well */
+	ep = news->id->context;
+	for (i = 0; i < ep->nqp; i++)
+		if (ep->qp[i].id == news->id) {
+			on_event(ep, i, news);
+			return;
+		}
+}
+
+static bool next_event(struct vb_tp *tp, struct news *news)
+{
+	const struct rdma_conn_param *param;
+	struct rdma_cm_event *ev;
+
+	if (rdma_get_cm_event(tp->cm, &ev))
+		return false;
+	param = &ev->param.conn;
+	*news = (struct news){
+		.event = ev->event, .status = ev->status, .id = ev->id, .listener = ev->listen_id};
+	switch (ev->event) {
+	case RDMA_CM_EVENT_CONNECT_REQUEST:
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+	case RDMA_CM_EVENT_ESTABLISHED:
+	case RDMA_CM_EVENT_REJECTED:
+		if (param->private_data && param->private_data_len >= sizeof(news->hail))
+			memcpy(&news->hail, param->private_data, sizeof(news->hail));
+		break;
+	default:
+		break;
+	}
+	rdma_ack_cm_event(ev);
+	return true;
+}
+
+/* The timer has fired: what is due for ep; returns when something is due next. */
+static uint64_t look_at(struct vb_ep *ep)
+{
+	uint64_t next = tt_deadline_ms(AGAIN_MS);
+	char peer[80];
+	int i;
+
+	if (ep->state != VB_CONNECTING || !ep->active)
+		return TT_NEVER;
+	if (tt_passed(ep->deadline)) {
+		vb_fail(ep, ep->qp[0].rail, -ETIMEDOUT, "rdma_cm: %s has not answered for %d s",
+			peer_text(ep, &ep->qp[0], peer), VB_HELLO_MS / 1000);
+		return TT_NEVER;
+	}
+	for (i = 0; i < ep->nqp && ep->state == VB_CONNECTING; i++) {
+		struct vb_qp *q = &ep->qp[i];
+
+		if (q->again && tt_passed(q->again)) {
+			q->again = 0;
+			resolve(ep, q);
+		}
+		if (q->again && q->again < next)
+			next = q->again;
+	}
+	return next;
+}
+
+static void timer_fired(struct vb_tp *tp)
+{
+	uint64_t next, count;
+	uint32_t i;
+
+	if (read(tp->cm_timer, &count, sizeof(count)) < 0)
+		return; /* it was set anew just now */
+	tp->cm_wake = 0;
+	for (i = 0; i < tp->neps; i++) {
+		next = tp->eps[i] ? look_at(tp->eps[i]) : TT_NEVER;
+		if (next != TT_NEVER)
+			wake_at(tp, next);
+	}
+}
+
+void vb_cm_poll(struct vb_tp *tp)
+{
+	struct news news;
+
+	if (!tp->cm)
+		return;
+	while (next_event(tp, &news))
+		sort_event(tp, &news);
+	if (tp->cm_wake && tt_passed(tp->cm_wake))
+		timer_fired(tp);
+}

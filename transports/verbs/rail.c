@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Rails: opening the ports in use, and which of ours meets which of a peer's. See verbs.h. */
+#include "config.h"
+#include "transports/verbs/verbs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define RECV_BYTES ((size_t)VB_SRQ * VB_SEND_MAX) /* of a rail's receive buffers */
+
+/* ---- opening ---- */
+
+static struct ibv_context *open_named(const char *name)
+{
+	struct ibv_context *ctx = NULL;
+	struct ibv_device **list;
+	int n = 0, i;
+
+	list = ibv_get_device_list(&n);
+	for (i = 0; list && i < n; i++)
+		if (!strcmp(ibv_get_device_name(list[i]), name))
+			ctx = ibv_open_device(list[i]);
+	if (list)
+		ibv_free_device_list(list);
+	return ctx;
+}
+
+/* ENOMEM of the device: almost always its limits or RLIMIT_MEMLOCK. */
+static int no_resource(const struct vb_rail *rail, const char *what, long limit)
+{
+	int err = errno ? -errno : -ENOMEM;
+
+	return tt_fail(err,
+		       "verbs: %s gives no %s (%s): of those it has %ld for all processes; end "
+		       "others, or raise the limit on locked memory ('ulimit -l unlimited')",
+		       rail->port.name, what, strerror(-err), limit);
+}
+
+static int open_queues(struct vb_rail *rail)
+{
+	struct ibv_srq_init_attr srq = {.attr = {.max_wr = VB_SRQ, .max_sge = 1}};
+	const struct ibv_device_attr *dev = &rail->port.dev;
+	int size = VB_SRQ + 4 * VB_SRQ;
+
+	errno = 0;
+	if (dev->max_srq_wr < VB_SRQ)
+		srq.attr.max_wr = (uint32_t)dev->max_srq_wr;
+	rail->pd = ibv_alloc_pd(rail->ctx);
+	if (!rail->pd)
+		return no_resource(rail, "protection domain", dev->max_pd);
+	rail->channel = ibv_create_comp_channel(rail->ctx);
+	if (!rail->channel)
+		return no_resource(rail, "completion channel", dev->max_cq);
+	rail->cq = ibv_create_cq(rail->ctx, size < dev->max_cqe ? size : dev->max_cqe, NULL,
+				 rail->channel, 0);
+	if (!rail->cq)
+		return no_resource(rail, "completion queue", dev->max_cq);
+	rail->cq_size = rail->cq->cqe;
+	rail->srq = ibv_create_srq(rail->pd, &srq);
+	if (!rail->srq)
+		return no_resource(rail, "shared receive queue", dev->max_srq);
+	rail->nrecv = srq.attr.max_wr < VB_SRQ ? srq.attr.max_wr : VB_SRQ;
+	return 0;
+}
+
+static int open_recv(struct vb_rail *rail)
+{
+	uint32_t first = (uint32_t)rail->index * VB_SRQ, i;
+
+	rail->idle = calloc(VB_SRQ, sizeof(*rail->idle));
+	if (!rail->idle)
+		return tt_fail(-ENOMEM, "verbs: out of memory");
+	errno = 0;
+	rail->recv_mr =
+		ibv_reg_mr(rail->pd, rail->tp->recv[first], RECV_BYTES, IBV_ACCESS_LOCAL_WRITE);
+	if (!rail->recv_mr)
+		return no_resource(rail, "memory region", rail->port.dev.max_mr);
+	for (i = 0; i < rail->nrecv; i++)
+		rail->idle[rail->nidle++] = first + i;
+	return vb_recv_fill(rail);
+}
+
+int vb_watch(struct vb_tp *tp, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK))
+		return -errno;
+	return epoll_ctl(tp->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+static int open_rail(struct vb_rail *rail)
+{
+	const struct ibv_device_attr *dev = &rail->port.dev;
+	int err;
+
+	rail->max_rd = dev->max_qp_rd_atom < 16 ? dev->max_qp_rd_atom : 16;
+	rail->ctx = open_named(rail->port.name);
+	if (!rail->ctx)
+		return tt_fail(-ENODEV, "verbs: %s cannot be opened: %s", rail->port.name,
+			       strerror(errno));
+	err = open_queues(rail);
+	if (!err)
+		err = open_recv(rail);
+	if (err)
+		return err;
+	err = vb_watch(rail->tp, rail->ctx->async_fd);
+	if (!err)
+		err = vb_watch(rail->tp, rail->channel->fd);
+	if (err)
+		return tt_fail(err, "verbs: %s: its descriptors: %s", rail->port.name,
+			       strerror(-err));
+	return 0;
+}
+
+int vb_rails_open(struct vb_tp *tp)
+{
+	int err = 0, i;
+
+	tp->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (tp->epoll_fd < 0)
+		return tt_fail(-errno, "verbs: epoll_create1: %s", strerror(errno));
+	tp->recv = aligned_alloc(4096, (size_t)tp->nrails * RECV_BYTES);
+	if (!tp->recv)
+		return tt_fail(-ENOMEM, "verbs: out of memory");
+	memset(tp->recv, 0, (size_t)tp->nrails * RECV_BYTES);
+	for (i = 0; !err && i < tp->nrails; i++)
+		err = open_rail(&tp->rail[i]);
+	return err;
+}
+
+static void close_rail(struct vb_rail *rail)
+{
+	if (rail->srq)
+		ibv_destroy_srq(rail->srq);
+	if (rail->recv_mr)
+		ibv_dereg_mr(rail->recv_mr);
+	if (rail->acks)
+		ibv_ack_cq_events(rail->cq, rail->acks);
+	if (rail->cq)
+		ibv_destroy_cq(rail->cq);
+	if (rail->channel)
+		ibv_destroy_comp_channel(rail->channel);
+	if (rail->pd)
+		ibv_dealloc_pd(rail->pd);
+	if (rail->ctx)
+		ibv_close_device(rail->ctx);
+	free(rail->idle);
+}
+
+void vb_rails_close(struct vb_tp *tp)
+{
+	int i;
+
+	for (i = tp->nrails - 1; i >= 0; i--)
+		close_rail(&tp->rail[i]);
+	if (tp->epoll_fd >= 0)
+		close(tp->epoll_fd);
+	free(tp->recv);
+}
+
+/* ---- the queue pairs of an endpoint ---- */
+
+int vb_rails_deal(struct vb_ep *ep)
+{
+	struct vb_tp *tp = vb_tp_of(ep);
+	int n = 0, k, r;
+
+	for (k = 0; k < tp->nqp; k++)
+		for (r = 0; r < tp->nrails; r++) {
+			if (tp->rail[r].down || tp->rail[r].dead)
+				continue;
+			ep->qp[n].rail = &tp->rail[r];
+			ep->qp[n++].nth = (uint8_t)k;
+		}
+	if (!n)
+		tt_fail(-ENETDOWN, "verbs: %s/%u%s down or gone", tp->rail[0].port.name,
+			tp->rail[0].port.num, tp->nrails > 1 ? " and the other ports are" : " is");
+	return n ? n : -ENETDOWN;
+}
+
+static uint32_t mbps_of(const struct vb_port *port)
+{
+	return port->gbps * 1000 < 1 ? 1 : (uint32_t)(port->gbps * 1000);
+}
+
+void vb_rails_tell(const struct vb_ep *ep, struct vb_blob *b)
+{
+	const struct vb_tp *tp = vb_tp_of(ep);
+	int i;
+
+	b->nrails = (uint32_t)tp->nrails;
+	for (i = 0; i < tp->nrails; i++) {
+		const struct vb_port *port = &tp->rail[i].port;
+		struct vb_rail_addr *a = &b->rail[i];
+
+		memcpy(a->gid, port->gid.raw, sizeof(a->gid));
+		memcpy(a->net, port->net, sizeof(a->net));
+		a->mbps = mbps_of(port);
+		a->lid = port->attr.lid;
+		a->fabric = port->fabric;
+		a->mtu = (uint8_t)port->attr.active_mtu;
+		a->rd_atomic = (uint8_t)tp->rail[i].max_rd;
+		memcpy(a->ip, tp->rail[i].ip, sizeof(a->ip));
+		a->port = tp->rail[i].cm_port;
+	}
+	for (i = 0; i < ep->nqp; i++) {
+		const struct vb_qp *q = &ep->qp[i];
+
+		b->rail[q->rail->index].qpn[q->nth] = q->qp->qp_num;
+		b->rail[q->rail->index].nqp++;
+	}
+}
+
+static int check(const struct vb_ep *ep, const struct vb_blob *b)
+{
+	const struct vb_tp *tp = vb_tp_of(ep);
+	uint32_t i;
+
+	if (b->magic != VB_MAGIC || b->psn > 0xffffff || !b->nrails || b->nrails > VB_RAILS)
+		return tt_fail(-EINVAL, "verbs: this is not the address of a verbs endpoint");
+	for (i = 0; i < b->nrails; i++) {
+		if (!b->rail[i].port != !tp->cm)
+			return tt_fail(-EINVAL, "verbs: TUTTI_VERBS_CM is %s here and not at the peer",
+				       tp->cm ? "rdmacm" : "bootstrap");
+		if (b->rail[i].mtu < IBV_MTU_256 || b->rail[i].mtu > IBV_MTU_4096)
+			return tt_fail(-EINVAL,
+				       "verbs: this is not the address of a verbs endpoint");
+		if (b->rail[i].nqp && b->rail[i].nqp != tp->nqp)
+			return tt_fail(-EINVAL,
+				       "verbs: TUTTI_VERBS_QPS is %d here and %u at the peer",
+				       tp->nqp, b->rail[i].nqp);
+	}
+	return 0;
+}
+
+static int none_meets(const struct vb_tp *tp, const struct vb_blob *b)
+{
+	const struct vb_port *port = &tp->rail[0].port;
+	uint32_t i;
+
+	for (i = 0; i < b->nrails; i++)
+		if (b->rail[i].nqp && b->rail[i].fabric == port->fabric)
+			return tt_fail(-EHOSTUNREACH,
+				       "verbs: no port of the peer is in a network of %s/%u or of "
+				       "another port "
+				       "in use here; name ports that reach each other in "
+				       "TUTTI_VERBS_DEVICE",
+				       port->name, port->num);
+	return tt_fail(-EHOSTUNREACH, "verbs: %s/%u is %s and the peer's device is not", port->name,
+		       port->num, vb_fabric_name(port->fabric));
+}
+
+/* A connection is as fast as its slower end, and takes pieces as long as every port does. */
+static void set_speeds(struct vb_ep *ep, const struct vb_blob *b)
+{
+	int i;
+
+	ep->most = SIZE_MAX;
+	for (i = 0; i < ep->nqp; i++) {
+		const struct vb_qp *q = &ep->qp[i];
+		uint32_t ours = mbps_of(&q->rail->port), theirs = b->rail[q->theirs].mbps;
+		size_t most = q->rail->port.attr.max_msg_sz;
+
+		ep->weight[i] = !theirs || ours < theirs ? ours : theirs;
+		if (most < ep->most)
+			ep->most = most;
+	}
+}
+
+int vb_rails_match(struct vb_ep *ep, const struct vb_blob *b)
+{
+	struct vb_blob ours = {.magic = VB_MAGIC};
+	int match[VB_RAILS], n = 0, i, err = check(ep, b);
+
+	if (err)
+		return err;
+	vb_rails_tell(ep, &ours);
+	ep->nrails = vb_match(&ours, b, match);
+	if (!ep->nrails)
+		return none_meets(vb_tp_of(ep), b);
+	for (i = 0; i < ep->nqp; i++) {
+		struct vb_qp *q = &ep->qp[i];
+
+		if (match[q->rail->index] < 0) {
+			ibv_destroy_qp(q->qp);
+			vb_cm_drop(q);
+			continue;
+		}
+		q->theirs = (uint8_t)match[q->rail->index];
+		if (n < i)
+			ep->qp[n] = *q;
+		n++;
+	}
+	ep->nqp = n;
+	set_speeds(ep, b);
+	return 0;
+}
