@@ -177,7 +177,9 @@ static int vb_open(const struct tt_tp_params *params, struct tt_tp **tpp)
 	tp->env = params->env;
 	tp->nqp = (int)params->env->verbs_qps.number;
 	tp->inline_max = VB_INLINE;
-	tp->max_rd = tp->port.dev.max_qp_rd_atom < 16 ? tp->port.dev.max_qp_rd_atom : 16;
+	tp->max_rd = VB_RD_ATOMIC;
+	if (tp->port.dev.max_qp_rd_atom < tp->max_rd)
+		tp->max_rd = tp->port.dev.max_qp_rd_atom;
 	tp->tp.ops = &tt_verbs_tp;
 	tp->tp.caps = TT_CAP_AUTO_PROGRESS | TT_CAP_REG_ANY;
 	tp->ops = vb_ep_ops;
