@@ -87,7 +87,6 @@ struct tutti_context {
 	struct tt_stuck_table *stuck; /* rank 0's */
 	enum tt_wait_mode wait_mode;
 	bool wait_forced;     /* TUTTI_WAIT is not auto: stay in wait_mode */
-	atomic_int spin_doubled; /* how often the time of spinning was doubled; wait.c */
 	atomic_uint failures; /* communicators failed so far */
 	struct tutti_error_info first_failure; /* of a rank or the job: a communicator made later has it too */
 

@@ -2,11 +2,6 @@
 /*
  * Progress and waiting. A waiting thread polls: it spins while every rank of the host has a core, gives
  * the core away when there are more ranks than cores, and goes to sleep when nothing happens for long.
- *
- * Where waking takes longer than the spin lasts (virtual machines on a busy host, deep idle states), two
- * ranks that wait for each other would sleep every time: each answer comes late, as its sender had to
- * be woken, and finds the other asleep again. So a sleep that a little more patience would have saved makes
- * the next spins longer, and a long one makes them short again.
  */
 #include <errno.h>
 #include <sched.h>
@@ -17,8 +12,7 @@
 #include "lib/engine/engine.h"
 #include "lib/topo/topo.h"
 
-#define SPIN_NS (2 * TT_MS)	   /* with a core per rank; doubled up to SPIN_DOUBLED times, see adapt */
-#define SPIN_DOUBLED 4
+#define SPIN_NS (2 * TT_MS)	   /* with a core per rank */
 #define BUSY_SPIN_NS 20000ull	   /* of this without giving way: another program may need the core */
 #define YIELD_NS (200 * 1000ull)   /* with fewer: giving way costs the others nothing for so long */
 #define SLEEP_MS 50		   /* then timers are looked at again */
@@ -154,46 +148,28 @@ static bool ready_to_go(void *arg)
 	       atomic_load(&ctx->failures) != ctx->failures_seen;
 }
 
-static uint64_t spin_ns(struct tutti_context *ctx)
-{
-	return SPIN_NS << atomic_load_explicit(&ctx->spin_doubled, memory_order_relaxed);
-}
-
-/* Something woke us from a sleep, this long after what was before it. */
-static void adapt(struct tutti_context *ctx, uint64_t idle)
-{
-	int doubled = atomic_load_explicit(&ctx->spin_doubled, memory_order_relaxed);
-
-	if (doubled < SPIN_DOUBLED && idle < 2 * (SPIN_NS << doubled))
-		atomic_store_explicit(&ctx->spin_doubled, doubled + 1, memory_order_relaxed);
-	else if (doubled && idle > 2 * (SPIN_NS << SPIN_DOUBLED))
-		atomic_store_explicit(&ctx->spin_doubled, 0, memory_order_relaxed);
-}
-
-/* Nothing happened in this step; idle_since is when the last thing did. Whether it slept. */
-static bool pause_step(struct waiter *w, uint64_t idle_since, uint64_t now)
+/* Nothing happened in this step; idle_since is when the last thing did. */
+static void pause_step(struct waiter *w, uint64_t idle_since, uint64_t now)
 {
 	struct tutti_context *ctx = w->ctx;
 	uint64_t idle = now - idle_since;
 
-	if (ctx->wait_mode == TT_WAIT_SPIN && (ctx->wait_forced || idle < BUSY_SPIN_NS)) {
+	if (ctx->wait_mode == TT_WAIT_SPIN && (ctx->wait_forced || idle < BUSY_SPIN_NS))
 		tt_cpu_relax();
-	} else if ((ctx->wait_mode == TT_WAIT_SPIN && idle < spin_ns(ctx)) ||
-		   (ctx->wait_mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < YIELD_NS))) {
+	else if (ctx->wait_mode == TT_WAIT_SPIN && idle < SPIN_NS)
 		sched_yield();
-	} else {
+	else if (ctx->wait_mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < YIELD_NS))
+		sched_yield();
+	else
 		tt_wire_sleep(ctx->wire, SLEEP_MS, ready_to_go, w);
-		return true;
-	}
-	return false;
 }
 
 int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, uint64_t deadline)
 {
 	struct waiter w = {.ctx = ctx, .done = done, .arg = arg};
 	uint64_t now = 0, idle_since = 0;
-	bool over, slept = false;
 	unsigned step;
+	bool over;
 	int n;
 
 	for (step = 0;; step++) {
@@ -205,10 +181,6 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 		if (over)
 			tt_wire_wake(ctx->wire); /* our polling has disarmed what they sleep on */
 		tt_wire_unlock(ctx->wire);
-		if (slept && (n || over)) {
-			adapt(ctx, tt_now_ns() - idle_since);
-			slept = false;
-		}
 		if (over)
 			return 0;
 		if (n) {
@@ -224,8 +196,8 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 			idle_since = now;
 		if (now >= deadline)
 			return -ETIMEDOUT;
-		slept |= pause_step(&w, idle_since, now);
-		if (slept)
+		pause_step(&w, idle_since, now);
+		if (now - idle_since > SPIN_NS)
 			step |= TIMER_STEPS - 2; /* asleep between steps: timers every time */
 	}
 }
