@@ -12,7 +12,7 @@
 
 enum { OPT_STAT = 256, OPT_MALLOC, OPT_JSON, OPT_CSV, OPT_VERSION };
 
-static const char short_options[] = ":b:e:i:f:n:w:c:d:o:r:a:q:T:hV";
+static const char short_options[] = ":b:e:i:f:n:w:c:d:o:r:a:A:q:T:hV";
 static const struct option long_options[] = {
 	{"minbytes", required_argument, NULL, 'b'},  {"maxbytes", required_argument, NULL, 'e'},
 	{"stepbytes", required_argument, NULL, 'i'}, {"stepfactor", required_argument, NULL, 'f'},
@@ -20,7 +20,8 @@ static const struct option long_options[] = {
 	{"check", required_argument, NULL, 'c'},     {"datatype", required_argument, NULL, 'd'},
 	{"op", required_argument, NULL, 'o'},	     {"root", required_argument, NULL, 'r'},
 	{"average", required_argument, NULL, 'a'},   {"tx-depth", required_argument, NULL, 'q'},
-	{"transport", required_argument, NULL, 'T'}, {"stat", no_argument, NULL, OPT_STAT},
+	{"atomic", required_argument, NULL, 'A'},    {"transport", required_argument, NULL, 'T'},
+	{"stat", no_argument, NULL, OPT_STAT},
 	{"malloc", no_argument, NULL, OPT_MALLOC},   {"json", required_argument, NULL, OPT_JSON},
 	{"csv", required_argument, NULL, OPT_CSV},   {"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},	     {NULL, 0, NULL, 0},
@@ -46,6 +47,7 @@ static const char help[] =
 	"  -o, --op OP              sum prod min max avg band bor bxor or all (default sum)\n"
 	"  -r, --root RANK          root of bcast, or all (default 0)\n"
 	"  -a, --average HOW        over ranks: 0 rank 0, 1 average, 2 min, 3 max (default 1)\n"
+	"  -A, --atomic WHICH       fetch_add, compare_swap or all (default fetch_add)\n"
 	"  -q, --tx-depth N         puts or gets under way at once (default 128)\n"
 	"  -T, --transport LIST     sets TUTTI_TRANSPORT, e.g. shm or ofi\n"
 	"      --stat               median, minimum and 99th percentile of single iterations,\n"
@@ -107,6 +109,13 @@ const struct perf_command perf_commands[] = {
 	 .warmup = 100,
 	 .min_ranks = 2,
 	 .has_size = true},
+	{.name = "amo_lat",
+	 .help = "latency of atomics by rank 0 on a word of rank 1",
+	 .run = perf_run_atomic,
+	 .bytes = 8,
+	 .iters = 1000,
+	 .warmup = 100,
+	 .min_ranks = 2},
 	{.name = NULL},
 };
 
@@ -227,6 +236,14 @@ static int take_op(const char *text, int *op)
 	return 0;
 }
 
+static int take_atomic(const char *text, int *atomic)
+{
+	*atomic = strcmp(text, "all") ? perf_atomic_find(text) : PERF_ALL;
+	if (*atomic < 0 && strcmp(text, "all"))
+		return unknown("atomic", text, perf_atomic_names);
+	return 0;
+}
+
 static int take_root(const char *text, int *root)
 {
 	*root = PERF_ALL;
@@ -265,6 +282,8 @@ static int take(struct perf_options *opt, int option)
 		return take_root(optarg, &opt->root);
 	case 'a':
 		return take_average(optarg, &opt->average);
+	case 'A':
+		return take_atomic(optarg, &opt->atomic);
 	case 'q':
 		return take_int("--tx-depth", optarg, 1, &opt->depth);
 	case 'T':
@@ -363,7 +382,7 @@ int perf_options_parse(struct perf_options *opt, int argc, char **argv)
 			return err;
 	}
 	if (optind == argc)
-		return bad("which command? allreduce, bcast, barrier, put, get or latency");
+		return bad("which command? allreduce, bcast, barrier, put, get, latency or amo_lat");
 	err = find_command(argv[optind], &opt->cmd);
 	if (err)
 		return err;

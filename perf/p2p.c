@@ -2,7 +2,8 @@
 /*
  * Measuring one-sided access between ranks 0 and 1, with the columns of perftest: put and get as
  * ib_write_bw and ib_read_bw print them, latency (a ping-pong of puts with notification, half the
- * round trip) as ib_write_lat. Other ranks wait in barriers.
+ * round trip) as ib_write_lat, and amo_lat (an atomic from call to return) as ib_atomic_lat. Other
+ * ranks wait in barriers.
  */
 #include "perf/perf.h"
 
@@ -11,7 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { PUT, GET, LATENCY };
+enum kind { PUT, GET, LATENCY, ATOMIC };
+
+#define ADDED 3 /* by each fetch_add */
 
 struct pair {
 	struct perf *perf;
@@ -20,7 +23,9 @@ struct pair {
 	struct perf_buffer local;   /* what is sent or received */
 	struct tutti_win *win;
 	size_t size;
-	double *times; /* latency: one an iteration, microseconds */
+	int atomic;
+	uint64_t word; /* atomic: what rank 0 expects in the window of rank 1 */
+	double *times; /* latency, atomic: one an iteration, microseconds */
 };
 
 static const struct perf_column rate_columns[] = {
@@ -31,6 +36,7 @@ static const struct perf_column rate_columns[] = {
 	{"msg_rate_mpps", "MsgRate", "[Mpps]", 12, 6, PERF_FIXED},
 	{"wrong", "#wrong", "", 7, 0, PERF_INT},
 };
+/* amo_lat has the last one, too */
 static const struct perf_column latency_columns[] = {
 	{"bytes", "#bytes", "", 14, 0, PERF_INT},
 	{"iterations", "#iterations", "", 12, 0, PERF_INT},
@@ -42,7 +48,9 @@ static const struct perf_column latency_columns[] = {
 	{"p99_us", "99%", "[usec]", 9, 2, PERF_FIXED},
 	{"p999_us", "99.9%", "[usec]", 9, 2, PERF_FIXED},
 	{"wrong", "#wrong", "", 7, 0, PERF_INT},
+	{"atomic", "atomic", "", 13, 0, PERF_TEXT},
 };
+#define LATENCY_COLUMNS (sizeof(latency_columns) / sizeof(latency_columns[0]))
 
 /* What rank sends in round `round`; another rank or round has another byte at the same place. */
 static unsigned char pattern(int rank, unsigned int round, size_t i)
@@ -145,8 +153,45 @@ static int ping_pong(const struct pair *p, int n, double *times)
 	return err ? perf_call_failed(p->perf, "win_flush", err) : 0;
 }
 
-static int move(const struct pair *p, int n, double *times, double *peak)
+/* One atomic on rank 1's word, which is p->word before; p->word is what it is afterwards. */
+static int one_atomic(struct pair *p, uint64_t *old)
 {
+	uint64_t next = p->word + ADDED;
+	int err;
+
+	if (p->atomic == PERF_FETCH_ADD) {
+		err = tutti_fetch_add(p->win, 1, ADDED, 0, old);
+		if (err)
+			return perf_call_failed(p->perf, "fetch_add", err);
+	} else {
+		err = tutti_compare_swap(p->win, 1, p->word, next, 0, old);
+		if (err)
+			return perf_call_failed(p->perf, "compare_swap", err);
+	}
+	p->word = next;
+	return 0;
+}
+
+static int atomics(struct pair *p, int n, double *times)
+{
+	uint64_t start, old;
+	int i, err;
+
+	for (i = 0; i < n; i++) {
+		start = perf_now_ns();
+		err = one_atomic(p, &old);
+		if (err)
+			return err;
+		if (times)
+			times[i] = (double)(perf_now_ns() - start) / 1e3;
+	}
+	return 0;
+}
+
+static int move(struct pair *p, int n, double *times, double *peak)
+{
+	if (p->kind == ATOMIC)
+		return p->perf->rank == 0 ? atomics(p, n, times) : 0;
 	if (p->kind == LATENCY)
 		return p->perf->rank < 2 ? ping_pong(p, n, times) : 0;
 	return p->perf->rank == 0 ? stream(p, n, peak) : 0;
@@ -170,6 +215,42 @@ static const struct perf_buffer *landing(const struct pair *p, int *sender)
 	if (p->kind == PUT)
 		return me == 1 ? &p->exposed : NULL;
 	return me < 2 ? &p->exposed : NULL;
+}
+
+/* The word as rank 1 has it, which no one accesses now. */
+static uint64_t *word_of(const struct pair *p)
+{
+	return (uint64_t *)(void *)p->exposed.data;
+}
+
+/* -c for atomics: a word that was not there before, its old values here, its last one there. */
+static int check_atomics(struct pair *p, uint64_t *wrong_total)
+{
+	int i, err = 0, rounds = p->perf->opt.check;
+	double wrong = 0, bounds;
+	uint64_t old, first = ~0ull - ADDED;
+
+	perf_guard_set(&p->exposed, p->size);
+	*word_of(p) = p->word = first;
+	err = meet(p);
+	for (i = 0; i < rounds && !err && p->perf->rank == 0; i++) {
+		err = one_atomic(p, &old);
+		wrong += old != p->word - ADDED;
+	}
+	if (!err)
+		err = meet(p);
+	if (err)
+		return err;
+	if (p->perf->rank == 1)
+		wrong += *word_of(p) != first + (uint64_t)rounds * ADDED;
+	bounds = (double)perf_guard_violations(&p->exposed, p->size);
+	err = perf_agree(p->perf, &wrong, TUTTI_SUM);
+	if (!err)
+		err = perf_agree(p->perf, &bounds, TUTTI_SUM);
+	*wrong_total = (uint64_t)wrong;
+	p->perf->totals.wrong += (uint64_t)wrong;
+	p->perf->totals.out_of_bounds += (uint64_t)bounds;
+	return err;
 }
 
 /* -c: one more transfer each, of data that was not there before. */
@@ -206,16 +287,19 @@ static int check(struct pair *p, uint64_t *wrong_total)
 	return err;
 }
 
-static void rate_cells(const struct pair *p, double seconds, double peak, struct perf_cell *cell)
+/* These two return the cell after theirs. */
+static struct perf_cell *rate_cells(const struct pair *p, double seconds, double peak,
+				    struct perf_cell *cell)
 {
 	double mib = (double)p->size / (1 << 20), rate = p->perf->opt.iters / seconds;
 
 	(cell++)->real = peak * mib;
 	(cell++)->real = rate * mib;
-	cell->real = rate / 1e6;
+	(cell++)->real = rate / 1e6;
+	return cell;
 }
 
-static void latency_cells(const struct pair *p, struct perf_cell *cell)
+static struct perf_cell *latency_cells(const struct pair *p, struct perf_cell *cell)
 {
 	struct perf_summary sum;
 
@@ -226,20 +310,23 @@ static void latency_cells(const struct pair *p, struct perf_cell *cell)
 	(cell++)->real = sum.mean;
 	(cell++)->real = sum.stdev;
 	(cell++)->real = sum.p99;
-	cell->real = sum.p999;
+	(cell++)->real = sum.p999;
+	return cell;
 }
 
 static int one_row(struct pair *p)
 {
 	const struct perf_options *opt = &p->perf->opt;
 	struct perf_table *table = &p->perf->table;
-	struct perf_cell cells[sizeof(latency_columns) / sizeof(latency_columns[0])] = {{0}};
+	struct perf_cell cells[LATENCY_COLUMNS] = {{0}}, *wrong_cell;
 	double peak = 0, unused = 0, seconds;
 	uint64_t wrong = 0, start;
 	int err;
 
 	perf_progress(p->perf, "measuring");
 	fill(p->local.data, p->size, p->perf->rank, 0);
+	if (p->kind == ATOMIC)
+		*word_of(p) = p->word = 0;
 	err = meet(p);
 	if (!err)
 		err = move(p, opt->warmup, NULL, &unused);
@@ -252,17 +339,19 @@ static int one_row(struct pair *p)
 	if (!err)
 		err = meet(p);
 	if (!err && opt->check)
-		err = check(p, &wrong);
+		err = p->kind == ATOMIC ? check_atomics(p, &wrong) : check(p, &wrong);
 	if (err || p->perf->rank)
 		return err;
 	cells[0].number = (int64_t)p->size;
 	cells[1].number = opt->iters;
-	if (p->kind == LATENCY)
-		latency_cells(p, cells + 2);
+	if (p->kind == PUT || p->kind == GET)
+		wrong_cell = rate_cells(p, seconds, peak, cells + 2);
 	else
-		rate_cells(p, seconds, peak, cells + 2);
-	cells[table->ncolumns - 1].number = (int64_t)wrong;
-	cells[table->ncolumns - 1].absent = !opt->check;
+		wrong_cell = latency_cells(p, cells + 2);
+	wrong_cell->number = (int64_t)wrong;
+	wrong_cell->absent = !opt->check;
+	if (p->kind == ATOMIC)
+		wrong_cell[1].text = perf_atomic_names[p->atomic];
 	return perf_table_row(table, cells);
 }
 
@@ -280,6 +369,29 @@ static int all_sizes(struct pair *p)
 	return err;
 }
 
+static int all_atomics(struct pair *p)
+{
+	int chosen = p->perf->opt.atomic, err = 0;
+
+	p->size = sizeof(p->word);
+	for (p->atomic = 0; p->atomic < PERF_ATOMICS && !err; p->atomic++) {
+		if (chosen != PERF_ALL && chosen != p->atomic)
+			continue;
+		perf_progress_row(p->perf, p->size);
+		err = one_row(p);
+	}
+	return err;
+}
+
+static void begin_table(struct perf_table *table, enum kind kind)
+{
+	if (kind == PUT || kind == GET)
+		perf_table_begin(table, rate_columns, 6);
+	else
+		perf_table_begin(table, latency_columns,
+				 (int)LATENCY_COLUMNS - (kind == LATENCY));
+}
+
 static int run_windows(struct pair *p)
 {
 	struct perf *perf = p->perf;
@@ -288,13 +400,10 @@ static int run_windows(struct pair *p)
 	err = tutti_win_create(perf->world, p->exposed.data, p->exposed.size, &p->win);
 	if (err)
 		return perf_call_failed(perf, "win_create", err);
-	if (p->kind == LATENCY)
-		perf_table_begin(&perf->table, latency_columns, 10);
-	else
-		perf_table_begin(&perf->table, rate_columns, 6);
+	begin_table(&perf->table, p->kind);
 	if (!perf->rank)
 		perf_table_heading(&perf->table);
-	err = all_sizes(p);
+	err = p->kind == ATOMIC ? all_atomics(p) : all_sizes(p);
 	if (!err) {
 		err = tutti_win_free(p->win);
 		if (err)
@@ -306,13 +415,14 @@ static int run_windows(struct pair *p)
 static int run(struct perf *perf, enum kind kind)
 {
 	struct pair p = {.perf = perf, .kind = kind};
+	size_t size = kind == ATOMIC ? sizeof(p.word) : perf->opt.maxbytes;
 	struct perf_buffer bufs[2];
 	int err;
 
 	p.times = calloc((size_t)perf->opt.iters, sizeof(*p.times));
 	if (!p.times)
 		return perf_call_failed(perf, "making room for times", -ENOMEM);
-	err = perf_buffers_get(perf, bufs, 2, perf->opt.maxbytes);
+	err = perf_buffers_get(perf, bufs, 2, size);
 	if (err)
 		goto free_times;
 	p.exposed = bufs[0];
@@ -337,4 +447,9 @@ int perf_run_get(struct perf *perf)
 int perf_run_latency(struct perf *perf)
 {
 	return run(perf, LATENCY);
+}
+
+int perf_run_atomic(struct perf *perf)
+{
+	return run(perf, ATOMIC);
 }

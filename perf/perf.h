@@ -34,7 +34,7 @@ struct perf_options {
 	size_t minbytes, maxbytes, stepbytes;
 	double stepfactor; /* 0: steps of stepbytes */
 	int iters, warmup, check, depth;
-	int datatype, op, root; /* or PERF_ALL */
+	int datatype, op, root, atomic; /* or PERF_ALL */
 	int average;		/* nccl-tests' -a: 0 rank 0, 1 average, 2 minimum, 3 maximum */
 	bool stat, plain_buffers;
 	const char *transport, *json, *csv;
@@ -71,6 +71,9 @@ int perf_op_find(const char *name);
 bool perf_op_fits(int datatype, int op);
 extern const char *const perf_type_names[];
 extern const char *const perf_op_names[];
+enum { PERF_FETCH_ADD, PERF_COMPARE_SWAP, PERF_ATOMICS };
+extern const char *const perf_atomic_names[];
+int perf_atomic_find(const char *name); /* as above */
 
 /*
  * perf/oracle.c: data whose exact result is known without communicating. The values of a rank are a
@@ -156,6 +159,7 @@ int perf_run_barrier(struct perf *perf);
 int perf_run_put(struct perf *perf);
 int perf_run_get(struct perf *perf);
 int perf_run_latency(struct perf *perf);
+int perf_run_atomic(struct perf *perf);
 
 /* A run: everything above together. */
 struct perf {

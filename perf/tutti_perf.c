@@ -141,7 +141,7 @@ static void footer(const struct perf *perf)
 	const struct perf_totals *totals = &perf->totals;
 	uint64_t errors = totals->wrong + totals->out_of_bounds;
 
-	if (!perf->opt.cmd->has_size)
+	if (!perf->opt.cmd->has_size && !errors)
 		return;
 	perf_print(perf, "# Out of bounds values : %llu %s\n", (unsigned long long)errors,
 		   errors ? "FAILED" : "OK");

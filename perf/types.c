@@ -9,6 +9,8 @@ const char *const perf_type_names[] = {"int8", "uint8",	   "int32", "uint32", "i
 const char *const perf_op_names[] = {"sum",  "prod", "min",  "max", "avg",
 				     "band", "bor",  "bxor", NULL};
 
+const char *const perf_atomic_names[] = {"fetch_add", "compare_swap", NULL};
+
 _Static_assert(sizeof(perf_type_names) / sizeof(char *) == TUTTI_NUM_DATATYPES + 1,
 	       "a name for every datatype");
 _Static_assert(sizeof(perf_op_names) / sizeof(char *) == TUTTI_NUM_OPS + 1,
@@ -59,6 +61,11 @@ int perf_type_find(const char *name)
 int perf_op_find(const char *name)
 {
 	return find(name, perf_op_names);
+}
+
+int perf_atomic_find(const char *name)
+{
+	return find(name, perf_atomic_names);
 }
 
 bool perf_op_fits(int datatype, int op)

@@ -16,9 +16,7 @@ include tests/plan/local.mk
 include tests/conform/local.mk
 include tests/mp/local.mk
 include tests/fault/local.mk
-if HAVE_VERBS
 include tests/vm/local.mk
-endif
 endif
 include tests/lint/local.mk
 include tests/install/local.mk

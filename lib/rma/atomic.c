@@ -66,14 +66,13 @@ static void start(struct attempt *a)
 	struct tutti_win *win = a->win;
 	struct tt_wire *wire = win->comm->ctx->wire;
 	struct tt_win_part *part = &win->part[a->rank];
-	int peer = win->comm->world[a->rank], tp, global, err;
+	int peer = win->comm->world[a->rank], place, err;
 
 	err = tt_comm_check(win->comm);
 	if (!err)
-		err = tt_wire_transport_of(wire, peer, &tp);
+		err = tt_wire_reach(wire, peer, &place);
 	if (!err) {
-		global = tt_wire_global_index(wire, tp);
-		a->at.rkey = part->mapped && part->has_key >> global & 1 ? &part->rkey[global] : NULL;
+		a->at.rkey = part->mapped && part->has_key >> place & 1 ? &part->rkey[place] : NULL;
 		a->started = true;
 		win->pending[a->rank]++;
 		err = tt_wire_atomic(wire, peer, &a->at);

@@ -63,7 +63,7 @@ static void fill_part(struct tutti_win *win, void *base, size_t size, struct tt_
 	mine->token = win->token;
 	mine->mapped = win->region && win->region->mem.memfd >= 0;
 	for (i = 0; i < TT_WIN_TPS && win->region; i++) {
-		local = tt_wire_local_index(wire, i);
+		local = tt_wire_at_place(wire, i);
 		if (local < 0 || !win->region->mr[local])
 			continue;
 		mine->rkey[i] = win->region->mr[local]->rkey;
@@ -177,17 +177,16 @@ static bool start_op(struct attempt *a)
 	struct tutti_win *win = a->win;
 	struct tt_wire *wire = win->comm->ctx->wire;
 	struct tt_win_part *part = &win->part[a->rank];
-	int peer = win->comm->world[a->rank], tp, global;
+	int peer = win->comm->world[a->rank], place;
 	struct tt_win_op *op;
 	struct tt_rma rma;
 
 	a->result = tt_comm_check(win->comm);
 	if (!a->result)
-		a->result = tt_wire_transport_of(wire, peer, &tp);
+		a->result = tt_wire_reach(wire, peer, &place);
 	if (a->result)
 		return a->result != -EAGAIN;
-	global = tt_wire_global_index(wire, tp);
-	if (a->len && !(part->has_key >> global & 1)) {
+	if (a->len && !(part->has_key >> place & 1)) {
 		a->result = tt_fail(-EOPNOTSUPP, "the window's memory at rank %d can't be reached "
 						 "over the transport in use; take it from tutti_alloc",
 				    a->rank);
@@ -202,7 +201,7 @@ static bool start_op(struct attempt *a)
 	rma = (struct tt_rma){.local = a->local,
 			      .len = a->len,
 			      .remote = part->base + a->offset,
-			      .rkey = &part->rkey[global],
+			      .rkey = &part->rkey[place],
 			      .note = (uint32_t)part->token + (uint32_t)win->comm->rank,
 			      .flags = a->get ? 0 : TT_RMA_REMOTE | (a->note ? TT_RMA_NOTE : 0)};
 	win->pending[a->rank]++;

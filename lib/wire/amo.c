@@ -66,15 +66,11 @@ static int ask(struct tt_chan *chan, struct tt_atomic *at)
 
 int tt_wire_atomic(struct tt_wire *wire, int peer, struct tt_atomic *at)
 {
-	int tp, err = tt_wire_transport_of(wire, peer, &tp);
-
-	if (err)
-		return err;
 	at->chan = wire->chan[peer];
 	at->wr.done = atomic_done;
 	at->asked = false;
 	tt_list_init(&at->wr.link);
-	if (at->rkey && (wire->tp[tp].tp->caps & BY_CPU) == BY_CPU)
+	if (at->rkey && (wire->tp[at->chan->tp].tp->caps & BY_CPU) == BY_CPU)
 		return execute(at->chan, at);
 	return ask(at->chan, at);
 }

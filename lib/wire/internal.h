@@ -155,6 +155,7 @@ struct tt_token {
 struct tt_wire_tp {
 	struct tt_tp *tp;
 	const char *name; /* of the wrapped one under fault */
+	int place;	  /* in the list of compiled ones */
 	int endpoints;	  /* polled while > 0 */
 };
 

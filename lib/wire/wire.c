@@ -89,9 +89,10 @@ static int check_list(const char *list)
 	return 0;
 }
 
-static int open_one(struct tt_wire *wire, const struct tt_tp_ops *ops, bool fault)
+static int open_one(struct tt_wire *wire, int place, bool fault)
 {
 	struct tt_wire_tp *t = &wire->tp[wire->ntps];
+	const struct tt_tp_ops *ops = tt_transports[place];
 	int err;
 
 	err = fault ? tt_fault_open(ops, wire->env->fault.text, &wire->tp_params, &t->tp)
@@ -99,6 +100,7 @@ static int open_one(struct tt_wire *wire, const struct tt_tp_ops *ops, bool faul
 	if (err)
 		return err;
 	t->name = ops->name;
+	t->place = place;
 	wire->ntps++;
 	return 0;
 }
@@ -118,7 +120,7 @@ static int open_transports(struct tt_wire *wire)
 		if (!self && (!in_list(list, name) || wire->params.nranks == 1))
 			continue;
 		asked = *list != 0;
-		err = open_one(wire, tt_transports[i], fault && !self);
+		err = open_one(wire, i, fault && !self);
 		if (!err)
 			wire->tp[wire->ntps - 1].tp->optional = !asked && !self;
 		if (err && !self && !asked) {
@@ -304,7 +306,8 @@ bool tt_wire_strangers(struct tt_wire *wire, uint64_t comm, uint32_t seq, uint64
 
 /* ---- one-sided ---- */
 
-int tt_wire_transport_of(struct tt_wire *wire, int peer, int *index)
+/* The open channel to peer; -EAGAIN while it is being connected. */
+static int open_channel(struct tt_wire *wire, int peer, struct tt_chan **out)
 {
 	struct tt_chan *chan = tt_chan_get(wire, peer);
 
@@ -315,24 +318,30 @@ int tt_wire_transport_of(struct tt_wire *wire, int peer, int *index)
 				    "rank %d can't be reached: %s", peer, chan->reason);
 	if (chan->state != TT_CHAN_OPEN)
 		return -EAGAIN;
-	*index = chan->tp;
+	*out = chan;
 	return 0;
+}
+
+int tt_wire_reach(struct tt_wire *wire, int peer, int *place)
+{
+	struct tt_chan *chan = wire->chan[peer];
+	int err = chan && chan->state == TT_CHAN_OPEN ? 0 : open_channel(wire, peer, &chan);
+
+	if (!err)
+		*place = wire->tp[chan->tp].place;
+	return err;
 }
 
 static int one_sided(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_region *region,
 		     struct tt_wr *wr, bool get)
 {
-	struct tt_chan *chan;
-	int tp, rc;
+	struct tt_chan *chan = wire->chan[peer];
+	int rc;
 
-	rc = tt_wire_transport_of(wire, peer, &tp);
-	if (rc)
-		return rc;
-	chan = wire->chan[peer];
-	rma->mr = region ? region->mr[tp] : NULL;
-	if (rma->len && !rma->mr && !(wire->tp[tp].tp->caps & TT_CAP_LOCAL_ANY))
+	rma->mr = region ? region->mr[chan->tp] : NULL;
+	if (rma->len && !rma->mr && !(wire->tp[chan->tp].tp->caps & TT_CAP_LOCAL_ANY))
 		return tt_fail(-EINVAL, "the local buffer must be registered for transport %s",
-			       wire->tp[tp].name);
+			       wire->tp[chan->tp].name);
 	tt_list_init(&wr->link);
 	rc = tt_chan_rma(chan, rma, wr, get);
 	if (rc)
@@ -356,22 +365,12 @@ int tt_wire_get(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_re
 	return one_sided(wire, peer, rma, region, wr, true);
 }
 
-int tt_wire_global_index(struct tt_wire *wire, int index)
-{
-	int i;
-
-	for (i = 0; tt_transports[i]; i++)
-		if (!strcmp(tt_transports[i]->name, wire->tp[index].name))
-			return i;
-	return -1;
-}
-
-int tt_wire_local_index(struct tt_wire *wire, int global)
+int tt_wire_at_place(struct tt_wire *wire, int place)
 {
 	int i;
 
 	for (i = 0; i < wire->ntps; i++)
-		if (tt_wire_global_index(wire, i) == global)
+		if (wire->tp[i].place == place)
 			return i;
 	return -1;
 }

@@ -155,8 +155,8 @@ bool tt_wire_strangers(struct tt_wire *wire, uint64_t comm, uint32_t seq, uint64
 void tt_wire_forget_comm(struct tt_wire *wire, uint64_t comm);
 
 /*
- * One-sided operations. 0: started, wr->done will run (perhaps before return); -EAGAIN: not connected
- * yet or no room: progress and retry; other: failed. rma->user and rma->mr are filled in here from wr
+ * One-sided operations on a peer that tt_wire_reach has found. 0: started, wr->done will run (perhaps before
+ * return); -EAGAIN: no room: progress and retry; other: failed. rma->user and rma->mr are filled in here from wr
  * and region.
  */
 int tt_wire_put(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_region *region,
@@ -165,11 +165,14 @@ int tt_wire_get(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_re
 		struct tt_wr *wr);
 /* The same of an atomic; at stays until done has run. */
 int tt_wire_atomic(struct tt_wire *wire, int peer, struct tt_atomic *at);
-/* The index of the transport that peer is reached by: 0, -EAGAIN while connecting, or an error. */
-int tt_wire_transport_of(struct tt_wire *wire, int peer, int *index);
-/* Keys are exchanged by place in the list of compiled transports, which all ranks share. */
-int tt_wire_global_index(struct tt_wire *wire, int index);
-int tt_wire_local_index(struct tt_wire *wire, int global);
+/*
+ * Before each one-sided operation, under the same lock: the place of the transport that reaches peer in the
+ * list of compiled ones, which is the same at all ranks; keys are exchanged by place. 0, -EAGAIN while
+ * connecting, or an error.
+ */
+int tt_wire_reach(struct tt_wire *wire, int peer, int *place);
+/* The open transport of a place, -1: it is not open here. */
+int tt_wire_at_place(struct tt_wire *wire, int place);
 
 /* n bells get the tokens *token, *token + 1, ...; to be freed one by one. */
 int tt_wire_tokens_new(struct tt_wire *wire, struct tt_bell *const *bells, int n, uint32_t *token);

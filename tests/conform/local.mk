@@ -74,7 +74,8 @@ conform_device_programs = \
 	tests/conform/conform_verbs \
 	tests/conform/conform_verbs_qps \
 	tests/conform/conform_ofi_verbs \
-	tests/conform/conform_fault_verbs
+	tests/conform/conform_fault_verbs \
+	tests/conform/conform_fault_ofi_verbs
 check_PROGRAMS += $(conform_device_programs)
 
 tests_conform_conform_verbs_SOURCES = tests/conform/main.c
@@ -92,3 +93,7 @@ tests_conform_conform_ofi_verbs_LDADD = libconform.la
 tests_conform_conform_fault_verbs_SOURCES = tests/conform/main.c
 tests_conform_conform_fault_verbs_CPPFLAGS = $(AM_CPPFLAGS) -DCONFORM='"verbs"' -DCONFORM_FAULT=1
 tests_conform_conform_fault_verbs_LDADD = libconform.la
+
+tests_conform_conform_fault_ofi_verbs_SOURCES = tests/conform/main.c
+tests_conform_conform_fault_ofi_verbs_CPPFLAGS = $(AM_CPPFLAGS) -DCONFORM='"ofi_verbs"' -DCONFORM_FAULT=1
+tests_conform_conform_fault_ofi_verbs_LDADD = libconform.la

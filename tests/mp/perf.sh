@@ -71,6 +71,9 @@ run get clean 3 get -b 8 -e 512K -f 256 -n 20 -w 2
 run latency clean 3 latency -b 8 -e 512K -f 256 -n 20 -w 2
 run latency_shm clean 1 latency -T shm -n 20 -w 2
 run latency_ofi clean 1 latency -T ofi -n 20 -w 2
+run amo_lat clean 2 amo_lat -n 20 -w 2 -A all
+run amo_lat_columns header bytes,iterations,t_min_us,t_max_us,t_typical_us,t_avg_us,t_stdev_us,p99_us,p999_us,wrong,atomic
+run amo_lat_ofi clean 1 amo_lat -T ofi -n 20 -w 2 --malloc
 run put_ofi clean 1 put -T ofi -n 20 -w 2
 run get_ofi clean 1 get -T ofi -n 20 -w 2
 run listen_shm only_loopback TUTTI_TRANSPORT=shm
@@ -85,6 +88,7 @@ run unknown_option says "did you mean '--minbytes'" perf 2 allreduce --minbyts 8
 run unknown_command says "did you mean 'allreduce'" perf 2 alreduce
 run unknown_type says "did you mean 'float'" perf 2 allreduce -d flaot
 run unknown_op says "did you mean 'sum'" perf 2 allreduce -o sun
+run unknown_atomic says "did you mean 'fetch_add'" perf 2 amo_lat -A fetch_ad
 run op_of_type says "is for integers" perf 2 allreduce -d float -o bxor
 run bad_size says "is not a size" perf 2 allreduce -b 12Q
 run bad_order says "less than" perf 2 allreduce -b 64 -e 8

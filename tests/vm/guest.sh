@@ -3,14 +3,16 @@
 #
 # Run a command in a small virtual machine that has RDMA devices, though this one has none:
 #
-#	sh tests/vm/guest.sh [-d NDEV] [-t SECONDS] [-m MEMORY] [--] COMMAND [ARGUMENT...]
+#	sh tests/vm/guest.sh [-d NDEV] [-t SECONDS] [-m MEMORY] [-c CABLE:END] [--] COMMAND [ARGUMENT...]
 #	sh tests/vm/guest.sh --prepare		only fetch and build what a boot needs
 #
 # The kernel is Debian's own, downloaded and unpacked but not installed; qemu emulates the processor,
 # so neither KVM nor a module of the running kernel is needed. The guest sees this machine's files
 # read-only, with /tmp, /run and /dev/shm of its own, and so runs the very programs that were just built.
 # Its devices rxe0, rxe1 ... (NDEV of them, default 1) are soft-RoCE on dummy0 10.77.0.1/24, dummy1
-# 10.77.1.1/24 ...: real verbs of a real kernel, on no hardware.
+# 10.77.1.1/24 ...: real verbs of a real kernel, on no hardware. With -c it has one, rxe0 on eth0
+# 10.78.0.END/24, joined to the guest that is booted with the same folder CABLE and the other END of 1
+# and 2; CABLE/END.pid is the process to kill for the sudden death of that host.
 #
 # The command runs as root in the current folder, with the variables TUTTI_*, TT_*, PATH, srcdir and those
 # of sanitizers. Its output comes out of our standard output, its exit status is ours; 124: it took
@@ -27,7 +29,7 @@ fi
 
 # In this order: each needs those before it. What a kernel has built in is not a file and left out.
 modules="virtio_ring virtio virtio_pci_modern_dev virtio_pci_legacy_dev virtio_pci
-	9pnet 9pnet_virtio netfs fscache 9p dummy veth udp_tunnel ip6_udp_tunnel
+	failover net_failover virtio_net 9pnet 9pnet_virtio netfs fscache 9p dummy veth udp_tunnel ip6_udp_tunnel
 	ib_core ib_uverbs crc32_generic crc32-pclmul rdma_rxe configfs ib_cm iw_cm rdma_cm rdma_ucm virtio-rng"
 
 none()
@@ -129,6 +131,7 @@ write_command()
 		eval "value=\$$name"
 		printf 'export %s=%s\n' "$name" "$(quote "$value")"
 	done
+	echo 'export TT_GUEST=1' # a place where a test may break things
 	echo 'PATH=$PATH:/usr/sbin:/sbin HOME=/tmp; ulimit -l unlimited; ulimit -c 0'
 	printf 'cd %s || exit 125\n' "$(quote "$(pwd)")"
 	printf 'exec'
@@ -140,7 +143,7 @@ write_command()
 
 write_settings()
 {
-	echo "ndev=$ndev"
+	echo "ndev=$ndev end=$end"
 	# Folders of this machine that the guest's own /tmp would hide.
 	echo "keep=$(for d in "$(pwd)" "$TT_SRC" "${TT_BUILD:-/}"; do
 		case $d in /tmp/*) echo "$d" ;; esac
@@ -161,11 +164,16 @@ boot()
 	mkfifo "$tmp/out" || exit 125
 	cat "$tmp/out" &
 	reader=$!
+	# The cable carries datagrams of local sockets: neither end has to be there first.
+	nic="-net none"
+	[ -z "$cable" ] || nic="-pidfile $cable/$end.pid
+		-netdev dgram,id=cable,local.type=unix,local.path=$cable/$end,remote.type=unix,remote.path=$cable/$((3 - end))
+		-device virtio-net-pci,netdev=cable,mac=52:54:00:00:00:0$end,host_mtu=9000,romfile="
 	# Whatever ends this script ends the guest, by the signal for orphans.
 	orphans=
 	! setpriv --pdeathsig TERM true 2>/dev/null || orphans="setpriv --pdeathsig TERM"
 	$orphans timeout -k 2 "$limit" $orphans qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp "$cpus" \
-		-m "$memory" -display none -monitor none -no-reboot -nodefaults -net none \
+		-m "$memory" -display none -monitor none -no-reboot -nodefaults $nic \
 		-kernel "$TT_VM_DIR/vmlinuz" -initrd "$TT_VM_DIR/initrd" \
 		-append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr random.trust_cpu=on tt_dir=$tmp" \
 		-chardev "file,id=console,path=$tmp/console" -serial chardev:console \
@@ -194,15 +202,16 @@ result()
 	exit 125
 }
 
-ndev=1 limit=180 memory=2G cpus=2 prepare_only=
+ndev=1 limit=180 memory=2G cpus=2 cable= end= prepare_only=
 while [ $# -gt 0 ]; do
 	case $1 in
 	-d) ndev=$2 && shift 2 ;;
 	-t) limit=$2 && shift 2 ;;
 	-m) memory=$2 && shift 2 ;;
+	-c) cable=${2%:*} end=${2##*:} && shift 2 ;;
 	--prepare) prepare_only=1 && shift ;;
 	--) shift && break ;;
-	-*) echo "usage: guest.sh [-d NDEV] [-t SECONDS] [-m MEMORY] [--] COMMAND..." >&2 && exit 2 ;;
+	-*) echo "usage: guest.sh [-d NDEV] [-t SECONDS] [-m MEMORY] [-c CABLE:END] [--] COMMAND..." >&2 && exit 2 ;;
 	*) break ;;
 	esac
 done

@@ -41,15 +41,25 @@ $bb cp /keep/command /host/run/command
 
 PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin
 export PATH
-$bb hostname tutti-guest
+$bb hostname "tutti-guest$end"
 $bb ip link set lo up
+
+# soft_roce NUMBER INTERFACE ADDRESS
+soft_roce()
+{
+	$bb chroot /host ip link set "$2" up mtu 9000 &&
+		$bb chroot /host ip addr add "$3/24" dev "$2" &&
+		$bb chroot /host rdma link add "rxe$1" type rxe netdev "$2" ||
+		echo "tutti-guest: rxe$1 cannot be made (packages iproute2, rdma-core)"
+}
 i=0
+if [ -n "$end" ]; then
+	soft_roce 0 eth0 "10.78.0.$end"
+	ndev=0
+fi
 while [ $i -lt "$ndev" ]; do
-	$bb chroot /host ip link add dummy$i type dummy &&
-		$bb chroot /host ip link set dummy$i up mtu 9000 &&
-		$bb chroot /host ip addr add 10.77.$i.1/24 dev dummy$i &&
-		$bb chroot /host rdma link add rxe$i type rxe netdev dummy$i ||
-		echo "tutti-guest: rxe$i cannot be made (packages iproute2, rdma-core)"
+	$bb chroot /host ip link add dummy$i type dummy
+	soft_roce $i dummy$i 10.77.$i.1
 	i=$((i + 1))
 done
 

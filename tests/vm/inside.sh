@@ -208,13 +208,19 @@ conform_qps() { program tests/conform/conform_verbs_qps put_sizes many_puts get 
 conform_fault() { TUTTI_TEST_SEED=${TUTTI_TEST_SEED:-1} program tests/conform/conform_fault_verbs $brief; }
 
 # libfabric listens at an address of the device's interface.
-conform_ofi()
+ofi()
 {
 	[ -n "${TUTTI_IF:-}" ] || TUTTI_IF=$(ip -4 -o addr show dev dummy0 2>/dev/null |
 		sed 's/.* inet \([0-9.]*\).*/\1/')
 	[ -n "$TUTTI_IF" ] || skip "TUTTI_IF does not name the address of an RDMA device"
 	export TUTTI_IF
-	program tests/conform/conform_ofi_verbs $brief
+	program "$@"
+}
+
+conform_ofi() { ofi tests/conform/conform_ofi_verbs $brief; }
+conform_fault_ofi()
+{
+	TUTTI_TEST_SEED=${TUTTI_TEST_SEED:-1} ofi tests/conform/conform_fault_ofi_verbs $brief
 }
 conform_rdmacm()
 {
@@ -251,6 +257,7 @@ run conform_fault conform_fault
 run conform_ofi conform_ofi
 run conform_rdmacm conform_rdmacm
 run conform_mask conform_mask
+run conform_fault_ofi conform_fault_ofi
 run collectives collectives
 run collectives_tiny collectives_tiny
 run zero_copy zero_copy

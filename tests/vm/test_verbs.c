@@ -306,7 +306,7 @@ static void port_down(void)
 {
 	struct net net;
 
-	if (access("/sys/class/net/dummy0", F_OK) || getuid())
+	if (!getenv("TT_GUEST"))
 		TT_SKIP("only the guest's port may be taken down");
 	if (!net_pair(&net))
 		return;

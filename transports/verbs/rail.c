@@ -99,7 +99,7 @@ static int open_rail(struct vb_rail *rail)
 	const struct ibv_device_attr *dev = &rail->port.dev;
 	int err;
 
-	rail->max_rd = dev->max_qp_rd_atom < 16 ? dev->max_qp_rd_atom : 16;
+	rail->max_rd = dev->max_qp_rd_atom < VB_RD_ATOMIC ? dev->max_qp_rd_atom : VB_RD_ATOMIC;
 	rail->ctx = open_named(rail->port.name);
 	if (!rail->ctx)
 		return tt_fail(-ENODEV, "verbs: %s cannot be opened: %s", rail->port.name,

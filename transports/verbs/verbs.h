@@ -43,6 +43,7 @@
 #define VB_SIGNAL 16	    /* one of so many unsignalled requests is signalled */
 #define VB_SRQ 1024	    /* entries of a shared receive queue */
 #define VB_INLINE 256	    /* bytes that travel in the request, if the device can */
+#define VB_RD_ATOMIC 128    /* gets and atomics under way of a queue pair, if the device can */
 #define VB_SPLIT_MIN 131072 /* smallest piece of a put spread over queue pairs */
 #define VB_SPLITS 256	    /* spread operations of a process under way */
 #define VB_BATCH 16	    /* completions taken, receives posted at once */
