@@ -15,7 +15,8 @@
 struct tt_plan_entry;
 struct tt_lane_run;
 
-enum tt_req_state { TT_REQ_IDLE, TT_REQ_RUNNING, TT_REQ_DONE };
+/* HELD: started by the end of a group of calls. */
+enum tt_req_state { TT_REQ_IDLE, TT_REQ_HELD, TT_REQ_RUNNING, TT_REQ_DONE };
 
 /*
  * What a request is: a running plan (call.c), or an operation of another folder. All are called under the
@@ -48,6 +49,8 @@ struct tutti_request {
 	struct tt_list link; /* in comm->active while under way; else its owner's */
 	bool persistent;
 	bool progressed; /* since late_at was set: set it whenever something happened */
+	bool group_waits; /* its group ends when it has */
+	struct tutti_request *in_group; /* the next of its group */
 	atomic_int state;
 	int status;
 	uint64_t seq; /* of a collective, else 0 */
