@@ -228,6 +228,25 @@ static int any_body(struct mp_job *job)
 	return 0;
 }
 
+/* Receives for any source, and for one, are matched in the order in which they were posted. */
+static int posted_body(struct mp_job *job)
+{
+	struct tutti_request *req[12];
+	int got[12], i;
+
+	for (i = 0; job->rank == 0 && i < 12; i++)
+		MP_OK(tutti_irecv(&got[i], 1, TUTTI_INT32, i % 3 ? TUTTI_ANY_SOURCE : 1,
+				  i % 4 ? 2 : TUTTI_ANY_TAG, job->world, NULL, &req[i]));
+	mp_meet(job);
+	for (i = 0; job->rank == 1 && i < 12; i++)
+		MP_OK(tutti_send(&i, 1, TUTTI_INT32, 0, 2, job->world));
+	for (i = 0; job->rank == 0 && i < 12; i++) {
+		MP_OK(tutti_wait(&req[i]));
+		TT_EXPECT(got[i] == i);
+	}
+	return 0;
+}
+
 /* ---- a receiver that looks for the last of many; a communicator that is new; persistent ---- */
 
 static int backwards_body(struct mp_job *job)
@@ -394,6 +413,21 @@ static int swap(struct mp_job *job, char *in, char *out, size_t n)
 	return 0;
 }
 
+/* As many unreceived messages at once as there can be later on: their memory is kept. */
+static int warm_up(struct mp_job *job)
+{
+	struct tutti_request *req[4];
+	int i, v = 0;
+
+	for (i = 0; i < 4; i++)
+		MP_OK(tutti_isend(&v, 1, TUTTI_INT32, !job->rank, 1, job->world, &req[i]));
+	MP_OK(tutti_barrier(job->world));
+	for (i = 0; i < 4; i++)
+		MP_OK(tutti_recv(&v, 1, TUTTI_INT32, !job->rank, 1, job->world, NULL));
+	MP_OK(tutti_waitall(4, req));
+	return 0;
+}
+
 static int counters_body(struct mp_job *job)
 {
 	static const size_t len[] = {EAGER + 1, MIB, 8 * MIB, 16};
@@ -404,6 +438,7 @@ static int counters_body(struct mp_job *job)
 
 	MP_OK(tutti_alloc(job->ctx, 8 * MIB, (void **)&in));
 	MP_OK(tutti_alloc(job->ctx, 8 * MIB, (void **)&out));
+	TT_EXPECT(!warm_up(job));
 	for (i = 0; i < 4; i++) {
 		for (k = 0; k < 30; k++) {
 			if (k == 20) {
@@ -435,6 +470,7 @@ static void all_on(const char *env)
 	TT_CHECK(!MP_RUN(.n = 2, .env = env, .fn = sizes_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = order_body));
 	TT_CHECK(!MP_RUN(.n = 4, .env = env, .fn = any_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = env, .fn = posted_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = env, .fn = backwards_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = env, .fn = persistent_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = env, .fn = threads_body));
