@@ -55,6 +55,21 @@ int tutti_group_start(void)
 	return 0;
 }
 
+/* From one context to another, or none. */
+static struct tutti_context *enter(struct tutti_context *from, struct tutti_context *to)
+{
+	if (from == to)
+		return to;
+	if (from) {
+		if (from->thread_runs)
+			tt_wire_wake(from->wire);
+		tt_wire_unlock(from->wire);
+	}
+	if (to)
+		tt_wire_lock(to->wire);
+	return to;
+}
+
 /*
  * Start all in their order, with no progress between those of one context. Returns the list of
  * those that the group waits for: once started, the others belong to the caller, whose other
@@ -74,22 +89,16 @@ static struct tutti_request *start_all(struct tutti_request *first)
 			*tail = req;
 			tail = &req->in_group;
 		}
-		if (ctx != req->comm->ctx) {
-			if (ctx)
-				tt_wire_unlock(ctx->wire);
-			ctx = req->comm->ctx;
-			tt_wire_lock(ctx->wire);
-		}
+		ctx = enter(ctx, req->comm->ctx);
+		if (atomic_load(&req->state) != TT_REQ_HELD || tt_fuse(req, next))
+			continue;
 		err = tt_request_start(req);
 		if (err) { /* for whoever waits for it */
 			req->status = err;
 			atomic_store(&req->state, TT_REQ_DONE);
 		}
-		if (ctx->thread_runs)
-			tt_wire_wake(ctx->wire);
 	}
-	if (ctx)
-		tt_wire_unlock(ctx->wire);
+	enter(ctx, NULL);
 	return waits;
 }
 

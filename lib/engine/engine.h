@@ -51,6 +51,8 @@ struct tutti_request {
 	bool progressed; /* since late_at was set: set it whenever something happened */
 	bool group_waits; /* its group ends when it has */
 	struct tutti_request *in_group; /* the next of its group */
+	/* By tt_request_end, which is then done with it; mostly NULL. */
+	void (*ended)(struct tutti_request *req);
 	atomic_int state;
 	int status;
 	uint64_t seq; /* of a collective, else 0 */
@@ -92,6 +94,7 @@ struct tt_plan_req {
 	uint64_t fprint;
 	int lanes_left;
 	struct tt_lane_run *lanes;
+	struct tt_plan_req *fused; /* fuse.c: the next of those that travel together */
 };
 
 /* A call, checked by lib/api. */
@@ -131,6 +134,12 @@ void tt_request_end(struct tutti_request *req, int status);
 void tt_request_broken(struct tutti_request *req, int peer, int status);
 /* The communicator's failure as the calling thread's last error, if it has one; else 0. */
 int tt_comm_check(struct tutti_comm *comm);
+
+/*
+ * fuse.c: first is held by a group, and rest follow it there. If some of these can travel with it,
+ * start them together; otherwise nothing has happened. They are not held any more, then.
+ */
+bool tt_fuse(struct tutti_request *first, struct tutti_request *rest);
 
 /* run.c */
 void tt_run_start(struct tt_plan_req *req);

@@ -116,6 +116,88 @@ static int wrong_body(struct mp_job *job)
 	return 0;
 }
 
+/* Small all-reduces of a group are the same bits as one by one, in fewer messages; others are not
+ * touched. */
+static int fused_body(struct mp_job *job)
+{
+	enum { N = 8, LEN = 17 };
+	struct tutti_stats a = {.size = sizeof(a)}, b = a;
+	int32_t v[N][LEN], in[N][LEN], want[N][LEN];
+	float f[N][LEN], fwant[N][LEN];
+	uint64_t one, grouped;
+	int i, k, last[2] = {1, 2};
+
+	for (i = 0; i < N; i++) {
+		mp_fill(TUTTI_INT32, (unsigned)i, job->rank, LEN, in[i]);
+		mp_fill(TUTTI_FLOAT32, (unsigned)i, job->rank, LEN, f[i]);
+		MP_OK(tutti_allreduce(in[i], want[i], LEN, TUTTI_INT32, TUTTI_AVG, job->world));
+		MP_OK(tutti_allreduce(f[i], fwant[i], LEN, TUTTI_FLOAT32, TUTTI_SUM, job->world));
+	}
+	MP_OK(tutti_barrier(job->world));
+	MP_OK(tutti_stats_get(job->ctx, &a));
+	MP_OK(tutti_allreduce(in[0], v[0], LEN, TUTTI_INT32, TUTTI_AVG, job->world));
+	MP_OK(tutti_stats_get(job->ctx, &b));
+	one = b.eager_messages - a.eager_messages;
+	for (k = 0; k < 4; k++) {
+		struct tutti_request *req[2];
+
+		memcpy(v, in, sizeof(v));
+		MP_OK(tutti_stats_get(job->ctx, &a));
+		MP_OK(tutti_group_start());
+		for (i = 0; i < N; i++) {
+			const void *src = i % 2 ? TUTTI_IN_PLACE : in[i];
+
+			if (i == 2 || i == 3)
+				MP_OK(tutti_iallreduce(src, v[i], LEN, TUTTI_INT32, TUTTI_AVG,
+						       job->world, &req[i - 2]));
+			else
+				MP_OK(tutti_allreduce(src, v[i], LEN, TUTTI_INT32, TUTTI_AVG,
+						      job->world));
+		}
+		MP_OK(tutti_group_end());
+		MP_OK(tutti_waitall(2, req));
+		MP_OK(tutti_stats_get(job->ctx, &b));
+		grouped = b.eager_messages - a.eager_messages;
+		TT_EXPECT(!memcmp(v, want, sizeof(v)));
+		TT_EXPECT(grouped == one);
+		mp_meet(job);
+	}
+	MP_OK(tutti_group_start());
+	for (i = 0; i < N; i++) {
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, f[i], LEN, TUTTI_FLOAT32, TUTTI_SUM,
+				      job->world));
+		MP_OK(tutti_allreduce(in[i], v[i], LEN, TUTTI_INT32, i % 2 ? TUTTI_AVG : TUTTI_MAX,
+				      job->world));
+	}
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, last, 2, TUTTI_INT32, TUTTI_MAX, job->world));
+	MP_OK(tutti_group_end());
+	TT_EXPECT(!memcmp(f, fwant, sizeof(f)) && last[1] == 2);
+	for (i = 1; i < N; i += 2)
+		TT_EXPECT(!memcmp(v[i], want[i], sizeof(v[i])));
+	return 0;
+}
+
+/* All of a fused group learn of a failure. */
+static int fused_late_body(struct mp_job *job)
+{
+	int v[2] = {1, 2};
+
+	if (job->rank == 0) {
+		MP_OK(tutti_group_start());
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &v[0], 1, TUTTI_INT32, TUTTI_SUM,
+				      job->world));
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &v[1], 1, TUTTI_INT32, TUTTI_SUM,
+				      job->world));
+		MP_ERR(tutti_group_end(), -ETIMEDOUT);
+		MP_SAID("waits for rank 1");
+		TT_EXPECT(v[0] == 1 && v[1] == 2);
+	}
+	mp_meet(job);
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
 /* A second group of the same calls allocates nothing. */
 static int steady_body(struct mp_job *job)
 {
@@ -152,11 +234,13 @@ static void all_on(const char *env)
 	TT_CHECK(!MP_RUN(.n = 4, .env = env, .fn = alltoall_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = mixed_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = env, .fn = wrong_body));
+	TT_CHECK(!MP_RUN(.n = 4, .env = env, .fn = fused_body));
 }
 
 static void self(void)
 {
 	TT_CHECK(!MP_RUN(.n = 1, .fn = alltoall_body));
+	TT_CHECK(!MP_RUN(.n = 1, .fn = fused_body));
 }
 
 static void shm(void)
@@ -164,6 +248,7 @@ static void shm(void)
 	all_on("TUTTI_TRANSPORT=shm");
 	all_on("TUTTI_TRANSPORT=shm TUTTI_PROGRESS=thread");
 	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm", .fn = steady_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TIMEOUT=700ms", .fn = fused_late_body));
 }
 
 static void ofi(void)
