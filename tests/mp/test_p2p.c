@@ -516,6 +516,19 @@ static void fault_ofi(void)
 	all_on("TUTTI_TRANSPORT=fault:ofi TUTTI_FAULT=seed=22,delay=0.1:100,reorder=0.4,again=0.2");
 }
 
+static void verbs(void)
+{
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	/* not all of it, as the guest is slow */
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=verbs", .fn = order_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=verbs", .fn = backwards_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=verbs", .fn = counters_body));
+	TT_CHECK(!MP_RUN(.n = 3,
+			 .env = "TUTTI_TRANSPORT=fault:verbs TUTTI_VERBS_QPS=2 " FAULTS("23"),
+			 .fn = order_body));
+}
+
 static void counters(void)
 {
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = counters_body));
@@ -532,6 +545,7 @@ int main(int argc, char **argv)
 		{"fault_shm", fault_shm},
 		{"fault_ofi", fault_ofi},
 		{"counters", counters},
+		{"verbs", verbs},
 		{NULL, NULL},
 	};
 
