@@ -177,6 +177,57 @@ static void waiting(void)
 	}
 }
 
+/*
+ * The head of a long message has come, its sender sleeps, the receive times out. Once it has
+ * returned, the buffer is the caller's: what the sender does when it wakes must not reach it.
+ */
+static int fence_body(struct mp_job *job)
+{
+	struct tutti_request *req;
+	size_t n = 4u << 20, i;
+	struct tutti_comm *dup;
+	int v = 0, done;
+	char *buf;
+
+	MP_OK(tutti_comm_dup(job->world, &dup));
+	MP_OK(tutti_alloc(job->ctx, n, (void **)&buf));
+	memset(buf, 1, n);
+	MP_OK(tutti_sendrecv(&v, 1, TUTTI_INT32, !job->rank, 0, &done, 1, TUTTI_INT32, !job->rank,
+			     0, dup, NULL)); /* connected */
+	if (job->rank == 1) {
+		MP_OK(tutti_isend(buf, n, TUTTI_UINT8, 0, 3, dup, &req));
+		mp_meet(job); /* asleep until rank 0 has given up */
+		for (i = 0; i < 50; i++) {
+			if (req)
+				(void)tutti_test(&req, &done);
+			mp_sleep_ms(2);
+		}
+		mp_meet(job);
+		if (req)
+			(void)tutti_wait(&req);
+	} else {
+		MP_ERR(tutti_recv(buf, n, TUTTI_UINT8, 1, 3, dup, NULL), -ETIMEDOUT);
+		MP_SAID("it came from rank 1");
+		MP_SAID("but not all of its 4194304 bytes");
+		memset(buf, 0x55, n);
+		mp_meet(job);
+		mp_meet(job);
+		for (i = 0; i < n; i++)
+			TT_EXPECT(buf[i] == 0x55);
+	}
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void fence(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=1s", .fn = fence_body));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi TUTTI_TIMEOUT=1s",
+				 .fn = fence_body));
+}
+
 /* A receive that waits for long is not a reason to suspect anybody; collectives behind it are
  * checked as ever. */
 static int beside_body(struct mp_job *job)
@@ -254,8 +305,13 @@ static void dead(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"truncation", truncation}, {"arguments", arguments}, {"waiting", waiting},
-		{"beside", beside},	    {"dead", dead},	      {NULL, NULL},
+		{"truncation", truncation},
+		{"arguments", arguments},
+		{"waiting", waiting},
+		{"beside", beside},
+		{"fence", fence},
+		{"dead", dead},
+		{NULL, NULL},
 	};
 
 	return tt_test_main("p2p_errors", tests, argc, argv);
