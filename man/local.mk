@@ -30,15 +30,26 @@ dist_man_MANS += \
 	man/tutti_finalize.3 \
 	man/tutti_free.3 \
 	man/tutti_get.3 \
+	man/tutti_group_end.3 \
+	man/tutti_group_start.3 \
 	man/tutti_iallreduce.3 \
 	man/tutti_ibarrier.3 \
 	man/tutti_ibcast.3 \
 	man/tutti_init.3 \
+	man/tutti_iprobe.3 \
+	man/tutti_irecv.3 \
+	man/tutti_isend.3 \
 	man/tutti_last_error.3 \
+	man/tutti_probe.3 \
 	man/tutti_put.3 \
 	man/tutti_put_notify.3 \
+	man/tutti_recv.3 \
+	man/tutti_recv_init.3 \
 	man/tutti_register.3 \
 	man/tutti_request_free.3 \
+	man/tutti_send.3 \
+	man/tutti_send_init.3 \
+	man/tutti_sendrecv.3 \
 	man/tutti_set_log.3 \
 	man/tutti_start.3 \
 	man/tutti_stats_get.3 \

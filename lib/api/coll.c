@@ -11,7 +11,7 @@ size_t tutti_datatype_size(enum tutti_datatype datatype)
 	return (unsigned)datatype < TUTTI_NUM_DATATYPES ? size[datatype] : 0;
 }
 
-static int check_data(const char *name, const void *buf, size_t count, enum tutti_datatype datatype)
+int tt_check_data(const char *name, const void *buf, size_t count, enum tutti_datatype datatype)
 {
 	size_t bytes;
 
@@ -36,7 +36,7 @@ static int allreduce_call(const void *sendbuf, void *recvbuf, size_t count,
 
 	err = tt_check_comm(comm);
 	if (!err)
-		err = check_data("allreduce", recvbuf, count, datatype);
+		err = tt_check_data("allreduce", recvbuf, count, datatype);
 	if (err)
 		return err;
 	if ((unsigned)op >= TUTTI_NUM_OPS)
@@ -69,7 +69,7 @@ static int bcast_call(void *buf, size_t count, enum tutti_datatype datatype, int
 
 	err = tt_check_comm(comm);
 	if (!err)
-		err = check_data("bcast", buf, count, datatype);
+		err = tt_check_data("bcast", buf, count, datatype);
 	if (err)
 		return err;
 	if (root < 0 || root >= comm->size)
@@ -102,13 +102,8 @@ static int launch(struct tutti_comm *comm, const struct tt_call *call, bool pers
 	err = tt_comm_check(comm);
 	if (!err)
 		err = tt_request_new(comm, call, persistent, &req);
-	if (!err && !persistent) {
-		err = tt_request_start(req);
-		if (err)
-			tt_request_free(req);
-		if (comm->ctx->thread_runs)
-			tt_wire_wake(comm->ctx->wire);
-	}
+	if (!err && !persistent)
+		err = tt_request_launch(req);
 	tt_wire_unlock(comm->ctx->wire);
 	if (!err)
 		*out = req;
@@ -120,7 +115,7 @@ int tt_run_call(struct tutti_comm *comm, const struct tt_call *call)
 	struct tutti_request *req = NULL;
 	int err = launch(comm, call, false, &req);
 
-	return err ? err : tutti_wait(&req);
+	return err ? err : tt_request_finish(&req);
 }
 
 int tutti_allreduce(const void *sendbuf, void *recvbuf, size_t count, enum tutti_datatype datatype,

@@ -36,8 +36,15 @@ struct tt_past {
 	struct tt_fields fields;
 };
 
+/*
+ * Collectives wait for each other in the order of their calls, so the oldest tells who is late for all;
+ * other requests may wait for long without meaning anything.
+ */
+enum tt_active { TT_ACTIVE_COLL, TT_ACTIVE_OTHER, TT_ACTIVE_LISTS };
+
 struct tt_plan_cache; /* lib/engine */
 struct tt_chooser;    /* lib/plan */
+struct tt_p2p;	      /* lib/p2p */
 
 struct tutti_comm {
 	uint32_t magic;
@@ -61,11 +68,12 @@ struct tutti_comm {
 	char suspect_why[400];
 
 	struct tt_list link;   /* in ctx->comms */
-	struct tt_list active; /* requests under way, oldest first */
+	struct tt_list active[TT_ACTIVE_LISTS]; /* requests under way, oldest first */
 	int requests;	       /* that exist, persistent ones included */
 	int windows;	       /* that exist */
 	struct tt_plan_cache *plans;
 	struct tt_chooser *chooser;
+	struct tt_p2p *p2p; /* NULL: no messages yet */
 };
 
 enum tt_wait_mode { TT_WAIT_SPIN, TT_WAIT_YIELD, TT_WAIT_SLEEP };

@@ -239,6 +239,7 @@ one_sided() {
 	program tests/mp/test_rma verbs
 	program tests/mp/test_atomics verbs
 }
+messages() { program tests/mp/test_p2p verbs; }
 failures() { program tests/vm/test_verbs; }
 death() { program tests/mp/test_kill kill_verbs; }
 death_rdmacm() { TUTTI_VERBS_CM=rdmacm program tests/mp/test_kill kill_verbs; }
@@ -262,6 +263,7 @@ run collectives collectives
 run collectives_tiny collectives_tiny
 run zero_copy zero_copy
 run one_sided one_sided
+run messages messages
 run death death
 run rdmacm test_rdmacm
 run death_rdmacm death_rdmacm
