@@ -1,34 +1,40 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All-reduce on a circulant graph, pipelined: a reduction to rank 0 and a broadcast from there, both in the
- * least possible number of rounds, and full duplex.
+ * All-reduce on a circulant graph, pipelined: a reduction to rank 0 and a broadcast from there,
+ * both in the least possible number of rounds, and full duplex.
  *
- * The graph: distances ("skips") s0 = 1, ..., sq = n, each half of the next one, rounded up. In round i of the
- * broadcast every rank r sends a block to r + sk, k = i mod q, and receives one from r - sk. Which ones
- * is said by two tables of q numbers a rank: block R[k] + o is received and block S[k] + o is sent, where o grows
- * by q every q rounds; blocks below 0 are not there yet, blocks above the last one are the last.
+ * The graph: distances ("skips") s0 = 1, ..., sq = n, each half of the next one, rounded up. In
+ * round i of the broadcast every rank r sends a block to r + sk, k = i mod q, and receives one from
+ * r - sk. Which ones is said by two tables of q numbers a rank: block R[k] + o is received and
+ * block S[k] + o is sent, where o grows by q every q rounds; blocks below 0 are not there yet,
+ * blocks above the last one are the last.
  *
- *	5 ranks, 3 rounds a turn, skips 1 2 3 (5):       r -> r+1, then r -> r+2, then r -> r+3, r -> r+1, ...
+ *	5 ranks, distances 1 2 3 (5), q = 3; a turn of 3 rounds:
  *
- *	rank         0        1         2         3        4        a rank receives in a turn of q rounds q
- *	R     (root, none)   0 -1 -2  -3 1 -1  ...                 different blocks: one new, q - 1 old
+ *	rank        0          1          2          3          4
+ *	R        (root)     0 -1 -2   -3  1 -1   -2 -3  2   -1 -2  0
+ *	S        0  1  2   -3 -3  0   -2 -2 -2   -1 -1 -2   -3 -1 -1
  *
- * (r's new block is the last of the distances that add up to r, largest first.) The reduction is the
- * broadcast run backwards: what was received is sent, and where a block was sent to, a partial sum of it comes
- * from. A rank thus sends a block's sum exactly once, after all that come to it.
+ * In a turn a rank receives q different blocks: a new one, of o and after, and the q before o but
+ * the one that was its new one a turn ago. Rank 1 gets block o in round 0, rank 2 block o + 1 in
+ * round 1, ... (r's new block is the last of the distances that add up to r, largest first.) The
+ * reduction is the broadcast run backwards: what was received is sent, and where a block was sent
+ * to, a partial sum of it comes from. A rank thus sends a block's sum exactly once, after all that
+ * come to it.
  *
- * The tables: R[k] is the largest new block of the ranks between r - s(k+1) and r - sk that is not the rank's own and
- * not taken yet; S[k] of r is R[k] of r + sk. A search over sums of decreasing distances finds R in O(log n).
+ * The tables: R[k] is the largest new block of the ranks between r - s(k+1) and r - sk that is not
+ * the rank's own and not taken yet; S[k] of r is R[k] of r + sk. A search over sums of decreasing
+ * distances finds R in O(log n).
  *
  * Lanes have equal parts of the vector, each in B blocks of at most chunk bytes.
  *
- * Cost, n ranks, N bytes, B blocks a lane: 2(B - 1 + q) rounds, q = ceil(log2 n), in each of which a rank sends and
- * receives at most one block; rank 0 receives but does not send in the first half, the other way round
- * in the second. Every rank but 0 sends N up and receives N; all together send 2(n-1)N, nobody more than
- * 2N(1 + (q-1)/B). Fan-in 1. Not for operators that do not commute.
+ * Cost, n ranks, N bytes, B blocks a lane: 2(B - 1 + q) rounds, q = ceil(log2 n), in each of which
+ * a rank sends and receives at most one block; rank 0 receives but does not send in the first half,
+ * the other way round in the second. Every rank but 0 sends N up and receives N; all together send
+ * 2(n-1)N, nobody more than 2N(1 + (q-1)/B). Fan-in 1. Not for operators that do not commute.
  *
- * Träff: Optimal broadcast schedules in logarithmic time with applications to broadcast, all-broadcast,
- * reduction and all-reduction. doi 10.1145/3735139, arXiv 2407.18004.
+ * Träff: Optimal broadcast schedules in logarithmic time with applications to broadcast, all-
+ * broadcast, reduction and all-reduction. doi 10.1145/3735139, arXiv 2407.18004.
  */
 #include <string.h>
 
@@ -115,7 +121,8 @@ struct pipe {
 	struct search s;
 	int8_t in[Q_MAX], out[Q_MAX]; /* R and S */
 	struct tt_span part;	      /* of the vector */
-	long blocks, missing;	      /* rounds missing from the first turn, so that the last one is whole */
+	long blocks,
+		missing; /* rounds missing from the first turn, so that the last one is whole */
 	long turns;
 };
 
@@ -205,7 +212,8 @@ static long before(const struct pipe *p, int k, const int8_t *table, bool receiv
 
 	for (i = 0; i < p->s.q; i++)
 		if (p->s.skip[i] == p->a->nranks - p->s.skip[k])
-			return (receive ? forward(p, i) : p->a->rank) ? messages(p, i, table[i]) : 0;
+			return (receive ? forward(p, i) : p->a->rank) ? messages(p, i, table[i])
+								      : 0;
 	return 0;
 }
 
@@ -213,8 +221,7 @@ static struct tt_op message(const struct pipe *p, enum tt_op_kind kind, int peer
 			    long index, struct tt_span *s)
 {
 	*s = tt_pieces(p->part, p->a->elem, (size_t)p->blocks, (size_t)block, 1);
-	return (struct tt_op){
-		.kind = kind, .peer = peer, .index = (uint32_t)index, .len = s->len};
+	return (struct tt_op){.kind = kind, .peer = peer, .index = (uint32_t)index, .len = s->len};
 }
 
 /* Round k of a turn, of the reduction. */
@@ -276,7 +283,8 @@ static int step(const struct tt_plan_args *a, const struct tt_sliced *sl, const 
 	find_skips(&p.s, a->nranks);
 	memcpy(p.in, &sl->state[0], Q_MAX);
 	memcpy(p.out, &sl->state[3], Q_MAX);
-	p.part = tt_pieces((struct tt_span){0, a->count * a->elem}, a->elem, sl->slices, at->slice, 1);
+	p.part = tt_pieces((struct tt_span){0, a->count * a->elem}, a->elem, sl->slices, at->slice,
+			   1);
 	set_blocks(&p, sl->state[6]);
 	if (at->step < rounds(&p)) {
 		i = rounds(&p) - 1 - at->step + p.missing;

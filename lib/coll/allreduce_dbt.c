@@ -2,41 +2,45 @@
 /*
  * All-reduce on two binary trees: logarithmic latency at the bandwidth of a ring, nearly.
  *
- *	tree 0, 8 ranks                tree 1: mirrored, v = n - 1 - rank (n odd: shifted, v = rank - 1 mod n)
+ *	tree 0, 8 ranks                tree 1: mirrored, v = n - 1 - rank (odd n: v = rank - 1 mod n)
  *
  *	0 ──────┐                                      ┌────── 7
  *	        4                                      3
  *	    ┌───┴───┐                              ┌───┴───┐
- *	    2       6                              1       5          odd v are leaves: a rank is inner
- *	  ┌─┴─┐   ┌─┴─┐                          ┌─┴─┐   ┌─┴─┐        in one tree and a leaf in the other
- *	  1   3   5   7                          0   2   4   6        (but for rank 0 if n is odd)
+ *	    2       6                              1       5       odd v are leaves, so a rank is inner
+ *	  ┌─┴─┐   ┌─┴─┐                          ┌─┴─┐   ┌─┴─┐     in one tree and a leaf in the other
+ *	  1   3   5   7                          0   2   4   6       (but rank 0, if n is odd)
  *
- * Each tree carries half the vector, in slices of at most chunk bytes: up to the root, being summed up, and
- * down again. The level of v is its lowest set bit; the parent has the next bit set instead. In-order,
- * the tree reads 0, 1, 2, ...: a node's sum is (left + own) + right, so with mirrored trees the operator
- * need not commute (shifted ones begin with rank 1 and end with rank 0).
+ * Each tree carries half the vector, in slices of at most chunk bytes: up to the root, being summed
+ * up, and down again. The level of v is its lowest set bit; the parent has the next bit set
+ * instead. In-order, the tree reads 0, 1, 2, ...: a node's sum is (left + own) + right, so with
+ * mirrored trees the operator need not commute (shifted ones begin with rank 1 and end with rank
+ * 0).
  *
  * Up and down overlap: each tree has lanes of its own, and a lane works in pairs of rounds,
  *
  *	even   receive slice c from the left,   send c - 1 up,   send j - 1 down to the left
  *	odd    receive slice c from the right,  receive j from above,  send j - 1 down to the right
  *
- * where j = c - D, and D = 2 x depth slices are under way between what goes up here and what comes back. A
- * leaf sends c up and receives j at once. So in the steady state, in every pair of rounds, a rank sends four
- * slices and receives four, in its inner place three of each and in its leaf's one, both ways busy.
- * The longest way is known beforehand, so nobody waits for a round of others that wait for his: before
- * D slices have come up, nothing is expected from above.
+ * where j = c - D, and D = 2 x depth slices are under way between what goes up here and what comes
+ * back. A leaf sends c up and receives j at once. So in the steady state, in every pair of rounds,
+ * a rank sends four slices and receives four, in its inner place three of each and in its leaf's
+ * one, both ways busy. The longest way is known beforehand, so nobody waits for a round of others
+ * that wait for his: before D slices have come up, nothing is expected from above.
  *
- * Cost, n ranks, N bytes, S slices a lane: a rank sends and receives as many halves of N as it has edges in both
- * trees, at most four: at most 2N; reduces at most N. At most 2S + 2 min(2d, S) + 4 steps, d <= ceil(log2 n) its
- * depth. Fan-in 2 (the right one and the one above). With one lane the trees go one after the other.
+ * Cost, n ranks, N bytes, S slices a lane: a rank sends and receives as many halves of N as it has
+ * edges in both trees, at most four: at most 2N; reduces at most N. At most 2S + 2 min(2d, S) + 4
+ * steps, d <= ceil(log2 n) its depth. Fan-in 2 (the right one and the one above). With one lane the
+ * trees go one after the other.
  *
- * Sanders, Speck, Träff: Two-tree algorithms for full bandwidth broadcast, reduction and scan. Parallel
- * Computing 35(12), 2009.
+ * Sanders, Speck, Träff: Two-tree algorithms for full bandwidth broadcast, reduction and scan.
+ * Parallel Computing 35(12), 2009.
  */
 #include "lib/plan/plan.h"
 
-/* A rank's place in a tree; -1: nobody. kid[0] is on the left; the root has only one, on the right. */
+/*
+ * A rank's place in a tree; -1: nobody. kid[0] is on the left; the root has only one, on the right.
+ */
 struct node {
 	int up, kid[2], depth;
 	bool after[2]; /* that kid's operand comes after ours */
@@ -95,7 +99,7 @@ struct pipe {
 	struct tt_span half;
 	size_t slices, first, step; /* of the half; those of this lane */
 	long n, delay;		    /* slices of this lane; D */
-	bool again[3];		    /* the lane has worked for tree 0 with this neighbour: up, kids */
+	bool again[3]; /* the lane has worked for tree 0 with this neighbour: up, kids */
 };
 
 static struct tt_span half_of(const struct tt_plan_args *a, int tree)
@@ -103,7 +107,8 @@ static struct tt_span half_of(const struct tt_plan_args *a, int tree)
 	return tt_pieces((struct tt_span){0, a->count * a->elem}, a->elem, 2, (size_t)tree, 1);
 }
 
-static struct pipe pipe_of(const struct tt_plan_args *a, size_t slices, int lanes, int lane, int tree)
+static struct pipe pipe_of(const struct tt_plan_args *a, size_t slices, int lanes, int lane,
+			   int tree)
 {
 	struct pipe p = {.a = a, .x = node_of(a, tree), .half = half_of(a, tree), .slices = slices};
 
@@ -127,7 +132,10 @@ static long rounds(const struct pipe *p)
 	return 2 * (p->n + p->delay) + 4;
 }
 
-/* A message of slice c with neighbour 0 (up) or 1, 2 (kids), if there are such; returns the next place for an op. */
+/*
+ * A message of slice c with neighbour 0 (up) or 1, 2 (kids), if there are such; returns the next
+ * place for an op.
+ */
 static struct tt_op *message(const struct pipe *p, struct tt_op *op, enum tt_op_kind kind, int whom,
 			     long c)
 {
@@ -176,7 +184,8 @@ static int pair(const struct pipe *p, long round, struct tt_op *ops)
 static int step(const struct tt_plan_args *a, const struct tt_sliced *sl, const struct tt_step *at,
 		struct tt_op *ops)
 {
-	struct pipe p = pipe_of(a, sl->state[0], sl->lanes, at->lane, sl->lanes > 1 && at->lane % 2);
+	struct pipe p =
+		pipe_of(a, sl->state[0], sl->lanes, at->lane, sl->lanes > 1 && at->lane % 2);
 	long round = at->step;
 
 	if (sl->lanes == 1 && round >= rounds(&p)) {

@@ -8,21 +8,23 @@
  *
  *	what v has, p = 4:   [0 1 2 3]  ->  v even [0 1], odd [2 3]  ->  v = 0 [0], 2 [1], 1 [2], 3 [3]
  *
- * In step k of the first half, v and v xor 2^k each give the other half of the part both have, and add
- * up what they keep; the second half of the steps goes the same way back, with finished parts. The nearest
- * ranks exchange first, so a sum always is of neighbouring ranks, lower + upper: the operator need
- * not commute. One rank computes an element, so all have the same bits.
+ * In step k of the first half, v and v xor 2^k each give the other half of the part both have, and
+ * add up what they keep; the second half of the steps goes the same way back, with finished parts.
+ * The nearest ranks exchange first, so a sum always is of neighbouring ranks, lower + upper: the
+ * operator need not commute. One rank computes an element, so all have the same bits.
  *
- * n ranks that are no power of two are folded first and unfolded last (fold.c): with p the power of two
- * below and e = n - p, ranks 2i + 1, i < e, hand their vector to rank 2i, which speaks for both.
+ * n ranks that are no power of two are folded first and unfolded last (fold.c): with p the power of
+ * two below and e = n - p, ranks 2i + 1, i < e, hand their vector to rank 2i, which speaks for
+ * both.
  *
  * The first hop leaves from sendbuf, sums are in recvbuf, nothing is copied, no scratch. Slices are
- * up to SLICE_CHUNKS chunks long, so that the short messages of the last steps do not get too short; longer
- * messages travel as pieces of at most chunk bytes in one round.
+ * up to SLICE_CHUNKS chunks long, so that the short messages of the last steps do not get too
+ * short; longer messages travel as pieces of at most chunk bytes in one round.
  *
- * Cost, N bytes, per rank: 2(p-1)/p N sent and received, (p-1)/p N reduced, 2 log2 p steps a slice, fan-in 1;
- * where p does not divide N, parts differ by an element. With a fold: rank 2i, i < e: N more
- * sent, received and reduced, 2 steps more; rank 2i + 1: N sent and received, nothing reduced, 2 steps.
+ * Cost, N bytes, per rank: 2(p-1)/p N sent and received, (p-1)/p N reduced, 2 log2 p steps a slice,
+ * fan-in 1; where p does not divide N, parts differ by an element. With a fold: rank 2i, i < e: N
+ * more sent, received and reduced, 2 steps more; rank 2i + 1: N sent and received, nothing reduced,
+ * 2 steps.
  *
  * Rabenseifner: Optimization of collective reduction operations. ICCS 2004, LNCS 3036.
  */
@@ -151,7 +153,8 @@ void tt_allreduce_halving_doubling(struct tt_builder *b)
 	size_t chunks = core < SLICE_CHUNKS ? (size_t)core : SLICE_CHUNKS, n;
 	struct tt_sliced s = {.fn = step, .steps = 2, .slice_ops = 0};
 
-	s.slices = tt_num_pieces(a->count * a->elem, a->elem, a->chunk / a->elem * a->elem * chunks);
+	s.slices =
+		tt_num_pieces(a->count * a->elem, a->elem, a->chunk / a->elem * a->elem * chunks);
 	if (!s.slices)
 		return;
 	n = pieces_of(a, s.slices, core, -1);

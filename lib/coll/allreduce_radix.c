@@ -8,20 +8,23 @@
  *	|  x  |   vector to every other     3 4 5   groups:  3 - 4 - 5   |   |   |
  *	2 <-> 3   one                       6 7 8            6 - 7 - 8   3   4   5 ...
  *
- * The number of ranks is a product k0 k1 k2 ... of factors of at most RADIX, the largest first; a rank's
- * number has a digit for each. In step i the ki ranks that differ in digit i only exchange all
- * they have with each other, and each combines the ki operands in order of rank: the same bits
- * everywhere, and as groups of step 0 are neighbours, those of step 1 groups of neighbours ..., the operator need
- * not commute. This is recursive doubling with other bases than 2: fewer steps, more bytes.
+ * The number of ranks is a product k0 k1 k2 ... of factors of at most RADIX, the largest first; a
+ * rank's number has a digit for each. In step i the ki ranks that differ in digit i only exchange
+ * all they have with each other, and each combines the ki operands in order of rank: the same bits
+ * everywhere, and as groups of step 0 are neighbours, those of step 1 groups of neighbours ..., the
+ * operator need not commute. This is recursive doubling with other bases than 2: fewer steps, more
+ * bytes.
  *
- * Where a factor is larger than RADIX, ranks are folded (fold.c) down to the next number p without one:
- * with e = n - p, ranks 2i + 1, i < e, hand their vector to rank 2i, which speaks for both.
+ * Where a factor is larger than RADIX, ranks are folded (fold.c) down to the next number p without
+ * one: with e = n - p, ranks 2i + 1, i < e, hand their vector to rank 2i, which speaks for both.
  *
- * Cost, N bytes, per rank: sum(ki - 1) N sent, received and reduced, as many steps a slice as there are factors,
- * fan-in the largest ki - 1. With a fold: rank 2i, i < e: one N more of each, 2 steps more; rank
- * 2i + 1: N sent and received, 2 steps. Slices of at most chunk bytes, scratch for RADIX - 1 of them a lane.
+ * Cost, N bytes, per rank: sum(ki - 1) N sent, received and reduced, as many steps a slice as there
+ * are factors, fan-in the largest ki - 1. With a fold: rank 2i, i < e: one N more of each, 2 steps
+ * more; rank 2i + 1: N sent and received, 2 steps. Slices of at most chunk bytes, scratch for RADIX
+ * - 1 of them a lane.
  *
- * Ruefenacht, Bull, Booth: Generalisation of recursive doubling for AllReduce. Parallel Computing 69, 2017.
+ * Ruefenacht, Bull, Booth: Generalisation of recursive doubling for AllReduce. Parallel Computing
+ * 69, 2017.
  */
 #include "lib/plan/plan.h"
 
@@ -51,8 +54,8 @@ static int core_of(int n)
 }
 
 /* A digit's exchange (m = 0) or the m-th of its reductions. */
-static int digit(const struct tt_plan_args *a, const struct tt_fold *f, struct tt_row *row, int below,
-		 int m, uint32_t index, struct tt_op *ops)
+static int digit(const struct tt_plan_args *a, const struct tt_fold *f, struct tt_row *row,
+		 int below, int m, uint32_t index, struct tt_op *ops)
 {
 	size_t off = row->mine.off;
 	int i, n = 0, peer;
@@ -125,7 +128,8 @@ void tt_allreduce_radix(struct tt_builder *b)
 	s.max_ops = 2 * (RADIX - 1);
 	s.slices = tt_num_pieces(bytes, a->elem, a->chunk);
 	if (s.slices && tt_fold(a, (int)s.state[1]).v >= 0)
-		s.state[0] = tt_slots(b, (size_t)a->lanes * (RADIX - 1),
-				      tt_pieces((struct tt_span){0, bytes}, a->elem, s.slices, 0, 1).len);
+		s.state[0] = tt_slots(
+			b, (size_t)a->lanes * (RADIX - 1),
+			tt_pieces((struct tt_span){0, bytes}, a->elem, s.slices, 0, 1).len);
 	tt_sliced(b, &s);
 }

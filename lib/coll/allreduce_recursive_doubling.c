@@ -6,20 +6,21 @@
  *	step 1    0 <-----> 2    1 <-----> 3    ...		of 4
  *	step 2    0 <-----------> 4    ...			of 8
  *
- * In step k, v exchanges all it has with v xor 2^k. Both compute lower + upper, the same operands in the
- * same order, hence the same bits; what a rank has always comes from neighbouring ranks, so the
- * operator need not commute.
+ * In step k, v exchanges all it has with v xor 2^k. Both compute lower + upper, the same operands
+ * in the same order, hence the same bits; what a rank has always comes from neighbouring ranks, so
+ * the operator need not commute.
  *
- * n ranks that are no power of two are folded first and unfolded last (fold.c): with p the power of two
- * below and e = n - p, ranks 2i + 1, i < e, hand their vector to rank 2i, which speaks for both.
+ * n ranks that are no power of two are folded first and unfolded last (fold.c): with p the power of
+ * two below and e = n - p, ranks 2i + 1, i < e, hand their vector to rank 2i, which speaks for
+ * both.
  *
- * What is sent in a step must not be overwritten in it, so partial sums go to recvbuf and to scratch in
- * turns, ending in recvbuf. Only if that does not come out even in place (log2 p odd) the first arrival is
- * stored and combined separately.
+ * What is sent in a step must not be overwritten in it, so partial sums go to recvbuf and to
+ * scratch in turns, ending in recvbuf. Only if that does not come out even in place (log2 p odd)
+ * the first arrival is stored and combined separately.
  *
- * Cost, N bytes, per rank: log2(p) N sent, received and reduced, log2(p) steps a slice, fan-in 1. With a fold:
- * rank 2i, i < e: one N more sent, received and reduced, 2 steps more; rank 2i + 1: N sent and
- * received, nothing reduced, 2 steps. Slices of at most chunk bytes.
+ * Cost, N bytes, per rank: log2(p) N sent, received and reduced, log2(p) steps a slice, fan-in 1.
+ * With a fold: rank 2i, i < e: one N more sent, received and reduced, 2 steps more; rank 2i + 1: N
+ * sent and received, nothing reduced, 2 steps. Slices of at most chunk bytes.
  *
  * Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH.
  * Int. J. High Perform. Comput. Appl. 19(1), 2005.
@@ -123,7 +124,8 @@ void tt_allreduce_recursive_doubling(struct tt_builder *b)
 	s.slices = tt_num_pieces(bytes, a->elem, a->chunk);
 	s.slice_ops = 2 * (size_t)s.steps;
 	if (s.slices && tt_fold(a, tt_fold_pow2(a->nranks)).v >= 0)
-		s.state[0] = tt_slots(b, (size_t)a->lanes,
-				      tt_pieces((struct tt_span){0, bytes}, a->elem, s.slices, 0, 1).len);
+		s.state[0] = tt_slots(
+			b, (size_t)a->lanes,
+			tt_pieces((struct tt_span){0, bytes}, a->elem, s.slices, 0, 1).len);
 	tt_sliced(b, &s);
 }

@@ -22,8 +22,8 @@
  * runs slices l, l + lanes, ... of all blocks, one slice after the other. While one lane reduces,
  * another one's slice is on the wire.
  *
- * Cost per rank, n ranks, N bytes: 2(n-1)/n N bytes sent and received, (n-1)/n N reduced,
- * 2(n-1) steps a slice, fan-in 1. Fewer elements than ranks: some blocks are empty, their ops vanish.
+ * Cost per rank, n ranks, N bytes: 2(n-1)/n N bytes sent and received, (n-1)/n N reduced, 2(n-1)
+ * steps a slice, fan-in 1. Fewer elements than ranks: some blocks are empty, their ops vanish.
  *
  * Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations.
  * J. Parallel Distrib. Comput. 69(2), 2009.
@@ -67,7 +67,8 @@ void tt_allreduce_ring(struct tt_builder *b)
 	const struct tt_plan_args *a = tt_builder_args(b);
 	struct tt_sliced s = {.fn = step, .steps = 2 * (a->nranks - 1), .max_ops = 2};
 
-	s.slices = tt_num_pieces(slice_of(a, 1, 0, 0).len, a->elem, a->chunk); /* of block 0, a longest */
+	s.slices = tt_num_pieces(slice_of(a, 1, 0, 0).len, a->elem,
+				 a->chunk); /* of block 0, a longest */
 	s.slice_ops = 2 * (size_t)s.steps;
 	s.full = a->count / (size_t)a->nranks >= s.slices;
 	tt_sliced(b, &s);

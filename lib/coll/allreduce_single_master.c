@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All-reduce by a single master: the naive, centralized way. All send to rank 0, which combines and sends
- * the result to all.
+ * All-reduce by a single master: the naive, centralized way. All send to rank 0, which combines and
+ * sends the result to all.
  *
  *	step 0    1 ──┐              step 1        ┌──> 1
  *	          2 ──┼──> 0: x0+x1+x2+x3     0 ───┼──> 2
  *	          3 ──┘                            └──> 3
  *
  * The master receives all vectors at once, each into scratch of its own, and combines them in order
- * of rank: x0 + x1 + x2 + ..., so the operator need not commute. Slices of at most chunk bytes, and so
- * short that a lane's scratch stays below SCRATCH_MAX.
+ * of rank: x0 + x1 + x2 + ..., so the operator need not commute. Slices of at most chunk bytes, and
+ * so short that a lane's scratch stays below SCRATCH_MAX.
  *
- * Cost, n ranks, N bytes: the master sends and receives (n-1) N and reduces (n-1) N, every other rank
- * sends and receives N; 2 steps a slice; fan-in n-1. It is here as the yardstick of the others.
+ * Cost, n ranks, N bytes: the master sends and receives (n-1) N and reduces (n-1) N, every other
+ * rank sends and receives N; 2 steps a slice; fan-in n-1. It is here as the yardstick of the
+ * others.
  *
- * Li et al.: Scaling distributed machine learning with the parameter server. OSDI 2014 (what more than one
- * master is good for).
+ * Li et al.: Scaling distributed machine learning with the parameter server. OSDI 2014 (what more
+ * than one master is good for).
  */
 #include "lib/plan/plan.h"
 
@@ -53,8 +54,8 @@ static int step(const struct tt_plan_args *a, const struct tt_sliced *sl, const 
 	if (a->rank)
 		return worker(a, at, s, ops);
 	if (at->step > 0 && at->step < a->nranks) {
-		ops[0] = tt_row_op(&row, at->step, TT_RECVBUF(s.off),
-				   a->divide ? TT_OPF_DIVIDE : 0);
+		ops[0] =
+			tt_row_op(&row, at->step, TT_RECVBUF(s.off), a->divide ? TT_OPF_DIVIDE : 0);
 		return 1;
 	}
 	for (peer = 1; peer < a->nranks; peer++)
@@ -78,7 +79,8 @@ void tt_allreduce_single_master(struct tt_builder *b)
 	s.max_ops = a->rank ? 1 : a->nranks - 1;
 	s.slice_ops = a->rank ? 2 : 3 * others;
 	if (!a->rank && s.slices)
-		s.state[0] = tt_slots(b, others * (size_t)a->lanes,
-				      tt_pieces((struct tt_span){0, bytes}, a->elem, s.slices, 0, 1).len);
+		s.state[0] = tt_slots(
+			b, others * (size_t)a->lanes,
+			tt_pieces((struct tt_span){0, bytes}, a->elem, s.slices, 0, 1).len);
 	tt_sliced(b, &s);
 }

@@ -78,8 +78,7 @@ static int find_coll(const char *word, const char *text, enum tt_coll *coll)
 	}
 	near = tt_nearest(word, names, TT_NUM_COLLS);
 	return tt_fail(-EINVAL, "TUTTI_ALGO rule \"%s\": no collective is called \"%s\"%s%s%s",
-		       text, word,
-		       near ? "; did you mean " : "; there are ",
+		       text, word, near ? "; did you mean " : "; there are ",
 		       near ? near : join(names, TT_NUM_COLLS, list, sizeof(list)),
 		       near ? "?" : "");
 }
@@ -276,8 +275,9 @@ static size_t way(const struct tt_alg *alg, size_t nranks)
 }
 
 /*
- * Lanes: no more than there are pieces worth having, but for two trees at least two; then the chunk shrinks until
- * every lane has one. A pipeline wants more slices than ranks are on the way, or its links wait for one another.
+ * Lanes: no more than there are pieces worth having, but for two trees at least two; then the chunk
+ * shrinks until every lane has one. A pipeline wants more slices than ranks are on the way, or its
+ * links wait for one another.
  */
 static void choose_pieces(const struct tt_chooser *c, const struct tt_alg *alg, size_t bytes,
 			  struct tt_plan_args *args)

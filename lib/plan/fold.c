@@ -2,9 +2,9 @@
 /*
  * What several algorithms share: numbers of ranks that do not suit them, and sums of many operands.
  *
- * A pair of a fold are neighbours, and the core is numbered in order of rank, so that what rank 2i and
- * 2i + 1 have together still lies between what the ranks before and after them have: algorithms that
- * combine in order of their numbers combine in order of rank.
+ * A pair of a fold are neighbours, and the core is numbered in order of rank, so that what rank 2i
+ * and 2i + 1 have together still lies between what the ranks before and after them have: algorithms
+ * that combine in order of their numbers combine in order of rank.
  */
 #include "lib/plan/plan.h"
 

@@ -110,11 +110,11 @@ struct tt_step {
 };
 
 /*
- * A sliced algorithm: the vector (or whatever it likes) in slices that all take the same steps; a lane does
- * its slices one after the other. fn writes this rank's ops of a step of a slice, a round of their own;
- * none is fine. Stored as long as that is short, else generated. The builder numbers the messages of the
- * stored form; for the generated one fn sets index to the same numbers, which it can as long as
- * no op is empty: full says so.
+ * A sliced algorithm: the vector (or whatever it likes) in slices that all take the same steps; a
+ * lane does its slices one after the other. fn writes this rank's ops of a step of a slice, a round
+ * of their own; none is fine. Stored as long as that is short, else generated. The builder numbers
+ * the messages of the stored form; for the generated one fn sets index to the same numbers, which it
+ * can as long as no op is empty: full says so.
  */
 struct tt_sliced;
 typedef int tt_step_fn(const struct tt_plan_args *args, const struct tt_sliced *s,
@@ -266,7 +266,7 @@ static inline struct tt_span tt_pieces(struct tt_span whole, size_t elem, size_t
 	return (struct tt_span){whole.off + from * elem, (to - from) * elem};
 }
 
-/* How many pieces a span must be cut into so that none is longer than most (or, always allowed, an element). */
+/* Into how many pieces to cut, so that none is longer than most (or than one element). */
 static inline size_t tt_num_pieces(size_t len, size_t elem, size_t most)
 {
 	size_t fit = most / elem, count = len / elem;
@@ -276,8 +276,9 @@ static inline size_t tt_num_pieces(size_t len, size_t elem, size_t most)
 }
 
 /*
- * fold.c, what algorithms share. An algorithm for core ranks serves core + extra ones, extra <= core: rank 2i + 1, i < extra, first gives
- * its vector to rank 2i and last gets the result from it. The core is numbered in order of rank.
+ * fold.c, what algorithms share. An algorithm for core ranks serves core + extra ones, extra <= core:
+ * rank 2i + 1, i < extra, first gives its vector to rank 2i and last gets the result from it. The
+ * core is numbered in order of rank.
  */
 struct tt_fold {
 	int core, extra;
@@ -291,8 +292,9 @@ struct tt_op tt_fold_op(const struct tt_fold *f, struct tt_span s, bool un, uint
 int tt_fold_pow2(int n); /* the largest power of two that is not more than n */
 
 /*
- * n operands in order, the how-manieth own being mine and the others in scratch at slot, slot + stride, ...:
- * op m = 1..n-1 of the n - 1 that combine them, left to right. All but the last leave their result in slot.
+ * n operands in order, number own being mine and the others in scratch at slot, slot + stride, ...:
+ * op m = 1..n-1 of the n - 1 that combine them, left to right. All but the last leave their result in
+ * slot.
  */
 struct tt_row {
 	int n, own;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Proof by counting: what the all-reduce plans of every rank send, receive and reduce, their steps and their
- * fan-in, against the formulas of doc/ALGORITHMS.md, n = 2..33. Exact wherever there is a closed form, whatever
- * the length: where n (or the fold's power of two) does not divide it, the blocks of each rank are
- * stated. Only the double tree and the circulant graph are held against a bound for each rank, and exactly
- * for all ranks together.
+ * Proof by counting: what the all-reduce plans of every rank send, receive and reduce, their steps
+ * and their fan-in, against the formulas of doc/ALGORITHMS.md, n = 2..33. Exact wherever there is a
+ * closed form, whatever the length: where n (or the fold's power of two) does not divide it, the
+ * blocks of each rank are stated. Only the double tree and the circulant graph are held against a
+ * bound for each rank, and exactly for all ranks together.
  */
 #include <stdio.h>
 
@@ -78,8 +78,8 @@ static struct want ps(const struct tt_plan_args *a)
 }
 
 /*
- * The fold of n ranks to a core: adds its steps and bytes. Returns the rank's number in the core, -1: it is folded,
- * and *w is complete.
+ * The fold of n ranks to a core: adds its steps and bytes. Returns the rank's number in the core,
+ * -1: it is folded, and *w is complete.
  */
 static int fold(const struct tt_plan_args *a, int core, struct want *w)
 {
@@ -148,8 +148,8 @@ static struct want halving_doubling(const struct tt_plan_args *a)
 
 /* What is exchanged by n ranks in each step; a fold where the product is less than n. */
 static const char *const factors[MAX_N + 1] = {
-	NULL, NULL, "2",  "3",	"4",  "5",  "6",  "7",	"8",  "33", "52", "52",
-	"62", "62", "72", "53", "82", "82", "63", "63", "54", "73", "73", "73",
+	NULL, NULL, "2",  "3",	 "4",  "5",  "6",  "7",	 "8",  "33", "52", "52",
+	"62", "62", "72", "53",	 "82", "82", "63", "63", "54", "73", "73", "73",
 	"83", "55", "55", "333", "74", "74", "65", "65", "84", "84"};
 
 /* N sum(k - 1) */
@@ -186,7 +186,8 @@ static bool count_plan(const char *name, const struct tt_plan_args *a, struct tt
 	return true;
 }
 
-static bool as_wanted(const char *name, const struct tt_plan_args *a, const struct want *w, int slices)
+static bool as_wanted(const char *name, const struct tt_plan_args *a, const struct want *w,
+		      int slices)
 {
 	struct tt_plan_cost c;
 	bool ok;
@@ -199,7 +200,8 @@ static bool as_wanted(const char *name, const struct tt_plan_args *a, const stru
 	if (a->count >= (size_t)a->nranks)
 		ok = ok && c.steps == slices * w->steps && c.fan_in == w->fan_in;
 	if (!ok)
-		printf("  %s n=%d rank %d count=%zu: sent %llu of %llu, received %llu of %llu, reduced "
+		printf("  %s n=%d rank %d count=%zu: sent %llu of %llu, received %llu of %llu, "
+		       "reduced "
 		       "%llu of %llu, steps %d of %d, fan-in %d of %d\n",
 		       name, a->nranks, a->rank, a->count, (unsigned long long)c.bytes_sent,
 		       (unsigned long long)w->sent, (unsigned long long)c.bytes_received,
@@ -209,7 +211,10 @@ static bool as_wanted(const char *name, const struct tt_plan_args *a, const stru
 	return ok;
 }
 
-/* Every rank of n = 2..33, divisible lengths and others; one slice, and all bytes again in many slices and lanes. */
+/*
+ * Every rank of n = 2..33, divisible lengths and others; one slice, and all bytes again in many
+ * slices and lanes.
+ */
 static void exactly(const char *name, want_fn *wanted)
 {
 	struct tt_plan_args a = {.coll = TT_COLL_ALLREDUCE, .elem = ELEM};
@@ -285,7 +290,10 @@ static void test_radix(void)
 	sliced("radix", radix, false);
 }
 
-/* The closed forms as they are printed, for powers of two (and n where any n will do) and a length they divide. */
+/*
+ * The closed forms as they are printed, for powers of two (and n where any n will do) and a length
+ * they divide.
+ */
 static void test_table(void)
 {
 	struct tt_plan_args a = {
@@ -324,8 +332,8 @@ static int log2_up(int n)
 }
 
 /*
- * Together 2(n-1) N, as every tree has n - 1 edges with half of N each way; a rank has at most four, gets
- * over each what it gives, and adds up at most one half of its own twice.
+ * Together 2(n-1) N, as every tree has n - 1 edges with half of N each way; a rank has at most
+ * four, gets over each what it gives, and adds up at most one half of its own twice.
  */
 static void test_dbt(void)
 {
@@ -381,11 +389,12 @@ static void test_circulant(void)
 				TT_CHECK(c.bytes_sent <= (uint64_t)(2 * rounds) * a.chunk);
 				TT_CHECK(a.rank ? c.bytes_sent >= a.count * ELEM
 						: c.bytes_sent == (uint64_t)rounds * a.chunk);
-				TT_CHECK(c.bytes_sent <= a.count * ELEM + (uint64_t)rounds * a.chunk);
+				TT_CHECK(c.bytes_sent <=
+					 a.count * ELEM + (uint64_t)rounds * a.chunk);
 				TT_CHECK(c.bytes_received <=
 					 a.count * ELEM + (uint64_t)rounds * a.chunk);
-				TT_CHECK(c.bytes_received == c.bytes_reduced +
-								     (a.rank ? a.count * ELEM : 0));
+				TT_CHECK(c.bytes_received ==
+					 c.bytes_reduced + (a.rank ? a.count * ELEM : 0));
 				TT_CHECK(a.rank ? c.steps <= 2 * rounds : c.steps == 2 * rounds);
 				TT_CHECK(c.fan_in == 1);
 				sum += c.bytes_sent;

@@ -385,7 +385,8 @@ static void check_forms(enum tt_coll coll, const char *name)
 					a.root = coll == TT_COLL_BCAST ? a.nranks / 2 : 0;
 					same = same_forms(alg, &a);
 					if (!same)
-						printf("%s n=%d rank=%d count=%zu chunk=%zu lanes=%d\n",
+						printf("%s n=%d rank=%d count=%zu chunk=%zu "
+						       "lanes=%d\n",
 						       name, a.nranks, a.rank, a.count, a.chunk,
 						       a.lanes);
 					TT_REQUIRE(same);
@@ -395,7 +396,7 @@ static void check_forms(enum tt_coll coll, const char *name)
 }
 
 static const char *const allreduces[] = {
-	"ring",  "single_master", "ps",	       "recursive_doubling", "halving_doubling",
+	"ring",	 "single_master", "ps",	       "recursive_doubling", "halving_doubling",
 	"radix", "dbt",		  "circulant",
 };
 #define NUM_ALLREDUCES (sizeof(allreduces) / sizeof(allreduces[0]))
