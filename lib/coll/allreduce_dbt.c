@@ -17,20 +17,23 @@
  * mirrored trees the operator need not commute (shifted ones begin with rank 1 and end with rank
  * 0).
  *
- * Up and down overlap: each tree has lanes of its own, and a lane works in pairs of rounds,
+ * Up and down overlap: each tree has lanes of its own, and a lane is a pipeline. In terms of rounds,
  *
- *	even   receive slice c from the left,   send c - 1 up,   send j - 1 down to the left
- *	odd    receive slice c from the right,  receive j from above,  send j - 1 down to the right
+ *	2c	receive slice c from the left		2c + D		receive slice c from above
+ *	2c + 1	receive it from the right		2c + D + 1	send it down to the left
+ *	2c + 2	send it up				2c + D + 2	send it down to the right
  *
- * where j = c - D, and D = 2 x depth slices are under way between what goes up here and what comes
- * back. A leaf sends c up and receives j at once. So in the steady state, in every pair of rounds,
- * a rank sends four slices and receives four, in its inner place three of each and in its leaf's
- * one, both ways busy. The longest way is known beforehand, so nobody waits for a round of others
- * that wait for his: before D slices have come up, nothing is expected from above.
+ * so every pair of rounds begins a slice, and on the way are those that have gone up and not come back
+ * yet: D is 3 for every edge up to the root. (The root has one kid, D = 0.) A message goes up in round
+ * t of the parent and t + 2 of a left kid, t + 1 of a right one, and the next one down in just such a
+ * pair of rounds: numbers of rounds differ between neighbours, but by the same both ways, so all
+ * ranks keep step and no round waits for more than the ones it talks to. In a pair of rounds a
+ * rank sends and receives four slices, in its inner place three, in its leaf's one: both ways busy.
+ * If there is but one slice, both kids are served in round D + 1, and D is 2 over a right one's edge.
  *
  * Cost, n ranks, N bytes, S slices a lane: a rank sends and receives as many halves of N as it has
- * edges in both trees, at most four: at most 2N; reduces at most N. At most 2S + 2 min(2d, S) + 4
- * steps, d <= ceil(log2 n) its depth. Fan-in 2 (the right one and the one above). With one lane the
+ * edges in both trees, at most four: at most 2N; reduces at most N. At most 2S + 3d + 1 steps, d <=
+ * ceil(log2 n) its depth, at most 6 if S = 1. Fan-in 2 (a kid and the one above). With one lane the
  * trees go one after the other.
  *
  * Sanders, Speck, Träff: Two-tree algorithms for full bandwidth broadcast, reduction and scan.
@@ -42,7 +45,8 @@
  * A rank's place in a tree; -1: nobody. kid[0] is on the left; the root has only one, on the right.
  */
 struct node {
-	int up, kid[2], depth;
+	int up, kid[2];
+	int lefts, rights; /* edges up to the root, by the side we are on; the root's is a left one */
 	bool after[2]; /* that kid's operand comes after ours */
 };
 
@@ -74,7 +78,10 @@ static struct node node_of(const struct tt_plan_args *a, int tree)
 	bool mirrored = tree && n % 2 == 0;
 
 	for (w = v; w; w = parent(n, w))
-		x.depth++;
+		if (w < parent(n, w) || !parent(n, w))
+			x.lefts++;
+		else
+			x.rights++;
 	if (v)
 		x.up = rank_of(a, tree, parent(n, v));
 	if (v && bit > 1) {
@@ -98,7 +105,7 @@ struct pipe {
 	struct node x;
 	struct tt_span half;
 	size_t slices, first, step; /* of the half; those of this lane */
-	long n, delay;		    /* slices of this lane; D */
+	long n, down;		    /* slices of this lane; D */
 	bool again[3]; /* the lane has worked for tree 0 with this neighbour: up, kids */
 };
 
@@ -115,7 +122,7 @@ static struct pipe pipe_of(const struct tt_plan_args *a, size_t slices, int lane
 	p.first = lanes > 1 ? (size_t)lane / 2 : 0;
 	p.step = lanes > 1 ? (size_t)(lanes + 1 - tree) / 2 : 1;
 	p.n = (long)((slices - p.first + p.step - 1) / p.step);
-	p.delay = 2 * p.x.depth < p.n ? 2 * p.x.depth : p.n;
+	p.down = 3 * p.x.lefts + (p.n > 1 ? 3 : 2) * p.x.rights;
 	if (lanes == 1 && tree == 1) {
 		struct node x = node_of(a, 0);
 		const int peer[3] = {p.x.up, p.x.kid[0], p.x.kid[1]};
@@ -129,7 +136,7 @@ static struct pipe pipe_of(const struct tt_plan_args *a, size_t slices, int lane
 
 static long rounds(const struct pipe *p)
 {
-	return 2 * (p->n + p->delay) + 4;
+	return 2 * p->n + p->down + 1;
 }
 
 /*
@@ -161,22 +168,23 @@ static struct tt_op *message(const struct pipe *p, struct tt_op *op, enum tt_op_
 	return op + 1;
 }
 
-/* Round 2c or 2c + 1 of the scheme above. */
-static int pair(const struct pipe *p, long round, struct tt_op *ops)
+/* The same, if round is one of 0, 2, 4, ... after first, for which slices 0, 1, 2, ... have their turn. */
+static struct tt_op *message_in(const struct pipe *p, struct tt_op *op, enum tt_op_kind kind,
+				int whom, long round, long first)
 {
-	bool leaf = p->x.kid[0] < 0;
-	long c = round / 2, j = c - p->delay;
+	return (round - first) % 2 ? op : message(p, op, kind, whom, (round - first) / 2);
+}
+
+static int round_ops(const struct pipe *p, long round, struct tt_op *ops)
+{
 	struct tt_op *op = ops;
 
-	if (round % 2 == 0) {
-		op = message(p, op, TT_OP_RECV_REDUCE, 1, c);
-		op = leaf ? op : message(p, op, TT_OP_SEND, 0, c - 1);
-		op = message(p, op, TT_OP_SEND, 1, j - 1);
-	} else {
-		op = message(p, op, TT_OP_RECV_REDUCE, 2, c);
-		op = message(p, op, TT_OP_RECV, 0, j);
-		op = leaf ? message(p, op, TT_OP_SEND, 0, c) : message(p, op, TT_OP_SEND, 2, j - 1);
-	}
+	op = message_in(p, op, TT_OP_RECV_REDUCE, 1, round, 0);
+	op = message_in(p, op, TT_OP_RECV_REDUCE, 2, round, 1);
+	op = message_in(p, op, TT_OP_RECV, 0, round, p->down);
+	op = message_in(p, op, TT_OP_SEND, 0, round, 2);
+	op = message_in(p, op, TT_OP_SEND, 1, round, p->down + 1);
+	op = message_in(p, op, TT_OP_SEND, 2, round, p->down + (p->n > 1 ? 2 : 1));
 	return (int)(op - ops);
 }
 
@@ -192,14 +200,14 @@ static int step(const struct tt_plan_args *a, const struct tt_sliced *sl, const 
 		round -= rounds(&p);
 		p = pipe_of(a, sl->state[0], 1, 0, 1);
 	}
-	return round < rounds(&p) ? pair(&p, round, ops) : 0;
+	return round < rounds(&p) ? round_ops(&p, round, ops) : 0;
 }
 
 void tt_allreduce_dbt(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
 	size_t slices = tt_num_pieces(half_of(a, 0).len, a->elem, a->chunk);
-	struct tt_sliced s = {.fn = step, .max_ops = 3, .state = {slices}};
+	struct tt_sliced s = {.fn = step, .max_ops = 6, .state = {slices}};
 	long most = 0, sum = 0, n;
 	int lanes, tree;
 

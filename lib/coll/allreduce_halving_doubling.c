@@ -153,8 +153,9 @@ void tt_allreduce_halving_doubling(struct tt_builder *b)
 	size_t chunks = core < SLICE_CHUNKS ? (size_t)core : SLICE_CHUNKS, n;
 	struct tt_sliced s = {.fn = step, .steps = 2, .slice_ops = 0};
 
-	s.slices =
-		tt_num_pieces(a->count * a->elem, a->elem, a->chunk / a->elem * a->elem * chunks);
+	s.slices = tt_num_pieces(a->count * a->elem, a->elem, a->chunk * chunks);
+	if (s.slices < (size_t)a->lanes) /* a slice for every lane */
+		s.slices = a->count < (size_t)a->lanes ? a->count : (size_t)a->lanes;
 	if (!s.slices)
 		return;
 	n = pieces_of(a, s.slices, core, -1);

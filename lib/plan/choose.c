@@ -239,6 +239,7 @@ static size_t div_up(size_t a, size_t b)
 enum cut {
 	CUT_VECTOR,
 	CUT_BLOCKS,   /* one per rank */
+	CUT_HALVES,   /* the vector, sent by halves, quarters ... down to such blocks */
 	CUT_PIPELINE, /* the vector, and it wants many */
 	CUT_TREES     /* the same for two trees, each with lanes of its own */
 };
@@ -250,7 +251,7 @@ static enum cut cut_of(const struct tt_alg *alg)
 		enum cut cut;
 	} cuts[] = {{"ring", CUT_BLOCKS},
 		    {"ps", CUT_BLOCKS},
-		    {"halving_doubling", CUT_BLOCKS},
+		    {"halving_doubling", CUT_HALVES},
 		    {"chain", CUT_PIPELINE},
 		    {"circulant", CUT_PIPELINE},
 		    {"dbt", CUT_TREES}};
@@ -284,9 +285,9 @@ static void choose_pieces(const struct tt_chooser *c, const struct tt_alg *alg, 
 {
 	size_t elem = args->elem ? args->elem : 1, chunk = c->chunk, lanes, share;
 	enum cut cut = cut_of(alg);
-	size_t part = cut == CUT_BLOCKS ? div_up(bytes, (size_t)args->nranks) : bytes;
+	size_t block = div_up(bytes, (size_t)args->nranks), part = cut == CUT_BLOCKS ? block : bytes;
 
-	lanes = part / PIECE_MIN;
+	lanes = (cut == CUT_HALVES ? block : part) / PIECE_MIN;
 	lanes = lanes < 1 ? 1 : lanes > (size_t)c->lanes ? (size_t)c->lanes : lanes;
 	if (cut == CUT_TREES && c->lanes > 1)
 		lanes = lanes < 2 ? 2 : lanes - lanes % 2;

@@ -353,15 +353,15 @@ static void test_dbt(void)
 			slices = ((a.count + 1) / 2 * ELEM + a.chunk - 1) / a.chunk;
 			slices = (slices + (size_t)lanes / 2 - 1) / ((size_t)lanes / 2);
 			for (a.rank = 0; a.rank < a.nranks; a.rank++) {
-				size_t way = 2 * (size_t)log2_up(a.nranks);
+				size_t depth = (size_t)log2_up(a.nranks);
 
 				TT_REQUIRE(count_plan("dbt", &a, &c));
 				TT_CHECK(c.bytes_sent == c.bytes_received);
 				TT_CHECK(c.bytes_sent <= 4 * ((a.count + 1) / 2) * ELEM);
 				TT_CHECK(c.bytes_reduced <= 2 * ((a.count + 1) / 2) * ELEM);
 				TT_CHECK(c.fan_in <= 2);
-				TT_CHECK((size_t)c.steps <=
-					 2 * slices + 2 * (way < slices ? way : slices) + 4);
+				TT_CHECK((size_t)c.steps <= 2 * slices + 3 * depth + 1);
+				TT_CHECK(slices > 1 || c.steps <= 6);
 				sum += c.bytes_sent;
 				reduced += c.bytes_reduced;
 			}
