@@ -17,19 +17,21 @@
  * mirrored trees the operator need not commute (shifted ones begin with rank 1 and end with rank
  * 0).
  *
- * Up and down overlap: each tree has lanes of its own, and a lane is a pipeline. In terms of rounds,
+ * Up and down overlap: each tree has lanes of its own, and a lane is a pipeline. In terms of
+ * rounds,
  *
  *	2c	receive slice c from the left		2c + D		receive slice c from above
  *	2c + 1	receive it from the right		2c + D + 1	send it down to the left
  *	2c + 2	send it up				2c + D + 2	send it down to the right
  *
- * so every pair of rounds begins a slice, and on the way are those that have gone up and not come back
- * yet: D is 3 for every edge up to the root. (The root has one kid, D = 0.) A message goes up in round
- * t of the parent and t + 2 of a left kid, t + 1 of a right one, and the next one down in just such a
- * pair of rounds: numbers of rounds differ between neighbours, but by the same both ways, so all
- * ranks keep step and no round waits for more than the ones it talks to. In a pair of rounds a
- * rank sends and receives four slices, in its inner place three, in its leaf's one: both ways busy.
- * If there is but one slice, both kids are served in round D + 1, and D is 2 over a right one's edge.
+ * so every pair of rounds begins a slice, and on the way are those that have gone up and not come
+ * back yet: D is 3 for every edge up to the root. (The root has one kid, D = 0.) A message goes up
+ * in round t of the parent and t + 2 of a left kid, t + 1 of a right one, and the next one down in
+ * just such a pair of rounds: numbers of rounds differ between neighbours, but by the same both
+ * ways, so all ranks keep step and no round waits for more than the ones it talks to. In a pair of
+ * rounds a rank sends and receives four slices, in its inner place three, in its leaf's one: both
+ * ways busy. If there is but one slice, both kids are served in round D + 1, and D is 2 over a
+ * right one's edge.
  *
  * Cost, n ranks, N bytes, S slices a lane: a rank sends and receives as many halves of N as it has
  * edges in both trees, at most four: at most 2N; reduces at most N. At most 2S + 3d + 1 steps, d <=
@@ -46,8 +48,9 @@
  */
 struct node {
 	int up, kid[2];
-	int lefts, rights; /* edges up to the root, by the side we are on; the root's is a left one */
-	bool after[2]; /* that kid's operand comes after ours */
+	int lefts,
+		rights; /* edges up to the root, by the side we are on; the root's is a left one */
+	bool after[2];	/* that kid's operand comes after ours */
 };
 
 static int rank_of(const struct tt_plan_args *a, int tree, int v)
@@ -168,7 +171,10 @@ static struct tt_op *message(const struct pipe *p, struct tt_op *op, enum tt_op_
 	return op + 1;
 }
 
-/* The same, if round is one of 0, 2, 4, ... after first, for which slices 0, 1, 2, ... have their turn. */
+/*
+ * The same, if round is one of 0, 2, 4, ... after first, for which slices 0, 1, 2, ... have their
+ * turn.
+ */
 static struct tt_op *message_in(const struct pipe *p, struct tt_op *op, enum tt_op_kind kind,
 				int whom, long round, long first)
 {

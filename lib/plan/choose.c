@@ -15,7 +15,7 @@
 #include "lib/base/env.h"
 #include "lib/base/error.h"
 
-#define DOUBLING_MAX (64 << 10) /* longer vectors are not sent whole, log2 n times */
+#define DOUBLING_MAX (32 << 10) /* longer vectors are not sent whole, log2 n times */
 #define BINOMIAL_MAX (64 << 10) /* longer broadcasts go along a chain */
 #define PIECE_MIN (64 << 10) /* splitting further for the sake of lanes costs more than it gains */
 #define PIPE_PIECE_MIN (32 << 10)
@@ -206,9 +206,9 @@ static const char *default_name(const struct tt_plan_args *args, size_t bytes)
 {
 	switch (args->coll) {
 	case TT_COLL_ALLREDUCE:
-		if (args->ordered)
-			return bytes <= DOUBLING_MAX ? "recursive_doubling" : "halving_doubling";
-		return "ring";
+		if (bytes <= DOUBLING_MAX)
+			return "recursive_doubling";
+		return args->ordered ? "halving_doubling" : "ring";
 	case TT_COLL_BCAST:
 		return args->nranks <= 2 || bytes <= BINOMIAL_MAX ? "binomial" : "chain";
 	default:
@@ -285,7 +285,8 @@ static void choose_pieces(const struct tt_chooser *c, const struct tt_alg *alg, 
 {
 	size_t elem = args->elem ? args->elem : 1, chunk = c->chunk, lanes, share;
 	enum cut cut = cut_of(alg);
-	size_t block = div_up(bytes, (size_t)args->nranks), part = cut == CUT_BLOCKS ? block : bytes;
+	size_t block = div_up(bytes, (size_t)args->nranks),
+	       part = cut == CUT_BLOCKS ? block : bytes;
 
 	lanes = (cut == CUT_HALVES ? block : part) / PIECE_MIN;
 	lanes = lanes < 1 ? 1 : lanes > (size_t)c->lanes ? (size_t)c->lanes : lanes;
