@@ -117,10 +117,10 @@ struct tt_step {
  * can as long as no op is empty: full says so.
  */
 struct tt_sliced;
-typedef int tt_step_fn(const struct tt_plan_args *args, const struct tt_sliced *s,
+typedef int tt_slice_fn(const struct tt_plan_args *args, const struct tt_sliced *s,
 		       const struct tt_step *at, struct tt_op *ops);
 struct tt_sliced {
-	tt_step_fn *fn;
+	tt_slice_fn *fn;
 	size_t slices;
 	int steps;	  /* of a slice */
 	int max_ops;	  /* of a step */

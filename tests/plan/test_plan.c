@@ -426,6 +426,30 @@ static void test_generated_is_right(void)
 	tt_plan_store_max = max;
 }
 
+/* More ranks than the other tests have time for. */
+static void test_many_ranks(void)
+{
+	static const int sizes[] = {48, 64, 100, 127};
+	struct tt_plan_args a = {
+		.coll = TT_COLL_ALLREDUCE, .elem = ELEM, .chunk = 4 * ELEM, .lanes = 2};
+	struct tt_check_opts o = {.credits = 1, .offers = 1, .eager = 2 * ELEM};
+	size_t i, k;
+
+	for (i = 0; i < NUM_ALLREDUCES; i++)
+		for (k = 0; k < 4; k++) {
+			const struct tt_alg *alg = tt_alg_find(a.coll, allreduces[i]);
+			int err;
+
+			a.nranks = sizes[k];
+			a.count = k % 2 ? 13 : 3 * (size_t)a.nranks + 5;
+			o.seed = i + k;
+			err = tt_plan_check(alg, &a, &o);
+			if (err)
+				describe(alg, &a, &o);
+			TT_CHECK(!err);
+		}
+}
+
 /* Sizes beyond 32 bits, and thousands of ranks, are not stored. */
 static void check_huge(const char *name)
 {
@@ -570,6 +594,7 @@ static const struct tt_test tests[] = {
 	{"cost_barrier", test_cost_barrier},
 	{"forms", test_forms},
 	{"generated_is_right", test_generated_is_right},
+	{"many_ranks", test_many_ranks},
 	{"huge", test_huge},
 	{NULL, NULL}};
 
