@@ -252,6 +252,7 @@ static enum cut cut_of(const struct tt_alg *alg)
 	} cuts[] = {{"ring", CUT_BLOCKS},
 		    {"ps", CUT_BLOCKS},
 		    {"halving_doubling", CUT_HALVES},
+		    {"circulant_rsag", CUT_HALVES},
 		    {"chain", CUT_PIPELINE},
 		    {"circulant", CUT_PIPELINE},
 		    {"dbt", CUT_TREES}};

@@ -463,7 +463,7 @@ static void same_bits(void)
 
 static const char *const allreduces[] = {
 	"ring",	 "single_master", "ps",	       "recursive_doubling", "halving_doubling",
-	"radix", "dbt",		  "circulant", NULL};
+	"radix", "dbt",		  "circulant", "circulant_rsag", NULL};
 
 /*
  * Sums of floats depend on the order, which is each algorithm's own: they must be close to the ring's, and

@@ -220,7 +220,7 @@ static void wire_ofi(void)
 {
 	static const char *const algos[] = {"ring", "single_master",	  "ps",
 					    "radix", "recursive_doubling", "halving_doubling",
-					    "dbt",   "circulant"};
+					    "dbt",   "circulant", "circulant_rsag"};
 	char env[256];
 	size_t i;
 	int n;

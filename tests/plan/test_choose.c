@@ -46,9 +46,15 @@ static void test_defaults(void)
 /* Every all-reduce can be asked for, and gets pieces it can use. */
 static void test_allreduces(void)
 {
-	static const char *const names[] = {
-		"ring", "single_master",      "ps",	   "radix",
-		"dbt",	"recursive_doubling", "circulant", "halving_doubling"};
+	static const char *const names[] = {"ring",
+					    "single_master",
+					    "ps",
+					    "radix",
+					    "dbt",
+					    "recursive_doubling",
+					    "circulant",
+					    "circulant_rsag",
+					    "halving_doubling"};
 	struct tt_plan_args a;
 	struct tt_chooser *c;
 	char rule[64];

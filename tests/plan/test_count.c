@@ -284,6 +284,33 @@ static void test_halving_doubling(void)
 	exactly("halving_doubling", halving_doubling);
 }
 
+/*
+ * 2(n-1)/n N for any n: all blocks but the own one sent up, and the own one's n - 1 times back, on
+ * the way.
+ */
+static struct want circulant_rsag(const struct tt_plan_args *a)
+{
+	int n = a->nranks, s, half, first;
+	struct want w = {.sent = vector(a) - block(a, a->rank), .fan_in = 1};
+
+	w.received = w.sent;
+	for (s = n; s > 1; s = half) { /* s blocks left: half of them stay */
+		half = (s + 1) / 2;
+		for (first = 0; first < s - half; first++) {
+			w.reduced += block(a, a->rank + first);
+			w.sent += block(a, a->rank + first); /* finished ones, on the way back */
+			w.received += block(a, a->rank + first);
+		}
+		w.steps += 2;
+	}
+	return w;
+}
+
+static void test_circulant_rsag(void)
+{
+	exactly("circulant_rsag", circulant_rsag);
+}
+
 static void test_radix(void)
 {
 	exactly("radix", radix);
@@ -452,6 +479,7 @@ static void test_connections(void)
 			TT_CHECK(peers_of("recursive_doubling", &a, seen) <= log + 1);
 			TT_CHECK(peers_of("halving_doubling", &a, seen) <= log + 1);
 			TT_CHECK(peers_of("circulant", &a, seen) <= 2 * log);
+			TT_CHECK(peers_of("circulant_rsag", &a, seen) <= 2 * log);
 		}
 	}
 }
@@ -465,6 +493,7 @@ static const struct tt_test tests[] = {{"table", test_table},
 				       {"radix", test_radix},
 				       {"dbt", test_dbt},
 				       {"circulant", test_circulant},
+				       {"circulant_rsag", test_circulant_rsag},
 				       {"connections", test_connections},
 				       {NULL, NULL}};
 

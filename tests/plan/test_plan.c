@@ -175,6 +175,11 @@ static void test_allreduce_circulant(void)
 	check_alg(TT_COLL_ALLREDUCE, "circulant");
 }
 
+static void test_allreduce_circulant_rsag(void)
+{
+	check_alg(TT_COLL_ALLREDUCE, "circulant_rsag");
+}
+
 static void test_bcast_single(void)
 {
 	check_alg(TT_COLL_BCAST, "single");
@@ -397,7 +402,7 @@ static void check_forms(enum tt_coll coll, const char *name)
 
 static const char *const allreduces[] = {
 	"ring",	 "single_master", "ps",	       "recursive_doubling", "halving_doubling",
-	"radix", "dbt",		  "circulant",
+	"radix", "dbt",		  "circulant", "circulant_rsag",
 };
 #define NUM_ALLREDUCES (sizeof(allreduces) / sizeof(allreduces[0]))
 
@@ -584,6 +589,7 @@ static const struct tt_test tests[] = {
 	{"allreduce_radix", test_allreduce_radix},
 	{"allreduce_dbt", test_allreduce_dbt},
 	{"allreduce_circulant", test_allreduce_circulant},
+	{"allreduce_circulant_rsag", test_allreduce_circulant_rsag},
 	{"bcast_single", test_bcast_single},
 	{"bcast_binomial", test_bcast_binomial},
 	{"bcast_chain", test_bcast_chain},
