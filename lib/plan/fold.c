@@ -73,7 +73,9 @@ struct tt_op tt_row_op(const struct tt_row *row, int m, struct tt_ref result, un
 
 size_t tt_slots(struct tt_builder *b, size_t n, size_t len)
 {
-	size_t grain = tt_builder_args(b)->elem * 64, stride = (len + grain - 1) / grain * grain;
+	size_t elem = tt_builder_args(b)->elem;
+	size_t grain = 64 % elem ? elem : 64; /* a cache line, if it can be */
+	size_t stride = (len + grain - 1) / grain * grain;
 
 	tt_scratch(b, n * stride);
 	return stride;
