@@ -3,6 +3,8 @@
 # test_choose: TUTTI_ALGO and the defaults; test_sim: the simulator.
 check_PROGRAMS += tests/plan/test_plan tests/plan/test_check tests/plan/test_choose tests/plan/test_sim
 TESTS += tests/plan/test_plan tests/plan/test_check tests/plan/test_choose tests/plan/test_sim
+dist_check_SCRIPTS += tests/plan/sim.sh
+TESTS += tests/plan/sim.sh
 tests_plan_test_plan_SOURCES = tests/plan/test_plan.c
 tests_plan_test_plan_LDADD = libtttest.la
 tests_plan_test_check_SOURCES = tests/plan/test_check.c
