@@ -9,3 +9,9 @@ tutti_run_SOURCES = \
 bin_PROGRAMS += tutti_info
 tutti_info_SOURCES = tools/tutti_info.c tools/cli.c tools/cli.h
 tutti_info_LDADD = libtutti.la $(JANSSON_LIBS)
+
+bin_PROGRAMS += tutti_sim
+tutti_sim_SOURCES = \
+	tools/sim/main.c tools/sim/sim.h tools/sim/options.c tools/sim/run.c tools/sim/table.c \
+	tools/sim/output.c tools/sim/plot.c tools/cli.c tools/cli.h
+tutti_sim_LDADD = libtt.la $(TT_LIBS) $(JANSSON_LIBS)

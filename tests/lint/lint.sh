@@ -31,6 +31,7 @@ man		lib/base
 examples	public
 perf		public
 tools		public
+tools/sim	lib/plan tools/cli.h
 '
 
 sources()
@@ -66,6 +67,7 @@ test_includes()
 	bad=0
 	for file in $(sources); do
 		case $file in
+		tools/sim/*) own=tools/sim ;;
 		lib/* | transports/*) own=$(echo "$file" | cut -d/ -f1,2) ;;
 		*) own=${file%%/*} ;;
 		esac

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # test_plan: every algorithm, proved and counted; test_check: the checker finds planted faults;
-# test_choose: TUTTI_ALGO and the defaults; test_count: all-reduce against the published formulas.
-check_PROGRAMS += tests/plan/test_plan tests/plan/test_check tests/plan/test_choose tests/plan/test_count
-TESTS += tests/plan/test_plan tests/plan/test_check tests/plan/test_choose tests/plan/test_count
+# test_choose: TUTTI_ALGO and the defaults; test_count: all-reduce against the published formulas; test_sim:
+# the simulator, sim.sh its program.
+check_PROGRAMS += tests/plan/test_plan tests/plan/test_check tests/plan/test_choose tests/plan/test_count tests/plan/test_sim
+TESTS += tests/plan/test_plan tests/plan/test_check tests/plan/test_choose tests/plan/test_count tests/plan/test_sim
+dist_check_SCRIPTS += tests/plan/sim.sh
+TESTS += tests/plan/sim.sh
 tests_plan_test_plan_SOURCES = tests/plan/test_plan.c
 tests_plan_test_plan_LDADD = libtttest.la
 tests_plan_test_check_SOURCES = tests/plan/test_check.c
@@ -11,3 +14,5 @@ tests_plan_test_choose_SOURCES = tests/plan/test_choose.c
 tests_plan_test_choose_LDADD = libtttest.la
 tests_plan_test_count_SOURCES = tests/plan/test_count.c
 tests_plan_test_count_LDADD = libtttest.la
+tests_plan_test_sim_SOURCES = tests/plan/test_sim.c
+tests_plan_test_sim_LDADD = libtttest.la

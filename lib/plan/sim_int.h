@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Inside the simulator.
+ *
+ *	sim.c		plans, lanes, rounds: what happens when
+ *	sim_net.c	ports, uplinks and processors: how long it takes
+ *	sim_queue.c	events in order of time; messages by name
+ */
+#ifndef TT_SIM_INT_H
+#define TT_SIM_INT_H
+
+#include "lib/plan/sim.h"
+
+enum sim_what {
+	SIM_START,  /* a rank begins: the lane's first round */
+	SIM_OP,	    /* an op of the lane is over */
+	SIM_LAUNCH, /* a message may leave its sender */
+	SIM_UPLINK, /* its head is at its leaf's uplink */
+	SIM_HEAD,   /* ... at the receiver's port */
+	SIM_LAND    /* its last byte is there */
+};
+
+struct sim_event {
+	double at;
+	uint64_t order; /* events of one time happen in the order they were caused */
+	enum sim_what what;
+	uint32_t which; /* lane or message */
+};
+
+struct sim_queue {
+	struct sim_event *heap;
+	uint32_t n, cap;
+	uint64_t order;
+};
+
+int tt_sim_push(struct sim_queue *q, double at, enum sim_what what, uint32_t which);
+bool tt_sim_pop(struct sim_queue *q, struct sim_event *ev);
+
+#define SIM_NONE UINT32_MAX
+
+/* A message, from the first of its two ops to the last. */
+struct sim_msg {
+	int src, dst;
+	uint32_t lane, index; /* its name, with the ranks (of which a mirror knows only one) */
+	int from, to;	      /* where it really goes, set when it is sent */
+	uint32_t send, recv;  /* lanes, SIM_NONE: not started yet */
+	size_t len;
+	double ready, posted; /* when the sender could send it, and the receiver take it */
+	bool launched, landed, reduces;
+	uint32_t next; /* in its bucket, or free */
+};
+
+struct sim_table {
+	struct sim_msg *msg;
+	uint32_t *bucket;
+	uint32_t cap, buckets, used, free; /* buckets: a power of two */
+};
+
+/* The message of a name, made if there is none; SIM_NONE: no memory. */
+uint32_t tt_sim_msg(struct sim_table *t, int src, int dst, uint32_t lane, uint32_t index);
+void tt_sim_msg_free(struct sim_table *t, uint32_t m);
+
+/* What serves one thing at a time: free from this time on. */
+struct sim_net {
+	const struct tt_sim_model *model;
+	bool mirror; /* one rank stands for all: it has one set of ports */
+	int nranks;
+	double *cpu;		  /* by rank */
+	double *mem_out, *mem_in; /* by rank, inside a host */
+	double *nic_out, *nic_in; /* by host and rail */
+	double *uplink;		  /* by leaf */
+	double uplink_beta;
+	uint64_t random;
+};
+
+int tt_sim_net_init(struct sim_net *net, const struct tt_sim_model *model, int nranks, bool mirror);
+void tt_sim_net_free(struct sim_net *net);
+/* Serve: the time from which `*free` is busy for `busy`; advances it. */
+double tt_sim_serve(double *free, double now, double busy);
+/* The same of rank's processor, which may be a slow one; returns when it is done. */
+double tt_sim_compute(struct sim_net *net, int rank, double now, double busy);
+enum tt_sim_level tt_sim_level_of(const struct tt_sim_model *model, int a, int b);
+/* Ports that a message passes. */
+double *tt_sim_port_out(struct sim_net *net, const struct sim_msg *m);
+double *tt_sim_port_in(struct sim_net *net, const struct sim_msg *m);
+double *tt_sim_uplink(struct sim_net *net, const struct sim_msg *m);
+/* alpha of a message, with jitter. */
+double tt_sim_alpha(struct sim_net *net, const struct sim_msg *m);
+
+#endif

@@ -1,0 +1,82 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# tutti_sim from the outside: its figures, files and complaints.
+only=$*
+. "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
+suite tutti_sim
+
+# column NUMBER OPTION...: that column of the rows
+column()
+{
+	n=$1
+	shift
+	./tutti_sim "$@" | awk -v n="$n" '$1 != "#" { print $n }'
+}
+
+# 2(n-1) messages of alpha + 4 bytes / bw, n-1 of them reduced; overheads 0.
+test_ring_time()
+{
+	t=$(column 4 -n 5 -b 20 -a ring --alpha 10 --bw 0.004 --gamma 0.001 --overhead 0)
+	[ "$t" = "$(awk 'BEGIN { printf "%.2f", 8 * (10 + 1) + 4 * 4 }')" ] || die "time $t"
+}
+
+# Latency of rings is linear in the number of ranks, to 24,576.
+test_linear()
+{
+	column 4 -n 2:24576 -b 8 -a ring >"$tmp/t"
+	column 1 -n 2:24576 -b 8 -a ring >"$tmp/n"
+	[ "$(tail -n 1 "$tmp/n")" = 24576 ] || die "the last number of ranks is not there"
+	paste "$tmp/n" "$tmp/t" | awk '{ r = $2 / (2 * ($1 - 1)); if (r < 2.1 || r > 2.3) { print; bad = 1 } }
+		END { exit bad || NR != 15 }'
+}
+
+test_recurrence()
+{
+	./tutti_sim -n 4096 -b 16M -a ring >"$tmp/out"
+	grep -q recurrence "$tmp/out" || { cat "$tmp/out"; exit 1; }
+	# 50 million operations are not reached
+	[ "$(column 8 -n 64 -b 16M -a ring)" = events ]
+}
+
+test_files()
+{
+	./tutti_sim bcast -n 2:8 -b 1K -e 4K -a binomial --csv "$tmp/a.csv" --json "$tmp/a.json" >"$tmp/out" ||
+		exit 1
+	[ "$(grep -c '^[0-9]*,[0-9]*,binomial,' "$tmp/a.csv")" = 9 ] || { cat "$tmp/a.csv"; exit 1; }
+	[ "$(grep -c '"algorithm": "binomial"' "$tmp/a.json")" = 9 ] || { cat "$tmp/a.json"; exit 1; }
+	rows=$(awk '$1 != "#"' "$tmp/out" | wc -l)
+	[ "$rows" = 9 ] || die "$rows rows"
+}
+
+test_plot()
+{
+	command -v gnuplot >/dev/null || { echo "gnuplot is missing"; exit 77; }
+	for kind in png svg pdf; do
+		./tutti_sim -n 2:8 -b 1K -e 4K -a ring --plot "$tmp/a.$kind" >"$tmp/out" 2>&1 ||
+			{ cat "$tmp/out"; exit 1; }
+		[ -s "$tmp/a.$kind" ] || die "a.$kind is empty"
+	done
+	grep -q ring "$tmp/a.svg" || die "no curve is called ring"
+}
+
+test_check()
+{
+	./tutti_sim -n 1024 -b 4K -a ring --check
+}
+
+run ring_time test_ring_time
+run linear test_linear
+run recurrence test_recurrence
+run files test_files
+run plot test_plot
+run check test_check
+run unknown_option says "did you mean --table?" ./tutti_sim --tabel
+run unknown_collective says "did you mean allreduce?" ./tutti_sim alreduce
+run unknown_algorithm says "did you mean ring?" ./tutti_sim -a rng
+run per_rank_counts says "has counts per rank" ./tutti_sim allgatherv
+run bad_ranks says "-n: a number from 1" ./tutti_sim -n 0
+run bad_range says "8 is more than 4" ./tutti_sim -n 8:4
+run bad_root says "they are 0 to 3" ./tutti_sim bcast -n 4 -r 4
+run bad_plot says ".png, .svg or .pdf" ./tutti_sim --plot figure.gif
+run bad_file says "cannot write /nowhere/x.csv" ./tutti_sim --csv /nowhere/x.csv
+finish

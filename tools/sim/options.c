@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The command line of tutti_sim. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tutti/error.h>
+
+#include "lib/base/env.h"
+#include "tools/cli.h"
+#include "tools/sim/sim.h"
+
+#define MAX_RANKS (1 << 20)
+
+enum {
+	OPT_CHUNK = 256,
+	OPT_LANES,
+	OPT_TABLE,
+	OPT_FULL,
+	OPT_CSV,
+	OPT_JSON,
+	OPT_PLOT,
+	OPT_ALPHA,
+	OPT_BW,
+	OPT_GAMMA,
+	OPT_OVERHEAD,
+	OPT_EAGER,
+	OPT_RANKS_PER_HOST,
+	OPT_HOSTS_PER_LEAF,
+	OPT_RAILS,
+	OPT_OVERSUB,
+	OPT_STRAGGLER,
+	OPT_JITTER,
+	OPT_SEED
+};
+
+static const struct option long_options[] = {
+	{"ranks", required_argument, NULL, 'n'},
+	{"minbytes", required_argument, NULL, 'b'},
+	{"maxbytes", required_argument, NULL, 'e'},
+	{"stepfactor", required_argument, NULL, 'f'},
+	{"algorithm", required_argument, NULL, 'a'},
+	{"root", required_argument, NULL, 'r'},
+	{"chunk", required_argument, NULL, OPT_CHUNK},
+	{"lanes", required_argument, NULL, OPT_LANES},
+	{"check", no_argument, NULL, 'c'},
+	{"table", no_argument, NULL, OPT_TABLE},
+	{"full", no_argument, NULL, OPT_FULL},
+	{"csv", required_argument, NULL, OPT_CSV},
+	{"json", required_argument, NULL, OPT_JSON},
+	{"plot", required_argument, NULL, OPT_PLOT},
+	{"alpha", required_argument, NULL, OPT_ALPHA},
+	{"bw", required_argument, NULL, OPT_BW},
+	{"gamma", required_argument, NULL, OPT_GAMMA},
+	{"overhead", required_argument, NULL, OPT_OVERHEAD},
+	{"eager", required_argument, NULL, OPT_EAGER},
+	{"ranks-per-host", required_argument, NULL, OPT_RANKS_PER_HOST},
+	{"hosts-per-leaf", required_argument, NULL, OPT_HOSTS_PER_LEAF},
+	{"rails", required_argument, NULL, OPT_RAILS},
+	{"oversub", required_argument, NULL, OPT_OVERSUB},
+	{"straggler", required_argument, NULL, OPT_STRAGGLER},
+	{"jitter", required_argument, NULL, OPT_JITTER},
+	{"seed", required_argument, NULL, OPT_SEED},
+	{"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, 'V'},
+	{0}};
+
+static const char usage[] =
+	"usage: tutti_sim [COLLECTIVE] [options]\n"
+	"       tutti_sim --table [-n RANKS] [-b SIZE]\n"
+	"Simulate the plans of a collective (default allreduce) on a modelled cluster.\n"
+	"\n"
+	"  -n, --ranks MIN[:MAX[:FACTOR]]  numbers of ranks (default 16; factor 2)\n"
+	"  -b, --minbytes SIZE             smallest size (default 8; K, M, G)\n"
+	"  -e, --maxbytes SIZE             largest (default: the same)\n"
+	"  -f, --stepfactor FACTOR         from one size to the next (default 2)\n"
+	"  -a, --algorithm NAME[,NAME...]  default: all that can do it\n"
+	"  -r, --root RANK                 root of rooted collectives (default 0)\n"
+	"      --chunk SIZE, --lanes N     as TUTTI_CHUNK and TUTTI_LANES\n"
+	"  -c, --check                     prove the plans, too (up to 1024 ranks)\n"
+	"      --table                     the literature's table, computed from the plans\n"
+	"      --full                      never take the recurrence\n"
+	"      --csv FILE, --json FILE     write the results there too\n"
+	"      --plot FILE                 draw them (png, svg, pdf) by gnuplot\n"
+	"The cluster:\n"
+	"      --alpha LEAF[,FAR[,HOST]]   latencies in us (default 2,3,0.3)\n"
+	"      --bw LEAF[,FAR[,HOST]]      bandwidths of a port in GB/s (default 12.5,12.5,10)\n"
+	"      --gamma GBPS                speed of reducing in GB/s (default 10)\n"
+	"      --overhead US               processor time of a message at either end (default "
+	"0.1)\n"
+	"      --eager SIZE|inf            longer messages wait for their receive (default 8K)\n"
+	"      --ranks-per-host N, --hosts-per-leaf N, --rails N, --oversub X\n"
+	"      --straggler RANK:DELAY_US[:FACTOR], --jitter US, --seed N\n"
+	"  -h, --help                      show this\n"
+	"  -V, --version                   show the version\n"
+	"See tutti_sim(1).\n";
+
+/* ---- values ---- */
+
+static int number(const char *what, const char *text, double lo, double hi, double *value)
+{
+	char *end;
+	double v;
+
+	errno = 0;
+	v = strtod(text, &end);
+	if (end == text || *end || errno || !(v >= lo && v <= hi))
+		return sim_fail("%s: a number from %g to %g, not '%s'", what, lo, hi, text);
+	*value = v;
+	return 0;
+}
+
+static int integer(const char *what, const char *text, long lo, long hi, int *value)
+{
+	char *end;
+	long v;
+
+	errno = 0;
+	v = strtol(text, &end, 10);
+	if (end == text || *end || errno || v < lo || v > hi)
+		return sim_fail("%s: a whole number from %ld to %ld, not '%s'", what, lo, hi, text);
+	*value = (int)v;
+	return 0;
+}
+
+static int bytes(const char *what, const char *text, size_t lo, size_t *value)
+{
+	static const struct tt_env_desc desc = {.kind = TT_ENV_size, .lo = 0, .hi = 1ll << 46};
+	int64_t v;
+
+	if (tt_env_parse(&desc, text, &v) || (size_t)v < lo)
+		return sim_fail("%s: a size of at least %zu bytes such as 64K or 1M, not '%s'",
+				what, lo, text);
+	*value = (size_t)v;
+	return 0;
+}
+
+/* Up to n numbers with sep between them; *given: how many there were. */
+static int numbers(const char *what, char *text, const char *sep, double lo, double hi,
+		   double *value, int n, int *given)
+{
+	char *save = NULL, *word;
+
+	*given = 0;
+	for (word = strtok_r(text, sep, &save); word; word = strtok_r(NULL, sep, &save)) {
+		if (*given == n)
+			return sim_fail("%s: at most %d values", what, n);
+		if (number(what, word, lo, hi, &value[(*given)++]))
+			return -1;
+	}
+	return *given ? 0 : sim_fail("%s: a value is missing", what);
+}
+
+/* ---- options of some length ---- */
+
+static int parse_ranks(struct options *opt, char *text)
+{
+	double v[3] = {0, 0, 2};
+	int n;
+
+	if (numbers("-n", text, ":", 1, MAX_RANKS, v, 3, &n))
+		return -1;
+	opt->min_ranks = (int)v[0];
+	opt->max_ranks = n > 1 ? (int)v[1] : (int)v[0];
+	opt->rank_factor = v[2];
+	if (opt->max_ranks < opt->min_ranks)
+		return sim_fail("-n: %d is more than %d", opt->min_ranks, opt->max_ranks);
+	if (n > 2 && v[2] <= 1)
+		return sim_fail("-n: a factor above 1, not %g", v[2]);
+	return 0;
+}
+
+/* LEAF[,FAR[,HOST]] */
+static int parse_alpha(struct options *opt, char *text)
+{
+	double v[3];
+	int n;
+
+	if (numbers("--alpha", text, ",", 0, 1e9, v, 3, &n))
+		return -1;
+	opt->model.link[TT_SIM_LEAF].alpha = v[0] * 1e3;
+	opt->model.link[TT_SIM_FAR].alpha = (n > 1 ? v[1] : 1.5 * v[0]) * 1e3;
+	if (n > 2)
+		opt->model.link[TT_SIM_HOST].alpha = v[2] * 1e3;
+	return 0;
+}
+
+static int parse_bw(struct options *opt, char *text)
+{
+	double v[3];
+	int n;
+
+	if (numbers("--bw", text, ",", 1e-6, 1e6, v, 3, &n))
+		return -1;
+	opt->model.link[TT_SIM_LEAF].beta = 1 / v[0];
+	opt->model.link[TT_SIM_FAR].beta = 1 / (n > 1 ? v[1] : v[0]);
+	if (n > 2)
+		opt->model.link[TT_SIM_HOST].beta = 1 / v[2];
+	return 0;
+}
+
+static int parse_straggler(struct options *opt, char *text)
+{
+	double v[3] = {0, 0, 1};
+	int n;
+
+	if (numbers("--straggler", text, ":", 0, 1e9, v, 3, &n))
+		return -1;
+	if (n < 2 || v[2] < 1)
+		return sim_fail("--straggler: RANK:DELAY_US[:FACTOR], the factor at least 1");
+	opt->model.straggler = (int)v[0];
+	opt->model.straggler_delay = v[1] * 1e3;
+	opt->model.straggler_factor = v[2];
+	return 0;
+}
+
+static int parse_model(struct options *opt, int c, char *arg)
+{
+	struct tt_sim_model *m = &opt->model;
+	double v = 0;
+	int err;
+
+	switch (c) {
+	case OPT_ALPHA:
+		return parse_alpha(opt, arg);
+	case OPT_BW:
+		return parse_bw(opt, arg);
+	case OPT_GAMMA:
+		err = number("--gamma", arg, 1e-6, 1e6, &v);
+		m->gamma = 1 / v;
+		return err;
+	case OPT_OVERHEAD:
+		err = number("--overhead", arg, 0, 1e9, &v);
+		m->overhead = v * 1e3;
+		return err;
+	case OPT_EAGER:
+		m->eager = SIZE_MAX;
+		return strcmp(arg, "inf") ? bytes("--eager", arg, 0, &m->eager) : 0;
+	case OPT_RANKS_PER_HOST:
+		return integer("--ranks-per-host", arg, 1, MAX_RANKS, &m->ranks_per_host);
+	case OPT_HOSTS_PER_LEAF:
+		return integer("--hosts-per-leaf", arg, 1, MAX_RANKS, &m->hosts_per_leaf);
+	case OPT_RAILS:
+		return integer("--rails", arg, 1, 64, &m->rails);
+	case OPT_OVERSUB:
+		return number("--oversub", arg, 1, 1000, &m->oversub);
+	case OPT_STRAGGLER:
+		return parse_straggler(opt, arg);
+	case OPT_JITTER:
+		err = number("--jitter", arg, 0, 1e9, &v);
+		m->jitter = v * 1e3;
+		return err;
+	default: /* OPT_SEED */
+		err = number("--seed", arg, 0, 9e15, &v);
+		m->seed = (uint64_t)v;
+		return err;
+	}
+}
+
+static int parse_one(struct options *opt, int c, char *arg)
+{
+	switch (c) {
+	case 'n':
+		return parse_ranks(opt, arg);
+	case 'b':
+		return bytes("-b", arg, 0, &opt->min_bytes);
+	case 'e':
+		return bytes("-e", arg, 1, &opt->max_bytes);
+	case 'f':
+		return number("-f", arg, 1.001, 1e6, &opt->byte_factor);
+	case 'a':
+		opt->algorithms = arg;
+		return 0;
+	case 'r':
+		return integer("-r", arg, 0, MAX_RANKS - 1, &opt->root);
+	case OPT_CHUNK:
+		return bytes("--chunk", arg, ELEM, &opt->chunk);
+	case OPT_LANES:
+		return integer("--lanes", arg, 1, 32, &opt->lanes);
+	case 'c':
+		opt->check = true;
+		return 0;
+	case OPT_TABLE:
+		opt->table = true;
+		return 0;
+	case OPT_FULL:
+		opt->full = true;
+		return 0;
+	case OPT_CSV:
+		opt->csv = arg;
+		return 0;
+	case OPT_JSON:
+		opt->json = arg;
+		return 0;
+	case OPT_PLOT:
+		opt->plot = arg;
+		return 0;
+	default:
+		return parse_model(opt, c, arg);
+	}
+}
+
+/* ---- the whole ---- */
+
+static int find_coll(const char *word, enum tt_coll *coll)
+{
+	const char *names[TT_NUM_COLLS], *near;
+	int i;
+
+	for (i = 0; i < TT_NUM_COLLS; i++) {
+		names[i] = tt_coll_name((enum tt_coll)i);
+		if (!strcmp(names[i], word)) {
+			*coll = (enum tt_coll)i;
+			return 0;
+		}
+	}
+	near = tt_nearest(word, names, TT_NUM_COLLS);
+	return near ? sim_fail("no collective is called %s; did you mean %s?", word, near)
+		    : sim_fail("no collective is called %s; see tutti_sim(1)", word);
+}
+
+static bool per_rank_counts(enum tt_coll coll)
+{
+	return coll == TT_COLL_REDUCE_SCATTER || coll == TT_COLL_ALLGATHERV ||
+	       coll == TT_COLL_GATHERV || coll == TT_COLL_SCATTERV || coll == TT_COLL_ALLTOALLV;
+}
+
+static int check_whole(struct options *opt, int argc, char **argv)
+{
+	if (optind < argc && find_coll(argv[optind], &opt->coll))
+		return -1;
+	if (optind + 1 < argc)
+		return sim_fail("'%s' is one argument too many", argv[optind + 1]);
+	if (per_rank_counts(opt->coll))
+		return sim_fail("%s has counts per rank and is not simulated",
+				tt_coll_name(opt->coll));
+	if (!opt->max_bytes)
+		opt->max_bytes = opt->min_bytes;
+	if (opt->max_bytes < opt->min_bytes)
+		return sim_fail("-e %zu is less than -b %zu", opt->max_bytes, opt->min_bytes);
+	if (opt->root >= opt->min_ranks)
+		return sim_fail("-r %d: with %d ranks they are 0 to %d", opt->root, opt->min_ranks,
+				opt->min_ranks - 1);
+	if (opt->table && opt->coll != TT_COLL_ALLREDUCE)
+		return sim_fail("--table is about allreduce");
+	opt->chunk -= opt->chunk % ELEM;
+	return 0;
+}
+
+int sim_parse(struct options *opt, int argc, char **argv)
+{
+	int c;
+
+	*opt = (struct options){.coll = TT_COLL_ALLREDUCE,
+				.min_ranks = 16,
+				.max_ranks = 16,
+				.rank_factor = 2,
+				.min_bytes = 8,
+				.byte_factor = 2,
+				.chunk = 256 << 10,
+				.lanes = 4};
+	tt_sim_model_default(&opt->model);
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, ":n:b:e:f:a:r:chV", long_options, NULL)) != -1) {
+		if (c == 'h') {
+			fputs(usage, stdout);
+			return 1;
+		}
+		if (c == 'V') {
+			printf(PROG " (tutti) %s\n", tutti_version());
+			return 1;
+		}
+		if (c == '?' || c == ':') {
+			cli_bad_option(PROG, long_options, c, argv);
+			return -1;
+		}
+		if (parse_one(opt, c, optarg))
+			return -1;
+	}
+	return check_whole(opt, argc, argv);
+}

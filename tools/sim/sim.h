@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti_sim: what its files share. It links the plan folder, openly. */
+#ifndef TUTTI_SIM_TOOL_H
+#define TUTTI_SIM_TOOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "lib/plan/choose.h"
+#include "lib/plan/sim.h"
+
+#define PROG "tutti_sim"
+#define ELEM 4	       /* bytes of the simulated type */
+#define CHECK_MAX 1024 /* ranks */
+#define FULL_OPS 50e6  /* more operations than that: the recurrence, if there is one */
+
+struct options {
+	enum tt_coll coll;
+	const char *algorithms; /* NULL: all */
+	int min_ranks, max_ranks;
+	double rank_factor;
+	size_t min_bytes, max_bytes; /* max 0: as min */
+	double byte_factor;
+	int root, lanes;
+	size_t chunk;
+	bool check, table, full;
+	const char *csv, *json, *plot;
+	struct tt_sim_model model;
+};
+
+/* One simulated call. */
+struct point {
+	int nranks;
+	size_t bytes;
+	const struct tt_alg *alg;
+	struct tt_sim_result result;
+	double algbw, busbw; /* GB/s */
+};
+
+struct points {
+	struct point *p;
+	size_t n, cap;
+};
+
+/* options.c: 0, 1: done (help), or negative; complaints are on standard error. */
+int sim_parse(struct options *opt, int argc, char **argv);
+
+/* run.c: simulate all; rows are printed as they come. */
+int sim_run(const struct options *opt, struct points *points);
+/* The arguments of a call, chunk and lanes as the library would choose them for alg. */
+int sim_args(const struct options *opt, const struct tt_alg *alg, int nranks, size_t bytes,
+	     struct tt_plan_args *args);
+
+/* table.c */
+int sim_table(const struct options *opt);
+
+/* output.c */
+void sim_print_head(const struct options *opt);
+void sim_print_row(const struct point *p);
+/* Where another algorithm becomes the fastest. */
+void sim_print_crossovers(const struct points *points);
+int sim_write_csv(const struct points *points, const char *path);
+int sim_write_json(const struct options *opt, const struct points *points, const char *path);
+
+/* plot.c */
+int sim_plot(const struct options *opt, const struct points *points);
+
+/* Print "tutti_sim: ..." to standard error; returns -1. */
+int sim_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#endif
