@@ -36,7 +36,7 @@ static void slice(struct tt_builder *b, size_t slices, size_t i)
 void tt_allgather_direct(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
-	size_t slices = tt_num_slices(tt_longest(a, tt_recv_block), tt_fit(a)), i;
+	size_t slices = tt_num_slices(a, tt_longest(a, tt_recv_block)), i;
 
 	for (i = 0; i < slices; i++) {
 		tt_lane(b, (int)(i % (size_t)a->lanes));

@@ -25,7 +25,7 @@
 
 static size_t slices_of(const struct tt_plan_args *a, struct tt_span block)
 {
-	return tt_num_slices(block.len / a->elem, tt_fit(a));
+	return tt_num_slices(a, block.len);
 }
 
 /* Slice i of what goes to one rank and what comes from another, those there are. */
@@ -94,8 +94,7 @@ static void alltoall(struct tt_builder *b, int width)
 	size_t base;
 
 	if (a->in_place) {
-		k = tt_num_lanes(a, slices_of(a, (struct tt_span){0, tt_longest(a, tt_recv_block) *
-									     a->elem}));
+		k = tt_num_lanes(a, tt_num_slices(a, tt_longest(a, tt_recv_block)));
 		base = tt_scratch(b, (size_t)k * a->chunk);
 		for (k = 0; k < n; k++)
 			if ((k - r + n) % n != r)

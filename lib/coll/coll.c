@@ -13,7 +13,7 @@ size_t tt_longest(const struct tt_plan_args *a,
 
 		most = len > most ? len : most;
 	}
-	return most / a->elem;
+	return most;
 }
 
 static size_t piece(const struct tt_builder *b, size_t left)
@@ -62,71 +62,64 @@ void tt_recv_reduce_long(struct tt_builder *b, int peer, struct tt_ref dst, stru
 	}
 }
 
-/* The ops of a round: those of all slices under way, the oldest first. */
-static int round_ops(const struct tt_plan_args *a, const struct tt_sched *s, int lane, int round,
-		     struct tt_op *ops, tt_step_fn *step)
+/* What a pipeline remembers. */
+enum { SLICES, STEPS, BASE, SLOT };
+
+static struct tt_pipe pipe_of(const struct tt_sliced *s)
 {
-	int first = round < s->steps ? 0 : (round - s->steps) / s->stride + 1, nth, i, n = 0;
+	return (struct tt_pipe){.slices = s->state[SLICES],
+				.steps = (int)s->state[STEPS],
+				.lanes = s->lanes,
+				.base = s->state[BASE],
+				.slot = s->state[SLOT]};
+}
 
-	for (nth = first; nth * s->stride <= round; nth++) {
-		size_t slice = (size_t)lane + (size_t)nth * (size_t)s->lanes;
+/* A lane's slice number nth is in its step round - nth; the oldest one comes first. */
+int tt_pipe_round(const struct tt_plan_args *a, const struct tt_sliced *s, const struct tt_step *at,
+		  struct tt_op *ops, tt_pipe_fn *step)
+{
+	struct tt_pipe p = pipe_of(s);
+	int nth = at->step < p.steps ? 0 : at->step - p.steps + 1, i, n = 0;
 
-		if (slice >= s->slices)
+	for (; nth <= at->step; nth++) {
+		size_t slice = (size_t)at->lane + (size_t)nth * (size_t)p.lanes;
+
+		if (slice >= p.slices)
 			break;
 		i = n;
-		n += step(a, s, slice, round - nth * s->stride, ops + n);
+		n += step(a, &p, slice, at->step - nth, ops + n);
 		for (; i < n; i++)
-			ops[i].index += (uint32_t)nth * s->per_peer;
+			ops[i].index = (uint32_t)nth;
 	}
 	return n;
 }
 
-int tt_sched_generate(const struct tt_plan *plan, int lane, int round, struct tt_op *ops,
-		      tt_step_fn *step)
+/* A slot is used from one step of a slice to its last one at most, so steps of them go round. */
+struct tt_ref tt_pipe_slot(const struct tt_pipe *p, size_t slice, size_t which)
 {
-	const size_t *g = plan->gen_state;
-	struct tt_sched s = {.slices = g[0],
-			     .lanes = (int)g[1],
-			     .steps = (int)g[2],
-			     .stride = (int)g[3],
-			     .max_ops = (int)g[4],
-			     .per_peer = (uint32_t)g[5],
-			     .state = {g[6], g[7]}};
+	size_t lanes = (size_t)p->lanes, steps = (size_t)p->steps;
+	size_t i = (which * lanes + slice % lanes) * steps + slice / lanes % steps;
 
-	return round_ops(&plan->args, &s, lane, round, ops, step);
+	return TT_SCRATCH(p->base + i * p->slot);
 }
 
-static void store(struct tt_builder *b, const struct tt_sched *s, int rounds, tt_step_fn *step)
+void tt_pipe(struct tt_builder *b, tt_slice_fn *fn, size_t slices, int steps, int max_ops,
+	     bool full, size_t slots)
 {
-	struct tt_op ops[TT_SCHED_MAX_OPS];
-	int lane, round, i, n;
+	const struct tt_plan_args *a = tt_builder_args(b);
+	size_t lanes = (size_t)tt_num_lanes(a, slices), per_lane;
+	struct tt_sliced s = {.fn = fn, .slices = lanes, .max_ops = max_ops * steps, .full = full};
 
-	for (lane = 0; lane < s->lanes; lane++) {
-		tt_lane(b, lane);
-		for (round = 0; round < rounds; round++) {
-			tt_round(b);
-			n = round_ops(tt_builder_args(b), s, lane, round, ops, step);
-			for (i = 0; i < n; i++)
-				tt_add(b, &ops[i]);
-		}
-	}
-}
-
-void tt_schedule(struct tt_builder *b, const struct tt_sched *s, tt_step_fn *step, tt_gen_fn *gen)
-{
-	size_t most = (size_t)s->steps * (size_t)s->max_ops, per_lane;
-	int rounds, overlap;
-
-	if (!s->slices || !s->steps)
+	if (!slices || !steps)
 		return;
-	per_lane = tt_num_slices(s->slices, (size_t)s->lanes);
-	rounds = (int)((per_lane - 1) * (size_t)s->stride) + s->steps;
-	overlap = (s->steps + s->stride - 1) / s->stride;
-	if (s->per_peer && s->slices * most > tt_plan_store_max)
-		tt_generate(b, gen, s->lanes, rounds, s->max_ops * overlap,
-			    (size_t[8]){s->slices, (size_t)s->lanes, (size_t)s->steps,
-					(size_t)s->stride, (size_t)s->max_ops, s->per_peer,
-					s->state[0], s->state[1]});
-	else
-		store(b, s, rounds, step);
+	per_lane = (slices + lanes - 1) / lanes;
+	s.steps = (int)per_lane - 1 + steps;
+	s.slice_ops = per_lane * (size_t)max_ops * (size_t)steps;
+	s.state[SLICES] = slices;
+	s.state[STEPS] = (size_t)steps;
+	if (slots) {
+		s.state[BASE] = tt_scratch(b, 0);
+		s.state[SLOT] = tt_slots(b, slots * lanes * (size_t)steps, a->chunk);
+	}
+	tt_sliced(b, &s);
 }

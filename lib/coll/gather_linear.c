@@ -17,12 +17,12 @@
 static void give(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
-	size_t slices = tt_num_slices(a->count, tt_fit(a)), i;
+	size_t slices = tt_num_slices(a, a->count * a->elem), i;
 	struct tt_ref in = tt_input(a);
 	struct tt_span s;
 
 	for (i = 0; i < slices; i++) {
-		s = tt_vector_slice(a, slices, i);
+		s = tt_slice(a, tt_vector(a), slices, i);
 		tt_lane(b, (int)(i % (size_t)a->lanes));
 		tt_round(b);
 		tt_send(b, a->root, (struct tt_ref){in.buf, in.off + s.off}, s.len);
@@ -40,7 +40,7 @@ static void take_slice(struct tt_builder *b, size_t i)
 	for (k = 1; k < n; k++) {
 		peer = (a->root + k) % n;
 		block = tt_recv_block(a, peer);
-		slices = tt_num_slices(block.len / a->elem, tt_fit(a));
+		slices = tt_num_slices(a, block.len);
 		if (i >= slices)
 			continue;
 		if (taken++ % WIDTH == 0)
@@ -59,7 +59,7 @@ void tt_gather_linear(struct tt_builder *b)
 		give(b);
 		return;
 	}
-	slices = tt_num_slices(tt_longest(a, tt_recv_block), tt_fit(a));
+	slices = tt_num_slices(a, tt_longest(a, tt_recv_block));
 	for (i = 0; i < slices; i++) {
 		tt_lane(b, (int)(i % (size_t)a->lanes));
 		take_slice(b, i);

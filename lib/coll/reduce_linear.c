@@ -35,7 +35,7 @@ static void collect(struct tt_builder *b, struct tt_span s, struct tt_ref left)
 void tt_reduce_linear(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
-	size_t slices = tt_num_slices(a->count, tt_fit(a)), base = 0, i;
+	size_t slices = tt_num_slices(a, a->count * a->elem), base = 0, i;
 	int lanes = tt_num_lanes(a, slices), lane;
 	struct tt_span s;
 
@@ -43,7 +43,7 @@ void tt_reduce_linear(struct tt_builder *b)
 		base = tt_scratch(b, (size_t)lanes * a->chunk);
 	for (i = 0; i < slices; i++) {
 		lane = (int)(i % (size_t)lanes);
-		s = tt_vector_slice(a, slices, i);
+		s = tt_slice(a, tt_vector(a), slices, i);
 		tt_lane(b, lane);
 		tt_round(b);
 		if (a->rank == a->root)

@@ -55,7 +55,7 @@ static void slice(struct tt_builder *b, size_t slices, size_t i, struct tt_ref r
 void tt_reduce_scatter_direct(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
-	size_t slices = tt_num_slices(tt_longest(a, tt_send_block), tt_fit(a)), base = 0, i;
+	size_t slices = tt_num_slices(a, tt_longest(a, tt_send_block)), base = 0, i;
 	int lanes = tt_rs_lanes(a, slices), lane;
 
 	if (a->ordered)

@@ -15,12 +15,10 @@
  */
 #include "lib/coll/coll.h"
 
-#define DEPTH 3 /* slices of a lane under way together */
-
-static int scan_step(const struct tt_plan_args *a, const struct tt_sched *s, size_t slice, int step,
-		     struct tt_op *ops)
+static int scan_slice(const struct tt_plan_args *a, const struct tt_pipe *p, size_t slice, int step,
+		      struct tt_op *ops)
 {
-	struct tt_span v = tt_vector_slice(a, s->slices, slice);
+	struct tt_span v = tt_slice(a, tt_vector(a), p->slices, slice);
 	struct tt_ref own = TT_SENDBUF(v.off), sum = TT_RECVBUF(v.off);
 	int r = a->rank, n = 0;
 
@@ -31,81 +29,64 @@ static int scan_step(const struct tt_plan_args *a, const struct tt_sched *s, siz
 	if (r < a->nranks - 1)
 		ops[n++] = tt_op_send(r + 1, r ? sum : own, v.len);
 	if (!r && !a->in_place)
-		ops[n++] = (struct tt_op){
-			.kind = TT_OP_COPY, .peer = -1, .dst = sum, .a = own, .len = v.len};
+		ops[n++] = tt_op_copy(sum, own, v.len);
 	return n;
 }
 
-static int scan_generate(const struct tt_plan *plan, int lane, int round, struct tt_op *ops)
+static int scan_round(const struct tt_plan_args *a, const struct tt_sliced *s,
+		      const struct tt_step *at, struct tt_op *ops)
 {
-	return tt_sched_generate(plan, lane, round, ops, scan_step);
+	return tt_pipe_round(a, s, at, ops, scan_slice);
 }
 
-/* Of a rank that has one before it and one after it; scratch: what came (in place), the sums. */
-static int middle_step(const struct tt_plan_args *a, const struct tt_sched *s, size_t slice, int step,
-		       struct tt_op *ops)
+/* Of a rank that has one before it and one after it; scratch: the sums, and what came in place. */
+static int middle_slice(const struct tt_plan_args *a, const struct tt_pipe *p, size_t slice,
+			int step, struct tt_op *ops)
 {
-	struct tt_span v = tt_vector_slice(a, s->slices, slice);
-	struct tt_ref out = TT_RECVBUF(v.off);
-	struct tt_ref came = a->in_place ? tt_slot(a, s, s->state[0], slice, DEPTH) : out;
-	struct tt_ref sum = tt_slot(a, s, s->state[1], slice, DEPTH);
+	struct tt_span v = tt_slice(a, tt_vector(a), p->slices, slice);
+	struct tt_ref out = TT_RECVBUF(v.off), sum = tt_pipe_slot(p, slice, 0);
+	struct tt_ref came = a->in_place ? tt_pipe_slot(p, slice, 1) : out;
 
-	if (!step) {
+	if (!step)
 		ops[0] = tt_op_recv(a->rank - 1, came, v.len);
+	else if (step == 1)
+		ops[0] = tt_op_reduce(sum, came, TT_SENDBUF(v.off), v.len);
+	else
+		ops[0] = tt_op_send(a->rank + 1, sum, v.len);
+	if (step < 2 || !a->in_place)
 		return 1;
-	}
-	if (step == 1) {
-		ops[0] = (struct tt_op){.kind = TT_OP_REDUCE,
-					.peer = -1,
-					.dst = sum,
-					.a = came,
-					.b = TT_SENDBUF(v.off),
-					.len = v.len};
-		return 1;
-	}
-	ops[0] = tt_op_send(a->rank + 1, sum, v.len);
-	ops[1] = (struct tt_op){.kind = TT_OP_COPY, .peer = -1, .dst = out, .a = came, .len = v.len};
-	return 1 + a->in_place;
+	ops[1] = tt_op_copy(out, came, v.len);
+	return 2;
 }
 
-static int exscan_step(const struct tt_plan_args *a, const struct tt_sched *s, size_t slice, int step,
-		       struct tt_op *ops)
+static int exscan_slice(const struct tt_plan_args *a, const struct tt_pipe *p, size_t slice,
+			int step, struct tt_op *ops)
 {
-	struct tt_span v = tt_vector_slice(a, s->slices, slice);
+	struct tt_span v = tt_slice(a, tt_vector(a), p->slices, slice);
 
 	if (a->rank && a->rank < a->nranks - 1)
-		return middle_step(a, s, slice, step, ops);
+		return middle_slice(a, p, slice, step, ops);
 	ops[0] = a->rank ? tt_op_recv(a->rank - 1, TT_RECVBUF(v.off), v.len)
 			 : tt_op_send(1, TT_SENDBUF(v.off), v.len);
 	return 1;
 }
 
-static int exscan_generate(const struct tt_plan *plan, int lane, int round, struct tt_op *ops)
+static int exscan_round(const struct tt_plan_args *a, const struct tt_sliced *s,
+			const struct tt_step *at, struct tt_op *ops)
 {
-	return tt_sched_generate(plan, lane, round, ops, exscan_step);
+	return tt_pipe_round(a, s, at, ops, exscan_slice);
 }
 
 void tt_scan_chain(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
 	bool middle = a->rank && a->rank < a->nranks - 1;
-	struct tt_sched s = {.slices = tt_num_slices(a->count, tt_fit(a)),
-			     .steps = middle ? 2 : 1,
-			     .stride = 1,
-			     .max_ops = 2,
-			     .per_peer = 1};
-	size_t slots;
+	size_t slices = tt_num_slices(a, a->count * a->elem);
 
-	s.lanes = tt_num_lanes(a, s.slices);
-	if (a->coll == TT_COLL_SCAN) {
-		tt_schedule(b, &s, scan_step, scan_generate);
-		return;
-	}
-	slots = (size_t)s.lanes * DEPTH * a->chunk;
-	if (middle) {
-		s.steps = DEPTH;
-		s.state[0] = a->in_place ? tt_scratch(b, slots) : 0;
-		s.state[1] = tt_scratch(b, slots);
-	}
-	tt_schedule(b, &s, exscan_step, exscan_generate);
+	if (a->coll == TT_COLL_SCAN)
+		tt_pipe(b, scan_round, slices, middle ? 2 : 1, 2, true, 0);
+	else if (middle)
+		tt_pipe(b, exscan_round, slices, 3, 2, true, 1 + a->in_place);
+	else
+		tt_pipe(b, exscan_round, slices, 1, 1, true, 0);
 }

@@ -17,11 +17,11 @@
 static void take(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
-	size_t slices = tt_num_slices(a->count, tt_fit(a)), i;
+	size_t slices = tt_num_slices(a, a->count * a->elem), i;
 	struct tt_span s;
 
 	for (i = 0; i < slices; i++) {
-		s = tt_vector_slice(a, slices, i);
+		s = tt_slice(a, tt_vector(a), slices, i);
 		tt_lane(b, (int)(i % (size_t)a->lanes));
 		tt_round(b);
 		tt_recv(b, a->root, TT_RECVBUF(s.off), s.len);
@@ -39,7 +39,7 @@ static void give_slice(struct tt_builder *b, size_t i)
 	for (k = 1; k < n; k++) {
 		peer = (a->root + k) % n;
 		block = tt_send_block(a, peer);
-		slices = tt_num_slices(block.len / a->elem, tt_fit(a));
+		slices = tt_num_slices(a, block.len);
 		if (i >= slices)
 			continue;
 		if (given++ % WIDTH == 0)
@@ -58,7 +58,7 @@ void tt_scatter_linear(struct tt_builder *b)
 		take(b);
 		return;
 	}
-	slices = tt_num_slices(tt_longest(a, tt_send_block), tt_fit(a));
+	slices = tt_num_slices(a, tt_longest(a, tt_send_block));
 	for (i = 0; i < slices; i++) {
 		tt_lane(b, (int)(i % (size_t)a->lanes));
 		give_slice(b, i);
