@@ -250,6 +250,10 @@ static void store_slice(struct tt_builder *b, const struct tt_sliced *s, size_t 
 	at.lane = (int)(slice % (size_t)s->lanes);
 	tt_lane(b, at.lane);
 	for (at.step = 0; at.step < s->steps; at.step++) {
+		if (s->skip)
+			at.step = s->skip(&b->plan.args, at.step);
+		if (at.step >= s->steps)
+			break;
 		tt_round(b);
 		n = s->fn(&b->plan.args, s, &at, ops);
 		for (i = 0; i < n; i++)

@@ -82,7 +82,7 @@ enum tt_coll {
  *	allgatherv	rcounts, rdispls, on all ranks
  *	gatherv		count: this rank's own; rcounts, rdispls at the root only
  *	scatterv	count: this rank's own; scounts, sdispls at the root only
- *	alltoallv	all four, each rank its own
+ *	alltoallv	all four, each rank its own; in place rcounts and rdispls only
  *
  * all in elements, nranks of each; NULL where not named. count of the others: the vector's (reductions,
  * bcast, scans), or one block's (reduce_scatter_block, allgather, gather, scatter, alltoall).
@@ -126,6 +126,8 @@ struct tt_sliced {
 	int max_ops;	  /* of a step */
 	size_t slice_ops; /* of a slice, about: decides which form */
 	bool full;	  /* no op of this rank is empty */
+	/* The first step from k on that has an op which is not empty; NULL: try them all. */
+	int (*skip)(const struct tt_plan_args *args, int k);
 	int lanes;	  /* tt_sliced fills it in: args->lanes, or slices if less */
 	size_t state[8];  /* what fn wants to remember */
 };

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What algorithms share: cutting blocks into slices, messages longer than a chunk, pipelines.
+ */
+#ifndef TT_COLL_H
+#define TT_COLL_H
+
+#include "lib/plan/plan.h"
+
+/* Into how many slices a block of len bytes is cut. */
+static inline size_t tt_num_slices(const struct tt_plan_args *a, size_t len)
+{
+	return tt_num_pieces(len, a->elem, a->chunk);
+}
+
+/* Slice i of a block. */
+static inline struct tt_span tt_slice(const struct tt_plan_args *a, struct tt_span block,
+				      size_t slices, size_t i)
+{
+	return tt_pieces(block, a->elem, slices, i, 1);
+}
+
+static inline struct tt_span tt_vector(const struct tt_plan_args *a)
+{
+	return (struct tt_span){0, a->count * a->elem};
+}
+
+/* Lanes worth having for so many slices. */
+static inline int tt_num_lanes(const struct tt_plan_args *a, size_t slices)
+{
+	return slices < (size_t)a->lanes ? (int)slices : a->lanes;
+}
+
+/* The length of the longest block. */
+size_t tt_longest(const struct tt_plan_args *a,
+		  struct tt_span (*block)(const struct tt_plan_args *, int));
+
+/* Messages of at most a chunk each, in the current round. */
+void tt_send_long(struct tt_builder *b, int peer, struct tt_ref a, size_t len);
+void tt_recv_long(struct tt_builder *b, int peer, struct tt_ref dst, size_t len);
+void tt_recv_reduce_long(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a,
+			 struct tt_ref bb, size_t len, unsigned flags);
+
+static inline struct tt_op tt_op_send(int peer, struct tt_ref a, size_t len)
+{
+	return (struct tt_op){.kind = TT_OP_SEND, .peer = peer, .a = a, .len = len};
+}
+
+static inline struct tt_op tt_op_recv(int peer, struct tt_ref dst, size_t len)
+{
+	return (struct tt_op){.kind = TT_OP_RECV, .peer = peer, .dst = dst, .len = len};
+}
+
+/* dst = a (+) b, one of them TT_NET. */
+static inline struct tt_op tt_op_recv_reduce(int peer, struct tt_ref dst, struct tt_ref a,
+					     struct tt_ref b, size_t len)
+{
+	return (struct tt_op){
+		.kind = TT_OP_RECV_REDUCE, .peer = peer, .dst = dst, .a = a, .b = b, .len = len};
+}
+
+static inline struct tt_op tt_op_reduce(struct tt_ref dst, struct tt_ref a, struct tt_ref b,
+					size_t len)
+{
+	return (struct tt_op){
+		.kind = TT_OP_REDUCE, .peer = -1, .dst = dst, .a = a, .b = b, .len = len};
+}
+
+static inline struct tt_op tt_op_copy(struct tt_ref dst, struct tt_ref a, size_t len)
+{
+	return (struct tt_op){.kind = TT_OP_COPY, .peer = -1, .dst = dst, .a = a, .len = len};
+}
+
+/*
+ * A pipeline: step k of a slice shares a round with step k - 1 of the lane's next slice. Emitted as a
+ * sliced algorithm whose "slices" are the lanes, each with a pipeline of its own; its fn calls
+ * tt_pipe_round with what a slice does in a step (indexes are set, if a slice has one message at
+ * most to and one from a peer). tt_pipe's scratch, for slices under way together, is in tt_pipe_slot.
+ */
+struct tt_pipe {
+	size_t slices; /* in all */
+	int steps, lanes;
+	size_t base;   /* of scratch */
+	size_t slot;   /* bytes of one */
+};
+typedef int tt_pipe_fn(const struct tt_plan_args *a, const struct tt_pipe *p, size_t slice,
+		       int step, struct tt_op *ops);
+
+/* slots: of scratch for each slice under way. max_ops: of a step. full: no slice is empty. */
+void tt_pipe(struct tt_builder *b, tt_slice_fn *fn, size_t slices, int steps, int max_ops,
+	     bool full, size_t slots);
+int tt_pipe_round(const struct tt_plan_args *a, const struct tt_sliced *s, const struct tt_step *at,
+		  struct tt_op *ops, tt_pipe_fn *step);
+struct tt_ref tt_pipe_slot(const struct tt_pipe *p, size_t slice, size_t which);
+
+#endif
