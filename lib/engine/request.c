@@ -71,6 +71,31 @@ void tt_request_free(struct tutti_request *req)
 	tt_plans_put(req);
 }
 
+/*
+ * What is not registered comes from the registration cache, if that is on, for each start anew: the
+ * memory of a persistent request may be another between two of them.
+ */
+static void borrow_regions(struct tutti_request *req)
+{
+	struct tt_memory *memory = tt_wire_memory(req->comm->ctx->wire);
+	int i;
+
+	for (i = TT_BUF_SEND; i <= TT_BUF_RECV; i++)
+		if (!req->region[i] && req->extent[i])
+			req->region[i] = tt_mem_borrow(memory, req->base[i], req->extent[i]);
+}
+
+static void return_regions(struct tutti_request *req)
+{
+	int i;
+
+	for (i = TT_BUF_SEND; i <= TT_BUF_RECV; i++)
+		if (req->region[i] && req->region[i]->cached) {
+			tt_mem_return(req->region[i]);
+			req->region[i] = NULL;
+		}
+}
+
 int tt_request_start(struct tutti_request *req)
 {
 	struct tutti_comm *comm = req->comm;
@@ -88,6 +113,7 @@ int tt_request_start(struct tutti_request *req)
 	req->deadline = now + (uint64_t)ctx->env.timeout.number * TT_MS;
 	req->late_at = now + (uint64_t)ctx->env.late_after.number * TT_MS;
 	req->progressed = false;
+	borrow_regions(req);
 	atomic_store(&req->state, TT_REQ_RUNNING);
 	tt_list_add(&comm->active, &req->link);
 	ctx->running++;
@@ -99,6 +125,7 @@ int tt_request_start(struct tutti_request *req)
 void tt_request_end(struct tutti_request *req, int status)
 {
 	req->status = status;
+	return_regions(req);
 	tt_list_del(&req->link);
 	req->comm->ctx->running--;
 	atomic_store(&req->state, TT_REQ_DONE);
