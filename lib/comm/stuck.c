@@ -16,10 +16,9 @@
 
 #include "lib/base/clock.h"
 #include "lib/comm/comm.h"
+#include "lib/plan/plan.h"
 
 #define TABLE 64
-
-static const char *const coll_names[] = {"allreduce", "bcast", "barrier"};
 
 /* All four messages. rank, fields: what this rank called; other...: the rank that differs. */
 struct stuck_msg {
@@ -60,18 +59,19 @@ const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, s
 	static const char *const types[] = {"int8",   "uint8",	 "int32",    "uint32",	"int64",
 					    "uint64", "float16", "bfloat16", "float32", "float64"};
 	static const char *const ops[] = {"sum", "prod", "min", "max", "avg", "band", "bor", "bxor"};
-	const char *coll = f->coll < 3 ? coll_names[f->coll] : "?";
+	enum tt_coll coll = (enum tt_coll)f->coll;
 	const char *type = f->datatype < TUTTI_NUM_DATATYPES ? types[f->datatype] : "?";
+	char op[32] = "", root[32] = "";
 
-	if (f->coll == 2)
-		snprintf(buf, size, "%s #%llu", coll, (unsigned long long)seq);
-	else if (f->coll == 1)
-		snprintf(buf, size, "%s #%llu (count %llu, %s, root %d)", coll,
-			 (unsigned long long)seq, (unsigned long long)f->count, type, f->root);
+	if (tt_coll_reduces(coll))
+		snprintf(op, sizeof(op), ", %s", f->op < TUTTI_NUM_OPS ? ops[f->op] : "?");
+	if (tt_coll_rooted(coll))
+		snprintf(root, sizeof(root), ", root %d", f->root);
+	if (coll == TT_COLL_BARRIER)
+		snprintf(buf, size, "%s #%llu", tt_coll_name(coll), (unsigned long long)seq);
 	else
-		snprintf(buf, size, "%s #%llu (count %llu, %s, %s)", coll, (unsigned long long)seq,
-			 (unsigned long long)f->count, type,
-			 f->op < TUTTI_NUM_OPS ? ops[f->op] : "?");
+		snprintf(buf, size, "%s #%llu (count %llu, %s%s%s)", tt_coll_name(coll),
+			 (unsigned long long)seq, (unsigned long long)f->count, type, op, root);
 	return buf;
 }
 
@@ -240,7 +240,7 @@ static void note_mismatch(struct tutti_context *ctx, const struct stuck_msg *msg
 	if (!comm || !field)
 		return;
 	tt_comm_fail(comm, -TUTTI_EMISMATCH, msg->other,
-		     msg->fields.coll < 3 ? coll_names[msg->fields.coll] : "", msg->seq, field,
+		     tt_coll_name((enum tt_coll)msg->fields.coll), msg->seq, field,
 		     "ranks disagree on %s in %s: rank %d called %s, rank %d called %s", field,
 		     tt_comm_name(comm, name, sizeof(name)), msg->rank,
 		     tt_fields_text(&msg->fields, msg->seq, a, sizeof(a)), msg->other,

@@ -47,25 +47,6 @@ static int parse_size(const char *text, size_t *size)
 	return 0;
 }
 
-static int find_coll(const char *word, const char *text, enum tt_coll *coll)
-{
-	const char *names[TT_NUM_COLLS], *near;
-	int i;
-
-	for (i = 0; i < TT_NUM_COLLS; i++) {
-		names[i] = tt_coll_name((enum tt_coll)i);
-		if (!strcmp(names[i], word)) {
-			*coll = (enum tt_coll)i;
-			return 0;
-		}
-	}
-	near = tt_nearest(word, names, TT_NUM_COLLS);
-	return tt_fail(-EINVAL, "TUTTI_ALGO rule \"%s\": no collective is called \"%s\"%s%s%s",
-		       text, word,
-		       near ? "; did you mean " : "; there are allreduce, bcast and barrier",
-		       near ? near : "", near ? "?" : "");
-}
-
 /* "ring, single" */
 static const char *join(const char *const *names, int n, char *buf, size_t size)
 {
@@ -78,6 +59,27 @@ static const char *join(const char *const *names, int n, char *buf, size_t size)
 		used += len > 0 ? (size_t)len : 0;
 	}
 	return buf;
+}
+
+static int find_coll(const char *word, const char *text, enum tt_coll *coll)
+{
+	const char *names[TT_NUM_COLLS], *near;
+	char list[256];
+	int i;
+
+	for (i = 0; i < TT_NUM_COLLS; i++) {
+		names[i] = tt_coll_name((enum tt_coll)i);
+		if (!strcmp(names[i], word)) {
+			*coll = (enum tt_coll)i;
+			return 0;
+		}
+	}
+	near = tt_nearest(word, names, TT_NUM_COLLS);
+	return tt_fail(-EINVAL, "TUTTI_ALGO rule \"%s\": no collective is called \"%s\"%s%s%s",
+		       text, word,
+		       near ? "; did you mean " : "; there are ",
+		       near ? near : join(names, TT_NUM_COLLS, list, sizeof(list)),
+		       near ? "?" : "");
 }
 
 static int find_alg(enum tt_coll coll, const char *word, const char *text,

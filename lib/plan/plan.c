@@ -13,6 +13,19 @@ static const char *const coll_names[TT_NUM_COLLS] = {
 	[TT_COLL_ALLREDUCE] = "allreduce",
 	[TT_COLL_BCAST] = "bcast",
 	[TT_COLL_BARRIER] = "barrier",
+	[TT_COLL_REDUCE] = "reduce",
+	[TT_COLL_REDUCE_SCATTER_BLOCK] = "reduce_scatter_block",
+	[TT_COLL_REDUCE_SCATTER] = "reduce_scatter",
+	[TT_COLL_ALLGATHER] = "allgather",
+	[TT_COLL_ALLGATHERV] = "allgatherv",
+	[TT_COLL_GATHER] = "gather",
+	[TT_COLL_GATHERV] = "gatherv",
+	[TT_COLL_SCATTER] = "scatter",
+	[TT_COLL_SCATTERV] = "scatterv",
+	[TT_COLL_ALLTOALL] = "alltoall",
+	[TT_COLL_ALLTOALLV] = "alltoallv",
+	[TT_COLL_SCAN] = "scan",
+	[TT_COLL_EXSCAN] = "exscan",
 };
 
 const char *tt_coll_name(enum tt_coll coll)
@@ -60,7 +73,7 @@ static int check_args(const struct tt_plan_args *a)
 
 	if (a->nranks < 1 || a->rank < 0 || a->rank >= a->nranks)
 		return tt_fail(-EINVAL, "rank %d is not in 0..%d", a->rank, a->nranks - 1);
-	if (a->coll == TT_COLL_BCAST && (a->root < 0 || a->root >= a->nranks))
+	if (tt_coll_rooted(a->coll) && (a->root < 0 || a->root >= a->nranks))
 		return tt_fail(-EINVAL, "root %d is not in 0..%d", a->root, a->nranks - 1);
 	if (!a->elem || __builtin_mul_overflow(a->count, a->elem, &bytes))
 		return tt_fail(-EINVAL, "%zu elements of %zu bytes are no buffer", a->count,

@@ -53,18 +53,51 @@ struct tt_op {
 	size_t len; /* bytes */
 };
 
-/* What is to be planned, and how: equal on all ranks but for rank itself. */
-enum tt_coll { TT_COLL_ALLREDUCE, TT_COLL_BCAST, TT_COLL_BARRIER, TT_NUM_COLLS };
+/* The collectives; v forms take counts per rank and are calls of their own, as in MPI. */
+enum tt_coll {
+	TT_COLL_ALLREDUCE,
+	TT_COLL_BCAST,
+	TT_COLL_BARRIER,
+	TT_COLL_REDUCE,
+	TT_COLL_REDUCE_SCATTER_BLOCK,
+	TT_COLL_REDUCE_SCATTER,
+	TT_COLL_ALLGATHER,
+	TT_COLL_ALLGATHERV,
+	TT_COLL_GATHER,
+	TT_COLL_GATHERV,
+	TT_COLL_SCATTER,
+	TT_COLL_SCATTERV,
+	TT_COLL_ALLTOALL,
+	TT_COLL_ALLTOALLV,
+	TT_COLL_SCAN,
+	TT_COLL_EXSCAN,
+	TT_NUM_COLLS
+};
 
+/*
+ * What is to be planned, and how: equal on all ranks but for rank itself, in_place of rooted
+ * collectives, and what only some ranks know of a v form:
+ *
+ *	reduce_scatter	rcounts, on all ranks
+ *	allgatherv	rcounts, rdispls, on all ranks
+ *	gatherv		count: this rank's own; rcounts, rdispls at the root only
+ *	scatterv	count: this rank's own; scounts, sdispls at the root only
+ *	alltoallv	all four, each rank its own
+ *
+ * all in elements, nranks of each; NULL where not named. count of the others: the vector's (reductions,
+ * bcast, scans), or one block's (reduce_scatter_block, allgather, gather, scatter, alltoall).
+ */
 struct tt_plan_args {
 	enum tt_coll coll;
 	int rank, nranks, root;
 	size_t count;	  /* elements */
 	size_t elem;	  /* bytes of one */
-	bool in_place;	  /* sendbuf and recvbuf are one */
+	bool in_place;	  /* MPI_IN_PLACE on this rank; see tt_input */
 	bool divide;	  /* op is avg */
+	bool ordered;	  /* op does not commute: operands combine in rank order */
 	size_t chunk;	  /* longest message in bytes, a multiple of elem (at least one element) */
 	int lanes;	  /* at most so many lanes */
+	const size_t *scounts, *sdispls, *rcounts, *rdispls;
 };
 
 struct tt_plan;
@@ -157,6 +190,31 @@ const char *tt_coll_name(enum tt_coll coll); /* "allreduce" */
 
 /* Build alg's plan. 0, -ENOMEM, or -EINVAL for args it can't do. */
 int tt_plan_build(const struct tt_alg *alg, const struct tt_plan_args *args, struct tt_plan **plan);
+
+/* Does the collective reduce; has it a root; is it a v form? */
+bool tt_coll_reduces(enum tt_coll coll);
+bool tt_coll_rooted(enum tt_coll coll);
+
+/* A part of a buffer, in bytes. */
+struct tt_span {
+	size_t off, len;
+};
+
+/*
+ * layout.c: where things are. Block i of the side that has one per rank (the result of allgather and
+ * gather, the input of scatter and reduce_scatter, either side of alltoall). Only for ranks that know it.
+ */
+struct tt_span tt_send_block(const struct tt_plan_args *a, int i);
+struct tt_span tt_recv_block(const struct tt_plan_args *a, int i);
+/* Bytes of this rank's sendbuf and recvbuf that the call may touch; 0: it has no such buffer. */
+size_t tt_send_bytes(const struct tt_plan_args *a);
+size_t tt_recv_bytes(const struct tt_plan_args *a);
+/*
+ * The rank's own input. In place TT_BUF_SEND is TT_BUF_RECV from offset 0, but for allgather(v) and
+ * gather(v) the input is the rank's own block of recvbuf, and for scatter(v) the root's block stays
+ * in sendbuf (and recvbuf is not there): algorithms ask here instead of naming TT_BUF_SEND.
+ */
+struct tt_ref tt_input(const struct tt_plan_args *a);
 
 /* Split count elements over n parts as evenly as whole elements allow: first count%n parts get one more. */
 static inline size_t tt_part_begin(size_t count, int n, int i)

@@ -78,7 +78,7 @@ static void test_bad_rules(void)
 	TT_CHECK(bad("bcast:binomail:0-inf", "did you mean binomial?"));
 	TT_CHECK(bad("bcast:zzzzzzzzzz", "there are single, binomial, chain"));
 	TT_CHECK(bad("alreduce:ring:0-inf", "did you mean allreduce?"));
-	TT_CHECK(bad("gather:ring:0-inf", "there are allreduce, bcast and barrier"));
+	TT_CHECK(bad("xyzzy:ring:0-inf", "there are allreduce, bcast, barrier"));
 	TT_CHECK(bad("bcast:ring:0-inf", "bcast has no algorithm \"ring\""));
 	TT_CHECK(bad("allreduce", "collective:algorithm:LO-HI"));
 	TT_CHECK(bad("allreduce:ring:64K", "LO-HI"));

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Where the blocks of a collective's buffers are, on the rank that asks. */
+#include "lib/plan/plan.h"
+
+bool tt_coll_reduces(enum tt_coll coll)
+{
+	switch (coll) {
+	case TT_COLL_ALLREDUCE:
+	case TT_COLL_REDUCE:
+	case TT_COLL_REDUCE_SCATTER_BLOCK:
+	case TT_COLL_REDUCE_SCATTER:
+	case TT_COLL_SCAN:
+	case TT_COLL_EXSCAN:
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool tt_coll_rooted(enum tt_coll coll)
+{
+	switch (coll) {
+	case TT_COLL_BCAST:
+	case TT_COLL_REDUCE:
+	case TT_COLL_GATHER:
+	case TT_COLL_GATHERV:
+	case TT_COLL_SCATTER:
+	case TT_COLL_SCATTERV:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Without displacements the blocks follow one another. */
+static struct tt_span block(const struct tt_plan_args *a, const size_t *counts, const size_t *displs,
+			    int i)
+{
+	size_t off = 0;
+	int k;
+
+	if (!counts)
+		return (struct tt_span){(size_t)i * a->count * a->elem, a->count * a->elem};
+	for (k = 0; !displs && k < i; k++)
+		off += counts[k];
+	return (struct tt_span){(displs ? displs[i] : off) * a->elem, counts[i] * a->elem};
+}
+
+struct tt_span tt_send_block(const struct tt_plan_args *a, int i)
+{
+	/* the input of a reduce-scatter is divided as its results are */
+	return a->coll == TT_COLL_REDUCE_SCATTER ? block(a, a->rcounts, NULL, i)
+						 : block(a, a->scounts, a->sdispls, i);
+}
+
+struct tt_span tt_recv_block(const struct tt_plan_args *a, int i)
+{
+	return block(a, a->rcounts, a->rdispls, i);
+}
+
+static size_t extent(const struct tt_plan_args *a,
+		     struct tt_span (*get)(const struct tt_plan_args *, int))
+{
+	size_t most = 0;
+	int i;
+
+	for (i = 0; i < a->nranks; i++) {
+		struct tt_span s = get(a, i);
+
+		if (s.len && s.off + s.len > most)
+			most = s.off + s.len;
+	}
+	return most;
+}
+
+size_t tt_send_bytes(const struct tt_plan_args *a)
+{
+	size_t vector = a->count * a->elem;
+	bool root = a->rank == a->root;
+
+	switch (a->coll) {
+	case TT_COLL_ALLREDUCE:
+	case TT_COLL_REDUCE:
+	case TT_COLL_SCAN:
+	case TT_COLL_EXSCAN:
+	case TT_COLL_ALLGATHER:
+	case TT_COLL_GATHER:
+	case TT_COLL_GATHERV:
+		return vector;
+	case TT_COLL_ALLGATHERV:
+		return a->rcounts[a->rank] * a->elem;
+	case TT_COLL_REDUCE_SCATTER_BLOCK:
+	case TT_COLL_ALLTOALL:
+		return (size_t)a->nranks * vector;
+	case TT_COLL_REDUCE_SCATTER:
+	case TT_COLL_ALLTOALLV:
+		return extent(a, tt_send_block);
+	case TT_COLL_SCATTER:
+		return root ? (size_t)a->nranks * vector : 0;
+	case TT_COLL_SCATTERV:
+		return root ? extent(a, tt_send_block) : 0;
+	default:
+		return 0;
+	}
+}
+
+size_t tt_recv_bytes(const struct tt_plan_args *a)
+{
+	size_t vector = a->count * a->elem;
+	bool root = a->rank == a->root;
+
+	switch (a->coll) {
+	case TT_COLL_BARRIER:
+		return 0;
+	case TT_COLL_REDUCE:
+		return root ? vector : 0;
+	case TT_COLL_REDUCE_SCATTER_BLOCK:
+		return a->in_place ? (size_t)a->nranks * vector : vector;
+	case TT_COLL_REDUCE_SCATTER:
+		return a->in_place ? extent(a, tt_send_block) : a->rcounts[a->rank] * a->elem;
+	case TT_COLL_ALLGATHER:
+	case TT_COLL_ALLTOALL:
+		return (size_t)a->nranks * vector;
+	case TT_COLL_ALLGATHERV:
+	case TT_COLL_ALLTOALLV:
+		return extent(a, tt_recv_block);
+	case TT_COLL_GATHER:
+		return root ? (size_t)a->nranks * vector : 0;
+	case TT_COLL_GATHERV:
+		return root ? extent(a, tt_recv_block) : 0;
+	default: /* all-reduce, bcast, scans, scatters */
+		return vector;
+	}
+}
+
+struct tt_ref tt_input(const struct tt_plan_args *a)
+{
+	switch (a->coll) {
+	case TT_COLL_BCAST:
+		return TT_RECVBUF(0);
+	case TT_COLL_ALLGATHER:
+	case TT_COLL_ALLGATHERV:
+	case TT_COLL_GATHER:
+	case TT_COLL_GATHERV:
+		return a->in_place ? TT_RECVBUF(tt_recv_block(a, a->rank).off) : TT_SENDBUF(0);
+	default:
+		return TT_SENDBUF(0);
+	}
+}
