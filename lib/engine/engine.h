@@ -56,6 +56,13 @@ struct tutti_request {
 	uint64_t deadline, late_at;
 };
 
+/* What could not start, or go on, for want of a connection or of room; tried again by every progress. */
+struct tt_stalled {
+	struct tt_list link; /* in ctx->stalled */
+	/* Takes itself off the list when it need not be tried again. */
+	void (*again)(struct tt_stalled *stalled);
+};
+
 /* One op of the current round of a lane. */
 struct tt_op_run {
 	struct tt_xfer x;

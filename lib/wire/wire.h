@@ -165,6 +165,9 @@ int tt_wire_get(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_re
 int tt_wire_atomic(struct tt_wire *wire, int peer, struct tt_atomic *at);
 /* The index of the transport that peer is reached by: 0, -EAGAIN while connecting, or an error. */
 int tt_wire_transport_of(struct tt_wire *wire, int peer, int *index);
+/* What the transport of this index wants and can do, for one-sided operations. */
+bool tt_wire_local_any(struct tt_wire *wire, int index); /* the near side needs no registration */
+size_t tt_wire_max_put(struct tt_wire *wire, int index); /* longest put or get, 0: any */
 /* Keys are exchanged by place in the list of compiled transports, which all ranks share. */
 int tt_wire_global_index(struct tt_wire *wire, int index);
 int tt_wire_local_index(struct tt_wire *wire, int global);
