@@ -98,13 +98,14 @@ test_perf()
 	perf 2 put -b 8 -e 512K -f 256 -n 10 -w 2
 	perf 2 get -b 8 -e 512K -f 256 -n 10 -w 2
 	perf 2 latency -b 8 -e 64K -f 256 -n 10 -w 2
+	job verbs 2 ./tutti_perf amo_lat -n 10 -w 2 -A all || exit 1
 	perf 3 allreduce -b 4 -e 256K -f 64 -n 2 -w 1
 	perf 4 bcast -b 300001 -e 300001 -d uint8 -n 2 -w 0 --malloc
 }
 
 # Of the suite what differs most, as the guest's processor is a slow one.
 brief="put_sizes note_values many_puts flood_puts get amo msg_flood triangle stale_key arm close_drops_ops
-	close_is_a_fence peer_close contract"
+	bounds read_only close_is_a_fence peer_close contract"
 
 conform() { program tests/conform/conform_verbs; }
 conform_qps() { program tests/conform/conform_verbs_qps put_sizes many_puts get close_is_a_fence; }
@@ -119,6 +120,7 @@ conform_ofi()
 	export TUTTI_IF
 	program tests/conform/conform_ofi_verbs $brief
 }
+cache() { program tests/unit/test_cache; program tests/mp/test_counters cache_verbs; }
 collectives() { program tests/mp/test_coll verbs; }
 collectives_tiny() { program tests/mp/test_coll verbs_tiny; }
 zero_copy() { program tests/mp/test_counters zero_copy_verbs; }
@@ -140,6 +142,7 @@ run conform_ofi conform_ofi
 run collectives collectives
 run collectives_tiny collectives_tiny
 run zero_copy zero_copy
+run cache cache
 run one_sided one_sided
 run death death
 run perf test_perf
