@@ -35,6 +35,11 @@ dist_man_MANS += \
 	man/tutti_iallreduce.3 \
 	man/tutti_ibarrier.3 \
 	man/tutti_ibcast.3 \
+	man/tutti_icompare_swap.3 \
+	man/tutti_ifetch_add.3 \
+	man/tutti_iget.3 \
+	man/tutti_iput.3 \
+	man/tutti_iput_notify.3 \
 	man/tutti_init.3 \
 	man/tutti_iprobe.3 \
 	man/tutti_irecv.3 \

@@ -397,7 +397,7 @@ static int run_windows(struct pair *p)
 	struct perf *perf = p->perf;
 	int err;
 
-	err = tutti_win_create(perf->world, p->exposed.data, p->exposed.size, &p->win);
+	err = tutti_win_create(perf->world, p->exposed.data, p->exposed.size, 0, &p->win);
 	if (err)
 		return perf_call_failed(perf, "win_create", err);
 	begin_table(&perf->table, p->kind);

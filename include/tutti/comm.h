@@ -112,6 +112,12 @@ struct tutti_stats {
 	uint64_t allocations;		/* heap and pool allocations made by communication calls */
 	uint64_t connections;		/* endpoints connected, so far */
 	uint64_t sleeps;		/* times a waiting thread went to sleep */
+	/* the registration cache, TUTTI_REG_CACHE */
+	uint64_t cache_hits;		/* buffers found registered */
+	uint64_t cache_misses;		/* buffers that were not */
+	uint64_t cache_evictions;	/* regions given up to make room */
+	uint64_t cache_stale;		/* regions given up because their memory changed */
+	uint64_t cache_bytes;		/* in it now */
 };
 
 int tutti_stats_get(struct tutti_context *ctx, struct tutti_stats *stats);

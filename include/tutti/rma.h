@@ -15,15 +15,24 @@ extern "C" {
 #endif
 
 struct tutti_win;
+struct tutti_request;
+
+enum tutti_win_flags {
+	TUTTI_WIN_READ_ONLY = 1 /* of this rank's memory: others may get, not put nor use atomics */
+};
 
 /**
- * tutti_win_create - expose [base, base + size) to the ranks of comm. Collective; sizes may differ,
- * 0 is allowed. The memory should come from tutti_alloc or be registered; other memory is
- * registered for the life of the window.
+ * tutti_win_create - expose [base, base + size) to the ranks of comm. Collective; sizes and flags (0 or
+ * enum tutti_win_flags) may differ, size 0 is allowed. The memory should come from tutti_alloc or be
+ * registered; other memory is registered for the life of the window. If it fails, it does on all ranks.
  */
-int tutti_win_create(struct tutti_comm *comm, void *base, size_t size, struct tutti_win **win);
+int tutti_win_create(struct tutti_comm *comm, void *base, size_t size, unsigned flags,
+		     struct tutti_win **win);
 
-/** tutti_win_free - collective; waits for this rank's own operations first. */
+/**
+ * tutti_win_free - collective; waits for this rank's own operations first. -EBUSY while a request of one
+ * has not been waited for.
+ */
 int tutti_win_free(struct tutti_win *win);
 
 /** tutti_put - start writing len bytes at local to rank's window; local may be reused after a flush. */
@@ -49,6 +58,22 @@ int tutti_fetch_add(struct tutti_win *win, int rank, uint64_t value, uint64_t of
 /** tutti_compare_swap - as fetch_add; the word becomes value only if it was equal to compare. */
 int tutti_compare_swap(struct tutti_win *win, int rank, uint64_t compare, uint64_t value,
 		       uint64_t offset, uint64_t *old);
+
+/**
+ * The same as requests for tutti_test, tutti_wait and the like: when that says done, a put is in place at
+ * the target, local of a get holds the bytes, *old is set; local and old stay untouched until then.
+ * tutti_win_flush waits for them as well, but each request must be waited for. They never wait themselves.
+ */
+int tutti_iput(struct tutti_win *win, int rank, const void *local, size_t len, uint64_t offset,
+	       struct tutti_request **request);
+int tutti_iput_notify(struct tutti_win *win, int rank, const void *local, size_t len,
+		      uint64_t offset, struct tutti_request **request);
+int tutti_iget(struct tutti_win *win, int rank, void *local, size_t len, uint64_t offset,
+	       struct tutti_request **request);
+int tutti_ifetch_add(struct tutti_win *win, int rank, uint64_t value, uint64_t offset, uint64_t *old,
+		     struct tutti_request **request);
+int tutti_icompare_swap(struct tutti_win *win, int rank, uint64_t compare, uint64_t value,
+			uint64_t offset, uint64_t *old, struct tutti_request **request);
 
 /** tutti_win_flush - wait until this rank's operations on rank are complete here and there. */
 int tutti_win_flush(struct tutti_win *win, int rank);

@@ -285,6 +285,11 @@ int tutti_stats_get(struct tutti_context *ctx, struct tutti_stats *stats)
 	tt_memory_stats(tt_wire_memory(ctx->wire), &mem);
 	now.registrations = mem.registrations;
 	now.allocations += mem.allocations;
+	now.cache_hits = mem.cache_hits;
+	now.cache_misses = mem.cache_misses;
+	now.cache_evictions = mem.cache_evictions;
+	now.cache_stale = mem.cache_stale;
+	now.cache_bytes = mem.cache_bytes;
 	now.size = stats->size;
 	memcpy(stats, &now, stats->size < sizeof(now) ? stats->size : sizeof(now));
 	return 0;

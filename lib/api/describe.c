@@ -16,6 +16,7 @@
 
 #include "lib/base/env.h"
 #include "lib/boot/boot.h"
+#include "lib/mem/watch.h"
 #include "lib/topo/topo.h"
 #include "lib/wire/transport.h"
 
@@ -128,7 +129,9 @@ static void tell_transports(const struct teller *t)
 static void tell_host(const struct teller *t)
 {
 	char name[256] = "";
+	struct tt_watch *watch;
 	struct tt_host host;
+	int err;
 
 	gethostname(name, sizeof(name) - 1);
 	tell(t, "host", "name", "value", "%s", name);
@@ -144,6 +147,10 @@ static void tell_host(const struct teller *t)
 	}
 	tell(t, "host", "boot id", "value", "%s", host.boot_id[0] ? host.boot_id : "unknown");
 	tell(t, "host", "network namespace", "value", "%llu", (unsigned long long)host.netns);
+	err = tt_watch_new(&watch);
+	tell(t, "host", "registration cache", "value", "%s", err ? tt_fail_text(err) : "possible");
+	if (!err)
+		tt_watch_free(watch);
 	tell(t, "host", "usable CPUs", "value", "%d", tt_topo_cpus());
 	tell(t, "host", "usable memory", "value", "%llu MiB",
 	     (unsigned long long)(tt_topo_memory() >> 20));

@@ -185,6 +185,7 @@ static void init_context(struct tutti_context *ctx)
 	tt_list_init(&ctx->comms);
 	tt_list_init(&ctx->dead);
 	tt_list_init(&ctx->ready);
+	tt_list_init(&ctx->stalled);
 }
 
 static void free_comms(struct tutti_context *ctx)

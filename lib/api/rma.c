@@ -18,10 +18,52 @@ static int exchange(struct tutti_comm *comm, const struct tt_win_part *mine,
 	return tutti_allreduce(TUTTI_IN_PLACE, parts, words, TUTTI_UINT64, TUTTI_SUM, comm);
 }
 
-int tutti_win_create(struct tutti_comm *comm, void *base, size_t size, struct tutti_win **out)
+/*
+ * Whether all ranks have got so far; else all of them fail, with the error of the lowest that has not.
+ * What failed here is told already.
+ */
+static int agree(struct tutti_comm *comm, int mine)
 {
+	uint64_t worst = mine ? (uint64_t)(comm->size - comm->rank) << 32 | (uint32_t)-mine : 0;
+	int err = tutti_allreduce(TUTTI_IN_PLACE, &worst, 1, TUTTI_UINT64, TUTTI_MAX, comm);
+	int rank = comm->size - (int)(worst >> 32), code = -(int)(uint32_t)worst;
+
+	if (mine || err || !worst)
+		return mine ? mine : err;
+	return tt_fail_rank(code, rank, tt_boot_host(comm->ctx->boot, comm->world[rank]),
+			    "tutti_win_create failed on rank %d: %s", rank, tutti_strerror(code));
+}
+
+/* This rank's part, and somebody to move its bytes, while it makes no calls, where the device can't. */
+static int open_part(struct tutti_comm *comm, void *base, size_t size, unsigned flags,
+		     struct tutti_win **win, struct tt_win_part *mine)
+{
+	int err = tt_win_open(comm, base, size, flags, win, mine);
+
+	if (err || comm->size == 1 || tt_wire_auto_progress(comm->ctx->wire))
+		return err;
+	err = tt_thread_start(comm->ctx);
+	if (err) {
+		tt_win_close(*win);
+		*win = NULL;
+	}
+	return err;
+}
+
+static int check_create(void *base, size_t size, unsigned flags, struct tutti_win **out)
+{
+	if (!out || (size && !base))
+		return tt_fail(-EINVAL, "tutti_win_create: %s is NULL", out ? "base" : "win");
+	if (flags & ~(unsigned)TUTTI_WIN_READ_ONLY)
+		return tt_fail(-EINVAL, "tutti_win_create: unknown flags %#x", flags);
+	return 0;
+}
+
+int tutti_win_create(struct tutti_comm *comm, void *base, size_t size, unsigned flags,
+		     struct tutti_win **out)
+{
+	struct tutti_win *win = NULL;
 	struct tt_win_part mine;
-	struct tutti_win *win;
 	int err;
 
 	err = tt_check_comm(comm);
@@ -29,17 +71,15 @@ int tutti_win_create(struct tutti_comm *comm, void *base, size_t size, struct tu
 		err = tt_group_refuse("tutti_win_create");
 	if (err)
 		return err;
-	if (!out || (size && !base))
-		return tt_fail(-EINVAL, "tutti_win_create: %s is NULL", out ? "base" : "win");
-	err = tt_win_open(comm, base, size, &win, &mine);
-	if (err)
-		return err;
-	err = exchange(comm, &mine, win->part);
-	/* A target that makes no calls needs somebody to move its bytes where the device can't. */
-	if (!err && comm->size > 1 && !tt_wire_auto_progress(comm->ctx->wire))
-		err = tt_thread_start(comm->ctx);
+	err = check_create(base, size, flags, out);
+	if (!err)
+		err = open_part(comm, base, size, flags, &win, &mine);
+	err = agree(comm, err);
+	if (!err)
+		err = exchange(comm, &mine, win->part);
 	if (err) {
-		tt_win_close(win);
+		if (win)
+			tt_win_close(win);
 		return err;
 	}
 	tt_wire_lock(comm->ctx->wire);
@@ -52,7 +92,7 @@ int tutti_win_create(struct tutti_comm *comm, void *base, size_t size, struct tu
 int tutti_win_free(struct tutti_win *win)
 {
 	struct tutti_comm *comm;
-	int err;
+	int err, requests;
 
 	if (!win)
 		return tt_fail(-EINVAL, "tutti_win_free: win is NULL");
@@ -60,6 +100,12 @@ int tutti_win_free(struct tutti_win *win)
 	if (err)
 		return err;
 	comm = win->comm;
+	tt_wire_lock(comm->ctx->wire);
+	requests = win->requests;
+	tt_wire_unlock(comm->ctx->wire);
+	if (requests)
+		return tt_fail(-EBUSY, "tutti_win_free: %d requests have not been waited for",
+			       requests);
 	err = tt_win_wait(win, -1);
 	if (!err)
 		err = tutti_barrier(comm);
@@ -92,32 +138,46 @@ static int check(const char *call, struct tutti_win *win, int rank, const void *
 	return 0;
 }
 
+static int check_write(const char *call, struct tutti_win *win, int rank, const void *local,
+		       size_t len, uint64_t offset)
+{
+	int err = check(call, win, rank, local, len, offset);
+
+	if (!err && len && win->part[rank].flags & TUTTI_WIN_READ_ONLY)
+		err = tt_fail_rank(-EACCES, rank, NULL, "%s: rank %d's window is read-only", call,
+				   rank);
+	return err;
+}
+
 int tutti_put(struct tutti_win *win, int rank, const void *local, size_t len, uint64_t offset)
 {
-	int err = check("tutti_put", win, rank, local, len, offset);
+	struct tt_win_access a = {rank, (void *)local, len, offset, false, false};
+	int err = check_write("tutti_put", win, rank, local, len, offset);
 
-	return err ? err : tt_win_op(win, rank, (void *)local, len, offset, false, false);
+	return err ? err : tt_win_op(win, &a);
 }
 
 int tutti_put_notify(struct tutti_win *win, int rank, const void *local, size_t len,
 		     uint64_t offset)
 {
-	int err = check("tutti_put_notify", win, rank, local, len, offset);
+	struct tt_win_access a = {rank, (void *)local, len, offset, false, true};
+	int err = check_write("tutti_put_notify", win, rank, local, len, offset);
 
-	return err ? err : tt_win_op(win, rank, (void *)local, len, offset, false, true);
+	return err ? err : tt_win_op(win, &a);
 }
 
 int tutti_get(struct tutti_win *win, int rank, void *local, size_t len, uint64_t offset)
 {
+	struct tt_win_access a = {rank, local, len, offset, true, false};
 	int err = check("tutti_get", win, rank, local, len, offset);
 
-	return err ? err : tt_win_op(win, rank, local, len, offset, true, false);
+	return err ? err : tt_win_op(win, &a);
 }
 
 static int check_atomic(const char *call, struct tutti_win *win, int rank, uint64_t offset,
 			const uint64_t *old)
 {
-	int err = check(call, win, rank, call, sizeof(*old), offset);
+	int err = check_write(call, win, rank, call, sizeof(*old), offset);
 
 	if (err)
 		return err;
@@ -146,6 +206,70 @@ int tutti_compare_swap(struct tutti_win *win, int rank, uint64_t compare, uint64
 	int err = check_atomic("tutti_compare_swap", win, rank, offset, old);
 
 	return err ? err : tt_win_atomic(win, rank, TT_AMO_CAS, value, compare, offset, old);
+}
+
+/* ---- the same as requests ---- */
+
+static int check_request(const char *call, struct tutti_request **request)
+{
+	return request ? 0 : tt_fail(-EINVAL, "%s: request is NULL", call);
+}
+
+int tutti_iput(struct tutti_win *win, int rank, const void *local, size_t len, uint64_t offset,
+	       struct tutti_request **request)
+{
+	struct tt_win_access a = {rank, (void *)local, len, offset, false, false};
+	int err = check_write("tutti_iput", win, rank, local, len, offset);
+
+	if (!err)
+		err = check_request("tutti_iput", request);
+	return err ? err : tt_win_iop(win, &a, "iput", request);
+}
+
+int tutti_iput_notify(struct tutti_win *win, int rank, const void *local, size_t len,
+		      uint64_t offset, struct tutti_request **request)
+{
+	struct tt_win_access a = {rank, (void *)local, len, offset, false, true};
+	int err = check_write("tutti_iput_notify", win, rank, local, len, offset);
+
+	if (!err)
+		err = check_request("tutti_iput_notify", request);
+	return err ? err : tt_win_iop(win, &a, "iput_notify", request);
+}
+
+int tutti_iget(struct tutti_win *win, int rank, void *local, size_t len, uint64_t offset,
+	       struct tutti_request **request)
+{
+	struct tt_win_access a = {rank, local, len, offset, true, false};
+	int err = check("tutti_iget", win, rank, local, len, offset);
+
+	if (!err)
+		err = check_request("tutti_iget", request);
+	return err ? err : tt_win_iop(win, &a, "iget", request);
+}
+
+int tutti_ifetch_add(struct tutti_win *win, int rank, uint64_t value, uint64_t offset, uint64_t *old,
+		     struct tutti_request **request)
+{
+	int err = check_atomic("tutti_ifetch_add", win, rank, offset, old);
+
+	if (!err)
+		err = check_request("tutti_ifetch_add", request);
+	return err ? err
+		   : tt_win_iatomic(win, rank, TT_AMO_ADD, value, 0, offset, old, "ifetch_add",
+				    request);
+}
+
+int tutti_icompare_swap(struct tutti_win *win, int rank, uint64_t compare, uint64_t value,
+			uint64_t offset, uint64_t *old, struct tutti_request **request)
+{
+	int err = check_atomic("tutti_icompare_swap", win, rank, offset, old);
+
+	if (!err)
+		err = check_request("tutti_icompare_swap", request);
+	return err ? err
+		   : tt_win_iatomic(win, rank, TT_AMO_CAS, value, compare, offset, old,
+				    "icompare_swap", request);
 }
 
 int tutti_win_wait_notify(struct tutti_win *win, int rank, uint64_t count)

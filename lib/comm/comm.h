@@ -100,6 +100,7 @@ struct tutti_context {
 
 	/* the engine's */
 	struct tt_list ready;	/* lanes whose next round can start */
+	struct tt_list stalled; /* operations waiting for a connection or for room */
 	unsigned failures_seen;
 	int running;		/* requests under way */
 

@@ -11,6 +11,32 @@ static struct tt_plan_req *plan_req(const struct tutti_request *r)
 	return tt_container(r, struct tt_plan_req, r);
 }
 
+/*
+ * What is not registered comes from the registration cache, if that is on, for each start anew: the
+ * memory of a persistent request may be another between two of them.
+ */
+static void borrow_regions(struct tt_plan_req *req)
+{
+	struct tt_memory *memory = tt_wire_memory(req->r.comm->ctx->wire);
+	int i;
+
+	for (i = TT_BUF_SEND; i <= TT_BUF_RECV; i++)
+		if (!req->region[i] && req->extent[i])
+			req->region[i] = tt_mem_borrow(memory, req->base[i], req->extent[i]);
+}
+
+static void plan_ended(struct tutti_request *r)
+{
+	struct tt_plan_req *req = plan_req(r);
+	int i;
+
+	for (i = TT_BUF_SEND; i <= TT_BUF_RECV; i++)
+		if (req->region[i] && req->region[i]->cached) {
+			tt_mem_return(req->region[i]);
+			req->region[i] = NULL;
+		}
+}
+
 static int plan_start(struct tutti_request *r)
 {
 	struct tt_plan_req *req = plan_req(r);
@@ -18,6 +44,7 @@ static int plan_start(struct tutti_request *r)
 
 	if (err)
 		return err;
+	borrow_regions(req);
 	req->fprint = tt_comm_called(r->comm, &req->fields);
 	r->seq = r->comm->seq;
 	tt_run_start(req);
@@ -68,6 +95,7 @@ static const struct tt_request_ops plan_ops = {.list = TT_ACTIVE_COLL,
 					       .call = plan_call,
 					       .start = plan_start,
 					       .cancel = plan_cancel,
+					       .ended = plan_ended,
 					       .free = plan_free,
 					       .late = plan_late,
 					       .text = plan_text,

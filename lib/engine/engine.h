@@ -30,6 +30,8 @@ struct tt_request_ops {
 	int (*start)(struct tutti_request *req);
 	/* Take back everything under way: afterwards nobody touches its buffers. The caller ends it. */
 	void (*cancel)(struct tutti_request *req);
+	/* It is over, by tt_request_end; NULL: nothing to do. */
+	void (*ended)(struct tutti_request *req);
 	/* Not under way, and not needed any more. */
 	void (*free)(struct tutti_request *req);
 	/* No progress for TUTTI_LATE_AFTER, and then every second; only the oldest of a list is asked. */
@@ -57,6 +59,13 @@ struct tutti_request {
 	int status;
 	uint64_t seq; /* of a collective, else 0 */
 	uint64_t deadline, late_at;
+};
+
+/* What could not start, or go on, for want of a connection or of room; tried again by every progress. */
+struct tt_stalled {
+	struct tt_list link; /* in ctx->stalled */
+	/* Takes itself off the list when it need not be tried again. */
+	void (*again)(struct tt_stalled *stalled);
 };
 
 /* One op of the current round of a lane. */

@@ -65,6 +65,8 @@ int tt_request_begin(struct tutti_request *req)
 void tt_request_end(struct tutti_request *req, int status)
 {
 	req->status = status;
+	if (req->ops->ended)
+		req->ops->ended(req);
 	tt_list_del(&req->link);
 	req->comm->ctx->running--;
 	atomic_store(&req->state, TT_REQ_DONE);

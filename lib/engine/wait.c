@@ -46,10 +46,34 @@ static void sweep(struct tutti_context *ctx)
 	}
 }
 
+/* Once each, even if one that is tried takes others off the list. */
+static void try_stalled(struct tutti_context *ctx)
+{
+	struct tt_list todo;
+
+	tt_list_init(&todo);
+	while (!tt_list_empty(&ctx->stalled)) {
+		struct tt_list *l = ctx->stalled.next;
+
+		tt_list_del(l);
+		tt_list_add(&todo, l);
+	}
+	while (!tt_list_empty(&todo)) {
+		struct tt_list *l = todo.next;
+
+		tt_list_del(l);
+		tt_list_add(&ctx->stalled, l);
+		tt_container(l, struct tt_stalled, link)->again(
+			tt_container(l, struct tt_stalled, link));
+	}
+}
+
 int tt_engine_progress(struct tutti_context *ctx)
 {
 	int n = tt_wire_progress(ctx->wire);
 
+	if (!tt_list_empty(&ctx->stalled))
+		try_stalled(ctx);
 	if (!tt_list_empty(&ctx->ready))
 		tt_run_ready(ctx);
 	if (atomic_load_explicit(&ctx->failures, memory_order_relaxed) != ctx->failures_seen)

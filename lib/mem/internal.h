@@ -79,6 +79,7 @@ struct tt_memory {
 	struct tt_list cached;	/* large and free */
 	size_t cached_bytes, bytes;
 	struct tt_list partial[TT_BINS];
+	struct tt_cache *cache; /* NULL: off */
 	struct tt_mem_stats stats;
 };
 
@@ -88,6 +89,16 @@ void tt_mem_unlock_tp(struct tt_memory *memory);
 /* region.c: with all open transports; enter and leave also keep the two tables. Transport lock held. */
 int tt_region_enter(struct tt_region *region);
 void tt_region_leave(struct tt_region *region);
+
+/* What of that knows nothing of tables. *count rises by the registrations made. */
+int tt_region_register(struct tt_region *region, int *count);
+void tt_region_unregister(struct tt_region *region);
+
+/* cache.c: all with the transport lock held */
+int tt_cache_new(struct tt_memory *memory, size_t max_bytes, int max_count);
+void tt_cache_free(struct tt_memory *memory);
+struct tt_region *tt_cache_get(struct tt_memory *memory, void *addr, size_t len);
+void tt_cache_put(struct tt_region *region);
 
 /* slab.c: memory from the system, not yet registered. */
 int tt_slab_new(struct tt_memory *memory, size_t len, bool large, struct tt_slab **slab);

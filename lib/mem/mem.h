@@ -18,7 +18,8 @@ struct tt_region {
 	unsigned access;
 	struct tt_mr *mr[TT_TP_MAX]; /* by transport index; NULL where it could not be registered */
 	struct tt_memory *memory;
-	bool pool; /* a slab of the pool, not the user's */
+	bool pool;   /* a slab of the pool, not the user's */
+	bool cached; /* made by the registration cache */
 };
 
 struct tt_mem_stats {
@@ -26,6 +27,9 @@ struct tt_mem_stats {
 	uint64_t slabs;
 	uint64_t pool_bytes;	/* taken from the system */
 	uint64_t allocations;	/* tt_mem_alloc calls that took a new slab */
+	/* the registration cache: found, made, given up for room, given up as their memory changed */
+	uint64_t cache_hits, cache_misses, cache_evictions, cache_stale;
+	uint64_t cache_bytes, cache_count; /* in it now */
 };
 
 /*
@@ -63,6 +67,12 @@ int tt_mem_deregister(struct tt_region *region);
 
 /* A region, pool or user's, that covers all of [addr, addr + len), NULL if none does. Fast. */
 struct tt_region *tt_mem_find(struct tt_memory *memory, const void *addr, size_t len);
+/*
+ * The same for one operation, with the registration cache behind it where that is on: NULL means that
+ * the memory has to be copied. To be given back (NULL is fine) when nobody uses it any more.
+ */
+struct tt_region *tt_mem_borrow(struct tt_memory *memory, void *addr, size_t len);
+void tt_mem_return(struct tt_region *region);
 /* Whether [addr, addr+len) only partly lies in registered memory: a caller's mistake worth naming. */
 bool tt_mem_partial(struct tt_memory *memory, const void *addr, size_t len);
 /* RLIMIT_MEMLOCK failure as a sentence: need, limit, remedy; returns -ENOMEM. For transports' reg too. */

@@ -29,7 +29,7 @@ int tt_memory_new(const struct tt_env *env, struct tt_tp *const *tps, int ntps,
 		  struct tt_memory **memory)
 {
 	struct tt_memory *m = calloc(1, sizeof(*m));
-	int i;
+	int i, err;
 
 	if (!m)
 		return tt_fail(-ENOMEM, "no memory for the pool");
@@ -55,6 +55,11 @@ int tt_memory_new(const struct tt_env *env, struct tt_tp *const *tps, int ntps,
 	tt_list_init(&m->cached);
 	for (i = 0; i < TT_BINS; i++)
 		tt_list_init(&m->partial[i]);
+	err = env->reg_cache.number ? tt_cache_new(m, (size_t)env->reg_cache.number,
+						   (int)env->reg_cache_count.number)
+				    : 0;
+	if (err) /* only slower without */
+		tt_warn("the registration cache (TUTTI_REG_CACHE) stays off: %s", tt_fail_text(err));
 	*memory = m;
 	return 0;
 }
@@ -65,6 +70,8 @@ void tt_memory_free(struct tt_memory *memory)
 
 	if (!memory)
 		return;
+	if (memory->cache)
+		tt_cache_free(memory);
 	for (i = memory->table.n - 1; i >= 0; i--) /* removal moves only what has been seen */
 		if (!memory->table.region[i]->pool)
 			tt_mem_deregister(memory->table.region[i]);
@@ -86,7 +93,7 @@ void tt_memory_stats(struct tt_memory *memory, struct tt_mem_stats *stats)
 	pthread_mutex_unlock(&memory->mutex);
 }
 
-static void undo_registrations(struct tt_region *region)
+void tt_region_unregister(struct tt_region *region)
 {
 	int i;
 
@@ -98,7 +105,7 @@ static void undo_registrations(struct tt_region *region)
 }
 
 /* With each transport that can take it: all of them take pool memory, some only that. */
-static int make_registrations(struct tt_region *region, int *count)
+int tt_region_register(struct tt_region *region, int *count)
 {
 	struct tt_memory *memory = region->memory;
 	int i, err;
@@ -118,7 +125,7 @@ static int make_registrations(struct tt_region *region, int *count)
 		}
 		if (err && err != -EOPNOTSUPP) {
 			region->mr[i] = NULL;
-			undo_registrations(region);
+			tt_region_unregister(region);
 			return err;
 		}
 		if (err)
@@ -153,12 +160,12 @@ int tt_region_enter(struct tt_region *region)
 {
 	int err, count = 0;
 
-	err = make_registrations(region, &count);
+	err = tt_region_register(region, &count);
 	if (err)
 		return err;
 	err = insert(region, count);
 	if (err)
-		undo_registrations(region);
+		tt_region_unregister(region);
 	return err;
 }
 
@@ -185,7 +192,7 @@ static bool take_out(struct tt_region *region)
 void tt_region_leave(struct tt_region *region)
 {
 	take_out(region);
-	undo_registrations(region);
+	tt_region_unregister(region);
 }
 
 int tt_mem_register(struct tt_memory *memory, void *addr, size_t len, unsigned access,
@@ -243,7 +250,7 @@ int tt_mem_deregister(struct tt_region *region)
 			(void *)region);
 	memory = region->memory;
 	tt_mem_lock_tp(memory);
-	undo_registrations(region);
+	tt_region_unregister(region);
 	tt_mem_unlock_tp(memory);
 	free(region);
 	return 0;
@@ -269,6 +276,30 @@ struct tt_region *tt_mem_find(struct tt_memory *memory, const void *addr, size_t
 	}
 	pthread_mutex_unlock(&memory->mutex);
 	return r;
+}
+
+struct tt_region *tt_mem_borrow(struct tt_memory *memory, void *addr, size_t len)
+{
+	struct tt_region *r = tt_mem_find(memory, addr, len);
+
+	if (r || !memory->cache)
+		return r;
+	tt_mem_lock_tp(memory);
+	r = tt_cache_get(memory, addr, len);
+	tt_mem_unlock_tp(memory);
+	return r;
+}
+
+void tt_mem_return(struct tt_region *region)
+{
+	struct tt_memory *memory;
+
+	if (!region || !region->cached)
+		return;
+	memory = region->memory;
+	tt_mem_lock_tp(memory);
+	tt_cache_put(region);
+	tt_mem_unlock_tp(memory);
 }
 
 bool tt_mem_partial(struct tt_memory *memory, const void *addr, size_t len)

@@ -18,6 +18,8 @@ int tt_win_execute(struct tt_bell *b, int peer, enum tt_amo_op op, uint64_t oper
 
 	if (win->comm->world[bell - win->bell] != peer)
 		return -EACCES;
+	if (win->flags & TUTTI_WIN_READ_ONLY)
+		return -EPERM;
 	if (win->size < sizeof(*old) || offset > win->size - sizeof(*old))
 		return -ERANGE;
 	if (((uintptr_t)win->base + offset) % sizeof(*old))
@@ -31,26 +33,35 @@ int tt_win_execute(struct tt_bell *b, int peer, enum tt_amo_op op, uint64_t oper
 	return 0;
 }
 
-/* An atomic of this rank, from its first try to its end. */
-struct attempt {
-	struct tt_atomic at;
-	struct tutti_win *win;
-	int rank;
-	bool started, over;
-	int status;
-};
-
-static void attempt_done(struct tt_atomic *at, int status)
+static void atomic_done(struct tt_atomic *at, int status)
 {
-	struct attempt *a = tt_container(at, struct attempt, at);
+	struct tt_win_amo *a = tt_container(at, struct tt_win_amo, at);
 
 	a->win->pending[a->rank]--;
 	a->status = status;
 	a->over = true;
+	if (a->done)
+		a->done(a);
+}
+
+void tt_win_amo_init(struct tt_win_amo *amo, struct tutti_win *win, int rank, enum tt_amo_op op,
+		     uint64_t operand, uint64_t compare, uint64_t offset)
+{
+	struct tt_win_part *part = &win->part[rank];
+
+	*amo = (struct tt_win_amo){.win = win,
+				   .rank = rank,
+				   .at = {.op = op,
+					  .operand = operand,
+					  .compare = compare,
+					  .remote = part->base + offset,
+					  .bell = (uint32_t)part->token + (uint32_t)win->comm->rank,
+					  .offset = offset,
+					  .done = atomic_done}};
 }
 
 /* A target that makes no calls executes what it is asked in its progress thread: once for each window. */
-static void wake_target(struct attempt *a)
+static void wake_target(struct tt_win_amo *a)
 {
 	struct tt_win_bell *bell = &a->win->bell[a->rank];
 	uint32_t zero = 0;
@@ -61,13 +72,15 @@ static void wake_target(struct attempt *a)
 				   TT_CTL_PROGRESS, &zero, sizeof(zero));
 }
 
-static void start(struct attempt *a)
+void tt_win_amo_try(struct tt_win_amo *a)
 {
 	struct tutti_win *win = a->win;
 	struct tt_wire *wire = win->comm->ctx->wire;
 	struct tt_win_part *part = &win->part[a->rank];
 	int peer = win->comm->world[a->rank], place, err;
 
+	if (a->started || a->over)
+		return;
 	err = tt_comm_check(win->comm);
 	if (!err)
 		err = tt_wire_reach(wire, peer, &place);
@@ -89,51 +102,44 @@ static void start(struct attempt *a)
 
 static bool advance(void *arg)
 {
-	struct attempt *a = arg;
+	struct tt_win_amo *a = arg;
 
-	if (!a->started && !a->over)
-		start(a);
+	tt_win_amo_try(a);
 	return a->over || atomic_load(&a->win->comm->failed);
 }
 
-/* What to tell of one that did not succeed. */
-static int failure(struct attempt *a, bool late)
+int tt_win_amo_failure(struct tutti_win *win, int rank, int status)
 {
-	struct tutti_context *ctx = a->win->comm->ctx;
-	int err = tt_comm_check(a->win->comm);
+	int err = tt_comm_check(win->comm);
 
 	if (err)
 		return err;
-	if (late)
-		return tt_fail_rank(-ETIMEDOUT, a->rank, NULL,
-				    "an atomic on rank %d's window did not complete within %lld ms "
-				    "(TUTTI_TIMEOUT)",
-				    a->rank, (long long)ctx->env.timeout.number);
-	if (!a->started)
-		return a->status; /* told already */
-	if (a->status == -EACCES)
-		return tt_fail_rank(-EACCES, a->rank, NULL, "rank %d has closed its window", a->rank);
-	return tt_fail_rank(a->status, a->rank, NULL, "an atomic on rank %d's window failed: %s",
-			    a->rank, tutti_strerror(a->status));
+	if (status == -EACCES)
+		return tt_fail_rank(-EACCES, rank, NULL, "rank %d has closed its window", rank);
+	return tt_fail_rank(status, rank, NULL, "an atomic on rank %d's window failed: %s", rank,
+			    tutti_strerror(status));
+}
+
+static int too_late(struct tutti_win *win, int rank)
+{
+	int err = tt_comm_check(win->comm);
+
+	return err ? err
+		   : tt_fail_rank(-ETIMEDOUT, rank, NULL,
+				  "an atomic on rank %d's window did not complete within %lld ms "
+				  "(TUTTI_TIMEOUT)",
+				  rank, (long long)win->comm->ctx->env.timeout.number);
 }
 
 int tt_win_atomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t operand,
 		  uint64_t compare, uint64_t offset, uint64_t *old)
 {
 	struct tutti_context *ctx = win->comm->ctx;
-	struct tt_win_part *part = &win->part[rank];
-	struct attempt a = {.win = win,
-			    .rank = rank,
-			    .at = {.op = op,
-				   .operand = operand,
-				   .compare = compare,
-				   .remote = part->base + offset,
-				   .bell = (uint32_t)part->token + (uint32_t)win->comm->rank,
-				   .offset = offset,
-				   .done = attempt_done}};
+	struct tt_win_amo a;
 	bool over, late = false;
 	int err = 0;
 
+	tt_win_amo_init(&a, win, rank, op, operand, compare, offset);
 	tt_wire_lock(ctx->wire);
 	over = advance(&a);
 	tt_wire_unlock(ctx->wire);
@@ -143,8 +149,12 @@ int tt_win_atomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t o
 	late = late && !a.over;
 	if (a.started && !a.over)
 		tt_win_take_back(win, rank); /* a is about to be gone */
-	if (late || !a.over || a.status)
-		err = failure(&a, late);
+	if (late)
+		err = too_late(win, rank);
+	else if (a.over && !a.started)
+		err = a.status; /* told already */
+	else if (!a.over || a.status)
+		err = tt_win_amo_failure(win, rank, a.status);
 	else
 		*old = a.at.old;
 	tt_wire_unlock(ctx->wire);

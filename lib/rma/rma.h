@@ -12,6 +12,7 @@
 /* What every rank tells the others about its part of a window: whole 64-bit words. */
 struct tt_win_part {
 	uint64_t base, size;
+	uint64_t flags; /* enum tutti_win_flags */
 	uint64_t token; /* of rank 0's notifications; rank i rings token + i */
 	uint64_t has_key; /* bit per transport */
 	uint64_t mapped;  /* 1: its host's processes can map the memory */
@@ -26,33 +27,80 @@ struct tt_win_bell {
 };
 
 struct tt_win_op;
+struct tt_win_req;
 
 struct tutti_win {
 	struct tutti_comm *comm;
 	char *base;
 	size_t size;
+	unsigned flags;
 	struct tt_region *region;
 	struct tt_win_part *part; /* by rank */
 	struct tt_win_bell *bell; /* by origin */
 	uint32_t token;
 	int *pending; /* operations of this rank under way, by target */
-	int status;   /* of the first that failed */
+	int status;   /* of the first that failed and has no request */
+	int requests; /* not collected yet */
 	struct tt_win_op *free_ops;
+	struct tt_win_req *free_reqs;
+};
+
+/* A put or a get, checked by lib/api. */
+struct tt_win_access {
+	int rank;
+	void *local;
+	size_t len;
+	uint64_t offset;
+	bool get, note;
+};
+
+/* An atomic, from its first try to its end; embedded in whatever waits for it. */
+struct tt_win_amo {
+	struct tt_atomic at;
+	struct tutti_win *win;
+	int rank;
+	bool started, over;
+	int status;
+	void (*done)(struct tt_win_amo *amo); /* after it is over; NULL: whoever waits looks */
 };
 
 /* Before the parts are exchanged: registration and tokens. Fills *mine. */
-int tt_win_open(struct tutti_comm *comm, void *base, size_t size, struct tutti_win **win,
-		struct tt_win_part *mine);
+int tt_win_open(struct tutti_comm *comm, void *base, size_t size, unsigned flags,
+		struct tutti_win **win, struct tt_win_part *mine);
 void tt_win_close(struct tutti_win *win);
-/* Start a put (note: and notify) or get; waits for connection and room. Without the lock. */
-int tt_win_op(struct tutti_win *win, int rank, void *local, size_t len, uint64_t offset, bool get,
-	      bool note);
-/* An atomic on rank's window, whose old value *old receives. Without the lock. */
+
+/* op.c: a put or get; waits for connection and room. Without the lock. */
+int tt_win_op(struct tutti_win *win, const struct tt_win_access *access);
+/* The same, under the lock, for a request that is told of its end and waits for nothing here. */
+int tt_win_op_start(struct tutti_win *win, const struct tt_win_access *access,
+		    struct tt_win_req *req);
+/* Those on rank (-1: all) that wait for their turn end with status. Under the lock. */
+void tt_win_drop_stalled(struct tutti_win *win, int rank, int status);
+void tt_win_free_ops(struct tutti_win *win);
+
+/* atomic.c: an atomic on rank's window, whose old value *old receives. Without the lock. */
 int tt_win_atomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t operand,
 		  uint64_t compare, uint64_t offset, uint64_t *old);
+void tt_win_amo_init(struct tt_win_amo *amo, struct tutti_win *win, int rank, enum tt_amo_op op,
+		     uint64_t operand, uint64_t compare, uint64_t offset);
+/* Try to start it if it has not; afterwards it has, is over, or is to be tried again. Under the lock. */
+void tt_win_amo_try(struct tt_win_amo *amo);
+/* What to tell of one that did not succeed; returns the code. */
+int tt_win_amo_failure(struct tutti_win *win, int rank, int status);
 /* For the bells: a peer's request to execute an atomic here. Under the lock. */
 int tt_win_execute(struct tt_bell *bell, int peer, enum tt_amo_op op, uint64_t operand,
 		   uint64_t compare, uint64_t offset, uint64_t *old);
+
+/* request.c: operations as requests. Without the lock. */
+int tt_win_iop(struct tutti_win *win, const struct tt_win_access *access, const char *call,
+	       struct tutti_request **request);
+int tt_win_iatomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t operand,
+		   uint64_t compare, uint64_t offset, uint64_t *old, const char *call,
+		   struct tutti_request **request);
+/* For op.c: the request's operation is over. Under the lock. */
+void tt_win_req_over(struct tt_win_req *req, int status);
+void tt_win_free_reqs(struct tutti_win *win);
+
 /* Nobody touches a buffer of this rank's operations on rank afterwards, -1: on all. Under the lock. */
 void tt_win_take_back(struct tutti_win *win, int rank);
 /* Wait for this rank's operations on rank, -1: on all. Without the lock. */

@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One-sided operations on windows: bounds are checked at the initiator, keys at the transport. */
+/* Windows, and waiting for what was done on them. Bounds are checked at the initiator, keys by transports. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/clock.h"
 #include "lib/rma/rma.h"
-
-struct tt_win_op {
-	struct tt_wr wr;
-	struct tutti_win *win;
-	struct tt_win_op *next;
-	int rank;
-};
 
 static void ring(struct tt_bell *bell)
 {
@@ -40,12 +33,8 @@ static int new_tokens(struct tutti_win *win)
 
 static void free_win(struct tutti_win *win)
 {
-	struct tt_win_op *op;
-
-	while ((op = win->free_ops)) {
-		win->free_ops = op->next;
-		free(op);
-	}
+	tt_win_free_ops(win);
+	tt_win_free_reqs(win);
 	free(win->part);
 	free(win->bell);
 	free(win->pending);
@@ -60,6 +49,7 @@ static void fill_part(struct tutti_win *win, void *base, size_t size, struct tt_
 	memset(mine, 0, sizeof(*mine));
 	mine->base = (uintptr_t)base;
 	mine->size = size;
+	mine->flags = win->flags;
 	mine->token = win->token;
 	mine->mapped = win->region && win->region->mem.memfd >= 0;
 	for (i = 0; i < TT_WIN_TPS && win->region; i++) {
@@ -71,11 +61,12 @@ static void fill_part(struct tutti_win *win, void *base, size_t size, struct tt_
 	}
 }
 
-int tt_win_open(struct tutti_comm *comm, void *base, size_t size, struct tutti_win **out,
-		struct tt_win_part *mine)
+int tt_win_open(struct tutti_comm *comm, void *base, size_t size, unsigned flags,
+		struct tutti_win **out, struct tt_win_part *mine)
 {
 	struct tutti_win *win = calloc(1, sizeof(*win));
 	size_t n = (size_t)comm->size;
+	unsigned access = TT_ACCESS_READ;
 	int err;
 
 	if (!win)
@@ -83,6 +74,7 @@ int tt_win_open(struct tutti_comm *comm, void *base, size_t size, struct tutti_w
 	win->comm = comm;
 	win->base = base;
 	win->size = size;
+	win->flags = flags;
 	win->part = calloc(n, sizeof(*win->part));
 	win->bell = calloc(n, sizeof(*win->bell));
 	win->pending = calloc(n, sizeof(*win->pending));
@@ -90,8 +82,10 @@ int tt_win_open(struct tutti_comm *comm, void *base, size_t size, struct tutti_w
 		free_win(win);
 		return tt_fail(-ENOMEM, "no memory for a window of %d ranks", comm->size);
 	}
-	err = size ? tt_mem_register(tt_wire_memory(comm->ctx->wire), base, size,
-				     TT_ACCESS_READ | TT_ACCESS_WRITE, &win->region)
+	if (!(flags & TUTTI_WIN_READ_ONLY))
+		access |= TT_ACCESS_WRITE;
+	err = size ? tt_mem_register(tt_wire_memory(comm->ctx->wire), base, size, access,
+				     &win->region)
 		   : 0;
 	if (!err)
 		err = new_tokens(win);
@@ -110,6 +104,7 @@ void tt_win_take_back(struct tutti_win *win, int rank)
 {
 	int i;
 
+	tt_win_drop_stalled(win, rank, -TUTTI_EABORTED);
 	for (i = 0; i < win->comm->size; i++)
 		if (win->pending[i] && (rank < 0 || rank == i))
 			tt_wire_fence(win->comm->ctx->wire, win->comm->world[i],
@@ -129,124 +124,6 @@ void tt_win_close(struct tutti_win *win)
 	if (win->region)
 		tt_mem_deregister(win->region);
 	free_win(win);
-}
-
-static void op_done(struct tt_wr *wr, int status)
-{
-	struct tt_win_op *op = tt_container(wr, struct tt_win_op, wr);
-
-	op->win->pending[op->rank]--;
-	if (status && !op->win->status)
-		op->win->status = status;
-	op->next = op->win->free_ops;
-	op->win->free_ops = op;
-}
-
-static struct tt_win_op *op_get(struct tutti_win *win)
-{
-	struct tt_win_op *op = win->free_ops;
-
-	if (op) {
-		win->free_ops = op->next;
-		return op;
-	}
-	op = calloc(1, sizeof(*op));
-	if (op) {
-		op->win = win;
-		op->wr.done = op_done;
-		tt_wire_stats(win->comm->ctx->wire)->allocations++;
-	}
-	return op;
-}
-
-/* A try to start an operation, repeated while there is no room. */
-struct attempt {
-	struct tutti_win *win;
-	int rank;
-	void *local;
-	size_t len;
-	uint64_t offset;
-	bool get, note, over;
-	struct tt_region *region;
-	int result;
-};
-
-/* true: started or failed, a->result says which; false: to be tried again */
-static bool start_op(struct attempt *a)
-{
-	struct tutti_win *win = a->win;
-	struct tt_wire *wire = win->comm->ctx->wire;
-	struct tt_win_part *part = &win->part[a->rank];
-	int peer = win->comm->world[a->rank], place;
-	struct tt_win_op *op;
-	struct tt_rma rma;
-
-	a->result = tt_comm_check(win->comm);
-	if (!a->result)
-		a->result = tt_wire_reach(wire, peer, &place);
-	if (a->result)
-		return a->result != -EAGAIN;
-	if (a->len && !(part->has_key >> place & 1)) {
-		a->result = tt_fail(-EOPNOTSUPP, "the window's memory at rank %d can't be reached "
-						 "over the transport in use; take it from tutti_alloc",
-				    a->rank);
-		return true;
-	}
-	op = op_get(win);
-	if (!op) {
-		a->result = tt_fail(-ENOMEM, "no memory for a one-sided operation");
-		return true;
-	}
-	op->rank = a->rank;
-	rma = (struct tt_rma){.local = a->local,
-			      .len = a->len,
-			      .remote = part->base + a->offset,
-			      .rkey = &part->rkey[place],
-			      .note = (uint32_t)part->token + (uint32_t)win->comm->rank,
-			      .flags = a->get ? 0 : TT_RMA_REMOTE | (a->note ? TT_RMA_NOTE : 0)};
-	win->pending[a->rank]++;
-	a->result = a->get ? tt_wire_get(wire, peer, &rma, a->region, &op->wr)
-			   : tt_wire_put(wire, peer, &rma, a->region, &op->wr);
-	if (a->result) {
-		op_done(&op->wr, 0);
-		return a->result != -EAGAIN;
-	}
-	return true;
-}
-
-/* A wait asks more than once whether it is over: the operation must not start twice. */
-static bool try_start(void *arg)
-{
-	struct attempt *a = arg;
-
-	if (!a->over)
-		a->over = start_op(a);
-	return a->over;
-}
-
-int tt_win_op(struct tutti_win *win, int rank, void *local, size_t len, uint64_t offset, bool get,
-	      bool note)
-{
-	struct tutti_context *ctx = win->comm->ctx;
-	struct attempt a = {.win = win,
-			    .rank = rank,
-			    .local = local,
-			    .len = len,
-			    .offset = offset,
-			    .get = get,
-			    .note = note};
-	bool over;
-
-	a.region = len ? tt_mem_find(tt_wire_memory(ctx->wire), local, len) : NULL;
-	tt_wire_lock(ctx->wire);
-	over = try_start(&a);
-	tt_wire_unlock(ctx->wire);
-	if (!over && tt_engine_wait(ctx, try_start, &a, tt_deadline_ms(ctx->env.timeout.number)))
-		return tt_fail_rank(-ETIMEDOUT, rank, NULL,
-				    "a one-sided operation on rank %d could not be started within "
-				    "%lld ms (TUTTI_TIMEOUT)",
-				    rank, (long long)ctx->env.timeout.number);
-	return a.result;
 }
 
 struct flush {

@@ -366,6 +366,16 @@ int tt_wire_get(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_re
 	return one_sided(wire, peer, rma, region, wr, true);
 }
 
+bool tt_wire_local_any(struct tt_wire *wire, int index)
+{
+	return wire->tp[index].tp->caps & TT_CAP_LOCAL_ANY;
+}
+
+size_t tt_wire_max_put(struct tt_wire *wire, int index)
+{
+	return wire->tp[index].tp->max_put;
+}
+
 int tt_wire_at_place(struct tt_wire *wire, int place)
 {
 	int i;

@@ -206,6 +206,9 @@ int tt_wire_atomic(struct tt_wire *wire, int peer, struct tt_atomic *at);
 int tt_wire_reach(struct tt_wire *wire, int peer, int *place);
 /* The open transport of a place, -1: it is not open here. */
 int tt_wire_at_place(struct tt_wire *wire, int place);
+/* What the transport of this index wants and can do, for one-sided operations. */
+bool tt_wire_local_any(struct tt_wire *wire, int index); /* the near side needs no registration */
+size_t tt_wire_max_put(struct tt_wire *wire, int index); /* longest put or get, 0: any */
 
 /* n bells get the tokens *token, *token + 1, ...; to be freed one by one. */
 int tt_wire_tokens_new(struct tt_wire *wire, struct tt_bell *const *bells, int n, uint32_t *token);

@@ -101,6 +101,7 @@ bool available(void);
 
 bool mem_new(struct mem *mem, size_t len, bool memfd);
 int mem_reg(struct mem *mem, struct tt_tp *tp);
+int mem_reg_access(struct mem *mem, struct tt_tp *tp, unsigned access);
 void mem_free(struct mem *mem);
 void mem_check_guards(const struct mem *mem);
 void fill(uint8_t *p, size_t len, uint64_t salt);
@@ -161,5 +162,6 @@ void test_reg_cycles(void);
 void test_user_memory(void);
 void test_bounds(void);
 void test_stale_key(void);
+void test_read_only(void);
 
 #endif

@@ -116,16 +116,21 @@ bool mem_new(struct mem *mem, size_t len, bool memfd)
 	return true;
 }
 
-int mem_reg(struct mem *mem, struct tt_tp *tp)
+int mem_reg_access(struct mem *mem, struct tt_tp *tp, unsigned access)
 {
 	struct tt_mem m = {.addr = mem->addr,
 			   .len = mem->len,
 			   .memfd = mem->fd,
 			   .memfd_off = mem->fd < 0 ? 0 : GUARD};
-	int err = tp->ops->reg(tp, &m, TT_ACCESS_READ | TT_ACCESS_WRITE, &mem->mr);
+	int err = tp->ops->reg(tp, &m, access, &mem->mr);
 
 	TT_CHECK(err || mem->mr->tp == tp);
 	return err;
+}
+
+int mem_reg(struct mem *mem, struct tt_tp *tp)
+{
+	return mem_reg_access(mem, tp, TT_ACCESS_READ | TT_ACCESS_WRITE);
 }
 
 void mem_check_guards(const struct mem *mem)

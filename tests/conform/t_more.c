@@ -231,7 +231,8 @@ void test_bounds(void)
 		ptrdiff_t from; /* from the start, or, below 0, before the end ... */
 		int before;	/* ... or so far before the start */
 		size_t len;
-	} range[] = {{-8, 0, 64}, {0, 32, 64}, {0, 32, 16}, {0, 0, RX_SIZE + 1}, {-1, 0, 2}};
+	} range[] = {{-8, 0, 64}, {0, 32, 64}, {0, 32, 16}, {0, 0, RX_SIZE + 1}, {-1, 0, 2},
+		     {0, 1, 1},	  {0, 1, 2}};
 	struct net net;
 	unsigned i;
 
@@ -256,6 +257,35 @@ void test_bounds(void)
 		mem_free(&mem);
 		net_close(&net);
 	}
+}
+
+/* What was registered for reading can be read, and not written: not even with the right key. */
+void test_read_only(void)
+{
+	uint8_t before[4096];
+	struct link *l;
+	struct mem mem;
+	struct net net;
+	struct op op;
+
+	if (!net_pair(&net))
+		return;
+	l = &net.link[0];
+	TT_CHECK(mem_new(&mem, sizeof(before), true));
+	TT_CHECK(!mem_reg_access(&mem, l->to->tp, TT_ACCESS_READ));
+	fill(mem.addr, mem.len, 3);
+	memcpy(before, mem.addr, sizeof(before));
+	TT_CHECK(get(&net, l, l->node->tx.addr, mem.len, mem.addr, &mem.mr->rkey, &op) >= 0);
+	TT_CHECK(!settle(&net, &op));
+	TT_CHECK(!memcmp(l->node->tx.addr, before, mem.len));
+	put_refused(&net, l, mem.addr, mem.len, &mem.mr->rkey);
+	pump_ms(&net, 5);
+	TT_CHECK(!memcmp(before, mem.addr, sizeof(before)));
+	while (net.nlinks)
+		link_close(&net.link[--net.nlinks]);
+	mem_check_guards(&mem);
+	mem_free(&mem);
+	net_close(&net);
 }
 
 void test_stale_key(void)

@@ -101,7 +101,7 @@ static int edges_body(struct mp_job *job)
 	MP_OK(tutti_alloc(job->ctx, SIZE + 2 * GUARD, (void **)&mem));
 	MP_OK(tutti_alloc(job->ctx, SIZE + 1, (void **)&local));
 	memset(mem, 0xa5, SIZE + 2 * GUARD);
-	MP_OK(tutti_win_create(job->world, mem + GUARD, SIZE, &win));
+	MP_OK(tutti_win_create(job->world, mem + GUARD, SIZE, 0, &win));
 	for (turn = 0; turn < 2; turn++) {
 		int target = turn ? job->rank : 0;
 
@@ -216,7 +216,7 @@ static int atomics_on(struct mp_job *job, void *mem, bool plain)
 	int target;
 
 	memset(mem, 0, SIZE);
-	MP_OK(tutti_win_create(job->world, mem, SIZE, &win));
+	MP_OK(tutti_win_create(job->world, mem, SIZE, 0, &win));
 	for (target = 0; target < job->n; target += job->n > 1 ? job->n - 1 : 1) {
 		TT_EXPECT(!contend(job, win, target));
 		if (!plain) /* which put and get can't reach everywhere */
@@ -264,7 +264,7 @@ static int kill_body(struct mp_job *job)
 
 	MP_OK(tutti_alloc(job->ctx, SIZE, &mem));
 	memset(mem, 0, SIZE);
-	MP_OK(tutti_win_create(job->world, mem, SIZE, &win));
+	MP_OK(tutti_win_create(job->world, mem, SIZE, 0, &win));
 	MP_OK(tutti_fetch_add(win, 0, 1, 0, &old));
 	mp_meet(job); /* not a barrier, which rank 1 might not have left */
 	if (job->rank == 0)

@@ -19,9 +19,9 @@ static int many_windows(struct mp_job *job)
 	int i, next = (job->rank + 1) % job->n, prev = (job->rank + job->n - 1) % job->n;
 
 	MP_OK(tutti_alloc(job->ctx, 4096, (void **)&mem));
-	MP_OK(tutti_win_create(job->world, mem, 4096, &old));
+	MP_OK(tutti_win_create(job->world, mem, 4096, 0, &old));
 	for (i = 0; i < 40; i++) {
-		MP_OK(tutti_win_create(job->world, mem, 4096, &win));
+		MP_OK(tutti_win_create(job->world, mem, 4096, 0, &win));
 		value = (uint64_t)i << 8 | (unsigned)job->rank;
 		mem[256] = value;
 		MP_OK(tutti_put_notify(win, next, &mem[256], 8, 8));
@@ -48,7 +48,7 @@ static int window_and_comm(struct mp_job *job)
 	struct tutti_win *win;
 
 	MP_OK(tutti_comm_dup(job->world, &comm));
-	MP_OK(tutti_win_create(comm, NULL, 0, &win));
+	MP_OK(tutti_win_create(comm, NULL, 0, 0, &win));
 	MP_ERR(tutti_comm_free(comm), -EBUSY);
 	MP_SAID("window");
 	MP_ERR(tutti_finalize(job->ctx), -EBUSY);
@@ -73,7 +73,7 @@ static int window_fails(struct mp_job *job)
 	MP_OK(tutti_alloc(job->ctx, size, (void **)&mem));
 	MP_OK(tutti_alloc(job->ctx, size, (void **)&mine));
 	memset(mem, 'p', size);
-	MP_OK(tutti_win_create(job->world, mem, size, &win));
+	MP_OK(tutti_win_create(job->world, mem, size, 0, &win));
 	if (!job->rank) {
 		MP_OK(tutti_get(win, 1, mine, 8, 0)); /* connects */
 		MP_OK(tutti_win_flush(win, 1));

@@ -7,7 +7,12 @@
 
 #include "tests/mp/job.h"
 
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <stdio.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "lib/plan/check.h"
 #include "lib/plan/choose.h"
@@ -238,6 +243,118 @@ static void wire_ofi(void)
 		}
 }
 
+/* ---- the registration cache ---- */
+
+static int cached_call(struct mp_job *job, bool bcast, float *in, float *out)
+{
+	if (bcast)
+		MP_OK(tutti_bcast(out, COUNT, TUTTI_FLOAT32, 0, job->world));
+	else
+		MP_OK(tutti_allreduce(in, out, COUNT, TUTTI_FLOAT32, TUTTI_MAX, job->world));
+	return 0;
+}
+
+/* Plain memory is copied no more, from the first call on, and registered once. */
+static int cached_counted(struct mp_job *job, bool bcast, float *in, float *out)
+{
+	struct tutti_stats a, b, c;
+	int i;
+
+	for (i = 0; i < COUNT; i++) {
+		in[i] = (float)(i % 1000 + job->rank);
+		out[i] = (float)(job->rank ? -1 : i % 1000 + job->n - 1); /* what bcast sends */
+	}
+	MP_OK(tutti_barrier(job->world));
+	TT_EXPECT(!stats_of(job, &a));
+	TT_EXPECT(!cached_call(job, bcast, in, out));
+	TT_EXPECT(!stats_of(job, &b));
+	if (!bcast) /* the reduction used it before */
+		TT_EXPECT(b.cache_misses == a.cache_misses + 2 && b.registrations > a.registrations);
+	TT_EXPECT(!cached_call(job, bcast, in, out));
+	TT_EXPECT(!cached_call(job, bcast, in, out));
+	TT_EXPECT(!stats_of(job, &c));
+	for (i = 0; i < COUNT; i++)
+		TT_EXPECT(out[i] == (float)(i % 1000 + job->n - 1));
+	TT_EXPECT(c.copied_bytes == a.copied_bytes);
+	TT_EXPECT(c.cache_hits > b.cache_hits && c.cache_misses == b.cache_misses);
+	TT_EXPECT(c.registrations == b.registrations && c.cache_stale == b.cache_stale);
+	TT_EXPECT(c.cache_bytes >= 2 * COUNT * 4);
+	return 0;
+}
+
+static int cache_body(struct mp_job *job)
+{
+	size_t size = (COUNT * 4 + 4095) / 4096 * 4096;
+	struct tutti_request *persistent;
+	struct tutti_stats a, b;
+	float *in, *out;
+	int round;
+
+	for (round = 0; round < 3; round++) {
+		/* at the same addresses in every round */
+		in = mmap(round ? in : NULL, size, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | (round ? MAP_FIXED_NOREPLACE : 0), -1, 0);
+		out = mmap(round ? out : NULL, size, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | (round ? MAP_FIXED_NOREPLACE : 0), -1, 0);
+		TT_EXPECT(in != MAP_FAILED && out != MAP_FAILED);
+		TT_EXPECT(!cached_counted(job, false, in, out));
+		TT_EXPECT(!cached_counted(job, true, in, out));
+		munmap(in, size);
+		munmap(out, size);
+	}
+	/* a persistent request looks anew at each start */
+	out = mmap(out, size, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	MP_OK(tutti_bcast_init(out, COUNT, TUTTI_FLOAT32, 0, job->world, &persistent));
+	for (round = 0; round < 3; round++) {
+		out = mmap(out, size, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+		out[COUNT - 1] = (float)(job->rank ? -1 : round);
+		TT_EXPECT(!stats_of(job, &a));
+		MP_OK(tutti_start(persistent));
+		MP_OK(tutti_wait(&persistent));
+		TT_EXPECT(!stats_of(job, &b));
+		TT_EXPECT(out[COUNT - 1] == (float)round);
+		TT_EXPECT(b.cache_misses == a.cache_misses + 1 && b.copied_bytes == a.copied_bytes);
+	}
+	MP_OK(tutti_request_free(&persistent));
+	munmap(out, size);
+	return 0;
+}
+
+/* Where the system gives no notice of changes there is no cache, which is another test's to say. */
+static void cache_over(const char *env)
+{
+	char all[256];
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+
+	if (fd < 0)
+		TT_SKIP("userfaultfd is not usable here");
+	close(fd);
+	snprintf(all, sizeof(all), "TUTTI_REG_CACHE=64M %s", env);
+	TT_CHECK(!MP_RUN(.n = 2, .env = all, .fn = cache_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = all, .fn = cache_body));
+}
+
+static void cache_ofi(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	cache_over("TUTTI_TRANSPORT=ofi");
+}
+
+static void cache_shm(void)
+{
+	cache_over("TUTTI_TRANSPORT=shm");
+}
+
+static void cache_verbs(void)
+{
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	cache_over("TUTTI_TRANSPORT=verbs");
+}
+
 /* ---- nothing per call ---- */
 
 /* One round of what a training step does. */
@@ -321,7 +438,8 @@ int main(int argc, char **argv)
 		{"zero_copy_ofi", zero_copy_ofi}, {"zero_copy_shm", zero_copy_shm},
 		{"wire_ofi", wire_ofi},
 		{"steady_shm", steady_shm},	  {"steady_ofi", steady_ofi},
-		{"zero_copy_verbs", zero_copy_verbs},
+		{"zero_copy_verbs", zero_copy_verbs}, {"cache_ofi", cache_ofi},
+		{"cache_shm", cache_shm},	  {"cache_verbs", cache_verbs},
 		{NULL, NULL},
 	};
 

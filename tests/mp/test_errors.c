@@ -79,8 +79,8 @@ static int bad_others(struct mp_job *job)
 	MP_ERR(tutti_waitall(-1, NULL), -EINVAL);
 	MP_ERR(tutti_waitall(2, NULL), -EINVAL);
 	MP_ERR(tutti_waitany(1, NULL, &index), -EINVAL);
-	MP_ERR(tutti_win_create(w, NULL, 10, &win), -EINVAL);
-	MP_ERR(tutti_win_create(w, a, 10, NULL), -EINVAL);
+	MP_ERR(tutti_win_create(w, NULL, 10, 0, &win), -EINVAL);
+	MP_ERR(tutti_win_create(w, a, 10, 0, NULL), -EINVAL);
 	MP_ERR(tutti_win_free(NULL), -EINVAL);
 	MP_ERR(tutti_stats_get(job->ctx, NULL), -EINVAL);
 	MP_ERR(tutti_stats_get(job->ctx, &stats), -EINVAL);

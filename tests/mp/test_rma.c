@@ -5,7 +5,9 @@
 #include "tests/mp/job.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define WORDS 20000
@@ -106,7 +108,7 @@ static int rma_body(struct mp_job *job)
 	MP_OK(tutti_alloc(job->ctx, WORDS * 4, (void **)&mine));
 	MP_OK(tutti_alloc(job->ctx, WORDS * 4, (void **)&local));
 	memset(mine, 0, WORDS * 4);
-	MP_OK(tutti_win_create(job->world, mine, WORDS * 4, &win));
+	MP_OK(tutti_win_create(job->world, mine, WORDS * 4, 0, &win));
 	TT_EXPECT(!check_errors(job, win, local, WORDS * 4));
 	for (round = 0; round < 20; round++)
 		TT_EXPECT(!everybody(job, win, mine, local, round));
@@ -129,7 +131,7 @@ static int sizes_body(struct mp_job *job)
 
 	MP_OK(tutti_alloc(job->ctx, 1024, (void **)&mine));
 	memset(mine, 0, 1024);
-	MP_OK(tutti_win_create(job->world, size ? mine : NULL, size, &win));
+	MP_OK(tutti_win_create(job->world, size ? mine : NULL, size, 0, &win));
 	MP_ERR(tutti_put(win, 0, &one, 8, 0), -ERANGE);
 	MP_OK(tutti_put_notify(win, 0, NULL, 0, 0)); /* only rings */
 	if (job->rank == 0)
@@ -155,18 +157,239 @@ static int sizes_body(struct mp_job *job)
 	return 0;
 }
 
+/* ---- requests ---- */
+
+#define MANY 200
+
+/* Many at once, to all ranks; the notes come after the bytes, waits in the reverse order. */
+static int many_requests(struct mp_job *job, struct tutti_win *win, uint32_t *mine, uint32_t *local)
+{
+	struct tutti_request *req[MANY] = {NULL};
+	uint32_t part = WORDS / (uint32_t)job->n, k;
+	uint64_t at = (uint64_t)job->rank * part * 4;
+	int i, r, done;
+
+	for (k = 0; k < part; k++)
+		local[k] = (uint32_t)job->rank * 1000000 + k;
+	for (i = 0; i < MANY; i++) {
+		r = i % job->n;
+		k = (uint32_t)i * 13 % (part / 2);
+		if (i < MANY - job->n)
+			MP_OK(tutti_iput(win, r, local + k, part * 2, at + k * 4, &req[i]));
+		else
+			MP_OK(tutti_iput_notify(win, r, local, part * 4, at, &req[i]));
+		TT_EXPECT(req[i] != NULL);
+	}
+	for (i = MANY; i-- > 2;)
+		MP_OK(tutti_wait(&req[i]));
+	do
+		MP_OK(tutti_test(&req[1], &done));
+	while (!done);
+	MP_ERR(tutti_win_free(win), -EBUSY);
+	MP_OK(tutti_waitall(MANY, req));
+	for (r = 0; r < job->n; r++)
+		MP_OK(tutti_win_wait_notify(win, r, 1));
+	for (r = 0; r < job->n; r++)
+		for (k = 0; k < part; k++)
+			TT_EXPECT(mine[(uint32_t)r * part + k] == (uint32_t)r * 1000000 + k);
+	MP_OK(tutti_barrier(job->world));
+	return 0;
+}
+
+static int got_requests(struct mp_job *job, struct tutti_win *win, uint32_t *local)
+{
+	struct tutti_request *req[4] = {NULL};
+	uint32_t part = WORDS / (uint32_t)job->n, k;
+	int r;
+
+	memset(local, 0xee, WORDS * 4);
+	for (r = 0; r < job->n; r++)
+		MP_OK(tutti_iget(win, r, local + (uint32_t)r * part, part * 4,
+				 (uint64_t)r * part * 4, &req[r]));
+	MP_OK(tutti_waitall(job->n, req));
+	for (r = 0; r < job->n; r++)
+		for (k = 0; k < part; k++)
+			TT_EXPECT(local[(uint32_t)r * part + k] == (uint32_t)r * 1000000 + k);
+	MP_OK(tutti_barrier(job->world));
+	return 0;
+}
+
+/* Atomics at once with a flush in between, which waits for them. */
+static int atomic_requests(struct mp_job *job, struct tutti_win *win, uint32_t *mine)
+{
+	struct tutti_request *req[MANY] = {NULL};
+	uint64_t old[MANY], now, seen;
+	int i;
+
+	memset(mine, 0, 16);
+	MP_OK(tutti_barrier(job->world));
+	for (i = 0; i < MANY; i++)
+		MP_OK(tutti_ifetch_add(win, job->n - 1, 1, 0, &old[i], &req[i]));
+	MP_OK(tutti_win_flush(win, job->n - 1));
+	MP_OK(tutti_waitall(MANY, req));
+	MP_OK(tutti_barrier(job->world));
+	MP_OK(tutti_fetch_add(win, job->n - 1, 0, 0, &now));
+	TT_EXPECT(now == (uint64_t)job->n * MANY);
+	for (i = 0; i < MANY; i++)
+		TT_EXPECT(old[i] < now && (!i || old[i] != old[i - 1]));
+	do { /* until it was this rank's turn */
+		MP_OK(tutti_icompare_swap(win, 0, (uint64_t)job->rank, (uint64_t)job->rank + 1, 8,
+					  &seen, &req[0]));
+		MP_OK(tutti_wait(&req[0]));
+	} while (seen != (uint64_t)job->rank);
+	MP_OK(tutti_barrier(job->world));
+	MP_OK(tutti_fetch_add(win, 0, 0, 8, &now));
+	TT_EXPECT(now == (uint64_t)job->n);
+	return 0;
+}
+
+static int request_errors(struct mp_job *job, struct tutti_win *win, uint32_t *local)
+{
+	struct tutti_request *req = NULL;
+	uint64_t old = 5;
+
+	MP_ERR(tutti_iput(win, 0, local, 8, WORDS * 4 - 7, &req), -ERANGE);
+	MP_ERR(tutti_iget(win, 0, local, 8, 0, NULL), -EINVAL);
+	MP_ERR(tutti_iput_notify(NULL, 0, local, 8, 0, &req), -EINVAL);
+	MP_ERR(tutti_ifetch_add(win, 0, 1, 0, NULL, &req), -EINVAL);
+	MP_ERR(tutti_ifetch_add(win, 0, 1, 4, &old, &req), -EINVAL);
+	MP_ERR(tutti_icompare_swap(win, 0, 1, 1, WORDS * 4, &old, &req), -ERANGE);
+	MP_ERR(tutti_ifetch_add(win, 0, 1, 0, &old, NULL), -EINVAL);
+	TT_EXPECT(!req && old == 5);
+	return 0;
+}
+
+static int requests_body(struct mp_job *job)
+{
+	uint32_t *mine, *local;
+	struct tutti_win *win;
+
+	MP_OK(tutti_alloc(job->ctx, WORDS * 4, (void **)&mine));
+	local = malloc(WORDS * 4); /* as it comes: registered for the operation where that is needed */
+	memset(mine, 0, WORDS * 4);
+	MP_OK(tutti_win_create(job->world, mine, WORDS * 4, 0, &win));
+	TT_EXPECT(!request_errors(job, win, local));
+	TT_EXPECT(!many_requests(job, win, mine, local));
+	TT_EXPECT(!got_requests(job, win, local));
+	TT_EXPECT(!atomic_requests(job, win, mine));
+	MP_OK(tutti_win_free(win));
+	MP_OK(tutti_free(mine));
+	free(local);
+	return 0;
+}
+
+/* Rank 0 dies with requests under way: each ends with the error, and then the window can go. */
+static int dead_body(struct mp_job *job)
+{
+	struct tutti_request *req[3] = {NULL};
+	uint64_t *mine, old;
+	struct tutti_win *win;
+	int err;
+
+	MP_OK(tutti_alloc(job->ctx, WORDS * 4, (void **)&mine));
+	MP_OK(tutti_win_create(job->world, mine, WORDS * 4, 0, &win));
+	mp_meet(job);
+	if (job->rank == 0)
+		kill(getpid(), SIGKILL);
+	do {
+		err = tutti_iput(win, 0, mine, WORDS * 4, 0, &req[0]);
+		if (!err)
+			err = tutti_iget(win, 0, mine, WORDS * 4, 0, &req[1]);
+		if (!err)
+			err = tutti_ifetch_add(win, 0, 1, 0, &old, &req[2]);
+		if (!err)
+			err = tutti_waitall(3, req);
+	} while (!err);
+	TT_EXPECT(err == -TUTTI_EPEER || err == -TUTTI_EABORTED || err == -TUTTI_ETRANSPORT);
+	tutti_waitall(3, req);
+	TT_EXPECT(!req[0] && !req[1] && !req[2]);
+	TT_EXPECT(tutti_win_free(win) != -EBUSY);
+	return 0;
+}
+
+/* ---- read-only windows, and windows that can't be made ---- */
+
+static int read_only_body(struct mp_job *job)
+{
+	struct tutti_request *req = NULL;
+	struct tutti_win *win;
+	uint64_t *mine, *local, old = 9;
+	int r;
+
+	MP_OK(tutti_alloc(job->ctx, 64, (void **)&mine));
+	MP_OK(tutti_alloc(job->ctx, 64, (void **)&local));
+	mine[0] = 100 + (uint64_t)job->rank;
+	/* rank 0's alone is read-only */
+	MP_OK(tutti_win_create(job->world, mine, 64, job->rank ? 0 : TUTTI_WIN_READ_ONLY, &win));
+	MP_ERR(tutti_put(win, 0, local, 8, 0), -EACCES);
+	MP_SAID("read-only");
+	MP_ERR(tutti_put_notify(win, 0, local, 1, 63), -EACCES);
+	MP_ERR(tutti_fetch_add(win, 0, 1, 0, &old), -EACCES);
+	MP_ERR(tutti_compare_swap(win, 0, 100, 1, 0, &old), -EACCES);
+	MP_ERR(tutti_iput(win, 0, local, 8, 0, &req), -EACCES);
+	MP_ERR(tutti_ifetch_add(win, 0, 1, 0, &old, &req), -EACCES);
+	MP_ERR(tutti_put(win, 0, local, 8, 60), -ERANGE);
+	TT_EXPECT(old == 9 && !req);
+	MP_OK(tutti_put_notify(win, 0, NULL, 0, 0)); /* writes nothing */
+	for (r = 0; r < job->n; r++) {
+		MP_OK(tutti_get(win, r, local, 8, 0));
+		MP_OK(tutti_win_flush(win, r));
+		TT_EXPECT(*local == 100 + (uint64_t)r);
+		if (job->rank == 0)
+			MP_OK(tutti_win_wait_notify(win, r, 1));
+	}
+	MP_OK(tutti_barrier(job->world));
+	MP_OK(tutti_put(win, job->n - 1, local, 8, 8 * (uint64_t)(1 + job->rank)));
+	MP_OK(tutti_fetch_add(win, job->n - 1, 1, 56, &old));
+	MP_OK(tutti_win_free(win));
+	TT_EXPECT(mine[0] == 100 + (uint64_t)job->rank);
+	MP_OK(tutti_free(mine));
+	MP_OK(tutti_free(local));
+	return 0;
+}
+
+/* What fails on one rank fails on all, and the communicator is as good as before. */
+static int refused_body(struct mp_job *job)
+{
+	struct tutti_win *win = NULL;
+	uint64_t word[2], old;
+	int bad, how, code;
+
+	for (bad = 0; bad < job->n; bad++)
+		for (how = 0; how < 3; how++) {
+			bool me = job->rank == bad;
+
+			code = tutti_win_create(job->world, me && how == 0 ? NULL : word,
+						me && how == 2 ? SIZE_MAX - 4096 : sizeof(word),
+						me && how == 1 ? 1u << 30 : 0, &win);
+			MP_ERR(code, -EINVAL);
+			TT_EXPECT(!win);
+			if (!me)
+				TT_EXPECT(mp_said(bad == 0 ? "rank 0" : bad == 1 ? "rank 1" : "rank 2"));
+		}
+	word[0] = 0;
+	MP_OK(tutti_win_create(job->world, word, sizeof(word), 0, &win));
+	MP_OK(tutti_fetch_add(win, 0, 1, 0, &old));
+	MP_OK(tutti_win_free(win));
+	return 0;
+}
+
 static void run(const char *env)
 {
 	int n;
 
 	for (n = 1; n <= 4; n++) {
 		int failed = MP_RUN(.n = n, .env = env, .fn = rma_body) +
-			     (n > 1 && MP_RUN(.n = n, .env = env, .fn = sizes_body));
+			     (n > 1 && MP_RUN(.n = n, .env = env, .fn = sizes_body)) +
+			     MP_RUN(.n = n, .env = env, .fn = requests_body);
 
 		if (failed)
 			fprintf(stderr, "%d ranks, %s\n", n, env);
 		TT_CHECK(!failed);
 	}
+	TT_CHECK(!MP_RUN(.n = 2, .env = env, .fn = dead_body, .killed = 1));
+	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = read_only_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = refused_body));
 }
 
 static void shm(void)
@@ -177,6 +400,29 @@ static void shm(void)
 static void shm_fault(void)
 {
 	run("TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2,finish=1");
+}
+
+/* Operations longer than the transport takes: in pieces, the note after the last. */
+static void pieces(void)
+{
+	run("TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=4,again=0.2,max_put=5003");
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 3, .fn = requests_body, .env = "TUTTI_TRANSPORT=fault:ofi "
+				 "TUTTI_FAULT=seed=5,delay=0.1:100,reorder=0.3,again=0.2,max_put=5003"));
+}
+
+static void cached(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(!MP_RUN(.n = 3, .fn = requests_body, .env = "TUTTI_TRANSPORT=ofi TUTTI_REG_CACHE=1M"));
+}
+
+static void ofi_fault(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	run("TUTTI_TRANSPORT=fault:ofi TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2");
 }
 
 static void ofi(void)
@@ -204,6 +450,7 @@ int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"shm", shm},	    {"shm_fault", shm_fault}, {"ofi", ofi},
+		{"pieces", pieces}, {"ofi_fault", ofi_fault}, {"cached", cached},
 		{"ofi_rdm", ofi_rdm}, {"verbs", verbs},
 		{NULL, NULL},
 	};

@@ -3,3 +3,7 @@ check_PROGRAMS += tests/unit/test_mem
 TESTS += tests/unit/test_mem
 tests_unit_test_mem_SOURCES = tests/unit/test_mem.c
 tests_unit_test_mem_LDADD = libtttest.la
+check_PROGRAMS += tests/unit/test_cache
+TESTS += tests/unit/test_cache
+tests_unit_test_cache_SOURCES = tests/unit/test_cache.c
+tests_unit_test_cache_LDADD = libtttest.la

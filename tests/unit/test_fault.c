@@ -131,11 +131,11 @@ static void test_spec_values(void)
 	TT_CHECK(s.delay == 0 && s.again == 0 && !s.finish && !s.die_after && s.delay_us == 200);
 	TT_CHECK(!fault_parse(NULL, &s));
 	TT_CHECK(!fault_parse("seed=18446744073709551615,delay=0.5:1000,reorder=1,again=0.99,hold=0.25,"
-			      "error=1e-3,error_after=7,die_after=8,finish=1",
+			      "error=1e-3,error_after=7,die_after=8,finish=1,max_put=9",
 			      &s));
 	TT_CHECK(s.seed == UINT64_MAX && s.delay == 0.5 && s.delay_us == 1000 && s.reorder == 1);
 	TT_CHECK(s.again == 0.99 && s.hold == 0.25 && s.error == 1e-3);
-	TT_CHECK(s.error_after == 7 && s.die_after == 8 && s.finish);
+	TT_CHECK(s.error_after == 7 && s.die_after == 8 && s.finish && s.max_put == 9);
 }
 
 static void bad_spec(const char *text, const char *says)

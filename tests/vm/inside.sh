@@ -104,6 +104,7 @@ test_perf()
 	perf 2 put -b 8 -e 512K -f 256 -n 10 -w 2
 	perf 2 get -b 8 -e 512K -f 256 -n 10 -w 2
 	perf 2 latency -b 8 -e 64K -f 256 -n 10 -w 2
+	job verbs 2 ./tutti_perf amo_lat -n 10 -w 2 -A all || exit 1
 	perf 3 allreduce -b 4 -e 256K -f 64 -n 2 -w 1
 	perf 4 bcast -b 300001 -e 300001 -d uint8 -n 2 -w 0 --malloc
 }
@@ -127,7 +128,7 @@ test_mask()
 
 # Of the suite what differs most, as the guest's processor is a slow one.
 brief="put_sizes note_values many_puts flood_puts get amo msg_flood triangle stale_key arm close_drops_ops
-	close_is_a_fence peer_close contract"
+	bounds read_only close_is_a_fence peer_close contract"
 
 # A test of several rails counts what each device has sent, as the guest's do.
 sent()
@@ -232,6 +233,7 @@ conform_mask()
 	TUTTI_VERBS_MASK=imm,atomic,placed program tests/conform/conform_verbs $brief
 	TUTTI_VERBS_MASK=imm program tests/conform/conform_verbs_qps put_sizes many_puts msg_flood
 }
+cache() { program tests/unit/test_cache; program tests/mp/test_counters cache_verbs; }
 collectives() { program tests/mp/test_coll verbs; }
 collectives_tiny() { program tests/mp/test_coll verbs_tiny; }
 zero_copy() { program tests/mp/test_counters zero_copy_verbs; }
@@ -262,6 +264,7 @@ run conform_fault_ofi conform_fault_ofi
 run collectives collectives
 run collectives_tiny collectives_tiny
 run zero_copy zero_copy
+run cache cache
 run one_sided one_sided
 run messages messages
 run death death

@@ -130,6 +130,9 @@ static int start_rma(struct tt_ep *tt_ep, const struct tt_rma *rma, bool get)
 	err = admit(f, ep);
 	if (err)
 		return err;
+	if (f->tp.max_put && rma->len > f->tp.max_put)
+		return tt_fail(-EMSGSIZE, "%zu bytes in one operation: at most %zu", rma->len,
+			       f->tp.max_put);
 	op = fault_node_get(f, ep, TT_EV_DONE);
 	if (!op)
 		return tt_fail(-ENOMEM, "no memory for an operation of transport fault");
@@ -350,6 +353,8 @@ int tt_fault_open(const struct tt_tp_ops *inner, const char *spec, const struct 
 	fault_init(f, inner, params->rank);
 	f->tp = *f->inner;
 	f->tp.ops = &f->ops;
+	if (f->spec.max_put && (!f->tp.max_put || f->spec.max_put < f->tp.max_put))
+		f->tp.max_put = f->spec.max_put;
 	snprintf(f->tp.detail, sizeof(f->tp.detail), "fault over %.80s", f->inner->detail);
 	*tp = &f->tp;
 	return 0;

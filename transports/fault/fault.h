@@ -22,6 +22,7 @@ struct fault_spec {
 	uint64_t error_after; /* the operation that fails, counted from 1 */
 	uint64_t die_after;   /* the operation after which the process kills itself */
 	bool finish;	  /* never complete in place */
+	uint64_t max_put; /* longest put or get, longer ones are refused; 0: the inner one's */
 };
 
 /* 0, or -EINVAL with a text that names the key or value and what is allowed. */

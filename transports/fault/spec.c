@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const char *const keys[] = {"seed",  "delay",	   "reorder",	"again", "hold",
-				   "error", "error_after", "die_after", "finish"};
+				   "error", "error_after", "die_after", "finish", "max_put"};
 #define NKEYS ((int)(sizeof(keys) / sizeof(keys[0])))
 #define DELAY_MAX_US 10000000ull
 
@@ -98,11 +98,13 @@ static int parse_pair(const char *key, const char *value, struct fault_spec *spe
 		spec->finish = flag;
 		return err;
 	}
+	if (!strcmp(key, "max_put"))
+		return parse_count(key, value, SIZE_MAX, &spec->max_put);
 	near = tt_nearest(key, keys, NKEYS);
 	if (near)
 		return tt_fail(-EINVAL, "TUTTI_FAULT: unknown key '%s'; did you mean '%s'?", key, near);
 	return tt_fail(-EINVAL, "TUTTI_FAULT: unknown key '%s'; known: seed, delay, reorder, again, "
-		       "hold, error, error_after, die_after, finish", key);
+		       "hold, error, error_after, die_after, finish, max_put", key);
 }
 
 int fault_parse(const char *text, struct fault_spec *spec)

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Watching memory of the user's for being unmapped, moved or emptied, so that whatever was built on
+ * its pages (a registration) is never used for others that later lie at the same address.
+ *
+ * By userfaultfd, write-protect mode: nothing is ever write-protected, so no fault changes, but the
+ * kernel tells of every munmap, mmap over it, mremap, brk and madvise, and lets the caller of those
+ * return only when a thread here has taken the notice. That thread takes no lock that anybody holds
+ * while giving memory back, and allocates nothing.
+ */
+#ifndef TT_WATCH_H
+#define TT_WATCH_H
+
+#include <stdint.h>
+
+#define TT_WATCH_MAX 64 /* ranges that tt_watch_changes gives out at once */
+
+struct tt_watch;
+
+struct tt_range {
+	uintptr_t start, end;
+};
+
+/* -EOPNOTSUPP, or another code, with a text: this system does not let us. */
+int tt_watch_new(struct tt_watch **watch);
+void tt_watch_free(struct tt_watch *watch);
+/*
+ * Watch whole pages [start, end). Only private anonymous memory that can be written: the pages of files
+ * and of shared memory can be taken away through other doors. Else -EOPNOTSUPP, or -EINVAL, after
+ * which all of it is watched and to be removed; both without a text.
+ */
+int tt_watch_add(struct tt_watch *watch, uintptr_t start, uintptr_t end);
+/* No more; only for memory that is still what it was when it was added. */
+void tt_watch_remove(struct tt_watch *watch, uintptr_t start, uintptr_t end);
+/*
+ * Fill range[0..n) with what has changed since the last call, n at most TT_WATCH_MAX; if it was more,
+ * one range stands for everything. Complete: a change whose system call had returned anywhere, or
+ * whose effect anybody can have seen, is among them. -EBUSY: a change is under way and does not end.
+ */
+int tt_watch_changes(struct tt_watch *watch, struct tt_range *range, int *n);
+
+#endif

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Puts and gets. Where the transport limits how much one of its operations moves, one of ours is several,
+ * each started when the one before is in place, so that the notification, which goes with the last,
+ * comes after all bytes.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "lib/base/clock.h"
+#include "lib/rma/rma.h"
+
+struct tt_win_op {
+	struct tt_wr wr;
+	struct tt_stalled stalled;
+	struct tutti_win *win;
+	struct tt_win_op *next;
+	struct tt_win_access access;
+	size_t sent, piece; /* bytes that are there, and under way now */
+	struct tt_region *region;
+	bool own_region; /* registered for this operation */
+	struct tt_win_req *req;
+};
+
+static void op_free(struct tt_win_op *op)
+{
+	tt_list_del(&op->stalled.link);
+	if (op->own_region)
+		tt_mem_deregister(op->region);
+	else
+		tt_mem_return(op->region);
+	op->win->pending[op->access.rank]--;
+	op->next = op->win->free_ops;
+	op->win->free_ops = op;
+}
+
+static void op_over(struct tt_win_op *op, int status)
+{
+	struct tutti_win *win = op->win;
+	struct tt_win_req *req = op->req;
+
+	op_free(op);
+	if (req)
+		tt_win_req_over(req, status);
+	else if (status && !win->status)
+		win->status = status;
+}
+
+/* Memory the transport can't use as it is, registered until the operation is over. */
+static int register_local(struct tt_win_op *op, int tp)
+{
+	struct tt_wire *wire = op->win->comm->ctx->wire;
+	int err;
+
+	if (!op->access.len || (op->region && op->region->mr[tp]) || tt_wire_local_any(wire, tp))
+		return 0;
+	if (op->own_region)
+		return tt_fail(-EINVAL, "the local buffer can't be registered for the transport in use; "
+					"take it from tutti_alloc");
+	tt_mem_return(op->region);
+	op->region = NULL;
+	err = tt_mem_register(tt_wire_memory(wire), op->access.local, op->access.len,
+			      TT_ACCESS_LOCAL, &op->region);
+	op->own_region = !err;
+	return err ? err : register_local(op, tp);
+}
+
+/* The next piece. 0: started; -EAGAIN: to be tried again; else it failed. */
+static int issue(struct tt_win_op *op)
+{
+	const struct tt_win_access *a = &op->access;
+	struct tutti_win *win = op->win;
+	struct tt_wire *wire = win->comm->ctx->wire;
+	const struct tt_win_part *part = &win->part[a->rank];
+	int peer = win->comm->world[a->rank], tp, place, err;
+	struct tt_rma rma;
+	size_t max;
+
+	err = tt_comm_check(win->comm);
+	if (!err)
+		err = tt_wire_reach(wire, peer, &place);
+	if (err)
+		return err;
+	tp = tt_wire_at_place(wire, place);
+	err = register_local(op, tp);
+	if (err)
+		return err;
+	if (a->len && !(part->has_key >> place & 1))
+		return tt_fail(-EOPNOTSUPP, "the window's memory at rank %d can't be reached "
+					    "over the transport in use; take it from tutti_alloc",
+			       a->rank);
+	max = tt_wire_max_put(wire, tp);
+	op->piece = a->len - op->sent;
+	if (max && op->piece > max)
+		op->piece = max;
+	rma = (struct tt_rma){.local = (char *)a->local + op->sent,
+			      .len = op->piece,
+			      .remote = part->base + a->offset + op->sent,
+			      .rkey = &part->rkey[place],
+			      .note = (uint32_t)part->token + (uint32_t)win->comm->rank,
+			      .flags = a->get ? 0 : TT_RMA_REMOTE};
+	if (a->note && op->sent + op->piece == a->len)
+		rma.flags |= TT_RMA_NOTE;
+	return a->get ? tt_wire_get(wire, peer, &rma, op->region, &op->wr)
+		      : tt_wire_put(wire, peer, &rma, op->region, &op->wr);
+}
+
+static void stall(struct tt_win_op *op)
+{
+	if (tt_list_empty(&op->stalled.link))
+		tt_list_add(&op->win->comm->ctx->stalled, &op->stalled.link);
+}
+
+/* Go on, now or when there is room. */
+static void go_on(struct tt_win_op *op)
+{
+	int err = issue(op);
+
+	if (err == -EAGAIN)
+		stall(op);
+	else if (err)
+		op_over(op, err);
+}
+
+static void op_again(struct tt_stalled *stalled)
+{
+	struct tt_win_op *op = tt_container(stalled, struct tt_win_op, stalled);
+
+	tt_list_del(&stalled->link);
+	go_on(op);
+}
+
+static void op_done(struct tt_wr *wr, int status)
+{
+	struct tt_win_op *op = tt_container(wr, struct tt_win_op, wr);
+
+	op->sent += op->piece;
+	if (status || op->sent == op->access.len)
+		op_over(op, status);
+	else /* not from here: a transport may have finished this one within the call */
+		stall(op);
+}
+
+static struct tt_win_op *op_new(struct tutti_win *win, const struct tt_win_access *access,
+				struct tt_win_req *req)
+{
+	struct tutti_context *ctx = win->comm->ctx;
+	struct tt_win_op *op = win->free_ops;
+
+	if (op) {
+		win->free_ops = op->next;
+	} else {
+		op = calloc(1, sizeof(*op));
+		if (!op) {
+			tt_fail(-ENOMEM, "no memory for a one-sided operation");
+			return NULL;
+		}
+		op->win = win;
+		op->wr.done = op_done;
+		op->stalled.again = op_again;
+		tt_list_init(&op->stalled.link);
+		tt_wire_stats(ctx->wire)->allocations++;
+	}
+	op->access = *access;
+	op->sent = op->piece = 0;
+	op->own_region = false;
+	op->region = access->len ? tt_mem_borrow(tt_wire_memory(ctx->wire), access->local, access->len)
+				 : NULL;
+	op->req = req;
+	win->pending[access->rank]++;
+	return op;
+}
+
+void tt_win_free_ops(struct tutti_win *win)
+{
+	struct tt_win_op *op;
+
+	while ((op = win->free_ops)) {
+		win->free_ops = op->next;
+		free(op);
+	}
+}
+
+void tt_win_drop_stalled(struct tutti_win *win, int rank, int status)
+{
+	struct tt_list *l, *tmp;
+
+	tt_list_each(l, tmp, &win->comm->ctx->stalled) {
+		struct tt_stalled *s = tt_container(l, struct tt_stalled, link);
+		struct tt_win_op *op = tt_container(s, struct tt_win_op, stalled);
+
+		if (s->again == op_again && op->win == win && (rank < 0 || op->access.rank == rank))
+			op_over(op, status);
+	}
+}
+
+int tt_win_op_start(struct tutti_win *win, const struct tt_win_access *access,
+		    struct tt_win_req *req)
+{
+	struct tt_win_op *op = op_new(win, access, req);
+	int err;
+
+	if (!op)
+		return -ENOMEM;
+	err = issue(op);
+	if (err == -EAGAIN)
+		stall(op);
+	else if (err)
+		op_free(op);
+	return err == -EAGAIN ? 0 : err;
+}
+
+/* A blocking try: the first piece has to start. */
+struct attempt {
+	struct tt_win_op *op;
+	bool over;
+	int result;
+};
+
+/* A wait asks more than once whether it is over: the operation must not start twice. */
+static bool try_start(void *arg)
+{
+	struct attempt *a = arg;
+
+	if (!a->over) {
+		a->result = issue(a->op);
+		a->over = a->result != -EAGAIN;
+	}
+	return a->over;
+}
+
+int tt_win_op(struct tutti_win *win, const struct tt_win_access *access)
+{
+	struct tutti_context *ctx = win->comm->ctx;
+	struct attempt a = {.op = NULL};
+	bool over, late = false;
+
+	tt_wire_lock(ctx->wire);
+	a.op = op_new(win, access, NULL);
+	over = !a.op || try_start(&a);
+	tt_wire_unlock(ctx->wire);
+	if (!a.op)
+		return -ENOMEM;
+	if (!over)
+		late = tt_engine_wait(ctx, try_start, &a, tt_deadline_ms(ctx->env.timeout.number));
+	if (!late && !a.result)
+		return 0;
+	tt_wire_lock(ctx->wire);
+	op_free(a.op);
+	tt_wire_unlock(ctx->wire);
+	if (!late)
+		return a.result;
+	return tt_fail_rank(-ETIMEDOUT, access->rank, NULL,
+			    "a one-sided operation on rank %d could not be started within "
+			    "%lld ms (TUTTI_TIMEOUT)",
+			    access->rank, (long long)ctx->env.timeout.number);
+}

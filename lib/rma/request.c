@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One-sided operations as requests: tutti_iput and its kin. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lib/rma/rma.h"
+
+struct tt_win_req {
+	struct tutti_request r;
+	struct tutti_win *win;
+	struct tt_win_req *next;
+	int rank;
+	const char *call;
+	bool cancelled; /* whoever does that ends the request */
+	/* an atomic */
+	struct tt_win_amo amo;
+	struct tt_stalled stalled;
+	uint64_t *old;
+};
+
+static struct tt_win_req *win_req(const struct tutti_request *r)
+{
+	return tt_container(r, struct tt_win_req, r);
+}
+
+void tt_win_req_over(struct tt_win_req *req, int status)
+{
+	struct tutti_comm *comm = req->r.comm;
+
+	if (req->cancelled)
+		return;
+	req->r.progressed = true;
+	tt_request_end(&req->r, status && atomic_load(&comm->failed) ? comm->failure.code : status);
+}
+
+static const char *req_call(const struct tutti_request *r)
+{
+	return win_req(r)->call;
+}
+
+static void req_cancel(struct tutti_request *r)
+{
+	struct tt_win_req *req = win_req(r);
+
+	req->cancelled = true;
+	tt_list_del(&req->stalled.link);
+	tt_win_take_back(req->win, req->rank);
+}
+
+/* An atomic counts from its call on, so that a flush waits for those that could not start yet. */
+static void req_ended(struct tutti_request *r)
+{
+	if (win_req(r)->old)
+		win_req(r)->win->pending[win_req(r)->rank]--;
+}
+
+static void req_free(struct tutti_request *r)
+{
+	struct tt_win_req *req = win_req(r);
+
+	req->win->requests--;
+	req->next = req->win->free_reqs;
+	req->win->free_reqs = req;
+}
+
+static const char *req_text(const struct tutti_request *r, char *buf, size_t size)
+{
+	snprintf(buf, size, "%s on the window of rank %d", win_req(r)->call, win_req(r)->rank);
+	return buf;
+}
+
+static int req_waits(const struct tutti_request *r, char *buf, size_t size)
+{
+	(void)size;
+	buf[0] = 0;
+	return win_req(r)->win->comm->world[win_req(r)->rank];
+}
+
+static int req_explain(const struct tutti_request *r)
+{
+	const struct tt_win_req *req = win_req(r);
+
+	if (req->old)
+		return tt_win_amo_failure(req->win, req->rank, r->status);
+	return tt_fail_rank(r->status, req->rank, NULL, "%s on rank %d's window failed: %s",
+			    req->call, req->rank, tutti_strerror(r->status));
+}
+
+static const struct tt_request_ops req_ops = {.list = TT_ACTIVE_OTHER,
+					      .call = req_call,
+					      .cancel = req_cancel,
+					      .ended = req_ended,
+					      .free = req_free,
+					      .text = req_text,
+					      .waits = req_waits,
+					      .explain = req_explain};
+
+static void amo_done(struct tt_win_amo *amo)
+{
+	struct tt_win_req *req = tt_container(amo, struct tt_win_req, amo);
+
+	if (!amo->status)
+		*req->old = amo->at.old;
+	tt_win_req_over(req, amo->status);
+}
+
+/* Started, over, or among those that are tried again. */
+static void amo_try(struct tt_win_req *req)
+{
+	tt_win_amo_try(&req->amo);
+	if (req->amo.started)
+		return; /* amo_done ends it, or has */
+	if (req->amo.over)
+		tt_win_req_over(req, req->amo.status);
+	else
+		tt_list_add(&req->win->comm->ctx->stalled, &req->stalled.link);
+}
+
+static void amo_again(struct tt_stalled *stalled)
+{
+	tt_list_del(&stalled->link);
+	amo_try(tt_container(stalled, struct tt_win_req, stalled));
+}
+
+/* A request under way, NULL: why is the last error's *err. */
+static struct tt_win_req *req_new(struct tutti_win *win, int rank, const char *call, int *err)
+{
+	struct tt_win_req *req = win->free_reqs;
+
+	if (req) {
+		win->free_reqs = req->next;
+	} else {
+		req = calloc(1, sizeof(*req));
+		if (!req) {
+			*err = tt_fail(-ENOMEM, "no memory for a request");
+			return NULL;
+		}
+		req->win = win;
+		req->stalled.again = amo_again;
+		tt_list_init(&req->stalled.link);
+		tt_wire_stats(win->comm->ctx->wire)->allocations++;
+	}
+	req->rank = rank;
+	req->call = call;
+	req->cancelled = false;
+	req->old = NULL;
+	win->requests++;
+	tt_request_init(&req->r, &req_ops, win->comm, false);
+	*err = tt_request_begin(&req->r);
+	if (!*err)
+		return req;
+	tt_request_free(&req->r);
+	return NULL;
+}
+
+void tt_win_free_reqs(struct tutti_win *win)
+{
+	struct tt_win_req *req;
+
+	while ((req = win->free_reqs)) {
+		win->free_reqs = req->next;
+		free(req);
+	}
+}
+
+int tt_win_iop(struct tutti_win *win, const struct tt_win_access *access, const char *call,
+	       struct tutti_request **request)
+{
+	struct tutti_context *ctx = win->comm->ctx;
+	struct tt_win_req *req;
+	int err;
+
+	tt_wire_lock(ctx->wire);
+	req = req_new(win, access->rank, call, &err);
+	if (req) {
+		err = tt_win_op_start(win, access, req);
+		if (err) {
+			tt_request_end(&req->r, err);
+			tt_request_free(&req->r);
+		} else {
+			*request = &req->r;
+		}
+	}
+	if (ctx->thread_runs)
+		tt_wire_wake(ctx->wire);
+	tt_wire_unlock(ctx->wire);
+	return err;
+}
+
+int tt_win_iatomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t operand,
+		   uint64_t compare, uint64_t offset, uint64_t *old, const char *call,
+		   struct tutti_request **request)
+{
+	struct tutti_context *ctx = win->comm->ctx;
+	struct tt_win_req *req;
+	int err;
+
+	tt_wire_lock(ctx->wire);
+	req = req_new(win, rank, call, &err);
+	if (req) {
+		req->old = old;
+		win->pending[rank]++;
+		tt_win_amo_init(&req->amo, win, rank, op, operand, compare, offset);
+		req->amo.done = amo_done;
+		*request = &req->r;
+		amo_try(req);
+	}
+	if (ctx->thread_runs)
+		tt_wire_wake(ctx->wire);
+	tt_wire_unlock(ctx->wire);
+	return err;
+}
