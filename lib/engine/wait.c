@@ -81,6 +81,7 @@ static void request_timers(struct tutti_request *req, uint64_t now)
 	req->late_at = now + (uint64_t)req->comm->ctx->env.late_after.number * TT_MS;
 	if (!req->progressed && req->comm->size > 1) {
 		tt_stuck_report(req->comm, req->seq, &req->fields);
+		tt_run_ask(req);
 		req->late_at = now + TT_SEC;
 	}
 	req->progressed = false;

@@ -58,19 +58,17 @@ struct tt_span tt_recv_block(const struct tt_plan_args *a, int i)
 	return block(a, a->rcounts, a->rdispls, i);
 }
 
-static size_t extent(const struct tt_plan_args *a,
-		     struct tt_span (*get)(const struct tt_plan_args *, int))
+static size_t extent(const struct tt_plan_args *a, const size_t *counts, const size_t *displs)
 {
-	size_t most = 0;
+	size_t most = 0, end = 0;
 	int i;
 
 	for (i = 0; i < a->nranks; i++) {
-		struct tt_span s = get(a, i);
-
-		if (s.len && s.off + s.len > most)
-			most = s.off + s.len;
+		end = (displs ? displs[i] : end) + counts[i];
+		if (counts[i] && end > most)
+			most = end;
 	}
-	return most;
+	return most * a->elem;
 }
 
 size_t tt_send_bytes(const struct tt_plan_args *a)
@@ -93,12 +91,13 @@ size_t tt_send_bytes(const struct tt_plan_args *a)
 	case TT_COLL_ALLTOALL:
 		return (size_t)a->nranks * vector;
 	case TT_COLL_REDUCE_SCATTER:
+		return extent(a, a->rcounts, NULL);
 	case TT_COLL_ALLTOALLV:
-		return extent(a, tt_send_block);
+		return extent(a, a->scounts, a->sdispls);
 	case TT_COLL_SCATTER:
 		return root ? (size_t)a->nranks * vector : 0;
 	case TT_COLL_SCATTERV:
-		return root ? extent(a, tt_send_block) : 0;
+		return root ? extent(a, a->scounts, a->sdispls) : 0;
 	default:
 		return 0;
 	}
@@ -117,17 +116,17 @@ size_t tt_recv_bytes(const struct tt_plan_args *a)
 	case TT_COLL_REDUCE_SCATTER_BLOCK:
 		return a->in_place ? (size_t)a->nranks * vector : vector;
 	case TT_COLL_REDUCE_SCATTER:
-		return a->in_place ? extent(a, tt_send_block) : a->rcounts[a->rank] * a->elem;
+		return a->in_place ? extent(a, a->rcounts, NULL) : a->rcounts[a->rank] * a->elem;
 	case TT_COLL_ALLGATHER:
 	case TT_COLL_ALLTOALL:
 		return (size_t)a->nranks * vector;
 	case TT_COLL_ALLGATHERV:
 	case TT_COLL_ALLTOALLV:
-		return extent(a, tt_recv_block);
+		return extent(a, a->rcounts, a->rdispls);
 	case TT_COLL_GATHER:
 		return root ? (size_t)a->nranks * vector : 0;
 	case TT_COLL_GATHERV:
-		return root ? extent(a, tt_recv_block) : 0;
+		return root ? extent(a, a->rcounts, a->rdispls) : 0;
 	default: /* all-reduce, bcast, scans, scatters */
 		return vector;
 	}
