@@ -24,7 +24,9 @@ static int collect(struct tutti_request **request)
 
 	tt_wire_lock(comm->ctx->wire);
 	status = atomic_load(&req->state) == TT_REQ_DONE ? req->status : 0;
-	if (status)
+	if (status && req->ops->explain && status != atomic_load(&comm->failed))
+		req->ops->explain(req);
+	else if (status)
 		tt_fail_info(&comm->failure);
 	if (req->persistent)
 		atomic_store(&req->state, TT_REQ_IDLE);

@@ -36,7 +36,8 @@ int tt_comm_new(struct tutti_context *ctx, const int *world, int size, uint32_t 
 		if (comm->world[i] == ctx->boot_params.rank)
 			comm->rank = i;
 	}
-	tt_list_init(&comm->active);
+	for (i = 0; i < TT_ACTIVE_LISTS; i++)
+		tt_list_init(&comm->active[i]);
 	tt_wire_lock(ctx->wire);
 	tt_list_init(&comm->link);
 	tt_list_add(&ctx->comms, &comm->link);

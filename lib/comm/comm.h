@@ -60,6 +60,12 @@ struct tt_userop {
 	int users; /* requests */
 };
 
+/*
+ * Collectives wait for each other in the order of their calls, so the oldest tells who is late for all;
+ * other requests may wait for long without meaning anything.
+ */
+enum tt_active { TT_ACTIVE_COLL, TT_ACTIVE_OTHER, TT_ACTIVE_LISTS };
+
 struct tt_plan_cache; /* lib/engine */
 struct tt_chooser;    /* lib/plan */
 
@@ -85,7 +91,7 @@ struct tutti_comm {
 	char suspect_why[400];
 
 	struct tt_list link;   /* in ctx->comms */
-	struct tt_list active; /* requests under way, oldest first */
+	struct tt_list active[TT_ACTIVE_LISTS]; /* requests under way, oldest first */
 	int requests;	       /* that exist, persistent ones included */
 	int windows;	       /* that exist */
 	struct tt_plan_cache *plans;

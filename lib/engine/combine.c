@@ -6,13 +6,13 @@
 
 #define PIECE 8192 /* bytes on the stack; whole elements of every type */
 
-static void count_copy(struct tutti_request *req, size_t bytes)
+static void count_copy(struct tt_plan_req *req, size_t bytes)
 {
-	tt_wire_stats(req->comm->ctx->wire)->copied_bytes += bytes;
+	tt_wire_stats(req->r.comm->ctx->wire)->copied_bytes += bytes;
 }
 
 /* The function leaves its result in its second operand, so one that must stay as it is, is copied. */
-static void apply(struct tutti_request *req, char *dst, const char *a, const char *b, size_t count)
+static void apply(struct tt_plan_req *req, char *dst, const char *a, const char *b, size_t count)
 {
 	const struct tt_userop *user = req->user;
 	_Alignas(64) char copy[PIECE];
@@ -39,7 +39,7 @@ static void apply(struct tutti_request *req, char *dst, const char *a, const cha
 	}
 }
 
-void tt_combine(struct tutti_request *req, void *dst, const void *a, const void *b, size_t count)
+void tt_combine(struct tt_plan_req *req, void *dst, const void *a, const void *b, size_t count)
 {
 	if (req->user && req->user->kind != TT_OP_PREMUL_SUM)
 		apply(req, dst, a, b, count);
@@ -47,14 +47,14 @@ void tt_combine(struct tutti_request *req, void *dst, const void *a, const void 
 		req->reduce(dst, a, b, count);
 }
 
-void tt_combine_scale(struct tutti_request *req)
+void tt_combine_scale(struct tt_plan_req *req)
 {
 	const struct tt_plan_args *a = &req->plan->args;
 	size_t bytes = tt_send_bytes(a);
 
 	tt_reduce_scale(req->base[TT_BUF_SEND], req->unscaled, bytes / req->elem, req->datatype,
 			req->user->scalar);
-	tt_wire_lock(req->comm->ctx->wire);
-	tt_wire_stats(req->comm->ctx->wire)->reduced_bytes += bytes;
-	tt_wire_unlock(req->comm->ctx->wire);
+	tt_wire_lock(req->r.comm->ctx->wire);
+	tt_wire_stats(req->r.comm->ctx->wire)->reduced_bytes += bytes;
+	tt_wire_unlock(req->r.comm->ctx->wire);
 }

@@ -79,9 +79,9 @@ int tt_plans_new(struct tutti_comm *comm, struct tt_plan_cache **out)
 	return 0;
 }
 
-static void free_request(struct tutti_request *req)
+static void free_request(struct tt_plan_req *req)
 {
-	struct tt_memory *memory = tt_wire_memory(req->comm->ctx->wire);
+	struct tt_memory *memory = tt_wire_memory(req->r.comm->ctx->wire);
 
 	if (req->scratch)
 		tt_mem_free(memory, req->scratch);
@@ -93,10 +93,10 @@ static void free_request(struct tutti_request *req)
 static void free_entry(struct tt_plan_cache *cache, struct tt_plan_entry *entry)
 {
 	while (!tt_list_empty(&entry->idle)) {
-		struct tutti_request *req =
-			tt_container(entry->idle.next, struct tutti_request, link);
+		struct tt_plan_req *req =
+			tt_container(entry->idle.next, struct tt_plan_req, r.link);
 
-		tt_list_del(&req->link);
+		tt_list_del(&req->r.link);
 		free_request(req);
 	}
 	tt_list_del(&entry->bucket);
@@ -173,11 +173,11 @@ static int new_entry(struct tutti_comm *comm, const struct tt_plan_args *key,
 
 /* A request for a plan: one block with its lanes and the ops of a round of each. */
 static int new_request(struct tutti_comm *comm, struct tt_plan_entry *entry,
-		       struct tutti_request **out)
+		       struct tt_plan_req **out)
 {
 	const struct tt_plan *plan = entry->plan;
 	size_t nops = (size_t)plan->nlanes * (size_t)plan->max_ops;
-	struct tutti_request *req;
+	struct tt_plan_req *req;
 	struct tt_op_run *ops;
 	struct tt_op *tmp;
 	int i, err;
@@ -189,11 +189,11 @@ static int new_request(struct tutti_comm *comm, struct tt_plan_entry *entry,
 	req->lanes = (struct tt_lane_run *)(req + 1);
 	ops = (struct tt_op_run *)(req->lanes + plan->nlanes);
 	tmp = (struct tt_op *)(ops + nops);
-	req->comm = comm;
+	req->r.comm = comm;
 	req->entry = entry;
 	req->plan = plan;
 	req->counts = tt_own_counts(plan->args.coll) ? entry->counts : NULL;
-	tt_list_init(&req->link);
+	tt_list_init(&req->r.link);
 	for (i = 0; i < plan->nlanes; i++) {
 		req->lanes[i] = (struct tt_lane_run){.req = req,
 						     .lane = i,
@@ -232,7 +232,7 @@ struct tt_plan_args tt_call_args(const struct tutti_comm *comm, const struct tt_
 				     .rdispls = call->rdispls};
 }
 
-int tt_plans_get(struct tutti_comm *comm, const struct tt_plan_args *key, struct tutti_request **out)
+int tt_plans_get(struct tutti_comm *comm, const struct tt_plan_args *key, struct tt_plan_req **out)
 {
 	struct tt_list *bucket = &comm->plans->bucket[hash_key(key) % BUCKETS], *l, *tmp;
 	struct tt_plan_entry *entry = NULL;
@@ -256,15 +256,15 @@ int tt_plans_get(struct tutti_comm *comm, const struct tt_plan_args *key, struct
 		if (err)
 			return err;
 	} else {
-		*out = tt_container(entry->idle.next, struct tutti_request, link);
-		tt_list_del(&(*out)->link);
+		*out = tt_container(entry->idle.next, struct tt_plan_req, r.link);
+		tt_list_del(&(*out)->r.link);
 	}
 	entry->users++;
 	return 0;
 }
 
-void tt_plans_put(struct tutti_request *req)
+void tt_plans_put(struct tt_plan_req *req)
 {
 	req->entry->users--;
-	tt_list_add(&req->entry->idle, &req->link);
+	tt_list_add(&req->entry->idle, &req->r.link);
 }
