@@ -163,7 +163,7 @@ void tt_userop_free_all(struct tutti_context *ctx);
 
 /* A collective in which a rank knows only its own counts. */
 bool tt_own_counts(enum tt_coll coll);
-/* A copy of the arrays, with one reference; NULL: no memory. */
+/* A copy of the arrays, with one reference, displacements filled in; NULL: no memory. */
 struct tt_counts *tt_counts_new(const struct tt_plan_args *args);
 struct tt_counts *tt_counts_get(struct tt_counts *counts);
 void tt_counts_put(struct tt_counts *counts); /* NULL is fine */

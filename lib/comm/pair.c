@@ -34,6 +34,21 @@ static size_t copy_array(struct tt_counts *c, size_t at, const size_t **array)
 	return at + n;
 }
 
+/* Displacements that the caller left out: one block after the other. */
+static size_t fill_displs(struct tt_counts *c, size_t at, const size_t *counts, const size_t **displs)
+{
+	size_t n = (size_t)c->args.nranks, i, end = 0;
+
+	if (!counts || *displs)
+		return copy_array(c, at, displs);
+	for (i = 0; i < n; i++) {
+		c->data[at + i] = end;
+		end += counts[i];
+	}
+	*displs = c->data + at;
+	return at + n;
+}
+
 struct tt_counts *tt_counts_new(const struct tt_plan_args *args)
 {
 	size_t arrays = 4 * (size_t)args->nranks, at = 0;
@@ -44,9 +59,9 @@ struct tt_counts *tt_counts_new(const struct tt_plan_args *args)
 	c->refs = 1;
 	c->args = *args;
 	at = copy_array(c, at, &c->args.scounts);
-	at = copy_array(c, at, &c->args.sdispls);
+	at = fill_displs(c, at, c->args.scounts, &c->args.sdispls);
 	at = copy_array(c, at, &c->args.rcounts);
-	copy_array(c, at, &c->args.rdispls);
+	fill_displs(c, at, c->args.rcounts, &c->args.rdispls);
 	return c;
 }
 

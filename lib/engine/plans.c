@@ -138,6 +138,23 @@ static bool is_v(enum tt_coll coll)
 	       coll == TT_COLL_GATHERV || coll == TT_COLL_SCATTERV || coll == TT_COLL_ALLTOALLV;
 }
 
+/* From what is equal on all ranks only, which counts of a v form may not be. */
+static const struct tt_alg *choose(struct tutti_comm *comm, struct tt_plan_args *args)
+{
+	struct tt_plan_args agreed = *args;
+	const struct tt_alg *alg;
+	int i;
+
+	if (is_v(args->coll))
+		agreed.count = 0;
+	for (i = 0; is_v(args->coll) && !tt_own_counts(args->coll) && i < args->nranks; i++)
+		agreed.count += args->rcounts[i];
+	alg = tt_choose(comm->chooser, &agreed);
+	args->chunk = agreed.chunk;
+	args->lanes = agreed.lanes;
+	return alg;
+}
+
 static int new_entry(struct tutti_comm *comm, const struct tt_plan_args *key,
 		     struct tt_plan_entry **out)
 {
@@ -153,9 +170,13 @@ static int new_entry(struct tutti_comm *comm, const struct tt_plan_args *key,
 		free(entry);
 		return tt_fail(-ENOMEM, "no memory for a plan");
 	}
-	entry->key = entry->counts ? entry->counts->args : *key;
-	args = entry->key;
-	err = tt_plan_build(tt_choose(comm->chooser, &args), &args, &entry->plan);
+	args = entry->counts ? entry->counts->args : *key;
+	entry->key = args;
+	if (!key->sdispls) /* as it is looked for */
+		entry->key.sdispls = NULL;
+	if (!key->rdispls)
+		entry->key.rdispls = NULL;
+	err = tt_plan_build(choose(comm, &args), &args, &entry->plan);
 	if (err) {
 		tt_counts_put(entry->counts);
 		free(entry);
