@@ -22,3 +22,8 @@ bool tt_any_ranks(const struct tt_plan_args *args)
 {
 	return true;
 }
+
+bool tt_commuting(const struct tt_plan_args *args)
+{
+	return args->nranks > 1 && !args->ordered;
+}

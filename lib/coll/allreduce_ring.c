@@ -22,44 +22,30 @@
  * runs slices l, l + lanes, ... of all blocks, one slice after the other. While one lane reduces,
  * another one's slice is on the wire.
  *
- * Cost per rank, n ranks, N bytes: 2(n-1)/n N bytes sent and received, (n-1)/n N reduced,
- * 2(n-1) steps a slice, fan-in 1. Fewer elements than ranks: some blocks are empty, their ops vanish.
+ * Cost per rank, n ranks, N bytes: 2(n-1)/n N bytes sent and received, (n-1)/n N reduced, 2(n-1)
+ * steps a slice, fan-in 1. Fewer elements than ranks: some blocks are empty, their ops vanish.
  *
  * Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations.
  * J. Parallel Distrib. Comput. 69(2), 2009.
  */
 #include "lib/plan/plan.h"
 
-struct range {
-	size_t off, len; /* bytes */
-};
-
-static size_t num_slices(const struct tt_plan_args *a)
+static struct tt_span slice_of(const struct tt_plan_args *a, size_t slices, int block, size_t slice)
 {
-	size_t n = (size_t)a->nranks;
-	size_t longest = a->count / n + (a->count % n > 0), fit = a->chunk / a->elem;
+	struct tt_span all = {0, a->count * a->elem};
 
-	return longest / fit + (longest % fit > 0);
-}
-
-static struct range slice_range(const struct tt_plan_args *a, int block, size_t slices,
-				size_t slice)
-{
-	size_t begin = tt_part_begin(a->count, a->nranks, block);
-	size_t len = tt_part_begin(a->count, a->nranks, block + 1) - begin;
-	size_t q = len / slices, r = len % slices;
-	size_t first = q * slice + (slice < r ? slice : r);
-
-	return (struct range){(begin + first) * a->elem, (q + (slice < r)) * a->elem};
+	all = tt_pieces(all, a->elem, (size_t)a->nranks, (size_t)block, 1);
+	return tt_pieces(all, a->elem, slices, slice, 1);
 }
 
 /* Step k of a slice: what this rank sends and what it receives. */
-static void step(const struct tt_plan_args *a, size_t slices, size_t slice, int k,
-		 struct tt_op op[2])
+static int step(const struct tt_plan_args *a, const struct tt_sliced *sl, const struct tt_step *at,
+		struct tt_op *op)
 {
-	int n = a->nranks, r = a->rank, sent = (r - 1 - k + 2 * n) % n, got = (sent - 1 + n) % n;
-	struct range out = slice_range(a, sent, slices, slice);
-	struct range in = slice_range(a, got, slices, slice);
+	int n = a->nranks, r = a->rank, k = at->step;
+	int sent = (r - 1 - k + 2 * n) % n, got = (sent - 1 + n) % n;
+	struct tt_span out = slice_of(a, sl->slices, sent, at->slice);
+	struct tt_span in = slice_of(a, sl->slices, got, at->slice);
 
 	op[0] = (struct tt_op){.kind = TT_OP_SEND, .peer = (r + 1) % n, .len = out.len};
 	op[0].a = k ? TT_RECVBUF(out.off) : TT_SENDBUF(out.off);
@@ -72,51 +58,18 @@ static void step(const struct tt_plan_args *a, size_t slices, size_t slice, int 
 	}
 	if (k == n - 2 && a->divide)
 		op[1].flags = TT_OPF_DIVIDE;
-}
-
-/* Generated form: no slice is empty, so a lane's message in a round has the round's number. */
-static int generate(const struct tt_plan *plan, int lane, int round, struct tt_op *ops)
-{
-	size_t slices = plan->gen_state[0];
-	int steps = 2 * (plan->args.nranks - 1);
-	size_t slice = (size_t)lane + (size_t)(round / steps) * (size_t)plan->nlanes;
-
-	if (slice >= slices)
-		return 0;
-	step(&plan->args, slices, slice, round % steps, ops);
-	ops[0].index = ops[1].index = (uint32_t)round;
+	op[0].index = op[1].index = at->turn * (uint32_t)sl->steps + (uint32_t)k;
 	return 2;
-}
-
-static void store(struct tt_builder *b, size_t slices, int lanes)
-{
-	const struct tt_plan_args *a = tt_builder_args(b);
-	struct tt_op op[2];
-	size_t slice;
-	int k;
-
-	for (slice = 0; slice < slices; slice++) {
-		tt_lane(b, (int)(slice % (size_t)lanes));
-		for (k = 0; k < 2 * (a->nranks - 1); k++) {
-			tt_round(b);
-			step(a, slices, slice, k, op);
-			tt_add(b, &op[0]);
-			tt_add(b, &op[1]);
-		}
-	}
 }
 
 void tt_allreduce_ring(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
-	size_t slices = num_slices(a), steps = 2 * ((size_t)a->nranks - 1);
-	int lanes = slices < (size_t)a->lanes ? (int)slices : a->lanes;
-	bool none_empty = slices && a->count / (size_t)a->nranks >= slices;
+	struct tt_sliced s = {.fn = step, .steps = 2 * (a->nranks - 1), .max_ops = 2};
 
-	if (none_empty && slices * steps * 2 > tt_plan_store_max)
-		tt_generate(b, generate, lanes,
-			    (int)((slices + (size_t)lanes - 1) / (size_t)lanes * steps), 2,
-			    (size_t[8]){slices});
-	else
-		store(b, slices, lanes);
+	s.slices = tt_num_pieces(slice_of(a, 1, 0, 0).len, a->elem,
+				 a->chunk); /* of block 0, a longest */
+	s.slice_ops = 2 * (size_t)s.steps;
+	s.full = a->count / (size_t)a->nranks >= s.slices;
+	tt_sliced(b, &s);
 }

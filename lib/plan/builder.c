@@ -231,6 +231,56 @@ void tt_generate(struct tt_builder *b, tt_gen_fn *gen, int nlanes, int rounds, i
 	memcpy(b->plan.gen_state, state, sizeof(b->plan.gen_state));
 }
 
+static int sliced_ops(const struct tt_plan *plan, int lane, int round, struct tt_op *ops)
+{
+	const struct tt_sliced *s = &plan->sliced;
+	struct tt_step at = {
+		.turn = (uint32_t)(round / s->steps), .lane = lane, .step = round % s->steps};
+
+	at.slice = (size_t)lane + (size_t)at.turn * (size_t)s->lanes;
+	return at.slice < s->slices ? s->fn(&plan->args, s, &at, ops) : 0;
+}
+
+static void store_slice(struct tt_builder *b, const struct tt_sliced *s, size_t slice,
+			struct tt_op *ops)
+{
+	struct tt_step at = {.slice = slice, .turn = (uint32_t)(slice / (size_t)s->lanes)};
+	int i, n;
+
+	at.lane = (int)(slice % (size_t)s->lanes);
+	tt_lane(b, at.lane);
+	for (at.step = 0; at.step < s->steps; at.step++) {
+		tt_round(b);
+		n = s->fn(&b->plan.args, s, &at, ops);
+		for (i = 0; i < n; i++)
+			tt_add(b, &ops[i]);
+	}
+}
+
+void tt_sliced(struct tt_builder *b, const struct tt_sliced *sliced)
+{
+	struct tt_sliced s = *sliced;
+	size_t slice, turns;
+	struct tt_op *ops;
+
+	if (!s.slices)
+		return;
+	s.lanes = s.slices < (size_t)b->plan.args.lanes ? (int)s.slices : b->plan.args.lanes;
+	turns = (s.slices + (size_t)s.lanes - 1) / (size_t)s.lanes;
+	if (s.full && s.slices * s.slice_ops > tt_plan_store_max) {
+		b->plan.sliced = s;
+		tt_generate(b, sliced_ops, s.lanes, (int)(turns * (size_t)s.steps), s.max_ops,
+			    s.state);
+		return;
+	}
+	ops = calloc((size_t)s.max_ops + 1, sizeof(*ops));
+	if (!ops)
+		b->err = -ENOMEM;
+	for (slice = 0; ops && slice < s.slices; slice++)
+		store_slice(b, &s, slice, ops);
+	free(ops);
+}
+
 /* One block: the plan, its lanes, all ops, all round boundaries. */
 static struct tt_plan *pack(const struct tt_builder *b)
 {

@@ -15,9 +15,11 @@
 #include "lib/base/env.h"
 #include "lib/base/error.h"
 
+#define DOUBLING_MAX (32 << 10) /* longer vectors are not sent whole, log2 n times */
 #define BINOMIAL_MAX (64 << 10) /* longer broadcasts go along a chain */
 #define PIECE_MIN (64 << 10) /* splitting further for the sake of lanes costs more than it gains */
-#define CHAIN_PIECE_MIN (32 << 10)
+#define PIPE_PIECE_MIN (32 << 10)
+#define PIPE_PIECES 16 /* of a pipeline, for each rank on its way */
 #define MAX_NAMES 64
 
 struct rule {
@@ -76,8 +78,7 @@ static int find_coll(const char *word, const char *text, enum tt_coll *coll)
 	}
 	near = tt_nearest(word, names, TT_NUM_COLLS);
 	return tt_fail(-EINVAL, "TUTTI_ALGO rule \"%s\": no collective is called \"%s\"%s%s%s",
-		       text, word,
-		       near ? "; did you mean " : "; there are ",
+		       text, word, near ? "; did you mean " : "; there are ",
 		       near ? near : join(names, TT_NUM_COLLS, list, sizeof(list)),
 		       near ? "?" : "");
 }
@@ -205,7 +206,9 @@ static const char *default_name(const struct tt_plan_args *args, size_t bytes)
 {
 	switch (args->coll) {
 	case TT_COLL_ALLREDUCE:
-		return "ring";
+		if (bytes <= DOUBLING_MAX)
+			return "recursive_doubling";
+		return args->ordered ? "halving_doubling" : "ring";
 	case TT_COLL_BCAST:
 		return args->nranks <= 2 || bytes <= BINOMIAL_MAX ? "binomial" : "chain";
 	default:
@@ -232,24 +235,70 @@ static size_t div_up(size_t a, size_t b)
 	return a / b + (a % b > 0);
 }
 
+/* What an algorithm cuts into slices. */
+enum cut {
+	CUT_VECTOR,
+	CUT_BLOCKS,   /* one per rank */
+	CUT_HALVES,   /* the vector, sent by halves, quarters ... down to such blocks */
+	CUT_PIPELINE, /* the vector, and it wants many */
+	CUT_TREES     /* the same for two trees, each with lanes of its own */
+};
+
+static enum cut cut_of(const struct tt_alg *alg)
+{
+	static const struct {
+		const char *name;
+		enum cut cut;
+	} cuts[] = {{"ring", CUT_BLOCKS},
+		    {"ps", CUT_BLOCKS},
+		    {"halving_doubling", CUT_HALVES},
+		    {"circulant_rsag", CUT_HALVES},
+		    {"chain", CUT_PIPELINE},
+		    {"circulant", CUT_PIPELINE},
+		    {"dbt", CUT_TREES}};
+	size_t i;
+
+	for (i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++)
+		if (!strcmp(cuts[i].name, alg->name))
+			return cuts[i].cut;
+	return CUT_VECTOR;
+}
+
+/* Ranks a piece passes on its way through a pipeline, the longest way. */
+static size_t way(const struct tt_alg *alg, size_t nranks)
+{
+	size_t log = 1;
+
+	if (alg->coll == TT_COLL_BCAST)
+		return nranks;
+	while ((size_t)1 << log < nranks)
+		log++;
+	return PIPE_PIECES * log;
+}
+
 /*
- * Lanes: no more than there are pieces worth having; then the chunk shrinks until every lane has one.
- * An all-reduce moves its vector in nranks blocks, so what counts there is a block. A chain wants at
- * least as many slices as it has ranks, or its links wait for one another.
+ * Lanes: no more than there are pieces worth having, but for two trees at least two; then the chunk
+ * shrinks until every lane has one. A pipeline wants more slices than ranks are on the way, or its
+ * links wait for one another.
  */
 static void choose_pieces(const struct tt_chooser *c, const struct tt_alg *alg, size_t bytes,
 			  struct tt_plan_args *args)
 {
-	size_t n = (size_t)args->nranks, elem = args->elem ? args->elem : 1;
-	size_t part = args->coll == TT_COLL_ALLREDUCE ? div_up(bytes, n) : bytes;
-	size_t chunk = c->chunk, lanes = part / PIECE_MIN, share;
+	size_t elem = args->elem ? args->elem : 1, chunk = c->chunk, lanes, share;
+	enum cut cut = cut_of(alg);
+	size_t block = div_up(bytes, (size_t)args->nranks),
+	       part = cut == CUT_BLOCKS ? block : bytes;
 
+	lanes = (cut == CUT_HALVES ? block : part) / PIECE_MIN;
 	lanes = lanes < 1 ? 1 : lanes > (size_t)c->lanes ? (size_t)c->lanes : lanes;
+	if (cut == CUT_TREES && c->lanes > 1)
+		lanes = lanes < 2 ? 2 : lanes - lanes % 2;
 	share = div_up(div_up(part, elem), lanes) * elem;
 	if (share && share < chunk)
 		chunk = share;
-	if (!strcmp(alg->name, "chain")) {
-		share = bytes / n > CHAIN_PIECE_MIN ? bytes / n : CHAIN_PIECE_MIN;
+	if (cut >= CUT_PIPELINE) {
+		share = bytes / way(alg, (size_t)args->nranks);
+		share = share > PIPE_PIECE_MIN ? share : PIPE_PIECE_MIN;
 		chunk = share < chunk ? share : chunk;
 	}
 	chunk -= chunk % elem;

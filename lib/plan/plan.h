@@ -102,6 +102,34 @@ struct tt_plan_args {
 
 struct tt_plan;
 
+/* Where a sliced algorithm is: slice s is turn s / lanes of lane s % lanes. */
+struct tt_step {
+	size_t slice;
+	uint32_t turn;
+	int lane, step;
+};
+
+/*
+ * A sliced algorithm: the vector (or whatever it likes) in slices that all take the same steps; a
+ * lane does its slices one after the other. fn writes this rank's ops of a step of a slice, a round
+ * of their own; none is fine. Stored as long as that is short, else generated. The builder numbers
+ * the messages of the stored form; for the generated one fn sets index to the same numbers, which it
+ * can as long as no op is empty: full says so.
+ */
+struct tt_sliced;
+typedef int tt_slice_fn(const struct tt_plan_args *args, const struct tt_sliced *s,
+		       const struct tt_step *at, struct tt_op *ops);
+struct tt_sliced {
+	tt_slice_fn *fn;
+	size_t slices;
+	int steps;	  /* of a slice */
+	int max_ops;	  /* of a step */
+	size_t slice_ops; /* of a slice, about: decides which form */
+	bool full;	  /* no op of this rank is empty */
+	int lanes;	  /* tt_sliced fills it in: args->lanes, or slices if less */
+	size_t state[8];  /* what fn wants to remember */
+};
+
 /*
  * Ops of a round: either stored (the builder's) or made on demand by gen for plans too big to store
  * (then count_rounds is known and gen writes at most max_ops ops with their index set).
@@ -118,8 +146,9 @@ struct tt_plan {
 	struct tt_lane *lane;
 	/* generated form */
 	tt_gen_fn *gen;
-	int gen_rounds; /* of every lane */
+	int gen_rounds; /* of every lane; some may have no ops */
 	size_t gen_state[8]; /* what gen wants to remember */
+	struct tt_sliced sliced; /* of a sliced algorithm */
 };
 
 int tt_plan_rounds(const struct tt_plan *plan, int lane);
@@ -160,6 +189,8 @@ void tt_add(struct tt_builder *b, const struct tt_op *op);
  */
 void tt_generate(struct tt_builder *b, tt_gen_fn *gen, int nlanes, int rounds, int max_ops,
 		 const size_t state[8]);
+/* Emit a sliced algorithm, in whichever form. */
+void tt_sliced(struct tt_builder *b, const struct tt_sliced *s);
 extern size_t tt_plan_store_max; /* ops; tests change it to see both forms of a plan */
 /* End of building: the plan, or what went wrong meanwhile. Frees b in any case. */
 int tt_plan_finish(struct tt_builder *b, struct tt_plan **plan);
@@ -168,6 +199,7 @@ int tt_plan_finish(struct tt_builder *b, struct tt_plan **plan);
 #define TT_RECVBUF(o) ((struct tt_ref){TT_BUF_RECV, (o)})
 #define TT_SCRATCH(o) ((struct tt_ref){TT_BUF_SCRATCH, (o)})
 #define TT_NET ((struct tt_ref){TT_BUF_NET, 0})
+#define TT_NONE ((struct tt_ref){TT_BUF_NONE, 0})
 
 /* An algorithm: emits the plan of args->rank. One line in lib/coll/algs.def each. */
 typedef void tt_alg_fn(struct tt_builder *b);
@@ -223,5 +255,55 @@ static inline size_t tt_part_begin(size_t count, int n, int i)
 
 	return q * (size_t)i + ((size_t)i < r ? (size_t)i : r);
 }
+
+/* Pieces first up to first + howmany of a span cut into n, as evenly as whole elements allow. */
+static inline struct tt_span tt_pieces(struct tt_span whole, size_t elem, size_t n, size_t first,
+				       size_t howmany)
+{
+	size_t q = whole.len / elem / n, r = whole.len / elem % n, end = first + howmany;
+	size_t from = q * first + (first < r ? first : r), to = q * end + (end < r ? end : r);
+
+	return (struct tt_span){whole.off + from * elem, (to - from) * elem};
+}
+
+/* Into how many pieces to cut, so that none is longer than most (or than one element). */
+static inline size_t tt_num_pieces(size_t len, size_t elem, size_t most)
+{
+	size_t fit = most / elem, count = len / elem;
+
+	fit = fit ? fit : 1;
+	return count / fit + (count % fit > 0);
+}
+
+/*
+ * fold.c, what algorithms share. An algorithm for core ranks serves core + extra ones, extra <= core:
+ * rank 2i + 1, i < extra, first gives its vector to rank 2i and last gets the result from it. The
+ * core is numbered in order of rank.
+ */
+struct tt_fold {
+	int core, extra;
+	int v;	   /* this rank's number in the core; -1: it is folded */
+	int other; /* of a pair; -1: this rank is in none */
+};
+struct tt_fold tt_fold(const struct tt_plan_args *args, int core);
+int tt_fold_rank(const struct tt_fold *f, int v); /* of the core's v */
+/* This rank's op of a pair's fold (into recvbuf), or of its unfold. */
+struct tt_op tt_fold_op(const struct tt_fold *f, struct tt_span s, bool un, uint32_t index);
+int tt_fold_pow2(int n); /* the largest power of two that is not more than n */
+
+/*
+ * n operands in order, number own being mine and the others in scratch at slot, slot + stride, ...:
+ * op m = 1..n-1 of the n - 1 that combine them, left to right. All but the last leave their result in
+ * slot.
+ */
+struct tt_row {
+	int n, own;
+	struct tt_ref mine;
+	size_t slot, stride, len;
+};
+struct tt_op tt_row_op(const struct tt_row *row, int m, struct tt_ref result, unsigned flags);
+struct tt_ref tt_row_slot(const struct tt_row *row, int i); /* where operand i arrives; not own */
+/* Scratch for n slots of at least len bytes, of whole elements; returns the stride. */
+size_t tt_slots(struct tt_builder *b, size_t n, size_t len);
 
 #endif

@@ -296,11 +296,14 @@ static int everything(struct mp_job *job)
 	return persistent(job, a);
 }
 
-/* A job of each of these sizes. */
+/* A job of each of these sizes. The oracle knows the ring's order of operands. */
 static void jobs(const char *env, const struct amount *a, const int *sizes)
 {
+	char text[512];
+
+	snprintf(text, sizeof(text), "TUTTI_ALGO=allreduce:ring %s", env);
 	for (; *sizes; sizes++) {
-		int failed = MP_RUN(.n = *sizes, .env = env, .fn = everything, .arg = (void *)a);
+		int failed = MP_RUN(.n = *sizes, .env = text, .fn = everything, .arg = (void *)a);
 
 		if (failed)
 			fprintf(stderr, "%d ranks, %s\n", *sizes, env);
@@ -339,8 +342,9 @@ static void shm_limits(void)
 	jobs("TUTTI_TRANSPORT=shm TUTTI_EAGER=65472 TUTTI_SLOTS=64", &some, two_sizes);
 	jobs("TUTTI_TRANSPORT=shm TUTTI_LANES=1 TUTTI_WAIT=sleep", &little, two_sizes);
 	jobs("TUTTI_TRANSPORT=shm TUTTI_LANES=32 TUTTI_WAIT=yield", &little, two_sizes);
-	jobs("TUTTI_TRANSPORT=shm TUTTI_ALGO=bcast:chain:0-64K;bcast:binomial:64K-inf", &some,
-	     two_sizes);
+	jobs("TUTTI_TRANSPORT=shm "
+	     "TUTTI_ALGO=allreduce:ring;bcast:chain:0-64K;bcast:binomial:64K-inf",
+	     &some, two_sizes);
 }
 
 static void shm_thread(void)
@@ -455,6 +459,93 @@ static void same_bits(void)
 	munmap(s, sizeof(*s));
 }
 
+/* ---- every all-reduce algorithm, forced ---- */
+
+static const char *const allreduces[] = {
+	"ring",	 "single_master", "ps",	       "recursive_doubling", "halving_doubling",
+	"radix", "dbt",		  "circulant", "circulant_rsag", NULL};
+
+/*
+ * Sums of floats depend on the order, which is each algorithm's own: they must be close to the ring's, and
+ * have the same bits on all ranks.
+ */
+static int float_sums(struct mp_job *job, size_t count, bool in_place)
+{
+	float *in, *out, *want;
+	size_t i;
+
+	MP_OK(tutti_alloc(job->ctx, count * 4 + 1, (void **)&in));
+	MP_OK(tutti_alloc(job->ctx, count * 4 + 1, (void **)&out));
+	want = calloc(count + 1, 4);
+	mp_fill(TUTTI_FLOAT32, ++seed, job->rank, count, in_place ? out : in);
+	mp_allreduce_expect(TUTTI_FLOAT32, TUTTI_SUM, seed, job->n, count, want);
+	MP_OK(tutti_allreduce(in_place ? TUTTI_IN_PLACE : in, out, count, TUTTI_FLOAT32, TUTTI_SUM,
+			      job->world));
+	for (i = 0; i < count; i++)
+		TT_EXPECT(out[i] - want[i] < 1e-3f && want[i] - out[i] < 1e-3f);
+	memcpy(want, out, count * 4);
+	MP_OK(tutti_bcast(want, count, TUTTI_FLOAT32, 0, job->world));
+	TT_EXPECT(!memcmp(want, out, count * 4));
+	MP_OK(tutti_free(in));
+	MP_OK(tutti_free(out));
+	free(want);
+	return 0;
+}
+
+static int forced(struct mp_job *job)
+{
+	size_t n = (size_t)job->n, counts[] = {0, 1, n - 1, n + 1, 37, 1009, 20011}, i;
+	bool in_place;
+
+	for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+		for (in_place = false;; in_place = true) {
+			size_t count = counts[i];
+
+			TT_EXPECT(!allreduce_once(job, TUTTI_INT32, TUTTI_SUM, count, i % MP_KINDS,
+						  in_place));
+			TT_EXPECT(!allreduce_once(job, TUTTI_FLOAT32, TUTTI_MAX, count,
+						  (i + 1) % MP_KINDS, in_place));
+			TT_EXPECT(!allreduce_once(job, TUTTI_UINT64, TUTTI_AVG, count, MP_POOL,
+						  in_place));
+			TT_EXPECT(!float_sums(job, count, in_place));
+			if (in_place)
+				break;
+		}
+	return 0;
+}
+
+static void forced_jobs(const char *env, int from, int to)
+{
+	const char *const *name;
+	char text[256];
+	int n;
+
+	for (name = allreduces; *name; name++)
+		for (n = from; n <= to; n++) {
+			int failed;
+
+			snprintf(text, sizeof(text), "TUTTI_ALGO=allreduce:%s %s", *name, env);
+			failed = MP_RUN(.n = n, .env = text, .fn = forced);
+			if (failed)
+				fprintf(stderr, "%d ranks, %s\n", n, text);
+			TT_CHECK(!failed);
+		}
+}
+
+static void algorithms_shm(void)
+{
+	forced_jobs("TUTTI_TRANSPORT=shm", 2, 5);
+	forced_jobs("TUTTI_TRANSPORT=shm " TINY, 3, 4);
+	forced_jobs("TUTTI_TRANSPORT=fault:shm " FAULTS("10") " " TINY, 3, 3);
+}
+
+static void algorithms_ofi(void)
+{
+	NEEDS_OFI();
+	forced_jobs("TUTTI_TRANSPORT=ofi", 2, 5);
+	forced_jobs("TUTTI_TRANSPORT=ofi TUTTI_CHUNK=4096 TUTTI_EAGER=256", 4, 4);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
@@ -469,6 +560,8 @@ int main(int argc, char **argv)
 		{"ofi_rxm", ofi_rxm},
 		{"ofi_sockets", ofi_sockets},
 		{"same_bits", same_bits},
+		{"algorithms_shm", algorithms_shm},
+		{"algorithms_ofi", algorithms_ofi},
 		{"verbs", verbs},
 		{"verbs_tiny", verbs_tiny},
 		{NULL, NULL},

@@ -9,6 +9,9 @@
 
 #include <stdio.h>
 
+#include "lib/plan/check.h"
+#include "lib/plan/choose.h"
+
 static int stats_of(struct mp_job *job, struct tutti_stats *s)
 {
 	*s = (struct tutti_stats){.size = sizeof(*s)};
@@ -140,6 +143,101 @@ static void zero_copy_shm(void)
 		TT_CHECK(!MP_RUN(.n = n, .env = "TUTTI_TRANSPORT=shm", .fn = zero_copy_pool));
 }
 
+/* ---- what a plan promises is what goes over the wire ---- */
+
+#define CHUNK 16384
+#define LANES 4
+
+/* The cost of this rank's plan, made as a communicator with these settings makes it. */
+static int planned(struct mp_job *job, const char *algo, size_t count, struct tt_plan_cost *cost)
+{
+	struct tt_plan_args args = {.coll = TT_COLL_ALLREDUCE,
+				    .rank = job->rank,
+				    .nranks = job->n,
+				    .count = count,
+				    .elem = 4};
+	struct tt_chooser *chooser;
+	const struct tt_alg *alg;
+	struct tt_plan *plan;
+	char rule[64];
+
+	snprintf(rule, sizeof(rule), "allreduce:%s", algo);
+	TT_EXPECT(!tt_chooser_new(rule, CHUNK, LANES, &chooser));
+	alg = tt_choose(chooser, &args);
+	TT_EXPECT(!strcmp(alg->name, algo));
+	TT_EXPECT(!tt_plan_build(alg, &args, &plan));
+	tt_plan_count(plan, cost);
+	tt_plan_free(plan);
+	tt_chooser_free(chooser);
+	return 0;
+}
+
+static int wire_once(struct mp_job *job, const char *algo, size_t count)
+{
+	struct tutti_stats a, b;
+	struct tt_plan_cost cost;
+	uint64_t put, messages;
+	float *in, *out;
+	int i;
+
+	TT_EXPECT(!planned(job, algo, count, &cost));
+	MP_OK(tutti_alloc(job->ctx, count * 4, (void **)&in));
+	MP_OK(tutti_alloc(job->ctx, count * 4, (void **)&out));
+	memset(in, 0, count * 4);
+	TT_EXPECT(!stats_of(job, &a));
+	MP_OK(tutti_allreduce(in, out, count, TUTTI_FLOAT32, TUTTI_SUM, job->world));
+	for (i = 0; i < 2000; i++) { /* a call may return before its last put is counted */
+		TT_EXPECT(!stats_of(job, &b));
+		if (b.put_bytes - a.put_bytes >= cost.bytes_sent)
+			break;
+		mp_sleep_ms(1);
+	}
+	put = b.put_bytes - a.put_bytes;
+	messages = b.put_messages - a.put_messages + b.eager_messages - a.eager_messages;
+	if (put != cost.bytes_sent || messages != cost.messages_sent)
+		fprintf(stderr, "%s, rank %d of %d, %zu elements: %llu bytes in %llu messages, planned "
+			"%llu in %llu\n",
+			algo, job->rank, job->n, count, (unsigned long long)put,
+			(unsigned long long)messages, (unsigned long long)cost.bytes_sent,
+			(unsigned long long)cost.messages_sent);
+	TT_EXPECT(put == cost.bytes_sent && messages == cost.messages_sent);
+	TT_EXPECT(b.reduced_bytes - a.reduced_bytes == cost.bytes_reduced);
+	TT_EXPECT(b.got_bytes == a.got_bytes);
+	MP_OK(tutti_free(in));
+	MP_OK(tutti_free(out));
+	return 0;
+}
+
+static int on_the_wire(struct mp_job *job)
+{
+	/* eager ones, some of both, and chunks; lengths that nothing divides */
+	TT_EXPECT(!wire_once(job, job->arg, 101));
+	TT_EXPECT(!wire_once(job, job->arg, 5003));
+	return wire_once(job, job->arg, 100003);
+}
+
+static void wire_ofi(void)
+{
+	static const char *const algos[] = {"ring", "single_master",	  "ps",
+					    "radix", "recursive_doubling", "halving_doubling",
+					    "dbt",   "circulant", "circulant_rsag"};
+	char env[256];
+	size_t i;
+	int n;
+
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	for (i = 0; i < sizeof(algos) / sizeof(algos[0]); i++)
+		for (n = 3; n <= 5; n++) {
+			snprintf(env, sizeof(env),
+				 "TUTTI_TRANSPORT=ofi TUTTI_CHUNK=%d TUTTI_LANES=%d "
+				 "TUTTI_ALGO=allreduce:%s",
+				 CHUNK, LANES, algos[i]);
+			TT_CHECK(!MP_RUN(.n = n, .env = env, .fn = on_the_wire,
+					 .arg = (void *)algos[i]));
+		}
+}
+
 /* ---- nothing per call ---- */
 
 /* One round of what a training step does. */
@@ -221,6 +319,7 @@ int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"zero_copy_ofi", zero_copy_ofi}, {"zero_copy_shm", zero_copy_shm},
+		{"wire_ofi", wire_ofi},
 		{"steady_shm", steady_shm},	  {"steady_ofi", steady_ofi},
 		{"zero_copy_verbs", zero_copy_verbs},
 		{NULL, NULL},

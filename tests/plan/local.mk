@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # test_plan: every algorithm, proved and counted; test_check: the checker finds planted faults;
-# test_choose: TUTTI_ALGO and the defaults.
-check_PROGRAMS += tests/plan/test_plan tests/plan/test_check tests/plan/test_choose
-TESTS += tests/plan/test_plan tests/plan/test_check tests/plan/test_choose
+# test_choose: TUTTI_ALGO and the defaults; test_count: all-reduce against the published formulas.
+check_PROGRAMS += tests/plan/test_plan tests/plan/test_check tests/plan/test_choose tests/plan/test_count
+TESTS += tests/plan/test_plan tests/plan/test_check tests/plan/test_choose tests/plan/test_count
 tests_plan_test_plan_SOURCES = tests/plan/test_plan.c
 tests_plan_test_plan_LDADD = libtttest.la
 tests_plan_test_check_SOURCES = tests/plan/test_check.c
 tests_plan_test_check_LDADD = libtttest.la
 tests_plan_test_choose_SOURCES = tests/plan/test_choose.c
 tests_plan_test_choose_LDADD = libtttest.la
+tests_plan_test_count_SOURCES = tests/plan/test_count.c
+tests_plan_test_count_LDADD = libtttest.la

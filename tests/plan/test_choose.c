@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The choice of algorithm, chunk and lanes: TUTTI_ALGO's rules, their errors, the defaults. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "lib/base/error.h"
@@ -22,19 +23,58 @@ static bool chosen(const struct tt_chooser *c, enum tt_coll coll, int nranks, si
 
 static void test_defaults(void)
 {
+	struct tt_plan_args a = call(TT_COLL_ALLREDUCE, 5, 1 << 20);
 	struct tt_chooser *c;
 
 	TT_REQUIRE(!tt_chooser_new("", 256 << 10, 4, &c));
 	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 1, 8, "single"));
 	TT_CHECK(chosen(c, TT_COLL_BCAST, 1, 1 << 20, "single"));
 	TT_CHECK(chosen(c, TT_COLL_BARRIER, 1, 0, "single"));
-	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 2, 0, "ring"));
+	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 2, 0, "recursive_doubling"));
+	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 8, 32 << 10, "recursive_doubling"));
+	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 8, (32 << 10) + 1, "ring"));
 	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 8, 1 << 30, "ring"));
 	TT_CHECK(chosen(c, TT_COLL_BCAST, 3, 64 << 10, "binomial"));
 	TT_CHECK(chosen(c, TT_COLL_BCAST, 3, (64 << 10) + 1, "chain"));
 	TT_CHECK(chosen(c, TT_COLL_BCAST, 2, 1 << 30, "binomial"));
 	TT_CHECK(chosen(c, TT_COLL_BARRIER, 7, 0, "dissemination"));
+	a.ordered = true; /* a ring takes operands as they come round */
+	TT_CHECK(!strcmp(tt_choose(c, &a)->name, "halving_doubling"));
 	tt_chooser_free(c);
+}
+
+/* Every all-reduce can be asked for, and gets pieces it can use. */
+static void test_allreduces(void)
+{
+	static const char *const names[] = {"ring",
+					    "single_master",
+					    "ps",
+					    "radix",
+					    "dbt",
+					    "recursive_doubling",
+					    "circulant",
+					    "circulant_rsag",
+					    "halving_doubling"};
+	struct tt_plan_args a;
+	struct tt_chooser *c;
+	char rule[64];
+	size_t i, bytes;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(rule, sizeof(rule), "allreduce:%s", names[i]);
+		TT_REQUIRE(!tt_chooser_new(rule, 256 << 10, 4, &c));
+		for (bytes = 0; bytes <= 1ull << 36; bytes = 8 * bytes + 1) {
+			a = call(TT_COLL_ALLREDUCE, 5, bytes);
+			TT_CHECK(!strcmp(tt_choose(c, &a)->name, names[i]));
+			TT_CHECK(a.lanes >= 1 && a.lanes <= 4);
+			TT_CHECK(a.chunk >= 1 && a.chunk <= 256 << 10);
+			if (!strcmp(names[i], "dbt")) /* both trees at the same time */
+				TT_CHECK(a.lanes % 2 == 0);
+		}
+		a.ordered = true; /* those that can't are passed over */
+		TT_CHECK(!tt_choose(c, &a)->can || tt_choose(c, &a)->can(&a));
+		tt_chooser_free(c);
+	}
 }
 
 static void test_rules(void)
@@ -51,11 +91,11 @@ static void test_rules(void)
 	TT_CHECK(chosen(c, TT_COLL_BCAST, 5, 1 << 20, "binomial")); /* the first that fits */
 	TT_CHECK(chosen(c, TT_COLL_BCAST, 1, 1024, "single"));
 	TT_CHECK(chosen(c, TT_COLL_BARRIER, 5, 0, "dissemination"));
-	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 5, 1024, "ring"));
+	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 5, 1024, "recursive_doubling"));
 	tt_chooser_free(c);
 	/* one that can't do the call is passed over */
 	TT_REQUIRE(!tt_chooser_new("allreduce:single:0-inf", 1 << 18, 4, &c));
-	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 5, 1024, "ring"));
+	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 5, 1024, "recursive_doubling"));
 	tt_chooser_free(c);
 	TT_REQUIRE(!tt_chooser_new(NULL, 1 << 18, 4, &c));
 	tt_chooser_free(c);
@@ -126,11 +166,9 @@ static void test_pieces(void)
 	tt_chooser_free(c);
 }
 
-static const struct tt_test tests[] = {{"defaults", test_defaults},
-				       {"rules", test_rules},
-				       {"bad_rules", test_bad_rules},
-				       {"pieces", test_pieces},
-				       {NULL, NULL}};
+static const struct tt_test tests[] = {{"defaults", test_defaults}, {"allreduces", test_allreduces},
+				       {"rules", test_rules},	    {"bad_rules", test_bad_rules},
+				       {"pieces", test_pieces},	    {NULL, NULL}};
 
 int main(int argc, char **argv)
 {

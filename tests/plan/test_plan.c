@@ -50,10 +50,10 @@ static void free_all(struct tt_plan **plans, int n)
 static void describe(const struct tt_alg *alg, const struct tt_plan_args *a,
 		     const struct tt_check_opts *o)
 {
-	printf("  %s %s n=%d root=%d count=%zu chunk=%zu lanes=%d in_place=%d divide=%d "
+	printf("  %s %s n=%d root=%d count=%zu chunk=%zu lanes=%d in_place=%d divide=%d ordered=%d "
 	       "credits=%d offers=%d eager=%zd seed=%llu\n  %s\n",
 	       tt_coll_name(alg->coll), alg->name, a->nranks, a->root, a->count, a->chunk, a->lanes,
-	       a->in_place, a->divide, o->credits, o->offers, (ssize_t)o->eager,
+	       a->in_place, a->divide, a->ordered, o->credits, o->offers, (ssize_t)o->eager,
 	       (unsigned long long)o->seed, tt_fail_text(-EINVAL));
 }
 
@@ -90,7 +90,7 @@ static bool check_shapes(const struct tt_alg *alg, int n, size_t count)
 {
 	static const size_t chunks[] = {ELEM, 5 * ELEM, 1 << 20};
 	struct tt_plan_args a = {.coll = alg->coll, .nranks = n, .count = count, .elem = ELEM};
-	int howmany = n <= 3 && count <= 5 ? NUM_OPTS : n <= 8 ? 12 : 3;
+	int howmany = n <= 3 && count <= 5 ? NUM_OPTS : n <= 8 ? 12 : count < 90 ? 3 : 1;
 	unsigned i;
 
 	for (i = 0; i < 3; i++)
@@ -98,6 +98,8 @@ static bool check_shapes(const struct tt_alg *alg, int n, size_t count)
 			a.chunk = chunks[i];
 			a.in_place = false;
 			a.divide = alg->coll == TT_COLL_ALLREDUCE && a.lanes % 2;
+			a.ordered = alg->coll == TT_COLL_ALLREDUCE;
+			a.ordered = a.ordered && (!alg->can || alg->can(&a));
 			if (!check_roots(alg, &a, howmany))
 				return false;
 			a.in_place = true;
@@ -136,6 +138,46 @@ static void test_allreduce_single(void)
 static void test_allreduce_ring(void)
 {
 	check_alg(TT_COLL_ALLREDUCE, "ring");
+}
+
+static void test_allreduce_single_master(void)
+{
+	check_alg(TT_COLL_ALLREDUCE, "single_master");
+}
+
+static void test_allreduce_ps(void)
+{
+	check_alg(TT_COLL_ALLREDUCE, "ps");
+}
+
+static void test_allreduce_recursive_doubling(void)
+{
+	check_alg(TT_COLL_ALLREDUCE, "recursive_doubling");
+}
+
+static void test_allreduce_halving_doubling(void)
+{
+	check_alg(TT_COLL_ALLREDUCE, "halving_doubling");
+}
+
+static void test_allreduce_radix(void)
+{
+	check_alg(TT_COLL_ALLREDUCE, "radix");
+}
+
+static void test_allreduce_dbt(void)
+{
+	check_alg(TT_COLL_ALLREDUCE, "dbt");
+}
+
+static void test_allreduce_circulant(void)
+{
+	check_alg(TT_COLL_ALLREDUCE, "circulant");
+}
+
+static void test_allreduce_circulant_rsag(void)
+{
+	check_alg(TT_COLL_ALLREDUCE, "circulant_rsag");
 }
 
 static void test_bcast_single(void)
@@ -287,23 +329,25 @@ static bool same_op(const struct tt_op *a, const struct tt_op *b)
 	       a->b.buf == b->b.buf && a->b.off == b->b.off;
 }
 
-/* The generated form may have empty rounds at the end of a lane; otherwise all is equal. */
+/* The generated form may have rounds without ops; otherwise all is equal. */
 static bool same_lane(const struct tt_plan *s, const struct tt_plan *g, int lane)
 {
-	struct tt_op tmp[8], tmp2[8];
+	struct tt_op tmp[2 * MAX_N], tmp2[2 * MAX_N];
 	const struct tt_op *a, *b;
-	int r, i, n, m;
+	int r, i, n, m, k = 0;
 
 	for (r = 0; r < tt_plan_rounds(g, lane); r++) {
-		n = r < tt_plan_rounds(s, lane) ? tt_plan_ops(s, lane, r, tmp, &a) : 0;
 		m = tt_plan_ops(g, lane, r, tmp2, &b);
+		if (!m)
+			continue;
+		n = k < tt_plan_rounds(s, lane) ? tt_plan_ops(s, lane, k++, tmp, &a) : 0;
 		if (n != m)
 			return false;
 		for (i = 0; i < n; i++)
 			if (!same_op(&a[i], &b[i]))
 				return false;
 	}
-	return tt_plan_rounds(s, lane) <= tt_plan_rounds(g, lane);
+	return k == tt_plan_rounds(s, lane);
 }
 
 static int same_forms(const struct tt_alg *alg, const struct tt_plan_args *a)
@@ -345,15 +389,29 @@ static void check_forms(enum tt_coll coll, const char *name)
 					a.chunk = ELEM * (1 + i);
 					a.root = coll == TT_COLL_BCAST ? a.nranks / 2 : 0;
 					same = same_forms(alg, &a);
+					if (!same)
+						printf("%s n=%d rank=%d count=%zu chunk=%zu "
+						       "lanes=%d\n",
+						       name, a.nranks, a.rank, a.count, a.chunk,
+						       a.lanes);
 					TT_REQUIRE(same);
 					generated += same == 2;
 				}
 	TT_CHECK(generated > 500);
 }
 
+static const char *const allreduces[] = {
+	"ring",	 "single_master", "ps",	       "recursive_doubling", "halving_doubling",
+	"radix", "dbt",		  "circulant", "circulant_rsag",
+};
+#define NUM_ALLREDUCES (sizeof(allreduces) / sizeof(allreduces[0]))
+
 static void test_forms(void)
 {
-	check_forms(TT_COLL_ALLREDUCE, "ring");
+	size_t i;
+
+	for (i = 0; i < NUM_ALLREDUCES; i++)
+		check_forms(TT_COLL_ALLREDUCE, allreduces[i]);
 	check_forms(TT_COLL_BCAST, "chain");
 }
 
@@ -362,18 +420,43 @@ static void test_generated_is_right(void)
 {
 	struct tt_plan_args a = {
 		.elem = ELEM, .nranks = 6, .count = 97, .chunk = 2 * ELEM, .lanes = 3};
-	size_t max = tt_plan_store_max;
+	size_t max = tt_plan_store_max, i;
 
 	tt_plan_store_max = 0;
 	a.coll = TT_COLL_ALLREDUCE;
-	TT_CHECK(check_call(tt_alg_find(a.coll, "ring"), &a, NUM_OPTS));
+	for (i = 0; i < NUM_ALLREDUCES; i++)
+		TT_CHECK(check_call(tt_alg_find(a.coll, allreduces[i]), &a, NUM_OPTS));
 	a.coll = TT_COLL_BCAST;
 	TT_CHECK(check_call(tt_alg_find(a.coll, "chain"), &a, NUM_OPTS));
 	tt_plan_store_max = max;
 }
 
-/* Sizes beyond 32 bits; and a ring of thousands is not stored. */
-static void test_huge(void)
+/* More ranks than the other tests have time for. */
+static void test_many_ranks(void)
+{
+	static const int sizes[] = {48, 64, 100, 127};
+	struct tt_plan_args a = {
+		.coll = TT_COLL_ALLREDUCE, .elem = ELEM, .chunk = 4 * ELEM, .lanes = 2};
+	struct tt_check_opts o = {.credits = 1, .offers = 1, .eager = 2 * ELEM};
+	size_t i, k;
+
+	for (i = 0; i < NUM_ALLREDUCES; i++)
+		for (k = 0; k < 4; k++) {
+			const struct tt_alg *alg = tt_alg_find(a.coll, allreduces[i]);
+			int err;
+
+			a.nranks = sizes[k];
+			a.count = k % 2 ? 13 : 3 * (size_t)a.nranks + 5;
+			o.seed = i + k;
+			err = tt_plan_check(alg, &a, &o);
+			if (err)
+				describe(alg, &a, &o);
+			TT_CHECK(!err);
+		}
+}
+
+/* Sizes beyond 32 bits, and thousands of ranks, are not stored. */
+static void check_huge(const char *name)
 {
 	struct tt_plan_args a = {.coll = TT_COLL_ALLREDUCE,
 				 .nranks = 2,
@@ -385,16 +468,38 @@ static void test_huge(void)
 	struct tt_plan_cost c;
 	struct tt_plan *plan;
 
-	TT_REQUIRE(!tt_plan_build(tt_alg_find(a.coll, "ring"), &a, &plan));
+	TT_REQUIRE(!tt_plan_build(tt_alg_find(a.coll, name), &a, &plan));
 	tt_plan_count(plan, &c);
 	TT_CHECK(plan->gen != NULL);
 	TT_CHECK(c.bytes_sent == a.count && c.bytes_received == a.count);
 	tt_plan_free(plan);
 	a.nranks = 24576;
-	TT_REQUIRE(!tt_plan_build(tt_alg_find(a.coll, "ring"), &a, &plan));
-	TT_CHECK(plan->gen != NULL && tt_plan_rounds(plan, 0) == 2 * 24575);
+	a.rank = 24574;
+	TT_REQUIRE(!tt_plan_build(tt_alg_find(a.coll, name), &a, &plan));
+	TT_CHECK(plan->gen != NULL);
 	tt_plan_free(plan);
-	a.coll = TT_COLL_BCAST;
+	a.count = 8; /* and short vectors are no burden */
+	TT_REQUIRE(!tt_plan_build(tt_alg_find(a.coll, name), &a, &plan));
+	tt_plan_count(plan, &c);
+	TT_CHECK(c.messages_sent <= 2 * 24576);
+	tt_plan_free(plan);
+}
+
+static void test_huge(void)
+{
+	struct tt_plan_args a = {.coll = TT_COLL_BCAST,
+				 .nranks = 24576,
+				 .rank = 1,
+				 .elem = 1,
+				 .count = (5ull << 30) + 1,
+				 .chunk = 256 << 10,
+				 .lanes = 4};
+	struct tt_plan_cost c;
+	struct tt_plan *plan;
+	size_t i;
+
+	for (i = 0; i < NUM_ALLREDUCES; i++)
+		check_huge(allreduces[i]);
 	TT_REQUIRE(!tt_plan_build(tt_alg_find(a.coll, "chain"), &a, &plan));
 	tt_plan_count(plan, &c);
 	TT_CHECK(c.bytes_sent == a.count && c.bytes_received == a.count);
@@ -477,6 +582,14 @@ static const struct tt_test tests[] = {
 	{"every_algorithm_is_tested", test_every_algorithm_is_tested},
 	{"allreduce_single", test_allreduce_single},
 	{"allreduce_ring", test_allreduce_ring},
+	{"allreduce_single_master", test_allreduce_single_master},
+	{"allreduce_ps", test_allreduce_ps},
+	{"allreduce_recursive_doubling", test_allreduce_recursive_doubling},
+	{"allreduce_halving_doubling", test_allreduce_halving_doubling},
+	{"allreduce_radix", test_allreduce_radix},
+	{"allreduce_dbt", test_allreduce_dbt},
+	{"allreduce_circulant", test_allreduce_circulant},
+	{"allreduce_circulant_rsag", test_allreduce_circulant_rsag},
 	{"bcast_single", test_bcast_single},
 	{"bcast_binomial", test_bcast_binomial},
 	{"bcast_chain", test_bcast_chain},
@@ -487,6 +600,7 @@ static const struct tt_test tests[] = {
 	{"cost_barrier", test_cost_barrier},
 	{"forms", test_forms},
 	{"generated_is_right", test_generated_is_right},
+	{"many_ranks", test_many_ranks},
 	{"huge", test_huge},
 	{NULL, NULL}};
 
