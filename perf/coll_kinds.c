@@ -159,6 +159,7 @@ static unsigned char *inputs(const struct perf_coll_job *job, int *n)
 void perf_coll_fill(const struct perf_coll_job *job, uint64_t seed)
 {
 	size_t size = tutti_datatype_size(job->datatype), bytes = block_bytes(job);
+	const void *data;
 	unsigned char *at;
 	int b, n;
 
@@ -167,9 +168,10 @@ void perf_coll_fill(const struct perf_coll_job *job, uint64_t seed)
 	perf_guard_set(job->send, extent(job, job->kind->sends));
 	perf_guard_set(job->recv, extent(job, job->kind->recvs));
 	at = inputs(job, &n);
-	for (b = 0; b < n; b++)
-		perf_repeat(at + (size_t)b * bytes, given(job, seed, b), job->oracle->period, job->count,
-			    size);
+	for (b = 0; b < n; b++) {
+		data = given(job, seed, b); /* works out the period, too */
+		perf_repeat(at + (size_t)b * bytes, data, job->oracle->period, job->count, size);
+	}
 }
 
 size_t perf_coll_wrong(const struct perf_coll_job *job, uint64_t seed)
@@ -178,15 +180,18 @@ size_t perf_coll_wrong(const struct perf_coll_job *job, uint64_t seed)
 	size_t size = tutti_datatype_size(job->datatype), bytes = block_bytes(job), wrong = 0;
 	int i, n = job->kind->recvs ? job->perf->nranks : 1, rank = job->perf->rank;
 	const unsigned char *at = job->recv->data;
+	const void *want;
 
 	if ((job->coll == PERF_EXSCAN && !rank) ||
 	    ((job->coll == PERF_REDUCE || job->coll == PERF_GATHER) && !at_root(job)))
 		return 0; /* no result here */
 	if (scatter && place) /* stays where it is */
 		at += (size_t)rank * bytes;
-	for (i = 0; i < n; i++)
-		wrong += perf_count_wrong(at + (size_t)i * bytes, expected(job, seed, i),
-					  job->oracle->period, job->count, size);
+	for (i = 0; i < n; i++) {
+		want = expected(job, seed, i);
+		wrong += perf_count_wrong(at + (size_t)i * bytes, want, job->oracle->period,
+					  job->count, size);
+	}
 	return wrong;
 }
 
@@ -194,6 +199,7 @@ size_t perf_coll_violations(const struct perf_coll_job *job, uint64_t seed)
 {
 	size_t size = tutti_datatype_size(job->datatype), bytes = block_bytes(job), n;
 	const unsigned char *at;
+	const void *data;
 	int b, blocks;
 
 	n = perf_guard_violations(job->recv, extent(job, job->kind->recvs));
@@ -201,8 +207,10 @@ size_t perf_coll_violations(const struct perf_coll_job *job, uint64_t seed)
 		return n;
 	n += perf_guard_violations(job->send, extent(job, job->kind->sends));
 	at = inputs(job, &blocks);
-	for (b = 0; b < blocks; b++)
-		n += perf_count_wrong(at + (size_t)b * bytes, given(job, seed, b), job->oracle->period,
-				      job->count, size);
+	for (b = 0; b < blocks; b++) {
+		data = given(job, seed, b);
+		n += perf_count_wrong(at + (size_t)b * bytes, data, job->oracle->period, job->count,
+				      size);
+	}
 	return n;
 }
