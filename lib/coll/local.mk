@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 libtt_la_SOURCES += \
-	lib/coll/algs.c lib/coll/algs.def \
+	lib/coll/algs.c lib/coll/algs.def lib/coll/coll.c lib/coll/coll.h \
 	lib/coll/single.c lib/coll/allreduce_ring.c \
 	lib/coll/allreduce_single_master.c lib/coll/allreduce_ps.c lib/coll/allreduce_radix.c \
 	lib/coll/allreduce_recursive_doubling.c lib/coll/allreduce_halving_doubling.c \
 	lib/coll/allreduce_dbt.c lib/coll/allreduce_circulant.c \
 	lib/coll/allreduce_circulant_rsag.c \
-	lib/coll/bcast_binomial.c lib/coll/bcast_chain.c lib/coll/barrier_dissemination.c
+	lib/coll/bcast_binomial.c lib/coll/bcast_chain.c lib/coll/barrier_dissemination.c \
+	lib/coll/reduce_linear.c \
+	lib/coll/reduce_scatter.c lib/coll/reduce_scatter.h lib/coll/reduce_scatter_direct.c \
+	lib/coll/allgather_direct.c lib/coll/gather_linear.c lib/coll/scatter_linear.c \
+	lib/coll/alltoall_pairwise.c lib/coll/scan_chain.c

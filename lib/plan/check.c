@@ -41,30 +41,6 @@ const char *tt_ck_where(const struct tt_checker *c, const struct ck_op *op)
 	return text[which];
 }
 
-static bool same_args(const struct tt_plan_args *a, const struct tt_plan_args *b)
-{
-	return a->coll == b->coll && a->nranks == b->nranks && a->root == b->root &&
-	       a->count == b->count && a->elem == b->elem && a->in_place == b->in_place &&
-	       a->divide == b->divide && a->chunk == b->chunk && a->lanes == b->lanes;
-}
-
-static int check_headers(const struct tt_checker *c)
-{
-	const struct tt_plan *p;
-	int r;
-
-	for (r = 0; r < c->n; r++) {
-		p = c->plans[r];
-		if (!same_args(&p->args, &c->args) || p->args.nranks != c->n || p->args.rank != r)
-			return tt_fail(-EINVAL, "the plan at place %d was made for other arguments",
-				       r);
-		if (p->nlanes > p->args.lanes)
-			return tt_fail(-EINVAL, "rank %d uses %d lanes, allowed are %d", r,
-				       p->nlanes, p->args.lanes);
-	}
-	return 0;
-}
-
 /* Copy the ops of one lane; ops or begin NULL: only count. */
 static int flatten_lane(struct tt_checker *c, int rank, int lane, struct tt_op *tmp,
 			uint32_t *nbegin)
@@ -155,7 +131,7 @@ static void free_checker(struct tt_checker *c)
 
 static int check_all(struct tt_checker *c)
 {
-	int err = check_headers(c);
+	int err = tt_ck_check_args(c);
 
 	if (!err)
 		err = flatten(c);
@@ -188,22 +164,22 @@ int tt_plan_check_plans(struct tt_plan *const *plans, int nranks, const struct t
 int tt_plan_check(const struct tt_alg *alg, const struct tt_plan_args *args,
 		  const struct tt_check_opts *opts)
 {
-	struct tt_plan_args a = *args;
+	int r, n = args->nranks, err = 0;
+	struct tt_plan_args a;
 	struct tt_plan **plans;
-	int r, err = 0;
 
-	if (a.nranks < 1)
-		return tt_fail(-EINVAL, "%d ranks have no plans to check", a.nranks);
-	plans = calloc((size_t)a.nranks, sizeof(struct tt_plan *));
+	if (n < 1)
+		return tt_fail(-EINVAL, "%d ranks have no plans to check", n);
+	plans = calloc((size_t)n, sizeof(struct tt_plan *));
 	if (!plans)
-		return tt_fail(-ENOMEM, "no memory to check plans of %d ranks", a.nranks);
-	for (r = 0; !err && r < a.nranks; r++) {
-		a.rank = r;
+		return tt_fail(-ENOMEM, "no memory to check plans of %d ranks", n);
+	for (r = 0; !err && r < n; r++) {
+		tt_plan_args_of(args, r, &a);
 		err = tt_plan_build(alg, &a, &plans[r]);
 	}
 	if (!err)
-		err = tt_plan_check_plans(plans, a.nranks, opts);
-	for (r = 0; r < a.nranks; r++)
+		err = tt_plan_check_plans(plans, n, opts);
+	for (r = 0; r < n; r++)
 		tt_plan_free(plans[r]);
 	free(plans);
 	return err;

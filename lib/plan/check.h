@@ -27,7 +27,15 @@ struct tt_plan_cost {
 
 void tt_plan_count(const struct tt_plan *plan, struct tt_plan_cost *cost);
 
-/* Check alg for nranks x args (rank is set by the checker). 0, or -EINVAL with a text (tt_fail). */
+/*
+ * The arguments of one rank of a call. whole is as tt_plan_args says but for this: in_place of a rooted
+ * collective is the root's; gatherv has the root's rcounts and rdispls and scatterv its scounts and
+ * sdispls (each rank's count comes from there); alltoallv has nranks * nranks of each array, those
+ * of rank 0 first (in place only rcounts and rdispls).
+ */
+void tt_plan_args_of(const struct tt_plan_args *whole, int rank, struct tt_plan_args *a);
+
+/* Check alg for all ranks of a call, see tt_plan_args_of. 0, or -EINVAL with a text (tt_fail). */
 int tt_plan_check(const struct tt_alg *alg, const struct tt_plan_args *args,
 		  const struct tt_check_opts *opts);
 /* The same for given plans, so that tests can plant faults. */

@@ -3,8 +3,10 @@
  * Inside the checker.
  *
  *	check.c		flattens the plans of all ranks and runs the parts below
+ *	check_args.c	the arguments: those of each rank, and that they agree
  *	check_static.c	what can be said without running: bounds, messages pair up, no hazards
- *	check_value.c	symbolic values: initial contents, what ops do to them, the final verdict
+ *	check_value.c	symbolic values: initial contents, what ops do to them
+ *	check_verdict.c	whether they are right in the end
  *	check_run.c	the channel in small: credits, offers, rounds, deadlock
  */
 #ifndef TT_CHECK_INT_H
@@ -14,12 +16,15 @@
 
 /*
  * A symbolic element. tree is a hash of the expression it was computed by, operand order included;
- * sum adds up a random number of each contribution, so it is right only if each is in it once.
+ * sum adds up a random number of each contribution, so it is right only if each is in it once. lo and
+ * hi: it combines the contributions of the ranks lo up to hi - 1 in this order; hi 0: in another one.
  */
 struct ck_val {
 	uint64_t tree, sum;
 	uint32_t divided; /* times */
-	bool set;	  /* has been written */
+	int lo, hi;
+	bool set;     /* has a value */
+	bool written; /* by an op */
 };
 
 struct ck_op {
@@ -62,7 +67,7 @@ struct ck_buf {
 struct tt_checker {
 	struct tt_plan *const *plans;
 	int n; /* ranks */
-	struct tt_plan_args args;
+	struct tt_plan_args args; /* rank 0's: what is equal on all ranks is read here */
 	struct tt_check_opts opts;
 	struct ck_op *ops;
 	uint32_t nops;
@@ -101,10 +106,16 @@ static inline const struct ck_lane *ck_lane_of(const struct tt_checker *c, const
 	return &c->lanes[op->lane];
 }
 
-/* Where the buffer really is: sendbuf is recvbuf in place. */
-static inline enum tt_buf ck_real(const struct tt_checker *c, enum tt_buf buf)
+/* Is this rank's sendbuf its recvbuf? In place it is, but for the root of a scatter. */
+static inline bool ck_one_buffer(const struct tt_plan_args *a)
 {
-	return buf == TT_BUF_SEND && c->args.in_place ? TT_BUF_RECV : buf;
+	return a->in_place && a->coll != TT_COLL_SCATTER && a->coll != TT_COLL_SCATTERV;
+}
+
+/* Where the buffer really is. */
+static inline enum tt_buf ck_real(const struct tt_checker *c, int rank, enum tt_buf buf)
+{
+	return buf == TT_BUF_SEND && ck_one_buffer(&c->plans[rank]->args) ? TT_BUF_RECV : buf;
 }
 
 /* "rank 3, lane 0, round 2, send of 12 bytes to rank 4"; valid until the call after next. */
@@ -112,19 +123,24 @@ const char *tt_ck_where(const struct tt_checker *c, const struct ck_op *op);
 const char *tt_ck_buf_name(enum tt_buf buf);
 size_t tt_ck_buf_bytes(const struct tt_checker *c, int rank, enum tt_buf buf);
 
+int tt_ck_check_args(const struct tt_checker *c);
+
 int tt_ck_check_bounds(const struct tt_checker *c);
 int tt_ck_match_messages(struct tt_checker *c);
 int tt_ck_check_hazards(const struct tt_checker *c);
 
 int tt_ck_values_init(struct tt_checker *c);
 void tt_ck_values_free(struct tt_checker *c);
+struct ck_buf *tt_ck_buf(const struct tt_checker *c, int rank, enum tt_buf buf);
+/* What element e of this rank's input is, before anything happens. */
+struct ck_val tt_ck_input(int rank, size_t e);
 /* Read what a sends into out; -EINVAL if a byte of it was never written. */
 int tt_ck_read(const struct tt_checker *c, const struct ck_op *op, struct tt_ref a,
 	       struct ck_val *out);
 /* Receive, reduce or copy; net is what arrives. */
 int tt_ck_apply(struct tt_checker *c, const struct ck_op *op, const struct ck_val *net);
-int tt_ck_verdict(const struct tt_checker *c);
 
 int tt_ck_run(struct tt_checker *c);
+int tt_ck_verdict(const struct tt_checker *c);
 
 #endif

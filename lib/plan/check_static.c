@@ -15,13 +15,14 @@
 
 size_t tt_ck_buf_bytes(const struct tt_checker *c, int rank, enum tt_buf buf)
 {
-	size_t elem = c->args.elem;
+	const struct tt_plan_args *a = &c->plans[rank]->args;
+	size_t elem = a->elem, send = tt_send_bytes(a), recv = tt_recv_bytes(a);
 
 	switch (buf) {
 	case TT_BUF_SEND:
-		return c->args.coll == TT_COLL_ALLREDUCE ? c->args.count * elem : 0;
+		return send;
 	case TT_BUF_RECV:
-		return c->args.coll != TT_COLL_BARRIER ? c->args.count * elem : 0;
+		return ck_one_buffer(a) && send > recv ? send : recv;
 	case TT_BUF_SCRATCH:
 		return (c->plans[rank]->scratch + elem - 1) / elem * elem;
 	default:
@@ -32,7 +33,8 @@ size_t tt_ck_buf_bytes(const struct tt_checker *c, int rank, enum tt_buf buf)
 static int check_ref(const struct tt_checker *c, const struct ck_op *op, struct tt_ref ref,
 		     bool write)
 {
-	size_t size = tt_ck_buf_bytes(c, ck_lane_of(c, op)->rank, ref.buf);
+	int rank = ck_lane_of(c, op)->rank;
+	size_t size = tt_ck_buf_bytes(c, rank, ref.buf);
 
 	if (ref.off > size || op->op.len > size - ref.off)
 		return tt_fail(-EINVAL, "%s: bytes %zu to %zu are outside of %s, which has %zu",
@@ -41,7 +43,7 @@ static int check_ref(const struct tt_checker *c, const struct ck_op *op, struct 
 	if (ref.off % c->args.elem)
 		return tt_fail(-EINVAL, "%s: offset %zu is inside an element", tt_ck_where(c, op),
 			       ref.off);
-	if (write && ref.buf == TT_BUF_SEND && !c->args.in_place)
+	if (write && ck_real(c, rank, ref.buf) == TT_BUF_SEND)
 		return tt_fail(-EINVAL, "%s: writes to the caller's sendbuf", tt_ck_where(c, op));
 	return 0;
 }
@@ -224,7 +226,7 @@ static int check_touch(const struct tt_checker *c, const struct touches *t, cons
 
 	if (ref.buf == TT_BUF_NET)
 		return 0;
-	e = t->of[ck_real(c, ref.buf)] + ref.off / c->args.elem;
+	e = t->of[ck_real(c, ck_lane_of(c, op)->rank, ref.buf)] + ref.off / c->args.elem;
 	for (i = 0; i < n; i++) {
 		other = conflict(c, &e[i], op, write);
 		if (other != UINT32_MAX)
@@ -245,7 +247,7 @@ static void record_touch(const struct tt_checker *c, struct touches *t, uint32_t
 
 	if (ref.buf == TT_BUF_NET)
 		return;
-	e = t->of[ck_real(c, ref.buf)] + ref.off / c->args.elem;
+	e = t->of[ck_real(c, ck_lane_of(c, op)->rank, ref.buf)] + ref.off / c->args.elem;
 	for (k = 0; k < n; k++) {
 		if (write) {
 			e[k].writer = op->lane;
@@ -259,13 +261,15 @@ static void record_touch(const struct tt_checker *c, struct touches *t, uint32_t
 }
 
 /* Within an op, dst may be an operand, but not overlap it shifted. */
-static bool shifted(const struct tt_checker *c, const struct tt_op *op, struct tt_ref a)
+static bool shifted(const struct tt_checker *c, const struct ck_op *ck, struct tt_ref a)
 {
+	const struct tt_op *op = &ck->op;
+	int rank = ck_lane_of(c, ck)->rank;
 	size_t lo = a.off < op->dst.off ? a.off : op->dst.off;
 	size_t hi = a.off < op->dst.off ? op->dst.off : a.off;
 
-	return a.buf != TT_BUF_NET && ck_real(c, a.buf) == ck_real(c, op->dst.buf) && lo != hi &&
-	       hi - lo < op->len;
+	return a.buf != TT_BUF_NET && ck_real(c, rank, a.buf) == ck_real(c, rank, op->dst.buf) &&
+	       lo != hi && hi - lo < op->len;
 }
 
 static int check_op_hazards(const struct tt_checker *c, struct touches *t, uint32_t i)
@@ -276,7 +280,7 @@ static int check_op_hazards(const struct tt_checker *c, struct touches *t, uint3
 	bool reads_b = o->kind == TT_OP_RECV_REDUCE || o->kind == TT_OP_REDUCE;
 	int err = 0;
 
-	if (writes && ((reads_a && shifted(c, o, o->a)) || (reads_b && shifted(c, o, o->b))))
+	if (writes && ((reads_a && shifted(c, op, o->a)) || (reads_b && shifted(c, op, o->b))))
 		return tt_fail(-EINVAL, "hazard: %s: its operand overlaps its result",
 			       tt_ck_where(c, op));
 	if (writes)

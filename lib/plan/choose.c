@@ -211,8 +211,21 @@ static const char *default_name(const struct tt_plan_args *args, size_t bytes)
 		return args->ordered ? "halving_doubling" : "ring";
 	case TT_COLL_BCAST:
 		return args->nranks <= 2 || bytes <= BINOMIAL_MAX ? "binomial" : "chain";
-	default:
+	case TT_COLL_BARRIER:
 		return "dissemination";
+	case TT_COLL_REDUCE_SCATTER_BLOCK:
+	case TT_COLL_REDUCE_SCATTER:
+	case TT_COLL_ALLGATHER:
+	case TT_COLL_ALLGATHERV:
+		return "direct";
+	case TT_COLL_ALLTOALL:
+	case TT_COLL_ALLTOALLV:
+		return "pairwise";
+	case TT_COLL_SCAN:
+	case TT_COLL_EXSCAN:
+		return "chain";
+	default: /* reduce, gathers, scatters */
+		return "linear";
 	}
 }
 

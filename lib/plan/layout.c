@@ -48,9 +48,11 @@ static struct tt_span block(const struct tt_plan_args *a, const size_t *counts, 
 
 struct tt_span tt_send_block(const struct tt_plan_args *a, int i)
 {
-	/* the input of a reduce-scatter is divided as its results are */
-	return a->coll == TT_COLL_REDUCE_SCATTER ? block(a, a->rcounts, NULL, i)
-						 : block(a, a->scounts, a->sdispls, i);
+	if (a->coll == TT_COLL_REDUCE_SCATTER) /* the input is divided as the results are */
+		return block(a, a->rcounts, NULL, i);
+	if (a->coll == TT_COLL_ALLTOALLV && a->in_place)
+		return block(a, a->rcounts, a->rdispls, i);
+	return block(a, a->scounts, a->sdispls, i);
 }
 
 struct tt_span tt_recv_block(const struct tt_plan_args *a, int i)
@@ -93,7 +95,8 @@ size_t tt_send_bytes(const struct tt_plan_args *a)
 	case TT_COLL_REDUCE_SCATTER:
 		return extent(a, a->rcounts, NULL);
 	case TT_COLL_ALLTOALLV:
-		return extent(a, a->scounts, a->sdispls);
+		return a->in_place ? extent(a, a->rcounts, a->rdispls)
+				   : extent(a, a->scounts, a->sdispls);
 	case TT_COLL_SCATTER:
 		return root ? (size_t)a->nranks * vector : 0;
 	case TT_COLL_SCATTERV:
@@ -127,7 +130,10 @@ size_t tt_recv_bytes(const struct tt_plan_args *a)
 		return root ? (size_t)a->nranks * vector : 0;
 	case TT_COLL_GATHERV:
 		return root ? extent(a, a->rcounts, a->rdispls) : 0;
-	default: /* all-reduce, bcast, scans, scatters */
+	case TT_COLL_SCATTER:
+	case TT_COLL_SCATTERV:
+		return a->in_place ? 0 : vector;
+	default: /* all-reduce, bcast, scans */
 		return vector;
 	}
 }

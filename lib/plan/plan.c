@@ -67,15 +67,85 @@ void tt_plan_free(struct tt_plan *plan)
 	free(plan); /* one block, see builder.c */
 }
 
-static int check_args(const struct tt_plan_args *a)
+static bool too_long(size_t count, size_t elem)
 {
 	size_t bytes;
 
+	return __builtin_mul_overflow(count, elem, &bytes);
+}
+
+/* counts and displs (or one after the other) of all ranks. */
+static int check_blocks(const struct tt_plan_args *a, const size_t *counts, const size_t *displs,
+			bool has_displs)
+{
+	size_t end, off = 0;
+	int i;
+
+	if (!counts || (has_displs && !displs))
+		return tt_fail(-EINVAL, "%s needs the %s of all ranks", tt_coll_name(a->coll),
+			       counts ? "displacements" : "counts");
+	for (i = 0; i < a->nranks; i++) {
+		if (!counts[i])
+			continue;
+		if (__builtin_add_overflow(has_displs ? displs[i] : off, counts[i], &end) ||
+		    too_long(end, a->elem))
+			return tt_fail(-EINVAL, "the block of rank %d, %zu elements, is no buffer",
+				       i, counts[i]);
+		off = end;
+	}
+	return 0;
+}
+
+static int check_own(const struct tt_plan_args *a, size_t count, size_t listed)
+{
+	if (count == listed)
+		return 0;
+	return tt_fail(-EINVAL, "%s: rank %d's own count is %zu, but its entry in the list is %zu",
+		       tt_coll_name(a->coll), a->rank, count, listed);
+}
+
+static int check_v(const struct tt_plan_args *a)
+{
+	bool root = a->rank == a->root;
+	int err = 0;
+
+	switch (a->coll) {
+	case TT_COLL_REDUCE_SCATTER:
+		return check_blocks(a, a->rcounts, NULL, false);
+	case TT_COLL_ALLGATHERV:
+		return check_blocks(a, a->rcounts, a->rdispls, true);
+	case TT_COLL_GATHERV:
+		err = root ? check_blocks(a, a->rcounts, a->rdispls, true) : 0;
+		return err || !root ? err : check_own(a, a->count, a->rcounts[a->rank]);
+	case TT_COLL_SCATTERV:
+		err = root ? check_blocks(a, a->scounts, a->sdispls, true) : 0;
+		return err || !root ? err : check_own(a, a->count, a->scounts[a->rank]);
+	case TT_COLL_ALLTOALLV:
+		err = check_blocks(a, a->rcounts, a->rdispls, true);
+		if (err || a->in_place)
+			return err;
+		err = check_blocks(a, a->scounts, a->sdispls, true);
+		return err ? err : check_own(a, a->scounts[a->rank], a->rcounts[a->rank]);
+	default:
+		return 0;
+	}
+}
+
+/* Has a block of count elements for each rank. */
+static bool has_blocks(enum tt_coll coll)
+{
+	return coll == TT_COLL_REDUCE_SCATTER_BLOCK || coll == TT_COLL_ALLGATHER ||
+	       coll == TT_COLL_GATHER || coll == TT_COLL_SCATTER || coll == TT_COLL_ALLTOALL;
+}
+
+static int check_args(const struct tt_plan_args *a)
+{
 	if (a->nranks < 1 || a->rank < 0 || a->rank >= a->nranks)
 		return tt_fail(-EINVAL, "rank %d is not in 0..%d", a->rank, a->nranks - 1);
 	if (tt_coll_rooted(a->coll) && (a->root < 0 || a->root >= a->nranks))
 		return tt_fail(-EINVAL, "root %d is not in 0..%d", a->root, a->nranks - 1);
-	if (!a->elem || __builtin_mul_overflow(a->count, a->elem, &bytes))
+	if (!a->elem || too_long(a->count, a->elem) ||
+	    (has_blocks(a->coll) && too_long((size_t)a->nranks, a->count * a->elem)))
 		return tt_fail(-EINVAL, "%zu elements of %zu bytes are no buffer", a->count,
 			       a->elem);
 	if (a->chunk < a->elem || a->chunk % a->elem)
@@ -83,7 +153,25 @@ static int check_args(const struct tt_plan_args *a)
 			       a->chunk, a->elem);
 	if (a->lanes < 1)
 		return tt_fail(-EINVAL, "a plan needs at least one lane, not %d", a->lanes);
-	return 0;
+	if (a->divide && (a->coll == TT_COLL_SCAN || a->coll == TT_COLL_EXSCAN))
+		return tt_fail(-EINVAL, "%s has no average", tt_coll_name(a->coll));
+	return check_v(a);
+}
+
+/* What need not be set, or is said twice. */
+static void complete_args(struct tt_plan_args *a)
+{
+	bool root = a->rank == a->root && a->in_place;
+
+	if (a->coll == TT_COLL_BARRIER) { /* has no data */
+		a->count = 0;
+		a->elem = a->chunk = 1;
+		a->lanes = a->lanes < 1 ? 1 : a->lanes;
+	}
+	if (a->coll == TT_COLL_GATHERV && root && a->rcounts)
+		a->count = a->rcounts[a->rank];
+	if (a->coll == TT_COLL_SCATTERV && root && a->scounts)
+		a->count = a->scounts[a->rank];
 }
 
 int tt_plan_build(const struct tt_alg *alg, const struct tt_plan_args *args, struct tt_plan **plan)
@@ -92,11 +180,8 @@ int tt_plan_build(const struct tt_alg *alg, const struct tt_plan_args *args, str
 	struct tt_builder *b;
 	int err;
 
-	if (a.coll == TT_COLL_BARRIER) { /* has no data, so these need not be set */
-		a.count = 0;
-		a.elem = a.chunk = 1;
-		a.lanes = a.lanes < 1 ? 1 : a.lanes;
-	}
+	if (a.rank >= 0 && a.rank < a.nranks)
+		complete_args(&a);
 	err = check_args(&a);
 	if (err)
 		return err;

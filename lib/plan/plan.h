@@ -82,7 +82,7 @@ enum tt_coll {
  *	allgatherv	rcounts, rdispls, on all ranks
  *	gatherv		count: this rank's own; rcounts, rdispls at the root only
  *	scatterv	count: this rank's own; scounts, sdispls at the root only
- *	alltoallv	all four, each rank its own
+ *	alltoallv	all four, each rank its own; in place rcounts and rdispls only
  *
  * all in elements, nranks of each; NULL where not named. count of the others: the vector's (reductions,
  * bcast, scans), or one block's (reduce_scatter_block, allgather, gather, scatter, alltoall).

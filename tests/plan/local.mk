@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# test_plan: every algorithm, proved and counted; test_check: the checker finds planted faults;
-# test_choose: TUTTI_ALGO and the defaults; test_count: all-reduce against the published formulas.
-check_PROGRAMS += tests/plan/test_plan tests/plan/test_check tests/plan/test_choose tests/plan/test_count
-TESTS += tests/plan/test_plan tests/plan/test_check tests/plan/test_choose tests/plan/test_count
+# test_plan: the all-reduces, proved, and plans counted; test_colls: every other algorithm; test_check: the
+# checker finds planted faults; test_choose: TUTTI_ALGO and the defaults; test_count: all-reduce against the
+# published formulas.
+TT_PLAN_TESTS = tests/plan/test_plan tests/plan/test_colls tests/plan/test_check tests/plan/test_choose \
+	tests/plan/test_count
+check_PROGRAMS += $(TT_PLAN_TESTS)
+TESTS += $(TT_PLAN_TESTS)
 tests_plan_test_plan_SOURCES = tests/plan/test_plan.c
 tests_plan_test_plan_LDADD = libtttest.la
+tests_plan_test_colls_SOURCES = tests/plan/test_colls.c tests/plan/whole.h
+tests_plan_test_colls_LDADD = libtttest.la
 tests_plan_test_check_SOURCES = tests/plan/test_check.c
 tests_plan_test_check_LDADD = libtttest.la
 tests_plan_test_choose_SOURCES = tests/plan/test_choose.c

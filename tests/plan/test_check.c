@@ -221,7 +221,7 @@ static void test_wrong_root(void)
 	TT_REQUIRE(build("binomial", bcast_args)); /* a leaf gets the message shifted */
 	op_at(0, 0, 1, 0)->a.off = ELEM;
 	op_at(0, 0, 1, 0)->len = op_at(1, 0, 0, 0)->len = 5 * ELEM;
-	TT_CHECK(refused(N, &unlimited, "rank 1: element 0 is not the root's"));
+	TT_CHECK(refused(N, &unlimited, "rank 1: element 0 of the result is not element 0 of rank 0"));
 }
 
 static void test_hazards(void)

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reduce, linear: everybody sends to the root, which combines in the order of ranks.
+ *
+ *	x0 ──> root   x1 ──> root   own   x3 ──> root      acc = ((x0 + x1) + own) + x3
+ *
+ * The root keeps what is left of its own part in a slot of scratch (its recvbuf may hold that part), the
+ * rest in recvbuf. Right for operators that do not commute, and for few ranks.
+ *
+ * Cost: N bytes sent by every rank but the root, (n-1)N received there; n - 1 steps a slice; fan-in 1.
+ */
+#include "lib/coll/coll.h"
+
+static void collect(struct tt_builder *b, struct tt_span s, struct tt_ref left)
+{
+	const struct tt_plan_args *a = tt_builder_args(b);
+	struct tt_ref own = TT_SENDBUF(s.off), out = TT_RECVBUF(s.off);
+	unsigned last;
+	int i;
+
+	for (i = 0; i < a->nranks; i++) {
+		last = a->divide && i == a->nranks - 1 ? TT_OPF_DIVIDE : 0;
+		tt_round(b);
+		if (i == a->root && i)
+			tt_reduce(b, out, left, own, s.len, last);
+		else if (i > a->root)
+			tt_recv_reduce(b, i, out, i - 1 ? out : own, TT_NET, s.len, last);
+		else if (i && i < a->root)
+			tt_recv_reduce(b, i, left, left, TT_NET, s.len, 0);
+		else if (i < a->root)
+			tt_recv(b, i, left, s.len);
+	}
+}
+
+void tt_reduce_linear(struct tt_builder *b)
+{
+	const struct tt_plan_args *a = tt_builder_args(b);
+	size_t slices = tt_num_slices(a->count, tt_fit(a)), base = 0, i;
+	int lanes = tt_num_lanes(a, slices), lane;
+	struct tt_span s;
+
+	if (a->rank == a->root && a->root)
+		base = tt_scratch(b, (size_t)lanes * a->chunk);
+	for (i = 0; i < slices; i++) {
+		lane = (int)(i % (size_t)lanes);
+		s = tt_vector_slice(a, slices, i);
+		tt_lane(b, lane);
+		tt_round(b);
+		if (a->rank == a->root)
+			collect(b, s, TT_SCRATCH(base + (size_t)lane * a->chunk));
+		else
+			tt_send(b, a->root, TT_SENDBUF(s.off), s.len);
+	}
+}
