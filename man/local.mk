@@ -44,6 +44,8 @@ dist_man_MANS += \
 	man/tutti_gatherv.3 \
 	man/tutti_gatherv_init.3 \
 	man/tutti_get.3 \
+	man/tutti_group_end.3 \
+	man/tutti_group_start.3 \
 	man/tutti_iallgather.3 \
 	man/tutti_iallgatherv.3 \
 	man/tutti_iallreduce.3 \
@@ -55,18 +57,24 @@ dist_man_MANS += \
 	man/tutti_igather.3 \
 	man/tutti_igatherv.3 \
 	man/tutti_init.3 \
+	man/tutti_iprobe.3 \
+	man/tutti_irecv.3 \
 	man/tutti_ireduce.3 \
 	man/tutti_ireduce_scatter.3 \
 	man/tutti_ireduce_scatter_block.3 \
 	man/tutti_iscan.3 \
 	man/tutti_iscatter.3 \
 	man/tutti_iscatterv.3 \
+	man/tutti_isend.3 \
 	man/tutti_last_error.3 \
 	man/tutti_op_create.3 \
 	man/tutti_op_create_premul_sum.3 \
 	man/tutti_op_free.3 \
+	man/tutti_probe.3 \
 	man/tutti_put.3 \
 	man/tutti_put_notify.3 \
+	man/tutti_recv.3 \
+	man/tutti_recv_init.3 \
 	man/tutti_reduce.3 \
 	man/tutti_reduce_init.3 \
 	man/tutti_reduce_scatter.3 \
@@ -81,6 +89,9 @@ dist_man_MANS += \
 	man/tutti_scatter_init.3 \
 	man/tutti_scatterv.3 \
 	man/tutti_scatterv_init.3 \
+	man/tutti_send.3 \
+	man/tutti_send_init.3 \
+	man/tutti_sendrecv.3 \
 	man/tutti_set_log.3 \
 	man/tutti_start.3 \
 	man/tutti_stats_get.3 \

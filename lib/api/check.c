@@ -15,6 +15,21 @@ size_t tutti_datatype_size(enum tutti_datatype datatype)
 	return (unsigned)datatype < TUTTI_NUM_DATATYPES ? size[datatype] : 0;
 }
 
+int tt_check_data(const char *name, const void *buf, size_t count, enum tutti_datatype datatype)
+{
+	size_t size = tutti_datatype_size(datatype);
+
+	if (!size)
+		return tt_fail(-EINVAL, "%s: %d is not a datatype", name, (int)datatype);
+	if (count > (size_t)PTRDIFF_MAX / size)
+		return tt_fail(-EINVAL, "%s: a count of %zu %s does not fit in memory", name, count,
+			       tt_datatype_name(datatype));
+	if (count && (!buf || buf == TUTTI_IN_PLACE))
+		return tt_fail(-EINVAL, "%s: the buffer is %s", name,
+			       buf ? "TUTTI_IN_PLACE" : "NULL");
+	return 0;
+}
+
 static bool one_of(enum tt_coll coll, enum tt_coll a, enum tt_coll b)
 {
 	return coll == a || coll == b;

@@ -22,13 +22,8 @@ static int launch(struct tutti_comm *comm, struct tt_call *call, bool persistent
 	err = tt_comm_check(comm);
 	if (!err)
 		err = tt_request_new(comm, call, persistent, &req);
-	if (!err && !persistent) {
-		err = tt_request_start(req);
-		if (err)
-			tt_request_free(req);
-		if (comm->ctx->thread_runs)
-			tt_wire_wake(comm->ctx->wire);
-	}
+	if (!err && !persistent)
+		err = tt_request_launch(req);
 	tt_wire_unlock(comm->ctx->wire);
 	if (!err)
 		*out = req;
@@ -40,7 +35,7 @@ int tt_coll_run(struct tutti_comm *comm, struct tt_call call)
 	struct tutti_request *req = NULL;
 	int err = launch(comm, &call, false, &req);
 
-	return err ? err : tutti_wait(&req);
+	return err ? err : tt_request_finish(&req);
 }
 
 int tt_coll_start(struct tutti_comm *comm, struct tt_call call, struct tutti_request **request)

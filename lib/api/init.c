@@ -264,7 +264,10 @@ free_ctx:
 
 int tutti_init(const struct tutti_config *user, struct tutti_context **out)
 {
-	int err = init(user, out);
+	int err = tt_group_refuse("tutti_init");
+
+	if (!err)
+		err = init(user, out);
 
 	if (err) /* there is no communicator that could be asked why */
 		tt_err("tutti_init: %s", tt_fail_text(err));
@@ -325,6 +328,8 @@ int tutti_finalize(struct tutti_context *ctx)
 	bool failed;
 
 	err = tt_check_ctx(ctx);
+	if (!err)
+		err = tt_group_refuse("tutti_finalize");
 	if (err)
 		return err;
 	err = check_idle(ctx);

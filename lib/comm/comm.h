@@ -68,6 +68,7 @@ enum tt_active { TT_ACTIVE_COLL, TT_ACTIVE_OTHER, TT_ACTIVE_LISTS };
 
 struct tt_plan_cache; /* lib/engine */
 struct tt_chooser;    /* lib/plan */
+struct tt_p2p;	      /* lib/p2p */
 
 struct tutti_comm {
 	uint32_t magic;
@@ -96,6 +97,7 @@ struct tutti_comm {
 	int windows;	       /* that exist */
 	struct tt_plan_cache *plans;
 	struct tt_chooser *chooser;
+	struct tt_p2p *p2p; /* NULL: no messages yet */
 };
 
 enum tt_wait_mode { TT_WAIT_SPIN, TT_WAIT_YIELD, TT_WAIT_SLEEP };

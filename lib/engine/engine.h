@@ -15,7 +15,8 @@
 struct tt_plan_entry;
 struct tt_lane_run;
 
-enum tt_req_state { TT_REQ_IDLE, TT_REQ_RUNNING, TT_REQ_DONE };
+/* HELD: started by the end of a group of calls. */
+enum tt_req_state { TT_REQ_IDLE, TT_REQ_HELD, TT_REQ_RUNNING, TT_REQ_DONE };
 
 /*
  * What a request is: a running plan (call.c), or an operation of another folder. All are called under the
@@ -48,6 +49,10 @@ struct tutti_request {
 	struct tt_list link; /* in comm->active while under way; else its owner's */
 	bool persistent;
 	bool progressed; /* since late_at was set: set it whenever something happened */
+	bool group_waits; /* its group ends when it has */
+	struct tutti_request *in_group; /* the next of its group */
+	/* By tt_request_end, which is then done with it; mostly NULL. */
+	void (*ended)(struct tutti_request *req);
 	atomic_int state;
 	int status;
 	uint64_t seq; /* of a collective, else 0 */
@@ -94,6 +99,7 @@ struct tt_plan_req {
 	uint64_t fprint;
 	int lanes_left;
 	struct tt_lane_run *lanes;
+	struct tt_plan_req *fused; /* fuse.c: the next of those that travel together */
 };
 
 /* A call, checked by lib/api. */
@@ -143,6 +149,12 @@ int tt_comm_check(struct tutti_comm *comm);
 void tt_combine(struct tt_plan_req *req, void *dst, const void *a, const void *b, size_t count);
 /* Write the request's multiple of its input to where the plan takes it from. */
 void tt_combine_scale(struct tt_plan_req *req);
+
+/*
+ * fuse.c: first is held by a group, and rest follow it there. If some of these can travel with it,
+ * start them together; otherwise nothing has happened. They are not held any more, then.
+ */
+bool tt_fuse(struct tutti_request *first, struct tutti_request *rest);
 
 /* run.c */
 void tt_run_start(struct tt_plan_req *req);

@@ -24,6 +24,7 @@ void tt_request_init(struct tutti_request *req, const struct tt_request_ops *ops
 	req->persistent = persistent;
 	req->status = 0;
 	req->seq = 0;
+	req->ended = NULL;
 	tt_list_init(&req->link);
 	atomic_store(&req->state, TT_REQ_IDLE);
 	comm->requests++;
@@ -67,6 +68,8 @@ void tt_request_end(struct tutti_request *req, int status)
 	tt_list_del(&req->link);
 	req->comm->ctx->running--;
 	atomic_store(&req->state, TT_REQ_DONE);
+	if (req->ended)
+		req->ended(req);
 }
 
 /*

@@ -146,6 +146,7 @@ static void init_lists(struct tt_wire *wire)
 	tt_table_init(&wire->sends);
 	tt_table_init(&wire->offers);
 	tt_table_init(&wire->early);
+	tt_port_init(wire);
 }
 
 int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **out)

@@ -12,6 +12,9 @@ TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_flow \
 	tests/mp/test_counters \
 	tests/mp/test_comm \
+	tests/mp/test_p2p \
+	tests/mp/test_p2p_errors \
+	tests/mp/test_group \
 	tests/mp/test_rma \
 	tests/mp/test_atomics \
 	tests/mp/test_ways \
@@ -32,6 +35,12 @@ tests_mp_test_counters_SOURCES = tests/mp/test_counters.c
 tests_mp_test_counters_LDADD = libttmp.la
 tests_mp_test_comm_SOURCES = tests/mp/test_comm.c
 tests_mp_test_comm_LDADD = libttmp.la
+tests_mp_test_p2p_SOURCES = tests/mp/test_p2p.c
+tests_mp_test_p2p_LDADD = libttmp.la
+tests_mp_test_p2p_errors_SOURCES = tests/mp/test_p2p_errors.c
+tests_mp_test_p2p_errors_LDADD = libttmp.la
+tests_mp_test_group_SOURCES = tests/mp/test_group.c
+tests_mp_test_group_LDADD = libttmp.la
 tests_mp_test_rma_SOURCES = tests/mp/test_rma.c
 tests_mp_test_rma_LDADD = libttmp.la
 tests_mp_test_atomics_SOURCES = tests/mp/test_atomics.c
