@@ -126,6 +126,7 @@ static int join(struct tutti_context *ctx)
 	handlers.fn[TT_CTL_MISMATCH] = tt_mismatch_msg;
 	handlers.fn[TT_CTL_ABORT] = tt_ctx_abort_msg;
 	handlers.fn[TT_CTL_PROGRESS] = on_progress;
+	handlers.fn[TT_CTL_PAIR] = tt_pair_msg;
 	if (strlen(ctx->env.algo.text) >= sizeof(agreed.algo))
 		return tt_fail(-EINVAL, "TUTTI_ALGO is longer than %zu characters",
 			       sizeof(agreed.algo) - 1);
@@ -186,6 +187,7 @@ static void init_context(struct tutti_context *ctx)
 	tt_list_init(&ctx->dead);
 	tt_list_init(&ctx->ready);
 	tt_list_init(&ctx->stalled);
+	tt_list_init(&ctx->ops);
 }
 
 static void free_comms(struct tutti_context *ctx)
@@ -339,6 +341,7 @@ int tutti_finalize(struct tutti_context *ctx)
 	stop = tt_boot_stop(ctx->boot,
 			    tt_deadline_ms(failed ? 1000 : ctx->env.timeout.number));
 	free_comms(ctx);
+	tt_userop_free_all(ctx);
 	tt_stuck_free(ctx);
 	tt_wire_close(ctx->wire);
 	tt_env_free(&ctx->env);

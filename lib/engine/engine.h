@@ -97,7 +97,12 @@ struct tt_plan_req {
 	struct tt_fields fields;
 	enum tutti_datatype datatype;
 	size_t elem;
-	tt_reduce_fn *reduce;
+	tt_reduce_fn *reduce;	 /* built-in; of a premultiplied sum: sum */
+	struct tt_userop *user;	 /* the caller's operator, or NULL */
+	const void *unscaled;	 /* premultiplied sum: the input; base[TT_BUF_SEND] is where its multiple goes */
+	void *scaled;		 /* memory for that, if recvbuf is none; kept as scratch is */
+	struct tt_region *scaled_region;
+	struct tt_counts *counts; /* a v form where ranks have their own counts */
 
 	/* this run */
 	uint64_t fprint;
@@ -109,16 +114,21 @@ struct tt_plan_req {
 /* A call, checked by lib/api. */
 struct tt_call {
 	enum tt_coll coll;
-	const void *sendbuf; /* NULL: in place, or none */
+	bool in_place;
+	const void *sendbuf; /* NULL: this rank has none, or in place; so with recvbuf of a scatter in place */
 	void *recvbuf;
 	size_t count;
 	enum tutti_datatype datatype;
 	enum tutti_op op;
 	int root;
+	const size_t *scounts, *sdispls, *rcounts, *rdispls; /* as in struct tt_plan_args; the caller's */
 };
 
+/* What is to be planned for a call. ordered and in_place may depend on the operator, see request.c. */
+struct tt_plan_args tt_call_args(const struct tutti_comm *comm, const struct tt_call *call);
+
 /* plans.c: the plan of a call, from the communicator's cache; and requests ready to be bound. */
-int tt_plans_get(struct tutti_comm *comm, const struct tt_call *call, struct tt_plan_req **req);
+int tt_plans_get(struct tutti_comm *comm, const struct tt_plan_args *args, struct tt_plan_req **req);
 void tt_plans_put(struct tt_plan_req *req);
 int tt_plans_new(struct tutti_comm *comm, struct tt_plan_cache **cache);
 void tt_plans_free(struct tt_plan_cache *cache);
@@ -144,6 +154,11 @@ void tt_request_broken(struct tutti_request *req, int peer, int status);
 /* The communicator's failure as the calling thread's last error, if it has one; else 0. */
 int tt_comm_check(struct tutti_comm *comm);
 
+/* combine.c: dst = a (+) b by the request's operator; dst may be a or b. count elements. */
+void tt_combine(struct tt_plan_req *req, void *dst, const void *a, const void *b, size_t count);
+/* Write the request's multiple of its input to where the plan takes it from. */
+void tt_combine_scale(struct tt_plan_req *req);
+
 /*
  * fuse.c: first is held by a group, and rest follow it there. If some of these can travel with it,
  * start them together; otherwise nothing has happened. They are not held any more, then.
@@ -159,7 +174,9 @@ void tt_run_ready(struct tutti_context *ctx);
 /* For the wire: a message met a receive with other fields. */
 void tt_run_mismatch(void *ctx, int peer, const struct tt_key *key);
 /* For the wire: a message came that nothing waits for: perhaps its sender called something else. */
-void tt_run_early(void *ctx, const struct tt_key *key, uint64_t fprint);
+void tt_run_early(void *ctx, int peer, const struct tt_key *key, uint64_t fprint, bool offer);
+/* req makes no progress: ask the peers that it waits for, where they may disagree with it on lengths. */
+void tt_run_ask(struct tt_plan_req *req);
 
 /* wait.c */
 /* One step: poll, run what became ready, end the requests of failed communicators. Returns events. */

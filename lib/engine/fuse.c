@@ -96,6 +96,7 @@ bool tt_fuse(struct tutti_request *first, struct tutti_request *rest)
 	if (!fusible(first))
 		return false;
 	call = (struct tt_call){.coll = TT_COLL_ALLREDUCE,
+				.in_place = true,
 				.count = gather(first, rest) / req->elem,
 				.datatype = (enum tutti_datatype)req->fields.datatype,
 				.op = (enum tutti_op)req->fields.op};

@@ -4,6 +4,8 @@
 
 #include "lib/engine/engine.h"
 
+#define ASK_MAX 8 /* peers asked at a time by a request that is stuck */
+
 static char *ptr(const struct tt_plan_req *req, struct tt_ref ref, const void *net)
 {
 	return ref.buf == TT_BUF_NET ? (char *)net : req->base[ref.buf] + ref.off;
@@ -14,7 +16,7 @@ static void combine(struct tt_plan_req *req, const struct tt_op *op, const void 
 	size_t count = op->len / req->elem;
 	char *dst = ptr(req, op->dst, net);
 
-	req->reduce(dst, ptr(req, op->a, net), ptr(req, op->b, net), count);
+	tt_combine(req, dst, ptr(req, op->a, net), ptr(req, op->b, net), count);
 	if (op->flags & TT_OPF_DIVIDE)
 		tt_reduce_divide(dst, dst, count, req->datatype, req->r.comm->size);
 	tt_wire_stats(req->r.comm->ctx->wire)->reduced_bytes += op->len;
@@ -56,6 +58,17 @@ static void xfer_over(struct tt_xfer *x, const void *data, int status)
 	op_over(run->lane);
 }
 
+/* Messages of blocks whose length only two ranks know carry what this one believes. */
+static uint64_t fprint_of(const struct tt_plan_req *req, const struct tt_op *op)
+{
+	const struct tt_plan_args *a = &req->plan->args;
+
+	if (!req->counts)
+		return req->fprint;
+	return tt_pair_fprint(req->fprint, op->kind == TT_OP_SEND ? tt_pair_sends(a, op->peer)
+								   : tt_pair_expects(a, op->peer));
+}
+
 static void start_op(struct tt_op_run *run)
 {
 	struct tt_lane_run *lane = run->lane;
@@ -69,7 +82,7 @@ static void start_op(struct tt_op_run *run)
 				     .seq = (uint32_t)req->r.seq,
 				     .lane = (uint32_t)lane->lane,
 				     .index = op->index};
-	run->x.fprint = req->fprint;
+	run->x.fprint = fprint_of(req, op);
 	run->x.len = op->len;
 	run->x.fn = xfer_over;
 	run->x.buf = req->base[ref.buf] + ref.off;
@@ -144,8 +157,7 @@ void tt_run_start(struct tt_plan_req *req)
 	struct tutti_context *ctx = req->r.comm->ctx;
 	int i;
 
-	if (tt_wire_strangers(ctx->wire, req->r.comm->uid, (uint32_t)req->r.seq, req->fprint))
-		tt_stuck_report(req->r.comm, req->r.seq, &req->fields);
+	tt_wire_early_again(ctx->wire, req->r.comm->uid, (uint32_t)req->r.seq);
 	req->lanes_left = req->plan->nlanes;
 	if (!req->lanes_left) {
 		tt_request_end(&req->r, 0);
@@ -174,38 +186,66 @@ void tt_run_cancel(struct tt_plan_req *req)
 	}
 }
 
-static struct tutti_comm *comm_of(struct tutti_context *ctx, const struct tt_key *key)
-{
-	struct tt_list *l, *tmp;
-
-	tt_list_each(l, tmp, &ctx->comms) {
-		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
-
-		if (comm->uid == key->comm)
-			return comm;
-	}
-	return NULL;
-}
-
-/* Report the call of a key, if this rank has made it; its fprint must differ from the one given. */
-static void report_call(struct tutti_comm *comm, const struct tt_key *key, uint64_t fprint)
+/* This rank's call of a key, NULL: not made yet, or long ago. */
+static const struct tt_past *past_of(const struct tutti_comm *comm, const struct tt_key *key)
 {
 	const struct tt_past *past = comm ? &comm->history[key->seq % TT_HISTORY] : NULL;
 
-	if (past && past->seq && (uint32_t)past->seq == key->seq && past->fprint != fprint)
-		tt_stuck_report(comm, past->seq, &past->fields);
+	return past && past->seq && (uint32_t)past->seq == key->seq ? past : NULL;
+}
+
+/* A message between peer and this rank does not go with this rank's call: find out why. */
+static void report(struct tutti_comm *comm, const struct tt_past *past, int peer)
+{
+	int rank = past->counts ? tt_comm_rank_of(comm, peer) : -1;
+
+	tt_stuck_report(comm, past->seq, &past->fields);
+	if (rank >= 0)
+		tt_pair_ask(comm, past, rank);
 }
 
 void tt_run_mismatch(void *arg, int peer, const struct tt_key *key)
 {
-	report_call(comm_of(arg, key), key, 0);
+	struct tutti_comm *comm = tt_comm_find(arg, key->comm);
+	const struct tt_past *past = past_of(comm, key);
+
+	if (past)
+		report(comm, past, peer);
 }
 
-void tt_run_early(void *arg, const struct tt_key *key, uint64_t fprint)
+void tt_run_early(void *arg, int peer, const struct tt_key *key, uint64_t fprint, bool offer)
 {
-	struct tutti_comm *comm = comm_of(arg, key);
+	struct tutti_comm *comm = tt_comm_find(arg, key->comm);
+	const struct tt_past *past;
+	uint64_t expected;
+	int rank;
 
 	/* what comes before this rank's own call is looked at when that is made */
-	if (comm && (int32_t)(key->seq - (uint32_t)comm->seq) <= 0)
-		report_call(comm, key, fprint);
+	if (!comm || (int32_t)(key->seq - (uint32_t)comm->seq) > 0)
+		return;
+	past = past_of(comm, key);
+	if (!past)
+		return;
+	expected = past->fprint;
+	rank = past->counts ? tt_comm_rank_of(comm, peer) : -1;
+	if (rank >= 0)
+		expected = tt_pair_fprint(expected, offer ? tt_pair_sends(&past->counts->args, rank)
+							  : tt_pair_expects(&past->counts->args, rank));
+	if (fprint != expected)
+		report(comm, past, peer);
+}
+
+void tt_run_ask(struct tt_plan_req *req)
+{
+	const struct tt_past *past = &req->r.comm->history[req->r.seq % TT_HISTORY];
+	int i, k, left = ASK_MAX;
+
+	if (!past->counts || past->seq != req->r.seq)
+		return;
+	for (i = 0; i < req->plan->nlanes; i++)
+		for (k = 0; req->lanes[i].pending && k < req->plan->max_ops && left; k++)
+			if (req->lanes[i].ops[k].x.state) {
+				tt_pair_ask(req->r.comm, past, req->lanes[i].ops[k].op->peer);
+				left--;
+			}
 }

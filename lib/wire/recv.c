@@ -181,7 +181,7 @@ static void park(struct tt_chan *chan, int slot, const struct tt_eager_head *hea
 	tt_list_add(tt_table_bucket(&wire->early, chan->peer, &e->key), &e->link);
 	wire->nearly++;
 	flow->parked++;
-	wire->params.early(wire->params.arg, &e->key, e->fprint);
+	wire->params.early(wire->params.arg, e->peer, &e->key, e->fprint, false);
 	if ((chan->held + 1) * 2 < chan->nslots) {
 		chan->held++;
 	} else {

@@ -276,5 +276,5 @@ void tt_send_offer(struct tt_chan *chan, const struct tt_ctrl *ctrl)
 	o->ctrl = *ctrl;
 	tt_list_add(tt_table_bucket(&wire->offers, chan->peer, &ctrl->key), &o->link);
 	wire->nearly++;
-	wire->params.early(wire->params.arg, &ctrl->key, ctrl->fprint);
+	wire->params.early(wire->params.arg, o->peer, &ctrl->key, ctrl->fprint, true);
 }

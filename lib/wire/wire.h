@@ -127,7 +127,7 @@ struct tt_wire_params {
 	/* A message met a receive with another fingerprint; under the lock. The transfer itself fails. */
 	void (*mismatch)(void *arg, int peer, const struct tt_key *key);
 	/* A message, or an offer, came that nothing here waits for yet; under the lock. */
-	void (*early)(void *arg, const struct tt_key *key, uint64_t fprint);
+	void (*early)(void *arg, int peer, const struct tt_key *key, uint64_t fprint, bool offer);
 	void *arg;
 };
 
@@ -173,10 +173,10 @@ void tt_wire_cancel(struct tt_wire *wire, struct tt_xfer *x);
 /* Close the channel to peer, if there is one: what is under way on it fails and touches nothing any more. */
 void tt_wire_fence(struct tt_wire *wire, int peer, const char *why);
 /*
- * Whether a message or an offer waits here for call seq of comm that has another fingerprint: its sender
- * called something else. Costs nothing while nothing waits.
+ * Tell params.early once more of every message and offer that waits here for call seq of comm. Costs nothing
+ * while nothing waits.
  */
-bool tt_wire_strangers(struct tt_wire *wire, uint64_t comm, uint32_t seq, uint64_t fprint);
+void tt_wire_early_again(struct tt_wire *wire, uint64_t comm, uint32_t seq);
 /* Forget early messages and flow state of a communicator that is freed or has failed. */
 void tt_wire_forget_comm(struct tt_wire *wire, uint64_t comm);
 
