@@ -20,6 +20,7 @@ struct tt_region {
 	struct tt_memory *memory;
 	bool pool;   /* a slab of the pool, not the user's */
 	bool cached; /* made by the registration cache */
+	bool once;   /* made by tt_mem_register_once */
 };
 
 struct tt_mem_stats {
@@ -72,6 +73,11 @@ struct tt_region *tt_mem_find(struct tt_memory *memory, const void *addr, size_t
  * the memory has to be copied. To be given back (NULL is fine) when nobody uses it any more.
  */
 struct tt_region *tt_mem_borrow(struct tt_memory *memory, void *addr, size_t len);
+/*
+ * A region that nobody else finds, as it goes when it is given back: for one operation whose transport
+ * takes no other memory. For the near side only.
+ */
+int tt_mem_register_once(struct tt_memory *memory, void *addr, size_t len, struct tt_region **region);
 void tt_mem_return(struct tt_region *region);
 /* Whether [addr, addr+len) only partly lies in registered memory: a caller's mistake worth naming. */
 bool tt_mem_partial(struct tt_memory *memory, const void *addr, size_t len);

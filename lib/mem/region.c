@@ -290,15 +290,45 @@ struct tt_region *tt_mem_borrow(struct tt_memory *memory, void *addr, size_t len
 	return r;
 }
 
+int tt_mem_register_once(struct tt_memory *memory, void *addr, size_t len, struct tt_region **region)
+{
+	struct tt_region *r = calloc(1, sizeof(*r));
+	int err, count = 0;
+
+	if (!r)
+		return tt_fail(-ENOMEM, "no memory to describe a region");
+	r->mem = (struct tt_mem){.addr = addr, .len = len, .memfd = -1};
+	r->access = TT_ACCESS_LOCAL;
+	r->memory = memory;
+	r->once = true;
+	tt_mem_lock_tp(memory);
+	err = tt_region_register(r, &count);
+	tt_mem_unlock_tp(memory);
+	if (err) {
+		free(r);
+		return err;
+	}
+	pthread_mutex_lock(&memory->mutex);
+	memory->stats.registrations += (uint64_t)count;
+	pthread_mutex_unlock(&memory->mutex);
+	*region = r;
+	return 0;
+}
+
 void tt_mem_return(struct tt_region *region)
 {
 	struct tt_memory *memory;
 
-	if (!region || !region->cached)
+	if (!region || !(region->cached || region->once))
 		return;
 	memory = region->memory;
 	tt_mem_lock_tp(memory);
-	tt_cache_put(region);
+	if (region->cached) {
+		tt_cache_put(region);
+	} else {
+		tt_region_unregister(region);
+		free(region);
+	}
 	tt_mem_unlock_tp(memory);
 }
 

@@ -18,17 +18,13 @@ struct tt_win_op {
 	struct tt_win_access access;
 	size_t sent, piece; /* bytes that are there, and under way now */
 	struct tt_region *region;
-	bool own_region; /* registered for this operation */
 	struct tt_win_req *req;
 };
 
 static void op_free(struct tt_win_op *op)
 {
 	tt_list_del(&op->stalled.link);
-	if (op->own_region)
-		tt_mem_deregister(op->region);
-	else
-		tt_mem_return(op->region);
+	tt_mem_return(op->region);
 	op->win->pending[op->access.rank]--;
 	op->next = op->win->free_ops;
 	op->win->free_ops = op;
@@ -54,14 +50,13 @@ static int register_local(struct tt_win_op *op, int tp)
 
 	if (!op->access.len || (op->region && op->region->mr[tp]) || tt_wire_local_any(wire, tp))
 		return 0;
-	if (op->own_region)
+	if (op->region && op->region->once)
 		return tt_fail(-EINVAL, "the local buffer can't be registered for the transport in use; "
 					"take it from tutti_alloc");
 	tt_mem_return(op->region);
 	op->region = NULL;
-	err = tt_mem_register(tt_wire_memory(wire), op->access.local, op->access.len,
-			      TT_ACCESS_LOCAL, &op->region);
-	op->own_region = !err;
+	err = tt_mem_register_once(tt_wire_memory(wire), op->access.local, op->access.len,
+				   &op->region);
 	return err ? err : register_local(op, tp);
 }
 
@@ -163,7 +158,6 @@ static struct tt_win_op *op_new(struct tutti_win *win, const struct tt_win_acces
 	}
 	op->access = *access;
 	op->sent = op->piece = 0;
-	op->own_region = false;
 	op->region = access->len ? tt_mem_borrow(tt_wire_memory(ctx->wire), access->local, access->len)
 				 : NULL;
 	op->req = req;

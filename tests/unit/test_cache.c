@@ -640,6 +640,25 @@ static void test_forbidden(void)
 	TT_CHECK(!WEXITSTATUS(status));
 }
 
+/* A region for one operation serves no other, which might outlast it. */
+static void test_once(void)
+{
+	struct tt_memory *m = new_memory(0, 16);
+	struct tt_region *r = NULL;
+
+	new_arena();
+	TT_REQUIRE(!tt_mem_register_once(m, arena, BUF, &r));
+	TT_CHECK(live_mrs == 1 && r->mr[0] && !tt_mem_find(m, arena, BUF) && !tt_mem_borrow(m, arena, BUF));
+	TT_CHECK(!tt_mem_partial(m, arena, 2 * BUF));
+	tt_mem_return(r);
+	TT_CHECK(live_mrs == 0);
+	fail_next = 1;
+	r = NULL;
+	TT_CHECK(tt_mem_register_once(m, arena, BUF, &r) == -ENOMEM && !r);
+	end_memory(m);
+	end_arena();
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
@@ -653,6 +672,7 @@ int main(int argc, char **argv)
 		{"threads", test_threads},
 		{"locked_unmap", test_locked_unmap},
 		{"fork", test_fork},
+		{"once", test_once},
 		{"forbidden", test_forbidden},
 		{NULL, NULL},
 	};

@@ -81,6 +81,37 @@ test_memlock()
 	grep -q "ulimit -l" "$tmp/out" || { cat "$tmp/out"; exit 1; }
 }
 
+# limited OBJECTS COMMAND...: where the kernel lets this many objects of the device be, in a cgroup.
+limited()
+{
+	echo "$device hca_handle=max hca_object=$1" >"$tmp/cg/limited/rdma.max" || return 1
+	shift
+	sh -c 'echo $$ >"$1/cg/limited/cgroup.procs"; shift; exec "$@"' sh "$tmp" "$@"
+}
+
+# Whatever runs out, the error names it, says what there is and what to do; with enough, all is well.
+test_limits()
+{
+	[ "${TUTTI_TEST_VERBS:-guest}" != device ] || skip "only in the guest: it changes cgroups"
+	device=$(./tutti_info 2>/dev/null | sed -n 's/^ *verbs:\([^/ ]*\)\/.*/\1/p' | head -n 1)
+	mkdir "$tmp/cg" && mount -t cgroup2 none "$tmp/cg" 2>/dev/null || skip "no right to make a cgroup"
+	echo +rdma >"$tmp/cg/cgroup.subtree_control" 2>/dev/null && mkdir "$tmp/cg/limited" 2>/dev/null ||
+		{ umount "$tmp/cg"; skip "no cgroup controller rdma"; }
+	seen= bad=0 enough=
+	for n in 5 9 10 11 40; do
+		TUTTI_TRANSPORT=verbs TUTTI_TIMEOUT=20s limited $n timeout 60 ./tutti_run -n 2 \
+			./tutti_perf barrier -n 2 >"$tmp/out" 2>&1 && enough=$n && break
+		what=$(grep -Eo 'protection domain|completion channel|completion queue|shared receive queue|memory regions?|queue pair' "$tmp/out" | head -n 1)
+		[ -n "$what" ] && grep -Eq 'it has [0-9]+|its [0-9]+|can have [0-9]+' "$tmp/out" ||
+			{ echo "with $n objects:"; cat "$tmp/out"; bad=1; }
+		seen="$seen $what,"
+	done
+	echo "ran out of:$seen enough: $enough"
+	rmdir "$tmp/cg/limited"
+	umount "$tmp/cg"
+	[ -n "$enough" ] && [ $bad = 0 ] && echo "$seen" | grep -Eq 'queue pair|memory region'
+}
+
 # The loss curve over shared memory, number for number.
 test_train()
 {
@@ -253,6 +284,7 @@ run chosen test_chosen
 run no_such_device test_no_such_device
 run no_such_mask test_no_such_mask
 run memlock test_memlock
+run limits test_limits
 run conform conform
 run conform_one_rail conform_one_rail
 run conform_qps conform_qps

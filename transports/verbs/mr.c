@@ -17,7 +17,7 @@ static int refused(const struct vb_rail *rail, size_t len, int err)
 	getrlimit(RLIMIT_MEMLOCK, &limit);
 	if ((err == ENOMEM || err == EPERM || err == EAGAIN) && limit.rlim_cur != RLIM_INFINITY)
 		return tt_mem_fail_memlock(len, "registering memory with an RDMA device");
-	if (err == ENOMEM)
+	if (err == ENOMEM || err == EAGAIN) /* the latter is how a cgroup's limit is told */
 		return tt_fail(-ENOMEM,
 			       "verbs: %s cannot register %zu more bytes: it has no memory or none of "
 			       "its %d memory regions left; register fewer, larger regions",
