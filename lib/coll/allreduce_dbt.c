@@ -41,7 +41,7 @@
  * Sanders, Speck, Träff: Two-tree algorithms for full bandwidth broadcast, reduction and scan.
  * Parallel Computing 35(12), 2009.
  */
-#include "lib/plan/plan.h"
+#include "lib/coll/tree.h"
 
 /*
  * A rank's place in a tree; -1: nobody. kid[0] is on the left; the root has only one, on the right.
@@ -67,37 +67,27 @@ static int number_of(const struct tt_plan_args *a, int tree, int rank)
 	return !tree ? rank : n % 2 ? (rank + n - 1) % n : n - 1 - rank;
 }
 
-static int parent(int n, int v)
-{
-	int bit = v & -v, up = (v ^ bit) | bit << 1;
-
-	return up < n ? up : v ^ bit;
-}
-
 static struct node node_of(const struct tt_plan_args *a, int tree)
 {
-	int n = a->nranks, v = number_of(a, tree, a->rank), bit = v ? v & -v : n, w, kids = 0;
+	int n = a->nranks, v = number_of(a, tree, a->rank), w, kids = 0;
+	struct tt_tree t = tt_tree(n, v);
 	struct node x = {.up = -1, .kid = {-1, -1}};
 	bool mirrored = tree && n % 2 == 0;
 
-	for (w = v; w; w = parent(n, w))
-		if (w < parent(n, w) || !parent(n, w))
+	for (w = v; w; w = tt_tree_up(n, w))
+		if (w < tt_tree_up(n, w) || !tt_tree_up(n, w))
 			x.lefts++;
 		else
 			x.rights++;
 	if (v)
-		x.up = rank_of(a, tree, parent(n, v));
-	if (v && bit > 1) {
+		x.up = rank_of(a, tree, t.up);
+	if (t.left >= 0) {
 		x.after[kids] = mirrored;
-		x.kid[kids++] = rank_of(a, tree, v - bit / 2);
+		x.kid[kids++] = rank_of(a, tree, t.left);
 	}
-	for (w = 1; w < (bit + 1) / 2; w *= 2)
-		;
-	for (; bit > 1 && w && v + w >= n; w /= 2)
-		;
-	if (bit > 1 && w) {
+	if (t.right >= 0) {
 		x.after[kids] = !mirrored;
-		x.kid[kids++] = rank_of(a, tree, v + w);
+		x.kid[kids++] = rank_of(a, tree, t.right);
 	}
 	return x;
 }

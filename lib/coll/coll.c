@@ -103,23 +103,21 @@ struct tt_ref tt_pipe_slot(const struct tt_pipe *p, size_t slice, size_t which)
 	return TT_SCRATCH(p->base + i * p->slot);
 }
 
-void tt_pipe(struct tt_builder *b, tt_slice_fn *fn, size_t slices, int steps, int max_ops,
-	     bool full, size_t slots)
+void tt_pipe(struct tt_builder *b, tt_slice_fn *fn, const struct tt_pipe *p, int max_ops, bool full,
+	     size_t slots)
 {
-	const struct tt_plan_args *a = tt_builder_args(b);
-	size_t lanes = (size_t)tt_num_lanes(a, slices), per_lane;
-	struct tt_sliced s = {.fn = fn, .slices = lanes, .max_ops = max_ops * steps, .full = full};
+	size_t lanes = (size_t)p->lanes, steps = (size_t)p->steps, per_lane;
+	struct tt_sliced s = {.fn = fn, .slices = lanes, .full = full};
 
-	if (!slices || !steps)
+	if (!p->slices)
 		return;
-	per_lane = (slices + lanes - 1) / lanes;
-	s.steps = (int)per_lane - 1 + steps;
-	s.slice_ops = per_lane * (size_t)max_ops * (size_t)steps;
-	s.state[SLICES] = slices;
-	s.state[STEPS] = (size_t)steps;
-	if (slots) {
-		s.state[BASE] = tt_scratch(b, 0);
-		s.state[SLOT] = tt_slots(b, slots * lanes * (size_t)steps, a->chunk);
-	}
+	per_lane = (p->slices + lanes - 1) / lanes;
+	s.max_ops = max_ops * p->steps;
+	s.steps = (int)per_lane - 1 + p->steps;
+	s.slice_ops = per_lane * (size_t)max_ops * steps;
+	s.state[SLICES] = p->slices;
+	s.state[STEPS] = steps;
+	s.state[BASE] = tt_scratch(b, 0);
+	s.state[SLOT] = slots ? tt_slots(b, slots * lanes * steps, tt_builder_args(b)->chunk) : 0;
 	tt_sliced(b, &s);
 }

@@ -80,15 +80,17 @@ static inline struct tt_op tt_op_copy(struct tt_ref dst, struct tt_ref a, size_t
 struct tt_pipe {
 	size_t slices; /* in all */
 	int steps, lanes;
-	size_t base;   /* of scratch */
-	size_t slot;   /* bytes of one */
+	size_t base, slot; /* of scratch, by tt_pipe: where it begins, bytes of a slot */
 };
 typedef int tt_pipe_fn(const struct tt_plan_args *a, const struct tt_pipe *p, size_t slice,
 		       int step, struct tt_op *ops);
 
-/* slots: of scratch for each slice under way. max_ops: of a step. full: no slice is empty. */
-void tt_pipe(struct tt_builder *b, tt_slice_fn *fn, size_t slices, int steps, int max_ops,
-	     bool full, size_t slots);
+/*
+ * max_ops: of a step. full: no slice is empty, and all slices of a lane have the same neighbours.
+ * slots: of a chunk of scratch, for each slice under way.
+ */
+void tt_pipe(struct tt_builder *b, tt_slice_fn *fn, const struct tt_pipe *p, int max_ops, bool full,
+	     size_t slots);
 int tt_pipe_round(const struct tt_plan_args *a, const struct tt_sliced *s, const struct tt_step *at,
 		  struct tt_op *ops, tt_pipe_fn *step);
 struct tt_ref tt_pipe_slot(const struct tt_pipe *p, size_t slice, size_t which);

@@ -7,7 +7,9 @@ libtt_la_SOURCES += \
 	lib/coll/allreduce_dbt.c lib/coll/allreduce_circulant.c \
 	lib/coll/allreduce_circulant_rsag.c \
 	lib/coll/bcast_binomial.c lib/coll/bcast_chain.c lib/coll/barrier_dissemination.c \
-	lib/coll/reduce_linear.c \
+	lib/coll/tree.c lib/coll/tree.h lib/coll/bcast_dbt.c lib/coll/bcast_scatter_allgather.c \
+	lib/coll/reduce_linear.c lib/coll/reduce_binomial.c lib/coll/reduce_chain.c \
+	lib/coll/reduce_dbt.c lib/coll/reduce_halving_gather.c \
 	lib/coll/reduce_scatter.c lib/coll/reduce_scatter.h lib/coll/reduce_scatter_direct.c \
 	lib/coll/allgather_direct.c lib/coll/gather_linear.c lib/coll/scatter_linear.c \
 	lib/coll/alltoall_pairwise.c lib/coll/scan_chain.c

@@ -80,13 +80,14 @@ static int exscan_round(const struct tt_plan_args *a, const struct tt_sliced *s,
 void tt_scan_chain(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
-	bool middle = a->rank && a->rank < a->nranks - 1;
+	bool middle = a->rank && a->rank < a->nranks - 1, scan = a->coll == TT_COLL_SCAN;
 	size_t slices = tt_num_slices(a, a->count * a->elem);
+	struct tt_pipe p = {.slices = slices, .lanes = tt_num_lanes(a, slices), .steps = 1};
 
-	if (a->coll == TT_COLL_SCAN)
-		tt_pipe(b, scan_round, slices, middle ? 2 : 1, 2, true, 0);
-	else if (middle)
-		tt_pipe(b, exscan_round, slices, 3, 2, true, 1 + a->in_place);
+	if (middle)
+		p.steps = scan ? 2 : 3;
+	if (scan)
+		tt_pipe(b, scan_round, &p, 2, true, 0);
 	else
-		tt_pipe(b, exscan_round, slices, 1, 1, true, 0);
+		tt_pipe(b, exscan_round, &p, 2, true, middle ? 1 + a->in_place : 0);
 }
