@@ -54,14 +54,16 @@ static bool at_root(const struct perf_coll_job *job)
 static int call(const struct perf_coll_job *job)
 {
 	bool place = job->send == job->recv && at_root(job);
-	const void *in = place ? TUTTI_IN_PLACE : job->send->data;
 	struct tutti_comm *world = job->perf->world;
-	void *out = job->recv->data;
 	size_t count = job->count;
+	const void *in;
+	void *out;
 
-	switch (job->coll) {
-	case PERF_BARRIER:
+	if (job->coll == PERF_BARRIER)
 		return tutti_barrier(world);
+	in = place ? TUTTI_IN_PLACE : job->send->data;
+	out = job->recv->data;
+	switch (job->coll) {
 	case PERF_BCAST:
 		return tutti_bcast(out, count, job->datatype, job->root, world);
 	case PERF_REDUCE:

@@ -246,7 +246,9 @@ static int check_buffer(const struct tt_call *call, const char *which, const voi
 	if (!buf)
 		return tt_fail(-EINVAL, "%s: %s is NULL", name, which);
 	return tt_fail(-EINVAL, "%s: %s is TUTTI_IN_PLACE%s", name, which,
-		       tt_coll_rooted(call->coll) ? ", which at most the root may pass" : "");
+		       tt_coll_rooted(call->coll) && call->coll != TT_COLL_BCAST
+			       ? ", which only the root may pass"
+			       : "");
 }
 
 static bool meet(uintptr_t a, size_t alen, uintptr_t b, size_t blen)

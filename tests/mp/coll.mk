@@ -7,6 +7,7 @@ libttmp_la_LIBADD = libtttest.la
 TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_coll \
 	tests/mp/test_colls \
+	tests/mp/test_args \
 	tests/mp/test_errors \
 	tests/mp/test_kill \
 	tests/mp/test_flow \
@@ -23,6 +24,8 @@ check_PROGRAMS += $(TT_MP_TESTS)
 TESTS += $(TT_MP_TESTS)
 tests_mp_test_coll_SOURCES = tests/mp/test_coll.c
 tests_mp_test_coll_LDADD = libttmp.la
+tests_mp_test_args_SOURCES = tests/mp/test_args.c
+tests_mp_test_args_LDADD = libttmp.la
 tests_mp_test_colls_SOURCES = tests/mp/test_colls.c
 tests_mp_test_colls_LDADD = libttmp.la
 tests_mp_test_errors_SOURCES = tests/mp/test_errors.c
