@@ -26,14 +26,14 @@ void sim_print_row(const struct point *p)
 	fflush(stdout);
 }
 
-/* The fastest of the points that share ranks and size with first. */
-static const struct point *fastest(const struct points *points, const struct point *first)
+/* The fastest of the points that share ranks and size with one; of equals the first. */
+static const struct point *fastest(const struct points *points, const struct point *one)
 {
-	const struct point *p, *best = first;
+	const struct point *p, *best = NULL;
 
 	for (p = points->p; p < points->p + points->n; p++)
-		if (p->nranks == first->nranks && p->bytes == first->bytes &&
-		    p->result.last < best->result.last)
+		if (p->nranks == one->nranks && p->bytes == one->bytes &&
+		    (!best || p->result.last < best->result.last))
 			best = p;
 	return best;
 }

@@ -51,8 +51,9 @@ static void draw(FILE *g, const struct points *points, const struct panel *panel
 	const char *name;
 	int k;
 
-	fprintf(g, "set title '%s'\nset xlabel '%s'\nset ylabel '%s'\n", panel->title,
+	fprintf(g, "set title '%s' noenhanced\nset xlabel '%s'\nset ylabel '%s'\n", panel->title,
 		panel->x_label, panel->y_label);
+	fprintf(g, "set format x '%s'\n", panel->by_ranks ? "%.0f" : "%.0b%B");
 	fprintf(g, "set logscale x 2\n%s logscale y\n", panel->bandwidth ? "unset" : "set");
 	fprintf(g, "set yrange [%s:*]\nplot", panel->bandwidth ? "0" : "*");
 	for (k = 0; (name = algorithm(points, k)); k++)
@@ -112,8 +113,7 @@ int sim_plot(const struct options *opt, const struct points *points)
 	if (!g)
 		return sim_fail("gnuplot cannot be started: %s", strerror(errno));
 	fprintf(g, "set terminal %s%d\n", term, (strstr(term, "pdf") ? 6 : 550) * n);
-	fprintf(g, "set output \"%s\"\nset grid\nset key top left\nset format x '%%.0f'\n",
-		opt->plot);
+	fprintf(g, "set output \"%s\"\nset grid\nset key top left noenhanced\n", opt->plot);
 	fprintf(g, "set xtics rotate by -45\nset multiplot layout %d,1\n", n);
 	for (i = 0; i < n; i++)
 		draw(g, points, &panels[i]);
