@@ -30,11 +30,31 @@ static void op_free(struct tt_win_op *op)
 	op->win->free_ops = op;
 }
 
+/* Each transport has its own words for a lost connection; a refusal says what was refused. */
+static int in_our_words(int status)
+{
+	switch (-status) {
+	case 0:
+	case EACCES:
+	case EFAULT:
+	case EINVAL:
+	case EMSGSIZE:
+	case ENOMEM:
+	case EOPNOTSUPP:
+	case ERANGE:
+	case ESTALE:
+		return status;
+	default:
+		return -status >= TUTTI_EPEER ? status : -TUTTI_EPEER;
+	}
+}
+
 static void op_over(struct tt_win_op *op, int status)
 {
 	struct tutti_win *win = op->win;
 	struct tt_win_req *req = op->req;
 
+	status = in_our_words(status);
 	op_free(op);
 	if (req)
 		tt_win_req_over(req, status);
