@@ -15,8 +15,6 @@
 #include "lib/base/env.h"
 #include "lib/base/error.h"
 
-#define DOUBLING_MAX (32 << 10) /* longer vectors are not sent whole, log2 n times */
-#define BINOMIAL_MAX (64 << 10) /* longer broadcasts go along a chain */
 #define PIECE_MIN (64 << 10) /* splitting further for the sake of lanes costs more than it gains */
 #define PIPE_PIECE_MIN (32 << 10)
 #define PIPE_PIECES 16 /* of a pipeline, for each rank on its way */
@@ -202,18 +200,66 @@ static bool can(const struct tt_alg *alg, const struct tt_plan_args *args)
 	return alg && (!alg->can || alg->can(args));
 }
 
-static const char *default_name(const struct tt_plan_args *args, size_t bytes)
+/* The first line that fits and whose algorithm can do the call; the last one of a collective always can. */
+static const struct {
+	enum tt_coll coll;
+	int nranks;   /* at most so many ranks; 0: any number */
+	size_t bytes; /* at most so many bytes of a vector or block */
+	const char *name;
+} defaults[] = {
+	{TT_COLL_ALLREDUCE, 0, 32 << 10, "recursive_doubling"},
+	{TT_COLL_ALLREDUCE, 0, SIZE_MAX, "ring"},
+	{TT_COLL_ALLREDUCE, 0, SIZE_MAX, "halving_doubling"},
+	{TT_COLL_BCAST, 2, SIZE_MAX, "binomial"},
+	{TT_COLL_BCAST, 0, 64 << 10, "binomial"},
+	{TT_COLL_BCAST, 8, SIZE_MAX, "chain"},
+	{TT_COLL_BCAST, 0, SIZE_MAX, "dbt"},
+	{TT_COLL_BARRIER, 0, SIZE_MAX, "dissemination"},
+	{TT_COLL_REDUCE, 2, SIZE_MAX, "chain"},
+	{TT_COLL_REDUCE, 0, 64 << 10, "binomial"},
+	{TT_COLL_REDUCE, 8, SIZE_MAX, "chain"},
+	{TT_COLL_REDUCE, 0, SIZE_MAX, "dbt"},
+	{TT_COLL_REDUCE, 0, SIZE_MAX, "chain"},
+	{TT_COLL_REDUCE_SCATTER_BLOCK, 0, 4 << 10, "halving"},
+	{TT_COLL_REDUCE_SCATTER_BLOCK, 0, SIZE_MAX, "ring"},
+	{TT_COLL_REDUCE_SCATTER_BLOCK, 0, SIZE_MAX, "direct"},
+	{TT_COLL_REDUCE_SCATTER, 0, 4 << 10, "halving"},
+	{TT_COLL_REDUCE_SCATTER, 0, SIZE_MAX, "ring"},
+	{TT_COLL_REDUCE_SCATTER, 0, SIZE_MAX, "direct"},
+	{TT_COLL_ALLGATHER, 0, 8 << 10, "bruck"},
+	{TT_COLL_ALLGATHER, 0, SIZE_MAX, "ring"},
+	{TT_COLL_ALLGATHERV, 0, 8 << 10, "bruck"},
+	{TT_COLL_ALLGATHERV, 0, SIZE_MAX, "ring"},
+	{TT_COLL_GATHER, 0, 4 << 10, "binomial"},
+	{TT_COLL_GATHER, 0, SIZE_MAX, "linear"},
+	{TT_COLL_GATHERV, 0, SIZE_MAX, "linear"},
+	{TT_COLL_SCATTER, 0, 4 << 10, "binomial"},
+	{TT_COLL_SCATTER, 0, SIZE_MAX, "linear"},
+	{TT_COLL_SCATTERV, 0, SIZE_MAX, "linear"},
+	{TT_COLL_ALLTOALL, 0, 512, "bruck"},
+	{TT_COLL_ALLTOALL, 0, 32 << 10, "linear"},
+	{TT_COLL_ALLTOALL, 0, SIZE_MAX, "pairwise"},
+	{TT_COLL_ALLTOALLV, 0, SIZE_MAX, "linear"},
+	{TT_COLL_SCAN, 0, 64 << 10, "doubling"},
+	{TT_COLL_SCAN, 0, SIZE_MAX, "chain"},
+	{TT_COLL_EXSCAN, 0, 64 << 10, "doubling"},
+	{TT_COLL_EXSCAN, 0, SIZE_MAX, "chain"},
+};
+
+static const struct tt_alg *default_alg(const struct tt_plan_args *args, size_t bytes)
 {
-	switch (args->coll) {
-	case TT_COLL_ALLREDUCE:
-		if (bytes <= DOUBLING_MAX)
-			return "recursive_doubling";
-		return args->ordered ? "halving_doubling" : "ring";
-	case TT_COLL_BCAST:
-		return args->nranks <= 2 || bytes <= BINOMIAL_MAX ? "binomial" : "chain";
-	default:
-		return "dissemination";
+	const struct tt_alg *alg = NULL;
+	size_t i;
+
+	for (i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++) {
+		if (defaults[i].coll != args->coll || bytes > defaults[i].bytes ||
+		    (defaults[i].nranks && args->nranks > defaults[i].nranks))
+			continue;
+		alg = tt_alg_find(args->coll, defaults[i].name);
+		if (can(alg, args))
+			break;
 	}
+	return alg;
 }
 
 static const struct tt_alg *choose_alg(const struct tt_chooser *c, const struct tt_plan_args *args,
@@ -227,7 +273,7 @@ static const struct tt_alg *choose_alg(const struct tt_chooser *c, const struct 
 		if (rule->alg->coll == args->coll && rule->lo <= bytes &&
 		    (bytes < rule->hi || rule->hi == SIZE_MAX) && can(rule->alg, args))
 			return rule->alg;
-	return tt_alg_find(args->coll, default_name(args, bytes));
+	return default_alg(args, bytes);
 }
 
 static size_t div_up(size_t a, size_t b)
@@ -237,31 +283,40 @@ static size_t div_up(size_t a, size_t b)
 
 /* What an algorithm cuts into slices. */
 enum cut {
-	CUT_VECTOR,
-	CUT_BLOCKS,   /* one per rank */
+	CUT_WHOLE, /* the vector, or each block */
+	CUT_PARTS,    /* the vector's, one per rank */
 	CUT_HALVES,   /* the vector, sent by halves, quarters ... down to such blocks */
 	CUT_PIPELINE, /* the vector, and it wants many */
 	CUT_TREES     /* the same for two trees, each with lanes of its own */
 };
+
+/* Is its length that of a vector, not that of a block? */
+static bool has_vector(enum tt_coll coll)
+{
+	return coll == TT_COLL_ALLREDUCE || coll == TT_COLL_BCAST || coll == TT_COLL_REDUCE ||
+	       coll == TT_COLL_SCAN || coll == TT_COLL_EXSCAN;
+}
 
 static enum cut cut_of(const struct tt_alg *alg)
 {
 	static const struct {
 		const char *name;
 		enum cut cut;
-	} cuts[] = {{"ring", CUT_BLOCKS},
-		    {"ps", CUT_BLOCKS},
+	} cuts[] = {{"ring", CUT_PARTS},
+		    {"ps", CUT_PARTS},
 		    {"halving_doubling", CUT_HALVES},
 		    {"circulant_rsag", CUT_HALVES},
+		    {"halving_gather", CUT_HALVES},
+		    {"scatter_allgather", CUT_HALVES},
 		    {"chain", CUT_PIPELINE},
 		    {"circulant", CUT_PIPELINE},
 		    {"dbt", CUT_TREES}};
 	size_t i;
 
-	for (i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++)
+	for (i = 0; has_vector(alg->coll) && i < sizeof(cuts) / sizeof(cuts[0]); i++)
 		if (!strcmp(cuts[i].name, alg->name))
 			return cuts[i].cut;
-	return CUT_VECTOR;
+	return CUT_WHOLE;
 }
 
 /* Ranks a piece passes on its way through a pipeline, the longest way. */
@@ -269,7 +324,7 @@ static size_t way(const struct tt_alg *alg, size_t nranks)
 {
 	size_t log = 1;
 
-	if (alg->coll == TT_COLL_BCAST)
+	if (!strcmp(alg->name, "chain"))
 		return nranks;
 	while ((size_t)1 << log < nranks)
 		log++;
@@ -287,7 +342,7 @@ static void choose_pieces(const struct tt_chooser *c, const struct tt_alg *alg, 
 	size_t elem = args->elem ? args->elem : 1, chunk = c->chunk, lanes, share;
 	enum cut cut = cut_of(alg);
 	size_t block = div_up(bytes, (size_t)args->nranks),
-	       part = cut == CUT_BLOCKS ? block : bytes;
+	       part = cut == CUT_PARTS ? block : bytes;
 
 	lanes = (cut == CUT_HALVES ? block : part) / PIECE_MIN;
 	lanes = lanes < 1 ? 1 : lanes > (size_t)c->lanes ? (size_t)c->lanes : lanes;
@@ -306,11 +361,34 @@ static void choose_pieces(const struct tt_chooser *c, const struct tt_alg *alg, 
 	args->lanes = (int)lanes;
 }
 
+/* Do ranks know no counts but their own? */
+static bool own_counts(enum tt_coll coll)
+{
+	return coll == TT_COLL_GATHERV || coll == TT_COLL_SCATTERV || coll == TT_COLL_ALLTOALLV;
+}
+
+/* Bytes of the vector or a block; of a mean block where they differ, 0 where nobody knows all. */
+static size_t size_of(const struct tt_plan_args *a)
+{
+	size_t count = 0;
+	int i;
+
+	if (own_counts(a->coll))
+		return 0;
+	if (a->coll != TT_COLL_REDUCE_SCATTER && a->coll != TT_COLL_ALLGATHERV)
+		return a->count * a->elem;
+	for (i = 0; i < a->nranks; i++)
+		count += a->rcounts[i];
+	return div_up(count, (size_t)a->nranks) * a->elem;
+}
+
 const struct tt_alg *tt_choose(const struct tt_chooser *chooser, struct tt_plan_args *args)
 {
-	size_t bytes = args->count * args->elem;
+	size_t bytes = size_of(args);
 	const struct tt_alg *alg = choose_alg(chooser, args, bytes);
 
+	if (own_counts(args->coll)) /* cut as if they were long */
+		bytes = chooser->chunk * (size_t)chooser->lanes;
 	choose_pieces(chooser, alg, bytes, args);
 	return alg;
 }

@@ -43,6 +43,53 @@ static void test_defaults(void)
 	tt_chooser_free(c);
 }
 
+/* Some algorithm for every call, whatever its size, and one that can do it. */
+static void test_every_collective(void)
+{
+	static const size_t counts[64];
+	struct tt_chooser *c;
+	struct tt_plan_args a;
+	const struct tt_alg *alg;
+	int coll, n, ordered;
+	size_t bytes;
+
+	TT_REQUIRE(!tt_chooser_new("", 256 << 10, 4, &c));
+	for (coll = 0; coll < TT_NUM_COLLS; coll++)
+		for (n = 1; n <= 64; n++)
+			for (bytes = 0; bytes <= 1ull << 34; bytes = 4 * bytes + 1)
+				for (ordered = 0; ordered < 2; ordered++) {
+					a = call((enum tt_coll)coll, n, bytes);
+					a.ordered = ordered && tt_coll_reduces(a.coll);
+					a.rcounts = counts;
+					alg = tt_choose(c, &a);
+					TT_REQUIRE(alg && alg->coll == a.coll);
+					TT_CHECK(!alg->can || alg->can(&a));
+					TT_CHECK(a.lanes >= 1 && a.lanes <= 4);
+					TT_CHECK(a.chunk >= 1 && a.chunk <= 256 << 10);
+				}
+	tt_chooser_free(c);
+}
+
+/* The sizes of v forms: a mean block where all know all counts, nothing where they do not. */
+static void test_v_forms(void)
+{
+	static const size_t counts[4] = {40 << 10, 0, 0, 0};
+	struct tt_plan_args a = call(TT_COLL_ALLGATHERV, 4, 0);
+	struct tt_chooser *c;
+
+	TT_REQUIRE(!tt_chooser_new("", 256 << 10, 4, &c));
+	a.rcounts = counts;
+	TT_CHECK(!strcmp(tt_choose(c, &a)->name, "ring") && a.chunk <= 10 << 10);
+	a.coll = TT_COLL_REDUCE_SCATTER;
+	TT_CHECK(!strcmp(tt_choose(c, &a)->name, "ring"));
+	a.ordered = true;
+	TT_CHECK(!strcmp(tt_choose(c, &a)->name, "direct"));
+	a = call(TT_COLL_GATHERV, 4, 8); /* another rank's count may be another one */
+	tt_choose(c, &a);
+	TT_CHECK(a.chunk == 256 << 10 && a.lanes == 4);
+	tt_chooser_free(c);
+}
+
 /* Every all-reduce can be asked for, and gets pieces it can use. */
 static void test_allreduces(void)
 {
@@ -166,7 +213,9 @@ static void test_pieces(void)
 	tt_chooser_free(c);
 }
 
-static const struct tt_test tests[] = {{"defaults", test_defaults}, {"allreduces", test_allreduces},
+static const struct tt_test tests[] = {{"defaults", test_defaults}, {"every_collective", test_every_collective},
+				       {"v_forms", test_v_forms},
+				       {"allreduces", test_allreduces},
 				       {"rules", test_rules},	    {"bad_rules", test_bad_rules},
 				       {"pieces", test_pieces},	    {NULL, NULL}};
 

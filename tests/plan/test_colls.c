@@ -67,27 +67,38 @@ static bool check_call(const struct tt_alg *alg, const struct tt_plan_args *call
 	return !err;
 }
 
+static bool has_blocks(enum tt_coll coll)
+{
+	return coll != TT_COLL_BCAST && coll != TT_COLL_REDUCE && coll != TT_COLL_SCAN &&
+	       coll != TT_COLL_EXSCAN;
+}
+
 static bool can_be_in_place(enum tt_coll coll)
 {
 	return coll != TT_COLL_BCAST && coll != TT_COLL_BARRIER;
 }
 
-/* In place or not, ordered or not, an average or not. */
-static bool check_kinds(const struct tt_alg *alg, struct tt_plan_args a)
+/* Kind 0 to 3: in place or not, ordered or not; an average or not by dice. */
+static bool check_kind(const struct tt_alg *alg, struct tt_plan_args a, int kind)
 {
 	bool reduces = tt_coll_reduces(alg->coll);
 	bool averages = reduces && alg->coll != TT_COLL_SCAN && alg->coll != TT_COLL_EXSCAN;
+
+	a.in_place = kind % 2;
+	a.ordered = kind / 2;
+	if ((a.in_place && !can_be_in_place(alg->coll)) || (a.ordered && !reduces))
+		return true;
+	a.divide = averages && roll(2);
+	return check_call(alg, &a);
+}
+
+static bool check_kinds(const struct tt_alg *alg, struct tt_plan_args a)
+{
 	int i;
 
-	for (i = 0; i < 4; i++) {
-		a.in_place = i % 2;
-		a.ordered = i / 2;
-		if ((a.in_place && !can_be_in_place(alg->coll)) || (a.ordered && !reduces))
-			continue;
-		a.divide = averages && !a.ordered && roll(2);
-		if (!check_call(alg, &a))
+	for (i = 0; i < 4; i++)
+		if (!check_kind(alg, a, i))
 			return false;
-	}
 	return true;
 }
 
@@ -111,7 +122,7 @@ static bool check_small(const struct tt_alg *alg)
 	return true;
 }
 
-/* All numbers of ranks and all roots, the rest by dice. */
+/* All numbers of ranks and all roots; the rest by dice, for many ranks the kind, too. */
 static bool check_large(const struct tt_alg *alg)
 {
 	static const size_t chunks[] = {ELEM, 2 * ELEM, 5 * ELEM, 16 * ELEM, 1 << 20};
@@ -124,10 +135,11 @@ static bool check_large(const struct tt_alg *alg)
 		times = tt_coll_rooted(alg->coll) ? a.nranks : 3;
 		for (i = 0; i < times; i++) {
 			a.root = tt_coll_rooted(alg->coll) ? i : 0;
-			a.count = counts[roll(9)];
+			/* a block for each rank is long enough soon */
+			a.count = counts[roll(n > 12 && has_blocks(alg->coll) ? 4 : 9)];
 			a.chunk = chunks[roll(5)];
 			a.lanes = 1 + (int)roll(4);
-			if (!check_kinds(alg, a))
+			if (times <= 12 ? !check_kinds(alg, a) : !check_kind(alg, a, (int)roll(4)))
 				return false;
 		}
 	}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Scan and exscan by recursive doubling: few steps, so right for short vectors.
+ *
+ *	step 0   0 ──> 1 ──> 2 ──> 3 ──> 4      2 has x1+x2, 3 has x2+x3, ...
+ *	step 1   0 ────────> 2
+ *	               1 ────────> 3            3 has (x0+x1)+(x2+x3)
+ *	                     2 ────────> 4
+ *	step 2   0 ────────────────────> 4
+ *
+ * In step k rank r sends what it has to r + 2^k and puts what comes from r - 2^k to the left of it; then it has
+ * the combination of the 2^(k+1) ranks up to itself, in order: right for operators that do not
+ * commute. In an exscan every rank first gives its own vector to the next one, and ranks 1 up to n - 1 scan
+ * what they were given.
+ *
+ * What is sent and what is made in the same step are different: sums alternate between scratch and recvbuf, so
+ * that the last one is in recvbuf. Only where the first sum is already that one, in place, sending
+ * comes first.
+ *
+ * Cost, n ranks, N bytes: ceil(log2 n) steps a slice (exscan 1 + ceil(log2 (n-1))), in each at most N sent,
+ * received and reduced; fan-in 1.
+ *
+ * Hillis, Steele: Data parallel algorithms. Communications of the ACM 29(12), 1986.
+ */
+#include "lib/coll/coll.h"
+
+struct work {
+	struct tt_builder *b;
+	int v, n;	    /* numbers of those who scan */
+	struct tt_span s;   /* the slice */
+	struct tt_ref temp; /* for sums that are not the last */
+	bool in_place;
+};
+
+/* What left messages still to come make of the next sum's place. */
+static struct tt_ref place(const struct work *w, int left)
+{
+	return left % 2 ? w->temp : TT_RECVBUF(w->s.off);
+}
+
+static bool same_place(const struct work *w, struct tt_ref a, struct tt_ref b)
+{
+	bool one = w->in_place && a.buf != TT_BUF_SCRATCH && b.buf != TT_BUF_SCRATCH;
+
+	return one || (a.buf == b.buf && a.off == b.off);
+}
+
+/* cur: what this rank begins with; peers are v's plus shift. */
+static void scan(const struct work *w, struct tt_ref cur, int shift)
+{
+	int receives = 0, r = w->v + shift;
+	struct tt_ref next;
+	long dist;
+
+	for (dist = 1; dist <= w->v; dist *= 2)
+		receives++;
+	for (dist = 1; dist < w->n; dist *= 2) {
+		tt_round(w->b);
+		if (w->v + dist < w->n)
+			tt_send(w->b, (int)(r + dist), cur, w->s.len);
+		if (dist > w->v)
+			continue;
+		next = place(w, --receives);
+		if (same_place(w, next, cur))
+			tt_round(w->b);
+		tt_recv_reduce(w->b, (int)(r - dist), next, TT_NET, cur, w->s.len, 0);
+		cur = next;
+	}
+}
+
+static void exscan(const struct work *w, int rank)
+{
+	struct tt_ref own = TT_SENDBUF(w->s.off), given;
+	int receives = 0;
+	long dist;
+
+	for (dist = 1; dist <= w->v; dist *= 2)
+		receives++;
+	given = place(w, receives);
+	tt_round(w->b);
+	if (w->v < w->n - 1)
+		tt_send(w->b, rank + 1, own, w->s.len);
+	if (!rank)
+		return;
+	if (same_place(w, given, own))
+		tt_round(w->b);
+	tt_recv(w->b, rank - 1, given, w->s.len);
+	scan(w, given, 1);
+}
+
+void tt_scan_doubling(struct tt_builder *b)
+{
+	const struct tt_plan_args *a = tt_builder_args(b);
+	bool ex = a->coll == TT_COLL_EXSCAN;
+	size_t slices = tt_num_slices(a, a->count * a->elem), base = tt_scratch(b, 0), slot, i;
+	int lanes = tt_num_lanes(a, slices), lane;
+	struct work w = {
+		.b = b, .v = a->rank - ex, .n = a->nranks - ex, .in_place = a->in_place};
+
+	slot = tt_slots(b, (size_t)lanes, a->chunk);
+	for (i = 0; i < slices; i++) {
+		lane = (int)(i % (size_t)lanes);
+		w.s = tt_slice(a, tt_vector(a), slices, i);
+		w.temp = TT_SCRATCH(base + (size_t)lane * slot);
+		tt_lane(b, lane);
+		if (ex)
+			exscan(&w, a->rank);
+		else
+			scan(&w, TT_SENDBUF(w.s.off), 0);
+		if (!a->rank && !ex && !a->in_place)
+			tt_copy(b, TT_RECVBUF(w.s.off), TT_SENDBUF(w.s.off), w.s.len);
+	}
+}
