@@ -150,7 +150,8 @@ static const struct perf_column barrier_stat_columns[] = {
 	{"p99_us", "p99", "(us)", 9, 0, PERF_USEC},
 };
 
-static void put_side(const struct perf_coll_job *job, const struct outcome *out, struct perf_cell *cell)
+static void put_side(const struct perf_coll_job *job, const struct outcome *out,
+		     struct perf_cell *cell)
 {
 	struct perf *perf = job->perf;
 	double n = perf->nranks, algbw = 0, busbw;

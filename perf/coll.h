@@ -23,9 +23,9 @@ enum perf_coll {
 struct perf_coll_kind {
 	const char *name;
 	bool reduces, rooted;
-	bool blocks;	    /* size is that of nranks blocks of count elements */
-	bool sends, recvs;  /* one for each rank of them */
-	double busbw;	    /* times (n - 1) / n if scales, as nccl-tests counts; else as it is */
+	bool blocks;	   /* size is that of nranks blocks of count elements */
+	bool sends, recvs; /* one for each rank of them */
+	double busbw;	   /* times (n - 1) / n if scales, as nccl-tests counts; else as it is */
 	bool scales;
 };
 extern const struct perf_coll_kind perf_coll_kinds[PERF_COLLS];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The collectives one by one. Blocks of a buffer have data of different seeds, so that one that goes to a
- * wrong place is noticed. Sizes and factors are those of nccl-tests (its doc/PERFORMANCE.md): what the
- * wires must carry at least, for each byte of the size. A scan has to bring every rank one vector.
+ * The collectives one by one. Blocks of a buffer have data of different seeds, so that one that
+ * goes to a wrong place is noticed. Sizes and factors are those of nccl-tests (its
+ * doc/PERFORMANCE.md): what the wires must carry at least, for each byte of the size. A scan has to
+ * bring every rank one vector.
  */
 #include "perf/coll.h"
 
@@ -19,11 +20,8 @@ const struct perf_coll_kind perf_coll_kinds[PERF_COLLS] = {
 				 .sends = true,
 				 .busbw = 1,
 				 .scales = true},
-	[PERF_ALLGATHER] = {.name = "allgather",
-			    .blocks = true,
-			    .recvs = true,
-			    .busbw = 1,
-			    .scales = true},
+	[PERF_ALLGATHER] =
+		{.name = "allgather", .blocks = true, .recvs = true, .busbw = 1, .scales = true},
 	[PERF_GATHER] = {.name = "gather",
 			 .rooted = true,
 			 .blocks = true,
@@ -115,7 +113,8 @@ static void prepare(const struct perf_coll_job *job, uint64_t seed, int b)
 
 	oracle->seed = seed * 1000003 + (uint64_t)b;
 	oracle->datatype = job->datatype;
-	oracle->op = job->kind->reduces ? job->op : TUTTI_MAX; /* moved values: any that the type has */
+	oracle->op =
+		job->kind->reduces ? job->op : TUTTI_MAX; /* moved values: any that the type has */
 }
 
 /* What this rank gives for block b. */
@@ -186,7 +185,7 @@ size_t perf_coll_wrong(const struct perf_coll_job *job, uint64_t seed)
 
 	if ((job->coll == PERF_EXSCAN && !rank) ||
 	    ((job->coll == PERF_REDUCE || job->coll == PERF_GATHER) && !at_root(job)))
-		return 0; /* no result here */
+		return 0;     /* no result here */
 	if (scatter && place) /* stays where it is */
 		at += (size_t)rank * bytes;
 	for (i = 0; i < n; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The arguments of a collective, checked before anything is sent and brought into the one form that the
- * engine knows: what this rank does not use is dropped, in place is a flag.
+ * The arguments of a collective, checked before anything is sent and brought into the one form that
+ * the engine knows: what this rank does not use is dropped, in place is a flag.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -38,8 +38,7 @@ static bool one_of(enum tt_coll coll, enum tt_coll a, enum tt_coll b)
 /* Made by tutti_op_create or not: the engine looks that up. */
 static int check_op(const struct tt_call *call, const char *name)
 {
-	if (!tt_coll_reduces(call->coll) ||
-	    (call->op > TUTTI_NUM_OPS && call->op < TUTTI_OP_LIMIT))
+	if (!tt_coll_reduces(call->coll) || (call->op > TUTTI_NUM_OPS && call->op < TUTTI_OP_LIMIT))
 		return 0;
 	if ((unsigned)call->op >= TUTTI_NUM_OPS)
 		return tt_fail(-EINVAL, "%s: %d is not an operator", name, (int)call->op);
@@ -181,7 +180,8 @@ static int check_arrays(const struct tutti_comm *comm, struct tt_call *call)
 	return err || !recvs ? err : check_displs(comm, call);
 }
 
-/* What this rank sends to itself is what it receives from itself. count stays where it has a meaning. */
+/* What this rank sends to itself is what it receives from itself. count stays where it has a
+ * meaning. */
 static int check_own(const struct tutti_comm *comm, struct tt_call *call)
 {
 	size_t sent = call->count, got = call->count;
@@ -237,7 +237,8 @@ static bool is_in_place(const struct tutti_comm *comm, const struct tt_call *cal
 	}
 }
 
-static int check_buffer(const struct tt_call *call, const char *which, const void *buf, size_t bytes)
+static int check_buffer(const struct tt_call *call, const char *which, const void *buf,
+			size_t bytes)
 {
 	const char *name = tt_coll_name(call->coll);
 
@@ -295,7 +296,8 @@ static int check_buffers(const struct tutti_comm *comm, struct tt_call *call)
 		call->recvbuf = NULL;
 		rbytes = 0;
 	}
-	err = check_buffer(call, call->coll == TT_COLL_BCAST ? "buf" : "recvbuf", call->recvbuf, rbytes);
+	err = check_buffer(call, call->coll == TT_COLL_BCAST ? "buf" : "recvbuf", call->recvbuf,
+			   rbytes);
 	if (!err)
 		err = check_buffer(call, "sendbuf", call->sendbuf, sbytes);
 	if (err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From a call to a request. Every collective has three forms, which differ in what is done here with the
- * tt_call that one function makes out of its arguments (reduce.c, gather.c).
+ * From a call to a request. Every collective has three forms, which differ in what is done here
+ * with the tt_call that one function makes out of its arguments (reduce.c, gather.c).
  */
 #include <errno.h>
 

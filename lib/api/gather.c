@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The collectives that collect or hand out blocks; see coll.c for what the three forms of each do. */
+/* The collectives that collect or hand out blocks; see coll.c for what the three forms of each do.
+ */
 #include "lib/api/api.h"
 
 static struct tt_call bcast_call(void *buf, size_t count, enum tutti_datatype datatype, int root)
@@ -92,18 +93,17 @@ static struct tt_call allgatherv_call(const void *sendbuf, size_t sendcount, voi
 int tutti_allgatherv(const void *sendbuf, size_t sendcount, void *recvbuf, const size_t *recvcounts,
 		     const size_t *displs, enum tutti_datatype datatype, struct tutti_comm *comm)
 {
-	return tt_coll_run(comm,
-			   allgatherv_call(sendbuf, sendcount, recvbuf, recvcounts, displs,
-					   datatype));
+	return tt_coll_run(
+		comm, allgatherv_call(sendbuf, sendcount, recvbuf, recvcounts, displs, datatype));
 }
 
 int tutti_iallgatherv(const void *sendbuf, size_t sendcount, void *recvbuf,
 		      const size_t *recvcounts, const size_t *displs, enum tutti_datatype datatype,
 		      struct tutti_comm *comm, struct tutti_request **request)
 {
-	return tt_coll_start(comm,
-			     allgatherv_call(sendbuf, sendcount, recvbuf, recvcounts, displs,
-					     datatype), request);
+	return tt_coll_start(
+		comm, allgatherv_call(sendbuf, sendcount, recvbuf, recvcounts, displs, datatype),
+		request);
 }
 
 int tutti_allgatherv_init(const void *sendbuf, size_t sendcount, void *recvbuf,
@@ -111,9 +111,9 @@ int tutti_allgatherv_init(const void *sendbuf, size_t sendcount, void *recvbuf,
 			  enum tutti_datatype datatype, struct tutti_comm *comm,
 			  struct tutti_request **request)
 {
-	return tt_coll_init(comm,
-			    allgatherv_call(sendbuf, sendcount, recvbuf, recvcounts, displs,
-					    datatype), request);
+	return tt_coll_init(
+		comm, allgatherv_call(sendbuf, sendcount, recvbuf, recvcounts, displs, datatype),
+		request);
 }
 
 static struct tt_call gather_call(const void *sendbuf, void *recvbuf, size_t sendcount,
@@ -137,16 +137,16 @@ int tutti_igather(const void *sendbuf, void *recvbuf, size_t sendcount,
 		  enum tutti_datatype datatype, int root, struct tutti_comm *comm,
 		  struct tutti_request **request)
 {
-	return tt_coll_start(comm,
-			     gather_call(sendbuf, recvbuf, sendcount, datatype, root), request);
+	return tt_coll_start(comm, gather_call(sendbuf, recvbuf, sendcount, datatype, root),
+			     request);
 }
 
 int tutti_gather_init(const void *sendbuf, void *recvbuf, size_t sendcount,
 		      enum tutti_datatype datatype, int root, struct tutti_comm *comm,
 		      struct tutti_request **request)
 {
-	return tt_coll_init(comm,
-			    gather_call(sendbuf, recvbuf, sendcount, datatype, root), request);
+	return tt_coll_init(comm, gather_call(sendbuf, recvbuf, sendcount, datatype, root),
+			    request);
 }
 
 static struct tt_call gatherv_call(const void *sendbuf, size_t sendcount, void *recvbuf,
@@ -167,27 +167,26 @@ int tutti_gatherv(const void *sendbuf, size_t sendcount, void *recvbuf, const si
 		  const size_t *displs, enum tutti_datatype datatype, int root,
 		  struct tutti_comm *comm)
 {
-	return tt_coll_run(comm,
-			   gatherv_call(sendbuf, sendcount, recvbuf, recvcounts, displs, datatype,
-					root));
+	return tt_coll_run(comm, gatherv_call(sendbuf, sendcount, recvbuf, recvcounts, displs,
+					      datatype, root));
 }
 
 int tutti_igatherv(const void *sendbuf, size_t sendcount, void *recvbuf, const size_t *recvcounts,
 		   const size_t *displs, enum tutti_datatype datatype, int root,
 		   struct tutti_comm *comm, struct tutti_request **request)
 {
-	return tt_coll_start(comm,
-			     gatherv_call(sendbuf, sendcount, recvbuf, recvcounts, displs, datatype,
-					  root), request);
+	return tt_coll_start(
+		comm, gatherv_call(sendbuf, sendcount, recvbuf, recvcounts, displs, datatype, root),
+		request);
 }
 
 int tutti_gatherv_init(const void *sendbuf, size_t sendcount, void *recvbuf,
 		       const size_t *recvcounts, const size_t *displs, enum tutti_datatype datatype,
 		       int root, struct tutti_comm *comm, struct tutti_request **request)
 {
-	return tt_coll_init(comm,
-			    gatherv_call(sendbuf, sendcount, recvbuf, recvcounts, displs, datatype,
-					 root), request);
+	return tt_coll_init(
+		comm, gatherv_call(sendbuf, sendcount, recvbuf, recvcounts, displs, datatype, root),
+		request);
 }
 
 static struct tt_call scatter_call(const void *sendbuf, void *recvbuf, size_t recvcount,
@@ -211,16 +210,16 @@ int tutti_iscatter(const void *sendbuf, void *recvbuf, size_t recvcount,
 		   enum tutti_datatype datatype, int root, struct tutti_comm *comm,
 		   struct tutti_request **request)
 {
-	return tt_coll_start(comm,
-			     scatter_call(sendbuf, recvbuf, recvcount, datatype, root), request);
+	return tt_coll_start(comm, scatter_call(sendbuf, recvbuf, recvcount, datatype, root),
+			     request);
 }
 
 int tutti_scatter_init(const void *sendbuf, void *recvbuf, size_t recvcount,
 		       enum tutti_datatype datatype, int root, struct tutti_comm *comm,
 		       struct tutti_request **request)
 {
-	return tt_coll_init(comm,
-			    scatter_call(sendbuf, recvbuf, recvcount, datatype, root), request);
+	return tt_coll_init(comm, scatter_call(sendbuf, recvbuf, recvcount, datatype, root),
+			    request);
 }
 
 static struct tt_call scatterv_call(const void *sendbuf, const size_t *sendcounts,
@@ -241,27 +240,28 @@ int tutti_scatterv(const void *sendbuf, const size_t *sendcounts, const size_t *
 		   void *recvbuf, size_t recvcount, enum tutti_datatype datatype, int root,
 		   struct tutti_comm *comm)
 {
-	return tt_coll_run(comm,
-			   scatterv_call(sendbuf, sendcounts, displs, recvbuf, recvcount, datatype,
-					 root));
+	return tt_coll_run(comm, scatterv_call(sendbuf, sendcounts, displs, recvbuf, recvcount,
+					       datatype, root));
 }
 
 int tutti_iscatterv(const void *sendbuf, const size_t *sendcounts, const size_t *displs,
 		    void *recvbuf, size_t recvcount, enum tutti_datatype datatype, int root,
 		    struct tutti_comm *comm, struct tutti_request **request)
 {
-	return tt_coll_start(comm,
-			     scatterv_call(sendbuf, sendcounts, displs, recvbuf, recvcount,
-					   datatype, root), request);
+	return tt_coll_start(
+		comm,
+		scatterv_call(sendbuf, sendcounts, displs, recvbuf, recvcount, datatype, root),
+		request);
 }
 
 int tutti_scatterv_init(const void *sendbuf, const size_t *sendcounts, const size_t *displs,
 			void *recvbuf, size_t recvcount, enum tutti_datatype datatype, int root,
 			struct tutti_comm *comm, struct tutti_request **request)
 {
-	return tt_coll_init(comm,
-			    scatterv_call(sendbuf, sendcounts, displs, recvbuf, recvcount, datatype,
-					  root), request);
+	return tt_coll_init(
+		comm,
+		scatterv_call(sendbuf, sendcounts, displs, recvbuf, recvcount, datatype, root),
+		request);
 }
 
 static struct tt_call alltoall_call(const void *sendbuf, void *recvbuf, size_t count,
@@ -311,9 +311,8 @@ int tutti_alltoallv(const void *sendbuf, const size_t *sendcounts, const size_t 
 		    void *recvbuf, const size_t *recvcounts, const size_t *rdispls,
 		    enum tutti_datatype datatype, struct tutti_comm *comm)
 {
-	return tt_coll_run(comm,
-			   alltoallv_call(sendbuf, sendcounts, sdispls, recvbuf, recvcounts,
-					  rdispls, datatype));
+	return tt_coll_run(comm, alltoallv_call(sendbuf, sendcounts, sdispls, recvbuf, recvcounts,
+						rdispls, datatype));
 }
 
 int tutti_ialltoallv(const void *sendbuf, const size_t *sendcounts, const size_t *sdispls,
@@ -323,7 +322,8 @@ int tutti_ialltoallv(const void *sendbuf, const size_t *sendcounts, const size_t
 {
 	return tt_coll_start(comm,
 			     alltoallv_call(sendbuf, sendcounts, sdispls, recvbuf, recvcounts,
-					    rdispls, datatype), request);
+					    rdispls, datatype),
+			     request);
 }
 
 int tutti_alltoallv_init(const void *sendbuf, const size_t *sendcounts, const size_t *sdispls,
@@ -333,5 +333,6 @@ int tutti_alltoallv_init(const void *sendbuf, const size_t *sendcounts, const si
 {
 	return tt_coll_init(comm,
 			    alltoallv_call(sendbuf, sendcounts, sdispls, recvbuf, recvcounts,
-					   rdispls, datatype), request);
+					   rdispls, datatype),
+			    request);
 }

@@ -8,9 +8,8 @@
 int tutti_op_create(struct tutti_context *ctx, tutti_op_fn *fn, void *arg, int commutative,
 		    enum tutti_op *op)
 {
-	const struct tt_userop like = {.kind = commutative ? TT_OP_COMMUTES : TT_OP_ORDERED,
-				       .fn = fn,
-				       .arg = arg};
+	const struct tt_userop like = {
+		.kind = commutative ? TT_OP_COMMUTES : TT_OP_ORDERED, .fn = fn, .arg = arg};
 	int err = tt_check_ctx(ctx);
 
 	if (err)

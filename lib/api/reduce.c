@@ -54,16 +54,16 @@ int tutti_ireduce(const void *sendbuf, void *recvbuf, size_t count, enum tutti_d
 		  enum tutti_op op, int root, struct tutti_comm *comm,
 		  struct tutti_request **request)
 {
-	return tt_coll_start(comm,
-			     reduce_call(sendbuf, recvbuf, count, datatype, op, root), request);
+	return tt_coll_start(comm, reduce_call(sendbuf, recvbuf, count, datatype, op, root),
+			     request);
 }
 
 int tutti_reduce_init(const void *sendbuf, void *recvbuf, size_t count,
 		      enum tutti_datatype datatype, enum tutti_op op, int root,
 		      struct tutti_comm *comm, struct tutti_request **request)
 {
-	return tt_coll_init(comm,
-			    reduce_call(sendbuf, recvbuf, count, datatype, op, root), request);
+	return tt_coll_init(comm, reduce_call(sendbuf, recvbuf, count, datatype, op, root),
+			    request);
 }
 
 static struct tt_call reduce_scatter_block_call(const void *sendbuf, void *recvbuf,
@@ -91,7 +91,8 @@ int tutti_ireduce_scatter_block(const void *sendbuf, void *recvbuf, size_t recvc
 				struct tutti_comm *comm, struct tutti_request **request)
 {
 	return tt_coll_start(comm,
-			     reduce_scatter_block_call(sendbuf, recvbuf, recvcount, datatype, op), request);
+			     reduce_scatter_block_call(sendbuf, recvbuf, recvcount, datatype, op),
+			     request);
 }
 
 int tutti_reduce_scatter_block_init(const void *sendbuf, void *recvbuf, size_t recvcount,
@@ -99,7 +100,8 @@ int tutti_reduce_scatter_block_init(const void *sendbuf, void *recvbuf, size_t r
 				    struct tutti_comm *comm, struct tutti_request **request)
 {
 	return tt_coll_init(comm,
-			    reduce_scatter_block_call(sendbuf, recvbuf, recvcount, datatype, op), request);
+			    reduce_scatter_block_call(sendbuf, recvbuf, recvcount, datatype, op),
+			    request);
 }
 
 static struct tt_call reduce_scatter_call(const void *sendbuf, void *recvbuf,
@@ -124,16 +126,16 @@ int tutti_ireduce_scatter(const void *sendbuf, void *recvbuf, const size_t *recv
 			  enum tutti_datatype datatype, enum tutti_op op, struct tutti_comm *comm,
 			  struct tutti_request **request)
 {
-	return tt_coll_start(comm,
-			     reduce_scatter_call(sendbuf, recvbuf, recvcounts, datatype, op), request);
+	return tt_coll_start(comm, reduce_scatter_call(sendbuf, recvbuf, recvcounts, datatype, op),
+			     request);
 }
 
 int tutti_reduce_scatter_init(const void *sendbuf, void *recvbuf, const size_t *recvcounts,
 			      enum tutti_datatype datatype, enum tutti_op op,
 			      struct tutti_comm *comm, struct tutti_request **request)
 {
-	return tt_coll_init(comm,
-			    reduce_scatter_call(sendbuf, recvbuf, recvcounts, datatype, op), request);
+	return tt_coll_init(comm, reduce_scatter_call(sendbuf, recvbuf, recvcounts, datatype, op),
+			    request);
 }
 
 static struct tt_call scan_call(const void *sendbuf, void *recvbuf, size_t count,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Operators that callers make. Their numbers come from one counter in the process, so that the number of
- * one context is never mistaken for another's, nor that of a freed one for a new one's.
+ * Operators that callers make. Their numbers come from one counter in the process, so that the
+ * number of one context is never mistaken for another's, nor that of a freed one for a new one's.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -37,14 +37,16 @@ struct tt_userop *tt_userop_find(struct tutti_context *ctx, enum tutti_op id)
 {
 	struct tt_list *l, *tmp;
 
-	tt_list_each(l, tmp, &ctx->ops) {
+	tt_list_each(l, tmp, &ctx->ops)
+	{
 		struct tt_userop *op = tt_container(l, struct tt_userop, link);
 
 		if (op->id == id)
 			return op;
 	}
 	if (id > TUTTI_NUM_OPS && (int)id < atomic_load(&next_id))
-		tt_fail(-EINVAL, "operator %d has been freed, or belongs to another context", (int)id);
+		tt_fail(-EINVAL, "operator %d has been freed, or belongs to another context",
+			(int)id);
 	else
 		tt_fail(-EINVAL, "%d is not an operator", (int)id);
 	return NULL;
@@ -66,10 +68,11 @@ int tt_userop_free(struct tutti_context *ctx, enum tutti_op id)
 	if (!op)
 		err = -EINVAL;
 	else if (op->users)
-		err = tt_fail(-EBUSY,
-			      "tutti_op_free: %d request%s with the operator not been waited for or "
-			      "freed",
-			      op->users, op->users == 1 ? " has" : "s have");
+		err = tt_fail(
+			-EBUSY,
+			"tutti_op_free: %d request%s with the operator not been waited for or "
+			"freed",
+			op->users, op->users == 1 ? " has" : "s have");
 	else
 		unlink_and_free(op);
 	tt_wire_unlock(ctx->wire);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gatherv, scatterv, alltoallv: how much one rank sends another is known to these two only, and they may
- * disagree.
+ * Gatherv, scatterv, alltoallv: how much one rank sends another is known to these two only, and
+ * they may disagree.
  *
- * What a rank believes of a peer's block is part of the fingerprint of the messages between the two,
- * so no message of a block ever lands where another length is expected. Whoever meets such a message, or makes no
- * progress, asks the peer over the control tree {what I send you, what I expect of you} (PAIR). The peer compares
- * with its own call of that number, which its history still knows, and tells rank 0 what differs (MISMATCH,
- * stuck.c), which tells all.
+ * What a rank believes of a peer's block is part of the fingerprint of the messages between the
+ * two, so no message of a block ever lands where another length is expected. Whoever meets such a
+ * message, or makes no progress, asks the peer over the control tree {what I send you, what I
+ * expect of you} (PAIR). The peer compares with its own call of that number, which its history
+ * still knows, and tells rank 0 what differs (MISMATCH, stuck.c), which tells all.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -35,7 +35,8 @@ static size_t copy_array(struct tt_counts *c, size_t at, const size_t **array)
 }
 
 /* Displacements that the caller left out: one block after the other. */
-static size_t fill_displs(struct tt_counts *c, size_t at, const size_t *counts, const size_t **displs)
+static size_t fill_displs(struct tt_counts *c, size_t at, const size_t *counts,
+			  const size_t **displs)
 {
 	size_t n = (size_t)c->args.nranks, i, end = 0;
 

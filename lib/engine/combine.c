@@ -11,7 +11,8 @@ static void count_copy(struct tt_plan_req *req, size_t bytes)
 	tt_wire_stats(req->r.comm->ctx->wire)->copied_bytes += bytes;
 }
 
-/* The function leaves its result in its second operand, so one that must stay as it is, is copied. */
+/* The function leaves its result in its second operand, so one that must stay as it is, is copied.
+ */
 static void apply(struct tt_plan_req *req, char *dst, const char *a, const char *b, size_t count)
 {
 	const struct tt_userop *user = req->user;

@@ -7,10 +7,11 @@
 #define GUARD 64
 #define JUNK 0xa5
 
-static const char *const names[C_KINDS] = {
-	"allreduce", "reduce",	   "reduce_scatter_block", "reduce_scatter", "scan",
-	"exscan",    "bcast",	   "allgather",		   "allgatherv",     "gather",
-	"gatherv",   "scatter",	   "scatterv",		   "alltoall",	     "alltoallv"};
+static const char *const names[C_KINDS] = {"allreduce",	     "reduce",	  "reduce_scatter_block",
+					   "reduce_scatter", "scan",	  "exscan",
+					   "bcast",	     "allgather", "allgatherv",
+					   "gather",	     "gatherv",	  "scatter",
+					   "scatterv",	     "alltoall",  "alltoallv"};
 
 const char *colls_name(enum colls_kind kind)
 {
@@ -82,7 +83,8 @@ static size_t lay_out(const struct coll *c, int n, const size_t *counts, bool di
 
 static unsigned char byte_of(const struct coll *c, int from, int to, size_t k)
 {
-	size_t h = (size_t)c->seed * 1000003 + (size_t)(from * 64 + (one_block_sent(c->kind) ? 0 : to));
+	size_t h = (size_t)c->seed * 1000003 +
+		   (size_t)(from * 64 + (one_block_sent(c->kind) ? 0 : to));
 
 	return (unsigned char)((h * 2654435761u >> 7) + k * 7 + (k >> 8) * 13);
 }
@@ -189,7 +191,8 @@ static void fill_blocks(struct mp_job *job, struct coll *c)
 	}
 	if (one_block_sent(c->kind)) {
 		i = c->kind >= C_GATHER ? c->root : 0;
-		put_block(c, (c->in_place ? c->recv.p + c->rdispls[me] * size : c->send.p) + GUARD, me, i);
+		put_block(c, (c->in_place ? c->recv.p + c->rdispls[me] * size : c->send.p) + GUARD,
+			  me, i);
 		return;
 	}
 	for (i = 0; i < job->n; i++)
@@ -283,14 +286,16 @@ void colls_fill(struct mp_job *job, struct coll *c, unsigned seed)
 
 /* ---- the calls ---- */
 
-#define FORMS(name, ...) \
-	(form == F_BLOCKING      ? tutti_##name(__VA_ARGS__, w) \
-	 : form == F_NONBLOCKING ? tutti_i##name(__VA_ARGS__, w, req) \
+#define FORMS(name, ...)                                                                           \
+	(form == F_BLOCKING	 ? tutti_##name(__VA_ARGS__, w)                                    \
+	 : form == F_NONBLOCKING ? tutti_i##name(__VA_ARGS__, w, req)                              \
 				 : tutti_##name##_init(__VA_ARGS__, w, req))
 
-int colls_issue(struct mp_job *job, struct coll *c, enum colls_form form, struct tutti_request **req)
+int colls_issue(struct mp_job *job, struct coll *c, enum colls_form form,
+		struct tutti_request **req)
 {
-	bool to_scatter = c->kind == C_SCATTER || c->kind == C_SCATTERV, here = job->rank == c->root;
+	bool to_scatter = c->kind == C_SCATTER || c->kind == C_SCATTERV,
+	     here = job->rank == c->root;
 	const void *in = c->in_place && !to_scatter ? TUTTI_IN_PLACE : c->send.p + GUARD;
 	void *out = c->in_place && to_scatter ? TUTTI_IN_PLACE : c->recv.p + GUARD;
 	const size_t *sd = c->displs ? c->sdispls : NULL, *rd = c->displs ? c->rdispls : NULL;
@@ -330,7 +335,8 @@ int colls_issue(struct mp_job *job, struct coll *c, enum colls_form form, struct
 	case C_SCATTER:
 		return FORMS(scatter, in, out, c->count, c->type, c->root);
 	case C_SCATTERV:
-		return FORMS(scatterv, in, here ? c->scounts : NULL, sd, out, own, c->type, c->root);
+		return FORMS(scatterv, in, here ? c->scounts : NULL, sd, out, own, c->type,
+			     c->root);
 	case C_ALLTOALL:
 		return FORMS(alltoall, in, out, c->count, c->type);
 	default:
@@ -344,14 +350,15 @@ int colls_check(struct mp_job *job, struct coll *c)
 	bool reduce_scatter = c->kind == C_REDUCE_SCATTER_BLOCK || c->kind == C_REDUCE_SCATTER;
 
 	if (c->kind == C_EXSCAN && !job->rank)
-		len = GUARD; /* rank 0's result has no meaning */
+		len = GUARD;		   /* rank 0's result has no meaning */
 	if (reduce_scatter && c->in_place) /* nor what follows it */
 		len = GUARD + block(c, 0, job->rank) * tutti_datatype_size(c->type);
 	for (i = 0; i < len && c->recv.p[i] == c->want[i]; i++)
 		;
 	if (i < len)
 		fprintf(stderr,
-			"rank %d of %d: %s type %d op %d root %d count %zu%s%s memory %d: recvbuf byte "
+			"rank %d of %d: %s type %d op %d root %d count %zu%s%s memory %d: recvbuf "
+			"byte "
 			"%zd\n",
 			job->rank, job->n, names[c->kind], c->type, c->op, c->root, c->count,
 			c->in_place ? " in place" : "", c->displs ? " displs" : "", c->memory,

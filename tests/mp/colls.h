@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any collective as a value: made with inputs of a known result and guarded buffers, issued in any of its
- * three forms, checked to the byte.
+ * Any collective as a value: made with inputs of a known result and guarded buffers, issued in any
+ * of its three forms, checked to the byte.
  */
 #ifndef TT_MP_COLLS_H
 #define TT_MP_COLLS_H
@@ -34,14 +34,14 @@ struct coll {
 	/* the caller's */
 	enum colls_kind kind;
 	enum tutti_datatype type;
-	enum tutti_op op;	 /* given to the call */
-	enum tutti_op base_op;	 /* what the oracle computes; op itself if that is built in */
-	bool premul;		 /* a premultiplied sum, of rank + 1 */
+	enum tutti_op op;      /* given to the call */
+	enum tutti_op base_op; /* what the oracle computes; op itself if that is built in */
+	bool premul;	       /* a premultiplied sum, of rank + 1 */
 	void (*combine)(void *a, const void *b, size_t count); /* instead of base_op */
 	int root;
-	size_t count;	 /* v forms: about the mean of a block */
+	size_t count; /* v forms: about the mean of a block */
 	bool in_place;
-	bool displs;	 /* v forms: blocks in reverse order, with gaps; else NULL */
+	bool displs; /* v forms: blocks in reverse order, with gaps; else NULL */
 	enum mp_kind memory;
 
 	/* colls_new's */
@@ -59,7 +59,8 @@ int colls_new(struct mp_job *job, struct coll *c);
 int colls_free(struct mp_job *job, struct coll *c);
 /* New inputs; everything else in the buffers is a known byte. */
 void colls_fill(struct mp_job *job, struct coll *c, unsigned seed);
-int colls_issue(struct mp_job *job, struct coll *c, enum colls_form form, struct tutti_request **req);
+int colls_issue(struct mp_job *job, struct coll *c, enum colls_form form,
+		struct tutti_request **req);
 /* 0: results right, sendbuf and all bytes around and between as before. */
 int colls_check(struct mp_job *job, struct coll *c);
 /* All of it in one go; the persistent form is started twice. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives called wrongly: arguments that are refused before anything is sent, and counts on which ranks
- * disagree: an error on every rank that names both, with nothing overwritten.
+ * Collectives called wrongly: arguments that are refused before anything is sent, and counts on
+ * which ranks disagree: an error on every rank that names both, with nothing overwritten.
  */
 #include "config.h"
 
@@ -112,7 +112,8 @@ static int bad_arrays(struct mp_job *job)
 	MP_ERR(tutti_gatherv(a, 5, b, four, NULL, N, job->rank, w), -EINVAL);
 	MP_ERR(tutti_scatterv(a, four, NULL, b, 3, N, job->rank, w), -EINVAL);
 	MP_SAID("sends 4");
-	/* blocks of one buffer in the gaps of the other's are fine, if they are really in the gaps */
+	/* blocks of one buffer in the gaps of the other's are fine, if they are really in the gaps
+	 */
 	MP_ERR(tutti_alltoallv(a, four, apart, a + 3, four, apart, N, w), -EINVAL);
 	MP_SAID("overlap");
 	MP_OK(tutti_alltoallv(a, four, apart, a + 4, four, apart, N, w));
@@ -214,13 +215,14 @@ enum which { GATHERV, SCATTERV, ALLTOALLV, REDUCE_SCATTER, ALLGATHERV, OP, WHICH
 
 struct differ {
 	enum which which;
-	size_t agreed, wrong; /* elements of the block between ranks 1 and 2, by its receiver and its sender */
+	size_t agreed, wrong; /* elements of the block between ranks 1 and 2, by its receiver and
+				 its sender */
 };
 
 #define JUNK 0x5b
 
-static int call_differ(struct mp_job *job, const struct differ *d, char *in, char *out, size_t *counts,
-		       size_t *other)
+static int call_differ(struct mp_job *job, const struct differ *d, char *in, char *out,
+		       size_t *counts, size_t *other)
 {
 	struct tutti_comm *w = job->world;
 	bool sender = job->rank == 1, receiver = job->rank == 2;
@@ -231,8 +233,8 @@ static int call_differ(struct mp_job *job, const struct differ *d, char *in, cha
 		counts[i] = other[i] = d->agreed;
 	switch (d->which) {
 	case GATHERV:
-		return tutti_gatherv(in, sender ? d->wrong : d->agreed, out, counts, NULL, TUTTI_UINT8, 2,
-				     w);
+		return tutti_gatherv(in, sender ? d->wrong : d->agreed, out, counts, NULL,
+				     TUTTI_UINT8, 2, w);
 	case SCATTERV:
 		counts[2] = d->wrong;
 		return tutti_scatterv(in, counts, NULL, out, d->agreed, TUTTI_UINT8, 1, w);
@@ -256,7 +258,8 @@ static int differ_body(struct mp_job *job)
 {
 	const struct differ *d = job->arg;
 	struct tutti_error_info info = {.size = sizeof(info)};
-	size_t most = (d->agreed > d->wrong ? d->agreed : d->wrong) + 1, room = most * (size_t)job->n;
+	size_t most = (d->agreed > d->wrong ? d->agreed : d->wrong) + 1,
+	       room = most * (size_t)job->n;
 	size_t i, counts[8], other[8], at;
 	char *in = calloc(room, 1), *out = malloc(room);
 	double t0 = mp_now();
@@ -265,7 +268,8 @@ static int differ_body(struct mp_job *job)
 	memset(out, JUNK, room);
 	MP_OK(tutti_barrier(job->world));
 	err = call_differ(job, d, in, out, counts, other);
-	while (!err && mp_now() - t0 < 5) { /* done its part before the verdict came: a later call tells */
+	while (!err &&
+	       mp_now() - t0 < 5) { /* done its part before the verdict came: a later call tells */
 		mp_sleep_ms(10);
 		err = tutti_barrier(job->world);
 	}
@@ -290,9 +294,9 @@ static int differ_body(struct mp_job *job)
 static void differ_on(const char *env)
 {
 	/* eager and eager, eager and offer both ways, offer and offer, none and some both ways */
-	static const size_t sizes[][2] = {{100, 90}, {90, 100},	      {100, 300000}, {300000, 100},
-					  {2000000, 1900000}, {0, 50}, {50, 0},	     {0, 300000},
-					  {300000, 0}};
+	static const size_t sizes[][2] = {{100, 90},	 {90, 100},	     {100, 300000},
+					  {300000, 100}, {2000000, 1900000}, {0, 50},
+					  {50, 0},	 {0, 300000},	     {300000, 0}};
 	struct differ d;
 	int which;
 	size_t i;
@@ -328,8 +332,9 @@ static void differ_thread(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"arguments", arguments},   {"contexts", contexts},	      {"differ_shm", differ_shm},
-		{"differ_ofi", differ_ofi}, {"differ_thread", differ_thread}, {NULL, NULL},
+		{"arguments", arguments},	  {"contexts", contexts},
+		{"differ_shm", differ_shm},	  {"differ_ofi", differ_ofi},
+		{"differ_thread", differ_thread}, {NULL, NULL},
 	};
 
 	return tt_test_main("args", tests, argc, argv);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All collectives: types and operators, in place and not, every root, one to five ranks, all three forms of
- * each call, operators of the caller's, on shm, ofi and under fault. test_coll.c goes deeper for
- * all-reduce, broadcast and barrier.
+ * All collectives: types and operators, in place and not, every root, one to five ranks, all three
+ * forms of each call, operators of the caller's, on shm, ofi and under fault. test_coll.c goes
+ * deeper for all-reduce, broadcast and barrier.
  */
 #include "config.h"
 
@@ -30,7 +30,8 @@ static int reductions(struct mp_job *job, const struct amount *a)
 	for (kind = 0; kind < C_REDUCING; kind++)
 		for (type = 0; type < TUTTI_NUM_DATATYPES; type++)
 			for (op = 0; op < TUTTI_NUM_OPS; op++) {
-				struct coll c = {.kind = kind, .type = type, .op = op, .base_op = op};
+				struct coll c = {
+					.kind = kind, .type = type, .op = op, .base_op = op};
 
 				turn += 1 + (op == 0);
 				if (!mp_op_valid(type, op) || (op == TUTTI_AVG && kind >= C_SCAN) ||
@@ -129,10 +130,12 @@ struct calls {
 	enum tutti_datatype type;
 };
 
-/* x -> a x + b as a word: a in the upper half, b in the lower. Applying one after the other does not commute. */
+/* x -> a x + b as a word: a in the upper half, b in the lower. Applying one after the other does
+ * not commute. */
 static uint64_t after(uint64_t f, uint64_t g)
 {
-	uint32_t fa = (uint32_t)(f >> 32), fb = (uint32_t)f, ga = (uint32_t)(g >> 32), gb = (uint32_t)g;
+	uint32_t fa = (uint32_t)(f >> 32), fb = (uint32_t)f, ga = (uint32_t)(g >> 32),
+		 gb = (uint32_t)g;
 
 	return (uint64_t)(fa * ga) << 32 | (uint32_t)(fa * gb + fb);
 }
@@ -205,7 +208,8 @@ static int by_user(struct mp_job *job, const struct amount *a, bool ordered)
 /* value as one element of type */
 static void element(enum tutti_datatype type, int value, void *out)
 {
-	static const uint16_t half[] = {0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600, 0x4700, 0x4800};
+	static const uint16_t half[] = {0x3c00, 0x4000, 0x4200, 0x4400,
+					0x4500, 0x4600, 0x4700, 0x4800};
 	float f = (float)value;
 	double d = value;
 	int64_t i = value;
@@ -214,10 +218,10 @@ static void element(enum tutti_datatype type, int value, void *out)
 	memcpy(&u, &f, 4);
 	u >>= 16;
 	memcpy(out,
-	       type == TUTTI_FLOAT16    ? (void *)&half[value - 1]
+	       type == TUTTI_FLOAT16	? (void *)&half[value - 1]
 	       : type == TUTTI_BFLOAT16 ? (void *)&u
-	       : type == TUTTI_FLOAT32  ? (void *)&f
-	       : type == TUTTI_FLOAT64  ? (void *)&d
+	       : type == TUTTI_FLOAT32	? (void *)&f
+	       : type == TUTTI_FLOAT64	? (void *)&d
 					: (void *)&i,
 	       tutti_datatype_size(type));
 }
