@@ -21,7 +21,7 @@ asan_tests="tests/unit/* tests/plan/test_check tests/plan/test_choose tests/conf
 tsan_tests="tests/unit/test_boot tests/unit/test_mem tests/unit/test_self tests/unit/test_shm
 	tests/mp/test_comm tests/mp/test_ways"
 valgrind_tests="tests/unit/test_env tests/unit/test_mem tests/unit/test_region tests/unit/test_pool
-	tests/unit/test_topo tests/unit/test_reduce tests/plan/test_plan tests/plan/test_choose"
+	tests/unit/test_topo tests/unit/test_reduce tests/plan/test_check tests/plan/test_choose tests/plan/test_sim"
 
 say()
 {
@@ -130,7 +130,7 @@ stage_check()
 stage_asan()
 {
 	sanitizer_tree asan address,undefined || return
-	check_tree build/asan 6 "$(choose build/asan "$asan_tests")"
+	check_tree build/asan 9 "$(choose build/asan "$asan_tests")"
 }
 
 # Nothing here needs verbs, so this is also the tree that is built without.
