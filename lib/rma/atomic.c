@@ -38,7 +38,7 @@ static void atomic_done(struct tt_atomic *at, int status)
 	struct tt_win_amo *a = tt_container(at, struct tt_win_amo, at);
 
 	a->win->pending[a->rank]--;
-	a->status = status;
+	a->status = tt_win_status(status);
 	a->over = true;
 	if (a->done)
 		a->done(a);
@@ -96,8 +96,8 @@ void tt_win_amo_try(struct tt_win_amo *a)
 		win->pending[a->rank]--;
 		a->started = false;
 	}
-	a->status = err;
 	a->over = err != -EAGAIN;
+	a->status = a->over ? tt_win_status(err) : err;
 }
 
 static bool advance(void *arg)

@@ -30,8 +30,7 @@ static void op_free(struct tt_win_op *op)
 	op->win->free_ops = op;
 }
 
-/* Each transport has its own words for a lost connection; a refusal says what was refused. */
-static int in_our_words(int status)
+int tt_win_status(int status)
 {
 	switch (-status) {
 	case 0:
@@ -54,7 +53,7 @@ static void op_over(struct tt_win_op *op, int status)
 	struct tutti_win *win = op->win;
 	struct tt_win_req *req = op->req;
 
-	status = in_our_words(status);
+	status = tt_win_status(status);
 	op_free(op);
 	if (req)
 		tt_win_req_over(req, status);

@@ -69,6 +69,9 @@ int tt_win_open(struct tutti_comm *comm, void *base, size_t size, unsigned flags
 		struct tutti_win **win, struct tt_win_part *mine);
 void tt_win_close(struct tutti_win *win);
 
+/* Each transport has its own words for a lost connection: in ours. A refusal says what was refused. */
+int tt_win_status(int status);
+
 /* op.c: a put or get; waits for connection and room. Without the lock. */
 int tt_win_op(struct tutti_win *win, const struct tt_win_access *access);
 /* The same, under the lock, for a request that is told of its end and waits for nothing here. */
