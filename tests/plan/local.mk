@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# test_plan: the all-reduces, proved; test_count: and counted; test_colls: all other collectives, proved
-# and counted; test_check: the checker finds planted faults; test_choose: TUTTI_ALGO and the defaults;
+# test_plan: the all-reduces, proved; test_count: and counted; test_colls, test_colls_count: all other
+# collectives; test_check: the checker finds planted faults; test_choose: TUTTI_ALGO and the defaults;
 # test_sim: the simulator, sim.sh: its program.
 check_PROGRAMS += tests/plan/test_plan tests/plan/test_colls tests/plan/test_check tests/plan/test_choose \
-	tests/plan/test_count tests/plan/test_sim
+	tests/plan/test_count tests/plan/test_colls_count tests/plan/test_sim
 TESTS += tests/plan/test_plan tests/plan/test_colls tests/plan/test_check tests/plan/test_choose \
-	tests/plan/test_count tests/plan/test_sim
+	tests/plan/test_count tests/plan/test_colls_count tests/plan/test_sim
 dist_check_SCRIPTS += tests/plan/sim.sh
 TESTS += tests/plan/sim.sh
 tests_plan_test_plan_SOURCES = tests/plan/test_plan.c
 tests_plan_test_plan_LDADD = libtttest.la
 tests_plan_test_colls_SOURCES = tests/plan/test_colls.c tests/plan/whole.h
 tests_plan_test_colls_LDADD = libtttest.la
+tests_plan_test_colls_count_SOURCES = tests/plan/test_colls_count.c
+tests_plan_test_colls_count_LDADD = libtttest.la
 tests_plan_test_check_SOURCES = tests/plan/test_check.c
 tests_plan_test_check_LDADD = libtttest.la
 tests_plan_test_choose_SOURCES = tests/plan/test_choose.c
