@@ -7,6 +7,7 @@ libttmp_la_LIBADD = libtttest.la
 TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_coll \
 	tests/mp/test_colls \
+	tests/mp/test_random \
 	tests/mp/test_args \
 	tests/mp/test_errors \
 	tests/mp/test_kill \
@@ -54,3 +55,5 @@ tests_mp_test_big_SOURCES = tests/mp/test_big.c
 tests_mp_test_big_LDADD = libttmp.la
 tests_mp_test_core_SOURCES = tests/mp/test_core.c
 tests_mp_test_core_LDADD = libttmp.la
+tests_mp_test_random_SOURCES = tests/mp/test_random.c
+tests_mp_test_random_LDADD = libttmp.la

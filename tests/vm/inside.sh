@@ -267,6 +267,7 @@ conform_mask()
 cache() { program tests/unit/test_cache; program tests/mp/test_counters cache_verbs; }
 collectives() { program tests/mp/test_coll verbs; }
 collectives_tiny() { program tests/mp/test_coll verbs_tiny; }
+random_programs() { program tests/mp/test_random verbs; }
 zero_copy() { program tests/mp/test_counters zero_copy_verbs; }
 one_sided() {
 	program tests/mp/test_rma verbs
@@ -295,6 +296,7 @@ run conform_mask conform_mask
 run conform_fault_ofi conform_fault_ofi
 run collectives collectives
 run collectives_tiny collectives_tiny
+run random_programs random_programs
 run zero_copy zero_copy
 run cache cache
 run one_sided one_sided
