@@ -7,6 +7,7 @@
 
 #include "lib/base/error.h"
 #include "lib/plan/check.h"
+#include "tests/plan/whole.h"
 #include "tests/test.h"
 
 #define ELEM 4
@@ -366,6 +367,183 @@ static void test_barrier(void)
 	TT_CHECK(refused(N, &unlimited, "may leave the barrier before"));
 }
 
+static const struct tt_plan_args four = {
+	.nranks = N, .count = 4, .elem = ELEM, .chunk = 1 << 20, .lanes = 1};
+
+/* Plans of a whole call of four elements a rank. */
+static bool build_whole(enum tt_coll coll, const char *name, int shape, struct tt_plan_args a)
+{
+	static struct tt_whole w;
+	struct tt_plan_args mine;
+	int r;
+
+	a.coll = coll;
+	tt_whole_init(&w, &a, shape);
+	for (r = 0; r < N; r++) {
+		tt_plan_args_of(&w.args, r, &mine);
+		if (tt_plan_build(tt_alg_find(coll, name), &mine, &plans[r]))
+			return false;
+	}
+	return true;
+}
+
+/* Make rank's plan again with one more copy in the end. */
+static void append_copy(int rank, struct tt_ref dst, struct tt_ref src, size_t len)
+{
+	struct tt_plan *old = plans[rank];
+	struct tt_builder *b = tt_builder_new(&old->args, old->algo);
+	const struct tt_op *ops;
+	int r, k, n;
+
+	tt_scratch(b, old->scratch);
+	for (r = 0; old->nlanes && r < tt_plan_rounds(old, 0); r++) {
+		tt_round(b);
+		n = tt_plan_ops(old, 0, r, NULL, &ops);
+		for (k = 0; k < n; k++)
+			tt_add(b, &ops[k]);
+	}
+	tt_round(b);
+	tt_copy(b, dst, src, len);
+	if (tt_plan_finish(b, &plans[rank]))
+		abort();
+	tt_plan_free(old);
+}
+
+static void test_rank_order(void)
+{
+	struct tt_plan_args a = four;
+	int r;
+
+	a.root = 1; /* numbers of a binomial tree begin at the root if the operator commutes */
+	TT_REQUIRE(build_whole(TT_COLL_REDUCE, "binomial", 0, a));
+	for (r = 0; r < N; r++)
+		plans[r]->args.ordered = true;
+	TT_CHECK(refused(N, &unlimited, "not combined in the order of ranks"));
+	a.ordered = true;
+	TT_REQUIRE(build_whole(TT_COLL_REDUCE, "binomial", 0, a));
+	TT_CHECK(accepted(N, &unlimited));
+	TT_REQUIRE(build_whole(TT_COLL_SCAN, "chain", 0, a));
+	op_at(2, 0, 0, 0)->a = TT_SENDBUF(0);
+	op_at(2, 0, 0, 0)->b = TT_NET;
+	TT_CHECK(refused(N, &unlimited, "not combined in the order of ranks"));
+	a.ordered = false;
+	TT_REQUIRE(build_whole(TT_COLL_SCAN, "chain", 0, a));
+	op_at(2, 0, 0, 0)->a = TT_SENDBUF(0);
+	op_at(2, 0, 0, 0)->b = TT_NET;
+	TT_CHECK(accepted(N, &unlimited));
+}
+
+static void test_untouched(void)
+{
+	struct tt_plan_args a = four;
+
+	TT_REQUIRE(build_whole(TT_COLL_EXSCAN, "chain", 0, a));
+	append_copy(0, TT_RECVBUF(0), TT_SENDBUF(0), ELEM);
+	TT_CHECK(refused(N, &unlimited, "rank 0: element 0 of recvbuf is no part of the result"));
+	a.in_place = true;
+	TT_REQUIRE(build_whole(TT_COLL_EXSCAN, "doubling", 0, a));
+	append_copy(0, TT_RECVBUF(ELEM), TT_RECVBUF(0), ELEM);
+	TT_CHECK(refused(N, &unlimited, "rank 0: element 1 of recvbuf is no part of the result"));
+	a.in_place = false;
+	TT_REQUIRE(build_whole(TT_COLL_GATHERV, "linear", 2, a)); /* blocks with gaps between them */
+	append_copy(0, TT_RECVBUF(0), TT_SENDBUF(0), 0);
+	TT_CHECK(accepted(N, &unlimited));
+	TT_REQUIRE(build_whole(TT_COLL_ALLGATHERV, "ring", 3, a));
+	append_copy(1, TT_RECVBUF(plans[1]->args.rdispls[0] * ELEM - ELEM), TT_SENDBUF(0), ELEM);
+	TT_CHECK(refused(N, &unlimited, "is no part of the result"));
+	a.in_place = true; /* the root's sendbuf is still the caller's */
+	TT_REQUIRE(build_whole(TT_COLL_SCATTER, "linear", 0, a));
+	append_copy(0, TT_SENDBUF(0), TT_SENDBUF(4 * ELEM), ELEM);
+	TT_CHECK(refused(N, &unlimited, "writes to the caller's sendbuf"));
+	TT_REQUIRE(build_whole(TT_COLL_SCATTER, "linear", 0, a));
+	append_copy(0, TT_RECVBUF(0), TT_SENDBUF(0), ELEM);
+	TT_CHECK(refused(N, &unlimited, "outside of recvbuf"));
+}
+
+static void test_wrong_blocks(void)
+{
+	TT_REQUIRE(build_whole(TT_COLL_ALLTOALL, "pairwise", 0, four));
+	op_at(1, 0, 1, 0)->a.off = 0; /* 1 sends 3 what is for 0 */
+	TT_CHECK(refused(N, &unlimited, "of rank 1's input"));
+	TT_REQUIRE(build_whole(TT_COLL_SCATTER, "linear", 0, four));
+	op_at(0, 0, 0, 1)->a.off += ELEM;
+	TT_CHECK(refused(N, &unlimited, "of rank 0's input"));
+	TT_REQUIRE(build_whole(TT_COLL_GATHER, "linear", 0, four));
+	op_at(0, 0, 0, 1)->dst.off = 12 * ELEM;
+	op_at(0, 0, 0, 2)->dst.off = 8 * ELEM; /* 2 and 3 are in each other's place */
+	TT_CHECK(refused(N, &unlimited, "element 8 of the result is not element 0 of rank 2"));
+	TT_REQUIRE(build_whole(TT_COLL_ALLGATHER, "direct", 0, four));
+	drop_op(2, 0, 0, 0); /* its own block is not copied */
+	TT_CHECK(refused(N, &unlimited, "rank 2: element 8 of the result is never written"));
+	TT_REQUIRE(build_whole(TT_COLL_REDUCE_SCATTER_BLOCK, "direct", 0, four));
+	op_at(3, 0, 0, 1)->b.off = 0;
+	TT_CHECK(refused(N, &unlimited, "exactly once"));
+	TT_REQUIRE(build_whole(TT_COLL_REDUCE, "linear", 0, four));
+	op_at(0, 0, 1, 0)->a = TT_SENDBUF(0); /* what has been summed is forgotten */
+	TT_CHECK(refused(N, &unlimited, "exactly once"));
+	TT_REQUIRE(build_whole(TT_COLL_ALLTOALLV, "linear", 1, four)); /* gaps are not to be read */
+	append_copy(0, TT_RECVBUF(0), TT_SENDBUF(plans[0]->args.sdispls[1] * ELEM - ELEM), ELEM);
+	TT_CHECK(refused(N, &unlimited, "nothing was written to"));
+}
+
+static void test_counts_disagree(void)
+{
+	static const size_t other[N] = {1, 2, 3, 5};
+
+	TT_REQUIRE(build_whole(TT_COLL_GATHERV, "linear", 1, four));
+	plans[2]->args.count++;
+	TT_CHECK(refused(N, &unlimited, "ranks 2 and 0 disagree on a count"));
+	TT_REQUIRE(build_whole(TT_COLL_SCATTERV, "linear", 1, four));
+	plans[1]->args.count++;
+	TT_CHECK(refused(N, &unlimited, "ranks 0 and 1 disagree on a count"));
+	TT_REQUIRE(build_whole(TT_COLL_REDUCE_SCATTER, "ring", 0, four));
+	plans[1]->args.rcounts = other;
+	TT_CHECK(refused(N, &unlimited, "disagree on a count"));
+	TT_REQUIRE(build_whole(TT_COLL_ALLTOALLV, "linear", 0, four));
+	plans[1]->args.rcounts = other;
+	TT_CHECK(refused(N, &unlimited, "disagree on a count"));
+}
+
+static bool bad_args(enum tt_coll coll, const char *name, struct tt_plan_args a, const char *words)
+{
+	struct tt_plan *plan = NULL;
+	int err;
+
+	a.coll = coll;
+	err = tt_plan_build(tt_alg_find(coll, name), &a, &plan);
+	if (err == -EINVAL && !plan && strstr(tt_fail_text(err), words))
+		return true;
+	printf("  expected \"%s\", got: %s\n", words, err ? tt_fail_text(err) : "no error");
+	return false;
+}
+
+static void test_v_args(void)
+{
+	static const size_t counts[N] = {4, 4, 4, 4}, displs[N] = {0, 4, 8, 12};
+	static const size_t huge[N] = {4, SIZE_MAX / 3, 4, 4}, far[N] = {0, 4, SIZE_MAX, 12};
+	struct tt_plan_args a = four;
+
+	a.count = SIZE_MAX / 12;
+	TT_CHECK(bad_args(TT_COLL_ALLGATHER, "ring", a, "are no buffer"));
+	a.count = 4;
+	TT_CHECK(bad_args(TT_COLL_REDUCE_SCATTER, "ring", a, "needs the counts"));
+	TT_CHECK(bad_args(TT_COLL_SCATTERV, "linear", a, "needs the counts"));
+	TT_CHECK(bad_args(TT_COLL_ALLTOALLV, "linear", a, "needs the counts"));
+	a.rcounts = counts;
+	TT_CHECK(bad_args(TT_COLL_ALLGATHERV, "ring", a, "needs the displacements"));
+	a.rdispls = displs;
+	TT_CHECK(bad_args(TT_COLL_ALLTOALLV, "linear", a, "needs the counts"));
+	a.count = 5;
+	TT_CHECK(bad_args(TT_COLL_GATHERV, "linear", a, "own count is 5"));
+	a.rcounts = huge;
+	TT_CHECK(bad_args(TT_COLL_ALLGATHERV, "ring", a, "block of rank 1"));
+	a.rcounts = counts;
+	a.rdispls = far;
+	TT_CHECK(bad_args(TT_COLL_GATHERV, "linear", a, "block of rank 2"));
+	a.divide = true;
+	TT_CHECK(bad_args(TT_COLL_SCAN, "chain", a, "no average"));
+}
+
 /* Through the front door. */
 static void test_check_alg(void)
 {
@@ -385,6 +563,11 @@ static const struct tt_test tests[] = {{"operand_order", test_operand_order},
 				       {"uninitialised", test_uninitialised},
 				       {"deadlock", test_deadlock},
 				       {"barrier", test_barrier},
+				       {"rank_order", test_rank_order},
+				       {"untouched", test_untouched},
+				       {"wrong_blocks", test_wrong_blocks},
+				       {"counts_disagree", test_counts_disagree},
+				       {"v_args", test_v_args},
 				       {"check_alg", test_check_alg},
 				       {NULL, NULL}};
 
