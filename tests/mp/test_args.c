@@ -267,6 +267,7 @@ static int differ_body(struct mp_job *job)
 
 	memset(out, JUNK, room);
 	MP_OK(tutti_barrier(job->world));
+	mp_meet(job); /* nobody is in the barrier any more when the first fails */
 	err = call_differ(job, d, in, out, counts, other);
 	while (!err &&
 	       mp_now() - t0 < 5) { /* done its part before the verdict came: a later call tells */
