@@ -33,13 +33,13 @@ static const char usage[] = "Usage: tutti_run -n RANKS tutti_perf COMMAND [OPTIO
 static const char help[] =
 	"\n"
 	"Sizes (bytes; K, M and G are powers of 1024):\n"
-	"  -b, --minbytes SIZE      smallest (default 32M; put and get 64K; latency 8)\n"
+	"  -b, --minbytes SIZE      smallest (default 32M; put and get 64K; put_lat 8)\n"
 	"  -e, --maxbytes SIZE      largest (the same default)\n"
 	"  -i, --stepbytes SIZE     fixed step between sizes (default 1M)\n"
 	"  -f, --stepfactor FACTOR  multiply instead of adding\n"
 	"Work:\n"
 	"  -n, --iters N            timed iterations (default 20; barrier, put, get and\n"
-	"                           latency 1000)\n"
+	"                           put_lat 1000)\n"
 	"  -w, --warmup_iters N     untimed iterations before (default 5; those 100)\n"
 	"  -c, --check N            rounds of checking every element, 0: none (default 1)\n"
 	"  -d, --datatype TYPE      int8 uint8 int32 uint32 int64 uint64 half bfloat16\n"
@@ -135,7 +135,7 @@ const struct perf_command perf_commands[] = {
 	 .warmup = 100,
 	 .min_ranks = 2,
 	 .has_size = true},
-	{.name = "latency",
+	{.name = "put_lat",
 	 .help = "ping-pong of writes with notification, half the round trip",
 	 .run = perf_run_latency,
 	 .bytes = 8,
@@ -418,7 +418,7 @@ int perf_options_parse(struct perf_options *opt, int argc, char **argv)
 			return err;
 	}
 	if (optind == argc)
-		return bad("which command? allreduce, bcast, alltoall, put, latency or another");
+		return bad("which command? allreduce, bcast, alltoall, put, put_lat or another");
 	err = find_command(argv[optind], &opt->cmd);
 	if (err)
 		return err;

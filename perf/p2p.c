@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Measuring one-sided access between ranks 0 and 1, with the columns of perftest: put and get as
- * ib_write_bw and ib_read_bw print them, latency (a ping-pong of puts with notification, half the
+ * ib_write_bw and ib_read_bw print them, put_lat (a ping-pong of puts with notification, half the
  * round trip) as ib_write_lat, and amo_lat (an atomic from call to return) as ib_atomic_lat. Other
  * ranks wait in barriers.
  */

@@ -77,9 +77,9 @@ run barrier_stat clean 1 barrier -n 10 --stat
 run put clean 3 put -b 8 -e 512K -f 256 -n 20 -w 2
 run put_malloc clean 1 put -b 64K -n 20 -w 2 --malloc
 run get clean 3 get -b 8 -e 512K -f 256 -n 20 -w 2
-run latency clean 3 latency -b 8 -e 512K -f 256 -n 20 -w 2
-run latency_shm clean 1 latency -T shm -n 20 -w 2
-run latency_ofi clean 1 latency -T ofi -n 20 -w 2
+run put_lat clean 3 put_lat -b 8 -e 512K -f 256 -n 20 -w 2
+run put_lat_shm clean 1 put_lat -T shm -n 20 -w 2
+run put_lat_ofi clean 1 put_lat -T ofi -n 20 -w 2
 run amo_lat clean 2 amo_lat -n 20 -w 2 -A all
 run amo_lat_columns header bytes,iterations,t_min_us,t_max_us,t_typical_us,t_avg_us,t_stdev_us,p99_us,p999_us,wrong,atomic
 run amo_lat_ofi clean 1 amo_lat -T ofi -n 20 -w 2 --malloc

@@ -134,7 +134,7 @@ test_perf()
 {
 	perf 2 put -b 8 -e 512K -f 256 -n 10 -w 2
 	perf 2 get -b 8 -e 512K -f 256 -n 10 -w 2
-	perf 2 latency -b 8 -e 64K -f 256 -n 10 -w 2
+	perf 2 put_lat -b 8 -e 64K -f 256 -n 10 -w 2
 	job verbs 2 ./tutti_perf amo_lat -n 10 -w 2 -A all || exit 1
 	perf 3 allreduce -b 4 -e 256K -f 64 -n 2 -w 1
 	perf 4 bcast -b 300001 -e 300001 -d uint8 -n 2 -w 0 --malloc
