@@ -6,11 +6,12 @@
  *	v ^ 1       0 1     0 1     2 3     2 3
  *	v ^ 2       0 1 2 3 0 1 2 3 0 1 2 3 0 1 2 3
  *
- * Two ranks that meet exchange all they have. Other numbers of ranks than 2^k: rank 2i + 1 gives its block to
- * rank 2i first (tt_fold) and gets all the others from it last; Bruck's algorithm does without.
+ * Two ranks that meet exchange all they have. Other numbers of ranks than 2^k: rank 2i + 1 gives
+ * its block to rank 2i first (tt_fold) and gets all the others from it last; Bruck's algorithm
+ * does without.
  *
- * Cost, n = 2^k ranks, N bytes the whole result: (n-1)/n N sent and received, k steps a slice, fan-in 1.
- * Otherwise two steps more, a block and N - a block between the two of a pair.
+ * Cost, n = 2^k ranks, N bytes the whole result: (n-1)/n N sent and received, k steps a slice,
+ * fan-in 1. Otherwise two steps more, a block and N - a block between the two of a pair.
  *
  * Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH.
  * Int. J. High Perform. Comput. Appl. 19(1), 2005.

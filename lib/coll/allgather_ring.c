@@ -5,13 +5,15 @@
  *	step 0          step 1          step 2
  *	r ── r ──> r+1  r ── r-1 ──> r+1   r ── r-2 ──> r+1          (mod n): block r-k in step k
  *
- * Every block goes round once, from neighbour to neighbour, and straight to its place. Blocks are cut into the
- * same number of slices of at most chunk bytes; lane l does slices l, l + lanes, ... of all blocks.
+ * Every block goes round once, from neighbour to neighbour, and straight to its place. Blocks are
+ * cut into the same number of slices of at most chunk bytes; lane l does slices l, l + lanes, ...
+ * of all blocks.
  *
- * Cost, n ranks, N bytes the whole result: (n-1)/n N sent and received; n - 1 steps a slice; fan-in 1.
+ * Cost, n ranks, N bytes the whole result: (n-1)/n N sent and received; n - 1 steps a slice;
+ * fan-in 1.
  *
- * Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and experience.
- * Concurrency and Computation: Practice and Experience 19(13), 2007.
+ * Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and
+ * experience. Concurrency and Computation: Practice and Experience 19(13), 2007.
  */
 #include "lib/coll/coll.h"
 
@@ -21,8 +23,7 @@ static int step(const struct tt_plan_args *a, const struct tt_sliced *s, const s
 	int n = a->nranks, r = a->rank, k = at->step, sent = (r - k + n) % n;
 	struct tt_span own = tt_recv_block(a, sent);
 	struct tt_span out = tt_slice(a, own, s->slices, at->slice);
-	struct tt_span in =
-		tt_slice(a, tt_recv_block(a, (sent - 1 + n) % n), s->slices, at->slice);
+	struct tt_span in = tt_slice(a, tt_recv_block(a, (sent - 1 + n) % n), s->slices, at->slice);
 	struct tt_ref from = TT_RECVBUF(out.off);
 
 	if (!k) {

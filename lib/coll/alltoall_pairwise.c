@@ -4,17 +4,19 @@
  *
  *	step k = 1 .. n-1:   r ──> r+k      r-k ──> r      (mod n)
  *
- * Pairwise does one k in a round, so that every rank sends to one and receives from one at a time;
- * linear does WIDTH of them, which hides latency and trusts the network with the congestion.
+ * Pairwise does one k in a round, so that every rank sends to one and receives from one at a
+ * time; linear does WIDTH of them, which hides latency and trusts the network with the
+ * congestion.
  *
- * In place a block that comes must not overwrite the one that goes to the same rank: in step k rank r
- * meets rank k - r (mod n), and both first copy the block that goes away into a slot of scratch.
+ * In place a block that comes must not overwrite the one that goes to the same rank: in step k
+ * rank r meets rank k - r (mod n), and both first copy the block that goes away into a slot of
+ * scratch.
  *
- * Counts differ from pair to pair in the v form, and no third rank knows them: a pair cuts its block into
- * its own slices of at most chunk bytes, slice i in lane i % lanes.
+ * Counts differ from pair to pair in the v form, and no third rank knows them: a pair cuts its
+ * block into its own slices of at most chunk bytes, slice i in lane i % lanes.
  *
- * Cost, blocks of N bytes: (n-1)N sent and received by every rank, n - 1 steps (in place n) a slice; linear
- * (n-1)/WIDTH, fan-in WIDTH.
+ * Cost, blocks of N bytes: (n-1)N sent and received by every rank, n - 1 steps (in place n) a
+ * slice; linear (n-1)/WIDTH, fan-in WIDTH.
  *
  * Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH.
  * Int. J. High Perform. Comput. Appl. 19(1), 2005.
@@ -66,7 +68,7 @@ static void steps(struct tt_builder *b, int first, int width)
 	}
 }
 
-static void swap(struct tt_builder *b, int peer, size_t base)
+static void swap(struct tt_builder *b, int peer, size_t base, size_t stride)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
 	struct tt_span block = tt_recv_block(a, peer), s;
@@ -76,7 +78,7 @@ static void swap(struct tt_builder *b, int peer, size_t base)
 
 	for (i = 0; i < slices; i++) {
 		lane = (int)(i % (size_t)a->lanes);
-		slot = TT_SCRATCH(base + (size_t)lane * a->chunk);
+		slot = TT_SCRATCH(base + (size_t)lane * stride);
 		s = tt_slice(a, block, slices, i);
 		tt_lane(b, lane);
 		tt_round(b);
@@ -91,14 +93,15 @@ static void alltoall(struct tt_builder *b, int width)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
 	int n = a->nranks, r = a->rank, k;
-	size_t base;
+	size_t longest, base, stride;
 
 	if (a->in_place) {
-		k = tt_num_lanes(a, tt_num_slices(a, tt_longest(a, tt_recv_block)));
-		base = tt_scratch(b, (size_t)k * a->chunk);
+		longest = tt_longest(a, tt_recv_block);
+		k = tt_num_lanes(a, tt_num_slices(a, longest));
+		base = tt_slice_slots(b, (size_t)k, longest, &stride);
 		for (k = 0; k < n; k++)
 			if ((k - r + n) % n != r)
-				swap(b, (k - r + n) % n, base);
+				swap(b, (k - r + n) % n, base, stride);
 		return;
 	}
 	tt_copy(b, TT_RECVBUF(tt_recv_block(a, r).off), TT_SENDBUF(tt_send_block(a, r).off),

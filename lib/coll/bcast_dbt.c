@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Broadcast down two binary trees, pipelined: the bandwidth of a chain, nearly, at logarithmic latency.
+ * Broadcast down two binary trees, pipelined: the bandwidth of a chain, nearly, at logarithmic
+ * latency.
  *
- * Each tree carries half of the message, in slices of at most chunk bytes. The root is at the top of
- * both with one kid in each; of the others who is inside one tree is a leaf of the other (tree.h), so
- * everybody sends and receives the message about once. In a round of a lane a rank receives a slice
- * while it sends the one before to both its kids:
+ * Each tree carries half of the message, in slices of at most chunk bytes. The root is at the top
+ * of both with one kid in each; of the others who is inside one tree is a leaf of the other
+ * (tree.h), so everybody sends and receives the message about once. In a round of a lane a rank
+ * receives a slice while it sends the one before to both its kids:
  *
- *	           root
- *	   tree 0 ┌─┘└─┐ tree 1          round    0      1           2
- *	          4    3                 rank 4   recv0  recv2       recv4       (slices 0, 2, 4, ...
- *	        ┌─┴─┐┌─┴─┐                               send0 send0 send2 send2  are tree 0's)
- *	        2   65   1
+ *	tree 0, 8 ranks    0              tree 1    0            slices 0, 2, 4, ... and 1, 3, 5, ...
+ *	                   └───┐                    └───┐
+ *	                       4                        3        round   0       1       2
+ *	                   ┌───┴───┐                ┌───┴───┐    rank 4  recv 0  recv 2  recv 4
+ *	                   2       6                1       5            .       send 0  send 2
+ *	                 ┌─┴─┐   ┌─┴─┐            ┌─┴─┐   ┌─┴─┐
+ *	                 1   3   5   7            7   2   4   6  v = rank - root (mod n)
  *
  * Cost, n ranks, N bytes in S slices a lane: N sent by the root, at most N by any other rank, N
- * received; S + d - 1 steps until a rank d edges from the root has all, d <= ceil(log2 n); fan-in 1. With one
- * lane there is one tree for all.
+ * received; S + d - 1 steps until a rank d edges from the root has all, d <= ceil(log2 n); fan-in
+ * 1. With one lane there is one tree for all.
  *
  * Sanders, Speck, Träff: Two-tree algorithms for full bandwidth broadcast, reduction and scan.
  * Parallel Computing 35(12), 2009.

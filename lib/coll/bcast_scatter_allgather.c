@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Broadcast by a scatter and an all-gather (van de Geijn): long messages at twice the bytes of a chain and
- * without its latency.
+ * Broadcast by a scatter and an all-gather (van de Geijn): long messages at twice the bytes of a
+ * chain and without its latency.
  *
  *	scatter, down a binomial tree          all-gather, on a ring
  *	0: 0 1 2 3                             in step k rank v sends block v - k to v + 1,
  *	0 ── 2 3 ──> 2     0 ── 1 ──> 1        unless the scatter has brought it there
  *	             2 ── 3 ──> 3              v = rank - root (mod n)
  *
- * The message is cut into slices of at most n chunks, a slice into n even blocks; lane l does slices l, l +
- * lanes, ... one after the other.
+ * The message is cut into slices of at most n chunks, a slice into n even blocks; lane l does
+ * slices l, l + lanes, ... one after the other.
  *
- * Cost, n ranks, N bytes: at most 2(n-1)/n N sent by any rank, N received by all but the root; n - 1 +
- * ceil(log2 n) steps a slice; fan-in 1.
+ * Cost, n ranks, N bytes: at most 2(n-1)/n N sent by any rank, N received by all but the root; n
+ * - 1 + ceil(log2 n) steps a slice; fan-in 1.
  *
- * Barnett, Gupta, Payne, Shuler, van de Geijn, Watts: Interprocessor collective communication library.
- * Scalable High Performance Computing Conference, 1994.
+ * Barnett, Gupta, Payne, Shuler, van de Geijn, Watts: Interprocessor collective communication
+ * library. Scalable High Performance Computing Conference, 1994.
  */
 #include "lib/coll/coll.h"
 

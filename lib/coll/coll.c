@@ -16,6 +16,14 @@ size_t tt_longest(const struct tt_plan_args *a,
 	return most;
 }
 
+size_t tt_slice_slots(struct tt_builder *b, size_t n, size_t len, size_t *slot)
+{
+	size_t base = tt_scratch(b, 0), chunk = tt_builder_args(b)->chunk;
+
+	*slot = tt_slots(b, n, len < chunk ? len : chunk);
+	return base;
+}
+
 static size_t piece(const struct tt_builder *b, size_t left)
 {
 	size_t chunk = tt_builder_args(b)->chunk;
@@ -117,7 +125,7 @@ void tt_pipe(struct tt_builder *b, tt_slice_fn *fn, const struct tt_pipe *p, int
 	s.slice_ops = per_lane * (size_t)max_ops * steps;
 	s.state[SLICES] = p->slices;
 	s.state[STEPS] = steps;
-	s.state[BASE] = tt_scratch(b, 0);
-	s.state[SLOT] = slots ? tt_slots(b, slots * lanes * steps, tt_builder_args(b)->chunk) : 0;
+	s.state[BASE] = tt_slice_slots(b, slots * lanes * steps, tt_vector(tt_builder_args(b)).len,
+				       &s.state[SLOT]);
 	tt_sliced(b, &s);
 }

@@ -35,6 +35,12 @@ static inline int tt_num_lanes(const struct tt_plan_args *a, size_t slices)
 size_t tt_longest(const struct tt_plan_args *a,
 		  struct tt_span (*block)(const struct tt_plan_args *, int));
 
+/*
+ * Scratch for n slices of a block of len bytes; returns where it begins, *slot is the bytes of
+ * one.
+ */
+size_t tt_slice_slots(struct tt_builder *b, size_t n, size_t len, size_t *slot);
+
 /* Messages of at most a chunk each, in the current round. */
 void tt_send_long(struct tt_builder *b, int peer, struct tt_ref a, size_t len);
 void tt_recv_long(struct tt_builder *b, int peer, struct tt_ref dst, size_t len);
@@ -72,10 +78,11 @@ static inline struct tt_op tt_op_copy(struct tt_ref dst, struct tt_ref a, size_t
 }
 
 /*
- * A pipeline: step k of a slice shares a round with step k - 1 of the lane's next slice. Emitted as a
- * sliced algorithm whose "slices" are the lanes, each with a pipeline of its own; its fn calls
- * tt_pipe_round with what a slice does in a step (indexes are set, if a slice has one message at
- * most to and one from a peer). tt_pipe's scratch, for slices under way together, is in tt_pipe_slot.
+ * A pipeline: step k of a slice shares a round with step k - 1 of the lane's next slice. Emitted
+ * as a sliced algorithm whose "slices" are the lanes, each with a pipeline of its own; its fn
+ * calls tt_pipe_round with what a slice does in a step (indexes are set, if a slice has one
+ * message at most to and one from a peer). tt_pipe's scratch, for slices under way together, is
+ * in tt_pipe_slot.
  */
 struct tt_pipe {
 	size_t slices; /* in all */
@@ -87,7 +94,7 @@ typedef int tt_pipe_fn(const struct tt_plan_args *a, const struct tt_pipe *p, si
 
 /*
  * max_ops: of a step. full: no slice is empty, and all slices of a lane have the same neighbours.
- * slots: of a chunk of scratch, for each slice under way.
+ * slots: of scratch, for each slice under way.
  */
 void tt_pipe(struct tt_builder *b, tt_slice_fn *fn, const struct tt_pipe *p, int max_ops, bool full,
 	     size_t slots);

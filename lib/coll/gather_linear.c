@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gather(v), linear: everybody sends its block straight to the root, which receives from WIDTH ranks at
- * a time, starting with the rank after it. Only the root knows the counts, and nothing else has to.
+ * Gather(v), linear: everybody sends its block straight to the root, which receives from WIDTH
+ * ranks at a time, starting with the rank after it. Only the root knows the counts, and nothing
+ * else has to.
  *
  *	1 ──> ┐
  *	2 ──> 0     slices of at most chunk bytes, slice i of a block in lane i % lanes
  *	3 ──> ┘
  *
- * Cost: every rank but the root sends its block once; the root has (n-1)/WIDTH steps a slice of the
- * longest block; fan-in WIDTH.
+ * Cost: every rank but the root sends its block once; the root has (n-1)/WIDTH steps a slice of
+ * the longest block; fan-in WIDTH.
  */
 #include "lib/coll/coll.h"
 

@@ -14,6 +14,6 @@ libtt_la_SOURCES += \
 	lib/coll/reduce_scatter_ring.c lib/coll/reduce_scatter_halving.c \
 	lib/coll/blocks.c lib/coll/blocks.h lib/coll/allgather_direct.c lib/coll/allgather_ring.c \
 	lib/coll/allgather_bruck.c lib/coll/allgather_recursive_doubling.c \
-	lib/coll/gather_linear.c lib/coll/scatter_linear.c lib/coll/gather_binomial.c \
+	lib/coll/gather_linear.c lib/coll/scatter_linear.c lib/coll/gather_scatter_binomial.c \
 	lib/coll/alltoall_pairwise.c lib/coll/alltoall_bruck.c \
 	lib/coll/scan_chain.c lib/coll/scan_doubling.c

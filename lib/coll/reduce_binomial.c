@@ -6,16 +6,17 @@
  *	step 1   0 <─────── 2         4 <─────── 6           v = rank - root (mod n)
  *	step 2   0 <─────────────────── 4
  *
- * v receives from v + 1, v + 2, v + 4, ... as long as that bit of v is clear (and the sum is below n), and
- * puts each to the right of what it has; then it sends to v without that bit. So v combines v up to v +
- * 2^k - 1 in order. For an operator that does not commute the numbers are the ranks themselves, and if the
- * root is not rank 0 that rank sends it the result.
+ * v receives from v + 1, v + 2, v + 4, ... as long as that bit of v is clear (and the sum is
+ * below n), and puts each to the right of what it has; then it sends to v without that bit. So v
+ * combines v up to v + 2^k - 1 in order. For an operator that does not commute the numbers are
+ * the ranks themselves, and if the root is not rank 0 that rank sends it the result.
  *
- * The vector is cut into even pieces of at most chunk bytes, dealt out to the lanes; a lane takes one
- * after the other. Sums on their way are in a slot of scratch for each lane.
+ * The vector is cut into even pieces of at most chunk bytes, dealt out to the lanes; a lane takes
+ * one after the other. Sums on their way are in a slot of scratch for each lane.
  *
- * Cost: ceil(log2 n) steps a piece, one more for an operator that does not commute and another root; N
- * bytes sent by every rank but the root, up to ceil(log2 n) N received and reduced; fan-in 1.
+ * Cost: ceil(log2 n) steps a piece, one more for an operator that does not commute and another
+ * root; N bytes sent by every rank but the root, up to ceil(log2 n) N received and reduced;
+ * fan-in 1.
  *
  * Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH.
  * Int. J. High Perform. Comput. Appl. 19(1), 2005.
@@ -50,10 +51,10 @@ static void piece(struct tt_builder *b, struct tt_span s, struct tt_ref slot)
 void tt_reduce_binomial(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
-	size_t slices = tt_num_slices(a, a->count * a->elem), base = tt_scratch(b, 0), slot, i;
+	size_t slices = tt_num_slices(a, a->count * a->elem), base, slot, i;
 	int lanes = tt_num_lanes(a, slices), lane;
 
-	slot = tt_slots(b, (size_t)lanes, a->chunk);
+	base = tt_slice_slots(b, (size_t)lanes, tt_vector(a).len, &slot);
 	for (i = 0; i < slices; i++) {
 		lane = (int)(i % (size_t)lanes);
 		tt_lane(b, lane);

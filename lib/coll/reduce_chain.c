@@ -4,17 +4,18 @@
  *
  *	root + n - 1 ── x ──> root + n - 2 ── x+x ──> ... ──> root        (mod n), slice by slice
  *
- * Every rank puts its own part to the left of what comes and passes the sum on, from one of two slots of
- * scratch, while the next slice arrives; the root combines into recvbuf.
+ * Every rank puts its own part to the left of what comes and passes the sum on, from one of two
+ * slots of scratch, while the next slice arrives; the root combines into recvbuf.
  *
  * If the operator does not commute there are two chains, one from each end:
  *
  *	0 ──> 1 ──> ... ──> root <── ... <── n - 2 <── n - 1      ((x0 + x1) + own) + (x3 + x4)
  *
- * and the root receives slice i from below in the round in which it receives slice i - 1 from above.
+ * and the root receives slice i from below in the round in which it receives slice i - 1 from
+ * above.
  *
- * Cost, n ranks, N bytes in S slices over one lane: N sent by all but the root, N received by all but the
- * ends; S + n - 2 steps until the root has all; fan-in 1 (2 at the root of two chains).
+ * Cost, n ranks, N bytes in S slices over one lane: N sent by all but the root, N received by all
+ * but the ends; S + n - 2 steps until the root has all; fan-in 1 (2 at the root of two chains).
  *
  * van de Geijn, Watts: SUMMA: scalable universal matrix multiplication algorithm. Concurrency:
  * Practice and Experience 9(4), 1997 (the chain of bcast_chain.c, backwards).
@@ -23,7 +24,8 @@
 
 /* Who is before and after a rank; -1: nobody. */
 struct place {
-	int below, above; /* who sends: what comes from below goes to the left, from above to the right */
+	int below,
+		above; /* who sends: what comes from below goes to the left, from above to the right */
 	int to;
 };
 

@@ -2,21 +2,23 @@
 /*
  * Reduce up two binary trees, pipelined: the broadcast of bcast_dbt.c, backwards.
  *
- * Each tree carries half of the vector, in slices of at most chunk bytes. An inner node takes three steps a
- * slice: combine its own part with the left kid's, then with the right kid's, send the sum up; a leaf one.
- * Each step of a slice shares a round with the step before of the lane's next one. Sums on their way are in a
- * few slots of scratch; the root, with one kid in each tree, combines into recvbuf.
+ * Each tree carries half of the vector, in slices of at most chunk bytes. An inner node takes
+ * three steps a slice: combine its own part with the left kid's, then with the right kid's, send
+ * the sum up; a leaf one. Each step of a slice shares a round with the step before of the lane's
+ * next one. Sums on their way are in a few slots of scratch; the root, with one kid in each tree,
+ * combines into recvbuf.
  *
  *	round    0            1            2
  *	inner    left+own 0   sum+right 0  send 0
  *	                      left+own 2   sum+right 2  ...
  *
- * Operands are in the order of the tree's numbers, which is not that of ranks: not for operators that
- * do not commute.
+ * Operands are in the order of the tree's numbers, which is not that of ranks: not for operators
+ * that do not commute.
  *
- * Cost, n ranks, N bytes in S slices a lane: N sent by every rank but the root; at most N received and
- * reduced; at most S + 3d steps, d <= ceil(log2 n); fan-in 2 (two kids in one round). With one lane there is
- * one tree for all: two that wait for each other in one lane would deadlock.
+ * Cost, n ranks, N bytes in S slices a lane: N sent by every rank but the root; at most N
+ * received and reduced; at most S + 3d steps, d <= ceil(log2 n); fan-in 2 (two kids in one
+ * round). With one lane there is one tree for all: two that wait for each other in one lane would
+ * deadlock.
  *
  * Sanders, Speck, Träff: Two-tree algorithms for full bandwidth broadcast, reduction and scan.
  * Parallel Computing 35(12), 2009.
@@ -59,9 +61,8 @@ void tt_reduce_dbt(struct tt_builder *b)
 	const struct tt_plan_args *a = tt_builder_args(b);
 	size_t slices = tt_tree_slices(a);
 	bool root = a->rank == a->root;
-	struct tt_pipe p = {.slices = slices,
-			    .lanes = tt_tree_lanes(a, slices),
-			    .steps = root ? 1 : 3};
+	struct tt_pipe p = {
+		.slices = slices, .lanes = tt_tree_lanes(a, slices), .steps = root ? 1 : 3};
 
 	tt_pipe(b, round_ops, &p, 1, tt_tree_full(a, slices), !root);
 }

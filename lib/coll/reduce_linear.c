@@ -4,10 +4,11 @@
  *
  *	x0 ──> root   x1 ──> root   own   x3 ──> root      acc = ((x0 + x1) + own) + x3
  *
- * The root keeps what is left of its own part in a slot of scratch (its recvbuf may hold that part), the
- * rest in recvbuf. Right for operators that do not commute, and for few ranks.
+ * The root keeps what is left of its own part in a slot of scratch (its recvbuf may hold that
+ * part), the rest in recvbuf. Right for operators that do not commute, and for few ranks.
  *
- * Cost: N bytes sent by every rank but the root, (n-1)N received there; n - 1 steps a slice; fan-in 1.
+ * Cost: N bytes sent by every rank but the root, (n-1)N received there; n - 1 steps a slice;
+ * fan-in 1.
  */
 #include "lib/coll/coll.h"
 
@@ -35,19 +36,19 @@ static void collect(struct tt_builder *b, struct tt_span s, struct tt_ref left)
 void tt_reduce_linear(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
-	size_t slices = tt_num_slices(a, a->count * a->elem), base = 0, i;
+	size_t slices = tt_num_slices(a, a->count * a->elem), base = 0, slot = 0, i;
 	int lanes = tt_num_lanes(a, slices), lane;
 	struct tt_span s;
 
 	if (a->rank == a->root && a->root)
-		base = tt_scratch(b, (size_t)lanes * a->chunk);
+		base = tt_slice_slots(b, (size_t)lanes, tt_vector(a).len, &slot);
 	for (i = 0; i < slices; i++) {
 		lane = (int)(i % (size_t)lanes);
 		s = tt_slice(a, tt_vector(a), slices, i);
 		tt_lane(b, lane);
 		tt_round(b);
 		if (a->rank == a->root)
-			collect(b, s, TT_SCRATCH(base + (size_t)lane * a->chunk));
+			collect(b, s, TT_SCRATCH(base + (size_t)lane * slot));
 		else
 			tt_send(b, a->root, TT_SENDBUF(s.off), s.len);
 	}

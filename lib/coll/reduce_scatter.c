@@ -35,7 +35,7 @@ void tt_rs_end(struct tt_builder *b)
 		tt_copy(b, TT_RECVBUF(0), TT_RECVBUF(block.off), block.len);
 		return;
 	}
-	base = tt_scratch(b, a->chunk);
+	base = tt_slice_slots(b, 1, block.len, &len);
 	for (off = 0; off < block.len; off += len) {
 		len = block.len - off < a->chunk ? block.len - off : a->chunk;
 		tt_copy(b, TT_SCRATCH(base), TT_RECVBUF(block.off + off), len);

@@ -2,10 +2,10 @@
 /*
  * Where the sum of a reduce-scatter is kept, and how it gets to the front of recvbuf in place.
  *
- * Out of place: in recvbuf. In place: where the rank's own block is, as the front of recvbuf is block 0,
- * which may not have been sent yet. All blocks of the block form have slices alike, so the sum of a slice
- * moves to the front as soon as the slice is through (tt_rs_slice_end); in the v form it moves when all
- * are (tt_rs_end), which takes one lane.
+ * Out of place: in recvbuf. In place: where the rank's own block is, as the front of recvbuf is
+ * block 0, which may not have been sent yet. All blocks of the block form have slices alike, so
+ * the sum of a slice moves to the front as soon as the slice is through (tt_rs_slice_end); in the
+ * v form it moves when all are (tt_rs_end), which takes one lane.
  */
 #ifndef TT_REDUCE_SCATTER_H
 #define TT_REDUCE_SCATTER_H

@@ -7,17 +7,18 @@
  *	v ^ 2       0 1     0 1     . . 2 3 . . 2 3
  *	v ^ 1       0         1         2         3
  *
- * Two ranks that meet have the same blocks; the lower one keeps the lower half, the other one the upper
- * half, and each sends the other what that one keeps. Other numbers of ranks than 2^k: rank 2i + 1
- * gives its vector to rank 2i first (tt_fold), which works for the blocks of both and sends rank 2i + 1 its
- * block in the end. The first to meet are the farthest: not for operators that do not commute.
+ * Two ranks that meet have the same blocks; the lower one keeps the lower half, the other one the
+ * upper half, and each sends the other what that one keeps. Other numbers of ranks than 2^k: rank
+ * 2i + 1 gives its vector to rank 2i first (tt_fold), which works for the blocks of both and
+ * sends rank 2i + 1 its block in the end. The first to meet are the farthest: not for operators
+ * that do not commute.
  *
- * Sums are in scratch, the last one where the result is kept. Slices of blocks are so short that those of all
- * blocks together fit in SLICE_CHUNKS chunks (or have an element each); if there is more than one, the
- * input is copied to scratch, so that a message is in one piece.
+ * Sums are in scratch, the last one where the result is kept. Slices of blocks are so short that
+ * those of all blocks together fit in SLICE_CHUNKS chunks (or have an element each); if there is
+ * more than one, the input is copied to scratch, so that a message is in one piece.
  *
- * Cost, n = 2^k ranks, N bytes the whole input: (n-1)/n N sent, received and reduced; k steps a slice, fan-in
- * 1. Otherwise two steps more: N and a block of bytes between the two of a pair.
+ * Cost, n = 2^k ranks, N bytes the whole input: (n-1)/n N sent, received and reduced; k steps a
+ * slice, fan-in 1. Otherwise two steps more: N and a block of bytes between the two of a pair.
  *
  * Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH.
  * Int. J. High Perform. Comput. Appl. 19(1), 2005.
@@ -109,7 +110,8 @@ static void halve(struct work *w)
 		int half = (hi - lo) / 2, mid = lo + half;
 		bool lower = v < mid;
 		int peer = tt_fold_rank(&w->f, lower ? v + half : v - half);
-		int mine = first_block(w, lower ? lo : mid), mine_end = first_block(w, lower ? mid : hi);
+		int mine = first_block(w, lower ? lo : mid),
+		    mine_end = first_block(w, lower ? mid : hi);
 		int theirs = first_block(w, lower ? mid : lo),
 		    theirs_end = first_block(w, lower ? hi : mid);
 
@@ -119,8 +121,8 @@ static void halve(struct work *w)
 			return;
 		}
 		send_run(w, peer, theirs, theirs_end);
-		add_run(w, peer, mine, mine_end,
-			TT_SCRATCH(w->base + run(w, mine, mine_end).off), 0);
+		add_run(w, peer, mine, mine_end, TT_SCRATCH(w->base + run(w, mine, mine_end).off),
+			0);
 		w->from = TT_SCRATCH(w->base);
 		lo = lower ? lo : mid;
 		hi = lower ? mid : hi;
@@ -137,8 +139,8 @@ static void begin(struct work *w)
 		return;
 	w->from = TT_SCRATCH(w->base);
 	for (i = 0; i < w->a->nranks; i++)
-		tt_copy(w->b, TT_SCRATCH(w->base + run(w, i, i + 1).off), TT_SENDBUF(block(w, i).off),
-			block(w, i).len);
+		tt_copy(w->b, TT_SCRATCH(w->base + run(w, i, i + 1).off),
+			TT_SENDBUF(block(w, i).off), block(w, i).len);
 }
 
 static void slice(struct work *w)
@@ -157,7 +159,8 @@ static void slice(struct work *w)
 		halve(w);
 		tt_round(w->b);
 		if (other >= 0)
-			tt_send_long(w->b, other, TT_SCRATCH(w->base + run(w, other, other + 1).off),
+			tt_send_long(w->b, other,
+				     TT_SCRATCH(w->base + run(w, other, other + 1).off),
 				     block(w, other).len);
 	}
 	tt_round(w->b);

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduce-scatter (block and v) on a ring: the bandwidth-optimal algorithm for long vectors, and the first
- * half of the all-reduce on a ring.
+ * Reduce-scatter (block and v) on a ring: the bandwidth-optimal algorithm for long vectors, and
+ * the first half of the all-reduce on a ring.
  *
  *	block 0 of 4:   x1 ──> 2   x1+x2 ──> 3   (x1+x2)+x3 ──> 0   + x0
  *
- * In step k rank r sends what it has of block r - 1 - k to rank r + 1, and combines what comes of block
- * r - 2 - k with its own part; the last block that comes is its own. Sums on their way are in two slots
- * of scratch for each lane, of which one is sent while the other is written. Operands come as the ring
- * goes: not for operators that do not commute.
+ * In step k rank r sends what it has of block r - 1 - k to rank r + 1, and combines what comes of
+ * block r - 2 - k with its own part; the last block that comes is its own. Sums on their way are
+ * in two slots of scratch for each lane, of which one is sent while the other is written.
+ * Operands come as the ring goes: not for operators that do not commute.
  *
- * Every block is cut into the same number of slices of at most chunk bytes; lane l does slices l, l + lanes,
- * ... In place the sum is kept where the rank's own block is, and copied to the front in the end; in the v
- * form that takes one lane (reduce_scatter.h).
+ * Every block is cut into the same number of slices of at most chunk bytes; lane l does slices l,
+ * l + lanes, ... In place the sum is kept where the rank's own block is, and copied to the front
+ * in the end; in the v form that takes one lane (reduce_scatter.h).
  *
- * Cost, n ranks, N bytes the whole input: (n-1)/n N sent, received and reduced; n - 1 steps a slice; fan-in 1.
+ * Cost, n ranks, N bytes the whole input: (n-1)/n N sent, received and reduced; n - 1 steps a
+ * slice; fan-in 1.
  *
  * Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations.
  * J. Parallel Distrib. Comput. 69(2), 2009.
@@ -60,7 +61,7 @@ void tt_reduce_scatter_ring(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
 	bool block = a->coll == TT_COLL_REDUCE_SCATTER_BLOCK;
-	size_t slices = tt_num_slices(a, tt_longest(a, tt_send_block));
+	size_t longest = tt_longest(a, tt_send_block), slices = tt_num_slices(a, longest);
 	int turn = a->nranks - 1 + (a->in_place && block);
 	struct tt_sliced s = {.fn = step, .slices = slices, .steps = turn, .max_ops = 2};
 
@@ -74,8 +75,8 @@ void tt_reduce_scatter_ring(struct tt_builder *b)
 	s.slice_ops = 2 * (size_t)s.steps;
 	s.state[SLICES] = slices;
 	s.state[TURN] = (size_t)turn;
-	s.state[BASE] = tt_scratch(b, 0);
-	s.state[SLOT] = tt_slots(b, 2 * (size_t)tt_num_lanes(a, s.slices), a->chunk);
+	s.state[BASE] =
+		tt_slice_slots(b, 2 * (size_t)tt_num_lanes(a, s.slices), longest, &s.state[SLOT]);
 	tt_sliced(b, &s);
 	tt_rs_end(b);
 }

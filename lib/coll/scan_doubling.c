@@ -8,17 +8,17 @@
  *	                     2 ────────> 4
  *	step 2   0 ────────────────────> 4
  *
- * In step k rank r sends what it has to r + 2^k and puts what comes from r - 2^k to the left of it; then it has
- * the combination of the 2^(k+1) ranks up to itself, in order: right for operators that do not
- * commute. In an exscan every rank first gives its own vector to the next one, and ranks 1 up to n - 1 scan
- * what they were given.
+ * In step k rank r sends what it has to r + 2^k and puts what comes from r - 2^k to the left of
+ * it; then it has the combination of the 2^(k+1) ranks up to itself, in order: right for
+ * operators that do not commute. In an exscan every rank first gives its own vector to the next
+ * one, and ranks 1 up to n - 1 scan what they were given.
  *
- * What is sent and what is made in the same step are different: sums alternate between scratch and recvbuf, so
- * that the last one is in recvbuf. Only where the first sum is already that one, in place, sending
- * comes first.
+ * What is sent and what is made in the same step are different: sums alternate between scratch
+ * and recvbuf, so that the last one is in recvbuf. Only where the first sum is already that one,
+ * in place, sending comes first.
  *
- * Cost, n ranks, N bytes: ceil(log2 n) steps a slice (exscan 1 + ceil(log2 (n-1))), in each at most N sent,
- * received and reduced; fan-in 1.
+ * Cost, n ranks, N bytes: ceil(log2 n) steps a slice (exscan 1 + ceil(log2 (n-1))), in each at
+ * most N sent, received and reduced; fan-in 1.
  *
  * Hillis, Steele: Data parallel algorithms. Communications of the ACM 29(12), 1986.
  */
@@ -92,12 +92,11 @@ void tt_scan_doubling(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
 	bool ex = a->coll == TT_COLL_EXSCAN;
-	size_t slices = tt_num_slices(a, a->count * a->elem), base = tt_scratch(b, 0), slot, i;
+	size_t slices = tt_num_slices(a, a->count * a->elem), base, slot, i;
 	int lanes = tt_num_lanes(a, slices), lane;
-	struct work w = {
-		.b = b, .v = a->rank - ex, .n = a->nranks - ex, .in_place = a->in_place};
+	struct work w = {.b = b, .v = a->rank - ex, .n = a->nranks - ex, .in_place = a->in_place};
 
-	slot = tt_slots(b, (size_t)lanes, a->chunk);
+	base = tt_slice_slots(b, (size_t)lanes, tt_vector(a).len, &slot);
 	for (i = 0; i < slices; i++) {
 		lane = (int)(i % (size_t)lanes);
 		w.s = tt_slice(a, tt_vector(a), slices, i);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Scatter(v), linear: the root sends each rank its block, WIDTH of them at a time, starting with the rank
- * after it. Only the root knows the counts, and nothing else has to.
+ * Scatter(v), linear: the root sends each rank its block, WIDTH of them at a time, starting with
+ * the rank after it. Only the root knows the counts, and nothing else has to.
  *
  *	    ┌ ──> 1
  *	    0 ──> 2     slices of at most chunk bytes, slice i of a block in lane i % lanes
  *	    └ ──> 3
  *
- * Cost: every block but the root's is sent once, all by the root, in (n-1)/WIDTH steps a slice of the
- * longest block; fan-in 1.
+ * Cost: every block but the root's is sent once, all by the root, in (n-1)/WIDTH steps a slice of
+ * the longest block; fan-in 1.
  */
 #include "lib/coll/coll.h"
 

@@ -2,9 +2,9 @@
 /*
  * Collectives of one rank: nobody to talk to.
  *
- * The result is the input, copied unless the call is in place; a broadcast, a barrier and an exclusive
- * scan have nothing to do. The average of one vector is the vector itself (dividing by 1 changes no
- * bit), so there is nothing to divide.
+ * The result is the input, copied unless the call is in place; a broadcast, a barrier and an
+ * exclusive scan have nothing to do. The average of one vector is the vector itself (dividing by
+ * 1 changes no bit), so there is nothing to divide.
  *
  * Cost: no message; out of place N bytes copied.
  */

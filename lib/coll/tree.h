@@ -23,10 +23,11 @@ int tt_tree_up(int n, int v); /* v > 0 */
 struct tt_tree tt_tree(int n, int v);
 
 /*
- * Two trees for a rooted collective: ranks in the place of numbers, the root at the top of both. In
- * the second one numbers but 0 are mirrored (odd n) or shifted (even n), so that odd ones become even and
- * who is an inner node in one tree is a leaf in the other. Each tree has its half of the vector, and every
- * second lane: slice i goes over tree i % 2. If there is but one lane, all goes over the first tree.
+ * Two trees for a rooted collective: ranks in the place of numbers, the root at the top of both.
+ * In the second one numbers but 0 are mirrored (odd n) or shifted (even n), so that odd ones
+ * become even and who is an inner node in one tree is a leaf in the other. Each tree has its half
+ * of the vector, and every second lane: slice i goes over tree i % 2. If there is but one lane,
+ * all goes over the first tree.
  */
 struct tt_tree tt_rooted_tree(const struct tt_plan_args *a, size_t slice);
 int tt_tree_lanes(const struct tt_plan_args *a, size_t slices);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The checker's view of a call's arguments: each rank's out of a description, and that they agree. */
+/*
+ * The checker's view of a call's arguments: each rank's out of a description, and that they
+ * agree.
+ */
 #include <errno.h>
 
 #include "lib/base/error.h"

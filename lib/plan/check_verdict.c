@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The checker's verdict: whether every rank's recvbuf holds what the collective promises, and whether
- * everything else in it is as it was.
+ * The checker's verdict: whether every rank's recvbuf holds what the collective promises, and
+ * whether everything else in it is as it was.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -126,8 +126,9 @@ static int judge(struct verdict *v, int rank, const struct want *w)
 	for (i = 0; !err && i < w->at.len / elem; i++, e++, from++) {
 		v->judged[e] = true;
 		if (!val[e].set)
-			err = tt_fail(-EINVAL, "rank %d: element %zu of the result is never written",
-				      rank, e);
+			err = tt_fail(-EINVAL,
+				      "rank %d: element %zu of the result is never written", rank,
+				      e);
 		else if (w->rank < 0)
 			err = judge_reduced(v, rank, e, from, &val[e]);
 		else if (val[e].tree != tt_ck_input(w->rank, from).tree)
@@ -139,7 +140,10 @@ static int judge(struct verdict *v, int rank, const struct want *w)
 	return err;
 }
 
-/* Bytes of recvbuf that are no result are the caller's, but for the rest of a reduce-scatter's in place. */
+/*
+ * Bytes of recvbuf that are no result are the caller's, but for the rest of a reduce-scatter's in
+ * place.
+ */
 static int judge_rest(struct verdict *v, int rank)
 {
 	const struct tt_plan_args *a = &v->c->plans[rank]->args;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every algorithm but the all-reduces proved by the checker: over ranks, roots, counts, chunks, lanes, in
- * place or not, operators that commute or don't, and channel limits; a new line in algs.def is
- * tested at once.
+ * Every algorithm but the all-reduces proved by the checker: over ranks, roots, counts, chunks,
+ * lanes, in place or not, operators that commute or don't, and channel limits; a new line in
+ * algs.def is tested at once.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -46,7 +46,9 @@ static void describe(const struct tt_alg *alg, const struct tt_plan_args *a,
 	       (unsigned long long)o->seed, tt_fail_text(-EINVAL));
 }
 
-/* One call under one channel; v forms in all their shapes. An algorithm that can't do it is fine. */
+/*
+ * One call under one channel; v forms in all their shapes. An algorithm that can't do it is fine.
+ */
 static bool check_call(const struct tt_alg *alg, const struct tt_plan_args *call)
 {
 	struct tt_check_opts o = any_channel();
@@ -166,10 +168,10 @@ static void check_coll(enum tt_coll coll)
 	TT_CHECK(algs >= 2);
 }
 
-#define COLL_TEST(name, coll) \
-	static void test_##name(void) \
-	{ \
-		check_coll(TT_COLL_##coll); \
+#define COLL_TEST(name, coll)                                                                      \
+	static void test_##name(void)                                                              \
+	{                                                                                          \
+		check_coll(TT_COLL_##coll);                                                        \
 	}
 COLL_TEST(bcast, BCAST)
 COLL_TEST(barrier, BARRIER)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Plans of the collectives other than all-reduce, counted, against what the heads of their files say:
- * bytes, steps, fan-in. Lengths divide evenly; slices are one unless said otherwise.
+ * Plans of the collectives other than all-reduce, counted, against what the heads of their files
+ * say: bytes, steps, fan-in. Lengths divide evenly; slices are one unless said otherwise.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -75,7 +75,8 @@ static bool all_alike(uint64_t bytes, int howmany, int fan_in, int n)
 	for (r = 0; r < n; r++)
 		if (cost[r].bytes_sent != bytes || cost[r].bytes_received != bytes ||
 		    cost[r].steps != howmany || cost[r].fan_in != fan_in) {
-			printf("  %d ranks: rank %d sends %llu, receives %llu in %d steps, fan-in %d\n",
+			printf("  %d ranks: rank %d sends %llu, receives %llu in %d steps, fan-in "
+			       "%d\n",
 			       n, r, (unsigned long long)cost[r].bytes_sent,
 			       (unsigned long long)cost[r].bytes_received, cost[r].steps,
 			       cost[r].fan_in);
@@ -117,7 +118,8 @@ static void test_reduce(void)
 
 		a.root = n - 1;
 		TT_REQUIRE(count("halving_gather", a));
-		TT_CHECK(cost[a.root].bytes_sent == part && cost[a.root].bytes_received == 2 * part);
+		TT_CHECK(cost[a.root].bytes_sent == part &&
+			 cost[a.root].bytes_received == 2 * part);
 		for (r = 0; r < n; r++) {
 			TT_CHECK(cost[r].bytes_sent <= 2 * part && cost[r].bytes_reduced == part);
 			TT_CHECK(cost[r].fan_in == 1 && cost[r].steps <= 2 * log2_up(n));
@@ -247,7 +249,8 @@ static void test_alltoall(void)
 		TT_REQUIRE(count("pairwise", a));
 		TT_CHECK(all_alike((uint64_t)(n - 1) * block, n - 1, 1, n));
 		TT_REQUIRE(count("linear", a));
-		TT_CHECK(all_alike((uint64_t)(n - 1) * block, (n + 6) / 8, n - 1 < 8 ? n - 1 : 8, n));
+		TT_CHECK(all_alike((uint64_t)(n - 1) * block, (n + 6) / 8, n - 1 < 8 ? n - 1 : 8,
+				   n));
 		for (j = 1, moves = 0; j < n; j++)
 			moves += __builtin_popcount((unsigned)j);
 		TT_REQUIRE(count("bruck", a));

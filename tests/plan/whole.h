@@ -27,7 +27,10 @@ static inline int tt_whole_shapes(enum tt_coll coll)
 	return tt_whole_is_v(coll) ? 4 : 1;
 }
 
-/* What a gives b (or b has). 0: all alike; 1: unequal, some nothing; 2: one has it all; 3: growing. */
+/*
+ * What a gives b (or b has). 0: all alike; 1: unequal, some nothing; 2: one has it all; 3:
+ * growing.
+ */
 static inline size_t tt_whole_count(size_t count, int n, int shape, int a, int b)
 {
 	switch (shape) {
@@ -42,7 +45,10 @@ static inline size_t tt_whole_count(size_t count, int n, int shape, int a, int b
 	}
 }
 
-/* The blocks of n ranks one after the other, or from the last to the first with gaps between them. */
+/*
+ * The blocks of n ranks one after the other, or from the last to the first with gaps between
+ * them.
+ */
 static inline void tt_whole_place(const size_t *counts, size_t *displs, int n, bool backwards)
 {
 	size_t off = 0;
@@ -83,9 +89,8 @@ static inline void tt_whole_init(struct tt_whole *w, const struct tt_plan_args *
 		tt_whole_place(w->scounts + r * n, w->sdispls + r * n, n, true);
 		tt_whole_place(w->rcounts + r * n, w->rdispls + r * n, n, false);
 	}
-	w->args.scounts = call->coll == TT_COLL_SCATTERV || (all && !call->in_place)
-				  ? w->scounts
-				  : NULL;
+	w->args.scounts =
+		call->coll == TT_COLL_SCATTERV || (all && !call->in_place) ? w->scounts : NULL;
 	w->args.sdispls = w->args.scounts ? w->sdispls : NULL;
 	w->args.rcounts = call->coll != TT_COLL_SCATTERV ? w->rcounts : NULL;
 	w->args.rdispls = call->coll != TT_COLL_SCATTERV && call->coll != TT_COLL_REDUCE_SCATTER

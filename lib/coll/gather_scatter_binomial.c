@@ -6,12 +6,13 @@
  *	         0 <──── 2 3         4 <──── 6 7              a scatter is the same backwards
  *	         0 <──────────── 4 5 6 7
  *
- * The subtree of v has the blocks v up to v + 2^k - 1 (those below n), 2^k being the lowest set bit of v.
- * Inner ranks keep them in scratch; what comes to the root goes straight to its place. Slices are so short
- * that those of all blocks fit in SLICE_CHUNKS chunks (or have an element each).
+ * The subtree of v has the blocks v up to v + 2^k - 1 (those below n), 2^k being the lowest set
+ * bit of v. Inner ranks keep them in scratch; what comes to the root goes straight to its place.
+ * Slices are so short that those of all blocks fit in SLICE_CHUNKS chunks (or have an element
+ * each).
  *
- * Cost, n ranks, blocks of N bytes: (n-1)N received (sent) by the root, half of that by its neighbour; ceil(log2
- * n) steps a slice; fan-in 1. Inner ranks copy their own block.
+ * Cost, n ranks, blocks of N bytes: (n-1)N received (sent) by the root, half of that by its
+ * neighbour; ceil(log2 n) steps a slice; fan-in 1. Inner ranks copy their own block.
  *
  * Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH.
  * Int. J. High Perform. Comput. Appl. 19(1), 2005.
@@ -22,8 +23,8 @@
 
 /* Where a rank is in the tree. */
 struct place {
-	int v, bit;    /* bit: the lowest one set, or the first power of two not below n */
-	int size;      /* of its subtree */
+	int v, bit; /* bit: the lowest one set, or the first power of two not below n */
+	int size;   /* of its subtree */
 };
 
 static struct place place_of(const struct tt_plan_args *a)
@@ -130,8 +131,7 @@ static void emit(struct tt_builder *b,
 		return;
 	base = tt_scratch(b, 0);
 	if (s.packed_first >= 0 && p.size > 1)
-		slot = tt_slots(b, (size_t)lanes,
-				(size_t)p.size * tt_slice(a, all, slices, 0).len);
+		slot = tt_slots(b, (size_t)lanes, (size_t)p.size * tt_slice(a, all, slices, 0).len);
 	for (i = 0; i < slices; i++) {
 		lane = (int)(i % (size_t)lanes);
 		s.slice = i;
