@@ -294,16 +294,19 @@ static int differ_body(struct mp_job *job)
 
 static void differ_on(const char *env)
 {
-	/* eager and eager, eager and offer both ways, offer and offer, none and some both ways */
-	static const size_t sizes[][2] = {{100, 90},	 {90, 100},	     {100, 300000},
-					  {300000, 100}, {2000000, 1900000}, {0, 50},
-					  {50, 0},	 {0, 300000},	     {300000, 0}};
+	/*
+	 * Eager and eager, eager and offer both ways, offer and offer, none and some both ways; and
+	 * blocks whose first messages have one length if chunks are of 4 KiB.
+	 */
+	static const size_t sizes[][2] = {
+		{100, 90}, {90, 100},	{100, 300000}, {300000, 100}, {2000000, 1900000}, {0, 50},
+		{50, 0},   {0, 300000}, {300000, 0},   {8192, 4096},  {4096, 8192}};
 	struct differ d;
 	int which;
 	size_t i;
 
 	for (which = 0; which < WHICH; which++)
-		for (i = 0; i < (which <= ALLTOALLV ? 9 : 1); i++) {
+		for (i = 0; i < (which <= ALLTOALLV ? sizeof(sizes) / sizeof(sizes[0]) : 1); i++) {
 			d = (struct differ){which, sizes[i][0], sizes[i][1]};
 			if (MP_RUN(.n = 4, .env = env, .fn = differ_body, .arg = &d)) {
 				fprintf(stderr, "case %d of %d\n", (int)i, which);
@@ -314,7 +317,7 @@ static void differ_on(const char *env)
 
 static void differ_shm(void)
 {
-	differ_on("TUTTI_TRANSPORT=shm");
+	differ_on("TUTTI_TRANSPORT=shm TUTTI_CHUNK=4096");
 }
 
 static void differ_ofi(void)
