@@ -124,7 +124,7 @@ sanitizer_tree()
 
 stage_check()
 {
-	check_tree build 16
+	check_tree build 20
 }
 
 stage_asan()
