@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-noinst_PROGRAMS += hello
+noinst_PROGRAMS += hello halo
+halo_SOURCES = examples/halo.c
+halo_LDADD = libtutti.la
 hello_SOURCES = examples/hello.c
 hello_LDADD = libtutti.la
 

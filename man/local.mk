@@ -5,9 +5,17 @@ include man/perf.mk
 dist_man_MANS += \
 	man/tutti_info.1 man/tutti_run.1 \
 	man/tutti.7 man/tutti_transport.7 \
+	man/tutti_allgather.3 \
+	man/tutti_allgather_init.3 \
+	man/tutti_allgatherv.3 \
+	man/tutti_allgatherv_init.3 \
 	man/tutti_alloc.3 \
 	man/tutti_allreduce.3 \
 	man/tutti_allreduce_init.3 \
+	man/tutti_alltoall.3 \
+	man/tutti_alltoall_init.3 \
+	man/tutti_alltoallv.3 \
+	man/tutti_alltoallv_init.3 \
 	man/tutti_barrier.3 \
 	man/tutti_barrier_init.3 \
 	man/tutti_bcast.3 \
@@ -26,19 +34,64 @@ dist_man_MANS += \
 	man/tutti_datatype_size.3 \
 	man/tutti_deregister.3 \
 	man/tutti_describe.3 \
+	man/tutti_exscan.3 \
+	man/tutti_exscan_init.3 \
 	man/tutti_fetch_add.3 \
 	man/tutti_finalize.3 \
 	man/tutti_free.3 \
+	man/tutti_gather.3 \
+	man/tutti_gather_init.3 \
+	man/tutti_gatherv.3 \
+	man/tutti_gatherv_init.3 \
 	man/tutti_get.3 \
+	man/tutti_group_end.3 \
+	man/tutti_group_start.3 \
+	man/tutti_iallgather.3 \
+	man/tutti_iallgatherv.3 \
 	man/tutti_iallreduce.3 \
+	man/tutti_ialltoall.3 \
+	man/tutti_ialltoallv.3 \
 	man/tutti_ibarrier.3 \
 	man/tutti_ibcast.3 \
+	man/tutti_iexscan.3 \
+	man/tutti_igather.3 \
+	man/tutti_igatherv.3 \
 	man/tutti_init.3 \
+	man/tutti_iprobe.3 \
+	man/tutti_irecv.3 \
+	man/tutti_ireduce.3 \
+	man/tutti_ireduce_scatter.3 \
+	man/tutti_ireduce_scatter_block.3 \
+	man/tutti_iscan.3 \
+	man/tutti_iscatter.3 \
+	man/tutti_iscatterv.3 \
+	man/tutti_isend.3 \
 	man/tutti_last_error.3 \
+	man/tutti_op_create.3 \
+	man/tutti_op_create_premul_sum.3 \
+	man/tutti_op_free.3 \
+	man/tutti_probe.3 \
 	man/tutti_put.3 \
 	man/tutti_put_notify.3 \
+	man/tutti_recv.3 \
+	man/tutti_recv_init.3 \
+	man/tutti_reduce.3 \
+	man/tutti_reduce_init.3 \
+	man/tutti_reduce_scatter.3 \
+	man/tutti_reduce_scatter_block.3 \
+	man/tutti_reduce_scatter_block_init.3 \
+	man/tutti_reduce_scatter_init.3 \
 	man/tutti_register.3 \
 	man/tutti_request_free.3 \
+	man/tutti_scan.3 \
+	man/tutti_scan_init.3 \
+	man/tutti_scatter.3 \
+	man/tutti_scatter_init.3 \
+	man/tutti_scatterv.3 \
+	man/tutti_scatterv_init.3 \
+	man/tutti_send.3 \
+	man/tutti_send_init.3 \
+	man/tutti_sendrecv.3 \
 	man/tutti_set_log.3 \
 	man/tutti_start.3 \
 	man/tutti_stats_get.3 \

@@ -1,51 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Measuring collectives: allreduce, bcast and barrier, with the columns of nccl-tests. Bus
- * bandwidth is algorithm bandwidth times what the wires must carry at least: 2(n-1)/n for
- * all-reduce, 1 for broadcast (doc/PERFORMANCE.md of nccl-tests).
- */
-#include "perf/perf.h"
+/* Measuring collectives, with the columns of nccl-tests. */
+#include "perf/coll.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { ALLREDUCE, BCAST, BARRIER };
-
-/* One cell group of the table: this collective, this size, out of place or in place. */
-struct job {
-	struct perf *perf;
-	enum kind kind;
-	struct perf_buffer *send, *recv; /* send == recv: in place */
-	size_t count, bytes;
-	int datatype, op, root;
-	struct perf_oracle *oracle;
-	double *times; /* --stat: one an iteration */
-};
-
 struct outcome {
 	double time, min, p99; /* microseconds; with --stat time is the median */
 	uint64_t wrong;
 };
-
-static const char *const call_names[] = {"allreduce", "bcast", "barrier"};
-
-static int call(const struct job *job)
-{
-	const void *in = job->send == job->recv ? TUTTI_IN_PLACE : job->send->data;
-	struct tutti_comm *world = job->perf->world;
-	int err;
-
-	if (job->kind == BARRIER)
-		err = tutti_barrier(world);
-	else if (job->kind == BCAST)
-		err = tutti_bcast(job->recv->data, job->count, job->datatype, job->root, world);
-	else
-		err = tutti_allreduce(in, job->recv->data, job->count, job->datatype, job->op,
-				      world);
-	return err ? perf_call_failed(job->perf, call_names[job->kind], err) : 0;
-}
 
 static int barrier(struct perf *perf)
 {
@@ -55,7 +20,7 @@ static int barrier(struct perf *perf)
 }
 
 /* As nccl-tests: iterations back to back, the mean of each rank, then over ranks as -a says. */
-static int time_batch(const struct job *job, struct outcome *out)
+static int time_batch(const struct perf_coll_job *job, struct outcome *out)
 {
 	static const enum tutti_op across[] = {TUTTI_SUM, TUTTI_AVG, TUTTI_MIN, TUTTI_MAX};
 	const struct perf_options *opt = &job->perf->opt;
@@ -65,7 +30,7 @@ static int time_batch(const struct job *job, struct outcome *out)
 	err = barrier(job->perf);
 	start = perf_now_ns();
 	for (i = 0; i < opt->iters && !err; i++)
-		err = call(job);
+		err = perf_coll_call(job);
 	out->time = (double)(perf_now_ns() - start) / 1e3 / opt->iters;
 	if (err || !opt->average)
 		return err;
@@ -73,7 +38,7 @@ static int time_batch(const struct job *job, struct outcome *out)
 }
 
 /* --stat: each iteration starts with a barrier and takes as long as its slowest rank. */
-static int time_each(const struct job *job, struct outcome *out)
+static int time_each(const struct perf_coll_job *job, struct outcome *out)
 {
 	struct perf *perf = job->perf;
 	struct perf_summary sum;
@@ -85,7 +50,7 @@ static int time_each(const struct job *job, struct outcome *out)
 		if (err)
 			return err;
 		start = perf_now_ns();
-		err = call(job);
+		err = perf_coll_call(job);
 		job->times[i] = (double)(perf_now_ns() - start) / 1e3;
 		perf_progress(perf, "measuring");
 	}
@@ -102,48 +67,20 @@ static int time_each(const struct job *job, struct outcome *out)
 	return 0;
 }
 
-/* Inputs with a known result; everything that the call must overwrite holds something else. */
-static void fill(const struct job *job, uint64_t seed)
-{
-	struct perf_oracle *oracle = job->oracle;
-	size_t size = tutti_datatype_size(job->datatype);
-
-	oracle->seed = seed;
-	oracle->datatype = job->datatype;
-	oracle->op = job->kind == BCAST ? TUTTI_MAX : job->op;
-	if (job->kind == BCAST)
-		perf_oracle_bcast(oracle, job->count, job->root);
-	else
-		perf_oracle_allreduce(oracle, job->count);
-	perf_guard_set(job->send, job->bytes);
-	perf_guard_set(job->recv, job->bytes);
-	if (job->send != job->recv)
-		memset(job->recv->data, 0xa5, job->bytes);
-	perf_repeat(job->send->data, oracle->input, oracle->period, job->count, size);
-}
-
 /* -c: wrong elements go to the column, bytes changed where nothing may be written to the footer. */
-static int check(const struct job *job, struct outcome *out)
+static int check(const struct perf_coll_job *job, struct outcome *out)
 {
-	struct perf_oracle *oracle = job->oracle;
-	size_t size = tutti_datatype_size(job->datatype);
 	double wrong = 0, bounds = 0;
 	int i, err;
 
 	for (i = 0; i < job->perf->opt.check; i++) {
 		perf_progress(job->perf, "checking");
-		fill(job, (uint64_t)i);
-		err = call(job);
+		perf_coll_fill(job, (uint64_t)i);
+		err = perf_coll_call(job);
 		if (err)
 			return err;
-		wrong += (double)perf_count_wrong(job->recv->data, oracle->expected, oracle->period,
-						  job->count, size);
-		bounds += (double)perf_guard_violations(job->recv, job->bytes);
-		if (job->send == job->recv)
-			continue;
-		bounds += (double)perf_guard_violations(job->send, job->bytes);
-		bounds += (double)perf_count_wrong(job->send->data, oracle->input, oracle->period,
-						   job->count, size);
+		wrong += (double)perf_coll_wrong(job, (uint64_t)i);
+		bounds += (double)perf_coll_violations(job, (uint64_t)i);
 	}
 	err = perf_agree(job->perf, &wrong, TUTTI_SUM);
 	if (!err)
@@ -156,23 +93,23 @@ static int check(const struct job *job, struct outcome *out)
 	return 0;
 }
 
-static int measure(const struct job *job, struct outcome *out)
+static int measure(const struct perf_coll_job *job, struct outcome *out)
 {
 	const struct perf_options *opt = &job->perf->opt;
 	int i, err = 0;
 
 	memset(out, 0, sizeof(*out));
 	perf_progress(job->perf, "warming up");
-	if (job->kind != BARRIER) { /* zeros: sums in place, over and over, stay finite */
+	if (job->coll != PERF_BARRIER) { /* zeros: sums in place, over and over, stay finite */
 		memset(job->send->data, 0, job->bytes);
 		memset(job->recv->data, 0, job->bytes);
 	}
 	for (i = 0; i < opt->warmup && !err; i++)
-		err = call(job);
+		err = perf_coll_call(job);
 	perf_progress(job->perf, "measuring");
 	if (!err)
 		err = opt->stat ? time_each(job, out) : time_batch(job, out);
-	if (!err && job->kind != BARRIER && opt->check)
+	if (!err && job->coll != PERF_BARRIER && opt->check)
 		err = check(job, out);
 	return err;
 }
@@ -213,14 +150,15 @@ static const struct perf_column barrier_stat_columns[] = {
 	{"p99_us", "p99", "(us)", 9, 0, PERF_USEC},
 };
 
-static void put_side(const struct job *job, const struct outcome *out, struct perf_cell *cell)
+static void put_side(const struct perf_coll_job *job, const struct outcome *out,
+		     struct perf_cell *cell)
 {
 	struct perf *perf = job->perf;
 	double n = perf->nranks, algbw = 0, busbw;
 
 	if (out->time > 0)
 		algbw = (double)job->bytes / out->time / 1e3; /* bytes a microsecond, to GB/s */
-	busbw = job->kind == ALLREDUCE ? algbw * 2 * (n - 1) / n : algbw;
+	busbw = algbw * job->kind->busbw * (job->kind->scales ? (n - 1) / n : 1);
 	perf->totals.busbw_sum += busbw;
 	perf->totals.busbw_count++;
 	(cell++)->real = out->time;
@@ -249,7 +187,7 @@ static void heading(const struct perf *perf)
 }
 
 /* Broadcast has one buffer, so its out-of-place columns stay empty. */
-static int one_row(struct job *job, struct perf_buffer *bufs)
+static int one_row(struct perf_coll_job *job, struct perf_buffer *bufs)
 {
 	struct perf_cell cells[sizeof(stat_columns) / sizeof(stat_columns[0])] = {{0}};
 	int side = job->perf->opt.stat ? SIDE_STAT_COLUMNS : SIDE_COLUMNS, i, in_place, err;
@@ -259,10 +197,10 @@ static int one_row(struct job *job, struct perf_buffer *bufs)
 	cells[0].number = (int64_t)job->bytes;
 	cells[1].number = (int64_t)job->count;
 	cells[2].text = perf_type_name(job->datatype);
-	cells[3].text = job->kind == ALLREDUCE ? perf_op_name(job->op) : "none";
+	cells[3].text = job->kind->reduces ? perf_op_name(job->op) : "none";
 	cells[4].number = job->root;
 	for (in_place = 0; in_place < 2; in_place++, cell += side) {
-		if (job->kind == BCAST && !in_place) {
+		if (job->coll == PERF_BCAST && !in_place) {
 			for (i = 0; i < side; i++)
 				cell[i].absent = true;
 			continue;
@@ -277,10 +215,11 @@ static int one_row(struct job *job, struct perf_buffer *bufs)
 	return job->perf->rank ? 0 : perf_table_row(&job->perf->table, cells);
 }
 
-static int all_sizes(struct job *job, struct perf_buffer *bufs)
+static int all_sizes(struct perf_coll_job *job, struct perf_buffer *bufs)
 {
 	const struct perf_options *opt = &job->perf->opt;
-	size_t size = opt->minbytes, width = tutti_datatype_size(job->datatype);
+	size_t blocks = job->kind->blocks ? (size_t)job->perf->nranks : 1;
+	size_t size = opt->minbytes, width = tutti_datatype_size(job->datatype) * blocks;
 	int err;
 
 	do {
@@ -303,33 +242,44 @@ static int to(int option, int number)
 	return option == PERF_ALL ? number - 1 : option;
 }
 
-static int all_combinations(struct job *job, struct perf_buffer *bufs)
+static int all_roots(struct perf_coll_job *job, struct perf_buffer *bufs)
 {
-	const struct perf_options *opt = &job->perf->opt;
-	bool reduces = job->kind == ALLREDUCE;
-	int type, op, root, last_op, last_root, err = 0;
+	int root = job->kind->rooted ? from(job->perf->opt.root) : -1, err = 0;
+	int last = job->kind->rooted ? to(job->perf->opt.root, job->perf->nranks) : -1;
 
-	last_op = reduces ? to(opt->op, TUTTI_NUM_OPS) : 0;
-	last_root = reduces ? -1 : to(opt->root, job->perf->nranks);
-	for (type = from(opt->datatype); type <= to(opt->datatype, TUTTI_NUM_DATATYPES); type++)
-		for (op = reduces ? from(opt->op) : 0; op <= last_op; op++) {
-			if (reduces && !perf_op_fits(type, op))
-				continue;
-			for (root = reduces ? -1 : from(opt->root); root <= last_root; root++) {
-				job->datatype = type;
-				job->op = op;
-				job->root = root;
-				err = all_sizes(job, bufs);
-				if (err)
-					return err;
-			}
-		}
-	return 0;
+	for (; root <= last && !err; root++) {
+		job->root = root;
+		err = all_sizes(job, bufs);
+	}
+	return err;
 }
 
-static int run_data(struct job *job, int nbufs)
+static bool op_fits(const struct perf_coll_job *job)
 {
-	struct perf_oracle oracle = {.rank = job->perf->rank, .nranks = job->perf->nranks};
+	bool scan = job->coll == PERF_SCAN || job->coll == PERF_EXSCAN;
+
+	return perf_op_fits(job->datatype, job->op) && !(scan && job->op == TUTTI_AVG);
+}
+
+static int all_combinations(struct perf_coll_job *job, struct perf_buffer *bufs)
+{
+	const struct perf_options *opt = &job->perf->opt;
+	bool reduces = job->kind->reduces;
+	int type, op, last = reduces ? to(opt->op, TUTTI_NUM_OPS) : 0, err = 0;
+
+	for (type = from(opt->datatype); type <= to(opt->datatype, TUTTI_NUM_DATATYPES); type++)
+		for (op = reduces ? from(opt->op) : 0; op <= last && !err; op++) {
+			job->datatype = type;
+			job->op = op;
+			if (!reduces || op_fits(job))
+				err = all_roots(job, bufs);
+		}
+	return err;
+}
+
+static int run_data(struct perf_coll_job *job, int nbufs)
+{
+	struct perf_oracle oracle = {.nranks = job->perf->nranks};
 	struct perf *perf = job->perf;
 	bool stat = perf->opt.stat;
 	struct perf_buffer bufs[2];
@@ -353,7 +303,7 @@ free_oracle:
 	return err;
 }
 
-static int run_barrier(struct job *job)
+static int run_barrier(struct perf_coll_job *job)
 {
 	struct perf_cell cells[4] = {{.number = job->perf->opt.iters}};
 	struct perf *perf = job->perf;
@@ -374,35 +324,23 @@ static int run_barrier(struct job *job)
 	return perf_table_row(&perf->table, cells);
 }
 
-static int run(struct perf *perf, enum kind kind)
+int perf_run_coll(struct perf *perf)
 {
-	struct job job = {.perf = perf, .kind = kind};
+	struct perf_coll_job job = {.perf = perf};
 	int err;
 
+	while (strcmp(perf_coll_kinds[job.coll].name, perf->opt.cmd->name))
+		job.coll++;
+	job.kind = &perf_coll_kinds[job.coll];
 	if (perf->opt.stat) {
 		job.times = calloc((size_t)perf->opt.iters, sizeof(*job.times));
 		if (!job.times)
 			return perf_call_failed(perf, "making room for times", -ENOMEM);
 	}
-	if (kind == BARRIER)
+	if (job.coll == PERF_BARRIER)
 		err = run_barrier(&job);
 	else
-		err = run_data(&job, kind == ALLREDUCE ? 2 : 1);
+		err = run_data(&job, job.coll == PERF_BCAST ? 1 : 2);
 	free(job.times);
 	return err;
-}
-
-int perf_run_allreduce(struct perf *perf)
-{
-	return run(perf, ALLREDUCE);
-}
-
-int perf_run_bcast(struct perf *perf)
-{
-	return run(perf, BCAST);
-}
-
-int perf_run_barrier(struct perf *perf)
-{
-	return run(perf, BARRIER);
 }

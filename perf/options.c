@@ -37,14 +37,15 @@ static const char help[] =
 	"  -i, --stepbytes SIZE     fixed step between sizes (default 1M)\n"
 	"  -f, --stepfactor FACTOR  multiply instead of adding\n"
 	"Work:\n"
-	"  -n, --iters N            timed iterations (default 20; others than\n"
-	"                           allreduce and bcast 1000)\n"
-	"  -w, --warmup_iters N     untimed iterations before (default 5; others 100)\n"
+	"  -n, --iters N            timed iterations (default 20; barrier, put, get and\n"
+	"                           latency 1000)\n"
+	"  -w, --warmup_iters N     untimed iterations before (default 5; those 100)\n"
 	"  -c, --check N            rounds of checking every element, 0: none (default 1)\n"
 	"  -d, --datatype TYPE      int8 uint8 int32 uint32 int64 uint64 half bfloat16\n"
 	"                           float double or all (default float)\n"
 	"  -o, --op OP              sum prod min max avg band bor bxor or all (default sum)\n"
-	"  -r, --root RANK          root of bcast, or all (default 0)\n"
+	"  -r, --root RANK          root of bcast, reduce, gather and scatter, or all\n"
+	"                           (default 0)\n"
 	"  -a, --average HOW        over ranks: 0 rank 0, 1 average, 2 min, 3 max (default 1)\n"
 	"  -q, --tx-depth N         puts or gets under way at once (default 128)\n"
 	"  -T, --transport LIST     sets TUTTI_TRANSPORT, e.g. shm or ofi\n"
@@ -56,30 +57,63 @@ static const char help[] =
 	"  -h, --help               show this\n"
 	"  -V, --version            show the version\n";
 
+/* What collectives on data have in common. */
+#define COLLECTIVE \
+	.run = perf_run_coll, .bytes = 32 << 20, .iters = 20, .warmup = 5, .min_ranks = 1, .has_size = true
+
 const struct perf_command perf_commands[] = {
 	{.name = "allreduce",
 	 .help = "all-reduce: out of place and in place",
-	 .run = perf_run_allreduce,
-	 .bytes = 32 << 20,
-	 .iters = 20,
-	 .warmup = 5,
-	 .min_ranks = 1,
+	 COLLECTIVE,
+	 .has_type = true,
+	 .has_op = true},
+	{.name = "reduce",
+	 .help = "reduction to one rank",
+	 COLLECTIVE,
 	 .has_type = true,
 	 .has_op = true,
-	 .has_size = true},
+	 .has_root = true},
+	{.name = "reduce_scatter",
+	 .help = "reduction, a block of the result to each rank",
+	 COLLECTIVE,
+	 .has_type = true,
+	 .has_op = true},
 	{.name = "bcast",
 	 .help = "broadcast",
-	 .run = perf_run_bcast,
-	 .bytes = 32 << 20,
-	 .iters = 20,
-	 .warmup = 5,
-	 .min_ranks = 1,
+	 COLLECTIVE,
 	 .has_type = true,
-	 .has_root = true,
-	 .has_size = true},
+	 .has_root = true},
+	{.name = "allgather",
+	 .help = "blocks of all ranks to all ranks",
+	 COLLECTIVE,
+	 .has_type = true},
+	{.name = "gather",
+	 .help = "blocks of all ranks to one rank",
+	 COLLECTIVE,
+	 .has_type = true,
+	 .has_root = true},
+	{.name = "scatter",
+	 .help = "blocks of one rank to all ranks",
+	 COLLECTIVE,
+	 .has_type = true,
+	 .has_root = true},
+	{.name = "alltoall",
+	 .help = "a block from every rank to every rank",
+	 COLLECTIVE,
+	 .has_type = true},
+	{.name = "scan",
+	 .help = "combination of the ranks up to the own",
+	 COLLECTIVE,
+	 .has_type = true,
+	 .has_op = true},
+	{.name = "exscan",
+	 .help = "combination of the ranks before the own",
+	 COLLECTIVE,
+	 .has_type = true,
+	 .has_op = true},
 	{.name = "barrier",
 	 .help = "barrier",
-	 .run = perf_run_barrier,
+	 .run = perf_run_coll,
 	 .iters = 1000,
 	 .warmup = 100,
 	 .min_ranks = 1},
@@ -167,7 +201,7 @@ static int unknown_option(const char *word)
 
 static int find_command(const char *word, const struct perf_command **cmd)
 {
-	const char *names[16];
+	const char *names[32];
 	int i;
 
 	for (i = 0; perf_commands[i].name; i++) {
@@ -293,7 +327,7 @@ static int show_help(void)
 		return PERF_DONE;
 	fputs(usage, stdout);
 	for (cmd = perf_commands; cmd->name; cmd++)
-		printf("  %-10s %s\n", cmd->name, cmd->help);
+		printf("  %-14s %s\n", cmd->name, cmd->help);
 	fputs(help, stdout);
 	return PERF_DONE;
 }
@@ -325,6 +359,8 @@ static int complete(struct perf_options *opt)
 		opt->iters = cmd->iters;
 	if (opt->warmup < 0)
 		opt->warmup = cmd->warmup;
+	if (opt->op == TUTTI_AVG && strstr(cmd->name, "scan"))
+		return bad("operation avg has no meaning for %s", cmd->name);
 	if (opt->op != PERF_ALL && opt->datatype != PERF_ALL && cmd->has_op &&
 	    !perf_op_fits(opt->datatype, opt->op))
 		return bad("operation %s is for integers, not for %s", perf_op_name(opt->op),
@@ -363,7 +399,7 @@ int perf_options_parse(struct perf_options *opt, int argc, char **argv)
 			return err;
 	}
 	if (optind == argc)
-		return bad("which command? allreduce, bcast, barrier, put, get or latency");
+		return bad("which command? allreduce, bcast, alltoall, put, latency or another");
 	err = find_command(argv[optind], &opt->cmd);
 	if (err)
 		return err;

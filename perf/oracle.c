@@ -162,34 +162,28 @@ static void set_period(struct perf_oracle *oracle, size_t count)
 	oracle->period = count < PERF_PERIOD ? count : PERF_PERIOD;
 }
 
-void perf_oracle_allreduce(struct perf_oracle *oracle, size_t count)
+void perf_oracle_given(struct perf_oracle *oracle, size_t count, int rank)
+{
+	size_t i;
+
+	set_period(oracle, count);
+	for (i = 0; i < oracle->period; i++)
+		store(oracle->input, i, oracle->datatype, contribution(oracle, rank, i), 1);
+}
+
+void perf_oracle_reduce(struct perf_oracle *oracle, size_t count, int last)
 {
 	int divisor = oracle->op == TUTTI_AVG ? oracle->nranks : 1, rank;
-	int64_t result, value;
+	int64_t result;
 	size_t i;
 
 	set_period(oracle, count);
 	for (i = 0; i < oracle->period; i++) {
-		value = contribution(oracle, oracle->rank, i);
-		store(oracle->input, i, oracle->datatype, value, 1);
 		result = contribution(oracle, 0, i);
-		for (rank = 1; rank < oracle->nranks; rank++)
+		for (rank = 1; rank <= last; rank++)
 			result = combine(oracle->op, result, contribution(oracle, rank, i));
 		store(oracle->expected, i, oracle->datatype, result, divisor);
 	}
-}
-
-void perf_oracle_bcast(struct perf_oracle *oracle, size_t count, int root)
-{
-	size_t size = tutti_datatype_size(oracle->datatype), i;
-
-	set_period(oracle, count);
-	for (i = 0; i < oracle->period; i++)
-		store(oracle->expected, i, oracle->datatype, contribution(oracle, root, i), 1);
-	if (oracle->rank == root)
-		memcpy(oracle->input, oracle->expected, oracle->period * size);
-	else
-		memset(oracle->input, 0x5a, oracle->period * size);
 }
 
 void perf_repeat(void *dst, const void *block, size_t period, size_t count, size_t size)

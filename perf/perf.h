@@ -79,16 +79,16 @@ extern const char *const perf_op_names[];
  */
 #define PERF_PERIOD 65521
 struct perf_oracle {
-	int rank, nranks, datatype, op;
+	int nranks, datatype, op;
 	uint64_t seed;
 	unsigned char *input, *expected; /* one period each */
 	size_t period;			 /* elements, at most PERF_PERIOD */
 };
 int perf_oracle_init(struct perf_oracle *oracle);
 void perf_oracle_free(struct perf_oracle *oracle);
-/* Work out input and expected of all-reduce / broadcast for this seed and up to count elements. */
-void perf_oracle_allreduce(struct perf_oracle *oracle, size_t count);
-void perf_oracle_bcast(struct perf_oracle *oracle, size_t count, int root);
+/* For this seed and up to count elements: input, what a rank gives; expected, what 0 to last combine to. */
+void perf_oracle_given(struct perf_oracle *oracle, size_t count, int rank);
+void perf_oracle_reduce(struct perf_oracle *oracle, size_t count, int last);
 /* Fill dst by repeating a block; count how many elements of buf differ from it. */
 void perf_repeat(void *dst, const void *block, size_t period, size_t count, size_t size);
 size_t perf_count_wrong(const void *buf, const void *block, size_t period, size_t count,
@@ -150,9 +150,7 @@ void perf_progress_row(struct perf *perf, size_t size);
 void perf_progress_clear(void);
 
 /* perf/coll.c, perf/p2p.c: the runners; return 0 or a negative code already reported. */
-int perf_run_allreduce(struct perf *perf);
-int perf_run_bcast(struct perf *perf);
-int perf_run_barrier(struct perf *perf);
+int perf_run_coll(struct perf *perf); /* the one that the command is called like */
 int perf_run_put(struct perf *perf);
 int perf_run_get(struct perf *perf);
 int perf_run_latency(struct perf *perf);

@@ -41,16 +41,40 @@ enum tutti_op {
 	TUTTI_BAND,		/* the bitwise three: integer types only */
 	TUTTI_BOR,
 	TUTTI_BXOR,
-	TUTTI_NUM_OPS
+	TUTTI_NUM_OPS,
+	TUTTI_OP_LIMIT = 0x7fffffff /* tutti_op_create's values are below */
 };
 
-/* As sendbuf: the input is in recvbuf and the result replaces it. */
-#define TUTTI_IN_PLACE ((const void *)(intptr_t)-1)
+/*
+ * As sendbuf: the input is in recvbuf and the result replaces it (scatter: as the root's recvbuf, its
+ * block stays in sendbuf). All ranks of a call do this or none; of one with a root, the root alone.
+ */
+#define TUTTI_IN_PLACE ((void *)(intptr_t)-1)
 
 struct tutti_request;
 
 /** tutti_datatype_size - bytes of one element, 0 for a value that is no datatype. */
 size_t tutti_datatype_size(enum tutti_datatype datatype);
+
+/**
+ * tutti_op_fn - an operator of the caller's: b[i] = a[i] op b[i] for i < count, a of the lower ranks.
+ * Must be associative. Called for pieces of the vector, one at a time, from any thread that advances
+ * operations; must not call tutti. arg is what tutti_op_create was given.
+ */
+typedef void tutti_op_fn(const void *a, void *b, size_t count, enum tutti_datatype datatype,
+			 void *arg);
+
+/** tutti_op_create - an operator of ctx out of fn; local. commutative 0: operands combine in rank order. */
+int tutti_op_create(struct tutti_context *ctx, tutti_op_fn *fn, void *arg, int commutative,
+		    enum tutti_op *op);
+/**
+ * tutti_op_create_premul_sum - the sum of each rank's vector times that rank's *scalar (an element of
+ * datatype, copied). For vectors of datatype only; local.
+ */
+int tutti_op_create_premul_sum(struct tutti_context *ctx, const void *scalar,
+			       enum tutti_datatype datatype, enum tutti_op *op);
+/** tutti_op_free - -EBUSY while a request uses it. *op becomes TUTTI_OP_LIMIT. */
+int tutti_op_free(struct tutti_context *ctx, enum tutti_op *op);
 
 int tutti_allreduce(const void *sendbuf, void *recvbuf, size_t count, enum tutti_datatype datatype,
 		    enum tutti_op op, struct tutti_comm *comm);
@@ -71,6 +95,149 @@ int tutti_bcast_init(void *buf, size_t count, enum tutti_datatype datatype, int 
 int tutti_barrier(struct tutti_comm *comm);
 int tutti_ibarrier(struct tutti_comm *comm, struct tutti_request **request);
 int tutti_barrier_init(struct tutti_comm *comm, struct tutti_request **request);
+
+/* Rooted: only the root has the result. recvbuf of the others is not looked at. In place: at the root. */
+int tutti_reduce(const void *sendbuf, void *recvbuf, size_t count, enum tutti_datatype datatype,
+		 enum tutti_op op, int root, struct tutti_comm *comm);
+int tutti_ireduce(const void *sendbuf, void *recvbuf, size_t count, enum tutti_datatype datatype,
+		  enum tutti_op op, int root, struct tutti_comm *comm,
+		  struct tutti_request **request);
+int tutti_reduce_init(const void *sendbuf, void *recvbuf, size_t count,
+		      enum tutti_datatype datatype, enum tutti_op op, int root,
+		      struct tutti_comm *comm, struct tutti_request **request);
+
+/*
+ * The vector of nranks * recvcount elements is combined, and rank i gets block i of recvcount elements.
+ * In place: the input is in recvbuf (all nranks blocks); the result is at its beginning.
+ */
+int tutti_reduce_scatter_block(const void *sendbuf, void *recvbuf, size_t recvcount,
+			       enum tutti_datatype datatype, enum tutti_op op,
+			       struct tutti_comm *comm);
+int tutti_ireduce_scatter_block(const void *sendbuf, void *recvbuf, size_t recvcount,
+				enum tutti_datatype datatype, enum tutti_op op,
+				struct tutti_comm *comm, struct tutti_request **request);
+int tutti_reduce_scatter_block_init(const void *sendbuf, void *recvbuf, size_t recvcount,
+				    enum tutti_datatype datatype, enum tutti_op op,
+				    struct tutti_comm *comm, struct tutti_request **request);
+
+/* The same with blocks of recvcounts[i] elements for rank i, one after the other in sendbuf. */
+int tutti_reduce_scatter(const void *sendbuf, void *recvbuf, const size_t *recvcounts,
+			 enum tutti_datatype datatype, enum tutti_op op, struct tutti_comm *comm);
+int tutti_ireduce_scatter(const void *sendbuf, void *recvbuf, const size_t *recvcounts,
+			  enum tutti_datatype datatype, enum tutti_op op, struct tutti_comm *comm,
+			  struct tutti_request **request);
+int tutti_reduce_scatter_init(const void *sendbuf, void *recvbuf, const size_t *recvcounts,
+			      enum tutti_datatype datatype, enum tutti_op op,
+			      struct tutti_comm *comm, struct tutti_request **request);
+
+/* Rank i gets the combination of ranks 0 to i (scan), or 0 to i - 1 (exscan; rank 0: undefined). */
+int tutti_scan(const void *sendbuf, void *recvbuf, size_t count, enum tutti_datatype datatype,
+	       enum tutti_op op, struct tutti_comm *comm);
+int tutti_iscan(const void *sendbuf, void *recvbuf, size_t count, enum tutti_datatype datatype,
+		enum tutti_op op, struct tutti_comm *comm, struct tutti_request **request);
+int tutti_scan_init(const void *sendbuf, void *recvbuf, size_t count, enum tutti_datatype datatype,
+		    enum tutti_op op, struct tutti_comm *comm, struct tutti_request **request);
+
+int tutti_exscan(const void *sendbuf, void *recvbuf, size_t count, enum tutti_datatype datatype,
+		 enum tutti_op op, struct tutti_comm *comm);
+int tutti_iexscan(const void *sendbuf, void *recvbuf, size_t count, enum tutti_datatype datatype,
+		  enum tutti_op op, struct tutti_comm *comm, struct tutti_request **request);
+int tutti_exscan_init(const void *sendbuf, void *recvbuf, size_t count,
+		      enum tutti_datatype datatype, enum tutti_op op, struct tutti_comm *comm,
+		      struct tutti_request **request);
+
+/*
+ * Everybody gets the sendcount elements of every rank, in rank order. In place: the own block is in its place
+ * in recvbuf already.
+ */
+int tutti_allgather(const void *sendbuf, void *recvbuf, size_t sendcount,
+		    enum tutti_datatype datatype, struct tutti_comm *comm);
+int tutti_iallgather(const void *sendbuf, void *recvbuf, size_t sendcount,
+		     enum tutti_datatype datatype, struct tutti_comm *comm,
+		     struct tutti_request **request);
+int tutti_allgather_init(const void *sendbuf, void *recvbuf, size_t sendcount,
+			 enum tutti_datatype datatype, struct tutti_comm *comm,
+			 struct tutti_request **request);
+
+/*
+ * v forms: counts and displacements are arrays of nranks values, in elements, copied by the call. The block
+ * of rank i begins displs[i] elements into its buffer; NULL: the blocks follow one another.
+ */
+int tutti_allgatherv(const void *sendbuf, size_t sendcount, void *recvbuf, const size_t *recvcounts,
+		     const size_t *displs, enum tutti_datatype datatype, struct tutti_comm *comm);
+int tutti_iallgatherv(const void *sendbuf, size_t sendcount, void *recvbuf,
+		      const size_t *recvcounts, const size_t *displs, enum tutti_datatype datatype,
+		      struct tutti_comm *comm, struct tutti_request **request);
+int tutti_allgatherv_init(const void *sendbuf, size_t sendcount, void *recvbuf,
+			  const size_t *recvcounts, const size_t *displs,
+			  enum tutti_datatype datatype, struct tutti_comm *comm,
+			  struct tutti_request **request);
+
+/* The root gets the blocks of all ranks. In place: sendbuf at the root. */
+int tutti_gather(const void *sendbuf, void *recvbuf, size_t sendcount, enum tutti_datatype datatype,
+		 int root, struct tutti_comm *comm);
+int tutti_igather(const void *sendbuf, void *recvbuf, size_t sendcount,
+		  enum tutti_datatype datatype, int root, struct tutti_comm *comm,
+		  struct tutti_request **request);
+int tutti_gather_init(const void *sendbuf, void *recvbuf, size_t sendcount,
+		      enum tutti_datatype datatype, int root, struct tutti_comm *comm,
+		      struct tutti_request **request);
+
+/* recvbuf, recvcounts and displs count at the root only. */
+int tutti_gatherv(const void *sendbuf, size_t sendcount, void *recvbuf, const size_t *recvcounts,
+		  const size_t *displs, enum tutti_datatype datatype, int root,
+		  struct tutti_comm *comm);
+int tutti_igatherv(const void *sendbuf, size_t sendcount, void *recvbuf, const size_t *recvcounts,
+		   const size_t *displs, enum tutti_datatype datatype, int root,
+		   struct tutti_comm *comm, struct tutti_request **request);
+int tutti_gatherv_init(const void *sendbuf, size_t sendcount, void *recvbuf,
+		       const size_t *recvcounts, const size_t *displs, enum tutti_datatype datatype,
+		       int root, struct tutti_comm *comm, struct tutti_request **request);
+
+/* Rank i gets block i of the root. In place: recvbuf at the root, whose own block stays where it is. */
+int tutti_scatter(const void *sendbuf, void *recvbuf, size_t recvcount,
+		  enum tutti_datatype datatype, int root, struct tutti_comm *comm);
+int tutti_iscatter(const void *sendbuf, void *recvbuf, size_t recvcount,
+		   enum tutti_datatype datatype, int root, struct tutti_comm *comm,
+		   struct tutti_request **request);
+int tutti_scatter_init(const void *sendbuf, void *recvbuf, size_t recvcount,
+		       enum tutti_datatype datatype, int root, struct tutti_comm *comm,
+		       struct tutti_request **request);
+
+/* sendbuf, sendcounts and displs count at the root only. */
+int tutti_scatterv(const void *sendbuf, const size_t *sendcounts, const size_t *displs,
+		   void *recvbuf, size_t recvcount, enum tutti_datatype datatype, int root,
+		   struct tutti_comm *comm);
+int tutti_iscatterv(const void *sendbuf, const size_t *sendcounts, const size_t *displs,
+		    void *recvbuf, size_t recvcount, enum tutti_datatype datatype, int root,
+		    struct tutti_comm *comm, struct tutti_request **request);
+int tutti_scatterv_init(const void *sendbuf, const size_t *sendcounts, const size_t *displs,
+			void *recvbuf, size_t recvcount, enum tutti_datatype datatype, int root,
+			struct tutti_comm *comm, struct tutti_request **request);
+
+/*
+ * Block j of rank i's sendbuf becomes block i of rank j's recvbuf. In place: recvbuf's blocks are sent and
+ * replaced; the v form then looks at recvcounts and rdispls only.
+ */
+int tutti_alltoall(const void *sendbuf, void *recvbuf, size_t count, enum tutti_datatype datatype,
+		   struct tutti_comm *comm);
+int tutti_ialltoall(const void *sendbuf, void *recvbuf, size_t count, enum tutti_datatype datatype,
+		    struct tutti_comm *comm, struct tutti_request **request);
+int tutti_alltoall_init(const void *sendbuf, void *recvbuf, size_t count,
+			enum tutti_datatype datatype, struct tutti_comm *comm,
+			struct tutti_request **request);
+
+int tutti_alltoallv(const void *sendbuf, const size_t *sendcounts, const size_t *sdispls,
+		    void *recvbuf, const size_t *recvcounts, const size_t *rdispls,
+		    enum tutti_datatype datatype, struct tutti_comm *comm);
+int tutti_ialltoallv(const void *sendbuf, const size_t *sendcounts, const size_t *sdispls,
+		     void *recvbuf, const size_t *recvcounts, const size_t *rdispls,
+		     enum tutti_datatype datatype, struct tutti_comm *comm,
+		     struct tutti_request **request);
+int tutti_alltoallv_init(const void *sendbuf, const size_t *sendcounts, const size_t *sdispls,
+			 void *recvbuf, const size_t *recvcounts, const size_t *rdispls,
+			 enum tutti_datatype datatype, struct tutti_comm *comm,
+			 struct tutti_request **request);
 
 /** tutti_start - start a persistent request; -EBUSY while it is running. */
 int tutti_start(struct tutti_request *request);

@@ -10,6 +10,7 @@
 #include <tutti/comm.h>
 #include <tutti/mem.h>
 #include <tutti/coll.h>
+#include <tutti/p2p.h>
 #include <tutti/rma.h>
 #include <tutti/info.h>
 

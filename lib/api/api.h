@@ -10,8 +10,21 @@
 /* 0, or -EINVAL: NULL, freed, or no communicator at all. */
 int tt_check_comm(const struct tutti_comm *comm);
 int tt_check_ctx(const struct tutti_context *ctx);
-/* Run a checked call to its end. */
-int tt_run_call(struct tutti_comm *comm, const struct tt_call *call);
+/* check.c: 0 and the call as the engine wants it, or why it can't be made. */
+int tt_check_call(const struct tutti_comm *comm, struct tt_call *call);
+/* coll.c: check a call, then run it to its end; or start it; or make it a persistent request. */
+int tt_coll_run(struct tutti_comm *comm, struct tt_call call);
+int tt_coll_start(struct tutti_comm *comm, struct tt_call call, struct tutti_request **request);
+int tt_coll_init(struct tutti_comm *comm, struct tt_call call, struct tutti_request **request);
+/* A buffer of count elements; name is the call, for the text. */
+int tt_check_data(const char *name, const void *buf, size_t count, enum tutti_datatype datatype);
+
+/* group.c: every new request that is not persistent goes through the first of these, under the wire lock: it is started, or
+ * joins the thread's open group; on failure it is freed. Blocking forms end with the second. */
+int tt_request_launch(struct tutti_request *req);
+int tt_request_finish(struct tutti_request **req);
+/* 0, or -EINVAL inside a group: for calls that wait. */
+int tt_group_refuse(const char *name);
 /* The values that must be equal on all ranks, as rank 0 has them. */
 struct tt_agreed {
 	uint64_t chunk;

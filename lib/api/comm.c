@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Communicators: queries, dup, split, free, errors, abort. */
+#include "lib/p2p/p2p.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +36,8 @@ void tt_comm_strip(struct tutti_comm *comm)
 	tt_wire_lock(comm->ctx->wire);
 	tt_plans_free(comm->plans);
 	comm->plans = NULL;
+	tt_p2p_free(comm->p2p);
+	comm->p2p = NULL;
 	tt_chooser_free(comm->chooser);
 	comm->chooser = NULL;
 	tt_wire_unlock(comm->ctx->wire);
@@ -163,6 +167,8 @@ int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_c
 	int err;
 
 	err = tt_check_comm(comm);
+	if (!err)
+		err = tt_group_refuse("tutti_comm_split");
 	if (err)
 		return err;
 	if (!newcomm)

@@ -126,6 +126,7 @@ static int join(struct tutti_context *ctx)
 	handlers.fn[TT_CTL_MISMATCH] = tt_mismatch_msg;
 	handlers.fn[TT_CTL_ABORT] = tt_ctx_abort_msg;
 	handlers.fn[TT_CTL_PROGRESS] = on_progress;
+	handlers.fn[TT_CTL_PAIR] = tt_pair_msg;
 	if (strlen(ctx->env.algo.text) >= sizeof(agreed.algo))
 		return tt_fail(-EINVAL, "TUTTI_ALGO is longer than %zu characters",
 			       sizeof(agreed.algo) - 1);
@@ -185,6 +186,7 @@ static void init_context(struct tutti_context *ctx)
 	tt_list_init(&ctx->comms);
 	tt_list_init(&ctx->dead);
 	tt_list_init(&ctx->ready);
+	tt_list_init(&ctx->ops);
 }
 
 static void free_comms(struct tutti_context *ctx)
@@ -262,7 +264,10 @@ free_ctx:
 
 int tutti_init(const struct tutti_config *user, struct tutti_context **out)
 {
-	int err = init(user, out);
+	int err = tt_group_refuse("tutti_init");
+
+	if (!err)
+		err = init(user, out);
 
 	if (err) /* there is no communicator that could be asked why */
 		tt_err("tutti_init: %s", tt_fail_text(err));
@@ -323,6 +328,8 @@ int tutti_finalize(struct tutti_context *ctx)
 	bool failed;
 
 	err = tt_check_ctx(ctx);
+	if (!err)
+		err = tt_group_refuse("tutti_finalize");
 	if (err)
 		return err;
 	err = check_idle(ctx);
@@ -333,6 +340,7 @@ int tutti_finalize(struct tutti_context *ctx)
 	stop = tt_boot_stop(ctx->boot,
 			    tt_deadline_ms(failed ? 1000 : ctx->env.timeout.number));
 	free_comms(ctx);
+	tt_userop_free_all(ctx);
 	tt_stuck_free(ctx);
 	tt_wire_close(ctx->wire);
 	tt_env_free(&ctx->env);

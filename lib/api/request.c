@@ -7,7 +7,9 @@
 
 static bool finished(const struct tutti_request *req)
 {
-	return atomic_load_explicit(&req->state, memory_order_acquire) != TT_REQ_RUNNING;
+	int state = atomic_load_explicit(&req->state, memory_order_acquire);
+
+	return state == TT_REQ_DONE || state == TT_REQ_IDLE;
 }
 
 static bool request_done(void *arg)
@@ -24,7 +26,9 @@ static int collect(struct tutti_request **request)
 
 	tt_wire_lock(comm->ctx->wire);
 	status = atomic_load(&req->state) == TT_REQ_DONE ? req->status : 0;
-	if (status)
+	if (status && req->ops->explain && status != atomic_load(&comm->failed))
+		req->ops->explain(req);
+	else if (status)
 		tt_fail_info(&comm->failure);
 	if (req->persistent)
 		atomic_store(&req->state, TT_REQ_IDLE);
@@ -48,9 +52,7 @@ int tutti_start(struct tutti_request *req)
 	if (!finished(req))
 		err = tt_fail(-EBUSY, "tutti_start: the request is running");
 	else
-		err = tt_request_start(req);
-	if (req->comm->ctx->thread_runs)
-		tt_wire_wake(req->comm->ctx->wire);
+		err = tt_request_launch(req);
 	tt_wire_unlock(req->comm->ctx->wire);
 	return err;
 }
@@ -58,12 +60,16 @@ int tutti_start(struct tutti_request *req)
 int tutti_test(struct tutti_request **request, int *done)
 {
 	struct tutti_context *ctx;
+	int err;
 
 	if (!request || !done)
 		return tt_fail(-EINVAL, "tutti_test: %s is NULL", request ? "done" : "request");
 	*done = 1;
 	if (!*request)
 		return 0;
+	err = tt_group_refuse("tutti_test");
+	if (err)
+		return err;
 	if (!finished(*request)) {
 		ctx = (*request)->comm->ctx;
 		tt_wire_lock(ctx->wire);
@@ -82,10 +88,15 @@ int tutti_test(struct tutti_request **request, int *done)
 
 int tutti_wait(struct tutti_request **request)
 {
+	int err;
+
 	if (!request)
 		return tt_fail(-EINVAL, "tutti_wait: request is NULL");
 	if (!*request)
 		return 0;
+	err = tt_group_refuse("tutti_wait");
+	if (err)
+		return err;
 	if (!finished(*request))
 		tt_engine_wait((*request)->comm->ctx, request_done, *request, TT_NEVER);
 	return collect(request);
@@ -128,7 +139,7 @@ int tutti_waitany(int n, struct tutti_request **requests, int *index)
 {
 	struct any any = {.n = n, .index = -1, .requests = requests};
 	struct tutti_context *ctx = NULL;
-	int i;
+	int i, err;
 
 	if (n < 0 || (n && !requests) || !index)
 		return tt_fail(-EINVAL, "tutti_waitany: %s",
@@ -140,6 +151,9 @@ int tutti_waitany(int n, struct tutti_request **requests, int *index)
 		*index = -1;
 		return 0;
 	}
+	err = tt_group_refuse("tutti_waitany");
+	if (err)
+		return err;
 	tt_engine_wait(ctx, any_done, &any, TT_NEVER);
 	*index = any.index;
 	return collect(&requests[any.index]);

@@ -25,6 +25,8 @@ int tutti_win_create(struct tutti_comm *comm, void *base, size_t size, struct tu
 	int err;
 
 	err = tt_check_comm(comm);
+	if (!err)
+		err = tt_group_refuse("tutti_win_create");
 	if (err)
 		return err;
 	if (!out || (size && !base))
@@ -54,6 +56,9 @@ int tutti_win_free(struct tutti_win *win)
 
 	if (!win)
 		return tt_fail(-EINVAL, "tutti_win_free: win is NULL");
+	err = tt_group_refuse("tutti_win_free");
+	if (err)
+		return err;
 	comm = win->comm;
 	err = tt_win_wait(win, -1);
 	if (!err)

@@ -36,7 +36,8 @@ int tt_comm_new(struct tutti_context *ctx, const int *world, int size, uint32_t 
 		if (comm->world[i] == ctx->boot_params.rank)
 			comm->rank = i;
 	}
-	tt_list_init(&comm->active);
+	for (i = 0; i < TT_ACTIVE_LISTS; i++)
+		tt_list_init(&comm->active[i]);
 	tt_wire_lock(ctx->wire);
 	tt_list_init(&comm->link);
 	tt_list_add(&ctx->comms, &comm->link);
@@ -60,10 +61,13 @@ static void free_oldest_dead(struct tutti_context *ctx)
 void tt_comm_bury(struct tutti_comm *comm)
 {
 	struct tutti_context *ctx = comm->ctx;
+	int i;
 
 	tt_wire_lock(ctx->wire);
 	comm->magic = TT_COMM_DEAD;
 	tt_wire_forget_comm(ctx->wire, comm->uid);
+	for (i = 0; i < TT_HISTORY; i++)
+		tt_counts_put(comm->history[i].counts);
 	tt_list_del(&comm->link);
 	tt_list_add(&ctx->dead, &comm->link);
 	if (++ctx->ndead > TT_DEAD_MAX)
@@ -90,16 +94,34 @@ const char *tt_comm_name(const struct tutti_comm *comm, char *buf, size_t size)
 	return buf;
 }
 
-uint64_t tt_comm_called(struct tutti_comm *comm, const struct tt_fields *fields)
+struct tutti_comm *tt_comm_find(struct tutti_context *ctx, uint64_t uid)
+{
+	struct tt_list *l, *tmp;
+
+	tt_list_each(l, tmp, &ctx->comms) {
+		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
+
+		if (comm->uid == uid)
+			return comm;
+	}
+	return NULL;
+}
+
+uint64_t tt_comm_called(struct tutti_comm *comm, const struct tt_fields *fields,
+			struct tt_counts *counts)
 {
 	struct tt_past *past = &comm->history[++comm->seq % TT_HISTORY];
 	uint64_t h;
 
 	past->seq = comm->seq;
 	past->fields = *fields;
+	tt_counts_put(past->counts);
+	past->counts = tt_counts_get(counts);
 	h = tt_hash_add(comm->uid, comm->seq);
 	h = tt_hash_add(h, (uint64_t)fields->coll << 48 | (uint64_t)fields->datatype << 40 |
 				   (uint64_t)fields->op << 32 | (uint32_t)fields->root);
 	past->fprint = tt_hash_add(h, fields->count);
+	if (fields->counts)
+		past->fprint = tt_hash_add(past->fprint, fields->counts);
 	return past->fprint;
 }

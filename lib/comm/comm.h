@@ -13,6 +13,7 @@
 #include <tutti/coll.h>
 
 #include "lib/boot/boot.h"
+#include "lib/plan/plan.h"
 #include "lib/wire/wire.h"
 
 #define TT_HISTORY 64 /* calls a rank remembers per communicator, to answer ranks that are stuck */
@@ -27,17 +28,47 @@
 struct tt_fields {
 	uint32_t coll, datatype, op;
 	int32_t root;
-	uint64_t count;
+	uint64_t count;	 /* reduce_scatter, allgatherv: of all blocks; 0 where ranks have their own */
+	uint64_t counts; /* of those two: a hash of the array */
+};
+
+/* The arrays of a v form, copied; shared by its plan and the history. Guarded by the wire lock. */
+struct tt_counts {
+	int refs;
+	struct tt_plan_args args; /* its arrays are those below */
+	size_t data[];
 };
 
 struct tt_past {
 	uint64_t seq; /* 0: none */
 	uint64_t fprint;
 	struct tt_fields fields;
+	struct tt_counts *counts; /* gatherv, scatterv, alltoallv; else NULL */
 };
+
+/* An operator of the caller's; guarded by the wire lock. */
+enum tt_userop_kind { TT_OP_COMMUTES, TT_OP_ORDERED, TT_OP_PREMUL_SUM };
+
+struct tt_userop {
+	struct tt_list link; /* in ctx->ops */
+	enum tutti_op id;
+	enum tt_userop_kind kind;
+	tutti_op_fn *fn;
+	void *arg;
+	enum tutti_datatype datatype;	  /* premul sum: of scalar */
+	_Alignas(8) unsigned char scalar[8];
+	int users; /* requests */
+};
+
+/*
+ * Collectives wait for each other in the order of their calls, so the oldest tells who is late for all;
+ * other requests may wait for long without meaning anything.
+ */
+enum tt_active { TT_ACTIVE_COLL, TT_ACTIVE_OTHER, TT_ACTIVE_LISTS };
 
 struct tt_plan_cache; /* lib/engine */
 struct tt_chooser;    /* lib/plan */
+struct tt_p2p;	      /* lib/p2p */
 
 struct tutti_comm {
 	uint32_t magic;
@@ -61,11 +92,12 @@ struct tutti_comm {
 	char suspect_why[400];
 
 	struct tt_list link;   /* in ctx->comms */
-	struct tt_list active; /* requests under way, oldest first */
+	struct tt_list active[TT_ACTIVE_LISTS]; /* requests under way, oldest first */
 	int requests;	       /* that exist, persistent ones included */
 	int windows;	       /* that exist */
 	struct tt_plan_cache *plans;
 	struct tt_chooser *chooser;
+	struct tt_p2p *p2p; /* NULL: no messages yet */
 };
 
 enum tt_wait_mode { TT_WAIT_SPIN, TT_WAIT_YIELD, TT_WAIT_SLEEP };
@@ -83,6 +115,7 @@ struct tutti_context {
 	struct tt_list comms; /* live ones */
 	struct tt_list dead;  /* the last freed ones, kept so that their use is caught */
 	int ndead;
+	struct tt_list ops; /* struct tt_userop */
 	uint32_t next_comm_id;
 	struct tt_stuck_table *stuck; /* rank 0's */
 	enum tt_wait_mode wait_mode;
@@ -111,8 +144,39 @@ void tt_comm_bury(struct tutti_comm *comm);
 void tt_comm_free_dead(struct tutti_context *ctx);
 /* The name shown for a communicator: "the world" or "communicator 3". */
 const char *tt_comm_name(const struct tutti_comm *comm, char *buf, size_t size);
-/* Note a call in the history; returns its fingerprint. */
-uint64_t tt_comm_called(struct tutti_comm *comm, const struct tt_fields *fields);
+/* Note a call in the history; returns its fingerprint. counts: see struct tt_past. */
+uint64_t tt_comm_called(struct tutti_comm *comm, const struct tt_fields *fields,
+			struct tt_counts *counts);
+/* A live one, or NULL. */
+struct tutti_comm *tt_comm_find(struct tutti_context *ctx, uint64_t uid);
+/* The rank in comm of a rank of the world, or -1. */
+int tt_comm_rank_of(const struct tutti_comm *comm, int world);
+
+/* op.c */
+
+/* A new operator like this one; its number. Takes the lock, as does freeing. */
+int tt_userop_new(struct tutti_context *ctx, const struct tt_userop *like, enum tutti_op *id);
+int tt_userop_free(struct tutti_context *ctx, enum tutti_op id);
+/* Under the lock; NULL: there is none, and the thread's last error (-EINVAL) says why. */
+struct tt_userop *tt_userop_find(struct tutti_context *ctx, enum tutti_op id);
+void tt_userop_free_all(struct tutti_context *ctx);
+
+/* pair.c: blocks whose length only two ranks know */
+
+/* A collective in which a rank knows only its own counts. */
+bool tt_own_counts(enum tt_coll coll);
+/* A copy of the arrays, with one reference, displacements filled in; NULL: no memory. */
+struct tt_counts *tt_counts_new(const struct tt_plan_args *args);
+struct tt_counts *tt_counts_get(struct tt_counts *counts);
+void tt_counts_put(struct tt_counts *counts); /* NULL is fine */
+/* Elements that this rank sends to peer, and expects of it. */
+size_t tt_pair_sends(const struct tt_plan_args *a, int peer);
+size_t tt_pair_expects(const struct tt_plan_args *a, int peer);
+/* The fingerprint of messages of a block of so many elements, in a call of fprint. */
+uint64_t tt_pair_fprint(uint64_t fprint, size_t elements);
+/* Compare past, which has counts, with the call of a peer (rank in comm). */
+void tt_pair_ask(struct tutti_comm *comm, const struct tt_past *past, int peer);
+void tt_pair_msg(void *ctx, int from, const void *data, size_t len);
 
 /* fail.c: all under the lock */
 
@@ -141,6 +205,9 @@ void tt_stuck_msg(void *ctx, int from, const void *data, size_t len);
 void tt_query_msg(void *ctx, int from, const void *data, size_t len);
 void tt_late_msg(void *ctx, int from, const void *data, size_t len);
 void tt_mismatch_msg(void *ctx, int from, const void *data, size_t len);
+/* sender sends receiver so many elements, but that expects another number: tell rank 0. World ranks. */
+void tt_pair_differ(struct tutti_comm *comm, const struct tt_past *past, int sender, uint64_t sends,
+		    int receiver, uint64_t expects);
 void tt_stuck_free(struct tutti_context *ctx);
 /* "allreduce #5 (count 10, float32, sum)" */
 const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, size_t size);

@@ -45,6 +45,8 @@ const char *tt_fields_differ(const struct tt_fields *a, const struct tt_fields *
 {
 	if (a->coll != b->coll)
 		return "collective";
+	if (a->counts != b->counts)
+		return "counts";
 	if (a->count != b->count)
 		return "count";
 	if (a->datatype != b->datatype)
@@ -58,20 +60,25 @@ const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, s
 {
 	static const char *const types[] = {"int8",   "uint8",	 "int32",    "uint32",	"int64",
 					    "uint64", "float16", "bfloat16", "float32", "float64"};
-	static const char *const ops[] = {"sum", "prod", "min", "max", "avg", "band", "bor", "bxor"};
+	static const char *const ops[] = {"sum",  "prod", "min",  "max",
+					  "avg",  "band", "bor",  "bxor",
+					  "user", "user, ordered", "premul_sum"};
 	enum tt_coll coll = (enum tt_coll)f->coll;
 	const char *type = f->datatype < TUTTI_NUM_DATATYPES ? types[f->datatype] : "?";
-	char op[32] = "", root[32] = "";
+	char count[40] = "", op[32] = "", root[32] = "";
 
 	if (tt_coll_reduces(coll))
-		snprintf(op, sizeof(op), ", %s", f->op < TUTTI_NUM_OPS ? ops[f->op] : "?");
+		snprintf(op, sizeof(op), ", %s", f->op < sizeof(ops) / sizeof(*ops) ? ops[f->op] : "?");
+	if (!tt_own_counts(coll))
+		snprintf(count, sizeof(count), "count %llu%s, ", (unsigned long long)f->count,
+			 f->counts ? " in all" : "");
 	if (tt_coll_rooted(coll))
 		snprintf(root, sizeof(root), ", root %d", f->root);
 	if (coll == TT_COLL_BARRIER)
 		snprintf(buf, size, "%s #%llu", tt_coll_name(coll), (unsigned long long)seq);
 	else
-		snprintf(buf, size, "%s #%llu (count %llu, %s%s%s)", tt_coll_name(coll),
-			 (unsigned long long)seq, (unsigned long long)f->count, type, op, root);
+		snprintf(buf, size, "%s #%llu (%s%s%s%s)", tt_coll_name(coll),
+			 (unsigned long long)seq, count, type, op, root);
 	return buf;
 }
 
@@ -145,19 +152,6 @@ void tt_stuck_msg(void *arg, int from, const void *data, size_t len)
 	tt_wire_unlock(ctx->wire);
 }
 
-static struct tutti_comm *find_comm(struct tutti_context *ctx, uint64_t uid)
-{
-	struct tt_list *l, *tmp;
-
-	tt_list_each(l, tmp, &ctx->comms) {
-		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
-
-		if (comm->uid == uid)
-			return comm;
-	}
-	return NULL;
-}
-
 /* At every rank: compare with what we called. */
 void tt_query_msg(void *arg, int from, const void *data, size_t len)
 {
@@ -169,7 +163,7 @@ void tt_query_msg(void *arg, int from, const void *data, size_t len)
 	if (!read_msg(data, len, &msg))
 		return;
 	tt_wire_lock(ctx->wire);
-	comm = ctx->boot ? find_comm(ctx, msg.uid) : NULL;
+	comm = ctx->boot ? tt_comm_find(ctx, msg.uid) : NULL;
 	if (comm) {
 		past = &comm->history[msg.seq % TT_HISTORY];
 		msg.other = ctx->boot_params.rank;
@@ -184,7 +178,7 @@ void tt_query_msg(void *arg, int from, const void *data, size_t len)
 
 static void note_late(struct tutti_context *ctx, const struct stuck_msg *msg)
 {
-	struct tutti_comm *comm = find_comm(ctx, msg->uid);
+	struct tutti_comm *comm = tt_comm_find(ctx, msg->uid);
 	char call[96], name[32];
 	int i;
 
@@ -231,14 +225,46 @@ void tt_late_msg(void *arg, int from, const void *data, size_t len)
 	tt_wire_unlock(ctx->wire);
 }
 
+void tt_pair_differ(struct tutti_comm *comm, const struct tt_past *past, int sender, uint64_t sends,
+		    int receiver, uint64_t expects)
+{
+	struct stuck_msg msg = {.uid = comm->uid,
+				.seq = past->seq,
+				.rank = sender,
+				.other = receiver,
+				.fields = past->fields,
+				.other_fields = past->fields};
+
+	msg.fields.count = sends;
+	msg.other_fields.count = expects;
+	tt_ctl_send(comm->ctx->boot, 0, TT_CTL_MISMATCH, &msg, sizeof(msg));
+}
+
+static void note_pair(struct tutti_comm *comm, const struct stuck_msg *msg)
+{
+	const char *call = tt_coll_name((enum tt_coll)msg->fields.coll);
+	char name[32];
+
+	tt_comm_fail(comm, -TUTTI_EMISMATCH, msg->other, call, msg->seq, "counts",
+		     "ranks disagree on counts in %s: in %s #%llu rank %d sends %llu elements to rank "
+		     "%d, which expects %llu",
+		     tt_comm_name(comm, name, sizeof(name)), call, (unsigned long long)msg->seq,
+		     msg->rank, (unsigned long long)msg->fields.count, msg->other,
+		     (unsigned long long)msg->other_fields.count);
+}
+
 static void note_mismatch(struct tutti_context *ctx, const struct stuck_msg *msg)
 {
 	const char *field = tt_fields_differ(&msg->fields, &msg->other_fields);
-	struct tutti_comm *comm = find_comm(ctx, msg->uid);
+	struct tutti_comm *comm = tt_comm_find(ctx, msg->uid);
 	char a[96], b[96], name[32];
 
 	if (!comm || !field)
 		return;
+	if (!strcmp(field, "count") && tt_own_counts((enum tt_coll)msg->fields.coll)) {
+		note_pair(comm, msg);
+		return;
+	}
 	tt_comm_fail(comm, -TUTTI_EMISMATCH, msg->other,
 		     tt_coll_name((enum tt_coll)msg->fields.coll), msg->seq, field,
 		     "ranks disagree on %s in %s: rank %d called %s, rank %d called %s", field,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The engine runs plans: it starts the ops of a round, learns of their ends from the wire, and goes
- * on to the next. A request is a plan bound to buffers; blocking, nonblocking and persistent calls are
- * all requests. Everything here is called under the wire lock unless said otherwise.
+ * on to the next. Blocking, nonblocking and persistent calls are all requests: a collective is one with a
+ * plan bound to buffers, point-to-point has its own kind. Everything here is called under the wire lock unless said otherwise.
  */
 #ifndef TT_ENGINE_H
 #define TT_ENGINE_H
@@ -15,6 +15,50 @@
 struct tt_plan_entry;
 struct tt_lane_run;
 
+/* HELD: started by the end of a group of calls. */
+enum tt_req_state { TT_REQ_IDLE, TT_REQ_HELD, TT_REQ_RUNNING, TT_REQ_DONE };
+
+/*
+ * What a request is: a running plan (call.c), or an operation of another folder. All are called under the
+ * wire lock. The hot path of plans does not come by here.
+ */
+struct tt_request_ops {
+	enum tt_active list; /* which list of its communicator it is in while under way */
+	/* As in tutti_error_info.call: "allreduce". */
+	const char *(*call)(const struct tutti_request *req);
+	/* Start, or start again: tt_request_begin, then whatever is to be done. */
+	int (*start)(struct tutti_request *req);
+	/* Take back everything under way: afterwards nobody touches its buffers. The caller ends it. */
+	void (*cancel)(struct tutti_request *req);
+	/* Not under way, and not needed any more. */
+	void (*free)(struct tutti_request *req);
+	/* No progress for TUTTI_LATE_AFTER, and then every second; only the oldest of a list is asked. */
+	void (*late)(struct tutti_request *req);
+	/* What it is, such as "allreduce #5 (count 10, float32, sum)". Returns buf. */
+	const char *(*text)(const struct tutti_request *req, char *buf, size_t size);
+	/* For a deadline: what it waits for, as "; it waits for ..." or "". Returns the world rank or -1. */
+	int (*waits)(const struct tutti_request *req, char *buf, size_t size);
+	/* Its status, which is not its communicator's failure, as the thread's last error; NULL: has none. */
+	int (*explain)(const struct tutti_request *req);
+};
+
+/* A request; embedded at the start of what it is. Fields of this run are set by tt_request_begin. */
+struct tutti_request {
+	const struct tt_request_ops *ops;
+	struct tutti_comm *comm;
+	struct tt_list link; /* in comm->active while under way; else its owner's */
+	bool persistent;
+	bool progressed; /* since late_at was set: set it whenever something happened */
+	bool group_waits; /* its group ends when it has */
+	struct tutti_request *in_group; /* the next of its group */
+	/* By tt_request_end, which is then done with it; mostly NULL. */
+	void (*ended)(struct tutti_request *req);
+	atomic_int state;
+	int status;
+	uint64_t seq; /* of a collective, else 0 */
+	uint64_t deadline, late_at;
+};
+
 /* One op of the current round of a lane. */
 struct tt_op_run {
 	struct tt_xfer x;
@@ -24,22 +68,17 @@ struct tt_op_run {
 
 struct tt_lane_run {
 	struct tt_list ready; /* in ctx->ready */
-	struct tutti_request *req;
+	struct tt_plan_req *req;
 	int lane, round, rounds, pending;
 	struct tt_op_run *ops; /* plan->max_ops of them */
 	struct tt_op *tmp;     /* room for generated ops */
 };
 
-enum tt_req_state { TT_REQ_IDLE, TT_REQ_RUNNING, TT_REQ_DONE };
-
-struct tutti_request {
-	struct tutti_comm *comm;
-	struct tt_list link; /* in comm->active, or in entry->idle */
+/* A plan bound to buffers. */
+struct tt_plan_req {
+	struct tutti_request r; /* r.link: in entry->idle while nobody has it */
 	struct tt_plan_entry *entry;
 	const struct tt_plan *plan;
-	bool persistent;
-	atomic_int state;
-	int status;
 
 	/* what it is bound to */
 	char *base[4]; /* by enum tt_buf */
@@ -49,52 +88,86 @@ struct tutti_request {
 	struct tt_fields fields;
 	enum tutti_datatype datatype;
 	size_t elem;
-	tt_reduce_fn *reduce;
+	tt_reduce_fn *reduce;	 /* built-in; of a premultiplied sum: sum */
+	struct tt_userop *user;	 /* the caller's operator, or NULL */
+	const void *unscaled;	 /* premultiplied sum: the input; base[TT_BUF_SEND] is where its multiple goes */
+	void *scaled;		 /* memory for that, if recvbuf is none; kept as scratch is */
+	struct tt_region *scaled_region;
+	struct tt_counts *counts; /* a v form where ranks have their own counts */
 
 	/* this run */
-	uint64_t seq, fprint;
-	uint64_t deadline, late_at;
-	bool progressed; /* since late_at was set */
+	uint64_t fprint;
 	int lanes_left;
 	struct tt_lane_run *lanes;
+	struct tt_plan_req *fused; /* fuse.c: the next of those that travel together */
 };
 
 /* A call, checked by lib/api. */
 struct tt_call {
 	enum tt_coll coll;
-	const void *sendbuf; /* NULL: in place, or none */
+	bool in_place;
+	const void *sendbuf; /* NULL: this rank has none, or in place; so with recvbuf of a scatter in place */
 	void *recvbuf;
 	size_t count;
 	enum tutti_datatype datatype;
 	enum tutti_op op;
 	int root;
+	const size_t *scounts, *sdispls, *rcounts, *rdispls; /* as in struct tt_plan_args; the caller's */
 };
 
+/* What is to be planned for a call. ordered and in_place may depend on the operator, see request.c. */
+struct tt_plan_args tt_call_args(const struct tutti_comm *comm, const struct tt_call *call);
+
 /* plans.c: the plan of a call, from the communicator's cache; and requests ready to be bound. */
-int tt_plans_get(struct tutti_comm *comm, const struct tt_call *call, struct tutti_request **req);
-void tt_plans_put(struct tutti_request *req);
+int tt_plans_get(struct tutti_comm *comm, const struct tt_plan_args *args, struct tt_plan_req **req);
+void tt_plans_put(struct tt_plan_req *req);
 int tt_plans_new(struct tutti_comm *comm, struct tt_plan_cache **cache);
 void tt_plans_free(struct tt_plan_cache *cache);
 
-/* request.c */
+/* call.c: a collective as a request */
 int tt_request_new(struct tutti_comm *comm, const struct tt_call *call, bool persistent,
 		   struct tutti_request **req);
+
+/* request.c: what all requests have in common */
+void tt_request_init(struct tutti_request *req, const struct tt_request_ops *ops,
+		     struct tutti_comm *comm, bool persistent);
+int tt_request_start(struct tutti_request *req);
 void tt_request_free(struct tutti_request *req);
+/* For ops->start: under way from now on, with a deadline; or the communicator's failure. */
+int tt_request_begin(struct tutti_request *req);
+/* It is over: the only way to become so, whoever finds out. Its memory may be freed from then on. */
+void tt_request_end(struct tutti_request *req, int status);
+/*
+ * A transfer of req to or from peer (of the world) has failed: this fails the communicator, now or as soon as the control
+ * tree has said what happened, and with it ends the request.
+ */
+void tt_request_broken(struct tutti_request *req, int peer, int status);
 /* The communicator's failure as the calling thread's last error, if it has one; else 0. */
 int tt_comm_check(struct tutti_comm *comm);
-int tt_request_start(struct tutti_request *req);
-void tt_request_end(struct tutti_request *req, int status);
+
+/* combine.c: dst = a (+) b by the request's operator; dst may be a or b. count elements. */
+void tt_combine(struct tt_plan_req *req, void *dst, const void *a, const void *b, size_t count);
+/* Write the request's multiple of its input to where the plan takes it from. */
+void tt_combine_scale(struct tt_plan_req *req);
+
+/*
+ * fuse.c: first is held by a group, and rest follow it there. If some of these can travel with it,
+ * start them together; otherwise nothing has happened. They are not held any more, then.
+ */
+bool tt_fuse(struct tutti_request *first, struct tutti_request *rest);
 
 /* run.c */
-void tt_run_start(struct tutti_request *req);
+void tt_run_start(struct tt_plan_req *req);
 /* Take back everything req has under way: afterwards nobody touches its buffers. */
-void tt_run_cancel(struct tutti_request *req);
+void tt_run_cancel(struct tt_plan_req *req);
 /* Rounds that can start, start. */
 void tt_run_ready(struct tutti_context *ctx);
 /* For the wire: a message met a receive with other fields. */
 void tt_run_mismatch(void *ctx, int peer, const struct tt_key *key);
 /* For the wire: a message came that nothing waits for: perhaps its sender called something else. */
-void tt_run_early(void *ctx, const struct tt_key *key, uint64_t fprint);
+void tt_run_early(void *ctx, int peer, const struct tt_key *key, uint64_t fprint, bool offer);
+/* req makes no progress: ask the peers that it waits for, where they may disagree with it on lengths. */
+void tt_run_ask(struct tt_plan_req *req);
 
 /* wait.c */
 /* One step: poll, run what became ready, end the requests of failed communicators. Returns events. */

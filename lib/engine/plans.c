@@ -19,6 +19,7 @@ struct tt_plan_entry {
 	struct tt_list idle; /* requests */
 	int users;	     /* requests in use */
 	struct tt_plan_args key;
+	struct tt_counts *counts; /* of a v form: has the arrays of key and plan */
 	struct tt_plan *plan;
 };
 
@@ -28,17 +29,40 @@ struct tt_plan_cache {
 	int n;
 };
 
+static uint64_t hash_array(uint64_t h, const size_t *array, int n)
+{
+	int i;
+
+	for (i = 0; array && i < n; i++)
+		h = tt_hash_add(h, array[i]);
+	return h;
+}
+
 static uint64_t hash_key(const struct tt_plan_args *k)
 {
 	uint64_t h = tt_hash_add(k->count, (uint64_t)k->coll << 32 | (uint32_t)k->root);
 
-	return tt_hash_add(h, k->elem << 2 | (uint64_t)k->in_place << 1 | k->divide);
+	h = tt_hash_add(h, k->elem << 3 | (uint64_t)k->in_place << 2 | (uint64_t)k->divide << 1 |
+				   k->ordered);
+	h = hash_array(h, k->scounts, k->nranks);
+	h = hash_array(h, k->sdispls, k->nranks);
+	h = hash_array(h, k->rcounts, k->nranks);
+	return hash_array(h, k->rdispls, k->nranks);
+}
+
+static bool same_array(const size_t *a, const size_t *b, int n)
+{
+	return a == b || (a && b && !memcmp(a, b, (size_t)n * sizeof(*a)));
 }
 
 static bool same_key(const struct tt_plan_args *a, const struct tt_plan_args *b)
 {
 	return a->coll == b->coll && a->root == b->root && a->count == b->count &&
-	       a->elem == b->elem && a->in_place == b->in_place && a->divide == b->divide;
+	       a->elem == b->elem && a->in_place == b->in_place && a->divide == b->divide &&
+	       a->ordered == b->ordered && same_array(a->scounts, b->scounts, a->nranks) &&
+	       same_array(a->sdispls, b->sdispls, a->nranks) &&
+	       same_array(a->rcounts, b->rcounts, a->nranks) &&
+	       same_array(a->rdispls, b->rdispls, a->nranks);
 }
 
 int tt_plans_new(struct tutti_comm *comm, struct tt_plan_cache **out)
@@ -55,25 +79,30 @@ int tt_plans_new(struct tutti_comm *comm, struct tt_plan_cache **out)
 	return 0;
 }
 
-static void free_request(struct tutti_request *req)
+static void free_request(struct tt_plan_req *req)
 {
+	struct tt_memory *memory = tt_wire_memory(req->r.comm->ctx->wire);
+
 	if (req->scratch)
-		tt_mem_free(tt_wire_memory(req->comm->ctx->wire), req->scratch);
+		tt_mem_free(memory, req->scratch);
+	if (req->scaled)
+		tt_mem_free(memory, req->scaled);
 	free(req);
 }
 
 static void free_entry(struct tt_plan_cache *cache, struct tt_plan_entry *entry)
 {
 	while (!tt_list_empty(&entry->idle)) {
-		struct tutti_request *req =
-			tt_container(entry->idle.next, struct tutti_request, link);
+		struct tt_plan_req *req =
+			tt_container(entry->idle.next, struct tt_plan_req, r.link);
 
-		tt_list_del(&req->link);
+		tt_list_del(&req->r.link);
 		free_request(req);
 	}
 	tt_list_del(&entry->bucket);
 	tt_list_del(&entry->lru);
 	tt_plan_free(entry->plan);
+	tt_counts_put(entry->counts);
 	free(entry);
 	cache->n--;
 }
@@ -103,24 +132,56 @@ static void trim(struct tt_plan_cache *cache)
 	}
 }
 
+static bool is_v(enum tt_coll coll)
+{
+	return coll == TT_COLL_REDUCE_SCATTER || coll == TT_COLL_ALLGATHERV ||
+	       coll == TT_COLL_GATHERV || coll == TT_COLL_SCATTERV || coll == TT_COLL_ALLTOALLV;
+}
+
+/* From what is equal on all ranks only, which counts of a v form may not be. */
+static const struct tt_alg *choose(struct tutti_comm *comm, struct tt_plan_args *args)
+{
+	struct tt_plan_args agreed = *args;
+	const struct tt_alg *alg;
+	int i;
+
+	if (is_v(args->coll))
+		agreed.count = 0;
+	for (i = 0; is_v(args->coll) && !tt_own_counts(args->coll) && i < args->nranks; i++)
+		agreed.count += args->rcounts[i];
+	alg = tt_choose(comm->chooser, &agreed);
+	args->chunk = agreed.chunk;
+	args->lanes = agreed.lanes;
+	return alg;
+}
+
 static int new_entry(struct tutti_comm *comm, const struct tt_plan_args *key,
 		     struct tt_plan_entry **out)
 {
-	struct tt_plan_args args = *key;
-	const struct tt_alg *alg = tt_choose(comm->chooser, &args);
 	struct tt_plan_entry *entry;
+	struct tt_plan_args args;
 	int err;
 
 	trim(comm->plans);
 	entry = calloc(1, sizeof(*entry));
-	if (!entry)
+	if (entry && is_v(key->coll))
+		entry->counts = tt_counts_new(key); /* the caller's arrays may be gone tomorrow */
+	if (!entry || (is_v(key->coll) && !entry->counts)) {
+		free(entry);
 		return tt_fail(-ENOMEM, "no memory for a plan");
-	err = tt_plan_build(alg, &args, &entry->plan);
+	}
+	args = entry->counts ? entry->counts->args : *key;
+	entry->key = args;
+	if (!key->sdispls) /* as it is looked for */
+		entry->key.sdispls = NULL;
+	if (!key->rdispls)
+		entry->key.rdispls = NULL;
+	err = tt_plan_build(choose(comm, &args), &args, &entry->plan);
 	if (err) {
+		tt_counts_put(entry->counts);
 		free(entry);
 		return err;
 	}
-	entry->key = *key;
 	tt_list_init(&entry->bucket);
 	tt_list_init(&entry->lru);
 	tt_list_init(&entry->idle);
@@ -133,11 +194,11 @@ static int new_entry(struct tutti_comm *comm, const struct tt_plan_args *key,
 
 /* A request for a plan: one block with its lanes and the ops of a round of each. */
 static int new_request(struct tutti_comm *comm, struct tt_plan_entry *entry,
-		       struct tutti_request **out)
+		       struct tt_plan_req **out)
 {
 	const struct tt_plan *plan = entry->plan;
 	size_t nops = (size_t)plan->nlanes * (size_t)plan->max_ops;
-	struct tutti_request *req;
+	struct tt_plan_req *req;
 	struct tt_op_run *ops;
 	struct tt_op *tmp;
 	int i, err;
@@ -149,10 +210,11 @@ static int new_request(struct tutti_comm *comm, struct tt_plan_entry *entry,
 	req->lanes = (struct tt_lane_run *)(req + 1);
 	ops = (struct tt_op_run *)(req->lanes + plan->nlanes);
 	tmp = (struct tt_op *)(ops + nops);
-	req->comm = comm;
+	req->r.comm = comm;
 	req->entry = entry;
 	req->plan = plan;
-	tt_list_init(&req->link);
+	req->counts = tt_own_counts(plan->args.coll) ? entry->counts : NULL;
+	tt_list_init(&req->r.link);
 	for (i = 0; i < plan->nlanes; i++) {
 		req->lanes[i] = (struct tt_lane_run){.req = req,
 						     .lane = i,
@@ -175,28 +237,36 @@ static int new_request(struct tutti_comm *comm, struct tt_plan_entry *entry,
 	return 0;
 }
 
-int tt_plans_get(struct tutti_comm *comm, const struct tt_call *call, struct tutti_request **out)
+struct tt_plan_args tt_call_args(const struct tutti_comm *comm, const struct tt_call *call)
 {
-	struct tt_plan_args key = {.coll = call->coll,
-				   .rank = comm->rank,
-				   .nranks = comm->size,
-				   .root = call->root,
-				   .count = call->count,
-				   .elem = tutti_datatype_size(call->datatype),
-				   .in_place = !call->sendbuf,
-				   .divide = call->coll == TT_COLL_ALLREDUCE && call->op == TUTTI_AVG};
-	struct tt_list *bucket = &comm->plans->bucket[hash_key(&key) % BUCKETS], *l, *tmp;
+	return (struct tt_plan_args){.coll = call->coll,
+				     .rank = comm->rank,
+				     .nranks = comm->size,
+				     .root = call->root,
+				     .count = call->count,
+				     .elem = tutti_datatype_size(call->datatype),
+				     .in_place = call->in_place,
+				     .divide = tt_coll_reduces(call->coll) && call->op == TUTTI_AVG,
+				     .scounts = call->scounts,
+				     .sdispls = call->sdispls,
+				     .rcounts = call->rcounts,
+				     .rdispls = call->rdispls};
+}
+
+int tt_plans_get(struct tutti_comm *comm, const struct tt_plan_args *key, struct tt_plan_req **out)
+{
+	struct tt_list *bucket = &comm->plans->bucket[hash_key(key) % BUCKETS], *l, *tmp;
 	struct tt_plan_entry *entry = NULL;
 	int err;
 
 	tt_list_each(l, tmp, bucket) {
 		entry = tt_container(l, struct tt_plan_entry, bucket);
-		if (same_key(&entry->key, &key))
+		if (same_key(&entry->key, key))
 			break;
 		entry = NULL;
 	}
 	if (!entry) {
-		err = new_entry(comm, &key, &entry);
+		err = new_entry(comm, key, &entry);
 		if (err)
 			return err;
 	}
@@ -207,15 +277,15 @@ int tt_plans_get(struct tutti_comm *comm, const struct tt_call *call, struct tut
 		if (err)
 			return err;
 	} else {
-		*out = tt_container(entry->idle.next, struct tutti_request, link);
-		tt_list_del(&(*out)->link);
+		*out = tt_container(entry->idle.next, struct tt_plan_req, r.link);
+		tt_list_del(&(*out)->r.link);
 	}
 	entry->users++;
 	return 0;
 }
 
-void tt_plans_put(struct tutti_request *req)
+void tt_plans_put(struct tt_plan_req *req)
 {
 	req->entry->users--;
-	tt_list_add(&req->entry->idle, &req->link);
+	tt_list_add(&req->entry->idle, &req->r.link);
 }

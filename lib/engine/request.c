@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The life of a request: bound to buffers, started, ended. */
+/* The life of a request, whatever its kind: started, ended, or broken. */
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "lib/base/clock.h"
 #include "lib/engine/engine.h"
+
+/* How long the control tree has to say who died before a broken connection itself is the reason. */
+#define SUSPECT_NS (1 * TT_SEC)
 
 int tt_comm_check(struct tutti_comm *comm)
 {
@@ -14,64 +16,32 @@ int tt_comm_check(struct tutti_comm *comm)
 	return tt_fail_info(&comm->failure);
 }
 
-static int bind_buffer(struct tutti_request *req, enum tt_buf which, const void *buf, size_t len)
+void tt_request_init(struct tutti_request *req, const struct tt_request_ops *ops,
+		     struct tutti_comm *comm, bool persistent)
 {
-	struct tt_memory *memory = tt_wire_memory(req->comm->ctx->wire);
-
-	req->base[which] = (char *)buf;
-	req->extent[which] = len;
-	req->region[which] = len ? tt_mem_find(memory, buf, len) : NULL;
-	if (len && !req->region[which] && tt_mem_partial(memory, buf, len))
-		return tt_fail(-EINVAL,
-			       "%s: the registered region does not cover the buffer: %zu bytes at %p",
-			       tt_coll_name((enum tt_coll)req->fields.coll), len, buf);
-	return 0;
-}
-
-int tt_request_new(struct tutti_comm *comm, const struct tt_call *call, bool persistent,
-		   struct tutti_request **out)
-{
-	size_t elem = tutti_datatype_size(call->datatype);
-	struct tutti_request *req;
-	int err;
-
-	err = tt_plans_get(comm, call, &req);
-	if (err)
-		return err;
+	req->ops = ops;
+	req->comm = comm;
 	req->persistent = persistent;
 	req->status = 0;
-	req->datatype = call->datatype;
-	req->elem = elem;
-	req->reduce = call->coll == TT_COLL_ALLREDUCE ? tt_reduce_get(call->datatype, call->op)
-						       : NULL;
-	req->fields = (struct tt_fields){.coll = call->coll,
-					 .datatype = call->datatype,
-					 .op = call->op,
-					 .root = call->root,
-					 .count = call->count};
-	err = bind_buffer(req, TT_BUF_RECV, call->recvbuf, call->count * elem);
-	if (!err)
-		err = bind_buffer(req, TT_BUF_SEND, call->sendbuf ? call->sendbuf : call->recvbuf,
-				  call->count * elem);
-	req->base[TT_BUF_SCRATCH] = req->scratch;
-	req->extent[TT_BUF_SCRATCH] = req->plan->scratch;
-	if (err) {
-		tt_plans_put(req);
-		return err;
-	}
+	req->seq = 0;
+	req->ended = NULL;
+	tt_list_init(&req->link);
 	atomic_store(&req->state, TT_REQ_IDLE);
 	comm->requests++;
-	*out = req;
-	return 0;
 }
 
 void tt_request_free(struct tutti_request *req)
 {
 	req->comm->requests--;
-	tt_plans_put(req);
+	req->ops->free(req);
 }
 
 int tt_request_start(struct tutti_request *req)
+{
+	return req->ops->start(req);
+}
+
+int tt_request_begin(struct tutti_request *req)
 {
 	struct tutti_comm *comm = req->comm;
 	struct tutti_context *ctx = comm->ctx;
@@ -82,17 +52,13 @@ int tt_request_start(struct tutti_request *req)
 	if (err)
 		return err;
 	now = tt_now_ns();
-	req->fprint = tt_comm_called(comm, &req->fields);
-	req->seq = comm->seq;
 	req->status = 0;
 	req->deadline = now + (uint64_t)ctx->env.timeout.number * TT_MS;
 	req->late_at = now + (uint64_t)ctx->env.late_after.number * TT_MS;
 	req->progressed = false;
 	atomic_store(&req->state, TT_REQ_RUNNING);
-	tt_list_add(&comm->active, &req->link);
+	tt_list_add(&comm->active[req->ops->list], &req->link);
 	ctx->running++;
-	tt_run_start(req);
-	tt_run_ready(ctx);
 	return 0;
 }
 
@@ -102,4 +68,51 @@ void tt_request_end(struct tutti_request *req, int status)
 	tt_list_del(&req->link);
 	req->comm->ctx->running--;
 	atomic_store(&req->state, TT_REQ_DONE);
+	if (req->ended)
+		req->ended(req);
+}
+
+/*
+ * Whatever a transport calls it: the peer may have died, or closed its end because of a verdict that
+ * has not reached this rank yet. The control tree knows better, soon; until then it is a suspicion.
+ */
+static void suspect(struct tutti_request *req, int peer, int status)
+{
+	struct tutti_comm *comm = req->comm;
+	char call[128];
+
+	if (comm->suspect >= 0)
+		return;
+	comm->suspect = peer;
+	comm->suspect_until = tt_now_ns() + SUSPECT_NS;
+	comm->suspect_code = status == -TUTTI_ETRANSPORT ? status : -TUTTI_EPEER;
+	if (status == -TUTTI_ETRANSPORT)
+		snprintf(comm->suspect_why, sizeof(comm->suspect_why),
+			 "%s failed between this rank and rank %d on host %s: %s",
+			 req->ops->text(req, call, sizeof(call)), peer,
+			 tt_boot_host(comm->ctx->boot, peer), tt_fail_text(status));
+	else
+		snprintf(comm->suspect_why, sizeof(comm->suspect_why), "the connection was lost%s%s",
+			 status == -TUTTI_EPEER ? "" : ": ",
+			 status == -TUTTI_EPEER ? "" : tutti_strerror(status));
+}
+
+void tt_request_broken(struct tutti_request *req, int peer, int status)
+{
+	struct tutti_comm *comm = req->comm;
+	struct tutti_context *ctx = comm->ctx;
+	char call[128];
+
+	req->status = status;
+	if (atomic_load(&comm->failed) || status == -TUTTI_EMISMATCH)
+		return; /* the verdict is there, or on its way from rank 0 */
+	if (status != -ENOMEM && status != -TUTTI_EABORTED) {
+		suspect(req, peer, status);
+		return;
+	}
+	tt_comm_fail(comm, status, peer, req->ops->call(req), req->seq, "",
+		     "%s failed between this rank and rank %d on host %s: %s",
+		     req->ops->text(req, call, sizeof(call)), peer, tt_boot_host(ctx->boot, peer),
+		     tt_fail_text(status));
+	tt_ctx_lost(ctx, ctx->boot_params.rank, tt_fail_text(status));
 }

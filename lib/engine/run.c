@@ -1,103 +1,54 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Running a plan: the ops of a round, what arrives for them, the next round. */
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "lib/base/clock.h"
 #include "lib/engine/engine.h"
 
-/* How long the control tree has to say who died before a broken connection itself is the reason. */
-#define SUSPECT_NS (1 * TT_SEC)
+#define ASK_MAX 8 /* peers asked at a time by a request that is stuck */
 
-static char *ptr(const struct tutti_request *req, struct tt_ref ref, const void *net)
+static char *ptr(const struct tt_plan_req *req, struct tt_ref ref, const void *net)
 {
 	return ref.buf == TT_BUF_NET ? (char *)net : req->base[ref.buf] + ref.off;
 }
 
-static void combine(struct tutti_request *req, const struct tt_op *op, const void *net)
+static void combine(struct tt_plan_req *req, const struct tt_op *op, const void *net)
 {
 	size_t count = op->len / req->elem;
 	char *dst = ptr(req, op->dst, net);
 
-	req->reduce(dst, ptr(req, op->a, net), ptr(req, op->b, net), count);
+	tt_combine(req, dst, ptr(req, op->a, net), ptr(req, op->b, net), count);
 	if (op->flags & TT_OPF_DIVIDE)
-		tt_reduce_divide(dst, dst, count, req->datatype, req->comm->size);
-	tt_wire_stats(req->comm->ctx->wire)->reduced_bytes += op->len;
+		tt_reduce_divide(dst, dst, count, req->datatype, req->r.comm->size);
+	tt_wire_stats(req->r.comm->ctx->wire)->reduced_bytes += op->len;
 }
 
-static void copy(struct tutti_request *req, void *dst, const void *src, size_t len)
+static void copy(struct tt_plan_req *req, void *dst, const void *src, size_t len)
 {
 	if (dst == src)
 		return;
 	memcpy(dst, src, len);
-	tt_wire_stats(req->comm->ctx->wire)->copied_bytes += len;
+	tt_wire_stats(req->r.comm->ctx->wire)->copied_bytes += len;
 }
 
 /* One op of the round is over; after the last, the lane goes on. */
 static void op_over(struct tt_lane_run *lane)
 {
-	lane->req->progressed = true;
+	lane->req->r.progressed = true;
 	if (--lane->pending)
 		return;
 	lane->round++;
-	tt_list_add(&lane->req->comm->ctx->ready, &lane->ready);
-}
-
-/*
- * Whatever a transport calls it: the peer may have died, or closed its end because of a verdict that
- * has not reached this rank yet. The control tree knows better, soon; until then it is a suspicion.
- */
-static void suspect(struct tutti_request *req, int peer, int status)
-{
-	struct tutti_comm *comm = req->comm;
-	char call[96];
-
-	if (comm->suspect >= 0)
-		return;
-	comm->suspect = peer;
-	comm->suspect_until = tt_now_ns() + SUSPECT_NS;
-	comm->suspect_code = status == -TUTTI_ETRANSPORT ? status : -TUTTI_EPEER;
-	if (status == -TUTTI_ETRANSPORT)
-		snprintf(comm->suspect_why, sizeof(comm->suspect_why),
-			 "%s failed between this rank and rank %d on host %s: %s",
-			 tt_fields_text(&req->fields, req->seq, call, sizeof(call)), peer,
-			 tt_boot_host(comm->ctx->boot, peer), tt_fail_text(status));
-	else
-		snprintf(comm->suspect_why, sizeof(comm->suspect_why), "the connection was lost%s%s",
-			 status == -TUTTI_EPEER ? "" : ": ",
-			 status == -TUTTI_EPEER ? "" : tutti_strerror(status));
-}
-
-static void op_failed(struct tutti_request *req, int peer, int status)
-{
-	struct tutti_comm *comm = req->comm;
-	struct tutti_context *ctx = comm->ctx;
-	char call[96];
-
-	req->status = status;
-	if (atomic_load(&comm->failed) || status == -TUTTI_EMISMATCH)
-		return; /* the verdict is there, or on its way from rank 0 */
-	if (status != -ENOMEM && status != -TUTTI_EABORTED) {
-		suspect(req, peer, status);
-		return;
-	}
-	tt_fields_text(&req->fields, req->seq, call, sizeof(call));
-	tt_comm_fail(comm, status, peer, tt_coll_name((enum tt_coll)req->fields.coll), req->seq, "",
-		     "%s failed between this rank and rank %d on host %s: %s", call, peer,
-		     tt_boot_host(ctx->boot, peer), tt_fail_text(status));
-	tt_ctx_lost(ctx, ctx->boot_params.rank, tt_fail_text(status));
+	tt_list_add(&lane->req->r.comm->ctx->ready, &lane->ready);
 }
 
 /* The end of a SEND, RECV or RECV_REDUCE. */
 static void xfer_over(struct tt_xfer *x, const void *data, int status)
 {
 	struct tt_op_run *run = tt_container(x, struct tt_op_run, x);
-	struct tutti_request *req = run->lane->req;
+	struct tt_plan_req *req = run->lane->req;
 	const struct tt_op *op = run->op;
 
 	if (status) {
-		op_failed(req, x->peer, status);
+		tt_request_broken(&req->r, x->peer, status);
 		return; /* the lane stays where it is; the sweep ends the request */
 	}
 	if (op->kind == TT_OP_RECV)
@@ -107,20 +58,31 @@ static void xfer_over(struct tt_xfer *x, const void *data, int status)
 	op_over(run->lane);
 }
 
+/* Messages of blocks whose length only two ranks know carry what this one believes. */
+static uint64_t fprint_of(const struct tt_plan_req *req, const struct tt_op *op)
+{
+	const struct tt_plan_args *a = &req->plan->args;
+
+	if (!req->counts)
+		return req->fprint;
+	return tt_pair_fprint(req->fprint, op->kind == TT_OP_SEND ? tt_pair_sends(a, op->peer)
+								   : tt_pair_expects(a, op->peer));
+}
+
 static void start_op(struct tt_op_run *run)
 {
 	struct tt_lane_run *lane = run->lane;
-	struct tutti_request *req = lane->req;
-	struct tt_wire *wire = req->comm->ctx->wire;
+	struct tt_plan_req *req = lane->req;
+	struct tt_wire *wire = req->r.comm->ctx->wire;
 	const struct tt_op *op = run->op;
 	struct tt_ref ref = op->kind == TT_OP_SEND ? op->a : op->dst;
 
-	run->x.peer = req->comm->world[op->peer];
-	run->x.key = (struct tt_key){.comm = req->comm->uid,
-				     .seq = (uint32_t)req->seq,
+	run->x.peer = req->r.comm->world[op->peer];
+	run->x.key = (struct tt_key){.comm = req->r.comm->uid,
+				     .seq = (uint32_t)req->r.seq,
 				     .lane = (uint32_t)lane->lane,
 				     .index = op->index};
-	run->x.fprint = req->fprint;
+	run->x.fprint = fprint_of(req, op);
 	run->x.len = op->len;
 	run->x.fn = xfer_over;
 	run->x.buf = req->base[ref.buf] + ref.off;
@@ -137,7 +99,7 @@ static void start_op(struct tt_op_run *run)
 	tt_wire_recv(wire, &run->x);
 }
 
-static void local_op(struct tutti_request *req, const struct tt_op *op)
+static void local_op(struct tt_plan_req *req, const struct tt_op *op)
 {
 	if (op->kind == TT_OP_REDUCE)
 		combine(req, op, NULL);
@@ -153,7 +115,7 @@ static bool is_receive(const struct tt_op *op)
 /* Receives first, so that offers travel while sends are prepared. */
 static void start_round(struct tt_lane_run *lane)
 {
-	struct tutti_request *req = lane->req;
+	struct tt_plan_req *req = lane->req;
 	const struct tt_op *ops;
 	int i, n;
 
@@ -186,20 +148,19 @@ void tt_run_ready(struct tutti_context *ctx)
 		if (lane->round < lane->rounds)
 			start_round(lane);
 		else if (--lane->req->lanes_left == 0)
-			tt_request_end(lane->req, 0);
+			tt_request_end(&lane->req->r, 0);
 	}
 }
 
-void tt_run_start(struct tutti_request *req)
+void tt_run_start(struct tt_plan_req *req)
 {
-	struct tutti_context *ctx = req->comm->ctx;
+	struct tutti_context *ctx = req->r.comm->ctx;
 	int i;
 
-	if (tt_wire_strangers(ctx->wire, req->comm->uid, (uint32_t)req->seq, req->fprint))
-		tt_stuck_report(req->comm, req->seq, &req->fields);
+	tt_wire_early_again(ctx->wire, req->r.comm->uid, (uint32_t)req->r.seq);
 	req->lanes_left = req->plan->nlanes;
 	if (!req->lanes_left) {
-		tt_request_end(req, 0);
+		tt_request_end(&req->r, 0);
 		return;
 	}
 	for (i = 0; i < req->plan->nlanes; i++) {
@@ -209,9 +170,9 @@ void tt_run_start(struct tutti_request *req)
 	}
 }
 
-void tt_run_cancel(struct tutti_request *req)
+void tt_run_cancel(struct tt_plan_req *req)
 {
-	struct tt_wire *wire = req->comm->ctx->wire;
+	struct tt_wire *wire = req->r.comm->ctx->wire;
 	int i, k;
 
 	for (i = 0; i < req->plan->nlanes; i++) {
@@ -225,38 +186,66 @@ void tt_run_cancel(struct tutti_request *req)
 	}
 }
 
-static struct tutti_comm *comm_of(struct tutti_context *ctx, const struct tt_key *key)
-{
-	struct tt_list *l, *tmp;
-
-	tt_list_each(l, tmp, &ctx->comms) {
-		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
-
-		if (comm->uid == key->comm)
-			return comm;
-	}
-	return NULL;
-}
-
-/* Report the call of a key, if this rank has made it; its fprint must differ from the one given. */
-static void report_call(struct tutti_comm *comm, const struct tt_key *key, uint64_t fprint)
+/* This rank's call of a key, NULL: not made yet, or long ago. */
+static const struct tt_past *past_of(const struct tutti_comm *comm, const struct tt_key *key)
 {
 	const struct tt_past *past = comm ? &comm->history[key->seq % TT_HISTORY] : NULL;
 
-	if (past && past->seq && (uint32_t)past->seq == key->seq && past->fprint != fprint)
-		tt_stuck_report(comm, past->seq, &past->fields);
+	return past && past->seq && (uint32_t)past->seq == key->seq ? past : NULL;
+}
+
+/* A message between peer and this rank does not go with this rank's call: find out why. */
+static void report(struct tutti_comm *comm, const struct tt_past *past, int peer)
+{
+	int rank = past->counts ? tt_comm_rank_of(comm, peer) : -1;
+
+	tt_stuck_report(comm, past->seq, &past->fields);
+	if (rank >= 0)
+		tt_pair_ask(comm, past, rank);
 }
 
 void tt_run_mismatch(void *arg, int peer, const struct tt_key *key)
 {
-	report_call(comm_of(arg, key), key, 0);
+	struct tutti_comm *comm = tt_comm_find(arg, key->comm);
+	const struct tt_past *past = past_of(comm, key);
+
+	if (past)
+		report(comm, past, peer);
 }
 
-void tt_run_early(void *arg, const struct tt_key *key, uint64_t fprint)
+void tt_run_early(void *arg, int peer, const struct tt_key *key, uint64_t fprint, bool offer)
 {
-	struct tutti_comm *comm = comm_of(arg, key);
+	struct tutti_comm *comm = tt_comm_find(arg, key->comm);
+	const struct tt_past *past;
+	uint64_t expected;
+	int rank;
 
 	/* what comes before this rank's own call is looked at when that is made */
-	if (comm && (int32_t)(key->seq - (uint32_t)comm->seq) <= 0)
-		report_call(comm, key, fprint);
+	if (!comm || (int32_t)(key->seq - (uint32_t)comm->seq) > 0)
+		return;
+	past = past_of(comm, key);
+	if (!past)
+		return;
+	expected = past->fprint;
+	rank = past->counts ? tt_comm_rank_of(comm, peer) : -1;
+	if (rank >= 0)
+		expected = tt_pair_fprint(expected, offer ? tt_pair_sends(&past->counts->args, rank)
+							  : tt_pair_expects(&past->counts->args, rank));
+	if (fprint != expected)
+		report(comm, past, peer);
+}
+
+void tt_run_ask(struct tt_plan_req *req)
+{
+	const struct tt_past *past = &req->r.comm->history[req->r.seq % TT_HISTORY];
+	int i, k, left = ASK_MAX;
+
+	if (!past->counts || past->seq != req->r.seq)
+		return;
+	for (i = 0; i < req->plan->nlanes; i++)
+		for (k = 0; req->lanes[i].pending && k < req->plan->max_ops && left; k++)
+			if (req->lanes[i].ops[k].x.state) {
+				tt_pair_ask(req->r.comm, past, req->lanes[i].ops[k].op->peer);
+				left--;
+			}
 }

@@ -18,10 +18,19 @@
 #define SLEEP_MS 50		   /* then timers are looked at again */
 #define TIMER_STEPS 64		   /* look at the clock every so many steps */
 
+static struct tutti_request *oldest(struct tutti_comm *comm, int list)
+{
+	if (tt_list_empty(&comm->active[list]))
+		return NULL;
+	return tt_container(comm->active[list].next, struct tutti_request, link);
+}
+
 /* End the requests of communicators that have failed. */
 static void sweep(struct tutti_context *ctx)
 {
+	struct tutti_request *req;
 	struct tt_list *l, *tmp;
+	int i;
 
 	ctx->failures_seen = atomic_load(&ctx->failures);
 	tt_list_each(l, tmp, &ctx->comms) {
@@ -29,13 +38,11 @@ static void sweep(struct tutti_context *ctx)
 
 		if (!atomic_load(&comm->failed))
 			continue;
-		while (!tt_list_empty(&comm->active)) {
-			struct tutti_request *req =
-				tt_container(comm->active.next, struct tutti_request, link);
-
-			tt_run_cancel(req);
-			tt_request_end(req, comm->failure.code);
-		}
+		for (i = 0; i < TT_ACTIVE_LISTS; i++)
+			while ((req = oldest(comm, i))) {
+				req->ops->cancel(req);
+				tt_request_end(req, comm->failure.code);
+			}
 	}
 }
 
@@ -53,21 +60,14 @@ int tt_engine_progress(struct tutti_context *ctx)
 static void time_out(struct tutti_request *req)
 {
 	struct tutti_comm *comm = req->comm;
-	struct tutti_context *ctx = comm->ctx;
-	char call[96], late[160] = "", name[32];
-	int i, rank = -1;
+	char text[128], waits[192] = "", name[32];
+	int rank = req->ops->waits(req, waits, sizeof(waits));
 
-	for (i = 0; comm->late_seq == req->seq && i < comm->nlate; i++) {
-		rank = rank < 0 ? comm->late[i] : rank;
-		snprintf(late + strlen(late), sizeof(late) - strlen(late), "%s rank %d on host %s",
-			 i ? "," : "; it waits for", comm->late[i],
-			 tt_boot_host(ctx->boot, comm->late[i]));
-	}
-	tt_comm_fail(comm, -ETIMEDOUT, rank, tt_coll_name((enum tt_coll)req->fields.coll), req->seq,
-		     "", "%s of %s did not finish within %lld ms (TUTTI_TIMEOUT)%s",
-		     tt_fields_text(&req->fields, req->seq, call, sizeof(call)),
-		     tt_comm_name(comm, name, sizeof(name)), (long long)ctx->env.timeout.number,
-		     late);
+	tt_comm_fail(comm, -ETIMEDOUT, rank, req->ops->call(req), req->seq, "",
+		     "%s of %s did not finish within %lld ms (TUTTI_TIMEOUT)%s",
+		     req->ops->text(req, text, sizeof(text)),
+		     tt_comm_name(comm, name, sizeof(name)),
+		     (long long)comm->ctx->env.timeout.number, waits);
 }
 
 static void request_timers(struct tutti_request *req, uint64_t now)
@@ -80,7 +80,8 @@ static void request_timers(struct tutti_request *req, uint64_t now)
 		return;
 	req->late_at = now + (uint64_t)req->comm->ctx->env.late_after.number * TT_MS;
 	if (!req->progressed && req->comm->size > 1) {
-		tt_stuck_report(req->comm, req->seq, &req->fields);
+		if (req->ops->late)
+			req->ops->late(req);
 		req->late_at = now + TT_SEC;
 	}
 	req->progressed = false;
@@ -99,8 +100,10 @@ static void condemn(struct tutti_comm *comm)
 
 void tt_engine_timers(struct tutti_context *ctx)
 {
+	struct tutti_request *req;
 	struct tt_list *l, *tmp;
 	uint64_t now;
+	int i;
 
 	if (!ctx->running)
 		return;
@@ -108,13 +111,15 @@ void tt_engine_timers(struct tutti_context *ctx)
 	tt_list_each(l, tmp, &ctx->comms) {
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
-		if (tt_list_empty(&comm->active) || atomic_load(&comm->failed))
-			continue;
-		if (comm->suspect >= 0 && now >= comm->suspect_until)
-			condemn(comm);
-		else /* the oldest request is the one that the others may be waiting behind */
-			request_timers(tt_container(comm->active.next, struct tutti_request, link),
-				       now);
+		for (i = 0; i < TT_ACTIVE_LISTS; i++) {
+			req = oldest(comm, i);
+			if (!req || atomic_load(&comm->failed))
+				continue;
+			if (comm->suspect >= 0 && now >= comm->suspect_until)
+				condemn(comm);
+			else /* the oldest is the one that the others may be waiting behind */
+				request_timers(req, now);
+		}
 	}
 }
 

@@ -6,10 +6,12 @@
 #include "lib/reduce/reduce.h"
 
 typedef void tt_divide_fn(void *dst, const void *src, size_t count, int n);
+typedef void tt_scale_fn(void *dst, const void *src, size_t count, const void *scalar);
 
 struct tt_kernels {
 	tt_reduce_fn *op[TUTTI_NUM_DATATYPES][TUTTI_NUM_OPS];
 	tt_divide_fn *divide[TUTTI_NUM_DATATYPES];
+	tt_scale_fn *scale[TUTTI_NUM_DATATYPES];
 };
 
 extern const struct tt_kernels tt_kernels_scalar;

@@ -53,13 +53,31 @@
 		} \
 	}
 
+/* dst[i] = expr of x = src[i] and y = *scalar */
+#define LOOP_SCALE(name, type, expr) \
+	static void name(void *dst, const void *src, size_t count, const void *scalar) \
+	{ \
+		const type y = *(const type *)scalar; \
+		const type *s = src; \
+		type *d = dst; \
+		size_t i; \
+\
+		LOOP_HINT \
+		for (i = 0; i < count; i++) { \
+			type x = s[i]; \
+\
+			d[i] = (type)(expr); \
+		} \
+	}
+
 /* Sums, products and bits wrap and so do not depend on the sign: the unsigned loop serves both. */
 #define LOOPS_BITS(t, type) \
 	LOOP(t##_sum, type, x + y) \
 	LOOP(t##_prod, type, x * y) \
 	LOOP(t##_band, type, x & y) \
 	LOOP(t##_bor, type, x | y) \
-	LOOP(t##_bxor, type, x ^ y)
+	LOOP(t##_bxor, type, x ^ y) \
+	LOOP_SCALE(t##_scale, type, x * y)
 #define LOOPS_INT(t, type, divisor) \
 	LOOP(t##_min, type, y < x ? y : x) \
 	LOOP(t##_max, type, y > x ? y : x) \
@@ -69,7 +87,8 @@
 	LOOP(t##_prod, type, canon_##t(x * y)) \
 	LOOP(t##_min, type, canon2_##t(x, y, y < x ? y : x)) \
 	LOOP(t##_max, type, canon2_##t(x, y, y > x ? y : x)) \
-	LOOP_DIVIDE(t##_divide, type, type, canon_##t(x / y))
+	LOOP_DIVIDE(t##_divide, type, type, canon_##t(x / y)) \
+	LOOP_SCALE(t##_scale, type, canon_##t(x * y))
 
 static inline float canon_f32(float r)
 {
@@ -157,6 +176,21 @@ static inline void half_divide(uint16_t *d, const uint16_t *s, size_t count, int
 	}
 }
 
+static inline void half_scale(uint16_t *d, const uint16_t *s, size_t count, const uint16_t *scalar,
+			      widen_fn *widen, narrow_fn *narrow)
+{
+	float x[HALF_BLOCK], y;
+	size_t k;
+
+	widen(&y, scalar, 1);
+	for (; count; count -= k, d += k, s += k) {
+		k = count < HALF_BLOCK ? count : HALF_BLOCK;
+		widen(x, s, k);
+		f32_scale(x, x, k, &y);
+		narrow(d, x, k);
+	}
+}
+
 #define HALF(t, op) \
 	static void t##_##op(void *dst, const void *a, const void *b, size_t count) \
 	{ \
@@ -170,6 +204,10 @@ static inline void half_divide(uint16_t *d, const uint16_t *s, size_t count, int
 	static void t##_divide(void *dst, const void *src, size_t count, int n) \
 	{ \
 		half_divide(dst, src, count, n, widen_##t, narrow_##t); \
+	} \
+	static void t##_scale(void *dst, const void *src, size_t count, const void *scalar) \
+	{ \
+		half_scale(dst, src, count, scalar, widen_##t, narrow_##t); \
 	}
 
 LOOPS_HALF(f16)
@@ -187,4 +225,6 @@ LOOPS_HALF(bf16)
 		       [TUTTI_FLOAT32] = FLOAT_OPS(f32), [TUTTI_FLOAT64] = FLOAT_OPS(f64)}, \
 		.divide = {i8_divide, u8_divide, i32_divide, u32_divide, i64_divide, \
 			   u64_divide, f16_divide, bf16_divide, f32_divide, f64_divide}, \
+		.scale = {u8_scale, u8_scale, u32_scale, u32_scale, u64_scale, u64_scale, f16_scale, \
+			  bf16_scale, f32_scale, f64_scale}, \
 	}

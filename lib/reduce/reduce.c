@@ -40,6 +40,18 @@ void tt_reduce_divide(void *dst, const void *src, size_t count, enum tutti_datat
 	best()->divide[datatype](dst, src, count, n);
 }
 
+void tt_reduce_scale(void *dst, const void *src, size_t count, enum tutti_datatype datatype,
+		     const void *scalar)
+{
+	best()->scale[datatype](dst, src, count, scalar);
+}
+
+void tt_reduce_scale_scalar(void *dst, const void *src, size_t count, enum tutti_datatype datatype,
+			    const void *scalar)
+{
+	tt_kernels_scalar.scale[datatype](dst, src, count, scalar);
+}
+
 float tt_f16_to_f32(uint16_t h)
 {
 	return tt_half_widen(h);

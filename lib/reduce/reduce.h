@@ -24,6 +24,13 @@ bool tt_reduce_valid(enum tutti_datatype datatype, enum tutti_op op);
 /* dst = src / n: floats are divided (16-bit ones in float32), integers truncate toward zero. dst may be src. */
 void tt_reduce_divide(void *dst, const void *src, size_t count, enum tutti_datatype datatype, int n);
 
+/* dst = src * *scalar, an element of datatype; 16-bit floats in float32, integers wrap. dst may be src. */
+void tt_reduce_scale(void *dst, const void *src, size_t count, enum tutti_datatype datatype,
+		     const void *scalar);
+/* The scalar kernel, for tests. */
+void tt_reduce_scale_scalar(void *dst, const void *src, size_t count, enum tutti_datatype datatype,
+			    const void *scalar);
+
 float tt_f16_to_f32(uint16_t h);
 uint16_t tt_f32_to_f16(float f);
 float tt_bf16_to_f32(uint16_t h);

@@ -182,6 +182,9 @@ void tt_chan_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl)
 	case TT_CTRL_AMO_REPLY:
 		tt_amo_reply(chan, ctrl);
 		break;
+	case TT_CTRL_PORT:
+		tt_port_ctrl(chan, ctrl);
+		break;
 	default:
 		tt_chan_fail(chan, -EPROTO, "unknown control message %u", ctrl->kind);
 	}

@@ -102,7 +102,7 @@ static void resume(struct tt_chan *chan, struct tt_flow *flow)
 		tt_list_each(l, tmp, &chan->wire->sends.bucket[i]) {
 			struct tt_xfer *x = tt_container(l, struct tt_xfer, link);
 
-			if (x->chan != chan || x->key.comm != flow->comm || x->len > chan->eager)
+			if (x->chan != chan || x->key.comm != flow->comm || tt_needs_offer(chan, x))
 				continue;
 			tt_list_del(&x->link);
 			x->state = TT_X_QUEUED;

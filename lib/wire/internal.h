@@ -12,6 +12,7 @@
 
 #define TT_BUCKETS 256
 #define TT_SLOTS_MAX 64
+#define TT_PORT_BUCKETS 64
 
 /* Keyed objects: posted receives, sends and offers waiting for each other, early messages. */
 struct tt_table {
@@ -35,17 +36,18 @@ enum tt_ctrl_kind {
 	TT_CTRL_STOP_ACK,
 	TT_CTRL_GO,
 	TT_CTRL_AMO, /* amo.c: execute this on a window */
-	TT_CTRL_AMO_REPLY
+	TT_CTRL_AMO_REPLY,
+	TT_CTRL_PORT /* port.c: for the port of this communicator */
 };
 
 /* A control message between the two ends of a channel. doc/WIRE.md. */
 struct tt_ctrl {
 	uint32_t kind;
-	uint32_t token;	   /* offer: the note to ring; amo: the window's bell; its reply: whose */
+	uint32_t token;	   /* offer: the note to ring; amo: the window's bell; its reply: whose; port: what */
 	struct tt_key key; /* flow control: only comm counts */
 	uint64_t fprint;   /* amo: compare */
 	uint64_t freed;
-	/* offer; flow control: epoch, count; amo: offset, operand; its reply: old value, status */
+	/* offer; flow control: epoch, count; amo: offset, operand; its reply: old value, status; port: a, b */
 	uint64_t addr, len;
 	struct tt_rkey rkey; /* offer; amo: which, and the token for the reply */
 };
@@ -181,6 +183,7 @@ struct tt_wire {
 	struct tt_list busy;
 	struct tt_list requests;
 	struct tt_table posted, sends, offers, early;
+	struct tt_list ports[TT_PORT_BUCKETS]; /* by communicator */
 
 	struct tt_token *token;
 	uint32_t ntokens, free_token;
@@ -233,7 +236,9 @@ void tt_slot_free(struct tt_chan *chan, int slot);
 /* Set up the wire's part of x; returns its channel, being connected if it was not yet. */
 struct tt_chan *tt_xfer_begin(struct tt_wire *wire, struct tt_xfer *x);
 void tt_xfer_end(struct tt_xfer *x, const void *data, int status);
-/* send.c: get x on its way; false: it must stay queued */
+/* send.c: whether x can travel into an offer only */
+bool tt_needs_offer(const struct tt_chan *chan, const struct tt_xfer *x);
+/* get x on its way; false: it must stay queued */
 bool tt_send_now(struct tt_chan *chan, struct tt_xfer *x);
 void tt_send_offer(struct tt_chan *chan, const struct tt_ctrl *ctrl);
 /* recv.c: x on an open channel */
@@ -248,7 +253,8 @@ void tt_chan_send_ctrl(struct tt_chan *chan, struct tt_ctrl *ctrl);
 void tt_chan_busy(struct tt_chan *chan);
 void tt_xfer_offer(struct tt_chan *chan, struct tt_xfer *x);
 void tt_xfer_start_send(struct tt_chan *chan, struct tt_xfer *x);
-/* Forget an early message, and give its slot back. */
+/* An early message's bytes; forget it, and give its slot back. */
+const char *tt_early_data(struct tt_chan *chan, const struct tt_early *early);
 void tt_early_drop(struct tt_wire *wire, struct tt_early *early);
 /* Hand wr to the transport's put or get. As tt_ep_ops.put, but in-place completion runs done too. */
 int tt_chan_rma(struct tt_chan *chan, struct tt_rma *rma, struct tt_wr *wr, bool get);
@@ -259,6 +265,11 @@ void tt_flow_parked(struct tt_chan *chan, struct tt_flow *flow);
 void tt_flow_received(struct tt_chan *chan, struct tt_flow *flow);
 void tt_flow_consumed(struct tt_chan *chan, struct tt_flow *flow);
 void tt_flow_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl);
+
+/* port.c */
+void tt_port_init(struct tt_wire *wire);
+struct tt_port *tt_port_find(struct tt_wire *wire, uint64_t comm);
+void tt_port_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl);
 
 /* amo.c */
 void tt_amo_request(struct tt_chan *chan, const struct tt_ctrl *ctrl);

@@ -90,7 +90,7 @@ void tt_early_drop(struct tt_wire *wire, struct tt_early *e)
 	}
 }
 
-static const char *early_data(struct tt_chan *chan, const struct tt_early *e)
+const char *tt_early_data(struct tt_chan *chan, const struct tt_early *e)
 {
 	if (e->slot < 0)
 		return e->data;
@@ -102,7 +102,7 @@ static void take_early(struct tt_chan *chan, struct tt_xfer *x, struct tt_early 
 	struct tt_flow *flow = tt_flow_get(chan, e->key.comm);
 
 	tt_list_del(&e->link);
-	deliver(chan, x, e->fprint, e->len, early_data(chan, e));
+	deliver(chan, x, e->fprint, e->len, tt_early_data(chan, e));
 	tt_early_drop(chan->wire, e);
 	flow->parked--;
 	tt_flow_consumed(chan, flow);
@@ -123,7 +123,7 @@ void tt_recv_open(struct tt_chan *chan, struct tt_xfer *x)
 	flow = tt_flow_get(chan, x->key.comm);
 	if (!flow)
 		tt_xfer_end(x, NULL, -ENOMEM);
-	else if (x->len > chan->eager || flow->state == TT_FLOW_STOPPED)
+	else if (tt_needs_offer(chan, x) || flow->state == TT_FLOW_STOPPED)
 		tt_xfer_offer(chan, x);
 }
 
@@ -181,7 +181,7 @@ static void park(struct tt_chan *chan, int slot, const struct tt_eager_head *hea
 	tt_list_add(tt_table_bucket(&wire->early, chan->peer, &e->key), &e->link);
 	wire->nearly++;
 	flow->parked++;
-	wire->params.early(wire->params.arg, &e->key, e->fprint);
+	wire->params.early(wire->params.arg, e->peer, &e->key, e->fprint, false);
 	if ((chan->held + 1) * 2 < chan->nslots) {
 		chan->held++;
 	} else {
@@ -197,6 +197,7 @@ static void park(struct tt_chan *chan, int slot, const struct tt_eager_head *hea
 void tt_chan_slot_note(struct tt_chan *chan, int slot)
 {
 	const struct tt_eager_head *head;
+	struct tt_port *port;
 	struct tt_flow *flow;
 	struct tt_xfer *x;
 
@@ -223,8 +224,12 @@ void tt_chan_slot_note(struct tt_chan *chan, int slot)
 	flow = tt_flow_get(chan, head->key.comm);
 	if (!flow)
 		return;
-	x = posted_find(chan, &head->key);
-	if (x) {
+	port = head->key.port ? tt_port_find(chan->wire, head->key.comm) : NULL;
+	x = head->key.port ? NULL : posted_find(chan, &head->key);
+	if (port) {
+		port->message(port, chan->peer, &head->key, head->fprint, head + 1, head->len);
+		tt_slot_free(chan, slot);
+	} else if (x) {
 		deliver(chan, x, head->fprint, head->len, head + 1);
 		tt_slot_free(chan, slot);
 	} else {

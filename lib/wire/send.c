@@ -55,6 +55,7 @@ static bool send_eager(struct tt_chan *chan, struct tt_xfer *x)
 	struct tt_eager_head *head;
 	struct tt_stage *s;
 	struct tt_rma rma;
+	size_t len = x->len;
 	int slot, rc;
 
 	if (!chan->tx_free)
@@ -66,16 +67,19 @@ static bool send_eager(struct tt_chan *chan, struct tt_xfer *x)
 		tt_xfer_end(x, NULL, -ENOMEM);
 		return true;
 	}
+	if (x->kind == TT_XFER_PORT && (x->bare || len > chan->eager))
+		len = 0;
+	x->whole = len == x->len;
 	slot = __builtin_ctzll(chan->tx_free);
 	head = (struct tt_eager_head *)s->mem;
 	*head = (struct tt_eager_head){
-		.key = x->key, .fprint = x->fprint, .freed = chan->freed, .len = (uint32_t)x->len};
-	if (x->len)
-		memcpy(s->mem + sizeof(*head), x->buf, x->len);
+		.key = x->key, .fprint = x->fprint, .freed = chan->freed, .len = (uint32_t)len};
+	if (len)
+		memcpy(s->mem + sizeof(*head), x->buf, len);
 	s->wr.done = stage_done;
 	s->chan = chan;
 	rma = (struct tt_rma){.local = s->mem,
-			      .len = sizeof(*head) + x->len,
+			      .len = sizeof(*head) + len,
 			      .mr = s->region->mr[chan->tp],
 			      .remote = chan->tx_addr + (uint64_t)slot * chan->tx_slot_size,
 			      .rkey = &chan->tx_rkey,
@@ -93,8 +97,8 @@ static bool send_eager(struct tt_chan *chan, struct tt_xfer *x)
 	chan->tx_free &= ~(1ull << slot);
 	chan->freed = 0;
 	flow->sent++;
-	wire->stats.copied_bytes += x->len;
-	wire->stats.put_bytes += x->len;
+	wire->stats.copied_bytes += len;
+	wire->stats.put_bytes += len;
 	wire->stats.eager_messages++;
 	tt_xfer_end(x, NULL, 0);
 	return true;
@@ -179,11 +183,16 @@ static struct tt_offer *offer_find(struct tt_chan *chan, const struct tt_key *ke
 	return NULL;
 }
 
+bool tt_needs_offer(const struct tt_chan *chan, const struct tt_xfer *x)
+{
+	return x->kind == TT_XFER_OFFER || (x->kind == TT_XFER_KEYED && x->len > chan->eager);
+}
+
 static bool wants_offer(struct tt_chan *chan, const struct tt_xfer *x)
 {
 	struct tt_flow *flow;
 
-	if (x->len > chan->eager)
+	if (tt_needs_offer(chan, x))
 		return true;
 	flow = tt_flow_get(chan, x->key.comm);
 	return flow && flow->stopped;
@@ -267,5 +276,5 @@ void tt_send_offer(struct tt_chan *chan, const struct tt_ctrl *ctrl)
 	o->ctrl = *ctrl;
 	tt_list_add(tt_table_bucket(&wire->offers, chan->peer, &ctrl->key), &o->link);
 	wire->nearly++;
-	wire->params.early(wire->params.arg, &ctrl->key, ctrl->fprint);
+	wire->params.early(wire->params.arg, o->peer, &ctrl->key, ctrl->fprint, true);
 }

@@ -146,6 +146,7 @@ static void init_lists(struct tt_wire *wire)
 	tt_table_init(&wire->sends);
 	tt_table_init(&wire->offers);
 	tt_table_init(&wire->early);
+	tt_port_init(wire);
 }
 
 int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **out)
@@ -279,7 +280,7 @@ void tt_wire_forget_comm(struct tt_wire *wire, uint64_t comm)
 			}
 }
 
-bool tt_wire_strangers(struct tt_wire *wire, uint64_t comm, uint32_t seq, uint64_t fprint)
+void tt_wire_early_again(struct tt_wire *wire, uint64_t comm, uint32_t seq)
 {
 	struct tt_list *l, *tmp;
 	int i;
@@ -288,18 +289,18 @@ bool tt_wire_strangers(struct tt_wire *wire, uint64_t comm, uint32_t seq, uint64
 		tt_list_each(l, tmp, &wire->early.bucket[i]) {
 			struct tt_early *e = tt_container(l, struct tt_early, link);
 
-			if (e->key.comm == comm && e->key.seq == seq && e->fprint != fprint)
-				return true;
+			if (e->key.comm == comm && e->key.seq == seq)
+				wire->params.early(wire->params.arg, e->peer, &e->key, e->fprint,
+						   false);
 		}
 		tt_list_each(l, tmp, &wire->offers.bucket[i]) {
 			struct tt_offer *o = tt_container(l, struct tt_offer, link);
 
-			if (o->ctrl.key.comm == comm && o->ctrl.key.seq == seq &&
-			    o->ctrl.fprint != fprint)
-				return true;
+			if (o->ctrl.key.comm == comm && o->ctrl.key.seq == seq)
+				wire->params.early(wire->params.arg, o->peer, &o->ctrl.key,
+						   o->ctrl.fprint, true);
 		}
 	}
-	return false;
 }
 
 /* ---- one-sided ---- */

@@ -29,7 +29,7 @@ struct tt_key {
 	uint32_t seq;  /* which collective of it */
 	uint32_t lane;
 	uint32_t index;
-	uint32_t pad;
+	uint32_t port; /* 1: for the port of comm, not for a receive of this key */
 };
 
 /*
@@ -48,8 +48,18 @@ struct tt_wr {
  */
 typedef void tt_xfer_fn(struct tt_xfer *x, const void *data, int status);
 
+/* How a transfer finds its end. */
+enum tt_xfer_kind {
+	TT_XFER_KEYED = 0, /* short ones eagerly, longer ones into an offer */
+	TT_XFER_OFFER,	   /* into an offer, however short: both ends say so */
+	TT_XFER_PORT	   /* send only: to the peer's port; see struct tt_port */
+};
+
 /* A message to be sent or received. The upper part is the caller's, the lower the wire's. */
 struct tt_xfer {
+	enum tt_xfer_kind kind;
+	bool bare;  /* to a port: without the payload, however short */
+	bool whole; /* to a port, in fn: the payload went along */
 	int peer; /* rank in the world */
 	struct tt_key key;
 	uint64_t fprint; /* must agree at both ends */
@@ -94,6 +104,22 @@ struct tt_atomic {
 	uint32_t token;
 };
 
+/*
+ * Messages that no receive of the same key waits for, because only its receiver can say which: those with
+ * key.port set are handed to the port of key.comm, in no order. fprint is the length of the whole message; len bytes
+ * of data came with it, all or none: none if it is longer than the eager limit or was sent bare. data is valid
+ * during the call. Messages that come before the port is open are kept within the bounds of flow.c.
+ */
+struct tt_port {
+	struct tt_list link;
+	uint64_t comm;
+	void (*message)(struct tt_port *port, int peer, const struct tt_key *key, uint64_t total,
+			const void *data, uint32_t len);
+	/* What tt_wire_port_say said at the peer. */
+	void (*said)(struct tt_port *port, int peer, uint32_t what, const struct tt_key *key,
+		     uint64_t a, uint64_t b);
+};
+
 struct tt_wire_params {
 	const struct tt_env *env;
 	int rank, nranks;
@@ -101,7 +127,7 @@ struct tt_wire_params {
 	/* A message met a receive with another fingerprint; under the lock. The transfer itself fails. */
 	void (*mismatch)(void *arg, int peer, const struct tt_key *key);
 	/* A message, or an offer, came that nothing here waits for yet; under the lock. */
-	void (*early)(void *arg, const struct tt_key *key, uint64_t fprint);
+	void (*early)(void *arg, int peer, const struct tt_key *key, uint64_t fprint, bool offer);
 	void *arg;
 };
 
@@ -145,12 +171,19 @@ void tt_wire_cancel(struct tt_wire *wire, struct tt_xfer *x);
 /* Close the channel to peer, if there is one: what is under way on it fails and touches nothing any more. */
 void tt_wire_fence(struct tt_wire *wire, int peer, const char *why);
 /*
- * Whether a message or an offer waits here for call seq of comm that has another fingerprint: its sender
- * called something else. Costs nothing while nothing waits.
+ * Tell params.early once more of every message and offer that waits here for call seq of comm. Costs nothing
+ * while nothing waits.
  */
-bool tt_wire_strangers(struct tt_wire *wire, uint64_t comm, uint32_t seq, uint64_t fprint);
+void tt_wire_early_again(struct tt_wire *wire, uint64_t comm, uint32_t seq);
 /* Forget early messages and flow state of a communicator that is freed or has failed. */
 void tt_wire_forget_comm(struct tt_wire *wire, uint64_t comm);
+
+/* Hands over what came before. */
+void tt_wire_port_open(struct tt_wire *wire, struct tt_port *port);
+void tt_wire_port_close(struct tt_wire *wire, struct tt_port *port);
+/* A control message to the port of key->comm at peer, which has sent to this one; lost if it is closed. */
+void tt_wire_port_say(struct tt_wire *wire, int peer, uint32_t what, const struct tt_key *key,
+		      uint64_t a, uint64_t b);
 
 /*
  * One-sided operations. 0: started, wr->done will run (perhaps before return); -EAGAIN: not connected

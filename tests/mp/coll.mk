@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Tests of the library through its public calls, by jobs of forked ranks.
 check_LTLIBRARIES += libttmp.la
-libttmp_la_SOURCES = tests/mp/job.c tests/mp/job.h tests/mp/oracle.c
+libttmp_la_SOURCES = tests/mp/job.c tests/mp/job.h tests/mp/oracle.c tests/mp/colls.c tests/mp/colls.h
 libttmp_la_LIBADD = libtttest.la
 
 TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_coll \
+	tests/mp/test_colls \
+	tests/mp/test_args \
 	tests/mp/test_errors \
 	tests/mp/test_kill \
 	tests/mp/test_flow \
 	tests/mp/test_counters \
 	tests/mp/test_comm \
+	tests/mp/test_p2p \
+	tests/mp/test_p2p_errors \
+	tests/mp/test_group \
 	tests/mp/test_rma \
 	tests/mp/test_atomics \
 	tests/mp/test_ways \
@@ -19,6 +24,10 @@ check_PROGRAMS += $(TT_MP_TESTS)
 TESTS += $(TT_MP_TESTS)
 tests_mp_test_coll_SOURCES = tests/mp/test_coll.c
 tests_mp_test_coll_LDADD = libttmp.la
+tests_mp_test_args_SOURCES = tests/mp/test_args.c
+tests_mp_test_args_LDADD = libttmp.la
+tests_mp_test_colls_SOURCES = tests/mp/test_colls.c
+tests_mp_test_colls_LDADD = libttmp.la
 tests_mp_test_errors_SOURCES = tests/mp/test_errors.c
 tests_mp_test_errors_LDADD = libttmp.la
 tests_mp_test_kill_SOURCES = tests/mp/test_kill.c
@@ -29,6 +38,12 @@ tests_mp_test_counters_SOURCES = tests/mp/test_counters.c
 tests_mp_test_counters_LDADD = libttmp.la
 tests_mp_test_comm_SOURCES = tests/mp/test_comm.c
 tests_mp_test_comm_LDADD = libttmp.la
+tests_mp_test_p2p_SOURCES = tests/mp/test_p2p.c
+tests_mp_test_p2p_LDADD = libttmp.la
+tests_mp_test_p2p_errors_SOURCES = tests/mp/test_p2p_errors.c
+tests_mp_test_p2p_errors_LDADD = libttmp.la
+tests_mp_test_group_SOURCES = tests/mp/test_group.c
+tests_mp_test_group_LDADD = libttmp.la
 tests_mp_test_rma_SOURCES = tests/mp/test_rma.c
 tests_mp_test_rma_LDADD = libttmp.la
 tests_mp_test_atomics_SOURCES = tests/mp/test_atomics.c

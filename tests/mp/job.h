@@ -116,5 +116,15 @@ void mp_fill(enum tutti_datatype type, unsigned seed, int rank, size_t count, vo
 void mp_allreduce_expect(enum tutti_datatype type, enum tutti_op op, unsigned seed, int n,
 			 size_t count, void *out);
 bool mp_op_valid(enum tutti_datatype type, enum tutti_op op);
+/*
+ * The same of values of which any order of the operands gives the same bits; and what ranks first to last
+ * of them combine to, divided by n for an average. Elements from .. from + count.
+ */
+void mp_fill_exact(enum tutti_datatype type, unsigned seed, int rank, size_t from, size_t count,
+		   void *buf);
+void mp_reduce_expect(enum tutti_datatype type, enum tutti_op op, unsigned seed, int first, int last,
+		      int n, size_t from, size_t count, void *out);
+/* One step of it: a = a . b. */
+void mp_combine(enum tutti_datatype type, enum tutti_op op, void *a, const void *b, size_t count);
 
 #endif

@@ -264,3 +264,50 @@ void mp_allreduce_expect(enum tutti_datatype type, enum tutti_op op, unsigned se
 		divide(out, type, n, count);
 	free(x);
 }
+
+static double draw_exact(uint64_t h)
+{
+	static const double value[] = {-2, -1, 1, 2};
+
+	return value[h >> 20 & 3];
+}
+
+void mp_fill_exact(enum tutti_datatype type, unsigned seed, int rank, size_t from, size_t count,
+		   void *buf)
+{
+	size_t i;
+
+	switch (type) {
+	case TUTTI_FLOAT16:
+		FILL(uint16_t, half_of(draw_exact(h)));
+	case TUTTI_BFLOAT16:
+		FILL(uint16_t, bf_of((float)draw_exact(h)));
+	case TUTTI_FLOAT32:
+		FILL(float, draw_exact(h));
+	case TUTTI_FLOAT64:
+		FILL(double, draw_exact(h));
+	default: /* integers wrap around */
+		fill_part(type, seed, rank, from, count, buf);
+	}
+}
+
+void mp_combine(enum tutti_datatype type, enum tutti_op op, void *a, const void *b, size_t count)
+{
+	combine[type](a, b, op, count);
+}
+
+void mp_reduce_expect(enum tutti_datatype type, enum tutti_op op, unsigned seed, int first, int last,
+		      int n, size_t from, size_t count, void *out)
+{
+	char *x = malloc(count * tutti_datatype_size(type) + 1);
+	int rank;
+
+	mp_fill_exact(type, seed, first, from, count, out);
+	for (rank = first + 1; rank <= last; rank++) {
+		mp_fill_exact(type, seed, rank, from, count, x);
+		combine[type](out, x, op, count);
+	}
+	if (op == TUTTI_AVG)
+		divide(out, type, n, count);
+	free(x);
+}

@@ -63,6 +63,15 @@ run allreduce_malloc clean 1 allreduce -b 300001 -e 300001 -n 2 -w 0 --malloc -d
 run allreduce_all clean 68 allreduce -b 5000 -e 5000 -n 1 -w 0 -d all -o all
 run bcast clean 4 bcast -b 8 -e 64K -f 20 -n 3 -w 1 -r 1
 run bcast_all_roots clean 2 bcast -b 1M -e 1M -n 2 -w 0 -r all
+# all types and all operations that a scan has: 6 times 7 and 4 times 4
+run scan_all clean 58 scan -b 5000 -e 5000 -n 1 -w 0 -d all -o all
+run exscan clean 3 exscan -b 8 -e 64K -f 64 -n 2 -w 1 -o prod -d half
+run reduce clean 6 reduce -b 8 -e 64K -f 64 -n 2 -w 1 -r all -o avg
+run reduce_scatter clean 4 reduce_scatter -b 8 -e 2M -f 64 -n 2 -w 1 -d bfloat16
+run allgather clean 4 allgather -b 8 -e 2M -f 64 -n 2 -w 1 --malloc
+run gather clean 6 gather -b 8 -e 64K -f 64 -n 2 -w 1 -r all
+run scatter clean 6 scatter -b 8 -e 64K -f 64 -n 2 -w 1 -r all
+run alltoall clean 4 alltoall -b 8 -e 2M -f 64 -n 2 -w 1 --stat
 run barrier clean 1 barrier -n 10
 run barrier_stat clean 1 barrier -n 10 --stat
 run put clean 3 put -b 8 -e 512K -f 256 -n 20 -w 2
@@ -77,6 +86,9 @@ run listen_shm only_loopback TUTTI_TRANSPORT=shm
 run listen_ofi only_loopback TUTTI_TRANSPORT=ofi
 run listen_rdm only_loopback TUTTI_TRANSPORT=ofi TUTTI_OFI_EP=rdm "TUTTI_OFI_PROVIDER=tcp;ofi_rxm"
 run footers footers allreduce -b 64 -e 64 -n 2
+# blocks of 3 ranks: sizes that do not divide are rounded down, to nothing too
+run footers_blocks footers alltoall -b 8 -e 4K -f 5 -n 2
+run footers_root footers scatter -b 100 -e 1K -f 3 -n 2 -r 1
 run no_check clean 1 allreduce -b 64 -e 64 -n 2 -c 0
 
 run help sh -c './tutti_perf --help | grep -q -e --minbytes'
@@ -86,6 +98,8 @@ run unknown_command says "did you mean 'allreduce'" perf 2 alreduce
 run unknown_type says "did you mean 'float'" perf 2 allreduce -d flaot
 run unknown_op says "did you mean 'sum'" perf 2 allreduce -o sun
 run op_of_type says "is for integers" perf 2 allreduce -d float -o bxor
+run op_of_scan says "no meaning for exscan" perf 2 exscan -o avg
+run near_command says "did you mean 'alltoall'" perf 2 altoall
 run bad_size says "is not a size" perf 2 allreduce -b 12Q
 run bad_order says "less than" perf 2 allreduce -b 64 -e 8
 run bad_root says "not a rank" perf 2 bcast -r 2 -b 8 -e 8

@@ -33,6 +33,23 @@ static void pattern(unsigned char *p, int rank)
 		p[i] = (unsigned char)(i * i / 7 + i * (size_t)(rank + 3));
 }
 
+/* The result is the same at both ranks: each takes the other's half again, over junk. */
+static int gathered(struct mp_job *job, unsigned char *v)
+{
+	size_t counts[2] = {COUNT / 2, COUNT - COUNT / 2}, other = job->rank ? 0 : counts[0], i;
+	unsigned char *half = v + other, want[PERIOD];
+
+	for (i = 0; i < PERIOD; i++)
+		want[i] = half[i];
+	memset(half, 0, counts[!job->rank]);
+	MP_OK(tutti_allgatherv(TUTTI_IN_PLACE, 0, v, counts, NULL, TUTTI_UINT8, job->world));
+	for (i = 0; i < counts[!job->rank]; i += PERIOD)
+		TT_EXPECT(!memcmp(half + i, want, counts[!job->rank] - i < PERIOD
+							  ? counts[!job->rank] - i
+							  : PERIOD));
+	return 0;
+}
+
 static int big_body(struct mp_job *job)
 {
 	unsigned char *v, mine[PERIOD], other[PERIOD];
@@ -53,6 +70,7 @@ static int big_body(struct mp_job *job)
 		fprintf(stderr, "rank %d: wrong from element %zu on or a little later\n", job->rank, i);
 		return 1;
 	}
+	TT_EXPECT(!gathered(job, v));
 	MP_OK(tutti_free(v));
 	return 0;
 }

@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "tests/mp/job.h"
+#include "tests/mp/colls.h"
 
 #include <stdio.h>
 
@@ -102,6 +102,59 @@ static int bcast_counted(struct mp_job *job, enum mp_kind kind, int root)
 	return 0;
 }
 
+/*
+ * Out of place the own block is copied from one buffer to the other, once; in place nothing is, but for
+ * the result of a reduce-scatter, which goes to the beginning. An all-to-all in place must set aside what it
+ * has not sent yet.
+ */
+static int other_counted(struct mp_job *job, enum colls_kind kind, enum mp_kind memory, bool in_place)
+{
+	struct coll c = {.kind = kind,
+			 .type = TUTTI_FLOAT32,
+			 .count = COUNT / 4,
+			 .root = job->n - 1,
+			 .in_place = in_place,
+			 .memory = memory};
+	struct tutti_stats a, b;
+	uint64_t own = COUNT;
+	int i;
+
+	TT_EXPECT(!colls_new(job, &c));
+	for (i = 0; i < 2; i++) {
+		colls_fill(job, &c, (unsigned)i + 1);
+		MP_OK(tutti_barrier(job->world));
+		TT_EXPECT(!stats_of(job, &a));
+		MP_OK(colls_issue(job, &c, F_BLOCKING, NULL));
+		TT_EXPECT(!stats_of(job, &b));
+		TT_EXPECT(!colls_check(job, &c));
+	}
+	if (kind < C_REDUCING || c.in_place || (colls_rooted(kind) && job->rank != c.root))
+		own = 0;
+	if (kind == C_REDUCE_SCATTER_BLOCK && in_place && job->rank)
+		own = COUNT;
+	if (b.copied_bytes - a.copied_bytes != own)
+		fprintf(stderr, "rank %d of %d: %s%s copied %llu bytes, not %llu\n", job->rank, job->n,
+			colls_name(kind), in_place ? " in place" : "",
+			(unsigned long long)(b.copied_bytes - a.copied_bytes), (unsigned long long)own);
+	TT_EXPECT(b.copied_bytes - a.copied_bytes == own);
+	TT_EXPECT(b.registrations == a.registrations);
+	return colls_free(job, &c);
+}
+
+static int others_counted(struct mp_job *job)
+{
+	static const enum colls_kind kinds[] = {C_REDUCE, C_REDUCE_SCATTER_BLOCK, C_ALLGATHER, C_GATHER,
+						C_SCATTER, C_ALLTOALL};
+	size_t i;
+
+	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		TT_EXPECT(!other_counted(job, kinds[i], i % 2 ? MP_POOL : MP_REGISTERED, false));
+		if (kinds[i] != C_ALLTOALL)
+			TT_EXPECT(!other_counted(job, kinds[i], i % 2 ? MP_REGISTERED : MP_POOL, true));
+	}
+	return 0;
+}
+
 static int zero_copy_body(struct mp_job *job)
 {
 	int kind;
@@ -111,7 +164,7 @@ static int zero_copy_body(struct mp_job *job)
 		TT_EXPECT(!allreduce_counted(job, kind, true));
 		TT_EXPECT(!bcast_counted(job, kind, job->n / 2));
 	}
-	return 0;
+	return others_counted(job);
 }
 
 static void zero_copy_ofi(void)
@@ -132,7 +185,8 @@ static int zero_copy_pool(struct mp_job *job)
 	TT_EXPECT(!allreduce_counted(job, MP_POOL, false));
 	TT_EXPECT(!allreduce_counted(job, MP_POOL, true));
 	TT_EXPECT(!allreduce_counted(job, MP_REGISTERED, true));
-	return bcast_counted(job, MP_POOL, 0);
+	TT_EXPECT(!bcast_counted(job, MP_POOL, 0));
+	return others_counted(job);
 }
 
 static void zero_copy_shm(void)

@@ -395,6 +395,38 @@ static void test_divide(void)
 		}
 }
 
+static void test_scale(void)
+{
+	unsigned char s[MAX_BYTES], d[MAX_BYTES], e[MAX_BYTES];
+	_Alignas(8) unsigned char y[8 * 4];
+	uint64_t seed = 6;
+	size_t i, at;
+	int t, k;
+
+	for (t = 0; t < TUTTI_NUM_DATATYPES; t++)
+		for (k = 0; k < 4; k++) {
+			const unsigned char *scalar = y + k * sizes[t];
+
+			fill(t, s, MAX_COUNT, &seed);
+			fill(t, y, 4, &seed);
+			tt_reduce_scale(d, s, MAX_COUNT, t, scalar);
+			for (i = 0; i < MAX_COUNT; i++) {
+				at = i * (size_t)sizes[t];
+				TT_CHECK(is_float(t)
+						 ? same_float(t, d + at,
+							      float_op(TUTTI_PROD, load_float(t, s + at),
+								       load_float(t, scalar)))
+						 : same_int(t, d + at,
+							    int_op(TUTTI_PROD, load_int(t, s + at),
+								   load_int(t, scalar))));
+			}
+			tt_reduce_scale_scalar(e, s, MAX_COUNT, t, scalar);
+			TT_CHECK(!memcmp(e, d, MAX_COUNT * (size_t)sizes[t]));
+			tt_reduce_scale(s, s, MAX_COUNT, t, scalar);
+			TT_CHECK(!memcmp(s, d, MAX_COUNT * (size_t)sizes[t]));
+		}
+}
+
 static const struct tt_test tests[] = {{"combinations", test_combinations},
 				       {"half_conversions", test_half_conversions},
 				       {"half_rounding", test_half_rounding},
@@ -403,6 +435,7 @@ static const struct tt_test tests[] = {{"combinations", test_combinations},
 				       {"oracle_fast", test_oracle_fast},
 				       {"fast_is_scalar", test_fast_is_scalar},
 				       {"divide", test_divide},
+				       {"scale", test_scale},
 				       {NULL, NULL}};
 
 int main(int argc, char **argv)

@@ -126,6 +126,7 @@ one_sided() {
 	program tests/mp/test_rma verbs
 	program tests/mp/test_atomics verbs
 }
+messages() { program tests/mp/test_p2p verbs; }
 failures() { program tests/vm/test_verbs; }
 death() { program tests/mp/test_kill kill_verbs; }
 
@@ -141,6 +142,7 @@ run collectives collectives
 run collectives_tiny collectives_tiny
 run zero_copy zero_copy
 run one_sided one_sided
+run messages messages
 run death death
 run perf test_perf
 run train test_train

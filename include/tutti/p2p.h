@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages between two ranks, and groups of calls.
+ *
+ * A message has a tag; a receive takes the first message, in the order of its sender's calls, whose sender, tag and
+ * communicator fit. Counts are in elements; a receive's count is the most that it takes. Sends of
+ * short messages complete at once as long as few wait at the receiver, others when the receive is
+ * there: no program may rely on either. A buffer belongs to the library until the call or request is
+ * done.
+ */
+#ifndef TUTTI_P2P_H
+#define TUTTI_P2P_H
+
+#include <tutti/coll.h>
+
+#pragma GCC visibility push(default)
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TUTTI_ANY_SOURCE (-1)
+#define TUTTI_ANY_TAG (-1)
+#define TUTTI_TAG_MAX 0x7fffffff /* tags are 0 to this */
+
+/* What a receive or a probe found. After -EMSGSIZE: of the message that did not fit. */
+struct tutti_status {
+	int source;   /* rank in the communicator */
+	int tag;
+	size_t bytes; /* length of the message */
+};
+
+int tutti_send(const void *buf, size_t count, enum tutti_datatype datatype, int dest, int tag,
+	       struct tutti_comm *comm);
+int tutti_isend(const void *buf, size_t count, enum tutti_datatype datatype, int dest, int tag,
+		struct tutti_comm *comm, struct tutti_request **request);
+int tutti_send_init(const void *buf, size_t count, enum tutti_datatype datatype, int dest, int tag,
+		    struct tutti_comm *comm, struct tutti_request **request);
+
+/**
+ * tutti_recv - source may be TUTTI_ANY_SOURCE, tag TUTTI_ANY_TAG. *status (may be NULL) is written before the
+ * request is seen to be done. A message that is longer than count elements is -EMSGSIZE: it is dropped, nothing is
+ * written to buf, and everything else goes on.
+ */
+int tutti_recv(void *buf, size_t count, enum tutti_datatype datatype, int source, int tag,
+	       struct tutti_comm *comm, struct tutti_status *status);
+int tutti_irecv(void *buf, size_t count, enum tutti_datatype datatype, int source, int tag,
+		struct tutti_comm *comm, struct tutti_status *status,
+		struct tutti_request **request);
+int tutti_recv_init(void *buf, size_t count, enum tutti_datatype datatype, int source, int tag,
+		    struct tutti_comm *comm, struct tutti_status *status,
+		    struct tutti_request **request);
+
+/** tutti_sendrecv - both at once; the buffers must not overlap. */
+int tutti_sendrecv(const void *sendbuf, size_t sendcount, enum tutti_datatype sendtype, int dest,
+		   int sendtag, void *recvbuf, size_t recvcount, enum tutti_datatype recvtype,
+		   int source, int recvtag, struct tutti_comm *comm, struct tutti_status *status);
+
+/** tutti_probe - wait until a message could be received, and say which, without receiving it. */
+int tutti_probe(int source, int tag, struct tutti_comm *comm, struct tutti_status *status);
+/** tutti_iprobe - *found becomes 1 if there is such a message now, else 0. */
+int tutti_iprobe(int source, int tag, struct tutti_comm *comm, int *found,
+		 struct tutti_status *status);
+
+/**
+ * tutti_group_start, tutti_group_end - the calls of this thread between them are started together by
+ * the end of the outermost group: collectives in their order, sends and receives in any. Blocking forms return at once, and
+ * tutti_group_end returns when they are complete, with the first error among them.
+ */
+int tutti_group_start(void);
+int tutti_group_end(void);
+
+#ifdef __cplusplus
+}
+#endif
+#pragma GCC visibility pop
+#endif

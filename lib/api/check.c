@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The arguments of a collective, checked before anything is sent and brought into the one form that
+ * the engine knows: what this rank does not use is dropped, in place is a flag.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "lib/api/api.h"
+
+size_t tutti_datatype_size(enum tutti_datatype datatype)
+{
+	static const unsigned char size[TUTTI_NUM_DATATYPES] = {1, 1, 4, 4, 8, 8, 2, 2, 4, 8};
+
+	return (unsigned)datatype < TUTTI_NUM_DATATYPES ? size[datatype] : 0;
+}
+
+int tt_check_data(const char *name, const void *buf, size_t count, enum tutti_datatype datatype)
+{
+	size_t size = tutti_datatype_size(datatype);
+
+	if (!size)
+		return tt_fail(-EINVAL, "%s: %d is not a datatype", name, (int)datatype);
+	if (count > (size_t)PTRDIFF_MAX / size)
+		return tt_fail(-EINVAL, "%s: a count of %zu %s does not fit in memory", name, count,
+			       tt_datatype_name(datatype));
+	if (count && (!buf || buf == TUTTI_IN_PLACE))
+		return tt_fail(-EINVAL, "%s: the buffer is %s", name,
+			       buf ? "TUTTI_IN_PLACE" : "NULL");
+	return 0;
+}
+
+static bool one_of(enum tt_coll coll, enum tt_coll a, enum tt_coll b)
+{
+	return coll == a || coll == b;
+}
+
+/* Made by tutti_op_create or not: the engine looks that up. */
+static int check_op(const struct tt_call *call, const char *name)
+{
+	if (!tt_coll_reduces(call->coll) || (call->op > TUTTI_NUM_OPS && call->op < TUTTI_OP_LIMIT))
+		return 0;
+	if ((unsigned)call->op >= TUTTI_NUM_OPS)
+		return tt_fail(-EINVAL, "%s: %d is not an operator", name, (int)call->op);
+	if (!tt_reduce_valid(call->datatype, call->op))
+		return tt_fail(-EINVAL, "%s: %s is not defined for %s", name, tt_op_name(call->op),
+			       tt_datatype_name(call->datatype));
+	if (call->op == TUTTI_AVG && one_of(call->coll, TT_COLL_SCAN, TT_COLL_EXSCAN))
+		return tt_fail(-EINVAL, "%s: avg has no meaning here; use sum", name);
+	return 0;
+}
+
+/* ---- counts ---- */
+
+/* Buffers of one block for each rank hold so many of count. */
+static size_t blocks(const struct tutti_comm *comm, enum tt_coll coll)
+{
+	switch (coll) {
+	case TT_COLL_REDUCE_SCATTER_BLOCK:
+	case TT_COLL_ALLGATHER:
+	case TT_COLL_GATHER:
+	case TT_COLL_SCATTER:
+	case TT_COLL_ALLTOALL:
+		return (size_t)comm->size;
+	default:
+		return 1;
+	}
+}
+
+static int check_count(const struct tutti_comm *comm, const struct tt_call *call, const char *name)
+{
+	size_t n = blocks(comm, call->coll), elem = tutti_datatype_size(call->datatype);
+
+	if (call->count <= (size_t)PTRDIFF_MAX / elem / n)
+		return 0;
+	return tt_fail(-EINVAL, "%s: a count of %zu %s%s does not fit in memory", name, call->count,
+		       tt_datatype_name(call->datatype), n > 1 ? " for each rank" : "");
+}
+
+static int check_array(const struct tutti_comm *comm, const struct tt_call *call, const char *which,
+		       const size_t *counts, const size_t *displs)
+{
+	size_t most = (size_t)PTRDIFF_MAX / tutti_datatype_size(call->datatype), total = 0, begin;
+	const char *name = tt_coll_name(call->coll);
+	int i;
+
+	if (!counts)
+		return tt_fail(-EINVAL, "%s: %s is NULL", name, which);
+	for (i = 0; i < comm->size; i++) {
+		begin = displs ? displs[i] : total;
+		if (begin > most || counts[i] > most - begin)
+			return tt_fail(-EINVAL,
+				       "%s: %s: %zu %s at displacement %zu for rank %d do not fit "
+				       "in memory",
+				       name, which, counts[i], tt_datatype_name(call->datatype),
+				       begin, i);
+		total = begin + counts[i];
+	}
+	return 0;
+}
+
+struct block {
+	size_t begin, end;
+	int rank;
+};
+
+static int by_begin(const void *a, const void *b)
+{
+	const struct block *x = a, *y = b;
+
+	if (x->begin != y->begin)
+		return x->begin < y->begin ? -1 : 1;
+	return x->rank - y->rank;
+}
+
+static int fail_overlap(const struct tt_call *call, int a, int b)
+{
+	return tt_fail(-EINVAL, "%s: the blocks of ranks %d and %d overlap in recvbuf",
+		       tt_coll_name(call->coll), a < b ? a : b, a < b ? b : a);
+}
+
+static int check_sorted(const struct tutti_comm *comm, const struct tt_call *call)
+{
+	struct block *block = malloc((size_t)comm->size * sizeof(*block));
+	int i, n = 0, err = 0;
+
+	if (!block)
+		return tt_fail(-ENOMEM, "no memory to check displacements");
+	for (i = 0; i < comm->size; i++)
+		if (call->rcounts[i])
+			block[n++] = (struct block){call->rdispls[i],
+						    call->rdispls[i] + call->rcounts[i], i};
+	qsort(block, (size_t)n, sizeof(*block), by_begin);
+	for (i = 1; i < n && !err; i++)
+		if (block[i].begin < block[i - 1].end)
+			err = fail_overlap(call, block[i - 1].rank, block[i].rank);
+	free(block);
+	return err;
+}
+
+/* What is received must not land on what another rank's block receives. */
+static int check_displs(const struct tutti_comm *comm, const struct tt_call *call)
+{
+	size_t end = 0;
+	int i;
+
+	if (!call->rdispls)
+		return 0;
+	for (i = 0; i < comm->size; i++) {
+		if (!call->rcounts[i])
+			continue;
+		if (call->rdispls[i] < end)
+			return check_sorted(comm, call);
+		end = call->rdispls[i] + call->rcounts[i];
+	}
+	return 0;
+}
+
+/* Drops the arrays that this rank's part of a v form does not use, and checks the others. */
+static int check_arrays(const struct tutti_comm *comm, struct tt_call *call)
+{
+	bool root = comm->rank == call->root, all = call->coll == TT_COLL_ALLTOALLV;
+	bool recvs = all || one_of(call->coll, TT_COLL_REDUCE_SCATTER, TT_COLL_ALLGATHERV) ||
+		     (call->coll == TT_COLL_GATHERV && root);
+	bool sends = all || (call->coll == TT_COLL_SCATTERV && root);
+	int err = 0;
+
+	if (all && call->sendbuf == TUTTI_IN_PLACE) {
+		call->scounts = call->rcounts;
+		call->sdispls = call->rdispls;
+	}
+	if (!recvs)
+		call->rcounts = call->rdispls = NULL;
+	if (!sends)
+		call->scounts = call->sdispls = NULL;
+	if (recvs)
+		err = check_array(comm, call, "recvcounts", call->rcounts, call->rdispls);
+	if (!err && sends)
+		err = check_array(comm, call, "sendcounts", call->scounts, call->sdispls);
+	return err || !recvs ? err : check_displs(comm, call);
+}
+
+/* What this rank sends to itself is what it receives from itself. count stays where it has a
+ * meaning. */
+static int check_own(const struct tutti_comm *comm, struct tt_call *call)
+{
+	size_t sent = call->count, got = call->count;
+
+	if (call->rcounts)
+		got = call->rcounts[comm->rank];
+	if (call->scounts)
+		sent = call->scounts[comm->rank];
+	if (call->coll == TT_COLL_REDUCE_SCATTER)
+		return 0;
+	if (!call->in_place && sent != got)
+		return tt_fail(-EINVAL,
+			       "%s: rank %d sends %zu elements to itself but receives %zu (counts)",
+			       tt_coll_name(call->coll), comm->rank, sent, got);
+	if (one_of(call->coll, TT_COLL_ALLGATHERV, TT_COLL_ALLTOALLV))
+		call->count = 0;
+	else
+		call->count = call->scounts ? sent : got;
+	return 0;
+}
+
+/* ---- buffers ---- */
+
+/* The in-place form: by name, or because the other buffer is where it would be then. */
+static bool is_in_place(const struct tutti_comm *comm, const struct tt_call *call)
+{
+	const struct tt_call placed = {.coll = call->coll,
+				       .in_place = true,
+				       .count = call->count,
+				       .datatype = call->datatype,
+				       .root = call->root,
+				       .rcounts = call->rcounts,
+				       .rdispls = call->rdispls,
+				       .scounts = call->scounts,
+				       .sdispls = call->sdispls};
+	struct tt_plan_args a = tt_call_args(comm, &placed);
+	uintptr_t send = (uintptr_t)call->sendbuf, recv = (uintptr_t)call->recvbuf;
+
+	if (tt_coll_rooted(call->coll) && comm->rank != call->root)
+		return false;
+	switch (call->coll) {
+	case TT_COLL_BCAST:
+	case TT_COLL_BARRIER:
+		return false;
+	case TT_COLL_SCATTER:
+	case TT_COLL_SCATTERV:
+		return call->recvbuf == TUTTI_IN_PLACE ||
+		       recv == send + tt_send_block(&a, comm->rank).off;
+	case TT_COLL_ALLTOALLV:
+		return call->sendbuf == TUTTI_IN_PLACE;
+	default:
+		return call->sendbuf == TUTTI_IN_PLACE || send == recv + tt_input(&a).off;
+	}
+}
+
+static int check_buffer(const struct tt_call *call, const char *which, const void *buf,
+			size_t bytes)
+{
+	const char *name = tt_coll_name(call->coll);
+
+	if (!bytes || (buf && buf != TUTTI_IN_PLACE))
+		return 0;
+	if (!buf)
+		return tt_fail(-EINVAL, "%s: %s is NULL", name, which);
+	return tt_fail(-EINVAL, "%s: %s is TUTTI_IN_PLACE%s", name, which,
+		       tt_coll_rooted(call->coll) && call->coll != TT_COLL_BCAST
+			       ? ", which only the root may pass"
+			       : "");
+}
+
+static bool meet(uintptr_t a, size_t alen, uintptr_t b, size_t blen)
+{
+	return alen && blen && a < b + blen && b < a + alen;
+}
+
+/* Block i of a side, or all of it as block 0. */
+static struct tt_span side_block(const struct tt_plan_args *a, bool sends, int i)
+{
+	if (sends ? !a->scounts : !a->rcounts || a->coll == TT_COLL_REDUCE_SCATTER)
+		return (struct tt_span){0, sends ? tt_send_bytes(a) : tt_recv_bytes(a)};
+	return sends ? tt_send_block(a, i) : tt_recv_block(a, i);
+}
+
+/* Between blocks that lie apart there may be the other buffer's. */
+static bool blocks_meet(const struct tt_plan_args *a, uintptr_t send, uintptr_t recv)
+{
+	int i, k;
+
+	for (i = 0; i < (a->scounts ? a->nranks : 1); i++)
+		for (k = 0; k < (a->rcounts ? a->nranks : 1); k++) {
+			struct tt_span s = side_block(a, true, i), r = side_block(a, false, k);
+
+			if (meet(send + s.off, s.len, recv + r.off, r.len))
+				return true;
+		}
+	return false;
+}
+
+static int check_buffers(const struct tutti_comm *comm, struct tt_call *call)
+{
+	bool scatter = one_of(call->coll, TT_COLL_SCATTER, TT_COLL_SCATTERV);
+	struct tt_plan_args a = tt_call_args(comm, call);
+	size_t sbytes = tt_send_bytes(&a), rbytes = tt_recv_bytes(&a);
+	uintptr_t send, recv;
+	int err;
+
+	if (!sbytes || (call->in_place && !scatter)) {
+		call->sendbuf = NULL;
+		sbytes = 0;
+	}
+	if (!rbytes || (call->in_place && scatter)) {
+		call->recvbuf = NULL;
+		rbytes = 0;
+	}
+	err = check_buffer(call, call->coll == TT_COLL_BCAST ? "buf" : "recvbuf", call->recvbuf,
+			   rbytes);
+	if (!err)
+		err = check_buffer(call, "sendbuf", call->sendbuf, sbytes);
+	if (err)
+		return err;
+	send = (uintptr_t)call->sendbuf;
+	recv = (uintptr_t)call->recvbuf;
+	if (meet(send, sbytes, recv, rbytes) && blocks_meet(&a, send, recv))
+		return tt_fail(-EINVAL,
+			       "%s: sendbuf and recvbuf overlap; to replace the input by the "
+			       "result, pass TUTTI_IN_PLACE",
+			       tt_coll_name(call->coll));
+	return 0;
+}
+
+int tt_check_call(const struct tutti_comm *comm, struct tt_call *call)
+{
+	const char *name = tt_coll_name(call->coll);
+	int err;
+
+	err = tt_check_comm(comm);
+	if (err)
+		return err;
+	if (!tutti_datatype_size(call->datatype))
+		return tt_fail(-EINVAL, "%s: %d is not a datatype", name, (int)call->datatype);
+	if (tt_coll_rooted(call->coll) && (call->root < 0 || call->root >= comm->size))
+		return tt_fail(-EINVAL, "%s: root %d is not a rank of this communicator (0 to %d)",
+			       name, call->root, comm->size - 1);
+	err = check_op(call, name);
+	if (!err)
+		err = check_count(comm, call, name);
+	if (!err)
+		err = check_arrays(comm, call);
+	if (err)
+		return err;
+	call->in_place = is_in_place(comm, call);
+	err = check_own(comm, call);
+	return err ? err : check_buffers(comm, call);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Groups of calls: requests made inside wait for the end of the outermost group of their thread. */
+#include <errno.h>
+
+#include "lib/api/api.h"
+
+/* Linked through the requests, so that a group allocates nothing. */
+static _Thread_local struct {
+	int depth;
+	struct tutti_request *first, *last;
+} group;
+
+int tt_group_refuse(const char *name)
+{
+	if (!group.depth)
+		return 0;
+	return tt_fail(-EINVAL, "%s: not between tutti_group_start and tutti_group_end", name);
+}
+
+int tt_request_launch(struct tutti_request *req)
+{
+	int err;
+
+	if (group.depth) {
+		atomic_store(&req->state, TT_REQ_HELD);
+		req->in_group = NULL;
+		req->group_waits = false;
+		if (group.first)
+			group.last->in_group = req;
+		else
+			group.first = req;
+		group.last = req;
+		return 0;
+	}
+	err = tt_request_start(req);
+	if (err && !req->persistent)
+		tt_request_free(req);
+	if (req->comm->ctx->thread_runs)
+		tt_wire_wake(req->comm->ctx->wire);
+	return err;
+}
+
+int tt_request_finish(struct tutti_request **req)
+{
+	if (!group.depth)
+		return tutti_wait(req);
+	(*req)->group_waits = true;
+	*req = NULL;
+	return 0;
+}
+
+int tutti_group_start(void)
+{
+	group.depth++;
+	return 0;
+}
+
+/* From one context to another, or none. */
+static struct tutti_context *enter(struct tutti_context *from, struct tutti_context *to)
+{
+	if (from == to)
+		return to;
+	if (from) {
+		if (from->thread_runs)
+			tt_wire_wake(from->wire);
+		tt_wire_unlock(from->wire);
+	}
+	if (to)
+		tt_wire_lock(to->wire);
+	return to;
+}
+
+/*
+ * Start all in their order, with no progress between those of one context. Returns the list of
+ * those that the group waits for: once started, the others belong to the caller, whose other
+ * threads may free them.
+ */
+static struct tutti_request *start_all(struct tutti_request *first)
+{
+	struct tutti_request *waits = NULL, **tail = &waits;
+	struct tutti_context *ctx = NULL;
+	struct tutti_request *req, *next;
+	int err;
+
+	for (req = first; req; req = next) {
+		next = req->in_group;
+		req->in_group = NULL;
+		if (req->group_waits) {
+			*tail = req;
+			tail = &req->in_group;
+		}
+		ctx = enter(ctx, req->comm->ctx);
+		if (atomic_load(&req->state) != TT_REQ_HELD || tt_fuse(req, next))
+			continue;
+		err = tt_request_start(req);
+		if (err) { /* for whoever waits for it */
+			req->status = err;
+			atomic_store(&req->state, TT_REQ_DONE);
+		}
+	}
+	enter(ctx, NULL);
+	return waits;
+}
+
+int tutti_group_end(void)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_request *req, *next, *first = group.first;
+	int err, status = 0;
+
+	if (!group.depth)
+		return tt_fail(-EINVAL, "tutti_group_end: no group was started by this thread");
+	if (--group.depth)
+		return 0;
+	group.first = group.last = NULL;
+	for (req = start_all(first); req; req = next) {
+		next = req->in_group;
+		err = tutti_wait(&req);
+		if (err && !status) {
+			status = err;
+			tutti_last_error(&info);
+		}
+	}
+	return status ? tt_fail_info(&info) : 0;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Point-to-point: arguments are checked here, then one call down. */
+#include "lib/p2p/p2p.h"
+
+#include <errno.h>
+
+#include "lib/api/api.h"
+
+static int check_rank(const char *name, const char *what, int rank, bool any,
+		      const struct tutti_comm *comm)
+{
+	if (any && rank == TUTTI_ANY_SOURCE)
+		return 0;
+	if (rank >= 0 && rank < comm->size)
+		return 0;
+	return tt_fail(-EINVAL, "%s: %s %d is not a rank of this communicator (0 to %d%s)", name,
+		       what, rank, comm->size - 1, any ? ", or TUTTI_ANY_SOURCE" : "");
+}
+
+static int check_tag(const char *name, int tag, bool any)
+{
+	if (tag >= 0 || (any && tag == TUTTI_ANY_TAG))
+		return 0;
+	return tt_fail(-EINVAL, "%s: tag %d is out of range (0 to %d%s)", name, tag, TUTTI_TAG_MAX,
+		       any ? ", or TUTTI_ANY_TAG" : "");
+}
+
+static int check_call(const struct tutti_comm *comm, const struct tt_p2p_call *call)
+{
+	static const char *const names[] = {"send", "recv", "probe"};
+	const char *name = names[call->kind];
+	bool send = call->kind == TT_P2P_SEND;
+	int err = tt_check_comm(comm);
+
+	if (!err && call->kind != TT_P2P_PROBE)
+		err = tt_check_data(name, call->buf, call->count, call->datatype);
+	if (!err)
+		err = check_rank(name, send ? "dest" : "source", call->rank, !send, comm);
+	return err ? err : check_tag(name, call->tag, !send);
+}
+
+static int launch(struct tutti_comm *comm, const struct tt_p2p_call *call, bool persistent,
+		  struct tutti_request **out)
+{
+	struct tutti_request *req;
+	int err = check_call(comm, call);
+
+	if (err)
+		return err;
+	if (!out)
+		return tt_fail(-EINVAL, "%s: request is NULL",
+			       call->kind == TT_P2P_SEND ? "send" : "recv");
+	tt_wire_lock(comm->ctx->wire);
+	err = tt_comm_check(comm);
+	if (!err)
+		err = tt_p2p_new(comm, call, persistent, &req);
+	if (!err && !persistent)
+		err = tt_request_launch(req);
+	tt_wire_unlock(comm->ctx->wire);
+	if (!err)
+		*out = req;
+	return err;
+}
+
+static int run(struct tutti_comm *comm, const struct tt_p2p_call *call)
+{
+	struct tutti_request *req = NULL;
+	int err = launch(comm, call, false, &req);
+
+	return err ? err : tt_request_finish(&req);
+}
+
+static struct tt_p2p_call send_call(const void *buf, size_t count, enum tutti_datatype datatype,
+				    int dest, int tag)
+{
+	return (struct tt_p2p_call){.kind = TT_P2P_SEND,
+				    .buf = (void *)buf,
+				    .count = count,
+				    .datatype = datatype,
+				    .rank = dest,
+				    .tag = tag};
+}
+
+static struct tt_p2p_call recv_call(void *buf, size_t count, enum tutti_datatype datatype,
+				    int source, int tag, struct tutti_status *status)
+{
+	return (struct tt_p2p_call){.kind = TT_P2P_RECV,
+				    .buf = buf,
+				    .count = count,
+				    .datatype = datatype,
+				    .rank = source,
+				    .tag = tag,
+				    .status = status};
+}
+
+int tutti_send(const void *buf, size_t count, enum tutti_datatype datatype, int dest, int tag,
+	       struct tutti_comm *comm)
+{
+	struct tt_p2p_call call = send_call(buf, count, datatype, dest, tag);
+
+	return run(comm, &call);
+}
+
+int tutti_isend(const void *buf, size_t count, enum tutti_datatype datatype, int dest, int tag,
+		struct tutti_comm *comm, struct tutti_request **request)
+{
+	struct tt_p2p_call call = send_call(buf, count, datatype, dest, tag);
+
+	return launch(comm, &call, false, request);
+}
+
+int tutti_send_init(const void *buf, size_t count, enum tutti_datatype datatype, int dest, int tag,
+		    struct tutti_comm *comm, struct tutti_request **request)
+{
+	struct tt_p2p_call call = send_call(buf, count, datatype, dest, tag);
+
+	return launch(comm, &call, true, request);
+}
+
+int tutti_recv(void *buf, size_t count, enum tutti_datatype datatype, int source, int tag,
+	       struct tutti_comm *comm, struct tutti_status *status)
+{
+	struct tt_p2p_call call = recv_call(buf, count, datatype, source, tag, status);
+
+	return run(comm, &call);
+}
+
+int tutti_irecv(void *buf, size_t count, enum tutti_datatype datatype, int source, int tag,
+		struct tutti_comm *comm, struct tutti_status *status,
+		struct tutti_request **request)
+{
+	struct tt_p2p_call call = recv_call(buf, count, datatype, source, tag, status);
+
+	return launch(comm, &call, false, request);
+}
+
+int tutti_recv_init(void *buf, size_t count, enum tutti_datatype datatype, int source, int tag,
+		    struct tutti_comm *comm, struct tutti_status *status,
+		    struct tutti_request **request)
+{
+	struct tt_p2p_call call = recv_call(buf, count, datatype, source, tag, status);
+
+	return launch(comm, &call, true, request);
+}
+
+int tutti_sendrecv(const void *sendbuf, size_t sendcount, enum tutti_datatype sendtype, int dest,
+		   int sendtag, void *recvbuf, size_t recvcount, enum tutti_datatype recvtype,
+		   int source, int recvtag, struct tutti_comm *comm, struct tutti_status *status)
+{
+	struct tt_p2p_call recv = recv_call(recvbuf, recvcount, recvtype, source, recvtag, status);
+	struct tt_p2p_call send = send_call(sendbuf, sendcount, sendtype, dest, sendtag);
+	const char *s = sendbuf, *r = recvbuf;
+	struct tutti_request *in = NULL, *out = NULL;
+	int err = check_call(comm, &send), err2;
+
+	if (!err)
+		err = check_call(comm, &recv);
+	if (err)
+		return err;
+	if (s < r + recvcount * tutti_datatype_size(recvtype) &&
+	    r < s + sendcount * tutti_datatype_size(sendtype))
+		return tt_fail(-EINVAL, "sendrecv: sendbuf and recvbuf overlap");
+	err = launch(comm, &recv, false, &in);
+	if (err)
+		return err;
+	err = launch(comm, &send, false, &out);
+	if (!err)
+		err = tt_request_finish(&out);
+	err2 = tt_request_finish(&in);
+	return err ? err : err2;
+}
+
+int tutti_probe(int source, int tag, struct tutti_comm *comm, struct tutti_status *status)
+{
+	struct tt_p2p_call call = {.kind = TT_P2P_PROBE,
+				   .datatype = TUTTI_UINT8,
+				   .rank = source,
+				   .tag = tag,
+				   .status = status};
+	int err = tt_group_refuse("tutti_probe");
+
+	return err ? err : run(comm, &call);
+}
+
+int tutti_iprobe(int source, int tag, struct tutti_comm *comm, int *found,
+		 struct tutti_status *status)
+{
+	struct tt_p2p_call call = {.kind = TT_P2P_PROBE, .rank = source, .tag = tag};
+	const struct tt_p2p_msg *msg = NULL;
+	struct tt_p2p *p2p;
+	int err = check_call(comm, &call);
+
+	if (!err && !found)
+		err = tt_fail(-EINVAL, "iprobe: found is NULL");
+	if (err)
+		return err;
+	tt_wire_lock(comm->ctx->wire);
+	err = tt_p2p_get(comm, &p2p);
+	if (!err && source >= 0 && !tt_p2p_peer(p2p, source))
+		err = tt_fail(-ENOMEM, "no memory for messages with rank %d", source);
+	if (!err) {
+		tt_engine_progress(comm->ctx);
+		tt_engine_timers(comm->ctx);
+		err = tt_comm_check(comm);
+	}
+	if (!err)
+		msg = tt_p2p_find(p2p, source, tag);
+	if (msg && status)
+		*status = (struct tutti_status){
+			.source = msg->peer->rank, .tag = msg->tag, .bytes = msg->total};
+	tt_wire_wake(
+		comm->ctx->wire); /* the poll has disarmed what the progress thread sleeps on */
+	tt_wire_unlock(comm->ctx->wire);
+	if (!err)
+		*found = msg != NULL;
+	return err;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Gatherv, scatterv, alltoallv: how much one rank sends another is known to these two only, and
+ * they may disagree.
+ *
+ * What a rank believes of a peer's block is part of the fingerprint of the messages between the
+ * two, so no message of a block ever lands where another length is expected. Whoever meets such a
+ * message, or makes no progress, asks the peer over the control tree {what I send you, what I
+ * expect of you} (PAIR). The peer compares with its own call of that number, which its history
+ * still knows, and tells rank 0 what differs (MISMATCH, stuck.c), which tells all.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/hash.h"
+#include "lib/comm/comm.h"
+
+struct pair_msg {
+	uint64_t uid, seq;
+	int32_t rank; /* who asks, in the world */
+	uint32_t coll;
+	uint64_t sends, expects; /* elements */
+};
+
+static size_t copy_array(struct tt_counts *c, size_t at, const size_t **array)
+{
+	size_t n = (size_t)c->args.nranks;
+
+	if (!*array)
+		return at;
+	memcpy(c->data + at, *array, n * sizeof(size_t));
+	*array = c->data + at;
+	return at + n;
+}
+
+/* Displacements that the caller left out: one block after the other. */
+static size_t fill_displs(struct tt_counts *c, size_t at, const size_t *counts,
+			  const size_t **displs)
+{
+	size_t n = (size_t)c->args.nranks, i, end = 0;
+
+	if (!counts || *displs)
+		return copy_array(c, at, displs);
+	for (i = 0; i < n; i++) {
+		c->data[at + i] = end;
+		end += counts[i];
+	}
+	*displs = c->data + at;
+	return at + n;
+}
+
+struct tt_counts *tt_counts_new(const struct tt_plan_args *args)
+{
+	size_t arrays = 4 * (size_t)args->nranks, at = 0;
+	struct tt_counts *c = malloc(sizeof(*c) + arrays * sizeof(size_t));
+
+	if (!c)
+		return NULL;
+	c->refs = 1;
+	c->args = *args;
+	at = copy_array(c, at, &c->args.scounts);
+	at = fill_displs(c, at, c->args.scounts, &c->args.sdispls);
+	at = copy_array(c, at, &c->args.rcounts);
+	fill_displs(c, at, c->args.rcounts, &c->args.rdispls);
+	return c;
+}
+
+struct tt_counts *tt_counts_get(struct tt_counts *counts)
+{
+	if (counts)
+		counts->refs++;
+	return counts;
+}
+
+void tt_counts_put(struct tt_counts *counts)
+{
+	if (counts && --counts->refs == 0)
+		free(counts);
+}
+
+bool tt_own_counts(enum tt_coll coll)
+{
+	return coll == TT_COLL_GATHERV || coll == TT_COLL_SCATTERV || coll == TT_COLL_ALLTOALLV;
+}
+
+size_t tt_pair_sends(const struct tt_plan_args *a, int peer)
+{
+	if (a->coll == TT_COLL_GATHERV)
+		return peer == a->root ? a->count : 0;
+	return a->scounts ? a->scounts[peer] : 0;
+}
+
+size_t tt_pair_expects(const struct tt_plan_args *a, int peer)
+{
+	if (a->coll == TT_COLL_SCATTERV)
+		return peer == a->root ? a->count : 0;
+	return a->rcounts ? a->rcounts[peer] : 0;
+}
+
+uint64_t tt_pair_fprint(uint64_t fprint, size_t elements)
+{
+	return tt_hash_add(fprint, elements);
+}
+
+int tt_comm_rank_of(const struct tutti_comm *comm, int world)
+{
+	int i;
+
+	for (i = 0; i < comm->size; i++)
+		if (comm->world[i] == world)
+			return i;
+	return -1;
+}
+
+void tt_pair_ask(struct tutti_comm *comm, const struct tt_past *past, int peer)
+{
+	const struct tt_plan_args *a = &past->counts->args;
+	struct pair_msg msg = {.uid = comm->uid,
+			       .seq = past->seq,
+			       .rank = comm->ctx->boot_params.rank,
+			       .coll = past->fields.coll,
+			       .sends = tt_pair_sends(a, peer),
+			       .expects = tt_pair_expects(a, peer)};
+
+	tt_ctl_send(comm->ctx->boot, comm->world[peer], TT_CTL_PAIR, &msg, sizeof(msg));
+}
+
+static void compare(struct tutti_comm *comm, const struct pair_msg *msg)
+{
+	const struct tt_past *past = &comm->history[msg->seq % TT_HISTORY];
+	int peer = tt_comm_rank_of(comm, msg->rank), me = comm->ctx->boot_params.rank;
+	size_t sends, expects;
+
+	if (peer < 0 || past->seq != msg->seq || !past->counts || past->fields.coll != msg->coll)
+		return; /* not called yet, or something else: stuck.c finds that out */
+	sends = tt_pair_sends(&past->counts->args, peer);
+	expects = tt_pair_expects(&past->counts->args, peer);
+	if (msg->sends != expects)
+		tt_pair_differ(comm, past, msg->rank, msg->sends, me, expects);
+	else if (msg->expects != sends)
+		tt_pair_differ(comm, past, me, sends, msg->rank, msg->expects);
+}
+
+void tt_pair_msg(void *arg, int from, const void *data, size_t len)
+{
+	struct tutti_context *ctx = arg;
+	struct tutti_comm *comm;
+	struct pair_msg msg;
+
+	if (len != sizeof(msg))
+		return;
+	memcpy(&msg, data, sizeof(msg));
+	if (msg.rank != from)
+		return;
+	tt_wire_lock(ctx->wire);
+	comm = ctx->boot ? tt_comm_find(ctx, msg.uid) : NULL;
+	if (comm)
+		compare(comm, &msg);
+	tt_wire_unlock(ctx->wire);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A collective as a request: a plan bound to the caller's buffers. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/hash.h"
+#include "lib/engine/engine.h"
+
+static struct tt_plan_req *plan_req(const struct tutti_request *r)
+{
+	return tt_container(r, struct tt_plan_req, r);
+}
+
+static int plan_start(struct tutti_request *r)
+{
+	struct tt_plan_req *req = plan_req(r);
+	int err;
+
+	if (req->unscaled) {
+		tt_wire_unlock(r->comm->ctx->wire); /* nobody else uses the request, and it can take long */
+		tt_combine_scale(req);
+		tt_wire_lock(r->comm->ctx->wire);
+	}
+	err = tt_request_begin(r);
+	if (err)
+		return err;
+	req->fprint = tt_comm_called(r->comm, &req->fields, req->counts);
+	r->seq = r->comm->seq;
+	tt_run_start(req);
+	tt_run_ready(r->comm->ctx);
+	return 0;
+}
+
+static void plan_cancel(struct tutti_request *r)
+{
+	tt_run_cancel(plan_req(r));
+}
+
+static void plan_free(struct tutti_request *r)
+{
+	struct tt_plan_req *req = plan_req(r);
+
+	if (req->user)
+		req->user->users--;
+	tt_plans_put(req);
+}
+
+static void plan_late(struct tutti_request *r)
+{
+	tt_stuck_report(r->comm, r->seq, &plan_req(r)->fields);
+	tt_run_ask(plan_req(r));
+}
+
+static const char *plan_call(const struct tutti_request *r)
+{
+	return tt_coll_name((enum tt_coll)plan_req(r)->fields.coll);
+}
+
+static const char *plan_text(const struct tutti_request *r, char *buf, size_t size)
+{
+	return tt_fields_text(&plan_req(r)->fields, r->seq, buf, size);
+}
+
+static int plan_waits(const struct tutti_request *r, char *buf, size_t size)
+{
+	const struct tutti_comm *comm = r->comm;
+	int i, rank = -1;
+
+	for (i = 0; comm->late_seq == r->seq && i < comm->nlate; i++) {
+		rank = rank < 0 ? comm->late[i] : rank;
+		snprintf(buf + strlen(buf), size - strlen(buf), "%s rank %d on host %s",
+			 i ? "," : "; it waits for", comm->late[i],
+			 tt_boot_host(comm->ctx->boot, comm->late[i]));
+	}
+	return rank;
+}
+
+static const struct tt_request_ops plan_ops = {.list = TT_ACTIVE_COLL,
+					       .call = plan_call,
+					       .start = plan_start,
+					       .cancel = plan_cancel,
+					       .free = plan_free,
+					       .late = plan_late,
+					       .text = plan_text,
+					       .waits = plan_waits};
+
+static int bind_buffer(struct tt_plan_req *req, enum tt_buf which, const void *buf, size_t len)
+{
+	struct tt_memory *memory = tt_wire_memory(req->r.comm->ctx->wire);
+
+	len = buf ? len : 0;
+	req->base[which] = (char *)buf;
+	req->extent[which] = len;
+	req->region[which] = len ? tt_mem_find(memory, buf, len) : NULL;
+	if (len && !req->region[which] && tt_mem_partial(memory, buf, len))
+		return tt_fail(-EINVAL,
+			       "%s: the registered region does not cover the buffer: %zu bytes at %p",
+			       tt_coll_name((enum tt_coll)req->fields.coll), len, buf);
+	return 0;
+}
+
+/* Whether the multiple of a premultiplied sum's input can be made in recvbuf. */
+static bool scale_in_recvbuf(const struct tt_plan_args *a)
+{
+	switch (a->coll) {
+	case TT_COLL_REDUCE:
+		return a->rank == a->root;
+	case TT_COLL_REDUCE_SCATTER_BLOCK:
+	case TT_COLL_REDUCE_SCATTER:
+		return a->in_place;
+	default:
+		return true;
+	}
+}
+
+static bool premultiplies(const struct tt_plan_req *req)
+{
+	return req->user && req->user->kind == TT_OP_PREMUL_SUM;
+}
+
+/* Memory for the multiple of the input where recvbuf can't have it. */
+static int bind_scaled(struct tt_plan_req *req, size_t len)
+{
+	int err = 0;
+
+	if (len && !req->scaled)
+		err = tt_mem_alloc(tt_wire_memory(req->r.comm->ctx->wire), len, &req->scaled,
+				   &req->scaled_region);
+	req->base[TT_BUF_SEND] = req->scaled;
+	req->extent[TT_BUF_SEND] = len;
+	req->region[TT_BUF_SEND] = req->scaled_region;
+	return err;
+}
+
+static int bind(struct tt_plan_req *req, const struct tt_call *call)
+{
+	const struct tt_plan_args *a = &req->plan->args;
+	int err;
+
+	req->base[TT_BUF_SCRATCH] = req->scratch;
+	req->extent[TT_BUF_SCRATCH] = req->plan->scratch;
+	req->unscaled = NULL;
+	if (premultiplies(req))
+		req->unscaled = call->in_place ? call->recvbuf : call->sendbuf;
+	err = bind_buffer(req, TT_BUF_RECV, call->recvbuf, tt_recv_bytes(a));
+	if (err)
+		return err;
+	if (a->in_place && call->recvbuf)
+		return bind_buffer(req, TT_BUF_SEND, call->recvbuf, tt_recv_bytes(a));
+	if (req->unscaled)
+		return bind_scaled(req, tt_send_bytes(a));
+	return bind_buffer(req, TT_BUF_SEND, call->sendbuf, tt_send_bytes(a));
+}
+
+/* The operator, if it is the caller's; changes what is planned. */
+static int find_op(struct tutti_comm *comm, const struct tt_call *call, struct tt_plan_args *args,
+		   struct tt_userop **user)
+{
+	*user = NULL;
+	if (!tt_coll_reduces(call->coll) || call->op < TUTTI_NUM_OPS)
+		return 0;
+	*user = tt_userop_find(comm->ctx, call->op);
+	if (!*user)
+		return -EINVAL;
+	if ((*user)->kind == TT_OP_PREMUL_SUM && (*user)->datatype != call->datatype)
+		return tt_fail(-EINVAL, "%s: the operator multiplies by a scalar of %s, not %s",
+			       tt_coll_name(call->coll), tt_datatype_name((*user)->datatype),
+			       tt_datatype_name(call->datatype));
+	args->ordered = (*user)->kind == TT_OP_ORDERED;
+	if ((*user)->kind == TT_OP_PREMUL_SUM)
+		args->in_place = scale_in_recvbuf(args);
+	return 0;
+}
+
+static struct tt_fields fields_of(const struct tt_plan_req *req, const struct tt_call *call)
+{
+	struct tt_fields f = {.coll = call->coll,
+			      .datatype = call->datatype,
+			      .op = req->user ? TUTTI_NUM_OPS + req->user->kind : call->op,
+			      .root = call->root,
+			      .count = req->counts ? 0 : call->count};
+	int i;
+
+	if (call->coll != TT_COLL_REDUCE_SCATTER && call->coll != TT_COLL_ALLGATHERV)
+		return f;
+	for (i = 0; i < req->r.comm->size; i++) {
+		f.count += call->rcounts[i];
+		f.counts = tt_hash_add(f.counts, call->rcounts[i]);
+	}
+	return f;
+}
+
+int tt_request_new(struct tutti_comm *comm, const struct tt_call *call, bool persistent,
+		   struct tutti_request **out)
+{
+	struct tt_plan_args args = tt_call_args(comm, call);
+	struct tt_plan_req *req;
+	struct tt_userop *user;
+	int err;
+
+	err = find_op(comm, call, &args, &user);
+	if (!err)
+		err = tt_plans_get(comm, &args, &req);
+	if (err)
+		return err;
+	req->datatype = call->datatype;
+	req->elem = args.elem;
+	req->user = user;
+	req->reduce = tt_coll_reduces(call->coll)
+			      ? tt_reduce_get(call->datatype, user ? TUTTI_SUM : call->op)
+			      : NULL;
+	req->fields = fields_of(req, call);
+	err = bind(req, call);
+	if (err) {
+		tt_plans_put(req);
+		return err;
+	}
+	if (user)
+		user->users++;
+	tt_request_init(&req->r, &plan_ops, comm, persistent);
+	*out = &req->r;
+	return 0;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reductions by the operator of a request: a kernel of lib/reduce, or the caller's function. */
+#include <string.h>
+
+#include "lib/engine/engine.h"
+
+#define PIECE 8192 /* bytes on the stack; whole elements of every type */
+
+static void count_copy(struct tt_plan_req *req, size_t bytes)
+{
+	tt_wire_stats(req->r.comm->ctx->wire)->copied_bytes += bytes;
+}
+
+/* The function leaves its result in its second operand, so one that must stay as it is, is copied.
+ */
+static void apply(struct tt_plan_req *req, char *dst, const char *a, const char *b, size_t count)
+{
+	const struct tt_userop *user = req->user;
+	_Alignas(64) char copy[PIECE];
+	size_t bytes = count * req->elem, done, len;
+
+	if (dst != a) {
+		if (dst != b) {
+			memcpy(dst, b, bytes);
+			count_copy(req, bytes);
+		}
+		user->fn(a, dst, count, req->datatype, user->arg);
+		return;
+	}
+	if (user->kind == TT_OP_COMMUTES && b != dst) {
+		user->fn(b, dst, count, req->datatype, user->arg);
+		return;
+	}
+	for (done = 0; done < bytes; done += len) {
+		len = bytes - done < PIECE ? bytes - done : PIECE;
+		memcpy(copy, b + done, len);
+		user->fn(a + done, copy, len / req->elem, req->datatype, user->arg);
+		memcpy(dst + done, copy, len);
+		count_copy(req, 2 * len);
+	}
+}
+
+void tt_combine(struct tt_plan_req *req, void *dst, const void *a, const void *b, size_t count)
+{
+	if (req->user && req->user->kind != TT_OP_PREMUL_SUM)
+		apply(req, dst, a, b, count);
+	else
+		req->reduce(dst, a, b, count);
+}
+
+void tt_combine_scale(struct tt_plan_req *req)
+{
+	const struct tt_plan_args *a = &req->plan->args;
+	size_t bytes = tt_send_bytes(a);
+
+	tt_reduce_scale(req->base[TT_BUF_SEND], req->unscaled, bytes / req->elem, req->datatype,
+			req->user->scalar);
+	tt_wire_lock(req->r.comm->ctx->wire);
+	tt_wire_stats(req->r.comm->ctx->wire)->reduced_bytes += bytes;
+	tt_wire_unlock(req->r.comm->ctx->wire);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Small all-reduces of one group travel as one: packed into a vector of the pool, and unpacked when
+ * that has been combined.
+ *
+ * The bits must be those of the calls one by one. The order in which an element's operands are
+ * combined depends on its place in the vector, so this is for operations that do not care about
+ * order: those on integers.
+ */
+#include <string.h>
+
+#include "lib/engine/engine.h"
+
+#define FUSE_MAX ((size_t)32 << 10) /* bytes that travel together */
+
+static struct tt_plan_req *plan_req(struct tutti_request *r)
+{
+	return tt_container(r, struct tt_plan_req, r);
+}
+
+static size_t bytes_of(const struct tt_plan_req *req)
+{
+	return req->fields.count * req->elem;
+}
+
+/* An all-reduce that is to be started and whose operands may be combined in any order. */
+static bool fusible(struct tutti_request *r)
+{
+	const struct tt_fields *f = &plan_req(r)->fields;
+
+	if (r->ops->list != TT_ACTIVE_COLL || atomic_load(&r->state) != TT_REQ_HELD ||
+	    r->persistent)
+		return false;
+	return f->coll == TT_COLL_ALLREDUCE && f->op < TUTTI_NUM_OPS &&
+	       f->datatype <= TUTTI_UINT64 && f->count && bytes_of(plan_req(r)) <= FUSE_MAX;
+}
+
+static bool alike(struct tutti_request *a, struct tutti_request *b)
+{
+	const struct tt_fields *f = &plan_req(a)->fields, *g = &plan_req(b)->fields;
+
+	return a->comm == b->comm && f->op == g->op && f->datatype == g->datatype;
+}
+
+/* What the members get: their results, or the failure of them all. */
+static void unpack(struct tutti_request *r)
+{
+	struct tt_wire *wire = r->comm->ctx->wire;
+	struct tt_plan_req *req, *next;
+	char *data = plan_req(r)->base[TT_BUF_RECV], *from = data;
+
+	for (req = plan_req(r)->fused; req; req = next) {
+		next = req->fused;
+		if (!r->status) {
+			memcpy(req->base[TT_BUF_RECV], from, bytes_of(req));
+			tt_wire_stats(wire)->copied_bytes += bytes_of(req);
+		}
+		from += bytes_of(req);
+		req->r.status = r->status;
+		atomic_store(&req->r.state, TT_REQ_DONE);
+	}
+	tt_request_free(r);
+	tt_mem_free(tt_wire_memory(wire), data);
+}
+
+/* Find what can travel with first, of the same context: it is chained, in order. Returns the bytes
+ * of all. */
+static size_t gather(struct tutti_request *first, struct tutti_request *rest)
+{
+	struct tt_plan_req *last = plan_req(first);
+	size_t bytes = bytes_of(last);
+	struct tutti_request *r;
+
+	last->fused = NULL;
+	for (r = rest; r && r->comm->ctx == first->comm->ctx; r = r->in_group) {
+		if (!fusible(r) || !alike(first, r) || bytes + bytes_of(plan_req(r)) > FUSE_MAX)
+			continue;
+		bytes += bytes_of(plan_req(r));
+		last->fused = plan_req(r);
+		last = last->fused;
+		last->fused = NULL;
+	}
+	return bytes;
+}
+
+bool tt_fuse(struct tutti_request *first, struct tutti_request *rest)
+{
+	struct tt_plan_req *req = plan_req(first);
+	struct tt_wire *wire = first->comm->ctx->wire;
+	struct tutti_request *all;
+	struct tt_call call;
+	void *data;
+	char *to;
+	int err;
+
+	if (!fusible(first))
+		return false;
+	call = (struct tt_call){.coll = TT_COLL_ALLREDUCE,
+				.in_place = true,
+				.count = gather(first, rest) / req->elem,
+				.datatype = (enum tutti_datatype)req->fields.datatype,
+				.op = (enum tutti_op)req->fields.op};
+	if (!req->fused || tt_mem_alloc(tt_wire_memory(wire), call.count * req->elem, &data, NULL))
+		return false;
+	call.recvbuf = data;
+	if (tt_request_new(first->comm, &call, false, &all)) {
+		tt_mem_free(tt_wire_memory(wire), data);
+		return false;
+	}
+	plan_req(all)->fused = req;
+	all->ended = unpack;
+	for (to = data; req; req = req->fused) {
+		memcpy(to, req->base[TT_BUF_SEND], bytes_of(req));
+		to += bytes_of(req);
+		atomic_store(&req->r.state, TT_REQ_RUNNING);
+	}
+	tt_wire_stats(wire)->copied_bytes += call.count * plan_req(first)->elem;
+	err = tt_request_start(all); /* which may free it */
+	if (err) {
+		all->status = err;
+		unpack(all);
+	}
+	return true;
+}

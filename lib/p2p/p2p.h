@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Point-to-point messages: send, receive and probe with tags, in MPI's matching order.
+ *
+ * Messages of a pair are numbered, as channels promise no order; those that overtake wait in
+ * `ahead`. A message comes to the port of its communicator with its tag and length, and with its
+ * payload if it is short. Longer ones stay with the sender until they are matched; then the payload
+ * travels in pieces of PIECE bytes, each into memory that the receiver offers, PIECES at a time.
+ *
+ * What waits at a receiver is bounded by credit, for each communicator and peer: a sender may be
+ * WINDOW messages ahead of what was matched. A receive that none of these fits might wait for one
+ * behind them, so as long as it waits the receiver lets more come, bare: their payload stays with
+ * the sender however short it is.
+ *
+ * State is made at the first use, so communicators without point-to-point cost nothing. Everything
+ * is called under the wire lock.
+ */
+#ifndef TT_P2P_H
+#define TT_P2P_H
+
+#include <tutti/p2p.h>
+
+#include "lib/engine/engine.h"
+
+#define TT_P2P_WINDOW 64
+#define TT_P2P_PIECE ((size_t)1 << 20)
+#define TT_P2P_PIECES 2
+
+enum tt_p2p_kind { TT_P2P_SEND, TT_P2P_RECV, TT_P2P_PROBE };
+
+/* A call, checked by lib/api. */
+struct tt_p2p_call {
+	enum tt_p2p_kind kind;
+	void *buf;
+	size_t count;
+	enum tutti_datatype datatype;
+	int rank; /* the other one in the communicator, or TUTTI_ANY_SOURCE */
+	int tag;
+	struct tutti_status *status;
+};
+
+struct tt_p2p_req;
+
+/* A piece of a payload under way; the first one also carries a send's head. */
+struct tt_p2p_piece {
+	struct tt_xfer x;
+	struct tt_p2p_req *req;
+	size_t at;
+};
+
+struct tt_p2p_req {
+	struct tutti_request r; /* r.link: in p2p->idle while nobody has it */
+	struct tt_p2p *p2p;
+	struct tt_p2p_call call;
+	size_t bytes; /* of the buffer */
+	struct tt_region *region;
+	struct tt_list link; /* send: held, or announced; receive and probe: posted */
+
+	/* this run */
+	uint64_t stamp; /* receives are matched in this order */
+	int peer;	/* receive: -1 until it is matched */
+	uint32_t seq;
+	int tag;      /* of the message */
+	size_t total; /* of the message */
+	size_t next;  /* what of it is not under way yet */
+	int pieces;   /* under way */
+	struct tt_p2p_piece piece[TT_P2P_PIECES];
+};
+
+/* A message that nobody has received yet. */
+struct tt_p2p_msg {
+	struct tt_list link; /* in its peer's ahead or arrived */
+	struct tt_list all;  /* in p2p->arrived */
+	struct tt_p2p_peer *peer;
+	uint32_t seq;
+	int tag;
+	size_t total;
+	char *data; /* NULL: still with its sender, or empty */
+};
+
+struct tt_p2p_peer {
+	int rank; /* in the communicator */
+	/* as sender: messages from limit on must wait, those from whole on leave their payload here
+	 */
+	uint32_t seq, limit, whole;
+	struct tt_list held, announced;
+	/* as receiver: the next in order, how many were matched, what the peer was told */
+	uint32_t expected, matched, said_limit, said_whole;
+	struct tt_list posted, ahead, arrived;
+};
+
+struct tt_p2p {
+	struct tt_port port;
+	struct tutti_comm *comm;
+	struct tt_p2p_peer **peer; /* by rank here; made at the first use */
+	struct tt_list any;	   /* receives posted for any source */
+	struct tt_list probes;
+	struct tt_list arrived; /* of all peers, oldest first */
+	int narrived;
+	uint64_t stamp;
+	struct tt_list idle, free_msgs;
+	char *free_data; /* linked through their first bytes */
+};
+
+/* state.c */
+int tt_p2p_get(struct tutti_comm *comm, struct tt_p2p **p2p);
+void tt_p2p_free(struct tt_p2p *p2p);
+struct tt_p2p_peer *tt_p2p_peer(struct tt_p2p *p2p, int rank);
+/* A message to be kept, with a copy of its len bytes. */
+struct tt_p2p_msg *tt_p2p_keep(struct tt_p2p *p2p, const void *data, uint32_t len);
+void tt_p2p_drop(struct tt_p2p *p2p, struct tt_p2p_msg *msg);
+
+/* request.c: send, receive or probe as a request */
+int tt_p2p_new(struct tutti_comm *comm, const struct tt_p2p_call *call, bool persistent,
+	       struct tutti_request **req);
+
+/* send.c */
+void tt_p2p_send(struct tt_p2p_req *req);
+/* From the port: more messages may come, or the receiver has no use for this payload. */
+enum tt_p2p_said { TT_P2P_CREDIT = 1, TT_P2P_REFUSE };
+void tt_p2p_said(struct tt_port *port, int peer, uint32_t what, const struct tt_key *key,
+		 uint64_t a, uint64_t b);
+
+/* recv.c */
+void tt_p2p_recv(struct tt_p2p_req *req);
+void tt_p2p_message(struct tt_port *port, int peer, const struct tt_key *key, uint64_t total,
+		    const void *data, uint32_t len);
+/* The first message that fits, or NULL; then more are allowed to come. */
+const struct tt_p2p_msg *tt_p2p_find(struct tt_p2p *p2p, int rank, int tag);
+
+/* piece.c: the payload of a message that is matched, from or into req's buffer */
+void tt_p2p_payload(struct tt_p2p_req *req);
+
+/* The key of a message from rank `from` (here); lanes of payloads have the upper bit set. */
+static inline struct tt_key tt_p2p_key(const struct tt_p2p *p2p, int from, uint32_t seq, int tag)
+{
+	return (struct tt_key){.comm = p2p->port.comm,
+			       .seq = seq,
+			       .lane = (uint32_t)tag,
+			       .index = (uint32_t)from,
+			       .port = 1};
+}
+
+#endif

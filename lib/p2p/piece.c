@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Payloads that stayed with their sender: pieces that the receiver offers memory for, a few at a
+ * time, so that memory that is not registered passes through a bounded part of the pool. Both ends
+ * cut alike.
+ */
+#include <string.h>
+
+#include "lib/p2p/p2p.h"
+
+#define PAYLOAD 0x80000000u /* in the lane of the key */
+
+static void piece_over(struct tt_xfer *x, const void *data, int status);
+
+static void start_piece(struct tt_p2p_piece *piece)
+{
+	struct tt_p2p_req *req = piece->req;
+	struct tutti_comm *comm = req->p2p->comm;
+	bool send = req->call.kind == TT_P2P_SEND;
+	size_t left = req->total - req->next;
+	struct tt_xfer *x = &piece->x;
+
+	piece->at = req->next;
+	x->kind = TT_XFER_OFFER;
+	x->peer = comm->world[req->peer];
+	x->key = tt_p2p_key(req->p2p, (int)(req->next / TT_P2P_PIECE), req->seq, req->tag);
+	x->key.lane |= PAYLOAD;
+	x->key.port = 0;
+	x->fprint = req->total;
+	x->len = left < TT_P2P_PIECE ? left : TT_P2P_PIECE;
+	x->buf = (char *)req->call.buf + req->next;
+	x->region = req->region;
+	x->fn = piece_over;
+	req->next += x->len;
+	req->pieces++;
+	if (send)
+		tt_wire_send(comm->ctx->wire, x);
+	else
+		tt_wire_recv(comm->ctx->wire, x);
+}
+
+static void piece_over(struct tt_xfer *x, const void *data, int status)
+{
+	struct tt_p2p_piece *piece = tt_container(x, struct tt_p2p_piece, x);
+	struct tt_p2p_req *req = piece->req;
+
+	if (status) {
+		tt_request_broken(&req->r, x->peer, status);
+		return;
+	}
+	if (req->call.kind == TT_P2P_RECV && data != x->buf) {
+		memcpy(x->buf, data, x->len);
+		tt_wire_stats(req->p2p->comm->ctx->wire)->copied_bytes += x->len;
+	}
+	req->r.progressed = true;
+	req->pieces--;
+	if (req->next < req->total)
+		start_piece(piece);
+	else if (!req->pieces) {
+		tt_list_del(&req->link);
+		tt_request_end(&req->r, 0);
+	}
+}
+
+/* One more than there are is counted while they start, as they may end at once. */
+void tt_p2p_payload(struct tt_p2p_req *req)
+{
+	int i;
+
+	req->next = 0;
+	req->pieces = 1;
+	for (i = 0; i < TT_P2P_PIECES && req->next < req->total; i++)
+		start_piece(&req->piece[i]);
+	if (--req->pieces == 0) {
+		tt_list_del(&req->link);
+		tt_request_end(&req->r, 0);
+	}
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Receiving: messages put in order, matched, and allowed to come. */
+#include <errno.h>
+#include <string.h>
+
+#include "lib/p2p/p2p.h"
+
+/* ---- credit ---- */
+
+/* Tell peer how many messages may come, if that is enough news; waits: a receive found none that
+ * fits. */
+static void grant(struct tt_p2p *p2p, struct tt_p2p_peer *peer, bool waits)
+{
+	uint32_t whole = peer->matched + TT_P2P_WINDOW, limit = peer->said_limit;
+	struct tutti_comm *comm = p2p->comm;
+	struct tt_key key = tt_p2p_key(p2p, comm->rank, 0, 0);
+
+	if ((int32_t)(whole - limit) > 0)
+		limit = whole;
+	if (waits && (int32_t)(peer->expected + TT_P2P_WINDOW / 2 - limit) >= 0)
+		limit = peer->expected + TT_P2P_WINDOW;
+	if (limit - peer->said_limit < TT_P2P_WINDOW / 2 &&
+	    whole - peer->said_whole < TT_P2P_WINDOW / 2)
+		return;
+	peer->said_limit = limit;
+	peer->said_whole = whole;
+	tt_wire_port_say(comm->ctx->wire, comm->world[peer->rank], TT_P2P_CREDIT, &key, limit,
+			 whole);
+}
+
+/* A receive or probe finds nothing among what has arrived. */
+static void want(struct tt_p2p *p2p, int rank)
+{
+	int i;
+
+	if (rank >= 0) {
+		grant(p2p, p2p->peer[rank], true);
+		return;
+	}
+	/* no peer can be out of credit before that many wait */
+	for (i = 0; p2p->narrived >= TT_P2P_WINDOW / 4 && i < p2p->comm->size; i++)
+		if (p2p->peer[i])
+			grant(p2p, p2p->peer[i], true);
+}
+
+/* ---- matching ---- */
+
+static bool fits(const struct tt_p2p_req *req, const struct tt_p2p_peer *peer, int tag)
+{
+	return (req->call.rank < 0 || req->call.rank == peer->rank) &&
+	       (req->call.tag < 0 || req->call.tag == tag);
+}
+
+static struct tt_p2p_req *first_fit(struct tt_list *list, const struct tt_p2p_peer *peer, int tag)
+{
+	struct tt_list *l, *tmp;
+
+	tt_list_each(l, tmp, list)
+	{
+		struct tt_p2p_req *req = tt_container(l, struct tt_p2p_req, link);
+
+		if (fits(req, peer, tag))
+			return req;
+	}
+	return NULL;
+}
+
+/* The receive that was posted first of those that a message from peer fits. */
+static struct tt_p2p_req *find_posted(struct tt_p2p *p2p, struct tt_p2p_peer *peer, int tag)
+{
+	struct tt_p2p_req *own = first_fit(&peer->posted, peer, tag);
+	struct tt_p2p_req *any = first_fit(&p2p->any, peer, tag);
+
+	if (!own || !any)
+		return own ? own : any;
+	return own->stamp < any->stamp ? own : any;
+}
+
+static struct tt_p2p_msg *find_arrived(struct tt_p2p *p2p, int rank, int tag)
+{
+	struct tt_list *l, *tmp, *list = rank < 0 ? &p2p->arrived : &p2p->peer[rank]->arrived;
+
+	tt_list_each(l, tmp, list)
+	{
+		struct tt_p2p_msg *msg = rank < 0 ? tt_container(l, struct tt_p2p_msg, all)
+						  : tt_container(l, struct tt_p2p_msg, link);
+
+		if (tag < 0 || msg->tag == tag)
+			return msg;
+	}
+	return NULL;
+}
+
+static void tell(struct tt_p2p_req *req, int source, int tag, size_t bytes)
+{
+	if (req->call.status)
+		*req->call.status =
+			(struct tutti_status){.source = source, .tag = tag, .bytes = bytes};
+}
+
+/* req gets this message: data of it (NULL: none), or what its sender keeps. */
+static void take(struct tt_p2p_req *req, struct tt_p2p_peer *peer, uint32_t seq, int tag,
+		 size_t total, const void *data)
+{
+	struct tt_p2p *p2p = req->p2p;
+	struct tutti_comm *comm = p2p->comm;
+	struct tt_key key = tt_p2p_key(p2p, comm->rank, seq, tag);
+
+	tt_list_del(&req->link);
+	req->peer = peer->rank;
+	req->seq = seq;
+	req->tag = tag;
+	req->total = total;
+	req->r.progressed = true;
+	tell(req, peer->rank, tag, total);
+	if (total > req->bytes) {
+		if (!data)
+			tt_wire_port_say(comm->ctx->wire, comm->world[peer->rank], TT_P2P_REFUSE,
+					 &key, 0, 0);
+		tt_request_end(&req->r, -EMSGSIZE);
+	} else if (data || !total) {
+		if (total)
+			memcpy(req->call.buf, data, total);
+		tt_wire_stats(comm->ctx->wire)->copied_bytes += total;
+		tt_request_end(&req->r, 0);
+	} else {
+		tt_p2p_payload(req);
+	}
+	peer->matched++;
+	grant(p2p, peer, false);
+}
+
+void tt_p2p_recv(struct tt_p2p_req *req)
+{
+	struct tt_p2p *p2p = req->p2p;
+	struct tt_p2p_msg *msg = find_arrived(p2p, req->call.rank, req->call.tag);
+	bool probe = req->call.kind == TT_P2P_PROBE;
+
+	req->peer = -1;
+	req->stamp = p2p->stamp++;
+	if (msg && probe) {
+		tell(req, msg->peer->rank, msg->tag, msg->total);
+		tt_request_end(&req->r, 0);
+		return;
+	}
+	if (msg) {
+		tt_list_del(&msg->link);
+		tt_list_del(&msg->all);
+		p2p->narrived--;
+		take(req, msg->peer, msg->seq, msg->tag, msg->total, msg->data);
+		tt_p2p_drop(p2p, msg);
+		return;
+	}
+	tt_list_add(probe		 ? &p2p->probes
+		    : req->call.rank < 0 ? &p2p->any
+					 : &p2p->peer[req->call.rank]->posted,
+		    &req->link);
+	want(p2p, req->call.rank);
+}
+
+const struct tt_p2p_msg *tt_p2p_find(struct tt_p2p *p2p, int rank, int tag)
+{
+	struct tt_p2p_msg *msg = find_arrived(p2p, rank, tag);
+
+	if (!msg)
+		want(p2p, rank);
+	return msg;
+}
+
+/* ---- arrival ---- */
+
+static bool out_of_memory(struct tt_p2p *p2p, struct tt_p2p_peer *peer)
+{
+	tt_comm_fail(p2p->comm, -ENOMEM, p2p->comm->world[peer->rank], "recv", 0, "",
+		     "no memory for a message that nobody has received yet");
+	return false;
+}
+
+static void answer_probes(struct tt_p2p *p2p, const struct tt_p2p_msg *msg)
+{
+	struct tt_p2p_req *req;
+
+	while ((req = first_fit(&p2p->probes, msg->peer, msg->tag))) {
+		tt_list_del(&req->link);
+		tell(req, msg->peer->rank, msg->tag, msg->total);
+		tt_request_end(&req->r, 0);
+	}
+}
+
+/* It is msg's turn, and no receive fits: it waits for one. */
+static void wait_for_receive(struct tt_p2p *p2p, struct tt_p2p_msg *msg)
+{
+	struct tt_p2p_peer *peer = msg->peer;
+
+	tt_list_add(&peer->arrived, &msg->link);
+	tt_list_add(&p2p->arrived, &msg->all);
+	p2p->narrived++;
+	answer_probes(p2p, msg);
+	grant(p2p, peer,
+	      !tt_list_empty(&peer->posted) || !tt_list_empty(&p2p->any) ||
+		      !tt_list_empty(&p2p->probes));
+}
+
+/* Messages that came too early and whose turn it is now. */
+static void catch_up(struct tt_p2p *p2p, struct tt_p2p_peer *peer)
+{
+	struct tt_list *l, *tmp;
+
+	for (l = peer->ahead.next; l != &peer->ahead; l = tmp) {
+		struct tt_p2p_msg *msg = tt_container(l, struct tt_p2p_msg, link);
+		struct tt_p2p_req *req;
+
+		tmp = l->next;
+		if (msg->seq != peer->expected)
+			continue;
+		peer->expected++;
+		tt_list_del(&msg->link);
+		req = find_posted(p2p, peer, msg->tag);
+		if (req) {
+			take(req, peer, msg->seq, msg->tag, msg->total, msg->data);
+			tt_p2p_drop(p2p, msg);
+		} else {
+			wait_for_receive(p2p, msg);
+		}
+		tmp = peer->ahead.next; /* the next one may stand before it */
+	}
+}
+
+/* Keep a message: in ahead, or among those that have arrived. */
+static bool keep(struct tt_p2p *p2p, struct tt_p2p_peer *peer, const struct tt_key *key,
+		 uint64_t total, const void *data, uint32_t len)
+{
+	struct tt_p2p_msg *msg = tt_p2p_keep(p2p, data, len);
+
+	if (!msg)
+		return out_of_memory(p2p, peer);
+	msg->peer = peer;
+	msg->seq = key->seq;
+	msg->tag = (int)key->lane;
+	msg->total = total;
+	if (key->seq == peer->expected) {
+		peer->expected++;
+		wait_for_receive(p2p, msg);
+	} else {
+		tt_list_add(&peer->ahead, &msg->link);
+	}
+	return true;
+}
+
+void tt_p2p_message(struct tt_port *port, int from, const struct tt_key *key, uint64_t total,
+		    const void *data, uint32_t len)
+{
+	struct tt_p2p *p2p = tt_container(port, struct tt_p2p, port);
+	struct tutti_comm *comm = p2p->comm;
+	struct tt_p2p_req *req = NULL;
+	struct tt_p2p_peer *peer;
+
+	if (key->index >= (uint32_t)comm->size || comm->world[key->index] != from ||
+	    key->lane > TUTTI_TAG_MAX || (len && len != total) || atomic_load(&comm->failed))
+		return;
+	peer = tt_p2p_peer(p2p, (int)key->index);
+	if (!peer)
+		return;
+	if (key->seq == peer->expected)
+		req = find_posted(p2p, peer, (int)key->lane);
+	if (req) {
+		peer->expected++;
+		take(req, peer, key->seq, (int)key->lane, total, len ? data : NULL);
+	} else if (!keep(p2p, peer, key, total, data, len)) {
+		return;
+	}
+	if (!tt_list_empty(&peer->ahead))
+		catch_up(p2p, peer);
+}

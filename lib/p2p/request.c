@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A send, a receive or a probe as a request. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lib/p2p/p2p.h"
+
+static struct tt_p2p_req *p2p_req(const struct tutti_request *r)
+{
+	return tt_container(r, struct tt_p2p_req, r);
+}
+
+static int p2p_start(struct tutti_request *r)
+{
+	struct tt_p2p_req *req = p2p_req(r);
+	int err = tt_request_begin(r);
+
+	if (err)
+		return err;
+	if (req->call.kind == TT_P2P_SEND)
+		tt_p2p_send(req);
+	else
+		tt_p2p_recv(req);
+	return 0;
+}
+
+static void p2p_cancel(struct tutti_request *r)
+{
+	struct tt_p2p_req *req = p2p_req(r);
+	int i;
+
+	tt_list_del(&req->link);
+	for (i = 0; i < TT_P2P_PIECES; i++)
+		tt_wire_cancel(r->comm->ctx->wire, &req->piece[i].x);
+}
+
+static void p2p_free(struct tutti_request *r)
+{
+	struct tt_p2p_req *req = p2p_req(r);
+
+	tt_list_add(&req->p2p->idle, &r->link);
+}
+
+static const char *p2p_call(const struct tutti_request *r)
+{
+	static const char *const name[] = {"send", "recv", "probe"};
+
+	return name[p2p_req(r)->call.kind];
+}
+
+static const char *p2p_text(const struct tutti_request *r, char *buf, size_t size)
+{
+	const struct tt_p2p_call *call = &p2p_req(r)->call;
+	char who[32] = "any rank", tag[32] = "any tag", count[48] = "";
+
+	if (call->rank >= 0)
+		snprintf(who, sizeof(who), "rank %d", call->rank);
+	if (call->tag >= 0)
+		snprintf(tag, sizeof(tag), "tag %d", call->tag);
+	if (call->kind != TT_P2P_PROBE)
+		snprintf(count, sizeof(count), ", %s%zu %s",
+			 call->kind == TT_P2P_RECV ? "up to " : "", call->count,
+			 tt_datatype_name(call->datatype));
+	snprintf(buf, size, "%s %s %s (%s%s)", p2p_call(r),
+		 call->kind == TT_P2P_SEND ? "to" : "from", who, tag, count);
+	return buf;
+}
+
+/* What a receive that nothing fits could have had, as a hint at a wrong tag. */
+static void others(const struct tt_p2p_req *req, char *buf, size_t size)
+{
+	struct tt_p2p *p2p = req->p2p;
+	int rank = req->call.rank, n = 0;
+	struct tt_list *l, *tmp, *list = rank < 0 ? &p2p->arrived : &p2p->peer[rank]->arrived;
+	struct tt_p2p_msg *first;
+
+	tt_list_each(l, tmp, list) n++;
+	if (!n)
+		return;
+	first = rank < 0 ? tt_container(list->next, struct tt_p2p_msg, all)
+			 : tt_container(list->next, struct tt_p2p_msg, link);
+	snprintf(buf, size, "; %d message%s with other tags wait%s, the first with tag %d", n,
+		 n == 1 ? "" : "s", n == 1 ? "s" : "", first->tag);
+}
+
+static int p2p_waits(const struct tutti_request *r, char *buf, size_t size)
+{
+	const struct tt_p2p_req *req = p2p_req(r);
+	int rank = req->peer >= 0 ? req->peer : req->call.rank;
+	int world = rank < 0 ? -1 : r->comm->world[rank];
+	const char *host = rank < 0 ? "" : tt_boot_host(r->comm->ctx->boot, world);
+	char more[96] = "";
+
+	if (req->peer < 0)
+		others(req, more, sizeof(more));
+	if (req->peer < 0 && rank < 0)
+		snprintf(buf, size, "; no rank has sent it%s", more);
+	else if (req->peer < 0)
+		snprintf(buf, size, "; rank %d on host %s has not sent it%s", world, host, more);
+	else if (req->call.kind == TT_P2P_RECV)
+		snprintf(buf, size,
+			 "; it came from rank %d on host %s, but not all of its %zu bytes", world,
+			 host, req->total);
+	else
+		snprintf(buf, size, "; rank %d on host %s has not received it", world, host);
+	return world;
+}
+
+static int p2p_explain(const struct tutti_request *r)
+{
+	const struct tt_p2p_req *req = p2p_req(r);
+	int world = r->comm->world[req->peer];
+	char text[128];
+
+	return tt_fail_rank(
+		r->status, world, tt_boot_host(r->comm->ctx->boot, world),
+		"%s: the message from rank %d (tag %d) has %zu bytes, the buffer %zu; it was "
+		"dropped (tutti_probe tells the length beforehand)",
+		p2p_text(r, text, sizeof(text)), req->peer, req->tag, req->total, req->bytes);
+}
+
+static const struct tt_request_ops p2p_ops = {.list = TT_ACTIVE_OTHER,
+					      .call = p2p_call,
+					      .start = p2p_start,
+					      .cancel = p2p_cancel,
+					      .free = p2p_free,
+					      .text = p2p_text,
+					      .waits = p2p_waits,
+					      .explain = p2p_explain};
+
+static struct tt_p2p_req *req_get(struct tt_p2p *p2p)
+{
+	struct tt_p2p_req *req;
+	int i;
+
+	if (!tt_list_empty(&p2p->idle)) {
+		req = tt_container(p2p->idle.next, struct tt_p2p_req, r.link);
+		tt_list_del(&req->r.link);
+		return req;
+	}
+	req = calloc(1, sizeof(*req));
+	if (!req)
+		return NULL;
+	req->p2p = p2p;
+	tt_list_init(&req->link);
+	for (i = 0; i < TT_P2P_PIECES; i++)
+		req->piece[i].req = req;
+	tt_wire_stats(p2p->comm->ctx->wire)->allocations++;
+	return req;
+}
+
+int tt_p2p_new(struct tutti_comm *comm, const struct tt_p2p_call *call, bool persistent,
+	       struct tutti_request **out)
+{
+	struct tt_memory *memory = tt_wire_memory(comm->ctx->wire);
+	size_t bytes = call->count * tutti_datatype_size(call->datatype);
+	struct tt_region *region = bytes ? tt_mem_find(memory, call->buf, bytes) : NULL;
+	static const char *const name[] = {"send", "recv", "probe"};
+	struct tt_p2p_req *req;
+	struct tt_p2p *p2p;
+	int err;
+
+	if (bytes && !region && tt_mem_partial(memory, call->buf, bytes))
+		return tt_fail(
+			-EINVAL,
+			"%s: the registered region does not cover the buffer: %zu bytes at %p",
+			name[call->kind], bytes, call->buf);
+	err = tt_p2p_get(comm, &p2p);
+	if (err)
+		return err;
+	if (call->rank >= 0 && !tt_p2p_peer(p2p, call->rank))
+		return tt_fail(-ENOMEM, "no memory for messages with rank %d", call->rank);
+	req = req_get(p2p);
+	if (!req)
+		return tt_fail(-ENOMEM, "no memory for a request");
+	req->call = *call;
+	req->bytes = bytes;
+	req->region = region;
+	tt_request_init(&req->r, &p2p_ops, comm, persistent);
+	*out = &req->r;
+	return 0;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a communicator keeps for its messages, and their memory. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/hash.h"
+#include "lib/p2p/p2p.h"
+
+#define PORT_SALT 0x703270ull /* messages have flow control and a key space of their own */
+
+int tt_p2p_get(struct tutti_comm *comm, struct tt_p2p **out)
+{
+	struct tt_p2p *p2p = comm->p2p;
+
+	if (!p2p) {
+		p2p = calloc(1, sizeof(*p2p));
+		if (p2p)
+			p2p->peer = calloc((size_t)comm->size, sizeof(struct tt_p2p_peer *));
+		if (!p2p || !p2p->peer) {
+			free(p2p);
+			return tt_fail(-ENOMEM, "no memory for messages of a communicator");
+		}
+		p2p->comm = comm;
+		tt_list_init(&p2p->any);
+		tt_list_init(&p2p->probes);
+		tt_list_init(&p2p->arrived);
+		tt_list_init(&p2p->idle);
+		tt_list_init(&p2p->free_msgs);
+		p2p->port.comm = tt_hash_add(comm->uid, PORT_SALT);
+		p2p->port.message = tt_p2p_message;
+		p2p->port.said = tt_p2p_said;
+		comm->p2p = p2p;
+		tt_wire_stats(comm->ctx->wire)->allocations++;
+		tt_wire_port_open(comm->ctx->wire, &p2p->port);
+	}
+	*out = p2p;
+	return 0;
+}
+
+struct tt_p2p_peer *tt_p2p_peer(struct tt_p2p *p2p, int rank)
+{
+	struct tt_p2p_peer *peer = p2p->peer[rank];
+
+	if (peer)
+		return peer;
+	peer = calloc(1, sizeof(*peer));
+	if (!peer)
+		return NULL;
+	peer->rank = rank;
+	peer->limit = peer->whole = peer->said_limit = peer->said_whole = TT_P2P_WINDOW;
+	tt_list_init(&peer->held);
+	tt_list_init(&peer->announced);
+	tt_list_init(&peer->posted);
+	tt_list_init(&peer->ahead);
+	tt_list_init(&peer->arrived);
+	tt_wire_stats(p2p->comm->ctx->wire)->allocations++;
+	p2p->peer[rank] = peer;
+	return peer;
+}
+
+/* All of one size: what comes eagerly is no longer. */
+static char *data_new(struct tt_p2p *p2p)
+{
+	size_t size = (size_t)p2p->comm->ctx->env.eager.number;
+	char *data = p2p->free_data;
+
+	if (data) {
+		memcpy(&p2p->free_data, data, sizeof(data));
+		return data;
+	}
+	tt_wire_stats(p2p->comm->ctx->wire)->allocations++;
+	return malloc(size < sizeof(data) ? sizeof(data) : size);
+}
+
+static void data_free(struct tt_p2p *p2p, char *data)
+{
+	memcpy(data, &p2p->free_data, sizeof(data));
+	p2p->free_data = data;
+}
+
+struct tt_p2p_msg *tt_p2p_keep(struct tt_p2p *p2p, const void *data, uint32_t len)
+{
+	struct tutti_stats *stats = tt_wire_stats(p2p->comm->ctx->wire);
+	struct tt_p2p_msg *msg;
+
+	if (tt_list_empty(&p2p->free_msgs)) {
+		msg = calloc(1, sizeof(*msg));
+		if (!msg)
+			return NULL;
+		tt_list_init(&msg->link);
+		tt_list_init(&msg->all);
+		stats->allocations++;
+	} else {
+		msg = tt_container(p2p->free_msgs.next, struct tt_p2p_msg, link);
+		tt_list_del(&msg->link);
+	}
+	msg->data = NULL;
+	if (!len)
+		return msg;
+	msg->data = data_new(p2p);
+	if (!msg->data) {
+		tt_p2p_drop(p2p, msg);
+		return NULL;
+	}
+	memcpy(msg->data, data, len);
+	stats->copied_bytes += len;
+	stats->parked_messages++;
+	return msg;
+}
+
+void tt_p2p_drop(struct tt_p2p *p2p, struct tt_p2p_msg *msg)
+{
+	if (msg->data)
+		data_free(p2p, msg->data);
+	msg->data = NULL;
+	tt_list_del(&msg->all);
+	tt_list_del(&msg->link);
+	tt_list_add(&p2p->free_msgs, &msg->link);
+}
+
+static void drop_all(struct tt_p2p *p2p, struct tt_list *list)
+{
+	while (!tt_list_empty(list))
+		tt_p2p_drop(p2p, tt_container(list->next, struct tt_p2p_msg, link));
+}
+
+void tt_p2p_free(struct tt_p2p *p2p)
+{
+	int i;
+
+	if (!p2p)
+		return;
+	tt_wire_port_close(p2p->comm->ctx->wire, &p2p->port);
+	for (i = 0; i < p2p->comm->size; i++) {
+		if (!p2p->peer[i])
+			continue;
+		drop_all(p2p, &p2p->peer[i]->ahead);
+		drop_all(p2p, &p2p->peer[i]->arrived);
+		free(p2p->peer[i]);
+	}
+	while (!tt_list_empty(&p2p->free_msgs)) {
+		struct tt_p2p_msg *msg = tt_container(p2p->free_msgs.next, struct tt_p2p_msg, link);
+
+		tt_list_del(&msg->link);
+		free(msg);
+	}
+	while (p2p->free_data) {
+		char *data = p2p->free_data;
+
+		memcpy(&p2p->free_data, data, sizeof(data));
+		free(data);
+	}
+	while (!tt_list_empty(&p2p->idle)) {
+		struct tt_p2p_req *req = tt_container(p2p->idle.next, struct tt_p2p_req, r.link);
+
+		tt_list_del(&req->r.link);
+		free(req);
+	}
+	free(p2p->peer);
+	free(p2p);
+}

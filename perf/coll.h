@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The collectives that tutti_perf measures: how to call each, and how to know what it must give. */
+#ifndef PERF_COLL_H
+#define PERF_COLL_H
+
+#include "perf/perf.h"
+
+enum perf_coll {
+	PERF_ALLREDUCE,
+	PERF_BCAST,
+	PERF_BARRIER,
+	PERF_REDUCE,
+	PERF_REDUCE_SCATTER,
+	PERF_ALLGATHER,
+	PERF_GATHER,
+	PERF_SCATTER,
+	PERF_ALLTOALL,
+	PERF_SCAN,
+	PERF_EXSCAN,
+	PERF_COLLS
+};
+
+struct perf_coll_kind {
+	const char *name;
+	bool reduces, rooted;
+	bool blocks;	   /* size is that of nranks blocks of count elements */
+	bool sends, recvs; /* one for each rank of them */
+	double busbw;	   /* times (n - 1) / n if scales, as nccl-tests counts; else as it is */
+	bool scales;
+};
+extern const struct perf_coll_kind perf_coll_kinds[PERF_COLLS];
+
+/* One cell group of the table: this collective, this size, out of place or in place. */
+struct perf_coll_job {
+	struct perf *perf;
+	enum perf_coll coll;
+	const struct perf_coll_kind *kind;
+	struct perf_buffer *send, *recv; /* send == recv: in place */
+	size_t count, bytes;
+	int datatype, op, root;
+	struct perf_oracle *oracle;
+	double *times; /* --stat: one an iteration */
+};
+
+/* 0 or a negative code, reported. */
+int perf_coll_call(const struct perf_coll_job *job);
+/* Inputs with a known result; everything that the call must overwrite holds something else. */
+void perf_coll_fill(const struct perf_coll_job *job, uint64_t seed);
+/* After a call on what this seed filled in: wrong elements, and bytes changed that must not be. */
+size_t perf_coll_wrong(const struct perf_coll_job *job, uint64_t seed);
+size_t perf_coll_violations(const struct perf_coll_job *job, uint64_t seed);
+
+#endif

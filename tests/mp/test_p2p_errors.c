@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Send and receive where something is wrong: lengths, arguments, nobody there, somebody dead. */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+
+/* ---- a message that does not fit ---- */
+
+/* Short and long, expected and not; the sender and later messages do not notice. */
+static int truncate_body(struct mp_job *job)
+{
+	static const size_t len[] = {8, 4032, 5000, 3000000};
+	char *buf = malloc(3000000), *room;
+	struct tutti_status status;
+	struct tutti_request *req;
+	int i, k;
+
+	MP_OK(tutti_alloc(job->ctx, 4096, (void **)&room));
+	memset(buf, 1, 3000000);
+	for (i = 0; i < 8; i++) {
+		size_t n = len[i % 4];
+
+		if (job->rank == 0) {
+			if (i / 4)
+				MP_OK(tutti_barrier(job->world));
+			MP_OK(tutti_send(buf, n, TUTTI_UINT8, 1, 3, job->world));
+			MP_OK(tutti_send(&i, 1, TUTTI_INT32, 1, 4, job->world));
+			continue;
+		}
+		memset(room, 0x55, 4096);
+		MP_OK(tutti_irecv(room, 5, TUTTI_UINT8, 0, 3, job->world, &status, &req));
+		if (i / 4)
+			MP_OK(tutti_barrier(job->world));
+		MP_ERR(tutti_wait(&req), -EMSGSIZE);
+		MP_SAID("rank 0");
+		MP_SAID("tag 3");
+		MP_SAID("the buffer 5");
+		TT_EXPECT(!req && status.source == 0 && status.tag == 3 && status.bytes == n);
+		for (k = 0; k < 4096; k++)
+			TT_EXPECT(room[k] == 0x55);
+		MP_OK(tutti_recv(&k, 1, TUTTI_INT32, 0, 4, job->world, NULL));
+		TT_EXPECT(k == i);
+	}
+	MP_OK(tutti_barrier(job->world));
+	MP_OK(tutti_free(room));
+	free(buf);
+	return 0;
+}
+
+static void truncation(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = truncate_body));
+	TT_CHECK(!MP_RUN(.n = 2,
+			 .env = "TUTTI_TRANSPORT=fault:shm "
+				"TUTTI_FAULT=seed=8,delay=0.1:100,reorder=0.4,again=0.2",
+			 .fn = truncate_body));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi", .fn = truncate_body));
+}
+
+/* ---- arguments ---- */
+
+static int arguments_body(struct mp_job *job)
+{
+	struct tutti_comm *w = job->world;
+	struct tutti_request *req = NULL;
+	struct tutti_status status = {7, 7, 7};
+	int v = 3, found = 5;
+	char *p;
+
+	MP_ERR(tutti_send(&v, 1, TUTTI_INT32, 2, 0, w), -EINVAL);
+	MP_SAID("dest 2 is not a rank");
+	MP_ERR(tutti_send(&v, 1, TUTTI_INT32, TUTTI_ANY_SOURCE, 0, w), -EINVAL);
+	MP_ERR(tutti_send(&v, 1, TUTTI_INT32, 0, -1, w), -EINVAL);
+	MP_SAID("tag -1 is out of range");
+	MP_ERR(tutti_send(NULL, 1, TUTTI_INT32, 0, 0, w), -EINVAL);
+	MP_SAID("the buffer is NULL");
+	MP_ERR(tutti_send(&v, SIZE_MAX / 2, TUTTI_INT32, 0, 0, w), -EINVAL);
+	MP_ERR(tutti_send(&v, 1, TUTTI_NUM_DATATYPES, 0, 0, w), -EINVAL);
+	MP_SAID("not a datatype");
+	MP_ERR(tutti_send(&v, 1, TUTTI_INT32, 0, 0, NULL), -EINVAL);
+	MP_ERR(tutti_recv(&v, 1, TUTTI_INT32, -2, 0, w, &status), -EINVAL);
+	MP_SAID("TUTTI_ANY_SOURCE");
+	MP_ERR(tutti_recv(&v, 1, TUTTI_INT32, 0, -2, w, &status), -EINVAL);
+	MP_ERR(tutti_irecv(&v, 1, TUTTI_INT32, 0, 0, w, &status, NULL), -EINVAL);
+	MP_SAID("request is NULL");
+	MP_ERR(tutti_isend(&v, 1, TUTTI_INT32, 0, 0, w, NULL), -EINVAL);
+	MP_ERR(tutti_probe(3, 0, w, &status), -EINVAL);
+	MP_ERR(tutti_iprobe(0, 0, w, NULL, &status), -EINVAL);
+	MP_ERR(tutti_iprobe(0, -3, w, &found, &status), -EINVAL);
+	MP_ERR(tutti_sendrecv(&v, 1, TUTTI_INT32, 0, 0, &v, 1, TUTTI_INT32, 0, 0, w, &status),
+	       -EINVAL);
+	MP_SAID("overlap");
+	MP_OK(tutti_alloc(job->ctx, 64, (void **)&p));
+	MP_ERR(tutti_irecv(p + 64 - 4, (size_t)1 << 40, TUTTI_UINT8, 0, 0, w, NULL, &req), -EINVAL);
+	MP_SAID("region does not cover");
+	MP_OK(tutti_free(p));
+	TT_EXPECT(status.source == 7 && status.bytes == 7 && found == 5 && !req && v == 3);
+	/* what is wrong does not cost a number: the next one arrives */
+	if (job->rank == 0)
+		MP_OK(tutti_send(&v, 1, TUTTI_INT32, 1, 0, w));
+	else
+		MP_OK(tutti_recv(&v, 1, TUTTI_INT32, 0, 0, w, NULL));
+	return 0;
+}
+
+static void arguments(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = arguments_body));
+}
+
+/* ---- nobody there ---- */
+
+enum { NOT_SENT, OTHER_TAG, ANYBODY, NOT_RECEIVED, PROBED };
+
+static int waiting_body(struct mp_job *job)
+{
+	static char big[100000];
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_comm *dup;
+	int v = 0, how = *(const int *)job->arg;
+
+	MP_OK(tutti_comm_dup(job->world, &dup));
+	if (job->rank == 1 && how == OTHER_TAG)
+		MP_OK(tutti_send(&v, 1, TUTTI_INT32, 0, 6, dup));
+	MP_OK(tutti_barrier(job->world));
+	if (job->rank == 0) {
+		if (how == ANYBODY)
+			MP_ERR(tutti_recv(&v, 1, TUTTI_INT32, TUTTI_ANY_SOURCE, 5, dup, NULL),
+			       -ETIMEDOUT);
+		else if (how == NOT_RECEIVED)
+			MP_ERR(tutti_send(big, sizeof(big), TUTTI_INT8, 1, 5, dup), -ETIMEDOUT);
+		else if (how == PROBED)
+			MP_ERR(tutti_probe(1, 5, dup, NULL), -ETIMEDOUT);
+		else
+			MP_ERR(tutti_recv(&v, 1, TUTTI_INT32, 1, 5, dup, NULL), -ETIMEDOUT);
+		MP_SAID("tag 5");
+		MP_SAID("TUTTI_TIMEOUT");
+		MP_OK(tutti_comm_error(dup, &info));
+		TT_EXPECT(info.rank == (how == ANYBODY ? -1 : 1));
+		if (how == NOT_SENT || how == OTHER_TAG || how == PROBED)
+			MP_SAID("has not sent it");
+		if (how == OTHER_TAG)
+			MP_SAID("1 message with other tags waits, the first with tag 6");
+		if (how == ANYBODY)
+			MP_SAID("no rank has sent it");
+		if (how == NOT_RECEIVED)
+			MP_SAID("has not received it");
+		TT_EXPECT(!strcmp(info.call, how == NOT_RECEIVED ? "send"
+					     : how == PROBED	 ? "probe"
+								 : "recv"));
+	}
+	mp_meet(job);
+	/* other communicators are not concerned */
+	MP_OK(tutti_sendrecv(big, 50000, TUTTI_INT8, !job->rank, 1, big + 50000, 50000, TUTTI_INT8,
+			     !job->rank, 1, job->world, NULL));
+	MP_OK(tutti_barrier(job->world));
+	MP_OK(tutti_comm_free(dup));
+	return 0;
+}
+
+static void waiting(void)
+{
+	int how;
+
+	for (how = NOT_SENT; how <= PROBED; how++) {
+		int failed = MP_RUN(.n = 2, .env = "TUTTI_TIMEOUT=700ms", .fn = waiting_body,
+				    .arg = &how);
+
+		if (failed)
+			fprintf(stderr, "case %d\n", how);
+		TT_CHECK(!failed);
+	}
+}
+
+/*
+ * The head of a long message has come, its sender sleeps, the receive times out. Once it has
+ * returned, the buffer is the caller's: what the sender does when it wakes must not reach it.
+ */
+static int fence_body(struct mp_job *job)
+{
+	struct tutti_request *req;
+	size_t n = 4u << 20, i;
+	struct tutti_comm *dup;
+	int v = 0, done;
+	char *buf;
+
+	MP_OK(tutti_comm_dup(job->world, &dup));
+	MP_OK(tutti_alloc(job->ctx, n, (void **)&buf));
+	memset(buf, 1, n);
+	MP_OK(tutti_sendrecv(&v, 1, TUTTI_INT32, !job->rank, 0, &done, 1, TUTTI_INT32, !job->rank,
+			     0, dup, NULL)); /* connected */
+	if (job->rank == 1) {
+		MP_OK(tutti_isend(buf, n, TUTTI_UINT8, 0, 3, dup, &req));
+		mp_meet(job); /* asleep until rank 0 has given up */
+		for (i = 0; i < 50; i++) {
+			if (req)
+				(void)tutti_test(&req, &done);
+			mp_sleep_ms(2);
+		}
+		mp_meet(job);
+		if (req)
+			(void)tutti_wait(&req);
+	} else {
+		MP_ERR(tutti_recv(buf, n, TUTTI_UINT8, 1, 3, dup, NULL), -ETIMEDOUT);
+		MP_SAID("it came from rank 1");
+		MP_SAID("but not all of its 4194304 bytes");
+		memset(buf, 0x55, n);
+		mp_meet(job);
+		mp_meet(job);
+		for (i = 0; i < n; i++)
+			TT_EXPECT(buf[i] == 0x55);
+	}
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void fence(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=1s", .fn = fence_body));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi TUTTI_TIMEOUT=1s",
+				 .fn = fence_body));
+}
+
+/* A receive that waits for long is not a reason to suspect anybody; collectives behind it are
+ * checked as ever. */
+static int beside_body(struct mp_job *job)
+{
+	struct tutti_request *req;
+	float v[8] = {0};
+	int got = 0;
+
+	MP_OK(tutti_irecv(&got, 1, TUTTI_INT32, TUTTI_ANY_SOURCE, 1, job->world, NULL, &req));
+	mp_sleep_ms(400);
+	MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, v, job->rank ? 8 : 7, TUTTI_FLOAT32, TUTTI_SUM,
+			       job->world),
+	       -TUTTI_EMISMATCH);
+	MP_SAID("count");
+	MP_ERR(tutti_wait(&req), -TUTTI_EMISMATCH);
+	MP_ERR(tutti_send(&got, 1, TUTTI_INT32, 0, 1, job->world), -TUTTI_EMISMATCH);
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void beside(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = beside_body));
+}
+
+/* ---- somebody dead ---- */
+
+/* Rank 1 dies while rank 0 receives from it, 2 sends to it, 3 receives from anybody, 4 is sent
+ * something half of which has come. */
+static int kill_body(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	size_t n = 64u << 20;
+	char *buf;
+	int err = 0;
+
+	MP_OK(tutti_alloc(job->ctx, n, (void **)&buf));
+	MP_OK(tutti_barrier(job->world));
+	mp_meet(job);
+	if (job->rank == 1) {
+		struct tutti_request *req;
+		int done;
+
+		MP_OK(tutti_isend(buf, n, TUTTI_INT8, 4, 8, job->world, &req));
+		MP_OK(tutti_test(&req, &done));
+		mp_sleep_ms(100);
+		raise(SIGKILL);
+	}
+	if (job->rank == 0)
+		err = tutti_recv(buf, n, TUTTI_INT8, 1, 5, job->world, NULL);
+	else if (job->rank == 2)
+		err = tutti_send(buf, n, TUTTI_INT8, 1, 5, job->world);
+	else if (job->rank == 3)
+		err = tutti_recv(buf, n, TUTTI_INT8, TUTTI_ANY_SOURCE, 5, job->world, NULL);
+	else
+		err = tutti_recv(buf, n, TUTTI_INT8, 1, TUTTI_ANY_TAG, job->world, NULL);
+	MP_ERR(err, -TUTTI_EPEER);
+	MP_OK(tutti_comm_error(job->world, &info));
+	TT_EXPECT(info.rank == 1);
+	MP_ERR(tutti_send(buf, 1, TUTTI_INT8, 0, 5, job->world), -TUTTI_EPEER);
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void dead(void)
+{
+	TT_CHECK(!MP_RUN(.n = 5, .env = "TUTTI_TRANSPORT=shm", .fn = kill_body, .killed = 2));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 5, .env = "TUTTI_TRANSPORT=ofi", .fn = kill_body,
+				 .killed = 2));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {
+		{"truncation", truncation},
+		{"arguments", arguments},
+		{"waiting", waiting},
+		{"beside", beside},
+		{"fence", fence},
+		{"dead", dead},
+		{NULL, NULL},
+	};
+
+	return tt_test_main("p2p_errors", tests, argc, argv);
+}
