@@ -307,6 +307,38 @@ static void shm_fault(void)
 	jobs("TUTTI_TRANSPORT=fault:shm " FAULTS("22") " " TINY, &little, few_sizes);
 }
 
+/* Every algorithm is in one of these; what an operator keeps from one of them, the default does. */
+static const char *const algorithms[] = {
+	"bcast:dbt;reduce:dbt;reduce_scatter_block:ring;reduce_scatter:ring;allgather:ring;"
+	"allgatherv:ring;gather:binomial;scatter:binomial;alltoall:bruck;alltoallv:pairwise;"
+	"scan:chain;exscan:chain",
+	"bcast:scatter_allgather;reduce:halving_gather;reduce_scatter_block:halving;"
+	"reduce_scatter:halving;allgather:recursive_doubling;allgatherv:recursive_doubling;"
+	"gather:linear;scatter:linear;alltoall:pairwise;alltoallv:linear;scan:doubling;"
+	"exscan:doubling",
+	"bcast:chain;reduce:chain;reduce_scatter_block:direct;reduce_scatter:direct;"
+	"allgather:bruck;allgatherv:bruck;alltoall:linear",
+	"bcast:binomial;reduce:binomial;allgather:direct;allgatherv:direct",
+	"reduce:linear",
+};
+
+static void forced(void)
+{
+	static const int sizes[] = {2, 3, 5, 6, 0};
+	char env[1024];
+	size_t i;
+
+	for (i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); i++) {
+		snprintf(env, sizeof(env), "TUTTI_TRANSPORT=shm TUTTI_ALGO=%s", algorithms[i]);
+		jobs(env, &some, sizes);
+		snprintf(env, sizeof(env),
+			 "TUTTI_TRANSPORT=fault:shm TUTTI_LANES=%zu " TINY
+			 " " FAULTS("24") " TUTTI_ALGO=%s",
+			 i % 3 + 1, algorithms[i]);
+		jobs(env, &little, two_sizes);
+	}
+}
+
 static void ofi(void)
 {
 	if (mp_no_ofi())
@@ -327,8 +359,9 @@ static void verbs(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"shm", shm}, {"shm_tiny", shm_tiny}, {"shm_fault", shm_fault},
-		{"ofi", ofi}, {"verbs", verbs},	      {NULL, NULL},
+		{"shm", shm},	    {"shm_tiny", shm_tiny}, {"shm_fault", shm_fault},
+		{"forced", forced}, {"ofi", ofi},	    {"verbs", verbs},
+		{NULL, NULL},
 	};
 
 	return tt_test_main("colls", tests, argc, argv);
