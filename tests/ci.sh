@@ -130,7 +130,7 @@ stage_check()
 stage_asan()
 {
 	sanitizer_tree asan address,undefined || return
-	check_tree build/asan 9 "$(choose build/asan "$asan_tests")"
+	check_tree build/asan 12 "$(choose build/asan "$asan_tests")"
 }
 
 # Nothing here needs verbs, so this is also the tree that is built without.
