@@ -297,6 +297,51 @@ static void test_pipelines(void)
 	TT_CHECK(steps == 6 && cost[0].steps == 5);
 }
 
+/* Lengths beyond 32 bits; a pipeline or ring of many slices is not stored, however many ranks. */
+static void test_huge(void)
+{
+	static const struct {
+		enum tt_coll coll;
+		const char *name;
+		bool generated;
+	} algs[] = {{TT_COLL_BCAST, "chain", true},
+		    {TT_COLL_BCAST, "dbt", true},
+		    {TT_COLL_REDUCE, "chain", true},
+		    {TT_COLL_REDUCE, "dbt", true},
+		    {TT_COLL_SCAN, "chain", true},
+		    {TT_COLL_EXSCAN, "chain", true},
+		    {TT_COLL_REDUCE_SCATTER_BLOCK, "ring", true},
+		    {TT_COLL_ALLGATHER, "ring", true},
+		    {TT_COLL_ALLTOALL, "pairwise", false},
+		    {TT_COLL_SCATTER, "linear", false},
+		    {TT_COLL_REDUCE, "halving_gather", false}};
+	size_t i, bytes = (5ull << 30) + 1;
+	struct tt_plan_cost c;
+	struct tt_plan *plan;
+	struct tt_plan_args a;
+
+	for (i = 0; i < sizeof(algs) / sizeof(algs[0]); i++) {
+		a = call(algs[i].coll, 2, bytes);
+		a.elem = 1;
+		a.chunk = 256 << 10;
+		a.lanes = 4;
+		TT_REQUIRE(!tt_plan_build(tt_alg_find(a.coll, algs[i].name), &a, &plan));
+		TT_CHECK((plan->gen != NULL) == algs[i].generated);
+		TT_CHECK(plan->scratch <= 16 * 8 * a.chunk);
+		tt_plan_count(plan, &c);
+		TT_CHECK(c.bytes_sent + c.bytes_received >= bytes);
+		TT_CHECK(c.bytes_sent + c.bytes_received <= 2 * bytes);
+		tt_plan_free(plan);
+		if (!algs[i].generated)
+			continue;
+		a.nranks = 24576;
+		a.rank = 12345;
+		TT_REQUIRE(!tt_plan_build(tt_alg_find(a.coll, algs[i].name), &a, &plan));
+		TT_CHECK(plan->gen != NULL && plan->scratch <= 32 * a.chunk);
+		tt_plan_free(plan);
+	}
+}
+
 static const struct tt_test tests[] = {{"reduce", test_reduce},
 				       {"bcast", test_bcast},
 				       {"reduce_scatter", test_reduce_scatter},
@@ -305,6 +350,7 @@ static const struct tt_test tests[] = {{"reduce", test_reduce},
 				       {"alltoall", test_alltoall},
 				       {"scans", test_scans},
 				       {"pipelines", test_pipelines},
+				       {"huge", test_huge},
 				       {NULL, NULL}};
 
 int main(int argc, char **argv)
