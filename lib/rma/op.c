@@ -5,6 +5,7 @@
  * comes after all bytes.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "lib/base/clock.h"
@@ -207,6 +208,18 @@ void tt_win_drop_stalled(struct tutti_win *win, int rank, int status)
 	}
 }
 
+/* An operation that could not start: what the transport says of a rank that is gone, in our words. */
+static int refused(const struct tutti_win *win, int rank, int err)
+{
+	int status = tt_win_status(err);
+	char why[200];
+
+	if (status == err || atomic_load(&win->comm->failed))
+		return err;
+	snprintf(why, sizeof(why), "%s", tt_fail_text(err));
+	return tt_fail_rank(status, rank, NULL, "rank %d's window can't be reached: %s", rank, why);
+}
+
 int tt_win_op_start(struct tutti_win *win, const struct tt_win_access *access,
 		    struct tt_win_req *req)
 {
@@ -220,7 +233,7 @@ int tt_win_op_start(struct tutti_win *win, const struct tt_win_access *access,
 		stall(op);
 	else if (err)
 		op_free(op);
-	return err == -EAGAIN ? 0 : err;
+	return err == -EAGAIN ? 0 : refused(win, access->rank, err);
 }
 
 /* A blocking try: the first piece has to start. */
@@ -262,7 +275,7 @@ int tt_win_op(struct tutti_win *win, const struct tt_win_access *access)
 	op_free(a.op);
 	tt_wire_unlock(ctx->wire);
 	if (!late)
-		return a.result;
+		return refused(win, access->rank, a.result);
 	return tt_fail_rank(-ETIMEDOUT, access->rank, NULL,
 			    "a one-sided operation on rank %d could not be started within "
 			    "%lld ms (TUTTI_TIMEOUT)",
