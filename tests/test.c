@@ -3,6 +3,7 @@
 #include "tests/test.h"
 
 #include <CUnit/TestRun.h>
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -161,4 +162,16 @@ int tt_run_ranks(int n, tt_rank_fn *fn, void *arg, int timeout_ms, unsigned expe
 			usleep(1000);
 	}
 	return count_failures(n, status, hung, expect_killed);
+}
+
+int tt_open_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (dir && readdir(dir))
+		n++;
+	if (dir)
+		closedir(dir);
+	return n;
 }

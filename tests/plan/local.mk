@@ -8,7 +8,7 @@ TESTS += tests/plan/test_plan tests/plan/test_colls tests/plan/test_check tests/
 	tests/plan/test_count tests/plan/test_colls_count tests/plan/test_sim
 dist_check_SCRIPTS += tests/plan/sim.sh
 TESTS += tests/plan/sim.sh
-tests_plan_test_plan_SOURCES = tests/plan/test_plan.c
+tests_plan_test_plan_SOURCES = tests/plan/test_plan.c tests/plan/whole.h
 tests_plan_test_plan_LDADD = libtttest.la
 tests_plan_test_colls_SOURCES = tests/plan/test_colls.c tests/plan/whole.h
 tests_plan_test_colls_LDADD = libtttest.la

@@ -36,16 +36,6 @@ static struct tt_check_opts any_channel(void)
 				      .seed = roll(1 << 20)};
 }
 
-static void describe(const struct tt_alg *alg, const struct tt_plan_args *a,
-		     const struct tt_check_opts *o)
-{
-	printf("  %s %s n=%d root=%d count=%zu chunk=%zu lanes=%d in_place=%d divide=%d ordered=%d "
-	       "credits=%d offers=%d eager=%zd seed=%llu\n  %s\n",
-	       tt_coll_name(alg->coll), alg->name, a->nranks, a->root, a->count, a->chunk, a->lanes,
-	       a->in_place, a->divide, a->ordered, o->credits, o->offers, (ssize_t)o->eager,
-	       (unsigned long long)o->seed, tt_fail_text(-EINVAL));
-}
-
 /*
  * One call under one channel; v forms in all their shapes. An algorithm that can't do it is fine.
  */
@@ -65,7 +55,7 @@ static bool check_call(const struct tt_alg *alg, const struct tt_plan_args *call
 	}
 	free(w);
 	if (err)
-		describe(alg, call, &o);
+		tt_whole_describe(alg, call, &o);
 	return !err;
 }
 

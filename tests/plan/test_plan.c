@@ -11,6 +11,7 @@
 
 #include "lib/base/error.h"
 #include "lib/plan/check.h"
+#include "tests/plan/whole.h"
 #include "tests/test.h"
 
 #define MAX_N 33
@@ -48,16 +49,6 @@ static void free_all(struct tt_plan **plans, int n)
 	memset(plans, 0, (size_t)n * sizeof(*plans));
 }
 
-static void describe(const struct tt_alg *alg, const struct tt_plan_args *a,
-		     const struct tt_check_opts *o)
-{
-	printf("  %s %s n=%d root=%d count=%zu chunk=%zu lanes=%d in_place=%d divide=%d ordered=%d "
-	       "credits=%d offers=%d eager=%zd seed=%llu\n  %s\n",
-	       tt_coll_name(alg->coll), alg->name, a->nranks, a->root, a->count, a->chunk, a->lanes,
-	       a->in_place, a->divide, a->ordered, o->credits, o->offers, (ssize_t)o->eager,
-	       (unsigned long long)o->seed, tt_fail_text(-EINVAL));
-}
-
 static unsigned turn; /* goes through the channel limits */
 
 /* Check one call under howmany of the 81 channels. */
@@ -73,7 +64,7 @@ static bool check_call(const struct tt_alg *alg, const struct tt_plan_args *a, i
 	}
 	free_all(plans, a->nranks);
 	if (err)
-		describe(alg, a, &o);
+		tt_whole_describe(alg, a, &o);
 	return !err;
 }
 
@@ -415,7 +406,7 @@ static void test_many_ranks(void)
 			o.seed = i + k;
 			err = tt_plan_check(alg, &a, &o);
 			if (err)
-				describe(alg, &a, &o);
+				tt_whole_describe(alg, &a, &o);
 			TT_CHECK(!err);
 		}
 }

@@ -3,8 +3,12 @@
 #ifndef TT_TESTS_WHOLE_H
 #define TT_TESTS_WHOLE_H
 
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/types.h>
 
+#include "lib/base/error.h"
 #include "lib/plan/check.h"
 
 #define TT_WHOLE_RANKS 33
@@ -96,6 +100,17 @@ static inline void tt_whole_init(struct tt_whole *w, const struct tt_plan_args *
 	w->args.rdispls = call->coll != TT_COLL_SCATTERV && call->coll != TT_COLL_REDUCE_SCATTER
 				  ? w->rdispls
 				  : NULL;
+}
+
+/* What was being checked when it failed, and why it did. */
+static inline void tt_whole_describe(const struct tt_alg *alg, const struct tt_plan_args *a,
+		     const struct tt_check_opts *o)
+{
+	printf("  %s %s n=%d root=%d count=%zu chunk=%zu lanes=%d in_place=%d divide=%d ordered=%d "
+	       "credits=%d offers=%d eager=%zd seed=%llu\n  %s\n",
+	       tt_coll_name(alg->coll), alg->name, a->nranks, a->root, a->count, a->chunk, a->lanes,
+	       a->in_place, a->divide, a->ordered, o->credits, o->offers, (ssize_t)o->eager,
+	       (unsigned long long)o->seed, tt_fail_text(-EINVAL));
 }
 
 #endif

@@ -3,7 +3,6 @@
 #include "tests/unit/boot_help.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -141,16 +140,4 @@ bool bt_error_has(const char *s)
 	if (!strstr(info.text, s))
 		fprintf(stderr, "the error is '%s', without '%s'\n", info.text, s);
 	return strstr(info.text, s) != NULL;
-}
-
-int bt_open_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int n = 0;
-
-	while (dir && readdir(dir))
-		n++;
-	if (dir)
-		closedir(dir);
-	return n;
 }

@@ -36,8 +36,6 @@ bool bt_gone(struct bt_seen *seen, int rank, char *why, size_t size);
 int bt_received(struct bt_seen *seen);
 /* The last error's text contains s; prints it if not. */
 bool bt_error_has(const char *s);
-/* How many descriptors this process has open. */
-int bt_open_fds(void);
 /* Wait until cond or ms have passed. */
 #define BT_WAIT(cond, ms)                                                                          \
 	do {                                                                                       \

@@ -166,7 +166,7 @@ static void test_threads_as_ranks(void)
 	enum { N = 11 };
 	struct thread_rank t[N];
 	struct job *j = new_job();
-	int i, fds = bt_open_fds();
+	int i, fds = tt_open_fds();
 
 	for (i = 0; i < N; i++) {
 		t[i] = (struct thread_rank){.job = j, .rank = i, .n = N, .result = -1};
@@ -176,7 +176,7 @@ static void test_threads_as_ranks(void)
 		pthread_join(t[i].thread, NULL);
 		TT_CHECK(t[i].result == 0);
 	}
-	TT_CHECK(bt_open_fds() == fds);
+	TT_CHECK(tt_open_fds() == fds);
 	munmap(j, sizeof(*j));
 }
 
@@ -477,14 +477,14 @@ static void test_lost_during_start(void)
 static void test_unreachable_store(void)
 {
 	struct tt_boot_params p = bt_params(1, 2, bt_free_port());
-	int fds = bt_open_fds();
+	int fds = tt_open_fds();
 	char store[128];
 
 	p.init_timeout = 400;
 	snprintf(store, sizeof(store), "%s", p.store);
 	TT_CHECK(!expect_failure(&p, -TUTTI_EBOOT, store));
 	TT_CHECK(bt_error_has("Connection refused"));
-	TT_CHECK(bt_open_fds() == fds);
+	TT_CHECK(tt_open_fds() == fds);
 }
 
 static void test_impossible_rank(void)
