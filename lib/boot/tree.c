@@ -392,10 +392,12 @@ void tt_tree_lost(struct tt_boot *b, struct tt_link *link)
 
 	if (link != b->parent && !child)
 		return;
-	if (child)
+	if (child) {
 		child->link = NULL;
-	else
+	} else {
 		b->parent = NULL;
+		b->bye_sent = false; /* a root now: the end is its own to say */
+	}
 	if (b->phase < TT_PH_UP && b->done)
 		tt_start_done(b); /* the tree stood, and lost this neighbour at once */
 	if (b->phase < TT_PH_UP)

@@ -562,6 +562,33 @@ static void test_stop_deadline(void)
 	munmap(j, sizeof(*j));
 }
 
+/* Who has told his parent that he wants to end, and then loses that parent, ends by himself. */
+static int rank_parent_dies(int rank, int n, void *arg)
+{
+	struct job *j = arg;
+	struct tt_boot_params p = bt_params(rank, n, j->port);
+	struct tt_boot *boot = NULL;
+	struct bt_seen seen;
+
+	bt_seen_init(&seen);
+	TT_EXPECT(!start_card(&p, &seen, &boot));
+	if (rank == 0) {
+		usleep(300000);
+		_exit(0);
+	}
+	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(10000)));
+	TT_EXPECT(bt_gone(&seen, 0, NULL, 0));
+	return 0;
+}
+
+static void test_parent_dies_in_stop(void)
+{
+	struct job *j = new_job();
+
+	TT_CHECK(!tt_run_ranks(2, rank_parent_dies, j, BOUND_MS, 0));
+	munmap(j, sizeof(*j));
+}
+
 static const struct tt_test tests[] = {
 	{"start_stop", test_start_stop},
 	{"messages", test_messages},
@@ -581,6 +608,7 @@ static const struct tt_test tests[] = {
 	{"impossible_rank", test_impossible_rank},
 	{"stop_waits_for_all", test_stop_waits_for_all},
 	{"stop_deadline", test_stop_deadline},
+	{"parent_dies_in_stop", test_parent_dies_in_stop},
 	{NULL, NULL}};
 
 int main(int argc, char **argv)
