@@ -75,7 +75,7 @@ static int launch_both(struct tutti_comm *comm, const struct tt_p2p_call *recv,
 		       struct tutti_request **in, const struct tt_p2p_call *send,
 		       struct tutti_request **out)
 {
-	int err;
+	int err, late = 0;
 
 	tt_wire_lock(comm->ctx->wire);
 	err = tt_comm_check(comm);
@@ -90,14 +90,13 @@ static int launch_both(struct tutti_comm *comm, const struct tt_p2p_call *recv,
 		err = tt_request_launch(*in);
 		if (err)
 			tt_request_free(*out);
-	}
-	if (!err) {
-		err = tt_request_launch(*out); /* fails with the communicator, */
-		if (err)		       /* and so has the receive */
-			tt_request_free(*in);
+		else
+			late = tt_request_launch(*out);
 	}
 	tt_wire_unlock(comm->ctx->wire);
-	return err;
+	if (late) /* the communicator has failed, and the receive with it */
+		(void)tt_request_finish(in);
+	return err ? err : late;
 }
 
 static struct tt_p2p_call send_call(const void *buf, size_t count, enum tutti_datatype datatype,

@@ -47,6 +47,11 @@ static void sweep(struct tutti_context *ctx)
 	}
 }
 
+void tt_stalled_wait(struct tt_stalled *stalled)
+{
+	(void)stalled;
+}
+
 /* Once each, even if one that is tried takes others off the list. */
 static void try_stalled(struct tutti_context *ctx)
 {
