@@ -16,6 +16,7 @@
 #define BUSY_SPIN_NS 20000ull	   /* of this without giving way: another program may need the core */
 #define YIELD_NS (200 * 1000ull)   /* with fewer: giving way costs the others nothing for so long */
 #define SLEEP_MS 50		   /* then timers are looked at again */
+#define STALLED_MS 1		   /* then operations without room are tried again */
 #define TIMER_STEPS 64		   /* look at the clock every so many steps */
 
 static struct tutti_request *oldest(struct tutti_comm *comm, int list)
@@ -44,6 +45,11 @@ static void sweep(struct tutti_context *ctx)
 				tt_request_end(req, comm->failure.code);
 			}
 	}
+}
+
+void tt_stalled_wait(struct tt_stalled *stalled)
+{
+	(void)stalled;
 }
 
 /* Once each, even if one that is tried takes others off the list. */
@@ -170,6 +176,7 @@ struct waiter {
 	struct tutti_context *ctx;
 	bool (*done)(void *);
 	void *arg;
+	bool stalled; /* operations wait for room, of which not every transport tells */
 };
 
 static bool ready_to_go(void *arg)
@@ -194,7 +201,7 @@ static void pause_step(struct waiter *w, uint64_t idle_since, uint64_t now)
 	else if (ctx->wait_mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < YIELD_NS))
 		sched_yield();
 	else
-		tt_wire_sleep(ctx->wire, SLEEP_MS, ready_to_go, w);
+		tt_wire_sleep(ctx->wire, w->stalled ? STALLED_MS : SLEEP_MS, ready_to_go, w);
 }
 
 int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, uint64_t deadline)
@@ -211,6 +218,7 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 		over = done(arg);
 		if (!over && step % TIMER_STEPS == TIMER_STEPS - 1)
 			tt_engine_timers(ctx);
+		w.stalled = !tt_list_empty(&ctx->stalled);
 		if (over)
 			tt_wire_wake(ctx->wire); /* our polling has disarmed what they sleep on */
 		tt_wire_unlock(ctx->wire);

@@ -45,7 +45,7 @@ static int slots_new(struct tt_chan *chan)
 		return 0;
 	chan->nslots = (int)wire->env->slots.number;
 	chan->slot_size =
-		(sizeof(struct tt_eager_head) + (size_t)wire->env->eager.number + 63) / 64 * 64;
+		sizeof(struct tt_eager_head) + tt_wire_eager_max(wire);
 	err = tt_mem_alloc(wire->memory, (size_t)chan->nslots * chan->slot_size,
 			   (void **)&chan->slots, &chan->slots_region);
 	return err;

@@ -42,6 +42,11 @@ struct tutti_stats *tt_wire_stats(struct tt_wire *wire)
 	return &wire->stats;
 }
 
+size_t tt_wire_eager_max(const struct tt_wire *wire)
+{
+	return ((size_t)wire->env->eager.number + 63) / 64 * 64;
+}
+
 /* TUTTI_TRANSPORT without its "fault:" prefix; *fault says whether it was there. */
 static const char *allowed(const struct tt_env *env, bool *fault)
 {

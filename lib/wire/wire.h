@@ -151,6 +151,8 @@ void tt_wire_lock(struct tt_wire *wire);
 void tt_wire_unlock(struct tt_wire *wire);
 struct tt_memory *tt_wire_memory(struct tt_wire *wire);
 struct tutti_stats *tt_wire_stats(struct tt_wire *wire);
+/* No message that comes eagerly is longer: TUTTI_EAGER, rounded up to whole cache lines. */
+size_t tt_wire_eager_max(const struct tt_wire *wire);
 /* Whether all transports carry one-sided operations to a target that makes no calls. */
 bool tt_wire_auto_progress(struct tt_wire *wire);
 /* Ranks of this process's host, itself included. */
