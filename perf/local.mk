@@ -6,4 +6,14 @@ tutti_perf_SOURCES = \
 	perf/coll.c perf/coll.h perf/coll_kinds.c perf/p2p.c
 tutti_perf_LDADD = libtutti.la $(JANSSON_LIBS)
 
-EXTRA_DIST += perf/compare_verbs
+EXTRA_DIST += perf/compare_verbs perf/hosts.inc \
+	perf/compare/compare perf/compare/table.awk perf/compare/figure.gp perf/compare/drive.h \
+	perf/compare/drive.c perf/compare/drive_tutti.c perf/compare/drive_mpi.c \
+	perf/compare/drive_gloo.cc perf/compare/line.c perf/compare/bare_ofi.c
+
+# Against Open MPI, MPICH and Gloo, as far as they are installed; doc/COMPARE.md. WHERE: some of its tables.
+perf-compare: all
+	TT_SRC=$(abs_top_srcdir) CC="$(CC)" sh $(srcdir)/perf/compare/compare $(WHERE)
+perf-compare-quick: all
+	TT_SRC=$(abs_top_srcdir) CC="$(CC)" sh $(srcdir)/perf/compare/compare -q $(WHERE)
+.PHONY: perf-compare perf-compare-quick
