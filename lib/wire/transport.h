@@ -161,6 +161,7 @@ struct tt_ep_ops {
 
 struct tt_tp_ops {
 	const char *name;
+	bool costly; /* open() takes long: it is called when no better transport reaches some rank */
 	/* Fill at most max devices and return how many there are; 0: none, the transport is unusable here. */
 	int (*query)(const struct tt_tp_params *params, struct tt_tp_device *dev, int max);
 	int (*open)(const struct tt_tp_params *params, struct tt_tp **tp);

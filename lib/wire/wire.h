@@ -134,7 +134,8 @@ struct tt_wire_params {
 int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **wire);
 /* Bytes that other ranks need to choose a transport with this one. */
 size_t tt_wire_card(struct tt_wire *wire, void *card, size_t max);
-/* From now on channels can be opened. Requests that came earlier are answered now. */
+/* From now on channels can be opened. Requests that came earlier are answered now, and transports opened
+ * that were left for later and some rank needs. */
 void tt_wire_attach(struct tt_wire *wire, struct tt_boot *boot);
 /* Closes all channels (their transfers fail with -ECANCELED), memory and transports. */
 void tt_wire_close(struct tt_wire *wire);
@@ -204,6 +205,8 @@ int tt_wire_atomic(struct tt_wire *wire, int peer, struct tt_atomic *at);
  * connecting, or an error.
  */
 int tt_wire_reach(struct tt_wire *wire, int peer, int *place);
+/* Open what was left for later: keys of memory are exchanged now, and none can be added. */
+void tt_wire_open_rest(struct tt_wire *wire);
 /* The open transport of a place, -1: it is not open here. */
 int tt_wire_at_place(struct tt_wire *wire, int place);
 /* What the transport of this index wants and can do, for one-sided operations. */
