@@ -6,4 +6,8 @@ tutti_perf_SOURCES = \
 	perf/coll.c perf/coll.h perf/coll_kinds.c perf/p2p.c
 tutti_perf_LDADD = libtutti.la $(JANSSON_LIBS)
 
-EXTRA_DIST += perf/compare_verbs
+EXTRA_DIST += perf/compare_verbs perf/scale
+
+.PHONY: perf-scale
+perf-scale: all
+	TT_BUILD=$(abs_top_builddir) $(SHELL) $(srcdir)/perf/scale

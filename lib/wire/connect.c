@@ -36,6 +36,17 @@ struct conn_msg {
 	unsigned char blob[TT_TP_BLOB_MAX];
 };
 
+static size_t slot_size(const struct tt_env *env)
+{
+	return (sizeof(struct tt_eager_head) + (size_t)env->eager.number + 63) / 64 * 64;
+}
+
+size_t tt_wire_peer_bytes(const struct tt_env *env, const struct tt_tp_ops *tp)
+{
+	return (size_t)env->slots.number * slot_size(env) + sizeof(struct tt_chan) +
+	       (tp->peer_bytes ? tp->peer_bytes(env) : 0);
+}
+
 static int slots_new(struct tt_chan *chan)
 {
 	struct tt_wire *wire = chan->wire;
@@ -44,8 +55,7 @@ static int slots_new(struct tt_chan *chan)
 	if (chan->slots)
 		return 0;
 	chan->nslots = (int)wire->env->slots.number;
-	chan->slot_size =
-		(sizeof(struct tt_eager_head) + (size_t)wire->env->eager.number + 63) / 64 * 64;
+	chan->slot_size = slot_size(wire->env);
 	err = tt_mem_alloc(wire->memory, (size_t)chan->nslots * chan->slot_size,
 			   (void **)&chan->slots, &chan->slots_region);
 	return err;

@@ -207,6 +207,8 @@ int tt_wire_atomic(struct tt_wire *wire, int peer, struct tt_atomic *at);
 int tt_wire_reach(struct tt_wire *wire, int peer, int *place);
 /* Open what was left for later: keys of memory are exchanged now, and none can be added. */
 void tt_wire_open_rest(struct tt_wire *wire);
+/* What a peer connected over a transport costs this process: slots, a channel, and the transport's part. */
+size_t tt_wire_peer_bytes(const struct tt_env *env, const struct tt_tp_ops *tp);
 /* The open transport of a place, -1: it is not open here. */
 int tt_wire_at_place(struct tt_wire *wire, int place);
 /* What the transport of this index wants and can do, for one-sided operations. */
