@@ -58,5 +58,5 @@ tests_mp_test_big_SOURCES = tests/mp/test_big.c
 tests_mp_test_big_LDADD = libttmp.la
 tests_mp_test_core_SOURCES = tests/mp/test_core.c
 tests_mp_test_core_LDADD = libttmp.la
-tests_mp_test_random_SOURCES = tests/mp/test_random.c
+tests_mp_test_random_SOURCES = tests/mp/test_random.c tests/mp/random.c tests/mp/random.h
 tests_mp_test_random_LDADD = libttmp.la
