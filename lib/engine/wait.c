@@ -17,7 +17,9 @@
 #define YIELD_NS (200 * 1000ull)   /* with fewer: giving way costs the others nothing for so long */
 #define SLEEP_MS 50		   /* then timers are looked at again */
 #define STALLED_MS 1		   /* then operations without room are tried again */
-#define TIMER_STEPS 64		   /* look at the clock every so many steps */
+#define TIMER_STEPS 64		   /* look at timers every so many steps */
+#define CLOCK_STEPS 16		   /* and at the clock while spinning: it costs as much as a poll */
+#define YIELD_STEPS 8		   /* between two offers of the core: they cost as much as several */
 
 static struct tutti_request *oldest(struct tutti_comm *comm, int list)
 {
@@ -188,16 +190,16 @@ static bool ready_to_go(void *arg)
 	       atomic_load(&ctx->failures) != ctx->failures_seen;
 }
 
-/* Nothing happened in this step; idle_since is when the last thing did. */
-static void pause_step(struct waiter *w, uint64_t idle_since, uint64_t now)
+/* Nothing happened in this step, nor in the time before it; quiet steps have been so. */
+static void pause_step(struct waiter *w, uint64_t idle, unsigned quiet)
 {
 	struct tutti_context *ctx = w->ctx;
-	uint64_t idle = now - idle_since;
 
-	if (ctx->wait_mode == TT_WAIT_SPIN && (ctx->wait_forced || idle < BUSY_SPIN_NS))
-		tt_cpu_relax();
-	else if (ctx->wait_mode == TT_WAIT_SPIN && idle < SPIN_NS)
-		sched_yield();
+	if (ctx->wait_mode == TT_WAIT_SPIN && (ctx->wait_forced || idle < SPIN_NS))
+		if (ctx->wait_forced || idle < BUSY_SPIN_NS || quiet % YIELD_STEPS)
+			tt_cpu_relax();
+		else
+			sched_yield();
 	else if (ctx->wait_mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < YIELD_NS))
 		sched_yield();
 	else
@@ -207,9 +209,9 @@ static void pause_step(struct waiter *w, uint64_t idle_since, uint64_t now)
 int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, uint64_t deadline)
 {
 	struct waiter w = {.ctx = ctx, .done = done, .arg = arg};
+	bool spin = ctx->wait_mode == TT_WAIT_SPIN, over;
 	uint64_t now = 0, idle_since = 0;
-	unsigned step;
-	bool over;
+	unsigned step, quiet = 0;
 	int n;
 
 	for (step = 0;; step++) {
@@ -226,19 +228,21 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 			return 0;
 		if (n) {
 			idle_since = 0;
+			quiet = 0;
 			if (step % TIMER_STEPS == 0 && tt_passed(deadline))
 				return -ETIMEDOUT;
 			continue;
 		}
-		/* reading the clock costs as much as a poll: not on every step of a spin */
-		if (!idle_since || ctx->wait_mode != TT_WAIT_SPIN || step % 16 == 0)
+		quiet++;
+		if (!spin || quiet % CLOCK_STEPS == 0 || (idle_since && now - idle_since > SPIN_NS)) {
 			now = tt_now_ns();
-		if (!idle_since)
-			idle_since = now;
-		if (now >= deadline)
-			return -ETIMEDOUT;
-		pause_step(&w, idle_since, now);
-		if (now - idle_since > SPIN_NS)
+			if (!idle_since)
+				idle_since = now;
+			if (now >= deadline)
+				return -ETIMEDOUT;
+		}
+		pause_step(&w, idle_since ? now - idle_since : 0, quiet);
+		if (idle_since && now - idle_since > SPIN_NS)
 			step |= TIMER_STEPS - 2; /* asleep between steps: timers every time */
 	}
 }
