@@ -8,6 +8,7 @@
 #include <sodium.h>
 
 #include "lib/api/api.h"
+#include "lib/rma/rma.h"
 #include "lib/base/clock.h"
 #include "lib/base/signals.h"
 
@@ -343,6 +344,7 @@ int tutti_finalize(struct tutti_context *ctx)
 	free_comms(ctx);
 	tt_userop_free_all(ctx);
 	tt_stuck_free(ctx);
+	tt_win_forget(ctx);
 	tt_wire_close(ctx->wire);
 	tt_env_free(&ctx->env);
 	ctx->magic = 0;
