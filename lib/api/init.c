@@ -8,6 +8,7 @@
 #include <sodium.h>
 
 #include "lib/api/api.h"
+#include "lib/rma/rma.h"
 #include "lib/base/clock.h"
 
 int tt_check_ctx(const struct tutti_context *ctx)
@@ -337,6 +338,7 @@ int tutti_finalize(struct tutti_context *ctx)
 	free_comms(ctx);
 	tt_userop_free_all(ctx);
 	tt_stuck_free(ctx);
+	tt_win_forget(ctx);
 	tt_wire_close(ctx->wire);
 	tt_env_free(&ctx->env);
 	ctx->magic = 0;

@@ -17,6 +17,7 @@ struct tt_win_op {
 	struct tutti_win *win;
 	struct tt_win_op *next;
 	struct tt_win_access access;
+	uint32_t age;
 	size_t sent, piece; /* bytes that are there, and under way now */
 	struct tt_region *region;
 	struct tt_win_req *req;
@@ -26,9 +27,9 @@ static void op_free(struct tt_win_op *op)
 {
 	tt_list_del(&op->stalled.link);
 	tt_mem_return(op->region);
-	op->win->pending[op->access.rank]--;
 	op->next = op->win->free_ops;
 	op->win->free_ops = op;
+	tt_win_end(op->win, op->access.rank, op->age);
 }
 
 int tt_win_status(int status)
@@ -55,11 +56,11 @@ static void op_over(struct tt_win_op *op, int status)
 	struct tt_win_req *req = op->req;
 
 	status = tt_win_status(status);
+	if (!req && status && !win->status)
+		win->status = status;
 	op_free(op);
 	if (req)
 		tt_win_req_over(req, status);
-	else if (status && !win->status)
-		win->status = status;
 }
 
 /* Memory the transport can't use as it is, registered until the operation is over. */
@@ -181,7 +182,7 @@ static struct tt_win_op *op_new(struct tutti_win *win, const struct tt_win_acces
 	op->region = access->len ? tt_mem_borrow(tt_wire_memory(ctx->wire), access->local, access->len)
 				 : NULL;
 	op->req = req;
-	win->pending[access->rank]++;
+	op->age = tt_win_begin(win, access->rank);
 	return op;
 }
 

@@ -142,6 +142,7 @@ void tt_wire_close(struct tt_wire *wire)
 
 	tt_wire_attach(wire, NULL);
 	tt_wire_lock(wire);
+	tt_loop_close(wire);
 	for (i = 0; i < wire->params.nranks; i++)
 		if (wire->chan[i])
 			tt_chan_free(wire->chan[i]);

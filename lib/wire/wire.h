@@ -93,6 +93,10 @@ struct tt_atomic {
 	const struct tt_rkey *rkey; /* its key, if it is mapped memory; else NULL */
 	uint32_t bell;		    /* the target's token whose amo executes it otherwise */
 	uint64_t offset;	    /* for that */
+	bool device;		    /* by the target's device instead, and no other way: */
+	int place;		    /* of the transport, as agreed; rkey is its key */
+	uint64_t *result;	    /* registered memory for the old value */
+	struct tt_region *region;   /* which covers it */
 	/* Under the lock, exactly once; old is valid with status 0. */
 	void (*done)(struct tt_atomic *at, int status);
 	uint64_t old;
@@ -211,6 +215,11 @@ int tt_wire_reach(struct tt_wire *wire, int peer, int *place);
 void tt_wire_open_rest(struct tt_wire *wire);
 /* What a peer connected over a transport costs this process: slots, a channel, and the transport's part. */
 size_t tt_wire_peer_bytes(const struct tt_env *env, const struct tt_tp_ops *tp);
+/*
+ * The place of the transport by which all of these ranks (of the world), this one included, are reached first, and
+ * whose device executes atomics; -1: there is none. Opens this process's way to its own device.
+ */
+int tt_wire_amo_place(struct tt_wire *wire, const int *ranks, int n);
 /* The open transport of a place, -1: it is not open here. */
 int tt_wire_at_place(struct tt_wire *wire, int place);
 /* What the transport of this index wants and can do, for one-sided operations. */

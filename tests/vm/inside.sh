@@ -289,7 +289,7 @@ random_programs() { program tests/mp/test_random verbs; }
 zero_copy() { program tests/mp/test_counters zero_copy_verbs; }
 one_sided() {
 	program tests/mp/test_rma verbs
-	program tests/mp/test_atomics verbs
+	program tests/mp/test_atomics verbs verbs_device verbs_mixed
 }
 messages() { program tests/mp/test_p2p verbs; }
 failures() { program tests/vm/test_verbs; }

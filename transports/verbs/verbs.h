@@ -179,7 +179,7 @@ struct vb_rail {
 	uint8_t ip[16];
 	uint16_t cm_port;
 	bool down; /* the port is: new endpoints do without */
-	bool dead; /* the device is gone */
+	bool dead; /* the device is gone, or rdma_cm has no address there */
 	unsigned acks;
 };
 
