@@ -209,6 +209,8 @@ int tt_wire_reach(struct tt_wire *wire, int peer, int *place);
 void tt_wire_open_rest(struct tt_wire *wire);
 /* What a peer connected over a transport costs this process: slots, a channel, and the transport's part. */
 size_t tt_wire_peer_bytes(const struct tt_env *env, const struct tt_tp_ops *tp);
+/* The longest message of collectives and messages: what the transports of all ranks carry in one put. */
+size_t tt_wire_longest(const struct tt_wire *wire);
 /* The open transport of a place, -1: it is not open here. */
 int tt_wire_at_place(struct tt_wire *wire, int place);
 /* What the transport of this index wants and can do, for one-sided operations. */
