@@ -23,9 +23,11 @@ int tt_check_comm(const struct tutti_comm *comm)
 
 int tt_comm_equip(struct tutti_comm *comm, const struct tt_agreed *agreed)
 {
+	size_t longest = tt_wire_longest(comm->ctx->wire), chunk = agreed->chunk;
 	int err;
 
-	err = tt_chooser_new(agreed->algo, agreed->chunk, agreed->lanes, &comm->chooser);
+	chunk = chunk < longest ? chunk : longest;
+	err = tt_chooser_new(agreed->algo, chunk, agreed->lanes, &comm->chooser);
 	if (err)
 		return err;
 	return tt_plans_new(comm, &comm->plans);

@@ -22,6 +22,8 @@ int tt_p2p_get(struct tutti_comm *comm, struct tt_p2p **out)
 			return tt_fail(-ENOMEM, "no memory for messages of a communicator");
 		}
 		p2p->comm = comm;
+		p2p->most = tt_wire_longest(comm->ctx->wire);
+		p2p->most = p2p->most < TT_P2P_PIECE ? p2p->most : TT_P2P_PIECE;
 		tt_list_init(&p2p->any);
 		tt_list_init(&p2p->probes);
 		tt_list_init(&p2p->arrived);

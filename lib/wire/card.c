@@ -15,6 +15,7 @@ struct card {
 	struct tt_host host;
 	uint32_t ntps;
 	char tp[TT_TP_MAX][16];
+	uint64_t longest; /* put that all its transports carry */
 };
 _Static_assert(sizeof(struct card) <= TT_CARD_MAX, "fits the bootstrap");
 
@@ -29,6 +30,10 @@ size_t tt_wire_card(struct tt_wire *wire, void *buf, size_t max)
 		if (tt_usable_place(wire, i))
 			snprintf(card.tp[card.ntps++], sizeof(card.tp[0]), "%s",
 				 tt_transports[i]->name);
+	card.longest = SIZE_MAX;
+	for (i = 0; i < wire->ntps; i++)
+		if (wire->tp[i].tp->max_put && wire->tp[i].tp->max_put < card.longest)
+			card.longest = wire->tp[i].tp->max_put;
 	memcpy(buf, &card, sizeof(card));
 	return sizeof(card);
 }
@@ -57,6 +62,22 @@ bool tt_wire_same_host(struct tt_wire *wire, int rank, char *why, size_t size)
 	if (why)
 		snprintf(why, size, "%s", text);
 	return same;
+}
+
+void tt_card_longest(struct tt_wire *wire)
+{
+	struct card card;
+	int i;
+
+	wire->longest = SIZE_MAX;
+	for (i = 0; i < wire->params.nranks; i++)
+		if (card_of(wire, i, &card) && card.longest < wire->longest)
+			wire->longest = card.longest;
+}
+
+size_t tt_wire_longest(const struct tt_wire *wire)
+{
+	return wire->longest;
 }
 
 int tt_wire_local_ranks(struct tt_wire *wire)

@@ -36,14 +36,14 @@ struct conn_msg {
 	unsigned char blob[TT_TP_BLOB_MAX];
 };
 
-static size_t slot_size(const struct tt_env *env)
+size_t tt_slot_size(const struct tt_env *env)
 {
 	return sizeof(struct tt_eager_head) + tt_wire_eager_max(env);
 }
 
 size_t tt_wire_peer_bytes(const struct tt_env *env, const struct tt_tp_ops *tp)
 {
-	return (size_t)env->slots.number * slot_size(env) + sizeof(struct tt_chan) +
+	return (size_t)env->slots.number * tt_slot_size(env) + sizeof(struct tt_chan) +
 	       (tp->peer_bytes ? tp->peer_bytes(env) : 0);
 }
 
@@ -55,7 +55,7 @@ static int slots_new(struct tt_chan *chan)
 	if (chan->slots)
 		return 0;
 	chan->nslots = (int)wire->env->slots.number;
-	chan->slot_size = slot_size(wire->env);
+	chan->slot_size = tt_slot_size(wire->env);
 	err = tt_mem_alloc(wire->memory, (size_t)chan->nslots * chan->slot_size,
 			   (void **)&chan->slots, &chan->slots_region);
 	return err;
@@ -352,8 +352,10 @@ void tt_wire_attach(struct tt_wire *wire, struct tt_boot *boot)
 {
 	tt_wire_lock(wire);
 	wire->boot = boot;
-	if (boot)
+	if (boot) {
+		tt_card_longest(wire);
 		tt_open_needed(wire);
+	}
 	while (!tt_list_empty(&wire->requests)) {
 		struct tt_wire_request *r =
 			tt_container(wire->requests.next, struct tt_wire_request, link);

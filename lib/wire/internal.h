@@ -180,6 +180,7 @@ struct tt_wire {
 	bool asked; /* TUTTI_TRANSPORT names transports */
 	bool fault;
 	bool late[TT_TP_MAX]; /* by place: usable, and opened when it is needed */
+	size_t longest;	      /* put, on the transports of all ranks */
 	struct tt_memory *memory;
 	struct tutti_stats stats;
 
@@ -224,6 +225,7 @@ struct tt_token *tt_token_find(struct tt_wire *wire, uint32_t token);
 /* connect.c */
 struct tt_chan *tt_chan_get(struct tt_wire *wire, int peer);
 void tt_chan_connect(struct tt_chan *chan);
+size_t tt_slot_size(const struct tt_env *env);
 void tt_chan_up(struct tt_chan *chan);
 void tt_chan_heard(struct tt_chan *chan);
 void tt_chan_down(struct tt_chan *chan, const char *why);
@@ -298,6 +300,9 @@ void tt_wire_drop_events(struct tt_wire *wire, const struct tt_ep *ep, const str
 
 /* card.c: the places of the transports that rank may be reached over, best first; returns how many */
 int tt_card_transports(struct tt_wire *wire, int rank, int *places, int max, char *why, size_t size);
+
+/* Work out wire->longest, once all cards are here. */
+void tt_card_longest(struct tt_wire *wire);
 
 /* open.c */
 int tt_open_transports(struct tt_wire *wire);

@@ -58,6 +58,19 @@ static int check_list(const char *list)
 	return 0;
 }
 
+/* Long enough for a slot and, if opened late, for what all have agreed on? */
+static int check_longest(struct tt_wire *wire, const struct tt_tp *tp)
+{
+	size_t need = tt_slot_size(wire->env);
+
+	if (wire->boot && wire->longest != SIZE_MAX && wire->longest > need)
+		need = wire->longest;
+	if (!tp->max_put || tp->max_put >= need)
+		return 0;
+	return tt_fail(-TUTTI_ETRANSPORT, "a put of %s has at most %zu bytes, %zu are needed",
+		       tp->ops->name, tp->max_put, need);
+}
+
 static int open_one(struct tt_wire *wire, int place)
 {
 	struct tt_wire_tp *t = &wire->tp[wire->ntps];
@@ -68,6 +81,8 @@ static int open_one(struct tt_wire *wire, int place)
 	err = wire->fault && !self
 		      ? tt_fault_open(ops, wire->env->fault.text, &wire->tp_params, &t->tp)
 		      : ops->open(&wire->tp_params, &t->tp);
+	if (!err && (err = check_longest(wire, t->tp)))
+		t->tp->ops->close(t->tp);
 	if (err)
 		return err;
 	t->name = ops->name;

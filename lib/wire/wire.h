@@ -220,6 +220,8 @@ size_t tt_wire_peer_bytes(const struct tt_env *env, const struct tt_tp_ops *tp);
  * whose device executes atomics; -1: there is none. Opens this process's way to its own device.
  */
 int tt_wire_amo_place(struct tt_wire *wire, const int *ranks, int n);
+/* The longest message of collectives and messages: what the transports of all ranks carry in one put. */
+size_t tt_wire_longest(const struct tt_wire *wire);
 /* The open transport of a place, -1: it is not open here. */
 int tt_wire_at_place(struct tt_wire *wire, int place);
 /* What the transport of this index wants and can do, for one-sided operations. */

@@ -146,6 +146,12 @@ static void shm_fault(void)
 	     40);
 }
 
+/* Transports that carry no more than a little above a slot in one put. */
+static void shm_short(void)
+{
+	jobs("TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=6,reorder=0.2,max_put=5003", 30);
+}
+
 static void ofi(void)
 {
 	if (mp_no_ofi())
@@ -176,6 +182,7 @@ static const struct tt_test tests[] = {
 	{"shm_tiny", shm_tiny},
 	{"shm_thread", shm_thread},
 	{"shm_fault", shm_fault},
+	{"shm_short", shm_short},
 	{"ofi", ofi},
 	{"ofi_fault", ofi_fault},
 	{"verbs", verbs},
