@@ -17,4 +17,8 @@ struct tt_kernels {
 extern const struct tt_kernels tt_kernels_scalar;
 extern const struct tt_kernels tt_kernels_avx2; /* only with TT_HAVE_AVX2 */
 
+/* truth.c */
+void tt_reduce_truth(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count,
+		     enum tutti_datatype datatype, enum tutti_op op, int divide_by);
+
 #endif

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Two convenience libraries because flags go by library: one source of loops, compiled twice.
-libtt_la_SOURCES += lib/reduce/reduce.c lib/reduce/reduce.h
+libtt_la_SOURCES += lib/reduce/reduce.c lib/reduce/reduce.h lib/reduce/truth.c
 libtt_la_LIBADD += libtt_reduce_scalar.la
 
 noinst_LTLIBRARIES += libtt_reduce_scalar.la

@@ -35,6 +35,12 @@ bool tt_reduce_valid(enum tutti_datatype datatype, enum tutti_op op)
 	return look_up(&tt_kernels_scalar, datatype, op) != NULL;
 }
 
+void tt_reduce_multi(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count,
+		     enum tutti_datatype datatype, enum tutti_op op, int divide_by, unsigned flags)
+{
+	tt_reduce_truth(dst, ndst, src, nsrc, count, datatype, op, divide_by);
+}
+
 void tt_reduce_divide(void *dst, const void *src, size_t count, enum tutti_datatype datatype, int n)
 {
 	best()->divide[datatype](dst, src, count, n);

@@ -21,6 +21,21 @@ tt_reduce_fn *tt_reduce_get(enum tutti_datatype datatype, enum tutti_op op);
 tt_reduce_fn *tt_reduce_scalar(enum tutti_datatype datatype, enum tutti_op op);
 bool tt_reduce_valid(enum tutti_datatype datatype, enum tutti_op op);
 
+/*
+ * Every dst[j] = src[0] op src[1] op ... op src[nsrc - 1], from left to right, element by element; then,
+ * unless divide_by is 0, divided by it as tt_reduce_divide does (op is a sum then, and TUTTI_AVG is one).
+ * 16-bit floats are widened once, combined and divided in float32, and rounded once at the end. A NaN in
+ * the result is the one quiet NaN. nsrc and ndst are at least 1; a dst may be a src, exactly, or share
+ * no byte with any; addresses need no alignment.
+ *
+ * TT_REDUCE_STREAM: the result is larger than the cache and not read again soon, so store around the
+ * cache where that is possible (not into a src, which is in the cache already). All stores are visible
+ * to others as plain ones are, after a release.
+ */
+enum { TT_REDUCE_STREAM = 1 };
+void tt_reduce_multi(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count,
+		     enum tutti_datatype datatype, enum tutti_op op, int divide_by, unsigned flags);
+
 /* dst = src / n: floats are divided (16-bit ones in float32), integers truncate toward zero. dst may be src. */
 void tt_reduce_divide(void *dst, const void *src, size_t count, enum tutti_datatype datatype, int n);
 

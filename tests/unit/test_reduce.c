@@ -427,6 +427,84 @@ static void test_scale(void)
 		}
 }
 
+/* What src combine to in float or 128 bits, from left to right, and divided by n if that is not 0. */
+static bool right_multi(int t, int op, const void *got, const unsigned char *const *src, int nsrc,
+			size_t at, int n)
+{
+	__int128 x;
+	double d;
+	int k;
+
+	if (!is_float(t)) {
+		x = load_int(t, src[0] + at);
+		for (k = 1; k < nsrc; k++)
+			x = int_op(op, x, load_int(t, src[k] + at));
+		if (n) {
+			memcpy(&d, &x, sizeof(d));
+			x = load_int(t, &d) / n;
+		}
+		return same_int(t, got, x);
+	}
+	d = load_float(t, src[0] + at);
+	for (k = 1; k < nsrc; k++) {
+		d = float_op(op, d, load_float(t, src[k] + at));
+		d = t == TUTTI_FLOAT64 ? d : (float)d;
+	}
+	return same_float(t, got, n ? d / n : d);
+}
+
+static void check_multi(int t, int op, int nsrc, size_t count, uint64_t *seed)
+{
+	static unsigned char in[9][MAX_BYTES], out[9][MAX_BYTES + 32], work[9][MAX_BYTES];
+	const void *src[9];
+	void *dst[9];
+	size_t i, bytes = count * (size_t)sizes[t];
+	int k, n = op == TUTTI_AVG ? nsrc : 0, ndst = 1 + (int)(tt_random(seed) % 4);
+
+	for (k = 0; k < 9; k++) {
+		fill(t, in[k], count, seed);
+		memcpy(work[k], in[k], bytes);
+		memset(out[k] + bytes, 0xa5, 32);
+		src[k] = work[k];
+		dst[k] = out[k];
+	}
+	tt_reduce_multi(dst, ndst, src, nsrc, count, t, op, n, 0);
+	for (i = 0; i < bytes; i += (size_t)sizes[t]) {
+		const unsigned char *ins[9];
+
+		for (k = 0; k < 9; k++)
+			ins[k] = in[k];
+		if (right_multi(t, op, out[0] + i, ins, nsrc, i, n))
+			continue;
+		printf("  %s %s of %d sources wrong at byte %zu of %zu\n", tt_op_name(op),
+		       tt_datatype_name(t), nsrc, i, bytes);
+		TT_CHECK(false);
+		break;
+	}
+	for (k = 0; k < ndst; k++)
+		TT_CHECK(!memcmp(out[k], out[0], bytes) && out[k][bytes] == 0xa5 &&
+			 out[k][bytes + 31] == 0xa5);
+	/* in place: every source is a destination too */
+	for (k = 0; k < nsrc; k++)
+		dst[k] = work[k];
+	tt_reduce_multi(dst, nsrc, src, nsrc, count, t, op, n, 0);
+	for (k = 0; k < nsrc; k++)
+		TT_CHECK(!memcmp(work[k], out[0], bytes));
+}
+
+static void test_oracle_multi(void)
+{
+	uint64_t seed = 3;
+	int t, op, nsrc;
+	size_t i;
+
+	for (t = 0; t < TUTTI_NUM_DATATYPES; t++)
+		for (op = 0; op < TUTTI_NUM_OPS; op++)
+			for (nsrc = 1; tt_reduce_valid(t, op) && nsrc <= 9; nsrc++)
+				for (i = 0; i < sizeof(counts) / sizeof(*counts); i += 1 + (nsrc > 4))
+					check_multi(t, op, nsrc, counts[i], &seed);
+}
+
 static const struct tt_test tests[] = {{"combinations", test_combinations},
 				       {"half_conversions", test_half_conversions},
 				       {"half_rounding", test_half_rounding},
@@ -434,6 +512,7 @@ static const struct tt_test tests[] = {{"combinations", test_combinations},
 				       {"oracle_scalar", test_oracle_scalar},
 				       {"oracle_fast", test_oracle_fast},
 				       {"fast_is_scalar", test_fast_is_scalar},
+				       {"oracle_multi", test_oracle_multi},
 				       {"divide", test_divide},
 				       {"scale", test_scale},
 				       {NULL, NULL}};
