@@ -6,11 +6,13 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/reduce/half.h"
 #include "lib/reduce/kernels.h"
 
 #define SCALE_BLOCK 4096 /* bytes */
+#define CACHE_SIZE (32L << 20) /* where the system doesn't say */
 
 static const struct tt_kernels *const kernels[TT_REDUCE_LEVELS] = {
 	[TT_REDUCE_BASE] = &tt_kernels_base,
@@ -117,6 +119,19 @@ void tt_reduce_multi(void *const *dst, int ndst, const void *const *src, int nsr
 		run(&job, datatype);
 }
 
+unsigned tt_reduce_flags(size_t bytes)
+{
+	static atomic_long cache;
+	long size = atomic_load_explicit(&cache, memory_order_relaxed);
+
+	if (!size) { /* several threads may find the same */
+		size = sysconf(_SC_LEVEL3_CACHE_SIZE);
+		size = size > 0 ? size : CACHE_SIZE;
+		atomic_store_explicit(&cache, size, memory_order_relaxed);
+	}
+	return bytes > (size_t)size ? TT_REDUCE_STREAM : 0;
+}
+
 /* A product of two sources, one of which is the scalar over and over. */
 void tt_reduce_scale(void *dst, const void *src, size_t count, enum tutti_datatype datatype,
 		     const void *scalar)
@@ -146,7 +161,7 @@ bool tt_reduce_valid(enum tutti_datatype datatype, enum tutti_op op)
 
 const char *tt_reduce_level_name(enum tt_reduce_level level)
 {
-	static const char *const names[] = {"truth", "base", "avx2", "avx512"};
+	static const char *const names[] = {"scalar", "base", "avx2", "avx512"};
 
 	return (unsigned)level < TT_REDUCE_LEVELS ? names[level] : "invalid";
 }

@@ -26,6 +26,8 @@
 enum { TT_REDUCE_STREAM = 1 };
 void tt_reduce_multi(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count,
 		     enum tutti_datatype datatype, enum tutti_op op, int divide_by, unsigned flags);
+/* TT_REDUCE_STREAM if what a host reads and writes in an operation, so many bytes, is too much for its cache. */
+unsigned tt_reduce_flags(size_t bytes);
 bool tt_reduce_valid(enum tutti_datatype datatype, enum tutti_op op);
 
 /* dst = src * *scalar, an element of datatype; 16-bit floats in float32, integers wrap. dst may be src. */
