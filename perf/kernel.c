@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The reduction kernels beside a copy that moves as many bytes: the same buffers, as many bytes read and
- * written together, so the same working set. What a kernel loses against it is not the memory's fault.
- * The kernels are the library's own, linked in besides.
+ * The reduction kernels beside a copy that moves as many bytes: the same buffers, as many bytes
+ * read and written together, so the same working set. What a kernel loses against it is not the
+ * memory's fault. The kernels are the library's own, linked in besides.
  */
 #include "perf/perf.h"
 
@@ -124,7 +124,8 @@ static void fill(const struct kernel_job *job)
 	memset(job->bufs[job->nsrc].data, 0x5a, job->size);
 }
 
-/* Kernel and copies in turn, so that what disturbs one disturbs all; medians of the slowest ranks. */
+/* Kernel and copies in turn, so that what disturbs one disturbs all; medians of the slowest ranks.
+ */
 static int measure(const struct kernel_job *job, struct perf_summary sums[WHATS])
 {
 	const struct perf_options *opt = &job->perf->opt;
@@ -157,7 +158,8 @@ static int check(const struct kernel_job *job, double *wrong)
 		fill(job);
 		reduce(job);
 		*wrong += (double)perf_count_wrong(job->bufs[job->nsrc].data, oracle->expected,
-						   oracle->period, job->count, job->size / job->count);
+						   oracle->period, job->count,
+						   job->size / job->count);
 	}
 	return perf_agree(job->perf, wrong, TUTTI_SUM);
 }
@@ -179,7 +181,7 @@ static int one_row(struct kernel_job *job)
 	gbs = (double)traffic(job) / sums[KERNEL].median / 1e3;
 	copy_gbs = (double)traffic(job) / 1e3 /
 		   (sums[MEMCPY].median < sums[STREAMED_COPY].median ? sums[MEMCPY].median
-								      : sums[STREAMED_COPY].median);
+								     : sums[STREAMED_COPY].median);
 	perf->totals.wrong += (uint64_t)wrong;
 	if (perf->rank)
 		return 0;
@@ -247,7 +249,8 @@ static int all_levels(struct kernel_job *job)
 
 	for (job->level = 0; job->level < PERF_LEVELS && !err; job->level++)
 		if (job->level == (level == PERF_BEST ? best : level) || level == PERF_ALL)
-			err = tt_reduce_use((enum tt_reduce_level)job->level) ? all_sources(job) : 0;
+			err = tt_reduce_use((enum tt_reduce_level)job->level) ? all_sources(job)
+									      : 0;
 	return err;
 }
 
