@@ -72,22 +72,21 @@ struct part {
 	int64_t color, key, next_id;
 };
 
-/* All ranks' parts, by one all-reduce of a vector in which each fills its own place. */
+/* All ranks' parts: for few ranks log2 messages of a rank, and never more bytes than there are parts. */
 static int exchange(struct tutti_comm *comm, int color, int key, struct part **out)
 {
-	size_t count = (size_t)comm->size * sizeof(struct part) / sizeof(int64_t);
+	size_t count = sizeof(struct part) / sizeof(int64_t);
 	struct part *all;
 	int err;
 
-	err = tutti_alloc(comm->ctx, count * sizeof(int64_t), (void **)&all);
+	err = tutti_alloc(comm->ctx, (size_t)comm->size * sizeof(*all), (void **)&all);
 	if (err)
 		return err;
-	memset(all, 0, count * sizeof(int64_t));
 	all[comm->rank] = (struct part){.color = color, .key = key};
 	tt_wire_lock(comm->ctx->wire);
 	all[comm->rank].next_id = comm->ctx->next_comm_id;
 	tt_wire_unlock(comm->ctx->wire);
-	err = tutti_allreduce(TUTTI_IN_PLACE, all, count, TUTTI_INT64, TUTTI_SUM, comm);
+	err = tutti_allgather(TUTTI_IN_PLACE, all, count, TUTTI_INT64, comm);
 	if (err) {
 		tutti_free(all);
 		return err;

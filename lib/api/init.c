@@ -9,7 +9,6 @@
 
 #include "lib/api/api.h"
 #include "lib/base/clock.h"
-#include "lib/base/signals.h"
 
 int tt_check_ctx(const struct tutti_context *ctx)
 {
@@ -77,13 +76,8 @@ static int open_wire(struct tutti_context *ctx)
 					.mismatch = tt_run_mismatch,
 					.early = tt_run_early,
 					.arg = ctx};
-	int err;
 
-	/* Before, as their handlers must not run in the middle of libfabric; after, in case they come back. */
-	tt_signals_restore();
-	err = tt_wire_open(&params, &ctx->wire);
-	tt_signals_restore();
-	return err;
+	return tt_wire_open(&params, &ctx->wire);
 }
 
 static void on_conn_req(void *ctx, int from, const void *data, size_t len)

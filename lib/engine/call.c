@@ -210,6 +210,9 @@ static struct tt_fields fields_of(const struct tt_plan_req *req, const struct tt
 			      .count = req->counts ? 0 : call->count};
 	int i;
 
+	if (call->coll == TT_COLL_REDUCE_SCATTER || call->coll == TT_COLL_REDUCE_SCATTER_BLOCK ||
+	    call->coll == TT_COLL_ALLTOALL || call->coll == TT_COLL_ALLTOALLV)
+		f.in_place = call->in_place;
 	if (call->coll != TT_COLL_REDUCE_SCATTER && call->coll != TT_COLL_ALLGATHERV)
 		return f;
 	for (i = 0; i < req->r.comm->size; i++) {

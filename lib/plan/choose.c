@@ -349,7 +349,8 @@ static void choose_pieces(const struct tt_chooser *c, const struct tt_alg *alg, 
 	if (cut == CUT_TREES && c->lanes > 1)
 		lanes = lanes < 2 ? 2 : lanes - lanes % 2;
 	share = div_up(div_up(part, elem), lanes) * elem;
-	if (share && share < chunk)
+	/* With one lane and blocks all as long, it would only cut messages of several blocks. */
+	if (share && share < chunk && (lanes > 1 || args->rcounts))
 		chunk = share;
 	if (cut >= CUT_PIPELINE) {
 		share = bytes / way(alg, (size_t)args->nranks);

@@ -25,9 +25,10 @@ size_t tt_wire_card(struct tt_wire *wire, void *buf, size_t max)
 
 	if (tt_host_get(wire->env->host_id.text, &card.host))
 		memset(&card.host, 0, sizeof(card.host));
-	card.ntps = (uint32_t)wire->ntps;
-	for (i = 0; i < wire->ntps; i++)
-		snprintf(card.tp[i], sizeof(card.tp[i]), "%s", wire->tp[i].name);
+	for (i = 0; tt_transports[i]; i++)
+		if (tt_usable_place(wire, i))
+			snprintf(card.tp[card.ntps++], sizeof(card.tp[0]), "%s",
+				 tt_transports[i]->name);
 	memcpy(buf, &card, sizeof(card));
 	return sizeof(card);
 }
@@ -81,18 +82,8 @@ uint64_t tt_wire_host_key(struct tt_wire *wire, int rank)
 	return card.host.override[0] ? h : tt_hash_add(h, card.host.netns);
 }
 
-static int index_of(struct tt_wire *wire, const char *name)
-{
-	int i;
-
-	for (i = 0; i < wire->ntps; i++)
-		if (!strcmp(wire->tp[i].name, name))
-			return i;
-	return -1;
-}
-
 /* The transports this pair may use, best first; why: the reason if there are none. */
-int tt_card_transports(struct tt_wire *wire, int rank, int *tps, int max, char *why, size_t size)
+int tt_card_transports(struct tt_wire *wire, int rank, int *places, int max, char *why, size_t size)
 {
 	struct card its;
 	bool same = tt_wire_same_host(wire, rank, why, size);
@@ -100,16 +91,17 @@ int tt_card_transports(struct tt_wire *wire, int rank, int *tps, int max, char *
 
 	if (!card_of(wire, rank, &its))
 		return 0;
-	for (i = 0; i < wire->ntps; i++) {
-		const char *name = wire->tp[i].name;
+	for (i = 0; tt_transports[i]; i++) {
+		const char *name = tt_transports[i]->name;
 
-		if (!strcmp(name, "self") || (!strcmp(name, "shm") && !same))
+		if (!tt_usable_place(wire, i) || !strcmp(name, "self") ||
+		    (!strcmp(name, "shm") && !same))
 			continue;
 		for (k = 0; k < (int)its.ntps; k++)
 			if (!strncmp(its.tp[k], name, sizeof(its.tp[k])))
 				break;
 		if (k < (int)its.ntps && n < max)
-			tps[n++] = index_of(wire, name);
+			places[n++] = i;
 	}
 	return n;
 }

@@ -134,7 +134,8 @@ struct tt_wire_params {
 int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **wire);
 /* Bytes that other ranks need to choose a transport with this one. */
 size_t tt_wire_card(struct tt_wire *wire, void *card, size_t max);
-/* From now on channels can be opened. Requests that came earlier are answered now. */
+/* From now on channels can be opened. Requests that came earlier are answered now, and transports opened
+ * that were left for later and some rank needs. */
 void tt_wire_attach(struct tt_wire *wire, struct tt_boot *boot);
 /* Closes all channels (their transfers fail with -ECANCELED), memory and transports. */
 void tt_wire_close(struct tt_wire *wire);
@@ -151,6 +152,8 @@ void tt_wire_lock(struct tt_wire *wire);
 void tt_wire_unlock(struct tt_wire *wire);
 struct tt_memory *tt_wire_memory(struct tt_wire *wire);
 struct tutti_stats *tt_wire_stats(struct tt_wire *wire);
+/* No message that comes eagerly is longer: TUTTI_EAGER, rounded up to whole cache lines. */
+size_t tt_wire_eager_max(const struct tt_env *env);
 /* Whether all transports carry one-sided operations to a target that makes no calls. */
 bool tt_wire_auto_progress(struct tt_wire *wire);
 /* Ranks of this process's host, itself included. */
@@ -204,6 +207,10 @@ int tt_wire_atomic(struct tt_wire *wire, int peer, struct tt_atomic *at);
  * connecting, or an error.
  */
 int tt_wire_reach(struct tt_wire *wire, int peer, int *place);
+/* Open what was left for later: keys of memory are exchanged now, and none can be added. */
+void tt_wire_open_rest(struct tt_wire *wire);
+/* What a peer connected over a transport costs this process: slots, a channel, and the transport's part. */
+size_t tt_wire_peer_bytes(const struct tt_env *env, const struct tt_tp_ops *tp);
 /* The open transport of a place, -1: it is not open here. */
 int tt_wire_at_place(struct tt_wire *wire, int place);
 /* What the transport of this index wants and can do, for one-sided operations. */

@@ -66,6 +66,12 @@ run bcast_all_roots clean 2 bcast -b 1M -e 1M -n 2 -w 0 -r all
 # all types and all operations that a scan has: 6 times 7 and 4 times 4
 run scan_all clean 58 scan -b 5000 -e 5000 -n 1 -w 0 -d all -o all
 run exscan clean 3 exscan -b 8 -e 64K -f 64 -n 2 -w 1 -o prod -d half
+run sendrecv clean 4 sendrecv -b 8 -e 2M -f 64 -n 2 -w 1
+run sendrecv_alone perf 1 sendrecv -b 8K -e 8K -n 2
+run sendrecv_three footers sendrecv -b 1M -e 1M -n 2 -d uint8
+run hypercube clean 4 hypercube -b 8 -e 2M -f 64 -n 2 -w 1
+run hypercube_four perf 4 hypercube -b 300000 -e 300000 -n 2 -w 0 -d double
+run hypercube_three says "power of two" perf 3 hypercube -b 8 -e 8
 run reduce clean 6 reduce -b 8 -e 64K -f 64 -n 2 -w 1 -r all -o avg
 run reduce_scatter clean 4 reduce_scatter -b 8 -e 2M -f 64 -n 2 -w 1 -d bfloat16
 run allgather clean 4 allgather -b 8 -e 2M -f 64 -n 2 -w 1 --malloc
