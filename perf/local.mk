@@ -3,8 +3,8 @@ bin_PROGRAMS += tutti_perf
 tutti_perf_SOURCES = \
 	perf/tutti_perf.c perf/perf.h perf/options.c perf/nearest.c perf/sizes.c perf/stats.c \
 	perf/types.c perf/oracle.c perf/buffer.c perf/table.c perf/files.c perf/progress.c \
-	perf/coll.c perf/coll.h perf/coll_kinds.c perf/p2p.c
-tutti_perf_LDADD = libtutti.la $(JANSSON_LIBS)
+	perf/coll.c perf/coll.h perf/coll_kinds.c perf/p2p.c perf/kernel.c
+tutti_perf_LDADD = libtt_reduce.la libtutti.la $(JANSSON_LIBS)
 
 EXTRA_DIST += perf/compare_verbs perf/scale perf/hosts.inc \
 	perf/compare/compare perf/compare/table.awk perf/compare/figure.gp perf/compare/drive.h \
