@@ -237,9 +237,7 @@ int tt_request_new(struct tutti_comm *comm, const struct tt_call *call, bool per
 	req->datatype = call->datatype;
 	req->elem = args.elem;
 	req->user = user;
-	req->reduce = tt_coll_reduces(call->coll)
-			      ? tt_reduce_get(call->datatype, user ? TUTTI_SUM : call->op)
-			      : NULL;
+	req->op = user ? TUTTI_SUM : call->op;
 	req->fields = fields_of(req, call);
 	err = bind(req, call);
 	if (err) {

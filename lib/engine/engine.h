@@ -101,7 +101,7 @@ struct tt_plan_req {
 	struct tt_fields fields;
 	enum tutti_datatype datatype;
 	size_t elem;
-	tt_reduce_fn *reduce;	 /* built-in; of a premultiplied sum: sum */
+	enum tutti_op op;	 /* built-in; of a premultiplied sum: sum */
 	struct tt_userop *user;	 /* the caller's operator, or NULL */
 	const void *unscaled;	 /* premultiplied sum: the input; base[TT_BUF_SEND] is where its multiple goes */
 	void *scaled;		 /* memory for that, if recvbuf is none; kept as scratch is */
@@ -161,8 +161,9 @@ void tt_request_broken(struct tutti_request *req, int peer, int status);
 /* The communicator's failure as the calling thread's last error, if it has one; else 0. */
 int tt_comm_check(struct tutti_comm *comm);
 
-/* combine.c: dst = a (+) b by the request's operator; dst may be a or b. count elements. */
-void tt_combine(struct tt_plan_req *req, void *dst, const void *a, const void *b, size_t count);
+/* combine.c: dst = a (+) b by the request's operator; dst may be a or b. count elements; see tt_reduce_multi. */
+void tt_combine(struct tt_plan_req *req, void *dst, const void *a, const void *b, size_t count,
+		int divide_by);
 /* Write the request's multiple of its input to where the plan takes it from. */
 void tt_combine_scale(struct tt_plan_req *req);
 

@@ -13,12 +13,10 @@ static char *ptr(const struct tt_plan_req *req, struct tt_ref ref, const void *n
 
 static void combine(struct tt_plan_req *req, const struct tt_op *op, const void *net)
 {
-	size_t count = op->len / req->elem;
-	char *dst = ptr(req, op->dst, net);
+	int divide_by = op->flags & TT_OPF_DIVIDE ? req->r.comm->size : 0;
 
-	tt_combine(req, dst, ptr(req, op->a, net), ptr(req, op->b, net), count);
-	if (op->flags & TT_OPF_DIVIDE)
-		tt_reduce_divide(dst, dst, count, req->datatype, req->r.comm->size);
+	tt_combine(req, ptr(req, op->dst, net), ptr(req, op->a, net), ptr(req, op->b, net),
+		   op->len / req->elem, divide_by);
 	tt_wire_stats(req->r.comm->ctx->wire)->reduced_bytes += op->len;
 }
 

@@ -14,8 +14,6 @@ union value {
 	double d;
 };
 
-static const unsigned char sizes[TUTTI_NUM_DATATYPES] = {1, 1, 4, 4, 8, 8, 2, 2, 4, 8};
-
 static bool is_signed(enum tutti_datatype t)
 {
 	return t == TUTTI_INT8 || t == TUTTI_INT32 || t == TUTTI_INT64;
@@ -31,14 +29,14 @@ static union value load(enum tutti_datatype t, const void *p)
 		uint64_t q;
 	} raw;
 
-	memcpy(&raw, p, sizes[t]);
+	memcpy(&raw, p, tutti_datatype_size(t));
 	if (t == TUTTI_FLOAT16)
 		v.f = tt_half_widen(raw.h);
 	else if (t == TUTTI_BFLOAT16)
 		v.f = tt_bfloat_widen(raw.h);
-	else if (sizes[t] == 8)
+	else if (tutti_datatype_size(t) == 8)
 		v.u = raw.q;
-	else if (sizes[t] == 4)
+	else if (tutti_datatype_size(t) == 4)
 		v.u = t == TUTTI_INT32 ? (uint64_t)(int32_t)raw.w : raw.w;
 	else
 		v.u = t == TUTTI_INT8 ? (uint64_t)(int8_t)raw.b : raw.b;
@@ -54,9 +52,9 @@ static void store(enum tutti_datatype t, void *p, union value v)
 	if (t == TUTTI_FLOAT16 || t == TUTTI_BFLOAT16) {
 		h = t == TUTTI_FLOAT16 ? tt_half_narrow(v.f) : tt_bfloat_narrow(v.f);
 		memcpy(p, &h, sizeof(h));
-	} else if (sizes[t] == 8) {
+	} else if (tutti_datatype_size(t) == 8) {
 		memcpy(p, &v, sizeof(v));
-	} else if (sizes[t] == 4) {
+	} else if (tutti_datatype_size(t) == 4) {
 		memcpy(p, t == TUTTI_FLOAT32 ? (void *)&v.f : (void *)&w, sizeof(w));
 	} else {
 		memcpy(p, &b, sizeof(b));
@@ -158,21 +156,20 @@ static union value canonical(enum tutti_datatype t, union value x)
 	return x;
 }
 
-void tt_reduce_truth(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count,
-		     enum tutti_datatype t, enum tutti_op op, int divide_by)
+void tt_reduce_truth(const struct tt_reduce_job *job, enum tutti_datatype t)
 {
 	union value x;
-	size_t at;
+	size_t at, size = tutti_datatype_size(t);
 	int k;
 
-	for (at = 0; at < count * sizes[t]; at += sizes[t]) {
-		x = load(t, (const char *)src[0] + at);
-		for (k = 1; k < nsrc; k++)
-			x = combine(t, op, x, load(t, (const char *)src[k] + at));
-		if (divide_by)
-			x = divide(t, x, divide_by);
+	for (at = job->from; at < job->to; at += size) {
+		x = load(t, (const char *)job->src[0] + at);
+		for (k = 1; k < job->nsrc; k++)
+			x = combine(t, job->op, x, load(t, (const char *)job->src[k] + at));
+		if (job->divide_by)
+			x = divide(t, x, job->divide_by);
 		x = canonical(t, x);
-		for (k = 0; k < ndst; k++)
-			store(t, (char *)dst[k] + at, x);
+		for (k = 0; k < job->ndst; k++)
+			store(t, (char *)job->dst[k] + at, x);
 	}
 }
