@@ -9,6 +9,7 @@
 
 #include "lib/api/api.h"
 #include "lib/base/hash.h"
+#include "lib/engine/node.h"
 
 int tt_check_comm(const struct tutti_comm *comm)
 {
@@ -30,7 +31,8 @@ int tt_comm_equip(struct tutti_comm *comm, const struct tt_agreed *agreed)
 	err = tt_chooser_new(agreed->algo, chunk, agreed->lanes, &comm->chooser);
 	if (err)
 		return err;
-	return tt_plans_new(comm, &comm->plans);
+	err = tt_plans_new(comm, &comm->plans);
+	return err ? err : tt_node_comm_new(comm);
 }
 
 void tt_comm_strip(struct tutti_comm *comm)
@@ -38,6 +40,7 @@ void tt_comm_strip(struct tutti_comm *comm)
 	tt_wire_lock(comm->ctx->wire);
 	tt_plans_free(comm->plans);
 	comm->plans = NULL;
+	tt_node_comm_free(comm);
 	tt_p2p_free(comm->p2p);
 	comm->p2p = NULL;
 	tt_chooser_free(comm->chooser);

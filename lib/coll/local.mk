@@ -16,4 +16,5 @@ libtt_la_SOURCES += \
 	lib/coll/allgather_bruck.c lib/coll/allgather_recursive_doubling.c \
 	lib/coll/gather_linear.c lib/coll/scatter_linear.c lib/coll/gather_scatter_binomial.c \
 	lib/coll/alltoall_pairwise.c lib/coll/alltoall_bruck.c \
-	lib/coll/scan_chain.c lib/coll/scan_doubling.c
+	lib/coll/scan_chain.c lib/coll/scan_doubling.c \
+	lib/coll/node.h lib/coll/allreduce_node.c

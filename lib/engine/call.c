@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "lib/base/hash.h"
-#include "lib/engine/engine.h"
+#include "lib/engine/node.h"
 
 static struct tt_plan_req *plan_req(const struct tutti_request *r)
 {
@@ -31,6 +31,8 @@ static void plan_ended(struct tutti_request *r)
 	struct tt_plan_req *req = plan_req(r);
 	int i;
 
+	if (req->plan->node)
+		tt_node_ended(req);
 	for (i = TT_BUF_SEND; i <= TT_BUF_RECV; i++)
 		if (req->region[i] && req->region[i]->cached) {
 			tt_mem_return(req->region[i]);

@@ -75,6 +75,10 @@ struct tt_op_run {
 	struct tt_xfer x;
 	struct tt_lane_run *lane;
 	const struct tt_op *op;
+	/* of a node op */
+	struct tt_list wait; /* in ctx->node_waits */
+	size_t at;	     /* ranks waited for; bytes pulled */
+	bool told, broken;
 };
 
 struct tt_lane_run {
@@ -92,9 +96,9 @@ struct tt_plan_req {
 	const struct tt_plan *plan;
 
 	/* what it is bound to */
-	char *base[4]; /* by enum tt_buf */
-	size_t extent[4];
-	struct tt_region *region[4];
+	char *base[TT_BUF_NET]; /* by enum tt_buf */
+	size_t extent[TT_BUF_NET];
+	struct tt_region *region[TT_BUF_NET];
 	void *scratch;
 	struct tt_fields fields;
 	enum tutti_datatype datatype;
@@ -108,6 +112,9 @@ struct tt_plan_req {
 
 	/* this run */
 	uint64_t fprint;
+	uint64_t turn; /* of a node plan */
+	bool resumed;  /* quick.c has made this call, but could not end it */
+	void *bounce[2]; /* of a node plan: copies that peers can reach */
 	int lanes_left;
 	struct tt_lane_run *lanes;
 	struct tt_plan_req *fused; /* fuse.c: the next of those that travel together */
@@ -172,6 +179,8 @@ bool tt_fuse(struct tutti_request *first, struct tutti_request *rest);
 void tt_run_start(struct tt_plan_req *req);
 /* Take back everything req has under way: afterwards nobody touches its buffers. */
 void tt_run_cancel(struct tt_plan_req *req);
+/* One op of a lane's round is over; after the last, the lane goes on. */
+void tt_run_op_over(struct tt_lane_run *lane);
 /* Rounds that can start, start. */
 void tt_run_ready(struct tutti_context *ctx);
 /* For the wire: a message met a receive with other fields. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "lib/base/clock.h"
-#include "lib/engine/engine.h"
+#include "lib/engine/node.h"
 #include "lib/topo/topo.h"
 
 #define SPIN_NS (2 * TT_MS)	   /* with a core per rank */
@@ -82,6 +82,8 @@ int tt_engine_progress(struct tutti_context *ctx)
 
 	if (!tt_list_empty(&ctx->stalled))
 		try_stalled(ctx);
+	if (!tt_list_empty(&ctx->node_gated) || !tt_list_empty(&ctx->node_waits))
+		n += tt_node_poll(ctx);
 	if (!tt_list_empty(&ctx->ready))
 		tt_run_ready(ctx);
 	if (atomic_load_explicit(&ctx->failures, memory_order_relaxed) != ctx->failures_seen)
@@ -144,6 +146,8 @@ void tt_engine_timers(struct tutti_context *ctx)
 	if (!ctx->running)
 		return;
 	now = tt_now_ns();
+	if (ctx->node)
+		tt_node_sweep(ctx->node);
 	tt_list_each(l, tmp, &ctx->comms) {
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
@@ -186,7 +190,7 @@ static bool ready_to_go(void *arg)
 	struct waiter *w = arg;
 	struct tutti_context *ctx = w->ctx;
 
-	return w->done(w->arg) || !tt_list_empty(&ctx->ready) ||
+	return w->done(w->arg) || !tt_list_empty(&ctx->ready) || tt_node_ready(ctx) ||
 	       atomic_load(&ctx->failures) != ctx->failures_seen;
 }
 

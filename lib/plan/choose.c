@@ -207,6 +207,9 @@ static const struct {
 	size_t bytes; /* at most so many bytes of a vector or block */
 	const char *name;
 } defaults[] = {
+	/* those of one host come first: they say themselves whether the ranks share one */
+	{TT_COLL_ALLREDUCE, 0, 4 << 10, "node_slots"},
+	{TT_COLL_ALLREDUCE, 0, SIZE_MAX, "node_pull"},
 	{TT_COLL_ALLREDUCE, 0, 32 << 10, "recursive_doubling"},
 	{TT_COLL_ALLREDUCE, 0, SIZE_MAX, "ring"},
 	{TT_COLL_ALLREDUCE, 0, SIZE_MAX, "halving_doubling"},

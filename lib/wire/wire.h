@@ -124,10 +124,23 @@ struct tt_port {
 		     uint64_t a, uint64_t b);
 };
 
+/*
+ * Who else may end a sleep. lie_down gives a descriptor that becomes readable when something has happened after the
+ * call; ready is asked once more then. first: no other thread sleeps. get_up: nobody sleeps any more. Under the lock.
+ */
+struct tt_wire_sleeper {
+	int (*lie_down)(void *arg, bool first);
+	void (*get_up)(void *arg);
+	void *arg;
+};
+
 struct tt_wire_params {
 	const struct tt_env *env;
 	int rank, nranks;
 	const char *local_addr;
+	/* One more that wants to know of memory, and has no endpoints; NULL: none. It outlives the wire. */
+	struct tt_tp *keeper;
+	struct tt_wire_sleeper sleeper; /* lie_down NULL: none */
 	/* A message met a receive with another fingerprint; under the lock. The transfer itself fails. */
 	void (*mismatch)(void *arg, int peer, const struct tt_key *key);
 	/* A message, or an offer, came that nothing here waits for yet; under the lock. */
