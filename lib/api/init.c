@@ -10,6 +10,7 @@
 #include "lib/api/api.h"
 #include "lib/base/clock.h"
 #include "lib/base/signals.h"
+#include "lib/topo/topo.h"
 
 int tt_check_ctx(const struct tutti_context *ctx)
 {
@@ -112,7 +113,8 @@ static int join(struct tutti_context *ctx)
 {
 	struct tt_boot_handlers handlers = {.gone = tt_ctx_gone, .arg = ctx};
 	struct tt_agreed agreed = {.chunk = (uint64_t)ctx->env.chunk.number,
-				   .lanes = (int32_t)ctx->env.lanes.number};
+				   .lanes = (int32_t)ctx->env.lanes.number,
+				   .cores = tt_topo_cpus()};
 	char card[TT_CARD_MAX];
 	struct tt_boot *boot;
 	size_t len;
