@@ -11,6 +11,7 @@
 #include "lib/rma/rma.h"
 #include "lib/base/clock.h"
 #include "lib/engine/node.h"
+#include "lib/topo/topo.h"
 
 int tt_check_ctx(const struct tutti_context *ctx)
 {
@@ -153,7 +154,8 @@ static int join(struct tutti_context *ctx)
 	struct tt_boot_handlers handlers = {.gone = tt_ctx_gone, .arg = ctx};
 	struct tt_agreed agreed = {.chunk = (uint64_t)ctx->env.chunk.number,
 				   .lanes = (int32_t)ctx->env.lanes.number,
-				   .node = ctx->node != NULL};
+				   .node = ctx->node != NULL,
+				   .cores = tt_topo_cpus()};
 	struct tt_node_card node_card = {0};
 	char card[TT_CARD_MAX];
 	struct tt_boot *boot;

@@ -179,6 +179,15 @@ int tt_wire_local_ranks(struct tt_wire *wire);
 bool tt_wire_same_host(struct tt_wire *wire, int rank, char *why, size_t size);
 /* Identity of a rank's host: equal numbers mean same host. For splitting by host. */
 uint64_t tt_wire_host_key(struct tt_wire *wire, int rank);
+/*
+ * How n ranks are spread, the same on all ranks: hosts, the most ranks on one, the transport that
+ * all of them have best, on one host and between hosts ("" if none; constant strings).
+ */
+struct tt_wire_spread {
+	int hosts, most;
+	const char *inside, *between;
+};
+int tt_wire_spread(struct tt_wire *wire, const int *ranks, int n, struct tt_wire_spread *spread);
 
 /* All of the following are called under the lock. */
 

@@ -87,7 +87,7 @@ int sim_args(const struct options *opt, const struct tt_alg *alg, int nranks, si
 	if (bytes && !args->count)
 		args->count = 1;
 	snprintf(rule, sizeof(rule), "%s:%s", tt_coll_name(opt->coll), alg->name);
-	err = tt_chooser_new(rule, opt->chunk, opt->lanes, &chooser);
+	err = tt_chooser_new(rule, opt->chunk, opt->lanes, &opt->model, &chooser);
 	if (err)
 		return sim_fail("%s", tt_fail_text(err));
 	tt_choose(chooser, args);
