@@ -9,6 +9,7 @@
 
 #include "lib/api/api.h"
 #include "lib/base/hash.h"
+#include "lib/engine/node.h"
 
 int tt_check_comm(const struct tutti_comm *comm)
 {
@@ -21,16 +22,44 @@ int tt_check_comm(const struct tutti_comm *comm)
 	return 0;
 }
 
+/* What a transport costs; one that is wrapped costs what it wraps. */
+static const struct tt_link_costs *link_costs(const char *transport)
+{
+	const char *wrapped = strrchr(transport, ':');
+	const struct tt_link_costs *costs = tt_link_default(wrapped ? wrapped + 1 : transport);
+
+	return costs ? costs : tt_link_default("ofi");
+}
+
+/* The chooser's model, from what all ranks know alike. */
+static int model_of(struct tutti_comm *comm, const struct tt_agreed *agreed, struct tt_model *model)
+{
+	struct tt_wire_spread spread;
+	struct tt_layout layout;
+	int err = tt_wire_spread(comm->ctx->wire, comm->world, comm->size, &spread);
+
+	if (err)
+		return err;
+	layout = (struct tt_layout){
+		.hosts = spread.hosts, .ranks_per_host = spread.most, .cores = agreed->cores};
+	tt_model_of(model, &layout, link_costs(spread.inside), link_costs(spread.between));
+	return 0;
+}
+
 int tt_comm_equip(struct tutti_comm *comm, const struct tt_agreed *agreed)
 {
 	size_t longest = tt_wire_longest(comm->ctx->wire), chunk = agreed->chunk;
+	struct tt_model model;
 	int err;
 
 	chunk = chunk < longest ? chunk : longest;
-	err = tt_chooser_new(agreed->algo, chunk, agreed->lanes, &comm->chooser);
+	err = model_of(comm, agreed, &model);
+	if (!err)
+		err = tt_chooser_new(agreed->algo, chunk, agreed->lanes, &model, &comm->chooser);
 	if (err)
 		return err;
-	return tt_plans_new(comm, &comm->plans);
+	err = tt_plans_new(comm, &comm->plans);
+	return err ? err : tt_node_comm_new(comm);
 }
 
 void tt_comm_strip(struct tutti_comm *comm)
@@ -38,6 +67,7 @@ void tt_comm_strip(struct tutti_comm *comm)
 	tt_wire_lock(comm->ctx->wire);
 	tt_plans_free(comm->plans);
 	comm->plans = NULL;
+	tt_node_comm_free(comm);
 	tt_p2p_free(comm->p2p);
 	comm->p2p = NULL;
 	tt_chooser_free(comm->chooser);

@@ -64,7 +64,7 @@ struct tt_p2p_peer *tt_p2p_peer(struct tt_p2p *p2p, int rank)
 /* All of one size: what comes eagerly is no longer. */
 static char *data_new(struct tt_p2p *p2p)
 {
-	size_t size = (size_t)p2p->comm->ctx->env.eager.number;
+	size_t size = tt_wire_eager_max(&p2p->comm->ctx->env);
 	char *data = p2p->free_data;
 
 	if (data) {

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/topo/topo.h"
@@ -101,6 +102,62 @@ uint64_t tt_wire_host_key(struct tt_wire *wire, int rank)
 	for (; *p; p++)
 		h = tt_hash_add(h, (unsigned char)*p);
 	return card.host.override[0] ? h : tt_hash_add(h, card.host.netns);
+}
+
+static int by_key(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Whether all ranks have this transport. */
+static bool all_have(struct tt_wire *wire, const int *ranks, int n, const char *name)
+{
+	struct card card;
+	int i;
+	uint32_t k;
+
+	for (i = 0; i < n; i++) {
+		if (!card_of(wire, ranks[i], &card))
+			return false;
+		for (k = 0; k < card.ntps; k++)
+			if (!strncmp(card.tp[k], name, sizeof(card.tp[k])))
+				break;
+		if (k == card.ntps)
+			return false;
+	}
+	return true;
+}
+
+int tt_wire_spread(struct tt_wire *wire, const int *ranks, int n, struct tt_wire_spread *spread)
+{
+	uint64_t *keys = malloc(((size_t)n + 1) * sizeof(*keys));
+	int i, run = 0;
+
+	if (!keys)
+		return tt_fail(-ENOMEM, "no memory for the hosts of %d ranks", n);
+	for (i = 0; i < n; i++)
+		keys[i] = tt_wire_host_key(wire, ranks[i]);
+	qsort(keys, (size_t)n, sizeof(*keys), by_key);
+	*spread = (struct tt_wire_spread){.inside = "", .between = ""};
+	for (i = 0; i < n; i++) {
+		run = i && keys[i] == keys[i - 1] ? run + 1 : 1;
+		spread->hosts += run == 1;
+		spread->most = run > spread->most ? run : spread->most;
+	}
+	free(keys);
+	for (i = 0; tt_transports[i]; i++)
+		;
+	while (i--) { /* whatever is open here by now: all ranks must find the same */
+		const char *name = tt_transports[i]->name;
+
+		if (!strcmp(name, "self") || !all_have(wire, ranks, n, name))
+			continue;
+		spread->inside = name;
+		spread->between = strcmp(name, "shm") ? name : spread->between;
+	}
+	return 0;
 }
 
 /* The transports this pair may use, best first; why: the reason if there are none. */

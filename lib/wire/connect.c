@@ -38,7 +38,7 @@ struct conn_msg {
 
 size_t tt_slot_size(const struct tt_env *env)
 {
-	return (sizeof(struct tt_eager_head) + (size_t)env->eager.number + 63) / 64 * 64;
+	return sizeof(struct tt_eager_head) + tt_wire_eager_max(env);
 }
 
 size_t tt_wire_peer_bytes(const struct tt_env *env, const struct tt_tp_ops *tp)
@@ -61,15 +61,8 @@ static int slots_new(struct tt_chan *chan)
 	return err;
 }
 
-struct tt_chan *tt_chan_get(struct tt_wire *wire, int peer)
+void tt_chan_init(struct tt_chan *chan, struct tt_wire *wire, int peer)
 {
-	struct tt_chan *chan = wire->chan[peer];
-
-	if (chan)
-		return chan;
-	chan = calloc(1, sizeof(*chan));
-	if (!chan)
-		abort(); /* a few hundred bytes: nothing sensible can go on */
 	chan->wire = wire;
 	chan->peer = peer;
 	tt_list_init(&chan->sendq);
@@ -79,6 +72,18 @@ struct tt_chan *tt_chan_get(struct tt_wire *wire, int peer)
 	tt_list_init(&chan->inflight);
 	tt_list_init(&chan->flows);
 	tt_list_init(&chan->busy);
+}
+
+struct tt_chan *tt_chan_get(struct tt_wire *wire, int peer)
+{
+	struct tt_chan *chan = wire->chan[peer];
+
+	if (chan)
+		return chan;
+	chan = calloc(1, sizeof(*chan));
+	if (!chan)
+		abort(); /* a few hundred bytes: nothing sensible can go on */
+	tt_chan_init(chan, wire, peer);
 	wire->chan[peer] = chan;
 	wire->stats.allocations++;
 	return chan;
@@ -485,6 +490,8 @@ void tt_wire_fence(struct tt_wire *wire, int peer, const char *why)
 {
 	if (wire->chan[peer])
 		tt_chan_fail(wire->chan[peer], -TUTTI_EABORTED, "%s", why);
+	if (peer == wire->params.rank)
+		tt_loop_fence(wire, why);
 }
 
 static void free_list(struct tt_list *list, size_t offset)

@@ -185,6 +185,7 @@ struct tt_wire {
 	struct tutti_stats stats;
 
 	struct tt_chan **chan; /* by rank; made on first use */
+	struct tt_loop *loop;  /* to this process by a device; loop.c */
 	struct tt_list busy;
 	struct tt_list requests;
 	struct tt_table posted, sends, offers, early;
@@ -281,6 +282,19 @@ void tt_port_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl);
 /* amo.c */
 void tt_amo_request(struct tt_chan *chan, const struct tt_ctrl *ctrl);
 void tt_amo_reply(struct tt_chan *chan, const struct tt_ctrl *ctrl);
+
+/* loop.c: a connection of this process with itself by a transport other than self */
+int tt_loop_open(struct tt_wire *wire, int tp);
+void tt_loop_close(struct tt_wire *wire);
+/* An event of one of its endpoints, which have no user. */
+void tt_loop_event(struct tt_wire *wire, const struct tt_event *ev);
+/* Its channel, for atomics only; NULL: there is none. */
+struct tt_chan *tt_loop_chan(struct tt_wire *wire);
+/* What is under way on it ends. */
+void tt_loop_fence(struct tt_wire *wire, const char *why);
+
+/* connect.c: an unconnected channel's lists */
+void tt_chan_init(struct tt_chan *chan, struct tt_wire *wire, int peer);
 
 /* progress.c */
 void tt_wire_drop_events(struct tt_wire *wire, const struct tt_ep *ep, const struct tt_wr *wr);

@@ -30,7 +30,12 @@ enum tt_tp_caps {
 	TT_CAP_AUTO_PROGRESS = 2, /* put, get and amo at a target that makes no call complete */
 	TT_CAP_AMO = 4,
 	TT_CAP_MAP = 8,		  /* map() works for memory that has a memfd */
-	TT_CAP_REG_ANY = 16	  /* reg() takes memory without a memfd too */
+	TT_CAP_REG_ANY = 16,	  /* reg() takes memory without a memfd too */
+	/*
+	 * amo is executed by the target's device, one and the same for all that reach it by this transport:
+	 * they are atomic to each other, and not to a CPU
+	 */
+	TT_CAP_AMO_DEVICE = 32
 };
 
 /* A device, or the transport itself, as tutti_info shows it. */

@@ -42,6 +42,11 @@ struct tutti_stats *tt_wire_stats(struct tt_wire *wire)
 	return &wire->stats;
 }
 
+size_t tt_wire_eager_max(const struct tt_env *env)
+{
+	return ((size_t)env->eager.number + 63) / 64 * 64;
+}
+
 static void init_lists(struct tt_wire *wire)
 {
 	pthread_mutexattr_t attr;
@@ -64,7 +69,7 @@ static void init_lists(struct tt_wire *wire)
 
 int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **out)
 {
-	struct tt_tp *tps[TT_TP_MAX];
+	struct tt_tp *tps[TT_TP_MAX + 1];
 	struct tt_wire *wire;
 	int err = -ENOMEM, i;
 
@@ -91,8 +96,12 @@ int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **out)
 		goto close_tps;
 	for (i = 0; i < wire->ntps; i++)
 		tps[i] = wire->tp[i].tp;
-	err = tt_memory_new(wire->env, tps, wire->ntps, lock_for_memory, unlock_for_memory, wire,
-			    &wire->memory);
+	if (params->keeper)
+		tps[i++] = params->keeper;
+	err = i > TT_TP_MAX ? -E2BIG : 0;
+	if (!err)
+		err = tt_memory_new(wire->env, tps, i, lock_for_memory, unlock_for_memory,
+				    wire, &wire->memory);
 	if (err)
 		goto close_tps;
 	*out = wire;
@@ -137,6 +146,7 @@ void tt_wire_close(struct tt_wire *wire)
 
 	tt_wire_attach(wire, NULL);
 	tt_wire_lock(wire);
+	tt_loop_close(wire);
 	for (i = 0; i < wire->params.nranks; i++)
 		if (wire->chan[i])
 			tt_chan_free(wire->chan[i]);

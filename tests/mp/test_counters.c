@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "lib/comm/comm.h"
 #include "lib/plan/check.h"
 #include "lib/plan/choose.h"
 
@@ -207,7 +208,7 @@ static void zero_copy_shm(void)
 #define CHUNK 16384
 #define LANES 4
 
-/* The cost of this rank's plan, made as a communicator with these settings makes it. */
+/* The cost of this rank's plan, made as the communicator makes it. */
 static int planned(struct mp_job *job, const char *algo, size_t count, struct tt_plan_cost *cost)
 {
 	struct tt_plan_args args = {.coll = TT_COLL_ALLREDUCE,
@@ -215,19 +216,14 @@ static int planned(struct mp_job *job, const char *algo, size_t count, struct tt
 				    .nranks = job->n,
 				    .count = count,
 				    .elem = 4};
-	struct tt_chooser *chooser;
 	const struct tt_alg *alg;
 	struct tt_plan *plan;
-	char rule[64];
 
-	snprintf(rule, sizeof(rule), "allreduce:%s", algo);
-	TT_EXPECT(!tt_chooser_new(rule, CHUNK, LANES, &chooser));
-	alg = tt_choose(chooser, &args);
+	alg = tt_choose(job->world->chooser, &args);
 	TT_EXPECT(!strcmp(alg->name, algo));
 	TT_EXPECT(!tt_plan_build(alg, &args, &plan));
 	tt_plan_count(plan, cost);
 	tt_plan_free(plan);
-	tt_chooser_free(chooser);
 	return 0;
 }
 
