@@ -49,7 +49,9 @@ static void on_event(struct tt_wire *wire, const struct tt_event *ev)
 	}
 	switch (ev->kind) {
 	case TT_EV_DONE:
+		wire->why = ev->status ? ev->data : NULL;
 		on_done(wire, ev->user, ev->status);
+		wire->why = NULL;
 		break;
 	case TT_EV_NOTE:
 		on_note(wire, ev->note);

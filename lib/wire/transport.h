@@ -141,7 +141,7 @@ struct tt_event {
 	int status;	  /* DONE, DOWN */
 	uint32_t note;	  /* NOTE */
 	uint32_t len;	  /* MSG */
-	const void *data; /* MSG; DOWN: the reason as text, valid until ep_close, or NULL */
+	const void *data; /* MSG; DOWN, failed DONE: the reason as text, valid until ep_close, or NULL */
 	void *user;	  /* DONE */
 	struct tt_ep *ep; /* MSG, UP, DOWN; NULL in NOTE, which need not know its peer */
 };

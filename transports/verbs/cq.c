@@ -131,6 +131,8 @@ void vb_release(struct vb_ep *ep, int i, const struct vb_req *req, int status)
 		if (!ep->closing)
 			vb_emit(tp, (struct tt_event){.kind = TT_EV_DONE,
 						      .status = status,
+						      .data = status && ep->reason[0] ? ep->reason
+										      : NULL,
 						      .user = req->user,
 						      .ep = &ep->ep});
 		break;
