@@ -28,7 +28,7 @@ int tt_group_refuse(const char *name);
 /* The values that must be equal on all ranks, as rank 0 has them. */
 struct tt_agreed {
 	uint64_t chunk;
-	int32_t lanes;
+	int32_t lanes, node, cores; /* cores: of its host */
 	char algo[256];
 };
 /* Plan cache and chooser of a new communicator. */

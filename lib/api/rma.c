@@ -38,8 +38,10 @@ static int agree(struct tutti_comm *comm, int mine)
 static int open_part(struct tutti_comm *comm, void *base, size_t size, unsigned flags,
 		     struct tutti_win **win, struct tt_win_part *mine)
 {
-	int err = tt_win_open(comm, base, size, flags, win, mine);
+	int err;
 
+	tt_wire_open_rest(comm->ctx->wire);
+	err = tt_win_open(comm, base, size, flags, win, mine);
 	if (err || comm->size == 1 || tt_wire_auto_progress(comm->ctx->wire))
 		return err;
 	err = tt_thread_start(comm->ctx);

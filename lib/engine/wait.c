@@ -9,13 +9,14 @@
 #include <string.h>
 
 #include "lib/base/clock.h"
-#include "lib/engine/engine.h"
+#include "lib/engine/node.h"
 #include "lib/topo/topo.h"
 
 #define SPIN_NS (2 * TT_MS)	   /* with a core per rank */
 #define BUSY_SPIN_NS 50000ull	   /* of this without giving way: another program may need the core */
 #define YIELD_NS (200 * 1000ull)   /* with fewer: giving way costs the others nothing for so long */
 #define SLEEP_MS 50		   /* then timers are looked at again */
+#define STALLED_MS 1		   /* then operations without room are tried again */
 #define TIMER_STEPS 64		   /* look at timers every so many steps */
 #define CLOCK_STEPS 16		   /* and at the clock while spinning: it costs as much as a poll */
 #define YIELD_STEPS 8		   /* between two offers of the core: they cost as much as several */
@@ -48,6 +49,11 @@ static void sweep(struct tutti_context *ctx)
 	}
 }
 
+void tt_stalled_wait(struct tt_stalled *stalled)
+{
+	(void)stalled;
+}
+
 /* Once each, even if one that is tried takes others off the list. */
 static void try_stalled(struct tutti_context *ctx)
 {
@@ -76,6 +82,8 @@ int tt_engine_progress(struct tutti_context *ctx)
 
 	if (!tt_list_empty(&ctx->stalled))
 		try_stalled(ctx);
+	if (!tt_list_empty(&ctx->node_gated) || !tt_list_empty(&ctx->node_waits))
+		n += tt_node_poll(ctx);
 	if (!tt_list_empty(&ctx->ready))
 		tt_run_ready(ctx);
 	if (atomic_load_explicit(&ctx->failures, memory_order_relaxed) != ctx->failures_seen)
@@ -138,6 +146,8 @@ void tt_engine_timers(struct tutti_context *ctx)
 	if (!ctx->running)
 		return;
 	now = tt_now_ns();
+	if (ctx->node)
+		tt_node_sweep(ctx->node);
 	tt_list_each(l, tmp, &ctx->comms) {
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
@@ -172,6 +182,7 @@ struct waiter {
 	struct tutti_context *ctx;
 	bool (*done)(void *);
 	void *arg;
+	bool stalled; /* operations wait for room, of which not every transport tells */
 };
 
 static bool ready_to_go(void *arg)
@@ -179,7 +190,7 @@ static bool ready_to_go(void *arg)
 	struct waiter *w = arg;
 	struct tutti_context *ctx = w->ctx;
 
-	return w->done(w->arg) || !tt_list_empty(&ctx->ready) ||
+	return w->done(w->arg) || !tt_list_empty(&ctx->ready) || tt_node_ready(ctx) ||
 	       atomic_load(&ctx->failures) != ctx->failures_seen;
 }
 
@@ -196,7 +207,7 @@ static void pause_step(struct waiter *w, uint64_t idle, unsigned quiet)
 	else if (ctx->wait_mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < YIELD_NS))
 		sched_yield();
 	else
-		tt_wire_sleep(ctx->wire, SLEEP_MS, ready_to_go, w);
+		tt_wire_sleep(ctx->wire, w->stalled ? STALLED_MS : SLEEP_MS, ready_to_go, w);
 }
 
 int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, uint64_t deadline)
@@ -213,6 +224,7 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 		over = done(arg);
 		if (!over && step % TIMER_STEPS == TIMER_STEPS - 1)
 			tt_engine_timers(ctx);
+		w.stalled = !tt_list_empty(&ctx->stalled);
 		if (over)
 			tt_wire_wake(ctx->wire); /* our polling has disarmed what they sleep on */
 		tt_wire_unlock(ctx->wire);

@@ -86,7 +86,9 @@ void tt_win_amo_init(struct tt_win_amo *amo, struct tutti_win *win, int rank, en
 					  .remote = part->base + offset,
 					  .bell = (uint32_t)part->token + (uint32_t)win->comm->rank,
 					  .offset = offset,
-					  .done = atomic_done}};
+					  .done = atomic_done},
+				   .stalled.again = tt_stalled_wait};
+	tt_list_init(&amo->stalled.link);
 }
 
 /* A target that makes no calls executes what it is asked in its progress thread: once for each window. */
@@ -141,6 +143,8 @@ static bool advance(void *arg)
 	struct tt_win_amo *a = arg;
 
 	tt_win_amo_try(a);
+	if (a->started || a->over)
+		tt_list_del(&a->stalled.link);
 	return a->over || atomic_load(&a->win->comm->failed);
 }
 
@@ -178,10 +182,13 @@ int tt_win_atomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t o
 	tt_win_amo_init(&a, win, rank, op, operand, compare, offset);
 	tt_wire_lock(ctx->wire);
 	over = advance(&a);
+	if (!over && !a.started)
+		tt_list_add(&ctx->stalled, &a.stalled.link);
 	tt_wire_unlock(ctx->wire);
 	if (!over)
 		late = tt_engine_wait(ctx, advance, &a, tt_deadline_ms(ctx->env.timeout.number));
 	tt_wire_lock(ctx->wire);
+	tt_list_del(&a.stalled.link);
 	late = late && !a.over;
 	if (a.started && !a.over)
 		tt_win_take_back(win, rank); /* a is about to be gone */

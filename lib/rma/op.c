@@ -239,6 +239,7 @@ int tt_win_op_start(struct tutti_win *win, const struct tt_win_access *access,
 
 /* A blocking try: the first piece has to start. */
 struct attempt {
+	struct tt_stalled stalled; /* while it has no room */
 	struct tt_win_op *op;
 	bool over;
 	int result;
@@ -252,6 +253,8 @@ static bool try_start(void *arg)
 	if (!a->over) {
 		a->result = issue(a->op);
 		a->over = a->result != -EAGAIN;
+		if (a->over)
+			tt_list_del(&a->stalled.link);
 	}
 	return a->over;
 }
@@ -259,12 +262,15 @@ static bool try_start(void *arg)
 int tt_win_op(struct tutti_win *win, const struct tt_win_access *access)
 {
 	struct tutti_context *ctx = win->comm->ctx;
-	struct attempt a = {.op = NULL};
+	struct attempt a = {.stalled.again = tt_stalled_wait};
 	bool over, late = false;
 
+	tt_list_init(&a.stalled.link);
 	tt_wire_lock(ctx->wire);
 	a.op = op_new(win, access, NULL);
 	over = !a.op || try_start(&a);
+	if (!over)
+		tt_list_add(&ctx->stalled, &a.stalled.link);
 	tt_wire_unlock(ctx->wire);
 	if (!a.op)
 		return -ENOMEM;
@@ -273,6 +279,7 @@ int tt_win_op(struct tutti_win *win, const struct tt_win_access *access)
 	if (!late && !a.result)
 		return 0;
 	tt_wire_lock(ctx->wire);
+	tt_list_del(&a.stalled.link);
 	op_free(a.op);
 	tt_wire_unlock(ctx->wire);
 	if (!late)

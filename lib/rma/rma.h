@@ -66,6 +66,7 @@ struct tt_win_access {
 /* An atomic, from its first try to its end; embedded in whatever waits for it. */
 struct tt_win_amo {
 	struct tt_atomic at;
+	struct tt_stalled stalled; /* of a blocking call, while it has no room */
 	struct tutti_win *win;
 	int rank;
 	bool started, over;

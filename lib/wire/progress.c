@@ -153,14 +153,18 @@ static bool arm(struct tt_wire *wire, struct pollfd *fds, int *nfds)
  */
 void tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(void *), void *arg)
 {
-	struct pollfd fds[TT_TP_MAX + 1] = {{.fd = wire->wake_fd, .events = POLLIN}};
+	struct pollfd fds[TT_TP_MAX + 2] = {{.fd = wire->wake_fd, .events = POLLIN}};
+	struct tt_wire_sleeper *other = &wire->params.sleeper;
+	bool armed, first;
 	uint64_t count;
 	int nfds = 1;
-	bool armed;
 
 	tt_wire_lock(wire);
-	if (atomic_fetch_add(&wire->sleepers, 1) == 0)
+	first = atomic_fetch_add(&wire->sleepers, 1) == 0;
+	if (first)
 		(void)!read(wire->wake_fd, &count, sizeof(count));
+	if (other->lie_down)
+		fds[nfds++] = (struct pollfd){.fd = other->lie_down(other->arg, first), .events = POLLIN};
 	armed = !ready(arg) && arm(wire, fds, &nfds);
 	if (armed)
 		wire->stats.sleeps++;
@@ -169,5 +173,10 @@ void tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(void *), 
 	tt_wire_unlock(wire);
 	if (armed)
 		poll(fds, (nfds_t)nfds, timeout_ms);
-	atomic_fetch_sub(&wire->sleepers, 1);
+	if (atomic_fetch_sub(&wire->sleepers, 1) != 1 || !other->get_up)
+		return;
+	tt_wire_lock(wire); /* another thread may have lain down meanwhile */
+	if (!atomic_load(&wire->sleepers))
+		other->get_up(other->arg);
+	tt_wire_unlock(wire);
 }

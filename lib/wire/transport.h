@@ -166,9 +166,12 @@ struct tt_ep_ops {
 
 struct tt_tp_ops {
 	const char *name;
+	bool costly; /* open() takes long: it is called when no better transport reaches some rank */
 	/* Fill at most max devices and return how many there are; 0: none, the transport is unusable here. */
 	int (*query)(const struct tt_tp_params *params, struct tt_tp_device *dev, int max);
 	int (*open)(const struct tt_tp_params *params, struct tt_tp **tp);
+	/* Memory that this transport itself keeps for a connected peer, with such settings. NULL: not worth saying. */
+	size_t (*peer_bytes)(const struct tt_env *env);
 	/* All endpoints and registrations must be gone. */
 	void (*close)(struct tt_tp *tp);
 

@@ -355,7 +355,7 @@ int vb_arm(struct tt_tp *base, int *fd)
 		vb_ring(tp);
 	vb_async(tp);
 	for (i = 0; i < tp->nrails; i++)
-		if (ibv_req_notify_cq(tp->rail[i].cq, 0))
+		if (!tp->rail[i].dead && ibv_req_notify_cq(tp->rail[i].cq, 0))
 			return -EAGAIN;
 	tp->armed = true;
 	/* What came before it was armed wakes nobody. */

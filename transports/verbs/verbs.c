@@ -128,9 +128,17 @@ static void vb_close(struct tt_tp *base)
 	close_all((struct vb_tp *)base);
 }
 
+/* On one port; the device's queues are the driver's. */
+static size_t vb_peer_bytes(const struct tt_env *env)
+{
+	return sizeof(struct vb_ep) + sizeof(struct vb_blob) +
+	       (size_t)env->verbs_qps.number * sizeof(struct vb_qp);
+}
+
 const struct tt_tp_ops tt_verbs_tp = {
 	.name = "verbs",
 	.query = vb_query,
+	.peer_bytes = vb_peer_bytes,
 	.open = vb_open,
 	.close = vb_close,
 	.reg = vb_reg,
