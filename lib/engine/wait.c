@@ -13,7 +13,7 @@
 #include "lib/topo/topo.h"
 
 #define SPIN_NS (2 * TT_MS)	   /* with a core per rank */
-#define BUSY_SPIN_NS 20000ull	   /* of this without giving way: another program may need the core */
+#define BUSY_SPIN_NS 50000ull	   /* of this without giving way: another program may need the core */
 #define YIELD_NS (200 * 1000ull)   /* with fewer: giving way costs the others nothing for so long */
 #define SLEEP_MS 50		   /* then timers are looked at again */
 #define STALLED_MS 1		   /* then operations without room are tried again */
