@@ -188,17 +188,23 @@ static bool ready_to_go(void *arg)
 	       atomic_load(&ctx->failures) != ctx->failures_seen;
 }
 
-/* Nothing happened in this step; idle_since is when the last thing did. */
+/*
+ * Nothing happened in this step; idle_since is when the last thing did. Where looking costs a system call
+ * anyway, giving way costs little more, and lets those run whom we wait for.
+ */
 static void pause_step(struct waiter *w, uint64_t idle_since, uint64_t now)
 {
 	struct tutti_context *ctx = w->ctx;
+	enum tt_wait_mode mode = ctx->wait_mode;
 	uint64_t idle = now - idle_since;
 
-	if (ctx->wait_mode == TT_WAIT_SPIN && (ctx->wait_forced || idle < BUSY_SPIN_NS))
+	if (mode == TT_WAIT_SPIN && !ctx->wait_forced && tt_wire_slow_poll(ctx->wire))
+		mode = TT_WAIT_YIELD;
+	if (mode == TT_WAIT_SPIN && (ctx->wait_forced || idle < BUSY_SPIN_NS))
 		tt_cpu_relax();
-	else if (ctx->wait_mode == TT_WAIT_SPIN && idle < SPIN_NS)
+	else if (mode == TT_WAIT_SPIN && idle < SPIN_NS)
 		sched_yield();
-	else if (ctx->wait_mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < YIELD_NS))
+	else if (mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < YIELD_NS))
 		sched_yield();
 	else
 		tt_wire_sleep(ctx->wire, w->stalled ? STALLED_MS : SLEEP_MS, ready_to_go, w);

@@ -30,7 +30,8 @@ enum tt_tp_caps {
 	TT_CAP_AUTO_PROGRESS = 2, /* put, get and amo at a target that makes no call complete */
 	TT_CAP_AMO = 4,
 	TT_CAP_MAP = 8,		  /* map() works for memory that has a memfd */
-	TT_CAP_REG_ANY = 16	  /* reg() takes memory without a memfd too */
+	TT_CAP_REG_ANY = 16,	  /* reg() takes memory without a memfd too */
+	TT_CAP_SLOW_POLL = 32	  /* poll() makes system calls: spinning on it is of no use */
 };
 
 /* A device, or the transport itself, as tutti_info shows it. */
