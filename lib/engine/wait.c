@@ -194,17 +194,23 @@ static bool ready_to_go(void *arg)
 	       atomic_load(&ctx->failures) != ctx->failures_seen;
 }
 
-/* Nothing happened in this step, nor in the time before it; quiet steps have been so. */
+/*
+ * Nothing happened in this step, nor in the time before it; quiet steps have been so. Where looking
+ * costs a system call anyway, giving way costs little more, and lets those run whom we wait for.
+ */
 static void pause_step(struct waiter *w, uint64_t idle, unsigned quiet)
 {
 	struct tutti_context *ctx = w->ctx;
+	enum tt_wait_mode mode = ctx->wait_mode;
 
-	if (ctx->wait_mode == TT_WAIT_SPIN && (ctx->wait_forced || idle < SPIN_NS))
+	if (mode == TT_WAIT_SPIN && !ctx->wait_forced && tt_wire_slow_poll(ctx->wire))
+		mode = TT_WAIT_YIELD;
+	if (mode == TT_WAIT_SPIN && (ctx->wait_forced || idle < SPIN_NS))
 		if (ctx->wait_forced || idle < BUSY_SPIN_NS || quiet % YIELD_STEPS)
 			tt_cpu_relax();
 		else
 			sched_yield();
-	else if (ctx->wait_mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < YIELD_NS))
+	else if (mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < YIELD_NS))
 		sched_yield();
 	else
 		tt_wire_sleep(ctx->wire, w->stalled ? STALLED_MS : SLEEP_MS, ready_to_go, w);

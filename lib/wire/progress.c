@@ -107,6 +107,16 @@ int tt_wire_progress(struct tt_wire *wire)
 	return total;
 }
 
+bool tt_wire_slow_poll(const struct tt_wire *wire)
+{
+	int i;
+
+	for (i = 0; i < wire->ntps; i++)
+		if (wire->tp[i].endpoints && wire->tp[i].tp->caps & TT_CAP_SLOW_POLL)
+			return true;
+	return false;
+}
+
 /* ep is being closed, or wr taken back: events of the batch at hand must not name it any more. */
 void tt_wire_drop_events(struct tt_wire *wire, const struct tt_ep *ep, const struct tt_wr *wr)
 {

@@ -35,7 +35,8 @@ enum tt_tp_caps {
 	 * amo is executed by the target's device, one and the same for all that reach it by this transport:
 	 * they are atomic to each other, and not to a CPU
 	 */
-	TT_CAP_AMO_DEVICE = 32
+	TT_CAP_AMO_DEVICE = 32,
+	TT_CAP_SLOW_POLL = 64	  /* poll() makes system calls: spinning on it is of no use */
 };
 
 /* A device, or the transport itself, as tutti_info shows it. */
