@@ -181,8 +181,8 @@ static bool ready_to_go(void *arg)
 	       atomic_load(&ctx->failures) != ctx->failures_seen;
 }
 
-/* Nothing happened in this step; idle_since is when the last thing did. */
-static void pause_step(struct waiter *w, uint64_t idle_since, uint64_t now)
+/* Nothing happened in this step; idle_since is when the last thing did. Until the deadline at most. */
+static void pause_step(struct waiter *w, uint64_t idle_since, uint64_t now, uint64_t deadline)
 {
 	struct tutti_context *ctx = w->ctx;
 	uint64_t idle = now - idle_since;
@@ -194,7 +194,7 @@ static void pause_step(struct waiter *w, uint64_t idle_since, uint64_t now)
 	else if (ctx->wait_mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < YIELD_NS))
 		sched_yield();
 	else
-		tt_wire_sleep(ctx->wire, SLEEP_MS, ready_to_go, w);
+		tt_wire_sleep(ctx->wire, tt_left_ms(deadline, SLEEP_MS), ready_to_go, w);
 }
 
 int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, uint64_t deadline)
@@ -229,7 +229,7 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 			idle_since = now;
 		if (now >= deadline)
 			return -ETIMEDOUT;
-		pause_step(&w, idle_since, now);
+		pause_step(&w, idle_since, now, deadline);
 		if (now - idle_since > SPIN_NS)
 			step |= TIMER_STEPS - 2; /* asleep between steps: timers every time */
 	}

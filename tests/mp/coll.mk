@@ -18,6 +18,7 @@ TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_p2p_errors \
 	tests/mp/test_group \
 	tests/mp/test_rma \
+	tests/mp/test_ps \
 	tests/mp/test_atomics \
 	tests/mp/test_ways \
 	tests/mp/test_big
@@ -57,3 +58,5 @@ tests_mp_test_core_SOURCES = tests/mp/test_core.c
 tests_mp_test_core_LDADD = libttmp.la
 tests_mp_test_random_SOURCES = tests/mp/test_random.c
 tests_mp_test_random_LDADD = libttmp.la
+tests_mp_test_ps_SOURCES = tests/mp/test_ps.c
+tests_mp_test_ps_LDADD = libttmp.la
