@@ -133,6 +133,7 @@ void tt_ps_box_close(struct tutti_ps *ps)
 		tt_wire_unlock(ps->comm->ctx->wire);
 	}
 	free(ps->link);
+	tt_ps_landings_free(ps);
 	tutti_free(ps->staging);
 	tutti_free(ps->box);
 }

@@ -2,6 +2,7 @@
 /* The clock of a worker: told to all servers, after everything that was pushed before; and the good-bye. */
 #include <errno.h>
 
+#include "lib/base/clock.h"
 #include "lib/ps/ps.h"
 
 struct tick {
@@ -67,6 +68,13 @@ static int tick_start(struct tutti_ps *ps, enum tt_ps_kind kind, uint64_t clock,
 	tick_of(task)->clock = clock;
 	task->emit = tick_emit;
 	task->advance = tick_advance;
+	tt_wire_lock(ps->comm->ctx->wire);
+	if (kind == TT_PS_CLOCK)
+		tt_ps_trace(ps, "tick %llu %llu\n", (unsigned long long)clock,
+			    (unsigned long long)tt_now_ns());
+	else
+		tt_ps_trace(ps, "bye %llu\n", (unsigned long long)tt_now_ns());
+	tt_wire_unlock(ps->comm->ctx->wire);
 	err = tt_ps_task_start(task, request);
 	if (!err)
 		ps->clock = clock;

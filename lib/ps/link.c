@@ -114,19 +114,23 @@ void tt_ps_floor(struct tutti_ps_table *t, int server, uint64_t block, uint64_t 
 /* A push is in the server's hands, and will be published as the answer says. */
 static void pushed(struct tt_ps_out *out, const struct tt_ps_msg *msg, uint64_t sequence)
 {
-	struct tutti_ps_table *t = out->link->ps->table[msg->table];
 	const uint32_t *place = (const uint32_t *)(const void *)(out->staging + sizeof(*msg));
-	struct tt_ps_track *track = &t->track[out->link->index];
+	struct tutti_ps_table *t;
+	struct tt_ps_track *track;
 	uint64_t block;
 	uint32_t i;
 
+	if (msg->kind >= TT_PS_LOOKUP)
+		return;
+	t = out->link->ps->table[msg->table];
+	track = &t->track[out->link->index];
 	if (msg->kind == TT_PS_PUSH_ROWS) {
 		for (i = 0; i < msg->count; i++) {
 			block = (uint64_t)place[i] * t->width / t->block_elems;
 			track->pending[block]--;
 			tt_ps_floor(t, out->link->index, block, sequence);
 		}
-	} else if (msg->kind == TT_PS_PUSH || msg->kind == TT_PS_SET) {
+	} else {
 		block = msg->first / t->block_elems;
 		track->pending[block]--;
 		tt_ps_floor(t, out->link->index, block, sequence);

@@ -198,6 +198,7 @@ struct tutti_ps {
 	struct tt_ps_link *link; /* by server; NULL: no worker */
 	uint64_t clock;
 	struct tt_list queue; /* tasks whose turn to send has not come, or is not over */
+	struct tt_ps_landing *landings; /* free ones, TT_PS_UNITS together */
 	bool pumping;
 	int tasks; /* that exist */
 	int status; /* of a push that was refused, not told yet */
@@ -318,10 +319,15 @@ enum tt_ps_read_state {
 	TT_PS_READ_DIR	  /* its slot was retired: the directory */
 };
 
+#define TT_PS_SPAN 8128 /* bytes of data read together with their head, and copied from there */
+
+/* Memory of a unit that its device can write. */
 struct tt_ps_landing {
-	struct tt_ps_head head;
+	struct tt_ps_landing *next; /* of those that are free, in the first of each pull's */
 	uint64_t word;
-	uint64_t spare[7];
+	uint64_t spare[6];
+	struct tt_ps_head head;
+	char data[TT_PS_SPAN];
 };
 
 struct tt_ps_pull;
@@ -335,6 +341,7 @@ struct tt_ps_unit {
 	uint64_t block;
 	struct tt_ps_item *item, one;
 	size_t items;
+	size_t span;   /* > 0: so much lands behind the head */
 	uint64_t word; /* where it is looked for */
 	uint64_t posted, told; /* when, and the clock that the server had told then */
 	struct tt_ps_landing *landing;
@@ -354,6 +361,7 @@ struct tt_ps_pull {
 
 int tt_ps_pull_init(struct tt_ps_pull *pull);
 void tt_ps_pull_free(struct tt_ps_pull *pull);
+void tt_ps_landings_free(struct tutti_ps *ps);
 void tt_ps_pull_advance(struct tt_ps_task *task);
 
 /* push.c, pull.c, rows.c, clock.c: the calls, checked by lib/api; *request is started */

@@ -9,6 +9,9 @@
  * still the same, nothing was written before all data had been read. Otherwise the directory says where
  * to read next. What the head was when it was sampled also bounds the age: the server had published everything up to the
  * clock it told before the read was posted, and this slot was the newest of its block.
+ *
+ * What lies near the beginning of a block, rows in particular, is read in one operation with the head, and copied; anything
+ * else goes straight into the caller's buffer, and the head beside it.
  */
 #include <errno.h>
 #include <string.h>
@@ -60,6 +63,20 @@ static bool may_read(const struct tt_ps_unit *u)
 	       t->ps->link[u->server].min_clock >= u->pull->need;
 }
 
+/* What would be read together with the head; 0: it is too long. */
+static size_t span_of(const struct tt_ps_unit *u)
+{
+	const struct tutti_ps_table *t = u->pull->task.table;
+	size_t block = t->block_pitch - sizeof(struct tt_ps_head), end = 0, i;
+
+	if (t->rows && block <= TT_PS_SPAN)
+		return block;
+	for (i = 0; i < u->items; i++)
+		if (u->item[i].offset + u->item[i].len > end)
+			end = u->item[i].offset + u->item[i].len;
+	return end <= TT_PS_SPAN ? end : 0;
+}
+
 static void read_data(struct tt_ps_unit *u)
 {
 	struct tutti_ps_table *t = u->pull->task.table;
@@ -69,10 +86,17 @@ static void read_data(struct tt_ps_unit *u)
 	u->state = TT_PS_READ_DATA;
 	u->told = t->ps->link[u->server].min_clock;
 	u->posted = tt_now_ns();
+	u->span = span_of(u);
+	if (u->span) {
+		get(u, &u->landing->head, sizeof(struct tt_ps_head) + u->span, at);
+		return;
+	}
+	u->pending++; /* until all are posted */
+	get(u, &u->landing->head, sizeof(struct tt_ps_head), at);
 	for (i = 0; i < u->items; i++)
 		get(u, u->item[i].local, u->item[i].len,
 		    at + sizeof(struct tt_ps_head) + u->item[i].offset);
-	get(u, &u->landing->head, sizeof(struct tt_ps_head), at);
+	unit_over(&u->end, 0);
 }
 
 static void read_head(struct tt_ps_unit *u)
@@ -92,9 +116,21 @@ static void read_dir(struct tt_ps_unit *u)
 static bool torn(const struct tt_ps_unit *u)
 {
 	const struct tt_ps_head *h = &u->landing->head;
+	const void *data = u->span ? u->landing->data : u->item->local;
+	bool whole = u->span ? u->span >= h->length
+			     : u->items == 1 && !u->item->offset && u->item->len == h->length;
 
-	return u->pull->task.ps->verify && u->items == 1 && !u->item->offset &&
-	       u->item->len == h->length && XXH3_64bits(u->item->local, u->item->len) != h->checksum;
+	return u->pull->task.ps->verify && whole && XXH3_64bits(data, h->length) != h->checksum;
+}
+
+static void copy_out(const struct tt_ps_unit *u)
+{
+	size_t i;
+
+	for (i = 0; i < u->items; i++) {
+		memcpy(u->item[i].local, u->landing->data + u->item[i].offset, u->item[i].len);
+		tt_wire_stats(u->pull->task.ps->comm->ctx->wire)->copied_bytes += u->item[i].len;
+	}
 }
 
 static void accept(struct tt_ps_unit *u)
@@ -110,14 +146,16 @@ static void accept(struct tt_ps_unit *u)
 	else if (torn(u))
 		tt_ps_task_fail(task, -EBADMSG, "block %llu of rank %d does not have its checksum",
 				(unsigned long long)u->block, task->ps->server[u->server]);
+	if (u->span)
+		copy_out(u);
 	if (min < pull->seen.min_clock)
 		pull->seen.min_clock = min;
 	if (u->word >> 8 < pull->seen.version)
 		pull->seen.version = u->word >> 8;
-	tt_ps_trace(task->ps, "read %u %d %llu %llu %llu %llu %llu\n", task->table->index, u->server,
+	tt_ps_trace(task->ps, "read %u %d %llu %llu %llu %llu %llu %llu\n", task->table->index, u->server,
 		    (unsigned long long)u->block, (unsigned long long)task->clock,
 		    (unsigned long long)min, (unsigned long long)(u->word >> 8),
-		    (unsigned long long)floor_of(u));
+		    (unsigned long long)floor_of(u), (unsigned long long)tt_now_ns());
 	u->state = TT_PS_READ_IDLE;
 	pull->active--;
 }
@@ -241,16 +279,32 @@ void tt_ps_pull_advance(struct tt_ps_task *task)
 		tt_ps_task_stall(task); /* some wait for the servers' notes, or for their turn */
 }
 
+static int get_landing(struct tutti_ps *ps, struct tt_ps_landing **landing)
+{
+	size_t size = sizeof(**landing) * TT_PS_UNITS;
+	int err = 0;
+
+	tt_wire_lock(ps->comm->ctx->wire);
+	*landing = ps->landings;
+	if (*landing)
+		ps->landings = (*landing)->next;
+	tt_wire_unlock(ps->comm->ctx->wire);
+	if (!*landing) {
+		err = tutti_alloc(ps->comm->ctx, size, (void **)landing);
+		if (!err)
+			memset(*landing, 0, size);
+	}
+	return err;
+}
+
 int tt_ps_pull_init(struct tt_ps_pull *pull)
 {
 	struct tutti_ps *ps = pull->task.ps;
 	int i, err;
 
-	err = tutti_alloc(ps->comm->ctx, sizeof(*pull->landing) * TT_PS_UNITS,
-			  (void **)&pull->landing);
+	err = get_landing(ps, &pull->landing);
 	if (err)
 		return err;
-	memset(pull->landing, 0, sizeof(*pull->landing) * TT_PS_UNITS);
 	for (i = 0; i < TT_PS_UNITS; i++) {
 		pull->unit[i].end.over = unit_over;
 		pull->unit[i].pull = pull;
@@ -266,5 +320,18 @@ int tt_ps_pull_init(struct tt_ps_pull *pull)
 
 void tt_ps_pull_free(struct tt_ps_pull *pull)
 {
-	tutti_free(pull->landing);
+	if (!pull->landing)
+		return;
+	pull->landing->next = pull->task.ps->landings;
+	pull->task.ps->landings = pull->landing;
+}
+
+void tt_ps_landings_free(struct tutti_ps *ps)
+{
+	struct tt_ps_landing *l;
+
+	while ((l = ps->landings)) {
+		ps->landings = l->next;
+		tutti_free(l);
+	}
 }

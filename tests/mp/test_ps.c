@@ -179,14 +179,14 @@ static int rows_body(struct mp_job *job)
 	return 0;
 }
 
-static void run(const char *env)
+static void run(const char *env, size_t step)
 {
 	static const struct how ways[] = {{1, 0}, {2, 0}, {-1, 0}, {1, 2}, {2, 1}, {-1, 3},
 					  {1, TUTTI_PS_ASYNC}, {-1, TUTTI_PS_ASYNC}};
 	static mp_fn *const bodies[] = {dense_body, set_body, rows_body};
 	size_t i, b;
 
-	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i += step)
 		for (b = 0; b < sizeof(bodies) / sizeof(bodies[0]); b++) {
 			int failed = MP_RUN(.n = 4, .env = env, .fn = bodies[b], .arg = (void *)&ways[i]);
 
@@ -199,33 +199,33 @@ static void run(const char *env)
 
 static void shm(void)
 {
-	run("TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1");
+	run("TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1", 1);
 }
 
 static void shm_fault(void)
 {
-	run("TUTTI_TRANSPORT=fault:shm TUTTI_PS_VERIFY=1 TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2,finish=1");
+	run("TUTTI_TRANSPORT=fault:shm TUTTI_PS_VERIFY=1 TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2,finish=1", 1);
 }
 
 static void ofi(void)
 {
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
-	run("TUTTI_TRANSPORT=ofi TUTTI_PS_VERIFY=1");
+	run("TUTTI_TRANSPORT=ofi TUTTI_PS_VERIFY=1", 2);
 }
 
 static void ofi_fault(void)
 {
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
-	run("TUTTI_TRANSPORT=fault:ofi TUTTI_PS_VERIFY=1 TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2");
+	run("TUTTI_TRANSPORT=fault:ofi TUTTI_PS_VERIFY=1 TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2", 3);
 }
 
 static void verbs(void)
 {
 	if (mp_no_verbs())
 		TT_SKIP("%s", mp_no_verbs());
-	run("TUTTI_TRANSPORT=verbs TUTTI_PS_VERIFY=1");
+	run("TUTTI_TRANSPORT=verbs TUTTI_PS_VERIFY=1", 3);
 }
 
 int main(int argc, char **argv)
