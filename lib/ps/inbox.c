@@ -33,7 +33,7 @@ bool tt_ps_inbox_any(const struct tt_ps_server *srv)
 	int w;
 
 	for (w = 0; w < srv->ps->nworkers; w++)
-		if (!srv->client[w].gone && !srv->client[w].held && arrived(&srv->client[w]))
+		if (!srv->client[w].gone && !srv->client[w].stuck && arrived(&srv->client[w]))
 			return true;
 	return false;
 }
@@ -89,9 +89,8 @@ static int run_held(struct tt_ps_client *c)
 			c->held_end = &c->held;
 		c->srv->held_bytes -= h->msg.len;
 		tt_ps_handle(c->srv, c, &h->msg, h->payload, &none);
-		if (none.status)
-			tt_err("a push of rank %d to the parameter server was refused: %s", c->rank,
-			       tutti_strerror((int)none.status));
+		if (none.status && !c->late) /* its answer is long gone: the next one tells */
+			c->late = (int)none.status;
 		free(h);
 		n++;
 	}
@@ -112,6 +111,10 @@ static bool run_slot(struct tt_ps_client *c)
 		tt_ps_handle(c->srv, c, m, payload, &credit);
 	else if (hold(c, m, payload))
 		return false;
+	if (!credit.status && m->kind != TT_PS_LOOKUP && m->kind != TT_PS_SET) {
+		credit.status = c->late;
+		c->late = 0;
+	}
 	done_with(c, &credit);
 	return true;
 }
@@ -124,8 +127,11 @@ int tt_ps_inbox(struct tt_ps_server *srv)
 		struct tt_ps_client *c = &srv->client[w];
 
 		n += run_held(c);
-		for (i = 0; i < TT_PS_SLOTS && take(c) && run_slot(c); i++)
-			n++;
+		c->stuck = false;
+		for (i = 0; i < TT_PS_SLOTS && !c->stuck && take(c); i++) {
+			c->stuck = !run_slot(c);
+			n += !c->stuck;
+		}
 	}
 	return n;
 }

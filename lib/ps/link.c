@@ -150,7 +150,7 @@ static void refused(struct tt_ps_out *out, const struct tt_ps_msg *msg, int stat
 		ps->status = status;
 		snprintf(ps->why, sizeof(ps->why), "rank %d refused a push to table '%s': %s",
 			 out->link->rank,
-			 msg->kind < TT_PS_CLOCK ? ps->table[msg->table]->name : "", why);
+			 msg->kind < TT_PS_LOOKUP ? ps->table[msg->table]->name : "made earlier", why);
 	}
 }
 

@@ -28,6 +28,8 @@ struct tt_ps_client {
 	uint64_t next;	/* message */
 	uint64_t clock;
 	bool gone;	/* has said good-bye */
+	bool stuck;	/* what is in its slot must wait for other workers */
+	int late;	/* why a message was refused after its answer */
 	struct tt_ps_held *held, **held_end;
 	char *answers; /* sent from here: a credit and its data for each slot, then the note */
 	bool note_due, note_busy; /* under the lock */
