@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 include man/env.mk
 include man/perf.mk
+include man/ps.mk
 
 dist_man_MANS += \
 	man/tutti_info.1 man/tutti_run.1 man/tutti_sim.1 \

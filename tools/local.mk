@@ -15,3 +15,7 @@ tutti_sim_SOURCES = \
 	tools/sim/main.c tools/sim/sim.h tools/sim/options.c tools/sim/run.c tools/sim/table.c \
 	tools/sim/output.c tools/sim/plot.c tools/cli.c tools/cli.h
 tutti_sim_LDADD = libtt.la $(TT_LIBS) $(JANSSON_LIBS)
+
+bin_PROGRAMS += tutti_ps_check
+tutti_ps_check_SOURCES = tools/tutti_ps_check.c tools/cli.c tools/cli.h
+tutti_ps_check_LDADD = libtutti.la

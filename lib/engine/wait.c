@@ -197,8 +197,9 @@ static bool ready_to_go(void *arg)
 /*
  * Nothing happened in this step, nor in the time before it; quiet steps have been so. Where looking
  * costs a system call anyway, giving way costs little more, and lets those run whom we wait for.
+ * Until the deadline at most.
  */
-static void pause_step(struct waiter *w, uint64_t idle, unsigned quiet)
+static void pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t deadline)
 {
 	struct tutti_context *ctx = w->ctx;
 	enum tt_wait_mode mode = ctx->wait_mode;
@@ -213,7 +214,8 @@ static void pause_step(struct waiter *w, uint64_t idle, unsigned quiet)
 	else if (mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < YIELD_NS))
 		sched_yield();
 	else
-		tt_wire_sleep(ctx->wire, w->stalled ? STALLED_MS : SLEEP_MS, ready_to_go, w);
+		tt_wire_sleep(ctx->wire, tt_left_ms(deadline, w->stalled ? STALLED_MS : SLEEP_MS),
+			      ready_to_go, w);
 }
 
 int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, uint64_t deadline)
@@ -251,7 +253,7 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 			if (now >= deadline)
 				return -ETIMEDOUT;
 		}
-		pause_step(&w, idle_since ? now - idle_since : 0, quiet);
+		pause_step(&w, idle_since ? now - idle_since : 0, quiet, deadline);
 		if (idle_since && now - idle_since > SPIN_NS)
 			step |= TIMER_STEPS - 2; /* asleep between steps: timers every time */
 	}

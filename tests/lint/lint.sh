@@ -23,7 +23,7 @@ lib/node	lib/wire lib/mem lib/topo lib/reduce
 lib/engine	lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
 lib/p2p		lib/engine lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
 lib/rma		lib/engine lib/p2p lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
-lib/ps		lib/engine lib/p2p lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
+lib/ps		lib/rma lib/engine lib/p2p lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
 lib/gossip	lib/engine lib/p2p lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
 lib/api		lib
 transports	lib/wire/transport.h lib/mem/mem.h

@@ -311,6 +311,11 @@ one_sided() {
 	program tests/mp/test_rma verbs
 	program tests/mp/test_atomics verbs verbs_device verbs_mixed
 }
+parameter_server() {
+	program tests/mp/test_ps verbs
+	program tests/mp/test_ps_hammer verbs
+	program tests/mp/test_ps_hammer idle_verbs
+}
 messages() { program tests/mp/test_p2p verbs; }
 failures() { program tests/vm/test_verbs; }
 death() { program tests/mp/test_kill kill_verbs; }
@@ -344,6 +349,7 @@ run random_programs random_programs
 run zero_copy zero_copy
 run cache cache
 run one_sided one_sided
+run parameter_server parameter_server
 run messages messages
 run death death
 run rdmacm test_rdmacm
