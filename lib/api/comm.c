@@ -21,42 +21,24 @@ int tt_check_comm(const struct tutti_comm *comm)
 	return 0;
 }
 
-/* What a transport costs; one that is wrapped costs what it wraps. */
-static const struct tt_link_costs *link_costs(const char *transport)
+int tt_comm_equip(struct tutti_comm *comm, const struct tt_agreed *agreed)
 {
-	const char *wrapped = strrchr(transport, ':');
-	const struct tt_link_costs *costs = tt_link_default(wrapped ? wrapped + 1 : transport);
-
-	return costs ? costs : tt_link_default("ofi");
-}
-
-/* The chooser's model, from what all ranks know alike. */
-static int model_of(struct tutti_comm *comm, const struct tt_agreed *agreed, struct tt_model *model)
-{
+	struct tt_chooser_params params = {.rules = agreed->algo,
+					   .chunk = agreed->chunk,
+					   .lanes = agreed->lanes,
+					   .nranks = comm->size,
+					   .tune = comm->ctx->tune};
 	struct tt_wire_spread spread;
-	struct tt_layout layout;
 	int err = tt_wire_spread(comm->ctx->wire, comm->world, comm->size, &spread);
 
 	if (err)
 		return err;
-	layout = (struct tt_layout){
+	params.layout = (struct tt_layout){
 		.hosts = spread.hosts, .ranks_per_host = spread.most, .cores = agreed->cores};
-	tt_model_of(model, &layout, link_costs(spread.inside), link_costs(spread.between));
-	return 0;
-}
-
-int tt_comm_equip(struct tutti_comm *comm, const struct tt_agreed *agreed)
-{
-	struct tt_model model;
-	int err;
-
-	err = model_of(comm, agreed, &model);
-	if (!err)
-		err = tt_chooser_new(agreed->algo, agreed->chunk, agreed->lanes, &model,
-				     &comm->chooser);
-	if (err)
-		return err;
-	return tt_plans_new(comm, &comm->plans);
+	params.inside = spread.inside;
+	params.between = spread.between;
+	err = tt_chooser_by_table(&params, &comm->chooser);
+	return err ? err : tt_plans_new(comm, &comm->plans);
 }
 
 void tt_comm_strip(struct tutti_comm *comm)
