@@ -6,4 +6,12 @@ tutti_perf_SOURCES = \
 	perf/coll.c perf/coll.h perf/coll_kinds.c perf/p2p.c
 tutti_perf_LDADD = libtutti.la $(JANSSON_LIBS)
 
-EXTRA_DIST += perf/compare_verbs
+EXTRA_DIST += perf/compare_verbs perf/predict perf/tune perf/hosts.inc
+
+# Measurements: printed, not asserted. perf-sim: tutti_sim beside shaped hosts (as root); perf-tune: what a
+# measured table picks, against every algorithm.
+.PHONY: perf-sim perf-tune
+perf-sim: tutti_perf tutti_sim
+	TT_SRC='$(abs_top_srcdir)' $(SHELL) $(top_srcdir)/perf/predict
+perf-tune: tutti_tune
+	TT_SRC='$(abs_top_srcdir)' $(SHELL) $(top_srcdir)/perf/tune
