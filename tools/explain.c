@@ -241,6 +241,7 @@ static void explain(const struct options *opt, const struct tt_chooser *chooser,
 	struct tt_plan_args args = {.coll = opt->coll,
 				    .nranks = opt->nranks,
 				    .root = opt->root,
+				    .node = opt->hosts == 1 && opt->nranks > 1,
 				    .elem = ELEM,
 				    .count = size / ELEM + (size % ELEM > 0)};
 	struct tt_candidate list[TT_CANDIDATES];

@@ -29,12 +29,14 @@ int tt_group_refuse(const char *name);
 /* The values that must be equal on all ranks, as rank 0 has them. */
 struct tt_agreed {
 	uint64_t chunk;
-	int32_t lanes, cores; /* cores: of its host */
-	int32_t tune;	      /* TT_TUNE_*: has it a measured table? */
+	int32_t lanes, node, cores; /* cores: of its host */
+	int32_t tune; /* TT_TUNE_*: has it a measured table? */
 	char algo[256];
 };
 /* Plan cache and chooser of a new communicator. */
 int tt_comm_equip(struct tutti_comm *comm, const struct tt_agreed *agreed);
+/* The same anew, for a communicator without requests: agreed, or ctx->tune, has changed. */
+int tt_comm_choose(struct tutti_comm *comm, const struct tt_agreed *agreed);
 void tt_comm_strip(struct tutti_comm *comm);
 int tt_agreed_get(struct tutti_context *ctx, struct tt_agreed *agreed);
 

@@ -114,6 +114,5 @@ int tt_tune_share(struct tutti_context *ctx, const struct tt_agreed *agreed,
 	err = broadcast(ctx, ctx->boot_params.rank ? NULL : find(ctx, tunes), &ctx->tune);
 	if (err || !ctx->tune)
 		return err;
-	tt_comm_strip(ctx->world);
-	return tt_comm_equip(ctx->world, agreed);
+	return tt_comm_choose(ctx->world, agreed);
 }

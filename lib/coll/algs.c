@@ -27,3 +27,8 @@ bool tt_commuting(const struct tt_plan_args *args)
 {
 	return args->nranks > 1 && !args->ordered;
 }
+
+bool tt_can_node_ranks(const struct tt_plan_args *args)
+{
+	return args->node && args->nranks > 1;
+}

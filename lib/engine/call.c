@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "lib/base/hash.h"
-#include "lib/engine/engine.h"
+#include "lib/engine/node.h"
 
 static struct tt_plan_req *plan_req(const struct tutti_request *r)
 {
@@ -31,6 +31,8 @@ static void plan_ended(struct tutti_request *r)
 	struct tt_plan_req *req = plan_req(r);
 	int i;
 
+	if (req->plan->node)
+		tt_node_ended(req);
 	for (i = TT_BUF_SEND; i <= TT_BUF_RECV; i++)
 		if (req->region[i] && req->region[i]->cached) {
 			tt_mem_return(req->region[i]);
@@ -210,6 +212,9 @@ static struct tt_fields fields_of(const struct tt_plan_req *req, const struct tt
 			      .count = req->counts ? 0 : call->count};
 	int i;
 
+	if (call->coll == TT_COLL_REDUCE_SCATTER || call->coll == TT_COLL_REDUCE_SCATTER_BLOCK ||
+	    call->coll == TT_COLL_ALLTOALL || call->coll == TT_COLL_ALLTOALLV)
+		f.in_place = call->in_place;
 	if (call->coll != TT_COLL_REDUCE_SCATTER && call->coll != TT_COLL_ALLGATHERV)
 		return f;
 	for (i = 0; i < req->r.comm->size; i++) {
@@ -235,9 +240,7 @@ int tt_request_new(struct tutti_comm *comm, const struct tt_call *call, bool per
 	req->datatype = call->datatype;
 	req->elem = args.elem;
 	req->user = user;
-	req->reduce = tt_coll_reduces(call->coll)
-			      ? tt_reduce_get(call->datatype, user ? TUTTI_SUM : call->op)
-			      : NULL;
+	req->op = user ? TUTTI_SUM : call->op;
 	req->fields = fields_of(req, call);
 	err = bind(req, call);
 	if (err) {

@@ -220,6 +220,13 @@ void tt_cost_work(struct tt_cost *c, double bytes, bool reduces, double ranks)
 	c->reduced += reduces ? c->slices * bytes : 0;
 }
 
+/* A line of cache changes hands, where a message takes several, and the work at both ends. */
+void tt_cost_signals(struct tt_cost *c, double times)
+{
+	c->path += times * c->hop.alpha / 4;
+	c->steps += times;
+}
+
 /*
  * Either lanes do their slices one after another, each lane a message behind the one before; or
  * something is busy all the time, but for the way of the last message. Slices that flow one way

@@ -20,18 +20,25 @@ enum tt_op_kind {
 	TT_OP_RECV_REDUCE, /* dst = a (+) b where one of a, b is TT_BUF_NET: what peer sends */
 	TT_OP_REDUCE,	   /* dst = a (+) b */
 	TT_OP_COPY,	   /* dst = a */
-	/* On mapped memory of one host: */
-	TT_OP_PULL_REDUCE, /* dst = sum over nsrc mapped sources, in rank order */
-	TT_OP_PULL_COPY,
-	TT_OP_SIGNAL,
-	TT_OP_WAIT
+	/*
+	 * On mapped memory of one host, lib/coll/node.c. A plan with these has one lane, and no
+	 * messages. Ranks name places in each other's buffers; what a rank lets others touch it says in a
+	 * SIGNAL, and who touches it has waited for that.
+	 */
+	TT_OP_PULL_REDUCE, /* dst of peer (TT_ALL_RANKS: of all) = all ranks' a, combined in order of rank */
+	TT_OP_PULL_COPY,   /* dst = a of peer */
+	TT_OP_SIGNAL,	   /* this rank has reached step index, from 1 on; others may read a, and write dst */
+	TT_OP_WAIT	   /* until peer (TT_ALL_RANKS: each) has reached step index */
 };
+
+#define TT_ALL_RANKS (-1)
 
 enum tt_buf {
 	TT_BUF_NONE = 0,
 	TT_BUF_SEND,	/* the caller's sendbuf; the recvbuf when in place */
 	TT_BUF_RECV,	/* the caller's recvbuf; for bcast its only buffer */
 	TT_BUF_SCRATCH, /* plan->scratch bytes of registered memory, this rank's own */
+	TT_BUF_SLOT,	/* node plans: TT_SLOT_BYTES of this rank that all ranks may read once it has signalled */
 	TT_BUF_NET	/* the bytes arriving in this op */
 };
 
@@ -39,6 +46,8 @@ struct tt_ref {
 	enum tt_buf buf;
 	size_t off;
 };
+
+#define TT_SLOT_BYTES ((size_t)32 << 10)
 
 enum tt_op_flags {
 	TT_OPF_DIVIDE = 1 /* after combining: divide dst by the number of ranks (avg) */
@@ -95,6 +104,7 @@ struct tt_plan_args {
 	bool in_place;	  /* MPI_IN_PLACE on this rank; see tt_input */
 	bool divide;	  /* op is avg */
 	bool ordered;	  /* op does not commute: operands combine in rank order */
+	bool node;	  /* all ranks share a host and its memory */
 	size_t chunk;	  /* longest message in bytes, a multiple of elem (at least one element) */
 	int lanes;	  /* at most so many lanes */
 	const size_t *scounts, *sdispls, *rcounts, *rdispls;
@@ -151,6 +161,7 @@ struct tt_plan {
 	int gen_rounds; /* of every lane; some may have no ops */
 	size_t gen_state[8]; /* what gen wants to remember */
 	struct tt_sliced sliced; /* of a sliced algorithm */
+	bool node; /* has node ops */
 };
 
 int tt_plan_rounds(const struct tt_plan *plan, int lane);
@@ -183,6 +194,15 @@ void tt_recv_reduce(struct tt_builder *b, int peer, struct tt_ref dst, struct tt
 void tt_reduce(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, struct tt_ref bb, size_t len,
 	       unsigned flags);
 void tt_copy(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, size_t len);
+/*
+ * Node ops. A place `a` of another rank in TT_BUF_SEND is counted from the beginning of its input,
+ * see tt_input. None of them may be of length zero but for signals and waits.
+ */
+void tt_signal(struct tt_builder *b, unsigned step, struct tt_ref reads, struct tt_ref writes);
+void tt_wait(struct tt_builder *b, int peer, unsigned step);
+void tt_pull_copy(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len);
+void tt_pull_reduce(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len,
+		    unsigned flags);
 /* Add an op made elsewhere; its index is set here. */
 void tt_add(struct tt_builder *b, const struct tt_op *op);
 /*
@@ -200,6 +220,7 @@ int tt_plan_finish(struct tt_builder *b, struct tt_plan **plan);
 #define TT_SENDBUF(o) ((struct tt_ref){TT_BUF_SEND, (o)})
 #define TT_RECVBUF(o) ((struct tt_ref){TT_BUF_RECV, (o)})
 #define TT_SCRATCH(o) ((struct tt_ref){TT_BUF_SCRATCH, (o)})
+#define TT_SLOT(o) ((struct tt_ref){TT_BUF_SLOT, (o)})
 #define TT_NET ((struct tt_ref){TT_BUF_NET, 0})
 #define TT_NONE ((struct tt_ref){TT_BUF_NONE, 0})
 
@@ -272,6 +293,8 @@ void tt_cost_queue(struct tt_cost *c, double messages, double len, bool reduces)
 void tt_cost_once(struct tt_cost *c, double bytes);
 /* So many bytes combined, or copied, by so many ranks at the same time; nothing is sent meanwhile. */
 void tt_cost_work(struct tt_cost *c, double bytes, bool reduces, double ranks);
+/* So many times every rank waits for a flag of all others, in memory that they share. */
+void tt_cost_signals(struct tt_cost *c, double times);
 
 /* Does the collective reduce; has it a root; is it a v form? */
 bool tt_coll_reduces(enum tt_coll coll);

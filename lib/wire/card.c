@@ -16,6 +16,7 @@ struct card {
 	struct tt_host host;
 	uint32_t ntps;
 	char tp[TT_TP_MAX][16];
+	uint64_t longest; /* put that all its transports carry */
 };
 _Static_assert(sizeof(struct card) <= TT_CARD_MAX, "fits the bootstrap");
 
@@ -26,9 +27,14 @@ size_t tt_wire_card(struct tt_wire *wire, void *buf, size_t max)
 
 	if (tt_host_get(wire->env->host_id.text, &card.host))
 		memset(&card.host, 0, sizeof(card.host));
-	card.ntps = (uint32_t)wire->ntps;
+	for (i = 0; tt_transports[i]; i++)
+		if (tt_usable_place(wire, i))
+			snprintf(card.tp[card.ntps++], sizeof(card.tp[0]), "%s",
+				 tt_transports[i]->name);
+	card.longest = SIZE_MAX;
 	for (i = 0; i < wire->ntps; i++)
-		snprintf(card.tp[i], sizeof(card.tp[i]), "%s", wire->tp[i].name);
+		if (wire->tp[i].tp->max_put && wire->tp[i].tp->max_put < card.longest)
+			card.longest = wire->tp[i].tp->max_put;
 	memcpy(buf, &card, sizeof(card));
 	return sizeof(card);
 }
@@ -57,6 +63,22 @@ bool tt_wire_same_host(struct tt_wire *wire, int rank, char *why, size_t size)
 	if (why)
 		snprintf(why, size, "%s", text);
 	return same;
+}
+
+void tt_card_longest(struct tt_wire *wire)
+{
+	struct card card;
+	int i;
+
+	wire->longest = SIZE_MAX;
+	for (i = 0; i < wire->params.nranks; i++)
+		if (card_of(wire, i, &card) && card.longest < wire->longest)
+			wire->longest = card.longest;
+}
+
+size_t tt_wire_longest(const struct tt_wire *wire)
+{
+	return wire->longest;
 }
 
 int tt_wire_local_ranks(struct tt_wire *wire)
@@ -125,8 +147,10 @@ int tt_wire_spread(struct tt_wire *wire, const int *ranks, int n, struct tt_wire
 		spread->most = run > spread->most ? run : spread->most;
 	}
 	free(keys);
-	for (i = wire->ntps - 1; i >= 0; i--) {
-		const char *name = wire->tp[i].name;
+	for (i = 0; tt_transports[i]; i++)
+		;
+	while (i--) { /* whatever is open here by now: all ranks must find the same */
+		const char *name = tt_transports[i]->name;
 
 		if (!strcmp(name, "self") || !all_have(wire, ranks, n, name))
 			continue;
@@ -136,18 +160,8 @@ int tt_wire_spread(struct tt_wire *wire, const int *ranks, int n, struct tt_wire
 	return 0;
 }
 
-static int index_of(struct tt_wire *wire, const char *name)
-{
-	int i;
-
-	for (i = 0; i < wire->ntps; i++)
-		if (!strcmp(wire->tp[i].name, name))
-			return i;
-	return -1;
-}
-
 /* The transports this pair may use, best first; why: the reason if there are none. */
-int tt_card_transports(struct tt_wire *wire, int rank, int *tps, int max, char *why, size_t size)
+int tt_card_transports(struct tt_wire *wire, int rank, int *places, int max, char *why, size_t size)
 {
 	struct card its;
 	bool same = tt_wire_same_host(wire, rank, why, size);
@@ -155,16 +169,17 @@ int tt_card_transports(struct tt_wire *wire, int rank, int *tps, int max, char *
 
 	if (!card_of(wire, rank, &its))
 		return 0;
-	for (i = 0; i < wire->ntps; i++) {
-		const char *name = wire->tp[i].name;
+	for (i = 0; tt_transports[i]; i++) {
+		const char *name = tt_transports[i]->name;
 
-		if (!strcmp(name, "self") || (!strcmp(name, "shm") && !same))
+		if (!tt_usable_place(wire, i) || !strcmp(name, "self") ||
+		    (!strcmp(name, "shm") && !same))
 			continue;
 		for (k = 0; k < (int)its.ntps; k++)
 			if (!strncmp(its.tp[k], name, sizeof(its.tp[k])))
 				break;
 		if (k < (int)its.ntps && n < max)
-			tps[n++] = index_of(wire, name);
+			places[n++] = i;
 	}
 	return n;
 }

@@ -175,9 +175,10 @@ static void test_hosts(void)
 }
 
 /* A line of tutti_explain says what the chooser takes. */
-static bool says_so(const char *line, const struct tt_chooser *c, enum tt_coll coll, int n)
+static bool says_so(const char *line, const struct tt_chooser *c, enum tt_coll coll, int n,
+		    int hosts)
 {
-	struct tt_plan_args a = {.coll = coll, .nranks = n, .elem = 4};
+	struct tt_plan_args a = {.coll = coll, .nranks = n, .elem = 4, .node = hosts == 1};
 	char algo[32];
 	size_t bytes, chunk;
 	int lanes;
@@ -211,7 +212,7 @@ static void check_explained(enum tt_coll coll, const struct tt_tune *t, int host
 	TT_REQUIRE(f != NULL);
 	while (fgets(line, sizeof(line), f))
 		if (line[0] == '*') {
-			TT_CHECK(says_so(line, c, coll, n));
+			TT_CHECK(says_so(line, c, coll, n, hosts));
 			taken++;
 		}
 	TT_CHECK(!pclose(f) && taken == 8);

@@ -345,6 +345,9 @@ static int check_whole(struct options *opt, int argc, char **argv)
 	if (opt->root >= opt->min_ranks)
 		return sim_fail("-r %d: with %d ranks they are 0 to %d", opt->root, opt->min_ranks,
 				opt->min_ranks - 1);
+	if (opt->model.straggler >= opt->min_ranks)
+		return sim_fail("--straggler %d: with %d ranks they are 0 to %d",
+				opt->model.straggler, opt->min_ranks, opt->min_ranks - 1);
 	if (opt->table && opt->coll != TT_COLL_ALLREDUCE)
 		return sim_fail("--table is about allreduce");
 	opt->chunk -= opt->chunk % ELEM;

@@ -182,8 +182,14 @@ static int one(const struct options *opt, const struct tt_alg *alg, int nranks, 
 	int err;
 
 	err = sim_args(opt, alg, nranks, bytes, &args);
-	if (err || (alg->can && !alg->can(&args)))
+	if (err)
 		return err;
+	if (alg->can && !alg->can(&args)) {
+		if (opt->algorithms)
+			fprintf(stderr, PROG ": %s cannot do %s of %d ranks and %zu bytes: left out\n",
+				alg->name, tt_coll_name(opt->coll), nranks, bytes);
+		return 0;
+	}
 	p.bytes = args.count * ELEM * blocks(opt->coll, nranks);
 	progress(&p);
 	err = simulate(opt, &args, &p);
@@ -230,5 +236,7 @@ int sim_run(const struct options *opt, struct points *points)
 			if (bytes >= opt->max_bytes)
 				break;
 		}
+	if (!err && !points->n)
+		err = sim_fail("nothing was left to simulate");
 	return err;
 }

@@ -62,7 +62,8 @@ static int measure_point(struct job *job, const struct tt_alg *alg, size_t bytes
 static int measure_alg(struct job *job, const struct tt_alg *alg)
 {
 	struct tt_plan_args args = {
-		.coll = alg->coll, .nranks = job->n, .count = 1, .elem = ELEM};
+		.coll = alg->coll, .nranks = job->n, .count = 1, .elem = ELEM,
+		.node = job->comm->node != NULL};
 	char rule[64];
 	size_t bytes;
 	int err;
@@ -103,7 +104,8 @@ static int compare(struct job *job, enum tt_coll coll, size_t bytes, double *las
 	struct result best = {NULL, 0};
 	const struct tt_alg *alg, *taken;
 	struct tt_plan_args args = {
-		.coll = coll, .nranks = job->n, .count = bytes / ELEM, .elem = ELEM};
+		.coll = coll, .nranks = job->n, .count = bytes / ELEM, .elem = ELEM,
+		.node = job->comm->node != NULL};
 	double time, picked = 0;
 	char rule[64];
 	int err;

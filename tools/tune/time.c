@@ -16,9 +16,8 @@ int tune_force(struct job *job, struct tutti_comm *comm, const char *rules, stru
 	int err;
 
 	snprintf(agreed.algo, sizeof(agreed.algo), "%s", rules);
-	tt_comm_strip(comm);
 	job->ctx->tune = tune;
-	err = tt_comm_equip(comm, &agreed);
+	err = tt_comm_choose(comm, &agreed);
 	job->ctx->tune = before;
 	return err;
 }
