@@ -100,7 +100,7 @@ static int by_value(const void *a, const void *b)
 /* ns a byte, the median of a few passes over long vectors. */
 static double per_byte(struct job *job, bool reduces)
 {
-	tt_reduce_fn *sum = tt_reduce_get(TUTTI_FLOAT32, TUTTI_SUM);
+	const void *src[2] = {job->in, job->out};
 	size_t len = TUNE_LONG;
 	double time[LOOPS];
 	uint64_t start;
@@ -109,7 +109,8 @@ static double per_byte(struct job *job, bool reduces)
 	for (i = 0; i < LOOPS; i++) {
 		start = tt_now_ns();
 		if (reduces)
-			sum(job->out, job->in, job->out, len / ELEM);
+			tt_reduce_multi(&job->out, 1, src, 2, len / ELEM, TUTTI_FLOAT32, TUTTI_SUM,
+					0, 0);
 		else
 			memcpy(job->out, job->in, len);
 		time[i] = (double)(tt_now_ns() - start) / (double)len;
