@@ -221,7 +221,7 @@ static int wait_op(struct tt_op_run *run)
 
 static void pair(void *arg, void *dst, const void *a, const void *b, size_t count)
 {
-	tt_combine(arg, dst, a, b, count);
+	tt_combine(arg, dst, a, b, count, 0);
 }
 
 static struct tt_node_reduce reduction(struct tt_plan_req *req, const struct tt_op *op)
@@ -230,7 +230,7 @@ static struct tt_node_reduce reduction(struct tt_plan_req *req, const struct tt_
 
 	return (struct tt_node_reduce){
 		.datatype = req->datatype,
-		.op = req->user ? TUTTI_SUM : (enum tutti_op)req->fields.op,
+		.op = req->op,
 		.elem = req->elem,
 		.divide_by = op->flags & TT_OPF_DIVIDE ? req->r.comm->size : 0,
 		.flags = req->extent[TT_BUF_SEND] >= STREAM_FROM ? TT_REDUCE_STREAM : 0,
