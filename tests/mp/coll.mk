@@ -20,6 +20,7 @@ TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_rma \
 	tests/mp/test_atomics \
 	tests/mp/test_ways \
+	tests/mp/test_node \
 	tests/mp/test_big
 check_PROGRAMS += $(TT_MP_TESTS)
 TESTS += $(TT_MP_TESTS)
@@ -57,3 +58,5 @@ tests_mp_test_core_SOURCES = tests/mp/test_core.c
 tests_mp_test_core_LDADD = libttmp.la
 tests_mp_test_random_SOURCES = tests/mp/test_random.c
 tests_mp_test_random_LDADD = libttmp.la
+tests_mp_test_node_SOURCES = tests/mp/test_node.c
+tests_mp_test_node_LDADD = libttmp.la
