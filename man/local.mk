@@ -111,5 +111,7 @@ dist_man_MANS += \
 	man/tutti_win_flush.3 \
 	man/tutti_win_flush_all.3 \
 	man/tutti_win_free.3 \
+	man/tutti_win_iflush.3 \
+	man/tutti_win_iflush_all.3 \
 	man/tutti_win_wait_notify.3 \
 	man/tutti_world.3

@@ -18,5 +18,12 @@ include tests/mp/local.mk
 include tests/fault/local.mk
 include tests/vm/local.mk
 endif
+# Longer than a check may take: TT_TIMES as many random programs.
+.PHONY: soak
+soak:
+	$(MAKE) check TESTS=
+	TT_TIMES=$${TT_TIMES:-10} tests/mp/test_random
+	tests/mp/test_big
+
 include tests/lint/local.mk
 include tests/install/local.mk

@@ -22,11 +22,40 @@ int tt_check_comm(const struct tutti_comm *comm)
 	return 0;
 }
 
+/* What a transport costs; one that is wrapped costs what it wraps. */
+static const struct tt_link_costs *link_costs(const char *transport)
+{
+	const char *wrapped = strrchr(transport, ':');
+	const struct tt_link_costs *costs = tt_link_default(wrapped ? wrapped + 1 : transport);
+
+	return costs ? costs : tt_link_default("ofi");
+}
+
+/* The chooser's model, from what all ranks know alike. */
+static int model_of(struct tutti_comm *comm, const struct tt_agreed *agreed, struct tt_model *model)
+{
+	struct tt_wire_spread spread;
+	struct tt_layout layout;
+	int err = tt_wire_spread(comm->ctx->wire, comm->world, comm->size, &spread);
+
+	if (err)
+		return err;
+	layout = (struct tt_layout){
+		.hosts = spread.hosts, .ranks_per_host = spread.most, .cores = agreed->cores};
+	tt_model_of(model, &layout, link_costs(spread.inside), link_costs(spread.between));
+	return 0;
+}
+
 int tt_comm_equip(struct tutti_comm *comm, const struct tt_agreed *agreed)
 {
+	size_t longest = tt_wire_longest(comm->ctx->wire), chunk = agreed->chunk;
+	struct tt_model model;
 	int err;
 
-	err = tt_chooser_new(agreed->algo, agreed->chunk, agreed->lanes, &comm->chooser);
+	chunk = chunk < longest ? chunk : longest;
+	err = model_of(comm, agreed, &model);
+	if (!err)
+		err = tt_chooser_new(agreed->algo, chunk, agreed->lanes, &model, &comm->chooser);
 	if (err)
 		return err;
 	err = tt_plans_new(comm, &comm->plans);
@@ -75,22 +104,21 @@ struct part {
 	int64_t color, key, next_id;
 };
 
-/* All ranks' parts, by one all-reduce of a vector in which each fills its own place. */
+/* All ranks' parts: for few ranks log2 messages of a rank, and never more bytes than there are parts. */
 static int exchange(struct tutti_comm *comm, int color, int key, struct part **out)
 {
-	size_t count = (size_t)comm->size * sizeof(struct part) / sizeof(int64_t);
+	size_t count = sizeof(struct part) / sizeof(int64_t);
 	struct part *all;
 	int err;
 
-	err = tutti_alloc(comm->ctx, count * sizeof(int64_t), (void **)&all);
+	err = tutti_alloc(comm->ctx, (size_t)comm->size * sizeof(*all), (void **)&all);
 	if (err)
 		return err;
-	memset(all, 0, count * sizeof(int64_t));
 	all[comm->rank] = (struct part){.color = color, .key = key};
 	tt_wire_lock(comm->ctx->wire);
 	all[comm->rank].next_id = comm->ctx->next_comm_id;
 	tt_wire_unlock(comm->ctx->wire);
-	err = tutti_allreduce(TUTTI_IN_PLACE, all, count, TUTTI_INT64, TUTTI_SUM, comm);
+	err = tutti_allgather(TUTTI_IN_PLACE, all, count, TUTTI_INT64, comm);
 	if (err) {
 		tutti_free(all);
 		return err;

@@ -8,9 +8,10 @@
 #include <sodium.h>
 
 #include "lib/api/api.h"
+#include "lib/rma/rma.h"
 #include "lib/base/clock.h"
-#include "lib/base/signals.h"
 #include "lib/engine/node.h"
+#include "lib/topo/topo.h"
 
 int tt_check_ctx(const struct tutti_context *ctx)
 {
@@ -112,6 +113,7 @@ static int open_wire(struct tutti_context *ctx)
 					.mismatch = tt_run_mismatch,
 					.early = tt_run_early,
 					.arg = ctx};
+
 	int err;
 
 	open_node(ctx);
@@ -119,10 +121,7 @@ static int open_wire(struct tutti_context *ctx)
 		params.keeper = tt_node_keeper(ctx->node);
 		params.sleeper = (struct tt_wire_sleeper){lie_down, get_up, ctx->node};
 	}
-	/* Before, as their handlers must not run in the middle of libfabric; after, in case they come back. */
-	tt_signals_restore();
 	err = tt_wire_open(&params, &ctx->wire);
-	tt_signals_restore();
 	if (err && ctx->node)
 		tt_node_close(ctx->node);
 	return err;
@@ -155,7 +154,8 @@ static int join(struct tutti_context *ctx)
 	struct tt_boot_handlers handlers = {.gone = tt_ctx_gone, .arg = ctx};
 	struct tt_agreed agreed = {.chunk = (uint64_t)ctx->env.chunk.number,
 				   .lanes = (int32_t)ctx->env.lanes.number,
-				   .node = ctx->node != NULL};
+				   .node = ctx->node != NULL,
+				   .cores = tt_topo_cpus()};
 	struct tt_node_card node_card = {0};
 	char card[TT_CARD_MAX];
 	struct tt_boot *boot;
@@ -408,6 +408,7 @@ int tutti_finalize(struct tutti_context *ctx)
 	free_comms(ctx);
 	tt_userop_free_all(ctx);
 	tt_stuck_free(ctx);
+	tt_win_forget(ctx);
 	close_wire(ctx);
 	tt_env_free(&ctx->env);
 	ctx->magic = 0;

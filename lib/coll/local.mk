@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 libtt_la_SOURCES += \
 	lib/coll/algs.c lib/coll/algs.def lib/coll/coll.c lib/coll/coll.h \
+	lib/coll/costs.h lib/coll/costs.c lib/coll/costs_allreduce.c lib/coll/costs_node.c \
 	lib/coll/single.c lib/coll/allreduce_ring.c \
 	lib/coll/allreduce_single_master.c lib/coll/allreduce_ps.c lib/coll/allreduce_radix.c \
 	lib/coll/allreduce_recursive_doubling.c lib/coll/allreduce_halving_doubling.c \

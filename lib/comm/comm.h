@@ -30,6 +30,7 @@ struct tt_fields {
 	int32_t root;
 	uint64_t count;	 /* reduce_scatter, allgatherv: of all blocks; 0 where ranks have their own */
 	uint64_t counts; /* of those two: a hash of the array */
+	uint64_t in_place; /* reduce_scatter, alltoall and their kin, where it changes the plan; else 0 */
 };
 
 /* The arrays of a v form, copied; shared by its plan and the history. Guarded by the wire lock. */

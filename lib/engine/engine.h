@@ -67,6 +67,8 @@ struct tt_stalled {
 	/* Takes itself off the list when it need not be tried again. */
 	void (*again)(struct tt_stalled *stalled);
 };
+/* For a wait that tries again by itself: being on the list keeps the sleeps short. */
+void tt_stalled_wait(struct tt_stalled *stalled);
 
 /* One op of the current round of a lane. */
 struct tt_op_run {

@@ -227,17 +227,23 @@ int tt_plan_finish(struct tt_builder *b, struct tt_plan **plan);
 /* An algorithm: emits the plan of args->rank. One line in lib/coll/algs.def each. */
 typedef void tt_alg_fn(struct tt_builder *b);
 
+/* What it costs, in closed form: rounds and flows of messages, told to the functions below. */
+struct tt_cost;
+typedef void tt_cost_fn(struct tt_cost *c, const struct tt_plan_args *args);
+
 struct tt_alg {
 	enum tt_coll coll;
 	const char *name;
 	tt_alg_fn *emit;
 	/* Whether it can do this call at all (size, rank count); NULL: always. */
 	bool (*can)(const struct tt_plan_args *args);
+	tt_cost_fn *cost;
 };
 extern const struct tt_alg tt_algs[]; /* ends with name NULL */
-#define TT_ALG(coll, name, emit, can) \
+#define TT_ALG(coll, name, emit, can, cost) \
 	void emit(struct tt_builder *b); \
-	bool can(const struct tt_plan_args *args);
+	bool can(const struct tt_plan_args *args); \
+	void cost(struct tt_cost *c, const struct tt_plan_args *args);
 #include "lib/coll/algs.def"
 #undef TT_ALG
 const struct tt_alg *tt_alg_find(enum tt_coll coll, const char *name);
@@ -245,6 +251,50 @@ const char *tt_coll_name(enum tt_coll coll); /* "allreduce" */
 
 /* Build alg's plan. 0, -ENOMEM, or -EINVAL for args it can't do. */
 int tt_plan_build(const struct tt_alg *alg, const struct tt_plan_args *args, struct tt_plan **plan);
+
+/*
+ * cost.c: what a cost function says. What follows is of one slice, of which there are so many, dealt
+ * out to so many lanes (at first one slice in one lane).
+ */
+void tt_cost_slices(struct tt_cost *c, size_t slices, int lanes);
+/* Slices follow one another: those who only send do not wait for those who receive. */
+void tt_cost_one_way(struct tt_cost *c);
+/* The vector is cut into so many parts, of which many are empty if it is short. */
+void tt_cost_parts(struct tt_cost *c, size_t parts);
+/* Turns of the lanes; does a message of so many bytes wait for its receive? */
+double tt_cost_turns(const struct tt_cost *c);
+bool tt_cost_waits(const struct tt_cost *c, double len);
+/*
+ * Rounds in which all ranks, or all that matter, move together: a rank begins the next one when it
+ * has received what it must in this one. A message longer than a chunk is sent in pieces.
+ */
+struct tt_rounds {
+	double n;	/* one after another */
+	double len;	/* bytes of a message */
+	double out, in; /* messages that the busiest rank sends and receives in one round */
+	double all;	/* that are received by all ranks together */
+	bool reduces;	/* what is received is combined */
+	bool near;	/* ranks talk to the next one only, as on a ring */
+};
+void tt_cost_rounds(struct tt_cost *c, struct tt_rounds r);
+/*
+ * Slices that follow one another along a chain or a tree: the first one takes hops messages, one after
+ * another; out, in and all are messages of a whole slice. waits: rounds of a slice in which the
+ * busiest rank posts a receive and waits for it. early: receives are posted long before.
+ */
+struct tt_flow {
+	double hops, len, out, in, all, waits;
+	bool reduces, near, early;
+};
+void tt_cost_flow(struct tt_cost *c, struct tt_flow f);
+/* After the first message of a flow, so many others that its receiver (or sender) has to take. */
+void tt_cost_queue(struct tt_cost *c, double messages, double len, bool reduces);
+/* So many bytes copied by one rank, once, not for each slice. */
+void tt_cost_once(struct tt_cost *c, double bytes);
+/* So many bytes combined, or copied, by so many ranks at the same time; nothing is sent meanwhile. */
+void tt_cost_work(struct tt_cost *c, double bytes, bool reduces, double ranks);
+/* So many times every rank waits for a flag of all others, in memory that they share. */
+void tt_cost_signals(struct tt_cost *c, double times);
 
 /* Does the collective reduce; has it a root; is it a v form? */
 bool tt_coll_reduces(enum tt_coll coll);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What vector.c can't say in C: for vectors of TT_VEC bytes, which the build sets together with the
- * compiler's options, the conversions of float16 and stores around the cache (to aligned addresses).
- * "Half" is a vector of as many elements of half the size.
+ * compiler's options, the conversions of float16 and stores around the cache (to aligned
+ * addresses). "Half" is a vector of as many elements of half the size.
  *
  * AVX512-BF16 has no part in this: its conversion takes subnormals for zero.
  */

@@ -3,14 +3,19 @@
 #include "config.h"
 #include "lib/reduce/reduce.h"
 
+#include <ctype.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/reduce/half.h"
 #include "lib/reduce/kernels.h"
 
-#define SCALE_BLOCK 4096 /* bytes */
+#define SCALE_BLOCK 4096       /* bytes */
+#define CACHE_SIZE (32L << 20) /* where the system doesn't say */
+#define CACHE_DIR "/sys/devices/system/cpu/cpu0/cache/index3"
 
 static const struct tt_kernels *const kernels[TT_REDUCE_LEVELS] = {
 	[TT_REDUCE_BASE] = &tt_kernels_base,
@@ -76,12 +81,13 @@ static void run(const struct tt_reduce_job *job, enum tutti_datatype datatype)
 }
 
 /*
- * How many bytes to do plainly before the result is where a line of the cache begins, for all dst; or all
- * of them, when that is nowhere, or a dst is a src.
+ * How many bytes to do plainly before the result is where a line of the cache begins, for all dst;
+ * or all of them, when that is nowhere, or a dst is a src.
  */
 static size_t before_stream(const struct tt_reduce_job *job, size_t elem)
 {
-	size_t off = (uintptr_t)job->dst[0] % TT_REDUCE_LINE, before = (TT_REDUCE_LINE - off) % TT_REDUCE_LINE;
+	size_t off = (uintptr_t)job->dst[0] % TT_REDUCE_LINE,
+	       before = (TT_REDUCE_LINE - off) % TT_REDUCE_LINE;
 	int i, k;
 
 	for (i = 0; i < job->ndst; i++) {
@@ -117,6 +123,45 @@ void tt_reduce_multi(void *const *dst, int ndst, const void *const *src, int nsr
 		run(&job, datatype);
 }
 
+/*
+ * The last level of cache of this host, from what the system says of its first CPU: sysconf() takes
+ * what the processor has for what a virtual machine got of it.
+ */
+static long find_cache(void)
+{
+	long kib = 0, cpus = sysconf(_SC_NPROCESSORS_CONF);
+	int sharing = 0, c;
+	FILE *f = fopen(CACHE_DIR "/size", "re");
+
+	if (f && fscanf(f, "%ldK", &kib) != 1)
+		kib = 0;
+	if (f)
+		fclose(f);
+	f = fopen(CACHE_DIR "/shared_cpu_map", "re");
+	while (f && (c = fgetc(f)) != EOF) /* hexadecimal, with commas */
+		sharing +=
+			isxdigit(c) ? __builtin_popcount((unsigned)(c <= '9' ? c : c + 9) & 15) : 0;
+	if (f)
+		fclose(f);
+	if (kib <= 0 || sharing <= 0)
+		return CACHE_SIZE;
+	return kib * 1024 * (cpus > sharing ? cpus / sharing : 1);
+}
+
+/* Half of it, because what else is in there, the inputs of the next step at least, is worth
+ * something. */
+unsigned tt_reduce_flags(size_t bytes)
+{
+	static atomic_long cache;
+	long size = atomic_load_explicit(&cache, memory_order_relaxed);
+
+	if (!size) { /* several threads may find the same */
+		size = find_cache();
+		atomic_store_explicit(&cache, size, memory_order_relaxed);
+	}
+	return bytes > (size_t)size / 2 ? TT_REDUCE_STREAM : 0;
+}
+
 /* A product of two sources, one of which is the scalar over and over. */
 void tt_reduce_scale(void *dst, const void *src, size_t count, enum tutti_datatype datatype,
 		     const void *scalar)
@@ -146,7 +191,7 @@ bool tt_reduce_valid(enum tutti_datatype datatype, enum tutti_op op)
 
 const char *tt_reduce_level_name(enum tt_reduce_level level)
 {
-	static const char *const names[] = {"truth", "base", "avx2", "avx512"};
+	static const char *const names[] = {"scalar", "base", "avx2", "avx512"};
 
 	return (unsigned)level < TT_REDUCE_LEVELS ? names[level] : "invalid";
 }

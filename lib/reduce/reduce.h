@@ -2,9 +2,10 @@
 /*
  * Reduction kernels: many sources combined element by element, from left to right.
  *
- * float16 and bfloat16 are widened to float32, combined, and rounded to nearest even at the end. Integer
- * sums and products wrap. min and max of floats: a NaN anywhere gives NaN; of equals, the left one. The
- * scalar kernel in truth.c is the truth; faster ones (chosen at run time) give the same bits.
+ * float16 and bfloat16 are widened to float32, combined, and rounded to nearest even at the end.
+ * Integer sums and products wrap. min and max of floats: a NaN anywhere gives NaN; of equals, the
+ * left one. The scalar kernel in truth.c is the truth; faster ones (chosen at run time) give the
+ * same bits.
  */
 #ifndef TT_REDUCE_H
 #define TT_REDUCE_H
@@ -14,28 +15,34 @@
 #include <tutti/coll.h>
 
 /*
- * Every dst[j] = src[0] op src[1] op ... op src[nsrc - 1]; then, unless divide_by is 0, divided by it: as
- * floats (16-bit ones in float32, before they are rounded), integers cut off toward zero. TUTTI_AVG is the
- * sum; only sums can be divided. A NaN in the result is the one quiet NaN. nsrc and ndst are at least 1;
- * a dst may be a src, exactly, or share no byte with any; addresses need no alignment.
+ * Every dst[j] = src[0] op src[1] op ... op src[nsrc - 1]; then, unless divide_by is 0, divided by
+ * it: as floats (16-bit ones in float32, before they are rounded), integers cut off toward zero.
+ * TUTTI_AVG is the sum; only sums can be divided. A NaN in the result is the one quiet NaN. nsrc
+ * and ndst are at least 1; a dst may be a src, exactly, or share no byte with any; addresses need
+ * no alignment.
  *
  * TT_REDUCE_STREAM: the result is not read again soon, so store it around the cache, where that is
- * possible and no loss: not into a src, which is in the cache already. When the function returns, the
- * result is ordered for other threads as if it had been stored plainly.
+ * possible and no loss: not into a src, which is in the cache already. When the function returns,
+ * the result is ordered for other threads as if it had been stored plainly.
  */
 enum { TT_REDUCE_STREAM = 1 };
 void tt_reduce_multi(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count,
 		     enum tutti_datatype datatype, enum tutti_op op, int divide_by, unsigned flags);
+/* TT_REDUCE_STREAM if what a host's ranks read and write in an operation is too much for its cache,
+ * else 0. */
+unsigned tt_reduce_flags(size_t bytes);
 bool tt_reduce_valid(enum tutti_datatype datatype, enum tutti_op op);
 
-/* dst = src * *scalar, an element of datatype; 16-bit floats in float32, integers wrap. dst may be src. */
+/* dst = src * *scalar, an element of datatype; 16-bit floats in float32, integers wrap. dst may be
+ * src. */
 void tt_reduce_scale(void *dst, const void *src, size_t count, enum tutti_datatype datatype,
 		     const void *scalar);
 
 /* For tests and measurements: the kernels of another level than the best that this CPU has. */
 enum tt_reduce_level {
 	TT_REDUCE_TRUTH,
-	TT_REDUCE_BASE, /* vectors of 16 bytes, as the compiler makes them for any CPU of the family */
+	TT_REDUCE_BASE, /* vectors of 16 bytes, as the compiler makes them for any CPU of the family
+			 */
 	TT_REDUCE_AVX2,
 	TT_REDUCE_AVX512,
 	TT_REDUCE_LEVELS

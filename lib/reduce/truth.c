@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What every kernel must give, bit for bit: one element after the other, in the plainest words there
- * are. Integers are computed in 64 bits, of which the lower ones are what fewer bits would have given
- * (sums and products), or the same (the rest); 16-bit floats are computed in float32.
+ * What every kernel must give, bit for bit: one element after the other, in the plainest words
+ * there are. Integers are computed in 64 bits, of which the lower ones are what fewer bits would
+ * have given (sums and products), or the same (the rest); 16-bit floats are computed in float32.
  */
 #include "lib/reduce/half.h"
 #include "lib/reduce/kernels.h"
@@ -126,7 +126,7 @@ static union value combine(enum tutti_datatype t, enum tutti_op op, union value 
 	return x;
 }
 
-/* Integers come from a sum, so only the lower bits of their type count, and the quotient is cut off. */
+/* Of an integer, which comes from a sum, only the bits of its type count; the quotient is cut off. */
 static union value divide(enum tutti_datatype t, union value x, int n)
 {
 	char cut[8];
@@ -146,7 +146,7 @@ static union value divide(enum tutti_datatype t, union value x, int n)
 	return x;
 }
 
-/* There is one NaN, as which of several operands' survives depends on the order the compiler gave them. */
+/* There is one NaN: which of two operands' survives depends on the compiler. */
 static union value canonical(enum tutti_datatype t, union value x)
 {
 	if (t == TUTTI_FLOAT64 && x.d != x.d)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The kernels, in the compiler's vectors of TT_VEC bytes; built once for each level of instructions
- * (local.mk). Everything is inlined into ten functions, one a datatype, with a loop for each operator.
+ * (local.mk). Everything is inlined into ten functions, one a datatype, with a loop for each
+ * operator.
  *
- * A block of a few vectors is combined over all sources in registers and then stored, so that each byte
- * of the sources is read once and each byte of the result written once, however many sources there are.
- * Same bits at every level: each step is one operation, rounded by itself (no fma), and a NaN in a
- * result is always the one quiet NaN: which of two an instruction lets through doesn't matter.
+ * A block of a few vectors is combined over all sources in registers and then stored, so that each
+ * byte of the sources is read once and each byte of the result written once, however many sources
+ * there are. Same bits at every level: each step is one operation, rounded by itself (no fma), and
+ * a NaN in a result is always the one quiet NaN: which of two an instruction lets through doesn't
+ * matter.
  */
 #include "lib/reduce/isa.h"
 #include "lib/reduce/kernels.h"
@@ -62,8 +64,8 @@ INLINE void run_block(const struct tt_reduce_job *job, const struct form *form, 
 }
 
 /* The last bytes, less than a vector. */
-INLINE void run_rest(const struct tt_reduce_job *job, const struct form *form, op_fn *op, end_fn *end,
-		     size_t at)
+INLINE void run_rest(const struct tt_reduce_job *job, const struct form *form, op_fn *op,
+		     end_fn *end, size_t at)
 {
 	size_t len = job->to - at;
 	char room[TT_VEC] = {0};
@@ -120,7 +122,8 @@ INLINE vec pick(vec mask, vec a, vec b)
 	return (mask & a) | (~mask & b);
 }
 
-/* Integers: nothing happens at the end, unless there is a division; no instruction does that to a vector. */
+/* Integers: nothing happens at the end, unless there is a division; no instruction does that to a
+ * vector. */
 
 INLINE vec as_is(vec x, int n)
 {
@@ -554,5 +557,5 @@ static void run_bf16(const struct tt_reduce_job *job)
 	run_float(job, &form, &f32_ops);
 }
 
-const struct tt_kernels KERNELS = {{run_i8, run_u8, run_i32, run_u32, run_i64, run_u64, run_f16, run_bf16,
-				    run_f32, run_f64}};
+const struct tt_kernels KERNELS = {
+	{run_i8, run_u8, run_i32, run_u32, run_i64, run_u64, run_f16, run_bf16, run_f32, run_f64}};

@@ -43,6 +43,10 @@ static void on_event(struct tt_wire *wire, const struct tt_event *ev)
 	struct tt_chan *chan = ev->ep ? ev->ep->user : NULL;
 	struct tt_ctrl ctrl;
 
+	if (ev->ep && !chan && ev->kind != TT_EV_DONE) {
+		tt_loop_event(wire, ev);
+		return;
+	}
 	switch (ev->kind) {
 	case TT_EV_DONE:
 		on_done(wire, ev->user, ev->status);

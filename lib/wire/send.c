@@ -11,7 +11,7 @@
 static struct tt_stage *stage_get(struct tt_wire *wire)
 {
 	struct tt_stage *s = wire->stages;
-	size_t size = sizeof(struct tt_eager_head) + (size_t)wire->env->eager.number;
+	size_t size = sizeof(struct tt_eager_head) + tt_wire_eager_max(wire->env);
 
 	if (s) {
 		wire->stages = s->next;

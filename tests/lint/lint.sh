@@ -29,7 +29,7 @@ lib/api		lib
 transports	lib/wire/transport.h lib/mem/mem.h
 man		lib/base
 examples	public
-perf		public
+perf		public lib/reduce/reduce.h
 tools		public
 tools/sim	lib/plan tools/cli.h
 '

@@ -21,6 +21,7 @@ TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_atomics \
 	tests/mp/test_ways \
 	tests/mp/test_node \
+	tests/mp/test_scale \
 	tests/mp/test_big
 check_PROGRAMS += $(TT_MP_TESTS)
 TESTS += $(TT_MP_TESTS)
@@ -52,11 +53,13 @@ tests_mp_test_atomics_SOURCES = tests/mp/test_atomics.c
 tests_mp_test_atomics_LDADD = libttmp.la
 tests_mp_test_ways_SOURCES = tests/mp/test_ways.c
 tests_mp_test_ways_LDADD = libttmp.la
+tests_mp_test_scale_SOURCES = tests/mp/test_scale.c
+tests_mp_test_scale_LDADD = libttmp.la
 tests_mp_test_big_SOURCES = tests/mp/test_big.c
 tests_mp_test_big_LDADD = libttmp.la
 tests_mp_test_core_SOURCES = tests/mp/test_core.c
 tests_mp_test_core_LDADD = libttmp.la
-tests_mp_test_random_SOURCES = tests/mp/test_random.c
+tests_mp_test_random_SOURCES = tests/mp/test_random.c tests/mp/random.c tests/mp/random.h
 tests_mp_test_random_LDADD = libttmp.la
 tests_mp_test_node_SOURCES = tests/mp/test_node.c
 tests_mp_test_node_LDADD = libttmp.la

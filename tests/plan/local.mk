@@ -3,9 +3,9 @@
 # collectives; test_check: the checker finds planted faults; test_choose: TUTTI_ALGO and the defaults;
 # test_sim: the simulator, sim.sh: its program.
 check_PROGRAMS += tests/plan/test_plan tests/plan/test_colls tests/plan/test_check tests/plan/test_choose \
-	tests/plan/test_count tests/plan/test_colls_count tests/plan/test_sim
+	tests/plan/test_count tests/plan/test_colls_count tests/plan/test_sim tests/plan/test_cost
 TESTS += tests/plan/test_plan tests/plan/test_colls tests/plan/test_check tests/plan/test_choose \
-	tests/plan/test_count tests/plan/test_colls_count tests/plan/test_sim
+	tests/plan/test_count tests/plan/test_colls_count tests/plan/test_sim tests/plan/test_cost
 dist_check_SCRIPTS += tests/plan/sim.sh
 TESTS += tests/plan/sim.sh
 tests_plan_test_plan_SOURCES = tests/plan/test_plan.c tests/plan/whole.h
@@ -22,3 +22,5 @@ tests_plan_test_count_SOURCES = tests/plan/test_count.c
 tests_plan_test_count_LDADD = libtttest.la
 tests_plan_test_sim_SOURCES = tests/plan/test_sim.c
 tests_plan_test_sim_LDADD = libtttest.la
+tests_plan_test_cost_SOURCES = tests/plan/test_cost.c
+tests_plan_test_cost_LDADD = libtttest.la

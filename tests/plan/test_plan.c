@@ -31,12 +31,17 @@ static struct tt_check_opts opts_at(unsigned i)
 				      .seed = i / 27 + 3 * i};
 }
 
+static bool mixed; /* in place on every other rank only, as allreduce allows */
+
 static int build_all(const struct tt_alg *alg, struct tt_plan_args a, struct tt_plan **plans)
 {
 	int err = 0;
 
-	for (a.rank = 0; !err && a.rank < a.nranks; a.rank++)
+	for (a.rank = 0; !err && a.rank < a.nranks; a.rank++) {
+		if (mixed)
+			a.in_place = a.rank % 2;
 		err = tt_plan_build(alg, &a, &plans[a.rank]);
+	}
 	return err;
 }
 
@@ -88,6 +93,10 @@ static bool check_shapes(const struct tt_alg *alg, int n, size_t count)
 			a.in_place = true;
 			if (!check_call(alg, &a, howmany))
 				return false;
+			mixed = n <= 6;
+			if (mixed && !check_call(alg, &a, howmany))
+				return false;
+			mixed = false;
 		}
 	return true;
 }

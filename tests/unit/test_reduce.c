@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduction kernels against an oracle that shares nothing with them: integers in 128 bits, floats in
- * double, 16-bit floats found by search in a table made with ldexp.
+ * Reduction kernels against an oracle that shares nothing with them: integers in 128 bits, floats
+ * in double, 16-bit floats found by search in a table made with ldexp.
  */
 #include <math.h>
 #include <stdio.h>
@@ -244,7 +244,8 @@ static void each_pair(enum tt_reduce_level level)
 		tt_skip("this CPU does not have %s", tt_reduce_level_name(level));
 	for (t = 0; t < TUTTI_NUM_DATATYPES; t++)
 		for (op = 0; op < TUTTI_NUM_OPS; op++)
-			for (i = 0; tt_reduce_valid(t, op) && i < sizeof(counts) / sizeof(*counts); i++)
+			for (i = 0; tt_reduce_valid(t, op) && i < sizeof(counts) / sizeof(*counts);
+			     i++)
 				check_pair(t, op, counts[i], &seed);
 }
 
@@ -301,7 +302,10 @@ static void fill_special(int t, unsigned char *p, int k)
 		d = special[k % 2 ? i / n : (i + k) % n];
 		f = (float)d;
 		h = t == TUTTI_FLOAT16 ? tt_f32_to_f16(f) : tt_f32_to_bf16(f);
-		memcpy(p + (size_t)i * size, size == 8 ? (void *)&d : size == 4 ? (void *)&f : (void *)&h,
+		memcpy(p + (size_t)i * size,
+		       size == 8   ? (void *)&d
+		       : size == 4 ? (void *)&f
+				   : (void *)&h,
 		       size);
 	}
 }
@@ -314,7 +318,8 @@ struct trial {
 	size_t soff[MOST], doff[MOST];
 };
 
-/* Any address, also such as no C object of the type has; often the same offset in a line of the cache. */
+/* Any address, also such as no C object of the type has; often the same offset in a line of the
+ * cache. */
 static struct trial any_trial(int t, int op, uint64_t *seed)
 {
 	struct trial x = {.t = t, .op = op, .flags = tt_random(seed) % 2 ? TT_REDUCE_STREAM : 0};
@@ -336,8 +341,8 @@ static struct trial any_trial(int t, int op, uint64_t *seed)
 }
 
 /* Run the trial at a level; out gets what lies around every destination too. */
-static void run_trial(const struct trial *x, enum tt_reduce_level level, unsigned char in[MOST][ROOM],
-		      unsigned char out[MOST][ROOM])
+static void run_trial(const struct trial *x, enum tt_reduce_level level,
+		      unsigned char in[MOST][ROOM], unsigned char out[MOST][ROOM])
 {
 	const void *src[MOST];
 	void *dst[MOST];
@@ -382,8 +387,8 @@ static void test_levels(void)
 			if (!memcmp(got, want, sizeof(got)))
 				continue;
 			printf("  %s %s at level %s: %d sources, %d destinations, %zu bytes\n",
-			       tt_op_name(op), tt_datatype_name(t), tt_reduce_level_name(level), x.nsrc,
-			       x.ndst, x.bytes);
+			       tt_op_name(op), tt_datatype_name(t), tt_reduce_level_name(level),
+			       x.nsrc, x.ndst, x.bytes);
 			TT_CHECK(false);
 		}
 	}
@@ -433,7 +438,8 @@ static void test_half_rounding(void)
 	TT_CHECK(tt_f32_to_f16(1e30f) == 0x7c00 && tt_f32_to_f16(65519.99f) == 0x7bff);
 }
 
-/* Faster kernels convert with other instructions: max(x, x) shows what they make of every float16. */
+/* Faster kernels convert with other instructions: max(x, x) shows what they make of every float16.
+ */
 static void test_half_levels(void)
 {
 	uint16_t *in = malloc(65536 * 2), *out = malloc(65536 * 2);
@@ -499,7 +505,8 @@ static void test_scale(void)
 				at = i * (size_t)sizes[t];
 				TT_CHECK(is_float(t)
 						 ? same_float(t, d + at,
-							      float_op(TUTTI_PROD, load_float(t, s + at),
+							      float_op(TUTTI_PROD,
+								       load_float(t, s + at),
 								       load_float(t, scalar)))
 						 : same_int(t, d + at,
 							    int_op(TUTTI_PROD, load_int(t, s + at),
@@ -514,7 +521,8 @@ static void test_scale(void)
 		}
 }
 
-/* What src combine to in float or 128 bits, from left to right, and divided by n if that is not 0. */
+/* What src combine to in float or 128 bits, from left to right, and divided by n if that is not 0.
+ */
 static bool right_multi(int t, int op, const void *got, const unsigned char *const *src, int nsrc,
 			size_t at, int n)
 {
@@ -589,7 +597,8 @@ static void test_oracle_multi(void)
 	for (t = 0; t < TUTTI_NUM_DATATYPES; t++)
 		for (op = 0; op < TUTTI_NUM_OPS; op++)
 			for (nsrc = 1; tt_reduce_valid(t, op) && nsrc <= 9; nsrc++)
-				for (i = 0; i < sizeof(counts) / sizeof(*counts); i += 1 + (nsrc > 4))
+				for (i = 0; i < sizeof(counts) / sizeof(*counts);
+				     i += 1 + (nsrc > 4))
 					check_multi(t, op, nsrc, counts[i], &seed);
 }
 

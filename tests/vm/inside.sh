@@ -149,10 +149,23 @@ test_rdmacm()
 	grep -q 'is reached over verbs over .*rdma_cm' "$tmp/out" || { cat "$tmp/out"; exit 1; }
 }
 
+# TUTTI_VERBS_MASK is heeded: without that the tests under it show nothing.
+masked()
+{
+	./tutti_info >"$tmp/info" 2>&1
+	case $TUTTI_VERBS_MASK in
+	*imm*) grep -q 'no immediate data' "$tmp/info" || die "TUTTI_VERBS_MASK=imm is not heeded" ;;
+	esac
+	case $TUTTI_VERBS_MASK in
+	*atomic*) grep -q 'no atomics' "$tmp/info" || die "TUTTI_VERBS_MASK=atomic is not heeded" ;;
+	esac
+}
+
 test_mask()
 {
 	export TUTTI_VERBS_MASK
 	for TUTTI_VERBS_MASK in imm imm,atomic,placed; do
+		masked
 		perf 2 allreduce -b 4 -e 256K -f 256 -n 2 -w 1
 	done
 }
@@ -261,8 +274,13 @@ conform_rdmacm()
 }
 conform_mask()
 {
-	TUTTI_VERBS_MASK=imm,atomic,placed program tests/conform/conform_verbs $brief
-	TUTTI_VERBS_MASK=imm program tests/conform/conform_verbs_qps put_sizes many_puts msg_flood
+	export TUTTI_VERBS_MASK
+	TUTTI_VERBS_MASK=imm,atomic,placed
+	masked
+	program tests/conform/conform_verbs $brief
+	TUTTI_VERBS_MASK=imm
+	masked
+	program tests/conform/conform_verbs_qps put_sizes many_puts msg_flood
 }
 cache() { program tests/unit/test_cache; program tests/mp/test_counters cache_verbs; }
 collectives() { program tests/mp/test_coll verbs; }
@@ -271,14 +289,20 @@ random_programs() { program tests/mp/test_random verbs; }
 zero_copy() { program tests/mp/test_counters zero_copy_verbs; }
 one_sided() {
 	program tests/mp/test_rma verbs
-	program tests/mp/test_atomics verbs
+	program tests/mp/test_atomics verbs verbs_device verbs_mixed
 }
 messages() { program tests/mp/test_p2p verbs; }
 failures() { program tests/vm/test_verbs; }
 death() { program tests/mp/test_kill kill_verbs; }
 death_rdmacm() { TUTTI_VERBS_CM=rdmacm program tests/mp/test_kill kill_verbs; }
 turned_away() { program tests/vm/test_cm; }
-atomics_mask() { TUTTI_VERBS_MASK=imm,atomic program tests/mp/test_atomics verbs; }
+atomics_mask()
+{
+	TUTTI_VERBS_MASK=imm,atomic
+	export TUTTI_VERBS_MASK
+	masked
+	program tests/mp/test_atomics verbs
+}
 
 run info test_info
 run chosen test_chosen

@@ -325,9 +325,19 @@ close_tp:
 	return rc;
 }
 
+/* Of connected endpoints; the receives are those of providers that need none for notes. */
+static size_t ofi_peer_bytes(const struct tt_env *env)
+{
+	size_t ops = OFI_SENDS + (is_rdm(env) ? 0 : OFI_RECVS);
+
+	return sizeof(struct ofi_ep) + ops * (sizeof(struct ofi_op) + OFI_BUF);
+}
+
 const struct tt_tp_ops tt_ofi_tp = {
 	.name = "ofi",
+	.costly = true, /* libfabric 1.17 reads /proc/kallsyms twice: 80 ms */
 	.query = ofi_query,
+	.peer_bytes = ofi_peer_bytes,
 	.open = ofi_open,
 	.close = ofi_close,
 	.reg = ofi_reg,
