@@ -24,6 +24,7 @@ int tt_check_data(const char *name, const void *buf, size_t count, enum tutti_da
  * joins the thread's open group; on failure it is freed. Blocking forms end with the second. */
 int tt_request_launch(struct tutti_request *req);
 int tt_request_finish(struct tutti_request **req);
+bool tt_group_is_open(void); /* by this thread */
 /* 0, or -EINVAL inside a group: for calls that wait. */
 int tt_group_refuse(const char *name);
 /* The values that must be equal on all ranks, as rank 0 has them. */
