@@ -18,4 +18,6 @@ libtt_la_SOURCES += \
 	lib/coll/gather_linear.c lib/coll/scatter_linear.c lib/coll/gather_scatter_binomial.c \
 	lib/coll/alltoall_pairwise.c lib/coll/alltoall_bruck.c \
 	lib/coll/scan_chain.c lib/coll/scan_doubling.c \
-	lib/coll/node.h lib/coll/allreduce_node.c
+	lib/coll/node.h lib/coll/allreduce_node.c lib/coll/barrier_node.c lib/coll/bcast_node.c \
+	lib/coll/reduce_node.c lib/coll/reduce_scatter_node.c lib/coll/allgather_node.c \
+	lib/coll/gather_scatter_node.c lib/coll/alltoall_node.c

@@ -113,5 +113,6 @@ int tt_node_agree(struct tutti_context *ctx, int (*card)(void *, int, struct tt_
 	}
 	if (!err && tt_engine_wait(ctx, agreed, ctx, deadline))
 		err = tt_fail(-ETIMEDOUT, "the ranks did not agree on shared memory in time");
-	return err ? err : tt_comm_check(ctx->world);
+	/* what has failed since is for the calls that come */
+	return err || atomic_load(&ctx->node_agreed) ? err : tt_comm_check(ctx->world);
 }

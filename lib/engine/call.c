@@ -61,6 +61,23 @@ static int plan_start(struct tutti_request *r)
 	return 0;
 }
 
+int tt_request_resume(struct tutti_request *r, const struct tt_quick *q)
+{
+	struct tt_plan_req *req = plan_req(r);
+	int err = tt_request_begin(r);
+
+	if (err)
+		return err;
+	borrow_regions(req);
+	req->fprint = q->fprint;
+	r->seq = q->seq;
+	req->turn = q->turn;
+	req->resumed = true;
+	tt_run_start(req);
+	tt_run_ready(r->comm->ctx);
+	return 0;
+}
+
 static void plan_cancel(struct tutti_request *r)
 {
 	tt_run_cancel(plan_req(r));

@@ -83,7 +83,7 @@ struct node_map {
 struct node_peer {
 	struct node_seg *seg;
 	pid_t pid;
-	int wake_fd; /* -1: not opened yet */
+	int wake_fd; /* the write end of its pipe */
 	uint32_t given_up; /* seen so far */
 	uint32_t nmaps;
 	struct node_map *maps; /* by slab */

@@ -78,8 +78,7 @@ int tt_node_open(struct tt_node **out)
 static void free_peer(struct node_peer *peer)
 {
 	tt_node_unmap_all(peer);
-	if (peer->wake_fd >= 0)
-		close(peer->wake_fd);
+	close(peer->wake_fd);
 	munmap(peer->seg, sizeof(*peer->seg));
 	free(peer);
 }
@@ -138,9 +137,14 @@ static int open_peer(const struct tt_node_card *card, struct node_peer *peer)
 		return err;
 	if (peer->seg->magic == SEG_MAGIC &&
 	    !memcmp(peer->seg->cookie, card->cookie, sizeof(card->cookie)))
+		peer->wake_fd = tt_proc_open_fd(card->pid, peer->seg->wake_fd, "pipe:",
+						peer->seg->wake_ino);
+	else
+		peer->wake_fd = -ESTALE;
+	if (peer->wake_fd >= 0)
 		return 0;
 	munmap(peer->seg, sizeof(*peer->seg));
-	return -ESTALE;
+	return peer->wake_fd;
 }
 
 int tt_node_attach(struct tt_node *node, int rank, int nranks, const struct tt_node_card *card,
@@ -166,7 +170,6 @@ int tt_node_attach(struct tt_node *node, int rank, int nranks, const struct tt_n
 		return 0;
 	}
 	peer->pid = card->pid;
-	peer->wake_fd = -1;
 	if (!can_read(peer))
 		*can &= ~(unsigned)TT_NODE_READS;
 	node->peer[rank] = peer;
@@ -193,11 +196,8 @@ void tt_node_wake(struct node_peer *peer)
 {
 	if (!atomic_exchange(&peer->seg->sleeping, 0))
 		return;
-	if (peer->wake_fd < 0)
-		peer->wake_fd = tt_proc_open_fd(peer->pid, peer->seg->wake_fd, "pipe:",
-						peer->seg->wake_ino);
-	/* A full pipe (EAGAIN) is readable as well; a peer that is gone needs no waking. */
-	while (peer->wake_fd >= 0 && write(peer->wake_fd, "", 1) < 0 && errno == EINTR)
+	/* A full pipe (EAGAIN) is readable as well. */
+	while (write(peer->wake_fd, "", 1) < 0 && errno == EINTR)
 		;
 }
 

@@ -241,7 +241,7 @@ static void flushed(struct tt_win_req *req)
 
 	win->status = 0;
 	tt_list_del(&req->flushing);
-	tt_win_req_over(req, status);
+	req_over(req, status);
 }
 
 void tt_win_flush_end(struct tt_list *link, int rank, uint32_t age)
