@@ -12,7 +12,7 @@
 
 enum { OPT_STAT = 256, OPT_MALLOC, OPT_JSON, OPT_CSV, OPT_VERSION };
 
-static const char short_options[] = ":b:e:i:f:n:w:c:d:o:r:a:A:q:T:hV";
+static const char short_options[] = ":b:e:i:f:n:w:c:d:o:r:a:A:q:S:T:hV";
 static const struct option long_options[] = {
 	{"minbytes", required_argument, NULL, 'b'},  {"maxbytes", required_argument, NULL, 'e'},
 	{"stepbytes", required_argument, NULL, 'i'}, {"stepfactor", required_argument, NULL, 'f'},
@@ -21,7 +21,7 @@ static const struct option long_options[] = {
 	{"op", required_argument, NULL, 'o'},	     {"root", required_argument, NULL, 'r'},
 	{"average", required_argument, NULL, 'a'},   {"tx-depth", required_argument, NULL, 'q'},
 	{"atomic", required_argument, NULL, 'A'},    {"transport", required_argument, NULL, 'T'},
-	{"stat", no_argument, NULL, OPT_STAT},
+	{"servers", required_argument, NULL, 'S'},   {"stat", no_argument, NULL, OPT_STAT},
 	{"malloc", no_argument, NULL, OPT_MALLOC},   {"json", required_argument, NULL, OPT_JSON},
 	{"csv", required_argument, NULL, OPT_CSV},   {"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},	     {NULL, 0, NULL, 0},
@@ -50,6 +50,7 @@ static const char help[] =
 	"  -a, --average HOW        over ranks: 0 rank 0, 1 average, 2 min, 3 max (default 1)\n"
 	"  -A, --atomic WHICH       fetch_add, compare_swap or all (default fetch_add)\n"
 	"  -q, --tx-depth N         puts or gets under way at once (default 128)\n"
+	"  -S, --servers N          ranks that serve, of ps (default 1)\n"
 	"  -T, --transport LIST     sets TUTTI_TRANSPORT, e.g. shm or ofi\n"
 	"      --stat               median, minimum and 99th percentile of single iterations,\n"
 	"                           each begun with a barrier and counted at its slowest rank\n"
@@ -150,6 +151,14 @@ const struct perf_command perf_commands[] = {
 	 .iters = 1000,
 	 .warmup = 100,
 	 .min_ranks = 2},
+	{.name = "ps",
+	 .help = "parameter server: pull, push and push_pull by all workers at once",
+	 .run = perf_run_ps,
+	 .bytes = 1 << 20,
+	 .iters = 200,
+	 .warmup = 20,
+	 .min_ranks = 2,
+	 .has_size = true},
 	{.name = NULL},
 };
 
@@ -320,6 +329,8 @@ static int take(struct perf_options *opt, int option)
 		return take_atomic(optarg, &opt->atomic);
 	case 'q':
 		return take_int("--tx-depth", optarg, 1, &opt->depth);
+	case 'S':
+		return take_int("--servers", optarg, 1, &opt->servers);
 	case 'T':
 		opt->transport = optarg;
 		return 0;
@@ -399,6 +410,7 @@ int perf_options_parse(struct perf_options *opt, int argc, char **argv)
 				     .check = 1,
 				     .depth = 128,
 				     .average = 1,
+				     .servers = 1,
 				     .datatype = TUTTI_FLOAT32,
 				     .op = TUTTI_SUM};
 	opterr = 0;

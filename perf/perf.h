@@ -33,7 +33,7 @@ struct perf_options {
 	const struct perf_command *cmd;
 	size_t minbytes, maxbytes, stepbytes;
 	double stepfactor; /* 0: steps of stepbytes */
-	int iters, warmup, check, depth;
+	int iters, warmup, check, depth, servers;
 	int datatype, op, root, atomic; /* or PERF_ALL */
 	int average;		/* nccl-tests' -a: 0 rank 0, 1 average, 2 minimum, 3 maximum */
 	bool stat, plain_buffers;
@@ -152,12 +152,13 @@ void perf_progress(struct perf *perf, const char *phase);
 void perf_progress_row(struct perf *perf, size_t size);
 void perf_progress_clear(void);
 
-/* perf/coll.c, perf/p2p.c: the runners; return 0 or a negative code already reported. */
+/* perf/coll.c, perf/p2p.c, perf/ps.c: the runners; return 0 or a negative code already reported. */
 int perf_run_coll(struct perf *perf); /* the one that the command is called like */
 int perf_run_put(struct perf *perf);
 int perf_run_get(struct perf *perf);
 int perf_run_latency(struct perf *perf);
 int perf_run_atomic(struct perf *perf);
+int perf_run_ps(struct perf *perf);
 
 /* A run: everything above together. */
 struct perf {

@@ -165,7 +165,7 @@ static double cpu_of_process(long *switches)
 	struct rusage u;
 
 	getrusage(RUSAGE_SELF, &u);
-	*switches = u.ru_nvcsw + u.ru_nivcsw;
+	*switches = u.ru_nvcsw; /* it had nothing to do; others say how often the machine was taken away */
 	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
 	       1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
@@ -192,7 +192,9 @@ static int idle_body(struct mp_job *job)
 		if (getenv("TUTTI_TEST_VERBOSE"))
 			printf("server %d: %.3f ms, %ld switches\n", job->rank, cpu * 1e3, after - before);
 		/* its own timers and this test's waits, far less than one step for each pull */
-		TT_EXPECT(after - before < PULLS && cpu < PULLS * 2e-6);
+		TT_EXPECT(after - before < PULLS / 4);
+		if (!job->arg) /* a device that is software takes its time from whoever is running */
+			TT_EXPECT(cpu < PULLS * 2e-6);
 	} else {
 		mp_meet(job);
 		for (i = 0; i < PULLS; i++)
@@ -213,7 +215,7 @@ static void idle_verbs(void)
 {
 	if (mp_no_verbs())
 		TT_SKIP("%s", mp_no_verbs());
-	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=verbs", .fn = idle_body));
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=verbs", .fn = idle_body, .arg = ""));
 }
 
 int main(int argc, char **argv)
