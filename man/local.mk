@@ -4,7 +4,7 @@ include man/perf.mk
 include man/ps.mk
 
 dist_man_MANS += \
-	man/tutti_info.1 man/tutti_run.1 man/tutti_sim.1 \
+	man/tutti_info.1 man/tutti_run.1 man/tutti_sim.1 man/tutti_explain.1 man/tutti_tune.1 \
 	man/tutti.7 man/tutti_transport.7 \
 	man/tutti_allgather.3 \
 	man/tutti_allgather_init.3 \
@@ -112,5 +112,7 @@ dist_man_MANS += \
 	man/tutti_win_flush.3 \
 	man/tutti_win_flush_all.3 \
 	man/tutti_win_free.3 \
+	man/tutti_win_iflush.3 \
+	man/tutti_win_iflush_all.3 \
 	man/tutti_win_wait_notify.3 \
 	man/tutti_world.3

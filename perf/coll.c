@@ -186,7 +186,7 @@ static void heading(const struct perf *perf)
 	perf_table_heading(&perf->table);
 }
 
-/* Broadcast has one buffer, so its out-of-place columns stay empty. */
+/* Broadcast has one buffer, so its out-of-place columns stay empty; sendrecv needs two. */
 static int one_row(struct perf_coll_job *job, struct perf_buffer *bufs)
 {
 	struct perf_cell cells[sizeof(stat_columns) / sizeof(stat_columns[0])] = {{0}};
@@ -200,7 +200,7 @@ static int one_row(struct perf_coll_job *job, struct perf_buffer *bufs)
 	cells[3].text = job->kind->reduces ? perf_op_name(job->op) : "none";
 	cells[4].number = job->root;
 	for (in_place = 0; in_place < 2; in_place++, cell += side) {
-		if (job->coll == PERF_BCAST && !in_place) {
+		if (job->kind->places == (in_place ? PERF_OUT_OF_PLACE : PERF_IN_PLACE)) {
 			for (i = 0; i < side; i++)
 				cell[i].absent = true;
 			continue;
@@ -340,7 +340,7 @@ int perf_run_coll(struct perf *perf)
 	if (job.coll == PERF_BARRIER)
 		err = run_barrier(&job);
 	else
-		err = run_data(&job, job.coll == PERF_BCAST ? 1 : 2);
+		err = run_data(&job, job.kind->places == PERF_IN_PLACE ? 1 : 2);
 	free(job.times);
 	return err;
 }

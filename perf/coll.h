@@ -17,11 +17,16 @@ enum perf_coll {
 	PERF_ALLTOALL,
 	PERF_SCAN,
 	PERF_EXSCAN,
+	PERF_SENDRECV,
+	PERF_HYPERCUBE,
 	PERF_COLLS
 };
 
+enum perf_places { PERF_BOTH, PERF_IN_PLACE, PERF_OUT_OF_PLACE };
+
 struct perf_coll_kind {
 	const char *name;
+	enum perf_places places;
 	bool reduces, rooted;
 	bool blocks;	   /* size is that of nranks blocks of count elements */
 	bool sends, recvs; /* one for each rank of them */

@@ -7,11 +7,12 @@
  */
 #include "perf/coll.h"
 
+#include <errno.h>
 #include <string.h>
 
 const struct perf_coll_kind perf_coll_kinds[PERF_COLLS] = {
 	[PERF_ALLREDUCE] = {.name = "allreduce", .reduces = true, .busbw = 2, .scales = true},
-	[PERF_BCAST] = {.name = "bcast", .rooted = true, .busbw = 1},
+	[PERF_BCAST] = {.name = "bcast", .places = PERF_IN_PLACE, .rooted = true, .busbw = 1},
 	[PERF_BARRIER] = {.name = "barrier"},
 	[PERF_REDUCE] = {.name = "reduce", .reduces = true, .rooted = true, .busbw = 1},
 	[PERF_REDUCE_SCATTER] = {.name = "reduce_scatter",
@@ -42,11 +43,50 @@ const struct perf_coll_kind perf_coll_kinds[PERF_COLLS] = {
 			   .scales = true},
 	[PERF_SCAN] = {.name = "scan", .reduces = true, .busbw = 1},
 	[PERF_EXSCAN] = {.name = "exscan", .reduces = true, .busbw = 1},
+	[PERF_SENDRECV] = {.name = "sendrecv", .places = PERF_OUT_OF_PLACE, .busbw = 1},
+	[PERF_HYPERCUBE] =
+		{.name = "hypercube", .blocks = true, .recvs = true, .busbw = 1, .scales = true},
 };
 
 static bool at_root(const struct perf_coll_job *job)
 {
 	return !job->kind->rooted || job->perf->rank == job->root;
+}
+
+#define TAG 7
+
+/* To the next rank, from the one before. */
+static int ring_step(const struct perf_coll_job *job)
+{
+	int rank = job->perf->rank, n = job->perf->nranks;
+
+	return tutti_sendrecv(job->send->data, job->count, job->datatype, (rank + 1) % n, TAG,
+			      job->recv->data, job->count, job->datatype, (rank + n - 1) % n, TAG,
+			      job->perf->world, NULL);
+}
+
+/* All-gather for a power of two: in each dimension two ranks swap all the blocks that they have. */
+static int hypercube(const struct perf_coll_job *job)
+{
+	size_t bytes = job->count * tutti_datatype_size(job->datatype);
+	int rank = job->perf->rank, n = job->perf->nranks, have, mine, its, err = 0;
+	char *to = (char *)job->recv->data;
+
+	if (n & (n - 1)) {
+		perf_print(job->perf, "hypercube needs a power of two of ranks, not %d\n", n);
+		return -EINVAL;
+	}
+	if (job->send != job->recv && bytes)
+		memcpy(to + (size_t)rank * bytes, job->send->data, bytes);
+	for (have = 1; have < n && !err; have *= 2) {
+		mine = rank & ~(have - 1);
+		its = mine ^ have;
+		err = tutti_sendrecv(to + (size_t)mine * bytes, (size_t)have * job->count,
+				     job->datatype, rank ^ have, TAG, to + (size_t)its * bytes,
+				     (size_t)have * job->count, job->datatype, rank ^ have, TAG,
+				     job->perf->world, NULL);
+	}
+	return err;
 }
 
 static int call(const struct perf_coll_job *job)
@@ -79,6 +119,10 @@ static int call(const struct perf_coll_job *job)
 		return tutti_alltoall(in, out, count, job->datatype, world);
 	case PERF_SCAN:
 		return tutti_scan(in, out, count, job->datatype, job->op, world);
+	case PERF_SENDRECV:
+		return ring_step(job);
+	case PERF_HYPERCUBE:
+		return hypercube(job);
 	case PERF_EXSCAN:
 		return tutti_exscan(in, out, count, job->datatype, job->op, world);
 	default:
@@ -130,6 +174,11 @@ static const void *expected(const struct perf_coll_job *job, uint64_t seed, int 
 {
 	int rank = job->perf->rank, last = job->perf->nranks - 1;
 
+	if (job->coll == PERF_SENDRECV) {
+		prepare(job, seed, 0);
+		perf_oracle_given(job->oracle, job->count, rank ? rank - 1 : last);
+		return job->oracle->input;
+	}
 	if (!job->kind->reduces) {
 		prepare(job, seed, job->kind->sends ? rank : 0);
 		perf_oracle_given(job->oracle, job->count, job->kind->recvs ? i : job->root);

@@ -3,7 +3,24 @@ bin_PROGRAMS += tutti_perf
 tutti_perf_SOURCES = \
 	perf/tutti_perf.c perf/perf.h perf/options.c perf/nearest.c perf/sizes.c perf/stats.c \
 	perf/types.c perf/oracle.c perf/buffer.c perf/table.c perf/files.c perf/progress.c \
-	perf/coll.c perf/coll.h perf/coll_kinds.c perf/p2p.c perf/ps.c
-tutti_perf_LDADD = libtutti.la $(JANSSON_LIBS)
+	perf/coll.c perf/coll.h perf/coll_kinds.c perf/p2p.c perf/kernel.c perf/ps.c
+tutti_perf_LDADD = libtt_reduce.la libtutti.la $(JANSSON_LIBS)
 
-EXTRA_DIST += perf/compare_verbs
+EXTRA_DIST += perf/compare_verbs perf/scale perf/predict perf/tune perf/hosts.inc \
+	perf/compare/compare perf/compare/table.awk perf/compare/figure.gp perf/compare/drive.h \
+	perf/compare/drive.c perf/compare/drive_tutti.c perf/compare/drive_mpi.c \
+	perf/compare/drive_gloo.cc perf/compare/line.c perf/compare/bare_ofi.c
+
+# Against Open MPI, MPICH and Gloo, as far as they are installed; doc/COMPARE.md. WHERE: some of its tables.
+perf-compare: all
+	TT_SRC=$(abs_top_srcdir) CC="$(CC)" sh $(srcdir)/perf/compare/compare $(WHERE)
+perf-compare-quick: all
+	TT_SRC=$(abs_top_srcdir) CC="$(CC)" sh $(srcdir)/perf/compare/compare -q $(WHERE)
+perf-scale: all
+	TT_BUILD=$(abs_top_builddir) $(SHELL) $(srcdir)/perf/scale
+# tutti_sim beside shaped hosts, as root; what a measured table picks, against every algorithm.
+perf-sim: all
+	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/predict
+perf-tune: all
+	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/tune
+.PHONY: perf-compare perf-compare-quick perf-scale perf-sim perf-tune

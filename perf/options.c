@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_STAT = 256, OPT_MALLOC, OPT_JSON, OPT_CSV, OPT_VERSION };
+enum { OPT_STAT = 256, OPT_MALLOC, OPT_JSON, OPT_CSV, OPT_SOURCES, OPT_LEVEL, OPT_STORES };
 
 static const char short_options[] = ":b:e:i:f:n:w:c:d:o:r:a:A:q:S:T:hV";
 static const struct option long_options[] = {
@@ -21,7 +21,11 @@ static const struct option long_options[] = {
 	{"op", required_argument, NULL, 'o'},	     {"root", required_argument, NULL, 'r'},
 	{"average", required_argument, NULL, 'a'},   {"tx-depth", required_argument, NULL, 'q'},
 	{"atomic", required_argument, NULL, 'A'},    {"transport", required_argument, NULL, 'T'},
-	{"servers", required_argument, NULL, 'S'},   {"stat", no_argument, NULL, OPT_STAT},
+	{"servers", required_argument, NULL, 'S'},
+	{"sources", required_argument, NULL, OPT_SOURCES},
+	{"level", required_argument, NULL, OPT_LEVEL},
+	{"stores", required_argument, NULL, OPT_STORES},
+	{"stat", no_argument, NULL, OPT_STAT},
 	{"malloc", no_argument, NULL, OPT_MALLOC},   {"json", required_argument, NULL, OPT_JSON},
 	{"csv", required_argument, NULL, OPT_CSV},   {"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},	     {NULL, 0, NULL, 0},
@@ -33,8 +37,9 @@ static const char usage[] = "Usage: tutti_run -n RANKS tutti_perf COMMAND [OPTIO
 static const char help[] =
 	"\n"
 	"Sizes (bytes; K, M and G are powers of 1024):\n"
-	"  -b, --minbytes SIZE      smallest (default 32M; put and get 64K; put_lat 8)\n"
-	"  -e, --maxbytes SIZE      largest (the same default)\n"
+	"  -b, --minbytes SIZE      smallest (default 32M; put and get 64K; put_lat 8;\n"
+	"                           kernel 16K)\n"
+	"  -e, --maxbytes SIZE      largest (the same default; kernel 64M)\n"
 	"  -i, --stepbytes SIZE     fixed step between sizes (default 1M)\n"
 	"  -f, --stepfactor FACTOR  multiply instead of adding\n"
 	"Work:\n"
@@ -51,6 +56,9 @@ static const char help[] =
 	"  -A, --atomic WHICH       fetch_add, compare_swap or all (default fetch_add)\n"
 	"  -q, --tx-depth N         puts or gets under way at once (default 128)\n"
 	"  -S, --servers N          ranks that serve, of ps (default 1)\n"
+	"      --sources N          kernel: so many, 1 to 16, or all: 2, 3, 4 and 8 (default)\n"
+	"      --level WHICH        kernel: scalar, base, avx2, avx512, best (default) or all\n"
+	"      --stores HOW         kernel: plain, stream, or auto, by the cache (default)\n"
 	"  -T, --transport LIST     sets TUTTI_TRANSPORT, e.g. shm or ofi\n"
 	"      --stat               median, minimum and 99th percentile of single iterations,\n"
 	"                           each begun with a barrier and counted at its slowest rank\n"
@@ -114,6 +122,14 @@ const struct perf_command perf_commands[] = {
 	 COLLECTIVE,
 	 .has_type = true,
 	 .has_op = true},
+	{.name = "sendrecv",
+	 .help = "messages to the next rank and from the one before",
+	 COLLECTIVE,
+	 .has_type = true},
+	{.name = "hypercube",
+	 .help = "all-gather by pairs of ranks that swap what they have",
+	 COLLECTIVE,
+	 .has_type = true},
 	{.name = "barrier",
 	 .help = "barrier",
 	 .run = perf_run_coll,
@@ -158,6 +174,18 @@ const struct perf_command perf_commands[] = {
 	 .iters = 200,
 	 .warmup = 20,
 	 .min_ranks = 2,
+	 .has_size = true},
+	{.name = "kernel",
+	 .help = "reduction kernels of one rank, beside a copy of as many bytes",
+	 .run = perf_run_kernel,
+	 .bytes = 16 << 10,
+	 .most = 64 << 20,
+	 .factor = 4096,
+	 .iters = 20,
+	 .warmup = 2,
+	 .min_ranks = 1,
+	 .has_type = true,
+	 .has_op = true,
 	 .has_size = true},
 	{.name = NULL},
 };
@@ -287,6 +315,34 @@ static int take_atomic(const char *text, int *atomic)
 	return 0;
 }
 
+static int take_sources(const char *text, int *sources)
+{
+	*sources = 0;
+	if (!strcmp(text, "all"))
+		return 0;
+	if (take_int("--sources", text, 1, sources))
+		return -EINVAL;
+	return *sources <= 16 ? 0 : bad("--sources '%s' is more than 16", text);
+}
+
+static int take_level(const char *text, int *level)
+{
+	*level = PERF_ALL;
+	if (!strcmp(text, "all"))
+		return 0;
+	*level = PERF_BEST;
+	if (!strcmp(text, "best"))
+		return 0;
+	*level = perf_name_find(text, perf_level_names);
+	return *level < 0 ? unknown("level", text, perf_level_names) : 0;
+}
+
+static int take_stores(const char *text, int *stores)
+{
+	*stores = perf_name_find(text, perf_store_names);
+	return *stores < 0 ? unknown("way of storing", text, perf_store_names) : 0;
+}
+
 static int take_root(const char *text, int *root)
 {
 	*root = PERF_ALL;
@@ -334,6 +390,12 @@ static int take(struct perf_options *opt, int option)
 	case 'T':
 		opt->transport = optarg;
 		return 0;
+	case OPT_SOURCES:
+		return take_sources(optarg, &opt->sources);
+	case OPT_LEVEL:
+		return take_level(optarg, &opt->level);
+	case OPT_STORES:
+		return take_stores(optarg, &opt->stores);
 	case OPT_STAT:
 		opt->stat = true;
 		return 0;
@@ -375,6 +437,11 @@ static int complete(struct perf_options *opt)
 	const struct perf_command *cmd = opt->cmd;
 	const size_t unset = SIZE_MAX;
 
+	if (cmd->most && opt->minbytes == unset && opt->maxbytes == unset) {
+		opt->maxbytes = cmd->most;
+		if (!opt->stepfactor)
+			opt->stepfactor = cmd->factor;
+	}
 	if (opt->minbytes == unset)
 		opt->minbytes = opt->maxbytes != unset && opt->maxbytes < cmd->bytes ? opt->maxbytes
 										     : cmd->bytes;
@@ -411,6 +478,7 @@ int perf_options_parse(struct perf_options *opt, int argc, char **argv)
 				     .depth = 128,
 				     .average = 1,
 				     .servers = 1,
+				     .level = PERF_BEST,
 				     .datatype = TUTTI_FLOAT32,
 				     .op = TUTTI_SUM};
 	opterr = 0;

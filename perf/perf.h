@@ -24,10 +24,16 @@ struct perf_command {
 	const char *help;
 	int (*run)(struct perf *perf);
 	size_t bytes;	   /* default of -b and -e */
+	size_t most;	   /* if not 0: default of -e where there is no -b, */
+	double factor;	   /* and of -f */
 	int iters, warmup; /* defaults of -n and -w */
 	int min_ranks;
 	bool has_type, has_op, has_root, has_size;
 };
+
+/* For kernel: the levels of instructions, by name and -1 for all or -2 for the best; and how to store. */
+enum { PERF_BEST = -2, PERF_LEVELS = 4 };
+enum { PERF_AUTO, PERF_PLAIN, PERF_STREAM };
 
 struct perf_options {
 	const struct perf_command *cmd;
@@ -35,6 +41,9 @@ struct perf_options {
 	double stepfactor; /* 0: steps of stepbytes */
 	int iters, warmup, check, depth, servers;
 	int datatype, op, root, atomic; /* or PERF_ALL */
+	int sources; /* 0: the usual numbers */
+	int level;   /* or PERF_ALL or PERF_BEST */
+	int stores;
 	int average;		/* nccl-tests' -a: 0 rank 0, 1 average, 2 minimum, 3 maximum */
 	bool stat, plain_buffers;
 	const char *transport, *json, *csv;
@@ -74,6 +83,7 @@ extern const char *const perf_op_names[];
 enum { PERF_FETCH_ADD, PERF_COMPARE_SWAP, PERF_ATOMICS };
 extern const char *const perf_atomic_names[];
 int perf_atomic_find(const char *name); /* as above */
+int perf_name_find(const char *name, const char *const *names);
 
 /*
  * perf/oracle.c: data whose exact result is known without communicating. The values of a rank are a
@@ -159,6 +169,8 @@ int perf_run_get(struct perf *perf);
 int perf_run_latency(struct perf *perf);
 int perf_run_atomic(struct perf *perf);
 int perf_run_ps(struct perf *perf);
+int perf_run_kernel(struct perf *perf); /* perf/kernel.c */
+extern const char *const perf_level_names[], *const perf_store_names[];
 
 /* A run: everything above together. */
 struct perf {

@@ -28,7 +28,7 @@ static const struct {
 	{"f64", TUTTI_FLOAT64},	  {"float64", TUTTI_FLOAT64},
 };
 
-static int find(const char *name, const char *const *names)
+int perf_name_find(const char *name, const char *const *names)
 {
 	int i;
 
@@ -55,17 +55,17 @@ int perf_type_find(const char *name)
 	for (i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++)
 		if (!strcmp(name, aliases[i].name))
 			return aliases[i].datatype;
-	return find(name, perf_type_names);
+	return perf_name_find(name, perf_type_names);
 }
 
 int perf_op_find(const char *name)
 {
-	return find(name, perf_op_names);
+	return perf_name_find(name, perf_op_names);
 }
 
 int perf_atomic_find(const char *name)
 {
-	return find(name, perf_atomic_names);
+	return perf_name_find(name, perf_atomic_names);
 }
 
 bool perf_op_fits(int datatype, int op)

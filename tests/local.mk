@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Shell tests find both trees by these.
-AM_TESTS_ENVIRONMENT = TT_SRC='$(abs_top_srcdir)'; TT_BUILD='$(abs_top_builddir)'; export TT_SRC TT_BUILD;
+AM_TESTS_ENVIRONMENT = TT_SRC='$(abs_top_srcdir)'; TT_BUILD='$(abs_top_builddir)'; TUTTI_TUNE_FILE=none; export TT_SRC TT_BUILD TUTTI_TUNE_FILE;
 TEST_EXTENSIONS = .sh
 SH_LOG_COMPILER = $(SHELL)
 EXTRA_DIST += tests/sh.inc
@@ -18,5 +18,12 @@ include tests/mp/local.mk
 include tests/fault/local.mk
 include tests/vm/local.mk
 endif
+# Longer than a check may take: TT_TIMES as many random programs.
+.PHONY: soak
+soak:
+	$(MAKE) check TESTS=
+	TT_TIMES=$${TT_TIMES:-10} tests/mp/test_random
+	tests/mp/test_big
+
 include tests/lint/local.mk
 include tests/install/local.mk

@@ -35,7 +35,10 @@ int tutti_win_create(struct tutti_comm *comm, void *base, size_t size, unsigned 
  */
 int tutti_win_free(struct tutti_win *win);
 
-/** tutti_put - start writing len bytes at local to rank's window; local may be reused after a flush. */
+/**
+ * tutti_put - start writing len bytes at local to rank's window; local may be reused after a flush. Short puts
+ * may leave together, at the latest with the next call that waits or tests.
+ */
 int tutti_put(struct tutti_win *win, int rank, const void *local, size_t len, uint64_t offset);
 
 /** tutti_put_notify - as put; when all bytes have arrived the target's count for this origin rises by 1. */
@@ -78,6 +81,13 @@ int tutti_icompare_swap(struct tutti_win *win, int rank, uint64_t compare, uint6
 /** tutti_win_flush - wait until this rank's operations on rank are complete here and there. */
 int tutti_win_flush(struct tutti_win *win, int rank);
 int tutti_win_flush_all(struct tutti_win *win);
+
+/**
+ * tutti_win_iflush - a request that is done when those operations of this rank on rank are complete, here and
+ * there, that were started before it; tutti_win_iflush_all: on all ranks. Each must be waited for.
+ */
+int tutti_win_iflush(struct tutti_win *win, int rank, struct tutti_request **request);
+int tutti_win_iflush_all(struct tutti_win *win, struct tutti_request **request);
 
 #ifdef __cplusplus
 }

@@ -6,16 +6,15 @@
 #include <errno.h>
 
 #include "lib/api/api.h"
+#include "lib/engine/node.h"
 
-static int launch(struct tutti_comm *comm, struct tt_call *call, bool persistent,
-		  struct tutti_request **out)
+/* A call that has been checked. */
+static int launch_checked(struct tutti_comm *comm, const struct tt_call *call, bool persistent,
+			  struct tutti_request **out)
 {
 	struct tutti_request *req;
 	int err;
 
-	err = tt_check_call(comm, call);
-	if (err)
-		return err;
 	if (!out)
 		return tt_fail(-EINVAL, "%s: request is NULL", tt_coll_name(call->coll));
 	tt_wire_lock(comm->ctx->wire);
@@ -30,12 +29,25 @@ static int launch(struct tutti_comm *comm, struct tt_call *call, bool persistent
 	return err;
 }
 
+static int launch(struct tutti_comm *comm, struct tt_call *call, bool persistent,
+		  struct tutti_request **out)
+{
+	int err = tt_check_call(comm, call);
+
+	return err ? err : launch_checked(comm, call, persistent, out);
+}
+
 int tt_coll_run(struct tutti_comm *comm, struct tt_call call)
 {
 	struct tutti_request *req = NULL;
-	int err = launch(comm, &call, false, &req);
+	int err = tt_check_call(comm, &call);
 
-	return err ? err : tt_request_finish(&req);
+	if (err)
+		return err;
+	err = tt_group_is_open() ? TT_QUICK_NOT : tt_quick_run(comm, &call, &req);
+	if (err == TT_QUICK_NOT)
+		err = launch_checked(comm, &call, false, &req);
+	return err || !req ? err : tt_request_finish(&req);
 }
 
 int tt_coll_start(struct tutti_comm *comm, struct tt_call call, struct tutti_request **request)

@@ -9,6 +9,7 @@
 
 #include "lib/api/api.h"
 #include "lib/base/hash.h"
+#include "lib/engine/node.h"
 
 int tt_check_comm(const struct tutti_comm *comm)
 {
@@ -21,14 +22,56 @@ int tt_check_comm(const struct tutti_comm *comm)
 	return 0;
 }
 
-int tt_comm_equip(struct tutti_comm *comm, const struct tt_agreed *agreed)
+/* By what all ranks know alike. */
+static int new_chooser(struct tutti_comm *comm, const struct tt_agreed *agreed,
+		       struct tt_chooser **chooser)
 {
-	int err;
+	size_t longest = tt_wire_longest(comm->ctx->wire);
+	struct tt_chooser_params params = {
+		.rules = agreed->algo,
+		.chunk = agreed->chunk < longest ? agreed->chunk : longest,
+		.lanes = agreed->lanes,
+		.nranks = comm->size,
+		.tune = comm->ctx->tune};
+	struct tt_wire_spread spread;
+	int err = tt_wire_spread(comm->ctx->wire, comm->world, comm->size, &spread);
 
-	err = tt_chooser_new(agreed->algo, agreed->chunk, agreed->lanes, &comm->chooser);
 	if (err)
 		return err;
-	return tt_plans_new(comm, &comm->plans);
+	params.layout = (struct tt_layout){
+		.hosts = spread.hosts, .ranks_per_host = spread.most, .cores = agreed->cores};
+	params.inside = spread.inside;
+	params.between = spread.between;
+	return tt_chooser_by_table(&params, chooser);
+}
+
+int tt_comm_choose(struct tutti_comm *comm, const struct tt_agreed *agreed)
+{
+	struct tt_plan_cache *plans;
+	struct tt_chooser *chooser;
+	int err = new_chooser(comm, agreed, &chooser);
+
+	if (err)
+		return err;
+	err = tt_plans_new(comm, &plans);
+	if (err) {
+		tt_chooser_free(chooser);
+		return err;
+	}
+	tt_wire_lock(comm->ctx->wire);
+	tt_plans_free(comm->plans);
+	tt_chooser_free(comm->chooser);
+	comm->plans = plans;
+	comm->chooser = chooser;
+	tt_wire_unlock(comm->ctx->wire);
+	return 0;
+}
+
+int tt_comm_equip(struct tutti_comm *comm, const struct tt_agreed *agreed)
+{
+	int err = tt_comm_choose(comm, agreed);
+
+	return err ? err : tt_node_comm_new(comm);
 }
 
 void tt_comm_strip(struct tutti_comm *comm)
@@ -36,6 +79,7 @@ void tt_comm_strip(struct tutti_comm *comm)
 	tt_wire_lock(comm->ctx->wire);
 	tt_plans_free(comm->plans);
 	comm->plans = NULL;
+	tt_node_comm_free(comm);
 	tt_p2p_free(comm->p2p);
 	comm->p2p = NULL;
 	tt_chooser_free(comm->chooser);
@@ -72,22 +116,21 @@ struct part {
 	int64_t color, key, next_id;
 };
 
-/* All ranks' parts, by one all-reduce of a vector in which each fills its own place. */
+/* All ranks' parts: for few ranks log2 messages of a rank, and never more bytes than there are parts. */
 static int exchange(struct tutti_comm *comm, int color, int key, struct part **out)
 {
-	size_t count = (size_t)comm->size * sizeof(struct part) / sizeof(int64_t);
+	size_t count = sizeof(struct part) / sizeof(int64_t);
 	struct part *all;
 	int err;
 
-	err = tutti_alloc(comm->ctx, count * sizeof(int64_t), (void **)&all);
+	err = tutti_alloc(comm->ctx, (size_t)comm->size * sizeof(*all), (void **)&all);
 	if (err)
 		return err;
-	memset(all, 0, count * sizeof(int64_t));
 	all[comm->rank] = (struct part){.color = color, .key = key};
 	tt_wire_lock(comm->ctx->wire);
 	all[comm->rank].next_id = comm->ctx->next_comm_id;
 	tt_wire_unlock(comm->ctx->wire);
-	err = tutti_allreduce(TUTTI_IN_PLACE, all, count, TUTTI_INT64, TUTTI_SUM, comm);
+	err = tutti_allgather(TUTTI_IN_PLACE, all, count, TUTTI_INT64, comm);
 	if (err) {
 		tutti_free(all);
 		return err;

@@ -18,7 +18,7 @@
 #include "lib/boot/boot.h"
 #include "lib/mem/watch.h"
 #include "lib/topo/topo.h"
-#include "lib/wire/transport.h"
+#include "lib/wire/wire.h"
 
 #define MAX_DEVICES 64
 
@@ -88,6 +88,9 @@ static void tell_transport(const struct teller *t, const struct tt_tp_ops *tp,
 		tell(t, "transport", tp->name, "why", "%s", tt_fail_text(n));
 	else if (!n)
 		tell(t, "transport", tp->name, "why", "no device");
+	if (tp->peer_bytes)
+		tell(t, "transport", tp->name, "per peer", "%zu bytes",
+		     tt_wire_peer_bytes(params->env, tp));
 	for (i = 0; i < n; i++)
 		tell_device(t, tp->name, dev, i);
 	free(dev);

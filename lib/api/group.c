@@ -17,6 +17,11 @@ int tt_group_refuse(const char *name)
 	return tt_fail(-EINVAL, "%s: not between tutti_group_start and tutti_group_end", name);
 }
 
+bool tt_group_is_open(void)
+{
+	return group.depth;
+}
+
 int tt_request_launch(struct tutti_request *req)
 {
 	int err;

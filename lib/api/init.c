@@ -8,8 +8,10 @@
 #include <sodium.h>
 
 #include "lib/api/api.h"
+#include "lib/rma/rma.h"
 #include "lib/base/clock.h"
-#include "lib/base/signals.h"
+#include "lib/engine/node.h"
+#include "lib/topo/topo.h"
 
 int tt_check_ctx(const struct tutti_context *ctx)
 {
@@ -68,6 +70,40 @@ static int read_config(const struct tutti_config *user, struct tutti_config *con
 	return 0;
 }
 
+static bool wants_node(const struct tutti_context *ctx)
+{
+	const char *node = ctx->env.node.text;
+
+	return ctx->boot_params.nranks > 1 &&
+	       (!strcmp(node, "on") || (!strcmp(node, "auto") && !*ctx->env.transport.text));
+}
+
+/* Without it, messages do. */
+static void open_node(struct tutti_context *ctx)
+{
+	int err = wants_node(ctx) ? tt_node_open(&ctx->node) : 0;
+
+	if (err)
+		tt_warn("no memory is shared with other ranks: %s", tt_fail_text(err));
+}
+
+static int lie_down(void *node, bool first)
+{
+	return tt_node_lie_down(node, first);
+}
+
+static void get_up(void *node)
+{
+	tt_node_get_up(node);
+}
+
+static void close_wire(struct tutti_context *ctx)
+{
+	tt_wire_close(ctx->wire);
+	if (ctx->node)
+		tt_node_close(ctx->node);
+}
+
 static int open_wire(struct tutti_context *ctx)
 {
 	struct tt_wire_params params = {.env = &ctx->env,
@@ -77,12 +113,17 @@ static int open_wire(struct tutti_context *ctx)
 					.mismatch = tt_run_mismatch,
 					.early = tt_run_early,
 					.arg = ctx};
+
 	int err;
 
-	/* Before, as their handlers must not run in the middle of libfabric; after, in case they come back. */
-	tt_signals_restore();
+	open_node(ctx);
+	if (ctx->node) {
+		params.keeper = tt_node_keeper(ctx->node);
+		params.sleeper = (struct tt_wire_sleeper){lie_down, get_up, ctx->node};
+	}
 	err = tt_wire_open(&params, &ctx->wire);
-	tt_signals_restore();
+	if (err && ctx->node)
+		tt_node_close(ctx->node);
 	return err;
 }
 
@@ -107,12 +148,16 @@ static void on_progress(void *ctx, int from, const void *data, size_t len)
 		tt_err("rank %d's atomics wait for calls here: %s", from, tt_fail_text(err));
 }
 
-/* The card: the wire's part, then what all ranks take over from rank 0. */
-static int join(struct tutti_context *ctx)
+/* The card: the wire's part, where this rank's segment is, then what all ranks take over from rank 0. */
+static int join(struct tutti_context *ctx, int tune)
 {
 	struct tt_boot_handlers handlers = {.gone = tt_ctx_gone, .arg = ctx};
 	struct tt_agreed agreed = {.chunk = (uint64_t)ctx->env.chunk.number,
-				   .lanes = (int32_t)ctx->env.lanes.number};
+				   .lanes = (int32_t)ctx->env.lanes.number,
+				   .node = ctx->node != NULL,
+				   .cores = tt_topo_cpus(),
+				   .tune = tune};
+	struct tt_node_card node_card = {0};
 	char card[TT_CARD_MAX];
 	struct tt_boot *boot;
 	size_t len;
@@ -127,11 +172,16 @@ static int join(struct tutti_context *ctx)
 	handlers.fn[TT_CTL_ABORT] = tt_ctx_abort_msg;
 	handlers.fn[TT_CTL_PROGRESS] = on_progress;
 	handlers.fn[TT_CTL_PAIR] = tt_pair_msg;
+	handlers.fn[TT_CTL_NODE] = tt_node_msg;
 	if (strlen(ctx->env.algo.text) >= sizeof(agreed.algo))
 		return tt_fail(-EINVAL, "TUTTI_ALGO is longer than %zu characters",
 			       sizeof(agreed.algo) - 1);
 	strcpy(agreed.algo, ctx->env.algo.text);
-	len = tt_wire_card(ctx->wire, card, sizeof(card) - sizeof(agreed));
+	if (ctx->node)
+		tt_node_card(ctx->node, &node_card);
+	len = tt_wire_card(ctx->wire, card, sizeof(card) - sizeof(agreed) - sizeof(node_card));
+	memcpy(card + len, &node_card, sizeof(node_card));
+	len += sizeof(node_card);
 	memcpy(card + len, &agreed, sizeof(agreed));
 	err = tt_boot_start(&ctx->boot_params, &handlers, card, len + sizeof(agreed), &boot);
 	sodium_memzero(ctx->boot_params.secret, sizeof(ctx->boot_params.secret));
@@ -158,7 +208,18 @@ int tt_agreed_get(struct tutti_context *ctx, struct tt_agreed *agreed)
 	return 0;
 }
 
-static int make_world(struct tutti_context *ctx)
+static int node_card_of(void *arg, int rank, struct tt_node_card *card)
+{
+	size_t len;
+	const char *data = tt_boot_card(((struct tutti_context *)arg)->boot, rank, &len);
+
+	if (!data || len < sizeof(*card) + sizeof(struct tt_agreed))
+		return tt_fail(-EPROTO, "rank %d's card has %zu bytes", rank, len);
+	memcpy(card, data + len - sizeof(struct tt_agreed) - sizeof(*card), sizeof(*card));
+	return 0;
+}
+
+static int make_world(struct tutti_context *ctx, const struct tt_tunes *tunes)
 {
 	struct tt_agreed agreed;
 	int err;
@@ -169,10 +230,16 @@ static int make_world(struct tutti_context *ctx)
 	err = tt_comm_new(ctx, NULL, ctx->boot_params.nranks, 1, 1, &ctx->world);
 	if (err)
 		return err;
-	err = tt_comm_equip(ctx->world, &agreed);
+	tt_engine_wait_mode(ctx);
+	if (agreed.node)
+		err = tt_node_agree(ctx, node_card_of);
+	if (!err)
+		err = tt_comm_equip(ctx->world, &agreed);
 	if (err)
 		return err;
-	tt_engine_wait_mode(ctx);
+	err = tt_tune_share(ctx, &agreed, tunes);
+	if (err)
+		return err;
 	if (!strcmp(ctx->env.progress.text, "thread"))
 		err = tt_thread_start(ctx);
 	return err;
@@ -187,6 +254,8 @@ static void init_context(struct tutti_context *ctx)
 	tt_list_init(&ctx->dead);
 	tt_list_init(&ctx->ready);
 	tt_list_init(&ctx->stalled);
+	tt_list_init(&ctx->node_gated);
+	tt_list_init(&ctx->node_waits);
 	tt_list_init(&ctx->ops);
 }
 
@@ -206,7 +275,8 @@ static int init(const struct tutti_config *user, struct tutti_context **out)
 	struct tutti_error_info info = {.size = sizeof(info)};
 	struct tutti_config config;
 	struct tutti_context *ctx;
-	int err;
+	struct tt_tunes tunes;
+	int err, tune;
 
 	if (!out)
 		return tt_fail(-EINVAL, "ctx is NULL");
@@ -234,10 +304,13 @@ static int init(const struct tutti_config *user, struct tutti_context **out)
 	err = open_wire(ctx);
 	if (err)
 		goto drop_params;
-	err = join(ctx);
-	if (err)
+	tune = tt_tune_read(ctx, &tunes);
+	err = join(ctx, tune);
+	if (!err)
+		err = make_world(ctx, &tunes);
+	tt_tunes_free(&tunes);
+	if (err && !ctx->boot)
 		goto close_wire;
-	err = make_world(ctx);
 	if (err)
 		goto stop_boot;
 	tt_debug("rank %d of %d, found by %s, listening on %s", ctx->boot_params.rank,
@@ -248,11 +321,12 @@ static int init(const struct tutti_config *user, struct tutti_context **out)
 stop_boot:
 	tutti_last_error(&info);
 	free_comms(ctx);
+	free(ctx->tune);
 	tt_boot_stop(ctx->boot, tt_deadline_ms(0));
 	tt_stuck_free(ctx);
 	tt_fail_info(&info); /* not what stopping says */
 close_wire:
-	tt_wire_close(ctx->wire);
+	close_wire(ctx);
 	goto free_env; /* tt_boot_start has taken over the parameters */
 drop_params:
 	tt_boot_params_drop(&ctx->boot_params);
@@ -341,9 +415,11 @@ int tutti_finalize(struct tutti_context *ctx)
 	stop = tt_boot_stop(ctx->boot,
 			    tt_deadline_ms(failed ? 1000 : ctx->env.timeout.number));
 	free_comms(ctx);
+	free(ctx->tune);
 	tt_userop_free_all(ctx);
 	tt_stuck_free(ctx);
-	tt_wire_close(ctx->wire);
+	tt_win_forget(ctx);
+	close_wire(ctx);
 	tt_env_free(&ctx->env);
 	ctx->magic = 0;
 	free(ctx);

@@ -70,6 +70,35 @@ static int run(struct tutti_comm *comm, const struct tt_p2p_call *call)
 	return err ? err : tt_request_finish(&req);
 }
 
+/* Neither starts unless both can: a receive must not wait for the peer of a call that has failed. */
+static int launch_both(struct tutti_comm *comm, const struct tt_p2p_call *recv,
+		       struct tutti_request **in, const struct tt_p2p_call *send,
+		       struct tutti_request **out)
+{
+	int err, late = 0;
+
+	tt_wire_lock(comm->ctx->wire);
+	err = tt_comm_check(comm);
+	if (!err)
+		err = tt_p2p_new(comm, recv, false, in);
+	if (!err) {
+		err = tt_p2p_new(comm, send, false, out);
+		if (err)
+			tt_request_free(*in);
+	}
+	if (!err) {
+		err = tt_request_launch(*in);
+		if (err)
+			tt_request_free(*out);
+		else
+			late = tt_request_launch(*out);
+	}
+	tt_wire_unlock(comm->ctx->wire);
+	if (late) /* the communicator has failed, and the receive with it */
+		(void)tt_request_finish(in);
+	return err ? err : late;
+}
+
 static struct tt_p2p_call send_call(const void *buf, size_t count, enum tutti_datatype datatype,
 				    int dest, int tag)
 {
@@ -160,12 +189,10 @@ int tutti_sendrecv(const void *sendbuf, size_t sendcount, enum tutti_datatype se
 	if (s < r + recvcount * tutti_datatype_size(recvtype) &&
 	    r < s + sendcount * tutti_datatype_size(sendtype))
 		return tt_fail(-EINVAL, "sendrecv: sendbuf and recvbuf overlap");
-	err = launch(comm, &recv, false, &in);
+	err = launch_both(comm, &recv, &in, &send, &out);
 	if (err)
 		return err;
-	err = launch(comm, &send, false, &out);
-	if (!err)
-		err = tt_request_finish(&out);
+	err = tt_request_finish(&out);
 	err2 = tt_request_finish(&in);
 	return err ? err : err2;
 }

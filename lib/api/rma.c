@@ -38,8 +38,10 @@ static int agree(struct tutti_comm *comm, int mine)
 static int open_part(struct tutti_comm *comm, void *base, size_t size, unsigned flags,
 		     struct tutti_win **win, struct tt_win_part *mine)
 {
-	int err = tt_win_open(comm, base, size, flags, win, mine);
+	int err;
 
+	tt_wire_open_rest(comm->ctx->wire);
+	err = tt_win_open(comm, base, size, flags, win, mine);
 	if (err || comm->size == 1 || tt_wire_auto_progress(comm->ctx->wire))
 		return err;
 	err = tt_thread_start(comm->ctx);
@@ -82,6 +84,7 @@ int tutti_win_create(struct tutti_comm *comm, void *base, size_t size, unsigned 
 			tt_win_close(win);
 		return err;
 	}
+	tt_win_agree(win);
 	tt_wire_lock(comm->ctx->wire);
 	comm->windows++;
 	tt_wire_unlock(comm->ctx->wire);
@@ -96,6 +99,8 @@ int tutti_win_free(struct tutti_win *win)
 
 	if (!win)
 		return tt_fail(-EINVAL, "tutti_win_free: win is NULL");
+	if (win->closed)
+		return tt_fail(-EINVAL, "tutti_win_free: the window has been freed already");
 	err = tt_group_refuse("tutti_win_free");
 	if (err)
 		return err;
@@ -123,6 +128,8 @@ static int check(const char *call, struct tutti_win *win, int rank, const void *
 
 	if (!win)
 		return tt_fail(-EINVAL, "%s: win is NULL", call);
+	if (win->closed)
+		return tt_fail(-EINVAL, "%s: the window has been freed", call);
 	if (rank < 0 || rank >= win->comm->size)
 		return tt_fail(-EINVAL, "%s: %d is not a rank of the window's communicator (0 to %d)",
 			       call, rank, win->comm->size - 1);
@@ -291,4 +298,22 @@ int tutti_win_flush_all(struct tutti_win *win)
 	int err = check("tutti_win_flush_all", win, 0, NULL, 0, 0);
 
 	return err ? err : tt_win_wait(win, -1);
+}
+
+int tutti_win_iflush(struct tutti_win *win, int rank, struct tutti_request **request)
+{
+	int err = check("tutti_win_iflush", win, rank, NULL, 0, 0);
+
+	if (!err)
+		err = check_request("tutti_win_iflush", request);
+	return err ? err : tt_win_iflush(win, rank, "win_iflush", request);
+}
+
+int tutti_win_iflush_all(struct tutti_win *win, struct tutti_request **request)
+{
+	int err = check("tutti_win_iflush_all", win, 0, NULL, 0, 0);
+
+	if (!err)
+		err = check_request("tutti_win_iflush_all", request);
+	return err ? err : tt_win_iflush(win, -1, "win_iflush_all", request);
 }

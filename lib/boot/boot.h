@@ -38,6 +38,7 @@ enum tt_ctl_type {
 	TT_CTL_ABORT,	     /* lib/comm */
 	TT_CTL_PROGRESS,     /* lib/engine: run the progress thread */
 	TT_CTL_PAIR,	     /* lib/comm: block lengths that only two ranks know */
+	TT_CTL_NODE,	     /* lib/engine: what works with the memory of the ranks of a host */
 	TT_CTL_TYPES
 };
 

@@ -368,6 +368,8 @@ static int next_timeout(struct tt_boot *b)
 	struct tt_list *pos, *tmp;
 	uint64_t at;
 
+	if (b->phase < TT_PH_UP && tt_tree_more(b))
+		return 0;
 	tt_list_each (pos, tmp, &b->links) {
 		struct tt_link *link = tt_container(pos, struct tt_link, node);
 

@@ -157,6 +157,8 @@ void tt_tree_frame(struct tt_boot *b, struct tt_link *link, int type, const unsi
 		   size_t len);
 void tt_tree_lost(struct tt_boot *b, struct tt_link *link);
 void tt_tree_step(struct tt_boot *b);
+/* There is more of the table to send, and room for it: nothing will wake the thread for that. */
+bool tt_tree_more(const struct tt_boot *b);
 void tt_tree_beats(struct tt_boot *b, uint64_t now);
 void tt_tree_send(struct tt_boot *b, const struct tt_outmsg *msg);
 void tt_tree_leave(struct tt_boot *b);

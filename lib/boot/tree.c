@@ -124,6 +124,20 @@ static void pump_table(struct tt_boot *b)
 	}
 }
 
+bool tt_tree_more(const struct tt_boot *b)
+{
+	int i;
+
+	for (i = 0; i < b->nchildren; i++) {
+		const struct tt_link *link = b->child[i].link;
+
+		if (link && link->state == TT_LINK_OPEN && link->user < b->nknown &&
+		    tt_link_queued(link) < TABLE_AHEAD)
+			return true;
+	}
+	return false;
+}
+
 static void on_entry(struct tt_boot *b, struct tt_link *link, struct tt_unpack *u)
 {
 	int rank = (int)(uint32_t)tt_get_u(u, 4);

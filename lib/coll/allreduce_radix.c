@@ -58,7 +58,7 @@ static int digit(const struct tt_plan_args *a, const struct tt_fold *f, struct t
 		 int below, int m, uint32_t index, struct tt_op *ops)
 {
 	size_t off = row->mine.off;
-	int i, n = 0, peer;
+	int i, k, n = 0, peer;
 
 	if (below > 1 || f->other >= 0)
 		row->mine = TT_RECVBUF(off);
@@ -68,9 +68,8 @@ static int digit(const struct tt_plan_args *a, const struct tt_fold *f, struct t
 				   a->divide && below * row->n == f->core ? TT_OPF_DIVIDE : 0);
 		return 1;
 	}
-	for (i = 0; i < row->n; i++) {
-		if (i == row->own)
-			continue;
+	for (k = 1; k < row->n; k++) { /* not all of them to the same one first */
+		i = (row->own + k) % row->n;
 		peer = tt_fold_rank(f, f->v + (i - row->own) * below);
 		ops[n++] = (struct tt_op){.kind = TT_OP_SEND,
 					  .peer = peer,

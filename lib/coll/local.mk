@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 libtt_la_SOURCES += \
 	lib/coll/algs.c lib/coll/algs.def lib/coll/coll.c lib/coll/coll.h \
+	lib/coll/costs.h lib/coll/costs.c lib/coll/costs_allreduce.c lib/coll/costs_node.c \
 	lib/coll/single.c lib/coll/allreduce_ring.c \
 	lib/coll/allreduce_single_master.c lib/coll/allreduce_ps.c lib/coll/allreduce_radix.c \
 	lib/coll/allreduce_recursive_doubling.c lib/coll/allreduce_halving_doubling.c \
@@ -16,4 +17,7 @@ libtt_la_SOURCES += \
 	lib/coll/allgather_bruck.c lib/coll/allgather_recursive_doubling.c \
 	lib/coll/gather_linear.c lib/coll/scatter_linear.c lib/coll/gather_scatter_binomial.c \
 	lib/coll/alltoall_pairwise.c lib/coll/alltoall_bruck.c \
-	lib/coll/scan_chain.c lib/coll/scan_doubling.c
+	lib/coll/scan_chain.c lib/coll/scan_doubling.c \
+	lib/coll/node.h lib/coll/allreduce_node.c lib/coll/barrier_node.c lib/coll/bcast_node.c \
+	lib/coll/reduce_node.c lib/coll/reduce_scatter_node.c lib/coll/allgather_node.c \
+	lib/coll/gather_scatter_node.c lib/coll/alltoall_node.c

@@ -123,5 +123,7 @@ uint64_t tt_comm_called(struct tutti_comm *comm, const struct tt_fields *fields,
 	past->fprint = tt_hash_add(h, fields->count);
 	if (fields->counts)
 		past->fprint = tt_hash_add(past->fprint, fields->counts);
+	if (fields->in_place)
+		past->fprint = tt_hash_add(past->fprint, fields->in_place);
 	return past->fprint;
 }

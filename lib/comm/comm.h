@@ -30,6 +30,7 @@ struct tt_fields {
 	int32_t root;
 	uint64_t count;	 /* reduce_scatter, allgatherv: of all blocks; 0 where ranks have their own */
 	uint64_t counts; /* of those two: a hash of the array */
+	uint64_t in_place; /* reduce_scatter, alltoall and their kin, where it changes the plan; else 0 */
 };
 
 /* The arrays of a v form, copied; shared by its plan and the history. Guarded by the wire lock. */
@@ -68,7 +69,10 @@ enum tt_active { TT_ACTIVE_COLL, TT_ACTIVE_OTHER, TT_ACTIVE_LISTS };
 
 struct tt_plan_cache; /* lib/engine */
 struct tt_chooser;    /* lib/plan */
+struct tt_tune;	      /* lib/plan */
 struct tt_p2p;	      /* lib/p2p */
+struct tt_node;	      /* lib/node */
+struct tt_node_comm;  /* lib/engine */
 
 struct tutti_comm {
 	uint32_t magic;
@@ -98,6 +102,7 @@ struct tutti_comm {
 	struct tt_plan_cache *plans;
 	struct tt_chooser *chooser;
 	struct tt_p2p *p2p; /* NULL: no messages yet */
+	struct tt_node_comm *node; /* NULL: its ranks do not share a host's memory */
 };
 
 enum tt_wait_mode { TT_WAIT_SPIN, TT_WAIT_YIELD, TT_WAIT_SLEEP };
@@ -117,6 +122,7 @@ struct tutti_context {
 	int ndead;
 	struct tt_list ops; /* struct tt_userop */
 	uint32_t next_comm_id;
+	struct tt_tune *tune; /* the measured table, the same on all ranks; NULL: none */
 	struct tt_stuck_table *stuck; /* rank 0's */
 	enum tt_wait_mode wait_mode;
 	bool wait_forced;     /* TUTTI_WAIT is not auto: stay in wait_mode */
@@ -126,6 +132,13 @@ struct tutti_context {
 	/* the engine's */
 	struct tt_list ready;	/* lanes whose next round can start */
 	struct tt_list stalled; /* operations waiting for a connection or for room */
+	struct tt_list node_gated; /* lanes whose turn has not come */
+	struct tt_list node_waits; /* node ops that are not over */
+	struct tt_node *node;	   /* NULL: not used */
+	unsigned node_can;	   /* agreed: TT_NODE_MAPS and so on; none until it is */
+	unsigned node_all;	   /* rank 0: what those that have reported can do */
+	int node_reports;	   /* rank 0 */
+	atomic_bool node_agreed;
 	unsigned failures_seen;
 	int running;		/* requests under way */
 

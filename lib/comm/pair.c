@@ -107,6 +107,8 @@ int tt_comm_rank_of(const struct tutti_comm *comm, int world)
 {
 	int i;
 
+	if (world >= 0 && world < comm->size && comm->world[world] == world)
+		return world;
 	for (i = 0; i < comm->size; i++)
 		if (comm->world[i] == world)
 			return i;

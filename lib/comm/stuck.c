@@ -53,6 +53,8 @@ const char *tt_fields_differ(const struct tt_fields *a, const struct tt_fields *
 		return "datatype";
 	if (a->op != b->op)
 		return "op";
+	if (a->in_place != b->in_place)
+		return "in place";
 	return a->root != b->root ? "root" : NULL;
 }
 
@@ -65,6 +67,7 @@ const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, s
 					  "user", "user, ordered", "premul_sum"};
 	enum tt_coll coll = (enum tt_coll)f->coll;
 	const char *type = f->datatype < TUTTI_NUM_DATATYPES ? types[f->datatype] : "?";
+	const char *place = f->in_place ? ", in place" : "";
 	char count[40] = "", op[32] = "", root[32] = "";
 
 	if (tt_coll_reduces(coll))
@@ -77,8 +80,8 @@ const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, s
 	if (coll == TT_COLL_BARRIER)
 		snprintf(buf, size, "%s #%llu", tt_coll_name(coll), (unsigned long long)seq);
 	else
-		snprintf(buf, size, "%s #%llu (%s%s%s%s)", tt_coll_name(coll),
-			 (unsigned long long)seq, count, type, op, root);
+		snprintf(buf, size, "%s #%llu (%s%s%s%s%s)", tt_coll_name(coll),
+			 (unsigned long long)seq, count, type, op, root, place);
 	return buf;
 }
 

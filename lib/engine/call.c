@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "lib/base/hash.h"
-#include "lib/engine/engine.h"
+#include "lib/engine/node.h"
 
 static struct tt_plan_req *plan_req(const struct tutti_request *r)
 {
@@ -31,6 +31,8 @@ static void plan_ended(struct tutti_request *r)
 	struct tt_plan_req *req = plan_req(r);
 	int i;
 
+	if (req->plan->node)
+		tt_node_ended(req);
 	for (i = TT_BUF_SEND; i <= TT_BUF_RECV; i++)
 		if (req->region[i] && req->region[i]->cached) {
 			tt_mem_return(req->region[i]);
@@ -54,6 +56,23 @@ static int plan_start(struct tutti_request *r)
 	borrow_regions(req);
 	req->fprint = tt_comm_called(r->comm, &req->fields, req->counts);
 	r->seq = r->comm->seq;
+	tt_run_start(req);
+	tt_run_ready(r->comm->ctx);
+	return 0;
+}
+
+int tt_request_resume(struct tutti_request *r, const struct tt_quick *q)
+{
+	struct tt_plan_req *req = plan_req(r);
+	int err = tt_request_begin(r);
+
+	if (err)
+		return err;
+	borrow_regions(req);
+	req->fprint = q->fprint;
+	r->seq = q->seq;
+	req->turn = q->turn;
+	req->resumed = true;
 	tt_run_start(req);
 	tt_run_ready(r->comm->ctx);
 	return 0;
@@ -210,6 +229,9 @@ static struct tt_fields fields_of(const struct tt_plan_req *req, const struct tt
 			      .count = req->counts ? 0 : call->count};
 	int i;
 
+	if (call->coll == TT_COLL_REDUCE_SCATTER || call->coll == TT_COLL_REDUCE_SCATTER_BLOCK ||
+	    call->coll == TT_COLL_ALLTOALL || call->coll == TT_COLL_ALLTOALLV)
+		f.in_place = call->in_place;
 	if (call->coll != TT_COLL_REDUCE_SCATTER && call->coll != TT_COLL_ALLGATHERV)
 		return f;
 	for (i = 0; i < req->r.comm->size; i++) {
@@ -235,9 +257,7 @@ int tt_request_new(struct tutti_comm *comm, const struct tt_call *call, bool per
 	req->datatype = call->datatype;
 	req->elem = args.elem;
 	req->user = user;
-	req->reduce = tt_coll_reduces(call->coll)
-			      ? tt_reduce_get(call->datatype, user ? TUTTI_SUM : call->op)
-			      : NULL;
+	req->op = user ? TUTTI_SUM : call->op;
 	req->fields = fields_of(req, call);
 	err = bind(req, call);
 	if (err) {

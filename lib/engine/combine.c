@@ -40,12 +40,15 @@ static void apply(struct tt_plan_req *req, char *dst, const char *a, const char 
 	}
 }
 
-void tt_combine(struct tt_plan_req *req, void *dst, const void *a, const void *b, size_t count)
+void tt_combine(struct tt_plan_req *req, void *dst, const void *a, const void *b, size_t count,
+		int divide_by)
 {
+	const void *src[] = {a, b};
+
 	if (req->user && req->user->kind != TT_OP_PREMUL_SUM)
 		apply(req, dst, a, b, count);
 	else
-		req->reduce(dst, a, b, count);
+		tt_reduce_multi(&dst, 1, src, 2, count, req->datatype, req->op, divide_by, 0);
 }
 
 void tt_combine_scale(struct tt_plan_req *req)

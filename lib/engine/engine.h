@@ -67,12 +67,18 @@ struct tt_stalled {
 	/* Takes itself off the list when it need not be tried again. */
 	void (*again)(struct tt_stalled *stalled);
 };
+/* For a wait that tries again by itself: being on the list keeps the sleeps short. */
+void tt_stalled_wait(struct tt_stalled *stalled);
 
 /* One op of the current round of a lane. */
 struct tt_op_run {
 	struct tt_xfer x;
 	struct tt_lane_run *lane;
 	const struct tt_op *op;
+	/* of a node op */
+	struct tt_list wait; /* in ctx->node_waits */
+	size_t at;	     /* ranks waited for; bytes pulled */
+	bool told, broken;
 };
 
 struct tt_lane_run {
@@ -90,14 +96,14 @@ struct tt_plan_req {
 	const struct tt_plan *plan;
 
 	/* what it is bound to */
-	char *base[4]; /* by enum tt_buf */
-	size_t extent[4];
-	struct tt_region *region[4];
+	char *base[TT_BUF_NET]; /* by enum tt_buf */
+	size_t extent[TT_BUF_NET];
+	struct tt_region *region[TT_BUF_NET];
 	void *scratch;
 	struct tt_fields fields;
 	enum tutti_datatype datatype;
 	size_t elem;
-	tt_reduce_fn *reduce;	 /* built-in; of a premultiplied sum: sum */
+	enum tutti_op op;	 /* built-in; of a premultiplied sum: sum */
 	struct tt_userop *user;	 /* the caller's operator, or NULL */
 	const void *unscaled;	 /* premultiplied sum: the input; base[TT_BUF_SEND] is where its multiple goes */
 	void *scaled;		 /* memory for that, if recvbuf is none; kept as scratch is */
@@ -106,6 +112,9 @@ struct tt_plan_req {
 
 	/* this run */
 	uint64_t fprint;
+	uint64_t turn; /* of a node plan */
+	bool resumed;  /* quick.c has made this call, but could not end it */
+	void *bounce[2]; /* of a node plan: copies that peers can reach */
 	int lanes_left;
 	struct tt_lane_run *lanes;
 	struct tt_plan_req *fused; /* fuse.c: the next of those that travel together */
@@ -154,8 +163,9 @@ void tt_request_broken(struct tutti_request *req, int peer, int status);
 /* The communicator's failure as the calling thread's last error, if it has one; else 0. */
 int tt_comm_check(struct tutti_comm *comm);
 
-/* combine.c: dst = a (+) b by the request's operator; dst may be a or b. count elements. */
-void tt_combine(struct tt_plan_req *req, void *dst, const void *a, const void *b, size_t count);
+/* combine.c: dst = a (+) b by the request's operator; dst may be a or b. count elements; see tt_reduce_multi. */
+void tt_combine(struct tt_plan_req *req, void *dst, const void *a, const void *b, size_t count,
+		int divide_by);
 /* Write the request's multiple of its input to where the plan takes it from. */
 void tt_combine_scale(struct tt_plan_req *req);
 
@@ -169,6 +179,8 @@ bool tt_fuse(struct tutti_request *first, struct tutti_request *rest);
 void tt_run_start(struct tt_plan_req *req);
 /* Take back everything req has under way: afterwards nobody touches its buffers. */
 void tt_run_cancel(struct tt_plan_req *req);
+/* One op of a lane's round is over; after the last, the lane goes on. */
+void tt_run_op_over(struct tt_lane_run *lane);
 /* Rounds that can start, start. */
 void tt_run_ready(struct tutti_context *ctx);
 /* For the wire: a message met a receive with other fields. */

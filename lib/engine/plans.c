@@ -201,6 +201,7 @@ static int new_request(struct tutti_comm *comm, struct tt_plan_entry *entry,
 	struct tt_plan_req *req;
 	struct tt_op_run *ops;
 	struct tt_op *tmp;
+	size_t k;
 	int i, err;
 
 	req = calloc(1, sizeof(*req) + (size_t)plan->nlanes * sizeof(*req->lanes) +
@@ -215,6 +216,8 @@ static int new_request(struct tutti_comm *comm, struct tt_plan_entry *entry,
 	req->plan = plan;
 	req->counts = tt_own_counts(plan->args.coll) ? entry->counts : NULL;
 	tt_list_init(&req->r.link);
+	for (k = 0; k < nops; k++)
+		tt_list_init(&ops[k].wait);
 	for (i = 0; i < plan->nlanes; i++) {
 		req->lanes[i] = (struct tt_lane_run){.req = req,
 						     .lane = i,
@@ -247,6 +250,7 @@ struct tt_plan_args tt_call_args(const struct tutti_comm *comm, const struct tt_
 				     .elem = tutti_datatype_size(call->datatype),
 				     .in_place = call->in_place,
 				     .divide = tt_coll_reduces(call->coll) && call->op == TUTTI_AVG,
+				     .node = comm->node,
 				     .scounts = call->scounts,
 				     .sdispls = call->sdispls,
 				     .rcounts = call->rcounts,

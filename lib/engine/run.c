@@ -2,7 +2,7 @@
 /* Running a plan: the ops of a round, what arrives for them, the next round. */
 #include <string.h>
 
-#include "lib/engine/engine.h"
+#include "lib/engine/node.h"
 
 #define ASK_MAX 8 /* peers asked at a time by a request that is stuck */
 
@@ -13,12 +13,10 @@ static char *ptr(const struct tt_plan_req *req, struct tt_ref ref, const void *n
 
 static void combine(struct tt_plan_req *req, const struct tt_op *op, const void *net)
 {
-	size_t count = op->len / req->elem;
-	char *dst = ptr(req, op->dst, net);
+	int divide_by = op->flags & TT_OPF_DIVIDE ? req->r.comm->size : 0;
 
-	tt_combine(req, dst, ptr(req, op->a, net), ptr(req, op->b, net), count);
-	if (op->flags & TT_OPF_DIVIDE)
-		tt_reduce_divide(dst, dst, count, req->datatype, req->r.comm->size);
+	tt_combine(req, ptr(req, op->dst, net), ptr(req, op->a, net), ptr(req, op->b, net),
+		   op->len / req->elem, divide_by);
 	tt_wire_stats(req->r.comm->ctx->wire)->reduced_bytes += op->len;
 }
 
@@ -30,8 +28,7 @@ static void copy(struct tt_plan_req *req, void *dst, const void *src, size_t len
 	tt_wire_stats(req->r.comm->ctx->wire)->copied_bytes += len;
 }
 
-/* One op of the round is over; after the last, the lane goes on. */
-static void op_over(struct tt_lane_run *lane)
+void tt_run_op_over(struct tt_lane_run *lane)
 {
 	lane->req->r.progressed = true;
 	if (--lane->pending)
@@ -55,7 +52,7 @@ static void xfer_over(struct tt_xfer *x, const void *data, int status)
 		copy(req, ptr(req, op->dst, NULL), data, op->len);
 	else if (op->kind == TT_OP_RECV_REDUCE)
 		combine(req, op, data);
-	op_over(run->lane);
+	tt_run_op_over(run->lane);
 }
 
 /* Messages of blocks whose length only two ranks know carry what this one believes. */
@@ -107,6 +104,13 @@ static void local_op(struct tt_plan_req *req, const struct tt_op *op)
 		copy(req, ptr(req, op->dst, NULL), ptr(req, op->a, NULL), op->len);
 }
 
+static bool start_node_op(struct tt_op_run *run)
+{
+	run->at = 0;
+	run->told = run->broken = false;
+	return tt_node_op(run);
+}
+
 static bool is_receive(const struct tt_op *op)
 {
 	return op->kind == TT_OP_RECV || op->kind == TT_OP_RECV_REDUCE;
@@ -131,12 +135,15 @@ static void start_round(struct tt_lane_run *lane)
 	for (i = 0; i < n; i++) {
 		if (ops[i].kind == TT_OP_SEND) {
 			start_op(&lane->ops[i]);
+		} else if (ops[i].kind >= TT_OP_PULL_REDUCE && !start_node_op(&lane->ops[i])) {
+			tt_list_add(&req->r.comm->ctx->node_waits, &lane->ops[i].wait);
 		} else if (!is_receive(&ops[i])) {
-			local_op(req, &ops[i]);
-			op_over(lane);
+			if (ops[i].kind < TT_OP_PULL_REDUCE)
+				local_op(req, &ops[i]);
+			tt_run_op_over(lane);
 		}
 	}
-	op_over(lane);
+	tt_run_op_over(lane);
 }
 
 void tt_run_ready(struct tutti_context *ctx)
@@ -166,8 +173,11 @@ void tt_run_start(struct tt_plan_req *req)
 	for (i = 0; i < req->plan->nlanes; i++) {
 		req->lanes[i].round = 0;
 		req->lanes[i].pending = 0;
-		tt_list_add(&ctx->ready, &req->lanes[i].ready);
+		if (!req->plan->node)
+			tt_list_add(&ctx->ready, &req->lanes[i].ready);
 	}
+	if (req->plan->node)
+		tt_node_start(req);
 }
 
 void tt_run_cancel(struct tt_plan_req *req)
@@ -175,6 +185,8 @@ void tt_run_cancel(struct tt_plan_req *req)
 	struct tt_wire *wire = req->r.comm->ctx->wire;
 	int i, k;
 
+	if (req->plan->node)
+		tt_node_cancel(req);
 	for (i = 0; i < req->plan->nlanes; i++) {
 		tt_list_del(&req->lanes[i].ready);
 		if (!req->lanes[i].pending)

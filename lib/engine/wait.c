@@ -9,14 +9,17 @@
 #include <string.h>
 
 #include "lib/base/clock.h"
-#include "lib/engine/engine.h"
+#include "lib/engine/node.h"
 #include "lib/topo/topo.h"
 
 #define SPIN_NS (2 * TT_MS)	   /* with a core per rank */
-#define BUSY_SPIN_NS 20000ull	   /* of this without giving way: another program may need the core */
+#define BUSY_SPIN_NS 50000ull	   /* of this without giving way: another program may need the core */
 #define YIELD_NS (200 * 1000ull)   /* with fewer: giving way costs the others nothing for so long */
 #define SLEEP_MS 50		   /* then timers are looked at again */
-#define TIMER_STEPS 64		   /* look at the clock every so many steps */
+#define STALLED_MS 1		   /* then operations without room are tried again */
+#define TIMER_STEPS 64		   /* look at timers every so many steps */
+#define CLOCK_STEPS 16		   /* and at the clock while spinning: it costs as much as a poll */
+#define YIELD_STEPS 8		   /* between two offers of the core: they cost as much as several */
 
 static struct tutti_request *oldest(struct tutti_comm *comm, int list)
 {
@@ -44,6 +47,11 @@ static void sweep(struct tutti_context *ctx)
 				tt_request_end(req, comm->failure.code);
 			}
 	}
+}
+
+void tt_stalled_wait(struct tt_stalled *stalled)
+{
+	(void)stalled;
 }
 
 /* Once each, even if one that is tried takes others off the list. */
@@ -74,6 +82,8 @@ int tt_engine_progress(struct tutti_context *ctx)
 
 	if (!tt_list_empty(&ctx->stalled))
 		try_stalled(ctx);
+	if (!tt_list_empty(&ctx->node_gated) || !tt_list_empty(&ctx->node_waits))
+		n += tt_node_poll(ctx);
 	if (!tt_list_empty(&ctx->ready))
 		tt_run_ready(ctx);
 	if (atomic_load_explicit(&ctx->failures, memory_order_relaxed) != ctx->failures_seen)
@@ -136,6 +146,8 @@ void tt_engine_timers(struct tutti_context *ctx)
 	if (!ctx->running)
 		return;
 	now = tt_now_ns();
+	if (ctx->node)
+		tt_node_sweep(ctx->node);
 	tt_list_each(l, tmp, &ctx->comms) {
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
@@ -170,6 +182,7 @@ struct waiter {
 	struct tutti_context *ctx;
 	bool (*done)(void *);
 	void *arg;
+	bool stalled; /* operations wait for room, of which not every transport tells */
 };
 
 static bool ready_to_go(void *arg)
@@ -177,32 +190,40 @@ static bool ready_to_go(void *arg)
 	struct waiter *w = arg;
 	struct tutti_context *ctx = w->ctx;
 
-	return w->done(w->arg) || !tt_list_empty(&ctx->ready) ||
+	return w->done(w->arg) || !tt_list_empty(&ctx->ready) || tt_node_ready(ctx) ||
 	       atomic_load(&ctx->failures) != ctx->failures_seen;
 }
 
-/* Nothing happened in this step; idle_since is when the last thing did. Until the deadline at most. */
-static void pause_step(struct waiter *w, uint64_t idle_since, uint64_t now, uint64_t deadline)
+/*
+ * Nothing happened in this step, nor in the time before it; quiet steps have been so. Where looking
+ * costs a system call anyway, giving way costs little more, and lets those run whom we wait for.
+ * Until the deadline at most.
+ */
+static void pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t deadline)
 {
 	struct tutti_context *ctx = w->ctx;
-	uint64_t idle = now - idle_since;
+	enum tt_wait_mode mode = ctx->wait_mode;
 
-	if (ctx->wait_mode == TT_WAIT_SPIN && (ctx->wait_forced || idle < BUSY_SPIN_NS))
-		tt_cpu_relax();
-	else if (ctx->wait_mode == TT_WAIT_SPIN && idle < SPIN_NS)
-		sched_yield();
-	else if (ctx->wait_mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < YIELD_NS))
+	if (mode == TT_WAIT_SPIN && !ctx->wait_forced && tt_wire_slow_poll(ctx->wire))
+		mode = TT_WAIT_YIELD;
+	if (mode == TT_WAIT_SPIN && (ctx->wait_forced || idle < SPIN_NS))
+		if (ctx->wait_forced || idle < BUSY_SPIN_NS || quiet % YIELD_STEPS)
+			tt_cpu_relax();
+		else
+			sched_yield();
+	else if (mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < YIELD_NS))
 		sched_yield();
 	else
-		tt_wire_sleep(ctx->wire, tt_left_ms(deadline, SLEEP_MS), ready_to_go, w);
+		tt_wire_sleep(ctx->wire, tt_left_ms(deadline, w->stalled ? STALLED_MS : SLEEP_MS),
+			      ready_to_go, w);
 }
 
 int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, uint64_t deadline)
 {
 	struct waiter w = {.ctx = ctx, .done = done, .arg = arg};
+	bool spin = ctx->wait_mode == TT_WAIT_SPIN, over;
 	uint64_t now = 0, idle_since = 0;
-	unsigned step;
-	bool over;
+	unsigned step, quiet = 0;
 	int n;
 
 	for (step = 0;; step++) {
@@ -211,6 +232,7 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 		over = done(arg);
 		if (!over && step % TIMER_STEPS == TIMER_STEPS - 1)
 			tt_engine_timers(ctx);
+		w.stalled = !tt_list_empty(&ctx->stalled);
 		if (over)
 			tt_wire_wake(ctx->wire); /* our polling has disarmed what they sleep on */
 		tt_wire_unlock(ctx->wire);
@@ -218,19 +240,21 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 			return 0;
 		if (n) {
 			idle_since = 0;
+			quiet = 0;
 			if (step % TIMER_STEPS == 0 && tt_passed(deadline))
 				return -ETIMEDOUT;
 			continue;
 		}
-		/* reading the clock costs as much as a poll: not on every step of a spin */
-		if (!idle_since || ctx->wait_mode != TT_WAIT_SPIN || step % 16 == 0)
+		quiet++;
+		if (!spin || quiet % CLOCK_STEPS == 0 || (idle_since && now - idle_since > SPIN_NS)) {
 			now = tt_now_ns();
-		if (!idle_since)
-			idle_since = now;
-		if (now >= deadline)
-			return -ETIMEDOUT;
-		pause_step(&w, idle_since, now, deadline);
-		if (now - idle_since > SPIN_NS)
+			if (!idle_since)
+				idle_since = now;
+			if (now >= deadline)
+				return -ETIMEDOUT;
+		}
+		pause_step(&w, idle_since ? now - idle_since : 0, quiet, deadline);
+		if (idle_since && now - idle_since > SPIN_NS)
 			step |= TIMER_STEPS - 2; /* asleep between steps: timers every time */
 	}
 }

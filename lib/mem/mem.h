@@ -42,6 +42,11 @@ struct tt_mem_stats {
 int tt_memory_new(const struct tt_env *env, struct tt_tp *const *tps, int ntps,
 		  void (*lock_tp)(void *), void (*unlock_tp)(void *), void *lock_arg,
 		  struct tt_memory **memory);
+/*
+ * One more open transport, an optional one: from now on it has the next index, and the memory that there is
+ * already is registered with it as far as it can.
+ */
+void tt_memory_add(struct tt_memory *memory, struct tt_tp *tp);
 /* Frees everything, user regions that were forgotten included. */
 void tt_memory_free(struct tt_memory *memory);
 void tt_memory_stats(struct tt_memory *memory, struct tt_mem_stats *stats);

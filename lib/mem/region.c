@@ -104,36 +104,71 @@ void tt_region_unregister(struct tt_region *region)
 	}
 }
 
+/* 0, also if transport i does without it; *count rises if it has not. */
+static int register_with(struct tt_region *region, int i, int *count)
+{
+	struct tt_memory *memory = region->memory;
+	struct tt_tp *tp = memory->tps[i];
+	int err;
+
+	if (region->mem.memfd < 0 && !(tp->caps & TT_CAP_REG_ANY))
+		return 0;
+	err = tp->ops->reg(tp, &region->mem, region->access, &region->mr[i]);
+	if (!err) {
+		++*count;
+		return 0;
+	}
+	region->mr[i] = NULL;
+	if (err == -EOPNOTSUPP)
+		return 0;
+	if (!tp->optional)
+		return err;
+	if (!memory->gave_up[i])
+		tt_warn("transport %s does without new memory: %s", tp->ops->name,
+			tt_fail_text(err));
+	memory->gave_up[i] = true;
+	return 0;
+}
+
 /* With each transport that can take it: all of them take pool memory, some only that. */
 int tt_region_register(struct tt_region *region, int *count)
 {
-	struct tt_memory *memory = region->memory;
 	int i, err;
 
-	for (i = 0; i < memory->ntps; i++) {
-		struct tt_tp *tp = memory->tps[i];
-
-		if (region->mem.memfd < 0 && !(tp->caps & TT_CAP_REG_ANY))
-			continue;
-		err = tp->ops->reg(tp, &region->mem, region->access, &region->mr[i]);
-		if (err && err != -EOPNOTSUPP && tp->optional) {
-			if (!memory->gave_up[i])
-				tt_warn("transport %s does without new memory: %s", tp->ops->name,
-					tt_fail_text(err));
-			memory->gave_up[i] = true;
-			err = -EOPNOTSUPP;
-		}
-		if (err && err != -EOPNOTSUPP) {
-			region->mr[i] = NULL;
+	for (i = 0; i < region->memory->ntps; i++) {
+		err = register_with(region, i, count);
+		if (err) {
 			tt_region_unregister(region);
 			return err;
 		}
-		if (err)
-			region->mr[i] = NULL;
-		else
-			++*count;
 	}
 	return 0;
+}
+
+/* Regions enter the table, and are freed, with the transport lock held, so none is missed, and none goes. */
+void tt_memory_add(struct tt_memory *memory, struct tt_tp *tp)
+{
+	struct tt_region **all = NULL;
+	int i, n, count = 0;
+
+	tt_mem_lock_tp(memory);
+	memory->tps[memory->ntps++] = tp;
+	pthread_mutex_lock(&memory->mutex);
+	n = memory->table.n;
+	if (n)
+		all = malloc((size_t)n * sizeof(struct tt_region *));
+	if (all)
+		memcpy(all, memory->table.region, (size_t)n * sizeof(struct tt_region *));
+	pthread_mutex_unlock(&memory->mutex);
+	for (i = 0; all && i < n; i++) {
+		all[i]->mr[memory->ntps - 1] = NULL;
+		(void)register_with(all[i], memory->ntps - 1, &count);
+	}
+	free(all);
+	pthread_mutex_lock(&memory->mutex);
+	memory->stats.registrations += (uint64_t)count;
+	pthread_mutex_unlock(&memory->mutex);
+	tt_mem_unlock_tp(memory);
 }
 
 static int insert(struct tt_region *region, int registrations)

@@ -5,7 +5,7 @@
  * Messages of a pair are numbered, as channels promise no order; those that overtake wait in
  * `ahead`. A message comes to the port of its communicator with its tag and length, and with its
  * payload if it is short. Longer ones stay with the sender until they are matched; then the payload
- * travels in pieces of PIECE bytes, each into memory that the receiver offers, PIECES at a time.
+ * travels in pieces of PIECE bytes (or what transports carry), each into memory that the receiver offers, PIECES at a time.
  *
  * What waits at a receiver is bounded by credit, for each communicator and peer: a sender may be
  * WINDOW messages ahead of what was matched. A receive that none of these fits might wait for one
@@ -98,6 +98,7 @@ struct tt_p2p {
 	struct tt_list arrived; /* of all peers, oldest first */
 	int narrived;
 	uint64_t stamp;
+	size_t most; /* bytes of a piece, the same at both ends */
 	struct tt_list idle, free_msgs;
 	char *free_data; /* linked through their first bytes */
 };

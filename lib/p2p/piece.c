@@ -23,11 +23,11 @@ static void start_piece(struct tt_p2p_piece *piece)
 	piece->at = req->next;
 	x->kind = TT_XFER_OFFER;
 	x->peer = comm->world[req->peer];
-	x->key = tt_p2p_key(req->p2p, (int)(req->next / TT_P2P_PIECE), req->seq, req->tag);
+	x->key = tt_p2p_key(req->p2p, (int)(req->next / req->p2p->most), req->seq, req->tag);
 	x->key.lane |= PAYLOAD;
 	x->key.port = 0;
 	x->fprint = req->total;
-	x->len = left < TT_P2P_PIECE ? left : TT_P2P_PIECE;
+	x->len = left < req->p2p->most ? left : req->p2p->most;
 	x->buf = (char *)req->call.buf + req->next;
 	x->region = req->region;
 	x->fn = piece_over;

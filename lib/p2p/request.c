@@ -18,6 +18,10 @@ static int p2p_start(struct tutti_request *r)
 
 	if (err)
 		return err;
+	/* What is not registered comes from the registration cache, if that is on, where it may be of use. */
+	if (!req->region && req->bytes > (size_t)r->comm->ctx->env.eager.number)
+		req->region = tt_mem_borrow(tt_wire_memory(r->comm->ctx->wire), req->call.buf,
+					    req->bytes);
 	if (req->call.kind == TT_P2P_SEND)
 		tt_p2p_send(req);
 	else
@@ -33,6 +37,16 @@ static void p2p_cancel(struct tutti_request *r)
 	tt_list_del(&req->link);
 	for (i = 0; i < TT_P2P_PIECES; i++)
 		tt_wire_cancel(r->comm->ctx->wire, &req->piece[i].x);
+}
+
+static void p2p_ended(struct tutti_request *r)
+{
+	struct tt_p2p_req *req = p2p_req(r);
+
+	if (!req->region || !req->region->cached)
+		return;
+	tt_mem_return(req->region);
+	req->region = NULL;
 }
 
 static void p2p_free(struct tutti_request *r)
@@ -124,6 +138,7 @@ static const struct tt_request_ops p2p_ops = {.list = TT_ACTIVE_OTHER,
 					      .call = p2p_call,
 					      .start = p2p_start,
 					      .cancel = p2p_cancel,
+					      .ended = p2p_ended,
 					      .free = p2p_free,
 					      .text = p2p_text,
 					      .waits = p2p_waits,

@@ -22,6 +22,8 @@ int tt_p2p_get(struct tutti_comm *comm, struct tt_p2p **out)
 			return tt_fail(-ENOMEM, "no memory for messages of a communicator");
 		}
 		p2p->comm = comm;
+		p2p->most = tt_wire_longest(comm->ctx->wire);
+		p2p->most = p2p->most < TT_P2P_PIECE ? p2p->most : TT_P2P_PIECE;
 		tt_list_init(&p2p->any);
 		tt_list_init(&p2p->probes);
 		tt_list_init(&p2p->arrived);
@@ -62,7 +64,7 @@ struct tt_p2p_peer *tt_p2p_peer(struct tt_p2p *p2p, int rank)
 /* All of one size: what comes eagerly is no longer. */
 static char *data_new(struct tt_p2p *p2p)
 {
-	size_t size = (size_t)p2p->comm->ctx->env.eager.number;
+	size_t size = tt_wire_eager_max(&p2p->comm->ctx->env);
 	char *data = p2p->free_data;
 
 	if (data) {

@@ -163,8 +163,9 @@ void tt_add(struct tt_builder *b, const struct tt_op *op)
 {
 	struct lane_builder *l;
 
-	if (!op->len)
+	if (!op->len && op->kind < TT_OP_SIGNAL)
 		return;
+	b->plan.node |= op->kind >= TT_OP_PULL_REDUCE;
 	if (b->lane >= b->nlanes)
 		tt_lane(b, b->lane);
 	if (b->err)
@@ -219,6 +220,45 @@ void tt_reduce(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, struct 
 void tt_copy(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, size_t len)
 {
 	tt_add(b, &(struct tt_op){.kind = TT_OP_COPY, .peer = -1, .dst = dst, .a = a, .len = len});
+}
+
+/* Each a round of its own, as they are about order. */
+static void add_round(struct tt_builder *b, const struct tt_op *op)
+{
+	tt_round(b);
+	tt_add(b, op);
+	tt_round(b);
+}
+
+void tt_signal(struct tt_builder *b, unsigned step, struct tt_ref reads, struct tt_ref writes)
+{
+	add_round(b, &(struct tt_op){.kind = TT_OP_SIGNAL,
+				     .peer = TT_ALL_RANKS,
+				     .index = step,
+				     .a = reads,
+				     .dst = writes});
+}
+
+void tt_wait(struct tt_builder *b, int peer, unsigned step)
+{
+	add_round(b, &(struct tt_op){.kind = TT_OP_WAIT, .peer = peer, .index = step});
+}
+
+void tt_pull_copy(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len)
+{
+	tt_add(b, &(struct tt_op){
+			  .kind = TT_OP_PULL_COPY, .peer = peer, .dst = dst, .a = a, .len = len});
+}
+
+void tt_pull_reduce(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len,
+		    unsigned flags)
+{
+	tt_add(b, &(struct tt_op){.kind = TT_OP_PULL_REDUCE,
+				  .flags = flags,
+				  .peer = peer,
+				  .dst = dst,
+				  .a = a,
+				  .len = len});
 }
 
 void tt_generate(struct tt_builder *b, tt_gen_fn *gen, int nlanes, int rounds, int max_ops,

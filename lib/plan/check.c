@@ -11,7 +11,7 @@
 const char *tt_ck_buf_name(enum tt_buf buf)
 {
 	static const char *const names[] = {"nothing", "sendbuf", "recvbuf", "scratch",
-					    "the network"};
+					    "slot",    "the network"};
 
 	return (unsigned)buf < sizeof(names) / sizeof(names[0]) ? names[buf] : "an unknown buffer";
 }
@@ -129,12 +129,28 @@ static void free_checker(struct tt_checker *c)
 	free(c->msgs);
 }
 
+static bool has_node_ops(const struct tt_checker *c)
+{
+	int r;
+
+	for (r = 0; r < c->n; r++)
+		if (c->plans[r]->node)
+			return true;
+	return false;
+}
+
 static int check_all(struct tt_checker *c)
 {
 	int err = tt_ck_check_args(c);
 
 	if (!err)
 		err = flatten(c);
+	if (!err && has_node_ops(c)) {
+		err = tt_ck_values_init(c);
+		if (!err)
+			err = tt_ck_run_node(c);
+		return err ? err : tt_ck_verdict(c);
+	}
 	if (!err)
 		err = tt_ck_check_bounds(c);
 	if (!err)

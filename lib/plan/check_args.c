@@ -49,7 +49,9 @@ static bool same_call(const struct tt_plan_args *a, const struct tt_plan_args *b
 {
 	return a->coll == b->coll && a->nranks == b->nranks && a->root == b->root &&
 	       (a->count == b->count || own_count(a->coll)) && a->elem == b->elem &&
-	       (a->in_place == b->in_place || tt_coll_rooted(a->coll)) && a->divide == b->divide &&
+	       (a->in_place == b->in_place || tt_coll_rooted(a->coll) ||
+		a->coll == TT_COLL_ALLREDUCE) &&
+	       a->divide == b->divide &&
 	       a->ordered == b->ordered && a->chunk == b->chunk && a->lanes == b->lanes;
 }
 

@@ -8,6 +8,7 @@
  *	check_value.c	symbolic values: initial contents, what ops do to them
  *	check_verdict.c	whether they are right in the end
  *	check_run.c	the channel in small: credits, offers, rounds, deadlock
+ *	check_node.c	instead, for node plans: who touches whose buffer when
  */
 #ifndef TT_CHECK_INT_H
 #define TT_CHECK_INT_H
@@ -140,7 +141,12 @@ int tt_ck_read(const struct tt_checker *c, const struct ck_op *op, struct tt_ref
 /* Receive, reduce or copy; net is what arrives. */
 int tt_ck_apply(struct tt_checker *c, const struct ck_op *op, const struct ck_val *net);
 
+/* a (+) b; v divided by the number of ranks. */
+struct ck_val tt_ck_combine(const struct ck_val *a, const struct ck_val *b);
+void tt_ck_divide(struct ck_val *v);
+
 int tt_ck_run(struct tt_checker *c);
+int tt_ck_run_node(struct tt_checker *c);
 int tt_ck_verdict(const struct tt_checker *c);
 
 #endif

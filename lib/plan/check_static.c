@@ -16,13 +16,17 @@
 size_t tt_ck_buf_bytes(const struct tt_checker *c, int rank, enum tt_buf buf)
 {
 	const struct tt_plan_args *a = &c->plans[rank]->args;
-	size_t elem = a->elem, send = tt_send_bytes(a), recv = tt_recv_bytes(a);
+	size_t elem = a->elem, send = tt_send_bytes(a), recv = tt_recv_bytes(a), size;
 
 	switch (buf) {
 	case TT_BUF_SEND:
 		return send;
 	case TT_BUF_RECV:
 		return ck_one_buffer(a) && send > recv ? send : recv;
+	case TT_BUF_SLOT: /* no more than the call could use */
+		size = (size_t)c->n * (send + recv);
+		size = c->plans[rank]->node ? size : 0;
+		return (size < TT_SLOT_BYTES ? size : TT_SLOT_BYTES) / elem * elem;
 	case TT_BUF_SCRATCH:
 		return (c->plans[rank]->scratch + elem - 1) / elem * elem;
 	default:

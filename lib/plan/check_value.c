@@ -155,7 +155,7 @@ int tt_ck_read(const struct tt_checker *c, const struct ck_op *op, struct tt_ref
 }
 
 /* a (+) b: order matters, so that only the same operands in the same order give the same tree. */
-static struct ck_val combine(const struct ck_val *a, const struct ck_val *b)
+struct ck_val tt_ck_combine(const struct ck_val *a, const struct ck_val *b)
 {
 	bool next = a->hi && a->hi == b->lo;
 
@@ -166,6 +166,12 @@ static struct ck_val combine(const struct ck_val *a, const struct ck_val *b)
 			       /* a quotient is no operand: make it show in the verdict */
 			       .divided = a->divided + b->divided ? 99 : 0,
 			       .set = true};
+}
+
+void tt_ck_divide(struct ck_val *v)
+{
+	v->divided++;
+	v->tree = tt_hash_add(v->tree, TREE_DIVIDE);
 }
 
 static const struct ck_val *operand(const struct tt_checker *c, const struct ck_op *op,
@@ -185,7 +191,7 @@ static int apply_reduce(struct tt_checker *c, const struct ck_op *op, const stru
 	for (e = 0; e < n; e++) {
 		if (!a[e].set || !b[e].set)
 			return fail_unset(c, op, a[e].set ? op->op.b : op->op.a, e);
-		dst[e] = combine(&a[e], &b[e]);
+		dst[e] = tt_ck_combine(&a[e], &b[e]);
 	}
 	return 0;
 }
@@ -210,10 +216,8 @@ int tt_ck_apply(struct tt_checker *c, const struct ck_op *op, const struct ck_va
 	}
 	for (e = 0; e < n; e++) {
 		dst[e].written = true;
-		if (!(op->op.flags & TT_OPF_DIVIDE))
-			continue;
-		dst[e].divided++;
-		dst[e].tree = tt_hash_add(dst[e].tree, TREE_DIVIDE);
+		if (op->op.flags & TT_OPF_DIVIDE)
+			tt_ck_divide(&dst[e]);
 	}
 	return err;
 }

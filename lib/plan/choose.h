@@ -3,17 +3,58 @@
 #ifndef TT_CHOOSE_H
 #define TT_CHOOSE_H
 
+#include "lib/plan/model.h"
 #include "lib/plan/plan.h"
 
-struct tt_chooser; /* TUTTI_ALGO's rules plus the defaults; made once per communicator */
+struct tt_chooser; /* TUTTI_ALGO's rules, a model, what was measured; made once per communicator */
 
 /*
  * rules: TUTTI_ALGO, "coll:algorithm:LO-HI;..." with sizes like 64K and inf, "" for none. A wrong
  * name is -EINVAL with the nearest right one. chunk and lanes: TUTTI_CHUNK, TUTTI_LANES.
  */
-int tt_chooser_new(const char *rules, size_t chunk, int lanes, struct tt_chooser **chooser);
+int tt_chooser_new(const char *rules, size_t chunk, int lanes, const struct tt_model *model,
+		   struct tt_chooser **chooser);
 void tt_chooser_free(struct tt_chooser *chooser);
 /* Sets args->chunk and args->lanes, returns the algorithm. Never fails. */
 const struct tt_alg *tt_choose(const struct tt_chooser *chooser, struct tt_plan_args *args);
+
+/* A measured time: of a vector of float32, or blocks of it, on as many ranks as the chooser is for.
+ */
+#define TT_POINT_ELEM 4
+struct tt_point {
+	enum tt_coll coll;
+	char algo[32];
+	size_t bytes; /* of the vector, or of a block */
+	double time;  /* ns */
+	double ratio; /* over what the model says; by tt_chooser_measured */
+};
+/* From now on predictions are corrected by these (copied). */
+int tt_chooser_measured(struct tt_chooser *chooser, const struct tt_point *points, int n,
+			int nranks);
+
+/* What was compared. */
+#define TT_CANDIDATES 32
+struct tt_candidate {
+	const struct tt_alg *alg;
+	size_t chunk;
+	int lanes;
+	double time;		    /* ns, what is compared: predicted, corrected by measurements */
+	double predicted, measured; /* measured: 0 if this size was not */
+	double steps, bytes, reduced; /* see cost.h */
+};
+/* All that can do the call; returns how many, at least one. */
+int tt_candidates(const struct tt_chooser *chooser, const struct tt_plan_args *args,
+		  struct tt_candidate *list, int max);
+/* Which of them is taken. */
+int tt_pick(const struct tt_chooser *chooser, const struct tt_plan_args *args,
+	    const struct tt_candidate *list, int n);
+
+/* rules.c: a rule of TUTTI_ALGO. */
+struct tt_rule {
+	const struct tt_alg *alg;
+	size_t lo, hi; /* lo <= bytes < hi */
+};
+/* *rules is the caller's to free. */
+int tt_rules_parse(const char *text, struct tt_rule **rules, int *nrules);
 
 #endif

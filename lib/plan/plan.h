@@ -20,18 +20,25 @@ enum tt_op_kind {
 	TT_OP_RECV_REDUCE, /* dst = a (+) b where one of a, b is TT_BUF_NET: what peer sends */
 	TT_OP_REDUCE,	   /* dst = a (+) b */
 	TT_OP_COPY,	   /* dst = a */
-	/* On mapped memory of one host: */
-	TT_OP_PULL_REDUCE, /* dst = sum over nsrc mapped sources, in rank order */
-	TT_OP_PULL_COPY,
-	TT_OP_SIGNAL,
-	TT_OP_WAIT
+	/*
+	 * On mapped memory of one host, lib/coll/node.c. A plan with these has one lane, and no
+	 * messages. Ranks name places in each other's buffers; what a rank lets others touch it says in a
+	 * SIGNAL, and who touches it has waited for that.
+	 */
+	TT_OP_PULL_REDUCE, /* dst of peer (TT_ALL_RANKS: of all) = all ranks' a, combined in order of rank */
+	TT_OP_PULL_COPY,   /* dst = a of peer */
+	TT_OP_SIGNAL,	   /* this rank has reached step index, from 1 on; others may read a, and write dst */
+	TT_OP_WAIT	   /* until peer (TT_ALL_RANKS: each) has reached step index */
 };
+
+#define TT_ALL_RANKS (-1)
 
 enum tt_buf {
 	TT_BUF_NONE = 0,
 	TT_BUF_SEND,	/* the caller's sendbuf; the recvbuf when in place */
 	TT_BUF_RECV,	/* the caller's recvbuf; for bcast its only buffer */
 	TT_BUF_SCRATCH, /* plan->scratch bytes of registered memory, this rank's own */
+	TT_BUF_SLOT,	/* node plans: TT_SLOT_BYTES of this rank that all ranks may read once it has signalled */
 	TT_BUF_NET	/* the bytes arriving in this op */
 };
 
@@ -39,6 +46,8 @@ struct tt_ref {
 	enum tt_buf buf;
 	size_t off;
 };
+
+#define TT_SLOT_BYTES ((size_t)32 << 10)
 
 enum tt_op_flags {
 	TT_OPF_DIVIDE = 1 /* after combining: divide dst by the number of ranks (avg) */
@@ -95,6 +104,7 @@ struct tt_plan_args {
 	bool in_place;	  /* MPI_IN_PLACE on this rank; see tt_input */
 	bool divide;	  /* op is avg */
 	bool ordered;	  /* op does not commute: operands combine in rank order */
+	bool node;	  /* all ranks share a host and its memory */
 	size_t chunk;	  /* longest message in bytes, a multiple of elem (at least one element) */
 	int lanes;	  /* at most so many lanes */
 	const size_t *scounts, *sdispls, *rcounts, *rdispls;
@@ -151,6 +161,7 @@ struct tt_plan {
 	int gen_rounds; /* of every lane; some may have no ops */
 	size_t gen_state[8]; /* what gen wants to remember */
 	struct tt_sliced sliced; /* of a sliced algorithm */
+	bool node; /* has node ops */
 };
 
 int tt_plan_rounds(const struct tt_plan *plan, int lane);
@@ -183,6 +194,15 @@ void tt_recv_reduce(struct tt_builder *b, int peer, struct tt_ref dst, struct tt
 void tt_reduce(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, struct tt_ref bb, size_t len,
 	       unsigned flags);
 void tt_copy(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, size_t len);
+/*
+ * Node ops. A place `a` of another rank in TT_BUF_SEND is counted from the beginning of its input,
+ * see tt_input. None of them may be of length zero but for signals and waits.
+ */
+void tt_signal(struct tt_builder *b, unsigned step, struct tt_ref reads, struct tt_ref writes);
+void tt_wait(struct tt_builder *b, int peer, unsigned step);
+void tt_pull_copy(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len);
+void tt_pull_reduce(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len,
+		    unsigned flags);
 /* Add an op made elsewhere; its index is set here. */
 void tt_add(struct tt_builder *b, const struct tt_op *op);
 /*
@@ -200,11 +220,16 @@ int tt_plan_finish(struct tt_builder *b, struct tt_plan **plan);
 #define TT_SENDBUF(o) ((struct tt_ref){TT_BUF_SEND, (o)})
 #define TT_RECVBUF(o) ((struct tt_ref){TT_BUF_RECV, (o)})
 #define TT_SCRATCH(o) ((struct tt_ref){TT_BUF_SCRATCH, (o)})
+#define TT_SLOT(o) ((struct tt_ref){TT_BUF_SLOT, (o)})
 #define TT_NET ((struct tt_ref){TT_BUF_NET, 0})
 #define TT_NONE ((struct tt_ref){TT_BUF_NONE, 0})
 
 /* An algorithm: emits the plan of args->rank. One line in lib/coll/algs.def each. */
 typedef void tt_alg_fn(struct tt_builder *b);
+
+/* What it costs, in closed form: rounds and flows of messages, told to the functions below. */
+struct tt_cost;
+typedef void tt_cost_fn(struct tt_cost *c, const struct tt_plan_args *args);
 
 struct tt_alg {
 	enum tt_coll coll;
@@ -212,11 +237,13 @@ struct tt_alg {
 	tt_alg_fn *emit;
 	/* Whether it can do this call at all (size, rank count); NULL: always. */
 	bool (*can)(const struct tt_plan_args *args);
+	tt_cost_fn *cost;
 };
 extern const struct tt_alg tt_algs[]; /* ends with name NULL */
-#define TT_ALG(coll, name, emit, can) \
+#define TT_ALG(coll, name, emit, can, cost) \
 	void emit(struct tt_builder *b); \
-	bool can(const struct tt_plan_args *args);
+	bool can(const struct tt_plan_args *args); \
+	void cost(struct tt_cost *c, const struct tt_plan_args *args);
 #include "lib/coll/algs.def"
 #undef TT_ALG
 const struct tt_alg *tt_alg_find(enum tt_coll coll, const char *name);
@@ -224,6 +251,50 @@ const char *tt_coll_name(enum tt_coll coll); /* "allreduce" */
 
 /* Build alg's plan. 0, -ENOMEM, or -EINVAL for args it can't do. */
 int tt_plan_build(const struct tt_alg *alg, const struct tt_plan_args *args, struct tt_plan **plan);
+
+/*
+ * cost.c: what a cost function says. What follows is of one slice, of which there are so many, dealt
+ * out to so many lanes (at first one slice in one lane).
+ */
+void tt_cost_slices(struct tt_cost *c, size_t slices, int lanes);
+/* Slices follow one another: those who only send do not wait for those who receive. */
+void tt_cost_one_way(struct tt_cost *c);
+/* The vector is cut into so many parts, of which many are empty if it is short. */
+void tt_cost_parts(struct tt_cost *c, size_t parts);
+/* Turns of the lanes; does a message of so many bytes wait for its receive? */
+double tt_cost_turns(const struct tt_cost *c);
+bool tt_cost_waits(const struct tt_cost *c, double len);
+/*
+ * Rounds in which all ranks, or all that matter, move together: a rank begins the next one when it
+ * has received what it must in this one. A message longer than a chunk is sent in pieces.
+ */
+struct tt_rounds {
+	double n;	/* one after another */
+	double len;	/* bytes of a message */
+	double out, in; /* messages that the busiest rank sends and receives in one round */
+	double all;	/* that are received by all ranks together */
+	bool reduces;	/* what is received is combined */
+	bool near;	/* ranks talk to the next one only, as on a ring */
+};
+void tt_cost_rounds(struct tt_cost *c, struct tt_rounds r);
+/*
+ * Slices that follow one another along a chain or a tree: the first one takes hops messages, one after
+ * another; out, in and all are messages of a whole slice. waits: rounds of a slice in which the
+ * busiest rank posts a receive and waits for it. early: receives are posted long before.
+ */
+struct tt_flow {
+	double hops, len, out, in, all, waits;
+	bool reduces, near, early;
+};
+void tt_cost_flow(struct tt_cost *c, struct tt_flow f);
+/* After the first message of a flow, so many others that its receiver (or sender) has to take. */
+void tt_cost_queue(struct tt_cost *c, double messages, double len, bool reduces);
+/* So many bytes copied by one rank, once, not for each slice. */
+void tt_cost_once(struct tt_cost *c, double bytes);
+/* So many bytes combined, or copied, by so many ranks at the same time; nothing is sent meanwhile. */
+void tt_cost_work(struct tt_cost *c, double bytes, bool reduces, double ranks);
+/* So many times every rank waits for a flag of all others, in memory that they share. */
+void tt_cost_signals(struct tt_cost *c, double times);
 
 /* Does the collective reduce; has it a root; is it a v form? */
 bool tt_coll_reduces(enum tt_coll coll);

@@ -15,7 +15,7 @@ struct sim_lane {
 };
 
 struct sim {
-	const struct tt_sim_model *model;
+	const struct tt_model *model;
 	struct tt_plan *const *plans; /* by rank */
 	int nplans;		      /* 1 in a mirror */
 	struct sim_net net;
@@ -37,9 +37,9 @@ static void later(struct sim *s, double at, enum sim_what what, uint32_t which)
 
 /* ---- messages ---- */
 
-static const struct tt_sim_link *link_of(const struct sim *s, const struct sim_msg *m)
+static const struct tt_hop *link_of(const struct sim *s, const struct sim_msg *m)
 {
-	return &s->model->link[tt_sim_level_of(s->model, m->from, m->to)];
+	return &s->model->link[tt_model_level(s->model, m->from, m->to)];
 }
 
 /* Both ends are there, or the message needs no receive: off it goes. */
@@ -61,13 +61,20 @@ static void launch_if_ready(struct sim *s, uint32_t i, double now)
 static void launched(struct sim *s, uint32_t i, double now)
 {
 	struct sim_msg *m = &s->table.msg[i];
-	double busy = link_of(s, m)->beta * (double)m->len;
-	double start = tt_sim_serve(tt_sim_port_out(&s->net, m), now, busy);
+	double busy = link_of(s, m)->beta * (double)m->len, start;
 
 	s->result.messages++;
 	s->result.bytes += m->len;
+	if (s->model->cores && tt_model_level(s->model, m->from, m->to) == TT_LEVEL_HOST) {
+		/* a processor copies it */
+		start = tt_sim_compute(&s->net, m->from, now, busy);
+		later(s, start, SIM_OP, m->send);
+		later(s, start + tt_sim_alpha(&s->net, m), SIM_LAND, i);
+		return;
+	}
+	start = tt_sim_serve(tt_sim_port_out(&s->net, m), now, busy);
 	later(s, start + busy, SIM_OP, m->send);
-	if (tt_sim_level_of(s->model, m->from, m->to) == TT_SIM_FAR && !s->net.mirror)
+	if (tt_model_level(s->model, m->from, m->to) == TT_LEVEL_FAR && !s->net.mirror)
 		later(s, start, SIM_UPLINK, i);
 	else
 		later(s, start + tt_sim_alpha(&s->net, m), SIM_HEAD, i);
@@ -264,7 +271,7 @@ static int set_up(struct sim *s, int nranks, int first_rank)
 }
 
 static int simulate(struct tt_plan *const *plans, int nplans, int first_rank,
-		    const struct tt_sim_model *model, struct tt_sim_result *result)
+		    const struct tt_model *model, struct tt_sim_result *result)
 {
 	struct sim s = {.model = model, .plans = plans, .nplans = nplans};
 	int err = set_up(&s, plans[0]->args.nranks, first_rank);
@@ -284,7 +291,7 @@ static int simulate(struct tt_plan *const *plans, int nplans, int first_rank,
 }
 
 int tt_sim(const struct tt_alg *alg, const struct tt_plan_args *args,
-	   const struct tt_sim_model *model, struct tt_sim_result *result)
+	   const struct tt_model *model, struct tt_sim_result *result)
 {
 	struct tt_plan_args a = *args;
 	struct tt_plan **plans = calloc((size_t)a.nranks, sizeof(struct tt_plan *));
@@ -330,7 +337,7 @@ static bool all_alike(const struct tt_plan *plan, struct tt_op *tmp)
 }
 
 static int recur_rank(const struct tt_alg *alg, const struct tt_plan_args *args,
-		      const struct tt_sim_model *model, struct tt_sim_result *result)
+		      const struct tt_model *model, struct tt_sim_result *result)
 {
 	struct tt_plan *plan;
 	struct tt_op *tmp;
@@ -355,7 +362,7 @@ static int recur_rank(const struct tt_alg *alg, const struct tt_plan_args *args,
 }
 
 int tt_sim_recurrence(const struct tt_alg *alg, const struct tt_plan_args *args,
-		      const struct tt_sim_model *model, struct tt_sim_result *result)
+		      const struct tt_model *model, struct tt_sim_result *result)
 {
 	struct tt_plan_args a = *args;
 	struct tt_sim_result one, worst = {0};
@@ -363,11 +370,12 @@ int tt_sim_recurrence(const struct tt_alg *alg, const struct tt_plan_args *args,
 		group = model->ranks_per_host * (model->hosts_per_leaf ? model->hosts_per_leaf : 1);
 
 	if (model->straggler >= 0 || model->jitter > 0 || model->oversub > 1 ||
-	    model->ranks_per_host > model->rails)
+	    model->ranks_per_host > model->rails || model->cores)
 		return tt_fail(
 			-EOPNOTSUPP,
 			"a recurrence over rounds needs ranks that are all alike: no straggler, "
-			"no jitter, no oversubscription, a port for each rank of a host");
+			"no jitter, no oversubscription, a port and a processor for each rank of a "
+			"host");
 	if (group > a.nranks)
 		group = a.nranks;
 	for (a.rank = 0; a.rank < group; a.rank++) {

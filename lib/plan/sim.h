@@ -2,13 +2,12 @@
 /*
  * The simulator: how long the plans of all ranks take on a modelled cluster, by discrete events.
  *
- * The model is alpha-beta-gamma (Hockney's, with a cost per reduced byte), per level: ranks of one
- * host, hosts of one leaf switch, and beyond. A message of L bytes costs its sender's processor
- * `overhead`, then holds the sender's port for beta * L; its head is at the receiver's port alpha
- * later, and holds that for beta * L too (cut-through: both at the same time if the port is free).
+ * The model is that of model.h. A message of L bytes costs its sender's processor `overhead`, then
+ * holds the sender's port for beta * L; its head is at the receiver's port alpha later, and holds that for beta * L too (cut-through: both at the same time if the port is free).
  * Its receiver's processor pays `overhead` and, if it reduces, gamma * L. Messages longer than
  * `eager` start when their receive is posted and that news (one alpha) has reached the sender.
- * Ports and processors serve in order of time.
+ * Ports and processors serve in order of time. If ranks share `cores`, a message inside a host passes
+ * no ports, but keeps a processor of the host for beta * L.
  *
  * Between leaves a message also passes the uplink of its leaf, shared by all hosts of it, whose
  * rate is that of all their ports divided by `oversub`.
@@ -16,35 +15,8 @@
 #ifndef TT_SIM_H
 #define TT_SIM_H
 
+#include "lib/plan/model.h"
 #include "lib/plan/plan.h"
-
-enum tt_sim_level { TT_SIM_HOST, TT_SIM_LEAF, TT_SIM_FAR, TT_SIM_LEVELS };
-
-struct tt_sim_link {
-	double alpha; /* ns */
-	double beta;  /* ns per byte */
-};
-
-struct tt_sim_model {
-	struct tt_sim_link link[TT_SIM_LEVELS];
-	double gamma;	    /* ns per byte reduced */
-	double copy;	    /* ns per byte copied */
-	double overhead;    /* ns of processor per message, at either end */
-	size_t eager;	    /* longer messages wait for their receive; SIZE_MAX: none does */
-	int ranks_per_host; /* at least 1 */
-	int hosts_per_leaf; /* 0: all hosts are on one leaf */
-	int rails; /* ports of a host, at least 1; lane l of a rank uses port (rank + l) % rails */
-	double oversub;		 /* 1: none */
-	int straggler;		 /* rank that is slow, -1: none: */
-	double straggler_delay;	 /* it begins so many ns later, */
-	double straggler_factor; /* and its processor takes so many times longer (1: as the others)
-				  */
-	double jitter;		 /* mean of an exponential random addition to each alpha, ns */
-	uint64_t seed;
-};
-
-/* A cluster of common hardware: see tutti_sim(1). */
-void tt_sim_model_default(struct tt_sim_model *model);
 
 struct tt_sim_result {
 	double first, last; /* ns: when the first and the last rank had finished */
@@ -57,7 +29,7 @@ struct tt_sim_result {
  * plan that does not come to its end is one.
  */
 int tt_sim(const struct tt_alg *alg, const struct tt_plan_args *args,
-	   const struct tt_sim_model *model, struct tt_sim_result *result);
+	   const struct tt_model *model, struct tt_sim_result *result);
 /*
  * The same from the rounds of few ranks: round k + 1 begins when round k is over, and what a rank
  * receives in a round took as long as what it sends in it. That holds where all ranks do alike (as
@@ -67,6 +39,6 @@ int tt_sim(const struct tt_alg *alg, const struct tt_plan_args *args,
  * ring moves at the pace of its slowest link.
  */
 int tt_sim_recurrence(const struct tt_alg *alg, const struct tt_plan_args *args,
-		      const struct tt_sim_model *model, struct tt_sim_result *result);
+		      const struct tt_model *model, struct tt_sim_result *result);
 
 #endif

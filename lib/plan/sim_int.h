@@ -62,10 +62,11 @@ void tt_sim_msg_free(struct sim_table *t, uint32_t m);
 
 /* What serves one thing at a time: free from this time on. */
 struct sim_net {
-	const struct tt_sim_model *model;
+	const struct tt_model *model;
 	bool mirror; /* one rank stands for all: it has one set of ports */
 	int nranks;
 	double *cpu;		  /* by rank */
+	double *host_cpu;	  /* by host: all of its processors, if ranks share them */
 	double *mem_out, *mem_in; /* by rank, inside a host */
 	double *nic_out, *nic_in; /* by host and rail */
 	double *uplink;		  /* by leaf */
@@ -73,13 +74,12 @@ struct sim_net {
 	uint64_t random;
 };
 
-int tt_sim_net_init(struct sim_net *net, const struct tt_sim_model *model, int nranks, bool mirror);
+int tt_sim_net_init(struct sim_net *net, const struct tt_model *model, int nranks, bool mirror);
 void tt_sim_net_free(struct sim_net *net);
 /* Serve: the time from which `*free` is busy for `busy`; advances it. */
 double tt_sim_serve(double *free, double now, double busy);
 /* The same of rank's processor, which may be a slow one; returns when it is done. */
 double tt_sim_compute(struct sim_net *net, int rank, double now, double busy);
-enum tt_sim_level tt_sim_level_of(const struct tt_sim_model *model, int a, int b);
 /* Ports that a message passes. */
 double *tt_sim_port_out(struct sim_net *net, const struct sim_msg *m);
 double *tt_sim_port_in(struct sim_net *net, const struct sim_msg *m);

@@ -74,9 +74,11 @@ static void apply_16(const struct tutti_ps_table *t, uint16_t *x, const uint16_t
 void tt_ps_apply(const struct tutti_ps_table *t, void *value, const void *update, void *state1,
 		 void *state2, size_t count, uint64_t step)
 {
+	const void *both[] = {value, update};
+
 	switch (t->opt.rule) {
 	case TUTTI_PS_SUM:
-		tt_reduce_get(t->datatype, TUTTI_SUM)(value, value, update, count);
+		tt_reduce_multi(&value, 1, both, 2, count, t->datatype, TUTTI_SUM, 0, 0);
 		break;
 	case TUTTI_PS_ASSIGN:
 		memcpy(value, update, count * t->elem);

@@ -205,11 +205,13 @@ static void add_up(struct tt_ps_store *s, uint64_t unit, uint64_t units, const c
 
 	for (at = unit; at < last; at = end) {
 		char *sum = s->sums + at * pitch;
+		const void *both[] = {sum, update + (at - unit) * pitch};
+		void *to = sum;
 
 		end = run_end(s->touched, at, last);
 		if (s->touched[at / 64] >> at % 64 & 1)
-			tt_reduce_get(t->datatype, TUTTI_SUM)(sum, sum, update + (at - unit) * pitch,
-							     (end - at) * t->width);
+			tt_reduce_multi(&to, 1, both, 2, (end - at) * t->width, t->datatype,
+					TUTTI_SUM, 0, 0);
 		else
 			memcpy(sum, update + (at - unit) * pitch, (end - at) * pitch);
 	}
@@ -220,16 +222,18 @@ static void combine_run(struct tt_ps_store *s, uint64_t unit, uint64_t end, int 
 {
 	struct tutti_ps_table *t = s->t;
 	uint64_t first, next;
-	char *sum;
+	const void *sum;
+	void *to;
 
 	for (first = unit * t->width; first < end * t->width; first = next) {
 		next = t->rows ? first + t->width : (first / t->block_elems + 1) * t->block_elems;
 		if (next > end * t->width)
 			next = end * t->width;
-		sum = s->sums + first * t->elem;
+		sum = to = s->sums + first * t->elem;
 		if (t->opt.combine == TUTTI_PS_COMBINE_MEAN)
-			tt_reduce_divide(sum, sum, next - first, t->datatype, workers);
-		apply(s, first, next - first, sum);
+			tt_reduce_multi(&to, 1, &sum, 1, next - first, t->datatype, TUTTI_SUM,
+					workers, 0);
+		apply(s, first, next - first, to);
 		tt_ps_mark(s, &s->dirty, first / t->block_elems);
 	}
 }

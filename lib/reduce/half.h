@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Conversions between float32 and the two 16-bit formats, in integer arithmetic so that they give the
- * same bits everywhere: nearest even, subnormals kept, overflow to infinity, a NaN stays a quiet NaN
- * with the upper bits of its payload. For binary16 these are the bits of x86's F16C.
+ * Conversions between float32 and the two 16-bit formats, in integer arithmetic so that they give
+ * the same bits everywhere: nearest even, subnormals kept, overflow to infinity, a NaN stays a
+ * quiet NaN with the upper bits of its payload. For binary16 these are the bits of x86's F16C.
  */
 #ifndef TT_HALF_H
 #define TT_HALF_H

@@ -1,20 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sets of kernels that reduce.c chooses from, one per instruction set. */
+/* What reduce.c hands to the kernels it chooses from, one set for each level of instructions. */
 #ifndef TT_KERNELS_H
 #define TT_KERNELS_H
 
 #include "lib/reduce/reduce.h"
 
-typedef void tt_divide_fn(void *dst, const void *src, size_t count, int n);
-typedef void tt_scale_fn(void *dst, const void *src, size_t count, const void *scalar);
-
-struct tt_kernels {
-	tt_reduce_fn *op[TUTTI_NUM_DATATYPES][TUTTI_NUM_OPS];
-	tt_divide_fn *divide[TUTTI_NUM_DATATYPES];
-	tt_scale_fn *scale[TUTTI_NUM_DATATYPES];
+/* The arguments of tt_reduce_multi, for the bytes from `from` to `to` of every buffer. */
+struct tt_reduce_job {
+	void *const *dst;
+	const void *const *src;
+	int ndst, nsrc;
+	size_t from, to;
+	enum tutti_op op;
+	int divide_by;
+	bool stream; /* store around the cache; every dst + from is aligned to TT_REDUCE_LINE */
 };
 
-extern const struct tt_kernels tt_kernels_scalar;
-extern const struct tt_kernels tt_kernels_avx2; /* only with TT_HAVE_AVX2 */
+#define TT_REDUCE_LINE 64
+
+typedef void tt_kernel_fn(const struct tt_reduce_job *job);
+
+/* The kernel of each datatype, which has all its operators. */
+struct tt_kernels {
+	tt_kernel_fn *of[TUTTI_NUM_DATATYPES];
+};
+
+extern const struct tt_kernels tt_kernels_base;
+extern const struct tt_kernels tt_kernels_avx2;	  /* only with TT_HAVE_AVX2 */
+extern const struct tt_kernels tt_kernels_avx512; /* only with TT_HAVE_AVX512 */
+
+/* truth.c: for every datatype */
+void tt_reduce_truth(const struct tt_reduce_job *job, enum tutti_datatype datatype);
 
 #endif

@@ -1,15 +1,29 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Two convenience libraries because flags go by library: one source of loops, compiled twice.
-libtt_la_SOURCES += lib/reduce/reduce.c lib/reduce/reduce.h
-libtt_la_LIBADD += libtt_reduce_scalar.la
+# The kernels are one source, built once for each level of instructions; flags go by library.
+noinst_LTLIBRARIES += libtt_reduce.la
+libtt_la_LIBADD += libtt_reduce.la
+libtt_reduce_la_SOURCES = lib/reduce/reduce.c lib/reduce/reduce.h lib/reduce/truth.c
+libtt_reduce_la_LIBADD = libtt_reduce_base.la
 
-noinst_LTLIBRARIES += libtt_reduce_scalar.la
-libtt_reduce_scalar_la_SOURCES = lib/reduce/scalar.c lib/reduce/loops.h lib/reduce/half.h lib/reduce/kernels.h
-libtt_reduce_scalar_la_CFLAGS = $(AM_CFLAGS) $(TT_LOOP_CFLAGS)
+tt_kernel_sources = lib/reduce/vector.c lib/reduce/isa.h lib/reduce/half.h lib/reduce/kernels.h
+
+noinst_LTLIBRARIES += libtt_reduce_base.la
+libtt_reduce_base_la_SOURCES = $(tt_kernel_sources)
+libtt_reduce_base_la_CPPFLAGS = $(AM_CPPFLAGS) -DTT_VEC=16
+libtt_reduce_base_la_CFLAGS = $(AM_CFLAGS) $(TT_KERNEL_CFLAGS)
 
 if HAVE_AVX2
 noinst_LTLIBRARIES += libtt_reduce_avx2.la
-libtt_la_LIBADD += libtt_reduce_avx2.la
-libtt_reduce_avx2_la_SOURCES = lib/reduce/avx2.c lib/reduce/loops.h lib/reduce/half.h lib/reduce/kernels.h
-libtt_reduce_avx2_la_CFLAGS = $(AM_CFLAGS) $(TT_LOOP_CFLAGS) -mavx2 -mf16c -mno-fma
+libtt_reduce_la_LIBADD += libtt_reduce_avx2.la
+libtt_reduce_avx2_la_SOURCES = $(tt_kernel_sources)
+libtt_reduce_avx2_la_CPPFLAGS = $(AM_CPPFLAGS) -DTT_VEC=32
+libtt_reduce_avx2_la_CFLAGS = $(AM_CFLAGS) $(TT_KERNEL_CFLAGS) $(TT_AVX2_CFLAGS)
+endif
+
+if HAVE_AVX512
+noinst_LTLIBRARIES += libtt_reduce_avx512.la
+libtt_reduce_la_LIBADD += libtt_reduce_avx512.la
+libtt_reduce_avx512_la_SOURCES = $(tt_kernel_sources)
+libtt_reduce_avx512_la_CPPFLAGS = $(AM_CPPFLAGS) -DTT_VEC=64
+libtt_reduce_avx512_la_CFLAGS = $(AM_CFLAGS) $(TT_KERNEL_CFLAGS) $(TT_AVX512_CFLAGS)
 endif

@@ -3,53 +3,196 @@
 #include "config.h"
 #include "lib/reduce/reduce.h"
 
+#include <ctype.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "lib/reduce/half.h"
 #include "lib/reduce/kernels.h"
 
-static const struct tt_kernels *best(void)
-{
+#define SCALE_BLOCK 4096       /* bytes */
+#define CACHE_SIZE (32L << 20) /* where the system doesn't say */
+#define CACHE_DIR "/sys/devices/system/cpu/cpu0/cache/index3"
+
+static const struct tt_kernels *const kernels[TT_REDUCE_LEVELS] = {
+	[TT_REDUCE_BASE] = &tt_kernels_base,
 #ifdef TT_HAVE_AVX2
-	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"))
-		return &tt_kernels_avx2;
+	[TT_REDUCE_AVX2] = &tt_kernels_avx2,
 #endif
-	return &tt_kernels_scalar;
+#ifdef TT_HAVE_AVX512
+	[TT_REDUCE_AVX512] = &tt_kernels_avx512,
+#endif
+};
+
+static atomic_int chosen = -1; /* an enum tt_reduce_level */
+
+static bool cpu_has(enum tt_reduce_level level)
+{
+	switch (level) {
+	case TT_REDUCE_TRUTH:
+	case TT_REDUCE_BASE:
+		return true;
+#ifdef TT_HAVE_AVX2
+	case TT_REDUCE_AVX2:
+		return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+#endif
+#ifdef TT_HAVE_AVX512
+	case TT_REDUCE_AVX512:
+		return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+		       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#endif
+	default:
+		return false;
+	}
 }
 
-static tt_reduce_fn *look_up(const struct tt_kernels *k, unsigned datatype, unsigned op)
+enum tt_reduce_level tt_reduce_best(void)
 {
-	return datatype < TUTTI_NUM_DATATYPES && op < TUTTI_NUM_OPS ? k->op[datatype][op] : NULL;
+	enum tt_reduce_level level = TT_REDUCE_LEVELS - 1;
+
+	while (!cpu_has(level))
+		level--;
+	return level;
 }
 
-tt_reduce_fn *tt_reduce_get(enum tutti_datatype datatype, enum tutti_op op)
+bool tt_reduce_use(enum tt_reduce_level level)
 {
-	return look_up(best(), datatype, op);
+	if (!cpu_has(level))
+		return false;
+	atomic_store_explicit(&chosen, (int)level, memory_order_relaxed);
+	return true;
 }
 
-tt_reduce_fn *tt_reduce_scalar(enum tutti_datatype datatype, enum tutti_op op)
+static void run(const struct tt_reduce_job *job, enum tutti_datatype datatype)
 {
-	return look_up(&tt_kernels_scalar, datatype, op);
+	int level = atomic_load_explicit(&chosen, memory_order_relaxed);
+
+	if (level < 0) { /* several threads may find the same */
+		level = (int)tt_reduce_best();
+		atomic_store_explicit(&chosen, level, memory_order_relaxed);
+	}
+	if (level == TT_REDUCE_TRUTH)
+		tt_reduce_truth(job, datatype);
+	else
+		kernels[level]->of[datatype](job);
+}
+
+/*
+ * How many bytes to do plainly before the result is where a line of the cache begins, for all dst;
+ * or all of them, when that is nowhere, or a dst is a src.
+ */
+static size_t before_stream(const struct tt_reduce_job *job, size_t elem)
+{
+	size_t off = (uintptr_t)job->dst[0] % TT_REDUCE_LINE,
+	       before = (TT_REDUCE_LINE - off) % TT_REDUCE_LINE;
+	int i, k;
+
+	for (i = 0; i < job->ndst; i++) {
+		if ((uintptr_t)job->dst[i] % TT_REDUCE_LINE != off)
+			return job->to;
+		for (k = 0; k < job->nsrc; k++)
+			if (job->dst[i] == job->src[k])
+				return job->to;
+	}
+	return before % elem || before > job->to ? job->to : before;
+}
+
+void tt_reduce_multi(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count,
+		     enum tutti_datatype datatype, enum tutti_op op, int divide_by, unsigned flags)
+{
+	size_t elem = tutti_datatype_size(datatype);
+	struct tt_reduce_job job = {.dst = dst,
+				    .src = src,
+				    .ndst = ndst,
+				    .nsrc = nsrc,
+				    .to = count * elem,
+				    .op = op,
+				    .divide_by = divide_by};
+
+	if (flags & TT_REDUCE_STREAM) {
+		job.to = before_stream(&job, elem);
+		run(&job, datatype);
+		job.from = job.to;
+		job.to = count * elem;
+		job.stream = true;
+	}
+	if (job.from < job.to)
+		run(&job, datatype);
+}
+
+/*
+ * The last level of cache of this host, from what the system says of its first CPU: sysconf() takes
+ * what the processor has for what a virtual machine got of it.
+ */
+static long find_cache(void)
+{
+	long kib = 0, cpus = sysconf(_SC_NPROCESSORS_CONF);
+	int sharing = 0, c;
+	FILE *f = fopen(CACHE_DIR "/size", "re");
+
+	if (f && fscanf(f, "%ldK", &kib) != 1)
+		kib = 0;
+	if (f)
+		fclose(f);
+	f = fopen(CACHE_DIR "/shared_cpu_map", "re");
+	while (f && (c = fgetc(f)) != EOF) /* hexadecimal, with commas */
+		sharing +=
+			isxdigit(c) ? __builtin_popcount((unsigned)(c <= '9' ? c : c + 9) & 15) : 0;
+	if (f)
+		fclose(f);
+	if (kib <= 0 || sharing <= 0)
+		return CACHE_SIZE;
+	return kib * 1024 * (cpus > sharing ? cpus / sharing : 1);
+}
+
+/* Half of it: what else is in there, such as the next step's inputs, is worth something. */
+unsigned tt_reduce_flags(size_t bytes)
+{
+	static atomic_long cache;
+	long size = atomic_load_explicit(&cache, memory_order_relaxed);
+
+	if (!size) { /* several threads may find the same */
+		size = find_cache();
+		atomic_store_explicit(&cache, size, memory_order_relaxed);
+	}
+	return bytes > (size_t)size / 2 ? TT_REDUCE_STREAM : 0;
+}
+
+/* A product of two sources, one of which is the scalar over and over. */
+void tt_reduce_scale(void *dst, const void *src, size_t count, enum tutti_datatype datatype,
+		     const void *scalar)
+{
+	size_t elem = tutti_datatype_size(datatype), per = SCALE_BLOCK / elem, i, n;
+	char block[SCALE_BLOCK];
+	const void *both[] = {src, block};
+
+	for (i = 0; i < per && i < count; i++)
+		memcpy(block + i * elem, scalar, elem);
+	for (i = 0; i < count; i += n) {
+		n = count - i < per ? count - i : per;
+		tt_reduce_multi(&dst, 1, both, 2, n, datatype, TUTTI_PROD, 0, 0);
+		dst = (char *)dst + n * elem;
+		both[0] = (const char *)both[0] + n * elem;
+	}
 }
 
 bool tt_reduce_valid(enum tutti_datatype datatype, enum tutti_op op)
 {
-	return look_up(&tt_kernels_scalar, datatype, op) != NULL;
+	bool bitwise = op == TUTTI_BAND || op == TUTTI_BOR || op == TUTTI_BXOR;
+
+	if ((unsigned)datatype >= TUTTI_NUM_DATATYPES || (unsigned)op >= TUTTI_NUM_OPS)
+		return false;
+	return !bitwise || datatype < TUTTI_FLOAT16;
 }
 
-void tt_reduce_divide(void *dst, const void *src, size_t count, enum tutti_datatype datatype, int n)
+const char *tt_reduce_level_name(enum tt_reduce_level level)
 {
-	best()->divide[datatype](dst, src, count, n);
-}
+	static const char *const names[] = {"scalar", "base", "avx2", "avx512"};
 
-void tt_reduce_scale(void *dst, const void *src, size_t count, enum tutti_datatype datatype,
-		     const void *scalar)
-{
-	best()->scale[datatype](dst, src, count, scalar);
-}
-
-void tt_reduce_scale_scalar(void *dst, const void *src, size_t count, enum tutti_datatype datatype,
-			    const void *scalar)
-{
-	tt_kernels_scalar.scale[datatype](dst, src, count, scalar);
+	return (unsigned)level < TT_REDUCE_LEVELS ? names[level] : "invalid";
 }
 
 float tt_f16_to_f32(uint16_t h)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduction kernels: dst = a op b, element by element, a on the left.
+ * Reduction kernels: many sources combined element by element, from left to right.
  *
- * dst may be a or b (exactly, not shifted). float16 and bfloat16 are widened to float32, combined, and
- * rounded to nearest even. Integer sums and products wrap. min/max of floats: a NaN on either side
- * gives NaN. The scalar kernels are the truth; faster ones (chosen at run time) give the same bits.
+ * float16 and bfloat16 are widened to float32, combined, and rounded to nearest even at the end.
+ * Integer sums and products wrap. min and max of floats: a NaN anywhere gives NaN; of equals, the
+ * left one. The scalar kernel in truth.c is the truth; faster ones (chosen at run time) give the
+ * same bits.
  */
 #ifndef TT_REDUCE_H
 #define TT_REDUCE_H
@@ -13,23 +14,40 @@
 #include <stddef.h>
 #include <tutti/coll.h>
 
-typedef void tt_reduce_fn(void *dst, const void *a, const void *b, size_t count);
-
-/* The kernel; TUTTI_AVG gives that of TUTTI_SUM (scaling is separate). NULL: no such combination. */
-tt_reduce_fn *tt_reduce_get(enum tutti_datatype datatype, enum tutti_op op);
-/* The scalar kernel, for tests. */
-tt_reduce_fn *tt_reduce_scalar(enum tutti_datatype datatype, enum tutti_op op);
+/*
+ * Every dst[j] = src[0] op src[1] op ... op src[nsrc - 1]; then, unless divide_by is 0, divided by
+ * it: as floats (16-bit ones in float32, before they are rounded), integers cut off toward zero.
+ * TUTTI_AVG is the sum; only sums can be divided. A NaN in the result is the one quiet NaN. nsrc
+ * and ndst are at least 1; a dst may be a src, exactly, or share no byte with any; addresses need
+ * no alignment.
+ *
+ * TT_REDUCE_STREAM: the result is not read again soon, so store it around the cache, where that is
+ * possible and no loss: not into a src, which is in the cache already. When the function returns,
+ * the result is ordered for other threads as if it had been stored plainly.
+ */
+enum { TT_REDUCE_STREAM = 1 };
+void tt_reduce_multi(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count,
+		     enum tutti_datatype datatype, enum tutti_op op, int divide_by, unsigned flags);
+/* TT_REDUCE_STREAM if so many bytes, all that a host reads and writes, are too many for its cache. */
+unsigned tt_reduce_flags(size_t bytes);
 bool tt_reduce_valid(enum tutti_datatype datatype, enum tutti_op op);
 
-/* dst = src / n: floats are divided (16-bit ones in float32), integers truncate toward zero. dst may be src. */
-void tt_reduce_divide(void *dst, const void *src, size_t count, enum tutti_datatype datatype, int n);
-
-/* dst = src * *scalar, an element of datatype; 16-bit floats in float32, integers wrap. dst may be src. */
+/* dst = src * *scalar, an element of datatype; as a product of two sources. dst may be src. */
 void tt_reduce_scale(void *dst, const void *src, size_t count, enum tutti_datatype datatype,
 		     const void *scalar);
-/* The scalar kernel, for tests. */
-void tt_reduce_scale_scalar(void *dst, const void *src, size_t count, enum tutti_datatype datatype,
-			    const void *scalar);
+
+/* For tests and measurements: the kernels of another level than the best that this CPU has. */
+enum tt_reduce_level {
+	TT_REDUCE_TRUTH,
+	TT_REDUCE_BASE, /* vectors of 16 bytes, as the compiler makes them for any CPU of the family
+			 */
+	TT_REDUCE_AVX2,
+	TT_REDUCE_AVX512,
+	TT_REDUCE_LEVELS
+};
+bool tt_reduce_use(enum tt_reduce_level level); /* from now on; false: not here */
+enum tt_reduce_level tt_reduce_best(void);
+const char *tt_reduce_level_name(enum tt_reduce_level level);
 
 float tt_f16_to_f32(uint16_t h);
 uint16_t tt_f32_to_f16(float f);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Atomics on windows, at both ends. Each is executed by a CPU (lib/wire/amo.c), which is the one path
- * that all origins agree on; the target checks again what it is asked.
+ * Atomics on windows, at both ends. All origins take one path (lib/wire/amo.c), agreed when the window is
+ * made: the device of the target, if each of them, the target too, can go through it; else CPUs. A target that is
+ * asked to execute one checks again what it is asked.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -18,6 +19,8 @@ int tt_win_execute(struct tt_bell *b, int peer, enum tt_amo_op op, uint64_t oper
 
 	if (win->comm->world[bell - win->bell] != peer)
 		return -EACCES;
+	if (win->amo_place >= 0)
+		return -EOPNOTSUPP;
 	if (win->flags & TUTTI_WIN_READ_ONLY)
 		return -EPERM;
 	if (win->size < sizeof(*old) || offset > win->size - sizeof(*old))
@@ -33,13 +36,39 @@ int tt_win_execute(struct tt_bell *b, int peer, enum tt_amo_op op, uint64_t oper
 	return 0;
 }
 
+/* Where the device writes the old value; false: all are in use. */
+static bool take_word(struct tt_win_amo *a)
+{
+	struct tutti_win *win = a->win;
+	int i;
+
+	a->at.device = win->amo_place >= 0;
+	if (!a->at.device)
+		return true;
+	if (!~win->amo_busy)
+		return false;
+	i = __builtin_ctzll(~win->amo_busy);
+	win->amo_busy |= 1ull << i;
+	a->at.place = win->amo_place;
+	a->at.result = &win->amo_word[i];
+	a->at.region = win->amo_region;
+	return true;
+}
+
+static void give_word(struct tt_win_amo *a)
+{
+	if (a->at.device)
+		a->win->amo_busy &= ~(1ull << (a->at.result - a->win->amo_word));
+}
+
 static void atomic_done(struct tt_atomic *at, int status)
 {
 	struct tt_win_amo *a = tt_container(at, struct tt_win_amo, at);
 
-	a->win->pending[a->rank]--;
+	give_word(a);
 	a->status = tt_win_status(status);
 	a->over = true;
+	tt_win_end(a->win, a->rank, a->age);
 	if (a->done)
 		a->done(a);
 }
@@ -57,7 +86,9 @@ void tt_win_amo_init(struct tt_win_amo *amo, struct tutti_win *win, int rank, en
 					  .remote = part->base + offset,
 					  .bell = (uint32_t)part->token + (uint32_t)win->comm->rank,
 					  .offset = offset,
-					  .done = atomic_done}};
+					  .done = atomic_done},
+				   .stalled.again = tt_stalled_wait};
+	tt_list_init(&amo->stalled.link);
 }
 
 /* A target that makes no calls executes what it is asked in its progress thread: once for each window. */
@@ -84,17 +115,24 @@ void tt_win_amo_try(struct tt_win_amo *a)
 	err = tt_comm_check(win->comm);
 	if (!err)
 		err = tt_wire_reach(wire, peer, &place);
+	if (!err && !take_word(a))
+		err = -EAGAIN;
 	if (!err) {
-		a->at.rkey = part->mapped && part->has_key >> place & 1 ? &part->rkey[place] : NULL;
+		if (a->at.device)
+			place = win->amo_place;
+		a->at.rkey = (part->mapped || a->at.device) && part->has_key >> place & 1
+				     ? &part->rkey[place]
+				     : NULL;
 		a->started = true;
-		win->pending[a->rank]++;
+		a->age = tt_win_begin(win, a->rank);
 		err = tt_wire_atomic(wire, peer, &a->at);
 		if (!err) {
 			wake_target(a);
 			return;
 		}
-		win->pending[a->rank]--;
+		tt_win_end(win, a->rank, a->age);
 		a->started = false;
+		give_word(a);
 	}
 	a->over = err != -EAGAIN;
 	a->status = a->over ? tt_win_status(err) : err;
@@ -105,6 +143,8 @@ static bool advance(void *arg)
 	struct tt_win_amo *a = arg;
 
 	tt_win_amo_try(a);
+	if (a->started || a->over)
+		tt_list_del(&a->stalled.link);
 	return a->over || atomic_load(&a->win->comm->failed);
 }
 
@@ -142,10 +182,13 @@ int tt_win_atomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t o
 	tt_win_amo_init(&a, win, rank, op, operand, compare, offset);
 	tt_wire_lock(ctx->wire);
 	over = advance(&a);
+	if (!over && !a.started)
+		tt_list_add(&ctx->stalled, &a.stalled.link);
 	tt_wire_unlock(ctx->wire);
 	if (!over)
 		late = tt_engine_wait(ctx, advance, &a, tt_deadline_ms(ctx->env.timeout.number));
 	tt_wire_lock(ctx->wire);
+	tt_list_del(&a.stalled.link);
 	late = late && !a.over;
 	if (a.started && !a.over)
 		tt_win_take_back(win, rank); /* a is about to be gone */

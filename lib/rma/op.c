@@ -17,6 +17,7 @@ struct tt_win_op {
 	struct tutti_win *win;
 	struct tt_win_op *next;
 	struct tt_win_access access;
+	uint32_t age;
 	size_t sent, piece; /* bytes that are there, and under way now */
 	struct tt_region *region;
 	struct tt_win_end *end;
@@ -27,9 +28,9 @@ static void op_free(struct tt_win_op *op)
 {
 	tt_list_del(&op->stalled.link);
 	tt_mem_return(op->region);
-	op->win->pending[op->access.rank]--;
 	op->next = op->win->free_ops;
 	op->win->free_ops = op;
+	tt_win_end(op->win, op->access.rank, op->age);
 }
 
 int tt_win_status(int status)
@@ -56,11 +57,11 @@ static void op_over(struct tt_win_op *op, int status)
 	struct tt_win_end *end = op->end;
 
 	status = tt_win_status(status);
+	if (!end && status && !win->status)
+		win->status = status;
 	op_free(op);
 	if (end)
 		end->over(end, status);
-	else if (status && !win->status)
-		win->status = status;
 }
 
 /* Memory the transport can't use as it is, registered until the operation is over. */
@@ -184,7 +185,7 @@ static struct tt_win_op *op_new(struct tutti_win *win, const struct tt_win_acces
 	op->end = end;
 	op->token = access->token ? *access->token
 				  : (uint32_t)win->part[access->rank].token + (uint32_t)win->comm->rank;
-	win->pending[access->rank]++;
+	op->age = tt_win_begin(win, access->rank);
 	return op;
 }
 
@@ -241,6 +242,7 @@ int tt_win_op_start(struct tutti_win *win, const struct tt_win_access *access,
 
 /* A blocking try: the first piece has to start. */
 struct attempt {
+	struct tt_stalled stalled; /* while it has no room */
 	struct tt_win_op *op;
 	bool over;
 	int result;
@@ -254,6 +256,8 @@ static bool try_start(void *arg)
 	if (!a->over) {
 		a->result = issue(a->op);
 		a->over = a->result != -EAGAIN;
+		if (a->over)
+			tt_list_del(&a->stalled.link);
 	}
 	return a->over;
 }
@@ -261,12 +265,15 @@ static bool try_start(void *arg)
 int tt_win_op(struct tutti_win *win, const struct tt_win_access *access)
 {
 	struct tutti_context *ctx = win->comm->ctx;
-	struct attempt a = {.op = NULL};
+	struct attempt a = {.stalled.again = tt_stalled_wait};
 	bool over, late = false;
 
+	tt_list_init(&a.stalled.link);
 	tt_wire_lock(ctx->wire);
 	a.op = op_new(win, access, NULL);
 	over = !a.op || try_start(&a);
+	if (!over)
+		tt_list_add(&ctx->stalled, &a.stalled.link);
 	tt_wire_unlock(ctx->wire);
 	if (!a.op)
 		return -ENOMEM;
@@ -275,6 +282,7 @@ int tt_win_op(struct tutti_win *win, const struct tt_win_access *access)
 	if (!late && !a.result)
 		return 0;
 	tt_wire_lock(ctx->wire);
+	tt_list_del(&a.stalled.link);
 	op_free(a.op);
 	tt_wire_unlock(ctx->wire);
 	if (!late)

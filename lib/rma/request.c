@@ -14,6 +14,10 @@ struct tt_win_req {
 	const char *call;
 	bool cancelled; /* whoever does that ends the request */
 	struct tt_win_end end;
+	/* a flush: of so many operations that had begun when the window had this age */
+	struct tt_list flushing;
+	uint64_t left;
+	uint32_t age;
 	/* an atomic */
 	struct tt_win_amo amo;
 	struct tt_stalled stalled;
@@ -51,6 +55,7 @@ static void req_cancel(struct tutti_request *r)
 
 	req->cancelled = true;
 	tt_list_del(&req->stalled.link);
+	tt_list_del(&req->flushing);
 	tt_win_take_back(req->win, req->rank);
 }
 
@@ -58,7 +63,7 @@ static void req_cancel(struct tutti_request *r)
 static void req_ended(struct tutti_request *r)
 {
 	if (win_req(r)->old)
-		win_req(r)->win->pending[win_req(r)->rank]--;
+		tt_win_end(win_req(r)->win, win_req(r)->rank, win_req(r)->age);
 }
 
 static void req_free(struct tutti_request *r)
@@ -72,7 +77,10 @@ static void req_free(struct tutti_request *r)
 
 static const char *req_text(const struct tutti_request *r, char *buf, size_t size)
 {
-	snprintf(buf, size, "%s on the window of rank %d", win_req(r)->call, win_req(r)->rank);
+	if (win_req(r)->rank < 0)
+		snprintf(buf, size, "%s on a window", win_req(r)->call);
+	else
+		snprintf(buf, size, "%s on the window of rank %d", win_req(r)->call, win_req(r)->rank);
 	return buf;
 }
 
@@ -80,6 +88,8 @@ static int req_waits(const struct tutti_request *r, char *buf, size_t size)
 {
 	(void)size;
 	buf[0] = 0;
+	if (win_req(r)->rank < 0)
+		return -1;
 	return win_req(r)->win->comm->world[win_req(r)->rank];
 }
 
@@ -89,6 +99,8 @@ static int req_explain(const struct tutti_request *r)
 
 	if (req->old)
 		return tt_win_amo_failure(req->win, req->rank, r->status);
+	if (req->rank < 0)
+		return tt_fail(r->status, "a one-sided operation failed: %s", tutti_strerror(r->status));
 	return tt_fail_rank(r->status, req->rank, NULL, "%s on rank %d's window failed: %s",
 			    req->call, req->rank, tutti_strerror(r->status));
 }
@@ -146,6 +158,7 @@ static struct tt_win_req *req_new(struct tutti_win *win, int rank, const char *c
 		req->stalled.again = amo_again;
 		req->end.over = op_over;
 		tt_list_init(&req->stalled.link);
+		tt_list_init(&req->flushing);
 		tt_wire_stats(win->comm->ctx->wire)->allocations++;
 	}
 	req->rank = rank;
@@ -207,11 +220,57 @@ int tt_win_iatomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t 
 	req = req_new(win, rank, call, &err);
 	if (req) {
 		req->old = old;
-		win->pending[rank]++;
+		req->age = tt_win_begin(win, rank);
 		tt_win_amo_init(&req->amo, win, rank, op, operand, compare, offset);
 		req->amo.done = amo_done;
 		*request = &req->r;
 		amo_try(req);
+	}
+	if (ctx->thread_runs)
+		tt_wire_wake(ctx->wire);
+	tt_wire_unlock(ctx->wire);
+	return err;
+}
+
+/* ---- flushes ---- */
+
+static void flushed(struct tt_win_req *req)
+{
+	struct tutti_win *win = req->win;
+	int status = win->status;
+
+	win->status = 0;
+	tt_list_del(&req->flushing);
+	req_over(req, status);
+}
+
+void tt_win_flush_end(struct tt_list *link, int rank, uint32_t age)
+{
+	struct tt_win_req *req = tt_container(link, struct tt_win_req, flushing);
+
+	if ((req->rank < 0 || req->rank == rank) && (int32_t)(req->age - age) >= 0 && !--req->left)
+		flushed(req);
+}
+
+int tt_win_iflush(struct tutti_win *win, int rank, const char *call, struct tutti_request **request)
+{
+	struct tutti_context *ctx = win->comm->ctx;
+	struct tt_win_req *req;
+	int err, i;
+
+	tt_wire_lock(ctx->wire);
+	tt_engine_progress(ctx); /* what has been held back leaves, what is complete ends */
+	req = req_new(win, rank, call, &err);
+	if (req) {
+		req->age = win->age++;
+		req->left = 0;
+		for (i = 0; i < win->comm->size; i++)
+			if (rank < 0 || rank == i)
+				req->left += (uint64_t)win->pending[i];
+		tt_list_add(&win->flushing, &req->flushing);
+		if (!req->left)
+			flushed(req);
+		*request = &req->r;
 	}
 	if (ctx->thread_runs)
 		tt_wire_wake(ctx->wire);

@@ -7,6 +7,7 @@
 
 #include "lib/engine/engine.h"
 
+#define TT_WIN_AMOS 64 /* a device's atomics of a window under way */
 #define TT_WIN_TPS 4 /* transports whose keys a rank tells: places in the list of compiled ones */
 
 /* What every rank tells the others about its part of a window: whole 64-bit words. */
@@ -16,6 +17,7 @@ struct tt_win_part {
 	uint64_t token; /* of rank 0's notifications; rank i rings token + i */
 	uint64_t has_key; /* bit per transport */
 	uint64_t mapped;  /* 1: its host's processes can map the memory */
+	uint64_t device;  /* of which transport's place - 1 this rank could use the atomics; 0: none */
 	struct tt_rkey rkey[TT_WIN_TPS];
 };
 
@@ -31,6 +33,7 @@ struct tt_win_req;
 
 struct tutti_win {
 	struct tutti_comm *comm;
+	bool closed; /* freed: kept for a while, so that a late call is told */
 	char *base;
 	size_t size;
 	unsigned flags;
@@ -38,9 +41,15 @@ struct tutti_win {
 	struct tt_win_part *part; /* by rank */
 	struct tt_win_bell *bell; /* by origin */
 	uint32_t token;
-	int *pending; /* operations of this rank under way, by target */
+	int *pending; /* operations of this rank under way, by target: tt_win_begin */
+	uint32_t age;		 /* how many flushes as requests there were: an operation has the age it began at */
+	struct tt_list flushing; /* those that wait */
 	int status;   /* of the first that failed and has no request */
 	int requests; /* not collected yet */
+	int amo_place; /* whose devices execute atomics, as all have agreed; -1: CPUs do */
+	uint64_t *amo_word; /* for what devices' atomics bring */
+	uint64_t amo_busy; /* which of these TT_WIN_AMOS are in use */
+	struct tt_region *amo_region;
 	struct tt_win_op *free_ops;
 	struct tt_win_req *free_reqs;
 };
@@ -63,17 +72,28 @@ struct tt_win_end {
 /* An atomic, from its first try to its end; embedded in whatever waits for it. */
 struct tt_win_amo {
 	struct tt_atomic at;
+	struct tt_stalled stalled; /* of a blocking call, while it has no room */
 	struct tutti_win *win;
 	int rank;
 	bool started, over;
+	uint32_t age;
 	int status;
 	void (*done)(struct tt_win_amo *amo); /* after it is over; NULL: whoever waits looks */
 };
 
+/* An operation on rank begins; returns its age, with which it ends, once. Under the lock. */
+uint32_t tt_win_begin(struct tutti_win *win, int rank);
+void tt_win_end(struct tutti_win *win, int rank, uint32_t age);
+
 /* Before the parts are exchanged: registration and tokens. Fills *mine. */
 int tt_win_open(struct tutti_comm *comm, void *base, size_t size, unsigned flags,
 		struct tutti_win **win, struct tt_win_part *mine);
+/* After it: what follows from all parts. */
+void tt_win_agree(struct tutti_win *win);
+/* What is left of it is only good to be told from a window. */
 void tt_win_close(struct tutti_win *win);
+/* Forget what is left of the windows of ctx. */
+void tt_win_forget(const struct tutti_context *ctx);
 
 /* Each transport has its own words for a lost connection: in ours. A refusal says what was refused. */
 int tt_win_status(int status);
@@ -106,6 +126,10 @@ int tt_win_iop(struct tutti_win *win, const struct tt_win_access *access, const 
 int tt_win_iatomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t operand,
 		   uint64_t compare, uint64_t offset, uint64_t *old, const char *call,
 		   struct tutti_request **request);
+/* All operations on rank, -1: on all ranks, that have begun. */
+int tt_win_iflush(struct tutti_win *win, int rank, const char *call, struct tutti_request **request);
+/* For win.c: an operation that the flushing request of this link may wait for has ended. Under the lock. */
+void tt_win_flush_end(struct tt_list *link, int rank, uint32_t age);
 void tt_win_free_reqs(struct tutti_win *win);
 
 /* Nobody touches a buffer of this rank's operations on rank afterwards, -1: on all. Under the lock. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Windows, and waiting for what was done on them. Bounds are checked at the initiator, keys by transports. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,63 @@ static int new_tokens(struct tutti_win *win)
 	return err;
 }
 
+uint32_t tt_win_begin(struct tutti_win *win, int rank)
+{
+	win->pending[rank]++;
+	return win->age;
+}
+
+void tt_win_end(struct tutti_win *win, int rank, uint32_t age)
+{
+	struct tt_list *l, *tmp;
+
+	win->pending[rank]--;
+	tt_list_each(l, tmp, &win->flushing)
+		tt_win_flush_end(l, rank, age);
+}
+
+/*
+ * The structs of windows that were freed, each with its context: a call on one of the last few is an error instead
+ * of a surprise.
+ */
+#define CLOSED 64
+static struct {
+	pthread_mutex_t lock;
+	struct {
+		struct tutti_win *win;
+		const struct tutti_context *ctx;
+	} last[CLOSED];
+	unsigned next;
+} closed = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void tt_win_forget(const struct tutti_context *ctx)
+{
+	int i;
+
+	pthread_mutex_lock(&closed.lock);
+	for (i = 0; i < CLOSED; i++)
+		if (closed.last[i].win && closed.last[i].ctx == ctx) {
+			free(closed.last[i].win);
+			closed.last[i].win = NULL;
+		}
+	pthread_mutex_unlock(&closed.lock);
+}
+
+static void bury(struct tutti_win *win)
+{
+	const struct tutti_context *ctx = win->comm->ctx;
+	unsigned i;
+
+	memset(win, 0, sizeof(*win));
+	win->closed = true;
+	pthread_mutex_lock(&closed.lock);
+	i = closed.next++ % CLOSED;
+	free(closed.last[i].win);
+	closed.last[i].win = win;
+	closed.last[i].ctx = ctx;
+	pthread_mutex_unlock(&closed.lock);
+}
+
 static void free_win(struct tutti_win *win)
 {
 	tt_win_free_ops(win);
@@ -38,7 +96,7 @@ static void free_win(struct tutti_win *win)
 	free(win->part);
 	free(win->bell);
 	free(win->pending);
-	free(win);
+	bury(win);
 }
 
 static void fill_part(struct tutti_win *win, void *base, size_t size, struct tt_win_part *mine)
@@ -52,6 +110,7 @@ static void fill_part(struct tutti_win *win, void *base, size_t size, struct tt_
 	mine->flags = win->flags;
 	mine->token = win->token;
 	mine->mapped = win->region && win->region->mem.memfd >= 0;
+	mine->device = (uint64_t)(win->amo_place + 1);
 	for (i = 0; i < TT_WIN_TPS && win->region; i++) {
 		local = tt_wire_at_place(wire, i);
 		if (local < 0 || !win->region->mr[local])
@@ -59,6 +118,38 @@ static void fill_part(struct tutti_win *win, void *base, size_t size, struct tt_
 		mine->rkey[i] = win->region->mr[local]->rkey;
 		mine->has_key |= 1ull << i;
 	}
+}
+
+/*
+ * Could devices execute the atomics of this rank, and of others on its memory? What they bring needs
+ * registered memory.
+ */
+static void prepare_atomics(struct tutti_win *win)
+{
+	struct tt_wire *wire = win->comm->ctx->wire;
+	int tp, place;
+
+	tt_wire_lock(wire);
+	place = tt_wire_amo_place(wire, win->comm->world, win->comm->size);
+	tt_wire_unlock(wire);
+	tp = place < 0 || place >= TT_WIN_TPS ? -1 : tt_wire_at_place(wire, place);
+	if (tp < 0 || (win->region && !win->region->mr[tp]))
+		return;
+	if (!tt_mem_alloc(tt_wire_memory(wire), TT_WIN_AMOS * sizeof(*win->amo_word),
+			  (void **)&win->amo_word, &win->amo_region))
+		win->amo_place = place;
+}
+
+void tt_win_agree(struct tutti_win *win)
+{
+	int i;
+
+	for (i = 0; i < win->comm->size; i++)
+		if (win->part[i].device != win->part[0].device)
+			win->amo_place = -1;
+	tt_list_init(&win->flushing);
+	tt_info("atomics on this window are executed by %s",
+		win->amo_place < 0 ? "CPUs" : "the devices of the targets");
 }
 
 int tt_win_open(struct tutti_comm *comm, void *base, size_t size, unsigned flags,
@@ -75,6 +166,7 @@ int tt_win_open(struct tutti_comm *comm, void *base, size_t size, unsigned flags
 	win->base = base;
 	win->size = size;
 	win->flags = flags;
+	win->amo_place = -1;
 	win->part = calloc(n, sizeof(*win->part));
 	win->bell = calloc(n, sizeof(*win->bell));
 	win->pending = calloc(n, sizeof(*win->pending));
@@ -95,6 +187,7 @@ int tt_win_open(struct tutti_comm *comm, void *base, size_t size, unsigned flags
 		free_win(win);
 		return err;
 	}
+	prepare_atomics(win);
 	fill_part(win, base, size, mine);
 	*out = win;
 	return 0;
@@ -123,6 +216,8 @@ void tt_win_close(struct tutti_win *win)
 	tt_wire_unlock(wire);
 	if (win->region)
 		tt_mem_deregister(win->region);
+	if (win->amo_word)
+		tt_mem_free(tt_wire_memory(wire), win->amo_word);
 	free_win(win);
 }
 
@@ -173,30 +268,36 @@ struct bell_wait {
 	struct tutti_win *win;
 	int rank;
 	uint64_t count;
+	bool taken;
 };
 
+/* Takes the notifications, once: the lock is held here anyway. */
 static bool rung(void *arg)
 {
 	struct bell_wait *w = arg;
+	struct tt_win_bell *bell = &w->win->bell[w->rank];
 
-	return w->win->bell[w->rank].count >= w->count || atomic_load(&w->win->comm->failed);
+	if (!w->taken && bell->count >= w->count) {
+		bell->count -= w->count;
+		w->taken = true;
+	}
+	return w->taken || atomic_load(&w->win->comm->failed);
 }
 
 int tt_win_wait_bell(struct tutti_win *win, int rank, uint64_t count)
 {
 	struct tutti_context *ctx = win->comm->ctx;
 	struct bell_wait w = {.win = win, .rank = rank, .count = count};
-	int err = 0;
+	int err;
 
 	if (tt_engine_wait(ctx, rung, &w, tt_deadline_ms(ctx->env.timeout.number)))
 		return tt_fail_rank(-ETIMEDOUT, rank, NULL,
 				    "rank %d did not notify within %lld ms (TUTTI_TIMEOUT)", rank,
 				    (long long)ctx->env.timeout.number);
+	if (w.taken)
+		return 0;
 	tt_wire_lock(ctx->wire);
-	if (win->bell[rank].count >= count)
-		win->bell[rank].count -= count;
-	else
-		err = tt_comm_check(win->comm);
+	err = tt_comm_check(win->comm);
 	tt_wire_unlock(ctx->wire);
 	return err;
 }

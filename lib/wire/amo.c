@@ -2,7 +2,8 @@
 /*
  * 64-bit atomics. Whoever executes one does so with a CPU, so that all of them on one word, of all
  * origins, are atomic to each other: the origin where it has the word mapped, else the target, which
- * is asked by a control message. A device's atomics, which are not atomic to a CPU's, are not used.
+ * is asked by a control message. A device's atomics are not atomic to a CPU's: where all origins have agreed
+ * on them, the target itself included, which then has a connection to itself (loop.c), there is no other way.
  */
 #include <errno.h>
 
@@ -18,16 +19,19 @@ static void atomic_done(struct tt_wr *wr, int status)
 	if (at->asked)
 		tt_token_free(at->chan->wire, at->token);
 	at->asked = false;
+	if (at->device && !status)
+		at->old = *at->result;
 	at->done(at, status);
 }
 
-/* Here, on mapped memory. */
+/* By the transport. */
 static int execute(struct tt_chan *chan, struct tt_atomic *at)
 {
 	struct tt_amo amo = {.op = at->op,
 			     .operand = at->operand,
 			     .compare = at->compare,
-			     .result = &at->old,
+			     .result = at->device ? at->result : &at->old,
+			     .mr = at->device ? at->region->mr[chan->tp] : NULL,
 			     .remote = at->remote,
 			     .rkey = at->rkey,
 			     .user = &at->wr};
@@ -64,12 +68,33 @@ static int ask(struct tt_chan *chan, struct tt_atomic *at)
 	return 0;
 }
 
+static int by_device(struct tt_chan *chan, struct tt_atomic *at)
+{
+	struct tt_wire *wire = chan->wire;
+
+	if (chan->state == TT_CHAN_FAILED)
+		return tt_fail_rank(chan->status, chan->peer, NULL, "rank %d can't be reached: %s",
+				    chan->peer, chan->reason);
+	if (chan->state != TT_CHAN_OPEN)
+		return -EAGAIN;
+	if (wire->tp[chan->tp].place != at->place || !at->rkey)
+		return tt_fail_rank(-EOPNOTSUPP, chan->peer, NULL,
+				    "rank %d is reached over %s, and all ranks have agreed that devices "
+				    "execute the atomics on this window",
+				    chan->peer, wire->tp[chan->tp].name);
+	return execute(chan, at);
+}
+
 int tt_wire_atomic(struct tt_wire *wire, int peer, struct tt_atomic *at)
 {
 	at->chan = wire->chan[peer];
 	at->wr.done = atomic_done;
 	at->asked = false;
 	tt_list_init(&at->wr.link);
+	if (at->device) {
+		at->chan = peer == wire->params.rank ? tt_loop_chan(wire) : at->chan;
+		return by_device(at->chan, at);
+	}
 	if (at->rkey && (wire->tp[at->chan->tp].tp->caps & BY_CPU) == BY_CPU)
 		return execute(at->chan, at);
 	return ask(at->chan, at);

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/topo/topo.h"
@@ -15,6 +16,7 @@ struct card {
 	struct tt_host host;
 	uint32_t ntps;
 	char tp[TT_TP_MAX][16];
+	uint64_t longest; /* put that all its transports carry */
 };
 _Static_assert(sizeof(struct card) <= TT_CARD_MAX, "fits the bootstrap");
 
@@ -25,9 +27,14 @@ size_t tt_wire_card(struct tt_wire *wire, void *buf, size_t max)
 
 	if (tt_host_get(wire->env->host_id.text, &card.host))
 		memset(&card.host, 0, sizeof(card.host));
-	card.ntps = (uint32_t)wire->ntps;
+	for (i = 0; tt_transports[i]; i++)
+		if (tt_usable_place(wire, i))
+			snprintf(card.tp[card.ntps++], sizeof(card.tp[0]), "%s",
+				 tt_transports[i]->name);
+	card.longest = SIZE_MAX;
 	for (i = 0; i < wire->ntps; i++)
-		snprintf(card.tp[i], sizeof(card.tp[i]), "%s", wire->tp[i].name);
+		if (wire->tp[i].tp->max_put && wire->tp[i].tp->max_put < card.longest)
+			card.longest = wire->tp[i].tp->max_put;
 	memcpy(buf, &card, sizeof(card));
 	return sizeof(card);
 }
@@ -58,6 +65,22 @@ bool tt_wire_same_host(struct tt_wire *wire, int rank, char *why, size_t size)
 	return same;
 }
 
+void tt_card_longest(struct tt_wire *wire)
+{
+	struct card card;
+	int i;
+
+	wire->longest = SIZE_MAX;
+	for (i = 0; i < wire->params.nranks; i++)
+		if (card_of(wire, i, &card) && card.longest < wire->longest)
+			wire->longest = card.longest;
+}
+
+size_t tt_wire_longest(const struct tt_wire *wire)
+{
+	return wire->longest;
+}
+
 int tt_wire_local_ranks(struct tt_wire *wire)
 {
 	int i, n = 0;
@@ -81,18 +104,64 @@ uint64_t tt_wire_host_key(struct tt_wire *wire, int rank)
 	return card.host.override[0] ? h : tt_hash_add(h, card.host.netns);
 }
 
-static int index_of(struct tt_wire *wire, const char *name)
+static int by_key(const void *a, const void *b)
 {
-	int i;
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
-	for (i = 0; i < wire->ntps; i++)
-		if (!strcmp(wire->tp[i].name, name))
-			return i;
-	return -1;
+	return x < y ? -1 : x > y;
+}
+
+/* Whether all ranks have this transport. */
+static bool all_have(struct tt_wire *wire, const int *ranks, int n, const char *name)
+{
+	struct card card;
+	int i;
+	uint32_t k;
+
+	for (i = 0; i < n; i++) {
+		if (!card_of(wire, ranks[i], &card))
+			return false;
+		for (k = 0; k < card.ntps; k++)
+			if (!strncmp(card.tp[k], name, sizeof(card.tp[k])))
+				break;
+		if (k == card.ntps)
+			return false;
+	}
+	return true;
+}
+
+int tt_wire_spread(struct tt_wire *wire, const int *ranks, int n, struct tt_wire_spread *spread)
+{
+	uint64_t *keys = malloc(((size_t)n + 1) * sizeof(*keys));
+	int i, run = 0;
+
+	if (!keys)
+		return tt_fail(-ENOMEM, "no memory for the hosts of %d ranks", n);
+	for (i = 0; i < n; i++)
+		keys[i] = tt_wire_host_key(wire, ranks[i]);
+	qsort(keys, (size_t)n, sizeof(*keys), by_key);
+	*spread = (struct tt_wire_spread){.inside = "", .between = ""};
+	for (i = 0; i < n; i++) {
+		run = i && keys[i] == keys[i - 1] ? run + 1 : 1;
+		spread->hosts += run == 1;
+		spread->most = run > spread->most ? run : spread->most;
+	}
+	free(keys);
+	for (i = 0; tt_transports[i]; i++)
+		;
+	while (i--) { /* whatever is open here by now: all ranks must find the same */
+		const char *name = tt_transports[i]->name;
+
+		if (!strcmp(name, "self") || !all_have(wire, ranks, n, name))
+			continue;
+		spread->inside = name;
+		spread->between = strcmp(name, "shm") ? name : spread->between;
+	}
+	return 0;
 }
 
 /* The transports this pair may use, best first; why: the reason if there are none. */
-int tt_card_transports(struct tt_wire *wire, int rank, int *tps, int max, char *why, size_t size)
+int tt_card_transports(struct tt_wire *wire, int rank, int *places, int max, char *why, size_t size)
 {
 	struct card its;
 	bool same = tt_wire_same_host(wire, rank, why, size);
@@ -100,16 +169,17 @@ int tt_card_transports(struct tt_wire *wire, int rank, int *tps, int max, char *
 
 	if (!card_of(wire, rank, &its))
 		return 0;
-	for (i = 0; i < wire->ntps; i++) {
-		const char *name = wire->tp[i].name;
+	for (i = 0; tt_transports[i]; i++) {
+		const char *name = tt_transports[i]->name;
 
-		if (!strcmp(name, "self") || (!strcmp(name, "shm") && !same))
+		if (!tt_usable_place(wire, i) || !strcmp(name, "self") ||
+		    (!strcmp(name, "shm") && !same))
 			continue;
 		for (k = 0; k < (int)its.ntps; k++)
 			if (!strncmp(its.tp[k], name, sizeof(its.tp[k])))
 				break;
 		if (k < (int)its.ntps && n < max)
-			tps[n++] = index_of(wire, name);
+			places[n++] = i;
 	}
 	return n;
 }

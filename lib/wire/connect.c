@@ -36,6 +36,17 @@ struct conn_msg {
 	unsigned char blob[TT_TP_BLOB_MAX];
 };
 
+size_t tt_slot_size(const struct tt_env *env)
+{
+	return sizeof(struct tt_eager_head) + tt_wire_eager_max(env);
+}
+
+size_t tt_wire_peer_bytes(const struct tt_env *env, const struct tt_tp_ops *tp)
+{
+	return (size_t)env->slots.number * tt_slot_size(env) + sizeof(struct tt_chan) +
+	       (tp->peer_bytes ? tp->peer_bytes(env) : 0);
+}
+
 static int slots_new(struct tt_chan *chan)
 {
 	struct tt_wire *wire = chan->wire;
@@ -44,11 +55,23 @@ static int slots_new(struct tt_chan *chan)
 	if (chan->slots)
 		return 0;
 	chan->nslots = (int)wire->env->slots.number;
-	chan->slot_size =
-		(sizeof(struct tt_eager_head) + (size_t)wire->env->eager.number + 63) / 64 * 64;
+	chan->slot_size = tt_slot_size(wire->env);
 	err = tt_mem_alloc(wire->memory, (size_t)chan->nslots * chan->slot_size,
 			   (void **)&chan->slots, &chan->slots_region);
 	return err;
+}
+
+void tt_chan_init(struct tt_chan *chan, struct tt_wire *wire, int peer)
+{
+	chan->wire = wire;
+	chan->peer = peer;
+	tt_list_init(&chan->sendq);
+	tt_list_init(&chan->recvq);
+	tt_list_init(&chan->ctrlq);
+	tt_list_init(&chan->early_ctrl);
+	tt_list_init(&chan->inflight);
+	tt_list_init(&chan->flows);
+	tt_list_init(&chan->busy);
 }
 
 struct tt_chan *tt_chan_get(struct tt_wire *wire, int peer)
@@ -60,15 +83,7 @@ struct tt_chan *tt_chan_get(struct tt_wire *wire, int peer)
 	chan = calloc(1, sizeof(*chan));
 	if (!chan)
 		abort(); /* a few hundred bytes: nothing sensible can go on */
-	chan->wire = wire;
-	chan->peer = peer;
-	tt_list_init(&chan->sendq);
-	tt_list_init(&chan->recvq);
-	tt_list_init(&chan->ctrlq);
-	tt_list_init(&chan->early_ctrl);
-	tt_list_init(&chan->inflight);
-	tt_list_init(&chan->flows);
-	tt_list_init(&chan->busy);
+	tt_chan_init(chan, wire, peer);
 	wire->chan[peer] = chan;
 	wire->stats.allocations++;
 	return chan;
@@ -189,14 +204,16 @@ static void request(struct tt_chan *chan)
 {
 	struct tt_wire *wire = chan->wire;
 	char why[200] = "", last[200] = "";
-	int tps[TT_TP_MAX], n, err;
+	int places[TT_TP_MAX], n, tp, err;
 	struct conn_msg msg;
 
-	n = tt_card_transports(wire, chan->peer, tps, TT_TP_MAX, why, sizeof(why));
+	n = tt_card_transports(wire, chan->peer, places, TT_TP_MAX, why, sizeof(why));
 	for (; chan->candidate < n; chan->candidate++) {
 		memset(&msg, 0, sizeof(msg));
 		chan->attempt++;
-		err = open_end(chan, tps[chan->candidate], &msg);
+		err = tt_open_place(wire, places[chan->candidate], &tp);
+		if (!err)
+			err = open_end(chan, tp, &msg);
 		if (!err) {
 			chan->state = TT_CHAN_REQUESTED;
 			tt_ctl_send(wire->boot, chan->peer, TT_CTL_CONN_REQ, &msg, sizeof(msg));
@@ -244,6 +261,17 @@ static int find_tp(struct tt_wire *wire, const char *name)
 	return -1;
 }
 
+/* The transport of this name that a peer has chosen. */
+static int find_or_open(struct tt_wire *wire, const char *name, int *tp)
+{
+	int i;
+
+	for (i = 0; tt_transports[i]; i++)
+		if (!strcmp(tt_transports[i]->name, name))
+			return tt_open_place(wire, i, tp);
+	return tt_fail(-EOPNOTSUPP, "rank %d has no transport %s", wire->params.rank, name);
+}
+
 static void accept_request(struct tt_chan *chan, struct conn_msg *msg)
 {
 	struct conn_msg reply = {0};
@@ -251,11 +279,9 @@ static void accept_request(struct tt_chan *chan, struct conn_msg *msg)
 	int tp, err;
 
 	msg->transport[sizeof(msg->transport) - 1] = 0;
-	tp = find_tp(chan->wire, msg->transport);
-	if (tp < 0) {
-		refuse(chan, attempt,
-		       tt_fail(-EOPNOTSUPP, "%s is not open at rank %d", msg->transport,
-			       chan->wire->params.rank));
+	err = find_or_open(chan->wire, msg->transport, &tp);
+	if (err) {
+		refuse(chan, attempt, err);
 		return;
 	}
 	err = open_end(chan, tp, &reply);
@@ -326,6 +352,10 @@ void tt_wire_attach(struct tt_wire *wire, struct tt_boot *boot)
 {
 	tt_wire_lock(wire);
 	wire->boot = boot;
+	if (boot) {
+		tt_card_longest(wire);
+		tt_open_needed(wire);
+	}
 	while (!tt_list_empty(&wire->requests)) {
 		struct tt_wire_request *r =
 			tt_container(wire->requests.next, struct tt_wire_request, link);
@@ -460,6 +490,8 @@ void tt_wire_fence(struct tt_wire *wire, int peer, const char *why)
 {
 	if (wire->chan[peer])
 		tt_chan_fail(wire->chan[peer], -TUTTI_EABORTED, "%s", why);
+	if (peer == wire->params.rank)
+		tt_loop_fence(wire, why);
 }
 
 static void free_list(struct tt_list *list, size_t offset)

@@ -177,10 +177,15 @@ struct tt_wire {
 	struct tt_tp_params tp_params;
 	struct tt_wire_tp tp[TT_TP_MAX];
 	int ntps;
+	bool asked; /* TUTTI_TRANSPORT names transports */
+	bool fault;
+	bool late[TT_TP_MAX]; /* by place: usable, and opened when it is needed */
+	size_t longest;	      /* put, on the transports of all ranks */
 	struct tt_memory *memory;
 	struct tutti_stats stats;
 
 	struct tt_chan **chan; /* by rank; made on first use */
+	struct tt_loop *loop;  /* to this process by a device; loop.c */
 	struct tt_list busy;
 	struct tt_list requests;
 	struct tt_table posted, sends, offers, early;
@@ -191,6 +196,7 @@ struct tt_wire {
 
 	struct tt_stage *stages;
 	struct tt_list free_ctrl, free_offer, free_early;
+	const char *why; /* the operation that is being ended has failed, by its transport; or NULL */
 	int nearly;   /* objects in early and offers */
 	int inflight; /* wrs at transports */
 	struct tt_event *batch; /* events being handled */
@@ -220,6 +226,7 @@ struct tt_token *tt_token_find(struct tt_wire *wire, uint32_t token);
 /* connect.c */
 struct tt_chan *tt_chan_get(struct tt_wire *wire, int peer);
 void tt_chan_connect(struct tt_chan *chan);
+size_t tt_slot_size(const struct tt_env *env);
 void tt_chan_up(struct tt_chan *chan);
 void tt_chan_heard(struct tt_chan *chan);
 void tt_chan_down(struct tt_chan *chan, const char *why);
@@ -276,11 +283,36 @@ void tt_port_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl);
 void tt_amo_request(struct tt_chan *chan, const struct tt_ctrl *ctrl);
 void tt_amo_reply(struct tt_chan *chan, const struct tt_ctrl *ctrl);
 
+/* loop.c: a connection of this process with itself by a transport other than self */
+int tt_loop_open(struct tt_wire *wire, int tp);
+void tt_loop_close(struct tt_wire *wire);
+/* An event of one of its endpoints, which have no user. */
+void tt_loop_event(struct tt_wire *wire, const struct tt_event *ev);
+/* Its channel, for atomics only; NULL: there is none. */
+struct tt_chan *tt_loop_chan(struct tt_wire *wire);
+/* What is under way on it ends. */
+void tt_loop_fence(struct tt_wire *wire, const char *why);
+
+/* connect.c: an unconnected channel's lists */
+void tt_chan_init(struct tt_chan *chan, struct tt_wire *wire, int peer);
+
 /* progress.c */
 void tt_wire_drop_events(struct tt_wire *wire, const struct tt_ep *ep, const struct tt_wr *wr);
 
-/* card.c */
-int tt_card_transports(struct tt_wire *wire, int rank, int *tps, int max, char *why, size_t size);
+/* card.c: the places of the transports that rank may be reached over, best first; returns how many */
+int tt_card_transports(struct tt_wire *wire, int rank, int *places, int max, char *why, size_t size);
+
+/* Work out wire->longest, once all cards are here. */
+void tt_card_longest(struct tt_wire *wire);
+
+/* open.c */
+int tt_open_transports(struct tt_wire *wire);
+/* Is the transport of this place open, or will it be when it is needed? */
+bool tt_usable_place(struct tt_wire *wire, int place);
+/* The index of the transport of a place, opened now if it was left for later. */
+int tt_open_place(struct tt_wire *wire, int place, int *tp);
+/* Open those left for later that are the best, or only, way to some rank. */
+void tt_open_needed(struct tt_wire *wire);
 
 /* States of a transfer. */
 enum tt_xfer_state {

@@ -43,9 +43,15 @@ static void on_event(struct tt_wire *wire, const struct tt_event *ev)
 	struct tt_chan *chan = ev->ep ? ev->ep->user : NULL;
 	struct tt_ctrl ctrl;
 
+	if (ev->ep && !chan && ev->kind != TT_EV_DONE) {
+		tt_loop_event(wire, ev);
+		return;
+	}
 	switch (ev->kind) {
 	case TT_EV_DONE:
+		wire->why = ev->status ? ev->data : NULL;
 		on_done(wire, ev->user, ev->status);
+		wire->why = NULL;
 		break;
 	case TT_EV_NOTE:
 		on_note(wire, ev->note);
@@ -101,6 +107,16 @@ int tt_wire_progress(struct tt_wire *wire)
 	return total;
 }
 
+bool tt_wire_slow_poll(const struct tt_wire *wire)
+{
+	int i;
+
+	for (i = 0; i < wire->ntps; i++)
+		if (wire->tp[i].endpoints && wire->tp[i].tp->caps & TT_CAP_SLOW_POLL)
+			return true;
+	return false;
+}
+
 /* ep is being closed, or wr taken back: events of the batch at hand must not name it any more. */
 void tt_wire_drop_events(struct tt_wire *wire, const struct tt_ep *ep, const struct tt_wr *wr)
 {
@@ -149,14 +165,18 @@ static bool arm(struct tt_wire *wire, struct pollfd *fds, int *nfds)
  */
 void tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(void *), void *arg)
 {
-	struct pollfd fds[TT_TP_MAX + 1] = {{.fd = wire->wake_fd, .events = POLLIN}};
+	struct pollfd fds[TT_TP_MAX + 2] = {{.fd = wire->wake_fd, .events = POLLIN}};
+	struct tt_wire_sleeper *other = &wire->params.sleeper;
+	bool armed, first;
 	uint64_t count;
 	int nfds = 1;
-	bool armed;
 
 	tt_wire_lock(wire);
-	if (atomic_fetch_add(&wire->sleepers, 1) == 0)
+	first = atomic_fetch_add(&wire->sleepers, 1) == 0;
+	if (first)
 		(void)!read(wire->wake_fd, &count, sizeof(count));
+	if (other->lie_down)
+		fds[nfds++] = (struct pollfd){.fd = other->lie_down(other->arg, first), .events = POLLIN};
 	armed = !ready(arg) && arm(wire, fds, &nfds);
 	if (armed)
 		wire->stats.sleeps++;
@@ -165,5 +185,10 @@ void tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(void *), 
 	tt_wire_unlock(wire);
 	if (armed)
 		poll(fds, (nfds_t)nfds, timeout_ms);
-	atomic_fetch_sub(&wire->sleepers, 1);
+	if (atomic_fetch_sub(&wire->sleepers, 1) != 1 || !other->get_up)
+		return;
+	tt_wire_lock(wire); /* another thread may have lain down meanwhile */
+	if (!atomic_load(&wire->sleepers))
+		other->get_up(other->arg);
+	tt_wire_unlock(wire);
 }

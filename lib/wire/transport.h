@@ -30,7 +30,13 @@ enum tt_tp_caps {
 	TT_CAP_AUTO_PROGRESS = 2, /* put, get and amo at a target that makes no call complete */
 	TT_CAP_AMO = 4,
 	TT_CAP_MAP = 8,		  /* map() works for memory that has a memfd */
-	TT_CAP_REG_ANY = 16	  /* reg() takes memory without a memfd too */
+	TT_CAP_REG_ANY = 16,	  /* reg() takes memory without a memfd too */
+	/*
+	 * amo is executed by the target's device, one and the same for all that reach it by this transport:
+	 * they are atomic to each other, and not to a CPU
+	 */
+	TT_CAP_AMO_DEVICE = 32,
+	TT_CAP_SLOW_POLL = 64	  /* poll() makes system calls: spinning on it is of no use */
 };
 
 /* A device, or the transport itself, as tutti_info shows it. */
@@ -136,7 +142,7 @@ struct tt_event {
 	int status;	  /* DONE, DOWN */
 	uint32_t note;	  /* NOTE */
 	uint32_t len;	  /* MSG */
-	const void *data; /* MSG; DOWN: the reason as text, valid until ep_close, or NULL */
+	const void *data; /* MSG; DOWN, failed DONE: the reason as text, valid until ep_close, or NULL */
 	void *user;	  /* DONE */
 	struct tt_ep *ep; /* MSG, UP, DOWN; NULL in NOTE, which need not know its peer */
 };
@@ -161,9 +167,12 @@ struct tt_ep_ops {
 
 struct tt_tp_ops {
 	const char *name;
+	bool costly; /* open() takes long: it is called when no better transport reaches some rank */
 	/* Fill at most max devices and return how many there are; 0: none, the transport is unusable here. */
 	int (*query)(const struct tt_tp_params *params, struct tt_tp_device *dev, int max);
 	int (*open)(const struct tt_tp_params *params, struct tt_tp **tp);
+	/* Memory that this transport itself keeps for a connected peer, with such settings. NULL: not worth saying. */
+	size_t (*peer_bytes)(const struct tt_env *env);
 	/* All endpoints and registrations must be gone. */
 	void (*close)(struct tt_tp *tp);
 

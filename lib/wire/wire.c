@@ -42,93 +42,9 @@ struct tutti_stats *tt_wire_stats(struct tt_wire *wire)
 	return &wire->stats;
 }
 
-/* TUTTI_TRANSPORT without its "fault:" prefix; *fault says whether it was there. */
-static const char *allowed(const struct tt_env *env, bool *fault)
+size_t tt_wire_eager_max(const struct tt_env *env)
 {
-	const char *list = env->transport.text;
-
-	*fault = !strncmp(list, "fault:", 6);
-	return *fault ? list + 6 : list;
-}
-
-static bool in_list(const char *list, const char *name)
-{
-	size_t n = strlen(name), len;
-
-	if (!*list)
-		return true;
-	for (; *list; list += len + (list[len] == ',')) {
-		len = strcspn(list, ",");
-		if (len == n && !strncmp(list, name, n))
-			return true;
-	}
-	return false;
-}
-
-/* Every name in TUTTI_TRANSPORT must be a transport. */
-static int check_list(const char *list)
-{
-	const char *names[TT_TP_MAX], *near;
-	char word[32];
-	size_t len;
-	int n, i;
-
-	for (n = 0; tt_transports[n]; n++)
-		names[n] = tt_transports[n]->name;
-	for (; *list; list += len + (list[len] == ',')) {
-		len = strcspn(list, ",");
-		snprintf(word, sizeof(word), "%.*s", (int)len, list);
-		for (i = 0; i < n && strcmp(names[i], word); i++)
-			;
-		if (i < n)
-			continue;
-		near = tt_nearest(word, names, n);
-		return tt_fail(-EINVAL, "TUTTI_TRANSPORT: there is no transport '%s'%s%s%s", word,
-			       near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
-	}
-	return 0;
-}
-
-static int open_one(struct tt_wire *wire, int place, bool fault)
-{
-	struct tt_wire_tp *t = &wire->tp[wire->ntps];
-	const struct tt_tp_ops *ops = tt_transports[place];
-	int err;
-
-	err = fault ? tt_fault_open(ops, wire->env->fault.text, &wire->tp_params, &t->tp)
-		    : ops->open(&wire->tp_params, &t->tp);
-	if (err)
-		return err;
-	t->name = ops->name;
-	t->place = place;
-	wire->ntps++;
-	return 0;
-}
-
-/* A transport that can't be opened is left out, unless it was asked for by name. */
-static int open_transports(struct tt_wire *wire)
-{
-	bool fault, asked;
-	const char *list = allowed(wire->env, &fault);
-	int i, err;
-
-	err = check_list(list);
-	for (i = 0; !err && tt_transports[i]; i++) {
-		const char *name = tt_transports[i]->name;
-		bool self = !strcmp(name, "self");
-
-		if (!self && (!in_list(list, name) || wire->params.nranks == 1))
-			continue;
-		asked = *list != 0;
-		err = open_one(wire, i, fault && !self);
-		if (!err)
-			wire->tp[wire->ntps - 1].tp->optional = !asked && !self;
-		if (err && !self && !asked) {
-			tt_info("transport %s is left out: %s", name, tt_fail_text(err));
-			err = 0;
-		}
-	}
-	return err;
+	return ((size_t)env->eager.number + 63) / 64 * 64;
 }
 
 static void init_lists(struct tt_wire *wire)
@@ -153,7 +69,7 @@ static void init_lists(struct tt_wire *wire)
 
 int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **out)
 {
-	struct tt_tp *tps[TT_TP_MAX];
+	struct tt_tp *tps[TT_TP_MAX + 1];
 	struct tt_wire *wire;
 	int err = -ENOMEM, i;
 
@@ -175,13 +91,17 @@ int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **out)
 	wire->chan = calloc((size_t)params->nranks, sizeof(*wire->chan));
 	if (!wire->chan)
 		goto close_fd;
-	err = open_transports(wire);
+	err = tt_open_transports(wire);
 	if (err)
 		goto close_tps;
 	for (i = 0; i < wire->ntps; i++)
 		tps[i] = wire->tp[i].tp;
-	err = tt_memory_new(wire->env, tps, wire->ntps, lock_for_memory, unlock_for_memory, wire,
-			    &wire->memory);
+	if (params->keeper)
+		tps[i++] = params->keeper;
+	err = i > TT_TP_MAX ? -E2BIG : 0;
+	if (!err)
+		err = tt_memory_new(wire->env, tps, i, lock_for_memory, unlock_for_memory,
+				    wire, &wire->memory);
 	if (err)
 		goto close_tps;
 	*out = wire;
@@ -226,6 +146,7 @@ void tt_wire_close(struct tt_wire *wire)
 
 	tt_wire_attach(wire, NULL);
 	tt_wire_lock(wire);
+	tt_loop_close(wire);
 	for (i = 0; i < wire->params.nranks; i++)
 		if (wire->chan[i])
 			tt_chan_free(wire->chan[i]);

@@ -93,6 +93,10 @@ struct tt_atomic {
 	const struct tt_rkey *rkey; /* its key, if it is mapped memory; else NULL */
 	uint32_t bell;		    /* the target's token whose amo executes it otherwise */
 	uint64_t offset;	    /* for that */
+	bool device;		    /* by the target's device instead, and no other way: */
+	int place;		    /* of the transport, as agreed; rkey is its key */
+	uint64_t *result;	    /* registered memory for the old value */
+	struct tt_region *region;   /* which covers it */
 	/* Under the lock, exactly once; old is valid with status 0. */
 	void (*done)(struct tt_atomic *at, int status);
 	uint64_t old;
@@ -120,10 +124,23 @@ struct tt_port {
 		     uint64_t a, uint64_t b);
 };
 
+/*
+ * Who else may end a sleep. lie_down gives a descriptor that becomes readable when something has happened after the
+ * call; ready is asked once more then. first: no other thread sleeps. get_up: nobody sleeps any more. Under the lock.
+ */
+struct tt_wire_sleeper {
+	int (*lie_down)(void *arg, bool first);
+	void (*get_up)(void *arg);
+	void *arg;
+};
+
 struct tt_wire_params {
 	const struct tt_env *env;
 	int rank, nranks;
 	const char *local_addr;
+	/* One more that wants to know of memory, and has no endpoints; NULL: none. It outlives the wire. */
+	struct tt_tp *keeper;
+	struct tt_wire_sleeper sleeper; /* lie_down NULL: none */
 	/* A message met a receive with another fingerprint; under the lock. The transfer itself fails. */
 	void (*mismatch)(void *arg, int peer, const struct tt_key *key);
 	/* A message, or an offer, came that nothing here waits for yet; under the lock. */
@@ -134,7 +151,8 @@ struct tt_wire_params {
 int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **wire);
 /* Bytes that other ranks need to choose a transport with this one. */
 size_t tt_wire_card(struct tt_wire *wire, void *card, size_t max);
-/* From now on channels can be opened. Requests that came earlier are answered now. */
+/* From now on channels can be opened. Requests that came earlier are answered now, and transports opened
+ * that were left for later and some rank needs. */
 void tt_wire_attach(struct tt_wire *wire, struct tt_boot *boot);
 /* Closes all channels (their transfers fail with -ECANCELED), memory and transports. */
 void tt_wire_close(struct tt_wire *wire);
@@ -151,14 +169,27 @@ void tt_wire_lock(struct tt_wire *wire);
 void tt_wire_unlock(struct tt_wire *wire);
 struct tt_memory *tt_wire_memory(struct tt_wire *wire);
 struct tutti_stats *tt_wire_stats(struct tt_wire *wire);
+/* No message that comes eagerly is longer: TUTTI_EAGER, rounded up to whole cache lines. */
+size_t tt_wire_eager_max(const struct tt_env *env);
 /* Whether all transports carry one-sided operations to a target that makes no calls. */
 bool tt_wire_auto_progress(struct tt_wire *wire);
+/* Whether looking for news makes system calls, so that a thread should not spin. */
+bool tt_wire_slow_poll(const struct tt_wire *wire);
 /* Ranks of this process's host, itself included. */
 int tt_wire_local_ranks(struct tt_wire *wire);
 /* Whether rank is on this process's host; text (may be NULL) receives why. */
 bool tt_wire_same_host(struct tt_wire *wire, int rank, char *why, size_t size);
 /* Identity of a rank's host: equal numbers mean same host. For splitting by host. */
 uint64_t tt_wire_host_key(struct tt_wire *wire, int rank);
+/*
+ * How n ranks are spread, the same on all ranks: hosts, the most ranks on one, the transport that
+ * all of them have best, on one host and between hosts ("" if none; constant strings).
+ */
+struct tt_wire_spread {
+	int hosts, most;
+	const char *inside, *between;
+};
+int tt_wire_spread(struct tt_wire *wire, const int *ranks, int n, struct tt_wire_spread *spread);
 
 /* All of the following are called under the lock. */
 
@@ -204,6 +235,17 @@ int tt_wire_atomic(struct tt_wire *wire, int peer, struct tt_atomic *at);
  * connecting, or an error.
  */
 int tt_wire_reach(struct tt_wire *wire, int peer, int *place);
+/* Open what was left for later: keys of memory are exchanged now, and none can be added. */
+void tt_wire_open_rest(struct tt_wire *wire);
+/* What a peer connected over a transport costs this process: slots, a channel, and the transport's part. */
+size_t tt_wire_peer_bytes(const struct tt_env *env, const struct tt_tp_ops *tp);
+/*
+ * The place of the transport by which all of these ranks (of the world), this one included, are reached first, and
+ * whose device executes atomics; -1: there is none. Opens this process's way to its own device.
+ */
+int tt_wire_amo_place(struct tt_wire *wire, const int *ranks, int n);
+/* The longest message of collectives and messages: what the transports of all ranks carry in one put. */
+size_t tt_wire_longest(const struct tt_wire *wire);
 /* The open transport of a place, -1: it is not open here. */
 int tt_wire_at_place(struct tt_wire *wire, int place);
 /* What the transport of this index wants and can do, for one-sided operations. */

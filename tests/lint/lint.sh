@@ -29,9 +29,11 @@ lib/api		lib
 transports	lib/wire/transport.h lib/mem/mem.h
 man		lib/base
 examples	public
-perf		public
+perf		public lib/reduce/reduce.h
 tools		public
 tools/sim	lib/plan tools/cli.h
+tools/explain.c	lib/plan lib/topo tools/cli.h
+tools/tune	lib tools/cli.h
 '
 
 sources()
@@ -68,6 +70,8 @@ test_includes()
 	for file in $(sources); do
 		case $file in
 		tools/sim/*) own=tools/sim ;;
+		tools/tune/*) own=tools/tune ;;
+		tools/explain.c) own=tools/explain.c ;;
 		lib/* | transports/*) own=$(echo "$file" | cut -d/ -f1,2) ;;
 		*) own=${file%%/*} ;;
 		esac

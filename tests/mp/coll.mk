@@ -23,6 +23,8 @@ TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_ps_hammer \
 	tests/mp/test_atomics \
 	tests/mp/test_ways \
+	tests/mp/test_node \
+	tests/mp/test_scale \
 	tests/mp/test_big
 check_PROGRAMS += $(TT_MP_TESTS)
 TESTS += $(TT_MP_TESTS)
@@ -54,11 +56,13 @@ tests_mp_test_atomics_SOURCES = tests/mp/test_atomics.c
 tests_mp_test_atomics_LDADD = libttmp.la
 tests_mp_test_ways_SOURCES = tests/mp/test_ways.c
 tests_mp_test_ways_LDADD = libttmp.la
+tests_mp_test_scale_SOURCES = tests/mp/test_scale.c
+tests_mp_test_scale_LDADD = libttmp.la
 tests_mp_test_big_SOURCES = tests/mp/test_big.c
 tests_mp_test_big_LDADD = libttmp.la
 tests_mp_test_core_SOURCES = tests/mp/test_core.c
 tests_mp_test_core_LDADD = libttmp.la
-tests_mp_test_random_SOURCES = tests/mp/test_random.c
+tests_mp_test_random_SOURCES = tests/mp/test_random.c tests/mp/random.c tests/mp/random.h
 tests_mp_test_random_LDADD = libttmp.la
 tests_mp_test_ps_SOURCES = tests/mp/test_ps.c
 tests_mp_test_ps_LDADD = libttmp.la
@@ -66,3 +70,5 @@ tests_mp_test_ps_hammer_SOURCES = tests/mp/test_ps_hammer.c
 tests_mp_test_ps_hammer_LDADD = libttmp.la
 tests_mp_test_ps_clock_SOURCES = tests/mp/test_ps_clock.c
 tests_mp_test_ps_clock_LDADD = libttmp.la
+tests_mp_test_node_SOURCES = tests/mp/test_node.c
+tests_mp_test_node_LDADD = libttmp.la

@@ -395,6 +395,7 @@ int colls_once(struct mp_job *job, struct coll *c, enum colls_form form)
 		memset(c->counts, 0xff, bytes);
 		MP_OK(tutti_start(req));
 		MP_OK(tutti_wait(&req));
+		TT_EXPECT(!colls_check(job, c));
 	}
 	TT_EXPECT(!colls_check(job, c));
 	if (req)

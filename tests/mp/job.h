@@ -14,7 +14,7 @@
 
 #include "tests/test.h"
 
-#define MP_MAX 32
+#define MP_MAX 64
 
 /* Visible to all ranks and to the process that started them. */
 struct mp_shared {

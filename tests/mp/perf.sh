@@ -66,6 +66,12 @@ run bcast_all_roots clean 2 bcast -b 1M -e 1M -n 2 -w 0 -r all
 # all types and all operations that a scan has: 6 times 7 and 4 times 4
 run scan_all clean 58 scan -b 5000 -e 5000 -n 1 -w 0 -d all -o all
 run exscan clean 3 exscan -b 8 -e 64K -f 64 -n 2 -w 1 -o prod -d half
+run sendrecv clean 4 sendrecv -b 8 -e 2M -f 64 -n 2 -w 1
+run sendrecv_alone perf 1 sendrecv -b 8K -e 8K -n 2
+run sendrecv_three footers sendrecv -b 1M -e 1M -n 2 -d uint8
+run hypercube clean 4 hypercube -b 8 -e 2M -f 64 -n 2 -w 1
+run hypercube_four perf 4 hypercube -b 300000 -e 300000 -n 2 -w 0 -d double
+run hypercube_three says "power of two" perf 3 hypercube -b 8 -e 8
 run reduce clean 6 reduce -b 8 -e 64K -f 64 -n 2 -w 1 -r all -o avg
 run reduce_scatter clean 4 reduce_scatter -b 8 -e 2M -f 64 -n 2 -w 1 -d bfloat16
 run allgather clean 4 allgather -b 8 -e 2M -f 64 -n 2 -w 1 --malloc
@@ -86,6 +92,13 @@ run amo_lat_columns header bytes,iterations,t_min_us,t_max_us,t_typical_us,t_avg
 run amo_lat_ofi clean 1 amo_lat -T ofi -n 20 -w 2 --malloc
 run put_ofi clean 1 put -T ofi -n 20 -w 2
 run get_ofi clean 1 get -T ofi -n 20 -w 2
+# every type, operation and level there is, in pieces that do not fill vectors: 68 of each
+levels=2
+! grep -qw avx2 /proc/cpuinfo || levels=3
+! grep -qw avx512bw /proc/cpuinfo || levels=4
+run kernel_all clean $((68 * levels)) kernel -b 1003 -n 1 -w 0 -d all -o all --sources 3 --level all
+run kernel_stream clean 2 kernel -b 40001 -e 40003 -i 2 -n 2 -w 0 -d half -o avg --stores stream --sources 5
+run kernel clean 8 kernel -b 100 -e 64K -f 655 -n 2 -w 0 --malloc
 run listen_shm only_loopback TUTTI_TRANSPORT=shm
 run listen_ofi only_loopback TUTTI_TRANSPORT=ofi
 run listen_rdm only_loopback TUTTI_TRANSPORT=ofi TUTTI_OFI_EP=rdm "TUTTI_OFI_PROVIDER=tcp;ofi_rxm"
@@ -104,6 +117,8 @@ run unknown_op says "did you mean 'sum'" perf 2 allreduce -o sun
 run unknown_atomic says "did you mean 'fetch_add'" perf 2 amo_lat -A fetch_ad
 run op_of_type says "is for integers" perf 2 allreduce -d float -o bxor
 run op_of_scan says "no meaning for exscan" perf 2 exscan -o avg
+run unknown_level says "did you mean 'avx512'" perf 1 kernel --level avx51
+run many_sources says "more than 16" perf 1 kernel --sources 17
 run near_command says "did you mean 'alltoall'" perf 2 altoall
 run bad_size says "is not a size" perf 2 allreduce -b 12Q
 run bad_order says "less than" perf 2 allreduce -b 64 -e 8

@@ -7,12 +7,14 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define GUARD 64
 #define SIZE 4096
-#define ADDS 100 /* at least */
-#define LOCKS 25
+
+/* How often, at least; on an emulated processor less. */
+static int adds = 100, locks = 25;
 
 /* ---- edges ---- */
 
@@ -128,7 +130,7 @@ static int edges_body(struct mp_job *job)
 /* ---- atomics ---- */
 
 /*
- * All ranks, the target included, add to two words of it, each ADDS times and then until the slowest
+ * All ranks, the target included, add to two words of it, each adds times and then until the slowest
  * has done so, too: those on mapped memory would be through before the others begin. Every old value
  * is seen exactly once.
  */
@@ -140,13 +142,13 @@ static int contend(struct mp_job *job, struct tutti_win *win, int target)
 	atomic_store(&job->shared->word[6], 0);
 	mp_meet(job);
 	sum[1] = 0;
-	for (i = 0; i < ADDS || atomic_load(&job->shared->word[6]) < job->n; i++) {
+	for (i = 0; i < (uint64_t)adds || atomic_load(&job->shared->word[6]) < job->n; i++) {
 		MP_OK(tutti_fetch_add(win, target, 1, 0, &old));
 		TT_EXPECT(!i || old > before);
 		before = old;
 		sum[1] += old;
 		MP_OK(tutti_fetch_add(win, target, step, 8, &old));
-		if (i == ADDS - 1)
+		if (i == (uint64_t)adds - 1)
 			atomic_fetch_add(&job->shared->word[6], 1);
 	}
 	sum[0] = i;
@@ -168,7 +170,7 @@ static int lock(struct mp_job *job, struct tutti_win *win, int target)
 	int i;
 
 	MP_OK(tutti_alloc(job->ctx, 8, (void **)&word));
-	for (i = 0; i < LOCKS; i++) {
+	for (i = 0; i < locks; i++) {
 		do {
 			MP_OK(tutti_compare_swap(win, target, 0, me, 16, &old));
 			TT_EXPECT(old <= (uint64_t)job->n && old != me);
@@ -184,7 +186,7 @@ static int lock(struct mp_job *job, struct tutti_win *win, int target)
 	MP_OK(tutti_barrier(job->world));
 	MP_OK(tutti_get(win, target, word, 8, 24));
 	MP_OK(tutti_win_flush(win, target));
-	TT_EXPECT(*word == (uint64_t)job->n * LOCKS);
+	TT_EXPECT(*word == (uint64_t)(job->n * locks));
 	MP_OK(tutti_free(word));
 	return 0;
 }
@@ -251,6 +253,39 @@ static int hosts_body(struct mp_job *job)
 	MP_OK(mp_join(job, MP_ID, &config));
 	TT_EXPECT(!atomics_body(job));
 	TT_EXPECT(mp_log_has(job, "reached over shm") && mp_log_has(job, "reached over ofi"));
+	return 0;
+}
+
+/* Every origin, the target too, by the target's device; two of four are of its host. */
+static int device_body(struct mp_job *job)
+{
+	struct tutti_config config = {0};
+	void *mem;
+
+	setenv("TUTTI_HOST_ID", job->rank < job->n / 2 ? "a" : "b", 1);
+	mp_log_level(job, TUTTI_LOG_INFO);
+	MP_OK(mp_join(job, MP_ID, &config));
+	MP_OK(tutti_alloc(job->ctx, SIZE, &mem));
+	TT_EXPECT(!atomics_on(job, mem, false));
+	MP_OK(tutti_free(mem));
+	TT_EXPECT(mp_log_has(job, "by the devices of the targets") && !mp_log_has(job, "by CPUs"));
+	return 0;
+}
+
+/* Those of its host can't: so none does. */
+static int mixed_body(struct mp_job *job)
+{
+	struct tutti_config config = {0};
+	void *mem;
+
+	setenv("TUTTI_HOST_ID", job->rank < job->n / 2 ? "a" : "b", 1);
+	mp_log_level(job, TUTTI_LOG_INFO);
+	MP_OK(mp_join(job, MP_ID, &config));
+	MP_OK(tutti_alloc(job->ctx, SIZE, &mem));
+	TT_EXPECT(!atomics_on(job, mem, false));
+	MP_OK(tutti_free(mem));
+	TT_EXPECT(mp_log_has(job, "reached over shm") && mp_log_has(job, "reached over verbs"));
+	TT_EXPECT(mp_log_has(job, "by CPUs") && !mp_log_has(job, "by the devices"));
 	return 0;
 }
 
@@ -332,13 +367,30 @@ static void verbs(void)
 	run("TUTTI_TRANSPORT=verbs");
 }
 
+static void verbs_device(void)
+{
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=verbs", .fn = device_body, .no_init = true));
+}
+
+static void verbs_mixed(void)
+{
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm,verbs", .fn = mixed_body, .no_init = true));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"shm", shm},	  {"shm_fault", shm_fault}, {"ofi", ofi},
 		{"hosts", hosts}, {"ofi_more", ofi_more},   {"verbs", verbs},
+		{"verbs_device", verbs_device}, {"verbs_mixed", verbs_mixed},
 		{NULL, NULL},
 	};
 
+	if (getenv("TT_GUEST"))
+		adds = locks = 10;
 	return tt_test_main("atomics", tests, argc, argv);
 }

@@ -9,7 +9,12 @@
 #include "tests/mp/colls.h"
 
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 /* How much of the matrix a job goes through: one in so many. */
 struct amount {
@@ -356,11 +361,59 @@ static void verbs(void)
 	jobs("TUTTI_TRANSPORT=verbs", &little, sizes);
 }
 
+/* ---- in the memory of the host ---- */
+
+/* From now on this process may not touch another's ordinary memory, as in many a container. */
+static int forbid_vm(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 2, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+	};
+	struct sock_fprog prog = {sizeof(code) / sizeof(code[0]), code};
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
+}
+
+static int forbidden(struct mp_job *job)
+{
+	struct tutti_config config = {0};
+
+	TT_EXPECT(!forbid_vm());
+	MP_OK(mp_join(job, MP_ID, &config));
+	TT_EXPECT(!everything(job));
+	MP_OK(tutti_finalize(job->ctx));
+	job->ctx = NULL;
+	return 0;
+}
+
+static void node(void)
+{
+	jobs("TUTTI_NODE=on", &full, all_sizes);
+	jobs("TUTTI_NODE=on TUTTI_PROGRESS=thread", &some, two_sizes);
+	jobs("TUTTI_NODE=on TUTTI_WAIT=sleep", &little, few_sizes);
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=on", .fn = forbidden, .arg = (void *)&some,
+			 .no_init = true));
+}
+
+/* Each where it is not the default. */
+static void node_forced(void)
+{
+	jobs("TUTTI_ALGO=allreduce:node_slots;bcast:node_slots;reduce:node_slots;"
+	     "allgather:node_slots;allgatherv:node_slots;gather:node_slots", &some, few_sizes);
+	jobs("TUTTI_ALGO=allreduce:node_pull;bcast:node_pull;reduce:node_pull;"
+	     "allgather:node_pull;allgatherv:node_pull;gather:node_pull", &some, few_sizes);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"shm", shm},	    {"shm_tiny", shm_tiny}, {"shm_fault", shm_fault},
 		{"forced", forced}, {"ofi", ofi},	    {"verbs", verbs},
+		{"node", node},	    {"node_forced", node_forced},
 		{NULL, NULL},
 	};
 

@@ -5,6 +5,7 @@
 #include "tests/mp/job.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -219,6 +220,78 @@ static void apart(void)
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = apart_body, .no_init = true));
 }
 
+/* ---- transports that are opened when they are needed ---- */
+
+static int not_opened_body(struct mp_job *job)
+{
+	struct tutti_config config = {0};
+
+	mp_log_level(job, TUTTI_LOG_INFO);
+	MP_OK(mp_join(job, MP_ID, &config));
+	TT_EXPECT(!sums_to(job, job->world, job->n * (job->n + 1) / 2));
+	TT_EXPECT(mp_log_has(job, "reached over shm") && !mp_log_has(job, "ofi"));
+	return 0;
+}
+
+/* Take this process's shared segment away from the peers; the library keeps its mapping. */
+static int hide_segment(struct mp_job *job)
+{
+	char path[64], to[64];
+	int fd, hidden = 0, null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	ssize_t n;
+
+	for (fd = 3; fd < 256; fd++) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		n = readlink(path, to, sizeof(to) - 1);
+		to[n > 0 ? n : 0] = 0;
+		if (strstr(to, "memfd:") && !strstr(to, "tutti-pool"))
+			hidden += dup2(null, fd) == fd;
+	}
+	TT_EXPECT(hidden == 1);
+	close(null);
+	return 0;
+}
+
+/* Of one host, but shared memory does not work between rank 0 and the others. */
+static int opened_body(struct mp_job *job)
+{
+	struct tutti_config config = {0};
+	size_t i, count = 300000;
+	float *v, *own = malloc(count * 4);
+	struct tutti_region *region;
+
+	mp_log_level(job, TUTTI_LOG_INFO);
+	MP_OK(mp_join(job, MP_ID, &config));
+	if (job->rank == 0)
+		TT_EXPECT(!hide_segment(job));
+	mp_meet(job);
+	MP_OK(tutti_alloc(job->ctx, count * 4, (void **)&v));
+	MP_OK(tutti_register(job->ctx, own, count * 4, &region));
+	TT_EXPECT(!mp_log_has(job, "ofi"));
+	for (i = 0; i < count; i++)
+		v[i] = own[i] = (float)(job->rank + 1);
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, count, TUTTI_FLOAT32, TUTTI_SUM, job->world));
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, own, count, TUTTI_FLOAT32, TUTTI_SUM, job->world));
+	for (i = 0; i < count; i++)
+		TT_EXPECT(v[i] == (float)(job->n * (job->n + 1) / 2) && own[i] == v[i]);
+	TT_EXPECT(mp_log_has(job, "transport ofi is opened now"));
+	TT_EXPECT(mp_log_has(job, "over ofi, tcp"));
+	MP_OK(tutti_deregister(region));
+	MP_OK(tutti_free(v));
+	free(own);
+	return 0;
+}
+
+static void when_needed(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(!MP_RUN(.n = 3, .fn = not_opened_body, .no_init = true));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = opened_body, .no_init = true));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = opened_body, .no_init = true,
+			 .env = "TUTTI_TRANSPORT=fault: TUTTI_FAULT=seed=3,delay=0.1"));
+}
+
 /* ---- hundreds ---- */
 
 static long resident_kb(void)
@@ -304,6 +377,34 @@ struct worker {
 	int id, failed;
 };
 
+/* Messages, also from any source, and groups, beside those of the other threads. */
+static int talk(struct mp_job *job, struct worker *w, int32_t *v, size_t count, int i)
+{
+	int n = job->n, next = (job->rank + 1) % n, before = (job->rank + n - 1) % n;
+	struct tutti_request *req[2];
+	int32_t mine = 1000 * job->rank + i, got = -1, a = 1, b = job->rank;
+	struct tutti_status status;
+	size_t k;
+
+	MP_OK(tutti_irecv(&got, 1, TUTTI_INT32, TUTTI_ANY_SOURCE, w->id, w->comm, &status, &req[0]));
+	MP_OK(tutti_isend(&mine, 1, TUTTI_INT32, next, w->id, w->comm, &req[1]));
+	MP_OK(tutti_waitall(2, req));
+	TT_EXPECT(got == 1000 * before + i && status.source == before);
+	for (k = 0; k < count; k++)
+		v[k] = mine + (int32_t)k;
+	MP_OK(tutti_group_start());
+	MP_OK(tutti_isend(v, count / 2, TUTTI_INT32, next, 7, w->comm, &req[0]));
+	MP_OK(tutti_irecv(v + count / 2, count / 2, TUTTI_INT32, before, 7, w->comm, NULL, &req[1]));
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &a, 1, TUTTI_INT32, TUTTI_SUM, w->comm));
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &b, 1, TUTTI_INT32, TUTTI_SUM, w->comm));
+	MP_OK(tutti_group_end());
+	MP_OK(tutti_waitall(2, req));
+	TT_EXPECT(a == n && b == n * (n - 1) / 2);
+	for (k = 0; k < count / 2; k++)
+		TT_EXPECT(v[count / 2 + k] == got + (int32_t)k);
+	return 0;
+}
+
 static int work(struct mp_job *job, struct worker *w)
 {
 	size_t count = w->id % 2 ? 20000 : 50, k;
@@ -322,6 +423,8 @@ static int work(struct mp_job *job, struct worker *w)
 		v[0] = job->rank == root ? i : -1;
 		MP_OK(tutti_bcast(v, 1, TUTTI_INT32, root, w->comm));
 		TT_EXPECT(v[0] == i);
+		if (i % 3 == 0)
+			TT_EXPECT(!talk(job, w, v, count, i));
 		if (i % 15 == 14) { /* communicators are made by several threads at once, too */
 			pthread_barrier_wait(w->together);
 			MP_OK(tutti_comm_split(w->comm, job->rank % 2, 0, &sub));
@@ -377,6 +480,7 @@ int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"dup", dups},	{"split", split}, {"hosts", hosts},	{"apart", apart},
+		{"when_needed", when_needed},
 		{"many", many}, {"crowd", crowd}, {"threads", threads}, {NULL, NULL},
 	};
 

@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "lib/comm/comm.h"
 #include "lib/plan/check.h"
 #include "lib/plan/choose.h"
 
@@ -207,7 +208,7 @@ static void zero_copy_shm(void)
 #define CHUNK 16384
 #define LANES 4
 
-/* The cost of this rank's plan, made as a communicator with these settings makes it. */
+/* The cost of this rank's plan, made as the communicator makes it. */
 static int planned(struct mp_job *job, const char *algo, size_t count, struct tt_plan_cost *cost)
 {
 	struct tt_plan_args args = {.coll = TT_COLL_ALLREDUCE,
@@ -215,19 +216,14 @@ static int planned(struct mp_job *job, const char *algo, size_t count, struct tt
 				    .nranks = job->n,
 				    .count = count,
 				    .elem = 4};
-	struct tt_chooser *chooser;
 	const struct tt_alg *alg;
 	struct tt_plan *plan;
-	char rule[64];
 
-	snprintf(rule, sizeof(rule), "allreduce:%s", algo);
-	TT_EXPECT(!tt_chooser_new(rule, CHUNK, LANES, &chooser));
-	alg = tt_choose(chooser, &args);
+	alg = tt_choose(job->world->chooser, &args);
 	TT_EXPECT(!strcmp(alg->name, algo));
 	TT_EXPECT(!tt_plan_build(alg, &args, &plan));
 	tt_plan_count(plan, cost);
 	tt_plan_free(plan);
-	tt_chooser_free(chooser);
 	return 0;
 }
 
@@ -336,6 +332,26 @@ static int cached_counted(struct mp_job *job, bool bcast, float *in, float *out)
 	return 0;
 }
 
+/* Messages find what the collectives have registered. */
+static int messages_cached(struct mp_job *job, float *in, float *out)
+{
+	int next = (job->rank + 1) % job->n, before = (job->rank + job->n - 1) % job->n, i;
+	struct tutti_stats a, b;
+
+	for (i = 0; i < COUNT; i++)
+		in[i] = (float)(i % 1000 + job->rank);
+	MP_OK(tutti_barrier(job->world));
+	TT_EXPECT(!stats_of(job, &a));
+	MP_OK(tutti_sendrecv(in, COUNT, TUTTI_FLOAT32, next, 3, out, COUNT, TUTTI_FLOAT32, before, 3,
+			     job->world, NULL));
+	TT_EXPECT(!stats_of(job, &b));
+	for (i = 0; i < COUNT; i++)
+		TT_EXPECT(out[i] == (float)(i % 1000 + before));
+	TT_EXPECT(b.copied_bytes == a.copied_bytes && b.registrations == a.registrations);
+	TT_EXPECT(b.cache_hits == a.cache_hits + 2 && b.cache_misses == a.cache_misses);
+	return 0;
+}
+
 static int cache_body(struct mp_job *job)
 {
 	size_t size = (COUNT * 4 + 4095) / 4096 * 4096;
@@ -353,6 +369,7 @@ static int cache_body(struct mp_job *job)
 		TT_EXPECT(in != MAP_FAILED && out != MAP_FAILED);
 		TT_EXPECT(!cached_counted(job, false, in, out));
 		TT_EXPECT(!cached_counted(job, true, in, out));
+		TT_EXPECT(!messages_cached(job, in, out));
 		munmap(in, size);
 		munmap(out, size);
 	}

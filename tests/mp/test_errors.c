@@ -433,6 +433,8 @@ static int call_one(struct mp_job *job, const struct differ *d, float *in, float
 
 	if (!strcmp(f, "collective"))
 		return tutti_barrier(job->world);
+	if (!strcmp(d->field, "in place"))
+		return tutti_alltoall(*f ? TUTTI_IN_PLACE : in, out, count / 4, type, job->world);
 	if (!strcmp(d->field, "root") || d->root_goes_on)
 		return tutti_bcast(in, count, type, strcmp(f, "root") ? 0 : 1, job->world);
 	return tutti_allreduce(in, out, count, type, strcmp(f, "op") ? TUTTI_SUM : TUTTI_MAX,
@@ -495,6 +497,15 @@ static void mismatch_ofi(void)
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
 	differ_on("TUTTI_TRANSPORT=ofi");
+}
+
+static void mismatch_in_place(void)
+{
+	struct differ d = {"in place", 1, 100, false};
+
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = differ_body, .arg = &d));
+	d.count = 300000;
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = differ_body, .arg = &d));
 }
 
 static void mismatch_root(void)
@@ -588,6 +599,7 @@ int main(int argc, char **argv)
 		{"junk", junk},
 		{"mismatch_shm", mismatch_shm},
 		{"mismatch_ofi", mismatch_ofi},
+		{"mismatch_in_place", mismatch_in_place},
 		{"mismatch_root", mismatch_root},
 		{"late", late},
 		{"never", never},

@@ -112,6 +112,11 @@ static void kill_shm(void)
 	deaths("TUTTI_TRANSPORT=shm", SIGKILL);
 }
 
+static void kill_node(void)
+{
+	deaths("TUTTI_NODE=on", SIGKILL);
+}
+
 static void kill_ofi(void)
 {
 	if (mp_no_ofi())
@@ -251,7 +256,7 @@ static void exits(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"kill_shm", kill_shm}, {"kill_ofi", kill_ofi},	      {"kill_rdm", kill_rdm},
+		{"kill_shm", kill_shm}, {"kill_node", kill_node}, {"kill_ofi", kill_ofi},	      {"kill_rdm", kill_rdm},
 		{"stopped", stopped},	{"kill_thread", kill_thread}, {"aborts", aborts},
 		{"exits", exits},	{"at_start", at_start},
 		{"kill_verbs", kill_verbs},

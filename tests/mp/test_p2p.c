@@ -477,6 +477,25 @@ static void all_on(const char *env)
 	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = flood_body));
 }
 
+/* TUTTI_EAGER is rounded up: what is kept of an early message is too. */
+static int kept_body(struct mp_job *job)
+{
+	unsigned char buf[1024];
+	int len, i;
+
+	for (len = 992; len <= 1024; len++) {
+		memset(buf, job->rank ? 0 : len & 255, sizeof(buf));
+		if (!job->rank)
+			MP_OK(tutti_send(buf, (size_t)len, TUTTI_UINT8, 1, len, job->world));
+		MP_OK(tutti_barrier(job->world));
+		if (job->rank)
+			MP_OK(tutti_recv(buf, (size_t)len, TUTTI_UINT8, 0, len, job->world, NULL));
+		for (i = 0; i < len; i++)
+			TT_EXPECT(buf[i] == (len & 255));
+	}
+	return 0;
+}
+
 static void self(void)
 {
 	TT_CHECK(!MP_RUN(.n = 1, .fn = sizes_body));
@@ -487,6 +506,7 @@ static void shm(void)
 {
 	all_on("TUTTI_TRANSPORT=shm");
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_EAGER=0", .fn = order_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm TUTTI_EAGER=1000", .fn = kept_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_PROGRESS=thread", .fn = order_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_PARKED=1 TUTTI_SLOTS=4", .fn = backwards_body));
 }

@@ -69,7 +69,9 @@ static int arguments_body(struct mp_job *job)
 	struct tutti_comm *w = job->world;
 	struct tutti_request *req = NULL;
 	struct tutti_status status = {7, 7, 7};
-	int v = 3, found = 5;
+	static char half[65536];
+	struct tutti_region *region;
+	int v = 3, w2 = 0, found = 5;
 	char *p;
 
 	MP_ERR(tutti_send(&v, 1, TUTTI_INT32, 2, 0, w), -EINVAL);
@@ -99,6 +101,13 @@ static int arguments_body(struct mp_job *job)
 	MP_ERR(tutti_irecv(p + 64 - 4, (size_t)1 << 40, TUTTI_UINT8, 0, 0, w, NULL, &req), -EINVAL);
 	MP_SAID("region does not cover");
 	MP_OK(tutti_free(p));
+	/* the receive must not stay behind when the send is impossible */
+	MP_OK(tutti_register(job->ctx, half, sizeof(half) / 2, &region));
+	MP_ERR(tutti_sendrecv(half, sizeof(half), TUTTI_UINT8, !job->rank, 0, &w2, 1, TUTTI_INT32,
+			      !job->rank, 0, w, NULL),
+	       -EINVAL);
+	MP_SAID("region does not cover");
+	MP_OK(tutti_deregister(region));
 	TT_EXPECT(status.source == 7 && status.bytes == 7 && found == 5 && !req && v == 3);
 	/* what is wrong does not cost a number: the next one arrives */
 	if (job->rank == 0)

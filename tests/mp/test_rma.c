@@ -278,6 +278,112 @@ static int requests_body(struct mp_job *job)
 	return 0;
 }
 
+/* ---- flushes as requests, and windows that were freed ---- */
+
+static int freed_errors(struct mp_job *job, struct tutti_win *win, uint32_t *local)
+{
+	struct tutti_request *req = NULL;
+	uint64_t old = 3;
+
+	MP_ERR(tutti_put(win, 0, local, 8, 0), -EINVAL);
+	MP_SAID("freed");
+	MP_ERR(tutti_get(win, 0, local, 8, 0), -EINVAL);
+	MP_ERR(tutti_iput_notify(win, 0, local, 8, 0, &req), -EINVAL);
+	MP_ERR(tutti_fetch_add(win, 0, 1, 0, &old), -EINVAL);
+	MP_ERR(tutti_win_flush_all(win), -EINVAL);
+	MP_ERR(tutti_win_iflush(win, 0, &req), -EINVAL);
+	MP_ERR(tutti_win_wait_notify(win, 0, 1), -EINVAL);
+	MP_ERR(tutti_win_free(win), -EINVAL);
+	TT_EXPECT(!req && old == 3);
+	return 0;
+}
+
+/* Puts, a flush of them, and puts behind it; where the flush says so the first ones are there. */
+static int iflush_body(struct mp_job *job)
+{
+	struct tutti_request *req[3] = {NULL};
+	uint32_t *mine, *local, k;
+	struct tutti_win *win;
+	int round, r, i;
+
+	MP_OK(tutti_alloc(job->ctx, WORDS * 4, (void **)&mine));
+	MP_OK(tutti_alloc(job->ctx, WORDS * 4, (void **)&local));
+	MP_OK(tutti_win_create(job->world, mine, WORDS * 4, 0, &win));
+	MP_ERR(tutti_win_iflush(win, job->n, &req[0]), -EINVAL);
+	MP_ERR(tutti_win_iflush_all(win, NULL), -EINVAL);
+	MP_OK(tutti_win_iflush_all(win, &req[0])); /* nothing to wait for */
+	MP_OK(tutti_wait(&req[0]));
+	for (round = 0; round < 10; round++) {
+		for (k = 0; k < 64; k++)
+			local[k] = (uint32_t)(round * 1000 + job->rank * 100) + k;
+		r = (job->rank + 1 + round) % job->n;
+		for (i = 0; i < 64; i++)
+			MP_OK(tutti_put(win, r, local + i, 4, (uint64_t)(job->rank * 64 + i) * 4));
+		if (round % 2)
+			MP_OK(tutti_win_iflush(win, r, &req[0]));
+		else
+			MP_OK(tutti_win_iflush_all(win, &req[0]));
+		MP_OK(tutti_iput(win, r, local, 4, WORDS * 4 - 4, &req[1]));
+		MP_OK(tutti_put(win, r, local + 1000, 40000, 20000));
+		MP_ERR(tutti_win_free(win), -EBUSY);
+		MP_OK(tutti_wait(&req[0]));
+		mp_meet(job);
+		r = (job->rank + 10 * job->n - 1 - round) % job->n; /* who wrote here */
+		for (k = 0; k < 64; k++)
+			TT_EXPECT(mine[(uint32_t)r * 64 + k] == (uint32_t)(round * 1000 + r * 100) + k);
+		MP_OK(tutti_win_iflush_all(win, &req[2]));
+		MP_OK(tutti_waitall(3, req));
+		MP_OK(tutti_barrier(job->world));
+	}
+	MP_OK(tutti_win_free(win));
+	TT_EXPECT(!freed_errors(job, win, local));
+	MP_OK(tutti_free(mine));
+	MP_OK(tutti_free(local));
+	return 0;
+}
+
+/* Rank 0 gives up waiting for the others in win_free; from then on nothing changes its memory. */
+static int late_body(struct mp_job *job)
+{
+	struct tutti_win *win;
+	unsigned char *mine;
+	uint64_t old;
+	int err, i;
+
+	MP_OK(tutti_alloc(job->ctx, 4096, (void **)&mine));
+	memset(mine, 0x11, 4096);
+	MP_OK(tutti_win_create(job->world, mine, 4096, 0, &win));
+	MP_OK(tutti_put(win, 0, mine, 64, 0));
+	MP_OK(tutti_win_flush(win, 0));
+	mp_meet(job);
+	if (job->rank == 0) {
+		usleep(20000);
+		TT_EXPECT(tutti_win_free(win) < 0);
+		memset(mine, 0x77, 4096);
+		usleep(100000);
+		for (i = 0; i < 4096; i++)
+			TT_EXPECT(mine[i] == 0x77);
+		atomic_store(&job->shared->word[5], 1);
+	} else {
+		do {
+			err = tutti_put(win, 0, mine + 1024, 1024, 1024);
+			if (!err)
+				err = tutti_win_flush(win, 0);
+			if (!err)
+				err = tutti_fetch_add(win, 0, 1, 512, &old);
+		} while (!err);
+		TT_EXPECT(mp_await(&job->shared->word[5], 1, 15000));
+		TT_EXPECT(tutti_put(win, 0, mine, 64, 0) < 0);
+		TT_EXPECT(tutti_fetch_add(win, 0, 1, 512, &old) < 0);
+		tutti_win_free(win); /* rank 0 was there, so this may well succeed */
+	}
+	mp_meet(job);
+	MP_OK(tutti_free(mine));
+	tutti_finalize(job->ctx); /* the failed end of the window is one of the job's, on rank 0 */
+	job->ctx = NULL;
+	return 0;
+}
+
 /* Rank 0 dies with requests under way: each ends with the error, and then the window can go. */
 static int dead_body(struct mp_job *job)
 {
@@ -378,11 +484,13 @@ static int refused_body(struct mp_job *job)
 
 static void run(const char *env)
 {
+	char short_env[256];
 	int n;
 
 	for (n = 1; n <= 4; n++) {
 		int failed = MP_RUN(.n = n, .env = env, .fn = rma_body) +
 			     (n > 1 && MP_RUN(.n = n, .env = env, .fn = sizes_body)) +
+			     MP_RUN(.n = n, .env = env, .fn = iflush_body) +
 			     MP_RUN(.n = n, .env = env, .fn = requests_body);
 
 		if (failed)
@@ -392,6 +500,8 @@ static void run(const char *env)
 	TT_CHECK(!MP_RUN(.n = 2, .env = env, .fn = dead_body, .killed = 1));
 	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = read_only_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = refused_body));
+	snprintf(short_env, sizeof(short_env), "%s TUTTI_TIMEOUT=1s", env);
+	TT_CHECK(!MP_RUN(.n = 2, .env = short_env, .fn = late_body));
 }
 
 static void shm(void)

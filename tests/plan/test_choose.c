@@ -1,12 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The choice of algorithm, chunk and lanes: TUTTI_ALGO's rules, their errors, the defaults. */
+/*
+ * The choice of algorithm, chunk and lanes: TUTTI_ALGO's rules and their errors; on fixed synthetic
+ * models the cheapest is taken; what was measured corrects the model, without steps.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "lib/base/error.h"
 #include "lib/plan/choose.h"
+#include "lib/plan/cost.h"
 #include "tests/test.h"
+
+/* Shared memory of one host with a processor for each rank; what many checks do not depend on. */
+static struct tt_model model;
+
+static void set_model(double alpha, double beta, double gamma)
+{
+	tt_model_default(&model);
+	model.link[TT_LEVEL_LEAF] = (struct tt_hop){alpha, beta};
+	model.gamma = gamma;
+	model.overhead = 0;
+	model.copy = 0;
+	model.eager = SIZE_MAX;
+}
 
 static struct tt_plan_args call(enum tt_coll coll, int nranks, size_t bytes)
 {
@@ -21,25 +38,131 @@ static bool chosen(const struct tt_chooser *c, enum tt_coll coll, int nranks, si
 	return !strcmp(tt_choose(c, &a)->name, name);
 }
 
-static void test_defaults(void)
+/* Only rounds count: the fewest; only bytes: the fewest; both: as the table says. */
+static void test_synthetic(void)
 {
 	struct tt_plan_args a = call(TT_COLL_ALLREDUCE, 5, 1 << 20);
 	struct tt_chooser *c;
 
-	TT_REQUIRE(!tt_chooser_new("", 256 << 10, 4, &c));
+	set_model(1000, 0, 0);
+	TT_REQUIRE(!tt_chooser_new("", 1 << 20, 1, &model, &c));
+	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 8, 1 << 20, "radix")); /* one round */
+	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 128, 64, "single_master") ||
+		 chosen(c, TT_COLL_ALLREDUCE, 128, 64, "ps")); /* two; nothing else costs */
+	TT_CHECK(chosen(c, TT_COLL_BCAST, 8, 1 << 20, "binomial"));
+	TT_CHECK(chosen(c, TT_COLL_ALLGATHER, 64, 64, "bruck") ||
+		 chosen(c, TT_COLL_ALLGATHER, 64, 64, "recursive_doubling"));
+	TT_CHECK(chosen(c, TT_COLL_SCAN, 64, 64, "doubling"));
+	tt_chooser_free(c);
+
+	set_model(0, 1, 0);
+	TT_REQUIRE(!tt_chooser_new("", 1 << 20, 1, &model, &c));
+	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 7, 7 << 10, "ring") ||
+		 chosen(c, TT_COLL_ALLREDUCE, 7, 7 << 10, "ps") ||
+		 chosen(c, TT_COLL_ALLREDUCE, 7, 7 << 10, "circulant_rsag"));
+	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 2, 1, "recursive_doubling")); /* nothing to halve */
+	TT_CHECK(chosen(c, TT_COLL_GATHER, 8, 1 << 10, "linear"));
+	tt_chooser_free(c);
+
+	set_model(1000, 0.1, 0.05);
+	TT_REQUIRE(!tt_chooser_new("", 256 << 10, 4, &model, &c));
 	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 1, 8, "single"));
 	TT_CHECK(chosen(c, TT_COLL_BCAST, 1, 1 << 20, "single"));
 	TT_CHECK(chosen(c, TT_COLL_BARRIER, 1, 0, "single"));
-	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 2, 0, "recursive_doubling"));
-	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 8, 32 << 10, "recursive_doubling"));
-	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 8, (32 << 10) + 1, "ring"));
-	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 8, 1 << 30, "ring"));
-	TT_CHECK(chosen(c, TT_COLL_BCAST, 3, 64 << 10, "binomial"));
-	TT_CHECK(chosen(c, TT_COLL_BCAST, 3, (64 << 10) + 1, "chain"));
-	TT_CHECK(chosen(c, TT_COLL_BCAST, 2, 1 << 30, "binomial"));
 	TT_CHECK(chosen(c, TT_COLL_BARRIER, 7, 0, "dissemination"));
+	TT_CHECK(chosen(c, TT_COLL_BCAST, 16, 8, "binomial"));
+	TT_CHECK(!chosen(c, TT_COLL_BCAST, 16, 16 << 20, "binomial"));
+	TT_CHECK(!chosen(c, TT_COLL_ALLREDUCE, 16, 16 << 20, "recursive_doubling"));
+	TT_CHECK(!chosen(c, TT_COLL_ALLREDUCE, 16, 8, "ring"));
 	a.ordered = true; /* a ring takes operands as they come round */
-	TT_CHECK(!strcmp(tt_choose(c, &a)->name, "halving_doubling"));
+	TT_CHECK(tt_choose(c, &a)->can(&a));
+	tt_chooser_free(c);
+	set_model(1000, 0.1, 0.05);
+}
+
+/* Nothing that can do the call, cut in any of the ways that are tried, is cheaper. */
+static void check_cheapest(const struct tt_chooser *c, struct tt_plan_args a)
+{
+	struct tt_plan_args b = a, d;
+	const struct tt_alg *taken = tt_choose(c, &b), *alg;
+	struct tt_cost best, cost;
+
+	tt_cost(taken, &b, &model, &best);
+	for (alg = tt_algs; alg->name; alg++) {
+		if (alg->coll != a.coll || (alg->can && !alg->can(&a)))
+			continue;
+		for (d = a, d.chunk = 256 << 10; d.chunk >= 32 << 10; d.chunk /= 2)
+			for (d.lanes = 1; d.lanes <= 4; d.lanes *= 2) {
+				tt_cost(alg, &d, &model, &cost);
+				TT_CHECK(best.time <= 1.03 * cost.time);
+				if (best.time > 1.03 * cost.time)
+					printf("  %s n=%d count=%zu: %s %zu %d costs %.0f, %s %zu %d only %.0f\n",
+					       tt_coll_name(a.coll), a.nranks, a.count, taken->name, b.chunk, b.lanes,
+					       best.time, alg->name, d.chunk, d.lanes, cost.time);
+			}
+	}
+}
+
+static void test_cheapest(void)
+{
+	static const double alphas[] = {0, 300, 20000}, betas[] = {0, 0.1, 8};
+	struct tt_plan_args a;
+	struct tt_chooser *c;
+	int i, k, n, coll;
+	size_t bytes;
+
+	for (i = 0; i < 9; i++) {
+		set_model(alphas[i / 3], betas[i % 3], 0.1);
+		model.overhead = alphas[i / 3] / 4;
+		model.eager = 4096;
+		TT_REQUIRE(!tt_chooser_new("", 256 << 10, 4, &model, &c));
+		for (coll = 0; coll < TT_NUM_COLLS; coll++)
+			for (n = 2; n <= 64; n = 2 * n + n % 3)
+				for (k = 0, bytes = 4; k < 7; k++, bytes *= 23) {
+					a = call((enum tt_coll)coll, n, bytes);
+					if (coll < TT_COLL_REDUCE_SCATTER || coll == TT_COLL_SCAN ||
+					    coll == TT_COLL_ALLGATHER || coll == TT_COLL_GATHER ||
+					    coll == TT_COLL_SCATTER || coll == TT_COLL_ALLTOALL)
+						check_cheapest(c, a);
+				}
+		tt_chooser_free(c);
+	}
+	set_model(1000, 0.1, 0.05);
+}
+
+/* Measured times bend the curves: who is slower than predicted is not taken; no step at a switch. */
+static void test_measured(void)
+{
+	struct tt_point slow[] = {
+		{.coll = TT_COLL_ALLREDUCE, .algo = "recursive_doubling", .bytes = 64, .time = 1e9},
+		{.coll = TT_COLL_ALLREDUCE, .algo = "none of ours", .bytes = 64, .time = 1}};
+	struct tt_candidate list[TT_CANDIDATES];
+	struct tt_plan_args a;
+	struct tt_chooser *c;
+	double last = 0, now;
+	int n, pick;
+	size_t bytes;
+
+	model.overhead = 200;
+	TT_REQUIRE(!tt_chooser_new("", 256 << 10, 4, &model, &c));
+	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 4, 8, "radix"));
+	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 32, 64, "recursive_doubling") ||
+		 chosen(c, TT_COLL_ALLREDUCE, 32, 64, "radix"));
+	TT_REQUIRE(!tt_chooser_measured(c, slow, 2, 32));
+	TT_CHECK(!chosen(c, TT_COLL_ALLREDUCE, 32, 64, "recursive_doubling"));
+	a = call(TT_COLL_ALLREDUCE, 32, 64);
+	n = tt_candidates(c, &a, list, TT_CANDIDATES);
+	for (pick = 0; pick < n; pick++)
+		if (!strcmp(list[pick].alg->name, "recursive_doubling"))
+			TT_CHECK(list[pick].measured == 1e9 && list[pick].time > 0.99e9);
+	for (bytes = 64; bytes <= 64 << 20; bytes += bytes / 8 / 4 * 4) {
+		a = call(TT_COLL_ALLREDUCE, 32, bytes);
+		n = tt_candidates(c, &a, list, TT_CANDIDATES);
+		pick = tt_pick(c, &a, list, n);
+		now = list[pick].time;
+		TT_CHECK(last == 0 || now <= 1.3 * last); /* an eighth more bytes */
+		last = now;
+	}
 	tt_chooser_free(c);
 }
 
@@ -53,7 +176,7 @@ static void test_every_collective(void)
 	int coll, n, ordered;
 	size_t bytes;
 
-	TT_REQUIRE(!tt_chooser_new("", 256 << 10, 4, &c));
+	TT_REQUIRE(!tt_chooser_new("", 256 << 10, 4, &model, &c));
 	for (coll = 0; coll < TT_NUM_COLLS; coll++)
 		for (n = 1; n <= 64; n++)
 			for (bytes = 0; bytes <= 1ull << 34; bytes = 4 * bytes + 1)
@@ -73,20 +196,22 @@ static void test_every_collective(void)
 /* The sizes of v forms: a mean block where all know all counts, nothing where they do not. */
 static void test_v_forms(void)
 {
-	static const size_t counts[4] = {40 << 10, 0, 0, 0};
-	struct tt_plan_args a = call(TT_COLL_ALLGATHERV, 4, 0);
+	static const size_t counts[4] = {40 << 10, 0, 0, 0}, even[4] = {10 << 10, 10 << 10,
+									10 << 10, 10 << 10};
+	struct tt_plan_args a = call(TT_COLL_ALLGATHERV, 4, 0), b = a;
 	struct tt_chooser *c;
 
-	TT_REQUIRE(!tt_chooser_new("", 256 << 10, 4, &c));
+	TT_REQUIRE(!tt_chooser_new("", 256 << 10, 4, &model, &c));
 	a.rcounts = counts;
-	TT_CHECK(!strcmp(tt_choose(c, &a)->name, "ring") && a.chunk <= 10 << 10);
+	b.rcounts = even;
+	TT_CHECK(tt_choose(c, &a) == tt_choose(c, &b) && a.chunk == b.chunk && a.lanes == b.lanes);
 	a.coll = TT_COLL_REDUCE_SCATTER;
-	TT_CHECK(!strcmp(tt_choose(c, &a)->name, "ring"));
 	a.ordered = true;
 	TT_CHECK(!strcmp(tt_choose(c, &a)->name, "direct"));
 	a = call(TT_COLL_GATHERV, 4, 8); /* another rank's count may be another one */
-	tt_choose(c, &a);
-	TT_CHECK(a.chunk == 256 << 10 && a.lanes == 4);
+	b = call(TT_COLL_GATHERV, 4, 8 << 20);
+	TT_CHECK(tt_choose(c, &a) == tt_choose(c, &b));
+	TT_CHECK(a.chunk == 256 << 10 && a.lanes == 4 && b.chunk == a.chunk && b.lanes == 4);
 	tt_chooser_free(c);
 }
 
@@ -109,13 +234,13 @@ static void test_allreduces(void)
 
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		snprintf(rule, sizeof(rule), "allreduce:%s", names[i]);
-		TT_REQUIRE(!tt_chooser_new(rule, 256 << 10, 4, &c));
+		TT_REQUIRE(!tt_chooser_new(rule, 256 << 10, 4, &model, &c));
 		for (bytes = 0; bytes <= 1ull << 36; bytes = 8 * bytes + 1) {
 			a = call(TT_COLL_ALLREDUCE, 5, bytes);
 			TT_CHECK(!strcmp(tt_choose(c, &a)->name, names[i]));
 			TT_CHECK(a.lanes >= 1 && a.lanes <= 4);
 			TT_CHECK(a.chunk >= 1 && a.chunk <= 256 << 10);
-			if (!strcmp(names[i], "dbt")) /* both trees at the same time */
+			if (!strcmp(names[i], "dbt") && bytes > 1) /* both trees at the same time */
 				TT_CHECK(a.lanes % 2 == 0);
 		}
 		a.ordered = true; /* those that can't are passed over */
@@ -130,30 +255,30 @@ static void test_rules(void)
 
 	TT_REQUIRE(!tt_chooser_new("bcast:chain:1K-2K; bcast:binomial:2K-inf;bcast:chain:1M-2M;"
 				   "barrier:dissemination",
-				   1 << 18, 4, &c));
-	TT_CHECK(chosen(c, TT_COLL_BCAST, 5, 1023, "binomial")); /* the default */
+				   1 << 18, 4, &model, &c));
+	TT_CHECK(!chosen(c, TT_COLL_BCAST, 5, 1023, "chain")); /* the default */
 	TT_CHECK(chosen(c, TT_COLL_BCAST, 5, 1024, "chain"));
 	TT_CHECK(chosen(c, TT_COLL_BCAST, 5, 2047, "chain"));
 	TT_CHECK(chosen(c, TT_COLL_BCAST, 5, 2048, "binomial"));
 	TT_CHECK(chosen(c, TT_COLL_BCAST, 5, 1 << 20, "binomial")); /* the first that fits */
 	TT_CHECK(chosen(c, TT_COLL_BCAST, 1, 1024, "single"));
 	TT_CHECK(chosen(c, TT_COLL_BARRIER, 5, 0, "dissemination"));
-	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 5, 1024, "recursive_doubling"));
+	TT_CHECK(!chosen(c, TT_COLL_ALLREDUCE, 5, 1024, "single"));
 	tt_chooser_free(c);
 	/* one that can't do the call is passed over */
-	TT_REQUIRE(!tt_chooser_new("allreduce:single:0-inf", 1 << 18, 4, &c));
-	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 5, 1024, "recursive_doubling"));
+	TT_REQUIRE(!tt_chooser_new("allreduce:single:0-inf", 1 << 18, 4, &model, &c));
+	TT_CHECK(!chosen(c, TT_COLL_ALLREDUCE, 5, 1024, "single"));
 	tt_chooser_free(c);
-	TT_REQUIRE(!tt_chooser_new(NULL, 1 << 18, 4, &c));
+	TT_REQUIRE(!tt_chooser_new(NULL, 1 << 18, 4, &model, &c));
 	tt_chooser_free(c);
-	TT_REQUIRE(!tt_chooser_new(" ;; ", 1 << 18, 4, &c));
+	TT_REQUIRE(!tt_chooser_new(" ;; ", 1 << 18, 4, &model, &c));
 	tt_chooser_free(c);
 }
 
 static bool bad(const char *rules, const char *says)
 {
 	struct tt_chooser *c = NULL;
-	int err = tt_chooser_new(rules, 1 << 18, 4, &c);
+	int err = tt_chooser_new(rules, 1 << 18, 4, &model, &c);
 
 	return err == -EINVAL && !c && strstr(tt_fail_text(err), says) &&
 	       strstr(tt_fail_text(err), "TUTTI_ALGO");
@@ -182,18 +307,15 @@ static void test_pieces(void)
 	struct tt_chooser *c;
 	size_t elem;
 
-	TT_REQUIRE(!tt_chooser_new("", 256 << 10, 4, &c));
+	TT_REQUIRE(!tt_chooser_new("allreduce:ring;bcast:chain", 256 << 10, 4, &model, &c));
 	tt_choose(c, &a);
 	TT_CHECK(a.lanes == 1);
-	a = call(TT_COLL_ALLREDUCE, 4, 4 * 128 << 10); /* blocks of 128K: two lanes of 64K */
+	a = call(TT_COLL_ALLREDUCE, 4, 64 << 20); /* lanes hide what each of them waits for */
 	tt_choose(c, &a);
-	TT_CHECK(a.lanes == 2 && a.chunk == 64 << 10);
-	a = call(TT_COLL_ALLREDUCE, 4, 64 << 20);
+	TT_CHECK(a.lanes > 1);
+	a = call(TT_COLL_BCAST, 8, 1 << 20); /* more slices than ranks, to fill the chain */
 	tt_choose(c, &a);
-	TT_CHECK(a.lanes == 4 && a.chunk == 256 << 10);
-	a = call(TT_COLL_BCAST, 8, 1 << 20); /* as many slices as ranks */
-	tt_choose(c, &a);
-	TT_CHECK(a.lanes == 4 && a.chunk == 128 << 10);
+	TT_CHECK((1 << 20) / a.chunk >= 8);
 	a = call(TT_COLL_BARRIER, 8, 0);
 	a.elem = 0;
 	tt_choose(c, &a);
@@ -201,7 +323,7 @@ static void test_pieces(void)
 	tt_chooser_free(c);
 
 	/* whole elements, at least one, never above the setting otherwise */
-	TT_REQUIRE(!tt_chooser_new("", 1001, 3, &c));
+	TT_REQUIRE(!tt_chooser_new("", 1001, 3, &model, &c));
 	for (elem = 1; elem <= 2048; elem *= 2) {
 		a = call(TT_COLL_ALLREDUCE, 3, 1 << 20);
 		a.elem = elem;
@@ -213,7 +335,7 @@ static void test_pieces(void)
 	tt_chooser_free(c);
 }
 
-static const struct tt_test tests[] = {{"defaults", test_defaults}, {"every_collective", test_every_collective},
+static const struct tt_test tests[] = {{"synthetic", test_synthetic}, {"cheapest", test_cheapest}, {"measured", test_measured}, {"every_collective", test_every_collective},
 				       {"v_forms", test_v_forms},
 				       {"allreduces", test_allreduces},
 				       {"rules", test_rules},	    {"bad_rules", test_bad_rules},
@@ -221,5 +343,6 @@ static const struct tt_test tests[] = {{"defaults", test_defaults}, {"every_coll
 
 int main(int argc, char **argv)
 {
+	set_model(1000, 0.1, 0.05);
 	return tt_test_main("choose", tests, argc, argv);
 }

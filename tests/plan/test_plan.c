@@ -31,12 +31,17 @@ static struct tt_check_opts opts_at(unsigned i)
 				      .seed = i / 27 + 3 * i};
 }
 
+static bool mixed; /* in place on every other rank only, as allreduce allows */
+
 static int build_all(const struct tt_alg *alg, struct tt_plan_args a, struct tt_plan **plans)
 {
 	int err = 0;
 
-	for (a.rank = 0; !err && a.rank < a.nranks; a.rank++)
+	for (a.rank = 0; !err && a.rank < a.nranks; a.rank++) {
+		if (mixed)
+			a.in_place = a.rank % 2;
 		err = tt_plan_build(alg, &a, &plans[a.rank]);
+	}
 	return err;
 }
 
@@ -71,7 +76,8 @@ static bool check_call(const struct tt_alg *alg, const struct tt_plan_args *a, i
 static bool check_shapes(const struct tt_alg *alg, int n, size_t count)
 {
 	static const size_t chunks[] = {ELEM, 5 * ELEM, 1 << 20};
-	struct tt_plan_args a = {.coll = alg->coll, .nranks = n, .count = count, .elem = ELEM};
+	struct tt_plan_args a = {
+		.coll = alg->coll, .nranks = n, .count = count, .elem = ELEM, .node = true};
 	int howmany = n <= 3 && count <= 5 ? NUM_OPTS : n <= 8 ? 12 : count < 90 ? 3 : 1;
 	unsigned i;
 
@@ -87,6 +93,10 @@ static bool check_shapes(const struct tt_alg *alg, int n, size_t count)
 			a.in_place = true;
 			if (!check_call(alg, &a, howmany))
 				return false;
+			mixed = n <= 6;
+			if (mixed && !check_call(alg, &a, howmany))
+				return false;
+			mixed = false;
 		}
 	return true;
 }
@@ -94,7 +104,7 @@ static bool check_shapes(const struct tt_alg *alg, int n, size_t count)
 static void check_alg(enum tt_coll coll, const char *name)
 {
 	const struct tt_alg *alg = tt_alg_find(coll, name);
-	struct tt_plan_args a = {.coll = coll};
+	struct tt_plan_args a = {.coll = coll, .node = true};
 	int n, i;
 
 	TT_REQUIRE(alg != NULL);
@@ -157,6 +167,16 @@ static void test_allreduce_circulant(void)
 static void test_allreduce_circulant_rsag(void)
 {
 	check_alg(TT_COLL_ALLREDUCE, "circulant_rsag");
+}
+
+static void test_allreduce_node_slots(void)
+{
+	check_alg(TT_COLL_ALLREDUCE, "node_slots");
+}
+
+static void test_allreduce_node_pull(void)
+{
+	check_alg(TT_COLL_ALLREDUCE, "node_pull");
 }
 
 /* An all-reduce nobody wrote a test for would go unproved; test_colls finds the others by itself. */
@@ -546,6 +566,8 @@ static const struct tt_test tests[] = {
 	{"allreduce_dbt", test_allreduce_dbt},
 	{"allreduce_circulant", test_allreduce_circulant},
 	{"allreduce_circulant_rsag", test_allreduce_circulant_rsag},
+	{"allreduce_node_slots", test_allreduce_node_slots},
+	{"allreduce_node_pull", test_allreduce_node_pull},
 	{"cost_ring", test_cost_ring},
 	{"cost_bcast", test_cost_bcast},
 	{"cost_barrier", test_cost_barrier},

@@ -16,13 +16,13 @@
 #define GAMMA 0.05
 
 /* One rank a host, one switch, nothing but alpha, beta and gamma. */
-static struct tt_sim_model plain(void)
+static struct tt_model plain(void)
 {
-	struct tt_sim_model m;
+	struct tt_model m;
 
-	tt_sim_model_default(&m);
-	m.link[TT_SIM_LEAF] = (struct tt_sim_link){ALPHA, BETA};
-	m.link[TT_SIM_FAR] = (struct tt_sim_link){ALPHA, BETA};
+	tt_model_default(&m);
+	m.link[TT_LEVEL_LEAF] = (struct tt_hop){ALPHA, BETA};
+	m.link[TT_LEVEL_FAR] = (struct tt_hop){ALPHA, BETA};
 	m.gamma = GAMMA;
 	m.copy = 0;
 	m.overhead = 0;
@@ -41,7 +41,7 @@ static bool near(double a, double b)
 	return fabs(a - b) <= 1e-9 * (fabs(a) + fabs(b)) + 1e-6;
 }
 
-static double run(const char *name, const struct tt_plan_args *a, const struct tt_sim_model *m)
+static double run(const char *name, const struct tt_plan_args *a, const struct tt_model *m)
 {
 	struct tt_sim_result r = {0};
 
@@ -52,7 +52,7 @@ static double run(const char *name, const struct tt_plan_args *a, const struct t
 /* 2(n-1) steps of a block each; in the first n-1 it is also reduced. */
 static void test_ring(void)
 {
-	struct tt_sim_model m = plain();
+	struct tt_model m = plain();
 	struct tt_plan_args a;
 	struct tt_sim_result r;
 	double block;
@@ -73,7 +73,7 @@ static void test_ring(void)
 /* The way down to the last leaf has log2 n hops. */
 static void test_binomial(void)
 {
-	struct tt_sim_model m = plain();
+	struct tt_model m = plain();
 	struct tt_plan_args a;
 	int k;
 
@@ -87,7 +87,7 @@ static void test_binomial(void)
 static void test_message(void)
 {
 	struct tt_plan_args a = args_of(TT_COLL_BCAST, 2, 1000);
-	struct tt_sim_model m = plain();
+	struct tt_model m = plain();
 
 	m.overhead = 70;
 	TT_CHECK(near(run("binomial", &a, &m), 70 + ALPHA + BETA * 4000 + 70));
@@ -100,7 +100,7 @@ static void test_message(void)
 static void test_rails(void)
 {
 	struct tt_plan_args a = args_of(TT_COLL_BCAST, 2, 1000);
-	struct tt_sim_model m = plain();
+	struct tt_model m = plain();
 
 	a.chunk = 2000;
 	a.lanes = 2;
@@ -114,13 +114,13 @@ static void test_rails(void)
 static void test_levels(void)
 {
 	struct tt_plan_args a = args_of(TT_COLL_BCAST, 8, 10);
-	struct tt_sim_model m = plain();
+	struct tt_model m = plain();
 
 	m.ranks_per_host = 2;
 	m.hosts_per_leaf = 2;
-	m.link[TT_SIM_HOST] = (struct tt_sim_link){10, 1};
-	m.link[TT_SIM_LEAF] = (struct tt_sim_link){100, 2};
-	m.link[TT_SIM_FAR] = (struct tt_sim_link){1000, 3};
+	m.link[TT_LEVEL_HOST] = (struct tt_hop){10, 1};
+	m.link[TT_LEVEL_LEAF] = (struct tt_hop){100, 2};
+	m.link[TT_LEVEL_FAR] = (struct tt_hop){1000, 3};
 	TT_CHECK(near(run("chain", &a, &m), 4 * (10 + 40) + 2 * (100 + 80) + 1000 + 120));
 }
 
@@ -139,9 +139,9 @@ static void emit_across(struct tt_builder *b)
 
 static void test_oversubscription(void)
 {
-	static const struct tt_alg across = {TT_COLL_ALLREDUCE, "across", emit_across, NULL};
+	static const struct tt_alg across = {TT_COLL_ALLREDUCE, "across", emit_across, NULL, NULL};
 	struct tt_plan_args a = args_of(TT_COLL_ALLREDUCE, 8, 1000);
-	struct tt_sim_model m = plain();
+	struct tt_model m = plain();
 	struct tt_sim_result r;
 
 	m.hosts_per_leaf = 4;
@@ -154,10 +154,28 @@ static void test_oversubscription(void)
 	TT_CHECK(near(r.last, ALPHA + BETA * 4000 * 4));
 }
 
+/* Ranks of a host on two processors, which copy: as long as all that is to be done, halved. */
+static void test_cores(void)
+{
+	struct tt_plan_args a = args_of(TT_COLL_ALLREDUCE, 8, 8000);
+	struct tt_model m = plain();
+	double work = 14 * (4000 * BETA + 50 + 50) + 7 * 4000 * GAMMA; /* of a rank */
+
+	m.ranks_per_host = 8;
+	m.link[TT_LEVEL_HOST] = (struct tt_hop){0, BETA};
+	m.overhead = 50;
+	m.cores = 8;
+	TT_CHECK(near(run("ring", &a, &m), work));
+	m.cores = 2;
+	TT_CHECK(fabs(run("ring", &a, &m) - work * 8 / 2) < 0.05 * work * 8 / 2);
+	a = args_of(TT_COLL_BCAST, 2, 1000); /* one message; one rank is never faster than one processor */
+	TT_CHECK(near(run("binomial", &a, &m), 50 + BETA * 4000 + 50));
+}
+
 static void test_straggler(void)
 {
 	struct tt_plan_args a = args_of(TT_COLL_ALLREDUCE, 8, 800);
-	struct tt_sim_model m = plain();
+	struct tt_model m = plain();
 	double usual = run("ring", &a, &m);
 
 	m.straggler = 3;
@@ -172,7 +190,7 @@ static void test_straggler(void)
 static void test_jitter(void)
 {
 	struct tt_plan_args a = args_of(TT_COLL_ALLREDUCE, 16, 1600);
-	struct tt_sim_model m = plain();
+	struct tt_model m = plain();
 	double usual = run("ring", &a, &m), one, two;
 
 	m.jitter = 500;
@@ -187,7 +205,7 @@ static void test_jitter(void)
 /* Where both run they agree: exactly with even blocks, else within an element a step. */
 static void test_recurrence(void)
 {
-	struct tt_sim_model m = plain();
+	struct tt_model m = plain();
 	struct tt_sim_result full, rec;
 	struct tt_plan_args a;
 	const struct tt_alg *ring = tt_alg_find(TT_COLL_ALLREDUCE, "ring");
@@ -214,7 +232,7 @@ static void test_recurrence(void)
 static void test_no_recurrence(void)
 {
 	struct tt_plan_args a = args_of(TT_COLL_BCAST, 8, 100);
-	struct tt_sim_model m = plain();
+	struct tt_model m = plain();
 	struct tt_sim_result r;
 
 	TT_CHECK(tt_sim_recurrence(tt_alg_find(TT_COLL_BCAST, "binomial"), &a, &m, &r) ==
@@ -243,10 +261,10 @@ static void emit_left(struct tt_builder *b)
 
 static void test_stopped(void)
 {
-	static const struct tt_alg stuck = {TT_COLL_ALLREDUCE, "stuck", emit_stuck, NULL};
-	static const struct tt_alg left = {TT_COLL_ALLREDUCE, "left", emit_left, NULL};
+	static const struct tt_alg stuck = {TT_COLL_ALLREDUCE, "stuck", emit_stuck, NULL, NULL};
+	static const struct tt_alg left = {TT_COLL_ALLREDUCE, "left", emit_left, NULL, NULL};
 	struct tt_plan_args a = args_of(TT_COLL_ALLREDUCE, 4, 10);
-	struct tt_sim_model m = plain();
+	struct tt_model m = plain();
 	struct tt_sim_result r;
 
 	TT_CHECK(tt_sim(&stuck, &a, &m, &r) == -EDEADLK);
@@ -258,7 +276,7 @@ static void test_stopped(void)
 /* Every algorithm comes to its end, at any number of ranks. */
 static void test_all(void)
 {
-	struct tt_sim_model m = plain();
+	struct tt_model m = plain();
 	const struct tt_alg *alg;
 	struct tt_plan_args a;
 	struct tt_sim_result r;
@@ -286,6 +304,7 @@ static const struct tt_test tests[] = {
 	{"rails", test_rails},
 	{"levels", test_levels},
 	{"oversubscription", test_oversubscription},
+	{"cores", test_cores},
 	{"straggler", test_straggler},
 	{"jitter", test_jitter},
 	{"recurrence", test_recurrence},

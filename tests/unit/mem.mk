@@ -7,3 +7,7 @@ check_PROGRAMS += tests/unit/test_cache
 TESTS += tests/unit/test_cache
 tests_unit_test_cache_SOURCES = tests/unit/test_cache.c
 tests_unit_test_cache_LDADD = libtttest.la
+check_PROGRAMS += tests/unit/test_watch
+TESTS += tests/unit/test_watch
+tests_unit_test_watch_SOURCES = tests/unit/test_watch.c
+tests_unit_test_watch_LDADD = libtttest.la

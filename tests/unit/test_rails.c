@@ -95,6 +95,7 @@ static void bad_lists(void)
 	TT_CHECK(refused("a,d", -ENODEV, "d/1 cannot be used: its link is DOWN"));
 	TT_CHECK(refused("b", -EINVAL, "Ethernet and InfiniBand"));
 	TT_CHECK(refused("a,b:1,e", -EINVAL, "at most 4"));
+	TT_CHECK(refused("a,b:1,e,e,a:1", -EINVAL, "at most 4"));
 }
 
 static void by_themselves(void)

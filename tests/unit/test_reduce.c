@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduction kernels against an oracle that shares nothing with them: integers in 128 bits, floats in
- * double, 16-bit floats found by search in a table made with ldexp.
+ * Reduction kernels against an oracle that shares nothing with them: integers in 128 bits, floats
+ * in double, 16-bit floats found by search in a table made with ldexp.
  */
 #include <math.h>
 #include <stdio.h>
@@ -200,7 +200,14 @@ static bool right(int t, int op, const unsigned char *d, const unsigned char *a,
 	return true;
 }
 
-static void check_kernel(tt_reduce_fn *fn, int t, int op, size_t count, uint64_t *seed)
+static void pair(int t, int op, void *dst, const void *a, const void *b, size_t count)
+{
+	const void *src[] = {a, b};
+
+	tt_reduce_multi(&dst, 1, src, 2, count, t, op, 0, 0);
+}
+
+static void check_pair(int t, int op, size_t count, uint64_t *seed)
 {
 	static unsigned char a0[MAX_BYTES + 64], b0[MAX_BYTES + 64], d0[MAX_BYTES + 64];
 	static unsigned char a[MAX_BYTES], b[MAX_BYTES];
@@ -213,39 +220,53 @@ static void check_kernel(tt_reduce_fn *fn, int t, int op, size_t count, uint64_t
 	memcpy(pa, a, bytes);
 	memcpy(pb, b, bytes);
 	memset(pd + bytes, 0xa5, 32);
-	fn(pd, pa, pb, count);
+	pair(t, op, pd, pa, pb, count);
 	TT_CHECK(right(t, op, pd, a, b, count));
 	TT_CHECK(pd[bytes] == 0xa5 && pd[bytes + 31] == 0xa5);
-	fn(pa, pa, pb, count);
+	pair(t, op, pa, pa, pb, count);
 	TT_CHECK(!memcmp(pa, pd, bytes));
 	memcpy(pa, a, bytes);
-	fn(pb, pa, pb, count);
+	pair(t, op, pb, pa, pb, count);
 	TT_CHECK(!memcmp(pb, pd, bytes));
 	memcpy(pb, a, bytes);
-	fn(pb, pb, pb, count);
+	pair(t, op, pb, pb, pb, count);
 	TT_CHECK(right(t, op, pb, a, a, count));
 }
 
-static void each_kernel(tt_reduce_fn *(*get)(enum tutti_datatype, enum tutti_op))
+/* Levels that this CPU doesn't have are left out. */
+static void each_pair(enum tt_reduce_level level)
 {
 	uint64_t seed = 1;
 	int t, op;
 	size_t i;
 
+	if (!tt_reduce_use(level))
+		tt_skip("this CPU does not have %s", tt_reduce_level_name(level));
 	for (t = 0; t < TUTTI_NUM_DATATYPES; t++)
 		for (op = 0; op < TUTTI_NUM_OPS; op++)
-			for (i = 0; get(t, op) && i < sizeof(counts) / sizeof(*counts); i++)
-				check_kernel(get(t, op), t, op, counts[i], &seed);
+			for (i = 0; tt_reduce_valid(t, op) && i < sizeof(counts) / sizeof(*counts);
+			     i++)
+				check_pair(t, op, counts[i], &seed);
 }
 
-static void test_oracle_scalar(void)
+static void test_oracle_truth(void)
 {
-	each_kernel(tt_reduce_scalar);
+	each_pair(TT_REDUCE_TRUTH);
 }
 
-static void test_oracle_fast(void)
+static void test_oracle_base(void)
 {
-	each_kernel(tt_reduce_get);
+	each_pair(TT_REDUCE_BASE);
+}
+
+static void test_oracle_avx2(void)
+{
+	each_pair(TT_REDUCE_AVX2);
+}
+
+static void test_oracle_avx512(void)
+{
+	each_pair(TT_REDUCE_AVX512);
 }
 
 static void test_combinations(void)
@@ -253,12 +274,8 @@ static void test_combinations(void)
 	int t, op;
 
 	for (t = 0; t < TUTTI_NUM_DATATYPES; t++)
-		for (op = 0; op < TUTTI_NUM_OPS; op++) {
+		for (op = 0; op < TUTTI_NUM_OPS; op++)
 			TT_CHECK(tt_reduce_valid(t, op) == !(is_float(t) && op >= TUTTI_BAND));
-			TT_CHECK(!tt_reduce_get(t, op) == !tt_reduce_valid(t, op));
-		}
-	for (t = 0; t < TUTTI_NUM_DATATYPES; t++)
-		TT_CHECK(tt_reduce_get(t, TUTTI_AVG) == tt_reduce_get(t, TUTTI_SUM));
 	TT_CHECK(!tt_reduce_valid(TUTTI_NUM_DATATYPES, TUTTI_SUM) &&
 		 !tt_reduce_valid(-1, TUTTI_SUM));
 	TT_CHECK(!tt_reduce_valid(TUTTI_INT8, TUTTI_NUM_OPS) && !tt_reduce_valid(TUTTI_INT8, -1));
@@ -267,50 +284,113 @@ static void test_combinations(void)
 	TT_CHECK(!strcmp(tt_op_name(TUTTI_BXOR), "bxor") && !strcmp(tt_op_name(99), "invalid"));
 }
 
-/* Any bits in, the same bits out of both kernels; every pair of special values included. */
-static void test_fast_is_scalar(void)
+#define MOST 11 /* sources */
+#define ROOM 1200
+
+/* Put pairs of special values, a from one list and b from another, at the start of each source. */
+static void fill_special(int t, unsigned char *p, int k)
 {
 	static const double special[] = {0.0,	    -0.0, 1,	-1,    INFINITY,
 					 -INFINITY, NAN,  -NAN, 1e300, 1e-310};
-	enum { N = 10, COUNT = 4099 };
-	unsigned char *a = malloc(COUNT * 8), *b = malloc(COUNT * 8), *x = malloc(COUNT * 8),
-		      *y = malloc(COUNT * 8);
+	size_t size = (size_t)sizes[t];
+	int i, n = sizeof(special) / sizeof(*special);
+	uint16_t h;
+	double d;
+	float f;
+
+	for (i = 0; i < n * n && (i + 1) * size <= ROOM; i++) {
+		d = special[k % 2 ? i / n : (i + k) % n];
+		f = (float)d;
+		h = t == TUTTI_FLOAT16 ? tt_f32_to_f16(f) : tt_f32_to_bf16(f);
+		memcpy(p + (size_t)i * size,
+		       size == 8   ? (void *)&d
+		       : size == 4 ? (void *)&f
+				   : (void *)&h,
+		       size);
+	}
+}
+
+struct trial {
+	int t, op, nsrc, ndst, divide_by;
+	bool in_place;
+	size_t bytes;
+	unsigned flags;
+	size_t soff[MOST], doff[MOST];
+};
+
+/* Any address, aligned or not; often the same offset in a line of the cache. */
+static struct trial any_trial(int t, int op, uint64_t *seed)
+{
+	struct trial x = {.t = t, .op = op, .flags = tt_random(seed) % 2 ? TT_REDUCE_STREAM : 0};
+	size_t off = tt_random(seed) % 2 ? 0 : tt_random(seed) % 64;
+	bool aligned = tt_random(seed) % 2;
+	int k;
+
+	x.nsrc = 1 + (int)(tt_random(seed) % MOST);
+	x.ndst = 1 + (int)(tt_random(seed) % MOST);
+	x.in_place = tt_random(seed) % 4 == 0;
+	if ((op == TUTTI_SUM || op == TUTTI_AVG) && tt_random(seed) % 2)
+		x.divide_by = 1 + (int)(tt_random(seed) % 300);
+	x.bytes = tt_random(seed) % 1024 / (size_t)sizes[t] * (size_t)sizes[t];
+	for (k = 0; k < MOST; k++) {
+		x.soff[k] = aligned ? off : tt_random(seed) % 64;
+		x.doff[k] = aligned ? off : tt_random(seed) % 64;
+	}
+	return x;
+}
+
+/* Run the trial at a level; out gets what lies around every destination too. */
+static void run_trial(const struct trial *x, enum tt_reduce_level level,
+		      unsigned char in[MOST][ROOM], unsigned char out[MOST][ROOM])
+{
+	const void *src[MOST];
+	void *dst[MOST];
+	int k;
+
+	for (k = 0; k < MOST; k++) {
+		src[k] = in[k] + x->soff[k];
+		dst[k] = out[k] + x->doff[k];
+		memset(out[k], 0x5a, ROOM);
+	}
+	for (k = 0; x->in_place && k < x->nsrc; k += 2) {
+		memcpy(dst[k], src[k], x->bytes);
+		src[k] = dst[k];
+	}
+	TT_CHECK(tt_reduce_use(level));
+	tt_reduce_multi(dst, x->ndst, src, x->nsrc, x->bytes / (size_t)sizes[x->t], x->t, x->op,
+			x->divide_by, x->flags);
+}
+
+/* Any bits in, the same bits out: every level against the truth, over lengths and addresses. */
+static void test_levels(void)
+{
+	static _Alignas(64) unsigned char in[MOST][ROOM], want[MOST][ROOM], got[MOST][ROOM];
 	uint64_t seed = 99;
-	int t, op, i;
+	struct trial x;
+	int t, op, level, i, k;
 
-	if (tt_reduce_get(TUTTI_INT8, TUTTI_SUM) == tt_reduce_scalar(TUTTI_INT8, TUTTI_SUM))
-		tt_skip("this CPU has the scalar kernels only");
-	for (t = 0; t < TUTTI_NUM_DATATYPES; t++) {
-		size_t size = (size_t)sizes[t];
-
-		fill(t, a, COUNT, &seed);
-		fill(t, b, COUNT, &seed);
-		for (i = 0; is_float(t) && i < N * N; i++) {
-			double da = special[i / N], db = special[i % N];
-			float fa = (float)da, fb = (float)db;
-			uint16_t ha = t == TUTTI_FLOAT16 ? tt_f32_to_f16(fa) : tt_f32_to_bf16(fa);
-			uint16_t hb = t == TUTTI_FLOAT16 ? tt_f32_to_f16(fb) : tt_f32_to_bf16(fb);
-
-			memcpy(a + i * size,
-			       size == 8   ? (void *)&da
-			       : size == 4 ? (void *)&fa
-					   : &ha,
-			       size);
-			memcpy(b + i * size,
-			       size == 8   ? (void *)&db
-			       : size == 4 ? (void *)&fb
-					   : &hb,
-			       size);
+	for (i = 0; i < 150 * TUTTI_NUM_DATATYPES * TUTTI_NUM_OPS; i++) {
+		t = i % TUTTI_NUM_DATATYPES;
+		op = i / TUTTI_NUM_DATATYPES % TUTTI_NUM_OPS;
+		if (!tt_reduce_valid(t, op))
+			continue;
+		x = any_trial(t, op, &seed);
+		for (k = 0; k < MOST; k++) {
+			fill(t, in[k] + x.soff[k], x.bytes / (size_t)sizes[t], &seed);
+			if (is_float(t) && i % 2)
+				fill_special(t, in[k] + x.soff[k], k);
 		}
-		for (op = 0; op < TUTTI_NUM_OPS; op++) {
-			if (!tt_reduce_get(t, op))
+		run_trial(&x, TT_REDUCE_TRUTH, in, want);
+		for (level = TT_REDUCE_BASE; level <= (int)tt_reduce_best(); level++) {
+			run_trial(&x, level, in, got);
+			if (!memcmp(got, want, sizeof(got)))
 				continue;
-			tt_reduce_get(t, op)(x, a, b, COUNT);
-			tt_reduce_scalar(t, op)(y, a, b, COUNT);
-			TT_CHECK(!memcmp(x, y, COUNT * size));
+			printf("  %s %s at level %s: %d sources, %d destinations, %zu bytes\n",
+			       tt_op_name(op), tt_datatype_name(t), tt_reduce_level_name(level),
+			       x.nsrc, x.ndst, x.bytes);
+			TT_CHECK(false);
 		}
 	}
-	free(a), free(b), free(x), free(y);
 }
 
 static void test_half_conversions(void)
@@ -357,17 +437,25 @@ static void test_half_rounding(void)
 	TT_CHECK(tt_f32_to_f16(1e30f) == 0x7c00 && tt_f32_to_f16(65519.99f) == 0x7bff);
 }
 
-/* The fast kernels convert with other instructions: max(x, x) shows what they make of every float16. */
-static void test_half_fast(void)
+/* Faster kernels convert with other instructions: max(x, x) shows what they make of every float16.
+ */
+static void test_half_levels(void)
 {
 	uint16_t *in = malloc(65536 * 2), *out = malloc(65536 * 2);
 	unsigned h;
+	int level;
 
 	for (h = 0; h < 65536; h++)
 		in[h] = (uint16_t)h;
-	tt_reduce_get(TUTTI_FLOAT16, TUTTI_MAX)(out, in, in, 65536);
-	for (h = 0; h < 65536; h++)
-		TT_CHECK(out[h] == ((h & 0x7fff) > 0x7c00 ? 0x7e00 : h));
+	for (level = 0; level <= (int)tt_reduce_best(); level++) {
+		TT_CHECK(tt_reduce_use(level));
+		pair(TUTTI_FLOAT16, TUTTI_MAX, out, in, in, 65536);
+		for (h = 0; h < 65536; h++)
+			TT_CHECK(out[h] == ((h & 0x7fff) > 0x7c00 ? 0x7e00 : h));
+		pair(TUTTI_BFLOAT16, TUTTI_MAX, out, in, in, 65536);
+		for (h = 0; h < 65536; h++)
+			TT_CHECK(out[h] == ((h & 0x7fff) > 0x7f80 ? 0x7fc0 : h));
+	}
 	free(in), free(out);
 }
 
@@ -375,6 +463,8 @@ static void test_divide(void)
 {
 	static const int ns[] = {1, 2, 3, 7, 1000};
 	unsigned char s[MAX_BYTES], d[MAX_BYTES];
+	const void *src = s;
+	void *to = d, *same = s;
 	uint64_t seed = 5;
 	size_t i, at;
 	int t, k, n;
@@ -383,14 +473,14 @@ static void test_divide(void)
 		for (k = 0; k < 5; k++) {
 			n = ns[k];
 			fill(t, s, MAX_COUNT, &seed);
-			tt_reduce_divide(d, s, MAX_COUNT, t, n);
+			tt_reduce_multi(&to, 1, &src, 1, MAX_COUNT, t, TUTTI_AVG, n, 0);
 			for (i = 0; i < MAX_COUNT; i++) {
 				at = i * (size_t)sizes[t];
 				TT_CHECK(is_float(t)
 						 ? same_float(t, d + at, load_float(t, s + at) / n)
 						 : same_int(t, d + at, load_int(t, s + at) / n));
 			}
-			tt_reduce_divide(s, s, MAX_COUNT, t, n);
+			tt_reduce_multi(&same, 1, &src, 1, MAX_COUNT, t, TUTTI_AVG, n, 0);
 			TT_CHECK(!memcmp(s, d, MAX_COUNT * (size_t)sizes[t]));
 		}
 }
@@ -414,26 +504,113 @@ static void test_scale(void)
 				at = i * (size_t)sizes[t];
 				TT_CHECK(is_float(t)
 						 ? same_float(t, d + at,
-							      float_op(TUTTI_PROD, load_float(t, s + at),
+							      float_op(TUTTI_PROD,
+								       load_float(t, s + at),
 								       load_float(t, scalar)))
 						 : same_int(t, d + at,
 							    int_op(TUTTI_PROD, load_int(t, s + at),
 								   load_int(t, scalar))));
 			}
-			tt_reduce_scale_scalar(e, s, MAX_COUNT, t, scalar);
+			TT_CHECK(tt_reduce_use(TT_REDUCE_TRUTH));
+			tt_reduce_scale(e, s, MAX_COUNT, t, scalar);
+			TT_CHECK(tt_reduce_use(tt_reduce_best()));
 			TT_CHECK(!memcmp(e, d, MAX_COUNT * (size_t)sizes[t]));
 			tt_reduce_scale(s, s, MAX_COUNT, t, scalar);
 			TT_CHECK(!memcmp(s, d, MAX_COUNT * (size_t)sizes[t]));
 		}
 }
 
+/* What src combine to in float or 128 bits, from left to right, and divided by n if that is not 0.
+ */
+static bool right_multi(int t, int op, const void *got, const unsigned char *const *src, int nsrc,
+			size_t at, int n)
+{
+	__int128 x;
+	double d;
+	int k;
+
+	if (!is_float(t)) {
+		x = load_int(t, src[0] + at);
+		for (k = 1; k < nsrc; k++)
+			x = int_op(op, x, load_int(t, src[k] + at));
+		if (n) {
+			uint64_t cut = (uint64_t)x; /* a sum that has wrapped */
+
+			x = load_int(t, &cut) / n;
+		}
+		return same_int(t, got, x);
+	}
+	d = load_float(t, src[0] + at);
+	for (k = 1; k < nsrc; k++) {
+		d = float_op(op, d, load_float(t, src[k] + at));
+		d = t == TUTTI_FLOAT64 ? d : (float)d;
+	}
+	return same_float(t, got, n ? d / n : d);
+}
+
+static void check_multi(int t, int op, int nsrc, size_t count, uint64_t *seed)
+{
+	static unsigned char in[9][MAX_BYTES], out[9][MAX_BYTES + 32], work[9][MAX_BYTES];
+	const void *src[9];
+	void *dst[9];
+	size_t i, bytes = count * (size_t)sizes[t];
+	int k, n = op == TUTTI_AVG ? nsrc : 0, ndst = 1 + (int)(tt_random(seed) % 4);
+
+	for (k = 0; k < 9; k++) {
+		fill(t, in[k], count, seed);
+		memcpy(work[k], in[k], bytes);
+		memset(out[k] + bytes, 0xa5, 32);
+		src[k] = work[k];
+		dst[k] = out[k];
+	}
+	tt_reduce_multi(dst, ndst, src, nsrc, count, t, op, n, 0);
+	for (i = 0; i < bytes; i += (size_t)sizes[t]) {
+		const unsigned char *ins[9];
+
+		for (k = 0; k < 9; k++)
+			ins[k] = in[k];
+		if (right_multi(t, op, out[0] + i, ins, nsrc, i, n))
+			continue;
+		printf("  %s %s of %d sources wrong at byte %zu of %zu\n", tt_op_name(op),
+		       tt_datatype_name(t), nsrc, i, bytes);
+		TT_CHECK(false);
+		break;
+	}
+	for (k = 0; k < ndst; k++)
+		TT_CHECK(!memcmp(out[k], out[0], bytes) && out[k][bytes] == 0xa5 &&
+			 out[k][bytes + 31] == 0xa5);
+	/* in place: every source is a destination too */
+	for (k = 0; k < nsrc; k++)
+		dst[k] = work[k];
+	tt_reduce_multi(dst, nsrc, src, nsrc, count, t, op, n, 0);
+	for (k = 0; k < nsrc; k++)
+		TT_CHECK(!memcmp(work[k], out[0], bytes));
+}
+
+static void test_oracle_multi(void)
+{
+	uint64_t seed = 3;
+	int t, op, nsrc;
+	size_t i;
+
+	for (t = 0; t < TUTTI_NUM_DATATYPES; t++)
+		for (op = 0; op < TUTTI_NUM_OPS; op++)
+			for (nsrc = 1; tt_reduce_valid(t, op) && nsrc <= 9; nsrc++)
+				for (i = 0; i < sizeof(counts) / sizeof(*counts);
+				     i += 1 + (nsrc > 4))
+					check_multi(t, op, nsrc, counts[i], &seed);
+}
+
 static const struct tt_test tests[] = {{"combinations", test_combinations},
 				       {"half_conversions", test_half_conversions},
 				       {"half_rounding", test_half_rounding},
-				       {"half_fast", test_half_fast},
-				       {"oracle_scalar", test_oracle_scalar},
-				       {"oracle_fast", test_oracle_fast},
-				       {"fast_is_scalar", test_fast_is_scalar},
+				       {"half_levels", test_half_levels},
+				       {"oracle_truth", test_oracle_truth},
+				       {"oracle_base", test_oracle_base},
+				       {"oracle_avx2", test_oracle_avx2},
+				       {"oracle_avx512", test_oracle_avx512},
+				       {"oracle_multi", test_oracle_multi},
+				       {"levels", test_levels},
 				       {"divide", test_divide},
 				       {"scale", test_scale},
 				       {NULL, NULL}};

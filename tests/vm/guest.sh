@@ -3,7 +3,7 @@
 #
 # Run a command in a small virtual machine that has RDMA devices, though this one has none:
 #
-#	sh tests/vm/guest.sh [-d NDEV] [-t SECONDS] [-m MEMORY] [-c CABLE:END] [--] COMMAND [ARGUMENT...]
+#	sh tests/vm/guest.sh [-d NDEV] [-t SECONDS] [-m MEMORY] [-c CABLE:END] [-i] [--] COMMAND [ARGUMENT...]
 #	sh tests/vm/guest.sh --prepare		only fetch and build what a boot needs
 #
 # The kernel is Debian's own, downloaded and unpacked but not installed; qemu emulates the processor,
@@ -12,7 +12,8 @@
 # Its devices rxe0, rxe1 ... (NDEV of them, default 1) are soft-RoCE on dummy0 10.77.0.1/24, dummy1
 # 10.77.1.1/24 ...: real verbs of a real kernel, on no hardware. With -c it has one, rxe0 on eth0
 # 10.78.0.END/24, joined to the guest that is booted with the same folder CABLE and the other END of 1
-# and 2; CABLE/END.pid is the process to kill for the sudden death of that host.
+# and 2; CABLE/END.pid is the process to kill for the sudden death of that host. With -i it has one processor,
+# and its clocks count instructions, one a nanosecond: slow, but the same on a busy machine as on a quiet one.
 #
 # The command runs as root in the current folder, with the variables TUTTI_*, TT_*, PATH, srcdir and those
 # of sanitizers. Its output comes out of our standard output, its exit status is ours; 124: it took
@@ -172,10 +173,10 @@ boot()
 	# Whatever ends this script ends the guest, by the signal for orphans.
 	orphans=
 	! setpriv --pdeathsig TERM true 2>/dev/null || orphans="setpriv --pdeathsig TERM"
-	$orphans timeout -k 2 "$limit" $orphans qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp "$cpus" \
+	$orphans timeout -k 2 "$limit" $orphans qemu-system-x86_64 -accel "tcg,thread=$threads" $icount -cpu max -smp "$cpus" \
 		-m "$memory" -display none -monitor none -no-reboot -nodefaults $nic \
 		-kernel "$TT_VM_DIR/vmlinuz" -initrd "$TT_VM_DIR/initrd" \
-		-append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr random.trust_cpu=on tt_dir=$tmp" \
+		-append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable random.trust_cpu=on tt_dir=$tmp" \
 		-chardev "file,id=console,path=$tmp/console" -serial chardev:console \
 		-chardev stdio,id=out,signal=off -serial chardev:out \
 		-device virtio-rng-pci \
@@ -202,16 +203,17 @@ result()
 	exit 125
 }
 
-ndev=1 limit=180 memory=2G cpus=2 cable= end= prepare_only=
+ndev=1 limit=180 memory=2G cpus=2 threads=multi icount= cable= end= prepare_only=
 while [ $# -gt 0 ]; do
 	case $1 in
 	-d) ndev=$2 && shift 2 ;;
 	-t) limit=$2 && shift 2 ;;
 	-m) memory=$2 && shift 2 ;;
+	-i) cpus=1 threads=single icount="-icount shift=0,sleep=off" && shift ;;
 	-c) cable=${2%:*} end=${2##*:} && shift 2 ;;
 	--prepare) prepare_only=1 && shift ;;
 	--) shift && break ;;
-	-*) echo "usage: guest.sh [-d NDEV] [-t SECONDS] [-m MEMORY] [-c CABLE:END] [--] COMMAND..." >&2 && exit 2 ;;
+	-*) echo "usage: guest.sh [-d NDEV] [-t SECONDS] [-m MEMORY] [-c CABLE:END] [-i] [--] COMMAND..." >&2 && exit 2 ;;
 	*) break ;;
 	esac
 done

@@ -149,10 +149,43 @@ test_rdmacm()
 	grep -q 'is reached over verbs over .*rdma_cm' "$tmp/out" || { cat "$tmp/out"; exit 1; }
 }
 
+# A third device, on an interface without an address: rdma_cm does without it, and says so.
+test_rdmacm_no_address()
+{
+	need_rails
+	[ -e /sys/class/net/dummy0 ] || skip "devices can only be added in the guest"
+	ip link add ttbare type dummy && ip link set ttbare up && rdma link add rxe8 type rxe netdev ttbare ||
+		die "rxe8 cannot be made"
+	(
+		TUTTI_VERBS_DEVICE=rxe0,rxe8 TUTTI_VERBS_CM=rdmacm
+		export TUTTI_VERBS_DEVICE TUTTI_VERBS_CM
+		ip addr flush dev ttbare
+		perf 2 allreduce -b 1M -e 1M -n 2 -w 0 -c 1
+		grep -q 'does without rxe8/1: .*IP address' "$tmp/out" || { cat "$tmp/out"; exit 1; }
+	)
+	status=$?
+	rdma link delete rxe8
+	ip link delete ttbare
+	return $status
+}
+
+# TUTTI_VERBS_MASK is heeded: without that the tests under it show nothing.
+masked()
+{
+	./tutti_info >"$tmp/info" 2>&1
+	case $TUTTI_VERBS_MASK in
+	*imm*) grep -q 'no immediate data' "$tmp/info" || die "TUTTI_VERBS_MASK=imm is not heeded" ;;
+	esac
+	case $TUTTI_VERBS_MASK in
+	*atomic*) grep -q 'no atomics' "$tmp/info" || die "TUTTI_VERBS_MASK=atomic is not heeded" ;;
+	esac
+}
+
 test_mask()
 {
 	export TUTTI_VERBS_MASK
 	for TUTTI_VERBS_MASK in imm imm,atomic,placed; do
+		masked
 		perf 2 allreduce -b 4 -e 256K -f 256 -n 2 -w 1
 	done
 }
@@ -261,8 +294,13 @@ conform_rdmacm()
 }
 conform_mask()
 {
-	TUTTI_VERBS_MASK=imm,atomic,placed program tests/conform/conform_verbs $brief
-	TUTTI_VERBS_MASK=imm program tests/conform/conform_verbs_qps put_sizes many_puts msg_flood
+	export TUTTI_VERBS_MASK
+	TUTTI_VERBS_MASK=imm,atomic,placed
+	masked
+	program tests/conform/conform_verbs $brief
+	TUTTI_VERBS_MASK=imm
+	masked
+	program tests/conform/conform_verbs_qps put_sizes many_puts msg_flood
 }
 cache() { program tests/unit/test_cache; program tests/mp/test_counters cache_verbs; }
 collectives() { program tests/mp/test_coll verbs; }
@@ -271,7 +309,7 @@ random_programs() { program tests/mp/test_random verbs; }
 zero_copy() { program tests/mp/test_counters zero_copy_verbs; }
 one_sided() {
 	program tests/mp/test_rma verbs
-	program tests/mp/test_atomics verbs
+	program tests/mp/test_atomics verbs verbs_device verbs_mixed
 }
 parameter_server() {
 	program tests/mp/test_ps verbs
@@ -283,7 +321,13 @@ failures() { program tests/vm/test_verbs; }
 death() { program tests/mp/test_kill kill_verbs; }
 death_rdmacm() { TUTTI_VERBS_CM=rdmacm program tests/mp/test_kill kill_verbs; }
 turned_away() { program tests/vm/test_cm; }
-atomics_mask() { TUTTI_VERBS_MASK=imm,atomic program tests/mp/test_atomics verbs; }
+atomics_mask()
+{
+	TUTTI_VERBS_MASK=imm,atomic
+	export TUTTI_VERBS_MASK
+	masked
+	program tests/mp/test_atomics verbs
+}
 
 run info test_info
 run chosen test_chosen
@@ -309,6 +353,7 @@ run parameter_server parameter_server
 run messages messages
 run death death
 run rdmacm test_rdmacm
+run rdmacm_no_address test_rdmacm_no_address
 run death_rdmacm death_rdmacm
 run turned_away turned_away
 run mask test_mask

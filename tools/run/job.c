@@ -217,7 +217,7 @@ static int wait_ms(void)
 {
 	int64_t until = job.next, left;
 
-	if (!job.failed && job.deadline >= 0)
+	if (!job.failed && job.deadline >= 0 && (until < 0 || job.deadline < until))
 		until = job.deadline;
 	if (until < 0)
 		return -1;

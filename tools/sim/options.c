@@ -27,6 +27,7 @@ enum {
 	OPT_RANKS_PER_HOST,
 	OPT_HOSTS_PER_LEAF,
 	OPT_RAILS,
+	OPT_CORES,
 	OPT_OVERSUB,
 	OPT_STRAGGLER,
 	OPT_JITTER,
@@ -56,6 +57,7 @@ static const struct option long_options[] = {
 	{"ranks-per-host", required_argument, NULL, OPT_RANKS_PER_HOST},
 	{"hosts-per-leaf", required_argument, NULL, OPT_HOSTS_PER_LEAF},
 	{"rails", required_argument, NULL, OPT_RAILS},
+	{"cores", required_argument, NULL, OPT_CORES},
 	{"oversub", required_argument, NULL, OPT_OVERSUB},
 	{"straggler", required_argument, NULL, OPT_STRAGGLER},
 	{"jitter", required_argument, NULL, OPT_JITTER},
@@ -89,6 +91,7 @@ static const char usage[] =
 	"0.1)\n"
 	"      --eager SIZE|inf            longer messages wait for their receive (default 8K)\n"
 	"      --ranks-per-host N, --hosts-per-leaf N, --rails N, --oversub X\n"
+	"      --cores N                   processors that the ranks of a host share (default: one each)\n"
 	"      --straggler RANK:DELAY_US[:FACTOR], --jitter US, --seed N\n"
 	"  -h, --help                      show this\n"
 	"  -V, --version                   show the version\n"
@@ -177,10 +180,10 @@ static int parse_alpha(struct options *opt, char *text)
 
 	if (numbers("--alpha", text, ",", 0, 1e9, v, 3, &n))
 		return -1;
-	opt->model.link[TT_SIM_LEAF].alpha = v[0] * 1e3;
-	opt->model.link[TT_SIM_FAR].alpha = (n > 1 ? v[1] : 1.5 * v[0]) * 1e3;
+	opt->model.link[TT_LEVEL_LEAF].alpha = v[0] * 1e3;
+	opt->model.link[TT_LEVEL_FAR].alpha = (n > 1 ? v[1] : 1.5 * v[0]) * 1e3;
 	if (n > 2)
-		opt->model.link[TT_SIM_HOST].alpha = v[2] * 1e3;
+		opt->model.link[TT_LEVEL_HOST].alpha = v[2] * 1e3;
 	return 0;
 }
 
@@ -191,10 +194,10 @@ static int parse_bw(struct options *opt, char *text)
 
 	if (numbers("--bw", text, ",", 1e-6, 1e6, v, 3, &n))
 		return -1;
-	opt->model.link[TT_SIM_LEAF].beta = 1 / v[0];
-	opt->model.link[TT_SIM_FAR].beta = 1 / (n > 1 ? v[1] : v[0]);
+	opt->model.link[TT_LEVEL_LEAF].beta = 1 / v[0];
+	opt->model.link[TT_LEVEL_FAR].beta = 1 / (n > 1 ? v[1] : v[0]);
 	if (n > 2)
-		opt->model.link[TT_SIM_HOST].beta = 1 / v[2];
+		opt->model.link[TT_LEVEL_HOST].beta = 1 / v[2];
 	return 0;
 }
 
@@ -215,7 +218,7 @@ static int parse_straggler(struct options *opt, char *text)
 
 static int parse_model(struct options *opt, int c, char *arg)
 {
-	struct tt_sim_model *m = &opt->model;
+	struct tt_model *m = &opt->model;
 	double v = 0;
 	int err;
 
@@ -241,6 +244,8 @@ static int parse_model(struct options *opt, int c, char *arg)
 		return integer("--hosts-per-leaf", arg, 1, MAX_RANKS, &m->hosts_per_leaf);
 	case OPT_RAILS:
 		return integer("--rails", arg, 1, 64, &m->rails);
+	case OPT_CORES:
+		return integer("--cores", arg, 1, 4096, &m->cores);
 	case OPT_OVERSUB:
 		return number("--oversub", arg, 1, 1000, &m->oversub);
 	case OPT_STRAGGLER:
@@ -340,6 +345,9 @@ static int check_whole(struct options *opt, int argc, char **argv)
 	if (opt->root >= opt->min_ranks)
 		return sim_fail("-r %d: with %d ranks they are 0 to %d", opt->root, opt->min_ranks,
 				opt->min_ranks - 1);
+	if (opt->model.straggler >= opt->min_ranks)
+		return sim_fail("--straggler %d: with %d ranks they are 0 to %d",
+				opt->model.straggler, opt->min_ranks, opt->min_ranks - 1);
 	if (opt->table && opt->coll != TT_COLL_ALLREDUCE)
 		return sim_fail("--table is about allreduce");
 	opt->chunk -= opt->chunk % ELEM;
@@ -358,7 +366,7 @@ int sim_parse(struct options *opt, int argc, char **argv)
 				.byte_factor = 2,
 				.chunk = 256 << 10,
 				.lanes = 4};
-	tt_sim_model_default(&opt->model);
+	tt_model_default(&opt->model);
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, ":n:b:e:f:a:r:chV", long_options, NULL)) != -1) {
 		if (c == 'h') {

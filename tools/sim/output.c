@@ -8,11 +8,11 @@
 
 void sim_print_head(const struct options *opt)
 {
-	const struct tt_sim_model *m = &opt->model;
+	const struct tt_model *m = &opt->model;
 
 	printf("# %s, simulated: alpha %g us, %g GB/s a port, reducing %g GB/s, overhead %g us\n",
-	       tt_coll_name(opt->coll), m->link[TT_SIM_LEAF].alpha / 1e3,
-	       1 / m->link[TT_SIM_LEAF].beta, 1 / m->gamma, m->overhead / 1e3);
+	       tt_coll_name(opt->coll), m->link[TT_LEVEL_LEAF].alpha / 1e3,
+	       1 / m->link[TT_LEVEL_LEAF].beta, 1 / m->gamma, m->overhead / 1e3);
 	printf("# %9s %13s %-20s %14s %10s %10s %13s %-10s\n", "ranks", "size (B)", "algorithm",
 	       "time (us)", "algbw", "busbw", "messages", "method");
 }
@@ -93,13 +93,13 @@ int sim_write_csv(const struct points *points, const char *path)
 	return finish(f, path);
 }
 
-static json_t *json_model(const struct tt_sim_model *m)
+static json_t *json_model(const struct tt_model *m)
 {
 	return json_pack("{s:[f,f,f],s:[f,f,f],s:f,s:f,s:i,s:i,s:i,s:f,s:i,s:f,s:f,s:f,s:I}",
-			 "alpha_us", m->link[TT_SIM_LEAF].alpha / 1e3,
-			 m->link[TT_SIM_FAR].alpha / 1e3, m->link[TT_SIM_HOST].alpha / 1e3,
-			 "bw_gbps", 1 / m->link[TT_SIM_LEAF].beta, 1 / m->link[TT_SIM_FAR].beta,
-			 1 / m->link[TT_SIM_HOST].beta, "gamma_gbps", 1 / m->gamma, "overhead_us",
+			 "alpha_us", m->link[TT_LEVEL_LEAF].alpha / 1e3,
+			 m->link[TT_LEVEL_FAR].alpha / 1e3, m->link[TT_LEVEL_HOST].alpha / 1e3,
+			 "bw_gbps", 1 / m->link[TT_LEVEL_LEAF].beta, 1 / m->link[TT_LEVEL_FAR].beta,
+			 1 / m->link[TT_LEVEL_HOST].beta, "gamma_gbps", 1 / m->gamma, "overhead_us",
 			 m->overhead / 1e3, "ranks_per_host", m->ranks_per_host, "hosts_per_leaf",
 			 m->hosts_per_leaf, "rails", m->rails, "oversub", m->oversub, "straggler",
 			 m->straggler, "straggler_delay_us", m->straggler_delay / 1e3,

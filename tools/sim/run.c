@@ -87,7 +87,7 @@ int sim_args(const struct options *opt, const struct tt_alg *alg, int nranks, si
 	if (bytes && !args->count)
 		args->count = 1;
 	snprintf(rule, sizeof(rule), "%s:%s", tt_coll_name(opt->coll), alg->name);
-	err = tt_chooser_new(rule, opt->chunk, opt->lanes, &chooser);
+	err = tt_chooser_new(rule, opt->chunk, opt->lanes, &opt->model, &chooser);
 	if (err)
 		return sim_fail("%s", tt_fail_text(err));
 	tt_choose(chooser, args);
@@ -182,8 +182,14 @@ static int one(const struct options *opt, const struct tt_alg *alg, int nranks, 
 	int err;
 
 	err = sim_args(opt, alg, nranks, bytes, &args);
-	if (err || (alg->can && !alg->can(&args)))
+	if (err)
 		return err;
+	if (alg->can && !alg->can(&args)) {
+		if (opt->algorithms)
+			fprintf(stderr, PROG ": %s cannot do %s of %d ranks and %zu bytes: left out\n",
+				alg->name, tt_coll_name(opt->coll), nranks, bytes);
+		return 0;
+	}
 	p.bytes = args.count * ELEM * blocks(opt->coll, nranks);
 	progress(&p);
 	err = simulate(opt, &args, &p);
@@ -230,5 +236,7 @@ int sim_run(const struct options *opt, struct points *points)
 			if (bytes >= opt->max_bytes)
 				break;
 		}
+	if (!err && !points->n)
+		err = sim_fail("nothing was left to simulate");
 	return err;
 }

@@ -26,7 +26,7 @@ struct options {
 	size_t chunk;
 	bool check, table, full;
 	const char *csv, *json, *plot;
-	struct tt_sim_model model;
+	struct tt_model model;
 };
 
 /* One simulated call. */

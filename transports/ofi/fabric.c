@@ -168,6 +168,10 @@ static void read_attributes(struct ofi_tp *tp, const struct tt_tp_params *params
 	tp->base.caps = TT_CAP_REG_ANY;
 	if (!tp->local_mr)
 		tp->base.caps |= TT_CAP_LOCAL_ANY;
+	if (!strncmp(info->fabric_attr->prov_name, "tcp", 3) ||
+	    !strncmp(info->fabric_attr->prov_name, "net", 3) ||
+	    !strncmp(info->fabric_attr->prov_name, "udp", 3))
+		tp->base.caps |= TT_CAP_SLOW_POLL;
 	/* tcp (also under ofi_rxm) says automatic, but nothing moves between its process's calls. */
 	if (info->domain_attr->data_progress == FI_PROGRESS_AUTO &&
 	    strncmp(info->fabric_attr->prov_name, "tcp", 3) &&
@@ -325,9 +329,19 @@ close_tp:
 	return rc;
 }
 
+/* Of connected endpoints; the receives are those of providers that need none for notes. */
+static size_t ofi_peer_bytes(const struct tt_env *env)
+{
+	size_t ops = OFI_SENDS + (is_rdm(env) ? 0 : OFI_RECVS);
+
+	return sizeof(struct ofi_ep) + ops * (sizeof(struct ofi_op) + OFI_BUF);
+}
+
 const struct tt_tp_ops tt_ofi_tp = {
 	.name = "ofi",
+	.costly = true, /* libfabric 1.17 reads /proc/kallsyms twice: 80 ms */
 	.query = ofi_query,
+	.peer_bytes = ofi_peer_bytes,
 	.open = ofi_open,
 	.close = ofi_close,
 	.reg = ofi_reg,

@@ -10,6 +10,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "lib/base/proc.h"
+
 /* A checked range of the peer's memory, while `busy` holds it. */
 struct span {
 	char *ptr; /* NULL: ordinary memory */
@@ -74,7 +76,7 @@ static int grow_maps(struct shm_ep *ep, uint32_t slot)
 /* A process on its way out refuses what it allowed when we connected, before its pid is gone. */
 static bool is_dying(const struct shm_ep *ep, int err)
 {
-	return err == ESRCH || err == EACCES || err == EPERM || shm_pid_gone(ep->pid);
+	return err == ESRCH || err == EACCES || err == EPERM || tt_proc_gone(ep->pid);
 }
 
 /* First sight of a region. Called while busy with id, so its entry in the table is stable. */
@@ -93,7 +95,7 @@ static int map_region(struct shm_ep *ep, const struct shm_reg *r, uint32_t slot,
 		return tt_fail(-ENOMEM, "shm: out of memory");
 	if (m->id)
 		unmap(m);
-	fd = shm_open_fd(ep->pid, r->memfd, "/memfd:", r->ino);
+	fd = tt_proc_open_fd(ep->pid, r->memfd, "/memfd:", r->ino);
 	if (fd < 0 && is_dying(ep, -fd))
 		return shm_broken(ep);
 	if (fd < 0)
@@ -213,7 +215,7 @@ static int full(struct shm_ep *ep)
 		ep->full = 0;
 		return 0;
 	}
-	if (++ep->full % 4096 == 0 && shm_pid_gone(ep->pid))
+	if (++ep->full % 4096 == 0 && tt_proc_gone(ep->pid))
 		return shm_broken(ep);
 	return -EAGAIN;
 }

@@ -5,18 +5,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/proc.h"
 
 #define SEG_NAME "tutti-shm"
 
@@ -79,20 +77,6 @@ void shm_seg_destroy(struct shm_tp *tp)
 	close(tp->seg_fd);
 }
 
-bool shm_pid_gone(pid_t pid)
-{
-	struct pollfd p = {.events = POLLIN};
-	bool gone;
-
-	/* A zombie writes nothing any more, but only a pidfd tells it from the living. */
-	p.fd = (int)syscall(SYS_pidfd_open, pid, 0);
-	if (p.fd < 0) /* some containers forbid pidfds */
-		return errno == ESRCH || (kill(pid, 0) && errno == ESRCH);
-	gone = poll(&p, 1, 0) == 1;
-	close(p.fd);
-	return gone;
-}
-
 static bool ring_is_free(struct shm_tp *tp, uint32_t i)
 {
 	struct shm_ring *ring = shm_ring_at(tp->seg, i);
@@ -101,7 +85,7 @@ static bool ring_is_free(struct shm_tp *tp, uint32_t i)
 	if (tp->eps[i])
 		return false;
 	if (state == SHM_CLOSED)
-		return shm_pid_gone((pid_t)atomic_load(&ring->pid));
+		return tt_proc_gone((pid_t)atomic_load(&ring->pid));
 	return state == SHM_FREE;
 }
 
@@ -145,7 +129,7 @@ int shm_fence(struct shm_ring *ring, uint64_t id)
 		sched_yield();
 		if (turn % 4096 != 4095)
 			continue;
-		if (shm_pid_gone((pid_t)atomic_load(&ring->pid)))
+		if (tt_proc_gone((pid_t)atomic_load(&ring->pid)))
 			return 0;
 		if (!deadline)
 			deadline = tt_deadline_ms(SHM_FENCE_MS);
@@ -165,29 +149,6 @@ void shm_ring_close(struct shm_ep *ep)
 		tt_warn("shm: process %d is stopped in the middle of a transfer with this process; "
 			"end it before its buffers here are used again",
 			(int)atomic_load(&ep->in->pid));
-}
-
-int shm_open_fd(pid_t pid, int fd, const char *prefix, uint64_t ino)
-{
-	char path[64], link[64] = "";
-	struct stat st;
-	int got;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, fd);
-	/* Opening a stranger's descriptor may have effects: look at its name first. */
-	if (readlink(path, link, sizeof(link) - 1) < 0)
-		return -errno;
-	if (strncmp(link, prefix, strlen(prefix)))
-		return -ESTALE;
-	/* The pipe for reading too: writing to one that has a reader never raises SIGPIPE. */
-	got = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (got < 0)
-		return -errno;
-	if (ino && (fstat(got, &st) || st.st_ino != ino)) {
-		close(got);
-		return -ESTALE;
-	}
-	return got;
 }
 
 /* Map the three parts of the peer's segment that we need; out-fields of ep are set together. */
@@ -231,7 +192,7 @@ static void unmap_peer(struct shm_ep *ep)
 
 static int open_peer(struct shm_ep *ep, const struct shm_blob *b)
 {
-	int fd = shm_open_fd((pid_t)b->pid, b->seg_fd, "/memfd:" SEG_NAME, 0), err;
+	int fd = tt_proc_open_fd((pid_t)b->pid, b->seg_fd, "/memfd:" SEG_NAME, 0), err;
 
 	if (fd < 0)
 		return tt_fail(fd,
@@ -261,7 +222,7 @@ int shm_peer_attach(struct shm_ep *ep, const struct shm_blob *b)
 	err = shm_vm_probe(b);
 	if (err)
 		goto unmap;
-	ep->wake_fd = shm_open_fd((pid_t)b->pid, ep->peer->wake_fd, "pipe:", ep->peer->wake_ino);
+	ep->wake_fd = tt_proc_open_fd((pid_t)b->pid, ep->peer->wake_fd, "pipe:", ep->peer->wake_ino);
 	if (ep->wake_fd < 0) {
 		err = tt_fail(ep->wake_fd,
 			      "shm: the wake-up pipe of process %u cannot be opened: %s", b->pid,

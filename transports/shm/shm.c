@@ -347,9 +347,17 @@ static int shm_arm(struct tt_tp *base, int *fd)
 	return 0;
 }
 
+/* The peer's memory is mapped by slots of its table: a few in most programs. */
+static size_t shm_peer_bytes(const struct tt_env *env)
+{
+	(void)env;
+	return SHM_RING_SIZE + sizeof(struct shm_ep) + 16 * sizeof(struct shm_map);
+}
+
 const struct tt_tp_ops tt_shm_tp = {
 	.name = "shm",
 	.query = shm_query,
+	.peer_bytes = shm_peer_bytes,
 	.open = shm_tp_open,
 	.close = shm_tp_close,
 	.reg = shm_reg,

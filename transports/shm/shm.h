@@ -185,11 +185,8 @@ void shm_ring_close(struct shm_ep *ep); /* inbound, waits for a copy under way *
 int shm_peer_attach(struct shm_ep *ep, const struct shm_blob *blob);
 void shm_peer_detach(struct shm_ep *ep);
 void shm_ring_bell(struct shm_ep *ep);
-bool shm_pid_gone(pid_t pid);
 /* Wait until busy is not id (0: until it is 0). */
 int shm_fence(struct shm_ring *ring, uint64_t id);
-/* Open descriptor fd of process pid if it is what its link says it is (prefix, inode unless 0). */
-int shm_open_fd(pid_t pid, int fd, const char *prefix, uint64_t ino);
 
 /* reg.c */
 int shm_reg(struct tt_tp *tp, const struct tt_mem *mem, unsigned access, struct tt_mr **mr);

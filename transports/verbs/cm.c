@@ -161,9 +161,27 @@ static int listen_on(struct vb_rail *rail)
 	return 0;
 }
 
+/* A rail without an address is left out, if another has one. */
+static int listen_on_all(struct vb_tp *tp)
+{
+	int listening = 0, err, i;
+
+	for (i = 0; i < tp->nrails; i++) {
+		err = listen_on(&tp->rail[i]);
+		listening += !err;
+		tp->rail[i].dead = err == -EADDRNOTAVAIL;
+		if (err && err != -EADDRNOTAVAIL)
+			return err;
+		if (err && tp->nrails > 1)
+			tt_warn("transport verbs does without %s/%u: %s", tp->rail[i].port.name,
+				tp->rail[i].port.num, tt_fail_text(err));
+	}
+	return listening ? 0 : -EADDRNOTAVAIL;
+}
+
 int vb_cm_open(struct vb_tp *tp)
 {
-	int err, i;
+	int err;
 
 	tp->cm_timer = -1;
 	tp->cm = rdma_create_event_channel();
@@ -180,9 +198,7 @@ int vb_cm_open(struct vb_tp *tp)
 		err = vb_watch(tp, tp->cm_timer);
 	if (err)
 		return tt_fail(err, "verbs: descriptors of rdma_cm: %s", strerror(-err));
-	for (i = 0; !err && i < tp->nrails; i++)
-		err = listen_on(&tp->rail[i]);
-	return err;
+	return listen_on_all(tp);
 }
 
 void vb_cm_close(struct vb_tp *tp)

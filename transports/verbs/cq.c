@@ -122,7 +122,7 @@ void vb_stash_drop(struct vb_tp *tp, const struct vb_ep *ep)
 
 /* ---- requests that have come back ---- */
 
-static void release(struct vb_ep *ep, int i, const struct vb_req *req, int status)
+void vb_release(struct vb_ep *ep, int i, const struct vb_req *req, int status)
 {
 	struct vb_tp *tp = vb_tp_of(ep);
 
@@ -131,6 +131,8 @@ static void release(struct vb_ep *ep, int i, const struct vb_req *req, int statu
 		if (!ep->closing)
 			vb_emit(tp, (struct tt_event){.kind = TT_EV_DONE,
 						      .status = status,
+						      .data = status && ep->reason[0] ? ep->reason
+										      : NULL,
 						      .user = req->user,
 						      .ep = &ep->ep});
 		break;
@@ -154,8 +156,9 @@ void vb_abandon(struct vb_ep *ep, int i, int status)
 {
 	struct vb_qp *q = &ep->qp[i];
 
+	vb_unhold(vb_tp_of(ep), q);
 	while (q->head != q->tail)
-		release(ep, i, &q->ring[q->head++ % 256], status);
+		vb_release(ep, i, &q->ring[q->head++ % 256], status);
 }
 
 static const char *what(enum vb_kind kind)
@@ -192,11 +195,11 @@ static void sent(struct vb_tp *tp, const struct ibv_wc *wc)
 		code = ep->status;
 	/* Those before it were unsignalled and are complete. */
 	while ((q->head & 0xffff) != (wc->wr_id & 0xffff) && q->head != q->tail)
-		release(ep, i, &q->ring[q->head++ % 256], 0);
+		vb_release(ep, i, &q->ring[q->head++ % 256], 0);
 	if (q->head == q->tail)
 		return; /* abandoned already */
 	req = q->ring[q->head++ % 256];
-	release(ep, i, &req, code);
+	vb_release(ep, i, &req, code);
 	if (wc->status != IBV_WC_SUCCESS)
 		request_failed(ep, i, &req, wc->status);
 	vb_check_down(ep);
@@ -325,9 +328,11 @@ int vb_poll(struct tt_tp *base, struct tt_event *events, int max)
 	tp->max_out = max;
 	/* Buffers of what the caller has seen; then events in their order: what waited comes first. */
 	for (i = 0; i < tp->nrails; i++)
-		if (tp->rail[i].nidle)
+		if (tp->rail[i].nidle >= VB_BATCH || 2 * tp->rail[i].nidle > tp->rail[i].nrecv)
 			vb_recv_fill(&tp->rail[i]);
 	unstash(tp);
+	if (tp->holding)
+		vb_ring(tp);
 	look = tp->armed || ++tp->polls % ASYNC_EVERY == 0;
 	if (look)
 		vb_async(tp);
@@ -335,7 +340,7 @@ int vb_poll(struct tt_tp *base, struct tt_event *events, int max)
 		vb_cm_poll(tp);
 	if (tp->armed)
 		disarm(tp);
-	while (tp->nout < max && vb_reap(tp) > 0)
+	while (tp->nout < max && vb_reap(tp) >= VB_BATCH) /* less: there is no more */
 		;
 	n = tp->nout;
 	tp->nout = tp->max_out = 0;
@@ -348,9 +353,11 @@ int vb_arm(struct tt_tp *base, int *fd)
 	int i;
 
 	disarm(tp);
+	if (tp->holding)
+		vb_ring(tp);
 	vb_async(tp);
 	for (i = 0; i < tp->nrails; i++)
-		if (ibv_req_notify_cq(tp->rail[i].cq, 0))
+		if (!tp->rail[i].dead && ibv_req_notify_cq(tp->rail[i].cq, 0))
 			return -EAGAIN;
 	tp->armed = true;
 	/* What came before it was armed wakes nobody. */

@@ -117,7 +117,8 @@ static int take_place(struct vb_tp *tp, struct vb_ep *ep)
 	for (i = 0; i < tp->neps; i++)
 		used += tp->eps[i] != NULL;
 	for (r = 0; !err && r < tp->nrails; r++)
-		err = grow_cq(&tp->rail[r], used + 1);
+		if (!tp->rail[r].dead)
+			err = grow_cq(&tp->rail[r], used + 1);
 	if (!err && tp->neps == tp->eps_max && used == tp->neps)
 		err = grow(tp);
 	if (err)

@@ -73,6 +73,8 @@ int vb_reg(struct tt_tp *base, const struct tt_mem *mem, unsigned access, struct
 	if (!mr)
 		return tt_fail(-ENOMEM, "verbs: out of memory");
 	for (i = 0; i < tp->nrails; i++) {
+		if (tp->rail[i].dead) /* no endpoint uses it any more */
+			continue;
 		mr->ib[i] = reg(&tp->rail[i], mem, access, flags);
 		if (!mr->ib[i]) {
 			err = errno ? errno : ENOMEM;

@@ -225,7 +225,7 @@ static int check(const struct vb_ep *ep, const struct vb_blob *b)
 	if (b->magic != VB_MAGIC || b->psn > 0xffffff || !b->nrails || b->nrails > VB_RAILS)
 		return tt_fail(-EINVAL, "verbs: this is not the address of a verbs endpoint");
 	for (i = 0; i < b->nrails; i++) {
-		if (!b->rail[i].port != !tp->cm)
+		if (b->rail[i].nqp && !b->rail[i].port != !tp->cm)
 			return tt_fail(-EINVAL, "verbs: TUTTI_VERBS_CM is %s here and not at the peer",
 				       tp->cm ? "rdmacm" : "bootstrap");
 		if (b->rail[i].mtu < IBV_MTU_256 || b->rail[i].mtu > IBV_MTU_4096)

@@ -13,20 +13,106 @@ static uint64_t wr_id(const struct vb_ep *ep, int q, uint32_t pos)
 	       (pos & 0xffff);
 }
 
+/* ---- posting, and holding back ---- */
+
+void vb_unhold(struct vb_tp *tp, struct vb_qp *q)
+{
+	struct vb_qp **at = &tp->holding;
+
+	if (!q->nheld)
+		return;
+	q->nheld = 0;
+	while (*at != q)
+		at = &(*at)->next_holding;
+	*at = q->next_holding;
+}
+
+/* From the first-th on, those held back on queue pair i could not be posted. */
+static void held_failed(struct vb_ep *ep, int i, unsigned first, unsigned n, int err)
+{
+	struct vb_req lost[VB_CHAIN];
+	struct vb_qp *q = &ep->qp[i];
+	unsigned k;
+
+	q->tail -= n - first;
+	for (k = first; k < n; k++)
+		lost[k] = q->ring[(q->tail + k - first) % 256];
+	vb_fail(ep, q->rail, err, "a request cannot be posted: %s", strerror(-err));
+	for (k = first; k < n; k++)
+		vb_release(ep, i, &lost[k], err);
+}
+
+/*
+ * Post those held back on queue pair i, and then last, unless it is NULL, in one go. 0, or a negative code if
+ * last was not posted. Of those held back the last is signalled, if nothing behind it is.
+ */
+static int post_list(struct vb_ep *ep, int i, struct ibv_send_wr *last)
+{
+	struct vb_qp *q = &ep->qp[i];
+	unsigned n = q->nheld, k;
+	struct ibv_send_wr *bad = NULL;
+	int err;
+
+	for (k = 0; k < n; k++)
+		q->held[k].next = k + 1 < n ? &q->held[k + 1] : last;
+	if (n && !(last && last->send_flags & IBV_SEND_SIGNALED))
+		q->held[n - 1].send_flags |= IBV_SEND_SIGNALED;
+	vb_unhold(vb_tp_of(ep), q);
+	err = ibv_post_send(q->qp, n ? q->held : last, &bad);
+	if (!err)
+		return 0;
+	if (bad != last) {
+		held_failed(ep, i, (unsigned)(bad - q->held), n, -err);
+		return -EPIPE;
+	}
+	return err == ENOMEM ? -EAGAIN : -err;
+}
+
+void vb_ring(struct vb_tp *tp)
+{
+	while (tp->holding)
+		post_list(tp->holding->holder, (int)(tp->holding - tp->holding->holder->qp), NULL);
+}
+
 int vb_post(struct vb_ep *ep, int i, struct ibv_send_wr *wr, enum vb_kind kind, void *user)
 {
 	struct vb_qp *q = &ep->qp[i];
-	struct ibv_send_wr *bad;
 	int err;
 
 	wr->wr_id = wr_id(ep, i, q->tail);
 	if (kind != VB_QUIET || q->quiet + 1 >= VB_SIGNAL)
 		wr->send_flags |= IBV_SEND_SIGNALED;
-	err = ibv_post_send(q->qp, wr, &bad);
+	err = post_list(ep, i, wr);
 	if (err)
-		return err == ENOMEM ? -EAGAIN : -err;
+		return err;
 	q->quiet = wr->send_flags & IBV_SEND_SIGNALED ? 0 : q->quiet + 1;
 	q->ring[q->tail++ % 256] = (struct vb_req){kind, user};
+	return 0;
+}
+
+/* As vb_post, of something that may wait for company, because its end is waited for and nothing else. */
+static int post_later(struct vb_ep *ep, int i, struct ibv_send_wr *wr, size_t len, void *user)
+{
+	struct vb_qp *q = &ep->qp[i];
+	struct vb_tp *tp = vb_tp_of(ep);
+	unsigned n = q->nheld;
+
+	if (len > VB_HOLD_MAX || q->head == q->tail)
+		return vb_post(ep, i, wr, VB_OP, user);
+	if (!n) {
+		q->holder = ep;
+		q->next_holding = tp->holding;
+		tp->holding = q;
+	}
+	wr->wr_id = wr_id(ep, i, q->tail);
+	q->held[n] = *wr;
+	if (wr->num_sge) {
+		q->held_sge[n] = wr->sg_list[0];
+		q->held[n].sg_list = &q->held_sge[n];
+	}
+	q->ring[q->tail++ % 256] = (struct vb_req){VB_OP, user};
+	if (++q->nheld == VB_CHAIN)
+		post_list(ep, i, NULL);
 	return 0;
 }
 
@@ -301,7 +387,10 @@ static int vb_put(struct tt_ep *base, const struct tt_rma *rma)
 		wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
 		wr.imm_data = htonl(rma->note);
 	}
-	err = vb_post(ep, i, &wr, quiet ? VB_QUIET : VB_OP, rma->user);
+	if (quiet || rma->flags & TT_RMA_NOTE)
+		err = vb_post(ep, i, &wr, quiet ? VB_QUIET : VB_OP, rma->user);
+	else
+		err = post_later(ep, i, &wr, rma->len, rma->user);
 	if (err)
 		return posting_failed(q, err);
 	if (!in_request)
@@ -329,7 +418,7 @@ static int vb_get(struct tt_ep *base, const struct tt_rma *rma)
 	if (i < 0)
 		return -EAGAIN;
 	wr = rdma_wr(&ep->qp[i], rma, &sge, 0, rma->len, IBV_WR_RDMA_READ);
-	err = vb_post(ep, i, &wr, VB_OP, rma->user);
+	err = post_later(ep, i, &wr, rma->len, rma->user);
 	if (err)
 		return posting_failed(&ep->qp[i], err);
 	charge(ep, i, rma->len);

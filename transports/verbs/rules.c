@@ -34,7 +34,7 @@ static void add(struct vb_choice *c, int port)
 {
 	int i;
 
-	for (i = 0; i < c->n; i++)
+	for (i = 0; i < c->n && i < VB_RAILS; i++)
 		if (c->port[i] == port)
 			return;
 	if (c->n < VB_RAILS)
@@ -102,8 +102,8 @@ static void select_named(const struct vb_port *ports, int n, const char *list, s
 	}
 	if (c->n > VB_RAILS) {
 		refuse(c, -EINVAL,
-		       "TUTTI_VERBS_DEVICE=%.60s names %d ports; at most %d can be used", list,
-		       c->n, VB_RAILS);
+		       "TUTTI_VERBS_DEVICE=%.60s names too many ports; at most %d can be used",
+		       list, VB_RAILS);
 		return;
 	}
 	for (i = 1; i < c->n; i++)

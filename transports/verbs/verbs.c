@@ -46,11 +46,11 @@ static void set_ops(struct vb_tp *tp)
 	int i;
 
 	tp->tp.ops = &tt_verbs_tp;
-	tp->tp.caps = TT_CAP_AUTO_PROGRESS | TT_CAP_REG_ANY | TT_CAP_AMO;
+	tp->tp.caps = TT_CAP_AUTO_PROGRESS | TT_CAP_REG_ANY | TT_CAP_AMO | TT_CAP_AMO_DEVICE;
 	tp->ops = vb_ep_ops;
 	for (i = 0; i < tp->nrails; i++)
-		if (!tp->rail[i].port.atomic)
-			tp->tp.caps &= ~(unsigned)TT_CAP_AMO;
+		if (!tp->rail[i].port.atomic || tp->rail[0].dead) /* all use the first one's */
+			tp->tp.caps &= ~(unsigned)(TT_CAP_AMO | TT_CAP_AMO_DEVICE);
 	if (!tp->rail[0].port.placed)
 		tp->tp.max_put = tp->rail[0].port.attr.max_msg_sz;
 	if (!(tp->tp.caps & TT_CAP_AMO))
@@ -128,9 +128,17 @@ static void vb_close(struct tt_tp *base)
 	close_all((struct vb_tp *)base);
 }
 
+/* On one port; the device's queues are the driver's. */
+static size_t vb_peer_bytes(const struct tt_env *env)
+{
+	return sizeof(struct vb_ep) + sizeof(struct vb_blob) +
+	       (size_t)env->verbs_qps.number * sizeof(struct vb_qp);
+}
+
 const struct tt_tp_ops tt_verbs_tp = {
 	.name = "verbs",
 	.query = vb_query,
+	.peer_bytes = vb_peer_bytes,
 	.open = vb_open,
 	.close = vb_close,
 	.reg = vb_reg,

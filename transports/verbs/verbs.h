@@ -17,6 +17,10 @@
  * messages, whose bytes travel in the request itself) is posted unsignalled, every 16th signalled. The
  * completion queue has room for everything that is posted: after a failure each request completes.
  *
+ * Holding back. Short puts and gets that are waited for, but ring nothing, are posted together, as one list
+ * with one doorbell and one completion: while others are under way, they are held until there are VB_CHAIN
+ * of them, something else is posted behind them, or the next poll, without which nobody learns of their end.
+ *
  * Connecting. Addresses are exchanged by the caller; cm.c is for rdma_cm. The active end then sends a hello, which tells it,
  * once acknowledged, and the passive end, once received, that both can receive: UP. A hello that meets
  * a peer not ready yet is repeated by the device, and by us when the device gives up.
@@ -41,6 +45,8 @@
 #define VB_SQ 128	    /* requests under way of a queue pair */
 #define VB_SQ_EXTRA 4	    /* beyond those: hello, bye, mark */
 #define VB_SIGNAL 16	    /* one of so many unsignalled requests is signalled */
+#define VB_CHAIN 16	    /* requests of a queue pair that are held back to be posted together */
+#define VB_HOLD_MAX 4096    /* bytes of the longest of them */
 #define VB_SRQ 1024	    /* entries of a shared receive queue */
 #define VB_INLINE 256	    /* bytes that travel in the request, if the device can */
 #define VB_RD_ATOMIC 128    /* gets and atomics under way of a queue pair, if the device can */
@@ -97,6 +103,11 @@ struct vb_qp {
 	uint32_t reserved;    /* places kept for the notes of splits */
 	uint64_t used;	      /* bytes of single pieces by its speed, to deal out the next ones */
 	bool greeted;	      /* the hello of this queue pair has arrived */
+	unsigned nheld;	      /* the last nheld of ring are not posted yet, but here */
+	struct ibv_send_wr held[VB_CHAIN];
+	struct ibv_sge held_sge[VB_CHAIN];
+	struct vb_ep *holder; /* in tp->holding while nheld is not 0 */
+	struct vb_qp *next_holding;
 	struct rdma_cm_id *id; /* by rdma_cm: the attempt under way, the connection */
 	uint64_t again;	      /* when the next attempt is due; 0: none is */
 	struct vb_req ring[256];
@@ -168,7 +179,7 @@ struct vb_rail {
 	uint8_t ip[16];
 	uint16_t cm_port;
 	bool down; /* the port is: new endpoints do without */
-	bool dead; /* the device is gone */
+	bool dead; /* the device is gone, or rdma_cm has no address there */
 	unsigned acks;
 };
 
@@ -194,6 +205,7 @@ struct vb_tp {
 	uint32_t by_qpn_size;
 
 	struct vb_split split[VB_SPLITS], *free_split;
+	struct vb_qp *holding; /* queue pairs with requests held back */
 
 	/* Where events go: the caller's array, and what does not fit there until the next poll. */
 	struct tt_event *out;
@@ -305,6 +317,10 @@ void vb_cm_poll(struct vb_tp *tp);
 extern const struct tt_ep_ops vb_ep_ops;
 /* Post wr as request of a kind; 0 or -errno (then nothing was posted). */
 int vb_post(struct vb_ep *ep, int q, struct ibv_send_wr *wr, enum vb_kind kind, void *user);
+/* Post what is held back on any queue pair. */
+void vb_ring(struct vb_tp *tp);
+/* Forget what queue pair q holds back: it has been ended. */
+void vb_unhold(struct vb_tp *tp, struct vb_qp *q);
 /* A SEND of a word alone. */
 int vb_post_word(struct vb_ep *ep, int q, enum vb_word word, uint32_t note, enum vb_kind kind);
 /* A piece has come back. */
@@ -320,6 +336,8 @@ void vb_emit(struct vb_tp *tp, struct tt_event ev);
 void vb_stash_drop(struct vb_tp *tp, const struct vb_ep *ep);
 /* Post the idle receive buffers. */
 int vb_recv_fill(struct vb_rail *rail);
+/* A request is over: tell whoever waits for it. */
+void vb_release(struct vb_ep *ep, int q, const struct vb_req *req, int status);
 /* Requests of queue pair q that nobody will complete: end them with status. */
 void vb_abandon(struct vb_ep *ep, int q, int status);
 

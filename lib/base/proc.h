@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Other processes of this host: whether they live, and what they have open. */
+#ifndef TT_PROC_H
+#define TT_PROC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Whether a process writes nothing any more: it has ended, or is a zombie. */
+bool tt_proc_gone(pid_t pid);
+/*
+ * Open descriptor fd of process pid if it is what its link says it is (prefix, inode unless 0). The new
+ * descriptor, or a negative code; -ESTALE: it is something else.
+ */
+int tt_proc_open_fd(pid_t pid, int fd, const char *prefix, uint64_t ino);
+
+#endif

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The node ops of plans: turns of a communicator in the memory of its host, see lib/node/node.h.
+ *
+ * Turns of one communicator go one after the other: nothing is lost, as every rank has them in the same order. What waits
+ * for a peer, or has a part of its work left, is in ctx->node_waits and tried by every progress.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/clock.h"
+#include "lib/engine/node.h"
+
+#define AT_ONCE ((size_t)4 << 20) /* bytes pulled before others get the lock */
+#define STREAM_FROM ((size_t)8 << 20) /* a result this long does not stay in the cache */
+
+static bool has_failed(void *arg)
+{
+	struct tutti_comm *comm = arg;
+
+	return atomic_load(&comm->failed) || atomic_load(&comm->ctx->world->failed);
+}
+
+int tt_node_comm_new(struct tutti_comm *comm)
+{
+	struct tutti_context *ctx = comm->ctx;
+	struct tt_node_params p = {.uid = comm->uid,
+				   .rank = comm->rank,
+				   .size = comm->size,
+				   .world = comm->world,
+				   .plain = ctx->node_can & TT_NODE_READS,
+				   .deadline = tt_deadline_ms(ctx->env.timeout.number),
+				   .failed = has_failed,
+				   .arg = comm};
+	struct tt_node_comm *nc;
+	int i, err;
+
+	if (!(ctx->node_can & TT_NODE_MAPS) || comm->size < 2 || comm->size > TT_NODE_RANKS)
+		return 0;
+	for (i = 0; i < comm->size; i++)
+		if (tt_wire_host_key(ctx->wire, comm->world[i]) !=
+		    tt_wire_host_key(ctx->wire, comm->world[0]))
+			return 0;
+	nc = calloc(1, sizeof(*nc));
+	if (!nc)
+		return tt_fail(-ENOMEM, "no memory for a communicator");
+	err = tt_node_group_new(ctx->node, &p, &nc->group);
+	if (err) {
+		free(nc);
+		return err;
+	}
+	comm->node = nc;
+	return 0;
+}
+
+void tt_node_comm_free(struct tutti_comm *comm)
+{
+	if (!comm->node)
+		return;
+	tt_node_group_free(comm->node->group);
+	free(comm->node);
+	comm->node = NULL;
+}
+
+/* ---- turns ---- */
+
+void tt_node_start(struct tt_plan_req *req)
+{
+	struct tt_node_comm *nc = req->r.comm->node;
+
+	if (!req->resumed)
+		req->turn = ++nc->turn;
+	tt_list_add(&req->r.comm->ctx->node_gated, &req->lanes[0].ready);
+}
+
+static bool may_begin(const struct tt_plan_req *req)
+{
+	const struct tt_node_comm *nc = req->r.comm->node;
+
+	return !nc->running && req->turn == nc->begun + 1 && tt_node_may_begin(nc->group, req->turn);
+}
+
+static void begin(struct tt_plan_req *req)
+{
+	struct tt_node_comm *nc = req->r.comm->node;
+
+	nc->running = req;
+	nc->begun = req->turn;
+	req->base[TT_BUF_SLOT] = tt_node_slot(nc->group, req->turn);
+	tt_list_del(&req->lanes[0].ready);
+	tt_list_add(&req->r.comm->ctx->ready, &req->lanes[0].ready);
+}
+
+static void give_back(struct tt_plan_req *req)
+{
+	struct tt_memory *memory = tt_wire_memory(req->r.comm->ctx->wire);
+	int i;
+
+	for (i = 0; i < TT_NODE_WHICH; i++) {
+		if (req->bounce[i])
+			tt_mem_free(memory, req->bounce[i]);
+		req->bounce[i] = NULL;
+	}
+}
+
+/* Results that could not be stored in place. */
+static void unbounce(struct tt_plan_req *req)
+{
+	if (!req->bounce[TT_NODE_RESULT])
+		return;
+	memcpy(req->base[TT_BUF_RECV], req->bounce[TT_NODE_RESULT], req->extent[TT_BUF_RECV]);
+	tt_wire_stats(req->r.comm->ctx->wire)->copied_bytes += req->extent[TT_BUF_RECV];
+}
+
+void tt_node_ended(struct tt_plan_req *req)
+{
+	struct tt_node_comm *nc = req->r.comm->node;
+
+	if (nc->running == req) {
+		nc->running = NULL;
+		if (!req->r.status) {
+			unbounce(req);
+			tt_node_finish(nc->group, req->turn);
+		}
+	}
+	req->resumed = false;
+	give_back(req);
+}
+
+void tt_node_cancel(struct tt_plan_req *req)
+{
+	int k;
+
+	for (k = 0; k < req->plan->max_ops; k++)
+		tt_list_del(&req->lanes[0].ops[k].wait);
+	req->lanes[0].pending = 0;
+	tt_node_withdraw(req->r.comm->node->group);
+}
+
+/* ---- ops ---- */
+
+/* Peers know what was published to be read as the input, what they may write as the result. */
+static struct tt_node_ref ref_of(struct tt_ref ref)
+{
+	return (struct tt_node_ref){ref.buf == TT_BUF_SLOT   ? TT_NODE_SLOTS
+				    : ref.buf == TT_BUF_RECV ? TT_NODE_RESULT
+							     : TT_NODE_INPUT,
+				    ref.off};
+}
+
+/* Neither in the pool nor within reach: peers get a copy that is in the pool. */
+static int bounce(struct tt_plan_req *req, enum tt_node_which which, const void *addr, size_t len)
+{
+	struct tutti_context *ctx = req->r.comm->ctx;
+	struct tt_region *region;
+	size_t copied;
+	int err;
+
+	err = tt_mem_alloc(tt_wire_memory(ctx->wire), len, &req->bounce[which], &region);
+	if (err)
+		return err;
+	if (which == TT_NODE_INPUT) {
+		memcpy(req->bounce[which], addr, len);
+		tt_wire_stats(ctx->wire)->copied_bytes += len;
+	}
+	return tt_node_publish(req->r.comm->node->group, req->turn, which, req->bounce[which], len,
+			       region, &copied);
+}
+
+static int publish(struct tt_plan_req *req, enum tt_node_which which, struct tt_ref ref)
+{
+	size_t len = req->extent[ref.buf] > ref.off ? req->extent[ref.buf] - ref.off : 0, copied;
+	char *addr = req->base[ref.buf] + ref.off;
+	int err;
+
+	if (!ref.buf)
+		return 0;
+	err = tt_node_publish(req->r.comm->node->group, req->turn, which, addr, len,
+			      req->region[ref.buf], &copied);
+	if (err == -EOPNOTSUPP)
+		return bounce(req, which, addr, len);
+	tt_wire_stats(req->r.comm->ctx->wire)->copied_bytes += copied;
+	return err;
+}
+
+static int signal_op(struct tt_plan_req *req, const struct tt_op *op)
+{
+	int err = publish(req, TT_NODE_INPUT, op->a);
+
+	if (!err)
+		err = publish(req, TT_NODE_RESULT, op->dst);
+	if (!err)
+		tt_node_signal(req->r.comm->node->group, req->turn, op->index, req->fprint);
+	return err ? err : 1;
+}
+
+static int wait_op(struct tt_op_run *run)
+{
+	struct tt_plan_req *req = run->lane->req;
+	struct tt_node_group *g = req->r.comm->node->group;
+	const struct tt_op *op = run->op;
+	int j = op->peer == TT_ALL_RANKS ? (int)run->at : op->peer;
+	int end = op->peer == TT_ALL_RANKS ? req->r.comm->size : op->peer + 1;
+	bool differs = false;
+
+	for (; j < end; j++, run->at++) {
+		if (!tt_node_reached(g, j, req->turn, op->index, req->fprint, &differs))
+			return 0;
+		if (!differs)
+			continue;
+		if (!run->told)
+			tt_stuck_report(req->r.comm, req->r.seq, &req->fields);
+		run->told = true;
+		return 0; /* until the verdict comes */
+	}
+	if (op->peer == TT_ALL_RANKS)
+		tt_node_all_began(g, req->turn);
+	return 1;
+}
+
+static void pair(void *arg, void *dst, const void *a, const void *b, size_t count)
+{
+	tt_combine(arg, dst, a, b, count, 0);
+}
+
+static struct tt_node_reduce reduction(struct tt_plan_req *req, const struct tt_op *op)
+{
+	bool own = req->user && req->user->kind != TT_OP_PREMUL_SUM;
+
+	return (struct tt_node_reduce){
+		.datatype = req->datatype,
+		.op = req->op,
+		.elem = req->elem,
+		.divide_by = op->flags & TT_OPF_DIVIDE ? req->r.comm->size : 0,
+		.flags = req->extent[TT_BUF_SEND] >= STREAM_FROM ? TT_REDUCE_STREAM : 0,
+		.fn = own ? pair : NULL,
+		.arg = req};
+}
+
+static int pull_op(struct tt_op_run *run, int *gone)
+{
+	struct tt_plan_req *req = run->lane->req;
+	struct tt_node_group *g = req->r.comm->node->group;
+	struct tutti_stats *stats = tt_wire_stats(req->r.comm->ctx->wire);
+	const struct tt_op *op = run->op;
+	size_t len = op->len - run->at < AT_ONCE ? op->len - run->at : AT_ONCE;
+	struct tt_node_ref src = ref_of(op->a), dst = {TT_NODE_RESULT, op->dst.off + run->at};
+	struct tt_node_count count = {0};
+	struct tt_node_reduce r;
+	int err;
+
+	src.off += run->at;
+	if (op->kind == TT_OP_PULL_COPY) {
+		err = tt_node_pull_copy(g, req->turn, op->peer, src, req->base[op->dst.buf] + dst.off,
+					len, &count, gone);
+	} else {
+		r = reduction(req, op);
+		if (!req->bounce[TT_NODE_RESULT]) /* it may not be published */
+			tt_node_own(g, req->turn, TT_NODE_RESULT, req->base[op->dst.buf]);
+		err = tt_node_pull_reduce(g, req->turn, src, op->peer, dst, len, &r, &count, gone);
+	}
+	if (err)
+		return err;
+	stats->pulled_bytes += count.pulled;
+	stats->reduced_bytes += count.reduced;
+	stats->copied_bytes += count.copied;
+	run->at += len;
+	return run->at == op->len;
+}
+
+bool tt_node_op(struct tt_op_run *run)
+{
+	struct tt_plan_req *req = run->lane->req;
+	struct tutti_comm *comm = req->r.comm;
+	int rc, gone = comm->rank;
+
+	if (run->broken)
+		return false; /* the sweep ends the request */
+	if (run->op->kind == TT_OP_SIGNAL)
+		rc = signal_op(req, run->op);
+	else if (run->op->kind == TT_OP_WAIT)
+		rc = wait_op(run);
+	else
+		rc = pull_op(run, &gone);
+	if (rc < 0) {
+		run->broken = true;
+		tt_request_broken(&req->r, comm->world[gone],
+				  rc == -ENOMEM ? rc : gone == comm->rank ? -TUTTI_ETRANSPORT : -TUTTI_EPEER);
+	}
+	return rc > 0;
+}
+
+/* ---- progress ---- */
+
+int tt_node_poll(struct tutti_context *ctx)
+{
+	struct tt_list *l, *tmp;
+	int n = 0;
+
+	tt_list_each(l, tmp, &ctx->node_gated) {
+		struct tt_lane_run *lane = tt_container(l, struct tt_lane_run, ready);
+
+		if (!may_begin(lane->req))
+			continue;
+		begin(lane->req);
+		n++;
+	}
+	tt_list_each(l, tmp, &ctx->node_waits) {
+		struct tt_op_run *run = tt_container(l, struct tt_op_run, wait);
+		size_t at = run->at;
+		bool over = tt_node_op(run);
+
+		n += over || run->at != at;
+		run->lane->req->r.progressed |= run->at != at;
+		if (!over)
+			continue;
+		tt_list_del(&run->wait);
+		tt_run_op_over(run->lane);
+	}
+	return n;
+}
+
+bool tt_node_ready(struct tutti_context *ctx)
+{
+	struct tt_list *l, *tmp;
+	bool differs;
+
+	tt_list_each(l, tmp, &ctx->node_gated)
+		if (may_begin(tt_container(l, struct tt_lane_run, ready)->req))
+			return true;
+	tt_list_each(l, tmp, &ctx->node_waits) {
+		struct tt_op_run *run = tt_container(l, struct tt_op_run, wait);
+		struct tt_plan_req *req = run->lane->req;
+		int j = run->op->peer == TT_ALL_RANKS ? (int)run->at : run->op->peer;
+
+		if (run->broken || run->told)
+			continue;
+		if (run->op->kind != TT_OP_WAIT ||
+		    tt_node_reached(req->r.comm->node->group, j, req->turn, run->op->index,
+				    req->fprint, &differs))
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The node ops of plans; node.c. Under the wire lock but for the first two. */
+#ifndef TT_ENGINE_NODE_H
+#define TT_ENGINE_NODE_H
+
+#include "lib/engine/engine.h"
+#include "lib/node/node.h"
+
+/* Whether all-reduces like this one go through slots. */
+struct tt_quick_known {
+	size_t count; /* 0: nothing is known */
+	enum tutti_datatype datatype;
+	enum tutti_op op;
+	bool slots;
+};
+
+/* A communicator whose ranks share a host. */
+struct tt_node_comm {
+	struct tt_node_group *group;
+	uint64_t turn;	/* of the last call */
+	uint64_t begun; /* the last that has begun */
+	struct tt_plan_req *running;
+	unsigned quick; /* quick calls so far */
+	struct tt_quick_known known[16];
+};
+
+/*
+ * At the start: find out what works with the memory of the ranks of each host, and agree with all ranks on
+ * it: what does not work for one pair is used by nobody, as all must choose the same algorithms.
+ */
+int tt_node_agree(struct tutti_context *ctx, int (*card)(void *ctx, int rank, struct tt_node_card *));
+/* A handler of the control tree. */
+void tt_node_msg(void *ctx, int from, const void *data, size_t len);
+/* Makes comm->node if its ranks share a host and its memory; collective, may wait for the others. */
+int tt_node_comm_new(struct tutti_comm *comm);
+void tt_node_comm_free(struct tutti_comm *comm);
+
+/* quick.c: a call made without a request. */
+struct tt_quick {
+	size_t bytes;
+	struct tt_fields fields;
+	uint64_t fprint, seq, turn;
+};
+#define TT_QUICK_NOT 1
+/*
+ * Without the lock, in no group: run a blocking call, which has been checked. 0: it is done if *request is NULL, else it is to
+ * be waited for; TT_QUICK_NOT: nothing has happened, make a request; or an error.
+ */
+int tt_quick_run(struct tutti_comm *comm, const struct tt_call *call, struct tutti_request **request);
+/* call.c: start a request for a call that has been made already. */
+int tt_request_resume(struct tutti_request *req, const struct tt_quick *quick);
+
+/* A request with a node plan: its lane starts when its turn has come. */
+void tt_node_start(struct tt_plan_req *req);
+void tt_node_ended(struct tt_plan_req *req);
+void tt_node_cancel(struct tt_plan_req *req);
+/* Whether it is over; else it goes to ctx->node_waits. */
+bool tt_node_op(struct tt_op_run *run);
+/* Try what waits; returns how much went on. */
+int tt_node_poll(struct tutti_context *ctx);
+/* Whether something that waits could go on. */
+bool tt_node_ready(struct tutti_context *ctx);
+
+#endif

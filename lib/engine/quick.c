@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Short blocking all-reduces in the memory of a host, without a request: what their plan says, done here and now.
+ *
+ * It ends up the same in every way: a turn of its own, a place in the history, the same bits. If the other ranks do not come
+ * at once, the call goes on as a request that does the same things again, which changes nothing.
+ */
+#include <sched.h>
+#include <string.h>
+
+#include "lib/base/clock.h"
+#include "lib/engine/node.h"
+
+#define SPINS 2000    /* with a core per rank */
+#define YIELDS 50     /* with fewer */
+#define PROGRESS 32   /* other communication is looked after every so many calls */
+
+static struct tt_quick_known *known_of(struct tutti_comm *comm, const struct tt_call *call)
+{
+	struct tt_node_comm *nc = comm->node;
+	struct tt_quick_known *known =
+		&nc->known[(call->count + call->datatype) % (sizeof(nc->known) / sizeof(nc->known[0]))];
+	struct tt_plan_args args;
+
+	if (known->count == call->count && known->datatype == call->datatype && known->op == call->op)
+		return known;
+	args = tt_call_args(comm, call);
+	*known = (struct tt_quick_known){.count = call->count, .datatype = call->datatype, .op = call->op};
+	known->slots = !strcmp(tt_choose(comm->chooser, &args)->name, "node_slots");
+	return known;
+}
+
+static bool applies(struct tutti_comm *comm, const struct tt_call *call)
+{
+	return comm->node && call->coll == TT_COLL_ALLREDUCE && call->op < TUTTI_NUM_OPS &&
+	       call->count && call->count * tutti_datatype_size(call->datatype) <= TT_NODE_SLOT &&
+	       known_of(comm, call)->slots;
+}
+
+/* What the counters say of it; sign -1 takes it back. */
+static void count(struct tutti_comm *comm, size_t bytes, int sign)
+{
+	struct tutti_stats *stats = tt_wire_stats(comm->ctx->wire);
+	uint64_t add = (uint64_t)((int64_t)bytes * sign);
+
+	stats->copied_bytes += add;
+	stats->reduced_bytes += add;
+	stats->pulled_bytes += add * (uint64_t)(comm->size - 1);
+}
+
+/* Under the lock: the call is made, unless something is in the way; then false. */
+static bool begin(struct tutti_comm *comm, struct tt_quick *q, const struct tt_call *call)
+{
+	struct tt_node_comm *nc = comm->node;
+	struct tutti_context *ctx = comm->ctx;
+
+	if (++nc->quick % PROGRESS == 0)
+		tt_engine_progress(ctx);
+	if (atomic_load(&comm->failed) || ctx->running || nc->running || nc->begun != nc->turn ||
+	    !tt_node_may_begin(nc->group, nc->turn + 1))
+		return false;
+	q->fields = (struct tt_fields){.coll = call->coll,
+				       .datatype = call->datatype,
+				       .op = call->op,
+				       .root = call->root,
+				       .count = call->count};
+	q->fprint = tt_comm_called(comm, &q->fields, NULL);
+	q->seq = comm->seq;
+	q->turn = nc->begun = ++nc->turn;
+	count(comm, q->bytes, 1);
+	return true;
+}
+
+/* Whether all have come, within a moment. */
+static bool meet(struct tutti_comm *comm, const struct tt_quick *q)
+{
+	bool spins = comm->ctx->wait_mode == TT_WAIT_SPIN, differs = false;
+	int left = spins ? SPINS : comm->ctx->wait_mode == TT_WAIT_YIELD ? YIELDS : 1, j = 0;
+
+	while (j < comm->size && left > 0) {
+		if (tt_node_reached(comm->node->group, j, q->turn, 1, q->fprint, &differs)) {
+			if (differs)
+				return false;
+			j++;
+			continue;
+		}
+		left--;
+		if (spins)
+			tt_cpu_relax();
+		else
+			sched_yield();
+	}
+	return j == comm->size;
+}
+
+static void finish(struct tutti_comm *comm, const struct tt_quick *q, const struct tt_call *call)
+{
+	struct tt_node_group *g = comm->node->group;
+	struct tt_node_reduce r = {.datatype = call->datatype,
+				   .op = call->op,
+				   .divide_by = call->op == TUTTI_AVG ? comm->size : 0};
+
+	tt_node_all_began(g, q->turn);
+	tt_node_reduce_slots(g, q->turn, call->recvbuf, call->count, &r);
+	tt_node_finish(g, q->turn);
+}
+
+/* Under the lock: go on as a request. */
+static int resume(struct tutti_comm *comm, const struct tt_quick *q, const struct tt_call *call,
+		  struct tutti_request **out)
+{
+	struct tutti_request *req;
+	int err;
+
+	count(comm, q->bytes, -1);
+	err = tt_request_new(comm, call, false, &req);
+	if (err) { /* the others have begun it */
+		tt_comm_fail(comm, err, -1, tt_coll_name(call->coll), q->seq, "", "%s",
+			     tt_fail_text(err));
+		return err;
+	}
+	comm->node->begun--;
+	err = tt_request_resume(req, q);
+	if (err)
+		tt_request_free(req);
+	else
+		*out = req;
+	return err;
+}
+
+int tt_quick_run(struct tutti_comm *comm, const struct tt_call *call, struct tutti_request **out)
+{
+	struct tt_quick q;
+	bool begun;
+	int err;
+
+	*out = NULL;
+	if (!applies(comm, call))
+		return TT_QUICK_NOT;
+	q.bytes = call->count * tutti_datatype_size(call->datatype);
+	tt_wire_lock(comm->ctx->wire);
+	begun = begin(comm, &q, call);
+	tt_wire_unlock(comm->ctx->wire);
+	if (!begun)
+		return TT_QUICK_NOT;
+	memcpy(tt_node_slot(comm->node->group, q.turn), call->in_place ? call->recvbuf : call->sendbuf,
+	       q.bytes);
+	tt_node_signal(comm->node->group, q.turn, 1, q.fprint);
+	if (meet(comm, &q)) {
+		finish(comm, &q, call);
+		return 0;
+	}
+	tt_wire_lock(comm->ctx->wire);
+	err = resume(comm, &q, call, out);
+	tt_wire_unlock(comm->ctx->wire);
+	return err;
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The area of a communicator: made, handed out, flags in it, and the fence. */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/proc.h"
+#include "lib/node/internal.h"
+
+#define FENCE_MS 5000 /* a peer that is stopped in the middle of a pull for longer is ended */
+
+size_t tt_node_area_bytes(int size)
+{
+	size_t len = sizeof(struct node_area) + (size_t)size * sizeof(struct node_rank);
+
+	return (len + 4095) & ~(size_t)4095;
+}
+
+/* ---- handing out ---- */
+
+static void take_back(struct tt_node *node, int i)
+{
+	struct node_home *h = &node->seg->home[i];
+
+	if (h->fd >= 0)
+		close(h->fd);
+	node->home[i] = NULL;
+	atomic_store(&h->uid, 0);
+}
+
+void tt_node_hand_out(struct tt_node *node)
+{
+	const struct node_area *area;
+	int i;
+
+	for (i = 0; i < SEG_AREAS; i++) {
+		area = node->home[i];
+		if (area && atomic_load(&area->attached) == (uint32_t)area->size)
+			take_back(node, i);
+	}
+}
+
+static int free_home(struct tt_node *node)
+{
+	int i;
+
+	for (i = 0; i < SEG_AREAS; i++)
+		if (!atomic_load(&node->seg->home[i].uid))
+			return i;
+	return -1;
+}
+
+static int map_area(struct tt_node_group *g, int fd)
+{
+	void *p = mmap(NULL, g->area_len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (p == MAP_FAILED)
+		return tt_fail(-errno, "mapping the area of a communicator: %s", strerror(errno));
+	g->area = p;
+	return 0;
+}
+
+/* At the lowest rank. Failing is told to the others, who wait. */
+static int make_area(struct tt_node_group *g, uint64_t uid)
+{
+	struct tt_node *node = g->node;
+	struct node_home *h;
+	struct stat st = {0};
+	int i, fd, err = 0;
+
+	tt_node_hand_out(node);
+	i = free_home(node);
+	if (i < 0)
+		return tt_fail(-EMFILE, "%d communicators are being made at once", SEG_AREAS);
+	h = &node->seg->home[i];
+	fd = memfd_create(AREA_NAME, MFD_CLOEXEC);
+	if (fd < 0 || fchmod(fd, 0600) || ftruncate(fd, (off_t)g->area_len) || fstat(fd, &st))
+		err = tt_fail(-errno, "the area of a communicator: %s", strerror(errno));
+	if (!err)
+		err = map_area(g, fd);
+	if (err && fd >= 0)
+		close(fd);
+	if (!err) {
+		g->area->uid = uid;
+		g->area->size = g->size;
+		node->home[i] = g->area;
+	}
+	h->fd = err ? -1 : fd;
+	h->ino = st.st_ino;
+	atomic_store(&h->uid, uid);
+	return err;
+}
+
+/* Elsewhere: 0, -EAGAIN: not there yet. */
+static int find_area(struct tt_node_group *g, uint64_t uid)
+{
+	const struct node_peer *peer = g->peer[0];
+	const struct node_home *h;
+	int i, fd, err;
+
+	for (i = 0; i < SEG_AREAS; i++)
+		if (atomic_load(&peer->seg->home[i].uid) == uid)
+			break;
+	if (i == SEG_AREAS)
+		return -EAGAIN;
+	h = &peer->seg->home[i];
+	if (h->fd < 0)
+		return tt_fail(-ENOMEM, "process %d could not make the area of a communicator",
+			       (int)peer->pid);
+	fd = tt_proc_open_fd(peer->pid, h->fd, "/memfd:" AREA_NAME, h->ino);
+	if (fd < 0)
+		return tt_fail(fd, "the area of a communicator can't be opened: %s", strerror(-fd));
+	err = map_area(g, fd);
+	close(fd);
+	if (!err && (g->area->uid != uid || g->area->size != g->size)) {
+		munmap(g->area, g->area_len);
+		g->area = NULL;
+		err = tt_fail(-EPROTO, "the area of a communicator is another one's");
+	}
+	return err;
+}
+
+static int wait_for_area(struct tt_node_group *g, const struct tt_node_params *p)
+{
+	const struct timespec pause = {.tv_nsec = 50000};
+	unsigned turn;
+	int err;
+
+	for (turn = 0;; turn++) {
+		err = find_area(g, p->uid);
+		if (err != -EAGAIN)
+			return err;
+		if (p->failed(p->arg) || (turn % 64 == 63 && tt_proc_gone(g->peer[0]->pid)))
+			return tt_fail(-TUTTI_EPEER, "rank %d is gone", p->world[0]);
+		if (tt_passed(p->deadline))
+			return tt_fail(-ETIMEDOUT, "rank %d made no area for the communicator in time",
+				       p->world[0]);
+		if (turn < 64)
+			sched_yield();
+		else
+			nanosleep(&pause, NULL);
+	}
+}
+
+int tt_node_group_new(struct tt_node *node, const struct tt_node_params *p,
+		      struct tt_node_group **out)
+{
+	struct tt_node_group *g = calloc(1, sizeof(*g) + (size_t)p->size * sizeof(*g->peer));
+	int i, err;
+
+	if (!g)
+		return tt_fail(-ENOMEM, "no memory for the ranks of this host");
+	g->node = node;
+	g->rank = p->rank;
+	g->size = p->size;
+	g->plain = p->plain;
+	g->area_len = tt_node_area_bytes(p->size);
+	g->peer = (struct node_peer **)(g + 1);
+	for (i = 0; i < p->size; i++)
+		g->peer[i] = i == p->rank ? NULL : node->peer[p->world[i]];
+	err = p->rank ? wait_for_area(g, p) : make_area(g, p->uid);
+	if (err) {
+		free(g);
+		return err;
+	}
+	atomic_fetch_add(&g->area->attached, 1);
+	*out = g;
+	return 0;
+}
+
+/* The home waits for those that have not mapped it yet: they are about to, unless they are gone. */
+static void leave_home(struct tt_node_group *g)
+{
+	struct tt_node *node = g->node;
+	uint64_t deadline = tt_deadline_ms(1000);
+	int i;
+
+	for (i = 0; i < SEG_AREAS; i++)
+		if (node->home[i] == g->area)
+			break;
+	if (i == SEG_AREAS)
+		return;
+	while (atomic_load(&g->area->attached) < (uint32_t)g->size && !tt_passed(deadline))
+		sched_yield();
+	take_back(node, i);
+}
+
+void tt_node_group_free(struct tt_node_group *g)
+{
+	if (!g)
+		return;
+	if (!g->rank)
+		leave_home(g);
+	munmap(g->area, g->area_len);
+	free(g->tmp);
+	free(g);
+}
+
+/* ---- turns ---- */
+
+bool tt_node_may_begin(struct tt_node_group *g, uint64_t turn)
+{
+	uint64_t least = UINT64_MAX, done;
+	int i;
+
+	if (turn <= g->all_done + 2)
+		return true;
+	for (i = 0; i < g->size; i++) {
+		done = atomic_load_explicit(&g->area->rank[i].done, memory_order_acquire);
+		least = done < least ? done : least;
+	}
+	g->all_done = least > g->all_done ? least : g->all_done;
+	return turn <= g->all_done + 2;
+}
+
+void *tt_node_slot(struct tt_node_group *g, uint64_t turn)
+{
+	return g->area->rank[g->rank].slot[turn % 2].data;
+}
+
+int tt_node_publish(struct tt_node_group *g, uint64_t turn, enum tt_node_which which, void *addr,
+		    size_t len, const struct tt_region *region, size_t *copied)
+{
+	struct node_buf *buf = &g->area->rank[g->rank].buf[turn % 2][which];
+	struct node_buf b = {.kind = NODE_PLAIN, .off = (uint64_t)(uintptr_t)addr, .len = len};
+	const struct tt_mr *mr = NULL;
+	int i;
+
+	for (i = 0; region && i < TT_TP_MAX; i++)
+		if (region->mr[i] && region->mr[i]->tp == &g->node->keeper)
+			mr = region->mr[i];
+	*copied = 0;
+	if (!len)
+		b.kind = NODE_NONE;
+	else if (mr)
+		b = (struct node_buf){.kind = NODE_POOL,
+				      .slab = (uint32_t)mr->rkey.word[1],
+				      .id = mr->rkey.word[0],
+				      .off = b.off - mr->rkey.word[2],
+				      .len = len};
+	else if (which == TT_NODE_INPUT && len <= TT_NODE_SLOT) {
+		memcpy(tt_node_slot(g, turn), addr, len);
+		b = (struct node_buf){.kind = NODE_SLOT, .len = len};
+		*copied = len;
+	} else if (!g->plain)
+		return -EOPNOTSUPP;
+	g->own[turn % 2][which] = addr;
+	*buf = b;
+	return 0;
+}
+
+void tt_node_own(struct tt_node_group *g, uint64_t turn, enum tt_node_which which, void *addr)
+{
+	g->own[turn % 2][which] = addr;
+}
+
+void tt_node_signal(struct tt_node_group *g, uint64_t turn, unsigned step, uint64_t fprint)
+{
+	struct node_slot *slot = &g->area->rank[g->rank].slot[turn % 2];
+	int i;
+
+	slot->fprint = fprint;
+	/*
+	 * seq_cst: the flag is visible before we look who sleeps, and sleepers look at flags after they
+	 * have said so.
+	 */
+	atomic_store(&slot->flag, tt_node_flag(turn, step));
+	for (i = 0; i < g->size; i++)
+		if (g->peer[i] && atomic_load_explicit(&g->peer[i]->seg->sleeping, memory_order_relaxed))
+			tt_node_wake(g->peer[i]);
+}
+
+bool tt_node_reached(struct tt_node_group *g, int peer, uint64_t turn, unsigned step,
+		     uint64_t fprint, bool *differs)
+{
+	const struct node_slot *slot = &g->area->rank[peer].slot[turn % 2];
+	uint64_t flag = atomic_load_explicit(&slot->flag, memory_order_acquire);
+
+	if (flag < tt_node_flag(turn, step))
+		return false;
+	*differs = flag >> 8 != turn || slot->fprint != fprint;
+	return true;
+}
+
+void tt_node_all_began(struct tt_node_group *g, uint64_t turn)
+{
+	if (turn - 1 > g->all_done)
+		g->all_done = turn - 1;
+}
+
+void tt_node_finish(struct tt_node_group *g, uint64_t turn)
+{
+	atomic_store_explicit(&g->area->rank[g->rank].done, turn, memory_order_release);
+}
+
+/* ---- the fence ---- */
+
+static void end_peer(const struct node_peer *peer)
+{
+	tt_warn("process %d has been stopped for %d s in the middle of reading this process's buffers; it "
+		"is ended, so that they can be used again",
+		(int)peer->pid, FENCE_MS / 1000);
+	kill(peer->pid, SIGKILL);
+}
+
+static void wait_for_claim(const struct node_rank *rank, const struct node_peer *peer)
+{
+	uint64_t deadline = 0, last = 0;
+	unsigned turn;
+
+	for (turn = 1; atomic_load(&rank->busy); turn++) {
+		if (turn % 64) {
+			tt_cpu_relax();
+			continue;
+		}
+		sched_yield();
+		if (turn % 4096)
+			continue;
+		if (tt_proc_gone(peer->pid))
+			return;
+		if (!deadline) {
+			deadline = tt_deadline_ms(FENCE_MS);
+			last = tt_deadline_ms(2 * FENCE_MS);
+		} else if (tt_passed(deadline)) {
+			end_peer(peer);
+			deadline = TT_NEVER;
+		}
+		if (tt_passed(last))
+			return; /* not even that helps: it sits in the kernel, and not in its own code */
+	}
+}
+
+void tt_node_withdraw(struct tt_node_group *g)
+{
+	int i;
+
+	if (atomic_exchange(&g->area->rank[g->rank].withdrawn, 1))
+		return;
+	for (i = 0; i < g->size; i++)
+		if (g->peer[i])
+			wait_for_claim(&g->area->rank[i], g->peer[i]);
+}

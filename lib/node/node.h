@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The ranks of one host in mapped memory: what the node ops of a plan are made of.
+ *
+ * Each process has a segment, a memfd that peers of the same host map when the job starts; where it is
+ * travels in the card. It says which pool memory the process has, and whether it sleeps. Each
+ * communicator whose ranks share a host has an area, a memfd of its lowest rank that all map: flags, a slot of
+ * data and published buffers for each rank.
+ *
+ * A *turn* is a collective of a communicator that runs in its area; ranks have the same turns in the same order. A
+ * rank's flag is {turn, step}: what it has reached. Flags, slots and published buffers exist twice, for odd and even turns: a
+ * rank may begin turn t when all have finished turn t - 2.
+ *
+ * Nobody touches a peer's memory but under a claim, and not if the peer has withdrawn: tt_node_withdraw waits for
+ * the claims of others, so afterwards nobody reads or writes what was published.
+ */
+#ifndef TT_NODE_H
+#define TT_NODE_H
+
+#include <stdatomic.h>
+
+#include "lib/reduce/reduce.h"
+#include "lib/wire/transport.h"
+
+#define TT_NODE_RANKS 256	 /* at most so many ranks of a communicator */
+#define TT_NODE_SLOT (32u << 10) /* bytes of a slot */
+#define TT_NODE_ALL (-1)
+
+struct tt_node;
+struct tt_node_group;
+
+/* In a rank's card: where its segment is. pid 0: it has none. */
+struct tt_node_card {
+	uint64_t cookie[2], ino;
+	int32_t pid, seg_fd;
+};
+
+/* seg.c */
+
+int tt_node_open(struct tt_node **node);
+void tt_node_close(struct tt_node *node);
+void tt_node_card(const struct tt_node *node, struct tt_node_card *card);
+/* To be told of memory, as a transport is; it has reg and dereg only. */
+struct tt_tp *tt_node_keeper(struct tt_node *node);
+/* What a process can do with all peers it has attached to. */
+enum { TT_NODE_MAPS = 1, TT_NODE_READS = 2 /* their ordinary memory too */ };
+/* Map the segment of a rank of this host. *can loses what does not work with it. */
+int tt_node_attach(struct tt_node *node, int rank, int nranks, const struct tt_node_card *card,
+		   unsigned *can);
+/*
+ * Sleeping: tt_node_lie_down gives a descriptor that becomes readable when a peer has published something after
+ * the call, so look once more before sleeping on it.
+ */
+int tt_node_lie_down(struct tt_node *node, bool first);
+void tt_node_get_up(struct tt_node *node);
+/* Now and then: unmap what peers have given up. */
+void tt_node_sweep(struct tt_node *node);
+
+/* group.c */
+
+struct tt_node_params {
+	uint64_t uid; /* of the communicator */
+	int rank, size;
+	const int *world; /* ranks in the world, by rank here */
+	bool plain;	  /* all ranks can read and write each other's ordinary memory */
+	uint64_t deadline;
+	bool (*failed)(void *arg); /* give up waiting for the others */
+	void *arg;
+};
+
+/* Collective: waits until the lowest rank has made the area. */
+int tt_node_group_new(struct tt_node *node, const struct tt_node_params *params,
+		      struct tt_node_group **group);
+void tt_node_group_free(struct tt_node_group *group);
+
+/* The first turn is 1. Whether this rank may begin it. */
+bool tt_node_may_begin(struct tt_node_group *g, uint64_t turn);
+/* Where this rank's slot of a turn is. */
+void *tt_node_slot(struct tt_node_group *g, uint64_t turn);
+
+/* What of a rank peers may touch: what they may read, what they may write, its slot. */
+enum tt_node_which { TT_NODE_INPUT, TT_NODE_RESULT, TT_NODE_SLOTS, TT_NODE_WHICH = TT_NODE_SLOTS };
+struct tt_region;
+/*
+ * Peers may touch len bytes at addr in this turn, once this rank has signalled. region covers them or is NULL. A short input
+ * that peers can't map goes into the slot (*copied is its length then), which the turn must not use
+ * otherwise. -EOPNOTSUPP: peers can't reach it.
+ */
+int tt_node_publish(struct tt_node_group *g, uint64_t turn, enum tt_node_which which, void *addr,
+		    size_t len, const struct tt_region *region, size_t *copied);
+/* What is this rank's own: not for peers. */
+void tt_node_own(struct tt_node_group *g, uint64_t turn, enum tt_node_which which, void *addr);
+/* This rank has reached a step, 1 .. 255, of a turn of this fingerprint. */
+void tt_node_signal(struct tt_node_group *g, uint64_t turn, unsigned step, uint64_t fprint);
+/* Whether peer has reached it; *differs: with another fingerprint. */
+bool tt_node_reached(struct tt_node_group *g, int peer, uint64_t turn, unsigned step,
+		     uint64_t fprint, bool *differs);
+/* All have begun this turn. */
+void tt_node_all_began(struct tt_node_group *g, uint64_t turn);
+/* This rank needs nothing of this turn any more. */
+void tt_node_finish(struct tt_node_group *g, uint64_t turn);
+/* A fence: afterwards no peer touches what this rank has published, now or later. */
+void tt_node_withdraw(struct tt_node_group *g);
+
+/* pull.c */
+
+/* A place in the same buffer of one or of all ranks. */
+struct tt_node_ref {
+	enum tt_node_which which;
+	size_t off;
+};
+
+struct tt_node_reduce {
+	enum tutti_datatype datatype;
+	enum tutti_op op;
+	size_t elem;
+	int divide_by; /* 0: not */
+	unsigned flags;
+	/* instead of op: dst = a (+) b, of which dst may be one */
+	void (*fn)(void *arg, void *dst, const void *a, const void *b, size_t count);
+	void *arg;
+};
+
+/* What a pull did, in bytes. */
+struct tt_node_count {
+	uint64_t pulled, reduced, copied;
+};
+
+/*
+ * Combine a part of all ranks' src, in order of rank, into dst of rank `to` (TT_NODE_ALL: of all of them). The
+ * ranks have all published. 0; or -EPIPE, and *gone is a rank that has withdrawn; or another code: *gone is the rank
+ * whose memory can't be reached.
+ */
+int tt_node_pull_reduce(struct tt_node_group *g, uint64_t turn, struct tt_node_ref src, int to,
+			struct tt_node_ref dst, size_t len, const struct tt_node_reduce *r,
+			struct tt_node_count *count, int *gone);
+/* Copy out of from's src to dst here. */
+int tt_node_pull_copy(struct tt_node_group *g, uint64_t turn, int from, struct tt_node_ref src,
+		      void *dst, size_t len, struct tt_node_count *count, int *gone);
+/* All ranks' slots of a turn, which has begun everywhere, combined to dst here. */
+void tt_node_reduce_slots(struct tt_node_group *g, uint64_t turn, void *dst, size_t count,
+			  const struct tt_node_reduce *r);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a call costs on a modelled cluster, from closed forms: no plan is built, so the chooser can
+ * ask for every algorithm. The cost functions (lib/coll/costs*.c, one line in algs.def each) say
+ * how many rounds of which messages an algorithm has; this file makes time of them.
+ */
+#ifndef TT_COST_H
+#define TT_COST_H
+
+#include "lib/plan/model.h"
+#include "lib/plan/plan.h"
+
+/* How long ports and processors are busy with something. */
+struct tt_busy {
+	double in, out, cpu, host;
+};
+
+struct tt_cost {
+	double time;	/* ns, of the last rank */
+	double steps;	/* messages that come one after another: alpha */
+	double bytes;	/* through the busiest rank's port, one way: beta */
+	double reduced; /* by the busiest rank: gamma */
+
+	/* what the cost functions work with */
+	const struct tt_model *model;
+	const struct tt_plan_args *args;
+	struct tt_hop hop; /* of the slowest level there is */
+	double hosts, filled;
+	double slices, lanes, turns, last; /* last: lanes in the last turn */
+	bool one_way;
+
+	/* of a slice: from its beginning to its end; until its lane can do the next one */
+	double path, serial;
+	struct tt_busy busy;
+	double peak, tail; /* longest that a round is busy; of the last one, what is not */
+};
+
+/*
+ * args as tt_plan_build takes them, chunk and lanes included; v forms whose counts all ranks know
+ * have the mean block in count, others nothing. Everything in it must be equal on all ranks.
+ */
+void tt_cost(const struct tt_alg *alg, const struct tt_plan_args *args,
+	     const struct tt_model *model, struct tt_cost *cost);
+
+#endif

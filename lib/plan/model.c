@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Clusters that the model knows, and who is where in one. */
+#include "lib/plan/model.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#define SWITCH 1500 /* ns until a rank that shares its processor has it again */
+
+void tt_model_default(struct tt_model *model)
+{
+	*model = (struct tt_model){
+		.link = {[TT_LEVEL_HOST] = {300, 1 / 10.0},
+			 [TT_LEVEL_LEAF] = {2000, 1 / 12.5},
+			 [TT_LEVEL_FAR] = {3000, 1 / 12.5}},
+		.gamma = 1 / 10.0,
+		.copy = 1 / 10.0,
+		.overhead = 100,
+		.eager = 8192,
+		.ranks_per_host = 1,
+		.rails = 1,
+		.oversub = 1,
+		.straggler = -1,
+		.straggler_factor = 1,
+	};
+}
+
+int tt_model_host(const struct tt_model *model, int rank)
+{
+	return rank / model->ranks_per_host;
+}
+
+int tt_model_leaf(const struct tt_model *model, int rank)
+{
+	return model->hosts_per_leaf ? tt_model_host(model, rank) / model->hosts_per_leaf : 0;
+}
+
+enum tt_level tt_model_level(const struct tt_model *model, int a, int b)
+{
+	if (tt_model_host(model, a) == tt_model_host(model, b))
+		return TT_LEVEL_HOST;
+	return tt_model_leaf(model, a) == tt_model_leaf(model, b) ? TT_LEVEL_LEAF : TT_LEVEL_FAR;
+}
+
+/*
+ * Of machines as they are common, for want of measurements (tutti_tune makes them): shared memory
+ * of one socket, TCP on 10 Gbit/s Ethernet, RDMA at 100 Gbit/s.
+ */
+static const struct tt_link_costs defaults[] = {
+	{.name = "shm", .hop = {400, 1 / 10.0}, .overhead = 200},
+	{.name = "verbs", .hop = {1500, 1 / 12.0}, .overhead = 300},
+	{.name = "ofi", .hop = {12000, 1 / 1.15}, .overhead = 4000},
+};
+
+const struct tt_link_costs *tt_link_default(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++)
+		if (!strcmp(defaults[i].name, name))
+			return &defaults[i];
+	return NULL;
+}
+
+const char *tt_link_default_name(int i)
+{
+	bool there = i >= 0 && (size_t)i < sizeof(defaults) / sizeof(defaults[0]);
+
+	return there ? defaults[i].name : NULL;
+}
+
+void tt_model_of(struct tt_model *model, const struct tt_layout *layout,
+		 const struct tt_link_costs *host, const struct tt_link_costs *net)
+{
+	tt_model_default(model);
+	model->eager = 4032;
+	model->gamma = 1 / 8.0;
+	model->copy = 1 / 8.0;
+	model->ranks_per_host = layout->ranks_per_host;
+	model->cores = layout->cores;
+	model->link[TT_LEVEL_HOST] = host->hop;
+	model->link[TT_LEVEL_LEAF] = model->link[TT_LEVEL_FAR] = net->hop;
+	model->overhead = layout->hosts > 1 ? net->overhead : host->overhead;
+	if (layout->ranks_per_host > layout->cores)
+		model->link[TT_LEVEL_HOST].alpha += SWITCH;
+}

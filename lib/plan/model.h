@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a cluster costs: alpha-beta-gamma (Hockney's model, with a cost per reduced byte), per
+ * level: ranks of one host, hosts of one leaf switch, and beyond. The simulator (sim.h) plays plans
+ * on it, the cost functions (cost.h) estimate them.
+ */
+#ifndef TT_MODEL_H
+#define TT_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum tt_level { TT_LEVEL_HOST, TT_LEVEL_LEAF, TT_LEVEL_FAR, TT_LEVELS };
+
+struct tt_hop {
+	double alpha; /* ns */
+	double beta;  /* ns per byte */
+};
+
+struct tt_model {
+	struct tt_hop link[TT_LEVELS];
+	double gamma;	    /* ns per byte reduced */
+	double copy;	    /* ns per byte copied */
+	double overhead;    /* ns of processor per message, at either end */
+	size_t eager;	    /* longer messages wait for their receive; SIZE_MAX: none does */
+	int ranks_per_host; /* at least 1 */
+	int hosts_per_leaf; /* 0: all hosts are on one leaf */
+	int rails; /* ports of a host, at least 1; lane l of a rank uses port (rank + l) % rails */
+	/*
+	 * Processors that the ranks of a host share, which also move the bytes of messages inside
+	 * the host; 0: a processor for each rank, and memory moves bytes by itself.
+	 */
+	int cores;
+	double oversub; /* 1: none */
+
+	/* The simulator's only: */
+	int straggler;		 /* rank that is slow, -1: none: */
+	double straggler_delay;	 /* it begins so many ns later, */
+	double straggler_factor; /* and its processor takes so many times longer (1: as the others)
+				  */
+	double jitter;		 /* mean of an exponential random addition to each alpha, ns */
+	uint64_t seed;
+};
+
+/* A cluster of common hardware: see tutti_sim(1). */
+void tt_model_default(struct tt_model *model);
+
+/* What messages over a transport cost. */
+struct tt_link_costs {
+	char name[16]; /* the transport's */
+	struct tt_hop hop;
+	double overhead;
+};
+const struct tt_link_costs *tt_link_default(const char *name); /* NULL: there is none */
+const char *tt_link_default_name(int i);		       /* from 0 on; NULL: no more */
+
+/* How the ranks of a communicator are placed. */
+struct tt_layout {
+	int hosts, ranks_per_host; /* the most ranks on any */
+	int cores;		   /* that the ranks of a host share */
+};
+/* Its model, with these links inside hosts and between them; nothing is measured. */
+void tt_model_of(struct tt_model *model, const struct tt_layout *layout,
+		 const struct tt_link_costs *host, const struct tt_link_costs *net);
+
+/* Where a rank is, and how far apart two are. */
+int tt_model_host(const struct tt_model *model, int rank);
+int tt_model_leaf(const struct tt_model *model, int rank);
+enum tt_level tt_model_level(const struct tt_model *model, int a, int b);
+
+#endif

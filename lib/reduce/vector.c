@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The kernels, in the compiler's vectors of TT_VEC bytes; built once for each level of instructions
+ * (local.mk). Everything is inlined into ten functions, one a datatype, with a loop for each
+ * operator.
+ *
+ * A block of a few vectors is combined over all sources in registers and then stored, so that each
+ * byte of the sources is read once and each byte of the result written once, however many sources
+ * there are. Same bits at every level: each step is one operation, rounded by itself (no fma), and
+ * a NaN in a result is always the one quiet NaN: which of two an instruction lets through doesn't
+ * matter.
+ */
+#include "lib/reduce/isa.h"
+#include "lib/reduce/kernels.h"
+
+#define BLOCK 4 /* vectors */
+
+typedef int8_t vec_i8 __attribute__((vector_size(TT_VEC)));
+typedef uint8_t vec_u8 __attribute__((vector_size(TT_VEC)));
+typedef int32_t vec_i32 __attribute__((vector_size(TT_VEC)));
+typedef uint32_t vec_u32 __attribute__((vector_size(TT_VEC)));
+typedef int64_t vec_i64 __attribute__((vector_size(TT_VEC)));
+typedef uint64_t vec_u64 __attribute__((vector_size(TT_VEC)));
+typedef double vec_f64 __attribute__((vector_size(TT_VEC)));
+
+typedef void store_fn(void *p, vec x);
+typedef vec op_fn(vec a, vec b);
+typedef vec end_fn(vec x, int divide_by); /* what is done to the combination of all sources */
+
+/* How the elements of a vector lie in memory. */
+struct form {
+	size_t size; /* of all of them */
+	vec (*load)(const void *p);
+	store_fn *store, *stream;
+};
+
+/* n vectors at offset at */
+INLINE void run_block(const struct tt_reduce_job *job, const struct form *form, store_fn *store,
+		      op_fn *op, end_fn *end, size_t at, const int n)
+{
+	const char *s = (const char *)job->src[0] + at;
+	vec x[BLOCK];
+	char *d;
+	int i, k;
+
+#pragma GCC unroll 4
+	for (i = 0; i < n; i++)
+		x[i] = form->load(s + (size_t)i * form->size);
+	for (k = 1; k < job->nsrc; k++) {
+		s = (const char *)job->src[k] + at;
+#pragma GCC unroll 4
+		for (i = 0; i < n; i++)
+			x[i] = op(x[i], form->load(s + (size_t)i * form->size));
+	}
+#pragma GCC unroll 4
+	for (i = 0; i < n; i++)
+		x[i] = end(x[i], job->divide_by);
+	for (k = 0; k < job->ndst; k++) {
+		d = (char *)job->dst[k] + at;
+#pragma GCC unroll 4
+		for (i = 0; i < n; i++)
+			store(d + (size_t)i * form->size, x[i]);
+	}
+}
+
+/* The last bytes, less than a vector. */
+INLINE void run_rest(const struct tt_reduce_job *job, const struct form *form, op_fn *op,
+		     end_fn *end, size_t at)
+{
+	size_t len = job->to - at;
+	char room[TT_VEC] = {0};
+	vec x;
+	int k;
+
+	memcpy(room, (const char *)job->src[0] + at, len);
+	x = form->load(room);
+	for (k = 1; k < job->nsrc; k++) {
+		memcpy(room, (const char *)job->src[k] + at, len);
+		x = op(x, form->load(room));
+	}
+	form->store(room, end(x, job->divide_by));
+	for (k = 0; k < job->ndst; k++)
+		memcpy((char *)job->dst[k] + at, room, len);
+}
+
+INLINE void run(const struct tt_reduce_job *args, const struct form *form, op_fn *op, end_fn *end)
+{
+	const struct tt_reduce_job job = *args; /* which no store can change */
+	size_t at = job.from, block = BLOCK * form->size;
+
+	if (CAN_STREAM && job.stream) {
+		for (; job.to - at >= block; at += block)
+			run_block(&job, form, form->stream, op, end, at, BLOCK);
+		fence();
+	}
+	for (; job.to - at >= block; at += block)
+		run_block(&job, form, form->store, op, end, at, BLOCK);
+	for (; job.to - at >= form->size; at += form->size)
+		run_block(&job, form, form->store, op, end, at, 1);
+	if (at < job.to)
+		run_rest(&job, form, op, end, at);
+}
+
+INLINE vec load_vec(const void *p)
+{
+	vec x;
+
+	memcpy(&x, p, sizeof(x));
+	return x;
+}
+
+INLINE void store_vec(void *p, vec x)
+{
+	memcpy(p, &x, sizeof(x));
+}
+
+static const struct form whole = {TT_VEC, load_vec, store_vec, stream_vec};
+
+/* The bits of a where those of mask are set, and those of b elsewhere. */
+INLINE vec pick(vec mask, vec a, vec b)
+{
+	return (mask & a) | (~mask & b);
+}
+
+/* Integers: nothing happens at the end but a division, for which vectors have no instruction. */
+
+INLINE vec as_is(vec x, int n)
+{
+	return x;
+}
+
+INLINE vec band(vec a, vec b)
+{
+	return a & b;
+}
+
+INLINE vec bor(vec a, vec b)
+{
+	return a | b;
+}
+
+INLINE vec bxor(vec a, vec b)
+{
+	return a ^ b;
+}
+
+/* What depends neither on the sign nor on the size. */
+INLINE void run_bits(const struct tt_reduce_job *job)
+{
+	switch (job->op) {
+	case TUTTI_BAND:
+		return run(job, &whole, band, as_is);
+	case TUTTI_BOR:
+		return run(job, &whole, bor, as_is);
+	default:
+		return run(job, &whole, bxor, as_is);
+	}
+}
+
+/* An operator of each kind for an integer type; sum and prod do not depend on the sign. */
+struct int_ops {
+	op_fn *sum, *prod, *min, *max;
+	end_fn *divide;
+};
+
+INLINE void run_int(const struct tt_reduce_job *job, const struct int_ops *ops)
+{
+	switch (job->op) {
+	case TUTTI_SUM:
+	case TUTTI_AVG:
+		if (job->divide_by)
+			return run(job, &whole, ops->sum, ops->divide);
+		return run(job, &whole, ops->sum, as_is);
+	case TUTTI_PROD:
+		return run(job, &whole, ops->prod, as_is);
+	case TUTTI_MIN:
+		return run(job, &whole, ops->min, as_is);
+	case TUTTI_MAX:
+		return run(job, &whole, ops->max, as_is);
+	default:
+		return run_bits(job);
+	}
+}
+
+INLINE vec sum_8(vec a, vec b)
+{
+	return (vec)((vec_u8)a + (vec_u8)b);
+}
+
+INLINE vec prod_8(vec a, vec b)
+{
+	return (vec)((vec_u8)a * (vec_u8)b);
+}
+
+INLINE vec sum_32(vec a, vec b)
+{
+	return (vec)((vec_u32)a + (vec_u32)b);
+}
+
+INLINE vec prod_32(vec a, vec b)
+{
+	return (vec)((vec_u32)a * (vec_u32)b);
+}
+
+INLINE vec sum_64(vec a, vec b)
+{
+	return a + b;
+}
+
+INLINE vec prod_64(vec a, vec b)
+{
+	return a * b;
+}
+
+INLINE vec min_i8(vec a, vec b)
+{
+	return pick((vec)((vec_i8)b < (vec_i8)a), b, a);
+}
+
+INLINE vec max_i8(vec a, vec b)
+{
+	return pick((vec)((vec_i8)b > (vec_i8)a), b, a);
+}
+
+static vec divide_i8(vec x, int n)
+{
+	int8_t e[TT_VEC / sizeof(int8_t)];
+	size_t i;
+
+	memcpy(e, &x, sizeof(e));
+	for (i = 0; i < TT_VEC / sizeof(*e); i++)
+		e[i] = (int8_t)(e[i] / n);
+	return load_vec(e);
+}
+
+static void run_i8(const struct tt_reduce_job *job)
+{
+	static const struct int_ops ops = {sum_8, prod_8, min_i8, max_i8, divide_i8};
+
+	run_int(job, &ops);
+}
+
+INLINE vec min_u8(vec a, vec b)
+{
+	return pick((vec)((vec_u8)b < (vec_u8)a), b, a);
+}
+
+INLINE vec max_u8(vec a, vec b)
+{
+	return pick((vec)((vec_u8)b > (vec_u8)a), b, a);
+}
+
+static vec divide_u8(vec x, int n)
+{
+	uint8_t e[TT_VEC / sizeof(uint8_t)];
+	size_t i;
+
+	memcpy(e, &x, sizeof(e));
+	for (i = 0; i < TT_VEC / sizeof(*e); i++)
+		e[i] = (uint8_t)(e[i] / n);
+	return load_vec(e);
+}
+
+static void run_u8(const struct tt_reduce_job *job)
+{
+	static const struct int_ops ops = {sum_8, prod_8, min_u8, max_u8, divide_u8};
+
+	run_int(job, &ops);
+}
+
+INLINE vec min_i32(vec a, vec b)
+{
+	return pick((vec)((vec_i32)b < (vec_i32)a), b, a);
+}
+
+INLINE vec max_i32(vec a, vec b)
+{
+	return pick((vec)((vec_i32)b > (vec_i32)a), b, a);
+}
+
+static vec divide_i32(vec x, int n)
+{
+	int32_t e[TT_VEC / sizeof(int32_t)];
+	size_t i;
+
+	memcpy(e, &x, sizeof(e));
+	for (i = 0; i < TT_VEC / sizeof(*e); i++)
+		e[i] = e[i] / n;
+	return load_vec(e);
+}
+
+static void run_i32(const struct tt_reduce_job *job)
+{
+	static const struct int_ops ops = {sum_32, prod_32, min_i32, max_i32, divide_i32};
+
+	run_int(job, &ops);
+}
+
+INLINE vec min_u32(vec a, vec b)
+{
+	return pick((vec)((vec_u32)b < (vec_u32)a), b, a);
+}
+
+INLINE vec max_u32(vec a, vec b)
+{
+	return pick((vec)((vec_u32)b > (vec_u32)a), b, a);
+}
+
+static vec divide_u32(vec x, int n)
+{
+	uint32_t e[TT_VEC / sizeof(uint32_t)];
+	size_t i;
+
+	memcpy(e, &x, sizeof(e));
+	for (i = 0; i < TT_VEC / sizeof(*e); i++)
+		e[i] = e[i] / (uint32_t)n;
+	return load_vec(e);
+}
+
+static void run_u32(const struct tt_reduce_job *job)
+{
+	static const struct int_ops ops = {sum_32, prod_32, min_u32, max_u32, divide_u32};
+
+	run_int(job, &ops);
+}
+
+INLINE vec min_i64(vec a, vec b)
+{
+	return pick((vec)((vec_i64)b < (vec_i64)a), b, a);
+}
+
+INLINE vec max_i64(vec a, vec b)
+{
+	return pick((vec)((vec_i64)b > (vec_i64)a), b, a);
+}
+
+static vec divide_i64(vec x, int n)
+{
+	int64_t e[TT_VEC / sizeof(int64_t)];
+	size_t i;
+
+	memcpy(e, &x, sizeof(e));
+	for (i = 0; i < TT_VEC / sizeof(*e); i++)
+		e[i] = e[i] / n;
+	return load_vec(e);
+}
+
+static void run_i64(const struct tt_reduce_job *job)
+{
+	static const struct int_ops ops = {sum_64, prod_64, min_i64, max_i64, divide_i64};
+
+	run_int(job, &ops);
+}
+
+INLINE vec min_u64(vec a, vec b)
+{
+	return pick((vec)((vec_u64)b < (vec_u64)a), b, a);
+}
+
+INLINE vec max_u64(vec a, vec b)
+{
+	return pick((vec)((vec_u64)b > (vec_u64)a), b, a);
+}
+
+static vec divide_u64(vec x, int n)
+{
+	uint64_t e[TT_VEC / sizeof(uint64_t)];
+	size_t i;
+
+	memcpy(e, &x, sizeof(e));
+	for (i = 0; i < TT_VEC / sizeof(*e); i++)
+		e[i] = e[i] / (uint64_t)n;
+	return load_vec(e);
+}
+
+static void run_u64(const struct tt_reduce_job *job)
+{
+	static const struct int_ops ops = {sum_64, prod_64, min_u64, max_u64, divide_u64};
+
+	run_int(job, &ops);
+}
+
+/* Floats. A NaN on either side of min and max stays; of equal operands they give the left one. */
+
+struct float_ops {
+	op_fn *sum, *prod, *min, *max;
+	end_fn *end, *divide;
+};
+
+INLINE void run_float(const struct tt_reduce_job *job, const struct form *form,
+		      const struct float_ops *ops)
+{
+	switch (job->op) {
+	case TUTTI_PROD:
+		return run(job, form, ops->prod, ops->end);
+	case TUTTI_MIN:
+		return run(job, form, ops->min, ops->end);
+	case TUTTI_MAX:
+		return run(job, form, ops->max, ops->end);
+	default:
+		if (job->divide_by)
+			return run(job, form, ops->sum, ops->divide);
+		return run(job, form, ops->sum, ops->end);
+	}
+}
+
+INLINE vec sum_f32(vec a, vec b)
+{
+	return (vec)((vec_f32)a + (vec_f32)b);
+}
+
+INLINE vec prod_f32(vec a, vec b)
+{
+	return (vec)((vec_f32)a * (vec_f32)b);
+}
+
+INLINE vec min_f32(vec a, vec b)
+{
+	vec_f32 x = (vec_f32)a, y = (vec_f32)b;
+
+	return pick((vec)((y < x) | (y != y)), b, a);
+}
+
+INLINE vec max_f32(vec a, vec b)
+{
+	vec_f32 x = (vec_f32)a, y = (vec_f32)b;
+
+	return pick((vec)((y > x) | (y != y)), b, a);
+}
+
+INLINE vec end_f32(vec a, int n)
+{
+	vec_f32 x = (vec_f32)a, nan = (vec_f32){0} + __builtin_nanf("");
+
+	return pick((vec)(x == x), a, (vec)nan);
+}
+
+INLINE vec divide_f32(vec a, int n)
+{
+	return end_f32((vec)((vec_f32)a / (float)n), n);
+}
+
+static const struct float_ops f32_ops = {sum_f32, prod_f32, min_f32, max_f32, end_f32, divide_f32};
+
+static void run_f32(const struct tt_reduce_job *job)
+{
+	run_float(job, &whole, &f32_ops);
+}
+
+INLINE vec sum_f64(vec a, vec b)
+{
+	return (vec)((vec_f64)a + (vec_f64)b);
+}
+
+INLINE vec prod_f64(vec a, vec b)
+{
+	return (vec)((vec_f64)a * (vec_f64)b);
+}
+
+INLINE vec min_f64(vec a, vec b)
+{
+	vec_f64 x = (vec_f64)a, y = (vec_f64)b;
+
+	return pick((vec)((y < x) | (y != y)), b, a);
+}
+
+INLINE vec max_f64(vec a, vec b)
+{
+	vec_f64 x = (vec_f64)a, y = (vec_f64)b;
+
+	return pick((vec)((y > x) | (y != y)), b, a);
+}
+
+INLINE vec end_f64(vec a, int n)
+{
+	vec_f64 x = (vec_f64)a, nan = (vec_f64){0} + __builtin_nan("");
+
+	return pick((vec)(x == x), a, (vec)nan);
+}
+
+INLINE vec divide_f64(vec a, int n)
+{
+	return end_f64((vec)((vec_f64)a / (double)n), n);
+}
+
+static const struct float_ops f64_ops = {sum_f64, prod_f64, min_f64, max_f64, end_f64, divide_f64};
+
+static void run_f64(const struct tt_reduce_job *job)
+{
+	run_float(job, &whole, &f64_ops);
+}
+
+/* The 16-bit floats are float32s in registers. */
+
+INLINE half load_half(const void *p)
+{
+	half h;
+
+	memcpy(&h, p, sizeof(h));
+	return h;
+}
+
+INLINE vec load_f16(const void *p)
+{
+	return (vec)widen_f16(load_half(p));
+}
+
+INLINE void store_f16(void *p, vec x)
+{
+	half h = narrow_f16((vec_f32)x);
+
+	memcpy(p, &h, sizeof(h));
+}
+
+INLINE void stream_f16(void *p, vec x)
+{
+	stream_half(p, narrow_f16((vec_f32)x));
+}
+
+static void run_f16(const struct tt_reduce_job *job)
+{
+	static const struct form form = {TT_VEC / 2, load_f16, store_f16, stream_f16};
+
+	run_float(job, &form, &f32_ops);
+}
+
+INLINE vec load_bf16(const void *p)
+{
+	return (vec)(__builtin_convertvector(load_half(p), vec_u32) << 16);
+}
+
+/* To nearest even. What is NaN is the one NaN, whose lower bits are 0. */
+INLINE half narrow_bf16(vec x)
+{
+	vec_u32 u = (vec_u32)x;
+
+	return __builtin_convertvector((u + 0x7fff + (u >> 16 & 1)) >> 16, half);
+}
+
+INLINE void store_bf16(void *p, vec x)
+{
+	half h = narrow_bf16(x);
+
+	memcpy(p, &h, sizeof(h));
+}
+
+INLINE void stream_bf16(void *p, vec x)
+{
+	stream_half(p, narrow_bf16(x));
+}
+
+static void run_bf16(const struct tt_reduce_job *job)
+{
+	static const struct form form = {TT_VEC / 2, load_bf16, store_bf16, stream_bf16};
+
+	run_float(job, &form, &f32_ops);
+}
+
+const struct tt_kernels KERNELS = {
+	{run_i8, run_u8, run_i32, run_u32, run_i64, run_u64, run_f16, run_bf16, run_f32, run_f64}};

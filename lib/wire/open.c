@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Opening transports. All that are cheap to open are opened at once; a costly one that nobody asked for by
+ * name is told to the others as usable here and opened when a peer can be reached over nothing better:
+ * right after the cards are known, mostly never within one host.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/signals.h"
+#include "lib/wire/internal.h"
+
+/* TUTTI_TRANSPORT without its "fault:" prefix; *fault says whether it was there. */
+static const char *allowed(const struct tt_env *env, bool *fault)
+{
+	const char *list = env->transport.text;
+
+	*fault = !strncmp(list, "fault:", 6);
+	return *fault ? list + 6 : list;
+}
+
+static bool in_list(const char *list, const char *name)
+{
+	size_t n = strlen(name), len;
+
+	if (!*list)
+		return true;
+	for (; *list; list += len + (list[len] == ',')) {
+		len = strcspn(list, ",");
+		if (len == n && !strncmp(list, name, n))
+			return true;
+	}
+	return false;
+}
+
+/* Every name in TUTTI_TRANSPORT must be a transport. */
+static int check_list(const char *list)
+{
+	const char *names[TT_TP_MAX], *near;
+	char word[32];
+	size_t len;
+	int n, i;
+
+	for (n = 0; tt_transports[n]; n++)
+		names[n] = tt_transports[n]->name;
+	for (; *list; list += len + (list[len] == ',')) {
+		len = strcspn(list, ",");
+		snprintf(word, sizeof(word), "%.*s", (int)len, list);
+		for (i = 0; i < n && strcmp(names[i], word); i++)
+			;
+		if (i < n)
+			continue;
+		near = tt_nearest(word, names, n);
+		return tt_fail(-EINVAL, "TUTTI_TRANSPORT: there is no transport '%s'%s%s%s", word,
+			       near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+	}
+	return 0;
+}
+
+/* Long enough for a slot and, if opened late, for what all have agreed on? */
+static int check_longest(struct tt_wire *wire, const struct tt_tp *tp)
+{
+	size_t need = tt_slot_size(wire->env);
+
+	if (wire->boot && wire->longest != SIZE_MAX && wire->longest > need)
+		need = wire->longest;
+	if (!tp->max_put || tp->max_put >= need)
+		return 0;
+	return tt_fail(-TUTTI_ETRANSPORT, "a put of %s has at most %zu bytes, %zu are needed",
+		       tp->ops->name, tp->max_put, need);
+}
+
+static int open_one(struct tt_wire *wire, int place)
+{
+	struct tt_wire_tp *t = &wire->tp[wire->ntps];
+	const struct tt_tp_ops *ops = tt_transports[place];
+	bool self = !strcmp(ops->name, "self");
+	int err;
+
+	err = wire->fault && !self
+		      ? tt_fault_open(ops, wire->env->fault.text, &wire->tp_params, &t->tp)
+		      : ops->open(&wire->tp_params, &t->tp);
+	if (!err && (err = check_longest(wire, t->tp)))
+		t->tp->ops->close(t->tp);
+	if (err)
+		return err;
+	t->name = ops->name;
+	t->place = place;
+	t->tp->optional = !wire->asked && !self;
+	wire->ntps++;
+	return 0;
+}
+
+static int open_or_leave(struct tt_wire *wire, int place, const char *list)
+{
+	const struct tt_tp_ops *ops = tt_transports[place];
+	bool self = !strcmp(ops->name, "self");
+	int err;
+
+	if (!self && (!in_list(list, ops->name) || wire->params.nranks == 1))
+		return 0;
+	if (ops->costly && !wire->asked) {
+		wire->late[place] = true;
+		return 0;
+	}
+	err = open_one(wire, place);
+	if (!err || self || wire->asked)
+		return err;
+	tt_info("transport %s is left out: %s", ops->name, tt_fail_text(err));
+	return 0;
+}
+
+/* A transport that can't be opened is left out, unless it was asked for by name. */
+int tt_open_transports(struct tt_wire *wire)
+{
+	const char *list = allowed(wire->env, &wire->fault);
+	int i, err;
+
+	wire->asked = *list != 0;
+	/* Before, as their handlers must not run in the middle of libfabric; after, in case they come back. */
+	tt_signals_restore();
+	err = check_list(list);
+	for (i = 0; !err && tt_transports[i]; i++)
+		err = open_or_leave(wire, i, list);
+	tt_signals_restore();
+	return err;
+}
+
+static int open_late(struct tt_wire *wire, int place)
+{
+	int err;
+
+	wire->late[place] = false; /* one try */
+	tt_signals_restore();
+	err = open_one(wire, place);
+	tt_signals_restore();
+	if (err) {
+		tt_info("transport %s is left out: %s", tt_transports[place]->name,
+			tt_fail_text(err));
+		return err;
+	}
+	tt_info("transport %s is opened now that it is needed", tt_transports[place]->name);
+	tt_memory_add(wire->memory, wire->tp[wire->ntps - 1].tp);
+	return 0;
+}
+
+bool tt_usable_place(struct tt_wire *wire, int place)
+{
+	return wire->late[place] || tt_wire_at_place(wire, place) >= 0;
+}
+
+int tt_open_place(struct tt_wire *wire, int place, int *tp)
+{
+	int err = 0;
+
+	if (wire->late[place])
+		err = open_late(wire, place);
+	if (err)
+		return err;
+	*tp = tt_wire_at_place(wire, place);
+	return *tp < 0 ? tt_fail(-EOPNOTSUPP, "%s is not open at rank %d",
+				 tt_transports[place]->name, wire->params.rank)
+		       : 0;
+}
+
+static bool any_late(const struct tt_wire *wire)
+{
+	int i;
+
+	for (i = 0; tt_transports[i]; i++)
+		if (wire->late[i])
+			return true;
+	return false;
+}
+
+void tt_open_needed(struct tt_wire *wire)
+{
+	int tps[TT_TP_MAX], r, tp;
+
+	for (r = 0; r < wire->params.nranks && any_late(wire); r++)
+		if (r != wire->params.rank &&
+		    tt_card_transports(wire, r, tps, TT_TP_MAX, NULL, 0) && wire->late[tps[0]])
+			(void)tt_open_place(wire, tps[0], &tp); /* connecting says that it failed */
+}
+
+void tt_wire_open_rest(struct tt_wire *wire)
+{
+	int i, tp;
+
+	tt_wire_lock(wire);
+	for (i = 0; tt_transports[i]; i++)
+		if (wire->late[i])
+			(void)tt_open_place(wire, i, &tp);
+	tt_wire_unlock(wire);
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Collectives in the memory of one host: that nothing is copied where nothing need be, that peers keep up with memory that
+ * comes and goes, and that nobody touches a buffer after its call has failed. test_colls.c has their results.
+ */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define COUNT 300000 /* float32 */
+
+static int stats_of(struct mp_job *job, struct tutti_stats *s)
+{
+	*s = (struct tutti_stats){.size = sizeof(*s)};
+	MP_OK(tutti_stats_get(job->ctx, s));
+	return 0;
+}
+
+/* Buffers of the pool are pulled and reduced, and nothing else. */
+static int counted(struct mp_job *job)
+{
+	size_t n = (size_t)job->n, bytes = COUNT * 4;
+	struct tutti_stats a, b;
+	float *in, *out;
+	size_t i;
+
+	MP_OK(tutti_alloc(job->ctx, n * bytes, (void **)&in));
+	MP_OK(tutti_alloc(job->ctx, n * bytes, (void **)&out));
+	for (i = 0; i < n * COUNT; i++)
+		in[i] = (float)(job->rank + 1);
+	TT_EXPECT(!stats_of(job, &a));
+	MP_OK(tutti_allreduce(in, out, COUNT, TUTTI_FLOAT32, TUTTI_SUM, job->world));
+	TT_EXPECT(!stats_of(job, &b));
+	TT_EXPECT(out[0] == (float)(n * (n + 1) / 2) && out[COUNT - 1] == out[0]);
+	TT_EXPECT(b.copied_bytes == a.copied_bytes && b.put_bytes == a.put_bytes);
+	TT_EXPECT(b.pulled_bytes - a.pulled_bytes == (n - 1) * (b.reduced_bytes - a.reduced_bytes));
+	TT_EXPECT(b.reduced_bytes - a.reduced_bytes >= bytes / n - 64);
+	TT_EXPECT(b.reduced_bytes - a.reduced_bytes <= bytes / n + 64);
+	a = b;
+	MP_OK(tutti_reduce(in, out, COUNT, TUTTI_FLOAT32, TUTTI_MAX, 0, job->world));
+	MP_OK(tutti_bcast(out, COUNT, TUTTI_FLOAT32, 1, job->world));
+	MP_OK(tutti_reduce_scatter_block(in, out, COUNT, TUTTI_FLOAT32, TUTTI_MIN, job->world));
+	MP_OK(tutti_barrier(job->world));
+	TT_EXPECT(!stats_of(job, &b));
+	TT_EXPECT(b.copied_bytes == a.copied_bytes && b.put_bytes == a.put_bytes);
+	MP_OK(tutti_allgather(TUTTI_IN_PLACE, out, COUNT, TUTTI_FLOAT32, job->world));
+	TT_EXPECT(!stats_of(job, &b));
+	TT_EXPECT(b.copied_bytes == a.copied_bytes);
+	MP_OK(tutti_free(in));
+	MP_OK(tutti_free(out));
+	return 0;
+}
+
+static void counters(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = counted));
+	TT_CHECK(!MP_RUN(.n = 4, .fn = counted));
+}
+
+/* Slabs of many sizes, given up and made anew between calls, on one rank more often than on another. */
+static int churn(struct mp_job *job)
+{
+	size_t count, i;
+	int64_t *v = NULL;
+	int k;
+
+	for (k = 0; k < 60; k++) {
+		count = ((size_t)k * 7919 + 13) % 200000 + (k % 10 == 9 ? 900000 : 1);
+		if (!v || k % (job->rank + 2) == 0 || k % 10 > 7) {
+			MP_OK(tutti_free(v));
+			MP_OK(tutti_alloc(job->ctx, 1200000 * 8 + (size_t)(k % 7) * 1000000, (void **)&v));
+		}
+		for (i = 0; i < count; i += 997)
+			v[i] = (int64_t)i + k + job->rank;
+		v[count - 1] = job->rank;
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, count, TUTTI_INT64, TUTTI_SUM, job->world));
+		TT_EXPECT(v[count - 1] == job->n * (job->n - 1) / 2);
+		for (i = 0; i + 1 < count; i += 997)
+			TT_EXPECT(v[i] == ((int64_t)i + k) * job->n + job->n * (job->n - 1) / 2);
+	}
+	MP_OK(tutti_free(v));
+	return 0;
+}
+
+static void remapped(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = churn, .env = "TUTTI_POOL_LIMIT=64M"));
+}
+
+/* The same sums in every size of vector: an element's bits do not depend on how the vector travels. */
+static int bits(struct mp_job *job)
+{
+	float *in, *out, first = 0;
+	size_t count;
+
+	MP_OK(tutti_alloc(job->ctx, COUNT * 4, (void **)&in));
+	MP_OK(tutti_alloc(job->ctx, COUNT * 4, (void **)&out));
+	for (count = 0; count < COUNT; count++)
+		in[count] = 0.1f * (float)(job->rank * job->rank + 1) + 1e-3f;
+	for (count = 1; count < COUNT; count = count * 3 + 1) {
+		MP_OK(tutti_allreduce(in, out, count, TUTTI_FLOAT32, TUTTI_SUM, job->world));
+		first = count == 1 ? out[0] : first;
+		TT_EXPECT(!memcmp(&out[0], &first, 4) && !memcmp(&out[count - 1], &first, 4));
+	}
+	MP_OK(tutti_free(in));
+	MP_OK(tutti_free(out));
+	return 0;
+}
+
+static void same_bits(void)
+{
+	TT_CHECK(!MP_RUN(.n = 5, .fn = bits));
+}
+
+/* Ranks that call something else. */
+static int mismatched(struct mp_job *job)
+{
+	size_t big = *(size_t *)job->arg;
+	float *v = calloc(big + 1, 4);
+
+	MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, v, job->rank == 1 ? big + 1 : big, TUTTI_FLOAT32,
+			       TUTTI_SUM, job->world), -TUTTI_EMISMATCH);
+	MP_SAID("rank 1");
+	MP_SAID("count");
+	free(v);
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void mismatch(void)
+{
+	size_t big[] = {7, 1024, 100000}; /* both short; one short, one long; both long */
+	int i;
+
+	for (i = 0; i < 3; i++)
+		TT_CHECK(!MP_RUN(.n = 3, .fn = mismatched, .arg = &big[i]));
+}
+
+/* Rank 0 gives up; whoever comes later must not write into its buffer. */
+static int late(struct mp_job *job)
+{
+	bool pool = *(bool *)job->arg;
+	float *v;
+	int i;
+
+	if (pool)
+		MP_OK(tutti_alloc(job->ctx, COUNT * 4, (void **)&v));
+	else
+		v = malloc(COUNT * 4);
+	for (i = 0; i < COUNT; i++)
+		v[i] = 1;
+	mp_meet(job);
+	if (job->rank == 0) {
+		MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, v, COUNT, TUTTI_FLOAT32, TUTTI_SUM, job->world),
+		       -ETIMEDOUT);
+		for (i = 0; i < COUNT; i++)
+			v[i] = 7;
+		atomic_store(&job->shared->word[0], 1);
+	} else {
+		TT_EXPECT(mp_await(&job->shared->word[0], 1, 20000));
+		TT_EXPECT(tutti_allreduce(TUTTI_IN_PLACE, v, COUNT, TUTTI_FLOAT32, TUTTI_SUM,
+					  job->world) < 0);
+	}
+	mp_meet(job);
+	for (i = 0; i < COUNT; i++)
+		TT_EXPECT(v[i] == (job->rank ? 1 : 7));
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void withdrawn(void)
+{
+	bool pool;
+
+	for (pool = false;; pool = true) {
+		TT_CHECK(!MP_RUN(.n = 2, .fn = late, .env = "TUTTI_TIMEOUT=1500", .arg = &pool));
+		if (pool)
+			break;
+	}
+}
+
+/* Communicators come and go, some of them never used. */
+static int split_often(struct mp_job *job)
+{
+	struct tutti_comm *comm;
+	int64_t v;
+	int k;
+
+	for (k = 0; k < 60; k++) {
+		MP_OK(tutti_comm_split(job->world, job->rank % (k % 3 + 1), -job->rank, &comm));
+		if (k % 4) {
+			v = 1;
+			MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &v, 1, TUTTI_INT64, TUTTI_SUM, comm));
+			TT_EXPECT(v == tutti_comm_size(comm));
+		}
+		MP_OK(tutti_comm_free(comm));
+	}
+	return 0;
+}
+
+static void communicators(void)
+{
+	TT_CHECK(!MP_RUN(.n = 5, .fn = split_often));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {
+		{"counters", counters},	  {"remapped", remapped},   {"same_bits", same_bits},
+		{"mismatch", mismatch},	  {"withdrawn", withdrawn}, {"communicators", communicators},
+		{NULL, NULL},
+	};
+
+	return tt_test_main("node", tests, argc, argv);
+}

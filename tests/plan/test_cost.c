@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The cost functions against the simulator, which plays the very plans: every algorithm, many
+ * numbers of ranks, sizes and ways to cut, on models as different as a switch of RDMA, slow
+ * Ethernet, and one host with and without enough processors.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/plan/check.h"
+#include "lib/plan/choose.h"
+#include "lib/plan/cost.h"
+#include "lib/plan/sim.h"
+#include "tests/test.h"
+
+#define WITHIN 2.1 /* times; anything */
+#define CLOSE 1.25 /* most of them: */
+#define SHARE 0.85
+#define APART 1.7 /* algorithms that differ by so much are in the right order, nearly all: */
+#define ORDERED 0.985
+
+static const char *const names[] = {"rdma", "ethernet", "host", "crowded host"};
+enum { MODELS = 4 };
+
+static struct tt_model model_of(int which)
+{
+	struct tt_model m;
+
+	tt_model_default(&m);
+	if (which == 1) {
+		m.link[TT_LEVEL_LEAF] = (struct tt_hop){15000, 1 / 0.119};
+		m.overhead = 3000;
+	}
+	if (which >= 1)
+		m.eager = 4032;
+	if (which >= 2)
+		m.ranks_per_host = 64;
+	if (which == 3)
+		m.cores = 2;
+	return m;
+}
+
+static int next_ranks(int n)
+{
+	return n < 5 ? n + 1 : n < 8 ? 8 : n == 16 ? 33 : 2 * n;
+}
+
+/* v forms are costed as the others. */
+static bool simulated(enum tt_coll coll)
+{
+	return coll != TT_COLL_REDUCE_SCATTER && coll != TT_COLL_ALLGATHERV &&
+	       coll != TT_COLL_GATHERV && coll != TT_COLL_SCATTERV && coll != TT_COLL_ALLTOALLV;
+}
+
+static size_t largest(enum tt_coll coll)
+{
+	bool blocks = coll == TT_COLL_ALLGATHER || coll == TT_COLL_GATHER ||
+		      coll == TT_COLL_SCATTER || coll == TT_COLL_ALLTOALL ||
+		      coll == TT_COLL_REDUCE_SCATTER_BLOCK;
+
+	return blocks ? 1 << 20 : 8 << 20;
+}
+
+static bool can(const struct tt_alg *alg, const struct tt_plan_args *a)
+{
+	return strcmp(alg->name, "single") != 0 && (!alg->can || alg->can(a));
+}
+
+struct score {
+	int all, close;
+};
+
+static void compare(const struct tt_alg *alg, const struct tt_plan_args *a,
+		    const struct tt_model *m, const char *name, struct score *score)
+{
+	struct tt_sim_result r;
+	struct tt_cost cost;
+	double ratio;
+
+	TT_REQUIRE(!tt_sim(alg, a, m, &r));
+	tt_cost(alg, a, m, &cost);
+	ratio = cost.time / r.last;
+	score->all++;
+	score->close += ratio >= 1 / CLOSE && ratio <= CLOSE;
+	if (ratio < 1 / WITHIN || ratio > WITHIN)
+		printf("  %s: %s %s n=%d count=%zu chunk=%zu lanes=%d: %.1f us, simulated %.1f\n",
+		       name, tt_coll_name(alg->coll), alg->name, a->nranks, a->count, a->chunk,
+		       a->lanes, cost.time / 1e3, r.last / 1e3);
+	TT_CHECK(ratio >= 1 / WITHIN && ratio <= WITHIN);
+}
+
+static void against_simulator(const struct tt_alg *alg, int which, struct score *score)
+{
+	struct tt_model m = model_of(which);
+	struct tt_plan_args a;
+	int n, lanes;
+	size_t bytes;
+
+	for (n = 2; n <= 33; n = next_ranks(n))
+		for (bytes = 512; bytes <= largest(alg->coll); bytes *= 32)
+			for (lanes = 1; lanes <= 4; lanes += 3) {
+				a = (struct tt_plan_args){.coll = alg->coll,
+							  .nranks = n,
+							  .elem = 4,
+							  .count = bytes / 4,
+							  .chunk = 64 << 10,
+							  .lanes = lanes};
+				if (can(alg, &a))
+					compare(alg, &a, &m, names[which], score);
+			}
+}
+
+static void test_simulator(void)
+{
+	struct score score = {0};
+	const struct tt_alg *alg;
+	int which;
+
+	for (which = 0; which < MODELS; which++)
+		for (alg = tt_algs; alg->name; alg++)
+			if (simulated(alg->coll))
+				against_simulator(alg, which, &score);
+	printf("  %d of %d within %g\n", score.close, score.all, CLOSE);
+	TT_CHECK(score.close >= SHARE * score.all);
+}
+
+/* ---- order, and what is picked ---- */
+
+struct tally {
+	int pairs, right, picks;
+	double lost, worst;
+};
+
+static void judge(const struct tt_chooser *c, const struct tt_plan_args *a,
+		  const struct tt_model *m, struct tally *t)
+{
+	struct tt_candidate list[TT_CANDIDATES];
+	double sim[TT_CANDIDATES], best = INFINITY, lost;
+	int n = tt_candidates(c, a, list, TT_CANDIDATES), i, k;
+	struct tt_sim_result r;
+	struct tt_plan_args p;
+
+	for (i = 0; i < n; i++) {
+		p = *a;
+		p.chunk = list[i].chunk;
+		p.lanes = list[i].lanes;
+		TT_REQUIRE(!tt_sim(list[i].alg, &p, m, &r));
+		sim[i] = r.last;
+		best = r.last < best ? r.last : best;
+	}
+	for (i = 0; i < n; i++)
+		for (k = 0; k < n; k++)
+			if (sim[i] > APART * sim[k]) {
+				t->pairs++;
+				t->right += list[i].predicted > list[k].predicted;
+			}
+	lost = sim[tt_pick(c, a, list, n)] / best;
+	t->picks++;
+	t->lost += lost;
+	if (lost > t->worst)
+		t->worst = lost;
+	if (lost > 1.5)
+		printf("  %s n=%d count=%zu: %s takes %.2f times the best one's time\n",
+		       tt_coll_name(a->coll), a->nranks, a->count,
+		       list[tt_pick(c, a, list, n)].alg->name, lost);
+}
+
+static void test_picks(void)
+{
+	struct tally t = {0};
+	struct tt_plan_args a;
+	struct tt_chooser *c;
+	struct tt_model m;
+	int which, n, coll;
+	size_t bytes;
+
+	for (which = 0; which < MODELS; which++) {
+		m = model_of(which);
+		TT_REQUIRE(!tt_chooser_new("", 256 << 10, 4, &m, &c));
+		for (coll = 0; coll < TT_NUM_COLLS; coll++)
+			for (n = 2; simulated(coll) && n <= 33; n = next_ranks(n))
+				for (bytes = 8; bytes <= largest(coll); bytes *= 8) {
+					a = (struct tt_plan_args){.coll = coll,
+								  .nranks = n,
+								  .elem = 4,
+								  .count = bytes / 4};
+					judge(c, &a, &m, &t);
+				}
+		tt_chooser_free(c);
+	}
+	printf("  %d of %d pairs in order; picks take %.3f times the best one's time on average, "
+	       "%.2f at worst\n",
+	       t.right, t.pairs, t.lost / t.picks, t.worst);
+	TT_CHECK(t.right >= ORDERED * t.pairs);
+	TT_CHECK(t.lost <= 1.05 * t.picks);
+	TT_CHECK(t.worst <= WITHIN);
+}
+
+/* ---- exactly ---- */
+
+/* Where a closed form is exact, steps and bytes are those of the plan that has most. */
+static void test_counts(void)
+{
+	static const char *const exact[] = {
+		"ring",		  "ps",		  "recursive_doubling", "halving_doubling",
+		"circulant_rsag", "single_master"};
+	struct tt_model m = model_of(0);
+	const struct tt_alg *alg;
+	struct tt_plan_args a;
+	struct tt_plan_cost count;
+	struct tt_cost cost;
+	struct tt_plan *plan;
+	size_t i;
+	int n;
+
+	for (i = 0; i < sizeof(exact) / sizeof(exact[0]); i++)
+		for (n = 2; n <= 32; n *= 2) {
+			a = (struct tt_plan_args){.coll = TT_COLL_ALLREDUCE,
+						  .nranks = n,
+						  .elem = 4,
+						  .count = 1024 * (size_t)n,
+						  .chunk = 1 << 20,
+						  .lanes = 1};
+			alg = tt_alg_find(a.coll, exact[i]);
+			TT_REQUIRE(alg && !tt_plan_build(alg, &a, &plan));
+			tt_plan_count(plan, &count);
+			tt_plan_free(plan);
+			tt_cost(alg, &a, &m, &cost);
+			TT_CHECK(cost.steps == count.steps);
+			TT_CHECK(fabs(cost.bytes -
+				      (double)(count.bytes_sent > count.bytes_received
+						       ? count.bytes_sent
+						       : count.bytes_received) *
+					      (strcmp(exact[i], "single_master") ? 1 : 2)) < 1);
+			TT_CHECK(fabs(cost.reduced - (double)count.bytes_reduced) < 1);
+		}
+}
+
+static const struct tt_test tests[] = {{"simulator", test_simulator},
+				       {"picks", test_picks},
+				       {"counts", test_counts},
+				       {NULL, NULL}};
+
+int main(int argc, char **argv)
+{
+	return tt_test_main("cost", tests, argc, argv);
+}
