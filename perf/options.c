@@ -12,7 +12,7 @@
 
 enum { OPT_STAT = 256, OPT_MALLOC, OPT_JSON, OPT_CSV, OPT_SOURCES, OPT_LEVEL, OPT_STORES };
 
-static const char short_options[] = ":b:e:i:f:n:w:c:d:o:r:a:A:q:T:hV";
+static const char short_options[] = ":b:e:i:f:n:w:c:d:o:r:a:A:q:S:T:hV";
 static const struct option long_options[] = {
 	{"minbytes", required_argument, NULL, 'b'},  {"maxbytes", required_argument, NULL, 'e'},
 	{"stepbytes", required_argument, NULL, 'i'}, {"stepfactor", required_argument, NULL, 'f'},
@@ -21,6 +21,7 @@ static const struct option long_options[] = {
 	{"op", required_argument, NULL, 'o'},	     {"root", required_argument, NULL, 'r'},
 	{"average", required_argument, NULL, 'a'},   {"tx-depth", required_argument, NULL, 'q'},
 	{"atomic", required_argument, NULL, 'A'},    {"transport", required_argument, NULL, 'T'},
+	{"servers", required_argument, NULL, 'S'},
 	{"sources", required_argument, NULL, OPT_SOURCES},
 	{"level", required_argument, NULL, OPT_LEVEL},
 	{"stores", required_argument, NULL, OPT_STORES},
@@ -54,6 +55,7 @@ static const char help[] =
 	"  -a, --average HOW        over ranks: 0 rank 0, 1 average, 2 min, 3 max (default 1)\n"
 	"  -A, --atomic WHICH       fetch_add, compare_swap or all (default fetch_add)\n"
 	"  -q, --tx-depth N         puts or gets under way at once (default 128)\n"
+	"  -S, --servers N          ranks that serve, of ps (default 1)\n"
 	"      --sources N          kernel: so many, 1 to 16, or all: 2, 3, 4 and 8 (default)\n"
 	"      --level WHICH        kernel: scalar, base, avx2, avx512, best (default) or all\n"
 	"      --stores HOW         kernel: plain, stream, or auto, by the cache (default)\n"
@@ -165,6 +167,14 @@ const struct perf_command perf_commands[] = {
 	 .iters = 1000,
 	 .warmup = 100,
 	 .min_ranks = 2},
+	{.name = "ps",
+	 .help = "parameter server: pull, push and push_pull by all workers at once",
+	 .run = perf_run_ps,
+	 .bytes = 1 << 20,
+	 .iters = 200,
+	 .warmup = 20,
+	 .min_ranks = 2,
+	 .has_size = true},
 	{.name = "kernel",
 	 .help = "reduction kernels of one rank, beside a copy of as many bytes",
 	 .run = perf_run_kernel,
@@ -375,6 +385,8 @@ static int take(struct perf_options *opt, int option)
 		return take_atomic(optarg, &opt->atomic);
 	case 'q':
 		return take_int("--tx-depth", optarg, 1, &opt->depth);
+	case 'S':
+		return take_int("--servers", optarg, 1, &opt->servers);
 	case 'T':
 		opt->transport = optarg;
 		return 0;
@@ -465,6 +477,7 @@ int perf_options_parse(struct perf_options *opt, int argc, char **argv)
 				     .check = 1,
 				     .depth = 128,
 				     .average = 1,
+				     .servers = 1,
 				     .level = PERF_BEST,
 				     .datatype = TUTTI_FLOAT32,
 				     .op = TUTTI_SUM};

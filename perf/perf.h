@@ -39,7 +39,7 @@ struct perf_options {
 	const struct perf_command *cmd;
 	size_t minbytes, maxbytes, stepbytes;
 	double stepfactor; /* 0: steps of stepbytes */
-	int iters, warmup, check, depth;
+	int iters, warmup, check, depth, servers;
 	int datatype, op, root, atomic; /* or PERF_ALL */
 	int sources; /* 0: the usual numbers */
 	int level;   /* or PERF_ALL or PERF_BEST */
@@ -162,12 +162,13 @@ void perf_progress(struct perf *perf, const char *phase);
 void perf_progress_row(struct perf *perf, size_t size);
 void perf_progress_clear(void);
 
-/* perf/coll.c, perf/p2p.c: the runners; return 0 or a negative code already reported. */
+/* perf/coll.c, perf/p2p.c, perf/ps.c: the runners; return 0 or a negative code already reported. */
 int perf_run_coll(struct perf *perf); /* the one that the command is called like */
 int perf_run_put(struct perf *perf);
 int perf_run_get(struct perf *perf);
 int perf_run_latency(struct perf *perf);
 int perf_run_atomic(struct perf *perf);
+int perf_run_ps(struct perf *perf);
 int perf_run_kernel(struct perf *perf); /* perf/kernel.c */
 extern const char *const perf_level_names[], *const perf_store_names[];
 

@@ -344,6 +344,7 @@ struct tt_ps_unit {
 	size_t span;   /* > 0: so much lands behind the head */
 	uint64_t word; /* where it is looked for */
 	uint64_t posted, told; /* when, and the clock that the server had told then */
+	uint64_t over;	       /* when all that was posted had come */
 	struct tt_ps_landing *landing;
 };
 

@@ -27,6 +27,8 @@ static void unit_over(struct tt_win_end *end, int status)
 	struct tt_ps_unit *u = tt_container(end, struct tt_ps_unit, end);
 
 	u->pending--;
+	if (!u->pending)
+		u->over = tt_now_ns();
 	if (status && !u->status)
 		u->status = status;
 	if (!u->pending && !u->pull->busy && !u->pull->task.cancelled)
@@ -206,7 +208,7 @@ static void judge(struct tt_ps_unit *u)
 	else if (!same)
 		read_dir(u);
 	else if (u->state == TT_PS_READ_CHECK ||
-		 tt_now_ns() - u->posted <= u->pull->task.ps->grace_ns)
+		 u->over - u->posted <= u->pull->task.ps->grace_ns)
 		accept(u);
 	else
 		read_head(u);

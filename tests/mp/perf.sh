@@ -85,6 +85,7 @@ run put_malloc clean 1 put -b 64K -n 20 -w 2 --malloc
 run get clean 3 get -b 8 -e 512K -f 256 -n 20 -w 2
 run put_lat clean 3 put_lat -b 8 -e 512K -f 256 -n 20 -w 2
 run put_lat_shm clean 1 put_lat -T shm -n 20 -w 2
+run ps clean 2 ps -b 4K -e 1M -f 256 -n 10 -w 2
 run put_lat_ofi clean 1 put_lat -T ofi -n 20 -w 2
 run amo_lat clean 2 amo_lat -n 20 -w 2 -A all
 run amo_lat_columns header bytes,iterations,t_min_us,t_max_us,t_typical_us,t_avg_us,t_stdev_us,p99_us,p999_us,wrong,atomic

@@ -179,6 +179,58 @@ static int rows_body(struct mp_job *job)
 	return 0;
 }
 
+/* ---- a table beyond 4 GiB ---- */
+
+#define HUGE_COUNT (((size_t)1 << 32) + 12345)
+
+static void fill_huge(void *value, uint64_t first, size_t count, enum tutti_datatype datatype,
+		      void *arg)
+{
+	(void)datatype;
+	(void)arg;
+	memset(value, (int)((first >> 16) * 37 & 0xff), count); /* a byte for each block */
+}
+
+static int huge_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_FILL, .fill = fill_huge};
+	size_t from[] = {0, HUGE_COUNT / 2 - 3, ((size_t)1 << 32) - 2, HUGE_COUNT / 3, HUGE_COUNT - 5}, i;
+	uint8_t v[5], again[5], one[5] = {1, 1, 1, 1, 1};
+	uint64_t bytes, most = 0, all = 0;
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	int k;
+
+	MP_OK(open_ps(job, 2, TUTTI_PS_ASYNC, &ps));
+	MP_OK(tutti_ps_dense(ps, "huge", HUGE_COUNT, TUTTI_UINT8, &opt, &t));
+	for (k = 0; k < 2; k++) {
+		MP_OK(tutti_ps_load(ps, k, &bytes));
+		all += bytes;
+		most = bytes > most ? bytes : most;
+	}
+	TT_EXPECT(all == HUGE_COUNT && (double)most * 2 / (double)all <= 1.02);
+	for (i = 0; i < sizeof(from) / sizeof(from[0]) && job->rank == 2; i++) {
+		MP_OK(tutti_ps_pull(t, v, from[i], 5, TUTTI_UINT8));
+		MP_OK(tutti_ps_push(t, one, from[i], 5, TUTTI_UINT8));
+		MP_OK(tutti_ps_pull(t, again, from[i], 5, TUTTI_UINT8));
+		for (k = 0; k < 5; k++)
+			TT_EXPECT(again[k] == (uint8_t)(v[k] + 1));
+		/* in the first part a block's index follows from the element's */
+		if (from[i] + 5 < HUGE_COUNT / 2)
+			TT_EXPECT(v[0] == (uint8_t)((from[i] >> 18 << 2) * 37));
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void huge(void)
+{
+	if (!getenv("TUTTI_TEST_HUGE"))
+		TT_SKIP("it needs 12 GiB of memory: TUTTI_TEST_HUGE=1 runs it");
+	TT_CHECK(!MP_RUN(.n = 3, .fn = huge_body, .timeout_ms = 150000, .env = "TUTTI_TRANSPORT=shm "
+			 "TUTTI_TIMEOUT=100s TUTTI_HEARTBEAT_LIMIT=100s TUTTI_POOL_LIMIT=9G"));
+}
+
 static void run(const char *env, size_t step)
 {
 	static const struct how ways[] = {{1, 0}, {2, 0}, {-1, 0}, {1, 2}, {2, 1}, {-1, 3},
@@ -225,14 +277,14 @@ static void verbs(void)
 {
 	if (mp_no_verbs())
 		TT_SKIP("%s", mp_no_verbs());
-	run("TUTTI_TRANSPORT=verbs TUTTI_PS_VERIFY=1", 3);
+	run("TUTTI_TRANSPORT=verbs TUTTI_PS_VERIFY=1", 4);
 }
 
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"shm", shm},	     {"shm_fault", shm_fault},
 					       {"ofi", ofi},	     {"ofi_fault", ofi_fault},
-					       {"verbs", verbs},     {NULL, NULL}};
+					       {"verbs", verbs},     {"huge", huge},		       {NULL, NULL}};
 
 	return tt_test_main("ps", tests, argc, argv);
 }
