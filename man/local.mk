@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 include man/env.mk
 include man/perf.mk
+include man/ps.mk
 
 dist_man_MANS += \
-	man/tutti_info.1 man/tutti_run.1 man/tutti_sim.1 \
+	man/tutti_info.1 man/tutti_run.1 man/tutti_sim.1 man/tutti_explain.1 man/tutti_tune.1 \
 	man/tutti.7 man/tutti_transport.7 \
 	man/tutti_allgather.3 \
 	man/tutti_allgather_init.3 \

@@ -6,7 +6,7 @@ tutti_perf_SOURCES = \
 	perf/coll.c perf/coll.h perf/coll_kinds.c perf/p2p.c perf/kernel.c
 tutti_perf_LDADD = libtt_reduce.la libtutti.la $(JANSSON_LIBS)
 
-EXTRA_DIST += perf/compare_verbs perf/scale perf/hosts.inc \
+EXTRA_DIST += perf/compare_verbs perf/scale perf/predict perf/tune perf/hosts.inc \
 	perf/compare/compare perf/compare/table.awk perf/compare/figure.gp perf/compare/drive.h \
 	perf/compare/drive.c perf/compare/drive_tutti.c perf/compare/drive_mpi.c \
 	perf/compare/drive_gloo.cc perf/compare/line.c perf/compare/bare_ofi.c
@@ -18,4 +18,9 @@ perf-compare-quick: all
 	TT_SRC=$(abs_top_srcdir) CC="$(CC)" sh $(srcdir)/perf/compare/compare -q $(WHERE)
 perf-scale: all
 	TT_BUILD=$(abs_top_builddir) $(SHELL) $(srcdir)/perf/scale
-.PHONY: perf-compare perf-compare-quick perf-scale
+# tutti_sim beside shaped hosts, as root; what a measured table picks, against every algorithm.
+perf-sim: all
+	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/predict
+perf-tune: all
+	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/tune
+.PHONY: perf-compare perf-compare-quick perf-scale perf-sim perf-tune

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Shell tests find both trees by these.
-AM_TESTS_ENVIRONMENT = TT_SRC='$(abs_top_srcdir)'; TT_BUILD='$(abs_top_builddir)'; export TT_SRC TT_BUILD;
+AM_TESTS_ENVIRONMENT = TT_SRC='$(abs_top_srcdir)'; TT_BUILD='$(abs_top_builddir)'; TUTTI_TUNE_FILE=none; export TT_SRC TT_BUILD TUTTI_TUNE_FILE;
 TEST_EXTENSIONS = .sh
 SH_LOG_COMPILER = $(SHELL)
 EXTRA_DIST += tests/sh.inc

@@ -12,6 +12,7 @@
 #include <tutti/coll.h>
 #include <tutti/p2p.h>
 #include <tutti/rma.h>
+#include <tutti/ps.h>
 #include <tutti/info.h>
 
 #endif

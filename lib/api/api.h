@@ -6,6 +6,7 @@
 #include <tutti/tutti.h>
 
 #include "lib/engine/engine.h"
+#include "lib/plan/tune.h"
 
 /* 0, or -EINVAL: NULL, freed, or no communicator at all. */
 int tt_check_comm(const struct tutti_comm *comm);
@@ -30,11 +31,22 @@ int tt_group_refuse(const char *name);
 struct tt_agreed {
 	uint64_t chunk;
 	int32_t lanes, node, cores; /* cores: of its host */
+	int32_t tune; /* TT_TUNE_*: has it a measured table? */
 	char algo[256];
 };
 /* Plan cache and chooser of a new communicator. */
 int tt_comm_equip(struct tutti_comm *comm, const struct tt_agreed *agreed);
+/* The same anew, for a communicator without requests: agreed, or ctx->tune, has changed. */
+int tt_comm_choose(struct tutti_comm *comm, const struct tt_agreed *agreed);
 void tt_comm_strip(struct tutti_comm *comm);
 int tt_agreed_get(struct tutti_context *ctx, struct tt_agreed *agreed);
+
+/* tune.c: read the file, at rank 0; then let all have what is about the job's hosts, and use it. */
+enum { TT_TUNE_NONE, TT_TUNE_READ, TT_TUNE_BAD };
+int tt_tune_read(struct tutti_context *ctx, struct tt_tunes *tunes);
+/* The names of the job's hosts, as tables have them. */
+int tt_tune_job_hosts(struct tutti_context *ctx, char *hosts, size_t size);
+int tt_tune_share(struct tutti_context *ctx, const struct tt_agreed *agreed,
+		  const struct tt_tunes *tunes);
 
 #endif

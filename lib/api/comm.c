@@ -22,43 +22,55 @@ int tt_check_comm(const struct tutti_comm *comm)
 	return 0;
 }
 
-/* What a transport costs; one that is wrapped costs what it wraps. */
-static const struct tt_link_costs *link_costs(const char *transport)
+/* By what all ranks know alike. */
+static int new_chooser(struct tutti_comm *comm, const struct tt_agreed *agreed,
+		       struct tt_chooser **chooser)
 {
-	const char *wrapped = strrchr(transport, ':');
-	const struct tt_link_costs *costs = tt_link_default(wrapped ? wrapped + 1 : transport);
-
-	return costs ? costs : tt_link_default("ofi");
-}
-
-/* The chooser's model, from what all ranks know alike. */
-static int model_of(struct tutti_comm *comm, const struct tt_agreed *agreed, struct tt_model *model)
-{
+	size_t longest = tt_wire_longest(comm->ctx->wire);
+	struct tt_chooser_params params = {
+		.rules = agreed->algo,
+		.chunk = agreed->chunk < longest ? agreed->chunk : longest,
+		.lanes = agreed->lanes,
+		.nranks = comm->size,
+		.tune = comm->ctx->tune};
 	struct tt_wire_spread spread;
-	struct tt_layout layout;
 	int err = tt_wire_spread(comm->ctx->wire, comm->world, comm->size, &spread);
 
 	if (err)
 		return err;
-	layout = (struct tt_layout){
+	params.layout = (struct tt_layout){
 		.hosts = spread.hosts, .ranks_per_host = spread.most, .cores = agreed->cores};
-	tt_model_of(model, &layout, link_costs(spread.inside), link_costs(spread.between));
+	params.inside = spread.inside;
+	params.between = spread.between;
+	return tt_chooser_by_table(&params, chooser);
+}
+
+int tt_comm_choose(struct tutti_comm *comm, const struct tt_agreed *agreed)
+{
+	struct tt_plan_cache *plans;
+	struct tt_chooser *chooser;
+	int err = new_chooser(comm, agreed, &chooser);
+
+	if (err)
+		return err;
+	err = tt_plans_new(comm, &plans);
+	if (err) {
+		tt_chooser_free(chooser);
+		return err;
+	}
+	tt_wire_lock(comm->ctx->wire);
+	tt_plans_free(comm->plans);
+	tt_chooser_free(comm->chooser);
+	comm->plans = plans;
+	comm->chooser = chooser;
+	tt_wire_unlock(comm->ctx->wire);
 	return 0;
 }
 
 int tt_comm_equip(struct tutti_comm *comm, const struct tt_agreed *agreed)
 {
-	size_t longest = tt_wire_longest(comm->ctx->wire), chunk = agreed->chunk;
-	struct tt_model model;
-	int err;
+	int err = tt_comm_choose(comm, agreed);
 
-	chunk = chunk < longest ? chunk : longest;
-	err = model_of(comm, agreed, &model);
-	if (!err)
-		err = tt_chooser_new(agreed->algo, chunk, agreed->lanes, &model, &comm->chooser);
-	if (err)
-		return err;
-	err = tt_plans_new(comm, &comm->plans);
 	return err ? err : tt_node_comm_new(comm);
 }
 

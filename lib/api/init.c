@@ -149,13 +149,14 @@ static void on_progress(void *ctx, int from, const void *data, size_t len)
 }
 
 /* The card: the wire's part, where this rank's segment is, then what all ranks take over from rank 0. */
-static int join(struct tutti_context *ctx)
+static int join(struct tutti_context *ctx, int tune)
 {
 	struct tt_boot_handlers handlers = {.gone = tt_ctx_gone, .arg = ctx};
 	struct tt_agreed agreed = {.chunk = (uint64_t)ctx->env.chunk.number,
 				   .lanes = (int32_t)ctx->env.lanes.number,
 				   .node = ctx->node != NULL,
-				   .cores = tt_topo_cpus()};
+				   .cores = tt_topo_cpus(),
+				   .tune = tune};
 	struct tt_node_card node_card = {0};
 	char card[TT_CARD_MAX];
 	struct tt_boot *boot;
@@ -218,7 +219,7 @@ static int node_card_of(void *arg, int rank, struct tt_node_card *card)
 	return 0;
 }
 
-static int make_world(struct tutti_context *ctx)
+static int make_world(struct tutti_context *ctx, const struct tt_tunes *tunes)
 {
 	struct tt_agreed agreed;
 	int err;
@@ -234,6 +235,9 @@ static int make_world(struct tutti_context *ctx)
 		err = tt_node_agree(ctx, node_card_of);
 	if (!err)
 		err = tt_comm_equip(ctx->world, &agreed);
+	if (err)
+		return err;
+	err = tt_tune_share(ctx, &agreed, tunes);
 	if (err)
 		return err;
 	if (!strcmp(ctx->env.progress.text, "thread"))
@@ -271,7 +275,8 @@ static int init(const struct tutti_config *user, struct tutti_context **out)
 	struct tutti_error_info info = {.size = sizeof(info)};
 	struct tutti_config config;
 	struct tutti_context *ctx;
-	int err;
+	struct tt_tunes tunes;
+	int err, tune;
 
 	if (!out)
 		return tt_fail(-EINVAL, "ctx is NULL");
@@ -299,10 +304,13 @@ static int init(const struct tutti_config *user, struct tutti_context **out)
 	err = open_wire(ctx);
 	if (err)
 		goto drop_params;
-	err = join(ctx);
-	if (err)
+	tune = tt_tune_read(ctx, &tunes);
+	err = join(ctx, tune);
+	if (!err)
+		err = make_world(ctx, &tunes);
+	tt_tunes_free(&tunes);
+	if (err && !ctx->boot)
 		goto close_wire;
-	err = make_world(ctx);
 	if (err)
 		goto stop_boot;
 	tt_debug("rank %d of %d, found by %s, listening on %s", ctx->boot_params.rank,
@@ -313,6 +321,7 @@ static int init(const struct tutti_config *user, struct tutti_context **out)
 stop_boot:
 	tutti_last_error(&info);
 	free_comms(ctx);
+	free(ctx->tune);
 	tt_boot_stop(ctx->boot, tt_deadline_ms(0));
 	tt_stuck_free(ctx);
 	tt_fail_info(&info); /* not what stopping says */
@@ -406,6 +415,7 @@ int tutti_finalize(struct tutti_context *ctx)
 	stop = tt_boot_stop(ctx->boot,
 			    tt_deadline_ms(failed ? 1000 : ctx->env.timeout.number));
 	free_comms(ctx);
+	free(ctx->tune);
 	tt_userop_free_all(ctx);
 	tt_stuck_free(ctx);
 	tt_win_forget(ctx);

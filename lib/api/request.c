@@ -22,6 +22,7 @@ static int collect(struct tutti_request **request)
 {
 	struct tutti_request *req = *request;
 	struct tutti_comm *comm = req->comm;
+	bool persistent = req->persistent;
 	int status;
 
 	tt_wire_lock(comm->ctx->wire);
@@ -30,12 +31,12 @@ static int collect(struct tutti_request **request)
 		req->ops->explain(req);
 	else if (status)
 		tt_fail_info(&comm->failure);
-	if (req->persistent)
+	if (persistent)
 		atomic_store(&req->state, TT_REQ_IDLE);
 	else
 		tt_request_free(req);
 	tt_wire_unlock(comm->ctx->wire);
-	if (!req->persistent)
+	if (!persistent)
 		*request = NULL;
 	return status;
 }

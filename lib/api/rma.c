@@ -158,7 +158,7 @@ static int check_write(const char *call, struct tutti_win *win, int rank, const 
 
 int tutti_put(struct tutti_win *win, int rank, const void *local, size_t len, uint64_t offset)
 {
-	struct tt_win_access a = {rank, (void *)local, len, offset, false, false};
+	struct tt_win_access a = {rank, (void *)local, len, offset, false, false, NULL};
 	int err = check_write("tutti_put", win, rank, local, len, offset);
 
 	return err ? err : tt_win_op(win, &a);
@@ -167,7 +167,7 @@ int tutti_put(struct tutti_win *win, int rank, const void *local, size_t len, ui
 int tutti_put_notify(struct tutti_win *win, int rank, const void *local, size_t len,
 		     uint64_t offset)
 {
-	struct tt_win_access a = {rank, (void *)local, len, offset, false, true};
+	struct tt_win_access a = {rank, (void *)local, len, offset, false, true, NULL};
 	int err = check_write("tutti_put_notify", win, rank, local, len, offset);
 
 	return err ? err : tt_win_op(win, &a);
@@ -175,7 +175,7 @@ int tutti_put_notify(struct tutti_win *win, int rank, const void *local, size_t 
 
 int tutti_get(struct tutti_win *win, int rank, void *local, size_t len, uint64_t offset)
 {
-	struct tt_win_access a = {rank, local, len, offset, true, false};
+	struct tt_win_access a = {rank, local, len, offset, true, false, NULL};
 	int err = check("tutti_get", win, rank, local, len, offset);
 
 	return err ? err : tt_win_op(win, &a);
@@ -225,7 +225,7 @@ static int check_request(const char *call, struct tutti_request **request)
 int tutti_iput(struct tutti_win *win, int rank, const void *local, size_t len, uint64_t offset,
 	       struct tutti_request **request)
 {
-	struct tt_win_access a = {rank, (void *)local, len, offset, false, false};
+	struct tt_win_access a = {rank, (void *)local, len, offset, false, false, NULL};
 	int err = check_write("tutti_iput", win, rank, local, len, offset);
 
 	if (!err)
@@ -236,7 +236,7 @@ int tutti_iput(struct tutti_win *win, int rank, const void *local, size_t len, u
 int tutti_iput_notify(struct tutti_win *win, int rank, const void *local, size_t len,
 		      uint64_t offset, struct tutti_request **request)
 {
-	struct tt_win_access a = {rank, (void *)local, len, offset, false, true};
+	struct tt_win_access a = {rank, (void *)local, len, offset, false, true, NULL};
 	int err = check_write("tutti_iput_notify", win, rank, local, len, offset);
 
 	if (!err)
@@ -247,7 +247,7 @@ int tutti_iput_notify(struct tutti_win *win, int rank, const void *local, size_t
 int tutti_iget(struct tutti_win *win, int rank, void *local, size_t len, uint64_t offset,
 	       struct tutti_request **request)
 {
-	struct tt_win_access a = {rank, local, len, offset, true, false};
+	struct tt_win_access a = {rank, local, len, offset, true, false, NULL};
 	int err = check("tutti_iget", win, rank, local, len, offset);
 
 	if (!err)

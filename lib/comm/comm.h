@@ -69,6 +69,7 @@ enum tt_active { TT_ACTIVE_COLL, TT_ACTIVE_OTHER, TT_ACTIVE_LISTS };
 
 struct tt_plan_cache; /* lib/engine */
 struct tt_chooser;    /* lib/plan */
+struct tt_tune;	      /* lib/plan */
 struct tt_p2p;	      /* lib/p2p */
 struct tt_node;	      /* lib/node */
 struct tt_node_comm;  /* lib/engine */
@@ -121,6 +122,7 @@ struct tutti_context {
 	int ndead;
 	struct tt_list ops; /* struct tt_userop */
 	uint32_t next_comm_id;
+	struct tt_tune *tune; /* the measured table, the same on all ranks; NULL: none */
 	struct tt_stuck_table *stuck; /* rank 0's */
 	enum tt_wait_mode wait_mode;
 	bool wait_forced;     /* TUTTI_WAIT is not auto: stay in wait_mode */

@@ -3,10 +3,11 @@
  * Small all-reduces of one group travel as one: packed into a vector of the pool, and unpacked when
  * that has been combined.
  *
- * The bits must be those of the calls one by one. The order in which an element's operands are
- * combined depends on its place in the vector, so this is for operations that do not care about
- * order: those on integers.
+ * The bits must be those of the calls one by one. Operations on integers do not care in which order an element's
+ * operands are combined. Those on floats do, and in most algorithms the order depends on the place in the
+ * vector; in a few it does not, so these are fused if such a one is what all of them, and the whole, are done by.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "lib/engine/engine.h"
@@ -23,7 +24,25 @@ static size_t bytes_of(const struct tt_plan_req *req)
 	return req->fields.count * req->elem;
 }
 
-/* An all-reduce that is to be started and whose operands may be combined in any order. */
+/* Does this algorithm combine all elements in one order, whatever their place? */
+static bool placeless(const char *algo)
+{
+	return !strcmp(algo, "recursive_doubling") || !strcmp(algo, "radix") ||
+	       !strcmp(algo, "single_master");
+}
+
+static bool is_integer(const struct tt_fields *f)
+{
+	return f->datatype <= TUTTI_UINT64;
+}
+
+/* Algorithms are chosen by what is equal on all ranks, so all ranks see the same here. */
+static bool same_order(const struct tt_plan_req *a, const struct tt_plan_req *b)
+{
+	return is_integer(&a->fields) || !strcmp(a->plan->algo, b->plan->algo);
+}
+
+/* An all-reduce that is to be started and whose bits do not depend on what else is in the vector. */
 static bool fusible(struct tutti_request *r)
 {
 	const struct tt_fields *f = &plan_req(r)->fields;
@@ -32,14 +51,16 @@ static bool fusible(struct tutti_request *r)
 	    r->persistent)
 		return false;
 	return f->coll == TT_COLL_ALLREDUCE && f->op < TUTTI_NUM_OPS &&
-	       f->datatype <= TUTTI_UINT64 && f->count && bytes_of(plan_req(r)) <= FUSE_MAX;
+	       (is_integer(f) || placeless(plan_req(r)->plan->algo)) && f->count &&
+	       bytes_of(plan_req(r)) <= FUSE_MAX;
 }
 
 static bool alike(struct tutti_request *a, struct tutti_request *b)
 {
 	const struct tt_fields *f = &plan_req(a)->fields, *g = &plan_req(b)->fields;
 
-	return a->comm == b->comm && f->op == g->op && f->datatype == g->datatype;
+	return a->comm == b->comm && f->op == g->op && f->datatype == g->datatype &&
+	       same_order(plan_req(a), plan_req(b));
 }
 
 /* What the members get: their results, or the failure of them all. */
@@ -103,7 +124,12 @@ bool tt_fuse(struct tutti_request *first, struct tutti_request *rest)
 	if (!req->fused || tt_mem_alloc(tt_wire_memory(wire), call.count * req->elem, &data, NULL))
 		return false;
 	call.recvbuf = data;
-	if (tt_request_new(first->comm, &call, false, &all)) {
+	err = tt_request_new(first->comm, &call, false, &all);
+	if (!err && !same_order(req, plan_req(all))) {
+		tt_request_free(all);
+		err = -EAGAIN;
+	}
+	if (err) {
 		tt_mem_free(tt_wire_memory(wire), data);
 		return false;
 	}

@@ -13,7 +13,7 @@
 #include "lib/topo/topo.h"
 
 #define SPIN_NS (2 * TT_MS)	   /* with a core per rank */
-#define BUSY_SPIN_NS 20000ull	   /* of this without giving way: another program may need the core */
+#define BUSY_SPIN_NS 50000ull	   /* of this without giving way: another program may need the core */
 #define YIELD_NS (200 * 1000ull)   /* with fewer: giving way costs the others nothing for so long */
 #define SLEEP_MS 50		   /* then timers are looked at again */
 #define STALLED_MS 1		   /* then operations without room are tried again */
@@ -194,20 +194,28 @@ static bool ready_to_go(void *arg)
 	       atomic_load(&ctx->failures) != ctx->failures_seen;
 }
 
-/* Nothing happened in this step, nor in the time before it; quiet steps have been so. */
-static void pause_step(struct waiter *w, uint64_t idle, unsigned quiet)
+/*
+ * Nothing happened in this step, nor in the time before it; quiet steps have been so. Where looking
+ * costs a system call anyway, giving way costs little more, and lets those run whom we wait for.
+ * Until the deadline at most.
+ */
+static void pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t deadline)
 {
 	struct tutti_context *ctx = w->ctx;
+	enum tt_wait_mode mode = ctx->wait_mode;
 
-	if (ctx->wait_mode == TT_WAIT_SPIN && (ctx->wait_forced || idle < SPIN_NS))
+	if (mode == TT_WAIT_SPIN && !ctx->wait_forced && tt_wire_slow_poll(ctx->wire))
+		mode = TT_WAIT_YIELD;
+	if (mode == TT_WAIT_SPIN && (ctx->wait_forced || idle < SPIN_NS))
 		if (ctx->wait_forced || idle < BUSY_SPIN_NS || quiet % YIELD_STEPS)
 			tt_cpu_relax();
 		else
 			sched_yield();
-	else if (ctx->wait_mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < YIELD_NS))
+	else if (mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < YIELD_NS))
 		sched_yield();
 	else
-		tt_wire_sleep(ctx->wire, w->stalled ? STALLED_MS : SLEEP_MS, ready_to_go, w);
+		tt_wire_sleep(ctx->wire, tt_left_ms(deadline, w->stalled ? STALLED_MS : SLEEP_MS),
+			      ready_to_go, w);
 }
 
 int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, uint64_t deadline)
@@ -245,7 +253,7 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 			if (now >= deadline)
 				return -ETIMEDOUT;
 		}
-		pause_step(&w, idle_since ? now - idle_since : 0, quiet);
+		pause_step(&w, idle_since ? now - idle_since : 0, quiet, deadline);
 		if (idle_since && now - idle_since > SPIN_NS)
 			step |= TIMER_STEPS - 2; /* asleep between steps: timers every time */
 	}

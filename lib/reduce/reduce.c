@@ -148,8 +148,7 @@ static long find_cache(void)
 	return kib * 1024 * (cpus > sharing ? cpus / sharing : 1);
 }
 
-/* Half of it, because what else is in there, the inputs of the next step at least, is worth
- * something. */
+/* Half of it: what else is in there, such as the next step's inputs, is worth something. */
 unsigned tt_reduce_flags(size_t bytes)
 {
 	static atomic_long cache;

@@ -28,13 +28,11 @@
 enum { TT_REDUCE_STREAM = 1 };
 void tt_reduce_multi(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count,
 		     enum tutti_datatype datatype, enum tutti_op op, int divide_by, unsigned flags);
-/* TT_REDUCE_STREAM if what a host's ranks read and write in an operation is too much for its cache,
- * else 0. */
+/* TT_REDUCE_STREAM if so many bytes, all that a host reads and writes, are too many for its cache. */
 unsigned tt_reduce_flags(size_t bytes);
 bool tt_reduce_valid(enum tutti_datatype datatype, enum tutti_op op);
 
-/* dst = src * *scalar, an element of datatype; 16-bit floats in float32, integers wrap. dst may be
- * src. */
+/* dst = src * *scalar, an element of datatype; as a product of two sources. dst may be src. */
 void tt_reduce_scale(void *dst, const void *src, size_t count, enum tutti_datatype datatype,
 		     const void *scalar);
 

@@ -122,8 +122,7 @@ INLINE vec pick(vec mask, vec a, vec b)
 	return (mask & a) | (~mask & b);
 }
 
-/* Integers: nothing happens at the end, unless there is a division; no instruction does that to a
- * vector. */
+/* Integers: nothing happens at the end but a division, for which vectors have no instruction. */
 
 INLINE vec as_is(vec x, int n)
 {

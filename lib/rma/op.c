@@ -20,7 +20,8 @@ struct tt_win_op {
 	uint32_t age;
 	size_t sent, piece; /* bytes that are there, and under way now */
 	struct tt_region *region;
-	struct tt_win_req *req;
+	struct tt_win_end *end;
+	uint32_t token;
 };
 
 static void op_free(struct tt_win_op *op)
@@ -53,14 +54,14 @@ int tt_win_status(int status)
 static void op_over(struct tt_win_op *op, int status)
 {
 	struct tutti_win *win = op->win;
-	struct tt_win_req *req = op->req;
+	struct tt_win_end *end = op->end;
 
 	status = tt_win_status(status);
-	if (!req && status && !win->status)
+	if (!end && status && !win->status)
 		win->status = status;
 	op_free(op);
-	if (req)
-		tt_win_req_over(req, status);
+	if (end)
+		end->over(end, status);
 }
 
 /* Memory the transport can't use as it is, registered until the operation is over. */
@@ -113,7 +114,7 @@ static int issue(struct tt_win_op *op)
 			      .len = op->piece,
 			      .remote = part->base + a->offset + op->sent,
 			      .rkey = &part->rkey[place],
-			      .note = (uint32_t)part->token + (uint32_t)win->comm->rank,
+			      .note = op->token,
 			      .flags = a->get ? 0 : TT_RMA_REMOTE};
 	if (a->note && op->sent + op->piece == a->len)
 		rma.flags |= TT_RMA_NOTE;
@@ -158,7 +159,7 @@ static void op_done(struct tt_wr *wr, int status)
 }
 
 static struct tt_win_op *op_new(struct tutti_win *win, const struct tt_win_access *access,
-				struct tt_win_req *req)
+				struct tt_win_end *end)
 {
 	struct tutti_context *ctx = win->comm->ctx;
 	struct tt_win_op *op = win->free_ops;
@@ -181,7 +182,9 @@ static struct tt_win_op *op_new(struct tutti_win *win, const struct tt_win_acces
 	op->sent = op->piece = 0;
 	op->region = access->len ? tt_mem_borrow(tt_wire_memory(ctx->wire), access->local, access->len)
 				 : NULL;
-	op->req = req;
+	op->end = end;
+	op->token = access->token ? *access->token
+				  : (uint32_t)win->part[access->rank].token + (uint32_t)win->comm->rank;
 	op->age = tt_win_begin(win, access->rank);
 	return op;
 }
@@ -222,9 +225,9 @@ static int refused(const struct tutti_win *win, int rank, int err)
 }
 
 int tt_win_op_start(struct tutti_win *win, const struct tt_win_access *access,
-		    struct tt_win_req *req)
+		    struct tt_win_end *end)
 {
-	struct tt_win_op *op = op_new(win, access, req);
+	struct tt_win_op *op = op_new(win, access, end);
 	int err;
 
 	if (!op)

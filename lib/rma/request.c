@@ -13,6 +13,7 @@ struct tt_win_req {
 	int rank;
 	const char *call;
 	bool cancelled; /* whoever does that ends the request */
+	struct tt_win_end end;
 	/* a flush: of so many operations that had begun when the window had this age */
 	struct tt_list flushing;
 	uint64_t left;
@@ -28,7 +29,7 @@ static struct tt_win_req *win_req(const struct tutti_request *r)
 	return tt_container(r, struct tt_win_req, r);
 }
 
-void tt_win_req_over(struct tt_win_req *req, int status)
+static void req_over(struct tt_win_req *req, int status)
 {
 	struct tutti_comm *comm = req->r.comm;
 
@@ -36,6 +37,11 @@ void tt_win_req_over(struct tt_win_req *req, int status)
 		return;
 	req->r.progressed = true;
 	tt_request_end(&req->r, status && atomic_load(&comm->failed) ? comm->failure.code : status);
+}
+
+static void op_over(struct tt_win_end *end, int status)
+{
+	req_over(tt_container(end, struct tt_win_req, end), status);
 }
 
 static const char *req_call(const struct tutti_request *r)
@@ -114,7 +120,7 @@ static void amo_done(struct tt_win_amo *amo)
 
 	if (!amo->status)
 		*req->old = amo->at.old;
-	tt_win_req_over(req, amo->status);
+	req_over(req, amo->status);
 }
 
 /* Started, over, or among those that are tried again. */
@@ -124,7 +130,7 @@ static void amo_try(struct tt_win_req *req)
 	if (req->amo.started)
 		return; /* amo_done ends it, or has */
 	if (req->amo.over)
-		tt_win_req_over(req, req->amo.status);
+		req_over(req, req->amo.status);
 	else
 		tt_list_add(&req->win->comm->ctx->stalled, &req->stalled.link);
 }
@@ -150,6 +156,7 @@ static struct tt_win_req *req_new(struct tutti_win *win, int rank, const char *c
 		}
 		req->win = win;
 		req->stalled.again = amo_again;
+		req->end.over = op_over;
 		tt_list_init(&req->stalled.link);
 		tt_list_init(&req->flushing);
 		tt_wire_stats(win->comm->ctx->wire)->allocations++;
@@ -187,7 +194,7 @@ int tt_win_iop(struct tutti_win *win, const struct tt_win_access *access, const 
 	tt_wire_lock(ctx->wire);
 	req = req_new(win, access->rank, call, &err);
 	if (req) {
-		err = tt_win_op_start(win, access, req);
+		err = tt_win_op_start(win, access, &req->end);
 		if (err) {
 			tt_request_end(&req->r, err);
 			tt_request_free(&req->r);
@@ -234,7 +241,7 @@ static void flushed(struct tt_win_req *req)
 
 	win->status = 0;
 	tt_list_del(&req->flushing);
-	tt_win_req_over(req, status);
+	req_over(req, status);
 }
 
 void tt_win_flush_end(struct tt_list *link, int rank, uint32_t age)

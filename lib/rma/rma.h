@@ -61,6 +61,12 @@ struct tt_win_access {
 	size_t len;
 	uint64_t offset;
 	bool get, note;
+	const uint32_t *token; /* what a note rings there; NULL: the window's count of this origin */
+};
+
+/* Told of the end of an operation, once for each that was started with it. Under the lock. */
+struct tt_win_end {
+	void (*over)(struct tt_win_end *end, int status);
 };
 
 /* An atomic, from its first try to its end; embedded in whatever waits for it. */
@@ -94,9 +100,9 @@ int tt_win_status(int status);
 
 /* op.c: a put or get; waits for connection and room. Without the lock. */
 int tt_win_op(struct tutti_win *win, const struct tt_win_access *access);
-/* The same, under the lock, for a request that is told of its end and waits for nothing here. */
+/* The same, under the lock, for somebody who is told of its end, perhaps before this returns. Waits for nothing. */
 int tt_win_op_start(struct tutti_win *win, const struct tt_win_access *access,
-		    struct tt_win_req *req);
+		    struct tt_win_end *end);
 /* Those on rank (-1: all) that wait for their turn end with status. Under the lock. */
 void tt_win_drop_stalled(struct tutti_win *win, int rank, int status);
 void tt_win_free_ops(struct tutti_win *win);
@@ -124,8 +130,6 @@ int tt_win_iatomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t 
 int tt_win_iflush(struct tutti_win *win, int rank, const char *call, struct tutti_request **request);
 /* For win.c: an operation that the flushing request of this link may wait for has ended. Under the lock. */
 void tt_win_flush_end(struct tt_list *link, int rank, uint32_t age);
-/* For op.c: the request's operation is over. Under the lock. */
-void tt_win_req_over(struct tt_win_req *req, int status);
 void tt_win_free_reqs(struct tutti_win *win);
 
 /* Nobody touches a buffer of this rank's operations on rank afterwards, -1: on all. Under the lock. */

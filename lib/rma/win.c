@@ -268,30 +268,36 @@ struct bell_wait {
 	struct tutti_win *win;
 	int rank;
 	uint64_t count;
+	bool taken;
 };
 
+/* Takes the notifications, once: the lock is held here anyway. */
 static bool rung(void *arg)
 {
 	struct bell_wait *w = arg;
+	struct tt_win_bell *bell = &w->win->bell[w->rank];
 
-	return w->win->bell[w->rank].count >= w->count || atomic_load(&w->win->comm->failed);
+	if (!w->taken && bell->count >= w->count) {
+		bell->count -= w->count;
+		w->taken = true;
+	}
+	return w->taken || atomic_load(&w->win->comm->failed);
 }
 
 int tt_win_wait_bell(struct tutti_win *win, int rank, uint64_t count)
 {
 	struct tutti_context *ctx = win->comm->ctx;
 	struct bell_wait w = {.win = win, .rank = rank, .count = count};
-	int err = 0;
+	int err;
 
 	if (tt_engine_wait(ctx, rung, &w, tt_deadline_ms(ctx->env.timeout.number)))
 		return tt_fail_rank(-ETIMEDOUT, rank, NULL,
 				    "rank %d did not notify within %lld ms (TUTTI_TIMEOUT)", rank,
 				    (long long)ctx->env.timeout.number);
+	if (w.taken)
+		return 0;
 	tt_wire_lock(ctx->wire);
-	if (win->bell[rank].count >= count)
-		win->bell[rank].count -= count;
-	else
-		err = tt_comm_check(win->comm);
+	err = tt_comm_check(win->comm);
 	tt_wire_unlock(ctx->wire);
 	return err;
 }

@@ -196,6 +196,7 @@ struct tt_wire {
 
 	struct tt_stage *stages;
 	struct tt_list free_ctrl, free_offer, free_early;
+	const char *why; /* the operation that is being ended has failed, by its transport; or NULL */
 	int nearly;   /* objects in early and offers */
 	int inflight; /* wrs at transports */
 	struct tt_event *batch; /* events being handled */

@@ -49,7 +49,9 @@ static void on_event(struct tt_wire *wire, const struct tt_event *ev)
 	}
 	switch (ev->kind) {
 	case TT_EV_DONE:
+		wire->why = ev->status ? ev->data : NULL;
 		on_done(wire, ev->user, ev->status);
+		wire->why = NULL;
 		break;
 	case TT_EV_NOTE:
 		on_note(wire, ev->note);
@@ -103,6 +105,16 @@ int tt_wire_progress(struct tt_wire *wire)
 	if (total && atomic_load_explicit(&wire->sleepers, memory_order_relaxed))
 		tt_wire_wake(wire);
 	return total;
+}
+
+bool tt_wire_slow_poll(const struct tt_wire *wire)
+{
+	int i;
+
+	for (i = 0; i < wire->ntps; i++)
+		if (wire->tp[i].endpoints && wire->tp[i].tp->caps & TT_CAP_SLOW_POLL)
+			return true;
+	return false;
 }
 
 /* ep is being closed, or wr taken back: events of the batch at hand must not name it any more. */

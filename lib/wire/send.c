@@ -42,7 +42,7 @@ static void stage_done(struct tt_wr *wr, int status)
 	stage_put(s);
 	if (status) /* its transfer has ended well already: the message must not be lost in silence */
 		tt_chan_fail(s->chan, -TUTTI_EPEER, "an eager message was lost: %s",
-			     tutti_strerror(status));
+			     s->wire->why ? s->wire->why : tutti_strerror(status));
 }
 
 /* ---- messages ---- */

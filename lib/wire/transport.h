@@ -35,7 +35,8 @@ enum tt_tp_caps {
 	 * amo is executed by the target's device, one and the same for all that reach it by this transport:
 	 * they are atomic to each other, and not to a CPU
 	 */
-	TT_CAP_AMO_DEVICE = 32
+	TT_CAP_AMO_DEVICE = 32,
+	TT_CAP_SLOW_POLL = 64	  /* poll() makes system calls: spinning on it is of no use */
 };
 
 /* A device, or the transport itself, as tutti_info shows it. */
@@ -141,7 +142,7 @@ struct tt_event {
 	int status;	  /* DONE, DOWN */
 	uint32_t note;	  /* NOTE */
 	uint32_t len;	  /* MSG */
-	const void *data; /* MSG; DOWN: the reason as text, valid until ep_close, or NULL */
+	const void *data; /* MSG; DOWN, failed DONE: the reason as text, valid until ep_close, or NULL */
 	void *user;	  /* DONE */
 	struct tt_ep *ep; /* MSG, UP, DOWN; NULL in NOTE, which need not know its peer */
 };

@@ -173,6 +173,8 @@ struct tutti_stats *tt_wire_stats(struct tt_wire *wire);
 size_t tt_wire_eager_max(const struct tt_env *env);
 /* Whether all transports carry one-sided operations to a target that makes no calls. */
 bool tt_wire_auto_progress(struct tt_wire *wire);
+/* Whether looking for news makes system calls, so that a thread should not spin. */
+bool tt_wire_slow_poll(const struct tt_wire *wire);
 /* Ranks of this process's host, itself included. */
 int tt_wire_local_ranks(struct tt_wire *wire);
 /* Whether rank is on this process's host; text (may be NULL) receives why. */

@@ -23,7 +23,7 @@ lib/node	lib/wire lib/mem lib/topo lib/reduce
 lib/engine	lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
 lib/p2p		lib/engine lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
 lib/rma		lib/engine lib/p2p lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
-lib/ps		lib/engine lib/p2p lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
+lib/ps		lib/rma lib/engine lib/p2p lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
 lib/gossip	lib/engine lib/p2p lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
 lib/api		lib
 transports	lib/wire/transport.h lib/mem/mem.h
@@ -32,6 +32,8 @@ examples	public
 perf		public lib/reduce/reduce.h
 tools		public
 tools/sim	lib/plan tools/cli.h
+tools/explain.c	lib/plan lib/topo tools/cli.h
+tools/tune	lib tools/cli.h
 '
 
 sources()
@@ -68,6 +70,8 @@ test_includes()
 	for file in $(sources); do
 		case $file in
 		tools/sim/*) own=tools/sim ;;
+		tools/tune/*) own=tools/tune ;;
+		tools/explain.c) own=tools/explain.c ;;
 		lib/* | transports/*) own=$(echo "$file" | cut -d/ -f1,2) ;;
 		*) own=${file%%/*} ;;
 		esac

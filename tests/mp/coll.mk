@@ -18,6 +18,9 @@ TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_p2p_errors \
 	tests/mp/test_group \
 	tests/mp/test_rma \
+	tests/mp/test_ps \
+	tests/mp/test_ps_clock \
+	tests/mp/test_ps_hammer \
 	tests/mp/test_atomics \
 	tests/mp/test_ways \
 	tests/mp/test_node \
@@ -61,5 +64,11 @@ tests_mp_test_core_SOURCES = tests/mp/test_core.c
 tests_mp_test_core_LDADD = libttmp.la
 tests_mp_test_random_SOURCES = tests/mp/test_random.c tests/mp/random.c tests/mp/random.h
 tests_mp_test_random_LDADD = libttmp.la
+tests_mp_test_ps_SOURCES = tests/mp/test_ps.c
+tests_mp_test_ps_LDADD = libttmp.la
+tests_mp_test_ps_hammer_SOURCES = tests/mp/test_ps_hammer.c
+tests_mp_test_ps_hammer_LDADD = libttmp.la
+tests_mp_test_ps_clock_SOURCES = tests/mp/test_ps_clock.c
+tests_mp_test_ps_clock_LDADD = libttmp.la
 tests_mp_test_node_SOURCES = tests/mp/test_node.c
 tests_mp_test_node_LDADD = libttmp.la

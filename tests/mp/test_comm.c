@@ -377,6 +377,34 @@ struct worker {
 	int id, failed;
 };
 
+/* Messages, also from any source, and groups, beside those of the other threads. */
+static int talk(struct mp_job *job, struct worker *w, int32_t *v, size_t count, int i)
+{
+	int n = job->n, next = (job->rank + 1) % n, before = (job->rank + n - 1) % n;
+	struct tutti_request *req[2];
+	int32_t mine = 1000 * job->rank + i, got = -1, a = 1, b = job->rank;
+	struct tutti_status status;
+	size_t k;
+
+	MP_OK(tutti_irecv(&got, 1, TUTTI_INT32, TUTTI_ANY_SOURCE, w->id, w->comm, &status, &req[0]));
+	MP_OK(tutti_isend(&mine, 1, TUTTI_INT32, next, w->id, w->comm, &req[1]));
+	MP_OK(tutti_waitall(2, req));
+	TT_EXPECT(got == 1000 * before + i && status.source == before);
+	for (k = 0; k < count; k++)
+		v[k] = mine + (int32_t)k;
+	MP_OK(tutti_group_start());
+	MP_OK(tutti_isend(v, count / 2, TUTTI_INT32, next, 7, w->comm, &req[0]));
+	MP_OK(tutti_irecv(v + count / 2, count / 2, TUTTI_INT32, before, 7, w->comm, NULL, &req[1]));
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &a, 1, TUTTI_INT32, TUTTI_SUM, w->comm));
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &b, 1, TUTTI_INT32, TUTTI_SUM, w->comm));
+	MP_OK(tutti_group_end());
+	MP_OK(tutti_waitall(2, req));
+	TT_EXPECT(a == n && b == n * (n - 1) / 2);
+	for (k = 0; k < count / 2; k++)
+		TT_EXPECT(v[count / 2 + k] == got + (int32_t)k);
+	return 0;
+}
+
 static int work(struct mp_job *job, struct worker *w)
 {
 	size_t count = w->id % 2 ? 20000 : 50, k;
@@ -395,6 +423,8 @@ static int work(struct mp_job *job, struct worker *w)
 		v[0] = job->rank == root ? i : -1;
 		MP_OK(tutti_bcast(v, 1, TUTTI_INT32, root, w->comm));
 		TT_EXPECT(v[0] == i);
+		if (i % 3 == 0)
+			TT_EXPECT(!talk(job, w, v, count, i));
 		if (i % 15 == 14) { /* communicators are made by several threads at once, too */
 			pthread_barrier_wait(w->together);
 			MP_OK(tutti_comm_split(w->comm, job->rank % 2, 0, &sub));

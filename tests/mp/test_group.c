@@ -116,6 +116,40 @@ static int wrong_body(struct mp_job *job)
 	return 0;
 }
 
+/* Floats, of different lengths: where recursive doubling does them one by one it does them together. */
+static int fused_floats(struct mp_job *job)
+{
+	enum { N = 6, LEN = 40 };
+	struct tutti_stats a = {.size = sizeof(a)}, b = a;
+	const char *algo = getenv("TUTTI_ALGO");
+	float f[N][LEN], want[N][LEN];
+	uint64_t one;
+	int i;
+
+	MP_OK(tutti_barrier(job->world));
+	for (i = 0; i < N; i++) {
+		mp_fill(TUTTI_FLOAT32, (unsigned)i + 50, job->rank, LEN, f[i]);
+		MP_OK(tutti_stats_get(job->ctx, &a));
+		MP_OK(tutti_allreduce(f[i], want[i], (size_t)(LEN - i), TUTTI_FLOAT32, TUTTI_AVG,
+				      job->world));
+		MP_OK(tutti_stats_get(job->ctx, &b));
+	}
+	one = b.eager_messages - a.eager_messages;
+	mp_meet(job);
+	MP_OK(tutti_stats_get(job->ctx, &a));
+	MP_OK(tutti_group_start());
+	for (i = 0; i < N; i++)
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, f[i], (size_t)(LEN - i), TUTTI_FLOAT32, TUTTI_AVG,
+				      job->world));
+	MP_OK(tutti_group_end());
+	MP_OK(tutti_stats_get(job->ctx, &b));
+	for (i = 0; i < N; i++)
+		TT_EXPECT(!memcmp(f[i], want[i], (size_t)(LEN - i) * 4));
+	if (job->n > 1)
+		TT_EXPECT(b.eager_messages - a.eager_messages == (algo ? N : 1) * one);
+	return 0;
+}
+
 /* Small all-reduces of a group are the same bits as one by one, in fewer messages; others are not
  * touched. */
 static int fused_body(struct mp_job *job)
@@ -172,6 +206,7 @@ static int fused_body(struct mp_job *job)
 	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, last, 2, TUTTI_INT32, TUTTI_MAX, job->world));
 	MP_OK(tutti_group_end());
 	TT_EXPECT(!memcmp(f, fwant, sizeof(f)) && last[1] == 2);
+	TT_EXPECT(!fused_floats(job));
 	for (i = 1; i < N; i += 2)
 		TT_EXPECT(!memcmp(v[i], want[i], sizeof(v[i])));
 	return 0;
@@ -248,6 +283,8 @@ static void shm(void)
 	all_on("TUTTI_TRANSPORT=shm");
 	all_on("TUTTI_TRANSPORT=shm TUTTI_PROGRESS=thread");
 	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm", .fn = steady_body));
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm TUTTI_ALGO=allreduce:ring",
+			 .fn = fused_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TIMEOUT=700ms", .fn = fused_late_body));
 }
 

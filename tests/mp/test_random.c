@@ -117,6 +117,9 @@ static void jobs(const char *env, int howmany)
 	const char *times = getenv("TT_TIMES");
 	int n;
 
+#ifdef __SANITIZE_THREAD__
+	howmany = howmany / 10 + 1; /* ten times as slow */
+#endif
 	howmany *= times ? atoi(times) : 1;
 	for (n = 2; n <= 5; n++)
 		TT_CHECK(!MP_RUN(.n = n, .env = env, .fn = programs, .arg = &howmany,

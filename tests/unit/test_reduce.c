@@ -318,8 +318,7 @@ struct trial {
 	size_t soff[MOST], doff[MOST];
 };
 
-/* Any address, also such as no C object of the type has; often the same offset in a line of the
- * cache. */
+/* Any address, aligned or not; often the same offset in a line of the cache. */
 static struct trial any_trial(int t, int op, uint64_t *seed)
 {
 	struct trial x = {.t = t, .op = op, .flags = tt_random(seed) % 2 ? TT_REDUCE_STREAM : 0};

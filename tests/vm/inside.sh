@@ -149,6 +149,26 @@ test_rdmacm()
 	grep -q 'is reached over verbs over .*rdma_cm' "$tmp/out" || { cat "$tmp/out"; exit 1; }
 }
 
+# A third device, on an interface without an address: rdma_cm does without it, and says so.
+test_rdmacm_no_address()
+{
+	need_rails
+	[ -e /sys/class/net/dummy0 ] || skip "devices can only be added in the guest"
+	ip link add ttbare type dummy && ip link set ttbare up && rdma link add rxe8 type rxe netdev ttbare ||
+		die "rxe8 cannot be made"
+	(
+		TUTTI_VERBS_DEVICE=rxe0,rxe8 TUTTI_VERBS_CM=rdmacm
+		export TUTTI_VERBS_DEVICE TUTTI_VERBS_CM
+		ip addr flush dev ttbare
+		perf 2 allreduce -b 1M -e 1M -n 2 -w 0 -c 1
+		grep -q 'does without rxe8/1: .*IP address' "$tmp/out" || { cat "$tmp/out"; exit 1; }
+	)
+	status=$?
+	rdma link delete rxe8
+	ip link delete ttbare
+	return $status
+}
+
 # TUTTI_VERBS_MASK is heeded: without that the tests under it show nothing.
 masked()
 {
@@ -291,6 +311,11 @@ one_sided() {
 	program tests/mp/test_rma verbs
 	program tests/mp/test_atomics verbs verbs_device verbs_mixed
 }
+parameter_server() {
+	program tests/mp/test_ps verbs
+	program tests/mp/test_ps_hammer verbs
+	program tests/mp/test_ps_hammer idle_verbs
+}
 messages() { program tests/mp/test_p2p verbs; }
 failures() { program tests/vm/test_verbs; }
 death() { program tests/mp/test_kill kill_verbs; }
@@ -324,9 +349,11 @@ run random_programs random_programs
 run zero_copy zero_copy
 run cache cache
 run one_sided one_sided
+run parameter_server parameter_server
 run messages messages
 run death death
 run rdmacm test_rdmacm
+run rdmacm_no_address test_rdmacm_no_address
 run death_rdmacm death_rdmacm
 run turned_away turned_away
 run mask test_mask

@@ -168,6 +168,10 @@ static void read_attributes(struct ofi_tp *tp, const struct tt_tp_params *params
 	tp->base.caps = TT_CAP_REG_ANY;
 	if (!tp->local_mr)
 		tp->base.caps |= TT_CAP_LOCAL_ANY;
+	if (!strncmp(info->fabric_attr->prov_name, "tcp", 3) ||
+	    !strncmp(info->fabric_attr->prov_name, "net", 3) ||
+	    !strncmp(info->fabric_attr->prov_name, "udp", 3))
+		tp->base.caps |= TT_CAP_SLOW_POLL;
 	/* tcp (also under ofi_rxm) says automatic, but nothing moves between its process's calls. */
 	if (info->domain_attr->data_progress == FI_PROGRESS_AUTO &&
 	    strncmp(info->fabric_attr->prov_name, "tcp", 3) &&

@@ -131,6 +131,8 @@ void vb_release(struct vb_ep *ep, int i, const struct vb_req *req, int status)
 		if (!ep->closing)
 			vb_emit(tp, (struct tt_event){.kind = TT_EV_DONE,
 						      .status = status,
+						      .data = status && ep->reason[0] ? ep->reason
+										      : NULL,
 						      .user = req->user,
 						      .ep = &ep->ep});
 		break;
@@ -326,7 +328,7 @@ int vb_poll(struct tt_tp *base, struct tt_event *events, int max)
 	tp->max_out = max;
 	/* Buffers of what the caller has seen; then events in their order: what waited comes first. */
 	for (i = 0; i < tp->nrails; i++)
-		if (tp->rail[i].nidle)
+		if (tp->rail[i].nidle >= VB_BATCH || 2 * tp->rail[i].nidle > tp->rail[i].nrecv)
 			vb_recv_fill(&tp->rail[i]);
 	unstash(tp);
 	if (tp->holding)

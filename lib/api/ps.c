@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The parameter server: making one, and its tables, which all ranks do together. The rest is lib/ps. */
+#include "lib/ps/ps.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/api/api.h"
+#include "lib/base/clock.h"
+#include "lib/base/hash.h"
+
+/* What every rank tells the others: whole 64-bit words. */
+struct card {
+	uint64_t role, workers, servers, staleness, in, back, generation, grace, verify;
+};
+
+#define CARD_WORDS (sizeof(struct card) / sizeof(uint64_t))
+
+/* Every rank fills its own place of a zeroed vector; the sum is everybody's. */
+static int exchange(struct tutti_comm *comm, const void *mine, void *all, size_t words)
+{
+	memset(all, 0, words * sizeof(uint64_t) * (size_t)comm->size);
+	memcpy((char *)all + words * sizeof(uint64_t) * (size_t)comm->rank, mine,
+	       words * sizeof(uint64_t));
+	return tutti_allreduce(TUTTI_IN_PLACE, all, words * (size_t)comm->size, TUTTI_UINT64,
+			       TUTTI_SUM, comm);
+}
+
+/* All ranks have got so far, or all fail; those that have not told why here. */
+static int agree(struct tutti_comm *comm, const char *call, int mine)
+{
+	uint64_t worst = mine ? (uint64_t)(comm->size - comm->rank) << 32 | (uint32_t)-mine : 0;
+	int err = tutti_allreduce(TUTTI_IN_PLACE, &worst, 1, TUTTI_UINT64, TUTTI_MAX, comm);
+	int rank = comm->size - (int)(worst >> 32), code = -(int)(uint32_t)worst;
+
+	if (mine || err || !worst)
+		return mine ? mine : err;
+	return tt_fail_rank(code, rank, tt_boot_host(comm->ctx->boot, comm->world[rank]),
+			    "%s failed on rank %d: %s", call, rank, tutti_strerror(code));
+}
+
+/* ---- open ---- */
+
+static int read_config(const struct tutti_ps_config *user, struct tutti_ps_config *c)
+{
+	size_t size = sizeof(*c);
+
+	memset(c, 0, size);
+	if (user && (user->size < sizeof(size_t) || user->size > 4096))
+		return tt_fail(-EINVAL, "tutti_ps_open: config.size is %zu; set it to "
+					"sizeof(struct tutti_ps_config), %zu", user->size, size);
+	if (user)
+		memcpy(c, user, user->size < size ? user->size : size);
+	if (!c->role)
+		c->role = TUTTI_PS_BOTH;
+	if (c->role < 0 || c->role > TUTTI_PS_BOTH)
+		return tt_fail(-EINVAL, "tutti_ps_open: %d is no role", c->role);
+	if (c->workers < 0 || c->servers < 0 || c->staleness < TUTTI_PS_ASYNC)
+		return tt_fail(-EINVAL, "tutti_ps_open: %s is negative",
+			       c->workers < 0 ? "workers" : c->servers < 0 ? "servers" : "staleness");
+	return 0;
+}
+
+static int check_cards(const struct tutti_comm *comm, const struct card *card, int workers,
+		       int servers)
+{
+	int r;
+
+	for (r = 0; r < comm->size; r++) {
+		if (card[r].workers && card[r].workers != (uint64_t)workers)
+			return tt_fail_rank(-EINVAL, r, NULL,
+					    "tutti_ps_open: there are %d workers, but rank %d declared %d",
+					    workers, r, (int)card[r].workers);
+		if (card[r].servers && card[r].servers != (uint64_t)servers)
+			return tt_fail_rank(-EINVAL, r, NULL,
+					    "tutti_ps_open: there are %d servers, but rank %d declared %d",
+					    servers, r, (int)card[r].servers);
+		if (card[r].staleness != card[0].staleness)
+			return tt_fail_rank(-TUTTI_EMISMATCH, r, NULL,
+					    "tutti_ps_open: the staleness is %d on rank 0, %d on rank %d",
+					    (int)card[0].staleness, (int)card[r].staleness, r);
+	}
+	if (!workers || !servers)
+		return tt_fail(-EINVAL, "tutti_ps_open: no rank is a %s",
+			       workers ? "server" : "worker");
+	return 0;
+}
+
+/* Who is what; the same on all ranks. */
+static int take_roles(struct tutti_ps *ps, const struct card *card)
+{
+	struct tutti_comm *comm = ps->comm;
+	int r;
+
+	ps->my_worker = ps->my_server = -1;
+	for (r = 0; r < comm->size; r++) {
+		if (card[r].role & TUTTI_PS_WORKER) {
+			if (r == comm->rank)
+				ps->my_worker = ps->nworkers;
+			ps->worker[ps->nworkers++] = r;
+		}
+		if (card[r].role & TUTTI_PS_SERVER) {
+			if (r == comm->rank)
+				ps->my_server = ps->nservers;
+			ps->server[ps->nservers++] = r;
+		}
+	}
+	ps->role = (int)card[comm->rank].role;
+	ps->generation = card[0].generation;
+	ps->grace_ns = card[0].grace * 1000;
+	ps->verify = card[0].verify;
+	return check_cards(comm, card, ps->nworkers, ps->nservers);
+}
+
+static int open_memory(struct tutti_ps *ps)
+{
+	int err;
+
+	ps->load = calloc((size_t)ps->nservers, sizeof(*ps->load));
+	err = ps->load ? tt_ps_box_open(ps) : tt_fail(-ENOMEM, "no memory for a parameter server");
+	if (!err && ps->my_server >= 0)
+		err = tt_ps_server_new(ps);
+	return err ? err : tt_ps_trace_open(ps, ps->comm->ctx->env.ps_trace.text);
+}
+
+static int tell_tokens(struct tutti_ps *ps, struct card *all)
+{
+	struct card mine = {.in = ps->my_in, .back = ps->my_back};
+	int r, err = exchange(ps->comm, &mine, all, CARD_WORDS);
+
+	for (r = 0; !err && r < ps->comm->size; r++) {
+		ps->in_token[r] = (uint32_t)all[r].in;
+		ps->back_token[r] = (uint32_t)all[r].back;
+	}
+	return err;
+}
+
+static int open_rest(struct tutti_ps *ps, const struct tutti_ps_config *c, struct card *all)
+{
+	struct tutti_context *ctx = ps->comm->ctx;
+	struct card mine = {.role = (uint64_t)c->role,
+			    .workers = (uint64_t)c->workers,
+			    .servers = (uint64_t)c->servers,
+			    .staleness = (uint64_t)(int64_t)c->staleness,
+			    .generation = tt_hash_add(ps->comm->uid, tt_now_ns()),
+			    .grace = (uint64_t)ctx->env.ps_grace.number,
+			    .verify = (uint64_t)ctx->env.ps_verify.number};
+	int err;
+
+	err = exchange(ps->comm, &mine, all, CARD_WORDS);
+	if (!err)
+		err = take_roles(ps, all); /* the same verdict on all ranks */
+	if (err)
+		return err;
+	err = agree(ps->comm, "tutti_ps_open", open_memory(ps));
+	if (!err)
+		err = tutti_win_create(ps->comm, ps->box, tt_ps_box_size(ps), 0, &ps->win);
+	if (!err)
+		err = tell_tokens(ps, all);
+	if (err)
+		return err;
+	return agree(ps->comm, "tutti_ps_open", ps->srv ? tt_ps_server_start(ps) : 0);
+}
+
+static void free_ps(struct tutti_ps *ps)
+{
+	uint32_t i;
+
+	tt_ps_server_stop(ps);
+	for (i = 0; i < ps->ntables; i++) {
+		if (ps->table[i]->win)
+			tutti_win_free(ps->table[i]->win);
+		ps->table[i]->win = NULL;
+	}
+	if (ps->win)
+		tutti_win_free(ps->win);
+	for (i = 0; i < ps->ntables; i++)
+		tt_ps_table_free(ps->table[i]);
+	tt_ps_server_free(ps);
+	tt_ps_box_close(ps);
+	tt_ps_trace_close(ps);
+	free(ps->worker);
+	free(ps->server);
+	free(ps->in_token);
+	free(ps->back_token);
+	free(ps->load);
+	if (ps->comm)
+		tutti_comm_free(ps->comm);
+	free(ps);
+}
+
+static struct tutti_ps *new_ps(int n, struct card **all)
+{
+	struct tutti_ps *ps = calloc(1, sizeof(*ps));
+
+	*all = calloc((size_t)n, sizeof(**all));
+	if (!ps)
+		return NULL;
+	tt_list_init(&ps->queue);
+	ps->worker = calloc((size_t)n, sizeof(int));
+	ps->server = calloc((size_t)n, sizeof(int));
+	ps->in_token = calloc((size_t)n, sizeof(uint32_t));
+	ps->back_token = calloc((size_t)n, sizeof(uint32_t));
+	if (*all && ps->worker && ps->server && ps->in_token && ps->back_token)
+		return ps;
+	free_ps(ps);
+	return NULL;
+}
+
+int tutti_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config,
+		  struct tutti_ps **out)
+{
+	struct tutti_ps *ps = NULL;
+	struct tutti_ps_config c;
+	struct card *all = NULL;
+	int err;
+
+	err = tt_check_comm(comm);
+	if (!err)
+		err = tt_group_refuse("tutti_ps_open");
+	if (err)
+		return err;
+	err = out ? read_config(config, &c) : tt_fail(-EINVAL, "tutti_ps_open: ps is NULL");
+	if (!err) {
+		ps = new_ps(comm->size, &all);
+		err = ps ? 0 : tt_fail(-ENOMEM, "no memory for a parameter server");
+	}
+	err = agree(comm, "tutti_ps_open", err);
+	if (!err)
+		err = tutti_comm_dup(comm, &ps->comm);
+	if (!err) {
+		ps->staleness = c.staleness;
+		err = open_rest(ps, &c, all);
+	}
+	free(all);
+	if (err) {
+		if (ps)
+			free_ps(ps);
+		return err;
+	}
+	*out = ps;
+	return 0;
+}
+
+/* ---- close ---- */
+
+static bool served(void *arg)
+{
+	struct tutti_ps *ps = arg;
+
+	return tt_ps_server_done(ps) || atomic_load(&ps->comm->failed);
+}
+
+static int wait_for_workers(struct tutti_ps *ps)
+{
+	int err;
+
+	/* As long as they work; if one dies the communicator fails. */
+	tt_engine_wait(ps->comm->ctx, served, ps, TT_NEVER);
+	tt_wire_lock(ps->comm->ctx->wire);
+	err = tt_comm_check(ps->comm);
+	tt_wire_unlock(ps->comm->ctx->wire);
+	return err;
+}
+
+int tutti_ps_close(struct tutti_ps *ps)
+{
+	struct tutti_request *bye = NULL;
+	int err = 0, end;
+
+	if (!ps)
+		return tt_fail(-EINVAL, "tutti_ps_close: ps is NULL");
+	err = tt_group_refuse("tutti_ps_close");
+	if (err)
+		return err;
+	if (ps->tasks)
+		return tt_fail(-EBUSY, "tutti_ps_close: %d requests have not been waited for",
+			       ps->tasks);
+	if (ps->my_worker >= 0) {
+		err = tt_ps_bye(ps, &bye);
+		if (!err)
+			err = tutti_wait(&bye);
+	}
+	end = wait_for_workers(ps);
+	err = err ? err : end;
+	end = tutti_barrier(ps->comm);
+	err = err ? err : end;
+	if (!err && ps->status)
+		err = tt_fail(ps->status, "%s", ps->why);
+	free_ps(ps);
+	return err;
+}
+
+/* ---- tables ---- */
+
+static double or_default(double value, double other)
+{
+	return value != 0 ? value : other;
+}
+
+static void defaults(struct tutti_ps_options *o, bool rows)
+{
+	o->rate = or_default(o->rate, 0.01);
+	o->momentum = or_default(o->momentum, 0.9);
+	o->beta1 = or_default(o->beta1, 0.9);
+	o->beta2 = or_default(o->beta2, o->rule == TUTTI_PS_RMSPROP ? 0.99 : 0.999);
+	o->epsilon = or_default(o->epsilon, o->rule == TUTTI_PS_ADAGRAD ? 1e-10 : 1e-8);
+	if (!o->block)
+		o->block = rows ? TT_PS_ROW_BLOCK : TT_PS_BLOCK;
+	if (o->block > TT_PS_BLOCK)
+		o->block = TT_PS_BLOCK;
+}
+
+static bool is_float(enum tutti_datatype type)
+{
+	return type == TUTTI_FLOAT16 || type == TUTTI_BFLOAT16 || type == TUTTI_FLOAT32 ||
+	       type == TUTTI_FLOAT64;
+}
+
+static int check_options(const struct tutti_ps *ps, const struct tutti_ps_options *o,
+			 enum tutti_datatype type)
+{
+	if ((unsigned)o->rule >= TUTTI_PS_NUM_RULES || (unsigned)o->combine >= TUTTI_PS_NUM_COMBINES ||
+	    (unsigned)o->init >= TUTTI_PS_NUM_INITS)
+		return tt_fail(-EINVAL, "a table's options: there is no %s of that number",
+			       (unsigned)o->rule >= TUTTI_PS_NUM_RULES ? "rule"
+			       : (unsigned)o->init >= TUTTI_PS_NUM_INITS ? "init" : "combine");
+	if (o->rule >= TUTTI_PS_SGD && o->rule <= TUTTI_PS_ADAMW && !is_float(type))
+		return tt_fail(-EINVAL, "a table's options: rule %s is for floats, not %s",
+			       tt_ps_rule_name(o->rule), tt_datatype_name(type));
+	if (o->combine && ps->staleness)
+		return tt_fail(-EINVAL, "a table's options: pushes can be combined with staleness 0 "
+					"only, and it is %d", ps->staleness);
+	if (o->rule == TUTTI_PS_CALLBACK && !o->update && ps->my_server >= 0)
+		return tt_fail(-EINVAL, "a table's options: update is NULL");
+	if (o->init == TUTTI_PS_FILL && !o->fill && ps->my_server >= 0)
+		return tt_fail(-EINVAL, "a table's options: fill is NULL");
+	return 0;
+}
+
+static int check_table(struct tutti_ps *ps, const char *name, const struct tutti_ps_options *user,
+		       struct tutti_ps_table *like)
+{
+	struct tutti_ps_options *o = &like->opt;
+	uint32_t i;
+
+	if (!name || !name[0] || strlen(name) >= TT_PS_NAME)
+		return tt_fail(-EINVAL, "a table's name must have 1 to %d characters", TT_PS_NAME - 1);
+	if (!like->elem)
+		return tt_fail(-EINVAL, "table '%s': %d is not a datatype", name, (int)like->datatype);
+	if (!like->count || !like->width || like->count > (uint64_t)INT64_MAX / like->elem / like->width)
+		return tt_fail(-EINVAL, "table '%s': its size is %s", name,
+			       like->count && like->width ? "more than memory can hold" : "0");
+	if (like->rows && (like->width * like->elem + 16 > TT_PS_BLOCK || like->count > INT32_MAX))
+		return tt_fail(-EINVAL, "table '%s': rows have at most %zu bytes, and there are at most %d",
+			       name, TT_PS_BLOCK - 16, INT32_MAX);
+	for (i = 0; i < ps->ntables; i++)
+		if (!strcmp(ps->table[i]->name, name))
+			return tt_fail(-EEXIST, "there is a table '%s' already", name);
+	if (ps->ntables == TT_PS_TABLES)
+		return tt_fail(-ENOSPC, "there are %d tables already", TT_PS_TABLES);
+	if (user && (user->size < sizeof(size_t) || user->size > 4096))
+		return tt_fail(-EINVAL, "table '%s': options.size is %zu; set it to sizeof(struct "
+					"tutti_ps_options), %zu", name, user->size, sizeof(*o));
+	if (user)
+		memcpy(o, user, user->size < sizeof(*o) ? user->size : sizeof(*o));
+	strcpy(like->name, name);
+	return check_options(ps, o, like->datatype);
+}
+
+/* What must be equal on all ranks, as one number. */
+static uint64_t fingerprint(const struct tutti_ps_table *t)
+{
+	struct tutti_ps_options o = t->opt;
+	uint64_t h = tt_hash_add(t->rows, t->count), word;
+	size_t i;
+
+	o.size = 0;
+	o.update = NULL;
+	o.fill = NULL;
+	o.arg = NULL;
+	h = tt_hash_add(tt_hash_add(h, t->width), (uint64_t)t->datatype);
+	for (i = 0; i < sizeof(t->name) / sizeof(word); i++) {
+		memcpy(&word, t->name + i * sizeof(word), sizeof(word));
+		h = tt_hash_add(h, word);
+	}
+	h = tt_hash_add(tt_hash_add(tt_hash_add(h, (uint64_t)o.rule), (uint64_t)o.combine),
+			(uint64_t)o.init);
+	for (i = offsetof(struct tutti_ps_options, rate); i < offsetof(struct tutti_ps_options, update);
+	     i += sizeof(word)) {
+		memcpy(&word, (const char *)&o + i, sizeof(word));
+		h = tt_hash_add(h, word);
+	}
+	return tt_hash_add(h, o.block) >> 1; /* a maximum and a minimum of it fit in one word each */
+}
+
+static int all_same(struct tutti_ps *ps, const struct tutti_ps_table *like)
+{
+	uint64_t both[2] = {fingerprint(like), ~fingerprint(like)};
+	int err = tutti_allreduce(TUTTI_IN_PLACE, both, 2, TUTTI_UINT64, TUTTI_MAX, ps->comm);
+
+	if (err || both[0] == ~both[1])
+		return err;
+	return tt_fail(-TUTTI_EMISMATCH, "ranks made different tables, or with different options; "
+					 "here it is '%s'", like->name);
+}
+
+static void count_load(struct tutti_ps *ps, const struct tutti_ps_table *t)
+{
+	int k;
+
+	for (k = 0; k < ps->nservers; k++)
+		ps->load[k] += t->part[k].elems * t->elem;
+}
+
+static int make_table(struct tutti_ps *ps, const char *name, struct tutti_ps_table *like,
+		      const struct tutti_ps_options *options, struct tutti_ps_table **out)
+{
+	struct tutti_ps_table *t = NULL;
+	int err;
+
+	like->elem = tutti_datatype_size(like->datatype);
+	err = check_table(ps, name, options, like);
+	if (!err && !out)
+		err = tt_fail(-EINVAL, "table '%s': table is NULL", name);
+	defaults(&like->opt, like->rows);
+	err = agree(ps->comm, "making a table", err);
+	if (!err)
+		err = all_same(ps, like);
+	if (err)
+		return err;
+	err = agree(ps->comm, "making a table", tt_ps_table_new(ps, like, &t));
+	if (!err)
+		err = tutti_win_create(ps->comm, t->mem, t->size, 0, &t->win);
+	if (err) {
+		if (t)
+			tt_ps_table_free(t);
+		return err;
+	}
+	tt_wire_lock(ps->comm->ctx->wire);
+	count_load(ps, t);
+	ps->table[ps->ntables] = t;
+	atomic_fetch_add(&ps->ntables, 1);
+	tt_wire_unlock(ps->comm->ctx->wire);
+	*out = t;
+	return tutti_barrier(ps->comm); /* servers know it before workers use it */
+}
+
+static int check_ps(const char *call, const struct tutti_ps *ps)
+{
+	return ps ? tt_group_refuse(call) : tt_fail(-EINVAL, "%s: ps is NULL", call);
+}
+
+int tutti_ps_dense(struct tutti_ps *ps, const char *name, size_t count,
+		   enum tutti_datatype datatype, const struct tutti_ps_options *options,
+		   struct tutti_ps_table **table)
+{
+	struct tutti_ps_table like = {.count = count, .width = 1, .datatype = datatype};
+	int err = check_ps("tutti_ps_dense", ps);
+
+	return err ? err : make_table(ps, name, &like, options, table);
+}
+
+int tutti_ps_rows(struct tutti_ps *ps, const char *name, size_t width, uint64_t rows,
+		  enum tutti_datatype datatype, const struct tutti_ps_options *options,
+		  struct tutti_ps_table **table)
+{
+	struct tutti_ps_table like = {
+		.rows = true, .count = rows, .width = width, .datatype = datatype};
+	int err = check_ps("tutti_ps_rows", ps);
+
+	return err ? err : make_table(ps, name, &like, options, table);
+}
+
+int tutti_ps_find(struct tutti_ps *ps, const char *name, struct tutti_ps_table **table)
+{
+	uint32_t i;
+
+	if (!ps || !name || !table)
+		return tt_fail(-EINVAL, "tutti_ps_find: %s is NULL",
+			       !ps ? "ps" : name ? "table" : "name");
+	for (i = 0; i < ps->ntables; i++)
+		if (!strcmp(ps->table[i]->name, name)) {
+			*table = ps->table[i];
+			return 0;
+		}
+	return tt_fail(-ENOENT, "there is no table '%s'", name);
+}
+
+int tutti_ps_load(struct tutti_ps *ps, int index, uint64_t *bytes)
+{
+	if (!ps || !bytes)
+		return tt_fail(-EINVAL, "tutti_ps_load: %s is NULL", ps ? "bytes" : "ps");
+	if (index < 0 || index >= ps->nservers)
+		return tt_fail(-EINVAL, "tutti_ps_load: %d is no server (0 to %d)", index,
+			       ps->nservers - 1);
+	*bytes = ps->load[index];
+	return 0;
+}

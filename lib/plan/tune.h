@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Measured tables, as tutti_tune writes them: for a set of hosts, what messages cost over each
+ * transport, and how long the algorithms took. A file has one table for each set and number of
+ * ranks. It is JSON; tutti_tune(1) describes it.
+ */
+#ifndef TT_TUNE_H
+#define TT_TUNE_H
+
+#include "lib/plan/choose.h"
+
+#define TT_TUNE_HOSTS 4096 /* most characters of a set of hosts */
+#define TT_TUNE_LINKS 8
+#define TT_TUNE_POINTS 8192
+
+/* In one piece, so that it can be sent as it is. */
+struct tt_tune {
+	char hosts[TT_TUNE_HOSTS]; /* their names, sorted, with commas; one that occurs twice is twice */
+	int nhosts, nranks;
+	double gamma, copy; /* ns per byte; 0: not measured */
+	int nlinks[2];	    /* inside a host, between hosts */
+	struct tt_link_costs links[2][TT_TUNE_LINKS];
+	int npoints;
+	struct tt_point points[];
+};
+size_t tt_tune_bytes(const struct tt_tune *tune);
+
+struct tt_tunes {
+	struct tt_tune **tune;
+	int n;
+};
+
+/* 0; -ENOENT: no such file; -EINVAL: what is wrong, and where. tunes is to be freed in case of 0. */
+int tt_tunes_load(const char *path, struct tt_tunes *tunes);
+void tt_tunes_free(struct tt_tunes *tunes);
+/* Takes tune over, in the place of one of the same hosts and ranks. */
+int tt_tunes_put(struct tt_tunes *tunes, struct tt_tune *tune);
+/* Writes all, or nothing: a new file takes the place of the old one. */
+int tt_tunes_save(const char *path, const struct tt_tunes *tunes);
+/* The table of these hosts, and best of so many ranks; NULL: there is none. */
+const struct tt_tune *tt_tunes_find(const struct tt_tunes *tunes, const char *hosts, int nranks);
+/* "a,b" of n names, which are sorted; -EINVAL: too long. */
+int tt_tune_hosts(const char **names, int n, char *hosts, size_t size);
+
+/* Room for one more point, for who makes a table; NULL: no memory, or too many. */
+struct tt_tune *tt_tune_add(struct tt_tune *tune, const struct tt_point *point);
+/* What messages over a transport cost, inside a host or between hosts; measured or the default. */
+const struct tt_link_costs *tt_tune_link(const struct tt_tune *tune, bool between,
+					 const char *transport);
+/* A chooser by the table, which may be NULL, for a communicator of nranks so placed. */
+struct tt_chooser_params {
+	const char *rules;
+	size_t chunk;
+	int lanes, nranks;
+	struct tt_layout layout;
+	const char *inside, *between; /* transports */
+	const struct tt_tune *tune;
+};
+int tt_chooser_by_table(const struct tt_chooser_params *p, struct tt_chooser **chooser);
+/* The path that TUTTI_TUNE_FILE means: its value, the user's own file if it is "", none if "none". */
+int tt_tune_path(const char *value, char *path, size_t size);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The clock of a worker: told to all servers, after everything that was pushed before; and the good-bye. */
+#include <errno.h>
+
+#include "lib/base/clock.h"
+#include "lib/ps/ps.h"
+
+struct tick {
+	struct tt_ps_task task;
+	enum tt_ps_kind kind;
+	uint64_t clock; /* the new one */
+	int told;	/* servers so far */
+};
+
+static struct tick *tick_of(struct tt_ps_task *task)
+{
+	return tt_container(task, struct tick, task);
+}
+
+static int tick_emit(struct tt_ps_task *task)
+{
+	struct tick *tick = tick_of(task);
+	struct tt_ps_msg msg = {.kind = tick->kind, .first = tick->clock};
+	struct tt_ps_out *out;
+
+	for (; tick->told < task->ps->nservers; tick->told++) {
+		out = tt_ps_out_get(&task->ps->link[tick->told]);
+		if (!out)
+			return -EAGAIN;
+		tt_ps_send(task, out, msg, NULL, tick->kind == TT_PS_BYE);
+	}
+	return 0;
+}
+
+/* The slowest worker is near enough. */
+static bool may_go_on(const struct tutti_ps *ps, uint64_t clock)
+{
+	return ps->staleness < 0 || clock <= (uint64_t)ps->staleness ||
+	       tt_ps_told_min(ps) >= clock - (uint64_t)ps->staleness;
+}
+
+static void tick_advance(struct tt_ps_task *task)
+{
+	struct tick *tick = tick_of(task);
+
+	if (task->puts || task->answers || task->broken)
+		return;
+	if (tick->kind == TT_PS_CLOCK && !may_go_on(task->ps, tick->clock)) {
+		tt_ps_task_stall(task);
+		return;
+	}
+	if (tick->kind == TT_PS_CLOCK)
+		tt_ps_trace(task->ps, "clock %llu %llu\n", (unsigned long long)tick->clock,
+			    (unsigned long long)tt_ps_told_min(task->ps));
+	tt_ps_task_end(task);
+}
+
+static int tick_start(struct tutti_ps *ps, enum tt_ps_kind kind, uint64_t clock, const char *call,
+		      struct tutti_request **request)
+{
+	struct tt_ps_task *task;
+	int err;
+
+	err = tt_ps_task_new(ps, NULL, call, sizeof(struct tick), &task);
+	if (err)
+		return err;
+	tick_of(task)->kind = kind;
+	tick_of(task)->clock = clock;
+	task->emit = tick_emit;
+	task->advance = tick_advance;
+	tt_wire_lock(ps->comm->ctx->wire);
+	if (kind == TT_PS_CLOCK)
+		tt_ps_trace(ps, "tick %llu %llu\n", (unsigned long long)clock,
+			    (unsigned long long)tt_now_ns());
+	else
+		tt_ps_trace(ps, "bye %llu\n", (unsigned long long)tt_now_ns());
+	tt_wire_unlock(ps->comm->ctx->wire);
+	err = tt_ps_task_start(task, request);
+	if (!err)
+		ps->clock = clock;
+	return err;
+}
+
+int tt_ps_clock(struct tutti_ps *ps, uint64_t clock, const char *call, struct tutti_request **request)
+{
+	return tick_start(ps, TT_PS_CLOCK, clock, call, request);
+}
+
+int tt_ps_bye(struct tutti_ps *ps, struct tutti_request **request)
+{
+	return tick_start(ps, TT_PS_BYE, ps->clock, "ps_close", request);
+}

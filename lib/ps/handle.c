@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages in their turn. With a staleness a message is dealt with as it comes, a worker's in the order in which
+ * it sent them. Under BSP (staleness 0) the pushes of a clock are applied in the workers' rank order: a
+ * message waits until all workers of lower rank have ended that clock, and until its clock is the current one. So the
+ * result depends on what was pushed, not on when.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "lib/ps/server.h"
+
+static bool fresh_left(const struct tt_ps_server *srv)
+{
+	uint32_t i;
+
+	for (i = 0; i < srv->ps->ntables; i++)
+		if (srv->ps->table[i]->store->fresh.n)
+			return true;
+	return false;
+}
+
+bool tt_ps_turn(const struct tt_ps_server *srv, const struct tt_ps_client *c,
+		const struct tt_ps_msg *m)
+{
+	int w;
+
+	if (srv->ps->staleness || m->kind == TT_PS_SET || m->kind == TT_PS_LOOKUP)
+		return true;
+	/* nothing may change while a clock is being published, or values that nobody has seen yet */
+	if (srv->passing || srv->published != srv->min_clock || fresh_left(srv))
+		return false;
+	for (w = 0; w < c->index; w++)
+		if (!srv->client[w].gone && srv->client[w].clock <= srv->min_clock)
+			return false;
+	return m->clock <= srv->min_clock;
+}
+
+/* Every worker has ended the current clock: what was added up is applied, and the clock moves on. */
+static void advance(struct tt_ps_server *srv)
+{
+	struct tutti_ps *ps = srv->ps;
+	uint64_t min = UINT64_MAX;
+	int w, here = 0;
+	uint32_t i;
+
+	for (w = 0; w < ps->nworkers; w++) {
+		if (srv->client[w].gone)
+			continue;
+		here++;
+		if (srv->client[w].clock < min)
+			min = srv->client[w].clock;
+	}
+	if (!here || min <= srv->min_clock)
+		return;
+	for (i = 0; i < ps->ntables; i++)
+		tt_ps_store_combine(ps->table[i]->store, here);
+	srv->min_clock = min;
+}
+
+static int set_clock(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m)
+{
+	if (m->first < c->clock)
+		return -EPROTO;
+	c->clock = m->first;
+	advance(srv);
+	return 0;
+}
+
+static int bye(struct tt_ps_server *srv, struct tt_ps_client *c)
+{
+	c->gone = true;
+	tt_wire_lock(srv->ps->comm->ctx->wire);
+	srv->left--;
+	tt_wire_wake(srv->ps->comm->ctx->wire);
+	tt_wire_unlock(srv->ps->comm->ctx->wire);
+	advance(srv);
+	return 0;
+}
+
+static int with_table(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
+		      const char *payload, struct tt_ps_credit *credit)
+{
+	struct tutti_ps *ps = srv->ps;
+	struct tt_ps_store *s = ps->table[m->table]->store;
+	bool wait = false, bsp = ps->staleness == 0;
+	int err = -EPROTO;
+
+	switch (m->kind) {
+	case TT_PS_SET:
+		err = tt_ps_store_set(s, m, payload);
+		/* under BSP what has been seen changes at the end of the clock, which nobody can wait for here */
+		if (!err && (!bsp || s->fresh.n) &&
+		    (!bsp || !atomic_load(tt_ps_dir(s, m->first / s->t->block_elems))))
+			credit->sequence = srv->epoch + 1;
+		break;
+	case TT_PS_PUSH:
+		err = tt_ps_store_push(s, m, payload);
+		break;
+	case TT_PS_PUSH_ROWS:
+		err = tt_ps_store_push_rows(s, m, payload);
+		break;
+	case TT_PS_LOOKUP:
+		err = tt_ps_store_lookup(s, m, payload,
+					 (uint32_t *)(void *)(tt_ps_answer(c, m->number % TT_PS_SLOTS) +
+							      sizeof(*credit)),
+					 &wait);
+		credit->len = err ? 0 : m->count * sizeof(uint32_t);
+		break;
+	}
+	if (!err && (wait || (!bsp && (m->kind == TT_PS_PUSH || m->kind == TT_PS_PUSH_ROWS))))
+		credit->sequence = srv->epoch + 1;
+	return err;
+}
+
+void tt_ps_handle(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
+		  const char *payload, struct tt_ps_credit *credit)
+{
+	if (m->kind == TT_PS_CLOCK)
+		credit->status = set_clock(srv, c, m);
+	else if (m->kind == TT_PS_BYE)
+		credit->status = bye(srv, c);
+	else
+		credit->status = m->table < srv->ps->ntables ? with_table(srv, c, m, payload, credit)
+							      : -ENOENT;
+}

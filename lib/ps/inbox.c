@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A worker's messages to this server, taken in the order of their numbers, whatever order they arrived in. One
+ * whose turn has not come is copied aside, so that its sender goes on, as long as that takes no more than
+ * HELD bytes; after that it stays in its slot, and its sender waits for a free one.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ps/server.h"
+
+#define HELD ((size_t)1 << 30)
+
+static const struct tt_ps_msg *head_of(const struct tt_ps_client *c, uint64_t number)
+{
+	const struct tutti_ps *ps = c->srv->ps;
+
+	return (const struct tt_ps_msg *)(void *)(ps->box + tt_ps_box_in(ps, c->index,
+									  (int)(number % TT_PS_SLOTS)));
+}
+
+/* Under the lock: all of the worker's next message is here. */
+static bool arrived(const struct tt_ps_client *c)
+{
+	const struct tt_ps_in_bell *b = c->bell[c->next % TT_PS_SLOTS];
+
+	return b[0].rung && (head_of(c, c->next)->behind || b[1].rung);
+}
+
+bool tt_ps_inbox_any(const struct tt_ps_server *srv)
+{
+	int w;
+
+	for (w = 0; w < srv->ps->nworkers; w++)
+		if (!srv->client[w].gone && !srv->client[w].stuck && arrived(&srv->client[w]))
+			return true;
+	return false;
+}
+
+static bool take(struct tt_ps_client *c)
+{
+	struct tt_wire *wire = c->srv->ps->comm->ctx->wire;
+	bool here;
+
+	tt_wire_lock(wire);
+	here = !c->gone && arrived(c);
+	tt_wire_unlock(wire);
+	return here;
+}
+
+/* The slot may be written again once the worker has the answer. */
+static void done_with(struct tt_ps_client *c, const struct tt_ps_credit *credit)
+{
+	struct tt_ps_in_bell *b = c->bell[c->next % TT_PS_SLOTS];
+
+	b[0].rung = b[1].rung = false;
+	c->next++;
+	tt_ps_credit(c->srv, c, credit);
+}
+
+static int hold(struct tt_ps_client *c, const struct tt_ps_msg *m, const char *payload)
+{
+	struct tt_ps_held *h;
+
+	if (c->srv->held_bytes + m->len > HELD)
+		return -EAGAIN;
+	h = malloc(sizeof(*h) + m->len);
+	if (!h)
+		return -EAGAIN;
+	h->msg = *m;
+	h->next = NULL;
+	memcpy(h->payload, payload, m->len);
+	*c->held_end = h;
+	c->held_end = &h->next;
+	c->srv->held_bytes += m->len;
+	return 0;
+}
+
+static int run_held(struct tt_ps_client *c)
+{
+	struct tt_ps_credit none = {0};
+	struct tt_ps_held *h;
+	int n = 0;
+
+	while ((h = c->held) && tt_ps_turn(c->srv, c, &h->msg)) {
+		c->held = h->next;
+		if (!c->held)
+			c->held_end = &c->held;
+		c->srv->held_bytes -= h->msg.len;
+		tt_ps_handle(c->srv, c, &h->msg, h->payload, &none);
+		if (none.status && !c->late) /* its answer is long gone: the next one tells */
+			c->late = (int)none.status;
+		free(h);
+		n++;
+	}
+	return n;
+}
+
+/* Whether there may be another. */
+static bool run_slot(struct tt_ps_client *c)
+{
+	const struct tt_ps_msg *m = head_of(c, c->next);
+	const char *payload = (const char *)(m + 1);
+	struct tt_ps_credit credit = {.number = c->next};
+	bool at_once = m->kind == TT_PS_SET || m->kind == TT_PS_LOOKUP;
+
+	if (m->number != c->next || m->len > TT_PS_BLOCK)
+		credit.status = -EPROTO;
+	else if (at_once || (!c->held && tt_ps_turn(c->srv, c, m)))
+		tt_ps_handle(c->srv, c, m, payload, &credit);
+	else if (hold(c, m, payload))
+		return false;
+	if (!credit.status && m->kind != TT_PS_LOOKUP && m->kind != TT_PS_SET) {
+		credit.status = c->late;
+		c->late = 0;
+	}
+	done_with(c, &credit);
+	return true;
+}
+
+int tt_ps_inbox(struct tt_ps_server *srv)
+{
+	int w, i, n = 0;
+
+	for (w = 0; w < srv->ps->nworkers; w++) {
+		struct tt_ps_client *c = &srv->client[w];
+
+		n += run_held(c);
+		c->stuck = false;
+		for (i = 0; i < TT_PS_SLOTS && !c->stuck && take(c); i++) {
+			c->stuck = !run_slot(c);
+			n += !c->stuck;
+		}
+	}
+	return n;
+}
+
+void tt_ps_inbox_free(struct tt_ps_server *srv)
+{
+	struct tt_ps_held *h;
+	int w;
+
+	for (w = 0; w < srv->ps->nworkers; w++)
+		while ((h = srv->client[w].held)) {
+			srv->client[w].held = h->next;
+			free(h);
+		}
+}

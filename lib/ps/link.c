@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A worker's end of its connection to a server: messages out, answers and the clock in. */
+#include <errno.h>
+#include <string.h>
+
+#include "lib/ps/ps.h"
+
+void tt_ps_pump(struct tutti_ps *ps)
+{
+	struct tt_ps_task *task;
+	int err;
+
+	if (ps->pumping)
+		return;
+	ps->pumping = true;
+	while (!tt_list_empty(&ps->queue)) {
+		task = tt_container(ps->queue.next, struct tt_ps_task, queue);
+		err = task->emit(task);
+		if (err == -EAGAIN)
+			break;
+		tt_list_del(&task->queue);
+		if (err)
+			tt_ps_task_fail(task, err, "%s failed: %s", task->call, tt_fail_text(err));
+		task->emitted = true;
+		task->advance(task);
+	}
+	ps->pumping = false;
+}
+
+struct tt_ps_out *tt_ps_out_get(struct tt_ps_link *link)
+{
+	struct tt_ps_out *out = &link->out[link->sent % TT_PS_SLOTS];
+
+	return out->busy || out->puts ? NULL : out;
+}
+
+static void put_over(struct tt_win_end *end, int status)
+{
+	struct tt_ps_out *out = tt_container(end, struct tt_ps_out, end);
+	struct tt_ps_task *task = out->owner;
+
+	out->puts--;
+	if (!out->puts)
+		out->owner = NULL;
+	if (!task || task->cancelled)
+		return;
+	task->puts--;
+	task->r.progressed = true;
+	if (status)
+		tt_ps_task_broken(task, out->link->rank, status);
+	else if (task->emitted)
+		task->advance(task);
+	tt_ps_pump(out->link->ps);
+}
+
+static void put(struct tt_ps_out *out, const void *from, size_t len, size_t at, int which)
+{
+	struct tt_ps_link *link = out->link;
+	struct tutti_ps *ps = link->ps;
+	int slot = (int)(out->number % TT_PS_SLOTS), err;
+	uint32_t token = ps->in_token[link->rank] +
+			 (uint32_t)((ps->my_worker * TT_PS_SLOTS + slot) * 2 + which);
+	struct tt_win_access a = {.rank = link->rank,
+				  .local = (void *)from,
+				  .len = len,
+				  .offset = tt_ps_box_in(ps, ps->my_worker, slot) + at,
+				  .note = true,
+				  .token = &token};
+
+	err = tt_win_op_start(ps->win, &a, &out->end);
+	if (err)
+		put_over(&out->end, err);
+}
+
+void tt_ps_send(struct tt_ps_task *task, struct tt_ps_out *out, struct tt_ps_msg msg,
+		const void *payload, bool answer)
+{
+	struct tt_ps_link *link = out->link;
+
+	if (payload && msg.len <= TT_PS_INLINE) {
+		memcpy(out->staging + sizeof(msg), payload, msg.len);
+		tt_wire_stats(link->ps->comm->ctx->wire)->copied_bytes += msg.len;
+		payload = NULL;
+	}
+	msg.number = link->sent++;
+	msg.clock = task->clock;
+	msg.behind = !payload;
+	memcpy(out->staging, &msg, sizeof(msg));
+	out->number = msg.number;
+	out->busy = true;
+	out->task = answer ? task : NULL;
+	out->owner = task;
+	out->end.over = put_over;
+	out->puts = payload ? 2 : 1;
+	task->puts += out->puts;
+	task->answers += answer;
+	if (payload)
+		put(out, payload, msg.len, sizeof(msg), 1);
+	put(out, out->staging, sizeof(msg) + (payload ? 0 : msg.len), 0, 0);
+}
+
+_Atomic uint64_t *tt_ps_hint(const struct tutti_ps_table *t, int server, uint64_t block)
+{
+	return (_Atomic uint64_t *)(void *)(t->mem + t->copies + t->part[server].copy +
+					    tt_ps_dir_at(block));
+}
+
+void tt_ps_floor(struct tutti_ps_table *t, int server, uint64_t block, uint64_t sequence)
+{
+	if (t->track[server].floor[block] < sequence)
+		t->track[server].floor[block] = sequence;
+}
+
+/* A push is in the server's hands, and will be published as the answer says. */
+static void pushed(struct tt_ps_out *out, const struct tt_ps_msg *msg, uint64_t sequence)
+{
+	const uint32_t *place = (const uint32_t *)(const void *)(out->staging + sizeof(*msg));
+	struct tutti_ps_table *t;
+	struct tt_ps_track *track;
+	uint64_t block;
+	uint32_t i;
+
+	if (msg->kind >= TT_PS_LOOKUP)
+		return;
+	t = out->link->ps->table[msg->table];
+	track = &t->track[out->link->index];
+	if (msg->kind == TT_PS_PUSH_ROWS) {
+		for (i = 0; i < msg->count; i++) {
+			block = (uint64_t)place[i] * t->width / t->block_elems;
+			track->pending[block]--;
+			tt_ps_floor(t, out->link->index, block, sequence);
+		}
+	} else {
+		block = msg->first / t->block_elems;
+		track->pending[block]--;
+		tt_ps_floor(t, out->link->index, block, sequence);
+	}
+}
+
+static void refused(struct tt_ps_out *out, const struct tt_ps_msg *msg, int status)
+{
+	struct tutti_ps *ps = out->link->ps;
+	const char *why = status == -ENODATA ? "it has no values yet (tutti_ps_set)"
+					     : tutti_strerror(status);
+
+	if (out->task)
+		tt_ps_task_fail(out->task, status, "rank %d refused %s: %s", out->link->rank,
+				out->task->call, why);
+	else if (!ps->status) {
+		ps->status = status;
+		snprintf(ps->why, sizeof(ps->why), "rank %d refused a push to table '%s': %s",
+			 out->link->rank,
+			 msg->kind < TT_PS_LOOKUP ? ps->table[msg->table]->name : "made earlier", why);
+	}
+}
+
+void tt_ps_credit_ring(struct tt_bell *bell)
+{
+	struct tt_ps_out *out = tt_container(bell, struct tt_ps_out, bell);
+	struct tutti_ps *ps = out->link->ps;
+	struct tt_ps_task *task = out->task;
+	const struct tt_ps_credit *credit;
+	struct tt_ps_msg msg;
+
+	credit = (const struct tt_ps_credit *)(void *)(ps->box + ps->box_back +
+						       tt_ps_box_credit(out->link->index,
+									(int)(out->number % TT_PS_SLOTS)));
+	if (!out->busy || credit->number != out->number)
+		return;
+	memcpy(&msg, out->staging, sizeof(msg));
+	pushed(out, &msg, credit->sequence);
+	if (credit->status)
+		refused(out, &msg, (int)credit->status);
+	out->busy = false;
+	out->task = NULL;
+	if (task) {
+		task->answers--;
+		task->r.progressed = true;
+		if (task->answered && !credit->status)
+			task->answered(task, out, credit, credit + 1);
+		if (task->emitted)
+			task->advance(task);
+	}
+	tt_ps_pump(ps);
+}
+
+void tt_ps_note_ring(struct tt_bell *bell)
+{
+	struct tt_ps_link *link = tt_container(bell, struct tt_ps_link, note);
+	struct tutti_ps *ps = link->ps;
+	const struct tt_ps_note *note;
+
+	note = (const struct tt_ps_note *)(void *)(ps->box + ps->box_back +
+						   tt_ps_box_note(link->index));
+	if (note->min_clock > link->min_clock)
+		link->min_clock = note->min_clock;
+}
+
+uint64_t tt_ps_told_min(const struct tutti_ps *ps)
+{
+	uint64_t min = UINT64_MAX;
+	int k;
+
+	for (k = 0; k < ps->nservers; k++)
+		if (ps->link[k].min_clock < min)
+			min = ps->link[k].min_clock;
+	return min;
+}

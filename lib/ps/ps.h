@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The parameter server, see tutti_ps(7) and doc/ARCHITECTURE.md.
+ *
+ * Every rank exposes a box: a server's holds slots into which workers put messages, a worker's holds the answers
+ * and the clock. Every table is a window as well: a server's part holds its blocks, each in several slots, and a
+ * directory of which slot is the current one; a worker's part holds copies of the directories, which are hints.
+ *
+ * The worker's side runs under the wire lock; the server's side is one thread, which alone touches what it keeps
+ * in struct tt_ps_server and struct tt_ps_store, and takes the lock for what bells and operations touch as well.
+ */
+#ifndef TT_PS_H
+#define TT_PS_H
+
+#include <stdio.h>
+#include <tutti/mem.h>
+#include <tutti/ps.h>
+
+#include "lib/engine/engine.h"
+#include "lib/rma/rma.h"
+
+#define TT_PS_SLOTS 4		    /* messages of a worker to a server under way */
+#define TT_PS_BLOCK ((size_t)256 << 10) /* largest block, and largest payload of a message */
+#define TT_PS_ROW_BLOCK 4096
+#define TT_PS_LINE 64
+#define TT_PS_INLINE 4032	    /* payloads up to this travel behind their head */
+#define TT_PS_REPLY 32768	    /* bytes of an answer: of TT_PS_KEYS places */
+#define TT_PS_KEYS 8192		    /* looked up with one message */
+#define TT_PS_COPIES 2		    /* slots of a block */
+#define TT_PS_TABLES 1024
+#define TT_PS_NAME 64
+#define TT_PS_NOWHERE UINT32_MAX
+#define TT_PS_UNSEEN 0x80000000u /* of a place told: not in what is published so far */
+
+/* ---- what travels: whole lines of 64 bytes ---- */
+
+enum tt_ps_kind {
+	TT_PS_SET = 1, /* values of elements from `first` of the server's part on */
+	TT_PS_PUSH,    /* updates of them, within one block */
+	TT_PS_PUSH_ROWS, /* count places (32 bits each, to a multiple of 8 bytes), then as many rows */
+	TT_PS_LOOKUP,  /* count keys; answered with their places, made if need be */
+	TT_PS_CLOCK,
+	TT_PS_BYE
+};
+
+struct tt_ps_msg {
+	uint32_t kind, table;
+	uint64_t number; /* of this worker and server, from 0: message n is in slot n % TT_PS_SLOTS */
+	uint64_t clock;
+	uint64_t first;
+	uint32_t count;
+	uint32_t len;	 /* of the payload */
+	uint32_t behind; /* 1: it is behind the head; 0: it rings for itself */
+	uint32_t spare[5];
+};
+
+/* The answer to a message; its slot is free then. */
+struct tt_ps_credit {
+	uint64_t number;
+	int64_t status;
+	uint64_t sequence; /* the first publication that contains the push; 0: none to wait for */
+	uint64_t len;	   /* of what follows */
+	uint64_t spare[4];
+};
+
+struct tt_ps_note {
+	uint64_t min_clock; /* published everything up to this one */
+	uint64_t spare[7];
+};
+
+/* Before each slot of a block. */
+struct tt_ps_head {
+	_Atomic uint64_t stamp; /* sequence << 1 | retired; 0: nothing, or being written */
+	uint64_t min_clock;
+	uint64_t length;
+	uint64_t checksum; /* XXH3 of the data */
+	uint64_t generation;
+	uint64_t spare[3];
+};
+
+/* A word of a directory: sequence << 8 | slot; 0: never published. */
+static inline uint64_t tt_ps_word(uint64_t sequence, unsigned slot)
+{
+	return sequence << 8 | slot;
+}
+
+/* ---- tables ---- */
+
+/* Where a table's parts are, the same at all ranks. */
+struct tt_ps_part {
+	uint64_t begin, elems; /* dense: elements of the table; rows: room for elems / width of them */
+	uint64_t blocks;
+	uint64_t copy;	       /* offset of the directory's copy in a worker's part */
+};
+
+struct tt_ps_store; /* a server's side of a table */
+struct tt_ps_keys;
+
+struct tutti_ps_table {
+	struct tutti_ps *ps;
+	uint32_t index;
+	char name[TT_PS_NAME];
+	bool rows;
+	enum tutti_datatype datatype;
+	size_t elem, width; /* bytes; elements of a row, 1 for a dense table */
+	uint64_t count;	    /* elements, or most rows */
+	struct tutti_ps_options opt;
+	size_t block_elems, block_pitch; /* whole rows; bytes of a slot with its head */
+	struct tt_ps_part *part; /* by server */
+	struct tutti_win *win;
+	char *mem;		 /* of this rank: directory and blocks of a server, then a worker's copies */
+	size_t size, copies;	 /* copies: where those begin */
+	struct tt_ps_store *store; /* NULL: this rank is no server */
+
+	/* a worker's */
+	struct tt_ps_track *track; /* by server */
+	struct tt_ps_keys *places; /* of keys; UINT32_MAX is not stored */
+	struct tutti_ps_read last;
+};
+
+/* What a worker knows of a server's blocks. */
+struct tt_ps_track {
+	uint64_t *floor;   /* by block: nothing older is accepted */
+	uint32_t *pending; /* pushes whose answer is not here */
+};
+
+/* ---- the worker's side ---- */
+
+struct tt_ps_task;
+
+/* A slot at a server, from this end. */
+struct tt_ps_out {
+	struct tt_bell bell; /* the answer is here */
+	struct tt_ps_link *link;
+	bool busy; /* not answered yet */
+	uint64_t number;
+	struct tt_ps_task *task;  /* told of the answer, or NULL */
+	struct tt_ps_task *owner; /* of the puts */
+	struct tt_win_end end;
+	int puts;      /* under way */
+	char *staging; /* head, and payloads that are copied */
+};
+
+struct tt_ps_link {
+	struct tutti_ps *ps;
+	int index, rank; /* of the server */
+	uint64_t sent;
+	struct tt_ps_out out[TT_PS_SLOTS];
+	struct tt_bell note;
+	uint64_t min_clock;
+};
+
+/* A call under way; embedded at the start of what it is. */
+struct tt_ps_task {
+	struct tutti_request r;
+	struct tutti_ps *ps;
+	struct tutti_ps_table *table; /* or NULL */
+	const char *call;
+	struct tt_stalled stalled;
+	struct tt_list queue; /* of ps, in the order of the calls */
+	/* In its turn: send what there is to be sent. 0: done; -EAGAIN: later; other: failed. */
+	int (*emit)(struct tt_ps_task *task);
+	/* Called when something has happened, after emit is done; ends the task. */
+	void (*advance)(struct tt_ps_task *task);
+	void (*answered)(struct tt_ps_task *task, struct tt_ps_out *out,
+			 const struct tt_ps_credit *credit, const void *data);
+	void (*release)(struct tt_ps_task *task); /* its own memory; may be NULL */
+	bool emitted, cancelled;
+	bool broken; /* its communicator fails, which ends it */
+	int puts, answers; /* waited for */
+	uint64_t clock;	   /* of the call */
+	int status;
+	char why[200];
+};
+
+struct tt_ps_server;
+
+struct tutti_ps {
+	struct tutti_comm *comm; /* its own */
+	int role, staleness;
+	int nworkers, nservers;
+	int *worker, *server; /* ranks in comm */
+	int my_worker, my_server; /* index, -1: is none */
+	uint32_t *in_token, *back_token; /* by rank: first of a server's, of a worker's bells */
+	uint64_t generation;
+	uint64_t grace_ns;
+	bool verify;
+	struct tutti_win *win;
+	char *box;
+	size_t box_back; /* where the worker's part begins */
+	char *staging;	 /* not exposed */
+	uint32_t my_in, my_back;
+
+	struct tutti_ps_table *table[TT_PS_TABLES];
+	atomic_uint ntables;
+	uint64_t *load; /* by server: bytes of values */
+
+	struct tt_ps_link *link; /* by server; NULL: no worker */
+	uint64_t clock;
+	struct tt_list queue; /* tasks whose turn to send has not come, or is not over */
+	struct tt_ps_landing *landings; /* free ones, TT_PS_UNITS together */
+	bool pumping;
+	int tasks; /* that exist */
+	int status; /* of a push that was refused, not told yet */
+	char why[160];
+	FILE *trace;
+
+	struct tt_ps_server *srv; /* NULL: no server */
+};
+
+/* box.c: where things are in the box, and its bells */
+size_t tt_ps_box_size(const struct tutti_ps *ps);
+size_t tt_ps_box_in(const struct tutti_ps *ps, int worker, int slot);
+/* Of the worker's part, from its beginning. */
+size_t tt_ps_box_credit(int server, int slot);
+size_t tt_ps_box_note(int server);
+/* The beginning of a worker's part in its box, which depends on its role. */
+size_t tt_ps_box_back(const struct tutti_ps *ps, int rank);
+int tt_ps_box_open(struct tutti_ps *ps);
+void tt_ps_box_close(struct tutti_ps *ps);
+
+/* place.c: split count units of so many bytes so that load, by server, becomes level; begin has n + 1. */
+void tt_ps_place(const uint64_t *load, int n, uint64_t count, uint64_t bytes, uint64_t *begin);
+/* The server of a key, and how many of `rows` rows one must have room for. */
+int tt_ps_key_server(uint64_t key, int n);
+uint64_t tt_ps_key_room(uint64_t rows, int n);
+
+/* keys.c: a map from keys to places */
+int tt_ps_keys_new(struct tt_ps_keys **keys);
+void tt_ps_keys_free(struct tt_ps_keys *keys);
+uint32_t tt_ps_keys_find(const struct tt_ps_keys *keys, uint64_t key); /* TT_PS_NOWHERE */
+int tt_ps_keys_add(struct tt_ps_keys *keys, uint64_t key, uint32_t place);
+
+/* table.c: layout and memory of a table's part on this rank; without what is exchanged. */
+int tt_ps_table_new(struct tutti_ps *ps, const struct tutti_ps_table *like,
+		    struct tutti_ps_table **table);
+void tt_ps_table_free(struct tutti_ps_table *table);
+/* Offsets in a server's part. */
+static inline uint64_t tt_ps_dir_at(uint64_t block)
+{
+	return block * sizeof(uint64_t);
+}
+uint64_t tt_ps_slot_at(const struct tutti_ps_table *t, int server, uint64_t block, unsigned slot);
+/* Where the copies begin in the part of a rank that is a worker: behind what it has as a server. */
+uint64_t tt_ps_copies_at(const struct tutti_ps_table *t, int rank);
+const char *tt_ps_rule_name(int rule);
+
+/* store.c, publish.c: a server's values, and what workers see of them */
+int tt_ps_store_new(struct tutti_ps_table *t);
+void tt_ps_store_free(struct tt_ps_store *store);
+
+/* fill.c: initial values of count elements; first is the element's index or the row's key. */
+void tt_ps_fill(const struct tutti_ps_table *t, void *value, uint64_t first, size_t count);
+
+/* rule.c: apply an update; see there. state: NULL where the rule has none. step counts from 1. */
+int tt_ps_rule_states(int rule);
+size_t tt_ps_state_size(enum tutti_datatype datatype);
+void tt_ps_apply(const struct tutti_ps_table *t, void *value, const void *update, void *state1,
+		 void *state2, size_t count, uint64_t step);
+
+/* server.c */
+int tt_ps_server_new(struct tutti_ps *ps);
+int tt_ps_server_start(struct tutti_ps *ps);
+void tt_ps_server_stop(struct tutti_ps *ps);
+void tt_ps_server_free(struct tutti_ps *ps);
+bool tt_ps_server_done(struct tutti_ps *ps); /* all workers have said good-bye; under the lock */
+
+/* task.c: calls under way. The first two without the lock. */
+int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char *call, size_t size,
+		   struct tt_ps_task **task);
+/* Hands it to the caller as *request, or frees it if it can't start. */
+int tt_ps_task_start(struct tt_ps_task *task, struct tutti_request **request);
+void tt_ps_task_end(struct tt_ps_task *task);
+void tt_ps_task_stall(struct tt_ps_task *task); /* advance is tried again by every progress */
+/* The first failure of its own, which it ends with. Returns status. */
+int tt_ps_task_fail(struct tt_ps_task *task, int status, const char *fmt, ...) TT_PRINTF(3, 4);
+/* A put or get on the server of this rank failed. */
+void tt_ps_task_broken(struct tt_ps_task *task, int rank, int status);
+
+/* link.c: messages to servers, under the lock */
+void tt_ps_pump(struct tutti_ps *ps);
+/* A free slot, or NULL. */
+struct tt_ps_out *tt_ps_out_get(struct tt_ps_link *link);
+/* payload NULL: msg.len bytes are in out->staging behind the head already. answer: the task waits for it. */
+void tt_ps_send(struct tt_ps_task *task, struct tt_ps_out *out, struct tt_ps_msg msg,
+		const void *payload, bool answer);
+void tt_ps_credit_ring(struct tt_bell *bell);
+void tt_ps_note_ring(struct tt_bell *bell);
+uint64_t tt_ps_told_min(const struct tutti_ps *ps); /* the lowest clock that all servers have told */
+/* Nothing older than sequence is accepted for block any more. */
+void tt_ps_floor(struct tutti_ps_table *t, int server, uint64_t block, uint64_t sequence);
+/* This worker's copy of a directory's word. */
+_Atomic uint64_t *tt_ps_hint(const struct tutti_ps_table *t, int server, uint64_t block);
+
+/* range.c: a range of a dense table, taken from all servers in turn */
+struct tt_ps_range {
+	int at, n;
+	uint64_t *next; /* by server, elements of its part; then n ends */
+};
+int tt_ps_range_new(const struct tutti_ps_table *t, uint64_t offset, uint64_t count,
+		    struct tt_ps_range *range);
+void tt_ps_range_free(struct tt_ps_range *range);
+/* The next server with something left, from range->at on; -1: none. */
+int tt_ps_range_server(struct tt_ps_range *range);
+
+/* read.c: blocks read one-sidedly */
+#define TT_PS_UNITS 16
+
+struct tt_ps_item {
+	void *local;
+	size_t offset, len; /* within the block's data */
+};
+
+enum tt_ps_read_state {
+	TT_PS_READ_IDLE = 0,
+	TT_PS_READ_WAIT,  /* for what it may see */
+	TT_PS_READ_DATA,  /* head and data are read */
+	TT_PS_READ_CHECK, /* it took long: the head again */
+	TT_PS_READ_DIR	  /* its slot was retired: the directory */
+};
+
+#define TT_PS_SPAN 8128 /* bytes of data read together with their head, and copied from there */
+
+/* Memory of a unit that its device can write. */
+struct tt_ps_landing {
+	struct tt_ps_landing *next; /* of those that are free, in the first of each pull's */
+	uint64_t word;
+	uint64_t spare[6];
+	struct tt_ps_head head;
+	char data[TT_PS_SPAN];
+};
+
+struct tt_ps_pull;
+
+struct tt_ps_unit {
+	struct tt_win_end end;
+	struct tt_ps_pull *pull;
+	enum tt_ps_read_state state;
+	int pending, status;
+	int server;
+	uint64_t block;
+	struct tt_ps_item *item, one;
+	size_t items;
+	size_t span;   /* > 0: so much lands behind the head */
+	uint64_t word; /* where it is looked for */
+	uint64_t posted, told; /* when, and the clock that the server had told then */
+	struct tt_ps_landing *landing;
+};
+
+struct tt_ps_pull {
+	struct tt_ps_task task;
+	/* Fill in server, block, item, items of the next unit; false: there are no more. */
+	bool (*next)(struct tt_ps_pull *pull, struct tt_ps_unit *unit);
+	bool more, busy;
+	int active;
+	uint64_t need; /* the clock that must have been reached */
+	struct tt_ps_landing *landing;
+	struct tt_ps_unit unit[TT_PS_UNITS];
+	struct tutti_ps_read seen;
+};
+
+int tt_ps_pull_init(struct tt_ps_pull *pull);
+void tt_ps_pull_free(struct tt_ps_pull *pull);
+void tt_ps_landings_free(struct tutti_ps *ps);
+void tt_ps_pull_advance(struct tt_ps_task *task);
+
+/* push.c, pull.c, rows.c, clock.c: the calls, checked by lib/api; *request is started */
+int tt_ps_push(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count, bool set,
+	       const char *call, struct tutti_request **request);
+int tt_ps_pull(struct tutti_ps_table *t, void *buf, uint64_t offset, uint64_t count,
+	       const char *call, struct tutti_request **request);
+int tt_ps_push_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,
+		    const char *call, struct tutti_request **request);
+int tt_ps_pull_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, void *buf,
+		    const char *call, struct tutti_request **request);
+int tt_ps_clock(struct tutti_ps *ps, uint64_t clock, const char *call,
+		struct tutti_request **request);
+int tt_ps_bye(struct tutti_ps *ps, struct tutti_request **request);
+
+/* trace.c: TUTTI_PS_TRACE; under the lock */
+int tt_ps_trace_open(struct tutti_ps *ps, const char *prefix);
+void tt_ps_trace_close(struct tutti_ps *ps);
+void tt_ps_trace(struct tutti_ps *ps, const char *fmt, ...) TT_PRINTF(2, 3);
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A pull of a range of a dense table: the blocks of all servers, straight into the caller's buffer. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "lib/ps/ps.h"
+
+struct pull_range {
+	struct tt_ps_pull pull;
+	struct tt_ps_range range;
+	char *buf; /* of element offset */
+	uint64_t offset;
+};
+
+static struct pull_range *range_of(struct tt_ps_task *task)
+{
+	return tt_container(task, struct pull_range, pull.task);
+}
+
+static bool next_block(struct tt_ps_pull *pull, struct tt_ps_unit *u)
+{
+	struct pull_range *p = tt_container(pull, struct pull_range, pull);
+	struct tutti_ps_table *t = pull->task.table;
+	int k = tt_ps_range_server(&p->range);
+	uint64_t at, n;
+
+	if (k < 0)
+		return false;
+	at = p->range.next[k];
+	u->server = k;
+	u->block = at / t->block_elems;
+	n = (u->block + 1) * t->block_elems - at;
+	if (n > p->range.next[p->range.n + k] - at)
+		n = p->range.next[p->range.n + k] - at;
+	u->one = (struct tt_ps_item){.local = p->buf + (t->part[k].begin + at - p->offset) * t->elem,
+				     .offset = (size_t)(at % t->block_elems) * t->elem,
+				     .len = (size_t)n * t->elem};
+	u->item = &u->one;
+	u->items = 1;
+	p->range.next[k] += n;
+	return true;
+}
+
+/* It sends nothing; but those before it have sent when it is its turn. */
+static int pull_emit(struct tt_ps_task *task)
+{
+	(void)task;
+	return 0;
+}
+
+static void pull_release(struct tt_ps_task *task)
+{
+	struct pull_range *p = range_of(task);
+
+	tt_ps_range_free(&p->range);
+	tt_ps_pull_free(&p->pull);
+}
+
+int tt_ps_pull(struct tutti_ps_table *t, void *buf, uint64_t offset, uint64_t count,
+	       const char *call, struct tutti_request **request)
+{
+	struct tt_ps_task *task;
+	struct pull_range *p;
+	int err;
+
+	err = tt_ps_task_new(t->ps, t, call, sizeof(*p), &task);
+	if (err)
+		return err;
+	p = range_of(task);
+	p->buf = buf;
+	p->offset = offset;
+	p->pull.next = next_block;
+	task->emit = pull_emit;
+	task->release = pull_release;
+	err = tt_ps_range_new(t, offset, count, &p->range);
+	if (!err)
+		err = tt_ps_pull_init(&p->pull);
+	if (err) {
+		tt_ps_range_free(&p->range);
+		free(p);
+		return err;
+	}
+	return tt_ps_task_start(task, request);
+}

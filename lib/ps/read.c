@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Blocks read one-sidedly, several at once. No server runs anything for it.
+ *
+ * A read knows which slot holds which sequence before it is posted: from the clock's note (the hint), or
+ * from the directory. Head and data are read together, in no order. If the head says that sequence, not retired,
+ * then the slot was retired, if at all, after the read was posted; it rests for the grace from then on, so a read
+ * that took no longer has seen nothing else. One that took longer reads the head again: if it is
+ * still the same, nothing was written before all data had been read. Otherwise the directory says where
+ * to read next. What the head was when it was sampled also bounds the age: the server had published everything up to the
+ * clock it told before the read was posted, and this slot was the newest of its block.
+ *
+ * What lies near the beginning of a block, rows in particular, is read in one operation with the head, and copied; anything
+ * else goes straight into the caller's buffer, and the head beside it.
+ */
+#include <errno.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "lib/base/clock.h"
+#include "lib/ps/ps.h"
+
+#define BUDGET 32 /* steps at once; a pull of many GB must not keep the lock */
+
+static void unit_over(struct tt_win_end *end, int status)
+{
+	struct tt_ps_unit *u = tt_container(end, struct tt_ps_unit, end);
+
+	u->pending--;
+	if (status && !u->status)
+		u->status = status;
+	if (!u->pending && !u->pull->busy && !u->pull->task.cancelled)
+		tt_ps_pull_advance(&u->pull->task);
+}
+
+static void get(struct tt_ps_unit *u, void *local, size_t len, uint64_t at)
+{
+	struct tutti_ps_table *t = u->pull->task.table;
+	struct tt_win_access a = {.rank = t->ps->server[u->server],
+				  .local = local,
+				  .len = len,
+				  .offset = at,
+				  .get = true};
+	int err;
+
+	u->pending++;
+	err = tt_win_op_start(t->win, &a, &u->end);
+	if (err)
+		unit_over(&u->end, err);
+}
+
+static uint64_t floor_of(const struct tt_ps_unit *u)
+{
+	return u->pull->task.table->track[u->server].floor[u->block];
+}
+
+/* All of its worker's pushes to the block are known to be in what is looked for, and so is the clock. */
+static bool may_read(const struct tt_ps_unit *u)
+{
+	const struct tutti_ps_table *t = u->pull->task.table;
+
+	return (t->ps->staleness == 0 || !t->track[u->server].pending[u->block]) &&
+	       t->ps->link[u->server].min_clock >= u->pull->need;
+}
+
+/* What would be read together with the head; 0: it is too long. */
+static size_t span_of(const struct tt_ps_unit *u)
+{
+	const struct tutti_ps_table *t = u->pull->task.table;
+	size_t block = t->block_pitch - sizeof(struct tt_ps_head), end = 0, i;
+
+	if (t->rows && block <= TT_PS_SPAN)
+		return block;
+	for (i = 0; i < u->items; i++)
+		if (u->item[i].offset + u->item[i].len > end)
+			end = u->item[i].offset + u->item[i].len;
+	return end <= TT_PS_SPAN ? end : 0;
+}
+
+static void read_data(struct tt_ps_unit *u)
+{
+	struct tutti_ps_table *t = u->pull->task.table;
+	uint64_t at = tt_ps_slot_at(t, u->server, u->block, u->word & 0xff);
+	size_t i;
+
+	u->state = TT_PS_READ_DATA;
+	u->told = t->ps->link[u->server].min_clock;
+	u->posted = tt_now_ns();
+	u->span = span_of(u);
+	if (u->span) {
+		get(u, &u->landing->head, sizeof(struct tt_ps_head) + u->span, at);
+		return;
+	}
+	u->pending++; /* until all are posted */
+	get(u, &u->landing->head, sizeof(struct tt_ps_head), at);
+	for (i = 0; i < u->items; i++)
+		get(u, u->item[i].local, u->item[i].len,
+		    at + sizeof(struct tt_ps_head) + u->item[i].offset);
+	unit_over(&u->end, 0);
+}
+
+static void read_head(struct tt_ps_unit *u)
+{
+	u->state = TT_PS_READ_CHECK;
+	get(u, &u->landing->head, sizeof(struct tt_ps_head),
+	    tt_ps_slot_at(u->pull->task.table, u->server, u->block, u->word & 0xff));
+}
+
+static void read_dir(struct tt_ps_unit *u)
+{
+	u->state = TT_PS_READ_DIR;
+	u->pull->seen.retries++;
+	get(u, &u->landing->word, sizeof(uint64_t), tt_ps_dir_at(u->block));
+}
+
+static bool torn(const struct tt_ps_unit *u)
+{
+	const struct tt_ps_head *h = &u->landing->head;
+	const void *data = u->span ? u->landing->data : u->item->local;
+	bool whole = u->span ? u->span >= h->length
+			     : u->items == 1 && !u->item->offset && u->item->len == h->length;
+
+	return u->pull->task.ps->verify && whole && XXH3_64bits(data, h->length) != h->checksum;
+}
+
+static void copy_out(const struct tt_ps_unit *u)
+{
+	size_t i;
+
+	for (i = 0; i < u->items; i++) {
+		memcpy(u->item[i].local, u->landing->data + u->item[i].offset, u->item[i].len);
+		tt_wire_stats(u->pull->task.ps->comm->ctx->wire)->copied_bytes += u->item[i].len;
+	}
+}
+
+static void accept(struct tt_ps_unit *u)
+{
+	struct tt_ps_pull *pull = u->pull;
+	struct tt_ps_task *task = &pull->task;
+	const struct tt_ps_head *h = &u->landing->head;
+	uint64_t min = h->min_clock > u->told ? h->min_clock : u->told;
+
+	if (h->generation != task->ps->generation)
+		tt_ps_task_fail(task, -ESTALE, "block %llu of rank %d belongs to another server",
+				(unsigned long long)u->block, task->ps->server[u->server]);
+	else if (torn(u))
+		tt_ps_task_fail(task, -EBADMSG, "block %llu of rank %d does not have its checksum",
+				(unsigned long long)u->block, task->ps->server[u->server]);
+	if (u->span)
+		copy_out(u);
+	if (min < pull->seen.min_clock)
+		pull->seen.min_clock = min;
+	if (u->word >> 8 < pull->seen.version)
+		pull->seen.version = u->word >> 8;
+	tt_ps_trace(task->ps, "read %u %d %llu %llu %llu %llu %llu %llu\n", task->table->index, u->server,
+		    (unsigned long long)u->block, (unsigned long long)task->clock,
+		    (unsigned long long)min, (unsigned long long)(u->word >> 8),
+		    (unsigned long long)floor_of(u), (unsigned long long)tt_now_ns());
+	u->state = TT_PS_READ_IDLE;
+	pull->active--;
+}
+
+/* Where to read: the hint, unless it is known to be too old. */
+static bool try_read(struct tt_ps_unit *u)
+{
+	struct tutti_ps_table *t = u->pull->task.table;
+	uint64_t word = atomic_load(tt_ps_hint(t, u->server, u->block));
+
+	if (word >> 8 > u->word >> 8)
+		u->word = word;
+	if (!may_read(u))
+		return false;
+	if (!u->word && !floor_of(u)) {
+		read_dir(u);
+		return true;
+	}
+	if (u->word >> 8 < floor_of(u))
+		return false;
+	read_data(u);
+	return true;
+}
+
+static void got_dir(struct tt_ps_unit *u)
+{
+	struct tt_ps_task *task = &u->pull->task;
+
+	if (!u->landing->word) {
+		tt_ps_task_fail(task, -ENODATA, "table '%s' has no values yet: see tutti_ps_set",
+				task->table->name);
+		u->state = TT_PS_READ_IDLE;
+		u->pull->active--;
+		return;
+	}
+	u->word = u->landing->word;
+	u->state = TT_PS_READ_WAIT;
+}
+
+/* What was under way is over. */
+static void judge(struct tt_ps_unit *u)
+{
+	uint64_t stamp = atomic_load(&u->landing->head.stamp);
+	bool same = stamp == u->word >> 8 << 1;
+
+	if (u->state == TT_PS_READ_DIR)
+		got_dir(u);
+	else if (!same)
+		read_dir(u);
+	else if (u->state == TT_PS_READ_CHECK ||
+		 tt_now_ns() - u->posted <= u->pull->task.ps->grace_ns)
+		accept(u);
+	else
+		read_head(u);
+}
+
+/* One step; false: it waits. */
+static bool unit_step(struct tt_ps_unit *u)
+{
+	struct tt_ps_pull *pull = u->pull;
+
+	if (u->pending || pull->task.broken)
+		return false;
+	if (u->status) {
+		tt_ps_task_broken(&pull->task, pull->task.ps->server[u->server], u->status);
+		return false;
+	}
+	if (u->state == TT_PS_READ_WAIT)
+		return try_read(u);
+	if (u->state != TT_PS_READ_IDLE) {
+		judge(u);
+		return true;
+	}
+	if (!pull->more || pull->task.status)
+		return false;
+	pull->more = pull->next(pull, u);
+	if (!pull->more)
+		return false;
+	u->word = 0;
+	u->state = TT_PS_READ_WAIT;
+	pull->active++;
+	return true;
+}
+
+static void finish(struct tt_ps_pull *pull)
+{
+	struct tt_ps_task *task = &pull->task;
+	struct tutti_ps_read *last = &task->table->last;
+
+	pull->seen.clock = task->clock;
+	if (pull->seen.version == UINT64_MAX) /* nothing was read */
+		pull->seen.version = pull->seen.min_clock = 0;
+	pull->seen.age = task->clock > pull->seen.min_clock ? task->clock - pull->seen.min_clock : 0;
+	pull->seen.retries += last->retries;
+	if (!task->status)
+		*last = pull->seen;
+	tt_ps_task_end(task);
+}
+
+void tt_ps_pull_advance(struct tt_ps_task *task)
+{
+	struct tt_ps_pull *pull = tt_container(task, struct tt_ps_pull, task);
+	int steps = 0, i, moved;
+
+	if (pull->busy || task->cancelled)
+		return;
+	pull->busy = true;
+	do {
+		moved = 0;
+		for (i = 0; i < TT_PS_UNITS; i++)
+			moved += unit_step(&pull->unit[i]);
+		steps += moved;
+	} while (moved && steps < BUDGET);
+	task->r.progressed |= steps > 0;
+	pull->busy = false;
+	if (task->broken || task->cancelled)
+		return;
+	if (!pull->active && (!pull->more || task->status))
+		finish(pull);
+	else
+		tt_ps_task_stall(task); /* some wait for the servers' notes, or for their turn */
+}
+
+static int get_landing(struct tutti_ps *ps, struct tt_ps_landing **landing)
+{
+	size_t size = sizeof(**landing) * TT_PS_UNITS;
+	int err = 0;
+
+	tt_wire_lock(ps->comm->ctx->wire);
+	*landing = ps->landings;
+	if (*landing)
+		ps->landings = (*landing)->next;
+	tt_wire_unlock(ps->comm->ctx->wire);
+	if (!*landing) {
+		err = tutti_alloc(ps->comm->ctx, size, (void **)landing);
+		if (!err)
+			memset(*landing, 0, size);
+	}
+	return err;
+}
+
+int tt_ps_pull_init(struct tt_ps_pull *pull)
+{
+	struct tutti_ps *ps = pull->task.ps;
+	int i, err;
+
+	err = get_landing(ps, &pull->landing);
+	if (err)
+		return err;
+	for (i = 0; i < TT_PS_UNITS; i++) {
+		pull->unit[i].end.over = unit_over;
+		pull->unit[i].pull = pull;
+		pull->unit[i].landing = &pull->landing[i];
+	}
+	pull->more = true;
+	if (ps->staleness >= 0 && pull->task.clock > (uint64_t)ps->staleness)
+		pull->need = pull->task.clock - (uint64_t)ps->staleness;
+	pull->seen.version = pull->seen.min_clock = UINT64_MAX;
+	pull->task.advance = tt_ps_pull_advance;
+	return 0;
+}
+
+void tt_ps_pull_free(struct tt_ps_pull *pull)
+{
+	if (!pull->landing)
+		return;
+	pull->landing->next = pull->task.ps->landings;
+	pull->task.ps->landings = pull->landing;
+}
+
+void tt_ps_landings_free(struct tutti_ps *ps)
+{
+	struct tt_ps_landing *l;
+
+	while ((l = ps->landings)) {
+		ps->landings = l->next;
+		tutti_free(l);
+	}
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Rows of many keys at once. First the places of keys that this worker has not met are asked of their servers,
+ * which make rows that do not exist; places never change, so they are kept. Then a pull reads the rows one-sidedly,
+ * and a push goes in messages of as many rows as fit.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ps/ps.h"
+
+struct row {
+	int server;
+	uint32_t place;
+	char *local;
+};
+
+struct rows {
+	struct tt_ps_pull pull; /* of a push: its task only */
+	const uint64_t *keys;
+	size_t n;
+	char *buf;
+	bool create, push, found;
+	size_t *cursor; /* by server: keys that were looked at */
+
+	struct row *row; /* pull: sorted by server and place */
+	struct tt_ps_item *item;
+	size_t at;
+
+	uint32_t *pick; /* push: rows of the message being made */
+	size_t most;
+};
+
+static struct rows *rows_of(struct tt_ps_task *task)
+{
+	return tt_container(task, struct rows, pull.task);
+}
+
+static size_t row_size(const struct tutti_ps_table *t)
+{
+	return t->width * t->elem;
+}
+
+/* ---- places ---- */
+
+/* As many unknown keys of server k as fit in a message; false: there is no slot for one. */
+static bool ask(struct rows *rows, int k)
+{
+	struct tt_ps_task *task = &rows->pull.task;
+	struct tutti_ps_table *t = task->table;
+	struct tt_ps_out *out = tt_ps_out_get(&task->ps->link[k]);
+	struct tt_ps_msg msg = {.kind = TT_PS_LOOKUP, .table = t->index, .first = rows->create};
+	uint64_t *key;
+	size_t *i = &rows->cursor[k];
+
+	if (!out)
+		return false;
+	key = (uint64_t *)(void *)(out->staging + sizeof(msg));
+	for (; *i < rows->n && msg.count < TT_PS_KEYS; ++*i)
+		if (tt_ps_key_server(rows->keys[*i], task->ps->nservers) == k &&
+		    tt_ps_keys_find(t->places, rows->keys[*i]) == TT_PS_NOWHERE)
+			key[msg.count++] = rows->keys[*i];
+	msg.len = msg.count * (uint32_t)sizeof(*key);
+	if (msg.count)
+		tt_ps_send(task, out, msg, NULL, true);
+	return true;
+}
+
+static void told_places(struct tt_ps_task *task, struct tt_ps_out *out,
+			const struct tt_ps_credit *credit, const void *data)
+{
+	struct tutti_ps_table *t = task->table;
+	const uint64_t *key = (const uint64_t *)(const void *)(out->staging + sizeof(struct tt_ps_msg));
+	const uint32_t *answer = data;
+	uint32_t i, place;
+
+	for (i = 0; i < credit->len / sizeof(*answer); i++) {
+		if (answer[i] == TT_PS_NOWHERE)
+			continue;
+		place = answer[i] & ~TT_PS_UNSEEN;
+		if (answer[i] & TT_PS_UNSEEN)
+			tt_ps_floor(t, out->link->index, (uint64_t)place * t->width / t->block_elems,
+				    credit->sequence);
+		if (tt_ps_keys_add(t->places, key[i], place))
+			tt_ps_task_fail(task, -ENOMEM, "no memory for the places of keys");
+	}
+}
+
+/* 0: all places are known; -EAGAIN: some are asked for. */
+static int resolve(struct rows *rows)
+{
+	struct tt_ps_task *task = &rows->pull.task;
+	struct tutti_ps_table *t = task->table;
+	bool left = false;
+	size_t i;
+	int k;
+
+	for (k = 0; k < task->ps->nservers && !task->status; k++) {
+		while (rows->cursor[k] < rows->n && ask(rows, k))
+			;
+		left = left || rows->cursor[k] < rows->n;
+	}
+	if (task->answers || (left && !task->status))
+		return -EAGAIN;
+	if (task->status)
+		return task->status;
+	for (i = 0; i < rows->n; i++)
+		if (tt_ps_keys_find(t->places, rows->keys[i]) == TT_PS_NOWHERE)
+			return tt_ps_task_fail(task, -ENOENT,
+					       "table '%s' has no row of key %llu, and no initial values",
+					       t->name, (unsigned long long)rows->keys[i]);
+	rows->found = true;
+	memset(rows->cursor, 0, (size_t)task->ps->nservers * sizeof(*rows->cursor));
+	return 0;
+}
+
+/* ---- push ---- */
+
+/* The next message to server k; false: there is no slot for it. */
+static bool send_rows(struct rows *rows, int k)
+{
+	struct tt_ps_task *task = &rows->pull.task;
+	struct tutti_ps_table *t = task->table;
+	struct tt_ps_out *out = tt_ps_out_get(&task->ps->link[k]);
+	struct tt_ps_msg msg = {.kind = TT_PS_PUSH_ROWS, .table = t->index};
+	size_t *i = &rows->cursor[k], head, row = row_size(t);
+	uint64_t block;
+	uint32_t *place, j;
+
+	if (!out)
+		return false;
+	for (; *i < rows->n && msg.count < rows->most; ++*i)
+		if (tt_ps_key_server(rows->keys[*i], task->ps->nservers) == k)
+			rows->pick[msg.count++] = (uint32_t)*i;
+	if (!msg.count)
+		return true;
+	head = ((size_t)msg.count * sizeof(*place) + 7) / 8 * 8;
+	place = (uint32_t *)(void *)(out->staging + sizeof(msg));
+	for (j = 0; j < msg.count; j++) {
+		place[j] = tt_ps_keys_find(t->places, rows->keys[rows->pick[j]]);
+		memcpy((char *)place + head + j * row, rows->buf + rows->pick[j] * row, row);
+		block = (uint64_t)place[j] * t->width / t->block_elems;
+		t->track[k].pending[block]++;
+		tt_ps_trace(t->ps, "push %u %d %llu %llu\n", t->index, k, (unsigned long long)block,
+			    (unsigned long long)task->clock);
+	}
+	tt_wire_stats(task->ps->comm->ctx->wire)->copied_bytes += msg.count * row;
+	msg.len = (uint32_t)(head + msg.count * row);
+	tt_ps_send(task, out, msg, NULL, false);
+	return true;
+}
+
+static int push_emit(struct tt_ps_task *task)
+{
+	struct rows *rows = rows_of(task);
+	int err = rows->found ? 0 : resolve(rows), k;
+
+	for (k = 0; !err && k < task->ps->nservers; k++)
+		while (rows->cursor[k] < rows->n)
+			if (!send_rows(rows, k)) {
+				err = -EAGAIN;
+				break;
+			}
+	/* one server without a free slot does not hold up the others */
+	for (; err == -EAGAIN && rows->found && k < task->ps->nservers; k++)
+		while (rows->cursor[k] < rows->n && send_rows(rows, k))
+			;
+	return err;
+}
+
+static void push_advance(struct tt_ps_task *task)
+{
+	if (!task->puts && !task->broken)
+		tt_ps_task_end(task);
+}
+
+/* ---- pull ---- */
+
+static int by_place(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+
+	if (x->server != y->server)
+		return x->server - y->server;
+	return x->place < y->place ? -1 : x->place > y->place;
+}
+
+static void sort_rows(struct rows *rows)
+{
+	struct tutti_ps_table *t = rows->pull.task.table;
+	size_t i;
+
+	for (i = 0; i < rows->n; i++)
+		rows->row[i] = (struct row){
+			.server = tt_ps_key_server(rows->keys[i], t->ps->nservers),
+			.place = tt_ps_keys_find(t->places, rows->keys[i]),
+			.local = rows->buf + i * row_size(t)};
+	qsort(rows->row, rows->n, sizeof(*rows->row), by_place);
+}
+
+static bool next_block(struct tt_ps_pull *pull, struct tt_ps_unit *u)
+{
+	struct rows *rows = tt_container(pull, struct rows, pull);
+	struct tutti_ps_table *t = pull->task.table;
+	uint64_t per_block = t->block_elems / t->width;
+	const struct row *r = &rows->row[rows->at];
+
+	if (rows->at == rows->n)
+		return false;
+	u->server = r->server;
+	u->block = r->place / per_block;
+	u->item = &rows->item[rows->at];
+	for (u->items = 0; rows->at < rows->n && r->server == u->server &&
+			   r->place / per_block == u->block;
+	     u->items++, rows->at++, r++)
+		u->item[u->items] = (struct tt_ps_item){
+			.local = r->local,
+			.offset = (size_t)(r->place % per_block) * row_size(t),
+			.len = row_size(t)};
+	return true;
+}
+
+static int pull_emit(struct tt_ps_task *task)
+{
+	struct rows *rows = rows_of(task);
+	int err = resolve(rows);
+
+	if (!err)
+		sort_rows(rows);
+	return err;
+}
+
+/* ---- both ---- */
+
+static void rows_release(struct tt_ps_task *task)
+{
+	struct rows *rows = rows_of(task);
+
+	free(rows->cursor);
+	free(rows->row);
+	free(rows->item);
+	free(rows->pick);
+	tt_ps_pull_free(&rows->pull);
+}
+
+static int get_memory(struct rows *rows)
+{
+	struct tutti_ps_table *t = rows->pull.task.table;
+	bool ok;
+
+	rows->cursor = calloc((size_t)t->ps->nservers, sizeof(*rows->cursor));
+	if (rows->push) {
+		rows->most = (TT_PS_BLOCK - 8) / (sizeof(uint32_t) + row_size(t));
+		rows->pick = malloc(rows->most * sizeof(*rows->pick));
+		ok = rows->cursor && rows->pick;
+	} else {
+		rows->row = malloc((rows->n + 1) * sizeof(*rows->row));
+		rows->item = malloc((rows->n + 1) * sizeof(*rows->item));
+		ok = rows->cursor && rows->row && rows->item;
+	}
+	if (!ok)
+		return tt_fail(-ENOMEM, "no memory for %zu rows of table '%s'", rows->n, t->name);
+	return rows->push ? 0 : tt_ps_pull_init(&rows->pull);
+}
+
+static int start(struct tutti_ps_table *t, const uint64_t *keys, size_t n, void *buf, bool push,
+		 const char *call, struct tutti_request **request)
+{
+	struct tt_ps_task *task;
+	struct rows *rows;
+	int err;
+
+	err = tt_ps_task_new(t->ps, t, call, sizeof(*rows), &task);
+	if (err)
+		return err;
+	rows = rows_of(task);
+	rows->keys = keys;
+	rows->n = n;
+	rows->buf = buf;
+	rows->push = push;
+	rows->create = push || t->opt.init != TUTTI_PS_UNSET;
+	rows->pull.next = next_block;
+	err = get_memory(rows);
+	if (err) {
+		rows_release(task);
+		free(rows);
+		return err;
+	}
+	task->emit = push ? push_emit : pull_emit;
+	task->answered = told_places;
+	task->release = rows_release;
+	if (push)
+		task->advance = push_advance;
+	return tt_ps_task_start(task, request);
+}
+
+int tt_ps_push_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,
+		    const char *call, struct tutti_request **request)
+{
+	return start(t, keys, n, (void *)buf, true, call, request);
+}
+
+int tt_ps_pull_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, void *buf,
+		    const char *call, struct tutti_request **request)
+{
+	return start(t, keys, n, buf, false, call, request);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A server's thread: messages in, snapshots and notes out. */
+#ifndef TT_PS_SERVER_H
+#define TT_PS_SERVER_H
+
+#include <pthread.h>
+
+#include "lib/ps/store.h"
+
+/* A bell of a slot: its head is here, or its payload. */
+struct tt_ps_in_bell {
+	struct tt_bell bell;
+	struct tt_ps_server *srv;
+	bool rung;
+};
+
+/* A message that waits for its turn. */
+struct tt_ps_held {
+	struct tt_ps_held *next;
+	struct tt_ps_msg msg;
+	_Alignas(8) char payload[];
+};
+
+/* One worker, as a server sees it. */
+struct tt_ps_client {
+	int index, rank;
+	struct tt_ps_in_bell bell[TT_PS_SLOTS][2]; /* head, payload; under the lock */
+	uint64_t next;	/* message */
+	uint64_t clock;
+	bool gone;	/* has said good-bye */
+	bool stuck;	/* what is in its slot must wait for other workers */
+	int late;	/* why a message was refused after its answer */
+	struct tt_ps_held *held, **held_end;
+	char *answers; /* sent from here: a credit and its data for each slot, then the note */
+	bool note_due, note_busy; /* under the lock */
+	struct tt_win_end note_end, credit_end;
+	struct tt_ps_server *srv;
+};
+
+struct tt_ps_server {
+	struct tutti_ps *ps;
+	pthread_t thread;
+	bool runs;
+	atomic_bool stop;
+	bool kick; /* something to be told can go out now; under the lock */
+	struct tt_ps_client *client; /* by worker */
+	char *answers;
+	int left; /* workers that have not said good-bye; under the lock */
+	size_t held_bytes;
+
+	/* publication: all lists are in the tables' stores */
+	uint64_t epoch;	    /* sequence of the last pass */
+	uint64_t min_clock; /* of all workers that are here */
+	uint64_t published; /* the min clock that a finished pass has published */
+	bool passing, only_new; /* a pass is under way; it shows new rows and nothing else */
+	uint64_t pass_min;
+	uint64_t wake_at; /* a slot has rested by then */
+};
+
+/* inbox.c: deal with what has come; returns how many messages. */
+int tt_ps_inbox(struct tt_ps_server *srv);
+/* Under the lock: there is a message that was not looked at. */
+bool tt_ps_inbox_any(const struct tt_ps_server *srv);
+void tt_ps_inbox_free(struct tt_ps_server *srv);
+
+/* handle.c: one message, in its turn */
+void tt_ps_handle(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
+		  const char *payload, struct tt_ps_credit *credit);
+/* Whether it is this message's turn. */
+bool tt_ps_turn(const struct tt_ps_server *srv, const struct tt_ps_client *c,
+		const struct tt_ps_msg *m);
+
+/* pass.c */
+int tt_ps_pass(struct tt_ps_server *srv); /* returns how many blocks were published */
+
+/* tell.c, under the lock: start what can be started of what workers are to be told */
+void tt_ps_tell(struct tt_ps_server *srv);
+/* A block is in another slot now; without the lock. */
+void tt_ps_tell_block(struct tt_ps_server *srv, struct tt_ps_store *s, uint64_t block);
+void tt_ps_tell_clock(struct tt_ps_server *srv);
+void tt_ps_tell_over(struct tt_win_end *end, int status);
+void tt_ps_note_over(struct tt_win_end *end, int status);
+void tt_ps_credit_over(struct tt_win_end *end, int status);
+void tt_ps_credit(struct tt_ps_server *srv, struct tt_ps_client *c,
+		  const struct tt_ps_credit *credit);
+
+/* In c->answers: the answer of a slot; TT_PS_SLOTS: the note. */
+static inline char *tt_ps_answer(const struct tt_ps_client *c, uint64_t slot)
+{
+	return c->answers + slot * (sizeof(struct tt_ps_credit) + TT_PS_REPLY);
+}
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A server's side of a table: its values and their state, and which blocks have changed. */
+#ifndef TT_PS_STORE_H
+#define TT_PS_STORE_H
+
+#include "lib/ps/ps.h"
+
+/* Blocks, each at most once. */
+struct tt_ps_blocks {
+	uint32_t *block;
+	uint64_t n;
+	uint8_t flag;
+};
+
+/* What a worker has to be told of the directory; under the lock. */
+struct tt_ps_told {
+	struct tt_win_end end;
+	struct tutti_ps *ps;
+	uint64_t lo, hi; /* blocks; lo == hi: nothing */
+	bool busy;
+};
+
+struct tt_ps_store {
+	struct tutti_ps_table *t;
+	const struct tt_ps_part *part;
+	int server;
+	char *values;
+	void *state[2];
+	uint32_t *steps; /* dense: by block; rows: by row */
+	bool is_set;
+
+	/* publish.c */
+	uint64_t *retired; /* by slot: when it was; 0: never */
+	uint8_t *flags;	   /* by block: in which lists it is */
+	struct tt_ps_blocks dirty, fresh, pass;
+	struct tt_ps_told *told; /* by worker */
+
+	/* rows */
+	struct tt_ps_keys *keys;
+	uint64_t *key; /* by place */
+	uint32_t nrows;
+	uint32_t *shown; /* by block: how many of its rows are published */
+
+	/* combine */
+	char *sums;
+	uint64_t *touched; /* bits of elements, or of rows */
+};
+
+static inline _Atomic uint64_t *tt_ps_dir(const struct tt_ps_store *s, uint64_t block)
+{
+	return (_Atomic uint64_t *)(void *)(s->t->mem + tt_ps_dir_at(block));
+}
+
+/* Bits of `touched`: elements, or rows. */
+static inline uint64_t tt_ps_units(const struct tt_ps_store *s)
+{
+	return s->part->elems / s->t->width;
+}
+
+void tt_ps_mark(struct tt_ps_store *s, struct tt_ps_blocks *list, uint64_t block);
+/* 0, or why a message is refused. */
+int tt_ps_store_set(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload);
+int tt_ps_store_push(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload);
+int tt_ps_store_push_rows(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload);
+/* Places, with TT_PS_UNSEEN where that holds; then *wait. */
+int tt_ps_store_lookup(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
+		       uint32_t *places, bool *wait);
+/* The end of a clock: what was added up is applied. */
+void tt_ps_store_combine(struct tt_ps_store *s, int workers);
+
+/*
+ * Write block into another slot, make that the current one, and retire the old. only_new: what was published stays
+ * as it is, new rows are added. -EAGAIN: the slot must rest until *when.
+ */
+int tt_ps_publish(struct tt_ps_store *s, uint64_t block, uint64_t sequence, uint64_t min_clock,
+		  bool only_new, uint64_t *when);
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Where the parts of a table lie. A server's memory of it, which workers read:
+ *
+ *	[directory: a word for each block][block 0: slot 0, slot 1][block 1: ...]	a slot: head, data
+ *
+ * A worker's memory: copies of the servers' directories, one after the other.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ps/ps.h"
+
+static size_t lines(uint64_t bytes)
+{
+	return (size_t)((bytes + TT_PS_LINE - 1) / TT_PS_LINE * TT_PS_LINE);
+}
+
+static size_t dir_size(const struct tutti_ps_table *t, int server)
+{
+	return lines(t->part[server].blocks * sizeof(uint64_t));
+}
+
+static size_t server_size(const struct tutti_ps_table *t, int server)
+{
+	return dir_size(t, server) + (size_t)t->part[server].blocks * TT_PS_COPIES * t->block_pitch;
+}
+
+uint64_t tt_ps_slot_at(const struct tutti_ps_table *t, int server, uint64_t block, unsigned slot)
+{
+	return dir_size(t, server) + (block * TT_PS_COPIES + slot) * t->block_pitch;
+}
+
+uint64_t tt_ps_copies_at(const struct tutti_ps_table *t, int rank)
+{
+	int k;
+
+	for (k = 0; k < t->ps->nservers; k++)
+		if (t->ps->server[k] == rank)
+			return server_size(t, k);
+	return 0;
+}
+
+static int place_dense(struct tutti_ps_table *t)
+{
+	struct tutti_ps *ps = t->ps;
+	uint64_t *begin = malloc(((size_t)ps->nservers + 1) * sizeof(*begin));
+	int k;
+
+	if (!begin)
+		return tt_fail(-ENOMEM, "no memory for table '%s'", t->name);
+	tt_ps_place(ps->load, ps->nservers, t->count, t->elem, begin);
+	for (k = 0; k < ps->nservers; k++) {
+		t->part[k].begin = begin[k];
+		t->part[k].elems = begin[k + 1] - begin[k];
+	}
+	free(begin);
+	return 0;
+}
+
+/* A table of few elements has blocks no longer than its parts. */
+static void cut(struct tutti_ps_table *t)
+{
+	uint64_t most = 1, at = 0;
+	int k;
+
+	for (k = 0; k < t->ps->nservers; k++)
+		if (t->part[k].elems > most)
+			most = t->part[k].elems;
+	if (t->block_elems > most)
+		t->block_elems = most;
+	t->block_pitch = sizeof(struct tt_ps_head) + lines(t->block_elems * t->elem);
+	for (k = 0; k < t->ps->nservers; k++) {
+		t->part[k].blocks = (t->part[k].elems + t->block_elems - 1) / t->block_elems;
+		t->part[k].copy = at;
+		at += dir_size(t, k);
+	}
+}
+
+static int lay_out(struct tutti_ps_table *t)
+{
+	struct tutti_ps *ps = t->ps;
+	int k, err = 0;
+
+	t->part = calloc((size_t)ps->nservers, sizeof(*t->part));
+	if (!t->part)
+		return tt_fail(-ENOMEM, "no memory for table '%s'", t->name);
+	t->block_elems = t->opt.block / t->elem;
+	if (t->rows) {
+		t->block_elems = (t->block_elems > t->width ? t->block_elems / t->width : 1) * t->width;
+		for (k = 0; k < ps->nservers; k++)
+			t->part[k].elems = tt_ps_key_room(t->count, ps->nservers) * t->width;
+	} else {
+		err = place_dense(t);
+	}
+	if (err)
+		return err;
+	cut(t);
+	t->size = t->copies = tt_ps_copies_at(t, ps->comm->rank);
+	if (ps->my_worker >= 0)
+		for (k = 0; k < ps->nservers; k++)
+			t->size += dir_size(t, k);
+	return 0;
+}
+
+static int track(struct tutti_ps_table *t)
+{
+	int k;
+
+	t->track = calloc((size_t)t->ps->nservers, sizeof(*t->track));
+	for (k = 0; t->track && k < t->ps->nservers; k++) {
+		t->track[k].floor = calloc(t->part[k].blocks + 1, sizeof(uint64_t));
+		t->track[k].pending = calloc(t->part[k].blocks + 1, sizeof(uint32_t));
+		if (!t->track[k].floor || !t->track[k].pending)
+			break;
+	}
+	if (!t->track || k < t->ps->nservers)
+		return tt_fail(-ENOMEM, "no memory for table '%s'", t->name);
+	return t->rows ? tt_ps_keys_new(&t->places) : 0;
+}
+
+static int get_memory(struct tutti_ps_table *t)
+{
+	struct tutti_ps *ps = t->ps;
+	int err;
+
+	err = t->size ? tutti_alloc(ps->comm->ctx, t->size, (void **)&t->mem) : 0;
+	if (err)
+		return err;
+	if (ps->my_server >= 0)
+		memset(t->mem, 0, dir_size(t, ps->my_server));
+	if (t->size > t->copies)
+		memset(t->mem + t->copies, 0, t->size - t->copies);
+	if (ps->my_worker >= 0)
+		err = track(t);
+	return err || ps->my_server < 0 ? err : tt_ps_store_new(t);
+}
+
+int tt_ps_table_new(struct tutti_ps *ps, const struct tutti_ps_table *like,
+		    struct tutti_ps_table **out)
+{
+	struct tutti_ps_table *t = malloc(sizeof(*t));
+	int err;
+
+	if (!t)
+		return tt_fail(-ENOMEM, "no memory for a table");
+	*t = *like;
+	t->ps = ps;
+	t->index = ps->ntables;
+	err = lay_out(t);
+	if (!err)
+		err = get_memory(t);
+	if (err) {
+		tt_ps_table_free(t);
+		return err;
+	}
+	*out = t;
+	return 0;
+}
+
+void tt_ps_table_free(struct tutti_ps_table *t)
+{
+	int k;
+
+	for (k = 0; t->track && k < t->ps->nservers; k++) {
+		free(t->track[k].floor);
+		free(t->track[k].pending);
+	}
+	free(t->track);
+	tt_ps_keys_free(t->places);
+	tt_ps_store_free(t->store);
+	tutti_free(t->mem);
+	free(t->part);
+	free(t);
+}

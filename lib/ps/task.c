@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A worker's calls, as requests. Those of a worker send in the order in which they were made: a clock so comes
+ * after the pushes before it at each server, and a pull knows which of its worker's pushes it must see.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include "lib/ps/ps.h"
+
+static struct tt_ps_task *task_of(const struct tutti_request *r)
+{
+	return tt_container(r, struct tt_ps_task, r);
+}
+
+static const char *task_call(const struct tutti_request *r)
+{
+	return task_of(r)->call;
+}
+
+/* Afterwards nobody touches its buffers; what comes back for it in the meantime is ignored. */
+static void task_cancel(struct tutti_request *r)
+{
+	struct tt_ps_task *task = task_of(r);
+	struct tutti_ps *ps = task->ps;
+	int k, j;
+
+	task->cancelled = true;
+	tt_list_del(&task->queue);
+	tt_list_del(&task->stalled.link);
+	tt_win_take_back(ps->win, -1);
+	if (task->table)
+		tt_win_take_back(task->table->win, -1);
+	for (k = 0; k < ps->nservers; k++)
+		for (j = 0; j < TT_PS_SLOTS; j++) {
+			struct tt_ps_out *out = &ps->link[k].out[j];
+
+			if (out->task == task)
+				out->task = NULL;
+			if (out->owner == task)
+				out->owner = NULL;
+		}
+}
+
+static void task_free(struct tutti_request *r)
+{
+	struct tt_ps_task *task = task_of(r);
+
+	task->ps->tasks--;
+	if (task->release)
+		task->release(task);
+	free(task);
+}
+
+static const char *task_text(const struct tutti_request *r, char *buf, size_t size)
+{
+	const struct tt_ps_task *task = task_of(r);
+
+	if (task->table)
+		snprintf(buf, size, "%s of table '%s'", task->call, task->table->name);
+	else
+		snprintf(buf, size, "%s", task->call);
+	return buf;
+}
+
+static int task_waits(const struct tutti_request *r, char *buf, size_t size)
+{
+	const struct tt_ps_task *task = task_of(r);
+	const struct tutti_ps *ps = task->ps;
+
+	if (!task->emitted)
+		snprintf(buf, size, "; it waits for room at a server");
+	else if (!task->table)
+		snprintf(buf, size, "; this worker is at clock %llu, the slowest at %llu",
+			 (unsigned long long)ps->clock, (unsigned long long)tt_ps_told_min(ps));
+	else
+		buf[0] = 0;
+	return -1;
+}
+
+static int task_explain(const struct tutti_request *r)
+{
+	const struct tt_ps_task *task = task_of(r);
+
+	return tt_fail(r->status, "%s", task->why);
+}
+
+static const struct tt_request_ops task_ops = {.list = TT_ACTIVE_OTHER,
+					       .call = task_call,
+					       .cancel = task_cancel,
+					       .free = task_free,
+					       .text = task_text,
+					       .waits = task_waits,
+					       .explain = task_explain};
+
+static void task_again(struct tt_stalled *stalled)
+{
+	struct tt_ps_task *task = tt_container(stalled, struct tt_ps_task, stalled);
+
+	tt_list_del(&stalled->link);
+	task->advance(task);
+}
+
+int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char *call, size_t size,
+		   struct tt_ps_task **out)
+{
+	struct tt_ps_task *task = calloc(1, size);
+
+	if (!task)
+		return tt_fail(-ENOMEM, "no memory for %s", call);
+	task->ps = ps;
+	task->table = table;
+	task->call = call;
+	task->clock = ps->clock;
+	task->stalled.again = task_again;
+	tt_list_init(&task->stalled.link);
+	tt_list_init(&task->queue);
+	*out = task;
+	return 0;
+}
+
+int tt_ps_task_start(struct tt_ps_task *task, struct tutti_request **request)
+{
+	struct tutti_ps *ps = task->ps;
+	struct tt_wire *wire = ps->comm->ctx->wire;
+	int err;
+
+	tt_wire_lock(wire);
+	tt_request_init(&task->r, &task_ops, ps->comm, false);
+	ps->tasks++;
+	err = tt_request_begin(&task->r);
+	if (err) {
+		tt_request_free(&task->r);
+	} else {
+		*request = &task->r;
+		tt_list_add(&ps->queue, &task->queue);
+		tt_ps_pump(ps);
+	}
+	tt_wire_wake(wire); /* other threads of this process see what was put to itself */
+	tt_wire_unlock(wire);
+	return err;
+}
+
+void tt_ps_task_end(struct tt_ps_task *task)
+{
+	tt_list_del(&task->queue);
+	tt_list_del(&task->stalled.link);
+	tt_request_end(&task->r, task->status);
+}
+
+void tt_ps_task_stall(struct tt_ps_task *task)
+{
+	if (tt_list_empty(&task->stalled.link))
+		tt_list_add(&task->ps->comm->ctx->stalled, &task->stalled.link);
+}
+
+int tt_ps_task_fail(struct tt_ps_task *task, int status, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (task->status)
+		return status;
+	task->status = status;
+	va_start(ap, fmt);
+	vsnprintf(task->why, sizeof(task->why), fmt, ap);
+	va_end(ap);
+	return status;
+}
+
+void tt_ps_task_broken(struct tt_ps_task *task, int rank, int status)
+{
+	if (task->cancelled)
+		return;
+	task->broken = true;
+	tt_ps_task_fail(task, status, "rank %d can't be reached: %s", rank, tutti_strerror(status));
+	tt_request_broken(&task->r, task->ps->comm->world[rank], status);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a server tells workers: answers, the words of its directories that have changed, and the clock. Each is a
+ * put with a note. Directories and clock are told again when the last telling is over, the newest state each
+ * time, so a worker that is slow to take them costs nothing. A copy of a directory is a hint; the clock, which is
+ * put when all blocks of its snapshot are in place, is a promise.
+ */
+#include <string.h>
+
+#include "lib/ps/server.h"
+
+static void put(struct tt_ps_client *c, struct tutti_win *win, void *from, size_t len, uint64_t to,
+		int bell, struct tt_win_end *end)
+{
+	struct tutti_ps *ps = c->srv->ps;
+	uint32_t token = ps->back_token[c->rank] +
+			 (uint32_t)(ps->my_server * (TT_PS_SLOTS + 1) + bell);
+	struct tt_win_access a = {.rank = c->rank,
+				  .local = from,
+				  .len = len,
+				  .offset = to,
+				  .note = true,
+				  .token = &token};
+	int err = tt_win_op_start(win, &a, end);
+
+	if (err) /* a worker that can't be reached is gone, which the control tree finds out */
+		end->over(end, err);
+}
+
+void tt_ps_credit_over(struct tt_win_end *end, int status)
+{
+	(void)end;
+	(void)status;
+}
+
+void tt_ps_credit(struct tt_ps_server *srv, struct tt_ps_client *c,
+		  const struct tt_ps_credit *credit)
+{
+	struct tutti_ps *ps = srv->ps;
+	int slot = (int)(credit->number % TT_PS_SLOTS);
+	char *from = tt_ps_answer(c, (uint64_t)slot);
+
+	memcpy(from, credit, sizeof(*credit));
+	tt_wire_lock(ps->comm->ctx->wire);
+	put(c, ps->win, from, sizeof(*credit) + credit->len,
+	    tt_ps_box_back(ps, c->rank) + tt_ps_box_credit(ps->my_server, slot), slot,
+	    &c->credit_end);
+	tt_wire_unlock(ps->comm->ctx->wire);
+}
+
+void tt_ps_tell_over(struct tt_win_end *end, int status)
+{
+	struct tt_ps_told *told = tt_container(end, struct tt_ps_told, end);
+
+	(void)status;
+	told->busy = false;
+	told->ps->srv->kick = true;
+}
+
+void tt_ps_note_over(struct tt_win_end *end, int status)
+{
+	struct tt_ps_client *c = tt_container(end, struct tt_ps_client, note_end);
+
+	(void)status;
+	c->note_busy = false;
+	c->srv->kick = true;
+}
+
+static void tell_dir(struct tt_ps_client *c, struct tt_ps_store *s)
+{
+	struct tt_ps_told *told = &s->told[c->index];
+	struct tutti_ps_table *t = s->t;
+	uint64_t lo = told->lo, hi = told->hi;
+
+	if (told->busy || lo == hi)
+		return;
+	told->busy = true;
+	told->lo = told->hi = 0;
+	told->end.over = tt_ps_tell_over;
+	told->ps = c->srv->ps;
+	put(c, t->win, t->mem + tt_ps_dir_at(lo), (hi - lo) * sizeof(uint64_t),
+	    tt_ps_copies_at(t, c->rank) + s->part->copy + tt_ps_dir_at(lo), TT_PS_SLOTS, &told->end);
+}
+
+void tt_ps_tell(struct tt_ps_server *srv)
+{
+	struct tutti_ps *ps = srv->ps;
+	struct tt_ps_note note = {0};
+	uint32_t i;
+	int w;
+
+	srv->kick = false;
+	for (w = 0; w < ps->nworkers; w++) {
+		struct tt_ps_client *c = &srv->client[w];
+
+		if (c->gone)
+			continue;
+		for (i = 0; i < ps->ntables; i++)
+			tell_dir(c, ps->table[i]->store);
+		if (!c->note_due || c->note_busy)
+			continue;
+		c->note_due = false;
+		c->note_busy = true;
+		note.min_clock = srv->published;
+		memcpy(tt_ps_answer(c, TT_PS_SLOTS), &note, sizeof(note));
+		put(c, ps->win, tt_ps_answer(c, TT_PS_SLOTS), sizeof(note),
+		    tt_ps_box_back(ps, c->rank) + tt_ps_box_note(ps->my_server), TT_PS_SLOTS,
+		    &c->note_end);
+	}
+}
+
+void tt_ps_tell_block(struct tt_ps_server *srv, struct tt_ps_store *s, uint64_t block)
+{
+	int w;
+
+	tt_wire_lock(srv->ps->comm->ctx->wire);
+	for (w = 0; w < srv->ps->nworkers; w++) {
+		struct tt_ps_told *told = &s->told[w];
+
+		if (told->lo == told->hi) {
+			told->lo = block;
+			told->hi = block + 1;
+		} else if (block < told->lo) {
+			told->lo = block;
+		} else if (block >= told->hi) {
+			told->hi = block + 1;
+		}
+	}
+	tt_wire_unlock(srv->ps->comm->ctx->wire);
+}
+
+void tt_ps_tell_clock(struct tt_ps_server *srv)
+{
+	int w;
+
+	tt_wire_lock(srv->ps->comm->ctx->wire);
+	for (w = 0; w < srv->ps->nworkers; w++)
+		srv->client[w].note_due = true;
+	tt_wire_unlock(srv->ps->comm->ctx->wire);
+}

@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How far workers run apart, exactly; what BSP computes, bit for bit; what the trace's checker says; and
+ * what is refused.
+ */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int open_ps(struct mp_job *job, int servers, int staleness, struct tutti_ps **ps)
+{
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .staleness = staleness,
+					 .role = job->rank < servers ? TUTTI_PS_SERVER
+								     : TUTTI_PS_WORKER};
+
+	return tutti_ps_open(job->world, &config, ps);
+}
+
+/* ---- a fast worker waits at exactly s ahead ---- */
+
+#define CLOCKS 12
+
+/*
+ * word[0]: clocks that the slow worker has begun, word[1]: has ended; word[2]: that the fast one has passed. The fast
+ * one passes clock c when the slow one has told c - s, no sooner, and, as it is woken, soon after.
+ */
+static int straggler_body(struct mp_job *job)
+{
+	int s = *(int *)job->arg, c, begun;
+	struct tutti_ps *ps;
+	double late = 0, t;
+
+	MP_OK(open_ps(job, 1, s, &ps));
+	if (job->rank == 1) { /* slow */
+		for (c = 1; c <= CLOCKS; c++) {
+			/* the fast one goes as far as it may, and no further */
+			TT_EXPECT(mp_await(&job->shared->word[2], c - 1 + s, 10000));
+			mp_sleep_ms(20);
+			TT_EXPECT(atomic_load(&job->shared->word[2]) == c - 1 + s);
+			atomic_store(&job->shared->word[0], c);
+			MP_OK(tutti_ps_clock(ps));
+			atomic_store(&job->shared->word[1], c);
+		}
+	} else if (job->rank == 2) {
+		for (c = 1; c <= CLOCKS + s; c++) {
+			MP_OK(tutti_ps_clock(ps));
+			begun = atomic_load(&job->shared->word[0]);
+			TT_EXPECT(begun >= c - s);
+			atomic_store(&job->shared->word[2], c);
+			if (c <= s)
+				continue;
+			t = mp_now();
+			TT_EXPECT(mp_await(&job->shared->word[1], c - s, 5000));
+			late += mp_now() - t;
+		}
+	}
+	if (getenv("TUTTI_TEST_VERBOSE") && job->rank == 2)
+		printf("staleness %d: passed before the slow one's call returned by %.3f ms on average\n",
+		       s, late / CLOCKS * 1e3);
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void straggler(const char *env)
+{
+	int s;
+
+	for (s = 0; s <= 5; s += s < 2 ? 1 : 3)
+		TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = straggler_body, .arg = &s));
+}
+
+static void straggler_shm(void)
+{
+	straggler("TUTTI_TRANSPORT=shm");
+}
+
+static void straggler_ofi(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	straggler("TUTTI_TRANSPORT=fault:ofi TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3");
+}
+
+/* ---- BSP against one process that does the same ---- */
+
+#define N 40000
+#define ROUNDS 5
+#define WORKERS 3
+
+static float gradient(int worker, int round, size_t i)
+{
+	return 0.37f * (float)((i * 2654435761u + (unsigned)worker * 40503u + (unsigned)round * 977u) % 1000) /
+		       (float)(1 + worker) - 0.1f;
+}
+
+/* The rule that is tested: momentum. */
+static void step(float *x, float *v, float u)
+{
+	*v = 0.9f * *v + u;
+	*x -= 0.05f * *v;
+}
+
+static void oracle(int combine, int rounds, float *x, float *v)
+{
+	int r, w;
+	size_t i;
+	float sum;
+
+	for (i = 0; i < N; i++) {
+		x[i] = 1;
+		v[i] = 0;
+		for (r = 0; r < rounds; r++) {
+			sum = gradient(0, r, i);
+			for (w = 0; w < WORKERS && combine == TUTTI_PS_EACH; w++)
+				step(&x[i], &v[i], gradient(w, r, i));
+			for (w = 1; w < WORKERS; w++)
+				sum += gradient(w, r, i);
+			if (combine == TUTTI_PS_COMBINE_MEAN)
+				sum /= WORKERS;
+			if (combine != TUTTI_PS_EACH)
+				step(&x[i], &v[i], sum);
+		}
+	}
+}
+
+/* Workers in any order, pieces in any order; what is pulled after each clock is what the oracle has. */
+static int bsp_rounds(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table *t, int combine)
+{
+	float *u = malloc(N * sizeof(float)), *x = malloc(N * sizeof(float)), *v = malloc(N * sizeof(float));
+	float *got = malloc(N * sizeof(float));
+	int round, w = job->rank - 2;
+	struct tutti_request *req[2];
+	size_t i;
+
+	for (round = 0; round < ROUNDS; round++) {
+		for (i = 0; i < N; i++)
+			u[i] = gradient(w, round, i);
+		mp_sleep_ms((job->rank * 7 + round * 5) % 11);
+		MP_OK(tutti_ps_ipush(t, u + N / 3, N / 3, N - N / 3, TUTTI_FLOAT32, &req[0]));
+		MP_OK(tutti_ps_ipush(t, u, 0, N / 3, TUTTI_FLOAT32, &req[1]));
+		MP_OK(tutti_waitall(2, req));
+		oracle(combine, round, x, v);
+		MP_OK(tutti_ps_pull(t, got, 0, N, TUTTI_FLOAT32)); /* nothing of this clock yet */
+		TT_EXPECT(!memcmp(got, x, N * sizeof(float)));
+		MP_OK(tutti_ps_clock(ps));
+		oracle(combine, round + 1, x, v);
+		MP_OK(tutti_ps_pull(t, got, 0, N, TUTTI_FLOAT32));
+		TT_EXPECT(!memcmp(got, x, N * sizeof(float)));
+	}
+	free(u);
+	free(x);
+	free(v);
+	free(got);
+	return 0;
+}
+
+static int bsp_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .rule = TUTTI_PS_MOMENTUM, .rate = 0.05,
+				       .init = TUTTI_PS_CONSTANT, .init_a = 1, .block = 8192};
+	struct tutti_ps_table *t[TUTTI_PS_NUM_COMBINES];
+	struct tutti_ps *ps;
+	int c;
+
+	MP_OK(open_ps(job, 2, 0, &ps));
+	for (c = 0; c < TUTTI_PS_NUM_COMBINES; c++) {
+		opt.combine = c;
+		MP_OK(tutti_ps_dense(ps, c ? c == 1 ? "sum" : "mean" : "each", N, TUTTI_FLOAT32, &opt, &t[c]));
+	}
+	for (c = 0; c < TUTTI_PS_NUM_COMBINES && job->rank >= 2; c++)
+		TT_EXPECT(!bsp_rounds(job, ps, t[c], c));
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void bsp(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2 + WORKERS, .env = "TUTTI_TRANSPORT=shm", .fn = bsp_body));
+	TT_CHECK(!MP_RUN(.n = 2 + WORKERS, .fn = bsp_body, .env = "TUTTI_TRANSPORT=fault:shm "
+			 "TUTTI_FAULT=seed=8,delay=0.2:200,reorder=0.4,again=0.2"));
+}
+
+/* ---- the trace ---- */
+
+static int traced_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	float v[3000] = {0};
+	int c;
+
+	MP_OK(open_ps(job, 2, 2, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 3000, TUTTI_FLOAT32, &opt, &t));
+	for (c = 0; c < 20 && job->rank >= 2; c++) {
+		MP_OK(tutti_ps_push(t, v, 0, 3000, TUTTI_FLOAT32));
+		mp_sleep_ms(job->rank == 2);
+		MP_OK(tutti_ps_clock(ps));
+		MP_OK(tutti_ps_pull(t, v, 0, 3000, TUTTI_FLOAT32));
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+/* What the checker says of the traces in dir, after `edit` was done to them. */
+static int checked(const char *dir, const char *edit)
+{
+	char command[1024];
+
+	snprintf(command, sizeof(command),
+		 "rm -rf %s/x; mkdir %s/x && cp %s/t.* %s/x && cd %s/x && { %s; } && "
+		 "\"$TT_BUILD\"/tutti_ps_check t.* >%s/out 2>&1",
+		 dir, dir, dir, dir, dir, edit, dir);
+	return WEXITSTATUS(system(command));
+}
+
+static void trace(void)
+{
+	char dir[] = "/tmp/tutti-ps-XXXXXX", env[200], command[100];
+
+	if (!getenv("TT_BUILD"))
+		setenv("TT_BUILD", ".", 1);
+	if (getenv("TT_BUILD")[0] != '/') {
+		static char cwd[400];
+
+		setenv("TT_BUILD", getcwd(cwd, sizeof(cwd)) ? cwd : ".", 1);
+	}
+	TT_CHECK(mkdtemp(dir) != NULL);
+	snprintf(env, sizeof(env), "TUTTI_TRANSPORT=shm TUTTI_PS_TRACE=%s/t", dir);
+	TT_CHECK(!MP_RUN(.n = 5, .env = env, .fn = traced_body));
+	TT_CHECK(checked(dir, "true") == 0);
+	/* a worker went on three clocks ahead; a read is three clocks old */
+	TT_CHECK(checked(dir, "sed -i 's/^clock 9 .*/clock 9 6/' t.1") == 1);
+	TT_CHECK(checked(dir, "sed -i -E 's/^(read [0-9]+ [0-9]+ [0-9]+) 12 [0-9]+/\\1 12 9/' t.2") == 1);
+	/* it claims what nobody has told; or what came later */
+	TT_CHECK(checked(dir, "sed -i -E 's/^(read [0-9]+ [0-9]+ [0-9]+) 12 [0-9]+/\\1 12 30/' t.0") == 1);
+	TT_CHECK(checked(dir, "sed -i -E 's/^(read [0-9]+ [0-9]+ [0-9]+) 5 [0-9]+/\\1 5 15/' t.0") == 1);
+	/* its own push is missing; a block gets older */
+	TT_CHECK(checked(dir, "sed -i -E 's/^(read .*) ([0-9]+) [0-9]+ ([0-9]+)$/\\1 \\2 9999 \\3/' t.0") == 1);
+	TT_CHECK(checked(dir, "sed -i -E '/^read/{x;s/^/x/;/x{9}/{x;s/^(read [0-9]+ [0-9]+ [0-9]+ [0-9]+ [0-9]+) "
+			      "[0-9]+ [0-9]+/\\1 1 0/;x};x}' t.0") == 1);
+	/* no whole traces of one run */
+	TT_CHECK(checked(dir, "rm t.1") == 1);
+	TT_CHECK(checked(dir, "truncate -s -3 t.1") == 1);
+	TT_CHECK(checked(dir, "echo nonsense >> t.1") == 1);
+	TT_CHECK(checked(dir, "cp t.0 t.1") == 1);
+	snprintf(command, sizeof(command), "rm -rf %s", dir);
+	TT_CHECK(system(command) == 0);
+}
+
+/* ---- what is refused ---- */
+
+/* Of opening: the same on all ranks, and the communicator is as good as before. */
+static int open_refused(struct mp_job *job)
+{
+	struct tutti_ps_config c = {.size = sizeof(c), .role = TUTTI_PS_WORKER};
+	struct tutti_ps *ps = NULL;
+
+	MP_ERR(tutti_ps_open(job->world, &c, &ps), -EINVAL);
+	MP_SAID("no rank is a server");
+	c.role = job->rank ? TUTTI_PS_WORKER : TUTTI_PS_BOTH;
+	c.workers = job->rank == 1 ? job->n - 1 : 0;
+	MP_ERR(tutti_ps_open(job->world, &c, &ps), -EINVAL); /* more workers than declared */
+	MP_SAID("rank 1 declared");
+	c.workers = 0;
+	c.staleness = job->rank == 2;
+	MP_ERR(tutti_ps_open(job->world, &c, &ps), -TUTTI_EMISMATCH);
+	MP_SAID("staleness");
+	c.staleness = job->rank == 1 ? -2 : 0;
+	MP_ERR(tutti_ps_open(job->world, &c, &ps), -EINVAL);
+	MP_ERR(tutti_ps_open(NULL, &c, &ps), -EINVAL);
+	TT_EXPECT(!ps);
+	return 0;
+}
+
+static int tables_refused(struct mp_job *job, struct tutti_ps *ps)
+{
+	struct tutti_ps_options o = {.size = sizeof(o)}, bad = o;
+	struct tutti_ps_table *t = NULL;
+
+	MP_ERR(tutti_ps_dense(ps, "", 10, TUTTI_FLOAT32, &o, &t), -EINVAL);
+	MP_ERR(tutti_ps_dense(ps, "t", 0, TUTTI_FLOAT32, &o, &t), -EINVAL);
+	MP_ERR(tutti_ps_dense(ps, "t", SIZE_MAX, TUTTI_FLOAT32, &o, &t), -EINVAL);
+	MP_ERR(tutti_ps_dense(ps, "t", 10, (enum tutti_datatype)77, &o, &t), -EINVAL);
+	MP_ERR(tutti_ps_dense(ps, "t", 10u + (unsigned)job->rank, TUTTI_FLOAT32, &o, &t), -TUTTI_EMISMATCH);
+	MP_ERR(tutti_ps_dense(ps, job->rank ? "t" : "u", 10, TUTTI_FLOAT32, &o, &t), -TUTTI_EMISMATCH);
+	bad.rate = job->rank;
+	MP_ERR(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, &bad, &t), -TUTTI_EMISMATCH);
+	bad = o;
+	bad.rule = TUTTI_PS_ADAM;
+	MP_ERR(tutti_ps_dense(ps, "t", 10, TUTTI_INT32, &bad, &t), -EINVAL);
+	MP_SAID("Adam");
+	bad.rule = TUTTI_PS_CALLBACK;
+	MP_ERR(tutti_ps_dense(ps, "t", 10, TUTTI_INT32, &bad, &t), -EINVAL);
+	bad.rule = 99;
+	MP_ERR(tutti_ps_dense(ps, "t", 10, TUTTI_INT32, &bad, &t), -EINVAL);
+	bad = o;
+	bad.combine = TUTTI_PS_COMBINE_SUM;
+	MP_ERR(tutti_ps_dense(ps, "t", 10, TUTTI_INT32, &bad, &t), -EINVAL);
+	MP_ERR(tutti_ps_rows(ps, "t", 1 << 20, 10, TUTTI_INT32, &o, &t), -EINVAL);
+	/* more than the servers have */
+	MP_ERR(tutti_ps_dense(ps, "t", (size_t)1 << 38, TUTTI_FLOAT32, &o, &t), -ENOMEM);
+	TT_EXPECT(!t);
+	return 0;
+}
+
+/* Of calls on tables; each leaves everything as it was. */
+static int calls_refused(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table *t,
+			 struct tutti_ps_table *rows)
+{
+	struct tutti_request *req = NULL;
+	struct tutti_ps_table *none = NULL;
+	uint64_t key = 5, load;
+	float v[100] = {0};
+
+	MP_ERR(tutti_ps_find(ps, "nowhere", &none), -ENOENT);
+	MP_ERR(tutti_ps_load(ps, 9, &load), -EINVAL);
+	if (job->rank == 0) {
+		MP_ERR(tutti_ps_pull(t, v, 0, 10, TUTTI_FLOAT32), -EPERM);
+		MP_ERR(tutti_ps_clock(ps), -EPERM);
+		return 0;
+	}
+	MP_ERR(tutti_ps_pull(NULL, v, 0, 10, TUTTI_FLOAT32), -EINVAL);
+	MP_ERR(tutti_ps_pull(t, v, 0, 101, TUTTI_FLOAT32), -ERANGE);
+	MP_ERR(tutti_ps_push(t, v, 100, 1, TUTTI_FLOAT32), -ERANGE);
+	MP_ERR(tutti_ps_push(t, v, SIZE_MAX, 2, TUTTI_FLOAT32), -ERANGE);
+	MP_ERR(tutti_ps_push(t, v, 0, 10, TUTTI_FLOAT64), -EINVAL);
+	MP_SAID("float32, not float64");
+	MP_ERR(tutti_ps_pull(t, NULL, 0, 10, TUTTI_FLOAT32), -EINVAL);
+	MP_ERR(tutti_ps_ipull(t, v, 0, 10, TUTTI_FLOAT32, NULL), -EINVAL);
+	MP_ERR(tutti_ps_ipush(rows, v, 0, 10, TUTTI_FLOAT32, &req), -EINVAL);
+	MP_ERR(tutti_ps_pull_rows(t, &key, 1, v, TUTTI_FLOAT32), -EINVAL);
+	MP_ERR(tutti_ps_set(t, v, 99, TUTTI_FLOAT32), -EINVAL);
+	MP_ERR(tutti_ps_clock_to(ps, 6), -EINVAL);
+	MP_SAID("can't go back");
+	MP_ERR(tutti_ps_pull(t, v, 0, 10, TUTTI_FLOAT32), -ENODATA); /* before it is set */
+	MP_ERR(tutti_ps_pull_rows(rows, &key, 1, v, TUTTI_FLOAT32), -ENOENT);
+	TT_EXPECT(!req && !none);
+	MP_OK(tutti_ps_pull(t, v, 5, 0, TUTTI_FLOAT32)); /* nothing of it */
+	MP_OK(tutti_ps_pull_rows(rows, &key, 0, v, TUTTI_FLOAT32));
+	return 0;
+}
+
+/* What only a server can refuse: told by the call, or by the next. */
+static int late_refused(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table *t,
+			struct tutti_ps_table *rows)
+{
+	uint64_t key[200];
+	float v[400] = {0};
+	int i, err;
+
+	if (job->rank != 1)
+		return 0;
+	MP_OK(tutti_ps_push(t, v, 0, 10, TUTTI_FLOAT32)); /* before it is set */
+	do
+		err = tutti_ps_clock_to(ps, 7);
+	while (!err);
+	MP_ERR(err, -ENODATA);
+	MP_SAID("'t'");
+	for (i = 0; i < 200; i++)
+		key[i] = (uint64_t)i;
+	MP_ERR(tutti_ps_push_rows(rows, key, 200, v, TUTTI_FLOAT32), -ENOSPC);
+	MP_OK(tutti_ps_push_rows(rows, key, 10, v, TUTTI_FLOAT32)); /* there is room for these */
+	MP_OK(tutti_ps_pull_rows(rows, key, 10, v, TUTTI_FLOAT32));
+	for (i = 0; i < 100; i++)
+		v[i] = (float)i;
+	MP_OK(tutti_ps_set(t, v, 100, TUTTI_FLOAT32));
+	MP_OK(tutti_ps_push_pull(t, v, v, 0, 100, TUTTI_FLOAT32));
+	for (i = 0; i < 100; i++)
+		TT_EXPECT(v[i] == (float)(2 * i));
+	return 0;
+}
+
+static int refused_body(struct mp_job *job)
+{
+	struct tutti_ps_table *t, *rows, *again = NULL;
+	struct tutti_request *req;
+	struct tutti_ps *ps;
+
+	TT_EXPECT(!open_refused(job));
+	MP_OK(open_ps(job, 1, 2, &ps));
+	TT_EXPECT(!tables_refused(job, ps));
+	MP_OK(tutti_ps_dense(ps, "t", 100, TUTTI_FLOAT32, NULL, &t));
+	MP_OK(tutti_ps_rows(ps, "r", 2, 20, TUTTI_FLOAT32, NULL, &rows));
+	MP_ERR(tutti_ps_dense(ps, "t", 100, TUTTI_FLOAT32, NULL, &again), -EEXIST);
+	if (job->rank)
+		MP_OK(tutti_ps_clock_to(ps, 7));
+	TT_EXPECT(!calls_refused(job, ps, t, rows));
+	MP_OK(tutti_barrier(job->world)); /* nobody is before the refusals */
+	TT_EXPECT(!late_refused(job, ps, t, rows));
+	if (job->rank) {
+		MP_OK(tutti_ps_iclock(ps, &req));
+		MP_ERR(tutti_ps_close(ps), -EBUSY);
+		MP_OK(tutti_wait(&req));
+	}
+	MP_ERR(tutti_finalize(job->ctx), -EBUSY);
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+/* Under BSP a push is answered before its turn comes: its refusal is told all the same. */
+static int held_refused_body(struct mp_job *job)
+{
+	struct tutti_ps_table *t, *rows;
+	uint64_t key = 77;
+	struct tutti_ps *ps;
+	float v[10] = {0};
+	int err = 0, i;
+
+	MP_OK(open_ps(job, 1, 0, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, NULL, &t));
+	MP_OK(tutti_ps_rows(ps, "r", 2, 20, TUTTI_FLOAT32, NULL, &rows));
+	if (job->rank == 2)
+		MP_OK(tutti_ps_push(t, v, 0, 10, TUTTI_FLOAT32)); /* never set */
+	/* what the server can do at once is done behind a push that waits */
+	if (job->rank == 2)
+		MP_OK(tutti_ps_push_rows(rows, &key, 1, v, TUTTI_FLOAT32));
+	mp_meet(job);
+	for (i = 0; i < 6 && job->rank && !err; i++)
+		err = tutti_ps_clock(ps);
+	if (job->rank == 2)
+		MP_ERR(err, -ENODATA);
+	else
+		MP_OK(err);
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void refused(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = refused_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = held_refused_body));
+}
+
+/* ---- a rank dies: nobody hangs ---- */
+
+static int dead_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	int dies = *(int *)job->arg, err = 0;
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	float *v = calloc(100000, sizeof(float));
+
+	MP_OK(open_ps(job, 2, 1, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 100000, TUTTI_FLOAT32, &opt, &t));
+	mp_meet(job);
+	if (job->rank == dies) {
+		mp_sleep_ms(50);
+		kill(getpid(), SIGKILL);
+	}
+	while (job->rank >= 2 && !err) {
+		err = tutti_ps_push_pull(t, v, v, 0, 100000, TUTTI_FLOAT32);
+		if (!err)
+			err = tutti_ps_clock(ps);
+	}
+	if (!err)
+		err = tutti_ps_close(ps);
+	else
+		tutti_ps_close(ps);
+	if (err != -TUTTI_EPEER)
+		mp_failed(job, "the dead rank is the error", err, __FILE__, __LINE__);
+	free(v);
+	return err != -TUTTI_EPEER;
+}
+
+static void dead(void)
+{
+	int dies;
+
+	for (dies = 1; dies <= 2; dies++)
+		TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm", .fn = dead_body, .arg = &dies,
+				 .killed = 1u << dies));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {
+		{"straggler_shm", straggler_shm}, {"straggler_ofi", straggler_ofi}, {"bsp", bsp},
+		{"trace", trace}, {"refused", refused}, {"dead", dead}, {NULL, NULL}};
+
+	return tt_test_main("ps_clock", tests, argc, argv);
+}

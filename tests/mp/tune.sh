@@ -1,0 +1,104 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# tutti_tune and its tables in jobs: made, used, seen by rank 0 alone, and no good.
+only=$*
+. "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
+suite tune
+unset TUTTI_ALGO TUTTI_TRANSPORT
+export TUTTI_TIMEOUT=60s
+
+# sizes RANKS [COMMAND...]: all-reduces of some sizes, checked
+sizes()
+{
+	n=$1
+	shift
+	timeout 100 ./tutti_run -n "$n" "$@" ./tutti_perf allreduce -b 8 -e 64K -f 32 -n 3 -w 1 >"$tmp/perf" 2>&1 || {
+		cat "$tmp/perf"
+		exit 1
+	}
+}
+
+make_table()
+{
+	[ -s "$tmp/t.json" ] || timeout 100 ./tutti_run -n 3 ./tutti_tune -o "$tmp/t.json" -c allreduce,bcast -e 64K \
+		-f 64 -t 0.001 >"$tmp/tune" 2>&1 || { cat "$tmp/tune"; exit 1; }
+}
+
+test_made()
+{
+	make_table
+	./tutti_explain -T "$tmp/t.json" -b 4 -e 16K -f 64 >"$tmp/out" || exit 1
+	[ "$(grep -c '^\*' "$tmp/out")" = 3 ] || { cat "$tmp/out"; exit 1; }
+	grep -q '3 ranks on 1 host, by' "$tmp/out" || { cat "$tmp/out"; exit 1; }
+	awk '$1 == "*" && $7 == "-" { bad = 1 } END { exit bad }' "$tmp/out" || die "$(cat "$tmp/out")"
+}
+
+# A second run keeps what the table has of other numbers of ranks.
+test_merged()
+{
+	make_table
+	cp "$tmp/t.json" "$tmp/m.json"
+	timeout 100 ./tutti_run -n 2 ./tutti_tune -o "$tmp/m.json" --links -t 0.001 >"$tmp/out" 2>&1 || die "$(cat "$tmp/out")"
+	[ "$(grep -c '"ranks"' "$tmp/m.json")" = 2 ] || die "$(cat "$tmp/m.json")"
+}
+
+# Only rank 0 sees it; were plans not the same on all ranks, results would be wrong or ranks wait for ever.
+test_rank0()
+{
+	make_table
+	cat >"$tmp/job" <<-END
+		#!/bin/sh
+		[ "\$TUTTI_RANK" = 0 ] && export TUTTI_TUNE_FILE=$tmp/t.json TUTTI_LOG=info || export TUTTI_TUNE_FILE=none
+		exec "\$@"
+	END
+	chmod +x "$tmp/job"
+	sizes 3 "$tmp/job"
+	grep -q "measured table of hosts" "$tmp/perf" || die "$(cat "$tmp/perf")"
+}
+
+test_foreign()
+{
+	make_table
+	sed 's/"hosts": "[^"]*"/"hosts": "mars,venus"/' "$tmp/t.json" >"$tmp/f.json"
+	TUTTI_TUNE_FILE=$tmp/f.json sizes 2
+	grep -q "has no table of hosts .*, only of mars,venus; the defaults are used" "$tmp/perf" || die "$(cat "$tmp/perf")"
+}
+
+# bad FILE: all ranks fail, soon
+bad()
+{
+	TUTTI_TUNE_FILE=$1 timeout 20 ./tutti_run -n 2 ./tutti_perf barrier -n 1
+}
+
+# Where it is looked for by itself, it may be missing, and a bad one is no more than a warning.
+test_default()
+{
+	mkdir -p "$tmp/config/tutti"
+	export XDG_CONFIG_HOME="$tmp/config"
+	unset TUTTI_TUNE_FILE
+	sizes 2
+	! grep -q "measured table" "$tmp/perf" || die "$(cat "$tmp/perf")"
+	echo '{' >"$tmp/config/tutti/tune.json"
+	sizes 2
+	grep -q "tune.json is no measured table.*the defaults are used" "$tmp/perf" || die "$(cat "$tmp/perf")"
+	make_table
+	cp "$tmp/t.json" "$tmp/config/tutti/tune.json"
+	TUTTI_LOG=info sizes 3
+	grep -q "measured table of hosts" "$tmp/perf" || die "$(cat "$tmp/perf")"
+}
+
+echo '{"tutti_tune": 1, "tables": [' >"$tmp/part.json"
+run made test_made
+run merged test_merged
+run rank0 test_rank0
+run foreign test_foreign
+run missing says "cannot read the measured table /nowhere/t.json" bad /nowhere/t.json
+run part says "only a part of one" bad "$tmp/part.json"
+run default test_default
+run not_ours says "is no measured table" ./tutti_tune -o "$TT_SRC/LICENSE" --links -t 0.001
+run explain_part says "only a part of one" ./tutti_explain -T "$tmp/part.json"
+run explain_coll says "did you mean allreduce?" ./tutti_explain alreduce
+run explain_root says "they are 0 to 3" ./tutti_explain bcast -n 4 -r 4
+run tune_option says "did you mean --links?" ./tutti_tune --lnks
+run tune_list says "names of collectives" ./tutti_tune -c alreduce
+finish

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Pieces of the parameter server that need no job: placement, keys, initial values, update rules. */
+#include "config.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/hash.h"
+#include "lib/ps/ps.h"
+#include "tests/test.h"
+
+/* ---- placement ---- */
+
+/* Tables of sizes as networks have them, one after the other; the load becomes level. */
+static void placed(int n, uint64_t seed, int tables)
+{
+	uint64_t load[64] = {0}, begin[65], total = 0, most = 0, count;
+	int t, k;
+
+	for (t = 0; t < tables; t++) {
+		count = t % 2 ? tt_random(&seed) % 1000 + 1 : tt_random(&seed) % 5000000 + 100000;
+		tt_ps_place(load, n, count, 4, begin);
+		TT_CHECK(begin[0] == 0 && begin[n] == count);
+		for (k = 0; k < n; k++) {
+			TT_CHECK(begin[k] <= begin[k + 1]);
+			load[k] += (begin[k + 1] - begin[k]) * 4;
+		}
+		total += count * 4;
+	}
+	for (k = 0; k < n; k++)
+		if (load[k] > most)
+			most = load[k];
+	TT_CHECK((double)most * n / (double)total <= 1.02);
+}
+
+static void place(void)
+{
+	uint64_t none[3] = {0, 0, 0}, uneven[3] = {1 << 20, 0, 0}, begin[4];
+	int n;
+
+	for (n = 1; n <= 33; n++)
+		placed(n, (uint64_t)n, 40);
+	tt_ps_place(none, 3, 10, 4, begin); /* too small to cut */
+	TT_CHECK(begin[1] == 10 && begin[2] == 10 && begin[3] == 10);
+	tt_ps_place(uneven, 3, 1 << 18, 4, begin); /* the others have room for all of it */
+	TT_CHECK(begin[1] == 0 && begin[2] == 1 << 17 && begin[3] == 1 << 18);
+	tt_ps_place(none, 3, 1ull << 40, 8, begin);
+	TT_CHECK(begin[3] == 1ull << 40 && begin[1] >= (1ull << 40) / 3);
+}
+
+static void keys_spread(void)
+{
+	int of[7] = {0}, i, k;
+	uint64_t stride;
+
+	for (stride = 1; stride; stride <<= 13) {
+		memset(of, 0, sizeof(of));
+		for (i = 0; i < 70000; i++) {
+			k = tt_ps_key_server((uint64_t)i * stride, 7);
+			TT_CHECK(k >= 0 && k < 7);
+			of[k]++;
+		}
+		if (stride < 1ull << 40) /* beyond, keys repeat */
+			for (k = 0; k < 7; k++)
+				TT_CHECK(of[k] < 10300 && (uint64_t)of[k] <= tt_ps_key_room(70000, 7));
+	}
+	TT_CHECK(tt_ps_key_room(5, 1) == 5 && tt_ps_key_room(5, 4) == 5);
+}
+
+static void keys(void)
+{
+	struct tt_ps_keys *map;
+	uint64_t i;
+
+	TT_CHECK(!tt_ps_keys_new(&map));
+	TT_CHECK(tt_ps_keys_find(map, 0) == TT_PS_NOWHERE);
+	for (i = 0; i < 50000; i++)
+		TT_CHECK(!tt_ps_keys_add(map, i << 40, (uint32_t)i));
+	TT_CHECK(!tt_ps_keys_add(map, 7ull << 40, 99));
+	for (i = 0; i < 50000; i++)
+		TT_CHECK(tt_ps_keys_find(map, i << 40) == (i == 7 ? 99 : (uint32_t)i));
+	TT_CHECK(tt_ps_keys_find(map, 1) == TT_PS_NOWHERE);
+	tt_ps_keys_free(map);
+}
+
+static void fill(void)
+{
+	struct tutti_ps_table t = {.datatype = TUTTI_FLOAT64, .elem = 8, .width = 1};
+	double a[1000], b[1000], sum = 0, squares = 0;
+	int i;
+
+	t.opt = (struct tutti_ps_options){.init = TUTTI_PS_NORMAL, .init_a = 3, .init_b = 2, .seed = 9};
+	tt_ps_fill(&t, a, 100, 1000);
+	tt_ps_fill(&t, b, 600, 500); /* whatever piece it is filled in */
+	TT_CHECK(!memcmp(a + 500, b, 500 * sizeof(double)));
+	for (i = 0; i < 1000; i++) {
+		sum += a[i];
+		squares += (a[i] - 3) * (a[i] - 3);
+	}
+	TT_CHECK(fabs(sum / 1000 - 3) < 0.3 && fabs(squares / 1000 - 4) < 0.8);
+	t.opt.init = TUTTI_PS_UNIFORM;
+	tt_ps_fill(&t, a, 0, 1000);
+	for (i = 0; i < 1000; i++)
+		TT_CHECK(a[i] <= 3 && a[i] > 2);
+	t.opt.init = TUTTI_PS_CONSTANT;
+	t.datatype = TUTTI_INT32;
+	t.elem = 4;
+	tt_ps_fill(&t, a, 0, 10);
+	TT_CHECK(((int32_t *)(void *)a)[9] == 3);
+}
+
+/* ---- rules ---- */
+
+/* One element, in double, as the papers write it. */
+static double truth(const struct tutti_ps_options *o, double x, double u, double *s1, double *s2, int step)
+{
+	double g = o->rule == TUTTI_PS_ADAMW ? u : u + o->weight_decay * x, m, v;
+
+	switch (o->rule) {
+	case TUTTI_PS_SUM:
+		return x + u;
+	case TUTTI_PS_ASSIGN:
+		return u;
+	case TUTTI_PS_SGD:
+		return x - o->rate * g;
+	case TUTTI_PS_MOMENTUM:
+		*s1 = o->momentum * *s1 + g;
+		return x - o->rate * *s1;
+	case TUTTI_PS_NESTEROV:
+		*s1 = o->momentum * *s1 + g;
+		return x - o->rate * (g + o->momentum * *s1);
+	case TUTTI_PS_ADAGRAD:
+		*s1 += g * g;
+		return x - o->rate * g / (sqrt(*s1) + o->epsilon);
+	case TUTTI_PS_RMSPROP:
+		*s1 = o->beta2 * *s1 + (1 - o->beta2) * g * g;
+		return x - o->rate * g / (sqrt(*s1) + o->epsilon);
+	default:
+		if (o->rule == TUTTI_PS_ADAMW)
+			x -= o->rate * o->weight_decay * x;
+		*s1 = o->beta1 * *s1 + (1 - o->beta1) * g;
+		*s2 = o->beta2 * *s2 + (1 - o->beta2) * g * g;
+		m = *s1 / (1 - pow(o->beta1, step));
+		v = *s2 / (1 - pow(o->beta2, step));
+		return x - o->rate * m / (sqrt(v) + o->epsilon);
+	}
+}
+
+#define N 601
+
+static double get(enum tutti_datatype type, const void *p, int i)
+{
+	switch (type) {
+	case TUTTI_FLOAT16:
+		return tt_f16_to_f32(((const uint16_t *)p)[i]);
+	case TUTTI_BFLOAT16:
+		return tt_bf16_to_f32(((const uint16_t *)p)[i]);
+	case TUTTI_FLOAT32:
+		return ((const float *)p)[i];
+	default:
+		return ((const double *)p)[i];
+	}
+}
+
+static void rule_of(int rule, enum tutti_datatype type, double tolerance)
+{
+	static double x[N], u[N], s1[N], s2[N], want, t1[N], t2[N];
+	struct tutti_ps_table gen = {.datatype = type, .elem = tutti_datatype_size(type), .width = 1};
+	struct tutti_ps_table t = gen;
+	uint64_t seed = (uint64_t)rule;
+	int step, i;
+
+	gen.opt = (struct tutti_ps_options){.init = TUTTI_PS_UNIFORM, .init_a = -1, .init_b = 1};
+	t.opt = (struct tutti_ps_options){.rule = rule, .rate = 0.05, .momentum = 0.8, .beta1 = 0.9,
+					  .beta2 = 0.95, .epsilon = 1e-6, .weight_decay = 0.1};
+	gen.opt.seed = 77;
+	tt_ps_fill(&gen, x, 0, N);
+	memset(s1, 0, sizeof(s1));
+	memset(s2, 0, sizeof(s2));
+	memset(t1, 0, sizeof(t1));
+	memset(t2, 0, sizeof(t2));
+	for (step = 1; step <= 8; step++) {
+		double before[N];
+
+		for (i = 0; i < N; i++)
+			before[i] = get(type, x, i);
+		gen.opt.seed = tt_random(&seed);
+		tt_ps_fill(&gen, u, 0, N);
+		tt_ps_apply(&t, x, u, s1, s2, N, (uint64_t)step);
+		for (i = 0; i < N; i++) {
+			want = truth(&t.opt, before[i], get(type, u, i), &t1[i], &t2[i], step);
+			TT_CHECK(fabs(get(type, x, i) - want) <= tolerance * (1 + fabs(want)));
+		}
+	}
+}
+
+static void rules(void)
+{
+	int rule;
+
+	for (rule = TUTTI_PS_SUM; rule <= TUTTI_PS_ADAMW; rule++) {
+		rule_of(rule, TUTTI_FLOAT64, 1e-13);
+		rule_of(rule, TUTTI_FLOAT32, 2e-6);
+		rule_of(rule, TUTTI_FLOAT16, 2e-3);
+		rule_of(rule, TUTTI_BFLOAT16, 1e-2);
+	}
+}
+
+/* Cut anywhere, the bits are the same: what a table is split into does not matter. */
+static void rules_cut(void)
+{
+	static float x[2][N], u[N], s1[2][N], s2[2][N];
+	struct tutti_ps_table t = {.datatype = TUTTI_FLOAT32, .elem = 4, .width = 1};
+	int rule, cut, step;
+
+	t.opt = (struct tutti_ps_options){.init = TUTTI_PS_UNIFORM, .init_a = -1, .init_b = 1};
+	tt_ps_fill(&t, u, 0, N);
+	for (rule = TUTTI_PS_SUM; rule <= TUTTI_PS_ADAMW; rule++)
+		for (cut = 1; cut < N; cut += 97) {
+			t.opt = (struct tutti_ps_options){.rule = rule, .rate = 0.05, .momentum = 0.8,
+							  .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-6};
+			memset(x, 0, sizeof(x));
+			memset(s1, 0, sizeof(s1));
+			memset(s2, 0, sizeof(s2));
+			for (step = 1; step < 4; step++) {
+				tt_ps_apply(&t, x[0], u, s1[0], s2[0], N, (uint64_t)step);
+				tt_ps_apply(&t, x[1], u, s1[1], s2[1], (size_t)cut, (uint64_t)step);
+				tt_ps_apply(&t, x[1] + cut, u + cut, s1[1] + cut, s2[1] + cut,
+					    (size_t)(N - cut), (uint64_t)step);
+			}
+			TT_CHECK(!memcmp(x[0], x[1], sizeof(x[0])));
+		}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {
+		{"place", place}, {"keys_spread", keys_spread}, {"keys", keys}, {"fill", fill},
+		{"rules", rules}, {"rules_cut", rules_cut}, {NULL, NULL}};
+
+	return tt_test_main("ps_parts", tests, argc, argv);
+}

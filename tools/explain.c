@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti_explain: which algorithm a call would take, and why. It links the plan folder, openly. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tutti/error.h>
+
+#include "lib/base/env.h"
+#include "lib/base/error.h"
+#include "lib/plan/tune.h"
+#include "lib/topo/topo.h"
+#include "tools/cli.h"
+
+#define PROG "tutti_explain"
+#define ELEM 4
+
+struct options {
+	enum tt_coll coll;
+	int nranks, hosts, cores, root;
+	size_t min_bytes, max_bytes;
+	double factor;
+	const char *between, *file;
+	bool all;
+	struct tt_env env;
+};
+
+static const char usage[] =
+	"usage: tutti_explain [COLLECTIVE] [options]\n"
+	"Print which algorithm, chunk and lanes a call (default allreduce) would take, and why.\n"
+	"\n"
+	"  -n, --ranks N          number of ranks (default: the table's, or 2)\n"
+	"  -H, --hosts N          on so many hosts (default: the table's, or 1)\n"
+	"  -b, --minbytes SIZE    smallest size (default 8; K, M, G)\n"
+	"  -e, --maxbytes SIZE    largest (default: the same)\n"
+	"  -f, --stepfactor X     from one size to the next (default 2)\n"
+	"  -t, --transport NAME   between hosts: verbs or ofi (default: the table's, or ofi)\n"
+	"  -c, --cores N          processors of a host (default: those of this one)\n"
+	"  -r, --root RANK        root of rooted collectives (default 0)\n"
+	"  -T, --table FILE       measured table (default: as TUTTI_TUNE_FILE)\n"
+	"  -a, --all              every algorithm that can do it, not the best three only\n"
+	"  -h, --help             show this\n"
+	"  -V, --version          show the version\n"
+	"TUTTI_ALGO, TUTTI_CHUNK and TUTTI_LANES count as in a job. See tutti_explain(1).\n";
+
+static const struct option long_options[] = {{"ranks", required_argument, NULL, 'n'},
+					     {"hosts", required_argument, NULL, 'H'},
+					     {"minbytes", required_argument, NULL, 'b'},
+					     {"maxbytes", required_argument, NULL, 'e'},
+					     {"stepfactor", required_argument, NULL, 'f'},
+					     {"transport", required_argument, NULL, 't'},
+					     {"cores", required_argument, NULL, 'c'},
+					     {"root", required_argument, NULL, 'r'},
+					     {"table", required_argument, NULL, 'T'},
+					     {"all", no_argument, NULL, 'a'},
+					     {"help", no_argument, NULL, 'h'},
+					     {"version", no_argument, NULL, 'V'},
+					     {0}};
+
+static int fail(const char *fmt, ...) TT_PRINTF(1, 2);
+
+static int fail(const char *fmt, ...)
+{
+	va_list ap;
+
+	fflush(stdout);
+	fprintf(stderr, PROG ": ");
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	return -1;
+}
+
+static int integer(const char *what, const char *text, long lo, long hi, int *value)
+{
+	char *end;
+	long v;
+
+	errno = 0;
+	v = strtol(text, &end, 10);
+	if (end == text || *end || errno || v < lo || v > hi)
+		return fail("%s: a whole number from %ld to %ld, not '%s'", what, lo, hi, text);
+	*value = (int)v;
+	return 0;
+}
+
+static int bytes(const char *what, const char *text, size_t *value)
+{
+	static const struct tt_env_desc desc = {.kind = TT_ENV_size, .lo = 0, .hi = 1ll << 46};
+	int64_t v;
+
+	if (tt_env_parse(&desc, text, &v))
+		return fail("%s: a size such as 64K or 1M, not '%s'", what, text);
+	*value = (size_t)v;
+	return 0;
+}
+
+static int factor(const char *text, double *value)
+{
+	char *end;
+
+	*value = strtod(text, &end);
+	return *end || !(*value > 1 && *value < 1e6)
+		       ? fail("-f: a number above 1, not '%s'", text)
+		       : 0;
+}
+
+static int parse_one(struct options *opt, int c, char *arg)
+{
+	switch (c) {
+	case 'n':
+		return integer("-n", arg, 1, 1 << 20, &opt->nranks);
+	case 'H':
+		return integer("-H", arg, 1, 1 << 20, &opt->hosts);
+	case 'b':
+		return bytes("-b", arg, &opt->min_bytes);
+	case 'e':
+		return bytes("-e", arg, &opt->max_bytes);
+	case 'f':
+		return factor(arg, &opt->factor);
+	case 't':
+		opt->between = arg;
+		return tt_link_default(arg) && strcmp(arg, "shm")
+			       ? 0
+			       : fail("-t: verbs or ofi, not '%s'", arg);
+	case 'c':
+		return integer("-c", arg, 1, 1 << 16, &opt->cores);
+	case 'r':
+		return integer("-r", arg, 0, (1 << 20) - 1, &opt->root);
+	case 'T':
+		opt->file = arg;
+		return 0;
+	default:
+		opt->all = true;
+		return 0;
+	}
+}
+
+static int find_coll(const char *word, enum tt_coll *coll)
+{
+	const char *names[TT_NUM_COLLS], *near;
+	int i;
+
+	for (i = 0; i < TT_NUM_COLLS; i++) {
+		names[i] = tt_coll_name((enum tt_coll)i);
+		*coll = (enum tt_coll)i;
+		if (!strcmp(names[i], word))
+			return 0;
+	}
+	near = tt_nearest(word, names, TT_NUM_COLLS);
+	return fail("no collective is called %s%s%s%s", word, near ? "; did you mean " : "",
+		    near ? near : "", near ? "?" : "");
+}
+
+/* 0, 1: done, or negative. */
+static int parse(struct options *opt, int argc, char **argv)
+{
+	int c;
+
+	*opt = (struct options){.min_bytes = 8, .factor = 2, .cores = tt_topo_cpus()};
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, ":n:H:b:e:f:t:c:r:T:ahV", long_options, NULL)) != -1) {
+		if (c == 'h' || c == 'V') {
+			if (c == 'h')
+				fputs(usage, stdout);
+			else
+				printf(PROG " (tutti) %s\n", tutti_version());
+			return 1;
+		}
+		if (c == '?' || c == ':') {
+			cli_bad_option(PROG, long_options, c, argv);
+			return -1;
+		}
+		if (parse_one(opt, c, optarg))
+			return -1;
+	}
+	if (optind < argc && find_coll(argv[optind], &opt->coll))
+		return -1;
+	if (optind + 1 < argc)
+		return fail("'%s' is one argument too many", argv[optind + 1]);
+	opt->max_bytes = opt->max_bytes ? opt->max_bytes : opt->min_bytes;
+	if (opt->max_bytes < opt->min_bytes)
+		return fail("-e %zu is less than -b %zu", opt->max_bytes, opt->min_bytes);
+	if (tt_env_load(&opt->env))
+		return fail("%s", tt_fail_text(-EINVAL));
+	return 0;
+}
+
+/* The table that fits what was asked: as many ranks, on as many hosts. */
+static const struct tt_tune *fitting(const struct options *opt, const struct tt_tunes *tunes)
+{
+	int i;
+
+	for (i = 0; i < tunes->n; i++)
+		if ((!opt->nranks || tunes->tune[i]->nranks == opt->nranks) &&
+		    (!opt->hosts || tunes->tune[i]->nhosts == opt->hosts))
+			return tunes->tune[i];
+	for (i = 0; i < tunes->n; i++)
+		if (!opt->hosts || tunes->tune[i]->nhosts == opt->hosts)
+			return tunes->tune[i];
+	return NULL;
+}
+
+static int load(const struct options *opt, struct tt_tunes *tunes, char *path, size_t size)
+{
+	const char *asked = opt->file ? opt->file : opt->env.tune_file.text;
+	int err = tt_tune_path(asked, path, size);
+
+	*tunes = (struct tt_tunes){0};
+	if (!err && path[0])
+		err = tt_tunes_load(path, tunes);
+	if (err == -ENOENT && !*asked)
+		err = path[0] = 0;
+	return err ? fail("%s", tt_fail_text(err)) : 0;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	double x = ((const struct tt_candidate *)a)->time,
+	       y = ((const struct tt_candidate *)b)->time;
+
+	return x < y ? -1 : x > y;
+}
+
+static void print_row(const struct tt_candidate *c, bool taken, size_t size)
+{
+	char measured[32] = "-";
+
+	if (c->measured > 0)
+		snprintf(measured, sizeof(measured), "%.1f", c->measured / 1e3);
+	printf("%c %12zu %-18s %9zu %5d %12.1f %12s %12.1f   %.0f steps, %.0f bytes sent, %.0f "
+	       "reduced\n",
+	       taken ? '*' : ' ', size, c->alg->name, c->chunk, c->lanes, c->predicted / 1e3,
+	       measured, c->time / 1e3, c->steps, c->bytes, c->reduced);
+}
+
+static void explain(const struct options *opt, const struct tt_chooser *chooser, size_t size)
+{
+	struct tt_plan_args args = {.coll = opt->coll,
+				    .nranks = opt->nranks,
+				    .root = opt->root,
+				    .node = opt->hosts == 1 && opt->nranks > 1,
+				    .elem = ELEM,
+				    .count = size / ELEM + (size % ELEM > 0)};
+	struct tt_candidate list[TT_CANDIDATES];
+	size_t *counts = calloc((size_t)opt->nranks, sizeof(*counts));
+	const struct tt_alg *taken;
+	int n, i, shown = 0;
+
+	for (i = 0; counts && i < opt->nranks; i++)
+		counts[i] = args.count;
+	if (!counts)
+		return;
+	args.rcounts = counts; /* of the v forms: all alike */
+	n = tt_candidates(chooser, &args, list, TT_CANDIDATES);
+	taken = list[tt_pick(chooser, &args, list, n)].alg;
+	qsort(list, (size_t)n, sizeof(list[0]), by_time);
+	for (i = 0; i < n; i++)
+		if (opt->all || list[i].alg == taken || shown < 3) {
+			print_row(&list[i], list[i].alg == taken, args.count * ELEM);
+			shown++;
+		}
+	free(counts);
+}
+
+static void print_head(const struct options *opt, const struct tt_tune *tune, const char *path)
+{
+	const struct tt_link_costs *in = tt_tune_link(tune, false, "shm"),
+				   *out = tt_tune_link(tune, true, opt->between);
+
+	printf("# %s of %d ranks on %d host%s", tt_coll_name(opt->coll), opt->nranks, opt->hosts,
+	       opt->hosts == 1 ? "" : "s");
+	if (tune)
+		printf(", by %s (hosts %s, %d ranks, %d times)\n", path, tune->hosts, tune->nranks,
+		       tune->npoints);
+	else
+		printf(", by the defaults; tutti_tune measures\n");
+	printf("# inside a host (shm): alpha %.2f us, %.2f GB/s; between hosts (%s): alpha %.2f us, "
+	       "%.2f GB/s\n",
+	       in->hop.alpha / 1e3, 1 / in->hop.beta, opt->between, out->hop.alpha / 1e3,
+	       1 / out->hop.beta);
+	printf("# TUTTI_ALGO=\"%s\" TUTTI_CHUNK=%lld TUTTI_LANES=%lld; *: taken; time: what is "
+	       "compared\n",
+	       opt->env.algo.text, (long long)opt->env.chunk.number,
+	       (long long)opt->env.lanes.number);
+	printf("# %12s %-18s %9s %5s %12s %12s %12s\n", "size (B)", "algorithm", "chunk", "lanes",
+	       "predicted us", "measured us", "time us");
+}
+
+static int run(struct options *opt, const struct tt_tune *tune, const char *path)
+{
+	struct tt_chooser_params params = {.rules = opt->env.algo.text,
+					   .chunk = (size_t)opt->env.chunk.number,
+					   .lanes = (int)opt->env.lanes.number,
+					   .inside = "shm",
+					   .tune = tune};
+	struct tt_chooser *chooser;
+	size_t size, next;
+
+	if (!opt->between)
+		opt->between = tune && tune->nlinks[1] ? tune->links[1][0].name : "ofi";
+	opt->nranks = opt->nranks ? opt->nranks : tune ? tune->nranks : 2;
+	opt->hosts = opt->hosts ? opt->hosts : tune ? tune->nhosts : 1;
+	if (opt->hosts > opt->nranks)
+		return fail("-H: %d ranks are on at most as many hosts, not on %d", opt->nranks,
+			    opt->hosts);
+	if (opt->root >= opt->nranks)
+		return fail("-r %d: with %d ranks they are 0 to %d", opt->root, opt->nranks,
+			    opt->nranks - 1);
+	params.nranks = opt->nranks;
+	params.between = opt->between;
+	params.layout = (struct tt_layout){
+		.hosts = opt->hosts,
+		.ranks_per_host = (opt->nranks + opt->hosts - 1) / opt->hosts,
+		.cores = opt->cores};
+	if (tt_chooser_by_table(&params, &chooser))
+		return fail("%s", tt_fail_text(-EINVAL));
+	print_head(opt, tune, path);
+	for (size = opt->min_bytes;; size = next) {
+		explain(opt, chooser, size);
+		next = (size_t)((double)size * opt->factor);
+		next = next > size ? next : size + ELEM;
+		if (next > opt->max_bytes)
+			break;
+	}
+	tt_chooser_free(chooser);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct tt_tunes tunes;
+	struct options opt;
+	char path[4096];
+	int err = parse(&opt, argc, argv);
+
+	if (err)
+		return err < 0;
+	err = load(&opt, &tunes, path, sizeof(path));
+	if (!err) {
+		err = run(&opt, fitting(&opt, &tunes), path);
+		tt_tunes_free(&tunes);
+	}
+	tt_env_free(&opt.env);
+	if (fflush(stdout) || ferror(stdout))
+		err = fail("cannot write to standard output");
+	return err != 0;
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tutti_tune: what messages cost in this job, how long each algorithm takes, and a table of that for
+ * the jobs to come.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <tutti/error.h>
+
+#include "lib/base/env.h"
+#include "tools/tune/tune.h"
+
+int tune_fail(const struct job *job, const char *what, int err)
+{
+	if (!job->rank)
+		fprintf(stderr, PROG ": %s: %s\n", what, tt_fail_text(err));
+	return -1;
+}
+
+/* Some collective's name is in the list, or the list is of all. */
+static bool listed(const struct job *job, enum tt_coll coll)
+{
+	const char *name = tt_coll_name(coll), *at = job->opt.collectives;
+	size_t len = strlen(name);
+
+	if (!strcmp(at, "all"))
+		return true;
+	for (; at && *at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+		if (!strncmp(at, name, len) && (at[len] == ',' || !at[len]))
+			return true;
+	return false;
+}
+
+static size_t most_bytes(const struct job *job, enum tt_coll coll)
+{
+	return tune_blocks(coll) ? job->opt.max_bytes / (size_t)job->n : job->opt.max_bytes;
+}
+
+static size_t next_size(const struct job *job, size_t bytes)
+{
+	size_t next = (size_t)((double)bytes * job->opt.factor) / ELEM * ELEM;
+
+	return next > bytes ? next : bytes + ELEM;
+}
+
+static int measure_point(struct job *job, const struct tt_alg *alg, size_t bytes)
+{
+	struct tt_point point = {.coll = alg->coll, .bytes = bytes, .ratio = 1};
+	int err;
+
+	snprintf(point.algo, sizeof(point.algo), "%s", alg->name);
+	err = tune_time(job, job->comm, alg->coll, bytes, job->opt.seconds, &point.time);
+	if (err)
+		return err;
+	job->tune = tt_tune_add(job->tune, &point);
+	return job->tune ? 0 : tt_fail(-ENOMEM, "no memory for so many measured times");
+}
+
+/* All sizes by one algorithm, cut as the model of this very table says. */
+static int measure_alg(struct job *job, const struct tt_alg *alg)
+{
+	struct tt_plan_args args = {
+		.coll = alg->coll, .nranks = job->n, .count = 1, .elem = ELEM,
+		.node = job->comm->node != NULL};
+	char rule[64];
+	size_t bytes;
+	int err;
+
+	if (alg->can && !alg->can(&args))
+		return 0;
+	snprintf(rule, sizeof(rule), "%s:%s", tt_coll_name(alg->coll), alg->name);
+	err = tune_force(job, job->comm, rule, job->tune);
+	for (bytes = ELEM; !err && bytes <= most_bytes(job, alg->coll);
+	     bytes = next_size(job, bytes))
+		err = measure_point(job, alg, bytes);
+	if (!err && !job->rank)
+		printf("# %s: measured\n", rule);
+	return err;
+}
+
+static int measure_algs(struct job *job)
+{
+	const struct tt_alg *alg;
+	int err = 0;
+
+	for (alg = tt_algs; alg->name && !err && job->n > 1; alg++)
+		if (tune_measured(alg->coll) && listed(job, alg->coll))
+			err = measure_alg(job, alg);
+	return err;
+}
+
+/* ---- what is picked, against every algorithm ---- */
+
+struct result {
+	const struct tt_alg *alg;
+	double time;
+};
+
+/* Turns of all algorithms and of what is picked, one after another, so that all have the same weather. */
+static int compare(struct job *job, enum tt_coll coll, size_t bytes, double *last)
+{
+	struct result best = {NULL, 0};
+	const struct tt_alg *alg, *taken;
+	struct tt_plan_args args = {
+		.coll = coll, .nranks = job->n, .count = bytes / ELEM, .elem = ELEM,
+		.node = job->comm->node != NULL};
+	double time, picked = 0;
+	char rule[64];
+	int err;
+
+	err = tune_force(job, job->comm, "", job->tune);
+	if (err)
+		return err;
+	taken = tt_choose(job->comm->chooser, &args);
+	for (alg = tt_algs; alg->name; alg++) {
+		if (alg->coll != coll || (alg->can && !alg->can(&args)))
+			continue;
+		snprintf(rule, sizeof(rule), "%s:%s", tt_coll_name(coll), alg->name);
+		err = tune_force(job, job->comm, rule, job->tune);
+		if (!err)
+			err = tune_time(job, job->comm, coll, bytes, job->opt.seconds, &time);
+		if (err)
+			return err;
+		if (alg == taken)
+			picked = time;
+		if (!best.alg || time < best.time)
+			best = (struct result){alg, time};
+	}
+	if (!job->rank)
+		printf("  %-20s %10zu %-18s %12.1f %-18s %12.1f %7.2f %s\n", tt_coll_name(coll),
+		       bytes, taken->name, picked / 1e3, best.alg->name, best.time / 1e3,
+		       picked / best.time, *last > 1.1 * picked ? "  less than the size before" : "");
+	*last = picked;
+	return 0;
+}
+
+static int verify(struct job *job)
+{
+	double last;
+	size_t bytes;
+	int coll, err = 0;
+
+	if (!job->rank)
+		printf("# %-20s %10s %-18s %12s %-18s %12s %7s\n", "collective", "bytes", "picked",
+		       "us", "best", "us", "ratio");
+	for (coll = 0; coll < TT_NUM_COLLS && !err && job->n > 1; coll++)
+		for (bytes = 2 * ELEM, last = 0; tune_measured((enum tt_coll)coll) && !err &&
+						 listed(job, (enum tt_coll)coll) &&
+						 bytes <= most_bytes(job, (enum tt_coll)coll);
+		     bytes = next_size(job, bytes))
+			err = compare(job, (enum tt_coll)coll, bytes, &last);
+	return err;
+}
+
+/* ---- the table ---- */
+
+static void print_links(const struct job *job)
+{
+	const struct tt_tune *t = job->tune;
+	int where, i;
+
+	if (job->rank)
+		return;
+	printf("# hosts %s, %d ranks\n# reducing %.2f GB/s, copying %.2f GB/s\n", t->hosts,
+	       t->nranks, 1 / t->gamma, 1 / t->copy);
+	for (where = 0; where < 2; where++)
+		for (i = 0; i < t->nlinks[where]; i++)
+			printf("# %s, %s: alpha %.2f us, %.4f GB/s, overhead %.2f us\n",
+			       t->links[where][i].name,
+			       where ? "between hosts" : "inside a host",
+			       t->links[where][i].hop.alpha / 1e3, 1 / t->links[where][i].hop.beta,
+			       t->links[where][i].overhead / 1e3);
+	fflush(stdout);
+}
+
+/* What other transports cost was measured before; it stays. */
+static void keep_links(struct tt_tune *tune, const struct tt_tune *old)
+{
+	int where, i, k;
+
+	for (where = 0; where < 2; where++)
+		for (i = 0; i < old->nlinks[where]; i++) {
+			for (k = 0; k < tune->nlinks[where]; k++)
+				if (!strcmp(tune->links[where][k].name, old->links[where][i].name))
+					break;
+			if (k == tune->nlinks[where] && k < TT_TUNE_LINKS)
+				tune->links[where][tune->nlinks[where]++] = old->links[where][i];
+		}
+}
+
+static int save(struct job *job)
+{
+	struct tt_tunes tunes = {0};
+	const struct tt_tune *old;
+	char path[4096], dir[4096];
+	int err = tt_tune_path(job->opt.output, path, sizeof(path));
+
+	if (!err && !path[0])
+		err = tt_fail(-EINVAL, "there is no home directory; -o says where to write");
+	if (err)
+		return err;
+	if (!*job->opt.output) {
+		snprintf(dir, sizeof(dir), "%.*s", (int)(strrchr(path, '/') - path), path);
+		mkdir(dir, 0777);
+	}
+	err = tt_tunes_load(path, &tunes);
+	if (err && err != -ENOENT)
+		return err; /* not ours: it is not overwritten */
+	old = tt_tunes_find(&tunes, job->tune->hosts, job->n);
+	if (old && old->nranks == job->n)
+		keep_links(job->tune, old);
+	err = tt_tunes_put(&tunes, job->tune);
+	if (!err) {
+		job->tune = NULL;
+		err = tt_tunes_save(path, &tunes);
+	}
+	tt_tunes_free(&tunes);
+	if (!err)
+		printf("# written to %s\n", path);
+	return err;
+}
+
+static int begin(struct job *job)
+{
+	int err = tt_agreed_get(job->ctx, &job->agreed);
+
+	job->tune = calloc(1, sizeof(*job->tune));
+	if (!job->tune)
+		return tt_fail(-ENOMEM, "no memory for a table");
+	job->tune->nranks = job->n;
+	job->room = job->opt.max_bytes > TUNE_LONG ? job->opt.max_bytes : TUNE_LONG;
+	if (!err)
+		err = tt_tune_job_hosts(job->ctx, job->tune->hosts, sizeof(job->tune->hosts));
+	if (!err)
+		err = tutti_alloc(job->ctx, job->room, &job->in);
+	if (!err)
+		err = tutti_alloc(job->ctx, job->room, &job->out);
+	if (!err)
+		err = tutti_comm_dup(job->world, &job->comm);
+	return err;
+}
+
+static int work(struct job *job)
+{
+	const char *c;
+	int err = begin(job);
+
+	for (c = job->tune ? job->tune->hosts : "", job->tune ? job->tune->nhosts = 1 : 0; *c; c++)
+		job->tune->nhosts += *c == ',';
+	if (!err)
+		err = tune_links(job);
+	if (!err)
+		print_links(job);
+	if (!err && !job->opt.links_only)
+		err = measure_algs(job);
+	if (!err && job->opt.verify)
+		err = verify(job);
+	if (!err && !job->rank)
+		err = save(job);
+	return err ? tune_fail(job, "not done", err) : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct job job = {0};
+	int err = tune_parse(&job.opt, argc, argv);
+
+	if (err)
+		return err < 0 ? 2 : 0;
+	setenv("TUTTI_TUNE_FILE", "none", 1); /* what is measured does not depend on an older one */
+	err = tutti_init(NULL, &job.ctx);
+	if (err)
+		return 1;
+	job.world = tutti_world(job.ctx);
+	job.rank = tutti_comm_rank(job.world);
+	job.n = tutti_comm_size(job.world);
+	err = work(&job);
+	free(job.tune);
+	if (job.comm)
+		tutti_comm_free(job.comm);
+	if (job.in)
+		tutti_free(job.in);
+	if (job.out)
+		tutti_free(job.out);
+	if (tutti_finalize(job.ctx) && !err)
+		err = tune_fail(&job, "finalize", -EIO);
+	return err ? 1 : 0;
+}

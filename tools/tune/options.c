@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The command line of tutti_tune. */
+#include <stdlib.h>
+#include <string.h>
+#include <tutti/error.h>
+
+#include "lib/base/env.h"
+#include "tools/cli.h"
+#include "tools/tune/tune.h"
+
+enum { OPT_LINKS = 256, OPT_VERIFY };
+
+static const struct option long_options[] = {{"output", required_argument, NULL, 'o'},
+					     {"collectives", required_argument, NULL, 'c'},
+					     {"maxbytes", required_argument, NULL, 'e'},
+					     {"stepfactor", required_argument, NULL, 'f'},
+					     {"time", required_argument, NULL, 't'},
+					     {"links", no_argument, NULL, OPT_LINKS},
+					     {"verify", no_argument, NULL, OPT_VERIFY},
+					     {"help", no_argument, NULL, 'h'},
+					     {"version", no_argument, NULL, 'V'},
+					     {0}};
+
+static const char usage[] =
+	"usage: tutti_run -n RANKS [...] tutti_tune [options]\n"
+	"Measure what messages cost between these ranks and how long each algorithm takes, and write\n"
+	"a table that jobs on the same hosts use from then on.\n"
+	"\n"
+	"  -o, --output FILE        the table (default: tutti/tune.json in XDG_CONFIG_HOME or ~/.config)\n"
+	"  -c, --collectives LIST   default allreduce,bcast,reduce,allgather,alltoall; all\n"
+	"  -e, --maxbytes SIZE      largest size (default 16M)\n"
+	"  -f, --stepfactor X       from one size to the next (default 4)\n"
+	"  -t, --time SECONDS       of measuring, for each size (default 0.05)\n"
+	"      --links              only what messages cost, no algorithms\n"
+	"      --verify             measure again: what is picked against every algorithm\n"
+	"  -h, --help               show this\n"
+	"  -V, --version            show the version\n"
+	"See tutti_tune(1).\n";
+
+static int complain(const char *what, const char *text)
+{
+	fprintf(stderr, PROG ": %s, not '%s'\n", what, text);
+	return -1;
+}
+
+static int number(const char *what, const char *text, double lo, double hi, double *value)
+{
+	char *end;
+
+	*value = strtod(text, &end);
+	return end == text || *end || !(*value >= lo && *value <= hi) ? complain(what, text) : 0;
+}
+
+static int size(const char *text, size_t *value)
+{
+	static const struct tt_env_desc desc = {.kind = TT_ENV_size, .lo = 64, .hi = 1ll << 34};
+	int64_t v;
+
+	if (tt_env_parse(&desc, text, &v))
+		return complain("-e: a size from 64 to 16G", text);
+	*value = (size_t)v;
+	return 0;
+}
+
+static int check_list(const char *list)
+{
+	char name[32];
+	size_t len;
+	int i;
+
+	for (; *list && strcmp(list, "all") != 0; list += len + (list[len] == ',')) {
+		len = strcspn(list, ",");
+		snprintf(name, sizeof(name), "%.*s", (int)len, list);
+		for (i = 0; i < TT_NUM_COLLS; i++)
+			if (tune_measured((enum tt_coll)i) &&
+			    !strcmp(tt_coll_name((enum tt_coll)i), name))
+				break;
+		if (i == TT_NUM_COLLS)
+			return complain("-c: names of collectives without counts per rank", name);
+	}
+	return 0;
+}
+
+static int parse_one(struct options *opt, int c, char *arg)
+{
+	switch (c) {
+	case 'o':
+		opt->output = arg;
+		return 0;
+	case 'c':
+		opt->collectives = arg;
+		return check_list(arg);
+	case 'e':
+		return size(arg, &opt->max_bytes);
+	case 'f':
+		return number("-f: a number from 1.1 to 1000", arg, 1.1, 1000, &opt->factor);
+	case 't':
+		return number("-t: seconds from 0.001 to 60", arg, 0.001, 60, &opt->seconds);
+	case OPT_LINKS:
+		opt->links_only = true;
+		return 0;
+	default:
+		opt->verify = true;
+		return 0;
+	}
+}
+
+int tune_parse(struct options *opt, int argc, char **argv)
+{
+	int c;
+
+	*opt = (struct options){.output = "",
+				.collectives = "allreduce,bcast,reduce,allgather,alltoall",
+				.max_bytes = 16 << 20,
+				.factor = 4,
+				.seconds = 0.05};
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, ":o:c:e:f:t:hV", long_options, NULL)) != -1) {
+		if (c == 'h' || c == 'V') {
+			if (c == 'h')
+				fputs(usage, stdout);
+			else
+				printf(PROG " (tutti) %s\n", tutti_version());
+			return 1;
+		}
+		if (c == '?' || c == ':') {
+			cli_bad_option(PROG, long_options, c, argv);
+			return -1;
+		}
+		if (parse_one(opt, c, optarg))
+			return -1;
+	}
+	if (optind < argc)
+		return complain("there are no arguments but options", argv[optind]);
+	return 0;
+}

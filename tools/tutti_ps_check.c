@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Proves, over the traces of all workers of a parameter server, that no read was older than the staleness allows. */
+#include <errno.h>
+#include <inttypes.h>
+#include <search.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tutti/tutti.h>
+
+#include "tools/cli.h"
+
+struct tick {
+	uint64_t clock, time;
+};
+
+struct worker {
+	const char *path; /* NULL: not given */
+	struct tick *tick; /* the clocks it told, in order */
+	size_t ticks, room;
+	uint64_t left; /* when it said good-bye; UINT64_MAX: never */
+};
+
+struct check {
+	struct worker *worker;
+	int workers, staleness;
+	bool times;
+	uint64_t reads, pushes, clocks, oldest, ages, wrong;
+	/* where we are */
+	const char *path;
+	unsigned long line;
+	int me;
+};
+
+/* The last publication that a worker has seen of a block. */
+struct block {
+	uint64_t table, server, block, sequence;
+};
+
+static int compare(const void *a, const void *b)
+{
+	return memcmp(a, b, offsetof(struct block, sequence));
+}
+
+static void wrong(struct check *c, const char *what, uint64_t found, uint64_t wanted)
+{
+	c->wrong++;
+	if (c->wrong <= 20)
+		printf("%s:%lu: %s: %" PRIu64 ", and it must be at least %" PRIu64 "\n", c->path, c->line,
+		       what, found, wanted);
+}
+
+static int bad_line(const struct check *c, const char *line)
+{
+	fprintf(stderr, "tutti_ps_check: %s:%lu: not a line of a trace: %.60s\n", c->path, c->line,
+		line);
+	return 1;
+}
+
+/* ---- first: who, and when did everybody tell which clock ---- */
+
+static int read_head(struct check *c, FILE *f)
+{
+	int version, me, of, staleness;
+
+	c->line = 2;
+	if (fscanf(f, "tutti_ps_trace %d worker %d of %d, staleness %d\n", &version, &me, &of,
+		   &staleness) != 4 ||
+	    version != 1 || of < 1 || me < 0 || me >= of) {
+		fprintf(stderr, "tutti_ps_check: %s is not a trace\n", c->path);
+		return 1;
+	}
+	if (!c->worker) {
+		c->worker = calloc((size_t)of, sizeof(*c->worker));
+		if (!c->worker)
+			return perror("tutti_ps_check"), 1;
+		c->workers = of;
+		c->staleness = staleness;
+	}
+	if (of != c->workers || staleness != c->staleness || c->worker[me].path) {
+		fprintf(stderr, "tutti_ps_check: %s is of another run, or of worker %d once more\n",
+			c->path, me);
+		return 1;
+	}
+	c->me = me;
+	c->worker[me].path = c->path;
+	c->worker[me].left = UINT64_MAX;
+	return 0;
+}
+
+static int add_tick(struct check *c, uint64_t clock, uint64_t time)
+{
+	struct worker *w = &c->worker[c->me];
+
+	if (w->ticks && clock < w->tick[w->ticks - 1].clock)
+		wrong(c, "the clock", clock, w->tick[w->ticks - 1].clock);
+	if (w->ticks == w->room) {
+		struct tick *t = realloc(w->tick, (w->room * 2 + 64) * sizeof(*t));
+
+		if (!t)
+			return perror("tutti_ps_check"), 1;
+		w->tick = t;
+		w->room = w->room * 2 + 64;
+	}
+	w->tick[w->ticks++] = (struct tick){clock, time};
+	return 0;
+}
+
+static int learn(struct check *c, FILE *f)
+{
+	uint64_t clock, time;
+	char line[256];
+
+	while (fgets(line, sizeof(line), f)) {
+		c->line++;
+		if (!strchr(line, '\n'))
+			return bad_line(c, line); /* cut off */
+		if (sscanf(line, "tick %" SCNu64 " %" SCNu64, &clock, &time) == 2) {
+			if (add_tick(c, clock, time))
+				return 1;
+		} else if (sscanf(line, "bye %" SCNu64, &time) == 1) {
+			c->worker[c->me].left = time;
+		}
+	}
+	return 0;
+}
+
+/* ---- second: is every line true ---- */
+
+/* A read says that all updates of clocks before min were in it: so every worker had told min, or left. */
+static void check_promise(struct check *c, uint64_t min, uint64_t time)
+{
+	size_t lo, hi, mid;
+	int i;
+
+	for (i = 0; i < c->workers; i++) {
+		struct worker *w = &c->worker[i];
+
+		for (lo = 0, hi = w->ticks; lo < hi;) {
+			mid = (lo + hi) / 2;
+			if (w->tick[mid].clock < min)
+				lo = mid + 1;
+			else
+				hi = mid;
+		}
+		if (min == 0 || (lo < w->ticks && (!c->times || w->tick[lo].time <= time)) ||
+		    (w->left != UINT64_MAX && (!c->times || w->left <= time)))
+			continue;
+		c->wrong++;
+		if (c->wrong <= 20)
+			printf("%s:%lu: a clock of %" PRIu64 " is claimed, which worker %d had not told\n",
+			       c->path, c->line, min, i);
+	}
+}
+
+static uint64_t needed(const struct check *c, uint64_t clock)
+{
+	return c->staleness >= 0 && clock > (uint64_t)c->staleness ? clock - (uint64_t)c->staleness : 0;
+}
+
+static int check_block(struct check *c, void **blocks, const struct block *key)
+{
+	struct block *b = malloc(sizeof(*b)), **found;
+
+	if (!b)
+		return perror("tutti_ps_check"), 1;
+	*b = *key;
+	found = tsearch(b, blocks, compare);
+	if (!found)
+		return perror("tutti_ps_check"), 1;
+	if (*found == b)
+		return 0;
+	free(b);
+	if (key->sequence < (*found)->sequence)
+		wrong(c, "an older publication than before was read", key->sequence,
+		      (*found)->sequence);
+	(*found)->sequence = key->sequence;
+	return 0;
+}
+
+static int check_line(struct check *c, const char *line, uint64_t *now, void **blocks)
+{
+	uint64_t v[9], clock, min;
+	struct block b;
+
+	if (sscanf(line, "read %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
+			 " %" SCNu64 " %" SCNu64, &v[0], &v[1], &v[2], &v[3], &v[4], &v[5], &v[6],
+		   &v[7]) == 8) {
+		clock = v[3];
+		min = v[4];
+		c->reads++;
+		c->ages += clock > min ? clock - min : 0;
+		if (clock > min && clock - min > c->oldest)
+			c->oldest = clock - min;
+		if (min < needed(c, clock))
+			wrong(c, "the min clock of a read", min, needed(c, clock));
+		if (v[5] < v[6])
+			wrong(c, "its own push is not in the publication read", v[5], v[6]);
+		check_promise(c, min, v[7]);
+		b = (struct block){v[0], v[1], v[2], v[5]};
+		return check_block(c, blocks, &b);
+	}
+	if (sscanf(line, "clock %" SCNu64 " %" SCNu64, &clock, &min) == 2) {
+		c->clocks++;
+		if (min < needed(c, clock))
+			wrong(c, "the min clock when a worker went on", min, needed(c, clock));
+	} else if (sscanf(line, "tick %" SCNu64, &clock) == 1) {
+		*now = clock;
+	} else if (sscanf(line, "push %*u %*u %*u %" SCNu64, &clock) == 1) {
+		c->pushes++;
+		if (clock > *now) /* an earlier one, if it had to wait for room */
+			wrong(c, "the clock when a push was made", *now, clock);
+	} else if (strncmp(line, "bye ", 4)) {
+		return bad_line(c, line);
+	}
+	return 0;
+}
+
+static int prove(struct check *c, FILE *f)
+{
+	void *blocks = NULL;
+	char line[256];
+	uint64_t now = 0;
+	int err = 0;
+
+	while (!err && fgets(line, sizeof(line), f)) {
+		c->line++;
+		if (c->line > 2)
+			err = check_line(c, line, &now, &blocks);
+	}
+	tdestroy(blocks, free);
+	return err;
+}
+
+static int each(struct check *c, char **paths, bool first)
+{
+	int err = 0;
+	FILE *f;
+
+	for (; *paths && !err; paths++) {
+		c->path = *paths;
+		c->line = 0;
+		f = fopen(*paths, "r");
+		if (!f) {
+			fprintf(stderr, "tutti_ps_check: can't read %s: %s\n", *paths, strerror(errno));
+			return 1;
+		}
+		if (first)
+			err = read_head(c, f) || learn(c, f);
+		else
+			err = prove(c, f);
+		fclose(f);
+	}
+	return err;
+}
+
+static int check_all(struct check *c, char **paths)
+{
+	int i, err = each(c, paths, true);
+
+	for (i = 0; !err && i < c->workers; i++)
+		if (!c->worker[i].path) {
+			fprintf(stderr, "tutti_ps_check: the trace of worker %d of %d is missing\n", i,
+				c->workers);
+			err = 1;
+		}
+	if (!err)
+		err = each(c, paths, false);
+	if (err)
+		return 1;
+	printf("%d workers, staleness %d: %" PRIu64 " reads, %" PRIu64 " pushes, %" PRIu64
+	       " clocks; oldest read %" PRIu64 ", mean age %.2f\n", c->workers, c->staleness, c->reads,
+	       c->pushes, c->clocks, c->oldest, c->reads ? (double)c->ages / (double)c->reads : 0.0);
+	if (!c->wrong)
+		printf("the bound holds\n");
+	else
+		printf("%" PRIu64 " violations\n", c->wrong);
+	return c->wrong != 0;
+}
+
+static const struct option options[] = {{"hosts", no_argument, NULL, 'H'},
+					{"help", no_argument, NULL, 'h'},
+					{"version", no_argument, NULL, 'V'},
+					{NULL, 0, NULL, 0}};
+
+int main(int argc, char **argv)
+{
+	struct check c = {.times = true};
+	int opt, i, status;
+
+	opterr = 0;
+	while ((opt = getopt_long(argc, argv, ":h", options, NULL)) != -1)
+		switch (opt) {
+		case 'H':
+			c.times = false;
+			break;
+		case 'h':
+			printf("usage: tutti_ps_check [--hosts] TRACE...\n"
+			       "  --hosts    the workers' hosts have different clocks: leave times out\n"
+			       "  --version  show the version\n"
+			       "TRACE: what all workers wrote under TUTTI_PS_TRACE.\n");
+			return 0;
+		case 'V':
+			printf("tutti_ps_check %s\n", TUTTI_VERSION_STRING);
+			return 0;
+		default:
+			cli_bad_option("tutti_ps_check", options, opt, argv);
+			return 2;
+		}
+	if (optind == argc) {
+		fprintf(stderr, "tutti_ps_check: no trace was given; see tutti_ps_check --help\n");
+		return 2;
+	}
+	status = check_all(&c, argv + optind);
+	for (i = 0; i < c.workers; i++)
+		free(c.worker[i].tick);
+	free(c.worker);
+	return status;
+}
