@@ -15,7 +15,7 @@ void tt_cost_node_slots(struct tt_cost *c, const struct tt_plan_args *a)
 void tt_cost_node_pull(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	tt_cost_signals(c, 2);
-	tt_cost_work(c, tt_cost_bytes(a), true, a->nranks);
+	tt_cost_work(c, tt_cost_bytes(a) * IN_CACHE, true, a->nranks);
 }
 
 void tt_cost_barrier_node(struct tt_cost *c, const struct tt_plan_args *a)
