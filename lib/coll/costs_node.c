@@ -15,7 +15,7 @@ void tt_cost_node_slots(struct tt_cost *c, const struct tt_plan_args *a)
 void tt_cost_node_pull(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	tt_cost_signals(c, 2);
-	tt_cost_work(c, tt_cost_bytes(a), true, a->nranks);
+	tt_cost_work(c, tt_cost_bytes(a) * IN_CACHE, true, a->nranks);
 }
 
 void tt_cost_barrier_node(struct tt_cost *c, const struct tt_plan_args *a)
@@ -26,13 +26,13 @@ void tt_cost_barrier_node(struct tt_cost *c, const struct tt_plan_args *a)
 void tt_cost_bcast_node_slots(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	tt_cost_signals(c, 1);
-	tt_cost_work(c, 2 * tt_cost_bytes(a) * IN_CACHE, false, a->nranks);
+	tt_cost_pull(c, 2 * tt_cost_bytes(a) * IN_CACHE, a->nranks);
 }
 
 void tt_cost_bcast_node_pull(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	tt_cost_signals(c, 2);
-	tt_cost_work(c, tt_cost_bytes(a), false, a->nranks - 1);
+	tt_cost_pull(c, tt_cost_bytes(a), a->nranks - 1);
 }
 
 void tt_cost_reduce_node_slots(struct tt_cost *c, const struct tt_plan_args *a)
@@ -57,35 +57,35 @@ void tt_cost_reduce_scatter_node(struct tt_cost *c, const struct tt_plan_args *a
 void tt_cost_allgather_node_slots(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	tt_cost_signals(c, 1);
-	tt_cost_work(c, (a->nranks + 1) * tt_cost_bytes(a) * IN_CACHE, false, a->nranks);
+	tt_cost_pull(c, (a->nranks + 1) * tt_cost_bytes(a) * IN_CACHE, a->nranks);
 }
 
 void tt_cost_allgather_node_pull(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	tt_cost_signals(c, 2);
-	tt_cost_work(c, (a->nranks - 1) * tt_cost_bytes(a), false, a->nranks);
+	tt_cost_pull(c, (a->nranks - 1) * tt_cost_bytes(a), a->nranks);
 }
 
 void tt_cost_gather_node_slots(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	tt_cost_signals(c, 1);
-	tt_cost_work(c, (a->nranks + 1) * tt_cost_bytes(a) * IN_CACHE, false, 1);
+	tt_cost_pull(c, (a->nranks + 1) * tt_cost_bytes(a) * IN_CACHE, 1);
 }
 
 void tt_cost_gather_node_pull(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	tt_cost_signals(c, 2);
-	tt_cost_work(c, (a->nranks - 1) * tt_cost_bytes(a), false, 1);
+	tt_cost_pull(c, (a->nranks - 1) * tt_cost_bytes(a), 1);
 }
 
 void tt_cost_scatter_node(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	tt_cost_signals(c, 2);
-	tt_cost_work(c, tt_cost_bytes(a), false, a->nranks);
+	tt_cost_pull(c, tt_cost_bytes(a), a->nranks);
 }
 
 void tt_cost_alltoall_node(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	tt_cost_signals(c, 2);
-	tt_cost_work(c, (a->nranks - 1) * tt_cost_bytes(a), false, a->nranks);
+	tt_cost_pull(c, (a->nranks - 1) * tt_cost_bytes(a), a->nranks);
 }

@@ -208,16 +208,29 @@ void tt_cost_once(struct tt_cost *c, double bytes)
 		add_busy(&c->busy, &busy, 1 / c->slices);
 }
 
-void tt_cost_work(struct tt_cost *c, double bytes, bool reduces, double ranks)
+/* time of the processor, of so many ranks at once */
+static void work(struct tt_cost *c, double time, double ranks)
 {
-	double time = bytes * (reduces ? c->model->gamma : c->model->copy);
 	struct tt_busy busy = {.cpu = time};
 
 	if (c->model->cores)
 		busy.host = time * ranks / (c->hosts * c->model->cores);
 	time = larger(time, busy.host);
 	extend(c, time, time, &busy, 1);
+}
+
+void tt_cost_work(struct tt_cost *c, double bytes, bool reduces, double ranks)
+{
+	work(c, bytes * (reduces ? c->model->gamma : c->model->copy), ranks);
 	c->reduced += reduces ? c->slices * bytes : 0;
+}
+
+/* What a put does, without the notes and offers for each chunk. */
+void tt_cost_pull(struct tt_cost *c, double bytes, double ranks)
+{
+	double copy = c->model->copy, beta = c->hop.beta;
+
+	work(c, 0.9 * bytes * (beta > 0 && beta < copy ? beta : copy), ranks);
 }
 
 /* A line of cache changes hands, where a message takes several, and the work at both ends. */

@@ -293,6 +293,8 @@ void tt_cost_queue(struct tt_cost *c, double messages, double len, bool reduces)
 void tt_cost_once(struct tt_cost *c, double bytes);
 /* So many bytes combined, or copied, by so many ranks at the same time; nothing is sent meanwhile. */
 void tt_cost_work(struct tt_cost *c, double bytes, bool reduces, double ranks);
+/* So many bytes copied out of other ranks' memory by so many ranks at the same time. */
+void tt_cost_pull(struct tt_cost *c, double bytes, double ranks);
 /* So many times every rank waits for a flag of all others, in memory that they share. */
 void tt_cost_signals(struct tt_cost *c, double times);
 

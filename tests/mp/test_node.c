@@ -55,10 +55,14 @@ static int counted(struct mp_job *job)
 	return 0;
 }
 
+#define PULLS \
+	"TUTTI_ALGO=allreduce:node_pull;reduce:node_pull;bcast:node_pull;allgather:node_pull;" \
+	"reduce_scatter_block:node_pull;barrier:node"
+
 static void counters(void)
 {
-	TT_CHECK(!MP_RUN(.n = 2, .fn = counted));
-	TT_CHECK(!MP_RUN(.n = 4, .fn = counted));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = counted, .env = PULLS));
+	TT_CHECK(!MP_RUN(.n = 4, .fn = counted, .env = PULLS));
 }
 
 /* Slabs of many sizes, given up and made anew between calls, on one rank more often than on another. */
