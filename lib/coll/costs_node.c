@@ -63,7 +63,7 @@ void tt_cost_allgather_node_slots(struct tt_cost *c, const struct tt_plan_args *
 void tt_cost_allgather_node_pull(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	tt_cost_signals(c, 2);
-	tt_cost_work(c, a->nranks * tt_cost_bytes(a), false, a->nranks);
+	tt_cost_work(c, (a->nranks - 1) * tt_cost_bytes(a), false, a->nranks);
 }
 
 void tt_cost_gather_node_slots(struct tt_cost *c, const struct tt_plan_args *a)
@@ -75,7 +75,7 @@ void tt_cost_gather_node_slots(struct tt_cost *c, const struct tt_plan_args *a)
 void tt_cost_gather_node_pull(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	tt_cost_signals(c, 2);
-	tt_cost_work(c, a->nranks * tt_cost_bytes(a), false, 1);
+	tt_cost_work(c, (a->nranks - 1) * tt_cost_bytes(a), false, 1);
 }
 
 void tt_cost_scatter_node(struct tt_cost *c, const struct tt_plan_args *a)
@@ -87,5 +87,5 @@ void tt_cost_scatter_node(struct tt_cost *c, const struct tt_plan_args *a)
 void tt_cost_alltoall_node(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	tt_cost_signals(c, 2);
-	tt_cost_work(c, a->nranks * tt_cost_bytes(a), false, a->nranks);
+	tt_cost_work(c, (a->nranks - 1) * tt_cost_bytes(a), false, a->nranks);
 }

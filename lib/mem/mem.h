@@ -34,7 +34,7 @@ struct tt_mem_stats {
 };
 
 /*
- * tps[0..ntps) are the open transports; they outlive the struct (the array need not). lock_tp/unlock_tp: the lock under
+ * tps[0..ntps) are the open transports, or NULL; they outlive the struct (the array need not). lock_tp/unlock_tp: the lock under
  * which transports may be called, NULL in single-threaded tests. It must be recursive: any call here
  * may be made with it held, and those that register or grow the pool take it themselves. A call made
  * without it may wait for it: hold no lock then that holders of the transport lock take.
@@ -43,10 +43,10 @@ int tt_memory_new(const struct tt_env *env, struct tt_tp *const *tps, int ntps,
 		  void (*lock_tp)(void *), void (*unlock_tp)(void *), void *lock_arg,
 		  struct tt_memory **memory);
 /*
- * One more open transport, an optional one: from now on it has the next index, and the memory that there is
- * already is registered with it as far as it can.
+ * One more open transport, an optional one, whose index was free (NULL in tps, or beyond): the memory that there
+ * is already is registered with it as far as it can.
  */
-void tt_memory_add(struct tt_memory *memory, struct tt_tp *tp);
+void tt_memory_add(struct tt_memory *memory, int index, struct tt_tp *tp);
 /* Frees everything, user regions that were forgotten included. */
 void tt_memory_free(struct tt_memory *memory);
 void tt_memory_stats(struct tt_memory *memory, struct tt_mem_stats *stats);

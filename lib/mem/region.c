@@ -111,7 +111,7 @@ static int register_with(struct tt_region *region, int i, int *count)
 	struct tt_tp *tp = memory->tps[i];
 	int err;
 
-	if (region->mem.memfd < 0 && !(tp->caps & TT_CAP_REG_ANY))
+	if (!tp || (region->mem.memfd < 0 && !(tp->caps & TT_CAP_REG_ANY)))
 		return 0;
 	err = tp->ops->reg(tp, &region->mem, region->access, &region->mr[i]);
 	if (!err) {
@@ -146,13 +146,15 @@ int tt_region_register(struct tt_region *region, int *count)
 }
 
 /* Regions enter the table, and are freed, with the transport lock held, so none is missed, and none goes. */
-void tt_memory_add(struct tt_memory *memory, struct tt_tp *tp)
+void tt_memory_add(struct tt_memory *memory, int index, struct tt_tp *tp)
 {
 	struct tt_region **all = NULL;
 	int i, n, count = 0;
 
 	tt_mem_lock_tp(memory);
-	memory->tps[memory->ntps++] = tp;
+	memory->tps[index] = tp;
+	if (index >= memory->ntps)
+		memory->ntps = index + 1;
 	pthread_mutex_lock(&memory->mutex);
 	n = memory->table.n;
 	if (n)
@@ -160,10 +162,8 @@ void tt_memory_add(struct tt_memory *memory, struct tt_tp *tp)
 	if (all)
 		memcpy(all, memory->table.region, (size_t)n * sizeof(struct tt_region *));
 	pthread_mutex_unlock(&memory->mutex);
-	for (i = 0; all && i < n; i++) {
-		all[i]->mr[memory->ntps - 1] = NULL;
-		(void)register_with(all[i], memory->ntps - 1, &count);
-	}
+	for (i = 0; all && i < n; i++)
+		(void)register_with(all[i], index, &count);
 	free(all);
 	pthread_mutex_lock(&memory->mutex);
 	memory->stats.registrations += (uint64_t)count;

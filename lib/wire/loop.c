@@ -103,7 +103,7 @@ int tt_loop_open(struct tt_wire *wire, int tp)
 
 int tt_wire_amo_place(struct tt_wire *wire, const int *ranks, int n)
 {
-	int tps[TT_TP_MAX], tp = -1, i, first;
+	int places[TT_TP_MAX], tp = -1, i, first;
 	char why[200];
 
 	for (i = 0; i < n; i++) {
@@ -113,13 +113,13 @@ int tt_wire_amo_place(struct tt_wire *wire, const int *ranks, int n)
 			continue;
 		if (chan && chan->state == TT_CHAN_OPEN)
 			first = chan->tp;
-		else if (tt_card_transports(wire, ranks[i], tps, TT_TP_MAX, why, sizeof(why)))
-			first = tps[0];
+		else if (tt_card_transports(wire, ranks[i], places, TT_TP_MAX, why, sizeof(why)))
+			first = tt_wire_at_place(wire, places[0]);
 		else
 			return -1;
 		if (tp < 0)
 			tp = first;
-		if (first != tp || !(wire->tp[tp].tp->caps & TT_CAP_AMO_DEVICE))
+		if (first < 0 || first != tp || !(wire->tp[tp].tp->caps & TT_CAP_AMO_DEVICE))
 			return -1;
 	}
 	if (tp < 0 || tt_loop_open(wire, tp))

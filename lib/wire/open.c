@@ -141,7 +141,7 @@ static int open_late(struct tt_wire *wire, int place)
 		return err;
 	}
 	tt_info("transport %s is opened now that it is needed", tt_transports[place]->name);
-	tt_memory_add(wire->memory, wire->tp[wire->ntps - 1].tp);
+	tt_memory_add(wire->memory, wire->ntps - 1, wire->tp[wire->ntps - 1].tp);
 	return 0;
 }
 

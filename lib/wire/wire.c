@@ -69,7 +69,7 @@ static void init_lists(struct tt_wire *wire)
 
 int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **out)
 {
-	struct tt_tp *tps[TT_TP_MAX + 1];
+	struct tt_tp *tps[TT_TP_MAX] = {NULL};
 	struct tt_wire *wire;
 	int err = -ENOMEM, i;
 
@@ -96,9 +96,11 @@ int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **out)
 		goto close_tps;
 	for (i = 0; i < wire->ntps; i++)
 		tps[i] = wire->tp[i].tp;
-	if (params->keeper)
-		tps[i++] = params->keeper;
-	err = i > TT_TP_MAX ? -E2BIG : 0;
+	if (params->keeper) { /* last, so that transports which are opened later have their own index, too */
+		i = TT_TP_MAX;
+		err = tps[i - 1] ? -E2BIG : 0;
+		tps[i - 1] = params->keeper;
+	}
 	if (!err)
 		err = tt_memory_new(wire->env, tps, i, lock_for_memory, unlock_for_memory,
 				    wire, &wire->memory);

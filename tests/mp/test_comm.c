@@ -5,7 +5,6 @@
 #include "tests/mp/job.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -233,63 +232,11 @@ static int not_opened_body(struct mp_job *job)
 	return 0;
 }
 
-/* Take this process's shared segment away from the peers; the library keeps its mapping. */
-static int hide_segment(struct mp_job *job)
-{
-	char path[64], to[64];
-	int fd, hidden = 0, null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	ssize_t n;
-
-	for (fd = 3; fd < 256; fd++) {
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-		n = readlink(path, to, sizeof(to) - 1);
-		to[n > 0 ? n : 0] = 0;
-		if (strstr(to, "memfd:") && !strstr(to, "tutti-pool"))
-			hidden += dup2(null, fd) == fd;
-	}
-	TT_EXPECT(hidden == 1);
-	close(null);
-	return 0;
-}
-
-/* Of one host, but shared memory does not work between rank 0 and the others. */
-static int opened_body(struct mp_job *job)
-{
-	struct tutti_config config = {0};
-	size_t i, count = 300000;
-	float *v, *own = malloc(count * 4);
-	struct tutti_region *region;
-
-	mp_log_level(job, TUTTI_LOG_INFO);
-	MP_OK(mp_join(job, MP_ID, &config));
-	if (job->rank == 0)
-		TT_EXPECT(!hide_segment(job));
-	mp_meet(job);
-	MP_OK(tutti_alloc(job->ctx, count * 4, (void **)&v));
-	MP_OK(tutti_register(job->ctx, own, count * 4, &region));
-	TT_EXPECT(!mp_log_has(job, "ofi"));
-	for (i = 0; i < count; i++)
-		v[i] = own[i] = (float)(job->rank + 1);
-	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, count, TUTTI_FLOAT32, TUTTI_SUM, job->world));
-	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, own, count, TUTTI_FLOAT32, TUTTI_SUM, job->world));
-	for (i = 0; i < count; i++)
-		TT_EXPECT(v[i] == (float)(job->n * (job->n + 1) / 2) && own[i] == v[i]);
-	TT_EXPECT(mp_log_has(job, "transport ofi is opened now"));
-	TT_EXPECT(mp_log_has(job, "over ofi, tcp"));
-	MP_OK(tutti_deregister(region));
-	MP_OK(tutti_free(v));
-	free(own);
-	return 0;
-}
-
 static void when_needed(void)
 {
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
-	TT_CHECK(!MP_RUN(.n = 3, .fn = not_opened_body, .no_init = true));
-	TT_CHECK(!MP_RUN(.n = 3, .fn = opened_body, .no_init = true));
-	TT_CHECK(!MP_RUN(.n = 3, .fn = opened_body, .no_init = true,
-			 .env = "TUTTI_TRANSPORT=fault: TUTTI_FAULT=seed=3,delay=0.1"));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=off", .fn = not_opened_body, .no_init = true));
 }
 
 /* ---- hundreds ---- */

@@ -6,7 +6,7 @@
 #include "lib/base/clock.h"
 #include "tools/tune/tune.h"
 
-#define TURNS 3
+#define TURNS 7
 #define MOST_CALLS 100000
 
 int tune_force(struct job *job, struct tutti_comm *comm, const char *rules, struct tt_tune *tune)
@@ -102,6 +102,6 @@ int tune_time(struct job *job, struct tutti_comm *comm, enum tt_coll coll, size_
 	if (err)
 		return err;
 	qsort(time, TURNS, sizeof(time[0]), by_value);
-	*ns = time[TURNS / 2];
+	*ns = time[TURNS / 4]; /* whatever else runs here makes it only longer */
 	return 0;
 }

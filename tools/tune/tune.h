@@ -33,7 +33,7 @@ int tune_parse(struct options *opt, int argc, char **argv);
 
 /* time.c: have comm use these rules, and the table. */
 int tune_force(struct job *job, struct tutti_comm *comm, const char *rules, struct tt_tune *tune);
-/* ns of one call, the median of three turns of back-to-back ones; the same on all ranks of comm. */
+/* ns of one call, the lower quartile of turns of back-to-back ones; the same on all ranks of comm. */
 int tune_time(struct job *job, struct tutti_comm *comm, enum tt_coll coll, size_t bytes,
 	      double seconds, double *ns);
 /* Is the length that of a block, of which there is one for each rank? */
