@@ -126,6 +126,7 @@ struct tutti_context {
 	struct tt_stuck_table *stuck; /* rank 0's */
 	enum tt_wait_mode wait_mode;
 	bool wait_forced;     /* TUTTI_WAIT is not auto: stay in wait_mode */
+	atomic_bool shares_core; /* a hint: giving way has helped, though there is a core for each rank */
 	atomic_uint failures; /* communicators failed so far */
 	struct tutti_error_info first_failure; /* of a rank or the job: a communicator made later has it too */
 

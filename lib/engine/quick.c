@@ -12,6 +12,7 @@
 #include "lib/engine/node.h"
 
 #define SPINS 2000    /* with a core per rank */
+#define EARLY 128     /* of these, until the core is offered where that has helped */
 #define YIELDS 50     /* with fewer */
 #define PROGRESS 32   /* other communication is looked after every so many calls */
 
@@ -74,7 +75,9 @@ static bool begin(struct tutti_comm *comm, struct tt_quick *q, const struct tt_c
 /* Whether all have come, within a moment. */
 static bool meet(struct tutti_comm *comm, const struct tt_quick *q)
 {
-	bool spins = comm->ctx->wait_mode == TT_WAIT_SPIN, differs = false;
+	bool spins = comm->ctx->wait_mode == TT_WAIT_SPIN, differs = false, offered = false;
+	bool offer = !comm->ctx->wait_forced &&
+		     atomic_load_explicit(&comm->ctx->shares_core, memory_order_relaxed);
 	int left = spins ? SPINS : comm->ctx->wait_mode == TT_WAIT_YIELD ? YIELDS : 1, j = 0;
 
 	while (j < comm->size && left > 0) {
@@ -82,13 +85,22 @@ static bool meet(struct tutti_comm *comm, const struct tt_quick *q)
 			if (differs)
 				return false;
 			j++;
+			offered = false;
 			continue;
 		}
+		if (offered) { /* in vain */
+			offer = offered = false;
+			atomic_store_explicit(&comm->ctx->shares_core, false, memory_order_relaxed);
+		}
 		left--;
-		if (spins)
-			tt_cpu_relax();
-		else
+		if (spins && offer && left % EARLY == 0) {
 			sched_yield();
+			offered = true;
+		} else if (spins) {
+			tt_cpu_relax();
+		} else {
+			sched_yield();
+		}
 	}
 	return j == comm->size;
 }

@@ -20,6 +20,7 @@
 #define TIMER_STEPS 64		   /* look at timers every so many steps */
 #define CLOCK_STEPS 16		   /* and at the clock while spinning: it costs as much as a poll */
 #define YIELD_STEPS 8		   /* between two offers of the core: they cost as much as several */
+#define EARLY_STEPS 32		   /* without news until the first offer, where a rank shares its core */
 
 static struct tutti_request *oldest(struct tutti_comm *comm, int list)
 {
@@ -197,31 +198,40 @@ static bool ready_to_go(void *arg)
 /*
  * Nothing happened in this step, nor in the time before it; quiet steps have been so. Where looking
  * costs a system call anyway, giving way costs little more, and lets those run whom we wait for.
- * Until the deadline at most.
+ * Until the deadline at most. Says whether it offered the core to others though there should be one for
+ * each rank.
  */
-static void pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t deadline)
+static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t deadline)
 {
 	struct tutti_context *ctx = w->ctx;
 	enum tt_wait_mode mode = ctx->wait_mode;
+	bool early;
 
 	if (mode == TT_WAIT_SPIN && !ctx->wait_forced && tt_wire_slow_poll(ctx->wire))
 		mode = TT_WAIT_YIELD;
-	if (mode == TT_WAIT_SPIN && (ctx->wait_forced || idle < SPIN_NS))
-		if (ctx->wait_forced || idle < BUSY_SPIN_NS || quiet % YIELD_STEPS)
+	if (mode == TT_WAIT_SPIN && (ctx->wait_forced || idle < SPIN_NS)) {
+		early = quiet % EARLY_STEPS == 0 &&
+			atomic_load_explicit(&ctx->shares_core, memory_order_relaxed);
+		if (ctx->wait_forced ||
+		    (!early && (idle < BUSY_SPIN_NS || quiet % YIELD_STEPS))) {
 			tt_cpu_relax();
-		else
-			sched_yield();
-	else if (mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < YIELD_NS))
+			return false;
+		}
+		sched_yield();
+		return true;
+	}
+	if (mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < YIELD_NS))
 		sched_yield();
 	else
 		tt_wire_sleep(ctx->wire, tt_left_ms(deadline, w->stalled ? STALLED_MS : SLEEP_MS),
 			      ready_to_go, w);
+	return false;
 }
 
 int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, uint64_t deadline)
 {
 	struct waiter w = {.ctx = ctx, .done = done, .arg = arg};
-	bool spin = ctx->wait_mode == TT_WAIT_SPIN, over;
+	bool spin = ctx->wait_mode == TT_WAIT_SPIN, over, offered = false;
 	uint64_t now = 0, idle_since = 0;
 	unsigned step, quiet = 0;
 	int n;
@@ -236,6 +246,9 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 		if (over)
 			tt_wire_wake(ctx->wire); /* our polling has disarmed what they sleep on */
 		tt_wire_unlock(ctx->wire);
+		if (offered) /* did the rank we wait for need this core? */
+			atomic_store_explicit(&ctx->shares_core, n || over, memory_order_relaxed);
+		offered = false;
 		if (over)
 			return 0;
 		if (n) {
@@ -253,7 +266,7 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 			if (now >= deadline)
 				return -ETIMEDOUT;
 		}
-		pause_step(&w, idle_since ? now - idle_since : 0, quiet, deadline);
+		offered = pause_step(&w, idle_since ? now - idle_since : 0, quiet, deadline);
 		if (idle_since && now - idle_since > SPIN_NS)
 			step |= TIMER_STEPS - 2; /* asleep between steps: timers every time */
 	}
