@@ -116,6 +116,8 @@ static int find_area(struct tt_node_group *g, uint64_t uid)
 		return tt_fail(-ENOMEM, "process %d could not make the area of a communicator",
 			       (int)peer->pid);
 	fd = tt_proc_open_fd(peer->pid, h->fd, "/memfd:" AREA_NAME, h->ino);
+	if (fd == -ENOENT || fd == -ESRCH) /* it is dying: who waits sees when it is gone */
+		return -EAGAIN;
 	if (fd < 0)
 		return tt_fail(fd, "the area of a communicator can't be opened: %s", strerror(-fd));
 	err = map_area(g, fd);
