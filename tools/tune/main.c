@@ -93,45 +93,78 @@ static int measure_algs(struct job *job)
 
 /* ---- what is picked, against every algorithm ---- */
 
+#define TURNS 5
+#define MOST 32
+
 struct result {
 	const struct tt_alg *alg;
-	double time;
+	double turn[TURNS], time; /* the median */
 };
 
-/* Turns of all algorithms and of what is picked, one after another, so that all have the same weather. */
+static int list_algs(enum tt_coll coll, const struct tt_plan_args *args, struct result *list)
+{
+	const struct tt_alg *alg;
+	int n = 0;
+
+	for (alg = tt_algs; alg->name && n < MOST; alg++)
+		if (alg->coll == coll && (!alg->can || alg->can(args)))
+			list[n++].alg = alg;
+	return n;
+}
+
+static int time_turn(struct job *job, struct result *r, int turn, size_t bytes)
+{
+	char rule[64];
+	int err;
+
+	snprintf(rule, sizeof(rule), "%s:%s", tt_coll_name(r->alg->coll), r->alg->name);
+	err = tune_force(job, job->comm, rule, job->tune);
+	return err ? err
+		   : tune_time(job, job->comm, r->alg->coll, bytes, job->opt.seconds / TURNS,
+			       &r->turn[turn]);
+}
+
+static int by_time(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Turns of all algorithms, one after another, so that all have the same weather. */
 static int compare(struct job *job, enum tt_coll coll, size_t bytes, double *last)
 {
-	struct result best = {NULL, 0};
-	const struct tt_alg *alg, *taken;
+	struct result list[MOST], *best = NULL;
+	const struct tt_alg *taken;
 	struct tt_plan_args args = {
 		.coll = coll, .nranks = job->n, .count = bytes / ELEM, .elem = ELEM,
 		.node = job->comm->node != NULL};
-	double time, picked = 0;
-	char rule[64];
-	int err;
+	double picked = 0;
+	int err, turn, i, n = list_algs(coll, &args, list);
 
 	err = tune_force(job, job->comm, "", job->tune);
 	if (err)
 		return err;
 	taken = tt_choose(job->comm->chooser, &args);
-	for (alg = tt_algs; alg->name; alg++) {
-		if (alg->coll != coll || (alg->can && !alg->can(&args)))
-			continue;
-		snprintf(rule, sizeof(rule), "%s:%s", tt_coll_name(coll), alg->name);
-		err = tune_force(job, job->comm, rule, job->tune);
-		if (!err)
-			err = tune_time(job, job->comm, coll, bytes, job->opt.seconds, &time);
-		if (err)
-			return err;
-		if (alg == taken)
-			picked = time;
-		if (!best.alg || time < best.time)
-			best = (struct result){alg, time};
+	for (turn = 0; turn < TURNS; turn++)
+		for (i = 0; !err && i < n; i++)
+			err = time_turn(job, &list[i], turn, bytes);
+	if (err)
+		return err;
+	for (i = 0; i < n; i++) {
+		qsort(list[i].turn, TURNS, sizeof(double), by_time);
+		list[i].time = list[i].turn[TURNS / 2];
+		if (list[i].alg == taken)
+			picked = list[i].time;
+		if (!best || list[i].time < best->time)
+			best = &list[i];
 	}
+	if (!best)
+		return 0;
 	if (!job->rank)
 		printf("  %-20s %10zu %-18s %12.1f %-18s %12.1f %7.2f %s\n", tt_coll_name(coll),
-		       bytes, taken->name, picked / 1e3, best.alg->name, best.time / 1e3,
-		       picked / best.time, *last > 1.1 * picked ? "  less than the size before" : "");
+		       bytes, taken->name, picked / 1e3, best->alg->name, best->time / 1e3,
+		       picked / best->time, *last > 1.1 * picked ? "  less than the size before" : "");
 	*last = picked;
 	return 0;
 }
