@@ -36,7 +36,8 @@ static void take_back(struct tt_node *node, int i)
 	atomic_store(&h->uid, 0);
 }
 
-void tt_node_hand_out(struct tt_node *node)
+/* Under the lock of homes. */
+static void hand_out(struct tt_node *node)
 {
 	const struct node_area *area;
 	int i;
@@ -46,6 +47,13 @@ void tt_node_hand_out(struct tt_node *node)
 		if (area && atomic_load(&area->attached) == (uint32_t)area->size)
 			take_back(node, i);
 	}
+}
+
+void tt_node_hand_out(struct tt_node *node)
+{
+	pthread_mutex_lock(&node->homes);
+	hand_out(node);
+	pthread_mutex_unlock(&node->homes);
 }
 
 static int free_home(struct tt_node *node)
@@ -68,15 +76,15 @@ static int map_area(struct tt_node_group *g, int fd)
 	return 0;
 }
 
-/* At the lowest rank. Failing is told to the others, who wait. */
-static int make_area(struct tt_node_group *g, uint64_t uid)
+/* Under the lock of homes. Failing is told to the others, who wait. */
+static int make_home(struct tt_node_group *g, uint64_t uid)
 {
 	struct tt_node *node = g->node;
 	struct node_home *h;
 	struct stat st = {0};
 	int i, fd, err = 0;
 
-	tt_node_hand_out(node);
+	hand_out(node);
 	i = free_home(node);
 	if (i < 0)
 		return tt_fail(-EMFILE, "%d communicators are being made at once", SEG_AREAS);
@@ -96,6 +104,17 @@ static int make_area(struct tt_node_group *g, uint64_t uid)
 	h->fd = err ? -1 : fd;
 	h->ino = st.st_ino;
 	atomic_store(&h->uid, uid);
+	return err;
+}
+
+/* At the lowest rank. */
+static int make_area(struct tt_node_group *g, uint64_t uid)
+{
+	int err;
+
+	pthread_mutex_lock(&g->node->homes);
+	err = make_home(g, uid);
+	pthread_mutex_unlock(&g->node->homes);
 	return err;
 }
 
@@ -185,14 +204,13 @@ static void leave_home(struct tt_node_group *g)
 	uint64_t deadline = tt_deadline_ms(1000);
 	int i;
 
-	for (i = 0; i < SEG_AREAS; i++)
-		if (node->home[i] == g->area)
-			break;
-	if (i == SEG_AREAS)
-		return;
 	while (atomic_load(&g->area->attached) < (uint32_t)g->size && !tt_passed(deadline))
 		sched_yield();
-	take_back(node, i);
+	pthread_mutex_lock(&node->homes);
+	for (i = 0; i < SEG_AREAS; i++)
+		if (node->home[i] == g->area)
+			take_back(node, i);
+	pthread_mutex_unlock(&node->homes);
 }
 
 void tt_node_group_free(struct tt_node_group *g)

@@ -3,6 +3,7 @@
 #ifndef TT_NODE_INTERNAL_H
 #define TT_NODE_INTERNAL_H
 
+#include <pthread.h>
 #include <sys/types.h>
 
 #include "lib/mem/mem.h"
@@ -98,6 +99,8 @@ struct tt_node {
 	uint32_t *free_slabs;
 	struct node_peer **peer; /* by rank in the world */
 	int npeers;
+	/* communicators may be made and freed by several threads at once */
+	pthread_mutex_t homes; /* guards home, and seg->home of this process */
 	struct node_area *home[SEG_AREAS]; /* this process's view of areas it hands out */
 };
 

@@ -56,6 +56,7 @@ int tt_node_open(struct tt_node **out)
 
 	if (!node)
 		return tt_fail(-ENOMEM, "no memory for the ranks of this host");
+	pthread_mutex_init(&node->homes, NULL);
 	node->keeper.ops = &keeper_ops;
 	node->keeper.optional = true;
 	node->seg_fd = node->wake[0] = node->wake[1] = -1;
@@ -97,6 +98,7 @@ void tt_node_close(struct tt_node *node)
 		munmap(node->seg, sizeof(*node->seg));
 	if (node->seg_fd >= 0)
 		close(node->seg_fd);
+	pthread_mutex_destroy(&node->homes);
 	free(node->peer);
 	free(node->free_slabs);
 	free(node);
