@@ -184,6 +184,7 @@ struct waiter {
 	bool (*done)(void *);
 	void *arg;
 	bool stalled; /* operations wait for room, of which not every transport tells */
+	bool slow;    /* a look costs a system call */
 };
 
 static bool ready_to_go(void *arg)
@@ -207,7 +208,7 @@ static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t
 	enum tt_wait_mode mode = ctx->wait_mode;
 	bool early;
 
-	if (mode == TT_WAIT_SPIN && !ctx->wait_forced && tt_wire_slow_poll(ctx->wire))
+	if (mode == TT_WAIT_SPIN && !ctx->wait_forced && w->slow)
 		mode = TT_WAIT_YIELD;
 	if (mode == TT_WAIT_SPIN && (ctx->wait_forced || idle < SPIN_NS)) {
 		early = quiet % EARLY_STEPS == 0 &&
@@ -243,6 +244,7 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 		if (!over && step % TIMER_STEPS == TIMER_STEPS - 1)
 			tt_engine_timers(ctx);
 		w.stalled = !tt_list_empty(&ctx->stalled);
+		w.slow = spin && tt_wire_slow_poll(ctx->wire);
 		if (over)
 			tt_wire_wake(ctx->wire); /* our polling has disarmed what they sleep on */
 		tt_wire_unlock(ctx->wire);
