@@ -31,9 +31,10 @@ man		lib/base
 examples	public
 perf		public lib/reduce/reduce.h
 tools		public
-tools/sim	lib/plan tools/cli.h
-tools/explain.c	lib/plan lib/topo tools/cli.h
-tools/tune	lib tools/cli.h
+tools/values	lib/plan tools/values.h
+tools/sim	lib/plan tools/cli.h tools/values.h
+tools/explain.c	lib/plan lib/topo tools/cli.h tools/values.h
+tools/tune	lib tools/cli.h tools/values.h
 '
 
 sources()
@@ -72,6 +73,7 @@ test_includes()
 		tools/sim/*) own=tools/sim ;;
 		tools/tune/*) own=tools/tune ;;
 		tools/explain.c) own=tools/explain.c ;;
+		tools/values.*) own=tools/values ;;
 		lib/* | transports/*) own=$(echo "$file" | cut -d/ -f1,2) ;;
 		*) own=${file%%/*} ;;
 		esac

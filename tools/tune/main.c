@@ -11,11 +11,14 @@
 
 #include "lib/base/env.h"
 #include "tools/tune/tune.h"
+#include "tools/values.h"
+
+const char cli_prog[] = "tutti_tune";
 
 int tune_fail(const struct job *job, const char *what, int err)
 {
 	if (!job->rank)
-		fprintf(stderr, PROG ": %s: %s\n", what, tt_fail_text(err));
+		cli_fail("%s: %s", what, tt_fail_text(err));
 	return -1;
 }
 

@@ -7,7 +7,6 @@
 
 #include "lib/api/api.h"
 
-#define PROG "tutti_tune"
 #define ELEM TT_POINT_ELEM
 #define TUNE_LONG (4u << 20) /* message by which bandwidth is measured */
 
