@@ -11,7 +11,6 @@
 #include "lib/rma/rma.h"
 #include "lib/base/clock.h"
 #include "lib/engine/node.h"
-#include "lib/topo/topo.h"
 
 int tt_check_ctx(const struct tutti_context *ctx)
 {
@@ -155,7 +154,6 @@ static int join(struct tutti_context *ctx, int tune)
 	struct tt_agreed agreed = {.chunk = (uint64_t)ctx->env.chunk.number,
 				   .lanes = (int32_t)ctx->env.lanes.number,
 				   .node = ctx->node != NULL,
-				   .cores = tt_topo_cpus(),
 				   .tune = tune};
 	struct tt_node_card node_card = {0};
 	char card[TT_CARD_MAX];

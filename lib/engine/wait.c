@@ -10,7 +10,6 @@
 
 #include "lib/base/clock.h"
 #include "lib/engine/node.h"
-#include "lib/topo/topo.h"
 
 #define SPIN_NS (2 * TT_MS)	   /* with a core per rank */
 #define BUSY_SPIN_NS 50000ull	   /* of this without giving way: another program may need the core */
@@ -173,7 +172,7 @@ void tt_engine_wait_mode(struct tutti_context *ctx)
 		ctx->wait_mode = TT_WAIT_SLEEP;
 	else if (!strcmp(mode, "yield"))
 		ctx->wait_mode = TT_WAIT_YIELD;
-	else if (!strcmp(mode, "spin") || tt_wire_local_ranks(ctx->wire) <= tt_topo_cpus())
+	else if (!strcmp(mode, "spin") || tt_wire_cpu_each(ctx->wire))
 		ctx->wait_mode = TT_WAIT_SPIN;
 	else
 		ctx->wait_mode = TT_WAIT_YIELD;

@@ -33,7 +33,7 @@ perf		public lib/reduce/reduce.h
 tools		public
 tools/values	lib/plan tools/values.h
 tools/sim	lib/plan tools/cli.h tools/values.h
-tools/explain.c	lib/plan lib/topo tools/cli.h tools/values.h
+tools/explain.c	lib/plan lib/topo lib/node/node.h tools/cli.h tools/values.h
 tools/tune	lib tools/cli.h tools/values.h
 '
 
