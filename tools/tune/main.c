@@ -286,10 +286,13 @@ static int save(struct job *job)
 
 static int begin(struct job *job)
 {
-	int err = tt_agreed_get(job->ctx, &job->agreed);
+	int32_t refused = job->rank ? 0 : find_place(job);
+	int err = tutti_bcast(&refused, 1, TUTTI_INT32, 0, job->world);
 
-	if (!err && !job->rank)
-		err = find_place(job);
+	if (!err)
+		err = refused ? refused : tt_agreed_get(job->ctx, &job->agreed);
+	if (err)
+		return err;
 	job->tune = calloc(1, sizeof(*job->tune));
 	if (!job->tune)
 		return tt_fail(-ENOMEM, "no memory for a table");
