@@ -141,6 +141,7 @@ struct tutti_context {
 	int node_reports;	   /* rank 0 */
 	atomic_bool node_agreed;
 	unsigned failures_seen;
+	bool suspicions; /* there has been one: timers look even if no request is under way */
 	int running;		/* requests under way */
 
 	/* the optional progress thread */

@@ -143,7 +143,7 @@ void tt_engine_timers(struct tutti_context *ctx)
 	uint64_t now;
 	int i;
 
-	if (!ctx->running)
+	if (!ctx->running && !ctx->suspicions)
 		return;
 	now = tt_now_ns();
 	if (ctx->node)
@@ -151,13 +151,12 @@ void tt_engine_timers(struct tutti_context *ctx)
 	tt_list_each(l, tmp, &ctx->comms) {
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
+		if (comm->suspect >= 0 && now >= comm->suspect_until && !atomic_load(&comm->failed))
+			condemn(comm);
 		for (i = 0; i < TT_ACTIVE_LISTS; i++) {
 			req = oldest(comm, i);
-			if (!req || atomic_load(&comm->failed))
-				continue;
-			if (comm->suspect >= 0 && now >= comm->suspect_until)
-				condemn(comm);
-			else /* the oldest is the one that the others may be waiting behind */
+			if (req && !atomic_load(&comm->failed))
+				/* the oldest is the one that the others may be waiting behind */
 				request_timers(req, now);
 		}
 	}

@@ -12,10 +12,12 @@ struct tt_ps_blocks {
 	uint8_t flag;
 };
 
+struct tt_ps_client;
+
 /* What a worker has to be told of the directory; under the lock. */
 struct tt_ps_told {
 	struct tt_win_end end;
-	struct tutti_ps *ps;
+	struct tt_ps_client *client;
 	uint64_t lo, hi; /* blocks; lo == hi: nothing */
 	bool busy;
 };
