@@ -213,12 +213,32 @@ static void communicators(void)
 	TT_CHECK(!MP_RUN(.n = 5, .fn = split_often));
 }
 
+static int dup_often(struct mp_job *job)
+{
+	struct tutti_comm *comm[100];
+	int k;
+
+	for (k = 0; k < 100; k++)
+		MP_OK(tutti_comm_dup(job->world, &comm[k]));
+	while (k--)
+		MP_OK(tutti_comm_free(comm[k]));
+	return 0;
+}
+
+/* Who waits for an area goes on sending what the others need to get there. */
+static void held_back(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = dup_often,
+			 .env = "TUTTI_NODE=on TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=1,hold=0.3 "
+				"TUTTI_ALGO=allgather:ring TUTTI_TIMEOUT=5000"));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"counters", counters},	  {"remapped", remapped},   {"same_bits", same_bits},
 		{"mismatch", mismatch},	  {"withdrawn", withdrawn}, {"communicators", communicators},
-		{NULL, NULL},
+		{"held_back", held_back}, {NULL, NULL},
 	};
 
 	return tt_test_main("node", tests, argc, argv);
