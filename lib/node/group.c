@@ -32,19 +32,21 @@ static void take_back(struct tt_node *node, int i)
 
 	if (h->fd >= 0)
 		close(h->fd);
-	node->home[i] = NULL;
+	if (node->home[i].orphan)
+		munmap(node->home[i].area, tt_node_area_bytes(node->home[i].size));
+	node->home[i] = (struct node_handing){0};
 	atomic_store(&h->uid, 0);
 }
 
 /* Under the lock of homes. */
 static void hand_out(struct tt_node *node)
 {
-	const struct node_area *area;
+	const struct node_handing *h;
 	int i;
 
 	for (i = 0; i < SEG_AREAS; i++) {
-		area = node->home[i];
-		if (area && atomic_load(&area->attached) == (uint32_t)area->size)
+		h = &node->home[i];
+		if (h->area && atomic_load(&h->area->attached) == (uint32_t)h->size)
 			take_back(node, i);
 	}
 }
@@ -54,6 +56,15 @@ void tt_node_hand_out(struct tt_node *node)
 	pthread_mutex_lock(&node->homes);
 	hand_out(node);
 	pthread_mutex_unlock(&node->homes);
+}
+
+void tt_node_take_back(struct tt_node *node)
+{
+	int i;
+
+	for (i = 0; i < SEG_AREAS; i++)
+		if (node->home[i].area)
+			take_back(node, i);
 }
 
 static int free_home(struct tt_node *node)
@@ -99,7 +110,7 @@ static int make_home(struct tt_node_group *g, uint64_t uid)
 	if (!err) {
 		g->area->uid = uid;
 		g->area->size = g->size;
-		node->home[i] = g->area;
+		node->home[i] = (struct node_handing){.area = g->area, .size = g->size};
 	}
 	h->fd = err ? -1 : fd;
 	h->ino = st.st_ino;
@@ -197,29 +208,28 @@ int tt_node_group_new(struct tt_node *node, const struct tt_node_params *p,
 	return 0;
 }
 
-/* The home waits for those that have not mapped it yet: they are about to, unless they are gone. */
-static void leave_home(struct tt_node_group *g)
+/* Whether the area stays mapped: some are still to come for it, even after the home has left. */
+static bool leave_home(struct tt_node_group *g)
 {
 	struct tt_node *node = g->node;
-	uint64_t deadline = tt_deadline_ms(1000);
+	bool orphan = false;
 	int i;
 
-	while (atomic_load(&g->area->attached) < (uint32_t)g->size && !tt_passed(deadline))
-		sched_yield();
 	pthread_mutex_lock(&node->homes);
+	hand_out(node);
 	for (i = 0; i < SEG_AREAS; i++)
-		if (node->home[i] == g->area)
-			take_back(node, i);
+		if (node->home[i].area == g->area)
+			orphan = node->home[i].orphan = true;
 	pthread_mutex_unlock(&node->homes);
+	return orphan;
 }
 
 void tt_node_group_free(struct tt_node_group *g)
 {
 	if (!g)
 		return;
-	if (!g->rank)
-		leave_home(g);
-	munmap(g->area, g->area_len);
+	if (g->rank || !leave_home(g))
+		munmap(g->area, g->area_len);
 	free(g->tmp);
 	free(g);
 }

@@ -90,6 +90,13 @@ struct node_peer {
 	struct node_map *maps; /* by slab */
 };
 
+/* An area that not all have mapped yet. */
+struct node_handing {
+	struct node_area *area; /* NULL: none */
+	int size;
+	bool orphan; /* the home has left it: it is mapped for this alone */
+};
+
 struct tt_node {
 	struct tt_tp keeper; /* first */
 	struct node_seg *seg;
@@ -101,7 +108,7 @@ struct tt_node {
 	int npeers;
 	/* communicators may be made and freed by several threads at once */
 	pthread_mutex_t homes; /* guards home, and seg->home of this process */
-	struct node_area *home[SEG_AREAS]; /* this process's view of areas it hands out */
+	struct node_handing home[SEG_AREAS];
 };
 
 struct tt_node_group {
@@ -122,6 +129,8 @@ void tt_node_wake(struct node_peer *peer);
 size_t tt_node_area_bytes(int size);
 /* Descriptors of areas that all have mapped are closed. */
 void tt_node_hand_out(struct tt_node *node);
+/* At the end: nobody comes for the others any more. */
+void tt_node_take_back(struct tt_node *node);
 
 /* mem.c */
 int tt_node_reg(struct tt_tp *tp, const struct tt_mem *mem, unsigned access, struct tt_mr **mr);

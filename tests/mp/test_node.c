@@ -215,11 +215,15 @@ static void communicators(void)
 
 static int dup_often(struct mp_job *job)
 {
-	struct tutti_comm *comm[100];
+	struct tutti_comm *comm[100], *brief;
 	int k;
 
 	for (k = 0; k < 100; k++)
 		MP_OK(tutti_comm_dup(job->world, &comm[k]));
+	for (k = 0; k < 100; k++) {
+		MP_OK(tutti_comm_dup(job->world, &brief));
+		MP_OK(tutti_comm_free(brief));
+	}
 	while (k--)
 		MP_OK(tutti_comm_free(comm[k]));
 	return 0;
