@@ -87,35 +87,54 @@ static int map_area(struct tt_node_group *g, int fd)
 	return 0;
 }
 
-/* Under the lock of homes. Failing is told to the others, who wait. */
-static int make_home(struct tt_node_group *g, uint64_t uid)
+static int open_area(struct tt_node_group *g, uint64_t *ino)
 {
-	struct tt_node *node = g->node;
-	struct node_home *h;
-	struct stat st = {0};
-	int i, fd, err = 0;
+	int fd = memfd_create(AREA_NAME, MFD_CLOEXEC), err = 0;
+	struct stat st;
 
-	hand_out(node);
-	i = free_home(node);
-	if (i < 0)
-		return tt_fail(-EMFILE, "%d communicators are being made at once", SEG_AREAS);
-	h = &node->seg->home[i];
-	fd = memfd_create(AREA_NAME, MFD_CLOEXEC);
 	if (fd < 0 || fchmod(fd, 0600) || ftruncate(fd, (off_t)g->area_len) || fstat(fd, &st))
 		err = tt_fail(-errno, "the area of a communicator: %s", strerror(errno));
 	if (!err)
 		err = map_area(g, fd);
 	if (err && fd >= 0)
 		close(fd);
-	if (!err) {
-		g->area->uid = uid;
-		g->area->size = g->size;
-		node->home[i] = (struct node_handing){.area = g->area, .size = g->size};
-	}
-	h->fd = err ? -1 : fd;
-	h->ino = st.st_ino;
+	if (err)
+		return err;
+	*ino = st.st_ino;
+	return fd;
+}
+
+/* Under the lock of homes. */
+static int make_home(struct tt_node_group *g, uint64_t uid)
+{
+	struct tt_node *node = g->node;
+	struct node_home *h;
+	uint64_t ino = 0;
+	int i, fd;
+
+	hand_out(node);
+	i = free_home(node);
+	if (i < 0)
+		return tt_fail(-EMFILE, "%d communicators are being made at once", SEG_AREAS);
+	fd = open_area(g, &ino);
+	if (fd < 0)
+		return fd;
+	g->area->uid = uid;
+	g->area->size = g->size;
+	node->home[i] = (struct node_handing){.area = g->area, .size = g->size};
+	h = &node->seg->home[i];
+	h->fd = fd;
+	h->ino = ino;
 	atomic_store(&h->uid, uid);
-	return err;
+	return 0;
+}
+
+/* Under the lock of homes. Needs nothing that could be used up; the others look soon. */
+static void refuse(struct tt_node *node, uint64_t uid)
+{
+	struct node_home *h = &node->seg->home[SEG_AREAS + node->refusals++ % SEG_REFUSALS];
+
+	atomic_store(&h->uid, uid);
 }
 
 /* At the lowest rank. */
@@ -125,6 +144,8 @@ static int make_area(struct tt_node_group *g, uint64_t uid)
 
 	pthread_mutex_lock(&g->node->homes);
 	err = make_home(g, uid);
+	if (err)
+		refuse(g->node, uid);
 	pthread_mutex_unlock(&g->node->homes);
 	return err;
 }
@@ -136,13 +157,13 @@ static int find_area(struct tt_node_group *g, uint64_t uid)
 	const struct node_home *h;
 	int i, fd, err;
 
-	for (i = 0; i < SEG_AREAS; i++)
+	for (i = 0; i < SEG_AREAS + SEG_REFUSALS; i++)
 		if (atomic_load(&peer->seg->home[i].uid) == uid)
 			break;
-	if (i == SEG_AREAS)
+	if (i == SEG_AREAS + SEG_REFUSALS)
 		return -EAGAIN;
 	h = &peer->seg->home[i];
-	if (h->fd < 0)
+	if (i >= SEG_AREAS)
 		return tt_fail(-ENOMEM, "process %d could not make the area of a communicator",
 			       (int)peer->pid);
 	fd = tt_proc_open_fd(peer->pid, h->fd, "/memfd:" AREA_NAME, h->ino);
