@@ -181,7 +181,7 @@ struct waiter {
 	struct tutti_context *ctx;
 	bool (*done)(void *);
 	void *arg;
-	bool stalled; /* operations wait for room, of which not every transport tells */
+	bool stalled; /* operations wait for room or their turn, of which not everybody tells */
 	bool slow;    /* a look costs a system call */
 };
 
@@ -241,7 +241,8 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 		over = done(arg);
 		if (!over && step % TIMER_STEPS == TIMER_STEPS - 1)
 			tt_engine_timers(ctx);
-		w.stalled = !tt_list_empty(&ctx->stalled);
+		/* nobody is woken by the end of a turn */
+		w.stalled = !tt_list_empty(&ctx->stalled) || !tt_list_empty(&ctx->node_gated);
 		w.slow = spin && tt_wire_slow_poll(ctx->wire);
 		if (over)
 			tt_wire_wake(ctx->wire); /* our polling has disarmed what they sleep on */
