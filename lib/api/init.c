@@ -292,9 +292,12 @@ static int init(const struct tutti_config *user, struct tutti_context **out)
 		goto free_ctx;
 	err = apply_config(&ctx->env, &config);
 	if (!err)
+		err = tt_inject_arm(&ctx->env, -1);
+	if (!err)
 		err = tt_boot_discover(&config, &ctx->env, &ctx->boot_params);
 	if (err)
 		goto free_env;
+	tt_inject_arm(&ctx->env, ctx->boot_params.rank);
 	err = tt_boot_local_addr(&ctx->boot_params, ctx->local_addr, sizeof(ctx->local_addr));
 	if (err)
 		goto drop_params;
@@ -418,6 +421,7 @@ int tutti_finalize(struct tutti_context *ctx)
 	tt_stuck_free(ctx);
 	tt_win_forget(ctx);
 	close_wire(ctx);
+	tt_inject_report();
 	tt_env_free(&ctx->env);
 	ctx->magic = 0;
 	free(ctx);

@@ -170,8 +170,10 @@ static void link_lost(struct tt_boot *b, struct tt_link *link)
 			b->refused++;
 			snprintf(b->refused_text, sizeof(b->refused_text), "%s, as rank %d",
 				 link->peer_addr, link->hello.rank);
-			tt_warn("a connection from %s, as rank %d, was refused: %s",
-				link->peer_addr, link->hello.rank, link->why);
+			/* The 1st, 2nd, 4th, 8th ...: strangers must not fill the log. */
+			if (!(b->refused & (b->refused - 1)))
+				tt_warn("a connection from %s, as rank %d, was refused: %s (%u so far)",
+					link->peer_addr, link->hello.rank, link->why, b->refused);
 		}
 		return;
 	}
