@@ -302,9 +302,12 @@ static int init(const struct tutti_config *user, struct tutti_context **out)
 	if (err)
 		goto drop_params;
 	tt_log_set_rank(ctx->boot_params.rank);
-	err = open_wire(ctx);
+	err = tt_record_open(ctx);
 	if (err)
 		goto drop_params;
+	err = open_wire(ctx);
+	if (err)
+		goto close_record;
 	tune = tt_tune_read(ctx, &tunes);
 	err = join(ctx, tune);
 	if (!err)
@@ -328,7 +331,10 @@ stop_boot:
 	tt_fail_info(&info); /* not what stopping says */
 close_wire:
 	close_wire(ctx);
+	tt_record_close(ctx);
 	goto free_env; /* tt_boot_start has taken over the parameters */
+close_record:
+	tt_record_close(ctx);
 drop_params:
 	tt_boot_params_drop(&ctx->boot_params);
 free_env:
@@ -412,6 +418,7 @@ int tutti_finalize(struct tutti_context *ctx)
 	if (err)
 		return err;
 	err = leave(ctx);
+	tt_record_due(ctx);
 	failed = err || atomic_load(&ctx->world->failed); /* some will not come to say goodbye */
 	stop = tt_boot_stop(ctx->boot,
 			    tt_deadline_ms(failed ? 1000 : ctx->env.timeout.number));
@@ -422,6 +429,7 @@ int tutti_finalize(struct tutti_context *ctx)
 	tt_win_forget(ctx);
 	close_wire(ctx);
 	tt_inject_report();
+	tt_record_close(ctx);
 	tt_env_free(&ctx->env);
 	ctx->magic = 0;
 	free(ctx);

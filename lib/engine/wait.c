@@ -250,6 +250,8 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 		if (offered) /* did the rank we wait for need this core? */
 			atomic_store_explicit(&ctx->shares_core, n || over, memory_order_relaxed);
 		offered = false;
+		if (over && atomic_load_explicit(&ctx->dump_due, memory_order_relaxed))
+			tt_record_due(ctx);
 		if (over)
 			return 0;
 		if (n) {
