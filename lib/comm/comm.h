@@ -13,6 +13,7 @@
 #include <tutti/coll.h>
 
 #include "lib/boot/boot.h"
+#include "lib/diag/flight.h"
 #include "lib/plan/plan.h"
 #include "lib/wire/wire.h"
 
@@ -73,6 +74,7 @@ struct tt_tune;	      /* lib/plan */
 struct tt_p2p;	      /* lib/p2p */
 struct tt_node;	      /* lib/node */
 struct tt_node_comm;  /* lib/engine */
+struct tt_recorder;   /* lib/engine */
 
 struct tutti_comm {
 	uint32_t magic;
@@ -88,6 +90,7 @@ struct tutti_comm {
 	struct tutti_error_info failure;
 	uint64_t late_seq;
 	int late[TT_LATE_MAX], nlate;
+	struct tt_flight_comm *flight; /* the recorder's copy, as long as its uid is ours; or NULL */
 
 	/* the engine's, as long as it has not failed */
 	int suspect;		/* world rank whose connection broke; -1: none */
@@ -127,6 +130,9 @@ struct tutti_context {
 	enum tt_wait_mode wait_mode;
 	bool wait_forced;     /* TUTTI_WAIT is not auto: stay in wait_mode */
 	atomic_bool shares_core; /* a hint: giving way has helped, though there is a core for each rank */
+	struct tt_flight *flight; /* the flight recorder; NULL only in tests of parts */
+	struct tt_recorder *recorder; /* the engine's */
+	atomic_bool dump_due; /* a communicator has failed, and the recorder was not written since */
 	atomic_uint failures; /* communicators failed so far */
 	struct tutti_error_info first_failure; /* of a rank or the job: a communicator made later has it too */
 

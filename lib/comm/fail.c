@@ -18,11 +18,29 @@ struct abort_msg {
 	char why[160];
 };
 
+/* For the flight recorder. */
+static void note(struct tutti_comm *comm, const struct tutti_error_info *info)
+{
+	struct tt_flight_comm *f = comm->flight;
+
+	atomic_store(&comm->ctx->dump_due, true);
+	if (!f || f->uid != comm->uid)
+		return;
+	f->culprit = info->rank;
+	f->fail_seq = info->sequence;
+	f->fail_time = tt_ticks();
+	snprintf(f->call, sizeof(f->call), "%s", info->call);
+	snprintf(f->field, sizeof(f->field), "%s", info->field);
+	snprintf(f->text, sizeof(f->text), "%s", info->text);
+	f->code = info->code;
+}
+
 static void fail_one(struct tutti_comm *comm, const struct tutti_error_info *info)
 {
 	if (atomic_load(&comm->failed))
 		return;
 	comm->failure = *info;
+	note(comm, info);
 	atomic_store(&comm->failed, info->code);
 	atomic_fetch_add(&comm->ctx->failures, 1);
 	tt_wire_wake(comm->ctx->wire);

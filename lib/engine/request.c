@@ -59,12 +59,15 @@ int tt_request_begin(struct tutti_request *req)
 	atomic_store(&req->state, TT_REQ_RUNNING);
 	tt_list_add(&comm->active[req->ops->list], &req->link);
 	ctx->running++;
+	if (req->ops->list == TT_ACTIVE_OTHER)
+		tt_record_other(req);
 	return 0;
 }
 
 void tt_request_end(struct tutti_request *req, int status)
 {
 	req->status = status;
+	tt_flight_end(req->comm->ctx->flight, req->flight, status);
 	if (req->ops->ended)
 		req->ops->ended(req);
 	tt_list_del(&req->link);

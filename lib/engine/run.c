@@ -34,6 +34,7 @@ void tt_run_op_over(struct tt_lane_run *lane)
 	if (--lane->pending)
 		return;
 	lane->round++;
+	tt_flight_more(lane->req->r.comm->ctx->flight, lane->req->r.flight, 1, 0);
 	tt_list_add(&lane->req->r.comm->ctx->ready, &lane->ready);
 }
 
@@ -48,6 +49,7 @@ static void xfer_over(struct tt_xfer *x, const void *data, int status)
 		tt_request_broken(&req->r, x->peer, status);
 		return; /* the lane stays where it is; the sweep ends the request */
 	}
+	tt_flight_more(req->r.comm->ctx->flight, req->r.flight, 0, op->len);
 	if (op->kind == TT_OP_RECV)
 		copy(req, ptr(req, op->dst, NULL), data, op->len);
 	else if (op->kind == TT_OP_RECV_REDUCE)

@@ -213,12 +213,63 @@ static void communicators(void)
 	TT_CHECK(!MP_RUN(.n = 5, .fn = split_often));
 }
 
+static int dup_often(struct mp_job *job)
+{
+	struct tutti_comm *comm[100], *brief;
+	int k;
+
+	for (k = 0; k < 100; k++)
+		MP_OK(tutti_comm_dup(job->world, &comm[k]));
+	for (k = 0; k < 100; k++) {
+		MP_OK(tutti_comm_dup(job->world, &brief));
+		MP_OK(tutti_comm_free(brief));
+	}
+	while (k--)
+		MP_OK(tutti_comm_free(comm[k]));
+	return 0;
+}
+
+/* Who waits for an area goes on sending what the others need to get there. */
+static void held_back(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = dup_often,
+			 .env = "TUTTI_NODE=on TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=1,hold=0.3 "
+				"TUTTI_ALGO=allgather:ring TUTTI_TIMEOUT=5000"));
+}
+
+/* A root that is turns ahead, and sleeps until the others have finished theirs. */
+static int one_way(struct mp_job *job)
+{
+	double began = mp_now();
+	int64_t v, all[3];
+	int k;
+
+	for (k = 0; k < 300; k++) {
+		v = k;
+		MP_OK(tutti_bcast(&v, 1, TUTTI_INT64, 0, job->world));
+		TT_EXPECT(v == k);
+	}
+	for (k = 0; k < 100; k++)
+		MP_OK(tutti_gather(&v, all, 1, TUTTI_INT64, 1, job->world));
+	for (k = 0; k < 100; k++)
+		MP_OK(tutti_reduce(&v, all, 1, TUTTI_INT64, TUTTI_MAX, 2, job->world));
+	TT_EXPECT(mp_now() - began < 3); /* 50 ms for every other turn would be 7 s and more */
+	return 0;
+}
+
+static void gated(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = one_way,
+			 .env = "TUTTI_WAIT=sleep TUTTI_ALGO=bcast:node_slots;gather:node_slots;"
+				"reduce:node_slots"));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"counters", counters},	  {"remapped", remapped},   {"same_bits", same_bits},
 		{"mismatch", mismatch},	  {"withdrawn", withdrawn}, {"communicators", communicators},
-		{NULL, NULL},
+		{"held_back", held_back}, {"gated", gated},	    {NULL, NULL},
 	};
 
 	return tt_test_main("node", tests, argc, argv);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The command line of tutti_sim. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tutti/error.h>
@@ -106,6 +107,8 @@ static int parse_ranks(struct options *opt, char *text)
 
 	if (cli_numbers("-n", text, ":", 1, MAX_RANKS, v, 3, &n))
 		return -1;
+	if (v[0] != floor(v[0]) || v[1] != floor(v[1]))
+		return cli_fail("-n: whole numbers of ranks, not %g", v[0] != floor(v[0]) ? v[0] : v[1]);
 	opt->min_ranks = (int)v[0];
 	opt->max_ranks = n > 1 ? (int)v[1] : (int)v[0];
 	opt->rank_factor = v[2];
@@ -154,6 +157,8 @@ static int parse_straggler(struct options *opt, char *text)
 		return -1;
 	if (n < 2 || v[2] < 1)
 		return cli_fail("--straggler: RANK:DELAY_US[:FACTOR], the factor at least 1");
+	if (v[0] != floor(v[0]))
+		return cli_fail("--straggler: a rank is a whole number, not %g", v[0]);
 	opt->model.straggler = (int)v[0];
 	opt->model.straggler_delay = v[1] * 1e3;
 	opt->model.straggler_factor = v[2];
@@ -201,7 +206,7 @@ static int parse_model(struct options *opt, int c, char *arg)
 	default: /* OPT_SEED */
 		err = cli_number("--seed", arg, 0, 9e15, &v);
 		m->seed = (uint64_t)v;
-		return err;
+		return err || v == floor(v) ? err : cli_fail("--seed: a whole number, not '%s'", arg);
 	}
 }
 
