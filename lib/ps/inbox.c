@@ -107,7 +107,7 @@ static bool run_slot(struct tt_ps_client *c)
 
 	if (m->number != c->next || m->len > TT_PS_BLOCK)
 		credit.status = -EPROTO;
-	else if (m->kind == TT_PS_MEET && !tt_ps_met(c->srv, c, m))
+	else if (m->kind == TT_PS_MEET && !tt_ps_met(c->srv, c, m, payload))
 		return false;
 	else if (at_once || (!c->held && tt_ps_turn(c->srv, c, m)))
 		tt_ps_handle(c->srv, c, m, payload, &credit);
