@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define COUNT 300000 /* float32 */
@@ -264,12 +265,49 @@ static void gated(void)
 				"reduce:node_slots"));
 }
 
+/* One rank has no descriptor for its part of a communicator: then nobody gets one. */
+static int short_of_files(struct mp_job *job)
+{
+	struct tutti_comm *comm, *kept = NULL;
+	struct rlimit old, low;
+	int64_t v;
+	int k, r;
+
+	MP_OK(tutti_comm_dup(job->world, &comm)); /* what the pool needs is there */
+	MP_OK(tutti_comm_free(comm));
+	TT_EXPECT(!getrlimit(RLIMIT_NOFILE, &old));
+	low = (struct rlimit){.rlim_cur = 3, .rlim_max = old.rlim_max};
+	for (k = 0; k < 300; k++) {
+		r = k % job->n;
+		TT_EXPECT(job->rank != r || !setrlimit(RLIMIT_NOFILE, &low));
+		comm = kept;
+		TT_EXPECT(tutti_comm_split(job->world, k % 2 ? 0 : job->rank / 2, 0, &comm) < 0);
+		TT_EXPECT(comm == kept);
+		if (k % 2 && r && job->rank != r)
+			MP_SAID("could not make its communicator");
+		TT_EXPECT(!setrlimit(RLIMIT_NOFILE, &old));
+		v = 1;
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &v, 1, TUTTI_INT64, TUTTI_SUM, job->world));
+	}
+	MP_OK(tutti_comm_dup(job->world, &comm));
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &v, 1, TUTTI_INT64, TUTTI_SUM, comm));
+	TT_EXPECT(v == job->n * job->n);
+	MP_OK(tutti_comm_free(comm));
+	return 0;
+}
+
+static void one_fails(void)
+{
+	TT_CHECK(!MP_RUN(.n = 4, .fn = short_of_files, .env = "TUTTI_TIMEOUT=10000"));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"counters", counters},	  {"remapped", remapped},   {"same_bits", same_bits},
 		{"mismatch", mismatch},	  {"withdrawn", withdrawn}, {"communicators", communicators},
-		{"held_back", held_back}, {"gated", gated},	    {NULL, NULL},
+		{"held_back", held_back}, {"gated", gated},	    {"one_fails", one_fails},
+		{NULL, NULL},
 	};
 
 	return tt_test_main("node", tests, argc, argv);
