@@ -24,7 +24,10 @@ enum tt_frame {
 	TT_F_MSG,
 	TT_F_GONE,
 	TT_F_BYE_UP,
-	TT_F_BYE_DOWN
+	TT_F_BYE_DOWN,
+	TT_F_ASK, /* ras.h */
+	TT_F_JOB,
+	TT_F_TOLD
 };
 
 enum tt_phase {
@@ -112,6 +115,8 @@ struct tt_boot {
 	bool done;  /* rank 0 has said that the tree stands */
 	bool ready_sent, stopping, bye_sent;
 	int stop_result;
+	int ras_fd, ras_key; /* ras.c; -1: none */
+	unsigned ras_clients; /* ever */
 	unsigned refused; /* connections that failed authentication */
 	char refused_text[128];
 	char evicted[160]; /* another rank took this one for dead: why */

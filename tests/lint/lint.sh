@@ -33,6 +33,7 @@ examples	public
 perf		public lib/reduce/reduce.h
 tools		public
 tools/run	lib/diag tools/cli.h
+tools/ras	lib/boot tools/cli.h
 tools/sim	lib/plan tools/cli.h
 tools/explain.c	lib/plan lib/topo tools/cli.h
 tools/tune	lib tools/cli.h
@@ -73,6 +74,7 @@ test_includes()
 		case $file in
 		tools/sim/*) own=tools/sim ;;
 		tools/run/*) own=tools/run ;;
+		tools/ras/*) own=tools/ras ;;
 		tools/tune/*) own=tools/tune ;;
 		tools/explain.c) own=tools/explain.c ;;
 		lib/* | transports/*) own=$(echo "$file" | cut -d/ -f1,2) ;;
