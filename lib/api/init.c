@@ -8,6 +8,7 @@
 #include <sodium.h>
 
 #include "lib/api/api.h"
+#include "lib/api/look.h"
 #include "lib/rma/rma.h"
 #include "lib/base/clock.h"
 #include "lib/engine/node.h"
@@ -171,6 +172,7 @@ static int join(struct tutti_context *ctx, int tune)
 	handlers.fn[TT_CTL_PROGRESS] = on_progress;
 	handlers.fn[TT_CTL_PAIR] = tt_pair_msg;
 	handlers.fn[TT_CTL_NODE] = tt_node_msg;
+	handlers.fn[TT_CTL_ASK] = tt_look_msg;
 	if (strlen(ctx->env.algo.text) >= sizeof(agreed.algo))
 		return tt_fail(-EINVAL, "TUTTI_ALGO is longer than %zu characters",
 			       sizeof(agreed.algo) - 1);
