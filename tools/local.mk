@@ -14,7 +14,7 @@ tutti_info_LDADD = libtutti.la $(JANSSON_LIBS)
 bin_PROGRAMS += tutti_sim
 tutti_sim_SOURCES = \
 	tools/sim/main.c tools/sim/sim.h tools/sim/options.c tools/sim/run.c tools/sim/table.c \
-	tools/sim/output.c tools/sim/plot.c tools/cli.c tools/cli.h
+	tools/sim/output.c tools/sim/plot.c tools/cli.c tools/cli.h tools/values.c tools/values.h
 tutti_sim_LDADD = libtt.la $(TT_LIBS) $(JANSSON_LIBS)
 
 bin_PROGRAMS += tutti_ps_check
@@ -22,13 +22,14 @@ tutti_ps_check_SOURCES = tools/tutti_ps_check.c tools/cli.c tools/cli.h
 tutti_ps_check_LDADD = libtutti.la
 
 bin_PROGRAMS += tutti_explain
-tutti_explain_SOURCES = tools/explain.c tools/cli.c tools/cli.h
+tutti_explain_SOURCES = \
+	tools/explain.c tools/cli.c tools/cli.h tools/values.c tools/values.h
 tutti_explain_LDADD = libtt.la $(TT_LIBS)
 
 bin_PROGRAMS += tutti_tune
 tutti_tune_SOURCES = \
 	tools/tune/main.c tools/tune/tune.h tools/tune/options.c tools/tune/time.c tools/tune/links.c \
-	tools/cli.c tools/cli.h
+	tools/cli.c tools/cli.h tools/values.c tools/values.h
 tutti_tune_LDADD = libtt.la $(TT_LIBS)
 
 bin_PROGRAMS += tutti_blame

@@ -13,7 +13,6 @@
 #include "lib/rma/rma.h"
 #include "lib/base/clock.h"
 #include "lib/engine/node.h"
-#include "lib/topo/topo.h"
 
 int tt_check_ctx(const struct tutti_context *ctx)
 {
@@ -157,7 +156,6 @@ static int join(struct tutti_context *ctx, int tune)
 	struct tt_agreed agreed = {.chunk = (uint64_t)ctx->env.chunk.number,
 				   .lanes = (int32_t)ctx->env.lanes.number,
 				   .node = ctx->node != NULL,
-				   .cores = tt_topo_cpus(),
 				   .tune = tune};
 	struct tt_node_card node_card = {0};
 	char card[TT_CARD_MAX];
@@ -299,9 +297,12 @@ static int init(const struct tutti_config *user, struct tutti_context **out)
 		goto free_ctx;
 	err = apply_config(&ctx->env, &config);
 	if (!err)
+		err = tt_inject_arm(&ctx->env, -1);
+	if (!err)
 		err = tt_boot_discover(&config, &ctx->env, &ctx->boot_params);
 	if (err)
 		goto free_env;
+	tt_inject_arm(&ctx->env, ctx->boot_params.rank);
 	err = tt_boot_local_addr(&ctx->boot_params, ctx->local_addr, sizeof(ctx->local_addr));
 	if (err)
 		goto drop_params;
@@ -435,6 +436,7 @@ int tutti_finalize(struct tutti_context *ctx)
 	tt_stuck_free(ctx);
 	tt_win_forget(ctx);
 	close_wire(ctx);
+	tt_inject_report();
 	tt_record_close(ctx);
 	tt_env_free(&ctx->env);
 	ctx->magic = 0;

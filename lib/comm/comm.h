@@ -151,6 +151,7 @@ struct tutti_context {
 	int node_reports;	   /* rank 0 */
 	atomic_bool node_agreed;
 	unsigned failures_seen;
+	bool suspicions; /* there has been one: timers look even if no request is under way */
 	int running;		/* requests under way */
 
 	/* the optional progress thread */
@@ -188,8 +189,6 @@ void tt_userop_free_all(struct tutti_context *ctx);
 
 /* pair.c: blocks whose length only two ranks know */
 
-/* A collective in which a rank knows only its own counts. */
-bool tt_own_counts(enum tt_coll coll);
 /* A copy of the arrays, with one reference, displacements filled in; NULL: no memory. */
 struct tt_counts *tt_counts_new(const struct tt_plan_args *args);
 struct tt_counts *tt_counts_get(struct tt_counts *counts);

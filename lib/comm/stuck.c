@@ -72,7 +72,7 @@ const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, s
 
 	if (tt_coll_reduces(coll))
 		snprintf(op, sizeof(op), ", %s", f->op < sizeof(ops) / sizeof(*ops) ? ops[f->op] : "?");
-	if (!tt_own_counts(coll))
+	if (!tt_coll_own_counts(coll))
 		snprintf(count, sizeof(count), "count %llu%s, ", (unsigned long long)f->count,
 			 f->counts ? " in all" : "");
 	if (tt_coll_rooted(coll))
@@ -269,7 +269,7 @@ static void note_mismatch(struct tutti_context *ctx, const struct stuck_msg *msg
 
 	if (!comm || !field)
 		return;
-	if (!strcmp(field, "count") && tt_own_counts((enum tt_coll)msg->fields.coll)) {
+	if (!strcmp(field, "count") && tt_coll_own_counts((enum tt_coll)msg->fields.coll)) {
 		note_pair(comm, msg);
 		return;
 	}

@@ -166,6 +166,9 @@ void tt_request_end(struct tutti_request *req, int status);
  * tree has said what happened, and with it ends the request.
  */
 void tt_request_broken(struct tutti_request *req, int peer, int status);
+/* The same where no request is: what was transferred, in words. */
+void tt_comm_broken(struct tutti_comm *comm, int peer, int status, const char *call, uint64_t seq,
+		    const char *what);
 /* The communicator's failure as the calling thread's last error, if it has one; else 0. */
 int tt_comm_check(struct tutti_comm *comm);
 

@@ -15,10 +15,14 @@
 #define AT_ONCE ((size_t)4 << 20) /* bytes pulled before others get the lock */
 #define STREAM_FROM ((size_t)8 << 20) /* a result this long does not stay in the cache */
 
+/* Asked while waiting: meanwhile what the others need to get here goes on, such as the last bytes of a split. */
 static bool has_failed(void *arg)
 {
 	struct tutti_comm *comm = arg;
 
+	tt_wire_lock(comm->ctx->wire);
+	tt_engine_progress(comm->ctx);
+	tt_wire_unlock(comm->ctx->wire);
 	return atomic_load(&comm->failed) || atomic_load(&comm->ctx->world->failed);
 }
 

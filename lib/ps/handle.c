@@ -120,6 +120,8 @@ void tt_ps_handle(struct tt_ps_server *srv, struct tt_ps_client *c, const struct
 		credit->status = set_clock(srv, c, m);
 	else if (m->kind == TT_PS_BYE)
 		credit->status = bye(srv, c);
+	else if (m->kind >= TT_PS_MEET)
+		tt_ps_keep(srv, c, m, payload, credit);
 	else
 		credit->status = m->table < srv->ps->ntables ? with_table(srv, c, m, payload, credit)
 							      : -ENOENT;

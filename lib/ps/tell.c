@@ -9,6 +9,15 @@
 
 #include "lib/ps/server.h"
 
+/* What it was not told it would wait for in vain: it can't be reached, which the control tree is to find out. */
+static void lost(const struct tt_ps_client *c, int status, const char *what)
+{
+	struct tutti_comm *comm = c->srv->ps->comm;
+
+	if (status)
+		tt_comm_broken(comm, comm->world[c->rank], status, "ps", 0, what);
+}
+
 static void put(struct tt_ps_client *c, struct tutti_win *win, void *from, size_t len, uint64_t to,
 		int bell, struct tt_win_end *end)
 {
@@ -23,14 +32,13 @@ static void put(struct tt_ps_client *c, struct tutti_win *win, void *from, size_
 				  .token = &token};
 	int err = tt_win_op_start(win, &a, end);
 
-	if (err) /* a worker that can't be reached is gone, which the control tree finds out */
+	if (err)
 		end->over(end, err);
 }
 
 void tt_ps_credit_over(struct tt_win_end *end, int status)
 {
-	(void)end;
-	(void)status;
+	lost(tt_container(end, struct tt_ps_client, credit_end), status, "an answer to a worker");
 }
 
 void tt_ps_credit(struct tt_ps_server *srv, struct tt_ps_client *c,
@@ -52,18 +60,18 @@ void tt_ps_tell_over(struct tt_win_end *end, int status)
 {
 	struct tt_ps_told *told = tt_container(end, struct tt_ps_told, end);
 
-	(void)status;
 	told->busy = false;
-	told->ps->srv->kick = true;
+	told->client->srv->kick = true;
+	lost(told->client, status, "telling a worker which blocks are current");
 }
 
 void tt_ps_note_over(struct tt_win_end *end, int status)
 {
 	struct tt_ps_client *c = tt_container(end, struct tt_ps_client, note_end);
 
-	(void)status;
 	c->note_busy = false;
 	c->srv->kick = true;
+	lost(c, status, "telling a worker the clock");
 }
 
 static void tell_dir(struct tt_ps_client *c, struct tt_ps_store *s)
@@ -77,7 +85,7 @@ static void tell_dir(struct tt_ps_client *c, struct tt_ps_store *s)
 	told->busy = true;
 	told->lo = told->hi = 0;
 	told->end.over = tt_ps_tell_over;
-	told->ps = c->srv->ps;
+	told->client = c;
 	put(c, t->win, t->mem + tt_ps_dir_at(lo), (hi - lo) * sizeof(uint64_t),
 	    tt_ps_copies_at(t, c->rank) + s->part->copy + tt_ps_dir_at(lo), TT_PS_SLOTS, &told->end);
 }

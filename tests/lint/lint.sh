@@ -32,11 +32,12 @@ man		lib/base
 examples	public
 perf		public lib/reduce/reduce.h
 tools		public
+tools/values	lib/plan tools/values.h
 tools/run	lib/diag tools/cli.h
 tools/ras	lib/boot tools/cli.h
-tools/sim	lib/plan tools/cli.h
-tools/explain.c	lib/plan lib/topo tools/cli.h
-tools/tune	lib tools/cli.h
+tools/sim	lib/plan tools/cli.h tools/values.h
+tools/explain.c	lib/plan lib/topo lib/node/node.h tools/cli.h tools/values.h
+tools/tune	lib tools/cli.h tools/values.h
 '
 
 sources()
@@ -77,6 +78,7 @@ test_includes()
 		tools/ras/*) own=tools/ras ;;
 		tools/tune/*) own=tools/tune ;;
 		tools/explain.c) own=tools/explain.c ;;
+		tools/values.*) own=tools/values ;;
 		lib/* | transports/*) own=$(echo "$file" | cut -d/ -f1,2) ;;
 		*) own=${file%%/*} ;;
 		esac

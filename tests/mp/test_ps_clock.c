@@ -306,6 +306,13 @@ static int tables_refused(struct mp_job *job, struct tutti_ps *ps)
 	bad.combine = TUTTI_PS_COMBINE_SUM;
 	MP_ERR(tutti_ps_dense(ps, "t", 10, TUTTI_INT32, &bad, &t), -EINVAL);
 	MP_ERR(tutti_ps_rows(ps, "t", 1 << 20, 10, TUTTI_INT32, &o, &t), -EINVAL);
+	bad = o;
+	bad.block = 3; /* no element fits */
+	MP_ERR(tutti_ps_dense(ps, "t", 100, TUTTI_FLOAT32, &bad, &t), -EINVAL);
+	MP_SAID("options.block is 3 bytes");
+	bad.block = 8; /* more blocks than can be counted */
+	MP_ERR(tutti_ps_dense(ps, "t", (size_t)1 << 34, TUTTI_FLOAT32, &bad, &t), -EINVAL);
+	MP_SAID("options.block, 8 bytes, is too small");
 	/* more than the servers have */
 	MP_ERR(tutti_ps_dense(ps, "t", (size_t)1 << 38, TUTTI_FLOAT32, &o, &t), -ENOMEM);
 	TT_EXPECT(!t);

@@ -75,6 +75,8 @@ run unknown_collective says "did you mean allreduce?" ./tutti_sim alreduce
 run unknown_algorithm says "did you mean ring?" ./tutti_sim -a rng
 run per_rank_counts says "has counts per rank" ./tutti_sim allgatherv
 run bad_ranks says "-n: a number from 1" ./tutti_sim -n 0
+run bad_fraction says "whole numbers of ranks, not 4.7" ./tutti_sim -n 4.7
+run bad_straggler says "a rank is a whole number, not 1.5" ./tutti_sim --straggler 1.5:3
 run bad_range says "8 is more than 4" ./tutti_sim -n 8:4
 run bad_root says "they are 0 to 3" ./tutti_sim bcast -n 4 -r 4
 run bad_plot says ".png, .svg or .pdf" ./tutti_sim --plot figure.gif

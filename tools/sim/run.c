@@ -9,6 +9,7 @@
 #include "lib/base/error.h"
 #include "lib/plan/check.h"
 #include "tools/sim/sim.h"
+#include "tools/values.h"
 
 #define MAX_ALGS 32
 
@@ -30,7 +31,7 @@ static int find_alg(enum tt_coll coll, const char *word, const struct tt_alg **f
 		if (alg->coll == coll && n < MAX_ALGS)
 			names[n++] = alg->name;
 	near = tt_nearest(word, names, n);
-	return sim_fail("%s has no algorithm %s%s%s%s", tt_coll_name(coll), word,
+	return cli_fail("%s has no algorithm %s%s%s%s", tt_coll_name(coll), word,
 			near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
@@ -45,16 +46,16 @@ static int list_algs(const struct options *opt, struct algs *algs)
 		for (alg = tt_algs; alg->name && algs->n < MAX_ALGS; alg++)
 			if (alg->coll == opt->coll && strcmp(alg->name, "single") != 0)
 				algs->alg[algs->n++] = alg;
-		return algs->n ? 0 : sim_fail("%s has no algorithms", tt_coll_name(opt->coll));
+		return algs->n ? 0 : cli_fail("%s has no algorithms", tt_coll_name(opt->coll));
 	}
 	words = strdup(opt->algorithms);
 	if (!words)
-		return sim_fail("no memory");
+		return cli_fail("no memory");
 	for (word = strtok_r(words, ",", &save); word && !err && algs->n < MAX_ALGS;
 	     word = strtok_r(NULL, ",", &save))
 		err = find_alg(opt->coll, word, &algs->alg[algs->n++]);
 	free(words);
-	return err || algs->n ? err : sim_fail("-a names no algorithm");
+	return err || algs->n ? err : cli_fail("-a names no algorithm");
 }
 
 /* Blocks in the larger of the two buffers. */
@@ -89,7 +90,7 @@ int sim_args(const struct options *opt, const struct tt_alg *alg, int nranks, si
 	snprintf(rule, sizeof(rule), "%s:%s", tt_coll_name(opt->coll), alg->name);
 	err = tt_chooser_new(rule, opt->chunk, opt->lanes, &opt->model, &chooser);
 	if (err)
-		return sim_fail("%s", tt_fail_text(err));
+		return cli_fail("%s", tt_fail_text(err));
 	tt_choose(chooser, args);
 	tt_chooser_free(chooser);
 	return 0;
@@ -131,7 +132,7 @@ static int check(const struct options *opt, const struct tt_plan_args *args, con
 	if (!opt->check || p->nranks > CHECK_MAX)
 		return 0;
 	err = tt_plan_check(p->alg, args, &channel);
-	return err ? sim_fail("%s of %d ranks: the plan is wrong: %s", p->alg->name, p->nranks,
+	return err ? cli_fail("%s of %d ranks: the plan is wrong: %s", p->alg->name, p->nranks,
 			      tt_fail_text(err))
 		   : 0;
 }
@@ -159,7 +160,7 @@ static int add(struct points *points, const struct point *p)
 		struct point *more = realloc(points->p, cap * sizeof(*more));
 
 		if (!more)
-			return sim_fail("no memory");
+			return cli_fail("no memory");
 		points->p = more;
 		points->cap = cap;
 	}
@@ -186,8 +187,8 @@ static int one(const struct options *opt, const struct tt_alg *alg, int nranks, 
 		return err;
 	if (alg->can && !alg->can(&args)) {
 		if (opt->algorithms)
-			fprintf(stderr, PROG ": %s cannot do %s of %d ranks and %zu bytes: left out\n",
-				alg->name, tt_coll_name(opt->coll), nranks, bytes);
+			cli_fail("%s cannot do %s of %d ranks and %zu bytes: left out", alg->name,
+				 tt_coll_name(opt->coll), nranks, bytes);
 		return 0;
 	}
 	p.bytes = args.count * ELEM * blocks(opt->coll, nranks);
@@ -196,7 +197,7 @@ static int one(const struct options *opt, const struct tt_alg *alg, int nranks, 
 	if (isatty(STDERR_FILENO))
 		fprintf(stderr, "\r\033[K");
 	if (err)
-		return sim_fail("%s of %d ranks: %s", alg->name, nranks, tt_fail_text(err));
+		return cli_fail("%s of %d ranks: %s", alg->name, nranks, tt_fail_text(err));
 	err = check(opt, &args, &p);
 	if (err)
 		return err;
@@ -237,6 +238,6 @@ int sim_run(const struct options *opt, struct points *points)
 				break;
 		}
 	if (!err && !points->n)
-		err = sim_fail("nothing was left to simulate");
+		err = cli_fail("nothing was left to simulate");
 	return err;
 }

@@ -10,7 +10,6 @@
 #include "lib/plan/choose.h"
 #include "lib/plan/sim.h"
 
-#define PROG "tutti_sim"
 #define ELEM 4	       /* bytes of the simulated type */
 #define CHECK_MAX 1024 /* ranks */
 #define FULL_OPS 50e6  /* more operations than that: the recurrence, if there is one */
@@ -65,8 +64,5 @@ int sim_write_json(const struct options *opt, const struct points *points, const
 
 /* plot.c */
 int sim_plot(const struct options *opt, const struct points *points);
-
-/* Print "tutti_sim: ..." to standard error; returns -1. */
-int sim_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif
