@@ -89,6 +89,7 @@ struct tt_lane_run {
 	struct tt_list ready; /* in ctx->ready */
 	struct tt_plan_req *req;
 	int lane, round, rounds, pending;
+	uint64_t started; /* the round, in ticks, if there is a trace */
 	struct tt_op_run *ops; /* plan->max_ops of them */
 	struct tt_op *tmp;     /* room for generated ops */
 };
