@@ -194,6 +194,17 @@ void tt_ps_note_ring(struct tt_bell *bell)
 						   tt_ps_box_note(link->index));
 	if (note->min_clock > link->min_clock)
 		link->min_clock = note->min_clock;
+	link->ended = note->ended;
+}
+
+bool tt_ps_told_end(const struct tutti_ps *ps)
+{
+	int k;
+
+	for (k = 0; ps->link && k < ps->nservers; k++)
+		if (!ps->link[k].ended)
+			return false;
+	return true;
 }
 
 uint64_t tt_ps_told_min(const struct tutti_ps *ps)
