@@ -309,6 +309,8 @@ void tt_ps_task_end(struct tt_ps_task *task);
 void tt_ps_task_stall(struct tt_ps_task *task); /* advance is tried again by every progress */
 /* The first failure of its own, which it ends with. Returns status. */
 int tt_ps_task_fail(struct tt_ps_task *task, int status, const char *fmt, ...) TT_PRINTF(3, 4);
+/* A pull has had its turn and is not over; under the lock. */
+bool tt_ps_pulling(const struct tutti_ps *ps);
 /* All servers have told that all workers have said good-bye; under the lock. */
 bool tt_ps_told_end(const struct tutti_ps *ps);
 /* A put or get on the server of this rank failed. */

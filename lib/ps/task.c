@@ -178,6 +178,20 @@ void tt_ps_task_end(struct tt_ps_task *task)
 	tt_ps_pump(ps); /* others may have waited for it */
 }
 
+bool tt_ps_pulling(const struct tutti_ps *ps)
+{
+	const struct tt_list *head = &ps->comm->active[TT_ACTIVE_OTHER], *l;
+
+	for (l = head->next; l != head; l = l->next) {
+		const struct tutti_request *r = tt_container(l, struct tutti_request, link);
+
+		if (r->ops == &task_ops && task_of(r)->emitted &&
+		    task_of(r)->advance == tt_ps_pull_advance)
+			return true;
+	}
+	return false;
+}
+
 void tt_ps_task_stall(struct tt_ps_task *task)
 {
 	if (tt_list_empty(&task->stalled.link))

@@ -162,6 +162,33 @@ static int bsp_rounds(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_t
 	return 0;
 }
 
+/* A clock that is told while a pull is under way does not end under it. */
+static int during_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	size_t n = 1 << 21, i;
+	float *v = malloc(n * sizeof(float)), one[1000];
+	struct tutti_request *req[2];
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	int c;
+
+	MP_OK(open_ps(job, 1, 0, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", n, TUTTI_FLOAT32, &opt, &t));
+	for (i = 0; i < 1000; i++)
+		one[i] = 1;
+	for (c = 0; c < 5 && job->rank; c++) {
+		MP_OK(tutti_ps_push(t, one, n - 1000, 1000, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_ipull(t, v, 0, n, TUTTI_FLOAT32, &req[0]));
+		MP_OK(tutti_ps_iclock(ps, &req[1]));
+		MP_OK(tutti_waitall(2, req));
+		TT_EXPECT(v[n - 1000] == (float)c && v[n - 1] == (float)c);
+	}
+	MP_OK(tutti_ps_close(ps));
+	free(v);
+	return 0;
+}
+
 static int bsp_body(struct mp_job *job)
 {
 	struct tutti_ps_options opt = {.size = sizeof(opt), .rule = TUTTI_PS_MOMENTUM, .rate = 0.05,
@@ -184,6 +211,7 @@ static int bsp_body(struct mp_job *job)
 static void bsp(void)
 {
 	TT_CHECK(!MP_RUN(.n = 2 + WORKERS, .env = "TUTTI_TRANSPORT=shm", .fn = bsp_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = during_body));
 	TT_CHECK(!MP_RUN(.n = 2 + WORKERS, .fn = bsp_body, .env = "TUTTI_TRANSPORT=fault:shm "
 			 "TUTTI_FAULT=seed=8,delay=0.2:200,reorder=0.4,again=0.2"));
 }
