@@ -143,7 +143,10 @@ static void refused(struct tt_ps_out *out, const struct tt_ps_msg *msg, int stat
 	const char *why = status == -ENODATA ? "it has no values yet (tutti_ps_set)"
 					     : tutti_strerror(status);
 
-	if (out->task)
+	if (out->task && msg->kind == TT_PS_BYE)
+		tt_ps_task_fail(out->task, status, "rank %d refused a push made earlier: %s",
+				out->link->rank, why);
+	else if (out->task)
 		tt_ps_task_fail(out->task, status, "rank %d refused %s: %s", out->link->rank,
 				out->task->call, why);
 	else if (!ps->status) {

@@ -441,14 +441,18 @@ static int refused_body(struct mp_job *job)
 	return 0;
 }
 
-/* Under BSP a push is answered before its turn comes: its refusal is told all the same. */
+/*
+ * Under BSP a push is answered before its turn comes: its refusal is told all the same, by a later call, be it
+ * the good-bye. *arg: whether there is a clock between.
+ */
 static int held_refused_body(struct mp_job *job)
 {
+	int clocks = *(int *)job->arg;
 	struct tutti_ps_table *t, *rows;
 	uint64_t key = 77;
 	struct tutti_ps *ps;
 	float v[10] = {0};
-	int err = 0, i;
+	int err = 0, end, i;
 
 	MP_OK(open_ps(job, 1, 0, &ps));
 	MP_OK(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, NULL, &t));
@@ -459,20 +463,28 @@ static int held_refused_body(struct mp_job *job)
 	if (job->rank == 2)
 		MP_OK(tutti_ps_push_rows(rows, &key, 1, v, TUTTI_FLOAT32));
 	mp_meet(job);
-	for (i = 0; i < 6 && job->rank && !err; i++)
+	if (job->rank == 1)
+		mp_sleep_ms(50); /* rank 2's messages wait for this one's clock */
+	for (i = 0; i < clocks && job->rank && !err; i++)
 		err = tutti_ps_clock(ps);
-	if (job->rank == 2)
-		MP_ERR(err, -ENODATA);
-	else
+	end = tutti_ps_close(ps);
+	err = err ? err : end;
+	if (job->rank != 2)
 		MP_OK(err);
-	MP_OK(tutti_ps_close(ps));
+	else
+		MP_ERR(err, -ENODATA);
+	if (job->rank == 2)
+		MP_SAID("no values yet");
 	return 0;
 }
 
 static void refused(void)
 {
+	int clocks;
+
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = refused_body));
-	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = held_refused_body));
+	for (clocks = 0; clocks <= 2; clocks++)
+		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = held_refused_body, .arg = &clocks));
 }
 
 /* ---- a rank dies: nobody hangs ---- */
