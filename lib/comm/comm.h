@@ -217,6 +217,8 @@ void tt_ctx_lost(struct tutti_context *ctx, int rank, const char *why);
 
 /* Handlers of the control tree; they take the lock. */
 void tt_ctx_gone(void *ctx, int rank, const char *host, const char *why);
+/* A communicator that has failed here only fails on all its ranks. Under the lock. */
+void tt_comm_abort(struct tutti_comm *comm);
 void tt_ctx_abort_msg(void *ctx, int from, const void *data, size_t len);
 /* Tell all ranks to abort. Any thread. */
 int tt_ctx_abort(struct tutti_context *ctx, int code);

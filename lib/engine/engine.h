@@ -43,6 +43,11 @@ struct tt_request_ops {
 	/* More for the flight recorder, which knows the call; may be NULL. */
 	void (*record)(const struct tutti_request *req, struct tt_flight_op *op,
 		       enum tutti_datatype *type);
+	/*
+	 * Its deadline has passed. True: nothing of it was under way, so it has ended, and its communicator is as good as
+	 * before. NULL, false: the communicator fails.
+	 */
+	bool (*expire)(struct tutti_request *req);
 	/* Its status, which is not its communicator's failure, as the thread's last error; NULL: has none. */
 	int (*explain)(const struct tutti_request *req);
 };

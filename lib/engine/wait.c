@@ -95,8 +95,11 @@ static void time_out(struct tutti_request *req)
 {
 	struct tutti_comm *comm = req->comm;
 	char text[128], waits[192] = "", name[32];
-	int rank = req->ops->waits(req, waits, sizeof(waits));
+	int rank;
 
+	if (req->ops->expire && req->ops->expire(req))
+		return;
+	rank = req->ops->waits(req, waits, sizeof(waits));
 	tt_comm_fail(comm, -ETIMEDOUT, rank, req->ops->call(req), req->seq, "",
 		     "%s of %s did not finish within %lld ms (TUTTI_TIMEOUT)%s",
 		     req->ops->text(req, text, sizeof(text)),

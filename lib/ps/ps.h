@@ -70,7 +70,8 @@ struct tt_ps_credit {
 
 struct tt_ps_note {
 	uint64_t min_clock; /* published everything up to this one */
-	uint64_t spare[7];
+	uint64_t ended;	    /* 1: all workers have said good-bye; nothing comes after it */
+	uint64_t spare[6];
 };
 
 /* What a worker says at a meeting: what it is for, the same for all, and how the leader's work ended. */
@@ -179,6 +180,7 @@ struct tt_ps_link {
 	struct tt_ps_out out[TT_PS_SLOTS];
 	struct tt_bell note;
 	uint64_t min_clock;
+	bool ended;
 };
 
 /* A call under way; embedded at the start of what it is. */
@@ -201,7 +203,7 @@ struct tt_ps_task {
 	int puts, answers; /* waited for */
 	uint64_t clock;	   /* of the call */
 	int status;
-	char why[200];
+	char why[400];
 };
 
 struct tt_ps_server;
@@ -295,7 +297,8 @@ int tt_ps_server_new(struct tutti_ps *ps);
 int tt_ps_server_start(struct tutti_ps *ps);
 void tt_ps_server_stop(struct tutti_ps *ps);
 void tt_ps_server_free(struct tutti_ps *ps);
-bool tt_ps_server_done(struct tutti_ps *ps); /* all workers have said good-bye; under the lock */
+/* Under the lock: all workers have said good-bye, and have been told so; nothing is under way to them any more. */
+bool tt_ps_server_done(struct tutti_ps *ps);
 
 /* task.c: calls under way. The first two without the lock. */
 int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char *call, size_t size,
@@ -306,6 +309,10 @@ void tt_ps_task_end(struct tt_ps_task *task);
 void tt_ps_task_stall(struct tt_ps_task *task); /* advance is tried again by every progress */
 /* The first failure of its own, which it ends with. Returns status. */
 int tt_ps_task_fail(struct tt_ps_task *task, int status, const char *fmt, ...) TT_PRINTF(3, 4);
+/* A pull has had its turn and is not over; under the lock. */
+bool tt_ps_pulling(const struct tutti_ps *ps);
+/* All servers have told that all workers have said good-bye; under the lock. */
+bool tt_ps_told_end(const struct tutti_ps *ps);
 /* A put or get on the server of this rank failed. */
 void tt_ps_task_broken(struct tt_ps_task *task, int rank, int status);
 
@@ -396,6 +403,7 @@ int tt_ps_pull_init(struct tt_ps_pull *pull);
 void tt_ps_pull_free(struct tt_ps_pull *pull);
 void tt_ps_landings_free(struct tutti_ps *ps);
 void tt_ps_pull_advance(struct tt_ps_task *task);
+bool tt_ps_pull_reads(const struct tt_ps_task *task); /* something of it is under way */
 
 /* push.c, pull.c, rows.c, clock.c: the calls, checked by lib/api; *request is started */
 int tt_ps_push(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count, bool set,
