@@ -144,7 +144,8 @@ struct tutti_context {
 	struct tt_list ready;	/* lanes whose next round can start */
 	struct tt_list stalled; /* operations waiting for a connection or for room */
 	struct tt_list node_gated; /* lanes whose turn has not come */
-	struct tt_list node_waits; /* node ops that are not over */
+	struct tt_list node_waits; /* node ops and copies that are not over */
+	size_t node_left;	   /* bytes that they may still move in this step */
 	struct tt_node *node;	   /* NULL: not used */
 	unsigned node_can;	   /* agreed: TT_NODE_MAPS and so on; none until it is */
 	unsigned node_all;	   /* rank 0: what those that have reported can do */

@@ -84,10 +84,10 @@ struct tt_op_run {
 	struct tt_xfer x;
 	struct tt_lane_run *lane;
 	const struct tt_op *op;
-	/* of a node op */
+	/* of a node op or a copy */
 	struct tt_list wait; /* in ctx->node_waits */
-	size_t at;	     /* ranks waited for; bytes pulled */
-	bool told, broken;
+	size_t at;	     /* ranks waited for; bytes moved */
+	bool told, broken, published;
 };
 
 struct tt_lane_run {
