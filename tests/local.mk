@@ -15,6 +15,7 @@ include tests/unit/local.mk
 include tests/plan/local.mk
 include tests/conform/local.mk
 include tests/mp/local.mk
+include tests/diag/local.mk
 include tests/fault/local.mk
 include tests/vm/local.mk
 endif
