@@ -198,6 +198,7 @@ void tt_ps_note_ring(struct tt_bell *bell)
 	if (note->min_clock > link->min_clock)
 		link->min_clock = note->min_clock;
 	link->ended = note->ended;
+	tt_ps_pump(ps); /* the next one may have waited for the clock */
 }
 
 bool tt_ps_told_end(const struct tutti_ps *ps)

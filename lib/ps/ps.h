@@ -146,7 +146,7 @@ struct tutti_ps_table {
 
 	/* a worker's */
 	struct tt_ps_track *track; /* by server */
-	struct tt_ps_keys *places; /* of keys; UINT32_MAX is not stored */
+	struct tt_ps_keys *places; /* of keys; UINT32_MAX is not stored. TT_PS_UNSEEN: for pushes only so far */
 	struct tutti_ps_read last;
 };
 
@@ -269,6 +269,11 @@ int tt_ps_keys_add(struct tt_ps_keys *keys, uint64_t key, uint32_t place);
 int tt_ps_table_new(struct tutti_ps *ps, const struct tutti_ps_table *like,
 		    struct tutti_ps_table **table);
 void tt_ps_table_free(struct tutti_ps_table *table);
+/* Rows exist from the end of the clock in which they were first pushed, as all that is pushed under BSP. */
+static inline bool tt_ps_rows_late(const struct tutti_ps_table *t)
+{
+	return t->opt.init == TUTTI_PS_UNSET && !t->ps->staleness;
+}
 /* Offsets in a server's part. */
 static inline uint64_t tt_ps_dir_at(uint64_t block)
 {

@@ -189,6 +189,52 @@ static int during_body(struct mp_job *job)
 	return 0;
 }
 
+/*
+ * Rows without initial values exist for pulls from the end of the clock in which they were first pushed, also
+ * for who has pushed them, whoever comes first.
+ */
+static int unset_body(struct mp_job *job)
+{
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	uint64_t key[3];
+	int64_t v[3][2];
+	int c, i, w;
+
+	MP_OK(open_ps(job, 2, 0, &ps));
+	MP_OK(tutti_ps_rows(ps, "r", 2, 1000, TUTTI_INT64, NULL, &t));
+	for (c = 0; c < 20 && job->rank >= 2; c++) {
+		w = c % WORKERS + 2; /* who pushes first, and new rows alone */
+		for (i = 0; i < 3; i++) {
+			key[i] = (uint64_t)(i < 2 ? c * 10 + i : 7777);
+			v[i][0] = v[i][1] = job->rank;
+		}
+		if (job->rank == w) {
+			MP_OK(tutti_ps_push_rows(t, key, 3, v, TUTTI_INT64));
+			MP_ERR(tutti_ps_pull_rows(t, key, 1, v, TUTTI_INT64), -ENOENT);
+			atomic_store(&job->shared->word[0], c + 1);
+		} else {
+			TT_EXPECT(mp_await(&job->shared->word[0], c + 1, 10000));
+			mp_sleep_ms(c % 3);
+			MP_ERR(tutti_ps_pull_rows(t, key, 1, v, TUTTI_INT64), -ENOENT);
+		}
+		if (c % 2) { /* the lookup waits for the clock */
+			struct tutti_request *req;
+
+			MP_OK(tutti_ps_iclock(ps, &req));
+			MP_OK(tutti_ps_pull_rows(t, key, 2, v, TUTTI_INT64));
+			MP_OK(tutti_wait(&req));
+		} else {
+			MP_OK(tutti_ps_clock(ps));
+			MP_OK(tutti_ps_pull_rows(t, key, 2, v, TUTTI_INT64));
+		}
+		for (i = 0; i < 2; i++)
+			TT_EXPECT(v[i][0] == w && v[i][1] == w);
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
 static int bsp_body(struct mp_job *job)
 {
 	struct tutti_ps_options opt = {.size = sizeof(opt), .rule = TUTTI_PS_MOMENTUM, .rate = 0.05,
@@ -212,6 +258,9 @@ static void bsp(void)
 {
 	TT_CHECK(!MP_RUN(.n = 2 + WORKERS, .env = "TUTTI_TRANSPORT=shm", .fn = bsp_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = during_body));
+	TT_CHECK(!MP_RUN(.n = 2 + WORKERS, .env = "TUTTI_TRANSPORT=shm", .fn = unset_body));
+	TT_CHECK(!MP_RUN(.n = 2 + WORKERS, .fn = unset_body, .env = "TUTTI_TRANSPORT=fault:shm "
+			 "TUTTI_FAULT=seed=8,delay=0.2:200,reorder=0.4,again=0.2"));
 	TT_CHECK(!MP_RUN(.n = 2 + WORKERS, .fn = bsp_body, .env = "TUTTI_TRANSPORT=fault:shm "
 			 "TUTTI_FAULT=seed=8,delay=0.2:200,reorder=0.4,again=0.2"));
 }
