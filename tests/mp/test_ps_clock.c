@@ -437,6 +437,7 @@ static int calls_refused(struct mp_job *job, struct tutti_ps *ps, struct tutti_p
 static int late_refused(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table *t,
 			struct tutti_ps_table *rows)
 {
+	struct tutti_error_info info = {.size = sizeof(info)};
 	uint64_t key[200];
 	float v[400] = {0};
 	int i, err;
@@ -452,6 +453,9 @@ static int late_refused(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps
 	for (i = 0; i < 200; i++)
 		key[i] = (uint64_t)i;
 	MP_ERR(tutti_ps_push_rows(rows, key, 200, v, TUTTI_FLOAT32), -ENOSPC);
+	MP_SAID("rank 0 refused new rows of table 'r': it has room for 20");
+	MP_OK(tutti_last_error(&info));
+	TT_EXPECT(info.rank == 0);
 	MP_OK(tutti_ps_push_rows(rows, key, 10, v, TUTTI_FLOAT32)); /* there is room for these */
 	MP_OK(tutti_ps_pull_rows(rows, key, 10, v, TUTTI_FLOAT32));
 	for (i = 0; i < 100; i++)
@@ -527,11 +531,57 @@ static int held_refused_body(struct mp_job *job)
 	return 0;
 }
 
+/* A clock that tells of a refusal has moved all the same; any other call has done nothing. */
+static int told_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	struct tutti_ps_read read = {.size = sizeof(read)};
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_ps_table *t, *u;
+	struct tutti_request *req;
+	float v[10] = {1}, w[10];
+	uint64_t clocks = 0;
+	int err, pushes = 0;
+	struct tutti_ps *ps;
+
+	MP_OK(open_ps(job, 1, 3, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, NULL, &t));
+	MP_OK(tutti_ps_dense(ps, "u", 10, TUTTI_FLOAT32, &opt, &u));
+	if (job->rank) {
+		MP_OK(tutti_ps_push(t, v, 0, 10, TUTTI_FLOAT32)); /* never set */
+		do {
+			mp_sleep_ms(1);
+			MP_OK(tutti_ps_iclock(ps, &req));
+			err = tutti_wait(&req);
+			clocks++;
+		} while (!err && clocks < 1000);
+		MP_ERR(err, -ENODATA);
+		MP_SAID("table 't'");
+		MP_OK(tutti_last_error(&info));
+		TT_EXPECT(info.rank == 0);
+		MP_OK(tutti_ps_push(t, v, 0, 10, TUTTI_FLOAT32));
+		do {
+			mp_sleep_ms(1);
+			err = tutti_ps_push(u, v, 0, 10, TUTTI_FLOAT32);
+			pushes += !err;
+		} while (!err && pushes < 1000);
+		MP_ERR(err, -ENODATA);
+		MP_OK(tutti_ps_clock(ps));
+		MP_OK(tutti_ps_pull(u, w, 0, 10, TUTTI_FLOAT32));
+		TT_EXPECT(w[0] == (float)pushes);
+		MP_OK(tutti_ps_last_read(u, &read));
+		TT_EXPECT(read.clock == clocks + 1);
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
 static void refused(void)
 {
 	int clocks;
 
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = refused_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = told_body));
 	for (clocks = 0; clocks <= 2; clocks++)
 		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = held_refused_body, .arg = &clocks));
 }
