@@ -287,6 +287,32 @@ static int traced_body(struct mp_job *job)
 	return 0;
 }
 
+/* Pulls with later pushes behind them, which are answered while blocks are read. */
+static int overlap_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	float *v = calloc(1 << 18, sizeof(*v)), *g = calloc(200, sizeof(*g));
+	struct tutti_request *req[3];
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	int i;
+
+	MP_OK(open_ps(job, 1, 3, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 1 << 18, TUTTI_FLOAT32, &opt, &t));
+	for (i = 0; i < 60 && job->rank; i++) {
+		MP_OK(tutti_ps_ipull(t, v, 0, 1 << 18, TUTTI_FLOAT32, &req[0]));
+		MP_OK(tutti_ps_ipush(t, g, 0, 100, TUTTI_FLOAT32, &req[1]));
+		MP_OK(tutti_ps_ipush(t, g, 100, 100, TUTTI_FLOAT32, &req[2]));
+		MP_OK(tutti_waitall(3, req));
+		if (i % 10 == 0)
+			MP_OK(tutti_ps_clock(ps));
+	}
+	MP_OK(tutti_ps_close(ps));
+	free(v);
+	free(g);
+	return 0;
+}
+
 /* What the checker says of the traces in dir, after `edit` was done to them. */
 static int checked(const char *dir, const char *edit)
 {
@@ -329,6 +355,10 @@ static void trace(void)
 	TT_CHECK(checked(dir, "truncate -s -3 t.1") == 1);
 	TT_CHECK(checked(dir, "echo nonsense >> t.1") == 1);
 	TT_CHECK(checked(dir, "cp t.0 t.1") == 1);
+	snprintf(env, sizeof(env), "TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=4,delay=0.5:2000,finish=1 TUTTI_PS_TRACE=%s/t",
+		 dir);
+	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = overlap_body));
+	TT_CHECK(checked(dir, "rm t.2") == 0); /* of the job before */
 	snprintf(command, sizeof(command), "rm -rf %s", dir);
 	TT_CHECK(system(command) == 0);
 }
