@@ -26,5 +26,6 @@ soak:
 	TT_TIMES=$${TT_TIMES:-10} tests/mp/test_random
 	tests/mp/test_big
 
+include tests/fuzz/local.mk
 include tests/lint/local.mk
 include tests/install/local.mk

@@ -13,7 +13,7 @@ tutti_info_LDADD = libtutti.la $(JANSSON_LIBS)
 
 bin_PROGRAMS += tutti_sim
 tutti_sim_SOURCES = \
-	tools/sim/main.c tools/sim/sim.h tools/sim/options.c tools/sim/run.c tools/sim/table.c \
+	tools/sim/main.c tools/sim/sim.h tools/sim/counts.c tools/sim/options.c tools/sim/run.c tools/sim/table.c \
 	tools/sim/output.c tools/sim/plot.c tools/cli.c tools/cli.h tools/values.c tools/values.h
 tutti_sim_LDADD = libtt.la $(TT_LIBS) $(JANSSON_LIBS)
 
@@ -36,3 +36,8 @@ bin_PROGRAMS += tutti_blame
 tutti_blame_SOURCES = \
 	tools/blame/main.c tools/blame/blame.h tools/blame/read.c tools/blame/judge.c tools/cli.c tools/cli.h
 tutti_blame_LDADD = $(JANSSON_LIBS)
+
+bin_PROGRAMS += tutti_ras
+tutti_ras_SOURCES = \
+	tools/ras/main.c tools/ras/ras.h tools/ras/find.c tools/ras/ask.c tools/cli.c tools/cli.h
+tutti_ras_LDADD = libtt.la $(TT_LIBS) $(JANSSON_LIBS)

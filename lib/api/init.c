@@ -8,6 +8,8 @@
 #include <sodium.h>
 
 #include "lib/api/api.h"
+#include "lib/api/look.h"
+#include "lib/api/prom.h"
 #include "lib/rma/rma.h"
 #include "lib/base/clock.h"
 #include "lib/engine/node.h"
@@ -171,6 +173,7 @@ static int join(struct tutti_context *ctx, int tune)
 	handlers.fn[TT_CTL_PROGRESS] = on_progress;
 	handlers.fn[TT_CTL_PAIR] = tt_pair_msg;
 	handlers.fn[TT_CTL_NODE] = tt_node_msg;
+	handlers.fn[TT_CTL_ASK] = tt_look_msg;
 	if (strlen(ctx->env.algo.text) >= sizeof(agreed.algo))
 		return tt_fail(-EINVAL, "TUTTI_ALGO is longer than %zu characters",
 			       sizeof(agreed.algo) - 1);
@@ -240,6 +243,8 @@ static int make_world(struct tutti_context *ctx, const struct tt_tunes *tunes)
 		return err;
 	if (!strcmp(ctx->env.progress.text, "thread"))
 		err = tt_thread_start(ctx);
+	if (!err)
+		err = tt_prom_start(ctx);
 	return err;
 }
 
@@ -324,6 +329,8 @@ static int init(const struct tutti_config *user, struct tutti_context **out)
 
 stop_boot:
 	tutti_last_error(&info);
+	tt_thread_stop(ctx);
+	tt_prom_stop(ctx);
 	free_comms(ctx);
 	free(ctx->tune);
 	tt_boot_stop(ctx->boot, tt_deadline_ms(0));
@@ -418,6 +425,7 @@ int tutti_finalize(struct tutti_context *ctx)
 	if (err)
 		return err;
 	err = leave(ctx);
+	tt_prom_stop(ctx);
 	tt_record_due(ctx);
 	failed = err || atomic_load(&ctx->world->failed); /* some will not come to say goodbye */
 	stop = tt_boot_stop(ctx->boot,

@@ -14,6 +14,7 @@
 
 #include "lib/boot/boot.h"
 #include "lib/diag/flight.h"
+#include "lib/diag/trace.h"
 #include "lib/plan/plan.h"
 #include "lib/wire/wire.h"
 
@@ -75,6 +76,7 @@ struct tt_p2p;	      /* lib/p2p */
 struct tt_node;	      /* lib/node */
 struct tt_node_comm;  /* lib/engine */
 struct tt_recorder;   /* lib/engine */
+struct tt_prom;	      /* lib/api */
 
 struct tutti_comm {
 	uint32_t magic;
@@ -132,6 +134,8 @@ struct tutti_context {
 	atomic_bool shares_core; /* a hint: giving way has helped, though there is a core for each rank */
 	struct tt_flight *flight; /* the flight recorder; NULL only in tests of parts */
 	struct tt_recorder *recorder; /* the engine's */
+	struct tt_trace *trace; /* NULL: none is wanted */
+	struct tt_prom *prom;	/* lib/api; NULL: not wanted */
 	atomic_bool dump_due; /* a communicator has failed, and the recorder was not written since */
 	atomic_uint failures; /* communicators failed so far */
 	struct tutti_error_info first_failure; /* of a rank or the job: a communicator made later has it too */
@@ -140,7 +144,8 @@ struct tutti_context {
 	struct tt_list ready;	/* lanes whose next round can start */
 	struct tt_list stalled; /* operations waiting for a connection or for room */
 	struct tt_list node_gated; /* lanes whose turn has not come */
-	struct tt_list node_waits; /* node ops that are not over */
+	struct tt_list node_waits; /* node ops and copies that are not over */
+	size_t node_left;	   /* bytes that they may still move in this step */
 	struct tt_node *node;	   /* NULL: not used */
 	unsigned node_can;	   /* agreed: TT_NODE_MAPS and so on; none until it is */
 	unsigned node_all;	   /* rank 0: what those that have reported can do */

@@ -130,6 +130,16 @@ void tt_json_time(struct tt_json *j, const char *key, uint64_t ns)
 	settle(j, at);
 }
 
+void tt_json_us(struct tt_json *j, const char *key, uint64_t ns)
+{
+	size_t at = member(j, key);
+
+	put_u64(j, ns / 1000u, 0);
+	put_text(j, ".");
+	put_u64(j, ns % 1000u, 3);
+	settle(j, at);
+}
+
 void tt_json_open(struct tt_json *j, const char *key, char open)
 {
 	member(j, key);

@@ -25,6 +25,8 @@ void tt_json_i64(struct tt_json *j, const char *key, int64_t v);
 void tt_json_str(struct tt_json *j, const char *key, const char *v);
 /* Nanoseconds as seconds with nine digits. */
 void tt_json_time(struct tt_json *j, const char *key, uint64_t ns);
+/* Nanoseconds as microseconds with three. */
+void tt_json_us(struct tt_json *j, const char *key, uint64_t ns);
 /* open is '{' or '[', close '}' or ']'. */
 void tt_json_open(struct tt_json *j, const char *key, char open);
 void tt_json_close(struct tt_json *j, char close);

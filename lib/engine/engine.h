@@ -84,16 +84,17 @@ struct tt_op_run {
 	struct tt_xfer x;
 	struct tt_lane_run *lane;
 	const struct tt_op *op;
-	/* of a node op */
+	/* of a node op or a copy */
 	struct tt_list wait; /* in ctx->node_waits */
-	size_t at;	     /* ranks waited for; bytes pulled */
-	bool told, broken;
+	size_t at;	     /* ranks waited for; bytes moved */
+	bool told, broken, published;
 };
 
 struct tt_lane_run {
 	struct tt_list ready; /* in ctx->ready */
 	struct tt_plan_req *req;
 	int lane, round, rounds, pending;
+	uint64_t started; /* the round, in ticks, if there is a trace */
 	struct tt_op_run *ops; /* plan->max_ops of them */
 	struct tt_op *tmp;     /* room for generated ops */
 };

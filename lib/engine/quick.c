@@ -120,6 +120,13 @@ static void finish(struct tutti_comm *comm, const struct tt_quick *q, const stru
 	tt_flight_end(comm->ctx->flight, q->flight, 0);
 }
 
+static void trace(struct tutti_comm *comm, const struct tt_quick *q)
+{
+	tt_wire_lock(comm->ctx->wire);
+	tt_trace_call(comm->ctx->trace, q->flight, 0);
+	tt_wire_unlock(comm->ctx->wire);
+}
+
 /* Under the lock: go on as a request. */
 static int resume(struct tutti_comm *comm, const struct tt_quick *q, const struct tt_call *call,
 		  struct tutti_request **out)
@@ -163,6 +170,8 @@ int tt_quick_run(struct tutti_comm *comm, const struct tt_call *call, struct tut
 	tt_node_signal(comm->node->group, q.turn, 1, q.fprint);
 	if (meet(comm, &q)) {
 		finish(comm, &q, call);
+		if (comm->ctx->trace)
+			trace(comm, &q);
 		return 0;
 	}
 	tt_wire_lock(comm->ctx->wire);

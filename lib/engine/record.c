@@ -88,7 +88,11 @@ int tt_record_open(struct tutti_context *ctx)
 	ctx->flight = &r->flight;
 	if (*ctx->env.dump.text)
 		tt_dump_arm(&r->flight, ctx->env.dump.text, (int)ctx->env.dump_signal.number);
-	return 0;
+	if (*ctx->env.trace.text)
+		err = tt_trace_open(&r->flight, ctx->env.trace.text, &ctx->trace);
+	if (err)
+		tt_record_close(ctx);
+	return err;
 }
 
 void tt_record_close(struct tutti_context *ctx)
@@ -98,6 +102,8 @@ void tt_record_close(struct tutti_context *ctx)
 	if (!r)
 		return;
 	tt_dump_disarm(&r->flight);
+	tt_trace_close(ctx->trace);
+	ctx->trace = NULL;
 	ctx->flight = NULL;
 	ctx->recorder = NULL;
 	tt_flight_close(&r->flight);

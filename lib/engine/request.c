@@ -68,6 +68,8 @@ void tt_request_end(struct tutti_request *req, int status)
 {
 	req->status = status;
 	tt_flight_end(req->comm->ctx->flight, req->flight, status);
+	if (req->comm->ctx->trace)
+		tt_trace_call(req->comm->ctx->trace, req->flight, status);
 	if (req->ops->ended)
 		req->ops->ended(req);
 	tt_list_del(&req->link);

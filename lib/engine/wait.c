@@ -80,6 +80,7 @@ int tt_engine_progress(struct tutti_context *ctx)
 {
 	int n = tt_wire_progress(ctx->wire);
 
+	ctx->node_left = TT_NODE_AT_ONCE;
 	if (!tt_list_empty(&ctx->stalled))
 		try_stalled(ctx);
 	if (!tt_list_empty(&ctx->node_gated) || !tt_list_empty(&ctx->node_waits))

@@ -137,6 +137,24 @@ static void refuse(struct tt_node *node, uint64_t uid)
 	atomic_store(&h->uid, uid);
 }
 
+void tt_node_refuse(struct tt_node *node, uint64_t uid)
+{
+	pthread_mutex_lock(&node->homes);
+	refuse(node, uid);
+	pthread_mutex_unlock(&node->homes);
+}
+
+void tt_node_forget(struct tt_node *node, uint64_t uid)
+{
+	int i;
+
+	pthread_mutex_lock(&node->homes);
+	for (i = 0; i < SEG_AREAS; i++)
+		if (node->home[i].area && atomic_load(&node->seg->home[i].uid) == uid)
+			take_back(node, i);
+	pthread_mutex_unlock(&node->homes);
+}
+
 /* At the lowest rank. */
 static int make_area(struct tt_node_group *g, uint64_t uid)
 {

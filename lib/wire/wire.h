@@ -162,6 +162,12 @@ void tt_wire_conn_req(struct tt_wire *wire, int from, const void *data, size_t l
 void tt_wire_conn_rep(struct tt_wire *wire, int from, const void *data, size_t len);
 /* Why the channel to peer has failed; NULL: it has not. Under the lock. */
 const char *tt_wire_why(const struct tt_wire *wire, int peer);
+/* The channels there are to ranks from `from` on, at most max; returns how many. Under the lock. */
+struct tt_wire_link {
+	int peer;
+	const char *state, *transport; /* "": none yet */
+};
+int tt_wire_links(const struct tt_wire *wire, int from, struct tt_wire_link *link, int max);
 /* A process is gone: its channel's transfers fail with -TUTTI_EPEER. */
 void tt_wire_peer_gone(struct tt_wire *wire, int rank);
 

@@ -3,5 +3,5 @@
 check_PROGRAMS += tests/diag/rank
 tests_diag_rank_SOURCES = tests/diag/rank.c
 tests_diag_rank_LDADD = libtutti.la
-dist_check_SCRIPTS += tests/diag/blame.sh
-TESTS += tests/diag/blame.sh
+dist_check_SCRIPTS += tests/diag/blame.sh tests/diag/ras.sh tests/diag/trace.sh
+TESTS += tests/diag/blame.sh tests/diag/ras.sh tests/diag/trace.sh

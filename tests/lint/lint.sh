@@ -34,6 +34,7 @@ perf		public lib/reduce/reduce.h
 tools		public
 tools/values	lib/plan tools/values.h
 tools/run	lib/diag tools/cli.h
+tools/ras	lib/boot tools/cli.h
 tools/sim	lib/plan tools/cli.h tools/values.h
 tools/explain.c	lib/plan lib/topo lib/node/node.h tools/cli.h tools/values.h
 tools/tune	lib tools/cli.h tools/values.h
@@ -74,6 +75,7 @@ test_includes()
 		case $file in
 		tools/sim/*) own=tools/sim ;;
 		tools/run/*) own=tools/run ;;
+		tools/ras/*) own=tools/ras ;;
 		tools/tune/*) own=tools/tune ;;
 		tools/explain.c) own=tools/explain.c ;;
 		tools/values.*) own=tools/values ;;
