@@ -288,8 +288,8 @@ int tutti_ps_close(struct tutti_ps *ps)
 	err = err ? err : end;
 	end = tutti_barrier(ps->comm);
 	err = err ? err : end;
-	if (!err && ps->status)
-		err = tt_fail(ps->status, "%s", ps->why);
+	if (!err)
+		err = tt_ps_refusal(ps);
 	free_ps(ps);
 	return err;
 }

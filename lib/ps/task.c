@@ -108,7 +108,9 @@ static int task_explain(const struct tutti_request *r)
 {
 	const struct tt_ps_task *task = task_of(r);
 
-	return tt_fail(r->status, "%s", task->why);
+	return tt_fail_rank(r->status, task->rank,
+			    task->rank < 0 ? NULL : tt_boot_host(r->comm->ctx->boot, task->rank), "%s",
+			    task->why);
 }
 
 static const struct tt_request_ops task_ops = {.list = TT_ACTIVE_OTHER,
@@ -138,6 +140,7 @@ int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char
 	task->ps = ps;
 	task->table = table;
 	task->call = call;
+	task->rank = -1;
 	task->clock = ps->clock;
 	task->stalled.again = task_again;
 	tt_list_init(&task->stalled.link);
@@ -216,6 +219,7 @@ void tt_ps_task_broken(struct tt_ps_task *task, int rank, int status)
 	if (task->cancelled)
 		return;
 	task->broken = true;
+	task->rank = task->ps->comm->world[rank];
 	tt_ps_task_fail(task, status, "rank %d can't be reached: %s", rank, tutti_strerror(status));
 	tt_request_broken(&task->r, task->ps->comm->world[rank], status);
 }
