@@ -39,7 +39,7 @@ static int new_chooser(struct tutti_comm *comm, const struct tt_agreed *agreed,
 	if (err)
 		return err;
 	params.layout = (struct tt_layout){
-		.hosts = spread.hosts, .ranks_per_host = spread.most, .cores = agreed->cores};
+		.hosts = spread.hosts, .ranks_per_host = spread.most, .cores = spread.cpus};
 	params.inside = spread.inside;
 	params.between = spread.between;
 	return tt_chooser_by_table(&params, chooser);
@@ -63,6 +63,8 @@ int tt_comm_choose(struct tutti_comm *comm, const struct tt_agreed *agreed)
 	tt_chooser_free(comm->chooser);
 	comm->plans = plans;
 	comm->chooser = chooser;
+	if (comm->node) /* what the one before would have chosen */
+		memset(comm->node->known, 0, sizeof(comm->node->known));
 	tt_wire_unlock(comm->ctx->wire);
 	return 0;
 }

@@ -310,6 +310,7 @@ static int pull_op(struct tt_op_run *run, int *gone)
 	stats->reduced_bytes += count.reduced;
 	stats->copied_bytes += count.copied;
 	run->at += len;
+	tt_flight_more(req->r.comm->ctx->flight, req->r.flight, 0, len);
 	return run->at == op->len;
 }
 

@@ -40,6 +40,7 @@ struct tt_quick {
 	size_t bytes;
 	struct tt_fields fields;
 	uint64_t fprint, seq, turn;
+	uint64_t flight; /* number of its record */
 };
 #define TT_QUICK_NOT 1
 /*
@@ -47,6 +48,8 @@ struct tt_quick {
  * be waited for; TT_QUICK_NOT: nothing has happened, make a request; or an error.
  */
 int tt_quick_run(struct tutti_comm *comm, const struct tt_call *call, struct tutti_request **request);
+/* record.c: its record's number */
+uint64_t tt_record_quick(struct tutti_comm *comm, const struct tt_quick *q);
 /* call.c: start a request for a call that has been made already. */
 int tt_request_resume(struct tutti_request *req, const struct tt_quick *quick);
 

@@ -30,10 +30,16 @@ static void copy(struct tt_plan_req *req, void *dst, const void *src, size_t len
 
 void tt_run_op_over(struct tt_lane_run *lane)
 {
+	struct tutti_context *ctx = lane->req->r.comm->ctx;
+
 	lane->req->r.progressed = true;
 	if (--lane->pending)
 		return;
 	lane->round++;
+	tt_flight_more(ctx->flight, lane->req->r.flight, 1, 0);
+	if (ctx->trace)
+		tt_trace_round(ctx->trace, lane->req->r.flight, lane->lane, lane->round - 1,
+			       lane->started);
 	tt_list_add(&lane->req->r.comm->ctx->ready, &lane->ready);
 }
 
@@ -48,6 +54,7 @@ static void xfer_over(struct tt_xfer *x, const void *data, int status)
 		tt_request_broken(&req->r, x->peer, status);
 		return; /* the lane stays where it is; the sweep ends the request */
 	}
+	tt_flight_more(req->r.comm->ctx->flight, req->r.flight, 0, op->len);
 	if (op->kind == TT_OP_RECV)
 		copy(req, ptr(req, op->dst, NULL), data, op->len);
 	else if (op->kind == TT_OP_RECV_REDUCE)
@@ -117,6 +124,8 @@ static void start_round(struct tt_lane_run *lane)
 	const struct tt_op *ops;
 	int i, n;
 
+	if (req->r.comm->ctx->trace)
+		lane->started = tt_ticks();
 	n = tt_plan_ops(req->plan, lane->lane, lane->round, lane->tmp, &ops);
 	lane->pending = n + 1; /* one more, so that the round can't end while it starts */
 	for (i = 0; i < n; i++) {
