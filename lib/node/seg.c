@@ -188,6 +188,8 @@ int tt_node_lie_down(struct tt_node *node, bool first)
 	while (first && read(node->wake[0], bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes))
 		;
 	atomic_store(&node->seg->sleeping, 1);
+	/* That it sleeps is visible before it looks at flags once more, whatever the order of those loads. */
+	atomic_thread_fence(memory_order_seq_cst);
 	return node->wake[0];
 }
 
