@@ -19,7 +19,7 @@ static bool has_failed(void *arg)
 {
 	struct tutti_comm *comm = arg;
 
-	return atomic_load(&comm->failed) || atomic_load(&comm->ctx->world->failed);
+	return atomic_load(&comm->failed);
 }
 
 int tt_node_comm_new(struct tutti_comm *comm)
