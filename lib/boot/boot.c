@@ -12,6 +12,7 @@
 
 #include "lib/boot/bootdir.h"
 #include "lib/boot/ctl.h"
+#include "lib/boot/ras.h"
 #include "lib/boot/secure.h"
 #include "lib/boot/tree.h"
 
@@ -48,6 +49,7 @@ static void free_boot(struct tt_boot *b)
 	free(b->child);
 	tt_tree_settle(b, TT_NEVER);
 	tt_listen_close(b);
+	tt_ras_close(b);
 	if (b->epfd >= 0)
 		close(b->epfd);
 	if (b->wakefd >= 0)
@@ -94,7 +96,7 @@ static struct tt_boot *new_boot(const struct tt_boot_params *params,
 	tt_list_init(&b->links);
 	tt_list_init(&b->graves);
 	tt_list_init(&b->held);
-	b->epfd = b->wakefd = b->listenfd = -1;
+	b->epfd = b->wakefd = b->listenfd = b->ras_fd = b->ras_key = -1;
 	b->nchildren = tt_tree_children(b->rank, b->nranks);
 	b->solo = params->nranks == 1;
 	set_times(b);
@@ -255,6 +257,17 @@ int tt_boot_start(const struct tt_boot_params *params, const struct tt_boot_hand
 	if (err)
 		free_boot(b);
 	return err;
+}
+
+void tt_boot_tell(struct tt_boot *boot, const void *ask, const char *text, size_t len)
+{
+	unsigned char buf[TT_CTL_MSG_MAX];
+
+	if (len > TT_TOLD_MAX)
+		return;
+	memcpy(buf, ask, 8);
+	memcpy(buf + 8, text, len);
+	tt_ctl_send(boot, 0, TT_CTL_TOLD, buf, 8 + len);
 }
 
 int tt_boot_rank(const struct tt_boot *boot)

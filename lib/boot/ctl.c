@@ -46,6 +46,7 @@
 #include <unistd.h>
 
 #include "lib/boot/pack.h"
+#include "lib/boot/ras.h"
 
 #define HANDSHAKE_MS 5000
 #define PENDING_MAX 256 /* unauthenticated connections, besides one for each rank */
@@ -136,13 +137,13 @@ static void on_open(struct tt_link *link)
 	link->deadline = TT_NEVER;
 	if (link->server)
 		b->npending--;
-	if (link->kind == TT_LINK_JOIN && link->server && b->rank == 0)
+	if (link->kind == TT_LINK_JOIN && link->server && !link->local && b->rank == 0)
 		tt_store_open(b, link);
 	else if (link->kind == TT_LINK_JOIN && !link->server)
 		tt_join_open(b, link);
-	else if (link->kind == TT_LINK_TREE)
+	else if (link->kind == TT_LINK_TREE && !link->local)
 		tt_tree_open(b, link);
-	else
+	else if (link->kind != TT_LINK_LOOK || !link->local)
 		tt_link_kill(link, -EPROTO, "it wants a connection of unknown kind %d",
 			     (int)link->kind);
 }
@@ -151,7 +152,9 @@ static void on_frame(struct tt_link *link, int type, const unsigned char *data, 
 {
 	struct tt_boot *b = link->owner;
 
-	if (link->kind == TT_LINK_TREE)
+	if (link->local)
+		tt_ras_frame(b, link, type, data, len);
+	else if (link->kind == TT_LINK_TREE)
 		tt_tree_frame(b, link, type, data, len);
 	else if (link->server)
 		tt_store_frame(b, link, type, data, len);
@@ -172,11 +175,15 @@ static void link_lost(struct tt_boot *b, struct tt_link *link)
 			b->refused++;
 			snprintf(b->refused_text, sizeof(b->refused_text), "%s, as rank %d",
 				 link->peer_addr, link->hello.rank);
-			tt_warn("a connection from %s, as rank %d, was refused: %s",
-				link->peer_addr, link->hello.rank, link->why);
+			/* The 1st, 2nd, 4th, 8th ...: strangers must not fill the log. */
+			if (!(b->refused & (b->refused - 1)))
+				tt_warn("a connection from %s, as rank %d, was refused: %s (%u so far)",
+					link->peer_addr, link->hello.rank, link->why, b->refused);
 		}
 		return;
 	}
+	if (link->local)
+		return;
 	if (link == b->dialer.link && !was_open)
 		tt_dial_lost(b, link);
 	else if (link->kind == TT_LINK_TREE)
@@ -239,6 +246,8 @@ void tt_start_done(struct tt_boot *b)
 	if (b->join)
 		tt_link_kill(b->join, 0, "the start is over");
 	b->join = NULL;
+	if (!b->rank)
+		tt_ras_open(b);
 	*b->out = b; /* before any handler can run */
 	pthread_mutex_lock(&b->lock);
 	b->started = true;
@@ -402,6 +411,8 @@ static void dispatch(struct tt_boot *b, const struct epoll_event *ev)
 
 	if (ev->data.ptr == &listen_mark) {
 		accept_some(b);
+	} else if (ev->data.ptr == &b->ras_fd) {
+		tt_ras_accept(b);
 	} else if (ev->data.ptr == &wake_mark) {
 		if (read(b->wakefd, &count, sizeof(count)) < 0)
 			return;

@@ -26,7 +26,10 @@ enum tt_frame {
 	TT_F_BYE_UP,
 	TT_F_BYE_DOWN,
 	TT_F_AGAIN,
-	TT_F_PLACE
+	TT_F_PLACE,
+	TT_F_ASK, /* ras.h */
+	TT_F_JOB,
+	TT_F_TOLD
 };
 
 enum tt_phase {
@@ -132,6 +135,8 @@ struct tt_boot {
 	bool ready_sent, stopping;
 	int bye_said; /* ranks below, as the parent was told; 0: not yet */
 	int stop_result;
+	int ras_fd, ras_key; /* ras.c; -1: none */
+	unsigned ras_clients; /* ever */
 	unsigned refused; /* connections that failed authentication */
 	char refused_text[128];
 	char evicted[160]; /* the others have taken this rank for dead: why */

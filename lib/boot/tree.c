@@ -9,6 +9,7 @@
 
 #include "lib/boot/ctl.h"
 #include "lib/boot/pack.h"
+#include "lib/boot/ras.h"
 #include "lib/boot/tree.h"
 
 #define TABLE_AHEAD                                                                                \
@@ -313,7 +314,11 @@ void tt_tree_leave(struct tt_boot *b)
 
 static void deliver(struct tt_boot *b, int from, int type, const void *data, size_t len)
 {
-	if (b->handlers.fn[type])
+	if (type == TT_CTL_TOLD)
+		tt_ras_told(b, from, data, len);
+	else if (type == TT_CTL_ASK && (from || len != 8))
+		return;
+	else if (b->handlers.fn[type])
 		b->handlers.fn[type](b->handlers.arg, from, data, len);
 }
 

@@ -50,11 +50,29 @@ void tt_ctx_unlock(struct tutti_context *ctx)
 	tt_wire_unlock(ctx->wire);
 }
 
+/* For the flight recorder. */
+static void note(struct tutti_comm *comm, const struct tutti_error_info *info)
+{
+	struct tt_flight_comm *f = comm->flight;
+
+	atomic_store(&comm->ctx->dump_due, true);
+	if (!f || f->uid != comm->uid)
+		return;
+	f->culprit = info->rank;
+	f->fail_seq = info->sequence;
+	f->fail_time = tt_ticks();
+	snprintf(f->call, sizeof(f->call), "%s", info->call);
+	snprintf(f->field, sizeof(f->field), "%s", info->field);
+	snprintf(f->text, sizeof(f->text), "%s", info->text);
+	f->code = info->code;
+}
+
 static void fail_one(struct tutti_comm *comm, const struct tutti_error_info *info)
 {
 	if (atomic_load(&comm->failed))
 		return;
 	comm->failure = *info;
+	note(comm, info);
 	atomic_store(&comm->failed, info->code);
 	atomic_fetch_add(&comm->ctx->failures, 1);
 	tt_wire_wake(comm->ctx->wire);
@@ -159,6 +177,20 @@ void tt_comm_fail_all(struct tutti_comm *comm, int code, int rank, const char *c
 	va_start(ap, fmt);
 	vfail(comm, &info, code, rank, call, seq, field, fmt, ap);
 	va_end(ap);
+	spread(comm, &info);
+}
+
+void tt_comm_abort(struct tutti_comm *comm)
+{
+	struct tutti_error_info info = comm->failure;
+	char name[32];
+
+	if (comm->size == 1)
+		return;
+	info.code = -TUTTI_EABORTED;
+	info.rank = comm->ctx->boot_params.rank;
+	snprintf(info.text, sizeof(info.text), "rank %d has given up %s: %.300s", info.rank,
+		 tt_comm_name(comm, name, sizeof(name)), comm->failure.text);
 	spread(comm, &info);
 }
 

@@ -115,6 +115,7 @@ void tt_ps_store_free(struct tt_ps_store *s)
 {
 	if (!s)
 		return;
+	tt_ps_kept_free(s);
 	tt_ps_keys_free(s->keys);
 	free(s->key);
 	free(s->shown);
@@ -216,6 +217,7 @@ static void add_up(struct tt_ps_store *s, uint64_t unit, uint64_t units, const c
 			memcpy(sum, update + (at - unit) * pitch, (end - at) * pitch);
 	}
 	set_bits(s->touched, unit, last);
+	s->added = true;
 }
 
 static void combine_run(struct tt_ps_store *s, uint64_t unit, uint64_t end, int workers)
@@ -250,6 +252,7 @@ void tt_ps_store_combine(struct tt_ps_store *s, int workers)
 			combine_run(s, at, end, workers);
 	}
 	memset(s->touched, 0, (size_t)(last / 64 + 1) * sizeof(uint64_t));
+	s->added = false;
 }
 
 int tt_ps_store_push(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload)

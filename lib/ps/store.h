@@ -12,10 +12,12 @@ struct tt_ps_blocks {
 	uint8_t flag;
 };
 
+struct tt_ps_client;
+
 /* What a worker has to be told of the directory; under the lock. */
 struct tt_ps_told {
 	struct tt_win_end end;
-	struct tutti_ps *ps;
+	struct tt_ps_client *client;
 	uint64_t lo, hi; /* blocks; lo == hi: nothing */
 	bool busy;
 };
@@ -41,7 +43,10 @@ struct tt_ps_store {
 	uint32_t nrows;
 	uint32_t *shown; /* by block: how many of its rows are published */
 
+	struct tt_ps_kept *kept; /* read of a file, to take the place of what is here; or NULL */
+
 	/* combine */
+	bool added; /* since the clock has moved */
 	char *sums;
 	uint64_t *touched; /* bits of elements, or of rows */
 };
@@ -57,6 +62,7 @@ static inline uint64_t tt_ps_units(const struct tt_ps_store *s)
 	return s->part->elems / s->t->width;
 }
 
+void tt_ps_kept_free(struct tt_ps_store *s); /* keep.c */
 void tt_ps_mark(struct tt_ps_store *s, struct tt_ps_blocks *list, uint64_t block);
 /* 0, or why a message is refused. */
 int tt_ps_store_set(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload);
