@@ -25,6 +25,8 @@ soak:
 	$(MAKE) check TESTS=
 	TT_TIMES=$${TT_TIMES:-10} tests/mp/test_random
 	tests/mp/test_big
+	TT_POINTS=$${TT_POINTS:-1000} tests/fault/test_points
+	TT_ABORTS=$${TT_ABORTS:-1000} TT_RESTARTS=$${TT_RESTARTS:-100} tests/fault/test_survive
 
 include tests/fuzz/local.mk
 include tests/lint/local.mk

@@ -497,6 +497,93 @@ static void busy(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm" HALF, .fn = busy_body));
 }
 
+/* ---- abort from another thread, at any moment ---- */
+
+static int times(const char *name, int few)
+{
+	const char *text = getenv(name);
+
+	return text ? atoi(text) : few;
+}
+
+static void *abort_soon(void *arg)
+{
+	struct mp_job *job = arg;
+	struct timespec t = {.tv_nsec = (long)(rand() % 3000000)};
+
+	nanosleep(&t, NULL);
+	tutti_comm_abort(job->world, 7);
+	return NULL;
+}
+
+static int abort_body(struct mp_job *job)
+{
+	int seed = *(int *)job->arg, err;
+	float v[WORDS] = {0};
+	pthread_t thread;
+
+	srand((unsigned)seed);
+	if (job->rank == seed % job->n && pthread_create(&thread, NULL, abort_soon, job))
+		return 1;
+	do
+		err = tutti_allreduce(TUTTI_IN_PLACE, v, seed % 2 ? 4 : WORDS, TUTTI_FLOAT32, TUTTI_SUM,
+				      job->world);
+	while (!err);
+	MP_ERR(err, -TUTTI_EABORTED);
+	MP_SAID("code 7");
+	if (job->rank == seed % job->n)
+		pthread_join(thread, NULL);
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void aborts(void)
+{
+	static const char *const env[] = {"TUTTI_NODE=on", "TUTTI_TRANSPORT=shm"};
+	int i, n = times("TT_ABORTS", 40);
+	bool fine = true;
+
+	for (i = 0; i < n && fine; i++)
+		fine = !MP_RUN(.n = 3, .env = env[i / 2 % 2], .fn = abort_body, .arg = &i);
+	TT_CHECK(fine);
+}
+
+/* ---- what killed jobs leave behind disturbs no later one ---- */
+
+static int leftover_body(struct mp_job *job)
+{
+	struct tutti_config config = {0};
+	bool dies = *(int *)job->arg % 2 == 0;
+	pthread_t thread;
+	int err;
+
+	srand((unsigned)(*(int *)job->arg * 8 + job->rank));
+	if (dies && pthread_create(&thread, NULL, die_soon, NULL))
+		return 1;
+	err = mp_join(job, MP_ENV, &config);
+	while (dies)
+		mp_sleep_ms(1000);
+	MP_OK(err);
+	return check_sum(job, job->world, (1u << job->n) - 1);
+}
+
+/* The same directory, names and addresses every time; every other job is killed as it starts. */
+static void leftovers(void)
+{
+	int i, n = 2 * times("TT_RESTARTS", 8), files = mp_shm_files();
+	char dir[] = "/tmp/tutti-left-XXXXXX", env[200];
+	bool fine = mkdtemp(dir) != NULL;
+
+	snprintf(env, sizeof(env), "TUTTI_BOOT_DIR=%s TUTTI_RANK=%%r TUTTI_NRANKS=%%n", dir);
+	for (i = 0; i < n && fine; i++)
+		fine = !MP_RUN(.n = 3, .env = env, .fn = leftover_body, .arg = &i, .way = MP_ENV,
+			       .no_init = true, .killed = i % 2 ? 0 : 7);
+	TT_CHECK(fine);
+	TT_CHECK(mp_shm_files() <= files);
+	mp_remove_dir(dir); /* a rank 0 that dies while it writes its file leaves the unfinished one */
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
@@ -513,6 +600,8 @@ int main(int argc, char **argv)
 		{"stopped", stopped},
 		{"paused", paused},
 		{"busy", busy},
+		{"aborts", aborts},
+		{"leftovers", leftovers},
 		{NULL, NULL},
 	};
 
