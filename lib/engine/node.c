@@ -20,7 +20,7 @@ static bool has_failed(void *arg)
 	tt_wire_lock(comm->ctx->wire);
 	tt_engine_progress(comm->ctx);
 	tt_wire_unlock(comm->ctx->wire);
-	return atomic_load(&comm->failed) || atomic_load(&comm->ctx->world->failed);
+	return atomic_load(&comm->failed);
 }
 
 int tt_node_comm_new(struct tutti_comm *comm)
