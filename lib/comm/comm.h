@@ -144,7 +144,8 @@ struct tutti_context {
 	struct tt_list ready;	/* lanes whose next round can start */
 	struct tt_list stalled; /* operations waiting for a connection or for room */
 	struct tt_list node_gated; /* lanes whose turn has not come */
-	struct tt_list node_waits; /* node ops that are not over */
+	struct tt_list node_waits; /* node ops and copies that are not over */
+	size_t node_left;	   /* bytes that they may still move in this step */
 	struct tt_node *node;	   /* NULL: not used */
 	unsigned node_can;	   /* agreed: TT_NODE_MAPS and so on; none until it is */
 	unsigned node_all;	   /* rank 0: what those that have reported can do */
@@ -217,6 +218,8 @@ void tt_ctx_lost(struct tutti_context *ctx, int rank, const char *why);
 
 /* Handlers of the control tree; they take the lock. */
 void tt_ctx_gone(void *ctx, int rank, const char *host, const char *why);
+/* A communicator that has failed here only fails on all its ranks. Under the lock. */
+void tt_comm_abort(struct tutti_comm *comm);
 void tt_ctx_abort_msg(void *ctx, int from, const void *data, size_t len);
 /* Tell all ranks to abort. Any thread. */
 int tt_ctx_abort(struct tutti_context *ctx, int code);

@@ -43,6 +43,11 @@ struct tt_request_ops {
 	/* More for the flight recorder, which knows the call; may be NULL. */
 	void (*record)(const struct tutti_request *req, struct tt_flight_op *op,
 		       enum tutti_datatype *type);
+	/*
+	 * Its deadline has passed. True: nothing of it was under way, so it has ended, and its communicator is as good as
+	 * before. NULL, false: the communicator fails.
+	 */
+	bool (*expire)(struct tutti_request *req);
 	/* Its status, which is not its communicator's failure, as the thread's last error; NULL: has none. */
 	int (*explain)(const struct tutti_request *req);
 };
@@ -79,10 +84,10 @@ struct tt_op_run {
 	struct tt_xfer x;
 	struct tt_lane_run *lane;
 	const struct tt_op *op;
-	/* of a node op */
+	/* of a node op or a copy */
 	struct tt_list wait; /* in ctx->node_waits */
-	size_t at;	     /* ranks waited for; bytes pulled */
-	bool told, broken;
+	size_t at;	     /* ranks waited for; bytes moved */
+	bool told, broken, published;
 };
 
 struct tt_lane_run {

@@ -59,8 +59,14 @@ int tt_request_resume(struct tutti_request *req, const struct tt_quick *quick);
 void tt_node_start(struct tt_plan_req *req);
 void tt_node_ended(struct tt_plan_req *req);
 void tt_node_cancel(struct tt_plan_req *req);
-/* Whether it is over; else it goes to ctx->node_waits. */
-bool tt_node_op(struct tt_op_run *run);
+/*
+ * Start an op of a node plan, or a copy of any plan: whether it is over already; else it is in ctx->node_waits, as it waits for a
+ * peer, or ctx->node_left is used up.
+ */
+bool tt_node_start_op(struct tt_op_run *run);
+#define TT_NODE_AT_ONCE ((size_t)4 << 20) /* bytes moved before others get the lock */
+/* The lane has come to its end: whether results that could not be stored in place are still to be copied there. */
+bool tt_node_unbounce(struct tt_lane_run *lane);
 /* Try what waits; returns how much went on. */
 int tt_node_poll(struct tutti_context *ctx);
 /* Whether something that waits could go on. */

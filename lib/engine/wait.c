@@ -80,6 +80,7 @@ int tt_engine_progress(struct tutti_context *ctx)
 {
 	int n = tt_wire_progress(ctx->wire);
 
+	ctx->node_left = TT_NODE_AT_ONCE;
 	if (!tt_list_empty(&ctx->stalled))
 		try_stalled(ctx);
 	if (!tt_list_empty(&ctx->node_gated) || !tt_list_empty(&ctx->node_waits))
@@ -95,8 +96,11 @@ static void time_out(struct tutti_request *req)
 {
 	struct tutti_comm *comm = req->comm;
 	char text[128], waits[192] = "", name[32];
-	int rank = req->ops->waits(req, waits, sizeof(waits));
+	int rank;
 
+	if (req->ops->expire && req->ops->expire(req))
+		return;
+	rank = req->ops->waits(req, waits, sizeof(waits));
 	tt_comm_fail(comm, -ETIMEDOUT, rank, req->ops->call(req), req->seq, "",
 		     "%s of %s did not finish within %lld ms (TUTTI_TIMEOUT)%s",
 		     req->ops->text(req, text, sizeof(text)),

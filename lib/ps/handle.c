@@ -72,8 +72,9 @@ static int bye(struct tt_ps_server *srv, struct tt_ps_client *c)
 	c->gone = true;
 	tt_wire_lock(srv->ps->comm->ctx->wire);
 	srv->left--;
-	tt_wire_wake(srv->ps->comm->ctx->wire);
 	tt_wire_unlock(srv->ps->comm->ctx->wire);
+	if (!srv->left)
+		tt_ps_tell_clock(srv); /* that it is the last */
 	advance(srv);
 	return 0;
 }

@@ -111,8 +111,8 @@ static bool run_slot(struct tt_ps_client *c)
 		return false;
 	else if (at_once || (!c->held && tt_ps_turn(c->srv, c, m)))
 		tt_ps_handle(c->srv, c, m, payload, &credit);
-	else if (hold(c, m, payload))
-		return false;
+	else if (m->kind == TT_PS_BYE || hold(c, m, payload))
+		return false; /* a good-bye is the last to tell that a push was refused */
 	if (!credit.status && m->kind != TT_PS_LOOKUP && m->kind != TT_PS_SET &&
 	    m->kind < TT_PS_MEET) {
 		credit.status = c->late;

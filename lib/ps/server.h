@@ -48,6 +48,8 @@ struct tt_ps_server {
 	struct tt_ps_client *client; /* by worker */
 	char *answers;
 	int left; /* workers that have not said good-bye; under the lock */
+	int puts; /* to workers, under way; under the lock */
+	bool ended; /* the last notes are out; under the lock */
 	size_t held_bytes;
 
 	/* publication: all lists are in the tables' stores */

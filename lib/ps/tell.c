@@ -9,11 +9,14 @@
 
 #include "lib/ps/server.h"
 
-/* What it was not told it would wait for in vain: it can't be reached, which the control tree is to find out. */
-static void lost(const struct tt_ps_client *c, int status, const char *what)
+/* A put is over. What a worker was not told it would wait for: whether it is gone is for the control tree to say. */
+static void put_over(const struct tt_ps_client *c, int status, const char *what)
 {
 	struct tutti_comm *comm = c->srv->ps->comm;
 
+	c->srv->puts--;
+	if (c->srv->ended && !c->srv->puts)
+		tt_wire_wake(comm->ctx->wire);
 	if (status)
 		tt_comm_broken(comm, comm->world[c->rank], status, "ps", 0, what);
 }
@@ -30,15 +33,17 @@ static void put(struct tt_ps_client *c, struct tutti_win *win, void *from, size_
 				  .offset = to,
 				  .note = true,
 				  .token = &token};
-	int err = tt_win_op_start(win, &a, end);
+	int err;
 
+	c->srv->puts++;
+	err = tt_win_op_start(win, &a, end);
 	if (err)
 		end->over(end, err);
 }
 
 void tt_ps_credit_over(struct tt_win_end *end, int status)
 {
-	lost(tt_container(end, struct tt_ps_client, credit_end), status, "an answer to a worker");
+	put_over(tt_container(end, struct tt_ps_client, credit_end), status, "an answer to a worker");
 }
 
 void tt_ps_credit(struct tt_ps_server *srv, struct tt_ps_client *c,
@@ -62,7 +67,7 @@ void tt_ps_tell_over(struct tt_win_end *end, int status)
 
 	told->busy = false;
 	told->client->srv->kick = true;
-	lost(told->client, status, "telling a worker which blocks are current");
+	put_over(told->client, status, "telling a worker which blocks are current");
 }
 
 void tt_ps_note_over(struct tt_win_end *end, int status)
@@ -71,7 +76,7 @@ void tt_ps_note_over(struct tt_win_end *end, int status)
 
 	c->note_busy = false;
 	c->srv->kick = true;
-	lost(c, status, "telling a worker the clock");
+	put_over(c, status, "telling a worker the clock");
 }
 
 static void tell_dir(struct tt_ps_client *c, struct tt_ps_store *s)
@@ -93,20 +98,25 @@ static void tell_dir(struct tt_ps_client *c, struct tt_ps_store *s)
 void tt_ps_tell(struct tt_ps_server *srv)
 {
 	struct tutti_ps *ps = srv->ps;
-	struct tt_ps_note note = {0};
+	struct tt_ps_note note = {.ended = !srv->left};
 	uint32_t i;
 	int w;
 
 	srv->kick = false;
+	if (srv->ended) /* nobody listens any more */
+		return;
+	srv->ended = note.ended;
 	for (w = 0; w < ps->nworkers; w++) {
 		struct tt_ps_client *c = &srv->client[w];
 
-		if (c->gone)
+		if (c->gone && !note.ended)
 			continue;
-		for (i = 0; i < ps->ntables; i++)
+		for (i = 0; i < ps->ntables && !c->gone; i++)
 			tell_dir(c, ps->table[i]->store);
-		if (!c->note_due || c->note_busy)
+		if (!c->note_due || c->note_busy) {
+			srv->ended = srv->ended && !c->note_due;
 			continue;
+		}
 		c->note_due = false;
 		c->note_busy = true;
 		note.min_clock = srv->published;

@@ -301,13 +301,91 @@ static void one_fails(void)
 	TT_CHECK(!MP_RUN(.n = 4, .fn = short_of_files, .env = "TUTTI_TIMEOUT=10000"));
 }
 
+struct pieces {
+	enum mp_kind kind;
+	bool forbid; /* other ranks' ordinary memory is out of reach */
+};
+
+#define PIECE ((size_t)4 << 20)
+#define BLOCK ((size_t)9 << 20)
+
+/* What a request moves from one call of the library to the next: others can have the lock between them. */
+static int stepwise(struct mp_job *job, struct tutti_request *req, struct tutti_stats a, size_t pulls)
+{
+	struct tutti_stats b;
+	int done = 0;
+
+	while (!done) {
+		TT_EXPECT(!stats_of(job, &b));
+		TT_EXPECT(b.copied_bytes - a.copied_bytes <= PIECE);
+		TT_EXPECT(b.pulled_bytes - a.pulled_bytes <= PIECE * pulls);
+		a = b;
+		MP_OK(tutti_test(&req, &done));
+	}
+	TT_EXPECT(!stats_of(job, &b));
+	TT_EXPECT(b.copied_bytes - a.copied_bytes <= PIECE);
+	return 0;
+}
+
+static int in_pieces(struct mp_job *job)
+{
+	const struct pieces *p = job->arg;
+	struct tutti_config config = {0};
+	size_t n = (size_t)job->n, i;
+	struct tutti_request *req;
+	struct tutti_stats s;
+	struct mp_buf in, out;
+
+	TT_EXPECT(!p->forbid || !mp_forbid_vm());
+	MP_OK(mp_join(job, MP_ID, &config));
+	MP_OK(mp_buf_new(job, p->kind, BLOCK, &in));
+	MP_OK(mp_buf_new(job, p->kind, n * BLOCK, &out));
+	for (i = 0; i < BLOCK; i++)
+		in.p[i] = (char)(i / 1001 + (size_t)job->rank);
+	memset(out.p, -1, n * BLOCK);
+	TT_EXPECT(!stats_of(job, &s));
+	MP_OK(tutti_iallgather(in.p, out.p, BLOCK, TUTTI_INT8, job->world, &req));
+	TT_EXPECT(!stepwise(job, req, s, 1));
+	for (i = 0; i < n * BLOCK; i++)
+		TT_EXPECT(out.p[i] == (char)(i % BLOCK / 1001 + i / BLOCK));
+	TT_EXPECT(!stats_of(job, &s));
+	MP_OK(tutti_iallreduce(in.p, out.p, BLOCK, TUTTI_INT8, TUTTI_SUM, job->world, &req));
+	TT_EXPECT(!stepwise(job, req, s, n));
+	for (i = 0; i < BLOCK; i++)
+		TT_EXPECT(out.p[i] == (char)(i / 1001 * n + n * (n - 1) / 2));
+	MP_OK(mp_buf_free(&in));
+	MP_OK(mp_buf_free(&out));
+	MP_OK(tutti_finalize(job->ctx));
+	job->ctx = NULL;
+	return 0;
+}
+
+static void pieces(void)
+{
+	static const struct {
+		int n;
+		const char *env;
+		struct pieces p;
+	} runs[] = {
+		{1, NULL, {MP_PLAIN, false}},
+		{3, "TUTTI_ALGO=allgather:node_pull;allreduce:node_pull", {MP_POOL, false}},
+		{3, "TUTTI_ALGO=allgather:node_pull;allreduce:node_pull", {MP_PLAIN, true}},
+		{2, "TUTTI_ALGO=allgather:ring;allreduce:ring", {MP_POOL, false}},
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(runs) / sizeof(runs[0]); i++)
+		TT_CHECK(!MP_RUN(.n = runs[i].n, .env = runs[i].env, .fn = in_pieces,
+				 .arg = (void *)&runs[i].p, .no_init = true));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"counters", counters},	  {"remapped", remapped},   {"same_bits", same_bits},
 		{"mismatch", mismatch},	  {"withdrawn", withdrawn}, {"communicators", communicators},
 		{"held_back", held_back}, {"gated", gated},	    {"one_fails", one_fails},
-		{NULL, NULL},
+		{"pieces", pieces},	  {NULL, NULL},
 	};
 
 	return tt_test_main("node", tests, argc, argv);

@@ -131,9 +131,114 @@ static void answers(void)
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = forged_body));
 }
 
+/* ---- closing ---- */
+
+/* A worker that has finished waits for the others, however long they work. */
+static int early_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	float v[100] = {0};
+	struct tutti_ps_config both = {.size = sizeof(both), .staleness = 1};
+	int i;
+
+	MP_OK(*(int *)job->arg ? open_ps(job, 1, 1, &ps) : tutti_ps_open(job->world, &both, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 100, TUTTI_FLOAT32, &opt, &t));
+	for (i = 0; i < 5 && job->rank == 2; i++) {
+		mp_sleep_ms(200);
+		MP_OK(tutti_ps_push(t, v, 0, 100, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_clock(ps));
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+/* A clock that was not reached in time leaves the worker as it was: it can wait again, and leave. */
+static int gone_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	float v[10];
+
+	MP_OK(open_ps(job, 1, 0, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, &opt, &t));
+	if (job->rank == 1) {
+		MP_ERR(tutti_ps_clock(ps), -ETIMEDOUT);
+		MP_ERR(tutti_ps_pull(t, v, 0, 10, TUTTI_FLOAT32), -ETIMEDOUT);
+		MP_ERR(tutti_ps_clock_to(ps, 1), -ETIMEDOUT);
+	} else if (job->rank == 2) {
+		mp_sleep_ms(1200);
+		MP_OK(tutti_ps_clock(ps));
+		MP_OK(tutti_ps_pull(t, v, 0, 10, TUTTI_FLOAT32));
+	}
+	MP_OK(tutti_ps_close(ps));
+	MP_OK(tutti_barrier(job->world));
+	return 0;
+}
+
+static void slow_update(void *value, const void *update, size_t count, enum tutti_datatype datatype,
+			void *arg)
+{
+	static bool slept;
+
+	(void)value;
+	(void)update;
+	(void)count;
+	(void)datatype;
+	(void)arg;
+	if (!slept)
+		mp_sleep_ms(1500);
+	slept = true;
+}
+
+/* One that can't go on can't say good-bye: the others hear of it all the same when it closes. */
+static int stuck_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO,
+				       .rule = TUTTI_PS_CALLBACK, .update = slow_update};
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	float v[10] = {0};
+	double begin;
+	int err = 0, i;
+
+	MP_OK(open_ps(job, 1, 1, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, &opt, &t));
+	begin = mp_now();
+	for (i = 0; i < 6 && !err && job->rank == 1; i++)
+		err = tutti_ps_push(t, v, 0, 10, TUTTI_FLOAT32);
+	if (job->rank == 1) {
+		MP_ERR(err, -ETIMEDOUT);
+		MP_SAID("room at a server");
+		MP_ERR(tutti_ps_close(ps), -ETIMEDOUT);
+	} else {
+		MP_ERR(tutti_ps_close(ps), -TUTTI_EABORTED);
+		MP_SAID("rank 1 has given up");
+	}
+	TT_EXPECT(mp_now() - begin < 10);
+	mp_meet(job); /* the server is held up by its update */
+	MP_OK(tutti_barrier(job->world)); /* the world has lost nothing */
+	return 0;
+}
+
+static void closing(void)
+{
+	int servers;
+
+	for (servers = 0; servers < 2; servers++)
+		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=400ms", .fn = early_body,
+				 .arg = &servers));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=300ms", .fn = gone_body,
+			 .timeout_ms = 10000));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=300ms", .fn = stuck_body,
+			 .timeout_ms = 15000));
+}
+
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"deaf", deaf}, {"answers", answers}, {NULL, NULL}};
+	static const struct tt_test tests[] = {{"deaf", deaf}, {"answers", answers}, {"closing", closing}, {NULL, NULL}};
 
 	return tt_test_main("ps_errors", tests, argc, argv);
 }

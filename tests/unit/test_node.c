@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The memory of one host between two processes: areas that are handed out. */
+/* The memory of one host between two processes: areas that are handed out, and the fence. */
 #include "tests/test.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -11,6 +13,7 @@
 #include <time.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/proc.h"
 #include "lib/node/internal.h"
 
 #define TWO 2
@@ -216,10 +219,126 @@ static void full(void)
 	two(full_body, 0);
 }
 
+/* Nobody gets past the fence while the other says that it touches buffers. */
+static int fenced_body(int me, int n, void *arg)
+{
+	struct board *b = arg;
+	struct tt_node_group *g;
+	struct tt_node *node;
+
+	(void)n;
+	TT_EXPECT(!join(b, me, &node));
+	TT_EXPECT(!group(node, me, 1, WAIT_MS, &g));
+	if (me)
+		atomic_store(&g->area->rank[me].busy, 1);
+	TT_EXPECT(meet(b, me));
+	if (me) {
+		nap_ms(200);
+		atomic_store(&b->word, 1);
+		atomic_store(&g->area->rank[me].busy, 0);
+	} else {
+		tt_node_withdraw(g);
+		TT_EXPECT(atomic_load(&b->word) == 1);
+		atomic_store(&b->word, 2);
+		tt_node_withdraw(g); /* once is enough */
+	}
+	TT_EXPECT(await(&b->word, 2));
+	tt_node_group_free(g);
+	tt_node_close(node);
+	return 0;
+}
+
+static void fenced(void)
+{
+	two(fenced_body, 0);
+}
+
+/* One that is stopped while it touches buffers will not do so later. */
+static int stopped_body(int me, int n, void *arg)
+{
+	struct board *b = arg;
+	struct tt_node_group *g;
+	struct tt_node *node;
+	uint64_t began;
+
+	(void)n;
+	TT_EXPECT(!join(b, me, &node));
+	TT_EXPECT(!group(node, me, 1, WAIT_MS, &g));
+	if (me)
+		atomic_store(&g->area->rank[me].busy, 1);
+	TT_EXPECT(meet(b, me));
+	if (me) {
+		raise(SIGSTOP);
+		return 1;
+	}
+	began = tt_now_ns();
+	tt_node_withdraw(g);
+	TT_EXPECT(tt_proc_gone(g->peer[1]->pid));
+	TT_EXPECT(tt_now_ns() - began > TT_SEC);
+	tt_node_group_free(g);
+	tt_node_close(node);
+	return 0;
+}
+
+static void stopped(void)
+{
+	two(stopped_body, 1u << 1);
+}
+
+#define NAPS 20000
+
+/* Sleep until the other has reached a turn; a wake-up that is lost shows as a time-out. */
+static bool nap(struct tt_node *node, struct tt_node_group *g, int peer, uint64_t turn)
+{
+	struct pollfd p = {.events = POLLIN};
+	bool differs, reached;
+	int left = (int)(turn * 2654435761u % 6000), n;
+
+	while (left--)
+		if (tt_node_reached(g, peer, turn, 1, turn, &differs))
+			return true;
+	do {
+		p.fd = tt_node_lie_down(node, true);
+		reached = tt_node_reached(g, peer, turn, 1, turn, &differs);
+		n = reached ? 1 : poll(&p, 1, 2000);
+		tt_node_get_up(node);
+	} while (!reached && n > 0);
+	return reached;
+}
+
+static int naps_body(int me, int n, void *arg)
+{
+	struct board *b = arg;
+	struct tt_node_group *g;
+	struct tt_node *node;
+	uint64_t turn;
+
+	(void)n;
+	TT_EXPECT(!join(b, me, &node));
+	TT_EXPECT(!group(node, me, 1, WAIT_MS, &g));
+	for (turn = 1; turn <= NAPS; turn++) {
+		if (!me)
+			tt_node_signal(g, turn, 1, turn);
+		TT_EXPECT(nap(node, g, !me, turn));
+		if (me)
+			tt_node_signal(g, turn, 1, turn);
+	}
+	TT_EXPECT(meet(b, me));
+	tt_node_group_free(g);
+	tt_node_close(node);
+	return 0;
+}
+
+static void naps(void)
+{
+	two(naps_body, 0);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"left", left}, {"refused", refused}, {"full", full}, {NULL, NULL}
+		{"left", left}, {"refused", refused}, {"full", full}, {"fenced", fenced},
+		{"stopped", stopped}, {"naps", naps},     {NULL, NULL},
 	};
 
 	return tt_test_main("node_memory", tests, argc, argv);

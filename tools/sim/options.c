@@ -32,7 +32,8 @@ enum {
 	OPT_OVERSUB,
 	OPT_STRAGGLER,
 	OPT_JITTER,
-	OPT_SEED
+	OPT_SEED,
+	OPT_SKEW
 };
 
 static const struct option long_options[] = {
@@ -63,6 +64,7 @@ static const struct option long_options[] = {
 	{"straggler", required_argument, NULL, OPT_STRAGGLER},
 	{"jitter", required_argument, NULL, OPT_JITTER},
 	{"seed", required_argument, NULL, OPT_SEED},
+	{"skew", required_argument, NULL, OPT_SKEW},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},
 	{0}};
@@ -78,6 +80,7 @@ static const char usage[] =
 	"  -f, --stepfactor FACTOR         from one size to the next (default 2)\n"
 	"  -a, --algorithm NAME[,NAME...]  default: all that can do it\n"
 	"  -r, --root RANK                 root of rooted collectives (default 0)\n"
+	"      --skew X                        counts per rank: the largest is X times the smallest\n"
 	"      --chunk SIZE, --lanes N     as TUTTI_CHUNK and TUTTI_LANES\n"
 	"  -c, --check                     prove the plans, too (up to 1024 ranks)\n"
 	"      --table                     the literature's table, computed from the plans\n"
@@ -233,6 +236,8 @@ static int parse_one(struct options *opt, int c, char *arg)
 	case 'c':
 		opt->check = true;
 		return 0;
+	case OPT_SKEW:
+		return cli_number("--skew", arg, 1, 1e6, &opt->skew);
 	case OPT_TABLE:
 		opt->table = true;
 		return 0;
@@ -261,9 +266,8 @@ static int check_whole(struct options *opt, int argc, char **argv)
 		return -1;
 	if (optind + 1 < argc)
 		return cli_fail("'%s' is one argument too many", argv[optind + 1]);
-	if (tt_coll_counts(opt->coll))
-		return cli_fail("%s has counts per rank and is not simulated",
-				tt_coll_name(opt->coll));
+	if (opt->skew > 1 && !tt_coll_counts(opt->coll))
+		return cli_fail("--skew: %s has no counts per rank", tt_coll_name(opt->coll));
 	if (!opt->max_bytes)
 		opt->max_bytes = opt->min_bytes;
 	if (opt->max_bytes < opt->min_bytes)
@@ -290,6 +294,7 @@ int sim_parse(struct options *opt, int argc, char **argv)
 				.rank_factor = 2,
 				.min_bytes = 8,
 				.byte_factor = 2,
+				.skew = 1,
 				.chunk = 256 << 10,
 				.lanes = 4};
 	tt_model_default(&opt->model);
