@@ -12,8 +12,6 @@
 #include "lib/base/clock.h"
 #include "lib/engine/node.h"
 
-#define STREAM_FROM ((size_t)8 << 20) /* a result this long does not stay in the cache */
-
 /* Asked while waiting: meanwhile what the others need to get here goes on, such as the last bytes of a split. */
 static bool has_failed(void *arg)
 {
@@ -277,7 +275,7 @@ static struct tt_node_reduce reduction(struct tt_plan_req *req, const struct tt_
 		.op = req->op,
 		.elem = req->elem,
 		.divide_by = op->flags & TT_OPF_DIVIDE ? req->r.comm->size : 0,
-		.flags = req->extent[TT_BUF_SEND] >= STREAM_FROM ? TT_REDUCE_STREAM : 0,
+		.flags = tt_reduce_flags(req->extent[TT_BUF_SEND]),
 		.fn = own ? pair : NULL,
 		.arg = req};
 }

@@ -337,11 +337,9 @@ void tt_node_signal(struct tt_node_group *g, uint64_t turn, unsigned step, uint6
 	int i;
 
 	slot->fprint = fprint;
-	/*
-	 * seq_cst: the flag is visible before we look who sleeps, and sleepers look at flags after they
-	 * have said so.
-	 */
-	atomic_store(&slot->flag, tt_node_flag(turn, step));
+	atomic_store_explicit(&slot->flag, tt_node_flag(turn, step), memory_order_release);
+	/* The flag is visible before we look who sleeps; tt_node_lie_down has the other half. */
+	atomic_thread_fence(memory_order_seq_cst);
 	for (i = 0; i < g->size; i++)
 		if (g->peer[i] && atomic_load_explicit(&g->peer[i]->seg->sleeping, memory_order_relaxed))
 			tt_node_wake(g->peer[i]);
