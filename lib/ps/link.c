@@ -229,6 +229,7 @@ void tt_ps_note_ring(struct tt_bell *bell)
 	if (note->min_clock > link->min_clock)
 		link->min_clock = note->min_clock;
 	link->ended = note->ended;
+	link->slowest = note->slowest <= (uint64_t)ps->nworkers ? note->slowest : 0;
 	tt_ps_pump(ps); /* the next one may have waited for the clock */
 }
 

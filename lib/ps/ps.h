@@ -71,7 +71,8 @@ struct tt_ps_credit {
 struct tt_ps_note {
 	uint64_t min_clock; /* published everything up to this one */
 	uint64_t ended;	    /* 1: all workers have said good-bye; nothing comes after it */
-	uint64_t spare[6];
+	uint64_t slowest;   /* its index + 1, when others have waited for it for a while; 0: not known */
+	uint64_t spare[5];
 };
 
 /* What a worker says at a meeting: what it is for, the same for all, and how the leader's work ended. */
@@ -180,6 +181,7 @@ struct tt_ps_link {
 	struct tt_ps_out out[TT_PS_SLOTS];
 	struct tt_bell note;
 	uint64_t min_clock;
+	uint64_t slowest; /* as told */
 	bool ended;
 };
 
