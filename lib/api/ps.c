@@ -278,7 +278,9 @@ int tutti_ps_close(struct tutti_ps *ps)
 		return tt_fail(-EBUSY, "tutti_ps_close: %d requests have not been waited for",
 			       ps->tasks);
 	if (ps->my_worker >= 0) {
-		err = tt_ps_bye(ps, &bye);
+		err = tt_ps_send_accrued(ps, UINT64_MAX);
+		if (!err)
+			err = tt_ps_bye(ps, &bye);
 		if (!err)
 			err = tutti_wait(&bye);
 	}
@@ -339,11 +341,41 @@ static int check_options(const struct tutti_ps *ps, const struct tutti_ps_option
 	return 0;
 }
 
+/* How pushes are grouped and weighted, and how often they go. */
+static int check_modes(const struct tutti_ps *ps, const struct tutti_ps_table *t)
+{
+	const struct tutti_ps_options *o = &t->opt;
+
+	if (o->softsync < 0 || o->softsync > ps->nworkers)
+		return tt_fail(-EINVAL, "a table's options: softsync is %d, and there are %d workers",
+			       o->softsync, ps->nworkers);
+	if (o->softsync && ps->staleness >= 0)
+		return tt_fail(-EINVAL, "a table's options: softsync is for TUTTI_PS_ASYNC, and the "
+					"staleness is %d", ps->staleness);
+	if (o->staleness_aware && (t->rows || ps->staleness == 0))
+		return tt_fail(-EINVAL, "a table's options: staleness_aware is for dense tables, and for a "
+					"staleness other than 0");
+	if (o->staleness_aware && o->rule != TUTTI_PS_SUM && o->rule != TUTTI_PS_SGD &&
+	    o->rule != TUTTI_PS_MOMENTUM && o->rule != TUTTI_PS_NESTEROV)
+		return tt_fail(-EINVAL, "a table's options: staleness_aware divides the rate, which rule %s "
+					"does not allow", tt_ps_rule_name(o->rule));
+	if (o->staleness_aware && !is_float(t->datatype))
+		return tt_fail(-EINVAL, "a table's options: staleness_aware is for floats, not %s",
+			       tt_datatype_name(t->datatype));
+	if (o->n_fetch < 0 || o->n_push < 0 || (t->rows && (o->n_fetch > 1 || o->n_push > 1)))
+		return tt_fail(-EINVAL, "a table's options: n_fetch and n_push are %d and %d; they are for "
+					"dense tables, and not negative", o->n_fetch, o->n_push);
+	if (o->n_push > 1 && o->rule == TUTTI_PS_ASSIGN)
+		return tt_fail(-EINVAL, "a table's options: n_push adds updates up, and rule assign does not");
+	return 0;
+}
+
 static int check_table(struct tutti_ps *ps, const char *name, const struct tutti_ps_options *user,
 		       struct tutti_ps_table *like)
 {
 	struct tutti_ps_options *o = &like->opt;
 	uint32_t i;
+	int err;
 
 	if (!name || !name[0] || strlen(name) >= TT_PS_NAME)
 		return tt_fail(-EINVAL, "a table's name must have 1 to %d characters", TT_PS_NAME - 1);
@@ -366,7 +398,8 @@ static int check_table(struct tutti_ps *ps, const char *name, const struct tutti
 	if (user)
 		memcpy(o, user, user->size < sizeof(*o) ? user->size : sizeof(*o));
 	strcpy(like->name, name);
-	return check_options(ps, o, like->datatype);
+	err = check_options(ps, o, like->datatype);
+	return err ? err : check_modes(ps, like);
 }
 
 /* What must be equal on all ranks, as one number. */
@@ -392,6 +425,8 @@ static uint64_t fingerprint(const struct tutti_ps_table *t)
 		memcpy(&word, (const char *)&o + i, sizeof(word));
 		h = tt_hash_add(h, word);
 	}
+	h = tt_hash_add(tt_hash_add(h, (uint64_t)o.softsync), (uint64_t)o.staleness_aware);
+	h = tt_hash_add(tt_hash_add(h, (uint64_t)o.n_fetch), (uint64_t)o.n_push);
 	return tt_hash_add(h, o.block) >> 1; /* a maximum and a minimum of it fit in one word each */
 }
 

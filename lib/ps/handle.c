@@ -51,6 +51,9 @@ static void advance(struct tt_ps_server *srv)
 		if (srv->client[w].clock < min)
 			min = srv->client[w].clock;
 	}
+	for (i = 0; i < ps->ntables && here < srv->here; i++)
+		tt_ps_store_regroup(ps->table[i]->store, here);
+	srv->here = here;
 	if (!here || min <= srv->min_clock)
 		return;
 	for (i = 0; i < ps->ntables; i++)
@@ -84,6 +87,7 @@ static int with_table(struct tt_ps_server *srv, struct tt_ps_client *c, const st
 	struct tutti_ps *ps = srv->ps;
 	struct tt_ps_store *s = ps->table[m->table]->store;
 	bool wait = false, bsp = ps->staleness == 0;
+	struct tt_ps_done done = {0};
 	int err = -EPROTO;
 
 	switch (m->kind) {
@@ -95,10 +99,10 @@ static int with_table(struct tt_ps_server *srv, struct tt_ps_client *c, const st
 			credit->sequence = srv->epoch + 1;
 		break;
 	case TT_PS_PUSH:
-		err = tt_ps_store_push(s, m, payload);
+		err = tt_ps_store_push(s, m, payload, &done);
 		break;
 	case TT_PS_PUSH_ROWS:
-		err = tt_ps_store_push_rows(s, m, payload);
+		err = tt_ps_store_push_rows(s, m, payload, &done);
 		break;
 	case TT_PS_LOOKUP:
 		err = tt_ps_store_lookup(s, m, payload,
@@ -108,8 +112,9 @@ static int with_table(struct tt_ps_server *srv, struct tt_ps_client *c, const st
 		credit->len = err ? 0 : m->count * sizeof(uint32_t);
 		break;
 	}
-	if (!err && (wait || (!bsp && (m->kind == TT_PS_PUSH || m->kind == TT_PS_PUSH_ROWS))))
+	if (!err && (wait || (!bsp && done.applied)))
 		credit->sequence = srv->epoch + 1;
+	credit->tau = done.tau;
 	return err;
 }
 

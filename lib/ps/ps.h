@@ -51,7 +51,8 @@ struct tt_ps_msg {
 	uint32_t count;
 	uint32_t len;	 /* of the payload */
 	uint32_t behind; /* 1: it is behind the head; 0: it rings for itself */
-	uint32_t spare[5];
+	uint32_t version; /* of the block when it was pulled last; TT_PS_NOWHERE: never */
+	uint32_t spare[4];
 };
 
 /* The answer to a message; its slot is free then. */
@@ -60,7 +61,8 @@ struct tt_ps_credit {
 	int64_t status;
 	uint64_t sequence; /* the first publication that contains the push; 0: none to wait for */
 	uint64_t len;	   /* of what follows */
-	uint64_t spare[4];
+	uint64_t tau;	   /* versions that the push was late */
+	uint64_t spare[3];
 };
 
 struct tt_ps_note {
@@ -75,7 +77,8 @@ struct tt_ps_head {
 	uint64_t length;
 	uint64_t checksum; /* XXH3 of the data */
 	uint64_t generation;
-	uint64_t spare[3];
+	uint64_t version; /* dense: updates that it has had */
+	uint64_t spare[2];
 };
 
 /* A word of a directory: sequence << 8 | slot; 0: never published. */
@@ -95,6 +98,12 @@ struct tt_ps_part {
 
 struct tt_ps_store; /* a server's side of a table */
 struct tt_ps_keys;
+
+/* Updates added up until they are applied or sent. */
+struct tt_ps_sum {
+	char *sums;	   /* NULL: nothing is added up */
+	uint64_t *touched; /* bits of elements, or of rows */
+};
 
 struct tutti_ps_table {
 	struct tutti_ps *ps;
@@ -116,12 +125,16 @@ struct tutti_ps_table {
 	struct tt_ps_track *track; /* by server */
 	struct tt_ps_keys *places; /* of keys; UINT32_MAX is not stored */
 	struct tutti_ps_read last;
+	uint64_t taus, answered; /* of pushes */
+	struct tt_ps_sum accrued;   /* n_push > 1: what is not sent yet */
+	uint64_t fetch_period, fetch_clock; /* n_fetch > 1: the last period, from 1, and when it fetched */
 };
 
 /* What a worker knows of a server's blocks. */
 struct tt_ps_track {
 	uint64_t *floor;   /* by block: nothing older is accepted */
 	uint32_t *pending; /* pushes whose answer is not here */
+	uint32_t *version; /* dense: that was pulled last */
 };
 
 /* ---- the worker's side ---- */
@@ -251,6 +264,24 @@ void tt_ps_store_free(struct tt_ps_store *store);
 
 /* fill.c: initial values of count elements; first is the element's index or the row's key. */
 void tt_ps_fill(const struct tutti_ps_table *t, void *value, uint64_t first, size_t count);
+
+/* sum.c: units are elements, or rows */
+int tt_ps_sum_new(const struct tutti_ps_table *t, uint64_t units, struct tt_ps_sum *sum);
+void tt_ps_sum_free(struct tt_ps_sum *sum);
+void tt_ps_sum_add(const struct tutti_ps_table *t, struct tt_ps_sum *sum, uint64_t unit, uint64_t units,
+		   const char *update);
+/* The next units from *from on, and before end, that something was added to; false: there are none. */
+bool tt_ps_sum_next(const struct tt_ps_sum *sum, uint64_t *from, uint64_t *to, uint64_t end);
+void tt_ps_sum_clear(struct tt_ps_sum *sum, uint64_t from, uint64_t to);
+
+/* downpour.c: what is pulled and pushed now and then only. Without the lock. */
+bool tt_ps_fetches(struct tutti_ps_table *t); /* whether a pull is one */
+int tt_ps_accrue(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count,
+		 const char *call, struct tutti_request **request);
+/* A pull that is none. */
+int tt_ps_nothing(struct tutti_ps_table *t, const char *call, struct tutti_request **request);
+/* Send what has been added up, if the worker's clock becomes clock; UINT64_MAX: it leaves. */
+int tt_ps_send_accrued(struct tutti_ps *ps, uint64_t clock);
 
 /* rule.c: apply an update; see there. state: NULL where the rule has none. step counts from 1. */
 int tt_ps_rule_states(int rule);

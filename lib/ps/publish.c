@@ -57,6 +57,7 @@ static void write_slot(struct tt_ps_store *s, uint64_t block, struct tt_ps_head 
 	head->length = len;
 	head->checksum = t->ps->verify ? XXH3_64bits(data, len) : 0;
 	head->generation = t->ps->generation;
+	head->version = t->rows ? 0 : s->steps[block];
 }
 
 int tt_ps_publish(struct tt_ps_store *s, uint64_t block, uint64_t sequence, uint64_t min_clock,

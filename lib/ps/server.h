@@ -46,6 +46,7 @@ struct tt_ps_server {
 	struct tt_ps_client *client; /* by worker */
 	char *answers;
 	int left; /* workers that have not said good-bye; under the lock */
+	int here; /* workers that have not left, as tables know it */
 	size_t held_bytes;
 
 	/* publication: all lists are in the tables' stores */

@@ -41,9 +41,16 @@ struct tt_ps_store {
 	uint32_t nrows;
 	uint32_t *shown; /* by block: how many of its rows are published */
 
-	/* combine */
-	char *sums;
-	uint64_t *touched; /* bits of elements, or of rows */
+	struct tt_ps_sum sum; /* combine, and softsync */
+	uint32_t *group;      /* softsync: by block or row: updates in the sum */
+	uint32_t group_size;
+	char *scaled; /* staleness_aware: a block */
+};
+
+/* What has become of a push. */
+struct tt_ps_done {
+	bool applied;
+	uint32_t tau;
 };
 
 static inline _Atomic uint64_t *tt_ps_dir(const struct tt_ps_store *s, uint64_t block)
@@ -60,13 +67,17 @@ static inline uint64_t tt_ps_units(const struct tt_ps_store *s)
 void tt_ps_mark(struct tt_ps_store *s, struct tt_ps_blocks *list, uint64_t block);
 /* 0, or why a message is refused. */
 int tt_ps_store_set(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload);
-int tt_ps_store_push(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload);
-int tt_ps_store_push_rows(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload);
+int tt_ps_store_push(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
+		     struct tt_ps_done *done);
+int tt_ps_store_push_rows(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
+			  struct tt_ps_done *done);
 /* Places, with TT_PS_UNSEEN where that holds; then *wait. */
 int tt_ps_store_lookup(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
 		       uint32_t *places, bool *wait);
 /* The end of a clock: what was added up is applied. */
 void tt_ps_store_combine(struct tt_ps_store *s, int workers);
+/* So many workers are left: groups that need no more are applied, without workers all. */
+void tt_ps_store_regroup(struct tt_ps_store *s, int workers);
 
 /*
  * Write block into another slot, make that the current one, and retire the old. only_new: what was published stays

@@ -112,11 +112,15 @@ static int track(struct tutti_ps_table *t)
 	for (k = 0; t->track && k < t->ps->nservers; k++) {
 		t->track[k].floor = calloc(t->part[k].blocks + 1, sizeof(uint64_t));
 		t->track[k].pending = calloc(t->part[k].blocks + 1, sizeof(uint32_t));
-		if (!t->track[k].floor || !t->track[k].pending)
+		t->track[k].version = malloc((t->part[k].blocks + 1) * sizeof(uint32_t));
+		if (!t->track[k].floor || !t->track[k].pending || !t->track[k].version)
 			break;
+		memset(t->track[k].version, 0xff, (t->part[k].blocks + 1) * sizeof(uint32_t));
 	}
 	if (!t->track || k < t->ps->nservers)
 		return tt_fail(-ENOMEM, "no memory for table '%s'", t->name);
+	if (t->opt.n_push > 1)
+		return tt_ps_sum_new(t, t->count, &t->accrued);
 	return t->rows ? tt_ps_keys_new(&t->places) : 0;
 }
 
@@ -166,8 +170,10 @@ void tt_ps_table_free(struct tutti_ps_table *t)
 	for (k = 0; t->track && k < t->ps->nservers; k++) {
 		free(t->track[k].floor);
 		free(t->track[k].pending);
+		free(t->track[k].version);
 	}
 	free(t->track);
+	tt_ps_sum_free(&t->accrued);
 	tt_ps_keys_free(t->places);
 	tt_ps_store_free(t->store);
 	tutti_free(t->mem);
