@@ -108,6 +108,7 @@ struct tutti_ps_options {
 	size_t block;		/* bytes that are published together, at most 256 KiB [256 KiB; rows 4 KiB] */
 	int softsync;		/* n: the mean of every workers / n updates is applied; no bound only [each is] */
 	int staleness_aware;	/* 1: an update computed tau versions ago is divided by tau; dense, not BSP */
+	int essp;		/* 1: servers send workers what they have pulled before, when it changes */
 	int n_fetch, n_push;	/* Downpour: clocks from one fetch, one push to the next; dense [1, 1] */
 };
 

@@ -427,6 +427,7 @@ static uint64_t fingerprint(const struct tutti_ps_table *t)
 	}
 	h = tt_hash_add(tt_hash_add(h, (uint64_t)o.softsync), (uint64_t)o.staleness_aware);
 	h = tt_hash_add(tt_hash_add(h, (uint64_t)o.n_fetch), (uint64_t)o.n_push);
+	h = tt_hash_add(h, (uint64_t)o.essp);
 	return tt_hash_add(h, o.block) >> 1; /* a maximum and a minimum of it fit in one word each */
 }
 
@@ -449,6 +450,28 @@ static void count_load(struct tutti_ps *ps, const struct tutti_ps_table *t)
 		ps->load[k] += t->part[k].elems * t->elem;
 }
 
+/* Whom to ring for what servers send, and for having it. */
+static int tell_cache(struct tutti_ps *ps, struct tutti_ps_table *t)
+{
+	uint64_t mine[2] = {t->my_cache, t->store ? tt_ps_acks(t) : 0};
+	size_t n = (size_t)ps->comm->size, r;
+	uint64_t *all = calloc(n, sizeof(mine));
+	int err;
+
+	t->cache_token = calloc(n, sizeof(uint32_t));
+	t->sub_token = calloc(n, sizeof(uint32_t));
+	err = agree(ps->comm, "making a table", all && t->cache_token && t->sub_token ? 0
+		    : tt_fail(-ENOMEM, "no memory for table '%s'", t->name));
+	if (!err)
+		err = exchange(ps->comm, mine, all, 2);
+	for (r = 0; !err && r < n; r++) {
+		t->cache_token[r] = (uint32_t)all[2 * r];
+		t->sub_token[r] = (uint32_t)all[2 * r + 1];
+	}
+	free(all);
+	return err;
+}
+
 static int make_table(struct tutti_ps *ps, const char *name, struct tutti_ps_table *like,
 		      const struct tutti_ps_options *options, struct tutti_ps_table **out)
 {
@@ -468,7 +491,11 @@ static int make_table(struct tutti_ps *ps, const char *name, struct tutti_ps_tab
 	err = agree(ps->comm, "making a table", tt_ps_table_new(ps, like, &t));
 	if (!err)
 		err = tutti_win_create(ps->comm, t->mem, t->size, 0, &t->win);
+	if (!err && t->opt.essp)
+		err = tell_cache(ps, t);
 	if (err) {
+		if (t && t->win)
+			tutti_win_free(t->win);
 		if (t)
 			tt_ps_table_free(t);
 		return err;

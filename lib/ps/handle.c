@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "lib/ps/server.h"
+#include "lib/ps/eager.h"
 
 static bool fresh_left(const struct tt_ps_server *srv)
 {
@@ -25,7 +25,8 @@ bool tt_ps_turn(const struct tt_ps_server *srv, const struct tt_ps_client *c,
 {
 	int w;
 
-	if (srv->ps->staleness || m->kind == TT_PS_SET || m->kind == TT_PS_LOOKUP)
+	if (srv->ps->staleness || m->kind == TT_PS_SET || m->kind == TT_PS_LOOKUP ||
+	    m->kind == TT_PS_SUBSCRIBE)
 		return true;
 	/* nothing may change while a clock is being published, or values that nobody has seen yet */
 	if (srv->passing || srv->published != srv->min_clock || fresh_left(srv))
@@ -111,9 +112,14 @@ static int with_table(struct tt_ps_server *srv, struct tt_ps_client *c, const st
 					 &wait);
 		credit->len = err ? 0 : m->count * sizeof(uint32_t);
 		break;
+	case TT_PS_SUBSCRIBE:
+		err = tt_ps_subscribe(s, c->index, m, payload);
+		break;
 	}
 	if (!err && (wait || (!bsp && done.applied)))
 		credit->sequence = srv->epoch + 1;
+	if (s->sub && credit->sequence)
+		s->sub[c->index].promised = credit->sequence;
 	credit->tau = done.tau;
 	return err;
 }

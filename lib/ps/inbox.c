@@ -103,7 +103,8 @@ static bool run_slot(struct tt_ps_client *c)
 	const struct tt_ps_msg *m = head_of(c, c->next);
 	const char *payload = (const char *)(m + 1);
 	struct tt_ps_credit credit = {.number = c->next};
-	bool at_once = m->kind == TT_PS_SET || m->kind == TT_PS_LOOKUP;
+	bool at_once = m->kind == TT_PS_SET || m->kind == TT_PS_LOOKUP ||
+		       m->kind == TT_PS_SUBSCRIBE;
 
 	if (m->number != c->next || m->len > TT_PS_BLOCK)
 		credit.status = -EPROTO;
@@ -111,7 +112,7 @@ static bool run_slot(struct tt_ps_client *c)
 		tt_ps_handle(c->srv, c, m, payload, &credit);
 	else if (hold(c, m, payload))
 		return false;
-	if (!credit.status && m->kind != TT_PS_LOOKUP && m->kind != TT_PS_SET) {
+	if (!credit.status && !at_once) {
 		credit.status = c->late;
 		c->late = 0;
 	}

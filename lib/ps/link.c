@@ -130,6 +130,7 @@ static void pushed(struct tt_ps_out *out, const struct tt_ps_msg *msg, uint64_t 
 			block = (uint64_t)place[i] * t->width / t->block_elems;
 			track->pending[block]--;
 			tt_ps_floor(t, out->link->index, block, sequence);
+			tt_ps_cache_own(t, out->link->index, block, sequence);
 		}
 	} else {
 		block = msg->first / t->block_elems;
@@ -137,6 +138,7 @@ static void pushed(struct tt_ps_out *out, const struct tt_ps_msg *msg, uint64_t 
 		t->answered++;
 		track->pending[block]--;
 		tt_ps_floor(t, out->link->index, block, sequence);
+		tt_ps_cache_own(t, out->link->index, block, sequence);
 	}
 }
 

@@ -40,7 +40,8 @@ enum tt_ps_kind {
 	TT_PS_PUSH_ROWS, /* count places (32 bits each, to a multiple of 8 bytes), then as many rows */
 	TT_PS_LOOKUP,  /* count keys; answered with their places, made if need be */
 	TT_PS_CLOCK,
-	TT_PS_BYE
+	TT_PS_BYE,
+	TT_PS_SUBSCRIBE /* to count blocks (32 bits each) */
 };
 
 struct tt_ps_msg {
@@ -94,9 +95,12 @@ struct tt_ps_part {
 	uint64_t begin, elems; /* dense: elements of the table; rows: room for elems / width of them */
 	uint64_t blocks;
 	uint64_t copy;	       /* offset of the directory's copy in a worker's part */
+	uint64_t cache;	       /* essp: likewise, of what the server sends */
 };
 
+struct tt_ps_task;
 struct tt_ps_store; /* a server's side of a table */
+struct tt_ps_cache; /* essp: what a server sends a worker of it */
 struct tt_ps_keys;
 
 /* Updates added up until they are applied or sent. */
@@ -120,12 +124,16 @@ struct tutti_ps_table {
 	char *mem;		 /* of this rank: directory and blocks of a server, then a worker's copies */
 	size_t size, copies;	 /* copies: where those begin */
 	struct tt_ps_store *store; /* NULL: this rank is no server */
+	uint32_t *cache_token, *sub_token; /* essp, by rank: first of a worker's, of a server's bells */
 
 	/* a worker's */
 	struct tt_ps_track *track; /* by server */
 	struct tt_ps_keys *places; /* of keys; UINT32_MAX is not stored */
 	struct tutti_ps_read last;
 	uint64_t taus, answered; /* of pushes */
+	struct tt_ps_cache *cache;  /* by server; NULL: not essp */
+	bool has_cache;
+	uint32_t my_cache;	    /* token of its first bell */
 	struct tt_ps_sum accrued;   /* n_push > 1: what is not sent yet */
 	uint64_t fetch_period, fetch_clock; /* n_fetch > 1: the last period, from 1, and when it fetched */
 };
@@ -253,6 +261,7 @@ static inline uint64_t tt_ps_dir_at(uint64_t block)
 {
 	return block * sizeof(uint64_t);
 }
+size_t tt_ps_dir_size(const struct tutti_ps_table *t, int server);
 uint64_t tt_ps_slot_at(const struct tutti_ps_table *t, int server, uint64_t block, unsigned slot);
 /* Where the copies begin in the part of a rank that is a worker: behind what it has as a server. */
 uint64_t tt_ps_copies_at(const struct tutti_ps_table *t, int rank);
@@ -261,6 +270,7 @@ const char *tt_ps_rule_name(int rule);
 /* store.c, publish.c: a server's values, and what workers see of them */
 int tt_ps_store_new(struct tutti_ps_table *t);
 void tt_ps_store_free(struct tt_ps_store *store);
+uint32_t tt_ps_acks(const struct tutti_ps_table *t); /* essp: token of its first bell */
 
 /* fill.c: initial values of count elements; first is the element's index or the row's key. */
 void tt_ps_fill(const struct tutti_ps_table *t, void *value, uint64_t first, size_t count);
@@ -273,6 +283,25 @@ void tt_ps_sum_add(const struct tutti_ps_table *t, struct tt_ps_sum *sum, uint64
 /* The next units from *from on, and before end, that something was added to; false: there are none. */
 bool tt_ps_sum_next(const struct tt_ps_sum *sum, uint64_t *from, uint64_t *to, uint64_t end);
 void tt_ps_sum_clear(struct tt_ps_sum *sum, uint64_t from, uint64_t to);
+
+/* cache.c: essp, the worker's side; under the lock but for the first three */
+enum tt_ps_where {
+	TT_PS_HERE,   /* it has been copied to where it goes */
+	TT_PS_COMING, /* it will be sent */
+	TT_PS_AWAY    /* it has to be read */
+};
+
+struct tt_ps_unit;
+
+uint64_t tt_ps_cache_size(const struct tutti_ps_table *t, int server);
+int tt_ps_cache_new(struct tutti_ps_table *t);
+void tt_ps_cache_free(struct tutti_ps_table *t);
+/* A block is to be sent from now on; the servers are told by the second. 0, or -EAGAIN. */
+void tt_ps_cache_want(struct tutti_ps_table *t, int server, uint64_t block);
+int tt_ps_cache_ask(struct tt_ps_task *task);
+/* This publication of the block, which has a push of this worker's, will be sent. */
+void tt_ps_cache_own(struct tutti_ps_table *t, int server, uint64_t block, uint64_t sequence);
+enum tt_ps_where tt_ps_cached(struct tt_ps_unit *u);
 
 /* downpour.c: what is pulled and pushed now and then only. Without the lock. */
 bool tt_ps_fetches(struct tutti_ps_table *t); /* whether a pull is one */

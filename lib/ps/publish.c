@@ -74,6 +74,10 @@ int tt_ps_publish(struct tt_ps_store *s, uint64_t block, uint64_t sequence, uint
 		*when = retired[slot] + rest;
 		return -EAGAIN;
 	}
+	if (s->sending && atomic_load(&s->sending[block * TT_PS_COPIES + slot])) {
+		*when = now + rest;
+		return -EAGAIN;
+	}
 	atomic_store(&head->stamp, 0); /* whoever reads the old stamp reads no byte of what follows */
 	atomic_thread_fence(memory_order_seq_cst);
 	write_slot(s, block, head, old, only_new);

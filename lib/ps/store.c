@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A server's values: kept apart from what workers read, changed by the server's thread only. */
-#include "lib/ps/store.h"
+#include "lib/ps/eager.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -109,6 +109,8 @@ int tt_ps_store_new(struct tutti_ps_table *t)
 		err = new_values(s);
 	if (!err)
 		err = new_sums(s);
+	if (!err && t->opt.essp)
+		err = tt_ps_sub_new(s);
 	if (!err && t->rows)
 		err = new_rows(s);
 	if (err)
@@ -123,6 +125,7 @@ void tt_ps_store_free(struct tt_ps_store *s)
 {
 	if (!s)
 		return;
+	tt_ps_sub_free(s);
 	tt_ps_keys_free(s->keys);
 	free(s->key);
 	free(s->shown);

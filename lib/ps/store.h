@@ -35,6 +35,13 @@ struct tt_ps_store {
 	struct tt_ps_blocks dirty, fresh, pass;
 	struct tt_ps_told *told; /* by worker */
 
+	/* eager.c; NULL: not essp */
+	struct tt_ps_sub *sub; /* by worker */
+	atomic_uint *sending;  /* by slot: puts that read it */
+	char *lines;	       /* memory of the subs' batches */
+	uint32_t my_acks;
+	bool has_acks;
+
 	/* rows */
 	struct tt_ps_keys *keys;
 	uint64_t *key; /* by place */

@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "lib/ps/server.h"
+#include "lib/ps/eager.h"
 
 static void put(struct tt_ps_client *c, struct tutti_win *win, void *from, size_t len, uint64_t to,
 		int bell, struct tt_win_end *end)
@@ -107,12 +107,14 @@ void tt_ps_tell(struct tt_ps_server *srv)
 		    tt_ps_box_back(ps, c->rank) + tt_ps_box_note(ps->my_server), TT_PS_SLOTS,
 		    &c->note_end);
 	}
+	tt_ps_sub_send(srv);
 }
 
 void tt_ps_tell_block(struct tt_ps_server *srv, struct tt_ps_store *s, uint64_t block)
 {
 	int w;
 
+	tt_ps_sub_due(s, block);
 	tt_wire_lock(srv->ps->comm->ctx->wire);
 	for (w = 0; w < srv->ps->nworkers; w++) {
 		struct tt_ps_told *told = &s->told[w];

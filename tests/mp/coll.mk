@@ -22,6 +22,7 @@ TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_ps_clock \
 	tests/mp/test_ps_hammer \
 	tests/mp/test_ps_modes \
+	tests/mp/test_ps_essp \
 	tests/mp/test_atomics \
 	tests/mp/test_ways \
 	tests/mp/test_node \
@@ -71,6 +72,8 @@ tests_mp_test_ps_hammer_SOURCES = tests/mp/test_ps_hammer.c
 tests_mp_test_ps_hammer_LDADD = libttmp.la
 tests_mp_test_ps_modes_SOURCES = tests/mp/test_ps_modes.c
 tests_mp_test_ps_modes_LDADD = libttmp.la
+tests_mp_test_ps_essp_SOURCES = tests/mp/test_ps_essp.c
+tests_mp_test_ps_essp_LDADD = libttmp.la
 tests_mp_test_ps_clock_SOURCES = tests/mp/test_ps_clock.c
 tests_mp_test_ps_clock_LDADD = libttmp.la
 tests_mp_test_node_SOURCES = tests/mp/test_node.c
