@@ -2,6 +2,7 @@
 include man/env.mk
 include man/perf.mk
 include man/ps.mk
+include man/diag.mk
 
 dist_man_MANS += \
 	man/tutti_info.1 man/tutti_run.1 man/tutti_sim.1 man/tutti_explain.1 man/tutti_tune.1 \

@@ -15,6 +15,7 @@ include tests/unit/local.mk
 include tests/plan/local.mk
 include tests/conform/local.mk
 include tests/mp/local.mk
+include tests/diag/local.mk
 include tests/fault/local.mk
 include tests/vm/local.mk
 endif
@@ -25,5 +26,6 @@ soak:
 	TT_TIMES=$${TT_TIMES:-10} tests/mp/test_random
 	tests/mp/test_big
 
+include tests/fuzz/local.mk
 include tests/lint/local.mk
 include tests/install/local.mk

@@ -8,6 +8,7 @@
 
 #include "lib/base/env.h"
 #include "lib/base/error.h"
+#include "lib/node/node.h"
 #include "lib/plan/tune.h"
 #include "lib/topo/topo.h"
 #include "tools/cli.h"
@@ -177,10 +178,13 @@ static int explain(const struct options *opt, const struct tt_chooser *chooser, 
 	struct tt_plan_args args = {.coll = opt->coll,
 				    .nranks = opt->nranks,
 				    .root = opt->root,
-				    .node = opt->hosts == 1 && opt->nranks > 1,
+				    .node = opt->hosts == 1 && opt->nranks > 1 &&
+					    opt->nranks <= TT_NODE_RANKS &&
+					    strcmp(opt->env.node.text, "off") != 0,
 				    .elem = ELEM,
 				    .count = size / ELEM + (size % ELEM > 0)};
 	struct tt_candidate list[TT_CANDIDATES];
+	struct tt_plan_args cut;
 	size_t *counts = calloc((size_t)opt->nranks, sizeof(*counts));
 	const struct tt_alg *taken;
 	int n, i, shown = 0;
@@ -190,8 +194,13 @@ static int explain(const struct options *opt, const struct tt_chooser *chooser, 
 	for (i = 0; i < opt->nranks; i++)
 		counts[i] = args.count;
 	args.rcounts = counts; /* of the v forms: all alike */
+	cut = args;
 	n = tt_candidates(chooser, &args, list, TT_CANDIDATES);
-	taken = list[tt_pick(chooser, &args, list, n)].alg;
+	taken = tt_choose(chooser, &cut);
+	for (i = 0; tt_coll_own_counts(opt->coll) && i < n; i++) { /* cut alike, whatever the candidate */
+		list[i].chunk = cut.chunk;
+		list[i].lanes = cut.lanes;
+	}
 	qsort(list, (size_t)n, sizeof(list[0]), by_time);
 	for (i = 0; i < n; i++)
 		if (opt->all || list[i].alg == taken || shown < 3) {

@@ -8,7 +8,7 @@
 #include "lib/api/api.h"
 
 /* A push that a server refused after its call had returned is told by the next call. */
-static int check_worker(const char *call, struct tutti_ps *ps)
+int tt_ps_check_worker(const char *call, struct tutti_ps *ps)
 {
 	int err;
 
@@ -37,7 +37,7 @@ static int check_table(const char *call, const struct tutti_ps_table *t, bool ro
 	if (t->rows != rows)
 		return tt_fail(-EINVAL, "%s: table '%s' is a table of %s", call, t->name,
 			       t->rows ? "rows; see tutti_ps_pull_rows" : "elements; see tutti_ps_pull");
-	return check_worker(call, t->ps);
+	return tt_ps_check_worker(call, t->ps);
 }
 
 static int check_type(const char *call, const struct tutti_ps_table *t, enum tutti_datatype type)
@@ -226,7 +226,7 @@ static int start_clock(struct tutti_ps *ps, uint64_t clock, const char *call,
 
 int tutti_ps_iclock(struct tutti_ps *ps, struct tutti_request **request)
 {
-	int err = check_worker("tutti_ps_iclock", ps);
+	int err = tt_ps_check_worker("tutti_ps_iclock", ps);
 
 	if (!err && !request)
 		err = tt_fail(-EINVAL, "tutti_ps_iclock: request is NULL");
@@ -236,7 +236,7 @@ int tutti_ps_iclock(struct tutti_ps *ps, struct tutti_request **request)
 int tutti_ps_clock(struct tutti_ps *ps)
 {
 	struct tutti_request *req;
-	int err = check_worker("tutti_ps_clock", ps);
+	int err = tt_ps_check_worker("tutti_ps_clock", ps);
 
 	if (!err)
 		err = start_clock(ps, ps->clock + 1, "ps_clock", &req);
@@ -246,7 +246,7 @@ int tutti_ps_clock(struct tutti_ps *ps)
 int tutti_ps_clock_to(struct tutti_ps *ps, uint64_t clock)
 {
 	struct tutti_request *req;
-	int err = check_worker("tutti_ps_clock_to", ps);
+	int err = tt_ps_check_worker("tutti_ps_clock_to", ps);
 
 	if (!err && (clock < ps->clock || clock > (uint64_t)INT64_MAX))
 		err = tt_fail(-EINVAL, "tutti_ps_clock_to: the clock is %llu; it can't go back to %llu",

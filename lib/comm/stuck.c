@@ -196,6 +196,11 @@ static void note_late(struct tutti_context *ctx, const struct stuck_msg *msg)
 	if (comm->nlate == TT_LATE_MAX)
 		return;
 	comm->late[comm->nlate++] = msg->other;
+	if (comm->flight && comm->flight->uid == comm->uid) {
+		comm->flight->late_seq = msg->seq;
+		memcpy(comm->flight->late, comm->late, sizeof(comm->late));
+		comm->flight->nlate = (uint32_t)comm->nlate;
+	}
 	tt_warn("%s of %s waits for rank %d on host %s, which has not called it yet",
 		tt_fields_text(&msg->fields, msg->seq, call, sizeof(call)),
 		tt_comm_name(comm, name, sizeof(name)), msg->other,

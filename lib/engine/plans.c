@@ -216,6 +216,7 @@ static int new_request(struct tutti_comm *comm, struct tt_plan_entry *entry,
 						     .ops = ops + i * plan->max_ops,
 						     .tmp = tmp + i * plan->max_ops};
 		tt_list_init(&req->lanes[i].ready);
+		req->rounds += (uint32_t)req->lanes[i].rounds;
 	}
 	if (plan->scratch) {
 		err = tt_mem_alloc(tt_wire_memory(comm->ctx->wire), plan->scratch, &req->scratch,

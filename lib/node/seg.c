@@ -94,8 +94,10 @@ void tt_node_close(struct tt_node *node)
 	for (i = 0; i < 2; i++)
 		if (node->wake[i] >= 0)
 			close(node->wake[i]);
-	if (node->seg)
+	if (node->seg) {
+		tt_node_take_back(node);
 		munmap(node->seg, sizeof(*node->seg));
+	}
 	if (node->seg_fd >= 0)
 		close(node->seg_fd);
 	pthread_mutex_destroy(&node->homes);

@@ -33,16 +33,16 @@ static void put_over(struct tt_win_end *end, int status)
 {
 	struct tt_ps_part_put *put = tt_container(end, struct tt_ps_part_put, end);
 
-	(void)status; /* a worker that can't be reached is gone, which the control tree finds out */
 	put->busy = false;
 	atomic_fetch_sub(put->sending, 1);
 	put->sub->store->t->ps->srv->kick = true;
+	tt_ps_put_over(client_of(put->sub), status, "sending a block to a worker");
 }
 
 static void end_over(struct tt_win_end *end, int status)
 {
-	(void)end;
-	(void)status;
+	tt_ps_put_over(client_of(tt_container(end, struct tt_ps_sub, end)), status,
+		       "sending blocks to a worker");
 }
 
 /* from: in the worker's cache; to the bell of parts, or of the line. */
@@ -59,6 +59,7 @@ static void put(struct tt_ps_sub *sub, void *from, size_t len, uint64_t to, bool
 				  .note = true,
 				  .token = &token};
 
+	t->ps->srv->puts++;
 	err = tt_win_op_start(t->win, &a, end);
 	if (err)
 		end->over(end, err);
@@ -196,6 +197,14 @@ void tt_ps_sub_due(struct tt_ps_store *s, uint64_t block)
 
 	for (w = 0; s->sub && w < s->t->ps->nworkers; w++)
 		s->sub[w].due[block / 64] |= s->sub[w].wanted[block / 64] & 1ull << block % 64;
+}
+
+void tt_ps_sub_restart(struct tt_ps_store *s, uint64_t sequence)
+{
+	int w;
+
+	for (w = 0; s->sub && w < s->t->ps->nworkers; w++)
+		s->sub[w].promised = sequence;
 }
 
 int tt_ps_subscribe(struct tt_ps_store *s, int worker, const struct tt_ps_msg *m, const char *payload)

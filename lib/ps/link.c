@@ -148,7 +148,10 @@ static void refused(struct tt_ps_out *out, const struct tt_ps_msg *msg, int stat
 	const char *why = status == -ENODATA ? "it has no values yet (tutti_ps_set)"
 					     : tutti_strerror(status);
 
-	if (out->task)
+	if (out->task && msg->kind == TT_PS_BYE)
+		tt_ps_task_fail(out->task, status, "rank %d refused a push made earlier: %s",
+				out->link->rank, why);
+	else if (out->task)
 		tt_ps_task_fail(out->task, status, "rank %d refused %s: %s", out->link->rank,
 				out->task->call, why);
 	else if (!ps->status) {
@@ -199,6 +202,17 @@ void tt_ps_note_ring(struct tt_bell *bell)
 						   tt_ps_box_note(link->index));
 	if (note->min_clock > link->min_clock)
 		link->min_clock = note->min_clock;
+	link->ended = note->ended;
+}
+
+bool tt_ps_told_end(const struct tutti_ps *ps)
+{
+	int k;
+
+	for (k = 0; ps->link && k < ps->nservers; k++)
+		if (!ps->link[k].ended)
+			return false;
+	return true;
 }
 
 uint64_t tt_ps_told_min(const struct tutti_ps *ps)

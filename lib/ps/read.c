@@ -266,6 +266,17 @@ static void finish(struct tt_ps_pull *pull)
 	tt_ps_task_end(task);
 }
 
+bool tt_ps_pull_reads(const struct tt_ps_task *task)
+{
+	const struct tt_ps_pull *pull = tt_container(task, struct tt_ps_pull, task);
+	int i;
+
+	for (i = 0; i < TT_PS_UNITS; i++)
+		if (pull->unit[i].pending)
+			return true;
+	return false;
+}
+
 void tt_ps_pull_advance(struct tt_ps_task *task)
 {
 	struct tt_ps_pull *pull = tt_container(task, struct tt_ps_pull, task);

@@ -67,18 +67,32 @@ static bool ask(struct rows *rows, int k)
 	return true;
 }
 
+/* It came over the network: it must be of as many keys as were asked, and of places that exist. */
 static void told_places(struct tt_ps_task *task, struct tt_ps_out *out,
 			const struct tt_ps_credit *credit, const void *data)
 {
 	struct tutti_ps_table *t = task->table;
-	const uint64_t *key = (const uint64_t *)(const void *)(out->staging + sizeof(struct tt_ps_msg));
+	const struct tt_ps_msg *msg = (const struct tt_ps_msg *)(const void *)out->staging;
+	const uint64_t *key = (const uint64_t *)(const void *)(msg + 1);
+	uint64_t room = t->part[out->link->index].elems / t->width;
 	const uint32_t *answer = data;
 	uint32_t i, place;
 
-	for (i = 0; i < credit->len / sizeof(*answer); i++) {
+	if (credit->len != msg->count * sizeof(*answer)) {
+		tt_ps_task_fail(task, -EPROTO, "rank %d answered %llu bytes of places of %u keys",
+				out->link->rank, (unsigned long long)credit->len, msg->count);
+		return;
+	}
+	for (i = 0; i < msg->count; i++) {
 		if (answer[i] == TT_PS_NOWHERE)
 			continue;
 		place = answer[i] & ~TT_PS_UNSEEN;
+		if (place >= room) {
+			tt_ps_task_fail(task, -EPROTO, "rank %d has room for %llu rows, and says that one "
+						       "is at place %u",
+					out->link->rank, (unsigned long long)room, place);
+			return;
+		}
 		if (answer[i] & TT_PS_UNSEEN)
 			tt_ps_floor(t, out->link->index, (uint64_t)place * t->width / t->block_elems,
 				    credit->sequence);

@@ -126,6 +126,7 @@ void tt_ps_store_free(struct tt_ps_store *s)
 	if (!s)
 		return;
 	tt_ps_sub_free(s);
+	tt_ps_kept_free(s);
 	tt_ps_keys_free(s->keys);
 	free(s->key);
 	free(s->shown);
@@ -218,6 +219,7 @@ static void apply_sums(struct tt_ps_store *s, uint64_t from, uint64_t end, int d
 
 void tt_ps_store_combine(struct tt_ps_store *s, int workers)
 {
+	s->added = false;
 	if (s->sum.sums && !s->group)
 		apply_sums(s, 0, tt_ps_units(s),
 			   s->t->opt.combine == TUTTI_PS_COMBINE_MEAN ? workers : 0);
@@ -246,6 +248,24 @@ void tt_ps_store_regroup(struct tt_ps_store *s, int workers)
 			apply_group(s, i);
 }
 
+void tt_ps_store_settle(struct tt_ps_store *s)
+{
+	uint32_t size = s->group_size;
+
+	tt_ps_store_regroup(s, 0);
+	s->group_size = size;
+}
+
+void tt_ps_store_forget(struct tt_ps_store *s)
+{
+	if (s->sum.sums)
+		tt_ps_sum_clear(&s->sum, 0, tt_ps_units(s));
+	if (s->group)
+		memset(s->group, 0, (size_t)(s->t->rows ? tt_ps_units(s) : s->part->blocks) *
+					    sizeof(*s->group));
+	s->added = false;
+}
+
 /* An update of at most a block, or of one row. */
 static void take(struct tt_ps_store *s, uint64_t first, size_t count, const char *update,
 		 struct tt_ps_done *done)
@@ -259,6 +279,7 @@ static void take(struct tt_ps_store *s, uint64_t first, size_t count, const char
 		tt_ps_mark(s, &s->dirty, first / t->block_elems);
 		return;
 	}
+	s->added = true;
 	tt_ps_sum_add(t, &s->sum, first / t->width, count / t->width, update);
 	if (s->group && ++s->group[unit] >= s->group_size) {
 		apply_group(s, unit);

@@ -12,10 +12,12 @@ struct tt_ps_blocks {
 	uint8_t flag;
 };
 
+struct tt_ps_client;
+
 /* What a worker has to be told of the directory; under the lock. */
 struct tt_ps_told {
 	struct tt_win_end end;
-	struct tutti_ps *ps;
+	struct tt_ps_client *client;
 	uint64_t lo, hi; /* blocks; lo == hi: nothing */
 	bool busy;
 };
@@ -48,6 +50,9 @@ struct tt_ps_store {
 	uint32_t nrows;
 	uint32_t *shown; /* by block: how many of its rows are published */
 
+	struct tt_ps_kept *kept; /* read of a file, to take the place of what is here; or NULL */
+
+	bool added; /* combine: since the clock has moved */
 	struct tt_ps_sum sum; /* combine, and softsync */
 	uint32_t *group;      /* softsync: by block or row: updates in the sum */
 	uint32_t group_size;
@@ -71,6 +76,9 @@ static inline uint64_t tt_ps_units(const struct tt_ps_store *s)
 	return s->part->elems / s->t->width;
 }
 
+void tt_ps_kept_free(struct tt_ps_store *s); /* keep.c */
+/* eager.c: all is of publication sequence now, which everybody is to get. */
+void tt_ps_sub_restart(struct tt_ps_store *s, uint64_t sequence);
 void tt_ps_mark(struct tt_ps_store *s, struct tt_ps_blocks *list, uint64_t block);
 /* 0, or why a message is refused. */
 int tt_ps_store_set(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload);
@@ -85,6 +93,9 @@ int tt_ps_store_lookup(struct tt_ps_store *s, const struct tt_ps_msg *m, const c
 void tt_ps_store_combine(struct tt_ps_store *s, int workers);
 /* So many workers are left: groups that need no more are applied, without workers all. */
 void tt_ps_store_regroup(struct tt_ps_store *s, int workers);
+/* For files: all groups are applied as they are; or what is added up is dropped. */
+void tt_ps_store_settle(struct tt_ps_store *s);
+void tt_ps_store_forget(struct tt_ps_store *s);
 
 /*
  * Write block into another slot, make that the current one, and retire the old. only_new: what was published stays

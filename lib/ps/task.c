@@ -79,6 +79,31 @@ static int task_waits(const struct tutti_request *r, char *buf, size_t size)
 	return -1;
 }
 
+/* It waits for what others do; all that it has sent is there, and all that it reads is here. */
+static bool only_waits(const struct tt_ps_task *task)
+{
+	if (task->puts || task->answers || task->broken)
+		return false;
+	if (task->advance == tt_ps_pull_advance)
+		return !tt_ps_pull_reads(task);
+	return task->emitted;
+}
+
+static bool task_expire(struct tutti_request *r)
+{
+	struct tt_ps_task *task = task_of(r);
+	char text[128], waits[192] = "";
+
+	if (!only_waits(task))
+		return false;
+	task_waits(r, waits, sizeof(waits));
+	tt_ps_task_fail(task, -ETIMEDOUT, "%s did not finish within %lld ms (TUTTI_TIMEOUT)%s",
+			task_text(r, text, sizeof(text)),
+			(long long)task->ps->comm->ctx->env.timeout.number, waits);
+	tt_ps_task_end(task);
+	return true;
+}
+
 static int task_explain(const struct tutti_request *r)
 {
 	const struct tt_ps_task *task = task_of(r);
@@ -92,6 +117,7 @@ static const struct tt_request_ops task_ops = {.list = TT_ACTIVE_OTHER,
 					       .free = task_free,
 					       .text = task_text,
 					       .waits = task_waits,
+					       .expire = task_expire,
 					       .explain = task_explain};
 
 static void task_again(struct tt_stalled *stalled)
@@ -144,9 +170,26 @@ int tt_ps_task_start(struct tt_ps_task *task, struct tutti_request **request)
 
 void tt_ps_task_end(struct tt_ps_task *task)
 {
+	struct tutti_ps *ps = task->ps;
+
 	tt_list_del(&task->queue);
 	tt_list_del(&task->stalled.link);
 	tt_request_end(&task->r, task->status);
+	tt_ps_pump(ps); /* others may have waited for it */
+}
+
+bool tt_ps_pulling(const struct tutti_ps *ps)
+{
+	const struct tt_list *head = &ps->comm->active[TT_ACTIVE_OTHER], *l;
+
+	for (l = head->next; l != head; l = l->next) {
+		const struct tutti_request *r = tt_container(l, struct tutti_request, link);
+
+		if (r->ops == &task_ops && task_of(r)->emitted &&
+		    task_of(r)->advance == tt_ps_pull_advance)
+			return true;
+	}
+	return false;
 }
 
 void tt_ps_task_stall(struct tt_ps_task *task)

@@ -20,9 +20,11 @@ TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_rma \
 	tests/mp/test_ps \
 	tests/mp/test_ps_clock \
+	tests/mp/test_ps_errors \
 	tests/mp/test_ps_hammer \
 	tests/mp/test_ps_modes \
 	tests/mp/test_ps_essp \
+	tests/mp/test_ps_save \
 	tests/mp/test_atomics \
 	tests/mp/test_ways \
 	tests/mp/test_node \
@@ -74,7 +76,12 @@ tests_mp_test_ps_modes_SOURCES = tests/mp/test_ps_modes.c
 tests_mp_test_ps_modes_LDADD = libttmp.la
 tests_mp_test_ps_essp_SOURCES = tests/mp/test_ps_essp.c
 tests_mp_test_ps_essp_LDADD = libttmp.la
+tests_mp_test_ps_save_SOURCES = tests/mp/test_ps_save.c
+tests_mp_test_ps_save_LDADD = libttmp.la
+EXTRA_DIST += tests/mp/safetensors.py
 tests_mp_test_ps_clock_SOURCES = tests/mp/test_ps_clock.c
 tests_mp_test_ps_clock_LDADD = libttmp.la
+tests_mp_test_ps_errors_SOURCES = tests/mp/test_ps_errors.c
+tests_mp_test_ps_errors_LDADD = libttmp.la
 tests_mp_test_node_SOURCES = tests/mp/test_node.c
 tests_mp_test_node_LDADD = libttmp.la

@@ -162,6 +162,33 @@ static int bsp_rounds(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_t
 	return 0;
 }
 
+/* A clock that is told while a pull is under way does not end under it. */
+static int during_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	size_t n = 1 << 21, i;
+	float *v = malloc(n * sizeof(float)), one[1000];
+	struct tutti_request *req[2];
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	int c;
+
+	MP_OK(open_ps(job, 1, 0, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", n, TUTTI_FLOAT32, &opt, &t));
+	for (i = 0; i < 1000; i++)
+		one[i] = 1;
+	for (c = 0; c < 5 && job->rank; c++) {
+		MP_OK(tutti_ps_push(t, one, n - 1000, 1000, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_ipull(t, v, 0, n, TUTTI_FLOAT32, &req[0]));
+		MP_OK(tutti_ps_iclock(ps, &req[1]));
+		MP_OK(tutti_waitall(2, req));
+		TT_EXPECT(v[n - 1000] == (float)c && v[n - 1] == (float)c);
+	}
+	MP_OK(tutti_ps_close(ps));
+	free(v);
+	return 0;
+}
+
 static int bsp_body(struct mp_job *job)
 {
 	struct tutti_ps_options opt = {.size = sizeof(opt), .rule = TUTTI_PS_MOMENTUM, .rate = 0.05,
@@ -184,6 +211,7 @@ static int bsp_body(struct mp_job *job)
 static void bsp(void)
 {
 	TT_CHECK(!MP_RUN(.n = 2 + WORKERS, .env = "TUTTI_TRANSPORT=shm", .fn = bsp_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = during_body));
 	TT_CHECK(!MP_RUN(.n = 2 + WORKERS, .fn = bsp_body, .env = "TUTTI_TRANSPORT=fault:shm "
 			 "TUTTI_FAULT=seed=8,delay=0.2:200,reorder=0.4,again=0.2"));
 }
@@ -306,6 +334,13 @@ static int tables_refused(struct mp_job *job, struct tutti_ps *ps)
 	bad.combine = TUTTI_PS_COMBINE_SUM;
 	MP_ERR(tutti_ps_dense(ps, "t", 10, TUTTI_INT32, &bad, &t), -EINVAL);
 	MP_ERR(tutti_ps_rows(ps, "t", 1 << 20, 10, TUTTI_INT32, &o, &t), -EINVAL);
+	bad = o;
+	bad.block = 3; /* no element fits */
+	MP_ERR(tutti_ps_dense(ps, "t", 100, TUTTI_FLOAT32, &bad, &t), -EINVAL);
+	MP_SAID("options.block is 3 bytes");
+	bad.block = 8; /* more blocks than can be counted */
+	MP_ERR(tutti_ps_dense(ps, "t", (size_t)1 << 34, TUTTI_FLOAT32, &bad, &t), -EINVAL);
+	MP_SAID("options.block, 8 bytes, is too small");
 	/* more than the servers have */
 	MP_ERR(tutti_ps_dense(ps, "t", (size_t)1 << 38, TUTTI_FLOAT32, &o, &t), -ENOMEM);
 	TT_EXPECT(!t);
@@ -406,14 +441,18 @@ static int refused_body(struct mp_job *job)
 	return 0;
 }
 
-/* Under BSP a push is answered before its turn comes: its refusal is told all the same. */
+/*
+ * Under BSP a push is answered before its turn comes: its refusal is told all the same, by a later call, be it
+ * the good-bye. *arg: whether there is a clock between.
+ */
 static int held_refused_body(struct mp_job *job)
 {
+	int clocks = *(int *)job->arg;
 	struct tutti_ps_table *t, *rows;
 	uint64_t key = 77;
 	struct tutti_ps *ps;
 	float v[10] = {0};
-	int err = 0, i;
+	int err = 0, end, i;
 
 	MP_OK(open_ps(job, 1, 0, &ps));
 	MP_OK(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, NULL, &t));
@@ -424,20 +463,28 @@ static int held_refused_body(struct mp_job *job)
 	if (job->rank == 2)
 		MP_OK(tutti_ps_push_rows(rows, &key, 1, v, TUTTI_FLOAT32));
 	mp_meet(job);
-	for (i = 0; i < 6 && job->rank && !err; i++)
+	if (job->rank == 1)
+		mp_sleep_ms(50); /* rank 2's messages wait for this one's clock */
+	for (i = 0; i < clocks && job->rank && !err; i++)
 		err = tutti_ps_clock(ps);
-	if (job->rank == 2)
-		MP_ERR(err, -ENODATA);
-	else
+	end = tutti_ps_close(ps);
+	err = err ? err : end;
+	if (job->rank != 2)
 		MP_OK(err);
-	MP_OK(tutti_ps_close(ps));
+	else
+		MP_ERR(err, -ENODATA);
+	if (job->rank == 2)
+		MP_SAID("no values yet");
 	return 0;
 }
 
 static void refused(void)
 {
+	int clocks;
+
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = refused_body));
-	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = held_refused_body));
+	for (clocks = 0; clocks <= 2; clocks++)
+		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = held_refused_body, .arg = &clocks));
 }
 
 /* ---- a rank dies: nobody hangs ---- */

@@ -141,6 +141,7 @@ static int soft_steps(struct mp_job *job, struct soft *s, struct oracle *o)
 	atomic_int *turn = &job->shared->word[s->number];
 	int *versions = (int *)(void *)job->shared->gather, step, b, w;
 	struct tutti_ps_read last = {.size = sizeof(last)};
+	float got[N];
 
 	for (step = 0; step < STEPS; step++) {
 		w = who(step);
@@ -160,6 +161,7 @@ static int soft_steps(struct mp_job *job, struct soft *s, struct oracle *o)
 		}
 	}
 	w = job->rank - 1;
+	MP_OK(tutti_ps_pull(s->t, got, 0, N, TUTTI_FLOAT32)); /* waits for the answers to its pushes */
 	MP_OK(tutti_ps_last_read(s->t, &last));
 	TT_EXPECT(o->pushes[w] && last.tau == o->taus[w] / o->pushes[w]);
 	mp_meet(job); /* the words of this one are free again */

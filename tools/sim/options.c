@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The command line of tutti_sim. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tutti/error.h>
@@ -31,7 +32,8 @@ enum {
 	OPT_OVERSUB,
 	OPT_STRAGGLER,
 	OPT_JITTER,
-	OPT_SEED
+	OPT_SEED,
+	OPT_SKEW
 };
 
 static const struct option long_options[] = {
@@ -62,6 +64,7 @@ static const struct option long_options[] = {
 	{"straggler", required_argument, NULL, OPT_STRAGGLER},
 	{"jitter", required_argument, NULL, OPT_JITTER},
 	{"seed", required_argument, NULL, OPT_SEED},
+	{"skew", required_argument, NULL, OPT_SKEW},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},
 	{0}};
@@ -77,6 +80,7 @@ static const char usage[] =
 	"  -f, --stepfactor FACTOR         from one size to the next (default 2)\n"
 	"  -a, --algorithm NAME[,NAME...]  default: all that can do it\n"
 	"  -r, --root RANK                 root of rooted collectives (default 0)\n"
+	"      --skew X                        counts per rank: the largest is X times the smallest\n"
 	"      --chunk SIZE, --lanes N     as TUTTI_CHUNK and TUTTI_LANES\n"
 	"  -c, --check                     prove the plans, too (up to 1024 ranks)\n"
 	"      --table                     the literature's table, computed from the plans\n"
@@ -106,6 +110,8 @@ static int parse_ranks(struct options *opt, char *text)
 
 	if (cli_numbers("-n", text, ":", 1, MAX_RANKS, v, 3, &n))
 		return -1;
+	if (v[0] != floor(v[0]) || v[1] != floor(v[1]))
+		return cli_fail("-n: whole numbers of ranks, not %g", v[0] != floor(v[0]) ? v[0] : v[1]);
 	opt->min_ranks = (int)v[0];
 	opt->max_ranks = n > 1 ? (int)v[1] : (int)v[0];
 	opt->rank_factor = v[2];
@@ -154,6 +160,8 @@ static int parse_straggler(struct options *opt, char *text)
 		return -1;
 	if (n < 2 || v[2] < 1)
 		return cli_fail("--straggler: RANK:DELAY_US[:FACTOR], the factor at least 1");
+	if (v[0] != floor(v[0]))
+		return cli_fail("--straggler: a rank is a whole number, not %g", v[0]);
 	opt->model.straggler = (int)v[0];
 	opt->model.straggler_delay = v[1] * 1e3;
 	opt->model.straggler_factor = v[2];
@@ -201,7 +209,7 @@ static int parse_model(struct options *opt, int c, char *arg)
 	default: /* OPT_SEED */
 		err = cli_number("--seed", arg, 0, 9e15, &v);
 		m->seed = (uint64_t)v;
-		return err;
+		return err || v == floor(v) ? err : cli_fail("--seed: a whole number, not '%s'", arg);
 	}
 }
 
@@ -228,6 +236,8 @@ static int parse_one(struct options *opt, int c, char *arg)
 	case 'c':
 		opt->check = true;
 		return 0;
+	case OPT_SKEW:
+		return cli_number("--skew", arg, 1, 1e6, &opt->skew);
 	case OPT_TABLE:
 		opt->table = true;
 		return 0;
@@ -256,9 +266,8 @@ static int check_whole(struct options *opt, int argc, char **argv)
 		return -1;
 	if (optind + 1 < argc)
 		return cli_fail("'%s' is one argument too many", argv[optind + 1]);
-	if (tt_coll_counts(opt->coll))
-		return cli_fail("%s has counts per rank and is not simulated",
-				tt_coll_name(opt->coll));
+	if (opt->skew > 1 && !tt_coll_counts(opt->coll))
+		return cli_fail("--skew: %s has no counts per rank", tt_coll_name(opt->coll));
 	if (!opt->max_bytes)
 		opt->max_bytes = opt->min_bytes;
 	if (opt->max_bytes < opt->min_bytes)
@@ -285,6 +294,7 @@ int sim_parse(struct options *opt, int argc, char **argv)
 				.rank_factor = 2,
 				.min_bytes = 8,
 				.byte_factor = 2,
+				.skew = 1,
 				.chunk = 256 << 10,
 				.lanes = 4};
 	tt_model_default(&opt->model);

@@ -25,6 +25,7 @@ struct job {
 	int rank, n;
 	void *in, *out;
 	size_t room; /* bytes of each */
+	char path[4096]; /* of the table, at rank 0 */
 	struct tt_tune *tune; /* the table being made, the same on all ranks */
 };
 
