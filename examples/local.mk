@@ -12,6 +12,11 @@ train_digits_SOURCES = \
 	examples/mlp.c examples/mlp.h examples/digits.c examples/digits.h
 train_digits_CPPFLAGS = $(AM_CPPFLAGS) $(ZLIB_CFLAGS) -DPKGDATADIR=\"$(pkgdatadir)\"
 train_digits_LDADD = libtutti.la $(ZLIB_LIBS) -lm
+
+noinst_PROGRAMS += ps_digits
+ps_digits_SOURCES = examples/ps_digits.c examples/mlp.c examples/mlp.h examples/digits.c examples/digits.h
+ps_digits_CPPFLAGS = $(AM_CPPFLAGS) $(ZLIB_CFLAGS) -DPKGDATADIR=\"$(pkgdatadir)\"
+ps_digits_LDADD = libtutti.la $(ZLIB_LIBS) -lm
 endif
 
 # Built by its test alone: it needs an MPI.
