@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-noinst_PROGRAMS += hello halo
+noinst_PROGRAMS += hello halo logreg
+logreg_SOURCES = examples/logreg.c
+logreg_LDADD = libtutti.la -lm
 halo_SOURCES = examples/halo.c
 halo_LDADD = libtutti.la
 hello_SOURCES = examples/hello.c
