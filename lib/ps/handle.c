@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "lib/base/clock.h"
+#include "lib/ps/eager.h"
 #include "lib/ps/server.h"
 
 #define SLOW_NS (100 * TT_MS)
@@ -28,7 +29,8 @@ bool tt_ps_turn(const struct tt_ps_server *srv, const struct tt_ps_client *c,
 {
 	int w;
 
-	if (srv->ps->staleness || m->kind == TT_PS_SET || m->kind == TT_PS_LOOKUP)
+	if (srv->ps->staleness || m->kind == TT_PS_SET || m->kind == TT_PS_LOOKUP ||
+	    m->kind == TT_PS_SUBSCRIBE)
 		return true;
 	/* nothing may change while a clock is being published, or values that nobody has seen yet */
 	if (srv->passing || srv->published != srv->min_clock || fresh_left(srv))
@@ -54,6 +56,9 @@ static void advance(struct tt_ps_server *srv)
 		if (srv->client[w].clock < min)
 			min = srv->client[w].clock;
 	}
+	for (i = 0; i < ps->ntables && here < srv->here; i++)
+		tt_ps_store_regroup(ps->table[i]->store, here);
+	srv->here = here;
 	if (!here || min <= srv->min_clock)
 		return;
 	for (i = 0; i < ps->ntables; i++)
@@ -123,6 +128,7 @@ static int with_table(struct tt_ps_server *srv, struct tt_ps_client *c, const st
 	struct tutti_ps *ps = srv->ps;
 	struct tt_ps_store *s = ps->table[m->table]->store;
 	bool wait = false, bsp = ps->staleness == 0;
+	struct tt_ps_done done = {0};
 	int err = -EPROTO;
 
 	switch (m->kind) {
@@ -134,10 +140,10 @@ static int with_table(struct tt_ps_server *srv, struct tt_ps_client *c, const st
 			credit->sequence = srv->epoch + 1;
 		break;
 	case TT_PS_PUSH:
-		err = tt_ps_store_push(s, m, payload);
+		err = tt_ps_store_push(s, m, payload, &done);
 		break;
 	case TT_PS_PUSH_ROWS:
-		err = tt_ps_store_push_rows(s, m, payload);
+		err = tt_ps_store_push_rows(s, m, payload, &done);
 		break;
 	case TT_PS_LOOKUP:
 		err = tt_ps_store_lookup(s, m, payload,
@@ -146,9 +152,15 @@ static int with_table(struct tt_ps_server *srv, struct tt_ps_client *c, const st
 					 &wait);
 		credit->len = err ? 0 : m->count * sizeof(uint32_t);
 		break;
+	case TT_PS_SUBSCRIBE:
+		err = tt_ps_subscribe(s, c->index, m, payload);
+		break;
 	}
-	if (!err && (wait || (!bsp && (m->kind == TT_PS_PUSH || m->kind == TT_PS_PUSH_ROWS))))
+	if (!err && (wait || (!bsp && done.applied)))
 		credit->sequence = srv->epoch + 1;
+	if (s->sub && credit->sequence)
+		s->sub[c->index].promised = credit->sequence;
+	credit->tau = done.tau;
 	return err;
 }
 

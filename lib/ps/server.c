@@ -90,7 +90,7 @@ int tt_ps_server_new(struct tutti_ps *ps)
 	if (!srv)
 		return tt_fail(-ENOMEM, "no memory for a parameter server");
 	srv->ps = ps;
-	srv->left = ps->nworkers;
+	srv->left = srv->here = ps->nworkers;
 	srv->epoch = 1;
 	srv->wake_at = srv->slow_at = TT_NEVER;
 	srv->client = calloc((size_t)ps->nworkers, sizeof(*srv->client));

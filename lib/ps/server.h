@@ -48,6 +48,7 @@ struct tt_ps_server {
 	struct tt_ps_client *client; /* by worker */
 	char *answers;
 	int left; /* workers that have not said good-bye; under the lock */
+	int here; /* workers that have not left, as tables know it */
 	int puts; /* to workers, under way; under the lock */
 	bool ended; /* the last notes are out; under the lock */
 	size_t held_bytes;
@@ -99,6 +100,7 @@ void tt_ps_tell(struct tt_ps_server *srv);
 /* A block is in another slot now; without the lock. */
 void tt_ps_tell_block(struct tt_ps_server *srv, struct tt_ps_store *s, uint64_t block);
 void tt_ps_tell_clock(struct tt_ps_server *srv);
+void tt_ps_put_over(const struct tt_ps_client *c, int status, const char *what); /* one of srv->puts */
 void tt_ps_tell_over(struct tt_win_end *end, int status);
 void tt_ps_note_over(struct tt_win_end *end, int status);
 void tt_ps_credit_over(struct tt_win_end *end, int status);
