@@ -236,6 +236,21 @@ static void print_row(const struct tt_candidate *c, bool taken, size_t size)
 	       measured, c->time / 1e3, c->steps, c->bytes, c->reduced);
 }
 
+/* Ranks one host after the other; NULL: no plans in two levels. */
+static struct tt_hosts *hosts_of(const struct options *opt)
+{
+	int each = (opt->nranks + opt->hosts - 1) / opt->hosts, i;
+	int *by = calloc((size_t)opt->nranks, sizeof(*by));
+	struct tt_hosts *hosts = NULL;
+
+	for (i = 0; by && i < opt->nranks; i++)
+		by[i] = i / each;
+	if (by && tt_hosts_new(by, opt->nranks, &hosts))
+		hosts = NULL;
+	free(by);
+	return hosts;
+}
+
 static void explain(const struct options *opt, const struct tt_chooser *chooser, size_t size)
 {
 	struct tt_plan_args args = {.coll = opt->coll,
@@ -246,13 +261,17 @@ static void explain(const struct options *opt, const struct tt_chooser *chooser,
 				    .count = size / ELEM + (size % ELEM > 0)};
 	struct tt_candidate list[TT_CANDIDATES];
 	size_t *counts = calloc((size_t)opt->nranks, sizeof(*counts));
+	struct tt_hosts *hosts = hosts_of(opt);
 	const struct tt_alg *taken;
 	int n, i, shown = 0;
 
 	for (i = 0; counts && i < opt->nranks; i++)
 		counts[i] = args.count;
-	if (!counts)
+	if (!counts) {
+		free(hosts);
 		return;
+	}
+	args.hosts = hosts;
 	args.rcounts = counts; /* of the v forms: all alike */
 	n = tt_candidates(chooser, &args, list, TT_CANDIDATES);
 	taken = list[tt_pick(chooser, &args, list, n)].alg;
@@ -263,6 +282,7 @@ static void explain(const struct options *opt, const struct tt_chooser *chooser,
 			shown++;
 		}
 	free(counts);
+	free(hosts);
 }
 
 static void print_head(const struct options *opt, const struct tt_tune *tune, const char *path)

@@ -56,18 +56,23 @@ static double leaving(const struct tt_cost *c, const struct message *m)
 
 	if (c->hosts <= 1)
 		return 0;
+	if (c->places > 0)
+		return 1;
 	return m->near ? 1 / per_host : (n - per_host) / (n - 1);
 }
 
 /* How long the messages of a round keep ports and processors busy. */
 static struct tt_busy busy_of(const struct tt_cost *c, const struct message *m)
 {
-	double bytes = c->hop.beta * m->len, shared;
-	double all = m->all * c->filled * (work_out(c, m) + work_in(c, m));
+	double bytes = c->hop.beta * m->len, shared, messages = m->all * c->filled;
+	double all;
 	struct tt_busy busy = {.cpu = m->out * work_out(c, m) + m->in * work_in(c, m)};
 
+	if (c->places > 0)
+		messages *= c->places;
+	all = messages * (work_out(c, m) + work_in(c, m));
 	if (!copied_by_processor(c)) {
-		shared = m->all * c->filled * leaving(c, m) / (c->hosts * c->model->rails) * bytes;
+		shared = messages * leaving(c, m) / (c->hosts * c->model->rails) * bytes;
 		shared = c->model->ranks_per_host > 1 ? shared : 0;
 		busy.out = larger(m->out * bytes, shared);
 		busy.in = larger(m->in * bytes, shared);
@@ -228,7 +233,7 @@ void tt_cost_work(struct tt_cost *c, double bytes, bool reduces, double ranks)
 /* What a put does, without the notes and offers for each chunk. */
 void tt_cost_pull(struct tt_cost *c, double bytes, double ranks)
 {
-	double copy = c->model->copy, beta = c->hop.beta;
+	double copy = c->model->copy, beta = c->model->link[TT_LEVEL_HOST].beta;
 
 	work(c, 0.9 * bytes * (beta > 0 && beta < copy ? beta : copy), ranks);
 }
@@ -236,8 +241,30 @@ void tt_cost_pull(struct tt_cost *c, double bytes, double ranks)
 /* A line of cache changes hands, where a message takes several, and the work at both ends. */
 void tt_cost_signals(struct tt_cost *c, double times)
 {
-	c->path += times * c->hop.alpha / 4;
+	c->path += times * c->model->link[TT_LEVEL_HOST].alpha / 4;
 	c->steps += times;
+}
+
+void tt_cost_across(struct tt_cost *c, tt_cost_fn *cost, const struct tt_plan_args *across,
+		    int places)
+{
+	const struct tt_plan_args *args = c->args;
+
+	c->args = across;
+	c->places = places;
+	cost(c, across);
+	c->args = args;
+	c->places = 0;
+}
+
+int tt_cost_hosts(const struct tt_cost *c)
+{
+	return (int)c->hosts;
+}
+
+double tt_cost_num_slices(const struct tt_cost *c)
+{
+	return c->slices;
 }
 
 /*
