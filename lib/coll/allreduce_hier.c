@@ -73,8 +73,8 @@ static void add_slice(struct levels *l, size_t s)
 	if (!at.len || !tt_hier_plan(l->b, l->name, &across, &l->plan))
 		return;
 	if (!l->slot) { /* the first slice is a longest one */
-		l->slot = (l->plan->scratch + 63) / 64 * 64;
-		l->base = tt_scratch(l->b, (size_t)l->lanes * l->slot);
+		l->base = tt_scratch(l->b, 0);
+		l->slot = tt_slots(l->b, (size_t)l->lanes, l->plan->scratch);
 	}
 	where.scratch = l->base + s % (size_t)l->lanes * l->slot;
 	tt_round(l->b);

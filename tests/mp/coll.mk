@@ -24,6 +24,7 @@ TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_atomics \
 	tests/mp/test_ways \
 	tests/mp/test_node \
+	tests/mp/test_hier \
 	tests/mp/test_scale \
 	tests/mp/test_big
 check_PROGRAMS += $(TT_MP_TESTS)
@@ -72,3 +73,5 @@ tests_mp_test_ps_clock_SOURCES = tests/mp/test_ps_clock.c
 tests_mp_test_ps_clock_LDADD = libttmp.la
 tests_mp_test_node_SOURCES = tests/mp/test_node.c
 tests_mp_test_node_LDADD = libttmp.la
+tests_mp_test_hier_SOURCES = tests/mp/test_hier.c
+tests_mp_test_hier_LDADD = libttmp.la

@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include "lib/plan/plan.h"
 #include "tests/mp/colls.h"
 
 #include <errno.h>
@@ -408,12 +409,36 @@ static void node_forced(void)
 	     "allgather:node_pull;allgatherv:node_pull;gather:node_pull", &some, few_sizes);
 }
 
+/* In two levels, on hosts of two ranks each; with five ranks one has a single rank, and nothing is in two levels. */
+#define HOSTS "TUTTI_HOST_ID=h%h"
+
+static void hosts(void)
+{
+	static const int sizes[] = {4, 5, 6, 0}, four[] = {4, 0};
+	const struct tt_alg *alg;
+	char env[1024];
+
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	jobs(HOSTS, &some, sizes);
+	jobs(HOSTS " TUTTI_PROGRESS=thread TUTTI_CHUNK=4K", &little, four);
+	jobs(HOSTS " TUTTI_NODE=on TUTTI_TRANSPORT=fault:ofi " FAULTS("25") " " TINY, &little, four);
+	for (alg = tt_algs; alg->name; alg++) {
+		if (strncmp(alg->name, "hier", 4) || alg->coll == TT_COLL_BARRIER)
+			continue;
+		snprintf(env, sizeof(env), "%s TUTTI_ALGO=%s:%s TUTTI_LANES=%zu", HOSTS,
+			 tt_coll_name(alg->coll), alg->name, (size_t)(alg - tt_algs) % 4 + 1);
+		jobs(env, &little, sizes);
+	}
+	TT_CHECK(!MP_RUN(.n = 4, .env = HOSTS, .fn = forbidden, .arg = (void *)&little, .no_init = true));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"shm", shm},	    {"shm_tiny", shm_tiny}, {"shm_fault", shm_fault},
 		{"forced", forced}, {"ofi", ofi},	    {"verbs", verbs},
-		{"node", node},	    {"node_forced", node_forced},
+		{"node", node},	    {"node_forced", node_forced}, {"hosts", hosts},
 		{NULL, NULL},
 	};
 
