@@ -33,8 +33,6 @@
  */
 #include "lib/coll/hier.h"
 
-#define SLICE_CHUNKS 16 /* at most, as in allreduce_halving_doubling.c */
-
 bool tt_can_hier_commuting(const struct tt_plan_args *a)
 {
 	return a->hosts && !a->ordered;
@@ -50,80 +48,31 @@ bool tt_can_hier_leader(const struct tt_plan_args *a)
 	return tt_can_hier(a) && a->count * a->elem <= TT_SLOT_BYTES;
 }
 
-struct levels {
-	struct tt_builder *b;
-	const struct tt_plan_args *a;
-	const char *name;     /* of what goes across */
-	struct tt_span part;  /* this rank's */
-	size_t slices;
-	size_t base, slot;    /* of scratch; bytes for a lane */
-	int lanes;
-	struct tt_plan *plan; /* of the last slice */
-};
-
-static void add_slice(struct levels *l, size_t s)
+static void add_slice(struct tt_hier *h, struct tt_span at, int lane)
 {
-	const struct tt_plan_args *a = l->a;
-	struct tt_span at = tt_pieces(l->part, a->elem, l->slices, s, 1);
-	struct tt_plan_args across = tt_hier_args(a, TT_COLL_ALLREDUCE, at.len / a->elem);
-	struct tt_across where = {tt_hier_local(a), TT_RECVBUF(at.off), TT_RECVBUF(at.off),
-				  0};
+	struct tt_plan_args across = tt_hier_args(h->a, TT_COLL_ALLREDUCE, at.len / h->a->elem);
+	struct tt_ref to = TT_RECVBUF(at.off);
+	struct tt_across where = {.local = tt_hier_local(h->a), .send = to, .recv = to};
 
 	across.in_place = true;
-	if (!at.len || !tt_hier_plan(l->b, l->name, &across, &l->plan))
+	if (!tt_hier_slice(h, &across, 0))
 		return;
-	if (!l->slot) { /* the first slice is a longest one */
-		l->base = tt_scratch(l->b, 0);
-		l->slot = tt_slots(l->b, (size_t)l->lanes, l->plan->scratch);
-	}
-	where.scratch = l->base + s % (size_t)l->lanes * l->slot;
-	tt_round(l->b);
-	tt_pull_reduce(l->b, a->rank, TT_RECVBUF(at.off), TT_SENDBUF(at.off), at.len, 0);
-	tt_hier_add(l->b, &where, l->plan);
-	tt_push(l->b, TT_ALL_RANKS, TT_RECVBUF(at.off), TT_RECVBUF(at.off), at.len);
-}
-
-/* Slices of the longest part: of so many chunks, for algorithms that cut it into parts again. */
-static size_t slices_of(const struct tt_plan_args *a, size_t chunks)
-{
-	size_t most = 0, len;
-	int i;
-
-	for (i = 0; i < a->hosts->each; i++) {
-		len = tt_node_part_of(a, a->hosts->each, i).len;
-		most = len > most ? len : most;
-	}
-	return tt_num_pieces(most, a->elem, a->chunk * (chunks < SLICE_CHUNKS ? chunks : SLICE_CHUNKS));
+	where.scratch = h->base + (size_t)lane * h->slot;
+	tt_pull_reduce(h->b, h->a->rank, to, TT_SENDBUF(at.off), at.len, 0);
+	tt_hier_add(h->b, &where, h->plan);
+	tt_push(h->b, TT_ALL_RANKS, to, to, at.len);
 }
 
 static void levels(struct tt_builder *b, const char *name, size_t chunks)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
-	struct levels l = {.b = b, .a = a, .name = name, .slices = slices_of(a, chunks)};
-	size_t s;
-	int lane;
+	struct tt_hier h = {.b = b, .a = a, .name = name};
+	size_t longest;
 
 	if (!a->count)
 		return;
-	l.part = tt_node_part_of(a, a->hosts->each, tt_hier_local(a));
-	l.lanes = l.slices < (size_t)a->lanes ? (int)l.slices : a->lanes;
-	tt_lane(b, 0);
-	tt_signal(b, TT_NEXT_STEP, tt_input(a), TT_RECVBUF(0));
-	for (lane = 0; lane < l.lanes; lane++) {
-		tt_lane(b, lane);
-		tt_wait(b, TT_ALL_RANKS, 1);
-	}
-	for (s = 0; s < l.slices; s++) {
-		tt_lane(b, (int)(s % (size_t)l.lanes));
-		add_slice(&l, s);
-	}
-	for (lane = 0; lane < l.lanes; lane++) {
-		tt_lane(b, lane);
-		tt_signal(b, TT_NEXT_STEP, TT_NONE, TT_NONE);
-	}
-	tt_lane(b, 0);
-	tt_wait(b, TT_ALL_RANKS, 1 + (unsigned)l.lanes);
-	tt_plan_free(l.plan);
+	h.part = tt_hier_part(a, &longest);
+	tt_hier_lanes(&h, longest, chunks, tt_input(a), TT_RECVBUF(0), add_slice);
 }
 
 void tt_allreduce_hier_ring(struct tt_builder *b)
@@ -152,7 +101,7 @@ static void lead(struct tt_builder *b)
 	const struct tt_plan_args *a = tt_builder_args(b);
 	struct tt_plan_args across = tt_hier_args(a, TT_COLL_ALLREDUCE, a->count);
 	size_t len = a->count * a->elem, own = tt_scratch(b, len);
-	struct tt_across where = {0, TT_SCRATCH(own), TT_RECVBUF(0), 0};
+	struct tt_across where = {.send = TT_SCRATCH(own), .recv = TT_RECVBUF(0)};
 	struct tt_plan *plan = NULL;
 
 	tt_signal(b, 1, TT_NONE, TT_NONE);
@@ -175,7 +124,7 @@ void tt_allreduce_hier_leader(struct tt_builder *b)
 
 	if (!len)
 		return;
-	first = a->hosts->rank[tt_hier_host(a) * a->hosts->each];
+	first = tt_hier_first(a);
 	tt_copy(b, TT_SLOT(0), tt_input(a), len);
 	if (a->rank == first) {
 		lead(b);

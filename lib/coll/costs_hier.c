@@ -70,3 +70,80 @@ void tt_cost_hier_leader(struct tt_cost *c, const struct tt_plan_args *a)
 	tt_cost_work(c, each * bytes, true, tt_cost_hosts(c));
 	tt_cost_pull(c, bytes, a->nranks);
 }
+
+/* ---- others ---- */
+
+void tt_cost_barrier_hier(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	struct tt_plan_args across = across_of(c, a, 1);
+
+	tt_cost_across(c, tt_cost_barrier_dissemination, &across, 1);
+	tt_cost_signals(c, 2);
+}
+
+/* So many bytes of each slice of a vector are copied, and combined, by every rank. */
+static void within(struct tt_cost *c, const struct tt_plan_args *a, double copied, double reduced)
+{
+	double slices = tt_cost_num_slices(c);
+
+	tt_cost_signals(c, 2);
+	if (slices <= 0)
+		return;
+	if (copied > 0)
+		tt_cost_pull(c, copied / slices, a->nranks);
+	if (reduced > 0)
+		tt_cost_work(c, reduced / slices, true, a->nranks);
+}
+
+void tt_cost_bcast_hier_binomial(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	struct tt_plan_args across = across_of(c, a, each_of(c, a));
+
+	tt_cost_across(c, tt_cost_bcast_binomial, &across, each_of(c, a));
+	within(c, a, tt_cost_bytes(a), 0);
+}
+
+void tt_cost_bcast_hier_leader(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	struct tt_plan_args across = across_of(c, a, 1);
+
+	across.lanes = 1;
+	tt_cost_across(c, tt_cost_bcast_binomial, &across, 1);
+	tt_cost_signals(c, 1);
+	tt_cost_pull(c, 2 * tt_cost_bytes(a) * IN_CACHE, a->nranks);
+}
+
+void tt_cost_reduce_hier_binomial(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	struct tt_plan_args across = across_of(c, a, each_of(c, a));
+
+	tt_cost_across(c, tt_cost_reduce_binomial, &across, each_of(c, a));
+	within(c, a, 0, tt_cost_bytes(a) * IN_CACHE);
+}
+
+void tt_cost_reduce_hier_leader(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	struct tt_plan_args across = across_of(c, a, 1);
+
+	across.lanes = 1;
+	tt_cost_across(c, tt_cost_reduce_binomial, &across, 1);
+	tt_cost_signals(c, 1);
+	tt_cost_work(c, each_of(c, a) * tt_cost_bytes(a) * IN_CACHE, true, tt_cost_hosts(c));
+}
+
+void tt_cost_allgather_hier_ring(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	struct tt_plan_args across = across_of(c, a, 1);
+	int each = each_of(c, a);
+
+	tt_cost_across(c, tt_cost_allgather_ring, &across, each);
+	within(c, a, (double)tt_cost_hosts(c) * (each - 1) * tt_cost_bytes(a), 0);
+}
+
+void tt_cost_reduce_scatter_hier_ring(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	struct tt_plan_args across = across_of(c, a, 1);
+
+	tt_cost_across(c, tt_cost_reduce_scatter_ring, &across, each_of(c, a));
+	within(c, a, 0, a->nranks * tt_cost_bytes(a) * IN_CACHE);
+}

@@ -33,12 +33,22 @@ bool tt_hier_plan(struct tt_builder *b, const char *name, const struct tt_plan_a
 	return !err;
 }
 
-static struct tt_ref moved(const struct tt_across *w, struct tt_ref ref)
+/* A block of recv, of the rank at this place of a host. */
+static struct tt_ref apart(const struct tt_hosts *h, const struct tt_across *w, size_t off)
+{
+	size_t host = off / w->block, rank = (size_t)h->rank[host * (size_t)h->each + (size_t)w->local];
+
+	return (struct tt_ref){w->recv.buf, w->recv.off + rank * w->apart + off % w->block};
+}
+
+static struct tt_ref moved(const struct tt_hosts *h, const struct tt_across *w, struct tt_ref ref)
 {
 	switch (ref.buf) {
 	case TT_BUF_SEND:
 		return (struct tt_ref){w->send.buf, w->send.off + ref.off};
 	case TT_BUF_RECV:
+		if (w->block)
+			return apart(h, w, ref.off);
 		return (struct tt_ref){w->recv.buf, w->recv.off + ref.off};
 	case TT_BUF_SCRATCH:
 		return TT_SCRATCH(w->scratch + ref.off);
@@ -63,12 +73,72 @@ void tt_hier_add(struct tt_builder *b, const struct tt_across *w, const struct t
 			op = ops[i];
 			if (op.peer >= 0)
 				op.peer = h->rank[op.peer * h->each + w->local];
-			op.a = moved(w, op.a);
-			op.b = moved(w, op.b);
-			op.dst = moved(w, op.dst);
+			op.a = moved(h, w, op.a);
+			op.b = moved(h, w, op.b);
+			op.dst = moved(h, w, op.dst);
 			tt_add(b, &op);
 		}
 	}
 	tt_round(b);
 	free(tmp);
+}
+
+/* ---- lanes ---- */
+
+#define SLICE_CHUNKS 16 /* at most, as in allreduce_halving_doubling.c */
+
+struct tt_span tt_hier_part(const struct tt_plan_args *a, size_t *longest)
+{
+	size_t len;
+	int i;
+
+	for (i = 0, *longest = 0; i < a->hosts->each; i++) {
+		len = tt_node_part_of(a, a->hosts->each, i).len;
+		*longest = len > *longest ? len : *longest;
+	}
+	return tt_node_part_of(a, a->hosts->each, tt_hier_local(a));
+}
+
+bool tt_hier_slice(struct tt_hier *h, const struct tt_plan_args *across, size_t scratch)
+{
+	if (!across->count || !tt_hier_plan(h->b, h->name, across, &h->plan))
+		return false;
+	if (!h->slot && h->plan->scratch + scratch) { /* the first slice is a longest one */
+		h->base = tt_scratch(h->b, 0);
+		h->slot = tt_slots(h->b, (size_t)h->lanes,
+				   (h->plan->scratch + 63) / 64 * 64 + scratch);
+	}
+	tt_round(h->b);
+	return true;
+}
+
+void tt_hier_lanes(struct tt_hier *h, size_t longest, size_t chunks, struct tt_ref reads,
+		   struct tt_ref writes, tt_hier_fn *slice)
+{
+	struct tt_builder *b = h->b;
+	const struct tt_plan_args *a = h->a;
+	size_t s;
+	int lane;
+
+	chunks = chunks < SLICE_CHUNKS ? chunks : SLICE_CHUNKS;
+	h->slices = tt_num_pieces(longest, a->elem, a->chunk * chunks);
+	h->lanes = h->slices < (size_t)a->lanes ? (int)h->slices : a->lanes;
+	tt_lane(b, 0);
+	tt_signal(b, TT_NEXT_STEP, reads, writes);
+	for (lane = 0; lane < h->lanes; lane++) {
+		tt_lane(b, lane);
+		tt_wait(b, TT_ALL_RANKS, 1);
+	}
+	for (s = 0; s < h->slices; s++) {
+		lane = (int)(s % (size_t)h->lanes);
+		tt_lane(b, lane);
+		slice(h, tt_pieces(h->part, a->elem, h->slices, s, 1), lane);
+	}
+	for (lane = 0; lane < h->lanes; lane++) {
+		tt_lane(b, lane);
+		tt_signal(b, TT_NEXT_STEP, TT_NONE, TT_NONE);
+	}
+	tt_lane(b, 0);
+	tt_wait(b, TT_ALL_RANKS, 1 + (unsigned)h->lanes);
+	tt_plan_free(h->plan);
 }

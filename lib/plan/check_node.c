@@ -4,9 +4,9 @@
  *
  * What orders the ranks is signals and waits, and messages. Each lane has a vector clock, which a signal carries to those
  * that wait for it, and a message to its receiver. Two touches of the same bytes, one of them writing, by
- * different ranks that are not ordered by it are a hazard, whatever the order in which they happened here; and so
- * is a touch that is not ordered before the end of its owner's plan, when the caller has the buffers back. (Touches by one
- * rank: check_static.c.) Slots are not the caller's: turns that may overlap have different ones.
+ * different lanes that are not ordered by it are a hazard, whatever the order in which they happened here; and so
+ * is a touch that is not ordered before the end of its owner's plan, when the caller has the buffers back. (Touches in one
+ * round: check_static.c.) Slots are not the caller's: turns that may overlap have different ones.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ struct touch {
 	enum tt_buf buf;
 	size_t off, len;
 	bool write;
-	int rank, lane; /* who, at its clock */
+	int lane; /* who, at its clock */
 	uint32_t clock;
 	const struct ck_op *op; /* NULL: the end of its plan */
 };
@@ -101,11 +101,10 @@ static int touch(struct tt_checker *c, int lane, const struct place *p, size_t l
 {
 	struct rank_state *owner = &c->node->rank[p->rank];
 	enum tt_buf buf = ck_real(c, p->rank, p->buf);
-	int who = c->lanes[lane].rank;
 	struct touch *t;
 
 	for (t = owner->touches; t; t = t->next) {
-		if (t->buf != buf || !(t->write || write) || t->rank == who ||
+		if (t->buf != buf || !(t->write || write) || t->lane == lane ||
 		    t->off >= p->off + len || p->off >= t->off + t->len)
 			continue;
 		if (clock[t->lane] < t->clock)
@@ -114,7 +113,7 @@ static int touch(struct tt_checker *c, int lane, const struct place *p, size_t l
 	t = malloc(sizeof(*t));
 	if (!t)
 		return -ENOMEM;
-	*t = (struct touch){owner->touches, buf, p->off, len, write, who, lane, clock[lane], op};
+	*t = (struct touch){owner->touches, buf, p->off, len, write, lane, clock[lane], op};
 	owner->touches = t;
 	return 0;
 }

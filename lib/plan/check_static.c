@@ -250,10 +250,19 @@ static bool same_round(const struct tt_checker *c, uint32_t a, const struct ck_o
 	return c->ops[a].lane == b->lane && c->ops[a].round == b->round;
 }
 
-/* The earlier op that op conflicts with at this element, or UINT32_MAX. */
+/*
+ * The earlier op that op conflicts with at this element, or UINT32_MAX. Lanes of a plan with node ops may wait for each
+ * other: they are left to check_node.c.
+ */
 static uint32_t conflict(const struct tt_checker *c, const struct touch *t, const struct ck_op *op,
 			 bool write)
 {
+	if (c->plans[ck_lane_of(c, op)->rank]->node) {
+		if (t->writer != NO_LANE && same_round(c, t->write_op, op))
+			return t->write_op;
+		return write && t->reader != NO_LANE && same_round(c, t->read_op, op) ? t->read_op
+										      : UINT32_MAX;
+	}
 	if (t->writer != NO_LANE && (t->writer != op->lane || same_round(c, t->write_op, op)))
 		return t->write_op;
 	if (write && t->reader != NO_LANE &&

@@ -82,13 +82,20 @@ static bool reduces_in_order(const struct tt_alg *alg, struct tt_plan_args a)
 	return tt_coll_reduces(alg->coll) && alg->can(&a);
 }
 
+static bool has_blocks(enum tt_coll coll)
+{
+	return coll == TT_COLL_ALLGATHER || coll == TT_COLL_REDUCE_SCATTER_BLOCK;
+}
+
 static bool check_counts(const struct tt_alg *alg, struct tt_plan_args a)
 {
-	size_t n = (size_t)a.nranks, counts[] = {0, 1, n, 97, 333};
+	static const size_t vectors[] = {0, 1, 6, 97, 333}, blocks[] = {0, 1, 5, 16, 37};
+	const size_t *counts = has_blocks(alg->coll) ? blocks : vectors;
+	size_t n = (size_t)a.nranks;
 	unsigned i;
 	int in_place;
 
-	for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+	for (i = 0; i < 5; i++)
 		for (in_place = 0; in_place < 2; in_place++) {
 			a.count = counts[i];
 			a.in_place = in_place > 0;
@@ -118,7 +125,7 @@ static void check_alg(const struct tt_alg *alg, int hosts, int each, enum place 
 	for (i = 0; i < 4; i++)
 		for (a.lanes = 1; a.lanes <= 4; a.lanes++) {
 			a.chunk = chunks[i];
-			if (i && a.lanes % 3 != (int)i % 3) /* not all of them */
+			if (a.lanes % 3 != (int)i % 3) /* not all of them */
 				continue;
 			TT_REQUIRE(check_counts(alg, a));
 		}
