@@ -228,10 +228,12 @@ static int bounce(struct tt_plan_req *req, enum tt_node_which which, const void 
 	err = tt_mem_alloc(tt_wire_memory(ctx->wire), len, &req->bounce[which], &region);
 	if (err)
 		return err;
-	if (which == TT_NODE_INPUT) {
+	/* what is read by this rank's own messages may be in there, too */
+	if (which == TT_NODE_INPUT || (req->plan->mixed && req->plan->args.in_place)) {
 		memcpy(req->bounce[which], addr, len);
 		tt_wire_stats(ctx->wire)->copied_bytes += len;
-	} else if (req->plan->mixed) {
+	}
+	if (which == TT_NODE_RESULT && req->plan->mixed) {
 		req->unbounced = req->base[TT_BUF_RECV];
 		req->unbounced_region = req->region[TT_BUF_RECV];
 		req->base[TT_BUF_RECV] = req->bounce[which];
