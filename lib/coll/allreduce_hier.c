@@ -24,7 +24,7 @@
  *	sends 2(n-1)/n N.
  *
  * hier_leader, for short vectors: each rank copies its vector into its slot; the first of the host combines them, does recursive
- * doubling with those of the other hosts, and puts the result into its slot, out of which the others copy it.
+ * doubling (radix, if H is no power of two) with those of the other hosts, and puts the result into its slot, out of which the others copy it.
  *
  *	Cost: one copy, two signals within the host, log2 H messages of N bytes by the first of each host.
  *
@@ -107,7 +107,9 @@ static void lead(struct tt_builder *b)
 	tt_signal(b, 1, TT_NONE, TT_NONE);
 	tt_wait(b, TT_ALL_RANKS, 1);
 	tt_pull_reduce(b, a->rank, TT_SCRATCH(own), TT_SLOT(0), len, 0);
-	if (tt_hier_plan(b, "recursive_doubling", &across, &plan)) {
+	/* a fold would be two steps more */
+	if (tt_hier_plan(b, tt_fold_pow2(across.nranks) == across.nranks ? "recursive_doubling" : "radix",
+			 &across, &plan)) {
 		where.scratch = tt_scratch(b, plan->scratch);
 		tt_hier_add(b, &where, plan);
 	}

@@ -54,9 +54,28 @@ void tt_cost_hier_recursive_doubling(struct tt_cost *c, const struct tt_plan_arg
 	levels(c, a, tt_cost_recursive_doubling);
 }
 
+/* In one lane the trees go one after the other, each with half of the slice. */
+static void one_tree(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	double len = tt_cost_cut(c, a, tt_cost_bytes(a), 2 * a->chunk) / 2, n = a->nranks;
+	struct tt_rounds up = {.n = 2 * tt_log2_up(a->nranks),
+			       .len = len,
+			       .out = 1,
+			       .in = n > 2 ? 2 : 1,
+			       .reduces = true},
+			 down = up;
+
+	up.all = down.all = 2 * (n - 1) / up.n;
+	down.reduces = false;
+	down.in = up.out;
+	down.out = up.in;
+	tt_cost_rounds(c, up);
+	tt_cost_rounds(c, down);
+}
+
 void tt_cost_hier_dbt(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	levels(c, a, tt_cost_dbt);
+	levels(c, a, one_tree);
 }
 
 void tt_cost_hier_leader(struct tt_cost *c, const struct tt_plan_args *a)
@@ -65,7 +84,10 @@ void tt_cost_hier_leader(struct tt_cost *c, const struct tt_plan_args *a)
 	double each = each_of(c, a), bytes = tt_cost_bytes(a) * IN_CACHE;
 
 	across.lanes = 1;
-	tt_cost_across(c, tt_cost_recursive_doubling, &across, 1);
+	tt_cost_across(c,
+		       tt_fold_pow2(across.nranks) == across.nranks ? tt_cost_recursive_doubling
+								    : tt_cost_radix,
+		       &across, 1);
 	tt_cost_signals(c, 2);
 	tt_cost_work(c, each * bytes, true, tt_cost_hosts(c));
 	tt_cost_pull(c, bytes, a->nranks);

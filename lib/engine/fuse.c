@@ -28,7 +28,7 @@ static size_t bytes_of(const struct tt_plan_req *req)
 static bool placeless(const char *algo)
 {
 	return !strcmp(algo, "recursive_doubling") || !strcmp(algo, "radix") ||
-	       !strcmp(algo, "single_master");
+	       !strcmp(algo, "single_master") || !strcmp(algo, "hier_leader");
 }
 
 static bool is_integer(const struct tt_fields *f)

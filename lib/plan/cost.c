@@ -173,6 +173,8 @@ void tt_cost_rounds(struct tt_cost *c, struct tt_rounds r)
 	time = way(c, &m) + (most - 1) * (busiest(&busy) / most);
 	time = larger(time, c->hop.alpha + busy.host);
 	time = larger(time, lead(c, &m) + c->hop.alpha + larger(busy.in, busy.out) + work_in(c, &m));
+	if (c->places > 1) /* ranks of a host that talk at once queue for what carries their messages */
+		time += (c->places - 1) * 2 * c->model->overhead;
 	extend(c, r.n * time, c->one_way && !m.waits ? 0 : r.n * time, &busy, r.n);
 	c->tail = time - busiest(&busy);
 	count(c, c->turns * r.n, r.len, r.n * r.out, r.n * r.in, r.reduces);
