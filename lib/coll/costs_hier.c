@@ -36,7 +36,7 @@ static void levels(struct tt_cost *c, const struct tt_plan_args *a, tt_cost_fn *
 	slice = tt_cost_num_slices(c) > 0 ? tt_cost_bytes(a) / tt_cost_num_slices(c) : 0;
 	tt_cost_signals(c, 2);
 	tt_cost_work(c, slice * IN_CACHE / 2, true, a->nranks);
-	tt_cost_work(c, slice * IN_CACHE / 2, false, a->nranks);
+	tt_cost_work(c, slice * IN_CACHE * (each - 1) / each, false, a->nranks);
 }
 
 void tt_cost_hier_ring(struct tt_cost *c, const struct tt_plan_args *a)
@@ -57,20 +57,14 @@ void tt_cost_hier_recursive_doubling(struct tt_cost *c, const struct tt_plan_arg
 /* In one lane the trees go one after the other, each with half of the slice. */
 static void one_tree(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	double len = tt_cost_cut(c, a, tt_cost_bytes(a), 2 * a->chunk) / 2, n = a->nranks;
-	struct tt_rounds up = {.n = 2 * tt_log2_up(a->nranks),
-			       .len = len,
-			       .out = 1,
-			       .in = n > 2 ? 2 : 1,
-			       .reduces = true},
-			 down = up;
+	double len = tt_cost_cut(c, a, tt_cost_bytes(a), 2 * a->chunk) / 2;
+	struct tt_rounds up = {.n = 2 * tt_log2_up(a->nranks), .len = len, .out = 1, .in = 1};
 
-	up.all = down.all = 2 * (n - 1) / up.n;
-	down.reduces = false;
-	down.in = up.out;
-	down.out = up.in;
+	up.all = 2 * (a->nranks - 1) / up.n;
+	up.reduces = true;
 	tt_cost_rounds(c, up);
-	tt_cost_rounds(c, down);
+	up.reduces = false;
+	tt_cost_rounds(c, up);
 }
 
 void tt_cost_hier_dbt(struct tt_cost *c, const struct tt_plan_args *a)
@@ -112,7 +106,7 @@ static void within(struct tt_cost *c, const struct tt_plan_args *a, double copie
 	if (slices <= 0)
 		return;
 	if (copied > 0)
-		tt_cost_pull(c, copied / slices, a->nranks);
+		tt_cost_work(c, copied * IN_CACHE / slices, false, a->nranks);
 	if (reduced > 0)
 		tt_cost_work(c, reduced / slices, true, a->nranks);
 }

@@ -56,8 +56,6 @@ static double leaving(const struct tt_cost *c, const struct message *m)
 
 	if (c->hosts <= 1)
 		return 0;
-	if (c->places > 0)
-		return 1;
 	return m->near ? 1 / per_host : (n - per_host) / (n - 1);
 }
 
@@ -72,7 +70,7 @@ static struct tt_busy busy_of(const struct tt_cost *c, const struct message *m)
 		messages *= c->places;
 	all = messages * (work_out(c, m) + work_in(c, m));
 	if (!copied_by_processor(c)) {
-		shared = messages * leaving(c, m) / (c->hosts * c->model->rails) * bytes;
+		shared = c->places > 0 ? 0 : messages * leaving(c, m) / (c->hosts * c->model->rails) * bytes;
 		shared = c->model->ranks_per_host > 1 ? shared : 0;
 		busy.out = larger(m->out * bytes, shared);
 		busy.in = larger(m->in * bytes, shared);
@@ -174,7 +172,7 @@ void tt_cost_rounds(struct tt_cost *c, struct tt_rounds r)
 	time = larger(time, c->hop.alpha + busy.host);
 	time = larger(time, lead(c, &m) + c->hop.alpha + larger(busy.in, busy.out) + work_in(c, &m));
 	if (c->places > 1) /* ranks of a host that talk at once queue for what carries their messages */
-		time += (c->places - 1) * 2 * c->model->overhead;
+		time += (c->places - 1) * c->model->overhead;
 	extend(c, r.n * time, c->one_way && !m.waits ? 0 : r.n * time, &busy, r.n);
 	c->tail = time - busiest(&busy);
 	count(c, c->turns * r.n, r.len, r.n * r.out, r.n * r.in, r.reduces);
@@ -252,10 +250,14 @@ void tt_cost_across(struct tt_cost *c, tt_cost_fn *cost, const struct tt_plan_ar
 		    int places)
 {
 	const struct tt_plan_args *args = c->args;
+	struct tt_hop hop = c->hop;
 
 	c->args = across;
 	c->places = places;
+	if (places > c->model->rails) /* each has its share of the ports */
+		c->hop.beta *= (double)places / c->model->rails;
 	cost(c, across);
+	c->hop = hop;
 	c->args = args;
 	c->places = 0;
 }

@@ -6,4 +6,4 @@ libtt_la_SOURCES += \
 	lib/plan/check.c lib/plan/check.h lib/plan/check_int.h \
 	lib/plan/check_args.c lib/plan/check_static.c lib/plan/check_value.c lib/plan/check_run.c \
 	lib/plan/check_verdict.c lib/plan/check_node.c \
-	lib/plan/sim.c lib/plan/sim.h lib/plan/sim_int.h lib/plan/sim_net.c lib/plan/sim_queue.c
+	lib/plan/sim.c lib/plan/sim.h lib/plan/sim_int.h lib/plan/sim_net.c lib/plan/sim_queue.c lib/plan/sim_node.c
