@@ -257,6 +257,8 @@ void tt_cost_across(struct tt_cost *c, tt_cost_fn *cost, const struct tt_plan_ar
 	if (places > c->model->rails) /* each has its share of the ports */
 		c->hop.beta *= (double)places / c->model->rails;
 	cost(c, across);
+	c->one_way = false; /* a lane does its slices one after the other, with work after what goes across */
+	c->serial = larger(c->serial, c->path);
 	c->hop = hop;
 	c->args = args;
 	c->places = 0;
