@@ -43,8 +43,8 @@ int tutti_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config,
 		  struct tutti_ps **ps);
 
 /**
- * tutti_ps_close - collective. A server goes on serving until every worker has called it, however long
- * that takes. -EBUSY, with nothing freed, while a request has not been waited for.
+ * tutti_ps_close - collective. Returns when every worker has called it, however long that takes; servers
+ * serve until then. -EBUSY, with nothing freed, while a request has not been waited for.
  */
 int tutti_ps_close(struct tutti_ps *ps);
 
@@ -178,6 +178,18 @@ struct tutti_ps_read {
 };
 
 int tutti_ps_last_read(struct tutti_ps_table *table, struct tutti_ps_read *read);
+
+/*
+ * Collective over the workers, between clocks; all give the same path, which servers and workers must reach. Tables,
+ * the state of their rules and the clocks, as one safetensors file.
+ */
+/** tutti_ps_save - write path, as a whole or not at all. */
+int tutti_ps_save(struct tutti_ps *ps, const char *path);
+/**
+ * tutti_ps_restore - what path has becomes the values of the tables, which have been made like those that were
+ * saved, on as many servers as there are now. On failure they are as they were.
+ */
+int tutti_ps_restore(struct tutti_ps *ps, const char *path);
 
 #ifdef __cplusplus
 }

@@ -27,10 +27,14 @@ int tt_request_finish(struct tutti_request **req);
 bool tt_group_is_open(void); /* by this thread */
 /* 0, or -EINVAL inside a group: for calls that wait. */
 int tt_group_refuse(const char *name);
+
+/* ps_calls.c: a worker's call can be made; or a push that a server has refused since is told. */
+int tt_ps_check_worker(const char *call, struct tutti_ps *ps);
+
 /* The values that must be equal on all ranks, as rank 0 has them. */
 struct tt_agreed {
 	uint64_t chunk;
-	int32_t lanes, node, cores; /* cores: of its host */
+	int32_t lanes, node;
 	int32_t tune; /* TT_TUNE_*: has it a measured table? */
 	char algo[256];
 };

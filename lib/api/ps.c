@@ -249,16 +249,18 @@ static bool served(void *arg)
 {
 	struct tutti_ps *ps = arg;
 
-	return tt_ps_server_done(ps) || atomic_load(&ps->comm->failed);
+	return (tt_ps_server_done(ps) && tt_ps_told_end(ps)) || atomic_load(&ps->comm->failed);
 }
 
 static int wait_for_workers(struct tutti_ps *ps)
 {
 	int err;
 
-	/* As long as they work; if one dies the communicator fails. */
+	/* Everybody, as long as one works; if one dies the communicator fails. */
 	tt_engine_wait(ps->comm->ctx, served, ps, TT_NEVER);
 	tt_wire_lock(ps->comm->ctx->wire);
+	if (ps->comm->failed == -ETIMEDOUT) /* which nobody else knows of */
+		tt_comm_abort(ps->comm);
 	err = tt_comm_check(ps->comm);
 	tt_wire_unlock(ps->comm->ctx->wire);
 	return err;
@@ -286,8 +288,8 @@ int tutti_ps_close(struct tutti_ps *ps)
 	err = err ? err : end;
 	end = tutti_barrier(ps->comm);
 	err = err ? err : end;
-	if (!err && ps->status)
-		err = tt_fail(ps->status, "%s", ps->why);
+	if (!err)
+		err = tt_ps_refusal(ps);
 	free_ps(ps);
 	return err;
 }

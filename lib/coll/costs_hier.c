@@ -3,6 +3,7 @@
 #include "lib/coll/costs.h"
 
 #define IN_CACHE 0.6 /* as in costs_node.c */
+#define STEPS 3	     /* two that all wait for, and as much to look whether all may be touched */
 
 /* Ranks of a host; the model knows, where no plan is made. */
 static int each_of(const struct tt_cost *c, const struct tt_plan_args *a)
@@ -34,7 +35,7 @@ static void levels(struct tt_cost *c, const struct tt_plan_args *a, tt_cost_fn *
 
 	tt_cost_across(c, cost, &across, each);
 	slice = tt_cost_num_slices(c) > 0 ? tt_cost_bytes(a) / tt_cost_num_slices(c) : 0;
-	tt_cost_signals(c, 2);
+	tt_cost_signals(c, STEPS);
 	tt_cost_work(c, slice * IN_CACHE / 2, true, a->nranks);
 	tt_cost_work(c, slice * IN_CACHE * (each - 1) / each, false, a->nranks);
 }
@@ -102,7 +103,7 @@ static void within(struct tt_cost *c, const struct tt_plan_args *a, double copie
 {
 	double slices = tt_cost_num_slices(c);
 
-	tt_cost_signals(c, 2);
+	tt_cost_signals(c, STEPS);
 	if (slices <= 0)
 		return;
 	if (copied > 0)

@@ -23,6 +23,11 @@ static int tick_emit(struct tt_ps_task *task)
 	struct tt_ps_msg msg = {.kind = tick->kind, .first = tick->clock};
 	struct tt_ps_out *out;
 
+	if (tick->kind == TT_PS_BYE) /* answered in its turn, which other workers may be long away from */
+		task->r.deadline = TT_NEVER;
+	/* under BSP a pull reads the clock that it began in: all of its blocks, before that can end */
+	if (!task->ps->staleness && tt_ps_pulling(task->ps))
+		return -EAGAIN;
 	for (; tick->told < task->ps->nservers; tick->told++) {
 		out = tt_ps_out_get(&task->ps->link[tick->told]);
 		if (!out)
@@ -52,6 +57,10 @@ static void tick_advance(struct tt_ps_task *task)
 	if (tick->kind == TT_PS_CLOCK)
 		tt_ps_trace(task->ps, "clock %llu %llu\n", (unsigned long long)tick->clock,
 			    (unsigned long long)tt_ps_told_min(task->ps));
+	if (!task->status && task->ps->status) {
+		task->rank = task->ps->refuser;
+		tt_ps_task_fail(task, tt_ps_refusal(task->ps), "%s", task->ps->why);
+	}
 	tt_ps_task_end(task);
 }
 

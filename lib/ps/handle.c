@@ -72,8 +72,9 @@ static int bye(struct tt_ps_server *srv, struct tt_ps_client *c)
 	c->gone = true;
 	tt_wire_lock(srv->ps->comm->ctx->wire);
 	srv->left--;
-	tt_wire_wake(srv->ps->comm->ctx->wire);
 	tt_wire_unlock(srv->ps->comm->ctx->wire);
+	if (!srv->left)
+		tt_ps_tell_clock(srv); /* that it is the last */
 	advance(srv);
 	return 0;
 }
@@ -120,6 +121,8 @@ void tt_ps_handle(struct tt_ps_server *srv, struct tt_ps_client *c, const struct
 		credit->status = set_clock(srv, c, m);
 	else if (m->kind == TT_PS_BYE)
 		credit->status = bye(srv, c);
+	else if (m->kind >= TT_PS_MEET)
+		tt_ps_keep(srv, c, m, payload, credit);
 	else
 		credit->status = m->table < srv->ps->ntables ? with_table(srv, c, m, payload, credit)
 							      : -ENOENT;

@@ -100,18 +100,21 @@ static int run_held(struct tt_ps_client *c)
 /* Whether there may be another. */
 static bool run_slot(struct tt_ps_client *c)
 {
-	const struct tt_ps_msg *m = head_of(c, c->next);
-	const char *payload = (const char *)(m + 1);
+	const struct tt_ps_msg head = *head_of(c, c->next), *m = &head; /* its worker could write it meanwhile */
+	const char *payload = (const char *)(head_of(c, c->next) + 1);
 	struct tt_ps_credit credit = {.number = c->next};
-	bool at_once = m->kind == TT_PS_SET || m->kind == TT_PS_LOOKUP;
+	bool at_once = m->kind == TT_PS_SET || m->kind == TT_PS_LOOKUP || m->kind >= TT_PS_MEET;
 
 	if (m->number != c->next || m->len > TT_PS_BLOCK)
 		credit.status = -EPROTO;
+	else if (m->kind == TT_PS_MEET && !tt_ps_met(c->srv, c, m, payload))
+		return false;
 	else if (at_once || (!c->held && tt_ps_turn(c->srv, c, m)))
 		tt_ps_handle(c->srv, c, m, payload, &credit);
-	else if (hold(c, m, payload))
-		return false;
-	if (!credit.status && m->kind != TT_PS_LOOKUP && m->kind != TT_PS_SET) {
+	else if (m->kind == TT_PS_BYE || hold(c, m, payload))
+		return false; /* a good-bye is the last to tell that a push was refused */
+	if (!credit.status && m->kind != TT_PS_LOOKUP && m->kind != TT_PS_SET &&
+	    m->kind < TT_PS_MEET) {
 		credit.status = c->late;
 		c->late = 0;
 	}

@@ -36,7 +36,8 @@ static bool begin(struct tt_ps_server *srv)
 	bool clock = srv->published != srv->min_clock;
 	uint32_t i;
 
-	srv->only_new = !clock && srv->ps->staleness == 0;
+	srv->only_new = !clock && srv->ps->staleness == 0 && !srv->all;
+	srv->all = false;
 	if (!clock && !any(srv, true) && (srv->only_new || !any(srv, false)))
 		return false;
 	srv->passing = true;

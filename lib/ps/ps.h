@@ -28,6 +28,7 @@
 #define TT_PS_KEYS 8192		    /* looked up with one message */
 #define TT_PS_COPIES 2		    /* slots of a block */
 #define TT_PS_TABLES 1024
+#define TT_PS_CLOCKS 2048 /* workers whose clocks are in a file; of more, the lowest alone */
 #define TT_PS_NAME 64
 #define TT_PS_NOWHERE UINT32_MAX
 #define TT_PS_UNSEEN 0x80000000u /* of a place told: not in what is published so far */
@@ -40,7 +41,11 @@ enum tt_ps_kind {
 	TT_PS_PUSH_ROWS, /* count places (32 bits each, to a multiple of 8 bytes), then as many rows */
 	TT_PS_LOOKUP,  /* count keys; answered with their places, made if need be */
 	TT_PS_CLOCK,
-	TT_PS_BYE
+	TT_PS_BYE,
+	TT_PS_MEET,    /* answered when all workers have come to meeting `first`; payload: tt_ps_word_in */
+	TT_PS_SAVE,    /* write this server's part of a file; payload: tt_ps_order; these answer tt_ps_reply */
+	TT_PS_PREPARE, /* read it, beside what there is */
+	TT_PS_COMMIT   /* what was read takes its place */
 };
 
 struct tt_ps_msg {
@@ -65,7 +70,34 @@ struct tt_ps_credit {
 
 struct tt_ps_note {
 	uint64_t min_clock; /* published everything up to this one */
-	uint64_t spare[7];
+	uint64_t ended;	    /* 1: all workers have said good-bye; nothing comes after it */
+	uint64_t spare[6];
+};
+
+/* What a worker says at a meeting: what it is for, the same for all, and how the leader's work ended. */
+struct tt_ps_said {
+	uint64_t what;
+	uint64_t led; /* 1: it was the leader, and is through */
+	int64_t status;
+	char text[400];
+};
+
+/* What a server is to do with the file of this path. */
+struct tt_ps_order {
+	char path[1024];
+	uint64_t before[TT_PS_TABLES]; /* save: rows that go before its own */
+	uint64_t min_clock, workers;   /* restore: of the file */
+	uint64_t clock[TT_PS_CLOCKS];
+};
+
+/* A server's answer. */
+struct tt_ps_reply {
+	struct tt_ps_said said; /* the server's own failure, or what the leader said */
+	uint64_t leader;	/* worker of the lowest index that is here */
+	uint64_t min_clock;	/* of all */
+	uint64_t restored;	/* the publication that shows what was restored last */
+	uint64_t rows[TT_PS_TABLES];
+	uint64_t clock[TT_PS_CLOCKS]; /* by worker */
 };
 
 /* Before each slot of a block. */
@@ -114,7 +146,7 @@ struct tutti_ps_table {
 
 	/* a worker's */
 	struct tt_ps_track *track; /* by server */
-	struct tt_ps_keys *places; /* of keys; UINT32_MAX is not stored */
+	struct tt_ps_keys *places; /* of keys; UINT32_MAX is not stored. TT_PS_UNSEEN: for pushes only so far */
 	struct tutti_ps_read last;
 };
 
@@ -148,6 +180,7 @@ struct tt_ps_link {
 	struct tt_ps_out out[TT_PS_SLOTS];
 	struct tt_bell note;
 	uint64_t min_clock;
+	bool ended;
 };
 
 /* A call under way; embedded at the start of what it is. */
@@ -166,11 +199,12 @@ struct tt_ps_task {
 			 const struct tt_ps_credit *credit, const void *data);
 	void (*release)(struct tt_ps_task *task); /* its own memory; may be NULL */
 	bool emitted, cancelled;
+	int rank;    /* of the world, whom status is about; -1: nobody */
 	bool broken; /* its communicator fails, which ends it */
 	int puts, answers; /* waited for */
 	uint64_t clock;	   /* of the call */
 	int status;
-	char why[200];
+	char why[400];
 };
 
 struct tt_ps_server;
@@ -201,8 +235,10 @@ struct tutti_ps {
 	struct tt_ps_landing *landings; /* free ones, TT_PS_UNITS together */
 	bool pumping;
 	int tasks; /* that exist */
-	int status; /* of a push that was refused, not told yet */
-	char why[160];
+	uint64_t meetings;
+	int status; /* of a push that was refused, not told yet: tt_ps_refusal */
+	int refuser; /* world rank */
+	char why[300];
 	FILE *trace;
 
 	struct tt_ps_server *srv; /* NULL: no server */
@@ -235,6 +271,11 @@ int tt_ps_keys_add(struct tt_ps_keys *keys, uint64_t key, uint32_t place);
 int tt_ps_table_new(struct tutti_ps *ps, const struct tutti_ps_table *like,
 		    struct tutti_ps_table **table);
 void tt_ps_table_free(struct tutti_ps_table *table);
+/* Rows exist from the end of the clock in which they were first pushed, as all that is pushed under BSP. */
+static inline bool tt_ps_rows_late(const struct tutti_ps_table *t)
+{
+	return t->opt.init == TUTTI_PS_UNSET && !t->ps->staleness;
+}
 /* Offsets in a server's part. */
 static inline uint64_t tt_ps_dir_at(uint64_t block)
 {
@@ -263,7 +304,8 @@ int tt_ps_server_new(struct tutti_ps *ps);
 int tt_ps_server_start(struct tutti_ps *ps);
 void tt_ps_server_stop(struct tutti_ps *ps);
 void tt_ps_server_free(struct tutti_ps *ps);
-bool tt_ps_server_done(struct tutti_ps *ps); /* all workers have said good-bye; under the lock */
+/* Under the lock: all workers have said good-bye, and have been told so; nothing is under way to them any more. */
+bool tt_ps_server_done(struct tutti_ps *ps);
 
 /* task.c: calls under way. The first two without the lock. */
 int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char *call, size_t size,
@@ -274,6 +316,12 @@ void tt_ps_task_end(struct tt_ps_task *task);
 void tt_ps_task_stall(struct tt_ps_task *task); /* advance is tried again by every progress */
 /* The first failure of its own, which it ends with. Returns status. */
 int tt_ps_task_fail(struct tt_ps_task *task, int status, const char *fmt, ...) TT_PRINTF(3, 4);
+/* A pull has had its turn and is not over; under the lock. */
+bool tt_ps_pulling(const struct tutti_ps *ps);
+/* All servers have told that all workers have said good-bye; under the lock. */
+bool tt_ps_told_end(const struct tutti_ps *ps);
+/* The first refusal of a push that nobody was told: from now on somebody is. 0, or an error with its text. Under the lock. */
+int tt_ps_refusal(struct tutti_ps *ps);
 /* A put or get on the server of this rank failed. */
 void tt_ps_task_broken(struct tt_ps_task *task, int rank, int status);
 
@@ -345,6 +393,7 @@ struct tt_ps_unit {
 	uint64_t word; /* where it is looked for */
 	uint64_t posted, told; /* when, and the clock that the server had told then */
 	uint64_t over;	       /* when all that was posted had come */
+	uint64_t floor;	       /* when it was posted: pushes of later calls may be answered meanwhile */
 	struct tt_ps_landing *landing;
 };
 
@@ -364,6 +413,7 @@ int tt_ps_pull_init(struct tt_ps_pull *pull);
 void tt_ps_pull_free(struct tt_ps_pull *pull);
 void tt_ps_landings_free(struct tutti_ps *ps);
 void tt_ps_pull_advance(struct tt_ps_task *task);
+bool tt_ps_pull_reads(const struct tt_ps_task *task); /* something of it is under way */
 
 /* push.c, pull.c, rows.c, clock.c: the calls, checked by lib/api; *request is started */
 int tt_ps_push(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count, bool set,
@@ -377,6 +427,58 @@ int tt_ps_pull_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, vo
 int tt_ps_clock(struct tutti_ps *ps, uint64_t clock, const char *call,
 		struct tutti_request **request);
 int tt_ps_bye(struct tutti_ps *ps, struct tutti_request **request);
+
+/*
+ * ask.c: a message to the servers from one to another; answered by a reply of each. payload is copied; what each
+ * server replied is in reply, by server.
+ */
+struct tt_ps_ask {
+	enum tt_ps_kind kind;
+	uint64_t first;
+	int from, to;
+	const void *payload;
+	size_t len, step; /* step: from one server's payload to the next's; 0: the same for all */
+	struct tt_ps_reply *reply;
+	const char *call;
+};
+int tt_ps_ask(struct tutti_ps *ps, const struct tt_ps_ask *ask, struct tutti_request **request);
+
+/* file.c: safetensors files, see tutti_ps_save(3) */
+enum tt_ps_tensor_of { TT_PS_VALUES, TT_PS_ROW_KEYS, TT_PS_STATE1, TT_PS_STATE2, TT_PS_STEPS, TT_PS_TENSORS };
+
+struct tt_ps_tensor {
+	char name[TT_PS_NAME + 16]; /* "": the table has none */
+	const char *dtype;
+	size_t elem;
+	int dims;
+	uint64_t shape[2];
+	uint64_t at; /* in the file */
+};
+
+/* What a table is in a file. rows: of a row table; blocks: of a dense one, by which its steps are counted. */
+void tt_ps_tensors(const struct tutti_ps_table *t, uint64_t rows, uint64_t blocks,
+		   struct tt_ps_tensor *tensor);
+
+struct tt_ps_file {
+	int fd;
+	char path[1040];
+	void *header; /* json_t */
+	uint64_t data, size; /* where the bytes begin; of the file */
+};
+
+/* The header only; the file becomes as long as it will be. rows: by table. Afterwards it is open. */
+int tt_ps_file_create(struct tutti_ps *ps, const char *path, const uint64_t *rows,
+		      const struct tt_ps_reply *clocks, struct tt_ps_file *file);
+int tt_ps_file_open(const char *path, bool write, struct tt_ps_file *file);
+int tt_ps_file_close(struct tt_ps_file *file, bool sync);
+/* Fill in where the tensors of a table are, and the first dimension of those whose it is not known. */
+int tt_ps_file_find(const struct tt_ps_file *file, const struct tutti_ps_table *t,
+		    struct tt_ps_tensor *tensor);
+/* All tables are in it as they are here, and nothing else; the clocks. */
+int tt_ps_file_check(const struct tt_ps_file *file, const struct tutti_ps *ps,
+		     struct tt_ps_order *order);
+int tt_ps_file_write(const struct tt_ps_file *file, const void *from, uint64_t len, uint64_t at);
+int tt_ps_file_read(const struct tt_ps_file *file, void *to, uint64_t len, uint64_t at);
 
 /* trace.c: TUTTI_PS_TRACE; under the lock */
 int tt_ps_trace_open(struct tutti_ps *ps, const char *prefix);

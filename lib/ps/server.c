@@ -155,5 +155,5 @@ void tt_ps_server_free(struct tutti_ps *ps)
 
 bool tt_ps_server_done(struct tutti_ps *ps)
 {
-	return !ps->srv || !ps->srv->left;
+	return !ps->srv || (ps->srv->ended && !ps->srv->puts);
 }

@@ -29,6 +29,8 @@ struct tt_ps_client {
 	uint64_t clock;
 	bool gone;	/* has said good-bye */
 	bool stuck;	/* what is in its slot must wait for other workers */
+	uint64_t meeting; /* that it has come to */
+	struct tt_ps_said said;
 	int late;	/* why a message was refused after its answer */
 	struct tt_ps_held *held, **held_end;
 	char *answers; /* sent from here: a credit and its data for each slot, then the note */
@@ -46,6 +48,8 @@ struct tt_ps_server {
 	struct tt_ps_client *client; /* by worker */
 	char *answers;
 	int left; /* workers that have not said good-bye; under the lock */
+	int puts; /* to workers, under way; under the lock */
+	bool ended; /* the last notes are out; under the lock */
 	size_t held_bytes;
 
 	/* publication: all lists are in the tables' stores */
@@ -54,7 +58,13 @@ struct tt_ps_server {
 	uint64_t published; /* the min clock that a finished pass has published */
 	bool passing, only_new; /* a pass is under way; it shows new rows and nothing else */
 	uint64_t pass_min;
+	bool all;	  /* it shows everything, also within a clock of BSP */
 	uint64_t wake_at; /* a slot has rested by then */
+
+	uint64_t met; /* the last meeting that all have come to */
+	int leader;
+	uint64_t restored;
+	struct tt_ps_said verdict; /* of it */
 };
 
 /* inbox.c: deal with what has come; returns how many messages. */
@@ -69,6 +79,12 @@ void tt_ps_handle(struct tt_ps_server *srv, struct tt_ps_client *c, const struct
 /* Whether it is this message's turn. */
 bool tt_ps_turn(const struct tt_ps_server *srv, const struct tt_ps_client *c,
 		const struct tt_ps_msg *m);
+
+/* keep.c: meetings, and what is done with files; the answer is behind credit in c->answers */
+bool tt_ps_met(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
+	       const char *payload);
+void tt_ps_keep(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
+		const char *payload, struct tt_ps_credit *credit);
 
 /* pass.c */
 int tt_ps_pass(struct tt_ps_server *srv); /* returns how many blocks were published */

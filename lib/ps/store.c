@@ -47,7 +47,14 @@ static int new_rows(struct tt_ps_store *s)
 {
 	s->key = calloc((size_t)tt_ps_units(s) + 1, sizeof(uint64_t));
 	s->shown = calloc((size_t)s->part->blocks + 1, sizeof(uint32_t));
-	return !s->key || !s->shown ? -ENOMEM : tt_ps_keys_new(&s->keys);
+	if (!s->key || !s->shown)
+		return -ENOMEM;
+	if (tt_ps_rows_late(s->t)) {
+		s->known = calloc((size_t)tt_ps_units(s) / 64 + 1, sizeof(uint64_t));
+		if (!s->known)
+			return -ENOMEM;
+	}
+	return tt_ps_keys_new(&s->keys);
 }
 
 /* calloc: pages that are never used cost nothing. */
@@ -115,9 +122,11 @@ void tt_ps_store_free(struct tt_ps_store *s)
 {
 	if (!s)
 		return;
+	tt_ps_kept_free(s);
 	tt_ps_keys_free(s->keys);
 	free(s->key);
 	free(s->shown);
+	free(s->known);
 	free(s->retired);
 	free(s->flags);
 	free(s->dirty.block);
@@ -216,6 +225,7 @@ static void add_up(struct tt_ps_store *s, uint64_t unit, uint64_t units, const c
 			memcpy(sum, update + (at - unit) * pitch, (end - at) * pitch);
 	}
 	set_bits(s->touched, unit, last);
+	s->added = true;
 }
 
 static void combine_run(struct tt_ps_store *s, uint64_t unit, uint64_t end, int workers)
@@ -250,6 +260,7 @@ void tt_ps_store_combine(struct tt_ps_store *s, int workers)
 			combine_run(s, at, end, workers);
 	}
 	memset(s->touched, 0, (size_t)(last / 64 + 1) * sizeof(uint64_t));
+	s->added = false;
 }
 
 int tt_ps_store_push(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload)
@@ -333,7 +344,11 @@ int tt_ps_store_lookup(struct tt_ps_store *s, const struct tt_ps_msg *m, const c
 		err = places[i] == TT_PS_NOWHERE && m->first ? add_row(s, key[i], &places[i]) : 0;
 		if (err)
 			return err;
-		if (places[i] != TT_PS_NOWHERE && unseen(s, places[i])) {
+		if (places[i] == TT_PS_NOWHERE)
+			continue;
+		if (!tt_ps_knows(s, places[i])) {
+			places[i] = m->first ? places[i] | TT_PS_UNSEEN : TT_PS_NOWHERE;
+		} else if (unseen(s, places[i])) {
 			places[i] |= TT_PS_UNSEEN;
 			*wait = true;
 		}

@@ -9,6 +9,18 @@
 
 #include "lib/ps/server.h"
 
+/* A put is over. What a worker was not told it would wait for: whether it is gone is for the control tree to say. */
+static void put_over(const struct tt_ps_client *c, int status, const char *what)
+{
+	struct tutti_comm *comm = c->srv->ps->comm;
+
+	c->srv->puts--;
+	if (c->srv->ended && !c->srv->puts)
+		tt_wire_wake(comm->ctx->wire);
+	if (status)
+		tt_comm_broken(comm, comm->world[c->rank], status, "ps", 0, what);
+}
+
 static void put(struct tt_ps_client *c, struct tutti_win *win, void *from, size_t len, uint64_t to,
 		int bell, struct tt_win_end *end)
 {
@@ -21,16 +33,17 @@ static void put(struct tt_ps_client *c, struct tutti_win *win, void *from, size_
 				  .offset = to,
 				  .note = true,
 				  .token = &token};
-	int err = tt_win_op_start(win, &a, end);
+	int err;
 
-	if (err) /* a worker that can't be reached is gone, which the control tree finds out */
+	c->srv->puts++;
+	err = tt_win_op_start(win, &a, end);
+	if (err)
 		end->over(end, err);
 }
 
 void tt_ps_credit_over(struct tt_win_end *end, int status)
 {
-	(void)end;
-	(void)status;
+	put_over(tt_container(end, struct tt_ps_client, credit_end), status, "an answer to a worker");
 }
 
 void tt_ps_credit(struct tt_ps_server *srv, struct tt_ps_client *c,
@@ -52,18 +65,18 @@ void tt_ps_tell_over(struct tt_win_end *end, int status)
 {
 	struct tt_ps_told *told = tt_container(end, struct tt_ps_told, end);
 
-	(void)status;
 	told->busy = false;
-	told->ps->srv->kick = true;
+	told->client->srv->kick = true;
+	put_over(told->client, status, "telling a worker which blocks are current");
 }
 
 void tt_ps_note_over(struct tt_win_end *end, int status)
 {
 	struct tt_ps_client *c = tt_container(end, struct tt_ps_client, note_end);
 
-	(void)status;
 	c->note_busy = false;
 	c->srv->kick = true;
+	put_over(c, status, "telling a worker the clock");
 }
 
 static void tell_dir(struct tt_ps_client *c, struct tt_ps_store *s)
@@ -77,7 +90,7 @@ static void tell_dir(struct tt_ps_client *c, struct tt_ps_store *s)
 	told->busy = true;
 	told->lo = told->hi = 0;
 	told->end.over = tt_ps_tell_over;
-	told->ps = c->srv->ps;
+	told->client = c;
 	put(c, t->win, t->mem + tt_ps_dir_at(lo), (hi - lo) * sizeof(uint64_t),
 	    tt_ps_copies_at(t, c->rank) + s->part->copy + tt_ps_dir_at(lo), TT_PS_SLOTS, &told->end);
 }
@@ -85,20 +98,25 @@ static void tell_dir(struct tt_ps_client *c, struct tt_ps_store *s)
 void tt_ps_tell(struct tt_ps_server *srv)
 {
 	struct tutti_ps *ps = srv->ps;
-	struct tt_ps_note note = {0};
+	struct tt_ps_note note = {.ended = !srv->left};
 	uint32_t i;
 	int w;
 
 	srv->kick = false;
+	if (srv->ended) /* nobody listens any more */
+		return;
+	srv->ended = note.ended;
 	for (w = 0; w < ps->nworkers; w++) {
 		struct tt_ps_client *c = &srv->client[w];
 
-		if (c->gone)
+		if (c->gone && !note.ended)
 			continue;
-		for (i = 0; i < ps->ntables; i++)
+		for (i = 0; i < ps->ntables && !c->gone; i++)
 			tell_dir(c, ps->table[i]->store);
-		if (!c->note_due || c->note_busy)
+		if (!c->note_due || c->note_busy) {
+			srv->ended = srv->ended && !c->note_due;
 			continue;
+		}
 		c->note_due = false;
 		c->note_busy = true;
 		note.min_clock = srv->published;

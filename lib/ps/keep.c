@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A server's side of files, and of the meetings of workers around them. Between two meetings nobody pushes. What
+ * is read goes beside the values until all servers have theirs, then takes their place, which can't fail.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ps/server.h"
+
+#define CHUNK 4096 /* rows read at once */
+
+struct tt_ps_kept {
+	char *values;
+	void *state[2];
+	uint32_t *steps;
+	struct tt_ps_keys *keys;
+	uint64_t *key;
+	uint32_t nrows;
+};
+
+/* ---- meetings ---- */
+
+static int said(struct tt_ps_said *to, int status, const char *text)
+{
+	to->status = status;
+	snprintf(to->text, sizeof(to->text), "%s", text);
+	return status;
+}
+
+/* Under BSP, updates of a clock that has not ended: they are in no values, or in those of some servers. */
+static bool unended(const struct tt_ps_server *srv)
+{
+	uint32_t i;
+	int w;
+
+	for (w = 0; w < srv->ps->nworkers; w++)
+		if (srv->client[w].held)
+			return true;
+	for (i = 0; i < srv->ps->ntables && !srv->ps->staleness; i++)
+		if (srv->ps->table[i]->store->dirty.n || srv->ps->table[i]->store->added)
+			return true;
+	return false;
+}
+
+static void open_meeting(struct tt_ps_server *srv, uint64_t number)
+{
+	struct tt_ps_client *c = srv->client;
+	const struct tt_ps_client *first = NULL;
+	int w;
+
+	srv->met = number;
+	memset(&srv->verdict, 0, sizeof(srv->verdict));
+	for (w = 0; w < srv->ps->nworkers; w++) {
+		if (c[w].gone)
+			continue;
+		if (!first) {
+			first = &c[w];
+			srv->leader = w;
+		}
+		if (c[w].said.what != first->said.what)
+			said(&srv->verdict, -TUTTI_EMISMATCH,
+			     "workers did not all call the same with the same path");
+		else if (c[w].said.status)
+			srv->verdict = c[w].said;
+		srv->verdict.led |= c[w].said.led;
+	}
+	if (!srv->verdict.status && unended(srv))
+		said(&srv->verdict, -EBUSY,
+		     "a worker has pushed or set values since its clock has moved: call it right after "
+		     "tutti_ps_clock");
+}
+
+bool tt_ps_met(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
+	       const char *payload)
+{
+	int w;
+
+	if (m->len == sizeof(c->said))
+		memcpy(&c->said, payload, sizeof(c->said));
+	c->said.text[sizeof(c->said.text) - 1] = 0;
+	c->meeting = m->first;
+	for (w = 0; w < srv->ps->nworkers; w++)
+		if (!srv->client[w].gone && srv->client[w].meeting < m->first)
+			return false;
+	if (srv->met < m->first)
+		open_meeting(srv, m->first);
+	return true;
+}
+
+/* ---- saving ---- */
+
+static int write_dense(const struct tt_ps_store *s, const struct tt_ps_file *file,
+		       const struct tt_ps_tensor *tensor)
+{
+	const struct tutti_ps_table *t = s->t;
+	uint64_t elems = s->part->elems, begin = s->part->begin, before = 0, b, pair[2];
+	size_t size = tt_ps_state_size(t->datatype);
+	int i, k, err;
+
+	err = tt_ps_file_write(file, s->values, elems * t->elem,
+			       tensor[TT_PS_VALUES].at + begin * t->elem);
+	for (i = 0; i < 2 && !err && s->state[i]; i++)
+		err = tt_ps_file_write(file, s->state[i], elems * size,
+				       tensor[TT_PS_STATE1 + i].at + begin * size);
+	for (k = 0; k < s->server; k++)
+		before += t->part[k].blocks;
+	for (b = 0; b < s->part->blocks && !err && s->state[0]; b++) {
+		pair[0] = begin + b * t->block_elems;
+		pair[1] = s->steps[b];
+		err = tt_ps_file_write(file, pair, sizeof(pair),
+				       tensor[TT_PS_STEPS].at + (before + b) * sizeof(pair));
+	}
+	return err;
+}
+
+static int write_rows(const struct tt_ps_store *s, const struct tt_ps_file *file,
+		      const struct tt_ps_tensor *tensor, uint64_t before)
+{
+	const struct tutti_ps_table *t = s->t;
+	size_t row = t->width * t->elem, size = t->width * tt_ps_state_size(t->datatype);
+	uint64_t n = s->nrows, step[CHUNK], j, at;
+	int i, err;
+
+	if (before + n > tensor[TT_PS_ROW_KEYS].shape[0])
+		return tt_fail(-EPROTO, "table '%s' has got rows while it was saved", t->name);
+	err = tt_ps_file_write(file, s->values, n * row, tensor[TT_PS_VALUES].at + before * row);
+	if (!err)
+		err = tt_ps_file_write(file, s->key, n * sizeof(*s->key),
+				       tensor[TT_PS_ROW_KEYS].at + before * sizeof(*s->key));
+	for (i = 0; i < 2 && !err && s->state[i]; i++)
+		err = tt_ps_file_write(file, s->state[i], n * size,
+				       tensor[TT_PS_STATE1 + i].at + before * size);
+	for (at = 0; at < n && !err && s->state[0]; at += j) {
+		for (j = 0; j < CHUNK && at + j < n; j++)
+			step[j] = s->steps[at + j];
+		err = tt_ps_file_write(file, step, j * sizeof(*step),
+				       tensor[TT_PS_STEPS].at + (before + at) * sizeof(*step));
+	}
+	return err;
+}
+
+static int save(struct tt_ps_server *srv, const struct tt_ps_order *order)
+{
+	struct tt_ps_tensor tensor[TT_PS_TENSORS];
+	struct tt_ps_file file;
+	int err = tt_ps_file_open(order->path, true, &file), end;
+	uint32_t i;
+
+	if (err)
+		return err;
+	for (i = 0; i < srv->ps->ntables && !err; i++) {
+		struct tt_ps_store *s = srv->ps->table[i]->store;
+
+		err = tt_ps_file_find(&file, s->t, tensor);
+		if (!err && !s->t->rows && !s->is_set)
+			err = tt_fail(-ENODATA, "table '%s' has no values yet (tutti_ps_set)", s->t->name);
+		if (!err)
+			err = s->t->rows ? write_rows(s, &file, tensor, order->before[i])
+					 : write_dense(s, &file, tensor);
+	}
+	end = tt_ps_file_close(&file, !err);
+	return err ? err : end;
+}
+
+/* ---- restoring ---- */
+
+void tt_ps_kept_free(struct tt_ps_store *s)
+{
+	struct tt_ps_kept *k = s->kept;
+
+	if (!k)
+		return;
+	free(k->values);
+	free(k->state[0]);
+	free(k->state[1]);
+	free(k->steps);
+	tt_ps_keys_free(k->keys);
+	free(k->key);
+	free(k);
+	s->kept = NULL;
+}
+
+static int keep_new(struct tt_ps_store *s)
+{
+	const struct tutti_ps_table *t = s->t;
+	size_t n = (size_t)s->part->elems + 1;
+	struct tt_ps_kept *k = calloc(1, sizeof(*k));
+	int i, ok;
+
+	s->kept = k;
+	if (!k)
+		return tt_fail(-ENOMEM, "no memory to restore table '%s'", t->name);
+	k->values = calloc(n, t->elem);
+	k->steps = calloc((size_t)(t->rows ? tt_ps_units(s) : s->part->blocks) + 1, sizeof(*k->steps));
+	ok = k->values && k->steps;
+	for (i = 0; i < 2 && ok && s->state[i]; i++) {
+		k->state[i] = calloc(n, tt_ps_state_size(t->datatype));
+		ok = k->state[i] != NULL;
+	}
+	if (ok && t->rows) {
+		k->key = calloc((size_t)tt_ps_units(s) + 1, sizeof(*k->key));
+		ok = k->key && !tt_ps_keys_new(&k->keys);
+	}
+	return ok ? 0 : tt_fail(-ENOMEM, "no memory to restore table '%s'", t->name);
+}
+
+/* Of a block here, the most steps of those in the file that have a part of it. */
+static int read_steps(struct tt_ps_store *s, const struct tt_ps_file *file,
+		      const struct tt_ps_tensor *tensor)
+{
+	uint64_t n = tensor->shape[0], i, b, begin, end, lo, hi;
+	uint64_t (*pair)[2] = calloc((size_t)n + 1, sizeof(*pair));
+	int err;
+
+	if (!pair)
+		return tt_fail(-ENOMEM, "no memory to restore table '%s'", s->t->name);
+	err = tt_ps_file_read(file, pair, n * sizeof(*pair), tensor->at);
+	pair[n][0] = s->t->count;
+	for (i = 0; i < n && !err; i++) {
+		if (pair[i][0] >= pair[i + 1][0] || pair[i][1] > UINT32_MAX) {
+			err = tt_fail(-EBADMSG, "%s: line %llu of '%s' is not in order", file->path,
+				      (unsigned long long)i, tensor->name);
+			break;
+		}
+		lo = s->part->begin > pair[i][0] ? s->part->begin : pair[i][0];
+		hi = s->part->begin + s->part->elems;
+		hi = hi < pair[i + 1][0] ? hi : pair[i + 1][0];
+		if (lo >= hi)
+			continue;
+		begin = (lo - s->part->begin) / s->t->block_elems;
+		end = (hi - 1 - s->part->begin) / s->t->block_elems;
+		for (b = begin; b <= end; b++)
+			if (s->kept->steps[b] < pair[i][1])
+				s->kept->steps[b] = (uint32_t)pair[i][1];
+	}
+	free(pair);
+	return err;
+}
+
+static int read_dense(struct tt_ps_store *s, const struct tt_ps_file *file,
+		      const struct tt_ps_tensor *tensor)
+{
+	const struct tutti_ps_table *t = s->t;
+	uint64_t elems = s->part->elems, begin = s->part->begin;
+	size_t size = tt_ps_state_size(t->datatype);
+	int i, err;
+
+	err = tt_ps_file_read(file, s->kept->values, elems * t->elem,
+			      tensor[TT_PS_VALUES].at + begin * t->elem);
+	for (i = 0; i < 2 && !err && s->state[i]; i++)
+		err = tt_ps_file_read(file, s->kept->state[i], elems * size,
+				      tensor[TT_PS_STATE1 + i].at + begin * size);
+	return err || !s->state[0] ? err : read_steps(s, file, &tensor[TT_PS_STEPS]);
+}
+
+/* Rows of a chunk of the file that are this server's, to its next places. */
+static int take_rows(struct tt_ps_store *s, const uint64_t *key, const uint64_t *step,
+		     const char *const *from, uint64_t n)
+{
+	const struct tutti_ps_table *t = s->t;
+	size_t row = t->width * t->elem, size = t->width * tt_ps_state_size(t->datatype);
+	struct tt_ps_kept *k = s->kept;
+	uint64_t i;
+	int j, err;
+
+	for (i = 0; i < n; i++) {
+		if (tt_ps_key_server(key[i], t->ps->nservers) != s->server)
+			continue;
+		if (tt_ps_keys_find(k->keys, key[i]) != TT_PS_NOWHERE)
+			return tt_fail(-EBADMSG, "'%s.keys' has %llu twice", t->name,
+				       (unsigned long long)key[i]);
+		if (k->nrows == tt_ps_units(s))
+			return tt_fail(-ENOSPC, "a server has no room for its rows of table '%s'", t->name);
+		err = tt_ps_keys_add(k->keys, key[i], k->nrows);
+		if (err)
+			return err;
+		k->key[k->nrows] = key[i];
+		memcpy(k->values + k->nrows * row, from[0] + i * row, row);
+		for (j = 0; j < 2 && k->state[j]; j++)
+			memcpy((char *)k->state[j] + k->nrows * size, from[1 + j] + i * size, size);
+		if (k->state[0])
+			k->steps[k->nrows] = (uint32_t)step[i];
+		k->nrows++;
+	}
+	return 0;
+}
+
+static int read_chunk(struct tt_ps_store *s, const struct tt_ps_file *file,
+		      const struct tt_ps_tensor *tensor, char *buf, uint64_t at, uint64_t n)
+{
+	size_t row = s->t->width * s->t->elem, size = s->t->width * tt_ps_state_size(s->t->datatype);
+	uint64_t key[CHUNK], step[CHUNK];
+	const char *from[3] = {buf, buf + CHUNK * row, buf + CHUNK * (row + size)};
+	int i, err;
+
+	err = tt_ps_file_read(file, buf, n * row, tensor[TT_PS_VALUES].at + at * row);
+	if (!err)
+		err = tt_ps_file_read(file, key, n * sizeof(*key),
+				      tensor[TT_PS_ROW_KEYS].at + at * sizeof(*key));
+	for (i = 0; i < 2 && !err && s->state[i]; i++)
+		err = tt_ps_file_read(file, (char *)from[1 + i], n * size,
+				      tensor[TT_PS_STATE1 + i].at + at * size);
+	if (!err && s->state[0])
+		err = tt_ps_file_read(file, step, n * sizeof(*step),
+				      tensor[TT_PS_STEPS].at + at * sizeof(*step));
+	return err ? err : take_rows(s, key, step, from, n);
+}
+
+static int read_rows(struct tt_ps_store *s, const struct tt_ps_file *file,
+		     const struct tt_ps_tensor *tensor)
+{
+	size_t row = s->t->width * s->t->elem, size = s->t->width * tt_ps_state_size(s->t->datatype);
+	uint64_t rows = tensor[TT_PS_ROW_KEYS].shape[0], at, n;
+	char *buf = malloc(CHUNK * (row + 2 * size));
+	int err = buf ? 0 : tt_fail(-ENOMEM, "no memory to restore table '%s'", s->t->name);
+
+	for (at = 0; at < rows && !err; at += n) {
+		n = rows - at < CHUNK ? rows - at : CHUNK;
+		err = read_chunk(s, file, tensor, buf, at, n);
+	}
+	free(buf);
+	return err;
+}
+
+static void drop(struct tt_ps_server *srv)
+{
+	uint32_t i;
+
+	for (i = 0; i < srv->ps->ntables; i++)
+		tt_ps_kept_free(srv->ps->table[i]->store);
+}
+
+/* Where worker w goes on: if there are as many as there were, where it was. */
+static uint64_t clock_in(const struct tt_ps_server *srv, const struct tt_ps_order *order, int w)
+{
+	return order->workers == (uint64_t)srv->ps->nworkers ? order->clock[w] : order->min_clock;
+}
+
+static int check_clocks(const struct tt_ps_server *srv, const struct tt_ps_order *order)
+{
+	int w;
+
+	for (w = 0; w < srv->ps->nworkers; w++)
+		if (!srv->client[w].gone && srv->client[w].clock > clock_in(srv, order, w))
+			return tt_fail(-EINVAL, "the clock of worker %d is %llu, and in %s it is %llu: it "
+				       "can't go back", w, (unsigned long long)srv->client[w].clock,
+				       order->path, (unsigned long long)clock_in(srv, order, w));
+	return 0;
+}
+
+static int prepare(struct tt_ps_server *srv, const struct tt_ps_order *order)
+{
+	struct tt_ps_tensor tensor[TT_PS_TENSORS];
+	struct tt_ps_file file;
+	int err = check_clocks(srv, order);
+	uint32_t i;
+
+	if (!err)
+		err = tt_ps_file_open(order->path, false, &file);
+	if (err)
+		return err;
+	drop(srv);
+	for (i = 0; i < srv->ps->ntables && !err; i++) {
+		struct tt_ps_store *s = srv->ps->table[i]->store;
+
+		err = tt_ps_file_find(&file, s->t, tensor);
+		if (!err)
+			err = keep_new(s);
+		if (!err)
+			err = s->t->rows ? read_rows(s, &file, tensor) : read_dense(s, &file, tensor);
+	}
+	tt_ps_file_close(&file, false);
+	if (err)
+		drop(srv);
+	return err;
+}
+
+#define SWAP(a, b) \
+	do { \
+		__typeof__(a) swap_ = (a); \
+\
+		(a) = (b); \
+		(b) = swap_; \
+	} while (0)
+
+/* All blocks are to be published anew; none waits for that of before. */
+static void take_place(struct tt_ps_store *s)
+{
+	struct tt_ps_kept *k = s->kept;
+	uint64_t b, blocks = s->part->blocks, per_block = s->t->block_elems / s->t->width;
+
+	SWAP(s->values, k->values);
+	SWAP(s->state[0], k->state[0]);
+	SWAP(s->state[1], k->state[1]);
+	SWAP(s->steps, k->steps);
+	if (s->t->rows) {
+		SWAP(s->keys, k->keys);
+		SWAP(s->key, k->key);
+		s->nrows = k->nrows;
+		memset(s->shown, 0, blocks * sizeof(*s->shown));
+		for (b = 0; b < s->nrows; b++)
+			tt_ps_know(s, b);
+		blocks = (s->nrows + per_block - 1) / per_block;
+	}
+	s->is_set = true;
+	memset(s->flags, 0, s->part->blocks);
+	s->dirty.n = s->fresh.n = s->pass.n = 0;
+	for (b = 0; b < blocks; b++)
+		tt_ps_mark(s, &s->dirty, b);
+	tt_ps_kept_free(s);
+}
+
+static int commit(struct tt_ps_server *srv, const struct tt_ps_order *order)
+{
+	uint32_t i;
+	int w;
+
+	for (i = 0; i < srv->ps->ntables; i++)
+		if (!srv->ps->table[i]->store->kept)
+			return tt_fail(-EPROTO, "table '%s' was not prepared", srv->ps->table[i]->name);
+	for (i = 0; i < srv->ps->ntables; i++)
+		take_place(srv->ps->table[i]->store);
+	for (w = 0; w < srv->ps->nworkers; w++)
+		srv->client[w].clock = clock_in(srv, order, w);
+	srv->min_clock = srv->pass_min = order->min_clock;
+	srv->all = true;
+	srv->restored = srv->epoch + 1;
+	return 0;
+}
+
+/* ---- answers ---- */
+
+static int obey(struct tt_ps_server *srv, const struct tt_ps_msg *m, const char *payload)
+{
+	const struct tt_ps_order *order = (const struct tt_ps_order *)(const void *)payload;
+
+	if (m->len != sizeof(*order) || order->path[sizeof(order->path) - 1])
+		return tt_fail(-EPROTO, "an order of %u bytes", m->len);
+	if (m->kind == TT_PS_SAVE)
+		return save(srv, order);
+	return m->kind == TT_PS_PREPARE ? prepare(srv, order) : commit(srv, order);
+}
+
+void tt_ps_keep(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
+		const char *payload, struct tt_ps_credit *credit)
+{
+	struct tt_ps_reply *r = (struct tt_ps_reply *)(void *)(tt_ps_answer(c, m->number % TT_PS_SLOTS) +
+								sizeof(*credit));
+	uint32_t i;
+	int w, err;
+
+	memset(r, 0, sizeof(*r));
+	credit->len = sizeof(*r);
+	r->min_clock = srv->min_clock;
+	r->restored = srv->restored;
+	for (w = 0; w < srv->ps->nworkers && w < TT_PS_CLOCKS; w++)
+		r->clock[w] = srv->client[w].clock;
+	if (m->kind == TT_PS_MEET) {
+		r->said = srv->verdict;
+		r->leader = (uint64_t)srv->leader;
+		for (i = 0; i < srv->ps->ntables; i++)
+			r->rows[i] = srv->ps->table[i]->store->nrows;
+		return;
+	}
+	err = obey(srv, m, payload);
+	if (err)
+		said(&r->said, err, tt_fail_text(err));
+}
