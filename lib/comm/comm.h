@@ -116,7 +116,8 @@ struct tutti_comm {
 	struct tt_plan_cache *plans;
 	struct tt_chooser *chooser;
 	struct tt_p2p *p2p; /* NULL: no messages yet */
-	struct tt_node_comm *node; /* NULL: its ranks do not share a host's memory */
+	struct tt_node_comm *node; /* NULL: the ranks of a host do not share its memory */
+	struct tt_hosts *hosts;	   /* NULL: all ranks are on one host, or there are no plans in two levels */
 	uint32_t votes; /* agreements reached so far */
 	struct tt_vote *vote; /* agree.c: under way; NULL: none */
 };

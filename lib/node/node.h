@@ -145,6 +145,9 @@ int tt_node_pull_reduce(struct tt_node_group *g, uint64_t turn, struct tt_node_r
 /* Copy out of from's src to dst here. */
 int tt_node_pull_copy(struct tt_node_group *g, uint64_t turn, int from, struct tt_node_ref src,
 		      void *dst, size_t len, struct tt_node_count *count, int *gone);
+/* Copy what is here to dst of rank `to` (TT_NODE_ALL: of all others). */
+int tt_node_push(struct tt_node_group *g, uint64_t turn, int to, struct tt_node_ref dst,
+		 const void *src, size_t len, struct tt_node_count *count, int *gone);
 /* All ranks' slots of a turn, which has begun everywhere, combined to dst here. */
 void tt_node_reduce_slots(struct tt_node_group *g, uint64_t turn, void *dst, size_t count,
 			  const struct tt_node_reduce *r);
