@@ -61,7 +61,7 @@ int tt_node_open(struct tt_node **out)
 	node->keeper.optional = true;
 	node->seg_fd = node->wake[0] = node->wake[1] = -1;
 	node->free_slabs = calloc(SEG_SLABS, sizeof(*node->free_slabs));
-	err = node->free_slabs ? make_seg(node) : -ENOMEM;
+	err = node->free_slabs ? make_seg(node) : tt_fail(-ENOMEM, "no memory for the ranks of this host");
 	if (!err)
 		err = make_wake(node);
 	if (!err && getrandom(node->seg->cookie, sizeof(node->seg->cookie), 0) < 0)

@@ -85,7 +85,7 @@ void tt_early_drop(struct tt_wire *wire, struct tt_early *e)
 	tt_list_add(&wire->free_early, &e->link);
 	wire->nearly--;
 	if (e->slot >= 0) {
-		chan->held--;
+		chan->held -= chan->held > 0;
 		tt_slot_free(chan, e->slot);
 	}
 }
@@ -131,6 +131,8 @@ void tt_wire_recv(struct tt_wire *wire, struct tt_xfer *x)
 {
 	struct tt_chan *chan = tt_xfer_begin(wire, x);
 
+	if (!chan)
+		return;
 	if (chan->state == TT_CHAN_OPEN) {
 		tt_recv_open(chan, x);
 	} else if (chan->state == TT_CHAN_FAILED) {
