@@ -216,6 +216,9 @@ void tt_comm_inherit_failure(struct tutti_comm *comm);
 /* A transfer to or from rank failed: tell everybody, rank counts as gone. */
 void tt_ctx_lost(struct tutti_context *ctx, int rank, const char *why);
 
+/* For the wire: data from rank arrived damaged. */
+void tt_ctx_damaged(void *ctx, int rank, const char *why);
+
 /* Handlers of the control tree; they take the lock. */
 void tt_ctx_gone(void *ctx, int rank, const char *host, const char *why);
 /* A communicator that has failed here only fails on all its ranks. Under the lock. */

@@ -73,6 +73,8 @@ struct tt_xfer {
 	struct tt_chan *chan;
 	unsigned state;
 	uint32_t token;
+	uint64_t sum;
+	bool summed, landed; /* the checksum is known; receive: the payload is there */
 	void *bounce;
 	struct tt_region *bounce_region;
 };
@@ -145,6 +147,8 @@ struct tt_wire_params {
 	void (*mismatch)(void *arg, int peer, const struct tt_key *key);
 	/* A message, or an offer, came that nothing here waits for yet; under the lock. */
 	void (*early)(void *arg, int peer, const struct tt_key *key, uint64_t fprint, bool offer);
+	/* What came from peer was damaged on its way; its channel fails next. Only with checksums. */
+	void (*damaged)(void *arg, int peer, const char *why);
 	void *arg;
 };
 
@@ -162,6 +166,8 @@ void tt_wire_conn_req(struct tt_wire *wire, int from, const void *data, size_t l
 void tt_wire_conn_rep(struct tt_wire *wire, int from, const void *data, size_t len);
 /* Why the channel to peer has failed; NULL: it has not. Under the lock. */
 const char *tt_wire_why(const struct tt_wire *wire, int peer);
+/* Messages have checksums from now on, or have none; before anything is sent, the same on all ranks. */
+void tt_wire_checksums(struct tt_wire *wire, bool on);
 /* The channels there are to ranks from `from` on, at most max; returns how many. Under the lock. */
 struct tt_wire_link {
 	int peer;
