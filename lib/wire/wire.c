@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "lib/wire/internal.h"
@@ -15,6 +16,19 @@
 void tt_wire_lock(struct tt_wire *wire)
 {
 	pthread_mutex_lock(&wire->lock);
+}
+
+bool tt_wire_lock_within(struct tt_wire *wire, int ms)
+{
+	struct timespec end;
+
+	if (!pthread_mutex_trylock(&wire->lock))
+		return true;
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_nsec += ms * 1000000l;
+	end.tv_sec += end.tv_nsec / 1000000000l;
+	end.tv_nsec %= 1000000000l;
+	return !pthread_mutex_timedlock(&wire->lock, &end);
 }
 
 void tt_wire_unlock(struct tt_wire *wire)
