@@ -25,6 +25,13 @@ static bool has_failed(void *arg)
 	return atomic_load(&comm->failed);
 }
 
+static bool is_gone(void *arg, int rank)
+{
+	struct tutti_comm *comm = arg;
+
+	return tt_boot_gone(comm->ctx->boot, comm->world[rank], NULL, 0);
+}
+
 int tt_node_comm_new(struct tutti_comm *comm)
 {
 	struct tutti_context *ctx = comm->ctx;
@@ -35,6 +42,7 @@ int tt_node_comm_new(struct tutti_comm *comm)
 				   .plain = ctx->node_can & TT_NODE_READS,
 				   .deadline = tt_deadline_ms(ctx->env.timeout.number),
 				   .failed = has_failed,
+				   .gone = is_gone,
 				   .arg = comm};
 	struct tt_node_comm *nc;
 	int i, err;
