@@ -13,7 +13,7 @@ build_packages="gcc g++ make autoconf automake libtool pkg-config libsodium-dev 
 	libjansson-dev libnuma-dev libfabric-dev libibverbs-dev librdmacm-dev zlib1g-dev"
 check_packages="libcunit1-dev mandoc valgrind strace iproute2 procps cpio
 	qemu-system-x86 busybox-static rdma-core perftest util-linux xz-utils
-	mpich libmpich-dev openmpi-bin libopenmpi-dev"
+	mpich libmpich-dev openmpi-bin libopenmpi-dev clang libclang-rt-14-dev"
 
 say()
 {
@@ -119,6 +119,20 @@ fetch_digits()
 	rm -rf build/data/unpack
 }
 
+# The news that an example and its test read; without them they are skipped.
+fetch_news()
+{
+	[ -s build/data/ReutersCorn-train.arff ] && return
+	rm -rf build/data/unpack
+	mkdir -p build/data/unpack
+	if (cd build/data/unpack && apt-get download weka && dpkg -x weka_*.deb .) >build/log/news.log 2>&1; then
+		mv build/data/unpack/usr/share/doc/weka/examples/Reuters*.arff build/data/
+	else
+		say "apt-get download weka failed: the test that learns from news will be skipped"
+	fi
+	rm -rf build/data/unpack
+}
+
 main_job()
 {
 	PATH=$PWD/build/install/bin:$PATH
@@ -141,5 +155,6 @@ check_system
 install_packages $packages
 build
 fetch_digits
+fetch_news
 [ "$mode" = check ] && exec sh tests/ci.sh
 main_job

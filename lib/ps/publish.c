@@ -41,6 +41,17 @@ static void write_new(const struct tt_ps_store *s, uint64_t block, char *to, con
 		tt_ps_fill(t, to + i * pitch, s->key[first + i], t->width);
 }
 
+/* The end of a clock: rows with an update exist now. */
+static void know_rows(struct tt_ps_store *s, uint64_t block)
+{
+	const struct tutti_ps_table *t = s->t;
+	uint64_t row = block * (t->block_elems / t->width), end = row + elems_of(s, block) / t->width;
+
+	for (; s->known && row < end; row++)
+		if (s->steps[row])
+			tt_ps_know(s, row);
+}
+
 static void write_slot(struct tt_ps_store *s, uint64_t block, struct tt_ps_head *head,
 		       const struct tt_ps_head *old, bool only_new)
 {
@@ -52,11 +63,14 @@ static void write_slot(struct tt_ps_store *s, uint64_t block, struct tt_ps_head 
 		write_new(s, block, data, old ? (const char *)(old + 1) : NULL);
 	else
 		memcpy(data, s->values + block * t->block_elems * t->elem, len);
+	if (t->rows && !only_new)
+		know_rows(s, block);
 	if (t->rows)
 		s->shown[block] = (uint32_t)(elems_of(s, block) / t->width);
 	head->length = len;
 	head->checksum = t->ps->verify ? XXH3_64bits(data, len) : 0;
 	head->generation = t->ps->generation;
+	head->version = t->rows ? 0 : s->steps[block];
 }
 
 int tt_ps_publish(struct tt_ps_store *s, uint64_t block, uint64_t sequence, uint64_t min_clock,
@@ -71,6 +85,10 @@ int tt_ps_publish(struct tt_ps_store *s, uint64_t block, uint64_t sequence, uint
 
 	if (retired[slot] && now < retired[slot] + rest) {
 		*when = retired[slot] + rest;
+		return -EAGAIN;
+	}
+	if (s->sending && atomic_load(&s->sending[block * TT_PS_COPIES + slot])) {
+		*when = now + rest;
 		return -EAGAIN;
 	}
 	atomic_store(&head->stamp, 0); /* whoever reads the old stamp reads no byte of what follows */

@@ -91,8 +91,10 @@ struct tt_chan *tt_chan_get(struct tt_wire *wire, int peer)
 	if (chan)
 		return chan;
 	chan = calloc(1, sizeof(*chan));
-	if (!chan)
-		abort(); /* a few hundred bytes: nothing sensible can go on */
+	if (!chan) {
+		tt_fail(-ENOMEM, "no memory for a channel to rank %d", peer);
+		return NULL;
+	}
 	tt_chan_init(chan, wire, peer);
 	wire->chan[peer] = chan;
 	wire->stats.allocations++;
@@ -251,13 +253,14 @@ static void connect_self(struct tt_chan *chan)
 		tt_chan_fail(chan, -TUTTI_ETRANSPORT, "transport self: %s", tt_fail_text(err));
 }
 
-static void refuse(struct tt_chan *chan, uint32_t attempt, int status)
+static void refuse(struct tt_wire *wire, int peer, uint32_t generation, uint32_t attempt,
+		   int status)
 {
 	struct conn_msg msg = {
-		.attempt = attempt, .generation = chan->generation, .status = status};
+		.attempt = attempt, .generation = generation, .status = status};
 
 	snprintf(msg.text, sizeof(msg.text), "%s", tt_fail_text(status));
-	tt_ctl_send(chan->wire->boot, chan->peer, TT_CTL_CONN_REP, &msg, sizeof(msg));
+	tt_ctl_send(wire->boot, peer, TT_CTL_CONN_REP, &msg, sizeof(msg));
 }
 
 /* What was said last, to be said again should it be lost. */
@@ -298,7 +301,7 @@ static void request(struct tt_chan *chan)
 		 chan->reason);
 	tt_err("no transport to rank %d (%s): %s", chan->peer, tt_boot_host(wire->boot, chan->peer),
 	       why);
-	refuse(chan, TT_NO_ATTEMPT, tt_fail(-TUTTI_ETRANSPORT, "%s", why));
+	refuse(wire, chan->peer, chan->generation, TT_NO_ATTEMPT, tt_fail(-TUTTI_ETRANSPORT, "%s", why));
 	tt_chan_fail(chan, -TUTTI_ETRANSPORT, "no transport: %s", why);
 }
 
@@ -352,7 +355,7 @@ static void accept_request(struct tt_chan *chan, struct conn_msg *msg)
 	msg->transport[sizeof(msg->transport) - 1] = 0;
 	err = find_or_open(chan->wire, msg->transport, &tp);
 	if (err) {
-		refuse(chan, attempt, err);
+		refuse(chan->wire, chan->peer, chan->generation, attempt, err);
 		return;
 	}
 	err = open_end(chan, tp, &reply);
@@ -361,7 +364,7 @@ static void accept_request(struct tt_chan *chan, struct conn_msg *msg)
 	if (err) {
 		tt_chan_close_ep(chan, err);
 		chan->state = TT_CHAN_CLOSED;
-		refuse(chan, attempt, err);
+		refuse(chan->wire, chan->peer, chan->generation, attempt, err);
 		return;
 	}
 	chan->attempt = (int)attempt;
@@ -437,15 +440,19 @@ static void handle_request(struct tt_wire *wire, int from, const void *data, siz
 		return;
 	memcpy(&msg, data, sizeof(msg));
 	chan = tt_chan_get(wire, from);
+	if (!chan) {
+		refuse(wire, from, msg.generation, msg.attempt, -ENOMEM);
+		return;
+	}
 	if (msg.generation > chan->generation)
 		closed_by_peer(chan, msg.generation);
 	if (msg.generation < chan->generation) {
-		refuse(chan, msg.attempt, -ESTALE);
+		refuse(wire, from, chan->generation, msg.attempt, -ESTALE);
 		return;
 	}
 	switch (chan->state) {
 	case TT_CHAN_FAILED:
-		refuse(chan, msg.attempt, -ECONNABORTED);
+		refuse(wire, from, chan->generation, msg.attempt, -ECONNABORTED);
 		return;
 	case TT_CHAN_OPEN:
 		return; /* a stale request: both ends have agreed already */
@@ -621,14 +628,16 @@ const char *tt_wire_why(const struct tt_wire *wire, int peer)
 
 void tt_wire_peer_gone(struct tt_wire *wire, int rank)
 {
+	struct tt_chan *chan;
 	int i;
 
 	tt_wire_lock(wire);
 	for (i = 0; i < wire->ntps; i++)
 		wire->tp[i].tp->peer_lost = true;
-	if (rank != wire->params.rank) {
-		tt_chan_get(wire, rank)->gone = true;
-		tt_chan_fail(wire->chan[rank], -TUTTI_EPEER, "the process is gone");
+	chan = rank == wire->params.rank ? NULL : tt_chan_get(wire, rank);
+	if (chan) {
+		chan->gone = true;
+		tt_chan_fail(chan, -TUTTI_EPEER, "the process is gone");
 	}
 	tt_wire_unlock(wire);
 }

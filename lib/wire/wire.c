@@ -85,7 +85,7 @@ int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **out)
 {
 	struct tt_tp *tps[TT_TP_MAX] = {NULL};
 	struct tt_wire *wire;
-	int err = -ENOMEM, i;
+	int err = 0, i;
 
 	wire = calloc(1, sizeof(*wire));
 	if (!wire)
@@ -95,16 +95,20 @@ int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **out)
 	wire->env = params->env;
 	wire->tp_params = (struct tt_tp_params){
 		.env = params->env, .rank = params->rank, .local_addr = params->local_addr};
-	if (getrandom(wire->tp_params.cookie, sizeof(wire->tp_params.cookie), 0) < 0)
+	if (getrandom(wire->tp_params.cookie, sizeof(wire->tp_params.cookie), 0) < 0) {
+		err = tt_fail(-errno, "getrandom: %s", strerror(errno));
 		goto free_wire;
+	}
 	wire->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (wire->wake_fd < 0) {
 		err = tt_fail(-errno, "eventfd: %s", strerror(errno));
 		goto free_wire;
 	}
 	wire->chan = calloc((size_t)params->nranks, sizeof(*wire->chan));
-	if (!wire->chan)
+	if (!wire->chan) {
+		err = tt_fail(-ENOMEM, "no memory for channels to %d ranks", params->nranks);
 		goto close_fd;
+	}
 	err = tt_open_transports(wire);
 	if (err)
 		goto close_tps;
@@ -249,6 +253,8 @@ static int open_channel(struct tt_wire *wire, int peer, struct tt_chan **out)
 {
 	struct tt_chan *chan = tt_chan_get(wire, peer);
 
+	if (!chan)
+		return -ENOMEM;
 	if (chan->state == TT_CHAN_CLOSED)
 		tt_chan_connect(chan);
 	if (chan->state == TT_CHAN_FAILED)
