@@ -154,9 +154,9 @@ void tt_pair_msg(void *arg, int from, const void *data, size_t len)
 	memcpy(&msg, data, sizeof(msg));
 	if (msg.rank != from)
 		return;
-	tt_wire_lock(ctx->wire);
+	tt_ctx_lock(ctx);
 	comm = ctx->boot ? tt_comm_find(ctx, msg.uid) : NULL;
 	if (comm)
 		compare(comm, &msg);
-	tt_wire_unlock(ctx->wire);
+	tt_ctx_unlock(ctx);
 }

@@ -295,17 +295,28 @@ void *tt_node_slot(struct tt_node_group *g, uint64_t turn)
 	return g->area->rank[g->rank].slot[turn % 2].data;
 }
 
+static const struct tt_mr *mr_of(const struct tt_node_group *g, const struct tt_region *region)
+{
+	int i;
+
+	for (i = 0; region && i < TT_TP_MAX; i++)
+		if (region->mr[i] && region->mr[i]->tp == &g->node->keeper)
+			return region->mr[i];
+	return NULL;
+}
+
+bool tt_node_maps(const struct tt_node_group *g, const struct tt_region *region)
+{
+	return mr_of(g, region);
+}
+
 int tt_node_publish(struct tt_node_group *g, uint64_t turn, enum tt_node_which which, void *addr,
 		    size_t len, const struct tt_region *region, size_t *copied)
 {
 	struct node_buf *buf = &g->area->rank[g->rank].buf[turn % 2][which];
 	struct node_buf b = {.kind = NODE_PLAIN, .off = (uint64_t)(uintptr_t)addr, .len = len};
-	const struct tt_mr *mr = NULL;
-	int i;
+	const struct tt_mr *mr = mr_of(g, region);
 
-	for (i = 0; region && i < TT_TP_MAX; i++)
-		if (region->mr[i] && region->mr[i]->tp == &g->node->keeper)
-			mr = region->mr[i];
 	*copied = 0;
 	if (!len)
 		b.kind = NODE_NONE;

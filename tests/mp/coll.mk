@@ -22,10 +22,13 @@ TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_ps_clock \
 	tests/mp/test_ps_errors \
 	tests/mp/test_ps_hammer \
+	tests/mp/test_ps_modes \
+	tests/mp/test_ps_essp \
 	tests/mp/test_ps_save \
 	tests/mp/test_atomics \
 	tests/mp/test_ways \
 	tests/mp/test_node \
+	tests/mp/test_hier \
 	tests/mp/test_scale \
 	tests/mp/test_big
 check_PROGRAMS += $(TT_MP_TESTS)
@@ -70,6 +73,10 @@ tests_mp_test_ps_SOURCES = tests/mp/test_ps.c
 tests_mp_test_ps_LDADD = libttmp.la
 tests_mp_test_ps_hammer_SOURCES = tests/mp/test_ps_hammer.c
 tests_mp_test_ps_hammer_LDADD = libttmp.la
+tests_mp_test_ps_modes_SOURCES = tests/mp/test_ps_modes.c
+tests_mp_test_ps_modes_LDADD = libttmp.la
+tests_mp_test_ps_essp_SOURCES = tests/mp/test_ps_essp.c
+tests_mp_test_ps_essp_LDADD = libttmp.la
 tests_mp_test_ps_save_SOURCES = tests/mp/test_ps_save.c
 tests_mp_test_ps_save_LDADD = libttmp.la
 EXTRA_DIST += tests/mp/safetensors.py
@@ -79,3 +86,5 @@ tests_mp_test_ps_errors_SOURCES = tests/mp/test_ps_errors.c
 tests_mp_test_ps_errors_LDADD = libttmp.la
 tests_mp_test_node_SOURCES = tests/mp/test_node.c
 tests_mp_test_node_LDADD = libttmp.la
+tests_mp_test_hier_SOURCES = tests/mp/test_hier.c
+tests_mp_test_hier_LDADD = libttmp.la
