@@ -58,7 +58,7 @@ static const char help[] =
 	"  -S, --servers N          ranks that serve, of ps (default 1)\n"
 	"      --sources N          kernel: so many, 1 to 16, or all: 2, 3, 4 and 8 (default)\n"
 	"      --level WHICH        kernel: scalar, base, avx2, avx512, best (default) or all\n"
-	"      --stores HOW         kernel: plain, stream, or auto, by the cache (default)\n"
+	"      --stores HOW         kernel: plain, stream, or auto, by the size (default)\n"
 	"  -T, --transport LIST     sets TUTTI_TRANSPORT, e.g. shm or ofi\n"
 	"      --stat               median, minimum and 99th percentile of single iterations,\n"
 	"                           each begun with a barrier and counted at its slowest rank\n"
@@ -186,6 +186,16 @@ const struct perf_command perf_commands[] = {
 	 .min_ranks = 1,
 	 .has_type = true,
 	 .has_op = true,
+	 .has_size = true},
+	{.name = "checksum",
+	 .help = "what TUTTI_CHECKSUM costs each end of a message, beside a copy",
+	 .run = perf_run_checksum,
+	 .bytes = 64,
+	 .most = 16 << 20,
+	 .factor = 16,
+	 .iters = 20,
+	 .warmup = 2,
+	 .min_ranks = 1,
 	 .has_size = true},
 	{.name = NULL},
 };

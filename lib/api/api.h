@@ -35,6 +35,7 @@ int tt_ps_check_worker(const char *call, struct tutti_ps *ps);
 struct tt_agreed {
 	uint64_t chunk;
 	int32_t lanes, node;
+	int32_t checksum;
 	int32_t tune; /* TT_TUNE_*: has it a measured table? */
 	char algo[256];
 };
@@ -52,5 +53,13 @@ int tt_tune_read(struct tutti_context *ctx, struct tt_tunes *tunes);
 int tt_tune_job_hosts(struct tutti_context *ctx, char *hosts, size_t size);
 int tt_tune_share(struct tutti_context *ctx, const struct tt_agreed *agreed,
 		  const struct tt_tunes *tunes);
+
+/* agree.c: every rank's `mine`, of so many 64-bit words, in `all`, by rank. */
+int tt_exchange(struct tutti_comm *comm, const void *mine, void *all, size_t words);
+/*
+ * Whether all ranks have got so far; else all of them fail, with the error of the lowest that has not. What failed
+ * here is told already.
+ */
+int tt_agree(struct tutti_comm *comm, const char *call, int mine);
 
 #endif

@@ -17,29 +17,6 @@ struct card {
 
 #define CARD_WORDS (sizeof(struct card) / sizeof(uint64_t))
 
-/* Every rank fills its own place of a zeroed vector; the sum is everybody's. */
-static int exchange(struct tutti_comm *comm, const void *mine, void *all, size_t words)
-{
-	memset(all, 0, words * sizeof(uint64_t) * (size_t)comm->size);
-	memcpy((char *)all + words * sizeof(uint64_t) * (size_t)comm->rank, mine,
-	       words * sizeof(uint64_t));
-	return tutti_allreduce(TUTTI_IN_PLACE, all, words * (size_t)comm->size, TUTTI_UINT64,
-			       TUTTI_SUM, comm);
-}
-
-/* All ranks have got so far, or all fail; those that have not told why here. */
-static int agree(struct tutti_comm *comm, const char *call, int mine)
-{
-	uint64_t worst = mine ? (uint64_t)(comm->size - comm->rank) << 32 | (uint32_t)-mine : 0;
-	int err = tutti_allreduce(TUTTI_IN_PLACE, &worst, 1, TUTTI_UINT64, TUTTI_MAX, comm);
-	int rank = comm->size - (int)(worst >> 32), code = -(int)(uint32_t)worst;
-
-	if (mine || err || !worst)
-		return mine ? mine : err;
-	return tt_fail_rank(code, rank, tt_boot_host(comm->ctx->boot, comm->world[rank]),
-			    "%s failed on rank %d: %s", call, rank, tutti_strerror(code));
-}
-
 /* ---- open ---- */
 
 static int read_config(const struct tutti_ps_config *user, struct tutti_ps_config *c)
@@ -127,7 +104,7 @@ static int open_memory(struct tutti_ps *ps)
 static int tell_tokens(struct tutti_ps *ps, struct card *all)
 {
 	struct card mine = {.in = ps->my_in, .back = ps->my_back};
-	int r, err = exchange(ps->comm, &mine, all, CARD_WORDS);
+	int r, err = tt_exchange(ps->comm, &mine, all, CARD_WORDS);
 
 	for (r = 0; !err && r < ps->comm->size; r++) {
 		ps->in_token[r] = (uint32_t)all[r].in;
@@ -148,19 +125,19 @@ static int open_rest(struct tutti_ps *ps, const struct tutti_ps_config *c, struc
 			    .verify = (uint64_t)ctx->env.ps_verify.number};
 	int err;
 
-	err = exchange(ps->comm, &mine, all, CARD_WORDS);
+	err = tt_exchange(ps->comm, &mine, all, CARD_WORDS);
 	if (!err)
 		err = take_roles(ps, all); /* the same verdict on all ranks */
 	if (err)
 		return err;
-	err = agree(ps->comm, "tutti_ps_open", open_memory(ps));
+	err = tt_agree(ps->comm, "tutti_ps_open", open_memory(ps));
 	if (!err)
 		err = tutti_win_create(ps->comm, ps->box, tt_ps_box_size(ps), 0, &ps->win);
 	if (!err)
 		err = tell_tokens(ps, all);
 	if (err)
 		return err;
-	return agree(ps->comm, "tutti_ps_open", ps->srv ? tt_ps_server_start(ps) : 0);
+	return tt_agree(ps->comm, "tutti_ps_open", ps->srv ? tt_ps_server_start(ps) : 0);
 }
 
 static void free_ps(struct tutti_ps *ps)
@@ -226,7 +203,7 @@ int tutti_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config,
 		ps = new_ps(comm->size, &all);
 		err = ps ? 0 : tt_fail(-ENOMEM, "no memory for a parameter server");
 	}
-	err = agree(comm, "tutti_ps_open", err);
+	err = tt_agree(comm, "tutti_ps_open", err);
 	if (!err)
 		err = tutti_comm_dup(comm, &ps->comm);
 	if (!err) {
@@ -290,8 +267,8 @@ int tutti_ps_close(struct tutti_ps *ps)
 	err = err ? err : end;
 	end = tutti_barrier(ps->comm);
 	err = err ? err : end;
-	if (!err && ps->status)
-		err = tt_fail(ps->status, "%s", ps->why);
+	if (!err)
+		err = tt_ps_refusal(ps);
 	free_ps(ps);
 	return err;
 }
@@ -462,10 +439,10 @@ static int tell_cache(struct tutti_ps *ps, struct tutti_ps_table *t)
 
 	t->cache_token = calloc(n, sizeof(uint32_t));
 	t->sub_token = calloc(n, sizeof(uint32_t));
-	err = agree(ps->comm, "making a table", all && t->cache_token && t->sub_token ? 0
+	err = tt_agree(ps->comm, "making a table", all && t->cache_token && t->sub_token ? 0
 		    : tt_fail(-ENOMEM, "no memory for table '%s'", t->name));
 	if (!err)
-		err = exchange(ps->comm, mine, all, 2);
+		err = tt_exchange(ps->comm, mine, all, 2);
 	for (r = 0; !err && r < n; r++) {
 		t->cache_token[r] = (uint32_t)all[2 * r];
 		t->sub_token[r] = (uint32_t)all[2 * r + 1];
@@ -485,12 +462,12 @@ static int make_table(struct tutti_ps *ps, const char *name, struct tutti_ps_tab
 	if (!err && !out)
 		err = tt_fail(-EINVAL, "table '%s': table is NULL", name);
 	defaults(&like->opt, like->rows);
-	err = agree(ps->comm, "making a table", err);
+	err = tt_agree(ps->comm, "making a table", err);
 	if (!err)
 		err = all_same(ps, like);
 	if (err)
 		return err;
-	err = agree(ps->comm, "making a table", tt_ps_table_new(ps, like, &t));
+	err = tt_agree(ps->comm, "making a table", tt_ps_table_new(ps, like, &t));
 	if (!err)
 		err = tutti_win_create(ps->comm, t->mem, t->size, 0, &t->win);
 	if (!err && t->opt.essp)

@@ -30,6 +30,8 @@ const char *tutti_strerror(int err)
 		return "No usable transport, or a transport failed";
 	case TUTTI_EBOOT:
 		return "The ranks could not find each other at start";
+	case TUTTI_EREVOKED:
+		return "The communicator was revoked";
 	}
 	return strerror_r(err < 0 ? -err : err, buf, sizeof(buf));
 }
@@ -43,7 +45,12 @@ static int record(int code, int rank, const char *host, const char *fmt, va_list
 {
 	char text[sizeof(last.text)]; /* the arguments may point into last */
 
+	size_t len;
+
 	vsnprintf(text, sizeof(text), fmt, ap);
+	len = strlen(text);
+	if (code == -EMFILE && strstr(text, tutti_strerror(code)))
+		snprintf(text + len, sizeof(text) - len, "; raise 'ulimit -n'");
 	memset(&last, 0, sizeof(last));
 	last.size = sizeof(last);
 	last.code = code;

@@ -31,7 +31,7 @@ void tt_node_msg(void *arg, int from, const void *data, size_t len)
 	if (len != sizeof(msg))
 		return;
 	memcpy(&msg, data, sizeof(msg));
-	tt_wire_lock(ctx->wire);
+	tt_ctx_lock(ctx);
 	if (!msg.verdict) {
 		count_report(ctx, msg.can);
 	} else if (from == 0) {
@@ -39,7 +39,7 @@ void tt_node_msg(void *arg, int from, const void *data, size_t len)
 		atomic_store(&ctx->node_agreed, true);
 		tt_wire_wake(ctx->wire);
 	}
-	tt_wire_unlock(ctx->wire);
+	tt_ctx_unlock(ctx);
 }
 
 /* Whether any two ranks share a host; all ranks see the same cards. */
@@ -105,7 +105,9 @@ int tt_node_agree(struct tutti_context *ctx, int (*card)(void *, int, struct tt_
 	if (err)
 		msg.can = 0; /* the others wait for a report */
 	if (ctx->boot_params.rank) {
-		tt_ctl_send(ctx->boot, 0, TT_CTL_NODE, &msg, sizeof(msg));
+		int unsent = tt_ctl_send(ctx->boot, 0, TT_CTL_NODE, &msg, sizeof(msg));
+
+		err = err ? err : unsent; /* leave now: the others would wait for it */
 	} else {
 		tt_wire_lock(ctx->wire);
 		count_report(ctx, msg.can);

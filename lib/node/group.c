@@ -295,17 +295,28 @@ void *tt_node_slot(struct tt_node_group *g, uint64_t turn)
 	return g->area->rank[g->rank].slot[turn % 2].data;
 }
 
+static const struct tt_mr *mr_of(const struct tt_node_group *g, const struct tt_region *region)
+{
+	int i;
+
+	for (i = 0; region && i < TT_TP_MAX; i++)
+		if (region->mr[i] && region->mr[i]->tp == &g->node->keeper)
+			return region->mr[i];
+	return NULL;
+}
+
+bool tt_node_maps(const struct tt_node_group *g, const struct tt_region *region)
+{
+	return mr_of(g, region);
+}
+
 int tt_node_publish(struct tt_node_group *g, uint64_t turn, enum tt_node_which which, void *addr,
 		    size_t len, const struct tt_region *region, size_t *copied)
 {
 	struct node_buf *buf = &g->area->rank[g->rank].buf[turn % 2][which];
 	struct node_buf b = {.kind = NODE_PLAIN, .off = (uint64_t)(uintptr_t)addr, .len = len};
-	const struct tt_mr *mr = NULL;
-	int i;
+	const struct tt_mr *mr = mr_of(g, region);
 
-	for (i = 0; region && i < TT_TP_MAX; i++)
-		if (region->mr[i] && region->mr[i]->tp == &g->node->keeper)
-			mr = region->mr[i];
 	*copied = 0;
 	if (!len)
 		b.kind = NODE_NONE;
@@ -337,11 +348,9 @@ void tt_node_signal(struct tt_node_group *g, uint64_t turn, unsigned step, uint6
 	int i;
 
 	slot->fprint = fprint;
-	/*
-	 * seq_cst: the flag is visible before we look who sleeps, and sleepers look at flags after they
-	 * have said so.
-	 */
-	atomic_store(&slot->flag, tt_node_flag(turn, step));
+	atomic_store_explicit(&slot->flag, tt_node_flag(turn, step), memory_order_release);
+	/* The flag is visible before we look who sleeps; tt_node_lie_down has the other half. */
+	atomic_thread_fence(memory_order_seq_cst);
 	for (i = 0; i < g->size; i++)
 		if (g->peer[i] && atomic_load_explicit(&g->peer[i]->seg->sleeping, memory_order_relaxed))
 			tt_node_wake(g->peer[i]);
@@ -359,8 +368,40 @@ bool tt_node_reached(struct tt_node_group *g, int peer, uint64_t turn, unsigned 
 	return true;
 }
 
+/*
+ * Ranks that need nothing of each other, such as two that both are root of a broadcast, meet no flag that
+ * differs, so what they called is compared again when all have finished it. A peer may be two turns ahead of us, at
+ * most, so that four places are enough.
+ */
+void tt_node_began(struct tt_node_group *g, uint64_t turn, uint64_t fprint)
+{
+	atomic_store_explicit(&g->area->rank[g->rank].called[turn % 4], fprint, memory_order_relaxed);
+}
+
+bool tt_node_agreed(struct tt_node_group *g, uint64_t upto, uint64_t *turn)
+{
+	uint64_t t = g->agreed + 1, own;
+	int i;
+
+	if (t > upto)
+		return true;
+	for (t = t + 1 < upto ? upto - 1 : t; t <= upto; t++) {
+		own = atomic_load_explicit(&g->area->rank[g->rank].called[t % 4],
+					   memory_order_relaxed);
+		for (i = 0; i < g->size; i++)
+			if (atomic_load_explicit(&g->area->rank[i].called[t % 4],
+						 memory_order_relaxed) != own) {
+				*turn = t;
+				return false;
+			}
+		g->agreed = t;
+	}
+	return true;
+}
+
 void tt_node_all_began(struct tt_node_group *g, uint64_t turn)
 {
+	g->agreed = turn;
 	if (turn - 1 > g->all_done)
 		g->all_done = turn - 1;
 }

@@ -85,6 +85,8 @@ void *tt_node_slot(struct tt_node_group *g, uint64_t turn);
 /* What of a rank peers may touch: what they may read, what they may write, its slot. */
 enum tt_node_which { TT_NODE_INPUT, TT_NODE_RESULT, TT_NODE_SLOTS, TT_NODE_WHICH = TT_NODE_SLOTS };
 struct tt_region;
+/* Whether peers can map it. */
+bool tt_node_maps(const struct tt_node_group *g, const struct tt_region *region);
 /*
  * Peers may touch len bytes at addr in this turn, once this rank has signalled. region covers them or is NULL. A short input
  * that peers can't map goes into the slot (*copied is its length then), which the turn must not use
@@ -99,7 +101,11 @@ void tt_node_signal(struct tt_node_group *g, uint64_t turn, unsigned step, uint6
 /* Whether peer has reached it; *differs: with another fingerprint. */
 bool tt_node_reached(struct tt_node_group *g, int peer, uint64_t turn, unsigned step,
 		     uint64_t fprint, bool *differs);
-/* All have begun this turn. */
+/* This rank begins a turn that others may see nothing of. */
+void tt_node_began(struct tt_node_group *g, uint64_t turn, uint64_t fprint);
+/* Whether all have called the same up to this turn, which all have finished; else *turn is one in which they have not. */
+bool tt_node_agreed(struct tt_node_group *g, uint64_t upto, uint64_t *turn);
+/* All have begun this turn, with the same fingerprint. */
 void tt_node_all_began(struct tt_node_group *g, uint64_t turn);
 /* This rank needs nothing of this turn any more. */
 void tt_node_finish(struct tt_node_group *g, uint64_t turn);
@@ -141,6 +147,9 @@ int tt_node_pull_reduce(struct tt_node_group *g, uint64_t turn, struct tt_node_r
 /* Copy out of from's src to dst here. */
 int tt_node_pull_copy(struct tt_node_group *g, uint64_t turn, int from, struct tt_node_ref src,
 		      void *dst, size_t len, struct tt_node_count *count, int *gone);
+/* Copy what is here to dst of rank `to` (TT_NODE_ALL: of all others). */
+int tt_node_push(struct tt_node_group *g, uint64_t turn, int to, struct tt_node_ref dst,
+		 const void *src, size_t len, struct tt_node_count *count, int *gone);
 /* All ranks' slots of a turn, which has begun everywhere, combined to dst here. */
 void tt_node_reduce_slots(struct tt_node_group *g, uint64_t turn, void *dst, size_t count,
 			  const struct tt_node_reduce *r);

@@ -57,6 +57,10 @@ static void tick_advance(struct tt_ps_task *task)
 	if (tick->kind == TT_PS_CLOCK)
 		tt_ps_trace(task->ps, "clock %llu %llu\n", (unsigned long long)tick->clock,
 			    (unsigned long long)tt_ps_told_min(task->ps));
+	if (!task->status && task->ps->status) {
+		task->rank = task->ps->refuser;
+		tt_ps_task_fail(task, tt_ps_refusal(task->ps), "%s", task->ps->why);
+	}
 	tt_ps_task_end(task);
 }
 

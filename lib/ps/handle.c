@@ -8,7 +8,11 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lib/base/clock.h"
 #include "lib/ps/eager.h"
+#include "lib/ps/server.h"
+
+#define SLOW_NS (100 * TT_MS)
 
 static bool fresh_left(const struct tt_ps_server *srv)
 {
@@ -60,6 +64,39 @@ static void advance(struct tt_ps_server *srv)
 	for (i = 0; i < ps->ntables; i++)
 		tt_ps_store_combine(ps->table[i]->store, here);
 	srv->min_clock = min;
+	srv->slowest = 0;
+}
+
+void tt_ps_slow_soon(struct tt_ps_server *srv)
+{
+	if (srv->slow_at == TT_NEVER && !srv->slowest)
+		srv->slow_at = tt_now_ns() + SLOW_NS;
+}
+
+/* For the text of their deadlines. By now all messages that could be dealt with have been. */
+void tt_ps_find_slow(struct tt_ps_server *srv)
+{
+	const struct tt_ps_client *slow = NULL, *c;
+	bool waits = false;
+	int w;
+
+	if (srv->slow_at == TT_NEVER || tt_now_ns() < srv->slow_at)
+		return;
+	srv->slow_at = TT_NEVER;
+	for (w = 0; w < srv->ps->nworkers; w++) {
+		c = &srv->client[w];
+		if (!c->gone && (!slow || c->clock < slow->clock))
+			slow = c;
+	}
+	for (w = 0; w < srv->ps->nworkers && slow && srv->ps->staleness >= 0; w++) {
+		c = &srv->client[w];
+		waits = waits || (!c->gone &&
+				  (c->held || c->clock > slow->clock + (uint64_t)srv->ps->staleness));
+	}
+	if (!waits)
+		return;
+	srv->slowest = slow->index + 1;
+	tt_ps_tell_clock(srv);
 }
 
 static int set_clock(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m)
@@ -68,6 +105,8 @@ static int set_clock(struct tt_ps_server *srv, struct tt_ps_client *c, const str
 		return -EPROTO;
 	c->clock = m->first;
 	advance(srv);
+	if (c->clock > srv->min_clock)
+		tt_ps_slow_soon(srv);
 	return 0;
 }
 

@@ -73,6 +73,7 @@ static int hold(struct tt_ps_client *c, const struct tt_ps_msg *m, const char *p
 	memcpy(h->payload, payload, m->len);
 	*c->held_end = h;
 	c->held_end = &h->next;
+	tt_ps_slow_soon(c->srv);
 	c->srv->held_bytes += m->len;
 	return 0;
 }

@@ -401,6 +401,8 @@ static void take_place(struct tt_ps_store *s)
 		SWAP(s->key, k->key);
 		s->nrows = k->nrows;
 		memset(s->shown, 0, blocks * sizeof(*s->shown));
+		for (b = 0; b < s->nrows; b++)
+			tt_ps_know(s, b);
 		blocks = (s->nrows + per_block - 1) / per_block;
 	}
 	s->is_set = true;

@@ -74,7 +74,8 @@ struct tt_ps_credit {
 struct tt_ps_note {
 	uint64_t min_clock; /* published everything up to this one */
 	uint64_t ended;	    /* 1: all workers have said good-bye; nothing comes after it */
-	uint64_t spare[6];
+	uint64_t slowest;   /* its index + 1, when others have waited for it for a while; 0: not known */
+	uint64_t spare[5];
 };
 
 /* What a worker says at a meeting: what it is for, the same for all, and how the leader's work ended. */
@@ -160,7 +161,7 @@ struct tutti_ps_table {
 
 	/* a worker's */
 	struct tt_ps_track *track; /* by server */
-	struct tt_ps_keys *places; /* of keys; UINT32_MAX is not stored */
+	struct tt_ps_keys *places; /* of keys; UINT32_MAX is not stored. TT_PS_UNSEEN: for pushes only so far */
 	struct tutti_ps_read last;
 	uint64_t taus, answered; /* of pushes */
 	struct tt_ps_cache *cache;  /* by server; NULL: not essp */
@@ -201,6 +202,7 @@ struct tt_ps_link {
 	struct tt_ps_out out[TT_PS_SLOTS];
 	struct tt_bell note;
 	uint64_t min_clock;
+	uint64_t slowest; /* as told */
 	bool ended;
 };
 
@@ -220,6 +222,7 @@ struct tt_ps_task {
 			 const struct tt_ps_credit *credit, const void *data);
 	void (*release)(struct tt_ps_task *task); /* its own memory; may be NULL */
 	bool emitted, cancelled;
+	int rank;    /* of the world, whom status is about; -1: nobody */
 	bool broken; /* its communicator fails, which ends it */
 	int puts, answers; /* waited for */
 	uint64_t clock;	   /* of the call */
@@ -256,8 +259,9 @@ struct tutti_ps {
 	bool pumping;
 	int tasks; /* that exist */
 	uint64_t meetings;
-	int status; /* of a push that was refused, not told yet */
-	char why[160];
+	int status; /* of a push that was refused, not told yet: tt_ps_refusal */
+	int refuser; /* world rank */
+	char why[300];
 	FILE *trace;
 
 	struct tt_ps_server *srv; /* NULL: no server */
@@ -290,6 +294,11 @@ int tt_ps_keys_add(struct tt_ps_keys *keys, uint64_t key, uint32_t place);
 int tt_ps_table_new(struct tutti_ps *ps, const struct tutti_ps_table *like,
 		    struct tutti_ps_table **table);
 void tt_ps_table_free(struct tutti_ps_table *table);
+/* Rows exist from the end of the clock in which they were first pushed, as all that is pushed under BSP. */
+static inline bool tt_ps_rows_late(const struct tutti_ps_table *t)
+{
+	return t->opt.init == TUTTI_PS_UNSET && !t->ps->staleness;
+}
 /* Offsets in a server's part. */
 static inline uint64_t tt_ps_dir_at(uint64_t block)
 {
@@ -373,6 +382,8 @@ int tt_ps_task_fail(struct tt_ps_task *task, int status, const char *fmt, ...) T
 bool tt_ps_pulling(const struct tutti_ps *ps);
 /* All servers have told that all workers have said good-bye; under the lock. */
 bool tt_ps_told_end(const struct tutti_ps *ps);
+/* The first refusal of a push that nobody was told: from now on somebody is. 0, or an error with its text. Under the lock. */
+int tt_ps_refusal(struct tutti_ps *ps);
 /* A put or get on the server of this rank failed. */
 void tt_ps_task_broken(struct tt_ps_task *task, int rank, int status);
 
@@ -444,6 +455,7 @@ struct tt_ps_unit {
 	uint64_t word; /* where it is looked for */
 	uint64_t posted, told; /* when, and the clock that the server had told then */
 	uint64_t over;	       /* when all that was posted had come */
+	uint64_t floor;	       /* when it was posted: pushes of later calls may be answered meanwhile */
 	struct tt_ps_landing *landing;
 };
 

@@ -86,6 +86,7 @@ static void read_data(struct tt_ps_unit *u)
 	size_t i;
 
 	u->state = TT_PS_READ_DATA;
+	u->floor = floor_of(u);
 	u->told = t->ps->link[u->server].min_clock;
 	u->posted = tt_now_ns();
 	u->span = span_of(u);
@@ -159,7 +160,7 @@ static void accept(struct tt_ps_unit *u)
 	tt_ps_trace(task->ps, "read %u %d %llu %llu %llu %llu %llu %llu\n", task->table->index, u->server,
 		    (unsigned long long)u->block, (unsigned long long)task->clock,
 		    (unsigned long long)min, (unsigned long long)(u->word >> 8),
-		    (unsigned long long)floor_of(u), (unsigned long long)tt_now_ns());
+		    (unsigned long long)u->floor, (unsigned long long)tt_now_ns());
 	if (task->table->cache) /* what is sent may have been on its way for longer */
 		tt_ps_floor(task->table, u->server, u->block, u->word >> 8);
 	u->state = TT_PS_READ_IDLE;

@@ -61,6 +61,8 @@ struct tt_ps_server {
 	uint64_t pass_min;
 	bool all;	  /* it shows everything, also within a clock of BSP */
 	uint64_t wake_at; /* a slot has rested by then */
+	uint64_t slow_at; /* workers that wait for another are told for whom */
+	int slowest;	  /* its index + 1, as it was told */
 
 	uint64_t met; /* the last meeting that all have come to */
 	int leader;
@@ -77,6 +79,9 @@ void tt_ps_inbox_free(struct tt_ps_server *srv);
 /* handle.c: one message, in its turn */
 void tt_ps_handle(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
 		  const char *payload, struct tt_ps_credit *credit);
+/* A worker may be waiting for others from now on; and whom for, when that has lasted. */
+void tt_ps_slow_soon(struct tt_ps_server *srv);
+void tt_ps_find_slow(struct tt_ps_server *srv);
 /* Whether it is this message's turn. */
 bool tt_ps_turn(const struct tt_ps_server *srv, const struct tt_ps_client *c,
 		const struct tt_ps_msg *m);

@@ -49,6 +49,7 @@ struct tt_ps_store {
 	uint64_t *key; /* by place */
 	uint32_t nrows;
 	uint32_t *shown; /* by block: how many of its rows are published */
+	uint64_t *known; /* BSP, no initial values: bits of the rows that a clock has ended with; else NULL */
 
 	struct tt_ps_kept *kept; /* read of a file, to take the place of what is here; or NULL */
 
@@ -77,6 +78,17 @@ static inline uint64_t tt_ps_units(const struct tt_ps_store *s)
 }
 
 void tt_ps_kept_free(struct tt_ps_store *s); /* keep.c */
+static inline bool tt_ps_knows(const struct tt_ps_store *s, uint64_t row)
+{
+	return !s->known || s->known[row / 64] >> row % 64 & 1;
+}
+
+static inline void tt_ps_know(struct tt_ps_store *s, uint64_t row)
+{
+	if (s->known)
+		s->known[row / 64] |= 1ull << row % 64;
+}
+
 /* eager.c: all is of publication sequence now, which everybody is to get. */
 void tt_ps_sub_restart(struct tt_ps_store *s, uint64_t sequence);
 void tt_ps_mark(struct tt_ps_store *s, struct tt_ps_blocks *list, uint64_t block);

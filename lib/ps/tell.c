@@ -98,7 +98,7 @@ static void tell_dir(struct tt_ps_client *c, struct tt_ps_store *s)
 void tt_ps_tell(struct tt_ps_server *srv)
 {
 	struct tutti_ps *ps = srv->ps;
-	struct tt_ps_note note = {.ended = !srv->left};
+	struct tt_ps_note note = {.ended = !srv->left, .slowest = (uint64_t)srv->slowest};
 	uint32_t i;
 	int w;
 

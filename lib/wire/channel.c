@@ -132,7 +132,7 @@ void tt_xfer_end(struct tt_xfer *x, const void *data, int status)
 		tt_mem_free(wire->memory, bounce);
 }
 
-/* The channel of x, being connected if it was not yet. */
+/* The channel of x, being connected if it was not yet; NULL: there is no memory for one, and x has ended. */
 struct tt_chan *tt_xfer_begin(struct tt_wire *wire, struct tt_xfer *x)
 {
 	struct tt_chan *chan = tt_chan_get(wire, x->peer);
@@ -142,7 +142,10 @@ struct tt_chan *tt_xfer_begin(struct tt_wire *wire, struct tt_xfer *x)
 	x->chan = chan;
 	x->bounce = NULL;
 	x->bounce_region = NULL;
-	if (chan->state == TT_CHAN_CLOSED)
+	x->summed = x->landed = false;
+	if (!chan)
+		x->fn(x, NULL, -ENOMEM);
+	else if (chan->state == TT_CHAN_CLOSED)
 		tt_chan_connect(chan);
 	return chan;
 }
@@ -181,6 +184,9 @@ void tt_chan_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl)
 		break;
 	case TT_CTRL_AMO_REPLY:
 		tt_amo_reply(chan, ctrl);
+		break;
+	case TT_CTRL_SUM:
+		tt_sum_ctrl(chan, ctrl);
 		break;
 	case TT_CTRL_PORT:
 		tt_port_ctrl(chan, ctrl);
@@ -247,7 +253,8 @@ void tt_chan_flush(struct tt_chan *chan)
 			return;
 		}
 	}
-	tt_list_del(&chan->busy);
+	if (tt_list_empty(&chan->ctrlq)) /* sends may have added to it */
+		tt_list_del(&chan->busy);
 }
 
 static void fail_table(struct tt_chan *chan, struct tt_table *table, int status)
@@ -303,7 +310,7 @@ void tt_wire_cancel(struct tt_wire *wire, struct tt_xfer *x)
 	x->bounce_region = NULL;
 	/* The peer, or the transport, may touch the buffer at any moment: only a closed endpoint stops it. */
 	if (claimed)
-		tt_chan_fail(x->chan, -TUTTI_EABORTED, "a transfer under way was taken back");
+		tt_chan_fence(x->chan, x->key.comm, "a transfer under way was taken back");
 	if (region)
 		tt_mem_free(wire->memory, x->bounce);
 }

@@ -12,9 +12,11 @@ libfuzzer()
 	limit="-max_total_time=${TT_FUZZ_SECONDS:-5}"
 	[ -z "${TT_FUZZ_RUNS:-}" ] || limit="-runs=$TT_FUZZ_RUNS"
 	mkdir -p "$tmp/$1" "fuzz-found"
+	dict=
+	[ ! -f "$TT_SRC/tests/fuzz/$1.dict" ] || dict="-dict=$TT_SRC/tests/fuzz/$1.dict"
 	# New inputs go to the first directory; what breaks is kept in the build tree.
 	"tests/fuzz/fuzz_$1" "$limit" -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 \
-		-artifact_prefix="fuzz-found/$1-" "$tmp/$1" "$TT_SRC/tests/fuzz/corpus/$1" >"$tmp/$1.log" 2>&1 || {
+		-artifact_prefix="fuzz-found/$1-" $dict "$tmp/$1" "$TT_SRC/tests/fuzz/corpus/$1" >"$tmp/$1.log" 2>&1 || {
 		tail -n 60 "$tmp/$1.log"
 		die "the input is in $TT_BUILD/fuzz-found"
 	}

@@ -6,7 +6,7 @@ TT_FUZZERS = tests/fuzz/fuzz_link tests/fuzz/fuzz_frames tests/fuzz/fuzz_ctl tes
 check_PROGRAMS += $(TT_FUZZERS)
 dist_check_SCRIPTS += tests/fuzz/fuzz.sh
 TESTS += tests/fuzz/fuzz.sh
-EXTRA_DIST += tests/fuzz/corpus tests/fuzz/driver.c
+EXTRA_DIST += tests/fuzz/corpus tests/fuzz/tune.dict tests/fuzz/driver.c
 
 if FUZZ
 TT_FUZZ_MAIN = tests/fuzz/fuzz.h

@@ -44,7 +44,7 @@ enum mp_way { MP_ID, MP_GATHER, MP_DIR, MP_ENV };
 
 struct mp_run {
 	int n;
-	const char *env; /* "NAME=value NAME=value": %r is the rank, %n the number of ranks, %d the directory */
+	const char *env; /* "NAME=value NAME=value": %r is the rank, %h half of it, %n the number of ranks, %d the directory */
 	mp_fn *fn;
 	void *arg;
 	enum mp_way way; /* MP_ENV: env says how */
@@ -77,6 +77,8 @@ bool mp_sanitized(void);
 const char *mp_no_verbs(void);
 /* From now on this process may not touch another's ordinary memory, as in many a container. */
 int mp_forbid_vm(void);
+/* Remove a directory of files. */
+void mp_remove_dir(const char *path);
 /* How many files a job of this user could have left in /dev/shm. */
 int mp_shm_files(void);
 

@@ -3,6 +3,7 @@
 #include "tests/test.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -284,11 +285,60 @@ static void stopped(void)
 	two(stopped_body, 1u << 1);
 }
 
+#define NAPS 20000
+
+/* Sleep until the other has reached a turn; a wake-up that is lost shows as a time-out. */
+static bool nap(struct tt_node *node, struct tt_node_group *g, int peer, uint64_t turn)
+{
+	struct pollfd p = {.events = POLLIN};
+	bool differs, reached;
+	int left = (int)(turn * 2654435761u % 6000), n;
+
+	while (left--)
+		if (tt_node_reached(g, peer, turn, 1, turn, &differs))
+			return true;
+	do {
+		p.fd = tt_node_lie_down(node, true);
+		reached = tt_node_reached(g, peer, turn, 1, turn, &differs);
+		n = reached ? 1 : poll(&p, 1, 2000);
+		tt_node_get_up(node);
+	} while (!reached && n > 0);
+	return reached;
+}
+
+static int naps_body(int me, int n, void *arg)
+{
+	struct board *b = arg;
+	struct tt_node_group *g;
+	struct tt_node *node;
+	uint64_t turn;
+
+	(void)n;
+	TT_EXPECT(!join(b, me, &node));
+	TT_EXPECT(!group(node, me, 1, WAIT_MS, &g));
+	for (turn = 1; turn <= NAPS; turn++) {
+		if (!me)
+			tt_node_signal(g, turn, 1, turn);
+		TT_EXPECT(nap(node, g, !me, turn));
+		if (me)
+			tt_node_signal(g, turn, 1, turn);
+	}
+	TT_EXPECT(meet(b, me));
+	tt_node_group_free(g);
+	tt_node_close(node);
+	return 0;
+}
+
+static void naps(void)
+{
+	two(naps_body, 0);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"left", left}, {"refused", refused}, {"full", full}, {"fenced", fenced},
-		{"stopped", stopped}, {NULL, NULL},
+		{"stopped", stopped}, {"naps", naps},     {NULL, NULL},
 	};
 
 	return tt_test_main("node_memory", tests, argc, argv);
