@@ -119,16 +119,27 @@ fetch_digits()
 	rm -rf build/data/unpack
 }
 
-# The news that an example and its test read; without them they are skipped.
-fetch_news()
+# unpack PACKAGE...: into build/data/unpack
+unpack()
 {
-	[ -s build/data/ReutersCorn-train.arff ] && return
 	rm -rf build/data/unpack
 	mkdir -p build/data/unpack
-	if (cd build/data/unpack && apt-get download weka && dpkg -x weka_*.deb .) >build/log/news.log 2>&1; then
-		mv build/data/unpack/usr/share/doc/weka/examples/Reuters*.arff build/data/
-	else
-		say "apt-get download weka failed: the test that learns from news will be skipped"
+	(cd build/data/unpack && apt-get download "$@" && for deb in *.deb; do dpkg -x "$deb" . || exit 1; done) \
+		>build/log/texts.log 2>&1
+}
+
+# Texts that examples and their tests learn from; without them the tests are skipped.
+fetch_texts()
+{
+	if [ ! -s build/data/ReutersCorn-train.arff ]; then
+		unpack weka && mv build/data/unpack/usr/share/doc/weka/examples/Reuters*.arff build/data/ ||
+			say "apt-get download weka failed: the test that learns from news will be skipped"
+	fi
+	if [ ! -s build/data/bible.txt ]; then # a verse a line, without its number
+		unpack bible-kjv bible-kjv-text && build/data/unpack/usr/bin/bible -p build/data/unpack/usr/lib -f \
+			gen1:1-rev22:21 2>>build/log/texts.log </dev/null | sed 's/^[^ ]* //' >build/data/bible.txt
+		[ -s build/data/bible.txt ] ||
+			say "apt-get download bible-kjv failed: the test of word vectors will be skipped"
 	fi
 	rm -rf build/data/unpack
 }
@@ -155,6 +166,6 @@ check_system
 install_packages $packages
 build
 fetch_digits
-fetch_news
+fetch_texts
 [ "$mode" = check ] && exec sh tests/ci.sh
 main_job

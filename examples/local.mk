@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-noinst_PROGRAMS += hello halo logreg
+noinst_PROGRAMS += hello halo logreg glove
+glove_SOURCES = examples/glove.c
+glove_LDADD = libtutti.la -lm
 logreg_SOURCES = examples/logreg.c
 logreg_LDADD = libtutti.la -lm
 halo_SOURCES = examples/halo.c

@@ -53,6 +53,30 @@ if [ "$data" != none ]; then
 	run same_corn same Corn 0.2 0.4
 	run same_grain same Grain 0.2 0.6
 fi
+# glove RANKS: word vectors, and what is said of the loss at the end
+glove()
+{
+	timeout 100 ./tutti_run -n "$1" ./glove --servers 2 --words 200 --epochs 4 --vectors "$tmp/vectors" "$text" >"$tmp/out" 2>&1 ||
+		{ cat "$tmp/out"; exit 1; }
+	awk 'NF != 33 { exit 1 } END { exit NR != 300 }' "$tmp/vectors" && grep -q '^king: ' "$tmp/out" || { cat "$tmp/out"; exit 1; }
+	sed -n 's/^at the end: loss \([0-9.]*\) .*/\1/p' "$tmp/out" >>"$tmp/losses"
+}
+
+# Two servers and four workers learn what one process does: within 2 % when both have run for long, and this is short.
+near()
+{
+	awk '{ l[NR] = $1 } END { d = l[2] / l[1] - 1; print l[1], l[2]; exit !(NR == 2 && l[1] < 0.2 && d < 0.05 && d > -0.05) }' \
+		"$tmp/losses"
+}
+
+for text in data/bible.txt ../data/bible.txt "$TT_SRC/build/data/bible.txt" none; do
+	[ ! -s "$text" ] || break
+done
+if [ "$text" != none ]; then
+	run glove_1 glove 1
+	run glove_6 glove 6
+	run glove_same near
+fi
 echo "'a text',2" >"$tmp/bad.arff"
 sed -i '1i @data' "$tmp/bad.arff"
 run bad_text says "is not a quoted string" timeout 60 ./tutti_run -n 2 ./logreg "$tmp/bad.arff" "$tmp/bad.arff"
