@@ -46,6 +46,14 @@ static void on_early(void *arg, int peer, const struct tt_key *key, uint64_t fpr
 {
 }
 
+static void on_fenced(void *arg, int peer, bool mine, uint64_t comm)
+{
+}
+
+static void on_damaged(void *arg, int peer, const char *why)
+{
+}
+
 static void over(struct tt_xfer *x, const void *data, int status)
 {
 	struct transfer *t = tt_container(x, struct transfer, x);
@@ -62,7 +70,8 @@ static void over(struct tt_xfer *x, const void *data, int status)
 static void start(void)
 {
 	struct tt_wire_params params = {.env = &env, .nranks = 2, .local_addr = "127.0.0.1",
-					.mismatch = on_mismatch, .early = on_early};
+					.mismatch = on_mismatch, .early = on_early,
+					.fenced = on_fenced, .damaged = on_damaged};
 
 	setenv("TUTTI_TRANSPORT", "shm", 1);
 	setenv("TUTTI_SLOTS", "8", 1);
