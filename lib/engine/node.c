@@ -29,12 +29,11 @@ static bool has_failed(void *arg)
 	return atomic_load(&comm->failed);
 }
 
-/* A rank of the group; asked when it is there. */
-static bool is_gone(void *arg, int rank)
+static bool is_gone(void *arg, int world)
 {
 	struct tutti_comm *comm = arg;
 
-	return tt_boot_gone(comm->ctx->boot, comm->world[comm->node->member[rank]], NULL, 0);
+	return tt_boot_gone(comm->ctx->boot, world, NULL, 0);
 }
 
 static struct tt_node_params params_of(struct tutti_comm *comm, const int *world, int n, int rank)

@@ -234,6 +234,7 @@ int tt_node_group_new(struct tt_node *node, const struct tt_node_params *p,
 	g->size = p->size;
 	g->plain = p->plain;
 	g->gone = p->gone;
+	g->world = p->world;
 	g->arg = p->arg;
 	g->area_len = tt_node_area_bytes(p->size);
 	g->peer = (struct node_peer **)(g + 1);
@@ -443,7 +444,7 @@ static void wait_for_claim(struct tt_node_group *g, int i)
 		if (!deadline) {
 			deadline = tt_deadline_ms(FENCE_MS);
 			last = tt_deadline_ms(2 * FENCE_MS);
-		} else if (tt_passed(deadline) || (deadline != TT_NEVER && g->gone(g->arg, i))) {
+		} else if (tt_passed(deadline) || (deadline != TT_NEVER && g->gone(g->arg, g->world[i]))) {
 			end_peer(peer);
 			deadline = TT_NEVER;
 		}

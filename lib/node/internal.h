@@ -121,7 +121,8 @@ struct tt_node_group {
 	int rank, size;
 	bool plain;
 	struct node_peer **peer; /* by rank here; NULL for this one */
-	bool (*gone)(void *arg, int rank);
+	bool (*gone)(void *arg, int world);
+	const int *world; /* the caller's, by rank here */
 	void *arg;
 	uint64_t all_done;	 /* all ranks have finished so many turns, or more */
 	uint64_t agreed;	 /* all ranks have called the same in so many */

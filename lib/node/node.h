@@ -61,11 +61,11 @@ void tt_node_sweep(struct tt_node *node);
 struct tt_node_params {
 	uint64_t uid; /* of the communicator */
 	int rank, size;
-	const int *world; /* ranks in the world, by rank here */
+	const int *world; /* ranks in the world, by rank here; as long as the group is there */
 	bool plain;	  /* all ranks can read and write each other's ordinary memory */
 	uint64_t deadline;
 	bool (*failed)(void *arg); /* give up waiting for the others */
-	bool (*gone)(void *arg, int rank); /* this rank here counts as dead, whether it is or not */
+	bool (*gone)(void *arg, int world); /* this rank counts as dead, whether it is or not */
 	void *arg;
 };
 
