@@ -20,7 +20,7 @@ static bool has_failed(void *arg)
 	tt_wire_lock(comm->ctx->wire);
 	tt_engine_progress(comm->ctx);
 	tt_wire_unlock(comm->ctx->wire);
-	return atomic_load(&comm->failed) || atomic_load(&comm->ctx->world->failed);
+	return atomic_load(&comm->failed);
 }
 
 static struct tt_node_params params_of(struct tutti_comm *comm, const int *world, int n, int rank)
@@ -135,6 +135,23 @@ static bool may_begin(const struct tt_plan_req *req)
 	return !nc->running && req->turn == nc->begun + 1 && tt_node_may_begin(nc->group, req->turn);
 }
 
+/* Whether all ranks have called the same up to a turn that all have finished; if not, the verdict will come. */
+static bool agreed(struct tutti_comm *comm, uint64_t upto)
+{
+	struct tt_node_comm *nc = comm->node;
+	const struct tt_past *past;
+	uint64_t turn;
+
+	if (tt_node_agreed(nc->group, upto, &turn))
+		return true;
+	past = &comm->history[nc->seq[turn % 4] % TT_HISTORY];
+	if (nc->told != turn && past->seq == nc->seq[turn % 4])
+		tt_stuck_report(comm, past->seq, &past->fields);
+	nc->told = turn;
+	return false;
+}
+
+
 static void begin(struct tt_plan_req *req)
 {
 	struct tt_node_comm *nc = req->r.comm->node;
@@ -142,6 +159,8 @@ static void begin(struct tt_plan_req *req)
 
 	nc->running = req;
 	nc->begun = req->turn;
+	nc->seq[req->turn % 4] = req->r.seq;
+	tt_node_began(nc->group, req->turn, req->fprint);
 	req->base[TT_BUF_SLOT] = tt_node_slot(nc->group, req->turn);
 	req->step = 0;
 	tt_list_del(&req->lanes[0].ready);
@@ -316,7 +335,7 @@ static int signal_op(struct tt_op_run *run)
 	if (op->a.buf && req->bounce[TT_NODE_INPUT] &&
 	    !copy_piece(run, req->bounce[TT_NODE_INPUT], input, req->extent[op->a.buf] - op->a.off))
 		return 0;
-	if (!op->a.buf && req->unbounced && req->plan->args.in_place && /* the input is in there */
+	if (!op->a.buf && op->dst.buf && req->unbounced && req->plan->args.in_place && /* the input, too */
 	    !copy_piece(run, req->base[TT_BUF_RECV], req->unbounced, req->extent[TT_BUF_RECV]))
 		return 0;
 	req->step = op->index == TT_NEXT_STEP ? req->step + 1 : op->index;
@@ -344,8 +363,13 @@ static int wait_op(struct tt_op_run *run)
 		run->told = true;
 		return 0; /* until the verdict comes */
 	}
-	if (peer == TT_ALL_RANKS)
-		tt_node_all_began(g, req->turn);
+	if (peer != TT_ALL_RANKS)
+		return 1;
+	if (!agreed(req->r.comm, req->turn - 1)) {
+		run->told = true;
+		return 0;
+	}
+	tt_node_all_began(g, req->turn);
 	return 1;
 }
 
@@ -451,7 +475,8 @@ int tt_node_poll(struct tutti_context *ctx)
 	tt_list_each(l, tmp, &ctx->node_gated) {
 		struct tt_lane_run *lane = tt_container(l, struct tt_lane_run, ready);
 
-		if (!may_begin(lane->req))
+		if (!may_begin(lane->req) ||
+		    (lane->req->turn > 2 && !agreed(lane->req->r.comm, lane->req->turn - 2)))
 			continue;
 		begin(lane->req);
 		n++;

@@ -73,6 +73,7 @@ static int hold(struct tt_ps_client *c, const struct tt_ps_msg *m, const char *p
 	memcpy(h->payload, payload, m->len);
 	*c->held_end = h;
 	c->held_end = &h->next;
+	tt_ps_slow_soon(c->srv);
 	c->srv->held_bytes += m->len;
 	return 0;
 }
@@ -103,7 +104,7 @@ static bool run_slot(struct tt_ps_client *c)
 	const struct tt_ps_msg head = *head_of(c, c->next), *m = &head; /* its worker could write it meanwhile */
 	const char *payload = (const char *)(head_of(c, c->next) + 1);
 	struct tt_ps_credit credit = {.number = c->next};
-	bool at_once = m->kind == TT_PS_SET || m->kind == TT_PS_LOOKUP || m->kind >= TT_PS_MEET;
+	bool at_once = m->kind == TT_PS_SET || m->kind == TT_PS_LOOKUP || m->kind >= TT_PS_SUBSCRIBE;
 
 	if (m->number != c->next || m->len > TT_PS_BLOCK)
 		credit.status = -EPROTO;
@@ -113,8 +114,7 @@ static bool run_slot(struct tt_ps_client *c)
 		tt_ps_handle(c->srv, c, m, payload, &credit);
 	else if (m->kind == TT_PS_BYE || hold(c, m, payload))
 		return false; /* a good-bye is the last to tell that a push was refused */
-	if (!credit.status && m->kind != TT_PS_LOOKUP && m->kind != TT_PS_SET &&
-	    m->kind < TT_PS_MEET) {
+	if (!credit.status && !at_once) {
 		credit.status = c->late;
 		c->late = 0;
 	}

@@ -36,12 +36,14 @@ static void *run(void *arg)
 	while (!atomic_load(&srv->stop) && !atomic_load(&srv->ps->comm->failed)) {
 		n = tt_ps_inbox(srv);
 		n += tt_ps_pass(srv);
+		tt_ps_find_slow(srv);
 		tt_wire_lock(ctx->wire);
 		tt_ps_tell(srv);
 		tt_engine_progress(ctx);
 		tt_wire_unlock(ctx->wire);
 		if (!n)
-			tt_engine_wait(ctx, has_work, srv, srv->wake_at);
+			tt_engine_wait(ctx, has_work, srv,
+				       srv->wake_at < srv->slow_at ? srv->wake_at : srv->slow_at);
 	}
 	return NULL;
 }
@@ -88,9 +90,9 @@ int tt_ps_server_new(struct tutti_ps *ps)
 	if (!srv)
 		return tt_fail(-ENOMEM, "no memory for a parameter server");
 	srv->ps = ps;
-	srv->left = ps->nworkers;
+	srv->left = srv->here = ps->nworkers;
 	srv->epoch = 1;
-	srv->wake_at = TT_NEVER;
+	srv->wake_at = srv->slow_at = TT_NEVER;
 	srv->client = calloc((size_t)ps->nworkers, sizeof(*srv->client));
 	err = srv->client ? tutti_alloc(ps->comm->ctx, (size_t)ps->nworkers * ANSWERS,
 					(void **)&srv->answers)

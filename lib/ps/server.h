@@ -48,6 +48,7 @@ struct tt_ps_server {
 	struct tt_ps_client *client; /* by worker */
 	char *answers;
 	int left; /* workers that have not said good-bye; under the lock */
+	int here; /* workers that have not left, as tables know it */
 	int puts; /* to workers, under way; under the lock */
 	bool ended; /* the last notes are out; under the lock */
 	size_t held_bytes;
@@ -60,6 +61,8 @@ struct tt_ps_server {
 	uint64_t pass_min;
 	bool all;	  /* it shows everything, also within a clock of BSP */
 	uint64_t wake_at; /* a slot has rested by then */
+	uint64_t slow_at; /* workers that wait for another are told for whom */
+	int slowest;	  /* its index + 1, as it was told */
 
 	uint64_t met; /* the last meeting that all have come to */
 	int leader;
@@ -76,6 +79,9 @@ void tt_ps_inbox_free(struct tt_ps_server *srv);
 /* handle.c: one message, in its turn */
 void tt_ps_handle(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
 		  const char *payload, struct tt_ps_credit *credit);
+/* A worker may be waiting for others from now on; and whom for, when that has lasted. */
+void tt_ps_slow_soon(struct tt_ps_server *srv);
+void tt_ps_find_slow(struct tt_ps_server *srv);
 /* Whether it is this message's turn. */
 bool tt_ps_turn(const struct tt_ps_server *srv, const struct tt_ps_client *c,
 		const struct tt_ps_msg *m);
@@ -94,6 +100,7 @@ void tt_ps_tell(struct tt_ps_server *srv);
 /* A block is in another slot now; without the lock. */
 void tt_ps_tell_block(struct tt_ps_server *srv, struct tt_ps_store *s, uint64_t block);
 void tt_ps_tell_clock(struct tt_ps_server *srv);
+void tt_ps_put_over(const struct tt_ps_client *c, int status, const char *what); /* one of srv->puts */
 void tt_ps_tell_over(struct tt_win_end *end, int status);
 void tt_ps_note_over(struct tt_win_end *end, int status);
 void tt_ps_credit_over(struct tt_win_end *end, int status);

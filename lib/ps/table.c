@@ -4,32 +4,43 @@
  *
  *	[directory: a word for each block][block 0: slot 0, slot 1][block 1: ...]	a slot: head, data
  *
- * A worker's memory: copies of the servers' directories, one after the other.
+ * then, with essp, a line for each worker. A worker's memory: copies of the servers' directories, one after the other,
+ * then, with essp, what they send: see cache.c.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/ps/ps.h"
+#include "lib/ps/eager.h"
 
 static size_t lines(uint64_t bytes)
 {
 	return (size_t)((bytes + TT_PS_LINE - 1) / TT_PS_LINE * TT_PS_LINE);
 }
 
-static size_t dir_size(const struct tutti_ps_table *t, int server)
+size_t tt_ps_dir_size(const struct tutti_ps_table *t, int server)
 {
 	return lines(t->part[server].blocks * sizeof(uint64_t));
 }
 
+static size_t blocks_size(const struct tutti_ps_table *t, int server)
+{
+	return tt_ps_dir_size(t, server) + (size_t)t->part[server].blocks * TT_PS_COPIES * t->block_pitch;
+}
+
 static size_t server_size(const struct tutti_ps_table *t, int server)
 {
-	return dir_size(t, server) + (size_t)t->part[server].blocks * TT_PS_COPIES * t->block_pitch;
+	return blocks_size(t, server) + (t->opt.essp ? (size_t)t->ps->nworkers * TT_PS_LINE : 0);
+}
+
+uint64_t tt_ps_ack_at(const struct tutti_ps_table *t, int server, int worker)
+{
+	return blocks_size(t, server) + (uint64_t)worker * TT_PS_LINE;
 }
 
 uint64_t tt_ps_slot_at(const struct tutti_ps_table *t, int server, uint64_t block, unsigned slot)
 {
-	return dir_size(t, server) + (block * TT_PS_COPIES + slot) * t->block_pitch;
+	return tt_ps_dir_size(t, server) + (block * TT_PS_COPIES + slot) * t->block_pitch;
 }
 
 uint64_t tt_ps_copies_at(const struct tutti_ps_table *t, int rank)
@@ -79,7 +90,11 @@ static int cut(struct tutti_ps_table *t)
 				       t->name, (unsigned long long)t->part[k].blocks, UINT32_MAX,
 				       t->opt.block);
 		t->part[k].copy = at;
-		at += dir_size(t, k);
+		at += tt_ps_dir_size(t, k);
+	}
+	for (k = 0; t->opt.essp && k < t->ps->nservers; k++) {
+		t->part[k].cache = at;
+		at += tt_ps_cache_size(t, k);
 	}
 	return 0;
 }
@@ -110,7 +125,7 @@ static int lay_out(struct tutti_ps_table *t)
 	t->size = t->copies = tt_ps_copies_at(t, ps->comm->rank);
 	if (ps->my_worker >= 0)
 		for (k = 0; k < ps->nservers; k++)
-			t->size += dir_size(t, k);
+			t->size += tt_ps_dir_size(t, k) + (t->opt.essp ? tt_ps_cache_size(t, k) : 0);
 	return 0;
 }
 
@@ -122,28 +137,34 @@ static int track(struct tutti_ps_table *t)
 	for (k = 0; t->track && k < t->ps->nservers; k++) {
 		t->track[k].floor = calloc(t->part[k].blocks + 1, sizeof(uint64_t));
 		t->track[k].pending = calloc(t->part[k].blocks + 1, sizeof(uint32_t));
-		if (!t->track[k].floor || !t->track[k].pending)
+		t->track[k].version = malloc((t->part[k].blocks + 1) * sizeof(uint32_t));
+		if (!t->track[k].floor || !t->track[k].pending || !t->track[k].version)
 			break;
+		memset(t->track[k].version, 0xff, (t->part[k].blocks + 1) * sizeof(uint32_t));
 	}
 	if (!t->track || k < t->ps->nservers)
 		return tt_fail(-ENOMEM, "no memory for table '%s'", t->name);
+	if (t->opt.n_push > 1)
+		return tt_ps_sum_new(t, t->count, &t->accrued);
 	return t->rows ? tt_ps_keys_new(&t->places) : 0;
 }
 
 static int get_memory(struct tutti_ps_table *t)
 {
 	struct tutti_ps *ps = t->ps;
-	int err;
+	int k, err;
 
 	err = t->size ? tutti_alloc(ps->comm->ctx, t->size, (void **)&t->mem) : 0;
 	if (err)
 		return err;
 	if (ps->my_server >= 0)
-		memset(t->mem, 0, dir_size(t, ps->my_server));
-	if (t->size > t->copies)
-		memset(t->mem + t->copies, 0, t->size - t->copies);
+		memset(t->mem, 0, tt_ps_dir_size(t, ps->my_server));
+	for (k = 0; ps->my_worker >= 0 && k < ps->nservers; k++)
+		memset(t->mem + t->copies + t->part[k].copy, 0, tt_ps_dir_size(t, k));
 	if (ps->my_worker >= 0)
 		err = track(t);
+	if (!err && ps->my_worker >= 0 && t->opt.essp)
+		err = tt_ps_cache_new(t);
 	return err || ps->my_server < 0 ? err : tt_ps_store_new(t);
 }
 
@@ -176,8 +197,13 @@ void tt_ps_table_free(struct tutti_ps_table *t)
 	for (k = 0; t->track && k < t->ps->nservers; k++) {
 		free(t->track[k].floor);
 		free(t->track[k].pending);
+		free(t->track[k].version);
 	}
 	free(t->track);
+	tt_ps_sum_free(&t->accrued);
+	tt_ps_cache_free(t);
+	free(t->cache_token);
+	free(t->sub_token);
 	tt_ps_keys_free(t->places);
 	tt_ps_store_free(t->store);
 	tutti_free(t->mem);
