@@ -439,10 +439,10 @@ static int tell_cache(struct tutti_ps *ps, struct tutti_ps_table *t)
 
 	t->cache_token = calloc(n, sizeof(uint32_t));
 	t->sub_token = calloc(n, sizeof(uint32_t));
-	err = agree(ps->comm, "making a table", all && t->cache_token && t->sub_token ? 0
+	err = tt_agree(ps->comm, "making a table", all && t->cache_token && t->sub_token ? 0
 		    : tt_fail(-ENOMEM, "no memory for table '%s'", t->name));
 	if (!err)
-		err = exchange(ps->comm, mine, all, 2);
+		err = tt_exchange(ps->comm, mine, all, 2);
 	for (r = 0; !err && r < n; r++) {
 		t->cache_token[r] = (uint32_t)all[2 * r];
 		t->sub_token[r] = (uint32_t)all[2 * r + 1];

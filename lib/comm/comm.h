@@ -250,6 +250,9 @@ int tt_comm_failure(const struct tutti_comm *comm, const char *call, uint64_t se
 void tt_ctx_lock(struct tutti_context *ctx);
 void tt_ctx_unlock(struct tutti_context *ctx);
 
+/* For the wire: data from rank arrived damaged. */
+void tt_ctx_damaged(void *ctx, int rank, const char *why);
+
 /* Handlers of the control tree; they take the lock. */
 void tt_ctx_fail_msg(void *ctx, int from, const void *data, size_t len);
 void tt_ctx_accuse_msg(void *ctx, int from, const void *data, size_t len);
