@@ -367,7 +367,7 @@ static int signal_op(struct tt_op_run *run)
 	if (op->a.buf && req->bounce[TT_NODE_INPUT] &&
 	    !copy_piece(run, req->bounce[TT_NODE_INPUT], input, req->extent[op->a.buf] - op->a.off))
 		return 0;
-	if (!op->a.buf && req->unbounced && req->plan->args.in_place && /* the input is in there */
+	if (!op->a.buf && op->dst.buf && req->unbounced && req->plan->args.in_place && /* the input, too */
 	    !copy_piece(run, req->base[TT_BUF_RECV], req->unbounced, req->extent[TT_BUF_RECV]))
 		return 0;
 	req->step = op->index == TT_NEXT_STEP ? req->step + 1 : op->index;
