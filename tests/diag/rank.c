@@ -39,6 +39,8 @@ static int reduce(struct tutti_comm *comm, size_t count)
 static int wrong(const char *what)
 {
 	if (!strcmp(what, "kill"))
+		usleep(300000); /* until the others wait */
+	if (!strcmp(what, "kill"))
 		kill(getpid(), SIGKILL);
 	if (!strcmp(what, "stop"))
 		kill(getpid(), SIGSTOP);

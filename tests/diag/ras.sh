@@ -54,8 +54,8 @@ test_late()
 	done
 	expect '^late: rank 2$'
 	expect '^job [0-9a-f]{32}: 4 ranks$'
-	expect 'in allreduce #22 \(count 1000, float32, sum\) for [0-9.]* s, .* it waits for rank 2 on host'
-	expect '^rank 2 on .*, process [0-9]*, 21 operations$'
+	expect 'in allreduce #[0-9]+ \(count 1000, float32, sum\) for [0-9.]* s, .* it waits for rank 2 on host'
+	expect '^rank 2 on .*, process [0-9]*, [0-9]+ operations$'
 	[ "$(grep -c '^late' "$tmp/look")" = 1 ] || die "$(cat "$tmp/look")"
 	finish_job
 }
