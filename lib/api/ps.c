@@ -127,7 +127,7 @@ static int open_memory(struct tutti_ps *ps)
 static int tell_tokens(struct tutti_ps *ps, struct card *all)
 {
 	struct card mine = {.in = ps->my_in, .back = ps->my_back};
-	int r, err = exchange(ps->comm, &mine, all, CARD_WORDS);
+	int r, err = exchange(ps->coll, &mine, all, CARD_WORDS);
 
 	for (r = 0; !err && r < ps->comm->size; r++) {
 		ps->in_token[r] = (uint32_t)all[r].in;
@@ -148,19 +148,23 @@ static int open_rest(struct tutti_ps *ps, const struct tutti_ps_config *c, struc
 			    .verify = (uint64_t)ctx->env.ps_verify.number};
 	int err;
 
-	err = exchange(ps->comm, &mine, all, CARD_WORDS);
+	err = exchange(ps->coll, &mine, all, CARD_WORDS);
 	if (!err)
 		err = take_roles(ps, all); /* the same verdict on all ranks */
 	if (err)
 		return err;
-	err = agree(ps->comm, "tutti_ps_open", open_memory(ps));
+	err = agree(ps->coll, "tutti_ps_open", open_memory(ps));
 	if (!err)
-		err = tutti_win_create(ps->comm, ps->box, tt_ps_box_size(ps), 0, &ps->win);
+		err = tt_win_make(ps->comm, ps->coll, ps->box, tt_ps_box_size(ps), 0, &ps->win);
 	if (!err)
 		err = tell_tokens(ps, all);
 	if (err)
 		return err;
-	return agree(ps->comm, "tutti_ps_open", ps->srv ? tt_ps_server_start(ps) : 0);
+	tt_wire_lock(ctx->wire);
+	ps->comm->lost = tt_ps_lost;
+	ps->comm->lost_arg = ps;
+	tt_wire_unlock(ctx->wire);
+	return agree(ps->coll, "tutti_ps_open", ps->srv ? tt_ps_server_start(ps) : 0);
 }
 
 static void free_ps(struct tutti_ps *ps)
@@ -168,13 +172,11 @@ static void free_ps(struct tutti_ps *ps)
 	uint32_t i;
 
 	tt_ps_server_stop(ps);
-	for (i = 0; i < ps->ntables; i++) {
+	for (i = 0; i < ps->ntables; i++)
 		if (ps->table[i]->win)
-			tutti_win_free(ps->table[i]->win);
-		ps->table[i]->win = NULL;
-	}
+			tt_win_drop(ps->table[i]->win);
 	if (ps->win)
-		tutti_win_free(ps->win);
+		tt_win_drop(ps->win);
 	for (i = 0; i < ps->ntables; i++)
 		tt_ps_table_free(ps->table[i]);
 	tt_ps_server_free(ps);
@@ -185,6 +187,8 @@ static void free_ps(struct tutti_ps *ps)
 	free(ps->in_token);
 	free(ps->back_token);
 	free(ps->load);
+	if (ps->coll)
+		tutti_comm_free(ps->coll);
 	if (ps->comm)
 		tutti_comm_free(ps->comm);
 	free(ps);
@@ -229,6 +233,8 @@ int tutti_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config,
 	err = agree(comm, "tutti_ps_open", err);
 	if (!err)
 		err = tutti_comm_dup(comm, &ps->comm);
+	if (!err)
+		err = tutti_comm_dup(comm, &ps->coll);
 	if (!err) {
 		ps->staleness = c.staleness;
 		err = open_rest(ps, &c, all);
@@ -256,11 +262,24 @@ static int wait_for_workers(struct tutti_ps *ps)
 {
 	int err;
 
-	/* As long as they work; if one dies the communicator fails. */
+	/* As long as they work; one that dies has left, too. */
 	tt_engine_wait(ps->comm->ctx, served, ps, TT_NEVER);
 	tt_wire_lock(ps->comm->ctx->wire);
 	err = tt_comm_check(ps->comm);
 	tt_wire_unlock(ps->comm->ctx->wire);
+	return err;
+}
+
+/* What this rank does on others is done. */
+static int settle(struct tutti_ps *ps)
+{
+	int err = tt_win_wait(ps->win, -1), end;
+	uint32_t i;
+
+	for (i = 0; i < ps->ntables; i++) {
+		end = tt_win_wait(ps->table[i]->win, -1);
+		err = err ? err : end;
+	}
 	return err;
 }
 
@@ -284,8 +303,12 @@ int tutti_ps_close(struct tutti_ps *ps)
 	}
 	end = wait_for_workers(ps);
 	err = err ? err : end;
-	end = tutti_barrier(ps->comm);
+	end = settle(ps);
 	err = err ? err : end;
+	/* the last answers say that nobody writes here any more; where nobody is missing all end together */
+	if (!err && !atomic_load(&ps->coll->failed) && tutti_barrier(ps->coll) &&
+	    !ps->dead)
+		err = tt_fail_info(&ps->coll->failure);
 	if (!err && ps->status)
 		err = tt_fail(ps->status, "%s", ps->why);
 	free_ps(ps);
@@ -398,7 +421,7 @@ static uint64_t fingerprint(const struct tutti_ps_table *t)
 static int all_same(struct tutti_ps *ps, const struct tutti_ps_table *like)
 {
 	uint64_t both[2] = {fingerprint(like), ~fingerprint(like)};
-	int err = tutti_allreduce(TUTTI_IN_PLACE, both, 2, TUTTI_UINT64, TUTTI_MAX, ps->comm);
+	int err = tutti_allreduce(TUTTI_IN_PLACE, both, 2, TUTTI_UINT64, TUTTI_MAX, ps->coll);
 
 	if (err || both[0] == ~both[1])
 		return err;
@@ -425,14 +448,14 @@ static int make_table(struct tutti_ps *ps, const char *name, struct tutti_ps_tab
 	if (!err && !out)
 		err = tt_fail(-EINVAL, "table '%s': table is NULL", name);
 	defaults(&like->opt, like->rows);
-	err = agree(ps->comm, "making a table", err);
+	err = agree(ps->coll, "making a table", err);
 	if (!err)
 		err = all_same(ps, like);
 	if (err)
 		return err;
-	err = agree(ps->comm, "making a table", tt_ps_table_new(ps, like, &t));
+	err = agree(ps->coll, "making a table", tt_ps_table_new(ps, like, &t));
 	if (!err)
-		err = tutti_win_create(ps->comm, t->mem, t->size, 0, &t->win);
+		err = tt_win_make(ps->comm, ps->coll, t->mem, t->size, 0, &t->win);
 	if (err) {
 		if (t)
 			tt_ps_table_free(t);
@@ -444,7 +467,7 @@ static int make_table(struct tutti_ps *ps, const char *name, struct tutti_ps_tab
 	atomic_fetch_add(&ps->ntables, 1);
 	tt_wire_unlock(ps->comm->ctx->wire);
 	*out = t;
-	return tutti_barrier(ps->comm); /* servers know it before workers use it */
+	return tutti_barrier(ps->coll); /* servers know it before workers use it */
 }
 
 static int check_ps(const char *call, const struct tutti_ps *ps)

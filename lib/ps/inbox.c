@@ -111,7 +111,7 @@ static bool run_slot(struct tt_ps_client *c)
 		return false;
 	else if (at_once || (!c->held && tt_ps_turn(c->srv, c, m)))
 		tt_ps_handle(c->srv, c, m, payload, &credit);
-	else if (hold(c, m, payload))
+	else if (m->kind == TT_PS_BYE || hold(c, m, payload)) /* a good-bye is answered when it is dealt with */
 		return false;
 	if (!credit.status && m->kind != TT_PS_LOOKUP && m->kind != TT_PS_SET &&
 	    m->kind < TT_PS_MEET) {
@@ -120,6 +120,30 @@ static bool run_slot(struct tt_ps_client *c)
 	}
 	done_with(c, &credit);
 	return true;
+}
+
+static bool died(struct tt_ps_client *c)
+{
+	struct tt_wire *wire = c->srv->ps->comm->ctx->wire;
+	bool yes;
+
+	tt_wire_lock(wire);
+	yes = c->dead && !c->buried && !c->gone && !arrived(c);
+	tt_wire_unlock(wire);
+	return yes;
+}
+
+/* What came of a dead worker is dealt with as ever; then it leaves, in its turn. */
+static int bury(struct tt_ps_client *c)
+{
+	struct tt_ps_msg bye = {.kind = TT_PS_BYE, .clock = c->clock};
+	const struct tt_ps_held *h;
+
+	for (h = c->held; h; h = h->next)
+		if (h->msg.kind == TT_PS_CLOCK)
+			bye.clock = h->msg.first;
+	c->buried = !hold(c, &bye, "");
+	return c->buried;
 }
 
 int tt_ps_inbox(struct tt_ps_server *srv)
@@ -135,6 +159,8 @@ int tt_ps_inbox(struct tt_ps_server *srv)
 			c->stuck = !run_slot(c);
 			n += !c->stuck;
 		}
+		if (died(c))
+			n += bury(c);
 	}
 	return n;
 }

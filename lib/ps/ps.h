@@ -207,7 +207,11 @@ struct tt_ps_task {
 struct tt_ps_server;
 
 struct tutti_ps {
-	struct tutti_comm *comm; /* its own */
+	/*
+	 * Its own, twice: windows and calls are on comm, which outlives workers, the making of tables and such
+	 * on coll, which doesn't.
+	 */
+	struct tutti_comm *comm, *coll;
 	int role, staleness;
 	int nworkers, nservers;
 	int *worker, *server; /* ranks in comm */
@@ -233,6 +237,7 @@ struct tutti_ps {
 	bool pumping;
 	int tasks; /* that exist */
 	uint64_t meetings;
+	int dead; /* workers that have died */
 	int status; /* of a push that was refused, not told yet */
 	char why[160];
 	FILE *trace;
@@ -295,6 +300,8 @@ int tt_ps_server_new(struct tutti_ps *ps);
 int tt_ps_server_start(struct tutti_ps *ps);
 void tt_ps_server_stop(struct tutti_ps *ps);
 void tt_ps_server_free(struct tutti_ps *ps);
+/* A rank has died. true: the others can do without. Under the lock. */
+bool tt_ps_lost(void *ps, int rank);
 bool tt_ps_server_done(struct tutti_ps *ps); /* all workers have said good-bye; under the lock */
 
 /* task.c: calls under way. The first two without the lock. */

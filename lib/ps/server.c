@@ -18,12 +18,31 @@ static void ring(struct tt_bell *bell)
 	b->rung = true;
 }
 
+bool tt_ps_lost(void *arg, int rank)
+{
+	struct tutti_ps *ps = arg;
+	int i;
+
+	for (i = 0; i < ps->nservers; i++)
+		if (ps->server[i] == rank)
+			return false;
+	ps->dead++;
+	for (i = 0; i < ps->nworkers; i++)
+		if (ps->worker[i] == rank) {
+			tt_warn("worker %d (rank %d) is gone; the others go on", i, rank);
+			if (ps->srv)
+				ps->srv->client[i].dead = ps->srv->kick = true;
+		}
+	tt_wire_wake(ps->comm->ctx->wire);
+	return true;
+}
+
 /* Under the lock. */
 static bool has_work(void *arg)
 {
 	struct tt_ps_server *srv = arg;
 
-	return srv->kick || atomic_load(&srv->stop) || atomic_load(&srv->ps->comm->failed) ||
+	return srv->kick || tt_ps_byes(srv, false) || atomic_load(&srv->stop) || atomic_load(&srv->ps->comm->failed) ||
 	       tt_ps_inbox_any(srv);
 }
 

@@ -27,7 +27,11 @@ struct tt_ps_client {
 	struct tt_ps_in_bell bell[TT_PS_SLOTS][2]; /* head, payload; under the lock */
 	uint64_t next;	/* message */
 	uint64_t clock;
-	bool gone;	/* has said good-bye */
+	bool dead;	/* under the lock */
+	bool buried;	/* and what it has left behind is being dealt with */
+	bool gone;	/* has said good-bye, or died */
+	bool bye_due;	/* its last answer, when nothing else is under way to it; under the lock */
+	struct tt_ps_credit bye;
 	bool stuck;	/* what is in its slot must wait for other workers */
 	uint64_t meeting; /* that it has come to */
 	struct tt_ps_said said;
@@ -91,6 +95,8 @@ void tt_ps_tell(struct tt_ps_server *srv);
 /* A block is in another slot now; without the lock. */
 void tt_ps_tell_block(struct tt_ps_server *srv, struct tt_ps_store *s, uint64_t block);
 void tt_ps_tell_clock(struct tt_ps_server *srv);
+/* Last answers that can go, sent or just looked for. */
+bool tt_ps_byes(struct tt_ps_server *srv, bool send);
 void tt_ps_tell_over(struct tt_win_end *end, int status);
 void tt_ps_note_over(struct tt_win_end *end, int status);
 void tt_ps_credit_over(struct tt_win_end *end, int status);

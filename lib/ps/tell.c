@@ -33,19 +33,59 @@ void tt_ps_credit_over(struct tt_win_end *end, int status)
 	(void)status;
 }
 
-void tt_ps_credit(struct tt_ps_server *srv, struct tt_ps_client *c,
-		  const struct tt_ps_credit *credit)
+static void put_credit(struct tt_ps_client *c, const struct tt_ps_credit *credit)
 {
-	struct tutti_ps *ps = srv->ps;
+	struct tutti_ps *ps = c->srv->ps;
 	int slot = (int)(credit->number % TT_PS_SLOTS);
 	char *from = tt_ps_answer(c, (uint64_t)slot);
 
 	memcpy(from, credit, sizeof(*credit));
-	tt_wire_lock(ps->comm->ctx->wire);
 	put(c, ps->win, from, sizeof(*credit) + credit->len,
 	    tt_ps_box_back(ps, c->rank) + tt_ps_box_credit(ps->my_server, slot), slot,
 	    &c->credit_end);
-	tt_wire_unlock(ps->comm->ctx->wire);
+}
+
+/* The answer to a good-bye is the last that a worker gets: when it is there, nothing else is on its way. */
+void tt_ps_credit(struct tt_ps_server *srv, struct tt_ps_client *c,
+		  const struct tt_ps_credit *credit)
+{
+	tt_wire_lock(srv->ps->comm->ctx->wire);
+	if (c->gone) {
+		c->bye = *credit;
+		c->bye_due = srv->kick = true;
+	} else {
+		put_credit(c, credit);
+	}
+	tt_wire_unlock(srv->ps->comm->ctx->wire);
+}
+
+static bool quiet(const struct tutti_ps *ps, int rank)
+{
+	uint32_t i;
+
+	for (i = 0; i < ps->ntables; i++)
+		if (ps->table[i]->win->pending[rank])
+			return false;
+	return !ps->win->pending[rank];
+}
+
+bool tt_ps_byes(struct tt_ps_server *srv, bool send)
+{
+	bool any = false;
+	int w;
+
+	for (w = 0; w < srv->ps->nworkers; w++) {
+		struct tt_ps_client *c = &srv->client[w];
+
+		if (!c->bye_due || !quiet(srv->ps, c->rank))
+			continue;
+		any = true;
+		if (!send)
+			return true;
+		c->bye_due = false;
+		put_credit(c, &c->bye);
+	}
+	return any;
 }
 
 void tt_ps_tell_over(struct tt_win_end *end, int status)
@@ -90,6 +130,7 @@ void tt_ps_tell(struct tt_ps_server *srv)
 	int w;
 
 	srv->kick = false;
+	tt_ps_byes(srv, true);
 	for (w = 0; w < ps->nworkers; w++) {
 		struct tt_ps_client *c = &srv->client[w];
 
