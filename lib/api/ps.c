@@ -12,7 +12,7 @@
 
 /* What every rank tells the others: whole 64-bit words. */
 struct card {
-	uint64_t role, workers, servers, staleness, in, back, generation, grace, verify;
+	uint64_t role, workers, servers, staleness, copies, in, back, generation, grace, verify;
 };
 
 #define CARD_WORDS (sizeof(struct card) / sizeof(uint64_t))
@@ -56,6 +56,9 @@ static int read_config(const struct tutti_ps_config *user, struct tutti_ps_confi
 		c->role = TUTTI_PS_BOTH;
 	if (c->role < 0 || c->role > TUTTI_PS_BOTH)
 		return tt_fail(-EINVAL, "tutti_ps_open: %d is no role", c->role);
+	if (c->copies < 0 || c->copies > TT_PS_CHAIN)
+		return tt_fail(-EINVAL, "tutti_ps_open: copies is %d; it must be 0 to %d", c->copies,
+			       TT_PS_CHAIN);
 	if (c->workers < 0 || c->servers < 0 || c->staleness < TUTTI_PS_ASYNC)
 		return tt_fail(-EINVAL, "tutti_ps_open: %s is negative",
 			       c->workers < 0 ? "workers" : c->servers < 0 ? "servers" : "staleness");
@@ -80,7 +83,14 @@ static int check_cards(const struct tutti_comm *comm, const struct card *card, i
 			return tt_fail_rank(-TUTTI_EMISMATCH, r, NULL,
 					    "tutti_ps_open: the staleness is %d on rank 0, %d on rank %d",
 					    (int)card[0].staleness, (int)card[r].staleness, r);
+		if (card[r].copies != card[0].copies)
+			return tt_fail_rank(-TUTTI_EMISMATCH, r, NULL,
+					    "tutti_ps_open: copies is %d on rank 0, %d on rank %d",
+					    (int)card[0].copies, (int)card[r].copies, r);
 	}
+	if (card[0].copies > (uint64_t)servers)
+		return tt_fail(-EINVAL, "tutti_ps_open: %d copies need as many servers, and there are %d",
+			       (int)card[0].copies, servers);
 	if (!workers || !servers)
 		return tt_fail(-EINVAL, "tutti_ps_open: no rank is a %s",
 			       workers ? "server" : "worker");
@@ -107,6 +117,7 @@ static int take_roles(struct tutti_ps *ps, const struct card *card)
 		}
 	}
 	ps->role = (int)card[comm->rank].role;
+	ps->copies = card[0].copies ? (int)card[0].copies : 1;
 	ps->generation = card[0].generation;
 	ps->grace_ns = card[0].grace * 1000;
 	ps->verify = card[0].verify;
@@ -118,7 +129,8 @@ static int open_memory(struct tutti_ps *ps)
 	int err;
 
 	ps->load = calloc((size_t)ps->nservers, sizeof(*ps->load));
-	err = ps->load ? tt_ps_box_open(ps) : tt_fail(-ENOMEM, "no memory for a parameter server");
+	ps->lost = calloc((size_t)ps->nservers, sizeof(*ps->lost));
+	err = ps->load && ps->lost ? tt_ps_box_open(ps) : tt_fail(-ENOMEM, "no memory for a parameter server");
 	if (!err && ps->my_server >= 0)
 		err = tt_ps_server_new(ps);
 	return err ? err : tt_ps_trace_open(ps, ps->comm->ctx->env.ps_trace.text);
@@ -143,6 +155,7 @@ static int open_rest(struct tutti_ps *ps, const struct tutti_ps_config *c, struc
 			    .workers = (uint64_t)c->workers,
 			    .servers = (uint64_t)c->servers,
 			    .staleness = (uint64_t)(int64_t)c->staleness,
+			    .copies = (uint64_t)c->copies,
 			    .generation = tt_hash_add(ps->comm->uid, tt_now_ns()),
 			    .grace = (uint64_t)ctx->env.ps_grace.number,
 			    .verify = (uint64_t)ctx->env.ps_verify.number};
@@ -164,7 +177,7 @@ static int open_rest(struct tutti_ps *ps, const struct tutti_ps_config *c, struc
 	ps->comm->lost = tt_ps_lost;
 	ps->comm->lost_arg = ps;
 	tt_wire_unlock(ctx->wire);
-	return agree(ps->coll, "tutti_ps_open", ps->srv ? tt_ps_server_start(ps) : 0);
+	return agree(ps->coll, "tutti_ps_open", ps->srv[0] ? tt_ps_server_start(ps) : 0);
 }
 
 static void free_ps(struct tutti_ps *ps)
@@ -187,6 +200,7 @@ static void free_ps(struct tutti_ps *ps)
 	free(ps->in_token);
 	free(ps->back_token);
 	free(ps->load);
+	free(ps->lost);
 	if (ps->coll)
 		tutti_comm_free(ps->coll);
 	if (ps->comm)

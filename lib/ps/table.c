@@ -32,13 +32,24 @@ uint64_t tt_ps_slot_at(const struct tutti_ps_table *t, int server, uint64_t bloc
 	return dir_size(t, server) + (block * TT_PS_COPIES + slot) * t->block_pitch;
 }
 
+uint64_t tt_ps_base_at(const struct tutti_ps_table *t, int server, int copy)
+{
+	const struct tutti_ps *ps = t->ps;
+	int host = tt_ps_host(ps, server, copy), c;
+	uint64_t at = 0;
+
+	for (c = 0; c < copy; c++)
+		at += server_size(t, (host - c + ps->nservers) % ps->nservers);
+	return at;
+}
+
 uint64_t tt_ps_copies_at(const struct tutti_ps_table *t, int rank)
 {
-	int k;
+	int k, n = t->ps->nservers;
 
-	for (k = 0; k < t->ps->nservers; k++)
+	for (k = 0; k < n; k++)
 		if (t->ps->server[k] == rank)
-			return server_size(t, k);
+			return tt_ps_base_at(t, (k - t->ps->copies + n) % n, t->ps->copies);
 	return 0;
 }
 
@@ -76,6 +87,7 @@ static void cut(struct tutti_ps_table *t)
 		t->part[k].copy = at;
 		at += dir_size(t, k);
 	}
+	t->dirs = at;
 }
 
 static int lay_out(struct tutti_ps_table *t)
@@ -99,8 +111,7 @@ static int lay_out(struct tutti_ps_table *t)
 	cut(t);
 	t->size = t->copies = tt_ps_copies_at(t, ps->comm->rank);
 	if (ps->my_worker >= 0)
-		for (k = 0; k < ps->nservers; k++)
-			t->size += dir_size(t, k);
+		t->size += t->dirs * (size_t)ps->copies;
 	return 0;
 }
 
@@ -123,18 +134,22 @@ static int track(struct tutti_ps_table *t)
 static int get_memory(struct tutti_ps_table *t)
 {
 	struct tutti_ps *ps = t->ps;
-	int err;
+	int err, c, k;
 
 	err = t->size ? tutti_alloc(ps->comm->ctx, t->size, (void **)&t->mem) : 0;
 	if (err)
 		return err;
-	if (ps->my_server >= 0)
-		memset(t->mem, 0, dir_size(t, ps->my_server));
+	for (c = 0; c < ps->copies && ps->my_server >= 0; c++) {
+		k = (ps->my_server - c + ps->nservers) % ps->nservers;
+		memset(t->mem + tt_ps_base_at(t, k, c), 0, dir_size(t, k));
+	}
 	if (t->size > t->copies)
 		memset(t->mem + t->copies, 0, t->size - t->copies);
 	if (ps->my_worker >= 0)
 		err = track(t);
-	return err || ps->my_server < 0 ? err : tt_ps_store_new(t);
+	for (c = 0; c < ps->copies && ps->my_server >= 0 && !err; c++)
+		err = tt_ps_store_new(t, c);
+	return err;
 }
 
 int tt_ps_table_new(struct tutti_ps *ps, const struct tutti_ps_table *like,
@@ -169,7 +184,8 @@ void tt_ps_table_free(struct tutti_ps_table *t)
 	}
 	free(t->track);
 	tt_ps_keys_free(t->places);
-	tt_ps_store_free(t->store);
+	for (k = 0; k < TT_PS_CHAIN; k++)
+		tt_ps_store_free(t->store[k]);
 	tutti_free(t->mem);
 	free(t->part);
 	free(t);

@@ -14,7 +14,7 @@ static void put(struct tt_ps_client *c, struct tutti_win *win, void *from, size_
 {
 	struct tutti_ps *ps = c->srv->ps;
 	uint32_t token = ps->back_token[c->rank] +
-			 (uint32_t)(ps->my_server * (TT_PS_SLOTS + 1) + bell);
+			 (uint32_t)tt_ps_bell_credit(ps, c->srv->index, c->srv->copy, bell);
 	struct tt_win_access a = {.rank = c->rank,
 				  .local = from,
 				  .len = len,
@@ -41,7 +41,7 @@ static void put_credit(struct tt_ps_client *c, const struct tt_ps_credit *credit
 
 	memcpy(from, credit, sizeof(*credit));
 	put(c, ps->win, from, sizeof(*credit) + credit->len,
-	    tt_ps_box_back(ps, c->rank) + tt_ps_box_credit(ps->my_server, slot), slot,
+	    tt_ps_box_back(ps, c->rank) + tt_ps_box_credit(ps, c->srv->index, c->srv->copy, slot), slot,
 	    &c->credit_end);
 }
 
@@ -50,7 +50,7 @@ void tt_ps_credit(struct tt_ps_server *srv, struct tt_ps_client *c,
 		  const struct tt_ps_credit *credit)
 {
 	tt_wire_lock(srv->ps->comm->ctx->wire);
-	if (c->gone) {
+	if (c->gone && credit->number + 1 == c->next) {
 		c->bye = *credit;
 		c->bye_due = srv->kick = true;
 	} else {
@@ -69,6 +69,15 @@ static bool quiet(const struct tutti_ps *ps, int rank)
 	return !ps->win->pending[rank];
 }
 
+void tt_ps_leave(struct tt_ps_client *c)
+{
+	if (c->left)
+		return;
+	c->left = true;
+	c->srv->left--;
+	tt_wire_wake(c->srv->ps->comm->ctx->wire);
+}
+
 bool tt_ps_byes(struct tt_ps_server *srv, bool send)
 {
 	bool any = false;
@@ -84,6 +93,7 @@ bool tt_ps_byes(struct tt_ps_server *srv, bool send)
 			return true;
 		c->bye_due = false;
 		put_credit(c, &c->bye);
+		tt_ps_leave(c);
 	}
 	return any;
 }
@@ -94,7 +104,7 @@ void tt_ps_tell_over(struct tt_win_end *end, int status)
 
 	(void)status;
 	told->busy = false;
-	told->ps->srv->kick = true;
+	told->srv->kick = true;
 }
 
 void tt_ps_note_over(struct tt_win_end *end, int status)
@@ -117,9 +127,10 @@ static void tell_dir(struct tt_ps_client *c, struct tt_ps_store *s)
 	told->busy = true;
 	told->lo = told->hi = 0;
 	told->end.over = tt_ps_tell_over;
-	told->ps = c->srv->ps;
-	put(c, t->win, t->mem + tt_ps_dir_at(lo), (hi - lo) * sizeof(uint64_t),
-	    tt_ps_copies_at(t, c->rank) + s->part->copy + tt_ps_dir_at(lo), TT_PS_SLOTS, &told->end);
+	told->srv = c->srv;
+	put(c, t->win, s->mem + tt_ps_dir_at(lo), (hi - lo) * sizeof(uint64_t),
+	    tt_ps_copies_at(t, c->rank) + s->copy * t->dirs + s->part->copy + tt_ps_dir_at(lo),
+	    TT_PS_SLOTS, &told->end);
 }
 
 void tt_ps_tell(struct tt_ps_server *srv)
@@ -130,6 +141,8 @@ void tt_ps_tell(struct tt_ps_server *srv)
 	int w;
 
 	srv->kick = false;
+	if (!srv->serves)
+		return;
 	tt_ps_byes(srv, true);
 	for (w = 0; w < ps->nworkers; w++) {
 		struct tt_ps_client *c = &srv->client[w];
@@ -137,7 +150,7 @@ void tt_ps_tell(struct tt_ps_server *srv)
 		if (c->gone)
 			continue;
 		for (i = 0; i < ps->ntables; i++)
-			tell_dir(c, ps->table[i]->store);
+			tell_dir(c, tt_ps_store_of(srv, i));
 		if (!c->note_due || c->note_busy)
 			continue;
 		c->note_due = false;
@@ -145,7 +158,7 @@ void tt_ps_tell(struct tt_ps_server *srv)
 		note.min_clock = srv->published;
 		memcpy(tt_ps_answer(c, TT_PS_SLOTS), &note, sizeof(note));
 		put(c, ps->win, tt_ps_answer(c, TT_PS_SLOTS), sizeof(note),
-		    tt_ps_box_back(ps, c->rank) + tt_ps_box_note(ps->my_server), TT_PS_SLOTS,
+		    tt_ps_box_back(ps, c->rank) + tt_ps_box_credit(ps, srv->index, srv->copy, TT_PS_SLOTS), TT_PS_SLOTS,
 		    &c->note_end);
 	}
 }
