@@ -106,6 +106,9 @@ const char *tt_boot_host(const struct tt_boot *boot, int rank);
  */
 int tt_ctl_send(struct tt_boot *boot, int to, enum tt_ctl_type type, const void *data, size_t len);
 
+/* Another rank took this one for dead, and told it so. In handlers. */
+bool tt_boot_cut_off(const struct tt_boot *boot);
+
 /*
  * An orderly end, collective: waits (up to deadline) until every rank has called it or is gone; only
  * then links are closed, so that nobody's leaving looks like a death. Then everything is freed.

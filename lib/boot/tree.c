@@ -307,6 +307,11 @@ static void gone(struct tt_boot *b, const struct tt_link *from, int rank, const 
 		b->handlers.gone(b->handlers.arg, rank, host, why);
 }
 
+bool tt_boot_cut_off(const struct tt_boot *b)
+{
+	return b->evicted[0] != 0;
+}
+
 static void on_gone(struct tt_boot *b, struct tt_link *link, struct tt_unpack *u)
 {
 	int rank = (int)(uint32_t)tt_get_u(u, 4);

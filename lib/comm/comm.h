@@ -134,6 +134,7 @@ struct tutti_context {
 	bool wait_forced;     /* TUTTI_WAIT is not auto: stay in wait_mode */
 	atomic_bool shares_core; /* a hint: giving way has helped, though there is a core for each rank */
 	atomic_uint failures; /* communicators failed so far */
+	bool cut_off; /* the others took this rank for dead: it outlives nobody */
 	struct tutti_error_info first_failure; /* of a rank or the job: a communicator made later has it too */
 
 	/* the engine's */

@@ -63,7 +63,7 @@ static bool outlives(struct tutti_comm *comm, int rank)
 {
 	int r = rank < 0 ? -1 : tt_comm_rank_of(comm, rank);
 
-	if (r < 0 || !comm->lost || !comm->lost(comm->lost_arg, r))
+	if (r < 0 || comm->ctx->cut_off || !comm->lost || !comm->lost(comm->lost_arg, r))
 		return false;
 	if (comm->suspect == rank)
 		comm->suspect = -1;
@@ -122,6 +122,7 @@ void tt_ctx_gone(void *arg, int rank, const char *host, const char *why)
 	if (!ctx->wire)
 		return;
 	tt_wire_lock(ctx->wire);
+	ctx->cut_off = ctx->cut_off || (ctx->boot && tt_boot_cut_off(ctx->boot));
 	tt_ctx_fail(ctx, -TUTTI_EPEER, rank, "rank %d on host %s is gone: %s", rank, host, why);
 	tt_wire_peer_gone(ctx->wire, rank);
 	tt_wire_wake(ctx->wire);

@@ -225,6 +225,12 @@ static bool take_next(struct tt_ps_server *srv)
 
 /* ---- deaths ---- */
 
+/* Above all sequence numbers of the copies before. */
+static uint64_t first_of(const struct tt_ps_server *srv)
+{
+	return (uint64_t)srv->copy << 40;
+}
+
 /* All of it is published, under numbers that are higher than any of the copy before, and workers are told. */
 static void serve(struct tt_ps_server *srv)
 {
@@ -243,7 +249,7 @@ static void serve(struct tt_ps_server *srv)
 	tt_wire_unlock(srv->ps->comm->ctx->wire);
 	srv->serves = true;
 	srv->answered = srv->order; /* what is sent again is answered by again() */
-	srv->epoch = (uint64_t)srv->copy << 40;
+	srv->epoch = first_of(srv);
 	for (i = 0; i < srv->ps->ntables; i++) {
 		s = tt_ps_store_of(srv, i);
 		blocks = s->t->rows ? ((uint64_t)s->nrows * s->t->width + s->t->block_elems - 1) /
@@ -294,11 +300,10 @@ static int again(struct tt_ps_server *srv)
 			tt_wire_unlock(wire);
 			if (!m)
 				continue;
-			credit = (struct tt_ps_credit){.number = m->number};
+			/* what was here before is in the first publication */
+			credit = (struct tt_ps_credit){.number = m->number, .sequence = first_of(srv) + 1};
 			if (m->kind == TT_PS_LOOKUP || m->kind >= TT_PS_MEET)
 				tt_ps_handle(srv, c, m, (const char *)(m + 1), &credit);
-			if (m->kind < TT_PS_MEET && srv->ps->staleness)
-				credit.sequence = srv->epoch + 1;
 			tt_ps_credit(srv, c, &credit);
 			n++;
 		}
