@@ -209,7 +209,7 @@ static int one_size(struct kernel_job *job, size_t size)
 	job->size = job->count * elem;
 	job->reps = 1 + (int)(SAMPLE_BYTES / traffic(job));
 	job->flags = opt->stores ? (opt->stores == PERF_STREAM ? TT_REDUCE_STREAM : 0)
-				 : tt_reduce_flags(traffic(job));
+				 : tt_reduce_flags(job->size);
 	return one_row(job);
 }
 

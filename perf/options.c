@@ -58,7 +58,7 @@ static const char help[] =
 	"  -S, --servers N          ranks that serve, of ps (default 1)\n"
 	"      --sources N          kernel: so many, 1 to 16, or all: 2, 3, 4 and 8 (default)\n"
 	"      --level WHICH        kernel: scalar, base, avx2, avx512, best (default) or all\n"
-	"      --stores HOW         kernel: plain, stream, or auto, by the cache (default)\n"
+	"      --stores HOW         kernel: plain, stream, or auto, by the size (default)\n"
 	"  -T, --transport LIST     sets TUTTI_TRANSPORT, e.g. shm or ofi\n"
 	"      --stat               median, minimum and 99th percentile of single iterations,\n"
 	"                           each begun with a barrier and counted at its slowest rank\n"

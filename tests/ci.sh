@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # All tests, over a tree that quickstart.sh has built: make check, then subsets with sanitizers and
-# valgrind, then make distcheck. Every test program prints "# NAME: P passed, F failed, S skipped";
+# valgrind, the fuzzers, then make distcheck. Every test program prints "# NAME: P passed, F failed, S skipped";
 # the last line here is their sum.
 #
-#	sh tests/ci.sh [check] [asan] [tsan] [valgrind] [distcheck]	default: all of them
+#	sh tests/ci.sh [check] [asan] [tsan] [valgrind] [fuzz] [distcheck]	default: all of them
 set -u
 cd "$(dirname "$0")/.." || exit 1
 top=$PWD
@@ -17,7 +17,7 @@ werror=
 # Which programs (patterns over the list of make check) run where else.
 asan_tests="tests/unit/* tests/plan/test_check tests/plan/test_choose tests/plan/test_tune tests/conform/conform_self
 	tests/conform/conform_shm tests/conform/conform_ofi_tcp tests/conform/conform_fault_shm
-	tests/conform/conform_fault_ofi_tcp tests/mp/test_[!b]*"
+	tests/conform/conform_fault_ofi_tcp tests/mp/test_[!b]* tests/fault/test_nth tests/fault/test_strangers"
 tsan_tests="tests/unit/test_boot tests/unit/test_mem tests/unit/test_self tests/unit/test_shm
 	tests/mp/test_comm tests/mp/test_ways tests/mp/test_group tests/mp/test_random"
 valgrind_tests="tests/unit/test_env tests/unit/test_mem tests/unit/test_region tests/unit/test_pool
@@ -161,6 +161,34 @@ stage_valgrind()
 	done
 }
 
+# The fuzzers with libFuzzer, some seconds each; make soak runs them for 10^7 inputs.
+stage_fuzz()
+{
+	if ! command -v clang >/dev/null; then
+		echo "skip fuzz: there is no clang"
+		add 0 0 1
+		return
+	fi
+	mkdir -p build/fuzz
+	[ -f build/fuzz/Makefile ] || (
+		cd build/fuzz && "$top/configure" -q --disable-static --enable-fuzz CC=clang CFLAGS="-g -O1"
+	) >build/log/configure-fuzz.log 2>&1 || {
+		tail -n 20 build/log/configure-fuzz.log
+		add 0 1 0
+		return
+	}
+	if ! make -C build/fuzz -j"$jobs" -s fuzzers >build/log/fuzz-build.log 2>&1; then
+		tail -n 20 build/log/fuzz-build.log
+		echo "---- build/fuzz: the fuzzers do not build; see build/log/fuzz-build.log"
+		add 0 1 0
+		return
+	fi
+	TT_SRC=$top TT_BUILD=$top/build/fuzz timeout -k 10 180 sh tests/fuzz/fuzz.sh >build/log/fuzz.log 2>&1
+	status=$?
+	grep -E '^(ok|FAIL|skip|  fuzz_)' build/log/fuzz.log
+	count build/log/fuzz.log $status tests/fuzz/fuzz.sh
+}
+
 # The distribution builds out of its own files alone; one test of it is enough there.
 stage_distcheck()
 {
@@ -177,7 +205,7 @@ stage_distcheck()
 
 wrap=
 mkdir -p build/log
-for stage in ${*:-check asan tsan valgrind distcheck}; do
+for stage in ${*:-check asan tsan valgrind fuzz distcheck}; do
 	say "$stage"
 	"stage_$stage"
 done

@@ -15,6 +15,7 @@ include tests/unit/local.mk
 include tests/plan/local.mk
 include tests/conform/local.mk
 include tests/mp/local.mk
+include tests/diag/local.mk
 include tests/fault/local.mk
 include tests/vm/local.mk
 endif
@@ -24,6 +25,14 @@ soak:
 	$(MAKE) check TESTS=
 	TT_TIMES=$${TT_TIMES:-10} tests/mp/test_random
 	tests/mp/test_big
+	TT_TIMES=$${TT_TIMES:-50} tests/fault/test_strangers
+	TT_TIMES=$${TT_TIMES:-50} tests/fault/test_nth
+	mkdir -p fuzz && cd fuzz && { [ -f Makefile ] || \
+		$(abs_top_srcdir)/configure -q --disable-static --enable-fuzz CC=clang CFLAGS="-g -O1"; }
+	$(MAKE) -C fuzz fuzzers
+	TT_SRC=$(abs_top_srcdir) TT_BUILD=$(abs_top_builddir)/fuzz TT_FUZZ_RUNS=$${TT_FUZZ_RUNS:-10000000} \
+		sh $(srcdir)/tests/fuzz/fuzz.sh
 
+include tests/fuzz/local.mk
 include tests/lint/local.mk
 include tests/install/local.mk

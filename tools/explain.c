@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti_explain: which algorithm a call would take, and why. It links the plan folder, openly. */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +8,15 @@
 
 #include "lib/base/env.h"
 #include "lib/base/error.h"
+#include "lib/node/node.h"
 #include "lib/plan/tune.h"
 #include "lib/topo/topo.h"
 #include "tools/cli.h"
+#include "tools/values.h"
 
-#define PROG "tutti_explain"
 #define ELEM 4
+
+const char cli_prog[] = "tutti_explain";
 
 struct options {
 	enum tt_coll coll;
@@ -58,77 +60,28 @@ static const struct option long_options[] = {{"ranks", required_argument, NULL, 
 					     {"version", no_argument, NULL, 'V'},
 					     {0}};
 
-static int fail(const char *fmt, ...) TT_PRINTF(1, 2);
-
-static int fail(const char *fmt, ...)
-{
-	va_list ap;
-
-	fflush(stdout);
-	fprintf(stderr, PROG ": ");
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-	return -1;
-}
-
-static int integer(const char *what, const char *text, long lo, long hi, int *value)
-{
-	char *end;
-	long v;
-
-	errno = 0;
-	v = strtol(text, &end, 10);
-	if (end == text || *end || errno || v < lo || v > hi)
-		return fail("%s: a whole number from %ld to %ld, not '%s'", what, lo, hi, text);
-	*value = (int)v;
-	return 0;
-}
-
-static int bytes(const char *what, const char *text, size_t *value)
-{
-	static const struct tt_env_desc desc = {.kind = TT_ENV_size, .lo = 0, .hi = 1ll << 46};
-	int64_t v;
-
-	if (tt_env_parse(&desc, text, &v))
-		return fail("%s: a size such as 64K or 1M, not '%s'", what, text);
-	*value = (size_t)v;
-	return 0;
-}
-
-static int factor(const char *text, double *value)
-{
-	char *end;
-
-	*value = strtod(text, &end);
-	return *end || !(*value > 1 && *value < 1e6)
-		       ? fail("-f: a number above 1, not '%s'", text)
-		       : 0;
-}
-
 static int parse_one(struct options *opt, int c, char *arg)
 {
 	switch (c) {
 	case 'n':
-		return integer("-n", arg, 1, 1 << 20, &opt->nranks);
+		return cli_integer("-n", arg, 1, 1 << 20, &opt->nranks);
 	case 'H':
-		return integer("-H", arg, 1, 1 << 20, &opt->hosts);
+		return cli_integer("-H", arg, 1, 1 << 20, &opt->hosts);
 	case 'b':
-		return bytes("-b", arg, &opt->min_bytes);
+		return cli_bytes("-b", arg, 0, (size_t)1 << 46, &opt->min_bytes);
 	case 'e':
-		return bytes("-e", arg, &opt->max_bytes);
+		return cli_bytes("-e", arg, 0, (size_t)1 << 46, &opt->max_bytes);
 	case 'f':
-		return factor(arg, &opt->factor);
+		return cli_number("-f", arg, 1.001, 1e6, &opt->factor);
 	case 't':
 		opt->between = arg;
 		return tt_link_default(arg) && strcmp(arg, "shm")
 			       ? 0
-			       : fail("-t: verbs or ofi, not '%s'", arg);
+			       : cli_fail("-t: verbs or ofi, not '%s'", arg);
 	case 'c':
-		return integer("-c", arg, 1, 1 << 16, &opt->cores);
+		return cli_integer("-c", arg, 1, 1 << 16, &opt->cores);
 	case 'r':
-		return integer("-r", arg, 0, (1 << 20) - 1, &opt->root);
+		return cli_integer("-r", arg, 0, (1 << 20) - 1, &opt->root);
 	case 'T':
 		opt->file = arg;
 		return 0;
@@ -136,22 +89,6 @@ static int parse_one(struct options *opt, int c, char *arg)
 		opt->all = true;
 		return 0;
 	}
-}
-
-static int find_coll(const char *word, enum tt_coll *coll)
-{
-	const char *names[TT_NUM_COLLS], *near;
-	int i;
-
-	for (i = 0; i < TT_NUM_COLLS; i++) {
-		names[i] = tt_coll_name((enum tt_coll)i);
-		*coll = (enum tt_coll)i;
-		if (!strcmp(names[i], word))
-			return 0;
-	}
-	near = tt_nearest(word, names, TT_NUM_COLLS);
-	return fail("no collective is called %s%s%s%s", word, near ? "; did you mean " : "",
-		    near ? near : "", near ? "?" : "");
 }
 
 /* 0, 1: done, or negative. */
@@ -166,25 +103,25 @@ static int parse(struct options *opt, int argc, char **argv)
 			if (c == 'h')
 				fputs(usage, stdout);
 			else
-				printf(PROG " (tutti) %s\n", tutti_version());
+				printf("%s (tutti) %s\n", cli_prog, tutti_version());
 			return 1;
 		}
 		if (c == '?' || c == ':') {
-			cli_bad_option(PROG, long_options, c, argv);
+			cli_bad_option(cli_prog, long_options, c, argv);
 			return -1;
 		}
 		if (parse_one(opt, c, optarg))
 			return -1;
 	}
-	if (optind < argc && find_coll(argv[optind], &opt->coll))
+	if (optind < argc && cli_coll(argv[optind], &opt->coll))
 		return -1;
 	if (optind + 1 < argc)
-		return fail("'%s' is one argument too many", argv[optind + 1]);
+		return cli_fail("'%s' is one argument too many", argv[optind + 1]);
 	opt->max_bytes = opt->max_bytes ? opt->max_bytes : opt->min_bytes;
 	if (opt->max_bytes < opt->min_bytes)
-		return fail("-e %zu is less than -b %zu", opt->max_bytes, opt->min_bytes);
+		return cli_fail("-e %zu is less than -b %zu", opt->max_bytes, opt->min_bytes);
 	if (tt_env_load(&opt->env))
-		return fail("%s", tt_fail_text(-EINVAL));
+		return cli_fail("%s", tt_fail_text(-EINVAL));
 	return 0;
 }
 
@@ -213,7 +150,7 @@ static int load(const struct options *opt, struct tt_tunes *tunes, char *path, s
 		err = tt_tunes_load(path, tunes);
 	if (err == -ENOENT && !*asked)
 		err = path[0] = 0;
-	return err ? fail("%s", tt_fail_text(err)) : 0;
+	return err ? cli_fail("%s", tt_fail_text(err)) : 0;
 }
 
 static int by_time(const void *a, const void *b)
@@ -236,26 +173,34 @@ static void print_row(const struct tt_candidate *c, bool taken, size_t size)
 	       measured, c->time / 1e3, c->steps, c->bytes, c->reduced);
 }
 
-static void explain(const struct options *opt, const struct tt_chooser *chooser, size_t size)
+static int explain(const struct options *opt, const struct tt_chooser *chooser, size_t size)
 {
 	struct tt_plan_args args = {.coll = opt->coll,
 				    .nranks = opt->nranks,
 				    .root = opt->root,
-				    .node = opt->hosts == 1 && opt->nranks > 1,
+				    .node = opt->hosts == 1 && opt->nranks > 1 &&
+					    opt->nranks <= TT_NODE_RANKS &&
+					    strcmp(opt->env.node.text, "off") != 0,
 				    .elem = ELEM,
 				    .count = size / ELEM + (size % ELEM > 0)};
 	struct tt_candidate list[TT_CANDIDATES];
+	struct tt_plan_args cut;
 	size_t *counts = calloc((size_t)opt->nranks, sizeof(*counts));
 	const struct tt_alg *taken;
 	int n, i, shown = 0;
 
-	for (i = 0; counts && i < opt->nranks; i++)
-		counts[i] = args.count;
 	if (!counts)
-		return;
+		return cli_fail("no memory for %d ranks", opt->nranks);
+	for (i = 0; i < opt->nranks; i++)
+		counts[i] = args.count;
 	args.rcounts = counts; /* of the v forms: all alike */
+	cut = args;
 	n = tt_candidates(chooser, &args, list, TT_CANDIDATES);
-	taken = list[tt_pick(chooser, &args, list, n)].alg;
+	taken = tt_choose(chooser, &cut);
+	for (i = 0; tt_coll_own_counts(opt->coll) && i < n; i++) { /* cut alike, whatever the candidate */
+		list[i].chunk = cut.chunk;
+		list[i].lanes = cut.lanes;
+	}
 	qsort(list, (size_t)n, sizeof(list[0]), by_time);
 	for (i = 0; i < n; i++)
 		if (opt->all || list[i].alg == taken || shown < 3) {
@@ -263,6 +208,7 @@ static void explain(const struct options *opt, const struct tt_chooser *chooser,
 			shown++;
 		}
 	free(counts);
+	return 0;
 }
 
 static void print_head(const struct options *opt, const struct tt_tune *tune, const char *path)
@@ -298,16 +244,17 @@ static int run(struct options *opt, const struct tt_tune *tune, const char *path
 					   .tune = tune};
 	struct tt_chooser *chooser;
 	size_t size, next;
+	int err = 0;
 
 	if (!opt->between)
 		opt->between = tune && tune->nlinks[1] ? tune->links[1][0].name : "ofi";
 	opt->nranks = opt->nranks ? opt->nranks : tune ? tune->nranks : 2;
 	opt->hosts = opt->hosts ? opt->hosts : tune ? tune->nhosts : 1;
 	if (opt->hosts > opt->nranks)
-		return fail("-H: %d ranks are on at most as many hosts, not on %d", opt->nranks,
+		return cli_fail("-H: %d ranks are on at most as many hosts, not on %d", opt->nranks,
 			    opt->hosts);
 	if (opt->root >= opt->nranks)
-		return fail("-r %d: with %d ranks they are 0 to %d", opt->root, opt->nranks,
+		return cli_fail("-r %d: with %d ranks they are 0 to %d", opt->root, opt->nranks,
 			    opt->nranks - 1);
 	params.nranks = opt->nranks;
 	params.between = opt->between;
@@ -316,17 +263,17 @@ static int run(struct options *opt, const struct tt_tune *tune, const char *path
 		.ranks_per_host = (opt->nranks + opt->hosts - 1) / opt->hosts,
 		.cores = opt->cores};
 	if (tt_chooser_by_table(&params, &chooser))
-		return fail("%s", tt_fail_text(-EINVAL));
+		return cli_fail("%s", tt_fail_text(-EINVAL));
 	print_head(opt, tune, path);
-	for (size = opt->min_bytes;; size = next) {
-		explain(opt, chooser, size);
+	for (size = opt->min_bytes; !err; size = next) {
+		err = explain(opt, chooser, size);
 		next = (size_t)((double)size * opt->factor);
 		next = next > size ? next : size + ELEM;
 		if (next > opt->max_bytes)
 			break;
 	}
 	tt_chooser_free(chooser);
-	return 0;
+	return err;
 }
 
 int main(int argc, char **argv)
@@ -345,6 +292,6 @@ int main(int argc, char **argv)
 	}
 	tt_env_free(&opt.env);
 	if (fflush(stdout) || ferror(stdout))
-		err = fail("cannot write to standard output");
+		err = cli_fail("cannot write to standard output");
 	return err != 0;
 }

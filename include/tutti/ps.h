@@ -44,8 +44,8 @@ int tutti_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config,
 		  struct tutti_ps **ps);
 
 /**
- * tutti_ps_close - collective. A server goes on serving until every worker has called it, however long
- * that takes. -EBUSY, with nothing freed, while a request has not been waited for.
+ * tutti_ps_close - collective. Returns when every worker has called it, however long that takes; servers
+ * serve until then. -EBUSY, with nothing freed, while a request has not been waited for.
  */
 int tutti_ps_close(struct tutti_ps *ps);
 

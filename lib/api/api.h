@@ -39,7 +39,7 @@ int tt_ps_check_worker(const char *call, struct tutti_ps *ps);
 /* The values that must be equal on all ranks, as rank 0 has them. */
 struct tt_agreed {
 	uint64_t chunk;
-	int32_t lanes, node, cores; /* cores: of its host */
+	int32_t lanes, node;
 	int32_t tune; /* TT_TUNE_*: has it a measured table? */
 	char algo[256];
 };

@@ -26,6 +26,8 @@ static int launch_checked(struct tutti_comm *comm, const struct tt_call *call, b
 	tt_wire_unlock(comm->ctx->wire);
 	if (!err)
 		*out = req;
+	else
+		tt_record_due(comm->ctx);
 	return err;
 }
 

@@ -39,7 +39,7 @@ static int new_chooser(struct tutti_comm *comm, const struct tt_agreed *agreed,
 	if (err)
 		return err;
 	params.layout = (struct tt_layout){
-		.hosts = spread.hosts, .ranks_per_host = spread.most, .cores = agreed->cores};
+		.hosts = spread.hosts, .ranks_per_host = spread.most, .cores = spread.cpus};
 	params.inside = spread.inside;
 	params.between = spread.between;
 	return tt_chooser_by_table(&params, chooser);
@@ -63,6 +63,8 @@ int tt_comm_choose(struct tutti_comm *comm, const struct tt_agreed *agreed)
 	tt_chooser_free(comm->chooser);
 	comm->plans = plans;
 	comm->chooser = chooser;
+	if (comm->node) /* what the one before would have chosen */
+		memset(comm->node->known, 0, sizeof(comm->node->known));
 	tt_wire_unlock(comm->ctx->wire);
 	return 0;
 }
@@ -181,31 +183,57 @@ static int make(struct tutti_comm *parent, const struct part *all, int color,
 	uint64_t uid;
 	int i, n, err;
 
-	if (!world)
-		return tt_fail(-ENOMEM, "no memory to split a communicator");
 	for (i = 0; i < parent->size; i++)
 		if ((uint32_t)all[i].next_id > id)
 			id = (uint32_t)all[i].next_id;
 	uid = tt_hash_add(tt_hash_add(parent->uid, parent->seq), (uint64_t)color);
-	n = members(parent, all, color, world);
+	n = world ? members(parent, all, color, world)
+		  : tt_fail(-ENOMEM, "no memory to split a communicator");
 	err = n < 0 ? n : tt_agreed_get(parent->ctx, &agreed);
 	if (!err)
 		err = tt_comm_new(parent->ctx, world, n, id, uid, &comm);
 	free(world);
-	if (err)
-		return err;
-	err = tt_comm_equip(comm, &agreed);
-	if (err) {
+	if (!err) {
+		err = tt_comm_equip(comm, &agreed);
+		if (!err) {
+			*out = comm;
+			return 0;
+		}
 		tt_comm_strip(comm);
 		tt_comm_bury(comm);
-		return err;
 	}
-	*out = comm;
-	return 0;
+	if (parent->ctx->node)
+		tt_node_refuse(parent->ctx->node, uid);
+	return err;
+}
+
+/*
+ * All ranks of the parent have made theirs, or none keeps it: nobody would come to the calls of the others.
+ * err is this rank's own.
+ */
+static int settle(struct tutti_comm *parent, int err, struct tutti_comm *made)
+{
+	struct tt_node *node = parent->ctx->node;
+	int64_t worst = err ? (int64_t)err * ((int64_t)1 << 32) + parent->rank : 0;
+	int all = tutti_allreduce(TUTTI_IN_PLACE, &worst, 1, TUTTI_INT64, TUTTI_MIN, parent);
+
+	if (!all && !worst)
+		return 0;
+	if (made) {
+		if (node && !all)
+			tt_node_forget(node, made->uid);
+		tt_comm_strip(made);
+		tt_comm_bury(made);
+	}
+	if (err || all)
+		return err ? err : all;
+	return tt_fail((int)(worst >> 32), "rank %d could not make its communicator",
+		       parent->world[worst & UINT32_MAX]);
 }
 
 int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_comm **newcomm)
 {
+	struct tutti_comm *made = NULL;
 	struct part *all;
 	int err;
 
@@ -223,11 +251,12 @@ int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_c
 	err = exchange(comm, color, key, &all);
 	if (err)
 		return err;
-	if (color == TUTTI_UNDEFINED)
-		*newcomm = NULL;
-	else
-		err = make(comm, all, color, newcomm);
+	if (color != TUTTI_UNDEFINED)
+		err = make(comm, all, color, &made);
 	tutti_free(all);
+	err = settle(comm, err, made);
+	if (!err)
+		*newcomm = made;
 	return err;
 }
 

@@ -8,10 +8,11 @@
 #include <sodium.h>
 
 #include "lib/api/api.h"
+#include "lib/api/look.h"
+#include "lib/api/prom.h"
 #include "lib/rma/rma.h"
 #include "lib/base/clock.h"
 #include "lib/engine/node.h"
-#include "lib/topo/topo.h"
 
 int tt_check_ctx(const struct tutti_context *ctx)
 {
@@ -155,7 +156,6 @@ static int join(struct tutti_context *ctx, int tune)
 	struct tt_agreed agreed = {.chunk = (uint64_t)ctx->env.chunk.number,
 				   .lanes = (int32_t)ctx->env.lanes.number,
 				   .node = ctx->node != NULL,
-				   .cores = tt_topo_cpus(),
 				   .tune = tune};
 	struct tt_node_card node_card = {0};
 	char card[TT_CARD_MAX];
@@ -173,6 +173,7 @@ static int join(struct tutti_context *ctx, int tune)
 	handlers.fn[TT_CTL_PROGRESS] = on_progress;
 	handlers.fn[TT_CTL_PAIR] = tt_pair_msg;
 	handlers.fn[TT_CTL_NODE] = tt_node_msg;
+	handlers.fn[TT_CTL_ASK] = tt_look_msg;
 	if (strlen(ctx->env.algo.text) >= sizeof(agreed.algo))
 		return tt_fail(-EINVAL, "TUTTI_ALGO is longer than %zu characters",
 			       sizeof(agreed.algo) - 1);
@@ -242,6 +243,8 @@ static int make_world(struct tutti_context *ctx, const struct tt_tunes *tunes)
 		return err;
 	if (!strcmp(ctx->env.progress.text, "thread"))
 		err = tt_thread_start(ctx);
+	if (!err)
+		err = tt_prom_start(ctx);
 	return err;
 }
 
@@ -294,16 +297,22 @@ static int init(const struct tutti_config *user, struct tutti_context **out)
 		goto free_ctx;
 	err = apply_config(&ctx->env, &config);
 	if (!err)
+		err = tt_inject_arm(&ctx->env, -1);
+	if (!err)
 		err = tt_boot_discover(&config, &ctx->env, &ctx->boot_params);
 	if (err)
 		goto free_env;
+	tt_inject_arm(&ctx->env, ctx->boot_params.rank);
 	err = tt_boot_local_addr(&ctx->boot_params, ctx->local_addr, sizeof(ctx->local_addr));
 	if (err)
 		goto drop_params;
 	tt_log_set_rank(ctx->boot_params.rank);
-	err = open_wire(ctx);
+	err = tt_record_open(ctx);
 	if (err)
 		goto drop_params;
+	err = open_wire(ctx);
+	if (err)
+		goto close_record;
 	tune = tt_tune_read(ctx, &tunes);
 	err = join(ctx, tune);
 	if (!err)
@@ -320,6 +329,8 @@ static int init(const struct tutti_config *user, struct tutti_context **out)
 
 stop_boot:
 	tutti_last_error(&info);
+	tt_thread_stop(ctx);
+	tt_prom_stop(ctx);
 	free_comms(ctx);
 	free(ctx->tune);
 	tt_boot_stop(ctx->boot, tt_deadline_ms(0));
@@ -327,7 +338,10 @@ stop_boot:
 	tt_fail_info(&info); /* not what stopping says */
 close_wire:
 	close_wire(ctx);
+	tt_record_close(ctx);
 	goto free_env; /* tt_boot_start has taken over the parameters */
+close_record:
+	tt_record_close(ctx);
 drop_params:
 	tt_boot_params_drop(&ctx->boot_params);
 free_env:
@@ -411,6 +425,8 @@ int tutti_finalize(struct tutti_context *ctx)
 	if (err)
 		return err;
 	err = leave(ctx);
+	tt_prom_stop(ctx);
+	tt_record_due(ctx);
 	failed = err || atomic_load(&ctx->world->failed); /* some will not come to say goodbye */
 	stop = tt_boot_stop(ctx->boot,
 			    tt_deadline_ms(failed ? 1000 : ctx->env.timeout.number));
@@ -420,6 +436,8 @@ int tutti_finalize(struct tutti_context *ctx)
 	tt_stuck_free(ctx);
 	tt_win_forget(ctx);
 	close_wire(ctx);
+	tt_inject_report();
+	tt_record_close(ctx);
 	tt_env_free(&ctx->env);
 	ctx->magic = 0;
 	free(ctx);

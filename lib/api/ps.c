@@ -269,16 +269,18 @@ static bool served(void *arg)
 {
 	struct tutti_ps *ps = arg;
 
-	return tt_ps_server_done(ps) || atomic_load(&ps->comm->failed);
+	return (tt_ps_server_done(ps) && tt_ps_told_end(ps)) || atomic_load(&ps->comm->failed);
 }
 
 static int wait_for_workers(struct tutti_ps *ps)
 {
 	int err;
 
-	/* As long as they work; one that dies has left, too. */
+	/* Everybody, as long as one works; one that dies has left, too. */
 	tt_engine_wait(ps->comm->ctx, served, ps, TT_NEVER);
 	tt_wire_lock(ps->comm->ctx->wire);
+	if (ps->comm->failed == -ETIMEDOUT) /* which nobody else knows of */
+		tt_comm_abort(ps->comm);
 	err = tt_comm_check(ps->comm);
 	tt_wire_unlock(ps->comm->ctx->wire);
 	return err;
@@ -319,12 +321,11 @@ int tutti_ps_close(struct tutti_ps *ps)
 	err = err ? err : end;
 	end = settle(ps);
 	err = err ? err : end;
-	/* the last answers say that nobody writes here any more; where nobody is missing all end together */
-	if (!err && !atomic_load(&ps->coll->failed) && tutti_barrier(ps->coll) &&
-	    !ps->dead)
+	/* what was told last is that all have left; where nobody is missing all end together */
+	if (!err && !atomic_load(&ps->coll->failed) && tutti_barrier(ps->coll) && !ps->dead)
 		err = tt_fail_info(&ps->coll->failure);
-	if (!err && ps->status)
-		err = tt_fail(ps->status, "%s", ps->why);
+	if (!err)
+		err = tt_ps_refusal(ps);
 	free_ps(ps);
 	return err;
 }

@@ -7,8 +7,7 @@
 
 #include "lib/api/api.h"
 
-/* A push that a server refused after its call had returned is told by the next call. */
-int tt_ps_check_worker(const char *call, struct tutti_ps *ps)
+static int check_role(const char *call, struct tutti_ps *ps)
 {
 	int err;
 
@@ -17,15 +16,33 @@ int tt_ps_check_worker(const char *call, struct tutti_ps *ps)
 	err = tt_group_refuse(call);
 	if (err)
 		return err;
-	if (ps->my_worker < 0)
-		return tt_fail(-EPERM, "%s: this rank is no worker", call);
-	tt_wire_lock(ps->comm->ctx->wire);
-	err = ps->status;
-	ps->status = 0;
+	return ps->my_worker < 0 ? tt_fail(-EPERM, "%s: this rank is no worker", call) : 0;
+}
+
+/* A push that a server refused after its call had returned is told by the next call, which is not done. */
+int tt_ps_check_worker(const char *call, struct tutti_ps *ps)
+{
+	int err = check_role(call, ps);
+
 	if (err)
-		tt_fail(err, "%s", ps->why);
-	else
+		return err;
+	tt_wire_lock(ps->comm->ctx->wire);
+	err = tt_ps_refusal(ps);
+	if (!err)
 		err = tt_comm_check(ps->comm);
+	tt_wire_unlock(ps->comm->ctx->wire);
+	return err;
+}
+
+/* A clock is told all the same: what would its worker do without? Its request ends with the refusal. */
+static int check_clock(const char *call, struct tutti_ps *ps)
+{
+	int err = check_role(call, ps);
+
+	if (err)
+		return err;
+	tt_wire_lock(ps->comm->ctx->wire);
+	err = tt_comm_check(ps->comm);
 	tt_wire_unlock(ps->comm->ctx->wire);
 	return err;
 }
@@ -202,7 +219,7 @@ int tutti_ps_push_rows(struct tutti_ps_table *table, const uint64_t *keys, size_
 
 int tutti_ps_iclock(struct tutti_ps *ps, struct tutti_request **request)
 {
-	int err = tt_ps_check_worker("tutti_ps_iclock", ps);
+	int err = check_clock("tutti_ps_iclock", ps);
 
 	if (!err && !request)
 		err = tt_fail(-EINVAL, "tutti_ps_iclock: request is NULL");
@@ -212,7 +229,7 @@ int tutti_ps_iclock(struct tutti_ps *ps, struct tutti_request **request)
 int tutti_ps_clock(struct tutti_ps *ps)
 {
 	struct tutti_request *req;
-	int err = tt_ps_check_worker("tutti_ps_clock", ps);
+	int err = check_clock("tutti_ps_clock", ps);
 
 	if (!err)
 		err = tt_ps_clock(ps, ps->clock + 1, "ps_clock", &req);
@@ -222,7 +239,7 @@ int tutti_ps_clock(struct tutti_ps *ps)
 int tutti_ps_clock_to(struct tutti_ps *ps, uint64_t clock)
 {
 	struct tutti_request *req;
-	int err = tt_ps_check_worker("tutti_ps_clock_to", ps);
+	int err = check_clock("tutti_ps_clock_to", ps);
 
 	if (!err && (clock < ps->clock || clock > (uint64_t)INT64_MAX))
 		err = tt_fail(-EINVAL, "tutti_ps_clock_to: the clock is %llu; it can't go back to %llu",

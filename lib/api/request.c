@@ -36,6 +36,8 @@ static int collect(struct tutti_request **request)
 	else
 		tt_request_free(req);
 	tt_wire_unlock(comm->ctx->wire);
+	if (status)
+		tt_record_due(comm->ctx);
 	if (!persistent)
 		*request = NULL;
 	return status;

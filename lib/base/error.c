@@ -43,7 +43,12 @@ static int record(int code, int rank, const char *host, const char *fmt, va_list
 {
 	char text[sizeof(last.text)]; /* the arguments may point into last */
 
+	size_t len;
+
 	vsnprintf(text, sizeof(text), fmt, ap);
+	len = strlen(text);
+	if (code == -EMFILE && strstr(text, tutti_strerror(code)))
+		snprintf(text + len, sizeof(text) - len, "; raise 'ulimit -n'");
 	memset(&last, 0, sizeof(last));
 	last.size = sizeof(last);
 	last.code = code;

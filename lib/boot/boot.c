@@ -12,6 +12,7 @@
 
 #include "lib/boot/bootdir.h"
 #include "lib/boot/ctl.h"
+#include "lib/boot/ras.h"
 #include "lib/boot/secure.h"
 #include "lib/boot/tree.h"
 
@@ -42,9 +43,13 @@ static void free_boot(struct tt_boot *b)
 	for (r = 0; b->ranks && r < b->nranks; r++) {
 		free(b->ranks[r].host);
 		free(b->ranks[r].card);
+		free(b->ranks[r].gone_why);
 	}
 	free(b->ranks);
+	free(b->child);
+	tt_tree_settle(b, TT_NEVER);
 	tt_listen_close(b);
+	tt_ras_close(b);
 	if (b->epfd >= 0)
 		close(b->epfd);
 	if (b->wakefd >= 0)
@@ -90,14 +95,16 @@ static struct tt_boot *new_boot(const struct tt_boot_params *params,
 	tt_list_init(&b->outbox);
 	tt_list_init(&b->links);
 	tt_list_init(&b->graves);
-	b->epfd = b->wakefd = b->listenfd = -1;
+	tt_list_init(&b->held);
+	b->epfd = b->wakefd = b->listenfd = b->ras_fd = b->ras_key = -1;
 	b->nchildren = tt_tree_children(b->rank, b->nranks);
 	b->solo = params->nranks == 1;
 	set_times(b);
 	if (gethostname(b->host, sizeof(b->host) - 1))
 		snprintf(b->host, sizeof(b->host), "unknown");
 	b->ranks = calloc((size_t)params->nranks, sizeof(*b->ranks));
-	if (!b->ranks || tt_tree_entry(b, b->rank, b->host, card, len)) {
+	b->child = calloc((size_t)b->nchildren + 1, sizeof(*b->child));
+	if (!b->ranks || !b->child || tt_tree_entry(b, b->rank, b->host, card, len)) {
 		free_boot(b);
 		return NULL;
 	}
@@ -152,7 +159,7 @@ static int open_listener(struct tt_boot *b)
 		err = tt_addr_numeric(host, 0, &b->local);
 	if (!err && !(p->boot_dir[0] && p->boot_secret))
 		err = tt_boot_check_secret(p, (struct sockaddr *)&b->local.sa);
-	if (!err && b->rank && b->nchildren)
+	if (!err && b->rank)
 		err = tt_addr_listen(&b->local, &b->listenfd);
 	return err;
 }
@@ -252,6 +259,17 @@ int tt_boot_start(const struct tt_boot_params *params, const struct tt_boot_hand
 	return err;
 }
 
+void tt_boot_tell(struct tt_boot *boot, const void *ask, const char *text, size_t len)
+{
+	unsigned char buf[TT_CTL_MSG_MAX];
+
+	if (len > TT_TOLD_MAX)
+		return;
+	memcpy(buf, ask, 8);
+	memcpy(buf + 8, text, len);
+	tt_ctl_send(boot, 0, TT_CTL_TOLD, buf, 8 + len);
+}
+
 int tt_boot_rank(const struct tt_boot *boot)
 {
 	return boot->rank;
@@ -302,17 +320,11 @@ static void wake(struct tt_boot *b)
 	(void)n;
 }
 
-int tt_ctl_send(struct tt_boot *boot, int to, enum tt_ctl_type type, const void *data, size_t len)
+static int post(struct tt_boot *boot, int to, enum tt_ctl_type type, const void *data, size_t len)
 {
 	struct tt_outmsg *msg;
 	bool full, first;
 
-	if (len > TT_CTL_MSG_MAX || to < TT_CTL_ALL || to >= boot->nranks || type < 1 ||
-	    type >= TT_CTL_TYPES)
-		return tt_fail(
-			-EINVAL,
-			"a control message of type %d and %zu bytes to rank %d is not possible",
-			type, len, to);
 	msg = malloc(sizeof(*msg) + len);
 	if (!msg)
 		return tt_fail(-ENOMEM, "no memory for a control message");
@@ -339,6 +351,48 @@ int tt_ctl_send(struct tt_boot *boot, int to, enum tt_ctl_type type, const void 
 	else if (first)
 		wake(boot);
 	return 0;
+}
+
+int tt_ctl_send(struct tt_boot *boot, int to, enum tt_ctl_type type, const void *data, size_t len)
+{
+	if (len > TT_CTL_MSG_MAX || to < TT_CTL_ALL || to >= boot->nranks || type < 1 ||
+	    type >= TT_CTL_TYPES)
+		return tt_fail(
+			-EINVAL,
+			"a control message of type %d and %zu bytes to rank %d is not possible",
+			type, len, to);
+	return post(boot, to, type, data, len);
+}
+
+int tt_boot_evict(struct tt_boot *boot, int rank, const char *why)
+{
+	if (boot->solo)
+		return 0;
+	return post(boot, rank, TT_OUT_EVICT, why, strlen(why) + 1);
+}
+
+bool tt_boot_gone(struct tt_boot *boot, int rank, char *why, size_t size)
+{
+	const struct tt_rank_info *info = &boot->ranks[rank];
+	bool gone;
+
+	pthread_mutex_lock(&boot->lock);
+	gone = info->gone;
+	if (size)
+		snprintf(why, size, "%s", gone && info->gone_why ? info->gone_why : "");
+	pthread_mutex_unlock(&boot->lock);
+	return gone;
+}
+
+int tt_boot_lowest(struct tt_boot *boot)
+{
+	int r;
+
+	pthread_mutex_lock(&boot->lock);
+	for (r = 0; r < boot->nranks - 1 && boot->ranks[r].gone; r++)
+		;
+	pthread_mutex_unlock(&boot->lock);
+	return r;
 }
 
 int tt_boot_stop(struct tt_boot *boot, uint64_t deadline)

@@ -39,11 +39,16 @@ enum tt_ctl_type {
 	TT_CTL_PROGRESS,     /* lib/engine: run the progress thread */
 	TT_CTL_PAIR,	     /* lib/comm: block lengths that only two ranks know */
 	TT_CTL_NODE,	     /* lib/engine: what works with the memory of the ranks of a host */
+	TT_CTL_ASK,	     /* lib/api: a client wants to know what this rank is doing; ras.h */
+	TT_CTL_TOLD,	     /* ... and what it says, to rank 0; taken by lib/boot */
 	TT_CTL_TYPES
 };
 
 typedef void tt_ctl_fn(void *arg, int from, const void *data, size_t len);
-/* A process is gone: rank, its host, and the reason as a sentence. Once per rank, on every survivor. */
+/*
+ * A process is gone: rank, its host, and the reason as a sentence. Once per rank, on every survivor. If it
+ * is this process's rank, the others have taken it for dead: it is cut off for good.
+ */
 typedef void tt_gone_fn(void *arg, int rank, const char *host, const char *why);
 
 /* Where rank, size, store, secret come from: worked out by tt_boot_discover. */
@@ -94,6 +99,10 @@ struct tt_boot_handlers {
 int tt_boot_start(const struct tt_boot_params *params, const struct tt_boot_handlers *handlers,
 		  const void *card, size_t card_len, struct tt_boot **boot);
 
+/* Answer the question of a TT_CTL_ASK with a text of at most TT_TOLD_MAX bytes; from its handler. */
+#define TT_TOLD_MAX (TT_CTL_MSG_MAX - 16)
+void tt_boot_tell(struct tt_boot *boot, const void *ask, const char *text, size_t len);
+
 int tt_boot_rank(const struct tt_boot *boot);
 int tt_boot_size(const struct tt_boot *boot);
 /* Card and host name of any rank; valid until tt_boot_stop. */
@@ -106,8 +115,14 @@ const char *tt_boot_host(const struct tt_boot *boot, int rank);
  */
 int tt_ctl_send(struct tt_boot *boot, int to, enum tt_ctl_type type, const void *data, size_t len);
 
-/* Another rank took this one for dead, and told it so. In handlers. */
-bool tt_boot_cut_off(const struct tt_boot *boot);
+/* Whether rank is gone, and why: in the end the same words on all survivors. Any thread. */
+bool tt_boot_gone(struct tt_boot *boot, int rank, char *why, size_t size);
+/* The lowest rank that is not gone. */
+int tt_boot_lowest(struct tt_boot *boot);
+/* Rank counts as gone from now on, on all ranks, and is cut off; it may be this one. Any thread. */
+int tt_boot_evict(struct tt_boot *boot, int rank, const char *why);
+/* For handlers that have to wait for a lock: send what keeps this process alive to the others. */
+void tt_boot_beat(struct tt_boot *boot);
 
 /*
  * An orderly end, collective: waits (up to deadline) until every rank has called it or is gone; only

@@ -17,22 +17,23 @@
  * deadline has passed, and is answered with the names of those who are missing.
  *
  * On links of the tree (kind 2, child to parent):
- *	 5 ENTRY	down	u32 rank, str host, u16 n, n bytes card: the table, in rank order
+ *	 5 ENTRY	down	u32 rank, addr where it listens, str host, u16 n, n bytes card: the
+ *				table, in rank order
  *	 6 READY	up	empty: the sender has the table, and all its children are ready
  *	 7 GO		down	empty: everybody is ready; the start is over
  *	 8 BEAT		both	empty: alive; sent when nothing else was for TUTTI_HEARTBEAT
- *	 9 MSG		both	i32 from, i32 to (-1: all), u8 type (enum tt_ctl_type),
- *				payload (0 to 4096 bytes)
- *	10 GONE		both	i32 rank, str why: flooded; to the rank itself: it was taken for
+ *	 9 MSG		both	i32 from, i32 to (-1: all), u32 number (of from's messages), u8 type
+ *				(enum tt_ctl_type), payload (0 to 4096 bytes)
+ *	10 GONE		both	i32 rank, i32 by, str why: flooded; to the rank itself: it was taken for
  *				dead and is cut off
- *	11 BYE_UP	up	empty: the sender and all below it want to end
+ *	11 BYE_UP	up	u32 how many: the sender and all below it want to end
  *	12 BYE_DOWN	down	empty: all want to end; what follows is the end of the stream
+ *	13 AGAIN	both	as MSG: it may have come already
  *
  * GO travels down on the links that messages travel on, so no message overtakes it. A process that is
  * gone is noticed by its neighbours: by the end of its stream or a reset (it died), or by silence
  * for TUTTI_HEARTBEAT_LIMIT (it is stopped, or its host or network is down). They flood GONE. When
- * an inner rank dies the tree falls apart; each part hears of that death, works on, and ends by itself,
- * its topmost rank acting as root; parts do not hear each other any more.
+ * an inner rank dies the tree falls apart, and mends itself: heal.c.
  */
 #include "lib/boot/ctl.h"
 
@@ -44,6 +45,7 @@
 #include <unistd.h>
 
 #include "lib/boot/pack.h"
+#include "lib/boot/ras.h"
 
 #define HANDSHAKE_MS 5000
 #define PENDING_MAX 256 /* unauthenticated connections, besides one for each rank */
@@ -134,13 +136,13 @@ static void on_open(struct tt_link *link)
 	link->deadline = TT_NEVER;
 	if (link->server)
 		b->npending--;
-	if (link->kind == TT_LINK_JOIN && link->server && b->rank == 0)
+	if (link->kind == TT_LINK_JOIN && link->server && !link->local && b->rank == 0)
 		tt_store_open(b, link);
 	else if (link->kind == TT_LINK_JOIN && !link->server)
 		tt_join_open(b, link);
-	else if (link->kind == TT_LINK_TREE)
+	else if (link->kind == TT_LINK_TREE && !link->local)
 		tt_tree_open(b, link);
-	else
+	else if (link->kind != TT_LINK_LOOK || !link->local)
 		tt_link_kill(link, -EPROTO, "it wants a connection of unknown kind %d",
 			     (int)link->kind);
 }
@@ -149,7 +151,9 @@ static void on_frame(struct tt_link *link, int type, const unsigned char *data, 
 {
 	struct tt_boot *b = link->owner;
 
-	if (link->kind == TT_LINK_TREE)
+	if (link->local)
+		tt_ras_frame(b, link, type, data, len);
+	else if (link->kind == TT_LINK_TREE)
 		tt_tree_frame(b, link, type, data, len);
 	else if (link->server)
 		tt_store_frame(b, link, type, data, len);
@@ -170,11 +174,15 @@ static void link_lost(struct tt_boot *b, struct tt_link *link)
 			b->refused++;
 			snprintf(b->refused_text, sizeof(b->refused_text), "%s, as rank %d",
 				 link->peer_addr, link->hello.rank);
-			tt_warn("a connection from %s, as rank %d, was refused: %s",
-				link->peer_addr, link->hello.rank, link->why);
+			/* The 1st, 2nd, 4th, 8th ...: strangers must not fill the log. */
+			if (!(b->refused & (b->refused - 1)))
+				tt_warn("a connection from %s, as rank %d, was refused: %s (%u so far)",
+					link->peer_addr, link->hello.rank, link->why, b->refused);
 		}
 		return;
 	}
+	if (link->local)
+		return;
 	if (link == b->dialer.link && !was_open)
 		tt_dial_lost(b, link);
 	else if (link->kind == TT_LINK_TREE)
@@ -231,13 +239,14 @@ void tt_start_done(struct tt_boot *b)
 	struct tt_list *pos, *tmp;
 	uint64_t now = tt_now_ns();
 
-	b->phase = TT_PH_UP;
-	tt_listen_close(b);
+	b->phase = TT_PH_UP; /* the listener stays, for ranks that lose their parent */
 	tt_list_each (pos, tmp, &b->links)
 		tt_container(pos, struct tt_link, node)->last_rx = now;
 	if (b->join)
 		tt_link_kill(b->join, 0, "the start is over");
 	b->join = NULL;
+	if (!b->rank)
+		tt_ras_open(b);
 	*b->out = b; /* before any handler can run */
 	pthread_mutex_lock(&b->lock);
 	b->started = true;
@@ -325,7 +334,9 @@ static void take_outbox(struct tt_boot *b)
 	tt_list_each (pos, tmp, &mine) {
 		struct tt_outmsg *msg = tt_container(pos, struct tt_outmsg, node);
 
-		if (b->phase == TT_PH_UP)
+		if (b->phase == TT_PH_UP && msg->type == TT_OUT_EVICT)
+			tt_tree_evict(b, msg->to, (const char *)msg->data);
+		else if (b->phase == TT_PH_UP)
 			tt_tree_send(b, msg);
 		free(msg);
 	}
@@ -348,8 +359,9 @@ static void timers(struct tt_boot *b)
 		watch(b, b->listenfd, &listen_mark, EPOLL_CTL_ADD);
 		b->listen_armed = true;
 	}
-	if (b->phase < TT_PH_UP && b->dialer.active)
+	if (b->phase <= TT_PH_UP && b->dialer.active)
 		tt_dial_timer(b, now);
+	tt_tree_settle(b, now);
 	if (b->phase < TT_PH_UP && now >= b->start_deadline) {
 		if (b->rank)
 			tt_join_timeout(b);
@@ -380,7 +392,7 @@ static int next_timeout(struct tt_boot *b)
 	}
 	if (b->phase < TT_PH_UP && b->start_deadline < next)
 		next = b->start_deadline;
-	if (b->phase < TT_PH_UP && b->dialer.active && !b->dialer.link && b->dialer.next_try < next)
+	if (b->phase <= TT_PH_UP && b->dialer.active && !b->dialer.link && b->dialer.next_try < next)
 		next = b->dialer.next_try;
 	if (b->phase == TT_PH_UP && b->stopping && b->stop_deadline < next)
 		next = b->stop_deadline;
@@ -398,6 +410,8 @@ static void dispatch(struct tt_boot *b, const struct epoll_event *ev)
 
 	if (ev->data.ptr == &listen_mark) {
 		accept_some(b);
+	} else if (ev->data.ptr == &b->ras_fd) {
+		tt_ras_accept(b);
 	} else if (ev->data.ptr == &wake_mark) {
 		if (read(b->wakefd, &count, sizeof(count)) < 0)
 			return;

@@ -24,7 +24,11 @@ enum tt_frame {
 	TT_F_MSG,
 	TT_F_GONE,
 	TT_F_BYE_UP,
-	TT_F_BYE_DOWN
+	TT_F_BYE_DOWN,
+	TT_F_AGAIN,
+	TT_F_ASK, /* ras.h */
+	TT_F_JOB,
+	TT_F_TOLD
 };
 
 enum tt_phase {
@@ -40,14 +44,20 @@ struct tt_rank_info {
 	char *host;
 	unsigned char *card;
 	uint16_t card_len;
-	bool gone;
-	struct tt_addr listen; /* rank 0 only, during the start */
+	bool gone; /* this and the next two: written by the control thread, under lock */
+	int gone_by; /* the lowest rank that has said so: its words count */
+	char *gone_why;
+	struct tt_addr listen; /* of rank 0: none, see tt_boot.store */
+	struct tt_link *via;   /* the link over which it was heard last; NULL: not known */
+	uint32_t seen;	       /* the number of its last message, and which of the 64 up to it came */
+	uint64_t seen_mask;
 	struct tt_link *join;  /* rank 0 only, during the start */
 };
 
 struct tt_child {
 	struct tt_link *link;
 	bool ready, bye;
+	int below; /* with bye: ranks there, itself included */
 };
 
 /* Connecting, again and again, until the deadline of the start. */
@@ -59,9 +69,12 @@ struct tt_dialer {
 	int n, i;
 	unsigned pause_ms;
 	uint64_t next_try;
+	uint64_t until; /* after the start: then the peer counts as gone */
 	struct tt_link *link;
 	char last[256]; /* why the last try failed */
 };
+
+#define TT_OUT_EVICT ((enum tt_ctl_type)0) /* not a message: `to` is to be evicted, data says why */
 
 struct tt_outmsg {
 	struct tt_list node;
@@ -106,15 +119,23 @@ struct tt_boot {
 	struct tt_dialer dialer;
 	struct tt_link *join;   /* rank > 0: to rank 0 */
 	struct tt_link *parent;
-	struct tt_child child[TT_CTL_ARITY];
+	struct tt_child *child; /* those of rank order, then, with gaps, those adopted since */
 	int nchildren, njoined, npending;
+	int ngone;
+	struct tt_list held; /* messages for ranks that are between two parents */
+	size_t held_bytes;
+	uint32_t msg_seq;
+	uint64_t unsettled; /* until then, as a neighbour was lost a moment ago */
 	int nknown; /* entries [0, nknown) of ranks are there */
 	bool done;  /* rank 0 has said that the tree stands */
-	bool ready_sent, stopping, bye_sent;
+	bool ready_sent, stopping;
+	int bye_said; /* ranks below, as the parent was told; 0: not yet */
 	int stop_result;
+	int ras_fd, ras_key; /* ras.c; -1: none */
+	unsigned ras_clients; /* ever */
 	unsigned refused; /* connections that failed authentication */
 	char refused_text[128];
-	char evicted[160]; /* another rank took this one for dead: why */
+	char evicted[160]; /* the others have taken this rank for dead: why */
 };
 
 /* ctl.c */
@@ -148,6 +169,7 @@ struct tt_pack;
 struct tt_unpack;
 void tt_put_addr(struct tt_pack *k, const struct tt_addr *addr);
 void tt_get_addr(struct tt_unpack *u, struct tt_addr *addr);
+void tt_dial(struct tt_boot *b, enum tt_link_kind kind, int peer);
 void tt_dial_timer(struct tt_boot *b, uint64_t now);
 void tt_dial_lost(struct tt_boot *b, struct tt_link *link);
 
@@ -162,7 +184,27 @@ bool tt_tree_more(const struct tt_boot *b);
 void tt_tree_beats(struct tt_boot *b, uint64_t now);
 void tt_tree_send(struct tt_boot *b, const struct tt_outmsg *msg);
 void tt_tree_leave(struct tt_boot *b);
+struct tt_link *tt_tree_link(struct tt_boot *b, int rank);
+void tt_tree_around(struct tt_boot *b, const struct tt_link *except, int type, const void *data,
+		    size_t len);
 int tt_tree_entry(struct tt_boot *b, int rank, const char *host, const void *card, size_t len);
+/* heal.c: who is gone, and a new place for those who have lost their parent */
+void tt_tree_gone(struct tt_boot *b, const struct tt_link *from, int rank, int by, const char *why);
+void tt_tree_say_gone(struct tt_boot *b, struct tt_link *to, const struct tt_link *except, int rank,
+		      int by, const char *why);
+void tt_tree_on_gone(struct tt_boot *b, struct tt_link *link, struct tt_unpack *u);
+/* A link of the tree has ended after the start. */
+void tt_tree_cut(struct tt_boot *b, struct tt_link *link);
+/* A link of the tree is there, after the start: to a child (false: it is refused), to a parent. */
+bool tt_tree_adopt(struct tt_boot *b, struct tt_link *link);
+void tt_tree_attached(struct tt_boot *b, struct tt_link *link);
+/* The dialer gives up on a parent, or on this try: true if it is to go on trying. */
+bool tt_tree_dial_failed(struct tt_boot *b, int err, const char *why);
+void tt_tree_evict(struct tt_boot *b, int rank, const char *why);
+/* A message that may not reach all it should: keep it for the links that come. */
+void tt_tree_hold(struct tt_boot *b, const void *frame, size_t len);
+void tt_tree_settle(struct tt_boot *b, uint64_t now);
+bool tt_tree_is_root(const struct tt_boot *b);
 /* "2, 5 and 17 more": ranks for which test says so. */
 void tt_rank_list(const struct tt_boot *b, bool (*test)(const struct tt_boot *, int), char *text,
 		  size_t size);

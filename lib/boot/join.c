@@ -88,6 +88,13 @@ static void pause_dialer(struct tt_boot *b)
 	d->pause_ms = d->pause_ms * 2 < PAUSE_MAX_MS ? d->pause_ms * 2 : PAUSE_MAX_MS;
 }
 
+static int64_t dial_ms(const struct tt_boot *b)
+{
+	if (b->phase == TT_PH_UP)
+		return b->params.heartbeat_limit < DIAL_MS ? b->params.heartbeat_limit : DIAL_MS;
+	return b->params.boot_dir[0] ? DIAL_DIR_MS : DIAL_MS;
+}
+
 void tt_dial_timer(struct tt_boot *b, uint64_t now)
 {
 	struct tt_dialer *d = &b->dialer;
@@ -110,14 +117,15 @@ void tt_dial_timer(struct tt_boot *b, uint64_t now)
 	}
 	sa = (struct sockaddr *)&d->addrs[d->i].sa;
 	err = tt_link_connect(sa, d->addrs[d->i].len, d->kind, d->peer, &b->self, &tt_ctl_link_ops,
-			      b, tt_deadline_ms(b->params.boot_dir[0] ? DIAL_DIR_MS : DIAL_MS),
-			      &d->link);
+			      b, tt_deadline_ms(dial_ms(b)), &d->link);
 	if (!err) {
 		tt_ctl_add_link(b, d->link);
 		return;
 	}
 	d->link = NULL;
 	snprintf(d->last, sizeof(d->last), "%s", strerror(-err));
+	if (b->phase == TT_PH_UP && !tt_tree_dial_failed(b, err, d->last))
+		return;
 	if (++d->i >= d->n)
 		pause_dialer(b);
 }
@@ -127,6 +135,8 @@ void tt_dial_lost(struct tt_boot *b, struct tt_link *link)
 	struct tt_dialer *d = &b->dialer;
 
 	d->link = NULL;
+	if (b->phase == TT_PH_UP && d->active && tt_tree_dial_failed(b, link->err, link->why))
+		pause_dialer(b);
 	if (b->phase >= TT_PH_UP)
 		return;
 	if (link->err == -TUTTI_EAUTH && !b->params.boot_dir[0]) {
@@ -142,7 +152,7 @@ void tt_dial_lost(struct tt_boot *b, struct tt_link *link)
 		pause_dialer(b);
 }
 
-static void dial(struct tt_boot *b, enum tt_link_kind kind, int peer)
+void tt_dial(struct tt_boot *b, enum tt_link_kind kind, int peer)
 {
 	struct tt_dialer *d = &b->dialer;
 
@@ -157,7 +167,7 @@ static void dial(struct tt_boot *b, enum tt_link_kind kind, int peer)
 
 void tt_join_begin(struct tt_boot *b)
 {
-	dial(b, TT_LINK_JOIN, 0);
+	tt_dial(b, TT_LINK_JOIN, 0);
 }
 
 void tt_join_open(struct tt_boot *b, struct tt_link *link)
@@ -190,7 +200,7 @@ static void on_parent(struct tt_boot *b, struct tt_unpack *u)
 		return;
 	}
 	b->phase = TT_PH_TREE;
-	dial(b, TT_LINK_TREE, parent);
+	tt_dial(b, TT_LINK_TREE, parent);
 	b->dialer.addrs[0] = parent ? addr : b->store;
 	b->dialer.n = 1;
 }

@@ -12,7 +12,7 @@
 
 #define TT_FRAME_MAX 4160 /* bytes of a frame's payload */
 
-enum tt_link_kind { TT_LINK_JOIN = 1, TT_LINK_TREE = 2 };
+enum tt_link_kind { TT_LINK_JOIN = 1, TT_LINK_TREE = 2, TT_LINK_LOOK = 3 /* ras.h */ };
 
 enum tt_link_state {
 	TT_LINK_CONNECTING,
@@ -40,6 +40,7 @@ struct tt_link {
 	enum tt_link_state state;
 	enum tt_link_kind kind;
 	bool server;
+	bool local; /* by the socket of this host; ras.h */
 	bool closing; /* the owner has said all: shut down when sent, ignore the rest */
 	bool shut;
 	int peer; /* rank at the other end: expected (client) or, once open, proven (server) */

@@ -91,8 +91,7 @@ static void on_join(struct tt_boot *b, struct tt_link *link, struct tt_unpack *u
 	tt_get_str(u, host, sizeof(host));
 	n = (size_t)tt_get_u(u, 2);
 	card = tt_get(u, n);
-	if (u->bad || n > TT_CARD_MAX || info->host ||
-	    (tt_tree_children(link->peer, b->nranks) && !info->listen.len)) {
+	if (u->bad || n > TT_CARD_MAX || info->host || !info->listen.len) {
 		tt_start_fail(b, -TUTTI_EBOOT, link->peer, NULL, "rank %d sent a malformed join",
 			      link->peer);
 		return;

@@ -9,6 +9,7 @@
 
 #include "lib/boot/ctl.h"
 #include "lib/boot/pack.h"
+#include "lib/boot/ras.h"
 #include "lib/boot/tree.h"
 
 #define TABLE_AHEAD                                                                                \
@@ -16,18 +17,21 @@
 #define DRAIN_MS 1000
 #define LEAVE_MS 200
 
-static struct tt_link *link_of(struct tt_boot *b, int rank)
+struct tt_link *tt_tree_link(struct tt_boot *b, int rank)
 {
-	int i = rank - tt_tree_first_child(b->rank);
+	int i;
 
-	if (b->rank && rank == tt_tree_parent(b->rank))
+	if (b->parent && b->parent->peer == rank)
 		return b->parent;
-	return i >= 0 && i < b->nchildren ? b->child[i].link : NULL;
+	for (i = 0; i < b->nchildren; i++)
+		if (b->child[i].link && b->child[i].link->peer == rank)
+			return b->child[i].link;
+	return NULL;
 }
 
 /* To the parent and all children but one. */
-static void send_around(struct tt_boot *b, const struct tt_link *except, int type, const void *data,
-			size_t len)
+void tt_tree_around(struct tt_boot *b, const struct tt_link *except, int type, const void *data,
+		    size_t len)
 {
 	int i;
 
@@ -86,6 +90,12 @@ void tt_tree_open(struct tt_boot *b, struct tt_link *link)
 		b->dialer.active = false;
 		b->dialer.link = NULL;
 		b->parent = link;
+		if (b->phase == TT_PH_UP)
+			tt_tree_attached(b, link);
+		return;
+	}
+	if (b->phase == TT_PH_UP) {
+		tt_tree_adopt(b, link);
 		return;
 	}
 	if (b->phase > TT_PH_TREE || i < 0 || i >= b->nchildren || b->child[i].link)
@@ -96,9 +106,12 @@ void tt_tree_open(struct tt_boot *b, struct tt_link *link)
 
 static struct tt_child *child_of(struct tt_boot *b, const struct tt_link *link)
 {
-	int i = link->peer - tt_tree_first_child(b->rank);
+	int i;
 
-	return i >= 0 && i < b->nchildren && b->child[i].link == link ? &b->child[i] : NULL;
+	for (i = 0; i < b->nchildren; i++)
+		if (b->child[i].link == link)
+			return &b->child[i];
+	return NULL;
 }
 
 /* Fill each child's link with as much of the table as is known here and its queue should hold. */
@@ -116,6 +129,7 @@ static void pump_table(struct tt_boot *b)
 			struct tt_pack k = {.p = buf, .cap = sizeof(buf)};
 
 			tt_put_u(&k, (unsigned)link->user++, 4);
+			tt_put_addr(&k, &info->listen);
 			tt_put_str(&k, info->host);
 			tt_put_u(&k, info->card_len, 2);
 			tt_put(&k, info->card, info->card_len);
@@ -141,10 +155,12 @@ bool tt_tree_more(const struct tt_boot *b)
 static void on_entry(struct tt_boot *b, struct tt_link *link, struct tt_unpack *u)
 {
 	int rank = (int)(uint32_t)tt_get_u(u, 4);
+	struct tt_addr listen;
 	const void *card;
 	char host[64];
 	size_t n;
 
+	tt_get_addr(u, &listen);
 	tt_get_str(u, host, sizeof(host));
 	n = (size_t)tt_get_u(u, 2);
 	card = tt_get(u, n);
@@ -154,7 +170,7 @@ static void on_entry(struct tt_boot *b, struct tt_link *link, struct tt_unpack *
 		tt_start_fail(b, -ENOMEM, b->rank, b->host,
 			      "rank %d has no memory for the table of ranks", b->rank);
 	else
-		b->nknown++;
+		b->ranks[b->nknown++].listen = listen;
 }
 
 static void go(struct tt_boot *b)
@@ -208,22 +224,31 @@ static void bye_down(struct tt_boot *b)
 	enter_bye(b, tt_deadline_ms(DRAIN_MS));
 }
 
-/* The end: up when all below want it, down when all do. Who has lost his parent is a root. */
+/*
+ * The end: up when all below want it, down when all do. The root counts, so that nobody is left behind
+ * who is between two parents at that moment.
+ */
 static void check_bye(struct tt_boot *b)
 {
-	int i;
+	struct tt_pack k;
+	unsigned char buf[4];
+	int i, below = 1;
 
-	if (!b->stopping || b->bye_sent)
+	if (!b->stopping)
 		return;
-	for (i = 0; i < b->nchildren; i++)
+	for (i = 0; i < b->nchildren; i++) {
 		if (b->child[i].link && !b->child[i].bye)
 			return;
-	if (!b->parent) {
-		bye_down(b);
-		return;
+		below += b->child[i].link ? b->child[i].below : 0;
 	}
-	b->bye_sent = true;
-	tt_link_send(b->parent, TT_F_BYE_UP, NULL, 0);
+	if (b->evicted[0] || (tt_tree_is_root(b) && below + b->ngone >= b->nranks)) {
+		bye_down(b);
+	} else if (b->parent && below != b->bye_said) {
+		b->bye_said = below;
+		k = (struct tt_pack){.p = buf, .cap = sizeof(buf)};
+		tt_put_u(&k, (unsigned)below, 4);
+		tt_link_send(b->parent, TT_F_BYE_UP, buf, k.len);
+	}
 }
 
 static bool all_closed(const struct tt_boot *b)
@@ -250,23 +275,12 @@ void tt_tree_step(struct tt_boot *b)
 
 static bool waited_for(const struct tt_boot *b, int rank)
 {
-	int i = rank - tt_tree_first_child(b->rank);
+	int i;
 
-	return i >= 0 && i < b->nchildren && b->child[i].link && !b->child[i].bye;
-}
-
-static void send_gone(struct tt_boot *b, struct tt_link *to, const struct tt_link *except, int rank,
-		      const char *why)
-{
-	unsigned char buf[512];
-	struct tt_pack k = {.p = buf, .cap = sizeof(buf)};
-
-	tt_put_u(&k, (unsigned)rank, 4);
-	tt_put_str(&k, why);
-	if (to)
-		tt_link_send(to, TT_F_GONE, buf, k.len);
-	else
-		send_around(b, except, TT_F_GONE, buf, k.len);
+	for (i = 0; i < b->nchildren; i++)
+		if (b->child[i].link && b->child[i].link->peer == rank && !b->child[i].bye)
+			return true;
+	return false;
 }
 
 /* The deadline of tt_boot_stop has passed: leave, so that nobody waits for this rank. */
@@ -283,74 +297,74 @@ void tt_tree_leave(struct tt_boot *b)
 			 "control "
 			 "tree, did not",
 			 list);
-	else
+	else if (b->parent)
 		snprintf(
 			b->error.text, sizeof(b->error.text),
 			"not all ranks came to the end in time: rank %d, this rank's parent in the "
 			"control tree, has not agreed to it",
-			tt_tree_parent(b->rank));
-	b->stop_result = -ETIMEDOUT;
-	send_gone(b, NULL, NULL, b->rank, "it waited in vain for the others at the end, and left");
-	enter_bye(b, tt_deadline_ms(LEAVE_MS));
-}
-
-static void gone(struct tt_boot *b, const struct tt_link *from, int rank, const char *why)
-{
-	const char *host = b->ranks[rank].host;
-
-	if (b->ranks[rank].gone)
-		return;
-	b->ranks[rank].gone = true;
-	send_gone(b, NULL, from, rank, why);
-	tt_info("rank %d of host %s is gone: %s", rank, host, why);
-	if (b->handlers.gone)
-		b->handlers.gone(b->handlers.arg, rank, host, why);
-}
-
-bool tt_boot_cut_off(const struct tt_boot *b)
-{
-	return b->evicted[0] != 0;
-}
-
-static void on_gone(struct tt_boot *b, struct tt_link *link, struct tt_unpack *u)
-{
-	int rank = (int)(uint32_t)tt_get_u(u, 4);
-	char why[200];
-
-	tt_get_str(u, why, sizeof(why));
-	if (u->bad || rank < 0 || rank >= b->nranks)
-		tt_link_kill(link, -EPROTO, "it sent a malformed notice");
-	else if (rank == b->rank)
-		snprintf(b->evicted, sizeof(b->evicted), "it has cut this rank off: %.*s", 120,
-			 why);
+			b->parent->peer);
 	else
-		gone(b, link, rank, why);
+		snprintf(b->error.text, sizeof(b->error.text),
+			 "not all ranks came to the end in time: some have lost their place in the "
+			 "control tree and found no new one");
+	b->stop_result = -ETIMEDOUT;
+	tt_tree_say_gone(b, NULL, NULL, b->rank, b->rank, "it waited in vain for the others at the end, and left");
+	enter_bye(b, tt_deadline_ms(LEAVE_MS));
 }
 
 static void deliver(struct tt_boot *b, int from, int type, const void *data, size_t len)
 {
-	if (b->handlers.fn[type])
+	if (type == TT_CTL_TOLD)
+		tt_ras_told(b, from, data, len);
+	else if (type == TT_CTL_ASK && (from || len != 8))
+		return;
+	else if (b->handlers.fn[type])
 		b->handlers.fn[type](b->handlers.arg, from, data, len);
 }
 
-static void route(struct tt_boot *b, const struct tt_link *src, int to, const void *frame,
+/* Whether a message of this number has not come yet; notes it. */
+static bool first_time(struct tt_rank_info *from, uint32_t seq)
+{
+	uint32_t ahead = seq - from->seen, behind = from->seen - seq;
+
+	if (ahead && ahead < 1u << 31) {
+		from->seen_mask = ahead < 64 ? from->seen_mask << ahead | 1 : 1;
+		from->seen = seq;
+		return true;
+	}
+	if (behind >= 64)
+		return true; /* nobody knows */
+	if (from->seen_mask >> behind & 1)
+		return false;
+	from->seen_mask |= 1ull << behind;
+	return true;
+}
+
+static void route(struct tt_boot *b, const struct tt_link *src, int type, int to, const void *frame,
 		  size_t len)
 {
 	struct tt_link *hop;
 
-	if (to == TT_CTL_ALL) {
-		send_around(b, src, TT_F_MSG, frame, len);
-	} else if (to != b->rank) {
-		hop = link_of(b, tt_tree_hop(b->rank, to));
-		if (hop && hop != src)
-			tt_link_send(hop, TT_F_MSG, frame, len);
+	if (to == b->rank || (to >= 0 && b->ranks[to].gone))
+		return;
+	hop = to == TT_CTL_ALL ? NULL : b->ranks[to].via;
+	if (!hop && to != TT_CTL_ALL)
+		hop = tt_tree_link(b, tt_tree_hop(b->rank, to));
+	if (hop && hop != src) {
+		tt_link_send(hop, type, frame, len);
+		return;
 	}
+	/* To all; or, since the tree has changed, to where nobody here knows: to all who may. */
+	tt_tree_around(b, src, type, frame, len);
+	tt_tree_hold(b, frame, len);
 }
 
-static void on_msg(struct tt_boot *b, struct tt_link *link, const unsigned char *data, size_t len)
+static void on_msg(struct tt_boot *b, struct tt_link *link, bool again, const unsigned char *data,
+		   size_t len)
 {
 	struct tt_unpack u = {.p = data, .len = len};
 	int from = (int)(uint32_t)tt_get_u(&u, 4), to = (int)(uint32_t)tt_get_u(&u, 4);
+	uint32_t seq = (uint32_t)tt_get_u(&u, 4);
 	int type = (int)tt_get_u(&u, 1);
 
 	if (u.bad || from < 0 || from >= b->nranks || to < TT_CTL_ALL || to >= b->nranks ||
@@ -358,7 +372,11 @@ static void on_msg(struct tt_boot *b, struct tt_link *link, const unsigned char 
 		tt_link_kill(link, -EPROTO, "it sent a malformed message");
 		return;
 	}
-	route(b, link, to, data, len);
+	if (!first_time(&b->ranks[from], seq) && again)
+		return;
+	if (!again)
+		b->ranks[from].via = link;
+	route(b, link, again ? TT_F_AGAIN : TT_F_MSG, to, data, len);
 	if (to == b->rank || to == TT_CTL_ALL)
 		deliver(b, from, type, u.p, u.len);
 }
@@ -370,11 +388,26 @@ void tt_tree_send(struct tt_boot *b, const struct tt_outmsg *msg)
 
 	tt_put_u(&k, (unsigned)b->rank, 4);
 	tt_put_u(&k, (uint32_t)msg->to, 4);
+	tt_put_u(&k, ++b->msg_seq, 4);
 	tt_put_u(&k, msg->type, 1);
 	tt_put(&k, msg->data, msg->len);
-	route(b, NULL, msg->to, buf, k.len);
+	first_time(&b->ranks[b->rank], b->msg_seq);
+	route(b, NULL, TT_F_MSG, msg->to, buf, k.len);
 	if (msg->to == b->rank || msg->to == TT_CTL_ALL)
 		deliver(b, b->rank, msg->type, msg->data, msg->len);
+}
+
+static void on_bye_up(struct tt_boot *b, struct tt_link *link, struct tt_child *child,
+		      struct tt_unpack *u)
+{
+	uint64_t below = tt_get_u(u, 4);
+
+	if (u->bad || below < 1 || below >= (uint64_t)b->nranks) {
+		tt_link_kill(link, -EPROTO, "it sent a malformed goodbye");
+		return;
+	}
+	child->bye = true;
+	child->below = (int)below;
 }
 
 void tt_tree_frame(struct tt_boot *b, struct tt_link *link, int type, const unsigned char *data,
@@ -386,12 +419,12 @@ void tt_tree_frame(struct tt_boot *b, struct tt_link *link, int type, const unsi
 
 	if (b->phase > TT_PH_UP || type == TT_F_BEAT)
 		return;
-	if (type == TT_F_MSG && up)
-		on_msg(b, link, data, len);
+	if ((type == TT_F_MSG || type == TT_F_AGAIN) && up)
+		on_msg(b, link, type == TT_F_AGAIN, data, len);
 	else if (type == TT_F_GONE && up)
-		on_gone(b, link, &u);
+		tt_tree_on_gone(b, link, &u);
 	else if (type == TT_F_BYE_UP && up && child)
-		child->bye = true;
+		on_bye_up(b, link, child, &u);
 	else if (type == TT_F_BYE_DOWN && up && down)
 		bye_down(b);
 	else if (type == TT_F_ENTRY && !up && down)
@@ -411,12 +444,10 @@ void tt_tree_lost(struct tt_boot *b, struct tt_link *link)
 
 	if (link != b->parent && !child)
 		return;
-	if (child) {
-		child->link = NULL;
-	} else {
+	if (child)
+		*child = (struct tt_child){0};
+	else
 		b->parent = NULL;
-		b->bye_sent = false; /* a root now: the end is its own to say */
-	}
 	if (b->phase < TT_PH_UP && b->done)
 		tt_start_done(b); /* the tree stood, and lost this neighbour at once */
 	if (b->phase < TT_PH_UP)
@@ -424,7 +455,7 @@ void tt_tree_lost(struct tt_boot *b, struct tt_link *link)
 			      "rank %d (%s) was lost during the start: %s", rank, link->peer_addr,
 			      link->why);
 	else if (b->phase == TT_PH_UP)
-		gone(b, NULL, rank, b->evicted[0] ? b->evicted : link->why);
+		tt_tree_cut(b, link);
 }
 
 static void beat(struct tt_boot *b, struct tt_link *link, uint64_t now)
@@ -436,7 +467,7 @@ static void beat(struct tt_boot *b, struct tt_link *link, uint64_t now)
 	if (b->phase == TT_PH_UP && now > link->last_rx && now - link->last_rx > b->limit_ns) {
 		snprintf(why, sizeof(why), "it was silent for %llu ms",
 			 (unsigned long long)((now - link->last_rx) / TT_MS));
-		send_gone(b, link, NULL, link->peer, why);
+		tt_tree_say_gone(b, link, NULL, link->peer, b->rank, why);
 		tt_link_flush(link);
 		tt_link_kill(link, -ETIMEDOUT, "%s", why);
 	} else if (now >= link->last_tx + b->beat_ns) {

@@ -9,6 +9,18 @@
 
 #include "lib/base/hash.h"
 
+static void record(struct tutti_comm *comm)
+{
+	struct tt_flight_comm *f = NULL;
+	int i;
+
+	if (comm->ctx->flight)
+		f = tt_flight_comm(comm->ctx->flight, comm->uid, comm->id, comm->rank, comm->size);
+	for (i = 0; f && i < comm->size && i < TT_FLIGHT_MEMBERS; i++)
+		f->member[i] = comm->world[i];
+	comm->flight = f;
+}
+
 int tt_comm_new(struct tutti_context *ctx, const int *world, int size, uint32_t id, uint64_t uid,
 		struct tutti_comm **out)
 {
@@ -39,6 +51,7 @@ int tt_comm_new(struct tutti_context *ctx, const int *world, int size, uint32_t 
 	for (i = 0; i < TT_ACTIVE_LISTS; i++)
 		tt_list_init(&comm->active[i]);
 	tt_wire_lock(ctx->wire);
+	record(comm);
 	tt_list_init(&comm->link);
 	tt_list_add(&ctx->comms, &comm->link);
 	if (id >= ctx->next_comm_id)

@@ -13,6 +13,8 @@
 #include <tutti/coll.h>
 
 #include "lib/boot/boot.h"
+#include "lib/diag/flight.h"
+#include "lib/diag/trace.h"
 #include "lib/plan/plan.h"
 #include "lib/wire/wire.h"
 
@@ -73,6 +75,8 @@ struct tt_tune;	      /* lib/plan */
 struct tt_p2p;	      /* lib/p2p */
 struct tt_node;	      /* lib/node */
 struct tt_node_comm;  /* lib/engine */
+struct tt_recorder;   /* lib/engine */
+struct tt_prom;	      /* lib/api */
 
 struct tutti_comm {
 	uint32_t magic;
@@ -94,6 +98,7 @@ struct tutti_comm {
 	void *lost_arg;
 	uint64_t late_seq;
 	int late[TT_LATE_MAX], nlate;
+	struct tt_flight_comm *flight; /* the recorder's copy, as long as its uid is ours; or NULL */
 
 	/* the engine's, as long as it has not failed */
 	int suspect;		/* world rank whose connection broke; -1: none */
@@ -133,21 +138,27 @@ struct tutti_context {
 	enum tt_wait_mode wait_mode;
 	bool wait_forced;     /* TUTTI_WAIT is not auto: stay in wait_mode */
 	atomic_bool shares_core; /* a hint: giving way has helped, though there is a core for each rank */
+	struct tt_flight *flight; /* the flight recorder; NULL only in tests of parts */
+	struct tt_recorder *recorder; /* the engine's */
+	struct tt_trace *trace; /* NULL: none is wanted */
+	struct tt_prom *prom;	/* lib/api; NULL: not wanted */
+	atomic_bool dump_due; /* a communicator has failed, and the recorder was not written since */
 	atomic_uint failures; /* communicators failed so far */
-	bool cut_off; /* the others took this rank for dead: it outlives nobody */
 	struct tutti_error_info first_failure; /* of a rank or the job: a communicator made later has it too */
 
 	/* the engine's */
 	struct tt_list ready;	/* lanes whose next round can start */
 	struct tt_list stalled; /* operations waiting for a connection or for room */
 	struct tt_list node_gated; /* lanes whose turn has not come */
-	struct tt_list node_waits; /* node ops that are not over */
+	struct tt_list node_waits; /* node ops and copies that are not over */
+	size_t node_left;	   /* bytes that they may still move in this step */
 	struct tt_node *node;	   /* NULL: not used */
 	unsigned node_can;	   /* agreed: TT_NODE_MAPS and so on; none until it is */
 	unsigned node_all;	   /* rank 0: what those that have reported can do */
 	int node_reports;	   /* rank 0 */
 	atomic_bool node_agreed;
 	unsigned failures_seen;
+	bool suspicions; /* there has been one: timers look even if no request is under way */
 	int running;		/* requests under way */
 
 	/* the optional progress thread */
@@ -185,8 +196,6 @@ void tt_userop_free_all(struct tutti_context *ctx);
 
 /* pair.c: blocks whose length only two ranks know */
 
-/* A collective in which a rank knows only its own counts. */
-bool tt_own_counts(enum tt_coll coll);
 /* A copy of the arrays, with one reference, displacements filled in; NULL: no memory. */
 struct tt_counts *tt_counts_new(const struct tt_plan_args *args);
 struct tt_counts *tt_counts_get(struct tt_counts *counts);
@@ -215,6 +224,8 @@ void tt_ctx_lost(struct tutti_context *ctx, int rank, const char *why);
 
 /* Handlers of the control tree; they take the lock. */
 void tt_ctx_gone(void *ctx, int rank, const char *host, const char *why);
+/* A communicator that has failed here only fails on all its ranks. Under the lock. */
+void tt_comm_abort(struct tutti_comm *comm);
 void tt_ctx_abort_msg(void *ctx, int from, const void *data, size_t len);
 /* Tell all ranks to abort. Any thread. */
 int tt_ctx_abort(struct tutti_context *ctx, int code);

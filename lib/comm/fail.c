@@ -11,18 +11,37 @@
 
 #include "lib/comm/comm.h"
 
-/* What travels in TT_CTL_ABORT: rank is gone, or the job is aborted (rank -1). */
+/* What travels in TT_CTL_ABORT: rank is gone, the job is aborted (rank -1), or a communicator is (by rank). */
 struct abort_msg {
 	int32_t rank;
 	int32_t user_code;
+	uint64_t uid; /* of the communicator, or 0 */
 	char why[160];
 };
+
+/* For the flight recorder. */
+static void note(struct tutti_comm *comm, const struct tutti_error_info *info)
+{
+	struct tt_flight_comm *f = comm->flight;
+
+	atomic_store(&comm->ctx->dump_due, true);
+	if (!f || f->uid != comm->uid)
+		return;
+	f->culprit = info->rank;
+	f->fail_seq = info->sequence;
+	f->fail_time = tt_ticks();
+	snprintf(f->call, sizeof(f->call), "%s", info->call);
+	snprintf(f->field, sizeof(f->field), "%s", info->field);
+	snprintf(f->text, sizeof(f->text), "%s", info->text);
+	f->code = info->code;
+}
 
 static void fail_one(struct tutti_comm *comm, const struct tutti_error_info *info)
 {
 	if (atomic_load(&comm->failed))
 		return;
 	comm->failure = *info;
+	note(comm, info);
 	atomic_store(&comm->failed, info->code);
 	atomic_fetch_add(&comm->ctx->failures, 1);
 	tt_wire_wake(comm->ctx->wire);
@@ -63,7 +82,7 @@ static bool outlives(struct tutti_comm *comm, int rank)
 {
 	int r = rank < 0 ? -1 : tt_comm_rank_of(comm, rank);
 
-	if (r < 0 || comm->ctx->cut_off || !comm->lost || !comm->lost(comm->lost_arg, r))
+	if (r < 0 || r == comm->rank || !comm->lost || !comm->lost(comm->lost_arg, r))
 		return false;
 	if (comm->suspect == rank)
 		comm->suspect = -1;
@@ -122,7 +141,6 @@ void tt_ctx_gone(void *arg, int rank, const char *host, const char *why)
 	if (!ctx->wire)
 		return;
 	tt_wire_lock(ctx->wire);
-	ctx->cut_off = ctx->cut_off || (ctx->boot && tt_boot_cut_off(ctx->boot));
 	tt_ctx_fail(ctx, -TUTTI_EPEER, rank, "rank %d on host %s is gone: %s", rank, host, why);
 	tt_wire_peer_gone(ctx->wire, rank);
 	tt_wire_wake(ctx->wire);
@@ -139,6 +157,31 @@ void tt_ctx_lost(struct tutti_context *ctx, int rank, const char *why)
 	tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_ABORT, &msg, sizeof(msg));
 }
 
+void tt_comm_abort(struct tutti_comm *comm)
+{
+	struct abort_msg msg = {.rank = comm->ctx->boot_params.rank, .uid = comm->uid};
+
+	if (comm->size == 1)
+		return;
+	snprintf(msg.why, sizeof(msg.why), "%.*s", (int)sizeof(msg.why) - 1, comm->failure.text);
+	tt_ctl_send(comm->ctx->boot, TT_CTL_ALL, TT_CTL_ABORT, &msg, sizeof(msg));
+}
+
+static void aborted(struct tutti_context *ctx, const struct abort_msg *msg)
+{
+	struct tt_list *l, *tmp;
+	char name[32];
+
+	tt_list_each(l, tmp, &ctx->comms) {
+		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
+
+		if (comm->uid == msg->uid)
+			tt_comm_fail(comm, -TUTTI_EABORTED, msg->rank, "", 0, "",
+				     "rank %d has given up %s: %s", msg->rank,
+				     tt_comm_name(comm, name, sizeof(name)), msg->why);
+	}
+}
+
 void tt_ctx_abort_msg(void *arg, int from, const void *data, size_t len)
 {
 	struct tutti_context *ctx = arg;
@@ -149,7 +192,9 @@ void tt_ctx_abort_msg(void *arg, int from, const void *data, size_t len)
 	memcpy(&msg, data, sizeof(msg));
 	msg.why[sizeof(msg.why) - 1] = 0;
 	tt_wire_lock(ctx->wire);
-	if (msg.rank >= 0 && msg.rank < ctx->boot_params.nranks)
+	if (msg.uid)
+		aborted(ctx, &msg);
+	else if (msg.rank >= 0 && msg.rank < ctx->boot_params.nranks)
 		tt_ctx_fail(ctx, -TUTTI_EPEER, msg.rank,
 			    "rank %d on host %s is gone: rank %d reports: %s", msg.rank,
 			    ctx->boot ? tt_boot_host(ctx->boot, msg.rank) : "?", from, msg.why);

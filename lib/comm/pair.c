@@ -79,11 +79,6 @@ void tt_counts_put(struct tt_counts *counts)
 		free(counts);
 }
 
-bool tt_own_counts(enum tt_coll coll)
-{
-	return coll == TT_COLL_GATHERV || coll == TT_COLL_SCATTERV || coll == TT_COLL_ALLTOALLV;
-}
-
 size_t tt_pair_sends(const struct tt_plan_args *a, int peer)
 {
 	if (a->coll == TT_COLL_GATHERV)

@@ -72,7 +72,7 @@ const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, s
 
 	if (tt_coll_reduces(coll))
 		snprintf(op, sizeof(op), ", %s", f->op < sizeof(ops) / sizeof(*ops) ? ops[f->op] : "?");
-	if (!tt_own_counts(coll))
+	if (!tt_coll_own_counts(coll))
 		snprintf(count, sizeof(count), "count %llu%s, ", (unsigned long long)f->count,
 			 f->counts ? " in all" : "");
 	if (tt_coll_rooted(coll))
@@ -196,6 +196,11 @@ static void note_late(struct tutti_context *ctx, const struct stuck_msg *msg)
 	if (comm->nlate == TT_LATE_MAX)
 		return;
 	comm->late[comm->nlate++] = msg->other;
+	if (comm->flight && comm->flight->uid == comm->uid) {
+		comm->flight->late_seq = msg->seq;
+		memcpy(comm->flight->late, comm->late, sizeof(comm->late));
+		comm->flight->nlate = (uint32_t)comm->nlate;
+	}
 	tt_warn("%s of %s waits for rank %d on host %s, which has not called it yet",
 		tt_fields_text(&msg->fields, msg->seq, call, sizeof(call)),
 		tt_comm_name(comm, name, sizeof(name)), msg->other,
@@ -264,7 +269,7 @@ static void note_mismatch(struct tutti_context *ctx, const struct stuck_msg *msg
 
 	if (!comm || !field)
 		return;
-	if (!strcmp(field, "count") && tt_own_counts((enum tt_coll)msg->fields.coll)) {
+	if (!strcmp(field, "count") && tt_coll_own_counts((enum tt_coll)msg->fields.coll)) {
 		note_pair(comm, msg);
 		return;
 	}

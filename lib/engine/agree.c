@@ -105,7 +105,9 @@ int tt_node_agree(struct tutti_context *ctx, int (*card)(void *, int, struct tt_
 	if (err)
 		msg.can = 0; /* the others wait for a report */
 	if (ctx->boot_params.rank) {
-		tt_ctl_send(ctx->boot, 0, TT_CTL_NODE, &msg, sizeof(msg));
+		int unsent = tt_ctl_send(ctx->boot, 0, TT_CTL_NODE, &msg, sizeof(msg));
+
+		err = err ? err : unsent; /* leave now: the others would wait for it */
 	} else {
 		tt_wire_lock(ctx->wire);
 		count_report(ctx, msg.can);

@@ -56,6 +56,7 @@ static int plan_start(struct tutti_request *r)
 	borrow_regions(req);
 	req->fprint = tt_comm_called(r->comm, &req->fields, req->counts);
 	r->seq = r->comm->seq;
+	tt_record_plan(req);
 	tt_run_start(req);
 	tt_run_ready(r->comm->ctx);
 	return 0;
@@ -73,6 +74,7 @@ int tt_request_resume(struct tutti_request *r, const struct tt_quick *q)
 	r->seq = q->seq;
 	req->turn = q->turn;
 	req->resumed = true;
+	r->flight = q->flight;
 	tt_run_start(req);
 	tt_run_ready(r->comm->ctx);
 	return 0;

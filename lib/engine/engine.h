@@ -40,6 +40,14 @@ struct tt_request_ops {
 	const char *(*text)(const struct tutti_request *req, char *buf, size_t size);
 	/* For a deadline: what it waits for, as "; it waits for ..." or "". Returns the world rank or -1. */
 	int (*waits)(const struct tutti_request *req, char *buf, size_t size);
+	/* More for the flight recorder, which knows the call; may be NULL. */
+	void (*record)(const struct tutti_request *req, struct tt_flight_op *op,
+		       enum tutti_datatype *type);
+	/*
+	 * Its deadline has passed. True: nothing of it was under way, so it has ended, and its communicator is as good as
+	 * before. NULL, false: the communicator fails.
+	 */
+	bool (*expire)(struct tutti_request *req);
 	/* Its status, which is not its communicator's failure, as the thread's last error; NULL: has none. */
 	int (*explain)(const struct tutti_request *req);
 };
@@ -59,6 +67,7 @@ struct tutti_request {
 	int status;
 	uint64_t seq; /* of a collective, else 0 */
 	uint64_t deadline, late_at;
+	uint64_t flight; /* number of its record */
 };
 
 /* What could not start, or go on, for want of a connection or of room; tried again by every progress. */
@@ -75,16 +84,17 @@ struct tt_op_run {
 	struct tt_xfer x;
 	struct tt_lane_run *lane;
 	const struct tt_op *op;
-	/* of a node op */
+	/* of a node op or a copy */
 	struct tt_list wait; /* in ctx->node_waits */
-	size_t at;	     /* ranks waited for; bytes pulled */
-	bool told, broken;
+	size_t at;	     /* ranks waited for; bytes moved */
+	bool told, broken, published;
 };
 
 struct tt_lane_run {
 	struct tt_list ready; /* in ctx->ready */
 	struct tt_plan_req *req;
 	int lane, round, rounds, pending;
+	uint64_t started; /* the round, in ticks, if there is a trace */
 	struct tt_op_run *ops; /* plan->max_ops of them */
 	struct tt_op *tmp;     /* room for generated ops */
 };
@@ -116,6 +126,7 @@ struct tt_plan_req {
 	bool resumed;  /* quick.c has made this call, but could not end it */
 	void *bounce[2]; /* of a node plan: copies that peers can reach */
 	int lanes_left;
+	uint32_t rounds; /* in all lanes */
 	struct tt_lane_run *lanes;
 	struct tt_plan_req *fused; /* fuse.c: the next of those that travel together */
 };
@@ -160,8 +171,20 @@ void tt_request_end(struct tutti_request *req, int status);
  * tree has said what happened, and with it ends the request.
  */
 void tt_request_broken(struct tutti_request *req, int peer, int status);
+/* The same where no request is: what was transferred, in words. */
+void tt_comm_broken(struct tutti_comm *comm, int peer, int status, const char *call, uint64_t seq,
+		    const char *what);
 /* The communicator's failure as the calling thread's last error, if it has one; else 0. */
 int tt_comm_check(struct tutti_comm *comm);
+
+/* record.c: the flight recorder of a context, always there after init */
+int tt_record_open(struct tutti_context *ctx);
+void tt_record_close(struct tutti_context *ctx);
+/* A request has begun: a collective, with its sequence number; or another. */
+void tt_record_plan(struct tt_plan_req *req);
+void tt_record_other(struct tutti_request *req);
+/* Without the lock: write it to a file, if a communicator has failed since it was written. */
+void tt_record_due(struct tutti_context *ctx);
 
 /* combine.c: dst = a (+) b by the request's operator; dst may be a or b. count elements; see tt_reduce_multi. */
 void tt_combine(struct tt_plan_req *req, void *dst, const void *a, const void *b, size_t count,

@@ -24,11 +24,22 @@ static size_t bytes_of(const struct tt_plan_req *req)
 	return req->fields.count * req->elem;
 }
 
-/* Does this algorithm combine all elements in one order, whatever their place? */
-static bool placeless(const char *algo)
+/*
+ * The order in which an algorithm combines all elements, whatever their place; NULL: it depends on that. In
+ * a host's memory both do it in order of rank.
+ */
+static const char *order_of(const char *algo)
 {
-	return !strcmp(algo, "recursive_doubling") || !strcmp(algo, "radix") ||
-	       !strcmp(algo, "single_master");
+	static const char *const order[][2] = {
+		{"recursive_doubling", "doubling"}, {"radix", "radix"}, {"single_master", "master"},
+		{"node_slots", "ranks"},	    {"node_pull", "ranks"},
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(order) / sizeof(order[0]); i++)
+		if (!strcmp(algo, order[i][0]))
+			return order[i][1];
+	return NULL;
 }
 
 static bool is_integer(const struct tt_fields *f)
@@ -39,7 +50,9 @@ static bool is_integer(const struct tt_fields *f)
 /* Algorithms are chosen by what is equal on all ranks, so all ranks see the same here. */
 static bool same_order(const struct tt_plan_req *a, const struct tt_plan_req *b)
 {
-	return is_integer(&a->fields) || !strcmp(a->plan->algo, b->plan->algo);
+	const char *x = order_of(a->plan->algo), *y = order_of(b->plan->algo);
+
+	return is_integer(&a->fields) || (x && y && !strcmp(x, y));
 }
 
 /* An all-reduce that is to be started and whose bits do not depend on what else is in the vector. */
@@ -51,7 +64,7 @@ static bool fusible(struct tutti_request *r)
 	    r->persistent)
 		return false;
 	return f->coll == TT_COLL_ALLREDUCE && f->op < TUTTI_NUM_OPS &&
-	       (is_integer(f) || placeless(plan_req(r)->plan->algo)) && f->count &&
+	       (is_integer(f) || order_of(plan_req(r)->plan->algo)) && f->count &&
 	       bytes_of(plan_req(r)) <= FUSE_MAX;
 }
 

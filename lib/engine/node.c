@@ -12,13 +12,14 @@
 #include "lib/base/clock.h"
 #include "lib/engine/node.h"
 
-#define AT_ONCE ((size_t)4 << 20) /* bytes pulled before others get the lock */
-#define STREAM_FROM ((size_t)8 << 20) /* a result this long does not stay in the cache */
-
+/* Asked while waiting: meanwhile what the others need to get here goes on, such as the last bytes of a split. */
 static bool has_failed(void *arg)
 {
 	struct tutti_comm *comm = arg;
 
+	tt_wire_lock(comm->ctx->wire);
+	tt_engine_progress(comm->ctx);
+	tt_wire_unlock(comm->ctx->wire);
 	return atomic_load(&comm->failed) || atomic_load(&comm->ctx->world->failed);
 }
 
@@ -104,13 +105,24 @@ static void give_back(struct tt_plan_req *req)
 	}
 }
 
-/* Results that could not be stored in place. */
-static void unbounce(struct tt_plan_req *req)
+bool tt_node_unbounce(struct tt_lane_run *lane)
 {
-	if (!req->bounce[TT_NODE_RESULT])
-		return;
-	memcpy(req->base[TT_BUF_RECV], req->bounce[TT_NODE_RESULT], req->extent[TT_BUF_RECV]);
-	tt_wire_stats(req->r.comm->ctx->wire)->copied_bytes += req->extent[TT_BUF_RECV];
+	struct tt_plan_req *req = lane->req;
+
+	if (!req->bounce[TT_NODE_RESULT] || lane->round > lane->rounds)
+		return false;
+	req->base[TT_BUF_SLOT] = req->bounce[TT_NODE_RESULT]; /* nobody needs the slot any more */
+	lane->tmp[0] = (struct tt_op){.kind = TT_OP_COPY,
+				      .peer = -1,
+				      .dst = {TT_BUF_RECV, 0},
+				      .a = {TT_BUF_SLOT, 0},
+				      .len = req->extent[TT_BUF_RECV]};
+	lane->ops[0].lane = lane;
+	lane->ops[0].op = &lane->tmp[0];
+	lane->pending = 1;
+	if (tt_node_start_op(&lane->ops[0]))
+		tt_run_op_over(lane);
+	return true;
 }
 
 void tt_node_ended(struct tt_plan_req *req)
@@ -119,10 +131,8 @@ void tt_node_ended(struct tt_plan_req *req)
 
 	if (nc->running == req) {
 		nc->running = NULL;
-		if (!req->r.status) {
-			unbounce(req);
+		if (!req->r.status)
 			tt_node_finish(nc->group, req->turn);
-		}
 	}
 	req->resumed = false;
 	give_back(req);
@@ -130,11 +140,6 @@ void tt_node_ended(struct tt_plan_req *req)
 
 void tt_node_cancel(struct tt_plan_req *req)
 {
-	int k;
-
-	for (k = 0; k < req->plan->max_ops; k++)
-		tt_list_del(&req->lanes[0].ops[k].wait);
-	req->lanes[0].pending = 0;
 	tt_node_withdraw(req->r.comm->node->group);
 }
 
@@ -149,8 +154,41 @@ static struct tt_node_ref ref_of(struct tt_ref ref)
 				    ref.off};
 }
 
+/*
+ * How much of len bytes may be moved now: what takes long is done in pieces, between which others get
+ * the lock. The elements of what stays are whole.
+ */
+static size_t spend(struct tutti_context *ctx, size_t len)
+{
+	size_t n = len <= ctx->node_left ? len : ctx->node_left & ~(size_t)4095;
+
+	ctx->node_left -= n;
+	return n;
+}
+
+/* One piece of len bytes; whether it was the last. */
+static bool copy_piece(struct tt_op_run *run, char *dst, const char *src, size_t len)
+{
+	struct tutti_context *ctx = run->lane->req->r.comm->ctx;
+	size_t n = spend(ctx, len - run->at);
+
+	memcpy(dst + run->at, src + run->at, n);
+	tt_wire_stats(ctx->wire)->copied_bytes += n;
+	run->at += n;
+	return run->at == len;
+}
+
+static bool copy_op(struct tt_op_run *run)
+{
+	struct tt_plan_req *req = run->lane->req;
+	const struct tt_op *op = run->op;
+	char *dst = req->base[op->dst.buf] + op->dst.off, *src = req->base[op->a.buf] + op->a.off;
+
+	return dst == src || copy_piece(run, dst, src, op->len);
+}
+
 /* Neither in the pool nor within reach: peers get a copy that is in the pool. */
-static int bounce(struct tt_plan_req *req, enum tt_node_which which, const void *addr, size_t len)
+static int bounce(struct tt_plan_req *req, enum tt_node_which which, size_t len)
 {
 	struct tutti_context *ctx = req->r.comm->ctx;
 	struct tt_region *region;
@@ -160,10 +198,6 @@ static int bounce(struct tt_plan_req *req, enum tt_node_which which, const void 
 	err = tt_mem_alloc(tt_wire_memory(ctx->wire), len, &req->bounce[which], &region);
 	if (err)
 		return err;
-	if (which == TT_NODE_INPUT) {
-		memcpy(req->bounce[which], addr, len);
-		tt_wire_stats(ctx->wire)->copied_bytes += len;
-	}
 	return tt_node_publish(req->r.comm->node->group, req->turn, which, req->bounce[which], len,
 			       region, &copied);
 }
@@ -179,20 +213,28 @@ static int publish(struct tt_plan_req *req, enum tt_node_which which, struct tt_
 	err = tt_node_publish(req->r.comm->node->group, req->turn, which, addr, len,
 			      req->region[ref.buf], &copied);
 	if (err == -EOPNOTSUPP)
-		return bounce(req, which, addr, len);
+		return bounce(req, which, len);
 	tt_wire_stats(req->r.comm->ctx->wire)->copied_bytes += copied;
 	return err;
 }
 
-static int signal_op(struct tt_plan_req *req, const struct tt_op *op)
+static int signal_op(struct tt_op_run *run)
 {
-	int err = publish(req, TT_NODE_INPUT, op->a);
+	struct tt_plan_req *req = run->lane->req;
+	const struct tt_op *op = run->op;
+	const char *input = req->base[op->a.buf] + op->a.off;
+	int err = run->published ? 0 : publish(req, TT_NODE_INPUT, op->a);
 
-	if (!err)
+	if (!err && !run->published)
 		err = publish(req, TT_NODE_RESULT, op->dst);
-	if (!err)
-		tt_node_signal(req->r.comm->node->group, req->turn, op->index, req->fprint);
-	return err ? err : 1;
+	if (err)
+		return err;
+	run->published = true;
+	if (op->a.buf && req->bounce[TT_NODE_INPUT] &&
+	    !copy_piece(run, req->bounce[TT_NODE_INPUT], input, req->extent[op->a.buf] - op->a.off))
+		return 0;
+	tt_node_signal(req->r.comm->node->group, req->turn, op->index, req->fprint);
+	return 1;
 }
 
 static int wait_op(struct tt_op_run *run)
@@ -233,7 +275,7 @@ static struct tt_node_reduce reduction(struct tt_plan_req *req, const struct tt_
 		.op = req->op,
 		.elem = req->elem,
 		.divide_by = op->flags & TT_OPF_DIVIDE ? req->r.comm->size : 0,
-		.flags = req->extent[TT_BUF_SEND] >= STREAM_FROM ? TT_REDUCE_STREAM : 0,
+		.flags = tt_reduce_flags(req->extent[TT_BUF_SEND]),
 		.fn = own ? pair : NULL,
 		.arg = req};
 }
@@ -244,12 +286,14 @@ static int pull_op(struct tt_op_run *run, int *gone)
 	struct tt_node_group *g = req->r.comm->node->group;
 	struct tutti_stats *stats = tt_wire_stats(req->r.comm->ctx->wire);
 	const struct tt_op *op = run->op;
-	size_t len = op->len - run->at < AT_ONCE ? op->len - run->at : AT_ONCE;
+	size_t len = spend(req->r.comm->ctx, op->len - run->at);
 	struct tt_node_ref src = ref_of(op->a), dst = {TT_NODE_RESULT, op->dst.off + run->at};
 	struct tt_node_count count = {0};
 	struct tt_node_reduce r;
 	int err;
 
+	if (!len)
+		return 0;
 	src.off += run->at;
 	if (op->kind == TT_OP_PULL_COPY) {
 		err = tt_node_pull_copy(g, req->turn, op->peer, src, req->base[op->dst.buf] + dst.off,
@@ -266,10 +310,12 @@ static int pull_op(struct tt_op_run *run, int *gone)
 	stats->reduced_bytes += count.reduced;
 	stats->copied_bytes += count.copied;
 	run->at += len;
+	tt_flight_more(req->r.comm->ctx->flight, req->r.flight, 0, len);
 	return run->at == op->len;
 }
 
-bool tt_node_op(struct tt_op_run *run)
+/* Whether it is over. */
+static bool try_op(struct tt_op_run *run)
 {
 	struct tt_plan_req *req = run->lane->req;
 	struct tutti_comm *comm = req->r.comm;
@@ -277,8 +323,10 @@ bool tt_node_op(struct tt_op_run *run)
 
 	if (run->broken)
 		return false; /* the sweep ends the request */
-	if (run->op->kind == TT_OP_SIGNAL)
-		rc = signal_op(req, run->op);
+	if (run->op->kind == TT_OP_COPY)
+		rc = copy_op(run);
+	else if (run->op->kind == TT_OP_SIGNAL)
+		rc = signal_op(run);
 	else if (run->op->kind == TT_OP_WAIT)
 		rc = wait_op(run);
 	else
@@ -289,6 +337,16 @@ bool tt_node_op(struct tt_op_run *run)
 				  rc == -ENOMEM ? rc : gone == comm->rank ? -TUTTI_ETRANSPORT : -TUTTI_EPEER);
 	}
 	return rc > 0;
+}
+
+bool tt_node_start_op(struct tt_op_run *run)
+{
+	run->at = 0;
+	run->told = run->broken = run->published = false;
+	if (try_op(run))
+		return true;
+	tt_list_add(&run->lane->req->r.comm->ctx->node_waits, &run->wait);
+	return false;
 }
 
 /* ---- progress ---- */
@@ -309,7 +367,7 @@ int tt_node_poll(struct tutti_context *ctx)
 	tt_list_each(l, tmp, &ctx->node_waits) {
 		struct tt_op_run *run = tt_container(l, struct tt_op_run, wait);
 		size_t at = run->at;
-		bool over = tt_node_op(run);
+		bool over = try_op(run);
 
 		n += over || run->at != at;
 		run->lane->req->r.progressed |= run->at != at;

@@ -40,6 +40,7 @@ struct tt_quick {
 	size_t bytes;
 	struct tt_fields fields;
 	uint64_t fprint, seq, turn;
+	uint64_t flight; /* number of its record */
 };
 #define TT_QUICK_NOT 1
 /*
@@ -47,6 +48,8 @@ struct tt_quick {
  * be waited for; TT_QUICK_NOT: nothing has happened, make a request; or an error.
  */
 int tt_quick_run(struct tutti_comm *comm, const struct tt_call *call, struct tutti_request **request);
+/* record.c: its record's number */
+uint64_t tt_record_quick(struct tutti_comm *comm, const struct tt_quick *q);
 /* call.c: start a request for a call that has been made already. */
 int tt_request_resume(struct tutti_request *req, const struct tt_quick *quick);
 
@@ -54,8 +57,14 @@ int tt_request_resume(struct tutti_request *req, const struct tt_quick *quick);
 void tt_node_start(struct tt_plan_req *req);
 void tt_node_ended(struct tt_plan_req *req);
 void tt_node_cancel(struct tt_plan_req *req);
-/* Whether it is over; else it goes to ctx->node_waits. */
-bool tt_node_op(struct tt_op_run *run);
+/*
+ * Start an op of a node plan, or a copy of any plan: whether it is over already; else it is in ctx->node_waits, as it waits for a
+ * peer, or ctx->node_left is used up.
+ */
+bool tt_node_start_op(struct tt_op_run *run);
+#define TT_NODE_AT_ONCE ((size_t)4 << 20) /* bytes moved before others get the lock */
+/* The lane has come to its end: whether results that could not be stored in place are still to be copied there. */
+bool tt_node_unbounce(struct tt_lane_run *lane);
 /* Try what waits; returns how much went on. */
 int tt_node_poll(struct tutti_context *ctx);
 /* Whether something that waits could go on. */

@@ -132,23 +132,14 @@ static void trim(struct tt_plan_cache *cache)
 	}
 }
 
-static bool is_v(enum tt_coll coll)
-{
-	return coll == TT_COLL_REDUCE_SCATTER || coll == TT_COLL_ALLGATHERV ||
-	       coll == TT_COLL_GATHERV || coll == TT_COLL_SCATTERV || coll == TT_COLL_ALLTOALLV;
-}
-
 /* From what is equal on all ranks only, which counts of a v form may not be. */
 static const struct tt_alg *choose(struct tutti_comm *comm, struct tt_plan_args *args)
 {
 	struct tt_plan_args agreed = *args;
 	const struct tt_alg *alg;
-	int i;
 
-	if (is_v(args->coll))
+	if (tt_coll_own_counts(args->coll))
 		agreed.count = 0;
-	for (i = 0; is_v(args->coll) && !tt_own_counts(args->coll) && i < args->nranks; i++)
-		agreed.count += args->rcounts[i];
 	alg = tt_choose(comm->chooser, &agreed);
 	args->chunk = agreed.chunk;
 	args->lanes = agreed.lanes;
@@ -164,9 +155,9 @@ static int new_entry(struct tutti_comm *comm, const struct tt_plan_args *key,
 
 	trim(comm->plans);
 	entry = calloc(1, sizeof(*entry));
-	if (entry && is_v(key->coll))
+	if (entry && tt_coll_counts(key->coll))
 		entry->counts = tt_counts_new(key); /* the caller's arrays may be gone tomorrow */
-	if (!entry || (is_v(key->coll) && !entry->counts)) {
+	if (!entry || (tt_coll_counts(key->coll) && !entry->counts)) {
 		free(entry);
 		return tt_fail(-ENOMEM, "no memory for a plan");
 	}
@@ -214,7 +205,7 @@ static int new_request(struct tutti_comm *comm, struct tt_plan_entry *entry,
 	req->r.comm = comm;
 	req->entry = entry;
 	req->plan = plan;
-	req->counts = tt_own_counts(plan->args.coll) ? entry->counts : NULL;
+	req->counts = tt_coll_own_counts(plan->args.coll) ? entry->counts : NULL;
 	tt_list_init(&req->r.link);
 	for (k = 0; k < nops; k++)
 		tt_list_init(&ops[k].wait);
@@ -225,6 +216,7 @@ static int new_request(struct tutti_comm *comm, struct tt_plan_entry *entry,
 						     .ops = ops + i * plan->max_ops,
 						     .tmp = tmp + i * plan->max_ops};
 		tt_list_init(&req->lanes[i].ready);
+		req->rounds += (uint32_t)req->lanes[i].rounds;
 	}
 	if (plan->scratch) {
 		err = tt_mem_alloc(tt_wire_memory(comm->ctx->wire), plan->scratch, &req->scratch,

@@ -68,6 +68,7 @@ static bool begin(struct tutti_comm *comm, struct tt_quick *q, const struct tt_c
 	q->fprint = tt_comm_called(comm, &q->fields, NULL);
 	q->seq = comm->seq;
 	q->turn = nc->begun = ++nc->turn;
+	q->flight = tt_record_quick(comm, q);
 	count(comm, q->bytes, 1);
 	return true;
 }
@@ -115,6 +116,15 @@ static void finish(struct tutti_comm *comm, const struct tt_quick *q, const stru
 	tt_node_all_began(g, q->turn);
 	tt_node_reduce_slots(g, q->turn, call->recvbuf, call->count, &r);
 	tt_node_finish(g, q->turn);
+	tt_flight_more(comm->ctx->flight, q->flight, 1, q->bytes);
+	tt_flight_end(comm->ctx->flight, q->flight, 0);
+}
+
+static void trace(struct tutti_comm *comm, const struct tt_quick *q)
+{
+	tt_wire_lock(comm->ctx->wire);
+	tt_trace_call(comm->ctx->trace, q->flight, 0);
+	tt_wire_unlock(comm->ctx->wire);
 }
 
 /* Under the lock: go on as a request. */
@@ -160,6 +170,8 @@ int tt_quick_run(struct tutti_comm *comm, const struct tt_call *call, struct tut
 	tt_node_signal(comm->node->group, q.turn, 1, q.fprint);
 	if (meet(comm, &q)) {
 		finish(comm, &q, call);
+		if (comm->ctx->trace)
+			trace(comm, &q);
 		return 0;
 	}
 	tt_wire_lock(comm->ctx->wire);

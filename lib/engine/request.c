@@ -59,12 +59,17 @@ int tt_request_begin(struct tutti_request *req)
 	atomic_store(&req->state, TT_REQ_RUNNING);
 	tt_list_add(&comm->active[req->ops->list], &req->link);
 	ctx->running++;
+	if (req->ops->list == TT_ACTIVE_OTHER)
+		tt_record_other(req);
 	return 0;
 }
 
 void tt_request_end(struct tutti_request *req, int status)
 {
 	req->status = status;
+	tt_flight_end(req->comm->ctx->flight, req->flight, status);
+	if (req->comm->ctx->trace)
+		tt_trace_call(req->comm->ctx->trace, req->flight, status);
 	if (req->ops->ended)
 		req->ops->ended(req);
 	tt_list_del(&req->link);
@@ -78,43 +83,46 @@ void tt_request_end(struct tutti_request *req, int status)
  * Whatever a transport calls it: the peer may have died, or closed its end because of a verdict that
  * has not reached this rank yet. The control tree knows better, soon; until then it is a suspicion.
  */
-static void suspect(struct tutti_request *req, int peer, int status)
+static void suspect(struct tutti_comm *comm, int peer, int status, const char *what)
 {
-	struct tutti_comm *comm = req->comm;
-	char call[128];
-
 	if (comm->suspect >= 0)
 		return;
+	comm->ctx->suspicions = true;
 	comm->suspect = peer;
 	comm->suspect_until = tt_now_ns() + SUSPECT_NS;
 	comm->suspect_code = status == -TUTTI_ETRANSPORT ? status : -TUTTI_EPEER;
 	if (status == -TUTTI_ETRANSPORT)
 		snprintf(comm->suspect_why, sizeof(comm->suspect_why),
 			 "%s failed between this rank and rank %d on host %s: %s",
-			 req->ops->text(req, call, sizeof(call)), peer,
-			 tt_boot_host(comm->ctx->boot, peer), tt_fail_text(status));
+			 what, peer, tt_boot_host(comm->ctx->boot, peer), tt_fail_text(status));
 	else
 		snprintf(comm->suspect_why, sizeof(comm->suspect_why), "the connection was lost%s%s",
 			 status == -TUTTI_EPEER ? "" : ": ",
 			 status == -TUTTI_EPEER ? "" : tutti_strerror(status));
 }
 
-void tt_request_broken(struct tutti_request *req, int peer, int status)
+void tt_comm_broken(struct tutti_comm *comm, int peer, int status, const char *call, uint64_t seq,
+		    const char *what)
 {
-	struct tutti_comm *comm = req->comm;
 	struct tutti_context *ctx = comm->ctx;
-	char call[128];
 
-	req->status = status;
 	if (atomic_load(&comm->failed) || status == -TUTTI_EMISMATCH)
 		return; /* the verdict is there, or on its way from rank 0 */
 	if (status != -ENOMEM && status != -TUTTI_EABORTED) {
-		suspect(req, peer, status);
+		suspect(comm, peer, status, what);
 		return;
 	}
-	tt_comm_fail(comm, status, peer, req->ops->call(req), req->seq, "",
-		     "%s failed between this rank and rank %d on host %s: %s",
-		     req->ops->text(req, call, sizeof(call)), peer, tt_boot_host(ctx->boot, peer),
-		     tt_fail_text(status));
+	tt_comm_fail(comm, status, peer, call, seq, "",
+		     "%s failed between this rank and rank %d on host %s: %s", what, peer,
+		     tt_boot_host(ctx->boot, peer), tt_fail_text(status));
 	tt_ctx_lost(ctx, ctx->boot_params.rank, tt_fail_text(status));
+}
+
+void tt_request_broken(struct tutti_request *req, int peer, int status)
+{
+	char text[128];
+
+	req->status = status;
+	tt_comm_broken(req->comm, peer, status, req->ops->call(req), req->seq,
+		       req->ops->text(req, text, sizeof(text)));
 }

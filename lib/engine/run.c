@@ -30,10 +30,16 @@ static void copy(struct tt_plan_req *req, void *dst, const void *src, size_t len
 
 void tt_run_op_over(struct tt_lane_run *lane)
 {
+	struct tutti_context *ctx = lane->req->r.comm->ctx;
+
 	lane->req->r.progressed = true;
 	if (--lane->pending)
 		return;
 	lane->round++;
+	tt_flight_more(ctx->flight, lane->req->r.flight, 1, 0);
+	if (ctx->trace)
+		tt_trace_round(ctx->trace, lane->req->r.flight, lane->lane, lane->round - 1,
+			       lane->started);
 	tt_list_add(&lane->req->r.comm->ctx->ready, &lane->ready);
 }
 
@@ -48,6 +54,7 @@ static void xfer_over(struct tt_xfer *x, const void *data, int status)
 		tt_request_broken(&req->r, x->peer, status);
 		return; /* the lane stays where it is; the sweep ends the request */
 	}
+	tt_flight_more(req->r.comm->ctx->flight, req->r.flight, 0, op->len);
 	if (op->kind == TT_OP_RECV)
 		copy(req, ptr(req, op->dst, NULL), data, op->len);
 	else if (op->kind == TT_OP_RECV_REDUCE)
@@ -96,19 +103,13 @@ static void start_op(struct tt_op_run *run)
 	tt_wire_recv(wire, &run->x);
 }
 
-static void local_op(struct tt_plan_req *req, const struct tt_op *op)
+/* Whether it is over. */
+static bool start_local(struct tt_op_run *run)
 {
-	if (op->kind == TT_OP_REDUCE)
-		combine(req, op, NULL);
-	else
-		copy(req, ptr(req, op->dst, NULL), ptr(req, op->a, NULL), op->len);
-}
-
-static bool start_node_op(struct tt_op_run *run)
-{
-	run->at = 0;
-	run->told = run->broken = false;
-	return tt_node_op(run);
+	if (run->op->kind != TT_OP_REDUCE)
+		return tt_node_start_op(run);
+	combine(run->lane->req, run->op, NULL);
+	return true;
 }
 
 static bool is_receive(const struct tt_op *op)
@@ -123,6 +124,8 @@ static void start_round(struct tt_lane_run *lane)
 	const struct tt_op *ops;
 	int i, n;
 
+	if (req->r.comm->ctx->trace)
+		lane->started = tt_ticks();
 	n = tt_plan_ops(req->plan, lane->lane, lane->round, lane->tmp, &ops);
 	lane->pending = n + 1; /* one more, so that the round can't end while it starts */
 	for (i = 0; i < n; i++) {
@@ -133,15 +136,10 @@ static void start_round(struct tt_lane_run *lane)
 			start_op(&lane->ops[i]);
 	}
 	for (i = 0; i < n; i++) {
-		if (ops[i].kind == TT_OP_SEND) {
+		if (ops[i].kind == TT_OP_SEND)
 			start_op(&lane->ops[i]);
-		} else if (ops[i].kind >= TT_OP_PULL_REDUCE && !start_node_op(&lane->ops[i])) {
-			tt_list_add(&req->r.comm->ctx->node_waits, &lane->ops[i].wait);
-		} else if (!is_receive(&ops[i])) {
-			if (ops[i].kind < TT_OP_PULL_REDUCE)
-				local_op(req, &ops[i]);
+		else if (!is_receive(&ops[i]) && start_local(&lane->ops[i]))
 			tt_run_op_over(lane);
-		}
 	}
 	tt_run_op_over(lane);
 }
@@ -154,6 +152,8 @@ void tt_run_ready(struct tutti_context *ctx)
 		tt_list_del(&lane->ready);
 		if (lane->round < lane->rounds)
 			start_round(lane);
+		else if (lane->req->plan->node && tt_node_unbounce(lane))
+			continue; /* it comes by once more */
 		else if (--lane->req->lanes_left == 0)
 			tt_request_end(&lane->req->r, 0);
 	}
@@ -191,9 +191,11 @@ void tt_run_cancel(struct tt_plan_req *req)
 		tt_list_del(&req->lanes[i].ready);
 		if (!req->lanes[i].pending)
 			continue;
-		for (k = 0; k < req->plan->max_ops; k++)
+		for (k = 0; k < req->plan->max_ops; k++) {
+			tt_list_del(&req->lanes[i].ops[k].wait);
 			if (req->lanes[i].ops[k].x.state)
 				tt_wire_cancel(wire, &req->lanes[i].ops[k].x);
+		}
 		req->lanes[i].pending = 0;
 	}
 }

@@ -10,7 +10,6 @@
 
 #include "lib/base/clock.h"
 #include "lib/engine/node.h"
-#include "lib/topo/topo.h"
 
 #define SPIN_NS (2 * TT_MS)	   /* with a core per rank */
 #define BUSY_SPIN_NS 50000ull	   /* of this without giving way: another program may need the core */
@@ -81,6 +80,7 @@ int tt_engine_progress(struct tutti_context *ctx)
 {
 	int n = tt_wire_progress(ctx->wire);
 
+	ctx->node_left = TT_NODE_AT_ONCE;
 	if (!tt_list_empty(&ctx->stalled))
 		try_stalled(ctx);
 	if (!tt_list_empty(&ctx->node_gated) || !tt_list_empty(&ctx->node_waits))
@@ -96,8 +96,11 @@ static void time_out(struct tutti_request *req)
 {
 	struct tutti_comm *comm = req->comm;
 	char text[128], waits[192] = "", name[32];
-	int rank = req->ops->waits(req, waits, sizeof(waits));
+	int rank;
 
+	if (req->ops->expire && req->ops->expire(req))
+		return;
+	rank = req->ops->waits(req, waits, sizeof(waits));
 	tt_comm_fail(comm, -ETIMEDOUT, rank, req->ops->call(req), req->seq, "",
 		     "%s of %s did not finish within %lld ms (TUTTI_TIMEOUT)%s",
 		     req->ops->text(req, text, sizeof(text)),
@@ -144,7 +147,7 @@ void tt_engine_timers(struct tutti_context *ctx)
 	uint64_t now;
 	int i;
 
-	if (!ctx->running)
+	if (!ctx->running && !ctx->suspicions)
 		return;
 	now = tt_now_ns();
 	if (ctx->node)
@@ -152,13 +155,12 @@ void tt_engine_timers(struct tutti_context *ctx)
 	tt_list_each(l, tmp, &ctx->comms) {
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
+		if (comm->suspect >= 0 && now >= comm->suspect_until && !atomic_load(&comm->failed))
+			condemn(comm);
 		for (i = 0; i < TT_ACTIVE_LISTS; i++) {
 			req = oldest(comm, i);
-			if (!req || atomic_load(&comm->failed))
-				continue;
-			if (comm->suspect >= 0 && now >= comm->suspect_until)
-				condemn(comm);
-			else /* the oldest is the one that the others may be waiting behind */
+			if (req && !atomic_load(&comm->failed))
+				/* the oldest is the one that the others may be waiting behind */
 				request_timers(req, now);
 		}
 	}
@@ -173,7 +175,7 @@ void tt_engine_wait_mode(struct tutti_context *ctx)
 		ctx->wait_mode = TT_WAIT_SLEEP;
 	else if (!strcmp(mode, "yield"))
 		ctx->wait_mode = TT_WAIT_YIELD;
-	else if (!strcmp(mode, "spin") || tt_wire_local_ranks(ctx->wire) <= tt_topo_cpus())
+	else if (!strcmp(mode, "spin") || tt_wire_cpu_each(ctx->wire))
 		ctx->wait_mode = TT_WAIT_SPIN;
 	else
 		ctx->wait_mode = TT_WAIT_YIELD;
@@ -183,7 +185,7 @@ struct waiter {
 	struct tutti_context *ctx;
 	bool (*done)(void *);
 	void *arg;
-	bool stalled; /* operations wait for room, of which not every transport tells */
+	bool stalled; /* operations wait for room or their turn, of which not everybody tells */
 	bool slow;    /* a look costs a system call */
 };
 
@@ -243,7 +245,8 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 		over = done(arg);
 		if (!over && step % TIMER_STEPS == TIMER_STEPS - 1)
 			tt_engine_timers(ctx);
-		w.stalled = !tt_list_empty(&ctx->stalled);
+		/* nobody is woken by the end of a turn */
+		w.stalled = !tt_list_empty(&ctx->stalled) || !tt_list_empty(&ctx->node_gated);
 		w.slow = spin && tt_wire_slow_poll(ctx->wire);
 		if (over)
 			tt_wire_wake(ctx->wire); /* our polling has disarmed what they sleep on */
@@ -251,6 +254,8 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 		if (offered) /* did the rank we wait for need this core? */
 			atomic_store_explicit(&ctx->shares_core, n || over, memory_order_relaxed);
 		offered = false;
+		if (over && atomic_load_explicit(&ctx->dump_due, memory_order_relaxed))
+			tt_record_due(ctx);
 		if (over)
 			return 0;
 		if (n) {

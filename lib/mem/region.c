@@ -113,7 +113,10 @@ static int register_with(struct tt_region *region, int i, int *count)
 
 	if (!tp || (region->mem.memfd < 0 && !(tp->caps & TT_CAP_REG_ANY)))
 		return 0;
-	err = tp->ops->reg(tp, &region->mem, region->access, &region->mr[i]);
+	if (tt_inject(TT_INJECT_REG))
+		err = tt_fail(-errno, "TUTTI_FAULT makes this registration fail");
+	else
+		err = tp->ops->reg(tp, &region->mem, region->access, &region->mr[i]);
 	if (!err) {
 		++*count;
 		return 0;

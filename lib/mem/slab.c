@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/mem/internal.h"
@@ -115,7 +116,9 @@ static int map_new(struct tt_memory *memory, unsigned flags, size_t len, size_t 
 
 	if (fd < 0)
 		return fail_system(len, errno, "memfd_create");
-	err = map_fd(memory, fd, len, align, &mem->addr);
+	/* A memfd begins with mode 0777; /proc/PID/fd lets only this user in anyway. */
+	err = fchmod(fd, 0600) ? fail_system(len, errno, "fchmod")
+			       : map_fd(memory, fd, len, align, &mem->addr);
 	if (err) {
 		close(fd);
 		return err;

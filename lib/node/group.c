@@ -32,19 +32,21 @@ static void take_back(struct tt_node *node, int i)
 
 	if (h->fd >= 0)
 		close(h->fd);
-	node->home[i] = NULL;
+	if (node->home[i].orphan)
+		munmap(node->home[i].area, tt_node_area_bytes(node->home[i].size));
+	node->home[i] = (struct node_handing){0};
 	atomic_store(&h->uid, 0);
 }
 
 /* Under the lock of homes. */
 static void hand_out(struct tt_node *node)
 {
-	const struct node_area *area;
+	const struct node_handing *h;
 	int i;
 
 	for (i = 0; i < SEG_AREAS; i++) {
-		area = node->home[i];
-		if (area && atomic_load(&area->attached) == (uint32_t)area->size)
+		h = &node->home[i];
+		if (h->area && atomic_load(&h->area->attached) == (uint32_t)h->size)
 			take_back(node, i);
 	}
 }
@@ -54,6 +56,15 @@ void tt_node_hand_out(struct tt_node *node)
 	pthread_mutex_lock(&node->homes);
 	hand_out(node);
 	pthread_mutex_unlock(&node->homes);
+}
+
+void tt_node_take_back(struct tt_node *node)
+{
+	int i;
+
+	for (i = 0; i < SEG_AREAS; i++)
+		if (node->home[i].area)
+			take_back(node, i);
 }
 
 static int free_home(struct tt_node *node)
@@ -76,35 +87,72 @@ static int map_area(struct tt_node_group *g, int fd)
 	return 0;
 }
 
-/* Under the lock of homes. Failing is told to the others, who wait. */
-static int make_home(struct tt_node_group *g, uint64_t uid)
+static int open_area(struct tt_node_group *g, uint64_t *ino)
 {
-	struct tt_node *node = g->node;
-	struct node_home *h;
-	struct stat st = {0};
-	int i, fd, err = 0;
+	int fd = memfd_create(AREA_NAME, MFD_CLOEXEC), err = 0;
+	struct stat st;
 
-	hand_out(node);
-	i = free_home(node);
-	if (i < 0)
-		return tt_fail(-EMFILE, "%d communicators are being made at once", SEG_AREAS);
-	h = &node->seg->home[i];
-	fd = memfd_create(AREA_NAME, MFD_CLOEXEC);
 	if (fd < 0 || fchmod(fd, 0600) || ftruncate(fd, (off_t)g->area_len) || fstat(fd, &st))
 		err = tt_fail(-errno, "the area of a communicator: %s", strerror(errno));
 	if (!err)
 		err = map_area(g, fd);
 	if (err && fd >= 0)
 		close(fd);
-	if (!err) {
-		g->area->uid = uid;
-		g->area->size = g->size;
-		node->home[i] = g->area;
-	}
-	h->fd = err ? -1 : fd;
-	h->ino = st.st_ino;
+	if (err)
+		return err;
+	*ino = st.st_ino;
+	return fd;
+}
+
+/* Under the lock of homes. */
+static int make_home(struct tt_node_group *g, uint64_t uid)
+{
+	struct tt_node *node = g->node;
+	struct node_home *h;
+	uint64_t ino = 0;
+	int i, fd;
+
+	hand_out(node);
+	i = free_home(node);
+	if (i < 0)
+		return tt_fail(-EMFILE, "%d communicators are being made at once", SEG_AREAS);
+	fd = open_area(g, &ino);
+	if (fd < 0)
+		return fd;
+	g->area->uid = uid;
+	g->area->size = g->size;
+	node->home[i] = (struct node_handing){.area = g->area, .size = g->size};
+	h = &node->seg->home[i];
+	h->fd = fd;
+	h->ino = ino;
 	atomic_store(&h->uid, uid);
-	return err;
+	return 0;
+}
+
+/* Under the lock of homes. Needs nothing that could be used up; the others look soon. */
+static void refuse(struct tt_node *node, uint64_t uid)
+{
+	struct node_home *h = &node->seg->home[SEG_AREAS + node->refusals++ % SEG_REFUSALS];
+
+	atomic_store(&h->uid, uid);
+}
+
+void tt_node_refuse(struct tt_node *node, uint64_t uid)
+{
+	pthread_mutex_lock(&node->homes);
+	refuse(node, uid);
+	pthread_mutex_unlock(&node->homes);
+}
+
+void tt_node_forget(struct tt_node *node, uint64_t uid)
+{
+	int i;
+
+	pthread_mutex_lock(&node->homes);
+	for (i = 0; i < SEG_AREAS; i++)
+		if (node->home[i].area && atomic_load(&node->seg->home[i].uid) == uid)
+			take_back(node, i);
+	pthread_mutex_unlock(&node->homes);
 }
 
 /* At the lowest rank. */
@@ -114,6 +162,8 @@ static int make_area(struct tt_node_group *g, uint64_t uid)
 
 	pthread_mutex_lock(&g->node->homes);
 	err = make_home(g, uid);
+	if (err)
+		refuse(g->node, uid);
 	pthread_mutex_unlock(&g->node->homes);
 	return err;
 }
@@ -125,13 +175,13 @@ static int find_area(struct tt_node_group *g, uint64_t uid)
 	const struct node_home *h;
 	int i, fd, err;
 
-	for (i = 0; i < SEG_AREAS; i++)
+	for (i = 0; i < SEG_AREAS + SEG_REFUSALS; i++)
 		if (atomic_load(&peer->seg->home[i].uid) == uid)
 			break;
-	if (i == SEG_AREAS)
+	if (i == SEG_AREAS + SEG_REFUSALS)
 		return -EAGAIN;
 	h = &peer->seg->home[i];
-	if (h->fd < 0)
+	if (i >= SEG_AREAS)
 		return tt_fail(-ENOMEM, "process %d could not make the area of a communicator",
 			       (int)peer->pid);
 	fd = tt_proc_open_fd(peer->pid, h->fd, "/memfd:" AREA_NAME, h->ino);
@@ -197,29 +247,28 @@ int tt_node_group_new(struct tt_node *node, const struct tt_node_params *p,
 	return 0;
 }
 
-/* The home waits for those that have not mapped it yet: they are about to, unless they are gone. */
-static void leave_home(struct tt_node_group *g)
+/* Whether the area stays mapped: some are still to come for it, even after the home has left. */
+static bool leave_home(struct tt_node_group *g)
 {
 	struct tt_node *node = g->node;
-	uint64_t deadline = tt_deadline_ms(1000);
+	bool orphan = false;
 	int i;
 
-	while (atomic_load(&g->area->attached) < (uint32_t)g->size && !tt_passed(deadline))
-		sched_yield();
 	pthread_mutex_lock(&node->homes);
+	hand_out(node);
 	for (i = 0; i < SEG_AREAS; i++)
-		if (node->home[i] == g->area)
-			take_back(node, i);
+		if (node->home[i].area == g->area)
+			orphan = node->home[i].orphan = true;
 	pthread_mutex_unlock(&node->homes);
+	return orphan;
 }
 
 void tt_node_group_free(struct tt_node_group *g)
 {
 	if (!g)
 		return;
-	if (!g->rank)
-		leave_home(g);
-	munmap(g->area, g->area_len);
+	if (g->rank || !leave_home(g))
+		munmap(g->area, g->area_len);
 	free(g->tmp);
 	free(g);
 }
@@ -288,11 +337,9 @@ void tt_node_signal(struct tt_node_group *g, uint64_t turn, unsigned step, uint6
 	int i;
 
 	slot->fprint = fprint;
-	/*
-	 * seq_cst: the flag is visible before we look who sleeps, and sleepers look at flags after they
-	 * have said so.
-	 */
-	atomic_store(&slot->flag, tt_node_flag(turn, step));
+	atomic_store_explicit(&slot->flag, tt_node_flag(turn, step), memory_order_release);
+	/* The flag is visible before we look who sleeps; tt_node_lie_down has the other half. */
+	atomic_thread_fence(memory_order_seq_cst);
 	for (i = 0; i < g->size; i++)
 		if (g->peer[i] && atomic_load_explicit(&g->peer[i]->seg->sleeping, memory_order_relaxed))
 			tt_node_wake(g->peer[i]);

@@ -11,8 +11,9 @@
 
 #define SEG_NAME "tutti-node"
 #define AREA_NAME "tutti-area"
-#define SEG_MAGIC 0x3130444e54545454ull /* layout version included */
+#define SEG_MAGIC 0x3230444e54545454ull /* layout version included */
 #define SEG_AREAS 256			/* being handed out at once */
+#define SEG_REFUSALS 8			/* the last that could not be made */
 #define SEG_SLABS 4096
 #define LINE 128 /* two cache lines: processors fetch them in pairs */
 
@@ -20,8 +21,7 @@
 struct node_home {
 	_Atomic uint64_t uid; /* 0: free */
 	uint64_t ino;
-	int32_t fd; /* < 0: could not be made */
-	int32_t pad;
+	int32_t fd, pad;
 };
 
 /* Pool memory of a process. id is never used again; 0: none. */
@@ -38,7 +38,8 @@ struct node_seg {
 	int32_t pid, wake_fd;
 	_Alignas(LINE) _Atomic uint32_t sleeping;
 	_Atomic uint32_t given_up; /* slabs, so far */
-	_Alignas(LINE) struct node_home home[SEG_AREAS];
+	/* then those that could not be made, by their uid alone */
+	_Alignas(LINE) struct node_home home[SEG_AREAS + SEG_REFUSALS];
 	_Alignas(4096) struct node_slab slab[SEG_SLABS];
 };
 
@@ -90,6 +91,13 @@ struct node_peer {
 	struct node_map *maps; /* by slab */
 };
 
+/* An area that not all have mapped yet. */
+struct node_handing {
+	struct node_area *area; /* NULL: none */
+	int size;
+	bool orphan; /* the home has left it: it is mapped for this alone */
+};
+
 struct tt_node {
 	struct tt_tp keeper; /* first */
 	struct node_seg *seg;
@@ -101,7 +109,8 @@ struct tt_node {
 	int npeers;
 	/* communicators may be made and freed by several threads at once */
 	pthread_mutex_t homes; /* guards home, and seg->home of this process */
-	struct node_area *home[SEG_AREAS]; /* this process's view of areas it hands out */
+	struct node_handing home[SEG_AREAS];
+	unsigned refusals;
 };
 
 struct tt_node_group {
@@ -122,6 +131,8 @@ void tt_node_wake(struct node_peer *peer);
 size_t tt_node_area_bytes(int size);
 /* Descriptors of areas that all have mapped are closed. */
 void tt_node_hand_out(struct tt_node *node);
+/* At the end: nobody comes for the others any more. */
+void tt_node_take_back(struct tt_node *node);
 
 /* mem.c */
 int tt_node_reg(struct tt_tp *tp, const struct tt_mem *mem, unsigned access, struct tt_mr **mr);

@@ -61,7 +61,7 @@ int tt_node_open(struct tt_node **out)
 	node->keeper.optional = true;
 	node->seg_fd = node->wake[0] = node->wake[1] = -1;
 	node->free_slabs = calloc(SEG_SLABS, sizeof(*node->free_slabs));
-	err = node->free_slabs ? make_seg(node) : -ENOMEM;
+	err = node->free_slabs ? make_seg(node) : tt_fail(-ENOMEM, "no memory for the ranks of this host");
 	if (!err)
 		err = make_wake(node);
 	if (!err && getrandom(node->seg->cookie, sizeof(node->seg->cookie), 0) < 0)
@@ -94,8 +94,10 @@ void tt_node_close(struct tt_node *node)
 	for (i = 0; i < 2; i++)
 		if (node->wake[i] >= 0)
 			close(node->wake[i]);
-	if (node->seg)
+	if (node->seg) {
+		tt_node_take_back(node);
 		munmap(node->seg, sizeof(*node->seg));
+	}
 	if (node->seg_fd >= 0)
 		close(node->seg_fd);
 	pthread_mutex_destroy(&node->homes);
@@ -186,6 +188,8 @@ int tt_node_lie_down(struct tt_node *node, bool first)
 	while (first && read(node->wake[0], bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes))
 		;
 	atomic_store(&node->seg->sleeping, 1);
+	/* That it sleeps is visible before it looks at flags once more, whatever the order of those loads. */
+	atomic_thread_fence(memory_order_seq_cst);
 	return node->wake[0];
 }
 

@@ -134,6 +134,19 @@ static int p2p_explain(const struct tutti_request *r)
 		p2p_text(r, text, sizeof(text)), req->peer, req->tag, req->total, req->bytes);
 }
 
+static void p2p_record(const struct tutti_request *r, struct tt_flight_op *op,
+		       enum tutti_datatype *type)
+{
+	const struct tt_p2p_call *call = &p2p_req(r)->call;
+
+	op->peer = call->rank;
+	op->tag = call->tag;
+	if (call->kind == TT_P2P_PROBE)
+		return;
+	op->count = call->count;
+	*type = call->datatype;
+}
+
 static const struct tt_request_ops p2p_ops = {.list = TT_ACTIVE_OTHER,
 					      .call = p2p_call,
 					      .start = p2p_start,
@@ -141,6 +154,7 @@ static const struct tt_request_ops p2p_ops = {.list = TT_ACTIVE_OTHER,
 					      .ended = p2p_ended,
 					      .free = p2p_free,
 					      .text = p2p_text,
+					      .record = p2p_record,
 					      .waits = p2p_waits,
 					      .explain = p2p_explain};
 

@@ -66,19 +66,13 @@ static size_t div_up(size_t a, size_t b)
 	return a / b + (a % b > 0);
 }
 
-/* Do ranks know no counts but their own? */
-static bool own_counts(enum tt_coll coll)
-{
-	return coll == TT_COLL_GATHERV || coll == TT_COLL_SCATTERV || coll == TT_COLL_ALLTOALLV;
-}
-
 /* The vector's or a block's elements; a mean block's where they differ. */
 static size_t count_of(const struct tt_plan_args *a)
 {
 	size_t count = 0;
 	int i;
 
-	if (own_counts(a->coll))
+	if (tt_coll_own_counts(a->coll))
 		return 0;
 	if (a->coll != TT_COLL_REDUCE_SCATTER && a->coll != TT_COLL_ALLGATHERV)
 		return a->count;
@@ -93,7 +87,7 @@ static struct tt_plan_args uniform(const struct tt_chooser *c, const struct tt_p
 	struct tt_plan_args a = *args;
 
 	a.elem = a.elem ? a.elem : 1;
-	a.count = own_counts(a.coll) ? div_up(OWN_COUNTS_BLOCK, a.elem) : count_of(args);
+	a.count = tt_coll_own_counts(a.coll) ? div_up(OWN_COUNTS_BLOCK, a.elem) : count_of(args);
 	a.rank = 0;
 	a.scounts = a.sdispls = a.rcounts = a.rdispls = NULL;
 	a.in_place = false; /* each rank's own business */
@@ -280,7 +274,7 @@ const struct tt_alg *tt_choose(const struct tt_chooser *chooser, struct tt_plan_
 
 	args->chunk = best->chunk;
 	args->lanes = best->lanes;
-	if (own_counts(args->coll)) { /* cut as if they were long */
+	if (tt_coll_own_counts(args->coll)) { /* cut as if they were long */
 		args->chunk = uniform(chooser, args).chunk;
 		args->lanes = chooser->lanes;
 	}

@@ -17,6 +17,17 @@ bool tt_coll_reduces(enum tt_coll coll)
 	}
 }
 
+bool tt_coll_own_counts(enum tt_coll coll)
+{
+	return coll == TT_COLL_GATHERV || coll == TT_COLL_SCATTERV || coll == TT_COLL_ALLTOALLV;
+}
+
+bool tt_coll_counts(enum tt_coll coll)
+{
+	return coll == TT_COLL_REDUCE_SCATTER || coll == TT_COLL_ALLGATHERV ||
+	       tt_coll_own_counts(coll);
+}
+
 bool tt_coll_rooted(enum tt_coll coll)
 {
 	switch (coll) {

@@ -301,6 +301,10 @@ void tt_cost_signals(struct tt_cost *c, double times);
 /* Does the collective reduce; has it a root; is it a v form? */
 bool tt_coll_reduces(enum tt_coll coll);
 bool tt_coll_rooted(enum tt_coll coll);
+/* Are there counts per rank? */
+bool tt_coll_counts(enum tt_coll coll);
+/* Does a rank know no counts but its own? */
+bool tt_coll_own_counts(enum tt_coll coll);
 
 /* A part of a buffer, in bytes. */
 struct tt_span {

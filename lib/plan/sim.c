@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "lib/base/error.h"
+#include "lib/plan/check.h"
 #include "lib/plan/sim_int.h"
 
 struct sim_lane {
@@ -300,7 +301,7 @@ int tt_sim(const struct tt_alg *alg, const struct tt_plan_args *args,
 	if (!plans)
 		return tt_fail(-ENOMEM, "no memory for the plans of %d ranks", a.nranks);
 	for (r = 0; !err && r < a.nranks; r++) {
-		a.rank = r;
+		tt_plan_args_of(args, r, &a);
 		err = tt_plan_build(alg, &a, &plans[r]);
 	}
 	if (!err)
@@ -376,6 +377,9 @@ int tt_sim_recurrence(const struct tt_alg *alg, const struct tt_plan_args *args,
 			"a recurrence over rounds needs ranks that are all alike: no straggler, "
 			"no jitter, no oversubscription, a port and a processor for each rank of a "
 			"host");
+	if (tt_coll_counts(a.coll))
+		return tt_fail(-EOPNOTSUPP, "%s has counts per rank, which no recurrence follows",
+			       tt_coll_name(a.coll));
 	if (group > a.nranks)
 		group = a.nranks;
 	for (a.rank = 0; a.rank < group; a.rank++) {

@@ -25,7 +25,7 @@ struct tt_sim_result {
 };
 
 /*
- * Simulate alg for nranks x args (rank is set here). 0, or a negative code with a text (tt_fail); a
+ * Simulate alg for all ranks of a call, see tt_plan_args_of. 0, or a negative code with a text (tt_fail); a
  * plan that does not come to its end is one.
  */
 int tt_sim(const struct tt_alg *alg, const struct tt_plan_args *args,

@@ -13,10 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/base/clock.h"
 #include "lib/ps/server.h"
-
-#define LINGER (2 * TT_SEC)
 
 static uint64_t slots(const struct tt_ps_server *srv)
 {
@@ -36,11 +33,20 @@ static void ring(struct tt_bell *bell)
 	atomic_store(&b->srv->stirred, true);
 }
 
-/* Who does not get it is gone, which is found out elsewhere; what it should have had is kept. */
+/* Whoever does not get it is gone, or will count as gone; what it should have had is kept. */
+static void broken(struct tt_ps_server *srv, int status)
+{
+	struct tutti_ps *ps = srv->ps;
+	int host = srv->behind < 0 ? -1 : tt_ps_host(ps, srv->index, srv->behind);
+
+	if (status && host >= 0 && !ps->lost[host])
+		tt_comm_broken(ps->comm, ps->comm->world[ps->server[host]], status, "ps", 0,
+			       "passing on to a copy");
+}
+
 static void passed(struct tt_win_end *end, int status)
 {
-	(void)end;
-	(void)status;
+	broken(tt_container(end, struct tt_ps_server, log_end), status);
 }
 
 static void ack_over(struct tt_win_end *end, int status)
@@ -99,9 +105,9 @@ static void put(struct tt_ps_server *srv, int copy, void *from, size_t len, size
 /* Under the lock. */
 static void pass_on(struct tt_ps_server *srv, const struct tt_ps_entry *e)
 {
-	int slot = (int)(e->msg->number % TT_PS_SLOTS), w = e->client->index;
+	int slot = (int)(e->number % TT_PS_SLOTS), w = e->client->index;
 
-	put(srv, srv->behind, e->msg, sizeof(*e->msg) + e->msg->len,
+	put(srv, srv->behind, e->msg, sizeof(*e->msg) + e->len,
 	    tt_ps_box_log(srv->ps, srv->behind, w, slot), tt_ps_bell_log(srv->ps, srv->behind, w, slot),
 	    &srv->log_end);
 }
@@ -130,7 +136,7 @@ static void look(struct tt_ps_server *srv)
 }
 
 void tt_ps_chain_add(struct tt_ps_server *srv, struct tt_ps_client *c, struct tt_ps_msg *m,
-		     const struct tt_ps_credit *credit)
+		     const struct tt_ps_msg *head, const struct tt_ps_credit *credit)
 {
 	struct tt_ps_entry *e;
 
@@ -139,9 +145,13 @@ void tt_ps_chain_add(struct tt_ps_server *srv, struct tt_ps_client *c, struct tt
 		return;
 	}
 	m->order = ++srv->order;
-	c->order[m->number % TT_PS_SLOTS] = m->order;
-	e = entry_of(srv, m->order);
-	*e = (struct tt_ps_entry){.client = c, .msg = m, .credit = *credit};
+	c->order[head->number % TT_PS_SLOTS] = srv->order;
+	e = entry_of(srv, srv->order);
+	*e = (struct tt_ps_entry){.client = c,
+				  .msg = m,
+				  .number = head->number,
+				  .len = head->len,
+				  .credit = *credit};
 	if (srv->behind >= 0) {
 		tt_wire_lock(srv->ps->comm->ctx->wire);
 		pass_on(srv, e);
@@ -184,8 +194,9 @@ static struct tt_ps_msg *log_slot(const struct tt_ps_server *srv, uint64_t i)
 static bool take_next(struct tt_ps_server *srv)
 {
 	struct tt_ps_credit none = {0};
-	struct tt_ps_msg *m = NULL;
+	struct tt_ps_msg *m = NULL, head;
 	struct tt_ps_client *c;
+	const char *payload;
 	uint64_t i;
 
 	tt_wire_lock(srv->ps->comm->ctx->wire);
@@ -204,20 +215,22 @@ static bool take_next(struct tt_ps_server *srv)
 	if (i == slots(srv))
 		return false;
 	c = &srv->client[i / TT_PS_SLOTS];
-	none.number = m->number;
-	if (m->kind == TT_PS_MEET)
-		tt_ps_met(srv, c, m);
-	if (m->kind == TT_PS_BYE)
-		tt_ps_handle(srv, c, m, (const char *)(m + 1), &none);
-	else if (!tt_ps_take_in(c, m, &none))
+	head = *m;
+	payload = (const char *)(m + 1);
+	none.number = head.number;
+	if (head.len > TT_PS_BLOCK)
+		return false;
+	if (head.kind == TT_PS_MEET)
+		tt_ps_met(srv, c, &head, payload);
+	if (head.kind == TT_PS_BYE)
+		tt_ps_handle(srv, c, &head, payload, &none);
+	else if (!tt_ps_take_in(c, &head, payload, &none))
 		return false;
 	tt_wire_lock(srv->ps->comm->ctx->wire);
 	srv->log[i].rung = false;
-	if (c->gone)
-		tt_ps_leave(c);
 	tt_wire_unlock(srv->ps->comm->ctx->wire);
-	c->next = m->number + 1;
-	tt_ps_chain_add(srv, c, m, &none);
+	c->next = head.number + 1;
+	tt_ps_chain_add(srv, c, m, &head, &none);
 	while (tt_ps_run_held(srv))
 		;
 	return true;
@@ -237,16 +250,7 @@ static void serve(struct tt_ps_server *srv)
 	struct tt_ps_store *s;
 	uint64_t b, blocks;
 	uint32_t i;
-	int w;
 
-	tt_wire_lock(srv->ps->comm->ctx->wire);
-	for (w = 0; w < srv->ps->nworkers; w++) /* who has left may still wait for the answer, or has had it */
-		if (srv->client[w].left && !srv->client[w].dead) {
-			srv->client[w].left = false;
-			srv->left++;
-			srv->linger = tt_now_ns() + LINGER;
-		}
-	tt_wire_unlock(srv->ps->comm->ctx->wire);
 	srv->serves = true;
 	srv->answered = srv->order; /* what is sent again is answered by again() */
 	srv->epoch = first_of(srv);
@@ -261,22 +265,6 @@ static void serve(struct tt_ps_server *srv)
 	srv->published = UINT64_MAX;
 	srv->all = true;
 	tt_warn("server %d goes on here, from its copy", srv->index);
-}
-
-static void linger(struct tt_ps_server *srv)
-{
-	int w;
-
-	if (!srv->linger)
-		return;
-	if (!tt_passed(srv->linger))
-		return; /* the thread wakes up then */
-	srv->linger = 0;
-	tt_wire_lock(srv->ps->comm->ctx->wire);
-	for (w = 0; w < srv->ps->nworkers; w++)
-		if (srv->client[w].gone && !srv->client[w].bye_due)
-			tt_ps_leave(&srv->client[w]);
-	tt_wire_unlock(srv->ps->comm->ctx->wire);
 }
 
 /* A worker sends what was not answered: if it is here already, it is answered when it is everywhere. */
@@ -338,10 +326,8 @@ int tt_ps_chain(struct tt_ps_server *srv)
 		n++;
 	}
 	look(srv);
-	if (srv->serves && srv->copy) {
+	if (srv->serves && srv->copy)
 		n += again(srv);
-		linger(srv);
-	}
 	tt_wire_lock(ps->comm->ctx->wire);
 	tell_before(srv);
 	tt_wire_unlock(ps->comm->ctx->wire);

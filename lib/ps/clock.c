@@ -23,6 +23,11 @@ static int tick_emit(struct tt_ps_task *task)
 	struct tt_ps_msg msg = {.kind = tick->kind, .first = tick->clock};
 	struct tt_ps_out *out;
 
+	if (tick->kind == TT_PS_BYE) /* answered in its turn, which other workers may be long away from */
+		task->r.deadline = TT_NEVER;
+	/* under BSP a pull reads the clock that it began in: all of its blocks, before that can end */
+	if (!task->ps->staleness && tt_ps_pulling(task->ps))
+		return -EAGAIN;
 	for (; tick->told < task->ps->nservers; tick->told++) {
 		out = tt_ps_out_get(&task->ps->link[tick->told]);
 		if (!out)
@@ -39,11 +44,32 @@ static bool may_go_on(const struct tutti_ps *ps, uint64_t clock)
 	       tt_ps_told_min(ps) >= clock - (uint64_t)ps->staleness;
 }
 
+/* A copy that took over may have told the end to all, and left, before it got the good-bye that was sent again. */
+static bool ended(struct tt_ps_task *task)
+{
+	struct tutti_ps *ps = task->ps;
+	int k, j;
+
+	if (ps->copies == 1)
+		return false;
+	if (!tt_ps_told_end(ps)) {
+		tt_ps_task_stall(task);
+		return false;
+	}
+	for (k = 0; k < ps->nservers; k++)
+		for (j = 0; j < TT_PS_SLOTS; j++)
+			if (ps->link[k].out[j].task == task)
+				ps->link[k].out[j].task = NULL;
+	return true;
+}
+
 static void tick_advance(struct tt_ps_task *task)
 {
 	struct tick *tick = tick_of(task);
 
-	if (task->puts || task->answers || task->broken)
+	if (task->puts || task->broken)
+		return;
+	if (task->answers && !(tick->kind == TT_PS_BYE && ended(task)))
 		return;
 	if (tick->kind == TT_PS_CLOCK && !may_go_on(task->ps, tick->clock)) {
 		tt_ps_task_stall(task);
@@ -52,6 +78,10 @@ static void tick_advance(struct tt_ps_task *task)
 	if (tick->kind == TT_PS_CLOCK)
 		tt_ps_trace(task->ps, "clock %llu %llu\n", (unsigned long long)tick->clock,
 			    (unsigned long long)tt_ps_told_min(task->ps));
+	if (!task->status && task->ps->status) {
+		task->rank = task->ps->refuser;
+		tt_ps_task_fail(task, tt_ps_refusal(task->ps), "%s", task->ps->why);
+	}
 	tt_ps_task_end(task);
 }
 

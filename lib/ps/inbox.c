@@ -57,13 +57,14 @@ static bool take(struct tt_ps_client *c)
 }
 
 /* The slot may be written again once the worker has the answer. */
-static void done_with(struct tt_ps_client *c, struct tt_ps_msg *m, const struct tt_ps_credit *credit)
+static void done_with(struct tt_ps_client *c, struct tt_ps_msg *m, const struct tt_ps_msg *head,
+		      const struct tt_ps_credit *credit)
 {
 	struct tt_ps_in_bell *b = c->bell[c->next % TT_PS_SLOTS];
 
 	b[0].rung = b[1].rung = false;
 	c->next++;
-	tt_ps_chain_add(c->srv, c, m, credit);
+	tt_ps_chain_add(c->srv, c, m, head, credit);
 }
 
 static int hold(struct tt_ps_client *c, const struct tt_ps_msg *m, const char *payload)
@@ -113,14 +114,15 @@ int tt_ps_run_held(struct tt_ps_server *srv)
 	return n;
 }
 
-bool tt_ps_take_in(struct tt_ps_client *c, const struct tt_ps_msg *m, struct tt_ps_credit *credit)
+bool tt_ps_take_in(struct tt_ps_client *c, const struct tt_ps_msg *m, const char *payload,
+		   struct tt_ps_credit *credit)
 {
 	bool at_once = m->kind == TT_PS_SET || m->kind == TT_PS_LOOKUP || m->kind >= TT_PS_MEET;
 
 	if (at_once || (!c->held && tt_ps_turn(c->srv, c, m)))
-		tt_ps_handle(c->srv, c, m, (const char *)(m + 1), credit);
-	else if (m->kind == TT_PS_BYE || hold(c, m, (const char *)(m + 1)))
-		return false; /* a good-bye is answered when it is dealt with */
+		tt_ps_handle(c->srv, c, m, payload, credit);
+	else if (m->kind == TT_PS_BYE || hold(c, m, payload))
+		return false; /* a good-bye is the last to tell that a push was refused */
 	if (!credit->status && !at_once) {
 		credit->status = c->late;
 		c->late = 0;
@@ -132,13 +134,16 @@ bool tt_ps_take_in(struct tt_ps_client *c, const struct tt_ps_msg *m, struct tt_
 static bool run_slot(struct tt_ps_client *c)
 {
 	struct tt_ps_msg *m = slot_of(c, (int)(c->next % TT_PS_SLOTS));
+	const struct tt_ps_msg head = *m; /* its worker could write it meanwhile */
+	const char *payload = (const char *)(m + 1);
 	struct tt_ps_credit credit = {.number = c->next};
 
-	if (m->number != c->next || m->len > TT_PS_BLOCK)
+	if (head.number != c->next || head.len > TT_PS_BLOCK)
 		credit.status = -EPROTO;
-	else if ((m->kind == TT_PS_MEET && !tt_ps_met(c->srv, c, m)) || !tt_ps_take_in(c, m, &credit))
+	else if ((head.kind == TT_PS_MEET && !tt_ps_met(c->srv, c, &head, payload)) ||
+		 !tt_ps_take_in(c, &head, payload, &credit))
 		return false;
-	done_with(c, m, &credit);
+	done_with(c, m, &head, &credit);
 	return true;
 }
 
@@ -166,8 +171,6 @@ static void bury_dead(struct tt_ps_client *c)
 	tt_wire_lock(wire);
 	if (c->dead && !c->buried && !c->gone && !arrived(c))
 		bury(c);
-	if (c->dead && c->gone && !c->bye_due && c->srv->acked >= c->srv->order)
-		tt_ps_leave(c);
 	tt_wire_unlock(wire);
 }
 

@@ -72,12 +72,13 @@ static void open_meeting(struct tt_ps_server *srv, uint64_t number)
 		     "tutti_ps_clock");
 }
 
-bool tt_ps_met(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m)
+bool tt_ps_met(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
+	       const char *payload)
 {
 	int w;
 
 	if (m->len == sizeof(c->said))
-		memcpy(&c->said, m + 1, sizeof(c->said));
+		memcpy(&c->said, payload, sizeof(c->said));
 	c->said.text[sizeof(c->said.text) - 1] = 0;
 	c->meeting = m->first;
 	for (w = 0; w < srv->ps->nworkers; w++)
@@ -399,6 +400,8 @@ static void take_place(struct tt_ps_store *s)
 		SWAP(s->key, k->key);
 		s->nrows = k->nrows;
 		memset(s->shown, 0, blocks * sizeof(*s->shown));
+		for (b = 0; b < s->nrows; b++)
+			tt_ps_know(s, b);
 		blocks = (s->nrows + per_block - 1) / per_block;
 	}
 	s->is_set = true;

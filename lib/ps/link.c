@@ -140,6 +140,7 @@ static void heed(struct tt_ps_link *link)
 	link->ready = true;
 	if (note->min_clock > link->min_clock)
 		link->min_clock = note->min_clock;
+	link->ended = link->ended || note->ended;
 }
 
 void tt_ps_link_step(struct tt_ps_link *link)
@@ -205,20 +206,54 @@ static void pushed(struct tt_ps_out *out, const struct tt_ps_msg *msg, uint64_t 
 	}
 }
 
+int tt_ps_refusal(struct tutti_ps *ps)
+{
+	int status = ps->status;
+
+	ps->status = 0;
+	return status ? tt_fail_rank(status, ps->refuser, NULL, "%s", ps->why) : 0;
+}
+
+static void say_refused(const struct tt_ps_out *out, const struct tt_ps_msg *msg, int status,
+			char *buf, size_t size)
+{
+	const struct tutti_ps *ps = out->link->ps;
+	const struct tutti_ps_table *t = msg->kind <= TT_PS_LOOKUP ? ps->table[msg->table] : NULL;
+	int n;
+
+	if (t)
+		n = snprintf(buf, size, "rank %d refused %s table '%s': ", out->link->rank,
+			     msg->kind == TT_PS_LOOKUP ? "new rows of" : "what was pushed to", t->name);
+	else
+		n = snprintf(buf, size, "rank %d refused %s: ", out->link->rank,
+			     msg->kind > TT_PS_BYE ? out->task->call : "a push made earlier");
+	if (t && status == -ENOSPC)
+		snprintf(buf + n, size - (size_t)n,
+			 "it has room for %llu of the table's %llu rows, and has them all; make the table "
+			 "with more (tutti_ps_rows)",
+			 (unsigned long long)(t->part[out->link->index].elems / t->width),
+			 (unsigned long long)t->count);
+	else
+		snprintf(buf + n, size - (size_t)n, "%s",
+			 status == -ENODATA ? "it has no values yet (tutti_ps_set)"
+					    : tutti_strerror(status));
+}
+
 static void refused(struct tt_ps_out *out, const struct tt_ps_msg *msg, int status)
 {
 	struct tutti_ps *ps = out->link->ps;
-	const char *why = status == -ENODATA ? "it has no values yet (tutti_ps_set)"
-					     : tutti_strerror(status);
+	int rank = ps->comm->world[out->link->rank];
+	char text[sizeof(ps->why)];
 
-	if (out->task)
-		tt_ps_task_fail(out->task, status, "rank %d refused %s: %s", out->link->rank,
-				out->task->call, why);
-	else if (!ps->status) {
+	say_refused(out, msg, status, text, sizeof(text));
+	if (out->task && !out->task->status)
+		out->task->rank = rank;
+	if (out->task) {
+		tt_ps_task_fail(out->task, status, "%s", text);
+	} else if (!ps->status) {
 		ps->status = status;
-		snprintf(ps->why, sizeof(ps->why), "rank %d refused a push to table '%s': %s",
-			 out->link->rank,
-			 msg->kind < TT_PS_LOOKUP ? ps->table[msg->table]->name : "made earlier", why);
+		ps->refuser = rank;
+		memcpy(ps->why, text, sizeof(text));
 	}
 }
 
@@ -260,6 +295,17 @@ void tt_ps_note_ring(struct tt_bell *bell)
 	b->rung = true;
 	if (b->copy == b->link->copy)
 		heed(b->link);
+	tt_ps_pump(b->link->ps); /* the next one may have waited for the clock */
+}
+
+bool tt_ps_told_end(const struct tutti_ps *ps)
+{
+	int k;
+
+	for (k = 0; ps->link && k < ps->nservers; k++)
+		if (!ps->link[k].ended)
+			return false;
+	return true;
 }
 
 uint64_t tt_ps_told_min(const struct tutti_ps *ps)

@@ -83,7 +83,7 @@ int tt_ps_pass(struct tt_ps_server *srv)
 	uint32_t i;
 	int n = 0;
 
-	srv->wake_at = srv->linger ? srv->linger : TT_NEVER;
+	srv->wake_at = TT_NEVER;
 	if (!srv->passing && !begin(srv))
 		return 0;
 	for (i = 0; i < srv->ps->ntables; i++) {

@@ -73,7 +73,8 @@ struct tt_ps_credit {
 
 struct tt_ps_note {
 	uint64_t min_clock; /* published everything up to this one */
-	uint64_t spare[7];
+	uint64_t ended;	    /* 1: all workers have said good-bye; nothing comes after it */
+	uint64_t spare[6];
 };
 
 /* What a worker says at a meeting: what it is for, the same for all, and how the leader's work ended. */
@@ -149,7 +150,7 @@ struct tutti_ps_table {
 
 	/* a worker's */
 	struct tt_ps_track *track; /* by server */
-	struct tt_ps_keys *places; /* of keys; UINT32_MAX is not stored */
+	struct tt_ps_keys *places; /* of keys; UINT32_MAX is not stored. TT_PS_UNSEEN: for pushes only so far */
 	struct tutti_ps_read last;
 };
 
@@ -194,6 +195,7 @@ struct tt_ps_link {
 	struct tt_ps_out out[TT_PS_SLOTS];
 	struct tt_ps_back_bell note[TT_PS_CHAIN];
 	uint64_t min_clock;
+	bool ended;
 };
 
 /* A call under way; embedded at the start of what it is. */
@@ -212,11 +214,12 @@ struct tt_ps_task {
 			 const struct tt_ps_credit *credit, const void *data);
 	void (*release)(struct tt_ps_task *task); /* its own memory; may be NULL */
 	bool emitted, cancelled;
+	int rank;    /* of the world, whom status is about; -1: nobody */
 	bool broken; /* its communicator fails, which ends it */
 	int puts, answers; /* waited for */
 	uint64_t clock;	   /* of the call */
 	int status;
-	char why[200];
+	char why[400];
 };
 
 struct tt_ps_server;
@@ -254,9 +257,10 @@ struct tutti_ps {
 	bool pumping;
 	int tasks; /* that exist */
 	uint64_t meetings;
-	int dead; /* workers that have died */
-	int status; /* of a push that was refused, not told yet */
-	char why[160];
+	int dead; /* ranks that have died */
+	int status; /* of a push that was refused, not told yet: tt_ps_refusal */
+	int refuser; /* world rank */
+	char why[300];
 	FILE *trace;
 
 	struct tt_ps_server *srv[TT_PS_CHAIN]; /* of this rank: its own, then those it has copies of; NULL: no server */
@@ -315,6 +319,11 @@ int tt_ps_keys_add(struct tt_ps_keys *keys, uint64_t key, uint32_t place);
 int tt_ps_table_new(struct tutti_ps *ps, const struct tutti_ps_table *like,
 		    struct tutti_ps_table **table);
 void tt_ps_table_free(struct tutti_ps_table *table);
+/* Rows exist from the end of the clock in which they were first pushed, as all that is pushed under BSP. */
+static inline bool tt_ps_rows_late(const struct tutti_ps_table *t)
+{
+	return t->opt.init == TUTTI_PS_UNSET && !t->ps->staleness;
+}
 /* Offsets in a server's part. */
 static inline uint64_t tt_ps_dir_at(uint64_t block)
 {
@@ -347,7 +356,8 @@ void tt_ps_server_stop(struct tutti_ps *ps);
 void tt_ps_server_free(struct tutti_ps *ps);
 /* A rank has died. true: the others can do without. Under the lock. */
 bool tt_ps_lost(void *ps, int rank);
-bool tt_ps_server_done(struct tutti_ps *ps); /* all workers have said good-bye; under the lock */
+/* Under the lock: all workers have said good-bye, and have been told so; nothing is under way to them any more. */
+bool tt_ps_server_done(struct tutti_ps *ps);
 
 /* task.c: calls under way. The first two without the lock. */
 int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char *call, size_t size,
@@ -358,6 +368,12 @@ void tt_ps_task_end(struct tt_ps_task *task);
 void tt_ps_task_stall(struct tt_ps_task *task); /* advance is tried again by every progress */
 /* The first failure of its own, which it ends with. Returns status. */
 int tt_ps_task_fail(struct tt_ps_task *task, int status, const char *fmt, ...) TT_PRINTF(3, 4);
+/* A pull has had its turn and is not over; under the lock. */
+bool tt_ps_pulling(const struct tutti_ps *ps);
+/* All servers have told that all workers have said good-bye; under the lock. */
+bool tt_ps_told_end(const struct tutti_ps *ps);
+/* The first refusal of a push that nobody was told: from now on somebody is. 0, or an error with its text. Under the lock. */
+int tt_ps_refusal(struct tutti_ps *ps);
 /* A put or get on the server of this rank failed. */
 void tt_ps_task_broken(struct tt_ps_task *task, int rank, int status);
 
@@ -433,6 +449,7 @@ struct tt_ps_unit {
 	uint64_t word; /* where it is looked for */
 	uint64_t posted, told; /* when, and the clock that the server had told then */
 	uint64_t over;	       /* when all that was posted had come */
+	uint64_t floor;	       /* when it was posted: pushes of later calls may be answered meanwhile */
 	struct tt_ps_landing *landing;
 };
 
@@ -452,6 +469,7 @@ int tt_ps_pull_init(struct tt_ps_pull *pull);
 void tt_ps_pull_free(struct tt_ps_pull *pull);
 void tt_ps_landings_free(struct tutti_ps *ps);
 void tt_ps_pull_advance(struct tt_ps_task *task);
+bool tt_ps_pull_reads(const struct tt_ps_task *task); /* something of it is under way */
 
 /* push.c, pull.c, rows.c, clock.c: the calls, checked by lib/api; *request is started */
 int tt_ps_push(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count, bool set,

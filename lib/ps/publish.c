@@ -41,6 +41,17 @@ static void write_new(const struct tt_ps_store *s, uint64_t block, char *to, con
 		tt_ps_fill(t, to + i * pitch, s->key[first + i], t->width);
 }
 
+/* The end of a clock: rows with an update exist now. */
+static void know_rows(struct tt_ps_store *s, uint64_t block)
+{
+	const struct tutti_ps_table *t = s->t;
+	uint64_t row = block * (t->block_elems / t->width), end = row + elems_of(s, block) / t->width;
+
+	for (; s->known && row < end; row++)
+		if (s->steps[row])
+			tt_ps_know(s, row);
+}
+
 static void write_slot(struct tt_ps_store *s, uint64_t block, struct tt_ps_head *head,
 		       const struct tt_ps_head *old, bool only_new)
 {
@@ -52,6 +63,8 @@ static void write_slot(struct tt_ps_store *s, uint64_t block, struct tt_ps_head 
 		write_new(s, block, data, old ? (const char *)(old + 1) : NULL);
 	else
 		memcpy(data, s->values + block * t->block_elems * t->elem, len);
+	if (t->rows && !only_new)
+		know_rows(s, block);
 	if (t->rows)
 		s->shown[block] = (uint32_t)(elems_of(s, block) / t->width);
 	head->length = len;

@@ -87,6 +87,7 @@ static void read_data(struct tt_ps_unit *u)
 	size_t i;
 
 	u->state = TT_PS_READ_DATA;
+	u->floor = floor_of(u);
 	u->told = t->ps->link[u->server].min_clock;
 	u->posted = tt_now_ns();
 	u->span = span_of(u);
@@ -158,7 +159,7 @@ static void accept(struct tt_ps_unit *u)
 	tt_ps_trace(task->ps, "read %u %d %llu %llu %llu %llu %llu %llu\n", task->table->index, u->server,
 		    (unsigned long long)u->block, (unsigned long long)task->clock,
 		    (unsigned long long)min, (unsigned long long)(u->word >> 8),
-		    (unsigned long long)floor_of(u), (unsigned long long)tt_now_ns());
+		    (unsigned long long)u->floor, (unsigned long long)tt_now_ns());
 	u->state = TT_PS_READ_IDLE;
 	pull->active--;
 }
@@ -279,6 +280,17 @@ static void finish(struct tt_ps_pull *pull)
 	if (!task->status)
 		*last = pull->seen;
 	tt_ps_task_end(task);
+}
+
+bool tt_ps_pull_reads(const struct tt_ps_task *task)
+{
+	const struct tt_ps_pull *pull = tt_container(task, struct tt_ps_pull, task);
+	int i;
+
+	for (i = 0; i < TT_PS_UNITS; i++)
+		if (pull->unit[i].pending)
+			return true;
+	return false;
 }
 
 void tt_ps_pull_advance(struct tt_ps_task *task)

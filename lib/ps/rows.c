@@ -44,6 +44,16 @@ static size_t row_size(const struct tutti_ps_table *t)
 
 /* ---- places ---- */
 
+/* As this worker knows it. */
+static uint32_t place_of(const struct rows *rows, uint64_t key)
+{
+	uint32_t place = tt_ps_keys_find(rows->pull.task.table->places, key);
+
+	if (place == TT_PS_NOWHERE || !(place & TT_PS_UNSEEN))
+		return place;
+	return rows->push ? place & ~TT_PS_UNSEEN : TT_PS_NOWHERE;
+}
+
 /* As many unknown keys of server k as fit in a message; false: there is no slot for one. */
 static bool ask(struct rows *rows, int k)
 {
@@ -56,10 +66,13 @@ static bool ask(struct rows *rows, int k)
 
 	if (!out)
 		return false;
+	/* which rows a clock has is known at its end */
+	if (!rows->push && tt_ps_rows_late(t) && task->ps->link[k].min_clock < rows->pull.need)
+		return false;
 	key = (uint64_t *)(void *)(out->staging + sizeof(msg));
 	for (; *i < rows->n && msg.count < TT_PS_KEYS; ++*i)
 		if (tt_ps_key_server(rows->keys[*i], task->ps->nservers) == k &&
-		    tt_ps_keys_find(t->places, rows->keys[*i]) == TT_PS_NOWHERE)
+		    place_of(rows, rows->keys[*i]) == TT_PS_NOWHERE)
 			key[msg.count++] = rows->keys[*i];
 	msg.len = msg.count * (uint32_t)sizeof(*key);
 	if (msg.count)
@@ -67,21 +80,39 @@ static bool ask(struct rows *rows, int k)
 	return true;
 }
 
+/* It came over the network: it must be of as many keys as were asked, and of places that exist. */
 static void told_places(struct tt_ps_task *task, struct tt_ps_out *out,
 			const struct tt_ps_credit *credit, const void *data)
 {
 	struct tutti_ps_table *t = task->table;
-	const uint64_t *key = (const uint64_t *)(const void *)(out->staging + sizeof(struct tt_ps_msg));
+	const struct tt_ps_msg *msg = (const struct tt_ps_msg *)(const void *)out->staging;
+	const uint64_t *key = (const uint64_t *)(const void *)(msg + 1);
+	uint64_t room = t->part[out->link->index].elems / t->width;
 	const uint32_t *answer = data;
 	uint32_t i, place;
 
-	for (i = 0; i < credit->len / sizeof(*answer); i++) {
+	if (msg->kind != TT_PS_LOOKUP) /* a push, which is waited for where there are copies */
+		return;
+	if (credit->len != msg->count * sizeof(*answer)) {
+		tt_ps_task_fail(task, -EPROTO, "rank %d answered %llu bytes of places of %u keys",
+				out->link->rank, (unsigned long long)credit->len, msg->count);
+		return;
+	}
+	for (i = 0; i < msg->count; i++) {
 		if (answer[i] == TT_PS_NOWHERE)
 			continue;
 		place = answer[i] & ~TT_PS_UNSEEN;
+		if (place >= room) {
+			tt_ps_task_fail(task, -EPROTO, "rank %d has room for %llu rows, and says that one "
+						       "is at place %u",
+					out->link->rank, (unsigned long long)room, place);
+			return;
+		}
 		if (answer[i] & TT_PS_UNSEEN)
 			tt_ps_floor(t, out->link->index, (uint64_t)place * t->width / t->block_elems,
 				    credit->sequence);
+		if (rows_of(task)->push && tt_ps_rows_late(t))
+			place = answer[i];
 		if (tt_ps_keys_add(t->places, key[i], place))
 			tt_ps_task_fail(task, -ENOMEM, "no memory for the places of keys");
 	}
@@ -106,7 +137,7 @@ static int resolve(struct rows *rows)
 	if (task->status)
 		return task->status;
 	for (i = 0; i < rows->n; i++)
-		if (tt_ps_keys_find(t->places, rows->keys[i]) == TT_PS_NOWHERE)
+		if (place_of(rows, rows->keys[i]) == TT_PS_NOWHERE)
 			return tt_ps_task_fail(task, -ENOENT,
 					       "table '%s' has no row of key %llu, and no initial values",
 					       t->name, (unsigned long long)rows->keys[i]);
@@ -138,7 +169,7 @@ static bool send_rows(struct rows *rows, int k)
 	head = ((size_t)msg.count * sizeof(*place) + 7) / 8 * 8;
 	place = (uint32_t *)(void *)(out->staging + sizeof(msg));
 	for (j = 0; j < msg.count; j++) {
-		place[j] = tt_ps_keys_find(t->places, rows->keys[rows->pick[j]]);
+		place[j] = place_of(rows, rows->keys[rows->pick[j]]);
 		memcpy((char *)place + head + j * row, rows->buf + rows->pick[j] * row, row);
 		block = (uint64_t)place[j] * t->width / t->block_elems;
 		t->track[k].pending[block]++;
@@ -194,7 +225,7 @@ static void sort_rows(struct rows *rows)
 	for (i = 0; i < rows->n; i++)
 		rows->row[i] = (struct row){
 			.server = tt_ps_key_server(rows->keys[i], t->ps->nservers),
-			.place = tt_ps_keys_find(t->places, rows->keys[i]),
+			.place = place_of(rows, rows->keys[i]),
 			.local = rows->buf + i * row_size(t)};
 	qsort(rows->row, rows->n, sizeof(*rows->row), by_place);
 }

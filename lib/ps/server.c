@@ -73,7 +73,7 @@ static bool has_work(void *arg)
 	int c;
 
 	for (c = 0; c < ps->copies; c++)
-		if (srv[c]->kick || atomic_load(&srv[c]->stirred) || tt_ps_byes(srv[c], false) || tt_ps_inbox_any(srv[c]))
+		if (srv[c]->kick || atomic_load(&srv[c]->stirred) || tt_ps_may_end(srv[c]) || tt_ps_inbox_any(srv[c]))
 			return true;
 	return atomic_load(&srv[0]->stop) || atomic_load(&ps->comm->failed);
 }
@@ -235,9 +235,12 @@ bool tt_ps_server_done(struct tutti_ps *ps)
 {
 	int c;
 
-	for (c = 0; c < ps->copies && ps->srv[c]; c++)
-		if (ps->srv[c]->left || ps->srv[c]->acked < ps->srv[c]->order ||
-		    ps->srv[c]->ack_due || ps->srv[c]->ack_busy)
+	for (c = 0; c < ps->copies && ps->srv[c]; c++) {
+		const struct tt_ps_server *srv = ps->srv[c];
+
+		if (srv->left || srv->acked < srv->order || srv->puts || srv->ack_due || srv->ack_busy ||
+		    (srv->serves && !srv->ended))
 			return false;
+	}
 	return true;
 }

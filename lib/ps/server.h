@@ -25,6 +25,8 @@ struct tt_ps_log_bell {
 struct tt_ps_entry {
 	struct tt_ps_client *client;
 	struct tt_ps_msg *msg; /* in the slot where it came, which stays as it is */
+	uint64_t number;
+	uint32_t len;
 	struct tt_ps_credit credit;
 };
 
@@ -45,9 +47,6 @@ struct tt_ps_client {
 	bool dead;	/* under the lock */
 	bool buried;	/* and what it has left behind is being dealt with */
 	bool gone;	/* has said good-bye, or died */
-	bool left;	/* and has been answered; under the lock */
-	bool bye_due;	/* its last answer, when nothing else is under way to it; under the lock */
-	struct tt_ps_credit bye;
 	bool stuck;	/* what is in its slot must wait for other workers */
 	uint64_t meeting; /* that it has come to */
 	struct tt_ps_said said;
@@ -69,14 +68,15 @@ struct tt_ps_server {
 	bool kick; /* something to be told can go out now; under the lock */
 	struct tt_ps_client *client; /* by worker */
 	char *answers;
-	int left; /* workers that have not left; under the lock */
+	int left; /* workers that have not said good-bye; under the lock */
+	int puts; /* to workers, under way; under the lock */
+	bool ended; /* the last notes are out; under the lock */
 	size_t held_bytes;
 
 	/* copies, see chain.c */
 	bool serves;
 	int behind; /* the copy that is told of everything; -1: none */
 	uint64_t order, acked, answered; /* messages dealt with; by all copies behind, too; and told the workers */
-	uint64_t linger;		 /* until then workers that have left may ask once more; 0: none */
 	uint64_t told;			 /* acked, as the copy before was told */
 	struct tt_ps_entry *entry; /* those from acked + 1 to order, by order modulo the number of slots */
 	struct tt_ps_log_bell *log, ack_bell[TT_PS_CHAIN];
@@ -111,15 +111,16 @@ bool tt_ps_inbox_any(const struct tt_ps_server *srv);
 void tt_ps_inbox_free(struct tt_ps_server *srv);
 
 /* As messages come: in its turn, or aside. false: it must stay where it is. */
-bool tt_ps_take_in(struct tt_ps_client *c, const struct tt_ps_msg *m, struct tt_ps_credit *credit);
+bool tt_ps_take_in(struct tt_ps_client *c, const struct tt_ps_msg *m, const char *payload,
+		   struct tt_ps_credit *credit);
 /* Those aside whose turn has come; returns how many. */
 int tt_ps_run_held(struct tt_ps_server *srv);
 
 /* chain.c: what other servers do; returns how many messages that were */
 int tt_ps_chain(struct tt_ps_server *srv);
-/* m has been dealt with: its answer goes when all copies have it. */
+/* What is in slot m, with this head, has been dealt with: its answer goes when all copies have it. */
 void tt_ps_chain_add(struct tt_ps_server *srv, struct tt_ps_client *c, struct tt_ps_msg *m,
-		     const struct tt_ps_credit *credit);
+		     const struct tt_ps_msg *head, const struct tt_ps_credit *credit);
 int tt_ps_chain_new(struct tt_ps_server *srv, struct tt_bell **bells);
 /* The message in this slot, if it is all here; or NULL. */
 struct tt_ps_msg *tt_ps_arrived(const struct tt_ps_client *c, int slot);
@@ -132,7 +133,8 @@ bool tt_ps_turn(const struct tt_ps_server *srv, const struct tt_ps_client *c,
 		const struct tt_ps_msg *m);
 
 /* keep.c: meetings, and what is done with files; the answer is behind credit in c->answers */
-bool tt_ps_met(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m);
+bool tt_ps_met(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
+	       const char *payload);
 void tt_ps_keep(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
 		const char *payload, struct tt_ps_credit *credit);
 
@@ -144,9 +146,8 @@ void tt_ps_tell(struct tt_ps_server *srv);
 /* A block is in another slot now; without the lock. */
 void tt_ps_tell_block(struct tt_ps_server *srv, struct tt_ps_store *s, uint64_t block);
 void tt_ps_tell_clock(struct tt_ps_server *srv);
-void tt_ps_leave(struct tt_ps_client *c);
-/* Last answers that can go, sent or just looked for. */
-bool tt_ps_byes(struct tt_ps_server *srv, bool send);
+/* All have said good-bye, all copies know, and nothing is under way to those who are here: they can be told. */
+bool tt_ps_may_end(const struct tt_ps_server *srv);
 void tt_ps_tell_over(struct tt_win_end *end, int status);
 void tt_ps_note_over(struct tt_win_end *end, int status);
 void tt_ps_credit_over(struct tt_win_end *end, int status);

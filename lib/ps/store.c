@@ -47,7 +47,14 @@ static int new_rows(struct tt_ps_store *s)
 {
 	s->key = calloc((size_t)tt_ps_units(s) + 1, sizeof(uint64_t));
 	s->shown = calloc((size_t)s->part->blocks + 1, sizeof(uint32_t));
-	return !s->key || !s->shown ? -ENOMEM : tt_ps_keys_new(&s->keys);
+	if (!s->key || !s->shown)
+		return -ENOMEM;
+	if (tt_ps_rows_late(s->t)) {
+		s->known = calloc((size_t)tt_ps_units(s) / 64 + 1, sizeof(uint64_t));
+		if (!s->known)
+			return -ENOMEM;
+	}
+	return tt_ps_keys_new(&s->keys);
 }
 
 /* calloc: pages that are never used cost nothing. */
@@ -122,6 +129,7 @@ void tt_ps_store_free(struct tt_ps_store *s)
 	tt_ps_keys_free(s->keys);
 	free(s->key);
 	free(s->shown);
+	free(s->known);
 	free(s->retired);
 	free(s->flags);
 	free(s->dirty.block);
@@ -339,7 +347,11 @@ int tt_ps_store_lookup(struct tt_ps_store *s, const struct tt_ps_msg *m, const c
 		err = places[i] == TT_PS_NOWHERE && m->first ? add_row(s, key[i], &places[i]) : 0;
 		if (err)
 			return err;
-		if (places[i] != TT_PS_NOWHERE && unseen(s, places[i])) {
+		if (places[i] == TT_PS_NOWHERE)
+			continue;
+		if (!tt_ps_knows(s, places[i])) {
+			places[i] = m->first ? places[i] | TT_PS_UNSEEN : TT_PS_NOWHERE;
+		} else if (unseen(s, places[i])) {
 			places[i] |= TT_PS_UNSEEN;
 			*wait = true;
 		}

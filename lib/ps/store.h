@@ -14,10 +14,12 @@ struct tt_ps_blocks {
 	uint8_t flag;
 };
 
+struct tt_ps_client;
+
 /* What a worker has to be told of the directory; under the lock. */
 struct tt_ps_told {
 	struct tt_win_end end;
-	struct tt_ps_server *srv;
+	struct tt_ps_client *client;
 	uint64_t lo, hi; /* blocks; lo == hi: nothing */
 	bool busy;
 };
@@ -44,6 +46,7 @@ struct tt_ps_store {
 	uint64_t *key; /* by place */
 	uint32_t nrows;
 	uint32_t *shown; /* by block: how many of its rows are published */
+	uint64_t *known; /* BSP, no initial values: bits of the rows that a clock has ended with; else NULL */
 
 	struct tt_ps_kept *kept; /* read of a file, to take the place of what is here; or NULL */
 
@@ -65,6 +68,17 @@ static inline uint64_t tt_ps_units(const struct tt_ps_store *s)
 }
 
 void tt_ps_kept_free(struct tt_ps_store *s); /* keep.c */
+static inline bool tt_ps_knows(const struct tt_ps_store *s, uint64_t row)
+{
+	return !s->known || s->known[row / 64] >> row % 64 & 1;
+}
+
+static inline void tt_ps_know(struct tt_ps_store *s, uint64_t row)
+{
+	if (s->known)
+		s->known[row / 64] |= 1ull << row % 64;
+}
+
 void tt_ps_mark(struct tt_ps_store *s, struct tt_ps_blocks *list, uint64_t block);
 /* 0, or why a message is refused. */
 int tt_ps_store_set(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload);

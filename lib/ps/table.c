@@ -71,7 +71,7 @@ static int place_dense(struct tutti_ps_table *t)
 }
 
 /* A table of few elements has blocks no longer than its parts. */
-static void cut(struct tutti_ps_table *t)
+static int cut(struct tutti_ps_table *t)
 {
 	uint64_t most = 1, at = 0;
 	int k;
@@ -84,10 +84,16 @@ static void cut(struct tutti_ps_table *t)
 	t->block_pitch = sizeof(struct tt_ps_head) + lines(t->block_elems * t->elem);
 	for (k = 0; k < t->ps->nservers; k++) {
 		t->part[k].blocks = (t->part[k].elems + t->block_elems - 1) / t->block_elems;
+		if (t->part[k].blocks > UINT32_MAX) /* lists of them have 32 bits for each */
+			return tt_fail(-EINVAL, "table '%s' would have %llu blocks on a server, and there "
+						"are at most %u: options.block, %zu bytes, is too small",
+				       t->name, (unsigned long long)t->part[k].blocks, UINT32_MAX,
+				       t->opt.block);
 		t->part[k].copy = at;
 		at += dir_size(t, k);
 	}
 	t->dirs = at;
+	return 0;
 }
 
 static int lay_out(struct tutti_ps_table *t)
@@ -103,12 +109,16 @@ static int lay_out(struct tutti_ps_table *t)
 		t->block_elems = (t->block_elems > t->width ? t->block_elems / t->width : 1) * t->width;
 		for (k = 0; k < ps->nservers; k++)
 			t->part[k].elems = tt_ps_key_room(t->count, ps->nservers) * t->width;
+	} else if (!t->block_elems) {
+		err = tt_fail(-EINVAL, "table '%s': options.block is %zu bytes, and an element has %zu",
+			      t->name, t->opt.block, t->elem);
 	} else {
 		err = place_dense(t);
 	}
+	if (!err)
+		err = cut(t);
 	if (err)
 		return err;
-	cut(t);
 	t->size = t->copies = tt_ps_copies_at(t, ps->comm->rank);
 	if (ps->my_worker >= 0)
 		t->size += t->dirs * (size_t)ps->copies;

@@ -79,11 +79,38 @@ static int task_waits(const struct tutti_request *r, char *buf, size_t size)
 	return -1;
 }
 
+/* It waits for what others do; all that it has sent is there, and all that it reads is here. */
+static bool only_waits(const struct tt_ps_task *task)
+{
+	if (task->puts || task->answers || task->broken)
+		return false;
+	if (task->advance == tt_ps_pull_advance)
+		return !tt_ps_pull_reads(task);
+	return task->emitted;
+}
+
+static bool task_expire(struct tutti_request *r)
+{
+	struct tt_ps_task *task = task_of(r);
+	char text[128], waits[192] = "";
+
+	if (!only_waits(task))
+		return false;
+	task_waits(r, waits, sizeof(waits));
+	tt_ps_task_fail(task, -ETIMEDOUT, "%s did not finish within %lld ms (TUTTI_TIMEOUT)%s",
+			task_text(r, text, sizeof(text)),
+			(long long)task->ps->comm->ctx->env.timeout.number, waits);
+	tt_ps_task_end(task);
+	return true;
+}
+
 static int task_explain(const struct tutti_request *r)
 {
 	const struct tt_ps_task *task = task_of(r);
 
-	return tt_fail(r->status, "%s", task->why);
+	return tt_fail_rank(r->status, task->rank,
+			    task->rank < 0 ? NULL : tt_boot_host(r->comm->ctx->boot, task->rank), "%s",
+			    task->why);
 }
 
 static const struct tt_request_ops task_ops = {.list = TT_ACTIVE_OTHER,
@@ -92,6 +119,7 @@ static const struct tt_request_ops task_ops = {.list = TT_ACTIVE_OTHER,
 					       .free = task_free,
 					       .text = task_text,
 					       .waits = task_waits,
+					       .expire = task_expire,
 					       .explain = task_explain};
 
 static void task_again(struct tt_stalled *stalled)
@@ -112,6 +140,7 @@ int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char
 	task->ps = ps;
 	task->table = table;
 	task->call = call;
+	task->rank = -1;
 	task->clock = ps->clock;
 	task->stalled.again = task_again;
 	tt_list_init(&task->stalled.link);
@@ -144,9 +173,26 @@ int tt_ps_task_start(struct tt_ps_task *task, struct tutti_request **request)
 
 void tt_ps_task_end(struct tt_ps_task *task)
 {
+	struct tutti_ps *ps = task->ps;
+
 	tt_list_del(&task->queue);
 	tt_list_del(&task->stalled.link);
 	tt_request_end(&task->r, task->status);
+	tt_ps_pump(ps); /* others may have waited for it */
+}
+
+bool tt_ps_pulling(const struct tutti_ps *ps)
+{
+	const struct tt_list *head = &ps->comm->active[TT_ACTIVE_OTHER], *l;
+
+	for (l = head->next; l != head; l = l->next) {
+		const struct tutti_request *r = tt_container(l, struct tutti_request, link);
+
+		if (r->ops == &task_ops && task_of(r)->emitted &&
+		    task_of(r)->advance == tt_ps_pull_advance)
+			return true;
+	}
+	return false;
 }
 
 void tt_ps_task_stall(struct tt_ps_task *task)
@@ -173,6 +219,7 @@ void tt_ps_task_broken(struct tt_ps_task *task, int rank, int status)
 	if (task->cancelled)
 		return;
 	task->broken = true;
+	task->rank = task->ps->comm->world[rank];
 	tt_ps_task_fail(task, status, "rank %d can't be reached: %s", rank, tutti_strerror(status));
 	tt_request_broken(&task->r, task->ps->comm->world[rank], status);
 }

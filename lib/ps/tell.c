@@ -9,6 +9,20 @@
 
 #include "lib/ps/server.h"
 
+/* A put is over. What a worker was not told it would wait for: whether it is gone is for the control tree to say. */
+static void put_over(const struct tt_ps_client *c, int status, const char *what)
+{
+	struct tutti_comm *comm = c->srv->ps->comm;
+
+	c->srv->puts--;
+	if (c->srv->ended && !c->srv->puts)
+		tt_wire_wake(comm->ctx->wire);
+	c->srv->kick = c->srv->kick || !c->srv->left;
+	/* where a copy has taken over, a worker may have been told the end before */
+	if (status && !c->dead && !(c->gone && c->srv->copy))
+		tt_comm_broken(comm, comm->world[c->rank], status, "ps", 0, what);
+}
+
 static void put(struct tt_ps_client *c, struct tutti_win *win, void *from, size_t len, uint64_t to,
 		int bell, struct tt_win_end *end)
 {
@@ -21,99 +35,50 @@ static void put(struct tt_ps_client *c, struct tutti_win *win, void *from, size_
 				  .offset = to,
 				  .note = true,
 				  .token = &token};
-	int err = tt_win_op_start(win, &a, end);
+	int err;
 
-	if (err) /* a worker that can't be reached is gone, which the control tree finds out */
+	c->srv->puts++;
+	err = tt_win_op_start(win, &a, end);
+	if (err)
 		end->over(end, err);
 }
 
 void tt_ps_credit_over(struct tt_win_end *end, int status)
 {
-	(void)end;
-	(void)status;
+	put_over(tt_container(end, struct tt_ps_client, credit_end), status, "an answer to a worker");
 }
 
-static void put_credit(struct tt_ps_client *c, const struct tt_ps_credit *credit)
+void tt_ps_credit(struct tt_ps_server *srv, struct tt_ps_client *c,
+		  const struct tt_ps_credit *credit)
 {
-	struct tutti_ps *ps = c->srv->ps;
+	struct tutti_ps *ps = srv->ps;
 	int slot = (int)(credit->number % TT_PS_SLOTS);
 	char *from = tt_ps_answer(c, (uint64_t)slot);
 
 	memcpy(from, credit, sizeof(*credit));
+	tt_wire_lock(ps->comm->ctx->wire);
 	put(c, ps->win, from, sizeof(*credit) + credit->len,
-	    tt_ps_box_back(ps, c->rank) + tt_ps_box_credit(ps, c->srv->index, c->srv->copy, slot), slot,
+	    tt_ps_box_back(ps, c->rank) + tt_ps_box_credit(ps, srv->index, srv->copy, slot), slot,
 	    &c->credit_end);
-}
-
-/* The answer to a good-bye is the last that a worker gets: when it is there, nothing else is on its way. */
-void tt_ps_credit(struct tt_ps_server *srv, struct tt_ps_client *c,
-		  const struct tt_ps_credit *credit)
-{
-	tt_wire_lock(srv->ps->comm->ctx->wire);
-	if (c->gone && credit->number + 1 == c->next) {
-		c->bye = *credit;
-		c->bye_due = srv->kick = true;
-	} else {
-		put_credit(c, credit);
-	}
-	tt_wire_unlock(srv->ps->comm->ctx->wire);
-}
-
-static bool quiet(const struct tutti_ps *ps, int rank)
-{
-	uint32_t i;
-
-	for (i = 0; i < ps->ntables; i++)
-		if (ps->table[i]->win->pending[rank])
-			return false;
-	return !ps->win->pending[rank];
-}
-
-void tt_ps_leave(struct tt_ps_client *c)
-{
-	if (c->left)
-		return;
-	c->left = true;
-	c->srv->left--;
-	tt_wire_wake(c->srv->ps->comm->ctx->wire);
-}
-
-bool tt_ps_byes(struct tt_ps_server *srv, bool send)
-{
-	bool any = false;
-	int w;
-
-	for (w = 0; w < srv->ps->nworkers; w++) {
-		struct tt_ps_client *c = &srv->client[w];
-
-		if (!c->bye_due || !quiet(srv->ps, c->rank))
-			continue;
-		any = true;
-		if (!send)
-			return true;
-		c->bye_due = false;
-		put_credit(c, &c->bye);
-		tt_ps_leave(c);
-	}
-	return any;
+	tt_wire_unlock(ps->comm->ctx->wire);
 }
 
 void tt_ps_tell_over(struct tt_win_end *end, int status)
 {
 	struct tt_ps_told *told = tt_container(end, struct tt_ps_told, end);
 
-	(void)status;
 	told->busy = false;
-	told->srv->kick = true;
+	told->client->srv->kick = true;
+	put_over(told->client, status, "telling a worker which blocks are current");
 }
 
 void tt_ps_note_over(struct tt_win_end *end, int status)
 {
 	struct tt_ps_client *c = tt_container(end, struct tt_ps_client, note_end);
 
-	(void)status;
 	c->note_busy = false;
 	c->srv->kick = true;
+	put_over(c, status, "telling a worker the clock");
 }
 
 static void tell_dir(struct tt_ps_client *c, struct tt_ps_store *s)
@@ -127,10 +92,32 @@ static void tell_dir(struct tt_ps_client *c, struct tt_ps_store *s)
 	told->busy = true;
 	told->lo = told->hi = 0;
 	told->end.over = tt_ps_tell_over;
-	told->srv = c->srv;
+	told->client = c;
 	put(c, t->win, s->mem + tt_ps_dir_at(lo), (hi - lo) * sizeof(uint64_t),
 	    tt_ps_copies_at(t, c->rank) + s->copy * t->dirs + s->part->copy + tt_ps_dir_at(lo),
 	    TT_PS_SLOTS, &told->end);
+}
+
+static bool quiet(const struct tutti_ps *ps, int rank)
+{
+	uint32_t i;
+
+	for (i = 0; i < ps->ntables; i++)
+		if (ps->table[i]->win->pending[rank])
+			return false;
+	return !ps->win->pending[rank];
+}
+
+bool tt_ps_may_end(const struct tt_ps_server *srv)
+{
+	int w;
+
+	if (!srv->serves || srv->ended || srv->left || srv->answered < srv->order)
+		return false;
+	for (w = 0; w < srv->ps->nworkers; w++)
+		if (!srv->client[w].dead && !quiet(srv->ps, srv->client[w].rank))
+			return false;
+	return true;
 }
 
 void tt_ps_tell(struct tt_ps_server *srv)
@@ -141,18 +128,21 @@ void tt_ps_tell(struct tt_ps_server *srv)
 	int w;
 
 	srv->kick = false;
-	if (!srv->serves)
+	if (!srv->serves || srv->ended) /* nobody listens any more */
 		return;
-	tt_ps_byes(srv, true);
+	note.ended = tt_ps_may_end(srv);
+	srv->ended = note.ended;
 	for (w = 0; w < ps->nworkers; w++) {
 		struct tt_ps_client *c = &srv->client[w];
 
-		if (c->gone)
+		if (c->dead || (c->gone && !note.ended))
 			continue;
-		for (i = 0; i < ps->ntables; i++)
+		for (i = 0; i < ps->ntables && !c->gone; i++)
 			tell_dir(c, tt_ps_store_of(srv, i));
-		if (!c->note_due || c->note_busy)
+		if (!c->note_due || c->note_busy) {
+			srv->ended = srv->ended && !c->note_due;
 			continue;
+		}
 		c->note_due = false;
 		c->note_busy = true;
 		note.min_clock = srv->published;

@@ -28,7 +28,7 @@
 enum { TT_REDUCE_STREAM = 1 };
 void tt_reduce_multi(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count,
 		     enum tutti_datatype datatype, enum tutti_op op, int divide_by, unsigned flags);
-/* TT_REDUCE_STREAM if so many bytes, all that a host reads and writes, are too many for its cache. */
+/* TT_REDUCE_STREAM if each rank's vector has so many bytes that its result is better kept out of the cache. */
 unsigned tt_reduce_flags(size_t bytes);
 bool tt_reduce_valid(enum tutti_datatype datatype, enum tutti_op op);
 

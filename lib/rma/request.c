@@ -105,12 +105,20 @@ static int req_explain(const struct tutti_request *r)
 			    req->call, req->rank, tutti_strerror(r->status));
 }
 
+static void req_record(const struct tutti_request *r, struct tt_flight_op *op,
+		       enum tutti_datatype *type)
+{
+	(void)type;
+	op->peer = win_req(r)->rank;
+}
+
 static const struct tt_request_ops req_ops = {.list = TT_ACTIVE_OTHER,
 					      .call = req_call,
 					      .cancel = req_cancel,
 					      .ended = req_ended,
 					      .free = req_free,
 					      .text = req_text,
+					      .record = req_record,
 					      .waits = req_waits,
 					      .explain = req_explain};
 

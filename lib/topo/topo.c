@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/hash.h"
+
 /* The first line of a file without its newline; false if there is none. */
 static bool read_line(const char *path, char *buf, size_t size)
 {
@@ -98,9 +100,10 @@ uint64_t tt_topo_cgroup_memory(const char *dir)
 	return strtoull(line, NULL, 10); /* "max" is 0 */
 }
 
-static int affinity_cpus(void)
+/* *id: a number made of the mask. */
+static int affinity_cpus(uint64_t *id)
 {
-	int max, n = 0;
+	int max, n = 0, i;
 	cpu_set_t *set;
 
 	/* the kernel refuses a mask shorter than its own, whose length it does not tell */
@@ -110,6 +113,9 @@ static int affinity_cpus(void)
 			break;
 		if (!sched_getaffinity(0, CPU_ALLOC_SIZE(max), set))
 			n = CPU_COUNT_S(CPU_ALLOC_SIZE(max), set);
+		for (i = 0; n && i < max; i++)
+			if (CPU_ISSET_S((size_t)i, CPU_ALLOC_SIZE(max), set))
+				*id = tt_hash_add(*id, (uint64_t)i);
 		CPU_FREE(set);
 	}
 	if (!n)
@@ -117,13 +123,22 @@ static int affinity_cpus(void)
 	return n < 1 ? 1 : n;
 }
 
-int tt_topo_cpus(void)
+int tt_topo_cpu_set(uint64_t *id)
 {
-	int n = affinity_cpus(), quota;
+	int n, quota;
 	char dir[600];
 
+	*id = 0;
+	n = affinity_cpus(id);
 	quota = own_cgroup(dir, sizeof(dir)) ? tt_topo_cgroup_cpus(dir) : 0;
 	return quota && quota < n ? quota : n;
+}
+
+int tt_topo_cpus(void)
+{
+	uint64_t id;
+
+	return tt_topo_cpu_set(&id);
 }
 
 uint64_t tt_topo_memory(void)

@@ -21,6 +21,11 @@ int tt_topo_bind(void *addr, size_t len, int node);
 
 /* CPUs this process may use: affinity mask and cgroup quota (rounded up). At least 1. */
 int tt_topo_cpus(void);
+/*
+ * The same, and *id is equal for processes that may use the very same CPUs. Processes of one host
+ * are taken to have the same CPUs or none in common.
+ */
+int tt_topo_cpu_set(uint64_t *id);
 /* Bytes of memory this process may use at all: the machine's, or its cgroup's limit if lower. */
 uint64_t tt_topo_memory(void);
 /* Bytes that could be taken now without swapping (MemAvailable); UINT64_MAX: unknown. */

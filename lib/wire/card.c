@@ -17,6 +17,8 @@ struct card {
 	uint32_t ntps;
 	char tp[TT_TP_MAX][16];
 	uint64_t longest; /* put that all its transports carry */
+	uint64_t cpu_set; /* which CPUs it may use, and how many */
+	uint32_t cpus;
 };
 _Static_assert(sizeof(struct card) <= TT_CARD_MAX, "fits the bootstrap");
 
@@ -31,6 +33,7 @@ size_t tt_wire_card(struct tt_wire *wire, void *buf, size_t max)
 		if (tt_usable_place(wire, i))
 			snprintf(card.tp[card.ntps++], sizeof(card.tp[0]), "%s",
 				 tt_transports[i]->name);
+	card.cpus = (uint32_t)tt_topo_cpu_set(&card.cpu_set);
 	card.longest = SIZE_MAX;
 	for (i = 0; i < wire->ntps; i++)
 		if (wire->tp[i].tp->max_put && wire->tp[i].tp->max_put < card.longest)
@@ -81,13 +84,17 @@ size_t tt_wire_longest(const struct tt_wire *wire)
 	return wire->longest;
 }
 
-int tt_wire_local_ranks(struct tt_wire *wire)
+bool tt_wire_cpu_each(struct tt_wire *wire)
 {
-	int i, n = 0;
+	struct card mine, its;
+	uint32_t i, n = 0;
 
-	for (i = 0; i < wire->params.nranks; i++)
-		n += i == wire->params.rank || tt_wire_same_host(wire, i, NULL, 0);
-	return n;
+	if (!card_of(wire, wire->params.rank, &mine))
+		return false;
+	for (i = 0; i < (uint32_t)wire->params.nranks; i++)
+		n += card_of(wire, (int)i, &its) && tt_host_same(&mine.host, &its.host, NULL) &&
+		     its.cpu_set == mine.cpu_set;
+	return n <= mine.cpus;
 }
 
 uint64_t tt_wire_host_key(struct tt_wire *wire, int rank)
@@ -130,6 +137,27 @@ static bool all_have(struct tt_wire *wire, const int *ranks, int n, const char *
 	return true;
 }
 
+/* CPUs that those of the ranks on the first one's host may use: bound ranks' sets add up. */
+static int host_cpus(struct tt_wire *wire, const int *ranks, int n, uint64_t *sets)
+{
+	struct card first, its;
+	int i, k, nsets = 0, cpus = 0;
+
+	if (!card_of(wire, ranks[0], &first))
+		return 1;
+	for (i = 0; i < n; i++) {
+		if (!card_of(wire, ranks[i], &its) || !tt_host_same(&first.host, &its.host, NULL))
+			continue;
+		for (k = nsets; k && sets[k - 1] != its.cpu_set; k--)
+			;
+		if (k)
+			continue;
+		sets[nsets++] = its.cpu_set;
+		cpus += (int)(its.cpus & 0xffff);
+	}
+	return cpus ? cpus : 1;
+}
+
 int tt_wire_spread(struct tt_wire *wire, const int *ranks, int n, struct tt_wire_spread *spread)
 {
 	uint64_t *keys = malloc(((size_t)n + 1) * sizeof(*keys));
@@ -146,6 +174,7 @@ int tt_wire_spread(struct tt_wire *wire, const int *ranks, int n, struct tt_wire
 		spread->hosts += run == 1;
 		spread->most = run > spread->most ? run : spread->most;
 	}
+	spread->cpus = n ? host_cpus(wire, ranks, n, keys) : 1;
 	free(keys);
 	for (i = 0; tt_transports[i]; i++)
 		;

@@ -132,7 +132,7 @@ void tt_xfer_end(struct tt_xfer *x, const void *data, int status)
 		tt_mem_free(wire->memory, bounce);
 }
 
-/* The channel of x, being connected if it was not yet. */
+/* The channel of x, being connected if it was not yet; NULL: there is no memory for one, and x has ended. */
 struct tt_chan *tt_xfer_begin(struct tt_wire *wire, struct tt_xfer *x)
 {
 	struct tt_chan *chan = tt_chan_get(wire, x->peer);
@@ -142,7 +142,9 @@ struct tt_chan *tt_xfer_begin(struct tt_wire *wire, struct tt_xfer *x)
 	x->chan = chan;
 	x->bounce = NULL;
 	x->bounce_region = NULL;
-	if (chan->state == TT_CHAN_CLOSED)
+	if (!chan)
+		x->fn(x, NULL, -ENOMEM);
+	else if (chan->state == TT_CHAN_CLOSED)
 		tt_chan_connect(chan);
 	return chan;
 }

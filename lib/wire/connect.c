@@ -81,8 +81,10 @@ struct tt_chan *tt_chan_get(struct tt_wire *wire, int peer)
 	if (chan)
 		return chan;
 	chan = calloc(1, sizeof(*chan));
-	if (!chan)
-		abort(); /* a few hundred bytes: nothing sensible can go on */
+	if (!chan) {
+		tt_fail(-ENOMEM, "no memory for a channel to rank %d", peer);
+		return NULL;
+	}
 	tt_chan_init(chan, wire, peer);
 	wire->chan[peer] = chan;
 	wire->stats.allocations++;
@@ -191,12 +193,12 @@ static void connect_self(struct tt_chan *chan)
 		tt_chan_fail(chan, -TUTTI_ETRANSPORT, "transport self: %s", tt_fail_text(err));
 }
 
-static void refuse(struct tt_chan *chan, uint32_t attempt, int status)
+static void refuse(struct tt_wire *wire, int peer, uint32_t attempt, int status)
 {
 	struct conn_msg msg = {.attempt = attempt, .status = status};
 
 	snprintf(msg.text, sizeof(msg.text), "%s", tt_fail_text(status));
-	tt_ctl_send(chan->wire->boot, chan->peer, TT_CTL_CONN_REP, &msg, sizeof(msg));
+	tt_ctl_send(wire->boot, peer, TT_CTL_CONN_REP, &msg, sizeof(msg));
 }
 
 /* Ask the peer for the next transport both can use. */
@@ -227,7 +229,7 @@ static void request(struct tt_chan *chan)
 		 chan->reason);
 	tt_err("no transport to rank %d (%s): %s", chan->peer, tt_boot_host(wire->boot, chan->peer),
 	       why);
-	refuse(chan, TT_NO_ATTEMPT, tt_fail(-TUTTI_ETRANSPORT, "%s", why));
+	refuse(wire, chan->peer, TT_NO_ATTEMPT, tt_fail(-TUTTI_ETRANSPORT, "%s", why));
 	tt_chan_fail(chan, -TUTTI_ETRANSPORT, "no transport: %s", why);
 }
 
@@ -281,7 +283,7 @@ static void accept_request(struct tt_chan *chan, struct conn_msg *msg)
 	msg->transport[sizeof(msg->transport) - 1] = 0;
 	err = find_or_open(chan->wire, msg->transport, &tp);
 	if (err) {
-		refuse(chan, attempt, err);
+		refuse(chan->wire, chan->peer, attempt, err);
 		return;
 	}
 	err = open_end(chan, tp, &reply);
@@ -290,7 +292,7 @@ static void accept_request(struct tt_chan *chan, struct conn_msg *msg)
 	if (err) {
 		tt_chan_close_ep(chan, err);
 		chan->state = TT_CHAN_CLOSED;
-		refuse(chan, attempt, err);
+		refuse(chan->wire, chan->peer, attempt, err);
 		return;
 	}
 	chan->attempt = (int)attempt;
@@ -307,9 +309,13 @@ static void handle_request(struct tt_wire *wire, int from, const void *data, siz
 		return;
 	memcpy(&msg, data, sizeof(msg));
 	chan = tt_chan_get(wire, from);
+	if (!chan) {
+		refuse(wire, from, msg.attempt, -ENOMEM);
+		return;
+	}
 	switch (chan->state) {
 	case TT_CHAN_FAILED:
-		refuse(chan, msg.attempt, -ECONNABORTED);
+		refuse(wire, from, msg.attempt, -ECONNABORTED);
 		return;
 	case TT_CHAN_OPEN:
 		return; /* a stale request: both ends have agreed already */
@@ -476,13 +482,15 @@ const char *tt_wire_why(const struct tt_wire *wire, int peer)
 
 void tt_wire_peer_gone(struct tt_wire *wire, int rank)
 {
+	struct tt_chan *chan;
 	int i;
 
 	tt_wire_lock(wire);
 	for (i = 0; i < wire->ntps; i++)
 		wire->tp[i].tp->peer_lost = true;
-	if (wire->chan[rank] || rank != wire->params.rank)
-		tt_chan_fail(tt_chan_get(wire, rank), -TUTTI_EPEER, "the process is gone");
+	chan = rank == wire->params.rank ? wire->chan[rank] : tt_chan_get(wire, rank);
+	if (chan)
+		tt_chan_fail(chan, -TUTTI_EPEER, "the process is gone");
 	tt_wire_unlock(wire);
 }
 

@@ -224,6 +224,7 @@ void tt_token_free(struct tt_wire *wire, uint32_t token);
 struct tt_token *tt_token_find(struct tt_wire *wire, uint32_t token);
 
 /* connect.c */
+/* NULL: no memory, and tt_fail has said so. */
 struct tt_chan *tt_chan_get(struct tt_wire *wire, int peer);
 void tt_chan_connect(struct tt_chan *chan);
 size_t tt_slot_size(const struct tt_env *env);

@@ -78,7 +78,8 @@ void tt_wire_port_say(struct tt_wire *wire, int peer, uint32_t what, const struc
 	struct tt_ctrl ctrl = {
 		.kind = TT_CTRL_PORT, .token = what, .key = *key, .addr = a, .len = b};
 
-	tt_chan_send_ctrl(tt_chan_get(wire, peer), &ctrl);
+	if (wire->chan[peer]) /* it has sent, so there is one */
+		tt_chan_send_ctrl(wire->chan[peer], &ctrl);
 }
 
 void tt_port_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl)

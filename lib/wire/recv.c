@@ -131,6 +131,8 @@ void tt_wire_recv(struct tt_wire *wire, struct tt_xfer *x)
 {
 	struct tt_chan *chan = tt_xfer_begin(wire, x);
 
+	if (!chan)
+		return;
 	if (chan->state == TT_CHAN_OPEN) {
 		tt_recv_open(chan, x);
 	} else if (chan->state == TT_CHAN_FAILED) {

@@ -239,7 +239,8 @@ void tt_wire_send(struct tt_wire *wire, struct tt_xfer *x)
 {
 	struct tt_chan *chan = tt_xfer_begin(wire, x);
 
-	tt_xfer_start_send(chan, x);
+	if (chan)
+		tt_xfer_start_send(chan, x);
 }
 
 void tt_send_offer(struct tt_chan *chan, const struct tt_ctrl *ctrl)

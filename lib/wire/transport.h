@@ -215,6 +215,20 @@ extern const struct tt_tp_ops *const tt_transports[];
 /* By name; NULL if there is none. */
 const struct tt_tp_ops *tt_transport_find(const char *name);
 
+/*
+ * A transport that accepts connections itself knows by a MAC that a request, and by another that the answer
+ * to it, comes from the peer: the key is what each of the two ends has told the other in its address, which
+ * travels over authenticated links only. The label keeps the one from being taken for the other.
+ */
+#define TT_MAC_SIZE 16
+struct tt_mac_key {
+	uint64_t passive[2], active[2]; /* random, of each end */
+};
+void tt_mac(unsigned char mac[TT_MAC_SIZE], const char *label, const struct tt_mac_key *key,
+	    const void *data, size_t len);
+bool tt_mac_is(const unsigned char mac[TT_MAC_SIZE], const char *label,
+	       const struct tt_mac_key *key, const void *data, size_t len);
+
 /* transports/fault: open `inner` wrapped, behaving as spec (TUTTI_FAULT's syntax) says. */
 int tt_fault_open(const struct tt_tp_ops *inner, const char *spec, const struct tt_tp_params *params,
 		  struct tt_tp **tp);

@@ -235,6 +235,8 @@ static int open_channel(struct tt_wire *wire, int peer, struct tt_chan **out)
 {
 	struct tt_chan *chan = tt_chan_get(wire, peer);
 
+	if (!chan)
+		return -ENOMEM;
 	if (chan->state == TT_CHAN_CLOSED)
 		tt_chan_connect(chan);
 	if (chan->state == TT_CHAN_FAILED)

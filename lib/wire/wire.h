@@ -162,6 +162,12 @@ void tt_wire_conn_req(struct tt_wire *wire, int from, const void *data, size_t l
 void tt_wire_conn_rep(struct tt_wire *wire, int from, const void *data, size_t len);
 /* Why the channel to peer has failed; NULL: it has not. Under the lock. */
 const char *tt_wire_why(const struct tt_wire *wire, int peer);
+/* The channels there are to ranks from `from` on, at most max; returns how many. Under the lock. */
+struct tt_wire_link {
+	int peer;
+	const char *state, *transport; /* "": none yet */
+};
+int tt_wire_links(const struct tt_wire *wire, int from, struct tt_wire_link *link, int max);
 /* A process is gone: its channel's transfers fail with -TUTTI_EPEER. */
 void tt_wire_peer_gone(struct tt_wire *wire, int rank);
 
@@ -175,18 +181,19 @@ size_t tt_wire_eager_max(const struct tt_env *env);
 bool tt_wire_auto_progress(struct tt_wire *wire);
 /* Whether looking for news makes system calls, so that a thread should not spin. */
 bool tt_wire_slow_poll(const struct tt_wire *wire);
-/* Ranks of this process's host, itself included. */
-int tt_wire_local_ranks(struct tt_wire *wire);
+/* Have the ranks that may use this one's CPUs, itself included, a CPU each? */
+bool tt_wire_cpu_each(struct tt_wire *wire);
 /* Whether rank is on this process's host; text (may be NULL) receives why. */
 bool tt_wire_same_host(struct tt_wire *wire, int rank, char *why, size_t size);
 /* Identity of a rank's host: equal numbers mean same host. For splitting by host. */
 uint64_t tt_wire_host_key(struct tt_wire *wire, int rank);
 /*
- * How n ranks are spread, the same on all ranks: hosts, the most ranks on one, the transport that
- * all of them have best, on one host and between hosts ("" if none; constant strings).
+ * How n ranks are spread, the same on all ranks: hosts, the most ranks on one, CPUs they may use on
+ * the first one's, the transport that all of them have best, on one host and between hosts ("" if
+ * none; constant strings).
  */
 struct tt_wire_spread {
-	int hosts, most;
+	int hosts, most, cpus;
 	const char *inside, *between;
 };
 int tt_wire_spread(struct tt_wire *wire, const int *ranks, int n, struct tt_wire_spread *spread);

@@ -3,7 +3,7 @@
 check_LTLIBRARIES += libconform.la
 libconform_la_SOURCES = \
 	tests/conform/conform.h tests/conform/net.c tests/conform/loop.c tests/conform/loop.h \
-	tests/conform/t_basic.c tests/conform/t_data.c tests/conform/t_more.c
+	tests/conform/t_basic.c tests/conform/t_data.c tests/conform/t_more.c tests/conform/t_keys.c
 libconform_la_LIBADD = libtttest.la
 conform_programs = \
 	tests/conform/conform_loop \

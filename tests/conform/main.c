@@ -55,6 +55,7 @@ static const struct tt_test conformance[] = {{"wakes_sleeper", test_wakes_sleepe
 					     {"bounds", test_bounds},
 					     {"stale_key", test_stale_key},
 					     {"read_only", test_read_only},
+					     {"wrong_keys", test_wrong_keys},
 					     {"arm", test_arm},
 					     {"close_any_state", test_close_any_state},
 					     {"close_drops_ops", test_close_drops_ops},

@@ -10,6 +10,7 @@ cd "$TT_SRC" || exit 1
 # A name is a folder of lib/, or a path; "public" folders see <tutti/...> only.
 include_rules='
 lib/base
+lib/diag
 lib/topo
 lib/boot
 lib/reduce
@@ -18,12 +19,12 @@ lib/mem		lib/wire/transport.h lib/topo
 lib/wire	lib/mem lib/boot lib/topo
 lib/plan	lib/topo lib/coll/algs.def
 lib/coll	lib/plan/plan.h
-lib/comm	lib/boot lib/wire lib/mem lib/topo lib/plan
+lib/comm	lib/diag lib/boot lib/wire lib/mem lib/topo lib/plan
 lib/node	lib/wire lib/mem lib/topo lib/reduce
-lib/engine	lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
-lib/p2p		lib/engine lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
-lib/rma		lib/engine lib/p2p lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
-lib/ps		lib/rma lib/engine lib/p2p lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
+lib/engine	lib/diag lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
+lib/p2p		lib/diag lib/engine lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
+lib/rma		lib/diag lib/engine lib/p2p lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
+lib/ps		lib/diag lib/rma lib/engine lib/p2p lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
 lib/gossip	lib/engine lib/p2p lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
 lib/api		lib
 transports	lib/wire/transport.h lib/mem/mem.h
@@ -31,9 +32,12 @@ man		lib/base
 examples	public
 perf		public lib/reduce/reduce.h
 tools		public
-tools/sim	lib/plan tools/cli.h
-tools/explain.c	lib/plan lib/topo tools/cli.h
-tools/tune	lib tools/cli.h
+tools/values	lib/plan tools/values.h
+tools/run	lib/diag tools/cli.h
+tools/ras	lib/boot tools/cli.h
+tools/sim	lib/plan tools/cli.h tools/values.h
+tools/explain.c	lib/plan lib/topo lib/node/node.h tools/cli.h tools/values.h
+tools/tune	lib tools/cli.h tools/values.h
 '
 
 sources()
@@ -70,8 +74,11 @@ test_includes()
 	for file in $(sources); do
 		case $file in
 		tools/sim/*) own=tools/sim ;;
+		tools/run/*) own=tools/run ;;
+		tools/ras/*) own=tools/ras ;;
 		tools/tune/*) own=tools/tune ;;
 		tools/explain.c) own=tools/explain.c ;;
+		tools/values.*) own=tools/values ;;
 		lib/* | transports/*) own=$(echo "$file" | cut -d/ -f1,2) ;;
 		*) own=${file%%/*} ;;
 		esac

@@ -20,6 +20,7 @@ TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_rma \
 	tests/mp/test_ps \
 	tests/mp/test_ps_clock \
+	tests/mp/test_ps_errors \
 	tests/mp/test_ps_hammer \
 	tests/mp/test_ps_save \
 	tests/mp/test_ps_copies \
@@ -77,5 +78,7 @@ tests_mp_test_ps_save_LDADD = libttmp.la
 EXTRA_DIST += tests/mp/safetensors.py
 tests_mp_test_ps_clock_SOURCES = tests/mp/test_ps_clock.c
 tests_mp_test_ps_clock_LDADD = libttmp.la
+tests_mp_test_ps_errors_SOURCES = tests/mp/test_ps_errors.c
+tests_mp_test_ps_errors_LDADD = libttmp.la
 tests_mp_test_node_SOURCES = tests/mp/test_node.c
 tests_mp_test_node_LDADD = libttmp.la

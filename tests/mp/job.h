@@ -75,6 +75,8 @@ const char *mp_no_ofi(void);
 bool mp_sanitized(void);
 /* The same of transport verbs. */
 const char *mp_no_verbs(void);
+/* From now on this process may not touch another's ordinary memory, as in many a container. */
+int mp_forbid_vm(void);
 /* How many files a job of this user could have left in /dev/shm. */
 int mp_shm_files(void);
 

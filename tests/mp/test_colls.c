@@ -9,12 +9,7 @@
 #include "tests/mp/colls.h"
 
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 
 /* How much of the matrix a job goes through: one in so many. */
 struct amount {
@@ -363,26 +358,11 @@ static void verbs(void)
 
 /* ---- in the memory of the host ---- */
 
-/* From now on this process may not touch another's ordinary memory, as in many a container. */
-static int forbid_vm(void)
-{
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 2, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 1, 0),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-	};
-	struct sock_fprog prog = {sizeof(code) / sizeof(code[0]), code};
-
-	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
-}
-
 static int forbidden(struct mp_job *job)
 {
 	struct tutti_config config = {0};
 
-	TT_EXPECT(!forbid_vm());
+	TT_EXPECT(!mp_forbid_vm());
 	MP_OK(mp_join(job, MP_ID, &config));
 	TT_EXPECT(!everything(job));
 	MP_OK(tutti_finalize(job->ctx));

@@ -449,8 +449,9 @@ static int differ_body(struct mp_job *job)
 	char name[32];
 	int err;
 
-	MP_OK(tutti_barrier(job->world));
-	err = call_one(job, d, in, out);
+	err = tutti_barrier(job->world); /* others may leave it and disagree while this rank is in it */
+	if (!err)
+		err = call_one(job, d, in, out);
 	if (!err && job->rank == 0) /* it may have done its part; it learns at its next call */
 		mp_sleep_ms(1500);
 	if (!err)

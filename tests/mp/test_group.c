@@ -116,14 +116,14 @@ static int wrong_body(struct mp_job *job)
 	return 0;
 }
 
-/* Floats, of different lengths: where recursive doubling does them one by one it does them together. */
+/* Floats, of different lengths: where an algorithm combines all elements in one order it does them together. */
 static int fused_floats(struct mp_job *job)
 {
 	enum { N = 6, LEN = 40 };
 	struct tutti_stats a = {.size = sizeof(a)}, b = a;
 	const char *algo = getenv("TUTTI_ALGO");
 	float f[N][LEN], want[N][LEN];
-	uint64_t one;
+	uint64_t one, bytes = 0;
 	int i;
 
 	MP_OK(tutti_barrier(job->world));
@@ -133,6 +133,7 @@ static int fused_floats(struct mp_job *job)
 		MP_OK(tutti_allreduce(f[i], want[i], (size_t)(LEN - i), TUTTI_FLOAT32, TUTTI_AVG,
 				      job->world));
 		MP_OK(tutti_stats_get(job->ctx, &b));
+		bytes += (uint64_t)(LEN - i) * 4;
 	}
 	one = b.eager_messages - a.eager_messages;
 	mp_meet(job);
@@ -149,6 +150,8 @@ static int fused_floats(struct mp_job *job)
 		TT_EXPECT(one && b.eager_messages - a.eager_messages == one);
 	if (algo && strstr(algo, "ring"))
 		TT_EXPECT(one && b.eager_messages - a.eager_messages == N * one);
+	if (algo && strstr(algo, "node_")) /* packed and unpacked */
+		TT_EXPECT(b.copied_bytes - a.copied_bytes >= 2 * bytes);
 	return 0;
 }
 
@@ -292,6 +295,14 @@ static void shm(void)
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TIMEOUT=700ms", .fn = fused_late_body));
 }
 
+/* In the memory of the host, which a named transport switches off. */
+static void node(void)
+{
+	all_on("TUTTI_NODE=on");
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_ALGO=allreduce:node_slots", .fn = fused_body));
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_ALGO=allreduce:node_pull", .fn = fused_body));
+}
+
 static void ofi(void)
 {
 	if (mp_no_ofi())
@@ -311,7 +322,7 @@ static void fault(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"self", self}, {"shm", shm}, {"ofi", ofi}, {"fault", fault}, {NULL, NULL},
+		{"self", self}, {"shm", shm}, {"node", node}, {"ofi", ofi}, {"fault", fault}, {NULL, NULL},
 	};
 
 	return tt_test_main("group", tests, argc, argv);

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define COUNT 300000 /* float32 */
@@ -213,12 +214,178 @@ static void communicators(void)
 	TT_CHECK(!MP_RUN(.n = 5, .fn = split_often));
 }
 
+static int dup_often(struct mp_job *job)
+{
+	struct tutti_comm *comm[100], *brief;
+	int k;
+
+	for (k = 0; k < 100; k++)
+		MP_OK(tutti_comm_dup(job->world, &comm[k]));
+	for (k = 0; k < 100; k++) {
+		MP_OK(tutti_comm_dup(job->world, &brief));
+		MP_OK(tutti_comm_free(brief));
+	}
+	while (k--)
+		MP_OK(tutti_comm_free(comm[k]));
+	return 0;
+}
+
+/* Who waits for an area goes on sending what the others need to get there. */
+static void held_back(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = dup_often,
+			 .env = "TUTTI_NODE=on TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=1,hold=0.3 "
+				"TUTTI_ALGO=allgather:ring TUTTI_TIMEOUT=5000"));
+}
+
+/* A root that is turns ahead, and sleeps until the others have finished theirs. */
+static int one_way(struct mp_job *job)
+{
+	double began = mp_now();
+	int64_t v, all[3];
+	int k;
+
+	for (k = 0; k < 300; k++) {
+		v = k;
+		MP_OK(tutti_bcast(&v, 1, TUTTI_INT64, 0, job->world));
+		TT_EXPECT(v == k);
+	}
+	for (k = 0; k < 100; k++)
+		MP_OK(tutti_gather(&v, all, 1, TUTTI_INT64, 1, job->world));
+	for (k = 0; k < 100; k++)
+		MP_OK(tutti_reduce(&v, all, 1, TUTTI_INT64, TUTTI_MAX, 2, job->world));
+	TT_EXPECT(mp_now() - began < 3); /* 50 ms for every other turn would be 7 s and more */
+	return 0;
+}
+
+static void gated(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = one_way,
+			 .env = "TUTTI_WAIT=sleep TUTTI_ALGO=bcast:node_slots;gather:node_slots;"
+				"reduce:node_slots"));
+}
+
+/* One rank has no descriptor for its part of a communicator: then nobody gets one. */
+static int short_of_files(struct mp_job *job)
+{
+	struct tutti_comm *comm, *kept = NULL;
+	struct rlimit old, low;
+	int64_t v;
+	int k, r;
+
+	MP_OK(tutti_comm_dup(job->world, &comm)); /* what the pool needs is there */
+	MP_OK(tutti_comm_free(comm));
+	TT_EXPECT(!getrlimit(RLIMIT_NOFILE, &old));
+	low = (struct rlimit){.rlim_cur = 3, .rlim_max = old.rlim_max};
+	for (k = 0; k < 300; k++) {
+		r = k % job->n;
+		TT_EXPECT(job->rank != r || !setrlimit(RLIMIT_NOFILE, &low));
+		comm = kept;
+		TT_EXPECT(tutti_comm_split(job->world, k % 2 ? 0 : job->rank / 2, 0, &comm) < 0);
+		TT_EXPECT(comm == kept);
+		if (k % 2 && r && job->rank != r)
+			MP_SAID("could not make its communicator");
+		TT_EXPECT(!setrlimit(RLIMIT_NOFILE, &old));
+		v = 1;
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &v, 1, TUTTI_INT64, TUTTI_SUM, job->world));
+	}
+	MP_OK(tutti_comm_dup(job->world, &comm));
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &v, 1, TUTTI_INT64, TUTTI_SUM, comm));
+	TT_EXPECT(v == job->n * job->n);
+	MP_OK(tutti_comm_free(comm));
+	return 0;
+}
+
+static void one_fails(void)
+{
+	TT_CHECK(!MP_RUN(.n = 4, .fn = short_of_files, .env = "TUTTI_TIMEOUT=10000"));
+}
+
+struct pieces {
+	enum mp_kind kind;
+	bool forbid; /* other ranks' ordinary memory is out of reach */
+};
+
+#define PIECE ((size_t)4 << 20)
+#define BLOCK ((size_t)9 << 20)
+
+/* What a request moves from one call of the library to the next: others can have the lock between them. */
+static int stepwise(struct mp_job *job, struct tutti_request *req, struct tutti_stats a, size_t pulls)
+{
+	struct tutti_stats b;
+	int done = 0;
+
+	while (!done) {
+		TT_EXPECT(!stats_of(job, &b));
+		TT_EXPECT(b.copied_bytes - a.copied_bytes <= PIECE);
+		TT_EXPECT(b.pulled_bytes - a.pulled_bytes <= PIECE * pulls);
+		a = b;
+		MP_OK(tutti_test(&req, &done));
+	}
+	TT_EXPECT(!stats_of(job, &b));
+	TT_EXPECT(b.copied_bytes - a.copied_bytes <= PIECE);
+	return 0;
+}
+
+static int in_pieces(struct mp_job *job)
+{
+	const struct pieces *p = job->arg;
+	struct tutti_config config = {0};
+	size_t n = (size_t)job->n, i;
+	struct tutti_request *req;
+	struct tutti_stats s;
+	struct mp_buf in, out;
+
+	TT_EXPECT(!p->forbid || !mp_forbid_vm());
+	MP_OK(mp_join(job, MP_ID, &config));
+	MP_OK(mp_buf_new(job, p->kind, BLOCK, &in));
+	MP_OK(mp_buf_new(job, p->kind, n * BLOCK, &out));
+	for (i = 0; i < BLOCK; i++)
+		in.p[i] = (char)(i / 1001 + (size_t)job->rank);
+	memset(out.p, -1, n * BLOCK);
+	TT_EXPECT(!stats_of(job, &s));
+	MP_OK(tutti_iallgather(in.p, out.p, BLOCK, TUTTI_INT8, job->world, &req));
+	TT_EXPECT(!stepwise(job, req, s, 1));
+	for (i = 0; i < n * BLOCK; i++)
+		TT_EXPECT(out.p[i] == (char)(i % BLOCK / 1001 + i / BLOCK));
+	TT_EXPECT(!stats_of(job, &s));
+	MP_OK(tutti_iallreduce(in.p, out.p, BLOCK, TUTTI_INT8, TUTTI_SUM, job->world, &req));
+	TT_EXPECT(!stepwise(job, req, s, n));
+	for (i = 0; i < BLOCK; i++)
+		TT_EXPECT(out.p[i] == (char)(i / 1001 * n + n * (n - 1) / 2));
+	MP_OK(mp_buf_free(&in));
+	MP_OK(mp_buf_free(&out));
+	MP_OK(tutti_finalize(job->ctx));
+	job->ctx = NULL;
+	return 0;
+}
+
+static void pieces(void)
+{
+	static const struct {
+		int n;
+		const char *env;
+		struct pieces p;
+	} runs[] = {
+		{1, NULL, {MP_PLAIN, false}},
+		{3, "TUTTI_ALGO=allgather:node_pull;allreduce:node_pull", {MP_POOL, false}},
+		{3, "TUTTI_ALGO=allgather:node_pull;allreduce:node_pull", {MP_PLAIN, true}},
+		{2, "TUTTI_ALGO=allgather:ring;allreduce:ring", {MP_POOL, false}},
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(runs) / sizeof(runs[0]); i++)
+		TT_CHECK(!MP_RUN(.n = runs[i].n, .env = runs[i].env, .fn = in_pieces,
+				 .arg = (void *)&runs[i].p, .no_init = true));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"counters", counters},	  {"remapped", remapped},   {"same_bits", same_bits},
 		{"mismatch", mismatch},	  {"withdrawn", withdrawn}, {"communicators", communicators},
-		{NULL, NULL},
+		{"held_back", held_back}, {"gated", gated},	    {"one_fails", one_fails},
+		{"pieces", pieces},	  {NULL, NULL},
 	};
 
 	return tt_test_main("node", tests, argc, argv);

@@ -162,6 +162,79 @@ static int bsp_rounds(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_t
 	return 0;
 }
 
+/* A clock that is told while a pull is under way does not end under it. */
+static int during_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	size_t n = 1 << 21, i;
+	float *v = malloc(n * sizeof(float)), one[1000];
+	struct tutti_request *req[2];
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	int c;
+
+	MP_OK(open_ps(job, 1, 0, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", n, TUTTI_FLOAT32, &opt, &t));
+	for (i = 0; i < 1000; i++)
+		one[i] = 1;
+	for (c = 0; c < 5 && job->rank; c++) {
+		MP_OK(tutti_ps_push(t, one, n - 1000, 1000, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_ipull(t, v, 0, n, TUTTI_FLOAT32, &req[0]));
+		MP_OK(tutti_ps_iclock(ps, &req[1]));
+		MP_OK(tutti_waitall(2, req));
+		TT_EXPECT(v[n - 1000] == (float)c && v[n - 1] == (float)c);
+	}
+	MP_OK(tutti_ps_close(ps));
+	free(v);
+	return 0;
+}
+
+/*
+ * Rows without initial values exist for pulls from the end of the clock in which they were first pushed, also
+ * for who has pushed them, whoever comes first.
+ */
+static int unset_body(struct mp_job *job)
+{
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	uint64_t key[3];
+	int64_t v[3][2];
+	int c, i, w;
+
+	MP_OK(open_ps(job, 2, 0, &ps));
+	MP_OK(tutti_ps_rows(ps, "r", 2, 1000, TUTTI_INT64, NULL, &t));
+	for (c = 0; c < 20 && job->rank >= 2; c++) {
+		w = c % WORKERS + 2; /* who pushes first, and new rows alone */
+		for (i = 0; i < 3; i++) {
+			key[i] = (uint64_t)(i < 2 ? c * 10 + i : 7777);
+			v[i][0] = v[i][1] = job->rank;
+		}
+		if (job->rank == w) {
+			MP_OK(tutti_ps_push_rows(t, key, 3, v, TUTTI_INT64));
+			MP_ERR(tutti_ps_pull_rows(t, key, 1, v, TUTTI_INT64), -ENOENT);
+			atomic_store(&job->shared->word[0], c + 1);
+		} else {
+			TT_EXPECT(mp_await(&job->shared->word[0], c + 1, 10000));
+			mp_sleep_ms(c % 3);
+			MP_ERR(tutti_ps_pull_rows(t, key, 1, v, TUTTI_INT64), -ENOENT);
+		}
+		if (c % 2) { /* the lookup waits for the clock */
+			struct tutti_request *req;
+
+			MP_OK(tutti_ps_iclock(ps, &req));
+			MP_OK(tutti_ps_pull_rows(t, key, 2, v, TUTTI_INT64));
+			MP_OK(tutti_wait(&req));
+		} else {
+			MP_OK(tutti_ps_clock(ps));
+			MP_OK(tutti_ps_pull_rows(t, key, 2, v, TUTTI_INT64));
+		}
+		for (i = 0; i < 2; i++)
+			TT_EXPECT(v[i][0] == w && v[i][1] == w);
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
 static int bsp_body(struct mp_job *job)
 {
 	struct tutti_ps_options opt = {.size = sizeof(opt), .rule = TUTTI_PS_MOMENTUM, .rate = 0.05,
@@ -184,6 +257,10 @@ static int bsp_body(struct mp_job *job)
 static void bsp(void)
 {
 	TT_CHECK(!MP_RUN(.n = 2 + WORKERS, .env = "TUTTI_TRANSPORT=shm", .fn = bsp_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = during_body));
+	TT_CHECK(!MP_RUN(.n = 2 + WORKERS, .env = "TUTTI_TRANSPORT=shm", .fn = unset_body));
+	TT_CHECK(!MP_RUN(.n = 2 + WORKERS, .fn = unset_body, .env = "TUTTI_TRANSPORT=fault:shm "
+			 "TUTTI_FAULT=seed=8,delay=0.2:200,reorder=0.4,again=0.2"));
 	TT_CHECK(!MP_RUN(.n = 2 + WORKERS, .fn = bsp_body, .env = "TUTTI_TRANSPORT=fault:shm "
 			 "TUTTI_FAULT=seed=8,delay=0.2:200,reorder=0.4,again=0.2"));
 }
@@ -207,6 +284,32 @@ static int traced_body(struct mp_job *job)
 		MP_OK(tutti_ps_pull(t, v, 0, 3000, TUTTI_FLOAT32));
 	}
 	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+/* Pulls with later pushes behind them, which are answered while blocks are read. */
+static int overlap_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	float *v = calloc(1 << 18, sizeof(*v)), *g = calloc(200, sizeof(*g));
+	struct tutti_request *req[3];
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	int i;
+
+	MP_OK(open_ps(job, 1, 3, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 1 << 18, TUTTI_FLOAT32, &opt, &t));
+	for (i = 0; i < 60 && job->rank; i++) {
+		MP_OK(tutti_ps_ipull(t, v, 0, 1 << 18, TUTTI_FLOAT32, &req[0]));
+		MP_OK(tutti_ps_ipush(t, g, 0, 100, TUTTI_FLOAT32, &req[1]));
+		MP_OK(tutti_ps_ipush(t, g, 100, 100, TUTTI_FLOAT32, &req[2]));
+		MP_OK(tutti_waitall(3, req));
+		if (i % 10 == 0)
+			MP_OK(tutti_ps_clock(ps));
+	}
+	MP_OK(tutti_ps_close(ps));
+	free(v);
+	free(g);
 	return 0;
 }
 
@@ -252,6 +355,10 @@ static void trace(void)
 	TT_CHECK(checked(dir, "truncate -s -3 t.1") == 1);
 	TT_CHECK(checked(dir, "echo nonsense >> t.1") == 1);
 	TT_CHECK(checked(dir, "cp t.0 t.1") == 1);
+	snprintf(env, sizeof(env), "TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=4,delay=0.5:2000,finish=1 TUTTI_PS_TRACE=%s/t",
+		 dir);
+	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = overlap_body));
+	TT_CHECK(checked(dir, "rm t.2") == 0); /* of the job before */
 	snprintf(command, sizeof(command), "rm -rf %s", dir);
 	TT_CHECK(system(command) == 0);
 }
@@ -306,6 +413,13 @@ static int tables_refused(struct mp_job *job, struct tutti_ps *ps)
 	bad.combine = TUTTI_PS_COMBINE_SUM;
 	MP_ERR(tutti_ps_dense(ps, "t", 10, TUTTI_INT32, &bad, &t), -EINVAL);
 	MP_ERR(tutti_ps_rows(ps, "t", 1 << 20, 10, TUTTI_INT32, &o, &t), -EINVAL);
+	bad = o;
+	bad.block = 3; /* no element fits */
+	MP_ERR(tutti_ps_dense(ps, "t", 100, TUTTI_FLOAT32, &bad, &t), -EINVAL);
+	MP_SAID("options.block is 3 bytes");
+	bad.block = 8; /* more blocks than can be counted */
+	MP_ERR(tutti_ps_dense(ps, "t", (size_t)1 << 34, TUTTI_FLOAT32, &bad, &t), -EINVAL);
+	MP_SAID("options.block, 8 bytes, is too small");
 	/* more than the servers have */
 	MP_ERR(tutti_ps_dense(ps, "t", (size_t)1 << 38, TUTTI_FLOAT32, &o, &t), -ENOMEM);
 	TT_EXPECT(!t);
@@ -353,6 +467,7 @@ static int calls_refused(struct mp_job *job, struct tutti_ps *ps, struct tutti_p
 static int late_refused(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table *t,
 			struct tutti_ps_table *rows)
 {
+	struct tutti_error_info info = {.size = sizeof(info)};
 	uint64_t key[200];
 	float v[400] = {0};
 	int i, err;
@@ -368,6 +483,9 @@ static int late_refused(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps
 	for (i = 0; i < 200; i++)
 		key[i] = (uint64_t)i;
 	MP_ERR(tutti_ps_push_rows(rows, key, 200, v, TUTTI_FLOAT32), -ENOSPC);
+	MP_SAID("rank 0 refused new rows of table 'r': it has room for 20");
+	MP_OK(tutti_last_error(&info));
+	TT_EXPECT(info.rank == 0);
 	MP_OK(tutti_ps_push_rows(rows, key, 10, v, TUTTI_FLOAT32)); /* there is room for these */
 	MP_OK(tutti_ps_pull_rows(rows, key, 10, v, TUTTI_FLOAT32));
 	for (i = 0; i < 100; i++)
@@ -406,14 +524,18 @@ static int refused_body(struct mp_job *job)
 	return 0;
 }
 
-/* Under BSP a push is answered before its turn comes: its refusal is told all the same. */
+/*
+ * Under BSP a push is answered before its turn comes: its refusal is told all the same, by a later call, be it
+ * the good-bye. *arg: whether there is a clock between.
+ */
 static int held_refused_body(struct mp_job *job)
 {
+	int clocks = *(int *)job->arg;
 	struct tutti_ps_table *t, *rows;
 	uint64_t key = 77;
 	struct tutti_ps *ps;
 	float v[10] = {0};
-	int err = 0, i;
+	int err = 0, end, i;
 
 	MP_OK(open_ps(job, 1, 0, &ps));
 	MP_OK(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, NULL, &t));
@@ -424,20 +546,74 @@ static int held_refused_body(struct mp_job *job)
 	if (job->rank == 2)
 		MP_OK(tutti_ps_push_rows(rows, &key, 1, v, TUTTI_FLOAT32));
 	mp_meet(job);
-	for (i = 0; i < 6 && job->rank && !err; i++)
+	if (job->rank == 1)
+		mp_sleep_ms(50); /* rank 2's messages wait for this one's clock */
+	for (i = 0; i < clocks && job->rank && !err; i++)
 		err = tutti_ps_clock(ps);
-	if (job->rank == 2)
-		MP_ERR(err, -ENODATA);
-	else
+	end = tutti_ps_close(ps);
+	err = err ? err : end;
+	if (job->rank != 2)
 		MP_OK(err);
+	else
+		MP_ERR(err, -ENODATA);
+	if (job->rank == 2)
+		MP_SAID("no values yet");
+	return 0;
+}
+
+/* A clock that tells of a refusal has moved all the same; any other call has done nothing. */
+static int told_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	struct tutti_ps_read read = {.size = sizeof(read)};
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_ps_table *t, *u;
+	struct tutti_request *req;
+	float v[10] = {1}, w[10];
+	uint64_t clocks = 0;
+	int err, pushes = 0;
+	struct tutti_ps *ps;
+
+	MP_OK(open_ps(job, 1, 3, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, NULL, &t));
+	MP_OK(tutti_ps_dense(ps, "u", 10, TUTTI_FLOAT32, &opt, &u));
+	if (job->rank) {
+		MP_OK(tutti_ps_push(t, v, 0, 10, TUTTI_FLOAT32)); /* never set */
+		do {
+			mp_sleep_ms(1);
+			MP_OK(tutti_ps_iclock(ps, &req));
+			err = tutti_wait(&req);
+			clocks++;
+		} while (!err && clocks < 1000);
+		MP_ERR(err, -ENODATA);
+		MP_SAID("table 't'");
+		MP_OK(tutti_last_error(&info));
+		TT_EXPECT(info.rank == 0);
+		MP_OK(tutti_ps_push(t, v, 0, 10, TUTTI_FLOAT32));
+		do {
+			mp_sleep_ms(1);
+			err = tutti_ps_push(u, v, 0, 10, TUTTI_FLOAT32);
+			pushes += !err;
+		} while (!err && pushes < 1000);
+		MP_ERR(err, -ENODATA);
+		MP_OK(tutti_ps_clock(ps));
+		MP_OK(tutti_ps_pull(u, w, 0, 10, TUTTI_FLOAT32));
+		TT_EXPECT(w[0] == (float)pushes);
+		MP_OK(tutti_ps_last_read(u, &read));
+		TT_EXPECT(read.clock == clocks + 1);
+	}
 	MP_OK(tutti_ps_close(ps));
 	return 0;
 }
 
 static void refused(void)
 {
+	int clocks;
+
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = refused_body));
-	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = held_refused_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = told_body));
+	for (clocks = 0; clocks <= 2; clocks++)
+		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = held_refused_body, .arg = &clocks));
 }
 
 /* ---- a rank dies: nobody hangs ---- */

@@ -226,14 +226,14 @@ static void deaths(const char *env, int usual)
 
 static void one_shm(void)
 {
-	deaths("TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1", 12);
+	deaths("TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1", 8);
 }
 
 static void one_fault(void)
 {
 	/* long delays: what was answered too early would not be at the copies */
 	deaths("TUTTI_TRANSPORT=fault:shm TUTTI_PS_VERIFY=1 "
-	       "TUTTI_FAULT=seed=3,delay=0.3:3000,reorder=0.3,again=0.2", 8);
+	       "TUTTI_FAULT=seed=3,delay=0.3:3000,reorder=0.3,again=0.2", 4);
 }
 
 static void one_ofi(void)

@@ -87,6 +87,13 @@ test_default()
 	grep -q "measured table of hosts" "$tmp/perf" || die "$(cat "$tmp/perf")"
 }
 
+# Without a folder for settings there soon is one.
+test_new_home()
+{
+	HOME="$tmp/new" XDG_CONFIG_HOME= ./tutti_run -n 2 ./tutti_tune --links -t 0.001 >"$tmp/out" 2>&1 || die "$(cat "$tmp/out")"
+	[ -s "$tmp/new/.config/tutti/tune.json" ] || die "there is no table in the new home"
+}
+
 echo '{"tutti_tune": 1, "tables": [' >"$tmp/part.json"
 run made test_made
 run merged test_merged
@@ -95,7 +102,9 @@ run foreign test_foreign
 run missing says "cannot read the measured table /nowhere/t.json" bad /nowhere/t.json
 run part says "only a part of one" bad "$tmp/part.json"
 run default test_default
+run new_home test_new_home
 run not_ours says "is no measured table" ./tutti_tune -o "$TT_SRC/LICENSE" --links -t 0.001
+run nowhere says "cannot write /nowhere/t.json: No such file" ./tutti_run -n 2 ./tutti_tune -o /nowhere/t.json --links
 run explain_part says "only a part of one" ./tutti_explain -T "$tmp/part.json"
 run explain_coll says "did you mean allreduce?" ./tutti_explain alreduce
 run explain_root says "they are 0 to 3" ./tutti_explain bcast -n 4 -r 4

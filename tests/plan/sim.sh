@@ -64,7 +64,24 @@ test_check()
 	./tutti_sim -n 1024 -b 4K -a ring --check
 }
 
+# Equal counts take as long as blocks do; blocks of 1, 2, 3 and 4 tenths reach the owner of the first through one port.
+test_counts()
+{
+	for pair in allgather:allgatherv:ring alltoall:alltoallv:pairwise gather:gatherv:linear scatter:scatterv:linear; do
+		IFS=: read -r blocks counts algo <<-end
+			$pair
+		end
+		a=$(column 4 "$blocks" -n 12 -b 48K -a "$algo")
+		b=$(column 4 "$counts" -n 12 -b 48K -a "$algo" --check)
+		[ -n "$a" ] && [ "$a" = "$b" ] || die "$blocks takes $a us, $counts $b"
+	done
+	t=$(column 4 gatherv -n 4 -b 4000 -a linear --skew 4 --alpha 0 --bw 0.004 --overhead 0 --check)
+	[ "$t" = 900.00 ] || die "time $t"
+	./tutti_sim alltoallv -n 7 -b 1000 --skew 3 --check && ./tutti_sim reduce_scatter -n 7 -b 1000 --skew 3 --check
+}
+
 run ring_time test_ring_time
+run counts test_counts
 run linear test_linear
 run recurrence test_recurrence
 run files test_files
@@ -73,8 +90,11 @@ run check test_check
 run unknown_option says "did you mean --table?" ./tutti_sim --tabel
 run unknown_collective says "did you mean allreduce?" ./tutti_sim alreduce
 run unknown_algorithm says "did you mean ring?" ./tutti_sim -a rng
-run per_rank_counts says "has counts per rank" ./tutti_sim allgatherv
+run skew_of_none says "allgather has no counts per rank" ./tutti_sim allgather --skew 2
+run pairs says "at most 2048 ranks" ./tutti_sim alltoallv -n 4096
 run bad_ranks says "-n: a number from 1" ./tutti_sim -n 0
+run bad_fraction says "whole numbers of ranks, not 4.7" ./tutti_sim -n 4.7
+run bad_straggler says "a rank is a whole number, not 1.5" ./tutti_sim --straggler 1.5:3
 run bad_range says "8 is more than 4" ./tutti_sim -n 8:4
 run bad_root says "they are 0 to 3" ./tutti_sim bcast -n 4 -r 4
 run bad_plot says ".png, .svg or .pdf" ./tutti_sim --plot figure.gif

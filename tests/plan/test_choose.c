@@ -10,6 +10,7 @@
 #include "lib/base/error.h"
 #include "lib/plan/choose.h"
 #include "lib/plan/cost.h"
+#include "lib/plan/tune.h"
 #include "tests/test.h"
 
 /* Shared memory of one host with a processor for each rank; what many checks do not depend on. */
@@ -193,6 +194,46 @@ static void test_every_collective(void)
 	tt_chooser_free(c);
 }
 
+/* On one host by the defaults: short vectors in slots, longer ones pulled, neither when it is off. */
+static void test_node(void)
+{
+	struct tt_chooser_params p = {.rules = "",
+				      .chunk = 256 << 10,
+				      .lanes = 4,
+				      .layout = {.hosts = 1, .cores = 64},
+				      .inside = "shm",
+				      .between = ""};
+	struct tt_candidate list[TT_CANDIDATES];
+	double slots, pull, ring;
+	struct tt_plan_args a;
+	struct tt_chooser *c;
+	int i, n, k;
+	size_t bytes;
+
+	for (p.nranks = 2; p.nranks <= 64; p.nranks *= 2) {
+		p.layout.ranks_per_host = p.nranks;
+		TT_REQUIRE(!tt_chooser_by_table(&p, &c));
+		for (k = 0, bytes = 8; k < 2; k++, bytes = 32 << 10) {
+			a = call(TT_COLL_ALLREDUCE, p.nranks, bytes / 4);
+			a.elem = 4;
+			TT_CHECK(strncmp(tt_choose(c, &a)->name, "node", 4));
+			a = call(TT_COLL_ALLREDUCE, p.nranks, bytes / 4);
+			a.elem = 4;
+			a.node = true;
+			slots = pull = ring = 0;
+			n = tt_candidates(c, &a, list, TT_CANDIDATES);
+			for (i = 0; i < n; i++) {
+				slots = strcmp(list[i].alg->name, "node_slots") ? slots : list[i].time;
+				pull = strcmp(list[i].alg->name, "node_pull") ? pull : list[i].time;
+				ring = strcmp(list[i].alg->name, "ring") ? ring : list[i].time;
+			}
+			TT_CHECK(slots > 0 && pull > 0 && pull < ring);
+			TT_CHECK(k ? pull < slots : slots < pull && slots < ring);
+		}
+		tt_chooser_free(c);
+	}
+}
+
 /* The sizes of v forms: a mean block where all know all counts, nothing where they do not. */
 static void test_v_forms(void)
 {
@@ -336,6 +377,7 @@ static void test_pieces(void)
 }
 
 static const struct tt_test tests[] = {{"synthetic", test_synthetic}, {"cheapest", test_cheapest}, {"measured", test_measured}, {"every_collective", test_every_collective},
+				       {"node", test_node},
 				       {"v_forms", test_v_forms},
 				       {"allreduces", test_allreduces},
 				       {"rules", test_rules},	    {"bad_rules", test_bad_rules},

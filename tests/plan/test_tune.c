@@ -229,6 +229,7 @@ static void test_explain(void)
 	check_explained(TT_COLL_ALLREDUCE, NULL, 4, 16);
 	check_explained(TT_COLL_BCAST, NULL, 1, 5);
 	check_explained(TT_COLL_ALLGATHER, NULL, 3, 7);
+	check_explained(TT_COLL_GATHERV, NULL, 2, 8);
 	check_explained(TT_COLL_ALLREDUCE, tunes.tune[0], 2, 4);
 	check_explained(TT_COLL_ALLREDUCE, tunes.tune[1], 1, 2);
 	tt_tunes_free(&tunes);

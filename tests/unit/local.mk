@@ -4,6 +4,7 @@ include tests/unit/env.mk
 include tests/unit/mem.mk
 include tests/unit/boot.mk
 include tests/unit/ps.mk
+include tests/unit/node.mk
 include tests/unit/reduce.mk
 include tests/unit/topo.mk
 include tests/unit/wire.mk

@@ -125,27 +125,31 @@ static void put_many(struct pair *p, int from, uint32_t n)
 
 static void test_spec_values(void)
 {
-	struct fault_spec s;
+	struct tt_faults s;
 
-	TT_CHECK(!fault_parse("", &s));
+	TT_CHECK(!tt_faults_parse("", &s));
 	TT_CHECK(s.delay == 0 && s.again == 0 && !s.finish && !s.die_after && s.delay_us == 200);
-	TT_CHECK(!fault_parse(NULL, &s));
-	TT_CHECK(!fault_parse("seed=18446744073709551615,delay=0.5:1000,reorder=1,again=0.99,hold=0.25,"
-			      "error=1e-3,error_after=7,die_after=8,finish=1,max_put=9",
+	TT_CHECK(s.rank == -1 && !s.alloc && !s.flip_after);
+	TT_CHECK(!tt_faults_parse(NULL, &s));
+	TT_CHECK(!tt_faults_parse("seed=18446744073709551615,delay=0.5:1000,reorder=1,again=0.99,hold=0.25,"
+			      "error=1e-3,error_after=7,die_after=8,finish=1,max_put=9,flip=0.125,"
+			      "flip_after=10,alloc=11,reg=12,socket=13,rank=14",
 			      &s));
 	TT_CHECK(s.seed == UINT64_MAX && s.delay == 0.5 && s.delay_us == 1000 && s.reorder == 1);
 	TT_CHECK(s.again == 0.99 && s.hold == 0.25 && s.error == 1e-3);
 	TT_CHECK(s.error_after == 7 && s.die_after == 8 && s.finish && s.max_put == 9);
+	TT_CHECK(s.flip == 0.125 && s.flip_after == 10 && s.alloc == 11 && s.reg == 12);
+	TT_CHECK(s.socket == 13 && s.rank == 14);
 }
 
 static void bad_spec(const char *text, const char *says)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
 	struct tt_tp_params params = {.env = &env};
-	struct fault_spec s = {.seed = 99};
+	struct tt_faults s = {.rank = -1, .seed = 99};
 	struct tt_tp *tp = NULL;
 
-	TT_CHECK(fault_parse(text, &s) == -EINVAL);
+	TT_CHECK(tt_faults_parse(text, &s) == -EINVAL);
 	TT_CHECK(s.seed == 99); /* untouched */
 	TT_CHECK(!tutti_last_error(&info));
 	TT_CHECK(strstr(info.text, "TUTTI_FAULT") != NULL && strstr(info.text, says) != NULL);
@@ -172,6 +176,9 @@ static void test_spec_errors(void)
 	bad_spec("seed=", "whole number");
 	bad_spec("die_after=3.5", "whole number");
 	bad_spec("finish=2", "0 or 1");
+	bad_spec("flip=2", "flip=2");
+	bad_spec("alloc=x", "whole number");
+	bad_spec("rank=-1", "whole number");
 }
 
 static struct fault_stats run_seed(const char *spec, uint32_t *order)
@@ -433,6 +440,74 @@ static void test_finish(void)
 	}
 }
 
+/* Bits in which what arrived differs from what was sent. */
+static int flipped_bits(const uint8_t *a, const uint8_t *b, size_t len)
+{
+	int n = 0;
+
+	while (len--)
+		n += __builtin_popcount(*a++ ^ *b++);
+	return n;
+}
+
+static void fill(struct pair *p)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(p->mem[0]); i++) {
+		p->mem[0][i] = (uint8_t)(i * 31 + 7);
+		p->mem[1][i] = 0;
+	}
+}
+
+/* A put's bytes change on their way and not at the origin, over transports that register and that do not. */
+static void flip_puts(const struct tt_tp_ops *inner, const char *spec, int want)
+{
+	uint8_t before[PUTS * 8];
+	struct pair p;
+
+	pair_open(&p, inner, spec, NULL);
+	fill(&p);
+	memcpy(before, p.mem[0], sizeof(before));
+	put_many(&p, 0, PUTS);
+	UNTIL(&p, count(&p, 0, TT_EV_DONE) == PUTS && count(&p, 1, TT_EV_NOTE) == PUTS);
+	TT_CHECK(!memcmp(before, p.mem[0], sizeof(before)));
+	TT_CHECK((int)fault_get_stats(p.tp[0]).flips == want);
+	TT_CHECK(flipped_bits(p.mem[0], p.mem[1], sizeof(before)) == want);
+	pair_close(&p);
+}
+
+static int get8(struct pair *p, uint32_t i)
+{
+	struct tt_rma rma = {.local = p->mem[1] + i * 8,
+			     .len = 8,
+			     .mr = p->mr[1],
+			     .remote = (uint64_t)(uintptr_t)(p->mem[0] + i * 8),
+			     .rkey = &p->mr[0]->rkey,
+			     .user = p};
+
+	return p->ep[1]->ops->get(p->ep[1], &rma);
+}
+
+static void test_flips(void)
+{
+	struct pair p;
+	uint32_t i;
+
+	flip_puts(&loop_transport, "flip=1,finish=1", PUTS);
+	flip_puts(&loop_transport, "flip=1,hold=0.5,finish=1", PUTS);
+	flip_puts(&loop_transport, "flip_after=7,finish=1", 1);
+	flip_puts(&loop_transport, "flip=1,finish=1,rank=0", PUTS);
+	flip_puts(&loop_transport, "flip=1,finish=1,rank=1", 0);
+	pair_open(&p, &loop_transport, NULL, "flip=1,finish=1");
+	fill(&p);
+	for (i = 0; i < 50; i++)
+		TT_CHECK(get8(&p, i) == TT_STARTED);
+	UNTIL(&p, count(&p, 1, TT_EV_DONE) == 50);
+	TT_CHECK(flipped_bits(p.mem[0], p.mem[1], 400) == 50);
+	pair_close(&p);
+}
+
 static const struct tt_test tests[] = {{"spec_values", test_spec_values},
 				       {"spec_errors", test_spec_errors},
 				       {"seed_reproduces", test_seed_reproduces},
@@ -445,6 +520,7 @@ static const struct tt_test tests[] = {{"spec_values", test_spec_values},
 				       {"close_with_held_events", test_close_with_held_events},
 				       {"die_after", test_die_after},
 				       {"finish", test_finish},
+				       {"flips", test_flips},
 				       {NULL, NULL}};
 
 int main(int argc, char **argv)

@@ -285,7 +285,7 @@ static void test_combinations(void)
 }
 
 #define MOST 11 /* sources */
-#define ROOM 1200
+#define ROOM 1216 /* whole lines, so that all destinations can begin where one does */
 
 /* Put pairs of special values, a from one list and b from another, at the start of each source. */
 static void fill_special(int t, unsigned char *p, int k)
@@ -361,13 +361,26 @@ static void run_trial(const struct trial *x, enum tt_reduce_level level,
 			x->divide_by, x->flags);
 }
 
+/* Whether a block goes around the cache: all results begin at one place in a line, and none is a source. */
+static bool streams(const struct trial *x, unsigned char out[MOST][ROOM])
+{
+	size_t at = (uintptr_t)(out[0] + x->doff[0]) % 64, before = (64 - at) % 64;
+	int k;
+
+	for (k = 1; k < x->ndst; k++)
+		if ((uintptr_t)(out[k] + x->doff[k]) % 64 != at)
+			return false;
+	return x->flags && !x->in_place && before % (size_t)sizes[x->t] == 0 &&
+	       x->bytes >= before + 256;
+}
+
 /* Any bits in, the same bits out: every level against the truth, over lengths and addresses. */
 static void test_levels(void)
 {
 	static _Alignas(64) unsigned char in[MOST][ROOM], want[MOST][ROOM], got[MOST][ROOM];
 	uint64_t seed = 99;
 	struct trial x;
-	int t, op, level, i, k;
+	int t, op, level, i, k, streamed = 0;
 
 	for (i = 0; i < 150 * TUTTI_NUM_DATATYPES * TUTTI_NUM_OPS; i++) {
 		t = i % TUTTI_NUM_DATATYPES;
@@ -380,6 +393,7 @@ static void test_levels(void)
 			if (is_float(t) && i % 2)
 				fill_special(t, in[k] + x.soff[k], k);
 		}
+		streamed += x.ndst > 1 && streams(&x, got);
 		run_trial(&x, TT_REDUCE_TRUTH, in, want);
 		for (level = TT_REDUCE_BASE; level <= (int)tt_reduce_best(); level++) {
 			run_trial(&x, level, in, got);
@@ -391,6 +405,7 @@ static void test_levels(void)
 			TT_CHECK(false);
 		}
 	}
+	TT_CHECK(streamed > 100); /* into several destinations */
 }
 
 static void test_half_conversions(void)

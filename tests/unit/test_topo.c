@@ -95,13 +95,17 @@ static void test_cpus(void)
 {
 	cpu_set_t before, one;
 	int cpu = sched_getcpu();
+	uint64_t id[2];
 
 	TT_REQUIRE(cpu >= 0 && !sched_getaffinity(0, sizeof(before), &before));
 	TT_CHECK(tt_topo_cpus() >= 1 && tt_topo_cpus() <= CPU_COUNT(&before));
+	TT_CHECK(tt_topo_cpu_set(&id[0]) == tt_topo_cpus());
+	TT_CHECK(tt_topo_cpu_set(&id[1]) == tt_topo_cpus() && id[0] == id[1]);
 	CPU_ZERO(&one);
 	CPU_SET(cpu, &one);
 	TT_REQUIRE(!sched_setaffinity(0, sizeof(one), &one));
-	TT_CHECK(tt_topo_cpus() == 1);
+	TT_CHECK(tt_topo_cpus() == 1 && tt_topo_cpu_set(&id[1]) == 1);
+	TT_CHECK(CPU_COUNT(&before) == 1 || id[0] != id[1]); /* another set */
 	TT_CHECK(!sched_setaffinity(0, sizeof(before), &before));
 }
 

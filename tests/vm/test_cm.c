@@ -47,7 +47,7 @@ static void wrong_cookie_once(void)
 		return;
 	TT_CHECK(!net_connect(&net.link[1], &net.link[0], false));
 	b = blob_of(&net.link[1]);
-	b.cookie ^= 1ull << 63;
+	b.cookie[1] ^= 1ull << 63;
 	TT_CHECK(!connect_to(&net.link[0], &b, true));
 	WAIT(&net, net.link[0].down);
 	TT_CHECK(says(&net.link[0], "wrong cookie") && says(&net.link[0], "/1: ") &&

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/diag/flight.h"
 #include "tools/run/run.h"
 
 struct stream {
@@ -22,6 +23,7 @@ struct local_rank {
 	int rank;
 	pid_t pid;
 	bool ended;
+	int flight; /* memory for its flight recorder, -1: none */
 	struct stream out[2];
 };
 
@@ -29,6 +31,7 @@ struct local {
 	struct local_events events;
 	int count, running;
 	struct local_rank *ranks;
+	char *dump; /* TUTTI_DUMP, or NULL */
 	struct watch feed; /* towards rank 0's standard input */
 	char fed[FEED_MAX];
 	size_t fed_len, fed_at;
@@ -137,6 +140,7 @@ static int start_one(struct local *l, struct share *share, const char *path, int
 
 	r->local = l;
 	r->rank = share->first + i;
+	r->flight = -1;
 	r->out[0].watch.fd = r->out[1].watch.fd = -1;
 	for (s = 0; share->capture && s < 2; s++) {
 		if (pipe2(p[s], O_CLOEXEC))
@@ -144,7 +148,8 @@ static int start_one(struct local *l, struct share *share, const char *path, int
 		fd[1 + s] = p[s][1];
 		stream_open(&r->out[s], r, s, p[s][0]);
 	}
-	r->pid = spawn_rank(share, path, i, fd);
+	r->flight = tt_flight_memfd();
+	r->pid = spawn_rank(share, path, i, fd, r->flight);
 	for (s = 0; share->capture && s < 2; s++)
 		close(p[s][1]);
 	if (r->pid < 0)
@@ -181,6 +186,7 @@ struct local *local_start(struct share *share, const struct local_events *events
 	l->events = *events;
 	l->feed.fd = -1;
 	l->ranks = must_alloc((size_t)share->count * sizeof(*l->ranks));
+	l->dump = flight_prefix(share);
 	if (path)
 		err = start_all(l, share, path, feed);
 	free(path);
@@ -229,6 +235,8 @@ static void report(struct local_rank *r, int status)
 		;
 	while (stream_read(&r->out[1]))
 		;
+	flight_ended(r->local->dump, r->flight, status);
+	r->flight = -1;
 	ev->ended(ev->arg, r->rank, status);
 }
 
@@ -260,8 +268,11 @@ void local_free(struct local *l)
 	for (i = 0; i < l->count; i++) {
 		stream_close(&l->ranks[i].out[0]);
 		stream_close(&l->ranks[i].out[1]);
+		if (l->ranks[i].flight >= 0)
+			close(l->ranks[i].flight);
 	}
 	feed_close(l);
 	free(l->ranks);
+	free(l->dump);
 	free(l);
 }

@@ -12,6 +12,7 @@
  *	remote.c	other hosts: one remote shell each, running tutti_run --agent
  *	agent.c		that agent
  *	frame.c		what launcher and agent say to each other
+ *	flight.c	flight recorders of ranks that have died
  *	output.c	lines with the rank in front
  *	loop.c		poll(2)
  *
@@ -115,7 +116,15 @@ struct share {
 char *spawn_lookup(const char *program);
 /* The directory of tutti_run itself. */
 const char *spawn_own_dir(void);
-pid_t spawn_rank(const struct share *share, const char *path, int local_rank, const int fd[3]);
+/* flight: memory for its flight recorder, -1: none. */
+pid_t spawn_rank(const struct share *share, const char *path, int local_rank, const int fd[3], int flight);
+
+/* ---- flight.c ---- */
+
+/* The memory of a rank that has ended: dumped if the rank ended badly and has not done so itself. Closes fd. */
+void flight_ended(const char *prefix, int fd, int status);
+/* TUTTI_DUMP of the ranks; NULL: they have none. */
+char *flight_prefix(const struct share *share);
 
 /* ---- local.c ---- */
 

@@ -81,7 +81,7 @@ static int secret_fd(const struct share *share)
 	return fd;
 }
 
-static void set_environment(const struct share *share, int local_rank)
+static void set_environment(const struct share *share, int local_rank, int flight)
 {
 	int i, rank = share->first + local_rank;
 
@@ -91,12 +91,17 @@ static void set_environment(const struct share *share, int local_rank)
 	unsetenv("TUTTI_BOOT_DIR");
 	unsetenv("TUTTI_SECRET_FILE");
 	unsetenv("TUTTI_STORE_FD");
+	unsetenv("TUTTI_FLIGHT_FD");
 	put("TUTTI_RANK", "%d", rank);
 	put("TUTTI_NRANKS", "%d", share->nranks);
 	put("TUTTI_LOCAL_RANK", "%d", local_rank);
 	put("TUTTI_STORE", "%s", share->store);
 	put("TUTTI_JOB_ID", "%s", share->job_id);
 	put("TUTTI_SECRET_FD", "%d", secret_fd(share));
+	if (flight >= 0) {
+		put("TUTTI_FLIGHT_FD", "%d", flight);
+		fcntl(flight, F_SETFD, 0);
+	}
 	if (!rank && share->store_fd >= 0) {
 		put("TUTTI_STORE_FD", "%d", share->store_fd);
 		fcntl(share->store_fd, F_SETFD, 0);
@@ -121,7 +126,7 @@ static void bind_core(int local_rank)
 }
 
 static void child(const struct share *share, const char *path, int local_rank, const int fd[3],
-		  pid_t launcher)
+		  int flight, pid_t launcher)
 {
 	int i;
 
@@ -134,19 +139,19 @@ static void child(const struct share *share, const char *path, int local_rank, c
 			_exit(fail("dup2: %s", strerror(errno)));
 	if (share->bind)
 		bind_core(local_rank);
-	set_environment(share, local_rank);
+	set_environment(share, local_rank, flight);
 	loop_child_signals();
 	execv(path, share->argv);
 	say("rank %d: cannot run %s: %s", share->first + local_rank, path, strerror(errno));
 	_exit(127);
 }
 
-pid_t spawn_rank(const struct share *share, const char *path, int local_rank, const int fd[3])
+pid_t spawn_rank(const struct share *share, const char *path, int local_rank, const int fd[3], int flight)
 {
 	pid_t launcher = getpid(), pid = fork();
 
 	if (!pid)
-		child(share, path, local_rank, fd, launcher);
+		child(share, path, local_rank, fd, flight, launcher);
 	if (pid > 0)
 		setpgid(pid, pid); /* here too, so that signals to the group are right at once */
 	return pid;

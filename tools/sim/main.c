@@ -1,22 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti_sim: the plans of the library on clusters that are not there. */
-#include <stdarg.h>
 #include <stdlib.h>
 
 #include "tools/sim/sim.h"
+#include "tools/values.h"
 
-int sim_fail(const char *fmt, ...)
-{
-	va_list ap;
-
-	fflush(stdout);
-	fprintf(stderr, PROG ": ");
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-	return -1;
-}
+const char cli_prog[] = "tutti_sim";
 
 static int simulate(const struct options *opt)
 {
@@ -44,6 +33,6 @@ int main(int argc, char **argv)
 		return err < 0;
 	err = opt.table ? sim_table(&opt) : simulate(&opt);
 	if (fflush(stdout) || ferror(stdout))
-		err = sim_fail("cannot write to standard output");
+		err = cli_fail("cannot write to standard output");
 	return err != 0;
 }

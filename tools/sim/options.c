@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The command line of tutti_sim. */
-#include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tutti/error.h>
 
-#include "lib/base/env.h"
 #include "tools/cli.h"
 #include "tools/sim/sim.h"
+#include "tools/values.h"
 
 #define MAX_RANKS (1 << 20)
+#define MAX_BYTES ((size_t)1 << 46)
 
 enum {
 	OPT_CHUNK = 256,
@@ -31,7 +32,8 @@ enum {
 	OPT_OVERSUB,
 	OPT_STRAGGLER,
 	OPT_JITTER,
-	OPT_SEED
+	OPT_SEED,
+	OPT_SKEW
 };
 
 static const struct option long_options[] = {
@@ -62,6 +64,7 @@ static const struct option long_options[] = {
 	{"straggler", required_argument, NULL, OPT_STRAGGLER},
 	{"jitter", required_argument, NULL, OPT_JITTER},
 	{"seed", required_argument, NULL, OPT_SEED},
+	{"skew", required_argument, NULL, OPT_SKEW},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},
 	{0}};
@@ -77,6 +80,7 @@ static const char usage[] =
 	"  -f, --stepfactor FACTOR         from one size to the next (default 2)\n"
 	"  -a, --algorithm NAME[,NAME...]  default: all that can do it\n"
 	"  -r, --root RANK                 root of rooted collectives (default 0)\n"
+	"      --skew X                        counts per rank: the largest is X times the smallest\n"
 	"      --chunk SIZE, --lanes N     as TUTTI_CHUNK and TUTTI_LANES\n"
 	"  -c, --check                     prove the plans, too (up to 1024 ranks)\n"
 	"      --table                     the literature's table, computed from the plans\n"
@@ -97,62 +101,6 @@ static const char usage[] =
 	"  -V, --version                   show the version\n"
 	"See tutti_sim(1).\n";
 
-/* ---- values ---- */
-
-static int number(const char *what, const char *text, double lo, double hi, double *value)
-{
-	char *end;
-	double v;
-
-	errno = 0;
-	v = strtod(text, &end);
-	if (end == text || *end || errno || !(v >= lo && v <= hi))
-		return sim_fail("%s: a number from %g to %g, not '%s'", what, lo, hi, text);
-	*value = v;
-	return 0;
-}
-
-static int integer(const char *what, const char *text, long lo, long hi, int *value)
-{
-	char *end;
-	long v;
-
-	errno = 0;
-	v = strtol(text, &end, 10);
-	if (end == text || *end || errno || v < lo || v > hi)
-		return sim_fail("%s: a whole number from %ld to %ld, not '%s'", what, lo, hi, text);
-	*value = (int)v;
-	return 0;
-}
-
-static int bytes(const char *what, const char *text, size_t lo, size_t *value)
-{
-	static const struct tt_env_desc desc = {.kind = TT_ENV_size, .lo = 0, .hi = 1ll << 46};
-	int64_t v;
-
-	if (tt_env_parse(&desc, text, &v) || (size_t)v < lo)
-		return sim_fail("%s: a size of at least %zu bytes such as 64K or 1M, not '%s'",
-				what, lo, text);
-	*value = (size_t)v;
-	return 0;
-}
-
-/* Up to n numbers with sep between them; *given: how many there were. */
-static int numbers(const char *what, char *text, const char *sep, double lo, double hi,
-		   double *value, int n, int *given)
-{
-	char *save = NULL, *word;
-
-	*given = 0;
-	for (word = strtok_r(text, sep, &save); word; word = strtok_r(NULL, sep, &save)) {
-		if (*given == n)
-			return sim_fail("%s: at most %d values", what, n);
-		if (number(what, word, lo, hi, &value[(*given)++]))
-			return -1;
-	}
-	return *given ? 0 : sim_fail("%s: a value is missing", what);
-}
-
 /* ---- options of some length ---- */
 
 static int parse_ranks(struct options *opt, char *text)
@@ -160,15 +108,17 @@ static int parse_ranks(struct options *opt, char *text)
 	double v[3] = {0, 0, 2};
 	int n;
 
-	if (numbers("-n", text, ":", 1, MAX_RANKS, v, 3, &n))
+	if (cli_numbers("-n", text, ":", 1, MAX_RANKS, v, 3, &n))
 		return -1;
+	if (v[0] != floor(v[0]) || v[1] != floor(v[1]))
+		return cli_fail("-n: whole numbers of ranks, not %g", v[0] != floor(v[0]) ? v[0] : v[1]);
 	opt->min_ranks = (int)v[0];
 	opt->max_ranks = n > 1 ? (int)v[1] : (int)v[0];
 	opt->rank_factor = v[2];
 	if (opt->max_ranks < opt->min_ranks)
-		return sim_fail("-n: %d is more than %d", opt->min_ranks, opt->max_ranks);
+		return cli_fail("-n: %d is more than %d", opt->min_ranks, opt->max_ranks);
 	if (n > 2 && v[2] <= 1)
-		return sim_fail("-n: a factor above 1, not %g", v[2]);
+		return cli_fail("-n: a factor above 1, not %g", v[2]);
 	return 0;
 }
 
@@ -178,7 +128,7 @@ static int parse_alpha(struct options *opt, char *text)
 	double v[3];
 	int n;
 
-	if (numbers("--alpha", text, ",", 0, 1e9, v, 3, &n))
+	if (cli_numbers("--alpha", text, ",", 0, 1e9, v, 3, &n))
 		return -1;
 	opt->model.link[TT_LEVEL_LEAF].alpha = v[0] * 1e3;
 	opt->model.link[TT_LEVEL_FAR].alpha = (n > 1 ? v[1] : 1.5 * v[0]) * 1e3;
@@ -192,7 +142,7 @@ static int parse_bw(struct options *opt, char *text)
 	double v[3];
 	int n;
 
-	if (numbers("--bw", text, ",", 1e-6, 1e6, v, 3, &n))
+	if (cli_numbers("--bw", text, ",", 1e-6, 1e6, v, 3, &n))
 		return -1;
 	opt->model.link[TT_LEVEL_LEAF].beta = 1 / v[0];
 	opt->model.link[TT_LEVEL_FAR].beta = 1 / (n > 1 ? v[1] : v[0]);
@@ -206,10 +156,12 @@ static int parse_straggler(struct options *opt, char *text)
 	double v[3] = {0, 0, 1};
 	int n;
 
-	if (numbers("--straggler", text, ":", 0, 1e9, v, 3, &n))
+	if (cli_numbers("--straggler", text, ":", 0, 1e9, v, 3, &n))
 		return -1;
 	if (n < 2 || v[2] < 1)
-		return sim_fail("--straggler: RANK:DELAY_US[:FACTOR], the factor at least 1");
+		return cli_fail("--straggler: RANK:DELAY_US[:FACTOR], the factor at least 1");
+	if (v[0] != floor(v[0]))
+		return cli_fail("--straggler: a rank is a whole number, not %g", v[0]);
 	opt->model.straggler = (int)v[0];
 	opt->model.straggler_delay = v[1] * 1e3;
 	opt->model.straggler_factor = v[2];
@@ -228,36 +180,36 @@ static int parse_model(struct options *opt, int c, char *arg)
 	case OPT_BW:
 		return parse_bw(opt, arg);
 	case OPT_GAMMA:
-		err = number("--gamma", arg, 1e-6, 1e6, &v);
+		err = cli_number("--gamma", arg, 1e-6, 1e6, &v);
 		m->gamma = 1 / v;
 		return err;
 	case OPT_OVERHEAD:
-		err = number("--overhead", arg, 0, 1e9, &v);
+		err = cli_number("--overhead", arg, 0, 1e9, &v);
 		m->overhead = v * 1e3;
 		return err;
 	case OPT_EAGER:
 		m->eager = SIZE_MAX;
-		return strcmp(arg, "inf") ? bytes("--eager", arg, 0, &m->eager) : 0;
+		return strcmp(arg, "inf") ? cli_bytes("--eager", arg, 0, MAX_BYTES, &m->eager) : 0;
 	case OPT_RANKS_PER_HOST:
-		return integer("--ranks-per-host", arg, 1, MAX_RANKS, &m->ranks_per_host);
+		return cli_integer("--ranks-per-host", arg, 1, MAX_RANKS, &m->ranks_per_host);
 	case OPT_HOSTS_PER_LEAF:
-		return integer("--hosts-per-leaf", arg, 1, MAX_RANKS, &m->hosts_per_leaf);
+		return cli_integer("--hosts-per-leaf", arg, 1, MAX_RANKS, &m->hosts_per_leaf);
 	case OPT_RAILS:
-		return integer("--rails", arg, 1, 64, &m->rails);
+		return cli_integer("--rails", arg, 1, 64, &m->rails);
 	case OPT_CORES:
-		return integer("--cores", arg, 1, 4096, &m->cores);
+		return cli_integer("--cores", arg, 1, 4096, &m->cores);
 	case OPT_OVERSUB:
-		return number("--oversub", arg, 1, 1000, &m->oversub);
+		return cli_number("--oversub", arg, 1, 1000, &m->oversub);
 	case OPT_STRAGGLER:
 		return parse_straggler(opt, arg);
 	case OPT_JITTER:
-		err = number("--jitter", arg, 0, 1e9, &v);
+		err = cli_number("--jitter", arg, 0, 1e9, &v);
 		m->jitter = v * 1e3;
 		return err;
 	default: /* OPT_SEED */
-		err = number("--seed", arg, 0, 9e15, &v);
+		err = cli_number("--seed", arg, 0, 9e15, &v);
 		m->seed = (uint64_t)v;
-		return err;
+		return err || v == floor(v) ? err : cli_fail("--seed: a whole number, not '%s'", arg);
 	}
 }
 
@@ -267,23 +219,25 @@ static int parse_one(struct options *opt, int c, char *arg)
 	case 'n':
 		return parse_ranks(opt, arg);
 	case 'b':
-		return bytes("-b", arg, 0, &opt->min_bytes);
+		return cli_bytes("-b", arg, 0, MAX_BYTES, &opt->min_bytes);
 	case 'e':
-		return bytes("-e", arg, 1, &opt->max_bytes);
+		return cli_bytes("-e", arg, 1, MAX_BYTES, &opt->max_bytes);
 	case 'f':
-		return number("-f", arg, 1.001, 1e6, &opt->byte_factor);
+		return cli_number("-f", arg, 1.001, 1e6, &opt->byte_factor);
 	case 'a':
 		opt->algorithms = arg;
 		return 0;
 	case 'r':
-		return integer("-r", arg, 0, MAX_RANKS - 1, &opt->root);
+		return cli_integer("-r", arg, 0, MAX_RANKS - 1, &opt->root);
 	case OPT_CHUNK:
-		return bytes("--chunk", arg, ELEM, &opt->chunk);
+		return cli_bytes("--chunk", arg, ELEM, MAX_BYTES, &opt->chunk);
 	case OPT_LANES:
-		return integer("--lanes", arg, 1, 32, &opt->lanes);
+		return cli_integer("--lanes", arg, 1, 32, &opt->lanes);
 	case 'c':
 		opt->check = true;
 		return 0;
+	case OPT_SKEW:
+		return cli_number("--skew", arg, 1, 1e6, &opt->skew);
 	case OPT_TABLE:
 		opt->table = true;
 		return 0;
@@ -306,50 +260,26 @@ static int parse_one(struct options *opt, int c, char *arg)
 
 /* ---- the whole ---- */
 
-static int find_coll(const char *word, enum tt_coll *coll)
-{
-	const char *names[TT_NUM_COLLS], *near;
-	int i;
-
-	for (i = 0; i < TT_NUM_COLLS; i++) {
-		names[i] = tt_coll_name((enum tt_coll)i);
-		if (!strcmp(names[i], word)) {
-			*coll = (enum tt_coll)i;
-			return 0;
-		}
-	}
-	near = tt_nearest(word, names, TT_NUM_COLLS);
-	return near ? sim_fail("no collective is called %s; did you mean %s?", word, near)
-		    : sim_fail("no collective is called %s; see tutti_sim(1)", word);
-}
-
-static bool per_rank_counts(enum tt_coll coll)
-{
-	return coll == TT_COLL_REDUCE_SCATTER || coll == TT_COLL_ALLGATHERV ||
-	       coll == TT_COLL_GATHERV || coll == TT_COLL_SCATTERV || coll == TT_COLL_ALLTOALLV;
-}
-
 static int check_whole(struct options *opt, int argc, char **argv)
 {
-	if (optind < argc && find_coll(argv[optind], &opt->coll))
+	if (optind < argc && cli_coll(argv[optind], &opt->coll))
 		return -1;
 	if (optind + 1 < argc)
-		return sim_fail("'%s' is one argument too many", argv[optind + 1]);
-	if (per_rank_counts(opt->coll))
-		return sim_fail("%s has counts per rank and is not simulated",
-				tt_coll_name(opt->coll));
+		return cli_fail("'%s' is one argument too many", argv[optind + 1]);
+	if (opt->skew > 1 && !tt_coll_counts(opt->coll))
+		return cli_fail("--skew: %s has no counts per rank", tt_coll_name(opt->coll));
 	if (!opt->max_bytes)
 		opt->max_bytes = opt->min_bytes;
 	if (opt->max_bytes < opt->min_bytes)
-		return sim_fail("-e %zu is less than -b %zu", opt->max_bytes, opt->min_bytes);
+		return cli_fail("-e %zu is less than -b %zu", opt->max_bytes, opt->min_bytes);
 	if (opt->root >= opt->min_ranks)
-		return sim_fail("-r %d: with %d ranks they are 0 to %d", opt->root, opt->min_ranks,
+		return cli_fail("-r %d: with %d ranks they are 0 to %d", opt->root, opt->min_ranks,
 				opt->min_ranks - 1);
 	if (opt->model.straggler >= opt->min_ranks)
-		return sim_fail("--straggler %d: with %d ranks they are 0 to %d",
+		return cli_fail("--straggler %d: with %d ranks they are 0 to %d",
 				opt->model.straggler, opt->min_ranks, opt->min_ranks - 1);
 	if (opt->table && opt->coll != TT_COLL_ALLREDUCE)
-		return sim_fail("--table is about allreduce");
+		return cli_fail("--table is about allreduce");
 	opt->chunk -= opt->chunk % ELEM;
 	return 0;
 }
@@ -364,6 +294,7 @@ int sim_parse(struct options *opt, int argc, char **argv)
 				.rank_factor = 2,
 				.min_bytes = 8,
 				.byte_factor = 2,
+				.skew = 1,
 				.chunk = 256 << 10,
 				.lanes = 4};
 	tt_model_default(&opt->model);
@@ -374,11 +305,11 @@ int sim_parse(struct options *opt, int argc, char **argv)
 			return 1;
 		}
 		if (c == 'V') {
-			printf(PROG " (tutti) %s\n", tutti_version());
+			printf("%s (tutti) %s\n", cli_prog, tutti_version());
 			return 1;
 		}
 		if (c == '?' || c == ':') {
-			cli_bad_option(PROG, long_options, c, argv);
+			cli_bad_option(cli_prog, long_options, c, argv);
 			return -1;
 		}
 		if (parse_one(opt, c, optarg))

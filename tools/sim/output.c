@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tools/sim/sim.h"
+#include "tools/values.h"
 
 void sim_print_head(const struct options *opt)
 {
@@ -62,7 +63,7 @@ static FILE *create(const char *path)
 	FILE *f = fopen(path, "we");
 
 	if (!f)
-		sim_fail("cannot write %s: %s", path, strerror(errno));
+		cli_fail("cannot write %s: %s", path, strerror(errno));
 	return f;
 }
 
@@ -71,7 +72,7 @@ static int finish(FILE *f, const char *path)
 	int bad = ferror(f);
 
 	if (fclose(f) || bad)
-		return sim_fail("cannot write %s", path);
+		return cli_fail("cannot write %s", path);
 	return 0;
 }
 
@@ -128,7 +129,7 @@ int sim_write_json(const struct options *opt, const struct points *points, const
 	f = create(path);
 	if (!f || !all) {
 		json_decref(all);
-		return f ? (fclose(f), sim_fail("no memory for %s", path)) : -1;
+		return f ? (fclose(f), cli_fail("no memory for %s", path)) : -1;
 	}
 	err = json_dumpf(all, f, JSON_INDENT(1));
 	fputc('\n', f);

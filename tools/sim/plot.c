@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tools/sim/sim.h"
+#include "tools/values.h"
 
 struct panel {
 	const char *title, *x_label, *y_label;
@@ -98,25 +99,30 @@ static int choose_panels(const struct options *opt, const struct points *points,
 
 int sim_plot(const struct options *opt, const struct points *points)
 {
-	const char *term = terminal(opt->plot);
+	const char *term = terminal(opt->plot), *c;
 	struct panel panels[3];
 	char titles[3][96];
 	int i, n;
 	FILE *g;
 
 	if (!term)
-		return sim_fail("--plot: the name ends in .png, .svg or .pdf, not '%s'", opt->plot);
+		return cli_fail("--plot: the name ends in .png, .svg or .pdf, not '%s'", opt->plot);
+	if (strchr(opt->plot, '\n'))
+		return cli_fail("--plot: a name of one line");
 	if (!points->n)
-		return sim_fail("--plot: there is nothing to draw");
+		return cli_fail("--plot: there is nothing to draw");
 	n = choose_panels(opt, points, panels, titles);
 	g = popen("gnuplot", "we");
 	if (!g)
-		return sim_fail("gnuplot cannot be started: %s", strerror(errno));
+		return cli_fail("gnuplot cannot be started: %s", strerror(errno));
 	fprintf(g, "set terminal %s%d\n", term, (strstr(term, "pdf") ? 6 : 550) * n);
-	fprintf(g, "set output \"%s\"\nset grid\nset key top left noenhanced\n", opt->plot);
+	fprintf(g, "set output '");
+	for (c = opt->plot; *c; c++)
+		fprintf(g, *c == '\'' ? "''" : "%c", *c);
+	fprintf(g, "'\nset grid\nset key top left noenhanced\n");
 	fprintf(g, "set xtics rotate by -45\nset multiplot layout %d,1\n", n);
 	for (i = 0; i < n; i++)
 		draw(g, points, &panels[i]);
 	fprintf(g, "unset multiplot\nset output\n");
-	return pclose(g) ? sim_fail("gnuplot failed (package gnuplot-nox)") : 0;
+	return pclose(g) ? cli_fail("gnuplot failed (package gnuplot-nox)") : 0;
 }

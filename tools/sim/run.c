@@ -9,6 +9,7 @@
 #include "lib/base/error.h"
 #include "lib/plan/check.h"
 #include "tools/sim/sim.h"
+#include "tools/values.h"
 
 #define MAX_ALGS 32
 
@@ -30,7 +31,7 @@ static int find_alg(enum tt_coll coll, const char *word, const struct tt_alg **f
 		if (alg->coll == coll && n < MAX_ALGS)
 			names[n++] = alg->name;
 	near = tt_nearest(word, names, n);
-	return sim_fail("%s has no algorithm %s%s%s%s", tt_coll_name(coll), word,
+	return cli_fail("%s has no algorithm %s%s%s%s", tt_coll_name(coll), word,
 			near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
@@ -45,16 +46,16 @@ static int list_algs(const struct options *opt, struct algs *algs)
 		for (alg = tt_algs; alg->name && algs->n < MAX_ALGS; alg++)
 			if (alg->coll == opt->coll && strcmp(alg->name, "single") != 0)
 				algs->alg[algs->n++] = alg;
-		return algs->n ? 0 : sim_fail("%s has no algorithms", tt_coll_name(opt->coll));
+		return algs->n ? 0 : cli_fail("%s has no algorithms", tt_coll_name(opt->coll));
 	}
 	words = strdup(opt->algorithms);
 	if (!words)
-		return sim_fail("no memory");
+		return cli_fail("no memory");
 	for (word = strtok_r(words, ",", &save); word && !err && algs->n < MAX_ALGS;
 	     word = strtok_r(NULL, ",", &save))
 		err = find_alg(opt->coll, word, &algs->alg[algs->n++]);
 	free(words);
-	return err || algs->n ? err : sim_fail("-a names no algorithm");
+	return err || algs->n ? err : cli_fail("-a names no algorithm");
 }
 
 /* Blocks in the larger of the two buffers. */
@@ -86,10 +87,14 @@ int sim_args(const struct options *opt, const struct tt_alg *alg, int nranks, si
 				      .count = bytes / ELEM / blocks(opt->coll, nranks)};
 	if (bytes && !args->count)
 		args->count = 1;
+	if (sim_counts(opt, nranks, args->count, args))
+		return -1;
 	snprintf(rule, sizeof(rule), "%s:%s", tt_coll_name(opt->coll), alg->name);
 	err = tt_chooser_new(rule, opt->chunk, opt->lanes, &opt->model, &chooser);
-	if (err)
-		return sim_fail("%s", tt_fail_text(err));
+	if (err) {
+		sim_counts_free(args);
+		return cli_fail("%s", tt_fail_text(err));
+	}
 	tt_choose(chooser, args);
 	tt_chooser_free(chooser);
 	return 0;
@@ -98,12 +103,12 @@ int sim_args(const struct options *opt, const struct tt_alg *alg, int nranks, si
 /* Operations of all ranks, guessed from the last one's plan. */
 static double num_ops(const struct tt_alg *alg, const struct tt_plan_args *args)
 {
-	struct tt_plan_args a = *args;
+	struct tt_plan_args a;
 	struct tt_plan *plan;
 	double ops = 0;
 	int l;
 
-	a.rank = a.nranks - 1;
+	tt_plan_args_of(args, args->nranks - 1, &a);
 	if (tt_plan_build(alg, &a, &plan))
 		return 0;
 	for (l = 0; l < plan->nlanes; l++)
@@ -131,7 +136,7 @@ static int check(const struct options *opt, const struct tt_plan_args *args, con
 	if (!opt->check || p->nranks > CHECK_MAX)
 		return 0;
 	err = tt_plan_check(p->alg, args, &channel);
-	return err ? sim_fail("%s of %d ranks: the plan is wrong: %s", p->alg->name, p->nranks,
+	return err ? cli_fail("%s of %d ranks: the plan is wrong: %s", p->alg->name, p->nranks,
 			      tt_fail_text(err))
 		   : 0;
 }
@@ -141,11 +146,16 @@ static double factor(enum tt_coll coll, int n)
 	switch (coll) {
 	case TT_COLL_ALLREDUCE:
 		return 2.0 * (n - 1) / n;
+	case TT_COLL_REDUCE_SCATTER:
 	case TT_COLL_REDUCE_SCATTER_BLOCK:
 	case TT_COLL_ALLGATHER:
+	case TT_COLL_ALLGATHERV:
 	case TT_COLL_GATHER:
+	case TT_COLL_GATHERV:
 	case TT_COLL_SCATTER:
+	case TT_COLL_SCATTERV:
 	case TT_COLL_ALLTOALL:
+	case TT_COLL_ALLTOALLV:
 		return (double)(n - 1) / n;
 	default:
 		return 1;
@@ -159,7 +169,7 @@ static int add(struct points *points, const struct point *p)
 		struct point *more = realloc(points->p, cap * sizeof(*more));
 
 		if (!more)
-			return sim_fail("no memory");
+			return cli_fail("no memory");
 		points->p = more;
 		points->cap = cap;
 	}
@@ -174,36 +184,48 @@ static void progress(const struct point *p)
 			p->bytes);
 }
 
+/* Run args, and put the time into points. */
+static int one_call(const struct options *opt, const struct tt_plan_args *args, struct point *p,
+		    struct points *points)
+{
+	int err;
+
+	if (p->alg->can && !p->alg->can(args)) {
+		if (opt->algorithms)
+			cli_fail("%s cannot do %s of %d ranks and %zu bytes: left out", p->alg->name,
+				 tt_coll_name(opt->coll), p->nranks, p->bytes);
+		return 0;
+	}
+	progress(p);
+	err = simulate(opt, args, p);
+	if (isatty(STDERR_FILENO))
+		fprintf(stderr, "\r\033[K");
+	if (err)
+		return cli_fail("%s of %d ranks: %s", p->alg->name, p->nranks, tt_fail_text(err));
+	err = check(opt, args, p);
+	if (err)
+		return err;
+	p->algbw = p->result.last > 0 ? (double)p->bytes / p->result.last : 0;
+	p->busbw = p->algbw * factor(opt->coll, p->nranks);
+	sim_print_row(p);
+	return add(points, p);
+}
+
 static int one(const struct options *opt, const struct tt_alg *alg, int nranks, size_t bytes,
 	       struct points *points)
 {
-	struct point p = {.nranks = nranks, .bytes = bytes, .alg = alg};
+	struct point p = {.nranks = nranks, .alg = alg};
 	struct tt_plan_args args;
 	int err;
 
 	err = sim_args(opt, alg, nranks, bytes, &args);
 	if (err)
 		return err;
-	if (alg->can && !alg->can(&args)) {
-		if (opt->algorithms)
-			fprintf(stderr, PROG ": %s cannot do %s of %d ranks and %zu bytes: left out\n",
-				alg->name, tt_coll_name(opt->coll), nranks, bytes);
-		return 0;
-	}
-	p.bytes = args.count * ELEM * blocks(opt->coll, nranks);
-	progress(&p);
-	err = simulate(opt, &args, &p);
-	if (isatty(STDERR_FILENO))
-		fprintf(stderr, "\r\033[K");
-	if (err)
-		return sim_fail("%s of %d ranks: %s", alg->name, nranks, tt_fail_text(err));
-	err = check(opt, &args, &p);
-	if (err)
-		return err;
-	p.algbw = p.result.last > 0 ? (double)p.bytes / p.result.last : 0;
-	p.busbw = p.algbw * factor(opt->coll, nranks);
-	sim_print_row(&p);
-	return add(points, &p);
+	p.bytes = tt_coll_counts(opt->coll) ? bytes - bytes % ELEM
+					    : args.count * ELEM * blocks(opt->coll, nranks);
+	err = one_call(opt, &args, &p, points);
+	sim_counts_free(&args);
+	return err;
 }
 
 /* The value after v, at most max, which is never skipped; 0 after max. */
@@ -237,6 +259,6 @@ int sim_run(const struct options *opt, struct points *points)
 				break;
 		}
 	if (!err && !points->n)
-		err = sim_fail("nothing was left to simulate");
+		err = cli_fail("nothing was left to simulate");
 	return err;
 }

@@ -10,7 +10,6 @@
 #include "lib/plan/choose.h"
 #include "lib/plan/sim.h"
 
-#define PROG "tutti_sim"
 #define ELEM 4	       /* bytes of the simulated type */
 #define CHECK_MAX 1024 /* ranks */
 #define FULL_OPS 50e6  /* more operations than that: the recurrence, if there is one */
@@ -21,7 +20,7 @@ struct options {
 	int min_ranks, max_ranks;
 	double rank_factor;
 	size_t min_bytes, max_bytes; /* max 0: as min */
-	double byte_factor;
+	double byte_factor, skew;
 	int root, lanes;
 	size_t chunk;
 	bool check, table, full;
@@ -48,9 +47,13 @@ int sim_parse(struct options *opt, int argc, char **argv);
 
 /* run.c: simulate all; rows are printed as they come. */
 int sim_run(const struct options *opt, struct points *points);
-/* The arguments of a call, chunk and lanes as the library would choose them for alg. */
+/* The arguments of a call, chunk and lanes as the library would choose them for alg; sim_counts_free. */
 int sim_args(const struct options *opt, const struct tt_alg *alg, int nranks, size_t bytes,
 	     struct tt_plan_args *args);
+
+/* counts.c: the counts of collectives that have them per rank, elems in all; to be freed. */
+int sim_counts(const struct options *opt, int nranks, size_t elems, struct tt_plan_args *args);
+void sim_counts_free(struct tt_plan_args *args);
 
 /* table.c */
 int sim_table(const struct options *opt);
@@ -65,8 +68,5 @@ int sim_write_json(const struct options *opt, const struct points *points, const
 
 /* plot.c */
 int sim_plot(const struct options *opt, const struct points *points);
-
-/* Print "tutti_sim: ..." to standard error; returns -1. */
-int sim_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -6,6 +6,7 @@
 #include "lib/base/error.h"
 #include "lib/plan/check.h"
 #include "tools/sim/sim.h"
+#include "tools/values.h"
 
 /* Names as the literature has them, as far as they are implemented here. */
 static const struct {
@@ -32,7 +33,7 @@ static int count(const struct tt_alg *alg, const struct tt_plan_args *args,
 	for (a.rank = 0; a.rank < a.nranks; a.rank++) {
 		err = tt_plan_build(alg, &a, &plan);
 		if (err)
-			return sim_fail("%s of %d ranks: %s", alg->name, a.nranks,
+			return cli_fail("%s of %d ranks: %s", alg->name, a.nranks,
 					tt_fail_text(err));
 		tt_plan_count(plan, &cost);
 		tt_plan_free(plan);
@@ -73,7 +74,7 @@ int sim_table(const struct options *opt)
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		alg = tt_alg_find(TT_COLL_ALLREDUCE, rows[i].algo);
 		if (!alg)
-			return sim_fail("there is no algorithm %s", rows[i].algo);
+			return cli_fail("there is no algorithm %s", rows[i].algo);
 		err = sim_args(opt, alg, n, bytes, &args);
 		if (err)
 			return err;

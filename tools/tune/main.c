@@ -8,14 +8,18 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <tutti/error.h>
+#include <unistd.h>
 
 #include "lib/base/env.h"
 #include "tools/tune/tune.h"
+#include "tools/values.h"
+
+const char cli_prog[] = "tutti_tune";
 
 int tune_fail(const struct job *job, const char *what, int err)
 {
 	if (!job->rank)
-		fprintf(stderr, PROG ": %s: %s\n", what, tt_fail_text(err));
+		cli_fail("%s: %s", what, tt_fail_text(err));
 	return -1;
 }
 
@@ -223,22 +227,47 @@ static void keep_links(struct tt_tune *tune, const struct tt_tune *old)
 		}
 }
 
-static int save(struct job *job)
+/* Make the folders that lead to the default table. */
+static void make_folders(char *path)
 {
-	struct tt_tunes tunes = {0};
-	const struct tt_tune *old;
-	char path[4096], dir[4096];
-	int err = tt_tune_path(job->opt.output, path, sizeof(path));
+	char *slash;
+
+	for (slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = 0;
+		mkdir(path, 0777);
+		*slash = '/';
+	}
+}
+
+/* Where the table goes, and that it can: better known before measuring than after. */
+static int find_place(struct job *job)
+{
+	char *path = job->path, *slash;
+	bool ok;
+	int err = tt_tune_path(job->opt.output, path, sizeof(job->path));
 
 	if (!err && !path[0])
 		err = tt_fail(-EINVAL, "there is no home directory; -o says where to write");
 	if (err)
 		return err;
-	if (!*job->opt.output) {
-		snprintf(dir, sizeof(dir), "%.*s", (int)(strrchr(path, '/') - path), path);
-		mkdir(dir, 0777);
-	}
-	err = tt_tunes_load(path, &tunes);
+	if (!*job->opt.output)
+		make_folders(path);
+	slash = strrchr(path, '/');
+	if (slash)
+		*slash = 0; /* the table is written beside its place, then renamed */
+	ok = !access(!slash ? "." : *path ? path : "/", W_OK | X_OK);
+	if (slash)
+		*slash = '/';
+	return ok ? 0 : tt_fail(-errno, "cannot write %s: %s", path, strerror(errno));
+}
+
+static int save(struct job *job)
+{
+	struct tt_tunes tunes = {0};
+	const struct tt_tune *old;
+	const char *path = job->path;
+	int err = tt_tunes_load(path, &tunes);
+
 	if (err && err != -ENOENT)
 		return err; /* not ours: it is not overwritten */
 	old = tt_tunes_find(&tunes, job->tune->hosts, job->n);
@@ -257,8 +286,13 @@ static int save(struct job *job)
 
 static int begin(struct job *job)
 {
-	int err = tt_agreed_get(job->ctx, &job->agreed);
+	int32_t refused = job->rank ? 0 : find_place(job);
+	int err = tutti_bcast(&refused, 1, TUTTI_INT32, 0, job->world);
 
+	if (!err)
+		err = refused ? refused : tt_agreed_get(job->ctx, &job->agreed);
+	if (err)
+		return err;
 	job->tune = calloc(1, sizeof(*job->tune));
 	if (!job->tune)
 		return tt_fail(-ENOMEM, "no memory for a table");

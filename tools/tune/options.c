@@ -4,9 +4,9 @@
 #include <string.h>
 #include <tutti/error.h>
 
-#include "lib/base/env.h"
 #include "tools/cli.h"
 #include "tools/tune/tune.h"
+#include "tools/values.h"
 
 enum { OPT_LINKS = 256, OPT_VERIFY };
 
@@ -37,31 +37,6 @@ static const char usage[] =
 	"  -V, --version            show the version\n"
 	"See tutti_tune(1).\n";
 
-static int complain(const char *what, const char *text)
-{
-	fprintf(stderr, PROG ": %s, not '%s'\n", what, text);
-	return -1;
-}
-
-static int number(const char *what, const char *text, double lo, double hi, double *value)
-{
-	char *end;
-
-	*value = strtod(text, &end);
-	return end == text || *end || !(*value >= lo && *value <= hi) ? complain(what, text) : 0;
-}
-
-static int size(const char *text, size_t *value)
-{
-	static const struct tt_env_desc desc = {.kind = TT_ENV_size, .lo = 64, .hi = 1ll << 34};
-	int64_t v;
-
-	if (tt_env_parse(&desc, text, &v))
-		return complain("-e: a size from 64 to 16G", text);
-	*value = (size_t)v;
-	return 0;
-}
-
 static int check_list(const char *list)
 {
 	char name[32];
@@ -76,7 +51,8 @@ static int check_list(const char *list)
 			    !strcmp(tt_coll_name((enum tt_coll)i), name))
 				break;
 		if (i == TT_NUM_COLLS)
-			return complain("-c: names of collectives without counts per rank", name);
+			return cli_fail("-c: names of collectives without counts per rank, not '%s'",
+					name);
 	}
 	return 0;
 }
@@ -91,11 +67,11 @@ static int parse_one(struct options *opt, int c, char *arg)
 		opt->collectives = arg;
 		return check_list(arg);
 	case 'e':
-		return size(arg, &opt->max_bytes);
+		return cli_bytes("-e", arg, 64, (size_t)16 << 30, &opt->max_bytes);
 	case 'f':
-		return number("-f: a number from 1.1 to 1000", arg, 1.1, 1000, &opt->factor);
+		return cli_number("-f", arg, 1.1, 1000, &opt->factor);
 	case 't':
-		return number("-t: seconds from 0.001 to 60", arg, 0.001, 60, &opt->seconds);
+		return cli_number("-t", arg, 0.001, 60, &opt->seconds);
 	case OPT_LINKS:
 		opt->links_only = true;
 		return 0;
@@ -120,17 +96,17 @@ int tune_parse(struct options *opt, int argc, char **argv)
 			if (c == 'h')
 				fputs(usage, stdout);
 			else
-				printf(PROG " (tutti) %s\n", tutti_version());
+				printf("%s (tutti) %s\n", cli_prog, tutti_version());
 			return 1;
 		}
 		if (c == '?' || c == ':') {
-			cli_bad_option(PROG, long_options, c, argv);
+			cli_bad_option(cli_prog, long_options, c, argv);
 			return -1;
 		}
 		if (parse_one(opt, c, optarg))
 			return -1;
 	}
 	if (optind < argc)
-		return complain("there are no arguments but options", argv[optind]);
+		return cli_fail("there are no arguments but options, not '%s'", argv[optind]);
 	return 0;
 }

@@ -7,7 +7,6 @@
 
 #include "lib/api/api.h"
 
-#define PROG "tutti_tune"
 #define ELEM TT_POINT_ELEM
 #define TUNE_LONG (4u << 20) /* message by which bandwidth is measured */
 
@@ -26,6 +25,7 @@ struct job {
 	int rank, n;
 	void *in, *out;
 	size_t room; /* bytes of each */
+	char path[4096]; /* of the table, at rank 0 */
 	struct tt_tune *tune; /* the table being made, the same on all ranks */
 };
 

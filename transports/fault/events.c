@@ -53,6 +53,7 @@ struct fault_node *fault_node_get(struct fault_tp *f, struct fault_ep *ep, enum 
 void fault_node_put(struct fault_tp *f, struct fault_node *node)
 {
 	tt_list_del(&node->link);
+	fault_flip_free(node);
 	if (f->nspare >= SPARE_MAX) {
 		free(node);
 		return;
@@ -204,6 +205,8 @@ static void take_event(struct fault_tp *f, const struct tt_event *ev)
 	if (ev->kind == TT_EV_DONE) {
 		node = ev->user; /* the operation itself */
 		node->ev.status = ev->status;
+		if (!ev->status)
+			fault_flip_arrived(node);
 		fault_hold(f, node);
 		return;
 	}

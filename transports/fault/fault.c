@@ -36,6 +36,17 @@ static enum fate choose_fate(const struct fault_tp *f)
 	return FATE_NORMAL;
 }
 
+/* By the number of the operation as well, and apart from its fate, which an old seed keeps. */
+static void choose_flip(struct fault_tp *f, struct fault_node *op, const struct tt_rma *rma, bool get)
+{
+	uint64_t rng = tt_hash_add(tt_hash_add(f->spec.seed, 3), f->stats.ops + 1);
+
+	bool now = f->spec.flip_after && !f->flipped && f->stats.ops + 1 >= f->spec.flip_after;
+
+	if (rma->len && (now || fault_chance(&rng, f->spec.flip)) && fault_flip(f, op, rma, get, rng))
+		f->flipped |= now;
+}
+
 /* 0 if an operation may be started now. */
 static int admit(struct fault_tp *f, const struct fault_ep *ep)
 {
@@ -78,6 +89,7 @@ static int accepted(struct fault_tp *f, struct fault_ep *ep, struct fault_node *
 		tt_list_add(&ep->ops, &op->link);
 		return TT_STARTED;
 	}
+	fault_flip_arrived(op);
 	if (f->spec.finish) {
 		fault_hold(f, op);
 		return TT_STARTED;
@@ -90,7 +102,8 @@ static int inner_rma(struct fault_ep *ep, struct fault_node *op, const struct tt
 {
 	struct tt_rma in = *rma;
 
-	in.mr = inner_mr(rma->mr);
+	in.mr = op->copy ? op->copy_mr : inner_mr(rma->mr);
+	in.local = op->copy ? op->copy : rma->local;
 	in.user = op;
 	return get ? ep->inner->ops->get(ep->inner, &in) : ep->inner->ops->put(ep->inner, &in);
 }
@@ -103,6 +116,8 @@ int fault_start(struct fault_ep *ep, struct fault_node *op, const struct tt_rma 
 		tt_list_del(&op->link);
 		tt_list_add(&ep->ops, &op->link);
 	}
+	if (err == TT_FINISHED)
+		fault_flip_arrived(op);
 	return err;
 }
 
@@ -138,6 +153,8 @@ static int start_rma(struct tt_ep *tt_ep, const struct tt_rma *rma, bool get)
 		return tt_fail(-ENOMEM, "no memory for an operation of transport fault");
 	op->ev.user = rma->user;
 	fate = choose_fate(f);
+	if (fate == FATE_NORMAL)
+		choose_flip(f, op, rma, get);
 	if (fate == FATE_NORMAL && rma->rkey && fault_chance(&f->rng_call, f->spec.hold))
 		return hold_back(f, op, rma, get);
 	err = fate == FATE_LOST ? TT_STARTED : inner_rma(ep, op, rma, get);
@@ -344,9 +361,11 @@ int tt_fault_open(const struct tt_tp_ops *inner, const char *spec, const struct 
 
 	if (!f)
 		return tt_fail(-ENOMEM, "no memory for transport fault");
-	err = fault_parse(spec, &f->spec);
+	err = tt_faults_parse(spec, &f->spec);
 	if (err)
 		goto free_f;
+	if (f->spec.rank >= 0 && f->spec.rank != params->rank)
+		f->spec = (struct tt_faults){.seed = f->spec.seed};
 	err = inner->open(params, &f->inner);
 	if (err)
 		goto free_f;

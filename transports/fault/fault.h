@@ -7,26 +7,9 @@
 #ifndef TT_FAULT_H
 #define TT_FAULT_H
 
+#include "lib/base/faults.h"
 #include "lib/base/list.h"
 #include "lib/wire/transport.h"
-
-/* TUTTI_FAULT, parsed. Probabilities are 0 to 1; counts of 0 mean never. */
-struct fault_spec {
-	uint64_t seed;
-	double delay;	  /* events held back ... */
-	unsigned delay_us; /* ... for up to so long */
-	double reorder;	  /* events overtaken by later ones */
-	double again;	  /* operations refused with -EAGAIN */
-	double hold;	  /* operations accepted now and started at a later poll */
-	double error;	  /* operations that fail, and their endpoint with them */
-	uint64_t error_after; /* the operation that fails, counted from 1 */
-	uint64_t die_after;   /* the operation after which the process kills itself */
-	bool finish;	  /* never complete in place */
-	uint64_t max_put; /* longest put or get, longer ones are refused; 0: the inner one's */
-};
-
-/* 0, or -EINVAL with a text that names the key or value and what is allowed. */
-int fault_parse(const char *text, struct fault_spec *spec);
 
 /* What was done so far; equal for equal seeds and equal calls. */
 struct fault_stats {
@@ -36,6 +19,7 @@ struct fault_stats {
 	uint64_t errors; /* endpoints failed on purpose */
 	uint64_t events;
 	uint64_t delayed, reordered;
+	uint64_t flips;	 /* bits changed on their way */
 };
 
 struct fault_stats fault_get_stats(const struct tt_tp *tp);
@@ -51,6 +35,10 @@ struct fault_node {
 	uint64_t key;	     /* place among the held events */
 	uint64_t due;	     /* not before this moment ... */
 	unsigned polls;	     /* ... and so many polls */
+	void *copy;	     /* a put with a bit flipped carries this instead of the caller's bytes */
+	struct tt_mr *copy_mr;
+	unsigned char *flip; /* a get: the byte to change when all is there, and how */
+	unsigned char flip_bit;
 	union {
 		unsigned char data[TT_TP_MSG_MAX]; /* of a MSG */
 		struct {
@@ -66,8 +54,9 @@ struct fault_tp {
 	struct tt_tp_ops ops; /* with this wrapper's name */
 	char name[32];
 	struct tt_tp *inner;
-	struct fault_spec spec;
+	struct tt_faults spec;
 	struct fault_stats stats;
+	bool flipped;		  /* flip_after has had its operation */
 	uint64_t rng_call, rng_event; /* apart, so that one does not shift the other */
 	struct tt_list held;	      /* events, by key */
 	struct tt_list started_late;  /* operations of spec.hold, not yet started */
@@ -112,6 +101,13 @@ void fault_drop_ep(struct fault_tp *f, struct fault_ep *ep);
 void fault_drop_all(struct fault_tp *f);
 int fault_poll(struct tt_tp *tp, struct tt_event *events, int max);
 int fault_arm(struct tt_tp *tp, int *fd);
+
+/* flip.c: let a bit of this operation arrive changed; false: there is no memory for it. */
+bool fault_flip(struct fault_tp *f, struct fault_node *op, const struct tt_rma *rma, bool get,
+		uint64_t rng);
+/* A get is complete; its copy and registration, of a put, are given back by fault_node_put. */
+void fault_flip_arrived(struct fault_node *op);
+void fault_flip_free(struct fault_node *op);
 
 /* fault.c: start an operation that spec.hold kept back; as the slots of struct tt_ep_ops return. */
 int fault_start(struct fault_ep *ep, struct fault_node *op, const struct tt_rma *rma, bool get);

@@ -81,10 +81,10 @@ static void on_message(struct ofi_tp *tp, struct ofi_op *op, size_t len)
 	} else if (tp->rdm && ep->state == OFI_OPEN) {
 		op->next = ep->early;
 		ep->early = op;
-	} else {
-		if (!tp->rdm)
-			ofi_msg_up(ep); /* data may come before the event that says connected */
+	} else if (tp->rdm || ofi_msg_heard(ep)) {
 		ofi_deliver(ep, op);
+	} else {
+		ofi_recv_again(tp, op);
 	}
 }
 

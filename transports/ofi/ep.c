@@ -88,13 +88,15 @@ void ofi_ep_recycle(struct ofi_ep *ep)
 	ep->addr = 0;
 	memset(&ep->peer, 0, sizeof(ep->peer));
 	memset(ep->token, 0, sizeof(ep->token));
+	memset(&ep->call, 0, sizeof(ep->call));
+	ep->proven = false;
 	tt_list_add(&tp->spare, &ep->link);
 }
 
 static void write_blob(const struct ofi_ep *ep, void *blob, size_t *len)
 {
 	const struct ofi_tp *tp = ofi_tp(ep->base.tp);
-	struct ofi_blob b = {.magic = OFI_MAGIC, .index = ep->index, .rdm = tp->rdm != NULL};
+	struct ofi_blob b = {.magic = OFI_MAGIC, .index = ep->index, .rdm = tp->rdm != NULL, .id = ep->id};
 
 	memcpy(b.token, ep->token, sizeof(b.token));
 	b.bell_addr = (uintptr_t)&tp->bell - tp->bell_mr->rkey.word[1];
@@ -114,7 +116,8 @@ int ofi_ep_open(struct tt_tp *base, struct tt_ep **out, void *blob, size_t *len)
 
 	if (!ep)
 		return -ENOMEM;
-	if (getrandom(ep->token, sizeof(ep->token), 0) != sizeof(ep->token)) {
+	if (getrandom(ep->token, sizeof(ep->token), 0) != sizeof(ep->token) ||
+	    getrandom(&ep->id, sizeof(ep->id), 0) != sizeof(ep->id)) {
 		tt_list_add(&tp->spare, &ep->link);
 		return tt_fail(-EIO, "getrandom failed");
 	}

@@ -1,19 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Connected endpoints: one listener (passive endpoint) per process, bound to the chosen address, and
- * one event queue for connections. The active side sends {the peer's token, its own} with its
- * connection request; both were told over an authenticated link, so whoever does not know them is
- * rejected.
+ * one event queue for connections. The tokens of both ends, told over an authenticated link, are the key of
+ * two MACs: the active side's request carries {the endpoint's id, a nonce, a MAC of them}, the acceptance a
+ * MAC of the request. So a stranger can neither connect nor answer, and learns from what he sees nothing
+ * that serves twice: an endpoint takes one request.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "transports/ofi/ofi.h"
 
-struct hello {
-	uint64_t to[2], from[2];
-};
+#define CALL_LABEL "tutti ofi call"
+#define ANSWER_LABEL "tutti ofi answer"
+
+static struct tt_mac_key key_of(const struct ofi_ep *ep)
+{
+	const uint64_t *passive = ep->passive ? ep->token : ep->peer.token;
+	const uint64_t *active = ep->passive ? ep->peer.token : ep->token;
+
+	return (struct tt_mac_key){{passive[0], passive[1]}, {active[0], active[1]}};
+}
+
+static size_t call_head(void)
+{
+	return offsetof(struct ofi_call, mac);
+}
 
 int ofi_msg_open(struct ofi_tp *tp)
 {
@@ -71,11 +85,13 @@ static int answer(struct ofi_ep *ep)
 {
 	struct ofi_tp *tp = ofi_tp(ep->base.tp);
 	struct fi_info *request = ep->request;
+	unsigned char mac[TT_MAC_SIZE];
+	struct tt_mac_key key = key_of(ep);
 	int rc;
 
 	ep->request = NULL;
-	if (memcmp(ep->requester, ep->peer.token, sizeof(ep->requester))) {
-		tt_info("ofi: a connection request that knows an endpoint but not its peer was rejected");
+	if (!tt_mac_is(ep->call.mac, CALL_LABEL, &key, &ep->call, call_head())) {
+		tt_info("ofi: a connection request that knows an endpoint but not its key was rejected");
 		fi_reject(tp->pep, request->handle, NULL, 0);
 		fi_freeinfo(request);
 		return 0;
@@ -86,17 +102,26 @@ static int answer(struct ofi_ep *ep)
 	fi_freeinfo(request);
 	if (rc)
 		return rc;
-	rc = fi_accept(ep->fid, NULL, 0);
+	tt_mac(mac, ANSWER_LABEL, &key, &ep->call, sizeof(ep->call));
+	rc = fi_accept(ep->fid, mac, sizeof(mac));
 	return rc ? tt_fail(-ECONNRESET, "libfabric can't accept a connection: %s", fi_strerror(-rc))
 		  : 0;
 }
 
 static int call(struct ofi_ep *ep)
 {
-	struct hello h = {{ep->peer.token[0], ep->peer.token[1]}, {ep->token[0], ep->token[1]}};
 	struct ofi_tp *tp = ofi_tp(ep->base.tp);
 	struct fi_info *info = fi_dupinfo(tp->info);
+	struct tt_mac_key key = key_of(ep);
+	struct ofi_call *c = &ep->call;
 	int rc;
+
+	c->id = ep->peer.id;
+	if (getrandom(c->nonce, sizeof(c->nonce), 0) != sizeof(c->nonce)) {
+		fi_freeinfo(info);
+		return tt_fail(-EIO, "getrandom failed");
+	}
+	tt_mac(c->mac, CALL_LABEL, &key, c, call_head());
 
 	/* Provider verbs looks for the way to the peer when the endpoint is made. */
 	if (info) {
@@ -114,7 +139,7 @@ static int call(struct ofi_ep *ep)
 	fi_freeinfo(info);
 	if (rc)
 		return rc;
-	rc = fi_connect(ep->fid, ep->peer.addr, &h, sizeof(h));
+	rc = fi_connect(ep->fid, ep->peer.addr, c, sizeof(*c));
 	return rc ? tt_fail(-ECONNREFUSED, "libfabric can't connect to a peer: %s", fi_strerror(-rc))
 		  : 0;
 }
@@ -136,6 +161,33 @@ int ofi_msg_connect(struct ofi_ep *ep, bool active)
 	return 0; /* what went wrong follows as DOWN */
 }
 
+/* The acceptance, as it came: is it the peer's? */
+static void on_connected(struct ofi_ep *ep, const void *data, size_t len)
+{
+	struct tt_mac_key key = key_of(ep);
+
+	if (!ep->passive && ep->state == OFI_CONNECTING &&
+	    (len < TT_MAC_SIZE ||
+	     !tt_mac_is(data, ANSWER_LABEL, &key, &ep->call, sizeof(ep->call)))) {
+		ofi_ep_fail(ep, tt_fail(-EACCES, "ofi: accepted by someone who is not the peer"));
+		return;
+	}
+	ep->proven = true;
+	ofi_msg_up(ep);
+}
+
+bool ofi_msg_heard(struct ofi_ep *ep)
+{
+	/* The event that says connected, and brings the proof, is there before any data. */
+	if (!ep->passive && !ep->proven)
+		ofi_msg_progress(ofi_tp(ep->base.tp));
+	if (ep->passive || ep->proven)
+		ofi_msg_up(ep);
+	else
+		ofi_ep_fail(ep, -EACCES);
+	return ep->passive || ep->proven;
+}
+
 void ofi_msg_up(struct ofi_ep *ep)
 {
 	struct ofi_tp *tp = ofi_tp(ep->base.tp);
@@ -151,28 +203,28 @@ static void on_request(struct ofi_tp *tp, struct fi_info *request, const void *d
 {
 	struct tt_list *pos, *tmp;
 	struct ofi_ep *ep;
-	struct hello h;
+	struct ofi_call c;
 	int rc;
 
-	if (len < sizeof(h))
+	if (len < sizeof(c))
 		goto reject;
-	memcpy(&h, data, sizeof(h));
+	memcpy(&c, data, sizeof(c));
 	tt_list_each(pos, tmp, &tp->eps) {
 		ep = tt_container(pos, struct ofi_ep, link);
-		if (memcmp(ep->token, h.to, sizeof(h.to)))
+		if (ep->id != c.id)
 			continue;
 		if (ep->fid || ep->request || ep->state > OFI_CONNECTING ||
 		    (ep->state == OFI_CONNECTING && !ep->passive))
 			goto reject;
 		ep->request = request;
-		memcpy(ep->requester, h.from, sizeof(h.from));
+		ep->call = c;
 		rc = ep->state == OFI_CONNECTING ? answer(ep) : 0;
 		if (rc)
 			ofi_ep_fail(ep, rc);
 		return;
 	}
 reject:
-	tt_info("ofi: a connection request without a valid token was rejected");
+	tt_info("ofi: a connection request for no endpoint of this process was rejected");
 	fi_reject(tp->pep, request->handle, NULL, 0);
 	fi_freeinfo(request);
 }
@@ -233,7 +285,7 @@ void ofi_msg_progress(struct ofi_tp *tp)
 		}
 		ep = find(tp, e.cm.fid);
 		if (ep && event == FI_CONNECTED)
-			ofi_msg_up(ep);
+			on_connected(ep, e.cm.data, (size_t)n - sizeof(e.cm));
 		else if (ep && event == FI_SHUTDOWN)
 			ofi_ep_fail(ep, -ECONNRESET);
 	}

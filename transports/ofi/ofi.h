@@ -42,7 +42,7 @@
 #define OFI_RECVS_NOTES 64  /* where notes do, too (FI_RX_CQ_DATA), and for rdm's one endpoint */
 #define OFI_BUF 192	    /* bytes of a message buffer: header and TT_TP_MSG_MAX */
 #define OFI_ADDR_MAX 128
-#define OFI_MAGIC 0x4f464901u /* and its bytes tell the byte order */
+#define OFI_MAGIC 0x4f464902u /* and its bytes tell the byte order */
 
 enum ofi_kind { OFI_RMA, OFI_AMO, OFI_SEND, OFI_RECV };
 
@@ -72,10 +72,17 @@ struct ofi_blob {
 	uint32_t magic;
 	uint32_t index;	   /* rdm: which endpoint of its process a message is for */
 	uint64_t token[2]; /* random; who knows it was told by the authenticated link */
+	uint64_t id;	   /* msg: random; tells which endpoint a request is for */
 	uint64_t bell_addr, bell_key;
 	char provider[40];
 	uint32_t rdm, addrlen;
 	uint8_t addr[OFI_ADDR_MAX];
+};
+
+/* msg: the data of a connection request. */
+struct ofi_call {
+	uint64_t id; /* of the endpoint it is for */
+	unsigned char nonce[16], mac[TT_MAC_SIZE];
 };
 
 /* In front of a message on rdm, whose receives do not say from whom they come. */
@@ -111,11 +118,12 @@ struct ofi_ep {
 	bool closed;	     /* rdm: by the owner, but operations are still under way */
 	struct fid_ep *fid;  /* msg: its own; rdm: the shared one */
 	fi_addr_t addr;	     /* rdm */
-	uint64_t token[2];
+	uint64_t token[2], id;
 	uint32_t index;
 	bool passive;
 	struct fi_info *request; /* a connection request that came before ep_connect */
-	uint64_t requester[2];
+	struct ofi_call call;	 /* what it said; at the active end: what was said */
+	bool proven;		 /* active: the passive end has shown that it is the peer */
 	struct ofi_blob peer;
 	uint64_t bell_addr, bell_key;
 	struct ofi_op *early; /* rdm: messages that came before ep_connect */
@@ -209,6 +217,8 @@ void ofi_msg_close(struct ofi_tp *tp);
 int ofi_msg_connect(struct ofi_ep *ep, bool active);
 void ofi_msg_progress(struct ofi_tp *tp);
 void ofi_msg_up(struct ofi_ep *ep);
+/* Data has come, perhaps before the event that says connected; false: not from the peer. */
+bool ofi_msg_heard(struct ofi_ep *ep);
 void ofi_msg_shut(struct ofi_ep *ep);
 void ofi_msg_flush(struct ofi_ep *ep);
 /* rdm_ep.c */

@@ -5,9 +5,9 @@
  * Each rail listens at an address of its interface, on a port that the system chooses; both are in the
  * endpoint's address, with a random cookie. The active end connects each queue pair by an id of its own,
  * bound to its rail's address: resolve the address, then the route, then ask, with {the peer's queue
- * pair, its cookie}. The passive end rejects what it does not know, keeps a request that comes before
- * its own ep_connect, and accepts with {the active end's queue pair, its cookie}, which that checks. The
- * hello follows as always, because only that tells the passive end that it may send.
+ * pair, a nonce, a MAC of them}. The passive end keeps a request that comes before its own ep_connect,
+ * rejects one that has not the right MAC, and accepts with another of {the active end's queue pair, that
+ * nonce}, which that checks. The key is both ends' cookies. The hello follows as always, because only that tells the passive end that it may send.
  *
  * The queue pairs stay the transport's own: rdma_cm only says which attributes they need. Nothing here
  * blocks: the event channel and a timer for repetitions and the deadline are part of the descriptor to
@@ -23,12 +23,15 @@
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "lib/base/clock.h"
 
-#define HAIL_MAGIC 0x54543031u /* "TT01" */
+#define HAIL_MAGIC 0x54543032u /* "TT02" */
+#define CALL_LABEL "tutti cm call"
+#define ANSWER_LABEL "tutti cm answer"
 #define BACKLOG 1024	       /* requests that wait to be looked at */
 #define RESOLVE_MS 2000	       /* one try to resolve an address or a route */
 #define AGAIN_MS 100	       /* until a failed attempt is repeated, and between looks at the time */
@@ -36,9 +39,10 @@
 /* The data of a request, an acceptance and a rejection. */
 struct hail {
 	uint32_t magic;
-	uint32_t qpn;	 /* of its receiver; 0 in a rejection */
-	uint64_t cookie; /* of the receiver's endpoint; 0 in a rejection */
+	uint32_t qpn; /* of its receiver; 0 in a rejection */
+	unsigned char nonce[16], mac[TT_MAC_SIZE];
 };
+_Static_assert(sizeof(struct hail) <= 56, "what a request over InfiniBand carries");
 
 /* An event, copied, as an id can be destroyed only when its events have been given back. */
 struct news {
@@ -325,6 +329,36 @@ static int to_rts(struct vb_ep *ep, struct vb_qp *q)
 	return err ? err : to_state(ep, q, IBV_QPS_RTS);
 }
 
+/* A request is checked when it comes, when the active end's cookie may not be known yet: without it. */
+static struct tt_mac_key key_of(const struct vb_ep *ep, bool call)
+{
+	struct tt_mac_key key = {{0}, {0}};
+
+	memcpy(key.passive, ep->active ? ep->peer->cookie : ep->cookie, sizeof(key.passive));
+	if (!call)
+		memcpy(key.active, ep->active ? ep->cookie : ep->peer->cookie, sizeof(key.active));
+	return key;
+}
+
+static void seal(const struct vb_ep *ep, struct hail *hail)
+{
+	struct tt_mac_key key = key_of(ep, ep->active);
+
+	tt_mac(hail->mac, ep->active ? CALL_LABEL : ANSWER_LABEL, &key, hail,
+	       offsetof(struct hail, mac));
+}
+
+/* Said to this queue pair by who may: a request, or the answer to what was asked just now. */
+static bool knows(const struct vb_ep *ep, const struct vb_qp *q, const struct hail *hail, bool call)
+{
+	struct tt_mac_key key = key_of(ep, call);
+
+	return hail->magic == HAIL_MAGIC && hail->qpn == q->qp->qp_num &&
+	       (call || !memcmp(hail->nonce, q->nonce, sizeof(q->nonce))) &&
+	       tt_mac_is(hail->mac, call ? CALL_LABEL : ANSWER_LABEL, &key, hail,
+			 offsetof(struct hail, mac));
+}
+
 static struct rdma_conn_param conn_param(struct vb_ep *ep, const struct vb_qp *q, struct hail *hail)
 {
 	const struct vb_rail_addr *peer = &ep->peer->rail[q->theirs];
@@ -333,7 +367,9 @@ static struct rdma_conn_param conn_param(struct vb_ep *ep, const struct vb_qp *q
 	int rd = rail->max_rd < rail->port.dev.max_qp_init_rd_atom ? rail->max_rd
 								   : rail->port.dev.max_qp_init_rd_atom;
 
-	*hail = (struct hail){HAIL_MAGIC, peer->qpn[q->nth], ep->peer->cookie};
+	*hail = (struct hail){.magic = HAIL_MAGIC, .qpn = peer->qpn[q->nth]};
+	memcpy(hail->nonce, q->nonce, sizeof(hail->nonce));
+	seal(ep, hail);
 	return (struct rdma_conn_param){
 		.private_data = hail,
 		.private_data_len = sizeof(*hail),
@@ -358,15 +394,13 @@ static void ask(struct vb_ep *ep, struct vb_qp *q)
 		call_failed(ep, q, "a queue pair cannot be brought to INIT");
 		return;
 	}
+	if (getrandom(q->nonce, sizeof(q->nonce), 0) != sizeof(q->nonce)) {
+		call_failed(ep, q, "getrandom");
+		return;
+	}
 	param = conn_param(ep, q, &hail);
 	if (rdma_connect(q->id, &param))
 		call_failed(ep, q, "rdma_connect");
-}
-
-/* Compared in constant time: as numbers. */
-static bool knows(const struct vb_ep *ep, const struct vb_qp *q, const struct hail *hail)
-{
-	return !((hail->magic ^ HAIL_MAGIC) | (hail->qpn ^ q->qp->qp_num) | (hail->cookie ^ ep->cookie));
 }
 
 /* The peer has accepted. */
@@ -377,7 +411,7 @@ static void accepted(struct vb_ep *ep, int i, const struct news *news)
 
 	if (!ep->active || ep->state != VB_CONNECTING)
 		return; /* the passive end waits for the hello */
-	if (!knows(ep, q, &news->hail)) {
+	if (!knows(ep, q, &news->hail, false)) {
 		lost(ep, q, -EACCES, "accepted by someone who does not know this connection", false);
 		return;
 	}
@@ -428,8 +462,8 @@ static void requested(const struct news *news)
 
 	ep = vb_ep_of_qpn(rail, news->hail.qpn, &i);
 	q = ep ? &ep->qp[i] : NULL;
-	if (!ep || !knows(ep, q, &news->hail) || ep->state > VB_CONNECTING || q->greeted ||
-	    (ep->state == VB_CONNECTING && ep->active)) {
+	if (!ep || ep->state > VB_CONNECTING || q->greeted ||
+	    (ep->state == VB_CONNECTING && ep->active) || !knows(ep, q, &news->hail, true)) {
 		tt_info("verbs: %s/%u: a connection that nobody here expects is rejected", rail->port.name,
 			rail->port.num);
 		reject(news->id);
@@ -438,6 +472,7 @@ static void requested(const struct news *news)
 	vb_cm_drop(q); /* of an earlier attempt */
 	q->id = news->id;
 	q->id->context = ep;
+	memcpy(q->nonce, news->hail.nonce, sizeof(q->nonce));
 	if (ep->state == VB_CONNECTING)
 		accept_request(ep, q);
 }

@@ -171,7 +171,7 @@ int vb_ep_open(struct tt_tp *base, struct tt_ep **epp, void *blob, size_t *len)
 	for (i = 0; !err && i < ep->nqp; i++)
 		err = vb_qp_new(&ep->qp[i]);
 	if (!err && (getrandom(&ep->psn, sizeof(ep->psn), 0) < 0 ||
-		     getrandom(&ep->cookie, sizeof(ep->cookie), 0) < 0))
+		     getrandom(ep->cookie, sizeof(ep->cookie), 0) < 0))
 		err = tt_fail(-errno, "verbs: getrandom: %s", strerror(errno));
 	if (!err)
 		err = take_place(tp, ep);
@@ -182,7 +182,7 @@ int vb_ep_open(struct tt_tp *base, struct tt_ep **epp, void *blob, size_t *len)
 	index_qpns(tp);
 	ep->psn &= 0xffffff;
 	b.psn = ep->psn;
-	b.cookie = ep->cookie;
+	memcpy(b.cookie, ep->cookie, sizeof(b.cookie));
 	vb_rails_tell(ep, &b);
 	memcpy(blob, &b, sizeof(b));
 	*len = sizeof(b);

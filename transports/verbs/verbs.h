@@ -38,7 +38,7 @@
 #include "lib/base/list.h"
 #include "lib/wire/transport.h"
 
-#define VB_MAGIC 0x3230425645545454ull /* "TTTEVB02": layout version included */
+#define VB_MAGIC 0x3330425645545454ull /* "TTTEVB03": layout version included */
 #define VB_RAILS 4	    /* ports in use, at most: one word of a key each */
 #define VB_QPS 8	    /* queue pairs of an endpoint on a rail, at most */
 #define VB_EP_QPS (VB_RAILS * VB_QPS)
@@ -109,6 +109,7 @@ struct vb_qp {
 	struct vb_ep *holder; /* in tp->holding while nheld is not 0 */
 	struct vb_qp *next_holding;
 	struct rdma_cm_id *id; /* by rdma_cm: the attempt under way, the connection */
+	unsigned char nonce[16]; /* of its connection request */
 	uint64_t again;	      /* when the next attempt is due; 0: none is */
 	struct vb_req ring[256];
 };
@@ -126,7 +127,7 @@ struct vb_ep {
 	char reason[160];
 	int nqp, up;		/* up: how many queue pairs are greeted */
 	uint32_t psn;
-	uint64_t cookie;	/* who knows it may connect by rdma_cm */
+	uint64_t cookie[2];	/* half of the key of the MACs that rdma_cm carries */
 	uint64_t deadline;	/* of connecting */
 	struct vb_blob *peer;	/* to connect again */
 	int nrails;		/* rails that meet one of the peer's: so many first queue pairs */
@@ -228,7 +229,7 @@ struct vb_rail_addr {
 };
 
 struct vb_blob {
-	uint64_t magic, cookie;
+	uint64_t magic, cookie[2];
 	uint32_t psn;
 	uint32_t nrails;
 	struct vb_rail_addr rail[VB_RAILS];

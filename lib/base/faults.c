@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The syntax of TUTTI_FAULT: key=value, comma-separated. */
-#include "transports/fault/fault.h"
+#include "lib/base/faults.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/env.h"
+#include "lib/base/error.h"
+
 static const char *const keys[] = {"seed",  "delay",	   "reorder",	"again", "hold",
-				   "error", "error_after", "die_after", "finish", "max_put"};
+				   "error", "error_after", "die_after", "finish", "max_put",
+				   "flip",  "flip_after",  "rank",	"alloc", "reg",
+				   "socket"};
 #define NKEYS ((int)(sizeof(keys) / sizeof(keys[0])))
 #define DELAY_MAX_US 10000000ull
 
@@ -55,7 +61,7 @@ static int parse_count(const char *key, const char *value, uint64_t max, uint64_
 	return 0;
 }
 
-static int parse_delay(const char *value, struct fault_spec *spec)
+static int parse_delay(const char *value, struct tt_faults *spec)
 {
 	uint64_t us;
 	char *rest;
@@ -71,14 +77,38 @@ static int parse_delay(const char *value, struct fault_spec *spec)
 	return 0;
 }
 
-static int parse_pair(const char *key, const char *value, struct fault_spec *spec)
+/* A key that stands for one whole number. */
+static int parse_number(const char *key, const char *value, struct tt_faults *spec)
+{
+	const struct {
+		const char *key;
+		uint64_t max, *count;
+	} counts[] = {
+		{"seed", UINT64_MAX, &spec->seed},
+		{"error_after", UINT64_MAX, &spec->error_after},
+		{"die_after", UINT64_MAX, &spec->die_after},
+		{"max_put", SIZE_MAX, &spec->max_put},
+		{"flip_after", UINT64_MAX, &spec->flip_after},
+		{"alloc", UINT64_MAX, &spec->alloc},
+		{"reg", UINT64_MAX, &spec->reg},
+		{"socket", UINT64_MAX, &spec->socket},
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+		if (!strcmp(key, counts[i].key))
+			return parse_count(key, value, counts[i].max, counts[i].count);
+	return -ENOENT;
+}
+
+static int parse_pair(const char *key, const char *value, struct tt_faults *spec)
 {
 	const char *near;
 	uint64_t flag = 0;
-	int err;
+	int err = parse_number(key, value, spec);
 
-	if (!strcmp(key, "seed"))
-		return parse_count(key, value, UINT64_MAX, &spec->seed);
+	if (err != -ENOENT)
+		return err;
 	if (!strcmp(key, "delay"))
 		return parse_delay(value, spec);
 	if (!strcmp(key, "reorder"))
@@ -89,27 +119,28 @@ static int parse_pair(const char *key, const char *value, struct fault_spec *spe
 		return parse_only_p(key, value, true, &spec->hold);
 	if (!strcmp(key, "error"))
 		return parse_only_p(key, value, false, &spec->error);
-	if (!strcmp(key, "error_after"))
-		return parse_count(key, value, UINT64_MAX, &spec->error_after);
-	if (!strcmp(key, "die_after"))
-		return parse_count(key, value, UINT64_MAX, &spec->die_after);
 	if (!strcmp(key, "finish")) {
 		err = parse_count(key, value, 1, &flag);
 		spec->finish = flag;
 		return err;
 	}
-	if (!strcmp(key, "max_put"))
-		return parse_count(key, value, SIZE_MAX, &spec->max_put);
+	if (!strcmp(key, "flip"))
+		return parse_only_p(key, value, false, &spec->flip);
+	if (!strcmp(key, "rank")) {
+		err = parse_count(key, value, INT_MAX, &flag);
+		spec->rank = err ? -1 : (int)flag;
+		return err;
+	}
 	near = tt_nearest(key, keys, NKEYS);
 	if (near)
 		return tt_fail(-EINVAL, "TUTTI_FAULT: unknown key '%s'; did you mean '%s'?", key, near);
 	return tt_fail(-EINVAL, "TUTTI_FAULT: unknown key '%s'; known: seed, delay, reorder, again, "
-		       "hold, error, error_after, die_after, finish, max_put", key);
+		       "hold, error, error_after, die_after, finish, max_put, flip, flip_after, rank, alloc, reg, socket", key);
 }
 
-int fault_parse(const char *text, struct fault_spec *spec)
+int tt_faults_parse(const char *text, struct tt_faults *spec)
 {
-	struct fault_spec s = {.seed = 1, .delay_us = 200};
+	struct tt_faults s = {.rank = -1, .seed = 1, .delay_us = 200};
 	char *copy, *word, *save = NULL, *eq;
 	int err = 0;
 

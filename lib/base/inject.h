@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The N-th allocation, registration or new descriptor of the library fails, if TUTTI_FAULT says so. This
+ * file is included before each of the library's (lib/base/local.mk), so that none is forgotten.
+ */
+#ifndef TT_INJECT_H
+#define TT_INJECT_H
+
+#include <stdbool.h>
+
+enum tt_inject { TT_INJECT_ALLOC, TT_INJECT_REG, TT_INJECT_SOCKET, TT_INJECT_KINDS };
+
+struct tt_env;
+
+/*
+ * Count from now on, if env.fault is about this rank; -1: not known yet, what is about all ranks. A
+ * second time goes on counting. -EINVAL: as tt_faults_parse.
+ */
+int tt_inject_arm(const struct tt_env *env, int rank);
+/* Whoever sweeps over all N learns from this line how far. */
+void tt_inject_report(void);
+
+/* Whether this call fails: errno is set then. */
+bool tt_inject(enum tt_inject kind);
+
+/* The headers' own declarations become those of inject.c's functions. */
+#define malloc tt_malloc
+#define calloc tt_calloc
+#define realloc tt_realloc
+#define aligned_alloc tt_aligned_alloc
+#define strdup tt_strdup
+#define socket tt_socket
+#define accept4 tt_accept4
+#define pipe2 tt_pipe2
+#define memfd_create tt_memfd_create
+#define epoll_create1 tt_epoll_create1
+#define eventfd tt_eventfd
+#define timerfd_create tt_timerfd_create
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The flight recorder: what this process called last, in memory that outlives it for a moment.
+ *
+ * The memory is a memfd: tutti_run makes it and keeps a descriptor, so that it can write down what a
+ * killed or stopped rank was doing; else the library makes it. It explains itself (names of calls, types
+ * and so on are in it), as its reader may be another program. One writer at a time, under the wire lock;
+ * readers take what they find: a record whose number is not what it should be is being written.
+ */
+#ifndef TT_FLIGHT_H
+#define TT_FLIGHT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TT_FLIGHT_MAGIC 0x7474666c74303031ull
+#define TT_FLIGHT_RECORDS 1024 /* a power of two */
+#define TT_FLIGHT_COMMS 64     /* communicators remembered, the last ones */
+#define TT_FLIGHT_NAMES 160
+#define TT_FLIGHT_MEMBERS 64
+#define TT_FLIGHT_NO_COUNT UINT64_MAX
+
+enum tt_flight_state { TT_FLIGHT_FREE, TT_FLIGHT_RUNNING, TT_FLIGHT_DONE, TT_FLIGHT_FAILED };
+
+/* An operation. Names are indexes into the head's list, 0: none. */
+struct tt_flight_rec {
+	_Atomic uint64_t number; /* which operation of the process, from 1 */
+	uint64_t comm;		 /* uid of its communicator */
+	uint64_t seq;		 /* of a collective, else 0 */
+	uint64_t count;		 /* TT_FLIGHT_NO_COUNT: it has none */
+	uint64_t bytes;		 /* sent, received, copied or combined so far */
+	uint64_t start, end;	 /* ticks */
+	uint32_t rounds, of;	 /* rounds done in all lanes; of so many, 0: not known */
+	int32_t peer;		 /* root, or the other rank of a message; -1: none */
+	int32_t tag;		 /* of a message, -1 */
+	int32_t status;
+	uint8_t call, type, op, alg;
+	uint8_t state;
+	uint8_t in_place;
+	uint8_t pad[6];
+};
+
+struct tt_flight_comm {
+	uint64_t uid;
+	uint64_t seq; /* of its last collective */
+	uint32_t id, size;
+	int32_t rank;
+	int32_t code;	   /* its failure, or 0 */
+	int32_t culprit;   /* rank in the world that the failure is about, or -1 */
+	int32_t late[4];   /* ranks of the world that it waits for */
+	uint32_t nlate;
+	uint64_t fail_seq, late_seq;
+	uint64_t fail_time; /* ticks */
+	int32_t member[TT_FLIGHT_MEMBERS]; /* the first ones' ranks in the world */
+	char call[32], field[32], text[512];
+};
+
+struct tt_flight_head {
+	uint64_t magic;
+	uint32_t head_size, rec_size, records, nnames;
+	int32_t rank, nranks;
+	int64_t pid;
+	char host[64], job[40];
+	uint64_t ticks0, real0; /* the same moment by ticks, and in ns since 1970 */
+	_Atomic uint64_t last;	/* number of the last operation */
+	_Atomic uint32_t ncomms; /* ever */
+	_Atomic uint64_t dumped; /* last + 1 when the process wrote a dump because of an error */
+	char name[TT_FLIGHT_NAMES][20];
+	struct tt_flight_comm comm[TT_FLIGHT_COMMS];
+};
+
+struct tt_flight {
+	struct tt_flight_head *head;
+	struct tt_flight_rec *rec;
+	size_t size;
+	int fd;
+};
+
+uint64_t tt_flight_clock(void);
+
+/* What costs a few cycles and goes on evenly; dump.c turns it into time. */
+static inline uint64_t tt_ticks(void)
+{
+#if defined(__x86_64__)
+	return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+	uint64_t t;
+
+	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(t));
+	return t;
+#else
+	return tt_flight_clock();
+#endif
+}
+
+/* The size of the memory, and an empty memfd of it; fd, or a negative code. */
+size_t tt_flight_size(void);
+int tt_flight_memfd(void);
+/* Map fd (taken over), -1: make one. A recorder that can't be had has head NULL; calls then do nothing. */
+int tt_flight_open(struct tt_flight *f, int fd);
+/* Map somebody else's to read. */
+int tt_flight_attach(struct tt_flight *f, int fd);
+void tt_flight_close(struct tt_flight *f);
+
+/* The index of a name, added if need be; 0 if there is no room. Not for hot paths. */
+uint8_t tt_flight_name(struct tt_flight *f, const char *name);
+
+/* What an operation is, as far as it is known when it starts. */
+struct tt_flight_op {
+	uint64_t comm, seq, count;
+	uint32_t of;
+	int32_t peer, tag;
+	uint8_t call, type, op, alg, in_place;
+};
+
+/* An operation starts: its number, which the others take. */
+uint64_t tt_flight_begin(struct tt_flight *f, const struct tt_flight_op *op);
+/* Rounds and bytes more are done. */
+void tt_flight_more(struct tt_flight *f, uint64_t number, uint32_t rounds, uint64_t bytes);
+void tt_flight_end(struct tt_flight *f, uint64_t number, int status);
+
+/* Room for a communicator; NULL: no recorder. It may be taken for another after TT_FLIGHT_COMMS more. */
+struct tt_flight_comm *tt_flight_comm(struct tt_flight *f, uint64_t uid, uint32_t id, int rank, int size);
+
+#endif

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the flight recorder is told of requests, and when it is written to a file. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/base/proc.h"
+#include "lib/diag/dump.h"
+#include "lib/engine/node.h"
+
+/* The descriptor of TUTTI_FLIGHT_FD is one context's at a time. */
+static atomic_flag inherited_taken = ATOMIC_FLAG_INIT;
+
+struct tt_recorder {
+	struct tt_flight flight;
+	bool inherited;
+	uint8_t type[TUTTI_NUM_DATATYPES], op[TUTTI_NUM_OPS + TT_OP_PREMUL_SUM + 1];
+	/* Names of calls are constants: found by their address. */
+	struct {
+		const char *text;
+		uint8_t name;
+	} known[64];
+};
+
+static uint8_t name_of(struct tt_recorder *r, const char *text)
+{
+	size_t i = ((uintptr_t)text >> 2) % (sizeof(r->known) / sizeof(r->known[0]));
+
+	if (r->known[i].text != text) {
+		r->known[i].name = tt_flight_name(&r->flight, text);
+		r->known[i].text = text;
+	}
+	return r->known[i].name;
+}
+
+/* What tutti_run gave us, if it still is what it was; a copy, as there may be another context later. */
+static int inherited_fd(const struct tutti_context *ctx)
+{
+	int fd = ctx->env.flight_fd.is_set ? (int)ctx->env.flight_fd.number : -1;
+
+	if (fd < 0 || atomic_flag_test_and_set(&inherited_taken))
+		return -1;
+	fd = tt_proc_open_fd(getpid(), fd, "/memfd:tutti flight", 0);
+	if (fd < 0)
+		atomic_flag_clear(&inherited_taken);
+	return fd < 0 ? -1 : fd;
+}
+
+static void fill_names(struct tt_recorder *r)
+{
+	static const char *const own[] = {"user", "user_ordered", "premul_sum"};
+	int i;
+
+	for (i = 0; i < TUTTI_NUM_DATATYPES; i++)
+		r->type[i] = tt_flight_name(&r->flight, tt_datatype_name((enum tutti_datatype)i));
+	for (i = 0; i < TUTTI_NUM_OPS; i++)
+		r->op[i] = tt_flight_name(&r->flight, tt_op_name((enum tutti_op)i));
+	for (i = 0; i < 3; i++)
+		r->op[TUTTI_NUM_OPS + i] = tt_flight_name(&r->flight, own[i]);
+}
+
+int tt_record_open(struct tutti_context *ctx)
+{
+	struct tt_recorder *r = calloc(1, sizeof(*r));
+	struct tt_flight_head *h;
+	int err, fd;
+
+	if (!r)
+		return tt_fail(-ENOMEM, "no memory for the flight recorder");
+	fd = inherited_fd(ctx);
+	r->inherited = fd >= 0;
+	err = tt_flight_open(&r->flight, fd);
+	if (err) {
+		if (r->inherited)
+			atomic_flag_clear(&inherited_taken);
+		free(r);
+		return err;
+	}
+	h = r->flight.head;
+	h->rank = ctx->boot_params.rank;
+	h->nranks = ctx->boot_params.nranks;
+	gethostname(h->host, sizeof(h->host) - 1);
+	snprintf(h->job, sizeof(h->job), "%s", ctx->env.job_id.text);
+	fill_names(r);
+	ctx->recorder = r;
+	ctx->flight = &r->flight;
+	if (*ctx->env.dump.text)
+		tt_dump_arm(&r->flight, ctx->env.dump.text, (int)ctx->env.dump_signal.number);
+	if (*ctx->env.trace.text)
+		err = tt_trace_open(&r->flight, ctx->env.trace.text, &ctx->trace);
+	if (err)
+		tt_record_close(ctx);
+	return err;
+}
+
+void tt_record_close(struct tutti_context *ctx)
+{
+	struct tt_recorder *r = ctx->recorder;
+
+	if (!r)
+		return;
+	tt_dump_disarm(&r->flight);
+	tt_trace_close(ctx->trace);
+	ctx->trace = NULL;
+	ctx->flight = NULL;
+	ctx->recorder = NULL;
+	tt_flight_close(&r->flight);
+	if (r->inherited)
+		atomic_flag_clear(&inherited_taken);
+	free(r);
+}
+
+void tt_record_plan(struct tt_plan_req *req)
+{
+	struct tutti_comm *comm = req->r.comm;
+	struct tt_recorder *r = comm->ctx->recorder;
+	const struct tt_fields *f = &req->fields;
+	struct tt_flight_op op = {.comm = comm->uid,
+				  .seq = req->r.seq,
+				  .count = req->counts ? TT_FLIGHT_NO_COUNT : f->count,
+				  .of = req->rounds,
+				  .peer = tt_coll_rooted((enum tt_coll)f->coll) ? f->root : -1,
+				  .tag = -1,
+				  .in_place = req->plan->args.in_place};
+
+	op.call = name_of(r, tt_coll_name((enum tt_coll)f->coll));
+	op.alg = name_of(r, req->plan->algo);
+	if (f->coll != TT_COLL_BARRIER)
+		op.type = r->type[f->datatype];
+	if (tt_coll_reduces((enum tt_coll)f->coll))
+		op.op = r->op[f->op];
+	if (f->coll == TT_COLL_BARRIER)
+		op.count = TT_FLIGHT_NO_COUNT;
+	if (comm->flight && comm->flight->uid == comm->uid)
+		comm->flight->seq = req->r.seq;
+	req->r.flight = tt_flight_begin(&r->flight, &op);
+}
+
+uint64_t tt_record_quick(struct tutti_comm *comm, const struct tt_quick *q)
+{
+	struct tt_recorder *r = comm->ctx->recorder;
+	struct tt_flight_op op = {.comm = comm->uid,
+				  .seq = q->seq,
+				  .count = q->fields.count,
+				  .of = 1,
+				  .peer = -1,
+				  .tag = -1,
+				  .type = r->type[q->fields.datatype],
+				  .op = r->op[q->fields.op]};
+
+	op.call = name_of(r, tt_coll_name((enum tt_coll)q->fields.coll));
+	op.alg = name_of(r, "node_slots");
+	if (comm->flight && comm->flight->uid == comm->uid)
+		comm->flight->seq = q->seq;
+	return tt_flight_begin(&r->flight, &op);
+}
+
+void tt_record_other(struct tutti_request *req)
+{
+	struct tt_recorder *r = req->comm->ctx->recorder;
+	struct tt_flight_op op = {
+		.comm = req->comm->uid, .count = TT_FLIGHT_NO_COUNT, .peer = -1, .tag = -1};
+	enum tutti_datatype type = TUTTI_NUM_DATATYPES;
+
+	op.call = name_of(r, req->ops->call(req));
+	if (req->ops->record)
+		req->ops->record(req, &op, &type);
+	if (type < TUTTI_NUM_DATATYPES)
+		op.type = r->type[type];
+	req->flight = tt_flight_begin(&r->flight, &op);
+}
+
+void tt_record_due(struct tutti_context *ctx)
+{
+	const char *prefix = ctx->env.dump.text;
+	int err;
+
+	if (!atomic_exchange(&ctx->dump_due, false) || !*prefix)
+		return;
+	err = tt_dump_file(prefix, ctx->flight, "error", true);
+	if (err && err != -EBUSY)
+		tt_warn("the flight recorder can't be written to %s.%d: %s", prefix,
+			ctx->boot_params.rank, strerror(-err));
+}

@@ -1,0 +1,149 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Flight recorders and tutti_blame, on ranks that are really killed, stopped, late or of another mind.
+only=$*
+. "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
+suite blame
+TUTTI_DUMP=$tmp/d
+TUTTI_LOG=none
+export TUTTI_DUMP TUTTI_LOG
+unset TUTTI_TRANSPORT TUTTI_NODE
+
+# job STATUS WHAT RANK [tutti_run's options]
+job()
+{
+	want=$1 what=$2 bad=$3
+	shift 3
+	rm -f "$tmp"/d.*
+	timeout -k 5 40 "$TT_BUILD/tutti_run" -n 4 "$@" "$TT_BUILD/tests/diag/rank" "$what" "$bad" \
+		>"$tmp/out" 2>&1
+	[ $? = "$want" ] || die "status is not $want: $(cat "$tmp/out")"
+}
+
+# verdict LINE...: tutti_blame over all dumps prints these
+verdict()
+{
+	"$TT_BUILD/tutti_blame" "$tmp"/d.* >"$tmp/verdict" || die "status $?: $(cat "$tmp/verdict")"
+	for line in "$@"; do
+		grep -qE -e "$line" "$tmp/verdict" || die "expected '$line' in: $(cat "$tmp/verdict")"
+	done
+}
+
+dumps()
+{
+	[ "$(ls "$tmp" | grep -c '^d\.')" = "$1" ] || die "not $1 dumps: $(ls "$tmp")"
+}
+
+test_fine()
+{
+	job 0 ok 0
+	dumps 0
+}
+
+test_killed()
+{
+	job 137 kill 2
+	dumps 4
+	verdict '^culprit: rank 2 on ' '^call: allreduce #22 of communicator 1, count 1000, float32, sum$' \
+		'killed by signal 9' 'last call was allreduce #21 .*finished'
+}
+
+test_stopped()
+{
+	job 4 stop 1 -x TUTTI_HEARTBEAT=100ms -x TUTTI_HEARTBEAT_LIMIT=1s
+	dumps 4
+	verdict '^culprit: rank 1 on ' '^call: allreduce #22 ' 'silent for' 'last call was allreduce #21'
+}
+
+test_count()
+{
+	job 4 count 3
+	verdict '^culprit: rank 3 on ' '^field: count$' 'it called allreduce #22 .*count 999' '3 others .*count 1000'
+}
+
+test_type()
+{
+	job 4 type 0 -x TUTTI_NODE=off
+	verdict '^culprit: rank 0 on ' '^field: type$' 'int32.*float32'
+}
+
+test_root()
+{
+	job 4 root 1 -x TUTTI_NODE=off
+	verdict '^culprit: rank 1 on ' '^field: root$' 'root 1.*root 0'
+}
+
+test_late()
+{
+	# Late is no error; never is one at the deadline.
+	job 0 late 2
+	dumps 0
+	job 4 never 2 -x TUTTI_TIMEOUT=1s
+	dumps 4
+	verdict '^culprit: rank 2 on ' '^call: allreduce #22 ' 'never called that' 'last call was allreduce #21'
+}
+
+test_order()
+{
+	job 4 order 3 -x TUTTI_TIMEOUT=1s
+	verdict '^field: order$' 'different orders' 'communicator 1' 'communicator [23]'
+}
+
+# A hung job, asked by a signal: it goes on, and all that ranks are in can be seen.
+test_signal()
+{
+	rm -f "$tmp"/d.*
+	timeout -k 5 40 "$TT_BUILD/tutti_run" -n 4 "$TT_BUILD/tests/diag/rank" sleepy 1 >"$tmp/out" 2>&1 &
+	wrapper=$!
+	sleep 1.5
+	pid=$(pgrep -P $wrapper)
+	kill -USR2 "$pid"
+	i=0
+	until [ "$(ls "$tmp" | grep -c '^d\.[0-9]$')" = 4 ] || [ $i = 50 ]; do sleep 0.1; i=$((i + 1)); done
+	dumps 4
+	kill -0 "$pid" || die "the job has ended: $(cat "$tmp/out")"
+	verdict '^culprit: rank 1 on ' 'has not called that yet'
+	kill -TERM "$pid"
+	wait $wrapper
+	return 0
+}
+
+test_format()
+{
+	command -v jq >/dev/null || skip "jq is missing"
+	job 137 kill 2
+	for f in "$tmp"/d.?; do
+		jq -e . "$f" >/dev/null || die "$f is not JSON"
+		[ "$(stat -c %a "$f")" = 600 ] || die "$f can be read by others"
+	done
+	[ "$(jq -r 'select(.tutti_dump) | "\(.rank) \(.nranks) \(.reason)"' "$tmp/d.2")" = \
+		"2 4 killed by signal 9" ] || die "$(head -n 1 "$tmp/d.2")"
+	# The 20 all-reduces, done, and not the last one; with an algorithm, bytes and times in order.
+	jq -c 'select(.call == "allreduce" and .in_place == 1 and .communicator == 1 and .state == "done" and .count == 1000 and
+		.type == "float32" and .op == "sum" and .algorithm != null and .rounds == .of and .rounds > 0 and
+		.bytes > 0 and .end >= .start)' "$tmp/d.2" >"$tmp/ops"
+	[ "$(wc -l <"$tmp/ops")" = 20 ] || die "$(cat "$tmp/ops" "$tmp/d.2")"
+	jq -c 'select(.sequence == 22 and .state == "failed" and .status == -4097)' "$tmp/d.0" | grep -q . ||
+		die "$(tail -n 3 "$tmp/d.0")"
+	now=$(date +%s)
+	jq -e -s --argjson now "$now" 'map(select(.start)) | last | .start > $now - 60 and .start < $now + 60' \
+		"$tmp/d.2" >/dev/null || die "the time is wrong: $now, $(tail -n 1 "$tmp/d.2")"
+}
+
+test_bad_files()
+{
+	job 137 kill 2
+	says "once more" "$TT_BUILD/tutti_blame" "$tmp/d.0" "$tmp/d.0"
+	head -c 100 "$tmp/d.0" >"$tmp/cut"
+	says "not a line of JSON" "$TT_BUILD/tutti_blame" "$tmp/cut"
+	echo '{"a":1}' >"$tmp/other"
+	says "not the dump" "$TT_BUILD/tutti_blame" "$tmp/other"
+	says "can't read" "$TT_BUILD/tutti_blame" "$tmp/none"
+	: >"$tmp/empty"
+	says "empty" "$TT_BUILD/tutti_blame" "$tmp/empty"
+}
+
+for t in fine killed stopped count type root late order signal format bad_files; do
+	run $t test_$t
+done
+finish

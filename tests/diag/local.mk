@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Diagnosis: jobs of tests/diag/rank under tutti_run, and what the tools say of them.
+check_PROGRAMS += tests/diag/rank
+tests_diag_rank_SOURCES = tests/diag/rank.c
+tests_diag_rank_LDADD = libtutti.la
+dist_check_SCRIPTS += tests/diag/blame.sh tests/diag/ras.sh tests/diag/trace.sh
+TESTS += tests/diag/blame.sh tests/diag/ras.sh tests/diag/trace.sh

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A rank of the jobs in tests/diag: so many all-reduces of 1000 floats, and then something goes wrong at one
+ * of them.
+ *
+ *	rank WHAT RANK
+ *
+ * WHAT: ok; kill, stop (itself); count, root, type (this rank calls something else); late (it sleeps for
+ * 600 ms before a call); never (it sleeps for long); order (two communicators, the other way round); busy (all
+ * go on for 20 s); sleepy (as busy, but it sleeps).
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <tutti/tutti.h>
+#include <unistd.h>
+
+#define COUNT 1000
+#define CALLS 20
+
+static struct tutti_comm *world, *second;
+static float *v;
+
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+static int reduce(struct tutti_comm *comm, size_t count)
+{
+	return tutti_allreduce(TUTTI_IN_PLACE, v, count, TUTTI_FLOAT32, TUTTI_SUM, comm);
+}
+
+static int wrong(const char *what)
+{
+	if (!strcmp(what, "kill"))
+		kill(getpid(), SIGKILL);
+	if (!strcmp(what, "stop"))
+		kill(getpid(), SIGSTOP);
+	if (!strcmp(what, "late"))
+		usleep(600000);
+	if (!strcmp(what, "never"))
+		sleep(60);
+	if (!strcmp(what, "count"))
+		return reduce(world, COUNT - 1);
+	if (!strcmp(what, "type"))
+		return tutti_allreduce(TUTTI_IN_PLACE, v, COUNT, TUTTI_INT32, TUTTI_SUM, world);
+	if (!strcmp(what, "root"))
+		return tutti_bcast(v, COUNT, TUTTI_FLOAT32, 1, world);
+	if (!strcmp(what, "order"))
+		return reduce(second, COUNT);
+	return reduce(world, COUNT);
+}
+
+static int go_on(const char *what, int mine)
+{
+	double end = now() + 20;
+	int err = 0;
+
+	while (!err && now() < end) {
+		if (mine && !strcmp(what, "sleepy"))
+			sleep(20);
+		err = reduce(world, COUNT);
+	}
+	return err;
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 2 ? argv[1] : "ok";
+	struct tutti_context *ctx;
+	int rank, err, i, mine;
+
+	err = tutti_init(NULL, &ctx);
+	if (err)
+		return 3;
+	world = tutti_world(ctx);
+	rank = tutti_comm_rank(world);
+	mine = argc > 2 && rank == atoi(argv[2]);
+	err = tutti_alloc(ctx, COUNT * sizeof(*v), (void **)&v);
+	if (!err)
+		err = tutti_comm_dup(world, &second);
+	for (i = 0; !err && i < CALLS; i++)
+		err = reduce(world, COUNT);
+	if (!err && (!strcmp(what, "busy") || !strcmp(what, "sleepy")))
+		err = go_on(what, mine);
+	else if (!err && mine)
+		err = wrong(what);
+	else if (!err && !strcmp(what, "root"))
+		err = tutti_bcast(v, COUNT, TUTTI_FLOAT32, 0, world);
+	else if (!err)
+		err = reduce(world, COUNT);
+	if (err) {
+		tutti_comm_perror(world, "the job");
+		return 4;
+	}
+	tutti_free(v);
+	return tutti_comm_free(second) || tutti_finalize(ctx) ? 4 : 0;
+}

@@ -1,0 +1,111 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# tutti_ras on running jobs: who is late, rates, links, a stopped rank, who may look and who may not.
+only=$*
+. "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
+suite ras
+TUTTI_LOG=none
+export TUTTI_LOG
+unset TUTTI_TRANSPORT
+launcher=
+
+# begin WHAT RANK [options]: a job in the background; rank 0's process is in $pid0
+begin()
+{
+	what=$1 bad=$2
+	shift 2
+	"$TT_BUILD/tutti_run" -n 4 "$@" "$TT_BUILD/tests/diag/rank" "$what" "$bad" >"$tmp/out" 2>&1 &
+	launcher=$!
+	i=0
+	while :; do
+		for pid0 in $(pgrep -P $launcher); do
+			"$TT_BUILD/tutti_ras" -i 0 -p "$pid0" >"$tmp/look" 2>/dev/null && return
+		done
+		i=$((i + 1))
+		[ $i != 100 ] || die "no job can be looked at: $(cat "$tmp/out")"
+		sleep 0.1
+	done
+}
+
+finish_job()
+{
+	kill -TERM $launcher
+	wait $launcher
+	return 0
+}
+
+look()
+{
+	"$TT_BUILD/tutti_ras" -p "$pid0" "$@" >"$tmp/look" 2>&1 || die "status $?: $(cat "$tmp/look")"
+}
+
+expect()
+{
+	grep -qE -e "$1" "$tmp/look" || { kill -TERM $launcher; die "expected '$1' in: $(cat "$tmp/look")"; }
+}
+
+test_late()
+{
+	begin sleepy 2
+	i=0
+	until look -i 0 && grep -q '^late: rank 2$' "$tmp/look" || [ $i = 50 ]; do
+		sleep 0.1
+		i=$((i + 1))
+	done
+	expect '^late: rank 2$'
+	expect '^job [0-9a-f]{32}: 4 ranks$'
+	expect 'in allreduce #22 \(count 1000, float32, sum\) for [0-9.]* s, .* it waits for rank 2 on host'
+	expect '^rank 2 on .*, process [0-9]*, 21 operations$'
+	[ "$(grep -c '^late' "$tmp/look")" = 1 ] || die "$(cat "$tmp/look")"
+	finish_job
+}
+
+test_rates()
+{
+	begin busy 0 -x TUTTI_NODE=off
+	look -i 0.3 --links
+	expect '^rank 3 on .*per second: [1-9][0-9]* operations, [0-9.]*[1-9][0-9.]* MB put'
+	expect '  link to rank [012]: shm, open$'
+	look --json
+	[ "$(grep -c '^{"rank":' "$tmp/look")" = 4 ] || die "$(cat "$tmp/look")"
+	finish_job
+}
+
+test_stopped()
+{
+	begin busy 0
+	last=$(pgrep -P $launcher | tail -n 1)
+	kill -STOP "$last"
+	look -i 0 -w 500
+	expect 'no answer within 500 ms'
+	[ "$(grep -c 'no answer' "$tmp/look")" = 1 ] || die "$(cat "$tmp/look")"
+	kill -CONT "$last"
+	look -i 0
+	! grep 'no answer' "$tmp/look" || die "it goes on, and does not answer"
+	finish_job
+}
+
+test_strangers()
+{
+	[ "$(id -u)" = 0 ] || skip "only root can be somebody else"
+	command -v setpriv >/dev/null || skip "setpriv is missing"
+	begin busy 0
+	# Another user can neither read the key nor be let in; the job goes on.
+	says "can't be read" setpriv --reuid 65534 --clear-groups "$TT_BUILD/tutti_ras" -p "$pid0"
+	! cat /proc/"$pid0"/cmdline /proc/$launcher/cmdline | grep -qi secret || die "a secret in a command line"
+	look -i 0
+	expect '4 ranks'
+	finish_job
+}
+
+test_options()
+{
+	says "no such job" "$TT_BUILD/tutti_ras" ffffffffffffffffffffffffffffffffff
+	says "make no sense" "$TT_BUILD/tutti_ras" -i -1
+	says "make no sense" "$TT_BUILD/tutti_ras" a b
+}
+
+for t in late rates stopped strangers options; do
+	run $t test_$t
+done
+finish

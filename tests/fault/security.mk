@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: BSD-3-Clause
+check_PROGRAMS += tests/fault/test_strangers
+TESTS += tests/fault/test_strangers
+tests_fault_test_strangers_SOURCES = tests/fault/test_strangers.c tests/fault/stranger.c \
+	tests/fault/stranger.h
+tests_fault_test_strangers_LDADD = libtttest.la
+dist_check_SCRIPTS += tests/fault/secret.sh
+TESTS += tests/fault/secret.sh
+check_PROGRAMS += tests/fault/test_guarded
+TESTS += tests/fault/test_guarded
+tests_fault_test_guarded_SOURCES = tests/fault/test_guarded.c tests/fault/stranger.c tests/fault/stranger.h
+tests_fault_test_guarded_LDADD = libttmp.la
+check_PROGRAMS += tests/fault/test_nth
+TESTS += tests/fault/test_nth
+tests_fault_test_nth_SOURCES = tests/fault/test_nth.c
+tests_fault_test_nth_LDADD = libttmp.la

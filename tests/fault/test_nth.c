@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The N-th allocation, registration or new descriptor of a whole job fails (TUTTI_FAULT), for N after N: every call
+ * either works, with exact results, or fails with a code and a sentence; nobody hangs or crashes, and all
+ * descriptors come back (and, with AddressSanitizer, all memory). TT_TIMES above 1 takes every N, else some 10 of
+ * each. Then what the limits of the system do.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "tests/mp/job.h"
+
+#define BIG 50000
+
+struct sweep {
+	const char *env, *kind;
+	int n, rank; /* of the job; where it fails */
+	unsigned long long nth;
+	/* Told by the ranks. */
+	atomic_ulong total; /* calls of this kind in a run without a failure */
+	atomic_int failed;  /* ranks that saw an error */
+	bool count;
+};
+
+static int failed(struct sweep *s, int err)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+
+	atomic_fetch_add(&s->failed, 1);
+	if (err < 0 && tutti_strerror(err)[0] && !tutti_last_error(&info) && info.code && info.text[0])
+		return 0;
+	fprintf(stderr, "%d (%s), last error %d: '%s'\n", err, tutti_strerror(err), info.code, info.text);
+	return 1;
+}
+
+/* As far as it goes: the first call that fails ends it. */
+static int work(struct mp_job *job, float *big, int *right)
+{
+	float small[4] = {1, 2, 3, (float)job->rank};
+	int err, i, sum = job->n * (job->n - 1) / 2;
+
+	err = tutti_allreduce(TUTTI_IN_PLACE, small, 4, TUTTI_FLOAT32, TUTTI_SUM, job->world);
+	*right &= err || small[3] == (float)sum;
+	for (i = 0; i < BIG; i++)
+		big[i] = (float)(i + job->rank);
+	if (!err)
+		err = tutti_allreduce(TUTTI_IN_PLACE, big, BIG, TUTTI_FLOAT32, TUTTI_SUM, job->world);
+	for (i = 0; !err && i < BIG; i++)
+		*right &= big[i] == (float)(i * job->n + sum);
+	if (!err && job->n > 1)
+		err = job->rank ? tutti_recv(big, BIG, TUTTI_FLOAT32, job->rank - 1, 1, job->world, NULL) : 0;
+	if (!err && job->rank + 1 < job->n)
+		err = tutti_send(big, BIG, TUTTI_FLOAT32, job->rank + 1, 1, job->world);
+	return err ? err : tutti_barrier(job->world);
+}
+
+/* TUTTI_FAULT in the log says how many calls there were. */
+static void on_log(enum tutti_log_level level, const char *line, void *arg)
+{
+	struct sweep *s = arg;
+	char want[16];
+	const char *at;
+
+	snprintf(want, sizeof(want), "%s=", s->kind);
+	at = strstr(line, "calls that could have failed") ? strstr(line, want) : NULL;
+	if (at)
+		atomic_store(&s->total, strtoul(at + strlen(want), NULL, 10));
+}
+
+static int whole(struct mp_job *job)
+{
+	struct sweep *s = job->arg;
+	struct tutti_config config = {0};
+	int err, end, right = 1, before;
+	char fault[64];
+	float *big = NULL;
+
+	snprintf(fault, sizeof(fault), "%s=%llu,rank=%d", s->kind, s->nth, s->rank);
+	setenv("TUTTI_FAULT", fault, 1);
+	setenv("TUTTI_TIMEOUT", "2s", 1); /* so long the others wait, where it can't be told */
+	setenv("TUTTI_INIT_TIMEOUT", "2s", 1);
+	tutti_set_log(s->count && job->rank == s->rank ? on_log : NULL, s,
+		      s->count && job->rank == s->rank ? TUTTI_LOG_INFO : TUTTI_LOG_NONE);
+	before = tt_open_fds();
+	err = mp_join(job, MP_ID, &config);
+	if (err) {
+		/* A job's socket of the unique id is given back by the job that uses it, or by no one. */
+		TT_EXPECT(job->ctx == NULL);
+		return failed(s, err);
+	}
+	err = tutti_alloc(job->ctx, BIG * sizeof(*big), (void **)&big);
+	if (!err)
+		err = work(job, big, &right);
+	TT_EXPECT(right);
+	if (err && failed(s, err))
+		return 1;
+	if (big)
+		TT_EXPECT(!tutti_free(big));
+	end = tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	if (end && !err && failed(s, end))
+		return 1;
+	if (tt_open_fds() > before + 8) { /* what libfabric opens once and keeps */
+		fprintf(stderr, "%s: %d descriptors before, %d after\n", fault, before, tt_open_fds());
+		return 1;
+	}
+	return 0;
+}
+
+static int run_nth(struct sweep *s, unsigned long long nth)
+{
+	s->nth = nth;
+	return MP_RUN(.n = s->n, .env = s->env, .fn = whole, .arg = s, .no_init = true, .timeout_ms = 40000);
+}
+
+static void sweep(const char *env, const char *kind, int n, int rank)
+{
+	struct sweep *s = mp_shared_mem(sizeof(*s));
+	const char *times = getenv("TT_TIMES");
+	unsigned long long nth, step;
+	int bad = 0, runs = 0, told = 0;
+
+	*s = (struct sweep){.env = env, .kind = kind, .n = n, .rank = rank, .count = true};
+	TT_CHECK(!run_nth(s, 1ull << 40) && !s->failed && s->total > 0);
+	s->count = false;
+	step = times && atoi(times) > 1 ? 1 : 1 + s->total / 10;
+	for (nth = 1; nth <= s->total + 3 && bad < 3; nth += step, runs++) {
+		s->failed = 0;
+		if (run_nth(s, nth)) {
+			printf("  %s=%llu, rank %d of %d, %s\n", kind, nth, rank, n, env);
+			bad++;
+		}
+		told += s->failed > 0;
+	}
+	printf("  %s, %d ranks, %s: %lu calls; %d runs, in %d of them a call failed, %d wrong\n", env, n, kind,
+	       s->total, runs, told, bad);
+	TT_CHECK(!bad && (told || !strcmp(kind, "reg")));
+	munmap(s, sizeof(*s));
+}
+
+static void solo(void)
+{
+	sweep("TUTTI_IF=lo", "alloc", 1, 0);
+	sweep("TUTTI_IF=lo", "socket", 1, 0);
+	sweep("TUTTI_IF=lo", "reg", 1, 0);
+}
+
+static void node(void)
+{
+	sweep("TUTTI_IF=lo", "alloc", 2, 1);
+	sweep("TUTTI_IF=lo", "socket", 2, 0);
+	sweep("TUTTI_IF=lo", "reg", 2, 1);
+}
+
+static void shm(void)
+{
+	sweep("TUTTI_IF=lo TUTTI_TRANSPORT=shm", "alloc", 2, 0);
+	sweep("TUTTI_IF=lo TUTTI_TRANSPORT=shm", "reg", 2, 0);
+}
+
+static void ofi(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	sweep("TUTTI_IF=lo TUTTI_TRANSPORT=ofi", "alloc", 2, 1);
+	sweep("TUTTI_IF=lo TUTTI_TRANSPORT=ofi", "reg", 2, 0);
+}
+
+/* ---- the limits of the system ---- */
+
+struct limit {
+	int resource;
+	rlim_t value;
+	const char *says; /* of the error, if there is one */
+	bool may_work;
+};
+
+static int under_limit(struct mp_job *job)
+{
+	const struct limit *l = job->arg;
+	struct rlimit r = {l->value, l->value};
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_config config = {0};
+	float *big = NULL;
+	int err, right = 1;
+
+	tutti_set_log(NULL, NULL, TUTTI_LOG_NONE);
+	TT_EXPECT(!setrlimit((__rlimit_resource_t)l->resource, &r));
+	err = mp_join(job, MP_ID, &config);
+	if (!err)
+		err = tutti_alloc(job->ctx, BIG * sizeof(*big), (void **)&big);
+	if (!err)
+		err = work(job, big, &right);
+	TT_EXPECT(right && (l->may_work || err));
+	if (err) {
+		TT_EXPECT(!tutti_last_error(&info));
+		printf("  rank %d: %s\n", job->rank, info.text);
+		if (!strstr(info.text, l->says)) {
+			fprintf(stderr, "not in it: %s\n", l->says);
+			return 1;
+		}
+	}
+	tutti_free(big);
+	if (job->ctx)
+		tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void memlock(void)
+{
+	static struct limit l = {RLIMIT_MEMLOCK, 64 << 10, "", true};
+
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_IF=lo", .fn = under_limit, .arg = &l, .no_init = true));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_IF=lo TUTTI_TRANSPORT=shm", .fn = under_limit, .arg = &l,
+			 .no_init = true));
+}
+
+/* Locked pool memory was asked for, and there is no room for it. Root may lock what it likes. */
+static void memlock_pool(void)
+{
+	static struct limit l = {RLIMIT_MEMLOCK, 64 << 10, "ulimit -l", true};
+
+	TT_CHECK(!MP_RUN(.n = 1, .env = "TUTTI_IF=lo TUTTI_POOL_LOCK=1", .fn = under_limit, .arg = &l,
+			 .no_init = true));
+}
+
+static void nofile(void)
+{
+	static struct limit tight = {RLIMIT_NOFILE, 32, "", true}, none = {RLIMIT_NOFILE, 5, "ulimit -n", false};
+
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_IF=lo", .fn = under_limit, .arg = &tight, .no_init = true));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_IF=lo TUTTI_TRANSPORT=ofi", .fn = under_limit,
+				 .arg = &tight, .no_init = true));
+	TT_CHECK(!MP_RUN(.n = 1, .env = "TUTTI_IF=lo", .fn = under_limit, .arg = &none, .no_init = true));
+}
+
+/* A /dev/shm without a byte left, of a mount namespace of its own: nothing of ours is kept there. */
+static int full_shm(struct mp_job *job)
+{
+	struct statvfs vfs;
+
+	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("none", "/dev/shm", "tmpfs", 0, "size=4096,nr_inodes=1")) {
+		fprintf(stderr, "no mount namespace: %s\n", strerror(errno));
+		return 0;
+	}
+	TT_EXPECT(!statvfs("/dev/shm", &vfs) && vfs.f_ffree == 0);
+	return under_limit(job);
+}
+
+static void dev_shm(void)
+{
+	static struct limit l = {RLIMIT_CORE, 0, "", true};
+
+	if (geteuid())
+		TT_SKIP("only root can mount");
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_IF=lo", .fn = full_shm, .arg = &l, .no_init = true));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_IF=lo TUTTI_TRANSPORT=shm", .fn = full_shm, .arg = &l,
+			 .no_init = true));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {{"solo", solo},	   {"node", node},
+					       {"shm", shm},	   {"ofi", ofi},
+					       {"memlock", memlock}, {"memlock_pool", memlock_pool},
+					       {"nofile", nofile}, {"dev_shm", dev_shm},
+					       {NULL, NULL}};
+
+	return tt_test_main("nth", tests, argc, argv);
+}

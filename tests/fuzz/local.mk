@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Fuzzers of everything that reads what others wrote. configure --enable-fuzz CC=clang links them with libFuzzer;
+# elsewhere driver.c feeds them. tests/fuzz/corpus has inputs that reach most of the code.
+TT_FUZZERS = tests/fuzz/fuzz_link tests/fuzz/fuzz_frames tests/fuzz/fuzz_ctl tests/fuzz/fuzz_wire \
+	tests/fuzz/fuzz_ps tests/fuzz/fuzz_env tests/fuzz/fuzz_hosts tests/fuzz/fuzz_tune
+check_PROGRAMS += $(TT_FUZZERS)
+dist_check_SCRIPTS += tests/fuzz/fuzz.sh
+TESTS += tests/fuzz/fuzz.sh
+EXTRA_DIST += tests/fuzz/corpus tests/fuzz/tune.dict tests/fuzz/driver.c
+
+if FUZZ
+TT_FUZZ_MAIN = tests/fuzz/fuzz.h
+TT_FUZZ_LINK = -fsanitize=fuzzer
+else
+TT_FUZZ_MAIN = tests/fuzz/fuzz.h tests/fuzz/driver.c
+TT_FUZZ_LINK =
+endif
+TT_FUZZ_LIBS = libtt.la $(TT_LIBS)
+
+tests_fuzz_fuzz_link_SOURCES = tests/fuzz/fuzz_link.c $(TT_FUZZ_MAIN)
+tests_fuzz_fuzz_link_LDADD = $(TT_FUZZ_LIBS)
+tests_fuzz_fuzz_link_LDFLAGS = $(TT_FUZZ_LINK)
+tests_fuzz_fuzz_frames_SOURCES = tests/fuzz/fuzz_frames.c $(TT_FUZZ_MAIN)
+tests_fuzz_fuzz_frames_LDADD = $(TT_FUZZ_LIBS)
+tests_fuzz_fuzz_frames_LDFLAGS = $(TT_FUZZ_LINK)
+tests_fuzz_fuzz_ctl_SOURCES = tests/fuzz/fuzz_ctl.c $(TT_FUZZ_MAIN)
+tests_fuzz_fuzz_ctl_LDADD = $(TT_FUZZ_LIBS)
+tests_fuzz_fuzz_ctl_LDFLAGS = $(TT_FUZZ_LINK)
+tests_fuzz_fuzz_wire_SOURCES = tests/fuzz/fuzz_wire.c $(TT_FUZZ_MAIN)
+tests_fuzz_fuzz_wire_LDADD = $(TT_FUZZ_LIBS)
+tests_fuzz_fuzz_wire_LDFLAGS = $(TT_FUZZ_LINK)
+tests_fuzz_fuzz_ps_SOURCES = tests/fuzz/fuzz_ps.c $(TT_FUZZ_MAIN)
+tests_fuzz_fuzz_ps_LDADD = $(TT_FUZZ_LIBS)
+tests_fuzz_fuzz_ps_LDFLAGS = $(TT_FUZZ_LINK)
+tests_fuzz_fuzz_env_SOURCES = tests/fuzz/fuzz_env.c $(TT_FUZZ_MAIN)
+tests_fuzz_fuzz_env_LDADD = $(TT_FUZZ_LIBS)
+tests_fuzz_fuzz_env_LDFLAGS = $(TT_FUZZ_LINK)
+tests_fuzz_fuzz_hosts_SOURCES = tests/fuzz/fuzz_hosts.c tools/run/hosts.c tools/run/frame.c tools/run/run.h \
+	$(TT_FUZZ_MAIN)
+tests_fuzz_fuzz_hosts_LDADD = $(TT_FUZZ_LIBS)
+tests_fuzz_fuzz_hosts_LDFLAGS = $(TT_FUZZ_LINK)
+tests_fuzz_fuzz_tune_SOURCES = tests/fuzz/fuzz_tune.c $(TT_FUZZ_MAIN)
+tests_fuzz_fuzz_tune_LDADD = $(TT_FUZZ_LIBS)
+tests_fuzz_fuzz_tune_LDFLAGS = $(TT_FUZZ_LINK)
+
+# For tests/ci.sh and soak, which build them apart.
+.PHONY: fuzzers
+fuzzers: $(TT_FUZZERS)

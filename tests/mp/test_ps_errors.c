@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The parameter server when something fails: nobody waits for what can't come, and nothing is lost unsaid. */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lib/ps/ps.h"
+
+/* Ranks below `servers` serve, all others work. */
+static int open_ps(struct mp_job *job, int servers, int staleness, struct tutti_ps **ps)
+{
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .staleness = staleness,
+					 .role = job->rank < servers ? TUTTI_PS_SERVER
+								     : TUTTI_PS_WORKER};
+
+	return tutti_ps_open(job->world, &config, ps);
+}
+
+/* ---- what a server tells does not arrive ---- */
+
+/* *arg: the operation of rank 0, counted from the first of the server's, that fails. */
+static int deaf_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	float v[100] = {0};
+	double begin;
+	int err = 0, end;
+	struct tutti_config config = {0};
+	char fault[64];
+
+	if (!job->rank) {
+		snprintf(fault, sizeof(fault), "error_after=%d", *(int *)job->arg);
+		setenv("TUTTI_FAULT", fault, 1);
+	}
+	MP_OK(mp_join(job, MP_ID, &config));
+	MP_OK(open_ps(job, 1, 1, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 100, TUTTI_FLOAT32, &opt, &t));
+	begin = mp_now();
+	while (job->rank && !err) {
+		err = tutti_ps_push(t, v, 0, 100, TUTTI_FLOAT32);
+		if (!err)
+			err = tutti_ps_clock(ps);
+		if (!err)
+			err = tutti_ps_pull(t, v, 0, 100, TUTTI_FLOAT32);
+		if (mp_now() - begin > 15)
+			return 1;
+	}
+	end = tutti_ps_close(ps);
+	MP_ERR(err ? err : end, -TUTTI_EPEER);
+	MP_ERR(end, -TUTTI_EPEER);
+	tutti_finalize(job->ctx); /* the rank that could not be reached is out of the job */
+	job->ctx = NULL;
+	return 0;
+}
+
+static void deaf(void)
+{
+	int at;
+
+	/* an answer, a directory, the clock: some of each */
+	for (at = 300; at < 304; at++)
+		TT_CHECK(!MP_RUN(.n = 3, .no_init = true, .fn = deaf_body, .arg = &at, .timeout_ms = 20000,
+				 .env = "TUTTI_TRANSPORT=fault:shm TUTTI_TIMEOUT=60s"));
+}
+
+/* ---- an answer that no server would give ---- */
+
+static void fill_late(void *value, uint64_t first, size_t count, enum tutti_datatype datatype,
+		      void *arg)
+{
+	struct mp_job *job = arg;
+
+	memset(value, (int)first, count * tutti_datatype_size(datatype));
+	mp_await(&job->shared->word[0], 1, 10000);
+}
+
+/* Rows are asked for; before the server has an answer, this one is in its place. */
+static int forged(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table *t, uint64_t len,
+		  uint32_t place)
+{
+	struct tt_wire *wire = job->ctx->wire;
+	struct tt_ps_out *out = &ps->link[0].out[ps->link[0].sent % TT_PS_SLOTS];
+	uint64_t key[2] = {1000 + ps->link[0].sent, 2000 + ps->link[0].sent};
+	struct tutti_request *req;
+	struct tt_ps_credit *credit;
+	float v[2][4];
+
+	MP_OK(tutti_ps_ipull_rows(t, key, 2, v, TUTTI_FLOAT32, &req));
+	tt_wire_lock(wire);
+	credit = (struct tt_ps_credit *)(void *)(ps->box + ps->box_back +
+						 tt_ps_box_credit(0, (int)(out->number % TT_PS_SLOTS)));
+	*credit = (struct tt_ps_credit){.number = out->number, .len = len};
+	((uint32_t *)(void *)(credit + 1))[0] = 0;
+	((uint32_t *)(void *)(credit + 1))[1] = place;
+	TT_EXPECT(out->busy);
+	tt_ps_credit_ring(&out->bell);
+	tt_wire_unlock(wire);
+	MP_ERR(tutti_wait(&req), -EPROTO);
+	return 0;
+}
+
+static int forged_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_FILL, .fill = fill_late, .arg = job};
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+
+	MP_OK(open_ps(job, 1, 1, &ps));
+	MP_OK(tutti_ps_rows(ps, "r", 4, 100, TUTTI_FLOAT32, &opt, &t));
+	if (job->rank) {
+		TT_EXPECT(!forged(job, ps, t, 8, 1 << 30)); /* a place behind the end */
+		MP_SAID("at place 1073741824");
+		TT_EXPECT(!forged(job, ps, t, 8, 100));
+		TT_EXPECT(!forged(job, ps, t, 3 * sizeof(uint32_t), 1)); /* more of them than keys */
+		MP_SAID("12 bytes of places of 2 keys");
+		atomic_store(&job->shared->word[0], 1);
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void answers(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = forged_body));
+}
+
+/* ---- closing ---- */
+
+/* A worker that has finished waits for the others, however long they work. */
+static int early_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	float v[100] = {0};
+	struct tutti_ps_config both = {.size = sizeof(both), .staleness = 1};
+	int i;
+
+	MP_OK(*(int *)job->arg ? open_ps(job, 1, 1, &ps) : tutti_ps_open(job->world, &both, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 100, TUTTI_FLOAT32, &opt, &t));
+	for (i = 0; i < 5 && job->rank == 2; i++) {
+		mp_sleep_ms(200);
+		MP_OK(tutti_ps_push(t, v, 0, 100, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_clock(ps));
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+/* A clock that was not reached in time leaves the worker as it was: it can wait again, and leave. */
+static int gone_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	float v[10];
+
+	MP_OK(open_ps(job, 1, 0, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, &opt, &t));
+	if (job->rank == 1) {
+		MP_ERR(tutti_ps_clock(ps), -ETIMEDOUT);
+		MP_ERR(tutti_ps_pull(t, v, 0, 10, TUTTI_FLOAT32), -ETIMEDOUT);
+		MP_ERR(tutti_ps_clock_to(ps, 1), -ETIMEDOUT);
+	} else if (job->rank == 2) {
+		mp_sleep_ms(1200);
+		MP_OK(tutti_ps_clock(ps));
+		MP_OK(tutti_ps_pull(t, v, 0, 10, TUTTI_FLOAT32));
+	}
+	MP_OK(tutti_ps_close(ps));
+	MP_OK(tutti_barrier(job->world));
+	return 0;
+}
+
+static void slow_update(void *value, const void *update, size_t count, enum tutti_datatype datatype,
+			void *arg)
+{
+	static bool slept;
+
+	(void)value;
+	(void)update;
+	(void)count;
+	(void)datatype;
+	(void)arg;
+	if (!slept)
+		mp_sleep_ms(1500);
+	slept = true;
+}
+
+/* One that can't go on can't say good-bye: the others hear of it all the same when it closes. */
+static int stuck_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO,
+				       .rule = TUTTI_PS_CALLBACK, .update = slow_update};
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	float v[10] = {0};
+	double begin;
+	int err = 0, i;
+
+	MP_OK(open_ps(job, 1, 1, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, &opt, &t));
+	begin = mp_now();
+	for (i = 0; i < 6 && !err && job->rank == 1; i++)
+		err = tutti_ps_push(t, v, 0, 10, TUTTI_FLOAT32);
+	if (job->rank == 1) {
+		MP_ERR(err, -ETIMEDOUT);
+		MP_SAID("room at a server");
+		MP_ERR(tutti_ps_close(ps), -ETIMEDOUT);
+	} else {
+		MP_ERR(tutti_ps_close(ps), -TUTTI_EABORTED);
+		MP_SAID("rank 1 has given up");
+	}
+	TT_EXPECT(mp_now() - begin < 10);
+	mp_meet(job); /* the server is held up by its update */
+	MP_OK(tutti_barrier(job->world)); /* the world has lost nothing */
+	return 0;
+}
+
+static void closing(void)
+{
+	int servers;
+
+	for (servers = 0; servers < 2; servers++)
+		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=400ms", .fn = early_body,
+				 .arg = &servers));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=300ms", .fn = gone_body,
+			 .timeout_ms = 10000));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=300ms", .fn = stuck_body,
+			 .timeout_ms = 15000));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {{"deaf", deaf}, {"answers", answers}, {"closing", closing}, {NULL, NULL}};
+
+	return tt_test_main("ps_errors", tests, argc, argv);
+}

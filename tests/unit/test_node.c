@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The memory of one host between two processes: areas that are handed out, and the fence. */
+#include "tests/test.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/proc.h"
+#include "lib/node/internal.h"
+
+#define TWO 2
+#define WAIT_MS 10000
+
+/* What the two tell each other besides. */
+struct board {
+	struct tt_node_card card[TWO];
+	_Atomic int stage[TWO];
+	_Atomic int word;
+};
+
+static void *shared(size_t len)
+{
+	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static void nap_ms(int ms)
+{
+	struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+
+	nanosleep(&t, NULL);
+}
+
+static bool await(const _Atomic int *word, int value)
+{
+	uint64_t deadline = tt_deadline_ms(WAIT_MS);
+
+	while (atomic_load(word) < value) {
+		if (tt_passed(deadline))
+			return false;
+		sched_yield();
+	}
+	return true;
+}
+
+/* Both have come here so often. */
+static bool meet(struct board *b, int me)
+{
+	return await(&b->stage[!me], atomic_fetch_add(&b->stage[me], 1) + 1);
+}
+
+static int join(struct board *b, int me, struct tt_node **node)
+{
+	unsigned can = TT_NODE_MAPS;
+
+	TT_EXPECT(!tt_node_open(node));
+	tt_node_card(*node, &b->card[me]);
+	TT_EXPECT(meet(b, me));
+	TT_EXPECT(!tt_node_attach(*node, !me, TWO, &b->card[!me], &can));
+	TT_EXPECT(can == TT_NODE_MAPS);
+	return 0;
+}
+
+static bool never(void *arg)
+{
+	(void)arg;
+	return false;
+}
+
+static int group(struct tt_node *node, int me, uint64_t uid, int ms, struct tt_node_group **g)
+{
+	static const int world[] = {0, 1};
+	struct tt_node_params p = {.uid = uid,
+				   .rank = me,
+				   .size = TWO,
+				   .world = world,
+				   .deadline = tt_deadline_ms(ms),
+				   .failed = never};
+
+	return tt_node_group_new(node, &p, g);
+}
+
+static void two(tt_rank_fn *fn, unsigned killed)
+{
+	struct board *b = shared(sizeof(*b));
+
+	TT_REQUIRE(b != NULL);
+	TT_CHECK(!tt_run_ranks(TWO, fn, b, 4 * WAIT_MS, killed));
+	munmap(b, sizeof(*b));
+}
+
+/* Is anything of an area still there? */
+static bool hands_out(const struct tt_node *node)
+{
+	int i;
+
+	for (i = 0; i < SEG_AREAS; i++)
+		if (node->home[i].area || atomic_load(&node->seg->home[i].uid))
+			return true;
+	return false;
+}
+
+/* The home frees a communicator before the other has come for its area. */
+static int left_body(int me, int n, void *arg)
+{
+	struct board *b = arg;
+	struct tt_node_group *g;
+	struct tt_node *node;
+	uint64_t began;
+	int fds, turn, before = tt_open_fds();
+
+	(void)n;
+	TT_EXPECT(!join(b, me, &node));
+	fds = tt_open_fds();
+	for (turn = 1; turn <= 2; turn++) {
+		if (me) {
+			nap_ms(300);
+			TT_EXPECT(!group(node, me, 7, WAIT_MS, &g));
+			tt_node_group_free(g);
+			TT_EXPECT(meet(b, me));
+		} else {
+			TT_EXPECT(!group(node, me, 7, WAIT_MS, &g));
+			began = tt_now_ns();
+			tt_node_group_free(g);
+			TT_EXPECT(tt_now_ns() - began < 200 * TT_MS);
+			TT_EXPECT(hands_out(node));
+			TT_EXPECT(meet(b, me));
+			tt_node_sweep(node);
+			TT_EXPECT(!hands_out(node));
+		}
+		TT_EXPECT(tt_open_fds() == fds);
+	}
+	/* one that nobody comes for is gone with the node */
+	if (!me) {
+		TT_EXPECT(!group(node, me, 8, WAIT_MS, &g));
+		tt_node_group_free(g);
+	}
+	TT_EXPECT(meet(b, me));
+	tt_node_close(node);
+	TT_EXPECT(tt_open_fds() == before);
+	return 0;
+}
+
+static void left(void)
+{
+	two(left_body, 0);
+}
+
+/* A home that has no descriptor for an area, more often than there are places for areas. */
+static int refused_body(int me, int n, void *arg)
+{
+	struct board *b = arg;
+	struct tt_node_group *g;
+	struct tt_node *node;
+	struct rlimit old, low;
+	int turn;
+
+	(void)n;
+	TT_EXPECT(!join(b, me, &node));
+	TT_EXPECT(!getrlimit(RLIMIT_NOFILE, &old));
+	low = (struct rlimit){.rlim_cur = 3, .rlim_max = old.rlim_max};
+	TT_EXPECT(me || !setrlimit(RLIMIT_NOFILE, &low));
+	for (turn = 1; turn <= SEG_AREAS + 10; turn++) {
+		TT_EXPECT(group(node, me, (uint64_t)turn, WAIT_MS, &g) == (me ? -ENOMEM : -EMFILE));
+		TT_EXPECT(meet(b, me));
+	}
+	TT_EXPECT(!setrlimit(RLIMIT_NOFILE, &old));
+	TT_EXPECT(!group(node, me, 1000, WAIT_MS, &g));
+	tt_node_group_free(g);
+	TT_EXPECT(meet(b, me));
+	tt_node_close(node);
+	return 0;
+}
+
+static void refused(void)
+{
+	two(refused_body, 0);
+}
+
+/* So many areas at once that there is no place for another. */
+static int full_body(int me, int n, void *arg)
+{
+	struct tt_node_group *g[SEG_AREAS + 1];
+	struct board *b = arg;
+	struct tt_node *node;
+	int i;
+
+	(void)n;
+	TT_EXPECT(!join(b, me, &node));
+	if (me) {
+		TT_EXPECT(group(node, me, SEG_AREAS + 1, WAIT_MS, &g[SEG_AREAS]) == -ENOMEM);
+		for (i = 0; i < SEG_AREAS; i++)
+			TT_EXPECT(!group(node, me, (uint64_t)i + 1, WAIT_MS, &g[i]));
+	} else {
+		for (i = 0; i < SEG_AREAS; i++)
+			TT_EXPECT(!group(node, me, (uint64_t)i + 1, WAIT_MS, &g[i]));
+		TT_EXPECT(group(node, me, SEG_AREAS + 1, WAIT_MS, &g[SEG_AREAS]) == -EMFILE);
+	}
+	TT_EXPECT(meet(b, me));
+	TT_EXPECT(!group(node, me, SEG_AREAS + 2, WAIT_MS, &g[SEG_AREAS]));
+	for (i = 0; i <= SEG_AREAS; i++)
+		tt_node_group_free(g[i]);
+	TT_EXPECT(meet(b, me));
+	tt_node_close(node);
+	return 0;
+}
+
+static void full(void)
+{
+	two(full_body, 0);
+}
+
+/* Nobody gets past the fence while the other says that it touches buffers. */
+static int fenced_body(int me, int n, void *arg)
+{
+	struct board *b = arg;
+	struct tt_node_group *g;
+	struct tt_node *node;
+
+	(void)n;
+	TT_EXPECT(!join(b, me, &node));
+	TT_EXPECT(!group(node, me, 1, WAIT_MS, &g));
+	if (me)
+		atomic_store(&g->area->rank[me].busy, 1);
+	TT_EXPECT(meet(b, me));
+	if (me) {
+		nap_ms(200);
+		atomic_store(&b->word, 1);
+		atomic_store(&g->area->rank[me].busy, 0);
+	} else {
+		tt_node_withdraw(g);
+		TT_EXPECT(atomic_load(&b->word) == 1);
+		atomic_store(&b->word, 2);
+		tt_node_withdraw(g); /* once is enough */
+	}
+	TT_EXPECT(await(&b->word, 2));
+	tt_node_group_free(g);
+	tt_node_close(node);
+	return 0;
+}
+
+static void fenced(void)
+{
+	two(fenced_body, 0);
+}
+
+/* One that is stopped while it touches buffers will not do so later. */
+static int stopped_body(int me, int n, void *arg)
+{
+	struct board *b = arg;
+	struct tt_node_group *g;
+	struct tt_node *node;
+	uint64_t began;
+
+	(void)n;
+	TT_EXPECT(!join(b, me, &node));
+	TT_EXPECT(!group(node, me, 1, WAIT_MS, &g));
+	if (me)
+		atomic_store(&g->area->rank[me].busy, 1);
+	TT_EXPECT(meet(b, me));
+	if (me) {
+		raise(SIGSTOP);
+		return 1;
+	}
+	began = tt_now_ns();
+	tt_node_withdraw(g);
+	TT_EXPECT(tt_proc_gone(g->peer[1]->pid));
+	TT_EXPECT(tt_now_ns() - began > TT_SEC);
+	tt_node_group_free(g);
+	tt_node_close(node);
+	return 0;
+}
+
+static void stopped(void)
+{
+	two(stopped_body, 1u << 1);
+}
+
+#define NAPS 20000
+
+/* Sleep until the other has reached a turn; a wake-up that is lost shows as a time-out. */
+static bool nap(struct tt_node *node, struct tt_node_group *g, int peer, uint64_t turn)
+{
+	struct pollfd p = {.events = POLLIN};
+	bool differs, reached;
+	int left = (int)(turn * 2654435761u % 6000), n;
+
+	while (left--)
+		if (tt_node_reached(g, peer, turn, 1, turn, &differs))
+			return true;
+	do {
+		p.fd = tt_node_lie_down(node, true);
+		reached = tt_node_reached(g, peer, turn, 1, turn, &differs);
+		n = reached ? 1 : poll(&p, 1, 2000);
+		tt_node_get_up(node);
+	} while (!reached && n > 0);
+	return reached;
+}
+
+static int naps_body(int me, int n, void *arg)
+{
+	struct board *b = arg;
+	struct tt_node_group *g;
+	struct tt_node *node;
+	uint64_t turn;
+
+	(void)n;
+	TT_EXPECT(!join(b, me, &node));
+	TT_EXPECT(!group(node, me, 1, WAIT_MS, &g));
+	for (turn = 1; turn <= NAPS; turn++) {
+		if (!me)
+			tt_node_signal(g, turn, 1, turn);
+		TT_EXPECT(nap(node, g, !me, turn));
+		if (me)
+			tt_node_signal(g, turn, 1, turn);
+	}
+	TT_EXPECT(meet(b, me));
+	tt_node_group_free(g);
+	tt_node_close(node);
+	return 0;
+}
+
+static void naps(void)
+{
+	two(naps_body, 0);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {
+		{"left", left}, {"refused", refused}, {"full", full}, {"fenced", fenced},
+		{"stopped", stopped}, {"naps", naps},     {NULL, NULL},
+	};
+
+	return tt_test_main("node_memory", tests, argc, argv);
+}

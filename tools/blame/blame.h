@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tutti_blame, from the inside: dumps of flight recorders (tutti_dump(5)) are kept as the JSON they are.
+ *
+ *	main.c	the command line, and what is printed
+ *	read.c	the files
+ *	judge.c	whose fault it is
+ */
+#ifndef TUTTI_BLAME_H
+#define TUTTI_BLAME_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct dump {
+	const char *path;
+	int rank;
+	json_t *head;
+	json_t **comm, **op; /* in the file's order: operations by number */
+	size_t ncomms, nops;
+};
+
+struct dumps {
+	int nranks;
+	struct dump **of; /* by rank; NULL: none was given */
+};
+
+/* A member of a line, or a value that says that it is not there. */
+int64_t num(const json_t *line, const char *key, int64_t none);
+const char *str(const json_t *line, const char *key); /* "" */
+double real(const json_t *line, const char *key);     /* 0 */
+
+/* read.c: 0, or 1 and said so. */
+int read_dump(struct dumps *dumps, const char *path);
+void free_dumps(struct dumps *dumps);
+/* The line of a communicator in a dump, NULL: it has none. */
+const json_t *comm_of(const struct dump *d, const char *uid);
+/* The oldest collective that has not ended well, or else the last one; NULL: none. */
+const json_t *current(const struct dump *d);
+bool pending(const json_t *op);
+
+struct verdict {
+	int rank;	/* -1: nobody */
+	char call[256]; /* the operation that it is about */
+	char field[32]; /* what disagrees, "" */
+	char why[1024];
+};
+
+/* judge.c */
+void judge(const struct dumps *dumps, struct verdict *v);
+/* "allreduce #5 of communicator 1 (count 10, float32, sum)" */
+const char *op_text(const json_t *op, char *buf, size_t size);
+
+#endif

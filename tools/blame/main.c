@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti_blame: merges the dumps of a job's flight recorders and says whose fault it was. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tutti/tutti.h>
+
+#include "tools/blame/blame.h"
+#include "tools/cli.h"
+
+static void print_rank(const struct dumps *all, int i)
+{
+	const struct dump *d = all->of[i];
+	const json_t *op = d ? current(d) : NULL;
+	char text[256];
+
+	if (!d) {
+		printf("rank %d: no dump\n", i);
+		return;
+	}
+	printf("rank %d on %s (%s): ", i, str(d->head, "host"), str(d->head, "reason"));
+	if (!op)
+		printf("has called nothing\n");
+	else
+		printf("%s: %s, %lld of %lld rounds, %lld bytes\n", op_text(op, text, sizeof(text)),
+		       str(op, "state"), (long long)num(op, "rounds", 0),
+		       (long long)num(op, "of", 0), (long long)num(op, "bytes", 0));
+}
+
+static int report(const struct dumps *all)
+{
+	struct verdict v;
+	int i;
+
+	judge(all, &v);
+	if (v.rank < 0) {
+		printf("culprit: none\n");
+	} else {
+		printf("culprit: rank %d on %s\n", v.rank,
+		       all->of[v.rank] ? str(all->of[v.rank]->head, "host") : "an unknown host");
+		if (*v.call)
+			printf("call: %s\n", v.call);
+		if (*v.field)
+			printf("field: %s\n", v.field);
+	}
+	printf("why: %s\n\n", v.why);
+	for (i = 0; i < all->nranks; i++)
+		print_rank(all, i);
+	return v.rank < 0;
+}
+
+static const struct option options[] = {{"help", no_argument, NULL, 'h'},
+					{"version", no_argument, NULL, 'V'},
+					{NULL, 0, NULL, 0}};
+
+int main(int argc, char **argv)
+{
+	struct dumps all = {0};
+	int opt, i, status = 0;
+
+	opterr = 0;
+	while ((opt = getopt_long(argc, argv, ":h", options, NULL)) != -1)
+		switch (opt) {
+		case 'h':
+			printf("usage: tutti_blame FILE...\n"
+			       "  --version  show the version\n"
+			       "FILE: what the ranks of a job wrote under TUTTI_DUMP.\n");
+			return 0;
+		case 'V':
+			printf("tutti_blame %s\n", TUTTI_VERSION_STRING);
+			return 0;
+		default:
+			cli_bad_option("tutti_blame", options, opt, argv);
+			return 2;
+		}
+	if (optind == argc) {
+		fprintf(stderr, "tutti_blame: no file was given; see tutti_blame --help\n");
+		return 2;
+	}
+	for (i = optind; i < argc && !status; i++)
+		status = read_dump(&all, argv[i]) ? 2 : 0;
+	if (!status)
+		status = report(&all);
+	free_dumps(&all);
+	return status;
+}

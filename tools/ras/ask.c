@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One connection to rank 0, questions and answers. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "lib/base/clock.h"
+#include "lib/boot/pack.h"
+#include "lib/boot/ras.h"
+#include "tools/ras/ras.h"
+
+#define OPEN_MS 5000
+#define RANKS_MAX (1 << 24)
+
+/* The kernel opens it to the same user and to root. */
+static int read_key(int pid, unsigned char key[32])
+{
+	char path[300], link[64];
+	struct dirent *e;
+	int fd, err = 1;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	dir = opendir(path);
+	while (dir && err && (e = readdir(dir))) {
+		memset(link, 0, sizeof(link));
+		snprintf(path, sizeof(path), "/proc/%d/fd/%s", pid, e->d_name);
+		if (readlink(path, link, sizeof(link) - 1) < 0 ||
+		    strncmp(link, "/memfd:" TT_RAS_KEY, strlen("/memfd:" TT_RAS_KEY)))
+			continue;
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		err = pread(fd, key, 32, 0) != 32;
+		close(fd);
+	}
+	if (dir)
+		closedir(dir);
+	if (err)
+		fprintf(stderr, "tutti_ras: the key of process %d can't be read: %s\n", pid,
+			dir ? "it has none, or is another user's" : strerror(errno));
+	return err;
+}
+
+static void on_open(struct tt_link *link)
+{
+	((struct client *)link->owner)->ready = true;
+}
+
+static void take_job(struct client *c, struct tt_unpack *u)
+{
+	struct answers *a = c->answers;
+	uint32_t n = (uint32_t)tt_get_u(u, 4), gone = (uint32_t)tt_get_u(u, 4), r;
+
+	if (u->bad || !n || n > RANKS_MAX || a->rank)
+		return;
+	a->rank = calloc(n, sizeof(json_t *));
+	a->gone = calloc(n, sizeof(*a->gone));
+	if (!a->rank || !a->gone)
+		return;
+	a->nranks = (int)n;
+	while (gone-- && !u->bad) {
+		r = (uint32_t)tt_get_u(u, 4);
+		if (!u->bad && r < n) {
+			a->gone[r] = true;
+			a->told++;
+		}
+	}
+}
+
+static void take_told(struct client *c, struct tt_unpack *u)
+{
+	struct answers *a = c->answers;
+	uint32_t rank = (uint32_t)tt_get_u(u, 4);
+
+	if (u->bad || rank >= (uint32_t)a->nranks || a->rank[rank])
+		return;
+	if (c->json)
+		fwrite(u->p, 1, u->len, stdout);
+	a->rank[rank] = json_loadb((const char *)u->p, u->len, 0, NULL);
+	if (a->rank[rank] && !a->gone[rank])
+		a->told++;
+}
+
+static void on_frame(struct tt_link *link, int type, const unsigned char *data, size_t len)
+{
+	struct client *c = link->owner;
+	struct tt_unpack u = {.p = data, .len = len};
+
+	if (!c->answers || (uint32_t)tt_get_u(&u, 4) != c->number)
+		return;
+	if (type == TT_F_JOB)
+		take_job(c, &u);
+	else if (type == TT_F_TOLD)
+		take_told(c, &u);
+}
+
+static const struct tt_link_ops ops = {.open = on_open, .frame = on_frame};
+
+static bool done(const struct client *c)
+{
+	if (!c->answers)
+		return c->ready;
+	return c->answers->nranks && c->answers->told == c->answers->nranks;
+}
+
+/* Until done, or the deadline; 1: the connection has ended. */
+static int run(struct client *c, uint64_t deadline)
+{
+	struct pollfd p = {.fd = c->link->fd};
+
+	while (!done(c) && !tt_passed(deadline)) {
+		tt_link_flush(c->link);
+		if (c->link->state == TT_LINK_DEAD)
+			break;
+		p.events = (short)(POLLIN | (tt_link_wants_out(c->link) ? POLLOUT : 0));
+		if (poll(&p, 1, tt_left_ms(deadline, 1000)) > 0)
+			tt_link_readable(c->link);
+		if (c->link->state == TT_LINK_DEAD)
+			break;
+	}
+	if (c->link->state != TT_LINK_DEAD)
+		return 0;
+	fprintf(stderr, "tutti_ras: the job's rank 0: %s\n", c->link->why);
+	return 1;
+}
+
+int client_open(struct client *c, const struct job *job)
+{
+	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+	size_t len = strlen(job->name);
+	int err;
+
+	c->self = (struct tt_self){.rank = -1};
+	if (sodium_init() < 0 || read_key(job->pid, c->self.secret))
+		return 1;
+	snprintf(c->self.version, sizeof(c->self.version), "%s", tutti_version());
+	memcpy(sa.sun_path + 1, job->name, len);
+	err = tt_link_connect((struct sockaddr *)&sa,
+			      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len),
+			      TT_LINK_LOOK, 0, &c->self, &ops, c, TT_NEVER, &c->link);
+	if (err) {
+		fprintf(stderr, "tutti_ras: job %s: %s\n", job->id, strerror(-err));
+		return 1;
+	}
+	if (run(c, tt_deadline_ms(OPEN_MS)))
+		return 1;
+	if (!c->ready)
+		fprintf(stderr, "tutti_ras: job %s: rank 0 does not answer\n", job->id);
+	return !c->ready;
+}
+
+int client_ask(struct client *c, struct answers *a, int ms)
+{
+	unsigned char buf[4];
+	struct tt_pack k = {.p = buf, .cap = sizeof(buf)};
+	int err;
+
+	*a = (struct answers){0};
+	c->answers = a;
+	tt_put_u(&k, ++c->number, 4);
+	tt_link_send(c->link, TT_F_ASK, buf, k.len);
+	err = run(c, tt_deadline_ms(ms));
+	c->answers = NULL;
+	if (!err && !a->nranks) {
+		fprintf(stderr, "tutti_ras: rank 0 does not answer\n");
+		err = 1;
+	}
+	return err;
+}
+
+void client_close(struct client *c)
+{
+	if (c->link)
+		tt_link_free(c->link);
+	sodium_memzero(&c->self, sizeof(c->self));
+}
+
+void answers_free(struct answers *a)
+{
+	int i;
+
+	for (i = 0; i < a->nranks; i++)
+		json_decref(a->rank[i]);
+	free(a->rank);
+	free(a->gone);
+}

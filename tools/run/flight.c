@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The flight recorders of ranks that have died, which only the launcher can still read. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/diag/dump.h"
+#include "tools/run/run.h"
+
+/* As the ranks have it: -x before the environment. */
+char *flight_prefix(const struct share *share)
+{
+	const char *found = getenv("TUTTI_DUMP");
+	int i;
+
+	for (i = 0; share->env && share->env[i]; i++)
+		if (!strncmp(share->env[i], "TUTTI_DUMP=", 11))
+			found = share->env[i] + 11;
+	return found && *found ? must_strdup(found) : NULL;
+}
+
+void flight_ended(const char *prefix, int fd, int status)
+{
+	struct tt_flight f;
+	char why[64];
+	int err;
+
+	if (fd < 0)
+		return;
+	if (!status || !prefix || tt_flight_attach(&f, fd)) {
+		close(fd);
+		return;
+	}
+	if (WIFSIGNALED(status))
+		snprintf(why, sizeof(why), "killed by signal %d", WTERMSIG(status));
+	else
+		snprintf(why, sizeof(why), "ended with status %d", WEXITSTATUS(status));
+	if (atomic_load(&f.head->dumped) != atomic_load(&f.head->last) + 1) {
+		err = tt_dump_file(prefix, &f, why, false);
+		if (err)
+			say("rank %d's flight recorder can't be written to %s.%d: %s", f.head->rank,
+			    prefix, f.head->rank, strerror(-err));
+	}
+	tt_flight_close(&f);
+	close(fd);
+}

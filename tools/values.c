@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Values on command lines. */
+#include "tools/values.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/env.h"
+
+int cli_fail(const char *fmt, ...)
+{
+	va_list ap;
+
+	fflush(stdout);
+	fprintf(stderr, "%s: ", cli_prog);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	return -1;
+}
+
+int cli_integer(const char *what, const char *text, long lo, long hi, int *value)
+{
+	char *end;
+	long v;
+
+	errno = 0;
+	v = strtol(text, &end, 10);
+	if (end == text || *end || errno || v < lo || v > hi)
+		return cli_fail("%s: a whole number from %ld to %ld, not '%s'", what, lo, hi, text);
+	*value = (int)v;
+	return 0;
+}
+
+int cli_number(const char *what, const char *text, double lo, double hi, double *value)
+{
+	char *end;
+	double v;
+
+	errno = 0;
+	v = strtod(text, &end);
+	if (end == text || *end || errno || !(v >= lo && v <= hi))
+		return cli_fail("%s: a number from %g to %g, not '%s'", what, lo, hi, text);
+	*value = v;
+	return 0;
+}
+
+int cli_bytes(const char *what, const char *text, size_t lo, size_t hi, size_t *value)
+{
+	const struct tt_env_desc desc = {
+		.kind = TT_ENV_size, .lo = (int64_t)lo, .hi = (int64_t)hi};
+	int64_t v;
+
+	if (tt_env_parse(&desc, text, &v))
+		return cli_fail("%s: a size from %zu to %zu bytes such as 64K or 1M, not '%s'", what,
+				lo, hi, text);
+	*value = (size_t)v;
+	return 0;
+}
+
+int cli_numbers(const char *what, char *text, const char *sep, double lo, double hi, double *value,
+		int n, int *given)
+{
+	char *save = NULL, *word;
+
+	*given = 0;
+	for (word = strtok_r(text, sep, &save); word; word = strtok_r(NULL, sep, &save)) {
+		if (*given == n)
+			return cli_fail("%s: at most %d values", what, n);
+		if (cli_number(what, word, lo, hi, &value[(*given)++]))
+			return -1;
+	}
+	return *given ? 0 : cli_fail("%s: a value is missing", what);
+}
+
+int cli_coll(const char *word, enum tt_coll *coll)
+{
+	const char *names[TT_NUM_COLLS], *near;
+	int i;
+
+	for (i = 0; i < TT_NUM_COLLS; i++) {
+		names[i] = tt_coll_name((enum tt_coll)i);
+		if (!strcmp(names[i], word)) {
+			*coll = (enum tt_coll)i;
+			return 0;
+		}
+	}
+	near = tt_nearest(word, names, TT_NUM_COLLS);
+	return near ? cli_fail("no collective is called %s; did you mean %s?", word, near)
+		    : cli_fail("no collective is called %s; see %s(1)", word, cli_prog);
+}

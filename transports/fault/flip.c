@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Bits that change on their way. A put carries a changed copy of the caller's bytes, which stay as they
+ * are; of a get a bit is changed where it landed, before it is reported complete.
+ */
+#include "transports/fault/fault.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/hash.h"
+
+static bool flip_put(struct fault_tp *f, struct fault_node *op, const struct tt_rma *rma, size_t at,
+		     unsigned char bit)
+{
+	struct tt_mem mem = {.len = rma->len, .memfd = -1};
+	unsigned char *copy = malloc(rma->len);
+
+	if (!copy)
+		return false;
+	mem.addr = copy;
+	if (!(f->inner->caps & TT_CAP_LOCAL_ANY) &&
+	    f->inner->ops->reg(f->inner, &mem, TT_ACCESS_LOCAL, &op->copy_mr)) {
+		op->copy_mr = NULL;
+		free(copy);
+		return false;
+	}
+	memcpy(copy, rma->local, rma->len);
+	copy[at] ^= bit;
+	op->copy = copy;
+	return true;
+}
+
+bool fault_flip(struct fault_tp *f, struct fault_node *op, const struct tt_rma *rma, bool get,
+		uint64_t rng)
+{
+	size_t at = (size_t)(tt_random(&rng) % rma->len);
+	unsigned char bit = (unsigned char)(1u << (tt_random(&rng) & 7));
+
+	if (get) {
+		op->flip = (unsigned char *)rma->local + at;
+		op->flip_bit = bit;
+	} else if (!flip_put(f, op, rma, at, bit)) {
+		return false;
+	}
+	f->stats.flips++;
+	tt_info("fault: operation %llu, a %s of %zu bytes, arrives with bit 0x%02x of byte %zu changed",
+		(unsigned long long)f->stats.ops + 1, get ? "get" : "put", rma->len, bit, at);
+	return true;
+}
+
+void fault_flip_arrived(struct fault_node *op)
+{
+	if (op->flip)
+		*op->flip ^= op->flip_bit;
+	op->flip = NULL;
+}
+
+void fault_flip_free(struct fault_node *op)
+{
+	if (op->copy_mr)
+		op->copy_mr->tp->ops->dereg(op->copy_mr);
+	free(op->copy);
+	op->copy_mr = NULL;
+	op->copy = NULL;
+}
