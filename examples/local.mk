@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-noinst_PROGRAMS += hello halo
+noinst_PROGRAMS += hello halo logreg
+logreg_SOURCES = examples/logreg.c
+logreg_LDADD = libtutti.la -lm
 halo_SOURCES = examples/halo.c
 halo_LDADD = libtutti.la
 hello_SOURCES = examples/hello.c
@@ -12,6 +14,11 @@ train_digits_SOURCES = \
 	examples/mlp.c examples/mlp.h examples/digits.c examples/digits.h
 train_digits_CPPFLAGS = $(AM_CPPFLAGS) $(ZLIB_CFLAGS) -DPKGDATADIR=\"$(pkgdatadir)\"
 train_digits_LDADD = libtutti.la $(ZLIB_LIBS) -lm
+
+noinst_PROGRAMS += ps_digits
+ps_digits_SOURCES = examples/ps_digits.c examples/mlp.c examples/mlp.h examples/digits.c examples/digits.h
+ps_digits_CPPFLAGS = $(AM_CPPFLAGS) $(ZLIB_CFLAGS) -DPKGDATADIR=\"$(pkgdatadir)\"
+ps_digits_LDADD = libtutti.la $(ZLIB_LIBS) -lm
 endif
 
 # Built by its test alone: it needs an MPI.

@@ -6,7 +6,7 @@ include man/diag.mk
 
 dist_man_MANS += \
 	man/tutti_info.1 man/tutti_run.1 man/tutti_sim.1 man/tutti_explain.1 man/tutti_tune.1 \
-	man/tutti.7 man/tutti_transport.7 man/tutti_fault.7 man/tutti_security.7 \
+	man/tutti.7 man/tutti_errors.7 man/tutti_transport.7 man/tutti_fault.7 man/tutti_security.7 \
 	man/tutti_allgather.3 \
 	man/tutti_allgather_init.3 \
 	man/tutti_allgatherv.3 \
@@ -23,12 +23,16 @@ dist_man_MANS += \
 	man/tutti_bcast.3 \
 	man/tutti_bcast_init.3 \
 	man/tutti_comm_abort.3 \
+	man/tutti_comm_agree.3 \
 	man/tutti_comm_context.3 \
 	man/tutti_comm_dup.3 \
 	man/tutti_comm_error.3 \
+	man/tutti_comm_failed.3 \
 	man/tutti_comm_free.3 \
 	man/tutti_comm_perror.3 \
 	man/tutti_comm_rank.3 \
+	man/tutti_comm_revoke.3 \
+	man/tutti_comm_shrink.3 \
 	man/tutti_comm_size.3 \
 	man/tutti_comm_split.3 \
 	man/tutti_comm_split_host.3 \

@@ -256,6 +256,12 @@ int tutti_waitany(int n, struct tutti_request **requests, int *index);
 /** tutti_request_free - free a persistent request that is not running, else -EBUSY. */
 int tutti_request_free(struct tutti_request **request);
 
+/**
+ * tutti_comm_agree - *value becomes the AND (op TUTTI_BAND) or OR (TUTTI_BOR), bit by bit, of the values of the
+ * ranks of comm that live, and the same on all of them. Collective over those; comm may have failed.
+ */
+int tutti_comm_agree(struct tutti_comm *comm, enum tutti_op op, uint64_t *value);
+
 #ifdef __cplusplus
 }
 #endif

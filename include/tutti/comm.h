@@ -90,6 +90,31 @@ int tutti_comm_free(struct tutti_comm *comm);
  */
 int tutti_comm_abort(struct tutti_comm *comm, int code);
 
+/* A rank that is gone. */
+struct tutti_failed {
+	int rank, world_rank;	/* in the communicator asked about, and in the world */
+	char host[64];
+	char reason[160];	/* the same words on all survivors */
+};
+
+/**
+ * tutti_comm_failed - the ranks of comm that are gone, in order of rank: at most max of them go to list, *n is
+ * how many there are. Works on communicators that have failed. Any thread.
+ */
+int tutti_comm_failed(struct tutti_comm *comm, struct tutti_failed *list, int max, int *n);
+
+/**
+ * tutti_comm_revoke - make every pending and later call on comm fail with -TUTTI_EREVOKED on all its ranks,
+ * but for those below. Local: returns at once. Any thread.
+ */
+int tutti_comm_revoke(struct tutti_comm *comm);
+
+/**
+ * tutti_comm_shrink - a new communicator of the ranks of comm that live, in the same order; all of them agree
+ * on who that is. Collective over those that live; comm may have failed or been revoked.
+ */
+int tutti_comm_shrink(struct tutti_comm *comm, struct tutti_comm **newcomm);
+
 /** tutti_comm_error - the failure this communicator is in, else its last error. 0, or -ENOENT. */
 int tutti_comm_error(struct tutti_comm *comm, struct tutti_error_info *info);
 

@@ -29,7 +29,8 @@ enum tutti_error {
 	TUTTI_EAUTH,		/* a peer could not prove that it belongs to the job */
 	TUTTI_EVERSION,		/* ranks run incompatible versions of the library */
 	TUTTI_ETRANSPORT,	/* no usable transport, or a transport failed */
-	TUTTI_EBOOT		/* the ranks could not find each other at start */
+	TUTTI_EBOOT,		/* the ranks could not find each other at start */
+	TUTTI_EREVOKED		/* the communicator was revoked by tutti_comm_revoke */
 };
 
 /* What went wrong, in parts a program can use. Fields that do not apply are -1, 0 or "". */
@@ -42,6 +43,8 @@ struct tutti_error_info {
 	uint64_t sequence;	/* which collective of its communicator, from 1 */
 	char field[32];		/* what disagreed: "count", "datatype", ... */
 	char text[512];		/* one sentence: what, where, and what to do */
+	char phase[48];		/* how far the call had come: "round 3 of 6", "not started", ... */
+	uint64_t bytes;		/* of its payload that had come by then */
 };
 
 /** tutti_strerror - the text of a code returned by any call; never NULL, thread-safe. */

@@ -107,6 +107,10 @@ struct tutti_ps_options {
 	tutti_ps_fill_fn *fill;
 	void *arg;		/* of both */
 	size_t block;		/* bytes that are published together, at most 256 KiB [256 KiB; rows 4 KiB] */
+	int softsync;		/* n: the mean of every workers / n updates is applied; no bound only [each is] */
+	int staleness_aware;	/* 1: an update computed tau versions ago is divided by tau; dense, not BSP */
+	int essp;		/* 1: servers send workers what they have pulled before, when it changes */
+	int n_fetch, n_push;	/* Downpour: clocks from one fetch, one push to the next; dense [1, 1] */
 };
 
 /** tutti_ps_dense - a table of count elements. Collective. options NULL: sums, unset. */
@@ -176,6 +180,7 @@ struct tutti_ps_read {
 	uint64_t age;		/* clock - min_clock, or 0 */
 	uint64_t version;	/* the oldest publication that was read */
 	uint64_t retries;	/* reads done again as the servers had written meanwhile, so far */
+	double tau;		/* dense: versions between what was pulled and what it was pushed to, on average so far */
 };
 
 int tutti_ps_last_read(struct tutti_ps_table *table, struct tutti_ps_read *read);

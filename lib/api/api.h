@@ -58,4 +58,12 @@ int tt_tune_job_hosts(struct tutti_context *ctx, char *hosts, size_t size);
 int tt_tune_share(struct tutti_context *ctx, const struct tt_agreed *agreed,
 		  const struct tt_tunes *tunes);
 
+/* agree.c: every rank's `mine`, of so many 64-bit words, in `all`, by rank. */
+int tt_exchange(struct tutti_comm *comm, const void *mine, void *all, size_t words);
+/*
+ * Whether all ranks have got so far; else all of them fail, with the error of the lowest that has not. What failed
+ * here is told already.
+ */
+int tt_agree(struct tutti_comm *comm, const char *call, int mine);
+
 #endif

@@ -113,6 +113,7 @@ static int open_wire(struct tutti_context *ctx)
 					.local_addr = ctx->local_addr,
 					.mismatch = tt_run_mismatch,
 					.early = tt_run_early,
+					.fenced = tt_run_fenced,
 					.arg = ctx};
 
 	int err;
@@ -130,19 +131,33 @@ static int open_wire(struct tutti_context *ctx)
 
 static void on_conn_req(void *ctx, int from, const void *data, size_t len)
 {
+	tt_ctx_lock(ctx);
 	tt_wire_conn_req(((struct tutti_context *)ctx)->wire, from, data, len);
+	tt_ctx_unlock(ctx);
 }
 
 static void on_conn_rep(void *ctx, int from, const void *data, size_t len)
 {
+	tt_ctx_lock(ctx);
 	tt_wire_conn_rep(((struct tutti_context *)ctx)->wire, from, data, len);
+	tt_ctx_unlock(ctx);
+}
+
+static void on_fenced(void *ctx, int from, const void *data, size_t len)
+{
+	tt_ctx_lock(ctx);
+	tt_wire_fenced_msg(((struct tutti_context *)ctx)->wire, from, data, len);
+	tt_ctx_unlock(ctx);
 }
 
 /* Somebody waits for what only calls of this rank, or the thread, would do. */
 static void on_progress(void *ctx, int from, const void *data, size_t len)
 {
-	int err = tt_thread_start(ctx);
+	int err;
 
+	tt_ctx_lock(ctx);
+	err = tt_thread_start(ctx);
+	tt_ctx_unlock(ctx);
 	(void)data;
 	(void)len;
 	if (err)
@@ -173,6 +188,10 @@ static int join(struct tutti_context *ctx, int tune)
 	handlers.fn[TT_CTL_PROGRESS] = on_progress;
 	handlers.fn[TT_CTL_PAIR] = tt_pair_msg;
 	handlers.fn[TT_CTL_NODE] = tt_node_msg;
+	handlers.fn[TT_CTL_FAIL] = tt_ctx_fail_msg;
+	handlers.fn[TT_CTL_ACCUSE] = tt_ctx_accuse_msg;
+	handlers.fn[TT_CTL_AGREE] = tt_vote_msg;
+	handlers.fn[TT_CTL_FENCED] = on_fenced;
 	handlers.fn[TT_CTL_ASK] = tt_look_msg;
 	if (strlen(ctx->env.algo.text) >= sizeof(agreed.algo))
 		return tt_fail(-EINVAL, "TUTTI_ALGO is longer than %zu characters",
@@ -191,6 +210,7 @@ static int join(struct tutti_context *ctx, int tune)
 	/* Handlers that run before this do without; what matters of that time is asked again. */
 	tt_wire_lock(ctx->wire);
 	ctx->boot = boot;
+	atomic_store(&ctx->beats, boot);
 	tt_wire_unlock(ctx->wire);
 	tt_wire_attach(ctx->wire, boot);
 	return 0;
@@ -260,6 +280,7 @@ static void init_context(struct tutti_context *ctx)
 	tt_list_init(&ctx->node_gated);
 	tt_list_init(&ctx->node_waits);
 	tt_list_init(&ctx->ops);
+	tt_list_init(&ctx->decided);
 }
 
 static void free_comms(struct tutti_context *ctx)
@@ -335,6 +356,8 @@ stop_boot:
 	free(ctx->tune);
 	tt_boot_stop(ctx->boot, tt_deadline_ms(0));
 	tt_stuck_free(ctx);
+	tt_vote_free_all(ctx);
+	free(ctx->doomed);
 	tt_fail_info(&info); /* not what stopping says */
 close_wire:
 	close_wire(ctx);
@@ -393,6 +416,13 @@ static bool all_sent(void *arg)
 	return atomic_load(&ctx->world->failed) || !tt_wire_pending(ctx->wire);
 }
 
+static bool all_sent_anyway(void *arg)
+{
+	struct tutti_context *ctx = arg;
+
+	return !tt_wire_pending(ctx->wire);
+}
+
 /*
  * Nobody leaves while another rank may still need it: first everything sent has left, then all meet in
  * a barrier, then in tt_boot_stop; only then connections are closed.
@@ -406,6 +436,8 @@ static int leave(struct tutti_context *ctx)
 		err = tutti_barrier(ctx->world);
 		if (!err)
 			tt_engine_wait(ctx, all_sent, ctx, deadline);
+	} else if (ctx->shrunk) {
+		tt_engine_wait(ctx, all_sent_anyway, ctx, tt_deadline_ms(1000));
 	}
 	tt_thread_stop(ctx);
 	return err;
@@ -427,13 +459,16 @@ int tutti_finalize(struct tutti_context *ctx)
 	err = leave(ctx);
 	tt_prom_stop(ctx);
 	tt_record_due(ctx);
-	failed = err || atomic_load(&ctx->world->failed); /* some will not come to say goodbye */
-	stop = tt_boot_stop(ctx->boot,
-			    tt_deadline_ms(failed ? 1000 : ctx->env.timeout.number));
+	failed = err || atomic_load(&ctx->world->failed);
+	/* Some will not come to say goodbye; but who goes on without them comes when he is done. */
+	stop = tt_boot_stop(ctx->boot, tt_deadline_ms(failed && !ctx->shrunk ? 1000
+									      : ctx->env.timeout.number));
 	free_comms(ctx);
 	free(ctx->tune);
 	tt_userop_free_all(ctx);
 	tt_stuck_free(ctx);
+	tt_vote_free_all(ctx);
+	free(ctx->doomed);
 	tt_win_forget(ctx);
 	close_wire(ctx);
 	tt_inject_report();

@@ -17,29 +17,6 @@ struct card {
 
 #define CARD_WORDS (sizeof(struct card) / sizeof(uint64_t))
 
-/* Every rank fills its own place of a zeroed vector; the sum is everybody's. */
-static int exchange(struct tutti_comm *comm, const void *mine, void *all, size_t words)
-{
-	memset(all, 0, words * sizeof(uint64_t) * (size_t)comm->size);
-	memcpy((char *)all + words * sizeof(uint64_t) * (size_t)comm->rank, mine,
-	       words * sizeof(uint64_t));
-	return tutti_allreduce(TUTTI_IN_PLACE, all, words * (size_t)comm->size, TUTTI_UINT64,
-			       TUTTI_SUM, comm);
-}
-
-/* All ranks have got so far, or all fail; those that have not told why here. */
-static int agree(struct tutti_comm *comm, const char *call, int mine)
-{
-	uint64_t worst = mine ? (uint64_t)(comm->size - comm->rank) << 32 | (uint32_t)-mine : 0;
-	int err = tutti_allreduce(TUTTI_IN_PLACE, &worst, 1, TUTTI_UINT64, TUTTI_MAX, comm);
-	int rank = comm->size - (int)(worst >> 32), code = -(int)(uint32_t)worst;
-
-	if (mine || err || !worst)
-		return mine ? mine : err;
-	return tt_fail_rank(code, rank, tt_boot_host(comm->ctx->boot, comm->world[rank]),
-			    "%s failed on rank %d: %s", call, rank, tutti_strerror(code));
-}
-
 /* ---- open ---- */
 
 static int read_config(const struct tutti_ps_config *user, struct tutti_ps_config *c)
@@ -139,7 +116,7 @@ static int open_memory(struct tutti_ps *ps)
 static int tell_tokens(struct tutti_ps *ps, struct card *all)
 {
 	struct card mine = {.in = ps->my_in, .back = ps->my_back};
-	int r, err = exchange(ps->coll, &mine, all, CARD_WORDS);
+	int r, err = tt_exchange(ps->coll, &mine, all, CARD_WORDS);
 
 	for (r = 0; !err && r < ps->comm->size; r++) {
 		ps->in_token[r] = (uint32_t)all[r].in;
@@ -161,12 +138,12 @@ static int open_rest(struct tutti_ps *ps, const struct tutti_ps_config *c, struc
 			    .verify = (uint64_t)ctx->env.ps_verify.number};
 	int err;
 
-	err = exchange(ps->coll, &mine, all, CARD_WORDS);
+	err = tt_exchange(ps->coll, &mine, all, CARD_WORDS);
 	if (!err)
 		err = take_roles(ps, all); /* the same verdict on all ranks */
 	if (err)
 		return err;
-	err = agree(ps->coll, "tutti_ps_open", open_memory(ps));
+	err = tt_agree(ps->coll, "tutti_ps_open", open_memory(ps));
 	if (!err)
 		err = tt_win_make(ps->comm, ps->coll, ps->box, tt_ps_box_size(ps), 0, &ps->win);
 	if (!err)
@@ -177,7 +154,7 @@ static int open_rest(struct tutti_ps *ps, const struct tutti_ps_config *c, struc
 	ps->comm->lost = tt_ps_lost;
 	ps->comm->lost_arg = ps;
 	tt_wire_unlock(ctx->wire);
-	return agree(ps->coll, "tutti_ps_open", ps->srv[0] ? tt_ps_server_start(ps) : 0);
+	return tt_agree(ps->coll, "tutti_ps_open", ps->srv[0] ? tt_ps_server_start(ps) : 0);
 }
 
 static void free_ps(struct tutti_ps *ps)
@@ -244,7 +221,7 @@ int tutti_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config,
 		ps = new_ps(comm->size, &all);
 		err = ps ? 0 : tt_fail(-ENOMEM, "no memory for a parameter server");
 	}
-	err = agree(comm, "tutti_ps_open", err);
+	err = tt_agree(comm, "tutti_ps_open", err);
 	if (!err)
 		err = tutti_comm_dup(comm, &ps->comm);
 	if (!err)
@@ -313,7 +290,9 @@ int tutti_ps_close(struct tutti_ps *ps)
 		return tt_fail(-EBUSY, "tutti_ps_close: %d requests have not been waited for",
 			       ps->tasks);
 	if (ps->my_worker >= 0) {
-		err = tt_ps_bye(ps, &bye);
+		err = tt_ps_send_accrued(ps, UINT64_MAX);
+		if (!err)
+			err = tt_ps_bye(ps, &bye);
 		if (!err)
 			err = tutti_wait(&bye);
 	}
@@ -377,11 +356,44 @@ static int check_options(const struct tutti_ps *ps, const struct tutti_ps_option
 	return 0;
 }
 
+/* How pushes are grouped and weighted, and how often they go. */
+static int check_modes(const struct tutti_ps *ps, const struct tutti_ps_table *t)
+{
+	const struct tutti_ps_options *o = &t->opt;
+
+	if (o->essp && ps->copies > 1)
+		return tt_fail(-EINVAL, "a table's options: essp is for servers without copies, and there "
+					"are %d", ps->copies);
+	if (o->softsync < 0 || o->softsync > ps->nworkers)
+		return tt_fail(-EINVAL, "a table's options: softsync is %d, and there are %d workers",
+			       o->softsync, ps->nworkers);
+	if (o->softsync && ps->staleness >= 0)
+		return tt_fail(-EINVAL, "a table's options: softsync is for TUTTI_PS_ASYNC, and the "
+					"staleness is %d", ps->staleness);
+	if (o->staleness_aware && (t->rows || ps->staleness == 0))
+		return tt_fail(-EINVAL, "a table's options: staleness_aware is for dense tables, and for a "
+					"staleness other than 0");
+	if (o->staleness_aware && o->rule != TUTTI_PS_SUM && o->rule != TUTTI_PS_SGD &&
+	    o->rule != TUTTI_PS_MOMENTUM && o->rule != TUTTI_PS_NESTEROV)
+		return tt_fail(-EINVAL, "a table's options: staleness_aware divides the rate, which rule %s "
+					"does not allow", tt_ps_rule_name(o->rule));
+	if (o->staleness_aware && !is_float(t->datatype))
+		return tt_fail(-EINVAL, "a table's options: staleness_aware is for floats, not %s",
+			       tt_datatype_name(t->datatype));
+	if (o->n_fetch < 0 || o->n_push < 0 || (t->rows && (o->n_fetch > 1 || o->n_push > 1)))
+		return tt_fail(-EINVAL, "a table's options: n_fetch and n_push are %d and %d; they are for "
+					"dense tables, and not negative", o->n_fetch, o->n_push);
+	if (o->n_push > 1 && o->rule == TUTTI_PS_ASSIGN)
+		return tt_fail(-EINVAL, "a table's options: n_push adds updates up, and rule assign does not");
+	return 0;
+}
+
 static int check_table(struct tutti_ps *ps, const char *name, const struct tutti_ps_options *user,
 		       struct tutti_ps_table *like)
 {
 	struct tutti_ps_options *o = &like->opt;
 	uint32_t i;
+	int err;
 
 	if (!name || !name[0] || strlen(name) >= TT_PS_NAME)
 		return tt_fail(-EINVAL, "a table's name must have 1 to %d characters", TT_PS_NAME - 1);
@@ -404,7 +416,8 @@ static int check_table(struct tutti_ps *ps, const char *name, const struct tutti
 	if (user)
 		memcpy(o, user, user->size < sizeof(*o) ? user->size : sizeof(*o));
 	strcpy(like->name, name);
-	return check_options(ps, o, like->datatype);
+	err = check_options(ps, o, like->datatype);
+	return err ? err : check_modes(ps, like);
 }
 
 /* What must be equal on all ranks, as one number. */
@@ -430,6 +443,9 @@ static uint64_t fingerprint(const struct tutti_ps_table *t)
 		memcpy(&word, (const char *)&o + i, sizeof(word));
 		h = tt_hash_add(h, word);
 	}
+	h = tt_hash_add(tt_hash_add(h, (uint64_t)o.softsync), (uint64_t)o.staleness_aware);
+	h = tt_hash_add(tt_hash_add(h, (uint64_t)o.n_fetch), (uint64_t)o.n_push);
+	h = tt_hash_add(h, (uint64_t)o.essp);
 	return tt_hash_add(h, o.block) >> 1; /* a maximum and a minimum of it fit in one word each */
 }
 
@@ -452,6 +468,28 @@ static void count_load(struct tutti_ps *ps, const struct tutti_ps_table *t)
 		ps->load[k] += t->part[k].elems * t->elem;
 }
 
+/* Whom to ring for what servers send, and for having it. */
+static int tell_cache(struct tutti_ps *ps, struct tutti_ps_table *t)
+{
+	uint64_t mine[2] = {t->my_cache, t->store[0] ? tt_ps_acks(t) : 0};
+	size_t n = (size_t)ps->comm->size, r;
+	uint64_t *all = calloc(n, sizeof(mine));
+	int err;
+
+	t->cache_token = calloc(n, sizeof(uint32_t));
+	t->sub_token = calloc(n, sizeof(uint32_t));
+	err = tt_agree(ps->coll, "making a table", all && t->cache_token && t->sub_token ? 0
+		    : tt_fail(-ENOMEM, "no memory for table '%s'", t->name));
+	if (!err)
+		err = tt_exchange(ps->coll, mine, all, 2);
+	for (r = 0; !err && r < n; r++) {
+		t->cache_token[r] = (uint32_t)all[2 * r];
+		t->sub_token[r] = (uint32_t)all[2 * r + 1];
+	}
+	free(all);
+	return err;
+}
+
 static int make_table(struct tutti_ps *ps, const char *name, struct tutti_ps_table *like,
 		      const struct tutti_ps_options *options, struct tutti_ps_table **out)
 {
@@ -463,15 +501,19 @@ static int make_table(struct tutti_ps *ps, const char *name, struct tutti_ps_tab
 	if (!err && !out)
 		err = tt_fail(-EINVAL, "table '%s': table is NULL", name);
 	defaults(&like->opt, like->rows);
-	err = agree(ps->coll, "making a table", err);
+	err = tt_agree(ps->coll, "making a table", err);
 	if (!err)
 		err = all_same(ps, like);
 	if (err)
 		return err;
-	err = agree(ps->coll, "making a table", tt_ps_table_new(ps, like, &t));
+	err = tt_agree(ps->coll, "making a table", tt_ps_table_new(ps, like, &t));
 	if (!err)
 		err = tt_win_make(ps->comm, ps->coll, t->mem, t->size, 0, &t->win);
+	if (!err && t->opt.essp)
+		err = tell_cache(ps, t);
 	if (err) {
+		if (t && t->win)
+			tt_win_drop(t->win);
 		if (t)
 			tt_ps_table_free(t);
 		return err;

@@ -85,12 +85,27 @@ static int check_range(const char *call, const struct tutti_ps_table *t, const v
 	return 0;
 }
 
+/* A table of n_fetch, n_push is pulled and pushed at some clocks only. */
+static int start_pull(struct tutti_ps_table *t, void *buf, size_t offset, size_t count, const char *call,
+		      struct tutti_request **request)
+{
+	return tt_ps_fetches(t) ? tt_ps_pull(t, buf, offset, count, call, request)
+				: tt_ps_nothing(t, call, request);
+}
+
+static int start_push(struct tutti_ps_table *t, const void *buf, size_t offset, size_t count,
+		      const char *call, struct tutti_request **request)
+{
+	return t->accrued.sums ? tt_ps_accrue(t, buf, offset, count, call, request)
+			       : tt_ps_push(t, buf, offset, count, false, call, request);
+}
+
 int tutti_ps_ipull(struct tutti_ps_table *table, void *buf, size_t offset, size_t count,
 		   enum tutti_datatype datatype, struct tutti_request **request)
 {
 	int err = check_range("tutti_ps_ipull", table, buf, offset, count, datatype, request);
 
-	return err ? err : tt_ps_pull(table, buf, offset, count, "ps_ipull", request);
+	return err ? err : start_pull(table, buf, offset, count, "ps_ipull", request);
 }
 
 int tutti_ps_ipush(struct tutti_ps_table *table, const void *buf, size_t offset, size_t count,
@@ -98,7 +113,7 @@ int tutti_ps_ipush(struct tutti_ps_table *table, const void *buf, size_t offset,
 {
 	int err = check_range("tutti_ps_ipush", table, buf, offset, count, datatype, request);
 
-	return err ? err : tt_ps_push(table, buf, offset, count, false, "ps_ipush", request);
+	return err ? err : start_push(table, buf, offset, count, "ps_ipush", request);
 }
 
 int tutti_ps_pull(struct tutti_ps_table *table, void *buf, size_t offset, size_t count,
@@ -108,7 +123,7 @@ int tutti_ps_pull(struct tutti_ps_table *table, void *buf, size_t offset, size_t
 	int err = check_range("tutti_ps_pull", table, buf, offset, count, datatype, &req);
 
 	if (!err)
-		err = tt_ps_pull(table, buf, offset, count, "ps_pull", &req);
+		err = start_pull(table, buf, offset, count, "ps_pull", &req);
 	return err ? err : tutti_wait(&req);
 }
 
@@ -119,7 +134,7 @@ int tutti_ps_push(struct tutti_ps_table *table, const void *buf, size_t offset, 
 	int err = check_range("tutti_ps_push", table, buf, offset, count, datatype, &req);
 
 	if (!err)
-		err = tt_ps_push(table, buf, offset, count, false, "ps_push", &req);
+		err = start_push(table, buf, offset, count, "ps_push", &req);
 	return err ? err : tutti_wait(&req);
 }
 
@@ -133,9 +148,9 @@ int tutti_ps_push_pull(struct tutti_ps_table *table, const void *update, void *v
 	if (!err && count && !values)
 		err = tt_fail(-EINVAL, "tutti_ps_push_pull: values is NULL");
 	if (!err)
-		err = tt_ps_push(table, update, offset, count, false, "ps_push_pull", &req[0]);
+		err = start_push(table, update, offset, count, "ps_push_pull", &req[0]);
 	if (!err && values != update)
-		err = tt_ps_pull(table, values, offset, count, "ps_push_pull", &req[1]);
+		err = start_pull(table, values, offset, count, "ps_push_pull", &req[1]);
 	end = tutti_waitall(2, req);
 	if (!err && !end && values == update) /* the pull must not write what is being sent */
 		return tutti_ps_pull(table, values, offset, count, datatype);
@@ -217,13 +232,22 @@ int tutti_ps_push_rows(struct tutti_ps_table *table, const uint64_t *keys, size_
 
 /* ---- the clock ---- */
 
+/* What n_push has kept back goes first. */
+static int start_clock(struct tutti_ps *ps, uint64_t clock, const char *call,
+		       struct tutti_request **request)
+{
+	int err = tt_ps_send_accrued(ps, clock);
+
+	return err ? err : tt_ps_clock(ps, clock, call, request);
+}
+
 int tutti_ps_iclock(struct tutti_ps *ps, struct tutti_request **request)
 {
 	int err = check_clock("tutti_ps_iclock", ps);
 
 	if (!err && !request)
 		err = tt_fail(-EINVAL, "tutti_ps_iclock: request is NULL");
-	return err ? err : tt_ps_clock(ps, ps->clock + 1, "ps_iclock", request);
+	return err ? err : start_clock(ps, ps->clock + 1, "ps_iclock", request);
 }
 
 int tutti_ps_clock(struct tutti_ps *ps)
@@ -232,7 +256,7 @@ int tutti_ps_clock(struct tutti_ps *ps)
 	int err = check_clock("tutti_ps_clock", ps);
 
 	if (!err)
-		err = tt_ps_clock(ps, ps->clock + 1, "ps_clock", &req);
+		err = start_clock(ps, ps->clock + 1, "ps_clock", &req);
 	return err ? err : tutti_wait(&req);
 }
 
@@ -245,7 +269,7 @@ int tutti_ps_clock_to(struct tutti_ps *ps, uint64_t clock)
 		err = tt_fail(-EINVAL, "tutti_ps_clock_to: the clock is %llu; it can't go back to %llu",
 			      (unsigned long long)ps->clock, (unsigned long long)clock);
 	if (!err)
-		err = tt_ps_clock(ps, clock, "ps_clock_to", &req);
+		err = start_clock(ps, clock, "ps_clock_to", &req);
 	return err ? err : tutti_wait(&req);
 }
 
@@ -262,6 +286,7 @@ int tutti_ps_last_read(struct tutti_ps_table *table, struct tutti_ps_read *read)
 					"sizeof(struct tutti_ps_read), %zu", size, sizeof(last));
 	tt_wire_lock(table->ps->comm->ctx->wire);
 	last = table->last;
+	last.tau = table->answered ? (double)table->taus / (double)table->answered : 0;
 	tt_wire_unlock(table->ps->comm->ctx->wire);
 	last.size = size;
 	memcpy(read, &last, size < sizeof(last) ? size : sizeof(last));

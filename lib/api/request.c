@@ -29,6 +29,8 @@ static int collect(struct tutti_request **request)
 	status = atomic_load(&req->state) == TT_REQ_DONE ? req->status : 0;
 	if (status && req->ops->explain && status != atomic_load(&comm->failed))
 		req->ops->explain(req);
+	else if (status && comm->failure.code != -TUTTI_EMISMATCH && req->phase[0])
+		tt_comm_failure(comm, req->ops->call(req), req->seq, req->phase, req->bytes);
 	else if (status)
 		tt_fail_info(&comm->failure);
 	if (persistent)

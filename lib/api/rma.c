@@ -7,33 +7,6 @@
 
 #include "lib/api/api.h"
 
-/* Every rank fills its own place of a zeroed vector; the sum is everybody's. */
-static int exchange(struct tutti_comm *comm, const struct tt_win_part *mine,
-		    struct tt_win_part *parts)
-{
-	size_t words = sizeof(*mine) / sizeof(uint64_t) * (size_t)comm->size;
-
-	memset(parts, 0, sizeof(*mine) * (size_t)comm->size);
-	parts[comm->rank] = *mine;
-	return tutti_allreduce(TUTTI_IN_PLACE, parts, words, TUTTI_UINT64, TUTTI_SUM, comm);
-}
-
-/*
- * Whether all ranks have got so far; else all of them fail, with the error of the lowest that has not.
- * What failed here is told already.
- */
-static int agree(struct tutti_comm *comm, int mine)
-{
-	uint64_t worst = mine ? (uint64_t)(comm->size - comm->rank) << 32 | (uint32_t)-mine : 0;
-	int err = tutti_allreduce(TUTTI_IN_PLACE, &worst, 1, TUTTI_UINT64, TUTTI_MAX, comm);
-	int rank = comm->size - (int)(worst >> 32), code = -(int)(uint32_t)worst;
-
-	if (mine || err || !worst)
-		return mine ? mine : err;
-	return tt_fail_rank(code, rank, tt_boot_host(comm->ctx->boot, comm->world[rank]),
-			    "tutti_win_create failed on rank %d: %s", rank, tutti_strerror(code));
-}
-
 /* This rank's part, and somebody to move its bytes, while it makes no calls, where the device can't. */
 static int open_part(struct tutti_comm *comm, void *base, size_t size, unsigned flags,
 		     struct tutti_win **win, struct tt_win_part *mine)
@@ -71,9 +44,9 @@ int tt_win_make(struct tutti_comm *comm, struct tutti_comm *coll, void *base, si
 	err = check_create(base, size, flags, out);
 	if (!err)
 		err = open_part(comm, base, size, flags, &win, &mine);
-	err = agree(coll, err);
+	err = tt_agree(coll, "tutti_win_create", err);
 	if (!err)
-		err = exchange(coll, &mine, win->part);
+		err = tt_exchange(coll, &mine, win->part, sizeof(mine) / sizeof(uint64_t));
 	if (err) {
 		if (win)
 			tt_win_close(win);

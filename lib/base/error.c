@@ -30,6 +30,8 @@ const char *tutti_strerror(int err)
 		return "No usable transport, or a transport failed";
 	case TUTTI_EBOOT:
 		return "The ranks could not find each other at start";
+	case TUTTI_EREVOKED:
+		return "The communicator was revoked";
 	}
 	return strerror_r(err < 0 ? -err : err, buf, sizeof(buf));
 }

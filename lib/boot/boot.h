@@ -41,6 +41,10 @@ enum tt_ctl_type {
 	TT_CTL_NODE,	     /* lib/engine: what works with the memory of the ranks of a host */
 	TT_CTL_ASK,	     /* lib/api: a client wants to know what this rank is doing; ras.h */
 	TT_CTL_TOLD,	     /* ... and what it says, to rank 0; taken by lib/boot */
+	TT_CTL_FAIL,	     /* lib/comm: a communicator has failed at one of its ranks */
+	TT_CTL_ACCUSE,	     /* lib/comm, to the lowest rank: somebody can't be reached */
+	TT_CTL_AGREE,	     /* lib/comm: agreement among those that live */
+	TT_CTL_FENCED,	     /* lib/wire: the sender has closed its connection to the receiver */
 	TT_CTL_TYPES
 };
 

@@ -29,6 +29,7 @@
  *	11 BYE_UP	up	u32 how many: the sender and all below it want to end
  *	12 BYE_DOWN	down	empty: all want to end; what follows is the end of the stream
  *	13 AGAIN	both	as MSG: it may have come already
+ *	14 PLACE	up	u32 ms: the sender lost its parent so long ago, and has a new one now
  *
  * GO travels down on the links that messages travel on, so no message overtakes it. A process that is
  * gone is noticed by its neighbours: by the end of its stream or a reset (it died), or by silence

@@ -26,6 +26,7 @@ enum tt_frame {
 	TT_F_BYE_UP,
 	TT_F_BYE_DOWN,
 	TT_F_AGAIN,
+	TT_F_PLACE,
 	TT_F_ASK, /* ras.h */
 	TT_F_JOB,
 	TT_F_TOLD
@@ -40,6 +41,8 @@ enum tt_phase {
 	TT_PH_END
 };
 
+#define TT_SEEN 256
+
 struct tt_rank_info {
 	char *host;
 	unsigned char *card;
@@ -49,8 +52,8 @@ struct tt_rank_info {
 	char *gone_why;
 	struct tt_addr listen; /* of rank 0: none, see tt_boot.store */
 	struct tt_link *via;   /* the link over which it was heard last; NULL: not known */
-	uint32_t seen;	       /* the number of its last message, and which of the 64 up to it came */
-	uint64_t seen_mask;
+	uint32_t seen;	       /* the number of its last message, and which of those up to it came */
+	uint64_t seen_bits[TT_SEEN / 64];
 	struct tt_link *join;  /* rank 0 only, during the start */
 };
 
@@ -125,6 +128,7 @@ struct tt_boot {
 	struct tt_list held; /* messages for ranks that are between two parents */
 	size_t held_bytes;
 	uint32_t msg_seq;
+	uint64_t lost_at; /* when this rank lost its parent */
 	uint64_t unsettled; /* until then, as a neighbour was lost a moment ago */
 	int nknown; /* entries [0, nknown) of ranks are there */
 	bool done;  /* rank 0 has said that the tree stands */
@@ -198,6 +202,7 @@ void tt_tree_cut(struct tt_boot *b, struct tt_link *link);
 /* A link of the tree is there, after the start: to a child (false: it is refused), to a parent. */
 bool tt_tree_adopt(struct tt_boot *b, struct tt_link *link);
 void tt_tree_attached(struct tt_boot *b, struct tt_link *link);
+void tt_tree_on_place(struct tt_boot *b, struct tt_link *link, struct tt_unpack *u);
 /* The dialer gives up on a parent, or on this try: true if it is to go on trying. */
 bool tt_tree_dial_failed(struct tt_boot *b, int err, const char *why);
 void tt_tree_evict(struct tt_boot *b, int rank, const char *why);

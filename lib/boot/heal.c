@@ -9,9 +9,9 @@
  * Who loses his parent connects to the next ancestor that lives, or, if none does, to the lowest rank
  * that lives, which is a root then. Parents have smaller ranks than their children, before and after, so
  * there are no circles. Both ends of a new link tell each other who is gone, and what was said to all, or to
- * ranks whose place is not known, while the tree was in pieces (AGAIN). A message comes twice only if 64 others
- * of its sender came meanwhile; those that were inside a process when it died are lost. Whoever sends repeats what
- * matters when a rank is gone.
+ * ranks whose place is not known, while the tree was in pieces (AGAIN). Messages are numbered, so
+ * none comes twice. Those that were inside a process when it died are lost: whoever sends repeats what matters when
+ * a rank is gone.
  *
  * Where a rank is reached is computed (tree.h) as long as the link computed is there, and learnt from the
  * links over which it was heard; what neither answers goes to all neighbours.
@@ -26,10 +26,12 @@
 
 #define HELD_MAX (1u << 20)
 #define SETTLE_MS 3000 /* and twice the limit of heartbeats: then all have a place again */
+#define SLACK_MS 500   /* between two ranks' idea of when a third one was lost */
 
 /* A frame of type MSG. */
 struct held {
 	struct tt_list node;
+	uint64_t at;
 	size_t len;
 	unsigned char frame[];
 };
@@ -156,6 +158,7 @@ static void evicted(struct tt_boot *b, const char *why)
 	if (b->evicted[0])
 		return;
 	snprintf(b->evicted, sizeof(b->evicted), "%s", why[0] ? why : "?");
+	record(b, b->rank, b->rank, b->evicted);
 	drop_dialer(b);
 	if (b->parent)
 		detach(b, &b->parent);
@@ -212,32 +215,56 @@ void tt_tree_cut(struct tt_boot *b, struct tt_link *link)
 	b->unsettled = tt_deadline_ms(SETTLE_MS) + 2 * b->limit_ns;
 	if (!b->parent && !b->dialer.active) {
 		b->bye_said = 0;
+		b->lost_at = tt_now_ns();
 		seek_parent(b);
 	}
 }
 
 /* Both ends of a new link know the same then. */
-static void catch_up(struct tt_boot *b, struct tt_link *link)
+static void tell_gone(struct tt_boot *b, struct tt_link *link)
 {
-	struct tt_list *pos, *tmp;
 	int r;
 
 	for (r = 0; r < b->nranks; r++)
 		if (b->ranks[r].gone)
 			tt_tree_say_gone(b, link, NULL, r, b->ranks[r].gone_by,
 					 b->ranks[r].gone_why ? b->ranks[r].gone_why : "");
+}
+
+/* What came since the child, or this rank, had no parent. */
+static void catch_up(struct tt_boot *b, struct tt_link *link, uint64_t since)
+{
+	struct tt_list *pos, *tmp;
+
 	tt_list_each (pos, tmp, &b->held) {
 		struct held *h = tt_container(pos, struct held, node);
 
-		tt_link_send(link, TT_F_AGAIN, h->frame, h->len);
+		if (h->at >= since)
+			tt_link_send(link, TT_F_AGAIN, h->frame, h->len);
 	}
 }
 
 void tt_tree_attached(struct tt_boot *b, struct tt_link *link)
 {
+	unsigned char buf[4];
+	struct tt_pack k = {.p = buf, .cap = sizeof(buf)};
+
 	tt_info("rank %d is this rank's parent in the control tree now", link->peer);
 	b->bye_said = 0;
-	catch_up(b, link);
+	tell_gone(b, link);
+	tt_put_u(&k, (tt_now_ns() - b->lost_at) / TT_MS, 4);
+	tt_link_send(link, TT_F_PLACE, buf, k.len);
+	catch_up(b, link, b->lost_at - SLACK_MS * TT_MS);
+}
+
+void tt_tree_on_place(struct tt_boot *b, struct tt_link *link, struct tt_unpack *u)
+{
+	uint64_t ago = tt_get_u(u, 4) * TT_MS + SLACK_MS * TT_MS, now = tt_now_ns();
+
+	if (u->bad)
+		tt_link_kill(link, -EPROTO, "it sent a malformed request for a place");
+	else
+		catch_up(b, link, ago < now ? now - ago : 0);
 }
 
 static struct tt_child *free_place(struct tt_boot *b)
@@ -281,7 +308,7 @@ bool tt_tree_adopt(struct tt_boot *b, struct tt_link *link)
 		return false;
 	}
 	*place = (struct tt_child){.link = link};
-	catch_up(b, link);
+	tell_gone(b, link);
 	return true;
 }
 
@@ -308,6 +335,7 @@ void tt_tree_hold(struct tt_boot *b, const void *frame, size_t len)
 	h = malloc(sizeof(*h) + len);
 	if (!h)
 		return;
+	h->at = tt_now_ns();
 	h->len = len;
 	memcpy(h->frame, frame, len);
 	b->held_bytes += len;

@@ -8,9 +8,9 @@
  * key, as every other connection (auth.c, kind 3). A client finds the key in a memfd of rank 0, which the
  * kernel lets the same user and root open only. Frames, as in ctl.c:
  *
- *	13 ASK		to	u32 a number, which comes back
- *	14 JOB		from	that number, u32 ranks, u32 n, n times u32: ranks that are gone
- *	15 TOLD		from	that number, u32 rank, bytes: what that rank says of itself, JSON
+ *	15 ASK		to	u32 a number, which comes back
+ *	16 JOB		from	that number, u32 ranks, u32 n, n times u32: ranks that are gone
+ *	17 TOLD		from	that number, u32 rank, bytes: what that rank says of itself, JSON
  *
  * Ranks are asked, and answer, over the control tree; rank 0 passes on whatever comes.
  */

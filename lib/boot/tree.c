@@ -322,22 +322,24 @@ static void deliver(struct tt_boot *b, int from, int type, const void *data, siz
 		b->handlers.fn[type](b->handlers.arg, from, data, len);
 }
 
-/* Whether a message of this number has not come yet; notes it. */
+/* Whether a message of this number has not come yet, as far as is remembered; notes it. */
 static bool first_time(struct tt_rank_info *from, uint32_t seq)
 {
-	uint32_t ahead = seq - from->seen, behind = from->seen - seq;
+	uint32_t ahead = seq - from->seen, i;
+	uint64_t bit = 1ull << seq % 64, *word = &from->seen_bits[seq % TT_SEEN / 64];
+	bool first;
 
 	if (ahead && ahead < 1u << 31) {
-		from->seen_mask = ahead < 64 ? from->seen_mask << ahead | 1 : 1;
+		for (i = 1; i <= ahead && i <= TT_SEEN; i++)
+			from->seen_bits[(from->seen + i) % TT_SEEN / 64] &=
+				~(1ull << (from->seen + i) % 64);
 		from->seen = seq;
-		return true;
-	}
-	if (behind >= 64)
-		return true; /* nobody knows */
-	if (from->seen_mask >> behind & 1)
+	} else if (from->seen - seq >= TT_SEEN) {
 		return false;
-	from->seen_mask |= 1ull << behind;
-	return true;
+	}
+	first = !(*word & bit);
+	*word |= bit;
+	return first;
 }
 
 static void route(struct tt_boot *b, const struct tt_link *src, int type, int to, const void *frame,
@@ -350,7 +352,7 @@ static void route(struct tt_boot *b, const struct tt_link *src, int type, int to
 	hop = to == TT_CTL_ALL ? NULL : b->ranks[to].via;
 	if (!hop && to != TT_CTL_ALL)
 		hop = tt_tree_link(b, tt_tree_hop(b->rank, to));
-	if (hop && hop != src) {
+	if (hop && hop != src && hop->state == TT_LINK_OPEN) {
 		tt_link_send(hop, type, frame, len);
 		return;
 	}
@@ -423,6 +425,8 @@ void tt_tree_frame(struct tt_boot *b, struct tt_link *link, int type, const unsi
 		on_msg(b, link, type == TT_F_AGAIN, data, len);
 	else if (type == TT_F_GONE && up)
 		tt_tree_on_gone(b, link, &u);
+	else if (type == TT_F_PLACE && up && child)
+		tt_tree_on_place(b, link, &u);
 	else if (type == TT_F_BYE_UP && up && child)
 		on_bye_up(b, link, child, &u);
 	else if (type == TT_F_BYE_DOWN && up && down)

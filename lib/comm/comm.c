@@ -78,6 +78,7 @@ void tt_comm_bury(struct tutti_comm *comm)
 
 	tt_wire_lock(ctx->wire);
 	comm->magic = TT_COMM_DEAD;
+	tt_vote_drop(comm);
 	tt_wire_forget_comm(ctx->wire, comm->uid);
 	for (i = 0; i < TT_HISTORY; i++)
 		tt_counts_put(comm->history[i].counts);

@@ -20,6 +20,7 @@
 
 #define TT_HISTORY 64 /* calls a rank remembers per communicator, to answer ranks that are stuck */
 #define TT_DEAD_MAX 64 /* freed communicators whose use is caught */
+#define TT_DOOMED_MAX 64 /* failures of communicators that are remembered */
 #define TT_LATE_MAX 4 /* late ranks named per call */
 
 #define TT_CTX_MAGIC 0x54757443u
@@ -78,6 +79,14 @@ struct tt_node_comm;  /* lib/engine */
 struct tt_recorder;   /* lib/engine */
 struct tt_prom;	      /* lib/api */
 
+/* A communicator that has failed: it may be made here later, and its failure told again. */
+struct tt_doomed {
+	uint64_t uid, told_at; /* told_at 0: by another rank */
+	struct tutti_error_info info;
+};
+
+struct tt_vote; /* agree.c */
+
 struct tutti_comm {
 	uint32_t magic;
 	struct tutti_context *ctx;
@@ -114,6 +123,8 @@ struct tutti_comm {
 	struct tt_chooser *chooser;
 	struct tt_p2p *p2p; /* NULL: no messages yet */
 	struct tt_node_comm *node; /* NULL: its ranks do not share a host's memory */
+	uint32_t votes; /* agreements reached so far */
+	struct tt_vote *vote; /* agree.c: under way; NULL: none */
 };
 
 enum tt_wait_mode { TT_WAIT_SPIN, TT_WAIT_YIELD, TT_WAIT_SLEEP };
@@ -145,6 +156,16 @@ struct tutti_context {
 	atomic_bool dump_due; /* a communicator has failed, and the recorder was not written since */
 	atomic_uint failures; /* communicators failed so far */
 	struct tutti_error_info first_failure; /* of a rank or the job: a communicator made later has it too */
+	bool aborted;	      /* that is the job's */
+	bool abort_mine;      /* this rank has said so, with */
+	int abort_code;
+	struct tt_doomed *doomed; /* the last TT_DOOMED_MAX; NULL: none yet */
+	unsigned ndoomed;
+	struct tt_list decided; /* agree.c: for ranks that ask late */
+	int ndecided;
+	int voting; /* agreements under way */
+	struct tt_boot *_Atomic beats; /* the control tree, for handlers that wait for the lock */
+	int shrunk; /* communicators made by tutti_comm_shrink */
 
 	/* the engine's */
 	struct tt_list ready;	/* lanes whose next round can start */
@@ -217,18 +238,59 @@ void tt_comm_fail(struct tutti_comm *comm, int code, int rank, const char *call,
 /* The same for every communicator that contains rank, -1: all. */
 void tt_ctx_fail(struct tutti_context *ctx, int code, int rank, const char *fmt, ...)
 	TT_PRINTF(4, 5);
+/* As tt_comm_fail, and the other ranks of comm are told, where it fails too. */
+void tt_comm_fail_all(struct tutti_comm *comm, int code, int rank, const char *call, uint64_t seq,
+		      const char *field, const char *fmt, ...) TT_PRINTF(7, 8);
+/* The connection to peer was closed, so nothing that shares it can be relied on: as that fails. */
+void tt_comm_fail_with(struct tutti_context *ctx, int peer, const struct tutti_error_info *cause);
 /* A new communicator: a rank of it may be gone already, such as in the middle of tutti_init. */
 void tt_comm_inherit_failure(struct tutti_comm *comm);
-/* A transfer to or from rank failed: tell everybody, rank counts as gone. */
+/* Transfers to or from rank fail, and the control tree does not know why: the lowest rank decides. */
 void tt_ctx_lost(struct tutti_context *ctx, int rank, const char *why);
+/* What the failure of comm looks like to a call that it ends, or that comes later. */
+int tt_comm_failure(const struct tutti_comm *comm, const char *call, uint64_t seq, const char *phase,
+		    uint64_t bytes);
+
+/* For handlers of the control tree: the wire lock, and this rank stays alive to the others while it waits. */
+void tt_ctx_lock(struct tutti_context *ctx);
+void tt_ctx_unlock(struct tutti_context *ctx);
 
 /* Handlers of the control tree; they take the lock. */
+void tt_ctx_fail_msg(void *ctx, int from, const void *data, size_t len);
+void tt_ctx_accuse_msg(void *ctx, int from, const void *data, size_t len);
 void tt_ctx_gone(void *ctx, int rank, const char *host, const char *why);
 /* A communicator that has failed here only fails on all its ranks. Under the lock. */
 void tt_comm_abort(struct tutti_comm *comm);
 void tt_ctx_abort_msg(void *ctx, int from, const void *data, size_t len);
 /* Tell all ranks to abort. Any thread. */
 int tt_ctx_abort(struct tutti_context *ctx, int code);
+
+/* agree.c: agreement among the ranks of a communicator that live; under the lock but for the handler */
+
+/* What is agreed on: of each rank, and then of all that have given theirs. */
+struct tt_ballot {
+	uint64_t all, any; /* the AND and the OR of the values */
+	uint32_t kind;	   /* enum tt_vote_kind, must be equal */
+	uint32_t next_id;  /* the highest number that no communicator has */
+	int32_t failed;	   /* how many ranks are left out; the decision only */
+	int32_t differs;   /* decision: a rank of another kind, or -1 */
+	uint64_t uid;	   /* of the decision: a name that no other has */
+};
+enum tt_vote_kind { TT_VOTE_AND = 1, TT_VOTE_OR, TT_VOTE_SHRINK, TT_VOTE_GROW };
+/* Begin. -EBUSY: another one of comm is under way. */
+int tt_vote_begin(struct tutti_comm *comm, const struct tt_ballot *mine);
+bool tt_vote_over(const struct tutti_comm *comm);
+/* End it: with the decision and, by rank of comm, who is left out (bits; may be NULL); or give up. */
+void tt_vote_end(struct tutti_comm *comm, struct tt_ballot *decision, unsigned char *left_out);
+void tt_vote_drop(struct tutti_comm *comm);
+/* Who has not come yet, as a text. */
+void tt_vote_missing(const struct tutti_comm *comm, char *text, size_t size);
+void tt_vote_msg(void *ctx, int from, const void *data, size_t len);
+/* A rank is gone. */
+void tt_vote_again(struct tutti_context *ctx);
+/* Now and then: what was lost is said again. */
+void tt_vote_timers(struct tutti_context *ctx);
+void tt_vote_free_all(struct tutti_context *ctx);
 
 /* stuck.c: the late and mismatch protocol */
 

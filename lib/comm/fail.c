@@ -7,17 +7,48 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/clock.h"
 #include "lib/comm/comm.h"
 
-/* What travels in TT_CTL_ABORT: rank is gone, the job is aborted (rank -1), or a communicator is (by rank). */
+#define TELL_AGAIN (10 * TT_SEC) /* messages may be lost with a rank that dies so soon after */
+#define LOCK_MS 50
+
+/* What travels in TT_CTL_ABORT. */
 struct abort_msg {
-	int32_t rank;
 	int32_t user_code;
-	uint64_t uid; /* of the communicator, or 0 */
+};
+
+/* In TT_CTL_FAIL. */
+struct fail_msg {
+	uint64_t uid, seq;
+	int32_t code, rank;
+	char call[32], field[32], text[400];
+};
+
+/* In TT_CTL_ACCUSE. */
+struct accuse_msg {
+	int32_t rank, by;
 	char why[160];
 };
+
+void tt_ctx_lock(struct tutti_context *ctx)
+{
+	struct tt_boot *boot;
+
+	while (!tt_wire_lock_within(ctx->wire, LOCK_MS)) {
+		boot = atomic_load(&ctx->beats);
+		if (boot)
+			tt_boot_beat(boot);
+	}
+}
+
+void tt_ctx_unlock(struct tutti_context *ctx)
+{
+	tt_wire_unlock(ctx->wire);
+}
 
 /* For the flight recorder. */
 static void note(struct tutti_comm *comm, const struct tutti_error_info *info)
@@ -59,6 +90,17 @@ static void fill(struct tutti_context *ctx, struct tutti_error_info *info, int c
 	vsnprintf(info->text, sizeof(info->text), fmt, ap);
 }
 
+static void vfail(struct tutti_comm *comm, struct tutti_error_info *info, int code, int rank,
+		 const char *call, uint64_t seq, const char *field, const char *fmt, va_list ap)
+{
+	fill(comm->ctx, info, code, rank, fmt, ap);
+	snprintf(info->call, sizeof(info->call), "%s", call ? call : "");
+	snprintf(info->field, sizeof(info->field), "%s", field ? field : "");
+	info->sequence = seq;
+	tt_err("%s", info->text);
+	fail_one(comm, info);
+}
+
 void tt_comm_fail(struct tutti_comm *comm, int code, int rank, const char *call, uint64_t seq,
 		  const char *field, const char *fmt, ...)
 {
@@ -68,13 +110,135 @@ void tt_comm_fail(struct tutti_comm *comm, int code, int rank, const char *call,
 	if (atomic_load(&comm->failed))
 		return;
 	va_start(ap, fmt);
-	fill(comm->ctx, &info, code, rank, fmt, ap);
+	vfail(comm, &info, code, rank, call, seq, field, fmt, ap);
 	va_end(ap);
-	snprintf(info.call, sizeof(info.call), "%s", call ? call : "");
-	snprintf(info.field, sizeof(info.field), "%s", field ? field : "");
-	info.sequence = seq;
-	tt_err("%s", info.text);
-	fail_one(comm, &info);
+}
+
+/* ---- a failure that the other ranks of the communicator have to be told ---- */
+
+static struct tt_doomed *find_doomed(struct tutti_context *ctx, uint64_t uid)
+{
+	unsigned i, n = ctx->ndoomed < TT_DOOMED_MAX ? ctx->ndoomed : TT_DOOMED_MAX;
+
+	for (i = 0; i < n; i++)
+		if (ctx->doomed[i].uid == uid)
+			return &ctx->doomed[i];
+	return NULL;
+}
+
+/* NULL: it is known. */
+static struct tt_doomed *doom(struct tutti_context *ctx, uint64_t uid,
+			      const struct tutti_error_info *info)
+{
+	struct tt_doomed *d;
+
+	if (!ctx->doomed)
+		ctx->doomed = calloc(TT_DOOMED_MAX, sizeof(*ctx->doomed));
+	if (!ctx->doomed || find_doomed(ctx, uid))
+		return NULL;
+	d = &ctx->doomed[ctx->ndoomed++ % TT_DOOMED_MAX];
+	*d = (struct tt_doomed){.uid = uid, .info = *info};
+	return d;
+}
+
+static void tell(struct tutti_context *ctx, const struct tt_doomed *d)
+{
+	struct fail_msg msg = {.uid = d->uid,
+			       .seq = d->info.sequence,
+			       .code = d->info.code,
+			       .rank = d->info.rank};
+
+	if (ctx->boot_params.nranks < 2 || !ctx->boot)
+		return;
+	snprintf(msg.call, sizeof(msg.call), "%s", d->info.call);
+	snprintf(msg.field, sizeof(msg.field), "%s", d->info.field);
+	snprintf(msg.text, sizeof(msg.text), "%.399s", d->info.text);
+	tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_FAIL, &msg, sizeof(msg));
+}
+
+static void spread(struct tutti_comm *comm, const struct tutti_error_info *info)
+{
+	struct tt_doomed *d = doom(comm->ctx, comm->uid, info);
+
+	if (!d)
+		return;
+	d->told_at = tt_now_ns();
+	tell(comm->ctx, d);
+}
+
+void tt_comm_fail_all(struct tutti_comm *comm, int code, int rank, const char *call, uint64_t seq,
+		      const char *field, const char *fmt, ...)
+{
+	struct tutti_error_info info;
+	va_list ap;
+
+	if (atomic_load(&comm->failed))
+		return;
+	va_start(ap, fmt);
+	vfail(comm, &info, code, rank, call, seq, field, fmt, ap);
+	va_end(ap);
+	spread(comm, &info);
+}
+
+void tt_comm_abort(struct tutti_comm *comm)
+{
+	struct tutti_error_info info = comm->failure;
+	char name[32];
+
+	if (comm->size == 1)
+		return;
+	info.code = -TUTTI_EABORTED;
+	info.rank = comm->ctx->boot_params.rank;
+	snprintf(info.text, sizeof(info.text), "rank %d has given up %s: %.300s", info.rank,
+		 tt_comm_name(comm, name, sizeof(name)), comm->failure.text);
+	spread(comm, &info);
+}
+
+void tt_ctx_fail_msg(void *arg, int from, const void *data, size_t len)
+{
+	struct tutti_context *ctx = arg;
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_comm *comm;
+	struct fail_msg msg;
+
+	if (len != sizeof(msg) || from == ctx->boot_params.rank)
+		return;
+	memcpy(&msg, data, sizeof(msg));
+	msg.call[sizeof(msg.call) - 1] = msg.field[sizeof(msg.field) - 1] = 0;
+	msg.text[sizeof(msg.text) - 1] = 0;
+	if (msg.code >= 0 || msg.rank < -1 || msg.rank >= ctx->boot_params.nranks)
+		return;
+	info.code = msg.code;
+	info.rank = msg.rank;
+	info.sequence = msg.seq;
+	memcpy(info.call, msg.call, sizeof(info.call));
+	memcpy(info.field, msg.field, sizeof(info.field));
+	snprintf(info.text, sizeof(info.text), "rank %d reports: %s", from, msg.text);
+	tt_ctx_lock(ctx);
+	if (ctx->boot && msg.rank >= 0)
+		snprintf(info.host, sizeof(info.host), "%s", tt_boot_host(ctx->boot, msg.rank));
+	comm = tt_comm_find(ctx, msg.uid);
+	doom(ctx, msg.uid, &info);
+	if (comm && !atomic_load(&comm->failed)) {
+		tt_err("%s", info.text);
+		fail_one(comm, &info);
+	}
+	tt_ctx_unlock(ctx);
+}
+
+/* A rank is gone, and with it perhaps what was on its way through it. */
+static void tell_again(struct tutti_context *ctx)
+{
+	unsigned i, n = ctx->ndoomed < TT_DOOMED_MAX ? ctx->ndoomed : TT_DOOMED_MAX;
+	struct abort_msg msg;
+
+	for (i = 0; i < n; i++)
+		if (ctx->doomed[i].told_at && tt_now_ns() - ctx->doomed[i].told_at < TELL_AGAIN)
+			tell(ctx, &ctx->doomed[i]);
+	if (!ctx->abort_mine)
+		return;
+	msg.user_code = ctx->abort_code;
+	tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_ABORT, &msg, sizeof(msg));
 }
 
 /* It goes on without that rank. */
@@ -109,8 +273,9 @@ void tt_ctx_fail(struct tutti_context *ctx, int code, int rank, const char *fmt,
 	va_start(ap, fmt);
 	fill(ctx, &info, code, rank, fmt, ap);
 	va_end(ap);
-	if (!ctx->first_failure.code)
+	if (!ctx->first_failure.code || (rank < 0 && !ctx->aborted))
 		ctx->first_failure = info;
+	ctx->aborted |= rank < 0;
 	tt_list_each(l, tmp, &ctx->comms) {
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
@@ -124,15 +289,86 @@ void tt_ctx_fail(struct tutti_context *ctx, int code, int rank, const char *fmt,
 		tt_err("%s", info.text);
 }
 
+static void gone_info(struct tutti_context *ctx, struct tutti_error_info *info, int rank,
+		      const char *fmt, ...) TT_PRINTF(4, 5);
+
+static void gone_info(struct tutti_context *ctx, struct tutti_error_info *info, int rank,
+		      const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	fill(ctx, info, -TUTTI_EPEER, rank, fmt, ap);
+	va_end(ap);
+}
+
+/* What has failed before it was made: the job, a rank of it, or the communicator itself at others. */
+static bool inherited(struct tutti_comm *comm, struct tutti_error_info *info)
+{
+	struct tutti_context *ctx = comm->ctx;
+	const struct tt_doomed *d = find_doomed(ctx, comm->uid);
+	char why[160];
+	int i;
+
+	if (ctx->first_failure.code && (ctx->aborted || contains(comm, ctx->first_failure.rank))) {
+		*info = ctx->first_failure;
+		return true;
+	}
+	for (i = 0; ctx->boot && i < comm->size; i++)
+		if (tt_boot_gone(ctx->boot, comm->world[i], why, sizeof(why))) {
+			gone_info(ctx, info, comm->world[i], "rank %d on host %s is gone: %s",
+				  comm->world[i], tt_boot_host(ctx->boot, comm->world[i]), why);
+			return true;
+		}
+	if (d)
+		*info = d->info;
+	return d != NULL;
+}
+
 void tt_comm_inherit_failure(struct tutti_comm *comm)
 {
-	const struct tutti_error_info *first = &comm->ctx->first_failure;
+	struct tutti_error_info info;
 
-	if (!first->code || !contains(comm, first->rank))
+	if (!inherited(comm, &info))
 		return;
-	fail_one(comm, first);
-	tt_err("%s", first->text);
+	fail_one(comm, &info);
+	tt_err("%s", info.text);
 }
+
+void tt_comm_fail_with(struct tutti_context *ctx, int peer, const struct tutti_error_info *cause)
+{
+	struct tt_list *l, *tmp;
+
+	tt_list_each(l, tmp, &ctx->comms) {
+		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
+		struct tutti_error_info info = *cause;
+		char name[32];
+
+		if (atomic_load(&comm->failed) || !contains(comm, peer))
+			continue;
+		snprintf(info.text, sizeof(info.text),
+			 "%.300s; %s shared its connection to rank %d and fails with it", cause->text,
+			 tt_comm_name(comm, name, sizeof(name)), peer);
+		info.call[0] = info.phase[0] = 0;
+		info.sequence = info.bytes = 0;
+		fail_one(comm, &info);
+		spread(comm, &info);
+	}
+}
+
+int tt_comm_failure(const struct tutti_comm *comm, const char *call, uint64_t seq, const char *phase,
+		    uint64_t bytes)
+{
+	struct tutti_error_info info = comm->failure;
+
+	snprintf(info.call, sizeof(info.call), "%s", call);
+	snprintf(info.phase, sizeof(info.phase), "%s", phase);
+	info.sequence = seq;
+	info.bytes = bytes;
+	return tt_fail_info(&info);
+}
+
+/* ---- ranks that are gone ---- */
 
 void tt_ctx_gone(void *arg, int rank, const char *host, const char *why)
 {
@@ -140,47 +376,64 @@ void tt_ctx_gone(void *arg, int rank, const char *host, const char *why)
 
 	if (!ctx->wire)
 		return;
-	tt_wire_lock(ctx->wire);
-	tt_ctx_fail(ctx, -TUTTI_EPEER, rank, "rank %d on host %s is gone: %s", rank, host, why);
-	tt_wire_peer_gone(ctx->wire, rank);
+	tt_ctx_lock(ctx);
+	if (rank == ctx->boot_params.rank)
+		tt_ctx_fail(ctx, -TUTTI_EPEER, rank,
+			    "this rank (%d) was taken for dead by the others, and cut off: %s", rank, why);
+	else
+		tt_ctx_fail(ctx, -TUTTI_EPEER, rank, "rank %d on host %s is gone: %s", rank, host, why);
+	if (rank != ctx->boot_params.rank)
+		tt_wire_peer_gone(ctx->wire, rank);
+	if (ctx->boot) {
+		tell_again(ctx);
+		tt_wire_ask_again(ctx->wire);
+		tt_vote_again(ctx);
+	}
 	tt_wire_wake(ctx->wire);
-	tt_wire_unlock(ctx->wire);
+	tt_ctx_unlock(ctx);
 }
 
 void tt_ctx_lost(struct tutti_context *ctx, int rank, const char *why)
 {
-	struct abort_msg msg = {.rank = rank};
+	struct accuse_msg msg = {.rank = rank, .by = ctx->boot_params.rank};
 
 	snprintf(msg.why, sizeof(msg.why), "%s", why);
-	tt_ctx_fail(ctx, -TUTTI_EPEER, rank, "rank %d on host %s is gone: %s", rank,
-		    tt_boot_host(ctx->boot, rank), why);
-	tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_ABORT, &msg, sizeof(msg));
+	tt_ctl_send(ctx->boot, tt_boot_lowest(ctx->boot), TT_CTL_ACCUSE, &msg, sizeof(msg));
 }
 
-void tt_comm_abort(struct tutti_comm *comm)
+/*
+ * Two ranks that lose the connection between them accuse each other: the one whose accusation comes first is
+ * believed. A rank that is not the lowest (any more) passes it on.
+ */
+void tt_ctx_accuse_msg(void *arg, int from, const void *data, size_t len)
 {
-	struct abort_msg msg = {.rank = comm->ctx->boot_params.rank, .uid = comm->uid};
+	struct tutti_context *ctx = arg;
+	struct accuse_msg msg;
+	char why[200];
+	int lowest;
 
-	if (comm->size == 1)
+	(void)from;
+	if (len != sizeof(msg))
 		return;
-	snprintf(msg.why, sizeof(msg.why), "%.*s", (int)sizeof(msg.why) - 1, comm->failure.text);
-	tt_ctl_send(comm->ctx->boot, TT_CTL_ALL, TT_CTL_ABORT, &msg, sizeof(msg));
+	memcpy(&msg, data, sizeof(msg));
+	msg.why[sizeof(msg.why) - 1] = 0;
+	if (msg.rank < 0 || msg.rank >= ctx->boot_params.nranks || msg.by < 0 ||
+	    msg.by >= ctx->boot_params.nranks)
+		return;
+	tt_ctx_lock(ctx);
+	lowest = ctx->boot ? tt_boot_lowest(ctx->boot) : -1;
+	if (lowest > ctx->boot_params.rank)
+		lowest = -1;
+	snprintf(why, sizeof(why), "rank %d reports: %s", msg.by, msg.why);
+	if (lowest >= 0 && lowest != ctx->boot_params.rank)
+		tt_ctl_send(ctx->boot, lowest, TT_CTL_ACCUSE, &msg, sizeof(msg));
+	else if (lowest >= 0 && !tt_boot_gone(ctx->boot, msg.by, NULL, 0) &&
+		 !tt_boot_gone(ctx->boot, msg.rank, NULL, 0))
+		tt_boot_evict(ctx->boot, msg.rank, why);
+	tt_ctx_unlock(ctx);
 }
 
-static void aborted(struct tutti_context *ctx, const struct abort_msg *msg)
-{
-	struct tt_list *l, *tmp;
-	char name[32];
-
-	tt_list_each(l, tmp, &ctx->comms) {
-		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
-
-		if (comm->uid == msg->uid)
-			tt_comm_fail(comm, -TUTTI_EABORTED, msg->rank, "", 0, "",
-				     "rank %d has given up %s: %s", msg->rank,
-				     tt_comm_name(comm, name, sizeof(name)), msg->why);
-	}
-}
+/* ---- the end of the job ---- */
 
 void tt_ctx_abort_msg(void *arg, int from, const void *data, size_t len)
 {
@@ -190,28 +443,22 @@ void tt_ctx_abort_msg(void *arg, int from, const void *data, size_t len)
 	if (len != sizeof(msg))
 		return;
 	memcpy(&msg, data, sizeof(msg));
-	msg.why[sizeof(msg.why) - 1] = 0;
-	tt_wire_lock(ctx->wire);
-	if (msg.uid)
-		aborted(ctx, &msg);
-	else if (msg.rank >= 0 && msg.rank < ctx->boot_params.nranks)
-		tt_ctx_fail(ctx, -TUTTI_EPEER, msg.rank,
-			    "rank %d on host %s is gone: rank %d reports: %s", msg.rank,
-			    ctx->boot ? tt_boot_host(ctx->boot, msg.rank) : "?", from, msg.why);
-	else if (msg.rank < 0)
-		tt_ctx_fail(ctx, -TUTTI_EABORTED, -1, "rank %d aborted the job with code %d", from,
-			    msg.user_code);
+	tt_ctx_lock(ctx);
+	tt_ctx_fail(ctx, -TUTTI_EABORTED, -1, "rank %d aborted the job with code %d", from,
+		    msg.user_code);
 	tt_wire_wake(ctx->wire);
-	tt_wire_unlock(ctx->wire);
+	tt_ctx_unlock(ctx);
 }
 
 int tt_ctx_abort(struct tutti_context *ctx, int code)
 {
-	struct abort_msg msg = {.rank = -1, .user_code = code};
+	struct abort_msg msg = {.user_code = code};
 
 	tt_wire_lock(ctx->wire);
 	tt_ctx_fail(ctx, -TUTTI_EABORTED, -1, "rank %d aborted the job with code %d",
 		    ctx->boot_params.rank, code);
+	ctx->abort_mine = true;
+	ctx->abort_code = code;
 	tt_wire_wake(ctx->wire);
 	tt_wire_unlock(ctx->wire);
 	return ctx->boot_params.nranks > 1

@@ -19,7 +19,8 @@
 struct pair_msg {
 	uint64_t uid, seq;
 	int32_t rank; /* who asks, in the world */
-	uint32_t coll;
+	uint32_t coll, datatype;
+	int32_t root;
 	uint64_t sends, expects; /* elements */
 };
 
@@ -117,6 +118,8 @@ void tt_pair_ask(struct tutti_comm *comm, const struct tt_past *past, int peer)
 			       .seq = past->seq,
 			       .rank = comm->ctx->boot_params.rank,
 			       .coll = past->fields.coll,
+			       .datatype = past->fields.datatype,
+			       .root = past->fields.root,
 			       .sends = tt_pair_sends(a, peer),
 			       .expects = tt_pair_expects(a, peer)};
 
@@ -129,7 +132,8 @@ static void compare(struct tutti_comm *comm, const struct pair_msg *msg)
 	int peer = tt_comm_rank_of(comm, msg->rank), me = comm->ctx->boot_params.rank;
 	size_t sends, expects;
 
-	if (peer < 0 || past->seq != msg->seq || !past->counts || past->fields.coll != msg->coll)
+	if (peer < 0 || past->seq != msg->seq || !past->counts || past->fields.coll != msg->coll ||
+	    past->fields.datatype != msg->datatype || past->fields.root != msg->root)
 		return; /* not called yet, or something else: stuck.c finds that out */
 	sends = tt_pair_sends(&past->counts->args, peer);
 	expects = tt_pair_expects(&past->counts->args, peer);
@@ -150,9 +154,9 @@ void tt_pair_msg(void *arg, int from, const void *data, size_t len)
 	memcpy(&msg, data, sizeof(msg));
 	if (msg.rank != from)
 		return;
-	tt_wire_lock(ctx->wire);
+	tt_ctx_lock(ctx);
 	comm = ctx->boot ? tt_comm_find(ctx, msg.uid) : NULL;
 	if (comm)
 		compare(comm, &msg);
-	tt_wire_unlock(ctx->wire);
+	tt_ctx_unlock(ctx);
 }

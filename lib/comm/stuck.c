@@ -3,7 +3,7 @@
  * Who is late, and who called something else.
  *
  * A rank whose call makes no progress for TUTTI_LATE_AFTER reports {communicator, sequence, fields} to
- * rank 0 (STUCK), and again every second. Rank 0 compares it with the first report for that call: if a
+ * rank 0 (STUCK; if that is gone, the lowest that lives), and again every second. Rank 0 compares it with the first report for that call: if a
  * field differs, it tells all ranks (MISMATCH). Otherwise it asks everybody (QUERY), at most five times
  * a second per call. Each member compares with its history: other fields: it answers MISMATCH, and rank
  * 0 passes the first on to all; not called yet: it answers LATE, and rank 0 passes the first few on.
@@ -19,6 +19,12 @@
 #include "lib/plan/plan.h"
 
 #define TABLE 64
+
+/* The lowest rank that lives; what its predecessor knew is told again by those who are stuck. */
+static bool collects(struct tutti_context *ctx)
+{
+	return ctx->boot && ctx->boot_params.rank == tt_boot_lowest(ctx->boot);
+}
 
 /* All four messages. rank, fields: what this rank called; other...: the rank that differs. */
 struct stuck_msg {
@@ -93,7 +99,7 @@ void tt_stuck_report(struct tutti_comm *comm, uint64_t seq, const struct tt_fiel
 				.other = -1,
 				.fields = *fields};
 
-	tt_ctl_send(comm->ctx->boot, 0, TT_CTL_STUCK, &msg, sizeof(msg));
+	tt_ctl_send(comm->ctx->boot, tt_boot_lowest(comm->ctx->boot), TT_CTL_STUCK, &msg, sizeof(msg));
 }
 
 static struct tt_stuck_entry *entry_of(struct tutti_context *ctx, const struct stuck_msg *msg)
@@ -141,7 +147,7 @@ void tt_stuck_msg(void *arg, int from, const void *data, size_t len)
 
 	if (!read_msg(data, len, &msg))
 		return;
-	tt_wire_lock(ctx->wire);
+	tt_ctx_lock(ctx);
 	e = ctx->boot ? entry_of(ctx, &msg) : NULL;
 	if (e && tt_fields_differ(&e->first.fields, &msg.fields)) {
 		both = e->first;
@@ -152,7 +158,7 @@ void tt_stuck_msg(void *arg, int from, const void *data, size_t len)
 		e->asked_at = tt_now_ns();
 		tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_QUERY, &e->first, sizeof(e->first));
 	}
-	tt_wire_unlock(ctx->wire);
+	tt_ctx_unlock(ctx);
 }
 
 /* At every rank: compare with what we called. */
@@ -165,7 +171,7 @@ void tt_query_msg(void *arg, int from, const void *data, size_t len)
 
 	if (!read_msg(data, len, &msg))
 		return;
-	tt_wire_lock(ctx->wire);
+	tt_ctx_lock(ctx);
 	comm = ctx->boot ? tt_comm_find(ctx, msg.uid) : NULL;
 	if (comm) {
 		past = &comm->history[msg.seq % TT_HISTORY];
@@ -176,7 +182,7 @@ void tt_query_msg(void *arg, int from, const void *data, size_t len)
 		else if (past->seq == msg.seq && tt_fields_differ(&msg.fields, &past->fields))
 			tt_ctl_send(ctx->boot, from, TT_CTL_MISMATCH, &msg, sizeof(msg));
 	}
-	tt_wire_unlock(ctx->wire);
+	tt_ctx_unlock(ctx);
 }
 
 static void note_late(struct tutti_context *ctx, const struct stuck_msg *msg)
@@ -217,8 +223,8 @@ void tt_late_msg(void *arg, int from, const void *data, size_t len)
 
 	if (!read_msg(data, len, &msg) || msg.other < 0 || msg.other >= ctx->boot_params.nranks)
 		return;
-	tt_wire_lock(ctx->wire);
-	if (ctx->boot && ctx->boot_params.rank == 0) {
+	tt_ctx_lock(ctx);
+	if (collects(ctx)) {
 		e = entry_of(ctx, &msg);
 		for (i = 0; e && i < e->nlate; i++)
 			if (e->late[i] == msg.other)
@@ -230,7 +236,7 @@ void tt_late_msg(void *arg, int from, const void *data, size_t len)
 	}
 	if (ctx->boot)
 		note_late(ctx, &msg);
-	tt_wire_unlock(ctx->wire);
+	tt_ctx_unlock(ctx);
 }
 
 void tt_pair_differ(struct tutti_comm *comm, const struct tt_past *past, int sender, uint64_t sends,
@@ -245,7 +251,7 @@ void tt_pair_differ(struct tutti_comm *comm, const struct tt_past *past, int sen
 
 	msg.fields.count = sends;
 	msg.other_fields.count = expects;
-	tt_ctl_send(comm->ctx->boot, 0, TT_CTL_MISMATCH, &msg, sizeof(msg));
+	tt_ctl_send(comm->ctx->boot, tt_boot_lowest(comm->ctx->boot), TT_CTL_MISMATCH, &msg, sizeof(msg));
 }
 
 static void note_pair(struct tutti_comm *comm, const struct stuck_msg *msg)
@@ -291,15 +297,15 @@ void tt_mismatch_msg(void *arg, int from, const void *data, size_t len)
 	if (!read_msg(data, len, &msg) || msg.rank < 0 || msg.other < 0 ||
 	    msg.rank >= ctx->boot_params.nranks || msg.other >= ctx->boot_params.nranks)
 		return;
-	tt_wire_lock(ctx->wire);
-	if (ctx->boot && ctx->boot_params.rank == 0) {
+	tt_ctx_lock(ctx);
+	if (collects(ctx)) {
 		e = entry_of(ctx, &msg);
 		if (e)
 			announce(ctx, e, &msg);
 	}
 	if (ctx->boot)
 		note_mismatch(ctx, &msg);
-	tt_wire_unlock(ctx->wire);
+	tt_ctx_unlock(ctx);
 }
 
 void tt_stuck_free(struct tutti_context *ctx)

@@ -31,7 +31,7 @@ void tt_node_msg(void *arg, int from, const void *data, size_t len)
 	if (len != sizeof(msg))
 		return;
 	memcpy(&msg, data, sizeof(msg));
-	tt_wire_lock(ctx->wire);
+	tt_ctx_lock(ctx);
 	if (!msg.verdict) {
 		count_report(ctx, msg.can);
 	} else if (from == 0) {
@@ -39,7 +39,7 @@ void tt_node_msg(void *arg, int from, const void *data, size_t len)
 		atomic_store(&ctx->node_agreed, true);
 		tt_wire_wake(ctx->wire);
 	}
-	tt_wire_unlock(ctx->wire);
+	tt_ctx_unlock(ctx);
 }
 
 /* Whether any two ranks share a host; all ranks see the same cards. */

@@ -124,6 +124,11 @@ static int plan_waits(const struct tutti_request *r, char *buf, size_t size)
 	return rank;
 }
 
+static uint64_t plan_where(struct tutti_request *r, char *phase, size_t size)
+{
+	return tt_run_where(plan_req(r), phase, size);
+}
+
 static const struct tt_request_ops plan_ops = {.list = TT_ACTIVE_COLL,
 					       .call = plan_call,
 					       .start = plan_start,
@@ -132,7 +137,8 @@ static const struct tt_request_ops plan_ops = {.list = TT_ACTIVE_COLL,
 					       .free = plan_free,
 					       .late = plan_late,
 					       .text = plan_text,
-					       .waits = plan_waits};
+					       .waits = plan_waits,
+					       .where = plan_where};
 
 static int bind_buffer(struct tt_plan_req *req, enum tt_buf which, const void *buf, size_t len)
 {

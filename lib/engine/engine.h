@@ -40,6 +40,8 @@ struct tt_request_ops {
 	const char *(*text)(const struct tutti_request *req, char *buf, size_t size);
 	/* For a deadline: what it waits for, as "; it waits for ..." or "". Returns the world rank or -1. */
 	int (*waits)(const struct tutti_request *req, char *buf, size_t size);
+	/* After cancel: how far it had come, and how many bytes of it were in place; NULL: nobody knows. */
+	uint64_t (*where)(struct tutti_request *req, char *phase, size_t size);
 	/* More for the flight recorder, which knows the call; may be NULL. */
 	void (*record)(const struct tutti_request *req, struct tt_flight_op *op,
 		       enum tutti_datatype *type);
@@ -67,6 +69,8 @@ struct tutti_request {
 	int status;
 	uint64_t seq; /* of a collective, else 0 */
 	uint64_t deadline, late_at;
+	char phase[48]; /* of one that a failure has ended */
+	uint64_t bytes;
 	uint64_t flight; /* number of its record */
 };
 
@@ -176,6 +180,8 @@ void tt_comm_broken(struct tutti_comm *comm, int peer, int status, const char *c
 		    const char *what);
 /* The communicator's failure as the calling thread's last error, if it has one; else 0. */
 int tt_comm_check(struct tutti_comm *comm);
+/* The same for a call that would have begun now. */
+int tt_comm_check_call(struct tutti_comm *comm, const char *call);
 
 /* record.c: the flight recorder of a context, always there after init */
 int tt_record_open(struct tutti_context *ctx);
@@ -202,6 +208,8 @@ bool tt_fuse(struct tutti_request *first, struct tutti_request *rest);
 void tt_run_start(struct tt_plan_req *req);
 /* Take back everything req has under way: afterwards nobody touches its buffers. */
 void tt_run_cancel(struct tt_plan_req *req);
+/* After that: the round of the slowest lane, as text, and the bytes that whole rounds have brought. */
+uint64_t tt_run_where(struct tt_plan_req *req, char *phase, size_t size);
 /* One op of a lane's round is over; after the last, the lane goes on. */
 void tt_run_op_over(struct tt_lane_run *lane);
 /* Rounds that can start, start. */
@@ -210,6 +218,8 @@ void tt_run_ready(struct tutti_context *ctx);
 void tt_run_mismatch(void *ctx, int peer, const struct tt_key *key);
 /* For the wire: a message came that nothing waits for: perhaps its sender called something else. */
 void tt_run_early(void *ctx, int peer, const struct tt_key *key, uint64_t fprint, bool offer);
+/* For the wire: the connection to peer was closed; comm is why, or the peer knows. */
+void tt_run_fenced(void *ctx, int peer, bool mine, uint64_t comm);
 /* req makes no progress: ask the peers that it waits for, where they may disagree with it on lengths. */
 void tt_run_ask(struct tt_plan_req *req);
 

@@ -20,7 +20,7 @@ static bool has_failed(void *arg)
 	tt_wire_lock(comm->ctx->wire);
 	tt_engine_progress(comm->ctx);
 	tt_wire_unlock(comm->ctx->wire);
-	return atomic_load(&comm->failed) || atomic_load(&comm->ctx->world->failed);
+	return atomic_load(&comm->failed);
 }
 
 int tt_node_comm_new(struct tutti_comm *comm)
@@ -82,12 +82,31 @@ static bool may_begin(const struct tt_plan_req *req)
 	return !nc->running && req->turn == nc->begun + 1 && tt_node_may_begin(nc->group, req->turn);
 }
 
+/* Whether all ranks have called the same up to a turn that all have finished; if not, the verdict will come. */
+static bool agreed(struct tutti_comm *comm, uint64_t upto)
+{
+	struct tt_node_comm *nc = comm->node;
+	const struct tt_past *past;
+	uint64_t turn;
+
+	if (tt_node_agreed(nc->group, upto, &turn))
+		return true;
+	past = &comm->history[nc->seq[turn % 4] % TT_HISTORY];
+	if (nc->told != turn && past->seq == nc->seq[turn % 4])
+		tt_stuck_report(comm, past->seq, &past->fields);
+	nc->told = turn;
+	return false;
+}
+
+
 static void begin(struct tt_plan_req *req)
 {
 	struct tt_node_comm *nc = req->r.comm->node;
 
 	nc->running = req;
 	nc->begun = req->turn;
+	nc->seq[req->turn % 4] = req->r.seq;
+	tt_node_began(nc->group, req->turn, req->fprint);
 	req->base[TT_BUF_SLOT] = tt_node_slot(nc->group, req->turn);
 	tt_list_del(&req->lanes[0].ready);
 	tt_list_add(&req->r.comm->ctx->ready, &req->lanes[0].ready);
@@ -256,8 +275,13 @@ static int wait_op(struct tt_op_run *run)
 		run->told = true;
 		return 0; /* until the verdict comes */
 	}
-	if (op->peer == TT_ALL_RANKS)
-		tt_node_all_began(g, req->turn);
+	if (op->peer != TT_ALL_RANKS)
+		return 1;
+	if (!agreed(req->r.comm, req->turn - 1)) {
+		run->told = true;
+		return 0;
+	}
+	tt_node_all_began(g, req->turn);
 	return 1;
 }
 
@@ -359,7 +383,8 @@ int tt_node_poll(struct tutti_context *ctx)
 	tt_list_each(l, tmp, &ctx->node_gated) {
 		struct tt_lane_run *lane = tt_container(l, struct tt_lane_run, ready);
 
-		if (!may_begin(lane->req))
+		if (!may_begin(lane->req) ||
+		    (lane->req->turn > 2 && !agreed(lane->req->r.comm, lane->req->turn - 2)))
 			continue;
 		begin(lane->req);
 		n++;

@@ -20,6 +20,8 @@ struct tt_node_comm {
 	uint64_t turn;	/* of the last call */
 	uint64_t begun; /* the last that has begun */
 	struct tt_plan_req *running;
+	uint64_t seq[4]; /* of the last turns' calls, by turn % 4 */
+	uint64_t told;	 /* a turn in which ranks differ: reported */
 	unsigned quick; /* quick calls so far */
 	struct tt_quick_known known[16];
 };

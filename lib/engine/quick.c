@@ -79,6 +79,7 @@ static bool meet(struct tutti_comm *comm, const struct tt_quick *q)
 	bool spins = comm->ctx->wait_mode == TT_WAIT_SPIN, differs = false, offered = false;
 	bool offer = !comm->ctx->wait_forced &&
 		     atomic_load_explicit(&comm->ctx->shares_core, memory_order_relaxed);
+	uint64_t other;
 	int left = spins ? SPINS : comm->ctx->wait_mode == TT_WAIT_YIELD ? YIELDS : 1, j = 0;
 
 	while (j < comm->size && left > 0) {
@@ -103,7 +104,7 @@ static bool meet(struct tutti_comm *comm, const struct tt_quick *q)
 			sched_yield();
 		}
 	}
-	return j == comm->size;
+	return j == comm->size && tt_node_agreed(comm->node->group, q->turn - 1, &other);
 }
 
 static void finish(struct tutti_comm *comm, const struct tt_quick *q, const struct tt_call *call)

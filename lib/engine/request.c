@@ -16,6 +16,15 @@ int tt_comm_check(struct tutti_comm *comm)
 	return tt_fail_info(&comm->failure);
 }
 
+int tt_comm_check_call(struct tutti_comm *comm, const char *call)
+{
+	if (!atomic_load_explicit(&comm->failed, memory_order_relaxed))
+		return 0;
+	if (comm->failure.code == -TUTTI_EMISMATCH) /* it names the calls that differ */
+		return tt_fail_info(&comm->failure);
+	return tt_comm_failure(comm, call, comm->seq + 1, "not started", 0);
+}
+
 void tt_request_init(struct tutti_request *req, const struct tt_request_ops *ops,
 		     struct tutti_comm *comm, bool persistent)
 {
@@ -48,11 +57,13 @@ int tt_request_begin(struct tutti_request *req)
 	uint64_t now;
 	int err;
 
-	err = tt_comm_check(comm);
+	err = tt_comm_check_call(comm, req->ops->call(req));
 	if (err)
 		return err;
 	now = tt_now_ns();
 	req->status = 0;
+	req->phase[0] = 0;
+	req->bytes = 0;
 	req->deadline = now + (uint64_t)ctx->env.timeout.number * TT_MS;
 	req->late_at = now + (uint64_t)ctx->env.late_after.number * TT_MS;
 	req->progressed = false;
@@ -112,10 +123,9 @@ void tt_comm_broken(struct tutti_comm *comm, int peer, int status, const char *c
 		suspect(comm, peer, status, what);
 		return;
 	}
-	tt_comm_fail(comm, status, peer, call, seq, "",
-		     "%s failed between this rank and rank %d on host %s: %s", what, peer,
-		     tt_boot_host(ctx->boot, peer), tt_fail_text(status));
-	tt_ctx_lost(ctx, ctx->boot_params.rank, tt_fail_text(status));
+	tt_comm_fail_all(comm, status, peer, call, seq, "",
+			 "%s failed between this rank and rank %d on host %s: %s", what, peer,
+			 tt_boot_host(ctx->boot, peer), tt_fail_text(status));
 }
 
 void tt_request_broken(struct tutti_request *req, int peer, int status)

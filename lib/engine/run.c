@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Running a plan: the ops of a round, what arrives for them, the next round. */
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "lib/engine/node.h"
@@ -200,6 +202,44 @@ void tt_run_cancel(struct tt_plan_req *req)
 	}
 }
 
+static uint64_t round_bytes(struct tt_plan_req *req, int lane, int round)
+{
+	const struct tt_op *ops;
+	int i, n = tt_plan_ops(req->plan, lane, round, req->lanes[lane].tmp, &ops);
+	uint64_t bytes = 0;
+
+	for (i = 0; i < n; i++)
+		if (is_receive(&ops[i]) || ops[i].kind == TT_OP_PULL_REDUCE ||
+		    ops[i].kind == TT_OP_PULL_COPY)
+			bytes += ops[i].len;
+	return bytes;
+}
+
+uint64_t tt_run_where(struct tt_plan_req *req, char *phase, size_t size)
+{
+	const struct tt_plan *plan = req->plan;
+	int i, r, slowest = 0;
+	uint64_t bytes = 0;
+
+	for (i = 0; i < plan->nlanes; i++) {
+		struct tt_lane_run *lane = &req->lanes[i];
+
+		for (r = 0; r < lane->round; r++)
+			bytes += round_bytes(req, i, r);
+		if (lane->rounds - lane->round >
+		    req->lanes[slowest].rounds - req->lanes[slowest].round)
+			slowest = i;
+	}
+	if (!plan->nlanes)
+		return 0;
+	snprintf(phase, size, "round %d of %d", req->lanes[slowest].round + 1,
+		 req->lanes[slowest].rounds);
+	if (plan->nlanes > 1)
+		snprintf(phase + strlen(phase), size - strlen(phase), " in lane %d of %d", slowest + 1,
+			 plan->nlanes);
+	return bytes;
+}
+
 /* This rank's call of a key, NULL: not made yet, or long ago. */
 static const struct tt_past *past_of(const struct tutti_comm *comm, const struct tt_key *key)
 {
@@ -247,6 +287,24 @@ void tt_run_early(void *arg, int peer, const struct tt_key *key, uint64_t fprint
 							  : tt_pair_expects(&past->counts->args, rank));
 	if (fprint != expected)
 		report(comm, past, peer);
+}
+
+void tt_run_fenced(void *arg, int peer, bool mine, uint64_t uid)
+{
+	struct tutti_context *ctx = arg;
+	const struct tutti_comm *comm = mine ? tt_comm_find(ctx, uid) : NULL;
+	struct tutti_error_info info = {.size = sizeof(info), .rank = peer};
+
+	if (comm && atomic_load(&comm->failed)) {
+		info = comm->failure;
+	} else if (ctx->first_failure.code) {
+		info = ctx->first_failure;
+	} else {
+		info.code = -TUTTI_EABORTED;
+		snprintf(info.text, sizeof(info.text), "the connection to rank %d was closed by %s", peer,
+			 mine ? "this rank" : "that rank");
+	}
+	tt_comm_fail_with(ctx, peer, &info);
 }
 
 void tt_run_ask(struct tt_plan_req *req)

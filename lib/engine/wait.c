@@ -28,6 +28,24 @@ static struct tutti_request *oldest(struct tutti_comm *comm, int list)
 	return tt_container(comm->active[list].next, struct tutti_request, link);
 }
 
+/* What it was doing; the first that ends says so for its communicator. */
+static void note_where(struct tutti_request *req)
+{
+	struct tutti_error_info *f = &req->comm->failure;
+
+	snprintf(req->phase, sizeof(req->phase), "under way");
+	if (req->ops->where)
+		req->bytes = req->ops->where(req, req->phase, sizeof(req->phase));
+	if (f->phase[0])
+		return;
+	if (!f->call[0]) {
+		snprintf(f->call, sizeof(f->call), "%s", req->ops->call(req));
+		f->sequence = req->seq;
+	}
+	snprintf(f->phase, sizeof(f->phase), "%s", req->phase);
+	f->bytes = req->bytes;
+}
+
 /* End the requests of communicators that have failed. */
 static void sweep(struct tutti_context *ctx)
 {
@@ -44,6 +62,7 @@ static void sweep(struct tutti_context *ctx)
 		for (i = 0; i < TT_ACTIVE_LISTS; i++)
 			while ((req = oldest(comm, i))) {
 				req->ops->cancel(req);
+				note_where(req);
 				tt_request_end(req, comm->failure.code);
 			}
 	}
@@ -101,11 +120,11 @@ static void time_out(struct tutti_request *req)
 	if (req->ops->expire && req->ops->expire(req))
 		return;
 	rank = req->ops->waits(req, waits, sizeof(waits));
-	tt_comm_fail(comm, -ETIMEDOUT, rank, req->ops->call(req), req->seq, "",
-		     "%s of %s did not finish within %lld ms (TUTTI_TIMEOUT)%s",
-		     req->ops->text(req, text, sizeof(text)),
-		     tt_comm_name(comm, name, sizeof(name)),
-		     (long long)comm->ctx->env.timeout.number, waits);
+	tt_comm_fail_all(comm, -ETIMEDOUT, rank, req->ops->call(req), req->seq, "",
+			 "%s of %s did not finish within %lld ms (TUTTI_TIMEOUT)%s",
+			 req->ops->text(req, text, sizeof(text)),
+			 tt_comm_name(comm, name, sizeof(name)),
+			 (long long)comm->ctx->env.timeout.number, waits);
 }
 
 static void request_timers(struct tutti_request *req, uint64_t now)
@@ -135,9 +154,13 @@ static void condemn(struct tutti_comm *comm)
 	/* The transport's own reason, which came after the operation that failed first. */
 	if (why)
 		snprintf(comm->suspect_why, sizeof(comm->suspect_why), "%s", why);
-	if (!gone)
-		tt_ctx_fail(ctx, comm->suspect_code, comm->suspect, "%s", comm->suspect_why);
-	tt_ctx_lost(ctx, gone ? comm->suspect : ctx->boot_params.rank, comm->suspect_why);
+	if (!gone) {
+		tt_comm_fail_all(comm, comm->suspect_code, comm->suspect, "", 0, "", "%s",
+				 comm->suspect_why);
+		return;
+	}
+	tt_ctx_lost(ctx, comm->suspect, comm->suspect_why);
+	comm->suspect_until = tt_now_ns() + TT_SEC;
 }
 
 void tt_engine_timers(struct tutti_context *ctx)
@@ -147,6 +170,7 @@ void tt_engine_timers(struct tutti_context *ctx)
 	uint64_t now;
 	int i;
 
+	tt_vote_timers(ctx);
 	if (!ctx->running && !ctx->suspicions)
 		return;
 	now = tt_now_ns();

@@ -357,8 +357,40 @@ bool tt_node_reached(struct tt_node_group *g, int peer, uint64_t turn, unsigned 
 	return true;
 }
 
+/*
+ * Ranks that need nothing of each other, such as two that both are root of a broadcast, meet no flag that
+ * differs, so what they called is compared again when all have finished it. A peer may be two turns ahead of us, at
+ * most, so that four places are enough.
+ */
+void tt_node_began(struct tt_node_group *g, uint64_t turn, uint64_t fprint)
+{
+	atomic_store_explicit(&g->area->rank[g->rank].called[turn % 4], fprint, memory_order_relaxed);
+}
+
+bool tt_node_agreed(struct tt_node_group *g, uint64_t upto, uint64_t *turn)
+{
+	uint64_t t = g->agreed + 1, own;
+	int i;
+
+	if (t > upto)
+		return true;
+	for (t = t + 1 < upto ? upto - 1 : t; t <= upto; t++) {
+		own = atomic_load_explicit(&g->area->rank[g->rank].called[t % 4],
+					   memory_order_relaxed);
+		for (i = 0; i < g->size; i++)
+			if (atomic_load_explicit(&g->area->rank[i].called[t % 4],
+						 memory_order_relaxed) != own) {
+				*turn = t;
+				return false;
+			}
+		g->agreed = t;
+	}
+	return true;
+}
+
 void tt_node_all_began(struct tt_node_group *g, uint64_t turn)
 {
+	g->agreed = turn;
 	if (turn - 1 > g->all_done)
 		g->all_done = turn - 1;
 }

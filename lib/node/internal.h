@@ -63,6 +63,7 @@ struct node_rank {
 	struct node_slot slot[2];
 	_Alignas(LINE) struct node_buf buf[2][TT_NODE_WHICH];
 	_Alignas(LINE) _Atomic uint64_t done; /* turns it has finished */
+	_Atomic uint64_t called[4]; /* fingerprints of its last turns, by turn % 4; group.c */
 	_Atomic uint32_t busy;		      /* it is touching peers' memory */
 	_Atomic uint32_t withdrawn;
 };
@@ -121,6 +122,7 @@ struct tt_node_group {
 	bool plain;
 	struct node_peer **peer; /* by rank here; NULL for this one */
 	uint64_t all_done;	 /* all ranks have finished so many turns, or more */
+	uint64_t agreed;	 /* all ranks have called the same in so many */
 	char *own[2][TT_NODE_WHICH]; /* what this rank has published, or keeps to itself */
 	char *tmp; /* for ordinary memory of peers */
 	size_t tmp_len;

@@ -99,7 +99,11 @@ void tt_node_signal(struct tt_node_group *g, uint64_t turn, unsigned step, uint6
 /* Whether peer has reached it; *differs: with another fingerprint. */
 bool tt_node_reached(struct tt_node_group *g, int peer, uint64_t turn, unsigned step,
 		     uint64_t fprint, bool *differs);
-/* All have begun this turn. */
+/* This rank begins a turn that others may see nothing of. */
+void tt_node_began(struct tt_node_group *g, uint64_t turn, uint64_t fprint);
+/* Whether all have called the same up to this turn, which all have finished; else *turn is one in which they have not. */
+bool tt_node_agreed(struct tt_node_group *g, uint64_t upto, uint64_t *turn);
+/* All have begun this turn, with the same fingerprint. */
 void tt_node_all_began(struct tt_node_group *g, uint64_t turn);
 /* This rank needs nothing of this turn any more. */
 void tt_node_finish(struct tt_node_group *g, uint64_t turn);

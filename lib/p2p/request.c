@@ -134,6 +134,19 @@ static int p2p_explain(const struct tutti_request *r)
 		p2p_text(r, text, sizeof(text)), req->peer, req->tag, req->total, req->bytes);
 }
 
+/* Pieces under way count as nothing. */
+static uint64_t p2p_where(struct tutti_request *r, char *phase, size_t size)
+{
+	const struct tt_p2p_req *req = p2p_req(r);
+	uint64_t moved = req->next, under_way = (uint64_t)req->pieces * req->p2p->most;
+
+	snprintf(phase, size, "%s",
+		 req->call.kind == TT_P2P_SEND ? "waiting for the receiver"
+		 : req->peer < 0	       ? "waiting for the message"
+					       : "receiving");
+	return moved > under_way ? moved - under_way : 0;
+}
+
 static void p2p_record(const struct tutti_request *r, struct tt_flight_op *op,
 		       enum tutti_datatype *type)
 {
@@ -156,6 +169,7 @@ static const struct tt_request_ops p2p_ops = {.list = TT_ACTIVE_OTHER,
 					      .text = p2p_text,
 					      .record = p2p_record,
 					      .waits = p2p_waits,
+					      .where = p2p_where,
 					      .explain = p2p_explain};
 
 static struct tt_p2p_req *req_get(struct tt_p2p *p2p)

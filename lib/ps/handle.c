@@ -8,7 +8,11 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lib/base/clock.h"
+#include "lib/ps/eager.h"
 #include "lib/ps/server.h"
+
+#define SLOW_NS (100 * TT_MS)
 
 static bool fresh_left(const struct tt_ps_server *srv)
 {
@@ -25,7 +29,8 @@ bool tt_ps_turn(const struct tt_ps_server *srv, const struct tt_ps_client *c,
 {
 	int w;
 
-	if (srv->ps->staleness || m->kind == TT_PS_SET || m->kind == TT_PS_LOOKUP)
+	if (srv->ps->staleness || m->kind == TT_PS_SET || m->kind == TT_PS_LOOKUP ||
+	    m->kind == TT_PS_SUBSCRIBE)
 		return true;
 	/* nothing may change while a clock is being published, or values that nobody has seen yet */
 	if (srv->serves && (srv->passing || srv->published != srv->min_clock || fresh_left(srv)))
@@ -51,11 +56,47 @@ static void advance(struct tt_ps_server *srv)
 		if (srv->client[w].clock < min)
 			min = srv->client[w].clock;
 	}
+	for (i = 0; i < ps->ntables && here < srv->here; i++)
+		tt_ps_store_regroup(tt_ps_store_of(srv, i), here);
+	srv->here = here;
 	if (!here || min <= srv->min_clock)
 		return;
 	for (i = 0; i < ps->ntables; i++)
 		tt_ps_store_combine(tt_ps_store_of(srv, i), here);
 	srv->min_clock = min;
+	srv->slowest = 0;
+}
+
+void tt_ps_slow_soon(struct tt_ps_server *srv)
+{
+	if (srv->slow_at == TT_NEVER && !srv->slowest)
+		srv->slow_at = tt_now_ns() + SLOW_NS;
+}
+
+/* For the text of their deadlines. By now all messages that could be dealt with have been. */
+void tt_ps_find_slow(struct tt_ps_server *srv)
+{
+	const struct tt_ps_client *slow = NULL, *c;
+	bool waits = false;
+	int w;
+
+	if (srv->slow_at == TT_NEVER || tt_now_ns() < srv->slow_at)
+		return;
+	srv->slow_at = TT_NEVER;
+	for (w = 0; w < srv->ps->nworkers; w++) {
+		c = &srv->client[w];
+		if (!c->gone && (!slow || c->clock < slow->clock))
+			slow = c;
+	}
+	for (w = 0; w < srv->ps->nworkers && slow && srv->ps->staleness >= 0; w++) {
+		c = &srv->client[w];
+		waits = waits || (!c->gone &&
+				  (c->held || c->clock > slow->clock + (uint64_t)srv->ps->staleness));
+	}
+	if (!waits)
+		return;
+	srv->slowest = slow->index + 1;
+	tt_ps_tell_clock(srv);
 }
 
 static int set_clock(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m)
@@ -64,6 +105,8 @@ static int set_clock(struct tt_ps_server *srv, struct tt_ps_client *c, const str
 		return -EPROTO;
 	c->clock = m->first;
 	advance(srv);
+	if (c->clock > srv->min_clock)
+		tt_ps_slow_soon(srv);
 	return 0;
 }
 
@@ -85,6 +128,7 @@ static int with_table(struct tt_ps_server *srv, struct tt_ps_client *c, const st
 	struct tutti_ps *ps = srv->ps;
 	struct tt_ps_store *s = tt_ps_store_of(srv, m->table);
 	bool wait = false, bsp = ps->staleness == 0;
+	struct tt_ps_done done = {0};
 	int err = -EPROTO;
 
 	switch (m->kind) {
@@ -96,10 +140,10 @@ static int with_table(struct tt_ps_server *srv, struct tt_ps_client *c, const st
 			credit->sequence = srv->epoch + 1;
 		break;
 	case TT_PS_PUSH:
-		err = tt_ps_store_push(s, m, payload);
+		err = tt_ps_store_push(s, m, payload, &done);
 		break;
 	case TT_PS_PUSH_ROWS:
-		err = tt_ps_store_push_rows(s, m, payload);
+		err = tt_ps_store_push_rows(s, m, payload, &done);
 		break;
 	case TT_PS_LOOKUP:
 		err = tt_ps_store_lookup(s, m, payload,
@@ -108,9 +152,15 @@ static int with_table(struct tt_ps_server *srv, struct tt_ps_client *c, const st
 					 &wait);
 		credit->len = err ? 0 : m->count * sizeof(uint32_t);
 		break;
+	case TT_PS_SUBSCRIBE:
+		err = tt_ps_subscribe(s, c->index, m, payload);
+		break;
 	}
-	if (!err && (wait || (!bsp && (m->kind == TT_PS_PUSH || m->kind == TT_PS_PUSH_ROWS))))
+	if (!err && (wait || (!bsp && done.applied)))
 		credit->sequence = srv->epoch + 1;
+	if (s->sub && credit->sequence)
+		s->sub[c->index].promised = credit->sequence;
+	credit->tau = done.tau;
 	return err;
 }
 

@@ -81,6 +81,7 @@ static int hold(struct tt_ps_client *c, const struct tt_ps_msg *m, const char *p
 	memcpy(h->payload, payload, m->len);
 	*c->held_end = h;
 	c->held_end = &h->next;
+	tt_ps_slow_soon(c->srv);
 	c->srv->held_bytes += m->len;
 	return 0;
 }
@@ -117,7 +118,8 @@ int tt_ps_run_held(struct tt_ps_server *srv)
 bool tt_ps_take_in(struct tt_ps_client *c, const struct tt_ps_msg *m, const char *payload,
 		   struct tt_ps_credit *credit)
 {
-	bool at_once = m->kind == TT_PS_SET || m->kind == TT_PS_LOOKUP || m->kind >= TT_PS_MEET;
+	bool at_once = m->kind == TT_PS_SET || m->kind == TT_PS_LOOKUP ||
+		       m->kind >= TT_PS_SUBSCRIBE;
 
 	if (at_once || (!c->held && tt_ps_turn(c->srv, c, m)))
 		tt_ps_handle(c->srv, c, m, payload, credit);

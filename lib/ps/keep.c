@@ -153,6 +153,7 @@ static int save(struct tt_ps_server *srv, const struct tt_ps_order *order)
 	for (i = 0; i < srv->ps->ntables && !err; i++) {
 		struct tt_ps_store *s = tt_ps_store_of(srv, i);
 
+		tt_ps_store_settle(s);
 		err = tt_ps_file_find(&file, s->t, tensor);
 		if (!err && !s->t->rows && !s->is_set)
 			err = tt_fail(-ENODATA, "table '%s' has no values yet (tutti_ps_set)", s->t->name);
@@ -427,6 +428,10 @@ static int commit(struct tt_ps_server *srv, const struct tt_ps_order *order)
 	srv->min_clock = srv->pass_min = order->min_clock;
 	srv->all = true;
 	srv->restored = srv->epoch + 1;
+	for (i = 0; i < srv->ps->ntables; i++) {
+		tt_ps_store_forget(tt_ps_store_of(srv, i));
+		tt_ps_sub_restart(tt_ps_store_of(srv, i), srv->restored);
+	}
 	return 0;
 }
 

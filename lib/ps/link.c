@@ -141,6 +141,7 @@ static void heed(struct tt_ps_link *link)
 	if (note->min_clock > link->min_clock)
 		link->min_clock = note->min_clock;
 	link->ended = link->ended || note->ended;
+	link->slowest = note->slowest <= (uint64_t)ps->nworkers ? note->slowest : 0;
 }
 
 void tt_ps_link_step(struct tt_ps_link *link)
@@ -181,7 +182,8 @@ void tt_ps_floor(struct tutti_ps_table *t, int server, uint64_t block, uint64_t 
 }
 
 /* A push is in the server's hands, and will be published as the answer says. */
-static void pushed(struct tt_ps_out *out, const struct tt_ps_msg *msg, uint64_t sequence)
+static void pushed(struct tt_ps_out *out, const struct tt_ps_msg *msg, uint64_t sequence,
+		   uint64_t tau)
 {
 	const uint32_t *place = (const uint32_t *)(const void *)(out->staging + sizeof(*msg));
 	struct tutti_ps_table *t;
@@ -198,11 +200,15 @@ static void pushed(struct tt_ps_out *out, const struct tt_ps_msg *msg, uint64_t 
 			block = (uint64_t)place[i] * t->width / t->block_elems;
 			track->pending[block]--;
 			tt_ps_floor(t, out->link->index, block, sequence);
+			tt_ps_cache_own(t, out->link->index, block, sequence);
 		}
 	} else {
 		block = msg->first / t->block_elems;
+		t->taus += tau;
+		t->answered++;
 		track->pending[block]--;
 		tt_ps_floor(t, out->link->index, block, sequence);
+		tt_ps_cache_own(t, out->link->index, block, sequence);
 	}
 }
 
@@ -272,7 +278,7 @@ void tt_ps_credit_ring(struct tt_bell *bell)
 	if (b->copy != b->link->copy || !out->busy || credit->number != out->number)
 		return;
 	memcpy(&msg, out->staging, sizeof(msg));
-	pushed(out, &msg, credit->sequence);
+	pushed(out, &msg, credit->sequence, credit->tau);
 	if (credit->status)
 		refused(out, &msg, (int)credit->status);
 	out->busy = false;

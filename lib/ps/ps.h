@@ -43,6 +43,7 @@ enum tt_ps_kind {
 	TT_PS_LOOKUP,  /* count keys; answered with their places, made if need be */
 	TT_PS_CLOCK,
 	TT_PS_BYE,
+	TT_PS_SUBSCRIBE, /* to count blocks (32 bits each) */
 	TT_PS_MEET,    /* answered when all workers have come to meeting `first`; payload: tt_ps_word_in */
 	TT_PS_SAVE,    /* write this server's part of a file; payload: tt_ps_order; these answer tt_ps_reply */
 	TT_PS_PREPARE, /* read it, beside what there is */
@@ -57,7 +58,7 @@ struct tt_ps_msg {
 	uint32_t count;
 	uint32_t len;	 /* of the payload */
 	uint32_t behind; /* 1: it is behind the head; 0: it rings for itself */
-	uint32_t spare;
+	uint32_t version; /* of the block when it was pulled last; TT_PS_NOWHERE: never */
 	uint64_t order; /* between servers: the how manieth that changes this part */
 	uint64_t spares;
 };
@@ -68,13 +69,15 @@ struct tt_ps_credit {
 	int64_t status;
 	uint64_t sequence; /* the first publication that contains the push; 0: none to wait for */
 	uint64_t len;	   /* of what follows */
-	uint64_t spare[4];
+	uint64_t tau;	   /* versions that the push was late */
+	uint64_t spare[3];
 };
 
 struct tt_ps_note {
 	uint64_t min_clock; /* published everything up to this one */
 	uint64_t ended;	    /* 1: all workers have said good-bye; nothing comes after it */
-	uint64_t spare[6];
+	uint64_t slowest;   /* its index + 1, when others have waited for it for a while; 0: not known */
+	uint64_t spare[5];
 };
 
 /* What a worker says at a meeting: what it is for, the same for all, and how the leader's work ended. */
@@ -110,7 +113,8 @@ struct tt_ps_head {
 	uint64_t length;
 	uint64_t checksum; /* XXH3 of the data */
 	uint64_t generation;
-	uint64_t spare[3];
+	uint64_t version; /* dense: updates that it has had */
+	uint64_t spare[2];
 };
 
 /* A word of a directory: sequence << 8 | slot; 0: never published. */
@@ -126,10 +130,19 @@ struct tt_ps_part {
 	uint64_t begin, elems; /* dense: elements of the table; rows: room for elems / width of them */
 	uint64_t blocks;
 	uint64_t copy;	       /* offset of the directory's copy in those of a worker */
+	uint64_t cache;	       /* essp: likewise, of what the server sends */
 };
 
+struct tt_ps_task;
 struct tt_ps_store; /* a server's side of a table */
+struct tt_ps_cache; /* essp: what a server sends a worker of it */
 struct tt_ps_keys;
+
+/* Updates added up until they are applied or sent. */
+struct tt_ps_sum {
+	char *sums;	   /* NULL: nothing is added up */
+	uint64_t *touched; /* bits of elements, or of rows */
+};
 
 struct tutti_ps_table {
 	struct tutti_ps *ps;
@@ -147,17 +160,25 @@ struct tutti_ps_table {
 	size_t size, copies;	 /* copies: where those begin */
 	size_t dirs;		 /* bytes of the directories of all servers: by copy of the servers */
 	struct tt_ps_store *store[TT_PS_CHAIN]; /* of this rank's servers; NULL: it is none */
+	uint32_t *cache_token, *sub_token; /* essp, by rank: first of a worker's, of a server's bells */
 
 	/* a worker's */
 	struct tt_ps_track *track; /* by server */
 	struct tt_ps_keys *places; /* of keys; UINT32_MAX is not stored. TT_PS_UNSEEN: for pushes only so far */
 	struct tutti_ps_read last;
+	uint64_t taus, answered; /* of pushes */
+	struct tt_ps_cache *cache;  /* by server; NULL: not essp */
+	bool has_cache;
+	uint32_t my_cache;	    /* token of its first bell */
+	struct tt_ps_sum accrued;   /* n_push > 1: what is not sent yet */
+	uint64_t fetch_period, fetch_clock; /* n_fetch > 1: the last period, from 1, and when it fetched */
 };
 
 /* What a worker knows of a server's blocks. */
 struct tt_ps_track {
 	uint64_t *floor;   /* by block: nothing older is accepted */
 	uint32_t *pending; /* pushes whose answer is not here */
+	uint32_t *version; /* dense: that was pulled last */
 };
 
 /* ---- the worker's side ---- */
@@ -195,6 +216,7 @@ struct tt_ps_link {
 	struct tt_ps_out out[TT_PS_SLOTS];
 	struct tt_ps_back_bell note[TT_PS_CHAIN];
 	uint64_t min_clock;
+	uint64_t slowest; /* as told */
 	bool ended;
 };
 
@@ -329,6 +351,7 @@ static inline uint64_t tt_ps_dir_at(uint64_t block)
 {
 	return block * sizeof(uint64_t);
 }
+size_t tt_ps_dir_size(const struct tutti_ps_table *t, int server);
 uint64_t tt_ps_slot_at(const struct tutti_ps_table *t, int server, uint64_t block, unsigned slot);
 /* Where those of a server begin in the memory of the rank that has this copy. */
 uint64_t tt_ps_base_at(const struct tutti_ps_table *t, int server, int copy);
@@ -339,9 +362,47 @@ const char *tt_ps_rule_name(int rule);
 /* store.c, publish.c: a server's values, and what workers see of them */
 int tt_ps_store_new(struct tutti_ps_table *t, int copy);
 void tt_ps_store_free(struct tt_ps_store *store);
+uint32_t tt_ps_acks(const struct tutti_ps_table *t); /* essp: token of its first bell */
 
 /* fill.c: initial values of count elements; first is the element's index or the row's key. */
 void tt_ps_fill(const struct tutti_ps_table *t, void *value, uint64_t first, size_t count);
+
+/* sum.c: units are elements, or rows */
+int tt_ps_sum_new(const struct tutti_ps_table *t, uint64_t units, struct tt_ps_sum *sum);
+void tt_ps_sum_free(struct tt_ps_sum *sum);
+void tt_ps_sum_add(const struct tutti_ps_table *t, struct tt_ps_sum *sum, uint64_t unit, uint64_t units,
+		   const char *update);
+/* The next units from *from on, and before end, that something was added to; false: there are none. */
+bool tt_ps_sum_next(const struct tt_ps_sum *sum, uint64_t *from, uint64_t *to, uint64_t end);
+void tt_ps_sum_clear(struct tt_ps_sum *sum, uint64_t from, uint64_t to);
+
+/* cache.c: essp, the worker's side; under the lock but for the first three */
+enum tt_ps_where {
+	TT_PS_HERE,   /* it has been copied to where it goes */
+	TT_PS_COMING, /* it will be sent */
+	TT_PS_AWAY    /* it has to be read */
+};
+
+struct tt_ps_unit;
+
+uint64_t tt_ps_cache_size(const struct tutti_ps_table *t, int server);
+int tt_ps_cache_new(struct tutti_ps_table *t);
+void tt_ps_cache_free(struct tutti_ps_table *t);
+/* A block is to be sent from now on; the servers are told by the second. 0, or -EAGAIN. */
+void tt_ps_cache_want(struct tutti_ps_table *t, int server, uint64_t block);
+int tt_ps_cache_ask(struct tt_ps_task *task);
+/* This publication of the block, which has a push of this worker's, will be sent. */
+void tt_ps_cache_own(struct tutti_ps_table *t, int server, uint64_t block, uint64_t sequence);
+enum tt_ps_where tt_ps_cached(struct tt_ps_unit *u);
+
+/* downpour.c: what is pulled and pushed now and then only. Without the lock. */
+bool tt_ps_fetches(struct tutti_ps_table *t); /* whether a pull is one */
+int tt_ps_accrue(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count,
+		 const char *call, struct tutti_request **request);
+/* A pull that is none. */
+int tt_ps_nothing(struct tutti_ps_table *t, const char *call, struct tutti_request **request);
+/* Send what has been added up, if the worker's clock becomes clock; UINT64_MAX: it leaves. */
+int tt_ps_send_accrued(struct tutti_ps *ps, uint64_t clock);
 
 /* rule.c: apply an update; see there. state: NULL where the rule has none. step counts from 1. */
 int tt_ps_rule_states(int rule);

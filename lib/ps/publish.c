@@ -70,6 +70,7 @@ static void write_slot(struct tt_ps_store *s, uint64_t block, struct tt_ps_head 
 	head->length = len;
 	head->checksum = t->ps->verify ? XXH3_64bits(data, len) : 0;
 	head->generation = t->ps->generation + s->copy;
+	head->version = t->rows ? 0 : s->steps[block];
 }
 
 int tt_ps_publish(struct tt_ps_store *s, uint64_t block, uint64_t sequence, uint64_t min_clock,
@@ -84,6 +85,10 @@ int tt_ps_publish(struct tt_ps_store *s, uint64_t block, uint64_t sequence, uint
 
 	if (retired[slot] && now < retired[slot] + rest) {
 		*when = retired[slot] + rest;
+		return -EAGAIN;
+	}
+	if (s->sending && atomic_load(&s->sending[block * TT_PS_COPIES + slot])) {
+		*when = now + rest;
 		return -EAGAIN;
 	}
 	atomic_store(&head->stamp, 0); /* whoever reads the old stamp reads no byte of what follows */

@@ -41,11 +41,20 @@ static bool next_block(struct tt_ps_pull *pull, struct tt_ps_unit *u)
 	return true;
 }
 
-/* It sends nothing; but those before it have sent when it is its turn. */
+/* It sends little or nothing; but those before it have sent when it is its turn. */
 static int pull_emit(struct tt_ps_task *task)
 {
-	(void)task;
-	return 0;
+	struct tt_ps_range *r = &range_of(task)->range;
+	struct tutti_ps_table *t = task->table;
+	uint64_t block;
+	int k;
+
+	if (!t->cache)
+		return 0;
+	for (k = 0; k < r->n; k++)
+		for (block = r->next[k] / t->block_elems; block * t->block_elems < r->next[r->n + k]; block++)
+			tt_ps_cache_want(t, k, block);
+	return tt_ps_cache_ask(task);
 }
 
 static void pull_release(struct tt_ps_task *task)

@@ -152,6 +152,8 @@ static void accept(struct tt_ps_unit *u)
 				(unsigned long long)u->block, task->ps->server[u->server]);
 	if (u->span)
 		copy_out(u);
+	if (!task->table->rows)
+		task->table->track[u->server].version[u->block] = (uint32_t)h->version;
 	if (min < pull->seen.min_clock)
 		pull->seen.min_clock = min;
 	if (u->word >> 8 < pull->seen.version)
@@ -160,6 +162,8 @@ static void accept(struct tt_ps_unit *u)
 		    (unsigned long long)u->block, (unsigned long long)task->clock,
 		    (unsigned long long)min, (unsigned long long)(u->word >> 8),
 		    (unsigned long long)u->floor, (unsigned long long)tt_now_ns());
+	if (task->table->cache) /* what is sent may have been on its way for longer */
+		tt_ps_floor(task->table, u->server, u->block, u->word >> 8);
 	u->state = TT_PS_READ_IDLE;
 	pull->active--;
 }
@@ -181,8 +185,13 @@ static bool again_if_moved(struct tt_ps_unit *u)
 static bool try_read(struct tt_ps_unit *u)
 {
 	struct tutti_ps_table *t = u->pull->task.table;
+	enum tt_ps_where where = t->cache ? tt_ps_cached(u) : TT_PS_AWAY;
 	uint64_t word;
 
+	if (where == TT_PS_HERE)
+		accept(u);
+	if (where != TT_PS_AWAY)
+		return where == TT_PS_HERE;
 	again_if_moved(u);
 	word = atomic_load(tt_ps_hint(t, u->server, u->block));
 	if (word >> 8 > u->word >> 8)
@@ -311,7 +320,7 @@ void tt_ps_pull_advance(struct tt_ps_task *task)
 	pull->busy = false;
 	if (task->broken || task->cancelled)
 		return;
-	if (!pull->active && (!pull->more || task->status))
+	if (!pull->active && !task->puts && (!pull->more || task->status))
 		finish(pull);
 	else
 		tt_ps_task_stall(task); /* some wait for the servers' notes, or for their turn */

@@ -255,11 +255,17 @@ static bool next_block(struct tt_ps_pull *pull, struct tt_ps_unit *u)
 static int pull_emit(struct tt_ps_task *task)
 {
 	struct rows *rows = rows_of(task);
-	int err = resolve(rows);
+	struct tutti_ps_table *t = task->table;
+	int err = rows->found ? 0 : resolve(rows);
+	size_t i;
 
-	if (!err)
-		sort_rows(rows);
-	return err;
+	if (err)
+		return err;
+	sort_rows(rows);
+	for (i = 0; t->cache && i < rows->n; i++)
+		tt_ps_cache_want(t, rows->row[i].server,
+				 (uint64_t)rows->row[i].place * t->width / t->block_elems);
+	return t->cache ? tt_ps_cache_ask(task) : 0;
 }
 
 /* ---- both ---- */

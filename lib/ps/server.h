@@ -69,6 +69,7 @@ struct tt_ps_server {
 	struct tt_ps_client *client; /* by worker */
 	char *answers;
 	int left; /* workers that have not said good-bye; under the lock */
+	int here; /* workers that have not left, as tables know it */
 	int puts; /* to workers, under way; under the lock */
 	bool ended; /* the last notes are out; under the lock */
 	size_t held_bytes;
@@ -92,6 +93,8 @@ struct tt_ps_server {
 	uint64_t pass_min, pass_order;
 	bool all;	  /* it shows everything, also within a clock of BSP */
 	uint64_t wake_at; /* a slot has rested by then */
+	uint64_t slow_at; /* workers that wait for another are told for whom */
+	int slowest;	  /* its index + 1, as it was told */
 
 	uint64_t met; /* the last meeting that all have come to */
 	int leader;
@@ -128,6 +131,9 @@ struct tt_ps_msg *tt_ps_arrived(const struct tt_ps_client *c, int slot);
 /* handle.c: one message, in its turn */
 void tt_ps_handle(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
 		  const char *payload, struct tt_ps_credit *credit);
+/* A worker may be waiting for others from now on; and whom for, when that has lasted. */
+void tt_ps_slow_soon(struct tt_ps_server *srv);
+void tt_ps_find_slow(struct tt_ps_server *srv);
 /* Whether it is this message's turn. */
 bool tt_ps_turn(const struct tt_ps_server *srv, const struct tt_ps_client *c,
 		const struct tt_ps_msg *m);
@@ -148,6 +154,7 @@ void tt_ps_tell_block(struct tt_ps_server *srv, struct tt_ps_store *s, uint64_t 
 void tt_ps_tell_clock(struct tt_ps_server *srv);
 /* All have said good-bye, all copies know, and nothing is under way to those who are here: they can be told. */
 bool tt_ps_may_end(const struct tt_ps_server *srv);
+void tt_ps_put_over(const struct tt_ps_client *c, int status, const char *what); /* one of srv->puts */
 void tt_ps_tell_over(struct tt_win_end *end, int status);
 void tt_ps_note_over(struct tt_win_end *end, int status);
 void tt_ps_credit_over(struct tt_win_end *end, int status);

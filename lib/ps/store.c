@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A server's values: kept apart from what workers read, changed by the server's thread only. */
-#include "lib/ps/store.h"
+#include "lib/ps/eager.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,15 +16,6 @@ void tt_ps_mark(struct tt_ps_store *s, struct tt_ps_blocks *list, uint64_t block
 		return;
 	s->flags[block] |= list->flag;
 	list->block[list->n++] = (uint32_t)block;
-}
-
-static void mark_range(struct tt_ps_store *s, struct tt_ps_blocks *list, uint64_t first,
-		       uint64_t count)
-{
-	uint64_t b, last = (first + count - 1) / s->t->block_elems;
-
-	for (b = first / s->t->block_elems; b <= last; b++)
-		tt_ps_mark(s, list, b);
 }
 
 static int new_lists(struct tt_ps_store *s)
@@ -73,11 +64,26 @@ static int new_values(struct tt_ps_store *s)
 		if (!s->state[i])
 			return -ENOMEM;
 	}
-	if (t->opt.combine == TUTTI_PS_EACH)
-		return 0;
-	s->sums = calloc(n, t->elem);
-	s->touched = calloc((size_t)tt_ps_units(s) / 64 + 2, sizeof(uint64_t));
-	return s->sums && s->touched ? 0 : -ENOMEM;
+	return 0;
+}
+
+static int new_sums(struct tt_ps_store *s)
+{
+	struct tutti_ps_table *t = s->t;
+	size_t units = (size_t)(t->rows ? tt_ps_units(s) : s->part->blocks) + 1;
+
+	if (t->opt.staleness_aware) {
+		s->scaled = malloc(t->block_elems * t->elem);
+		if (!s->scaled)
+			return -ENOMEM;
+	}
+	if (t->opt.softsync) {
+		s->group = calloc(units, sizeof(*s->group));
+		if (!s->group)
+			return -ENOMEM;
+		tt_ps_store_regroup(s, t->ps->nworkers);
+	}
+	return t->opt.softsync || t->opt.combine ? tt_ps_sum_new(t, tt_ps_units(s), &s->sum) : 0;
 }
 
 static void fill_dense(struct tt_ps_store *s)
@@ -111,6 +117,10 @@ int tt_ps_store_new(struct tutti_ps_table *t, int copy)
 	err = new_lists(s);
 	if (!err)
 		err = new_values(s);
+	if (!err)
+		err = new_sums(s);
+	if (!err && t->opt.essp)
+		err = tt_ps_sub_new(s);
 	if (!err && t->rows)
 		err = new_rows(s);
 	if (err)
@@ -125,6 +135,7 @@ void tt_ps_store_free(struct tt_ps_store *s)
 {
 	if (!s)
 		return;
+	tt_ps_sub_free(s);
 	tt_ps_kept_free(s);
 	tt_ps_keys_free(s->keys);
 	free(s->key);
@@ -140,8 +151,9 @@ void tt_ps_store_free(struct tt_ps_store *s)
 	free(s->steps);
 	free(s->state[0]);
 	free(s->state[1]);
-	free(s->sums);
-	free(s->touched);
+	tt_ps_sum_free(&s->sum);
+	free(s->group);
+	free(s->scaled);
 	free(s);
 }
 
@@ -167,12 +179,18 @@ int tt_ps_store_set(struct tt_ps_store *s, const struct tt_ps_msg *m, const char
 	return 0;
 }
 
+/* What has steps of its own: a block of a dense table, or a row. */
+static uint64_t unit_of(const struct tt_ps_store *s, uint64_t first)
+{
+	return first / (s->t->rows ? s->t->width : s->t->block_elems);
+}
+
 /* Elements of one block, or one row. */
 static void apply(struct tt_ps_store *s, uint64_t first, size_t count, const char *update)
 {
 	struct tutti_ps_table *t = s->t;
 	size_t size = tt_ps_state_size(t->datatype);
-	uint64_t unit = first / (t->rows ? t->width : t->block_elems);
+	uint64_t unit = unit_of(s, first);
 
 	s->steps[unit]++;
 	tt_ps_apply(t, s->values + first * t->elem, update,
@@ -180,113 +198,141 @@ static void apply(struct tt_ps_store *s, uint64_t first, size_t count, const cha
 		    s->state[1] ? (char *)s->state[1] + first * size : NULL, count, s->steps[unit]);
 }
 
-/* The end of the run of equal bits that begins at `at`. */
-static uint64_t run_end(const uint64_t *bits, uint64_t at, uint64_t end)
+/* What was added up of these elements of a run, at most a block, or one row: divided if need be, and applied. */
+static void apply_sum(struct tt_ps_store *s, uint64_t first, uint64_t count, int divide)
 {
-	bool value = bits[at / 64] >> at % 64 & 1;
-	uint64_t whole = value ? UINT64_MAX : 0;
+	struct tutti_ps_table *t = s->t;
+	void *to = s->sum.sums + first * t->elem;
+	const void *sum = to;
 
-	while (at < end) {
-		if (at % 64 == 0 && bits[at / 64] == whole)
-			at += 64;
-		else if ((bits[at / 64] >> at % 64 & 1) == value)
-			at++;
-		else
-			break;
-	}
-	return at < end ? at : end;
+	if (divide > 1)
+		tt_reduce_multi(&to, 1, &sum, 1, count, t->datatype, TUTTI_SUM, divide, 0);
+	apply(s, first, count, to);
+	tt_ps_mark(s, &s->dirty, first / t->block_elems);
 }
 
-static void set_bits(uint64_t *bits, uint64_t at, uint64_t end)
+/* All that was added up of units from to end. */
+static void apply_sums(struct tt_ps_store *s, uint64_t from, uint64_t end, int divide)
 {
-	for (; at < end; at++)
-		if (at % 64 == 0 && end - at >= 64) {
-			bits[at / 64] = UINT64_MAX;
-			at += 63;
-		} else {
-			bits[at / 64] |= 1ull << at % 64;
+	struct tutti_ps_table *t = s->t;
+	uint64_t to, first, next;
+
+	for (; tt_ps_sum_next(&s->sum, &from, &to, end); from = to) {
+		for (first = from * t->width; first < to * t->width; first = next) {
+			next = t->rows ? first + t->width : (first / t->block_elems + 1) * t->block_elems;
+			if (next > to * t->width)
+				next = to * t->width;
+			apply_sum(s, first, next - first, divide);
 		}
-}
-
-/* Units, that is, elements or rows: the first update of a clock is taken, others are added. */
-static void add_up(struct tt_ps_store *s, uint64_t unit, uint64_t units, const char *update)
-{
-	struct tutti_ps_table *t = s->t;
-	uint64_t at, end, last = unit + units;
-	size_t pitch = t->width * t->elem;
-
-	for (at = unit; at < last; at = end) {
-		char *sum = s->sums + at * pitch;
-		const void *both[] = {sum, update + (at - unit) * pitch};
-		void *to = sum;
-
-		end = run_end(s->touched, at, last);
-		if (s->touched[at / 64] >> at % 64 & 1)
-			tt_reduce_multi(&to, 1, both, 2, (end - at) * t->width, t->datatype,
-					TUTTI_SUM, 0, 0);
-		else
-			memcpy(sum, update + (at - unit) * pitch, (end - at) * pitch);
-	}
-	set_bits(s->touched, unit, last);
-	s->added = true;
-}
-
-static void combine_run(struct tt_ps_store *s, uint64_t unit, uint64_t end, int workers)
-{
-	struct tutti_ps_table *t = s->t;
-	uint64_t first, next;
-	const void *sum;
-	void *to;
-
-	for (first = unit * t->width; first < end * t->width; first = next) {
-		next = t->rows ? first + t->width : (first / t->block_elems + 1) * t->block_elems;
-		if (next > end * t->width)
-			next = end * t->width;
-		sum = to = s->sums + first * t->elem;
-		if (t->opt.combine == TUTTI_PS_COMBINE_MEAN)
-			tt_reduce_multi(&to, 1, &sum, 1, next - first, t->datatype, TUTTI_SUM,
-					workers, 0);
-		apply(s, first, next - first, to);
-		tt_ps_mark(s, &s->dirty, first / t->block_elems);
+		tt_ps_sum_clear(&s->sum, from, to);
 	}
 }
 
 void tt_ps_store_combine(struct tt_ps_store *s, int workers)
 {
-	uint64_t at, end, last = tt_ps_units(s);
+	s->added = false;
+	if (s->sum.sums && !s->group)
+		apply_sums(s, 0, tt_ps_units(s),
+			   s->t->opt.combine == TUTTI_PS_COMBINE_MEAN ? workers : 0);
+}
 
-	if (!s->touched)
+/* ---- n-softsync: the mean of the updates of a group, by block or by row ---- */
+
+static void apply_group(struct tt_ps_store *s, uint64_t group)
+{
+	uint64_t per = s->t->rows ? 1 : s->t->block_elems, end = (group + 1) * per;
+
+	apply_sums(s, group * per, end < tt_ps_units(s) ? end : tt_ps_units(s), (int)s->group[group]);
+	s->group[group] = 0;
+}
+
+void tt_ps_store_regroup(struct tt_ps_store *s, int workers)
+{
+	uint64_t i, n = s->t->rows ? s->nrows : s->part->blocks;
+	int size = s->group ? workers / s->t->opt.softsync : 0;
+
+	if (!s->group)
 		return;
-	for (at = 0; at < last; at = end) {
-		end = run_end(s->touched, at, last);
-		if (s->touched[at / 64] >> at % 64 & 1)
-			combine_run(s, at, end, workers);
-	}
-	memset(s->touched, 0, (size_t)(last / 64 + 1) * sizeof(uint64_t));
+	s->group_size = size > 1 ? (uint32_t)size : 1;
+	for (i = 0; i < n; i++)
+		if (s->group[i] && (s->group[i] >= s->group_size || !workers))
+			apply_group(s, i);
+}
+
+void tt_ps_store_settle(struct tt_ps_store *s)
+{
+	uint32_t size = s->group_size;
+
+	tt_ps_store_regroup(s, 0);
+	s->group_size = size;
+}
+
+void tt_ps_store_forget(struct tt_ps_store *s)
+{
+	if (s->sum.sums)
+		tt_ps_sum_clear(&s->sum, 0, tt_ps_units(s));
+	if (s->group)
+		memset(s->group, 0, (size_t)(s->t->rows ? tt_ps_units(s) : s->part->blocks) *
+					    sizeof(*s->group));
 	s->added = false;
 }
 
-int tt_ps_store_push(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload)
+/* An update of at most a block, or of one row. */
+static void take(struct tt_ps_store *s, uint64_t first, size_t count, const char *update,
+		 struct tt_ps_done *done)
 {
-	if (s->t->rows || !in_part(s, m) ||
-	    m->first / s->t->block_elems != (m->first + m->count - 1) / s->t->block_elems)
+	struct tutti_ps_table *t = s->t;
+	uint64_t unit = unit_of(s, first);
+
+	done->applied = !s->sum.sums;
+	if (!s->sum.sums) {
+		apply(s, first, count, update);
+		tt_ps_mark(s, &s->dirty, first / t->block_elems);
+		return;
+	}
+	s->added = true;
+	tt_ps_sum_add(t, &s->sum, first / t->width, count / t->width, update);
+	if (s->group && ++s->group[unit] >= s->group_size) {
+		apply_group(s, unit);
+		done->applied = true;
+	}
+}
+
+/* An update that was computed from values tau versions old counts for a tau-th. */
+static const char *scale(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
+			 uint32_t tau)
+{
+	void *to = s->scaled;
+	const void *from = payload;
+
+	if (!s->scaled || tau <= 1)
+		return payload;
+	tt_reduce_multi(&to, 1, &from, 1, m->count, s->t->datatype, TUTTI_SUM, (int)tau, 0);
+	return to;
+}
+
+int tt_ps_store_push(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
+		     struct tt_ps_done *done)
+{
+	uint64_t block = m->first / s->t->block_elems;
+
+	if (s->t->rows || !in_part(s, m) || block != (m->first + m->count - 1) / s->t->block_elems)
 		return -EPROTO;
 	if (!s->is_set)
 		return -ENODATA;
-	if (s->sums) {
-		add_up(s, m->first, m->count, payload);
-		return 0;
-	}
-	apply(s, m->first, m->count, payload);
-	mark_range(s, &s->dirty, m->first, m->count);
+	if (m->version < s->steps[block]) /* never pulled: as if just now */
+		done->tau = s->steps[block] - m->version;
+	take(s, m->first, m->count, scale(s, m, payload, done->tau), done);
 	return 0;
 }
 
-int tt_ps_store_push_rows(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload)
+int tt_ps_store_push_rows(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
+			  struct tt_ps_done *done)
 {
 	struct tutti_ps_table *t = s->t;
 	size_t head = ((size_t)m->count * sizeof(uint32_t) + 7) / 8 * 8, row = t->width * t->elem;
 	const uint32_t *place = (const uint32_t *)(const void *)payload;
+	bool any = false;
 	uint32_t i;
 
 	if (!t->rows || m->len != head + m->count * row)
@@ -295,13 +341,10 @@ int tt_ps_store_push_rows(struct tt_ps_store *s, const struct tt_ps_msg *m, cons
 		if (place[i] >= s->nrows)
 			return -EPROTO;
 	for (i = 0; i < m->count; i++) {
-		if (s->sums) {
-			add_up(s, place[i], 1, payload + head + i * row);
-			continue;
-		}
-		apply(s, (uint64_t)place[i] * t->width, t->width, payload + head + i * row);
-		tt_ps_mark(s, &s->dirty, (uint64_t)place[i] * t->width / t->block_elems);
+		take(s, (uint64_t)place[i] * t->width, t->width, payload + head + i * row, done);
+		any = any || done->applied;
 	}
+	done->applied = any;
 	return 0;
 }
 

@@ -41,6 +41,13 @@ struct tt_ps_store {
 	struct tt_ps_blocks dirty, fresh, pass;
 	struct tt_ps_told *told; /* by worker */
 
+	/* eager.c; NULL: not essp */
+	struct tt_ps_sub *sub; /* by worker */
+	atomic_uint *sending;  /* by slot: puts that read it */
+	char *lines;	       /* memory of the subs' batches */
+	uint32_t my_acks;
+	bool has_acks;
+
 	/* rows */
 	struct tt_ps_keys *keys;
 	uint64_t *key; /* by place */
@@ -50,10 +57,17 @@ struct tt_ps_store {
 
 	struct tt_ps_kept *kept; /* read of a file, to take the place of what is here; or NULL */
 
-	/* combine */
-	bool added; /* since the clock has moved */
-	char *sums;
-	uint64_t *touched; /* bits of elements, or of rows */
+	bool added; /* combine: since the clock has moved */
+	struct tt_ps_sum sum; /* combine, and softsync */
+	uint32_t *group;      /* softsync: by block or row: updates in the sum */
+	uint32_t group_size;
+	char *scaled; /* staleness_aware: a block */
+};
+
+/* What has become of a push. */
+struct tt_ps_done {
+	bool applied;
+	uint32_t tau;
 };
 
 static inline _Atomic uint64_t *tt_ps_dir(const struct tt_ps_store *s, uint64_t block)
@@ -79,16 +93,25 @@ static inline void tt_ps_know(struct tt_ps_store *s, uint64_t row)
 		s->known[row / 64] |= 1ull << row % 64;
 }
 
+/* eager.c: all is of publication sequence now, which everybody is to get. */
+void tt_ps_sub_restart(struct tt_ps_store *s, uint64_t sequence);
 void tt_ps_mark(struct tt_ps_store *s, struct tt_ps_blocks *list, uint64_t block);
 /* 0, or why a message is refused. */
 int tt_ps_store_set(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload);
-int tt_ps_store_push(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload);
-int tt_ps_store_push_rows(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload);
+int tt_ps_store_push(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
+		     struct tt_ps_done *done);
+int tt_ps_store_push_rows(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
+			  struct tt_ps_done *done);
 /* Places, with TT_PS_UNSEEN where that holds; then *wait. */
 int tt_ps_store_lookup(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
 		       uint32_t *places, bool *wait);
 /* The end of a clock: what was added up is applied. */
 void tt_ps_store_combine(struct tt_ps_store *s, int workers);
+/* So many workers are left: groups that need no more are applied, without workers all. */
+void tt_ps_store_regroup(struct tt_ps_store *s, int workers);
+/* For files: all groups are applied as they are; or what is added up is dropped. */
+void tt_ps_store_settle(struct tt_ps_store *s);
+void tt_ps_store_forget(struct tt_ps_store *s);
 
 /*
  * Write block into another slot, make that the current one, and retire the old. only_new: what was published stays

@@ -4,32 +4,43 @@
  *
  *	[directory: a word for each block][block 0: slot 0, slot 1][block 1: ...]	a slot: head, data
  *
- * A worker's memory: copies of the servers' directories, one after the other.
+ * then, with essp, a line for each worker. A worker's memory: copies of the servers' directories, one after the other,
+ * then, with essp, what they send: see cache.c.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/ps/ps.h"
+#include "lib/ps/eager.h"
 
 static size_t lines(uint64_t bytes)
 {
 	return (size_t)((bytes + TT_PS_LINE - 1) / TT_PS_LINE * TT_PS_LINE);
 }
 
-static size_t dir_size(const struct tutti_ps_table *t, int server)
+size_t tt_ps_dir_size(const struct tutti_ps_table *t, int server)
 {
 	return lines(t->part[server].blocks * sizeof(uint64_t));
 }
 
+static size_t blocks_size(const struct tutti_ps_table *t, int server)
+{
+	return tt_ps_dir_size(t, server) + (size_t)t->part[server].blocks * TT_PS_COPIES * t->block_pitch;
+}
+
 static size_t server_size(const struct tutti_ps_table *t, int server)
 {
-	return dir_size(t, server) + (size_t)t->part[server].blocks * TT_PS_COPIES * t->block_pitch;
+	return blocks_size(t, server) + (t->opt.essp ? (size_t)t->ps->nworkers * TT_PS_LINE : 0);
+}
+
+uint64_t tt_ps_ack_at(const struct tutti_ps_table *t, int server, int worker)
+{
+	return blocks_size(t, server) + (uint64_t)worker * TT_PS_LINE;
 }
 
 uint64_t tt_ps_slot_at(const struct tutti_ps_table *t, int server, uint64_t block, unsigned slot)
 {
-	return dir_size(t, server) + (block * TT_PS_COPIES + slot) * t->block_pitch;
+	return tt_ps_dir_size(t, server) + (block * TT_PS_COPIES + slot) * t->block_pitch;
 }
 
 uint64_t tt_ps_base_at(const struct tutti_ps_table *t, int server, int copy)
@@ -90,7 +101,11 @@ static int cut(struct tutti_ps_table *t)
 				       t->name, (unsigned long long)t->part[k].blocks, UINT32_MAX,
 				       t->opt.block);
 		t->part[k].copy = at;
-		at += dir_size(t, k);
+		at += tt_ps_dir_size(t, k);
+	}
+	for (k = 0; t->opt.essp && k < t->ps->nservers; k++) {
+		t->part[k].cache = at;
+		at += tt_ps_cache_size(t, k);
 	}
 	t->dirs = at;
 	return 0;
@@ -133,11 +148,15 @@ static int track(struct tutti_ps_table *t)
 	for (k = 0; t->track && k < t->ps->nservers; k++) {
 		t->track[k].floor = calloc(t->part[k].blocks + 1, sizeof(uint64_t));
 		t->track[k].pending = calloc(t->part[k].blocks + 1, sizeof(uint32_t));
-		if (!t->track[k].floor || !t->track[k].pending)
+		t->track[k].version = malloc((t->part[k].blocks + 1) * sizeof(uint32_t));
+		if (!t->track[k].floor || !t->track[k].pending || !t->track[k].version)
 			break;
+		memset(t->track[k].version, 0xff, (t->part[k].blocks + 1) * sizeof(uint32_t));
 	}
 	if (!t->track || k < t->ps->nservers)
 		return tt_fail(-ENOMEM, "no memory for table '%s'", t->name);
+	if (t->opt.n_push > 1)
+		return tt_ps_sum_new(t, t->count, &t->accrued);
 	return t->rows ? tt_ps_keys_new(&t->places) : 0;
 }
 
@@ -151,12 +170,16 @@ static int get_memory(struct tutti_ps_table *t)
 		return err;
 	for (c = 0; c < ps->copies && ps->my_server >= 0; c++) {
 		k = (ps->my_server - c + ps->nservers) % ps->nservers;
-		memset(t->mem + tt_ps_base_at(t, k, c), 0, dir_size(t, k));
+		memset(t->mem + tt_ps_base_at(t, k, c), 0, tt_ps_dir_size(t, k));
 	}
-	if (t->size > t->copies)
-		memset(t->mem + t->copies, 0, t->size - t->copies);
+	for (c = 0; ps->my_worker >= 0 && c < ps->copies; c++)
+		for (k = 0; k < ps->nservers; k++)
+			memset(t->mem + t->copies + (size_t)c * t->dirs + t->part[k].copy, 0,
+			       tt_ps_dir_size(t, k));
 	if (ps->my_worker >= 0)
 		err = track(t);
+	if (!err && ps->my_worker >= 0 && t->opt.essp)
+		err = tt_ps_cache_new(t);
 	for (c = 0; c < ps->copies && ps->my_server >= 0 && !err; c++)
 		err = tt_ps_store_new(t, c);
 	return err;
@@ -191,8 +214,13 @@ void tt_ps_table_free(struct tutti_ps_table *t)
 	for (k = 0; t->track && k < t->ps->nservers; k++) {
 		free(t->track[k].floor);
 		free(t->track[k].pending);
+		free(t->track[k].version);
 	}
 	free(t->track);
+	tt_ps_sum_free(&t->accrued);
+	tt_ps_cache_free(t);
+	free(t->cache_token);
+	free(t->sub_token);
 	tt_ps_keys_free(t->places);
 	for (k = 0; k < TT_PS_CHAIN; k++)
 		tt_ps_store_free(t->store[k]);

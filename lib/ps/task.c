@@ -64,19 +64,47 @@ static const char *task_text(const struct tutti_request *r, char *buf, size_t si
 	return buf;
 }
 
+/* Whom a clock waits for: its rank in the world, if a server has told. */
+static int say_slowest(const struct tutti_ps *ps, char *buf, size_t size)
+{
+	uint64_t min = tt_ps_told_min(ps);
+	int k, n, rank;
+
+	n = snprintf(buf, size, "the slowest is at %llu", (unsigned long long)min);
+	for (k = 0; k < ps->nservers; k++)
+		if (ps->link[k].min_clock == min && ps->link[k].slowest)
+			break;
+	if (k == ps->nservers || n < 0 || (size_t)n >= size)
+		return -1;
+	rank = ps->comm->world[ps->worker[ps->link[k].slowest - 1]];
+	snprintf(buf + n, size - (size_t)n, ": worker %d, rank %d on host %s",
+		 (int)ps->link[k].slowest - 1, rank, tt_boot_host(ps->comm->ctx->boot, rank));
+	return rank;
+}
+
 static int task_waits(const struct tutti_request *r, char *buf, size_t size)
 {
 	const struct tt_ps_task *task = task_of(r);
 	const struct tutti_ps *ps = task->ps;
+	bool pull = task->advance == tt_ps_pull_advance;
+	uint64_t need = pull ? tt_container(task, struct tt_ps_pull, task)->need : 0;
+	char slowest[140];
+	int rank = -1;
 
-	if (!task->emitted)
+	buf[0] = 0;
+	if (pull && tt_ps_told_min(ps) < need) {
+		rank = say_slowest(ps, slowest, sizeof(slowest));
+		snprintf(buf, size, "; it waits for clock %llu, and %s", (unsigned long long)need, slowest);
+	} else if (!task->emitted) {
 		snprintf(buf, size, "; it waits for room at a server");
-	else if (!task->table)
-		snprintf(buf, size, "; this worker is at clock %llu, the slowest at %llu",
-			 (unsigned long long)ps->clock, (unsigned long long)tt_ps_told_min(ps));
-	else
-		buf[0] = 0;
-	return -1;
+	} else if (!task->table) {
+		rank = say_slowest(ps, slowest, sizeof(slowest));
+		snprintf(buf, size, "; this worker is at clock %llu, %s", (unsigned long long)ps->clock,
+			 slowest);
+	} else if (pull) {
+		snprintf(buf, size, "; it waits for a publication");
+	}
+	return rank;
 }
 
 /* It waits for what others do; all that it has sent is there, and all that it reads is here. */
@@ -96,7 +124,7 @@ static bool task_expire(struct tutti_request *r)
 
 	if (!only_waits(task))
 		return false;
-	task_waits(r, waits, sizeof(waits));
+	task->rank = task_waits(r, waits, sizeof(waits));
 	tt_ps_task_fail(task, -ETIMEDOUT, "%s did not finish within %lld ms (TUTTI_TIMEOUT)%s",
 			task_text(r, text, sizeof(text)),
 			(long long)task->ps->comm->ctx->env.timeout.number, waits);

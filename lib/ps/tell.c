@@ -7,10 +7,10 @@
  */
 #include <string.h>
 
-#include "lib/ps/server.h"
+#include "lib/ps/eager.h"
 
 /* A put is over. What a worker was not told it would wait for: whether it is gone is for the control tree to say. */
-static void put_over(const struct tt_ps_client *c, int status, const char *what)
+void tt_ps_put_over(const struct tt_ps_client *c, int status, const char *what)
 {
 	struct tutti_comm *comm = c->srv->ps->comm;
 
@@ -45,7 +45,7 @@ static void put(struct tt_ps_client *c, struct tutti_win *win, void *from, size_
 
 void tt_ps_credit_over(struct tt_win_end *end, int status)
 {
-	put_over(tt_container(end, struct tt_ps_client, credit_end), status, "an answer to a worker");
+	tt_ps_put_over(tt_container(end, struct tt_ps_client, credit_end), status, "an answer to a worker");
 }
 
 void tt_ps_credit(struct tt_ps_server *srv, struct tt_ps_client *c,
@@ -69,7 +69,7 @@ void tt_ps_tell_over(struct tt_win_end *end, int status)
 
 	told->busy = false;
 	told->client->srv->kick = true;
-	put_over(told->client, status, "telling a worker which blocks are current");
+	tt_ps_put_over(told->client, status, "telling a worker which blocks are current");
 }
 
 void tt_ps_note_over(struct tt_win_end *end, int status)
@@ -78,7 +78,7 @@ void tt_ps_note_over(struct tt_win_end *end, int status)
 
 	c->note_busy = false;
 	c->srv->kick = true;
-	put_over(c, status, "telling a worker the clock");
+	tt_ps_put_over(c, status, "telling a worker the clock");
 }
 
 static void tell_dir(struct tt_ps_client *c, struct tt_ps_store *s)
@@ -123,7 +123,7 @@ bool tt_ps_may_end(const struct tt_ps_server *srv)
 void tt_ps_tell(struct tt_ps_server *srv)
 {
 	struct tutti_ps *ps = srv->ps;
-	struct tt_ps_note note = {0};
+	struct tt_ps_note note = {.slowest = (uint64_t)srv->slowest};
 	uint32_t i;
 	int w;
 
@@ -151,12 +151,14 @@ void tt_ps_tell(struct tt_ps_server *srv)
 		    tt_ps_box_back(ps, c->rank) + tt_ps_box_credit(ps, srv->index, srv->copy, TT_PS_SLOTS), TT_PS_SLOTS,
 		    &c->note_end);
 	}
+	tt_ps_sub_send(srv);
 }
 
 void tt_ps_tell_block(struct tt_ps_server *srv, struct tt_ps_store *s, uint64_t block)
 {
 	int w;
 
+	tt_ps_sub_due(s, block);
 	tt_wire_lock(srv->ps->comm->ctx->wire);
 	for (w = 0; w < srv->ps->nworkers; w++) {
 		struct tt_ps_told *told = &s->told[w];

@@ -200,7 +200,7 @@ void tt_win_take_back(struct tutti_win *win, int rank)
 	tt_win_drop_stalled(win, rank, -TUTTI_EABORTED);
 	for (i = 0; i < win->comm->size; i++)
 		if (win->pending[i] && (rank < 0 || rank == i))
-			tt_wire_fence(win->comm->ctx->wire, win->comm->world[i],
+			tt_wire_fence(win->comm->ctx->wire, win->comm->world[i], win->comm->uid,
 				      "a one-sided operation under way was taken back");
 }
 

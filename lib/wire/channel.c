@@ -305,7 +305,7 @@ void tt_wire_cancel(struct tt_wire *wire, struct tt_xfer *x)
 	x->bounce_region = NULL;
 	/* The peer, or the transport, may touch the buffer at any moment: only a closed endpoint stops it. */
 	if (claimed)
-		tt_chan_fail(x->chan, -TUTTI_EABORTED, "a transfer under way was taken back");
+		tt_chan_fence(x->chan, x->key.comm, "a transfer under way was taken back");
 	if (region)
 		tt_mem_free(wire->memory, x->bounce);
 }

@@ -8,6 +8,11 @@
  * the first tries the next transport. When both ask at once, the lower rank's request counts. Addresses
  * and keys thus travel over authenticated links only. Both ends log the choice in one line.
  *
+ * A connection that was closed while both ends lived, to take back a transfer, may be opened again: the
+ * messages name its *generation*, and whoever hears of a higher one than his own learns that the
+ * connection he knows is gone. The end that closes says so at once, too (FENCED). All communicators that share it
+ * have failed by then, so no message is missed.
+ *
  * The end that was asked keeps quiet until it has heard the other over the new endpoint: only then is it
  * sure that the attempt has worked at both ends.
  */
@@ -24,8 +29,9 @@
 
 /* What both messages carry. doc/WIRE.md. */
 struct conn_msg {
-	uint32_t attempt;
+	uint32_t attempt, generation;
 	int32_t status; /* reply: 0 or why not */
+	uint32_t pad;
 	char transport[16];
 	char text[200]; /* reply with status: a sentence */
 	uint64_t slots_addr;
@@ -34,6 +40,10 @@ struct conn_msg {
 	uint32_t token; /* rings slot 0 */
 	uint32_t blob_len;
 	unsigned char blob[TT_TP_BLOB_MAX];
+};
+
+struct fenced_msg {
+	uint32_t generation;
 };
 
 size_t tt_slot_size(const struct tt_env *env)
@@ -110,6 +120,22 @@ void tt_chan_close_ep(struct tt_chan *chan, int status)
 	}
 }
 
+/* The connection ends, the channel does not: whoever uses it gives up, and others may open it anew. */
+static void shut(struct tt_chan *chan, bool mine, uint64_t comm)
+{
+	struct tt_wire *wire = chan->wire;
+
+	wire->params.fenced(wire->params.arg, chan->peer, mine, comm);
+	chan->state = TT_CHAN_FAILED; /* while transfers end */
+	chan->status = -TUTTI_EABORTED;
+	tt_list_del(&chan->busy);
+	tt_chan_close_ep(chan, -TUTTI_EABORTED);
+	tt_chan_fail_xfers(chan, -TUTTI_EABORTED);
+	chan->state = TT_CHAN_CLOSED;
+	chan->candidate = chan->attempt = 0;
+	chan->reason[0] = 0;
+}
+
 void tt_chan_fail(struct tt_chan *chan, int status, const char *fmt, ...)
 {
 	va_list ap;
@@ -147,6 +173,7 @@ static int open_end(struct tt_chan *chan, int tp, struct conn_msg *msg)
 	wire->tp[tp].endpoints++;
 	snprintf(msg->transport, sizeof(msg->transport), "%s", wire->tp[tp].name);
 	msg->attempt = (uint32_t)chan->attempt;
+	msg->generation = chan->generation;
 	msg->slots_addr = (uintptr_t)chan->slots;
 	msg->slots_rkey = chan->slots_region->mr[tp]->rkey;
 	msg->nslots = (uint32_t)chan->nslots;
@@ -154,6 +181,39 @@ static int open_end(struct tt_chan *chan, int tp, struct conn_msg *msg)
 	msg->token = TT_TOKEN_SLOT | (uint32_t)chan->peer << 6;
 	msg->blob_len = (uint32_t)len;
 	return 0;
+}
+
+/* Nothing is left of an earlier connection. */
+static void fresh(struct tt_chan *chan)
+{
+	struct tt_wire *wire = chan->wire;
+	struct tt_list *l, *tmp;
+	int i;
+
+	for (i = 0; i < TT_BUCKETS; i++) {
+		tt_list_each(l, tmp, &wire->early.bucket[i])
+			if (tt_container(l, struct tt_early, link)->peer == chan->peer)
+				tt_early_drop(wire, tt_container(l, struct tt_early, link));
+		tt_list_each(l, tmp, &wire->offers.bucket[i])
+			if (tt_container(l, struct tt_offer, link)->peer == chan->peer) {
+				tt_list_del(l);
+				tt_list_add(&wire->free_offer, l);
+				wire->nearly--;
+			}
+	}
+	while (!tt_list_empty(&chan->ctrlq)) {
+		l = chan->ctrlq.next;
+		tt_list_del(l);
+		tt_list_add(&wire->free_ctrl, l);
+	}
+	while (!tt_list_empty(&chan->early_ctrl)) {
+		l = chan->early_ctrl.next;
+		tt_list_del(l);
+		tt_list_add(&wire->free_ctrl, l);
+	}
+	chan->freed = 0;
+	chan->held = 0;
+	chan->early_notes = 0;
 }
 
 /* Learn the peer's slots and start connecting to its end. */
@@ -164,6 +224,7 @@ static int connect_end(struct tt_chan *chan, const struct conn_msg *msg, bool ac
 	if (msg->nslots < 1 || msg->nslots > TT_SLOTS_MAX || its < sizeof(struct tt_eager_head) ||
 	    msg->blob_len > sizeof(msg->blob))
 		return tt_fail(-EPROTO, "malformed connection message");
+	fresh(chan);
 	chan->tx_addr = msg->slots_addr;
 	chan->tx_rkey = msg->slots_rkey;
 	chan->tx_free = msg->nslots == 64 ? ~0ull : (1ull << msg->nslots) - 1;
@@ -173,7 +234,6 @@ static int connect_end(struct tt_chan *chan, const struct conn_msg *msg, bool ac
 	chan->state = TT_CHAN_OPENING;
 	chan->active = active;
 	chan->up = chan->heard = false;
-	chan->early_notes = 0;
 	return chan->ep->tp->ops->ep_connect(chan->ep, msg->blob, msg->blob_len, active);
 }
 
@@ -193,12 +253,23 @@ static void connect_self(struct tt_chan *chan)
 		tt_chan_fail(chan, -TUTTI_ETRANSPORT, "transport self: %s", tt_fail_text(err));
 }
 
-static void refuse(struct tt_wire *wire, int peer, uint32_t attempt, int status)
+static void refuse(struct tt_wire *wire, int peer, uint32_t generation, uint32_t attempt,
+		   int status)
 {
-	struct conn_msg msg = {.attempt = attempt, .status = status};
+	struct conn_msg msg = {
+		.attempt = attempt, .generation = generation, .status = status};
 
 	snprintf(msg.text, sizeof(msg.text), "%s", tt_fail_text(status));
 	tt_ctl_send(wire->boot, peer, TT_CTL_CONN_REP, &msg, sizeof(msg));
+}
+
+/* What was said last, to be said again should it be lost. */
+static void keep(struct tt_chan *chan, const struct conn_msg *msg)
+{
+	if (!chan->said)
+		chan->said = malloc(sizeof(*msg));
+	if (chan->said)
+		*chan->said = *msg;
 }
 
 /* Ask the peer for the next transport both can use. */
@@ -218,6 +289,7 @@ static void request(struct tt_chan *chan)
 			err = open_end(chan, tp, &msg);
 		if (!err) {
 			chan->state = TT_CHAN_REQUESTED;
+			keep(chan, &msg);
 			tt_ctl_send(wire->boot, chan->peer, TT_CTL_CONN_REQ, &msg, sizeof(msg));
 			return;
 		}
@@ -229,7 +301,7 @@ static void request(struct tt_chan *chan)
 		 chan->reason);
 	tt_err("no transport to rank %d (%s): %s", chan->peer, tt_boot_host(wire->boot, chan->peer),
 	       why);
-	refuse(wire, chan->peer, TT_NO_ATTEMPT, tt_fail(-TUTTI_ETRANSPORT, "%s", why));
+	refuse(wire, chan->peer, chan->generation, TT_NO_ATTEMPT, tt_fail(-TUTTI_ETRANSPORT, "%s", why));
 	tt_chan_fail(chan, -TUTTI_ETRANSPORT, "no transport: %s", why);
 }
 
@@ -283,7 +355,7 @@ static void accept_request(struct tt_chan *chan, struct conn_msg *msg)
 	msg->transport[sizeof(msg->transport) - 1] = 0;
 	err = find_or_open(chan->wire, msg->transport, &tp);
 	if (err) {
-		refuse(chan->wire, chan->peer, attempt, err);
+		refuse(chan->wire, chan->peer, chan->generation, attempt, err);
 		return;
 	}
 	err = open_end(chan, tp, &reply);
@@ -292,12 +364,71 @@ static void accept_request(struct tt_chan *chan, struct conn_msg *msg)
 	if (err) {
 		tt_chan_close_ep(chan, err);
 		chan->state = TT_CHAN_CLOSED;
-		refuse(chan->wire, chan->peer, attempt, err);
+		refuse(chan->wire, chan->peer, chan->generation, attempt, err);
 		return;
 	}
 	chan->attempt = (int)attempt;
 	reply.attempt = attempt;
+	keep(chan, &reply);
 	tt_ctl_send(chan->wire->boot, chan->peer, TT_CTL_CONN_REP, &reply, sizeof(reply));
+}
+
+void tt_chan_fence(struct tt_chan *chan, uint64_t comm, const char *why)
+{
+	struct tt_wire *wire = chan->wire;
+	struct fenced_msg msg;
+
+	if (chan->state == TT_CHAN_FAILED || chan->state == TT_CHAN_CLOSED)
+		return;
+	tt_debug("the connection to rank %d is closed: %s", chan->peer, why);
+	chan->generation++;
+	if (chan->peer != wire->params.rank && wire->boot) {
+		msg = (struct fenced_msg){.generation = chan->generation};
+		tt_ctl_send(wire->boot, chan->peer, TT_CTL_FENCED, &msg, sizeof(msg));
+	}
+	shut(chan, true, comm);
+}
+
+/* The connection of an earlier generation is gone, whatever it looked like from here. */
+static void closed_by_peer(struct tt_chan *chan, uint32_t generation)
+{
+	if (chan->gone)
+		return;
+	tt_debug("rank %d has closed the connection", chan->peer);
+	chan->generation = generation;
+	shut(chan, false, 0);
+}
+
+void tt_wire_fenced_msg(struct tt_wire *wire, int from, const void *data, size_t len)
+{
+	struct fenced_msg msg;
+	struct tt_chan *chan;
+
+	if (len != sizeof(msg) || !wire->boot)
+		return;
+	memcpy(&msg, data, sizeof(msg));
+	chan = tt_chan_get(wire, from);
+	if (msg.generation > chan->generation)
+		closed_by_peer(chan, msg.generation);
+	tt_wire_wake(wire);
+}
+
+void tt_wire_ask_again(struct tt_wire *wire)
+{
+	struct fenced_msg fenced;
+	struct tt_chan *chan;
+	int i;
+
+	for (i = 0; i < wire->params.nranks; i++) {
+		chan = wire->chan[i];
+		if (!chan || chan->gone || i == wire->params.rank)
+			continue;
+		if (chan->state == TT_CHAN_REQUESTED && chan->said)
+			tt_ctl_send(wire->boot, i, TT_CTL_CONN_REQ, chan->said, sizeof(*chan->said));
+		fenced = (struct fenced_msg){.generation = chan->generation};
+		if (chan->generation)
+			tt_ctl_send(wire->boot, i, TT_CTL_FENCED, &fenced, sizeof(fenced));
+	}
 }
 
 static void handle_request(struct tt_wire *wire, int from, const void *data, size_t len)
@@ -310,17 +441,28 @@ static void handle_request(struct tt_wire *wire, int from, const void *data, siz
 	memcpy(&msg, data, sizeof(msg));
 	chan = tt_chan_get(wire, from);
 	if (!chan) {
-		refuse(wire, from, msg.attempt, -ENOMEM);
+		refuse(wire, from, msg.generation, msg.attempt, -ENOMEM);
+		return;
+	}
+	if (msg.generation > chan->generation)
+		closed_by_peer(chan, msg.generation);
+	if (msg.generation < chan->generation) {
+		refuse(wire, from, chan->generation, msg.attempt, -ESTALE);
 		return;
 	}
 	switch (chan->state) {
 	case TT_CHAN_FAILED:
-		refuse(wire, from, msg.attempt, -ECONNABORTED);
+		refuse(wire, from, chan->generation, msg.attempt, -ECONNABORTED);
 		return;
 	case TT_CHAN_OPEN:
 		return; /* a stale request: both ends have agreed already */
 	case TT_CHAN_REQUESTED:
 	case TT_CHAN_OPENING:
+		if (chan->state == TT_CHAN_OPENING && !chan->active && chan->said &&
+		    msg.attempt == (uint32_t)chan->attempt) { /* the answer was lost */
+			tt_ctl_send(wire->boot, from, TT_CTL_CONN_REP, chan->said, sizeof(msg));
+			return;
+		}
 		/* Both ask: the lower rank's request counts. A later attempt replaces an earlier one. */
 		if (chan->active || chan->state == TT_CHAN_REQUESTED)
 			if (wire->params.rank < from)
@@ -386,7 +528,11 @@ void tt_wire_conn_rep(struct tt_wire *wire, int from, const void *data, size_t l
 	msg.text[sizeof(msg.text) - 1] = 0;
 	tt_wire_lock(wire);
 	chan = wire->chan[from];
-	if (chan && msg.attempt == TT_NO_ATTEMPT) {
+	if (chan && msg.generation != chan->generation) {
+		if (msg.generation > chan->generation)
+			closed_by_peer(chan, msg.generation);
+		tt_wire_wake(wire);
+	} else if (chan && msg.attempt == TT_NO_ATTEMPT) {
 		tt_chan_fail(chan, -TUTTI_ETRANSPORT, "no transport: %s", msg.text);
 		tt_wire_wake(wire);
 	} else if (chan && chan->state == TT_CHAN_REQUESTED && (uint32_t)chan->attempt == msg.attempt) {
@@ -488,16 +634,18 @@ void tt_wire_peer_gone(struct tt_wire *wire, int rank)
 	tt_wire_lock(wire);
 	for (i = 0; i < wire->ntps; i++)
 		wire->tp[i].tp->peer_lost = true;
-	chan = rank == wire->params.rank ? wire->chan[rank] : tt_chan_get(wire, rank);
-	if (chan)
+	chan = rank == wire->params.rank ? NULL : tt_chan_get(wire, rank);
+	if (chan) {
+		chan->gone = true;
 		tt_chan_fail(chan, -TUTTI_EPEER, "the process is gone");
+	}
 	tt_wire_unlock(wire);
 }
 
-void tt_wire_fence(struct tt_wire *wire, int peer, const char *why)
+void tt_wire_fence(struct tt_wire *wire, int peer, uint64_t comm, const char *why)
 {
 	if (wire->chan[peer])
-		tt_chan_fail(wire->chan[peer], -TUTTI_EABORTED, "%s", why);
+		tt_chan_fence(wire->chan[peer], comm, why);
 	if (peer == wire->params.rank)
 		tt_loop_fence(wire, why);
 }
@@ -518,6 +666,7 @@ void tt_chan_free(struct tt_chan *chan)
 	free_list(&chan->early_ctrl, offsetof(struct tt_ctrl_item, link));
 	free_list(&chan->ctrlq, offsetof(struct tt_ctrl_item, link));
 	free_list(&chan->flows, offsetof(struct tt_flow, link));
+	free(chan->said);
 	if (chan->slots)
 		tt_mem_free(chan->wire->memory, chan->slots);
 	free(chan);

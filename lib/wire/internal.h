@@ -112,6 +112,9 @@ struct tt_chan {
 	int peer;
 	enum tt_chan_state state;
 	int status; /* of a failed one */
+	uint32_t generation; /* connections that were closed though both ends lived */
+	struct conn_msg *said; /* the last request or answer; NULL: none */
+	bool gone; /* the peer is: never again */
 	char reason[256];
 	bool active; /* we asked */
 	bool up;     /* the transport says so */
@@ -232,6 +235,8 @@ void tt_chan_up(struct tt_chan *chan);
 void tt_chan_heard(struct tt_chan *chan);
 void tt_chan_down(struct tt_chan *chan, const char *why);
 void tt_chan_fail(struct tt_chan *chan, int status, const char *fmt, ...) TT_PRINTF(3, 4);
+/* Close the connection, to be opened anew by whoever needs it then; comm's transfer is why. */
+void tt_chan_fence(struct tt_chan *chan, uint64_t comm, const char *why);
 void tt_chan_free(struct tt_chan *chan);
 /* Closes the endpoint; operations under way end with status. */
 void tt_chan_close_ep(struct tt_chan *chan, int status);

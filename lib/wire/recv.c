@@ -85,7 +85,7 @@ void tt_early_drop(struct tt_wire *wire, struct tt_early *e)
 	tt_list_add(&wire->free_early, &e->link);
 	wire->nearly--;
 	if (e->slot >= 0) {
-		chan->held--;
+		chan->held -= chan->held > 0;
 		tt_slot_free(chan, e->slot);
 	}
 }

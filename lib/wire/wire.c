@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "lib/wire/internal.h"
@@ -15,6 +16,19 @@
 void tt_wire_lock(struct tt_wire *wire)
 {
 	pthread_mutex_lock(&wire->lock);
+}
+
+bool tt_wire_lock_within(struct tt_wire *wire, int ms)
+{
+	struct timespec end;
+
+	if (!pthread_mutex_trylock(&wire->lock))
+		return true;
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_nsec += ms * 1000000l;
+	end.tv_sec += end.tv_nsec / 1000000000l;
+	end.tv_nsec %= 1000000000l;
+	return !pthread_mutex_timedlock(&wire->lock, &end);
 }
 
 void tt_wire_unlock(struct tt_wire *wire)
@@ -71,7 +85,7 @@ int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **out)
 {
 	struct tt_tp *tps[TT_TP_MAX] = {NULL};
 	struct tt_wire *wire;
-	int err = -ENOMEM, i;
+	int err = 0, i;
 
 	wire = calloc(1, sizeof(*wire));
 	if (!wire)
@@ -81,16 +95,20 @@ int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **out)
 	wire->env = params->env;
 	wire->tp_params = (struct tt_tp_params){
 		.env = params->env, .rank = params->rank, .local_addr = params->local_addr};
-	if (getrandom(wire->tp_params.cookie, sizeof(wire->tp_params.cookie), 0) < 0)
+	if (getrandom(wire->tp_params.cookie, sizeof(wire->tp_params.cookie), 0) < 0) {
+		err = tt_fail(-errno, "getrandom: %s", strerror(errno));
 		goto free_wire;
+	}
 	wire->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (wire->wake_fd < 0) {
 		err = tt_fail(-errno, "eventfd: %s", strerror(errno));
 		goto free_wire;
 	}
 	wire->chan = calloc((size_t)params->nranks, sizeof(*wire->chan));
-	if (!wire->chan)
+	if (!wire->chan) {
+		err = tt_fail(-ENOMEM, "no memory for channels to %d ranks", params->nranks);
 		goto close_fd;
+	}
 	err = tt_open_transports(wire);
 	if (err)
 		goto close_tps;

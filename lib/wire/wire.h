@@ -143,6 +143,11 @@ struct tt_wire_params {
 	struct tt_wire_sleeper sleeper; /* lie_down NULL: none */
 	/* A message met a receive with another fingerprint; under the lock. The transfer itself fails. */
 	void (*mismatch)(void *arg, int peer, const struct tt_key *key);
+	/*
+	 * A connection to peer was closed though the peer lives, by this process (mine), to take back a transfer of
+	 * comm, or by the peer. Whoever uses it must give up before this returns; it may be opened anew afterwards.
+	 */
+	void (*fenced)(void *arg, int peer, bool mine, uint64_t comm);
 	/* A message, or an offer, came that nothing here waits for yet; under the lock. */
 	void (*early)(void *arg, int peer, const struct tt_key *key, uint64_t fprint, bool offer);
 	void *arg;
@@ -160,6 +165,10 @@ void tt_wire_close(struct tt_wire *wire);
 /* Handlers for the control tree. */
 void tt_wire_conn_req(struct tt_wire *wire, int from, const void *data, size_t len);
 void tt_wire_conn_rep(struct tt_wire *wire, int from, const void *data, size_t len);
+/* A peer has closed its end of a connection that this end may still think is there. */
+void tt_wire_fenced_msg(struct tt_wire *wire, int from, const void *data, size_t len);
+/* Messages may have been lost: say once more to peers what they have not answered. Under the lock. */
+void tt_wire_ask_again(struct tt_wire *wire);
 /* Why the channel to peer has failed; NULL: it has not. Under the lock. */
 const char *tt_wire_why(const struct tt_wire *wire, int peer);
 /* The channels there are to ranks from `from` on, at most max; returns how many. Under the lock. */
@@ -172,6 +181,7 @@ int tt_wire_links(const struct tt_wire *wire, int from, struct tt_wire_link *lin
 void tt_wire_peer_gone(struct tt_wire *wire, int rank);
 
 void tt_wire_lock(struct tt_wire *wire);
+bool tt_wire_lock_within(struct tt_wire *wire, int ms); /* false: not got in time */
 void tt_wire_unlock(struct tt_wire *wire);
 struct tt_memory *tt_wire_memory(struct tt_wire *wire);
 struct tutti_stats *tt_wire_stats(struct tt_wire *wire);
@@ -209,7 +219,7 @@ void tt_wire_recv(struct tt_wire *wire, struct tt_xfer *x);
  */
 void tt_wire_cancel(struct tt_wire *wire, struct tt_xfer *x);
 /* Close the channel to peer, if there is one: what is under way on it fails and touches nothing any more. */
-void tt_wire_fence(struct tt_wire *wire, int peer, const char *why);
+void tt_wire_fence(struct tt_wire *wire, int peer, uint64_t comm, const char *why);
 /*
  * Tell params.early once more of every message and offer that waits here for call seq of comm. Costs nothing
  * while nothing waits.

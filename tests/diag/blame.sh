@@ -69,7 +69,7 @@ test_type()
 
 test_root()
 {
-	job 4 root 1 -x TUTTI_NODE=off
+	job 4 root 1
 	verdict '^culprit: rank 1 on ' '^field: root$' 'root 1.*root 0'
 }
 

@@ -5,3 +5,7 @@ tests_diag_rank_SOURCES = tests/diag/rank.c
 tests_diag_rank_LDADD = libtutti.la
 dist_check_SCRIPTS += tests/diag/blame.sh tests/diag/ras.sh tests/diag/trace.sh
 TESTS += tests/diag/blame.sh tests/diag/ras.sh tests/diag/trace.sh
+check_PROGRAMS += tests/diag/test_mismatch
+TESTS += tests/diag/test_mismatch
+tests_diag_test_mismatch_SOURCES = tests/diag/test_mismatch.c
+tests_diag_test_mismatch_LDADD = libttmp.la

@@ -14,3 +14,9 @@ check_PROGRAMS += tests/fault/test_nth
 TESTS += tests/fault/test_nth
 tests_fault_test_nth_SOURCES = tests/fault/test_nth.c
 tests_fault_test_nth_LDADD = libttmp.la
+if HAVE_OFI
+check_PROGRAMS += tests/fault/test_imposter
+TESTS += tests/fault/test_imposter
+tests_fault_test_imposter_SOURCES = tests/fault/test_imposter.c tests/unit/ofi_side.c tests/unit/ofi_side.h
+tests_fault_test_imposter_LDADD = libtttest.la
+endif

@@ -2,7 +2,7 @@
 /*
  * The N-th allocation, registration or new descriptor of a whole job fails (TUTTI_FAULT), for N after N: every call
  * either works, with exact results, or fails with a code and a sentence; nobody hangs or crashes, and all
- * descriptors come back (and, with AddressSanitizer, all memory). TT_TIMES above 1 takes every N, else some 10 of
+ * descriptors come back (and, with AddressSanitizer, all memory). TT_TIMES above 1 takes every N, else some 6 of
  * each. Then what the limits of the system do.
  */
 #include <errno.h>
@@ -131,8 +131,8 @@ static void sweep(const char *env, const char *kind, int n, int rank)
 	*s = (struct sweep){.env = env, .kind = kind, .n = n, .rank = rank, .count = true};
 	TT_CHECK(!run_nth(s, 1ull << 40) && !s->failed && s->total > 0);
 	s->count = false;
-	step = times && atoi(times) > 1 ? 1 : 1 + s->total / 10;
-	for (nth = 1; nth <= s->total + 3 && bad < 3; nth += step, runs++) {
+	step = times && atoi(times) > 1 ? 1 : 1 + s->total / 6;
+	for (nth = 1; nth <= s->total + 3 && bad < 5; nth += step, runs++) {
 		s->failed = 0;
 		if (run_nth(s, nth)) {
 			printf("  %s=%llu, rank %d of %d, %s\n", kind, nth, rank, n, env);

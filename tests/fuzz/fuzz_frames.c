@@ -44,8 +44,10 @@ static struct tt_boot *boot_new(int rank, enum tt_phase phase)
 	b->ranks = calloc(RANKS, sizeof(*b->ranks));
 	b->out = &out;
 	b->phase = phase;
-	b->epfd = b->wakefd = b->listenfd = -1;
+	b->epfd = b->wakefd = b->listenfd = b->ras_fd = b->ras_key = -1;
 	b->nchildren = tt_tree_children(rank, RANKS);
+	b->child = calloc((size_t)b->nchildren + 1, sizeof(*b->child));
+	tt_list_init(&b->held);
 	b->start_deadline = tt_deadline_ms(60000);
 	pthread_mutex_init(&b->lock, NULL);
 	pthread_cond_init(&b->cond, NULL);
@@ -63,11 +65,14 @@ static void boot_free(struct tt_boot *b)
 {
 	int r;
 
+	tt_tree_settle(b, TT_NEVER);
 	for (r = 0; r < RANKS; r++) {
 		free(b->ranks[r].host);
 		free(b->ranks[r].card);
+		free(b->ranks[r].gone_why);
 	}
 	free(b->ranks);
+	free(b->child);
 	pthread_mutex_destroy(&b->lock);
 	pthread_cond_destroy(&b->cond);
 	free(b);
@@ -127,9 +132,21 @@ static struct tt_boot *setting(unsigned which, struct tt_link *link[LINKS], int 
 	return b;
 }
 
+/* As the control thread does with a link that has died. */
+static void lose(struct tt_boot *b, struct tt_link *link)
+{
+	if (link->kind == TT_LINK_TREE)
+		tt_tree_lost(b, link);
+	else if (link->server)
+		tt_store_lost(b, link);
+	else
+		tt_join_lost(b, link);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fz z = {data, size};
+	bool lost[LINKS] = {false};
 	struct tt_link *link[LINKS];
 	struct tt_boot *b;
 	int n, i, steps = 0;
@@ -139,8 +156,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	b = setting((unsigned)fz_u(&z, 1) % 5, link, &n);
 	while (z.len && steps++ < 64 && b->phase != TT_PH_END) {
-		struct tt_link *l = link[fz_u(&z, 1) % (unsigned)n];
-		int type = (int)fz_u(&z, 1);
+		int which = (int)(fz_u(&z, 1) % (unsigned)n), type = (int)fz_u(&z, 1);
+		struct tt_link *l = link[which];
 		struct fz body = fz_take(&z, fz_u(&z, 2) % (TT_FRAME_MAX + 1));
 		unsigned char *copy = malloc(body.len + 1); /* so that the end is an end */
 
@@ -149,12 +166,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			tt_ctl_link_ops.frame(l, type, copy, body.len);
 		free(copy);
 		tt_tree_step(b);
-		if (l->state == TT_LINK_DEAD && l->kind == TT_LINK_TREE)
-			tt_tree_lost(b, l);
-		else if (l->state == TT_LINK_DEAD && l->server)
-			tt_store_lost(b, l);
-		else if (l->state == TT_LINK_DEAD)
-			tt_join_lost(b, l);
+		for (i = 0; i < n; i++)
+			if (link[i]->state == TT_LINK_DEAD && !lost[i]) {
+				lost[i] = true;
+				lose(b, link[i]);
+			}
 	}
 	for (i = 0; i < n; i++) {
 		tt_list_del(&link[i]->node);

@@ -22,6 +22,8 @@ TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_ps_clock \
 	tests/mp/test_ps_errors \
 	tests/mp/test_ps_hammer \
+	tests/mp/test_ps_modes \
+	tests/mp/test_ps_essp \
 	tests/mp/test_ps_save \
 	tests/mp/test_ps_copies \
 	tests/mp/test_atomics \
@@ -73,6 +75,10 @@ tests_mp_test_ps_hammer_SOURCES = tests/mp/test_ps_hammer.c
 tests_mp_test_ps_hammer_LDADD = libttmp.la
 tests_mp_test_ps_copies_SOURCES = tests/mp/test_ps_copies.c
 tests_mp_test_ps_copies_LDADD = libttmp.la
+tests_mp_test_ps_modes_SOURCES = tests/mp/test_ps_modes.c
+tests_mp_test_ps_modes_LDADD = libttmp.la
+tests_mp_test_ps_essp_SOURCES = tests/mp/test_ps_essp.c
+tests_mp_test_ps_essp_LDADD = libttmp.la
 tests_mp_test_ps_save_SOURCES = tests/mp/test_ps_save.c
 tests_mp_test_ps_save_LDADD = libttmp.la
 EXTRA_DIST += tests/mp/safetensors.py

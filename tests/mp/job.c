@@ -293,7 +293,7 @@ static int body(int rank, int n, void *arg)
 	return finish(job, start->run->fn(job));
 }
 
-static void remove_dir(const char *path)
+void mp_remove_dir(const char *path)
 {
 	struct dirent *e;
 	DIR *dir = opendir(path);
@@ -319,7 +319,7 @@ int mp_run(const struct mp_run *run)
 		return run->n;
 	failed = tt_run_ranks(run->n, body, &start, run->timeout_ms ? run->timeout_ms : 60000,
 			      run->killed);
-	remove_dir(start.shared->dir);
+	mp_remove_dir(start.shared->dir);
 	munmap(start.shared, sizeof(*start.shared));
 	return failed;
 }

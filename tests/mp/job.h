@@ -77,6 +77,8 @@ bool mp_sanitized(void);
 const char *mp_no_verbs(void);
 /* From now on this process may not touch another's ordinary memory, as in many a container. */
 int mp_forbid_vm(void);
+/* Remove a directory of files. */
+void mp_remove_dir(const char *path);
 /* How many files a job of this user could have left in /dev/shm. */
 int mp_shm_files(void);
 

@@ -159,6 +159,7 @@ static int gone_body(struct mp_job *job)
 {
 	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
 	struct tutti_ps_table *t;
+	struct tutti_error_info info = {.size = sizeof(info)};
 	struct tutti_ps *ps;
 	float v[10];
 
@@ -166,7 +167,11 @@ static int gone_body(struct mp_job *job)
 	MP_OK(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, &opt, &t));
 	if (job->rank == 1) {
 		MP_ERR(tutti_ps_clock(ps), -ETIMEDOUT);
+		MP_SAID("at clock 1, the slowest is at 0: worker 1, rank 2");
+		MP_OK(tutti_last_error(&info));
+		TT_EXPECT(info.rank == 2);
 		MP_ERR(tutti_ps_pull(t, v, 0, 10, TUTTI_FLOAT32), -ETIMEDOUT);
+		MP_SAID("it waits for clock 1, and the slowest is at 0: worker 1, rank 2");
 		MP_ERR(tutti_ps_clock_to(ps, 1), -ETIMEDOUT);
 	} else if (job->rank == 2) {
 		mp_sleep_ms(1200);

@@ -299,6 +299,7 @@ static int freed_errors(struct mp_job *job, struct tutti_win *win, uint32_t *loc
 }
 
 /* Puts, a flush of them, and puts behind it; where the flush says so the first ones are there. */
+/* On shm alone the puts are over at once, and the flushes with them; under fault and ofi they have to wait. */
 static int iflush_body(struct mp_job *job)
 {
 	struct tutti_request *req[3] = {NULL};

@@ -278,6 +278,10 @@ static int mend_round(struct tt_boot *boot, struct mend *m, int first, int n, in
 	for (r = first; r < n; r++)
 		TT_EXPECT(!tt_ctl_send(boot, r, TT_CTL_QUERY, word, sizeof(word)));
 	BT_WAIT(heard_all(m, first, n, round), 5000);
+	for (r = first; r < n; r++)
+		if (m->last[r] < round || m->mine[r] < round)
+			fprintf(stderr, "rank %d has heard rounds %d and %d of rank %d\n",
+				tt_boot_rank(boot), m->last[r], m->mine[r], r);
 	TT_EXPECT(heard_all(m, first, n, round));
 	return 0;
 }

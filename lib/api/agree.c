@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What collective calls that make something do besides: tell each other what each has, and whether all could. */
+#include <string.h>
+
+#include "lib/api/api.h"
+
+int tt_exchange(struct tutti_comm *comm, const void *mine, void *all, size_t words)
+{
+	memset(all, 0, words * sizeof(uint64_t) * (size_t)comm->size);
+	memcpy((char *)all + words * sizeof(uint64_t) * (size_t)comm->rank, mine,
+	       words * sizeof(uint64_t));
+	return tutti_allreduce(TUTTI_IN_PLACE, all, words * (size_t)comm->size, TUTTI_UINT64,
+			       TUTTI_SUM, comm);
+}
+
+int tt_agree(struct tutti_comm *comm, const char *call, int mine)
+{
+	uint64_t worst = mine ? (uint64_t)(comm->size - comm->rank) << 32 | (uint32_t)-mine : 0;
+	int err = tutti_allreduce(TUTTI_IN_PLACE, &worst, 1, TUTTI_UINT64, TUTTI_MAX, comm);
+	int rank = comm->size - (int)(worst >> 32), code = -(int)(uint32_t)worst;
+
+	if (mine || err || !worst)
+		return mine ? mine : err;
+	return tt_fail_rank(code, rank, tt_boot_host(comm->ctx->boot, comm->world[rank]),
+			    "%s failed on rank %d: %s", call, rank, tutti_strerror(code));
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Going on without ranks that are gone: who they are, revoke, agree, shrink. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/api/api.h"
+#include "lib/base/clock.h"
+
+int tutti_comm_failed(struct tutti_comm *comm, struct tutti_failed *list, int max, int *n)
+{
+	struct tutti_failed one;
+	int i, found = 0, err = tt_check_comm(comm);
+
+	if (err)
+		return err;
+	if (!n || max < 0 || (max && !list))
+		return tt_fail(-EINVAL, "tutti_comm_failed: %s",
+			       !n ? "n is NULL" : max < 0 ? "max is negative" : "list is NULL");
+	for (i = 0; i < comm->size; i++) {
+		memset(&one, 0, sizeof(one));
+		one.rank = i;
+		one.world_rank = comm->world[i];
+		if (!tt_boot_gone(comm->ctx->boot, comm->world[i], one.reason, sizeof(one.reason)))
+			continue;
+		snprintf(one.host, sizeof(one.host), "%s",
+			 tt_boot_host(comm->ctx->boot, comm->world[i]));
+		if (found < max)
+			list[found] = one;
+		found++;
+	}
+	*n = found;
+	return 0;
+}
+
+int tutti_comm_revoke(struct tutti_comm *comm)
+{
+	char name[32];
+	int rank, err = tt_check_comm(comm);
+
+	if (err)
+		return err;
+	rank = comm->ctx->boot_params.rank;
+	tt_wire_lock(comm->ctx->wire);
+	tt_comm_fail_all(comm, -TUTTI_EREVOKED, rank, "", 0, "", "rank %d has revoked %s", rank,
+			 tt_comm_name(comm, name, sizeof(name)));
+	tt_wire_unlock(comm->ctx->wire);
+	return 0;
+}
+
+/* ---- agreement ---- */
+
+/* This rank was cut off, or the job aborted: nobody will answer. */
+static bool out_of_it(struct tutti_comm *comm)
+{
+	struct tutti_context *ctx = comm->ctx;
+
+	return ctx->aborted || tt_boot_gone(ctx->boot, ctx->boot_params.rank, NULL, 0);
+}
+
+static bool settled(void *arg)
+{
+	struct tutti_comm *comm = arg;
+
+	return tt_vote_over(comm) || out_of_it(comm);
+}
+
+static int no_agreement(struct tutti_comm *comm, const char *call, bool late)
+{
+	char missing[200] = "";
+
+	if (!late) {
+		tt_vote_drop(comm);
+		return tt_fail_info(&comm->ctx->first_failure);
+	}
+	tt_vote_missing(comm, missing, sizeof(missing));
+	return tt_fail(-ETIMEDOUT, "%s did not finish within %lld ms (TUTTI_TIMEOUT)%s", call,
+		       (long long)comm->ctx->env.timeout.number, missing);
+}
+
+static int agree(struct tutti_comm *comm, const char *call, struct tt_ballot *ballot,
+		 unsigned char *left_out)
+{
+	struct tutti_context *ctx = comm->ctx;
+	int err, late = 0;
+
+	tt_wire_lock(ctx->wire);
+	ballot->next_id = ctx->next_comm_id;
+	err = tt_vote_begin(comm, ballot);
+	tt_wire_unlock(ctx->wire);
+	if (err)
+		return err;
+	late = tt_engine_wait(ctx, settled, comm, tt_deadline_ms(ctx->env.timeout.number));
+	tt_wire_lock(ctx->wire);
+	if (out_of_it(comm) || !tt_vote_over(comm))
+		err = no_agreement(comm, call, late && !out_of_it(comm));
+	else
+		tt_vote_end(comm, ballot, left_out);
+	tt_wire_unlock(ctx->wire);
+	if (!err && ballot->differs >= 0)
+		err = tt_fail_rank(-TUTTI_EMISMATCH, comm->world[ballot->differs],
+				   tt_boot_host(ctx->boot, comm->world[ballot->differs]),
+				   "%s: rank %d called another agreement, or for another operator", call,
+				   comm->world[ballot->differs]);
+	return err;
+}
+
+static int check(struct tutti_comm *comm, const char *call)
+{
+	int err = tt_check_comm(comm);
+
+	return err ? err : tt_group_refuse(call);
+}
+
+int tutti_comm_agree(struct tutti_comm *comm, enum tutti_op op, uint64_t *value)
+{
+	struct tt_ballot ballot = {.kind = op == TUTTI_BAND ? TT_VOTE_AND : TT_VOTE_OR};
+	int err = check(comm, "tutti_comm_agree");
+
+	if (err)
+		return err;
+	if (!value || (op != TUTTI_BAND && op != TUTTI_BOR))
+		return tt_fail(-EINVAL, "tutti_comm_agree: %s",
+			       value ? "op must be TUTTI_BAND or TUTTI_BOR" : "value is NULL");
+	ballot.all = ballot.any = *value;
+	err = agree(comm, "tutti_comm_agree", &ballot, NULL);
+	if (!err)
+		*value = op == TUTTI_BAND ? ballot.all : ballot.any;
+	return err;
+}
+
+/* ---- shrink ---- */
+
+/* Those of comm that are not left out become *newcomm, which is in failure if one of them has gone meanwhile. */
+static int make(struct tutti_comm *comm, const struct tt_ballot *decision,
+		const unsigned char *left_out, struct tutti_comm **newcomm)
+{
+	int *world = malloc((size_t)comm->size * sizeof(int)), i, n = 0, err;
+	struct tt_agreed agreed;
+	struct tutti_comm *made;
+
+	if (!world)
+		return tt_fail(-ENOMEM, "no memory for a communicator");
+	for (i = 0; i < comm->size; i++)
+		if (!(left_out[i / 8] >> (i % 8) & 1))
+			world[n++] = comm->world[i];
+	err = tt_agreed_get(comm->ctx, &agreed);
+	if (!err)
+		err = tt_comm_new(comm->ctx, world, n, decision->next_id, decision->uid, &made);
+	free(world);
+	if (err)
+		return err;
+	err = tt_comm_equip(made, &agreed);
+	if (err && !atomic_load(&made->failed)) { /* the others have it, or will */
+		tt_wire_lock(made->ctx->wire);
+		tt_comm_fail_all(made, err, made->ctx->boot_params.rank, "comm_shrink", 0, "", "%s",
+				 tt_fail_text(err));
+		tt_wire_unlock(made->ctx->wire);
+	}
+	*newcomm = made;
+	return 0;
+}
+
+int tutti_comm_shrink(struct tutti_comm *comm, struct tutti_comm **newcomm)
+{
+	struct tt_ballot ballot = {.kind = TT_VOTE_SHRINK};
+	unsigned char *left_out;
+	int err = check(comm, "tutti_comm_shrink");
+
+	if (err)
+		return err;
+	if (!newcomm)
+		return tt_fail(-EINVAL, "tutti_comm_shrink: newcomm is NULL");
+	left_out = calloc(1, ((size_t)comm->size + 7) / 8);
+	if (!left_out)
+		return tt_fail(-ENOMEM, "no memory to agree with other ranks");
+	err = agree(comm, "tutti_comm_shrink", &ballot, left_out);
+	if (!err)
+		err = make(comm, &ballot, left_out, newcomm);
+	free(left_out);
+	if (!err)
+		comm->ctx->shrunk++;
+	return err;
+}

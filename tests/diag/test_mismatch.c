@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every collective, with every field that must agree different on one rank: every rank gets an error that names
+ * both ranks and the field, by this call or, where it has done its part, by the next. And for each collective a
+ * rank that is late, which is no error. Prints how long the slowest took. Short vectors: each case is on a
+ * communicator of its own. Long ones: in a job of its own, since a connection over which a failed call was
+ * writing is closed; over libfabric a field for each collective, with TT_TIMES all of them.
+ */
+#include "tests/mp/job.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#define N 4
+#define HANG 10.0 /* s; the figure printed is what counts */
+
+enum coll {
+	ALLREDUCE, BCAST, BARRIER, REDUCE, REDUCE_SCATTER_BLOCK, REDUCE_SCATTER, ALLGATHER, ALLGATHERV,
+	GATHER, GATHERV, SCATTER, SCATTERV, ALLTOALL, ALLTOALLV, SCAN, EXSCAN, COLLS
+};
+
+static const char *const name[COLLS] = {
+	"allreduce", "bcast", "barrier", "reduce", "reduce_scatter_block", "reduce_scatter", "allgather",
+	"allgatherv", "gather", "gatherv", "scatter", "scatterv", "alltoall", "alltoallv", "scan", "exscan"};
+
+enum field { COLLECTIVE, COUNT, DATATYPE, OP, ROOT, IN_PLACE, FIELDS };
+static const char *const field_name[FIELDS] = {"collective", "count", "datatype", "op", "root", "in place"};
+
+struct call {
+	enum coll coll;
+	size_t count;
+	enum tutti_datatype type;
+	enum tutti_op op;
+	int root;
+	bool in_place, other_counts;
+};
+
+struct figures {
+	double slowest;
+	char which[64];
+	int cases;
+};
+
+static char *in, *out;
+
+static bool reduces(enum coll c)
+{
+	return c == ALLREDUCE || c == REDUCE || c == REDUCE_SCATTER_BLOCK || c == REDUCE_SCATTER ||
+	       c == SCAN || c == EXSCAN;
+}
+
+static bool rooted(enum coll c)
+{
+	return c == BCAST || c == REDUCE || (c >= GATHER && c <= SCATTERV);
+}
+
+static bool v_form(enum coll c)
+{
+	return c == REDUCE_SCATTER || c == ALLGATHERV || c == GATHERV || c == SCATTERV || c == ALLTOALLV;
+}
+
+static bool has(enum coll c, enum field f)
+{
+	switch (f) {
+	case COLLECTIVE:
+		return true;
+	case COUNT:
+	case DATATYPE:
+		return c != BARRIER;
+	case OP:
+		return reduces(c);
+	case ROOT:
+		return rooted(c);
+	default:
+		return c == REDUCE_SCATTER_BLOCK || c == REDUCE_SCATTER || c == ALLTOALL || c == ALLTOALLV;
+	}
+}
+
+static int make(const struct call *c, struct tutti_comm *comm)
+{
+	size_t k = c->count, v[N] = {k, k, k, k}, d[N] = {0, k + 1, 2 * (k + 1), 3 * (k + 1)};
+	const void *s = c->in_place ? TUTTI_IN_PLACE : in;
+	enum tutti_datatype t = c->type;
+	int r = c->root, me = tutti_comm_rank(comm);
+
+	if (c->other_counts) /* of the block that this rank and another one share, or all have */
+		v[c->coll == ALLTOALLV ? (me + 1) % N : 2]--;
+	switch (c->coll) {
+	case ALLREDUCE:
+		return tutti_allreduce(s, out, k, t, c->op, comm);
+	case BCAST:
+		return tutti_bcast(out, k, t, r, comm);
+	case BARRIER:
+		return tutti_barrier(comm);
+	case REDUCE:
+		return tutti_reduce(s, out, k, t, c->op, r, comm);
+	case REDUCE_SCATTER_BLOCK:
+		return tutti_reduce_scatter_block(s, out, k, t, c->op, comm);
+	case REDUCE_SCATTER:
+		return tutti_reduce_scatter(s, out, v, t, c->op, comm);
+	case ALLGATHER:
+		return tutti_allgather(s, out, k, t, comm);
+	case ALLGATHERV:
+		return tutti_allgatherv(s, v[me], out, v, d, t, comm);
+	case GATHER:
+		return tutti_gather(s, out, k, t, r, comm);
+	case GATHERV:
+		return tutti_gatherv(s, k - c->other_counts, out, v, d, t, r, comm);
+	case SCATTER:
+		return tutti_scatter(s, out, k, t, r, comm);
+	case SCATTERV:
+		return tutti_scatterv(s, v, d, out, k - c->other_counts, t, r, comm);
+	case ALLTOALL:
+		return tutti_alltoall(s, out, k, t, comm);
+	case ALLTOALLV:
+		return c->in_place ? tutti_alltoallv(s, NULL, NULL, out, v, d, t, comm)
+				   : tutti_alltoallv(s, v, d, out, c->other_counts ? (size_t[]){k, k, k, k} : v,
+						     d, t, comm);
+	case SCAN:
+		return tutti_scan(s, out, k, t, c->op, comm);
+	default:
+		return tutti_exscan(s, out, k, t, c->op, comm);
+	}
+}
+
+static void differ(struct call *c, enum field f, int me)
+{
+	if (f == COLLECTIVE)
+		c->coll = c->coll == BARRIER ? ALLREDUCE : BARRIER;
+	else if (f == COUNT && v_form(c->coll))
+		c->other_counts = true;
+	else if (f == COUNT)
+		c->count--;
+	else if (f == DATATYPE)
+		c->type = TUTTI_INT32;
+	else if (f == OP)
+		c->op = TUTTI_MAX;
+	else if (f == ROOT)
+		c->root = me;
+	else
+		c->in_place = !c->in_place;
+}
+
+/* The text names the rank that differs, and another. */
+static bool names_both(const char *text, int rank)
+{
+	char word[32];
+	int r, others = 0;
+
+	for (r = 0; r < N; r++) {
+		snprintf(word, sizeof(word), "rank %d ", r);
+		if (r == rank && !strstr(text, word)) {
+			snprintf(word, sizeof(word), "rank %d,", r);
+			if (!strstr(text, word))
+				return false;
+		}
+		snprintf(word, sizeof(word), "rank %d", r);
+		others += r != rank && strstr(text, word);
+	}
+	return others > 0;
+}
+
+static int one_case(struct mp_job *job, enum coll coll, enum field f, size_t count, int bad,
+		    struct figures *fig)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct call c = {coll, count, TUTTI_FLOAT32, TUTTI_SUM, 0, coll == REDUCE_SCATTER, false};
+	const char *want = f == COUNT && v_form(coll) ? "counts" : field_name[f];
+	struct tutti_comm *comm;
+	double t0, took;
+	int err;
+
+	comm = job->world;
+	if (fig)
+		MP_OK(tutti_comm_dup(job->world, &comm));
+	if (job->rank == bad)
+		differ(&c, f, job->rank);
+	mp_meet(job);
+	t0 = mp_now();
+	err = make(&c, comm);
+	while (!err && mp_now() - t0 < HANG)
+		err = tutti_barrier(comm);
+	took = mp_now() - t0;
+	tutti_comm_error(comm, &info);
+	if (err != -TUTTI_EMISMATCH || strcmp(info.field, want) || !names_both(info.text, bad)) {
+		fprintf(stderr, "%s, %zu elements, %s different on rank %d: rank %d got %d, field '%s': %s\n",
+			name[coll], count, want, bad, job->rank, err, info.field, info.text);
+		return 1;
+	}
+	if (!fig) {
+		if (job->rank == 0)
+			printf("mismatch: %s, %s: %.3f s\n", name[coll], want, took);
+		fflush(stdout);
+		return 0;
+	}
+	if (took > fig->slowest) {
+		fig->slowest = took;
+		snprintf(fig->which, sizeof(fig->which), "%s, %s", name[coll], want);
+	}
+	fig->cases++;
+	mp_meet(job);
+	MP_OK(tutti_comm_free(comm));
+	return 0;
+}
+
+static int matrix_body(struct mp_job *job)
+{
+	size_t count = *(size_t *)job->arg;
+	struct figures fig = {0};
+	int coll, f;
+
+	in = calloc(N * (count + 1), 4);
+	out = calloc(N * (count + 1), 4);
+	TT_EXPECT(in && out);
+	for (coll = 0; coll < COLLS; coll++)
+		for (f = 0; f < FIELDS; f++)
+			if (has((enum coll)coll, (enum field)f))
+				TT_EXPECT(!one_case(job, (enum coll)coll, (enum field)f, count,
+						    1 + (coll + f) % (N - 1), &fig));
+	if (job->rank == 0)
+		printf("mismatch: %d cases of %zu elements, slowest %.3f s (%s)\n", fig.cases, count,
+		       fig.slowest, fig.which);
+	fflush(stdout);
+	free(in);
+	free(out);
+	return 0;
+}
+
+struct single {
+	enum coll coll;
+	enum field field;
+	size_t count;
+};
+
+static int single_body(struct mp_job *job)
+{
+	const struct single *s = job->arg;
+	int err;
+
+	in = calloc(N * (s->count + 1), 4);
+	out = calloc(N * (s->count + 1), 4);
+	TT_EXPECT(in && out);
+	err = one_case(job, s->coll, s->field, s->count, 1 + (int)s->coll % (N - 1), NULL);
+	free(in);
+	free(out);
+	return err;
+}
+
+/* All fields, or one of each collective in turn. */
+static void singles(const char *env, size_t count, bool all)
+{
+	struct single s = {.count = count};
+	int coll, f, want;
+
+	for (coll = 0; coll < COLLS; coll++) {
+		want = coll % FIELDS;
+		while (!has((enum coll)coll, (enum field)want))
+			want = (want + 1) % FIELDS;
+		for (f = 0; f < FIELDS; f++) {
+			if (!has((enum coll)coll, (enum field)f) || (f != want && !all))
+				continue;
+			s.coll = (enum coll)coll;
+			s.field = (enum field)f;
+			TT_CHECK(!MP_RUN(.n = N, .env = env, .fn = single_body, .arg = &s));
+		}
+	}
+}
+
+static void matrix(const char *env, size_t count)
+{
+	TT_CHECK(!MP_RUN(.n = N, .env = env, .fn = matrix_body, .arg = &count, .timeout_ms = 110000));
+}
+
+static void node_short(void)
+{
+	matrix("TUTTI_NODE=on", 100);
+}
+
+static void node_long(void)
+{
+	singles("TUTTI_NODE=on", 30000, true);
+}
+
+static void shm_short(void)
+{
+	matrix("TUTTI_TRANSPORT=shm", 100);
+}
+
+static void shm_long(void)
+{
+	singles("TUTTI_TRANSPORT=shm", 30000, true);
+}
+
+static void ofi(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	singles("TUTTI_TRANSPORT=ofi", 30000, getenv("TT_TIMES"));
+}
+
+/* ---- late is no error ---- */
+
+static int late_body(struct mp_job *job)
+{
+	size_t count = 100;
+	int coll, late;
+
+	in = calloc(N * (count + 1), 4);
+	out = calloc(N * (count + 1), 4);
+	TT_EXPECT(in && out);
+	for (coll = *(int *)job->arg; coll < COLLS; coll += 2) {
+		struct call c = {(enum coll)coll, count, TUTTI_FLOAT32, TUTTI_SUM, 0, false, false};
+
+		late = coll % N;
+		mp_meet(job);
+		if (job->rank == late)
+			mp_sleep_ms(300); /* TUTTI_LATE_AFTER is 20 ms here */
+		MP_OK(make(&c, job->world));
+		MP_OK(tutti_barrier(job->world));
+	}
+	/* The oldest call tells: the barrier, where this collective needs nothing of the late one. */
+	TT_EXPECT(mp_log_has(job, "which has not called it yet"));
+	free(in);
+	free(out);
+	return 0;
+}
+
+static void late(void)
+{
+	int first = 0;
+
+	TT_CHECK(!MP_RUN(.n = N, .env = "TUTTI_LATE_AFTER=20ms", .fn = late_body, .arg = &first));
+	first = 1;
+	TT_CHECK(!MP_RUN(.n = N, .env = "TUTTI_LATE_AFTER=20ms TUTTI_TRANSPORT=shm", .fn = late_body,
+			 .arg = &first));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {
+		{"node_short", node_short}, {"node_long", node_long}, {"shm_short", shm_short},
+		{"shm_long", shm_long},	    {"ofi", ofi},	      {"late", late},
+		{NULL, NULL},
+	};
+
+	return tt_test_main("mismatch", tests, argc, argv);
+}

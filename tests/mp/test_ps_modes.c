@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ways to push and pull beside the plain ones: n-softsync and staleness-aware rates against a serial oracle, bit for
+ * bit; Downpour's periods.
+ */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int open_ps(struct mp_job *job, int servers, int staleness, struct tutti_ps **ps)
+{
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .staleness = staleness,
+					 .role = job->rank < servers ? TUTTI_PS_SERVER
+								     : TUTTI_PS_WORKER};
+
+	return tutti_ps_open(job->world, &config, ps);
+}
+
+/* ---- n-softsync and staleness-aware rates (Zhang and others, 2015) ---- */
+
+#define WORKERS 4
+#define BLOCKS 2
+#define PER_BLOCK 500
+#define N (BLOCKS * PER_BLOCK)
+#define STEPS 60
+#define RATE 0.125f
+
+/* What the servers do, done again by every rank: versions of each block, and what each worker knows. */
+struct oracle {
+	int size; /* of a group */
+	bool aware, momentum;
+	float (*past)[N]; /* by version */
+	float v[N], sum[N];
+	int version[BLOCKS], grouped[BLOCKS];
+	float known[WORKERS][N];
+	int seen[WORKERS][BLOCKS]; /* version; -1: never pulled */
+	double taus[WORKERS];
+	int pushes[WORKERS];
+};
+
+/* The operations, in the order in which all ranks see them: who, and whether it pulls. */
+static int who(int step)
+{
+	return (step * 7 + step / 5) % WORKERS;
+}
+
+static bool pulls(int step)
+{
+	return step % 5 == 0 || step % 7 == 3 || step % 11 == 4;
+}
+
+static float gradient(const struct oracle *o, int w, int step, int i)
+{
+	return 0.3f * (o->known[w][i] - (float)(i % 13)) + 0.01f * (float)((step * 31 + i * 17) % 23 - 11);
+}
+
+static void apply_block(struct oracle *o, int b)
+{
+	float *x = o->past[o->version[b] + 1], u;
+	int i;
+
+	for (i = b * PER_BLOCK; i < (b + 1) * PER_BLOCK; i++) {
+		u = o->grouped[b] > 1 ? o->sum[i] / (float)o->grouped[b] : o->sum[i];
+		x[i] = o->past[o->version[b]][i];
+		if (o->momentum)
+			o->v[i] = 0.9f * o->v[i] + u;
+		x[i] -= RATE * (o->momentum ? o->v[i] : u);
+	}
+	o->grouped[b] = 0;
+	o->version[b]++;
+}
+
+/* alpha / tau for tau >= 1, alpha for 0; the mean of c such updates. */
+static void oracle_push(struct oracle *o, int w, int step)
+{
+	int b, i, tau;
+	float g;
+
+	for (b = 0; b < BLOCKS; b++) {
+		tau = o->seen[w][b] < 0 ? 0 : o->version[b] - o->seen[w][b];
+		o->taus[w] += tau;
+		o->pushes[w]++;
+		for (i = b * PER_BLOCK; i < (b + 1) * PER_BLOCK; i++) {
+			g = gradient(o, w, step, i);
+			if (o->aware && tau > 1)
+				g /= (float)tau;
+			o->sum[i] = o->grouped[b] ? o->sum[i] + g : g;
+		}
+		if (++o->grouped[b] == o->size)
+			apply_block(o, b);
+	}
+}
+
+/* Which versions were read: every block is one of the past, whole. */
+static int find(const struct oracle *o, const float *got, int *version)
+{
+	int b, v;
+
+	for (b = 0; b < BLOCKS; b++) {
+		for (v = o->version[b]; v >= 0; v--)
+			if (!memcmp(o->past[v] + b * PER_BLOCK, got + b * PER_BLOCK,
+				    PER_BLOCK * sizeof(float)))
+				break;
+		if (v < 0)
+			return fprintf(stderr, "block %d is none of %d versions\n", b, o->version[b]), 1;
+		version[b] = v;
+	}
+	return 0;
+}
+
+struct soft {
+	struct tutti_ps_table *t, *sync;
+	int number;
+};
+
+/* This worker's operation. A pull of its own push to another table says that the server has dealt with this one. */
+static int my_step(struct mp_job *job, struct soft *s, struct oracle *o, int w, int step, int *version)
+{
+	float got[N], g[N];
+	int32_t one = 1;
+	int i;
+
+	if (pulls(step)) {
+		MP_OK(tutti_ps_pull(s->t, got, 0, N, TUTTI_FLOAT32));
+		return find(o, got, version);
+	}
+	for (i = 0; i < N; i++)
+		g[i] = gradient(o, w, step, i);
+	MP_OK(tutti_ps_push(s->t, g, 0, N, TUTTI_FLOAT32));
+	MP_OK(tutti_ps_push_pull(s->sync, &one, &one, 0, 1, TUTTI_INT32));
+	return 0;
+}
+
+static int soft_steps(struct mp_job *job, struct soft *s, struct oracle *o)
+{
+	atomic_int *turn = &job->shared->word[s->number];
+	int *versions = (int *)(void *)job->shared->gather, step, b, w;
+	struct tutti_ps_read last = {.size = sizeof(last)};
+	float got[N];
+
+	for (step = 0; step < STEPS; step++) {
+		w = who(step);
+		if (w == job->rank - 1) {
+			TT_EXPECT(!my_step(job, s, o, w, step, versions + step * BLOCKS));
+			atomic_store(turn, step + 1);
+		}
+		TT_EXPECT(mp_await(turn, step + 1, 20000));
+		if (!pulls(step)) {
+			oracle_push(o, w, step);
+			continue;
+		}
+		for (b = 0; b < BLOCKS; b++) {
+			o->seen[w][b] = versions[step * BLOCKS + b];
+			memcpy(o->known[w] + b * PER_BLOCK, o->past[o->seen[w][b]] + b * PER_BLOCK,
+			       PER_BLOCK * sizeof(float));
+		}
+	}
+	w = job->rank - 1;
+	MP_OK(tutti_ps_pull(s->t, got, 0, N, TUTTI_FLOAT32)); /* waits for the answers to its pushes */
+	MP_OK(tutti_ps_last_read(s->t, &last));
+	TT_EXPECT(o->pushes[w] && last.tau == o->taus[w] / o->pushes[w]);
+	mp_meet(job); /* the words of this one are free again */
+	return 0;
+}
+
+static int soft_one(struct mp_job *job, struct tutti_ps *ps, int number, int softsync, bool aware,
+		    bool momentum)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_CONSTANT, .init_a = 2,
+				       .rate = RATE, .block = PER_BLOCK * sizeof(float),
+				       .rule = momentum ? TUTTI_PS_MOMENTUM : TUTTI_PS_SGD,
+				       .softsync = softsync, .staleness_aware = aware};
+	struct tutti_ps_options zero = {.size = sizeof(zero), .init = TUTTI_PS_ZERO};
+	struct oracle *o = calloc(1, sizeof(*o));
+	struct soft s = {.number = number};
+	char name[20];
+	int i, err;
+
+	o->size = softsync ? WORKERS / softsync : 1;
+	o->aware = aware;
+	o->momentum = momentum;
+	o->past = calloc(STEPS + 1, sizeof(*o->past));
+	for (i = 0; i < N; i++)
+		o->past[0][i] = 2;
+	memset(o->seen, 0xff, sizeof(o->seen));
+	snprintf(name, sizeof(name), "t%d", number);
+	MP_OK(tutti_ps_dense(ps, name, N, TUTTI_FLOAT32, &opt, &s.t));
+	name[0] = 's';
+	MP_OK(tutti_ps_dense(ps, name, 1, TUTTI_INT32, &zero, &s.sync));
+	if (job->rank)
+		err = soft_steps(job, &s, o);
+	else
+		mp_meet(job), err = 0;
+	if (err)
+		fprintf(stderr, "softsync %d, aware %d, momentum %d\n", softsync, aware, momentum);
+	free(o->past);
+	free(o);
+	return err;
+}
+
+static int soft_body(struct mp_job *job)
+{
+	struct tutti_ps *ps;
+	int n, aware, number = 0;
+
+	MP_OK(open_ps(job, 1, TUTTI_PS_ASYNC, &ps));
+	for (n = 0; n <= WORKERS; n++)
+		for (aware = 0; aware < 2; aware++)
+			TT_EXPECT(!soft_one(job, ps, number++, n, aware, n == 2));
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+/* Whoever leaves is not waited for: the rest of a group is applied when so many workers are left. */
+static int leave_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO, .softsync = 1};
+	float one[8] = {1, 2, 3, 4}, got[8] = {0};
+	struct tutti_ps_table *t, *rows;
+	uint64_t key[2] = {17, 4};
+	struct tutti_ps *ps;
+	int tries;
+
+	MP_OK(open_ps(job, 1, TUTTI_PS_ASYNC, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 4, TUTTI_FLOAT32, &opt, &t));
+	MP_OK(tutti_ps_rows(ps, "r", 2, 10, TUTTI_FLOAT32, &opt, &rows));
+	if (job->rank == 1 || job->rank == 2) {
+		one[0] = (float)job->rank;
+		MP_OK(tutti_ps_push(t, one, 0, 4, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_push_rows(rows, key, 2, one, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_pull(t, got, 0, 4, TUTTI_FLOAT32));
+		TT_EXPECT(got[0] == 0);
+	}
+	mp_meet(job);
+	for (tries = 0; (job->rank == 1 || job->rank == 2) && !got[0] && tries < 2000; tries++) {
+		MP_OK(tutti_ps_pull(t, got, 0, 4, TUTTI_FLOAT32));
+		mp_sleep_ms(1);
+	}
+	if (job->rank == 1 || job->rank == 2) {
+		TT_EXPECT(got[0] == 1.5f && got[1] == 2 && got[3] == 4);
+		for (tries = 0, got[0] = 0; !got[0] && tries < 2000; tries++)
+			MP_OK(tutti_ps_pull_rows(rows, key, 2, got, TUTTI_FLOAT32));
+		TT_EXPECT(got[0] == 1.5f && got[1] == 2 && got[2] == 3 && got[3] == 4);
+		mp_sleep_ms(job->rank == 2 ? 0 : 20);
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void softsync(void)
+{
+	TT_CHECK(!MP_RUN(.n = 1 + WORKERS, .env = "TUTTI_TRANSPORT=shm", .fn = soft_body));
+	TT_CHECK(!MP_RUN(.n = 1 + WORKERS, .env = "TUTTI_TRANSPORT=shm", .fn = leave_body));
+	TT_CHECK(!MP_RUN(.n = 1 + WORKERS, .fn = soft_body, .env = "TUTTI_TRANSPORT=fault:shm "
+			 "TUTTI_FAULT=seed=5,delay=0.1:100,reorder=0.3,again=0.2"));
+}
+
+/* ---- Downpour: fetch every 3 clocks, push every 2 ---- */
+
+static void count_update(void *value, const void *update, size_t count, enum tutti_datatype datatype,
+			 void *arg)
+{
+	size_t i;
+
+	(void)datatype;
+	(void)arg;
+	for (i = 0; i < count; i++)
+		((float *)value)[i] += ((const float *)update)[i] != 0 ? 100 : 1;
+}
+
+#define CLOCKS 6
+
+/* BSP, so that what is fetched is known exactly: worker 1 does 5 clocks and leaves, the other one goes on. */
+static int downpour_steps(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table *sum,
+			  struct tutti_ps_table *counted)
+{
+	int w = job->rank - 1, c, i, whole;
+	float one[5] = {1, 1, 1, 1, 1}, got[20], many[20];
+
+	for (c = 0; c < CLOCKS - w; c++) {
+		for (i = 0; i < 20; i++)
+			got[i] = many[i] = -1;
+		MP_OK(tutti_ps_pull(sum, got, 0, 20, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_pull(counted, many, 0, 20, TUTTI_FLOAT32));
+		whole = c / 2; /* pushes of each worker so far */
+		for (i = 0; i < 20; i++) {
+			TT_EXPECT(got[i] == (c % 3 ? -1.0f : i % 10 < 5 ? (float)(whole * 2) : 0));
+			TT_EXPECT(many[i] == (c % 3 ? -1.0f : i % 10 < 5 ? (float)(whole * 100) : 0));
+		}
+		MP_OK(tutti_ps_push(sum, one, (size_t)w * 10, 5, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_push(counted, one, (size_t)w * 10, 2, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_push(counted, one + 2, (size_t)w * 10 + 2, 3, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_clock(ps));
+	}
+	if (w)
+		return 0;
+	MP_OK(tutti_ps_pull(sum, got, 0, 20, TUTTI_FLOAT32));
+	for (i = 0; i < 20; i++)
+		TT_EXPECT(got[i] == (i < 5 ? 6.0f : i >= 10 && i < 15 ? 5.0f : 0));
+	return 0;
+}
+
+static int downpour_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO, .n_fetch = 3, .n_push = 2};
+	struct tutti_ps_table *sum, *counted;
+	struct tutti_ps *ps;
+
+	MP_OK(open_ps(job, 1, 0, &ps));
+	MP_OK(tutti_ps_dense(ps, "sum", 20, TUTTI_FLOAT32, &opt, &sum));
+	opt.rule = TUTTI_PS_CALLBACK;
+	opt.update = count_update;
+	MP_OK(tutti_ps_dense(ps, "counted", 20, TUTTI_FLOAT32, &opt, &counted));
+	if (job->rank)
+		TT_EXPECT(!downpour_steps(job, ps, sum, counted));
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void downpour(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = downpour_body));
+}
+
+/* ---- what is refused ---- */
+
+static int refused_body(struct mp_job *job)
+{
+	int staleness = *(int *)job->arg;
+	struct tutti_ps_options good = {.size = sizeof(good), .rule = TUTTI_PS_SGD}, o;
+	struct tutti_ps_table *t = NULL;
+	struct tutti_ps *ps;
+
+	MP_OK(open_ps(job, 1, staleness, &ps));
+	o = good;
+	o.softsync = staleness < 0 ? 3 : 1; /* of two workers */
+	MP_ERR(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, &o, &t), -EINVAL);
+	MP_SAID("softsync");
+	o = good;
+	o.staleness_aware = 1;
+	o.rule = staleness ? TUTTI_PS_ADAM : TUTTI_PS_SGD;
+	MP_ERR(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, &o, &t), -EINVAL);
+	MP_SAID("staleness_aware");
+	o.rule = TUTTI_PS_SUM;
+	MP_ERR(tutti_ps_dense(ps, "t", 10, TUTTI_INT32, &o, &t), -EINVAL);
+	MP_ERR(tutti_ps_rows(ps, "t", 2, 10, TUTTI_FLOAT32, &o, &t), -EINVAL);
+	o = good;
+	o.n_push = 2;
+	MP_ERR(tutti_ps_rows(ps, "t", 2, 10, TUTTI_FLOAT32, &o, &t), -EINVAL);
+	MP_SAID("n_push");
+	o.rule = TUTTI_PS_ASSIGN;
+	MP_ERR(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, &o, &t), -EINVAL);
+	o = good;
+	o.n_fetch = job->rank == 1 ? 2 : 3;
+	MP_ERR(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, &o, &t), -TUTTI_EMISMATCH);
+	TT_EXPECT(!t);
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void refused(void)
+{
+	int s;
+
+	for (s = TUTTI_PS_ASYNC; s <= 0; s++)
+		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = refused_body, .arg = &s));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {
+		{"softsync", softsync}, {"downpour", downpour}, {"refused", refused}, {NULL, NULL}};
+
+	return tt_test_main("ps_modes", tests, argc, argv);
+}

@@ -1,0 +1,59 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# What is trained on a parameter server, on real data: the digits, with and without stragglers, and the news.
+. "${TT_SRC:-.}/tests/sh.inc"
+suite trained
+
+# digits LEAST OPTION...: percent right at least
+digits()
+{
+	least=$1
+	shift
+	timeout 60 ./tutti_run -n 4 ./ps_digits --compute 0 --rate 0.1 --clocks 150 --csv "$tmp/csv" "$@" >"$tmp/out" 2>&1 ||
+		{ cat "$tmp/out"; exit 1; }
+	awk -v least="$least" 'match($0, /accuracy [0-9.]+/) { a = substr($0, RSTART + 9, RLENGTH - 9) }
+		END { exit !(a >= least) }' "$tmp/out" || { cat "$tmp/out"; exit 1; }
+	[ "$(wc -l <"$tmp/csv")" -eq 32 ] || { cat "$tmp/csv"; exit 1; }
+}
+
+# news RANKS SUBJECT: keep what is said of the test
+news()
+{
+	timeout 60 ./tutti_run -n "$1" ./logreg "$data/Reuters$2-train.arff" "$data/Reuters$2-test.arff" 4 >"$tmp/out" 2>&1 ||
+		{ cat "$tmp/out"; exit 1; }
+	tail -n 1 "$tmp/out" >"$tmp/news.$1.$2"
+}
+
+# same SUBJECT LOSS F1: many learn as well as one, and well enough
+same()
+{
+	awk -v most="$2" -v least="$3" '{ gsub(",", ""); loss[NR] = $3; f1[NR] = $NF }
+		END { exit !(NR == 2 && loss[1] < most && loss[2] < most && f1[1] > least && f1[2] > least &&
+			     loss[1] / loss[2] < 1.15 && loss[2] / loss[1] < 1.15) }' "$tmp/news.1.$1" "$tmp/news.4.$1" ||
+		{ cat "$tmp/news.1.$1" "$tmp/news.4.$1"; exit 1; }
+}
+
+if [ -x ./ps_digits ] && { timeout 60 ./tutti_run -n 2 ./ps_digits --clocks 1 >"$tmp/first" 2>&1 ||
+	! grep -q "was not found" "$tmp/first"; }; then
+	run bad_option says "usage" ./ps_digits --clocks 0
+	run digits_bsp digits 85
+	run digits_ssp digits 85 --staleness 2 --straggle 5
+	run digits_essp digits 85 --staleness 2 --essp
+	run digits_aware digits 80 --staleness async --aware
+fi
+for data in data ../data "$TT_SRC/build/data" none; do
+	[ ! -s "$data/ReutersCorn-train.arff" ] || break
+done
+if [ "$data" != none ]; then
+	for subject in Corn Grain; do
+		for ranks in 1 4; do
+			run "news_${subject}_$ranks" news $ranks $subject
+		done
+	done
+	run same_corn same Corn 0.2 0.4
+	run same_grain same Grain 0.2 0.6
+fi
+echo "'a text',2" >"$tmp/bad.arff"
+sed -i '1i @data' "$tmp/bad.arff"
+run bad_text says "is not a quoted string" timeout 60 ./tutti_run -n 2 ./logreg "$tmp/bad.arff" "$tmp/bad.arff"
+finish
