@@ -95,12 +95,12 @@ static int forged(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table
 	MP_OK(tutti_ps_ipull_rows(t, key, 2, v, TUTTI_FLOAT32, &req));
 	tt_wire_lock(wire);
 	credit = (struct tt_ps_credit *)(void *)(ps->box + ps->box_back +
-						 tt_ps_box_credit(0, (int)(out->number % TT_PS_SLOTS)));
+						 tt_ps_box_credit(ps, 0, 0, (int)(out->number % TT_PS_SLOTS)));
 	*credit = (struct tt_ps_credit){.number = out->number, .len = len};
 	((uint32_t *)(void *)(credit + 1))[0] = 0;
 	((uint32_t *)(void *)(credit + 1))[1] = place;
 	TT_EXPECT(out->busy);
-	tt_ps_credit_ring(&out->bell);
+	tt_ps_credit_ring(&out->bell[0].bell);
 	tt_wire_unlock(wire);
 	MP_ERR(tutti_wait(&req), -EPROTO);
 	return 0;
