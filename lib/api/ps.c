@@ -256,8 +256,11 @@ static int wait_for_workers(struct tutti_ps *ps)
 	/* Everybody, as long as one works; one that dies has left, too. */
 	tt_engine_wait(ps->comm->ctx, served, ps, TT_NEVER);
 	tt_wire_lock(ps->comm->ctx->wire);
-	if (ps->comm->failed == -ETIMEDOUT) /* which nobody else knows of */
+	if (ps->comm->failed == -ETIMEDOUT) { /* which nobody else knows of */
 		tt_comm_abort(ps->comm);
+		tt_comm_fail(ps->coll, -ETIMEDOUT, -1, "ps_close", 0, "", "%s", ps->comm->failure.text);
+		tt_comm_abort(ps->coll);
+	}
 	err = tt_comm_check(ps->comm);
 	tt_wire_unlock(ps->comm->ctx->wire);
 	return err;
@@ -301,8 +304,10 @@ int tutti_ps_close(struct tutti_ps *ps)
 	end = settle(ps);
 	err = err ? err : end;
 	/* what was told last is that all have left; where nobody is missing all end together */
-	if (!err && !atomic_load(&ps->coll->failed) && tutti_barrier(ps->coll) && !ps->dead)
-		err = tt_fail_info(&ps->coll->failure);
+	end = atomic_load(&ps->comm->failed) || atomic_load(&ps->coll->failed) ? 0
+									       : tutti_barrier(ps->coll);
+	if (!err && !ps->dead)
+		err = end;
 	if (!err)
 		err = tt_ps_refusal(ps);
 	free_ps(ps);
