@@ -3,11 +3,11 @@ bin_PROGRAMS += tutti_perf
 tutti_perf_SOURCES = \
 	perf/tutti_perf.c perf/perf.h perf/options.c perf/nearest.c perf/sizes.c perf/stats.c \
 	perf/types.c perf/oracle.c perf/buffer.c perf/table.c perf/files.c perf/progress.c \
-	perf/coll.c perf/coll.h perf/coll_kinds.c perf/p2p.c perf/kernel.c perf/ps.c
+	perf/coll.c perf/coll.h perf/coll_kinds.c perf/p2p.c perf/kernel.c perf/checksum.c perf/ps.c
 tutti_perf_LDADD = libtt_reduce.la libtutti.la $(JANSSON_LIBS)
 
 EXTRA_DIST += perf/staleness perf/staleness.gp perf/compare_verbs perf/scale perf/predict perf/tune perf/hosts.inc \
-	perf/compare/compare perf/compare/table.awk perf/compare/figure.gp perf/compare/drive.h \
+	perf/instructions perf/compare/compare perf/compare/table.awk perf/compare/figure.gp perf/compare/drive.h \
 	perf/compare/drive.c perf/compare/drive_tutti.c perf/compare/drive_mpi.c \
 	perf/compare/drive_gloo.cc perf/compare/line.c perf/compare/bare_ofi.c
 
@@ -26,4 +26,7 @@ perf-tune: all
 # Loss against time on a parameter server, by the bound on staleness.
 perf-staleness: all
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/staleness
-.PHONY: perf-staleness perf-compare perf-compare-quick perf-scale perf-sim perf-tune
+# What being watched costs a call.
+perf-instructions: all
+	TT_BUILD=$(abs_top_builddir) $(SHELL) $(srcdir)/perf/instructions
+.PHONY: perf-instructions perf-staleness perf-compare perf-compare-quick perf-scale perf-sim perf-tune

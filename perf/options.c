@@ -187,6 +187,16 @@ const struct perf_command perf_commands[] = {
 	 .has_type = true,
 	 .has_op = true,
 	 .has_size = true},
+	{.name = "checksum",
+	 .help = "what TUTTI_CHECKSUM costs each end of a message, beside a copy",
+	 .run = perf_run_checksum,
+	 .bytes = 64,
+	 .most = 16 << 20,
+	 .factor = 16,
+	 .iters = 20,
+	 .warmup = 2,
+	 .min_ranks = 1,
+	 .has_size = true},
 	{.name = NULL},
 };
 

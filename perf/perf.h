@@ -170,6 +170,7 @@ int perf_run_latency(struct perf *perf);
 int perf_run_atomic(struct perf *perf);
 int perf_run_ps(struct perf *perf);
 int perf_run_kernel(struct perf *perf); /* perf/kernel.c */
+int perf_run_checksum(struct perf *perf); /* perf/checksum.c */
 extern const char *const perf_level_names[], *const perf_store_names[];
 
 /* A run: everything above together. */

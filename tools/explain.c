@@ -173,6 +173,22 @@ static void print_row(const struct tt_candidate *c, bool taken, size_t size)
 	       measured, c->time / 1e3, c->steps, c->bytes, c->reduced);
 }
 
+/* Ranks one host after the other; NULL: no plans in two levels. */
+static struct tt_hosts *hosts_of(const struct options *opt)
+{
+	int each = (opt->nranks + opt->hosts - 1) / opt->hosts, i;
+	int *by = calloc((size_t)opt->nranks, sizeof(*by));
+	struct tt_hosts *hosts = NULL;
+
+	for (i = 0; by && i < opt->nranks; i++)
+		by[i] = i / each;
+	if (by && each <= TT_NODE_RANKS && strcmp(opt->env.node.text, "off") != 0 &&
+	    tt_hosts_new(by, opt->nranks, &hosts))
+		hosts = NULL;
+	free(by);
+	return hosts;
+}
+
 static int explain(const struct options *opt, const struct tt_chooser *chooser, size_t size)
 {
 	struct tt_plan_args args = {.coll = opt->coll,
@@ -186,13 +202,17 @@ static int explain(const struct options *opt, const struct tt_chooser *chooser, 
 	struct tt_candidate list[TT_CANDIDATES];
 	struct tt_plan_args cut;
 	size_t *counts = calloc((size_t)opt->nranks, sizeof(*counts));
+	struct tt_hosts *hosts = hosts_of(opt);
 	const struct tt_alg *taken;
 	int n, i, shown = 0;
 
-	if (!counts)
+	if (!counts) {
+		free(hosts);
 		return cli_fail("no memory for %d ranks", opt->nranks);
+	}
 	for (i = 0; i < opt->nranks; i++)
 		counts[i] = args.count;
+	args.hosts = hosts;
 	args.rcounts = counts; /* of the v forms: all alike */
 	cut = args;
 	n = tt_candidates(chooser, &args, list, TT_CANDIDATES);
@@ -208,6 +228,7 @@ static int explain(const struct options *opt, const struct tt_chooser *chooser, 
 			shown++;
 		}
 	free(counts);
+	free(hosts);
 	return 0;
 }
 

@@ -127,7 +127,7 @@ struct tutti_stats {
 	uint64_t copied_bytes;		/* moved by the CPU from one buffer of this process to another */
 	uint64_t put_bytes;		/* written to peers */
 	uint64_t got_bytes;		/* read from peers with get */
-	uint64_t pulled_bytes;		/* read out of mapped peer memory by kernels */
+	uint64_t pulled_bytes;		/* read out of mapped peer memory, or stored there */
 	uint64_t reduced_bytes;		/* result bytes of reduction kernels */
 	uint64_t eager_messages;	/* sent through slots */
 	uint64_t put_messages;		/* sent by put into the receiver's buffer */

@@ -40,6 +40,7 @@ int tt_ps_check_worker(const char *call, struct tutti_ps *ps);
 struct tt_agreed {
 	uint64_t chunk;
 	int32_t lanes, node;
+	int32_t checksum;
 	int32_t tune; /* TT_TUNE_*: has it a measured table? */
 	char algo[256];
 };

@@ -114,6 +114,7 @@ static int open_wire(struct tutti_context *ctx)
 					.mismatch = tt_run_mismatch,
 					.early = tt_run_early,
 					.fenced = tt_run_fenced,
+					.damaged = tt_ctx_damaged,
 					.arg = ctx};
 
 	int err;
@@ -171,6 +172,7 @@ static int join(struct tutti_context *ctx, int tune)
 	struct tt_agreed agreed = {.chunk = (uint64_t)ctx->env.chunk.number,
 				   .lanes = (int32_t)ctx->env.lanes.number,
 				   .node = ctx->node != NULL,
+				   .checksum = (int32_t)ctx->env.checksum.number,
 				   .tune = tune};
 	struct tt_node_card node_card = {0};
 	char card[TT_CARD_MAX];
@@ -251,6 +253,7 @@ static int make_world(struct tutti_context *ctx, const struct tt_tunes *tunes)
 	err = tt_comm_new(ctx, NULL, ctx->boot_params.nranks, 1, 1, &ctx->world);
 	if (err)
 		return err;
+	tt_wire_checksums(ctx->wire, agreed.checksum);
 	tt_engine_wait_mode(ctx);
 	if (agreed.node)
 		err = tt_node_agree(ctx, node_card_of);

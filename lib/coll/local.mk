@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 libtt_la_SOURCES += \
 	lib/coll/algs.c lib/coll/algs.def lib/coll/coll.c lib/coll/coll.h \
-	lib/coll/costs.h lib/coll/costs.c lib/coll/costs_allreduce.c lib/coll/costs_node.c \
+	lib/coll/costs.h lib/coll/costs.c lib/coll/costs_allreduce.c lib/coll/costs_node.c lib/coll/costs_hier.c \
 	lib/coll/single.c lib/coll/allreduce_ring.c \
 	lib/coll/allreduce_single_master.c lib/coll/allreduce_ps.c lib/coll/allreduce_radix.c \
 	lib/coll/allreduce_recursive_doubling.c lib/coll/allreduce_halving_doubling.c \
@@ -20,4 +20,6 @@ libtt_la_SOURCES += \
 	lib/coll/scan_chain.c lib/coll/scan_doubling.c \
 	lib/coll/node.h lib/coll/allreduce_node.c lib/coll/barrier_node.c lib/coll/bcast_node.c \
 	lib/coll/reduce_node.c lib/coll/reduce_scatter_node.c lib/coll/allgather_node.c \
-	lib/coll/gather_scatter_node.c lib/coll/alltoall_node.c
+	lib/coll/gather_scatter_node.c lib/coll/alltoall_node.c \
+	lib/coll/hier.c lib/coll/hier.h lib/coll/allreduce_hier.c lib/coll/barrier_hier.c \
+	lib/coll/bcast_hier.c lib/coll/reduce_hier.c lib/coll/allgather_hier.c lib/coll/reduce_scatter_hier.c

@@ -122,7 +122,8 @@ struct tutti_comm {
 	struct tt_plan_cache *plans;
 	struct tt_chooser *chooser;
 	struct tt_p2p *p2p; /* NULL: no messages yet */
-	struct tt_node_comm *node; /* NULL: its ranks do not share a host's memory */
+	struct tt_node_comm *node; /* NULL: the ranks of a host do not share its memory */
+	struct tt_hosts *hosts;	   /* NULL: all ranks are on one host, or there are no plans in two levels */
 	uint32_t votes; /* agreements reached so far */
 	struct tt_vote *vote; /* agree.c: under way; NULL: none */
 };
@@ -254,6 +255,9 @@ int tt_comm_failure(const struct tutti_comm *comm, const char *call, uint64_t se
 /* For handlers of the control tree: the wire lock, and this rank stays alive to the others while it waits. */
 void tt_ctx_lock(struct tutti_context *ctx);
 void tt_ctx_unlock(struct tutti_context *ctx);
+
+/* For the wire: data from rank arrived damaged. */
+void tt_ctx_damaged(void *ctx, int rank, const char *why);
 
 /* Handlers of the control tree; they take the lock. */
 void tt_ctx_fail_msg(void *ctx, int from, const void *data, size_t len);

@@ -435,6 +435,16 @@ void tt_ctx_accuse_msg(void *arg, int from, const void *data, size_t len)
 
 /* ---- the end of the job ---- */
 
+void tt_ctx_damaged(void *arg, int rank, const char *why)
+{
+	struct tutti_context *ctx = arg;
+	char text[256];
+
+	snprintf(text, sizeof(text), "from rank %d on host %s: %s", rank, tt_boot_host(ctx->boot, rank), why);
+	tt_ctx_fail(ctx, -EBADMSG, rank, "%s", text);
+	tt_ctx_lost(ctx, ctx->boot_params.rank, text);
+}
+
 void tt_ctx_abort_msg(void *arg, int from, const void *data, size_t len)
 {
 	struct tutti_context *ctx = arg;

@@ -127,8 +127,11 @@ struct tt_plan_req {
 	/* this run */
 	uint64_t fprint;
 	uint64_t turn; /* of a node plan */
+	unsigned step; /* that this rank has reached in it */
 	bool resumed;  /* quick.c has made this call, but could not end it */
 	void *bounce[2]; /* of a node plan: copies that peers can reach */
+	char *unbounced; /* of a mixed one: the result's own place, if messages go to the copy */
+	struct tt_region *unbounced_region;
 	int lanes_left;
 	uint32_t rounds; /* in all lanes */
 	struct tt_lane_run *lanes;

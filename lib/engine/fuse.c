@@ -33,6 +33,7 @@ static const char *order_of(const char *algo)
 	static const char *const order[][2] = {
 		{"recursive_doubling", "doubling"}, {"radix", "radix"}, {"single_master", "master"},
 		{"node_slots", "ranks"},	    {"node_pull", "ranks"},
+		{"hier_leader", "levels"},
 	};
 	size_t i;
 

@@ -14,9 +14,10 @@ struct tt_quick_known {
 	bool slots;
 };
 
-/* A communicator whose ranks share a host. */
+/* The ranks of a communicator that share this one's host: all, or those of a plan in two levels. */
 struct tt_node_comm {
 	struct tt_node_group *group;
+	int n, *member; /* by place in the group: the rank in the communicator */
 	uint64_t turn;	/* of the last call */
 	uint64_t begun; /* the last that has begun */
 	struct tt_plan_req *running;
@@ -33,7 +34,10 @@ struct tt_node_comm {
 int tt_node_agree(struct tutti_context *ctx, int (*card)(void *ctx, int rank, struct tt_node_card *));
 /* A handler of the control tree. */
 void tt_node_msg(void *ctx, int from, const void *data, size_t len);
-/* Makes comm->node if its ranks share a host and its memory; collective, may wait for the others. */
+/*
+ * Makes comm->node if its ranks share a host and its memory, or comm->hosts as well if as many do on each of several hosts;
+ * collective, may wait for the others.
+ */
 int tt_node_comm_new(struct tutti_comm *comm);
 void tt_node_comm_free(struct tutti_comm *comm);
 

@@ -33,7 +33,7 @@ static struct tt_quick_known *known_of(struct tutti_comm *comm, const struct tt_
 
 static bool applies(struct tutti_comm *comm, const struct tt_call *call)
 {
-	return comm->node && call->coll == TT_COLL_ALLREDUCE && call->op < TUTTI_NUM_OPS &&
+	return comm->node && !comm->hosts && call->coll == TT_COLL_ALLREDUCE && call->op < TUTTI_NUM_OPS &&
 	       call->count && call->count * tutti_datatype_size(call->datatype) <= TT_NODE_SLOT &&
 	       known_of(comm, call)->slots;
 }

@@ -233,6 +233,8 @@ int tt_node_group_new(struct tt_node *node, const struct tt_node_params *p,
 	g->rank = p->rank;
 	g->size = p->size;
 	g->plain = p->plain;
+	g->gone = p->gone;
+	g->arg = p->arg;
 	g->area_len = tt_node_area_bytes(p->size);
 	g->peer = (struct node_peer **)(g + 1);
 	for (i = 0; i < p->size; i++)
@@ -295,17 +297,28 @@ void *tt_node_slot(struct tt_node_group *g, uint64_t turn)
 	return g->area->rank[g->rank].slot[turn % 2].data;
 }
 
+static const struct tt_mr *mr_of(const struct tt_node_group *g, const struct tt_region *region)
+{
+	int i;
+
+	for (i = 0; region && i < TT_TP_MAX; i++)
+		if (region->mr[i] && region->mr[i]->tp == &g->node->keeper)
+			return region->mr[i];
+	return NULL;
+}
+
+bool tt_node_maps(const struct tt_node_group *g, const struct tt_region *region)
+{
+	return mr_of(g, region);
+}
+
 int tt_node_publish(struct tt_node_group *g, uint64_t turn, enum tt_node_which which, void *addr,
 		    size_t len, const struct tt_region *region, size_t *copied)
 {
 	struct node_buf *buf = &g->area->rank[g->rank].buf[turn % 2][which];
 	struct node_buf b = {.kind = NODE_PLAIN, .off = (uint64_t)(uintptr_t)addr, .len = len};
-	const struct tt_mr *mr = NULL;
-	int i;
+	const struct tt_mr *mr = mr_of(g, region);
 
-	for (i = 0; region && i < TT_TP_MAX; i++)
-		if (region->mr[i] && region->mr[i]->tp == &g->node->keeper)
-			mr = region->mr[i];
 	*copied = 0;
 	if (!len)
 		b.kind = NODE_NONE;
@@ -404,14 +417,16 @@ void tt_node_finish(struct tt_node_group *g, uint64_t turn)
 
 static void end_peer(const struct node_peer *peer)
 {
-	tt_warn("process %d has been stopped for %d s in the middle of reading this process's buffers; it "
-		"is ended, so that they can be used again",
+	tt_warn("process %d has been stopped for %d s, or was taken for dead, in the middle of reading this "
+		"process's buffers; it is ended, so that they can be used again",
 		(int)peer->pid, FENCE_MS / 1000);
 	kill(peer->pid, SIGKILL);
 }
 
-static void wait_for_claim(const struct node_rank *rank, const struct node_peer *peer)
+static void wait_for_claim(struct tt_node_group *g, int i)
 {
+	const struct node_rank *rank = &g->area->rank[i];
+	const struct node_peer *peer = g->peer[i];
 	uint64_t deadline = 0, last = 0;
 	unsigned turn;
 
@@ -428,7 +443,7 @@ static void wait_for_claim(const struct node_rank *rank, const struct node_peer 
 		if (!deadline) {
 			deadline = tt_deadline_ms(FENCE_MS);
 			last = tt_deadline_ms(2 * FENCE_MS);
-		} else if (tt_passed(deadline)) {
+		} else if (tt_passed(deadline) || (deadline != TT_NEVER && g->gone(g->arg, i))) {
 			end_peer(peer);
 			deadline = TT_NEVER;
 		}
@@ -445,5 +460,5 @@ void tt_node_withdraw(struct tt_node_group *g)
 		return;
 	for (i = 0; i < g->size; i++)
 		if (g->peer[i])
-			wait_for_claim(&g->area->rank[i], g->peer[i]);
+			wait_for_claim(g, i);
 }

@@ -65,6 +65,7 @@ struct tt_node_params {
 	bool plain;	  /* all ranks can read and write each other's ordinary memory */
 	uint64_t deadline;
 	bool (*failed)(void *arg); /* give up waiting for the others */
+	bool (*gone)(void *arg, int rank); /* this rank here counts as dead, whether it is or not */
 	void *arg;
 };
 
@@ -85,6 +86,8 @@ void *tt_node_slot(struct tt_node_group *g, uint64_t turn);
 /* What of a rank peers may touch: what they may read, what they may write, its slot. */
 enum tt_node_which { TT_NODE_INPUT, TT_NODE_RESULT, TT_NODE_SLOTS, TT_NODE_WHICH = TT_NODE_SLOTS };
 struct tt_region;
+/* Whether peers can map it. */
+bool tt_node_maps(const struct tt_node_group *g, const struct tt_region *region);
 /*
  * Peers may touch len bytes at addr in this turn, once this rank has signalled. region covers them or is NULL. A short input
  * that peers can't map goes into the slot (*copied is its length then), which the turn must not use
@@ -145,6 +148,9 @@ int tt_node_pull_reduce(struct tt_node_group *g, uint64_t turn, struct tt_node_r
 /* Copy out of from's src to dst here. */
 int tt_node_pull_copy(struct tt_node_group *g, uint64_t turn, int from, struct tt_node_ref src,
 		      void *dst, size_t len, struct tt_node_count *count, int *gone);
+/* Copy what is here to dst of rank `to` (TT_NODE_ALL: of all others). */
+int tt_node_push(struct tt_node_group *g, uint64_t turn, int to, struct tt_node_ref dst,
+		 const void *src, size_t len, struct tt_node_count *count, int *gone);
 /* All ranks' slots of a turn, which has begun everywhere, combined to dst here. */
 void tt_node_reduce_slots(struct tt_node_group *g, uint64_t turn, void *dst, size_t count,
 			  const struct tt_node_reduce *r);

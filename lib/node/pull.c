@@ -266,6 +266,38 @@ int tt_node_pull_copy(struct tt_node_group *g, uint64_t turn, int from, struct t
 	return err;
 }
 
+static int push_one(struct tt_node_group *g, uint64_t turn, int to, struct tt_node_ref dst,
+		    const void *src, size_t len, struct tt_node_count *count)
+{
+	struct part part;
+	int err = look(g, turn, to, dst, len, &part);
+
+	if (!err && part.ptr)
+		memcpy(part.ptr, src, len);
+	else if (!err)
+		err = plain_copy(&part, 0, (char *)src, len, true);
+	if (!err)
+		*(part.ptr ? &count->pulled : &count->copied) += len;
+	return err;
+}
+
+int tt_node_push(struct tt_node_group *g, uint64_t turn, int to, struct tt_node_ref dst,
+		 const void *src, size_t len, struct tt_node_count *count, int *gone)
+{
+	int i, err = claim(g, gone);
+
+	if (err)
+		return err;
+	for (i = 0; !err && i < g->size; i++) {
+		if (i == g->rank || (to != TT_NODE_ALL && to != i))
+			continue;
+		*gone = i;
+		err = push_one(g, turn, i, dst, src, len, count);
+	}
+	release(g);
+	return err;
+}
+
 void tt_node_reduce_slots(struct tt_node_group *g, uint64_t turn, void *dst, size_t count,
 			  const struct tt_node_reduce *r)
 {

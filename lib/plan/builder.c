@@ -36,9 +36,10 @@ struct tt_builder {
 	struct tt_plan plan; /* args, algo, scratch, generator; copied into the result */
 	struct lane_builder *lanes;
 	int nlanes, cap_lanes, lane;
+	bool messages;
 	struct counter *counters;	  /* open addressing */
 	uint32_t ncounters, cap_counters; /* a power of two */
-	int err;
+	int err, broken; /* broken: another reason than memory */
 };
 
 struct tt_builder *tt_builder_new(const struct tt_plan_args *args, const char *algo)
@@ -166,6 +167,7 @@ void tt_add(struct tt_builder *b, const struct tt_op *op)
 	if (!op->len && op->kind < TT_OP_SIGNAL)
 		return;
 	b->plan.node |= op->kind >= TT_OP_PULL_REDUCE;
+	b->messages |= op->kind <= TT_OP_RECV_REDUCE;
 	if (b->lane >= b->nlanes)
 		tt_lane(b, b->lane);
 	if (b->err)
@@ -259,6 +261,11 @@ void tt_pull_reduce(struct tt_builder *b, int peer, struct tt_ref dst, struct tt
 				  .dst = dst,
 				  .a = a,
 				  .len = len});
+}
+
+void tt_push(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len)
+{
+	tt_add(b, &(struct tt_op){.kind = TT_OP_PUSH, .peer = peer, .dst = dst, .a = a, .len = len});
 }
 
 void tt_generate(struct tt_builder *b, tt_gen_fn *gen, int nlanes, int rounds, int max_ops,
@@ -391,15 +398,26 @@ static void free_builder(struct tt_builder *b)
 	free(b);
 }
 
+void tt_builder_broken(struct tt_builder *b, int err)
+{
+	b->err = b->err ? b->err : err;
+	b->broken = b->broken ? b->broken : err;
+}
+
 int tt_plan_finish(struct tt_builder *b, struct tt_plan **plan)
 {
 	struct tt_plan *p = b->err ? NULL : pack(b);
+	bool messages = b->messages;
+	int err = b->broken;
 
 	free_builder(b);
+	if (err)
+		return err;
 	if (!p)
 		return tt_fail(-ENOMEM, "no memory for the plan of a collective");
 	if (!p->gen)
 		p->max_ops = largest_round(p);
+	p->mixed = p->node && messages;
 	*plan = p;
 	return 0;
 }

@@ -20,7 +20,7 @@ static const char *kind_name(enum tt_op_kind kind)
 {
 	static const char *const names[] = {"?",      "send", "receive",     "receive-reduce",
 					    "reduce", "copy", "pull-reduce", "pull-copy",
-					    "signal", "wait"};
+					    "push",   "signal", "wait"};
 
 	return (unsigned)kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "?";
 }
@@ -122,6 +122,7 @@ static int flatten(struct tt_checker *c)
 static void free_checker(struct tt_checker *c)
 {
 	tt_ck_values_free(c);
+	tt_ck_node_free(c);
 	free(c->ops);
 	free(c->begin);
 	free(c->lanes);
@@ -145,12 +146,6 @@ static int check_all(struct tt_checker *c)
 
 	if (!err)
 		err = flatten(c);
-	if (!err && has_node_ops(c)) {
-		err = tt_ck_values_init(c);
-		if (!err)
-			err = tt_ck_run_node(c);
-		return err ? err : tt_ck_verdict(c);
-	}
 	if (!err)
 		err = tt_ck_check_bounds(c);
 	if (!err)
@@ -159,6 +154,8 @@ static int check_all(struct tt_checker *c)
 		err = tt_ck_check_hazards(c);
 	if (!err)
 		err = tt_ck_values_init(c);
+	if (!err && has_node_ops(c))
+		err = tt_ck_node_init(c);
 	if (!err)
 		err = tt_ck_run(c);
 	if (!err)

@@ -8,7 +8,7 @@
  *	check_value.c	symbolic values: initial contents, what ops do to them
  *	check_verdict.c	whether they are right in the end
  *	check_run.c	the channel in small: credits, offers, rounds, deadlock
- *	check_node.c	instead, for node plans: who touches whose buffer when
+ *	check_node.c	node ops: who touches whose buffer when
  */
 #ifndef TT_CHECK_INT_H
 #define TT_CHECK_INT_H
@@ -65,6 +65,8 @@ struct ck_buf {
 	size_t n; /* elements */
 };
 
+struct ck_node; /* check_node.c */
+
 struct tt_checker {
 	struct tt_plan *const *plans;
 	int n; /* ranks */
@@ -90,7 +92,10 @@ struct tt_checker {
 	bool *ring_queued;
 	int *queue, nqueue;
 	uint64_t random;
+	struct ck_node *node; /* NULL: there are no node ops */
 };
+
+#define CK_BLOCKED 1 /* an op that can't be done yet */
 
 static inline bool ck_is_recv(const struct tt_op *op)
 {
@@ -146,7 +151,22 @@ struct ck_val tt_ck_combine(const struct ck_val *a, const struct ck_val *b);
 void tt_ck_divide(struct ck_val *v);
 
 int tt_ck_run(struct tt_checker *c);
-int tt_ck_run_node(struct tt_checker *c);
+/*
+ * check_node.c; but for the first three, nothing without node ops. tt_ck_node_op: 0, CK_BLOCKED or an error.
+ */
+int tt_ck_node_init(struct tt_checker *c);
+int tt_ck_node_op(struct tt_checker *c, const struct ck_op *op);
+bool tt_ck_near(const struct tt_checker *c, int a, int b); /* do these ranks share a host? */
+void tt_ck_node_free(struct tt_checker *c);
+/* Any other op: what it touches; what goes with a message. */
+int tt_ck_node_touch(struct tt_checker *c, const struct ck_op *op);
+void tt_ck_node_tell(struct tt_checker *c, const struct ck_op *send);
+void tt_ck_node_learn(struct tt_checker *c, const struct ck_op *recv);
+/* The end of a lane's round, perhaps its last. */
+int tt_ck_node_round(struct tt_checker *c, int lane, bool last);
+/* For the verdict on a barrier: whom lanes know of. */
+void tt_ck_node_known(struct tt_checker *c);
+
 int tt_ck_verdict(const struct tt_checker *c);
 
 #endif

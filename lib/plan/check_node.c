@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The checker's run of node plans: ranks that reach into each other's buffers.
+ * The checker's view of node ops: ranks that reach into each other's buffers.
  *
- * There are no messages; what orders the ranks is signals and waits. Each rank has a vector clock, which a signal
- * carries to those that wait for it. Two touches of the same bytes, one of them writing, by different ranks that are not
- * ordered by it are a hazard, whatever the order in which they happened here; and so is a touch that is not
- * ordered before the end of its owner's plan, when the caller has the buffers back. Slots are not the
- * caller's: turns that may overlap have different ones.
+ * What orders the ranks is signals and waits, and messages. Each lane has a vector clock, which a signal carries to those
+ * that wait for it, and a message to its receiver. Two touches of the same bytes, one of them writing, by
+ * different lanes that are not ordered by it are a hazard, whatever the order in which they happened here; and so
+ * is a touch that is not ordered before the end of its owner's plan, when the caller has the buffers back. (Touches in one
+ * round: check_static.c.) Slots are not the caller's: turns that may overlap have different ones.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/error.h"
-#include "lib/base/hash.h"
 #include "lib/plan/check_int.h"
 
-#define STEPS 8 /* of a plan */
+#define STEPS 64 /* of a plan */
 
 /* A touch of a part of a rank's buffer. */
 struct touch {
@@ -24,24 +23,26 @@ struct touch {
 	enum tt_buf buf;
 	size_t off, len;
 	bool write;
-	int rank; /* who, at its clock */
+	int lane; /* who, at its clock */
 	uint32_t clock;
 	const struct ck_op *op; /* NULL: the end of its plan */
 };
 
 struct rank_state {
-	uint32_t next, end;		 /* ops */
-	uint32_t *clock;		 /* of all ranks, as this one knows */
-	uint32_t *signal[STEPS];	 /* the clock it went with */
-	struct tt_ref reads, writes;	 /* published */
-	uint32_t published[2];		 /* at this clock of its own; 0: not */
-	struct touch *touches;		 /* of its buffers */
+	unsigned step;
+	uint32_t *signal[STEPS];     /* the clocks of the lanes that made it, and of those before */
+	struct tt_ref reads, writes; /* published */
+	uint32_t *published[2];	     /* at these clocks; NULL: not */
+	struct touch *touches;	     /* of its buffers */
+	int lanes_left;
 };
 
-struct node_check {
-	struct tt_checker *c;
+struct ck_node {
 	struct rank_state *rank;
-	uint32_t *clocks; /* the memory of all */
+	uint32_t *clock;  /* of each lane: of all lanes, as it knows */
+	uint32_t *learnt; /* what it has been told in this round */
+	uint32_t *told;	  /* with each message */
+	uint32_t *steps;  /* the memory of rank_state's signal */
 	struct ck_val *row;
 };
 
@@ -52,336 +53,419 @@ struct place {
 	size_t off;
 };
 
-static int fail_touch(const struct node_check *n, const struct place *p, const struct ck_op *op,
+static uint32_t *clock_of(const struct tt_checker *c, int lane)
+{
+	return c->node->clock + (size_t)lane * (size_t)c->nlanes;
+}
+
+static void join(const struct tt_checker *c, uint32_t *to, const uint32_t *from)
+{
+	int i;
+
+	for (i = 0; i < c->nlanes; i++)
+		to[i] = from[i] > to[i] ? from[i] : to[i];
+}
+
+static bool knows(const struct tt_checker *c, int lane, const uint32_t *when)
+{
+	const uint32_t *clock = clock_of(c, lane);
+	int i;
+
+	for (i = 0; i < c->nlanes; i++)
+		if (clock[i] < when[i])
+			return false;
+	return true;
+}
+
+/* Do they share a host? */
+static bool near(const struct tt_checker *c, int a, int b)
+{
+	const struct tt_hosts *h = c->args.hosts;
+
+	return !h || c->args.node || h->host[a] == h->host[b];
+}
+
+static int fail_touch(const struct tt_checker *c, const struct place *p, const struct ck_op *op,
 		      const struct touch *t)
 {
 	if (!op || !t->op)
 		return tt_fail(-EINVAL, "hazard: %s touches %s of rank %d, which may have returned",
-			       tt_ck_where(n->c, op ? op : t->op), tt_ck_buf_name(p->buf), p->rank);
+			       tt_ck_where(c, op ? op : t->op), tt_ck_buf_name(p->buf), p->rank);
 	return tt_fail(-EINVAL, "hazard in %s of rank %d: %s, may run together with %s",
-		       tt_ck_buf_name(p->buf), p->rank, tt_ck_where(n->c, op),
-		       tt_ck_where(n->c, t->op));
+		       tt_ck_buf_name(p->buf), p->rank, tt_ck_where(c, op), tt_ck_where(c, t->op));
 }
 
-static int touch(struct node_check *n, int who, const struct place *p, size_t len, bool write,
-		 const struct ck_op *op)
+/* By an op of a lane, or by the end of a rank's plan, at that clock. */
+static int touch(struct tt_checker *c, int lane, const struct place *p, size_t len, bool write,
+		 const struct ck_op *op, const uint32_t *clock)
 {
-	struct rank_state *owner = &n->rank[p->rank], *self = &n->rank[who];
-	enum tt_buf buf = ck_real(n->c, p->rank, p->buf);
+	struct rank_state *owner = &c->node->rank[p->rank];
+	enum tt_buf buf = ck_real(c, p->rank, p->buf);
 	struct touch *t;
 
 	for (t = owner->touches; t; t = t->next) {
-		if (t->buf != buf || !(t->write || write) || t->rank == who ||
+		if (t->buf != buf || !(t->write || write) || t->lane == lane ||
 		    t->off >= p->off + len || p->off >= t->off + t->len)
 			continue;
-		if (self->clock[t->rank] < t->clock)
-			return fail_touch(n, p, op, t);
+		if (clock[t->lane] < t->clock)
+			return fail_touch(c, p, op, t);
 	}
 	t = malloc(sizeof(*t));
 	if (!t)
 		return -ENOMEM;
-	*t = (struct touch){owner->touches, buf, p->off, len, write, who, self->clock[who], op};
+	*t = (struct touch){owner->touches, buf, p->off, len, write, lane, clock[lane], op};
 	owner->touches = t;
 	return 0;
 }
 
-/* Where ref of rank is, for op of who; published things only, but for its own. */
-static int find_place(const struct node_check *n, int who, int rank, struct tt_ref ref, bool write,
+static int touch_op(struct tt_checker *c, const struct place *p, bool write, const struct ck_op *op)
+{
+	return touch(c, op->lane, p, op->op.len, write, op, clock_of(c, op->lane));
+}
+
+/* Where ref of rank is, for op; published things only, but for its own. */
+static int find_place(const struct tt_checker *c, int rank, struct tt_ref ref, bool write,
 		      const struct ck_op *op, struct place *p)
 {
-	const struct rank_state *owner = &n->rank[rank];
+	const struct rank_state *owner = &c->node->rank[rank];
 	struct tt_ref at = write ? owner->writes : owner->reads;
+	int who = ck_lane_of(c, op)->rank;
 	size_t size;
 
 	*p = (struct place){rank, ref.buf, ref.off};
 	if (ref.buf != TT_BUF_SLOT && !(write && rank == who)) {
 		if (!owner->published[write] || (ref.buf == TT_BUF_RECV) != write ||
-		    n->rank[who].clock[rank] < owner->published[write])
+		    !near(c, rank, who) || !knows(c, op->lane, owner->published[write]))
 			return tt_fail(-EINVAL, "%s: rank %d has not published %s by then",
-				       tt_ck_where(n->c, op), rank, tt_ck_buf_name(ref.buf));
+				       tt_ck_where(c, op), rank, tt_ck_buf_name(ref.buf));
 		*p = (struct place){rank, at.buf, at.off + ref.off};
-	} else if (ref.buf == TT_BUF_SLOT && (write || (rank != who && !n->rank[who].clock[rank]))) {
+	} else if (ref.buf == TT_BUF_SLOT &&
+		   (write || (rank != who && !clock_of(c, op->lane)[c->rank_lanes[rank]]))) {
 		return tt_fail(-EINVAL, "%s: rank %d's slot is not to be touched",
-			       tt_ck_where(n->c, op), rank);
+			       tt_ck_where(c, op), rank);
 	}
-	size = tt_ck_buf_bytes(n->c, rank, p->buf);
-	if (p->off > size || op->op.len > size - p->off || p->off % n->c->args.elem)
+	size = tt_ck_buf_bytes(c, rank, p->buf);
+	if (p->off > size || op->op.len > size - p->off || p->off % c->args.elem)
 		return tt_fail(-EINVAL, "%s: bytes %zu to %zu are not elements of %s of rank %d",
-			       tt_ck_where(n->c, op), p->off, p->off + op->op.len,
+			       tt_ck_where(c, op), p->off, p->off + op->op.len,
 			       tt_ck_buf_name(p->buf), rank);
-	if (write && ck_real(n->c, rank, p->buf) == TT_BUF_SEND)
-		return tt_fail(-EINVAL, "%s: writes to a caller's sendbuf", tt_ck_where(n->c, op));
+	if (write && ck_real(c, rank, p->buf) == TT_BUF_SEND)
+		return tt_fail(-EINVAL, "%s: writes to a caller's sendbuf", tt_ck_where(c, op));
 	return 0;
 }
 
-static struct ck_val *values(const struct node_check *n, const struct place *p)
+static struct ck_val *values(const struct tt_checker *c, const struct place *p)
 {
-	return tt_ck_buf(n->c, p->rank, p->buf)->val + p->off / n->c->args.elem;
+	return tt_ck_buf(c, p->rank, p->buf)->val + p->off / c->args.elem;
 }
 
-static int store(struct node_check *n, int who, int rank, const struct ck_op *op)
+static int store(struct tt_checker *c, int rank, const struct ck_op *op)
 {
-	size_t e, count = op->op.len / n->c->args.elem;
+	size_t e, count = op->op.len / c->args.elem;
 	struct ck_val *dst;
 	struct place p;
-	int err = find_place(n, who, rank, op->op.dst, true, op, &p);
+	int err = find_place(c, rank, op->op.dst, true, op, &p);
 
 	if (!err)
-		err = touch(n, who, &p, op->op.len, true, op);
+		err = touch_op(c, &p, true, op);
 	if (err)
 		return err;
-	dst = values(n, &p);
+	dst = values(c, &p);
 	for (e = 0; e < count; e++) {
-		dst[e] = n->row[e];
+		dst[e] = c->node->row[e];
 		dst[e].written = true;
 	}
 	return 0;
 }
 
-static int load(struct node_check *n, int who, int rank, const struct ck_op *op,
-		const struct ck_val **val)
+static int load_place(struct tt_checker *c, const struct place *p, const struct ck_op *op,
+		      const struct ck_val **val)
 {
-	struct place p;
-	int err = find_place(n, who, rank, op->op.a, false, op, &p);
+	int err = touch_op(c, p, false, op);
 	size_t e;
 
-	if (!err)
-		err = touch(n, who, &p, op->op.len, false, op);
 	if (err)
 		return err;
-	*val = values(n, &p);
-	for (e = 0; e < op->op.len / n->c->args.elem; e++)
+	*val = values(c, p);
+	for (e = 0; e < op->op.len / c->args.elem; e++)
 		if (!(*val)[e].set)
 			return tt_fail(-EINVAL, "%s: reads byte %zu of %s of rank %d, which nothing "
-				       "was written to", tt_ck_where(n->c, op),
-				       p.off + e * n->c->args.elem, tt_ck_buf_name(p.buf), rank);
+				       "was written to", tt_ck_where(c, op),
+				       p->off + e * c->args.elem, tt_ck_buf_name(p->buf), p->rank);
 	return 0;
 }
 
-static int pull_reduce(struct node_check *n, int who, const struct ck_op *op)
+static int load(struct tt_checker *c, int rank, const struct ck_op *op, const struct ck_val **val)
 {
-	size_t e, count = op->op.len / n->c->args.elem;
-	const struct ck_val *val;
-	int r, err = 0;
+	struct place p;
+	int err = find_place(c, rank, op->op.a, false, op, &p);
 
-	for (r = 0; r < n->c->n; r++) {
-		err = load(n, who, r, op, &val);
+	return err ? err : load_place(c, &p, op, val);
+}
+
+/* In the buffers of one rank, or of all of this host but perhaps this one's. */
+static int store_all(struct tt_checker *c, const struct ck_op *op, bool others)
+{
+	int r, who = ck_lane_of(c, op)->rank, err = 0;
+
+	if (op->op.peer != TT_ALL_RANKS)
+		return store(c, op->op.peer, op);
+	for (r = 0; !err && r < c->n; r++)
+		if (near(c, r, who) && !(others && r == who))
+			err = store(c, r, op);
+	return err;
+}
+
+static int pull_reduce(struct tt_checker *c, const struct ck_op *op)
+{
+	size_t e, count = op->op.len / c->args.elem;
+	struct ck_val *row = c->node->row;
+	const struct ck_val *val;
+	bool first = true;
+	int r, err;
+
+	for (r = 0; r < c->n; r++) {
+		if (!near(c, r, ck_lane_of(c, op)->rank))
+			continue;
+		err = load(c, r, op, &val);
 		if (err)
 			return err;
 		for (e = 0; e < count; e++)
-			n->row[e] = r ? tt_ck_combine(&n->row[e], &val[e]) : val[e];
+			row[e] = first ? val[e] : tt_ck_combine(&row[e], &val[e]);
+		first = false;
 	}
 	for (e = 0; e < count && op->op.flags & TT_OPF_DIVIDE; e++)
-		tt_ck_divide(&n->row[e]);
-	if (op->op.peer != TT_ALL_RANKS)
-		return store(n, who, op->op.peer, op);
-	for (r = 0; !err && r < n->c->n; r++)
-		err = store(n, who, r, op);
-	return err;
+		tt_ck_divide(&row[e]);
+	return store_all(c, op, false);
 }
 
-static int pull_copy(struct node_check *n, int who, const struct ck_op *op)
+static int pull_copy(struct tt_checker *c, const struct ck_op *op)
 {
 	const struct ck_val *val;
-	int err = load(n, who, op->op.peer, op, &val);
+	int err = load(c, op->op.peer, op, &val);
 
 	if (err)
 		return err;
-	memcpy(n->row, val, op->op.len / n->c->args.elem * sizeof(*val));
-	return store(n, who, who, op);
+	memcpy(c->node->row, val, op->op.len / c->args.elem * sizeof(*val));
+	return store(c, ck_lane_of(c, op)->rank, op);
 }
 
-static int local_copy(struct node_check *n, int who, const struct ck_op *op)
+static int push(struct tt_checker *c, const struct ck_op *op)
 {
-	struct place from = {who, op->op.a.buf, op->op.a.off},
-		     to = {who, op->op.dst.buf, op->op.dst.off};
+	struct place from = {ck_lane_of(c, op)->rank, op->op.a.buf, op->op.a.off};
+	const struct ck_val *val;
 	int err;
 
-	if (from.off + op->op.len > tt_ck_buf_bytes(n->c, who, from.buf) ||
-	    to.off + op->op.len > tt_ck_buf_bytes(n->c, who, to.buf))
-		return tt_fail(-EINVAL, "%s: outside of its buffer", tt_ck_where(n->c, op));
-	err = touch(n, who, &from, op->op.len, false, op);
-	if (!err)
-		err = touch(n, who, &to, op->op.len, true, op);
-	return err ? err : tt_ck_apply(n->c, op, NULL);
+	if (op->op.peer == from.rank || from.off % c->args.elem ||
+	    from.off + op->op.len > tt_ck_buf_bytes(c, from.rank, from.buf))
+		return tt_fail(-EINVAL, "%s: not what can be pushed", tt_ck_where(c, op));
+	err = load_place(c, &from, op, &val);
+	if (err)
+		return err;
+	memcpy(c->node->row, val, op->op.len / c->args.elem * sizeof(*val));
+	return store_all(c, op, true);
 }
 
-static int publish(struct node_check *n, int who, const struct ck_op *op)
+static int signal_step(struct tt_checker *c, const struct ck_op *op)
 {
-	struct rank_state *self = &n->rank[who];
+	struct rank_state *self = &c->node->rank[ck_lane_of(c, op)->rank];
+	unsigned step = op->op.index ? op->op.index : self->step + 1;
+	uint32_t *clock = clock_of(c, op->lane);
 
-	if (!op->op.index || op->op.index >= STEPS || self->signal[op->op.index][who])
-		return tt_fail(-EINVAL, "%s: not a new step", tt_ck_where(n->c, op));
+	if (step <= self->step || step >= STEPS)
+		return tt_fail(-EINVAL, "%s: not a new step", tt_ck_where(c, op));
+	for (; self->step < step; self->step++) /* steps may be left out */
+		memcpy(self->signal[self->step + 1], self->signal[self->step],
+		       (size_t)c->nlanes * sizeof(*clock));
+	join(c, self->signal[step], clock);
 	if (op->op.a.buf) {
 		self->reads = op->op.a;
-		self->published[0] = self->clock[who];
+		self->published[0] = self->signal[step];
 	}
 	if (op->op.dst.buf) {
 		self->writes = op->op.dst;
-		self->published[1] = self->clock[who];
+		self->published[1] = self->signal[step];
 	}
-	memcpy(self->signal[op->op.index], self->clock, (size_t)n->c->n * sizeof(*self->clock));
-	self->clock[who]++;
+	clock[op->lane]++;
 	return 0;
 }
 
-/* 1: not yet. */
-static int await(struct node_check *n, int who, const struct ck_op *op)
+static int await(struct tt_checker *c, const struct ck_op *op)
 {
-	int from = op->op.peer == TT_ALL_RANKS ? 0 : op->op.peer, r, k;
-	int to = op->op.peer == TT_ALL_RANKS ? n->c->n - 1 : op->op.peer;
-	struct rank_state *self = &n->rank[who];
+	int from = op->op.peer == TT_ALL_RANKS ? 0 : op->op.peer, r;
+	int to = op->op.peer == TT_ALL_RANKS ? c->n - 1 : op->op.peer;
+	int who = ck_lane_of(c, op)->rank;
 
-	if (!op->op.index || op->op.index >= STEPS || from < 0 || to >= n->c->n)
-		return tt_fail(-EINVAL, "%s: no such step", tt_ck_where(n->c, op));
+	if (!op->op.index || op->op.index >= STEPS || from < 0 || to >= c->n ||
+	    (from == to && !near(c, from, who)))
+		return tt_fail(-EINVAL, "%s: no such step", tt_ck_where(c, op));
 	for (r = from; r <= to; r++)
-		if (!n->rank[r].signal[op->op.index][r])
-			return 1;
+		if (near(c, r, who) && c->node->rank[r].step < op->op.index)
+			return CK_BLOCKED;
 	for (r = from; r <= to; r++)
-		for (k = 0; k < n->c->n; k++)
-			if (n->rank[r].signal[op->op.index][k] > self->clock[k])
-				self->clock[k] = n->rank[r].signal[op->op.index][k];
+		if (near(c, r, who))
+			join(c, clock_of(c, op->lane), c->node->rank[r].signal[op->op.index]);
 	return 0;
 }
 
-static int step(struct node_check *n, int who)
+int tt_ck_node_op(struct tt_checker *c, const struct ck_op *op)
 {
-	const struct ck_op *op = &n->c->ops[n->rank[who].next];
+	const struct tt_op *o = &op->op;
 
-	if (op->op.len % n->c->args.elem || (!op->op.len && op->op.kind < TT_OP_SIGNAL))
-		return tt_fail(-EINVAL, "%s: not made of whole elements", tt_ck_where(n->c, op));
-	switch (op->op.kind) {
-	case TT_OP_COPY:
-		return local_copy(n, who, op);
+	if (o->len % c->args.elem || (!o->len && o->kind < TT_OP_SIGNAL))
+		return tt_fail(-EINVAL, "%s: not made of whole elements", tt_ck_where(c, op));
+	switch (o->kind) {
 	case TT_OP_PULL_REDUCE:
-		return pull_reduce(n, who, op);
+		return pull_reduce(c, op);
 	case TT_OP_PULL_COPY:
-		return pull_copy(n, who, op);
+		return pull_copy(c, op);
+	case TT_OP_PUSH:
+		return push(c, op);
 	case TT_OP_SIGNAL:
-		return publish(n, who, op);
+		return signal_step(c, op);
 	case TT_OP_WAIT:
-		return await(n, who, op);
+		return await(c, op);
 	default:
-		return tt_fail(-EINVAL, "%s: not in a node plan", tt_ck_where(n->c, op));
+		return tt_fail(-EINVAL, "%s: no node op", tt_ck_where(c, op));
 	}
 }
 
-/* The caller has its buffers back. */
-static int finish(struct node_check *n, int who)
+bool tt_ck_near(const struct tt_checker *c, int a, int b)
 {
-	enum tt_buf b;
+	return near(c, a, b);
+}
+
+static int touch_own(struct tt_checker *c, const struct ck_op *op, struct tt_ref ref, bool write)
+{
+	struct place p = {ck_lane_of(c, op)->rank, ref.buf, ref.off};
+
+	return ref.buf && ref.buf != TT_BUF_NET ? touch_op(c, &p, write, op) : 0;
+}
+
+int tt_ck_node_touch(struct tt_checker *c, const struct ck_op *op)
+{
 	int err = 0;
 
+	if (!c->node)
+		return 0;
+	if (op->op.kind != TT_OP_SEND)
+		err = touch_own(c, op, op->op.dst, true);
+	if (!err && op->op.kind != TT_OP_RECV)
+		err = touch_own(c, op, op->op.a, false);
+	if (!err && (op->op.kind == TT_OP_RECV_REDUCE || op->op.kind == TT_OP_REDUCE))
+		err = touch_own(c, op, op->op.b, false);
+	return err;
+}
+
+/* Other ops of its round may not be over when the message leaves. */
+void tt_ck_node_tell(struct tt_checker *c, const struct ck_op *send)
+{
+	uint32_t *told;
+
+	if (!c->node)
+		return;
+	told = c->node->told + (size_t)send->msg * (size_t)c->nlanes;
+	join(c, told, clock_of(c, send->lane));
+	told[send->lane]--;
+}
+
+void tt_ck_node_learn(struct tt_checker *c, const struct ck_op *recv)
+{
+	if (c->node)
+		join(c, c->node->learnt + (size_t)recv->lane * (size_t)c->nlanes,
+		     c->node->told + (size_t)recv->msg * (size_t)c->nlanes);
+}
+
+/* The caller has its buffers back, when all lanes of the rank are at their end. */
+static int finish(struct tt_checker *c, int who)
+{
+	int first = c->rank_lanes[who], l, err = 0;
+	uint32_t *clock = clock_of(c, first);
+	enum tt_buf b;
+
+	for (l = first + 1; l < c->rank_lanes[who + 1]; l++)
+		join(c, clock, clock_of(c, l));
 	for (b = TT_BUF_SEND; !err && b <= TT_BUF_SCRATCH; b++) {
 		struct place p = {who, b, 0};
 
-		if (ck_real(n->c, who, b) == b)
-			err = touch(n, who, &p, tt_ck_buf_bytes(n->c, who, b), true, NULL);
+		if (ck_real(c, who, b) == b)
+			err = touch(c, first, &p, tt_ck_buf_bytes(c, who, b), true, NULL, clock);
 	}
 	return err;
 }
 
-/* Ranks that can go on do so, by the seed one at a time or as far as they can. */
-static int run(struct node_check *n)
+int tt_ck_node_round(struct tt_checker *c, int lane, bool last)
 {
-	struct tt_checker *c = n->c;
-	uint64_t random = c->opts.seed;
-	int r, k, rc, start, left = c->n, idle = 0;
+	int who = c->lanes[lane].rank;
 
-	for (r = 0; r < c->n; r++)
-		if (n->rank[r].next == n->rank[r].end)
-			left--;
-	for (start = 0; left; start++) {
-		r = (int)((tt_random(&random) + (uint64_t)start) % (uint64_t)c->n);
-		for (k = 0, rc = 1; k < c->n && rc; k++, r = (r + 1) % c->n) {
-			if (n->rank[r].next == n->rank[r].end)
-				continue;
-			rc = step(n, r);
-			if (rc < 0)
-				return rc;
-			if (rc)
-				continue;
-			idle = 0;
-			if (++n->rank[r].next == n->rank[r].end) {
-				left--;
-				rc = finish(n, r);
-				if (rc)
-					return rc;
-			}
-			break;
-		}
-		if (rc && ++idle > 1)
-			return tt_fail(-EINVAL, "deadlock: %d ranks wait for steps that are never "
-				       "reached", left);
-	}
-	return 0;
+	if (!c->node)
+		return 0;
+	join(c, clock_of(c, lane), c->node->learnt + (size_t)lane * (size_t)c->nlanes);
+	clock_of(c, lane)[lane]++;
+	return last && --c->node->rank[who].lanes_left == 0 ? finish(c, who) : 0;
 }
 
-static void learn_all(struct node_check *n)
+void tt_ck_node_known(struct tt_checker *c)
 {
-	struct tt_checker *c = n->c;
-	int r, k, l;
+	int l, k;
 
-	if (c->args.coll != TT_COLL_BARRIER)
-		return;
-	for (r = 0; r < c->n; r++)
-		for (l = c->rank_lanes[r]; l < c->rank_lanes[r + 1]; l++)
-			for (k = 0; k < c->n; k++)
-				if (n->rank[r].clock[k])
-					c->known[(size_t)l * c->words + (size_t)k / 64] |=
-						1ull << k % 64;
+	for (l = 0; c->node && c->words && l < c->nlanes; l++)
+		for (k = 0; k < c->nlanes; k++)
+			if (clock_of(c, l)[k])
+				c->known[(size_t)l * c->words + (size_t)c->lanes[k].rank / 64] |=
+					1ull << c->lanes[k].rank % 64;
 }
 
-static int prepare(struct node_check *n)
+int tt_ck_node_init(struct tt_checker *c)
 {
-	struct tt_checker *c = n->c;
-	size_t per = (size_t)c->n * (1 + STEPS), longest = 0;
-	const struct ck_lane *l;
-	uint32_t i, *clock;
-	int r, s;
+	struct ck_node *n = calloc(1, sizeof(*n));
+	size_t lanes = (size_t)c->nlanes, longest = 0;
+	uint32_t i;
+	int r, s, l;
 
+	c->node = n;
+	if (!n)
+		return -ENOMEM;
 	for (i = 0; i < c->nops; i++)
 		longest = c->ops[i].op.len > longest ? c->ops[i].op.len : longest;
 	n->rank = calloc((size_t)c->n, sizeof(*n->rank));
-	n->clocks = calloc((size_t)c->n * per, sizeof(*n->clocks));
+	n->clock = calloc(lanes * lanes + 1, sizeof(*n->clock));
+	n->learnt = calloc(lanes * lanes + 1, sizeof(*n->learnt));
+	n->told = calloc(c->nmsgs * lanes + 1, sizeof(*n->told));
+	n->steps = calloc((size_t)c->n * STEPS * lanes + 1, sizeof(*n->steps));
 	n->row = calloc(longest / c->args.elem + 1, sizeof(*n->row));
-	if (!n->rank || !n->clocks || !n->row)
+	if (!n->rank || !n->clock || !n->learnt || !n->told || !n->steps || !n->row)
 		return -ENOMEM;
 	for (r = 0; r < c->n; r++) {
-		clock = n->clocks + (size_t)r * per;
-		n->rank[r].clock = clock;
-		clock[r] = 1;
+		n->rank[r].lanes_left = c->rank_lanes[r + 1] - c->rank_lanes[r];
 		for (s = 0; s < STEPS; s++)
-			n->rank[r].signal[s] = clock + (size_t)c->n * (size_t)(1 + s);
-		if (c->rank_lanes[r] == c->rank_lanes[r + 1])
-			continue;
-		if (c->rank_lanes[r + 1] - c->rank_lanes[r] > 1)
-			return tt_fail(-EINVAL, "rank %d's node plan has more than one lane", r);
-		l = &c->lanes[c->rank_lanes[r]];
-		n->rank[r].next = c->begin[l->first];
-		n->rank[r].end = c->begin[l->first + (uint32_t)l->nrounds];
+			n->rank[r].signal[s] = n->steps + ((size_t)r * STEPS + (size_t)s) * lanes;
 	}
+	for (l = 0; l < c->nlanes; l++)
+		n->clock[(size_t)l * lanes + (size_t)l] = 2;
 	return 0;
 }
 
-int tt_ck_run_node(struct tt_checker *c)
+void tt_ck_node_free(struct tt_checker *c)
 {
-	struct node_check n = {.c = c};
-	int r, err = prepare(&n);
+	struct ck_node *n = c->node;
+	int r;
 
-	if (!err)
-		err = run(&n);
-	if (!err)
-		learn_all(&n);
-	for (r = 0; n.rank && r < c->n; r++)
-		while (n.rank[r].touches) {
-			struct touch *t = n.rank[r].touches;
+	if (!n)
+		return;
+	for (r = 0; n->rank && r < c->n; r++)
+		while (n->rank[r].touches) {
+			struct touch *t = n->rank[r].touches;
 
-			n.rank[r].touches = t->next;
+			n->rank[r].touches = t->next;
 			free(t);
 		}
-	free(n.rank);
-	free(n.clocks);
-	free(n.row);
-	return err;
+	free(n->rank);
+	free(n->clock);
+	free(n->learnt);
+	free(n->told);
+	free(n->steps);
+	free(n->row);
+	free(n);
+	c->node = NULL;
 }

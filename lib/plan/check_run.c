@@ -23,8 +23,6 @@
 #include "lib/base/hash.h"
 #include "lib/plan/check_int.h"
 
-#define BLOCKED 1 /* try again when something has changed */
-
 /* In the queue, a number from nlanes on is that of a rank that empties its offer rings. */
 static void enqueue(struct tt_checker *c, int item, bool *queued)
 {
@@ -90,14 +88,18 @@ static void learn(struct tt_checker *c, uint64_t *to, const uint64_t *from)
 static void tell(struct tt_checker *c, const struct ck_op *send)
 {
 	learn(c, c->told + send->msg * c->words, c->known + (size_t)send->lane * c->words);
+	tt_ck_node_tell(c, send);
 }
 
 static int take(struct tt_checker *c, struct ck_op *recv, const struct ck_val *payload)
 {
-	int err = tt_ck_apply(c, recv, payload);
+	int err = tt_ck_node_touch(c, recv);
 
+	if (!err)
+		err = tt_ck_apply(c, recv, payload);
 	if (err)
 		return err;
+	tt_ck_node_learn(c, recv);
 	learn(c, c->learnt + (size_t)recv->lane * c->words, c->told + recv->msg * c->words);
 	c->msgs[recv->msg].state = CK_TAKEN;
 	finish_op(c, recv);
@@ -120,12 +122,14 @@ static int send_eager(struct tt_checker *c, struct ck_op *op)
 	if (c->opts.credits && *used == c->opts.credits) {
 		m->state = CK_ASKED;
 		wake(c, c->ops[m->recv].lane);
-		return BLOCKED;
+		return CK_BLOCKED;
 	}
 	m->payload = malloc(op->op.len / c->args.elem * sizeof(*m->payload));
 	if (!m->payload)
 		return -ENOMEM;
 	err = tt_ck_read(c, op, op->op.a, m->payload);
+	if (!err)
+		err = tt_ck_node_touch(c, op);
 	if (err)
 		return err;
 	++*used;
@@ -152,6 +156,8 @@ static int send_offered(struct tt_checker *c, struct ck_op *op)
 	struct ck_msg *m = &c->msgs[op->msg];
 	int err = tt_ck_read(c, op, op->op.a, c->tmp);
 
+	if (!err)
+		err = tt_ck_node_touch(c, op);
 	if (err)
 		return err;
 	tell(c, op);
@@ -167,13 +173,13 @@ static int post_offer(struct tt_checker *c, struct ck_op *op)
 	int *used = pair(c, c->offers, m);
 
 	if (c->opts.offers && *used == c->opts.offers)
-		return BLOCKED;
+		return CK_BLOCKED;
 	++*used;
 	m->state = CK_OFFERED;
 	m->next = c->ring[op->op.peer];
 	c->ring[op->op.peer] = op->msg + 1;
 	enqueue(c, c->nlanes + op->op.peer, &c->ring_queued[op->op.peer]);
-	return BLOCKED; /* the op is done when the sender has put the message */
+	return CK_BLOCKED; /* the op is done when the sender has put the message */
 }
 
 /* A rank takes all offers out of its rings and remembers them. */
@@ -192,28 +198,49 @@ static void empty_rings(struct tt_checker *c, int rank)
 	}
 }
 
-/* 0: done, BLOCKED, or an error. */
+/* A step of this rank may be what others wait for. */
+static void wake_host(struct tt_checker *c, int rank)
+{
+	int r;
+
+	for (r = 0; r < c->n; r++)
+		if (tt_ck_near(c, r, rank))
+			wake_rank(c, r);
+}
+
+static int local_op(struct tt_checker *c, struct ck_op *op)
+{
+	bool node = op->op.kind >= TT_OP_PULL_REDUCE;
+	int err = node ? tt_ck_node_op(c, op) : tt_ck_node_touch(c, op);
+
+	if (!err && !node)
+		err = tt_ck_apply(c, op, NULL);
+	if (err)
+		return err;
+	finish_op(c, op);
+	if (op->op.kind == TT_OP_SIGNAL)
+		wake_host(c, ck_lane_of(c, op)->rank);
+	return 0;
+}
+
+/* 0: done, CK_BLOCKED, or an error. */
 static int try_op(struct tt_checker *c, struct ck_op *op)
 {
 	enum ck_msg_state state = c->nmsgs ? c->msgs[op->msg].state : CK_IDLE;
 	bool eager = op->op.len <= c->opts.eager;
-	int err;
 
 	if (op->op.kind == TT_OP_SEND) {
 		if (state == CK_READY)
 			return send_offered(c, op);
-		return eager && state == CK_IDLE ? send_eager(c, op) : BLOCKED;
+		return eager && state == CK_IDLE ? send_eager(c, op) : CK_BLOCKED;
 	}
 	if (ck_is_recv(&op->op)) {
 		if (state == CK_SENT)
 			return receive_eager(c, op);
 		return state == CK_ASKED || (state == CK_IDLE && !eager) ? post_offer(c, op)
-									 : BLOCKED;
+									 : CK_BLOCKED;
 	}
-	err = tt_ck_apply(c, op, NULL);
-	if (!err)
-		finish_op(c, op);
-	return err;
+	return local_op(c, op);
 }
 
 /* Enter the lane's round, or the first one after it that has ops. */
@@ -249,19 +276,24 @@ static int advance(struct tt_checker *c, int lane)
 {
 	struct ck_lane *l = &c->lanes[lane];
 	size_t at = (size_t)lane * c->words;
-	int err = try_round(c, l);
+	int err;
 
+	if (l->round == l->nrounds) /* its own last signal has woken it */
+		return 0;
+	err = try_round(c, l);
 	if (err || l->left)
 		return err;
 	learn(c, c->known + at, c->learnt + at);
 	l->round++;
 	enter_round(c, l);
 	wake(c, lane);
-	return 0;
+	return tt_ck_node_round(c, lane, l->round == l->nrounds);
 }
 
 static const char *why_stuck(const struct tt_checker *c, const struct ck_op *op)
 {
+	if (op->op.kind == TT_OP_WAIT)
+		return "a step that is never reached";
 	if (op->op.kind == TT_OP_SEND)
 		return c->msgs[op->msg].state == CK_ASKED ? "no credit and no offer" : "no offer";
 	return c->msgs[op->msg].state == CK_OFFERED ? "its offer is not read" : "nothing arrives";
@@ -329,6 +361,8 @@ int tt_ck_run(struct tt_checker *c)
 	c->ring_queued = calloc((size_t)c->n, sizeof(*c->ring_queued));
 	if (c->credits && c->offers && c->queue && c->ring && c->ring_queued)
 		err = run_all(c);
+	if (!err)
+		tt_ck_node_known(c);
 	for (i = 0; i < c->nmsgs; i++)
 		free(c->msgs[i].payload);
 	free(c->credits);

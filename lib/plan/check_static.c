@@ -65,6 +65,8 @@ static int check_op(const struct tt_checker *c, const struct ck_op *op)
 	const struct tt_op *o = &op->op;
 	int err = 0;
 
+	if (o->kind >= TT_OP_PULL_REDUCE && o->kind <= TT_OP_WAIT)
+		return 0; /* check_node.c */
 	if (o->kind < TT_OP_SEND || o->kind > TT_OP_COPY)
 		return tt_fail(-EINVAL, "%s: the checker does not know this kind of op",
 			       tt_ck_where(c, op));
@@ -199,20 +201,68 @@ struct touch {
 	uint32_t write_op, read_op; /* the last ones */
 };
 
-/* The touches of one rank, by buffer. */
+/* The touches of one rank, by buffer; what it has published. */
 struct touches {
 	struct touch *of[TT_BUF_NET];
+	struct tt_ref reads;
 };
+
+/* What an op touches in its own rank's buffers. */
+struct touched {
+	struct tt_ref dst, a, b; /* TT_BUF_NONE or TT_BUF_NET: nothing */
+};
+
+static struct touched touched_by(const struct tt_checker *c, const struct touches *t,
+				 const struct ck_op *op)
+{
+	struct touched own = {op->op.dst, op->op.a, op->op.b};
+	int who = ck_lane_of(c, op)->rank;
+
+	switch (op->op.kind) {
+	case TT_OP_SIGNAL:
+	case TT_OP_WAIT:
+		return (struct touched){0};
+	case TT_OP_RECV:
+	case TT_OP_PULL_COPY:
+		own.a = own.b = TT_NONE;
+		return own;
+	case TT_OP_COPY:
+		own.b = TT_NONE;
+		return own;
+	case TT_OP_SEND:
+		own.b = TT_NONE; /* fall through */
+	case TT_OP_PUSH:
+		own.dst = TT_NONE;
+		return own;
+	case TT_OP_PULL_REDUCE: /* what may be written by peers, recvbuf, begins at 0 */
+		if (own.a.buf != TT_BUF_SLOT)
+			own.a = (struct tt_ref){t->reads.buf, t->reads.off + own.a.off};
+		if (op->op.peer != TT_ALL_RANKS && op->op.peer != who)
+			own.dst = TT_NONE;
+		return own;
+	default:
+		return own;
+	}
+}
 
 static bool same_round(const struct tt_checker *c, uint32_t a, const struct ck_op *b)
 {
 	return c->ops[a].lane == b->lane && c->ops[a].round == b->round;
 }
 
-/* The earlier op that op conflicts with at this element, or UINT32_MAX. */
+/*
+ * The earlier op that op conflicts with at this element, or UINT32_MAX. Lanes of a plan with node ops may wait for each
+ * other: they are left to check_node.c.
+ */
 static uint32_t conflict(const struct tt_checker *c, const struct touch *t, const struct ck_op *op,
 			 bool write)
 {
+	if (c->plans[ck_lane_of(c, op)->rank]->node) {
+		if (t->writer != NO_LANE && same_round(c, t->write_op, op))
+			return t->write_op;
+		return write && t->reader != NO_LANE && same_round(c, t->read_op, op) ? t->read_op
+										      : UINT32_MAX;
+	}
 	if (t->writer != NO_LANE && (t->writer != op->lane || same_round(c, t->write_op, op)))
 		return t->write_op;
 	if (write && t->reader != NO_LANE &&
@@ -228,7 +278,7 @@ static int check_touch(const struct tt_checker *c, const struct touches *t, cons
 	size_t i, n = op->op.len / c->args.elem;
 	uint32_t other;
 
-	if (ref.buf == TT_BUF_NET)
+	if (ref.buf == TT_BUF_NET || !ref.buf)
 		return 0;
 	e = t->of[ck_real(c, ck_lane_of(c, op)->rank, ref.buf)] + ref.off / c->args.elem;
 	for (i = 0; i < n; i++) {
@@ -249,7 +299,7 @@ static void record_touch(const struct tt_checker *c, struct touches *t, uint32_t
 	struct touch *e;
 	size_t k, n = op->op.len / c->args.elem;
 
-	if (ref.buf == TT_BUF_NET)
+	if (ref.buf == TT_BUF_NET || !ref.buf)
 		return;
 	e = t->of[ck_real(c, ck_lane_of(c, op)->rank, ref.buf)] + ref.off / c->args.elem;
 	for (k = 0; k < n; k++) {
@@ -265,42 +315,44 @@ static void record_touch(const struct tt_checker *c, struct touches *t, uint32_t
 }
 
 /* Within an op, dst may be an operand, but not overlap it shifted. */
-static bool shifted(const struct tt_checker *c, const struct ck_op *ck, struct tt_ref a)
+static bool shifted(const struct tt_checker *c, const struct ck_op *op, struct tt_ref dst,
+		    struct tt_ref a)
 {
-	const struct tt_op *op = &ck->op;
-	int rank = ck_lane_of(c, ck)->rank;
-	size_t lo = a.off < op->dst.off ? a.off : op->dst.off;
-	size_t hi = a.off < op->dst.off ? op->dst.off : a.off;
+	int rank = ck_lane_of(c, op)->rank;
+	size_t lo = a.off < dst.off ? a.off : dst.off, hi = a.off < dst.off ? dst.off : a.off;
 
-	return a.buf != TT_BUF_NET && ck_real(c, rank, a.buf) == ck_real(c, rank, op->dst.buf) &&
-	       lo != hi && hi - lo < op->len;
+	return a.buf && dst.buf && a.buf != TT_BUF_NET &&
+	       ck_real(c, rank, a.buf) == ck_real(c, rank, dst.buf) && lo != hi &&
+	       hi - lo < op->op.len;
 }
 
 static int check_op_hazards(const struct tt_checker *c, struct touches *t, uint32_t i)
 {
 	const struct ck_op *op = &c->ops[i];
-	const struct tt_op *o = &op->op;
-	bool writes = o->kind != TT_OP_SEND, reads_a = o->kind != TT_OP_RECV;
-	bool reads_b = o->kind == TT_OP_RECV_REDUCE || o->kind == TT_OP_REDUCE;
-	int err = 0;
+	struct touched own = touched_by(c, t, op);
+	int err;
 
-	if (writes && ((reads_a && shifted(c, op, o->a)) || (reads_b && shifted(c, op, o->b))))
+	if (op->op.kind == TT_OP_SIGNAL && op->op.a.buf)
+		t->reads = op->op.a;
+	if (op->op.kind >= TT_OP_PULL_REDUCE && (own.dst.buf || own.a.buf)) {
+		err = own.dst.buf ? check_ref(c, op, own.dst, true) : 0;
+		err = !err && own.a.buf ? check_ref(c, op, own.a, false) : err;
+		if (err)
+			return err;
+	}
+	if (shifted(c, op, own.dst, own.a) || shifted(c, op, own.dst, own.b))
 		return tt_fail(-EINVAL, "hazard: %s: its operand overlaps its result",
 			       tt_ck_where(c, op));
-	if (writes)
-		err = check_touch(c, t, op, o->dst, true);
-	if (!err && reads_a)
-		err = check_touch(c, t, op, o->a, false);
-	if (!err && reads_b)
-		err = check_touch(c, t, op, o->b, false);
+	err = check_touch(c, t, op, own.dst, true);
+	if (!err)
+		err = check_touch(c, t, op, own.a, false);
+	if (!err)
+		err = check_touch(c, t, op, own.b, false);
 	if (err)
 		return err;
-	if (writes)
-		record_touch(c, t, i, o->dst, true);
-	if (reads_a)
-		record_touch(c, t, i, o->a, false);
-	if (reads_b)
-		record_touch(c, t, i, o->b, false);
+	record_touch(c, t, i, own.dst, true);
+	record_touch(c, t, i, own.a, false);
+	record_touch(c, t, i, own.b, false);
 	return 0;
 }
 
@@ -312,6 +364,7 @@ static int check_rank_hazards(const struct tt_checker *c, struct touches *t, int
 	size_t k, n;
 	int b;
 
+	t->reads = TT_NONE;
 	if (first == last)
 		return 0;
 	for (b = TT_BUF_SEND; b < TT_BUF_NET; b++) {

@@ -62,12 +62,15 @@ static double leaving(const struct tt_cost *c, const struct message *m)
 /* How long the messages of a round keep ports and processors busy. */
 static struct tt_busy busy_of(const struct tt_cost *c, const struct message *m)
 {
-	double bytes = c->hop.beta * m->len, shared;
-	double all = m->all * c->filled * (work_out(c, m) + work_in(c, m));
+	double bytes = c->hop.beta * m->len, shared, messages = m->all * c->filled;
+	double all;
 	struct tt_busy busy = {.cpu = m->out * work_out(c, m) + m->in * work_in(c, m)};
 
+	if (c->places > 0)
+		messages *= c->places;
+	all = messages * (work_out(c, m) + work_in(c, m));
 	if (!copied_by_processor(c)) {
-		shared = m->all * c->filled * leaving(c, m) / (c->hosts * c->model->rails) * bytes;
+		shared = c->places > 0 ? 0 : messages * leaving(c, m) / (c->hosts * c->model->rails) * bytes;
 		shared = c->model->ranks_per_host > 1 ? shared : 0;
 		busy.out = larger(m->out * bytes, shared);
 		busy.in = larger(m->in * bytes, shared);
@@ -167,6 +170,9 @@ void tt_cost_rounds(struct tt_cost *c, struct tt_rounds r)
 	most = larger(larger(m.out, m.in), 1); /* through one port, one after another */
 	time = way(c, &m) + (most - 1) * (busiest(&busy) / most);
 	time = larger(time, c->hop.alpha + busy.host);
+	time = larger(time, lead(c, &m) + c->hop.alpha + larger(busy.in, busy.out) + work_in(c, &m));
+	if (c->places > 1) /* ranks of a host that talk at once queue for what carries their messages */
+		time += (c->places - 1) * c->model->overhead;
 	extend(c, r.n * time, c->one_way && !m.waits ? 0 : r.n * time, &busy, r.n);
 	c->tail = time - busiest(&busy);
 	count(c, c->turns * r.n, r.len, r.n * r.out, r.n * r.in, r.reduces);
@@ -228,7 +234,7 @@ void tt_cost_work(struct tt_cost *c, double bytes, bool reduces, double ranks)
 /* What a put does, without the notes and offers for each chunk. */
 void tt_cost_pull(struct tt_cost *c, double bytes, double ranks)
 {
-	double copy = c->model->copy, beta = c->hop.beta;
+	double copy = c->model->copy, beta = c->model->link[TT_LEVEL_HOST].beta;
 
 	work(c, 0.9 * bytes * (beta > 0 && beta < copy ? beta : copy), ranks);
 }
@@ -236,8 +242,36 @@ void tt_cost_pull(struct tt_cost *c, double bytes, double ranks)
 /* A line of cache changes hands, where a message takes several, and the work at both ends. */
 void tt_cost_signals(struct tt_cost *c, double times)
 {
-	c->path += times * c->hop.alpha / 4;
+	c->path += times * c->model->link[TT_LEVEL_HOST].alpha / 4;
 	c->steps += times;
+}
+
+void tt_cost_across(struct tt_cost *c, tt_cost_fn *cost, const struct tt_plan_args *across,
+		    int places)
+{
+	const struct tt_plan_args *args = c->args;
+	struct tt_hop hop = c->hop;
+
+	c->args = across;
+	c->places = places;
+	if (places > c->model->rails) /* each has its share of the ports */
+		c->hop.beta *= (double)places / c->model->rails;
+	cost(c, across);
+	c->one_way = false; /* a lane does its slices one after the other, with work after what goes across */
+	c->serial = larger(c->serial, c->path);
+	c->hop = hop;
+	c->args = args;
+	c->places = 0;
+}
+
+int tt_cost_hosts(const struct tt_cost *c)
+{
+	return (int)c->hosts;
+}
+
+double tt_cost_num_slices(const struct tt_cost *c)
+{
+	return c->slices;
 }
 
 /*

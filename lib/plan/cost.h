@@ -26,6 +26,7 @@ struct tt_cost {
 	const struct tt_plan_args *args;
 	struct tt_hop hop; /* of the slowest level there is */
 	double hosts, filled;
+	double places; /* of each host that do the same at once; 0: it is no plan across hosts */
 	double slices, lanes, turns, last; /* last: lanes in the last turn */
 	bool one_way;
 

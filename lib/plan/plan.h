@@ -21,17 +21,24 @@ enum tt_op_kind {
 	TT_OP_REDUCE,	   /* dst = a (+) b */
 	TT_OP_COPY,	   /* dst = a */
 	/*
-	 * On mapped memory of one host, lib/coll/node.c. A plan with these has one lane, and no
-	 * messages. Ranks name places in each other's buffers; what a rank lets others touch it says in a
-	 * SIGNAL, and who touches it has waited for that.
+	 * On mapped memory of one host, lib/coll/node.h; peers, and all ranks, are those of this rank's host. Ranks
+	 * name places in each other's buffers; what a rank lets others touch it says in a SIGNAL, and who
+	 * touches it has waited for that.
 	 */
 	TT_OP_PULL_REDUCE, /* dst of peer (TT_ALL_RANKS: of all) = all ranks' a, combined in order of rank */
 	TT_OP_PULL_COPY,   /* dst = a of peer */
-	TT_OP_SIGNAL,	   /* this rank has reached step index, from 1 on; others may read a, and write dst */
+	TT_OP_PUSH,	   /* dst of peer (TT_ALL_RANKS: of all others) = a */
+	/*
+	 * This rank has reached step index, from 1 on, others may read a, and write dst. TT_NEXT_STEP: one step more
+	 * than it had reached, in whichever lanes; so the last of lanes that end so tells of all.
+	 */
+	TT_OP_SIGNAL,
 	TT_OP_WAIT	   /* until peer (TT_ALL_RANKS: each) has reached step index */
 };
 
 #define TT_ALL_RANKS (-1)
+#define TT_NEXT_STEP 0
+#define TT_STEPS_MAX 255
 
 enum tt_buf {
 	TT_BUF_NONE = 0,
@@ -84,6 +91,19 @@ enum tt_coll {
 };
 
 /*
+ * Ranks on several hosts whose memory those of a host share, as many (two or more) on each. Hosts are in order of
+ * their lowest ranks, and so are the ranks of a host.
+ */
+struct tt_hosts {
+	int hosts, each;
+	bool in_order;		 /* the ranks of a host follow one another */
+	const int *host, *local; /* by rank: its host, and the how-manieth of it */
+	const int *rank;	 /* by host and place there: [host * each + local] */
+};
+/* hosts.c. by: a number for each rank's host. *hosts is NULL if they are not like that. free() it. */
+int tt_hosts_new(const int *by, int nranks, struct tt_hosts **hosts);
+
+/*
  * What is to be planned, and how: equal on all ranks but for rank itself, in_place of rooted
  * collectives, and what only some ranks know of a v form:
  *
@@ -105,6 +125,7 @@ struct tt_plan_args {
 	bool divide;	  /* op is avg */
 	bool ordered;	  /* op does not commute: operands combine in rank order */
 	bool node;	  /* all ranks share a host and its memory */
+	const struct tt_hosts *hosts; /* NULL: no plans in two levels */
 	size_t chunk;	  /* longest message in bytes, a multiple of elem (at least one element) */
 	int lanes;	  /* at most so many lanes */
 	const size_t *scounts, *sdispls, *rcounts, *rdispls;
@@ -162,6 +183,7 @@ struct tt_plan {
 	size_t gen_state[8]; /* what gen wants to remember */
 	struct tt_sliced sliced; /* of a sliced algorithm */
 	bool node; /* has node ops */
+	bool mixed; /* and messages */
 };
 
 int tt_plan_rounds(const struct tt_plan *plan, int lane);
@@ -203,6 +225,7 @@ void tt_wait(struct tt_builder *b, int peer, unsigned step);
 void tt_pull_copy(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len);
 void tt_pull_reduce(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len,
 		    unsigned flags);
+void tt_push(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len);
 /* Add an op made elsewhere; its index is set here. */
 void tt_add(struct tt_builder *b, const struct tt_op *op);
 /*
@@ -214,6 +237,8 @@ void tt_generate(struct tt_builder *b, tt_gen_fn *gen, int nlanes, int rounds, i
 /* Emit a sliced algorithm, in whichever form. */
 void tt_sliced(struct tt_builder *b, const struct tt_sliced *s);
 extern size_t tt_plan_store_max; /* ops; tests change it to see both forms of a plan */
+/* Building can't go on, for a reason that tt_fail has been told. */
+void tt_builder_broken(struct tt_builder *b, int err);
 /* End of building: the plan, or what went wrong meanwhile. Frees b in any case. */
 int tt_plan_finish(struct tt_builder *b, struct tt_plan **plan);
 
@@ -293,6 +318,14 @@ void tt_cost_queue(struct tt_cost *c, double messages, double len, bool reduces)
 void tt_cost_once(struct tt_cost *c, double bytes);
 /* So many bytes combined, or copied, by so many ranks at the same time; nothing is sent meanwhile. */
 void tt_cost_work(struct tt_cost *c, double bytes, bool reduces, double ranks);
+/*
+ * What another algorithm costs that goes across hosts: of the same slices, each place on a host for itself and all at
+ * once. across: as tt_plan_build takes it, for one rank of each host.
+ */
+void tt_cost_across(struct tt_cost *c, tt_cost_fn *cost, const struct tt_plan_args *across,
+		    int places);
+int tt_cost_hosts(const struct tt_cost *c);
+double tt_cost_num_slices(const struct tt_cost *c);
 /* So many bytes copied out of other ranks' memory by so many ranks at the same time. */
 void tt_cost_pull(struct tt_cost *c, double bytes, double ranks);
 /* So many times every rank waits for a flag of all others, in memory that they share. */

@@ -22,6 +22,7 @@ struct sim {
 	struct sim_net net;
 	struct sim_queue queue;
 	struct sim_table table;
+	struct sim_steps steps;
 	struct sim_lane *lanes;
 	uint32_t nlanes, running;
 	int *lanes_left; /* by plan: lanes that have not ended */
@@ -147,6 +148,34 @@ static void start_message(struct sim *s, uint32_t l, const struct tt_op *op, uin
 		launch_if_ready(s, i, now);
 }
 
+/* ---- the memory of a host ---- */
+
+static void step_seen(struct sim *s, uint32_t signal, double now)
+{
+	uint32_t lane;
+
+	tt_sim_seen(&s->steps, signal);
+	while ((lane = tt_sim_woken(&s->steps)) != SIM_NONE)
+		later(s, now, SIM_OP, lane);
+}
+
+static void start_node_op(struct sim *s, uint32_t l, const struct tt_op *op, double now)
+{
+	int rank = s->lanes[l].rank, rc = 1;
+
+	if (op->kind == TT_OP_WAIT)
+		rc = tt_sim_wait(&s->steps, rank, l, op);
+	else if (op->kind == TT_OP_SIGNAL) /* a line of cache changes hands */
+		later(s, now + s->model->link[TT_LEVEL_HOST].alpha / 4, SIM_STEP,
+		      tt_sim_signal(&s->steps, rank, op));
+	else
+		now = tt_sim_compute(&s->net, rank, now, tt_sim_node_work(&s->steps, s->model, op));
+	if (rc < 0)
+		s->err = rc;
+	if (rc > 0)
+		later(s, now, SIM_OP, l);
+}
+
 /* ---- lanes ---- */
 
 static void start_round(struct sim *s, uint32_t l, double now)
@@ -167,6 +196,8 @@ static void start_round(struct sim *s, uint32_t l, double now)
 			busy = (ops[i].kind == TT_OP_COPY ? s->model->copy : s->model->gamma) *
 			       (double)ops[i].len;
 			later(s, tt_sim_compute(&s->net, lane->rank, now, busy), SIM_OP, l);
+		} else if (ops[i].kind >= TT_OP_PULL_REDUCE) {
+			start_node_op(s, l, &ops[i], now);
 		} else if (s->net.mirror) {
 			start_message(s, l, &ops[i],
 				      first + (ops[i].kind == TT_OP_SEND ? sent++ : taken++), now);
@@ -216,6 +247,9 @@ static void happen(struct sim *s, const struct sim_event *ev)
 	case SIM_LAND:
 		landed(s, ev->which, ev->at);
 		break;
+	case SIM_STEP:
+		step_seen(s, ev->which, ev->at);
+		break;
 	}
 }
 
@@ -256,6 +290,7 @@ static int set_up(struct sim *s, int nranks, int first_rank)
 	s->lanes_left = calloc((size_t)s->nplans, sizeof(int));
 	s->tmp = calloc(max_ops + 1, sizeof(*s->tmp));
 	if (!s->lanes || !s->lanes_left || !s->tmp ||
+	    tt_sim_steps_init(&s->steps, &s->plans[0]->args) ||
 	    tt_sim_net_init(&s->net, s->model, nranks, s->nplans == 1))
 		return tt_fail(-ENOMEM, "no memory to simulate %d ranks", nranks);
 	s->nlanes = 0;
@@ -282,6 +317,7 @@ static int simulate(struct tt_plan *const *plans, int nplans, int first_rank,
 	if (!err)
 		*result = s.result;
 	tt_sim_net_free(&s.net);
+	tt_sim_steps_free(&s.steps);
 	free(s.queue.heap);
 	free(s.table.msg);
 	free(s.table.bucket);
@@ -321,6 +357,8 @@ static bool all_alike(const struct tt_plan *plan, struct tt_op *tmp)
 	int lane, round, i, n, balance;
 	size_t lo, hi;
 
+	if (plan->node) /* others of the host decide how long it waits */
+		return false;
 	for (lane = 0; lane < plan->nlanes; lane++)
 		for (round = 0; round < tt_plan_rounds(plan, lane); round++) {
 			n = tt_plan_ops(plan, lane, round, tmp, &ops);

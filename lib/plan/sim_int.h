@@ -5,6 +5,7 @@
  *	sim.c		plans, lanes, rounds: what happens when
  *	sim_net.c	ports, uplinks and processors: how long it takes
  *	sim_queue.c	events in order of time; messages by name
+ *	sim_node.c	steps and work in the memory of a host
  */
 #ifndef TT_SIM_INT_H
 #define TT_SIM_INT_H
@@ -17,7 +18,8 @@ enum sim_what {
 	SIM_LAUNCH, /* a message may leave its sender */
 	SIM_UPLINK, /* its head is at its leaf's uplink */
 	SIM_HEAD,   /* ... at the receiver's port */
-	SIM_LAND    /* its last byte is there */
+	SIM_LAND,   /* its last byte is there */
+	SIM_STEP    /* a signal has come to the other ranks of its host */
 };
 
 struct sim_event {
@@ -59,6 +61,33 @@ struct sim_table {
 /* The message of a name, made if there is none; SIM_NONE: no memory. */
 uint32_t tt_sim_msg(struct sim_table *t, int src, int dst, uint32_t lane, uint32_t index);
 void tt_sim_msg_free(struct sim_table *t, uint32_t m);
+
+/* A lane that waits for a step. */
+struct sim_wait {
+	int rank, peer;
+	uint32_t step, lane;
+};
+
+struct sim_steps {
+	int nranks;
+	const struct tt_hosts *hosts; /* NULL: all are on one */
+	uint32_t *made, *seen;	      /* by rank: the step it has reached, and others know of */
+	struct sim_wait *wait;
+	uint32_t nwaits, cap;
+};
+
+int tt_sim_steps_init(struct sim_steps *steps, const struct tt_plan_args *args);
+void tt_sim_steps_free(struct sim_steps *steps);
+/* 1: it has been reached; 0: the lane waits; or -ENOMEM. */
+int tt_sim_wait(struct sim_steps *steps, int rank, uint32_t lane, const struct tt_op *op);
+/* What SIM_STEP is about, for tt_sim_seen. */
+uint32_t tt_sim_signal(struct sim_steps *steps, int rank, const struct tt_op *op);
+void tt_sim_seen(struct sim_steps *steps, uint32_t signal);
+/* A lane that need not wait any more, and does not; SIM_NONE: there is none. */
+uint32_t tt_sim_woken(struct sim_steps *steps);
+/* ns of processor that a pull or push takes. */
+double tt_sim_node_work(const struct sim_steps *steps, const struct tt_model *model,
+			const struct tt_op *op);
 
 /* What serves one thing at a time: free from this time on. */
 struct sim_net {

@@ -142,6 +142,7 @@ struct tt_chan *tt_xfer_begin(struct tt_wire *wire, struct tt_xfer *x)
 	x->chan = chan;
 	x->bounce = NULL;
 	x->bounce_region = NULL;
+	x->summed = x->landed = false;
 	if (!chan)
 		x->fn(x, NULL, -ENOMEM);
 	else if (chan->state == TT_CHAN_CLOSED)
@@ -183,6 +184,9 @@ void tt_chan_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl)
 		break;
 	case TT_CTRL_AMO_REPLY:
 		tt_amo_reply(chan, ctrl);
+		break;
+	case TT_CTRL_SUM:
+		tt_sum_ctrl(chan, ctrl);
 		break;
 	case TT_CTRL_PORT:
 		tt_port_ctrl(chan, ctrl);
@@ -249,7 +253,8 @@ void tt_chan_flush(struct tt_chan *chan)
 			return;
 		}
 	}
-	tt_list_del(&chan->busy);
+	if (tt_list_empty(&chan->ctrlq)) /* sends may have added to it */
+		tt_list_del(&chan->busy);
 }
 
 static void fail_table(struct tt_chan *chan, struct tt_table *table, int status)

@@ -25,7 +25,9 @@ struct tt_eager_head {
 	uint64_t fprint;
 	uint64_t freed; /* slots of the reverse direction that are free again */
 	uint32_t len;
-	uint32_t pad[5];
+	uint32_t pad;
+	uint64_t sum; /* of head and payload, with 0 here; 0: there are no checksums */
+	uint64_t pad2;
 };
 _Static_assert(sizeof(struct tt_eager_head) == 64, "one cache line");
 
@@ -37,7 +39,8 @@ enum tt_ctrl_kind {
 	TT_CTRL_GO,
 	TT_CTRL_AMO, /* amo.c: execute this on a window */
 	TT_CTRL_AMO_REPLY,
-	TT_CTRL_PORT /* port.c: for the port of this communicator */
+	TT_CTRL_PORT, /* port.c: for the port of this communicator */
+	TT_CTRL_SUM /* sum.c: the checksum of what is put into the offer of this token */
 };
 
 /* A control message between the two ends of a channel. doc/WIRE.md. */
@@ -45,7 +48,7 @@ struct tt_ctrl {
 	uint32_t kind;
 	uint32_t token;	   /* offer: the note to ring; amo: the window's bell; its reply: whose; port: what */
 	struct tt_key key; /* flow control: only comm counts */
-	uint64_t fprint;   /* amo: compare */
+	uint64_t fprint;   /* amo: compare; sum: the checksum */
 	uint64_t freed;
 	/* offer; flow control: epoch, count; amo: offset, operand; its reply: old value, status; port: a, b */
 	uint64_t addr, len;
@@ -181,6 +184,7 @@ struct tt_wire {
 	struct tt_wire_tp tp[TT_TP_MAX];
 	int ntps;
 	bool asked; /* TUTTI_TRANSPORT names transports */
+	bool sums;  /* messages have checksums, on all ranks */
 	bool fault;
 	bool late[TT_TP_MAX]; /* by place: usable, and opened when it is needed */
 	size_t longest;	      /* put, on the transports of all ranks */
@@ -279,6 +283,19 @@ void tt_flow_parked(struct tt_chan *chan, struct tt_flow *flow);
 void tt_flow_received(struct tt_chan *chan, struct tt_flow *flow);
 void tt_flow_consumed(struct tt_chan *chan, struct tt_flow *flow);
 void tt_flow_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl);
+
+/* recv.c: the payload is in place, and right */
+void tt_xfer_complete(struct tt_wire *wire, struct tt_xfer *x);
+
+/* sum.c */
+uint64_t tt_sum(const void *data, size_t len);
+void tt_sum_head(struct tt_eager_head *head);
+/* An eager message that has come; false: it is damaged, and the channel has failed. */
+bool tt_sum_check(struct tt_chan *chan, struct tt_eager_head *head);
+/* What was put into the offer of x is there, its checksum may not be. */
+void tt_sum_landed(struct tt_xfer *x);
+void tt_sum_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl);
+void tt_sum_send(struct tt_chan *chan, const struct tt_key *key, uint64_t sum, uint32_t token);
 
 /* port.c */
 void tt_port_init(struct tt_wire *wire);

@@ -146,6 +146,14 @@ void tt_wire_recv(struct tt_wire *wire, struct tt_xfer *x)
 /* A token rang: the put into x's offer is complete. */
 void tt_xfer_landed(struct tt_wire *wire, struct tt_xfer *x)
 {
+	if (wire->sums)
+		tt_sum_landed(x);
+	else
+		tt_xfer_complete(wire, x);
+}
+
+void tt_xfer_complete(struct tt_wire *wire, struct tt_xfer *x)
+{
 	struct tt_chan *chan = x->chan;
 	struct tt_flow *flow = x->len <= chan->eager ? tt_flow_get(chan, x->key.comm) : NULL;
 
@@ -198,7 +206,7 @@ static void park(struct tt_chan *chan, int slot, const struct tt_eager_head *hea
 
 void tt_chan_slot_note(struct tt_chan *chan, int slot)
 {
-	const struct tt_eager_head *head;
+	struct tt_eager_head *head;
 	struct tt_port *port;
 	struct tt_flow *flow;
 	struct tt_xfer *x;
@@ -212,7 +220,9 @@ void tt_chan_slot_note(struct tt_chan *chan, int slot)
 	}
 	if (chan->state != TT_CHAN_OPEN)
 		return;
-	head = (const struct tt_eager_head *)(chan->slots + (size_t)slot * chan->slot_size);
+	head = (struct tt_eager_head *)(chan->slots + (size_t)slot * chan->slot_size);
+	if (chan->wire->sums && !tt_sum_check(chan, head))
+		return;
 	if (head->len > chan->slot_size - sizeof(*head)) {
 		tt_chan_fail(chan, -EPROTO, "a message header claims %u bytes in a slot of %zu",
 			     head->len, chan->slot_size);

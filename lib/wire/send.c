@@ -76,6 +76,8 @@ static bool send_eager(struct tt_chan *chan, struct tt_xfer *x)
 		.key = x->key, .fprint = x->fprint, .freed = chan->freed, .len = (uint32_t)len};
 	if (len)
 		memcpy(s->mem + sizeof(*head), x->buf, len);
+	if (wire->sums)
+		tt_sum_head(head);
 	s->wr.done = stage_done;
 	s->chan = chan;
 	rma = (struct tt_rma){.local = s->mem,
@@ -145,6 +147,7 @@ static bool put_to_offer(struct tt_chan *chan, struct tt_xfer *x, const struct t
 			     .rkey = &ctrl->rkey,
 			     .note = ctrl->token,
 			     .flags = TT_RMA_NOTE};
+	uint64_t sum;
 	int rc;
 
 	if (ctrl->fprint != x->fprint || ctrl->len != x->len) {
@@ -157,6 +160,11 @@ static bool put_to_offer(struct tt_chan *chan, struct tt_xfer *x, const struct t
 		tt_xfer_end(x, NULL, rc);
 		return true;
 	}
+	if (chan->wire->sums && !x->summed) {
+		x->sum = tt_sum(rma.local, x->len);
+		x->summed = true;
+	}
+	sum = x->sum;
 	tt_list_del(&x->link);
 	x->state = TT_X_PUTTING;
 	x->wr.done = put_done;
@@ -166,6 +174,8 @@ static bool put_to_offer(struct tt_chan *chan, struct tt_xfer *x, const struct t
 	if (rc < 0) {
 		tt_xfer_end(x, NULL, -TUTTI_EPEER);
 		tt_chan_refused(chan, rc);
+	} else if (chan->wire->sums) { /* x may be over, and gone */
+		tt_sum_send(chan, &ctrl->key, sum, ctrl->token);
 	}
 	return true;
 }

@@ -73,6 +73,8 @@ struct tt_xfer {
 	struct tt_chan *chan;
 	unsigned state;
 	uint32_t token;
+	uint64_t sum;
+	bool summed, landed; /* the checksum is known; receive: the payload is there */
 	void *bounce;
 	struct tt_region *bounce_region;
 };
@@ -150,6 +152,8 @@ struct tt_wire_params {
 	void (*fenced)(void *arg, int peer, bool mine, uint64_t comm);
 	/* A message, or an offer, came that nothing here waits for yet; under the lock. */
 	void (*early)(void *arg, int peer, const struct tt_key *key, uint64_t fprint, bool offer);
+	/* What came from peer was damaged on its way; its channel fails next. Only with checksums. */
+	void (*damaged)(void *arg, int peer, const char *why);
 	void *arg;
 };
 
@@ -171,6 +175,8 @@ void tt_wire_fenced_msg(struct tt_wire *wire, int from, const void *data, size_t
 void tt_wire_ask_again(struct tt_wire *wire);
 /* Why the channel to peer has failed; NULL: it has not. Under the lock. */
 const char *tt_wire_why(const struct tt_wire *wire, int peer);
+/* Messages have checksums from now on, or have none; before anything is sent, the same on all ranks. */
+void tt_wire_checksums(struct tt_wire *wire, bool on);
 /* The channels there are to ranks from `from` on, at most max; returns how many. Under the lock. */
 struct tt_wire_link {
 	int peer;

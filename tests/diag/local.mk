@@ -9,3 +9,7 @@ check_PROGRAMS += tests/diag/test_mismatch
 TESTS += tests/diag/test_mismatch
 tests_diag_test_mismatch_SOURCES = tests/diag/test_mismatch.c
 tests_diag_test_mismatch_LDADD = libttmp.la
+check_PROGRAMS += tests/diag/test_integrity
+TESTS += tests/diag/test_integrity
+tests_diag_test_integrity_SOURCES = tests/diag/test_integrity.c
+tests_diag_test_integrity_LDADD = libttmp.la

@@ -226,7 +226,9 @@ static void set_word(const char *word, size_t len, const struct mp_job *job)
 			used += (size_t)sprintf(text + used, "%s", job->shared->dir);
 		else
 			used += (size_t)sprintf(text + used, "%d",
-						word[i] == 'r' ? job->rank : job->n);
+						word[i] == 'r'	 ? job->rank
+						: word[i] == 'h' ? job->rank / 2
+								 : job->n);
 	}
 	text[used] = 0;
 	eq = strchr(text, '=');

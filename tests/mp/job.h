@@ -44,7 +44,7 @@ enum mp_way { MP_ID, MP_GATHER, MP_DIR, MP_ENV };
 
 struct mp_run {
 	int n;
-	const char *env; /* "NAME=value NAME=value": %r is the rank, %n the number of ranks, %d the directory */
+	const char *env; /* "NAME=value NAME=value": %r is the rank, %h half of it, %n the number of ranks, %d the directory */
 	mp_fn *fn;
 	void *arg;
 	enum mp_way way; /* MP_ENV: env says how */

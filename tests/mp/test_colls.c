@@ -388,12 +388,43 @@ static void node_forced(void)
 	     "allgather:node_pull;allgatherv:node_pull;gather:node_pull", &some, few_sizes);
 }
 
+/* In two levels, on hosts of two ranks each; with five ranks one has a single rank, and nothing is in two levels. */
+#define HOSTS "TUTTI_HOST_ID=h%h"
+
+static const char *const in_levels[] = {
+	"allreduce:hier_ring;bcast:hier_binomial;reduce:hier_binomial;allgather:hier_ring;"
+	"reduce_scatter_block:hier_ring;barrier:hier",
+	"allreduce:hier_leader;bcast:hier_leader;reduce:hier_leader",
+	"allreduce:hier_halving_doubling",
+	"allreduce:hier_recursive_doubling",
+	"allreduce:hier_dbt",
+};
+
+static void hosts(void)
+{
+	static const int sizes[] = {4, 5, 0}, four[] = {4, 0}, six[] = {6, 0};
+	char env[1024];
+	size_t i;
+
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	jobs(HOSTS, &some, sizes);
+	jobs(HOSTS " TUTTI_PROGRESS=thread TUTTI_CHUNK=4K", &little, four);
+	jobs(HOSTS " TUTTI_NODE=on TUTTI_TRANSPORT=fault:ofi " FAULTS("25") " " TINY, &little, four);
+	for (i = 0; i < sizeof(in_levels) / sizeof(in_levels[0]); i++) {
+		snprintf(env, sizeof(env), "%s TUTTI_ALGO=%s TUTTI_LANES=%zu", HOSTS, in_levels[i],
+			 i % 4 + 1);
+		jobs(env, &little, i ? four : six);
+	}
+	TT_CHECK(!MP_RUN(.n = 4, .env = HOSTS, .fn = forbidden, .arg = (void *)&little, .no_init = true));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"shm", shm},	    {"shm_tiny", shm_tiny}, {"shm_fault", shm_fault},
 		{"forced", forced}, {"ofi", ofi},	    {"verbs", verbs},
-		{"node", node},	    {"node_forced", node_forced},
+		{"node", node},	    {"node_forced", node_forced}, {"hosts", hosts},
 		{NULL, NULL},
 	};
 

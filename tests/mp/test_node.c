@@ -56,6 +56,40 @@ static int counted(struct mp_job *job)
 	return 0;
 }
 
+/* Ordinary memory: short inputs by the slot, longer ones through the pool while that has room, long ones as they are. */
+static int ordinary(struct mp_job *job)
+{
+	static const size_t counts[] = {5000, 10000, 200000, 400000};
+	size_t n = (size_t)job->n, k, i;
+	struct tutti_stats a, b;
+	float *in, *out;
+	void *rest;
+
+	in = malloc(400000 * 4);
+	out = malloc(400000 * 4);
+	for (i = 0; i < 400000; i++)
+		in[i] = (float)(job->rank + 1);
+	for (k = 0; k < 8; k++) {
+		memset(out, 0, counts[k % 4] * 4);
+		TT_EXPECT(!stats_of(job, &a));
+		MP_OK(tutti_allreduce(in, out, counts[k % 4], TUTTI_FLOAT32, TUTTI_SUM, job->world));
+		TT_EXPECT(!stats_of(job, &b));
+		for (i = 0; i < counts[k % 4]; i++)
+			TT_EXPECT(out[i] == (float)(n * (n + 1) / 2));
+		if (k == 1 || k == 2) /* peers' copies are pulled */
+			TT_EXPECT(b.copied_bytes - a.copied_bytes == 2 * counts[k] * 4 &&
+				  b.pulled_bytes - a.pulled_bytes ==
+					  (n - 1) * (b.reduced_bytes - a.reduced_bytes));
+		if (k == 3)
+			TT_EXPECT(b.pulled_bytes == a.pulled_bytes);
+		while (k == 3 && !tutti_alloc(job->ctx, 256 << 10, &rest))
+			;
+	}
+	free(in);
+	free(out);
+	return 0;
+}
+
 #define PULLS \
 	"TUTTI_ALGO=allreduce:node_pull;reduce:node_pull;bcast:node_pull;allgather:node_pull;" \
 	"reduce_scatter_block:node_pull;barrier:node"
@@ -64,6 +98,8 @@ static void counters(void)
 {
 	TT_CHECK(!MP_RUN(.n = 2, .fn = counted, .env = PULLS));
 	TT_CHECK(!MP_RUN(.n = 4, .fn = counted, .env = PULLS));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = ordinary, .env = PULLS " TUTTI_POOL_LIMIT=64M"));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = ordinary, .env = PULLS " TUTTI_POOL_LIMIT=64M"));
 }
 
 /* Slabs of many sizes, given up and made anew between calls, on one rank more often than on another. */

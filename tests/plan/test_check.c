@@ -272,7 +272,7 @@ static void test_bounds(void)
 	plans[1]->max_ops = 1;
 	TT_CHECK(refused(N, &unlimited, "at most 1"));
 	TT_REQUIRE(build("ring", ring_args));
-	op_at(0, 0, 1, 1)->kind = TT_OP_WAIT;
+	op_at(0, 0, 1, 1)->kind = TT_OP_WAIT + 1;
 	TT_CHECK(refused(N, &unlimited, "does not know"));
 }
 

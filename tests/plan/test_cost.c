@@ -6,6 +6,7 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/plan/check.h"
@@ -17,6 +18,7 @@
 #define WITHIN 2.1 /* times; anything */
 #define CLOSE 1.25 /* most of them: */
 #define SHARE 0.85
+#define SHARE_HIER 0.8
 #define APART 1.7 /* algorithms that differ by so much are in the right order, nearly all: */
 #define ORDERED 0.985
 
@@ -123,6 +125,54 @@ static void test_simulator(void)
 				against_simulator(alg, which, &score);
 	printf("  %d of %d within %g\n", score.close, score.all, CLOSE);
 	TT_CHECK(score.close >= SHARE * score.all);
+}
+
+/* ---- in two levels ---- */
+
+static void hier_against_simulator(const struct tt_model *model, int hosts, int each,
+				   struct score *score)
+{
+	struct tt_plan_args a;
+	struct tt_model m = *model;
+	const struct tt_alg *alg;
+	struct tt_hosts *h;
+	int by[64], r, lanes;
+	size_t bytes;
+
+	m.ranks_per_host = each;
+	for (r = 0; r < hosts * each; r++)
+		by[r] = r / each;
+	TT_REQUIRE(!tt_hosts_new(by, hosts * each, &h) && h);
+	for (alg = tt_algs; alg->name; alg++)
+		for (bytes = 512; bytes <= largest(alg->coll); bytes *= 32)
+			for (lanes = 1; lanes <= 4 && !strncmp(alg->name, "hier", 4); lanes += 3) {
+				a = (struct tt_plan_args){.coll = alg->coll,
+							  .nranks = hosts * each,
+							  .elem = 4,
+							  .count = bytes / 4,
+							  .chunk = 64 << 10,
+							  .lanes = lanes,
+							  .hosts = h};
+				if (can(alg, &a))
+					compare(alg, &a, &m, "two levels", score);
+			}
+	free(h);
+}
+
+static void test_hier(void)
+{
+	struct score score = {0};
+	int which, hosts, each;
+	struct tt_model m;
+
+	for (which = 0; which < 2; which++)
+		for (hosts = 2; hosts <= 8; hosts *= 2)
+			for (each = 2; each <= 4; each += 2) {
+				m = model_of(which);
+				hier_against_simulator(&m, hosts, each, &score);
+			}
+	printf("  %d of %d within %g\n", score.close, score.all, CLOSE);
+	TT_CHECK(score.close >= SHARE_HIER * score.all);
 }
 
 /* ---- order, and what is picked ---- */
@@ -237,7 +287,7 @@ static void test_counts(void)
 		}
 }
 
-static const struct tt_test tests[] = {{"simulator", test_simulator},
+static const struct tt_test tests[] = {{"simulator", test_simulator}, {"hier", test_hier},
 				       {"picks", test_picks},
 				       {"counts", test_counts},
 				       {NULL, NULL}};

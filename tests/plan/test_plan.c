@@ -189,7 +189,7 @@ static void test_every_algorithm_is_tested(void)
 	char name[64];
 
 	for (alg = tt_algs; alg->name; alg++) {
-		if (alg->coll != TT_COLL_ALLREDUCE)
+		if (alg->coll != TT_COLL_ALLREDUCE || !strncmp(alg->name, "hier", 4)) /* test_hier */
 			continue;
 		snprintf(name, sizeof(name), "%s_%s", tt_coll_name(alg->coll), alg->name);
 		for (t = tests; t->name && strcmp(t->name, name); t++)

@@ -176,9 +176,10 @@ static void test_hosts(void)
 
 /* A line of tutti_explain says what the chooser takes. */
 static bool says_so(const char *line, const struct tt_chooser *c, enum tt_coll coll, int n,
-		    int hosts)
+		    const struct tt_hosts *hosts, bool node)
 {
-	struct tt_plan_args a = {.coll = coll, .nranks = n, .elem = 4, .node = hosts == 1};
+	struct tt_plan_args a = {
+		.coll = coll, .nranks = n, .elem = 4, .node = node, .hosts = hosts};
 	char algo[32];
 	size_t bytes, chunk;
 	int lanes;
@@ -201,9 +202,13 @@ static void check_explained(enum tt_coll coll, const struct tt_tune *t, int host
 				      .tune = t};
 	struct tt_chooser *c;
 	char command[256], line[512];
-	int taken = 0;
+	int taken = 0, by[64], r;
+	struct tt_hosts *h;
 	FILE *f;
 
+	for (r = 0; r < n; r++)
+		by[r] = r / p.layout.ranks_per_host;
+	TT_REQUIRE(!tt_hosts_new(by, n, &h));
 	TT_REQUIRE(!tt_chooser_by_table(&p, &c));
 	snprintf(command, sizeof(command),
 		 "./tutti_explain %s -n %d -H %d -c 2 -t ofi -b 8 -e 64M -f 8 -T %s",
@@ -212,11 +217,12 @@ static void check_explained(enum tt_coll coll, const struct tt_tune *t, int host
 	TT_REQUIRE(f != NULL);
 	while (fgets(line, sizeof(line), f))
 		if (line[0] == '*') {
-			TT_CHECK(says_so(line, c, coll, n, hosts));
+			TT_CHECK(says_so(line, c, coll, n, h, hosts == 1));
 			taken++;
 		}
 	TT_CHECK(!pclose(f) && taken == 8);
 	tt_chooser_free(c);
+	free(h);
 }
 
 static void test_explain(void)

@@ -73,6 +73,28 @@ static size_t blocks(enum tt_coll coll, int nranks)
 	}
 }
 
+/* As the model places ranks; NULL: no plans in two levels. The last ones are kept. */
+static const struct tt_hosts *hosts_of(const struct tt_model *model, int nranks)
+{
+	static struct tt_hosts *hosts;
+	static int of;
+	int *by, r;
+
+	if (of == nranks)
+		return hosts;
+	free(hosts);
+	hosts = NULL;
+	of = nranks;
+	by = calloc((size_t)nranks, sizeof(*by));
+	for (r = 0; by && r < nranks; r++)
+		by[r] = tt_model_host(model, r);
+	if (by && model->ranks_per_host > 1 && nranks > model->ranks_per_host &&
+	    tt_hosts_new(by, nranks, &hosts))
+		hosts = NULL;
+	free(by);
+	return hosts;
+}
+
 int sim_args(const struct options *opt, const struct tt_alg *alg, int nranks, size_t bytes,
 	     struct tt_plan_args *args)
 {
@@ -84,6 +106,7 @@ int sim_args(const struct options *opt, const struct tt_alg *alg, int nranks, si
 				      .nranks = nranks,
 				      .root = opt->root,
 				      .elem = ELEM,
+				      .hosts = hosts_of(&opt->model, nranks),
 				      .count = bytes / ELEM / blocks(opt->coll, nranks)};
 	if (bytes && !args->count)
 		args->count = 1;

@@ -67,7 +67,8 @@ static int measure_alg(struct job *job, const struct tt_alg *alg)
 {
 	struct tt_plan_args args = {
 		.coll = alg->coll, .nranks = job->n, .count = 1, .elem = ELEM,
-		.node = job->comm->node != NULL};
+		.node = job->comm->node && !job->comm->hosts,
+		.hosts = job->comm->hosts};
 	char rule[64];
 	size_t bytes;
 	int err;
@@ -142,7 +143,8 @@ static int compare(struct job *job, enum tt_coll coll, size_t bytes, double *las
 	const struct tt_alg *taken;
 	struct tt_plan_args args = {
 		.coll = coll, .nranks = job->n, .count = bytes / ELEM, .elem = ELEM,
-		.node = job->comm->node != NULL};
+		.node = job->comm->node && !job->comm->hosts,
+		.hosts = job->comm->hosts};
 	double picked = 0;
 	int err, turn, i, n = list_algs(coll, &args, list);
 

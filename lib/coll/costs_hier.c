@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The costs of algorithms in two levels: memory of a host, then so many ranks as there are hosts. */
+#include "lib/coll/costs.h"
+
+#define IN_CACHE 0.6 /* as in costs_node.c */
+#define STEPS 3	     /* two that all wait for, and as much to look whether all may be touched */
+
+/* Ranks of a host; the model knows, where no plan is made. */
+static int each_of(const struct tt_cost *c, const struct tt_plan_args *a)
+{
+	int hosts = tt_cost_hosts(c);
+
+	return (a->nranks + hosts - 1) / hosts;
+}
+
+/* One rank of each host, and its part of the vector. */
+static struct tt_plan_args across_of(const struct tt_cost *c, const struct tt_plan_args *a,
+				     int parts)
+{
+	struct tt_plan_args across = *a;
+	size_t n = (size_t)parts;
+
+	across.nranks = tt_cost_hosts(c);
+	across.count = a->count / n + (a->count % n > 0);
+	across.hosts = NULL;
+	return across;
+}
+
+/* Every rank reads its part of all inputs of its host, and stores it in all results. */
+static void levels(struct tt_cost *c, const struct tt_plan_args *a, tt_cost_fn *cost)
+{
+	int each = each_of(c, a);
+	struct tt_plan_args across = across_of(c, a, each);
+	double slice;
+
+	tt_cost_across(c, cost, &across, each);
+	slice = tt_cost_num_slices(c) > 0 ? tt_cost_bytes(a) / tt_cost_num_slices(c) : 0;
+	tt_cost_signals(c, STEPS);
+	tt_cost_work(c, slice * IN_CACHE / 2, true, a->nranks);
+	tt_cost_work(c, slice * IN_CACHE * (each - 1) / each, false, a->nranks);
+}
+
+void tt_cost_hier_ring(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	levels(c, a, tt_cost_ring);
+}
+
+void tt_cost_hier_halving_doubling(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	levels(c, a, tt_cost_halving_doubling);
+}
+
+void tt_cost_hier_recursive_doubling(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	levels(c, a, tt_cost_recursive_doubling);
+}
+
+/* In one lane the trees go one after the other, each with half of the slice. */
+static void one_tree(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	double len = tt_cost_cut(c, a, tt_cost_bytes(a), 2 * a->chunk) / 2;
+	struct tt_rounds up = {.n = 2 * tt_log2_up(a->nranks), .len = len, .out = 1, .in = 1};
+
+	up.all = 2 * (a->nranks - 1) / up.n;
+	up.reduces = true;
+	tt_cost_rounds(c, up);
+	up.reduces = false;
+	tt_cost_rounds(c, up);
+}
+
+void tt_cost_hier_dbt(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	levels(c, a, one_tree);
+}
+
+void tt_cost_hier_leader(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	struct tt_plan_args across = across_of(c, a, 1);
+	double each = each_of(c, a), bytes = tt_cost_bytes(a) * IN_CACHE;
+
+	across.lanes = 1;
+	tt_cost_across(c,
+		       tt_fold_pow2(across.nranks) == across.nranks ? tt_cost_recursive_doubling
+								    : tt_cost_radix,
+		       &across, 1);
+	tt_cost_signals(c, 2);
+	tt_cost_work(c, each * bytes, true, tt_cost_hosts(c));
+	tt_cost_pull(c, bytes, a->nranks);
+}
+
+/* ---- others ---- */
+
+void tt_cost_barrier_hier(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	struct tt_plan_args across = across_of(c, a, 1);
+
+	tt_cost_across(c, tt_cost_barrier_dissemination, &across, 1);
+	tt_cost_signals(c, 2);
+}
+
+/* So many bytes of each slice of a vector are copied, and combined, by every rank. */
+static void within(struct tt_cost *c, const struct tt_plan_args *a, double copied, double reduced)
+{
+	double slices = tt_cost_num_slices(c);
+
+	tt_cost_signals(c, STEPS);
+	if (slices <= 0)
+		return;
+	if (copied > 0)
+		tt_cost_work(c, copied * IN_CACHE / slices, false, a->nranks);
+	if (reduced > 0)
+		tt_cost_work(c, reduced / slices, true, a->nranks);
+}
+
+void tt_cost_bcast_hier_binomial(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	struct tt_plan_args across = across_of(c, a, each_of(c, a));
+
+	tt_cost_across(c, tt_cost_bcast_binomial, &across, each_of(c, a));
+	within(c, a, tt_cost_bytes(a), 0);
+}
+
+void tt_cost_bcast_hier_leader(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	struct tt_plan_args across = across_of(c, a, 1);
+
+	across.lanes = 1;
+	tt_cost_across(c, tt_cost_bcast_binomial, &across, 1);
+	tt_cost_signals(c, 1);
+	tt_cost_pull(c, 2 * tt_cost_bytes(a) * IN_CACHE, a->nranks);
+}
+
+void tt_cost_reduce_hier_binomial(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	struct tt_plan_args across = across_of(c, a, each_of(c, a));
+
+	tt_cost_across(c, tt_cost_reduce_binomial, &across, each_of(c, a));
+	within(c, a, 0, tt_cost_bytes(a) * IN_CACHE);
+}
+
+void tt_cost_reduce_hier_leader(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	struct tt_plan_args across = across_of(c, a, 1);
+
+	across.lanes = 1;
+	tt_cost_across(c, tt_cost_reduce_binomial, &across, 1);
+	tt_cost_signals(c, 1);
+	tt_cost_work(c, each_of(c, a) * tt_cost_bytes(a) * IN_CACHE, true, tt_cost_hosts(c));
+}
+
+void tt_cost_allgather_hier_ring(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	struct tt_plan_args across = across_of(c, a, 1);
+	int each = each_of(c, a);
+
+	tt_cost_across(c, tt_cost_allgather_ring, &across, each);
+	within(c, a, (double)tt_cost_hosts(c) * (each - 1) * tt_cost_bytes(a), 0);
+}
+
+void tt_cost_reduce_scatter_hier_ring(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	struct tt_plan_args across = across_of(c, a, 1);
+
+	tt_cost_across(c, tt_cost_reduce_scatter_ring, &across, each_of(c, a));
+	within(c, a, 0, a->nranks * tt_cost_bytes(a) * IN_CACHE);
+}

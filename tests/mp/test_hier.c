@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Collectives in two levels, on hosts that are pretended: that nothing is copied where nothing need be, that all ranks have the same
+ * bits however ranks are dealt out to hosts, and what happens when a rank dies, is late or calls something
+ * else. test_colls.c has their results.
+ */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define COUNT 300000 /* float32 */
+#define HOSTS "TUTTI_HOST_ID=h%h "
+
+static int stats_of(struct mp_job *job, struct tutti_stats *s)
+{
+	*s = (struct tutti_stats){.size = sizeof(*s)};
+	MP_OK(tutti_stats_get(job->ctx, s));
+	return 0;
+}
+
+/* Two hosts with two ranks: half of the vector is combined, of two ranks, then sent, and stored in the other's. */
+static int counted(struct mp_job *job)
+{
+	size_t bytes = COUNT * 4, i;
+	struct tutti_stats a, b;
+	float *in, *out;
+
+	MP_OK(tutti_alloc(job->ctx, bytes, (void **)&in));
+	MP_OK(tutti_alloc(job->ctx, bytes, (void **)&out));
+	for (i = 0; i < COUNT; i++)
+		in[i] = (float)(job->rank + 1);
+	MP_OK(tutti_allreduce(in, out, COUNT, TUTTI_FLOAT32, TUTTI_SUM, job->world));
+	TT_EXPECT(!stats_of(job, &a));
+	MP_OK(tutti_allreduce(in, out, COUNT, TUTTI_FLOAT32, TUTTI_SUM, job->world));
+	TT_EXPECT(!stats_of(job, &b));
+	for (i = 0; i < COUNT; i++)
+		TT_EXPECT(out[i] == 10);
+	TT_EXPECT(b.copied_bytes - a.copied_bytes < 4096);
+	TT_EXPECT(b.pulled_bytes - a.pulled_bytes >= bytes - 256);
+	TT_EXPECT(b.pulled_bytes - a.pulled_bytes <= bytes + 256);
+	TT_EXPECT(b.put_bytes - a.put_bytes >= bytes / 2 - 256);
+	TT_EXPECT(b.put_bytes - a.put_bytes <= bytes / 2 + 4096);
+	MP_OK(tutti_free(in));
+	MP_OK(tutti_free(out));
+	return 0;
+}
+
+static void counters(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(!MP_RUN(.n = 4, .fn = counted, .env = HOSTS "TUTTI_ALGO=allreduce:hier_ring"));
+}
+
+/* One, two, three ... ranks on each of the hosts, in turns, and all of them have the same bits. */
+static int bits_body(struct mp_job *job)
+{
+	static const size_t counts[] = {1, 15, 33, 1000, 8192, 20001, COUNT};
+	struct tutti_config config = {0};
+	float *v, first[2];
+	char host[16];
+	size_t c, i;
+
+	snprintf(host, sizeof(host), "h%d", job->rank % *(int *)job->arg);
+	setenv("TUTTI_HOST_ID", host, 1);
+	MP_OK(mp_join(job, MP_ID, &config));
+	MP_OK(tutti_alloc(job->ctx, COUNT * 4, (void **)&v));
+	for (c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
+		for (i = 0; i < counts[c]; i++)
+			v[i] = 0.1f * (float)(job->rank * job->rank + 1) + 1e-3f * (float)(i % 7);
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, counts[c], TUTTI_FLOAT32, TUTTI_SUM,
+				      job->world));
+		for (i = 0; i < counts[c]; i += 1 + counts[c] / 2) {
+			first[0] = first[1] = v[i];
+			MP_OK(tutti_bcast(&first[1], 1, TUTTI_FLOAT32, 0, job->world));
+			TT_EXPECT(!memcmp(&first[0], &first[1], 4));
+		}
+	}
+	MP_OK(tutti_free(v));
+	MP_OK(tutti_finalize(job->ctx));
+	job->ctx = NULL;
+	return 0;
+}
+
+static void same_bits(void)
+{
+	int hosts;
+
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	for (hosts = 2; hosts <= 3; hosts++)
+		TT_CHECK(!MP_RUN(.n = 6, .fn = bits_body, .arg = &hosts, .no_init = true));
+	hosts = 2; /* three and two */
+	TT_CHECK(!MP_RUN(.n = 5, .fn = bits_body, .arg = &hosts, .no_init = true));
+}
+
+/* ---- failures ---- */
+
+struct bad {
+	int rank;
+	size_t count;
+};
+
+/* A rank is killed while all reduce, over and over. */
+static int death_body(struct mp_job *job)
+{
+	const struct bad *bad = job->arg;
+	float *v;
+	int i, err;
+
+	MP_OK(tutti_alloc(job->ctx, bad->count * 4, (void **)&v));
+	memset(v, 0, bad->count * 4);
+	for (i = 0; i < 10; i++)
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, bad->count, TUTTI_FLOAT32, TUTTI_SUM,
+				      job->world));
+	if (job->rank == bad->rank)
+		kill(getpid(), SIGKILL);
+	do
+		err = tutti_allreduce(TUTTI_IN_PLACE, v, bad->count, TUTTI_FLOAT32, TUTTI_SUM,
+				      job->world);
+	while (!err);
+	TT_EXPECT(err == -TUTTI_EPEER);
+	MP_OK(tutti_free(v));
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void death(void)
+{
+	static const size_t counts[] = {16, 1000000};
+	struct bad bad;
+	int i;
+
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	for (i = 0; i < 4; i++) {
+		bad = (struct bad){i, counts[i % 2]};
+		TT_CHECK(!MP_RUN(.n = 4, .env = HOSTS, .fn = death_body, .arg = &bad,
+				 .killed = 1u << i));
+	}
+}
+
+/* A rank does not come: the others time out, and nobody writes their buffers afterwards. */
+static int late_body(struct mp_job *job)
+{
+	const struct bad *bad = job->arg;
+	bool late = job->rank == bad->rank;
+	float *v;
+	size_t i;
+	int err;
+
+	MP_OK(tutti_alloc(job->ctx, bad->count * 4, (void **)&v));
+	mp_meet(job);
+	if (late)
+		TT_EXPECT(mp_await(&job->shared->word[0], 3, 20000));
+	err = tutti_allreduce(TUTTI_IN_PLACE, v, bad->count, TUTTI_FLOAT32, TUTTI_SUM, job->world);
+	TT_EXPECT(late ? err < 0 : err == -ETIMEDOUT);
+	for (i = 0; i < bad->count; i++)
+		v[i] = 7;
+	atomic_fetch_add(&job->shared->word[0], 1);
+	TT_EXPECT(mp_await(&job->shared->word[0], 4, 20000));
+	for (i = 0; i < bad->count; i++)
+		TT_EXPECT(v[i] == 7);
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void late(void)
+{
+	struct bad bad[] = {{3, COUNT}, {0, 100}};
+	int i;
+
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	for (i = 0; i < 2; i++)
+		TT_CHECK(!MP_RUN(.n = 4, .env = HOSTS "TUTTI_TIMEOUT=1500", .fn = late_body,
+				 .arg = &bad[i]));
+}
+
+static int mismatch_body(struct mp_job *job)
+{
+	const struct bad *bad = job->arg;
+	float *v = calloc(bad->count + 1, 4);
+
+	MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, v, bad->count + (job->rank == bad->rank), TUTTI_FLOAT32,
+			       TUTTI_SUM, job->world), -TUTTI_EMISMATCH);
+	MP_SAID("count");
+	free(v);
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void mismatch(void)
+{
+	struct bad bad[] = {{1, 7}, {2, 100000}};
+	int i;
+
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	for (i = 0; i < 2; i++)
+		TT_CHECK(!MP_RUN(.n = 4, .env = HOSTS, .fn = mismatch_body, .arg = &bad[i]));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {
+		{"counters", counters}, {"same_bits", same_bits}, {"death", death},
+		{"late", late},		{"mismatch", mismatch},	  {NULL, NULL},
+	};
+
+	return tt_test_main("hier", tests, argc, argv);
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every algorithm in two levels, proved by the checker: hosts x ranks on each, ranks dealt out to hosts in several ways,
+ * counts, chunks, lanes, channel limits. And that the checker would see it if something were missing.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/error.h"
+#include "lib/base/hash.h"
+#include "lib/plan/check.h"
+#include "lib/plan/stored.h"
+#include "tests/plan/whole.h"
+#include "tests/test.h"
+
+#define ELEM 4
+#define MAX_N 20
+#define NUM_OPTS 81
+
+static struct tt_check_opts opts_at(unsigned i)
+{
+	static const int limits[] = {1, 2, 0};
+	static const size_t eager[] = {0, 2 * ELEM, SIZE_MAX};
+
+	return (struct tt_check_opts){.credits = limits[i % 3],
+				      .offers = limits[i / 3 % 3],
+				      .eager = eager[i / 9 % 3],
+				      .seed = i / 27 + 3 * i};
+}
+
+enum place { BLOCKED, CYCLIC, SHUFFLED, PLACES };
+
+static struct tt_hosts *hosts_new(int hosts, int each, enum place place)
+{
+	int by[MAX_N], n = hosts * each, r, k, t;
+	uint64_t random = 11;
+	struct tt_hosts *h;
+
+	for (r = 0; r < n; r++)
+		by[r] = place == BLOCKED ? r / each : r % hosts;
+	for (r = n - 1; place == SHUFFLED && r > 0; r--) {
+		k = (int)(tt_random(&random) % (uint64_t)(r + 1));
+		t = by[r];
+		by[r] = by[k];
+		by[k] = t;
+	}
+	return tt_hosts_new(by, n, &h) ? NULL : h;
+}
+
+static bool is_hier(const struct tt_alg *alg)
+{
+	return !strncmp(alg->name, "hier", 4);
+}
+
+static bool check(const struct tt_alg *alg, const struct tt_plan_args *a, int howmany)
+{
+	static unsigned turn;
+	struct tt_check_opts o;
+	struct tt_whole w;
+	int i, shape;
+
+	for (shape = 0; shape < tt_whole_shapes(alg->coll); shape++) {
+		tt_whole_init(&w, a, shape);
+		w.args.node = false;
+		for (i = 0; i < howmany; i++) {
+			o = opts_at(turn++ * 37 % NUM_OPTS);
+			if (!tt_plan_check(alg, &w.args, &o))
+				continue;
+			printf("  %d hosts x %d, shape %d\n", a->hosts->hosts, a->hosts->each,
+			       shape);
+			tt_whole_describe(alg, a, &o);
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool reduces_in_order(const struct tt_alg *alg, struct tt_plan_args a)
+{
+	a.ordered = true;
+	return tt_coll_reduces(alg->coll) && alg->can(&a);
+}
+
+static bool has_blocks(enum tt_coll coll)
+{
+	return coll == TT_COLL_ALLGATHER || coll == TT_COLL_REDUCE_SCATTER_BLOCK;
+}
+
+static bool check_counts(const struct tt_alg *alg, struct tt_plan_args a)
+{
+	static const size_t vectors[] = {0, 1, 6, 97, 333}, blocks[] = {0, 1, 5, 16, 37};
+	const size_t *counts = has_blocks(alg->coll) ? blocks : vectors;
+	size_t n = (size_t)a.nranks;
+	unsigned i;
+	int in_place;
+
+	for (i = 0; i < 5; i++)
+		for (in_place = 0; in_place < 2; in_place++) {
+			a.count = counts[i];
+			a.in_place = in_place > 0;
+			a.root = tt_coll_rooted(alg->coll) ? (int)(i % n) : 0;
+			a.ordered = false;
+			a.divide = tt_coll_reduces(alg->coll) && a.lanes % 2;
+			if (a.count > 100 && a.chunk == ELEM && n > 6)
+				continue; /* thousands of slices */
+			if (!check(alg, &a, 1))
+				return false;
+			a.ordered = true;
+			if (reduces_in_order(alg, a) && !check(alg, &a, 1))
+				return false;
+		}
+	return true;
+}
+
+static void check_alg(const struct tt_alg *alg, int hosts, int each, enum place place)
+{
+	static const size_t chunks[] = {ELEM, 5 * ELEM, 24 * ELEM, 1 << 20};
+	struct tt_plan_args a = {.coll = alg->coll, .nranks = hosts * each, .elem = ELEM};
+	struct tt_hosts *h = hosts_new(hosts, each, place);
+	unsigned i;
+
+	TT_REQUIRE(h != NULL);
+	a.hosts = h;
+	for (i = 0; i < 4; i++)
+		for (a.lanes = 1; a.lanes <= 4; a.lanes++) {
+			a.chunk = chunks[i];
+			if (a.lanes % 3 != (int)i % 3) /* not all of them */
+				continue;
+			TT_REQUIRE(check_counts(alg, a));
+		}
+	free(h);
+}
+
+static void test_grid(void)
+{
+	static const int grid[][2] = {{2, 2}, {2, 3}, {3, 2}, {4, 2}, {3, 3}, {2, 4}, {5, 2}, {4, 4}};
+	const struct tt_alg *alg;
+	unsigned i;
+	int place, seen = 0;
+
+	for (alg = tt_algs; alg->name; alg++) {
+		if (!is_hier(alg))
+			continue;
+		seen++;
+		for (i = 0; i < sizeof(grid) / sizeof(grid[0]); i++)
+			for (place = BLOCKED; place < PLACES; place++)
+				if (place == BLOCKED || i < 3)
+					check_alg(alg, grid[i][0], grid[i][1], place);
+	}
+	TT_CHECK(seen > 4);
+}
+
+/* Elements of other lengths, one longer than a cache line. */
+static void test_elements(void)
+{
+	static const size_t sizes[] = {1, 2, 8, 128};
+	struct tt_plan_args a = {.nranks = 6, .lanes = 3};
+	struct tt_hosts *h = hosts_new(3, 2, CYCLIC);
+	const struct tt_alg *alg;
+	unsigned i;
+
+	TT_REQUIRE(h != NULL);
+	a.hosts = h;
+	for (alg = tt_algs; alg->name; alg++)
+		for (i = 0; is_hier(alg) && i < 4; i++) {
+			a.coll = alg->coll;
+			a.elem = sizes[i];
+			a.chunk = 7 * a.elem;
+			for (a.count = 1; a.count < 200; a.count = a.count * 3 + 1)
+				TT_REQUIRE(check(alg, &a, 1));
+		}
+	free(h);
+}
+
+/* Layouts that there are no plans in two levels for, and numbers in those that there are. */
+static void test_layouts(void)
+{
+	static const int uneven[] = {0, 0, 1, 1, 1}, one[] = {4, 4, 4}, alone[] = {0, 1, 2},
+			 cyclic[] = {7, 3, 7, 3, 7, 3}, blocks[] = {9, 9, 2, 2};
+	struct tt_hosts *h;
+	int r;
+
+	TT_CHECK(!tt_hosts_new(uneven, 5, &h) && !h);
+	TT_CHECK(!tt_hosts_new(one, 3, &h) && !h);
+	TT_CHECK(!tt_hosts_new(alone, 3, &h) && !h);
+	TT_REQUIRE(!tt_hosts_new(blocks, 4, &h) && h);
+	TT_CHECK(h->hosts == 2 && h->each == 2 && h->in_order);
+	free(h);
+	TT_REQUIRE(!tt_hosts_new(cyclic, 6, &h) && h);
+	TT_CHECK(h->hosts == 2 && h->each == 3 && !h->in_order);
+	for (r = 0; r < 6; r++) {
+		TT_CHECK(h->host[r] == r % 2 && h->local[r] == r / 2);
+		TT_CHECK(h->rank[h->host[r] * 3 + h->local[r]] == r);
+	}
+	free(h);
+}
+
+/* ---- what the checker must not let through ---- */
+
+static int build_all(const struct tt_alg *alg, const struct tt_plan_args *whole,
+		     struct tt_plan **plans)
+{
+	struct tt_plan_args a;
+	int r, err = 0;
+
+	for (r = 0; !err && r < whole->nranks; r++) {
+		tt_plan_args_of(whole, r, &a);
+		err = tt_plan_build(alg, &a, &plans[r]);
+	}
+	return err;
+}
+
+/* The how-manieth op of a kind in a plan; the test may change it. */
+static struct tt_op *op_at(struct tt_plan *plan, enum tt_op_kind kind, int nth)
+{
+	const struct tt_op *ops;
+	int l, r, i, n;
+
+	for (l = 0; l < plan->nlanes; l++)
+		for (r = 0; r < tt_plan_rounds(plan, l); r++) {
+			n = tt_plan_ops(plan, l, r, NULL, &ops);
+			for (i = 0; i < n; i++)
+				if (ops[i].kind == kind && !nth--)
+					return (struct tt_op *)&ops[i];
+		}
+	return NULL;
+}
+
+/* Whether any order finds it. */
+static bool refused(struct tt_plan **plans, int n)
+{
+	struct tt_check_opts o;
+	unsigned i;
+
+	for (i = 0; i < NUM_OPTS; i++) {
+		o = opts_at(i);
+		if (tt_plan_check_plans(plans, n, &o))
+			return true;
+	}
+	return false;
+}
+
+static void test_faults(void)
+{
+	struct tt_plan_args a = {
+		.coll = TT_COLL_ALLREDUCE, .nranks = 4, .elem = ELEM, .count = 400, .lanes = 3};
+	const struct tt_alg *alg = tt_alg_find(TT_COLL_ALLREDUCE, "hier_ring");
+	struct tt_plan *plans[4] = {0};
+	struct tt_hosts *h = hosts_new(2, 2, BLOCKED);
+	struct tt_op *op, saved;
+	int r;
+
+	TT_REQUIRE(h != NULL);
+	a.hosts = h;
+	a.chunk = 16 * ELEM;
+	TT_REQUIRE(!build_all(alg, &a, plans));
+	TT_REQUIRE(plans[1]->nlanes == 3 && plans[1]->mixed && !refused(plans, 4));
+	op = op_at(plans[1], TT_OP_WAIT, 1); /* the last one, of lane 0 */
+	TT_REQUIRE(op && op->index == 4);
+	op->index = 3; /* returns before all lanes of the others have ended */
+	TT_CHECK(refused(plans, 4));
+	op->index = 5;
+	TT_CHECK(refused(plans, 4)); /* never */
+	op->index = 4;
+	op = op_at(plans[1], TT_OP_WAIT, 0);
+	TT_REQUIRE(op && op->index == 1);
+	saved = *op;
+	*op = (struct tt_op){.kind = TT_OP_WAIT, .peer = 1, .index = 1}; /* for itself only */
+	TT_CHECK(refused(plans, 4));
+	*op = saved;
+	op = op_at(plans[2], TT_OP_PUSH, 1);
+	TT_REQUIRE(op != NULL);
+	op->dst.off -= 4; /* into what its neighbour is in charge of */
+	TT_CHECK(refused(plans, 4));
+	op->dst.off += 4;
+	op = op_at(plans[2], TT_OP_PULL_REDUCE, 0);
+	TT_REQUIRE(op != NULL);
+	op->a.off += 4;
+	TT_CHECK(refused(plans, 4));
+	op->a.off -= 4;
+	TT_CHECK(!refused(plans, 4));
+	for (r = 0; r < 4; r++)
+		tt_plan_free(plans[r]);
+	free(h);
+}
+
+static const struct tt_test tests[] = {{"grid", test_grid},
+				       {"elements", test_elements},
+				       {"layouts", test_layouts},
+				       {"faults", test_faults},
+				       {NULL, NULL}};
+
+int main(int argc, char **argv)
+{
+	return tt_test_main("hier", tests, argc, argv);
+}
