@@ -33,6 +33,7 @@ struct tutti_ps_config {
 	int workers;	/* how many there must be; 0: as many as say so */
 	int servers;
 	int staleness;	/* 0: BSP; s: at most s clocks apart (SSP); TUTTI_PS_ASYNC: no bound */
+	int copies;	/* servers that keep each part of a table, at most 4; 0: one */
 };
 
 /**

@@ -28,6 +28,11 @@ bool tt_group_is_open(void); /* by this thread */
 /* 0, or -EINVAL inside a group: for calls that wait. */
 int tt_group_refuse(const char *name);
 
+/* rma.c: a window on comm, made by collectives on coll, which has the same ranks; and its end without waiting for others. */
+int tt_win_make(struct tutti_comm *comm, struct tutti_comm *coll, void *base, size_t size,
+		unsigned flags, struct tutti_win **out);
+void tt_win_drop(struct tutti_win *win);
+
 /* ps_calls.c: a worker's call can be made; or a push that a server has refused since is told. */
 int tt_ps_check_worker(const char *call, struct tutti_ps *ps);
 

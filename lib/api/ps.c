@@ -12,7 +12,7 @@
 
 /* What every rank tells the others: whole 64-bit words. */
 struct card {
-	uint64_t role, workers, servers, staleness, in, back, generation, grace, verify;
+	uint64_t role, workers, servers, staleness, copies, in, back, generation, grace, verify;
 };
 
 #define CARD_WORDS (sizeof(struct card) / sizeof(uint64_t))
@@ -33,6 +33,9 @@ static int read_config(const struct tutti_ps_config *user, struct tutti_ps_confi
 		c->role = TUTTI_PS_BOTH;
 	if (c->role < 0 || c->role > TUTTI_PS_BOTH)
 		return tt_fail(-EINVAL, "tutti_ps_open: %d is no role", c->role);
+	if (c->copies < 0 || c->copies > TT_PS_CHAIN)
+		return tt_fail(-EINVAL, "tutti_ps_open: copies is %d; it must be 0 to %d", c->copies,
+			       TT_PS_CHAIN);
 	if (c->workers < 0 || c->servers < 0 || c->staleness < TUTTI_PS_ASYNC)
 		return tt_fail(-EINVAL, "tutti_ps_open: %s is negative",
 			       c->workers < 0 ? "workers" : c->servers < 0 ? "servers" : "staleness");
@@ -57,7 +60,14 @@ static int check_cards(const struct tutti_comm *comm, const struct card *card, i
 			return tt_fail_rank(-TUTTI_EMISMATCH, r, NULL,
 					    "tutti_ps_open: the staleness is %d on rank 0, %d on rank %d",
 					    (int)card[0].staleness, (int)card[r].staleness, r);
+		if (card[r].copies != card[0].copies)
+			return tt_fail_rank(-TUTTI_EMISMATCH, r, NULL,
+					    "tutti_ps_open: copies is %d on rank 0, %d on rank %d",
+					    (int)card[0].copies, (int)card[r].copies, r);
 	}
+	if (card[0].copies > (uint64_t)servers)
+		return tt_fail(-EINVAL, "tutti_ps_open: %d copies need as many servers, and there are %d",
+			       (int)card[0].copies, servers);
 	if (!workers || !servers)
 		return tt_fail(-EINVAL, "tutti_ps_open: no rank is a %s",
 			       workers ? "server" : "worker");
@@ -84,6 +94,7 @@ static int take_roles(struct tutti_ps *ps, const struct card *card)
 		}
 	}
 	ps->role = (int)card[comm->rank].role;
+	ps->copies = card[0].copies ? (int)card[0].copies : 1;
 	ps->generation = card[0].generation;
 	ps->grace_ns = card[0].grace * 1000;
 	ps->verify = card[0].verify;
@@ -95,7 +106,8 @@ static int open_memory(struct tutti_ps *ps)
 	int err;
 
 	ps->load = calloc((size_t)ps->nservers, sizeof(*ps->load));
-	err = ps->load ? tt_ps_box_open(ps) : tt_fail(-ENOMEM, "no memory for a parameter server");
+	ps->lost = calloc((size_t)ps->nservers, sizeof(*ps->lost));
+	err = ps->load && ps->lost ? tt_ps_box_open(ps) : tt_fail(-ENOMEM, "no memory for a parameter server");
 	if (!err && ps->my_server >= 0)
 		err = tt_ps_server_new(ps);
 	return err ? err : tt_ps_trace_open(ps, ps->comm->ctx->env.ps_trace.text);
@@ -104,7 +116,7 @@ static int open_memory(struct tutti_ps *ps)
 static int tell_tokens(struct tutti_ps *ps, struct card *all)
 {
 	struct card mine = {.in = ps->my_in, .back = ps->my_back};
-	int r, err = tt_exchange(ps->comm, &mine, all, CARD_WORDS);
+	int r, err = tt_exchange(ps->coll, &mine, all, CARD_WORDS);
 
 	for (r = 0; !err && r < ps->comm->size; r++) {
 		ps->in_token[r] = (uint32_t)all[r].in;
@@ -120,24 +132,29 @@ static int open_rest(struct tutti_ps *ps, const struct tutti_ps_config *c, struc
 			    .workers = (uint64_t)c->workers,
 			    .servers = (uint64_t)c->servers,
 			    .staleness = (uint64_t)(int64_t)c->staleness,
+			    .copies = (uint64_t)c->copies,
 			    .generation = tt_hash_add(ps->comm->uid, tt_now_ns()),
 			    .grace = (uint64_t)ctx->env.ps_grace.number,
 			    .verify = (uint64_t)ctx->env.ps_verify.number};
 	int err;
 
-	err = tt_exchange(ps->comm, &mine, all, CARD_WORDS);
+	err = tt_exchange(ps->coll, &mine, all, CARD_WORDS);
 	if (!err)
 		err = take_roles(ps, all); /* the same verdict on all ranks */
 	if (err)
 		return err;
-	err = tt_agree(ps->comm, "tutti_ps_open", open_memory(ps));
+	err = tt_agree(ps->coll, "tutti_ps_open", open_memory(ps));
 	if (!err)
-		err = tutti_win_create(ps->comm, ps->box, tt_ps_box_size(ps), 0, &ps->win);
+		err = tt_win_make(ps->comm, ps->coll, ps->box, tt_ps_box_size(ps), 0, &ps->win);
 	if (!err)
 		err = tell_tokens(ps, all);
 	if (err)
 		return err;
-	return tt_agree(ps->comm, "tutti_ps_open", ps->srv ? tt_ps_server_start(ps) : 0);
+	tt_wire_lock(ctx->wire);
+	ps->comm->lost = tt_ps_lost;
+	ps->comm->lost_arg = ps;
+	tt_wire_unlock(ctx->wire);
+	return tt_agree(ps->coll, "tutti_ps_open", ps->srv[0] ? tt_ps_server_start(ps) : 0);
 }
 
 static void free_ps(struct tutti_ps *ps)
@@ -145,13 +162,11 @@ static void free_ps(struct tutti_ps *ps)
 	uint32_t i;
 
 	tt_ps_server_stop(ps);
-	for (i = 0; i < ps->ntables; i++) {
+	for (i = 0; i < ps->ntables; i++)
 		if (ps->table[i]->win)
-			tutti_win_free(ps->table[i]->win);
-		ps->table[i]->win = NULL;
-	}
+			tt_win_drop(ps->table[i]->win);
 	if (ps->win)
-		tutti_win_free(ps->win);
+		tt_win_drop(ps->win);
 	for (i = 0; i < ps->ntables; i++)
 		tt_ps_table_free(ps->table[i]);
 	tt_ps_server_free(ps);
@@ -162,6 +177,9 @@ static void free_ps(struct tutti_ps *ps)
 	free(ps->in_token);
 	free(ps->back_token);
 	free(ps->load);
+	free(ps->lost);
+	if (ps->coll)
+		tutti_comm_free(ps->coll);
 	if (ps->comm)
 		tutti_comm_free(ps->comm);
 	free(ps);
@@ -206,6 +224,8 @@ int tutti_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config,
 	err = tt_agree(comm, "tutti_ps_open", err);
 	if (!err)
 		err = tutti_comm_dup(comm, &ps->comm);
+	if (!err)
+		err = tutti_comm_dup(comm, &ps->coll);
 	if (!err) {
 		ps->staleness = c.staleness;
 		err = open_rest(ps, &c, all);
@@ -233,13 +253,29 @@ static int wait_for_workers(struct tutti_ps *ps)
 {
 	int err;
 
-	/* Everybody, as long as one works; if one dies the communicator fails. */
+	/* Everybody, as long as one works; one that dies has left, too. */
 	tt_engine_wait(ps->comm->ctx, served, ps, TT_NEVER);
 	tt_wire_lock(ps->comm->ctx->wire);
-	if (ps->comm->failed == -ETIMEDOUT) /* which nobody else knows of */
+	if (ps->comm->failed == -ETIMEDOUT) { /* which nobody else knows of */
 		tt_comm_abort(ps->comm);
+		tt_comm_fail(ps->coll, -ETIMEDOUT, -1, "ps_close", 0, "", "%s", ps->comm->failure.text);
+		tt_comm_abort(ps->coll);
+	}
 	err = tt_comm_check(ps->comm);
 	tt_wire_unlock(ps->comm->ctx->wire);
+	return err;
+}
+
+/* What this rank does on others is done. */
+static int settle(struct tutti_ps *ps)
+{
+	int err = tt_win_wait(ps->win, -1), end;
+	uint32_t i;
+
+	for (i = 0; i < ps->ntables; i++) {
+		end = tt_win_wait(ps->table[i]->win, -1);
+		err = err ? err : end;
+	}
 	return err;
 }
 
@@ -265,8 +301,13 @@ int tutti_ps_close(struct tutti_ps *ps)
 	}
 	end = wait_for_workers(ps);
 	err = err ? err : end;
-	end = tutti_barrier(ps->comm);
+	end = settle(ps);
 	err = err ? err : end;
+	/* what was told last is that all have left; where nobody is missing all end together */
+	end = atomic_load(&ps->comm->failed) || atomic_load(&ps->coll->failed) ? 0
+									       : tutti_barrier(ps->coll);
+	if (!err && !ps->dead)
+		err = end;
 	if (!err)
 		err = tt_ps_refusal(ps);
 	free_ps(ps);
@@ -325,6 +366,9 @@ static int check_modes(const struct tutti_ps *ps, const struct tutti_ps_table *t
 {
 	const struct tutti_ps_options *o = &t->opt;
 
+	if (o->essp && ps->copies > 1)
+		return tt_fail(-EINVAL, "a table's options: essp is for servers without copies, and there "
+					"are %d", ps->copies);
 	if (o->softsync < 0 || o->softsync > ps->nworkers)
 		return tt_fail(-EINVAL, "a table's options: softsync is %d, and there are %d workers",
 			       o->softsync, ps->nworkers);
@@ -413,7 +457,7 @@ static uint64_t fingerprint(const struct tutti_ps_table *t)
 static int all_same(struct tutti_ps *ps, const struct tutti_ps_table *like)
 {
 	uint64_t both[2] = {fingerprint(like), ~fingerprint(like)};
-	int err = tutti_allreduce(TUTTI_IN_PLACE, both, 2, TUTTI_UINT64, TUTTI_MAX, ps->comm);
+	int err = tutti_allreduce(TUTTI_IN_PLACE, both, 2, TUTTI_UINT64, TUTTI_MAX, ps->coll);
 
 	if (err || both[0] == ~both[1])
 		return err;
@@ -432,17 +476,17 @@ static void count_load(struct tutti_ps *ps, const struct tutti_ps_table *t)
 /* Whom to ring for what servers send, and for having it. */
 static int tell_cache(struct tutti_ps *ps, struct tutti_ps_table *t)
 {
-	uint64_t mine[2] = {t->my_cache, t->store ? tt_ps_acks(t) : 0};
+	uint64_t mine[2] = {t->my_cache, t->store[0] ? tt_ps_acks(t) : 0};
 	size_t n = (size_t)ps->comm->size, r;
 	uint64_t *all = calloc(n, sizeof(mine));
 	int err;
 
 	t->cache_token = calloc(n, sizeof(uint32_t));
 	t->sub_token = calloc(n, sizeof(uint32_t));
-	err = tt_agree(ps->comm, "making a table", all && t->cache_token && t->sub_token ? 0
+	err = tt_agree(ps->coll, "making a table", all && t->cache_token && t->sub_token ? 0
 		    : tt_fail(-ENOMEM, "no memory for table '%s'", t->name));
 	if (!err)
-		err = tt_exchange(ps->comm, mine, all, 2);
+		err = tt_exchange(ps->coll, mine, all, 2);
 	for (r = 0; !err && r < n; r++) {
 		t->cache_token[r] = (uint32_t)all[2 * r];
 		t->sub_token[r] = (uint32_t)all[2 * r + 1];
@@ -462,19 +506,19 @@ static int make_table(struct tutti_ps *ps, const char *name, struct tutti_ps_tab
 	if (!err && !out)
 		err = tt_fail(-EINVAL, "table '%s': table is NULL", name);
 	defaults(&like->opt, like->rows);
-	err = tt_agree(ps->comm, "making a table", err);
+	err = tt_agree(ps->coll, "making a table", err);
 	if (!err)
 		err = all_same(ps, like);
 	if (err)
 		return err;
-	err = tt_agree(ps->comm, "making a table", tt_ps_table_new(ps, like, &t));
+	err = tt_agree(ps->coll, "making a table", tt_ps_table_new(ps, like, &t));
 	if (!err)
-		err = tutti_win_create(ps->comm, t->mem, t->size, 0, &t->win);
+		err = tt_win_make(ps->comm, ps->coll, t->mem, t->size, 0, &t->win);
 	if (!err && t->opt.essp)
 		err = tell_cache(ps, t);
 	if (err) {
 		if (t && t->win)
-			tutti_win_free(t->win);
+			tt_win_drop(t->win);
 		if (t)
 			tt_ps_table_free(t);
 		return err;
@@ -485,7 +529,7 @@ static int make_table(struct tutti_ps *ps, const char *name, struct tutti_ps_tab
 	atomic_fetch_add(&ps->ntables, 1);
 	tt_wire_unlock(ps->comm->ctx->wire);
 	*out = t;
-	return tutti_barrier(ps->comm); /* servers know it before workers use it */
+	return tutti_barrier(ps->coll); /* servers know it before workers use it */
 }
 
 static int check_ps(const char *call, const struct tutti_ps *ps)

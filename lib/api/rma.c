@@ -34,24 +34,19 @@ static int check_create(void *base, size_t size, unsigned flags, struct tutti_wi
 	return 0;
 }
 
-int tutti_win_create(struct tutti_comm *comm, void *base, size_t size, unsigned flags,
-		     struct tutti_win **out)
+int tt_win_make(struct tutti_comm *comm, struct tutti_comm *coll, void *base, size_t size,
+		unsigned flags, struct tutti_win **out)
 {
 	struct tutti_win *win = NULL;
 	struct tt_win_part mine;
 	int err;
 
-	err = tt_check_comm(comm);
-	if (!err)
-		err = tt_group_refuse("tutti_win_create");
-	if (err)
-		return err;
 	err = check_create(base, size, flags, out);
 	if (!err)
 		err = open_part(comm, base, size, flags, &win, &mine);
-	err = tt_agree(comm, "tutti_win_create", err);
+	err = tt_agree(coll, "tutti_win_create", err);
 	if (!err)
-		err = tt_exchange(comm, &mine, win->part, sizeof(mine) / sizeof(uint64_t));
+		err = tt_exchange(coll, &mine, win->part, sizeof(mine) / sizeof(uint64_t));
 	if (err) {
 		if (win)
 			tt_win_close(win);
@@ -63,6 +58,26 @@ int tutti_win_create(struct tutti_comm *comm, void *base, size_t size, unsigned 
 	tt_wire_unlock(comm->ctx->wire);
 	*out = win;
 	return 0;
+}
+
+int tutti_win_create(struct tutti_comm *comm, void *base, size_t size, unsigned flags,
+		     struct tutti_win **out)
+{
+	int err = tt_check_comm(comm);
+
+	if (!err)
+		err = tt_group_refuse("tutti_win_create");
+	return err ? err : tt_win_make(comm, comm, base, size, flags, out);
+}
+
+void tt_win_drop(struct tutti_win *win)
+{
+	struct tutti_comm *comm = win->comm;
+
+	tt_win_close(win);
+	tt_wire_lock(comm->ctx->wire);
+	comm->windows--;
+	tt_wire_unlock(comm->ctx->wire);
 }
 
 int tutti_win_free(struct tutti_win *win)
@@ -87,10 +102,7 @@ int tutti_win_free(struct tutti_win *win)
 	err = tt_win_wait(win, -1);
 	if (!err)
 		err = tutti_barrier(comm);
-	tt_win_close(win);
-	tt_wire_lock(comm->ctx->wire);
-	comm->windows--;
-	tt_wire_unlock(comm->ctx->wire);
+	tt_win_drop(win);
 	return err;
 }
 

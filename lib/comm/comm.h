@@ -99,6 +99,12 @@ struct tutti_comm {
 
 	atomic_int failed; /* 0 or the code; readable without the lock */
 	struct tutti_error_info failure;
+	/*
+	 * The death of a rank (of the comm) does not fail it if this says so: for a communicator whose ranks do not all
+	 * need each other, such as one that only windows are on. Under the lock; NULL: it does.
+	 */
+	bool (*lost)(void *arg, int rank);
+	void *lost_arg;
 	uint64_t late_seq;
 	int late[TT_LATE_MAX], nlate;
 	struct tt_flight_comm *flight; /* the recorder's copy, as long as its uid is ours; or NULL */

@@ -241,6 +241,18 @@ static void tell_again(struct tutti_context *ctx)
 	tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_ABORT, &msg, sizeof(msg));
 }
 
+/* It goes on without that rank. */
+static bool outlives(struct tutti_comm *comm, int rank)
+{
+	int r = rank < 0 ? -1 : tt_comm_rank_of(comm, rank);
+
+	if (r < 0 || r == comm->rank || !comm->lost || !comm->lost(comm->lost_arg, r))
+		return false;
+	if (comm->suspect == rank)
+		comm->suspect = -1;
+	return true;
+}
+
 static bool contains(const struct tutti_comm *comm, int rank)
 {
 	int i;
@@ -267,7 +279,8 @@ void tt_ctx_fail(struct tutti_context *ctx, int code, int rank, const char *fmt,
 	tt_list_each(l, tmp, &ctx->comms) {
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
-		if (!contains(comm, rank) || atomic_load(&comm->failed))
+		if (!contains(comm, rank) || atomic_load(&comm->failed) ||
+		    (code == -TUTTI_EPEER && outlives(comm, rank)))
 			continue;
 		fresh = true;
 		fail_one(comm, &info);

@@ -44,11 +44,32 @@ static bool may_go_on(const struct tutti_ps *ps, uint64_t clock)
 	       tt_ps_told_min(ps) >= clock - (uint64_t)ps->staleness;
 }
 
+/* A copy that took over may have told the end to all, and left, before it got the good-bye that was sent again. */
+static bool ended(struct tt_ps_task *task)
+{
+	struct tutti_ps *ps = task->ps;
+	int k, j;
+
+	if (ps->copies == 1)
+		return false;
+	if (!tt_ps_told_end(ps)) {
+		tt_ps_task_stall(task);
+		return false;
+	}
+	for (k = 0; k < ps->nservers; k++)
+		for (j = 0; j < TT_PS_SLOTS; j++)
+			if (ps->link[k].out[j].task == task)
+				ps->link[k].out[j].task = NULL;
+	return true;
+}
+
 static void tick_advance(struct tt_ps_task *task)
 {
 	struct tick *tick = tick_of(task);
 
-	if (task->puts || task->answers || task->broken)
+	if (task->puts || task->broken)
+		return;
+	if (task->answers && !(tick->kind == TT_PS_BYE && ended(task)))
 		return;
 	if (tick->kind == TT_PS_CLOCK && !may_go_on(task->ps, tick->clock)) {
 		tt_ps_task_stall(task);

@@ -17,7 +17,7 @@ static struct tt_ps_client *client_of(const struct tt_ps_sub *sub)
 {
 	const struct tt_ps_store *s = sub->store;
 
-	return &s->t->ps->srv->client[sub - s->sub];
+	return &s->t->ps->srv[0]->client[sub - s->sub];
 }
 
 static void acked(struct tt_bell *bell)
@@ -26,7 +26,7 @@ static void acked(struct tt_bell *bell)
 
 	if (sub->state == TT_PS_SUB_SENT)
 		sub->state = TT_PS_SUB_IDLE;
-	sub->store->t->ps->srv->kick = true;
+	sub->store->t->ps->srv[0]->kick = true;
 }
 
 static void put_over(struct tt_win_end *end, int status)
@@ -35,7 +35,7 @@ static void put_over(struct tt_win_end *end, int status)
 
 	put->busy = false;
 	atomic_fetch_sub(put->sending, 1);
-	put->sub->store->t->ps->srv->kick = true;
+	put->sub->store->t->ps->srv[0]->kick = true;
 	tt_ps_put_over(client_of(put->sub), status, "sending a block to a worker");
 }
 
@@ -59,7 +59,7 @@ static void put(struct tt_ps_sub *sub, void *from, size_t len, uint64_t to, bool
 				  .note = true,
 				  .token = &token};
 
-	t->ps->srv->puts++;
+	t->ps->srv[0]->puts++;
 	err = tt_win_op_start(t->win, &a, end);
 	if (err)
 		end->over(end, err);
@@ -132,7 +132,7 @@ static void send_rest(struct tt_ps_sub *sub)
 
 static void send_blocks(struct tt_ps_sub *sub)
 {
-	struct tt_ps_server *srv = sub->store->t->ps->srv;
+	struct tt_ps_server *srv = sub->store->t->ps->srv[0];
 	uint64_t block;
 	int i, n = 0;
 
@@ -153,7 +153,7 @@ static void send_blocks(struct tt_ps_sub *sub)
 
 static void begin(struct tt_ps_sub *sub)
 {
-	const struct tt_ps_server *srv = sub->store->t->ps->srv;
+	const struct tt_ps_server *srv = sub->store->t->ps->srv[0];
 	uint64_t finished = srv->passing ? srv->epoch - 1 : srv->epoch;
 	bool own = sub->promised && sub->promised <= finished;
 
@@ -176,7 +176,7 @@ void tt_ps_sub_send(struct tt_ps_server *srv)
 	int w;
 
 	for (i = 0; i < ps->ntables; i++) {
-		struct tt_ps_store *s = ps->table[i]->store;
+		struct tt_ps_store *s = ps->table[i]->store[0];
 
 		for (w = 0; s->sub && w < ps->nworkers; w++) {
 			struct tt_ps_sub *sub = &s->sub[w];
@@ -283,7 +283,7 @@ int tt_ps_sub_new(struct tt_ps_store *s)
 
 uint32_t tt_ps_acks(const struct tutti_ps_table *t)
 {
-	return t->store->my_acks;
+	return t->store[0]->my_acks;
 }
 
 void tt_ps_sub_free(struct tt_ps_store *s)

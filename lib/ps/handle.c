@@ -19,7 +19,7 @@ static bool fresh_left(const struct tt_ps_server *srv)
 	uint32_t i;
 
 	for (i = 0; i < srv->ps->ntables; i++)
-		if (srv->ps->table[i]->store->fresh.n)
+		if (tt_ps_store_of(srv, i)->fresh.n)
 			return true;
 	return false;
 }
@@ -33,7 +33,7 @@ bool tt_ps_turn(const struct tt_ps_server *srv, const struct tt_ps_client *c,
 	    m->kind == TT_PS_SUBSCRIBE)
 		return true;
 	/* nothing may change while a clock is being published, or values that nobody has seen yet */
-	if (srv->passing || srv->published != srv->min_clock || fresh_left(srv))
+	if (srv->serves && (srv->passing || srv->published != srv->min_clock || fresh_left(srv)))
 		return false;
 	for (w = 0; w < c->index; w++)
 		if (!srv->client[w].gone && srv->client[w].clock <= srv->min_clock)
@@ -57,12 +57,12 @@ static void advance(struct tt_ps_server *srv)
 			min = srv->client[w].clock;
 	}
 	for (i = 0; i < ps->ntables && here < srv->here; i++)
-		tt_ps_store_regroup(ps->table[i]->store, here);
+		tt_ps_store_regroup(tt_ps_store_of(srv, i), here);
 	srv->here = here;
 	if (!here || min <= srv->min_clock)
 		return;
 	for (i = 0; i < ps->ntables; i++)
-		tt_ps_store_combine(ps->table[i]->store, here);
+		tt_ps_store_combine(tt_ps_store_of(srv, i), here);
 	srv->min_clock = min;
 	srv->slowest = 0;
 }
@@ -112,8 +112,8 @@ static int set_clock(struct tt_ps_server *srv, struct tt_ps_client *c, const str
 
 static int bye(struct tt_ps_server *srv, struct tt_ps_client *c)
 {
-	c->gone = true;
 	tt_wire_lock(srv->ps->comm->ctx->wire);
+	c->gone = true;
 	srv->left--;
 	tt_wire_unlock(srv->ps->comm->ctx->wire);
 	if (!srv->left)
@@ -126,7 +126,7 @@ static int with_table(struct tt_ps_server *srv, struct tt_ps_client *c, const st
 		      const char *payload, struct tt_ps_credit *credit)
 {
 	struct tutti_ps *ps = srv->ps;
-	struct tt_ps_store *s = ps->table[m->table]->store;
+	struct tt_ps_store *s = tt_ps_store_of(srv, m->table);
 	bool wait = false, bsp = ps->staleness == 0;
 	struct tt_ps_done done = {0};
 	int err = -EPROTO;

@@ -12,27 +12,34 @@
 
 #define HELD ((size_t)1 << 30)
 
-static const struct tt_ps_msg *head_of(const struct tt_ps_client *c, uint64_t number)
+static struct tt_ps_msg *slot_of(const struct tt_ps_client *c, int slot)
 {
 	const struct tutti_ps *ps = c->srv->ps;
 
-	return (const struct tt_ps_msg *)(void *)(ps->box + tt_ps_box_in(ps, c->index,
-									  (int)(number % TT_PS_SLOTS)));
+	return (struct tt_ps_msg *)(void *)(ps->box + tt_ps_box_in(ps, c->srv->copy, c->index, slot));
 }
 
-/* Under the lock: all of the worker's next message is here. */
+struct tt_ps_msg *tt_ps_arrived(const struct tt_ps_client *c, int slot)
+{
+	const struct tt_ps_in_bell *b = c->bell[slot];
+	struct tt_ps_msg *m = slot_of(c, slot);
+
+	return b[0].rung && (m->behind || b[1].rung) ? m : NULL;
+}
+
+/* Under the lock: all of the worker's next message is here. Of copies, what a worker sends again is dealt with there. */
 static bool arrived(const struct tt_ps_client *c)
 {
-	const struct tt_ps_in_bell *b = c->bell[c->next % TT_PS_SLOTS];
+	const struct tt_ps_msg *m = tt_ps_arrived(c, (int)(c->next % TT_PS_SLOTS));
 
-	return b[0].rung && (head_of(c, c->next)->behind || b[1].rung);
+	return m && (!c->srv->copy || m->number == c->next);
 }
 
 bool tt_ps_inbox_any(const struct tt_ps_server *srv)
 {
 	int w;
 
-	for (w = 0; w < srv->ps->nworkers; w++)
+	for (w = 0; w < srv->ps->nworkers && srv->serves; w++)
 		if (!srv->client[w].gone && !srv->client[w].stuck && arrived(&srv->client[w]))
 			return true;
 	return false;
@@ -50,13 +57,14 @@ static bool take(struct tt_ps_client *c)
 }
 
 /* The slot may be written again once the worker has the answer. */
-static void done_with(struct tt_ps_client *c, const struct tt_ps_credit *credit)
+static void done_with(struct tt_ps_client *c, struct tt_ps_msg *m, const struct tt_ps_msg *head,
+		      const struct tt_ps_credit *credit)
 {
 	struct tt_ps_in_bell *b = c->bell[c->next % TT_PS_SLOTS];
 
 	b[0].rung = b[1].rung = false;
 	c->next++;
-	tt_ps_credit(c->srv, c, credit);
+	tt_ps_chain_add(c->srv, c, m, head, credit);
 }
 
 static int hold(struct tt_ps_client *c, const struct tt_ps_msg *m, const char *payload)
@@ -98,28 +106,74 @@ static int run_held(struct tt_ps_client *c)
 	return n;
 }
 
+int tt_ps_run_held(struct tt_ps_server *srv)
+{
+	int w, n = 0;
+
+	for (w = 0; w < srv->ps->nworkers; w++)
+		n += run_held(&srv->client[w]);
+	return n;
+}
+
+bool tt_ps_take_in(struct tt_ps_client *c, const struct tt_ps_msg *m, const char *payload,
+		   struct tt_ps_credit *credit)
+{
+	bool at_once = m->kind == TT_PS_SET || m->kind == TT_PS_LOOKUP ||
+		       m->kind >= TT_PS_SUBSCRIBE;
+
+	if (at_once || (!c->held && tt_ps_turn(c->srv, c, m)))
+		tt_ps_handle(c->srv, c, m, payload, credit);
+	else if (m->kind == TT_PS_BYE || hold(c, m, payload))
+		return false; /* a good-bye is the last to tell that a push was refused */
+	if (!credit->status && !at_once) {
+		credit->status = c->late;
+		c->late = 0;
+	}
+	return true;
+}
+
 /* Whether there may be another. */
 static bool run_slot(struct tt_ps_client *c)
 {
-	const struct tt_ps_msg head = *head_of(c, c->next), *m = &head; /* its worker could write it meanwhile */
-	const char *payload = (const char *)(head_of(c, c->next) + 1);
+	struct tt_ps_msg *m = slot_of(c, (int)(c->next % TT_PS_SLOTS));
+	const struct tt_ps_msg head = *m; /* its worker could write it meanwhile */
+	const char *payload = (const char *)(m + 1);
 	struct tt_ps_credit credit = {.number = c->next};
-	bool at_once = m->kind == TT_PS_SET || m->kind == TT_PS_LOOKUP || m->kind >= TT_PS_SUBSCRIBE;
 
-	if (m->number != c->next || m->len > TT_PS_BLOCK)
+	if (head.number != c->next || head.len > TT_PS_BLOCK)
 		credit.status = -EPROTO;
-	else if (m->kind == TT_PS_MEET && !tt_ps_met(c->srv, c, m, payload))
+	else if ((head.kind == TT_PS_MEET && !tt_ps_met(c->srv, c, &head, payload)) ||
+		 !tt_ps_take_in(c, &head, payload, &credit))
 		return false;
-	else if (at_once || (!c->held && tt_ps_turn(c->srv, c, m)))
-		tt_ps_handle(c->srv, c, m, payload, &credit);
-	else if (m->kind == TT_PS_BYE || hold(c, m, payload))
-		return false; /* a good-bye is the last to tell that a push was refused */
-	if (!credit.status && !at_once) {
-		credit.status = c->late;
-		c->late = 0;
-	}
-	done_with(c, &credit);
+	done_with(c, m, &head, &credit);
 	return true;
+}
+
+/* What came of a dead worker is dealt with as ever; then it leaves, in its turn: by a message such as it would have sent. */
+static void bury(struct tt_ps_client *c)
+{
+	int slot = (int)(c->next % TT_PS_SLOTS);
+	struct tt_ps_msg *bye = slot_of(c, slot);
+	const struct tt_ps_held *h;
+
+	if (c->next >= TT_PS_SLOTS && c->order[slot] > c->srv->acked)
+		return; /* the message before in this slot is still being passed on */
+	*bye = (struct tt_ps_msg){
+		.kind = TT_PS_BYE, .clock = c->clock, .number = c->next, .behind = 1};
+	for (h = c->held; h; h = h->next)
+		if (h->msg.kind == TT_PS_CLOCK)
+			bye->clock = h->msg.first;
+	c->bell[slot][0].rung = c->buried = true;
+}
+
+static void bury_dead(struct tt_ps_client *c)
+{
+	struct tt_wire *wire = c->srv->ps->comm->ctx->wire;
+
+	tt_wire_lock(wire);
+	if (c->dead && !c->buried && !c->gone && !arrived(c))
+		bury(c);
+	tt_wire_unlock(wire);
 }
 
 int tt_ps_inbox(struct tt_ps_server *srv)
@@ -135,6 +189,7 @@ int tt_ps_inbox(struct tt_ps_server *srv)
 			c->stuck = !run_slot(c);
 			n += !c->stuck;
 		}
+		bury_dead(c);
 	}
 	return n;
 }

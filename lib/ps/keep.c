@@ -39,7 +39,7 @@ static bool unended(const struct tt_ps_server *srv)
 		if (srv->client[w].held)
 			return true;
 	for (i = 0; i < srv->ps->ntables && !srv->ps->staleness; i++)
-		if (srv->ps->table[i]->store->dirty.n || srv->ps->table[i]->store->added)
+		if (tt_ps_store_of(srv, i)->dirty.n || tt_ps_store_of(srv, i)->added)
 			return true;
 	return false;
 }
@@ -66,7 +66,7 @@ static void open_meeting(struct tt_ps_server *srv, uint64_t number)
 			srv->verdict = c[w].said;
 		srv->verdict.led |= c[w].said.led;
 	}
-	if (!srv->verdict.status && unended(srv))
+	if (!srv->verdict.status && srv->serves && unended(srv))
 		said(&srv->verdict, -EBUSY,
 		     "a worker has pushed or set values since its clock has moved: call it right after "
 		     "tutti_ps_clock");
@@ -151,7 +151,7 @@ static int save(struct tt_ps_server *srv, const struct tt_ps_order *order)
 	if (err)
 		return err;
 	for (i = 0; i < srv->ps->ntables && !err; i++) {
-		struct tt_ps_store *s = srv->ps->table[i]->store;
+		struct tt_ps_store *s = tt_ps_store_of(srv, i);
 
 		tt_ps_store_settle(s);
 		err = tt_ps_file_find(&file, s->t, tensor);
@@ -330,7 +330,7 @@ static void drop(struct tt_ps_server *srv)
 	uint32_t i;
 
 	for (i = 0; i < srv->ps->ntables; i++)
-		tt_ps_kept_free(srv->ps->table[i]->store);
+		tt_ps_kept_free(tt_ps_store_of(srv, i));
 }
 
 /* Where worker w goes on: if there are as many as there were, where it was. */
@@ -364,7 +364,7 @@ static int prepare(struct tt_ps_server *srv, const struct tt_ps_order *order)
 		return err;
 	drop(srv);
 	for (i = 0; i < srv->ps->ntables && !err; i++) {
-		struct tt_ps_store *s = srv->ps->table[i]->store;
+		struct tt_ps_store *s = tt_ps_store_of(srv, i);
 
 		err = tt_ps_file_find(&file, s->t, tensor);
 		if (!err)
@@ -419,18 +419,18 @@ static int commit(struct tt_ps_server *srv, const struct tt_ps_order *order)
 	int w;
 
 	for (i = 0; i < srv->ps->ntables; i++)
-		if (!srv->ps->table[i]->store->kept)
+		if (!tt_ps_store_of(srv, i)->kept)
 			return tt_fail(-EPROTO, "table '%s' was not prepared", srv->ps->table[i]->name);
 	for (i = 0; i < srv->ps->ntables; i++)
-		take_place(srv->ps->table[i]->store);
+		take_place(tt_ps_store_of(srv, i));
 	for (w = 0; w < srv->ps->nworkers; w++)
 		srv->client[w].clock = clock_in(srv, order, w);
 	srv->min_clock = srv->pass_min = order->min_clock;
 	srv->all = true;
 	srv->restored = srv->epoch + 1;
 	for (i = 0; i < srv->ps->ntables; i++) {
-		tt_ps_store_forget(srv->ps->table[i]->store);
-		tt_ps_sub_restart(srv->ps->table[i]->store, srv->restored);
+		tt_ps_store_forget(tt_ps_store_of(srv, i));
+		tt_ps_sub_restart(tt_ps_store_of(srv, i), srv->restored);
 	}
 	return 0;
 }
@@ -443,8 +443,8 @@ static int obey(struct tt_ps_server *srv, const struct tt_ps_msg *m, const char 
 
 	if (m->len != sizeof(*order) || order->path[sizeof(order->path) - 1])
 		return tt_fail(-EPROTO, "an order of %u bytes", m->len);
-	if (m->kind == TT_PS_SAVE)
-		return save(srv, order);
+	if (m->kind == TT_PS_SAVE) /* of copies, the one that serves does it */
+		return srv->serves ? save(srv, order) : 0;
 	return m->kind == TT_PS_PREPARE ? prepare(srv, order) : commit(srv, order);
 }
 
@@ -466,7 +466,7 @@ void tt_ps_keep(struct tt_ps_server *srv, struct tt_ps_client *c, const struct t
 		r->said = srv->verdict;
 		r->leader = (uint64_t)srv->leader;
 		for (i = 0; i < srv->ps->ntables; i++)
-			r->rows[i] = srv->ps->table[i]->store->nrows;
+			r->rows[i] = tt_ps_store_of(srv, i)->nrows;
 		return;
 	}
 	err = obey(srv, m, payload);

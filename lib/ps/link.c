@@ -31,26 +31,44 @@ struct tt_ps_out *tt_ps_out_get(struct tt_ps_link *link)
 {
 	struct tt_ps_out *out = &link->out[link->sent % TT_PS_SLOTS];
 
-	return out->busy || out->puts ? NULL : out;
+	return out->busy || out->puts || link->lost ? NULL : out;
+}
+
+int tt_ps_link_failed(struct tt_ps_task *task, struct tt_ps_link *link, int status)
+{
+	struct tutti_ps *ps = link->ps;
+
+	if (!link->lost && tt_ps_living(ps, link->index, link->copy + 1) < 0)
+		return status;
+	if (!link->lost && task) /* the control tree will say what has become of it, or this suspicion will */
+		tt_request_broken(&task->r, ps->comm->world[link->rank], status);
+	return 0;
 }
 
 static void put_over(struct tt_win_end *end, int status)
 {
 	struct tt_ps_out *out = tt_container(end, struct tt_ps_out, end);
 	struct tt_ps_task *task = out->owner;
+	struct tt_ps_link *link = out->link;
 
 	out->puts--;
 	if (!out->puts)
 		out->owner = NULL;
-	if (!task || task->cancelled)
+	if (task && task->cancelled)
 		return;
-	task->puts--;
-	task->r.progressed = true;
 	if (status)
-		tt_ps_task_broken(task, out->link->rank, status);
-	else if (task->emitted)
-		task->advance(task);
-	tt_ps_pump(out->link->ps);
+		status = tt_ps_link_failed(task, link, status);
+	if (task) {
+		task->puts--;
+		task->r.progressed = true;
+		if (status)
+			tt_ps_task_broken(task, link->rank, status);
+		else if (task->emitted)
+			task->advance(task);
+	}
+	if (link->lost)
+		tt_ps_link_step(link);
+	tt_ps_pump(link->ps);
 }
 
 static void put(struct tt_ps_out *out, const void *from, size_t len, size_t at, int which)
@@ -59,17 +77,33 @@ static void put(struct tt_ps_out *out, const void *from, size_t len, size_t at, 
 	struct tutti_ps *ps = link->ps;
 	int slot = (int)(out->number % TT_PS_SLOTS), err;
 	uint32_t token = ps->in_token[link->rank] +
-			 (uint32_t)((ps->my_worker * TT_PS_SLOTS + slot) * 2 + which);
+			 (uint32_t)tt_ps_bell_in(ps, link->copy, ps->my_worker, slot, which);
 	struct tt_win_access a = {.rank = link->rank,
 				  .local = (void *)from,
 				  .len = len,
-				  .offset = tt_ps_box_in(ps, ps->my_worker, slot) + at,
+				  .offset = tt_ps_box_in(ps, link->copy, ps->my_worker, slot) + at,
 				  .note = true,
 				  .token = &token};
 
 	err = tt_win_op_start(ps->win, &a, &out->end);
 	if (err)
 		put_over(&out->end, err);
+}
+
+/* For the first time, or again. */
+static void transmit(struct tt_ps_out *out, struct tt_ps_task *owner)
+{
+	const struct tt_ps_msg *msg = (const struct tt_ps_msg *)(void *)out->staging;
+	const void *payload = out->payload;
+
+	out->owner = owner;
+	out->end.over = put_over;
+	out->puts = payload ? 2 : 1;
+	if (owner)
+		owner->puts += out->puts;
+	if (payload)
+		put(out, payload, msg->len, sizeof(*msg), 1);
+	put(out, out->staging, sizeof(*msg) + (payload ? 0 : msg->len), 0, 0);
 }
 
 void tt_ps_send(struct tt_ps_task *task, struct tt_ps_out *out, struct tt_ps_msg msg,
@@ -87,22 +121,58 @@ void tt_ps_send(struct tt_ps_task *task, struct tt_ps_out *out, struct tt_ps_msg
 	msg.behind = !payload;
 	memcpy(out->staging, &msg, sizeof(msg));
 	out->number = msg.number;
+	out->payload = payload;
 	out->busy = true;
+	answer = answer || link->ps->copies > 1; /* until then it may have to be sent again */
 	out->task = answer ? task : NULL;
-	out->owner = task;
-	out->end.over = put_over;
-	out->puts = payload ? 2 : 1;
-	task->puts += out->puts;
 	task->answers += answer;
-	if (payload)
-		put(out, payload, msg.len, sizeof(msg), 1);
-	put(out, out->staging, sizeof(msg) + (payload ? 0 : msg.len), 0, 0);
+	transmit(out, task);
+}
+
+static void heed(struct tt_ps_link *link)
+{
+	struct tutti_ps *ps = link->ps;
+	const struct tt_ps_note *note;
+
+	note = (const struct tt_ps_note *)(void *)(ps->box + ps->box_back +
+						   tt_ps_box_credit(ps, link->index, link->copy,
+								    TT_PS_SLOTS));
+	link->ready = true;
+	if (note->min_clock > link->min_clock)
+		link->min_clock = note->min_clock;
+	link->ended = link->ended || note->ended;
+	link->slowest = note->slowest <= (uint64_t)ps->nworkers ? note->slowest : 0;
+}
+
+void tt_ps_link_step(struct tt_ps_link *link)
+{
+	struct tutti_ps *ps = link->ps;
+	int next = tt_ps_living(ps, link->index, link->copy), j;
+	uint64_t n;
+
+	if (next == link->copy || next < 0)
+		return;
+	link->lost = true;
+	link->ready = false;
+	for (j = 0; j < TT_PS_SLOTS; j++)
+		if (link->out[j].puts)
+			return; /* the end of the last comes by here */
+	link->copy = next;
+	link->rank = ps->server[tt_ps_host(ps, link->index, next)];
+	link->lost = false;
+	if (link->note[next].rung)
+		heed(link);
+	for (n = link->sent < TT_PS_SLOTS ? 0 : link->sent - TT_PS_SLOTS; n < link->sent; n++)
+		if (link->out[n % TT_PS_SLOTS].busy)
+			transmit(&link->out[n % TT_PS_SLOTS], link->out[n % TT_PS_SLOTS].task);
+	tt_ps_pump(ps);
 }
 
 _Atomic uint64_t *tt_ps_hint(const struct tutti_ps_table *t, int server, uint64_t block)
 {
-	return (_Atomic uint64_t *)(void *)(t->mem + t->copies + t->part[server].copy +
-					    tt_ps_dir_at(block));
+	size_t at = t->copies + (size_t)t->ps->link[server].copy * t->dirs + t->part[server].copy;
+
+	return (_Atomic uint64_t *)(void *)(t->mem + at + tt_ps_dir_at(block));
 }
 
 void tt_ps_floor(struct tutti_ps_table *t, int server, uint64_t block, uint64_t sequence)
@@ -195,16 +265,17 @@ static void refused(struct tt_ps_out *out, const struct tt_ps_msg *msg, int stat
 
 void tt_ps_credit_ring(struct tt_bell *bell)
 {
-	struct tt_ps_out *out = tt_container(bell, struct tt_ps_out, bell);
-	struct tutti_ps *ps = out->link->ps;
+	struct tt_ps_back_bell *b = tt_container(bell, struct tt_ps_back_bell, bell);
+	struct tt_ps_out *out = b->out;
+	struct tutti_ps *ps = b->link->ps;
 	struct tt_ps_task *task = out->task;
 	const struct tt_ps_credit *credit;
 	struct tt_ps_msg msg;
 
 	credit = (const struct tt_ps_credit *)(void *)(ps->box + ps->box_back +
-						       tt_ps_box_credit(out->link->index,
+						       tt_ps_box_credit(ps, b->link->index, b->copy,
 									(int)(out->number % TT_PS_SLOTS)));
-	if (!out->busy || credit->number != out->number)
+	if (b->copy != b->link->copy || !out->busy || credit->number != out->number)
 		return;
 	memcpy(&msg, out->staging, sizeof(msg));
 	pushed(out, &msg, credit->sequence, credit->tau);
@@ -225,17 +296,12 @@ void tt_ps_credit_ring(struct tt_bell *bell)
 
 void tt_ps_note_ring(struct tt_bell *bell)
 {
-	struct tt_ps_link *link = tt_container(bell, struct tt_ps_link, note);
-	struct tutti_ps *ps = link->ps;
-	const struct tt_ps_note *note;
+	struct tt_ps_back_bell *b = tt_container(bell, struct tt_ps_back_bell, bell);
 
-	note = (const struct tt_ps_note *)(void *)(ps->box + ps->box_back +
-						   tt_ps_box_note(link->index));
-	if (note->min_clock > link->min_clock)
-		link->min_clock = note->min_clock;
-	link->ended = note->ended;
-	link->slowest = note->slowest <= (uint64_t)ps->nworkers ? note->slowest : 0;
-	tt_ps_pump(ps); /* the next one may have waited for the clock */
+	b->rung = true;
+	if (b->copy == b->link->copy)
+		heed(b->link);
+	tt_ps_pump(b->link->ps); /* the next one may have waited for the clock */
 }
 
 bool tt_ps_told_end(const struct tutti_ps *ps)

@@ -22,7 +22,7 @@ static bool any(const struct tt_ps_server *srv, bool fresh)
 	uint32_t i;
 
 	for (i = 0; i < srv->ps->ntables; i++) {
-		const struct tt_ps_store *s = srv->ps->table[i]->store;
+		const struct tt_ps_store *s = tt_ps_store_of(srv, i);
 
 		if (fresh ? s->fresh.n : s->dirty.n)
 			return true;
@@ -43,8 +43,9 @@ static bool begin(struct tt_ps_server *srv)
 	srv->passing = true;
 	srv->epoch++;
 	srv->pass_min = srv->min_clock;
+	srv->pass_order = srv->order;
 	for (i = 0; i < srv->ps->ntables; i++) {
-		struct tt_ps_store *s = srv->ps->table[i]->store;
+		struct tt_ps_store *s = tt_ps_store_of(srv, i);
 
 		swap(s, &s->fresh);
 		if (!srv->only_new)
@@ -86,10 +87,10 @@ int tt_ps_pass(struct tt_ps_server *srv)
 	if (!srv->passing && !begin(srv))
 		return 0;
 	for (i = 0; i < srv->ps->ntables; i++) {
-		n += publish_table(srv, srv->ps->table[i]->store);
-		left += srv->ps->table[i]->store->pass.n;
+		n += publish_table(srv, tt_ps_store_of(srv, i));
+		left += tt_ps_store_of(srv, i)->pass.n;
 	}
-	if (left)
+	if (left || srv->acked < srv->pass_order) /* a clock that is told is at all copies */
 		return n;
 	srv->passing = false;
 	srv->published = srv->pass_min;

@@ -27,6 +27,7 @@
 #define TT_PS_REPLY 32768	    /* bytes of an answer: of TT_PS_KEYS places */
 #define TT_PS_KEYS 8192		    /* looked up with one message */
 #define TT_PS_COPIES 2		    /* slots of a block */
+#define TT_PS_CHAIN 4 /* copies of a server */
 #define TT_PS_TABLES 1024
 #define TT_PS_CLOCKS 2048 /* workers whose clocks are in a file; of more, the lowest alone */
 #define TT_PS_NAME 64
@@ -58,7 +59,8 @@ struct tt_ps_msg {
 	uint32_t len;	 /* of the payload */
 	uint32_t behind; /* 1: it is behind the head; 0: it rings for itself */
 	uint32_t version; /* of the block when it was pulled last; TT_PS_NOWHERE: never */
-	uint32_t spare[4];
+	uint64_t order; /* between servers: the how manieth that changes this part */
+	uint64_t spares;
 };
 
 /* The answer to a message; its slot is free then. */
@@ -127,7 +129,7 @@ static inline uint64_t tt_ps_word(uint64_t sequence, unsigned slot)
 struct tt_ps_part {
 	uint64_t begin, elems; /* dense: elements of the table; rows: room for elems / width of them */
 	uint64_t blocks;
-	uint64_t copy;	       /* offset of the directory's copy in a worker's part */
+	uint64_t copy;	       /* offset of the directory's copy in those of a worker */
 	uint64_t cache;	       /* essp: likewise, of what the server sends */
 };
 
@@ -156,7 +158,8 @@ struct tutti_ps_table {
 	struct tutti_win *win;
 	char *mem;		 /* of this rank: directory and blocks of a server, then a worker's copies */
 	size_t size, copies;	 /* copies: where those begin */
-	struct tt_ps_store *store; /* NULL: this rank is no server */
+	size_t dirs;		 /* bytes of the directories of all servers: by copy of the servers */
+	struct tt_ps_store *store[TT_PS_CHAIN]; /* of this rank's servers; NULL: it is none */
 	uint32_t *cache_token, *sub_token; /* essp, by rank: first of a worker's, of a server's bells */
 
 	/* a worker's */
@@ -183,9 +186,18 @@ struct tt_ps_track {
 struct tt_ps_task;
 
 /* A slot at a server, from this end. */
-struct tt_ps_out {
-	struct tt_bell bell; /* the answer is here */
+struct tt_ps_back_bell {
+	struct tt_bell bell;
 	struct tt_ps_link *link;
+	struct tt_ps_out *out; /* NULL: the note */
+	int copy;	       /* of the server, that rings */
+	bool rung;
+};
+
+struct tt_ps_out {
+	struct tt_ps_back_bell bell[TT_PS_CHAIN]; /* the answer is here */
+	struct tt_ps_link *link;
+	const void *payload; /* that rings for itself; it stays until the answer where there are copies */
 	bool busy; /* not answered yet */
 	uint64_t number;
 	struct tt_ps_task *task;  /* told of the answer, or NULL */
@@ -197,10 +209,12 @@ struct tt_ps_out {
 
 struct tt_ps_link {
 	struct tutti_ps *ps;
-	int index, rank; /* of the server */
+	int index, rank; /* of the server, which rank is */
+	int copy;	 /* whose turn it is: how many of its ranks have died */
+	bool lost, ready; /* it has died, and what was under way to it is not over; it has told that it serves */
 	uint64_t sent;
 	struct tt_ps_out out[TT_PS_SLOTS];
-	struct tt_bell note;
+	struct tt_ps_back_bell note[TT_PS_CHAIN];
 	uint64_t min_clock;
 	uint64_t slowest; /* as told */
 	bool ended;
@@ -233,10 +247,15 @@ struct tt_ps_task {
 struct tt_ps_server;
 
 struct tutti_ps {
-	struct tutti_comm *comm; /* its own */
+	/*
+	 * Its own, twice: windows and calls are on comm, which outlives workers, the making of tables and such
+	 * on coll, which doesn't.
+	 */
+	struct tutti_comm *comm, *coll;
 	int role, staleness;
-	int nworkers, nservers;
+	int nworkers, nservers, copies;
 	int *worker, *server; /* ranks in comm */
+	bool *lost;	      /* by server: its first rank has died; under the lock */
 	int my_worker, my_server; /* index, -1: is none */
 	uint32_t *in_token, *back_token; /* by rank: first of a server's, of a worker's bells */
 	uint64_t generation;
@@ -247,6 +266,7 @@ struct tutti_ps {
 	size_t box_back; /* where the worker's part begins */
 	char *staging;	 /* not exposed */
 	uint32_t my_in, my_back;
+	bool bells; /* a server's have tokens */
 
 	struct tutti_ps_table *table[TT_PS_TABLES];
 	atomic_uint ntables;
@@ -259,20 +279,47 @@ struct tutti_ps {
 	bool pumping;
 	int tasks; /* that exist */
 	uint64_t meetings;
+	int dead; /* ranks that have died */
 	int status; /* of a push that was refused, not told yet: tt_ps_refusal */
 	int refuser; /* world rank */
 	char why[300];
 	FILE *trace;
 
-	struct tt_ps_server *srv; /* NULL: no server */
+	struct tt_ps_server *srv[TT_PS_CHAIN]; /* of this rank: its own, then those it has copies of; NULL: no server */
 };
+
+/*
+ * The copies of a server are on the ranks of the servers behind it, in a circle: copy c of server k is on that of k + c. The
+ * copy of the lowest number whose rank lives serves. Here: the server whose first rank is that of this copy.
+ */
+static inline int tt_ps_host(const struct tutti_ps *ps, int server, int copy)
+{
+	return (server + copy) % ps->nservers;
+}
+
+/* The first copy from `copy` on that lives; -1: none does. Under the lock. */
+static inline int tt_ps_living(const struct tutti_ps *ps, int server, int copy)
+{
+	for (; copy < ps->copies; copy++)
+		if (!ps->lost[tt_ps_host(ps, server, copy)])
+			return copy;
+	return -1;
+}
 
 /* box.c: where things are in the box, and its bells */
 size_t tt_ps_box_size(const struct tutti_ps *ps);
-size_t tt_ps_box_in(const struct tutti_ps *ps, int worker, int slot);
-/* Of the worker's part, from its beginning. */
-size_t tt_ps_box_credit(int server, int slot);
-size_t tt_ps_box_note(int server);
+size_t tt_ps_box_in(const struct tutti_ps *ps, int copy, int worker, int slot);
+/* What the copy before passes on; how much the copy `after` has of it. */
+size_t tt_ps_box_log(const struct tutti_ps *ps, int copy, int worker, int slot);
+size_t tt_ps_box_ack(const struct tutti_ps *ps, int copy, int after);
+/* The bells of those, from in_token on. */
+int tt_ps_bell_in(const struct tutti_ps *ps, int copy, int worker, int slot, int payload);
+int tt_ps_bell_log(const struct tutti_ps *ps, int copy, int worker, int slot);
+int tt_ps_bell_ack(const struct tutti_ps *ps, int copy, int after);
+int tt_ps_bells(const struct tutti_ps *ps);
+/* Of the worker's part, from its beginning; and its bells, from back_token on. slot TT_PS_SLOTS: the note */
+size_t tt_ps_box_credit(const struct tutti_ps *ps, int server, int copy, int slot);
+int tt_ps_bell_credit(const struct tutti_ps *ps, int server, int copy, int slot);
 /* The beginning of a worker's part in its box, which depends on its role. */
 size_t tt_ps_box_back(const struct tutti_ps *ps, int rank);
 int tt_ps_box_open(struct tutti_ps *ps);
@@ -306,12 +353,14 @@ static inline uint64_t tt_ps_dir_at(uint64_t block)
 }
 size_t tt_ps_dir_size(const struct tutti_ps_table *t, int server);
 uint64_t tt_ps_slot_at(const struct tutti_ps_table *t, int server, uint64_t block, unsigned slot);
+/* Where those of a server begin in the memory of the rank that has this copy. */
+uint64_t tt_ps_base_at(const struct tutti_ps_table *t, int server, int copy);
 /* Where the copies begin in the part of a rank that is a worker: behind what it has as a server. */
 uint64_t tt_ps_copies_at(const struct tutti_ps_table *t, int rank);
 const char *tt_ps_rule_name(int rule);
 
 /* store.c, publish.c: a server's values, and what workers see of them */
-int tt_ps_store_new(struct tutti_ps_table *t);
+int tt_ps_store_new(struct tutti_ps_table *t, int copy);
 void tt_ps_store_free(struct tt_ps_store *store);
 uint32_t tt_ps_acks(const struct tutti_ps_table *t); /* essp: token of its first bell */
 
@@ -366,6 +415,8 @@ int tt_ps_server_new(struct tutti_ps *ps);
 int tt_ps_server_start(struct tutti_ps *ps);
 void tt_ps_server_stop(struct tutti_ps *ps);
 void tt_ps_server_free(struct tutti_ps *ps);
+/* A rank has died. true: the others can do without. Under the lock. */
+bool tt_ps_lost(void *ps, int rank);
 /* Under the lock: all workers have said good-bye, and have been told so; nothing is under way to them any more. */
 bool tt_ps_server_done(struct tutti_ps *ps);
 
@@ -396,6 +447,10 @@ void tt_ps_send(struct tt_ps_task *task, struct tt_ps_out *out, struct tt_ps_msg
 		const void *payload, bool answer);
 void tt_ps_credit_ring(struct tt_bell *bell);
 void tt_ps_note_ring(struct tt_bell *bell);
+/* The rank of a link may have died: go on with the next copy. */
+void tt_ps_link_step(struct tt_ps_link *link);
+/* Something under way to a server's rank failed: 0 if a copy will take over. */
+int tt_ps_link_failed(struct tt_ps_task *task, struct tt_ps_link *link, int status);
 uint64_t tt_ps_told_min(const struct tutti_ps *ps); /* the lowest clock that all servers have told */
 /* Nothing older than sequence is accepted for block any more. */
 void tt_ps_floor(struct tutti_ps_table *t, int server, uint64_t block, uint64_t sequence);
@@ -447,7 +502,7 @@ struct tt_ps_unit {
 	struct tt_ps_pull *pull;
 	enum tt_ps_read_state state;
 	int pending, status;
-	int server;
+	int server, copy; /* which is read */
 	uint64_t block;
 	struct tt_ps_item *item, one;
 	size_t items;

@@ -15,7 +15,7 @@
 
 static struct tt_ps_head *slot_of(const struct tt_ps_store *s, uint64_t block, unsigned slot)
 {
-	return (struct tt_ps_head *)(void *)(s->t->mem + tt_ps_slot_at(s->t, s->server, block, slot));
+	return (struct tt_ps_head *)(void *)(s->mem + tt_ps_slot_at(s->t, s->server, block, slot));
 }
 
 /* Rows of a block that exist; every element of a dense one does. */
@@ -69,7 +69,7 @@ static void write_slot(struct tt_ps_store *s, uint64_t block, struct tt_ps_head 
 		s->shown[block] = (uint32_t)(elems_of(s, block) / t->width);
 	head->length = len;
 	head->checksum = t->ps->verify ? XXH3_64bits(data, len) : 0;
-	head->generation = t->ps->generation;
+	head->generation = t->ps->generation + s->copy;
 	head->version = t->rows ? 0 : s->steps[block];
 }
 

@@ -59,7 +59,7 @@ static int push_emit(struct tt_ps_task *task)
 
 static void push_advance(struct tt_ps_task *task)
 {
-	if (!task->puts && !task->broken)
+	if (!task->puts && !task->answers && !task->broken)
 		tt_ps_task_end(task);
 }
 

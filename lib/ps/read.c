@@ -38,10 +38,10 @@ static void unit_over(struct tt_win_end *end, int status)
 static void get(struct tt_ps_unit *u, void *local, size_t len, uint64_t at)
 {
 	struct tutti_ps_table *t = u->pull->task.table;
-	struct tt_win_access a = {.rank = t->ps->server[u->server],
+	struct tt_win_access a = {.rank = t->ps->server[tt_ps_host(t->ps, u->server, u->copy)],
 				  .local = local,
 				  .len = len,
-				  .offset = at,
+				  .offset = tt_ps_base_at(t, u->server, u->copy) + at,
 				  .get = true};
 	int err;
 
@@ -60,9 +60,10 @@ static uint64_t floor_of(const struct tt_ps_unit *u)
 static bool may_read(const struct tt_ps_unit *u)
 {
 	const struct tutti_ps_table *t = u->pull->task.table;
+	const struct tt_ps_link *link = &t->ps->link[u->server];
 
-	return (t->ps->staleness == 0 || !t->track[u->server].pending[u->block]) &&
-	       t->ps->link[u->server].min_clock >= u->pull->need;
+	return link->ready && (t->ps->staleness == 0 || !t->track[u->server].pending[u->block]) &&
+	       link->min_clock >= u->pull->need;
 }
 
 /* What would be read together with the head; 0: it is too long. */
@@ -143,7 +144,7 @@ static void accept(struct tt_ps_unit *u)
 	const struct tt_ps_head *h = &u->landing->head;
 	uint64_t min = h->min_clock > u->told ? h->min_clock : u->told;
 
-	if (h->generation != task->ps->generation)
+	if (h->generation != task->ps->generation + (uint64_t)u->copy)
 		tt_ps_task_fail(task, -ESTALE, "block %llu of rank %d belongs to another server",
 				(unsigned long long)u->block, task->ps->server[u->server]);
 	else if (torn(u))
@@ -167,17 +168,32 @@ static void accept(struct tt_ps_unit *u)
 	pull->active--;
 }
 
+/* Another copy of the server has other slots. */
+static bool again_if_moved(struct tt_ps_unit *u)
+{
+	int copy = u->pull->task.ps->link[u->server].copy;
+
+	if (u->copy == copy)
+		return false;
+	u->copy = copy;
+	u->word = 0;
+	u->state = TT_PS_READ_WAIT;
+	return true;
+}
+
 /* Where to read: the hint, unless it is known to be too old. */
 static bool try_read(struct tt_ps_unit *u)
 {
 	struct tutti_ps_table *t = u->pull->task.table;
-	uint64_t word = atomic_load(tt_ps_hint(t, u->server, u->block));
 	enum tt_ps_where where = t->cache ? tt_ps_cached(u) : TT_PS_AWAY;
+	uint64_t word;
 
 	if (where == TT_PS_HERE)
 		accept(u);
 	if (where != TT_PS_AWAY)
 		return where == TT_PS_HERE;
+	again_if_moved(u);
+	word = atomic_load(tt_ps_hint(t, u->server, u->block));
 	if (word >> 8 > u->word >> 8)
 		u->word = word;
 	if (!may_read(u))
@@ -213,6 +229,8 @@ static void judge(struct tt_ps_unit *u)
 	uint64_t stamp = atomic_load(&u->landing->head.stamp);
 	bool same = stamp == u->word >> 8 << 1;
 
+	if (again_if_moved(u))
+		return;
 	if (u->state == TT_PS_READ_DIR)
 		got_dir(u);
 	else if (!same)
@@ -232,7 +250,12 @@ static bool unit_step(struct tt_ps_unit *u)
 	if (u->pending || pull->task.broken)
 		return false;
 	if (u->status) {
-		tt_ps_task_broken(&pull->task, pull->task.ps->server[u->server], u->status);
+		struct tt_ps_link *link = &pull->task.ps->link[u->server];
+
+		if (!again_if_moved(u) && tt_ps_link_failed(&pull->task, link, u->status))
+			tt_ps_task_broken(&pull->task, link->rank, u->status);
+		u->status = 0;
+		u->state = TT_PS_READ_WAIT;
 		return false;
 	}
 	if (u->state == TT_PS_READ_WAIT)
@@ -247,6 +270,7 @@ static bool unit_step(struct tt_ps_unit *u)
 	if (!pull->more)
 		return false;
 	u->word = 0;
+	u->copy = pull->task.ps->link[u->server].copy;
 	u->state = TT_PS_READ_WAIT;
 	pull->active++;
 	return true;

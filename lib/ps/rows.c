@@ -91,6 +91,8 @@ static void told_places(struct tt_ps_task *task, struct tt_ps_out *out,
 	const uint32_t *answer = data;
 	uint32_t i, place;
 
+	if (msg->kind != TT_PS_LOOKUP) /* a push, which is waited for where there are copies */
+		return;
 	if (credit->len != msg->count * sizeof(*answer)) {
 		tt_ps_task_fail(task, -EPROTO, "rank %d answered %llu bytes of places of %u keys",
 				out->link->rank, (unsigned long long)credit->len, msg->count);
@@ -200,7 +202,7 @@ static int push_emit(struct tt_ps_task *task)
 
 static void push_advance(struct tt_ps_task *task)
 {
-	if (!task->puts && !task->broken)
+	if (!task->puts && !task->answers && !task->broken)
 		tt_ps_task_end(task);
 }
 

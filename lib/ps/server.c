@@ -16,46 +16,107 @@ static void ring(struct tt_bell *bell)
 	struct tt_ps_in_bell *b = tt_container(bell, struct tt_ps_in_bell, bell);
 
 	b->rung = true;
+	if (b->srv->copy) /* it may be one that this server has had already */
+		atomic_store(&b->srv->stirred, true);
+}
+
+static void worker_lost(struct tutti_ps *ps, int w)
+{
+	int c;
+
+	ps->dead++;
+	tt_warn("worker %d (rank %d) is gone; the others go on", w, ps->worker[w]);
+	for (c = 0; c < ps->copies && ps->srv[c]; c++) {
+		ps->srv[c]->client[w].dead = true;
+		atomic_store(&ps->srv[c]->stirred, true);
+	}
+}
+
+/* Whether every server has a rank left. */
+static bool server_lost(struct tutti_ps *ps, int index)
+{
+	int k, c;
+
+	ps->lost[index] = true;
+	ps->dead++;
+	for (k = 0; k < ps->nservers; k++)
+		if (tt_ps_living(ps, k, 0) < 0)
+			return false;
+	tt_warn("server %d (rank %d) is gone; its copies go on", index, ps->server[index]);
+	for (c = 0; c < ps->copies && ps->srv[c]; c++)
+		atomic_store(&ps->srv[c]->stirred, true);
+	for (k = 0; k < ps->nservers && ps->link; k++)
+		tt_ps_link_step(&ps->link[k]);
+	return true;
+}
+
+bool tt_ps_lost(void *arg, int rank)
+{
+	struct tutti_ps *ps = arg;
+	int i;
+
+	for (i = 0; i < ps->nservers; i++)
+		if (ps->server[i] == rank && (ps->copies == 1 || !server_lost(ps, i)))
+			return false;
+	for (i = 0; i < ps->nworkers; i++)
+		if (ps->worker[i] == rank)
+			worker_lost(ps, i);
+	tt_wire_wake(ps->comm->ctx->wire);
+	return true;
 }
 
 /* Under the lock. */
 static bool has_work(void *arg)
 {
-	struct tt_ps_server *srv = arg;
+	struct tt_ps_server *const *srv = arg;
+	struct tutti_ps *ps = srv[0]->ps;
+	int c;
 
-	return srv->kick || atomic_load(&srv->stop) || atomic_load(&srv->ps->comm->failed) ||
-	       tt_ps_inbox_any(srv);
+	for (c = 0; c < ps->copies; c++)
+		if (srv[c]->kick || atomic_load(&srv[c]->stirred) || tt_ps_may_end(srv[c]) || tt_ps_inbox_any(srv[c]))
+			return true;
+	return atomic_load(&srv[0]->stop) || atomic_load(&ps->comm->failed);
 }
 
 static void *run(void *arg)
 {
-	struct tt_ps_server *srv = arg;
-	struct tutti_context *ctx = srv->ps->comm->ctx;
-	int n;
+	struct tt_ps_server **srv = arg;
+	struct tutti_ps *ps = srv[0]->ps;
+	struct tutti_context *ctx = ps->comm->ctx;
+	uint64_t wake_at;
+	int n, c;
 
-	while (!atomic_load(&srv->stop) && !atomic_load(&srv->ps->comm->failed)) {
-		n = tt_ps_inbox(srv);
-		n += tt_ps_pass(srv);
-		tt_ps_find_slow(srv);
+	while (!atomic_load(&srv[0]->stop) && !atomic_load(&ps->comm->failed)) {
+		wake_at = TT_NEVER;
+		for (n = c = 0; c < ps->copies; c++) {
+			n += tt_ps_chain(srv[c]);
+			if (!srv[c]->serves)
+				continue;
+			n += tt_ps_inbox(srv[c]);
+			n += tt_ps_pass(srv[c]);
+			tt_ps_find_slow(srv[c]);
+			if (srv[c]->wake_at < wake_at)
+				wake_at = srv[c]->wake_at;
+			if (srv[c]->slow_at < wake_at)
+				wake_at = srv[c]->slow_at;
+		}
 		tt_wire_lock(ctx->wire);
-		tt_ps_tell(srv);
+		for (c = 0; c < ps->copies; c++)
+			tt_ps_tell(srv[c]);
 		tt_engine_progress(ctx);
 		tt_wire_unlock(ctx->wire);
 		if (!n)
-			tt_engine_wait(ctx, has_work, srv,
-				       srv->wake_at < srv->slow_at ? srv->wake_at : srv->slow_at);
+			tt_engine_wait(ctx, has_work, srv, wake_at);
 	}
 	return NULL;
 }
 
-static int open_clients(struct tt_ps_server *srv)
+/* Tokens must follow each other for all copies together. */
+static void open_clients(struct tt_ps_server *srv, struct tt_bell **bells)
 {
 	struct tutti_ps *ps = srv->ps;
-	int n = ps->nworkers * TT_PS_SLOTS * 2, w, j, i = 0, err;
-	struct tt_bell **bells = malloc((size_t)n * sizeof(struct tt_bell *));
+	int w, j;
 
-	if (!bells)
-		return tt_fail(-ENOMEM, "no memory for %d workers", ps->nworkers);
 	for (w = 0; w < ps->nworkers; w++) {
 		struct tt_ps_client *c = &srv->client[w];
 
@@ -71,53 +132,65 @@ static int open_clients(struct tt_ps_server *srv)
 
 			b->bell.ring = ring;
 			b->srv = srv;
-			bells[i++] = &b->bell;
+			bells[tt_ps_bell_in(ps, srv->copy, w, j / 2, j % 2)] = &b->bell;
 		}
 	}
-	tt_wire_lock(ps->comm->ctx->wire);
-	err = tt_wire_tokens_new(ps->comm->ctx->wire, bells, n, &ps->my_in);
-	tt_wire_unlock(ps->comm->ctx->wire);
-	free(bells);
-	return err;
+}
+
+static int open_server(struct tutti_ps *ps, int copy, struct tt_bell **bells)
+{
+	struct tt_ps_server *srv = calloc(1, sizeof(*srv));
+	size_t answers = (size_t)ps->nworkers * ANSWERS;
+	int err;
+
+	if (!srv)
+		return tt_fail(-ENOMEM, "no memory for a parameter server");
+	ps->srv[copy] = srv;
+	srv->ps = ps;
+	srv->copy = copy;
+	srv->index = (ps->my_server - copy + ps->nservers) % ps->nservers;
+	srv->serves = !copy;
+	srv->left = srv->here = ps->nworkers;
+	srv->epoch = 1;
+	srv->wake_at = srv->slow_at = TT_NEVER;
+	srv->client = calloc((size_t)ps->nworkers, sizeof(*srv->client));
+	err = srv->client ? tutti_alloc(ps->comm->ctx, answers + TT_PS_LINE, (void **)&srv->answers)
+			  : tt_fail(-ENOMEM, "no memory for %d workers", ps->nworkers);
+	if (err)
+		return err;
+	srv->ack = srv->answers + answers;
+	open_clients(srv, bells);
+	return tt_ps_chain_new(srv, bells);
 }
 
 /* All but the thread, which needs what the ranks tell each other. */
 int tt_ps_server_new(struct tutti_ps *ps)
 {
-	struct tt_ps_server *srv = calloc(1, sizeof(*srv));
-	int err;
+	int n = tt_ps_bells(ps), c, err = 0;
+	struct tt_bell **bells = calloc((size_t)n, sizeof(struct tt_bell *));
 
-	if (!srv)
-		return tt_fail(-ENOMEM, "no memory for a parameter server");
-	srv->ps = ps;
-	srv->left = srv->here = ps->nworkers;
-	srv->epoch = 1;
-	srv->wake_at = srv->slow_at = TT_NEVER;
-	srv->client = calloc((size_t)ps->nworkers, sizeof(*srv->client));
-	err = srv->client ? tutti_alloc(ps->comm->ctx, (size_t)ps->nworkers * ANSWERS,
-					(void **)&srv->answers)
-			  : tt_fail(-ENOMEM, "no memory for %d workers", ps->nworkers);
+	if (!bells)
+		return tt_fail(-ENOMEM, "no memory for %d workers", ps->nworkers);
+	for (c = 0; c < ps->copies && !err; c++)
+		err = open_server(ps, c, bells);
+	tt_wire_lock(ps->comm->ctx->wire);
 	if (!err)
-		err = open_clients(srv);
-	if (err) {
-		tutti_free(srv->answers);
-		free(srv->client);
-		free(srv);
-		return err;
-	}
-	ps->srv = srv;
-	return 0;
+		err = tt_wire_tokens_new(ps->comm->ctx->wire, bells, n, &ps->my_in);
+	ps->bells = !err;
+	tt_wire_unlock(ps->comm->ctx->wire);
+	free(bells);
+	return err;
 }
 
 int tt_ps_server_start(struct tutti_ps *ps)
 {
-	struct tt_ps_server *srv = ps->srv;
+	struct tt_ps_server *srv = ps->srv[0];
 	sigset_t all, old;
 	int err;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&srv->thread, NULL, run, srv);
+	err = pthread_create(&srv->thread, NULL, run, ps->srv);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (err)
 		return tt_fail(-err, "can't start the server's thread: %s", strerror(err));
@@ -127,7 +200,7 @@ int tt_ps_server_start(struct tutti_ps *ps)
 
 void tt_ps_server_stop(struct tutti_ps *ps)
 {
-	struct tt_ps_server *srv = ps->srv;
+	struct tt_ps_server *srv = ps->srv[0];
 
 	if (!srv || !srv->runs)
 		return;
@@ -139,23 +212,38 @@ void tt_ps_server_stop(struct tutti_ps *ps)
 
 void tt_ps_server_free(struct tutti_ps *ps)
 {
-	struct tt_ps_server *srv = ps->srv;
-	int i;
+	int i, c;
 
-	if (!srv)
+	if (!ps->srv[0])
 		return;
 	tt_wire_lock(ps->comm->ctx->wire);
-	for (i = 0; i < ps->nworkers * TT_PS_SLOTS * 2; i++)
+	for (i = 0; ps->bells && i < tt_ps_bells(ps); i++)
 		tt_wire_token_free(ps->comm->ctx->wire, ps->my_in + (uint32_t)i);
 	tt_wire_unlock(ps->comm->ctx->wire);
-	tt_ps_inbox_free(srv);
-	tutti_free(srv->answers);
-	free(srv->client);
-	free(srv);
-	ps->srv = NULL;
+	for (c = 0; c < TT_PS_CHAIN && ps->srv[c]; c++) {
+		struct tt_ps_server *srv = ps->srv[c];
+
+		if (srv->client)
+			tt_ps_inbox_free(srv);
+		tutti_free(srv->answers);
+		free(srv->client);
+		free(srv->entry);
+		free(srv->log);
+		free(srv);
+		ps->srv[c] = NULL;
+	}
 }
 
 bool tt_ps_server_done(struct tutti_ps *ps)
 {
-	return !ps->srv || (ps->srv->ended && !ps->srv->puts);
+	int c;
+
+	for (c = 0; c < ps->copies && ps->srv[c]; c++) {
+		const struct tt_ps_server *srv = ps->srv[c];
+
+		if (srv->left || srv->acked < srv->order || srv->puts || srv->ack_due || srv->ack_busy ||
+		    (srv->serves && !srv->ended))
+			return false;
+	}
+	return true;
 }

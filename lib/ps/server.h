@@ -14,6 +14,22 @@ struct tt_ps_in_bell {
 	bool rung;
 };
 
+/* A bell of what servers tell each other. */
+struct tt_ps_log_bell {
+	struct tt_bell bell;
+	struct tt_ps_server *srv;
+	bool rung;
+};
+
+/* A message that has been dealt with, and is not at all copies yet. */
+struct tt_ps_entry {
+	struct tt_ps_client *client;
+	struct tt_ps_msg *msg; /* in the slot where it came, which stays as it is */
+	uint64_t number;
+	uint32_t len;
+	struct tt_ps_credit credit;
+};
+
 /* A message that waits for its turn. */
 struct tt_ps_held {
 	struct tt_ps_held *next;
@@ -26,8 +42,11 @@ struct tt_ps_client {
 	int index, rank;
 	struct tt_ps_in_bell bell[TT_PS_SLOTS][2]; /* head, payload; under the lock */
 	uint64_t next;	/* message */
+	uint64_t order[TT_PS_SLOTS]; /* of the last that came in each slot */
 	uint64_t clock;
-	bool gone;	/* has said good-bye */
+	bool dead;	/* under the lock */
+	bool buried;	/* and what it has left behind is being dealt with */
+	bool gone;	/* has said good-bye, or died */
 	bool stuck;	/* what is in its slot must wait for other workers */
 	uint64_t meeting; /* that it has come to */
 	struct tt_ps_said said;
@@ -41,9 +60,11 @@ struct tt_ps_client {
 
 struct tt_ps_server {
 	struct tutti_ps *ps;
-	pthread_t thread;
+	int index, copy; /* of which server, and the how manieth of its copies */
+	pthread_t thread; /* of ps->srv[0], which runs all */
 	bool runs;
 	atomic_bool stop;
+	atomic_bool stirred; /* there is something new to look at, other than workers' messages */
 	bool kick; /* something to be told can go out now; under the lock */
 	struct tt_ps_client *client; /* by worker */
 	char *answers;
@@ -53,12 +74,23 @@ struct tt_ps_server {
 	bool ended; /* the last notes are out; under the lock */
 	size_t held_bytes;
 
+	/* copies, see chain.c */
+	bool serves;
+	int behind; /* the copy that is told of everything; -1: none */
+	uint64_t order, acked, answered; /* messages dealt with; by all copies behind, too; and told the workers */
+	uint64_t told;			 /* acked, as the copy before was told */
+	struct tt_ps_entry *entry; /* those from acked + 1 to order, by order modulo the number of slots */
+	struct tt_ps_log_bell *log, ack_bell[TT_PS_CHAIN];
+	bool ack_due, ack_busy; /* under the lock */
+	struct tt_win_end log_end, ack_end;
+	char *ack;
+
 	/* publication: all lists are in the tables' stores */
 	uint64_t epoch;	    /* sequence of the last pass */
 	uint64_t min_clock; /* of all workers that are here */
 	uint64_t published; /* the min clock that a finished pass has published */
 	bool passing, only_new; /* a pass is under way; it shows new rows and nothing else */
-	uint64_t pass_min;
+	uint64_t pass_min, pass_order;
 	bool all;	  /* it shows everything, also within a clock of BSP */
 	uint64_t wake_at; /* a slot has rested by then */
 	uint64_t slow_at; /* workers that wait for another are told for whom */
@@ -70,11 +102,31 @@ struct tt_ps_server {
 	struct tt_ps_said verdict; /* of it */
 };
 
+static inline struct tt_ps_store *tt_ps_store_of(const struct tt_ps_server *srv, uint32_t table)
+{
+	return srv->ps->table[table]->store[srv->copy];
+}
+
 /* inbox.c: deal with what has come; returns how many messages. */
 int tt_ps_inbox(struct tt_ps_server *srv);
 /* Under the lock: there is a message that was not looked at. */
 bool tt_ps_inbox_any(const struct tt_ps_server *srv);
 void tt_ps_inbox_free(struct tt_ps_server *srv);
+
+/* As messages come: in its turn, or aside. false: it must stay where it is. */
+bool tt_ps_take_in(struct tt_ps_client *c, const struct tt_ps_msg *m, const char *payload,
+		   struct tt_ps_credit *credit);
+/* Those aside whose turn has come; returns how many. */
+int tt_ps_run_held(struct tt_ps_server *srv);
+
+/* chain.c: what other servers do; returns how many messages that were */
+int tt_ps_chain(struct tt_ps_server *srv);
+/* What is in slot m, with this head, has been dealt with: its answer goes when all copies have it. */
+void tt_ps_chain_add(struct tt_ps_server *srv, struct tt_ps_client *c, struct tt_ps_msg *m,
+		     const struct tt_ps_msg *head, const struct tt_ps_credit *credit);
+int tt_ps_chain_new(struct tt_ps_server *srv, struct tt_bell **bells);
+/* The message in this slot, if it is all here; or NULL. */
+struct tt_ps_msg *tt_ps_arrived(const struct tt_ps_client *c, int slot);
 
 /* handle.c: one message, in its turn */
 void tt_ps_handle(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
@@ -100,6 +152,8 @@ void tt_ps_tell(struct tt_ps_server *srv);
 /* A block is in another slot now; without the lock. */
 void tt_ps_tell_block(struct tt_ps_server *srv, struct tt_ps_store *s, uint64_t block);
 void tt_ps_tell_clock(struct tt_ps_server *srv);
+/* All have said good-bye, all copies know, and nothing is under way to those who are here: they can be told. */
+bool tt_ps_may_end(const struct tt_ps_server *srv);
 void tt_ps_put_over(const struct tt_ps_client *c, int status, const char *what); /* one of srv->puts */
 void tt_ps_tell_over(struct tt_win_end *end, int status);
 void tt_ps_note_over(struct tt_win_end *end, int status);

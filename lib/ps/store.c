@@ -95,21 +95,24 @@ static void fill_dense(struct tt_ps_store *s)
 		at = b * t->block_elems;
 		n = s->part->elems - at < t->block_elems ? s->part->elems - at : t->block_elems;
 		tt_ps_fill(t, s->values + at * t->elem, s->part->begin + at, n);
-		tt_ps_publish(s, b, 1, 0, false, &when);
+		if (!s->copy)
+			tt_ps_publish(s, b, 1, 0, false, &when);
 	}
 	s->is_set = true;
 }
 
-int tt_ps_store_new(struct tutti_ps_table *t)
+int tt_ps_store_new(struct tutti_ps_table *t, int copy)
 {
 	struct tt_ps_store *s = calloc(1, sizeof(*s));
 	int err;
 
 	if (!s)
 		return tt_fail(-ENOMEM, "no memory for table '%s'", t->name);
-	t->store = s;
+	t->store[copy] = s;
 	s->t = t;
-	s->server = t->ps->my_server;
+	s->copy = (uint64_t)copy;
+	s->server = (t->ps->my_server - copy + t->ps->nservers) % t->ps->nservers;
+	s->mem = t->mem + tt_ps_base_at(t, s->server, copy);
 	s->part = &t->part[s->server];
 	err = new_lists(s);
 	if (!err)

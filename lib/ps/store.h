@@ -5,6 +5,8 @@
 
 #include "lib/ps/ps.h"
 
+struct tt_ps_server;
+
 /* Blocks, each at most once. */
 struct tt_ps_blocks {
 	uint32_t *block;
@@ -26,6 +28,8 @@ struct tt_ps_store {
 	struct tutti_ps_table *t;
 	const struct tt_ps_part *part;
 	int server;
+	uint64_t copy; /* which of its copies this is */
+	char *mem; /* directory and blocks */
 	char *values;
 	void *state[2];
 	uint32_t *steps; /* dense: by block; rows: by row */
@@ -68,7 +72,7 @@ struct tt_ps_done {
 
 static inline _Atomic uint64_t *tt_ps_dir(const struct tt_ps_store *s, uint64_t block)
 {
-	return (_Atomic uint64_t *)(void *)(s->t->mem + tt_ps_dir_at(block));
+	return (_Atomic uint64_t *)(void *)(s->mem + tt_ps_dir_at(block));
 }
 
 /* Bits of `touched`: elements, or rows. */

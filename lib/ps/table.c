@@ -43,13 +43,24 @@ uint64_t tt_ps_slot_at(const struct tutti_ps_table *t, int server, uint64_t bloc
 	return tt_ps_dir_size(t, server) + (block * TT_PS_COPIES + slot) * t->block_pitch;
 }
 
+uint64_t tt_ps_base_at(const struct tutti_ps_table *t, int server, int copy)
+{
+	const struct tutti_ps *ps = t->ps;
+	int host = tt_ps_host(ps, server, copy), c;
+	uint64_t at = 0;
+
+	for (c = 0; c < copy; c++)
+		at += server_size(t, (host - c + ps->nservers) % ps->nservers);
+	return at;
+}
+
 uint64_t tt_ps_copies_at(const struct tutti_ps_table *t, int rank)
 {
-	int k;
+	int k, n = t->ps->nservers;
 
-	for (k = 0; k < t->ps->nservers; k++)
+	for (k = 0; k < n; k++)
 		if (t->ps->server[k] == rank)
-			return server_size(t, k);
+			return tt_ps_base_at(t, (k - t->ps->copies + n) % n, t->ps->copies);
 	return 0;
 }
 
@@ -96,6 +107,7 @@ static int cut(struct tutti_ps_table *t)
 		t->part[k].cache = at;
 		at += tt_ps_cache_size(t, k);
 	}
+	t->dirs = at;
 	return 0;
 }
 
@@ -124,8 +136,7 @@ static int lay_out(struct tutti_ps_table *t)
 		return err;
 	t->size = t->copies = tt_ps_copies_at(t, ps->comm->rank);
 	if (ps->my_worker >= 0)
-		for (k = 0; k < ps->nservers; k++)
-			t->size += tt_ps_dir_size(t, k) + (t->opt.essp ? tt_ps_cache_size(t, k) : 0);
+		t->size += t->dirs * (size_t)ps->copies;
 	return 0;
 }
 
@@ -152,20 +163,26 @@ static int track(struct tutti_ps_table *t)
 static int get_memory(struct tutti_ps_table *t)
 {
 	struct tutti_ps *ps = t->ps;
-	int k, err;
+	int err, c, k;
 
 	err = t->size ? tutti_alloc(ps->comm->ctx, t->size, (void **)&t->mem) : 0;
 	if (err)
 		return err;
-	if (ps->my_server >= 0)
-		memset(t->mem, 0, tt_ps_dir_size(t, ps->my_server));
-	for (k = 0; ps->my_worker >= 0 && k < ps->nservers; k++)
-		memset(t->mem + t->copies + t->part[k].copy, 0, tt_ps_dir_size(t, k));
+	for (c = 0; c < ps->copies && ps->my_server >= 0; c++) {
+		k = (ps->my_server - c + ps->nservers) % ps->nservers;
+		memset(t->mem + tt_ps_base_at(t, k, c), 0, tt_ps_dir_size(t, k));
+	}
+	for (c = 0; ps->my_worker >= 0 && c < ps->copies; c++)
+		for (k = 0; k < ps->nservers; k++)
+			memset(t->mem + t->copies + (size_t)c * t->dirs + t->part[k].copy, 0,
+			       tt_ps_dir_size(t, k));
 	if (ps->my_worker >= 0)
 		err = track(t);
 	if (!err && ps->my_worker >= 0 && t->opt.essp)
 		err = tt_ps_cache_new(t);
-	return err || ps->my_server < 0 ? err : tt_ps_store_new(t);
+	for (c = 0; c < ps->copies && ps->my_server >= 0 && !err; c++)
+		err = tt_ps_store_new(t, c);
+	return err;
 }
 
 int tt_ps_table_new(struct tutti_ps *ps, const struct tutti_ps_table *like,
@@ -205,7 +222,8 @@ void tt_ps_table_free(struct tutti_ps_table *t)
 	free(t->cache_token);
 	free(t->sub_token);
 	tt_ps_keys_free(t->places);
-	tt_ps_store_free(t->store);
+	for (k = 0; k < TT_PS_CHAIN; k++)
+		tt_ps_store_free(t->store[k]);
 	tutti_free(t->mem);
 	free(t->part);
 	free(t);

@@ -17,7 +17,9 @@ void tt_ps_put_over(const struct tt_ps_client *c, int status, const char *what)
 	c->srv->puts--;
 	if (c->srv->ended && !c->srv->puts)
 		tt_wire_wake(comm->ctx->wire);
-	if (status)
+	c->srv->kick = c->srv->kick || !c->srv->left;
+	/* where a copy has taken over, a worker may have been told the end before */
+	if (status && !c->dead && !(c->gone && c->srv->copy))
 		tt_comm_broken(comm, comm->world[c->rank], status, "ps", 0, what);
 }
 
@@ -26,7 +28,7 @@ static void put(struct tt_ps_client *c, struct tutti_win *win, void *from, size_
 {
 	struct tutti_ps *ps = c->srv->ps;
 	uint32_t token = ps->back_token[c->rank] +
-			 (uint32_t)(ps->my_server * (TT_PS_SLOTS + 1) + bell);
+			 (uint32_t)tt_ps_bell_credit(ps, c->srv->index, c->srv->copy, bell);
 	struct tt_win_access a = {.rank = c->rank,
 				  .local = from,
 				  .len = len,
@@ -56,7 +58,7 @@ void tt_ps_credit(struct tt_ps_server *srv, struct tt_ps_client *c,
 	memcpy(from, credit, sizeof(*credit));
 	tt_wire_lock(ps->comm->ctx->wire);
 	put(c, ps->win, from, sizeof(*credit) + credit->len,
-	    tt_ps_box_back(ps, c->rank) + tt_ps_box_credit(ps->my_server, slot), slot,
+	    tt_ps_box_back(ps, c->rank) + tt_ps_box_credit(ps, srv->index, srv->copy, slot), slot,
 	    &c->credit_end);
 	tt_wire_unlock(ps->comm->ctx->wire);
 }
@@ -91,28 +93,52 @@ static void tell_dir(struct tt_ps_client *c, struct tt_ps_store *s)
 	told->lo = told->hi = 0;
 	told->end.over = tt_ps_tell_over;
 	told->client = c;
-	put(c, t->win, t->mem + tt_ps_dir_at(lo), (hi - lo) * sizeof(uint64_t),
-	    tt_ps_copies_at(t, c->rank) + s->part->copy + tt_ps_dir_at(lo), TT_PS_SLOTS, &told->end);
+	put(c, t->win, s->mem + tt_ps_dir_at(lo), (hi - lo) * sizeof(uint64_t),
+	    tt_ps_copies_at(t, c->rank) + s->copy * t->dirs + s->part->copy + tt_ps_dir_at(lo),
+	    TT_PS_SLOTS, &told->end);
+}
+
+static bool quiet(const struct tutti_ps *ps, int rank)
+{
+	uint32_t i;
+
+	for (i = 0; i < ps->ntables; i++)
+		if (ps->table[i]->win->pending[rank])
+			return false;
+	return !ps->win->pending[rank];
+}
+
+bool tt_ps_may_end(const struct tt_ps_server *srv)
+{
+	int w;
+
+	if (!srv->serves || srv->ended || srv->left || srv->answered < srv->order)
+		return false;
+	for (w = 0; w < srv->ps->nworkers; w++)
+		if (!srv->client[w].dead && !quiet(srv->ps, srv->client[w].rank))
+			return false;
+	return true;
 }
 
 void tt_ps_tell(struct tt_ps_server *srv)
 {
 	struct tutti_ps *ps = srv->ps;
-	struct tt_ps_note note = {.ended = !srv->left, .slowest = (uint64_t)srv->slowest};
+	struct tt_ps_note note = {.slowest = (uint64_t)srv->slowest};
 	uint32_t i;
 	int w;
 
 	srv->kick = false;
-	if (srv->ended) /* nobody listens any more */
+	if (!srv->serves || srv->ended) /* nobody listens any more */
 		return;
+	note.ended = tt_ps_may_end(srv);
 	srv->ended = note.ended;
 	for (w = 0; w < ps->nworkers; w++) {
 		struct tt_ps_client *c = &srv->client[w];
 
-		if (c->gone && !note.ended)
+		if (c->dead || (c->gone && !note.ended))
 			continue;
 		for (i = 0; i < ps->ntables && !c->gone; i++)
-			tell_dir(c, ps->table[i]->store);
+			tell_dir(c, tt_ps_store_of(srv, i));
 		if (!c->note_due || c->note_busy) {
 			srv->ended = srv->ended && !c->note_due;
 			continue;
@@ -122,7 +148,7 @@ void tt_ps_tell(struct tt_ps_server *srv)
 		note.min_clock = srv->published;
 		memcpy(tt_ps_answer(c, TT_PS_SLOTS), &note, sizeof(note));
 		put(c, ps->win, tt_ps_answer(c, TT_PS_SLOTS), sizeof(note),
-		    tt_ps_box_back(ps, c->rank) + tt_ps_box_note(ps->my_server), TT_PS_SLOTS,
+		    tt_ps_box_back(ps, c->rank) + tt_ps_box_credit(ps, srv->index, srv->copy, TT_PS_SLOTS), TT_PS_SLOTS,
 		    &c->note_end);
 	}
 	tt_ps_sub_send(srv);

@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!ctx)
 		start();
-	srv = ps[fz_u(&z, 1) % 2]->srv;
+	srv = ps[fz_u(&z, 1) % 2]->srv[0];
 	while (z.len && steps++ < 16) {
 		struct tt_ps_credit credit = {.number = 0};
 		struct tt_ps_msg m = {.kind = (uint32_t)fz_u(&z, 1) % 8, .table = (uint32_t)fz_u(&z, 1) % 6};

@@ -25,6 +25,7 @@ TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_ps_modes \
 	tests/mp/test_ps_essp \
 	tests/mp/test_ps_save \
+	tests/mp/test_ps_copies \
 	tests/mp/test_atomics \
 	tests/mp/test_ways \
 	tests/mp/test_node \
@@ -73,6 +74,8 @@ tests_mp_test_ps_SOURCES = tests/mp/test_ps.c
 tests_mp_test_ps_LDADD = libttmp.la
 tests_mp_test_ps_hammer_SOURCES = tests/mp/test_ps_hammer.c
 tests_mp_test_ps_hammer_LDADD = libttmp.la
+tests_mp_test_ps_copies_SOURCES = tests/mp/test_ps_copies.c
+tests_mp_test_ps_copies_LDADD = libttmp.la
 tests_mp_test_ps_modes_SOURCES = tests/mp/test_ps_modes.c
 tests_mp_test_ps_modes_LDADD = libttmp.la
 tests_mp_test_ps_essp_SOURCES = tests/mp/test_ps_essp.c

@@ -316,6 +316,7 @@ parameter_server() {
 	program tests/mp/test_ps_hammer verbs
 	program tests/mp/test_ps_hammer idle_verbs
 	program tests/mp/test_ps_save verbs
+	program tests/mp/test_ps_copies one_verbs
 }
 messages() { program tests/mp/test_p2p verbs; }
 failures() { program tests/vm/test_verbs; }

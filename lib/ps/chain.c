@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Copies of a server, in a chain (van Renesse and Schneider, 2004). The first that lives serves; each passes on what it
+ * has dealt with, numbered, to the next, which does the same in the same order and comes to the same state. A worker
+ * is answered when the last has it: what was answered outlives all but one. What a copy tells the one before is how
+ * many it has, and all behind it.
+ *
+ * When a copy in the middle dies, the one before it passes on again what was not told of; the next knows by
+ * the numbers what it has. When the first dies, its successor serves, and workers send it again what was not
+ * answered; it knows by their numbers what it has.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ps/server.h"
+
+static uint64_t slots(const struct tt_ps_server *srv)
+{
+	return (uint64_t)srv->ps->nworkers * TT_PS_SLOTS;
+}
+
+static struct tt_ps_entry *entry_of(struct tt_ps_server *srv, uint64_t order)
+{
+	return &srv->entry[order % slots(srv)];
+}
+
+static void ring(struct tt_bell *bell)
+{
+	struct tt_ps_log_bell *b = tt_container(bell, struct tt_ps_log_bell, bell);
+
+	b->rung = true;
+	atomic_store(&b->srv->stirred, true);
+}
+
+/* Whoever does not get it is gone, or will count as gone; what it should have had is kept. */
+static void broken(struct tt_ps_server *srv, int status)
+{
+	struct tutti_ps *ps = srv->ps;
+	int host = srv->behind < 0 ? -1 : tt_ps_host(ps, srv->index, srv->behind);
+
+	if (status && host >= 0 && !ps->lost[host])
+		tt_comm_broken(ps->comm, ps->comm->world[ps->server[host]], status, "ps", 0,
+			       "passing on to a copy");
+}
+
+static void passed(struct tt_win_end *end, int status)
+{
+	broken(tt_container(end, struct tt_ps_server, log_end), status);
+}
+
+static void ack_over(struct tt_win_end *end, int status)
+{
+	struct tt_ps_server *srv = tt_container(end, struct tt_ps_server, ack_end);
+
+	(void)status;
+	srv->ack_busy = false;
+	atomic_store(&srv->stirred, true);
+}
+
+int tt_ps_chain_new(struct tt_ps_server *srv, struct tt_bell **bells)
+{
+	struct tutti_ps *ps = srv->ps;
+	int w, j, a;
+
+	srv->behind = ps->copies > srv->copy + 1 ? srv->copy + 1 : -1;
+	srv->log_end.over = passed;
+	srv->ack_end.over = ack_over;
+	if (ps->copies == 1)
+		return 0;
+	srv->entry = calloc((size_t)slots(srv), sizeof(*srv->entry));
+	srv->log = calloc((size_t)slots(srv), sizeof(*srv->log));
+	if (!srv->entry || !srv->log)
+		return tt_fail(-ENOMEM, "no memory for the copies of a server");
+	for (w = 0; w < ps->nworkers && srv->copy; w++)
+		for (j = 0; j < TT_PS_SLOTS; j++) {
+			struct tt_ps_log_bell *b = &srv->log[w * TT_PS_SLOTS + j];
+
+			*b = (struct tt_ps_log_bell){.bell.ring = ring, .srv = srv};
+			bells[tt_ps_bell_log(ps, srv->copy, w, j)] = &b->bell;
+		}
+	for (a = 0; a < ps->copies; a++) {
+		srv->ack_bell[a] = (struct tt_ps_log_bell){.bell.ring = ring, .srv = srv};
+		bells[tt_ps_bell_ack(ps, srv->copy, a)] = &srv->ack_bell[a].bell;
+	}
+	return 0;
+}
+
+/* ---- passing on ---- */
+
+static void put(struct tt_ps_server *srv, int copy, void *from, size_t len, size_t to, int bell,
+		struct tt_win_end *end)
+{
+	struct tutti_ps *ps = srv->ps;
+	int rank = ps->server[tt_ps_host(ps, srv->index, copy)], err;
+	uint32_t token = ps->in_token[rank] + (uint32_t)bell;
+	struct tt_win_access a = {
+		.rank = rank, .local = from, .len = len, .offset = to, .note = true, .token = &token};
+
+	err = tt_win_op_start(ps->win, &a, end);
+	if (err)
+		end->over(end, err);
+}
+
+/* Under the lock. */
+static void pass_on(struct tt_ps_server *srv, const struct tt_ps_entry *e)
+{
+	int slot = (int)(e->number % TT_PS_SLOTS), w = e->client->index;
+
+	put(srv, srv->behind, e->msg, sizeof(*e->msg) + e->len,
+	    tt_ps_box_log(srv->ps, srv->behind, w, slot), tt_ps_bell_log(srv->ps, srv->behind, w, slot),
+	    &srv->log_end);
+}
+
+/* How much is everywhere; and then workers are answered, or the copy before is told. */
+static void look(struct tt_ps_server *srv)
+{
+	const struct tutti_ps *ps = srv->ps;
+	const _Atomic uint64_t *word;
+	uint64_t acked = srv->order;
+
+	if (srv->behind >= 0) {
+		word = (const _Atomic uint64_t *)(const void *)(ps->box +
+								tt_ps_box_ack(ps, srv->copy, srv->behind));
+		acked = atomic_load(word);
+	}
+	if (acked > srv->acked && acked <= srv->order)
+		srv->acked = acked;
+	for (; srv->serves && srv->answered < srv->acked; srv->answered++) {
+		struct tt_ps_entry *e = entry_of(srv, srv->answered + 1);
+
+		tt_ps_credit(srv, e->client, &e->credit);
+	}
+	if (srv->acked > srv->told)
+		srv->ack_due = true;
+}
+
+void tt_ps_chain_add(struct tt_ps_server *srv, struct tt_ps_client *c, struct tt_ps_msg *m,
+		     const struct tt_ps_msg *head, const struct tt_ps_credit *credit)
+{
+	struct tt_ps_entry *e;
+
+	if (srv->ps->copies == 1) {
+		tt_ps_credit(srv, c, credit);
+		return;
+	}
+	m->order = ++srv->order;
+	c->order[head->number % TT_PS_SLOTS] = srv->order;
+	e = entry_of(srv, srv->order);
+	*e = (struct tt_ps_entry){.client = c,
+				  .msg = m,
+				  .number = head->number,
+				  .len = head->len,
+				  .credit = *credit};
+	if (srv->behind >= 0) {
+		tt_wire_lock(srv->ps->comm->ctx->wire);
+		pass_on(srv, e);
+		tt_wire_unlock(srv->ps->comm->ctx->wire);
+	}
+	look(srv);
+}
+
+static void tell_before(struct tt_ps_server *srv)
+{
+	struct tutti_ps *ps = srv->ps;
+	int before = srv->copy - 1;
+
+	while (before >= 0 && ps->lost[tt_ps_host(ps, srv->index, before)])
+		before--;
+	if (before < 0)
+		srv->ack_due = false;
+	if (!srv->ack_due || srv->ack_busy)
+		return;
+	srv->ack_due = false;
+	srv->ack_busy = true;
+	srv->told = srv->acked;
+	memcpy(srv->ack, &srv->acked, sizeof(srv->acked));
+	put(srv, before, srv->ack, sizeof(srv->acked), tt_ps_box_ack(ps, before, srv->copy),
+	    tt_ps_bell_ack(ps, before, srv->copy), &srv->ack_end);
+}
+
+/* ---- what the copy before passes on ---- */
+
+static struct tt_ps_msg *log_slot(const struct tt_ps_server *srv, uint64_t i)
+{
+	const struct tutti_ps *ps = srv->ps;
+
+	return (struct tt_ps_msg *)(void *)(ps->box +
+					    tt_ps_box_log(ps, srv->copy, (int)(i / TT_PS_SLOTS),
+							  (int)(i % TT_PS_SLOTS)));
+}
+
+/* The next in order is dealt with as the copy before did. false: it is not here, or must wait. */
+static bool take_next(struct tt_ps_server *srv)
+{
+	struct tt_ps_credit none = {0};
+	struct tt_ps_msg *m = NULL, head;
+	struct tt_ps_client *c;
+	const char *payload;
+	uint64_t i;
+
+	tt_wire_lock(srv->ps->comm->ctx->wire);
+	for (i = 0; i < slots(srv); i++) {
+		if (!srv->log[i].rung)
+			continue;
+		m = log_slot(srv, i);
+		if (m->order == srv->order + 1)
+			break;
+		if (m->order <= srv->order) { /* passed on again: whoever did has not been told */
+			srv->log[i].rung = false;
+			srv->ack_due = true;
+		}
+	}
+	tt_wire_unlock(srv->ps->comm->ctx->wire);
+	if (i == slots(srv))
+		return false;
+	c = &srv->client[i / TT_PS_SLOTS];
+	head = *m;
+	payload = (const char *)(m + 1);
+	none.number = head.number;
+	if (head.len > TT_PS_BLOCK)
+		return false;
+	if (head.kind == TT_PS_MEET)
+		tt_ps_met(srv, c, &head, payload);
+	if (head.kind == TT_PS_BYE)
+		tt_ps_handle(srv, c, &head, payload, &none);
+	else if (!tt_ps_take_in(c, &head, payload, &none))
+		return false;
+	tt_wire_lock(srv->ps->comm->ctx->wire);
+	srv->log[i].rung = false;
+	tt_wire_unlock(srv->ps->comm->ctx->wire);
+	c->next = head.number + 1;
+	tt_ps_chain_add(srv, c, m, &head, &none);
+	while (tt_ps_run_held(srv))
+		;
+	return true;
+}
+
+/* ---- deaths ---- */
+
+/* Above all sequence numbers of the copies before. */
+static uint64_t first_of(const struct tt_ps_server *srv)
+{
+	return (uint64_t)srv->copy << 40;
+}
+
+/* All of it is published, under numbers that are higher than any of the copy before, and workers are told. */
+static void serve(struct tt_ps_server *srv)
+{
+	struct tt_ps_store *s;
+	uint64_t b, blocks;
+	uint32_t i;
+
+	srv->serves = true;
+	srv->answered = srv->order; /* what is sent again is answered by again() */
+	srv->epoch = first_of(srv);
+	for (i = 0; i < srv->ps->ntables; i++) {
+		s = tt_ps_store_of(srv, i);
+		blocks = s->t->rows ? ((uint64_t)s->nrows * s->t->width + s->t->block_elems - 1) /
+					      s->t->block_elems
+				    : s->part->blocks;
+		for (b = 0; b < blocks && (s->t->rows || s->is_set); b++)
+			tt_ps_mark(s, &s->dirty, b);
+	}
+	srv->published = UINT64_MAX;
+	srv->all = true;
+	tt_warn("server %d goes on here, from its copy", srv->index);
+}
+
+/* A worker sends what was not answered: if it is here already, it is answered when it is everywhere. */
+static int again(struct tt_ps_server *srv)
+{
+	struct tt_wire *wire = srv->ps->comm->ctx->wire;
+	struct tt_ps_credit credit;
+	struct tt_ps_msg *m;
+	int w, j, n = 0;
+
+	for (w = 0; w < srv->ps->nworkers; w++)
+		for (j = 0; j < TT_PS_SLOTS; j++) {
+			struct tt_ps_client *c = &srv->client[w];
+
+			tt_wire_lock(wire);
+			m = tt_ps_arrived(c, j);
+			if (m && (m->number >= c->next || c->order[j] > srv->acked))
+				m = NULL;
+			if (m)
+				c->bell[j][0].rung = c->bell[j][1].rung = false;
+			tt_wire_unlock(wire);
+			if (!m)
+				continue;
+			/* what was here before is in the first publication */
+			credit = (struct tt_ps_credit){.number = m->number, .sequence = first_of(srv) + 1};
+			if (m->kind == TT_PS_LOOKUP || m->kind >= TT_PS_MEET)
+				tt_ps_handle(srv, c, m, (const char *)(m + 1), &credit);
+			tt_ps_credit(srv, c, &credit);
+			n++;
+		}
+	return n;
+}
+
+int tt_ps_chain(struct tt_ps_server *srv)
+{
+	struct tutti_ps *ps = srv->ps;
+	int first, behind, n = 0;
+	uint64_t o;
+
+	atomic_store(&srv->stirred, false);
+	if (ps->copies == 1)
+		return 0;
+	tt_wire_lock(ps->comm->ctx->wire);
+	first = tt_ps_living(ps, srv->index, 0);
+	behind = tt_ps_living(ps, srv->index, srv->copy + 1);
+	tt_wire_unlock(ps->comm->ctx->wire);
+	while (!srv->serves && take_next(srv))
+		n++;
+	if (first == srv->copy && !srv->serves) {
+		serve(srv);
+		n++;
+	}
+	if (behind != srv->behind) {
+		srv->behind = behind;
+		tt_wire_lock(ps->comm->ctx->wire);
+		for (o = srv->acked + 1; o <= srv->order && behind >= 0; o++)
+			pass_on(srv, entry_of(srv, o));
+		tt_wire_unlock(ps->comm->ctx->wire);
+		n++;
+	}
+	look(srv);
+	if (srv->serves && srv->copy)
+		n += again(srv);
+	tt_wire_lock(ps->comm->ctx->wire);
+	tell_before(srv);
+	tt_wire_unlock(ps->comm->ctx->wire);
+	return n;
+}
