@@ -26,6 +26,8 @@ soak:
 	TT_TIMES=$${TT_TIMES:-10} tests/mp/test_random
 	tests/mp/test_big
 	TT_TIMES=$${TT_TIMES:-50} tests/fault/test_strangers
+	TT_TIMES=$${TT_TIMES:-10} tests/diag/test_mismatch
+	TT_TIMES=$${TT_TIMES:-10} tests/diag/test_integrity
 	TT_TIMES=$${TT_TIMES:-50} tests/fault/test_nth
 	mkdir -p fuzz && cd fuzz && { [ -f Makefile ] || \
 		$(abs_top_srcdir)/configure -q --disable-static --enable-fuzz CC=clang CFLAGS="-g -O1"; }

@@ -17,7 +17,9 @@ int tutti_comm_failed(struct tutti_comm *comm, struct tutti_failed *list, int ma
 		return err;
 	if (!n || max < 0 || (max && !list))
 		return tt_fail(-EINVAL, "tutti_comm_failed: %s",
-			       !n ? "n is NULL" : max < 0 ? "max is negative" : "list is NULL");
+			       !n	 ? "n is NULL"
+			       : max < 0 ? "max is negative"
+					 : "list is NULL");
 	for (i = 0; i < comm->size; i++) {
 		memset(&one, 0, sizeof(one));
 		one.rank = i;
@@ -101,8 +103,8 @@ static int agree(struct tutti_comm *comm, const char *call, struct tt_ballot *ba
 	if (!err && ballot->differs >= 0)
 		err = tt_fail_rank(-TUTTI_EMISMATCH, comm->world[ballot->differs],
 				   tt_boot_host(ctx->boot, comm->world[ballot->differs]),
-				   "%s: rank %d called another agreement, or for another operator", call,
-				   comm->world[ballot->differs]);
+				   "%s: rank %d called another agreement, or for another operator",
+				   call, comm->world[ballot->differs]);
 	return err;
 }
 
@@ -132,7 +134,8 @@ int tutti_comm_agree(struct tutti_comm *comm, enum tutti_op op, uint64_t *value)
 
 /* ---- shrink ---- */
 
-/* Those of comm that are not left out become *newcomm, which is in failure if one of them has gone meanwhile. */
+/* Those of comm that are not left out become *newcomm, which is in failure if one of them has gone
+ * meanwhile. */
 static int make(struct tutti_comm *comm, const struct tt_ballot *decision,
 		const unsigned char *left_out, struct tutti_comm **newcomm)
 {

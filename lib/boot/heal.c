@@ -2,19 +2,19 @@
 /*
  * The control tree when ranks are gone.
  *
- * Who is gone is a set that only grows, flooded over the tree; the words are those of the lowest rank that
- * has reported it, so in the end all survivors have the same list. A rank that hears that it is in the
- * set itself was taken for dead: it cuts its links and never connects again.
+ * Who is gone is a set that only grows, flooded over the tree; the words are those of the lowest
+ * rank that has reported it, so in the end all survivors have the same list. A rank that hears that
+ * it is in the set itself was taken for dead: it cuts its links and never connects again.
  *
- * Who loses his parent connects to the next ancestor that lives, or, if none does, to the lowest rank
- * that lives, which is a root then. Parents have smaller ranks than their children, before and after, so
- * there are no circles. Both ends of a new link tell each other who is gone, and what was said to all, or to
- * ranks whose place is not known, while the tree was in pieces (AGAIN). Messages are numbered, so
- * none comes twice. Those that were inside a process when it died are lost: whoever sends repeats what matters when
- * a rank is gone.
+ * Who loses his parent connects to the next ancestor that lives, or, if none does, to the lowest
+ * rank that lives, which is a root then. Parents have smaller ranks than their children, before and
+ * after, so there are no circles. Both ends of a new link tell each other who is gone, and what was
+ * said to all, or to ranks whose place is not known, while the tree was in pieces (AGAIN). Messages
+ * are numbered, so none comes twice. Those that were inside a process when it died are lost:
+ * whoever sends repeats what matters when a rank is gone.
  *
- * Where a rank is reached is computed (tree.h) as long as the link computed is there, and learnt from the
- * links over which it was heard; what neither answers goes to all neighbours.
+ * Where a rank is reached is computed (tree.h) as long as the link computed is there, and learnt
+ * from the links over which it was heard; what neither answers goes to all neighbours.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -150,7 +150,8 @@ static void detach(struct tt_boot *b, struct tt_link **link)
 	tt_link_kill(l, -ECONNABORTED, "cut off");
 }
 
-/* The others have taken this rank for dead, and will not hear it any more: it must not go on as if. */
+/* The others have taken this rank for dead, and will not hear it any more: it must not go on as if.
+ */
 static void evicted(struct tt_boot *b, const char *why)
 {
 	int i;
@@ -236,7 +237,8 @@ static void catch_up(struct tt_boot *b, struct tt_link *link, uint64_t since)
 {
 	struct tt_list *pos, *tmp;
 
-	tt_list_each (pos, tmp, &b->held) {
+	tt_list_each(pos, tmp, &b->held)
+	{
 		struct held *h = tt_container(pos, struct held, node);
 
 		if (h->at >= since)
@@ -348,7 +350,8 @@ void tt_tree_settle(struct tt_boot *b, uint64_t now)
 
 	if (now < b->unsettled)
 		return;
-	tt_list_each (pos, tmp, &b->held) {
+	tt_list_each(pos, tmp, &b->held)
+	{
 		tt_list_del(pos);
 		free(tt_container(pos, struct held, node));
 	}
@@ -361,7 +364,8 @@ void tt_boot_beat(struct tt_boot *b)
 	uint64_t now = tt_now_ns();
 	struct tt_list *pos, *tmp;
 
-	tt_list_each (pos, tmp, &b->links) {
+	tt_list_each(pos, tmp, &b->links)
+	{
 		struct tt_link *link = tt_container(pos, struct tt_link, node);
 
 		if (link->kind == TT_LINK_TREE && link->state == TT_LINK_OPEN && !link->closing &&

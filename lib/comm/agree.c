@@ -2,16 +2,17 @@
 /*
  * Agreement among the ranks of a communicator that live, over the control tree.
  *
- * The lowest rank that lives is the coordinator. It collects the ballot of every rank that lives (ASK, STATE),
- * combines them, and proposes the result (PROPOSE). Who gets a proposal keeps it and says so (ACK). When all
- * that live have, it is decided (DECIDE). If the coordinator dies the next one takes over: STATE contains the
- * proposal that its sender keeps, and the new coordinator proposes that again, so what anybody has been
- * told as decided stays so: all who live had it as a proposal by then. Whose proposal counts more? That of the
- * higher coordinator, as that is the later one. Ranks that are gone are cut off, so two coordinators never
- * both find that all who live agree with them.
+ * The lowest rank that lives is the coordinator. It collects the ballot of every rank that lives
+ * (ASK, STATE), combines them, and proposes the result (PROPOSE). Who gets a proposal keeps it and
+ * says so (ACK). When all that live have, it is decided (DECIDE). If the coordinator dies the next
+ * one takes over: STATE contains the proposal that its sender keeps, and the new coordinator
+ * proposes that again, so what anybody has been told as decided stays so: all who live had it as a
+ * proposal by then. Whose proposal counts more? That of the higher coordinator, as that is the
+ * later one. Ranks that are gone are cut off, so two coordinators never both find that all who live
+ * agree with them.
  *
- * Messages may be lost with a rank that dies: whoever waits repeats them, ten times a second. A rank whose call
- * is over answers from ctx->decided.
+ * Messages may be lost with a rank that dies: whoever waits repeats them, ten times a second. A
+ * rank whose call is over answers from ctx->decided.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -47,7 +48,7 @@ struct tt_vote {
 	int by; /* the coordinator whose proposal is kept; -1: none */
 	bool decided;
 	struct tt_ballot mine, decision;
-	unsigned char *left_out; /* of the decision; a bit each, as the next two */
+	unsigned char *left_out;      /* of the decision; a bit each, as the next two */
 	unsigned char *state, *acked; /* as coordinator: who has said so */
 	struct tt_ballot *ballot;     /* as coordinator: of each */
 };
@@ -224,9 +225,11 @@ int tt_vote_begin(struct tutti_comm *comm, const struct tt_ballot *mine)
 		return 0;
 	}
 	if (comm->vote)
-		return tt_fail(-EBUSY, "another agreement of the communicator did not end; repeat that");
+		return tt_fail(-EBUSY,
+			       "another agreement of the communicator did not end; repeat that");
 	if (bits_of(comm->size) > BITS_MAX)
-		return tt_fail(-EINVAL, "a communicator of %d ranks is too large to agree", comm->size);
+		return tt_fail(-EINVAL, "a communicator of %d ranks is too large to agree",
+			       comm->size);
 	v = new_vote(comm->size);
 	if (!v)
 		return tt_fail(-ENOMEM, "no memory to agree with other ranks");
@@ -283,7 +286,8 @@ void tt_vote_missing(const struct tutti_comm *comm, char *text, size_t size)
 
 	text[0] = 0;
 	if (to != comm->rank) {
-		snprintf(text, size, "; rank %d, which collects, waits for others", comm->world[to]);
+		snprintf(text, size, "; rank %d, which collects, waits for others",
+			 comm->world[to]);
 		return;
 	}
 	for (i = 0; i < comm->size && len + 32 < size; i++)
@@ -361,7 +365,8 @@ static void answer(struct tutti_context *ctx, int from, const struct vote_msg *m
 {
 	struct tt_list *l, *tmp;
 
-	tt_list_each(l, tmp, &ctx->decided) {
+	tt_list_each(l, tmp, &ctx->decided)
+	{
 		struct tt_vote *v = tt_container(l, struct tt_vote, link);
 
 		if (v->comm != msg->comm || v->number != msg->number)
@@ -383,10 +388,12 @@ void tt_vote_msg(void *arg, int from, const void *data, size_t len)
 		return;
 	memcpy(&msg, data, sizeof(msg));
 	tt_ctx_lock(ctx);
-	comm = ctx->boot && !tt_boot_gone(ctx->boot, from, NULL, 0) ? tt_comm_find(ctx, msg.comm) : NULL;
+	comm = ctx->boot && !tt_boot_gone(ctx->boot, from, NULL, 0) ? tt_comm_find(ctx, msg.comm)
+								    : NULL;
 	rank = comm ? tt_comm_rank_of(comm, from) : -1;
-	if (comm && comm->vote && comm->vote->number == msg.number && rank >= 0 && rank != comm->rank &&
-	    len == sizeof(msg) + bits_of(comm->size) && msg.by >= -1 && msg.by < comm->size)
+	if (comm && comm->vote && comm->vote->number == msg.number && rank >= 0 &&
+	    rank != comm->rank && len == sizeof(msg) + bits_of(comm->size) && msg.by >= -1 &&
+	    msg.by < comm->size)
 		take(comm, rank, &msg, (const unsigned char *)data + sizeof(msg));
 	else if (ctx->boot)
 		answer(ctx, from, &msg);
@@ -401,7 +408,8 @@ static void each_vote(struct tutti_context *ctx, uint64_t now)
 
 	if (!ctx->voting)
 		return;
-	tt_list_each(l, tmp, &ctx->comms) {
+	tt_list_each(l, tmp, &ctx->comms)
+	{
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
 		if (comm->vote && !comm->vote->decided && now >= comm->vote->again_at)

@@ -29,6 +29,14 @@ static bool has_failed(void *arg)
 	return atomic_load(&comm->failed);
 }
 
+/* A rank of the group; asked when it is there. */
+static bool is_gone(void *arg, int rank)
+{
+	struct tutti_comm *comm = arg;
+
+	return tt_boot_gone(comm->ctx->boot, comm->world[comm->node->member[rank]], NULL, 0);
+}
+
 static struct tt_node_params params_of(struct tutti_comm *comm, const int *world, int n, int rank)
 {
 	struct tutti_context *ctx = comm->ctx;
@@ -40,6 +48,7 @@ static struct tt_node_params params_of(struct tutti_comm *comm, const int *world
 				       .plain = ctx->node_can & TT_NODE_READS,
 				       .deadline = tt_deadline_ms(ctx->env.timeout.number),
 				       .failed = has_failed,
+				       .gone = is_gone,
 				       .arg = comm};
 }
 

@@ -22,6 +22,11 @@ int tt_comm_check_call(struct tutti_comm *comm, const char *call)
 		return 0;
 	if (comm->failure.code == -TUTTI_EMISMATCH) /* it names the calls that differ */
 		return tt_fail_info(&comm->failure);
+	if (!comm->failure.phase[0] && !comm->failure.call[0]) { /* it has interrupted none */
+		snprintf(comm->failure.call, sizeof(comm->failure.call), "%s", call);
+		snprintf(comm->failure.phase, sizeof(comm->failure.phase), "not started");
+		comm->failure.sequence = comm->seq + 1;
+	}
 	return tt_comm_failure(comm, call, comm->seq + 1, "not started", 0);
 }
 

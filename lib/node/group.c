@@ -233,6 +233,8 @@ int tt_node_group_new(struct tt_node *node, const struct tt_node_params *p,
 	g->rank = p->rank;
 	g->size = p->size;
 	g->plain = p->plain;
+	g->gone = p->gone;
+	g->arg = p->arg;
 	g->area_len = tt_node_area_bytes(p->size);
 	g->peer = (struct node_peer **)(g + 1);
 	for (i = 0; i < p->size; i++)
@@ -415,14 +417,16 @@ void tt_node_finish(struct tt_node_group *g, uint64_t turn)
 
 static void end_peer(const struct node_peer *peer)
 {
-	tt_warn("process %d has been stopped for %d s in the middle of reading this process's buffers; it "
-		"is ended, so that they can be used again",
+	tt_warn("process %d has been stopped for %d s, or was taken for dead, in the middle of reading this "
+		"process's buffers; it is ended, so that they can be used again",
 		(int)peer->pid, FENCE_MS / 1000);
 	kill(peer->pid, SIGKILL);
 }
 
-static void wait_for_claim(const struct node_rank *rank, const struct node_peer *peer)
+static void wait_for_claim(struct tt_node_group *g, int i)
 {
+	const struct node_rank *rank = &g->area->rank[i];
+	const struct node_peer *peer = g->peer[i];
 	uint64_t deadline = 0, last = 0;
 	unsigned turn;
 
@@ -439,7 +443,7 @@ static void wait_for_claim(const struct node_rank *rank, const struct node_peer 
 		if (!deadline) {
 			deadline = tt_deadline_ms(FENCE_MS);
 			last = tt_deadline_ms(2 * FENCE_MS);
-		} else if (tt_passed(deadline)) {
+		} else if (tt_passed(deadline) || (deadline != TT_NEVER && g->gone(g->arg, i))) {
 			end_peer(peer);
 			deadline = TT_NEVER;
 		}
@@ -456,5 +460,5 @@ void tt_node_withdraw(struct tt_node_group *g)
 		return;
 	for (i = 0; i < g->size; i++)
 		if (g->peer[i])
-			wait_for_claim(&g->area->rank[i], g->peer[i]);
+			wait_for_claim(g, i);
 }

@@ -121,6 +121,8 @@ struct tt_node_group {
 	int rank, size;
 	bool plain;
 	struct node_peer **peer; /* by rank here; NULL for this one */
+	bool (*gone)(void *arg, int rank);
+	void *arg;
 	uint64_t all_done;	 /* all ranks have finished so many turns, or more */
 	uint64_t agreed;	 /* all ranks have called the same in so many */
 	char *own[2][TT_NODE_WHICH]; /* what this rank has published, or keeps to itself */

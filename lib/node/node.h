@@ -65,6 +65,7 @@ struct tt_node_params {
 	bool plain;	  /* all ranks can read and write each other's ordinary memory */
 	uint64_t deadline;
 	bool (*failed)(void *arg); /* give up waiting for the others */
+	bool (*gone)(void *arg, int rank); /* this rank here counts as dead, whether it is or not */
 	void *arg;
 };
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kill -9 at random points: jobs of 2, 4 and 8 ranks over every transport and algorithm. In each, ranks run collectives
- * of random lengths, one of them is killed at a random moment, the others must all say who it was, go on as a
- * shrunken communicator, and so on until one is left. Every call that succeeded is exact; at the end threads,
- * descriptors and /dev/shm are what they were. Prints how long it took until each survivor knew.
+ * kill -9 at random points: jobs of 2, 4 and 8 ranks over every transport and algorithm. In each,
+ *ranks run collectives of random lengths, one of them is killed at a random moment, the others must
+ *all say who it was, go on as a shrunken communicator, and so on until one is left. Every call that
+ *succeeded is exact; at the end threads, descriptors and /dev/shm are what they were. Prints how
+ *long it took until each survivor knew.
  *
- *	TT_POINTS=1000 test_points		that many deaths at least (soak); default: 20 s of them
+ *	TT_ONLY=verbs			only transports with this in their name
+ *	TT_POINTS=1000 test_points		that many deaths at least (soak); default: 20 s of
+ *them
  */
 #include "config.h"
 
@@ -31,7 +34,7 @@ static struct result *result;
 
 struct point {
 	unsigned seed;
-	atomic_llong died; /* when, in ns; of the job's last death */
+	atomic_llong died;  /* when, in ns; of the job's last death */
 	atomic_int here[8]; /* ranks that have come so far, by deaths before */
 };
 
@@ -100,9 +103,13 @@ enum { ALLREDUCE, BCAST, ALLGATHER, REDUCE_SCATTER, ALLTOALL, KINDS };
 /* One call on comm, the same at all ranks; what it gives is exact. */
 static int call(struct mp_job *job, struct tutti_comm *comm, int32_t *v, unsigned *state)
 {
-	int n = tutti_comm_size(comm), me = tutti_comm_rank(comm), kind = (int)(next_random(state) % KINDS);
-	size_t count = next_random(state) % 3 ? next_random(state) % 900 : next_random(state) % LONGEST, i;
-	int root = (int)(next_random(state) % (unsigned)n), base = (int)(next_random(state) % 1000), err;
+	int n = tutti_comm_size(comm), me = tutti_comm_rank(comm),
+	    kind = (int)(next_random(state) % KINDS);
+	size_t count = next_random(state) % 3 ? next_random(state) % 900
+					      : next_random(state) % LONGEST,
+	       i;
+	int root = (int)(next_random(state) % (unsigned)n), base = (int)(next_random(state) % 1000),
+	    err;
 	int32_t *w = v + LONGEST + 8;
 
 	count = kind == ALLREDUCE || kind == BCAST ? count + 1 : count / (size_t)n + 1;
@@ -127,12 +134,14 @@ static int call(struct mp_job *job, struct tutti_comm *comm, int32_t *v, unsigne
 	case REDUCE_SCATTER:
 		err = tutti_reduce_scatter_block(v, w, count, TUTTI_INT32, TUTTI_SUM, comm);
 		for (i = 0; !err && i < count; i++)
-			TT_EXPECT(w[i] == n * (base + (int)(i + (size_t)me * count)) + n * (n - 1) / 2);
+			TT_EXPECT(w[i] ==
+				  n * (base + (int)(i + (size_t)me * count)) + n * (n - 1) / 2);
 		break;
 	default:
 		err = tutti_alltoall(v, w, count, TUTTI_INT32, comm);
 		for (i = 0; !err && i < count * (size_t)n; i++)
-			TT_EXPECT(w[i] == base + (int)(i / count) + (int)(i % count + (size_t)me * count));
+			TT_EXPECT(w[i] ==
+				  base + (int)(i / count) + (int)(i % count + (size_t)me * count));
 	}
 	(void)job;
 	atomic_fetch_add(&result->calls, !err);
@@ -140,7 +149,8 @@ static int call(struct mp_job *job, struct tutti_comm *comm, int32_t *v, unsigne
 }
 
 /* Calls until victim is dead; it must be named. */
-static int one_death(struct mp_job *job, struct tutti_comm *comm, int victim, int32_t *v, unsigned *state)
+static int one_death(struct mp_job *job, struct tutti_comm *comm, int victim, int32_t *v,
+		     unsigned *state)
 {
 	atomic_int *here = &((struct point *)job->arg)->here[job->n - tutti_comm_size(comm)];
 	struct tutti_error_info info = {.size = sizeof(info)};
@@ -218,8 +228,8 @@ static int body(struct mp_job *job)
 	free(v);
 	left = tt_open_fds();
 	if (!getenv("TUTTI_OFI_EP") && (left > fds || threads() != tasks)) {
-		fprintf(stderr, "rank %d: %d descriptors more, %d threads more\n", job->rank, left - fds,
-			threads() - tasks);
+		fprintf(stderr, "rank %d: %d descriptors more, %d threads more\n", job->rank,
+			left - fds, threads() - tasks);
 		print_fds(job->rank);
 	}
 	/* rxm does not survive being closed then, so it is not (transports/ofi/fabric.c) */
@@ -228,16 +238,22 @@ static int body(struct mp_job *job)
 }
 
 static const char *const transports[] = {
-	"TUTTI_NODE=on", "TUTTI_TRANSPORT=shm", "TUTTI_TRANSPORT=ofi", "TUTTI_TRANSPORT=fault:shm",
+	"TUTTI_NODE=on",
+	"TUTTI_TRANSPORT=shm",
+	"TUTTI_TRANSPORT=ofi",
+	"TUTTI_TRANSPORT=fault:shm",
 	"TUTTI_TRANSPORT=ofi TUTTI_OFI_EP=rdm TUTTI_OFI_PROVIDER=tcp;ofi_rxm",
-	"TUTTI_TRANSPORT=shm TUTTI_PROGRESS=thread", "TUTTI_TRANSPORT=verbs"};
+	"TUTTI_TRANSPORT=shm TUTTI_PROGRESS=thread",
+	"TUTTI_TRANSPORT=verbs"};
 
 /* The first: what the chooser takes. */
 static const char *const algorithms[] = {
 	"",
 	"allreduce:ring;bcast:chain;allgather:ring;reduce_scatter_block:ring;alltoall:pairwise",
-	"allreduce:recursive_doubling;bcast:binomial;allgather:bruck;reduce_scatter_block:halving;alltoall:bruck",
-	"allreduce:halving_doubling;bcast:scatter_allgather;allgather:recursive_doubling;reduce_scatter_block:direct",
+	"allreduce:recursive_doubling;bcast:binomial;allgather:bruck;reduce_scatter_block:halving;"
+	"alltoall:bruck",
+	"allreduce:halving_doubling;bcast:scatter_allgather;allgather:recursive_doubling;reduce_"
+	"scatter_block:direct",
 	"allreduce:dbt;bcast:dbt;allgather:direct;alltoall:linear",
 	"allreduce:single_master",
 	"allreduce:ps",
@@ -250,6 +266,10 @@ static const char *const algorithms[] = {
 
 static bool usable(const char *transport)
 {
+	const char *only = getenv("TT_ONLY");
+
+	if (only && !strstr(transport, only))
+		return false;
 	if (strstr(transport, "ofi"))
 		return !mp_no_ofi();
 	return !strstr(transport, "verbs") || !mp_no_verbs();
@@ -267,11 +287,12 @@ static void print_times(void)
 	n = n < MAX_TIMES ? n : MAX_TIMES;
 	qsort(result->us, (size_t)n, sizeof(int), by_size);
 	if (n)
-		printf("  %d deaths, %d calls exact; known to each survivor after (ms): median %.1f, p90 %.1f, p99 "
+		printf("  %d deaths, %d calls exact; known to each survivor after (ms): median "
+		       "%.1f, p90 %.1f, p99 "
 		       "%.1f, longest %.1f\n",
-		       atomic_load(&result->points), atomic_load(&result->calls), result->us[n / 2] / 1e3,
-		       result->us[n * 9 / 10] / 1e3, result->us[n * 99 / 100] / 1e3,
-		       result->us[n - 1] / 1e3);
+		       atomic_load(&result->points), atomic_load(&result->calls),
+		       result->us[n / 2] / 1e3, result->us[n * 9 / 10] / 1e3,
+		       result->us[n * 99 / 100] / 1e3, result->us[n - 1] / 1e3);
 	fflush(stdout);
 }
 
@@ -279,13 +300,15 @@ static void points(void)
 {
 	static const int sizes[] = {2, 4, 8};
 	const char *text = getenv("TT_POINTS"), *seed = getenv("TT_SEED");
-	int wanted = text ? atoi(text) : 1 << 30, i, files = mp_shm_files(), before, failed, bad = 0;
+	int wanted = text ? atoi(text) : 1 << 30, i, files = mp_shm_files(), before, failed,
+	    bad = 0;
 	struct point *point = mp_shared_mem(sizeof(*point));
 	double end = mp_now() + (text ? 3600 : 20);
 	char env[512];
 
 	result = mp_shared_mem(sizeof(*result));
-	for (i = seed ? atoi(seed) : 0; bad < 5 && mp_now() < end && atomic_load(&result->points) < wanted; i++) {
+	for (i = seed ? atoi(seed) : 0;
+	     bad < 5 && mp_now() < end && atomic_load(&result->points) < wanted; i++) {
 		const char *transport = transports[i % COUNT(transports)];
 		const char *algorithm = algorithms[i / COUNT(transports) % COUNT(algorithms)];
 		int n = sizes[(i + i / COUNT(transports)) % COUNT(sizes)], victims[8];
@@ -297,12 +320,13 @@ static void points(void)
 		order(point->seed, n, victims);
 		snprintf(env, sizeof(env), "%s TUTTI_ALGO=%s", transport, algorithm);
 		before = atomic_load(&result->points);
-		failed = mp_run(&(struct mp_run){.n = n,
-						 .env = env,
-						 .fn = body,
-						 .arg = point,
-						 .no_init = true,
-						 .killed = ((1u << n) - 1) & ~(1u << victims[n - 1])});
+		failed = mp_run(
+			&(struct mp_run){.n = n,
+					 .env = env,
+					 .fn = body,
+					 .arg = point,
+					 .no_init = true,
+					 .killed = ((1u << n) - 1) & ~(1u << victims[n - 1])});
 		if (failed || atomic_load(&result->points) != before + n - 1)
 			printf("  TT_SEED=%d: %d ranks, %s\n", i, n, env);
 		failed |= atomic_load(&result->points) != before + n - 1;

@@ -320,6 +320,11 @@ parameter_server() {
 messages() { program tests/mp/test_p2p verbs; }
 failures() { program tests/vm/test_verbs; }
 death() { program tests/mp/test_kill kill_verbs; }
+survive()
+{
+	program tests/fault/test_survive shrink_verbs
+	TT_ONLY=verbs TT_POINTS=${TT_POINTS:-20} program tests/fault/test_points
+}
 death_rdmacm() { TUTTI_VERBS_CM=rdmacm program tests/mp/test_kill kill_verbs; }
 turned_away() { program tests/vm/test_cm; }
 atomics_mask()
@@ -353,6 +358,7 @@ run one_sided one_sided
 run parameter_server parameter_server
 run messages messages
 run death death
+run survive survive
 run rdmacm test_rdmacm
 run rdmacm_no_address test_rdmacm_no_address
 run death_rdmacm death_rdmacm
