@@ -186,6 +186,7 @@ static void take(struct tt_ps_unit *u, const struct tt_ps_cache *c, uint64_t wor
 		tt_wire_stats(t->ps->comm->ctx->wire)->copied_bytes += u->item[i].len;
 	}
 	u->word = word;
+	u->floor = t->track[c->server].floor[u->block];
 	u->told = c->min_clock;
 	u->span = 0;
 }
