@@ -76,6 +76,13 @@ static bool never(void *arg)
 	return false;
 }
 
+static bool lives(void *arg, int world)
+{
+	(void)arg;
+	(void)world;
+	return false;
+}
+
 static int group(struct tt_node *node, int me, uint64_t uid, int ms, struct tt_node_group **g)
 {
 	static const int world[] = {0, 1};
@@ -84,7 +91,8 @@ static int group(struct tt_node *node, int me, uint64_t uid, int ms, struct tt_n
 				   .size = TWO,
 				   .world = world,
 				   .deadline = tt_deadline_ms(ms),
-				   .failed = never};
+				   .failed = never,
+				   .gone = lives};
 
 	return tt_node_group_new(node, &p, g);
 }
