@@ -189,8 +189,9 @@ static void hosts(void)
 {
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
-	TT_CHECK(!MP_RUN(.n = 4, .fn = hosts_body, .no_init = true));
-	TT_CHECK(!MP_RUN(.n = 6, .fn = hosts_body, .no_init = true));
+	/* by messages; what goes over mapped memory is test_node's and test_hier's */
+	TT_CHECK(!MP_RUN(.n = 4, .fn = hosts_body, .no_init = true, .env = "TUTTI_NODE=off"));
+	TT_CHECK(!MP_RUN(.n = 6, .fn = hosts_body, .no_init = true, .env = "TUTTI_NODE=off"));
 }
 
 /* Different hosts, and only shm allowed: that can't work, and must say so. */
