@@ -7,7 +7,7 @@
  *long it took until each survivor knew.
  *
  *	TT_ONLY=verbs			only transports with this in their name
- *	TT_POINTS=1000 test_points		that many deaths at least (soak); default: 20 s of
+ *	TT_POINTS=1000 test_points		that many deaths at least (soak); default: 10 s of
  *them
  */
 #include "config.h"
@@ -309,7 +309,7 @@ static void points(void)
 	int wanted = text ? atoi(text) : 1 << 30, i, files = mp_shm_files(), before, failed,
 	    bad = 0;
 	struct point *point = mp_shared_mem(sizeof(*point));
-	double end = mp_now() + (text ? 3600 : 20);
+	double end = mp_now() + (text ? 3600 : 10);
 	char env[512];
 
 	result = mp_shared_mem(sizeof(*result));
