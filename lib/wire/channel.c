@@ -115,21 +115,52 @@ void tt_slot_free(struct tt_chan *chan, int slot)
 
 /* ---- the ends of a transfer ---- */
 
+/*
+ * Give bounce memory back. Where the peer may still be writing to it, not before the peer has closed its
+ * end, too; without memory to remember it, never.
+ */
+static void bounce_free(struct tt_chan *chan, void *bounce, bool under_way)
+{
+	struct tt_withheld *w;
+
+	if (!under_way || !(chan->wire->tp[chan->tp].tp->caps & TT_CAP_LATE_WRITES)) {
+		tt_mem_free(chan->wire->memory, bounce);
+		return;
+	}
+	w = malloc(sizeof(*w));
+	if (!w)
+		return;
+	*w = (struct tt_withheld){chan->withheld, bounce};
+	chan->withheld = w;
+}
+
+void tt_chan_give_back(struct tt_chan *chan)
+{
+	struct tt_withheld *w;
+
+	while ((w = chan->withheld) != NULL) {
+		chan->withheld = w->next;
+		tt_mem_free(chan->wire->memory, w->mem);
+		free(w);
+	}
+}
+
 void tt_xfer_end(struct tt_xfer *x, const void *data, int status)
 {
-	struct tt_wire *wire = x->chan->wire;
 	struct tt_region *region = x->bounce_region;
+	bool offered = x->state == TT_X_OFFERED;
+	struct tt_chan *chan = x->chan;
 	void *bounce = x->bounce;
 
 	tt_list_del(&x->link);
-	if (x->state == TT_X_OFFERED)
-		tt_token_free(wire, x->token);
+	if (offered)
+		tt_token_free(chan->wire, x->token);
 	x->state = TT_X_IDLE;
 	x->bounce = NULL;
 	x->bounce_region = NULL;
 	x->fn(x, data, status);
 	if (region)
-		tt_mem_free(wire->memory, bounce);
+		bounce_free(chan, bounce, offered && status);
 }
 
 /* The channel of x, being connected if it was not yet; NULL: there is no memory for one, and x has ended. */
@@ -293,12 +324,12 @@ void tt_chan_fail_xfers(struct tt_chan *chan, int status)
 
 void tt_wire_cancel(struct tt_wire *wire, struct tt_xfer *x)
 {
-	bool claimed = x->state == TT_X_OFFERED || x->state == TT_X_PUTTING;
+	bool offered = x->state == TT_X_OFFERED, claimed = offered || x->state == TT_X_PUTTING;
 	struct tt_region *region = x->bounce_region;
 
 	if (x->state == TT_X_IDLE)
 		return;
-	if (x->state == TT_X_OFFERED)
+	if (offered)
 		tt_token_free(wire, x->token);
 	if (x->state == TT_X_PUTTING) {
 		tt_wire_drop_events(wire, NULL, &x->wr);
@@ -312,5 +343,5 @@ void tt_wire_cancel(struct tt_wire *wire, struct tt_xfer *x)
 	if (claimed)
 		tt_chan_fence(x->chan, x->key.comm, "a transfer under way was taken back");
 	if (region)
-		tt_mem_free(wire->memory, x->bounce);
+		bounce_free(x->chan, x->bounce, offered);
 }

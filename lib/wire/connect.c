@@ -178,7 +178,7 @@ static int open_end(struct tt_chan *chan, int tp, struct conn_msg *msg)
 	msg->slots_rkey = chan->slots_region->mr[tp]->rkey;
 	msg->nslots = (uint32_t)chan->nslots;
 	msg->slot_size = (uint32_t)chan->slot_size;
-	msg->token = TT_TOKEN_SLOT | (uint32_t)chan->peer << 6;
+	msg->token = tt_slot_token(chan, 0);
 	msg->blob_len = (uint32_t)len;
 	return 0;
 }
@@ -581,6 +581,7 @@ static void opened(struct tt_chan *chan)
 	char why[200];
 
 	chan->state = TT_CHAN_OPEN;
+	tt_chan_give_back(chan);
 	wire->stats.connections++;
 	why_this(chan, why, sizeof(why));
 	tt_info("rank %d is reached over %s: %s", chan->peer,
@@ -663,6 +664,7 @@ static void free_list(struct tt_list *list, size_t offset)
 void tt_chan_free(struct tt_chan *chan)
 {
 	tt_chan_fail(chan, -ECANCELED, "closed");
+	tt_chan_give_back(chan);
 	free_list(&chan->early_ctrl, offsetof(struct tt_ctrl_item, link));
 	free_list(&chan->ctrlq, offsetof(struct tt_ctrl_item, link));
 	free_list(&chan->flows, offsetof(struct tt_flow, link));

@@ -149,6 +149,13 @@ struct tt_chan {
 	struct tt_list inflight; /* wrs at the transport */
 	struct tt_list flows;
 	struct tt_list busy;	 /* in wire->busy while a queue is not empty */
+	struct tt_withheld *withheld; /* memory that the peer may still write (TT_CAP_LATE_WRITES) */
+};
+
+/* Not given back until the peer has closed its end, too. */
+struct tt_withheld {
+	struct tt_withheld *next;
+	void *mem;
 };
 
 enum tt_token_kind { TT_TOKEN_FREE, TT_TOKEN_XFER, TT_TOKEN_BELL, TT_TOKEN_AMO };
@@ -213,8 +220,13 @@ struct tt_wire {
 	atomic_int sleepers;
 };
 
-/* Tokens: bit 31 set: an eager slot of a peer, {rank, slot}; else an entry of wire->token. */
+/*
+ * Tokens: bit 31 set: an eager slot of a peer, {generation of the connection, rank, slot}; else an entry of
+ * wire->token. Slots of a connection that was closed may still ring: the generation tells.
+ */
 #define TT_TOKEN_SLOT 0x80000000u
+#define TT_TOKEN_SLOT_BITS 6
+#define TT_TOKEN_RANK_BITS 20
 #define TT_TOKEN_INDEX_BITS 20
 
 /* table.c */
@@ -226,6 +238,8 @@ static inline bool tt_key_equal(const struct tt_key *a, const struct tt_key *b)
 }
 
 /* token.c */
+uint32_t tt_slot_token(const struct tt_chan *chan, int slot);
+struct tt_chan *tt_slot_chan(struct tt_wire *wire, uint32_t token, int *slot);
 int tt_token_new(struct tt_wire *wire, enum tt_token_kind kind, void *target, uint32_t *token);
 void tt_token_free(struct tt_wire *wire, uint32_t token);
 struct tt_token *tt_token_find(struct tt_wire *wire, uint32_t token);
@@ -267,6 +281,8 @@ void tt_chan_slot_note(struct tt_chan *chan, int slot);
 void tt_chan_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl);
 void tt_xfer_landed(struct tt_wire *wire, struct tt_xfer *x);
 void tt_chan_fail_xfers(struct tt_chan *chan, int status);
+/* What the peer might still have written to: it has closed its end, or this process ends. */
+void tt_chan_give_back(struct tt_chan *chan);
 void tt_chan_send_ctrl(struct tt_chan *chan, struct tt_ctrl *ctrl);
 void tt_chan_busy(struct tt_chan *chan);
 void tt_xfer_offer(struct tt_chan *chan, struct tt_xfer *x);

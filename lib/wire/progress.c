@@ -13,13 +13,14 @@
 
 static void on_note(struct tt_wire *wire, uint32_t note)
 {
+	struct tt_chan *chan;
 	struct tt_token *t;
-	int peer;
+	int slot;
 
 	if (note & TT_TOKEN_SLOT) {
-		peer = (int)((note & ~TT_TOKEN_SLOT) >> 6);
-		if (peer < wire->params.nranks && wire->chan[peer])
-			tt_chan_slot_note(wire->chan[peer], note & 63);
+		chan = tt_slot_chan(wire, note, &slot);
+		if (chan)
+			tt_chan_slot_note(chan, slot);
 		return;
 	}
 	t = tt_token_find(wire, note);

@@ -9,9 +9,28 @@
 
 #include "lib/wire/internal.h"
 
+#define RANK_MASK ((1u << TT_TOKEN_RANK_BITS) - 1)
 #define INDEX_MASK ((1u << TT_TOKEN_INDEX_BITS) - 1)
 #define GENERATION_MASK (0x7fffffffu >> TT_TOKEN_INDEX_BITS)
 #define NO_TOKEN UINT32_MAX
+
+uint32_t tt_slot_token(const struct tt_chan *chan, int slot)
+{
+	uint32_t generation = chan->generation << TT_TOKEN_RANK_BITS;
+
+	return TT_TOKEN_SLOT | (generation | ((uint32_t)chan->peer & RANK_MASK)) << TT_TOKEN_SLOT_BITS |
+	       (uint32_t)slot;
+}
+
+/* NULL: of a connection that is closed. */
+struct tt_chan *tt_slot_chan(struct tt_wire *wire, uint32_t token, int *slot)
+{
+	uint32_t peer = token >> TT_TOKEN_SLOT_BITS & RANK_MASK;
+	struct tt_chan *chan = peer < (uint32_t)wire->params.nranks ? wire->chan[peer] : NULL;
+
+	*slot = (int)(token & ((1u << TT_TOKEN_SLOT_BITS) - 1));
+	return chan && tt_slot_token(chan, *slot) == token ? chan : NULL;
+}
 
 static int grow(struct tt_wire *wire)
 {

@@ -36,7 +36,8 @@ enum tt_tp_caps {
 	 * they are atomic to each other, and not to a CPU
 	 */
 	TT_CAP_AMO_DEVICE = 32,
-	TT_CAP_SLOW_POLL = 64	  /* poll() makes system calls: spinning on it is of no use */
+	TT_CAP_SLOW_POLL = 64,	  /* poll() makes system calls: spinning on it is of no use */
+	TT_CAP_LATE_WRITES = 128  /* ep_close is no fence: what the peer had begun may still land */
 };
 
 /* A device, or the transport itself, as tutti_info shows it. */
@@ -190,8 +191,9 @@ struct tt_tp_ops {
 	int (*ep_open)(struct tt_tp *tp, struct tt_ep **ep, void *blob, size_t *len);
 	int (*ep_connect)(struct tt_ep *ep, const void *blob, size_t len, bool active);
 	/*
-	 * A fence: afterwards no peer writes here through ep. Operations still under way are dropped
-	 * without an event, so the caller forgets their user pointers first. Allowed in any state.
+	 * A fence: afterwards no peer writes here through ep (but see TT_CAP_LATE_WRITES). Operations
+	 * still under way are dropped without an event, so the caller forgets their user pointers
+	 * first. A note that has come already may still be handed out. Allowed in any state.
 	 */
 	void (*ep_close)(struct tt_ep *ep);
 

@@ -87,6 +87,9 @@ int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **out)
 	struct tt_wire *wire;
 	int err = 0, i;
 
+	if (params->nranks > 1 << TT_TOKEN_RANK_BITS)
+		return tt_fail(-EINVAL, "%d ranks are more than the %d there can be", params->nranks,
+			       1 << TT_TOKEN_RANK_BITS);
 	wire = calloc(1, sizeof(*wire));
 	if (!wire)
 		return tt_fail(-ENOMEM, "no memory for the wire");

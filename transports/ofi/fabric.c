@@ -177,6 +177,8 @@ static void read_attributes(struct ofi_tp *tp, const struct tt_tp_params *params
 	    strncmp(info->fabric_attr->prov_name, "tcp", 3) &&
 	    strncmp(info->fabric_attr->prov_name, "net", 3))
 		tp->base.caps |= TT_CAP_AUTO_PROGRESS;
+	if (rdm)
+		tp->base.caps |= TT_CAP_LATE_WRITES;
 	snprintf(tp->base.detail, sizeof(tp->base.detail), "ofi, %s (%s) over %s",
 		 info->fabric_attr->prov_name, rdm ? "rdm" : "msg", params->local_addr);
 }

@@ -50,8 +50,38 @@ int ofi_msg_open(struct ofi_tp *tp)
 	return 0;
 }
 
+/* Requests that nobody has read are sockets of their own: libfabric forgets them with the queue. */
+static void reject_unread(struct ofi_tp *tp)
+{
+	struct fi_eq_err_entry err = {0};
+	union {
+		struct fi_eq_cm_entry cm;
+		char room[sizeof(struct fi_eq_cm_entry) + 256];
+	} e;
+	uint32_t event;
+	ssize_t n;
+	int i;
+
+	for (i = 0; i < 1 << 16; i++) {
+		n = fi_eq_read(tp->eq, &event, &e, sizeof(e), 0);
+		if (n == -FI_EAVAIL) {
+			if (fi_eq_readerr(tp->eq, &err, 0) <= 0)
+				return;
+			continue;
+		}
+		if (n < (ssize_t)sizeof(e.cm))
+			return;
+		if (event != FI_CONNREQ)
+			continue;
+		fi_reject(tp->pep, e.cm.info->handle, NULL, 0);
+		fi_freeinfo(e.cm.info);
+	}
+}
+
 void ofi_msg_close(struct ofi_tp *tp)
 {
+	if (tp->eq && tp->pep)
+		reject_unread(tp);
 	if (tp->pep)
 		fi_close(&tp->pep->fid);
 	if (tp->eq)
