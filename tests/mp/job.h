@@ -16,6 +16,13 @@
 
 #define MP_MAX 64
 
+/* Several times slower: of what is the same for the code, the longest tests take a part only. */
+#ifdef __SANITIZE_ADDRESS__
+#define MP_SANITIZED true
+#else
+#define MP_SANITIZED false
+#endif
+
 /* Visible to all ranks and to the process that started them. */
 struct mp_shared {
 	atomic_int id_ready;
