@@ -361,6 +361,7 @@ stop_boot:
 	tt_stuck_free(ctx);
 	tt_vote_free_all(ctx);
 	free(ctx->doomed);
+	free(ctx->broken);
 	tt_fail_info(&info); /* not what stopping says */
 close_wire:
 	close_wire(ctx);
@@ -472,6 +473,7 @@ int tutti_finalize(struct tutti_context *ctx)
 	tt_stuck_free(ctx);
 	tt_vote_free_all(ctx);
 	free(ctx->doomed);
+	free(ctx->broken);
 	tt_win_forget(ctx);
 	close_wire(ctx);
 	tt_inject_report();

@@ -124,6 +124,8 @@ void tt_node_comm_free(struct tutti_comm *comm)
 {
 	if (!comm->node)
 		return;
+	if (atomic_load(&comm->failed)) /* at all ranks: those that have not come for its area will not */
+		tt_node_forget(comm->ctx->node, comm->uid);
 	tt_node_group_free(comm->node->group);
 	free(comm->node);
 	free(comm->hosts);
