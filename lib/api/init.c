@@ -193,6 +193,7 @@ static int join(struct tutti_context *ctx, int tune)
 	handlers.fn[TT_CTL_FAIL] = tt_ctx_fail_msg;
 	handlers.fn[TT_CTL_ACCUSE] = tt_ctx_accuse_msg;
 	handlers.fn[TT_CTL_AGREE] = tt_vote_msg;
+	handlers.fn[TT_CTL_GROW] = tt_grow_msg;
 	handlers.fn[TT_CTL_FENCED] = on_fenced;
 	handlers.fn[TT_CTL_ASK] = tt_look_msg;
 	if (strlen(ctx->env.algo.text) >= sizeof(agreed.algo))
@@ -297,7 +298,7 @@ static void free_comms(struct tutti_context *ctx)
 	tt_comm_free_dead(ctx);
 }
 
-static int init(const struct tutti_config *user, struct tutti_context **out)
+int tt_init(const struct tutti_config *user, int64_t init_timeout, struct tutti_context **out)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
 	struct tutti_config config;
@@ -326,6 +327,8 @@ static int init(const struct tutti_config *user, struct tutti_context **out)
 		err = tt_boot_discover(&config, &ctx->env, &ctx->boot_params);
 	if (err)
 		goto free_env;
+	if (init_timeout)
+		ctx->boot_params.init_timeout = init_timeout;
 	tt_inject_arm(&ctx->env, ctx->boot_params.rank);
 	err = tt_boot_local_addr(&ctx->boot_params, ctx->local_addr, sizeof(ctx->local_addr));
 	if (err)
@@ -382,7 +385,7 @@ int tutti_init(const struct tutti_config *user, struct tutti_context **out)
 	int err = tt_group_refuse("tutti_init");
 
 	if (!err)
-		err = init(user, out);
+		err = tt_init(user, 0, out);
 
 	if (err) /* there is no communicator that could be asked why */
 		tt_err("tutti_init: %s", tt_fail_text(err));
