@@ -298,7 +298,27 @@ static void free_comms(struct tutti_context *ctx)
 	tt_comm_free_dead(ctx);
 }
 
-int tt_init(const struct tutti_config *user, int64_t init_timeout, struct tutti_context **out)
+/* A new process that was let in, but the job did not start, because of others: it goes to the gate again. */
+struct guest {
+	uint64_t until; /* 0: the first time */
+	bool again;
+};
+
+static void note_guest(const struct tutti_context *ctx, int err, struct guest *guest)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+
+	if (!ctx->boot_params.gate)
+		return;
+	guest->again = (err == -TUTTI_EBOOT || err == -TUTTI_EVERSION || err == -ETIMEDOUT) &&
+		       !tutti_last_error(&info) && info.rank != ctx->boot_params.rank &&
+		       !tt_passed(guest->until);
+	if (guest->again)
+		tt_warn("the job that has let this process in did not start: %s", info.text);
+}
+
+static int init(const struct tutti_config *user, int64_t init_timeout, struct guest *guest,
+		struct tutti_context **out)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
 	struct tutti_config config;
@@ -320,6 +340,8 @@ int tt_init(const struct tutti_config *user, int64_t init_timeout, struct tutti_
 	err = tt_env_load(&ctx->env);
 	if (err)
 		goto free_ctx;
+	if (!guest->until)
+		guest->until = tt_deadline_ms(ctx->env.init_timeout.number);
 	err = apply_config(&ctx->env, &config);
 	if (!err)
 		err = tt_inject_arm(&ctx->env, -1);
@@ -342,7 +364,9 @@ int tt_init(const struct tutti_config *user, int64_t init_timeout, struct tutti_
 		goto close_record;
 	tune = tt_tune_read(ctx, &tunes);
 	err = join(ctx, tune);
-	if (!err)
+	if (err)
+		note_guest(ctx, err, guest);
+	else
 		err = make_world(ctx, &tunes);
 	tt_tunes_free(&tunes);
 	if (err && !ctx->boot)
@@ -377,6 +401,18 @@ free_env:
 	tt_env_free(&ctx->env);
 free_ctx:
 	free(ctx);
+	return err;
+}
+
+int tt_init(const struct tutti_config *user, int64_t init_timeout, struct tutti_context **out)
+{
+	struct guest guest = {0};
+	int err;
+
+	do {
+		guest.again = false;
+		err = init(user, init_timeout, &guest, out);
+	} while (guest.again);
 	return err;
 }
 

@@ -72,7 +72,7 @@ struct tt_boot_params {
 	char boot_dir[256];	/* TUTTI_BOOT_DIR: store and job are in a file there, found at start */
 	char boot_name[40];	/* TUTTI_JOB_ID, part of that file's name */
 	bool boot_secret;	/* the secret is in that file, not from TUTTI_SECRET_* */
-	bool gate;		/* that file is the one of the gate; gate.h */
+	bool gate;		/* that file is the one of the gate, through which this process came; gate.h */
 };
 
 /*

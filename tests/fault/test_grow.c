@@ -305,6 +305,39 @@ static void strangers(void)
 	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_BOOT_DIR=%d", .fn = strangers_body, .no_init = true));
 }
 
+/* ---- one that was let in, but can't start: the others come to the gate again ---- */
+
+static int unfit_body(struct mp_job *job)
+{
+	struct tutti_context *ctx = NULL;
+	int err;
+
+	if (job->rank == 3) {
+		setenv("TUTTI_TEST_BOOT_VERSION", "9.9.9", 1);
+		MP_ERR(join_now(job), -TUTTI_EVERSION);
+		return 0;
+	}
+	if (job->rank == 2) {
+		MP_OK(join_now(job));
+		return check_sum(job, job->world, 3);
+	}
+	TT_EXPECT(!begin(job, 2));
+	err = tutti_comm_grow(job->world, 4, MS, &ctx);
+	MP_ERR(err, -TUTTI_EVERSION);
+	MP_SAID("9.9.9");
+	TT_EXPECT(!ctx && !check_sum(job, job->world, 2));
+	MP_OK(tutti_comm_grow(job->world, 3, MS, &ctx));
+	TT_EXPECT(!check_sum(job, tutti_world(ctx), 3));
+	MP_OK(tutti_finalize(job->ctx));
+	job->ctx = ctx;
+	return 0;
+}
+
+static void unfit(void)
+{
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_BOOT_DIR=%d", .fn = unfit_body, .no_init = true));
+}
+
 /* ---- nobody comes; wrong arguments ---- */
 
 static int nobody_body(struct mp_job *job)
@@ -459,6 +492,7 @@ int main(int argc, char **argv)
 		{"killed", killed},
 		{"leader", leader},
 		{"strangers", strangers},
+		{"unfit", unfit},
 		{"nobody", nobody},
 		{"stopped", stopped},
 		{NULL, NULL},
