@@ -216,6 +216,7 @@ static int join(struct tutti_context *ctx, int tune)
 	atomic_store(&ctx->beats, boot);
 	tt_wire_unlock(ctx->wire);
 	tt_wire_attach(ctx->wire, boot);
+	tt_record_joined(ctx);
 	return 0;
 }
 

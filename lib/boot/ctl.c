@@ -256,8 +256,7 @@ void tt_start_done(struct tt_boot *b)
 	if (b->join)
 		tt_link_kill(b->join, 0, "the start is over");
 	b->join = NULL;
-	if (!b->rank)
-		tt_ras_open(b);
+	tt_ras_open(b);
 	*b->out = b; /* before any handler can run */
 	pthread_mutex_lock(&b->lock);
 	b->started = true;

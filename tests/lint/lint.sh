@@ -34,7 +34,7 @@ perf		public lib/reduce/reduce.h lib/base/distance.h
 tools		public lib/base/distance.h
 tools/values	lib/plan tools/values.h
 tools/run	lib/diag tools/cli.h
-tools/ras	lib/boot tools/cli.h
+tools/ras	lib/boot tools/cli.h tools/plain.h tools/values.h
 tools/sim	lib/plan tools/cli.h tools/values.h
 tools/explain.c	lib/plan lib/topo lib/node/node.h tools/cli.h tools/values.h
 tools/tune	lib tools/cli.h tools/values.h
