@@ -117,6 +117,12 @@ struct tt_ps_head {
 	uint64_t spare[2];
 };
 
+/* All sequence numbers of a copy of a server are above this one, and above all of the copies before. */
+static inline uint64_t tt_ps_first(uint64_t copy)
+{
+	return copy << 40;
+}
+
 /* A word of a directory: sequence << 8 | slot; 0: never published. */
 static inline uint64_t tt_ps_word(uint64_t sequence, unsigned slot)
 {

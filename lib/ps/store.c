@@ -89,14 +89,14 @@ static int new_sums(struct tt_ps_store *s)
 static void fill_dense(struct tt_ps_store *s)
 {
 	struct tutti_ps_table *t = s->t;
-	uint64_t b, at, n, when;
+	uint64_t b, at, n;
 
 	for (b = 0; b < s->part->blocks; b++) {
 		at = b * t->block_elems;
 		n = s->part->elems - at < t->block_elems ? s->part->elems - at : t->block_elems;
 		tt_ps_fill(t, s->values + at * t->elem, s->part->begin + at, n);
-		if (!s->copy)
-			tt_ps_publish(s, b, 1, 0, false, &when);
+		if (!s->copy || !t->ps->staleness)
+			tt_ps_publish(s, b, tt_ps_first(s->copy) + 1, 0, false, NULL);
 	}
 	s->is_set = true;
 }

@@ -115,7 +115,7 @@ void tt_ps_store_forget(struct tt_ps_store *s);
 
 /*
  * Write block into another slot, make that the current one, and retire the old. only_new: what was published stays
- * as it is, new rows are added. -EAGAIN: the slot must rest until *when.
+ * as it is, new rows are added. -EAGAIN: the slot must rest until *when. when NULL: nobody can be reading.
  */
 int tt_ps_publish(struct tt_ps_store *s, uint64_t block, uint64_t sequence, uint64_t min_clock,
 		  bool only_new, uint64_t *when);
