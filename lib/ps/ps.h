@@ -28,6 +28,7 @@
 #define TT_PS_KEYS 8192		    /* looked up with one message */
 #define TT_PS_COPIES 2		    /* slots of a block */
 #define TT_PS_CHAIN 4 /* copies of a server */
+#define TT_PS_THREADS 64
 #define TT_PS_TABLES 1024
 #define TT_PS_CLOCKS 2048 /* workers whose clocks are in a file; of more, the lowest alone */
 #define TT_PS_NAME 64
