@@ -53,8 +53,7 @@ int tutti_comm_revoke(struct tutti_comm *comm)
 
 /* ---- agreement ---- */
 
-/* This rank was cut off, or the job aborted: nobody will answer. */
-static bool out_of_it(struct tutti_comm *comm)
+bool tt_out_of_it(struct tutti_comm *comm)
 {
 	struct tutti_context *ctx = comm->ctx;
 
@@ -65,7 +64,7 @@ static bool settled(void *arg)
 {
 	struct tutti_comm *comm = arg;
 
-	return tt_vote_over(comm) || out_of_it(comm);
+	return tt_vote_over(comm) || tt_out_of_it(comm);
 }
 
 static int no_agreement(struct tutti_comm *comm, const char *call)
@@ -74,7 +73,7 @@ static int no_agreement(struct tutti_comm *comm, const char *call)
 	char missing[200] = "", why[160];
 	int me = ctx->boot_params.rank;
 
-	if (out_of_it(comm))
+	if (tt_out_of_it(comm))
 		tt_vote_drop(comm);
 	if (ctx->aborted)
 		return tt_fail_info(&ctx->first_failure);
@@ -87,8 +86,8 @@ static int no_agreement(struct tutti_comm *comm, const char *call)
 		       (long long)comm->ctx->env.timeout.number, missing);
 }
 
-static int agree(struct tutti_comm *comm, const char *call, struct tt_ballot *ballot,
-		 unsigned char *left_out)
+int tt_vote(struct tutti_comm *comm, const char *call, struct tt_ballot *ballot,
+	    unsigned char *left_out)
 {
 	struct tutti_context *ctx = comm->ctx;
 	int err;
@@ -101,7 +100,7 @@ static int agree(struct tutti_comm *comm, const char *call, struct tt_ballot *ba
 		return err;
 	tt_engine_wait(ctx, settled, comm, tt_deadline_ms(ctx->env.timeout.number));
 	tt_wire_lock(ctx->wire);
-	if (out_of_it(comm) || !tt_vote_over(comm))
+	if (tt_out_of_it(comm) || !tt_vote_over(comm))
 		err = no_agreement(comm, call);
 	else
 		tt_vote_end(comm, ballot, left_out);
@@ -133,7 +132,7 @@ int tutti_comm_agree(struct tutti_comm *comm, enum tutti_op op, uint64_t *value)
 		return tt_fail(-EINVAL, "tutti_comm_agree: %s",
 			       value ? "op must be TUTTI_BAND or TUTTI_BOR" : "value is NULL");
 	ballot.all = ballot.any = *value;
-	err = agree(comm, "tutti_comm_agree", &ballot, NULL);
+	err = tt_vote(comm, "tutti_comm_agree", &ballot, NULL);
 	if (!err)
 		*value = op == TUTTI_BAND ? ballot.all : ballot.any;
 	return err;
@@ -168,7 +167,7 @@ int tutti_comm_shrink(struct tutti_comm *comm, struct tutti_comm **newcomm)
 	left_out = calloc(1, ((size_t)comm->size + 7) / 8);
 	if (!left_out)
 		return tt_fail(-ENOMEM, "no memory to agree with other ranks");
-	err = agree(comm, "tutti_comm_shrink", &ballot, left_out);
+	err = tt_vote(comm, "tutti_comm_shrink", &ballot, left_out);
 	if (!err)
 		err = make(comm, &ballot, left_out, newcomm);
 	free(left_out);

@@ -256,8 +256,7 @@ void tt_start_done(struct tt_boot *b)
 	if (b->join)
 		tt_link_kill(b->join, 0, "the start is over");
 	b->join = NULL;
-	if (!b->rank)
-		tt_ras_open(b);
+	tt_ras_open(b);
 	*b->out = b; /* before any handler can run */
 	pthread_mutex_lock(&b->lock);
 	b->started = true;
@@ -265,15 +264,15 @@ void tt_start_done(struct tt_boot *b)
 	pthread_mutex_unlock(&b->lock);
 }
 
-void tt_send_error(struct tt_boot *b, struct tt_link *link)
+void tt_send_error(const struct tutti_error_info *error, struct tt_link *link)
 {
 	unsigned char buf[TT_FRAME_MAX];
 	struct tt_pack k = {.p = buf, .cap = sizeof(buf)};
 
-	tt_put_u(&k, (uint32_t)b->error.code, 4);
-	tt_put_u(&k, (uint32_t)b->error.rank, 4);
-	tt_put_str(&k, b->error.host);
-	tt_put_str(&k, b->error.text);
+	tt_put_u(&k, (uint32_t)error->code, 4);
+	tt_put_u(&k, (uint32_t)error->rank, 4);
+	tt_put_str(&k, error->host);
+	tt_put_str(&k, error->text);
 	tt_link_send(link, TT_F_ERROR, buf, k.len);
 }
 
@@ -288,7 +287,7 @@ static void tell_all(struct tt_boot *b)
 		if (link->kind != TT_LINK_JOIN || link->state != TT_LINK_OPEN)
 			continue;
 		b->njoined++;
-		tt_send_error(b, link);
+		tt_send_error(&b->error, link);
 		tt_link_close_after(link, tt_deadline_ms(DRAIN_MS));
 	}
 }
@@ -312,7 +311,7 @@ void tt_start_fail(struct tt_boot *b, int code, int rank, const char *host, cons
 	if (b->rank && !(b->join && b->join->state == TT_LINK_OPEN))
 		b->phase = TT_PH_END;
 	else if (b->rank)
-		tt_send_error(b, b->join);
+		tt_send_error(&b->error, b->join);
 	else
 		tell_all(b);
 }

@@ -320,8 +320,6 @@ static void deliver(struct tt_boot *b, int from, int type, const void *data, siz
 {
 	if (type == TT_CTL_TOLD)
 		tt_ras_told(b, from, data, len);
-	else if (type == TT_CTL_ASK && (from || len != 8))
-		return;
 	else if (b->handlers.fn[type])
 		b->handlers.fn[type](b->handlers.arg, from, data, len);
 }

@@ -88,6 +88,17 @@ struct tt_doomed {
 struct tt_vote;	  /* agree.c */
 struct tt_broken; /* accuse.c */
 
+/* What the lowest rank that lives tells the others in tutti_comm_grow. */
+struct tt_grown {
+	uint64_t comm;
+	uint32_t number; /* of the agreement before */
+	int32_t from;	 /* in the world; set where it arrives */
+	int32_t code;	 /* 0, or why there is no new job */
+	int32_t boot_ms; /* by then it must stand */
+	struct tutti_unique_id id; /* secret */
+	char text[400];
+};
+
 struct tutti_comm {
 	uint32_t magic;
 	struct tutti_context *ctx;
@@ -127,6 +138,7 @@ struct tutti_comm {
 	struct tt_hosts *hosts;	   /* NULL: all ranks are on one host, or there are no plans in two levels */
 	uint32_t votes; /* agreements reached so far */
 	struct tt_vote *vote; /* agree.c: under way; NULL: none */
+	struct tt_grown *grown; /* lib/api/grow.c: what the leader has told; NULL: nothing */
 };
 
 enum tt_wait_mode { TT_WAIT_SPIN, TT_WAIT_YIELD, TT_WAIT_SLEEP };

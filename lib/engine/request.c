@@ -101,6 +101,8 @@ void tt_request_end(struct tutti_request *req, int status)
  */
 static void suspect(struct tutti_comm *comm, int peer, int status, const char *what)
 {
+	const char *why = tt_wire_why(comm->ctx->wire, peer);
+
 	if (comm->suspect >= 0)
 		return;
 	comm->ctx->suspicions = true;
@@ -111,7 +113,8 @@ static void suspect(struct tutti_comm *comm, int peer, int status, const char *w
 	if (status == -TUTTI_ETRANSPORT)
 		snprintf(comm->suspect_why, sizeof(comm->suspect_why),
 			 "%s failed between this rank and rank %d on host %s: %s",
-			 what, peer, tt_boot_host(comm->ctx->boot, peer), tt_fail_text(status));
+			 what, peer, tt_boot_host(comm->ctx->boot, peer),
+			 why ? why : tt_fail_text(status));
 	else
 		snprintf(comm->suspect_why, sizeof(comm->suspect_why), "the connection was lost%s%s",
 			 status == -TUTTI_EPEER ? "" : ": ",

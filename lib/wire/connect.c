@@ -295,6 +295,8 @@ static void request(struct tt_chan *chan)
 		}
 		snprintf(last, sizeof(last), "%s", tt_fail_text(err));
 	}
+	if (!last[0])
+		snprintf(last, sizeof(last), "%s", wire->left_out);
 	if (last[0])
 		snprintf(chan->reason, sizeof(chan->reason), "%s", last);
 	snprintf(why + strlen(why), sizeof(why) - strlen(why), "%s%.120s", chan->reason[0] ? "; " : "",
