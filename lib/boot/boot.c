@@ -12,6 +12,7 @@
 
 #include "lib/boot/bootdir.h"
 #include "lib/boot/ctl.h"
+#include "lib/boot/fork.h"
 #include "lib/boot/ras.h"
 #include "lib/boot/secure.h"
 #include "lib/boot/tree.h"
@@ -185,6 +186,7 @@ static int open_all(struct tt_boot *b)
 	if (err)
 		return err;
 	if (b->listenfd >= 0) {
+		tt_fork_guard(b->listenfd);
 		flags = fcntl(b->listenfd, F_GETFL);
 		fcntl(b->listenfd, F_SETFL, flags | O_NONBLOCK);
 		fcntl(b->listenfd, F_SETFD, FD_CLOEXEC);

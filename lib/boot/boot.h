@@ -45,6 +45,7 @@ enum tt_ctl_type {
 	TT_CTL_ACCUSE,	     /* lib/comm, to the lowest rank: somebody can't be reached */
 	TT_CTL_AGREE,	     /* lib/comm: agreement among those that live */
 	TT_CTL_FENCED,	     /* lib/wire: the sender has closed its connection to the receiver */
+	TT_CTL_GROW,	     /* lib/api: what has come of a call of tutti_comm_grow */
 	TT_CTL_TYPES
 };
 
@@ -71,6 +72,7 @@ struct tt_boot_params {
 	char boot_dir[256];	/* TUTTI_BOOT_DIR: store and job are in a file there, found at start */
 	char boot_name[40];	/* TUTTI_JOB_ID, part of that file's name */
 	bool boot_secret;	/* the secret is in that file, not from TUTTI_SECRET_* */
+	bool gate;		/* that file is the one of the gate, through which this process came; gate.h */
 };
 
 /*

@@ -25,8 +25,8 @@
 
 static void file_name(const struct tt_boot_params *params, char *path, size_t size)
 {
-	snprintf(path, size, "%s/tutti-boot%s%s", params->boot_dir, params->boot_name[0] ? "-" : "",
-		 params->boot_name);
+	snprintf(path, size, "%s/tutti-%s%s%s", params->boot_dir, params->gate ? "gate" : "boot",
+		 params->boot_name[0] ? "-" : "", params->boot_name);
 }
 
 int tt_bootdir_write(const struct tt_boot_params *params)

@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "lib/boot/fork.h"
 #include "lib/boot/pack.h"
 
 #define HANDSHAKE_MS 5000
@@ -58,6 +59,8 @@ void tt_ras_open(struct tt_boot *b)
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &b->ras_fd};
 
 	b->ras_fd = listen_here(b);
+	if (b->ras_fd >= 0)
+		tt_fork_guard(b->ras_fd);
 	b->ras_key = b->ras_fd < 0 ? -1 : key_fd(b);
 	if (b->ras_key < 0 || epoll_ctl(b->epfd, EPOLL_CTL_ADD, b->ras_fd, &ev))
 		tt_ras_close(b);
@@ -66,7 +69,7 @@ void tt_ras_open(struct tt_boot *b)
 void tt_ras_close(struct tt_boot *b)
 {
 	if (b->ras_fd >= 0)
-		close(b->ras_fd);
+		tt_fork_close(b->ras_fd);
 	if (b->ras_key >= 0)
 		close(b->ras_key);
 	b->ras_fd = b->ras_key = -1;
