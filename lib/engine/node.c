@@ -101,8 +101,8 @@ static int find_hosts(const struct tutti_comm *comm, struct tt_hosts **hosts, bo
 
 int tt_node_comm_new(struct tutti_comm *comm)
 {
-	struct tt_hosts *hosts;
-	bool uneven;
+	struct tt_hosts *hosts = NULL;
+	bool uneven = false;
 	int err;
 
 	if (!(comm->ctx->node_can & TT_NODE_MAPS) || comm->size < 2)
