@@ -34,10 +34,12 @@ tutti_tune_LDADD = libtt.la $(TT_LIBS)
 
 bin_PROGRAMS += tutti_blame
 tutti_blame_SOURCES = \
-	tools/blame/main.c tools/blame/blame.h tools/blame/read.c tools/blame/judge.c tools/cli.c tools/cli.h
+	tools/blame/main.c tools/blame/blame.h tools/blame/read.c tools/blame/judge.c tools/plain.c tools/plain.h \
+	tools/cli.c tools/cli.h
 tutti_blame_LDADD = $(JANSSON_LIBS)
 
 bin_PROGRAMS += tutti_ras
 tutti_ras_SOURCES = \
-	tools/ras/main.c tools/ras/ras.h tools/ras/find.c tools/ras/ask.c tools/cli.c tools/cli.h
+	tools/ras/main.c tools/ras/ras.h tools/ras/find.c tools/ras/ask.c tools/ras/print.c tools/plain.c \
+	tools/plain.h tools/cli.c tools/cli.h tools/values.c tools/values.h
 tutti_ras_LDADD = libtt.la $(TT_LIBS) $(JANSSON_LIBS)

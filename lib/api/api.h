@@ -44,6 +44,12 @@ struct tt_agreed {
 	int32_t tune; /* TT_TUNE_*: has it a measured table? */
 	char algo[256];
 };
+/*
+ * This rank's part of a communicator that all ranks of world make; NULL: there was no memory for it. Ranks that can't
+ * make theirs put it into failure at all: it may come out failed, or does soon.
+ */
+int tt_comm_make(struct tutti_context *ctx, const int *world, int n, uint32_t id, uint64_t uid,
+		 const char *call, struct tutti_comm **comm);
 /* Plan cache and chooser of a new communicator. */
 int tt_comm_equip(struct tutti_comm *comm, const struct tt_agreed *agreed);
 /* The same anew, for a communicator without requests: agreed, or ctx->tune, has changed. */

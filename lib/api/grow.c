@@ -256,7 +256,6 @@ static int grow(struct growth *g, struct tutti_context **newctx)
 	err = settle(g, err);
 	if (!err) {
 		*newctx = made;
-		ctx->shrunk++; /* the others of the old job come to its end, too */
 		return 0;
 	}
 	tutti_last_error(&info);

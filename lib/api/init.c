@@ -216,6 +216,7 @@ static int join(struct tutti_context *ctx, int tune)
 	atomic_store(&ctx->beats, boot);
 	tt_wire_unlock(ctx->wire);
 	tt_wire_attach(ctx->wire, boot);
+	tt_record_joined(ctx);
 	return 0;
 }
 
@@ -389,6 +390,7 @@ stop_boot:
 	tt_stuck_free(ctx);
 	tt_vote_free_all(ctx);
 	free(ctx->doomed);
+	free(ctx->broken);
 	tt_fail_info(&info); /* not what stopping says */
 close_wire:
 	close_wire(ctx);
@@ -512,6 +514,7 @@ int tutti_finalize(struct tutti_context *ctx)
 	tt_stuck_free(ctx);
 	tt_vote_free_all(ctx);
 	free(ctx->doomed);
+	free(ctx->broken);
 	tt_win_forget(ctx);
 	close_wire(ctx);
 	tt_inject_report();

@@ -45,6 +45,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "lib/boot/fork.h"
 #include "lib/boot/pack.h"
 #include "lib/boot/ras.h"
 
@@ -78,8 +79,15 @@ static void watch(struct tt_boot *b, int fd, void *mark, int op)
 void tt_listen_close(struct tt_boot *b)
 {
 	if (b->listenfd >= 0)
-		close(b->listenfd);
+		tt_fork_close(b->listenfd);
 	b->listenfd = -1;
+}
+
+/* Closing is not enough: a child may have the socket, too, and its events must not come here any more. */
+static void unwatch(struct tt_boot *b, const struct tt_link *link)
+{
+	if (link->fd >= 0)
+		epoll_ctl(b->epfd, EPOLL_CTL_DEL, link->fd, NULL);
 }
 
 /* The stranger who waits longest makes room for the next one. */
@@ -93,7 +101,8 @@ static bool drop_oldest_pending(struct tt_boot *b)
 		if (!link->server || link->state == TT_LINK_OPEN || link->state == TT_LINK_DEAD)
 			continue;
 		tt_link_kill(link, -EMFILE, "too many connections wait to be authenticated");
-		close(link->fd);
+		unwatch(b, link);
+		tt_fork_close(link->fd);
 		link->fd = -1;
 		return true;
 	}
@@ -209,6 +218,7 @@ static void sweep(struct tt_boot *b)
 
 			tt_link_flush(link);
 			if (link->state == TT_LINK_DEAD) {
+				unwatch(b, link);
 				tt_list_del(&link->node);
 				tt_list_add(&b->graves, &link->node);
 				link_lost(b, link);
@@ -246,8 +256,7 @@ void tt_start_done(struct tt_boot *b)
 	if (b->join)
 		tt_link_kill(b->join, 0, "the start is over");
 	b->join = NULL;
-	if (!b->rank)
-		tt_ras_open(b);
+	tt_ras_open(b);
 	*b->out = b; /* before any handler can run */
 	pthread_mutex_lock(&b->lock);
 	b->started = true;
@@ -387,9 +396,12 @@ static int next_timeout(struct tt_boot *b)
 		struct tt_link *link = tt_container(pos, struct tt_link, node);
 
 		next = link->deadline < next ? link->deadline : next;
+		if (link->state != TT_LINK_OPEN || link->kind != TT_LINK_TREE || link->closing)
+			continue;
 		at = link->last_tx + b->beat_ns;
-		if (link->state == TT_LINK_OPEN && link->kind == TT_LINK_TREE && at < next)
-			next = at;
+		next = at < next ? at : next;
+		at = link->last_rx + b->limit_ns + TT_MS; /* then it was silent for too long */
+		next = b->phase == TT_PH_UP && at < next ? at : next;
 	}
 	if (b->phase < TT_PH_UP && b->start_deadline < next)
 		next = b->start_deadline;
