@@ -256,11 +256,8 @@ static int wait_for_workers(struct tutti_ps *ps)
 	/* Everybody, as long as one works; one that dies has left, too. */
 	tt_engine_wait(ps->comm->ctx, served, ps, TT_NEVER);
 	tt_wire_lock(ps->comm->ctx->wire);
-	if (ps->comm->failed == -ETIMEDOUT) { /* which nobody else knows of */
-		tt_comm_abort(ps->comm);
+	if (ps->comm->failed == -ETIMEDOUT) /* or the others wait in it */
 		tt_comm_fail(ps->coll, -ETIMEDOUT, -1, "ps_close", 0, "", "%s", ps->comm->failure.text);
-		tt_comm_abort(ps->coll);
-	}
 	err = tt_comm_check(ps->comm);
 	tt_wire_unlock(ps->comm->ctx->wire);
 	return err;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the flight recorder is told of requests, and when it is written to a file. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,14 +39,16 @@ static uint8_t name_of(struct tt_recorder *r, const char *text)
 /* What tutti_run gave us, if it still is what it was; a copy, as there may be another context later. */
 static int inherited_fd(const struct tutti_context *ctx)
 {
-	int fd = ctx->env.flight_fd.is_set ? (int)ctx->env.flight_fd.number : -1;
+	int fd = ctx->env.flight_fd.is_set ? (int)ctx->env.flight_fd.number : -1, copy;
 
 	if (fd < 0 || atomic_flag_test_and_set(&inherited_taken))
 		return -1;
-	fd = tt_proc_open_fd(getpid(), fd, "/memfd:tutti flight", 0);
-	if (fd < 0)
+	copy = tt_proc_open_fd(getpid(), fd, "/memfd:tutti flight", 0);
+	if (copy < 0)
 		atomic_flag_clear(&inherited_taken);
-	return fd < 0 ? -1 : fd;
+	else
+		fcntl(fd, F_SETFD, FD_CLOEXEC); /* not for the programs that this one starts */
+	return copy < 0 ? -1 : copy;
 }
 
 static void fill_names(struct tt_recorder *r)
@@ -82,7 +85,6 @@ int tt_record_open(struct tutti_context *ctx)
 	h->rank = ctx->boot_params.rank;
 	h->nranks = ctx->boot_params.nranks;
 	gethostname(h->host, sizeof(h->host) - 1);
-	snprintf(h->job, sizeof(h->job), "%s", ctx->env.job_id.text);
 	fill_names(r);
 	ctx->recorder = r;
 	ctx->flight = &r->flight;
@@ -95,20 +97,28 @@ int tt_record_open(struct tutti_context *ctx)
 	return err;
 }
 
+void tt_record_joined(struct tutti_context *ctx)
+{
+	tt_boot_job(ctx->boot, ctx->flight->head->job);
+}
+
 void tt_record_close(struct tutti_context *ctx)
 {
 	struct tt_recorder *r = ctx->recorder;
+	bool unread;
 
 	if (!r)
 		return;
-	tt_dump_disarm(&r->flight);
+	unread = tt_dump_disarm(&r->flight);
 	tt_trace_close(ctx->trace);
 	ctx->trace = NULL;
 	ctx->flight = NULL;
 	ctx->recorder = NULL;
-	tt_flight_close(&r->flight);
 	if (r->inherited)
 		atomic_flag_clear(&inherited_taken);
+	if (!unread)
+		return; /* rather this is left than a handler reads what is not there */
+	tt_flight_close(&r->flight);
 	free(r);
 }
 
@@ -180,7 +190,9 @@ void tt_record_due(struct tutti_context *ctx)
 	if (!atomic_exchange(&ctx->dump_due, false) || !*prefix)
 		return;
 	err = tt_dump_file(prefix, ctx->flight, "error", true);
-	if (err && err != -EBUSY)
+	if (err == -EBUSY)
+		atomic_store(&ctx->dump_due, true); /* what a signal asked for may lack the failure */
+	else if (err)
 		tt_warn("the flight recorder can't be written to %s.%d: %s", prefix,
 			ctx->boot_params.rank, strerror(-err));
 }

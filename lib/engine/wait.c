@@ -120,7 +120,7 @@ static void time_out(struct tutti_request *req)
 	if (req->ops->expire && req->ops->expire(req))
 		return;
 	rank = req->ops->waits(req, waits, sizeof(waits));
-	tt_comm_fail_all(comm, -ETIMEDOUT, rank, req->ops->call(req), req->seq, "",
+	tt_comm_fail(comm, -ETIMEDOUT, rank, req->ops->call(req), req->seq, "",
 			 "%s of %s did not finish within %lld ms (TUTTI_TIMEOUT)%s",
 			 req->ops->text(req, text, sizeof(text)),
 			 tt_comm_name(comm, name, sizeof(name)),
@@ -144,7 +144,7 @@ static void request_timers(struct tutti_request *req, uint64_t now)
 	req->progressed = false;
 }
 
-/* The control tree has said nothing about the rank whose connection broke: the suspicion is the verdict. */
+/* The control tree has said nothing about the rank whose connection broke, for a while. */
 static void condemn(struct tutti_comm *comm)
 {
 	struct tutti_context *ctx = comm->ctx;
@@ -155,12 +155,12 @@ static void condemn(struct tutti_comm *comm)
 	if (why)
 		snprintf(comm->suspect_why, sizeof(comm->suspect_why), "%s", why);
 	if (!gone) {
-		tt_comm_fail_all(comm, comm->suspect_code, comm->suspect, "", 0, "", "%s",
+		tt_comm_fail(comm, comm->suspect_code, comm->suspect, "", 0, "", "%s",
 				 comm->suspect_why);
 		return;
 	}
 	tt_ctx_lost(ctx, comm->suspect, comm->suspect_why);
-	comm->suspect_until = tt_now_ns() + TT_SEC;
+	comm->suspect_until = tt_now_ns() + TT_ACCUSE_AGAIN;
 }
 
 void tt_engine_timers(struct tutti_context *ctx)

@@ -137,13 +137,6 @@ static void refuse(struct tt_node *node, uint64_t uid)
 	atomic_store(&h->uid, uid);
 }
 
-void tt_node_refuse(struct tt_node *node, uint64_t uid)
-{
-	pthread_mutex_lock(&node->homes);
-	refuse(node, uid);
-	pthread_mutex_unlock(&node->homes);
-}
-
 void tt_node_forget(struct tt_node *node, uint64_t uid)
 {
 	int i;

@@ -30,11 +30,11 @@ lib/api		lib
 transports	lib/wire/transport.h lib/mem/mem.h
 man		lib/base
 examples	public
-perf		public lib/reduce/reduce.h
-tools		public
+perf		public lib/reduce/reduce.h lib/base/distance.h
+tools		public lib/base/distance.h
 tools/values	lib/plan tools/values.h
 tools/run	lib/diag tools/cli.h
-tools/ras	lib/boot tools/cli.h
+tools/ras	lib/boot tools/cli.h tools/plain.h tools/values.h
 tools/sim	lib/plan tools/cli.h tools/values.h
 tools/explain.c	lib/plan lib/topo lib/node/node.h tools/cli.h tools/values.h
 tools/tune	lib tools/cli.h tools/values.h
@@ -225,8 +225,40 @@ test_lists()
 	return $bad
 }
 
+# documented: collective and name of each algorithm in the tables of doc/ALGORITHMS.md
+documented()
+{
+	sed -n '/^## The algorithms/,/^## Choice/p' doc/ALGORITHMS.md | awk -F ' *[|] *' '
+		BEGIN {
+			split("all-reduce ALLREDUCE broadcast BCAST barrier BARRIER reduce REDUCE scan SCAN exscan EXSCAN " \
+				"reduce-scatter REDUCE_SCATTER_BLOCK all-gather ALLGATHER gather GATHER scatter SCATTER " \
+				"all-to-all ALLTOALL", names, " ")
+			for (i = 1; i in names; i += 2)
+				coll[names[i]] = names[i + 1]
+		}
+		!/^[|]/ || $2 == "collective" || $3 ~ /^-*$/ { next }
+		$2 != "" { text = $2; gsub(/ [(]block, v[)]/, "+v", text); sub(/ [(]block[)]/, "", text) }
+		{
+			n = split(text, of, ", ")
+			for (i = 1; i <= n; i++) {
+				v = sub(/[+]v$/, "", of[i])
+				print coll[of[i]], $3
+				if (v)
+					print (of[i] == "reduce-scatter" ? "REDUCE_SCATTER" : coll[of[i]] "V"), $3
+			}
+		}' | grep -v single | sort
+}
+
+test_algorithms()
+{
+	documented >"$tmp/documented"
+	sed -n 's/^TT_ALG(\([A-Z_]*\), "\([a-z_]*\)".*/\1 \2/p' lib/coll/algs.def | grep -v single | sort >"$tmp/algs"
+	[ -s "$tmp/algs" ] || die "lib/coll/algs.def cannot be read"
+	diff "$tmp/algs" "$tmp/documented" || die "lib/coll/algs.def (<) and the tables of doc/ALGORITHMS.md (>) differ"
+}
+
 for t in includes transports_listed symbols man_functions man_programs man_lint man_listed spdx leftovers \
-	lists; do
+	lists algorithms; do
 	run $t test_$t
 done
 finish

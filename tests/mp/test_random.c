@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Random programs: sequences of collectives (v forms too) and messages (from any source, too) on several
- * communicators, of random types, sizes, roots and memory, alone and in groups, completed in an order that each
- * rank draws for itself; every element of every result is compared with a serial oracle. TUTTI_TEST_SEED=N runs
- * program N alone, TT_TIMES=N runs N times as many.
+ * communicators, of random types, operators (the caller's, too), sizes, roots and memory, in place or not, blocking,
+ * nonblocking and persistent, alone and in groups, completed in an order that each rank draws for itself; every
+ * element of every result is compared with a serial oracle. TUTTI_TEST_SEED=N runs program N alone, TT_TIMES=N runs N
+ * times as many.
  */
 #include "config.h"
 
@@ -18,6 +19,7 @@
 
 struct program {
 	struct mp_job *job;
+	const struct rnd_ops *ops;
 	uint64_t shared, own; /* random states: equal on all ranks, and this rank's */
 	struct tutti_comm *comm[COMMS];
 	struct rnd_slot slot[SLOTS];
@@ -50,14 +52,15 @@ static int step(struct program *p, int at, int n)
 
 	TT_EXPECT(!vacate(p, n, s));
 	for (i = 0; i < n; i++) {
-		rnd_draw(&p->shared, p->comm[rnd_below(&p->shared, COMMS)], at + i, &s[i]->c);
+		rnd_draw(&p->shared, p->ops, p->comm[rnd_below(&p->shared, COMMS)], at + i, n > 1,
+			 &s[i]->c);
 		TT_EXPECT(!rnd_prepare(job, s[i], (enum mp_kind)rnd_below(&p->own, MP_KINDS)));
 	}
 	if (n > 1)
 		MP_OK(tutti_group_start());
 	for (i = 0; i < n; i++) {
-		MP_OK(rnd_start(s[i]));
 		s[i]->used = true;
+		TT_EXPECT(!rnd_start(job, s[i]));
 	}
 	if (n > 1)
 		MP_OK(tutti_group_end());
@@ -80,10 +83,12 @@ static int steps(struct program *p)
 	return 0;
 }
 
-static int program(struct mp_job *job, unsigned seed)
+static int program(struct mp_job *job, const struct rnd_ops *ops, unsigned seed)
 {
-	struct program p = {
-		.job = job, .shared = seed * 77777ull, .own = seed + 1000ull * (unsigned)job->rank};
+	struct program p = {.job = job,
+			    .ops = ops,
+			    .shared = seed * 77777ull,
+			    .own = seed + 1000ull * (unsigned)job->rank};
 	int i;
 
 	p.comm[0] = job->world;
@@ -102,13 +107,13 @@ static int program(struct mp_job *job, unsigned seed)
 static int programs(struct mp_job *job)
 {
 	const char *one = getenv("TUTTI_TEST_SEED");
-	int i, n = *(int *)job->arg;
+	int i = one ? atoi(one) : 1, last = one ? i : *(int *)job->arg;
+	struct rnd_ops ops;
 
-	if (one)
-		return program(job, (unsigned)atoi(one));
-	for (i = 1; i <= n; i++)
-		TT_EXPECT(!program(job, (unsigned)i));
-	return 0;
+	TT_EXPECT(!rnd_ops_new(job, &ops));
+	for (; i <= last; i++)
+		TT_EXPECT(!program(job, &ops, (unsigned)i));
+	return rnd_ops_free(job, &ops);
 }
 
 /* Jobs of 2 to 5 ranks, each of so many programs. */
