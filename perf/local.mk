@@ -7,6 +7,13 @@ tutti_perf_SOURCES = \
 	perf/checksum.c perf/ps.c
 tutti_perf_LDADD = libtt_reduce.la libtutti.la $(JANSSON_LIBS)
 
+# What perf/compare_verbs compares with besides perftest.
+if HAVE_VERBS
+noinst_PROGRAMS += perf/bare_verbs
+perf_bare_verbs_SOURCES = perf/bare_verbs.c
+perf_bare_verbs_LDADD = $(VERBS_LIBS)
+endif
+
 EXTRA_DIST += perf/staleness perf/staleness.gp perf/compare_verbs perf/scale perf/predict perf/tune perf/hosts.inc \
 	perf/instructions perf/compare/compare perf/compare/table.awk perf/compare/figure.gp perf/compare/drive.h \
 	perf/compare/drive.c perf/compare/drive_tutti.c perf/compare/drive_mpi.c \
