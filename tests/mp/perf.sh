@@ -64,9 +64,9 @@ overlaps() {
 	END { exit bad || n["caller"] != rows || n["thread"] != rows }' "$tmp/c" || { cat "$tmp/c"; return 1; }
 }
 
-# slept HOW PATTERN: in so many of 5 iterations, while ranks wait as HOW says.
+# slept HOW PATTERN: in so many of 20 iterations, while ranks wait as HOW says.
 slept() {
-	TUTTI_WAIT=$1 perf 2 wakeup -n 5 -w 0 --csv "$tmp/c" >/dev/null || return 1
+	TUTTI_WAIT=$1 perf 2 wakeup -n 20 -w 0 --csv "$tmp/c" >/dev/null || return 1
 	! cut -d, -f3 "$tmp/c" | tail -n 2 | grep -qv "^$2\$" || { cat "$tmp/c"; return 1; }
 }
 
@@ -105,7 +105,7 @@ run overlap_figures overlaps 2
 run overlap_ofi clean 2 overlap -T ofi -b 300004 -e 300004 -n 2 -w 0
 run wakeup clean 2 wakeup -n 5 -w 1
 run wakeup_columns header call,iterations,slept,awake_us,asleep_us,wakeup_us,p99_us,max_us
-run wakeup_sleeps slept sleep "[1-5]"
+run wakeup_sleeps slept sleep "[1-9][0-9]*"
 run wakeup_spins slept spin 0
 run put clean 3 put -b 8 -e 512K -f 256 -n 20 -w 2
 run put_malloc clean 1 put -b 64K -n 20 -w 2 --malloc
