@@ -102,8 +102,8 @@ static int find_hosts(const struct tutti_comm *comm, struct tt_hosts **hosts, bo
 
 int tt_node_comm_new(struct tutti_comm *comm)
 {
-	struct tt_hosts *hosts;
-	bool uneven;
+	struct tt_hosts *hosts = NULL;
+	bool uneven = false;
 	int err;
 
 	if (!(comm->ctx->node_can & TT_NODE_MAPS) || comm->size < 2)
@@ -125,6 +125,8 @@ void tt_node_comm_free(struct tutti_comm *comm)
 {
 	if (!comm->node)
 		return;
+	if (atomic_load(&comm->failed)) /* at all ranks: those that have not come for its area will not */
+		tt_node_forget(comm->ctx->node, comm->uid);
 	tt_node_group_free(comm->node->group);
 	free(comm->node);
 	free(comm->hosts);

@@ -63,7 +63,7 @@ static void launch_if_ready(struct sim *s, uint32_t i, double now)
 static void launched(struct sim *s, uint32_t i, double now)
 {
 	struct sim_msg *m = &s->table.msg[i];
-	double busy = link_of(s, m)->beta * (double)m->len, start;
+	double busy = link_of(s, m)->beta * (double)m->len, start, sent;
 
 	s->result.messages++;
 	s->result.bytes += m->len;
@@ -75,7 +75,8 @@ static void launched(struct sim *s, uint32_t i, double now)
 		return;
 	}
 	start = tt_sim_serve(tt_sim_port_out(&s->net, m), now, busy);
-	later(s, start + busy, SIM_OP, m->send);
+	sent = start + busy - link_of(s, m)->beta * (double)s->model->buffer;
+	later(s, sent > now ? sent : now, SIM_OP, m->send);
 	if (tt_model_level(s->model, m->from, m->to) == TT_LEVEL_FAR && !s->net.mirror)
 		later(s, start, SIM_UPLINK, i);
 	else

@@ -139,6 +139,7 @@ static void split(void)
 
 /* ---- hosts ---- */
 
+/* *arg: ranks of a host share its memory, and need no connection. */
 static int hosts_body(struct mp_job *job)
 {
 	struct tutti_comm *host, *across;
@@ -178,7 +179,7 @@ static int hosts_body(struct mp_job *job)
 			seen[0]++;
 		}
 	}
-	TT_EXPECT(seen[0] > 0 && seen[1] > 0);
+	TT_EXPECT(seen[0] > 0 && (seen[1] > 0) == !*(bool *)job->arg);
 	MP_OK(tutti_free(v));
 	MP_OK(tutti_comm_free(host));
 	MP_OK(tutti_comm_free(across));
@@ -187,11 +188,16 @@ static int hosts_body(struct mp_job *job)
 
 static void hosts(void)
 {
+	bool shared = true, by_messages = false;
+	int n;
+
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
-	/* by messages; what goes over mapped memory is test_node's and test_hier's */
-	TT_CHECK(!MP_RUN(.n = 4, .fn = hosts_body, .no_init = true, .env = "TUTTI_NODE=off"));
-	TT_CHECK(!MP_RUN(.n = 6, .fn = hosts_body, .no_init = true, .env = "TUTTI_NODE=off"));
+	for (n = 4; n <= 6; n += 2) {
+		TT_CHECK(!MP_RUN(.n = n, .fn = hosts_body, .arg = &shared, .no_init = true));
+		TT_CHECK(!MP_RUN(.n = n, .fn = hosts_body, .arg = &by_messages, .no_init = true,
+				 .env = "TUTTI_NODE=off"));
+	}
 }
 
 /* Different hosts, and only shm allowed: that can't work, and must say so. */
@@ -335,18 +341,6 @@ static void when_needed(void)
 
 /* ---- hundreds ---- */
 
-static long resident_kb(void)
-{
-	FILE *f = fopen("/proc/self/statm", "r");
-	long pages = 0;
-
-	if (!f || fscanf(f, "%*s %ld", &pages) != 1)
-		pages = 0;
-	if (f)
-		fclose(f);
-	return pages * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
 static int many_body(struct mp_job *job)
 {
 	long before = 0, after;
@@ -356,7 +350,7 @@ static int many_body(struct mp_job *job)
 
 	for (i = 0; i < 600; i++) {
 		if (i == 100)
-			before = resident_kb();
+			before = tt_resident() / 1024;
 		MP_OK(i % 2 ? tutti_comm_dup(job->world, &c)
 			    : tutti_comm_split(job->world, i / 2 % 2, job->rank, &c));
 		for (k = 0; k < 3; k++)
@@ -364,7 +358,7 @@ static int many_body(struct mp_job *job)
 					      c));
 		MP_OK(tutti_comm_free(c));
 	}
-	after = resident_kb();
+	after = tt_resident() / 1024;
 	if (after - before > 2000)
 		fprintf(stderr, "rank %d: %ld KiB more after 500 communicators\n", job->rank,
 			after - before);

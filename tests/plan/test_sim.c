@@ -97,6 +97,19 @@ static void test_message(void)
 	TT_CHECK(near(run("binomial", &a, &m), 70 + ALPHA + BETA * 4000 + 70));
 }
 
+/* What the port has taken over is off the sender's hands. */
+static void test_buffer(void)
+{
+	struct tt_plan_args a = args_of(TT_COLL_BCAST, 3, 1000);
+	struct tt_model m = plain();
+
+	/* rank 0 sends to two; the second message waits at the port, whether its sender waits or not */
+	m.overhead = 70;
+	TT_CHECK(near(run("binomial", &a, &m), 70 + BETA * 4000 + 70 + ALPHA + BETA * 4000 + 70));
+	m.buffer = 4000;
+	TT_CHECK(near(run("binomial", &a, &m), 70 + BETA * 4000 + ALPHA + BETA * 4000 + 70));
+}
+
 static void test_rails(void)
 {
 	struct tt_plan_args a = args_of(TT_COLL_BCAST, 2, 1000);
@@ -301,6 +314,7 @@ static const struct tt_test tests[] = {
 	{"ring", test_ring},
 	{"binomial", test_binomial},
 	{"message", test_message},
+	{"buffer", test_buffer},
 	{"rails", test_rails},
 	{"levels", test_levels},
 	{"oversubscription", test_oversubscription},

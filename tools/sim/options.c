@@ -25,6 +25,7 @@ enum {
 	OPT_GAMMA,
 	OPT_OVERHEAD,
 	OPT_EAGER,
+	OPT_BUFFER,
 	OPT_RANKS_PER_HOST,
 	OPT_HOSTS_PER_LEAF,
 	OPT_RAILS,
@@ -56,6 +57,7 @@ static const struct option long_options[] = {
 	{"gamma", required_argument, NULL, OPT_GAMMA},
 	{"overhead", required_argument, NULL, OPT_OVERHEAD},
 	{"eager", required_argument, NULL, OPT_EAGER},
+	{"buffer", required_argument, NULL, OPT_BUFFER},
 	{"ranks-per-host", required_argument, NULL, OPT_RANKS_PER_HOST},
 	{"hosts-per-leaf", required_argument, NULL, OPT_HOSTS_PER_LEAF},
 	{"rails", required_argument, NULL, OPT_RAILS},
@@ -94,6 +96,7 @@ static const char usage[] =
 	"      --overhead US               processor time of a message at either end (default "
 	"0.1)\n"
 	"      --eager SIZE|inf            longer messages wait for their receive (default 8K)\n"
+	"      --buffer SIZE               what a port takes off a sender's hands (default 0)\n"
 	"      --ranks-per-host N, --hosts-per-leaf N, --rails N, --oversub X\n"
 	"      --cores N                   processors that the ranks of a host share (default: one each)\n"
 	"      --straggler RANK:DELAY_US[:FACTOR], --jitter US, --seed N\n"
@@ -190,6 +193,8 @@ static int parse_model(struct options *opt, int c, char *arg)
 	case OPT_EAGER:
 		m->eager = SIZE_MAX;
 		return strcmp(arg, "inf") ? cli_bytes("--eager", arg, 0, MAX_BYTES, &m->eager) : 0;
+	case OPT_BUFFER:
+		return cli_bytes("--buffer", arg, 0, MAX_BYTES, &m->buffer);
 	case OPT_RANKS_PER_HOST:
 		return cli_integer("--ranks-per-host", arg, 1, MAX_RANKS, &m->ranks_per_host);
 	case OPT_HOSTS_PER_LEAF:

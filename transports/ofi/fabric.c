@@ -286,6 +286,8 @@ static void ofi_close(struct tt_tp *base)
 		fi_close(&tp->domain->fid);
 	if (tp->fabric)
 		fi_close(&tp->fabric->fid);
+	if (!tp->rdm && tp->namelen)
+		ofi_msg_close_forgotten(tp);
 	if (tp->info)
 		fi_freeinfo(tp->info);
 	free(tp->queue);

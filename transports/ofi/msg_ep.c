@@ -6,10 +6,13 @@
  * MAC of the request. So a stranger can neither connect nor answer, and learns from what he sees nothing
  * that serves twice: an endpoint takes one request.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "transports/ofi/ofi.h"
 
@@ -50,7 +53,10 @@ int ofi_msg_open(struct ofi_tp *tp)
 	return 0;
 }
 
-/* Requests that nobody has read are sockets of their own: libfabric forgets them with the queue. */
+/*
+ * Requests that nobody has read are sockets of their own, which libfabric forgets with the queue. Each look at
+ * the queue takes such a connection one step on: accepted, read, or found to be closed by the peer.
+ */
 static void reject_unread(struct ofi_tp *tp)
 {
 	struct fi_eq_err_entry err = {0};
@@ -60,22 +66,46 @@ static void reject_unread(struct ofi_tp *tp)
 	} e;
 	uint32_t event;
 	ssize_t n;
-	int i;
+	int i, idle;
 
-	for (i = 0; i < 1 << 16; i++) {
+	for (i = idle = 0; i < 1 << 16 && idle < 4; i++) {
 		n = fi_eq_read(tp->eq, &event, &e, sizeof(e), 0);
-		if (n == -FI_EAVAIL) {
-			if (fi_eq_readerr(tp->eq, &err, 0) <= 0)
-				return;
-			continue;
-		}
-		if (n < (ssize_t)sizeof(e.cm))
-			return;
-		if (event != FI_CONNREQ)
+		idle = n < 0 ? idle + 1 : 0;
+		if (n == -FI_EAVAIL)
+			fi_eq_readerr(tp->eq, &err, 0);
+		if (n < (ssize_t)sizeof(e.cm) || event != FI_CONNREQ)
 			continue;
 		fi_reject(tp->pep, e.cm.info->handle, NULL, 0);
 		fi_freeinfo(e.cm.info);
 	}
+}
+
+static bool same_place(int fd, const struct ofi_tp *tp)
+{
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof(sa);
+
+	return !getsockname(fd, (struct sockaddr *)&sa, &len) && len == tp->namelen &&
+	       !memcmp(&sa, tp->name, len);
+}
+
+/*
+ * libfabric 1.17's tcp forgets a connection that it has accepted and whose peer went before it had said what it
+ * wanted. Such a socket is at the address where only this transport has listened, and nobody else has it.
+ */
+void ofi_msg_close_forgotten(const struct ofi_tp *tp)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	struct dirent *e;
+	int fd;
+
+	while (dir && (e = readdir(dir)) != NULL) {
+		fd = atoi(e->d_name);
+		if (fd > STDERR_FILENO && fd != dirfd(dir) && same_place(fd, tp))
+			close(fd);
+	}
+	if (dir)
+		closedir(dir);
 }
 
 void ofi_msg_close(struct ofi_tp *tp)

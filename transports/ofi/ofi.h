@@ -214,6 +214,8 @@ void ofi_ep_fail(struct ofi_ep *ep, int status);
 /* msg_ep.c */
 int ofi_msg_open(struct ofi_tp *tp);
 void ofi_msg_close(struct ofi_tp *tp);
+/* After everything else of libfabric's is closed. */
+void ofi_msg_close_forgotten(const struct ofi_tp *tp);
 int ofi_msg_connect(struct ofi_ep *ep, bool active);
 void ofi_msg_progress(struct ofi_tp *tp);
 void ofi_msg_up(struct ofi_ep *ep);
