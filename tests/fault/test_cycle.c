@@ -59,7 +59,7 @@ static int cycle_body(struct mp_job *job)
 	fflush(stdout);
 	TT_EXPECT(tt_open_fds() <= fds);
 	TT_EXPECT(mp_sanitized() || heap < 4096 + 32 * n); /* malloc's caches: some 25 bytes a cycle */
-	TT_EXPECT(mp_sanitized() || resident < 1 << 20);
+	TT_EXPECT(mp_sanitized() || resident < 4l << 20);
 	return 0;
 }
 
