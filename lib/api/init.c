@@ -311,6 +311,7 @@ static void note_guest(const struct tutti_context *ctx, int err, struct guest *g
 
 	if (!ctx->boot_params.gate)
 		return;
+	ctx->flight->head->nranks = 0; /* for tutti_run: it is not in the job */
 	guest->again = (err == -TUTTI_EBOOT || err == -TUTTI_EVERSION || err == -ETIMEDOUT) &&
 		       !tutti_last_error(&info) && info.rank != ctx->boot_params.rank &&
 		       !tt_passed(guest->until);

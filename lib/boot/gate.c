@@ -338,18 +338,7 @@ void tt_gate_close(struct tt_gate *g)
 
 /* ---- a new process ---- */
 
-struct visit {
-	struct tt_boot_params *params;
-	struct tt_self self;
-	struct tutti_unique_id id;
-	int rank, nranks;
-	int64_t boot_ms;
-	bool admitted;
-	int err; /* final */
-	char last[256]; /* why it has not worked yet */
-};
-
-static void on_admit(struct visit *v, struct tt_link *link, struct tt_unpack *u)
+static void on_admit(struct tt_visit *v, struct tt_link *link, struct tt_unpack *u)
 {
 	const void *id;
 
@@ -366,7 +355,7 @@ static void on_admit(struct visit *v, struct tt_link *link, struct tt_unpack *u)
 	v->admitted = true;
 }
 
-static void on_refusal(struct visit *v, struct tt_unpack *u)
+static void on_refusal(struct tt_visit *v, struct tt_unpack *u)
 {
 	int code = (int)(uint32_t)tt_get_u(u, 4);
 	char host[64], text[300];
@@ -379,7 +368,7 @@ static void on_refusal(struct visit *v, struct tt_unpack *u)
 
 static void visit_open(struct tt_link *link)
 {
-	struct visit *v = link->owner;
+	struct tt_visit *v = link->owner;
 
 	link->deadline = TT_NEVER;
 	tt_info("waiting at the gate of a job, %s", link->peer_addr);
@@ -388,7 +377,7 @@ static void visit_open(struct tt_link *link)
 
 static void visit_frame(struct tt_link *link, int type, const unsigned char *data, size_t len)
 {
-	struct visit *v = link->owner;
+	struct tt_visit *v = link->owner;
 	struct tt_unpack u = {.p = data, .len = len};
 
 	if (v->admitted || v->err || type == TT_F_BEAT)
@@ -401,9 +390,9 @@ static void visit_frame(struct tt_link *link, int type, const unsigned char *dat
 		tt_link_kill(link, -EPROTO, "it sent an unexpected frame of type %d", type);
 }
 
-static const struct tt_link_ops visit_ops = {.open = visit_open, .frame = visit_frame};
+const struct tt_link_ops tt_visit_ops = {.open = visit_open, .frame = visit_frame};
 
-static void wait_at(struct visit *v, struct tt_link *link, uint64_t deadline)
+static void wait_at(struct tt_visit *v, struct tt_link *link, uint64_t deadline)
 {
 	int64_t limit = v->params->heartbeat_limit;
 	struct pollfd p = {.fd = link->fd};
@@ -428,7 +417,7 @@ static void wait_at(struct visit *v, struct tt_link *link, uint64_t deadline)
 }
 
 /* The file may be missing, or the leftover of a leader that has died: then later. */
-static void call_once(struct visit *v, uint64_t deadline)
+static void call_once(struct tt_visit *v, uint64_t deadline)
 {
 	struct tt_addr addrs[TT_ADDR_MAX];
 	struct tt_link *link;
@@ -442,7 +431,7 @@ static void call_once(struct visit *v, uint64_t deadline)
 	}
 	set_self(&v->self, -1, v->params);
 	err = tt_link_connect((struct sockaddr *)&addrs[0].sa, addrs[0].len, TT_LINK_GATE, 0, &v->self,
-			      &visit_ops, v, tt_deadline_ms(HANDSHAKE_MS), &link);
+			      &tt_visit_ops, v, tt_deadline_ms(HANDSHAKE_MS), &link);
 	if (err) {
 		snprintf(v->last, sizeof(v->last), "%s: %s", v->params->store, strerror(-err));
 		return;
@@ -454,7 +443,7 @@ static void call_once(struct visit *v, uint64_t deadline)
 int tt_gate_enter(struct tt_boot_params *params)
 {
 	uint64_t deadline = tt_deadline_ms(params->init_timeout);
-	struct visit v = {.params = params};
+	struct tt_visit v = {.params = params};
 	int err;
 
 	while (!v.admitted && !v.err && !tt_passed(deadline)) {

@@ -10,6 +10,7 @@
 #define TT_GATE_H
 
 #include "lib/boot/boot.h"
+#include "lib/boot/link.h"
 
 struct tt_gate;
 
@@ -30,5 +31,18 @@ void tt_gate_close(struct tt_gate *gate);
  * they come to have rank, size, store, job and the new secret.
  */
 int tt_gate_enter(struct tt_boot_params *params);
+
+/* Its side of a connection to a gate: owner and ops of the link; for gate.c, and for fuzzing. */
+struct tt_visit {
+	struct tt_boot_params *params;
+	struct tt_self self;
+	struct tutti_unique_id id;
+	int rank, nranks;
+	int64_t boot_ms;
+	bool admitted;
+	int err;	/* final */
+	char last[256]; /* why it has not worked yet */
+};
+extern const struct tt_link_ops tt_visit_ops;
 
 #endif

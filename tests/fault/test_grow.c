@@ -69,10 +69,15 @@ static int check_sum(struct mp_job *job, struct tutti_comm *comm, int n)
 static int grow(struct mp_job *job, int n)
 {
 	struct tutti_context *ctx = NULL;
-	int rank = job->rank, old = tutti_comm_size(job->world);
+	int old = tutti_comm_size(job->world);
 	bool failed = tutti_barrier(job->world) != 0;
+	double t0 = mp_now();
 
 	MP_OK(tutti_comm_grow(job->world, n, MS, &ctx));
+	if (job->rank == 0)
+		printf("  from %d to %d ranks in %.0f ms, waiting for the new one included\n", old, n,
+		       1e3 * (mp_now() - t0));
+	fflush(stdout);
 	job->rank = tutti_comm_rank(tutti_world(ctx));
 	TT_EXPECT(failed || job->rank == tutti_comm_rank(job->world));
 	TT_EXPECT(!check_sum(job, tutti_world(ctx), n));
@@ -80,7 +85,6 @@ static int grow(struct mp_job *job, int n)
 		TT_EXPECT(!check_sum(job, job->world, old));
 	if (tutti_finalize(job->ctx) && !failed)
 		return 1;
-	(void)rank;
 	job->ctx = ctx;
 	job->world = tutti_world(ctx);
 	return check_sum(job, job->world, n);

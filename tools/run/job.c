@@ -241,6 +241,7 @@ static void advance_phase(void)
 		set_failed(STATUS_TIMEOUT);
 		enter(GRACE, 0);
 	}
+	dismiss();
 	if (job.next < 0 || now_ms() < job.next)
 		return;
 	if (job.phase == GRACE) {
@@ -254,14 +255,14 @@ static void advance_phase(void)
 
 static int wait_ms(void)
 {
-	int64_t until = job.next, left;
+	int64_t until = job.next, left, most = job.replaced ? 1000 : 60000; /* dismiss() looks now and then */
 
 	if (!job.failed && job.deadline >= 0 && (until < 0 || job.deadline < until))
 		until = job.deadline;
 	if (until < 0)
-		return -1;
+		return job.replaced ? (int)most : -1;
 	left = until - now_ms();
-	return left < 0 ? 0 : left > 60000 ? 60000 : (int)left;
+	return left < 0 ? 0 : left > most ? (int)most : (int)left;
 }
 
 /* ---- starting ---- */
