@@ -3,8 +3,16 @@ bin_PROGRAMS += tutti_perf
 tutti_perf_SOURCES = \
 	perf/tutti_perf.c perf/perf.h perf/options.c perf/nearest.c perf/sizes.c perf/stats.c \
 	perf/types.c perf/oracle.c perf/buffer.c perf/table.c perf/files.c perf/progress.c \
-	perf/coll.c perf/coll.h perf/coll_kinds.c perf/p2p.c perf/kernel.c perf/checksum.c perf/ps.c
+	perf/coll.c perf/coll.h perf/coll_kinds.c perf/overlap.c perf/wakeup.c perf/p2p.c perf/kernel.c \
+	perf/checksum.c perf/ps.c
 tutti_perf_LDADD = libtt_reduce.la libtutti.la $(JANSSON_LIBS)
+
+# What perf/compare_verbs compares with besides perftest.
+if HAVE_VERBS
+noinst_PROGRAMS += perf/bare_verbs
+perf_bare_verbs_SOURCES = perf/bare_verbs.c
+perf_bare_verbs_LDADD = $(VERBS_LIBS)
+endif
 
 EXTRA_DIST += perf/staleness perf/staleness.gp perf/compare_verbs perf/scale perf/predict perf/tune perf/hier perf/hosts.inc \
 	perf/instructions perf/compare/compare perf/compare/table.awk perf/compare/figure.gp perf/compare/drive.h \

@@ -225,13 +225,14 @@ static int make_paths(const char *prefix, int rank, char *path, char *tmp, size_
 {
 	char digits[12];
 	int n = sizeof(digits) - 1;
+	unsigned left = (unsigned)rank;
 	size_t len = strlen(prefix);
 
 	digits[n] = 0;
 	do {
-		digits[--n] = (char)('0' + rank % 10);
-		rank /= 10;
-	} while (rank > 0);
+		digits[--n] = (char)('0' + left % 10);
+		left /= 10;
+	} while (left);
 	if (len + sizeof(digits) + 8 > size)
 		return -ENAMETOOLONG;
 	memcpy(path, prefix, len);

@@ -140,6 +140,28 @@ int tt_flight_open(struct tt_flight *f, int fd)
 	return 0;
 }
 
+int tt_flight_move(struct tt_flight *f, int fd)
+{
+	struct tt_flight to;
+	int err = map(&to, fd, PROT_READ | PROT_WRITE);
+
+	if (err) {
+		if (fd >= 0)
+			close(fd);
+		return err;
+	}
+	memcpy(to.head, f->head, f->size);
+	/* Over the old pages in one step: nobody who reads or writes finds nothing there. */
+	if (mremap(to.head, to.size, to.size, MREMAP_MAYMOVE | MREMAP_FIXED, f->head) == MAP_FAILED) {
+		err = -errno;
+		tt_flight_close(&to);
+		return err;
+	}
+	close(f->fd);
+	f->fd = fd;
+	return 0;
+}
+
 uint8_t tt_flight_name(struct tt_flight *f, const char *name)
 {
 	struct tt_flight_head *h = f->head;

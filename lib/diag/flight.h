@@ -107,6 +107,11 @@ int tt_flight_open(struct tt_flight *f, int fd);
 /* Map somebody else's to read. */
 int tt_flight_attach(struct tt_flight *f, int fd);
 void tt_flight_close(struct tt_flight *f);
+/*
+ * From now on f is kept in fd (taken over), with all that it has, at the addresses that it has. An operation that
+ * another thread begins or ends meanwhile may be lost.
+ */
+int tt_flight_move(struct tt_flight *f, int fd);
 
 /* The index of a name, added if need be; 0 if there is no room. Not for hot paths. */
 uint8_t tt_flight_name(struct tt_flight *f, const char *name);

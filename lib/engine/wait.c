@@ -19,6 +19,7 @@
 #define TIMER_STEPS 64		   /* look at timers every so many steps */
 #define CLOCK_STEPS 16		   /* and at the clock while spinning: it costs as much as a poll */
 #define YIELD_STEPS 8		   /* between two offers of the core: they cost as much as several */
+#define PAUSE_STEPS 8		   /* and between two pauses of the core: a look takes as long as one */
 #define EARLY_STEPS 32		   /* without news until the first offer, where a rank shares its core */
 
 static struct tutti_request *oldest(struct tutti_comm *comm, int list)
@@ -241,7 +242,8 @@ static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t
 			atomic_load_explicit(&ctx->shares_core, memory_order_relaxed);
 		if (ctx->wait_forced ||
 		    (!early && (idle < BUSY_SPIN_NS || quiet % YIELD_STEPS))) {
-			tt_cpu_relax();
+			if (quiet % PAUSE_STEPS == 0)
+				tt_cpu_relax();
 			return false;
 		}
 		sched_yield();
@@ -271,7 +273,8 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 			tt_engine_timers(ctx);
 		/* nobody is woken by the end of a turn */
 		w.stalled = !tt_list_empty(&ctx->stalled) || !tt_list_empty(&ctx->node_gated);
-		w.slow = spin && tt_wire_slow_poll(ctx->wire);
+		if (spin && step % CLOCK_STEPS == 0)
+			w.slow = tt_wire_slow_poll(ctx->wire);
 		if (over)
 			tt_wire_wake(ctx->wire); /* our polling has disarmed what they sleep on */
 		tt_wire_unlock(ctx->wire);

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <tutti/tutti.h>
 #include <unistd.h>
 
 #include "lib/base/clock.h"
@@ -168,6 +169,69 @@ static void inherited(void)
 	close(fd);
 }
 
+static uint64_t operations(int fd)
+{
+	struct tt_flight f;
+	uint64_t last;
+
+	if (tt_flight_attach(&f, fd))
+		return UINT64_MAX;
+	last = atomic_load(&f.head->last);
+	tt_flight_close(&f);
+	return last;
+}
+
+static bool told(int fd)
+{
+	struct tt_flight f;
+	bool all;
+
+	if (tt_flight_attach(&f, fd))
+		return false;
+	all = atomic_load(&f.head->dumped) == atomic_load(&f.head->last) + 1;
+	tt_flight_close(&f);
+	return all;
+}
+
+static void calls(struct tutti_context *ctx, int n)
+{
+	float x = 1;
+
+	while (n--)
+		TT_CHECK(!tutti_allreduce(TUTTI_IN_PLACE, &x, 1, TUTTI_FLOAT32, TUTTI_SUM, tutti_world(ctx)));
+}
+
+/* What the launcher can read is the first context's, then that of the one that lives on. */
+static void handed_on(void)
+{
+	struct tutti_context *a, *b, *c;
+	uint64_t of_a, of_b;
+	int fd = tt_flight_memfd();
+	char text[16];
+
+	TT_REQUIRE(fd >= 0);
+	snprintf(text, sizeof(text), "%d", fd);
+	setenv("TUTTI_FLIGHT_FD", text, 1);
+	TT_REQUIRE(!tutti_init(NULL, &a) && !tutti_init(NULL, &b));
+	of_a = operations(fd);
+	calls(b, 30);
+	TT_CHECK(operations(fd) == of_a);
+	calls(a, 3);
+	TT_CHECK(operations(fd) == of_a + 3);
+	TT_CHECK(!tutti_finalize(a));
+	of_b = operations(fd);
+	TT_CHECK(of_b == of_a + 30 && !told(fd));
+	calls(b, 2);
+	TT_CHECK(operations(fd) == of_b + 2);
+	TT_CHECK(!tutti_finalize(b));
+	TT_CHECK(told(fd)); /* nothing is left for the launcher to say */
+	TT_REQUIRE(!tutti_init(NULL, &c));
+	TT_CHECK(operations(fd) == of_a && !told(fd));
+	TT_CHECK(!tutti_finalize(c));
+	unsetenv("TUTTI_FLIGHT_FD");
+	close(fd);
+}
+
 /* ---- dumps ---- */
 
 static json_t *dump_lines(int *lines)
@@ -303,7 +367,8 @@ static void small_stack(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"json_full", json_full}, {"torn", torn},
-					       {"inherited", inherited}, {"garbage", garbage},
+					       {"inherited", inherited}, {"handed_on", handed_on},
+					       {"garbage", garbage},
 					       {"by_signal", by_signal}, {"small_stack", small_stack},
 					       {NULL, NULL}};
 	char path[80];

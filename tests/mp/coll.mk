@@ -27,6 +27,7 @@ TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_ps_save \
 	tests/mp/test_ps_copies \
 	tests/mp/test_ps_chain \
+	tests/mp/test_ps_soak \
 	tests/mp/test_atomics \
 	tests/mp/test_ways \
 	tests/mp/test_node \
@@ -85,7 +86,6 @@ tests_mp_test_ps_essp_SOURCES = tests/mp/test_ps_essp.c
 tests_mp_test_ps_essp_LDADD = libttmp.la
 tests_mp_test_ps_save_SOURCES = tests/mp/test_ps_save.c
 tests_mp_test_ps_save_LDADD = libttmp.la
-check_PROGRAMS += tests/mp/test_ps_soak
 tests_mp_test_ps_soak_SOURCES = tests/mp/test_ps_soak.c
 tests_mp_test_ps_soak_LDADD = libttmp.la
 EXTRA_DIST += tests/mp/safetensors.py

@@ -272,10 +272,10 @@ static void meeting(void)
 	bool restores;
 	int i;
 
-	for (i = 0; i < 4; i++) {
-		restores = i == 3; /* the copy hears of one worker before the other, and the head late of what it has */
+	for (i = 0; i < 3; i++) {
+		restores = i == 2; /* the copy hears of one worker before the other, and the head late of what it has */
 		TT_CHECK(!MP_RUN(.n = 4, .fn = meeting_body, .arg = &restores, .killed = 1,
-				 .env = "TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=delay=1:20000"));
+				 .env = "TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=delay=1:10000"));
 	}
 }
 
