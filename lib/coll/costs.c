@@ -33,6 +33,8 @@ void tt_cost_bcast_binomial(struct tt_cost *c, const struct tt_plan_args *a)
 					 .len = len,
 					 .out = q,
 					 .all = a->nranks - 1,
+					 .inside = tt_cost_tree_inside(c, a->nranks, false),
+					 .spread = true,
 					 .early = true});
 	tt_cost_queue(c, q - tt_cost_depth(a->nranks), len, false);
 }
@@ -47,6 +49,7 @@ void tt_cost_bcast_chain(struct tt_cost *c, const struct tt_plan_args *a)
 					 .in = a->nranks > 2,
 					 .all = a->nranks - 1,
 					 .waits = a->nranks > 2,
+					 .inside = tt_cost_chain_inside(c),
 					 .near = true,
 					 .early = true});
 }
@@ -73,6 +76,7 @@ void tt_cost_bcast_dbt(struct tt_cost *c, const struct tt_plan_args *a)
 					 .in = 1,
 					 .all = a->nranks - 1,
 					 .waits = 1,
+					 .inside = tt_cost_tree_inside(c, a->nranks, true),
 					 .early = true});
 	tt_cost_queue(c, tt_log2_up(a->nranks) - 1, len, false); /* the other kid's */
 }
@@ -87,7 +91,8 @@ void tt_cost_bcast_scatter_allgather(struct tt_cost *c, const struct tt_plan_arg
 		tt_cost_rounds(c, (struct tt_rounds){.n = 1,
 						     .len = len * less(bit, n - bit) / n,
 						     .out = 1,
-						     .all = (double)n / (2.0 * bit)});
+						     .all = (double)n / (2.0 * bit),
+						     .pairs = bit});
 	tt_cost_pass(c, a, n - 1, len / n, false);
 }
 
@@ -115,6 +120,8 @@ void tt_cost_reduce_binomial(struct tt_cost *c, const struct tt_plan_args *a)
 					 .in = q,
 					 .all = a->nranks - 1,
 					 .waits = q,
+					 .inside = tt_cost_tree_inside(c, a->nranks, false),
+					 .spread = true,
 					 .reduces = true});
 	tt_cost_queue(c, q - tt_cost_depth(a->nranks), len, true);
 	if (a->ordered && a->root)
@@ -132,6 +139,7 @@ void tt_cost_reduce_chain(struct tt_cost *c, const struct tt_plan_args *a)
 					 .in = two ? 2 : 1,
 					 .all = n - 1,
 					 .waits = two ? 2 : 1,
+					 .inside = tt_cost_chain_inside(c),
 					 .reduces = true,
 					 .near = true});
 }
@@ -147,6 +155,7 @@ void tt_cost_reduce_dbt(struct tt_cost *c, const struct tt_plan_args *a)
 					 .in = a->lanes > 1 ? 1 : 2,
 					 .all = a->nranks - 1,
 					 .waits = 1,
+					 .inside = tt_cost_tree_inside(c, a->nranks, true),
 					 .reduces = true});
 }
 
@@ -158,12 +167,13 @@ void tt_cost_reduce_halving_gather(struct tt_cost *c, const struct tt_plan_args 
 	tt_cost_pairs(c, a->nranks - core, len, true);
 	tt_cost_parts(c, (size_t)core);
 	for (parts = core / 2; parts; parts /= 2)
-		tt_cost_exchange(c, a, 1, len * parts / core, true);
+		tt_cost_swap(c, a, core / 2 / parts, len * parts / core, true);
 	for (parts = 1; parts < core; parts *= 2)
 		tt_cost_rounds(c, (struct tt_rounds){.n = 1,
 						     .len = len * parts / core,
 						     .in = 1,
-						     .all = core / (2.0 * parts)});
+						     .all = core / (2.0 * parts),
+						     .pairs = core / 2 / parts});
 	if (a->root < 2 * (a->nranks - core) && a->root % 2)
 		tt_cost_pairs(c, 1, len, false);
 }
@@ -197,7 +207,7 @@ void tt_cost_reduce_scatter_halving(struct tt_cost *c, const struct tt_plan_args
 		tt_cost_work(c, n * len, false, n);
 	tt_cost_pairs(c, n - core, n * len, true);
 	for (parts = core / 2; parts; parts /= 2)
-		tt_cost_exchange(c, a, 1, n * len * parts / core, true);
+		tt_cost_swap(c, a, parts, n * len * parts / core, true);
 	tt_cost_unfold(c, a->nranks - core, len);
 }
 
@@ -235,7 +245,7 @@ void tt_cost_allgather_ring(struct tt_cost *c, const struct tt_plan_args *a)
 
 /* Blocks together in one message, unless they are cut, or displacements may differ. */
 static void exchange_blocks(struct tt_cost *c, const struct tt_plan_args *a, double blocks,
-			    double len, double ranks)
+			    double len, double ranks, int pairs)
 {
 	bool together = len >= tt_cost_bytes(a) && a->coll != TT_COLL_ALLGATHERV;
 	double each = together ? 1 : blocks;
@@ -245,7 +255,8 @@ static void exchange_blocks(struct tt_cost *c, const struct tt_plan_args *a, dou
 						     .len = together ? blocks * len : len,
 						     .out = each,
 						     .in = each,
-						     .all = each * ranks});
+						     .all = each * ranks,
+						     .pairs = pairs});
 }
 
 void tt_cost_allgather_bruck(struct tt_cost *c, const struct tt_plan_args *a)
@@ -254,7 +265,7 @@ void tt_cost_allgather_bruck(struct tt_cost *c, const struct tt_plan_args *a)
 	int have, n = a->nranks;
 
 	for (have = 1; have < n; have *= 2)
-		exchange_blocks(c, a, less(have, n - have), len, n);
+		exchange_blocks(c, a, less(have, n - have), len, n, 0);
 	copy_own(c, a, len);
 }
 
@@ -265,8 +276,8 @@ void tt_cost_allgather_recursive_doubling(struct tt_cost *c, const struct tt_pla
 
 	tt_cost_pairs(c, n - core, len, false);
 	for (m = 1; m < core; m *= 2)
-		exchange_blocks(c, a, (double)m * n / core, len, core);
-	exchange_blocks(c, a, n - 1, len, n - core);
+		exchange_blocks(c, a, (double)m * n / core, len, core, m);
+	exchange_blocks(c, a, n - 1, len, n - core, 0);
 	copy_own(c, a, len);
 }
 
@@ -310,7 +321,8 @@ static void cost_blocks_tree(struct tt_cost *c, const struct tt_plan_args *a, bo
 						     .len = len * blocks / each,
 						     .out = gather ? 0 : each,
 						     .in = gather ? each : 0,
-						     .all = each * n / (2.0 * bit)});
+						     .all = each * n / (2.0 * bit),
+						     .pairs = bit});
 	}
 	tt_cost_work(c, gather ? 0 : len, false, 1); /* the root's own, before it sends on */
 	tt_cost_once(c, tt_cost_bytes(a));
@@ -382,6 +394,7 @@ void tt_cost_scan_chain(struct tt_cost *c, const struct tt_plan_args *a)
 					 .in = 1,
 					 .all = n - 1,
 					 .waits = 1,
+					 .inside = tt_cost_chain_inside(c),
 					 .reduces = true,
 					 .near = true});
 }

@@ -64,6 +64,19 @@ static inline void tt_cost_exchange(struct tt_cost *c, const struct tt_plan_args
 					     .reduces = reduces});
 }
 
+/* One round in which every rank exchanges with the one whose number differs in this bit. */
+static inline void tt_cost_swap(struct tt_cost *c, const struct tt_plan_args *a, int bit, double len,
+				bool reduces)
+{
+	tt_cost_rounds(c, (struct tt_rounds){.n = 1,
+					     .len = len,
+					     .out = 1,
+					     .in = 1,
+					     .all = a->nranks,
+					     .reduces = reduces,
+					     .pairs = bit});
+}
+
 /* The same to the next rank, as on a ring. */
 static inline void tt_cost_pass(struct tt_cost *c, const struct tt_plan_args *a, double rounds,
 				double len, bool reduces)

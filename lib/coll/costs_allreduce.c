@@ -48,11 +48,12 @@ void tt_cost_ps(struct tt_cost *c, const struct tt_plan_args *a)
 
 void tt_cost_recursive_doubling(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	int core = tt_fold_pow2(a->nranks);
+	int core = tt_fold_pow2(a->nranks), bit;
 	double len = tt_cost_cut(c, a, tt_cost_bytes(a), a->chunk);
 
 	tt_cost_pairs(c, a->nranks - core, len, true);
-	tt_cost_exchange(c, a, tt_log2_up(core), len, true);
+	for (bit = 1; bit < core; bit *= 2)
+		tt_cost_swap(c, a, bit, len, true);
 	tt_cost_unfold(c, a->nranks - core, len);
 }
 
@@ -76,9 +77,9 @@ void tt_cost_halving_doubling(struct tt_cost *c, const struct tt_plan_args *a)
 	tt_cost_pairs(c, a->nranks - core, len, true);
 	tt_cost_parts(c, (size_t)core);
 	for (parts = core / 2; parts; parts /= 2)
-		tt_cost_exchange(c, a, 1, len * parts / core, true);
+		tt_cost_swap(c, a, core / 2 / parts, len * parts / core, true);
 	for (parts = 1; parts < core; parts *= 2)
-		tt_cost_exchange(c, a, 1, len * parts / core, false);
+		tt_cost_swap(c, a, core / 2 / parts, len * parts / core, false);
 	tt_cost_unfold(c, a->nranks - core, len);
 }
 
@@ -135,6 +136,7 @@ void tt_cost_dbt(struct tt_cost *c, const struct tt_plan_args *a)
 			     .in = (n - 1) / n,
 			     .all = n - 1,
 			     .waits = n > 2 ? 2 : 1,
+			     .inside = tt_cost_tree_inside(c, a->nranks, true),
 			     .reduces = true},
 		       down = up;
 

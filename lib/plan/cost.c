@@ -21,32 +21,44 @@ static double larger(double a, double b)
 struct message {
 	double len, out, in, all;
 	bool reduces, near, waits;
+	bool inside; /* it stays within a host */
+	bool leaves; /* it does not */
 };
+
+static struct tt_hop hop_of(const struct tt_cost *c, const struct message *m)
+{
+	return m->inside ? c->model->link[TT_LEVEL_HOST] : c->hop;
+}
+
+static double overhead(const struct tt_cost *c, const struct message *m)
+{
+	return tt_model_overhead(c->model, m->inside || c->hosts <= 1 ? TT_LEVEL_HOST : TT_LEVEL_LEAF);
+}
 
 static double lead(const struct tt_cost *c, const struct message *m)
 {
-	return m->waits ? larger(c->model->overhead, c->hop.alpha) : c->model->overhead;
+	return m->waits ? larger(overhead(c, m), hop_of(c, m).alpha) : overhead(c, m);
 }
 
 static double work_in(const struct tt_cost *c, const struct message *m)
 {
-	return c->model->overhead + (m->reduces ? c->model->gamma * m->len : 0);
+	return overhead(c, m) + (m->reduces ? c->model->gamma * m->len : 0);
 }
 
-static bool copied_by_processor(const struct tt_cost *c)
+static bool copied_by_processor(const struct tt_cost *c, const struct message *m)
 {
-	return c->model->cores && c->hosts <= 1;
+	return c->model->cores && (c->hosts <= 1 || m->inside);
 }
 
 static double work_out(const struct tt_cost *c, const struct message *m)
 {
-	return c->model->overhead + (copied_by_processor(c) ? c->hop.beta * m->len : 0);
+	return overhead(c, m) + (copied_by_processor(c, m) ? hop_of(c, m).beta * m->len : 0);
 }
 
 /* From when both ends could begin until it is received and combined. */
 static double way(const struct tt_cost *c, const struct message *m)
 {
-	return lead(c, m) + c->hop.alpha + c->hop.beta * m->len + work_in(c, m);
+	return lead(c, m) + hop_of(c, m).alpha + hop_of(c, m).beta * m->len + work_in(c, m);
 }
 
 /* The share of messages that leave their host. */
@@ -54,22 +66,24 @@ static double leaving(const struct tt_cost *c, const struct message *m)
 {
 	double per_host = c->model->ranks_per_host, n = c->args->nranks;
 
-	if (c->hosts <= 1)
+	if (c->hosts <= 1 || m->inside)
 		return 0;
+	if (m->leaves)
+		return 1;
 	return m->near ? 1 / per_host : (n - per_host) / (n - 1);
 }
 
 /* How long the messages of a round keep ports and processors busy. */
 static struct tt_busy busy_of(const struct tt_cost *c, const struct message *m)
 {
-	double bytes = c->hop.beta * m->len, shared, messages = m->all * c->filled;
+	double bytes = hop_of(c, m).beta * m->len, shared, messages = m->all * c->filled;
 	double all;
 	struct tt_busy busy = {.cpu = m->out * work_out(c, m) + m->in * work_in(c, m)};
 
 	if (c->places > 0)
 		messages *= c->places;
 	all = messages * (work_out(c, m) + work_in(c, m));
-	if (!copied_by_processor(c)) {
+	if (!copied_by_processor(c, m)) {
 		shared = c->places > 0 ? 0 : messages * leaving(c, m) / (c->hosts * c->model->rails) * bytes;
 		shared = c->model->ranks_per_host > 1 ? shared : 0;
 		busy.out = larger(m->out * bytes, shared);
@@ -125,6 +139,12 @@ double tt_cost_turns(const struct tt_cost *c)
 	return c->turns;
 }
 
+/* Whether some messages between ranks stay within hosts, and others do not. */
+static bool has_inside(const struct tt_cost *c)
+{
+	return c->hosts > 1 && c->model->ranks_per_host > 1 && c->places <= 0;
+}
+
 static struct message message_of(const struct tt_cost *c, double len, double out, double in,
 				 double all, bool reduces, bool near)
 {
@@ -154,10 +174,36 @@ static void extend(struct tt_cost *c, double path, double serial, const struct t
 	c->peak = larger(c->peak, busiest(busy));
 }
 
+static double round_time(const struct tt_cost *c, const struct message *m, const struct tt_busy *busy)
+{
+	double alpha = hop_of(c, m).alpha, most = larger(larger(m->out, m->in), 1), time;
+
+	/* through one port, one after another */
+	time = way(c, m) + (most - 1) * (busiest(busy) / most);
+	time = larger(time, alpha + busy->host);
+	return larger(time, lead(c, m) + alpha + larger(busy->in, busy->out) + work_in(c, m));
+}
+
+/*
+ * On a ring a rank waits for the one before it only: what is slow between hosts delays all only as often as it is passed;
+ * unless two hosts tell each other of every receive.
+ */
+static double ring_time(const struct tt_cost *c, const struct message *m, const struct tt_busy *busy)
+{
+	double inside = tt_cost_chain_inside(c), between = round_time(c, m, busy);
+	struct message near = *m;
+	struct tt_busy b;
+
+	if (m->waits)
+		return between;
+	near.inside = true;
+	b = busy_of(c, &near);
+	return larger((1 - inside) * between + inside * round_time(c, &near, &b), busiest(busy));
+}
+
 void tt_cost_rounds(struct tt_cost *c, struct tt_rounds r)
 {
-	double pieces = (double)tt_num_pieces((size_t)r.len, c->args->elem, c->args->chunk), most,
-	       time;
+	double pieces = (double)tt_num_pieces((size_t)r.len, c->args->elem, c->args->chunk), time;
 	struct tt_busy busy;
 	struct message m;
 
@@ -166,11 +212,10 @@ void tt_cost_rounds(struct tt_cost *c, struct tt_rounds r)
 	pieces = larger(pieces, 1);
 	m = message_of(c, r.len / pieces, r.out * pieces, r.in * pieces, r.all * pieces, r.reduces,
 		       r.near);
+	m.leaves = r.pairs > 0 && has_inside(c);
+	m.inside = m.leaves && c->model->ranks_per_host % (2 * r.pairs) == 0;
 	busy = busy_of(c, &m);
-	most = larger(larger(m.out, m.in), 1); /* through one port, one after another */
-	time = way(c, &m) + (most - 1) * (busiest(&busy) / most);
-	time = larger(time, c->hop.alpha + busy.host);
-	time = larger(time, lead(c, &m) + c->hop.alpha + larger(busy.in, busy.out) + work_in(c, &m));
+	time = r.near && r.out > 0 && r.n > 1 ? ring_time(c, &m, &busy) : round_time(c, &m, &busy);
 	if (c->places > 1) /* ranks of a host that talk at once queue for what carries their messages */
 		time += (c->places - 1) * c->model->overhead;
 	extend(c, r.n * time, c->one_way && !m.waits ? 0 : r.n * time, &busy, r.n);
@@ -178,21 +223,64 @@ void tt_cost_rounds(struct tt_cost *c, struct tt_rounds r)
 	count(c, c->turns * r.n, r.len, r.n * r.out, r.n * r.in, r.reduces);
 }
 
+/* Hosts in order of rank, and so their ranks; a tree's inner edges are theirs. */
+double tt_cost_chain_inside(const struct tt_cost *c)
+{
+	double n = c->args->nranks;
+
+	return has_inside(c) ? (n - c->hosts) / (n - 1) : 0;
+}
+
+double tt_cost_tree_inside(const struct tt_cost *c, int n, bool in_order)
+{
+	int levels = 0, inside = 0;
+
+	for (; 1 << levels < n; levels++)
+		inside += c->model->ranks_per_host % ((in_order ? 4 : 2) << levels) == 0;
+	return has_inside(c) && levels ? (double)inside / levels : 0;
+}
+
+/* What is within hosts, and what is between them: all but one for each other host is within. */
+static void split_flow(const struct tt_cost *c, const struct tt_flow *f, struct message *far,
+		       struct message *near)
+{
+	double share = f->spread ? f->inside : 0;
+
+	*far = *near = message_of(c, f->len, f->out, f->in, f->all, f->reduces, f->near);
+	near->out = f->out * share;
+	near->in = f->in * share;
+	near->all = 0;
+	near->inside = true;
+	if (f->inside <= 0)
+		return;
+	far->leaves = true;
+	far->out -= near->out;
+	far->in -= near->in;
+	far->all *= (c->hosts - 1) / (c->args->nranks - 1);
+	near->all = f->all - far->all;
+}
+
 void tt_cost_flow(struct tt_cost *c, struct tt_flow f)
 {
-	struct message m = message_of(c, f.len, f.out, f.in, f.all, f.reduces, f.near);
-	struct tt_busy busy;
-	double path;
+	double within = f.hops * f.inside, between = f.hops - within, path;
+	struct message far, near;
+	struct tt_busy busy, more;
 
 	if (f.len <= 0 || !c->slices)
 		return;
 	c->one_way = true;
-	busy = busy_of(c, &m);
-	path = f.hops * way(c, &m);
-	if (f.early) /* only the first one has to wait for the news of a receive */
-		path -= (f.hops - 1) * (lead(c, &m) - c->model->overhead);
+	split_flow(c, &f, &far, &near);
+	busy = busy_of(c, &far);
+	more = busy_of(c, &near);
+	add_busy(&busy, &more, 1);
+	path = between * way(c, &far) + within * way(c, &near);
 	/* a lane goes on when its round is over; short messages have come by then */
-	extend(c, path, m.waits ? f.waits * way(c, &m) : 0, &busy, 1);
+	extend(c, 0, far.waits ? f.waits * path / f.hops : 0, &busy, 1);
+	if (f.early) { /* only the first one has to wait for the news of a receive */
+		path -= (between - 1) * (lead(c, &far) - overhead(c, &far));
+		path -= within * (lead(c, &near) - overhead(c, &near));
+	}
+	c->path += path;
 	count(c, f.hops + (c->turns - 1) * larger(f.waits, 1), f.len, f.out, f.in, f.reduces);
 }
 

@@ -16,6 +16,7 @@ void tt_model_default(struct tt_model *model)
 		.gamma = 1 / 10.0,
 		.copy = 1 / 10.0,
 		.overhead = 100,
+		.overhead_host = -1,
 		.eager = 8192,
 		.ranks_per_host = 1,
 		.rails = 1,
@@ -81,6 +82,7 @@ void tt_model_of(struct tt_model *model, const struct tt_layout *layout,
 	model->link[TT_LEVEL_HOST] = host->hop;
 	model->link[TT_LEVEL_LEAF] = model->link[TT_LEVEL_FAR] = net->hop;
 	model->overhead = layout->hosts > 1 ? net->overhead : host->overhead;
+	model->overhead_host = host->overhead;
 	if (layout->ranks_per_host > layout->cores)
 		model->link[TT_LEVEL_HOST].alpha += SWITCH;
 }

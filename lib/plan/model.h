@@ -22,6 +22,7 @@ struct tt_model {
 	double gamma;	    /* ns per byte reduced */
 	double copy;	    /* ns per byte copied */
 	double overhead;    /* ns of processor per message, at either end */
+	double overhead_host; /* of one inside a host; negative: the same */
 	size_t eager;	    /* longer messages wait for their receive; SIZE_MAX: none does */
 	int ranks_per_host; /* at least 1 */
 	int hosts_per_leaf; /* 0: all hosts are on one leaf */
@@ -68,5 +69,10 @@ void tt_model_of(struct tt_model *model, const struct tt_layout *layout,
 int tt_model_host(const struct tt_model *model, int rank);
 int tt_model_leaf(const struct tt_model *model, int rank);
 enum tt_level tt_model_level(const struct tt_model *model, int a, int b);
+static inline double tt_model_overhead(const struct tt_model *model, enum tt_level level)
+{
+	return level == TT_LEVEL_HOST && model->overhead_host >= 0 ? model->overhead_host
+								   : model->overhead;
+}
 
 #endif

@@ -302,18 +302,26 @@ struct tt_rounds {
 	double all;	/* that are received by all ranks together */
 	bool reduces;	/* what is received is combined */
 	bool near;	/* ranks talk to the next one only, as on a ring */
+	int pairs;	/* not 0: each to the one whose number differs in this bit */
 };
 void tt_cost_rounds(struct tt_cost *c, struct tt_rounds r);
 /*
  * Slices that follow one another along a chain or a tree: the first one takes hops messages, one after
  * another; out, in and all are messages of a whole slice. waits: rounds of a slice in which the
- * busiest rank posts a receive and waits for it. early: receives are posted long before.
+ * busiest rank posts a receive and waits for it. early: receives are posted long before. inside: the share
+ * of hops that stay within hosts; spread: the busiest rank's messages are of all hops.
  */
 struct tt_flow {
-	double hops, len, out, in, all, waits;
-	bool reduces, near, early;
+	double hops, len, out, in, all, waits, inside;
+	bool reduces, near, early, spread;
 };
 void tt_cost_flow(struct tt_cost *c, struct tt_flow f);
+/*
+ * That share, of a chain of all ranks, and of a tree of n whose edges are 1, 2, 4 ... long: a binomial one, or one
+ * in order, of which a rank has a kid on either side.
+ */
+double tt_cost_chain_inside(const struct tt_cost *c);
+double tt_cost_tree_inside(const struct tt_cost *c, int n, bool in_order);
 /* After the first message of a flow, so many others that its receiver (or sender) has to take. */
 void tt_cost_queue(struct tt_cost *c, double messages, double len, bool reduces);
 /* So many bytes copied by one rank, once, not for each slice. */

@@ -103,7 +103,8 @@ static void at_port(struct sim *s, uint32_t i, double now)
 static void received(struct sim *s, uint32_t i, double now)
 {
 	struct sim_msg *m = &s->table.msg[i];
-	double busy = s->model->overhead + (m->reduces ? s->model->gamma * (double)m->len : 0);
+	double busy = tt_model_overhead(s->model, tt_model_level(s->model, m->from, m->to)) +
+		      (m->reduces ? s->model->gamma * (double)m->len : 0);
 
 	later(s, tt_sim_compute(&s->net, m->to, now, busy), SIM_OP, m->recv);
 	tt_sim_msg_free(&s->table, i);
@@ -137,7 +138,9 @@ static void start_message(struct sim *s, uint32_t l, const struct tt_op *op, uin
 		m->send = l;
 		m->from = rank;
 		m->to = op->peer;
-		m->ready = tt_sim_compute(&s->net, rank, now, s->model->overhead);
+		m->ready = tt_sim_compute(
+			&s->net, rank, now,
+			tt_model_overhead(s->model, tt_model_level(s->model, rank, op->peer)));
 	} else {
 		m->recv = l;
 		m->posted = now;

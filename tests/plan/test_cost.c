@@ -18,7 +18,7 @@
 #define WITHIN 2.1 /* times; anything */
 #define CLOSE 1.25 /* most of them: */
 #define SHARE 0.85
-#define SHARE_HIER 0.8
+#define SHARE_HOSTS 0.8 /* on hosts with several ranks each */
 #define APART 1.7 /* algorithms that differ by so much are in the right order, nearly all: */
 #define ORDERED 0.985
 
@@ -127,10 +127,15 @@ static void test_simulator(void)
 	TT_CHECK(score.close >= SHARE * score.all);
 }
 
-/* ---- in two levels ---- */
+/* ---- several ranks on each of several hosts ---- */
 
-static void hier_against_simulator(const struct tt_model *model, int hosts, int each,
-				   struct score *score)
+static bool is_hier(const struct tt_alg *alg)
+{
+	return !strncmp(alg->name, "hier", 4);
+}
+
+static void hosts_against_simulator(const struct tt_model *model, int hosts, int each,
+				    struct score *flat, struct score *hier)
 {
 	struct tt_plan_args a;
 	struct tt_model m = *model;
@@ -143,7 +148,7 @@ static void hier_against_simulator(const struct tt_model *model, int hosts, int 
 	TT_REQUIRE(!tt_hosts_blocks(hosts * each, each, &h) && h);
 	for (alg = tt_algs; alg->name; alg++)
 		for (bytes = 512; bytes <= largest(alg->coll); bytes *= 32)
-			for (lanes = 1; lanes <= 4 && !strncmp(alg->name, "hier", 4); lanes += 3) {
+			for (lanes = 1; lanes <= 4 && simulated(alg->coll); lanes += 3) {
 				a = (struct tt_plan_args){.coll = alg->coll,
 							  .nranks = hosts * each,
 							  .elem = 4,
@@ -152,14 +157,14 @@ static void hier_against_simulator(const struct tt_model *model, int hosts, int 
 							  .lanes = lanes,
 							  .hosts = h};
 				if (can(alg, &a))
-					compare(alg, &a, &m, "two levels", score);
+					compare(alg, &a, &m, "several hosts", is_hier(alg) ? hier : flat);
 			}
 	free(h);
 }
 
-static void test_hier(void)
+static void test_hosts(void)
 {
-	struct score score = {0};
+	struct score flat = {0}, hier = {0};
 	int which, hosts, each;
 	struct tt_model m;
 
@@ -167,10 +172,12 @@ static void test_hier(void)
 		for (hosts = 2; hosts <= 8; hosts *= 2)
 			for (each = 2; each <= 4; each += 2) {
 				m = model_of(which);
-				hier_against_simulator(&m, hosts, each, &score);
+				hosts_against_simulator(&m, hosts, each, &flat, &hier);
 			}
-	printf("  %d of %d within %g\n", score.close, score.all, CLOSE);
-	TT_CHECK(score.close >= SHARE_HIER * score.all);
+	printf("  flat: %d of %d within %g, in two levels: %d of %d\n", flat.close, flat.all, CLOSE,
+	       hier.close, hier.all);
+	TT_CHECK(flat.close >= SHARE_HOSTS * flat.all);
+	TT_CHECK(hier.close >= SHARE_HOSTS * hier.all);
 }
 
 /* ---- order, and what is picked ---- */
@@ -245,6 +252,52 @@ static void test_picks(void)
 	TT_CHECK(t.worst <= WITHIN);
 }
 
+/* The same on hosts with several ranks each, where flat algorithms vie with those in two levels. */
+static void judge_hosts(const struct tt_model *model, int hosts, int each, struct tally *t)
+{
+	struct tt_model m = *model;
+	struct tt_plan_args a;
+	struct tt_chooser *c;
+	struct tt_hosts *h;
+	size_t bytes;
+	int coll;
+
+	m.ranks_per_host = each;
+	TT_REQUIRE(!tt_hosts_blocks(hosts * each, each, &h) && h);
+	TT_REQUIRE(!tt_chooser_new("", 256 << 10, 4, &m, &c));
+	for (coll = 0; coll < TT_NUM_COLLS; coll++)
+		for (bytes = 8; simulated(coll) && bytes <= largest(coll); bytes *= 8) {
+			a = (struct tt_plan_args){.coll = coll,
+						  .nranks = hosts * each,
+						  .elem = 4,
+						  .count = bytes / 4,
+						  .hosts = h};
+			judge(c, &a, &m, t);
+		}
+	tt_chooser_free(c);
+	free(h);
+}
+
+static void test_picks_hosts(void)
+{
+	struct tally t = {0};
+	int which, hosts, each;
+	struct tt_model m;
+
+	for (which = 0; which < 2; which++)
+		for (hosts = 2; hosts <= 8; hosts *= 2)
+			for (each = 2; each <= 4; each += 2) {
+				m = model_of(which);
+				judge_hosts(&m, hosts, each, &t);
+			}
+	printf("  %d of %d pairs in order; picks take %.3f times the best one's time on average, "
+	       "%.2f at worst\n",
+	       t.right, t.pairs, t.lost / t.picks, t.worst);
+	TT_CHECK(t.right >= ORDERED * t.pairs);
+	TT_CHECK(t.lost <= 1.05 * t.picks);
+	TT_CHECK(t.worst <= WITHIN);
+}
+
 /* ---- exactly ---- */
 
 /* Where a closed form is exact, steps and bytes are those of the plan that has most. */
@@ -285,8 +338,8 @@ static void test_counts(void)
 		}
 }
 
-static const struct tt_test tests[] = {{"simulator", test_simulator}, {"hier", test_hier},
-				       {"picks", test_picks},
+static const struct tt_test tests[] = {{"simulator", test_simulator}, {"hosts", test_hosts},
+				       {"picks", test_picks}, {"picks_hosts", test_picks_hosts},
 				       {"counts", test_counts},
 				       {NULL, NULL}};
 
