@@ -72,7 +72,7 @@ static int place_dense(struct tutti_ps_table *t)
 
 	if (!begin)
 		return tt_fail(-ENOMEM, "no memory for table '%s'", t->name);
-	tt_ps_place(ps->load, ps->nservers, t->count, t->elem, begin);
+	tt_ps_place(ps->load, ps->upto, ps->nservers, t->count, t->elem, begin);
 	for (k = 0; k < ps->nservers; k++) {
 		t->part[k].begin = begin[k];
 		t->part[k].elems = begin[k + 1] - begin[k];
@@ -123,7 +123,7 @@ static int lay_out(struct tutti_ps_table *t)
 	if (t->rows) {
 		t->block_elems = (t->block_elems > t->width ? t->block_elems / t->width : 1) * t->width;
 		for (k = 0; k < ps->nservers; k++)
-			t->part[k].elems = tt_ps_key_room(t->count, ps->nservers) * t->width;
+			t->part[k].elems = tt_ps_key_room(ps->upto, ps->nservers, k, t->count) * t->width;
 	} else if (!t->block_elems) {
 		err = tt_fail(-EINVAL, "table '%s': options.block is %zu bytes, and an element has %zu",
 			      t->name, t->opt.block, t->elem);
@@ -142,7 +142,7 @@ static int lay_out(struct tutti_ps_table *t)
 
 static int track(struct tutti_ps_table *t)
 {
-	int k;
+	int k, err;
 
 	t->track = calloc((size_t)t->ps->nservers, sizeof(*t->track));
 	for (k = 0; t->track && k < t->ps->nservers; k++) {
@@ -157,7 +157,8 @@ static int track(struct tutti_ps_table *t)
 		return tt_fail(-ENOMEM, "no memory for table '%s'", t->name);
 	if (t->opt.n_push > 1)
 		return tt_ps_sum_new(t, t->count, &t->accrued);
-	return t->rows ? tt_ps_keys_new(&t->places) : 0;
+	err = t->rows ? tt_ps_keys_new(&t->places) : 0;
+	return !err && t->opt.budget > 0 ? tt_ps_budget_new(t) : err;
 }
 
 static int get_memory(struct tutti_ps_table *t)
@@ -218,6 +219,7 @@ void tt_ps_table_free(struct tutti_ps_table *t)
 	}
 	free(t->track);
 	tt_ps_sum_free(&t->accrued);
+	tt_ps_budget_free(t);
 	tt_ps_cache_free(t);
 	free(t->cache_token);
 	free(t->sub_token);
