@@ -2,10 +2,11 @@
 /*
  * Where the parts of a table lie. A server's memory of it, which workers read:
  *
- *	[directory: a word for each block][block 0: slot 0, slot 1][block 1: ...]	a slot: head, data
+ *	[directory: a word for each block][slot 0 of all blocks][slot 1 of all blocks]	a slot: head, data
  *
- * then, with essp, a line for each worker. A worker's memory: copies of the servers' directories, one after the other,
- * then, with essp, what they send: see cache.c.
+ * so that what is pulled together lies together: among slots that are not read, copies of some MB took a third longer.
+ * Then, with essp, a line for each worker. A worker's memory: copies of the servers' directories, one after the
+ * other, then, with essp, what they send: see cache.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -40,7 +41,7 @@ uint64_t tt_ps_ack_at(const struct tutti_ps_table *t, int server, int worker)
 
 uint64_t tt_ps_slot_at(const struct tutti_ps_table *t, int server, uint64_t block, unsigned slot)
 {
-	return tt_ps_dir_size(t, server) + (block * TT_PS_COPIES + slot) * t->block_pitch;
+	return tt_ps_dir_size(t, server) + (slot * t->part[server].blocks + block) * t->block_pitch;
 }
 
 uint64_t tt_ps_base_at(const struct tutti_ps_table *t, int server, int copy)
