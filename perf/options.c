@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum { OPT_STAT = 256, OPT_MALLOC, OPT_JSON, OPT_CSV, OPT_SOURCES, OPT_LEVEL, OPT_STORES,
-       OPT_COLOCATED, OPT_WEIGHTS, OPT_TABLES };
+       OPT_COLOCATED, OPT_WEIGHTS, OPT_TABLES, OPT_CALL };
 
 static const char short_options[] = ":b:e:i:f:n:w:c:d:o:r:a:A:q:S:T:hV";
 static const struct option long_options[] = {
@@ -26,6 +26,7 @@ static const struct option long_options[] = {
 	{"colocated", required_argument, NULL, OPT_COLOCATED},
 	{"weights", required_argument, NULL, OPT_WEIGHTS},
 	{"tables", required_argument, NULL, OPT_TABLES},
+	{"call", required_argument, NULL, OPT_CALL},
 	{"sources", required_argument, NULL, OPT_SOURCES},
 	{"level", required_argument, NULL, OPT_LEVEL},
 	{"stores", required_argument, NULL, OPT_STORES},
@@ -64,6 +65,7 @@ static const char help[] =
 	"      --weights S:C        ps: how much a server keeps beside a co-located one (default\n"
 	"                           1:1)\n"
 	"      --tables N           ps: the bytes are in so many tables (default 1)\n"
+	"      --call WHICH         ps: get, pull, put, push, push_pull or all (default)\n"
 	"      --sources N          kernel: so many, 1 to 16, or all: 2, 3, 4 and 8 (default)\n"
 	"      --level WHICH        kernel: scalar, base, avx2, avx512, best (default) or all\n"
 	"      --stores HOW         kernel: plain, stream, or auto, by the size (default)\n"
@@ -384,6 +386,12 @@ static int take_weights(const char *text, int *weights)
 	return 0;
 }
 
+static int take_call(const char *text, int *call)
+{
+	*call = strcmp(text, "all") ? perf_name_find(text, perf_ps_calls) : PERF_ALL;
+	return *call < 0 && strcmp(text, "all") ? unknown("call", text, perf_ps_calls) : 0;
+}
+
 static int take_tables(const char *text, int *tables)
 {
 	if (take_int("--tables", text, 1, tables))
@@ -428,6 +436,8 @@ static int take(struct perf_options *opt, int option)
 		return take_weights(optarg, opt->weights);
 	case OPT_TABLES:
 		return take_tables(optarg, &opt->tables);
+	case OPT_CALL:
+		return take_call(optarg, &opt->call);
 	case 'T':
 		opt->transport = optarg;
 		return 0;
@@ -521,6 +531,7 @@ int perf_options_parse(struct perf_options *opt, int argc, char **argv)
 				     .servers = 1,
 				     .tables = 1,
 				     .weights = {1, 1},
+				     .call = PERF_ALL,
 				     .level = PERF_BEST,
 				     .datatype = TUTTI_FLOAT32,
 				     .op = TUTTI_SUM};

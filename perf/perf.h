@@ -43,6 +43,7 @@ struct perf_options {
 	double stepfactor; /* 0: steps of stepbytes */
 	int iters, warmup, check, depth;
 	int servers, colocated, tables, weights[2]; /* of ps; weights of servers that only serve, and others */
+	int call; /* of ps: by name, or PERF_ALL */
 	int datatype, op, root, atomic; /* or PERF_ALL */
 	int sources; /* 0: the usual numbers */
 	int level;   /* or PERF_ALL or PERF_BEST */
@@ -172,6 +173,7 @@ int perf_run_get(struct perf *perf);
 int perf_run_latency(struct perf *perf);
 int perf_run_atomic(struct perf *perf);
 int perf_run_ps(struct perf *perf);
+extern const char *const perf_ps_calls[];
 int perf_run_kernel(struct perf *perf); /* perf/kernel.c */
 int perf_run_checksum(struct perf *perf); /* perf/checksum.c */
 extern const char *const perf_level_names[], *const perf_store_names[];

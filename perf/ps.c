@@ -22,6 +22,7 @@ struct run {
 	struct tutti_win *win;
 	struct tutti_ps *ps;
 	struct tutti_ps_table *table[PERF_TABLES];
+	struct tutti_request *req[2 * PERF_TABLES]; /* of each: its push, its pull */
 	size_t size;
 	double pushed; /* by each worker to the tables */
 };
@@ -41,6 +42,8 @@ static const struct perf_column columns[] = {
 #define COLUMNS ((int)(sizeof(columns) / sizeof(columns[0])))
 
 enum step { GET, PULL, PUT, PUSH, PUSH_PULL, STEPS };
+const char *const perf_ps_calls[] = {"get", "pull", "put", "push", "push_pull", NULL};
+static const int of_column[COLUMNS] = {0, 0, GET, PULL, PULL, PUT, PUSH, PUSH_PULL, PULL};
 
 static size_t elements(const struct run *r)
 {
@@ -90,23 +93,24 @@ static int plain(const struct run *r, enum step step)
 	return err ? err : tutti_win_flush_all(r->win);
 }
 
+/* A table is pushed and pulled again when it has been: so those of the next iteration begin before this one ends. */
 static int once(struct run *r, enum step step)
 {
-	struct tutti_request *req[2 * PERF_TABLES] = {NULL};
-	int t, n = r->perf->opt.tables, err = 0, end;
+	int t, err = 0;
 
 	if (step == GET || step == PUT)
 		return plain(r, step);
-	for (t = 0; t < n && !err; t++) {
-		if (step != PULL)
-			err = tutti_ps_ipush(r->table[t], at(r, 0, t), 0, count_of(r, t), TUTTI_FLOAT32, &req[2 * t]);
+	for (t = 0; t < r->perf->opt.tables && !err; t++) {
+		err = tutti_waitall(2, &r->req[2 * t]);
+		if (!err && step != PULL)
+			err = tutti_ps_ipush(r->table[t], at(r, 0, t), 0, count_of(r, t), TUTTI_FLOAT32,
+					     &r->req[2 * t]);
 		if (!err && step != PUSH)
 			err = tutti_ps_ipull(r->table[t], at(r, 1, t), 0, count_of(r, t), TUTTI_FLOAT32,
-					     &req[2 * t + 1]);
+					     &r->req[2 * t + 1]);
 	}
-	end = tutti_waitall(2 * n, req);
 	r->pushed += step != PULL;
-	return err ? err : end;
+	return err;
 }
 
 /* Something of every block can be read, so the pushes to it have been applied. */
@@ -134,13 +138,15 @@ static double cpu_seconds(void)
 static int timed(struct run *r, enum step step, int n, double *seconds, double *cpu)
 {
 	uint64_t start;
-	int i, err;
+	int i, err, end;
 
 	err = tutti_barrier(r->perf->world);
 	*cpu = r->worker ? 0 : cpu_seconds(); /* of ranks that only serve */
 	start = perf_now_ns();
 	for (i = 0; i < n && r->worker && !err; i++)
 		err = once(r, step);
+	end = tutti_waitall(2 * r->perf->opt.tables, r->req);
+	err = err ? err : end;
 	if (step == PUSH && r->worker && !err)
 		err = applied(r);
 	*seconds = r->worker ? (double)(perf_now_ns() - start) / 1e9 : 0;
@@ -173,10 +179,15 @@ static int check(struct run *r, double *wrong)
 	return perf_agree(r->perf, wrong, TUTTI_SUM);
 }
 
+static bool measured(const struct run *r, int step)
+{
+	return r->perf->opt.call == PERF_ALL || r->perf->opt.call == step;
+}
+
 static int one_row(struct run *r)
 {
 	const struct perf_options *opt = &r->perf->opt;
-	double seconds[STEPS], cpu[STEPS], unused, all, wrong = 0;
+	double seconds[STEPS] = {0}, cpu[STEPS] = {0}, unused, all, wrong = 0;
 	struct perf_cell cells[COLUMNS] = {{0}};
 	size_t i;
 	int step, err = 0;
@@ -185,6 +196,8 @@ static int one_row(struct run *r)
 	for (i = 0; i < elements(r); i++)
 		((float *)(void *)r->buf[0].data)[i] = 1;
 	for (step = 0; step < STEPS && !err; step++) {
+		if (!measured(r, step))
+			continue;
 		err = timed(r, (enum step)step, opt->warmup, &unused, &unused);
 		if (!err)
 			err = timed(r, (enum step)step, opt->iters, &seconds[step], &cpu[step]);
@@ -204,6 +217,8 @@ static int one_row(struct run *r)
 	cells[6].real = all / seconds[PUSH];
 	cells[7].real = seconds[PUSH_PULL] / opt->iters * 1e6;
 	cells[8].real = cpu[PULL] / opt->iters / r->workers * 1e6;
+	for (i = 2; i < 9; i++)
+		cells[i].absent = !measured(r, of_column[i]);
 	cells[9].number = (int64_t)wrong;
 	cells[9].absent = !opt->check;
 	return perf_table_row(&r->perf->table, cells);
