@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum { OPT_STAT = 256, OPT_MALLOC, OPT_JSON, OPT_CSV, OPT_SOURCES, OPT_LEVEL, OPT_STORES,
-       OPT_COLOCATED, OPT_WEIGHTS, OPT_TABLES, OPT_CALL };
+       OPT_COLOCATED, OPT_WEIGHTS, OPT_TABLES, OPT_CALL, OPT_SOFTSYNC };
 
 static const char short_options[] = ":b:e:i:f:n:w:c:d:o:r:a:A:q:S:T:hV";
 static const struct option long_options[] = {
@@ -27,6 +27,7 @@ static const struct option long_options[] = {
 	{"weights", required_argument, NULL, OPT_WEIGHTS},
 	{"tables", required_argument, NULL, OPT_TABLES},
 	{"call", required_argument, NULL, OPT_CALL},
+	{"softsync", no_argument, NULL, OPT_SOFTSYNC},
 	{"sources", required_argument, NULL, OPT_SOURCES},
 	{"level", required_argument, NULL, OPT_LEVEL},
 	{"stores", required_argument, NULL, OPT_STORES},
@@ -65,6 +66,7 @@ static const char help[] =
 	"      --weights S:C        ps: how much a server keeps beside a co-located one (default\n"
 	"                           1:1)\n"
 	"      --tables N           ps: the bytes are in so many tables (default 1)\n"
+	"      --softsync           ps: the mean of all workers' updates is applied, not each\n"
 	"      --call WHICH         ps: get, pull, put, push, push_pull or all (default)\n"
 	"      --sources N          kernel: so many, 1 to 16, or all: 2, 3, 4 and 8 (default)\n"
 	"      --level WHICH        kernel: scalar, base, avx2, avx512, best (default) or all\n"
@@ -436,6 +438,9 @@ static int take(struct perf_options *opt, int option)
 		return take_weights(optarg, opt->weights);
 	case OPT_TABLES:
 		return take_tables(optarg, &opt->tables);
+	case OPT_SOFTSYNC:
+		opt->softsync = true;
+		return 0;
 	case OPT_CALL:
 		return take_call(optarg, &opt->call);
 	case 'T':

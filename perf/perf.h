@@ -44,6 +44,7 @@ struct perf_options {
 	int iters, warmup, check, depth;
 	int servers, colocated, tables, weights[2]; /* of ps; weights of servers that only serve, and others */
 	int call; /* of ps: by name, or PERF_ALL */
+	bool softsync;
 	int datatype, op, root, atomic; /* or PERF_ALL */
 	int sources; /* 0: the usual numbers */
 	int level;   /* or PERF_ALL or PERF_BEST */

@@ -163,7 +163,7 @@ static int timed(struct run *r, enum step step, int n, double *seconds, double *
 static int check(struct run *r, double *wrong)
 {
 	const float *v = (const float *)(const void *)r->buf[1].data;
-	float want = (float)(-r->pushed * r->workers);
+	float want = (float)(-r->pushed * (r->perf->opt.softsync ? 1 : r->workers)); /* the mean, or each */
 	size_t i;
 	int t, err = 0;
 
@@ -227,7 +227,7 @@ static int one_row(struct run *r)
 static int make_tables(struct run *r)
 {
 	struct tutti_ps_options opt = {.size = sizeof(opt), .rule = TUTTI_PS_SGD, .rate = 1,
-				       .init = TUTTI_PS_ZERO};
+				       .init = TUTTI_PS_ZERO, .softsync = r->perf->opt.softsync};
 	char name[48];
 	int t, err = 0;
 
