@@ -169,6 +169,11 @@ static int pull(struct learner *l, const struct text *const *text, int n)
 		memcpy(l->key + l->keys, text[i]->key, (size_t)text[i]->keys * sizeof(uint64_t));
 		l->keys += (size_t)text[i]->keys;
 	}
+	if (n && !i) {
+		fprintf(stderr, "logreg: a text has %d different words, and there is room for %d\n",
+			text[0]->keys, WORDS);
+		return -1;
+	}
 	l->keys = unique(l->key, l->keys);
 	return tutti_ps_pull_rows(l->table, l->key, l->keys, l->weight, TUTTI_FLOAT32)
 		       ? failed(l, "pulling weights") : i;

@@ -11,6 +11,7 @@
  * weights are that gradients are computed from, not in how long workers wait. make perf-staleness draws the difference.
  */
 #include <getopt.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +20,6 @@
 
 #include "examples/digits.h"
 #include "examples/mlp.h"
-
-#define SNAPSHOTS 400
 
 struct options {
 	int staleness, fetch; /* fetch: without a bound, clocks from one pull to the next */
@@ -49,7 +48,7 @@ struct worker {
 	int *order, ndigits, rank, workers;
 	double *input, waited;
 	uint8_t *labels;
-	struct snapshot shot[SNAPSHOTS];
+	struct snapshot *shot; /* rank 1 */
 	int shots, failed;
 	int64_t fetches;
 };
@@ -79,16 +78,6 @@ static int failed(struct worker *w, const char *what)
 	return -1;
 }
 
-static const struct option names[] = {
-	{"staleness", required_argument, NULL, 's'}, {"fetch", required_argument, NULL, 'f'},
-	{"essp", no_argument, NULL, 'e'},	     {"aware", no_argument, NULL, 'a'},
-	{"clocks", required_argument, NULL, 'n'},    {"batch", required_argument, NULL, 'b'},
-	{"hidden", required_argument, NULL, 'H'},    {"rate", required_argument, NULL, 'r'},
-	{"compute", required_argument, NULL, 'c'},   {"straggle", required_argument, NULL, 'S'},
-	{"every", required_argument, NULL, 'E'},     {"data", required_argument, NULL, 'd'},
-	{"csv", required_argument, NULL, 'o'},	     {"seed", required_argument, NULL, 'x'},
-	{"help", no_argument, NULL, 'h'},	     {NULL, 0, NULL, 0}};
-
 static const char help[] =
 	"usage: tutti_run -n RANKS ps_digits [OPTION...]\n"
 	"Train a perceptron on handwritten digits; rank 0 keeps the weights.\n\n"
@@ -107,31 +96,54 @@ static const char help[] =
 	"  --csv FILE       write clock, seconds and loss\n"
 	"  --seed N         of data and stragglers (default 1)\n";
 
+enum kind { FLAG, INT, REAL, TEXT, SEED, STALENESS };
+
+/* What the options above set. */
+static const struct choice {
+	const char *name;
+	enum kind kind;
+	size_t at;
+} choices[] = {
+#define CHOICE(name, kind, field) {name, kind, offsetof(struct options, field)}
+	CHOICE("staleness", STALENESS, staleness), CHOICE("fetch", INT, fetch),
+	CHOICE("essp", FLAG, essp),		   CHOICE("aware", FLAG, aware),
+	CHOICE("clocks", INT, clocks),		   CHOICE("batch", INT, batch),
+	CHOICE("hidden", INT, hidden),		   CHOICE("rate", REAL, rate),
+	CHOICE("compute", REAL, compute_ms),	   CHOICE("straggle", REAL, straggle_ms),
+	CHOICE("every", INT, every),		   CHOICE("data", TEXT, data),
+	CHOICE("csv", TEXT, csv),		   CHOICE("seed", SEED, seed),
+#undef CHOICE
+};
+#define CHOICES ((int)(sizeof(choices) / sizeof(choices[0])))
+
+static void set(struct options *o, const struct choice *c, const char *text)
+{
+	void *field = (char *)o + c->at;
+
+	switch (c->kind) {
+	case FLAG: *(int *)field = 1; break;
+	case INT: *(int *)field = atoi(text); break;
+	case REAL: *(double *)field = atof(text); break;
+	case TEXT: *(const char **)field = text; break;
+	case SEED: *(uint64_t *)field = strtoull(text, NULL, 0); break;
+	case STALENESS: *(int *)field = strcmp(text, "async") ? atoi(text) : TUTTI_PS_ASYNC; break;
+	}
+}
+
 static int parse(struct options *o, int argc, char **argv)
 {
-	int c;
+	struct option names[CHOICES + 2] = {{"help", no_argument, NULL, 'h'}};
+	int i, c;
 
+	for (i = 0; i < CHOICES; i++)
+		names[i + 1] = (struct option){choices[i].name, choices[i].kind ? required_argument : no_argument,
+					       NULL, 256 + i};
 	*o = (struct options){.clocks = 200, .batch = 16, .hidden = 32, .rate = 0.05, .compute_ms = 2,
 			      .every = 5, .fetch = 1, .straggle = 0.125, .seed = 1};
 	while ((c = getopt_long(argc, argv, "h", names, NULL)) != -1) {
-		switch (c) {
-		case 's': o->staleness = strcmp(optarg, "async") ? atoi(optarg) : TUTTI_PS_ASYNC; break;
-		case 'f': o->fetch = atoi(optarg); break;
-		case 'e': o->essp = 1; break;
-		case 'a': o->aware = 1; break;
-		case 'n': o->clocks = atoi(optarg); break;
-		case 'b': o->batch = atoi(optarg); break;
-		case 'H': o->hidden = atoi(optarg); break;
-		case 'r': o->rate = atof(optarg); break;
-		case 'c': o->compute_ms = atof(optarg); break;
-		case 'S': o->straggle_ms = atof(optarg); break;
-		case 'E': o->every = atoi(optarg); break;
-		case 'd': o->data = optarg; break;
-		case 'o': o->csv = optarg; break;
-		case 'x': o->seed = strtoull(optarg, NULL, 0); break;
-		case 'h': return 1;
-		default: return -1;
-		}
+		if (c < 256)
+			return c == 'h' ? 1 : -1;
+		set(o, &choices[c - 256], optarg);
 	}
 	return optind < argc || o->clocks < 1 || o->batch < 1 || o->hidden < 1 || o->fetch < 1 ||
 			       o->every < 1 || o->staleness < TUTTI_PS_ASYNC
@@ -252,8 +264,6 @@ static int snapshot(struct worker *w, int clock, double start)
 {
 	struct snapshot *s = &w->shot[w->shots];
 
-	if (w->shots == SNAPSHOTS)
-		return 0;
 	s->weights = malloc(w->size * sizeof(double));
 	if (!s->weights)
 		return fprintf(stderr, "ps_digits: no memory\n"), -1;
@@ -270,6 +280,9 @@ static int train(struct worker *w)
 	size_t i;
 	int step;
 
+	w->shot = malloc(((size_t)w->opt.clocks / (size_t)w->opt.every + 2) * sizeof(*w->shot));
+	if (!w->shot)
+		return fprintf(stderr, "ps_digits: no memory\n"), -1;
 	for (step = 0; step < w->opt.clocks; step++) {
 		if (w->rank == 1 && step % w->opt.every == 0 && snapshot(w, step, start))
 			return -1;
@@ -371,5 +384,6 @@ int main(int argc, char **argv)
 	free(w.order);
 	free(w.input);
 	free(w.labels);
+	free(w.shot);
 	return tutti_finalize(w.ctx) || err ? 1 : 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Options of train_digits; a misspelt one is answered with the nearest. */
+/* Options of train_digits and train_elastic; a misspelt one is answered with the nearest. */
 #include "examples/train_options.h"
 
 #include <errno.h>
@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tutti/tutti.h>
 
-static const struct option options[] = {
+static const struct option all_options[] = {
+	{"kill", required_argument, NULL, 'k'},	    {"wait", required_argument, NULL, 'w'},
 	{"epochs", required_argument, NULL, 'e'},   {"batch", required_argument, NULL, 'b'},
 	{"hidden", required_argument, NULL, 'H'},   {"lr", required_argument, NULL, 'l'},
 	{"momentum", required_argument, NULL, 'm'}, {"seed", required_argument, NULL, 's'},
@@ -18,9 +20,22 @@ static const struct option options[] = {
 	{"version", no_argument, NULL, 'V'},	    {NULL, 0, NULL, 0},
 };
 
-const char train_help[] =
-	"Usage: tutti_run -n RANKS train_digits [OPTION]...\n"
-	"Train a two-hidden-layer perceptron on 1,797 handwritten digits, data-parallel.\n\n"
+static const struct option *options; /* those of the program */
+
+const struct train_program train_digits_program = {
+	.name = "train_digits",
+	.common = 2,
+	.help = "Usage: tutti_run -n RANKS train_digits [OPTION]...\n"
+		"Train a two-hidden-layer perceptron on 1,797 handwritten digits, data-parallel.\n\n"};
+
+const struct train_program train_elastic_program = {
+	.name = "train_elastic",
+	.help = "Usage: tutti_run -n RANKS --replace N train_elastic [OPTION]...\n"
+		"train_digits, whose ranks may be killed at any moment, and others join.\n\n"
+		"  --kill R:S,...  rank R ends itself by SIGKILL before step S\n"
+		"  --wait MS       how long new ranks are waited for at the end of an epoch (default 5000)\n"};
+
+static const char help[] =
 	"  --epochs N      passes over the training set (default 25)\n"
 	"  --batch N       samples of a step, over all ranks (default 64)\n"
 	"  --hidden N      width of each hidden layer (default 128)\n"
@@ -129,6 +144,11 @@ static int take(struct train_options *opt, int option)
 	case 'd':
 		opt->data = optarg;
 		return 0;
+	case 'k':
+		opt->kill = optarg;
+		return 0;
+	case 'w':
+		return to_int(optarg, 1, 3600000, &opt->wait_ms);
 	case 'c':
 		opt->csv = optarg;
 		return 0;
@@ -138,13 +158,15 @@ static int take(struct train_options *opt, int option)
 	}
 }
 
-enum train_parsed train_options_parse(struct train_options *opt, int argc, char **argv,
-				      char *message, int size)
+enum parsed { RUN, HELP, VERSION, WRONG };
+
+static enum parsed parse(struct train_options *opt, int argc, char **argv, char *message, int size)
 {
 	int option, index = 0;
 
 	*opt = (struct train_options){.epochs = 25,
 				      .batch = 64,
+				      .wait_ms = 5000,
 				      .hidden = 128,
 				      .rate = 0.04,
 				      .momentum = 0.9,
@@ -152,9 +174,9 @@ enum train_parsed train_options_parse(struct train_options *opt, int argc, char 
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, ":qhV", options, &index)) != -1) {
 		if (option == 'h')
-			return TRAIN_HELP;
+			return HELP;
 		if (option == 'V')
-			return TRAIN_VERSION;
+			return VERSION;
 		if (option == ':')
 			snprintf(message, (size_t)size, "option '%s' needs a value",
 				 argv[optind - 1]);
@@ -167,10 +189,38 @@ enum train_parsed train_options_parse(struct train_options *opt, int argc, char 
 				 optarg);
 		else
 			continue;
-		return TRAIN_WRONG;
+		return WRONG;
 	}
 	if (optind == argc)
-		return TRAIN_RUN;
+		return RUN;
 	snprintf(message, (size_t)size, "'%s' is too much", argv[optind]);
-	return TRAIN_WRONG;
+	return WRONG;
+}
+
+/* Before tutti_init the launcher's variables say who we are; one rank is enough to complain. */
+static int first_rank(void)
+{
+	const char *rank = getenv("TUTTI_RANK");
+
+	if (!rank)
+		rank = getenv("RANK");
+	return !rank || !strcmp(rank, "0");
+}
+
+int train_options(struct train_options *opt, const struct train_program *program, int argc, char **argv)
+{
+	char message[256];
+	enum parsed parsed;
+
+	options = all_options + program->common;
+	parsed = parse(opt, argc, argv, message, sizeof(message));
+	if (parsed != RUN && !first_rank())
+		return parsed == WRONG ? -1 : 1;
+	if (parsed == WRONG)
+		fprintf(stderr, "%s: %s\nTry '%s --help'.\n", program->name, message, program->name);
+	else if (parsed == HELP)
+		printf("%s%s", program->help, help);
+	else if (parsed == VERSION)
+		printf("%s (tutti) %s\n", program->name, tutti_version());
+	return parsed == WRONG ? -1 : parsed != RUN;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The command line of train_digits. */
+/* The command lines of train_digits and train_elastic. */
 #ifndef TRAIN_OPTIONS_H
 #define TRAIN_OPTIONS_H
 
@@ -11,16 +11,22 @@ struct train_options {
 	uint64_t seed;
 	const char *data, *csv;
 	int quiet;
+	/* train_elastic's */
+	const char *kill; /* RANK:STEP,... */
+	int wait_ms;	  /* for new ranks */
 };
 
-enum train_parsed { TRAIN_RUN, TRAIN_HELP, TRAIN_VERSION, TRAIN_WRONG };
+struct train_program {
+	const char *name, *help;
+	int common; /* the first of the options that it knows; those before are train_elastic's */
+};
+
+extern const struct train_program train_digits_program, train_elastic_program;
 
 /*
- * Read the options into *opt, over the defaults. TRAIN_WRONG: message (at most size bytes) says
- * what is wrong.
+ * Read the options into *opt, over the defaults. 0: run; 1: --help or --version, printed; -1: wrong, and said so. Of
+ * several ranks one prints.
  */
-enum train_parsed train_options_parse(struct train_options *opt, int argc, char **argv,
-				      char *message, int size);
-extern const char train_help[];
+int train_options(struct train_options *opt, const struct train_program *program, int argc, char **argv);
 
 #endif

@@ -29,6 +29,7 @@ dist_man_MANS += \
 	man/tutti_comm_error.3 \
 	man/tutti_comm_failed.3 \
 	man/tutti_comm_free.3 \
+	man/tutti_comm_grow.3 \
 	man/tutti_comm_perror.3 \
 	man/tutti_comm_rank.3 \
 	man/tutti_comm_revoke.3 \

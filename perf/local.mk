@@ -3,10 +3,18 @@ bin_PROGRAMS += tutti_perf
 tutti_perf_SOURCES = \
 	perf/tutti_perf.c perf/perf.h perf/options.c perf/nearest.c perf/sizes.c perf/stats.c \
 	perf/types.c perf/oracle.c perf/buffer.c perf/table.c perf/files.c perf/progress.c \
-	perf/coll.c perf/coll.h perf/coll_kinds.c perf/p2p.c perf/kernel.c perf/checksum.c perf/ps.c
+	perf/coll.c perf/coll.h perf/coll_kinds.c perf/overlap.c perf/wakeup.c perf/p2p.c perf/kernel.c \
+	perf/checksum.c perf/ps.c
 tutti_perf_LDADD = libtt_reduce.la libtutti.la $(JANSSON_LIBS)
 
-EXTRA_DIST += perf/staleness perf/staleness.gp perf/compare_verbs perf/scale perf/servers perf/predict perf/tune perf/hosts.inc \
+# What perf/compare_verbs compares with besides perftest.
+if HAVE_VERBS
+noinst_PROGRAMS += perf/bare_verbs
+perf_bare_verbs_SOURCES = perf/bare_verbs.c
+perf_bare_verbs_LDADD = $(VERBS_LIBS)
+endif
+
+EXTRA_DIST += perf/staleness perf/staleness.gp perf/compare_verbs perf/scale perf/servers perf/predict perf/tune perf/hier perf/hosts.inc \
 	perf/instructions perf/compare/compare perf/compare/table.awk perf/compare/figure.gp perf/compare/drive.h \
 	perf/compare/drive.c perf/compare/drive_tutti.c perf/compare/drive_mpi.c \
 	perf/compare/drive_gloo.cc perf/compare/line.c perf/compare/bare_ofi.c
@@ -23,14 +31,13 @@ perf-sim: all
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/predict
 perf-tune: all
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/tune
-# The parameter server beside its formulas on shaped hosts, as root, and beside plain gets and puts. WHAT: some of
-# scale, split, raw.
-perf-servers: all
-	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/servers $(WHAT)
+# Algorithms in two levels against flat ones, as root.
+perf-hier: all
+	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/hier
 # Loss against time on a parameter server, by the bound on staleness.
 perf-staleness: all
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/staleness
 # What being watched costs a call.
 perf-instructions: all
 	TT_BUILD=$(abs_top_builddir) $(SHELL) $(srcdir)/perf/instructions
-.PHONY: perf-servers perf-instructions perf-staleness perf-compare perf-compare-quick perf-scale perf-sim perf-tune
+.PHONY: perf-hier perf-instructions perf-staleness perf-compare perf-compare-quick perf-scale perf-sim perf-tune

@@ -43,15 +43,15 @@ static const char usage[] = "Usage: tutti_run -n RANKS tutti_perf COMMAND [OPTIO
 static const char help[] =
 	"\n"
 	"Sizes (bytes; K, M and G are powers of 1024):\n"
-	"  -b, --minbytes SIZE      smallest (default 32M; put and get 64K; put_lat 8;\n"
-	"                           kernel 16K)\n"
+	"  -b, --minbytes SIZE      smallest (default 32M; overlap 16M; put and get 64K;\n"
+	"                           put_lat 8; kernel 16K)\n"
 	"  -e, --maxbytes SIZE      largest (the same default; kernel 64M)\n"
 	"  -i, --stepbytes SIZE     fixed step between sizes (default 1M)\n"
 	"  -f, --stepfactor FACTOR  multiply instead of adding\n"
 	"Work:\n"
 	"  -n, --iters N            timed iterations (default 20; barrier, put, get and\n"
-	"                           put_lat 1000)\n"
-	"  -w, --warmup_iters N     untimed iterations before (default 5; those 100)\n"
+	"                           put_lat 1000; overlap 10; wakeup 200)\n"
+	"  -w, --warmup_iters N     untimed iterations before (default 5; those 1000: 100)\n"
 	"  -c, --check N            rounds of checking every element, 0: none (default 1)\n"
 	"  -d, --datatype TYPE      int8 uint8 int32 uint32 int64 uint64 half bfloat16\n"
 	"                           float double or all (default float)\n"
@@ -148,6 +148,20 @@ const struct perf_command perf_commands[] = {
 	 .iters = 1000,
 	 .warmup = 100,
 	 .min_ranks = 1},
+	{.name = "overlap",
+	 .help = "how much of a nonblocking all-reduce hides behind computing",
+	 .run = perf_run_overlap,
+	 .bytes = 16 << 20,
+	 .iters = 10,
+	 .warmup = 2,
+	 .min_ranks = 2,
+	 .has_size = true},
+	{.name = "wakeup",
+	 .help = "what it costs to wake ranks that sleep",
+	 .run = perf_run_wakeup,
+	 .iters = 200,
+	 .warmup = 10,
+	 .min_ranks = 2},
 	{.name = "put",
 	 .help = "rate of writes from rank 0 to rank 1",
 	 .run = perf_run_put,

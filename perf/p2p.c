@@ -133,19 +133,20 @@ static int pong(const struct pair *p, int other)
 	return err ? perf_call_failed(p->perf, "win_wait_notify", err) : 0;
 }
 
-/* n round trips; rank 0 keeps half of each one's time. */
+/* n round trips, one after the other without a pause, so that one look at the clock is between them. */
 static int ping_pong(const struct pair *p, int n, double *times)
 {
+	uint64_t start = perf_now_ns(), end;
 	int me = p->perf->rank, i, err = 0;
-	uint64_t start;
 
 	for (i = 0; i < n && !err; i++) {
-		start = perf_now_ns();
 		err = me ? pong(p, 0) : ping(p, 1);
 		if (!err)
 			err = me ? ping(p, 0) : pong(p, 1);
+		end = perf_now_ns();
 		if (times)
-			times[i] = (double)(perf_now_ns() - start) / 2e3;
+			times[i] = (double)(end - start) / 2e3; /* half of it */
+		start = end;
 	}
 	if (err)
 		return err;

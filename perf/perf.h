@@ -76,6 +76,11 @@ struct perf_summary {
 };
 /* Sorts the n values, n > 0. */
 void perf_summarize(double *values, size_t n, struct perf_summary *sum);
+/*
+ * Percent of a communication that hid behind a computation, from the times of each alone and of both
+ * together: 0 when it cost as much as alone, or more, and 100 when it cost nothing.
+ */
+double perf_overlap(double alone, double computation, double together);
 
 /* perf/types.c: names, and which operation fits which type. */
 const char *perf_type_name(int datatype);
@@ -167,7 +172,7 @@ void perf_progress(struct perf *perf, const char *phase);
 void perf_progress_row(struct perf *perf, size_t size);
 void perf_progress_clear(void);
 
-/* perf/coll.c, perf/p2p.c, perf/ps.c: the runners; return 0 or a negative code already reported. */
+/* perf/coll.c, perf/p2p.c and so on: the runners; return 0 or a negative code already reported. */
 int perf_run_coll(struct perf *perf); /* the one that the command is called like */
 int perf_run_put(struct perf *perf);
 int perf_run_get(struct perf *perf);
@@ -177,6 +182,8 @@ int perf_run_ps(struct perf *perf);
 extern const char *const perf_ps_calls[];
 int perf_run_kernel(struct perf *perf); /* perf/kernel.c */
 int perf_run_checksum(struct perf *perf); /* perf/checksum.c */
+int perf_run_overlap(struct perf *perf);  /* perf/overlap.c */
+int perf_run_wakeup(struct perf *perf);	  /* perf/wakeup.c */
 extern const char *const perf_level_names[], *const perf_store_names[];
 
 /* A run: everything above together. */

@@ -21,6 +21,15 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+double perf_overlap(double alone, double computation, double together)
+{
+	double exposed = together - computation;
+
+	if (alone <= 0 || exposed >= alone)
+		return 0;
+	return exposed <= 0 ? 100 : 100 * (1 - exposed / alone);
+}
+
 /* Nearest rank: the smallest value that at least the share p of all values do not exceed. */
 static double percentile(const double *sorted, size_t n, double p)
 {

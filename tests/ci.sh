@@ -17,8 +17,8 @@ werror=
 # Which programs (patterns over the list of make check) run where else.
 asan_tests="tests/unit/* tests/plan/test_check tests/plan/test_choose tests/plan/test_tune tests/conform/conform_self
 	tests/conform/conform_shm tests/conform/conform_ofi_tcp tests/conform/conform_fault_shm
-	tests/conform/conform_fault_ofi_tcp tests/mp/test_[!abc]* tests/mp/test_atomics
-	tests/mp/test_co[!l]* tests/mp/test_colls tests/fault/test_nth tests/fault/test_strangers"
+	tests/conform/conform_fault_ofi_tcp tests/mp/test_[!b]*
+	tests/diag/test_flight tests/fault/test_nth tests/fault/test_strangers"
 tsan_tests="tests/unit/test_boot tests/unit/test_mem tests/unit/test_self tests/unit/test_shm
 	tests/mp/test_comm tests/mp/test_ways tests/mp/test_group tests/mp/test_random"
 valgrind_tests="tests/unit/test_env tests/unit/test_mem tests/unit/test_region tests/unit/test_pool

@@ -33,9 +33,15 @@ soak:
 		$(abs_top_srcdir)/configure -q --disable-static --enable-fuzz CC=clang CFLAGS="-g -O1"; }
 	$(MAKE) -C fuzz fuzzers
 	TT_SRC=$(abs_top_srcdir) TT_BUILD=$(abs_top_builddir)/fuzz TT_FUZZ_RUNS=$${TT_FUZZ_RUNS:-10000000} \
-		sh $(srcdir)/tests/fuzz/fuzz.sh
+		TT_FUZZ_SECONDS=$${TT_FUZZ_SECONDS:-3600} sh $(srcdir)/tests/fuzz/fuzz.sh
+	TT_SECONDS=$${TT_SECONDS:-3600} TT_BUILD=$(abs_top_builddir) tests/mp/test_ps_soak
 	TT_POINTS=$${TT_POINTS:-1000} tests/fault/test_points
 	TT_ABORTS=$${TT_ABORTS:-1000} TT_RESTARTS=$${TT_RESTARTS:-100} tests/fault/test_survive
+	TT_FORKS=$${TT_FORKS:-1000} tests/fault/test_fork
+	TT_LOSSY=$${TT_LOSSY:-60} tests/fault/test_net
+	TT_CYCLES=$${TT_CYCLES:-1000} timeout 3600 ./libtool --mode=execute valgrind -q --error-exitcode=99 \
+		--leak-check=full --errors-for-leak-kinds=definite --show-leak-kinds=definite \
+		tests/fault/test_cycle
 
 include tests/fuzz/local.mk
 include tests/lint/local.mk

@@ -60,5 +60,16 @@ int tt_run_ranks(int n, tt_rank_fn *fn, void *arg, int timeout_ms, unsigned expe
 
 /* Files that this process has open: to see that none is left behind. */
 int tt_open_fds(void);
+/* Bytes of memory that this process has. */
+long tt_resident(void);
+/* How often: what the environment variable says, as in a soak, else a few times. */
+int tt_times(const char *name, int few);
+
+/* Sockets of this process that listen for TCP connections. */
+struct tt_listeners {
+	int n, beyond, wild; /* all; not on 127.0.0.1; on all addresses */
+	int port[16];	     /* of the first ones */
+};
+struct tt_listeners tt_find_listeners(void);
 
 #endif

@@ -5,32 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_WORD 48
+#include "lib/base/distance.h"
 
-static int min(int a, int b)
-{
-	return a < b ? a : b;
-}
-
-/* Levenshtein distance of a and b, both shorter than MAX_WORD. */
-static int distance(const char *a, const char *b)
-{
-	int la = (int)strlen(a), lb = (int)strlen(b), i, j, diag, up;
-	int row[MAX_WORD];
-
-	for (j = 0; j <= lb; j++)
-		row[j] = j;
-	for (i = 1; i <= la; i++) {
-		diag = row[0];
-		row[0] = i;
-		for (j = 1; j <= lb; j++) {
-			up = row[j];
-			row[j] = min(min(up, row[j - 1]) + 1, diag + (a[i - 1] != b[j - 1]));
-			diag = up;
-		}
-	}
-	return row[lb];
-}
+#define MAX_WORD (TT_WORD_MAX + 1)
 
 static const char *nearest(const char *word, const struct option *options)
 {
@@ -38,7 +15,7 @@ static const char *nearest(const char *word, const struct option *options)
 	const char *name = NULL;
 
 	for (; options->name; options++) {
-		d = strlen(options->name) < MAX_WORD ? distance(word, options->name) : best;
+		d = tt_distance(word, options->name);
 		if (d < best) {
 			best = d;
 			name = options->name;

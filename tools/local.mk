@@ -4,7 +4,7 @@ tutti_run_SOURCES = \
 	tools/tutti_run.c tools/cli.c tools/cli.h tools/run/run.h \
 	tools/run/options.c tools/run/hosts.c tools/run/job.c tools/run/local.c tools/run/spawn.c \
 	tools/run/store.c tools/run/remote.c tools/run/agent.c tools/run/frame.c tools/run/output.c \
-	tools/run/loop.c tools/run/flight.c
+	tools/run/loop.c tools/run/flight.c tools/run/gate.c
 tutti_run_LDADD = libtt.la
 
 bin_PROGRAMS += tutti_info
@@ -35,10 +35,12 @@ tutti_tune_LDADD = libtt.la $(TT_LIBS)
 
 bin_PROGRAMS += tutti_blame
 tutti_blame_SOURCES = \
-	tools/blame/main.c tools/blame/blame.h tools/blame/read.c tools/blame/judge.c tools/cli.c tools/cli.h
+	tools/blame/main.c tools/blame/blame.h tools/blame/read.c tools/blame/judge.c tools/plain.c tools/plain.h \
+	tools/cli.c tools/cli.h
 tutti_blame_LDADD = $(JANSSON_LIBS)
 
 bin_PROGRAMS += tutti_ras
 tutti_ras_SOURCES = \
-	tools/ras/main.c tools/ras/ras.h tools/ras/find.c tools/ras/ask.c tools/cli.c tools/cli.h
+	tools/ras/main.c tools/ras/ras.h tools/ras/find.c tools/ras/ask.c tools/ras/print.c tools/plain.c \
+	tools/plain.h tools/cli.c tools/cli.h tools/values.c tools/values.h
 tutti_ras_LDADD = libtt.la $(TT_LIBS) $(JANSSON_LIBS)

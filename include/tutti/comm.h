@@ -115,6 +115,13 @@ int tutti_comm_revoke(struct tutti_comm *comm);
  */
 int tutti_comm_shrink(struct tutti_comm *comm, struct tutti_comm **newcomm);
 
+/**
+ * tutti_comm_grow - the ranks of comm that live, in the same order, and processes that join now (TUTTI_JOIN=1),
+ * nranks in all, as a context of its own: a new world. Collective over those of comm that live; comm may have failed,
+ * and stays as it is. timeout_ms: how long new processes are waited for; 0: TUTTI_INIT_TIMEOUT. The same at all ranks.
+ */
+int tutti_comm_grow(struct tutti_comm *comm, int nranks, int timeout_ms, struct tutti_context **newctx);
+
 /** tutti_comm_error - the failure this communicator is in, else its last error. 0, or -ENOENT. */
 int tutti_comm_error(struct tutti_comm *comm, struct tutti_error_info *info);
 

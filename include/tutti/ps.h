@@ -112,6 +112,7 @@ struct tutti_ps_options {
 	int staleness_aware;	/* 1: an update computed tau versions ago is divided by tau; dense, not BSP */
 	int essp;		/* 1: servers send workers what they have pulled before, when it changes */
 	int n_fetch, n_push;	/* Downpour: clocks from one fetch, one push to the next; dense [1, 1] */
+	int threads;		/* of a server that apply a push together, without locks, at most 64 [1] */
 	double budget;		/* managed bandwidth: a worker's pushes between clocks, bytes a second [no limit] */
 };
 

@@ -17,10 +17,11 @@ int tt_agree(struct tutti_comm *comm, const char *call, int mine)
 {
 	uint64_t worst = mine ? (uint64_t)(comm->size - comm->rank) << 32 | (uint32_t)-mine : 0;
 	int err = tutti_allreduce(TUTTI_IN_PLACE, &worst, 1, TUTTI_UINT64, TUTTI_MAX, comm);
-	int rank = comm->size - (int)(worst >> 32), code = -(int)(uint32_t)worst;
+	int code = -(int)(uint32_t)worst, rank;
 
 	if (mine || err || !worst)
 		return mine ? mine : err;
-	return tt_fail_rank(code, rank, tt_boot_host(comm->ctx->boot, comm->world[rank]),
-			    "%s failed on rank %d: %s", call, rank, tutti_strerror(code));
+	rank = comm->world[comm->size - (int)(worst >> 32)];
+	return tt_fail_rank(code, rank, tt_boot_host(comm->ctx->boot, rank), "%s failed on rank %d: %s",
+			    call, rank, tutti_strerror(code));
 }

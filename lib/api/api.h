@@ -44,6 +44,12 @@ struct tt_agreed {
 	int32_t tune; /* TT_TUNE_*: has it a measured table? */
 	char algo[256];
 };
+/*
+ * This rank's part of a communicator that all ranks of world make; NULL: there was no memory for it. Ranks that can't
+ * make theirs put it into failure at all: it may come out failed, or does soon.
+ */
+int tt_comm_make(struct tutti_context *ctx, const int *world, int n, uint32_t id, uint64_t uid,
+		 const char *call, struct tutti_comm **comm);
 /* Plan cache and chooser of a new communicator. */
 int tt_comm_equip(struct tutti_comm *comm, const struct tt_agreed *agreed);
 /* The same anew, for a communicator without requests: agreed, or ctx->tune, has changed. */
@@ -58,6 +64,17 @@ int tt_tune_read(struct tutti_context *ctx, struct tt_tunes *tunes);
 int tt_tune_job_hosts(struct tutti_context *ctx, char *hosts, size_t size);
 int tt_tune_share(struct tutti_context *ctx, const struct tt_agreed *agreed,
 		  const struct tt_tunes *tunes);
+
+/* init.c: tutti_init, that logs nothing; init_timeout is in ms, 0: as the environment says. */
+int tt_init(const struct tutti_config *user, int64_t init_timeout, struct tutti_context **out);
+
+/* survive.c: agreement among the ranks of comm that live, until TUTTI_TIMEOUT; left_out: bits by rank, or NULL */
+int tt_vote(struct tutti_comm *comm, const char *call, struct tt_ballot *ballot,
+	    unsigned char *left_out);
+/* This rank was cut off, or the job aborted: nobody will answer. */
+bool tt_out_of_it(struct tutti_comm *comm);
+/* grow.c: of TT_CTL_GROW */
+void tt_grow_msg(void *ctx, int from, const void *data, size_t len);
 
 /* agree.c: every rank's `mine`, of so many 64-bit words, in `all`, by rank. */
 int tt_exchange(struct tutti_comm *comm, const void *mine, void *all, size_t words);

@@ -173,67 +173,62 @@ static int members(const struct tutti_comm *comm, const struct part *all, int co
 	return n;
 }
 
+int tt_comm_make(struct tutti_context *ctx, const int *world, int n, uint32_t id, uint64_t uid,
+		 const char *call, struct tutti_comm **out)
+{
+	struct tutti_comm *comm = NULL;
+	struct tt_agreed agreed;
+	int err;
+
+	err = world ? tt_agreed_get(ctx, &agreed) : tt_fail(-ENOMEM, "no memory for a communicator");
+	if (!err)
+		err = tt_comm_new(ctx, world, n, id, uid, &comm);
+	if (!err)
+		err = tt_comm_equip(comm, &agreed);
+	if (err && !(comm && atomic_load(&comm->failed))) {
+		tt_wire_lock(ctx->wire);
+		tt_comm_unmade(ctx, uid, err, call);
+		tt_wire_unlock(ctx->wire);
+	}
+	if (!comm)
+		return err;
+	*out = comm;
+	return 0;
+}
+
 static int make(struct tutti_comm *parent, const struct part *all, int color,
 		struct tutti_comm **out)
 {
 	int *world = malloc((size_t)parent->size * sizeof(int));
-	struct tt_agreed agreed;
 	struct tutti_comm *comm;
 	uint32_t id = 0;
 	uint64_t uid;
-	int i, n, err;
+	int i, n = 0, err;
 
 	for (i = 0; i < parent->size; i++)
 		if ((uint32_t)all[i].next_id > id)
 			id = (uint32_t)all[i].next_id;
 	uid = tt_hash_add(tt_hash_add(parent->uid, parent->seq), (uint64_t)color);
-	n = world ? members(parent, all, color, world)
-		  : tt_fail(-ENOMEM, "no memory to split a communicator");
-	err = n < 0 ? n : tt_agreed_get(parent->ctx, &agreed);
-	if (!err)
-		err = tt_comm_new(parent->ctx, world, n, id, uid, &comm);
+	if (world && (n = members(parent, all, color, world)) < 0) {
+		free(world);
+		world = NULL;
+	}
+	err = tt_comm_make(parent->ctx, world, n, id, uid, "comm_split", &comm);
 	free(world);
+	if (err)
+		return err;
+	err = tt_comm_check(comm);
 	if (!err) {
-		err = tt_comm_equip(comm, &agreed);
-		if (!err) {
-			*out = comm;
-			return 0;
-		}
-		tt_comm_strip(comm);
-		tt_comm_bury(comm);
-	}
-	if (parent->ctx->node)
-		tt_node_refuse(parent->ctx->node, uid);
-	return err;
-}
-
-/*
- * All ranks of the parent have made theirs, or none keeps it: nobody would come to the calls of the others.
- * err is this rank's own.
- */
-static int settle(struct tutti_comm *parent, int err, struct tutti_comm *made)
-{
-	struct tt_node *node = parent->ctx->node;
-	int64_t worst = err ? (int64_t)err * ((int64_t)1 << 32) + parent->rank : 0;
-	int all = tutti_allreduce(TUTTI_IN_PLACE, &worst, 1, TUTTI_INT64, TUTTI_MIN, parent);
-
-	if (!all && !worst)
+		*out = comm;
 		return 0;
-	if (made) {
-		if (node && !all)
-			tt_node_forget(node, made->uid);
-		tt_comm_strip(made);
-		tt_comm_bury(made);
 	}
-	if (err || all)
-		return err ? err : all;
-	return tt_fail((int)(worst >> 32), "rank %d could not make its communicator",
-		       parent->world[worst & UINT32_MAX]);
+	tt_comm_strip(comm);
+	tt_comm_bury(comm);
+	return err;
 }
 
 int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_comm **newcomm)
 {
-	struct tutti_comm *made = NULL;
 	struct part *all;
 	int err;
 
@@ -251,12 +246,11 @@ int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_c
 	err = exchange(comm, color, key, &all);
 	if (err)
 		return err;
-	if (color != TUTTI_UNDEFINED)
-		err = make(comm, all, color, &made);
+	if (color == TUTTI_UNDEFINED)
+		*newcomm = NULL;
+	else
+		err = make(comm, all, color, newcomm);
 	tutti_free(all);
-	err = settle(comm, err, made);
-	if (!err)
-		*newcomm = made;
 	return err;
 }
 

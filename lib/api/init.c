@@ -193,6 +193,7 @@ static int join(struct tutti_context *ctx, int tune)
 	handlers.fn[TT_CTL_FAIL] = tt_ctx_fail_msg;
 	handlers.fn[TT_CTL_ACCUSE] = tt_ctx_accuse_msg;
 	handlers.fn[TT_CTL_AGREE] = tt_vote_msg;
+	handlers.fn[TT_CTL_GROW] = tt_grow_msg;
 	handlers.fn[TT_CTL_FENCED] = on_fenced;
 	handlers.fn[TT_CTL_ASK] = tt_look_msg;
 	if (strlen(ctx->env.algo.text) >= sizeof(agreed.algo))
@@ -215,6 +216,7 @@ static int join(struct tutti_context *ctx, int tune)
 	atomic_store(&ctx->beats, boot);
 	tt_wire_unlock(ctx->wire);
 	tt_wire_attach(ctx->wire, boot);
+	tt_record_joined(ctx);
 	return 0;
 }
 
@@ -297,7 +299,28 @@ static void free_comms(struct tutti_context *ctx)
 	tt_comm_free_dead(ctx);
 }
 
-static int init(const struct tutti_config *user, struct tutti_context **out)
+/* A new process that was let in, but the job did not start, because of others: it goes to the gate again. */
+struct guest {
+	uint64_t until; /* 0: the first time */
+	bool again;
+};
+
+static void note_guest(const struct tutti_context *ctx, int err, struct guest *guest)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+
+	if (!ctx->boot_params.gate)
+		return;
+	ctx->flight->head->nranks = 0; /* for tutti_run: it is not in the job */
+	guest->again = (err == -TUTTI_EBOOT || err == -TUTTI_EVERSION || err == -ETIMEDOUT) &&
+		       !tutti_last_error(&info) && info.rank != ctx->boot_params.rank &&
+		       !tt_passed(guest->until);
+	if (guest->again)
+		tt_warn("the job that has let this process in did not start: %s", info.text);
+}
+
+static int init(const struct tutti_config *user, int64_t init_timeout, struct guest *guest,
+		struct tutti_context **out)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
 	struct tutti_config config;
@@ -319,6 +342,8 @@ static int init(const struct tutti_config *user, struct tutti_context **out)
 	err = tt_env_load(&ctx->env);
 	if (err)
 		goto free_ctx;
+	if (!guest->until)
+		guest->until = tt_deadline_ms(ctx->env.init_timeout.number);
 	err = apply_config(&ctx->env, &config);
 	if (!err)
 		err = tt_inject_arm(&ctx->env, -1);
@@ -326,6 +351,8 @@ static int init(const struct tutti_config *user, struct tutti_context **out)
 		err = tt_boot_discover(&config, &ctx->env, &ctx->boot_params);
 	if (err)
 		goto free_env;
+	if (init_timeout)
+		ctx->boot_params.init_timeout = init_timeout;
 	tt_inject_arm(&ctx->env, ctx->boot_params.rank);
 	err = tt_boot_local_addr(&ctx->boot_params, ctx->local_addr, sizeof(ctx->local_addr));
 	if (err)
@@ -339,7 +366,9 @@ static int init(const struct tutti_config *user, struct tutti_context **out)
 		goto close_record;
 	tune = tt_tune_read(ctx, &tunes);
 	err = join(ctx, tune);
-	if (!err)
+	if (err)
+		note_guest(ctx, err, guest);
+	else
 		err = make_world(ctx, &tunes);
 	tt_tunes_free(&tunes);
 	if (err && !ctx->boot)
@@ -361,6 +390,7 @@ stop_boot:
 	tt_stuck_free(ctx);
 	tt_vote_free_all(ctx);
 	free(ctx->doomed);
+	free(ctx->broken);
 	tt_fail_info(&info); /* not what stopping says */
 close_wire:
 	close_wire(ctx);
@@ -377,12 +407,24 @@ free_ctx:
 	return err;
 }
 
+int tt_init(const struct tutti_config *user, int64_t init_timeout, struct tutti_context **out)
+{
+	struct guest guest = {0};
+	int err;
+
+	do {
+		guest.again = false;
+		err = init(user, init_timeout, &guest, out);
+	} while (guest.again);
+	return err;
+}
+
 int tutti_init(const struct tutti_config *user, struct tutti_context **out)
 {
 	int err = tt_group_refuse("tutti_init");
 
 	if (!err)
-		err = init(user, out);
+		err = tt_init(user, 0, out);
 
 	if (err) /* there is no communicator that could be asked why */
 		tt_err("tutti_init: %s", tt_fail_text(err));
@@ -472,6 +514,7 @@ int tutti_finalize(struct tutti_context *ctx)
 	tt_stuck_free(ctx);
 	tt_vote_free_all(ctx);
 	free(ctx->doomed);
+	free(ctx->broken);
 	tt_win_forget(ctx);
 	close_wire(ctx);
 	tt_inject_report();

@@ -123,13 +123,12 @@ void tt_look_msg(void *arg, int from, const void *ask, size_t len)
 	char text[TT_TOLD_MAX];
 	size_t n;
 
-	(void)from;
 	if (len != 8) /* client and number, which the answer repeats */
 		return;
 	tt_wire_lock(ctx->wire);
 	if (ctx->boot) {
 		n = describe(ctx, text, sizeof(text));
-		tt_boot_tell(ctx->boot, ask, text, n);
+		tt_boot_tell(ctx->boot, from, ask, text, n);
 	}
 	tt_wire_unlock(ctx->wire);
 }

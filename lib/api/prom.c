@@ -113,7 +113,7 @@ static void *run(void *arg)
 
 	do {
 		write_file(p);
-		clock_gettime(CLOCK_REALTIME, &until);
+		clock_gettime(CLOCK_MONOTONIC, &until);
 		until.tv_sec += period / 1000;
 		until.tv_nsec += period % 1000 * 1000000;
 		until.tv_sec += until.tv_nsec / 1000000000;
@@ -130,6 +130,7 @@ static void *run(void *arg)
 
 int tt_prom_start(struct tutti_context *ctx)
 {
+	pthread_condattr_t attr;
 	struct tt_prom *p;
 	sigset_t all, old;
 	int err;
@@ -141,7 +142,10 @@ int tt_prom_start(struct tutti_context *ctx)
 		return tt_fail(-ENOMEM, "no memory for TUTTI_PROMETHEUS");
 	p->ctx = ctx;
 	pthread_mutex_init(&p->lock, NULL);
-	pthread_cond_init(&p->cond, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* or a clock set back would end the writing */
+	pthread_cond_init(&p->cond, &attr);
+	pthread_condattr_destroy(&attr);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	err = pthread_create(&p->thread, NULL, run, p);

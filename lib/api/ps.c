@@ -266,11 +266,8 @@ static int wait_for_workers(struct tutti_ps *ps)
 	/* Everybody, as long as one works; one that dies has left, too. */
 	tt_engine_wait(ps->comm->ctx, served, ps, TT_NEVER);
 	tt_wire_lock(ps->comm->ctx->wire);
-	if (ps->comm->failed == -ETIMEDOUT) { /* which nobody else knows of */
-		tt_comm_abort(ps->comm);
+	if (ps->comm->failed == -ETIMEDOUT) /* or the others wait in it */
 		tt_comm_fail(ps->coll, -ETIMEDOUT, -1, "ps_close", 0, "", "%s", ps->comm->failure.text);
-		tt_comm_abort(ps->coll);
-	}
 	err = tt_comm_check(ps->comm);
 	tt_wire_unlock(ps->comm->ctx->wire);
 	return err;
@@ -399,6 +396,9 @@ static int check_modes(const struct tutti_ps *ps, const struct tutti_ps_table *t
 	if (o->n_fetch < 0 || o->n_push < 0 || (t->rows && (o->n_fetch > 1 || o->n_push > 1)))
 		return tt_fail(-EINVAL, "a table's options: n_fetch and n_push are %d and %d; they are for "
 					"dense tables, and not negative", o->n_fetch, o->n_push);
+	if (o->threads < 0 || o->threads > TT_PS_THREADS)
+		return tt_fail(-EINVAL, "a table's options: threads is %d; it must be 0 to %d", o->threads,
+			       TT_PS_THREADS);
 	if (o->n_push > 1 && o->rule == TUTTI_PS_ASSIGN)
 		return tt_fail(-EINVAL, "a table's options: n_push adds updates up, and rule assign does not");
 	if (!(o->budget >= 0) || !isfinite(o->budget) || (o->budget > 0 && (o->n_push > 1 || o->rule == TUTTI_PS_ASSIGN)))
@@ -464,7 +464,7 @@ static uint64_t fingerprint(const struct tutti_ps_table *t)
 	}
 	h = tt_hash_add(tt_hash_add(h, (uint64_t)o.softsync), (uint64_t)o.staleness_aware);
 	h = tt_hash_add(tt_hash_add(h, (uint64_t)o.n_fetch), (uint64_t)o.n_push);
-	h = tt_hash_add(h, (uint64_t)o.essp);
+	h = tt_hash_add(tt_hash_add(h, (uint64_t)o.essp), (uint64_t)o.threads);
 	memcpy(&word, &o.budget, sizeof(word));
 	h = tt_hash_add(h, word);
 	return tt_hash_add(h, o.block) >> 1; /* a maximum and a minimum of it fit in one word each */

@@ -45,7 +45,7 @@ int tutti_comm_revoke(struct tutti_comm *comm)
 		return err;
 	rank = comm->ctx->boot_params.rank;
 	tt_wire_lock(comm->ctx->wire);
-	tt_comm_fail_all(comm, -TUTTI_EREVOKED, rank, "", 0, "", "rank %d has revoked %s", rank,
+	tt_comm_fail(comm, -TUTTI_EREVOKED, rank, "", 0, "", "rank %d has revoked %s", rank,
 			 tt_comm_name(comm, name, sizeof(name)));
 	tt_wire_unlock(comm->ctx->wire);
 	return 0;
@@ -53,8 +53,7 @@ int tutti_comm_revoke(struct tutti_comm *comm)
 
 /* ---- agreement ---- */
 
-/* This rank was cut off, or the job aborted: nobody will answer. */
-static bool out_of_it(struct tutti_comm *comm)
+bool tt_out_of_it(struct tutti_comm *comm)
 {
 	struct tutti_context *ctx = comm->ctx;
 
@@ -65,27 +64,33 @@ static bool settled(void *arg)
 {
 	struct tutti_comm *comm = arg;
 
-	return tt_vote_over(comm) || out_of_it(comm);
+	return tt_vote_over(comm) || tt_out_of_it(comm);
 }
 
-static int no_agreement(struct tutti_comm *comm, const char *call, bool late)
+static int no_agreement(struct tutti_comm *comm, const char *call)
 {
-	char missing[200] = "";
+	struct tutti_context *ctx = comm->ctx;
+	char missing[200] = "", why[160];
+	int me = ctx->boot_params.rank;
 
-	if (!late) {
+	if (tt_out_of_it(comm))
 		tt_vote_drop(comm);
-		return tt_fail_info(&comm->ctx->first_failure);
-	}
+	if (ctx->aborted)
+		return tt_fail_info(&ctx->first_failure);
+	if (tt_boot_gone(ctx->boot, me, why, sizeof(why))) /* others may have gone before */
+		return tt_fail_rank(-TUTTI_EPEER, me, tt_boot_host(ctx->boot, me),
+				    "this rank (%d) was taken for dead by the others, and cut off: %s",
+				    me, why);
 	tt_vote_missing(comm, missing, sizeof(missing));
 	return tt_fail(-ETIMEDOUT, "%s did not finish within %lld ms (TUTTI_TIMEOUT)%s", call,
 		       (long long)comm->ctx->env.timeout.number, missing);
 }
 
-static int agree(struct tutti_comm *comm, const char *call, struct tt_ballot *ballot,
-		 unsigned char *left_out)
+int tt_vote(struct tutti_comm *comm, const char *call, struct tt_ballot *ballot,
+	    unsigned char *left_out)
 {
 	struct tutti_context *ctx = comm->ctx;
-	int err, late = 0;
+	int err;
 
 	tt_wire_lock(ctx->wire);
 	ballot->next_id = ctx->next_comm_id;
@@ -93,12 +98,13 @@ static int agree(struct tutti_comm *comm, const char *call, struct tt_ballot *ba
 	tt_wire_unlock(ctx->wire);
 	if (err)
 		return err;
-	late = tt_engine_wait(ctx, settled, comm, tt_deadline_ms(ctx->env.timeout.number));
+	tt_engine_wait(ctx, settled, comm, tt_deadline_ms(ctx->env.timeout.number));
 	tt_wire_lock(ctx->wire);
-	if (out_of_it(comm) || !tt_vote_over(comm))
-		err = no_agreement(comm, call, late && !out_of_it(comm));
+	if (tt_out_of_it(comm) || !tt_vote_over(comm))
+		err = no_agreement(comm, call);
 	else
 		tt_vote_end(comm, ballot, left_out);
+	ctx->shrunk += !err && left_out;
 	tt_wire_unlock(ctx->wire);
 	if (!err && ballot->differs >= 0)
 		err = tt_fail_rank(-TUTTI_EMISMATCH, comm->world[ballot->differs],
@@ -126,7 +132,7 @@ int tutti_comm_agree(struct tutti_comm *comm, enum tutti_op op, uint64_t *value)
 		return tt_fail(-EINVAL, "tutti_comm_agree: %s",
 			       value ? "op must be TUTTI_BAND or TUTTI_BOR" : "value is NULL");
 	ballot.all = ballot.any = *value;
-	err = agree(comm, "tutti_comm_agree", &ballot, NULL);
+	err = tt_vote(comm, "tutti_comm_agree", &ballot, NULL);
 	if (!err)
 		*value = op == TUTTI_BAND ? ballot.all : ballot.any;
 	return err;
@@ -134,35 +140,18 @@ int tutti_comm_agree(struct tutti_comm *comm, enum tutti_op op, uint64_t *value)
 
 /* ---- shrink ---- */
 
-/* Those of comm that are not left out become *newcomm, which is in failure if one of them has gone
- * meanwhile. */
+/* Those of comm that are not left out become *newcomm, in failure if one of them has gone meanwhile. */
 static int make(struct tutti_comm *comm, const struct tt_ballot *decision,
 		const unsigned char *left_out, struct tutti_comm **newcomm)
 {
 	int *world = malloc((size_t)comm->size * sizeof(int)), i, n = 0, err;
-	struct tt_agreed agreed;
-	struct tutti_comm *made;
 
-	if (!world)
-		return tt_fail(-ENOMEM, "no memory for a communicator");
-	for (i = 0; i < comm->size; i++)
+	for (i = 0; world && i < comm->size; i++)
 		if (!(left_out[i / 8] >> (i % 8) & 1))
 			world[n++] = comm->world[i];
-	err = tt_agreed_get(comm->ctx, &agreed);
-	if (!err)
-		err = tt_comm_new(comm->ctx, world, n, decision->next_id, decision->uid, &made);
+	err = tt_comm_make(comm->ctx, world, n, decision->next_id, decision->uid, "comm_shrink", newcomm);
 	free(world);
-	if (err)
-		return err;
-	err = tt_comm_equip(made, &agreed);
-	if (err && !atomic_load(&made->failed)) { /* the others have it, or will */
-		tt_wire_lock(made->ctx->wire);
-		tt_comm_fail_all(made, err, made->ctx->boot_params.rank, "comm_shrink", 0, "", "%s",
-				 tt_fail_text(err));
-		tt_wire_unlock(made->ctx->wire);
-	}
-	*newcomm = made;
-	return 0;
+	return err;
 }
 
 int tutti_comm_shrink(struct tutti_comm *comm, struct tutti_comm **newcomm)
@@ -178,11 +167,9 @@ int tutti_comm_shrink(struct tutti_comm *comm, struct tutti_comm **newcomm)
 	left_out = calloc(1, ((size_t)comm->size + 7) / 8);
 	if (!left_out)
 		return tt_fail(-ENOMEM, "no memory to agree with other ranks");
-	err = agree(comm, "tutti_comm_shrink", &ballot, left_out);
+	err = tt_vote(comm, "tutti_comm_shrink", &ballot, left_out);
 	if (!err)
 		err = make(comm, &ballot, left_out, newcomm);
 	free(left_out);
-	if (!err)
-		comm->ctx->shrunk++;
 	return err;
 }

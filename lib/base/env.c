@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/distance.h"
 #include "lib/base/error.h"
 
 extern char **environ;
@@ -80,38 +81,13 @@ static int fail_value(const struct tt_env_desc *d, const char *text)
 		       d->kind == TT_ENV_flag ? " (off or on)" : "");
 }
 
-/* Levenshtein distance with early cut at limit. */
-static int distance(const char *a, const char *b, int limit)
-{
-	int la = (int)strlen(a), lb = (int)strlen(b), i, j, diag, up, best;
-	int row[64];
-
-	if (lb >= 64 || abs(la - lb) > limit)
-		return limit + 1;
-	for (j = 0; j <= lb; j++)
-		row[j] = j;
-	for (i = 1; i <= la; i++) {
-		diag = row[0];
-		row[0] = i;
-		for (j = 1; j <= lb; j++) {
-			up = row[j];
-			best = diag + (a[i - 1] != b[j - 1]);
-			best = best < up + 1 ? best : up + 1;
-			best = best < row[j - 1] + 1 ? best : row[j - 1] + 1;
-			row[j] = best;
-			diag = up;
-		}
-	}
-	return row[lb];
-}
-
 const char *tt_nearest(const char *word, const char *const *names, int n)
 {
 	int best = (int)strlen(word) / 3 + 1, i, d;
 	const char *name = NULL;
 
 	for (i = 0; i < n; i++) {
-		d = distance(word, names[i], best);
+		d = tt_distance(word, names[i]);
 		if (d < best || (d == best && !name)) {
 			best = d;
 			name = names[i];

@@ -4,16 +4,29 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/env.h"
 #include "lib/base/error.h"
 
-static const char *const keys[] = {"seed",  "delay",	   "reorder",	"again", "hold",
-				   "error", "error_after", "die_after", "finish", "max_put",
-				   "flip",  "flip_after",  "rank",	"alloc", "reg",
-				   "socket"};
+enum kind { NUMBER, CHANCE, CHANCE_BELOW_ONE, DELAY, FLAG, RANK };
+
+static const struct key {
+	const char *name;
+	enum kind kind;
+	size_t at;
+} keys[] = {
+#define KEY(name, kind) {#name, kind, offsetof(struct tt_faults, name)}
+	KEY(seed, NUMBER),	  KEY(delay, DELAY),	   KEY(reorder, CHANCE),
+	KEY(again, CHANCE_BELOW_ONE), KEY(hold, CHANCE_BELOW_ONE), KEY(error, CHANCE),
+	KEY(error_after, NUMBER), KEY(die_after, NUMBER),  KEY(finish, FLAG),
+	KEY(max_put, NUMBER),	  KEY(flip, CHANCE),	   KEY(flip_after, NUMBER),
+	KEY(rank, RANK),	  KEY(alloc, NUMBER),	   KEY(reg, NUMBER),
+	KEY(socket, NUMBER),
+#undef KEY
+};
 #define NKEYS ((int)(sizeof(keys) / sizeof(keys[0])))
 #define DELAY_MAX_US 10000000ull
 
@@ -77,65 +90,55 @@ static int parse_delay(const char *value, struct tt_faults *spec)
 	return 0;
 }
 
-/* A key that stands for one whole number. */
-static int parse_number(const char *key, const char *value, struct tt_faults *spec)
+static int parse_value(const struct key *key, const char *value, struct tt_faults *spec)
 {
-	const struct {
-		const char *key;
-		uint64_t max, *count;
-	} counts[] = {
-		{"seed", UINT64_MAX, &spec->seed},
-		{"error_after", UINT64_MAX, &spec->error_after},
-		{"die_after", UINT64_MAX, &spec->die_after},
-		{"max_put", SIZE_MAX, &spec->max_put},
-		{"flip_after", UINT64_MAX, &spec->flip_after},
-		{"alloc", UINT64_MAX, &spec->alloc},
-		{"reg", UINT64_MAX, &spec->reg},
-		{"socket", UINT64_MAX, &spec->socket},
-	};
-	size_t i;
+	void *at = (char *)spec + key->at;
+	uint64_t n = 0;
+	int err;
 
-	for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
-		if (!strcmp(key, counts[i].key))
-			return parse_count(key, value, counts[i].max, counts[i].count);
-	return -ENOENT;
+	switch (key->kind) {
+	case NUMBER:
+		return parse_count(key->name, value, UINT64_MAX, at);
+	case CHANCE:
+	case CHANCE_BELOW_ONE:
+		return parse_only_p(key->name, value, key->kind == CHANCE_BELOW_ONE, at);
+	case DELAY:
+		return parse_delay(value, spec);
+	case FLAG:
+		err = parse_count(key->name, value, 1, &n);
+		*(bool *)at = n;
+		return err;
+	default:
+		err = parse_count(key->name, value, INT_MAX, &n);
+		*(int *)at = err ? -1 : (int)n;
+		return err;
+	}
 }
 
-static int parse_pair(const char *key, const char *value, struct tt_faults *spec)
+static int unknown_key(const char *name)
 {
-	const char *near;
-	uint64_t flag = 0;
-	int err = parse_number(key, value, spec);
+	const char *names[NKEYS], *near;
+	char known[256] = "";
+	int i;
 
-	if (err != -ENOENT)
-		return err;
-	if (!strcmp(key, "delay"))
-		return parse_delay(value, spec);
-	if (!strcmp(key, "reorder"))
-		return parse_only_p(key, value, false, &spec->reorder);
-	if (!strcmp(key, "again"))
-		return parse_only_p(key, value, true, &spec->again);
-	if (!strcmp(key, "hold"))
-		return parse_only_p(key, value, true, &spec->hold);
-	if (!strcmp(key, "error"))
-		return parse_only_p(key, value, false, &spec->error);
-	if (!strcmp(key, "finish")) {
-		err = parse_count(key, value, 1, &flag);
-		spec->finish = flag;
-		return err;
+	for (i = 0; i < NKEYS; i++) {
+		names[i] = keys[i].name;
+		strcat(strcat(known, i ? ", " : ""), names[i]);
 	}
-	if (!strcmp(key, "flip"))
-		return parse_only_p(key, value, false, &spec->flip);
-	if (!strcmp(key, "rank")) {
-		err = parse_count(key, value, INT_MAX, &flag);
-		spec->rank = err ? -1 : (int)flag;
-		return err;
-	}
-	near = tt_nearest(key, keys, NKEYS);
+	near = tt_nearest(name, names, NKEYS);
 	if (near)
-		return tt_fail(-EINVAL, "TUTTI_FAULT: unknown key '%s'; did you mean '%s'?", key, near);
-	return tt_fail(-EINVAL, "TUTTI_FAULT: unknown key '%s'; known: seed, delay, reorder, again, "
-		       "hold, error, error_after, die_after, finish, max_put, flip, flip_after, rank, alloc, reg, socket", key);
+		return tt_fail(-EINVAL, "TUTTI_FAULT: unknown key '%s'; did you mean '%s'?", name, near);
+	return tt_fail(-EINVAL, "TUTTI_FAULT: unknown key '%s'; known: %s", name, known);
+}
+
+static int parse_pair(const char *name, const char *value, struct tt_faults *spec)
+{
+	int i;
+
+	for (i = 0; i < NKEYS; i++)
+		if (!strcmp(name, keys[i].name))
+			return parse_value(&keys[i], value, spec);
+	return unknown_key(name);
 }
 
 int tt_faults_parse(const char *text, struct tt_faults *spec)

@@ -2,7 +2,7 @@
 libtt_la_SOURCES += \
 	lib/base/clock.h lib/base/list.h lib/base/hash.h \
 	lib/base/error.c lib/base/error.h lib/base/log.c lib/base/log.h \
-	lib/base/env.c lib/base/env.h lib/base/env.def lib/base/signals.c lib/base/signals.h \
+	lib/base/distance.h lib/base/env.c lib/base/env.h lib/base/env.def lib/base/signals.c lib/base/signals.h \
 	lib/base/proc.c lib/base/proc.h \
 	lib/base/faults.c lib/base/faults.h lib/base/inject.c lib/base/inject.h
 # Every file of the library, so that TUTTI_FAULT reaches all allocations and descriptors.

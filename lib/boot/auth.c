@@ -13,7 +13,7 @@
  * hello:
  *	 0  8  "TUTTIctl"
  *	 8  2  protocol version (TT_BOOT_PROTO)
- *	10  1  kind of connection: 1 join (to rank 0's store), 2 tree (child to parent), 3 look (ras.h)
+ *	10  1  kind of connection: 1 join (to rank 0's store), 2 tree (child to parent), 3 look (ras.h), 4 gate (gate.h)
  *	11  1  role of the sender: 'C' or 'S'
  *	12  4  rank of the sender
  *	16  4  number of ranks of the job, as the sender knows it

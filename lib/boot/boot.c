@@ -12,6 +12,7 @@
 
 #include "lib/boot/bootdir.h"
 #include "lib/boot/ctl.h"
+#include "lib/boot/fork.h"
 #include "lib/boot/ras.h"
 #include "lib/boot/secure.h"
 #include "lib/boot/tree.h"
@@ -185,6 +186,7 @@ static int open_all(struct tt_boot *b)
 	if (err)
 		return err;
 	if (b->listenfd >= 0) {
+		tt_fork_guard(b->listenfd);
 		flags = fcntl(b->listenfd, F_GETFL);
 		fcntl(b->listenfd, F_SETFL, flags | O_NONBLOCK);
 		fcntl(b->listenfd, F_SETFD, FD_CLOEXEC);
@@ -259,7 +261,12 @@ int tt_boot_start(const struct tt_boot_params *params, const struct tt_boot_hand
 	return err;
 }
 
-void tt_boot_tell(struct tt_boot *boot, const void *ask, const char *text, size_t len)
+void tt_boot_job(const struct tt_boot *boot, char text[TT_JOB_TEXT])
+{
+	sodium_bin2hex(text, TT_JOB_TEXT, boot->self.job, sizeof(boot->self.job));
+}
+
+void tt_boot_tell(struct tt_boot *boot, int to, const void *ask, const char *text, size_t len)
 {
 	unsigned char buf[TT_CTL_MSG_MAX];
 
@@ -267,7 +274,7 @@ void tt_boot_tell(struct tt_boot *boot, const void *ask, const char *text, size_
 		return;
 	memcpy(buf, ask, 8);
 	memcpy(buf + 8, text, len);
-	tt_ctl_send(boot, 0, TT_CTL_TOLD, buf, 8 + len);
+	tt_ctl_send(boot, to, TT_CTL_TOLD, buf, 8 + len);
 }
 
 int tt_boot_rank(const struct tt_boot *boot)

@@ -40,11 +40,12 @@ enum tt_ctl_type {
 	TT_CTL_PAIR,	     /* lib/comm: block lengths that only two ranks know */
 	TT_CTL_NODE,	     /* lib/engine: what works with the memory of the ranks of a host */
 	TT_CTL_ASK,	     /* lib/api: a client wants to know what this rank is doing; ras.h */
-	TT_CTL_TOLD,	     /* ... and what it says, to rank 0; taken by lib/boot */
+	TT_CTL_TOLD,	     /* ... and what it says, to who asked; taken by lib/boot */
 	TT_CTL_FAIL,	     /* lib/comm: a communicator has failed at one of its ranks */
 	TT_CTL_ACCUSE,	     /* lib/comm, to the lowest rank: somebody can't be reached */
 	TT_CTL_AGREE,	     /* lib/comm: agreement among those that live */
 	TT_CTL_FENCED,	     /* lib/wire: the sender has closed its connection to the receiver */
+	TT_CTL_GROW,	     /* lib/api: what has come of a call of tutti_comm_grow */
 	TT_CTL_TYPES
 };
 
@@ -71,6 +72,7 @@ struct tt_boot_params {
 	char boot_dir[256];	/* TUTTI_BOOT_DIR: store and job are in a file there, found at start */
 	char boot_name[40];	/* TUTTI_JOB_ID, part of that file's name */
 	bool boot_secret;	/* the secret is in that file, not from TUTTI_SECRET_* */
+	bool gate;		/* that file is the one of the gate, through which this process came; gate.h */
 };
 
 /*
@@ -105,7 +107,11 @@ int tt_boot_start(const struct tt_boot_params *params, const struct tt_boot_hand
 
 /* Answer the question of a TT_CTL_ASK with a text of at most TT_TOLD_MAX bytes; from its handler. */
 #define TT_TOLD_MAX (TT_CTL_MSG_MAX - 16)
-void tt_boot_tell(struct tt_boot *boot, const void *ask, const char *text, size_t len);
+void tt_boot_tell(struct tt_boot *boot, int to, const void *ask, const char *text, size_t len);
+
+/* The job's nonce, which all its ranks know once they have joined, as 32 hexadecimal digits. */
+#define TT_JOB_TEXT 33
+void tt_boot_job(const struct tt_boot *boot, char text[TT_JOB_TEXT]);
 
 int tt_boot_rank(const struct tt_boot *boot);
 int tt_boot_size(const struct tt_boot *boot);

@@ -9,9 +9,9 @@
  *	job 32 hexadecimal digits
  *	secret 64 hexadecimal digits	"-" if the ranks have one of their own (TUTTI_SECRET_FILE)
  *
- * Mode 0600, written under another name and renamed, so it is never seen half; believed only if
- * it belongs to this user. The file of a job that died is replaced by the next rank 0; until then
- * readers find nobody, or a stranger, at its address, and read it again.
+ * Mode 0600, written under another name (".new") and renamed, so it is never seen half; believed only if
+ * it belongs to this user. What a rank 0 that died has left, under either name, is replaced by the next; until
+ * then readers find nobody, or a stranger, at its address, and read it again.
  */
 #include "lib/boot/bootdir.h"
 
@@ -25,8 +25,8 @@
 
 static void file_name(const struct tt_boot_params *params, char *path, size_t size)
 {
-	snprintf(path, size, "%s/tutti-boot%s%s", params->boot_dir, params->boot_name[0] ? "-" : "",
-		 params->boot_name);
+	snprintf(path, size, "%s/tutti-%s%s%s", params->boot_dir, params->gate ? "gate" : "boot",
+		 params->boot_name[0] ? "-" : "", params->boot_name);
 }
 
 int tt_bootdir_write(const struct tt_boot_params *params)
@@ -35,12 +35,13 @@ int tt_bootdir_write(const struct tt_boot_params *params)
 	int fd, len, err = 0;
 
 	file_name(params, path, sizeof(path));
-	snprintf(tmp, sizeof(tmp), "%s.%08x", path, (unsigned)randombytes_random());
+	snprintf(tmp, sizeof(tmp), "%s.new", path);
 	sodium_bin2hex(job, sizeof(job), params->job, sizeof(params->job));
 	if (params->boot_secret)
 		sodium_bin2hex(secret, sizeof(secret), params->secret, sizeof(params->secret));
 	len = snprintf(text, sizeof(text), "tutti-boot 1\nstore %s\njob %s\nsecret %s\n",
 		       params->store, job, secret);
+	unlink(tmp);
 	fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return tt_fail(-TUTTI_EBOOT, "TUTTI_BOOT_DIR=%s: can't create a file there: %s",

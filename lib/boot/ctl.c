@@ -45,6 +45,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "lib/boot/fork.h"
 #include "lib/boot/pack.h"
 #include "lib/boot/ras.h"
 
@@ -78,8 +79,15 @@ static void watch(struct tt_boot *b, int fd, void *mark, int op)
 void tt_listen_close(struct tt_boot *b)
 {
 	if (b->listenfd >= 0)
-		close(b->listenfd);
+		tt_fork_close(b->listenfd);
 	b->listenfd = -1;
+}
+
+/* Closing is not enough: a child may have the socket, too, and its events must not come here any more. */
+static void unwatch(struct tt_boot *b, const struct tt_link *link)
+{
+	if (link->fd >= 0)
+		epoll_ctl(b->epfd, EPOLL_CTL_DEL, link->fd, NULL);
 }
 
 /* The stranger who waits longest makes room for the next one. */
@@ -93,7 +101,8 @@ static bool drop_oldest_pending(struct tt_boot *b)
 		if (!link->server || link->state == TT_LINK_OPEN || link->state == TT_LINK_DEAD)
 			continue;
 		tt_link_kill(link, -EMFILE, "too many connections wait to be authenticated");
-		close(link->fd);
+		unwatch(b, link);
+		tt_fork_close(link->fd);
 		link->fd = -1;
 		return true;
 	}
@@ -209,6 +218,7 @@ static void sweep(struct tt_boot *b)
 
 			tt_link_flush(link);
 			if (link->state == TT_LINK_DEAD) {
+				unwatch(b, link);
 				tt_list_del(&link->node);
 				tt_list_add(&b->graves, &link->node);
 				link_lost(b, link);
@@ -246,8 +256,7 @@ void tt_start_done(struct tt_boot *b)
 	if (b->join)
 		tt_link_kill(b->join, 0, "the start is over");
 	b->join = NULL;
-	if (!b->rank)
-		tt_ras_open(b);
+	tt_ras_open(b);
 	*b->out = b; /* before any handler can run */
 	pthread_mutex_lock(&b->lock);
 	b->started = true;
@@ -255,15 +264,15 @@ void tt_start_done(struct tt_boot *b)
 	pthread_mutex_unlock(&b->lock);
 }
 
-void tt_send_error(struct tt_boot *b, struct tt_link *link)
+void tt_send_error(const struct tutti_error_info *error, struct tt_link *link)
 {
 	unsigned char buf[TT_FRAME_MAX];
 	struct tt_pack k = {.p = buf, .cap = sizeof(buf)};
 
-	tt_put_u(&k, (uint32_t)b->error.code, 4);
-	tt_put_u(&k, (uint32_t)b->error.rank, 4);
-	tt_put_str(&k, b->error.host);
-	tt_put_str(&k, b->error.text);
+	tt_put_u(&k, (uint32_t)error->code, 4);
+	tt_put_u(&k, (uint32_t)error->rank, 4);
+	tt_put_str(&k, error->host);
+	tt_put_str(&k, error->text);
 	tt_link_send(link, TT_F_ERROR, buf, k.len);
 }
 
@@ -278,7 +287,7 @@ static void tell_all(struct tt_boot *b)
 		if (link->kind != TT_LINK_JOIN || link->state != TT_LINK_OPEN)
 			continue;
 		b->njoined++;
-		tt_send_error(b, link);
+		tt_send_error(&b->error, link);
 		tt_link_close_after(link, tt_deadline_ms(DRAIN_MS));
 	}
 }
@@ -302,7 +311,7 @@ void tt_start_fail(struct tt_boot *b, int code, int rank, const char *host, cons
 	if (b->rank && !(b->join && b->join->state == TT_LINK_OPEN))
 		b->phase = TT_PH_END;
 	else if (b->rank)
-		tt_send_error(b, b->join);
+		tt_send_error(&b->error, b->join);
 	else
 		tell_all(b);
 }
@@ -387,9 +396,12 @@ static int next_timeout(struct tt_boot *b)
 		struct tt_link *link = tt_container(pos, struct tt_link, node);
 
 		next = link->deadline < next ? link->deadline : next;
+		if (link->state != TT_LINK_OPEN || link->kind != TT_LINK_TREE || link->closing)
+			continue;
 		at = link->last_tx + b->beat_ns;
-		if (link->state == TT_LINK_OPEN && link->kind == TT_LINK_TREE && at < next)
-			next = at;
+		next = at < next ? at : next;
+		at = link->last_rx + b->limit_ns + TT_MS; /* then it was silent for too long */
+		next = b->phase == TT_PH_UP && at < next ? at : next;
 	}
 	if (b->phase < TT_PH_UP && b->start_deadline < next)
 		next = b->start_deadline;

@@ -29,7 +29,8 @@ enum tt_frame {
 	TT_F_PLACE,
 	TT_F_ASK, /* ras.h */
 	TT_F_JOB,
-	TT_F_TOLD
+	TT_F_TOLD,
+	TT_F_ADMIT /* gate.c */
 };
 
 enum tt_phase {
@@ -150,7 +151,7 @@ void tt_ctl_add_link(struct tt_boot *b, struct tt_link *link);
 void tt_start_done(struct tt_boot *b);
 void tt_start_fail(struct tt_boot *b, int code, int rank, const char *host, const char *fmt, ...)
 	TT_PRINTF(5, 6);
-void tt_send_error(struct tt_boot *b, struct tt_link *link);
+void tt_send_error(const struct tutti_error_info *error, struct tt_link *link);
 void tt_listen_close(struct tt_boot *b);
 
 /* store.c: rank 0's collecting side */

@@ -4,7 +4,7 @@
  *
  * Two questions, each answered by the first that says anything:
  *	who am I?	config.nranks and rank; TUTTI_RANK and TUTTI_NRANKS; RANK and WORLD_SIZE; nobody: a
- *			single process
+ *			single process. TUTTI_JOIN, without config.nranks: the gate of a job tells (gate.c)
  *	where is rank 0? config.id or config.allgather; TUTTI_STORE; TUTTI_BOOT_DIR; MASTER_ADDR and
  *			MASTER_PORT
  */
@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "lib/boot/addr.h"
+#include "lib/boot/gate.h"
 
 #define RANKS_MAX (1 << 24)
 
@@ -198,6 +199,44 @@ static int where_master(struct tt_boot_params *p)
 	return 0;
 }
 
+static int use_dir(const struct tt_env *env, struct tt_boot_params *p)
+{
+	if (strlen(env->boot_dir.text) >= sizeof(p->boot_dir))
+		return tt_fail(-EINVAL, "TUTTI_BOOT_DIR is longer than %zu bytes",
+			       sizeof(p->boot_dir) - 1);
+	snprintf(p->boot_dir, sizeof(p->boot_dir), "%s", env->boot_dir.text);
+	snprintf(p->boot_name, sizeof(p->boot_name), "%s", env->job_id.text);
+	p->boot_secret = !p->have_secret;
+	return 0;
+}
+
+int tt_boot_gate_params(const struct tt_env *env, struct tt_boot_params *params)
+{
+	int err;
+
+	if (!env->boot_dir.is_set || !*env->boot_dir.text)
+		return tt_fail(-EINVAL, "TUTTI_BOOT_DIR is not set: a job and processes that join it find each "
+					"other in a directory");
+	params->gate = true;
+	err = tt_secret_load(env, params);
+	return err ? err : use_dir(env, params);
+}
+
+/* A new process for a job that runs: who it is, and where, is told at the gate. */
+static int fill_join(const struct tt_env *env, struct tt_boot_params *p)
+{
+	int err = 0;
+
+	if (strlen(env->iface.text) >= sizeof(p->iface))
+		err = tt_fail(-EINVAL, "TUTTI_IF is longer than %zu bytes", sizeof(p->iface) - 1);
+	snprintf(p->iface, sizeof(p->iface), "%.63s", env->iface.text);
+	p->local_rank = (int)env->local_rank.number;
+	snprintf(p->origin, sizeof(p->origin), "tutti_comm_grow");
+	if (!err)
+		err = tt_boot_gate_params(env, p);
+	return err ? err : tt_gate_enter(p);
+}
+
 static int where(const struct tutti_config *config, const struct tt_env *env,
 		 struct tt_boot_params *p)
 {
@@ -215,14 +254,8 @@ static int where(const struct tutti_config *config, const struct tt_env *env,
 		return where_store(env, p);
 	if (!env->boot_dir.is_set)
 		return where_master(p);
-	if (strlen(env->boot_dir.text) >= sizeof(p->boot_dir))
-		return tt_fail(-EINVAL, "TUTTI_BOOT_DIR is longer than %zu bytes",
-			       sizeof(p->boot_dir) - 1);
-	snprintf(p->boot_dir, sizeof(p->boot_dir), "%s", env->boot_dir.text);
-	snprintf(p->boot_name, sizeof(p->boot_name), "%s", env->job_id.text);
-	p->boot_secret = !p->have_secret;
 	snprintf(p->origin, sizeof(p->origin), "directory");
-	return 0;
+	return use_dir(env, p);
 }
 
 void tt_boot_params_drop(struct tt_boot_params *params)
@@ -275,7 +308,8 @@ int tt_boot_discover(const struct tutti_config *config, const struct tt_env *env
 
 	if (sodium_init() < 0)
 		return tt_fail(-EIO, "libsodium could not be initialized");
-	err = fill(config, env, &p);
+	err = env->join.number && !(config && config->nranks) ? fill_join(env, &p)
+							      : fill(config, env, &p);
 	if (err) {
 		tt_boot_params_drop(&p);
 		return err;

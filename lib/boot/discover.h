@@ -7,6 +7,8 @@
 
 /* The secret of TUTTI_SECRET_FD or TUTTI_SECRET_FILE, if one is set. */
 int tt_secret_load(const struct tt_env *env, struct tt_boot_params *params);
+/* Directory, name and secret of the gate. -EINVAL: no directory, or the secret can't be read. */
+int tt_boot_gate_params(const struct tt_env *env, struct tt_boot_params *params);
 /* Make an id whose socket listens on the address that iface (may be "") says. */
 int tt_unique_id_make(const char *iface, struct tutti_unique_id *id);
 /* Store, job and secret of an id; at rank 0 also the socket, which must be in this process. */

@@ -32,6 +32,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/error.h"
 #include "lib/boot/addr.h"
+#include "lib/boot/fork.h"
 
 #define RX_SIZE 16384
 #define TX_MAX (16u << 20)
@@ -61,6 +62,7 @@ static struct tt_link *link_new(int fd, const struct sockaddr *addr, const struc
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	tt_list_init(&link->node);
 	link->fd = fd;
+	tt_fork_guard(fd);
 	link->self = self;
 	link->ops = ops;
 	link->owner = owner;
@@ -101,7 +103,7 @@ int tt_link_connect(const struct sockaddr *addr, socklen_t addr_len, enum tt_lin
 	if (!err && connect(fd, addr, addr_len) && errno != EINPROGRESS && errno != EINTR)
 		err = -errno;
 	if (err) {
-		close(fd);
+		tt_fork_close(fd);
 		free(l);
 		return err;
 	}
@@ -379,7 +381,7 @@ void tt_link_readable(struct tt_link *link)
 void tt_link_free(struct tt_link *link)
 {
 	if (link->fd >= 0)
-		close(link->fd);
+		tt_fork_close(link->fd);
 	free(link->rx);
 	free(link->tx);
 	sodium_memzero(&link->auth, sizeof(link->auth));

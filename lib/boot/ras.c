@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "lib/boot/fork.h"
 #include "lib/boot/pack.h"
 
 #define HANDSHAKE_MS 5000
@@ -21,15 +22,13 @@
 static int listen_here(const struct tt_boot *b)
 {
 	struct sockaddr_un sa = {.sun_family = AF_UNIX};
-	char *name = sa.sun_path + 1;
+	char job[TT_JOB_TEXT];
 	socklen_t len;
-	int fd, i, n;
+	int fd, n;
 
-	n = snprintf(name, sizeof(sa.sun_path) - 1, TT_RAS_PREFIX "%u/", (unsigned)geteuid());
-	for (i = 0; i < 16; i++)
-		n += snprintf(name + n, sizeof(sa.sun_path) - 1 - (size_t)n, "%02x",
-			      b->self.job[i]);
-	n += snprintf(name + n, sizeof(sa.sun_path) - 1 - (size_t)n, "/%d", (int)getpid());
+	tt_boot_job(b, job);
+	n = snprintf(sa.sun_path + 1, sizeof(sa.sun_path) - 1, TT_RAS_PREFIX "%u/%s/%d/%d",
+		     (unsigned)geteuid(), job, b->rank, (int)getpid());
 	len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
@@ -42,8 +41,11 @@ static int listen_here(const struct tt_boot *b)
 
 static int key_fd(const struct tt_boot *b)
 {
-	int fd = memfd_create(TT_RAS_KEY, MFD_CLOEXEC);
+	char name[sizeof(TT_RAS_KEY) + TT_JOB_TEXT] = TT_RAS_KEY;
+	int fd;
 
+	tt_boot_job(b, name + strlen(name));
+	fd = memfd_create(name, MFD_CLOEXEC);
 	if (fd >= 0 && (fchmod(fd, 0600) ||
 			write(fd, b->self.secret, sizeof(b->self.secret)) != sizeof(b->self.secret))) {
 		close(fd);
@@ -57,6 +59,8 @@ void tt_ras_open(struct tt_boot *b)
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &b->ras_fd};
 
 	b->ras_fd = listen_here(b);
+	if (b->ras_fd >= 0)
+		tt_fork_guard(b->ras_fd);
 	b->ras_key = b->ras_fd < 0 ? -1 : key_fd(b);
 	if (b->ras_key < 0 || epoll_ctl(b->epfd, EPOLL_CTL_ADD, b->ras_fd, &ev))
 		tt_ras_close(b);
@@ -65,7 +69,7 @@ void tt_ras_open(struct tt_boot *b)
 void tt_ras_close(struct tt_boot *b)
 {
 	if (b->ras_fd >= 0)
-		close(b->ras_fd);
+		tt_fork_close(b->ras_fd);
 	if (b->ras_key >= 0)
 		close(b->ras_key);
 	b->ras_fd = b->ras_key = -1;
@@ -96,6 +100,11 @@ void tt_ras_accept(struct tt_boot *b)
 	struct tt_link *link;
 	int fd = accept4(b->ras_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+		/* It would be asked for without end. */
+		tt_warn("out of file descriptors: tutti_ras can't ask this rank any more; raise 'ulimit -n'");
+		tt_ras_close(b);
+	}
 	if (fd < 0)
 		return;
 	if (!may_look(fd) || clients(b) >= TT_RAS_CLIENTS) {

@@ -49,8 +49,27 @@ static bool admit(struct tt_boot *b, const struct tt_link *link)
 	return false;
 }
 
+/* All have joined: this is one that was taken for dead and started anew, or one too many. */
+static void turn_away(struct tt_link *link)
+{
+	struct tutti_error_info e = {.code = -TUTTI_EBOOT, .rank = link->peer};
+
+	snprintf(e.text, sizeof(e.text),
+		 "the job runs already, and rank %d has been in it; a new process joins by TUTTI_JOIN=1 "
+		 "(tutti_comm_grow)",
+		 link->peer);
+	tt_send_error(&e, link);
+	tt_link_close_after(link, tt_deadline_ms(1000));
+	tt_warn("a process (%s) wants to join as rank %d, and was turned away: the job runs already",
+		link->peer_addr, link->peer);
+}
+
 void tt_store_open(struct tt_boot *b, struct tt_link *link)
 {
+	if (b->phase == TT_PH_UP) {
+		turn_away(link);
+		return;
+	}
 	if (b->phase == TT_PH_FAIL) {
 		int r = link->hello.rank;
 
@@ -58,11 +77,11 @@ void tt_store_open(struct tt_boot *b, struct tt_link *link)
 			b->ranks[r].join = link;
 			b->njoined++;
 		}
-		tt_send_error(b, link);
+		tt_send_error(&b->error, link);
 		tt_link_close_after(link, b->drain_deadline);
 		return;
 	}
-	if (b->phase > TT_PH_FAIL || b->phase == TT_PH_UP || !admit(b, link))
+	if (b->phase > TT_PH_FAIL || !admit(b, link))
 		return;
 	b->ranks[link->peer].join = link;
 }

@@ -237,9 +237,13 @@ static void check_bye(struct tt_boot *b)
 	if (!b->stopping)
 		return;
 	for (i = 0; i < b->nchildren; i++) {
-		if (b->child[i].link && !b->child[i].bye)
+		const struct tt_child *c = &b->child[i];
+
+		if (!c->link || c->link->state == TT_LINK_DEAD) /* who was below it comes by another way */
+			continue;
+		if (!c->bye)
 			return;
-		below += b->child[i].link ? b->child[i].below : 0;
+		below += c->below;
 	}
 	if (b->evicted[0] || (tt_tree_is_root(b) && below + b->ngone >= b->nranks)) {
 		bye_down(b);
@@ -316,8 +320,6 @@ static void deliver(struct tt_boot *b, int from, int type, const void *data, siz
 {
 	if (type == TT_CTL_TOLD)
 		tt_ras_told(b, from, data, len);
-	else if (type == TT_CTL_ASK && (from || len != 8))
-		return;
 	else if (b->handlers.fn[type])
 		b->handlers.fn[type](b->handlers.arg, from, data, len);
 }

@@ -327,13 +327,22 @@ static void take_proposal(struct tutti_comm *comm, int from, const struct vote_m
 	say(comm->ctx, v, ACK, comm->world[from]);
 }
 
+/* To a rank of the world that still says `step`. */
+static void tell_decided(struct tutti_context *ctx, const struct tt_vote *v, int world, uint32_t step)
+{
+	if (step == ASK || step == STATE || step == PROPOSE)
+		say(ctx, v, DECIDE, world);
+}
+
 static void take(struct tutti_comm *comm, int from, const struct vote_msg *msg,
 		 const unsigned char *bits)
 {
 	struct tt_vote *v = comm->vote;
 
-	if (v->decided)
+	if (v->decided) { /* though the caller may have given up before, and not repeated it */
+		tell_decided(comm->ctx, v, comm->world[from], msg->step);
 		return;
+	}
 	switch (msg->step) {
 	case ASK:
 		say(comm->ctx, v, STATE, comm->world[from]);
@@ -371,8 +380,7 @@ static void answer(struct tutti_context *ctx, int from, const struct vote_msg *m
 
 		if (v->comm != msg->comm || v->number != msg->number)
 			continue;
-		if (msg->step == ASK || msg->step == STATE || msg->step == PROPOSE)
-			say(ctx, v, DECIDE, from);
+		tell_decided(ctx, v, from, msg->step);
 		return;
 	}
 }

@@ -88,6 +88,10 @@ void tt_comm_bury(struct tutti_comm *comm)
 		free_oldest_dead(ctx);
 	free(comm->world);
 	free(comm->history);
+	if (comm->grown)
+		explicit_bzero(comm->grown, sizeof(*comm->grown));
+	free(comm->grown);
+	comm->grown = NULL;
 	comm->world = NULL;
 	comm->history = NULL;
 	tt_wire_unlock(ctx->wire);

@@ -85,7 +85,19 @@ struct tt_doomed {
 	struct tutti_error_info info;
 };
 
-struct tt_vote; /* agree.c */
+struct tt_vote;	  /* agree.c */
+struct tt_broken; /* accuse.c */
+
+/* What the lowest rank that lives tells the others in tutti_comm_grow. */
+struct tt_grown {
+	uint64_t comm;
+	uint32_t number; /* of the agreement before */
+	int32_t from;	 /* in the world; set where it arrives */
+	int32_t code;	 /* 0, or why there is no new job */
+	int32_t boot_ms; /* by then it must stand */
+	struct tutti_unique_id id; /* secret */
+	char text[400];
+};
 
 struct tutti_comm {
 	uint32_t magic;
@@ -126,6 +138,7 @@ struct tutti_comm {
 	struct tt_hosts *hosts;	   /* NULL: all ranks are on one host, or there are no plans in two levels */
 	uint32_t votes; /* agreements reached so far */
 	struct tt_vote *vote; /* agree.c: under way; NULL: none */
+	struct tt_grown *grown; /* lib/api/grow.c: what the leader has told; NULL: nothing */
 };
 
 enum tt_wait_mode { TT_WAIT_SPIN, TT_WAIT_YIELD, TT_WAIT_SLEEP };
@@ -162,11 +175,13 @@ struct tutti_context {
 	int abort_code;
 	struct tt_doomed *doomed; /* the last TT_DOOMED_MAX; NULL: none yet */
 	unsigned ndoomed;
+	struct tt_broken *broken; /* connections that ranks have lost, as this one was told */
+	unsigned nbroken;
 	struct tt_list decided; /* agree.c: for ranks that ask late */
 	int ndecided;
 	int voting; /* agreements under way */
 	struct tt_boot *_Atomic beats; /* the control tree, for handlers that wait for the lock */
-	int shrunk; /* communicators made by tutti_comm_shrink */
+	int shrunk; /* calls of tutti_comm_shrink that came to a decision */
 
 	/* the engine's */
 	struct tt_list ready;	/* lanes whose next round can start */
@@ -233,21 +248,18 @@ void tt_pair_msg(void *ctx, int from, const void *data, size_t len);
 
 /* fail.c: all under the lock */
 
-/* Put comm into failure, unless it is in one. rank (of the world) may be -1. */
+/* Put comm into failure on all its ranks, unless it is in one. rank (of the world) may be -1. */
 void tt_comm_fail(struct tutti_comm *comm, int code, int rank, const char *call, uint64_t seq,
 		  const char *field, const char *fmt, ...) TT_PRINTF(7, 8);
-/* The same for every communicator that contains rank, -1: all. */
+/* This rank could not make the communicator that others have, or will have: it fails there. */
+void tt_comm_unmade(struct tutti_context *ctx, uint64_t uid, int code, const char *call);
+/* Every communicator that contains rank, -1: all; at this rank, as the others have heard the same. */
 void tt_ctx_fail(struct tutti_context *ctx, int code, int rank, const char *fmt, ...)
 	TT_PRINTF(4, 5);
-/* As tt_comm_fail, and the other ranks of comm are told, where it fails too. */
-void tt_comm_fail_all(struct tutti_comm *comm, int code, int rank, const char *call, uint64_t seq,
-		      const char *field, const char *fmt, ...) TT_PRINTF(7, 8);
 /* The connection to peer was closed, so nothing that shares it can be relied on: as that fails. */
 void tt_comm_fail_with(struct tutti_context *ctx, int peer, const struct tutti_error_info *cause);
 /* A new communicator: a rank of it may be gone already, such as in the middle of tutti_init. */
 void tt_comm_inherit_failure(struct tutti_comm *comm);
-/* Transfers to or from rank fail, and the control tree does not know why: the lowest rank decides. */
-void tt_ctx_lost(struct tutti_context *ctx, int rank, const char *why);
 /* What the failure of comm looks like to a call that it ends, or that comes later. */
 int tt_comm_failure(const struct tutti_comm *comm, const char *call, uint64_t seq, const char *phase,
 		    uint64_t bytes);
@@ -261,13 +273,20 @@ void tt_ctx_damaged(void *ctx, int rank, const char *why);
 
 /* Handlers of the control tree; they take the lock. */
 void tt_ctx_fail_msg(void *ctx, int from, const void *data, size_t len);
-void tt_ctx_accuse_msg(void *ctx, int from, const void *data, size_t len);
 void tt_ctx_gone(void *ctx, int rank, const char *host, const char *why);
-/* A communicator that has failed here only fails on all its ranks. Under the lock. */
-void tt_comm_abort(struct tutti_comm *comm);
 void tt_ctx_abort_msg(void *ctx, int from, const void *data, size_t len);
 /* Tell all ranks to abort. Any thread. */
 int tt_ctx_abort(struct tutti_context *ctx, int code);
+
+/* accuse.c: under the lock but for the handler */
+
+/*
+ * Transfers to or from rank fail, and the control tree does not know why: to be repeated every TT_ACCUSE_AGAIN until
+ * somebody is gone. The lowest rank decides who. Of this rank itself: it can't go on.
+ */
+#define TT_ACCUSE_AGAIN (500 * TT_MS)
+void tt_ctx_lost(struct tutti_context *ctx, int rank, const char *why);
+void tt_ctx_accuse_msg(void *ctx, int from, const void *data, size_t len);
 
 /* agree.c: agreement among the ranks of a communicator that live; under the lock but for the handler */
 

@@ -28,12 +28,6 @@ struct fail_msg {
 	char call[32], field[32], text[400];
 };
 
-/* In TT_CTL_ACCUSE. */
-struct accuse_msg {
-	int32_t rank, by;
-	char why[160];
-};
-
 void tt_ctx_lock(struct tutti_context *ctx)
 {
 	struct tt_boot *boot;
@@ -78,8 +72,8 @@ static void fail_one(struct tutti_comm *comm, const struct tutti_error_info *inf
 	tt_wire_wake(comm->ctx->wire);
 }
 
-static void fill(struct tutti_context *ctx, struct tutti_error_info *info, int code, int rank,
-		 const char *fmt, va_list ap)
+static void vdescribe(struct tutti_context *ctx, struct tutti_error_info *info, int code, int rank,
+		      const char *fmt, va_list ap)
 {
 	memset(info, 0, sizeof(*info));
 	info->size = sizeof(*info);
@@ -90,27 +84,16 @@ static void fill(struct tutti_context *ctx, struct tutti_error_info *info, int c
 	vsnprintf(info->text, sizeof(info->text), fmt, ap);
 }
 
-static void vfail(struct tutti_comm *comm, struct tutti_error_info *info, int code, int rank,
-		 const char *call, uint64_t seq, const char *field, const char *fmt, va_list ap)
-{
-	fill(comm->ctx, info, code, rank, fmt, ap);
-	snprintf(info->call, sizeof(info->call), "%s", call ? call : "");
-	snprintf(info->field, sizeof(info->field), "%s", field ? field : "");
-	info->sequence = seq;
-	tt_err("%s", info->text);
-	fail_one(comm, info);
-}
+static void describe(struct tutti_context *ctx, struct tutti_error_info *info, int code, int rank,
+		     const char *fmt, ...) TT_PRINTF(5, 6);
 
-void tt_comm_fail(struct tutti_comm *comm, int code, int rank, const char *call, uint64_t seq,
-		  const char *field, const char *fmt, ...)
+static void describe(struct tutti_context *ctx, struct tutti_error_info *info, int code, int rank,
+		     const char *fmt, ...)
 {
-	struct tutti_error_info info;
 	va_list ap;
 
-	if (atomic_load(&comm->failed))
-		return;
 	va_start(ap, fmt);
-	vfail(comm, &info, code, rank, call, seq, field, fmt, ap);
+	vdescribe(ctx, info, code, rank, fmt, ap);
 	va_end(ap);
 }
 
@@ -156,18 +139,18 @@ static void tell(struct tutti_context *ctx, const struct tt_doomed *d)
 	tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_FAIL, &msg, sizeof(msg));
 }
 
-static void spread(struct tutti_comm *comm, const struct tutti_error_info *info)
+static void spread(struct tutti_context *ctx, uint64_t uid, const struct tutti_error_info *info)
 {
-	struct tt_doomed *d = doom(comm->ctx, comm->uid, info);
+	struct tt_doomed *d = doom(ctx, uid, info);
 
 	if (!d)
 		return;
 	d->told_at = tt_now_ns();
-	tell(comm->ctx, d);
+	tell(ctx, d);
 }
 
-void tt_comm_fail_all(struct tutti_comm *comm, int code, int rank, const char *call, uint64_t seq,
-		      const char *field, const char *fmt, ...)
+void tt_comm_fail(struct tutti_comm *comm, int code, int rank, const char *call, uint64_t seq,
+		  const char *field, const char *fmt, ...)
 {
 	struct tutti_error_info info;
 	va_list ap;
@@ -175,23 +158,29 @@ void tt_comm_fail_all(struct tutti_comm *comm, int code, int rank, const char *c
 	if (atomic_load(&comm->failed))
 		return;
 	va_start(ap, fmt);
-	vfail(comm, &info, code, rank, call, seq, field, fmt, ap);
+	vdescribe(comm->ctx, &info, code, rank, fmt, ap);
 	va_end(ap);
-	spread(comm, &info);
+	snprintf(info.call, sizeof(info.call), "%s", call ? call : "");
+	snprintf(info.field, sizeof(info.field), "%s", field ? field : "");
+	info.sequence = seq;
+	tt_err("%s", info.text);
+	fail_one(comm, &info);
+	if (code != -TUTTI_EMISMATCH) /* all have that verdict from the rank that compared */
+		spread(comm->ctx, comm->uid, &info);
 }
 
-void tt_comm_abort(struct tutti_comm *comm)
+void tt_comm_unmade(struct tutti_context *ctx, uint64_t uid, int code, const char *call)
 {
-	struct tutti_error_info info = comm->failure;
-	char name[32];
+	struct tutti_comm *comm = tt_comm_find(ctx, uid);
+	struct tutti_error_info info;
+	int rank = ctx->boot_params.rank;
 
-	if (comm->size == 1)
-		return;
-	info.code = -TUTTI_EABORTED;
-	info.rank = comm->ctx->boot_params.rank;
-	snprintf(info.text, sizeof(info.text), "rank %d has given up %s: %.300s", info.rank,
-		 tt_comm_name(comm, name, sizeof(name)), comm->failure.text);
-	spread(comm, &info);
+	describe(ctx, &info, code, rank, "rank %d could not make its part of the communicator: %.300s", rank,
+		 tt_fail_text(code));
+	snprintf(info.call, sizeof(info.call), "%s", call);
+	if (comm)
+		fail_one(comm, &info);
+	spread(ctx, uid, &info);
 }
 
 void tt_ctx_fail_msg(void *arg, int from, const void *data, size_t len)
@@ -271,7 +260,7 @@ void tt_ctx_fail(struct tutti_context *ctx, int code, int rank, const char *fmt,
 	va_list ap;
 
 	va_start(ap, fmt);
-	fill(ctx, &info, code, rank, fmt, ap);
+	vdescribe(ctx, &info, code, rank, fmt, ap);
 	va_end(ap);
 	if (!ctx->first_failure.code || (rank < 0 && !ctx->aborted))
 		ctx->first_failure = info;
@@ -289,19 +278,6 @@ void tt_ctx_fail(struct tutti_context *ctx, int code, int rank, const char *fmt,
 		tt_err("%s", info.text);
 }
 
-static void gone_info(struct tutti_context *ctx, struct tutti_error_info *info, int rank,
-		      const char *fmt, ...) TT_PRINTF(4, 5);
-
-static void gone_info(struct tutti_context *ctx, struct tutti_error_info *info, int rank,
-		      const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	fill(ctx, info, -TUTTI_EPEER, rank, fmt, ap);
-	va_end(ap);
-}
-
 /* What has failed before it was made: the job, a rank of it, or the communicator itself at others. */
 static bool inherited(struct tutti_comm *comm, struct tutti_error_info *info)
 {
@@ -316,8 +292,8 @@ static bool inherited(struct tutti_comm *comm, struct tutti_error_info *info)
 	}
 	for (i = 0; ctx->boot && i < comm->size; i++)
 		if (tt_boot_gone(ctx->boot, comm->world[i], why, sizeof(why))) {
-			gone_info(ctx, info, comm->world[i], "rank %d on host %s is gone: %s",
-				  comm->world[i], tt_boot_host(ctx->boot, comm->world[i]), why);
+			describe(ctx, info, -TUTTI_EPEER, comm->world[i], "rank %d on host %s is gone: %s",
+				 comm->world[i], tt_boot_host(ctx->boot, comm->world[i]), why);
 			return true;
 		}
 	if (d)
@@ -352,7 +328,7 @@ void tt_comm_fail_with(struct tutti_context *ctx, int peer, const struct tutti_e
 		info.call[0] = info.phase[0] = 0;
 		info.sequence = info.bytes = 0;
 		fail_one(comm, &info);
-		spread(comm, &info);
+		spread(ctx, comm->uid, &info);
 	}
 }
 
@@ -393,46 +369,6 @@ void tt_ctx_gone(void *arg, int rank, const char *host, const char *why)
 	tt_ctx_unlock(ctx);
 }
 
-void tt_ctx_lost(struct tutti_context *ctx, int rank, const char *why)
-{
-	struct accuse_msg msg = {.rank = rank, .by = ctx->boot_params.rank};
-
-	snprintf(msg.why, sizeof(msg.why), "%s", why);
-	tt_ctl_send(ctx->boot, tt_boot_lowest(ctx->boot), TT_CTL_ACCUSE, &msg, sizeof(msg));
-}
-
-/*
- * Two ranks that lose the connection between them accuse each other: the one whose accusation comes first is
- * believed. A rank that is not the lowest (any more) passes it on.
- */
-void tt_ctx_accuse_msg(void *arg, int from, const void *data, size_t len)
-{
-	struct tutti_context *ctx = arg;
-	struct accuse_msg msg;
-	char why[200];
-	int lowest;
-
-	(void)from;
-	if (len != sizeof(msg))
-		return;
-	memcpy(&msg, data, sizeof(msg));
-	msg.why[sizeof(msg.why) - 1] = 0;
-	if (msg.rank < 0 || msg.rank >= ctx->boot_params.nranks || msg.by < 0 ||
-	    msg.by >= ctx->boot_params.nranks)
-		return;
-	tt_ctx_lock(ctx);
-	lowest = ctx->boot ? tt_boot_lowest(ctx->boot) : -1;
-	if (lowest > ctx->boot_params.rank)
-		lowest = -1;
-	snprintf(why, sizeof(why), "rank %d reports: %s", msg.by, msg.why);
-	if (lowest >= 0 && lowest != ctx->boot_params.rank)
-		tt_ctl_send(ctx->boot, lowest, TT_CTL_ACCUSE, &msg, sizeof(msg));
-	else if (lowest >= 0 && !tt_boot_gone(ctx->boot, msg.by, NULL, 0) &&
-		 !tt_boot_gone(ctx->boot, msg.rank, NULL, 0))
-		tt_boot_evict(ctx->boot, msg.rank, why);
-	tt_ctx_unlock(ctx);
-}
-
 /* ---- the end of the job ---- */
 
 void tt_ctx_damaged(void *arg, int rank, const char *why)
@@ -463,15 +399,16 @@ void tt_ctx_abort_msg(void *arg, int from, const void *data, size_t len)
 int tt_ctx_abort(struct tutti_context *ctx, int code)
 {
 	struct abort_msg msg = {.user_code = code};
+	int err = 0;
 
 	tt_wire_lock(ctx->wire);
 	tt_ctx_fail(ctx, -TUTTI_EABORTED, -1, "rank %d aborted the job with code %d",
 		    ctx->boot_params.rank, code);
 	ctx->abort_mine = true;
 	ctx->abort_code = code;
+	if (ctx->boot_params.nranks > 1) /* before what follows from it, which another thread may say */
+		err = tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_ABORT, &msg, sizeof(msg));
 	tt_wire_wake(ctx->wire);
 	tt_wire_unlock(ctx->wire);
-	return ctx->boot_params.nranks > 1
-		       ? tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_ABORT, &msg, sizeof(msg))
-		       : 0;
+	return err;
 }

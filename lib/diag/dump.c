@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 
 #define ARMED_MAX 8
 #define LINE 2048
+#define DISARM_MS 5000
 
 struct tt_dump_clock tt_dump_clock(const struct tt_flight *f)
 {
@@ -120,7 +122,6 @@ static void put_failure(struct tt_json *j, const struct tt_flight_comm *c,
 	if (!c->code)
 		return;
 	tt_json_i64(j, "error", c->code);
-	tt_json_str(j, "error_text", c->text);
 	tt_json_i64(j, "error_rank", c->culprit);
 	tt_json_str(j, "error_call", c->call);
 	tt_json_u64(j, "error_sequence", c->fail_seq);
@@ -144,6 +145,8 @@ static void write_comm(struct out *o, const struct tt_flight_comm *c, const stru
 		tt_json_i64(&j, NULL, c->member[i]);
 	tt_json_close(&j, ']');
 	put_failure(&j, c, clock);
+	if (c->code) /* last of it, as it may be too long */
+		tt_json_str(&j, "error_text", c->text);
 	if (c->nlate) {
 		tt_json_u64(&j, "late_sequence", c->late_seq);
 		tt_json_open(&j, "late", '[');
@@ -152,21 +155,6 @@ static void write_comm(struct out *o, const struct tt_flight_comm *c, const stru
 		tt_json_close(&j, ']');
 	}
 	end(o, &j);
-}
-
-static const char *name_of(const struct tt_flight *f, uint8_t i)
-{
-	return i < f->head->nnames && i < TT_FLIGHT_NAMES ? f->head->name[i] : "";
-}
-
-static uint32_t comm_id(const struct tt_flight *f, uint64_t uid)
-{
-	int i;
-
-	for (i = 0; i < TT_FLIGHT_COMMS; i++)
-		if (f->head->comm[i].uid == uid)
-			return f->head->comm[i].id;
-	return 0;
 }
 
 static const char *state_name(uint8_t state)
@@ -183,15 +171,15 @@ static void write_rec(struct out *o, const struct tt_flight *f, const struct tt_
 
 	begin(o, &j);
 	tt_json_u64(&j, "operation", number);
-	tt_json_str(&j, "call", name_of(f, r->call));
-	tt_json_u64(&j, "communicator", comm_id(f, r->comm));
+	tt_json_str(&j, "call", tt_flight_name_of(f, r->call));
+	tt_json_u64(&j, "communicator", tt_flight_comm_id(f, r->comm));
 	put_uid(&j, r->comm);
 	if (r->seq)
 		tt_json_u64(&j, "sequence", r->seq);
 	if (r->type)
-		tt_json_str(&j, "type", name_of(f, r->type));
+		tt_json_str(&j, "type", tt_flight_name_of(f, r->type));
 	if (r->op)
-		tt_json_str(&j, "op", name_of(f, r->op));
+		tt_json_str(&j, "op", tt_flight_name_of(f, r->op));
 	if (r->count != TT_FLIGHT_NO_COUNT)
 		tt_json_u64(&j, "count", r->count);
 	if (r->peer >= 0)
@@ -201,7 +189,7 @@ static void write_rec(struct out *o, const struct tt_flight *f, const struct tt_
 	if (r->in_place)
 		tt_json_u64(&j, "in_place", 1);
 	if (r->alg)
-		tt_json_str(&j, "algorithm", name_of(f, r->alg));
+		tt_json_str(&j, "algorithm", tt_flight_name_of(f, r->alg));
 	tt_json_u64(&j, "rounds", r->rounds);
 	if (r->of)
 		tt_json_u64(&j, "of", r->of);
@@ -215,24 +203,21 @@ static void write_rec(struct out *o, const struct tt_flight *f, const struct tt_
 	end(o, &j);
 }
 
-int tt_dump_write(int fd, const struct tt_flight *f, const char *reason)
+static int write_lines(struct out *o, const struct tt_flight *f, const char *reason)
 {
 	struct tt_dump_clock clock = tt_dump_clock(f);
 	uint64_t last = atomic_load_explicit(&f->head->last, memory_order_acquire), i;
-	struct out o = {.fd = fd};
 	struct tt_flight_rec r;
 
-	write_head(&o, f, &clock, reason);
+	write_head(o, f, &clock, reason);
 	for (i = 0; i < TT_FLIGHT_COMMS; i++)
 		if (f->head->comm[i].uid)
-			write_comm(&o, &f->head->comm[i], &clock);
-	for (i = last < TT_FLIGHT_RECORDS ? 1 : last - TT_FLIGHT_RECORDS + 1; i <= last; i++) {
-		r = f->rec[i % TT_FLIGHT_RECORDS];
-		if (atomic_load(&r.number) == i)
-			write_rec(&o, f, &r, i, &clock);
-	}
-	flush(&o);
-	return o.err;
+			write_comm(o, &f->head->comm[i], &clock);
+	for (i = last < TT_FLIGHT_RECORDS ? 1 : last - TT_FLIGHT_RECORDS + 1; i <= last; i++)
+		if (tt_flight_read(f, i, &r))
+			write_rec(o, f, &r, i, &clock);
+	flush(o);
+	return o->err;
 }
 
 /* PREFIX.RANK and the name it has until it is complete. */
@@ -240,13 +225,14 @@ static int make_paths(const char *prefix, int rank, char *path, char *tmp, size_
 {
 	char digits[12];
 	int n = sizeof(digits) - 1;
+	unsigned left = (unsigned)rank;
 	size_t len = strlen(prefix);
 
 	digits[n] = 0;
 	do {
-		digits[--n] = (char)('0' + rank % 10);
-		rank /= 10;
-	} while (rank > 0);
+		digits[--n] = (char)('0' + left % 10);
+		left /= 10;
+	} while (left);
 	if (len + sizeof(digits) + 8 > size)
 		return -ENAMETOOLONG;
 	memcpy(path, prefix, len);
@@ -257,16 +243,19 @@ static int make_paths(const char *prefix, int rank, char *path, char *tmp, size_
 	return 0;
 }
 
-static int write_new(const char *path, const char *tmp, const struct tt_flight *f, const char *reason)
+static int write_new(struct out *o, const char *path, const char *tmp, const struct tt_flight *f,
+		     const char *reason)
 {
-	int fd, err;
+	int err;
 
 	unlink(tmp); /* of somebody who died in the middle */
-	fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd < 0)
+	o->fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (o->fd < 0)
 		return -errno;
-	err = tt_dump_write(fd, f, reason);
-	if (close(fd) && !err)
+	o->len = 0;
+	o->err = 0;
+	err = write_lines(o, f, reason);
+	if (close(o->fd) && !err)
 		err = -errno;
 	if (!err && rename(tmp, path))
 		err = -errno;
@@ -278,14 +267,16 @@ static int write_new(const char *path, const char *tmp, const struct tt_flight *
 int tt_dump_file(const char *prefix, struct tt_flight *f, const char *reason, bool own)
 {
 	static atomic_flag busy = ATOMIC_FLAG_INIT;
-	char path[PATH_MAX], tmp[PATH_MAX];
+	/* Not on the stack: a signal takes whichever thread it finds, and its stack may be small. */
+	static char path[PATH_MAX], tmp[PATH_MAX];
+	static struct out out;
 	int err;
 
 	if (atomic_flag_test_and_set(&busy))
 		return -EBUSY;
 	err = make_paths(prefix, f->head->rank, path, tmp, sizeof(path));
 	if (!err)
-		err = write_new(path, tmp, f, reason);
+		err = write_new(&out, path, tmp, f, reason);
 	if (!err && own)
 		atomic_store(&f->head->dumped, atomic_load(&f->head->last) + 1);
 	atomic_flag_clear(&busy);
@@ -299,24 +290,28 @@ static struct armed {
 	const char *prefix;
 } armed[ARMED_MAX];
 static int armed_signal;
+static pthread_mutex_t arming = PTHREAD_MUTEX_INITIALIZER; /* of the two above; handlers only read */
+static atomic_int handling;
 
 static void on_signal(int signo)
 {
 	int i, saved = errno;
 
+	atomic_fetch_add(&handling, 1); /* before it looks: tt_dump_disarm */
 	for (i = 0; i < ARMED_MAX; i++) {
 		struct tt_flight *f = atomic_load(&armed[i].f);
 
 		if (f)
 			tt_dump_file(armed[i].prefix, f, "signal", false);
 	}
+	atomic_fetch_sub(&handling, 1);
 	errno = saved;
 	(void)signo;
 }
 
 static void take_signal(int signo)
 {
-	struct sigaction sa = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, old;
+	struct sigaction sa = {.sa_handler = on_signal, .sa_flags = SA_RESTART | SA_ONSTACK}, old;
 
 	if (!signo || armed_signal == signo || sigaction(signo, NULL, &old))
 		return;
@@ -329,32 +324,46 @@ static void take_signal(int signo)
 		armed_signal = signo;
 }
 
+static void leave_signal(void)
+{
+	struct sigaction sa;
+
+	if (armed_signal && !sigaction(armed_signal, NULL, &sa) && sa.sa_handler == on_signal)
+		signal(armed_signal, SIG_DFL); /* else the program has taken it since */
+	armed_signal = 0;
+}
+
 void tt_dump_arm(struct tt_flight *f, const char *prefix, int signo)
 {
 	int i;
 
-	for (i = 0; i < ARMED_MAX; i++) {
-		if (atomic_load(&armed[i].f))
-			continue;
+	pthread_mutex_lock(&arming);
+	for (i = 0; i < ARMED_MAX && atomic_load(&armed[i].f); i++)
+		;
+	if (i < ARMED_MAX) {
 		armed[i].prefix = prefix;
 		atomic_store(&armed[i].f, f);
 		take_signal(signo);
-		return;
 	}
+	pthread_mutex_unlock(&arming);
 }
 
-void tt_dump_disarm(struct tt_flight *f)
+bool tt_dump_disarm(struct tt_flight *f)
 {
+	uint64_t deadline = tt_deadline_ms(DISARM_MS);
 	bool any = false;
 	int i;
 
+	pthread_mutex_lock(&arming);
 	for (i = 0; i < ARMED_MAX; i++) {
 		if (atomic_load(&armed[i].f) == f)
 			atomic_store(&armed[i].f, NULL);
 		any |= atomic_load(&armed[i].f) != NULL;
 	}
-	if (any || !armed_signal)
-		return;
-	signal(armed_signal, SIG_DFL);
-	armed_signal = 0;
+	if (!any)
+		leave_signal();
+	pthread_mutex_unlock(&arming);
+	while (atomic_load(&handling) && !tt_passed(deadline))
+		usleep(1000);
+	return !atomic_load(&handling);
 }

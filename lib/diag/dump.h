@@ -5,11 +5,10 @@
 
 #include "lib/diag/flight.h"
 
-/* Write all of it to fd. 0 or a negative code. May be called by a signal handler, as all here. */
-int tt_dump_write(int fd, const struct tt_flight *f, const char *reason);
 /*
- * To PREFIX.RANK, complete or not at all: it is written beside it and renamed. -EBUSY: another thread of
- * this process is at it. own: it is the process's own, because of an error; the launcher then leaves it.
+ * To PREFIX.RANK, complete or not at all: it is written beside it and renamed. 0 or a negative code; -EBUSY:
+ * another thread of this process is at it. own: it is the process's own, because of an error; the launcher
+ * then leaves it. May be called by a signal handler, on a small stack.
  */
 int tt_dump_file(const char *prefix, struct tt_flight *f, const char *reason, bool own);
 /* Ticks of this host as nanoseconds since 1970. */
@@ -25,6 +24,7 @@ uint64_t tt_dump_real(const struct tt_dump_clock *c, uint64_t ticks);
  * recorders may be armed. f and prefix must stay until disarmed.
  */
 void tt_dump_arm(struct tt_flight *f, const char *prefix, int signo);
-void tt_dump_disarm(struct tt_flight *f);
+/* No handler reads f from here on. False: one still does, after seconds (its file system hangs?). */
+bool tt_dump_disarm(struct tt_flight *f);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -31,11 +32,13 @@ size_t tt_flight_size(void)
 
 int tt_flight_memfd(void)
 {
-	int fd = memfd_create("tutti flight", MFD_CLOEXEC), err;
+	int fd = memfd_create("tutti flight", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
 
 	if (fd < 0)
 		return -errno;
-	if (!ftruncate(fd, (off_t)tt_flight_size()) && !fchmod(fd, 0600))
+	/* Sealed: a reader's mapping must not lose its pages, whatever the writer does. */
+	if (!ftruncate(fd, (off_t)tt_flight_size()) && !fchmod(fd, 0600) &&
+	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		return fd;
 	err = -errno;
 	close(fd);
@@ -77,26 +80,13 @@ static void fill_head(struct tt_flight_head *h)
 	h->magic = TT_FLIGHT_MAGIC;
 }
 
-int tt_flight_open(struct tt_flight *f, int fd)
+void tt_flight_close(struct tt_flight *f)
 {
-	int err;
-
+	if (f->head)
+		munmap(f->head, f->size);
+	if (f->fd >= 0)
+		close(f->fd);
 	*f = (struct tt_flight){.fd = -1};
-	if (fd >= 0)
-		fcntl(fd, F_SETFD, FD_CLOEXEC);
-	else
-		fd = tt_flight_memfd();
-	if (fd < 0)
-		return tt_fail(fd, "no memory for the flight recorder: %s", strerror(-fd));
-	err = map(f, fd, PROT_READ | PROT_WRITE);
-	if (err) {
-		close(fd);
-		f->fd = -1;
-		return tt_fail(err, "the flight recorder can't be mapped: %s", strerror(-err));
-	}
-	memset(f->rec, 0, TT_FLIGHT_RECORDS * sizeof(*f->rec));
-	fill_head(f->head);
-	return 0;
 }
 
 int tt_flight_attach(struct tt_flight *f, int fd)
@@ -113,13 +103,63 @@ int tt_flight_attach(struct tt_flight *f, int fd)
 	return err;
 }
 
-void tt_flight_close(struct tt_flight *f)
+/* A process that has execed has the same number as its predecessor; one that was forked has not. */
+static bool of_another(int fd)
 {
-	if (f->head)
-		munmap(f->head, f->size);
-	if (f->fd >= 0)
-		close(f->fd);
+	struct tt_flight f;
+	pid_t pid;
+
+	if (tt_flight_attach(&f, fd))
+		return false;
+	pid = (pid_t)f.head->pid;
+	tt_flight_close(&f);
+	return pid > 0 && pid != getpid() && (!kill(pid, 0) || errno == EPERM);
+}
+
+int tt_flight_open(struct tt_flight *f, int fd)
+{
+	int err;
+
 	*f = (struct tt_flight){.fd = -1};
+	if (fd >= 0 && of_another(fd)) {
+		close(fd);
+		fd = -1;
+	}
+	if (fd < 0)
+		fd = tt_flight_memfd();
+	if (fd < 0)
+		return tt_fail(fd, "no memory for the flight recorder: %s", strerror(-fd));
+	err = map(f, fd, PROT_READ | PROT_WRITE);
+	if (err) {
+		close(fd);
+		f->fd = -1;
+		return tt_fail(err, "the flight recorder can't be mapped: %s", strerror(-err));
+	}
+	memset(f->rec, 0, TT_FLIGHT_RECORDS * sizeof(*f->rec));
+	fill_head(f->head);
+	return 0;
+}
+
+int tt_flight_move(struct tt_flight *f, int fd)
+{
+	struct tt_flight to;
+	int err = map(&to, fd, PROT_READ | PROT_WRITE);
+
+	if (err) {
+		if (fd >= 0)
+			close(fd);
+		return err;
+	}
+	memcpy(to.head, f->head, f->size);
+	/* Over the old pages in one step: nobody who reads or writes finds nothing there. */
+	if (mremap(to.head, to.size, to.size, MREMAP_MAYMOVE | MREMAP_FIXED, f->head) == MAP_FAILED) {
+		err = -errno;
+		tt_flight_close(&to);
+		return err;
+	}
+	close(f->fd);
+	f->fd = fd;
+	return 0;
 }
 
 uint8_t tt_flight_name(struct tt_flight *f, const char *name)
@@ -159,7 +199,7 @@ uint64_t tt_flight_begin(struct tt_flight *f, const struct tt_flight_op *op)
 	number = atomic_load_explicit(&f->head->last, memory_order_relaxed) + 1;
 	rec = &f->rec[number % TT_FLIGHT_RECORDS];
 	atomic_store_explicit(&rec->number, 0, memory_order_relaxed);
-	atomic_signal_fence(memory_order_seq_cst); /* a dump may come in between, by a signal */
+	atomic_thread_fence(memory_order_release); /* for who reads meanwhile; here, or by a signal */
 	rec->comm = op->comm;
 	rec->seq = op->seq;
 	rec->count = op->count;
@@ -201,6 +241,32 @@ void tt_flight_end(struct tt_flight *f, uint64_t number, int status)
 	rec->status = status;
 	rec->end = tt_ticks();
 	rec->state = status ? TT_FLIGHT_FAILED : TT_FLIGHT_DONE;
+}
+
+bool tt_flight_read(const struct tt_flight *f, uint64_t number, struct tt_flight_rec *rec)
+{
+	const struct tt_flight_rec *from = &f->rec[number % TT_FLIGHT_RECORDS];
+
+	if (!number || atomic_load_explicit(&from->number, memory_order_acquire) != number)
+		return false;
+	memcpy(rec, from, sizeof(*rec));
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&from->number, memory_order_relaxed) == number;
+}
+
+const char *tt_flight_name_of(const struct tt_flight *f, uint8_t i)
+{
+	return i < f->head->nnames && i < TT_FLIGHT_NAMES ? f->head->name[i] : "";
+}
+
+uint32_t tt_flight_comm_id(const struct tt_flight *f, uint64_t uid)
+{
+	int i;
+
+	for (i = 0; i < TT_FLIGHT_COMMS; i++)
+		if (f->head->comm[i].uid == uid)
+			return f->head->comm[i].id;
+	return 0;
 }
 
 struct tt_flight_comm *tt_flight_comm(struct tt_flight *f, uint64_t uid, uint32_t id, int rank, int size)

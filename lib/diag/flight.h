@@ -5,7 +5,8 @@
  * The memory is a memfd: tutti_run makes it and keeps a descriptor, so that it can write down what a
  * killed or stopped rank was doing; else the library makes it. It explains itself (names of calls, types
  * and so on are in it), as its reader may be another program. One writer at a time, under the wire lock;
- * readers take what they find: a record whose number is not what it should be is being written.
+ * readers take what they find: a record whose number is not what it should be, before and after it was
+ * copied, is being written.
  */
 #ifndef TT_FLIGHT_H
 #define TT_FLIGHT_H
@@ -98,11 +99,19 @@ static inline uint64_t tt_ticks(void)
 /* The size of the memory, and an empty memfd of it; fd, or a negative code. */
 size_t tt_flight_size(void);
 int tt_flight_memfd(void);
-/* Map fd (taken over), -1: make one. A recorder that can't be had has head NULL; calls then do nothing. */
+/*
+ * Map fd (taken over), -1: make one; also if that one is another living process's, whose descriptor a child
+ * has inherited. A recorder that can't be had has head NULL; calls then do nothing.
+ */
 int tt_flight_open(struct tt_flight *f, int fd);
 /* Map somebody else's to read. */
 int tt_flight_attach(struct tt_flight *f, int fd);
 void tt_flight_close(struct tt_flight *f);
+/*
+ * From now on f is kept in fd (taken over), with all that it has, at the addresses that it has. An operation that
+ * another thread begins or ends meanwhile may be lost.
+ */
+int tt_flight_move(struct tt_flight *f, int fd);
 
 /* The index of a name, added if need be; 0 if there is no room. Not for hot paths. */
 uint8_t tt_flight_name(struct tt_flight *f, const char *name);
@@ -120,6 +129,12 @@ uint64_t tt_flight_begin(struct tt_flight *f, const struct tt_flight_op *op);
 /* Rounds and bytes more are done. */
 void tt_flight_more(struct tt_flight *f, uint64_t number, uint32_t rounds, uint64_t bytes);
 void tt_flight_end(struct tt_flight *f, uint64_t number, int status);
+
+/* For readers: a copy of record number, false: it is not kept any more, or being written. */
+bool tt_flight_read(const struct tt_flight *f, uint64_t number, struct tt_flight_rec *rec);
+/* The name of that index, and the id of the communicator of that uid; "", 0: not known. */
+const char *tt_flight_name_of(const struct tt_flight *f, uint8_t i);
+uint32_t tt_flight_comm_id(const struct tt_flight *f, uint64_t uid);
 
 /* Room for a communicator; NULL: no recorder. It may be taken for another after TT_FLIGHT_COMMS more. */
 struct tt_flight_comm *tt_flight_comm(struct tt_flight *f, uint64_t uid, uint32_t id, int rank, int size);

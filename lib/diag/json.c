@@ -40,7 +40,7 @@ static void put_quoted(struct tt_json *j, const char *s)
 	char esc[7] = "\\u00";
 
 	put_text(j, "\"");
-	for (; *s; s++) {
+	for (; *s && !j->full; s++) { /* so what has no end is not read far beyond it */
 		unsigned char c = (unsigned char)*s;
 
 		if (c == '"' || c == '\\') {
@@ -120,30 +120,33 @@ void tt_json_str(struct tt_json *j, const char *key, const char *v)
 	settle(j, at);
 }
 
-void tt_json_time(struct tt_json *j, const char *key, uint64_t ns)
+static void put_fixed(struct tt_json *j, const char *key, uint64_t v, uint64_t unit, int digits)
 {
 	size_t at = member(j, key);
 
-	put_u64(j, ns / 1000000000u, 0);
+	put_u64(j, v / unit, 0);
 	put_text(j, ".");
-	put_u64(j, ns % 1000000000u, 9);
+	put_u64(j, v % unit, digits);
 	settle(j, at);
+}
+
+void tt_json_time(struct tt_json *j, const char *key, uint64_t ns)
+{
+	put_fixed(j, key, ns, 1000000000u, 9);
 }
 
 void tt_json_us(struct tt_json *j, const char *key, uint64_t ns)
 {
-	size_t at = member(j, key);
-
-	put_u64(j, ns / 1000u, 0);
-	put_text(j, ".");
-	put_u64(j, ns % 1000u, 3);
-	settle(j, at);
+	put_fixed(j, key, ns, 1000u, 3);
 }
 
 void tt_json_open(struct tt_json *j, const char *key, char open)
 {
-	member(j, key);
+	size_t at = member(j, key);
+
 	put(j, &open, 1, END);
+	settle(j, at);
+	j->unopened += j->full;
 	j->comma = false;
 }
 
@@ -151,6 +154,10 @@ void tt_json_close(struct tt_json *j, char close)
 {
 	bool full = j->full;
 
+	if (j->unopened) { /* that one was left out */
+		j->unopened--;
+		return;
+	}
 	j->full = false; /* the closing must not be missing: room was kept for it */
 	put(j, &close, 1, 8);
 	j->full = full;

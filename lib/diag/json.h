@@ -15,6 +15,7 @@ struct tt_json {
 	size_t len, cap;
 	bool full;
 	bool comma; /* the next member follows another one */
+	int unopened; /* objects and arrays that did not fit, and are not closed yet */
 };
 
 void tt_json_begin(struct tt_json *j, char *buf, size_t cap); /* "{" */

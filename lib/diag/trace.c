@@ -55,13 +55,9 @@ int tt_trace_open(struct tt_flight *f, const char *prefix, struct tt_trace **tra
 	}
 	t->flight = f;
 	fputs("[\n", t->file);
+	fflush(t->file); /* nothing may wait there, or a child that is forked writes it again */
 	*trace = t;
 	return 0;
-}
-
-static const char *name_of(const struct tt_trace *t, uint8_t i)
-{
-	return i < TT_FLIGHT_NAMES ? t->flight->head->name[i] : "";
 }
 
 static void put_args(const struct tt_trace *t, const struct event *e, struct tt_json *j)
@@ -77,9 +73,9 @@ static void put_args(const struct tt_trace *t, const struct event *e, struct tt_
 		tt_json_u64(j, "sequence", r->seq);
 		if (r->count != TT_FLIGHT_NO_COUNT)
 			tt_json_u64(j, "count", r->count);
-		tt_json_str(j, "type", name_of(t, r->type));
-		tt_json_str(j, "op", name_of(t, r->op));
-		tt_json_str(j, "algorithm", name_of(t, r->alg));
+		tt_json_str(j, "type", tt_flight_name_of(t->flight, r->type));
+		tt_json_str(j, "op", tt_flight_name_of(t->flight, r->op));
+		tt_json_str(j, "algorithm", tt_flight_name_of(t->flight, r->alg));
 		tt_json_u64(j, "bytes", r->bytes);
 		tt_json_u64(j, "rounds", r->rounds);
 		tt_json_i64(j, "status", e->status);
@@ -95,7 +91,7 @@ static void put_event(struct tt_trace *t, const struct event *e, const char *pha
 	char line[1024];
 
 	tt_json_begin(&j, line, sizeof(line));
-	tt_json_str(&j, "name", name_of(t, e->call));
+	tt_json_str(&j, "name", tt_flight_name_of(t->flight, e->call));
 	tt_json_str(&j, "cat", e->lane < 0 ? "call" : "round");
 	tt_json_str(&j, "ph", phase);
 	tt_json_i64(&j, "pid", t->flight->head->rank);
@@ -128,6 +124,7 @@ static void flush(struct tt_trace *t)
 			put_event(t, e, "e", &clock);
 	}
 	t->n = 0;
+	fflush(t->file);
 	if (ferror(t->file) && !t->failed)
 		tt_warn("TUTTI_TRACE: the trace can't be written completely: %s", strerror(errno));
 	t->failed |= ferror(t->file) != 0;
@@ -147,16 +144,6 @@ static const struct tt_flight_rec *record(const struct tt_trace *t, uint64_t num
 	return number && atomic_load(&r->number) == number ? r : NULL;
 }
 
-static uint32_t comm_id(const struct tt_trace *t, uint64_t uid)
-{
-	int i;
-
-	for (i = 0; i < TT_FLIGHT_COMMS; i++)
-		if (t->flight->head->comm[i].uid == uid)
-			return t->flight->head->comm[i].id;
-	return 0;
-}
-
 void tt_trace_call(struct tt_trace *t, uint64_t number, int status)
 {
 	const struct tt_flight_rec *r = record(t, number);
@@ -166,7 +153,7 @@ void tt_trace_call(struct tt_trace *t, uint64_t number, int status)
 		return;
 	e = next(t);
 	*e = (struct event){.start = r->start, .end = tt_ticks(), .number = number, .lane = -1,
-			    .status = status, .call = r->call, .comm = comm_id(t, r->comm), .rec = *r};
+			    .status = status, .call = r->call, .comm = tt_flight_comm_id(t->flight, r->comm), .rec = *r};
 }
 
 void tt_trace_round(struct tt_trace *t, uint64_t number, int lane, int round, uint64_t start)
@@ -178,7 +165,7 @@ void tt_trace_round(struct tt_trace *t, uint64_t number, int lane, int round, ui
 		return;
 	e = next(t);
 	*e = (struct event){.start = start, .end = tt_ticks(), .number = number, .lane = lane,
-			    .round = round, .call = r->call, .comm = comm_id(t, r->comm)};
+			    .round = round, .call = r->call, .comm = tt_flight_comm_id(t->flight, r->comm)};
 }
 
 void tt_trace_close(struct tt_trace *t)

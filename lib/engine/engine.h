@@ -188,6 +188,8 @@ int tt_comm_check_call(struct tutti_comm *comm, const char *call);
 
 /* record.c: the flight recorder of a context, always there after init */
 int tt_record_open(struct tutti_context *ctx);
+/* The control tree stands: what is known only then. */
+void tt_record_joined(struct tutti_context *ctx);
 void tt_record_close(struct tutti_context *ctx);
 /* A request has begun: a collective, with its sequence number; or another. */
 void tt_record_plan(struct tt_plan_req *req);

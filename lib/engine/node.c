@@ -78,37 +78,37 @@ static int new_group(struct tutti_comm *comm, const struct tt_hosts *hosts)
 	return 0;
 }
 
-/* Which host each rank is on, by the first rank that is there; returns on how many. */
-static int hosts_of(const struct tutti_comm *comm, int *by)
+/* *hosts is NULL if all ranks share one host; *uneven: or if there is nothing for them in its memory. */
+static int find_hosts(const struct tutti_comm *comm, struct tt_hosts **hosts, bool *uneven)
 {
-	struct tt_wire *wire = comm->ctx->wire;
-	int i, k, hosts = 0;
+	uint64_t *key = malloc((size_t)comm->size * sizeof(*key));
+	bool one = true;
+	int i, err = 0;
 
+	if (!key)
+		return tt_fail(-ENOMEM, "no memory for a communicator");
 	for (i = 0; i < comm->size; i++) {
-		for (k = 0; k < i; k++)
-			if (by[k] == k && tt_wire_host_key(wire, comm->world[k]) ==
-						  tt_wire_host_key(wire, comm->world[i]))
-				break;
-		by[i] = k;
-		hosts += k == i;
+		key[i] = tt_wire_host_key(comm->ctx->wire, comm->world[i]);
+		one &= key[i] == key[0];
 	}
-	return hosts;
+	*hosts = NULL;
+	if (!one)
+		err = tt_hosts_new(key, comm->size, hosts);
+	*uneven = !one && !*hosts;
+	free(key);
+	return err;
 }
 
 int tt_node_comm_new(struct tutti_comm *comm)
 {
 	struct tt_hosts *hosts = NULL;
-	int *by, n, err;
+	bool uneven = false;
+	int err;
 
 	if (!(comm->ctx->node_can & TT_NODE_MAPS) || comm->size < 2)
 		return 0;
-	by = calloc((size_t)comm->size, sizeof(*by));
-	if (!by)
-		return tt_fail(-ENOMEM, "no memory for a communicator");
-	n = hosts_of(comm, by);
-	err = n > 1 ? tt_hosts_new(by, comm->size, &hosts) : 0;
-	free(by);
-	if (err || (n > 1 && !hosts) || (hosts ? hosts->each : comm->size) > TT_NODE_RANKS) {
+	err = find_hosts(comm, &hosts, &uneven);
+	if (err || uneven || (hosts ? hosts->each : comm->size) > TT_NODE_RANKS) {
 		free(hosts);
 		return err;
 	}
@@ -124,6 +124,8 @@ void tt_node_comm_free(struct tutti_comm *comm)
 {
 	if (!comm->node)
 		return;
+	if (atomic_load(&comm->failed)) /* at all ranks: those that have not come for its area will not */
+		tt_node_forget(comm->ctx->node, comm->uid);
 	tt_node_group_free(comm->node->group);
 	free(comm->node);
 	free(comm->hosts);
@@ -164,7 +166,6 @@ static bool agreed(struct tutti_comm *comm, uint64_t upto)
 	nc->told = turn;
 	return false;
 }
-
 
 static void begin(struct tt_plan_req *req)
 {
@@ -357,6 +358,7 @@ static int signal_op(struct tt_op_run *run)
 	struct tt_plan_req *req = run->lane->req;
 	const struct tt_op *op = run->op;
 	const char *input = req->base[op->a.buf] + op->a.off;
+	struct tt_ref own = tt_input(&req->plan->args);
 	int err = run->published ? 0 : publish(req, TT_NODE_INPUT, op->a);
 
 	if (!err && !run->published)
@@ -368,7 +370,8 @@ static int signal_op(struct tt_op_run *run)
 	    !copy_piece(run, req->bounce[TT_NODE_INPUT], input, req->extent[op->a.buf] - op->a.off))
 		return 0;
 	if (!op->a.buf && op->dst.buf && req->unbounced && req->plan->args.in_place && /* the input, too */
-	    !copy_piece(run, req->base[TT_BUF_RECV], req->unbounced, req->extent[TT_BUF_RECV]))
+	    !copy_piece(run, req->base[TT_BUF_RECV] + own.off, req->unbounced + own.off,
+			tt_send_bytes(&req->plan->args)))
 		return 0;
 	req->step = op->index == TT_NEXT_STEP ? req->step + 1 : op->index;
 	tt_node_signal(req->r.comm->node->group, req->turn, req->step, req->fprint);

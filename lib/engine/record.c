@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the flight recorder is told of requests, and when it is written to a file. */
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +12,16 @@
 #include "lib/diag/dump.h"
 #include "lib/engine/node.h"
 
-/* The descriptor of TUTTI_FLIGHT_FD is one context's at a time. */
-static atomic_flag inherited_taken = ATOMIC_FLAG_INIT;
+/*
+ * The memory of TUTTI_FLIGHT_FD, which the launcher reads, is one context's at a time: the first one's, and when that
+ * ends, another's that lives, such as the one that tutti_comm_grow has made.
+ */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the three below, and of inherited */
+static bool inherited_taken;
+static struct tt_list recorders = {&recorders, &recorders}; /* of those that have joined */
 
 struct tt_recorder {
+	struct tt_list link;
 	struct tt_flight flight;
 	bool inherited;
 	uint8_t type[TUTTI_NUM_DATATYPES], op[TUTTI_NUM_OPS + TT_OP_PREMUL_SUM + 1];
@@ -38,14 +46,44 @@ static uint8_t name_of(struct tt_recorder *r, const char *text)
 /* What tutti_run gave us, if it still is what it was; a copy, as there may be another context later. */
 static int inherited_fd(const struct tutti_context *ctx)
 {
-	int fd = ctx->env.flight_fd.is_set ? (int)ctx->env.flight_fd.number : -1;
+	int fd = ctx->env.flight_fd.is_set ? (int)ctx->env.flight_fd.number : -1, copy;
 
-	if (fd < 0 || atomic_flag_test_and_set(&inherited_taken))
+	if (fd < 0 || inherited_taken)
 		return -1;
-	fd = tt_proc_open_fd(getpid(), fd, "/memfd:tutti flight", 0);
-	if (fd < 0)
-		atomic_flag_clear(&inherited_taken);
-	return fd < 0 ? -1 : fd;
+	copy = tt_proc_open_fd(getpid(), fd, "/memfd:tutti flight", 0);
+	if (copy >= 0)
+		fcntl(fd, F_SETFD, FD_CLOEXEC); /* not for the programs that this one starts */
+	return copy < 0 ? -1 : copy;
+}
+
+static int open_flight(struct tutti_context *ctx, struct tt_recorder *r)
+{
+	int fd, err;
+
+	pthread_mutex_lock(&lock);
+	fd = inherited_fd(ctx);
+	err = tt_flight_open(&r->flight, fd);
+	r->inherited = !err && fd >= 0;
+	inherited_taken |= r->inherited;
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+static void close_flight(struct tt_recorder *r)
+{
+	struct tt_recorder *heir;
+
+	pthread_mutex_lock(&lock);
+	tt_list_del(&r->link);
+	if (r->inherited && !tt_list_empty(&recorders)) {
+		heir = tt_container(recorders.next, struct tt_recorder, link);
+		heir->inherited = !tt_flight_move(&heir->flight, fcntl(r->flight.fd, F_DUPFD_CLOEXEC, 0));
+		inherited_taken = heir->inherited;
+	} else if (r->inherited) {
+		inherited_taken = false;
+	}
+	tt_flight_close(&r->flight);
+	pthread_mutex_unlock(&lock);
 }
 
 static void fill_names(struct tt_recorder *r)
@@ -65,16 +103,13 @@ int tt_record_open(struct tutti_context *ctx)
 {
 	struct tt_recorder *r = calloc(1, sizeof(*r));
 	struct tt_flight_head *h;
-	int err, fd;
+	int err;
 
 	if (!r)
 		return tt_fail(-ENOMEM, "no memory for the flight recorder");
-	fd = inherited_fd(ctx);
-	r->inherited = fd >= 0;
-	err = tt_flight_open(&r->flight, fd);
+	tt_list_init(&r->link);
+	err = open_flight(ctx, r);
 	if (err) {
-		if (r->inherited)
-			atomic_flag_clear(&inherited_taken);
 		free(r);
 		return err;
 	}
@@ -82,7 +117,6 @@ int tt_record_open(struct tutti_context *ctx)
 	h->rank = ctx->boot_params.rank;
 	h->nranks = ctx->boot_params.nranks;
 	gethostname(h->host, sizeof(h->host) - 1);
-	snprintf(h->job, sizeof(h->job), "%s", ctx->env.job_id.text);
 	fill_names(r);
 	ctx->recorder = r;
 	ctx->flight = &r->flight;
@@ -95,20 +129,31 @@ int tt_record_open(struct tutti_context *ctx)
 	return err;
 }
 
+void tt_record_joined(struct tutti_context *ctx)
+{
+	tt_boot_job(ctx->boot, ctx->flight->head->job);
+	pthread_mutex_lock(&lock);
+	tt_list_add(&recorders, &ctx->recorder->link);
+	pthread_mutex_unlock(&lock);
+}
+
 void tt_record_close(struct tutti_context *ctx)
 {
 	struct tt_recorder *r = ctx->recorder;
+	bool unread;
 
 	if (!r)
 		return;
-	tt_dump_disarm(&r->flight);
+	unread = tt_dump_disarm(&r->flight);
 	tt_trace_close(ctx->trace);
 	ctx->trace = NULL;
 	ctx->flight = NULL;
 	ctx->recorder = NULL;
-	tt_flight_close(&r->flight);
-	if (r->inherited)
-		atomic_flag_clear(&inherited_taken);
+	/* The launcher has nothing to tell of a job that this process has left. */
+	atomic_store(&r->flight.head->dumped, atomic_load(&r->flight.head->last) + 1);
+	if (!unread)
+		return; /* rather this is left than a handler reads what is not there */
+	close_flight(r);
 	free(r);
 }
 
@@ -180,7 +225,9 @@ void tt_record_due(struct tutti_context *ctx)
 	if (!atomic_exchange(&ctx->dump_due, false) || !*prefix)
 		return;
 	err = tt_dump_file(prefix, ctx->flight, "error", true);
-	if (err && err != -EBUSY)
+	if (err == -EBUSY)
+		atomic_store(&ctx->dump_due, true); /* what a signal asked for may lack the failure */
+	else if (err)
 		tt_warn("the flight recorder can't be written to %s.%d: %s", prefix,
 			ctx->boot_params.rank, strerror(-err));
 }

@@ -101,16 +101,20 @@ void tt_request_end(struct tutti_request *req, int status)
  */
 static void suspect(struct tutti_comm *comm, int peer, int status, const char *what)
 {
+	const char *why = tt_wire_why(comm->ctx->wire, peer);
+
 	if (comm->suspect >= 0)
 		return;
 	comm->ctx->suspicions = true;
 	comm->suspect = peer;
-	comm->suspect_until = tt_now_ns() + SUSPECT_NS;
 	comm->suspect_code = status == -TUTTI_ETRANSPORT ? status : -TUTTI_EPEER;
+	comm->suspect_until =
+		tt_now_ns() + (status == -TUTTI_ETRANSPORT ? SUSPECT_NS : TT_ACCUSE_AGAIN);
 	if (status == -TUTTI_ETRANSPORT)
 		snprintf(comm->suspect_why, sizeof(comm->suspect_why),
 			 "%s failed between this rank and rank %d on host %s: %s",
-			 what, peer, tt_boot_host(comm->ctx->boot, peer), tt_fail_text(status));
+			 what, peer, tt_boot_host(comm->ctx->boot, peer),
+			 why ? why : tt_fail_text(status));
 	else
 		snprintf(comm->suspect_why, sizeof(comm->suspect_why), "the connection was lost%s%s",
 			 status == -TUTTI_EPEER ? "" : ": ",
@@ -128,7 +132,7 @@ void tt_comm_broken(struct tutti_comm *comm, int peer, int status, const char *c
 		suspect(comm, peer, status, what);
 		return;
 	}
-	tt_comm_fail_all(comm, status, peer, call, seq, "",
+	tt_comm_fail(comm, status, peer, call, seq, "",
 			 "%s failed between this rank and rank %d on host %s: %s", what, peer,
 			 tt_boot_host(ctx->boot, peer), tt_fail_text(status));
 }

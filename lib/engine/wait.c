@@ -19,6 +19,7 @@
 #define TIMER_STEPS 64		   /* look at timers every so many steps */
 #define CLOCK_STEPS 16		   /* and at the clock while spinning: it costs as much as a poll */
 #define YIELD_STEPS 8		   /* between two offers of the core: they cost as much as several */
+#define PAUSE_STEPS 8		   /* and between two pauses of the core: a look takes as long as one */
 #define EARLY_STEPS 32		   /* without news until the first offer, where a rank shares its core */
 
 static struct tutti_request *oldest(struct tutti_comm *comm, int list)
@@ -120,7 +121,7 @@ static void time_out(struct tutti_request *req)
 	if (req->ops->expire && req->ops->expire(req))
 		return;
 	rank = req->ops->waits(req, waits, sizeof(waits));
-	tt_comm_fail_all(comm, -ETIMEDOUT, rank, req->ops->call(req), req->seq, "",
+	tt_comm_fail(comm, -ETIMEDOUT, rank, req->ops->call(req), req->seq, "",
 			 "%s of %s did not finish within %lld ms (TUTTI_TIMEOUT)%s",
 			 req->ops->text(req, text, sizeof(text)),
 			 tt_comm_name(comm, name, sizeof(name)),
@@ -144,7 +145,7 @@ static void request_timers(struct tutti_request *req, uint64_t now)
 	req->progressed = false;
 }
 
-/* The control tree has said nothing about the rank whose connection broke: the suspicion is the verdict. */
+/* The control tree has said nothing about the rank whose connection broke, for a while. */
 static void condemn(struct tutti_comm *comm)
 {
 	struct tutti_context *ctx = comm->ctx;
@@ -155,12 +156,12 @@ static void condemn(struct tutti_comm *comm)
 	if (why)
 		snprintf(comm->suspect_why, sizeof(comm->suspect_why), "%s", why);
 	if (!gone) {
-		tt_comm_fail_all(comm, comm->suspect_code, comm->suspect, "", 0, "", "%s",
+		tt_comm_fail(comm, comm->suspect_code, comm->suspect, "", 0, "", "%s",
 				 comm->suspect_why);
 		return;
 	}
 	tt_ctx_lost(ctx, comm->suspect, comm->suspect_why);
-	comm->suspect_until = tt_now_ns() + TT_SEC;
+	comm->suspect_until = tt_now_ns() + TT_ACCUSE_AGAIN;
 }
 
 void tt_engine_timers(struct tutti_context *ctx)
@@ -241,7 +242,8 @@ static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t
 			atomic_load_explicit(&ctx->shares_core, memory_order_relaxed);
 		if (ctx->wait_forced ||
 		    (!early && (idle < BUSY_SPIN_NS || quiet % YIELD_STEPS))) {
-			tt_cpu_relax();
+			if (quiet % PAUSE_STEPS == 0)
+				tt_cpu_relax();
 			return false;
 		}
 		sched_yield();
@@ -271,7 +273,8 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 			tt_engine_timers(ctx);
 		/* nobody is woken by the end of a turn */
 		w.stalled = !tt_list_empty(&ctx->stalled) || !tt_list_empty(&ctx->node_gated);
-		w.slow = spin && tt_wire_slow_poll(ctx->wire);
+		if (spin && step % CLOCK_STEPS == 0)
+			w.slow = tt_wire_slow_poll(ctx->wire);
 		if (over)
 			tt_wire_wake(ctx->wire); /* our polling has disarmed what they sleep on */
 		tt_wire_unlock(ctx->wire);

@@ -129,21 +129,6 @@ static int make_home(struct tt_node_group *g, uint64_t uid)
 	return 0;
 }
 
-/* Under the lock of homes. Needs nothing that could be used up; the others look soon. */
-static void refuse(struct tt_node *node, uint64_t uid)
-{
-	struct node_home *h = &node->seg->home[SEG_AREAS + node->refusals++ % SEG_REFUSALS];
-
-	atomic_store(&h->uid, uid);
-}
-
-void tt_node_refuse(struct tt_node *node, uint64_t uid)
-{
-	pthread_mutex_lock(&node->homes);
-	refuse(node, uid);
-	pthread_mutex_unlock(&node->homes);
-}
-
 void tt_node_forget(struct tt_node *node, uint64_t uid)
 {
 	int i;
@@ -162,8 +147,6 @@ static int make_area(struct tt_node_group *g, uint64_t uid)
 
 	pthread_mutex_lock(&g->node->homes);
 	err = make_home(g, uid);
-	if (err)
-		refuse(g->node, uid);
 	pthread_mutex_unlock(&g->node->homes);
 	return err;
 }
@@ -175,15 +158,12 @@ static int find_area(struct tt_node_group *g, uint64_t uid)
 	const struct node_home *h;
 	int i, fd, err;
 
-	for (i = 0; i < SEG_AREAS + SEG_REFUSALS; i++)
+	for (i = 0; i < SEG_AREAS; i++)
 		if (atomic_load(&peer->seg->home[i].uid) == uid)
 			break;
-	if (i == SEG_AREAS + SEG_REFUSALS)
+	if (i == SEG_AREAS)
 		return -EAGAIN;
 	h = &peer->seg->home[i];
-	if (i >= SEG_AREAS)
-		return tt_fail(-ENOMEM, "process %d could not make the area of a communicator",
-			       (int)peer->pid);
 	fd = tt_proc_open_fd(peer->pid, h->fd, "/memfd:" AREA_NAME, h->ino);
 	if (fd == -ENOENT || fd == -ESRCH) /* it is dying: who waits sees when it is gone */
 		return -EAGAIN;

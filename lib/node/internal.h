@@ -13,7 +13,6 @@
 #define AREA_NAME "tutti-area"
 #define SEG_MAGIC 0x3230444e54545454ull /* layout version included */
 #define SEG_AREAS 256			/* being handed out at once */
-#define SEG_REFUSALS 8			/* the last that could not be made */
 #define SEG_SLABS 4096
 #define LINE 128 /* two cache lines: processors fetch them in pairs */
 
@@ -38,8 +37,7 @@ struct node_seg {
 	int32_t pid, wake_fd;
 	_Alignas(LINE) _Atomic uint32_t sleeping;
 	_Atomic uint32_t given_up; /* slabs, so far */
-	/* then those that could not be made, by their uid alone */
-	_Alignas(LINE) struct node_home home[SEG_AREAS + SEG_REFUSALS];
+	_Alignas(LINE) struct node_home home[SEG_AREAS];
 	_Alignas(4096) struct node_slab slab[SEG_SLABS];
 };
 
@@ -111,7 +109,6 @@ struct tt_node {
 	/* communicators may be made and freed by several threads at once */
 	pthread_mutex_t homes; /* guards home, and seg->home of this process */
 	struct node_handing home[SEG_AREAS];
-	unsigned refusals;
 };
 
 struct tt_node_group {

@@ -73,9 +73,7 @@ struct tt_node_params {
 int tt_node_group_new(struct tt_node *node, const struct tt_node_params *params,
 		      struct tt_node_group **group);
 void tt_node_group_free(struct tt_node_group *group);
-/* This rank will not make the area: if the others wait for it, they learn so. */
-void tt_node_refuse(struct tt_node *node, uint64_t uid);
-/* Nobody comes for the area any more, though not all have. */
+/* Before it is freed at the lowest rank: nobody comes for the area any more, though not all have. */
 void tt_node_forget(struct tt_node *node, uint64_t uid);
 
 /* The first turn is 1. Whether this rank may begin it. */

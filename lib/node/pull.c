@@ -19,6 +19,7 @@
 
 /* A part of a rank's buffer: mapped, or ordinary memory of a peer. */
 struct part {
+	int rank;
 	char *ptr;
 	uint64_t addr; /* with ptr NULL */
 	struct node_peer *peer;
@@ -39,7 +40,7 @@ static int look(struct tt_node_group *g, uint64_t turn, int rank, struct tt_node
 	struct node_rank *nr = &g->area->rank[rank];
 	struct node_buf buf;
 
-	*part = (struct part){.peer = g->peer[rank]};
+	*part = (struct part){.rank = rank, .peer = g->peer[rank]};
 	if (ref.which == TT_NODE_SLOTS) {
 		part->ptr = nr->slot[turn % 2].data + ref.off;
 		return 0;
@@ -150,7 +151,7 @@ static int reduce_piece(struct pull *p, size_t off, size_t len, char *tmp, size_
 			continue;
 		err = plain_copy(&p->src[i], off, tmp, len, false);
 		if (err) {
-			*p->gone = i;
+			*p->gone = p->src[i].rank;
 			return err;
 		}
 		src[i] = tmp;
@@ -172,8 +173,10 @@ static int reduce_piece(struct pull *p, size_t off, size_t len, char *tmp, size_
 		if (p->dst[i].ptr)
 			continue;
 		err = plain_copy(&p->dst[i], off, dst[0], len, true);
-		if (err)
+		if (err) {
+			*p->gone = p->dst[i].rank;
 			return err;
+		}
 	}
 	return 0;
 }

@@ -5,8 +5,9 @@
  * What orders the ranks is signals and waits, and messages. Each lane has a vector clock, which a signal carries to those
  * that wait for it, and a message to its receiver. Two touches of the same bytes, one of them writing, by
  * different lanes that are not ordered by it are a hazard, whatever the order in which they happened here; and so
- * is a touch that is not ordered before the end of its owner's plan, when the caller has the buffers back. (Touches in one
- * round: check_static.c.) Slots are not the caller's: turns that may overlap have different ones.
+ * is a touch that is not ordered before the end of its owner's plan, when the caller has the buffers back; so are two by
+ * ops of one round. (Of a rank's own buffers: check_static.c.) Slots are not the caller's: turns that may overlap have
+ * different ones.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -95,6 +96,14 @@ static int fail_touch(const struct tt_checker *c, const struct place *p, const s
 		       tt_ck_buf_name(p->buf), p->rank, tt_ck_where(c, op), tt_ck_where(c, t->op));
 }
 
+/* Whether an earlier touch is known to be over for a lane at that clock. */
+static bool is_over(const struct touch *t, int lane, const uint32_t *clock, const struct ck_op *op)
+{
+	if (t->lane != lane)
+		return clock[t->lane] >= t->clock;
+	return !op || t->op == op || t->clock < clock[lane]; /* else they are of one round */
+}
+
 /* By an op of a lane, or by the end of a rank's plan, at that clock. */
 static int touch(struct tt_checker *c, int lane, const struct place *p, size_t len, bool write,
 		 const struct ck_op *op, const uint32_t *clock)
@@ -104,10 +113,10 @@ static int touch(struct tt_checker *c, int lane, const struct place *p, size_t l
 	struct touch *t;
 
 	for (t = owner->touches; t; t = t->next) {
-		if (t->buf != buf || !(t->write || write) || t->lane == lane ||
-		    t->off >= p->off + len || p->off >= t->off + t->len)
+		if (t->buf != buf || !(t->write || write) || t->off >= p->off + len ||
+		    p->off >= t->off + t->len)
 			continue;
-		if (clock[t->lane] < t->clock)
+		if (!is_over(t, lane, clock, op))
 			return fail_touch(c, p, op, t);
 	}
 	t = malloc(sizeof(*t));

@@ -101,7 +101,9 @@ struct tt_hosts {
 	const int *rank;	 /* by host and place there: [host * each + local] */
 };
 /* hosts.c. by: a number for each rank's host. *hosts is NULL if they are not like that. free() it. */
-int tt_hosts_new(const int *by, int nranks, struct tt_hosts **hosts);
+int tt_hosts_new(const uint64_t *by, int nranks, struct tt_hosts **hosts);
+/* Where ranks are dealt out one host after the other. */
+int tt_hosts_blocks(int nranks, int each, struct tt_hosts **hosts);
 
 /*
  * What is to be planned, and how: equal on all ranks but for rank itself, in_place of rooted

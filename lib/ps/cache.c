@@ -25,16 +25,20 @@ static char *cache_of(const struct tutti_ps_table *t, int server)
 	return t->mem + t->copies + t->part[server].cache;
 }
 
+/* A server that was not told sends nothing any more: if it lives, one of the two has to go. */
 static void ack_over(struct tt_win_end *end, int status)
 {
-	(void)end;
-	(void)status; /* a server that can't be reached ends the communicator */
+	const struct tt_ps_cache *c = tt_container(end, struct tt_ps_cache, acked);
+	struct tutti_ps *ps = c->table->ps;
+
+	if (status)
+		tt_comm_broken(ps->comm, ps->comm->world[ps->server[c->server]], status, "ps", 0,
+			       "telling a server what is here");
 }
 
 /* Everything of the batch may be here. */
 static void look(struct tt_ps_cache *c)
 {
-	static struct tt_win_end ack = {.over = ack_over};
 	struct tutti_ps_table *t = c->table;
 	const struct tt_ps_batch *batch = (const struct tt_ps_batch *)(const void *)(
 		cache_of(t, c->server) + tt_ps_cache_line(t, c->server));
@@ -53,9 +57,9 @@ static void look(struct tt_ps_cache *c)
 	c->parts = 0;
 	c->number = batch->number;
 	c->min_clock = batch->min_clock;
-	err = tt_win_op_start(t->win, &a, &ack);
+	err = tt_win_op_start(t->win, &a, &c->acked);
 	if (err)
-		ack_over(&ack, err);
+		ack_over(&c->acked, err);
 }
 
 static void part_ring(struct tt_bell *bell)
@@ -82,6 +86,7 @@ static int new_cache(struct tutti_ps_table *t, int k)
 	c->server = k;
 	c->part.ring = part_ring;
 	c->line.ring = line_ring;
+	c->acked.over = ack_over;
 	c->asked = calloc(t->part[k].blocks / 64 + 1, sizeof(uint64_t));
 	c->ask = malloc((t->part[k].blocks + 1) * sizeof(uint32_t));
 	c->own = calloc(t->part[k].blocks + 1, sizeof(uint64_t));

@@ -33,27 +33,28 @@ static void ring(struct tt_bell *bell)
 	atomic_store(&b->srv->stirred, true);
 }
 
-/* Whoever does not get it is gone, or will count as gone; what it should have had is kept. */
-static void broken(struct tt_ps_server *srv, int status)
+/* Whichever copy does not get it is gone, or will count as gone; what it should have had is kept. */
+static void broken(struct tt_ps_server *srv, int copy, int status, const char *what)
 {
 	struct tutti_ps *ps = srv->ps;
-	int host = srv->behind < 0 ? -1 : tt_ps_host(ps, srv->index, srv->behind);
+	int host = copy < 0 ? -1 : tt_ps_host(ps, srv->index, copy);
 
 	if (status && host >= 0 && !ps->lost[host])
-		tt_comm_broken(ps->comm, ps->comm->world[ps->server[host]], status, "ps", 0,
-			       "passing on to a copy");
+		tt_comm_broken(ps->comm, ps->comm->world[ps->server[host]], status, "ps", 0, what);
 }
 
 static void passed(struct tt_win_end *end, int status)
 {
-	broken(tt_container(end, struct tt_ps_server, log_end), status);
+	struct tt_ps_server *srv = tt_container(end, struct tt_ps_server, log_end);
+
+	broken(srv, srv->behind, status, "passing on to a copy");
 }
 
 static void ack_over(struct tt_win_end *end, int status)
 {
 	struct tt_ps_server *srv = tt_container(end, struct tt_ps_server, ack_end);
 
-	(void)status;
+	broken(srv, srv->ack_to, status, "telling a copy what is here");
 	srv->ack_busy = false;
 	atomic_store(&srv->stirred, true);
 }
@@ -173,6 +174,7 @@ static void tell_before(struct tt_ps_server *srv)
 		return;
 	srv->ack_due = false;
 	srv->ack_busy = true;
+	srv->ack_to = before;
 	srv->told = srv->acked;
 	memcpy(srv->ack, &srv->acked, sizeof(srv->acked));
 	put(srv, before, srv->ack, sizeof(srv->acked), tt_ps_box_ack(ps, before, srv->copy),
@@ -188,6 +190,16 @@ static struct tt_ps_msg *log_slot(const struct tt_ps_server *srv, uint64_t i)
 	return (struct tt_ps_msg *)(void *)(ps->box +
 					    tt_ps_box_log(ps, srv->copy, (int)(i / TT_PS_SLOTS),
 							  (int)(i % TT_PS_SLOTS)));
+}
+
+/*
+ * Under BSP a copy publishes whenever it could, where nobody reads: so what it shows when it takes over is a clock that
+ * has ended, without the pushes of the one that runs.
+ */
+static void seal(struct tt_ps_server *srv)
+{
+	if (!srv->ps->staleness)
+		tt_ps_pass(srv);
 }
 
 /* The next in order is dealt with as the copy before did. false: it is not here, or must wait. */
@@ -231,39 +243,41 @@ static bool take_next(struct tt_ps_server *srv)
 	tt_wire_unlock(srv->ps->comm->ctx->wire);
 	c->next = head.number + 1;
 	tt_ps_chain_add(srv, c, m, &head, &none);
-	while (tt_ps_run_held(srv))
-		;
+	do
+		seal(srv);
+	while (tt_ps_run_held(srv));
 	return true;
 }
 
 /* ---- deaths ---- */
 
-/* Above all sequence numbers of the copies before. */
-static uint64_t first_of(const struct tt_ps_server *srv)
+/* Under BSP what seal() has published; else all that there is, as it is now. */
+static void show(struct tt_ps_server *srv, struct tt_ps_store *s)
 {
-	return (uint64_t)srv->copy << 40;
+	uint64_t b, blocks = s->t->rows ? ((uint64_t)s->nrows * s->t->width + s->t->block_elems - 1) /
+						  s->t->block_elems
+					: s->part->blocks;
+
+	for (b = 0; b < blocks && (s->t->rows || s->is_set); b++)
+		if (srv->ps->staleness)
+			tt_ps_mark(s, &s->dirty, b);
+		else if (atomic_load(tt_ps_dir(s, b)))
+			tt_ps_tell_block(srv, s, b);
 }
 
-/* All of it is published, under numbers that are higher than any of the copy before, and workers are told. */
+/* Workers are told, under sequence numbers that are higher than any of the copy before. */
 static void serve(struct tt_ps_server *srv)
 {
-	struct tt_ps_store *s;
-	uint64_t b, blocks;
 	uint32_t i;
 
 	srv->serves = true;
 	srv->answered = srv->order; /* what is sent again is answered by again() */
-	srv->epoch = first_of(srv);
-	for (i = 0; i < srv->ps->ntables; i++) {
-		s = tt_ps_store_of(srv, i);
-		blocks = s->t->rows ? ((uint64_t)s->nrows * s->t->width + s->t->block_elems - 1) /
-					      s->t->block_elems
-				    : s->part->blocks;
-		for (b = 0; b < blocks && (s->t->rows || s->is_set); b++)
-			tt_ps_mark(s, &s->dirty, b);
-	}
-	srv->published = UINT64_MAX;
-	srv->all = true;
+	for (i = 0; i < srv->ps->ntables; i++)
+		show(srv, tt_ps_store_of(srv, i));
+	if (srv->ps->staleness)
+		srv->published = UINT64_MAX;
+	else
+		tt_ps_tell_clock(srv);
 	tt_warn("server %d goes on here, from its copy", srv->index);
 }
 
@@ -281,15 +295,18 @@ static int again(struct tt_ps_server *srv)
 
 			tt_wire_lock(wire);
 			m = tt_ps_arrived(c, j);
-			if (m && (m->number >= c->next || c->order[j] > srv->acked))
+			if (m && (m->number >= c->next || c->order[j] > srv->acked ||
+				  (m->kind == TT_PS_MEET &&
+				   !tt_ps_met(srv, c, m, (const char *)(m + 1)))))
 				m = NULL;
 			if (m)
 				c->bell[j][0].rung = c->bell[j][1].rung = false;
 			tt_wire_unlock(wire);
 			if (!m)
 				continue;
-			/* what was here before is in the first publication */
-			credit = (struct tt_ps_credit){.number = m->number, .sequence = first_of(srv) + 1};
+			/* what was here before is in every publication of this copy */
+			credit = (struct tt_ps_credit){.number = m->number,
+						       .sequence = tt_ps_first((uint64_t)srv->copy) + 1};
 			if (m->kind == TT_PS_LOOKUP || m->kind >= TT_PS_MEET)
 				tt_ps_handle(srv, c, m, (const char *)(m + 1), &credit);
 			tt_ps_credit(srv, c, &credit);

@@ -14,6 +14,7 @@ struct tt_ps_batch {
 /* A server's blocks, as a worker keeps them; under the lock. */
 struct tt_ps_cache {
 	struct tt_bell part, line;
+	struct tt_win_end acked;
 	struct tutti_ps_table *table;
 	int server;
 	bool here; /* the line is */

@@ -204,8 +204,10 @@ int tt_ps_file_create(struct tutti_ps *ps, const char *path, const uint64_t *row
 	err = file->fd < 0 ? tt_fail(-errno, "can't write %s: %s", path, strerror(errno))
 			   : put_header(file, text, strlen(text), bytes);
 	free(text);
-	if (err && file->fd >= 0)
+	if (err && file->fd >= 0) {
 		close(file->fd);
+		unlink(path);
+	}
 	return err;
 }
 

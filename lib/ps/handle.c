@@ -33,7 +33,7 @@ bool tt_ps_turn(const struct tt_ps_server *srv, const struct tt_ps_client *c,
 	    m->kind == TT_PS_SUBSCRIBE)
 		return true;
 	/* nothing may change while a clock is being published, or values that nobody has seen yet */
-	if (srv->serves && (srv->passing || srv->published != srv->min_clock || fresh_left(srv)))
+	if (srv->passing || srv->published != srv->min_clock || fresh_left(srv))
 		return false;
 	for (w = 0; w < c->index; w++)
 		if (!srv->client[w].gone && srv->client[w].clock <= srv->min_clock)

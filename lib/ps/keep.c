@@ -66,7 +66,7 @@ static void open_meeting(struct tt_ps_server *srv, uint64_t number)
 			srv->verdict = c[w].said;
 		srv->verdict.led |= c[w].said.led;
 	}
-	if (!srv->verdict.status && srv->serves && unended(srv))
+	if (!srv->verdict.status && unended(srv))
 		said(&srv->verdict, -EBUSY,
 		     "a worker has pushed or set values since its clock has moved: call it right after "
 		     "tutti_ps_clock");
@@ -153,7 +153,6 @@ static int save(struct tt_ps_server *srv, const struct tt_ps_order *order)
 	for (i = 0; i < srv->ps->ntables && !err; i++) {
 		struct tt_ps_store *s = tt_ps_store_of(srv, i);
 
-		tt_ps_store_settle(s);
 		err = tt_ps_file_find(&file, s->t, tensor);
 		if (!err && !s->t->rows && !s->is_set)
 			err = tt_fail(-ENODATA, "table '%s' has no values yet (tutti_ps_set)", s->t->name);
@@ -336,7 +335,9 @@ static void drop(struct tt_ps_server *srv)
 /* Where worker w goes on: if there are as many as there were, where it was. */
 static uint64_t clock_in(const struct tt_ps_server *srv, const struct tt_ps_order *order, int w)
 {
-	return order->workers == (uint64_t)srv->ps->nworkers ? order->clock[w] : order->min_clock;
+	bool known = order->workers == (uint64_t)srv->ps->nworkers && order->workers <= TT_PS_CLOCKS;
+
+	return known ? order->clock[w] : order->min_clock;
 }
 
 static int check_clocks(const struct tt_ps_server *srv, const struct tt_ps_order *order)
@@ -437,15 +438,21 @@ static int commit(struct tt_ps_server *srv, const struct tt_ps_order *order)
 
 /* ---- answers ---- */
 
-static int obey(struct tt_ps_server *srv, const struct tt_ps_msg *m, const char *payload)
+/* again: it has been dealt with, and not been answered. */
+static int obey(struct tt_ps_server *srv, const struct tt_ps_msg *m, const char *payload, bool again)
 {
 	const struct tt_ps_order *order = (const struct tt_ps_order *)(const void *)payload;
+	uint32_t i;
 
 	if (m->len != sizeof(*order) || order->path[sizeof(order->path) - 1])
 		return tt_fail(-EPROTO, "an order of %u bytes", m->len);
-	if (m->kind == TT_PS_SAVE) /* of copies, the one that serves does it */
-		return srv->serves ? save(srv, order) : 0;
-	return m->kind == TT_PS_PREPARE ? prepare(srv, order) : commit(srv, order);
+	if (m->kind == TT_PS_PREPARE)
+		return prepare(srv, order);
+	if (m->kind == TT_PS_COMMIT)
+		return again ? 0 : commit(srv, order);
+	for (i = 0; i < srv->ps->ntables; i++)
+		tt_ps_store_settle(tt_ps_store_of(srv, i));
+	return srv->serves ? save(srv, order) : 0; /* of copies, the one that serves writes */
 }
 
 void tt_ps_keep(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
@@ -469,7 +476,7 @@ void tt_ps_keep(struct tt_ps_server *srv, struct tt_ps_client *c, const struct t
 			r->rows[i] = tt_ps_store_of(srv, i)->nrows;
 		return;
 	}
-	err = obey(srv, m, payload);
+	err = obey(srv, m, payload, m->number < c->next);
 	if (err)
 		said(&r->said, err, tt_fail_text(err));
 }

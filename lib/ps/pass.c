@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Passes: each publishes the blocks that had changed when it began, under one sequence number, and then the clock
- * that they contain. A block whose slot still rests is left for later within the pass.
+ * that they contain. A block whose slot still rests is left for later within the pass. Of copies that do not serve nobody
+ * reads, or is told: see chain.c.
  */
 #include "lib/base/clock.h"
 #include "lib/ps/server.h"
@@ -57,20 +58,21 @@ static bool begin(struct tt_ps_server *srv)
 /* Returns how many blocks; those that rest stay in the list. */
 static int publish_table(struct tt_ps_server *srv, struct tt_ps_store *s)
 {
-	uint64_t i, left = 0, when = 0;
+	uint64_t i, left = 0, when = 0, *rest = srv->serves ? &when : NULL;
 	int n = 0;
 
 	for (i = 0; i < s->pass.n; i++) {
 		uint32_t b = s->pass.block[i];
 
-		if (tt_ps_publish(s, b, srv->epoch, srv->pass_min, srv->only_new, &when)) {
+		if (tt_ps_publish(s, b, srv->epoch, srv->pass_min, srv->only_new, rest)) {
 			s->pass.block[left++] = b;
 			if (when < srv->wake_at)
 				srv->wake_at = when;
 			continue;
 		}
 		s->flags[b] &= (uint8_t)~s->pass.flag;
-		tt_ps_tell_block(srv, s, b);
+		if (srv->serves)
+			tt_ps_tell_block(srv, s, b);
 		n++;
 	}
 	s->pass.n = left;
@@ -90,10 +92,11 @@ int tt_ps_pass(struct tt_ps_server *srv)
 		n += publish_table(srv, tt_ps_store_of(srv, i));
 		left += tt_ps_store_of(srv, i)->pass.n;
 	}
-	if (left || srv->acked < srv->pass_order) /* a clock that is told is at all copies */
+	if (left || (srv->serves && srv->acked < srv->pass_order)) /* a clock that is told is at all copies */
 		return n;
 	srv->passing = false;
 	srv->published = srv->pass_min;
-	tt_ps_tell_clock(srv); /* also without a new clock: who waits for a publication is woken */
+	if (srv->serves) /* also without a new clock: who waits for a publication is woken */
+		tt_ps_tell_clock(srv);
 	return n + 1;
 }

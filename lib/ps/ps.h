@@ -28,6 +28,7 @@
 #define TT_PS_KEYS 8192		    /* looked up with one message */
 #define TT_PS_COPIES 2		    /* slots of a block */
 #define TT_PS_CHAIN 4 /* copies of a server */
+#define TT_PS_THREADS 64
 #define TT_PS_WEIGHT 65535 /* the most; their sum has 32 bits */
 #define TT_PS_TABLES 1024
 #define TT_PS_CLOCKS 2048 /* workers whose clocks are in a file; of more, the lowest alone */
@@ -117,6 +118,12 @@ struct tt_ps_head {
 	uint64_t version; /* dense: updates that it has had */
 	uint64_t spare[2];
 };
+
+/* All sequence numbers of a copy of a server are above this one, and above all of the copies before. */
+static inline uint64_t tt_ps_first(uint64_t copy)
+{
+	return copy << 40;
+}
 
 /* A word of a directory: sequence << 8 | slot; 0: never published. */
 static inline uint64_t tt_ps_word(uint64_t sequence, unsigned slot)

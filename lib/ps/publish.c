@@ -83,11 +83,11 @@ int tt_ps_publish(struct tt_ps_store *s, uint64_t block, uint64_t sequence, uint
 	uint64_t rest = s->t->ps->grace_ns + s->t->ps->grace_ns / 8;
 	struct tt_ps_head *head = slot_of(s, block, slot), *old = word ? slot_of(s, block, cur) : NULL;
 
-	if (retired[slot] && now < retired[slot] + rest) {
+	if (when && retired[slot] && now < retired[slot] + rest) {
 		*when = retired[slot] + rest;
 		return -EAGAIN;
 	}
-	if (s->sending && atomic_load(&s->sending[block * TT_PS_COPIES + slot])) {
+	if (when && s->sending && atomic_load(&s->sending[block * TT_PS_COPIES + slot])) {
 		*when = now + rest;
 		return -EAGAIN;
 	}
@@ -99,7 +99,7 @@ int tt_ps_publish(struct tt_ps_store *s, uint64_t block, uint64_t sequence, uint
 	atomic_store(tt_ps_dir(s, block), tt_ps_word(sequence, slot));
 	if (old) {
 		atomic_store(&old->stamp, word >> 8 << 1 | 1);
-		retired[cur] = tt_now_ns();
+		retired[cur] = when ? tt_now_ns() : 0;
 	}
 	return 0;
 }

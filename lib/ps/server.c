@@ -25,6 +25,7 @@ static void worker_lost(struct tutti_ps *ps, int w)
 	int c;
 
 	ps->dead++;
+	tt_ps_trace(ps, "dead %d\n", w);
 	tt_warn("worker %d (rank %d) is gone; the others go on", w, ps->worker[w]);
 	for (c = 0; c < ps->copies && ps->srv[c]; c++) {
 		ps->srv[c]->client[w].dead = true;
@@ -151,7 +152,7 @@ static int open_server(struct tutti_ps *ps, int copy, struct tt_bell **bells)
 	srv->index = (ps->my_server - copy + ps->nservers) % ps->nservers;
 	srv->serves = !copy;
 	srv->left = srv->here = ps->nworkers;
-	srv->epoch = 1;
+	srv->epoch = copy ? tt_ps_first((uint64_t)copy) : 1;
 	srv->wake_at = srv->slow_at = TT_NEVER;
 	srv->client = calloc((size_t)ps->nworkers, sizeof(*srv->client));
 	err = srv->client ? tutti_alloc(ps->comm->ctx, answers + TT_PS_LINE, (void **)&srv->answers)

@@ -82,6 +82,7 @@ struct tt_ps_server {
 	struct tt_ps_entry *entry; /* those from acked + 1 to order, by order modulo the number of slots */
 	struct tt_ps_log_bell *log, ack_bell[TT_PS_CHAIN];
 	bool ack_due, ack_busy; /* under the lock */
+	int ack_to;		/* the copy that is being told */
 	struct tt_win_end log_end, ack_end;
 	char *ack;
 

@@ -8,6 +8,9 @@
 
 #include "lib/base/clock.h"
 
+#define SHARED 16384  /* bytes of an update from which on a crew's threads share it */
+#define LINE_ELEMS 64 /* neighbours are one thread's */
+
 enum { DIRTY = 1, FRESH = 2, PASS = 4 };
 
 void tt_ps_mark(struct tt_ps_store *s, struct tt_ps_blocks *list, uint64_t block)
@@ -89,14 +92,14 @@ static int new_sums(struct tt_ps_store *s)
 static void fill_dense(struct tt_ps_store *s)
 {
 	struct tutti_ps_table *t = s->t;
-	uint64_t b, at, n, when;
+	uint64_t b, at, n;
 
 	for (b = 0; b < s->part->blocks; b++) {
 		at = b * t->block_elems;
 		n = s->part->elems - at < t->block_elems ? s->part->elems - at : t->block_elems;
 		tt_ps_fill(t, s->values + at * t->elem, s->part->begin + at, n);
-		if (!s->copy)
-			tt_ps_publish(s, b, 1, 0, false, &when);
+		if (!s->copy || !t->ps->staleness)
+			tt_ps_publish(s, b, tt_ps_first(s->copy) + 1, 0, false, NULL);
 	}
 	s->is_set = true;
 }
@@ -123,6 +126,8 @@ int tt_ps_store_new(struct tutti_ps_table *t, int copy)
 		err = tt_ps_sub_new(s);
 	if (!err && t->rows)
 		err = new_rows(s);
+	if (!err && t->opt.threads > 1)
+		err = tt_ps_crew_new(t->opt.threads, &s->crew);
 	if (err)
 		return tt_fail(-ENOMEM, "no memory for %llu elements of table '%s'",
 			       (unsigned long long)s->part->elems, t->name);
@@ -135,6 +140,7 @@ void tt_ps_store_free(struct tt_ps_store *s)
 {
 	if (!s)
 		return;
+	tt_ps_crew_free(s->crew);
 	tt_ps_sub_free(s);
 	tt_ps_kept_free(s);
 	tt_ps_keys_free(s->keys);
@@ -185,17 +191,61 @@ static uint64_t unit_of(const struct tt_ps_store *s, uint64_t first)
 	return first / (s->t->rows ? s->t->width : s->t->block_elems);
 }
 
-/* Elements of one block, or one row. */
-static void apply(struct tt_ps_store *s, uint64_t first, size_t count, const char *update)
+static void apply_at(const struct tt_ps_store *s, uint64_t first, size_t count, const char *update,
+		     uint32_t step)
 {
 	struct tutti_ps_table *t = s->t;
 	size_t size = tt_ps_state_size(t->datatype);
-	uint64_t unit = unit_of(s, first);
 
-	s->steps[unit]++;
 	tt_ps_apply(t, s->values + first * t->elem, update,
 		    s->state[0] ? (char *)s->state[0] + first * size : NULL,
-		    s->state[1] ? (char *)s->state[1] + first * size : NULL, count, s->steps[unit]);
+		    s->state[1] ? (char *)s->state[1] + first * size : NULL, count, step);
+}
+
+/* What the threads of a crew share. */
+struct shared {
+	const struct tt_ps_store *s;
+	uint64_t first; /* a range of elements, of this step */
+	size_t count;
+	uint32_t step;
+	const uint32_t *place; /* or as many rows */
+	const char *update;
+};
+
+static void apply_range(void *arg, int i, int n)
+{
+	const struct shared *sh = arg;
+	size_t per = (sh->count / (size_t)n + LINE_ELEMS) / LINE_ELEMS * LINE_ELEMS;
+	size_t from = (size_t)i * per;
+
+	if (from < sh->count)
+		apply_at(sh->s, sh->first + from, sh->count - from < per ? sh->count - from : per,
+			 sh->update + from * sh->s->t->elem, sh->step);
+}
+
+/* A row is one thread's, so that its updates keep their order. */
+static void apply_rows(void *arg, int i, int n)
+{
+	const struct shared *sh = arg;
+	const struct tutti_ps_table *t = sh->s->t;
+	size_t j;
+
+	for (j = 0; j < sh->count; j++)
+		if (sh->place[j] / LINE_ELEMS % (uint32_t)n == (uint32_t)i)
+			apply_at(sh->s, (uint64_t)sh->place[j] * t->width, t->width,
+				 sh->update + j * t->width * t->elem, ++sh->s->steps[sh->place[j]]);
+}
+
+/* Elements of one block, or one row. */
+static void apply(struct tt_ps_store *s, uint64_t first, size_t count, const char *update)
+{
+	uint32_t step = ++s->steps[unit_of(s, first)];
+	struct shared sh = {.s = s, .first = first, .count = count, .step = step, .update = update};
+
+	if (s->crew && count * s->t->elem >= SHARED)
+		tt_ps_crew_run(s->crew, apply_range, &sh);
+	else
+		apply_at(s, first, count, update, step);
 }
 
 /* What was added up of these elements of a run, at most a block, or one row: divided if need be, and applied. */
@@ -340,6 +390,15 @@ int tt_ps_store_push_rows(struct tt_ps_store *s, const struct tt_ps_msg *m, cons
 	for (i = 0; i < m->count; i++)
 		if (place[i] >= s->nrows)
 			return -EPROTO;
+	if (s->crew && !s->sum.sums && m->count * row >= SHARED) {
+		struct shared sh = {.s = s, .place = place, .count = m->count, .update = payload + head};
+
+		for (i = 0; i < m->count; i++)
+			tt_ps_mark(s, &s->dirty, (uint64_t)place[i] * t->width / t->block_elems);
+		tt_ps_crew_run(s->crew, apply_rows, &sh);
+		done->applied = true;
+		return 0;
+	}
 	for (i = 0; i < m->count; i++) {
 		take(s, (uint64_t)place[i] * t->width, t->width, payload + head + i * row, done);
 		any = any || done->applied;

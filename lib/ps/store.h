@@ -62,6 +62,7 @@ struct tt_ps_store {
 	uint32_t *group;      /* softsync: by block or row: updates in the sum */
 	uint32_t group_size;
 	char *scaled; /* staleness_aware: a block */
+	struct tt_ps_crew *crew; /* options.threads; NULL: one */
 };
 
 /* What has become of a push. */
@@ -80,6 +81,12 @@ static inline uint64_t tt_ps_units(const struct tt_ps_store *s)
 {
 	return s->part->elems / s->t->width;
 }
+
+/* crew.c: n threads, the caller's included, that each do part i of n of something. */
+typedef void tt_ps_part_fn(void *arg, int i, int n);
+int tt_ps_crew_new(int n, struct tt_ps_crew **crew);
+void tt_ps_crew_free(struct tt_ps_crew *crew);
+void tt_ps_crew_run(struct tt_ps_crew *crew, tt_ps_part_fn *part, void *arg);
 
 void tt_ps_kept_free(struct tt_ps_store *s); /* keep.c */
 static inline bool tt_ps_knows(const struct tt_ps_store *s, uint64_t row)
@@ -115,7 +122,7 @@ void tt_ps_store_forget(struct tt_ps_store *s);
 
 /*
  * Write block into another slot, make that the current one, and retire the old. only_new: what was published stays
- * as it is, new rows are added. -EAGAIN: the slot must rest until *when.
+ * as it is, new rows are added. -EAGAIN: the slot must rest until *when. when NULL: nobody can be reading.
  */
 int tt_ps_publish(struct tt_ps_store *s, uint64_t block, uint64_t sequence, uint64_t min_clock,
 		  bool only_new, uint64_t *when);

@@ -23,6 +23,7 @@ int tt_ps_trace_open(struct tutti_ps *ps, const char *prefix)
 	ps->trace = fopen(path, "w");
 	if (!ps->trace)
 		return tt_fail(-errno, "can't write the trace %s: %s", path, strerror(errno));
+	setvbuf(ps->trace, NULL, _IOLBF, 0); /* of a worker that is killed, all up to then is there */
 	fprintf(ps->trace, "tutti_ps_trace 1\nworker %d of %d, staleness %d\n", ps->my_worker,
 		ps->nworkers, ps->staleness);
 	return 0;

@@ -68,17 +68,21 @@ static void op_over(struct tt_win_op *op, int status)
 static int register_local(struct tt_win_op *op, int tp)
 {
 	struct tt_wire *wire = op->win->comm->ctx->wire;
+	const struct tt_win_access *a = &op->access;
 	int err;
 
-	if (!op->access.len || (op->region && op->region->mr[tp]) || tt_wire_local_any(wire, tp))
+	if (tt_wire_local_any(wire, tp, a->len, a->get))
+		return 0;
+	if (!op->region)
+		op->region = tt_mem_borrow(tt_wire_memory(wire), a->local, a->len);
+	if (op->region && op->region->mr[tp])
 		return 0;
 	if (op->region && op->region->once)
 		return tt_fail(-EINVAL, "the local buffer can't be registered for the transport in use; "
 					"take it from tutti_alloc");
 	tt_mem_return(op->region);
 	op->region = NULL;
-	err = tt_mem_register_once(tt_wire_memory(wire), op->access.local, op->access.len,
-				   &op->region);
+	err = tt_mem_register_once(tt_wire_memory(wire), a->local, a->len, &op->region);
 	return err ? err : register_local(op, tp);
 }
 
@@ -180,8 +184,7 @@ static struct tt_win_op *op_new(struct tutti_win *win, const struct tt_win_acces
 	}
 	op->access = *access;
 	op->sent = op->piece = 0;
-	op->region = access->len ? tt_mem_borrow(tt_wire_memory(ctx->wire), access->local, access->len)
-				 : NULL;
+	op->region = NULL; /* many need none: issue() sees */
 	op->end = end;
 	op->token = access->token ? *access->token
 				  : (uint32_t)win->part[access->rank].token + (uint32_t)win->comm->rank;

@@ -295,6 +295,8 @@ static void request(struct tt_chan *chan)
 		}
 		snprintf(last, sizeof(last), "%s", tt_fail_text(err));
 	}
+	if (!last[0])
+		snprintf(last, sizeof(last), "%s", wire->left_out);
 	if (last[0])
 		snprintf(chan->reason, sizeof(chan->reason), "%s", last);
 	snprintf(why + strlen(why), sizeof(why) - strlen(why), "%s%.120s", chan->reason[0] ? "; " : "",
@@ -381,12 +383,11 @@ void tt_chan_fence(struct tt_chan *chan, uint64_t comm, const char *why)
 	if (chan->state == TT_CHAN_FAILED || chan->state == TT_CHAN_CLOSED)
 		return;
 	tt_debug("the connection to rank %d is closed: %s", chan->peer, why);
-	chan->generation++;
-	if (chan->peer != wire->params.rank && wire->boot) {
-		msg = (struct fenced_msg){.generation = chan->generation};
-		tt_ctl_send(wire->boot, chan->peer, TT_CTL_FENCED, &msg, sizeof(msg));
-	}
+	msg = (struct fenced_msg){.generation = ++chan->generation};
 	shut(chan, true, comm);
+	/* after it has told why the communicators that share it fail */
+	if (chan->peer != wire->params.rank && wire->boot)
+		tt_ctl_send(wire->boot, chan->peer, TT_CTL_FENCED, &msg, sizeof(msg));
 }
 
 /* The connection of an earlier generation is gone, whatever it looked like from here. */

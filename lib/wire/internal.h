@@ -194,6 +194,7 @@ struct tt_wire {
 	bool sums;  /* messages have checksums, on all ranks */
 	bool fault;
 	bool late[TT_TP_MAX]; /* by place: usable, and opened when it is needed */
+	char left_out[160];   /* why one of these could not be */
 	size_t longest;	      /* put, on the transports of all ranks */
 	struct tt_memory *memory;
 	struct tutti_stats stats;

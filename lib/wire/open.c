@@ -136,6 +136,8 @@ static int open_late(struct tt_wire *wire, int place)
 	err = open_one(wire, place);
 	tt_signals_restore();
 	if (err) {
+		snprintf(wire->left_out, sizeof(wire->left_out), "%s can't be opened: %s",
+			 tt_transports[place]->name, tt_fail_text(err));
 		tt_info("transport %s is left out: %s", tt_transports[place]->name,
 			tt_fail_text(err));
 		return err;
@@ -159,8 +161,9 @@ int tt_open_place(struct tt_wire *wire, int place, int *tp)
 	if (err)
 		return err;
 	*tp = tt_wire_at_place(wire, place);
-	return *tp < 0 ? tt_fail(-EOPNOTSUPP, "%s is not open at rank %d",
-				 tt_transports[place]->name, wire->params.rank)
+	return *tp < 0 ? tt_fail(-EOPNOTSUPP, "%s is not open at rank %d%s%s",
+				 tt_transports[place]->name, wire->params.rank,
+				 wire->left_out[0] ? ": " : "", wire->left_out)
 		       : 0;
 }
 

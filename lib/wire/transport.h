@@ -63,6 +63,7 @@ struct tt_tp {
 	const struct tt_tp_ops *ops;
 	unsigned caps;
 	size_t max_put;	 /* longest put or get; 0: any */
+	size_t inline_put; /* the near side of a put of so many bytes needs no registration either; 0: none */
 	bool optional;	 /* set by the owner: where it can't register memory, others will do */
 	bool peer_lost;	 /* set by the owner: a peer has died, so close() may meet broken connections */
 	char detail[96]; /* for the line logged when it is chosen: "ofi, tcp (msg) over 127.0.0.1" */
@@ -109,7 +110,7 @@ enum tt_rma_flags {
 struct tt_rma {
 	void *local;
 	size_t len;		   /* 0 is allowed: with a note it only rings */
-	struct tt_mr *mr;	   /* of local; may be NULL with TT_CAP_LOCAL_ANY */
+	struct tt_mr *mr;	   /* of local; may be NULL with TT_CAP_LOCAL_ANY, or up to inline_put */
 	uint64_t remote;
 	const struct tt_rkey *rkey;
 	uint32_t note;

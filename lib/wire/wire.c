@@ -286,7 +286,7 @@ static int one_sided(struct tt_wire *wire, int peer, struct tt_rma *rma, struct 
 	int rc;
 
 	rma->mr = region ? region->mr[chan->tp] : NULL;
-	if (rma->len && !rma->mr && !(wire->tp[chan->tp].tp->caps & TT_CAP_LOCAL_ANY))
+	if (!rma->mr && !tt_wire_local_any(wire, chan->tp, rma->len, get))
 		return tt_fail(-EINVAL, "the local buffer must be registered for transport %s",
 			       wire->tp[chan->tp].name);
 	tt_list_init(&wr->link);
@@ -312,9 +312,11 @@ int tt_wire_get(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_re
 	return one_sided(wire, peer, rma, region, wr, true);
 }
 
-bool tt_wire_local_any(struct tt_wire *wire, int index)
+bool tt_wire_local_any(const struct tt_wire *wire, int index, size_t len, bool get)
 {
-	return wire->tp[index].tp->caps & TT_CAP_LOCAL_ANY;
+	const struct tt_tp *tp = wire->tp[index].tp;
+
+	return !len || tp->caps & TT_CAP_LOCAL_ANY || (!get && len <= tp->inline_put);
 }
 
 size_t tt_wire_max_put(struct tt_wire *wire, int index)

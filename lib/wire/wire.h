@@ -272,7 +272,8 @@ size_t tt_wire_longest(const struct tt_wire *wire);
 /* The open transport of a place, -1: it is not open here. */
 int tt_wire_at_place(struct tt_wire *wire, int place);
 /* What the transport of this index wants and can do, for one-sided operations. */
-bool tt_wire_local_any(struct tt_wire *wire, int index); /* the near side needs no registration */
+/* The near side of a put, or get, of len bytes needs no registration. */
+bool tt_wire_local_any(const struct tt_wire *wire, int index, size_t len, bool get);
 size_t tt_wire_max_put(struct tt_wire *wire, int index); /* longest put or get, 0: any */
 
 /* n bells get the tokens *token, *token + 1, ...; to be freed one by one. */

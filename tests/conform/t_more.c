@@ -162,10 +162,28 @@ void test_reg_cycles(void)
 	net_close(&net);
 }
 
+/* A put from memory that the near transport has not been told of, and its note. */
+static void put_unregistered(struct net *net, struct link *l, const struct mem *near, size_t len)
+{
+	uint64_t deadline = tt_deadline_ms(WAIT_MS);
+	unsigned notes = l->to->nnotes;
+	struct tt_rma rma;
+	struct op op;
+	int rc;
+
+	fill(near->addr, len, 10 + len);
+	rma = rma_put(l, near->addr, len, l->to->rx.addr, &l->to->rx.mr->rkey, 2, &op);
+	rma.mr = NULL;
+	while ((rc = l->ep->ops->put(l->ep, &rma)) == -EAGAIN && !tt_passed(deadline))
+		pump(net);
+	TT_CHECK(rc >= 0);
+	WAIT(net, (rc == TT_FINISHED || op.done) && l->to->nnotes == notes + 1);
+	TT_CHECK(!op.status && !memcmp(near->addr, l->to->rx.addr, len));
+}
+
 void test_user_memory(void)
 {
 	struct mem mem, near;
-	struct tt_rma rma;
 	struct net net;
 	struct op op;
 	struct link *l;
@@ -183,20 +201,10 @@ void test_user_memory(void)
 		WAIT(&net, l->to->nnotes == 1);
 		TT_CHECK(!memcmp(l->node->tx.addr, mem.addr, mem.len));
 	}
-	if (l->node->tp->caps & TT_CAP_LOCAL_ANY) {
-		unsigned notes = l->to->nnotes;
-		uint64_t deadline = tt_deadline_ms(WAIT_MS);
-		int rc;
-
-		fill(near.addr, near.len, 10);
-		rma = rma_put(l, near.addr, near.len, l->to->rx.addr, &l->to->rx.mr->rkey, 2, &op);
-		rma.mr = NULL;
-		while ((rc = l->ep->ops->put(l->ep, &rma)) == -EAGAIN && !tt_passed(deadline))
-			pump(&net);
-		TT_CHECK(rc >= 0);
-		WAIT(&net, (rc == TT_FINISHED || op.done) && l->to->nnotes == notes + 1);
-		TT_CHECK(!op.status && !memcmp(near.addr, l->to->rx.addr, near.len));
-	}
+	if (l->node->tp->caps & TT_CAP_LOCAL_ANY)
+		put_unregistered(&net, l, &near, near.len);
+	if (l->node->tp->inline_put)
+		put_unregistered(&net, l, &near, l->node->tp->inline_put);
 	mem_free(&mem);
 	mem_free(&near);
 	net_close(&net);

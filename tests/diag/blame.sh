@@ -135,6 +135,14 @@ test_bad_files()
 {
 	job '137 4' kill 2
 	says "once more" "$TT_BUILD/tutti_blame" "$tmp/d.0" "$tmp/d.0"
+	sed 's/"job":"[0-9a-f]*"/"job":"0123456789abcdef0123456789abcdef"/' "$tmp/d.1" >"$tmp/other"
+	cmp -s "$tmp/d.1" "$tmp/other" && die "a dump without its job: $(head -n 1 "$tmp/d.1")"
+	says "of another job" "$TT_BUILD/tutti_blame" "$tmp/d.0" "$tmp/other"
+	# What a terminal would obey is not shown.
+	sed 's/"host":"/&\\u001b[31m\\u009b/' "$tmp/d.0" >"$tmp/colour"
+	"$TT_BUILD/tutti_blame" "$tmp/colour" "$tmp/d.1" "$tmp/d.2" "$tmp/d.3" >"$tmp/verdict" || die "status $?"
+	grep -q '??*\[31m??*' "$tmp/verdict" || die "$(cat -v "$tmp/verdict")"
+	! LC_ALL=C grep -q '[^ -~]' "$tmp/verdict" || die "$(cat -v "$tmp/verdict")"
 	head -c 100 "$tmp/d.0" >"$tmp/cut"
 	says "not a line of JSON" "$TT_BUILD/tutti_blame" "$tmp/cut"
 	echo '{"a":1}' >"$tmp/other"

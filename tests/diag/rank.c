@@ -7,7 +7,7 @@
  *
  * WHAT: ok; kill, stop (itself); count, root, type (this rank calls something else); late (it sleeps for
  * 600 ms before a call); never (it sleeps for long); order (two communicators, the other way round); busy (all
- * go on for 20 s); sleepy (as busy, but it sleeps).
+ * go on for 20 s); sleepy (as busy, but it sleeps); stay (as busy, and 20 s more after an error).
  */
 #include <signal.h>
 #include <stdio.h>
@@ -89,7 +89,7 @@ int main(int argc, char **argv)
 		err = tutti_comm_dup(world, &second);
 	for (i = 0; !err && i < CALLS; i++)
 		err = reduce(world, COUNT);
-	if (!err && (!strcmp(what, "busy") || !strcmp(what, "sleepy")))
+	if (!err && (!strcmp(what, "busy") || !strcmp(what, "sleepy") || !strcmp(what, "stay")))
 		err = go_on(what, mine);
 	else if (!err && mine)
 		err = wrong(what);
@@ -99,6 +99,8 @@ int main(int argc, char **argv)
 		err = reduce(world, COUNT);
 	if (err) {
 		tutti_comm_perror(world, "the job");
+		if (!strcmp(what, "stay"))
+			sleep(20);
 		return 4;
 	}
 	tutti_free(v);

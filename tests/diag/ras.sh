@@ -85,12 +85,50 @@ test_stopped()
 	finish_job
 }
 
+# Any rank of this host can be asked, also when rank 0 is stopped, and when it is gone; without tutti_run.
+test_without_0()
+{
+	pids=
+	for r in 0 1 2 3; do
+		TUTTI_BOOT_DIR=$tmp TUTTI_RANK=$r TUTTI_NRANKS=4 "$TT_BUILD/tests/diag/rank" stay 0 >"$tmp/out.$r" 2>&1 &
+		pids="$pids $!"
+	done
+	set -- $pids
+	id=
+	i=0
+	until [ -n "$id" ] || [ $i = 100 ]; do
+		sleep 0.1
+		id=$("$TT_BUILD/tutti_ras" --list | sed -n "s/^job \([0-9a-f]*\): rank 0 is process $1 of .*, and 3 more.*/\1/p")
+		i=$((i + 1))
+	done
+	kill -STOP "$1"
+	"$TT_BUILD/tutti_ras" -i 0 -w 500 "$id" >"$tmp/look" 2>&1
+	"$TT_BUILD/tutti_ras" -i 0 -w 500 -p "$3" >"$tmp/third" 2>&1
+	kill -KILL "$1"
+	i=0
+	until "$TT_BUILD/tutti_ras" -i 0 "$id" >"$tmp/gone" 2>&1 && grep -q 'rank 1 on .*' "$tmp/gone" &&
+		[ "$(grep -c 'has failed: .*rank 0' "$tmp/gone")" -ge 3 ] || [ $i = 50 ]; do
+		i=$((i + 1))
+		sleep 0.1
+	done
+	kill -KILL "$2" "$3" "$4"
+	# What is behind rank 0 in the tree can't be reached through it, until it is given up.
+	for want in "^tutti_ras: rank 0, process $1, does not answer" '^rank 0: no answer within 500 ms' \
+		'^rank 1 on .*, process [0-9]*, [0-9]+ operations'; do
+		grep -qE -e "$want" "$tmp/look" || die "expected '$want' in: $(cat "$tmp/look")"
+	done
+	grep -q '^rank 2 on ' "$tmp/third" || die "$(cat "$tmp/third")"
+	for want in '^rank 0: gone$' '^rank 1 on ' '^rank 3 on ' 'communicator 1 has failed: .*rank 0'; do
+		grep -qE -e "$want" "$tmp/gone" || die "expected '$want' in: $(cat "$tmp/gone")"
+	done
+}
+
 test_strangers()
 {
 	[ "$(id -u)" = 0 ] || skip "only root can be somebody else"
 	command -v setpriv >/dev/null || skip "setpriv is missing"
 	begin busy 0
-	# Another user can neither read the key nor be let in; the job goes on.
+	# Another user can't read the key; tests/fault/test_strangers shows who has it the door. The job goes on.
 	says "can't be read" setpriv --reuid 65534 --clear-groups "$TT_BUILD/tutti_ras" -p "$pid0"
 	! cat /proc/"$pid0"/cmdline /proc/$launcher/cmdline | grep -qi secret || die "a secret in a command line"
 	look -i 0
@@ -101,11 +139,12 @@ test_strangers()
 test_options()
 {
 	says "no such job" "$TT_BUILD/tutti_ras" ffffffffffffffffffffffffffffffffff
-	says "make no sense" "$TT_BUILD/tutti_ras" -i -1
-	says "make no sense" "$TT_BUILD/tutti_ras" a b
+	says "from 0 to 86400" "$TT_BUILD/tutti_ras" -i -1
+	says "a whole number" "$TT_BUILD/tutti_ras" -p x
+	says "one job at a time" "$TT_BUILD/tutti_ras" a b
 }
 
-for t in late rates stopped strangers options; do
+for t in late rates stopped without_0 strangers options; do
 	run $t test_$t
 done
 finish

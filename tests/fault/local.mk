@@ -1,10 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 include tests/fault/security.mk
 # Ranks that die, stop or are cut off, and those that go on.
-TT_FAULT_TESTS = tests/fault/test_survive tests/fault/test_points
+TT_FAULT_TESTS = tests/fault/test_survive tests/fault/test_points tests/fault/test_net \
+	tests/fault/test_fork tests/fault/test_cycle tests/fault/test_grow
 check_PROGRAMS += $(TT_FAULT_TESTS)
 TESTS += $(TT_FAULT_TESTS)
 tests_fault_test_survive_SOURCES = tests/fault/test_survive.c
 tests_fault_test_survive_LDADD = libttmp.la
+tests_fault_test_grow_SOURCES = tests/fault/test_grow.c
+tests_fault_test_grow_LDADD = libttmp.la
 tests_fault_test_points_SOURCES = tests/fault/test_points.c
 tests_fault_test_points_LDADD = libttmp.la
+tests_fault_test_net_SOURCES = tests/fault/test_net.c
+tests_fault_test_net_LDADD = libttmp.la
+tests_fault_test_fork_SOURCES = tests/fault/test_fork.c
+tests_fault_test_fork_LDADD = libttmp.la
+tests_fault_test_cycle_SOURCES = tests/fault/test_cycle.c
+tests_fault_test_cycle_LDADD = libttmp.la

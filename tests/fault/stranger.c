@@ -3,7 +3,6 @@
 #include "tests/fault/stranger.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -258,53 +257,4 @@ int st_junk(int port, uint64_t number)
 	}
 	close(fd);
 	return -1;
-}
-
-/* The inodes of this process's sockets, from /proc/self/fd. */
-static bool own_socket(unsigned long inode)
-{
-	char path[300], want[64], link[64];
-	struct dirent *e;
-	bool own = false;
-	ssize_t n;
-	DIR *d = opendir("/proc/self/fd");
-
-	snprintf(want, sizeof(want), "socket:[%lu]", inode);
-	while (d && (e = readdir(d)) != NULL) {
-		snprintf(path, sizeof(path), "/proc/self/fd/%s", e->d_name);
-		n = readlink(path, link, sizeof(link) - 1);
-		link[n > 0 ? n : 0] = 0;
-		own |= !strcmp(link, want);
-	}
-	if (d)
-		closedir(d);
-	return own;
-}
-
-int st_listeners(int *beyond, int *ports, int max)
-{
-	static const char *const files[] = {"/proc/net/tcp", "/proc/net/tcp6"};
-	unsigned long inode;
-	char line[512], addr[64];
-	unsigned state, port;
-	int all = 0, i;
-
-	*beyond = 0;
-	for (i = 0; i < 2; i++) {
-		FILE *f = fopen(files[i], "r");
-
-		while (f && fgets(line, sizeof(line), f)) {
-			if (sscanf(line, " %*d: %63[0-9A-F]:%x %*s %x %*s %*s %*s %*s %*s %lu", addr,
-				   &port, &state, &inode) != 4 ||
-			    state != 10 || !own_socket(inode))
-				continue;
-			if (all < max)
-				ports[all] = (int)port;
-			all++;
-			*beyond += strcmp(addr, "0100007F") != 0;
-		}
-		if (f)
-			fclose(f);
-	}
-	return all;
 }

@@ -55,7 +55,5 @@ void st_relay_stop(struct st_relay *relay);
 
 /* Junk of one of many kinds, by a number; the connection stays open if it returns one. */
 int st_junk(int port, uint64_t number);
-/* Sockets of this process that listen; *beyond: those not on 127.0.0.1. Their ports, at most max. */
-int st_listeners(int *beyond, int *ports, int max);
 
 #endif

@@ -64,22 +64,23 @@ static int noisy(struct mp_job *job)
 {
 	struct noise noise = {.rank = job->rank};
 	pthread_t thread;
-	int beyond, n, err;
+	struct tt_listeners l = tt_find_listeners();
+	int err;
 
-	n = st_listeners(&beyond, noise.ports, 16);
-	noise.n = n;
-	TT_EXPECT(beyond == 0 && n <= 16);
+	memcpy(noise.ports, l.port, sizeof(noise.ports));
+	noise.n = l.n;
+	TT_EXPECT(!l.beyond && l.n <= 16);
 	pthread_create(&thread, NULL, noise_main, &noise);
 	mp_sleep_ms(200); /* strangers are first: ranks connect to each other when they first need to */
 	err = exact_rounds(job, 0.7);
 	noise.stop = true;
 	pthread_join(thread, NULL);
 	if (!job->rank)
-		printf("  %d sockets listen at rank 0, none beyond loopback; %lu junk connections to them\n", n,
+		printf("  %d sockets listen at rank 0, none beyond loopback; %lu junk connections to them\n", l.n,
 		       noise.thrown);
-	n = st_listeners(&beyond, NULL, 0);
-	TT_EXPECT(beyond == 0);
-	TT_EXPECT(!n || noise.thrown > 10);
+	l = tt_find_listeners();
+	TT_EXPECT(!l.beyond);
+	TT_EXPECT(!l.n || noise.thrown > 10);
 	return err;
 }
 

@@ -6,10 +6,14 @@
 #include <errno.h>
 #include <malloc.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <tutti/tutti.h>
 #include <unistd.h>
 
@@ -197,7 +201,8 @@ static void test_reflected(void)
 static void test_cheap_and_short(void)
 {
 	struct mallinfo2 before, now;
-	int fds[200], beyond, i, n = 200;
+	int fds[200], i, n = 200;
+	struct tt_listeners l;
 	uint64_t t0 = tt_now_ns();
 	struct st_job job;
 
@@ -214,7 +219,8 @@ static void test_cheap_and_short(void)
 	printf("  %d strangers cost %zu bytes of the heap each\n", n,
 	       (now.uordblks - before.uordblks) / (size_t)n);
 	TT_CHECK(now.uordblks - before.uordblks < 4096u * (size_t)n);
-	TT_CHECK(st_listeners(&beyond, NULL, 0) == 1 && beyond == 0);
+	l = tt_find_listeners();
+	TT_CHECK(l.n == 1 && !l.beyond);
 	/* A byte now and then does not prolong the time they have. */
 	for (i = 0; i < 100 && tt_now_ns() - t0 < 7 * TT_SEC; i++) {
 		struct pollfd p = {.fd = fds[0], .events = POLLIN};
@@ -228,7 +234,8 @@ static void test_cheap_and_short(void)
 	st_start(&job, 1);
 	TT_CHECK(st_started(&job, 0, 1) == 0);
 	/* Both listen on, for the tree to mend itself when a rank is gone; strangers are no threat to that. */
-	TT_CHECK(st_listeners(&beyond, NULL, 0) == 2 && beyond == 0);
+	l = tt_find_listeners();
+	TT_CHECK(l.n == 2 && !l.beyond);
 	for (i = 0; i < n; i++) {
 		close(fds[i]);
 		fds[i] = st_junk(job.port, (uint64_t)i);
@@ -289,6 +296,98 @@ static void test_junk_starts(void)
 	TT_CHECK(failed == 0);
 }
 
+/* ---- the socket of tutti_ras, which has no permissions of its own ---- */
+
+/* A rank of st_job_init's job, all of which process pid of this user has. */
+static struct sockaddr_un ras_name(int rank, pid_t pid, socklen_t *len)
+{
+	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+	int n = snprintf(sa.sun_path + 1, sizeof(sa.sun_path) - 1,
+			 "tutti/%u/77777777777777777777777777777777/%d/%d", (unsigned)geteuid(), rank, (int)pid);
+
+	*len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+	return sa;
+}
+
+static int ras_connect(const struct sockaddr_un *sa, socklen_t len)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct timeval tv = {.tv_sec = 2};
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
+	if (!connect(fd, (const struct sockaddr *)sa, len))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* Whether who asks for this kind of connection, and proves with this secret, may stay; closes fd. */
+static bool may_stay(int fd, unsigned kind, unsigned char secret)
+{
+	unsigned char out[TT_HELLO_SIZE], in[TT_HELLO_SIZE];
+	struct tt_self self = {.rank = 1, .nranks = 2};
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	struct tt_hello hello;
+	struct tt_auth auth;
+	bool stays;
+
+	snprintf(self.version, sizeof(self.version), "%s", tutti_version());
+	memset(self.secret, secret, sizeof(self.secret));
+	tt_auth_hello(&auth, &self, kind, 'C', out);
+	stays = fd >= 0 && st_write(fd, out, TT_HELLO_SIZE) && st_read(fd, in, TT_HELLO_SIZE) &&
+		!tt_auth_read_hello(&auth, in, 'S', &hello);
+	tt_auth_prove(&auth, &self, 'C', out);
+	stays = stays && st_write(fd, out, TT_PROOF_SIZE) && st_read(fd, in, TT_PROOF_SIZE) &&
+		!tt_auth_check(&auth, &self, 'S', in) && poll(&p, 1, 200) == 0;
+	close(fd);
+	return stays;
+}
+
+/* In a child: another user is shown the door at once, before he can say what he knows. */
+static bool shut_to_others(int rank)
+{
+	struct sockaddr_un sa;
+	socklen_t len;
+	pid_t pid;
+	int status, fd;
+	char c;
+
+	sa = ras_name(rank, getpid(), &len);
+	pid = fork();
+	if (!pid) {
+		if (setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534))
+			_exit(2);
+		fd = ras_connect(&sa, len);
+		_exit(fd >= 0 && recv(fd, &c, 1, 0) == 0 ? 0 : 1);
+	}
+	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) && !WEXITSTATUS(status);
+}
+
+static void test_lookers(void)
+{
+	struct sockaddr_un sa;
+	struct st_job job;
+	socklen_t len;
+	int r;
+
+	quiet(true);
+	st_job_init(&job, 2);
+	st_start(&job, 0);
+	st_start(&job, 1);
+	TT_CHECK(st_started(&job, 0, 1) == 0);
+	for (r = 0; r < 2; r++) {
+		sa = ras_name(r, getpid(), &len);
+		TT_CHECK(may_stay(ras_connect(&sa, len), TT_LINK_LOOK, 0x5a));
+		TT_CHECK(!may_stay(ras_connect(&sa, len), TT_LINK_LOOK, 0x5b));
+		TT_CHECK(!may_stay(ras_connect(&sa, len), TT_LINK_JOIN, 0x5a));
+		TT_CHECK(!may_stay(ras_connect(&sa, len), TT_LINK_TREE, 0x5a));
+		TT_CHECK(geteuid() || shut_to_others(r));
+	}
+	TT_CHECK(!may_stay(st_connect(job.port), TT_LINK_LOOK, 0x5a));
+	TT_CHECK(st_stop(&job) == 0);
+	quiet(false);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"wrong_and_empty", test_wrong_and_empty},
@@ -296,6 +395,7 @@ int main(int argc, char **argv)
 					       {"reflected", test_reflected},
 					       {"cheap_and_short", test_cheap_and_short},
 					       {"junk_starts", test_junk_starts},
+					       {"lookers", test_lookers},
 					       {NULL, NULL}};
 
 	if (sodium_init() < 0)

@@ -6,12 +6,14 @@
  */
 #include "config.h"
 
+#include "lib/comm/comm.h"
 #include "tests/mp/job.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define WORDS 5000
@@ -82,9 +84,12 @@ static int same_list(struct mp_job *job, struct tutti_comm *old, struct tutti_co
 
 	MP_OK(tutti_comm_failed(old, list, MP_MAX, &n));
 	MP_OK(tutti_barrier(now));
-	if (job->rank == last)
+	if (job->rank == last) {
 		memcpy(all, list, (size_t)n * sizeof(*list));
+		atomic_store(&job->shared->word[63], n);
+	}
 	MP_OK(tutti_barrier(now));
+	TT_EXPECT(n == atomic_load(&job->shared->word[63]));
 	for (i = 0; i < n; i++) {
 		if (strcmp(list[i].reason, all[i].reason))
 			fprintf(stderr, "rank %d: '%s', another: '%s'\n", job->rank, list[i].reason,
@@ -184,18 +189,6 @@ static void shrink_verbs(void)
 
 /* ---- 200 cycles ---- */
 
-static long resident(void)
-{
-	long pages = 0, size;
-	FILE *f = fopen("/proc/self/statm", "r");
-
-	if (f && fscanf(f, "%ld %ld", &size, &pages) != 2)
-		pages = 0;
-	if (f)
-		fclose(f);
-	return pages * 4096;
-}
-
 /* One rank revokes while the others are in a call that it does not make; then all go on. */
 static int cycle(struct mp_job *job, struct tutti_comm **comm, int i)
 {
@@ -229,15 +222,15 @@ static int cycles_body(struct mp_job *job)
 	for (i = 0; i < n; i++) {
 		TT_EXPECT(!cycle(job, &comm, i));
 		if (i == n / 4) {
-			before = resident();
+			before = tt_resident();
 			fds = tt_open_fds();
 		}
 	}
 	printf("  rank %d: %ld KiB more after %d cycles, %d descriptors more\n", job->rank,
-	       (resident() - before) / 1024, n - n / 4, tt_open_fds() - fds);
+	       (tt_resident() - before) / 1024, n - n / 4, tt_open_fds() - fds);
 	fflush(stdout);
 	if (!mp_sanitized())
-		TT_EXPECT(resident() - before < (4l << 20));
+		TT_EXPECT(tt_resident() - before < (4l << 20));
 	TT_EXPECT(tt_open_fds() <= fds + 2);
 	(void)tutti_finalize(job->ctx);
 	job->ctx = NULL;
@@ -396,6 +389,113 @@ static void revokes(void)
 	TT_CHECK(!MP_RUN(.n = 4, .fn = revoke_body));
 }
 
+/* ---- connections that break between ranks that live ---- */
+
+#define WORDS_MAX 4
+
+/* Who says of whom that it can't be reached, and who is out then. */
+struct verdict {
+	int n, by[WORDS_MAX], rank[WORDS_MAX], out;
+};
+
+/* What a rank does that has lost the connection, without losing it. */
+static void accuse(struct mp_job *job, const struct verdict *v)
+{
+	int i;
+
+	for (i = 0; i < v->n; i++) {
+		if (v->by[i] != job->rank)
+			continue;
+		tt_wire_lock(job->ctx->wire);
+		tt_ctx_lost(job->ctx, v->rank[i], "said the test");
+		tt_wire_unlock(job->ctx->wire);
+	}
+}
+
+static int accused_body(struct mp_job *job)
+{
+	const struct verdict *v = job->arg;
+	unsigned all = (1u << job->n) - 1;
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_comm *next;
+	float x[100] = {0};
+	int k, err = 0;
+
+	TT_EXPECT(!check_sum(job, job->world, all));
+	for (k = 0; k < 2; k++) {
+		accuse(job, v);
+		mp_meet(job);
+		mp_sleep_ms(300);
+		mp_meet(job);
+	}
+	while (!err) /* the heartbeats go on, so nothing but the words can end this */
+		err = tutti_allreduce(TUTTI_IN_PLACE, x, 100, TUTTI_FLOAT32, TUTTI_SUM, job->world);
+	MP_ERR(err, -TUTTI_EPEER);
+	MP_OK(tutti_comm_error(job->world, &info));
+	TT_EXPECT(info.rank == v->out);
+	if (job->rank != v->out) {
+		TT_EXPECT(!check_list(job, job->world, v->out));
+		MP_OK(tutti_comm_shrink(job->world, &next));
+		TT_EXPECT(!check_sum(job, next, all & ~(1u << v->out)));
+	}
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void accused(void)
+{
+	static const struct verdict verdicts[] = {
+		{2, {1, 0}, {0, 1}, 1},		     /* as many each: not the one that decides */
+		{1, {1}, {0}, 1},		     /* though it alone says so */
+		{2, {3, 1}, {0, 0}, 0},		     /* it has lost two, */
+		{2, {0, 0}, {3, 1}, 0},		     /* also by its own word */
+		{4, {2, 1, 3, 2}, {1, 2, 1, 1}, 1},  /* each connection counts once */
+		{1, {2}, {2}, 2},		     /* itself */
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(verdicts) / sizeof(verdicts[0]); i++)
+		TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_NODE=on", .fn = accused_body,
+				 .arg = (void *)&verdicts[i]));
+}
+
+/* A rank that is cut off hears of itself, whoever had gone before. */
+static int cut_off_body(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_comm *comm, *next;
+
+	TT_EXPECT(!check_sum(job, job->world, 7));
+	mp_meet(job);
+	if (job->rank == 2)
+		kill(getpid(), SIGKILL);
+	if (until_death(job, job->world, 2))
+		return 1;
+	MP_OK(tutti_comm_shrink(job->world, &comm));
+	TT_EXPECT(!check_sum(job, comm, 3));
+	atomic_fetch_add(&job->shared->word[0], 1);
+	TT_EXPECT(mp_await(&job->shared->word[0], 2, 10000));
+	if (job->rank == 1)
+		accuse(job, &(struct verdict){1, {1}, {1}, 1});
+	if (until_death(job, comm, 1))
+		return 1;
+	MP_ERR(tutti_comm_shrink(comm, &next), job->rank ? -TUTTI_EPEER : 0);
+	if (job->rank) {
+		MP_SAID("taken for dead");
+		MP_OK(tutti_last_error(&info));
+		TT_EXPECT(info.rank == 1);
+	}
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void cut_off(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=on", .fn = cut_off_body, .killed = 4));
+}
+
 /* ---- stopped for too long ---- */
 
 struct stop {
@@ -520,26 +620,28 @@ static void busy(void)
 
 /* ---- abort from another thread, at any moment ---- */
 
-static int times(const char *name, int few)
-{
-	const char *text = getenv(name);
-
-	return text ? atoi(text) : few;
-}
+struct aborted {
+	int seed;
+	_Atomic double at; /* when */
+	atomic_int longest_ms;
+};
 
 static void *abort_soon(void *arg)
 {
 	struct mp_job *job = arg;
+	struct aborted *a = job->arg;
 	struct timespec t = {.tv_nsec = (long)(rand() % 3000000)};
 
 	nanosleep(&t, NULL);
+	atomic_store(&a->at, mp_now());
 	tutti_comm_abort(job->world, 7);
 	return NULL;
 }
 
 static int abort_body(struct mp_job *job)
 {
-	int seed = *(int *)job->arg, err;
+	struct aborted *a = job->arg;
+	int seed = a->seed, err, ms;
 	float v[WORDS] = {0};
 	pthread_t thread;
 
@@ -550,6 +652,9 @@ static int abort_body(struct mp_job *job)
 		err = tutti_allreduce(TUTTI_IN_PLACE, v, seed % 2 ? 4 : WORDS, TUTTI_FLOAT32,
 				      TUTTI_SUM, job->world);
 	while (!err);
+	ms = (int)((mp_now() - atomic_load(&a->at)) * 1e3);
+	if (ms > atomic_load(&a->longest_ms))
+		atomic_store(&a->longest_ms, ms);
 	MP_ERR(err, -TUTTI_EABORTED);
 	MP_SAID("code 7");
 	if (job->rank == seed % job->n)
@@ -562,12 +667,16 @@ static int abort_body(struct mp_job *job)
 static void aborts(void)
 {
 	static const char *const env[] = {"TUTTI_NODE=on", "TUTTI_TRANSPORT=shm"};
-	int i, n = times("TT_ABORTS", 40);
+	struct aborted *a = mp_shared_mem(sizeof(*a));
+	int n = tt_times("TT_ABORTS", 40);
 	bool fine = true;
 
-	for (i = 0; i < n && fine; i++)
-		fine = !MP_RUN(.n = 3, .env = env[i / 2 % 2], .fn = abort_body, .arg = &i);
+	for (; a->seed < n && fine; a->seed++)
+		fine = !MP_RUN(.n = 3, .env = env[a->seed / 2 % 2], .fn = abort_body, .arg = a);
 	TT_CHECK(fine);
+	printf("  %d aborts from another thread: every rank's call ended, after %d ms at most\n", a->seed,
+	       a->longest_ms);
+	munmap(a, sizeof(*a));
 }
 
 /* ---- what killed jobs leave behind disturbs no later one ---- */
@@ -592,7 +701,7 @@ static int leftover_body(struct mp_job *job)
 /* The same directory, names and addresses every time; every other job is killed as it starts. */
 static void leftovers(void)
 {
-	int i, n = 2 * times("TT_RESTARTS", 8), files = mp_shm_files();
+	int i, n = 2 * tt_times("TT_RESTARTS", 8), files = mp_shm_files();
 	char dir[] = "/tmp/tutti-left-XXXXXX", env[200];
 	bool fine = mkdtemp(dir) != NULL;
 
@@ -602,8 +711,8 @@ static void leftovers(void)
 			       .no_init = true, .killed = i % 2 ? 0 : 7);
 	TT_CHECK(fine);
 	TT_CHECK(mp_shm_files() <= files);
-	mp_remove_dir(
-		dir); /* a rank 0 that dies while it writes its file leaves the unfinished one */
+	printf("  %d jobs killed as they started, each with a job in its place that worked\n", i / 2);
+	mp_remove_dir(dir); /* a rank 0 that dies while it writes its file leaves the unfinished one */
 }
 
 int main(int argc, char **argv)
@@ -619,6 +728,8 @@ int main(int argc, char **argv)
 		{"agrees", agrees},
 		{"disagrees", disagrees},
 		{"revokes", revokes},
+		{"accused", accused},
+		{"cut_off", cut_off},
 		{"stopped", stopped},
 		{"paused", paused},
 		{"busy", busy},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Frames from authenticated peers, as rank 0's store, as a rank that joins, and as one of the tree. */
+/* Frames from authenticated peers, as rank 0's store, as a rank that joins, as one of the tree, and at the gate. */
 #include <assert.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -8,6 +8,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/boot/ctl.h"
+#include "lib/boot/gate.h"
 #include "lib/boot/tree.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -143,6 +144,26 @@ static void lose(struct tt_boot *b, struct tt_link *link)
 		tt_join_lost(b, link);
 }
 
+/* A new process, and the job that it wants to join. */
+static int at_gate(struct fz *z)
+{
+	struct tt_visit v = {.params = NULL};
+	struct tt_link l = {.ops = &tt_visit_ops, .owner = &v, .state = TT_LINK_OPEN, .fd = -1};
+	int steps = 0;
+
+	while (z->len && steps++ < 64 && l.state == TT_LINK_OPEN) {
+		int type = (int)fz_u(z, 1);
+		struct fz body = fz_take(z, fz_u(z, 2) % (TT_FRAME_MAX + 1));
+		unsigned char *copy = malloc(body.len + 1);
+
+		memcpy(copy, body.len ? body.p : (const uint8_t *)"", body.len);
+		l.ops->frame(&l, type, copy, body.len);
+		free(copy);
+	}
+	assert(!v.admitted || (v.rank > 0 && v.rank < v.nranks && v.boot_ms > 0));
+	return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fz z = {data, size};
@@ -150,14 +171,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct tt_link *link[LINKS];
 	struct tt_boot *b;
 	int n, i, steps = 0;
+	unsigned which;
 
 	tutti_set_log(NULL, NULL, TUTTI_LOG_NONE);
 	if (sodium_init() < 0)
 		return 0;
-	b = setting((unsigned)fz_u(&z, 1) % 5, link, &n);
+	which = (unsigned)fz_u(&z, 1);
+	if (which == 255)
+		return at_gate(&z);
+	b = setting(which % 5, link, &n);
 	while (z.len && steps++ < 64 && b->phase != TT_PH_END) {
-		int which = (int)(fz_u(&z, 1) % (unsigned)n), type = (int)fz_u(&z, 1);
-		struct tt_link *l = link[which];
+		int at = (int)(fz_u(&z, 1) % (unsigned)n), type = (int)fz_u(&z, 1);
+		struct tt_link *l = link[at];
 		struct fz body = fz_take(&z, fz_u(&z, 2) % (TT_FRAME_MAX + 1));
 		unsigned char *copy = malloc(body.len + 1); /* so that the end is an end */
 

@@ -6,42 +6,25 @@ TT_FUZZERS = tests/fuzz/fuzz_link tests/fuzz/fuzz_frames tests/fuzz/fuzz_ctl tes
 check_PROGRAMS += $(TT_FUZZERS)
 dist_check_SCRIPTS += tests/fuzz/fuzz.sh
 TESTS += tests/fuzz/fuzz.sh
-EXTRA_DIST += tests/fuzz/corpus tests/fuzz/tune.dict tests/fuzz/driver.c
+EXTRA_DIST += tests/fuzz/corpus tests/fuzz/tune.dict tests/fuzz/driver.c tests/fuzz/fuzz.h
 
+# Sources are NAME.c where nothing else is said.
 if FUZZ
-TT_FUZZ_MAIN = tests/fuzz/fuzz.h
-TT_FUZZ_LINK = -fsanitize=fuzzer
+TT_FUZZ_LIBS = @TT_FUZZER@ libtt.la $(TT_LIBS)
 else
-TT_FUZZ_MAIN = tests/fuzz/fuzz.h tests/fuzz/driver.c
-TT_FUZZ_LINK =
+check_LTLIBRARIES += libttfuzz.la
+libttfuzz_la_SOURCES = tests/fuzz/driver.c tests/fuzz/fuzz.h
+TT_FUZZ_LIBS = libttfuzz.la libtt.la $(TT_LIBS)
 endif
-TT_FUZZ_LIBS = libtt.la $(TT_LIBS)
-
-tests_fuzz_fuzz_link_SOURCES = tests/fuzz/fuzz_link.c $(TT_FUZZ_MAIN)
 tests_fuzz_fuzz_link_LDADD = $(TT_FUZZ_LIBS)
-tests_fuzz_fuzz_link_LDFLAGS = $(TT_FUZZ_LINK)
-tests_fuzz_fuzz_frames_SOURCES = tests/fuzz/fuzz_frames.c $(TT_FUZZ_MAIN)
 tests_fuzz_fuzz_frames_LDADD = $(TT_FUZZ_LIBS)
-tests_fuzz_fuzz_frames_LDFLAGS = $(TT_FUZZ_LINK)
-tests_fuzz_fuzz_ctl_SOURCES = tests/fuzz/fuzz_ctl.c $(TT_FUZZ_MAIN)
 tests_fuzz_fuzz_ctl_LDADD = $(TT_FUZZ_LIBS)
-tests_fuzz_fuzz_ctl_LDFLAGS = $(TT_FUZZ_LINK)
-tests_fuzz_fuzz_wire_SOURCES = tests/fuzz/fuzz_wire.c $(TT_FUZZ_MAIN)
 tests_fuzz_fuzz_wire_LDADD = $(TT_FUZZ_LIBS)
-tests_fuzz_fuzz_wire_LDFLAGS = $(TT_FUZZ_LINK)
-tests_fuzz_fuzz_ps_SOURCES = tests/fuzz/fuzz_ps.c $(TT_FUZZ_MAIN)
 tests_fuzz_fuzz_ps_LDADD = $(TT_FUZZ_LIBS)
-tests_fuzz_fuzz_ps_LDFLAGS = $(TT_FUZZ_LINK)
-tests_fuzz_fuzz_env_SOURCES = tests/fuzz/fuzz_env.c $(TT_FUZZ_MAIN)
 tests_fuzz_fuzz_env_LDADD = $(TT_FUZZ_LIBS)
-tests_fuzz_fuzz_env_LDFLAGS = $(TT_FUZZ_LINK)
-tests_fuzz_fuzz_hosts_SOURCES = tests/fuzz/fuzz_hosts.c tools/run/hosts.c tools/run/frame.c tools/run/run.h \
-	$(TT_FUZZ_MAIN)
-tests_fuzz_fuzz_hosts_LDADD = $(TT_FUZZ_LIBS)
-tests_fuzz_fuzz_hosts_LDFLAGS = $(TT_FUZZ_LINK)
-tests_fuzz_fuzz_tune_SOURCES = tests/fuzz/fuzz_tune.c $(TT_FUZZ_MAIN)
 tests_fuzz_fuzz_tune_LDADD = $(TT_FUZZ_LIBS)
-tests_fuzz_fuzz_tune_LDFLAGS = $(TT_FUZZ_LINK)
+tests_fuzz_fuzz_hosts_LDADD = $(TT_FUZZ_LIBS)
+tests_fuzz_fuzz_hosts_SOURCES = tests/fuzz/fuzz_hosts.c tools/run/hosts.c tools/run/frame.c tools/run/run.h
 
 # For tests/ci.sh and soak, which build them apart.
 .PHONY: fuzzers

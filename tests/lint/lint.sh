@@ -30,11 +30,11 @@ lib/api		lib
 transports	lib/wire/transport.h lib/mem/mem.h
 man		lib/base
 examples	public
-perf		public lib/reduce/reduce.h
-tools		public
+perf		public lib/reduce/reduce.h lib/base/distance.h
+tools		public lib/base/distance.h
 tools/values	lib/plan tools/values.h
 tools/run	lib/diag tools/cli.h
-tools/ras	lib/boot tools/cli.h
+tools/ras	lib/boot tools/cli.h tools/plain.h tools/values.h
 tools/sim	lib/plan tools/cli.h tools/values.h
 tools/explain	lib/plan lib/topo lib/node/node.h tools/cli.h tools/values.h
 tools/tune	lib tools/cli.h tools/values.h
@@ -220,13 +220,47 @@ test_lists()
 	tests=$(make -s -C "$TT_BUILD" print-tests)
 	for t in tests/*/test_*.c; do
 		grep -q '^int main(' "$t" || continue
-		case " $tests " in *" ${t%.c} "*) ;; *) echo "$t is not in TESTS"; bad=1 ;; esac
+		case " $tests " in *" ${t%.c} "*) continue ;; esac
+		# Long ones, in make soak only.
+		grep -q "^	.* ${t%.c}\( \|$\)" tests/local.mk || { echo "$t is run neither by check nor by soak"; bad=1; }
 	done
 	return $bad
 }
 
+# documented: collective and name of each algorithm in the tables of doc/ALGORITHMS.md
+documented()
+{
+	sed -n '/^## The algorithms/,/^## Choice/p' doc/ALGORITHMS.md | awk -F ' *[|] *' '
+		BEGIN {
+			split("all-reduce ALLREDUCE broadcast BCAST barrier BARRIER reduce REDUCE scan SCAN exscan EXSCAN " \
+				"reduce-scatter REDUCE_SCATTER_BLOCK all-gather ALLGATHER gather GATHER scatter SCATTER " \
+				"all-to-all ALLTOALL", names, " ")
+			for (i = 1; i in names; i += 2)
+				coll[names[i]] = names[i + 1]
+		}
+		!/^[|]/ || $2 == "collective" || $3 ~ /^-*$/ { next }
+		$2 != "" { text = $2; gsub(/ [(]block, v[)]/, "+v", text); sub(/ [(]block[)]/, "", text) }
+		{
+			n = split(text, of, ", ")
+			for (i = 1; i <= n; i++) {
+				v = sub(/[+]v$/, "", of[i])
+				print coll[of[i]], $3
+				if (v)
+					print (of[i] == "reduce-scatter" ? "REDUCE_SCATTER" : coll[of[i]] "V"), $3
+			}
+		}' | grep -v single | sort
+}
+
+test_algorithms()
+{
+	documented >"$tmp/documented"
+	sed -n 's/^TT_ALG(\([A-Z_]*\), "\([a-z_]*\)".*/\1 \2/p' lib/coll/algs.def | grep -v single | sort >"$tmp/algs"
+	[ -s "$tmp/algs" ] || die "lib/coll/algs.def cannot be read"
+	diff "$tmp/algs" "$tmp/documented" || die "lib/coll/algs.def (<) and the tables of doc/ALGORITHMS.md (>) differ"
+}
+
 for t in includes transports_listed symbols man_functions man_programs man_lint man_listed spdx leftovers \
-	lists; do
+	lists algorithms; do
 	run $t test_$t
 done
 finish

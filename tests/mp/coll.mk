@@ -27,6 +27,8 @@ TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_ps_essp \
 	tests/mp/test_ps_save \
 	tests/mp/test_ps_copies \
+	tests/mp/test_ps_chain \
+	tests/mp/test_ps_soak \
 	tests/mp/test_atomics \
 	tests/mp/test_ways \
 	tests/mp/test_node \
@@ -69,7 +71,7 @@ tests_mp_test_big_SOURCES = tests/mp/test_big.c
 tests_mp_test_big_LDADD = libttmp.la
 tests_mp_test_core_SOURCES = tests/mp/test_core.c
 tests_mp_test_core_LDADD = libttmp.la
-tests_mp_test_random_SOURCES = tests/mp/test_random.c tests/mp/random.c tests/mp/random.h
+tests_mp_test_random_SOURCES = tests/mp/test_random.c tests/mp/random.c tests/mp/random_oracle.c tests/mp/random.h
 tests_mp_test_random_LDADD = libttmp.la
 tests_mp_test_ps_SOURCES = tests/mp/test_ps.c
 tests_mp_test_ps_LDADD = libttmp.la
@@ -77,6 +79,8 @@ tests_mp_test_ps_hammer_SOURCES = tests/mp/test_ps_hammer.c
 tests_mp_test_ps_hammer_LDADD = libttmp.la
 tests_mp_test_ps_copies_SOURCES = tests/mp/test_ps_copies.c
 tests_mp_test_ps_copies_LDADD = libttmp.la
+tests_mp_test_ps_chain_SOURCES = tests/mp/test_ps_chain.c
+tests_mp_test_ps_chain_LDADD = libttmp.la
 tests_mp_test_ps_modes_SOURCES = tests/mp/test_ps_modes.c
 tests_mp_test_ps_modes_LDADD = libttmp.la
 tests_mp_test_ps_traffic_SOURCES = tests/mp/test_ps_traffic.c
@@ -85,6 +89,8 @@ tests_mp_test_ps_essp_SOURCES = tests/mp/test_ps_essp.c
 tests_mp_test_ps_essp_LDADD = libttmp.la
 tests_mp_test_ps_save_SOURCES = tests/mp/test_ps_save.c
 tests_mp_test_ps_save_LDADD = libttmp.la
+tests_mp_test_ps_soak_SOURCES = tests/mp/test_ps_soak.c
+tests_mp_test_ps_soak_LDADD = libttmp.la
 EXTRA_DIST += tests/mp/safetensors.py
 tests_mp_test_ps_clock_SOURCES = tests/mp/test_ps_clock.c
 tests_mp_test_ps_clock_LDADD = libttmp.la

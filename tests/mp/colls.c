@@ -286,10 +286,7 @@ void colls_fill(struct mp_job *job, struct coll *c, unsigned seed)
 
 /* ---- the calls ---- */
 
-#define FORMS(name, ...)                                                                           \
-	(form == F_BLOCKING	 ? tutti_##name(__VA_ARGS__, w)                                    \
-	 : form == F_NONBLOCKING ? tutti_i##name(__VA_ARGS__, w, req)                              \
-				 : tutti_##name##_init(__VA_ARGS__, w, req))
+#define FORMS(name, ...) COLLS_CALL(form, job->world, req, name, __VA_ARGS__)
 
 int colls_issue(struct mp_job *job, struct coll *c, enum colls_form form,
 		struct tutti_request **req)
@@ -301,7 +298,6 @@ int colls_issue(struct mp_job *job, struct coll *c, enum colls_form form,
 	const size_t *sd = c->displs ? c->sdispls : NULL, *rd = c->displs ? c->rdispls : NULL;
 	size_t own = c->kind == C_SCATTERV ? block(c, c->root, job->rank)
 					   : c->send_bytes / tutti_datatype_size(c->type);
-	struct tutti_comm *w = job->world;
 
 	if (colls_rooted(c->kind) && !here && c->kind != C_BCAST && c->seed % 2) {
 		if (to_scatter) /* what only the root has may be anything elsewhere */

@@ -3,6 +3,7 @@
 # The main job end to end: however many ranks, over whichever transport, the same loss curve, and a
 # model that reads digits.
 . "${TT_SRC:-.}/tests/sh.inc"
+. "$TT_SRC/tests/mp/curve.inc"
 suite digits
 
 [ -x ./train_digits ] || skip_all "train_digits was not built: zlib is missing"
@@ -19,26 +20,6 @@ train() {
 		[ "$transport" = - ] || export TUTTI_TRANSPORT="$transport"
 		timeout 300 ./tutti_run -n "$ranks" ./train_digits --csv "$csv" -q "$@"
 	)
-}
-
-# Every loss within 1e-5 of the other file's, relatively, and as many epochs; no digit classified otherwise
-# than a rounding could explain (a thousandth).
-same_curve() {
-	awk -F, -v a="$1" -v b="$2" '
-	BEGIN {
-		while ((getline line < a) > 0) {
-			if ((getline other < b) <= 0) { print b " is shorter"; exit 1 }
-			split(line, x, ","); split(other, y, ",")
-			if (n++ == 0) continue
-			d = x[2] - y[2]; if (d < 0) d = -d
-			e = x[3] - y[3]; if (e < 0) e = -e
-			number = x[2] ~ /^[0-9]/ && y[2] ~ /^[0-9]/
-			if (!number || x[1] != y[1] || d > 1e-5 * x[2] || e > 3e-3) { print line " is not " other; exit 1 }
-		}
-		if (n < 2) { print a " is empty"; exit 1 }
-		if ((getline other < b) > 0) { print b " is longer"; exit 1 }
-		exit 0
-	}'
 }
 
 learned() {

@@ -337,7 +337,9 @@ int mp_forbid_vm(void)
 	};
 	struct sock_fprog prog = {sizeof(code) / sizeof(code[0]), code};
 
-	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
+	/* threads that there are already may connect, too */
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &prog);
 }
 
 /* ---- memory ---- */

@@ -71,7 +71,10 @@ void mp_log_level(struct mp_job *job, enum tutti_log_level level); /* of job->lo
 bool mp_log_has(struct mp_job *job, const char *text);
 /* Why no test can use transport ofi, NULL: it is there. */
 const char *mp_no_ofi(void);
-/* AddressSanitizer keeps freed memory for a while, so memory use says little. */
+/*
+ * AddressSanitizer keeps freed memory for a while, so memory use says little; and all takes several times as long, so
+ * that the longest tests leave out a part of what is the same for the code.
+ */
 bool mp_sanitized(void);
 /* The same of transport verbs. */
 const char *mp_no_verbs(void);

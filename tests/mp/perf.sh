@@ -52,6 +52,24 @@ only_loopback() {
 	! awk '{ print $4 }' "$tmp/listen" | grep -v '^127\.0\.0\.1:' || die "$(cat "$tmp/listen")"
 }
 
+# overlaps ROWS: as many rows of either kind, and figures that belong to each other, in the table before.
+overlaps() {
+	awk -F, -v rows="$1" 'NR > 1 {
+		exposed = $5 > $4 ? $5 - $4 : 0
+		hidden = exposed < $3 ? 100 * (1 - exposed / $3) : 0
+		if (($6 - exposed) ^ 2 > 1e-3 || ($7 - hidden) ^ 2 > 1e-3 || $3 <= 0 || $4 <= 0)
+			bad = 1
+		n[$2]++
+	}
+	END { exit bad || n["caller"] != rows || n["thread"] != rows }' "$tmp/c" || { cat "$tmp/c"; return 1; }
+}
+
+# slept HOW PATTERN: in so many of 20 iterations, while ranks wait as HOW says.
+slept() {
+	TUTTI_WAIT=$1 perf 2 wakeup -n 20 -w 0 --csv "$tmp/c" >/dev/null || return 1
+	! cut -d, -f3 "$tmp/c" | tail -n 2 | grep -qv "^$2\$" || { cat "$tmp/c"; return 1; }
+}
+
 # Rows of a doubling scan: 8 to 64K is 14 sizes.
 run allreduce clean 14 allreduce -b 8 -e 64K -f 2 -n 3 -w 1
 run csv_header header size,count,type,redop,root,oop_time_us,oop_algbw_gbs,oop_busbw_gbs,oop_wrong,ip_time_us,ip_algbw_gbs,ip_busbw_gbs,ip_wrong
@@ -80,6 +98,15 @@ run scatter clean 6 scatter -b 8 -e 64K -f 64 -n 2 -w 1 -r all
 run alltoall clean 4 alltoall -b 8 -e 2M -f 64 -n 2 -w 1 --stat
 run barrier clean 1 barrier -n 10
 run barrier_stat clean 1 barrier -n 10 --stat
+# Without and with the progress thread: two rows for each size.
+run overlap clean 4 overlap -b 4K -e 64K -f 16 -n 2 -w 1
+run overlap_columns header size,progress,pure_us,compute_us,overall_us,exposed_us,overlap_percent,wrong
+run overlap_figures overlaps 2
+run overlap_ofi clean 2 overlap -T ofi -b 300004 -e 300004 -n 2 -w 0
+run wakeup clean 2 wakeup -n 5 -w 1
+run wakeup_columns header call,iterations,slept,awake_us,asleep_us,wakeup_us,p99_us,max_us
+run wakeup_sleeps slept sleep "[1-9][0-9]*"
+run wakeup_spins slept spin 0
 run put clean 3 put -b 8 -e 512K -f 256 -n 20 -w 2
 run put_malloc clean 1 put -b 64K -n 20 -w 2 --malloc
 run get clean 3 get -b 8 -e 512K -f 256 -n 20 -w 2

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One call of a random program: drawn, started, finished, and compared with a serial oracle. */
+/*
+ * One call of a random program: drawn, started in one of its forms, finished, and compared with a serial oracle
+ * (random_oracle.c).
+ */
 #ifndef TT_MP_RANDOM_H
 #define TT_MP_RANDOM_H
 
+#include "tests/mp/colls.h"
 #include "tests/mp/job.h"
 
 #define RND_RANKS 8
@@ -29,7 +33,16 @@ enum rnd_what {
 	RND_WHATS
 };
 
-/* The same on all ranks, but for rank. */
+/* Those from RND_COMMUTING on are the caller's. */
+enum rnd_op { RND_SUM, RND_MAX, RND_XOR, RND_COMMUTING, RND_ORDERED, RND_PREMUL, RND_OPS };
+#define RND_TYPES 3
+
+/* The caller's, of a context. */
+struct rnd_ops {
+	enum tutti_op commuting, ordered, premul[RND_TYPES];
+};
+
+/* The same on all ranks, but for rank, form and, in a call with a root, in_place. */
 struct rnd_call {
 	enum rnd_what what;
 	struct tutti_comm *comm;
@@ -37,8 +50,12 @@ struct rnd_call {
 	int step; /* in its program */
 	size_t count; /* of a block; v forms: the longest */
 	enum tutti_datatype type;
-	enum tutti_op op;
-	uint64_t id; /* its data are drawn from this */
+	enum rnd_op op;
+	enum tutti_op handle; /* of op */
+	bool in_place;
+	enum colls_form form;
+	int times; /* one after the other */
+	uint64_t id, data; /* what it is like, and its data, are drawn from these */
 };
 
 /* The blocks of a buffer, in elements. */
@@ -50,7 +67,7 @@ struct rnd_side {
 
 struct rnd_slot {
 	struct rnd_call c;
-	struct rnd_side in, out;
+	struct rnd_side in, out; /* in place: in says where in out's buffer */
 	struct tutti_request *req[RND_RANKS];
 	struct tutti_status status[RND_RANKS];
 	bool used;
@@ -58,11 +75,29 @@ struct rnd_slot {
 
 uint64_t rnd_next(uint64_t *state);
 int rnd_below(uint64_t *state, int n);
-/* A call on comm, from a state that is equal on all ranks. */
-void rnd_draw(uint64_t *state, struct tutti_comm *comm, int step, struct rnd_call *c);
+
+/* random_oracle.c */
+#define RND_UNTOUCHED 0xa5
+int rnd_ops_new(struct mp_job *job, struct rnd_ops *ops);
+int rnd_ops_free(struct mp_job *job, struct rnd_ops *ops);
+enum tutti_datatype rnd_type(int i); /* i < RND_TYPES; all are unsigned */
+bool rnd_is_v(const struct rnd_call *c);
+/* Of the block that one rank has for another; in v forms only some of the two matter. */
+size_t rnd_length(const struct rnd_call *c, int from, int to);
+/* Element k of block b of what rank puts in. */
+uint64_t rnd_input(const struct rnd_call *c, int rank, int b, size_t k);
+/* What element k of block b of the result must be in the end. */
+uint64_t rnd_expected(const struct rnd_slot *s, int b, size_t k);
+/* What an element is that nothing was written to. */
+uint64_t rnd_untouched(const struct rnd_call *c);
+
+/* A call on comm, from a state that is equal on all ranks. once: what is in a group is not repeated. */
+void rnd_draw(uint64_t *state, const struct rnd_ops *ops, struct tutti_comm *comm, int step,
+	      bool once, struct rnd_call *c);
 /* 0, or what to fail with. Buffers of slot->c, of this kind of memory. */
 int rnd_prepare(struct mp_job *job, struct rnd_slot *slot, enum mp_kind kind);
-int rnd_start(struct rnd_slot *slot);
+/* All its times but the last one are finished and compared as well. */
+int rnd_start(struct mp_job *job, struct rnd_slot *slot);
 int rnd_finish(struct mp_job *job, struct rnd_slot *slot);
 
 #endif

@@ -325,9 +325,44 @@ test_remote_shell_dies()
 	! pgrep -f "^sleep ${MARK}4\$" || die "processes are left"
 }
 
+test_replace()
+{
+	# In the place of the killed one a process without a rank, in the same place of the host; the directory goes.
+	cat >"$tmp/re.sh" <<-'END'
+		echo "$TUTTI_RANK/$TUTTI_NRANKS/$TUTTI_LOCAL_RANK/$TUTTI_JOIN/${TUTTI_STORE:+store}" >>$OUT/re
+		echo $TUTTI_BOOT_DIR >$OUT/dir
+		[ "$TUTTI_RANK" != 1 ] || kill -9 $$
+		[ -n "$TUTTI_RANK" ] || exec sleep 30
+		n=0
+		until grep -q "^//1/1/" $OUT/re || [ $n = 500 ]; do sleep 0.02; n=$((n + 1)); done
+	END
+	OUT=$tmp launch -n 3 --replace 2 sh "$tmp/re.sh" >"$tmp/log" 2>&1 || die "status $?: $(cat "$tmp/log")"
+	expect "//1/1/
+0/3/0//store
+1/3/1//store
+2/3/2//store" "$(sort "$tmp/re")"
+	expect_text "a new process joins in its place" "$tmp/log"
+	[ ! -e "$(cat "$tmp/dir")" ] || die "the directory is left"
+}
+
+test_replace_status()
+{
+	# Killed ones are forgiven as long as one ends well; other failures are not.
+	launch -n 2 --replace 0 sh -c '[ $TUTTI_RANK = 0 ] || kill -9 $$' || die "status $?"
+	launch -n 2 --replace 0 sh -c 'kill -9 $$'
+	expect 137 $?
+	launch -n 2 --replace 3 sh -c '[ -n "$TUTTI_JOIN" ] && exec sleep 30; kill -9 $$'
+	expect 137 $?
+	launch -n 2 --replace 3 sh -c 'exit $((TUTTI_RANK * 3))'
+	expect 3 $?
+	hosts --replace 1 true >"$tmp/log" 2>&1
+	expect 1 $?
+	expect_text "ranks of this host only" "$tmp/log"
+}
+
 for t in environment store secret secret_hidden tags stdin status grace nothing_left launcher_killed \
 	signals signal_death timeout options lookup export wdir bind hostfile remote remote_mixed \
-	remote_failures remote_shell_dies; do
+	remote_failures remote_shell_dies replace replace_status; do
 	run $t test_$t
 done
 finish

@@ -307,6 +307,8 @@ static void differ_on(const char *env)
 
 	for (which = 0; which < WHICH; which++)
 		for (i = 0; i < (which <= ALLTOALLV ? sizeof(sizes) / sizeof(sizes[0]) : 1); i++) {
+			if (mp_sanitized() && which <= ALLTOALLV && (i + (size_t)which) % 3)
+				continue;
 			d = (struct differ){which, sizes[i][0], sizes[i][1]};
 			if (MP_RUN(.n = 4, .env = env, .fn = differ_body, .arg = &d)) {
 				fprintf(stderr, "case %d of %d\n", (int)i, which);

@@ -327,7 +327,7 @@ static const int sockets_sizes[] = {2, 3, 0}; /* a slow provider */
 
 static void shm(void)
 {
-	jobs("TUTTI_TRANSPORT=shm", &full, all_sizes);
+	jobs("TUTTI_TRANSPORT=shm", mp_sanitized() ? &some : &full, all_sizes);
 }
 
 static void shm_tiny(void)
@@ -361,7 +361,7 @@ static void shm_fault(void)
 static void ofi(void)
 {
 	NEEDS_OFI();
-	jobs("TUTTI_TRANSPORT=ofi", &full, all_sizes);
+	jobs("TUTTI_TRANSPORT=ofi", mp_sanitized() ? &some : &full, mp_sanitized() ? few_sizes : all_sizes);
 }
 
 static void ofi_tiny(void)

@@ -139,6 +139,7 @@ static void split(void)
 
 /* ---- hosts ---- */
 
+/* *arg: ranks of a host share its memory, and need no connection. */
 static int hosts_body(struct mp_job *job)
 {
 	struct tutti_comm *host, *across;
@@ -178,7 +179,7 @@ static int hosts_body(struct mp_job *job)
 			seen[0]++;
 		}
 	}
-	TT_EXPECT(seen[0] > 0 && seen[1] > 0);
+	TT_EXPECT(seen[0] > 0 && (seen[1] > 0) == !*(bool *)job->arg);
 	MP_OK(tutti_free(v));
 	MP_OK(tutti_comm_free(host));
 	MP_OK(tutti_comm_free(across));
@@ -187,11 +188,16 @@ static int hosts_body(struct mp_job *job)
 
 static void hosts(void)
 {
+	bool shared = true, by_messages = false;
+	int n;
+
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
-	/* by messages; what goes over mapped memory is test_node's and test_hier's */
-	TT_CHECK(!MP_RUN(.n = 4, .fn = hosts_body, .no_init = true, .env = "TUTTI_NODE=off"));
-	TT_CHECK(!MP_RUN(.n = 6, .fn = hosts_body, .no_init = true, .env = "TUTTI_NODE=off"));
+	for (n = 4; n <= 6; n += 2) {
+		TT_CHECK(!MP_RUN(.n = n, .fn = hosts_body, .arg = &shared, .no_init = true));
+		TT_CHECK(!MP_RUN(.n = n, .fn = hosts_body, .arg = &by_messages, .no_init = true,
+				 .env = "TUTTI_NODE=off"));
+	}
 }
 
 /* Different hosts, and only shm allowed: that can't work, and must say so. */
@@ -233,26 +239,107 @@ static int not_opened_body(struct mp_job *job)
 	return 0;
 }
 
+#define OPENED "transport ofi is opened now that it is needed"
+#define LONG (1 << 20)
+
+static int swap(struct mp_job *job, int peer, char *out, char *in)
+{
+	memset(out, job->rank + 1, LONG);
+	MP_OK(tutti_sendrecv(out, LONG, TUTTI_UINT8, peer, 1, in, LONG, TUTTI_UINT8, peer, 1, job->world,
+			     NULL));
+	TT_EXPECT(in[0] == peer + 1 && in[LONG - 1] == peer + 1);
+	return 0;
+}
+
+/*
+ * A pair for which shared memory turns out not to work, when all is long under way: ranks 1 and 2 open libfabric, and
+ * what is registered already is registered with it too; rank 0, to which both are connected, does without.
+ */
+static int late_pair_body(struct mp_job *job)
+{
+	struct tutti_stats a = {.size = sizeof(a)}, b = {.size = sizeof(b)};
+	struct tutti_config config = {0};
+	char *in, *out;
+	int i;
+
+	mp_log_level(job, TUTTI_LOG_INFO);
+	MP_OK(mp_join(job, MP_ID, &config));
+	MP_OK(tutti_alloc(job->ctx, LONG, (void **)&in));
+	MP_OK(tutti_alloc(job->ctx, LONG, (void **)&out));
+	TT_EXPECT(job->rank == 1 || !swap(job, 2 - job->rank, out, in));
+	if (job->rank == 1)
+		TT_EXPECT(!mp_forbid_vm());
+	mp_meet(job);
+	for (i = 0; i < 2 && job->rank > 0; i++) {
+		MP_OK(tutti_stats_get(job->ctx, &a));
+		TT_EXPECT(!swap(job, 3 - job->rank, out, in));
+		MP_OK(tutti_stats_get(job->ctx, &b));
+	}
+	TT_EXPECT(b.copied_bytes - a.copied_bytes < 4096); /* heads only */
+	TT_EXPECT(mp_log_has(job, OPENED) == (job->rank > 0));
+	mp_meet(job);
+	TT_EXPECT(!sums_to(job, job->world, job->n * (job->n + 1) / 2));
+	MP_OK(tutti_free(in));
+	MP_OK(tutti_free(out));
+	return 0;
+}
+
+/* One rank was asked to use libfabric from the start, the others open it for that one. */
+static int late_others_body(struct mp_job *job)
+{
+	struct tutti_config config = {0};
+
+	mp_log_level(job, TUTTI_LOG_INFO);
+	if (job->rank == 2)
+		setenv("TUTTI_TRANSPORT", "ofi", 1);
+	MP_OK(mp_join(job, MP_ID, &config));
+	TT_EXPECT(!sums_to(job, job->world, job->n * (job->n + 1) / 2));
+	TT_EXPECT(mp_log_has(job, OPENED) == (job->rank < 2));
+	TT_EXPECT(mp_log_has(job, "reached over ofi"));
+	return 0;
+}
+
+/* A rank on another host can't open what it has offered: all learn it, and why. */
+static int late_fails_body(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_config config = {0};
+	double began = mp_now();
+	int err;
+
+	mp_log_level(job, TUTTI_LOG_INFO);
+	setenv("TUTTI_HOST_ID", job->rank < 2 ? "a" : "b", 1);
+	if (job->rank == 2)
+		setenv("FI_PROVIDER", "none", 1);
+	err = mp_join(job, MP_ID, &config);
+	if (!err)
+		err = tutti_barrier(job->world);
+	TT_EXPECT(err == -TUTTI_ETRANSPORT || err == -TUTTI_EPEER);
+	TT_EXPECT(!tutti_last_error(&info) && mp_now() - began < 10);
+	if (strstr(info.text, "provider"))
+		atomic_fetch_add(&job->shared->word[0], 1);
+	TT_EXPECT(mp_log_has(job, OPENED) == (job->rank < 2));
+	mp_meet(job);
+	TT_EXPECT(atomic_load(&job->shared->word[0]) > 0);
+	if (job->ctx)
+		(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
 static void when_needed(void)
 {
+	static mp_fn *const bodies[] = {not_opened_body, late_pair_body, late_others_body,
+					late_fails_body};
+	size_t i;
+
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
-	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=off", .fn = not_opened_body, .no_init = true));
+	for (i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
+		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=off", .fn = bodies[i], .no_init = true));
 }
 
 /* ---- hundreds ---- */
-
-static long resident_kb(void)
-{
-	FILE *f = fopen("/proc/self/statm", "r");
-	long pages = 0;
-
-	if (!f || fscanf(f, "%*s %ld", &pages) != 1)
-		pages = 0;
-	if (f)
-		fclose(f);
-	return pages * (sysconf(_SC_PAGESIZE) / 1024);
-}
 
 static int many_body(struct mp_job *job)
 {
@@ -263,7 +350,7 @@ static int many_body(struct mp_job *job)
 
 	for (i = 0; i < 600; i++) {
 		if (i == 100)
-			before = resident_kb();
+			before = tt_resident() / 1024;
 		MP_OK(i % 2 ? tutti_comm_dup(job->world, &c)
 			    : tutti_comm_split(job->world, i / 2 % 2, job->rank, &c));
 		for (k = 0; k < 3; k++)
@@ -271,7 +358,7 @@ static int many_body(struct mp_job *job)
 					      c));
 		MP_OK(tutti_comm_free(c));
 	}
-	after = resident_kb();
+	after = tt_resident() / 1024;
 	if (after - before > 2000)
 		fprintf(stderr, "rank %d: %ld KiB more after 500 communicators\n", job->rank,
 			after - before);

@@ -215,7 +215,8 @@ static int planned(struct mp_job *job, const char *algo, size_t count, struct tt
 				    .rank = job->rank,
 				    .nranks = job->n,
 				    .count = count,
-				    .elem = 4};
+				    .elem = 4,
+				    .hosts = job->world->hosts};
 	const struct tt_alg *alg;
 	struct tt_plan *plan;
 
@@ -268,7 +269,17 @@ static int on_the_wire(struct mp_job *job)
 	/* eager ones, some of both, and chunks; lengths that nothing divides */
 	TT_EXPECT(!wire_once(job, job->arg, 101));
 	TT_EXPECT(!wire_once(job, job->arg, 5003));
-	return wire_once(job, job->arg, 100003);
+	return strcmp(job->arg, "hier_leader") ? wire_once(job, job->arg, 100003) : 0;
+}
+
+/* hosts: of two ranks each, which meet in memory */
+static void wire_of(const char *algo, int n, bool hosts)
+{
+	char env[256];
+
+	snprintf(env, sizeof(env), "%s TUTTI_CHUNK=%d TUTTI_LANES=%d TUTTI_ALGO=allreduce:%s",
+		 hosts ? "TUTTI_HOST_ID=h%h" : "TUTTI_TRANSPORT=ofi", CHUNK, LANES, algo);
+	TT_CHECK(!MP_RUN(.n = n, .env = env, .fn = on_the_wire, .arg = (void *)algo));
 }
 
 static void wire_ofi(void)
@@ -276,21 +287,19 @@ static void wire_ofi(void)
 	static const char *const algos[] = {"ring", "single_master",	  "ps",
 					    "radix", "recursive_doubling", "halving_doubling",
 					    "dbt",   "circulant", "circulant_rsag"};
-	char env[256];
+	static const char *const hier[] = {"hier_ring", "hier_halving_doubling",
+					   "hier_recursive_doubling", "hier_dbt", "hier_leader"};
 	size_t i;
 	int n;
 
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
 	for (i = 0; i < sizeof(algos) / sizeof(algos[0]); i++)
-		for (n = 3; n <= 5; n++) {
-			snprintf(env, sizeof(env),
-				 "TUTTI_TRANSPORT=ofi TUTTI_CHUNK=%d TUTTI_LANES=%d "
-				 "TUTTI_ALGO=allreduce:%s",
-				 CHUNK, LANES, algos[i]);
-			TT_CHECK(!MP_RUN(.n = n, .env = env, .fn = on_the_wire,
-					 .arg = (void *)algos[i]));
-		}
+		for (n = 3; n <= 5; n++)
+			wire_of(algos[i], n, false);
+	for (i = 0; i < sizeof(hier) / sizeof(hier[0]); i++)
+		for (n = 4; n <= 6; n += 2)
+			wire_of(hier[i], n, true);
 }
 
 /* ---- the registration cache ---- */

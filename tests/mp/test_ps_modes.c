@@ -209,7 +209,7 @@ static int soft_body(struct mp_job *job)
 	int n, aware, number = 0;
 
 	MP_OK(open_ps(job, 1, TUTTI_PS_ASYNC, &ps));
-	for (n = 0; n <= WORKERS; n++)
+	for (n = job->arg ? *(int *)job->arg : 0; n <= (job->arg ? *(int *)job->arg : WORKERS); n++)
 		for (aware = 0; aware < 2; aware++)
 			TT_EXPECT(!soft_one(job, ps, number++, n, aware, n == 2));
 	MP_OK(tutti_ps_close(ps));
@@ -327,6 +327,134 @@ static void downpour(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = downpour_body));
 }
 
+/* ---- threads that apply together ---- */
+
+#define PUSHES 20
+#define MANY 100000 /* elements, in blocks of which a push of a whole one is shared */
+#define KEYS 3000
+#define WIDTH 4
+
+static atomic_int callers;
+
+/* Counts the threads that call it; every update of 1 must be there in the end. */
+static void add_and_tell(void *value, const void *update, size_t count, enum tutti_datatype datatype, void *arg)
+{
+	static _Thread_local bool known;
+	size_t i;
+
+	(void)datatype;
+	(void)arg;
+	if (!known)
+		atomic_fetch_add(&callers, 1);
+	known = true;
+	for (i = 0; i < count; i++)
+		((int64_t *)value)[i] += ((const int64_t *)update)[i];
+}
+
+/* All workers push to all elements and rows, with repetitions: the sum has every update, once. */
+static int crew_sums(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table **t)
+{
+	int64_t *v = malloc(MANY * sizeof(*v));
+	uint64_t *key = malloc(KEYS * sizeof(*key));
+	int i, k;
+
+	for (i = 0; i < KEYS; i++)
+		key[i] = (uint64_t)(i % (KEYS / 2) * 31);
+	for (i = 0; i < MANY; i++)
+		v[i] = i % 7 + 1;
+	for (k = 0; k < PUSHES; k++) {
+		MP_OK(tutti_ps_push(t[0], v, 0, MANY, TUTTI_INT64));
+		MP_OK(tutti_ps_push(t[1], v, 0, MANY, TUTTI_INT64));
+		MP_OK(tutti_ps_push_rows(t[2], key, KEYS, v, TUTTI_INT64));
+	}
+	MP_OK(tutti_ps_clock_to(ps, 2)); /* of a staleness of 1: all pushes of all are there */
+	for (k = 0; k < 2; k++) {
+		MP_OK(tutti_ps_pull(t[k], v, 0, MANY, TUTTI_INT64));
+		for (i = 0; i < MANY; i++)
+			TT_EXPECT(v[i] == (int64_t)WORKERS * PUSHES * (i % 7 + 1));
+	}
+	MP_OK(tutti_ps_pull_rows(t[2], key, KEYS / 2, v, TUTTI_INT64));
+	for (i = 0; i < KEYS / 2 * WIDTH; i++)
+		TT_EXPECT(v[i] == (int64_t)WORKERS * PUSHES * (i % 7 + 1 + (i + KEYS / 2 * WIDTH) % 7 + 1));
+	free(v);
+	free(key);
+	return 0;
+}
+
+static int crew_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO, .threads = 3};
+	struct tutti_ps_table *t[3];
+	struct tutti_ps *ps;
+
+	MP_OK(open_ps(job, 1, 1, &ps));
+	MP_OK(tutti_ps_dense(ps, "sum", MANY, TUTTI_INT64, &opt, &t[0]));
+	MP_OK(tutti_ps_rows(ps, "rows", WIDTH, KEYS, TUTTI_INT64, &opt, &t[2]));
+	opt.rule = TUTTI_PS_CALLBACK;
+	opt.update = add_and_tell;
+	MP_OK(tutti_ps_dense(ps, "called", MANY, TUTTI_INT64, &opt, &t[1]));
+	if (job->rank)
+		TT_EXPECT(!crew_sums(job, ps, t));
+	MP_OK(tutti_ps_close(ps));
+	TT_EXPECT(job->rank || atomic_load(&callers) == 3);
+	return 0;
+}
+
+/* The same pushes in the same order: one thread's bits. */
+static int crew_bits_body(struct mp_job *job)
+{
+	static const int rules[] = {TUTTI_PS_ADAM, TUTTI_PS_MOMENTUM, TUTTI_PS_SGD};
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_NORMAL, .init_b = 1, .weight_decay = 0.01};
+	float *u = malloc(MANY * sizeof(*u)), *v[2] = {malloc(MANY * sizeof(float)), malloc(MANY * sizeof(float))};
+	struct tutti_ps_table *t[2];
+	struct tutti_ps *ps;
+	char name[8];
+	int r, k, i;
+
+	MP_OK(open_ps(job, 1, 0, &ps));
+	for (r = 0; r < 3; r++) {
+		opt.rule = rules[r];
+		for (k = 0; k < 2; k++) {
+			opt.threads = k ? 5 : 1;
+			snprintf(name, sizeof(name), "%d.%d", r, k);
+			MP_OK(tutti_ps_dense(ps, name, MANY, TUTTI_FLOAT32, &opt, &t[k]));
+		}
+		for (k = 0; k < 6 && job->rank; k++) {
+			for (i = 0; i < MANY; i++)
+				u[i] = (float)((i * 7 + k + job->rank * 3) % 13) - 6;
+			MP_OK(tutti_ps_push(t[0], u, 0, MANY, TUTTI_FLOAT32));
+			MP_OK(tutti_ps_push(t[1], u, 0, MANY, TUTTI_FLOAT32));
+			MP_OK(tutti_ps_clock(ps));
+		}
+		for (k = 0; k < 2 && job->rank; k++)
+			MP_OK(tutti_ps_pull(t[k], v[k], 0, MANY, TUTTI_FLOAT32));
+		TT_EXPECT(!job->rank || !memcmp(v[0], v[1], MANY * sizeof(float)));
+	}
+	MP_OK(tutti_ps_close(ps));
+	free(u);
+	free(v[0]);
+	free(v[1]);
+	return 0;
+}
+
+static void threads(void)
+{
+	TT_CHECK(!MP_RUN(.n = 1 + WORKERS, .env = "TUTTI_TRANSPORT=shm", .fn = crew_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = crew_bits_body));
+}
+
+static void verbs(void)
+{
+	const char *env = "TUTTI_TRANSPORT=verbs TUTTI_PS_VERIFY=1";
+	int two = 2;
+
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	TT_CHECK(!MP_RUN(.n = 1 + WORKERS, .env = env, .fn = soft_body, .arg = &two));
+	TT_CHECK(!MP_RUN(.n = 1 + WORKERS, .env = env, .fn = leave_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = downpour_body));
+}
+
 /* ---- what is refused ---- */
 
 static int refused_body(struct mp_job *job)
@@ -356,6 +484,10 @@ static int refused_body(struct mp_job *job)
 	o.rule = TUTTI_PS_ASSIGN;
 	MP_ERR(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, &o, &t), -EINVAL);
 	o = good;
+	o.threads = 65;
+	MP_ERR(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, &o, &t), -EINVAL);
+	MP_SAID("threads");
+	o = good;
 	o.n_fetch = job->rank == 1 ? 2 : 3;
 	MP_ERR(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, &o, &t), -TUTTI_EMISMATCH);
 	TT_EXPECT(!t);
@@ -374,7 +506,7 @@ static void refused(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"softsync", softsync}, {"downpour", downpour}, {"refused", refused}, {NULL, NULL}};
+		{"softsync", softsync}, {"downpour", downpour}, {"threads", threads}, {"verbs", verbs}, {"refused", refused}, {NULL, NULL}};
 
 	return tt_test_main("ps_modes", tests, argc, argv);
 }

@@ -10,7 +10,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -204,6 +206,26 @@ static int small_open(struct mp_job *job, const char *type, uint64_t count, stru
 	return 0;
 }
 
+/* A file that can't become as long as it must leaves nothing behind. */
+static int no_room(struct mp_job *job, struct tutti_ps *ps)
+{
+	struct rlimit old, small = {0};
+	char path[80];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s.no", (char *)job->arg);
+	signal(SIGXFSZ, SIG_IGN);
+	TT_EXPECT(!getrlimit(RLIMIT_FSIZE, &old));
+	small.rlim_cur = 2000; /* more than the header */
+	small.rlim_max = old.rlim_max;
+	TT_EXPECT(!setrlimit(RLIMIT_FSIZE, &small));
+	MP_ERR(tutti_ps_save(ps, path), -EFBIG);
+	TT_EXPECT(!setrlimit(RLIMIT_FSIZE, &old));
+	strcat(path, ".tmp");
+	TT_EXPECT(stat(path, &st) && errno == ENOENT);
+	return 0;
+}
+
 static int small_save(struct mp_job *job)
 {
 	uint64_t key[3] = {1, 1000, UINT64_MAX};
@@ -223,6 +245,7 @@ static int small_save(struct mp_job *job)
 		MP_ERR(tutti_ps_save(ps, "/nowhere/at/all"), -ENOENT);
 		MP_SAID("/nowhere/at/all");
 		MP_ERR(tutti_ps_save(ps, NULL), -EINVAL);
+		TT_EXPECT(!no_room(job, ps));
 		MP_ERR(tutti_ps_save(ps, job->rank == 2 ? "/tmp/a" : "/tmp/b"), -TUTTI_EMISMATCH);
 		MP_OK(tutti_ps_save(ps, job->arg));
 	} else {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Random programs: sequences of collectives (v forms too) and messages (from any source, too) on several
- * communicators, of random types, sizes, roots and memory, alone and in groups, completed in an order that each
- * rank draws for itself; every element of every result is compared with a serial oracle. TUTTI_TEST_SEED=N runs
- * program N alone, TT_TIMES=N runs N times as many.
+ * communicators, of random types, operators (the caller's, too), sizes, roots and memory, in place or not, blocking,
+ * nonblocking and persistent, alone and in groups, completed in an order that each rank draws for itself; every
+ * element of every result is compared with a serial oracle. TUTTI_TEST_SEED=N runs program N alone, TT_TIMES=N runs N
+ * times as many.
  */
 #include "config.h"
 
@@ -18,6 +19,7 @@
 
 struct program {
 	struct mp_job *job;
+	const struct rnd_ops *ops;
 	uint64_t shared, own; /* random states: equal on all ranks, and this rank's */
 	struct tutti_comm *comm[COMMS];
 	struct rnd_slot slot[SLOTS];
@@ -50,14 +52,15 @@ static int step(struct program *p, int at, int n)
 
 	TT_EXPECT(!vacate(p, n, s));
 	for (i = 0; i < n; i++) {
-		rnd_draw(&p->shared, p->comm[rnd_below(&p->shared, COMMS)], at + i, &s[i]->c);
+		rnd_draw(&p->shared, p->ops, p->comm[rnd_below(&p->shared, COMMS)], at + i, n > 1,
+			 &s[i]->c);
 		TT_EXPECT(!rnd_prepare(job, s[i], (enum mp_kind)rnd_below(&p->own, MP_KINDS)));
 	}
 	if (n > 1)
 		MP_OK(tutti_group_start());
 	for (i = 0; i < n; i++) {
-		MP_OK(rnd_start(s[i]));
 		s[i]->used = true;
+		TT_EXPECT(!rnd_start(job, s[i]));
 	}
 	if (n > 1)
 		MP_OK(tutti_group_end());
@@ -80,10 +83,12 @@ static int steps(struct program *p)
 	return 0;
 }
 
-static int program(struct mp_job *job, unsigned seed)
+static int program(struct mp_job *job, const struct rnd_ops *ops, unsigned seed)
 {
-	struct program p = {
-		.job = job, .shared = seed * 77777ull, .own = seed + 1000ull * (unsigned)job->rank};
+	struct program p = {.job = job,
+			    .ops = ops,
+			    .shared = seed * 77777ull,
+			    .own = seed + 1000ull * (unsigned)job->rank};
 	int i;
 
 	p.comm[0] = job->world;
@@ -102,17 +107,17 @@ static int program(struct mp_job *job, unsigned seed)
 static int programs(struct mp_job *job)
 {
 	const char *one = getenv("TUTTI_TEST_SEED");
-	int i, n = *(int *)job->arg;
+	int i = one ? atoi(one) : 1, last = one ? i : *(int *)job->arg;
+	struct rnd_ops ops;
 
-	if (one)
-		return program(job, (unsigned)atoi(one));
-	for (i = 1; i <= n; i++)
-		TT_EXPECT(!program(job, (unsigned)i));
-	return 0;
+	TT_EXPECT(!rnd_ops_new(job, &ops));
+	for (; i <= last; i++)
+		TT_EXPECT(!program(job, &ops, (unsigned)i));
+	return rnd_ops_free(job, &ops);
 }
 
-/* Jobs of 2 to 5 ranks, each of so many programs. */
-static void jobs(const char *env, int howmany)
+/* Jobs of so many ranks, each of so many programs. */
+static void jobs_of(int from, int to, const char *env, int howmany)
 {
 	const char *times = getenv("TT_TIMES");
 	int n;
@@ -121,26 +126,31 @@ static void jobs(const char *env, int howmany)
 	howmany = howmany / 10 + 1; /* ten times as slow */
 #endif
 	howmany *= times ? atoi(times) : 1;
-	for (n = 2; n <= 5; n++)
+	for (n = from; n <= to; n++)
 		TT_CHECK(!MP_RUN(.n = n, .env = env, .fn = programs, .arg = &howmany,
 				 .timeout_ms = 120000 * (times ? atoi(times) : 1)));
 }
 
+static void jobs(const char *env, int howmany)
+{
+	jobs_of(2, 5, env, howmany);
+}
+
 static void shm(void)
 {
-	jobs("TUTTI_TRANSPORT=shm", 300);
+	jobs("TUTTI_TRANSPORT=shm", 120);
 }
 
 /* Every path of the channel: few slots, short messages, small chunks. */
 static void shm_tiny(void)
 {
 	jobs("TUTTI_TRANSPORT=shm TUTTI_EAGER=64 TUTTI_SLOTS=4 TUTTI_PARKED=2 TUTTI_CHUNK=4096",
-	     100);
+	     50);
 }
 
 static void shm_thread(void)
 {
-	jobs("TUTTI_TRANSPORT=shm TUTTI_PROGRESS=thread", 100);
+	jobs("TUTTI_TRANSPORT=shm TUTTI_PROGRESS=thread", 50);
 }
 
 static void shm_fault(void)
@@ -155,11 +165,28 @@ static void shm_short(void)
 	jobs("TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=6,reorder=0.2,max_put=5003", 30);
 }
 
+/* In each other's memory; of which ordinary one is read by the kernel, or goes through the pool. */
+static void node(void)
+{
+	jobs("TUTTI_NODE=on", 100);
+}
+
+/* Two hosts of two ranks: plans in two levels, as they are chosen, and all that there are. */
+static void hosts(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	jobs_of(4, 4, "TUTTI_HOST_ID=h%h", 15);
+	jobs_of(4, 4,
+		"TUTTI_HOST_ID=h%h TUTTI_CHUNK=4096 TUTTI_ALGO=allreduce:hier_ring;bcast:hier_binomial;"
+		"reduce:hier_binomial;allgather:hier_ring;reduce_scatter_block:hier_ring;barrier:hier", 15);
+}
+
 static void ofi(void)
 {
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
-	jobs("TUTTI_TRANSPORT=ofi", 40);
+	jobs("TUTTI_TRANSPORT=ofi", 25);
 }
 
 static void ofi_fault(void)
@@ -172,12 +199,9 @@ static void ofi_fault(void)
 
 static void verbs(void)
 {
-	int howmany = 5;
-
 	if (mp_no_verbs())
 		TT_SKIP("%s", mp_no_verbs());
-	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=verbs", .fn = programs, .arg = &howmany,
-			 .timeout_ms = 120000));
+	jobs_of(3, 4, "TUTTI_TRANSPORT=verbs", 5);
 }
 
 static const struct tt_test tests[] = {
@@ -186,6 +210,8 @@ static const struct tt_test tests[] = {
 	{"shm_thread", shm_thread},
 	{"shm_fault", shm_fault},
 	{"shm_short", shm_short},
+	{"node", node},
+	{"hosts", hosts},
 	{"ofi", ofi},
 	{"ofi_fault", ofi_fault},
 	{"verbs", verbs},

@@ -16,6 +16,14 @@ digits()
 	[ "$(wc -l <"$tmp/csv")" -eq 32 ] || { cat "$tmp/csv"; exit 1; }
 }
 
+# As many looks at the loss as are asked for, to the last clock.
+looks()
+{
+	timeout 60 ./tutti_run -n 2 ./ps_digits --compute 0 --clocks 450 --every 1 --batch 1 --hidden 2 --csv "$tmp/csv" >"$tmp/out" 2>&1 ||
+		{ cat "$tmp/out"; exit 1; }
+	tail -n 1 "$tmp/csv" | grep -q '^450,' && [ "$(wc -l <"$tmp/csv")" -eq 452 ] || { tail -n 3 "$tmp/csv"; exit 1; }
+}
+
 # news RANKS SUBJECT: keep what is said of the test
 news()
 {
@@ -40,6 +48,7 @@ if [ -x ./ps_digits ] && { timeout 60 ./tutti_run -n 2 ./ps_digits --clocks 1 >"
 	run digits_ssp digits 85 --staleness 2 --straggle 5
 	run digits_essp digits 85 --staleness 2 --essp
 	run digits_aware digits 80 --staleness async --aware
+	run digits_looks looks
 fi
 for data in data ../data "$TT_SRC/build/data" none; do
 	[ ! -s "$data/ReutersCorn-train.arff" ] || break
@@ -80,4 +89,8 @@ fi
 echo "'a text',2" >"$tmp/bad.arff"
 sed -i '1i @data' "$tmp/bad.arff"
 run bad_text says "is not a quoted string" timeout 60 ./tutti_run -n 2 ./logreg "$tmp/bad.arff" "$tmp/bad.arff"
+# words of letters that no two have in the same order
+awk 'BEGIN { print "@data"; printf "\047"; for (i = 0; i < 9000; i++) { for (k = i; k; k = int(k / 26))
+	printf "%c", 97 + k % 26; printf "zz " } print "\047,1" }' >"$tmp/long.arff"
+run long_text says "different words" timeout 60 ./tutti_run -n 2 ./logreg "$tmp/long.arff" "$tmp/long.arff" 1
 finish

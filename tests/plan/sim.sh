@@ -80,9 +80,34 @@ test_counts()
 	./tutti_sim alltoallv -n 7 -b 1000 --skew 3 --check && ./tutti_sim reduce_scatter -n 7 -b 1000 --skew 3 --check
 }
 
+# Those of double trees grow with the logarithm: each doubling adds as much as the one before, or 3 steps more.
+test_logarithmic()
+{
+	column 4 -n 2:24576 -b 8 -a dbt >"$tmp/t"
+	awk '{ if (NR > 2 && $1 - last > 8) { print NR, $1, last; bad = 1 } last = $1 }
+		END { exit bad || NR != 15 || last > 100 }' "$tmp/t" || { cat "$tmp/t"; exit 1; }
+}
+
+# The literature's table: volume of the busiest rank, steps and fan-in of 8 ranks.
+test_table()
+{
+	./tutti_sim --table -n 8 -b 64K --lanes 1 >"$tmp/out" || { cat "$tmp/out"; exit 1; }
+	awk '$1 == "#" { next }
+		/^  ideal/ { n += $(NF - 3) == 114688 && $(NF - 1) == 3 }
+		/^  single-master/ { n += $(NF - 3) == 458752 && $(NF - 1) == 2 && $NF == 7 }
+		/^  parameter server/ { n += $(NF - 3) == 114688 && $(NF - 1) == 2 && $NF == 7 }
+		/^  ring/ { n += $(NF - 3) == 114688 && $(NF - 1) == 14 && $NF == 1 }
+		/^  recursive doubling/ { n += $(NF - 3) == 196608 && $(NF - 1) == 3 && $NF == 1 }
+		/^  halving-doubling/ { n += $(NF - 3) == 114688 && $(NF - 1) == 6 && $NF == 1 }
+		/^  double binary tree/ { n += $(NF - 3) <= 131072 && $NF <= 2 }
+		END { exit n != 7 }' "$tmp/out" || { cat "$tmp/out"; exit 1; }
+}
+
 run ring_time test_ring_time
+run table test_table
 run counts test_counts
 run linear test_linear
+run logarithmic test_logarithmic
 run recurrence test_recurrence
 run files test_files
 run plot test_plot

@@ -544,6 +544,71 @@ static void test_v_args(void)
 	TT_CHECK(bad_args(TT_COLL_SCAN, "chain", a, "no average"));
 }
 
+/* ---- in the memory of a host ---- */
+
+enum node_fault {
+	RIGHT,
+	NOT_PUBLISHED,
+	NOT_WAITED,
+	RETURNS,
+	TWICE,
+	OLD_STEP,
+	NO_STEP,
+	TO_ITSELF,
+	TO_SLOT,
+	TOO_LONG,
+	NODE_FAULTS
+};
+
+/* A broadcast of two: rank 1 says where, rank 0 stores it there and says so. */
+static void store(enum node_fault fault)
+{
+	struct tt_plan_args a = bcast_args;
+	struct tt_ref to = fault == TO_SLOT ? TT_SLOT(0) : TT_RECVBUF(fault == TOO_LONG ? ELEM : 0);
+	struct tt_builder *b;
+	int peer = fault != TO_ITSELF;
+
+	a.nranks = 2;
+	b = begin(a, 0);
+	if (fault != NOT_WAITED)
+		tt_wait(b, 1, 1);
+	tt_push(b, peer, to, TT_RECVBUF(0), 6 * ELEM);
+	if (fault == TWICE)
+		tt_push(b, peer, to, TT_RECVBUF(0), ELEM);
+	tt_signal(b, 1, TT_NONE, TT_NONE);
+	if (fault == OLD_STEP)
+		tt_signal(b, 1, TT_NONE, TT_NONE);
+	end(b, 0);
+	b = begin(a, 1);
+	tt_signal(b, 1, TT_NONE, fault == NOT_PUBLISHED ? TT_NONE : TT_RECVBUF(0));
+	if (fault != RETURNS)
+		tt_wait(b, 0, fault == NO_STEP ? 2 : 1);
+	end(b, 1);
+}
+
+static void test_node(void)
+{
+	static const char *const words[NODE_FAULTS] = {
+		[NOT_PUBLISHED] = "has not published recvbuf by then",
+		[NOT_WAITED] = "has not published recvbuf by then",
+		[RETURNS] = "may have returned",
+		[TWICE] = "may run together",
+		[OLD_STEP] = "not a new step",
+		[NO_STEP] = "never reached",
+		[TO_ITSELF] = "not what can be pushed",
+		[TO_SLOT] = "slot is not to be touched",
+		[TOO_LONG] = "are not elements of recvbuf",
+	};
+	int fault;
+
+	store(RIGHT);
+	TT_CHECK(accepted(2, &unlimited));
+	for (fault = RIGHT + 1; fault < NODE_FAULTS; fault++) {
+		store((enum node_fault)fault);
+		TT_CHECK(refused(2, &unlimited, words[fault]));
+	}
+}
+
 /* Through the front door. */
 static void test_check_alg(void)
 {
@@ -568,6 +633,7 @@ static const struct tt_test tests[] = {{"operand_order", test_operand_order},
 				       {"wrong_blocks", test_wrong_blocks},
 				       {"counts_disagree", test_counts_disagree},
 				       {"v_args", test_v_args},
+				       {"node", test_node},
 				       {"check_alg", test_check_alg},
 				       {NULL, NULL}};
 

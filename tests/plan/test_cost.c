@@ -136,13 +136,11 @@ static void hier_against_simulator(const struct tt_model *model, int hosts, int 
 	struct tt_model m = *model;
 	const struct tt_alg *alg;
 	struct tt_hosts *h;
-	int by[64], r, lanes;
+	int lanes;
 	size_t bytes;
 
 	m.ranks_per_host = each;
-	for (r = 0; r < hosts * each; r++)
-		by[r] = r / each;
-	TT_REQUIRE(!tt_hosts_new(by, hosts * each, &h) && h);
+	TT_REQUIRE(!tt_hosts_blocks(hosts * each, each, &h) && h);
 	for (alg = tt_algs; alg->name; alg++)
 		for (bytes = 512; bytes <= largest(alg->coll); bytes *= 32)
 			for (lanes = 1; lanes <= 4 && !strncmp(alg->name, "hier", 4); lanes += 3) {

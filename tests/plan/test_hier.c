@@ -16,29 +16,18 @@
 
 #define ELEM 4
 #define MAX_N 20
-#define NUM_OPTS 81
-
-static struct tt_check_opts opts_at(unsigned i)
-{
-	static const int limits[] = {1, 2, 0};
-	static const size_t eager[] = {0, 2 * ELEM, SIZE_MAX};
-
-	return (struct tt_check_opts){.credits = limits[i % 3],
-				      .offers = limits[i / 3 % 3],
-				      .eager = eager[i / 9 % 3],
-				      .seed = i / 27 + 3 * i};
-}
+#define PART_LINE 64 /* parts begin at whole lines */
 
 enum place { BLOCKED, CYCLIC, SHUFFLED, PLACES };
 
 static struct tt_hosts *hosts_new(int hosts, int each, enum place place)
 {
-	int by[MAX_N], n = hosts * each, r, k, t;
-	uint64_t random = 11;
+	uint64_t by[MAX_N], random = 11, t;
+	int n = hosts * each, r, k;
 	struct tt_hosts *h;
 
 	for (r = 0; r < n; r++)
-		by[r] = place == BLOCKED ? r / each : r % hosts;
+		by[r] = (uint64_t)(place == BLOCKED ? r / each : r % hosts);
 	for (r = n - 1; place == SHUFFLED && r > 0; r--) {
 		k = (int)(tt_random(&random) % (uint64_t)(r + 1));
 		t = by[r];
@@ -64,7 +53,7 @@ static bool check(const struct tt_alg *alg, const struct tt_plan_args *a, int ho
 		tt_whole_init(&w, a, shape);
 		w.args.node = false;
 		for (i = 0; i < howmany; i++) {
-			o = opts_at(turn++ * 37 % NUM_OPTS);
+			o = tt_whole_opts(turn++ * 37 % TT_WHOLE_OPTS, ELEM);
 			if (!tt_plan_check(alg, &w.args, &o))
 				continue;
 			printf("  %d hosts x %d, shape %d\n", a->hosts->hosts, a->hosts->each,
@@ -176,12 +165,15 @@ static void test_elements(void)
 /* Layouts that there are no plans in two levels for, and numbers in those that there are. */
 static void test_layouts(void)
 {
-	static const int uneven[] = {0, 0, 1, 1, 1}, one[] = {4, 4, 4}, alone[] = {0, 1, 2},
-			 cyclic[] = {7, 3, 7, 3, 7, 3}, blocks[] = {9, 9, 2, 2};
+	static const uint64_t uneven[] = {0, 0, 1, 1, 1}, more[] = {1, 0, 0, 0, 1}, one[] = {4, 4, 4},
+			      alone[] = {0, 1, 2}, cyclic[] = {7, 3, 7, 3, 7, 3},
+			      blocks[] = {9, 9, 2, 2}, odd[] = {5, 5, 6, 5, 5, 6, 6, 7, 6};
 	struct tt_hosts *h;
 	int r;
 
 	TT_CHECK(!tt_hosts_new(uneven, 5, &h) && !h);
+	TT_CHECK(!tt_hosts_new(more, 5, &h) && !h);
+	TT_CHECK(!tt_hosts_new(odd, 9, &h) && !h);
 	TT_CHECK(!tt_hosts_new(one, 3, &h) && !h);
 	TT_CHECK(!tt_hosts_new(alone, 3, &h) && !h);
 	TT_REQUIRE(!tt_hosts_new(blocks, 4, &h) && h);
@@ -194,6 +186,123 @@ static void test_layouts(void)
 		TT_CHECK(h->rank[h->host[r] * 3 + h->local[r]] == r);
 	}
 	free(h);
+}
+
+/* ---- what is sent ---- */
+
+struct sent {
+	size_t bytes, steps;
+	int fan_in;
+};
+
+static bool sends(const struct tt_alg *alg, const struct tt_plan_args *whole, int rank,
+		  struct sent want)
+{
+	struct tt_plan_cost c;
+	struct tt_plan_args a;
+	struct tt_plan *plan;
+
+	tt_plan_args_of(whole, rank, &a);
+	if (tt_plan_build(alg, &a, &plan))
+		return false;
+	tt_plan_count(plan, &c);
+	tt_plan_free(plan);
+	if (c.bytes_sent == want.bytes && (size_t)c.steps == want.steps && c.fan_in == want.fan_in)
+		return true;
+	printf("  %s %s, %d hosts x %d, rank %d: %zu bytes in %d steps from %d, not %zu in %zu from %d\n",
+	       tt_coll_name(alg->coll), alg->name, whole->hosts->hosts, whole->hosts->each, rank,
+	       (size_t)c.bytes_sent, c.steps, c.fan_in, want.bytes, want.steps, want.fan_in);
+	return false;
+}
+
+/* What a rank of another algorithm sends among so many ranks as there are hosts. */
+static struct sent flat(enum tt_coll coll, const char *name, int hosts, int rank, size_t count)
+{
+	struct tt_plan_args a = {.coll = coll,
+				 .rank = rank,
+				 .nranks = hosts,
+				 .count = count,
+				 .elem = ELEM,
+				 .chunk = 1 << 20,
+				 .lanes = 1,
+				 .in_place = coll == TT_COLL_ALLREDUCE};
+	struct tt_plan *plan;
+	struct tt_plan_cost c = {0};
+
+	if (!tt_plan_build(tt_alg_find(coll, name), &a, &plan)) {
+		tt_plan_count(plan, &c);
+		tt_plan_free(plan);
+	}
+	return (struct sent){c.bytes_sent, (size_t)c.steps, c.fan_in};
+}
+
+static int log2_up(int n)
+{
+	int log = 0;
+
+	while (1 << log < n)
+		log++;
+	return log;
+}
+
+/* The formulas of doc/ALGORITHMS.md, of n bytes, with H hosts of m ranks. */
+static void check_sent(struct tt_plan_args a, int rank)
+{
+	size_t H = (size_t)a.hosts->hosts, part = a.count * ELEM / (size_t)a.hosts->each;
+	size_t block = a.count * ELEM, rounds = (size_t)log2_up(a.hosts->hosts);
+	bool first = !a.hosts->local[rank], two = tt_fold_pow2((int)H) == (int)H;
+	struct sent none = {0};
+
+	a.coll = TT_COLL_ALLREDUCE;
+	TT_CHECK(sends(tt_alg_find(a.coll, "hier_ring"), &a, rank,
+		       (struct sent){2 * (H - 1) * part / H, 2 * (H - 1), 1}));
+	if (two) {
+		TT_CHECK(sends(tt_alg_find(a.coll, "hier_halving_doubling"), &a, rank,
+			       (struct sent){2 * (H - 1) * part / H, 2 * rounds, 1}));
+		TT_CHECK(sends(tt_alg_find(a.coll, "hier_recursive_doubling"), &a, rank,
+			       (struct sent){rounds * part, rounds, 1}));
+		TT_CHECK(sends(tt_alg_find(a.coll, "hier_leader"), &a, rank,
+			       first ? (struct sent){rounds * block, rounds, 1} : none));
+	}
+	TT_CHECK(sends(tt_alg_find(a.coll, "hier_dbt"), &a, rank,
+		       flat(a.coll, "dbt", (int)H, a.hosts->host[rank], part / ELEM)));
+	a.coll = TT_COLL_BCAST;
+	TT_CHECK(sends(tt_alg_find(a.coll, "hier_binomial"), &a, rank,
+		       flat(a.coll, "binomial", (int)H, a.hosts->host[rank], part / ELEM)));
+	TT_CHECK(sends(tt_alg_find(a.coll, "hier_leader"), &a, rank,
+		       first ? flat(a.coll, "binomial", (int)H, a.hosts->host[rank], a.count) : none));
+	a.coll = TT_COLL_REDUCE;
+	TT_CHECK(sends(tt_alg_find(a.coll, "hier_binomial"), &a, rank,
+		       flat(a.coll, "binomial", (int)H, a.hosts->host[rank], part / ELEM)));
+	TT_CHECK(sends(tt_alg_find(a.coll, "hier_leader"), &a, rank,
+		       first ? flat(a.coll, "binomial", (int)H, a.hosts->host[rank], a.count) : none));
+	a.coll = TT_COLL_REDUCE_SCATTER_BLOCK;
+	TT_CHECK(sends(tt_alg_find(a.coll, "hier_ring"), &a, rank,
+		       (struct sent){(H - 1) * block, H - 1, 1}));
+	a.coll = TT_COLL_ALLGATHER;
+	TT_CHECK(sends(tt_alg_find(a.coll, "hier_ring"), &a, rank,
+		       (struct sent){(H - 1) * block, H - 1, 1}));
+	a.coll = TT_COLL_BARRIER;
+	TT_CHECK(sends(tt_alg_find(a.coll, "hier"), &a, rank,
+		       first ? (struct sent){rounds, rounds, 1} : none));
+}
+
+static void test_counts(void)
+{
+	struct tt_plan_args a = {.elem = ELEM, .chunk = 1 << 20, .lanes = 1};
+	struct tt_hosts *h;
+	int hosts, each, r;
+
+	for (hosts = 2; hosts <= 9; hosts++)
+		for (each = 2; each <= 4; each++) {
+			TT_REQUIRE(!tt_hosts_blocks(hosts * each, each, &h) && h);
+			a.hosts = h;
+			a.nranks = hosts * each;
+			a.count = (size_t)(hosts * each) * PART_LINE / ELEM;
+			for (r = 0; r < a.nranks; r++)
+				check_sent(a, r);
+			free(h);
+		}
 }
 
 /* ---- what the checker must not let through ---- */
@@ -233,8 +342,8 @@ static bool refused(struct tt_plan **plans, int n)
 	struct tt_check_opts o;
 	unsigned i;
 
-	for (i = 0; i < NUM_OPTS; i++) {
-		o = opts_at(i);
+	for (i = 0; i < TT_WHOLE_OPTS; i++) {
+		o = tt_whole_opts(i, ELEM);
 		if (tt_plan_check_plans(plans, n, &o))
 			return true;
 	}
@@ -288,6 +397,7 @@ static void test_faults(void)
 static const struct tt_test tests[] = {{"grid", test_grid},
 				       {"elements", test_elements},
 				       {"layouts", test_layouts},
+				       {"counts", test_counts},
 				       {"faults", test_faults},
 				       {NULL, NULL}};
 

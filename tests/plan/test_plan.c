@@ -17,20 +17,6 @@
 #define MAX_N 33
 #define ELEM 4
 
-/* All 81 ways a channel can be limited and scheduled. */
-#define NUM_OPTS 81
-
-static struct tt_check_opts opts_at(unsigned i)
-{
-	static const int limits[] = {1, 2, 0};
-	static const size_t eager[] = {0, 2 * ELEM, SIZE_MAX};
-
-	return (struct tt_check_opts){.credits = limits[i % 3],
-				      .offers = limits[i / 3 % 3],
-				      .eager = eager[i / 9 % 3],
-				      .seed = i / 27 + 3 * i};
-}
-
 static bool mixed; /* in place on every other rank only, as allreduce allows */
 
 static int build_all(const struct tt_alg *alg, struct tt_plan_args a, struct tt_plan **plans)
@@ -64,7 +50,7 @@ static bool check_call(const struct tt_alg *alg, const struct tt_plan_args *a, i
 	int i, err = build_all(alg, *a, plans);
 
 	for (i = 0; !err && i < howmany; i++) {
-		o = opts_at(turn++ * 37 % NUM_OPTS); /* 37: a generator of the 81 */
+		o = tt_whole_opts(turn++ * 37 % TT_WHOLE_OPTS, ELEM); /* 37: a generator of the 81 */
 		err = tt_plan_check_plans(plans, a->nranks, &o);
 	}
 	free_all(plans, a->nranks);
@@ -78,7 +64,7 @@ static bool check_shapes(const struct tt_alg *alg, int n, size_t count)
 	static const size_t chunks[] = {ELEM, 5 * ELEM, 1 << 20};
 	struct tt_plan_args a = {
 		.coll = alg->coll, .nranks = n, .count = count, .elem = ELEM, .node = true};
-	int howmany = n <= 3 && count <= 5 ? NUM_OPTS : n <= 8 ? 12 : count < 90 ? 3 : 1;
+	int howmany = n <= 3 && count <= 5 ? TT_WHOLE_OPTS : n <= 8 ? 12 : count < 90 ? 3 : 1;
 	unsigned i;
 
 	for (i = 0; i < 3; i++)
@@ -401,9 +387,9 @@ static void test_generated_is_right(void)
 	tt_plan_store_max = 0;
 	a.coll = TT_COLL_ALLREDUCE;
 	for (i = 0; i < NUM_ALLREDUCES; i++)
-		TT_CHECK(check_call(tt_alg_find(a.coll, allreduces[i]), &a, NUM_OPTS));
+		TT_CHECK(check_call(tt_alg_find(a.coll, allreduces[i]), &a, TT_WHOLE_OPTS));
 	a.coll = TT_COLL_BCAST;
-	TT_CHECK(check_call(tt_alg_find(a.coll, "chain"), &a, NUM_OPTS));
+	TT_CHECK(check_call(tt_alg_find(a.coll, "chain"), &a, TT_WHOLE_OPTS));
 	tt_plan_store_max = max;
 }
 

@@ -202,13 +202,11 @@ static void check_explained(enum tt_coll coll, const struct tt_tune *t, int host
 				      .tune = t};
 	struct tt_chooser *c;
 	char command[256], line[512];
-	int taken = 0, by[64], r;
 	struct tt_hosts *h;
+	int taken = 0;
 	FILE *f;
 
-	for (r = 0; r < n; r++)
-		by[r] = r / p.layout.ranks_per_host;
-	TT_REQUIRE(!tt_hosts_new(by, n, &h));
+	TT_REQUIRE(!tt_hosts_blocks(n, p.layout.ranks_per_host, &h));
 	TT_REQUIRE(!tt_chooser_by_table(&p, &c));
 	snprintf(command, sizeof(command),
 		 "./tutti_explain %s -n %d -H %d -c 2 -t ofi -b 8 -e 64M -f 8 -T %s",

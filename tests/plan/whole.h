@@ -103,6 +103,19 @@ static inline void tt_whole_init(struct tt_whole *w, const struct tt_plan_args *
 				  : NULL;
 }
 
+/* All ways in which a channel can be limited and scheduled: number i of them. */
+#define TT_WHOLE_OPTS 81
+static inline struct tt_check_opts tt_whole_opts(unsigned i, size_t elem)
+{
+	static const int limits[] = {1, 2, 0};
+	const size_t eager[] = {0, 2 * elem, SIZE_MAX};
+
+	return (struct tt_check_opts){.credits = limits[i % 3],
+				      .offers = limits[i / 3 % 3],
+				      .eager = eager[i / 9 % 3],
+				      .seed = i / 27 + 3 * i};
+}
+
 /* What was being checked when it failed, and why it did. */
 static inline void tt_whole_describe(const struct tt_alg *alg, const struct tt_plan_args *a,
 		     const struct tt_check_opts *o)

@@ -11,3 +11,4 @@ include tests/unit/wire.mk
 include tests/unit/fault.mk
 include tests/unit/ofi.mk
 include tests/unit/rails.mk
+include tests/unit/perf.mk

@@ -35,6 +35,15 @@ static struct job *new_job(void)
 	return j;
 }
 
+/* Ranks that must all be content, but for those that are killed. */
+static void run_job(int n, tt_rank_fn *fn, unsigned killed)
+{
+	struct job *j = new_job();
+
+	TT_CHECK(!tt_run_ranks(n, fn, j, BOUND_MS, killed));
+	munmap(j, sizeof(*j));
+}
+
 static void fill_card(unsigned char *card, size_t len, int rank)
 {
 	size_t i;
@@ -325,10 +334,7 @@ static int rank_mends(int rank, int n, void *arg)
 
 static void test_mends(void)
 {
-	struct job *j = new_job();
-
-	TT_CHECK(!tt_run_ranks(30, rank_mends, j, BOUND_MS, (1u << MEND_DEATHS) - 1));
-	munmap(j, sizeof(*j));
+	run_job(30, rank_mends, (1u << MEND_DEATHS) - 1);
 }
 
 /* Rank 1 is stopped; when all others know, rank 0 lets it go on, and it learns what happened. */
@@ -393,10 +399,7 @@ static int rank_busy(int rank, int n, void *arg)
 
 static void test_busy_is_alive(void)
 {
-	struct job *j = new_job();
-
-	TT_CHECK(!tt_run_ranks(3, rank_busy, j, BOUND_MS, 0));
-	munmap(j, sizeof(*j));
+	run_job(3, rank_busy, 0);
 }
 
 static int rank_missing(int rank, int n, void *arg)
@@ -573,10 +576,7 @@ static int rank_lost(int rank, int n, void *arg)
 
 static void test_lost_during_start(void)
 {
-	struct job *j = new_job();
-
-	TT_CHECK(!tt_run_ranks(4, rank_lost, j, BOUND_MS, 1u << 2));
-	munmap(j, sizeof(*j));
+	run_job(4, rank_lost, 1u << 2);
 }
 
 static void test_unreachable_store(void)
@@ -634,10 +634,7 @@ static int rank_stop_waits(int rank, int n, void *arg)
 
 static void test_stop_waits_for_all(void)
 {
-	struct job *j = new_job();
-
-	TT_CHECK(!tt_run_ranks(11, rank_stop_waits, j, BOUND_MS, 0));
-	munmap(j, sizeof(*j));
+	run_job(11, rank_stop_waits, 0);
 }
 
 static int rank_never_stops(int rank, int n, void *arg)
@@ -661,10 +658,7 @@ static int rank_never_stops(int rank, int n, void *arg)
 
 static void test_stop_deadline(void)
 {
-	struct job *j = new_job();
-
-	TT_CHECK(!tt_run_ranks(2, rank_never_stops, j, BOUND_MS, 0));
-	munmap(j, sizeof(*j));
+	run_job(2, rank_never_stops, 0);
 }
 
 /* Who has told his parent that he wants to end, and then loses that parent, ends by himself. */
@@ -688,10 +682,7 @@ static int rank_parent_dies(int rank, int n, void *arg)
 
 static void test_parent_dies_in_stop(void)
 {
-	struct job *j = new_job();
-
-	TT_CHECK(!tt_run_ranks(2, rank_parent_dies, j, BOUND_MS, 0));
-	munmap(j, sizeof(*j));
+	run_job(2, rank_parent_dies, 0);
 }
 
 static const struct tt_test tests[] = {

@@ -392,16 +392,21 @@ static int rank_dir(int rank, int n, void *arg)
 	return meet(&p);
 }
 
+/* What rank 0 leaves when it is killed before all have joined, or in the middle of writing. */
 static void stale_file(const char *dir, int port)
 {
+	static const char *const names[] = {"tutti-boot", "tutti-boot.new"};
 	char path[100];
 	FILE *f;
+	int i;
 
-	snprintf(path, sizeof(path), "%s/tutti-boot", dir);
-	f = fopen(path, "w");
-	fprintf(f, "tutti-boot 1\nstore 127.0.0.1:%d\njob %032d\nsecret %064d\n", port, 1, 2);
-	fclose(f);
-	chmod(path, 0600);
+	for (i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+		f = fopen(path, "w");
+		fprintf(f, "tutti-boot 1\nstore 127.0.0.1:%d\njob %032d\nsecret %064d\n", port, 1, 2);
+		fclose(f);
+		chmod(path, 0600);
+	}
 }
 
 static void test_directory(void)

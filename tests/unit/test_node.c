@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -163,37 +162,6 @@ static void left(void)
 	two(left_body, 0);
 }
 
-/* A home that has no descriptor for an area, more often than there are places for areas. */
-static int refused_body(int me, int n, void *arg)
-{
-	struct board *b = arg;
-	struct tt_node_group *g;
-	struct tt_node *node;
-	struct rlimit old, low;
-	int turn;
-
-	(void)n;
-	TT_EXPECT(!join(b, me, &node));
-	TT_EXPECT(!getrlimit(RLIMIT_NOFILE, &old));
-	low = (struct rlimit){.rlim_cur = 3, .rlim_max = old.rlim_max};
-	TT_EXPECT(me || !setrlimit(RLIMIT_NOFILE, &low));
-	for (turn = 1; turn <= SEG_AREAS + 10; turn++) {
-		TT_EXPECT(group(node, me, (uint64_t)turn, WAIT_MS, &g) == (me ? -ENOMEM : -EMFILE));
-		TT_EXPECT(meet(b, me));
-	}
-	TT_EXPECT(!setrlimit(RLIMIT_NOFILE, &old));
-	TT_EXPECT(!group(node, me, 1000, WAIT_MS, &g));
-	tt_node_group_free(g);
-	TT_EXPECT(meet(b, me));
-	tt_node_close(node);
-	return 0;
-}
-
-static void refused(void)
-{
-	two(refused_body, 0);
-}
-
 /* So many areas at once that there is no place for another. */
 static int full_body(int me, int n, void *arg)
 {
@@ -205,7 +173,7 @@ static int full_body(int me, int n, void *arg)
 	(void)n;
 	TT_EXPECT(!join(b, me, &node));
 	if (me) {
-		TT_EXPECT(group(node, me, SEG_AREAS + 1, WAIT_MS, &g[SEG_AREAS]) == -ENOMEM);
+		TT_EXPECT(group(node, me, SEG_AREAS + 1, 50, &g[SEG_AREAS]) == -ETIMEDOUT);
 		for (i = 0; i < SEG_AREAS; i++)
 			TT_EXPECT(!group(node, me, (uint64_t)i + 1, WAIT_MS, &g[i]));
 	} else {
@@ -227,6 +195,17 @@ static void full(void)
 	two(full_body, 0);
 }
 
+/* A group in which rank 1 says that it touches buffers. */
+static int touching(struct board *b, int me, struct tt_node **node, struct tt_node_group **g)
+{
+	TT_EXPECT(!join(b, me, node));
+	TT_EXPECT(!group(*node, me, 1, WAIT_MS, g));
+	if (me)
+		atomic_store(&(*g)->area->rank[me].busy, 1);
+	TT_EXPECT(meet(b, me));
+	return 0;
+}
+
 /* Nobody gets past the fence while the other says that it touches buffers. */
 static int fenced_body(int me, int n, void *arg)
 {
@@ -235,11 +214,7 @@ static int fenced_body(int me, int n, void *arg)
 	struct tt_node *node;
 
 	(void)n;
-	TT_EXPECT(!join(b, me, &node));
-	TT_EXPECT(!group(node, me, 1, WAIT_MS, &g));
-	if (me)
-		atomic_store(&g->area->rank[me].busy, 1);
-	TT_EXPECT(meet(b, me));
+	TT_EXPECT(!touching(b, me, &node, &g));
 	if (me) {
 		nap_ms(200);
 		atomic_store(&b->word, 1);
@@ -270,11 +245,7 @@ static int stopped_body(int me, int n, void *arg)
 	uint64_t began;
 
 	(void)n;
-	TT_EXPECT(!join(b, me, &node));
-	TT_EXPECT(!group(node, me, 1, WAIT_MS, &g));
-	if (me)
-		atomic_store(&g->area->rank[me].busy, 1);
-	TT_EXPECT(meet(b, me));
+	TT_EXPECT(!touching(b, me, &node, &g));
 	if (me) {
 		raise(SIGSTOP);
 		return 1;
@@ -291,6 +262,69 @@ static int stopped_body(int me, int n, void *arg)
 static void stopped(void)
 {
 	two(stopped_body, 1u << 1);
+}
+
+/* Each publishes a word; rank 0's result is at an address where nothing is. */
+static int publish(struct tt_node_group *g, int me, uint32_t *word, uint32_t *result)
+{
+	size_t copied;
+
+	g->plain = true;
+	TT_EXPECT(!tt_node_publish(g, 1, TT_NODE_INPUT, word, sizeof(*word), NULL, &copied));
+	if (!me) {
+		result = shared(4096);
+		TT_EXPECT(result && !munmap(result, 4096));
+	}
+	TT_EXPECT(!tt_node_publish(g, 1, TT_NODE_RESULT, result, sizeof(*result), NULL, &copied));
+	tt_node_signal(g, 1, 1, 1);
+	return 0;
+}
+
+/* Whose memory can't be reached is the one that is named; and nobody reaches what was withdrawn. */
+static int reach_body(int me, int n, void *arg)
+{
+	struct tt_node_reduce r = {
+		.datatype = TUTTI_UINT32, .op = TUTTI_SUM, .elem = sizeof(uint32_t)};
+	struct tt_node_ref in = {TT_NODE_INPUT, 0}, out = {TT_NODE_RESULT, 0};
+	uint32_t word = (uint32_t)me + 1, result = 7;
+	struct tt_node_count count = {0};
+	struct board *b = arg;
+	struct tt_node_group *g;
+	struct tt_node *node;
+	int gone = -1;
+
+	(void)n;
+	TT_EXPECT(!join(b, me, &node));
+	TT_EXPECT(!group(node, me, 1, WAIT_MS, &g));
+	TT_EXPECT(!publish(g, me, &word, &result));
+	TT_EXPECT(meet(b, me));
+	if (me) {
+		TT_EXPECT(!tt_node_pull_reduce(g, 1, in, 1, out, 4, &r, &count, &gone));
+		TT_EXPECT(result == 3 && count.reduced == 4);
+		TT_EXPECT(tt_node_pull_reduce(g, 1, in, 0, out, 4, &r, &count, &gone) < 0);
+		TT_EXPECT(gone == 0);
+		gone = -1;
+		TT_EXPECT(tt_node_push(g, 1, 0, out, &word, 4, &count, &gone) < 0 && gone == 0);
+	}
+	TT_EXPECT(meet(b, me));
+	if (!me)
+		tt_node_withdraw(g);
+	TT_EXPECT(meet(b, me));
+	if (me) {
+		gone = -1;
+		result = 9;
+		TT_EXPECT(tt_node_pull_copy(g, 1, 0, in, &result, 4, &count, &gone) == -EPIPE);
+		TT_EXPECT(gone == 0 && result == 9 && !atomic_load(&g->area->rank[1].busy));
+	}
+	TT_EXPECT(meet(b, me));
+	tt_node_group_free(g);
+	tt_node_close(node);
+	return 0;
+}
+
+static void reach(void)
+{
+	two(reach_body, 0);
 }
 
 #define NAPS 20000
@@ -345,8 +379,8 @@ static void naps(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"left", left}, {"refused", refused}, {"full", full}, {"fenced", fenced},
-		{"stopped", stopped}, {"naps", naps},     {NULL, NULL},
+		{"left", left},	    {"full", full}, {"fenced", fenced}, {"stopped", stopped},
+		{"reach", reach},   {"naps", naps}, {NULL, NULL},
 	};
 
 	return tt_test_main("node_memory", tests, argc, argv);

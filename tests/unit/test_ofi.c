@@ -3,7 +3,6 @@
  * Transport ofi on msg:tcp, rdm:tcp;ofi_rxm and rdm:sockets: both ends in one process, and in two.
  * Speeds are printed as information and never judged.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -299,57 +298,16 @@ static void sleep_wakes(const struct config *c)
 }
 EACH(sleep_wakes)
 
-/* Is the inode one of this process's sockets? */
-static bool own_socket(unsigned long inode)
-{
-	char path[64], want[64], link[64];
-	struct dirent *e;
-	bool own = false;
-	ssize_t n;
-	DIR *d = opendir("/proc/self/fd");
-
-	snprintf(want, sizeof(want), "socket:[%lu]", inode);
-	while (d && (e = readdir(d)) != NULL) {
-		snprintf(path, sizeof(path), "/proc/self/fd/%.40s", e->d_name);
-		n = readlink(path, link, sizeof(link) - 1);
-		link[n > 0 ? n : 0] = 0;
-		own |= !strcmp(link, want);
-	}
-	if (d)
-		closedir(d);
-	return own;
-}
-
-/* Listening sockets of ours in a /proc/net/tcp: how many, and how many on all addresses. */
-static void count_listeners(const char *file, int *all, int *wild)
-{
-	unsigned long inode;
-	char line[512], local[64];
-	unsigned state;
-	FILE *f = fopen(file, "r");
-
-	while (f && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, " %*d: %63s %*s %x %*s %*s %*s %*s %*s %lu", local, &state,
-			   &inode) != 3 || state != 10 || !own_socket(inode))
-			continue;
-		++*all;
-		*wild += strspn(local, "0") >= 8 && local[strspn(local, "0")] == ':';
-	}
-	if (f)
-		fclose(f);
-}
-
 static void no_wildcard(const struct config *c)
 {
-	int all = 0, wild = 0;
+	struct tt_listeners l;
 	struct side s[2];
 
 	TT_REQUIRE(!pair_open(s, c));
-	count_listeners("/proc/net/tcp", &all, &wild);
-	count_listeners("/proc/net/tcp6", &all, &wild);
-	printf("  %s: %d listeners\n", c->name, all);
-	TT_CHECK(all >= 2);
-	TT_CHECK(wild == 0);
+	l = tt_find_listeners();
+	printf("  %s: %d listeners\n", c->name, l.n);
+	TT_CHECK(l.n >= 2);
+	TT_CHECK(l.wild == 0);
 	pair_close(s);
 }
 EACH(no_wildcard)
@@ -521,22 +479,9 @@ static void close_busy(const struct config *c)
 }
 EACH(close_busy)
 
-static int count_fds(void)
-{
-	struct dirent *e;
-	int n = 0;
-	DIR *d = opendir("/proc/self/fd");
-
-	while (d && (e = readdir(d)) != NULL)
-		n++;
-	if (d)
-		closedir(d);
-	return n;
-}
-
 static void no_leaks(const struct config *c)
 {
-	int i, before, during = 0, start_fds = count_fds();
+	int i, before, during = 0, start_fds = tt_open_fds();
 	struct side s[2];
 	struct card card;
 
@@ -553,17 +498,17 @@ static void no_leaks(const struct config *c)
 		s[0].tp->ops->ep_close(s[0].ep);
 		TT_REQUIRE(!pair_connect(s));
 		if (i == 20)
-			during = count_fds();
+			during = tt_open_fds();
 	}
-	printf("  %s: %d descriptors after 20 connections, %d after 300\n", c->name, during, count_fds());
-	TT_CHECK(count_fds() <= during + 2);
+	printf("  %s: %d descriptors after 20 connections, %d after 300\n", c->name, during, tt_open_fds());
+	TT_CHECK(tt_open_fds() <= during + 2);
 	pair_close(s);
-	TT_CHECK(count_fds() <= start_fds + 2); /* libfabric keeps a few of its own */
+	TT_CHECK(tt_open_fds() <= start_fds + 2); /* libfabric keeps a few of its own */
 	for (i = 0; i < 10; i++) {
 		TT_REQUIRE(!side_open(&s[0], c, 0));
 		side_close(&s[0]);
 	}
-	TT_CHECK(count_fds() <= start_fds + 2);
+	TT_CHECK(tt_open_fds() <= start_fds + 2);
 }
 EACH(no_leaks)
 

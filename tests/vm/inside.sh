@@ -317,6 +317,9 @@ parameter_server() {
 	program tests/mp/test_ps_hammer idle_verbs
 	program tests/mp/test_ps_save verbs
 	program tests/mp/test_ps_copies one_verbs
+	program tests/mp/test_ps_essp verbs
+	program tests/mp/test_ps_modes verbs
+	program tests/mp/test_ps_clock worker_dies_verbs
 }
 messages() { program tests/mp/test_p2p verbs; }
 failures() { program tests/vm/test_verbs; }

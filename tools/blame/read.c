@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tools/blame/blame.h"
+#include "tools/plain.h"
 
 #define RANKS_MAX (1 << 24)
 
@@ -84,6 +85,17 @@ static void free_dump(struct dump *d)
 	free(d);
 }
 
+/* Dumps of an earlier job, under the same prefix, would lead astray. */
+static bool same_job(const struct dumps *all, const struct dump *d)
+{
+	int i;
+
+	for (i = 0; i < all->nranks; i++)
+		if (all->of[i])
+			return !strcmp(str(all->of[i]->head, "job"), str(d->head, "job"));
+	return true;
+}
+
 static int place(struct dumps *all, struct dump *d)
 {
 	int64_t rank = num(d->head, "rank", -1), n = num(d->head, "nranks", 0);
@@ -96,7 +108,7 @@ static int place(struct dumps *all, struct dump *d)
 			return perror("tutti_blame"), 1;
 		all->nranks = (int)n;
 	}
-	if (n != all->nranks || all->of[rank])
+	if (n != all->nranks || all->of[rank] || !same_job(all, d))
 		return bad(d->path, 1, "it is of another job, or of a rank once more");
 	d->rank = (int)rank;
 	all->of[rank] = d;
@@ -116,6 +128,7 @@ static int read_lines(struct dump *d, FILE *f)
 			json_decref(j);
 			return bad(d->path, number + 1, "not a line of JSON");
 		}
+		plain(j);
 		if (keep(d, j, ++number))
 			return 1;
 	}

@@ -176,16 +176,12 @@ static void print_row(const struct tt_candidate *c, bool taken, size_t size)
 /* Ranks one host after the other; NULL: no plans in two levels. */
 static struct tt_hosts *hosts_of(const struct options *opt)
 {
-	int each = (opt->nranks + opt->hosts - 1) / opt->hosts, i;
-	int *by = calloc((size_t)opt->nranks, sizeof(*by));
-	struct tt_hosts *hosts = NULL;
+	int each = (opt->nranks + opt->hosts - 1) / opt->hosts;
+	struct tt_hosts *hosts;
 
-	for (i = 0; by && i < opt->nranks; i++)
-		by[i] = i / each;
-	if (by && each <= TT_NODE_RANKS && strcmp(opt->env.node.text, "off") != 0 &&
-	    tt_hosts_new(by, opt->nranks, &hosts))
-		hosts = NULL;
-	free(by);
+	if (each > TT_NODE_RANKS || !strcmp(opt->env.node.text, "off") ||
+	    tt_hosts_blocks(opt->nranks, each, &hosts))
+		return NULL;
 	return hosts;
 }
 

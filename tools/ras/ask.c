@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One connection to rank 0, questions and answers. */
+/* One connection to a rank, questions and answers. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,26 +14,28 @@
 #include "lib/base/clock.h"
 #include "lib/boot/pack.h"
 #include "lib/boot/ras.h"
+#include "tools/plain.h"
 #include "tools/ras/ras.h"
 
-#define OPEN_MS 5000
+#define OPEN_MS 2000
 #define RANKS_MAX (1 << 24)
 
 /* The kernel opens it to the same user and to root. */
-static int read_key(int pid, unsigned char key[32])
+static int read_key(const struct door *door, unsigned char key[32])
 {
-	char path[300], link[64];
+	char path[300], link[128], want[96];
 	struct dirent *e;
 	int fd, err = 1;
 	DIR *dir;
 
-	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	snprintf(want, sizeof(want), "/memfd:" TT_RAS_KEY "%s ", door->job);
+	snprintf(path, sizeof(path), "/proc/%d/fd", door->pid);
 	dir = opendir(path);
 	while (dir && err && (e = readdir(dir))) {
 		memset(link, 0, sizeof(link));
-		snprintf(path, sizeof(path), "/proc/%d/fd/%s", pid, e->d_name);
+		snprintf(path, sizeof(path), "/proc/%d/fd/%s", door->pid, e->d_name);
 		if (readlink(path, link, sizeof(link) - 1) < 0 ||
-		    strncmp(link, "/memfd:" TT_RAS_KEY, strlen("/memfd:" TT_RAS_KEY)))
+		    strncmp(link, want, strlen(want)))
 			continue;
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 		if (fd < 0)
@@ -44,7 +46,7 @@ static int read_key(int pid, unsigned char key[32])
 	if (dir)
 		closedir(dir);
 	if (err)
-		fprintf(stderr, "tutti_ras: the key of process %d can't be read: %s\n", pid,
+		fprintf(stderr, "tutti_ras: the key of process %d can't be read: %s\n", door->pid,
 			dir ? "it has none, or is another user's" : strerror(errno));
 	return err;
 }
@@ -82,11 +84,15 @@ static void take_told(struct client *c, struct tt_unpack *u)
 
 	if (u->bad || rank >= (uint32_t)a->nranks || a->rank[rank])
 		return;
-	if (c->json)
-		fwrite(u->p, 1, u->len, stdout);
 	a->rank[rank] = json_loadb((const char *)u->p, u->len, 0, NULL);
-	if (a->rank[rank] && !a->gone[rank])
-		a->told++;
+	if (!a->rank[rank])
+		return;
+	plain(a->rank[rank]);
+	a->told += !a->gone[rank];
+	if (c->json) {
+		json_dumpf(a->rank[rank], stdout, JSON_COMPACT | JSON_PRESERVE_ORDER);
+		putchar('\n');
+	}
 }
 
 static void on_frame(struct tt_link *link, int type, const unsigned char *data, size_t len)
@@ -128,33 +134,49 @@ static int run(struct client *c, uint64_t deadline)
 	}
 	if (c->link->state != TT_LINK_DEAD)
 		return 0;
-	fprintf(stderr, "tutti_ras: the job's rank 0: %s\n", c->link->why);
+	fprintf(stderr, "tutti_ras: rank %d: %s\n", c->door->rank, c->link->why);
 	return 1;
 }
 
-int client_open(struct client *c, const struct job *job)
+/* Names of such sockets are anybody's: it must be the process that has told us the key. */
+static bool is_process(int fd, int pid)
+{
+	struct ucred who;
+	socklen_t len = sizeof(who);
+
+	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) && who.pid == pid;
+}
+
+static int no_answer(const struct client *c)
+{
+	fprintf(stderr, "tutti_ras: rank %d, process %d, does not answer\n", c->door->rank, c->door->pid);
+	return 1;
+}
+
+int client_open(struct client *c, const struct door *door)
 {
 	struct sockaddr_un sa = {.sun_family = AF_UNIX};
-	size_t len = strlen(job->name);
+	size_t len = strlen(door->name);
 	int err;
 
+	c->door = door;
 	c->self = (struct tt_self){.rank = -1};
-	if (sodium_init() < 0 || read_key(job->pid, c->self.secret))
+	if (sodium_init() < 0 || read_key(door, c->self.secret))
 		return 1;
 	snprintf(c->self.version, sizeof(c->self.version), "%s", tutti_version());
-	memcpy(sa.sun_path + 1, job->name, len);
+	memcpy(sa.sun_path + 1, door->name, len);
 	err = tt_link_connect((struct sockaddr *)&sa,
 			      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len),
-			      TT_LINK_LOOK, 0, &c->self, &ops, c, TT_NEVER, &c->link);
+			      TT_LINK_LOOK, door->rank, &c->self, &ops, c, TT_NEVER, &c->link);
+	if (!err && !is_process(c->link->fd, door->pid))
+		err = -EPERM;
 	if (err) {
-		fprintf(stderr, "tutti_ras: job %s: %s\n", job->id, strerror(-err));
+		fprintf(stderr, "tutti_ras: rank %d, process %d: %s\n", door->rank, door->pid, strerror(-err));
 		return 1;
 	}
 	if (run(c, tt_deadline_ms(OPEN_MS)))
 		return 1;
-	if (!c->ready)
-		fprintf(stderr, "tutti_ras: job %s: rank 0 does not answer\n", job->id);
-	return !c->ready;
+	return c->ready ? 0 : no_answer(c);
 }
 
 int client_ask(struct client *c, struct answers *a, int ms)
@@ -169,11 +191,7 @@ int client_ask(struct client *c, struct answers *a, int ms)
 	tt_link_send(c->link, TT_F_ASK, buf, k.len);
 	err = run(c, tt_deadline_ms(ms));
 	c->answers = NULL;
-	if (!err && !a->nranks) {
-		fprintf(stderr, "tutti_ras: rank 0 does not answer\n");
-		err = 1;
-	}
-	return err;
+	return err || a->nranks ? err : no_answer(c);
 }
 
 void client_close(struct client *c)

@@ -1,54 +1,83 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The jobs that have their rank 0 on this host: their sockets are in /proc/net/unix. */
+/* The ranks of this host that listen: their sockets are in /proc/net/unix. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/boot/ras.h"
 #include "tools/ras/ras.h"
 
-static bool parse(const char *name, struct job *job)
+#define DOORS_MAX 65536
+
+static bool parse(const char *name, struct door *door)
 {
 	int at = 0;
 
-	*job = (struct job){0};
-	if (strlen(name) >= sizeof(job->name) ||
-	    sscanf(name, TT_RAS_PREFIX "%*u/%32[0-9a-f]/%d%n", job->id, &job->pid, &at) != 2 ||
-	    name[at])
+	*door = (struct door){.rank = -1};
+	if (strlen(name) >= sizeof(door->name) ||
+	    sscanf(name, TT_RAS_PREFIX "%u/%32[0-9a-f]/%d/%d%n", &door->uid, door->job, &door->rank,
+		   &door->pid, &at) != 4 ||
+	    name[at] || door->rank < 0)
 		return false;
-	strcpy(job->name, name);
+	strcpy(door->name, name);
 	return true;
 }
 
-/* A line for the listening socket, and one for each that it has accepted. */
-static bool known(const struct job *job, const struct job *list, int n)
+static bool wanted(const struct wish *w, const struct door *door)
 {
-	while (n--)
-		if (!strcmp(list[n].name, job->name))
-			return true;
-	return false;
+	if (w->pid)
+		return door->pid == w->pid;
+	if (*w->job)
+		return !strncmp(door->job, w->job, strlen(w->job));
+	return w->list || door->uid == geteuid();
 }
 
-int find_jobs(const char *prefix, int pid, struct job *list, int max)
+static int by_job_and_rank(const void *a, const void *b)
+{
+	const struct door *x = a, *y = b;
+	int c = strcmp(x->job, y->job);
+
+	return c ? c : (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+/* There is a line for the listening socket, and one for each that it has accepted. */
+static int once_each(struct door *list, int n)
+{
+	int i, kept = 0;
+
+	for (i = 0; i < n; i++)
+		if (!kept || strcmp(list[i].name, list[kept - 1].name))
+			list[kept++] = list[i];
+	return kept;
+}
+
+int find_doors(const struct wish *w, struct door **list)
 {
 	FILE *f = fopen("/proc/net/unix", "r");
+	struct door door, *more;
 	char line[512], *name;
-	struct job job;
 	int n = 0;
 
-	while (f && fgets(line, sizeof(line), f)) {
+	*list = NULL;
+	if (!f) {
+		fprintf(stderr, "tutti_ras: /proc/net/unix: %s\n", strerror(errno));
+		return -1;
+	}
+	while (n < DOORS_MAX && fgets(line, sizeof(line), f)) {
 		line[strcspn(line, "\n")] = 0;
 		name = strstr(line, " @" TT_RAS_PREFIX);
-		if (!name || !parse(name + 2, &job))
+		if (!name || !parse(name + 2, &door) || !wanted(w, &door))
 			continue;
-		if (strncmp(job.id, prefix, strlen(prefix)) || (pid && job.pid != pid) ||
-		    known(&job, list, n < max ? n : max))
-			continue;
-		if (n < max)
-			list[n] = job;
-		n++;
+		more = n % 64 ? *list : realloc(*list, ((size_t)n + 64) * sizeof(*more));
+		if (!more)
+			break;
+		*list = more;
+		more[n++] = door;
 	}
-	if (f)
-		fclose(f);
-	return n;
+	fclose(f);
+	if (n)
+		qsort(*list, (size_t)n, sizeof(**list), by_job_and_rank);
+	return once_each(*list, n);
 }

@@ -2,9 +2,10 @@
 /*
  * tutti_ras, from the inside: a client of lib/boot/ras.h.
  *
- *	main.c	the command line, and what is printed
- *	find.c	jobs of this host
+ *	main.c	the command line: which job, how often
+ *	find.c	ranks of this host that can be asked
  *	ask.c	one question, and the ranks' answers
+ *	print.c	the answers
  */
 #ifndef TUTTI_RAS_H
 #define TUTTI_RAS_H
@@ -14,14 +15,26 @@
 
 #include "lib/boot/link.h"
 
-struct job {
+/* A rank that listens. */
+struct door {
 	char name[128]; /* of its socket, without the first byte */
-	char id[33];
-	int pid; /* of rank 0 */
+	char job[33];	/* its id */
+	int rank, pid;
+	unsigned uid;
 };
 
-/* find.c: the jobs whose id begins with prefix, or which pid is of; returns how many there are, at most max are written. */
-int find_jobs(const char *prefix, int pid, struct job *job, int max);
+struct wish {
+	const char *job;
+	int pid, wait_ms;
+	double interval; /* between two looks, for rates */
+	bool json, links, list, follow;
+};
+
+/*
+ * find.c: the ranks of jobs whose id begins with w->job, or w->pid itself, by job and rank; others' only if they
+ * are asked for by name. Returns how many there are, or -1, having said why; free *list.
+ */
+int find_doors(const struct wish *w, struct door **list);
 
 struct answers {
 	int nranks;
@@ -31,6 +44,7 @@ struct answers {
 };
 
 struct client {
+	const struct door *door;
 	struct tt_self self;
 	struct tt_link *link;
 	struct answers *answers; /* being collected */
@@ -39,11 +53,15 @@ struct client {
 	bool json; /* print the lines as they come */
 };
 
-/* ask.c: connect and prove who we are. 0, or 1 and said so. */
-int client_open(struct client *c, const struct job *job);
+/* ask.c: connect and prove who we are. 0, or 1 and said so; to be closed in either case. */
+int client_open(struct client *c, const struct door *door);
 /* Ask all ranks; wait for them at most ms. */
 int client_ask(struct client *c, struct answers *a, int ms);
 void client_close(struct client *c);
 void answers_free(struct answers *a);
+
+/* print.c: with rates, if there was an answer before. */
+void print_answers(const struct wish *w, const struct door *door, const struct answers *now,
+		   const struct answers *before);
 
 #endif

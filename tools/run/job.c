@@ -32,6 +32,10 @@ static struct {
 	int running, status, interrupts;
 	bool failed;	 /* status is final */
 	bool *ended;	 /* by rank */
+	int replaced;	 /* so often, by --replace */
+	int lost;	 /* the status for a killed rank without which the job went on */
+	bool succeeded;	 /* a rank has ended with status 0 */
+	bool dismissed;	 /* those that run never joined, and are ended as there is nothing to join */
 	enum phase phase;
 	int64_t next;	 /* when the next phase begins, -1: not by time */
 	int64_t deadline; /* of --timeout, -1: none */
@@ -101,6 +105,35 @@ static void describe(char *text, size_t size, int rank, int status)
 			 WEXITSTATUS(status));
 }
 
+/* With --replace a killed rank is not the end of the job, as long as there are others. */
+static bool goes_on(int rank, int status, const char *text)
+{
+	if (job.opt->replace < 0 || !WIFSIGNALED(status) || job.phase != RUNNING)
+		return false;
+	job.lost = 128 + WTERMSIG(status);
+	if (job.dismissed || !job.running || local_outside(job.local) == job.running)
+		return true;
+	if (job.replaced == job.opt->replace || local_replace(job.local, &job.share, rank)) {
+		say("%s; the others go on", text);
+		return true;
+	}
+	say("%s; a new process joins in its place", text);
+	job.ended[rank] = false;
+	job.replaced++;
+	job.running++;
+	return true;
+}
+
+/* New processes are all that is left: nobody will let them in. */
+static void dismiss(void)
+{
+	if (job.opt->replace < 0 || job.dismissed || !job.running || job.phase != RUNNING ||
+	    local_outside(job.local) < job.running)
+		return;
+	job.dismissed = true;
+	local_signal(job.local, SIGKILL);
+}
+
 static void on_ended(void *arg, int rank, int status)
 {
 	char text[256];
@@ -109,11 +142,17 @@ static void on_ended(void *arg, int rank, int status)
 		return;
 	job.ended[rank] = true;
 	job.running--;
+	job.succeeded |= !status;
 	describe(text, sizeof(text), rank, status);
+	if (goes_on(rank, status, text)) {
+		dismiss();
+		return;
+	}
 	if (status && set_failed(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status)))
 		say("%s first%s", text, job.running ? "; the others are ended" : "");
 	else if (job.opt->verbose)
 		say("%s", text);
+	dismiss();
 }
 
 static void on_output(void *arg, int rank, int stream, const char *data, size_t len)
@@ -202,6 +241,7 @@ static void advance_phase(void)
 		set_failed(STATUS_TIMEOUT);
 		enter(GRACE, 0);
 	}
+	dismiss();
 	if (job.next < 0 || now_ms() < job.next)
 		return;
 	if (job.phase == GRACE) {
@@ -215,14 +255,14 @@ static void advance_phase(void)
 
 static int wait_ms(void)
 {
-	int64_t until = job.next, left;
+	int64_t until = job.next, left, most = job.replaced ? 1000 : 60000; /* dismiss() looks now and then */
 
 	if (!job.failed && job.deadline >= 0 && (until < 0 || job.deadline < until))
 		until = job.deadline;
 	if (until < 0)
-		return -1;
+		return job.replaced ? (int)most : -1;
 	left = until - now_ms();
-	return left < 0 ? 0 : left > 60000 ? 60000 : (int)left;
+	return left < 0 ? 0 : left > most ? (int)most : (int)left;
 }
 
 /* ---- starting ---- */
@@ -356,6 +396,18 @@ static int start_on(struct host *h, char **remote_env)
 	return 0;
 }
 
+static int prepare_replacing(void)
+{
+	int i;
+
+	for (i = 0; i < job.opt->hosts.n; i++)
+		if (!job.opt->hosts.v[i].local)
+			return fail("--replace is for ranks of this host only, and host %s is another",
+				    job.opt->hosts.v[i].name);
+	job.share.gate = gate_dir();
+	return job.share.gate ? 0 : -1;
+}
+
 static int start_all(void)
 {
 	struct options *opt = job.opt;
@@ -364,6 +416,8 @@ static int start_all(void)
 
 	if (opt->wdir && chdir(opt->wdir))
 		return fail("cannot go to --wdir %s: %s", opt->wdir, strerror(errno));
+	if (opt->replace >= 0 && prepare_replacing())
+		return -1;
 	if (make_secret(&job.share) || start_remotes() || choose_store())
 		return -1;
 	if (opt->verbose)
@@ -376,7 +430,8 @@ static int start_all(void)
 		err = start_on(&opt->hosts.v[i], remote_env);
 	free(remote_env);
 	free(job.share.wdir);
-	explicit_bzero(job.share.secret, sizeof(job.share.secret));
+	if (opt->replace < 0)
+		explicit_bzero(job.share.secret, sizeof(job.share.secret));
 	return err;
 }
 
@@ -409,5 +464,7 @@ int job_run(struct options *opt)
 	local_free(job.local);
 	tagger_free(job.tagger);
 	free(job.ended);
-	return job.status;
+	gate_remove();
+	explicit_bzero(job.share.secret, sizeof(job.share.secret));
+	return job.failed || job.succeeded ? job.status : job.lost;
 }

@@ -23,6 +23,7 @@ struct local_rank {
 	int rank;
 	pid_t pid;
 	bool ended;
+	bool joins; /* in the place of one that was killed */
 	int flight; /* memory for its flight recorder, -1: none */
 	struct stream out[2];
 };
@@ -31,6 +32,7 @@ struct local {
 	struct local_events events;
 	int count, running;
 	struct local_rank *ranks;
+	char *path; /* of the program */
 	char *dump; /* TUTTI_DUMP, or NULL */
 	struct watch feed; /* towards rank 0's standard input */
 	char fed[FEED_MAX];
@@ -133,33 +135,73 @@ static int feed_open(struct local *l, int *fd)
 	return 0;
 }
 
-static int start_one(struct local *l, struct share *share, const char *path, int i, int in)
+static int start_one(struct local *l, const struct share *share, int i, int in, bool joins)
 {
+	struct spawn spawn = {.path = l->path, .local_rank = i, .joins = joins,
+			      .fd = {in, STDOUT_FILENO, STDERR_FILENO}};
 	struct local_rank *r = &l->ranks[i];
-	int fd[3] = {in, STDOUT_FILENO, STDERR_FILENO}, p[2][2], s;
+	int p[2][2], s;
 
 	r->local = l;
 	r->rank = share->first + i;
+	r->joins = joins;
 	r->flight = -1;
 	r->out[0].watch.fd = r->out[1].watch.fd = -1;
 	for (s = 0; share->capture && s < 2; s++) {
 		if (pipe2(p[s], O_CLOEXEC))
 			return fail("pipe: %s", strerror(errno));
-		fd[1 + s] = p[s][1];
+		spawn.fd[1 + s] = p[s][1];
 		stream_open(&r->out[s], r, s, p[s][0]);
 	}
-	r->flight = tt_flight_memfd();
-	r->pid = spawn_rank(share, path, i, fd, r->flight);
+	r->flight = spawn.flight = tt_flight_memfd();
+	r->pid = spawn_rank(share, &spawn);
 	for (s = 0; share->capture && s < 2; s++)
 		close(p[s][1]);
 	if (r->pid < 0)
 		return fail("cannot start rank %d: %s", r->rank, strerror(errno));
+	r->ended = false;
 	l->running++;
-	l->count = i + 1;
+	if (l->count < i + 1)
+		l->count = i + 1;
 	return 0;
 }
 
-static int start_all(struct local *l, struct share *share, const char *path, bool feed)
+int local_replace(struct local *l, const struct share *share, int rank)
+{
+	int none = open("/dev/null", O_RDONLY | O_CLOEXEC), err;
+
+	if (none < 0)
+		return fail("/dev/null: %s", strerror(errno));
+	stream_close(&l->ranks[rank - share->first].out[0]);
+	stream_close(&l->ranks[rank - share->first].out[1]);
+	err = start_one(l, share, rank - share->first, none, true);
+	close(none);
+	return err;
+}
+
+/* Its flight recorder has the size of the job as soon as it is let in. */
+static bool inside(const struct local_rank *r)
+{
+	struct tt_flight f;
+	bool in = !r->joins;
+
+	if (!in && r->flight >= 0 && !tt_flight_attach(&f, r->flight)) {
+		in = f.head->nranks > 0;
+		tt_flight_close(&f);
+	}
+	return in;
+}
+
+int local_outside(const struct local *l)
+{
+	int i, n = 0;
+
+	for (i = 0; i < l->count; i++)
+		n += !l->ranks[i].ended && !inside(&l->ranks[i]);
+	return n;
+}
+
+static int start_all(struct local *l, struct share *share, bool feed)
 {
 	int none = open("/dev/null", O_RDONLY | O_CLOEXEC), in = share->stdin_fd, i, err = 0;
 
@@ -170,7 +212,7 @@ static int start_all(struct local *l, struct share *share, const char *path, boo
 		return -1;
 	}
 	for (i = 0; !err && i < share->count; i++)
-		err = start_one(l, share, path, i, share->first + i || in < 0 ? none : in);
+		err = start_one(l, share, i, share->first + i || in < 0 ? none : in, false);
 	if (feed)
 		close(in);
 	close(none);
@@ -180,16 +222,15 @@ static int start_all(struct local *l, struct share *share, const char *path, boo
 struct local *local_start(struct share *share, const struct local_events *events, bool feed)
 {
 	struct local *l = must_alloc(sizeof(*l));
-	char *path = spawn_lookup(share->argv[0]);
 	int err = -1;
 
 	l->events = *events;
 	l->feed.fd = -1;
 	l->ranks = must_alloc((size_t)share->count * sizeof(*l->ranks));
 	l->dump = flight_prefix(share);
-	if (path)
-		err = start_all(l, share, path, feed);
-	free(path);
+	l->path = spawn_lookup(share->argv[0]);
+	if (l->path)
+		err = start_all(l, share, feed);
 	if (share->store_fd >= 0)
 		close(share->store_fd);
 	share->store_fd = -1;
@@ -274,5 +315,6 @@ void local_free(struct local *l)
 	feed_close(l);
 	free(l->ranks);
 	free(l->dump);
+	free(l->path);
 	free(l);
 }

@@ -11,7 +11,7 @@
 
 #define MAX_RANKS (1 << 20)
 
-enum { OPT_HOSTFILE = 256, OPT_SSH, OPT_TAG, OPT_TIMEOUT, OPT_WDIR, OPT_BIND, OPT_VERSION, OPT_AGENT };
+enum { OPT_HOSTFILE = 256, OPT_SSH, OPT_TAG, OPT_TIMEOUT, OPT_WDIR, OPT_BIND, OPT_REPLACE, OPT_VERSION, OPT_AGENT };
 
 static const struct option long_options[] = {
 	{"np", required_argument, NULL, 'n'},
@@ -23,6 +23,7 @@ static const struct option long_options[] = {
 	{"timeout", required_argument, NULL, OPT_TIMEOUT},
 	{"wdir", required_argument, NULL, OPT_WDIR},
 	{"bind", required_argument, NULL, OPT_BIND},
+	{"replace", required_argument, NULL, OPT_REPLACE},
 	{"verbose", no_argument, NULL, 'v'},
 	{"version", no_argument, NULL, OPT_VERSION},
 	{"help", no_argument, NULL, 'h'},
@@ -42,6 +43,7 @@ static const char usage[] =
 	"      --timeout TIME     end the job after TIME (30, 30s, 500ms, 5m): status 124\n"
 	"      --wdir DIR         run in DIR; default: here\n"
 	"      --bind none|core   core: bind each rank to one core, in turn; default: none\n"
+	"      --replace N        go on when a rank is killed; put a new process in its place, N times at most\n"
 	"  -v, --verbose          say what is started where\n"
 	"      --version          print the version\n"
 	"  -h, --help             print this\n"
@@ -135,6 +137,11 @@ static int parse_one(struct options *opt, int c, char *arg)
 		opt->bind = !strcmp(arg, "core");
 		return opt->bind || !strcmp(arg, "none") ? 0
 							 : fail("--bind: none or core, not '%s'", arg);
+	case OPT_REPLACE:
+		if (parse_number("--replace", arg, 0, MAX_RANKS, &n))
+			return -1;
+		opt->replace = (int)n;
+		return 0;
 	case 'v':
 		opt->verbose = true;
 		return 0;
@@ -149,7 +156,7 @@ int options_parse(struct options *opt, int argc, char **argv)
 {
 	int c;
 
-	*opt = (struct options){.ssh = "ssh -T -o BatchMode=yes"};
+	*opt = (struct options){.ssh = "ssh -T -o BatchMode=yes", .replace = -1};
 	opt->env = must_alloc(sizeof(*opt->env));
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, "+:n:H:x:vh", long_options, NULL)) >= 0) {

@@ -12,6 +12,7 @@
  *	remote.c	other hosts: one remote shell each, running tutti_run --agent
  *	agent.c		that agent
  *	frame.c		what launcher and agent say to each other
+ *	gate.c		the directory through which new processes join
  *	flight.c	flight recorders of ranks that have died
  *	output.c	lines with the rank in front
  *	loop.c		poll(2)
@@ -70,6 +71,7 @@ struct options {
 	char **env; /* VAR=VALUE, ended by NULL */
 	bool tag, verbose, bind, agent;
 	int64_t timeout_ms; /* 0: none */
+	int replace; /* new processes in the place of killed ones, at most; -1: a killed rank ends the job */
 	const char *wdir, *ssh;
 	char **argv; /* the program and its arguments */
 };
@@ -110,6 +112,7 @@ struct share {
 	char *wdir;	/* NULL: stay */
 	bool wdir_must; /* else a missing directory is only worth a warning */
 	char **env, **argv;
+	const char *gate; /* directory through which new processes join; NULL: none do */
 };
 
 /* The path of a program: as given if it has a slash, else from PATH, else beside tutti_run. */
@@ -117,7 +120,14 @@ char *spawn_lookup(const char *program);
 /* The directory of tutti_run itself. */
 const char *spawn_own_dir(void);
 /* flight: memory for its flight recorder, -1: none. */
-pid_t spawn_rank(const struct share *share, const char *path, int local_rank, const int fd[3], int flight);
+struct spawn {
+	const char *path;
+	int local_rank;
+	int fd[3];
+	int flight;
+	bool joins; /* a new process for a job that runs, instead of a rank of its start */
+};
+pid_t spawn_rank(const struct share *share, const struct spawn *s);
 
 /* ---- flight.c ---- */
 
@@ -144,7 +154,17 @@ int local_running(const struct local *local);
 /* Standard input of rank 0, when started with feed; at most FEED_MAX bytes; len 0 closes it. */
 #define FEED_MAX 16384
 void local_feed(struct local *local, const char *data, size_t len);
+/* A new process in the place of a rank that has ended. */
+int local_replace(struct local *local, const struct share *share, int rank);
+/* How many new processes have not joined the job (yet). */
+int local_outside(const struct local *local);
 void local_free(struct local *local);
+
+/* ---- gate.c ---- */
+
+/* The directory for --replace: the one of TUTTI_BOOT_DIR, or one made for this job. NULL: said why. */
+const char *gate_dir(void);
+void gate_remove(void);
 
 /* ---- output.c ---- */
 

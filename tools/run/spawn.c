@@ -81,9 +81,33 @@ static int secret_fd(const struct share *share)
 	return fd;
 }
 
-static void set_environment(const struct share *share, int local_rank, int flight)
+/* Who it is, and where the others are: of a new process the gate tells. */
+static void set_place(const struct share *share, const struct spawn *s)
 {
-	int i, rank = share->first + local_rank;
+	int rank = share->first + s->local_rank;
+
+	put("TUTTI_LOCAL_RANK", "%d", s->local_rank);
+	if (share->gate)
+		put("TUTTI_BOOT_DIR", "%s", share->gate);
+	if (s->joins) {
+		unsetenv("TUTTI_RANK");
+		unsetenv("TUTTI_NRANKS");
+		unsetenv("TUTTI_STORE");
+		put("TUTTI_JOIN", "1");
+		return;
+	}
+	put("TUTTI_RANK", "%d", rank);
+	put("TUTTI_NRANKS", "%d", share->nranks);
+	put("TUTTI_STORE", "%s", share->store);
+	if (!rank && share->store_fd >= 0) {
+		put("TUTTI_STORE_FD", "%d", share->store_fd);
+		fcntl(share->store_fd, F_SETFD, 0);
+	}
+}
+
+static void set_environment(const struct share *share, const struct spawn *s)
+{
+	int i;
 
 	for (i = 0; share->env && share->env[i]; i++)
 		putenv(share->env[i]);
@@ -92,19 +116,13 @@ static void set_environment(const struct share *share, int local_rank, int fligh
 	unsetenv("TUTTI_SECRET_FILE");
 	unsetenv("TUTTI_STORE_FD");
 	unsetenv("TUTTI_FLIGHT_FD");
-	put("TUTTI_RANK", "%d", rank);
-	put("TUTTI_NRANKS", "%d", share->nranks);
-	put("TUTTI_LOCAL_RANK", "%d", local_rank);
-	put("TUTTI_STORE", "%s", share->store);
+	unsetenv("TUTTI_JOIN");
+	set_place(share, s);
 	put("TUTTI_JOB_ID", "%s", share->job_id);
 	put("TUTTI_SECRET_FD", "%d", secret_fd(share));
-	if (flight >= 0) {
-		put("TUTTI_FLIGHT_FD", "%d", flight);
-		fcntl(flight, F_SETFD, 0);
-	}
-	if (!rank && share->store_fd >= 0) {
-		put("TUTTI_STORE_FD", "%d", share->store_fd);
-		fcntl(share->store_fd, F_SETFD, 0);
+	if (s->flight >= 0) {
+		put("TUTTI_FLIGHT_FD", "%d", s->flight);
+		fcntl(s->flight, F_SETFD, 0);
 	}
 }
 
@@ -125,8 +143,7 @@ static void bind_core(int local_rank)
 		say("cannot bind to CPU %d: %s", cpu, strerror(errno));
 }
 
-static void child(const struct share *share, const char *path, int local_rank, const int fd[3],
-		  int flight, pid_t launcher)
+static void child(const struct share *share, const struct spawn *s, pid_t launcher)
 {
 	int i;
 
@@ -135,23 +152,23 @@ static void child(const struct share *share, const char *path, int local_rank, c
 	if (getppid() != launcher)
 		_exit(STATUS_LAUNCHER); /* it died before the line above */
 	for (i = 0; i < 3; i++)
-		if (fd[i] != i && dup2(fd[i], i) < 0)
+		if (s->fd[i] != i && dup2(s->fd[i], i) < 0)
 			_exit(fail("dup2: %s", strerror(errno)));
 	if (share->bind)
-		bind_core(local_rank);
-	set_environment(share, local_rank, flight);
+		bind_core(s->local_rank);
+	set_environment(share, s);
 	loop_child_signals();
-	execv(path, share->argv);
-	say("rank %d: cannot run %s: %s", share->first + local_rank, path, strerror(errno));
+	execv(s->path, share->argv);
+	say("rank %d: cannot run %s: %s", share->first + s->local_rank, s->path, strerror(errno));
 	_exit(127);
 }
 
-pid_t spawn_rank(const struct share *share, const char *path, int local_rank, const int fd[3], int flight)
+pid_t spawn_rank(const struct share *share, const struct spawn *s)
 {
 	pid_t launcher = getpid(), pid = fork();
 
 	if (!pid)
-		child(share, path, local_rank, fd, flight, launcher);
+		child(share, s, launcher);
 	if (pid > 0)
 		setpgid(pid, pid); /* here too, so that signals to the group are right at once */
 	return pid;

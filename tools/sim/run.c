@@ -78,20 +78,13 @@ static const struct tt_hosts *hosts_of(const struct tt_model *model, int nranks)
 {
 	static struct tt_hosts *hosts;
 	static int of;
-	int *by, r;
 
 	if (of == nranks)
 		return hosts;
 	free(hosts);
-	hosts = NULL;
 	of = nranks;
-	by = calloc((size_t)nranks, sizeof(*by));
-	for (r = 0; by && r < nranks; r++)
-		by[r] = tt_model_host(model, r);
-	if (by && model->ranks_per_host > 1 && nranks > model->ranks_per_host &&
-	    tt_hosts_new(by, nranks, &hosts))
+	if (tt_hosts_blocks(nranks, model->ranks_per_host, &hosts))
 		hosts = NULL;
-	free(by);
 	return hosts;
 }
 

@@ -340,8 +340,10 @@ int vb_poll(struct tt_tp *base, struct tt_event *events, int max)
 		vb_cm_poll(tp);
 	if (tp->armed)
 		disarm(tp);
-	while (tp->nout < max && vb_reap(tp) >= VB_BATCH) /* less: there is no more */
-		;
+	/* All that is around a poll takes longer than a look, and who polls most often waits. */
+	for (i = 0; i < VB_LOOKS && !tp->nout; i++)
+		while (tp->nout < max && vb_reap(tp) >= VB_BATCH) /* less: there is no more */
+			;
 	n = tp->nout;
 	tp->nout = tp->max_out = 0;
 	return n;

@@ -163,19 +163,23 @@ static inline uint32_t rkey_of(const struct vb_qp *q, const struct tt_rkey *rkey
 	return (uint32_t)rkey->word[q->theirs];
 }
 
-/* A request on q for [off, off + len) of rma. */
-static struct ibv_send_wr rdma_wr(const struct vb_qp *q, const struct tt_rma *rma, struct ibv_sge *sge,
-				  size_t off, size_t len, enum ibv_wr_opcode opcode)
+/*
+ * A request on q for [off, off + len) of rma. Field by field: to clear all of a request first costs more than
+ * to fill it.
+ */
+static void rdma_wr(struct ibv_send_wr *wr, struct ibv_sge *sge, const struct vb_qp *q,
+		    const struct tt_rma *rma, size_t off, size_t len, enum ibv_wr_opcode opcode)
 {
-	*sge = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)rma->local + off,
-				.length = (uint32_t)len,
-				.lkey = rma->mr ? lkey_of(q, rma->mr) : 0};
-	return (struct ibv_send_wr){
-		.opcode = opcode,
-		.sg_list = sge,
-		.num_sge = len ? 1 : 0,
-		.wr.rdma = {.remote_addr = rma->remote + off,
-			    .rkey = len ? rkey_of(q, rma->rkey) : 0}};
+	sge->addr = (uint64_t)(uintptr_t)rma->local + off;
+	sge->length = (uint32_t)len;
+	sge->lkey = rma->mr ? lkey_of(q, rma->mr) : 0;
+	wr->next = NULL;
+	wr->sg_list = sge;
+	wr->num_sge = len ? 1 : 0;
+	wr->opcode = opcode;
+	wr->send_flags = 0;
+	wr->wr.rdma.remote_addr = rma->remote + off;
+	wr->wr.rdma.rkey = len ? rkey_of(q, rma->rkey) : 0;
 }
 
 /* ---- large ones, in pieces ---- */
@@ -242,7 +246,7 @@ static unsigned post_pieces(struct vb_ep *ep, int i, const struct tt_rma *rma, e
 
 	for (; off < end; off += len, n++) {
 		len = end - off < ep->most ? end - off : ep->most;
-		wr = rdma_wr(&ep->qp[i], rma, &sge, off, len, opcode);
+		rdma_wr(&wr, &sge, &ep->qp[i], rma, off, len, opcode);
 		*err = vb_post(ep, i, &wr, VB_PIECE, s);
 		if (*err)
 			break;
@@ -375,8 +379,9 @@ static int vb_put(struct tt_ep *base, const struct tt_rma *rma)
 	if (i < 0)
 		return -EAGAIN;
 	q = &ep->qp[i];
-	wr = rdma_wr(q, rma, &sge, 0, rma->len, IBV_WR_RDMA_WRITE);
-	wr.send_flags = in_request ? IBV_SEND_INLINE : 0;
+	rdma_wr(&wr, &sge, q, rma, 0, rma->len, IBV_WR_RDMA_WRITE);
+	if (in_request)
+		wr.send_flags = IBV_SEND_INLINE;
 	if (!q->rail->port.placed || (rma->flags & TT_RMA_NOTE && !q->rail->port.imm))
 		return put_in_steps(ep, i, rma, &wr);
 	if (!room(q, 1))
@@ -417,7 +422,7 @@ static int vb_get(struct tt_ep *base, const struct tt_rma *rma)
 	i = pick(ep);
 	if (i < 0)
 		return -EAGAIN;
-	wr = rdma_wr(&ep->qp[i], rma, &sge, 0, rma->len, IBV_WR_RDMA_READ);
+	rdma_wr(&wr, &sge, &ep->qp[i], rma, 0, rma->len, IBV_WR_RDMA_READ);
 	err = post_later(ep, i, &wr, rma->len, rma->user);
 	if (err)
 		return posting_failed(&ep->qp[i], err);

@@ -47,6 +47,7 @@ static void set_ops(struct vb_tp *tp)
 
 	tp->tp.ops = &tt_verbs_tp;
 	tp->tp.caps = TT_CAP_AUTO_PROGRESS | TT_CAP_REG_ANY | TT_CAP_AMO | TT_CAP_AMO_DEVICE;
+	tp->tp.inline_put = VB_SEND_MAX; /* what all devices take that are used */
 	tp->ops = vb_ep_ops;
 	for (i = 0; i < tp->nrails; i++)
 		if (!tp->rail[i].port.atomic || tp->rail[0].dead) /* all use the first one's */

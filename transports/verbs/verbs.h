@@ -53,6 +53,7 @@
 #define VB_SPLIT_MIN 131072 /* smallest piece of a put spread over queue pairs */
 #define VB_SPLITS 256	    /* spread operations of a process under way */
 #define VB_BATCH 16	    /* completions taken, receives posted at once */
+#define VB_LOOKS 4	    /* at completion queues that are empty, in one poll */
 #define VB_RNR_TIMER 6	    /* 0.08 ms until a peer whose receive queue was empty is tried again */
 #define VB_HELLO_MS 10000   /* how long the active end tries to reach a peer */
 #define VB_BYE_MS 20	    /* how long closing waits for the peer to be told */

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tutti_comm_grow. The tables of a job (ranks, cards, control tree, channels) have their size from its start, so a job
+ * does not grow: a new one is started, by the ranks that live and new processes together, and the old one
+ * stays until its ranks finalize it. The steps:
+ *
+ *	agree		who lives, and that all want the same (lib/comm/agree.c)
+ *	gather		the lowest rank that lives, the leader, waits at the gate for the new ones (lib/boot/gate.c)
+ *	tell		it makes a unique id, and sends it to the others over the control tree, and to the new ones
+ *	start		all start that job, the leader as rank 0
+ *	agree again	all that live have started it, or none keeps it
+ *
+ * The id and its secret are sent over authenticated, encrypted links only. A rank that was taken for dead takes part
+ * in neither agreement and is sent nothing, so it does not know the new secret.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sodium.h>
+
+#include "lib/api/api.h"
+#include "lib/base/clock.h"
+#include "lib/boot/discover.h"
+#include "lib/boot/gate.h"
+
+#define BOOT_MS 5000	/* for starting the new job, at least */
+#define SLACK_MS 10000	/* until what the leader says has arrived */
+#define RANKS_MAX (1 << 24)
+
+struct growth {
+	struct tutti_comm *comm;
+	int nranks, timeout_ms;
+	uint64_t deadline;
+	const unsigned char *left_out; /* bits by rank of comm */
+	int living, leader, place;     /* how many; a rank of comm; this rank among them */
+	struct tt_grown told;
+};
+
+static bool lives(const struct growth *g, int rank)
+{
+	return !(g->left_out[rank / 8] >> (rank % 8) & 1);
+}
+
+static int count(struct growth *g)
+{
+	int i;
+
+	g->leader = -1;
+	for (i = 0; i < g->comm->size; i++) {
+		if (!lives(g, i))
+			continue;
+		if (g->leader < 0)
+			g->leader = i;
+		if (i == g->comm->rank)
+			g->place = g->living;
+		g->living++;
+	}
+	if (g->living <= g->nranks)
+		return 0;
+	return tt_fail(-EINVAL, "tutti_comm_grow: nranks is %d, but %d ranks live; to leave some out, use "
+				"tutti_comm_split",
+		       g->nranks, g->living);
+}
+
+/* A rank that takes part has died meanwhile, or this one is out of it. */
+static int stopped(void *arg)
+{
+	struct growth *g = arg;
+	struct tutti_comm *comm = g->comm;
+	struct tt_boot *boot = comm->ctx->boot;
+	char why[160];
+	int i, err = 0;
+
+	tt_wire_lock(comm->ctx->wire);
+	if (tt_out_of_it(comm))
+		err = tt_fail_info(&comm->ctx->first_failure);
+	for (i = 0; !err && i < comm->size; i++)
+		if (lives(g, i) && tt_boot_gone(boot, comm->world[i], why, sizeof(why)))
+			err = tt_fail_rank(-TUTTI_EPEER, comm->world[i],
+					   tt_boot_host(boot, comm->world[i]),
+					   "rank %d on host %s died while the job grew: %s", comm->world[i],
+					   tt_boot_host(boot, comm->world[i]), why);
+	tt_wire_unlock(comm->ctx->wire);
+	return err;
+}
+
+/* ---- the leader ---- */
+
+/* Listen where the old job does; a job of one process does not. */
+static const char *own_address(const struct tutti_context *ctx)
+{
+	return ctx->boot_params.nranks > 1 ? ctx->local_addr : ctx->env.iface.text;
+}
+
+static void tell(struct growth *g, int err)
+{
+	struct tutti_comm *comm = g->comm;
+	int i;
+
+	g->told.comm = comm->uid;
+	g->told.number = comm->votes;
+	g->told.code = err;
+	if (err)
+		snprintf(g->told.text, sizeof(g->told.text), "%s", tt_fail_text(err));
+	for (i = 0; i < comm->size; i++)
+		if (lives(g, i) && i != comm->rank)
+			tt_ctl_send(comm->ctx->boot, comm->world[i], TT_CTL_GROW, &g->told,
+				    sizeof(g->told));
+}
+
+static int lead(struct growth *g)
+{
+	struct tutti_context *ctx = g->comm->ctx;
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tt_gate *gate = NULL;
+	int err = 0;
+
+	if (g->nranks > g->living)
+		err = tt_gate_open(&ctx->env, own_address(ctx), g->nranks - g->living, &gate);
+	if (!err && gate)
+		err = tt_gate_wait(gate, g->deadline, stopped, g);
+	if (!err)
+		err = tt_unique_id_make(own_address(ctx), &g->told.id);
+	g->told.boot_ms = tt_left_ms(g->deadline, 1 << 30);
+	if (g->told.boot_ms < BOOT_MS)
+		g->told.boot_ms = BOOT_MS;
+	if (err)
+		tutti_last_error(&info);
+	tell(g, err);
+	if (!err && gate)
+		tt_gate_admit(gate, g->living, g->nranks, g->told.boot_ms, &g->told.id);
+	if (gate)
+		tt_gate_close(gate);
+	return err ? tt_fail_info(&info) : 0;
+}
+
+/* ---- the others ---- */
+
+void tt_grow_msg(void *arg, int from, const void *data, size_t len)
+{
+	struct tutti_context *ctx = arg;
+	struct tutti_comm *comm;
+	struct tt_grown msg;
+
+	if (len != sizeof(msg))
+		return;
+	memcpy(&msg, data, sizeof(msg));
+	msg.from = from;
+	msg.text[sizeof(msg.text) - 1] = 0;
+	tt_ctx_lock(ctx);
+	comm = tt_comm_find(ctx, msg.comm);
+	if (comm && tt_comm_rank_of(comm, from) >= 0) {
+		if (!comm->grown)
+			comm->grown = malloc(sizeof(*comm->grown));
+		if (comm->grown)
+			*comm->grown = msg;
+		tt_wire_wake(ctx->wire);
+	}
+	tt_ctx_unlock(ctx);
+	sodium_memzero(&msg, sizeof(msg));
+}
+
+/* Under the lock. */
+static bool has_told(const struct growth *g)
+{
+	const struct tt_grown *told = g->comm->grown;
+
+	return told && told->number == g->comm->votes && told->from == g->comm->world[g->leader];
+}
+
+static bool heard(void *arg)
+{
+	struct growth *g = arg;
+	struct tutti_context *ctx = g->comm->ctx;
+
+	return has_told(g) || tt_out_of_it(g->comm) ||
+	       tt_boot_gone(ctx->boot, g->comm->world[g->leader], NULL, 0);
+}
+
+static int follow(struct growth *g)
+{
+	struct tutti_context *ctx = g->comm->ctx;
+	int leader = g->comm->world[g->leader], err;
+	bool told;
+
+	tt_engine_wait(ctx, heard, g, g->deadline + SLACK_MS * TT_MS);
+	tt_wire_lock(ctx->wire);
+	told = has_told(g);
+	if (told) {
+		g->told = *g->comm->grown;
+		sodium_memzero(g->comm->grown, sizeof(*g->comm->grown));
+	}
+	tt_wire_unlock(ctx->wire);
+	if (told)
+		return g->told.code < 0 ? tt_fail(g->told.code, "%s", g->told.text) : 0;
+	err = stopped(g);
+	return err ? err
+		   : tt_fail_rank(-ETIMEDOUT, leader, tt_boot_host(ctx->boot, leader),
+				  "tutti_comm_grow: rank %d, which gathers new processes, has said nothing for "
+				  "%d ms",
+				  leader, g->timeout_ms + SLACK_MS);
+}
+
+/* ---- all ---- */
+
+static int start(struct growth *g, struct tutti_context **newctx)
+{
+	struct tt_env *env = &g->comm->ctx->env;
+	struct tutti_config config = {.size = sizeof(config),
+				      .nranks = g->nranks,
+				      .rank = g->place,
+				      .id = &g->told.id,
+				      .transport = env->transport.text,
+				      .timeout_ms = (int)env->timeout.number,
+				      .progress_thread =
+					      strcmp(env->progress.text, "thread") ? -1 : 1};
+
+	return tt_init(&config, g->told.boot_ms, newctx);
+}
+
+/* Others can't keep what this rank has, or this rank can't: nobody waits for it. */
+static void discard(struct tutti_context *newctx)
+{
+	tutti_comm_abort(tutti_world(newctx), 0);
+	tutti_finalize(newctx);
+}
+
+/* All that live have come so far, or none has: err is this rank's own. */
+static int settle(struct growth *g, int err)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tt_ballot ballot = {.kind = TT_VOTE_AND, .all = !err, .any = !err};
+	int all;
+
+	if (err)
+		tutti_last_error(&info);
+	all = tt_vote(g->comm, "tutti_comm_grow", &ballot, NULL);
+	if (err)
+		return tt_fail_info(&info);
+	if (all)
+		return all;
+	return ballot.all ? 0 : tt_fail(-TUTTI_EBOOT, "another rank could not start the new job");
+}
+
+static int grow(struct growth *g, struct tutti_context **newctx)
+{
+	struct tutti_context *ctx = g->comm->ctx, *made = NULL;
+	struct tutti_error_info info = {.size = sizeof(info)};
+	bool leads = g->leader == g->comm->rank;
+	int err = leads ? lead(g) : follow(g);
+
+	if (!err)
+		err = start(g, &made);
+	err = settle(g, err);
+	if (!err) {
+		*newctx = made;
+		return 0;
+	}
+	tutti_last_error(&info);
+	if (leads)
+		tt_unique_id_drop(&g->told.id);
+	if (made)
+		discard(made);
+	tt_log_set_rank(ctx->boot_params.rank);
+	return tt_fail_info(&info);
+}
+
+static int check(struct tutti_comm *comm, int nranks, int timeout_ms,
+		 struct tutti_context *const *newctx)
+{
+	int err = tt_check_comm(comm);
+
+	if (!err)
+		err = tt_group_refuse("tutti_comm_grow");
+	if (err)
+		return err;
+	if (!newctx)
+		return tt_fail(-EINVAL, "tutti_comm_grow: newctx is NULL");
+	if (nranks < 1 || nranks > RANKS_MAX)
+		return tt_fail(-EINVAL, "tutti_comm_grow: nranks is %d; it must be from 1 to %d", nranks,
+			       RANKS_MAX);
+	if (timeout_ms < 0)
+		return tt_fail(-EINVAL, "tutti_comm_grow: timeout_ms is negative");
+	return 0;
+}
+
+int tutti_comm_grow(struct tutti_comm *comm, int nranks, int timeout_ms,
+		    struct tutti_context **newctx)
+{
+	uint64_t wish = (uint64_t)(unsigned)timeout_ms << 32 | (unsigned)nranks;
+	struct tt_ballot ballot = {.kind = TT_VOTE_GROW, .all = wish, .any = wish};
+	struct growth g = {.comm = comm, .nranks = nranks, .timeout_ms = timeout_ms};
+	unsigned char *left_out;
+	int err = check(comm, nranks, timeout_ms, newctx);
+
+	if (err)
+		return err;
+	left_out = calloc(1, ((size_t)comm->size + 7) / 8);
+	if (!left_out)
+		return tt_fail(-ENOMEM, "no memory to agree with other ranks");
+	g.left_out = left_out;
+	if (!timeout_ms)
+		g.timeout_ms = (int)comm->ctx->env.init_timeout.number;
+	err = tt_vote(comm, "tutti_comm_grow", &ballot, left_out);
+	g.deadline = tt_deadline_ms(g.timeout_ms);
+	if (!err && ballot.all != ballot.any)
+		err = tt_fail(-TUTTI_EMISMATCH,
+			      "tutti_comm_grow: ranks gave different values of nranks or timeout_ms");
+	if (!err)
+		err = count(&g);
+	if (!err)
+		err = grow(&g, newctx);
+	sodium_memzero(&g.told, sizeof(g.told));
+	free(left_out);
+	return err;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ranks that live, and have lost the connection between them.
+ *
+ * Communicators need both, so one has to go. Each end that notices says so to the lowest rank that
+ * lives, which decides, and repeats it until somebody is gone. The decider notes every broken
+ * connection it is told of, and decides about one when an end repeats it: by then it has heard of
+ * all that were noticed at about the same time. Out goes the end that has lost more connections, as
+ * the fault is probably there. Of two that have lost as many it is the higher rank, so that the
+ * decider never goes on the word of one, and it does not matter whose word comes first. Connections
+ * to ranks that are out already count: a rank whose connections break one by one takes at most one
+ * other with it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/clock.h"
+#include "lib/comm/comm.h"
+
+#define BROKEN_MAX 65536 /* then every word is believed at once */
+
+/* In TT_CTL_ACCUSE. */
+struct accuse_msg {
+	int32_t rank, by;
+	char why[160];
+};
+
+struct tt_broken {
+	int end[2];	  /* lower rank first */
+	uint64_t said[2]; /* when that end said so first; 0: it has not */
+	bool judged;
+};
+
+void tt_ctx_lost(struct tutti_context *ctx, int rank, const char *why)
+{
+	struct accuse_msg msg = {.rank = rank, .by = ctx->boot_params.rank};
+
+	snprintf(msg.why, sizeof(msg.why), "%s", why);
+	tt_ctl_send(ctx->boot, tt_boot_lowest(ctx->boot), TT_CTL_ACCUSE, &msg, sizeof(msg));
+}
+
+static struct tt_broken *find(const struct tutti_context *ctx, int low, int high)
+{
+	unsigned i;
+
+	for (i = 0; i < ctx->nbroken; i++)
+		if (ctx->broken[i].end[0] == low && ctx->broken[i].end[1] == high)
+			return &ctx->broken[i];
+	return NULL;
+}
+
+/* Note it; NULL: there is no room. */
+static struct tt_broken *connection(struct tutti_context *ctx, int a, int b)
+{
+	int low = a < b ? a : b, high = a < b ? b : a;
+	struct tt_broken *c = find(ctx, low, high);
+
+	if (c || ctx->nbroken == BROKEN_MAX)
+		return c;
+	if (!(ctx->nbroken & (ctx->nbroken - 1))) { /* 0, 1, 2, 4, 8 ... */
+		c = realloc(ctx->broken, (ctx->nbroken ? 2 * ctx->nbroken : 1) * sizeof(*c));
+		if (!c)
+			return NULL;
+		ctx->broken = c;
+	}
+	c = &ctx->broken[ctx->nbroken++];
+	*c = (struct tt_broken){.end = {low, high}};
+	return c;
+}
+
+/* How many connections rank has lost. */
+static int lost_by(const struct tutti_context *ctx, int rank)
+{
+	unsigned i;
+	int n = 0;
+
+	for (i = 0; i < ctx->nbroken; i++)
+		n += ctx->broken[i].end[0] == rank || ctx->broken[i].end[1] == rank;
+	return n;
+}
+
+static int who_goes(const struct tutti_context *ctx, int a, int b)
+{
+	int of_a = lost_by(ctx, a), of_b = lost_by(ctx, b);
+
+	if (of_a != of_b)
+		return of_a > of_b ? a : b;
+	return a > b ? a : b;
+}
+
+static void judge(struct tutti_context *ctx, const struct accuse_msg *msg)
+{
+	struct tt_broken *c = msg->by == msg->rank ? NULL : connection(ctx, msg->by, msg->rank);
+	int side = msg->by > msg->rank, out;
+	uint64_t now = tt_now_ns();
+	char why[240];
+
+	if (c && c->judged)
+		return;
+	if (c && !c->said[side])
+		c->said[side] = now;
+	if (c && now - c->said[side] < TT_ACCUSE_AGAIN / 2)
+		return;
+	out = who_goes(ctx, msg->by, msg->rank);
+	if (out == msg->rank)
+		snprintf(why, sizeof(why), "rank %d reports: %s", msg->by, msg->why);
+	else
+		snprintf(why, sizeof(why), "it lost more connections than rank %d, or as many: %s",
+			 msg->rank, msg->why);
+	if (!tt_boot_evict(ctx->boot, out, why) && c)
+		c->judged = true;
+}
+
+/* A rank that is not the lowest (any more) passes it on. */
+void tt_ctx_accuse_msg(void *arg, int from, const void *data, size_t len)
+{
+	struct tutti_context *ctx = arg;
+	int me = ctx->boot_params.rank, n = ctx->boot_params.nranks, lowest;
+	struct accuse_msg msg;
+
+	(void)from;
+	if (len != sizeof(msg))
+		return;
+	memcpy(&msg, data, sizeof(msg));
+	msg.why[sizeof(msg.why) - 1] = 0;
+	if (msg.rank < 0 || msg.rank >= n || msg.by < 0 || msg.by >= n)
+		return;
+	tt_ctx_lock(ctx);
+	lowest = ctx->boot ? tt_boot_lowest(ctx->boot) : n;
+	if (lowest < me)
+		tt_ctl_send(ctx->boot, lowest, TT_CTL_ACCUSE, &msg, sizeof(msg));
+	else if (lowest == me && !tt_boot_gone(ctx->boot, msg.by, NULL, 0) &&
+		 !tt_boot_gone(ctx->boot, msg.rank, NULL, 0))
+		judge(ctx, &msg);
+	tt_ctx_unlock(ctx);
+}

@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * New processes in a job that runs: all-reduces of old and new ranks are exact, also in the place of killed
+ * ones; who does not know the secret, does not come, or was taken for dead disturbs nobody.
+ */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define WORDS 5000
+#define MS 20000 /* new processes are waited for so long */
+
+/* Rank of the first `n` processes of the test, which start the job; the others are new later. */
+static int begin(struct mp_job *job, int n)
+{
+	struct tutti_config config = {.size = sizeof(config), .nranks = n, .rank = job->rank};
+
+	if (job->rank == 0) {
+		MP_OK(tutti_unique_id_get(&job->shared->id));
+		atomic_store(&job->shared->id_ready, 1);
+	}
+	TT_EXPECT(mp_await(&job->shared->id_ready, 1, 10000));
+	config.id = &job->shared->id;
+	MP_OK(tutti_init(&config, &job->ctx));
+	job->world = tutti_world(job->ctx);
+	return 0;
+}
+
+static int join_now(struct mp_job *job)
+{
+	int err;
+
+	setenv("TUTTI_JOIN", "1", 1);
+	err = tutti_init(NULL, &job->ctx);
+	if (!err)
+		job->world = tutti_world(job->ctx);
+	return err;
+}
+
+/* Rank r puts in (r + 1) * (i % 7 + 1), so the sum is known. */
+static int check_sum(struct mp_job *job, struct tutti_comm *comm, int n)
+{
+	int32_t *v, each = n * (n + 1) / 2;
+	int i, r = tutti_comm_rank(comm);
+
+	TT_EXPECT(tutti_comm_size(comm) == n);
+	MP_OK(tutti_alloc(tutti_comm_context(comm), WORDS * 4, (void **)&v));
+	for (i = 0; i < WORDS; i++)
+		v[i] = (r + 1) * (i % 7 + 1);
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, 1, TUTTI_INT32, TUTTI_SUM, comm));
+	TT_EXPECT(v[0] == each);
+	v[0] = r + 1;
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, WORDS, TUTTI_INT32, TUTTI_SUM, comm));
+	for (i = 0; i < WORDS; i++)
+		TT_EXPECT(v[i] == each * (i % 7 + 1));
+	MP_OK(tutti_free(v));
+	return 0;
+}
+
+/* Grow to n; the old world goes on working beside the new one, unless it has failed, and is left. */
+static int grow(struct mp_job *job, int n)
+{
+	struct tutti_context *ctx = NULL;
+	int old = tutti_comm_size(job->world);
+	bool failed = tutti_barrier(job->world) != 0;
+	double t0 = mp_now();
+
+	MP_OK(tutti_comm_grow(job->world, n, MS, &ctx));
+	if (job->rank == 0)
+		printf("  from %d to %d ranks in %.0f ms, waiting for the new one included\n", old, n,
+		       1e3 * (mp_now() - t0));
+	fflush(stdout);
+	job->rank = tutti_comm_rank(tutti_world(ctx));
+	TT_EXPECT(failed || job->rank == tutti_comm_rank(job->world));
+	TT_EXPECT(!check_sum(job, tutti_world(ctx), n));
+	if (!failed)
+		TT_EXPECT(!check_sum(job, job->world, old));
+	if (tutti_finalize(job->ctx) && !failed)
+		return 1;
+	job->ctx = ctx;
+	job->world = tutti_world(ctx);
+	return check_sum(job, job->world, n);
+}
+
+/* ---- from 2 to 3 to 4 ---- */
+
+static int steps_body(struct mp_job *job)
+{
+	int me = job->rank, n;
+
+	if (me < 2) {
+		TT_EXPECT(!begin(job, 2));
+		TT_EXPECT(!check_sum(job, job->world, 2));
+	} else {
+		/* one is there before it is asked for, the other comes later, when the job has three */
+		TT_EXPECT(me == 2 || mp_await(&job->shared->word[0], 3, 30000));
+		MP_OK(join_now(job));
+		job->rank = tutti_comm_rank(job->world);
+		TT_EXPECT(job->rank == me);
+		TT_EXPECT(!check_sum(job, job->world, me + 1));
+		TT_EXPECT(!check_sum(job, job->world, me + 1));
+		atomic_fetch_add(&job->shared->word[0], 1);
+	}
+	for (n = me < 2 ? 3 : me + 2; n <= 4; n++) {
+		if (n == 3)
+			mp_sleep_ms(100);
+		TT_EXPECT(!grow(job, n));
+		if (n == 3)
+			atomic_fetch_add(&job->shared->word[0], 1);
+	}
+	TT_EXPECT(tutti_comm_rank(job->world) == me);
+	return 0;
+}
+
+static void steps(const char *env)
+{
+	int files = mp_shm_files();
+
+	TT_CHECK(!MP_RUN(.n = 4, .env = env, .fn = steps_body, .no_init = true));
+	TT_CHECK(mp_shm_files() <= files);
+}
+
+static void steps_node(void)
+{
+	steps("TUTTI_BOOT_DIR=%d");
+}
+
+static void steps_shm(void)
+{
+	steps("TUTTI_BOOT_DIR=%d TUTTI_TRANSPORT=shm");
+}
+
+static void steps_ofi(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	steps("TUTTI_BOOT_DIR=%d TUTTI_TRANSPORT=ofi");
+}
+
+/* ---- in the place of a killed one ---- */
+
+struct killing {
+	int victim;
+	bool shrink; /* and go on for a while, before growing */
+};
+
+static int killed_body(struct mp_job *job)
+{
+	const struct killing *k = job->arg;
+	struct tutti_comm *small = NULL;
+	struct tutti_context *ctx;
+
+	if (job->rank == 3) {
+		TT_EXPECT(mp_await(&job->shared->word[0], 2, 30000));
+		MP_OK(join_now(job));
+		TT_EXPECT(tutti_comm_rank(job->world) == 2);
+		return check_sum(job, job->world, 3);
+	}
+	TT_EXPECT(!begin(job, 3));
+	TT_EXPECT(!check_sum(job, job->world, 3));
+	mp_sleep_ms(20);
+	if (job->rank == k->victim)
+		kill(getpid(), SIGKILL);
+	while (!tutti_barrier(job->world))
+		;
+	atomic_fetch_add(&job->shared->word[0], 1);
+	if (k->shrink) {
+		MP_OK(tutti_comm_shrink(job->world, &small));
+		TT_EXPECT(!check_sum(job, small, 2));
+	}
+	MP_OK(tutti_comm_grow(small ? small : job->world, 3, MS, &ctx));
+	TT_EXPECT(!check_sum(job, tutti_world(ctx), 3));
+	if (small)
+		TT_EXPECT(!check_sum(job, small, 2));
+	(void)tutti_finalize(job->ctx);
+	job->ctx = ctx;
+	return 0;
+}
+
+static void killed(void)
+{
+	struct killing k;
+
+	for (k.victim = 0; k.victim < 3; k.victim++)
+		for (k.shrink = 0;; k.shrink = 1) {
+			TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_BOOT_DIR=%d", .fn = killed_body, .arg = &k,
+					 .no_init = true, .killed = 1u << k.victim));
+			if (k.shrink)
+				break;
+		}
+}
+
+/* ---- the leader dies while it waits for new processes ---- */
+
+static int leader_body(struct mp_job *job)
+{
+	struct tutti_context *ctx;
+	double t0;
+
+	if (job->rank == 3) {
+		TT_EXPECT(mp_await(&job->shared->word[0], 3, 30000));
+		mp_sleep_ms(200);
+		kill(atomic_load(&job->shared->pid[0]), SIGKILL);
+		TT_EXPECT(mp_await(&job->shared->word[1], 2, 30000));
+		MP_OK(join_now(job));
+		return check_sum(job, job->world, 3);
+	}
+	TT_EXPECT(!begin(job, 3));
+	atomic_fetch_add(&job->shared->word[0], 1);
+	t0 = mp_now();
+	MP_ERR(tutti_comm_grow(job->world, 4, MS, &ctx), -TUTTI_EPEER);
+	MP_SAID("died while the job grew");
+	TT_EXPECT(mp_now() - t0 < 10);
+	atomic_fetch_add(&job->shared->word[1], 1);
+	MP_OK(tutti_comm_grow(job->world, 3, MS, &ctx));
+	TT_EXPECT(!check_sum(job, tutti_world(ctx), 3));
+	(void)tutti_finalize(job->ctx);
+	job->ctx = ctx;
+	return 0;
+}
+
+static void leader(void)
+{
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_BOOT_DIR=%d", .fn = leader_body, .no_init = true,
+			 .killed = 1));
+}
+
+/* ---- strangers ---- */
+
+static int make_secret(struct mp_job *job, const char *name, const char *text)
+{
+	char path[200];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", job->shared->dir, name);
+	fd = open(path, O_WRONLY | O_CREAT, 0600);
+	TT_EXPECT(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+	close(fd);
+	return setenv("TUTTI_SECRET_FILE", path, 1);
+}
+
+/* Connect to the gate and send what is no hello, or nothing. */
+static int junk(struct mp_job *job, int i)
+{
+	struct sockaddr_in sa = {.sin_family = AF_INET};
+	char path[200], host[64];
+	int fd, port = 0, tries;
+	FILE *f = NULL;
+
+	snprintf(path, sizeof(path), "%s/tutti-gate", job->shared->dir);
+	for (tries = 0; tries < 1000 && !f; tries++) {
+		f = fopen(path, "r");
+		mp_sleep_ms(f ? 0 : 10);
+	}
+	TT_EXPECT(f && fscanf(f, "tutti-boot 1\nstore %63[^:]:%d", host, &port) == 2);
+	fclose(f);
+	sa.sin_port = htons((uint16_t)port);
+	TT_EXPECT(inet_pton(AF_INET, host, &sa.sin_addr) == 1);
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	TT_EXPECT(!connect(fd, (struct sockaddr *)&sa, sizeof(sa)));
+	if (i % 2 && write(fd, job->shared->gather, 97 + (size_t)i) < 0)
+		perror("junk");
+	return fd;
+}
+
+static int strangers_body(struct mp_job *job)
+{
+	struct tutti_context *ctx;
+	int fd[100], i;
+
+	TT_EXPECT(!make_secret(job, job->rank == 3 ? "bad" : "good",
+			       job->rank == 3 ? "not the secret of the job" : "the secret of this job"));
+	if (job->rank == 2) { /* when the other has been turned away */
+		TT_EXPECT(mp_await(&job->shared->word[0], 1, 30000));
+		MP_OK(join_now(job));
+		return check_sum(job, job->world, 3);
+	}
+	if (job->rank == 3) {
+		for (i = 0; i < 100; i++)
+			fd[i] = junk(job, i);
+		MP_ERR(join_now(job), -TUTTI_EAUTH);
+		MP_SAID("TUTTI_SECRET_FILE");
+		atomic_store(&job->shared->word[0], 1);
+		TT_EXPECT(mp_await(&job->shared->word[1], 2, 30000)); /* the silent ones stay */
+		while (i--)
+			close(fd[i]);
+		return 0;
+	}
+	TT_EXPECT(!begin(job, 2));
+	MP_OK(tutti_comm_grow(job->world, 3, MS, &ctx));
+	TT_EXPECT(!check_sum(job, tutti_world(ctx), 3));
+	TT_EXPECT(job->rank || mp_log_has(job, "turned away"));
+	MP_OK(tutti_finalize(job->ctx));
+	job->ctx = ctx;
+	atomic_fetch_add(&job->shared->word[1], 1);
+	return 0;
+}
+
+static void strangers(void)
+{
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_BOOT_DIR=%d", .fn = strangers_body, .no_init = true));
+}
+
+/* ---- one that was let in, but can't start: the others come to the gate again ---- */
+
+static int unfit_body(struct mp_job *job)
+{
+	struct tutti_context *ctx = NULL;
+	int err;
+
+	if (job->rank == 3) {
+		setenv("TUTTI_TEST_BOOT_VERSION", "9.9.9", 1);
+		MP_ERR(join_now(job), -TUTTI_EVERSION);
+		return 0;
+	}
+	if (job->rank == 2) {
+		MP_OK(join_now(job));
+		return check_sum(job, job->world, 3);
+	}
+	TT_EXPECT(!begin(job, 2));
+	err = tutti_comm_grow(job->world, 4, MS, &ctx);
+	MP_ERR(err, -TUTTI_EVERSION);
+	MP_SAID("9.9.9");
+	TT_EXPECT(!ctx && !check_sum(job, job->world, 2));
+	MP_OK(tutti_comm_grow(job->world, 3, MS, &ctx));
+	TT_EXPECT(!check_sum(job, tutti_world(ctx), 3));
+	MP_OK(tutti_finalize(job->ctx));
+	job->ctx = ctx;
+	return 0;
+}
+
+static void unfit(void)
+{
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_BOOT_DIR=%d", .fn = unfit_body, .no_init = true));
+}
+
+/* ---- nobody comes; wrong arguments ---- */
+
+static int nobody_body(struct mp_job *job)
+{
+	struct tutti_context *ctx = NULL;
+	struct tutti_comm *comm = job->world;
+	int fds = 0, i;
+	double t0;
+
+	for (i = 0; i < 3; i++) {
+		t0 = mp_now();
+		MP_ERR(tutti_comm_grow(comm, 4, 300, &ctx), -ETIMEDOUT);
+		MP_SAID("0 of 1 new processes");
+		t0 = mp_now() - t0;
+		TT_EXPECT(t0 > 0.29 && t0 < 5);
+		TT_EXPECT(!check_sum(job, comm, 3));
+		if (i == 0)
+			fds = tt_open_fds();
+	}
+	MP_ERR(tutti_comm_grow(comm, 2, MS, &ctx), -EINVAL);
+	MP_SAID("3 ranks live");
+	MP_ERR(tutti_comm_grow(comm, 4 + job->rank, MS, &ctx), -TUTTI_EMISMATCH);
+	MP_ERR(tutti_comm_grow(comm, 0, MS, &ctx), -EINVAL);
+	MP_ERR(tutti_comm_grow(comm, 4, -1, &ctx), -EINVAL);
+	MP_ERR(tutti_comm_grow(comm, 4, MS, NULL), -EINVAL);
+	MP_ERR(tutti_comm_grow(NULL, 4, MS, &ctx), -EINVAL);
+	unsetenv("TUTTI_BOOT_DIR");
+	TT_EXPECT(!ctx && !check_sum(job, comm, 3));
+	for (i = 0; i < 3; i++) { /* nobody is asked for: a new job of the same ranks */
+		MP_OK(tutti_comm_grow(comm, 3, MS, &ctx));
+		TT_EXPECT(!check_sum(job, tutti_world(ctx), 3));
+		MP_OK(tutti_finalize(ctx));
+	}
+	TT_EXPECT(tt_open_fds() <= fds);
+	return 0;
+}
+
+static int alone_body(struct mp_job *job)
+{
+	struct tutti_context *ctx;
+	double t0 = mp_now();
+
+	setenv("TUTTI_INIT_TIMEOUT", "300ms", 1);
+	MP_ERR(join_now(job), -TUTTI_EBOOT);
+	MP_SAID("tutti-gate");
+	TT_EXPECT(mp_now() - t0 < 5);
+	unsetenv("TUTTI_BOOT_DIR");
+	MP_ERR(join_now(job), -EINVAL);
+	MP_SAID("TUTTI_BOOT_DIR");
+	unsetenv("TUTTI_JOIN");
+	MP_OK(tutti_init(NULL, &job->ctx)); /* a job of one */
+	MP_ERR(tutti_comm_grow(tutti_world(job->ctx), 2, 300, &ctx), -EINVAL);
+	MP_SAID("TUTTI_BOOT_DIR");
+	return 0;
+}
+
+/* One that begins alone takes in another. */
+static int from_one_body(struct mp_job *job)
+{
+	struct tutti_context *ctx;
+
+	if (job->rank) {
+		MP_OK(join_now(job));
+		return check_sum(job, job->world, 2);
+	}
+	MP_OK(tutti_init(NULL, &job->ctx));
+	MP_OK(tutti_comm_grow(tutti_world(job->ctx), 2, MS, &ctx));
+	MP_OK(tutti_finalize(job->ctx));
+	job->ctx = ctx;
+	return check_sum(job, tutti_world(ctx), 2);
+}
+
+static void nobody(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_BOOT_DIR=%d", .fn = nobody_body));
+	TT_CHECK(!MP_RUN(.n = 1, .env = "TUTTI_BOOT_DIR=%d", .fn = alone_body, .no_init = true));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_BOOT_DIR=%d TUTTI_IF=lo", .fn = from_one_body,
+			 .no_init = true));
+}
+
+/* ---- a rank that was stopped, and taken for dead ---- */
+
+static int fenced(struct mp_job *job)
+{
+	struct tutti_config config = {.size = sizeof(config), .nranks = 3, .rank = 2,
+				      .id = &job->shared->id};
+	struct tutti_context *ctx;
+	double t0;
+	int err;
+
+	do
+		err = tutti_barrier(job->world);
+	while (!err);
+	MP_ERR(err, -TUTTI_EPEER);
+	MP_SAID("taken for dead");
+	MP_ERR(tutti_comm_grow(job->world, 3, MS, &ctx), -TUTTI_EPEER);
+	MP_SAID("taken for dead");
+	/* nor as the rank that it was, from the start */
+	t0 = mp_now();
+	MP_ERR(tutti_init(&config, &ctx), -TUTTI_EBOOT);
+	MP_SAID("runs already");
+	TT_EXPECT(mp_now() - t0 < 10);
+	atomic_store(&job->shared->word[1], 1);
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static int stopped_body(struct mp_job *job)
+{
+	struct tutti_context *ctx;
+
+	if (job->rank == 3) {
+		MP_OK(join_now(job));
+		TT_EXPECT(!check_sum(job, job->world, 3));
+		TT_EXPECT(mp_await(&job->shared->word[1], 1, 30000));
+		return check_sum(job, job->world, 3);
+	}
+	TT_EXPECT(!begin(job, 3));
+	TT_EXPECT(!check_sum(job, job->world, 3));
+	if (job->rank == 2) {
+		raise(SIGSTOP);
+		return fenced(job);
+	}
+	while (!tutti_barrier(job->world))
+		;
+	MP_OK(tutti_comm_grow(job->world, 3, MS, &ctx));
+	TT_EXPECT(!check_sum(job, tutti_world(ctx), 3));
+	if (job->rank == 0)
+		kill(atomic_load(&job->shared->pid[2]), SIGCONT);
+	TT_EXPECT(mp_await(&job->shared->word[1], 1, 30000));
+	TT_EXPECT(!check_sum(job, tutti_world(ctx), 3));
+	(void)tutti_finalize(job->ctx);
+	job->ctx = ctx;
+	return 0;
+}
+
+static void stopped(void)
+{
+	TT_CHECK(!MP_RUN(.n = 4,
+			 .env = "TUTTI_BOOT_DIR=%d TUTTI_TRANSPORT=shm TUTTI_HEARTBEAT=100ms "
+				"TUTTI_HEARTBEAT_LIMIT=500ms",
+			 .fn = stopped_body, .no_init = true));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {
+		{"steps_node", steps_node},
+		{"steps_shm", steps_shm},
+		{"steps_ofi", steps_ofi},
+		{"killed", killed},
+		{"leader", leader},
+		{"strangers", strangers},
+		{"unfit", unfit},
+		{"nobody", nobody},
+		{"stopped", stopped},
+		{NULL, NULL},
+	};
+
+	return tt_test_main("grow", tests, argc, argv);
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A bad network: packets that get lost change nothing but the time, and a rank whose link goes down
+ *is named by all others in time. Each rank is in a network namespace of its own, joined by a bridge
+ *in that of this program, so nothing of the machine's network is touched. As root; loss needs
+ *nft(8).
+ *
+ *	TT_LOSSY=60		seconds of each loss (soak); default: 2
+ */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <net/if.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define WORDS 30000
+#define LIMIT_MS 1000 /* TUTTI_HEARTBEAT_LIMIT where a link goes down */
+
+struct net {
+	int percent; /* of packets that are lost */
+	double seconds;
+	int victim; /* whose link goes down */
+	atomic_int calls, dropped, slowest_ms;
+};
+
+__attribute__((format(printf, 1, 2))) static int run(const char *fmt, ...)
+{
+	char command[400];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(command, sizeof(command), fmt, ap);
+	va_end(ap);
+	return system(command);
+}
+
+/* This program's own network, without a way out. Why not, or NULL. */
+static const char *own_network(void)
+{
+	static bool done;
+
+	if (done)
+		return NULL;
+	if (geteuid())
+		return "only root can make networks";
+	if (unshare(CLONE_NEWNET))
+		return "no network namespaces here";
+	if (run("ip link set lo up && ip link add br0 type bridge && ip link set br0 up") != 0)
+		return "ip(8) could not make a bridge";
+	done = true;
+	return NULL;
+}
+
+/* In a rank: a host of its own, plugged into the bridge. */
+static int plug_in(struct mp_job *job)
+{
+	int me = getpid(), outside = getppid();
+
+	TT_EXPECT(!unshare(CLONE_NEWNET));
+	TT_EXPECT(!run("nsenter --net=/proc/%d/ns/net sh -c 'ip link add v%d type veth peer name "
+		       "eth0 netns %d && "
+		       "ip link set v%d master br0 up'",
+		       outside, me, me, me));
+	TT_EXPECT(!run(
+		"ip link set lo up && ip addr add 10.99.0.%d/24 dev eth0 && ip link set eth0 up",
+		job->rank + 1));
+	return 0;
+}
+
+static int join(struct mp_job *job)
+{
+	struct tutti_config config = {0};
+
+	MP_OK(mp_join(job, MP_ID, &config));
+	return 0;
+}
+
+/* One call of many lengths, exact; its error. v[0] is rank 0's to say whether all go on. */
+static int call(struct mp_job *job, struct tutti_comm *comm, int32_t *v, int i, bool *more)
+{
+	size_t count = i % 4 ? (size_t)(i * 37 % 900 + 2) : WORDS, k;
+	int n = tutti_comm_size(comm), me = tutti_comm_rank(comm), err;
+
+	v[0] = me ? 0 : *more;
+	for (k = 1; k < count; k++)
+		v[k] = (int32_t)k + me * i;
+	err = tutti_allreduce(TUTTI_IN_PLACE, v, count, TUTTI_INT32, TUTTI_SUM, comm);
+	if (err)
+		return err;
+	for (k = 1; k < count; k++)
+		if (v[k] != (int32_t)k * n + n * (n - 1) / 2 * i) {
+			mp_failed(job, "the result is exact", 0, __FILE__, __LINE__);
+			return 1;
+		}
+	*more = v[0];
+	return 0;
+}
+
+/* ---- loss ---- */
+
+static int lose(int percent)
+{
+	return run(
+		"nft add table inet loss && "
+		"nft 'add chain inet loss in { type filter hook input priority 0; }' && "
+		"nft 'add rule inet loss in iifname eth0 numgen random mod 100 < %d counter drop'",
+		percent);
+}
+
+static int lost(void)
+{
+	FILE *f = popen("nft list chain inet loss in", "r");
+	char line[200];
+	int n = 0;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		const char *at = strstr(line, "packets ");
+
+		n += at ? atoi(at + 8) : 0;
+	}
+	if (f)
+		pclose(f);
+	return n;
+}
+
+static int lossy_body(struct mp_job *job)
+{
+	struct net *net = job->arg;
+	static int32_t v[WORDS];
+	bool more = true;
+	double end;
+	int i;
+
+	TT_EXPECT(!plug_in(job) && !lose(net->percent)); /* the start is lossy, too */
+	TT_EXPECT(!join(job));
+	end = mp_now() + net->seconds;
+	for (i = 0; more; i++) {
+		more = mp_now() < end;
+		MP_OK(call(job, job->world, v, i, &more));
+	}
+	MP_OK(tutti_finalize(job->ctx));
+	job->ctx = NULL;
+	atomic_fetch_add(&net->dropped, lost());
+	atomic_store(&net->calls, i);
+	return 0;
+}
+
+static void lossy(int percent)
+{
+	struct net *net;
+
+	if (own_network())
+		TT_SKIP("%s", own_network());
+	if (run("nft --version >/dev/null 2>&1") != 0)
+		TT_SKIP("there is no nft(8)");
+	net = mp_shared_mem(sizeof(*net));
+	net->percent = percent;
+	net->seconds = tt_times("TT_LOSSY", 2);
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_IF=eth0 TUTTI_TRANSPORT=ofi", .fn = lossy_body,
+			 .arg = net, .no_init = true,
+			 .timeout_ms = 60000 + (int)net->seconds * 1000));
+	printf("  %d %% of packets lost, %d in all: %d calls, all exact, in %.0f s\n", percent,
+	       net->dropped, net->calls, net->seconds);
+	TT_CHECK(net->dropped > 0 && net->calls > 0);
+	munmap(net, sizeof(*net));
+}
+
+static void loss_1(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	lossy(1);
+}
+
+static void loss_5(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	lossy(5);
+}
+
+/* ---- a link that goes down ---- */
+
+static int link_down(void)
+{
+	struct ifreq req = {.ifr_name = "eth0"};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
+
+	err = fd < 0 || ioctl(fd, SIOCGIFFLAGS, &req);
+	req.ifr_flags &= (short)~IFF_UP;
+	err = err || ioctl(fd, SIOCSIFFLAGS, &req);
+	close(fd);
+	return err;
+}
+
+static void *unplug_soon(void *arg)
+{
+	struct mp_job *job = arg;
+
+	mp_sleep_ms(100);
+	atomic_store(&job->shared->word[0], (int)(mp_now() * 1e3) & 0x3fffffff);
+	return link_down() ? arg : NULL;
+}
+
+/* Calls until one fails; ms since the link went down. */
+static int until_cut(struct mp_job *job, int *ms)
+{
+	static int32_t v[WORDS];
+	bool more = true;
+	int err, i;
+
+	for (i = 0, err = 0; !err; i++, more = true)
+		err = call(job, job->world, v, i, &more);
+	*ms = ((int)(mp_now() * 1e3) & 0x3fffffff) - atomic_load(&job->shared->word[0]);
+	MP_ERR(err, -TUTTI_EPEER);
+	return 0;
+}
+
+static int down_body(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct net *net = job->arg;
+	static int32_t v[WORDS];
+	struct tutti_comm *next;
+	bool more = true;
+	pthread_t thread;
+	void *failed;
+	int ms, i;
+
+	TT_EXPECT(!plug_in(job) && !join(job));
+	MP_OK(call(job, job->world, v, 0, &more));
+	if (job->rank == net->victim)
+		TT_EXPECT(!pthread_create(&thread, NULL, unplug_soon, job));
+	TT_EXPECT(!until_cut(job, &ms));
+	MP_OK(tutti_last_error(&info));
+	if (job->rank == net->victim) { /* from where it is, the others have gone */
+		TT_EXPECT(!pthread_join(thread, &failed) && !failed);
+		TT_EXPECT(info.rank >= 0 && info.rank != job->rank);
+	} else {
+		TT_EXPECT(info.rank == net->victim && info.host[0] && info.call[0]);
+		MP_OK(tutti_comm_shrink(job->world, &next));
+		TT_EXPECT(tutti_comm_size(next) == job->n - 1);
+		for (i = 0; i < 20; i++)
+			MP_OK(call(job, next, v, i, &more));
+		if (ms > atomic_load(&net->slowest_ms))
+			atomic_store(&net->slowest_ms, ms);
+	}
+	TT_EXPECT(ms < LIMIT_MS + 1000 + 2000); /* a second, and a slow machine */
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void down(int victim)
+{
+	struct net *net;
+
+	if (mp_no_ofi() || own_network())
+		TT_SKIP("%s", mp_no_ofi() ? mp_no_ofi() : own_network());
+	net = mp_shared_mem(sizeof(*net));
+	net->victim = victim;
+	TT_CHECK(!MP_RUN(.n = 3, .fn = down_body, .arg = net, .no_init = true,
+			 .env = "TUTTI_IF=eth0 TUTTI_TRANSPORT=ofi TUTTI_HEARTBEAT=200ms "
+				"TUTTI_HEARTBEAT_LIMIT=1s"));
+	printf("  link of rank %d down: named by the others after %d ms at most (limit %d ms)\n",
+	       victim, net->slowest_ms, LIMIT_MS);
+	munmap(net, sizeof(*net));
+}
+
+static void down_root(void)
+{
+	down(0);
+}
+
+static void down_leaf(void)
+{
+	down(2);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {
+		{"loss_1", loss_1},	  {"loss_5", loss_5}, {"down_root", down_root},
+		{"down_leaf", down_leaf}, {NULL, NULL},
+	};
+
+	return tt_test_main("net", tests, argc, argv);
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Copies of a server at the moments that count: what its death leaves, when it dies behind an answer, within a clock,
+ * or within a meeting. Here a test looks into the servers, so that the moment is met and not waited for.
+ */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/ps/server.h"
+
+/* Ranks 0 and 1 serve, each with a copy of the other; the others work. Server 0, on rank 0, is the one that dies. */
+static int open_ps(struct mp_job *job, int staleness, struct tutti_ps **ps)
+{
+	struct tutti_ps_config config = {.size = sizeof(config), .staleness = staleness, .copies = 2,
+					 .role = job->rank < 2 ? TUTTI_PS_SERVER : TUTTI_PS_WORKER};
+
+	return tutti_ps_open(job->world, &config, ps);
+}
+
+static int kill_head(struct mp_job *job)
+{
+	return kill(atomic_load(&job->shared->pid[0]), SIGKILL);
+}
+
+/* This rank goes on with the copy. */
+static bool taken_over(struct mp_job *job)
+{
+	double end = mp_now() + 10;
+
+	while (!mp_log_has(job, "its copies go on") && mp_now() < end)
+		mp_sleep_ms(1);
+	return mp_log_has(job, "its copies go on");
+}
+
+/* Rank 2 kills, all workers have seen it. */
+static int change(struct mp_job *job)
+{
+	if (job->rank == 2)
+		TT_EXPECT(!kill_head(job));
+	TT_EXPECT(taken_over(job));
+	return 0;
+}
+
+static bool workers_meet(struct mp_job *job, int word)
+{
+	atomic_fetch_add(&job->shared->word[word], 1);
+	return mp_await(&job->shared->word[word], job->n - 2, 20000);
+}
+
+/* ---- an answer says that all copies have it ---- */
+
+#define PUSHES 3
+
+/* Whatever comes to the copy comes late; so what was answered before it had come is lost with the head. */
+static int late_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	int64_t one = 1, got;
+	int i;
+
+	MP_OK(open_ps(job, TUTTI_PS_ASYNC, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 2, TUTTI_INT64, &opt, &t)); /* element 0 is on server 0 */
+	mp_meet(job);
+	if (job->rank == 2) {
+		for (i = 0; i < PUSHES; i++)
+			MP_OK(tutti_ps_push(t, &one, 0, 1, TUTTI_INT64));
+		TT_EXPECT(!change(job));
+		MP_OK(tutti_ps_pull(t, &got, 0, 1, TUTTI_INT64));
+		TT_EXPECT(got == PUSHES);
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void answered(void)
+{
+	int i;
+
+	for (i = 0; i < 2; i++)
+		TT_CHECK(!MP_RUN(.n = 3, .fn = late_body, .killed = 1, .env = "TUTTI_TRANSPORT=fault:shm "
+				 "TUTTI_FAULT=rank=1,delay=1:60000"));
+}
+
+/* ---- within a clock ---- */
+
+#define WIDE 1000
+
+#define KEYS 8 /* on either server there is one */
+
+/* Those of clock c can be pulled, or not. */
+static bool rows_are(struct tutti_ps_table *t, int c, int code)
+{
+	int64_t row;
+	uint64_t key;
+	int i, err;
+
+	for (i = 0; i < KEYS; i++) {
+		key = (uint64_t)(c * KEYS + i);
+		row = 0;
+		err = tutti_ps_pull_rows(t, &key, 1, &row, TUTTI_INT64);
+		if (err != code || (!err && row != 7))
+			return false;
+	}
+	return true;
+}
+
+/* Under BSP nobody sees pushes of the clock that runs, nor rows that came to be with them, whoever serves. */
+static int running_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	int64_t one[WIDE], got[WIDE], row[KEYS];
+	uint64_t key[KEYS];
+	struct tutti_ps_table *t, *r;
+	struct tutti_ps *ps;
+	int c, i;
+
+	MP_OK(open_ps(job, 0, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", WIDE, TUTTI_INT64, &opt, &t));
+	MP_OK(tutti_ps_rows(ps, "r", 1, 100, TUTTI_INT64, NULL, &r));
+	mp_meet(job);
+	for (i = 0; i < KEYS; i++)
+		row[i] = 7;
+	for (i = 0; i < WIDE; i++)
+		one[i] = 1;
+	for (c = 0; c < 2 && job->rank >= 2; c++) {
+		MP_OK(tutti_ps_push(t, one, 0, WIDE, TUTTI_INT64));
+		for (i = 0; i < KEYS; i++)
+			key[i] = (uint64_t)(c * KEYS + i);
+		if (job->rank == 2)
+			MP_OK(tutti_ps_push_rows(r, key, KEYS, row, TUTTI_INT64));
+		TT_EXPECT(workers_meet(job, c));
+		if (c)
+			TT_EXPECT(!change(job));
+		MP_OK(tutti_ps_pull(t, got, 0, WIDE, TUTTI_INT64));
+		for (i = 0; i < WIDE; i++)
+			TT_EXPECT(got[i] == 2 * c);
+		TT_EXPECT(rows_are(r, 0, c ? 0 : -ENOENT) && rows_are(r, 1, -ENOENT));
+		TT_EXPECT(workers_meet(job, 10 + c));
+		MP_OK(tutti_ps_clock(ps));
+	}
+	if (job->rank >= 2) {
+		MP_OK(tutti_ps_pull(t, got, 0, WIDE, TUTTI_INT64));
+		for (i = 0; i < WIDE; i++)
+			TT_EXPECT(got[i] == 4);
+		TT_EXPECT(rows_are(r, 0, 0) && rows_are(r, 1, 0));
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void running(void)
+{
+	TT_CHECK(!MP_RUN(.n = 4, .fn = running_body, .killed = 1, .env = "TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1"));
+}
+
+/* ---- files ---- */
+
+/* Saving applies the groups of n-softsync as they are; so it does at the copies. */
+static int groups_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO, .softsync = 1};
+	float u = job->rank == 2 ? 2 : 6, got = 0;
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	char path[80];
+	double end;
+
+	snprintf(path, sizeof(path), "%s/x", job->shared->dir);
+	MP_OK(open_ps(job, TUTTI_PS_ASYNC, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 1, TUTTI_FLOAT32, &opt, &t));
+	mp_meet(job);
+	if (job->rank >= 2) {
+		if (job->rank == 2)
+			MP_OK(tutti_ps_push(t, &u, 0, 1, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_save(ps, path));
+		TT_EXPECT(workers_meet(job, 0));
+		TT_EXPECT(!change(job));
+		MP_OK(tutti_ps_pull(t, &got, 0, 1, TUTTI_FLOAT32));
+		TT_EXPECT(got == 2);
+		TT_EXPECT(workers_meet(job, 1));
+		MP_OK(tutti_ps_push(t, &u, 0, 1, TUTTI_FLOAT32)); /* a group of two: their mean is 4 */
+		for (end = mp_now() + 10; got != 6 && mp_now() < end;)
+			MP_OK(tutti_ps_pull(t, &got, 0, 1, TUTTI_FLOAT32));
+		TT_EXPECT(got == 6);
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void groups(void)
+{
+	TT_CHECK(!MP_RUN(.n = 4, .fn = groups_body, .killed = 1, .env = "TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1"));
+}
+
+/* The copy's rank sees it deal with what the head has passed on, and kills that before it can answer. */
+struct watch {
+	struct mp_job *job;
+	struct tt_ps_server *copy;
+	struct tt_ps_store *store; /* NULL: the second meeting, else what is restored to it */
+};
+
+/* One worker of two has come, or both, as far as the copy knows. */
+static bool met(const struct tt_ps_server *srv)
+{
+	return srv->client[0].meeting == 2 || srv->client[1].meeting == 2;
+}
+
+static void *watch(void *arg)
+{
+	const struct watch *w = arg;
+	double end = mp_now() + 20;
+	bool kept = false;
+
+	while (mp_now() < end) {
+		if (!w->store && met(w->copy))
+			break;
+		if (w->store && kept && !*(void *volatile *)&w->store->kept)
+			break;
+		kept = w->store && *(void *volatile *)&w->store->kept;
+	}
+	kill_head(w->job);
+	return NULL;
+}
+
+static int meeting_body(struct mp_job *job)
+{
+	bool restores = *(bool *)job->arg;
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	struct watch w = {.job = job};
+	int64_t two[2] = {5, 5}, got[2];
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	pthread_t thread;
+	char path[80];
+
+	snprintf(path, sizeof(path), "%s/x", job->shared->dir);
+	MP_OK(open_ps(job, 1, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 2, TUTTI_INT64, &opt, &t));
+	if (job->rank == 1) {
+		w.copy = ps->srv[1];
+		w.store = restores ? t->store[1] : NULL;
+		TT_EXPECT(!pthread_create(&thread, NULL, watch, &w));
+	}
+	mp_meet(job);
+	if (job->rank >= 2) {
+		if (job->rank == 2)
+			MP_OK(tutti_ps_push(t, two, 0, 2, TUTTI_INT64));
+		MP_OK(tutti_ps_save(ps, path));
+		if (restores)
+			MP_OK(tutti_ps_restore(ps, path));
+		MP_OK(tutti_ps_pull(t, got, 0, 2, TUTTI_INT64));
+		TT_EXPECT(got[0] == 5 && got[1] == 5);
+	}
+	if (job->rank == 1)
+		pthread_join(thread, NULL);
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void meeting(void)
+{
+	bool restores;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		restores = i == 2; /* the copy hears of one worker before the other, and the head late of what it has */
+		TT_CHECK(!MP_RUN(.n = 4, .fn = meeting_body, .arg = &restores, .killed = 1,
+				 .env = "TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=delay=1:10000"));
+	}
+}
+
+/* ---- what a copy tells the head is lost ---- */
+
+/* Of all that rank 1 does only telling what it has is left here. Then one of the two has to go, and the pushes go on. */
+static int deaf_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	struct tutti_config config = {0};
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	int64_t one = 1, got;
+	int i;
+
+	if (job->rank == 1)
+		setenv("TUTTI_FAULT", "error_after=400", 1);
+	MP_OK(mp_join(job, MP_ID, &config));
+	MP_OK(open_ps(job, TUTTI_PS_ASYNC, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 2, TUTTI_INT64, &opt, &t));
+	if (job->rank == 2) {
+		for (i = 0; i < 1000; i++)
+			MP_OK(tutti_ps_push(t, &one, 0, 1, TUTTI_INT64));
+		TT_EXPECT(taken_over(job));
+		MP_OK(tutti_ps_pull(t, &got, 0, 1, TUTTI_INT64));
+		TT_EXPECT(got == 1000);
+		MP_OK(tutti_ps_close(ps));
+	} else {
+		tutti_ps_close(ps); /* one of these is out */
+	}
+	tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void deaf(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .no_init = true, .fn = deaf_body, .timeout_ms = 30000,
+			 .env = "TUTTI_TRANSPORT=fault:shm TUTTI_TIMEOUT=20s"));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {{"answered", answered}, {"running", running}, {"groups", groups},
+					       {"meeting", meeting},   {"deaf", deaf},	     {NULL, NULL}};
+
+	return tt_test_main("ps_chain", tests, argc, argv);
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Texts of other processes, before they are shown on somebody's terminal. */
+#ifndef TUTTI_PLAIN_H
+#define TUTTI_PLAIN_H
+
+#include <jansson.h>
+
+/* In all strings inside v, what is not printable ASCII becomes '?'. */
+void plain(json_t *v);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The directory through which new processes find the job that they join (TUTTI_BOOT_DIR). */
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/run/run.h"
+
+static char made[200];
+
+const char *gate_dir(void)
+{
+	const char *told = getenv("TUTTI_BOOT_DIR"), *tmp = getenv("TMPDIR");
+
+	if (told && *told)
+		return told;
+	snprintf(made, sizeof(made), "%.160s/tutti-run-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+	if (mkdtemp(made))
+		return made;
+	fail("cannot make a directory for --replace in %s: %s", tmp && *tmp ? tmp : "/tmp",
+	     strerror(errno));
+	made[0] = 0;
+	return NULL;
+}
+
+/* A leader that was killed has left its file there. */
+void gate_remove(void)
+{
+	DIR *dir = made[0] ? opendir(made) : NULL;
+	char path[sizeof(made) + NAME_MAX + 2];
+	struct dirent *e;
+
+	while (dir && (e = readdir(dir))) {
+		snprintf(path, sizeof(path), "%s/%s", made, e->d_name);
+		unlink(path);
+	}
+	if (dir)
+		closedir(dir);
+	if (made[0])
+		rmdir(made);
+}
