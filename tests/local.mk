@@ -36,6 +36,7 @@ soak:
 		TT_FUZZ_SECONDS=$${TT_FUZZ_SECONDS:-3600} sh $(srcdir)/tests/fuzz/fuzz.sh
 	TT_SECONDS=$${TT_SECONDS:-3600} TT_BUILD=$(abs_top_builddir) tests/mp/test_ps_soak
 	TT_POINTS=$${TT_POINTS:-1000} tests/fault/test_points
+	TT_GROWS=$${TT_GROWS:-300} tests/fault/test_grow storm
 	TT_ABORTS=$${TT_ABORTS:-1000} TT_RESTARTS=$${TT_RESTARTS:-100} tests/fault/test_survive
 	TT_FORKS=$${TT_FORKS:-1000} tests/fault/test_fork
 	TT_LOSSY=$${TT_LOSSY:-60} tests/fault/test_net

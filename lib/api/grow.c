@@ -9,6 +9,8 @@
  *	tell		it makes a unique id, and sends it to the others over the control tree, and to the new ones
  *	start		all start that job, the leader as rank 0
  *	agree again	all that live have started it, or none keeps it
+ *	meet		in a barrier of the new world, in which new processes learn that it is kept; if it fails, they
+ *			go to the gate again, and to the others the world has failed as any may
  *
  * The id and its secret are sent over authenticated, encrypted links only. A rank that was taken for dead takes part
  * in neither agreement and is sent nothing, so it does not know the new secret.
@@ -256,6 +258,8 @@ static int grow(struct growth *g, struct tutti_context **newctx)
 	err = settle(g, err);
 	if (!err) {
 		*newctx = made;
+		if (g->nranks > g->living) /* new processes wait in tutti_init to hear that */
+			tutti_barrier(tutti_world(made));
 		return 0;
 	}
 	tutti_last_error(&info);

@@ -299,7 +299,7 @@ static void free_comms(struct tutti_context *ctx)
 	tt_comm_free_dead(ctx);
 }
 
-/* A new process that was let in, but the job did not start, because of others: it goes to the gate again. */
+/* A new process that was let in, but nothing came of it, because of others: it goes to the gate again. */
 struct guest {
 	uint64_t until; /* 0: the first time */
 	bool again;
@@ -312,7 +312,8 @@ static void note_guest(const struct tutti_context *ctx, int err, struct guest *g
 	if (!ctx->boot_params.gate)
 		return;
 	ctx->flight->head->nranks = 0; /* for tutti_run: it is not in the job */
-	guest->again = (err == -TUTTI_EBOOT || err == -TUTTI_EVERSION || err == -ETIMEDOUT) &&
+	guest->again = (err == -TUTTI_EBOOT || err == -TUTTI_EVERSION || err == -ETIMEDOUT ||
+			err == -TUTTI_EPEER || err == -TUTTI_EABORTED) &&
 		       !tutti_last_error(&info) && info.rank != ctx->boot_params.rank &&
 		       !tt_passed(guest->until);
 	if (guest->again)
@@ -366,10 +367,12 @@ static int init(const struct tutti_config *user, int64_t init_timeout, struct gu
 		goto close_record;
 	tune = tt_tune_read(ctx, &tunes);
 	err = join(ctx, tune);
+	if (!err)
+		err = make_world(ctx, &tunes);
+	if (!err && ctx->boot_params.gate) /* those that let it in keep the new world */
+		err = tutti_barrier(ctx->world);
 	if (err)
 		note_guest(ctx, err, guest);
-	else
-		err = make_world(ctx, &tunes);
 	tt_tunes_free(&tunes);
 	if (err && !ctx->boot)
 		goto close_wire;

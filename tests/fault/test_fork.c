@@ -21,7 +21,8 @@
 #define WORDS 60000
 
 struct forks {
-	int each; /* of a rank */
+	int each;     /* of a rank */
+	bool hidden; /* what is registered is not in the child at all */
 	atomic_int done, calls, failed;
 };
 
@@ -51,7 +52,8 @@ static void child(struct forker *f, int kind)
 	case 0:
 		break;
 	case 1: /* what the parent reduces is its own copy here */
-		memset(f->plain, 0x5a, WORDS * 4);
+		if (!f->forks->hidden)
+			memset(f->plain, 0x5a, WORDS * 4);
 		break;
 	case 2: /* it has the parent's sockets for a while, and memory of its own */
 		p = calloc(1, 1 << 20);
@@ -129,6 +131,7 @@ static void forks(const char *env)
 	struct forks *f = mp_shared_mem(sizeof(*f));
 
 	f->each = tt_times("TT_FORKS", FEW) / RANKS / 3 + 1;
+	f->hidden = strstr(env, "verbs");
 	TT_CHECK(!MP_RUN(.n = RANKS, .env = env, .fn = fork_body, .arg = f,
 			 .timeout_ms = 20000 + 200 * f->each));
 	TT_CHECK(f->done == RANKS * f->each);

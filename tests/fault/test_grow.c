@@ -233,6 +233,86 @@ static void leader(void)
 			 .killed = 1));
 }
 
+/* ---- one dies at any moment of it ---- */
+
+static void *die_soon(void *arg)
+{
+	struct mp_job *job = arg;
+	struct timespec t = {.tv_nsec = (long)(rand() % 120) * 1000000};
+
+	nanosleep(&t, NULL);
+	atomic_store(&job->shared->word[0], 1);
+	kill(getpid(), SIGKILL);
+	return NULL;
+}
+
+/* Join, or leave the world for a larger one. */
+static int next_world(struct mp_job *job)
+{
+	struct tutti_context *ctx = NULL;
+	int err = 1, i;
+
+	if (!job->world) {
+		MP_OK(join_now(job));
+		return 0;
+	}
+	for (i = 0; i < 5 && err; i++)
+		err = tutti_comm_grow(job->world, 4, 5000, &ctx);
+	MP_OK(err);
+	(void)tutti_finalize(job->ctx);
+	job->ctx = ctx;
+	job->world = tutti_world(ctx);
+	return 0;
+}
+
+/* All of them are fine, and it is over: 2; fine so far: 1; no: 0. */
+static int look(struct mp_job *job)
+{
+	uint64_t v = atomic_load(&job->shared->word[0]) ? 3 : 1;
+
+	if (v == 3)
+		mp_sleep_ms(100); /* it is dead by then, and all know */
+	if (tutti_barrier(job->world))
+		v = 0;
+	if (tutti_comm_agree(job->world, TUTTI_BAND, &v))
+		return 0;
+	return v == 3 ? 2 : (int)v;
+}
+
+static int storm_body(struct mp_job *job)
+{
+	int seed = *(int *)job->arg, fine = 0, i;
+	pthread_t thread;
+
+	srand((unsigned)seed);
+	if (job->rank < 3)
+		TT_EXPECT(!begin(job, 3));
+	if (job->rank == seed % 3 && pthread_create(&thread, NULL, die_soon, job))
+		return 1;
+	for (i = 0; i < 1000 && fine < 2; i++) {
+		if (!fine)
+			TT_EXPECT(!next_world(job));
+		fine = look(job);
+		if (fine == 1)
+			mp_sleep_ms(2);
+	}
+	TT_EXPECT(fine == 2);
+	return check_sum(job, job->world, 4);
+}
+
+static void storm(void)
+{
+	int seed, n = getenv("TT_GROWS") ? atoi(getenv("TT_GROWS")) : 4;
+	bool fine = true;
+
+	for (seed = 0; seed < n && fine; seed++)
+		fine = !MP_RUN(.n = 5, .env = "TUTTI_BOOT_DIR=%d", .fn = storm_body, .arg = &seed,
+			       .no_init = true, .killed = 1u << seed % 3);
+	if (!fine)
+		fprintf(stderr, "seed %d\n", seed - 1);
+	TT_CHECK(fine);
+}
+
 /* ---- strangers ---- */
 
 static int make_secret(struct mp_job *job, const char *name, const char *text)
@@ -495,6 +575,7 @@ int main(int argc, char **argv)
 		{"steps_ofi", steps_ofi},
 		{"killed", killed},
 		{"leader", leader},
+		{"storm", storm},
 		{"strangers", strangers},
 		{"unfit", unfit},
 		{"nobody", nobody},

@@ -5,7 +5,7 @@
  *in that of this program, so nothing of the machine's network is touched. As root; loss needs
  *nft(8).
  *
- *	TT_LOSSY=60		seconds of each loss (soak); default: 2
+ *	TT_LOSSY=60		seconds of each loss (soak); default: 1
  */
 #include "config.h"
 
@@ -162,7 +162,7 @@ static void lossy(int percent)
 		TT_SKIP("there is no nft(8)");
 	net = mp_shared_mem(sizeof(*net));
 	net->percent = percent;
-	net->seconds = tt_times("TT_LOSSY", 2);
+	net->seconds = tt_times("TT_LOSSY", 1);
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_IF=eth0 TUTTI_TRANSPORT=ofi", .fn = lossy_body,
 			 .arg = net, .no_init = true,
 			 .timeout_ms = 60000 + (int)net->seconds * 1000));

@@ -205,29 +205,25 @@ static void groups(void)
 /* The copy's rank sees it deal with what the head has passed on, and kills that before it can answer. */
 struct watch {
 	struct mp_job *job;
-	struct tt_ps_server *copy;
-	struct tt_ps_store *store; /* NULL: the second meeting, else what is restored to it */
+	const struct tt_ps_server *copy;
+	bool restores; /* the moment is when it has restored, else when a worker has come to the second meeting */
 };
 
-/* One worker of two has come, or both, as far as the copy knows. */
-static bool met(const struct tt_ps_server *srv)
+static bool met(const struct watch *w)
 {
-	return srv->client[0].meeting == 2 || srv->client[1].meeting == 2;
+	const volatile struct tt_ps_client *c = w->copy->client;
+
+	return w->restores ? *(const volatile uint64_t *)&w->copy->restored != 0
+			   : c[0].meeting == 2 || c[1].meeting == 2;
 }
 
 static void *watch(void *arg)
 {
 	const struct watch *w = arg;
 	double end = mp_now() + 20;
-	bool kept = false;
 
-	while (mp_now() < end) {
-		if (!w->store && met(w->copy))
-			break;
-		if (w->store && kept && !*(void *volatile *)&w->store->kept)
-			break;
-		kept = w->store && *(void *volatile *)&w->store->kept;
-	}
+	while (!met(w) && mp_now() < end)
+		;
 	kill_head(w->job);
 	return NULL;
 }
@@ -248,7 +244,7 @@ static int meeting_body(struct mp_job *job)
 	MP_OK(tutti_ps_dense(ps, "t", 2, TUTTI_INT64, &opt, &t));
 	if (job->rank == 1) {
 		w.copy = ps->srv[1];
-		w.store = restores ? t->store[1] : NULL;
+		w.restores = restores;
 		TT_EXPECT(!pthread_create(&thread, NULL, watch, &w));
 	}
 	mp_meet(job);
@@ -263,6 +259,8 @@ static int meeting_body(struct mp_job *job)
 	}
 	if (job->rank == 1)
 		pthread_join(thread, NULL);
+	if (job->rank) /* also if it came late */
+		TT_EXPECT(taken_over(job));
 	MP_OK(tutti_ps_close(ps));
 	return 0;
 }

@@ -172,15 +172,15 @@ static int full_body(int me, int n, void *arg)
 
 	(void)n;
 	TT_EXPECT(!join(b, me, &node));
-	if (me) {
-		TT_EXPECT(group(node, me, SEG_AREAS + 1, 50, &g[SEG_AREAS]) == -ETIMEDOUT);
-		for (i = 0; i < SEG_AREAS; i++)
-			TT_EXPECT(!group(node, me, (uint64_t)i + 1, WAIT_MS, &g[i]));
-	} else {
-		for (i = 0; i < SEG_AREAS; i++)
-			TT_EXPECT(!group(node, me, (uint64_t)i + 1, WAIT_MS, &g[i]));
+	for (i = 0; !me && i < SEG_AREAS; i++)
+		TT_EXPECT(!group(node, me, (uint64_t)i + 1, WAIT_MS, &g[i]));
+	if (!me)
 		TT_EXPECT(group(node, me, SEG_AREAS + 1, WAIT_MS, &g[SEG_AREAS]) == -EMFILE);
-	}
+	TT_EXPECT(meet(b, me));
+	if (me)
+		TT_EXPECT(group(node, me, SEG_AREAS + 1, 50, &g[SEG_AREAS]) == -ETIMEDOUT);
+	for (i = 0; me && i < SEG_AREAS; i++)
+		TT_EXPECT(!group(node, me, (uint64_t)i + 1, WAIT_MS, &g[i]));
 	TT_EXPECT(meet(b, me));
 	TT_EXPECT(!group(node, me, SEG_AREAS + 2, WAIT_MS, &g[SEG_AREAS]));
 	for (i = 0; i <= SEG_AREAS; i++)

@@ -327,6 +327,7 @@ death() { program tests/mp/test_kill kill_verbs; }
 survive()
 {
 	program tests/fault/test_survive shrink_verbs
+	TT_FORKS=${TT_FORKS:-30} program tests/fault/test_fork verbs
 	TT_ONLY=verbs TT_POINTS=${TT_POINTS:-20} program tests/fault/test_points
 }
 death_rdmacm() { TUTTI_VERBS_CM=rdmacm program tests/mp/test_kill kill_verbs; }
