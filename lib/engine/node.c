@@ -85,13 +85,14 @@ static int find_hosts(const struct tutti_comm *comm, struct tt_hosts **hosts, bo
 	bool one = true;
 	int i, err = 0;
 
+	*hosts = NULL;
+	*uneven = false;
 	if (!key)
 		return tt_fail(-ENOMEM, "no memory for a communicator");
 	for (i = 0; i < comm->size; i++) {
 		key[i] = tt_wire_host_key(comm->ctx->wire, comm->world[i]);
 		one &= key[i] == key[0];
 	}
-	*hosts = NULL;
 	if (!one)
 		err = tt_hosts_new(key, comm->size, hosts);
 	*uneven = !one && !*hosts;
