@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_STAT = 256, OPT_MALLOC, OPT_JSON, OPT_CSV, OPT_SOURCES, OPT_LEVEL, OPT_STORES };
+enum { OPT_STAT = 256, OPT_MALLOC, OPT_JSON, OPT_CSV, OPT_SOURCES, OPT_LEVEL, OPT_STORES,
+       OPT_COLOCATED, OPT_WEIGHTS, OPT_TABLES, OPT_CALL, OPT_SOFTSYNC };
 
 static const char short_options[] = ":b:e:i:f:n:w:c:d:o:r:a:A:q:S:T:hV";
 static const struct option long_options[] = {
@@ -22,6 +23,11 @@ static const struct option long_options[] = {
 	{"average", required_argument, NULL, 'a'},   {"tx-depth", required_argument, NULL, 'q'},
 	{"atomic", required_argument, NULL, 'A'},    {"transport", required_argument, NULL, 'T'},
 	{"servers", required_argument, NULL, 'S'},
+	{"colocated", required_argument, NULL, OPT_COLOCATED},
+	{"weights", required_argument, NULL, OPT_WEIGHTS},
+	{"tables", required_argument, NULL, OPT_TABLES},
+	{"call", required_argument, NULL, OPT_CALL},
+	{"softsync", no_argument, NULL, OPT_SOFTSYNC},
 	{"sources", required_argument, NULL, OPT_SOURCES},
 	{"level", required_argument, NULL, OPT_LEVEL},
 	{"stores", required_argument, NULL, OPT_STORES},
@@ -55,7 +61,13 @@ static const char help[] =
 	"  -a, --average HOW        over ranks: 0 rank 0, 1 average, 2 min, 3 max (default 1)\n"
 	"  -A, --atomic WHICH       fetch_add, compare_swap or all (default fetch_add)\n"
 	"  -q, --tx-depth N         puts or gets under way at once (default 128)\n"
-	"  -S, --servers N          ranks that serve, of ps (default 1)\n"
+	"  -S, --servers N          ps: ranks that only serve (default 1)\n"
+	"      --colocated N        ps: workers that serve as well (default 0)\n"
+	"      --weights S:C        ps: how much a server keeps beside a co-located one (default\n"
+	"                           1:1)\n"
+	"      --tables N           ps: the bytes are in so many tables (default 1)\n"
+	"      --softsync           ps: the mean of all workers' updates is applied, not each\n"
+	"      --call WHICH         ps: get, pull, put, push, push_pull or all (default)\n"
 	"      --sources N          kernel: so many, 1 to 16, or all: 2, 3, 4 and 8 (default)\n"
 	"      --level WHICH        kernel: scalar, base, avx2, avx512, best (default) or all\n"
 	"      --stores HOW         kernel: plain, stream, or auto, by the size (default)\n"
@@ -380,6 +392,29 @@ static int take_average(const char *text, int *average)
 	return *average <= 3 ? 0 : bad("--average '%s' is not 0, 1, 2 or 3", text);
 }
 
+static int take_weights(const char *text, int *weights)
+{
+	char rest;
+
+	if (sscanf(text, "%d:%d%c", &weights[0], &weights[1], &rest) != 2 || weights[0] < 1 || weights[1] < 1 ||
+	    weights[0] > 65535 || weights[1] > 65535)
+		return bad("--weights '%s' is not two numbers from 1 to 65535, like 3:1", text);
+	return 0;
+}
+
+static int take_call(const char *text, int *call)
+{
+	*call = strcmp(text, "all") ? perf_name_find(text, perf_ps_calls) : PERF_ALL;
+	return *call < 0 && strcmp(text, "all") ? unknown("call", text, perf_ps_calls) : 0;
+}
+
+static int take_tables(const char *text, int *tables)
+{
+	if (take_int("--tables", text, 1, tables))
+		return -EINVAL;
+	return *tables <= PERF_TABLES ? 0 : bad("--tables '%s' is more than %d", text, PERF_TABLES);
+}
+
 static int take(struct perf_options *opt, int option)
 {
 	switch (option) {
@@ -410,7 +445,18 @@ static int take(struct perf_options *opt, int option)
 	case 'q':
 		return take_int("--tx-depth", optarg, 1, &opt->depth);
 	case 'S':
-		return take_int("--servers", optarg, 1, &opt->servers);
+		return take_int("--servers", optarg, 0, &opt->servers);
+	case OPT_COLOCATED:
+		return take_int("--colocated", optarg, 0, &opt->colocated);
+	case OPT_WEIGHTS:
+		return take_weights(optarg, opt->weights);
+	case OPT_TABLES:
+		return take_tables(optarg, &opt->tables);
+	case OPT_SOFTSYNC:
+		opt->softsync = true;
+		return 0;
+	case OPT_CALL:
+		return take_call(optarg, &opt->call);
 	case 'T':
 		opt->transport = optarg;
 		return 0;
@@ -502,6 +548,9 @@ int perf_options_parse(struct perf_options *opt, int argc, char **argv)
 				     .depth = 128,
 				     .average = 1,
 				     .servers = 1,
+				     .tables = 1,
+				     .weights = {1, 1},
+				     .call = PERF_ALL,
 				     .level = PERF_BEST,
 				     .datatype = TUTTI_FLOAT32,
 				     .op = TUTTI_SUM};

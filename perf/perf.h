@@ -35,11 +35,16 @@ struct perf_command {
 enum { PERF_BEST = -2, PERF_LEVELS = 4 };
 enum { PERF_AUTO, PERF_PLAIN, PERF_STREAM };
 
+#define PERF_TABLES 64 /* of ps, at most */
+
 struct perf_options {
 	const struct perf_command *cmd;
 	size_t minbytes, maxbytes, stepbytes;
 	double stepfactor; /* 0: steps of stepbytes */
-	int iters, warmup, check, depth, servers;
+	int iters, warmup, check, depth;
+	int servers, colocated, tables, weights[2]; /* of ps; weights of servers that only serve, and others */
+	int call; /* of ps: by name, or PERF_ALL */
+	bool softsync;
 	int datatype, op, root, atomic; /* or PERF_ALL */
 	int sources; /* 0: the usual numbers */
 	int level;   /* or PERF_ALL or PERF_BEST */
@@ -174,6 +179,7 @@ int perf_run_get(struct perf *perf);
 int perf_run_latency(struct perf *perf);
 int perf_run_atomic(struct perf *perf);
 int perf_run_ps(struct perf *perf);
+extern const char *const perf_ps_calls[];
 int perf_run_kernel(struct perf *perf); /* perf/kernel.c */
 int perf_run_checksum(struct perf *perf); /* perf/checksum.c */
 int perf_run_overlap(struct perf *perf);  /* perf/overlap.c */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Measuring the parameter server: the last --servers ranks serve, all others work at once. Pull beside plain
- * reads of the same bytes from windows of the servers; pushes applied by SGD; what the servers' processors
- * do for a pull.
+ * Measuring the parameter server: the last --servers ranks serve, all others work at once, and the first --colocated of
+ * them serve as well. Pull beside plain reads of the same bytes from windows of the servers, push beside plain writes;
+ * pushes are applied by SGD; what the processors of those that only serve do for a pull.
  */
 #include "perf/perf.h"
 
@@ -12,16 +12,19 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#define APPLIED_STEP ((64 << 10) / sizeof(float)) /* elements, fewer than a block has */
+
 struct run {
 	struct perf *perf;
-	int workers, servers;
+	int workers, servers, colocated;
 	bool worker;
-	struct perf_buffer buf[3]; /* update, values, what servers expose for plain reads */
+	struct perf_buffer buf[3]; /* update, values, what servers expose for plain reads and writes */
 	struct tutti_win *win;
 	struct tutti_ps *ps;
-	struct tutti_ps_table *table;
+	struct tutti_ps_table *table[PERF_TABLES];
+	struct tutti_request *req[2 * PERF_TABLES]; /* of each: its push, its pull */
 	size_t size;
-	double pushed; /* by each worker to the table */
+	double pushed; /* by each worker to the tables */
 };
 
 static const struct perf_column columns[] = {
@@ -30,6 +33,7 @@ static const struct perf_column columns[] = {
 	{"get_mib_s", "get", "[MiB/sec]", 11, 2, PERF_FIXED},
 	{"pull_mib_s", "pull", "[MiB/sec]", 11, 2, PERF_FIXED},
 	{"pull_us", "pull", "[usec]", 11, 2, PERF_FIXED},
+	{"put_mib_s", "put", "[MiB/sec]", 11, 2, PERF_FIXED},
 	{"push_mib_s", "push", "[MiB/sec]", 11, 2, PERF_FIXED},
 	{"push_pull_us", "push_pull", "[usec]", 11, 2, PERF_FIXED},
 	{"cpu_us", "cpu/pull", "[usec]", 10, 3, PERF_FIXED},
@@ -37,36 +41,87 @@ static const struct perf_column columns[] = {
 };
 #define COLUMNS ((int)(sizeof(columns) / sizeof(columns[0])))
 
-enum step { GET, PULL, PUSH, PUSH_PULL, STEPS };
+enum step { GET, PULL, PUT, PUSH, PUSH_PULL, STEPS };
+const char *const perf_ps_calls[] = {"get", "pull", "put", "push", "push_pull", NULL};
+static const int of_column[COLUMNS] = {0, 0, GET, PULL, PULL, PUT, PUSH, PUSH_PULL, PULL};
 
 static size_t elements(const struct run *r)
 {
 	return r->size / sizeof(float);
 }
 
-/* A server's share of the bytes, from each. */
-static int plain_get(const struct run *r)
+/* Where a table's elements begin in the buffers. */
+static size_t begin_of(const struct run *r, int table)
 {
-	size_t part = r->size / (size_t)r->servers;
-	int k, err = 0;
+	return elements(r) * (size_t)table / (size_t)r->perf->opt.tables;
+}
 
-	for (k = 0; k < r->servers && !err; k++)
-		err = tutti_get(r->win, r->workers + k, r->buf[1].data + (size_t)k * part, part, 0);
+static size_t count_of(const struct run *r, int table)
+{
+	return begin_of(r, table + 1) - begin_of(r, table);
+}
+
+static float *at(const struct run *r, int buffer, int table)
+{
+	return (float *)(void *)r->buf[buffer].data + begin_of(r, table);
+}
+
+/* Where the bytes of server k begin: the co-located ones are first. */
+static size_t cut(const struct run *r, int k)
+{
+	const int *w = r->perf->opt.weights;
+	size_t colocated = (size_t)(k < r->colocated ? k : r->colocated), dedicated = (size_t)k - colocated;
+	size_t all = (size_t)r->servers * (size_t)w[0] + (size_t)r->colocated * (size_t)w[1];
+
+	return r->size * (dedicated * (size_t)w[0] + colocated * (size_t)w[1]) / all;
+}
+
+/* A server's share of the bytes, from or to each. */
+static int plain(const struct run *r, enum step step)
+{
+	int k, rank, err = 0;
+
+	for (k = 0; k < r->servers + r->colocated && !err; k++) {
+		size_t from = cut(r, k), len = cut(r, k + 1) - from;
+
+		rank = k < r->colocated ? k : r->workers + k - r->colocated;
+		if (step == GET)
+			err = tutti_get(r->win, rank, r->buf[1].data + from, len, 0);
+		else
+			err = tutti_put(r->win, rank, r->buf[0].data + from, len, 0);
+	}
 	return err ? err : tutti_win_flush_all(r->win);
 }
 
+/* A table is pushed and pulled again when it has been: so those of the next iteration begin before this one ends. */
 static int once(struct run *r, enum step step)
 {
-	void *update = r->buf[0].data, *values = r->buf[1].data;
-	int err;
+	int t, err = 0;
 
-	if (step == GET)
-		return plain_get(r);
-	if (step == PULL)
-		return tutti_ps_pull(r->table, values, 0, elements(r), TUTTI_FLOAT32);
-	r->pushed++;
-	err = step == PUSH ? tutti_ps_push(r->table, update, 0, elements(r), TUTTI_FLOAT32)
-			   : tutti_ps_push_pull(r->table, update, values, 0, elements(r), TUTTI_FLOAT32);
+	if (step == GET || step == PUT)
+		return plain(r, step);
+	for (t = 0; t < r->perf->opt.tables && !err; t++) {
+		err = tutti_waitall(2, &r->req[2 * t]);
+		if (!err && step != PULL)
+			err = tutti_ps_ipush(r->table[t], at(r, 0, t), 0, count_of(r, t), TUTTI_FLOAT32,
+					     &r->req[2 * t]);
+		if (!err && step != PUSH)
+			err = tutti_ps_ipull(r->table[t], at(r, 1, t), 0, count_of(r, t), TUTTI_FLOAT32,
+					     &r->req[2 * t + 1]);
+	}
+	r->pushed += step != PULL;
+	return err;
+}
+
+/* Something of every block can be read, so the pushes to it have been applied. */
+static int applied(struct run *r)
+{
+	size_t i;
+	int t, err = 0;
+
+	for (t = 0; t < r->perf->opt.tables; t++)
+		for (i = 0; i < count_of(r, t) && !err; i += APPLIED_STEP)
+			err = tutti_ps_pull(r->table[t], at(r, 1, t) + i, i, 1, TUTTI_FLOAT32);
 	return err;
 }
 
@@ -83,15 +138,17 @@ static double cpu_seconds(void)
 static int timed(struct run *r, enum step step, int n, double *seconds, double *cpu)
 {
 	uint64_t start;
-	int i, err;
+	int i, err, end;
 
 	err = tutti_barrier(r->perf->world);
-	*cpu = r->worker ? 0 : cpu_seconds();
+	*cpu = r->worker ? 0 : cpu_seconds(); /* of ranks that only serve */
 	start = perf_now_ns();
 	for (i = 0; i < n && r->worker && !err; i++)
 		err = once(r, step);
-	if (step == PUSH && r->worker && !err) /* what was pushed is applied when it can be read */
-		err = tutti_ps_pull(r->table, r->buf[1].data, 0, elements(r), TUTTI_FLOAT32);
+	end = tutti_waitall(2 * r->perf->opt.tables, r->req);
+	err = err ? err : end;
+	if (step == PUSH && r->worker && !err)
+		err = applied(r);
 	*seconds = r->worker ? (double)(perf_now_ns() - start) / 1e9 : 0;
 	if (!err)
 		err = tutti_barrier(r->perf->world);
@@ -106,14 +163,14 @@ static int timed(struct run *r, enum step step, int n, double *seconds, double *
 static int check(struct run *r, double *wrong)
 {
 	const float *v = (const float *)(const void *)r->buf[1].data;
-	float want = (float)(-r->pushed * r->workers);
+	float want = (float)(-r->pushed * (r->perf->opt.softsync ? 1 : r->workers)); /* the mean, or each */
 	size_t i;
-	int err = 0;
+	int t, err = 0;
 
 	*wrong = 0;
 	perf_guard_set(&r->buf[1], r->size);
-	if (r->worker)
-		err = tutti_ps_pull(r->table, r->buf[1].data, 0, elements(r), TUTTI_FLOAT32);
+	for (t = 0; t < r->perf->opt.tables && r->worker && !err; t++)
+		err = tutti_ps_pull(r->table[t], at(r, 1, t), 0, count_of(r, t), TUTTI_FLOAT32);
 	if (err)
 		return perf_call_failed(r->perf, "ps_pull", err);
 	for (i = 0; i < elements(r) && r->worker; i++)
@@ -122,10 +179,15 @@ static int check(struct run *r, double *wrong)
 	return perf_agree(r->perf, wrong, TUTTI_SUM);
 }
 
+static bool measured(const struct run *r, int step)
+{
+	return r->perf->opt.call == PERF_ALL || r->perf->opt.call == step;
+}
+
 static int one_row(struct run *r)
 {
 	const struct perf_options *opt = &r->perf->opt;
-	double seconds[STEPS], cpu[STEPS], unused, all, wrong = 0;
+	double seconds[STEPS] = {0}, cpu[STEPS] = {0}, unused, all, wrong = 0;
 	struct perf_cell cells[COLUMNS] = {{0}};
 	size_t i;
 	int step, err = 0;
@@ -134,6 +196,8 @@ static int one_row(struct run *r)
 	for (i = 0; i < elements(r); i++)
 		((float *)(void *)r->buf[0].data)[i] = 1;
 	for (step = 0; step < STEPS && !err; step++) {
+		if (!measured(r, step))
+			continue;
 		err = timed(r, (enum step)step, opt->warmup, &unused, &unused);
 		if (!err)
 			err = timed(r, (enum step)step, opt->iters, &seconds[step], &cpu[step]);
@@ -149,31 +213,44 @@ static int one_row(struct run *r)
 	cells[2].real = all / seconds[GET];
 	cells[3].real = all / seconds[PULL];
 	cells[4].real = seconds[PULL] / opt->iters * 1e6;
-	cells[5].real = all / seconds[PUSH];
-	cells[6].real = seconds[PUSH_PULL] / opt->iters * 1e6;
-	cells[7].real = cpu[PULL] / opt->iters / r->workers * 1e6;
-	cells[8].number = (int64_t)wrong;
-	cells[8].absent = !opt->check;
+	cells[5].real = all / seconds[PUT];
+	cells[6].real = all / seconds[PUSH];
+	cells[7].real = seconds[PUSH_PULL] / opt->iters * 1e6;
+	cells[8].real = cpu[PULL] / opt->iters / r->workers * 1e6;
+	for (i = 2; i < 9; i++)
+		cells[i].absent = !measured(r, of_column[i]);
+	cells[9].number = (int64_t)wrong;
+	cells[9].absent = !opt->check;
 	return perf_table_row(&r->perf->table, cells);
+}
+
+static int make_tables(struct run *r)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .rule = TUTTI_PS_SGD, .rate = 1,
+				       .init = TUTTI_PS_ZERO, .softsync = r->perf->opt.softsync};
+	char name[48];
+	int t, err = 0;
+
+	for (t = 0; t < r->perf->opt.tables && !err; t++) {
+		snprintf(name, sizeof(name), "%zu.%d", r->size, t);
+		err = tutti_ps_dense(r->ps, name, count_of(r, t), TUTTI_FLOAT32, &opt, &r->table[t]);
+	}
+	return err ? perf_call_failed(r->perf, "ps_dense", err) : 0;
 }
 
 static int all_sizes(struct run *r)
 {
-	struct tutti_ps_options opt = {.size = sizeof(opt), .rule = TUTTI_PS_SGD, .rate = 1,
-				       .init = TUTTI_PS_ZERO};
-	char name[32];
+	const size_t least = sizeof(float) * (size_t)r->perf->opt.tables;
 	int err;
 
 	r->size = r->perf->opt.minbytes;
 	do {
-		r->size = (r->size + sizeof(float) - 1) / sizeof(float) * sizeof(float);
+		r->size = r->size < least ? least : (r->size + sizeof(float) - 1) / sizeof(float) * sizeof(float);
 		r->pushed = 0;
 		perf_progress_row(r->perf, r->size);
-		snprintf(name, sizeof(name), "%zu", r->size);
-		err = tutti_ps_dense(r->ps, name, elements(r), TUTTI_FLOAT32, &opt, &r->table);
-		if (err)
-			return perf_call_failed(r->perf, "ps_dense", err);
-		err = one_row(r);
+		err = make_tables(r);
+		if (!err)
+			err = one_row(r);
 		r->size = perf_next_size(&r->perf->opt, r->size);
 	} while (!err && r->size);
 	return err;
@@ -181,10 +258,13 @@ static int all_sizes(struct run *r)
 
 static int with_server(struct run *r)
 {
-	struct tutti_ps_config config = {.size = sizeof(config),
-					 .staleness = TUTTI_PS_ASYNC,
-					 .role = r->worker ? TUTTI_PS_WORKER : TUTTI_PS_SERVER};
 	struct perf *perf = r->perf;
+	bool both = perf->rank < r->colocated;
+	struct tutti_ps_config config = {
+		.size = sizeof(config),
+		.staleness = TUTTI_PS_ASYNC,
+		.role = both ? TUTTI_PS_BOTH : r->worker ? TUTTI_PS_WORKER : TUTTI_PS_SERVER,
+		.weight = perf->opt.weights[both]};
 	int err, end;
 
 	memset(r->buf[2].data, 1, r->buf[2].size); /* memory that is there, not pages of zeros */
@@ -208,18 +288,18 @@ static int with_server(struct run *r)
 
 int perf_run_ps(struct perf *perf)
 {
-	struct run r = {.perf = perf, .servers = perf->opt.servers};
+	struct run r = {.perf = perf, .servers = perf->opt.servers, .colocated = perf->opt.colocated};
 	int err;
 
 	r.workers = perf->nranks - r.servers;
 	r.worker = perf->rank < r.workers;
-	if (r.workers < 1) {
+	if (r.workers < 1 || r.workers < r.colocated || r.servers + r.colocated < 1) {
 		if (!perf->rank)
-			fprintf(stderr, "tutti_perf: %d ranks are too few for %d servers and a worker\n",
-				perf->nranks, r.servers);
+			fprintf(stderr, "tutti_perf: %d ranks are too few for %d servers and %d workers, or nobody serves\n",
+				perf->nranks, r.servers, r.colocated ? r.colocated : 1);
 		return -EINVAL;
 	}
-	err = perf_buffers_get(perf, r.buf, 3, perf->opt.maxbytes + sizeof(float));
+	err = perf_buffers_get(perf, r.buf, 3, perf->opt.maxbytes + sizeof(float) * PERF_TABLES);
 	if (err)
 		return err;
 	err = with_server(&r);

@@ -34,6 +34,7 @@ struct tutti_ps_config {
 	int servers;
 	int staleness;	/* 0: BSP; s: at most s clocks apart (SSP); TUTTI_PS_ASYNC: no bound */
 	int copies;	/* servers that keep each part of a table, at most 4; 0: one */
+	int weight;	/* of this rank as a server: how much it keeps beside the others, at most 65535; 0: 1 */
 };
 
 /**
@@ -112,6 +113,7 @@ struct tutti_ps_options {
 	int essp;		/* 1: servers send workers what they have pulled before, when it changes */
 	int n_fetch, n_push;	/* Downpour: clocks from one fetch, one push to the next; dense [1, 1] */
 	int threads;		/* of a server that apply a push together, without locks, at most 64 [1] */
+	double budget;		/* managed bandwidth: a worker's pushes between clocks, bytes a second [no limit] */
 };
 
 /** tutti_ps_dense - a table of count elements. Collective. options NULL: sums, unset. */

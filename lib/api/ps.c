@@ -3,6 +3,7 @@
 #include "lib/ps/ps.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@
 
 /* What every rank tells the others: whole 64-bit words. */
 struct card {
-	uint64_t role, workers, servers, staleness, copies, in, back, generation, grace, verify;
+	uint64_t role, workers, servers, staleness, copies, weight, in, back, generation, grace, verify;
 };
 
 #define CARD_WORDS (sizeof(struct card) / sizeof(uint64_t))
@@ -36,6 +37,9 @@ static int read_config(const struct tutti_ps_config *user, struct tutti_ps_confi
 	if (c->copies < 0 || c->copies > TT_PS_CHAIN)
 		return tt_fail(-EINVAL, "tutti_ps_open: copies is %d; it must be 0 to %d", c->copies,
 			       TT_PS_CHAIN);
+	if (c->weight < 0 || c->weight > TT_PS_WEIGHT)
+		return tt_fail(-EINVAL, "tutti_ps_open: weight is %d; it must be 0 to %d", c->weight,
+			       TT_PS_WEIGHT);
 	if (c->workers < 0 || c->servers < 0 || c->staleness < TUTTI_PS_ASYNC)
 		return tt_fail(-EINVAL, "tutti_ps_open: %s is negative",
 			       c->workers < 0 ? "workers" : c->servers < 0 ? "servers" : "staleness");
@@ -78,6 +82,7 @@ static int check_cards(const struct tutti_comm *comm, const struct card *card, i
 static int take_roles(struct tutti_ps *ps, const struct card *card)
 {
 	struct tutti_comm *comm = ps->comm;
+	uint32_t total = 0;
 	int r;
 
 	ps->my_worker = ps->my_server = -1;
@@ -90,6 +95,8 @@ static int take_roles(struct tutti_ps *ps, const struct card *card)
 		if (card[r].role & TUTTI_PS_SERVER) {
 			if (r == comm->rank)
 				ps->my_server = ps->nservers;
+			total += (uint32_t)card[r].weight;
+			ps->upto[ps->nservers] = total;
 			ps->server[ps->nservers++] = r;
 		}
 	}
@@ -133,6 +140,7 @@ static int open_rest(struct tutti_ps *ps, const struct tutti_ps_config *c, struc
 			    .servers = (uint64_t)c->servers,
 			    .staleness = (uint64_t)(int64_t)c->staleness,
 			    .copies = (uint64_t)c->copies,
+			    .weight = c->weight ? (uint64_t)c->weight : 1,
 			    .generation = tt_hash_add(ps->comm->uid, tt_now_ns()),
 			    .grace = (uint64_t)ctx->env.ps_grace.number,
 			    .verify = (uint64_t)ctx->env.ps_verify.number};
@@ -177,6 +185,7 @@ static void free_ps(struct tutti_ps *ps)
 	free(ps->in_token);
 	free(ps->back_token);
 	free(ps->load);
+	free(ps->upto);
 	free(ps->lost);
 	if (ps->coll)
 		tutti_comm_free(ps->coll);
@@ -197,7 +206,8 @@ static struct tutti_ps *new_ps(int n, struct card **all)
 	ps->server = calloc((size_t)n, sizeof(int));
 	ps->in_token = calloc((size_t)n, sizeof(uint32_t));
 	ps->back_token = calloc((size_t)n, sizeof(uint32_t));
-	if (*all && ps->worker && ps->server && ps->in_token && ps->back_token)
+	ps->upto = calloc((size_t)n, sizeof(uint32_t));
+	if (*all && ps->worker && ps->server && ps->in_token && ps->back_token && ps->upto)
 		return ps;
 	free_ps(ps);
 	return NULL;
@@ -286,6 +296,7 @@ int tutti_ps_close(struct tutti_ps *ps)
 	err = tt_group_refuse("tutti_ps_close");
 	if (err)
 		return err;
+	tt_ps_budget_rest(ps); /* its requests are nobody's to wait for */
 	if (ps->tasks)
 		return tt_fail(-EBUSY, "tutti_ps_close: %d requests have not been waited for",
 			       ps->tasks);
@@ -390,6 +401,9 @@ static int check_modes(const struct tutti_ps *ps, const struct tutti_ps_table *t
 			       TT_PS_THREADS);
 	if (o->n_push > 1 && o->rule == TUTTI_PS_ASSIGN)
 		return tt_fail(-EINVAL, "a table's options: n_push adds updates up, and rule assign does not");
+	if (!(o->budget >= 0) || !isfinite(o->budget) || (o->budget > 0 && (o->n_push > 1 || o->rule == TUTTI_PS_ASSIGN)))
+		return tt_fail(-EINVAL, "a table's options: budget is %g; it is bytes per second, not for rule assign, "
+					"and not with n_push", o->budget);
 	return 0;
 }
 
@@ -451,6 +465,8 @@ static uint64_t fingerprint(const struct tutti_ps_table *t)
 	h = tt_hash_add(tt_hash_add(h, (uint64_t)o.softsync), (uint64_t)o.staleness_aware);
 	h = tt_hash_add(tt_hash_add(h, (uint64_t)o.n_fetch), (uint64_t)o.n_push);
 	h = tt_hash_add(tt_hash_add(h, (uint64_t)o.essp), (uint64_t)o.threads);
+	memcpy(&word, &o.budget, sizeof(word));
+	h = tt_hash_add(h, word);
 	return tt_hash_add(h, o.block) >> 1; /* a maximum and a minimum of it fit in one word each */
 }
 

@@ -96,8 +96,17 @@ static int start_pull(struct tutti_ps_table *t, void *buf, size_t offset, size_t
 static int start_push(struct tutti_ps_table *t, const void *buf, size_t offset, size_t count,
 		      const char *call, struct tutti_request **request)
 {
+	if (t->budget)
+		return tt_ps_budget_push(t, buf, offset, count, call, request);
 	return t->accrued.sums ? tt_ps_accrue(t, buf, offset, count, call, request)
 			       : tt_ps_push(t, buf, offset, count, false, call, request);
+}
+
+static int start_push_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,
+			   const char *call, struct tutti_request **request)
+{
+	return t->budget ? tt_ps_budget_push_rows(t, keys, n, buf, call, request)
+			 : tt_ps_push_rows(t, keys, n, buf, call, request);
 }
 
 int tutti_ps_ipull(struct tutti_ps_table *table, void *buf, size_t offset, size_t count,
@@ -205,7 +214,7 @@ int tutti_ps_ipush_rows(struct tutti_ps_table *table, const uint64_t *keys, size
 {
 	int err = check_rows("tutti_ps_ipush_rows", table, keys, n, buf, datatype, request);
 
-	return err ? err : tt_ps_push_rows(table, keys, n, buf, "ps_ipush_rows", request);
+	return err ? err : start_push_rows(table, keys, n, buf, "ps_ipush_rows", request);
 }
 
 int tutti_ps_pull_rows(struct tutti_ps_table *table, const uint64_t *keys, size_t n, void *buf,
@@ -226,13 +235,13 @@ int tutti_ps_push_rows(struct tutti_ps_table *table, const uint64_t *keys, size_
 	int err = check_rows("tutti_ps_push_rows", table, keys, n, buf, datatype, &req);
 
 	if (!err)
-		err = tt_ps_push_rows(table, keys, n, buf, "ps_push_rows", &req);
+		err = start_push_rows(table, keys, n, buf, "ps_push_rows", &req);
 	return err ? err : tutti_wait(&req);
 }
 
 /* ---- the clock ---- */
 
-/* What n_push has kept back goes first. */
+/* What n_push or a budget has kept back goes first. */
 static int start_clock(struct tutti_ps *ps, uint64_t clock, const char *call,
 		       struct tutti_request **request)
 {

@@ -51,19 +51,19 @@ int tt_ps_accrue(struct tutti_ps_table *t, const void *buf, uint64_t offset, uin
 	return err;
 }
 
-static int send_table(struct tutti_ps_table *t)
+int tt_ps_send_sum(struct tutti_ps_table *t, struct tt_ps_sum *sum)
 {
 	struct tutti_request *req = NULL;
 	uint64_t from = 0, to;
 	int err = 0;
 
-	for (; !err && tt_ps_sum_next(&t->accrued, &from, &to, t->count); from = to) {
-		err = tt_ps_push(t, t->accrued.sums + from * t->elem, from, to - from, false, "ps_clock",
+	for (; !err && tt_ps_sum_next(sum, &from, &to, t->count); from = to) {
+		err = tt_ps_push(t, sum->sums + from * t->elem, from, to - from, false, "ps_clock",
 				 &req);
 		if (!err)
 			err = tutti_wait(&req);
 		if (!err)
-			tt_ps_sum_clear(&t->accrued, from, to);
+			tt_ps_sum_clear(sum, from, to);
 	}
 	return err;
 }
@@ -78,7 +78,9 @@ int tt_ps_send_accrued(struct tutti_ps *ps, uint64_t clock)
 		uint64_t period = t->opt.n_push > 1 ? (uint64_t)t->opt.n_push : 1;
 
 		if (t->accrued.sums && clock / period != ps->clock / period)
-			err = send_table(t);
+			err = tt_ps_send_sum(t, &t->accrued);
+		else if (t->budget)
+			err = tt_ps_budget_finish(t);
 	}
 	return err;
 }

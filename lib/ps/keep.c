@@ -266,7 +266,7 @@ static int take_rows(struct tt_ps_store *s, const uint64_t *key, const uint64_t 
 	int j, err;
 
 	for (i = 0; i < n; i++) {
-		if (tt_ps_key_server(key[i], t->ps->nservers) != s->server)
+		if (tt_ps_server_of(t->ps, key[i]) != s->server)
 			continue;
 		if (tt_ps_keys_find(k->keys, key[i]) != TT_PS_NOWHERE)
 			return tt_fail(-EBADMSG, "'%s.keys' has %llu twice", t->name,

@@ -3,7 +3,8 @@
  * Which server keeps what. A dense table is cut into one range for each server such that the bytes of all
  * tables so far become level, as water fills a vessel: the emptier a server, the more it gets. So
  * largest/mean stays near 1 whatever the sizes; what is too small to be worth cutting goes to the emptiest.
- * Rows go by a hash of their key.
+ * Rows go by a hash of their key. A server of weight w counts as w of them; upto has the sums of the weights,
+ * up to each server and with it.
  */
 #include <math.h>
 
@@ -12,58 +13,82 @@
 
 #define WHOLE 4096 /* bytes up to which a table stays in one piece */
 
-static int emptiest(const uint64_t *load, const uint64_t *more, int n)
+static uint64_t weight_of(const uint32_t *upto, int i)
 {
+	return i ? upto[i] - upto[i - 1] : upto[0];
+}
+
+static int emptiest(const uint64_t *load, const uint64_t *more, const uint32_t *upto, int n)
+{
+	double least = HUGE_VAL, now;
 	int i, best = 0;
 
-	for (i = 1; i < n; i++)
-		if (load[i] + more[i] < load[best] + more[best])
+	for (i = 0; i < n; i++) {
+		now = (double)(load[i] + more[i]) / (double)weight_of(upto, i);
+		if (now < least) {
+			least = now;
 			best = i;
+		}
+	}
 	return best;
 }
 
-/* The level at which all that are below it hold `bytes` more. */
-static uint64_t level(const uint64_t *load, int n, uint64_t bytes)
-{
-	uint64_t now = UINT64_MAX, sum, below;
-	int i;
+/* A height: bytes for so much weight. */
+struct level {
+	uint64_t bytes, weight;
+};
 
-	for (;;) {
-		sum = bytes;
-		below = 0;
-		for (i = 0; i < n; i++)
-			if (load[i] < now) {
-				sum += load[i];
-				below++;
-			}
-		if (sum / below == now)
-			return now;
-		now = sum / below; /* falls each time, as whoever is left out was above */
-	}
+static uint64_t share(const struct level *l, const uint32_t *upto, int i)
+{
+	uint64_t w = weight_of(upto, i);
+
+	return l->bytes / l->weight * w + l->bytes % l->weight * w / l->weight;
 }
 
-void tt_ps_place(const uint64_t *load, int n, uint64_t count, uint64_t bytes, uint64_t *begin)
+/* The level at which all that are below it hold `bytes` more. */
+static struct level find_level(const uint64_t *load, const uint32_t *upto, int n, uint64_t bytes)
 {
-	uint64_t to, left = count, more, at = 0;
+	struct level now = {UINT64_MAX, 1}, next;
+	int i, round;
+
+	for (round = 0; round <= n; round++) { /* each but the last leaves out whoever is above */
+		next = (struct level){bytes, 0};
+		for (i = 0; i < n; i++)
+			if (!round || load[i] < share(&now, upto, i)) {
+				next.bytes += load[i];
+				next.weight += weight_of(upto, i);
+			}
+		if (!next.weight || (next.bytes == now.bytes && next.weight == now.weight))
+			break; /* none is below: less than a byte for each */
+		now = next;
+	}
+	return now;
+}
+
+void tt_ps_place(const uint64_t *load, const uint32_t *upto, int n, uint64_t count, uint64_t bytes,
+		 uint64_t *begin)
+{
+	struct level level = find_level(load, upto, n, count * bytes);
+	uint64_t left = count, more, at = 0;
 	int i, k;
 
 	for (i = 0; i <= n; i++)
 		begin[i] = 0;
-	to = count * bytes > WHOLE ? level(load, n, count * bytes) : 0;
 	/* begin[i + 1]: bytes of i for now */
-	for (i = 0; i < n; i++) {
-		more = to > load[i] ? (to - load[i]) / bytes : 0;
+	for (i = 0; i < n && count * bytes > WHOLE; i++) {
+		more = share(&level, upto, i);
+		more = more > load[i] ? (more - load[i]) / bytes : 0;
 		if (more > left)
 			more = left;
 		begin[i + 1] = more * bytes;
 		left -= more;
 	}
 	if (count * bytes <= WHOLE) {
-		begin[emptiest(load, begin + 1, n) + 1] = count * bytes;
+		begin[emptiest(load, begin + 1, upto, n) + 1] = count * bytes;
 		left = 0;
 	}
-	for (; left; left--) { /* rounding: less than n units */
-		k = emptiest(load, begin + 1, n);
+	for (; left; left--) { /* rounding: a few units for each server */
+		k = emptiest(load, begin + 1, upto, n);
 		begin[k + 1] += bytes;
 	}
 	for (i = 0; i < n; i++) {
@@ -72,15 +97,27 @@ void tt_ps_place(const uint64_t *load, int n, uint64_t count, uint64_t bytes, ui
 	}
 }
 
-int tt_ps_key_server(uint64_t key, int n)
+int tt_ps_key_server(const uint32_t *upto, int n, uint64_t key)
 {
-	return (int)((tt_mix64(key + 0x9e3779b97f4a7c15ull) >> 32) * (uint64_t)n >> 32);
+	uint64_t at = (tt_mix64(key + 0x9e3779b97f4a7c15ull) >> 32) * (uint64_t)upto[n - 1] >> 32;
+	int lo = 0, hi = n - 1, mid;
+
+	if (upto[n - 1] == (uint32_t)n) /* all weigh 1 */
+		return (int)at;
+	while (lo < hi) {
+		mid = (lo + hi) / 2;
+		if (at < upto[mid])
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return lo;
 }
 
 /* Six standard deviations above the mean. */
-uint64_t tt_ps_key_room(uint64_t rows, int n)
+uint64_t tt_ps_key_room(const uint32_t *upto, int n, int server, uint64_t rows)
 {
-	double mean = (double)rows / n;
+	double mean = (double)rows * (double)weight_of(upto, server) / (double)upto[n - 1];
 	uint64_t room = (uint64_t)(mean + 6 * sqrt(mean)) + 16;
 
 	return room < rows ? room : rows;

@@ -29,6 +29,7 @@
 #define TT_PS_COPIES 2		    /* slots of a block */
 #define TT_PS_CHAIN 4 /* copies of a server */
 #define TT_PS_THREADS 64
+#define TT_PS_WEIGHT 65535 /* the most; their sum has 32 bits */
 #define TT_PS_TABLES 1024
 #define TT_PS_CLOCKS 2048 /* workers whose clocks are in a file; of more, the lowest alone */
 #define TT_PS_NAME 64
@@ -144,6 +145,7 @@ struct tt_ps_task;
 struct tt_ps_store; /* a server's side of a table */
 struct tt_ps_cache; /* essp: what a server sends a worker of it */
 struct tt_ps_keys;
+struct tt_ps_budget; /* managed bandwidth */
 
 /* Updates added up until they are applied or sent. */
 struct tt_ps_sum {
@@ -179,6 +181,7 @@ struct tutti_ps_table {
 	uint32_t my_cache;	    /* token of its first bell */
 	struct tt_ps_sum accrued;   /* n_push > 1: what is not sent yet */
 	uint64_t fetch_period, fetch_clock; /* n_fetch > 1: the last period, from 1, and when it fetched */
+	struct tt_ps_budget *budget; /* NULL: pushes go at once */
 };
 
 /* What a worker knows of a server's blocks. */
@@ -278,6 +281,7 @@ struct tutti_ps {
 	struct tutti_ps_table *table[TT_PS_TABLES];
 	atomic_uint ntables;
 	uint64_t *load; /* by server: bytes of values */
+	uint32_t *upto; /* by server: weights, up to and with its own; see place.c */
 
 	struct tt_ps_link *link; /* by server; NULL: no worker */
 	uint64_t clock;
@@ -332,11 +336,20 @@ size_t tt_ps_box_back(const struct tutti_ps *ps, int rank);
 int tt_ps_box_open(struct tutti_ps *ps);
 void tt_ps_box_close(struct tutti_ps *ps);
 
-/* place.c: split count units of so many bytes so that load, by server, becomes level; begin has n + 1. */
-void tt_ps_place(const uint64_t *load, int n, uint64_t count, uint64_t bytes, uint64_t *begin);
+/*
+ * place.c: split count units of so many bytes so that load, by server, becomes level for its weight; begin has n + 1.
+ * upto: the weights of a server and those before it, added up.
+ */
+void tt_ps_place(const uint64_t *load, const uint32_t *upto, int n, uint64_t count, uint64_t bytes,
+		 uint64_t *begin);
 /* The server of a key, and how many of `rows` rows one must have room for. */
-int tt_ps_key_server(uint64_t key, int n);
-uint64_t tt_ps_key_room(uint64_t rows, int n);
+int tt_ps_key_server(const uint32_t *upto, int n, uint64_t key);
+uint64_t tt_ps_key_room(const uint32_t *upto, int n, int server, uint64_t rows);
+
+static inline int tt_ps_server_of(const struct tutti_ps *ps, uint64_t key)
+{
+	return tt_ps_key_server(ps->upto, ps->nservers, key);
+}
 
 /* keys.c: a map from keys to places */
 int tt_ps_keys_new(struct tt_ps_keys **keys);
@@ -410,6 +423,39 @@ int tt_ps_accrue(struct tutti_ps_table *t, const void *buf, uint64_t offset, uin
 int tt_ps_nothing(struct tutti_ps_table *t, const char *call, struct tutti_request **request);
 /* Send what has been added up, if the worker's clock becomes clock; UINT64_MAX: it leaves. */
 int tt_ps_send_accrued(struct tutti_ps *ps, uint64_t clock);
+/* Push all that is in sum, and clear it. */
+int tt_ps_send_sum(struct tutti_ps_table *t, struct tt_ps_sum *sum);
+
+/* urgent.c: units 0 to n - 1, those that wait in a heap; heap[0] presses most */
+struct tt_ps_urgent {
+	double *key;	/* by unit */
+	uint32_t *heap; /* n units */
+	uint32_t *at;	/* by unit: its place in heap + 1; 0: it does not wait */
+	uint32_t n;
+};
+
+int tt_ps_urgent_new(uint64_t units, struct tt_ps_urgent *u);
+void tt_ps_urgent_free(struct tt_ps_urgent *u);
+/* It waits, with this key, whether it did before or not. */
+void tt_ps_urgent_set(struct tt_ps_urgent *u, uint32_t unit, double key);
+void tt_ps_urgent_drop(struct tt_ps_urgent *u, uint32_t unit);
+
+/* budget.c: pushes as a budget allows. Without the lock, but for what is seen. */
+int tt_ps_budget_new(struct tutti_ps_table *t);
+void tt_ps_budget_free(struct tutti_ps_table *t);
+int tt_ps_budget_push(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count,
+		      const char *call, struct tutti_request **request);
+int tt_ps_budget_push_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,
+			   const char *call, struct tutti_request **request);
+/* These values were pulled. */
+void tt_ps_budget_seen(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count);
+void tt_ps_budget_seen_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf);
+/* Send what is left. */
+int tt_ps_budget_finish(struct tutti_ps_table *t);
+/* Of all tables: nothing is under way, nor starts before the next push. */
+void tt_ps_budget_rest(struct tutti_ps *ps);
+/* The sum of absolute values. */
+double tt_ps_magnitude(enum tutti_datatype datatype, const void *p, size_t n);
 
 /* rule.c: apply an update; see there. state: NULL where the rule has none. step counts from 1. */
 int tt_ps_rule_states(int rule);

@@ -9,7 +9,7 @@ struct pull_range {
 	struct tt_ps_pull pull;
 	struct tt_ps_range range;
 	char *buf; /* of element offset */
-	uint64_t offset;
+	uint64_t offset, count;
 };
 
 static struct pull_range *range_of(struct tt_ps_task *task)
@@ -61,6 +61,8 @@ static void pull_release(struct tt_ps_task *task)
 {
 	struct pull_range *p = range_of(task);
 
+	if (task->table->budget && task->emitted && !task->r.status)
+		tt_ps_budget_seen(task->table, p->buf, p->offset, p->count);
 	tt_ps_range_free(&p->range);
 	tt_ps_pull_free(&p->pull);
 }
@@ -78,6 +80,7 @@ int tt_ps_pull(struct tutti_ps_table *t, void *buf, uint64_t offset, uint64_t co
 	p = range_of(task);
 	p->buf = buf;
 	p->offset = offset;
+	p->count = count;
 	p->pull.next = next_block;
 	task->emit = pull_emit;
 	task->release = pull_release;

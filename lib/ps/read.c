@@ -5,8 +5,8 @@
  * A read knows which slot holds which sequence before it is posted: from the clock's note (the hint), or
  * from the directory. Head and data are read together, in no order. If the head says that sequence, not retired,
  * then the slot was retired, if at all, after the read was posted; it rests for the grace from then on, so a read
- * that took no longer has seen nothing else. One that took longer reads the head again: if it is
- * still the same, nothing was written before all data had been read. Otherwise the directory says where
+ * that took no longer has seen nothing else. One that took longer reads the head again: if it has
+ * still that sequence, retired or not, nothing was written before all data had been read. Otherwise the directory says where
  * to read next. What the head was when it was sampled also bounds the age: the server had published everything up to the
  * clock it told before the read was posted, and this slot was the newest of its block.
  *
@@ -227,13 +227,13 @@ static void got_dir(struct tt_ps_unit *u)
 static void judge(struct tt_ps_unit *u)
 {
 	uint64_t stamp = atomic_load(&u->landing->head.stamp);
-	bool same = stamp == u->word >> 8 << 1;
+	bool same = stamp >> 1 == u->word >> 8, retired = stamp & 1;
 
 	if (again_if_moved(u))
 		return;
 	if (u->state == TT_PS_READ_DIR)
 		got_dir(u);
-	else if (!same)
+	else if (!same || (retired && u->state == TT_PS_READ_DATA)) /* since when, nobody knows */
 		read_dir(u);
 	else if (u->state == TT_PS_READ_CHECK ||
 		 u->over - u->posted <= u->pull->task.ps->grace_ns)

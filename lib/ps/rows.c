@@ -71,7 +71,7 @@ static bool ask(struct rows *rows, int k)
 		return false;
 	key = (uint64_t *)(void *)(out->staging + sizeof(msg));
 	for (; *i < rows->n && msg.count < TT_PS_KEYS; ++*i)
-		if (tt_ps_key_server(rows->keys[*i], task->ps->nservers) == k &&
+		if (tt_ps_server_of(task->ps, rows->keys[*i]) == k &&
 		    place_of(rows, rows->keys[*i]) == TT_PS_NOWHERE)
 			key[msg.count++] = rows->keys[*i];
 	msg.len = msg.count * (uint32_t)sizeof(*key);
@@ -162,7 +162,7 @@ static bool send_rows(struct rows *rows, int k)
 	if (!out)
 		return false;
 	for (; *i < rows->n && msg.count < rows->most; ++*i)
-		if (tt_ps_key_server(rows->keys[*i], task->ps->nservers) == k)
+		if (tt_ps_server_of(task->ps, rows->keys[*i]) == k)
 			rows->pick[msg.count++] = (uint32_t)*i;
 	if (!msg.count)
 		return true;
@@ -224,7 +224,7 @@ static void sort_rows(struct rows *rows)
 
 	for (i = 0; i < rows->n; i++)
 		rows->row[i] = (struct row){
-			.server = tt_ps_key_server(rows->keys[i], t->ps->nservers),
+			.server = tt_ps_server_of(t->ps, rows->keys[i]),
 			.place = place_of(rows, rows->keys[i]),
 			.local = rows->buf + i * row_size(t)};
 	qsort(rows->row, rows->n, sizeof(*rows->row), by_place);
@@ -274,6 +274,8 @@ static void rows_release(struct tt_ps_task *task)
 {
 	struct rows *rows = rows_of(task);
 
+	if (task->table->budget && !rows->push && task->emitted && !task->r.status)
+		tt_ps_budget_seen_rows(task->table, rows->keys, rows->n, rows->buf);
 	free(rows->cursor);
 	free(rows->row);
 	free(rows->item);

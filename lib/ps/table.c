@@ -2,10 +2,11 @@
 /*
  * Where the parts of a table lie. A server's memory of it, which workers read:
  *
- *	[directory: a word for each block][block 0: slot 0, slot 1][block 1: ...]	a slot: head, data
+ *	[directory: a word for each block][slot 0 of all blocks][slot 1 of all blocks]	a slot: head, data
  *
- * then, with essp, a line for each worker. A worker's memory: copies of the servers' directories, one after the other,
- * then, with essp, what they send: see cache.c.
+ * so that what is pulled together lies together: among slots that are not read, copies of some MB took a third longer.
+ * Then, with essp, a line for each worker. A worker's memory: copies of the servers' directories, one after the
+ * other, then, with essp, what they send: see cache.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -40,7 +41,7 @@ uint64_t tt_ps_ack_at(const struct tutti_ps_table *t, int server, int worker)
 
 uint64_t tt_ps_slot_at(const struct tutti_ps_table *t, int server, uint64_t block, unsigned slot)
 {
-	return tt_ps_dir_size(t, server) + (block * TT_PS_COPIES + slot) * t->block_pitch;
+	return tt_ps_dir_size(t, server) + (slot * t->part[server].blocks + block) * t->block_pitch;
 }
 
 uint64_t tt_ps_base_at(const struct tutti_ps_table *t, int server, int copy)
@@ -72,7 +73,7 @@ static int place_dense(struct tutti_ps_table *t)
 
 	if (!begin)
 		return tt_fail(-ENOMEM, "no memory for table '%s'", t->name);
-	tt_ps_place(ps->load, ps->nservers, t->count, t->elem, begin);
+	tt_ps_place(ps->load, ps->upto, ps->nservers, t->count, t->elem, begin);
 	for (k = 0; k < ps->nservers; k++) {
 		t->part[k].begin = begin[k];
 		t->part[k].elems = begin[k + 1] - begin[k];
@@ -123,7 +124,7 @@ static int lay_out(struct tutti_ps_table *t)
 	if (t->rows) {
 		t->block_elems = (t->block_elems > t->width ? t->block_elems / t->width : 1) * t->width;
 		for (k = 0; k < ps->nservers; k++)
-			t->part[k].elems = tt_ps_key_room(t->count, ps->nservers) * t->width;
+			t->part[k].elems = tt_ps_key_room(ps->upto, ps->nservers, k, t->count) * t->width;
 	} else if (!t->block_elems) {
 		err = tt_fail(-EINVAL, "table '%s': options.block is %zu bytes, and an element has %zu",
 			      t->name, t->opt.block, t->elem);
@@ -142,7 +143,7 @@ static int lay_out(struct tutti_ps_table *t)
 
 static int track(struct tutti_ps_table *t)
 {
-	int k;
+	int k, err;
 
 	t->track = calloc((size_t)t->ps->nservers, sizeof(*t->track));
 	for (k = 0; t->track && k < t->ps->nservers; k++) {
@@ -157,7 +158,8 @@ static int track(struct tutti_ps_table *t)
 		return tt_fail(-ENOMEM, "no memory for table '%s'", t->name);
 	if (t->opt.n_push > 1)
 		return tt_ps_sum_new(t, t->count, &t->accrued);
-	return t->rows ? tt_ps_keys_new(&t->places) : 0;
+	err = t->rows ? tt_ps_keys_new(&t->places) : 0;
+	return !err && t->opt.budget > 0 ? tt_ps_budget_new(t) : err;
 }
 
 static int get_memory(struct tutti_ps_table *t)
@@ -218,6 +220,7 @@ void tt_ps_table_free(struct tutti_ps_table *t)
 	}
 	free(t->track);
 	tt_ps_sum_free(&t->accrued);
+	tt_ps_budget_free(t);
 	tt_ps_cache_free(t);
 	free(t->cache_token);
 	free(t->sub_token);

@@ -36,7 +36,7 @@ tools/values	lib/plan tools/values.h
 tools/run	lib/diag tools/cli.h
 tools/ras	lib/boot tools/cli.h tools/plain.h tools/values.h
 tools/sim	lib/plan tools/cli.h tools/values.h
-tools/explain.c	lib/plan lib/topo lib/node/node.h tools/cli.h tools/values.h
+tools/explain	lib/plan lib/topo lib/node/node.h tools/cli.h tools/values.h
 tools/tune	lib tools/cli.h tools/values.h
 '
 
@@ -77,7 +77,7 @@ test_includes()
 		tools/run/*) own=tools/run ;;
 		tools/ras/*) own=tools/ras ;;
 		tools/tune/*) own=tools/tune ;;
-		tools/explain.c) own=tools/explain.c ;;
+		tools/explain/*) own=tools/explain ;;
 		tools/values.*) own=tools/values ;;
 		lib/* | transports/*) own=$(echo "$file" | cut -d/ -f1,2) ;;
 		*) own=${file%%/*} ;;

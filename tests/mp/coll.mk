@@ -23,6 +23,7 @@ TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_ps_errors \
 	tests/mp/test_ps_hammer \
 	tests/mp/test_ps_modes \
+	tests/mp/test_ps_traffic \
 	tests/mp/test_ps_essp \
 	tests/mp/test_ps_save \
 	tests/mp/test_ps_copies \
@@ -82,6 +83,8 @@ tests_mp_test_ps_chain_SOURCES = tests/mp/test_ps_chain.c
 tests_mp_test_ps_chain_LDADD = libttmp.la
 tests_mp_test_ps_modes_SOURCES = tests/mp/test_ps_modes.c
 tests_mp_test_ps_modes_LDADD = libttmp.la
+tests_mp_test_ps_traffic_SOURCES = tests/mp/test_ps_traffic.c
+tests_mp_test_ps_traffic_LDADD = libttmp.la -lm
 tests_mp_test_ps_essp_SOURCES = tests/mp/test_ps_essp.c
 tests_mp_test_ps_essp_LDADD = libttmp.la
 tests_mp_test_ps_save_SOURCES = tests/mp/test_ps_save.c

@@ -12,15 +12,34 @@
 
 /* ---- placement ---- */
 
-/* Tables of sizes as networks have them, one after the other; the load becomes level. */
-static void placed(int n, uint64_t seed, int tables)
+#define SERVERS 64
+
+/* Weights 1, or 1 to `most` in some order; added up. */
+static void weigh(int n, uint32_t most, uint32_t *upto)
 {
-	uint64_t load[64] = {0}, begin[65], total = 0, most = 0, count;
+	int k;
+
+	for (k = 0; k < n; k++)
+		upto[k] = (k ? upto[k - 1] : 0) + 1 + (uint32_t)(k * 7) % most;
+}
+
+static uint32_t weight_of(const uint32_t *upto, int k)
+{
+	return k ? upto[k] - upto[k - 1] : upto[0];
+}
+
+/* Tables of sizes as networks have them, one after the other; the load becomes level. */
+static void placed(int n, uint32_t weights, uint64_t seed, int tables)
+{
+	uint64_t load[SERVERS] = {0}, begin[SERVERS + 1], total = 0, count;
+	uint32_t upto[SERVERS];
+	double most = 0, now;
 	int t, k;
 
+	weigh(n, weights, upto);
 	for (t = 0; t < tables; t++) {
 		count = t % 2 ? tt_random(&seed) % 1000 + 1 : tt_random(&seed) % 5000000 + 100000;
-		tt_ps_place(load, n, count, 4, begin);
+		tt_ps_place(load, upto, n, count, 4, begin);
 		TT_CHECK(begin[0] == 0 && begin[n] == count);
 		for (k = 0; k < n; k++) {
 			TT_CHECK(begin[k] <= begin[k + 1]);
@@ -28,44 +47,73 @@ static void placed(int n, uint64_t seed, int tables)
 		}
 		total += count * 4;
 	}
-	for (k = 0; k < n; k++)
-		if (load[k] > most)
-			most = load[k];
-	TT_CHECK((double)most * n / (double)total <= 1.02);
+	for (k = 0; k < n; k++) {
+		now = (double)load[k] / weight_of(upto, k);
+		most = now > most ? now : most;
+	}
+	TT_CHECK(most * upto[n - 1] / (double)total <= 1.02);
 }
 
 static void place(void)
 {
 	uint64_t none[3] = {0, 0, 0}, uneven[3] = {1 << 20, 0, 0}, begin[4];
+	uint32_t alike[3] = {1, 2, 3}, heavy[3] = {6, 8, 10};
 	int n;
 
-	for (n = 1; n <= 33; n++)
-		placed(n, (uint64_t)n, 40);
-	tt_ps_place(none, 3, 10, 4, begin); /* too small to cut */
+	for (n = 1; n <= 33; n++) {
+		placed(n, 1, (uint64_t)n, 40);
+		placed(n, 5, (uint64_t)n, 40);
+	}
+	tt_ps_place(none, alike, 3, 10, 4, begin); /* too small to cut */
 	TT_CHECK(begin[1] == 10 && begin[2] == 10 && begin[3] == 10);
-	tt_ps_place(uneven, 3, 1 << 18, 4, begin); /* the others have room for all of it */
+	tt_ps_place(uneven, alike, 3, 1 << 18, 4, begin); /* the others have room for all of it */
 	TT_CHECK(begin[1] == 0 && begin[2] == 1 << 17 && begin[3] == 1 << 18);
-	tt_ps_place(none, 3, 1ull << 40, 8, begin);
+	tt_ps_place(none, alike, 3, 1ull << 40, 8, begin);
 	TT_CHECK(begin[3] == 1ull << 40 && begin[1] >= (1ull << 40) / 3);
+	tt_ps_place(none, heavy, 3, 10 << 20, 4, begin); /* 6 : 2 : 2 */
+	TT_CHECK(begin[1] == 6 << 20 && begin[2] == 8 << 20 && begin[3] == 10 << 20);
+	tt_ps_place(uneven, heavy, 3, 1 << 20, 4, begin); /* what the first has counts: 3 MiB, 1, 1 */
+	TT_CHECK(begin[1] == 1 << 19 && begin[2] == 3 << 18 && begin[3] == 1 << 20);
 }
 
 static void keys_spread(void)
 {
 	int of[7] = {0}, i, k;
+	uint32_t upto[7];
 	uint64_t stride;
 
+	weigh(7, 1, upto);
 	for (stride = 1; stride; stride <<= 13) {
 		memset(of, 0, sizeof(of));
 		for (i = 0; i < 70000; i++) {
-			k = tt_ps_key_server((uint64_t)i * stride, 7);
+			k = tt_ps_key_server(upto, 7, (uint64_t)i * stride);
 			TT_CHECK(k >= 0 && k < 7);
 			of[k]++;
 		}
 		if (stride < 1ull << 40) /* beyond, keys repeat */
 			for (k = 0; k < 7; k++)
-				TT_CHECK(of[k] < 10300 && (uint64_t)of[k] <= tt_ps_key_room(70000, 7));
+				TT_CHECK(of[k] < 10300 && (uint64_t)of[k] <= tt_ps_key_room(upto, 7, k, 70000));
 	}
-	TT_CHECK(tt_ps_key_room(5, 1) == 5 && tt_ps_key_room(5, 4) == 5);
+	TT_CHECK(tt_ps_key_room(upto, 1, 0, 5) == 5 && tt_ps_key_room(upto, 4, 3, 5) == 5);
+}
+
+/* As many as weigh what they weigh. */
+static void keys_weighted(void)
+{
+	uint32_t upto[7];
+	int of[7] = {0}, i, k;
+
+	weigh(7, 5, upto); /* 1 3 5 2 4 1 3 */
+	TT_CHECK(upto[6] == 19);
+	for (i = 0; i < 19 * 3000; i++) {
+		k = tt_ps_key_server(upto, 7, (uint64_t)i);
+		TT_CHECK(k >= 0 && k < 7);
+		of[k]++;
+	}
+	for (k = 0; k < 7; k++) {
+		TT_CHECK(fabs(of[k] - 3000.0 * weight_of(upto, k)) < 300);
+		TT_CHECK((uint64_t)of[k] <= tt_ps_key_room(upto, 7, k, 19 * 3000));
+	}
 }
 
 static void keys(void)
@@ -82,6 +130,71 @@ static void keys(void)
 		TT_CHECK(tt_ps_keys_find(map, i << 40) == (i == 7 ? 99 : (uint32_t)i));
 	TT_CHECK(tt_ps_keys_find(map, 1) == TT_PS_NOWHERE);
 	tt_ps_keys_free(map);
+}
+
+/* ---- what presses most ---- */
+
+#define PRESSING 200
+
+/* The one that a search through all of them finds; of equals the first. */
+static uint32_t most_pressing(const double *key, const bool *waits)
+{
+	uint32_t i, best = PRESSING;
+
+	for (i = 0; i < PRESSING; i++)
+		if (waits[i] && (best == PRESSING || key[i] > key[best]))
+			best = i;
+	return best;
+}
+
+static void urgent(void)
+{
+	double key[PRESSING];
+	bool waits[PRESSING] = {false};
+	struct tt_ps_urgent u;
+	uint32_t i, n = 0, step;
+	uint64_t seed = 3;
+
+	TT_REQUIRE(!tt_ps_urgent_new(PRESSING, &u));
+	for (step = 0; step < 20000; step++) {
+		i = (uint32_t)(tt_random(&seed) % PRESSING);
+		if (tt_random(&seed) % (step / 5000 % 2 ? 3 : 2)) { /* fills and empties */
+			key[i] = (double)(tt_random(&seed) % 50);
+			n += !waits[i];
+			waits[i] = true;
+			tt_ps_urgent_set(&u, i, key[i]);
+		} else {
+			n -= waits[i];
+			waits[i] = false;
+			tt_ps_urgent_drop(&u, i);
+		}
+		TT_REQUIRE(u.n == n && (!n || u.heap[0] == most_pressing(key, waits)));
+	}
+	for (; n; n--) {
+		i = most_pressing(key, waits);
+		TT_REQUIRE(u.heap[0] == i);
+		tt_ps_urgent_drop(&u, i);
+		waits[i] = false;
+	}
+	tt_ps_urgent_set(&u, 7, NAN);
+	tt_ps_urgent_set(&u, 8, 1e300); /* a NaN goes before all */
+	TT_CHECK(u.n == 2 && u.heap[0] == 7);
+	tt_ps_urgent_free(&u);
+}
+
+static void magnitude(void)
+{
+	const int8_t i8[] = {-128, 127, 0};
+	const uint64_t u64[] = {1ull << 63, 3};
+	const uint16_t half[] = {0xc000, 0x3c00}; /* -2, 1 */
+	const uint16_t bf16[] = {0xc000, 0x3f80};
+	const float f[] = {-0.5f, 0.25f, -0.125f};
+	const double d[] = {-1e300, 1};
+
+	TT_CHECK(tt_ps_magnitude(TUTTI_INT8, i8, 3) == 255);
+	TT_CHECK(tt_ps_magnitude(TUTTI_UINT64, u64, 2) == 9223372036854775808.0 + 3);
+	TT_CHECK(tt_ps_magnitude(TUTTI_FLOAT16, half, 2) == 3 && tt_ps_magnitude(TUTTI_BFLOAT16, bf16, 2) == 3);
+	TT_CHECK(tt_ps_magnitude(TUTTI_FLOAT32, f, 3) == 0.875 && tt_ps_magnitude(TUTTI_FLOAT64, d, 1) == 1e300);
 }
 
 static void fill(void)
@@ -236,7 +349,8 @@ static void rules_cut(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"place", place}, {"keys_spread", keys_spread}, {"keys", keys}, {"fill", fill},
+		{"place", place}, {"keys_spread", keys_spread}, {"keys_weighted", keys_weighted},
+		{"keys", keys}, {"urgent", urgent}, {"magnitude", magnitude}, {"fill", fill},
 		{"rules", rules}, {"rules_cut", rules_cut}, {NULL, NULL}};
 
 	return tt_test_main("ps_parts", tests, argc, argv);

@@ -9,9 +9,9 @@
 #include "lib/base/env.h"
 #include "lib/base/error.h"
 #include "lib/node/node.h"
-#include "lib/plan/tune.h"
 #include "lib/topo/topo.h"
 #include "tools/cli.h"
+#include "tools/explain/explain.h"
 #include "tools/values.h"
 
 #define ELEM 4
@@ -30,6 +30,7 @@ struct options {
 
 static const char usage[] =
 	"usage: tutti_explain [COLLECTIVE] [options]\n"
+	"       tutti_explain ps [options]		see tutti_explain ps --help\n"
 	"Print which algorithm, chunk and lanes a call (default allreduce) would take, and why.\n"
 	"\n"
 	"  -n, --ranks N          number of ranks (default: the table's, or 2)\n"
@@ -140,9 +141,8 @@ static const struct tt_tune *fitting(const struct options *opt, const struct tt_
 	return NULL;
 }
 
-static int load(const struct options *opt, struct tt_tunes *tunes, char *path, size_t size)
+int explain_load(const char *asked, struct tt_tunes *tunes, char *path, size_t size)
 {
-	const char *asked = opt->file ? opt->file : opt->env.tune_file.text;
 	int err = tt_tune_path(asked, path, size);
 
 	*tunes = (struct tt_tunes){0};
@@ -298,11 +298,14 @@ int main(int argc, char **argv)
 	struct tt_tunes tunes;
 	struct options opt;
 	char path[4096];
-	int err = parse(&opt, argc, argv);
+	int err;
 
+	if (argc > 1 && !strcmp(argv[1], "ps"))
+		return explain_ps(argc - 1, argv + 1);
+	err = parse(&opt, argc, argv);
 	if (err)
 		return err < 0;
-	err = load(&opt, &tunes, path, sizeof(path));
+	err = explain_load(opt.file ? opt.file : opt.env.tune_file.text, &tunes, path, sizeof(path));
 	if (!err) {
 		err = run(&opt, fitting(&opt, &tunes), path);
 		tt_tunes_free(&tunes);

@@ -1,0 +1,110 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# tutti_explain ps: times and shares worked out by hand, files, and complaints.
+only=$*
+. "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
+suite tutti_explain
+unset TUTTI_TUNE_FILE
+export HOME="$tmp" XDG_CONFIG_HOME="$tmp"
+
+# rows OPTION...: the CSV without what was asked: way, time, best, share and bytes of a dedicated server,
+# of a co-located one, bytes of a worker, weights
+rows()
+{
+	./tutti_explain ps --csv "$tmp/t.csv" "$@" >"$tmp/out" || die "$(cat "$tmp/out")"
+	cut -d, -f6- "$tmp/t.csv" | tail -n +2
+}
+
+# same EXPECTED OPTION...
+same()
+{
+	expected=$1
+	shift
+	got=$(rows "$@")
+	[ "$got" = "$expected" ] || die "expected
+$expected
+got
+$got"
+}
+
+# D = 16 + 8 - 4 = 20: 0.3 M and 0.1 M; 1 MB/s. Gains 20/16 over all-reduce, 20/12 over the servers alone.
+test_four_and_two()
+{
+	same "allreduce,1500000,0,0,0,0,0,1500000,0,0
+colocated,1500000,0,0,0,250000,1500000,0,0,1
+server,2000000,0,500000,2000000,0,0,1000000,1,0
+split,1200000,1,300000,1200000,100000,1200000,0,6,2" -n 4 -k 2 -b 1000000 --bw 0.001
+	awk '$1 == "*" { exit !($3 == "split" && $5 == "1.250" && $6 == "1.667" && $7 == "30.00%" && $9 == "10.00%" &&
+		$12 == "6:2") }' "$tmp/out" || die "$(cat "$tmp/out")"
+}
+
+# D = 64 + 24 - 6 = 82; 8/3 of 82000 do not come out even.
+test_eight_and_three()
+{
+	same "allreduce,143500,0,0,0,0,0,143500,0,0
+colocated,143500,0,0,0,10250,143500,0,0,1
+server,218666.667,0,27333.3333,218666.667,0,0,82000,1,0
+split,112000,1,14000,112000,5000,112000,0,14,5" -n 8 -k 3 -b 82000 --bw 0.001
+}
+
+# Half of the workers' machines: D = 4 * 2 + 2 * 2 = 12.
+test_some_colocated()
+{
+	same "allreduce,18000,0,0,0,0,0,18000,0,0
+colocated,24000,0,0,0,6000,24000,12000,0,1
+server,24000,0,6000,24000,0,0,12000,1,0
+split,16000,1,4000,16000,2000,16000,12000,4,2" -n 4 -k 2 -c 2 -b 12000 --bw 0.001
+}
+
+# No server, as many as workers, and more; one worker, who sends nothing.
+test_ends()
+{
+	same "allreduce,6000,1,0,0,0,0,6000,0,0
+colocated,6000,0,0,0,1000,6000,0,0,1
+split,6000,0,0,0,1000,6000,0,0,1" -n 4 -k 0 -b 4000 --bw 0.001
+	same "allreduce,6000,0,0,0,0,0,6000,0,0
+server,4000,1,1000,4000,0,0,4000,1,0
+split,4000,0,1000,4000,0,0,4000,1,0" -n 4 -k 4 -c 0 -b 4000 --bw 0.001
+	rows -n 4 -k 8 -b 4000 --bw 0.001 | grep -qx 'server,4000,1,500,2000,0,0,4000,1,0' || die "$(cat "$tmp/t.csv")"
+	rows -n 1 -k 2 -b 4000 --bw 0.001 | grep -qx 'split,0,0,0,0,4000,0,0,0,1' || die "$(cat "$tmp/t.csv")"
+}
+
+# Shares of every way make up the vector, and the split is the best of all, for many n, k and c.
+test_sums()
+{
+	for n in 2 3 5 16 100; do
+		for k in 1 2 7 99; do
+			for c in 1 $((n / 2)) "$n"; do
+				./tutti_explain ps -n "$n" -k "$k" -c "$c" -b 1G --bw 1 --csv "$tmp/s.csv" >"$tmp/out" || exit 1
+				awk -F, 'NR > 1 && $6 != "allreduce" { all = $9 * $2 + $11 * $3
+						if (all < $4 * 0.999999 || all > $4 * 1.000001) { print; bad = 1 }
+						if (!least || $7 < least) least = $7
+						split_time = $7 }
+					END { exit bad || split_time > least * 1.000001 }' "$tmp/s.csv" || die "$(cat "$tmp/s.csv")"
+			done
+		done
+	done
+}
+
+test_files()
+{
+	./tutti_explain ps -n 4 -k 2 -b 1M -e 4M --bw 1 --json "$tmp/a.json" >"$tmp/out" || exit 1
+	[ "$(grep -c '"way": "split"' "$tmp/a.json")" = 3 ] || die "$(cat "$tmp/a.json")"
+	[ "$(grep -c '"best": true' "$tmp/a.json")" = 3 ] || die "$(cat "$tmp/a.json")"
+	[ "$(grep -c '^\*' "$tmp/out")" = 3 ] || die "$(cat "$tmp/out")"
+	# the default bandwidth is there without a table
+	./tutti_explain ps | grep -q 'GB/s each way' || exit 1
+}
+
+run four_and_two test_four_and_two
+run eight_and_three test_eight_and_three
+run some_colocated test_some_colocated
+run ends test_ends
+run sums test_sums
+run files test_files
+run too_many says "-c: 5 of 4 workers' machines cannot serve" ./tutti_explain ps -n 4 -c 5
+run workers says "a whole number from 1" ./tutti_explain ps -n 0
+run option says "did you mean --workers?" ./tutti_explain ps --wokers 3
+run nowhere says "cannot write /nowhere/t.csv" ./tutti_explain ps --csv /nowhere/t.csv
+run table says "cannot read the measured table /nowhere/t.json" ./tutti_explain ps -T /nowhere/t.json
+finish

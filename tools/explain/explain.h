@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The parts of tutti_explain: main.c, of collectives; ps.c, of parameter servers. */
+#ifndef TUTTI_EXPLAIN_H
+#define TUTTI_EXPLAIN_H
+
+#include "lib/plan/tune.h"
+
+/* The tables of `asked`, or of the place where they are by default; path "": there are none. 0 or complained. */
+int explain_load(const char *asked, struct tt_tunes *tunes, char *path, size_t size);
+
+/* tutti_explain ps: argv[0] is "ps". The status of the program. */
+int explain_ps(int argc, char **argv);
+
+#endif
