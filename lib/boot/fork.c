@@ -38,10 +38,11 @@ static void prepare(void)
 
 void tt_fork_guard(int fd)
 {
-	int more = room ? 2 * room : 16, *p;
+	int more, *p;
 
 	pthread_once(&once, prepare);
 	pthread_mutex_lock(&lock);
+	more = room ? 2 * room : 16;
 	if (nfds == room && (p = realloc(fds, (size_t)more * sizeof(*p)))) {
 		fds = p;
 		room = more;

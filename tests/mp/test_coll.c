@@ -361,7 +361,7 @@ static void shm_fault(void)
 static void ofi(void)
 {
 	NEEDS_OFI();
-	jobs("TUTTI_TRANSPORT=ofi", mp_sanitized() ? &some : &full, mp_sanitized() ? few_sizes : all_sizes);
+	jobs("TUTTI_TRANSPORT=ofi", mp_sanitized() ? &some : &full, few_sizes);
 }
 
 static void ofi_tiny(void)
