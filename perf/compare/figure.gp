@@ -17,8 +17,9 @@ do for [i = 1:words(places)] {
 	place = word(places, i)
 	if (int(system(sprintf("grep -c '^%s,' '%s'", place, csv))) > 0) {
 		set title word(titles, i)
-		plot for [p in peers] csv using (strcol(1) eq place && strcol(3) eq p ? $2 : NaN):5 \
-			with linespoints pointsize 0.6 title (int(system(sprintf("grep -c '^%s,[0-9]*,%s,' '%s'", \
+		# a curve's points one after the other, or they are not joined
+		plot for [p in peers] sprintf("< awk -F, '$1 == \"%s\" && $3 == \"%s\"' '%s'", place, p, csv) \
+			using 2:5 with linespoints pointsize 0.6 title (int(system(sprintf("grep -c '^%s,[0-9]*,%s,' '%s'", \
 			place, p, csv))) > 0 ? p : ''), 1 with lines dashtype 2 linecolor 'black' notitle
 	}
 }
