@@ -57,6 +57,18 @@ test_plot()
 		[ -s "$tmp/a.$kind" ] || die "a.$kind is empty"
 	done
 	grep -q ring "$tmp/a.svg" || die "no curve is called ring"
+	! ./tutti_sim -n 2 -a ring --plot "$tmp/none/a.png" >"$tmp/out" 2>&1 || die "drawn in a folder that is not there"
+	grep -q "could not draw $tmp/none/a.png" "$tmp/out" || die "$(cat "$tmp/out")"
+}
+
+# As on a machine without it: the figures are printed, and what is missing is named.
+test_no_gnuplot()
+{
+	! PATH=$tmp ./tutti_sim -n 2:8 -b 1K -e 4K -a ring --plot "$tmp/never.png" >"$tmp/out" 2>"$tmp/err" ||
+		die "drawn without gnuplot"
+	[ ! -e "$tmp/never.png" ] || die "never.png is there"
+	grep -q "gnuplot, which draws it, is not installed" "$tmp/err" || die "$(cat "$tmp/err")"
+	[ "$(awk '$1 != "#"' "$tmp/out" | wc -l)" = 9 ] || die "$(cat "$tmp/out")"
 }
 
 test_check()
@@ -111,6 +123,7 @@ run logarithmic test_logarithmic
 run recurrence test_recurrence
 run files test_files
 run plot test_plot
+run no_gnuplot test_no_gnuplot
 run check test_check
 run unknown_option says "did you mean --table?" ./tutti_sim --tabel
 run unknown_collective says "did you mean allreduce?" ./tutti_sim alreduce

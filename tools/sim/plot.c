@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The results drawn by gnuplot: one panel per question that they can answer. */
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "tools/sim/sim.h"
 #include "tools/values.h"
@@ -102,7 +104,7 @@ int sim_plot(const struct options *opt, const struct points *points)
 	const char *term = terminal(opt->plot), *c;
 	struct panel panels[3];
 	char titles[3][96];
-	int i, n;
+	int i, n, status;
 	FILE *g;
 
 	if (!term)
@@ -112,6 +114,7 @@ int sim_plot(const struct options *opt, const struct points *points)
 	if (!points->n)
 		return cli_fail("--plot: there is nothing to draw");
 	n = choose_panels(opt, points, panels, titles);
+	signal(SIGPIPE, SIG_IGN); /* its status tells more */
 	g = popen("gnuplot", "we");
 	if (!g)
 		return cli_fail("gnuplot cannot be started: %s", strerror(errno));
@@ -124,5 +127,8 @@ int sim_plot(const struct options *opt, const struct points *points)
 	for (i = 0; i < n; i++)
 		draw(g, points, &panels[i]);
 	fprintf(g, "unset multiplot\nset output\n");
-	return pclose(g) ? cli_fail("gnuplot failed (package gnuplot-nox)") : 0;
+	status = pclose(g);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 127) /* the shell's */
+		return cli_fail("--plot: gnuplot, which draws it, is not installed (Debian package gnuplot-nox)");
+	return status ? cli_fail("--plot: gnuplot could not draw %s", opt->plot) : 0;
 }
