@@ -24,6 +24,29 @@ static bool fresh_left(const struct tt_ps_server *srv)
 	return false;
 }
 
+/* Or is about to: a clock, what was restored, or values that nobody has seen yet. Nothing may change meanwhile. */
+static bool publishes(const struct tt_ps_server *srv)
+{
+	return srv->passing || srv->all || srv->published != srv->min_clock || fresh_left(srv);
+}
+
+bool tt_ps_settled(const struct tt_ps_server *srv)
+{
+	const struct tt_ps_client *c;
+	int w;
+
+	if (srv->ps->staleness)
+		return true;
+	if (publishes(srv))
+		return false;
+	for (w = 0; w < srv->ps->nworkers; w++) {
+		c = &srv->client[w];
+		if (c->held && tt_ps_turn(srv, c, &c->held->msg))
+			return false;
+	}
+	return true;
+}
+
 bool tt_ps_turn(const struct tt_ps_server *srv, const struct tt_ps_client *c,
 		const struct tt_ps_msg *m)
 {
@@ -32,8 +55,7 @@ bool tt_ps_turn(const struct tt_ps_server *srv, const struct tt_ps_client *c,
 	if (srv->ps->staleness || m->kind == TT_PS_SET || m->kind == TT_PS_LOOKUP ||
 	    m->kind == TT_PS_SUBSCRIBE)
 		return true;
-	/* nothing may change while a clock is being published, or values that nobody has seen yet */
-	if (srv->passing || srv->published != srv->min_clock || fresh_left(srv))
+	if (publishes(srv))
 		return false;
 	for (w = 0; w < c->index; w++)
 		if (!srv->client[w].gone && srv->client[w].clock <= srv->min_clock)

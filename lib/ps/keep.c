@@ -29,7 +29,7 @@ static int said(struct tt_ps_said *to, int status, const char *text)
 	return status;
 }
 
-/* Under BSP, updates of a clock that has not ended: they are in no values, or in those of some servers. */
+/* Under BSP, once all is settled: updates of a clock that has not ended. They are in no values, or in those of some servers. */
 static bool unended(const struct tt_ps_server *srv)
 {
 	uint32_t i;
@@ -84,6 +84,8 @@ bool tt_ps_met(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt
 	for (w = 0; w < srv->ps->nworkers; w++)
 		if (!srv->client[w].gone && srv->client[w].meeting < m->first)
 			return false;
+	if (srv->met < m->first && !tt_ps_settled(srv))
+		return false;
 	if (srv->met < m->first)
 		open_meeting(srv, m->first);
 	return true;

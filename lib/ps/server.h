@@ -138,6 +138,8 @@ void tt_ps_find_slow(struct tt_ps_server *srv);
 /* Whether it is this message's turn. */
 bool tt_ps_turn(const struct tt_ps_server *srv, const struct tt_ps_client *c,
 		const struct tt_ps_msg *m);
+/* Whether, under BSP, all is published that has ended, and dealt with whose turn has come. */
+bool tt_ps_settled(const struct tt_ps_server *srv);
 
 /* keep.c: meetings, and what is done with files; the answer is behind credit in c->answers */
 bool tt_ps_met(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,

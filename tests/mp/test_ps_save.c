@@ -423,11 +423,46 @@ static void busy(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = busy_body));
 }
 
+/* ---- right after a clock, though some of the clock's messages are dealt with late ---- */
+
+#define ROUNDS 300
+
+static int prompt_body(struct mp_job *job)
+{
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .role = job->rank ? TUTTI_PS_WORKER : TUTTI_PS_SERVER};
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	static const int32_t u[4] = {1, 2, 3, 4};
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	char path[80];
+	int i;
+
+	snprintf(path, sizeof(path), "%s/x", job->shared->dir);
+	MP_OK(tutti_ps_open(job->world, &config, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 4, TUTTI_INT32, &opt, &t));
+	for (i = 0; i < ROUNDS && job->rank; i++) {
+		if (i % (job->n - 1) == job->rank - 1)
+			usleep(200); /* the updates of the later workers wait at the server */
+		MP_OK(tutti_ps_push(t, u, 0, 4, TUTTI_INT32));
+		MP_OK(tutti_ps_clock(ps));
+		MP_OK(tutti_ps_save(ps, path));
+		MP_OK(tutti_ps_restore(ps, path));
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void prompt(void)
+{
+	TT_CHECK(!MP_RUN(.n = 5, .env = "TUTTI_TRANSPORT=shm", .fn = prompt_body));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"shm", shm},	 {"shm_fault", shm_fault}, {"ofi", ofi},
 					       {"verbs", verbs}, {"files", files},	   {"busy", busy},
-					       {NULL, NULL}};
+					       {"prompt", prompt}, {NULL, NULL}};
 
 	return tt_test_main("ps_save", tests, argc, argv);
 }
