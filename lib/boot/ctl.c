@@ -317,7 +317,7 @@ void tt_start_fail(struct tt_boot *b, int code, int rank, const char *host, cons
 		tell_all(b);
 }
 
-/* A process that was itself stopped must not take the others' silence for death. */
+/* A process that was itself stopped, or did not listen, must not take the others' silence for death. */
 static void notice_pause(struct tt_boot *b, uint64_t now)
 {
 	struct tt_list *pos, *tmp;
@@ -462,10 +462,10 @@ void *tt_ctl_main(void *arg)
 		tt_join_begin(b);
 	while (b->phase != TT_PH_END) {
 		n = epoll_wait(b->epfd, ev, 64, next_timeout(b));
-		notice_pause(b, tt_now_ns());
 		for (i = 0; i < n; i++)
 			dispatch(b, &ev[i]);
 		take_outbox(b);
+		notice_pause(b, tt_now_ns()); /* also that of a handler that has waited for a lock */
 		timers(b);
 		tt_tree_step(b);
 		sweep(b);

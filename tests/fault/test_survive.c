@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include "lib/boot/ctl.h"
 #include "lib/comm/comm.h"
 #include "tests/mp/job.h"
 
@@ -602,13 +603,32 @@ static void slow_op(const void *in, void *inout, size_t count, enum tutti_dataty
 	mp_sleep_ms(1500);
 }
 
+/* As for tutti_ras. */
+static void *ask_often(void *arg)
+{
+	struct mp_job *job = arg;
+	unsigned char ask[8] = {0};
+	int i;
+
+	for (i = 0; i < 30; i++) {
+		tt_ctl_send(job->ctx->boot, TT_CTL_ALL, TT_CTL_ASK, ask, sizeof(ask));
+		mp_sleep_ms(50);
+	}
+	return NULL;
+}
+
 static int busy_body(struct mp_job *job)
 {
+	pthread_t thread;
 	enum tutti_op op;
 	int32_t v = 1;
 
 	MP_OK(tutti_op_create(job->ctx, slow_op, NULL, 1, &op));
+	if (!job->rank)
+		TT_EXPECT(!pthread_create(&thread, NULL, ask_often, job));
 	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &v, 1, TUTTI_INT32, op, job->world));
+	if (!job->rank)
+		pthread_join(thread, NULL);
 	MP_OK(tutti_op_free(job->ctx, &op));
 	return 0;
 }
