@@ -409,7 +409,7 @@ void tt_wire_fenced_msg(struct tt_wire *wire, int from, const void *data, size_t
 		return;
 	memcpy(&msg, data, sizeof(msg));
 	chan = tt_chan_get(wire, from);
-	if (msg.generation > chan->generation)
+	if (chan && msg.generation > chan->generation)
 		closed_by_peer(chan, msg.generation);
 	tt_wire_wake(wire);
 }
