@@ -44,6 +44,7 @@ struct tt_agreed {
 	int32_t tune; /* TT_TUNE_*: has it a measured table? */
 	char algo[256];
 };
+_Static_assert(sizeof(struct tt_agreed) == 280, "doc/WIRE.md");
 /*
  * This rank's part of a communicator that all ranks of world make; NULL: there was no memory for it. Ranks that can't
  * make theirs put it into failure at all: it may come out failed, or does soon.

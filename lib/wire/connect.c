@@ -41,10 +41,12 @@ struct conn_msg {
 	uint32_t blob_len;
 	unsigned char blob[TT_TP_BLOB_MAX];
 };
+_Static_assert(sizeof(struct conn_msg) == 800, "doc/WIRE.md");
 
 struct fenced_msg {
 	uint32_t generation;
 };
+_Static_assert(sizeof(struct fenced_msg) == 4, "doc/WIRE.md");
 
 size_t tt_slot_size(const struct tt_env *env)
 {
