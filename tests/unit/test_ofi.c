@@ -479,6 +479,42 @@ static void close_busy(const struct config *c)
 }
 EACH(close_busy)
 
+/*
+ * Connectionless, nothing that was begun is taken back: the next endpoint is up when all of it has arrived. (sockets moves
+ * its bytes by a thread of its own.)
+ */
+static void begun_before(void)
+{
+	struct tt_rma rma = {.len = SLOT, .flags = TT_RMA_NOTE};
+	struct card card[2];
+	struct side s[2];
+	unsigned i, puts;
+
+	TT_REQUIRE(!pair_open(s, &rdm_rxm));
+	TT_CHECK(!put(&s[0], 0, 100, 0, TT_RMA_NOTE, &s[1]));
+	TT_CHECK(WAIT_FOR(s[1].ntail == 1 && s[0].done == 1, 5000, pump(&s[0]); pump(&s[1])));
+	rma.local = s[0].mem + SLOTS * SLOT;
+	rma.mr = s[0].mr;
+	rma.remote = s[0].remote;
+	rma.rkey = &s[0].rkey;
+	rma.user = &s[0];
+	for (puts = 0; puts < 4 && s[0].ep->ops->put(s[0].ep, &rma) == TT_STARTED; puts++)
+		;
+	TT_CHECK(puts > 0);
+	s[0].tp->ops->ep_close(s[0].ep);
+	s[1].tp->ops->ep_close(s[1].ep);
+	TT_REQUIRE(!side_ep(&s[0], &card[0]) && !side_ep(&s[1], &card[1]));
+	TT_CHECK(!side_connect(&s[0], &card[1], 1) && !side_connect(&s[1], &card[0], 0));
+	for (i = 0; i < 1000; i++)
+		pump(&s[0]);
+	TT_CHECK(!s[0].up);
+	TT_CHECK(WAIT_FOR(s[0].up, 5000, pump(&s[0]); pump(&s[1])));
+	TT_CHECK(s[1].ntail == 1 + puts && s[1].up && s[0].done == 1);
+	TT_CHECK(!put(&s[0], 0, 100, 9, TT_RMA_NOTE, &s[1]));
+	TT_CHECK(WAIT_FOR(s[1].ntail == 2 + puts, 5000, pump(&s[0]); pump(&s[1])));
+	pair_close(s);
+}
+
 static void no_leaks(const struct config *c)
 {
 	int i, before, during = 0, start_fds = tt_open_fds();
@@ -705,6 +741,7 @@ static const struct tt_test tests[] = {ROWS(both_here),
 				       ROWS(peer_killed),
 				       {"silent_peer_killed", silent_peer_killed},
 				       ROWS(close_busy),
+				       {"begun_before", begun_before},
 				       ROWS(no_leaks),
 				       ROWS(full_queue),
 				       ROWS(confirmed),

@@ -101,7 +101,7 @@ struct ofi_peer {
 
 enum ofi_state {
 	OFI_OPEN,	/* has an address */
-	OFI_CONNECTING, /* told its peer, not up */
+	OFI_CONNECTING, /* told its peer, not up; rdm: waits for the end of what an earlier one has begun */
 	OFI_READY,	/* connected, but the caller has not been told */
 	OFI_UP,
 	OFI_FAILED,	/* an error was seen; no new operations */
@@ -173,7 +173,7 @@ struct ofi_tp {
 	struct ofi_event *queue; /* a ring */
 	unsigned head, count, size;
 	unsigned polls;
-	int connecting; /* endpoints that wait for the event queue */
+	int connecting; /* endpoints in OFI_CONNECTING */
 	int troubled;	/* endpoints in OFI_FAILED or OFI_FLUSH */
 };
 
@@ -228,6 +228,7 @@ int ofi_rdm_open(struct ofi_tp *tp);
 void ofi_rdm_close(struct ofi_tp *tp);
 int ofi_rdm_index(struct ofi_ep *ep);
 int ofi_rdm_connect(struct ofi_ep *ep);
+void ofi_rdm_progress(struct ofi_tp *tp);
 void ofi_rdm_leave(struct ofi_ep *ep);
 void ofi_rdm_left(struct ofi_ep *ep);
 /* rma.c */
