@@ -214,8 +214,10 @@ void ofi_ep_fail(struct ofi_ep *ep, int status);
 /* msg_ep.c */
 int ofi_msg_open(struct ofi_tp *tp);
 void ofi_msg_close(struct ofi_tp *tp);
+/* The listener once more, so that nobody else gets its address before it is closed for good; -1: there is none. */
+int ofi_msg_keep_place(const struct ofi_tp *tp);
 /* After everything else of libfabric's is closed. */
-void ofi_msg_close_forgotten(const struct ofi_tp *tp);
+void ofi_msg_close_forgotten(const struct ofi_tp *tp, int kept);
 int ofi_msg_connect(struct ofi_ep *ep, bool active);
 void ofi_msg_progress(struct ofi_tp *tp);
 void ofi_msg_up(struct ofi_ep *ep);
