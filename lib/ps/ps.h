@@ -421,7 +421,7 @@ int tt_ps_accrue(struct tutti_ps_table *t, const void *buf, uint64_t offset, uin
 		 const char *call, struct tutti_request **request);
 /* A pull that is none. */
 int tt_ps_nothing(struct tutti_ps_table *t, const char *call, struct tutti_request **request);
-/* Send what has been added up, if the worker's clock becomes clock; UINT64_MAX: it leaves. */
+/* Send what has been added up, if the worker's clock becomes clock; UINT64_MAX: it leaves. Of budgets in any case. */
 int tt_ps_send_accrued(struct tutti_ps *ps, uint64_t clock);
 /* Push all that is in sum, and clear it. */
 int tt_ps_send_sum(struct tutti_ps_table *t, struct tt_ps_sum *sum);
