@@ -40,7 +40,7 @@ static bool listed(const struct job *job, enum tt_coll coll)
 
 static size_t most_bytes(const struct job *job, enum tt_coll coll)
 {
-	return tune_blocks(coll) ? job->opt.max_bytes / (size_t)job->n : job->opt.max_bytes;
+	return tt_coll_blocks(coll) ? job->opt.max_bytes / (size_t)job->n : job->opt.max_bytes;
 }
 
 static size_t next_size(const struct job *job, size_t bytes)
