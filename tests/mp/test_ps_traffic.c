@@ -365,7 +365,7 @@ static int files_body(struct mp_job *job)
 	int i;
 
 	snprintf(path, sizeof(path), "%s/x", job->shared->dir);
-	MP_OK(open_ps(job, 1, TUTTI_PS_ASYNC, &ps));
+	MP_OK(mp_ps_open(job, 1, TUTTI_PS_ASYNC, &ps));
 	MP_OK(tutti_ps_dense(ps, "t", WIDE, TUTTI_INT32, &opt, &t));
 	for (i = 0; i < WIDE; i++)
 		u[i] = i;
