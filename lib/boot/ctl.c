@@ -45,6 +45,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "lib/base/spawn.h"
 #include "lib/boot/fork.h"
 #include "lib/boot/pack.h"
 #include "lib/boot/ras.h"
@@ -456,6 +457,7 @@ void *tt_ctl_main(void *arg)
 	struct epoll_event ev[64];
 	int n, i;
 
+	tt_spawned_brief();
 	watch(b, b->wakefd, &wake_mark, EPOLL_CTL_ADD);
 	b->last_loop = tt_now_ns();
 	if (b->rank)
