@@ -353,8 +353,7 @@ static int deaf_body(struct mp_job *job)
 	} else {
 		tutti_ps_close(ps); /* one of these is out */
 	}
-	tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	mp_leave(job);
 	return 0;
 }
 

@@ -12,16 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static int open_ps(struct mp_job *job, int servers, int staleness, struct tutti_ps **ps)
-{
-	struct tutti_ps_config config = {.size = sizeof(config),
-					 .staleness = staleness,
-					 .role = job->rank < servers ? TUTTI_PS_SERVER
-								     : TUTTI_PS_WORKER};
-
-	return tutti_ps_open(job->world, &config, ps);
-}
-
 /* ---- weights: rank 0 only serves, and keeps three times what each of the two workers does ---- */
 
 #define ELEMS (10 << 16)
@@ -226,7 +216,7 @@ static int ordered_body(struct mp_job *job)
 
 	noted.n = &job->shared->word[0];
 	opened = mp_now();
-	MP_OK(open_ps(job, 1, 1, &o.ps));
+	MP_OK(mp_ps_open(job, 1, 1, &o.ps));
 	if (o.rows)
 		MP_OK(tutti_ps_rows(o.ps, "t", ROW, UNITS, TUTTI_FLOAT32, &opt, &o.t));
 	else
@@ -328,7 +318,7 @@ static int sums_body(struct mp_job *job)
 	uint64_t key[ROWS];
 	struct tutti_ps *ps;
 
-	MP_OK(open_ps(job, 2, staleness, &ps));
+	MP_OK(mp_ps_open(job, 2, staleness, &ps));
 	MP_OK(tutti_ps_dense(ps, "dense", WIDE, TUTTI_INT32, &opt, &dense));
 	MP_OK(tutti_ps_rows(ps, "rows", 2, ROWS, TUTTI_INT64, &opt, &rows));
 	for (i = 0; i < ROWS; i++)
@@ -375,7 +365,7 @@ static int files_body(struct mp_job *job)
 	int i;
 
 	snprintf(path, sizeof(path), "%s/x", job->shared->dir);
-	MP_OK(open_ps(job, 1, TUTTI_PS_ASYNC, &ps));
+	MP_OK(mp_ps_open(job, 1, TUTTI_PS_ASYNC, &ps));
 	MP_OK(tutti_ps_dense(ps, "t", WIDE, TUTTI_INT32, &opt, &t));
 	for (i = 0; i < WIDE; i++)
 		u[i] = i;
@@ -410,7 +400,7 @@ static int refused_body(struct mp_job *job)
 	struct tutti_ps_table *t = NULL;
 	struct tutti_ps *ps;
 
-	MP_OK(open_ps(job, 1, 0, &ps));
+	MP_OK(mp_ps_open(job, 1, 0, &ps));
 	o.budget = -1;
 	MP_ERR(tutti_ps_dense(ps, "t", 8, TUTTI_FLOAT32, &o, &t), -EINVAL);
 	MP_SAID("budget");

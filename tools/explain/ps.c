@@ -295,8 +295,10 @@ static const struct option long_options[] = {{"workers", required_argument, NULL
 					     {"version", no_argument, NULL, 'V'},
 					     {0}};
 
-static int parse_one(struct asked *a, int c, char *arg)
+static int parse_one(void *into, int c, char *arg)
 {
+	struct asked *a = into;
+
 	switch (c) {
 	case 'n':
 		return cli_integer("-n", arg, 1, MACHINES, &a->n);
@@ -330,25 +332,13 @@ static int parse_one(struct asked *a, int c, char *arg)
 /* 0, 1: done, or negative. */
 static int parse(struct asked *a, int argc, char **argv)
 {
-	int c;
+	static const struct cli cli = {cli_prog, usage, ":n:k:c:b:e:f:t:T:hV", long_options, parse_one};
+	int err;
 
 	*a = (struct asked){.n = 4, .k = 1, .c = -1, .min_bytes = 64 << 20, .factor = 2};
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":n:k:c:b:e:f:t:T:hV", long_options, NULL)) != -1) {
-		if (c == 'h' || c == 'V') {
-			if (c == 'h')
-				fputs(usage, stdout);
-			else
-				printf("%s (tutti) %s\n", cli_prog, tutti_version());
-			return 1;
-		}
-		if (c == '?' || c == ':') {
-			cli_bad_option(cli_prog, long_options, c, argv);
-			return -1;
-		}
-		if (parse_one(a, c, optarg))
-			return -1;
-	}
+	err = cli_options(&cli, argc, argv, a);
+	if (err)
+		return err;
 	if (optind < argc)
 		return cli_fail("'%s' is one argument too many", argv[optind]);
 	if (a->c > a->n)
