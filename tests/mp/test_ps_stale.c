@@ -19,14 +19,6 @@ struct stale {
 	uint64_t old, new; /* words of the directory */
 };
 
-static int open_ps(struct stale *s, int staleness)
-{
-	struct tutti_ps_config config = {.size = sizeof(config), .staleness = staleness,
-					 .role = s->job->rank ? TUTTI_PS_WORKER : TUTTI_PS_SERVER};
-
-	return tutti_ps_open(s->job->world, &config, &s->ps);
-}
-
 static uint64_t retries(struct tutti_ps_table *t)
 {
 	struct tutti_ps_read read = {.size = sizeof(read)};
@@ -86,7 +78,7 @@ static int any_body(struct mp_job *job)
 	struct stale s = {.job = job};
 	int64_t u[2] = {3, 4};
 
-	MP_OK(open_ps(&s, TUTTI_PS_ASYNC));
+	MP_OK(mp_ps_open(job, 1, TUTTI_PS_ASYNC, &s.ps));
 	MP_OK(tutti_ps_dense(s.ps, "t", 2, TUTTI_INT64, &opt, &s.t));
 	if (job->rank == 2) {
 		TT_EXPECT(!read_any(job, &s));
@@ -114,7 +106,7 @@ static int bound_body(struct mp_job *job)
 	int64_t got = 1, u = 5;
 	uint64_t before;
 
-	MP_OK(open_ps(&s, 1));
+	MP_OK(mp_ps_open(job, 1, 1, &s.ps));
 	MP_OK(tutti_ps_dense(s.ps, "t", 1, TUTTI_INT64, &opt, &s.t));
 	if (job->rank == 2) {
 		MP_OK(tutti_ps_pull(s.t, &got, 0, 1, TUTTI_INT64));
@@ -161,7 +153,7 @@ static int rows_body(struct mp_job *job)
 	uint64_t key[2] = {10, 20};
 	int64_t got = 0;
 
-	MP_OK(open_ps(&s, TUTTI_PS_ASYNC));
+	MP_OK(mp_ps_open(job, 1, TUTTI_PS_ASYNC, &s.ps));
 	MP_OK(tutti_ps_rows(s.ps, "r", 1, 100, TUTTI_INT64, &opt, &s.t));
 	if (job->rank == 2) {
 		MP_OK(tutti_ps_pull_rows(s.t, &key[0], 1, &got, TUTTI_INT64));
