@@ -41,10 +41,12 @@ struct conn_msg {
 	uint32_t blob_len;
 	unsigned char blob[TT_TP_BLOB_MAX];
 };
+_Static_assert(sizeof(struct conn_msg) == 800, "doc/WIRE.md");
 
 struct fenced_msg {
 	uint32_t generation;
 };
+_Static_assert(sizeof(struct fenced_msg) == 4, "doc/WIRE.md");
 
 size_t tt_slot_size(const struct tt_env *env)
 {
@@ -410,7 +412,7 @@ void tt_wire_fenced_msg(struct tt_wire *wire, int from, const void *data, size_t
 		return;
 	memcpy(&msg, data, sizeof(msg));
 	chan = tt_chan_get(wire, from);
-	if (msg.generation > chan->generation)
+	if (chan && msg.generation > chan->generation)
 		closed_by_peer(chan, msg.generation);
 	tt_wire_wake(wire);
 }
