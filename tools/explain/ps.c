@@ -31,6 +31,7 @@
 #include "tools/values.h"
 
 #define MACHINES 65536
+#define WEIGHT 65535 /* the most that a server can have */
 
 struct asked {
 	int n, k, c; /* c < 0: as many as there are workers */
@@ -66,6 +67,15 @@ static enum way needed(const struct asked *a, enum way way)
 	return !a->c || a->k >= a->n ? SERVER : SPLIT;
 }
 
+/* In the ratio of these, as nearly as a server's weights can be. */
+static void weigh(struct row *r, int dedicated, int colocated)
+{
+	int more = dedicated > colocated ? dedicated : colocated, by = (more + WEIGHT - 1) / WEIGHT;
+
+	r->weight[0] = (dedicated + by / 2) / by;
+	r->weight[1] = (colocated + by / 2) / by;
+}
+
 static void share(const struct asked *a, enum way way, double bytes, struct row *r)
 {
 	double n = a->n, k = a->k, c = a->c, d = n * c + k * (n - 2);
@@ -79,8 +89,7 @@ static void share(const struct asked *a, enum way way, double bytes, struct row 
 		r->there = true;
 		r->dedicated = (n + c - 2) * bytes / d;
 		r->colocated = (n - k) * bytes / d;
-		r->weight[0] = a->n + a->c - 2;
-		r->weight[1] = a->n - a->k;
+		weigh(r, a->n + a->c - 2, a->n - a->k);
 	} else {
 		r->there = a->c > 0;
 		r->colocated = bytes / c;
