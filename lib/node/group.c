@@ -341,12 +341,17 @@ void tt_node_wake_all(struct tt_node_group *g)
 			tt_node_wake(g->peer[i]);
 }
 
-void tt_node_signal(struct tt_node_group *g, uint64_t turn, unsigned step, uint64_t fprint)
+void tt_node_tell(struct tt_node_group *g, uint64_t turn, unsigned step, uint64_t fprint)
 {
 	struct node_slot *slot = &g->area->rank[g->rank].slot[turn % 2];
 
 	slot->fprint = fprint;
 	atomic_store_explicit(&slot->flag, tt_node_flag(turn, step), memory_order_release);
+}
+
+void tt_node_signal(struct tt_node_group *g, uint64_t turn, unsigned step, uint64_t fprint)
+{
+	tt_node_tell(g, turn, step, fprint);
 	tt_node_wake_all(g);
 }
 

@@ -133,9 +133,7 @@ struct tt_node_group {
 	size_t tmp_len;
 };
 
-/* group.c: after something was stored that peers may sleep for */
-void tt_node_wake_all(struct tt_node_group *g);
-/* What peers map a region by, NULL: they can't. */
+/* group.c: what peers map a region by, NULL: they can't. */
 const struct tt_mr *tt_node_mr(const struct tt_node_group *g, const struct tt_region *region);
 /* Memory that they can map, described to them. */
 struct node_buf tt_node_pool_buf(const struct tt_mr *mr, const void *addr, size_t len);

@@ -131,6 +131,12 @@ bool tt_node_counted(const struct tt_node_group *g, uint64_t turn, int rank,
 void tt_node_own(struct tt_node_group *g, uint64_t turn, enum tt_node_which which, void *addr);
 /* This rank has reached a step, 1 .. 255, of a turn of this fingerprint. */
 void tt_node_signal(struct tt_node_group *g, uint64_t turn, unsigned step, uint64_t fprint);
+/*
+ * The two halves of it: peers that look see it; those that sleep are woken, which costs the time until all that was stored
+ * is visible.
+ */
+void tt_node_tell(struct tt_node_group *g, uint64_t turn, unsigned step, uint64_t fprint);
+void tt_node_wake_all(struct tt_node_group *g);
 /* Whether peer has reached it; *differs: with another fingerprint. */
 bool tt_node_reached(struct tt_node_group *g, int peer, uint64_t turn, unsigned step,
 		     uint64_t fprint, bool *differs);
