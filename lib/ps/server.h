@@ -128,6 +128,8 @@ void tt_ps_chain_add(struct tt_ps_server *srv, struct tt_ps_client *c, struct tt
 int tt_ps_chain_new(struct tt_ps_server *srv, struct tt_bell **bells);
 /* The message in this slot, if it is all here; or NULL. */
 struct tt_ps_msg *tt_ps_arrived(const struct tt_ps_client *c, int slot);
+/* Verify: this message of that rank is not what was sent, so all that it has a part in fails. */
+bool tt_ps_damaged(struct tt_ps_server *srv, int rank, const struct tt_ps_msg *m);
 
 /* handle.c: one message, in its turn */
 void tt_ps_handle(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
