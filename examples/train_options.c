@@ -25,12 +25,12 @@ static const struct option *options; /* those of the program */
 const struct train_program train_digits_program = {
 	.name = "train_digits",
 	.common = 2,
-	.help = "Usage: tutti_run -n RANKS train_digits [OPTION]...\n"
+	.help = "usage: tutti_run -n RANKS train_digits [OPTION]...\n"
 		"Train a two-hidden-layer perceptron on 1,797 handwritten digits, data-parallel.\n\n"};
 
 const struct train_program train_elastic_program = {
 	.name = "train_elastic",
-	.help = "Usage: tutti_run -n RANKS --replace N train_elastic [OPTION]...\n"
+	.help = "usage: tutti_run -n RANKS --replace N train_elastic [OPTION]...\n"
 		"train_digits, whose ranks may be killed at any moment, and others join.\n\n"
 		"  --kill R:S,...  rank R ends itself by SIGKILL before step S\n"
 		"  --wait MS       how long new ranks are waited for at the end of an epoch (default 5000)\n"};
@@ -221,6 +221,6 @@ int train_options(struct train_options *opt, const struct train_program *program
 	else if (parsed == HELP)
 		printf("%s%s", program->help, help);
 	else if (parsed == VERSION)
-		printf("%s (tutti) %s\n", program->name, tutti_version());
+		printf("%s %s\n", program->name, tutti_version());
 	return parsed == WRONG ? -1 : parsed != RUN;
 }

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -62,9 +63,11 @@ static int fail(const char *what)
 static int meet(struct bare *b, int port, const char *address)
 {
 	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+	const struct timeval limit = {.tv_sec = (time_t)LIMIT};
 	int fd = socket(AF_INET, SOCK_STREAM, 0), one = 1, s = fd, tries;
 	bool ok;
 
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)); /* of accept as well */
 	if (fd < 0 || inet_pton(AF_INET, address ? address : "127.0.0.1", &sa.sin_addr) != 1)
 		return fail("socket");
 	if (!address) {
@@ -74,6 +77,7 @@ static int meet(struct bare *b, int port, const char *address)
 		s = accept(fd, NULL, NULL);
 		if (s < 0)
 			return fail("accept");
+		setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 	}
 	for (tries = 0; address && connect(fd, (void *)&sa, sizeof(sa)); tries++) {
 		if (tries == 100)

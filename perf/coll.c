@@ -82,15 +82,10 @@ static int check(const struct perf_coll_job *job, struct outcome *out)
 		wrong += (double)perf_coll_wrong(job, (uint64_t)i);
 		bounds += (double)perf_coll_violations(job, (uint64_t)i);
 	}
-	err = perf_agree(job->perf, &wrong, TUTTI_SUM);
+	err = perf_agree_found(job->perf, &wrong, bounds);
 	if (!err)
-		err = perf_agree(job->perf, &bounds, TUTTI_SUM);
-	if (err)
-		return err;
-	out->wrong = (uint64_t)wrong;
-	job->perf->totals.wrong += (uint64_t)wrong;
-	job->perf->totals.out_of_bounds += (uint64_t)bounds;
-	return 0;
+		out->wrong = (uint64_t)wrong;
+	return err;
 }
 
 static int measure(const struct perf_coll_job *job, struct outcome *out)

@@ -37,21 +37,22 @@ static const struct option long_options[] = {
 	{"version", no_argument, NULL, 'V'},	     {NULL, 0, NULL, 0},
 };
 
-static const char usage[] = "Usage: tutti_run -n RANKS tutti_perf COMMAND [OPTION]...\n"
+static const char usage[] = "usage: tutti_run -n RANKS tutti_perf COMMAND [OPTION]...\n"
 			    "Measure and check the operations of tutti. Commands:\n";
 
 static const char help[] =
 	"\n"
 	"Sizes (bytes; K, M and G are powers of 1024):\n"
 	"  -b, --minbytes SIZE      smallest (default 32M; overlap 16M; put and get 64K;\n"
-	"                           put_lat 8; kernel 16K)\n"
-	"  -e, --maxbytes SIZE      largest (the same default; kernel 64M)\n"
+	"                           put_lat 8; ps 1M; kernel 16K; checksum 64)\n"
+	"  -e, --maxbytes SIZE      largest (the same default; kernel 64M; checksum 16M)\n"
 	"  -i, --stepbytes SIZE     fixed step between sizes (default 1M)\n"
 	"  -f, --stepfactor FACTOR  multiply instead of adding\n"
 	"Work:\n"
 	"  -n, --iters N            timed iterations (default 20; barrier, put, get and\n"
-	"                           put_lat 1000; overlap 10; wakeup 200)\n"
-	"  -w, --warmup_iters N     untimed iterations before (default 5; those 1000: 100)\n"
+	"                           put_lat 1000; ps and wakeup 200; overlap 10)\n"
+	"  -w, --warmup_iters N     untimed iterations before (default 5; those of 1000: 100;\n"
+	"                           ps 20, wakeup 10, overlap, kernel and checksum 2)\n"
 	"  -c, --check N            rounds of checking every element, 0: none (default 1)\n"
 	"  -d, --datatype TYPE      int8 uint8 int32 uint32 int64 uint64 half bfloat16\n"
 	"                           float double or all (default float)\n"
@@ -497,7 +498,7 @@ static int show_help(void)
 static int show_version(void)
 {
 	if (perf_is_rank0())
-		printf("tutti_perf (tutti) %s\n", tutti_version());
+		printf("tutti_perf %s\n", tutti_version());
 	return PERF_DONE;
 }
 

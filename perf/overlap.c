@@ -158,7 +158,6 @@ static int measure(struct run *r, double usec[WHATS])
 /* -c: the right sums come out of it, too. */
 static int check(struct run *r, double *wrong)
 {
-	struct perf_totals *totals = &r->perf->totals;
 	double bounds = 0;
 	uint64_t i;
 	int err;
@@ -172,12 +171,7 @@ static int check(struct run *r, double *wrong)
 		*wrong += (double)perf_coll_wrong(&r->job, i);
 		bounds += (double)perf_coll_violations(&r->job, i);
 	}
-	err = perf_agree(r->perf, wrong, TUTTI_SUM);
-	if (!err)
-		err = perf_agree(r->perf, &bounds, TUTTI_SUM);
-	totals->wrong += (uint64_t)*wrong;
-	totals->out_of_bounds += (uint64_t)bounds;
-	return err;
+	return perf_agree_found(r->perf, wrong, bounds);
 }
 
 static int one_row(struct run *r)

@@ -228,7 +228,7 @@ static uint64_t *word_of(const struct pair *p)
 static int check_atomics(struct pair *p, uint64_t *wrong_total)
 {
 	int i, err = 0, rounds = p->perf->opt.check;
-	double wrong = 0, bounds;
+	double wrong = 0;
 	uint64_t old, first = ~0ull - ADDED;
 
 	perf_guard_set(&p->exposed, p->size);
@@ -244,13 +244,8 @@ static int check_atomics(struct pair *p, uint64_t *wrong_total)
 		return err;
 	if (p->perf->rank == 1)
 		wrong += *word_of(p) != first + (uint64_t)rounds * ADDED;
-	bounds = (double)perf_guard_violations(&p->exposed, p->size);
-	err = perf_agree(p->perf, &wrong, TUTTI_SUM);
-	if (!err)
-		err = perf_agree(p->perf, &bounds, TUTTI_SUM);
+	err = perf_agree_found(p->perf, &wrong, (double)perf_guard_violations(&p->exposed, p->size));
 	*wrong_total = (uint64_t)wrong;
-	p->perf->totals.wrong += (uint64_t)wrong;
-	p->perf->totals.out_of_bounds += (uint64_t)bounds;
 	return err;
 }
 
@@ -279,12 +274,8 @@ static int check(struct pair *p, uint64_t *wrong_total)
 		bounds += (double)perf_guard_violations(&p->exposed, p->size);
 		bounds += (double)perf_guard_violations(&p->local, p->size);
 	}
-	err = perf_agree(p->perf, &wrong, TUTTI_SUM);
-	if (!err)
-		err = perf_agree(p->perf, &bounds, TUTTI_SUM);
+	err = perf_agree_found(p->perf, &wrong, bounds);
 	*wrong_total = (uint64_t)wrong;
-	p->perf->totals.wrong += (uint64_t)wrong;
-	p->perf->totals.out_of_bounds += (uint64_t)bounds;
 	return err;
 }
 

@@ -201,6 +201,8 @@ struct perf {
 int perf_call_failed(struct perf *perf, const char *call, int err);
 /* A small all-reduce of one number over plain memory. */
 int perf_agree(struct perf *perf, double *value, enum tutti_op op);
+/* -c: what all ranks together have found, wrong elements and bytes changed where nothing may be written; for the totals. */
+int perf_agree_found(struct perf *perf, double *wrong, double bounds);
 void perf_print(const struct perf *perf, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 

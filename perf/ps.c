@@ -175,8 +175,7 @@ static int check(struct run *r, double *wrong)
 		return perf_call_failed(r->perf, "ps_pull", err);
 	for (i = 0; i < elements(r) && r->worker; i++)
 		*wrong += v[i] != want;
-	r->perf->totals.out_of_bounds += perf_guard_violations(&r->buf[1], r->size);
-	return perf_agree(r->perf, wrong, TUTTI_SUM);
+	return perf_agree_found(r->perf, wrong, (double)perf_guard_violations(&r->buf[1], r->size));
 }
 
 static bool measured(const struct run *r, int step)
@@ -204,7 +203,6 @@ static int one_row(struct run *r)
 	}
 	if (!err && opt->check)
 		err = check(r, &wrong);
-	r->perf->totals.wrong += (uint64_t)wrong;
 	if (err || r->perf->rank)
 		return err;
 	all = (double)r->size / (1 << 20) * opt->iters * r->workers;

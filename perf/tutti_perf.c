@@ -33,6 +33,19 @@ int perf_agree(struct perf *perf, double *value, enum tutti_op op)
 	return err ? perf_call_failed(perf, "allreduce", err) : 0;
 }
 
+int perf_agree_found(struct perf *perf, double *wrong, double bounds)
+{
+	double found[2] = {*wrong, bounds};
+	int err = tutti_allreduce(TUTTI_IN_PLACE, found, 2, TUTTI_FLOAT64, TUTTI_SUM, perf->world);
+
+	if (err)
+		return perf_call_failed(perf, "allreduce", err);
+	*wrong = found[0];
+	perf->totals.wrong += (uint64_t)found[0];
+	perf->totals.out_of_bounds += (uint64_t)found[1];
+	return 0;
+}
+
 void perf_print(const struct perf *perf, const char *fmt, ...)
 {
 	va_list ap;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Complaints about unknown options, with the nearest known one. */
+/* Options, and complaints about unknown ones, with the nearest known one. */
 #include "tools/cli.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <tutti/error.h>
 
 #include "lib/base/distance.h"
 
@@ -24,7 +25,7 @@ static const char *nearest(const char *word, const struct option *options)
 	return name;
 }
 
-void cli_bad_option(const char *prog, const struct option *options, int what, char **argv)
+static int bad_option(const char *prog, const struct option *options, int what, char **argv)
 {
 	const char *arg = argv[optind - 1], *near;
 	const struct option *o;
@@ -32,21 +33,46 @@ void cli_bad_option(const char *prog, const struct option *options, int what, ch
 
 	if (what == ':') {
 		fprintf(stderr, "%s: %s needs a value\n", prog, arg);
-		return;
+		return -1;
 	}
 	if (optopt && !strchr(arg, '=')) {
 		fprintf(stderr, "%s: unknown option -%c; %s --help lists them\n", prog, optopt, prog);
-		return;
+		return -1;
 	}
 	snprintf(word, sizeof(word), "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
 	for (o = options; o->name; o++)
 		if (!strcmp(o->name, word)) {
 			fprintf(stderr, "%s: --%s takes no value\n", prog, word);
-			return;
+			return -1;
 		}
 	near = nearest(word, options);
 	if (near)
 		fprintf(stderr, "%s: unknown option --%s; did you mean --%s?\n", prog, word, near);
 	else
 		fprintf(stderr, "%s: unknown option --%s; %s --help lists them\n", prog, word, prog);
+	return -1;
+}
+
+int cli_options(const struct cli *cli, int argc, char **argv, void *into)
+{
+	int c;
+
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, cli->letters, cli->options, NULL)) != -1) {
+		switch (c) {
+		case 'h':
+			fputs(cli->usage, stdout);
+			return 1;
+		case 'V':
+			printf("%s %s\n", cli->prog, TUTTI_VERSION_STRING);
+			return 1;
+		case '?':
+		case ':':
+			return bad_option(cli->prog, cli->options, c, argv);
+		default:
+			if (cli->take(into, c, optarg))
+				return -1;
+		}
+	}
+	return 0;
 }

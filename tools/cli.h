@@ -1,14 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the command-line tools share: complaints about unknown options. */
+/* What the command-line tools share: reading options, with complaints about those that are not known. */
 #ifndef TUTTI_CLI_H
 #define TUTTI_CLI_H
 
 #include <getopt.h>
 
+struct cli {
+	const char *prog;
+	const char *usage;   /* what --help prints */
+	const char *letters; /* of getopt_long, with ':' first or behind '+' */
+	const struct option *options; /* --help is 'h' and --version 'V' */
+	/* An option of the tool's own: 0, or negative and why is said. */
+	int (*take)(void *into, int option, char *value);
+};
+
 /*
- * Print "PROG: unknown option WORD; did you mean --NEAREST?" (or what else getopt_long refused)
- * to standard error. Call it when getopt_long, given opterr = 0 and ':' first, returns '?' or ':'.
+ * Hand all options to take, up to optind; --help and --version are answered here. 0; 1: that was all; or negative:
+ * "PROG: unknown option WORD; did you mean --NEAREST?" or what else is wrong is said on standard error.
  */
-void cli_bad_option(const char *prog, const struct option *options, int what, char **argv);
+int cli_options(const struct cli *cli, int argc, char **argv, void *into);
 
 #endif

@@ -82,29 +82,22 @@ static int print_json(void)
 	return err;
 }
 
+static int take(void *json, int option, char *value)
+{
+	(void)option, (void)value;
+	*(bool *)json = true;
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
+	static const struct cli cli = {PROG, usage, ":h", options, take};
 	struct place at = {.section = ""};
 	bool json = false;
-	int c, err;
+	int err = cli_options(&cli, argc, argv, &json);
 
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":h", options, NULL)) >= 0) {
-		switch (c) {
-		case 'j':
-			json = true;
-			break;
-		case 'V':
-			printf(PROG " %s\n", tutti_version());
-			return 0;
-		case 'h':
-			fputs(usage, stdout);
-			return 0;
-		default:
-			cli_bad_option(PROG, options, c, argv);
-			return 1;
-		}
-	}
+	if (err)
+		return err < 0;
 	if (optind < argc) {
 		fprintf(stderr, PROG ": unexpected argument %s; " PROG " --help\n", argv[optind]);
 		return 1;

@@ -310,30 +310,27 @@ static const struct option options[] = {{"hosts", no_argument, NULL, 'H'},
 					{"version", no_argument, NULL, 'V'},
 					{NULL, 0, NULL, 0}};
 
+static const char usage[] =
+	"usage: tutti_ps_check [--hosts] TRACE...\n"
+	"  --hosts    the workers' hosts have different clocks: leave times out\n"
+	"  --version  show the version\n"
+	"TRACE: what all workers wrote under TUTTI_PS_TRACE.\n";
+
+static int take(void *check, int option, char *value)
+{
+	(void)option, (void)value;
+	((struct check *)check)->times = false;
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
+	static const struct cli cli = {"tutti_ps_check", usage, ":h", options, take};
 	struct check c = {.times = true};
-	int opt, i, status;
+	int i, status = cli_options(&cli, argc, argv, &c);
 
-	opterr = 0;
-	while ((opt = getopt_long(argc, argv, ":h", options, NULL)) != -1)
-		switch (opt) {
-		case 'H':
-			c.times = false;
-			break;
-		case 'h':
-			printf("usage: tutti_ps_check [--hosts] TRACE...\n"
-			       "  --hosts    the workers' hosts have different clocks: leave times out\n"
-			       "  --version  show the version\n"
-			       "TRACE: what all workers wrote under TUTTI_PS_TRACE.\n");
-			return 0;
-		case 'V':
-			printf("tutti_ps_check %s\n", TUTTI_VERSION_STRING);
-			return 0;
-		default:
-			cli_bad_option("tutti_ps_check", options, opt, argv);
-			return 2;
-		}
+	if (status)
+		return status < 0 ? 2 : 0;
 	if (optind == argc) {
 		fprintf(stderr, "tutti_ps_check: no trace was given; see tutti_ps_check --help\n");
 		return 2;

@@ -80,17 +80,10 @@ int cli_numbers(const char *what, char *text, const char *sep, double lo, double
 
 int cli_coll(const char *word, enum tt_coll *coll)
 {
-	const char *names[TT_NUM_COLLS], *near;
-	int i;
+	const char *near;
 
-	for (i = 0; i < TT_NUM_COLLS; i++) {
-		names[i] = tt_coll_name((enum tt_coll)i);
-		if (!strcmp(names[i], word)) {
-			*coll = (enum tt_coll)i;
-			return 0;
-		}
-	}
-	near = tt_nearest(word, names, TT_NUM_COLLS);
+	if (!tt_coll_find(word, coll, &near))
+		return 0;
 	return near ? cli_fail("no collective is called %s; did you mean %s?", word, near)
 		    : cli_fail("no collective is called %s; see %s(1)", word, cli_prog);
 }

@@ -44,6 +44,7 @@ struct tt_agreed {
 	int32_t tune; /* TT_TUNE_*: has it a measured table? */
 	char algo[256];
 };
+_Static_assert(sizeof(struct tt_agreed) == 280, "doc/WIRE.md");
 /*
  * This rank's part of a communicator that all ranks of world make; NULL: there was no memory for it. Ranks that can't
  * make theirs put it into failure at all: it may come out failed, or does soon.
@@ -65,16 +66,23 @@ int tt_tune_job_hosts(struct tutti_context *ctx, char *hosts, size_t size);
 int tt_tune_share(struct tutti_context *ctx, const struct tt_agreed *agreed,
 		  const struct tt_tunes *tunes);
 
-/* init.c: tutti_init, that logs nothing; init_timeout is in ms, 0: as the environment says. */
-int tt_init(const struct tutti_config *user, int64_t init_timeout, struct tutti_context **out);
+/* init.c: tutti_init, that logs nothing. start: of a job that grows out of another; NULL: of the user's */
+struct tt_start {
+	int64_t timeout_ms;
+	int (*stop)(void *arg); /* as in struct tt_boot_params */
+	void *arg;
+};
+int tt_init(const struct tutti_config *user, const struct tt_start *start, struct tutti_context **out);
 
 /* survive.c: agreement among the ranks of comm that live, until TUTTI_TIMEOUT; left_out: bits by rank, or NULL */
 int tt_vote(struct tutti_comm *comm, const char *call, struct tt_ballot *ballot,
 	    unsigned char *left_out);
 /* This rank was cut off, or the job aborted: nobody will answer. */
-bool tt_out_of_it(struct tutti_comm *comm);
-/* grow.c: of TT_CTL_GROW */
+bool tt_out_of_it(const struct tutti_comm *comm);
+int tt_why_out(const struct tutti_comm *comm); /* then: the error */
+/* grow.c: of TT_CTL_GROW; and a rank is gone */
 void tt_grow_msg(void *ctx, int from, const void *data, size_t len);
+void tt_grow_again(struct tutti_context *ctx);
 
 /* agree.c: every rank's `mine`, of so many 64-bit words, in `all`, by rank. */
 int tt_exchange(struct tutti_comm *comm, const void *mine, void *all, size_t words);

@@ -52,24 +52,10 @@ static int check_op(const struct tt_call *call, const char *name)
 
 /* ---- counts ---- */
 
-/* Buffers of one block for each rank hold so many of count. */
-static size_t blocks(const struct tutti_comm *comm, enum tt_coll coll)
-{
-	switch (coll) {
-	case TT_COLL_REDUCE_SCATTER_BLOCK:
-	case TT_COLL_ALLGATHER:
-	case TT_COLL_GATHER:
-	case TT_COLL_SCATTER:
-	case TT_COLL_ALLTOALL:
-		return (size_t)comm->size;
-	default:
-		return 1;
-	}
-}
-
 static int check_count(const struct tutti_comm *comm, const struct tt_call *call, const char *name)
 {
-	size_t n = blocks(comm, call->coll), elem = tutti_datatype_size(call->datatype);
+	size_t n = tt_coll_blocks(call->coll) ? (size_t)comm->size : 1;
+	size_t elem = tutti_datatype_size(call->datatype);
 
 	if (call->count <= (size_t)PTRDIFF_MAX / elem / n)
 		return 0;

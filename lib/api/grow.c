@@ -12,6 +12,10 @@
  *	meet		in a barrier of the new world, in which new processes learn that it is kept; if it fails, they
  *			go to the gate again, and to the others the world has failed as any may
  *
+ * Who fails or dies before it has come to the new start would be waited for there: so who fails says so to the
+ * leader, and that to all, and all watch the old job while they start the new one. What is said may be lost
+ * with a rank on its way, and is said again when one is gone.
+ *
  * The id and its secret are sent over authenticated, encrypted links only. A rank that was taken for dead takes part
  * in neither agreement and is sent nothing, so it does not know the new secret.
  */
@@ -29,23 +33,24 @@
 
 #define BOOT_MS 5000	/* for starting the new job, at least */
 #define SLACK_MS 10000	/* until what the leader says has arrived */
+#define LOCK_MS 50
 #define RANKS_MAX (1 << 24)
 
-struct growth {
+struct tt_growth {
 	struct tutti_comm *comm;
 	int nranks, timeout_ms;
 	uint64_t deadline;
 	const unsigned char *left_out; /* bits by rank of comm */
 	int living, leader, place;     /* how many; a rank of comm; this rank among them */
-	struct tt_grown told;
+	struct tt_grown told; /* by the leader; or what this rank tells */
 };
 
-static bool lives(const struct growth *g, int rank)
+static bool lives(const struct tt_growth *g, int rank)
 {
 	return !(g->left_out[rank / 8] >> (rank % 8) & 1);
 }
 
-static int count(struct growth *g)
+static int count(struct tt_growth *g)
 {
 	int i;
 
@@ -66,26 +71,111 @@ static int count(struct growth *g)
 		       g->nranks, g->living);
 }
 
-/* A rank that takes part has died meanwhile, or this one is out of it. */
-static int stopped(void *arg)
+/* What another rank has told in this call; NULL: nothing. Under the lock. */
+static const struct tt_grown *heard_of(const struct tt_growth *g)
 {
-	struct growth *g = arg;
+	const struct tt_grown *told = g->comm->grown;
+
+	return told && told->number == g->comm->votes ? told : NULL;
+}
+
+static int told_why(const struct tt_growth *g, const struct tt_grown *told)
+{
+	return tt_fail_rank(told->code, told->rank,
+			    told->rank < 0 ? "" : tt_boot_host(g->comm->ctx->boot, told->rank), "%s",
+			    told->text);
+}
+
+static int find_dead(const struct tt_growth *g)
+{
 	struct tutti_comm *comm = g->comm;
 	struct tt_boot *boot = comm->ctx->boot;
 	char why[160];
-	int i, err = 0;
+	int i;
 
-	tt_wire_lock(comm->ctx->wire);
-	if (tt_out_of_it(comm))
-		err = tt_fail_info(&comm->ctx->first_failure);
-	for (i = 0; !err && i < comm->size; i++)
+	for (i = 0; i < comm->size; i++)
 		if (lives(g, i) && tt_boot_gone(boot, comm->world[i], why, sizeof(why)))
-			err = tt_fail_rank(-TUTTI_EPEER, comm->world[i],
-					   tt_boot_host(boot, comm->world[i]),
-					   "rank %d on host %s died while the job grew: %s", comm->world[i],
-					   tt_boot_host(boot, comm->world[i]), why);
-	tt_wire_unlock(comm->ctx->wire);
+			return tt_fail_rank(-TUTTI_EPEER, comm->world[i],
+					    tt_boot_host(boot, comm->world[i]),
+					    "rank %d on host %s died while the job grew: %s",
+					    comm->world[i], tt_boot_host(boot, comm->world[i]), why);
+	return 0;
+}
+
+/* A rank that takes part has died or failed meanwhile, or this one is out of it. */
+static int stopped(const struct tt_growth *g)
+{
+	const struct tt_grown *told;
+	int err;
+
+	tt_wire_lock(g->comm->ctx->wire);
+	told = heard_of(g);
+	if (tt_out_of_it(g->comm))
+		err = tt_why_out(g->comm);
+	else if (told && told->code < 0)
+		err = told_why(g, told);
+	else
+		err = find_dead(g);
+	tt_wire_unlock(g->comm->ctx->wire);
 	return err;
+}
+
+/* The same now and then, also in the control thread of the new job: it must not wait for the lock of the old one. */
+static int watch(void *arg)
+{
+	const struct tt_growth *g = arg;
+	int err;
+
+	if (!tt_wire_lock_within(g->comm->ctx->wire, LOCK_MS))
+		return 0;
+	err = stopped(g);
+	tt_wire_unlock(g->comm->ctx->wire);
+	return err;
+}
+
+/* The leader tells all, others only it. Under the lock. */
+static void say(const struct tt_growth *g)
+{
+	struct tutti_comm *comm = g->comm;
+	int i;
+
+	for (i = 0; i < comm->size; i++)
+		if (lives(g, i) && i != comm->rank && (g->leader == comm->rank || g->leader == i))
+			tt_ctl_send(comm->ctx->boot, comm->world[i], TT_CTL_GROW, &g->told,
+				    sizeof(g->told));
+}
+
+/* That there is a new job to be started, or of err, the last error. */
+static void tell(struct tt_growth *g, int err)
+{
+	struct tutti_error_info info = {.size = sizeof(info), .rank = -1};
+	struct tutti_comm *comm = g->comm;
+
+	if (err)
+		tutti_last_error(&info);
+	tt_wire_lock(comm->ctx->wire);
+	g->told.comm = comm->uid;
+	g->told.number = comm->votes;
+	g->told.code = err;
+	g->told.rank = info.rank;
+	snprintf(g->told.text, sizeof(g->told.text), "%.399s", info.text);
+	comm->growing = g;
+	say(g);
+	tt_wire_unlock(comm->ctx->wire);
+}
+
+void tt_grow_again(struct tutti_context *ctx)
+{
+	struct tt_list *l, *tmp;
+
+	tt_ctx_lock(ctx);
+	tt_list_each(l, tmp, &ctx->comms) {
+		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
+
+		if (comm->growing)
+			say(comm->growing);
+	}
+	tt_ctx_unlock(ctx);
 }
 
 /* ---- the leader ---- */
@@ -96,23 +186,7 @@ static const char *own_address(const struct tutti_context *ctx)
 	return ctx->boot_params.nranks > 1 ? ctx->local_addr : ctx->env.iface.text;
 }
 
-static void tell(struct growth *g, int err)
-{
-	struct tutti_comm *comm = g->comm;
-	int i;
-
-	g->told.comm = comm->uid;
-	g->told.number = comm->votes;
-	g->told.code = err;
-	if (err)
-		snprintf(g->told.text, sizeof(g->told.text), "%s", tt_fail_text(err));
-	for (i = 0; i < comm->size; i++)
-		if (lives(g, i) && i != comm->rank)
-			tt_ctl_send(comm->ctx->boot, comm->world[i], TT_CTL_GROW, &g->told,
-				    sizeof(g->told));
-}
-
-static int lead(struct growth *g)
+static int lead(struct tt_growth *g)
 {
 	struct tutti_context *ctx = g->comm->ctx;
 	struct tutti_error_info info = {.size = sizeof(info)};
@@ -122,7 +196,7 @@ static int lead(struct growth *g)
 	if (g->nranks > g->living)
 		err = tt_gate_open(&ctx->env, own_address(ctx), g->nranks - g->living, &gate);
 	if (!err && gate)
-		err = tt_gate_wait(gate, g->deadline, stopped, g);
+		err = tt_gate_wait(gate, g->deadline, watch, g);
 	if (!err)
 		err = tt_unique_id_make(own_address(ctx), &g->told.id);
 	g->told.boot_ms = tt_left_ms(g->deadline, 1 << 30);
@@ -140,6 +214,15 @@ static int lead(struct growth *g)
 
 /* ---- the others ---- */
 
+/* The first error stands, though what was said before it may come again. */
+static void keep(struct tutti_comm *comm, const struct tt_grown *msg)
+{
+	if (!comm->grown)
+		comm->grown = calloc(1, sizeof(*comm->grown));
+	if (comm->grown && (comm->grown->number != msg->number || !comm->grown->code))
+		*comm->grown = *msg;
+}
+
 void tt_grow_msg(void *arg, int from, const void *data, size_t len)
 {
 	struct tutti_context *ctx = arg;
@@ -151,37 +234,35 @@ void tt_grow_msg(void *arg, int from, const void *data, size_t len)
 	memcpy(&msg, data, sizeof(msg));
 	msg.from = from;
 	msg.text[sizeof(msg.text) - 1] = 0;
+	if (msg.rank < -1 || msg.rank >= ctx->boot_params.nranks)
+		return;
 	tt_ctx_lock(ctx);
 	comm = tt_comm_find(ctx, msg.comm);
-	if (comm && tt_comm_rank_of(comm, from) >= 0) {
-		if (!comm->grown)
-			comm->grown = malloc(sizeof(*comm->grown));
-		if (comm->grown)
-			*comm->grown = msg;
-		tt_wire_wake(ctx->wire);
-	}
+	if (comm && tt_comm_rank_of(comm, from) >= 0 && msg.number >= comm->votes)
+		keep(comm, &msg);
+	tt_wire_wake(ctx->wire);
 	tt_ctx_unlock(ctx);
 	sodium_memzero(&msg, sizeof(msg));
 }
 
 /* Under the lock. */
-static bool has_told(const struct growth *g)
+static bool has_told(const struct tt_growth *g)
 {
-	const struct tt_grown *told = g->comm->grown;
+	const struct tt_grown *told = heard_of(g);
 
-	return told && told->number == g->comm->votes && told->from == g->comm->world[g->leader];
+	return told && told->from == g->comm->world[g->leader];
 }
 
 static bool heard(void *arg)
 {
-	struct growth *g = arg;
+	struct tt_growth *g = arg;
 	struct tutti_context *ctx = g->comm->ctx;
 
 	return has_told(g) || tt_out_of_it(g->comm) ||
 	       tt_boot_gone(ctx->boot, g->comm->world[g->leader], NULL, 0);
 }
 
-static int follow(struct growth *g)
+static int follow(struct tt_growth *g)
 {
 	struct tutti_context *ctx = g->comm->ctx;
 	int leader = g->comm->world[g->leader], err;
@@ -190,13 +271,11 @@ static int follow(struct growth *g)
 	tt_engine_wait(ctx, heard, g, g->deadline + SLACK_MS * TT_MS);
 	tt_wire_lock(ctx->wire);
 	told = has_told(g);
-	if (told) {
+	if (told)
 		g->told = *g->comm->grown;
-		sodium_memzero(g->comm->grown, sizeof(*g->comm->grown));
-	}
 	tt_wire_unlock(ctx->wire);
 	if (told)
-		return g->told.code < 0 ? tt_fail(g->told.code, "%s", g->told.text) : 0;
+		return g->told.code < 0 ? told_why(g, &g->told) : 0;
 	err = stopped(g);
 	return err ? err
 		   : tt_fail_rank(-ETIMEDOUT, leader, tt_boot_host(ctx->boot, leader),
@@ -207,7 +286,24 @@ static int follow(struct growth *g)
 
 /* ---- all ---- */
 
-static int start(struct growth *g, struct tutti_context **newctx)
+/* The new job's error, or why it was given up: with ranks as they are numbered in this job. */
+static int start_failed(struct tt_growth *g, int err)
+{
+	struct tutti_context *ctx = g->comm->ctx;
+	struct tutti_error_info info = {.size = sizeof(info)};
+	int me = ctx->boot_params.rank;
+
+	tutti_last_error(&info);
+	if (stopped(g) == err) {
+		tell(g, err);
+		return err;
+	}
+	tell(g, tt_fail_rank(-TUTTI_EBOOT, me, tt_boot_host(ctx->boot, me),
+			     "rank %d could not start the new job: %.300s", me, info.text));
+	return tt_fail_info(&info);
+}
+
+static int start(struct tt_growth *g, struct tutti_context **newctx)
 {
 	struct tt_env *env = &g->comm->ctx->env;
 	struct tutti_config config = {.size = sizeof(config),
@@ -218,8 +314,10 @@ static int start(struct growth *g, struct tutti_context **newctx)
 				      .timeout_ms = (int)env->timeout.number,
 				      .progress_thread =
 					      strcmp(env->progress.text, "thread") ? -1 : 1};
+	struct tt_start how = {.timeout_ms = g->told.boot_ms, .stop = watch, .arg = g};
+	int err = tt_init(&config, &how, newctx);
 
-	return tt_init(&config, g->told.boot_ms, newctx);
+	return err ? start_failed(g, err) : 0;
 }
 
 /* Others can't keep what this rank has, or this rank can't: nobody waits for it. */
@@ -230,7 +328,7 @@ static void discard(struct tutti_context *newctx)
 }
 
 /* All that live have come so far, or none has: err is this rank's own. */
-static int settle(struct growth *g, int err)
+static int settle(struct tt_growth *g, int err)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
 	struct tt_ballot ballot = {.kind = TT_VOTE_AND, .all = !err, .any = !err};
@@ -246,7 +344,7 @@ static int settle(struct growth *g, int err)
 	return ballot.all ? 0 : tt_fail(-TUTTI_EBOOT, "another rank could not start the new job");
 }
 
-static int grow(struct growth *g, struct tutti_context **newctx)
+static int grow(struct tt_growth *g, struct tutti_context **newctx)
 {
 	struct tutti_context *ctx = g->comm->ctx, *made = NULL;
 	struct tutti_error_info info = {.size = sizeof(info)};
@@ -269,6 +367,17 @@ static int grow(struct growth *g, struct tutti_context **newctx)
 		discard(made);
 	tt_log_set_rank(ctx->boot_params.rank);
 	return tt_fail_info(&info);
+}
+
+/* Nothing is said again, and the secret is wiped; what comes late is of another agreement, and not kept. */
+static void forget(struct tt_growth *g)
+{
+	tt_wire_lock(g->comm->ctx->wire);
+	g->comm->growing = NULL;
+	if (g->comm->grown)
+		sodium_memzero(g->comm->grown, sizeof(*g->comm->grown));
+	tt_wire_unlock(g->comm->ctx->wire);
+	sodium_memzero(&g->told, sizeof(g->told));
 }
 
 static int check(struct tutti_comm *comm, int nranks, int timeout_ms,
@@ -295,7 +404,7 @@ int tutti_comm_grow(struct tutti_comm *comm, int nranks, int timeout_ms,
 {
 	uint64_t wish = (uint64_t)(unsigned)timeout_ms << 32 | (unsigned)nranks;
 	struct tt_ballot ballot = {.kind = TT_VOTE_GROW, .all = wish, .any = wish};
-	struct growth g = {.comm = comm, .nranks = nranks, .timeout_ms = timeout_ms};
+	struct tt_growth g = {.comm = comm, .nranks = nranks, .timeout_ms = timeout_ms};
 	unsigned char *left_out;
 	int err = check(comm, nranks, timeout_ms, newctx);
 
@@ -316,7 +425,7 @@ int tutti_comm_grow(struct tutti_comm *comm, int nranks, int timeout_ms,
 		err = count(&g);
 	if (!err)
 		err = grow(&g, newctx);
-	sodium_memzero(&g.told, sizeof(g.told));
+	forget(&g);
 	free(left_out);
 	return err;
 }

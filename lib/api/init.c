@@ -151,6 +151,12 @@ static void on_fenced(void *ctx, int from, const void *data, size_t len)
 	tt_ctx_unlock(ctx);
 }
 
+static void on_gone(void *ctx, int rank, const char *host, const char *why)
+{
+	tt_ctx_gone(ctx, rank, host, why);
+	tt_grow_again(ctx);
+}
+
 /* Somebody waits for what only calls of this rank, or the thread, would do. */
 static void on_progress(void *ctx, int from, const void *data, size_t len)
 {
@@ -168,7 +174,7 @@ static void on_progress(void *ctx, int from, const void *data, size_t len)
 /* The card: the wire's part, where this rank's segment is, then what all ranks take over from rank 0. */
 static int join(struct tutti_context *ctx, int tune)
 {
-	struct tt_boot_handlers handlers = {.gone = tt_ctx_gone, .arg = ctx};
+	struct tt_boot_handlers handlers = {.gone = on_gone, .arg = ctx};
 	struct tt_agreed agreed = {.chunk = (uint64_t)ctx->env.chunk.number,
 				   .lanes = (int32_t)ctx->env.lanes.number,
 				   .node = ctx->node != NULL,
@@ -320,7 +326,7 @@ static void note_guest(const struct tutti_context *ctx, int err, struct guest *g
 		tt_warn("the job that has let this process in did not start: %s", info.text);
 }
 
-static int init(const struct tutti_config *user, int64_t init_timeout, struct guest *guest,
+static int init(const struct tutti_config *user, const struct tt_start *start, struct guest *guest,
 		struct tutti_context **out)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
@@ -352,8 +358,11 @@ static int init(const struct tutti_config *user, int64_t init_timeout, struct gu
 		err = tt_boot_discover(&config, &ctx->env, &ctx->boot_params);
 	if (err)
 		goto free_env;
-	if (init_timeout)
-		ctx->boot_params.init_timeout = init_timeout;
+	if (start) {
+		ctx->boot_params.init_timeout = start->timeout_ms;
+		ctx->boot_params.stop = start->stop;
+		ctx->boot_params.stop_arg = start->arg;
+	}
 	tt_inject_arm(&ctx->env, ctx->boot_params.rank);
 	err = tt_boot_local_addr(&ctx->boot_params, ctx->local_addr, sizeof(ctx->local_addr));
 	if (err)
@@ -410,14 +419,14 @@ free_ctx:
 	return err;
 }
 
-int tt_init(const struct tutti_config *user, int64_t init_timeout, struct tutti_context **out)
+int tt_init(const struct tutti_config *user, const struct tt_start *start, struct tutti_context **out)
 {
 	struct guest guest = {0};
 	int err;
 
 	do {
 		guest.again = false;
-		err = init(user, init_timeout, &guest, out);
+		err = init(user, start, &guest, out);
 	} while (guest.again);
 	return err;
 }
@@ -427,7 +436,7 @@ int tutti_init(const struct tutti_config *user, struct tutti_context **out)
 	int err = tt_group_refuse("tutti_init");
 
 	if (!err)
-		err = tt_init(user, 0, out);
+		err = tt_init(user, NULL, out);
 
 	if (err) /* there is no communicator that could be asked why */
 		tt_err("tutti_init: %s", tt_fail_text(err));

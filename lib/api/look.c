@@ -125,10 +125,10 @@ void tt_look_msg(void *arg, int from, const void *ask, size_t len)
 
 	if (len != 8) /* client and number, which the answer repeats */
 		return;
-	tt_wire_lock(ctx->wire);
+	tt_ctx_lock(ctx);
 	if (ctx->boot) {
 		n = describe(ctx, text, sizeof(text));
 		tt_boot_tell(ctx->boot, from, ask, text, n);
 	}
-	tt_wire_unlock(ctx->wire);
+	tt_ctx_unlock(ctx);
 }

@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/spawn.h"
 
 struct tt_prom {
 	struct tutti_context *ctx;
@@ -132,7 +132,6 @@ int tt_prom_start(struct tutti_context *ctx)
 {
 	pthread_condattr_t attr;
 	struct tt_prom *p;
-	sigset_t all, old;
 	int err;
 
 	if (!*ctx->env.prometheus.text)
@@ -146,13 +145,10 @@ int tt_prom_start(struct tutti_context *ctx)
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* or a clock set back would end the writing */
 	pthread_cond_init(&p->cond, &attr);
 	pthread_condattr_destroy(&attr);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&p->thread, NULL, run, p);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	err = tt_spawn(&p->thread, run, p, "the thread of TUTTI_PROMETHEUS");
 	if (err) {
 		free(p);
-		return tt_fail(-err, "can't start the thread of TUTTI_PROMETHEUS: %s", strerror(err));
+		return err;
 	}
 	ctx->prom = p;
 	return 0;

@@ -170,7 +170,12 @@ static int keep(struct keeping *k, const char *path,
 	uint64_t leader;
 	int err, end;
 
-	if (k->ps->tasks) { /* so that the others do not wait in vain */
+	/* what budgets have kept back is of before, too; those who can't go on say so, that the others do not wait in vain */
+	err = tt_ps_send_accrued(k->ps, k->ps->clock);
+	if (err) {
+		k->said.status = err;
+		snprintf(k->said.text, sizeof(k->said.text), "%s", tt_fail_text(err));
+	} else if (k->ps->tasks) {
 		k->said.status = -EBUSY;
 		snprintf(k->said.text, sizeof(k->said.text),
 			 "%d requests of worker %d have not been waited for", k->ps->tasks,

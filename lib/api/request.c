@@ -25,6 +25,8 @@ static int collect(struct tutti_request **request)
 	bool persistent = req->persistent;
 	int status;
 
+	if (req->ops->collected)
+		req->ops->collected(req);
 	tt_wire_lock(comm->ctx->wire);
 	status = atomic_load(&req->state) == TT_REQ_DONE ? req->status : 0;
 	if (status && req->ops->explain && status != atomic_load(&comm->failed))

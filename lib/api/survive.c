@@ -53,11 +53,25 @@ int tutti_comm_revoke(struct tutti_comm *comm)
 
 /* ---- agreement ---- */
 
-bool tt_out_of_it(struct tutti_comm *comm)
+bool tt_out_of_it(const struct tutti_comm *comm)
 {
 	struct tutti_context *ctx = comm->ctx;
 
 	return ctx->aborted || tt_boot_gone(ctx->boot, ctx->boot_params.rank, NULL, 0);
+}
+
+/* Others may have gone before, so the first failure says nothing of this rank's end. */
+int tt_why_out(const struct tutti_comm *comm)
+{
+	struct tutti_context *ctx = comm->ctx;
+	int me = ctx->boot_params.rank;
+	char why[160];
+
+	if (ctx->aborted)
+		return tt_fail_info(&ctx->first_failure);
+	tt_boot_gone(ctx->boot, me, why, sizeof(why));
+	return tt_fail_rank(-TUTTI_EPEER, me, tt_boot_host(ctx->boot, me),
+			    "this rank (%d) was taken for dead by the others, and cut off: %s", me, why);
 }
 
 static bool settled(void *arg)
@@ -69,18 +83,12 @@ static bool settled(void *arg)
 
 static int no_agreement(struct tutti_comm *comm, const char *call)
 {
-	struct tutti_context *ctx = comm->ctx;
-	char missing[200] = "", why[160];
-	int me = ctx->boot_params.rank;
+	char missing[200] = "";
 
-	if (tt_out_of_it(comm))
+	if (tt_out_of_it(comm)) {
 		tt_vote_drop(comm);
-	if (ctx->aborted)
-		return tt_fail_info(&ctx->first_failure);
-	if (tt_boot_gone(ctx->boot, me, why, sizeof(why))) /* others may have gone before */
-		return tt_fail_rank(-TUTTI_EPEER, me, tt_boot_host(ctx->boot, me),
-				    "this rank (%d) was taken for dead by the others, and cut off: %s",
-				    me, why);
+		return tt_why_out(comm);
+	}
 	tt_vote_missing(comm, missing, sizeof(missing));
 	return tt_fail(-ETIMEDOUT, "%s did not finish within %lld ms (TUTTI_TIMEOUT)%s", call,
 		       (long long)comm->ctx->env.timeout.number, missing);

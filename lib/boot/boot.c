@@ -2,7 +2,6 @@
 /* Starting and stopping a process's part in bootstrap and control tree; what other threads call. */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -10,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lib/base/spawn.h"
 #include "lib/boot/bootdir.h"
 #include "lib/boot/ctl.h"
 #include "lib/boot/fork.h"
@@ -165,20 +165,6 @@ static int open_listener(struct tt_boot *b)
 	return err;
 }
 
-/* The control thread must never be the one that runs the program's signal handlers. */
-static int start_thread(struct tt_boot *b)
-{
-	sigset_t all, old;
-	int err;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&b->thread, NULL, tt_ctl_main, b);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return err ? tt_fail(-err, "the control thread could not be started: %s", strerror(err))
-		   : 0;
-}
-
 static int open_all(struct tt_boot *b)
 {
 	int flags, err = open_listener(b);
@@ -195,7 +181,7 @@ static int open_all(struct tt_boot *b)
 	b->wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (b->epfd < 0 || b->wakefd < 0)
 		return tt_fail(-errno, "epoll or eventfd: %s", strerror(errno));
-	return start_thread(b);
+	return tt_spawn(&b->thread, tt_ctl_main, b, "the control thread");
 }
 
 static int join_job(struct tt_boot *b)

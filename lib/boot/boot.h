@@ -73,6 +73,9 @@ struct tt_boot_params {
 	char boot_name[40];	/* TUTTI_JOB_ID, part of that file's name */
 	bool boot_secret;	/* the secret is in that file, not from TUTTI_SECRET_* */
 	bool gate;		/* that file is the one of the gate, through which this process came; gate.h */
+	/* Asked now and then during the start, in the control thread: not 0, and its last error: fail. Or NULL. */
+	int (*stop)(void *arg);
+	void *stop_arg;
 };
 
 /*

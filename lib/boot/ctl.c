@@ -45,6 +45,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "lib/base/spawn.h"
 #include "lib/boot/fork.h"
 #include "lib/boot/pack.h"
 #include "lib/boot/ras.h"
@@ -52,6 +53,7 @@
 #define HANDSHAKE_MS 5000
 #define PENDING_MAX 256 /* unauthenticated connections, besides one for each rank */
 #define DRAIN_MS 1000
+#define STOP_MS 100 /* how often params.stop is asked */
 #define LINGER_MS 2000 /* a failed rank 0 stays for those who have not heard of it */
 
 static char listen_mark, wake_mark; /* told apart from links by address */
@@ -316,7 +318,7 @@ void tt_start_fail(struct tt_boot *b, int code, int rank, const char *host, cons
 		tell_all(b);
 }
 
-/* A process that was itself stopped must not take the others' silence for death. */
+/* A process that was itself stopped, or did not listen, must not take the others' silence for death. */
 static void notice_pause(struct tt_boot *b, uint64_t now)
 {
 	struct tt_list *pos, *tmp;
@@ -353,6 +355,19 @@ static void take_outbox(struct tt_boot *b)
 	b->stopping = stop; /* after the messages queued before it */
 }
 
+/* Where that is answered ranks may be numbered otherwise, so only code and text are taken over. */
+static void ask_stop(struct tt_boot *b, uint64_t now)
+{
+	int err;
+
+	if (b->phase >= TT_PH_UP || !b->params.stop || now < b->ask_at)
+		return;
+	b->ask_at = now + STOP_MS * TT_MS;
+	err = b->params.stop(b->params.stop_arg);
+	if (err)
+		tt_start_fail(b, err, -1, NULL, "%s", tt_fail_text(err));
+}
+
 static void timers(struct tt_boot *b)
 {
 	uint64_t now = tt_now_ns();
@@ -372,6 +387,7 @@ static void timers(struct tt_boot *b)
 	if (b->phase <= TT_PH_UP && b->dialer.active)
 		tt_dial_timer(b, now);
 	tt_tree_settle(b, now);
+	ask_stop(b, now);
 	if (b->phase < TT_PH_UP && now >= b->start_deadline) {
 		if (b->rank)
 			tt_join_timeout(b);
@@ -405,6 +421,8 @@ static int next_timeout(struct tt_boot *b)
 	}
 	if (b->phase < TT_PH_UP && b->start_deadline < next)
 		next = b->start_deadline;
+	if (b->phase < TT_PH_UP && b->params.stop && b->ask_at < next)
+		next = b->ask_at;
 	if (b->phase <= TT_PH_UP && b->dialer.active && !b->dialer.link && b->dialer.next_try < next)
 		next = b->dialer.next_try;
 	if (b->phase == TT_PH_UP && b->stopping && b->stop_deadline < next)
@@ -439,16 +457,17 @@ void *tt_ctl_main(void *arg)
 	struct epoll_event ev[64];
 	int n, i;
 
+	tt_spawned_brief();
 	watch(b, b->wakefd, &wake_mark, EPOLL_CTL_ADD);
 	b->last_loop = tt_now_ns();
 	if (b->rank)
 		tt_join_begin(b);
 	while (b->phase != TT_PH_END) {
 		n = epoll_wait(b->epfd, ev, 64, next_timeout(b));
-		notice_pause(b, tt_now_ns());
 		for (i = 0; i < n; i++)
 			dispatch(b, &ev[i]);
 		take_outbox(b);
+		notice_pause(b, tt_now_ns()); /* also that of a handler that has waited for a lock */
 		timers(b);
 		tt_tree_step(b);
 		sweep(b);

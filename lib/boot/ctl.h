@@ -118,6 +118,7 @@ struct tt_boot {
 	bool listen_armed;
 	uint64_t listen_again; /* after running out of descriptors */
 	uint64_t start_deadline, drain_deadline, last_loop;
+	uint64_t ask_at; /* params.stop, next */
 	uint64_t beat_ns, limit_ns;
 	struct tt_list links, graves;
 	struct tt_dialer dialer;

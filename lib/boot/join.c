@@ -95,6 +95,15 @@ static int64_t dial_ms(const struct tt_boot *b)
 	return b->params.boot_dir[0] ? DIAL_DIR_MS : DIAL_MS;
 }
 
+/* A guest is told of rank 0's address when that listens already: nobody there means that it has given up. */
+static bool given_up(struct tt_boot *b, int err)
+{
+	if (err != -ECONNREFUSED || !b->params.gate || b->dialer.kind != TT_LINK_JOIN)
+		return false;
+	tt_start_fail(b, -TUTTI_EBOOT, 0, NULL, "rank 0 at %s has given up the start", b->params.store);
+	return true;
+}
+
 void tt_dial_timer(struct tt_boot *b, uint64_t now)
 {
 	struct tt_dialer *d = &b->dialer;
@@ -123,6 +132,8 @@ void tt_dial_timer(struct tt_boot *b, uint64_t now)
 		return;
 	}
 	d->link = NULL;
+	if (given_up(b, err))
+		return;
 	snprintf(d->last, sizeof(d->last), "%s", strerror(-err));
 	if (b->phase == TT_PH_UP && !tt_tree_dial_failed(b, err, d->last))
 		return;
@@ -147,6 +158,8 @@ void tt_dial_lost(struct tt_boot *b, struct tt_link *link)
 			      d->peer, link->peer_addr, b->rank, link->why);
 		return;
 	}
+	if (given_up(b, link->err))
+		return;
 	snprintf(d->last, sizeof(d->last), "%s: %s", link->peer_addr, link->why);
 	if (++d->i >= d->n)
 		pause_dialer(b);

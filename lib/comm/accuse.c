@@ -25,6 +25,7 @@ struct accuse_msg {
 	int32_t rank, by;
 	char why[160];
 };
+_Static_assert(sizeof(struct accuse_msg) == 168, "doc/WIRE.md");
 
 struct tt_broken {
 	int end[2];	  /* lower rank first */

@@ -37,6 +37,7 @@ struct vote_msg {
 	struct tt_ballot ballot; /* STATE: the sender's own */
 	struct tt_ballot decision;
 };
+_Static_assert(sizeof(struct vote_msg) == 104, "doc/WIRE.md");
 #define BITS_MAX (TT_CTL_MSG_MAX - sizeof(struct vote_msg))
 
 struct tt_vote {

@@ -87,17 +87,21 @@ struct tt_doomed {
 
 struct tt_vote;	  /* agree.c */
 struct tt_broken; /* accuse.c */
+struct tt_growth; /* lib/api/grow.c */
 
-/* What the lowest rank that lives tells the others in tutti_comm_grow. */
+/* What the lowest rank that lives tells the others in tutti_comm_grow; or another one it: an error. */
 struct tt_grown {
 	uint64_t comm;
 	uint32_t number; /* of the agreement before */
 	int32_t from;	 /* in the world; set where it arrives */
 	int32_t code;	 /* 0, or why there is no new job */
+	int32_t rank;	 /* in the world, that is about; -1: none */
 	int32_t boot_ms; /* by then it must stand */
+	uint32_t pad;
 	struct tutti_unique_id id; /* secret */
 	char text[400];
 };
+_Static_assert(sizeof(struct tt_grown) == 624, "doc/WIRE.md");
 
 struct tutti_comm {
 	uint32_t magic;
@@ -138,7 +142,8 @@ struct tutti_comm {
 	struct tt_hosts *hosts;	   /* NULL: all ranks are on one host, or there are no plans in two levels */
 	uint32_t votes; /* agreements reached so far */
 	struct tt_vote *vote; /* agree.c: under way; NULL: none */
-	struct tt_grown *grown; /* lib/api/grow.c: what the leader has told; NULL: nothing */
+	struct tt_grown *grown; /* lib/api/grow.c: what another rank has told; NULL: nothing */
+	struct tt_growth *growing; /* a call that has told something; NULL: none */
 };
 
 enum tt_wait_mode { TT_WAIT_SPIN, TT_WAIT_YIELD, TT_WAIT_SLEEP };
@@ -181,7 +186,7 @@ struct tutti_context {
 	int ndecided;
 	int voting; /* agreements under way */
 	struct tt_boot *_Atomic beats; /* the control tree, for handlers that wait for the lock */
-	int shrunk; /* calls of tutti_comm_shrink that came to a decision */
+	int shrunk; /* decisions with whom to go on: in tutti_comm_shrink and tutti_comm_grow */
 
 	/* the engine's */
 	struct tt_list ready;	/* lanes whose next round can start */

@@ -20,6 +20,7 @@
 struct abort_msg {
 	int32_t user_code;
 };
+_Static_assert(sizeof(struct abort_msg) == 4, "doc/WIRE.md");
 
 /* In TT_CTL_FAIL. */
 struct fail_msg {
@@ -27,6 +28,7 @@ struct fail_msg {
 	int32_t code, rank;
 	char call[32], field[32], text[400];
 };
+_Static_assert(sizeof(struct fail_msg) == 488, "doc/WIRE.md");
 
 void tt_ctx_lock(struct tutti_context *ctx)
 {

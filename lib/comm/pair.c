@@ -23,6 +23,7 @@ struct pair_msg {
 	int32_t root;
 	uint64_t sends, expects; /* elements */
 };
+_Static_assert(sizeof(struct pair_msg) == 48, "doc/WIRE.md");
 
 static size_t copy_array(struct tt_counts *c, size_t at, const size_t **array)
 {

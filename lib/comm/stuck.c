@@ -32,6 +32,7 @@ struct stuck_msg {
 	int32_t rank, other;
 	struct tt_fields fields, other_fields;
 };
+_Static_assert(sizeof(struct stuck_msg) == 104, "doc/WIRE.md");
 
 /* Rank 0's note of a call that somebody is stuck in. */
 struct tt_stuck_entry {

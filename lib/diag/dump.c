@@ -145,8 +145,6 @@ static void write_comm(struct out *o, const struct tt_flight_comm *c, const stru
 		tt_json_i64(&j, NULL, c->member[i]);
 	tt_json_close(&j, ']');
 	put_failure(&j, c, clock);
-	if (c->code) /* last of it, as it may be too long */
-		tt_json_str(&j, "error_text", c->text);
 	if (c->nlate) {
 		tt_json_u64(&j, "late_sequence", c->late_seq);
 		tt_json_open(&j, "late", '[');
@@ -154,6 +152,8 @@ static void write_comm(struct out *o, const struct tt_flight_comm *c, const stru
 			tt_json_i64(&j, NULL, c->late[i]);
 		tt_json_close(&j, ']');
 	}
+	if (c->code) /* last, as it may be too long, and what comes then is left out, too */
+		tt_json_str(&j, "error_text", c->text);
 	end(o, &j);
 }
 

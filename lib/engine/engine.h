@@ -50,6 +50,8 @@ struct tt_request_ops {
 	 * before. NULL, false: the communicator fails.
 	 */
 	bool (*expire)(struct tutti_request *req);
+	/* It is over, and whoever began it has come for it: in his thread, without the lock. NULL: nothing to do. */
+	void (*collected)(struct tutti_request *req);
 	/* Its status, which is not its communicator's failure, as the thread's last error; NULL: has none. */
 	int (*explain)(const struct tutti_request *req);
 };

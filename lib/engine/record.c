@@ -74,7 +74,6 @@ static void close_flight(struct tt_recorder *r)
 	struct tt_recorder *heir;
 
 	pthread_mutex_lock(&lock);
-	tt_list_del(&r->link);
 	if (r->inherited && !tt_list_empty(&recorders)) {
 		heir = tt_container(recorders.next, struct tt_recorder, link);
 		heir->inherited = !tt_flight_move(&heir->flight, fcntl(r->flight.fd, F_DUPFD_CLOEXEC, 0));
@@ -144,6 +143,9 @@ void tt_record_close(struct tutti_context *ctx)
 
 	if (!r)
 		return;
+	pthread_mutex_lock(&lock);
+	tt_list_del(&r->link); /* it inherits nothing any more */
+	pthread_mutex_unlock(&lock);
 	unread = tt_dump_disarm(&r->flight);
 	tt_trace_close(ctx->trace);
 	ctx->trace = NULL;

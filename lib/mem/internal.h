@@ -60,7 +60,16 @@ struct tt_slab {
 	uint32_t npages;
 	uint32_t max_free; /* no free run is longer than this */
 	uint32_t nused;	   /* pages in use */
+	bool kept;	   /* what is freed is not used again: there was no memory to withhold a block */
 	struct tt_page page[];
+};
+
+/* See tt_mem_withhold. */
+struct tt_withheld {
+	struct tt_withheld *next;
+	const void *owner;
+	void *block;
+	bool freed; /* by whom it was; to be used again when it is given back */
 };
 
 struct tt_memory {
@@ -79,6 +88,7 @@ struct tt_memory {
 	struct tt_list cached;	/* large and free */
 	size_t cached_bytes, bytes;
 	struct tt_list partial[TT_BINS];
+	struct tt_withheld *withheld;
 	struct tt_cache *cache; /* NULL: off */
 	struct tt_mem_stats stats;
 };

@@ -59,6 +59,12 @@ void tt_memory_stats(struct tt_memory *memory, struct tt_mem_stats *stats);
 int tt_mem_alloc(struct tt_memory *memory, size_t size, void **ptr, struct tt_region **region);
 /* -EINVAL if ptr was not allocated here or was freed already. */
 int tt_mem_free(struct tt_memory *memory, void *ptr);
+/*
+ * Something of owner's may still write at addr: the block there, when it is freed, is not used again before owner gives
+ * back what it has withheld. Memory that is not of this pool, or free, is left alone.
+ */
+void tt_mem_withhold(struct tt_memory *memory, const void *addr, const void *owner);
+void tt_mem_give_back(struct tt_memory *memory, const void *owner);
 /* The memory that ptr (a live tt_mem_alloc block of any context) belongs to, NULL for a stranger. */
 struct tt_memory *tt_mem_owner(const void *ptr);
 

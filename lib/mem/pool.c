@@ -5,6 +5,7 @@
  * anything from the system: freed runs merge lazily, and large slabs are cached up to a bound.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/mem/internal.h"
@@ -391,11 +392,106 @@ static void free_large(struct tt_memory *memory, struct tt_slab *slab, struct tt
 	drop_unused(memory, &memory->cached, memory->cache_max, victims); /* oldest first */
 }
 
+/* The block of whole pages, or of one, that addr lies in; NULL: that is free. */
+static void *block_at(const struct tt_slab *slab, const void *addr)
+{
+	size_t off = (size_t)((const char *)addr - (const char *)slab->region.mem.addr);
+	const struct tt_memory *memory = slab->region.memory;
+	const struct tt_page *page = slab->page;
+	char *block = slab->region.mem.addr;
+
+	if (!slab->large) {
+		if (off / memory->page_size >= slab->npages)
+			return NULL;
+		page += off / memory->page_size;
+		while (page->state == TT_PAGE_INSIDE)
+			page--;
+		block = page_addr(memory, page);
+		if (page->state == TT_PAGE_BLOCKS)
+			block += off % memory->page_size & ~(block_size(memory, page->bin) - 1);
+	}
+	return tt_block_live(slab, block) ? block : NULL;
+}
+
+/* 0: what is freed may be used again; 1: not yet; -EINVAL: nor was it the first time that it was freed. */
+static int hold(struct tt_memory *memory, const struct tt_slab *slab, const void *block)
+{
+	struct tt_withheld *w, *mine = NULL;
+
+	for (w = memory->withheld; w; w = w->next) {
+		if (w->block != block)
+			continue;
+		if (w->freed)
+			return -EINVAL;
+		mine = w;
+	}
+	if (mine)
+		mine->freed = true;
+	return mine || slab->kept;
+}
+
+void tt_mem_withhold(struct tt_memory *memory, const void *addr, const void *owner)
+{
+	struct tt_withheld *new = malloc(sizeof(*new)), *w;
+	struct tt_region *r;
+	void *block;
+
+	pthread_mutex_lock(&memory->mutex);
+	r = tt_table_find(&memory->table, addr, 1, true);
+	block = r ? block_at((struct tt_slab *)r, addr) : NULL;
+	for (w = memory->withheld; w; w = w->next)
+		if (w->block == block && w->owner == owner)
+			block = NULL; /* it is already */
+	if (block && new) {
+		*new = (struct tt_withheld){memory->withheld, owner, block, false};
+		memory->withheld = new;
+		new = NULL;
+	} else if (block) {
+		((struct tt_slab *)r)->kept = true;
+	}
+	pthread_mutex_unlock(&memory->mutex);
+	free(new);
+}
+
+void tt_mem_give_back(struct tt_memory *memory, const void *owner)
+{
+	struct tt_withheld **link = &memory->withheld, *w, *mine = NULL;
+
+	pthread_mutex_lock(&memory->mutex);
+	while ((w = *link) != NULL) {
+		if (w->owner != owner) {
+			link = &w->next;
+			continue;
+		}
+		*link = w->next;
+		w->next = mine;
+		mine = w;
+	}
+	pthread_mutex_unlock(&memory->mutex);
+	while ((w = mine) != NULL) {
+		mine = w->next;
+		if (w->freed)
+			tt_mem_free(memory, w->block); /* another owner's it may be still */
+		free(w);
+	}
+}
+
+static void release(struct tt_memory *memory, struct tt_page *page, uint64_t bit, struct tt_list *victims)
+{
+	if (page->slab->large)
+		free_large(memory, page->slab, victims);
+	else if (page->state == TT_PAGE_BLOCKS)
+		free_block(memory, page, bit);
+	else
+		release_run(page);
+}
+
 int tt_mem_free(struct tt_memory *memory, void *ptr)
 {
 	struct tt_page *page = NULL;
 	struct tt_list victims;
 	struct tt_region *r;
+	int held = -EINVAL;
 	uint64_t bit = 0;
 
 	tt_list_init(&victims);
@@ -403,15 +499,13 @@ int tt_mem_free(struct tt_memory *memory, void *ptr)
 	r = tt_table_find(&memory->table, ptr, 1, true);
 	if (r)
 		page = live_page((struct tt_slab *)r, ptr, &bit);
-	if (page && page->slab->large)
-		free_large(memory, page->slab, &victims);
-	else if (page && page->state == TT_PAGE_BLOCKS)
-		free_block(memory, page, bit);
-	else if (page)
-		release_run(page);
+	if (page)
+		held = hold(memory, page->slab, ptr);
+	if (!held)
+		release(memory, page, bit, &victims);
 	pthread_mutex_unlock(&memory->mutex);
 	destroy(memory, &victims);
-	if (!page)
+	if (held < 0)
 		return tt_fail(-EINVAL, "%p was not allocated here, or was freed already", ptr);
 	return 0;
 }
@@ -420,8 +514,13 @@ void tt_pool_free(struct tt_memory *memory)
 {
 	struct tt_list victims, *lists[] = {&memory->slabs, &memory->large, &memory->cached};
 	struct tt_list *pos, *tmp;
+	struct tt_withheld *w;
 	int i;
 
+	while ((w = memory->withheld) != NULL) {
+		memory->withheld = w->next;
+		free(w);
+	}
 	tt_list_init(&victims);
 	pthread_mutex_lock(&memory->mutex);
 	for (i = 0; i < 3; i++)

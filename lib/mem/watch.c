@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Notices about the user's memory, from userfaultfd; see watch.h. */
+#include "lib/base/spawn.h"
 #include "lib/mem/watch.h"
 
 #include <errno.h>
@@ -9,7 +10,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,18 +84,11 @@ static void *run(void *arg)
 
 static int start_thread(struct tt_watch *w)
 {
-	sigset_t all, old;
-	int err;
+	int err = tt_spawn(&w->thread, run, w, "the thread that watches memory");
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&w->thread, NULL, run, w);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	while (!err && sem_wait(&w->running)) /* its beginning, too, may move memory about */
 		;
-	return err ? tt_fail(-err, "the thread that watches memory can't be started: %s",
-			     strerror(err))
-		   : 0;
+	return err;
 }
 
 static int register_range(struct tt_watch *w, uintptr_t start, uintptr_t end)

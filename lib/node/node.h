@@ -34,6 +34,7 @@ struct tt_node_card {
 	uint64_t cookie[2], ino;
 	int32_t pid, seg_fd;
 };
+_Static_assert(sizeof(struct tt_node_card) == 32, "doc/WIRE.md");
 
 /* seg.c */
 

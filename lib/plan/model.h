@@ -34,7 +34,7 @@ struct tt_model {
 	double oversub; /* 1: none */
 
 	/* The simulator's only: */
-	size_t buffer; /* a send is over when so many bytes or fewer of it and those before wait at the port */
+	size_t buffer; /* a send to another host is over when at most so many bytes wait at its port */
 	int straggler;		 /* rank that is slow, -1: none: */
 	double straggler_delay;	 /* it begins so many ns later, */
 	double straggler_factor; /* and its processor takes so many times longer (1: as the others)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/env.h"
 #include "lib/base/error.h"
 #include "lib/plan/stored.h"
 
@@ -31,6 +32,20 @@ static const char *const coll_names[TT_NUM_COLLS] = {
 const char *tt_coll_name(enum tt_coll coll)
 {
 	return (unsigned)coll < TT_NUM_COLLS ? coll_names[coll] : "?";
+}
+
+int tt_coll_find(const char *name, enum tt_coll *coll, const char **near)
+{
+	int i;
+
+	for (i = 0; i < TT_NUM_COLLS; i++)
+		if (!strcmp(coll_names[i], name)) {
+			*coll = (enum tt_coll)i;
+			return 0;
+		}
+	if (near)
+		*near = tt_nearest(name, coll_names, TT_NUM_COLLS);
+	return -ENOENT;
 }
 
 const struct tt_alg *tt_alg_find(enum tt_coll coll, const char *name)

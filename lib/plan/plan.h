@@ -275,6 +275,8 @@ extern const struct tt_alg tt_algs[]; /* ends with name NULL */
 #undef TT_ALG
 const struct tt_alg *tt_alg_find(enum tt_coll coll, const char *name);
 const char *tt_coll_name(enum tt_coll coll); /* "allreduce" */
+/* The one of that name; -ENOENT: there is none, and *near, if it is asked for, is the nearest name, or NULL. */
+int tt_coll_find(const char *name, enum tt_coll *coll, const char **near);
 
 /* Build alg's plan. 0, -ENOMEM, or -EINVAL for args it can't do. */
 int tt_plan_build(const struct tt_alg *alg, const struct tt_plan_args *args, struct tt_plan **plan);
@@ -338,6 +340,13 @@ bool tt_coll_reduces(enum tt_coll coll);
 bool tt_coll_rooted(enum tt_coll coll);
 /* Are there counts per rank? */
 bool tt_coll_counts(enum tt_coll coll);
+/* Is the count that of a block, of which the larger of its buffers has one for each rank? */
+static inline bool tt_coll_blocks(enum tt_coll coll)
+{
+	return coll == TT_COLL_REDUCE_SCATTER_BLOCK || coll == TT_COLL_ALLGATHER || coll == TT_COLL_GATHER ||
+	       coll == TT_COLL_SCATTER || coll == TT_COLL_ALLTOALL;
+}
+
 /* Does a rank know no counts but its own? */
 bool tt_coll_own_counts(enum tt_coll coll);
 

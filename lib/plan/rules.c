@@ -47,14 +47,10 @@ static int find_coll(const char *word, const char *text, enum tt_coll *coll)
 	char list[256];
 	int i;
 
-	for (i = 0; i < TT_NUM_COLLS; i++) {
+	if (!tt_coll_find(word, coll, &near))
+		return 0;
+	for (i = 0; i < TT_NUM_COLLS; i++)
 		names[i] = tt_coll_name((enum tt_coll)i);
-		if (!strcmp(names[i], word)) {
-			*coll = (enum tt_coll)i;
-			return 0;
-		}
-	}
-	near = tt_nearest(word, names, TT_NUM_COLLS);
 	return tt_fail(-EINVAL, "TUTTI_ALGO rule \"%s\": no collective is called \"%s\"%s%s%s",
 		       text, word, near ? "; did you mean " : "; there are ",
 		       near ? near : join(names, TT_NUM_COLLS, list, sizeof(list)),

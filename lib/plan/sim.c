@@ -75,7 +75,9 @@ static void launched(struct sim *s, uint32_t i, double now)
 		return;
 	}
 	start = tt_sim_serve(tt_sim_port_out(&s->net, m), now, busy);
-	sent = start + busy - link_of(s, m)->beta * (double)s->model->buffer;
+	sent = start + busy;
+	if (tt_model_level(s->model, m->from, m->to) != TT_LEVEL_HOST)
+		sent -= link_of(s, m)->beta * (double)s->model->buffer;
 	later(s, sent > now ? sent : now, SIM_OP, m->send);
 	if (tt_model_level(s->model, m->from, m->to) == TT_LEVEL_FAR && !s->net.mirror)
 		later(s, start, SIM_UPLINK, i);

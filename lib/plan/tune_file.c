@@ -105,7 +105,7 @@ static int read_point(const struct place *at, const json_t *object, struct tt_po
 {
 	char coll[32];
 	double bytes = 0;
-	int err, i;
+	int err;
 
 	err = get_text(at, object, "collective", coll, sizeof(coll));
 	if (!err)
@@ -116,11 +116,8 @@ static int read_point(const struct place *at, const json_t *object, struct tt_po
 		err = get_number(at, object, "ns", 1, &point->time);
 	if (err)
 		return err;
-	for (i = 0; i < TT_NUM_COLLS && strcmp(tt_coll_name((enum tt_coll)i), coll); i++)
-		;
-	if (i == TT_NUM_COLLS)
+	if (tt_coll_find(coll, &point->coll, NULL))
 		return wrong(at, "a collective is none of ours");
-	point->coll = (enum tt_coll)i;
 	point->bytes = (size_t)bytes;
 	return 0;
 }

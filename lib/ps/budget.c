@@ -22,6 +22,7 @@
 #define BURST_NS (100 * TT_MS) /* so much budget is kept for later */
 #define AT_ONCE 65536	/* elements, and */
 #define ROWS_AT_ONCE 1024 /* rows that are added under one lock */
+#define SEEN_AT_ONCE 128  /* units of which it is learnt under one lock what they were pulled as */
 #define NOTHING 1e-30	/* a value of 0, or not known */
 
 struct flight {
@@ -341,34 +342,53 @@ int tt_ps_budget_push_rows(struct tutti_ps_table *t, const uint64_t *keys, size_
 	return err;
 }
 
-/* What was pulled: under the lock. */
+/* ---- what was pulled: added up without the lock, as it may be much ---- */
+
+static void learn(struct tt_ps_budget *b, uint32_t unit, double value)
+{
+	b->value[unit] = value;
+	if (b->urgent.at[unit])
+		weigh(b, unit);
+}
+
 void tt_ps_budget_seen(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count)
 {
+	struct tt_wire *wire = t->ps->comm->ctx->wire;
 	struct tt_ps_budget *b = t->budget;
-	uint64_t unit;
+	uint64_t unit = (offset + b->unit_elems - 1) / b->unit_elems, first;
+	double value[SEEN_AT_ONCE];
+	int n, i;
 
-	for (unit = (offset + b->unit_elems - 1) / b->unit_elems;
-	     unit < b->units && end_of(b, unit) <= offset + count; unit++) { /* whole ones */
-		b->value[unit] = tt_ps_magnitude(t->datatype,
-						 (const char *)buf + (first_of(b, unit) - offset) * t->elem,
-						 end_of(b, unit) - first_of(b, unit));
-		if (b->urgent.at[unit])
-			weigh(b, (uint32_t)unit);
-	}
+	do {
+		first = unit;
+		for (n = 0; n < SEEN_AT_ONCE && unit < b->units && end_of(b, unit) <= offset + count; unit++, n++)
+			value[n] = tt_ps_magnitude(t->datatype, /* of whole ones */
+						   (const char *)buf + (first_of(b, unit) - offset) * t->elem,
+						   end_of(b, unit) - first_of(b, unit));
+		tt_wire_lock(wire);
+		for (i = 0; i < n; i++)
+			learn(b, (uint32_t)first + (uint32_t)i, value[i]);
+		tt_wire_unlock(wire);
+	} while (n);
 }
 
 void tt_ps_budget_seen_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf)
 {
+	struct tt_wire *wire = t->ps->comm->ctx->wire;
 	struct tt_ps_budget *b = t->budget;
+	double value[SEEN_AT_ONCE];
+	size_t i, j, end;
 	uint32_t unit;
-	size_t i;
 
-	for (i = 0; i < n; i++) {
-		if (unit_of(b, keys[i], &unit))
-			continue; /* it counts as 0 */
-		b->value[unit] = tt_ps_magnitude(t->datatype, (const char *)buf + i * pitch(t), t->width);
-		if (b->urgent.at[unit])
-			weigh(b, unit);
+	for (i = 0; i < n; i = end) {
+		end = n - i < SEEN_AT_ONCE ? n : i + SEEN_AT_ONCE;
+		for (j = i; j < end; j++)
+			value[j - i] = tt_ps_magnitude(t->datatype, (const char *)buf + j * pitch(t), t->width);
+		tt_wire_lock(wire);
+		for (j = i; j < end; j++)
+			if (!unit_of(b, keys[j], &unit)) /* else it counts as 0 */
+				learn(b, unit, value[j - i]);
+		tt_wire_unlock(wire);
 	}
 }
 

@@ -3,7 +3,8 @@
  * Copies of a server, in a chain (van Renesse and Schneider, 2004). The first that lives serves; each passes on what it
  * has dealt with, numbered, to the next, which does the same in the same order and comes to the same state. A worker
  * is answered when the last has it: what was answered outlives all but one. What a copy tells the one before is how
- * many it has, and all behind it.
+ * many it has, and all behind it; and whether one of them could not do what the last PREPARE says, which they do alike
+ * or not at all.
  *
  * When a copy in the middle dies, the one before it passes on again what was not told of; the next knows by
  * the numbers what it has. When the first dies, its successor serves, and workers send it again what was not
@@ -113,23 +114,52 @@ static void pass_on(struct tt_ps_server *srv, const struct tt_ps_entry *e)
 	    &srv->log_end);
 }
 
-/* How much is everywhere; and then workers are answered, or the copy before is told. */
-static void look(struct tt_ps_server *srv)
+/* What a copy tells: how many messages it has, and why it could not prepare; one word, so that they belong together. */
+static uint64_t ack_word(const struct tt_ps_server *srv)
+{
+	int status = srv->unprepared ? srv->unprepared : srv->refused;
+
+	return srv->acked << 16 | (uint16_t)-status;
+}
+
+static void look_behind(struct tt_ps_server *srv)
 {
 	const struct tutti_ps *ps = srv->ps;
 	const _Atomic uint64_t *word;
-	uint64_t acked = srv->order;
+	uint64_t told = srv->order << 16;
 
 	if (srv->behind >= 0) {
 		word = (const _Atomic uint64_t *)(const void *)(ps->box +
 								tt_ps_box_ack(ps, srv->copy, srv->behind));
-		acked = atomic_load(word);
+		told = atomic_load(word);
 	}
-	if (acked > srv->acked && acked <= srv->order)
-		srv->acked = acked;
+	if (told >> 16 > srv->order || told >> 16 < srv->acked)
+		return;
+	srv->acked = told >> 16;
+	srv->refused = -(int)(told & 0xffff);
+}
+
+/* What a copy can't do, the others must not. */
+static void say_refused(const struct tt_ps_server *srv, const struct tt_ps_client *c, const struct tt_ps_msg *m)
+{
+	struct tt_ps_reply *r = (struct tt_ps_reply *)(void *)(tt_ps_answer(c, m->number % TT_PS_SLOTS) +
+								sizeof(struct tt_ps_credit));
+
+	if (m->kind != TT_PS_PREPARE || r->said.status || !srv->refused)
+		return;
+	r->said.status = srv->refused;
+	snprintf(r->said.text, sizeof(r->said.text), "a copy of server %d can't restore: %s", srv->index,
+		 tutti_strerror(srv->refused));
+}
+
+/* How much is everywhere; and then workers are answered, or the copy before is told. */
+static void look(struct tt_ps_server *srv)
+{
+	look_behind(srv);
 	for (; srv->serves && srv->answered < srv->acked; srv->answered++) {
 		struct tt_ps_entry *e = entry_of(srv, srv->answered + 1);
 
+		say_refused(srv, e->client, e->msg);
 		tt_ps_credit(srv, e->client, &e->credit);
 	}
 	if (srv->acked > srv->told)
@@ -165,6 +195,7 @@ static void tell_before(struct tt_ps_server *srv)
 {
 	struct tutti_ps *ps = srv->ps;
 	int before = srv->copy - 1;
+	uint64_t word = ack_word(srv);
 
 	while (before >= 0 && ps->lost[tt_ps_host(ps, srv->index, before)])
 		before--;
@@ -176,8 +207,8 @@ static void tell_before(struct tt_ps_server *srv)
 	srv->ack_busy = true;
 	srv->ack_to = before;
 	srv->told = srv->acked;
-	memcpy(srv->ack, &srv->acked, sizeof(srv->acked));
-	put(srv, before, srv->ack, sizeof(srv->acked), tt_ps_box_ack(ps, before, srv->copy),
+	memcpy(srv->ack, &word, sizeof(word));
+	put(srv, before, srv->ack, sizeof(word), tt_ps_box_ack(ps, before, srv->copy),
 	    tt_ps_bell_ack(ps, before, srv->copy), &srv->ack_end);
 }
 
@@ -320,6 +351,7 @@ static int again(struct tt_ps_server *srv)
 						       .sequence = tt_ps_first((uint64_t)srv->copy) + 1};
 			if (m->kind == TT_PS_LOOKUP || m->kind >= TT_PS_MEET)
 				tt_ps_handle(srv, c, m, (const char *)(m + 1), &credit);
+			say_refused(srv, c, m);
 			tt_ps_credit(srv, c, &credit);
 			n++;
 		}

@@ -8,11 +8,11 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/spawn.h"
 #include "lib/ps/store.h"
 
 #define SPINS 2000
@@ -107,7 +107,6 @@ void tt_ps_crew_free(struct tt_ps_crew *crew)
 int tt_ps_crew_new(int n, struct tt_ps_crew **out)
 {
 	struct tt_ps_crew *crew = calloc(1, sizeof(*crew));
-	sigset_t all, old;
 	int err = 0;
 
 	if (!crew)
@@ -116,18 +115,15 @@ int tt_ps_crew_new(int n, struct tt_ps_crew **out)
 	crew->hand = calloc((size_t)n, sizeof(*crew->hand));
 	pthread_mutex_init(&crew->lock, NULL);
 	pthread_cond_init(&crew->begin, NULL);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
 	for (; crew->hand && crew->hands < n - 1 && !err; crew->hands += !err) {
 		struct hand *hand = &crew->hand[crew->hands];
 
 		*hand = (struct hand){.crew = crew, .index = crew->hands + 1};
-		err = pthread_create(&hand->thread, NULL, work, hand);
+		err = tt_spawn(&hand->thread, work, hand, "a thread that applies updates");
 	}
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (err || !crew->hand) {
 		tt_ps_crew_free(crew);
-		return err ? tt_fail(-err, "can't start %d threads: %s", n, strerror(err)) : -ENOMEM;
+		return err ? err : -ENOMEM;
 	}
 	*out = crew;
 	return 0;

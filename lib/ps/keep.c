@@ -20,6 +20,14 @@ struct tt_ps_kept {
 	uint32_t nrows;
 };
 
+static void drop(struct tt_ps_server *srv)
+{
+	uint32_t i;
+
+	for (i = 0; i < srv->ps->ntables; i++)
+		tt_ps_kept_free(tt_ps_store_of(srv, i));
+}
+
 /* ---- meetings ---- */
 
 static int said(struct tt_ps_said *to, int status, const char *text)
@@ -51,6 +59,7 @@ static void open_meeting(struct tt_ps_server *srv, uint64_t number)
 	int w;
 
 	srv->met = number;
+	drop(srv); /* what another server, or a copy, could not restore */
 	memset(&srv->verdict, 0, sizeof(srv->verdict));
 	for (w = 0; w < srv->ps->nworkers; w++) {
 		if (c[w].gone)
@@ -326,14 +335,6 @@ static int read_rows(struct tt_ps_store *s, const struct tt_ps_file *file,
 	return err;
 }
 
-static void drop(struct tt_ps_server *srv)
-{
-	uint32_t i;
-
-	for (i = 0; i < srv->ps->ntables; i++)
-		tt_ps_kept_free(tt_ps_store_of(srv, i));
-}
-
 /* Where worker w goes on: if there are as many as there were, where it was. */
 static uint64_t clock_in(const struct tt_ps_server *srv, const struct tt_ps_order *order, int w)
 {
@@ -354,7 +355,7 @@ static int check_clocks(const struct tt_ps_server *srv, const struct tt_ps_order
 	return 0;
 }
 
-static int prepare(struct tt_ps_server *srv, const struct tt_ps_order *order)
+static int read_all(struct tt_ps_server *srv, const struct tt_ps_order *order)
 {
 	struct tt_ps_tensor tensor[TT_PS_TENSORS];
 	struct tt_ps_file file;
@@ -379,6 +380,12 @@ static int prepare(struct tt_ps_server *srv, const struct tt_ps_order *order)
 	if (err)
 		drop(srv);
 	return err;
+}
+
+static int prepare(struct tt_ps_server *srv, const struct tt_ps_order *order)
+{
+	srv->unprepared = read_all(srv, order);
+	return srv->unprepared;
 }
 
 #define SWAP(a, b) \

@@ -244,6 +244,7 @@ struct tt_ps_task {
 	void (*advance)(struct tt_ps_task *task);
 	void (*answered)(struct tt_ps_task *task, struct tt_ps_out *out,
 			 const struct tt_ps_credit *credit, const void *data);
+	void (*seen)(struct tt_ps_task *task);	  /* it went well, says the caller's thread, without the lock; may be NULL */
 	void (*release)(struct tt_ps_task *task); /* its own memory; may be NULL */
 	bool emitted, cancelled;
 	int rank;    /* of the world, whom status is about; -1: nobody */
@@ -421,7 +422,7 @@ int tt_ps_accrue(struct tutti_ps_table *t, const void *buf, uint64_t offset, uin
 		 const char *call, struct tutti_request **request);
 /* A pull that is none. */
 int tt_ps_nothing(struct tutti_ps_table *t, const char *call, struct tutti_request **request);
-/* Send what has been added up, if the worker's clock becomes clock; UINT64_MAX: it leaves. */
+/* Send what has been added up, if the worker's clock becomes clock; UINT64_MAX: it leaves. Of budgets in any case. */
 int tt_ps_send_accrued(struct tutti_ps *ps, uint64_t clock);
 /* Push all that is in sum, and clear it. */
 int tt_ps_send_sum(struct tutti_ps_table *t, struct tt_ps_sum *sum);
@@ -440,7 +441,7 @@ void tt_ps_urgent_free(struct tt_ps_urgent *u);
 void tt_ps_urgent_set(struct tt_ps_urgent *u, uint32_t unit, double key);
 void tt_ps_urgent_drop(struct tt_ps_urgent *u, uint32_t unit);
 
-/* budget.c: pushes as a budget allows. Without the lock, but for what is seen. */
+/* budget.c: pushes as a budget allows. Without the lock. */
 int tt_ps_budget_new(struct tutti_ps_table *t);
 void tt_ps_budget_free(struct tutti_ps_table *t);
 int tt_ps_budget_push(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count,

@@ -57,12 +57,17 @@ static int pull_emit(struct tt_ps_task *task)
 	return tt_ps_cache_ask(task);
 }
 
+static void pull_seen(struct tt_ps_task *task)
+{
+	const struct pull_range *p = range_of(task);
+
+	tt_ps_budget_seen(task->table, p->buf, p->offset, p->count);
+}
+
 static void pull_release(struct tt_ps_task *task)
 {
 	struct pull_range *p = range_of(task);
 
-	if (task->table->budget && task->emitted && !task->r.status)
-		tt_ps_budget_seen(task->table, p->buf, p->offset, p->count);
 	tt_ps_range_free(&p->range);
 	tt_ps_pull_free(&p->pull);
 }
@@ -84,6 +89,8 @@ int tt_ps_pull(struct tutti_ps_table *t, void *buf, uint64_t offset, uint64_t co
 	p->pull.next = next_block;
 	task->emit = pull_emit;
 	task->release = pull_release;
+	if (t->budget)
+		task->seen = pull_seen;
 	err = tt_ps_range_new(t, offset, count, &p->range);
 	if (!err)
 		err = tt_ps_pull_init(&p->pull);

@@ -270,12 +270,17 @@ static int pull_emit(struct tt_ps_task *task)
 
 /* ---- both ---- */
 
+static void pull_seen(struct tt_ps_task *task)
+{
+	const struct rows *rows = rows_of(task);
+
+	tt_ps_budget_seen_rows(task->table, rows->keys, rows->n, rows->buf);
+}
+
 static void rows_release(struct tt_ps_task *task)
 {
 	struct rows *rows = rows_of(task);
 
-	if (task->table->budget && !rows->push && task->emitted && !task->r.status)
-		tt_ps_budget_seen_rows(task->table, rows->keys, rows->n, rows->buf);
 	free(rows->cursor);
 	free(rows->row);
 	free(rows->item);
@@ -331,6 +336,8 @@ static int start(struct tutti_ps_table *t, const uint64_t *keys, size_t n, void 
 	task->release = rows_release;
 	if (push)
 		task->advance = push_advance;
+	else if (t->budget)
+		task->seen = pull_seen;
 	return tt_ps_task_start(task, request);
 }
 

@@ -3,11 +3,11 @@
 #include "lib/ps/server.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/spawn.h"
 
 #define ANSWERS (TT_PS_SLOTS * (sizeof(struct tt_ps_credit) + TT_PS_REPLY) + sizeof(struct tt_ps_note))
 
@@ -186,17 +186,10 @@ int tt_ps_server_new(struct tutti_ps *ps)
 int tt_ps_server_start(struct tutti_ps *ps)
 {
 	struct tt_ps_server *srv = ps->srv[0];
-	sigset_t all, old;
-	int err;
+	int err = tt_spawn(&srv->thread, run, ps->srv, "the server's thread");
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&srv->thread, NULL, run, ps->srv);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (err)
-		return tt_fail(-err, "can't start the server's thread: %s", strerror(err));
-	srv->runs = true;
-	return 0;
+	srv->runs = !err;
+	return err;
 }
 
 void tt_ps_server_stop(struct tutti_ps *ps)

@@ -79,6 +79,7 @@ struct tt_ps_server {
 	int behind; /* the copy that is told of everything; -1: none */
 	uint64_t order, acked, answered; /* messages dealt with; by all copies behind, too; and told the workers */
 	uint64_t told;			 /* acked, as the copy before was told */
+	int unprepared, refused;	 /* why the last PREPARE could not be done here, or by a copy behind; 0: it could */
 	struct tt_ps_entry *entry; /* those from acked + 1 to order, by order modulo the number of slots */
 	struct tt_ps_log_bell *log, ack_bell[TT_PS_CHAIN];
 	bool ack_due, ack_busy; /* under the lock */

@@ -43,6 +43,14 @@ static void task_cancel(struct tutti_request *r)
 		}
 }
 
+static void task_collected(struct tutti_request *r)
+{
+	struct tt_ps_task *task = task_of(r);
+
+	if (task->seen && task->emitted && !r->status)
+		task->seen(task);
+}
+
 static void task_free(struct tutti_request *r)
 {
 	struct tt_ps_task *task = task_of(r);
@@ -144,6 +152,7 @@ static int task_explain(const struct tutti_request *r)
 static const struct tt_request_ops task_ops = {.list = TT_ACTIVE_OTHER,
 					       .call = task_call,
 					       .cancel = task_cancel,
+					       .collected = task_collected,
 					       .free = task_free,
 					       .text = task_text,
 					       .waits = task_waits,

@@ -21,6 +21,7 @@ struct card {
 	uint32_t cpus;
 };
 _Static_assert(sizeof(struct card) <= TT_CARD_MAX, "fits the bootstrap");
+_Static_assert(sizeof(struct card) == 280, "doc/WIRE.md");
 
 size_t tt_wire_card(struct tt_wire *wire, void *buf, size_t max)
 {

@@ -20,6 +20,7 @@ int tt_chan_rma(struct tt_chan *chan, struct tt_rma *rma, struct tt_wr *wr, bool
 	int rc;
 
 	rma->user = wr;
+	wr->lands = get ? rma->local : NULL;
 	rc = get ? chan->ep->ops->get(chan->ep, rma) : chan->ep->ops->put(chan->ep, rma);
 	if (rc == TT_STARTED) {
 		tt_list_add(&chan->inflight, &wr->link);
@@ -115,52 +116,35 @@ void tt_slot_free(struct tt_chan *chan, int slot)
 
 /* ---- the ends of a transfer ---- */
 
-/*
- * Give bounce memory back. Where the peer may still be writing to it, not before the peer has closed its
- * end, too; without memory to remember it, never.
- */
-static void bounce_free(struct tt_chan *chan, void *bounce, bool under_way)
+void tt_chan_withhold(struct tt_chan *chan, const void *addr)
 {
-	struct tt_withheld *w;
-
-	if (!under_way || !(chan->wire->tp[chan->tp].tp->caps & TT_CAP_LATE_WRITES)) {
-		tt_mem_free(chan->wire->memory, bounce);
-		return;
-	}
-	w = malloc(sizeof(*w));
-	if (!w)
-		return;
-	*w = (struct tt_withheld){chan->withheld, bounce};
-	chan->withheld = w;
+	if (addr && chan->wire->tp[chan->tp].tp->caps & TT_CAP_LATE_WRITES)
+		tt_mem_withhold(chan->wire->memory, addr, chan);
 }
 
-void tt_chan_give_back(struct tt_chan *chan)
+/* Nothing rings for it any more; closed: its connection is, or will be at once, and the peer may be writing. */
+static void take_offer_back(struct tt_xfer *x, bool closed)
 {
-	struct tt_withheld *w;
-
-	while ((w = chan->withheld) != NULL) {
-		chan->withheld = w->next;
-		tt_mem_free(chan->wire->memory, w->mem);
-		free(w);
-	}
+	tt_token_free(x->chan->wire, x->token);
+	if (closed)
+		tt_chan_withhold(x->chan, x->bounce_region ? x->bounce : x->buf);
 }
 
 void tt_xfer_end(struct tt_xfer *x, const void *data, int status)
 {
+	struct tt_wire *wire = x->chan->wire;
 	struct tt_region *region = x->bounce_region;
-	bool offered = x->state == TT_X_OFFERED;
-	struct tt_chan *chan = x->chan;
 	void *bounce = x->bounce;
 
 	tt_list_del(&x->link);
-	if (offered)
-		tt_token_free(chan->wire, x->token);
+	if (x->state == TT_X_OFFERED)
+		take_offer_back(x, x->chan->state != TT_CHAN_OPEN);
 	x->state = TT_X_IDLE;
 	x->bounce = NULL;
 	x->bounce_region = NULL;
 	x->fn(x, data, status);
 	if (region)
-		bounce_free(chan, bounce, offered && status);
+		tt_mem_free(wire->memory, bounce);
 }
 
 /* The channel of x, being connected if it was not yet; NULL: there is no memory for one, and x has ended. */
@@ -194,6 +178,8 @@ void tt_chan_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl)
 	}
 	if (chan->state != TT_CHAN_OPEN)
 		return;
+	if (!chan->heard)
+		tt_chan_heard(chan);
 	if (ctrl->freed) {
 		chan->tx_free |= ctrl->freed;
 		if (!tt_list_empty(&chan->sendq))
@@ -324,13 +310,13 @@ void tt_chan_fail_xfers(struct tt_chan *chan, int status)
 
 void tt_wire_cancel(struct tt_wire *wire, struct tt_xfer *x)
 {
-	bool offered = x->state == TT_X_OFFERED, claimed = offered || x->state == TT_X_PUTTING;
+	bool claimed = x->state == TT_X_OFFERED || x->state == TT_X_PUTTING;
 	struct tt_region *region = x->bounce_region;
 
 	if (x->state == TT_X_IDLE)
 		return;
-	if (offered)
-		tt_token_free(wire, x->token);
+	if (x->state == TT_X_OFFERED)
+		take_offer_back(x, true);
 	if (x->state == TT_X_PUTTING) {
 		tt_wire_drop_events(wire, NULL, &x->wr);
 		tt_list_del(&x->wr.link);
@@ -343,5 +329,5 @@ void tt_wire_cancel(struct tt_wire *wire, struct tt_xfer *x)
 	if (claimed)
 		tt_chan_fence(x->chan, x->key.comm, "a transfer under way was taken back");
 	if (region)
-		bounce_free(x->chan, x->bounce, offered);
+		tt_mem_free(wire->memory, x->bounce);
 }

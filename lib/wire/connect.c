@@ -41,10 +41,12 @@ struct conn_msg {
 	uint32_t blob_len;
 	unsigned char blob[TT_TP_BLOB_MAX];
 };
+_Static_assert(sizeof(struct conn_msg) == 800, "doc/WIRE.md");
 
 struct fenced_msg {
 	uint32_t generation;
 };
+_Static_assert(sizeof(struct fenced_msg) == 4, "doc/WIRE.md");
 
 size_t tt_slot_size(const struct tt_env *env)
 {
@@ -116,6 +118,7 @@ void tt_chan_close_ep(struct tt_chan *chan, int status)
 		tt_wire_drop_events(chan->wire, NULL, wr);
 		tt_list_del(&wr->link);
 		chan->wire->inflight--;
+		tt_chan_withhold(chan, wr->lands);
 		wr->done(wr, status);
 	}
 }
@@ -409,7 +412,7 @@ void tt_wire_fenced_msg(struct tt_wire *wire, int from, const void *data, size_t
 		return;
 	memcpy(&msg, data, sizeof(msg));
 	chan = tt_chan_get(wire, from);
-	if (msg.generation > chan->generation)
+	if (chan && msg.generation > chan->generation)
 		closed_by_peer(chan, msg.generation);
 	tt_wire_wake(wire);
 }
@@ -582,13 +585,14 @@ static void opened(struct tt_chan *chan)
 	char why[200];
 
 	chan->state = TT_CHAN_OPEN;
-	tt_chan_give_back(chan);
+	if (chan->heard)
+		tt_mem_give_back(wire->memory, chan);
 	wire->stats.connections++;
 	why_this(chan, why, sizeof(why));
 	tt_info("rank %d is reached over %s: %s", chan->peer,
 		detail[0] ? detail : wire->tp[chan->tp].name, why);
-	if (chan->active && chan->peer != wire->params.rank)
-		tt_chan_send_ctrl(chan, &hello);
+	if (chan->peer != wire->params.rank && (chan->active || chan->generation))
+		tt_chan_send_ctrl(chan, &hello); /* what it withholds for an earlier one waits for it */
 	tt_chan_opened(chan);
 }
 
@@ -601,11 +605,16 @@ void tt_chan_up(struct tt_chan *chan)
 		opened(chan);
 }
 
-/* Something came over the endpoint before it was ours to use: keep it. */
+/*
+ * The first that has come over the endpoint, perhaps before it is ours to use. When both ends are up nothing that was
+ * begun over an earlier one is under way any more.
+ */
 void tt_chan_heard(struct tt_chan *chan)
 {
 	chan->heard = true;
-	if (chan->state == TT_CHAN_OPENING && chan->up)
+	if (chan->state == TT_CHAN_OPEN)
+		tt_mem_give_back(chan->wire->memory, chan);
+	else if (chan->state == TT_CHAN_OPENING && chan->up)
 		opened(chan);
 }
 
@@ -665,7 +674,7 @@ static void free_list(struct tt_list *list, size_t offset)
 void tt_chan_free(struct tt_chan *chan)
 {
 	tt_chan_fail(chan, -ECANCELED, "closed");
-	tt_chan_give_back(chan);
+	tt_mem_give_back(chan->wire->memory, chan);
 	free_list(&chan->early_ctrl, offsetof(struct tt_ctrl_item, link));
 	free_list(&chan->ctrlq, offsetof(struct tt_ctrl_item, link));
 	free_list(&chan->flows, offsetof(struct tt_flow, link));

@@ -149,13 +149,6 @@ struct tt_chan {
 	struct tt_list inflight; /* wrs at the transport */
 	struct tt_list flows;
 	struct tt_list busy;	 /* in wire->busy while a queue is not empty */
-	struct tt_withheld *withheld; /* memory that the peer may still write (TT_CAP_LATE_WRITES) */
-};
-
-/* Not given back until the peer has closed its end, too. */
-struct tt_withheld {
-	struct tt_withheld *next;
-	void *mem;
 };
 
 enum tt_token_kind { TT_TOKEN_FREE, TT_TOKEN_XFER, TT_TOKEN_BELL, TT_TOKEN_AMO };
@@ -282,8 +275,8 @@ void tt_chan_slot_note(struct tt_chan *chan, int slot);
 void tt_chan_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl);
 void tt_xfer_landed(struct tt_wire *wire, struct tt_xfer *x);
 void tt_chan_fail_xfers(struct tt_chan *chan, int status);
-/* What the peer might still have written to: it has closed its end, or this process ends. */
-void tt_chan_give_back(struct tt_chan *chan);
+/* Where the connection's end may not be the end of it (TT_CAP_LATE_WRITES): something may still be written there. */
+void tt_chan_withhold(struct tt_chan *chan, const void *addr);
 void tt_chan_send_ctrl(struct tt_chan *chan, struct tt_ctrl *ctrl);
 void tt_chan_busy(struct tt_chan *chan);
 void tt_xfer_offer(struct tt_chan *chan, struct tt_xfer *x);

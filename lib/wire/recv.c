@@ -220,6 +220,8 @@ void tt_chan_slot_note(struct tt_chan *chan, int slot)
 	}
 	if (chan->state != TT_CHAN_OPEN)
 		return;
+	if (!chan->heard)
+		tt_chan_heard(chan);
 	head = (struct tt_eager_head *)(chan->slots + (size_t)slot * chan->slot_size);
 	if (chan->wire->sums && !tt_sum_check(chan, head))
 		return;

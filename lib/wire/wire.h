@@ -38,6 +38,7 @@ struct tt_key {
  */
 struct tt_wr {
 	struct tt_list link; /* of the channel, while under way */
+	const void *lands;   /* where what comes back is written; NULL: nowhere. Set by the wire. */
 	void (*done)(struct tt_wr *wr, int status);
 };
 

@@ -90,14 +90,24 @@ test_order()
 	verdict '^field: order$' 'different orders' 'communicator 1' 'communicator [23]'
 }
 
+# waits_for LAUNCHER RANK: the other ranks do, and know it
+waits_for()
+{
+	"$TT_BUILD/tutti_ras" -i 0 -p "$(pgrep -o -P "$1")" 2>"$tmp/said" | grep -q "^late: rank $2\$"
+}
+
 # A hung job, asked by a signal: it goes on, and all that ranks are in can be seen.
 test_signal()
 {
 	rm -f "$tmp"/d.*
 	timeout -k 5 40 "$TT_BUILD/tutti_run" -n 4 "$TT_BUILD/tests/diag/rank" sleepy 1 >"$tmp/out" 2>&1 &
 	wrapper=$!
-	sleep 1.5
-	pid=$(pgrep -P $wrapper)
+	i=0
+	until pid=$(pgrep -P $wrapper) && waits_for "$pid" 1; do
+		i=$((i + 1))
+		[ $i != 100 ] || die "nobody waits: $(cat "$tmp/out")"
+		sleep 0.1
+	done
 	kill -USR2 "$pid"
 	i=0
 	until [ "$(ls "$tmp" | grep -c '^d\.[0-9]$')" = 4 ] || [ $i = 50 ]; do sleep 0.1; i=$((i + 1)); done

@@ -234,10 +234,11 @@ static void handed_on(void)
 
 /* ---- dumps ---- */
 
-static json_t *dump_lines(int *lines)
+/* Line `at` of the dump, from 0, and how many there are. */
+static json_t *dump_line(int at, int *lines)
 {
 	char path[80], line[4096];
-	json_t *first = NULL, *j;
+	json_t *wanted = NULL, *j;
 	FILE *file;
 
 	snprintf(path, sizeof(path), "%s.0", prefix());
@@ -250,15 +251,37 @@ static json_t *dump_lines(int *lines)
 			*lines = -1;
 			break;
 		}
-		if ((*lines)++)
-			json_decref(j);
+		if ((*lines)++ == at)
+			wanted = j;
 		else
-			first = j;
+			json_decref(j);
 	}
 	if (file)
 		fclose(file);
 	unlink(path);
-	return first;
+	return wanted;
+}
+
+/* A text that is too long is left out, and nothing else. */
+static void long_text(void)
+{
+	struct tt_flight_comm *c;
+	struct tt_flight f;
+	json_t *line;
+	int lines;
+
+	TT_REQUIRE(!tt_flight_open(&f, -1));
+	c = tt_flight_comm(&f, 7, 1, 0, 2);
+	c->code = -TUTTI_EPEER;
+	memset(c->text, 0xff, sizeof(c->text) - 1);
+	c->nlate = 1;
+	c->late[0] = 1;
+	TT_CHECK(!tt_dump_file(prefix(), &f, "error", false));
+	line = dump_line(1, &lines);
+	TT_CHECK(lines == 2 && json_integer_value(json_object_get(line, "error")) == -TUTTI_EPEER);
+	TT_CHECK(json_array_size(json_object_get(line, "late")) == 1 && !json_object_get(line, "error_text"));
+	json_decref(line);
+	tt_flight_close(&f);
 }
 
 /* A process that has gone mad may leave anything; the launcher must live. */
@@ -277,7 +300,7 @@ static void garbage(void)
 		atomic_store(&f.head->last, 2000);
 		atomic_store(&f.rec[2000 % TT_FLIGHT_RECORDS].number, 2000);
 		TT_CHECK(!tt_dump_file(prefix(), &f, "garbage", false));
-		head = dump_lines(&lines);
+		head = dump_line(0, &lines);
 		TT_REQUIRE(lines >= 2 && json_integer_value(json_object_get(head, "tutti_dump")) == 1);
 		json_decref(head);
 	}
@@ -320,7 +343,7 @@ static void by_signal(void)
 	atomic_store(&stop, true);
 	pthread_join(thread, NULL);
 	TT_CHECK(i == 300);
-	head = dump_lines(&lines);
+	head = dump_line(0, &lines);
 	TT_CHECK(lines == 1 && !strcmp(json_string_value(json_object_get(head, "reason")), "signal"));
 	json_decref(head);
 	/* A handler that the program has set since is its own. */
@@ -357,7 +380,7 @@ static void small_stack(void)
 	TT_REQUIRE(!pthread_create(&thread, &attr, raise_once, NULL));
 	pthread_attr_destroy(&attr);
 	pthread_join(thread, NULL);
-	head = dump_lines(&lines);
+	head = dump_line(0, &lines);
 	TT_CHECK(lines == 1);
 	json_decref(head);
 	TT_CHECK(tt_dump_disarm(&f));
@@ -368,7 +391,7 @@ int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"json_full", json_full}, {"torn", torn},
 					       {"inherited", inherited}, {"handed_on", handed_on},
-					       {"garbage", garbage},
+					       {"garbage", garbage},	 {"long_text", long_text},
 					       {"by_signal", by_signal}, {"small_stack", small_stack},
 					       {NULL, NULL}};
 	char path[80];

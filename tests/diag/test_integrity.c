@@ -85,8 +85,7 @@ static int trial_body(struct mp_job *job)
 		       atomic_load(&job->shared->word[2]));
 		fflush(stdout);
 	}
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	mp_leave(job);
 	return 0;
 }
 

@@ -78,8 +78,12 @@ test_prometheus_period()
 	i=0
 	until [ -s "$tmp/q.0.prom" ] || [ $i = 100 ]; do sleep 0.1; i=$((i + 1)); done
 	a=$(value operations_total "$tmp/q.0.prom")
-	sleep 0.5
-	b=$(value operations_total "$tmp/q.0.prom")
+	b=$a i=0
+	until [ "$b" -gt "$a" ] || [ $i = 100 ]; do
+		sleep 0.1
+		b=$(value operations_total "$tmp/q.0.prom")
+		i=$((i + 1))
+	done
 	kill -TERM "$(pgrep -P $wrapper)"
 	wait $wrapper
 	[ "$b" -gt "$a" ] || die "$a, then $b"

@@ -422,6 +422,145 @@ static void unfit(void)
 	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_BOOT_DIR=%d", .fn = unfit_body, .no_init = true));
 }
 
+/* ---- a rank that fails, or dies, before it has come to the new start: nobody waits for it there ---- */
+
+#define SOON 10 /* seconds; less than MS, until which the start may take */
+
+static int failing_body(struct mp_job *job)
+{
+	struct tutti_context *ctx = NULL;
+	int bad = *(int *)job->arg;
+	double t0;
+
+	if (job->rank == 3) {
+		MP_OK(join_now(job));
+		return check_sum(job, job->world, 4);
+	}
+	TT_EXPECT(!begin(job, 3));
+	if (job->rank == bad)
+		setenv("TUTTI_CHUNK", "nonsense", 1);
+	t0 = mp_now();
+	MP_ERR(tutti_comm_grow(job->world, 4, MS, &ctx), job->rank == bad ? -EINVAL : -TUTTI_EBOOT);
+	MP_SAID("TUTTI_CHUNK");
+	TT_EXPECT(job->rank == bad || mp_said(bad ? "rank 1 could not" : "rank 0 could not"));
+	TT_EXPECT(!ctx && !check_sum(job, job->world, 3));
+	unsetenv("TUTTI_CHUNK");
+	MP_OK(tutti_comm_grow(job->world, 4, MS, &ctx)); /* the new process has not waited either */
+	TT_EXPECT(mp_now() - t0 < SOON);
+	TT_EXPECT(!check_sum(job, tutti_world(ctx), 4));
+	MP_OK(tutti_finalize(job->ctx));
+	job->ctx = ctx;
+	return 0;
+}
+
+static void failing(void)
+{
+	int bad;
+
+	for (bad = 0; bad < 2; bad++)
+		TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_BOOT_DIR=%d", .fn = failing_body, .arg = &bad,
+				 .no_init = true));
+}
+
+/* The log says that something is made to fail: here that is the end. */
+static void die_there(enum tutti_log_level level, const char *line, void *arg)
+{
+	(void)level, (void)arg;
+	if (strstr(line, "it fails here"))
+		kill(getpid(), SIGKILL);
+}
+
+static int dying_body(struct mp_job *job)
+{
+	struct tutti_context *ctx = NULL;
+	double t0;
+
+	if (job->rank == 3) {
+		MP_OK(join_now(job));
+		return check_sum(job, job->world, 3);
+	}
+	TT_EXPECT(!begin(job, 3));
+	if (job->rank == *(int *)job->arg) {
+		tutti_set_log(die_there, NULL, TUTTI_LOG_WARN);
+		setenv("TUTTI_FAULT", "alloc=1", 1); /* the first allocation of the new context */
+	}
+	t0 = mp_now();
+	MP_ERR(tutti_comm_grow(job->world, 4, MS, &ctx), -TUTTI_EPEER);
+	MP_SAID("died while the job grew");
+	TT_EXPECT(!ctx);
+	MP_OK(tutti_comm_grow(job->world, 3, MS, &ctx));
+	TT_EXPECT(mp_now() - t0 < SOON);
+	TT_EXPECT(!check_sum(job, tutti_world(ctx), 3));
+	(void)tutti_finalize(job->ctx);
+	job->ctx = ctx;
+	return 0;
+}
+
+static void dying(void)
+{
+	int who;
+
+	for (who = 0; who < 2; who++)
+		TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_BOOT_DIR=%d", .fn = dying_body, .arg = &who,
+				 .no_init = true, .killed = 1u << who));
+}
+
+/* ---- what the leader says is lost with a rank through which the control tree leads, and which has no part in it ---- */
+
+#define INNER 1
+#define BELOW 9 /* its first child */
+
+/* What is said in the second that INNER is stopped, and not taken for dead yet, goes to it. */
+static int stop_inner(struct mp_job *job, bool come)
+{
+	TT_EXPECT(mp_await(&job->shared->word[0], BELOW, 30000));
+	mp_sleep_ms(300); /* they have agreed */
+	kill(atomic_load(&job->shared->pid[INNER]), SIGSTOP);
+	if (come)
+		MP_OK(join_now(job));
+	else
+		TT_EXPECT(mp_await(&job->shared->word[1], BELOW, 30000));
+	kill(atomic_load(&job->shared->pid[INNER]), SIGKILL);
+	return come ? check_sum(job, job->world, BELOW + 1) : 0;
+}
+
+static int lost_word_body(struct mp_job *job)
+{
+	bool come = *(int *)job->arg;
+	struct tutti_context *ctx = NULL;
+	struct tutti_comm *comm;
+	double t0;
+
+	if (job->rank > BELOW)
+		return stop_inner(job, come);
+	TT_EXPECT(!begin(job, BELOW + 1));
+	MP_OK(tutti_comm_split(job->world, job->rank == INNER ? TUTTI_UNDEFINED : 0, job->rank, &comm));
+	while (job->rank == INNER)
+		mp_sleep_ms(1000);
+	atomic_fetch_add(&job->shared->word[0], 1);
+	t0 = mp_now();
+	MP_ERR(tutti_comm_grow(comm, BELOW + 1, come ? MS : 800, &ctx), come ? 0 : -ETIMEDOUT);
+	TT_EXPECT(mp_now() - t0 < SOON);
+	atomic_fetch_add(&job->shared->word[1], 1);
+	if (!come)
+		MP_SAID("0 of 1 new processes");
+	TT_EXPECT(!check_sum(job, come ? tutti_world(ctx) : comm, BELOW + come));
+	(void)tutti_finalize(job->ctx);
+	job->ctx = ctx;
+	return 0;
+}
+
+static void lost_word(void)
+{
+	int come;
+
+	for (come = 0; come < 2; come++)
+		TT_CHECK(!MP_RUN(.n = BELOW + 2, .fn = lost_word_body, .arg = &come, .no_init = true,
+				 .killed = 1u << INNER,
+				 .env = "TUTTI_BOOT_DIR=%d TUTTI_TRANSPORT=shm TUTTI_HEARTBEAT=200ms "
+					"TUTTI_HEARTBEAT_LIMIT=1s"));
+}
+
 /* ---- nobody comes; wrong arguments ---- */
 
 static int nobody_body(struct mp_job *job)
@@ -578,6 +717,9 @@ int main(int argc, char **argv)
 		{"storm", storm},
 		{"strangers", strangers},
 		{"unfit", unfit},
+		{"failing", failing},
+		{"dying", dying},
+		{"lost_word", lost_word},
 		{"nobody", nobody},
 		{"stopped", stopped},
 		{NULL, NULL},

@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include "lib/boot/ctl.h"
 #include "lib/comm/comm.h"
 #include "tests/mp/job.h"
 
@@ -345,6 +346,47 @@ static void disagrees(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TIMEOUT=1s", .fn = disagree_body));
 }
 
+/* ---- a decision after the deadline of the rank that collects, and the word of it is lost ---- */
+
+static tt_ctl_fn *agree_msg;
+static int unheard;
+
+/* Loses the first DECIDE (doc/WIRE.md). */
+static void deaf_once(void *arg, int from, const void *data, size_t len)
+{
+	uint32_t step;
+
+	memcpy(&step, (const char *)data + 12, sizeof(step));
+	if (step != 5 || unheard++)
+		agree_msg(arg, from, data, len);
+}
+
+static int uncollected_body(struct mp_job *job)
+{
+	struct tutti_config config = {.timeout_ms = job->rank ? 10000 : 300};
+	uint64_t value = 6 + (uint64_t)job->rank;
+
+	MP_OK(mp_join(job, MP_GATHER, &config));
+	if (job->rank == 0) {
+		MP_ERR(tutti_comm_agree(job->world, TUTTI_BAND, &value), -ETIMEDOUT);
+		atomic_store(&job->shared->word[0], 1);
+		TT_EXPECT(mp_await(&job->shared->word[0], 2, 20000)); /* and calls nothing */
+	} else {
+		agree_msg = job->ctx->boot->handlers.fn[TT_CTL_AGREE];
+		job->ctx->boot->handlers.fn[TT_CTL_AGREE] = deaf_once;
+		TT_EXPECT(mp_await(&job->shared->word[0], 1, 20000));
+	}
+	MP_OK(tutti_comm_agree(job->world, TUTTI_BAND, &value));
+	TT_EXPECT(value == 6 && (job->rank == 0 || unheard > 1));
+	atomic_store(&job->shared->word[0], 2);
+	return 0;
+}
+
+static void uncollected(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = uncollected_body, .no_init = true));
+}
+
 /* ---- revoke concerns one communicator ---- */
 
 static int alone_body(struct mp_job *job)
@@ -382,11 +424,38 @@ static int revoke_body(struct mp_job *job)
 	return 0;
 }
 
+/* What shares a connection that is closed fails for the same reason at both of its ends. */
+static int sharing_body(struct mp_job *job)
+{
+	enum { MANY = 1 << 18 };
+	struct tutti_request *request;
+	struct tutti_comm *a, *b;
+	float *v = calloc(MANY, sizeof(*v));
+
+	MP_OK(tutti_comm_dup(job->world, &a));
+	MP_OK(tutti_comm_dup(job->world, &b));
+	TT_EXPECT(v && !check_sum(job, b, (1u << job->n) - 1));
+	mp_meet(job);
+	if (job->rank == 0) { /* the other one never sends */
+		MP_OK(tutti_ibcast(v, MANY, TUTTI_FLOAT32, 1, a, &request));
+		MP_OK(tutti_comm_revoke(a));
+		MP_ERR(tutti_wait(&request), -TUTTI_EREVOKED);
+	}
+	MP_ERR(tutti_barrier(b), -TUTTI_EREVOKED);
+	MP_SAID("rank 0 has revoked");
+	MP_SAID("shared its connection");
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	free(v);
+	return 0;
+}
+
 static void revokes(void)
 {
 	/* a job of one */
 	TT_CHECK(!MP_RUN(.n = 1, .fn = alone_body));
 	TT_CHECK(!MP_RUN(.n = 4, .fn = revoke_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = sharing_body));
 }
 
 /* ---- connections that break between ranks that live ---- */
@@ -602,13 +671,32 @@ static void slow_op(const void *in, void *inout, size_t count, enum tutti_dataty
 	mp_sleep_ms(1500);
 }
 
+/* As for tutti_ras. */
+static void *ask_often(void *arg)
+{
+	struct mp_job *job = arg;
+	unsigned char ask[8] = {0};
+	int i;
+
+	for (i = 0; i < 30; i++) {
+		tt_ctl_send(job->ctx->boot, TT_CTL_ALL, TT_CTL_ASK, ask, sizeof(ask));
+		mp_sleep_ms(50);
+	}
+	return NULL;
+}
+
 static int busy_body(struct mp_job *job)
 {
+	pthread_t thread;
 	enum tutti_op op;
 	int32_t v = 1;
 
 	MP_OK(tutti_op_create(job->ctx, slow_op, NULL, 1, &op));
+	if (!job->rank)
+		TT_EXPECT(!pthread_create(&thread, NULL, ask_often, job));
 	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &v, 1, TUTTI_INT32, op, job->world));
+	if (!job->rank)
+		pthread_join(thread, NULL);
 	MP_OK(tutti_op_free(job->ctx, &op));
 	return 0;
 }
@@ -727,6 +815,7 @@ int main(int argc, char **argv)
 		{"cycles_ofi", cycles_ofi},
 		{"agrees", agrees},
 		{"disagrees", disagrees},
+		{"uncollected", uncollected},
 		{"revokes", revokes},
 		{"accused", accused},
 		{"cut_off", cut_off},

@@ -69,11 +69,13 @@ test_static()
 
 test_programs()
 {
-	for program in tutti_run tutti_info; do
+	for program in run info perf sim explain tune blame ras ps_check; do
+		program=tutti_$program
 		LD_LIBRARY_PATH=$root/lib "$root/bin/$program" --version | grep "^$program [0-9]" ||
 			die "$program --version"
-		LD_LIBRARY_PATH=$root/lib "$root/bin/$program" --help | grep "^usage: $program" ||
+		LD_LIBRARY_PATH=$root/lib "$root/bin/$program" --help | grep "^usage: \(.* \)\?$program" ||
 			die "$program --help"
+		says "--version" env LD_LIBRARY_PATH="$root/lib" "$root/bin/$program" --versoin
 	done
 	LD_LIBRARY_PATH=$root/lib "$root/bin/tutti_info" >"$tmp/info" || die "tutti_info: status $?"
 	for text in version transport host TUTTI_CHUNK; do

@@ -259,8 +259,30 @@ test_algorithms()
 	diff "$tmp/algs" "$tmp/documented" || die "lib/coll/algs.def (<) and the tables of doc/ALGORITHMS.md (>) differ"
 }
 
+# numbered ENUM PREFIX FILE: its members but for the count at the end, as "number name"
+numbered()
+{
+	sed -n "/^enum $1 {/,/^}/s/^	$2\\([A-Z_]*\\).*/\\1/p" "$3" | grep -v '^TYPES$' | awk '{ print NR, $0 }'
+}
+
+# doc/WIRE.md has every frame and every control message, with its number.
+test_wire_types()
+{
+	numbered tt_frame TT_F_ lib/boot/ctl.h >"$tmp/frames"
+	numbered tt_ctl_type TT_CTL_ lib/boot/boot.h >"$tmp/messages"
+	[ -s "$tmp/frames" ] && [ -s "$tmp/messages" ] || die "lib/boot cannot be read"
+	bad=0
+	while read -r type; do
+		grep -q "^| $type |" doc/WIRE.md || { echo "doc/WIRE.md has no frame $type"; bad=1; }
+	done <"$tmp/frames"
+	while read -r type; do
+		grep -qE "\\*\\*([0-9]+ [A-Z_]+, )*$type[,*]" doc/WIRE.md || { echo "doc/WIRE.md has no message $type"; bad=1; }
+	done <"$tmp/messages"
+	return $bad
+}
+
 for t in includes transports_listed symbols man_functions man_programs man_lint man_listed spdx leftovers \
-	lists algorithms; do
+	lists algorithms wire_types; do
 	run $t test_$t
 done
 finish

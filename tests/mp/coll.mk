@@ -16,6 +16,7 @@ TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_comm \
 	tests/mp/test_p2p \
 	tests/mp/test_p2p_errors \
+	tests/mp/test_late \
 	tests/mp/test_group \
 	tests/mp/test_rma \
 	tests/mp/test_ps \
@@ -57,6 +58,8 @@ tests_mp_test_p2p_SOURCES = tests/mp/test_p2p.c
 tests_mp_test_p2p_LDADD = libttmp.la
 tests_mp_test_p2p_errors_SOURCES = tests/mp/test_p2p_errors.c
 tests_mp_test_p2p_errors_LDADD = libttmp.la
+tests_mp_test_late_SOURCES = tests/mp/test_late.c tests/mp/late.c tests/mp/late.h
+tests_mp_test_late_LDADD = libttmp.la
 tests_mp_test_group_SOURCES = tests/mp/test_group.c
 tests_mp_test_group_LDADD = libttmp.la
 tests_mp_test_rma_SOURCES = tests/mp/test_rma.c

@@ -3,13 +3,11 @@
 # The main job end to end: however many ranks, over whichever transport, the same loss curve, and a
 # model that reads digits.
 . "${TT_SRC:-.}/tests/sh.inc"
-. "$TT_SRC/tests/mp/curve.inc"
+. "$TT_SRC/tests/mp/digits.inc"
 suite digits
 
 [ -x ./train_digits ] || skip_all "train_digits was not built: zlib is missing"
-timeout 120 ./train_digits --epochs 1 >"$tmp/first" 2>&1 ||
-	! grep -q "was not found" "$tmp/first" ||
-	skip_all "no digits.csv.gz: sh quickstart.sh fetches it"
+have_digits ./train_digits --epochs 1 || skip_all "no digits.csv.gz: sh quickstart.sh fetches it"
 
 # train RANKS TRANSPORT CSV OPTION...: TRANSPORT - leaves the choice to the library.
 train() {

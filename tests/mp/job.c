@@ -199,6 +199,23 @@ int mp_join(struct mp_job *job, enum mp_way way, struct tutti_config *config)
 	return err;
 }
 
+int mp_leave(struct mp_job *job)
+{
+	int err = job->ctx ? tutti_finalize(job->ctx) : 0;
+
+	job->ctx = NULL;
+	return err;
+}
+
+int mp_ps_open(struct mp_job *job, int servers, int staleness, struct tutti_ps **ps)
+{
+	struct tutti_ps_config config = {.size = sizeof(config), .staleness = staleness};
+
+	if (servers >= 0)
+		config.role = job->rank < servers ? TUTTI_PS_SERVER : TUTTI_PS_WORKER;
+	return tutti_ps_open(job->world, &config, ps);
+}
+
 /* ---- running ---- */
 
 void *mp_shared_mem(size_t size)
@@ -268,8 +285,7 @@ static int finish(struct mp_job *job, int failed)
 		pthread_mutex_unlock(&job->log_lock);
 		return failed; /* the others learn of it as of any death */
 	}
-	if (job->ctx)
-		MP_OK(tutti_finalize(job->ctx));
+	MP_OK(mp_leave(job));
 	if (__lsan_do_recoverable_leak_check && __lsan_do_recoverable_leak_check())
 		return 2;
 	return 0;

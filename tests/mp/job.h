@@ -61,6 +61,8 @@ void *mp_shared_mem(size_t size);
 
 /* Fill config with rank, size and the way in, then tutti_init. */
 int mp_join(struct mp_job *job, enum mp_way way, struct tutti_config *config);
+/* Leave before fn returns, which may fail if the job has: what tutti_finalize says, or 0 if it never joined. */
+int mp_leave(struct mp_job *job);
 /* A barrier that uses nothing of the library; gives up (and ends the process) after 30 s. */
 void mp_meet(struct mp_job *job);
 /* Wait until *word >= value, at most ms; false: it never was. */
@@ -106,6 +108,9 @@ bool mp_said(const char *word);
 			return 1; \
 		} \
 	} while (0)
+
+/* The first so many ranks serve, the others work; negative: all do both. */
+int mp_ps_open(struct mp_job *job, int servers, int staleness, struct tutti_ps **ps);
 
 /* Memory of the three kinds a caller can have. */
 enum mp_kind { MP_POOL, MP_REGISTERED, MP_PLAIN, MP_KINDS };

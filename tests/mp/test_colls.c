@@ -365,8 +365,7 @@ static int forbidden(struct mp_job *job)
 	TT_EXPECT(!mp_forbid_vm());
 	MP_OK(mp_join(job, MP_ID, &config));
 	TT_EXPECT(!everything(job));
-	MP_OK(tutti_finalize(job->ctx));
-	job->ctx = NULL;
+	MP_OK(mp_leave(job));
 	return 0;
 }
 

@@ -200,6 +200,16 @@ static void hosts(void)
 	}
 }
 
+/* One at least has been told why; then all leave. */
+static int some_told(struct mp_job *job, bool told)
+{
+	atomic_fetch_add(&job->shared->word[0], told);
+	mp_meet(job);
+	TT_EXPECT(atomic_load(&job->shared->word[0]) > 0);
+	mp_leave(job);
+	return 0;
+}
+
 /* Different hosts, and only shm allowed: that can't work, and must say so. */
 static int apart_body(struct mp_job *job)
 {
@@ -211,14 +221,7 @@ static int apart_body(struct mp_job *job)
 	if (!err)
 		err = tutti_barrier(job->world);
 	TT_EXPECT(err == -TUTTI_ETRANSPORT || err == -TUTTI_EPEER);
-	if (err == -TUTTI_ETRANSPORT)
-		atomic_fetch_add(&job->shared->word[0], 1);
-	mp_meet(job);
-	TT_EXPECT(atomic_load(&job->shared->word[0]) > 0);
-	if (job->ctx)
-		(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
-	return 0;
+	return some_told(job, err == -TUTTI_ETRANSPORT);
 }
 
 static void apart(void)
@@ -316,15 +319,8 @@ static int late_fails_body(struct mp_job *job)
 		err = tutti_barrier(job->world);
 	TT_EXPECT(err == -TUTTI_ETRANSPORT || err == -TUTTI_EPEER);
 	TT_EXPECT(!tutti_last_error(&info) && mp_now() - began < 10);
-	if (strstr(info.text, "provider"))
-		atomic_fetch_add(&job->shared->word[0], 1);
 	TT_EXPECT(mp_log_has(job, OPENED) == (job->rank < 2));
-	mp_meet(job);
-	TT_EXPECT(atomic_load(&job->shared->word[0]) > 0);
-	if (job->ctx)
-		(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
-	return 0;
+	return some_told(job, strstr(info.text, "provider"));
 }
 
 static void when_needed(void)

@@ -102,8 +102,7 @@ static int window_fails(struct mp_job *job)
 	(void)tutti_comm_free(pair);
 	MP_OK(tutti_free(mine));
 	MP_OK(tutti_free(mem));
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	mp_leave(job);
 	return 0;
 }
 

@@ -572,8 +572,7 @@ static int never_then_leave(struct mp_job *job)
 
 	if (err)
 		return err;
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	mp_leave(job);
 	return 0;
 }
 

@@ -233,8 +233,7 @@ static int fused_late_body(struct mp_job *job)
 		TT_EXPECT(v[0] == 1 && v[1] == 2);
 	}
 	mp_meet(job);
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	mp_leave(job);
 	return 0;
 }
 

@@ -82,8 +82,7 @@ static int bits_body(struct mp_job *job)
 		}
 	}
 	MP_OK(tutti_free(v));
-	MP_OK(tutti_finalize(job->ctx));
-	job->ctx = NULL;
+	MP_OK(mp_leave(job));
 	return 0;
 }
 
@@ -126,8 +125,7 @@ static int death_body(struct mp_job *job)
 	while (!err);
 	TT_EXPECT(err == -TUTTI_EPEER);
 	MP_OK(tutti_free(v));
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	mp_leave(job);
 	return 0;
 }
 
@@ -167,8 +165,7 @@ static int late_body(struct mp_job *job)
 	TT_EXPECT(mp_await(&job->shared->word[0], 4, 20000));
 	for (i = 0; i < bad->count; i++)
 		TT_EXPECT(v[i] == 7);
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	mp_leave(job);
 	return 0;
 }
 
@@ -193,8 +190,7 @@ static int mismatch_body(struct mp_job *job)
 			       TUTTI_SUM, job->world), -TUTTI_EMISMATCH);
 	MP_SAID("count");
 	free(v);
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	mp_leave(job);
 	return 0;
 }
 

@@ -67,8 +67,7 @@ static int survivor(struct mp_job *job, const struct death *d)
 	MP_OK(tutti_free(v));
 	if (d->signal == SIGSTOP)
 		kill(atomic_load(&job->shared->pid[d->victim]), SIGKILL);
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	mp_leave(job);
 	TT_EXPECT(mp_now() - t0 < 10);
 	return 0;
 }
@@ -164,9 +163,7 @@ static int start_body(struct mp_job *job)
 		kill(getpid(), SIGKILL);
 	while (!err)
 		err = tutti_allreduce(TUTTI_IN_PLACE, &v, 1, TUTTI_FLOAT32, TUTTI_SUM, job->world);
-	if (job->ctx)
-		(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	mp_leave(job);
 	if (err != -TUTTI_EPEER && err != -TUTTI_EBOOT)
 		mp_failed(job, "a rank died", err, __FILE__, __LINE__);
 	return err != -TUTTI_EPEER && err != -TUTTI_EBOOT;
@@ -215,8 +212,7 @@ static int abort_body(struct mp_job *job)
 	if (job->rank == 1)
 		pthread_join(thread, NULL);
 	MP_OK(tutti_comm_free(dup));
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	mp_leave(job);
 	return 0;
 }
 
@@ -243,8 +239,7 @@ static int exit_body(struct mp_job *job)
 	       -TUTTI_EPEER);
 	MP_OK(tutti_comm_error(job->world, &info));
 	TT_EXPECT(info.rank == 1);
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	mp_leave(job);
 	return 0;
 }
 

@@ -224,8 +224,7 @@ static int fence_body(struct mp_job *job)
 		for (i = 0; i < n; i++)
 			TT_EXPECT(buf[i] == 0x55);
 	}
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	mp_leave(job);
 	return 0;
 }
 
@@ -253,8 +252,7 @@ static int beside_body(struct mp_job *job)
 	MP_SAID("count");
 	MP_ERR(tutti_wait(&req), -TUTTI_EMISMATCH);
 	MP_ERR(tutti_send(&got, 1, TUTTI_INT32, 0, 1, job->world), -TUTTI_EMISMATCH);
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	mp_leave(job);
 	return 0;
 }
 
@@ -298,8 +296,7 @@ static int kill_body(struct mp_job *job)
 	MP_OK(tutti_comm_error(job->world, &info));
 	TT_EXPECT(info.rank == 1);
 	MP_ERR(tutti_send(buf, 1, TUTTI_INT8, 0, 5, job->world), -TUTTI_EPEER);
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	mp_leave(job);
 	return 0;
 }
 

@@ -11,15 +11,6 @@
 #define BIG 300001 /* elements: several blocks on each server */
 
 /* Ranks below `servers` serve; all others, or with servers < 0 all, work. */
-static int open_ps(struct mp_job *job, int servers, int staleness, struct tutti_ps **ps)
-{
-	struct tutti_ps_config config = {.size = sizeof(config), .staleness = staleness};
-
-	if (servers >= 0)
-		config.role = job->rank < servers ? TUTTI_PS_SERVER : TUTTI_PS_WORKER;
-	return tutti_ps_open(job->world, &config, ps);
-}
-
 static int is_worker(const struct mp_job *job, int servers)
 {
 	return servers < 0 || job->rank >= servers;
@@ -81,7 +72,7 @@ static int dense_body(struct mp_job *job)
 	float *update, *values;
 	struct tutti_ps *ps;
 
-	MP_OK(open_ps(job, how->servers, how->staleness, &ps));
+	MP_OK(mp_ps_open(job, how->servers, how->staleness, &ps));
 	MP_OK(tutti_ps_dense(ps, "w", BIG, TUTTI_FLOAT32,
 			     &(struct tutti_ps_options){.size = sizeof(struct tutti_ps_options),
 							.init = TUTTI_PS_ZERO}, &t));
@@ -107,7 +98,7 @@ static int set_body(struct mp_job *job)
 	struct tutti_ps *ps;
 	size_t i, from, n;
 
-	MP_OK(open_ps(job, how->servers, how->staleness, &ps));
+	MP_OK(mp_ps_open(job, how->servers, how->staleness, &ps));
 	MP_OK(tutti_ps_dense(ps, "w", BIG, TUTTI_FLOAT64, NULL, &t));
 	if (is_worker(job, how->servers))
 		MP_ERR(tutti_ps_pull(t, values, 0, 10, TUTTI_FLOAT64), -ENODATA);
@@ -150,7 +141,7 @@ static int rows_body(struct mp_job *job)
 	struct tutti_ps_table *t;
 	struct tutti_ps *ps;
 
-	MP_OK(open_ps(job, how->servers, how->staleness, &ps));
+	MP_OK(mp_ps_open(job, how->servers, how->staleness, &ps));
 	MP_OK(tutti_ps_rows(ps, "rows", WIDTH, KEYS + 100, TUTTI_INT64, &opt, &t));
 	for (i = 0; i < KEYS; i++)
 		key[i] = key_of((i * 7 + job->rank * 11) % KEYS);
@@ -209,7 +200,7 @@ static int huge_body(struct mp_job *job)
 	uint64_t bytes;
 	int k, round;
 
-	MP_OK(open_ps(job, 1, TUTTI_PS_ASYNC, &ps)); /* one server: offsets in its part have more than 32 bits */
+	MP_OK(mp_ps_open(job, 1, TUTTI_PS_ASYNC, &ps)); /* one server: offsets in its part have more than 32 bits */
 	MP_OK(tutti_ps_dense(ps, "huge", HUGE_COUNT, TUTTI_UINT8, &opt, &t));
 	MP_OK(tutti_ps_load(ps, 0, &bytes));
 	TT_EXPECT(bytes == HUGE_COUNT);

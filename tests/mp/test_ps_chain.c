@@ -277,6 +277,55 @@ static void meeting(void)
 	}
 }
 
+/*
+ * A copy that can't do what the others can: nobody does it. Here the copy of server 0 believes that a worker's clock would
+ * go back, once; the second time it can, and has it when the head is gone.
+ */
+static int unable_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	int64_t two[2] = {5, 7}, got[2] = {0};
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	char path[80];
+	double end;
+	int i;
+
+	snprintf(path, sizeof(path), "%s/x", job->shared->dir);
+	MP_OK(open_ps(job, TUTTI_PS_ASYNC, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 2, TUTTI_INT64, &opt, &t));
+	for (i = 0; i < 2 && job->rank >= 2; i++) { /* what is saved, and what comes after */
+		MP_OK(tutti_ps_push(t, two, 0, 2, TUTTI_INT64));
+		MP_OK(i ? 0 : tutti_ps_save(ps, path));
+	}
+	for (i = 0; i < 2; i++) {
+		mp_meet(job);
+		tt_wire_lock(ps->comm->ctx->wire);
+		if (job->rank == 1)
+			ps->srv[1]->client[1].clock = i ? 0 : 9;
+		tt_wire_unlock(ps->comm->ctx->wire);
+		mp_meet(job);
+		if (job->rank < 2)
+			continue;
+		MP_ERR(tutti_ps_restore(ps, path), i ? 0 : -EINVAL);
+		if (!i)
+			MP_SAID("a copy of server 0");
+		if (i)
+			TT_EXPECT(!change(job));
+		for (end = mp_now() + 10; got[0] + got[1] != (i ? 24 : 48) && mp_now() < end;)
+			MP_OK(tutti_ps_pull(t, got, 0, 2, TUTTI_INT64));
+		TT_EXPECT(got[0] == (i ? 10 : 20) && got[1] == (i ? 14 : 28));
+		TT_EXPECT(workers_meet(job, i));
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void unable(void)
+{
+	TT_CHECK(!MP_RUN(.n = 4, .fn = unable_body, .killed = 1, .env = "TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1"));
+}
+
 /* ---- what a copy tells the head is lost ---- */
 
 /* Of all that rank 1 does only telling what it has is left here. Then one of the two has to go, and the pushes go on. */
@@ -304,8 +353,7 @@ static int deaf_body(struct mp_job *job)
 	} else {
 		tutti_ps_close(ps); /* one of these is out */
 	}
-	tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	mp_leave(job);
 	return 0;
 }
 
@@ -318,7 +366,8 @@ static void deaf(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"answered", answered}, {"running", running}, {"groups", groups},
-					       {"meeting", meeting},   {"deaf", deaf},	     {NULL, NULL}};
+					       {"meeting", meeting},   {"unable", unable},   {"deaf", deaf},
+					       {NULL, NULL}};
 
 	return tt_test_main("ps_chain", tests, argc, argv);
 }

@@ -14,16 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int open_ps(struct mp_job *job, int servers, int staleness, struct tutti_ps **ps)
-{
-	struct tutti_ps_config config = {.size = sizeof(config),
-					 .staleness = staleness,
-					 .role = job->rank < servers ? TUTTI_PS_SERVER
-								     : TUTTI_PS_WORKER};
-
-	return tutti_ps_open(job->world, &config, ps);
-}
-
 /* ---- a fast worker waits at exactly s ahead ---- */
 
 #define CLOCKS 12
@@ -38,7 +28,7 @@ static int straggler_body(struct mp_job *job)
 	struct tutti_ps *ps;
 	double late = 0, t;
 
-	MP_OK(open_ps(job, 1, s, &ps));
+	MP_OK(mp_ps_open(job, 1, s, &ps));
 	if (job->rank == 1) { /* slow */
 		for (c = 1; c <= CLOCKS; c++) {
 			/* the fast one goes as far as it may, and no further */
@@ -173,7 +163,7 @@ static int during_body(struct mp_job *job)
 	struct tutti_ps *ps;
 	int c;
 
-	MP_OK(open_ps(job, 1, 0, &ps));
+	MP_OK(mp_ps_open(job, 1, 0, &ps));
 	MP_OK(tutti_ps_dense(ps, "t", n, TUTTI_FLOAT32, &opt, &t));
 	for (i = 0; i < 1000; i++)
 		one[i] = 1;
@@ -201,7 +191,7 @@ static int unset_body(struct mp_job *job)
 	int64_t v[3][2];
 	int c, i, w;
 
-	MP_OK(open_ps(job, 2, 0, &ps));
+	MP_OK(mp_ps_open(job, 2, 0, &ps));
 	MP_OK(tutti_ps_rows(ps, "r", 2, 1000, TUTTI_INT64, NULL, &t));
 	for (c = 0; c < 20 && job->rank >= 2; c++) {
 		w = c % WORKERS + 2; /* who pushes first, and new rows alone */
@@ -243,7 +233,7 @@ static int bsp_body(struct mp_job *job)
 	struct tutti_ps *ps;
 	int c;
 
-	MP_OK(open_ps(job, 2, 0, &ps));
+	MP_OK(mp_ps_open(job, 2, 0, &ps));
 	for (c = 0; c < TUTTI_PS_NUM_COMBINES; c++) {
 		opt.combine = c;
 		MP_OK(tutti_ps_dense(ps, c ? c == 1 ? "sum" : "mean" : "each", N, TUTTI_FLOAT32, &opt, &t[c]));
@@ -275,7 +265,7 @@ static int traced_body(struct mp_job *job)
 	float v[3000] = {0};
 	int c;
 
-	MP_OK(open_ps(job, 2, 2, &ps));
+	MP_OK(mp_ps_open(job, 2, 2, &ps));
 	MP_OK(tutti_ps_dense(ps, "t", 3000, TUTTI_FLOAT32, &opt, &t));
 	for (c = 0; c < 20 && job->rank >= 2; c++) {
 		MP_OK(tutti_ps_push(t, v, 0, 3000, TUTTI_FLOAT32));
@@ -297,7 +287,7 @@ static int overlap_body(struct mp_job *job)
 	struct tutti_ps *ps;
 	int i;
 
-	MP_OK(open_ps(job, 1, 3, &ps));
+	MP_OK(mp_ps_open(job, 1, 3, &ps));
 	MP_OK(tutti_ps_dense(ps, "t", 1 << 18, TUTTI_FLOAT32, &opt, &t));
 	for (i = 0; i < 60 && job->rank; i++) {
 		MP_OK(tutti_ps_ipull(t, v, 0, 1 << 18, TUTTI_FLOAT32, &req[0]));
@@ -509,7 +499,7 @@ static int refused_body(struct mp_job *job)
 	struct tutti_ps *ps;
 
 	TT_EXPECT(!open_refused(job));
-	MP_OK(open_ps(job, 1, 2, &ps));
+	MP_OK(mp_ps_open(job, 1, 2, &ps));
 	TT_EXPECT(!tables_refused(job, ps));
 	MP_OK(tutti_ps_dense(ps, "t", 100, TUTTI_FLOAT32, NULL, &t));
 	MP_OK(tutti_ps_rows(ps, "r", 2, 20, TUTTI_FLOAT32, NULL, &rows));
@@ -542,7 +532,7 @@ static int held_refused_body(struct mp_job *job)
 	float v[10] = {0};
 	int err = 0, end, i;
 
-	MP_OK(open_ps(job, 1, 0, &ps));
+	MP_OK(mp_ps_open(job, 1, 0, &ps));
 	MP_OK(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, NULL, &t));
 	MP_OK(tutti_ps_rows(ps, "r", 2, 20, TUTTI_FLOAT32, NULL, &rows));
 	if (job->rank == 2)
@@ -579,7 +569,7 @@ static int told_body(struct mp_job *job)
 	int err, pushes = 0;
 	struct tutti_ps *ps;
 
-	MP_OK(open_ps(job, 1, 3, &ps));
+	MP_OK(mp_ps_open(job, 1, 3, &ps));
 	MP_OK(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, NULL, &t));
 	MP_OK(tutti_ps_dense(ps, "u", 10, TUTTI_FLOAT32, &opt, &u));
 	if (job->rank) {
@@ -631,7 +621,7 @@ static int dead_body(struct mp_job *job)
 	struct tutti_ps *ps;
 	float *v = calloc(100000, sizeof(float));
 
-	MP_OK(open_ps(job, 2, 1, &ps));
+	MP_OK(mp_ps_open(job, 2, 1, &ps));
 	MP_OK(tutti_ps_dense(ps, "t", 100000, TUTTI_FLOAT32, &opt, &t));
 	mp_meet(job);
 	if (job->rank == dies) {
@@ -727,7 +717,7 @@ static int orphan_body(struct mp_job *job)
 	struct tutti_ps *ps;
 	pthread_t thread;
 
-	MP_OK(open_ps(job, 2, d->staleness, &ps));
+	MP_OK(mp_ps_open(job, 2, d->staleness, &ps));
 	MP_OK(tutti_ps_dense(ps, "t", WIDE, TUTTI_INT64, &opt, &t));
 	mp_meet(job);
 	if (job->rank == job->n - 1)

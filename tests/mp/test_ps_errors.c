@@ -12,16 +12,6 @@
 #include "lib/ps/ps.h"
 
 /* Ranks below `servers` serve, all others work. */
-static int open_ps(struct mp_job *job, int servers, int staleness, struct tutti_ps **ps)
-{
-	struct tutti_ps_config config = {.size = sizeof(config),
-					 .staleness = staleness,
-					 .role = job->rank < servers ? TUTTI_PS_SERVER
-								     : TUTTI_PS_WORKER};
-
-	return tutti_ps_open(job->world, &config, ps);
-}
-
 /* ---- what a server tells does not arrive ---- */
 
 /* *arg: the operation of rank 0, counted from the first of the server's, that fails. */
@@ -41,7 +31,7 @@ static int deaf_body(struct mp_job *job)
 		setenv("TUTTI_FAULT", fault, 1);
 	}
 	MP_OK(mp_join(job, MP_ID, &config));
-	MP_OK(open_ps(job, 1, 1, &ps));
+	MP_OK(mp_ps_open(job, 1, 1, &ps));
 	MP_OK(tutti_ps_dense(ps, "t", 100, TUTTI_FLOAT32, &opt, &t));
 	begin = mp_now();
 	while (job->rank && !err && !atomic_load(&job->shared->word[0])) {
@@ -58,8 +48,7 @@ static int deaf_body(struct mp_job *job)
 		TT_EXPECT(!atomic_fetch_add(&job->shared->word[0], 1)); /* one, and the others go on */
 	}
 	MP_ERR(tutti_ps_close(ps), err); /* of the two ends that accuse each other, the server stays */
-	tutti_finalize(job->ctx); /* the rank that could not be reached is out of the job */
-	job->ctx = NULL;
+	mp_leave(job); /* the rank that could not be reached is out of the job */
 	TT_EXPECT(mp_await(&job->shared->word[0], 1, 10000));
 	return 0;
 }
@@ -116,7 +105,7 @@ static int forged_body(struct mp_job *job)
 	struct tutti_ps_table *t;
 	struct tutti_ps *ps;
 
-	MP_OK(open_ps(job, 1, 1, &ps));
+	MP_OK(mp_ps_open(job, 1, 1, &ps));
 	MP_OK(tutti_ps_rows(ps, "r", 4, 100, TUTTI_FLOAT32, &opt, &t));
 	if (job->rank) {
 		TT_EXPECT(!forged(job, ps, t, 8, 1 << 30)); /* a place behind the end */
@@ -147,7 +136,7 @@ static int early_body(struct mp_job *job)
 	struct tutti_ps_config both = {.size = sizeof(both), .staleness = 1};
 	int i;
 
-	MP_OK(*(int *)job->arg ? open_ps(job, 1, 1, &ps) : tutti_ps_open(job->world, &both, &ps));
+	MP_OK(*(int *)job->arg ? mp_ps_open(job, 1, 1, &ps) : tutti_ps_open(job->world, &both, &ps));
 	MP_OK(tutti_ps_dense(ps, "t", 100, TUTTI_FLOAT32, &opt, &t));
 	for (i = 0; i < 5 && job->rank == 2; i++) {
 		mp_sleep_ms(200);
@@ -167,7 +156,7 @@ static int gone_body(struct mp_job *job)
 	struct tutti_ps *ps;
 	float v[10];
 
-	MP_OK(open_ps(job, 1, 0, &ps));
+	MP_OK(mp_ps_open(job, 1, 0, &ps));
 	MP_OK(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, &opt, &t));
 	if (job->rank == 1) {
 		MP_ERR(tutti_ps_clock(ps), -ETIMEDOUT);
@@ -213,7 +202,7 @@ static int stuck_body(struct mp_job *job)
 	double begin;
 	int err = 0, i;
 
-	MP_OK(open_ps(job, 1, 1, &ps));
+	MP_OK(mp_ps_open(job, 1, 1, &ps));
 	MP_OK(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, &opt, &t));
 	begin = mp_now();
 	for (i = 0; i < 6 && !err && job->rank == 1; i++)

@@ -11,16 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static int open_ps(struct mp_job *job, int servers, int staleness, struct tutti_ps **ps)
-{
-	struct tutti_ps_config config = {.size = sizeof(config),
-					 .staleness = staleness,
-					 .role = job->rank < servers ? TUTTI_PS_SERVER
-								     : TUTTI_PS_WORKER};
-
-	return tutti_ps_open(job->world, &config, ps);
-}
-
 /* ---- n-softsync and staleness-aware rates (Zhang and others, 2015) ---- */
 
 #define WORKERS 4
@@ -208,7 +198,7 @@ static int soft_body(struct mp_job *job)
 	struct tutti_ps *ps;
 	int n, aware, number = 0;
 
-	MP_OK(open_ps(job, 1, TUTTI_PS_ASYNC, &ps));
+	MP_OK(mp_ps_open(job, 1, TUTTI_PS_ASYNC, &ps));
 	for (n = job->arg ? *(int *)job->arg : 0; n <= (job->arg ? *(int *)job->arg : WORKERS); n++)
 		for (aware = 0; aware < 2; aware++)
 			TT_EXPECT(!soft_one(job, ps, number++, n, aware, n == 2));
@@ -226,7 +216,7 @@ static int leave_body(struct mp_job *job)
 	struct tutti_ps *ps;
 	int tries;
 
-	MP_OK(open_ps(job, 1, TUTTI_PS_ASYNC, &ps));
+	MP_OK(mp_ps_open(job, 1, TUTTI_PS_ASYNC, &ps));
 	MP_OK(tutti_ps_dense(ps, "t", 4, TUTTI_FLOAT32, &opt, &t));
 	MP_OK(tutti_ps_rows(ps, "r", 2, 10, TUTTI_FLOAT32, &opt, &rows));
 	if (job->rank == 1 || job->rank == 2) {
@@ -311,7 +301,7 @@ static int downpour_body(struct mp_job *job)
 	struct tutti_ps_table *sum, *counted;
 	struct tutti_ps *ps;
 
-	MP_OK(open_ps(job, 1, 0, &ps));
+	MP_OK(mp_ps_open(job, 1, 0, &ps));
 	MP_OK(tutti_ps_dense(ps, "sum", 20, TUTTI_FLOAT32, &opt, &sum));
 	opt.rule = TUTTI_PS_CALLBACK;
 	opt.update = count_update;
@@ -387,7 +377,7 @@ static int crew_body(struct mp_job *job)
 	struct tutti_ps_table *t[3];
 	struct tutti_ps *ps;
 
-	MP_OK(open_ps(job, 1, 1, &ps));
+	MP_OK(mp_ps_open(job, 1, 1, &ps));
 	MP_OK(tutti_ps_dense(ps, "sum", MANY, TUTTI_INT64, &opt, &t[0]));
 	MP_OK(tutti_ps_rows(ps, "rows", WIDTH, KEYS, TUTTI_INT64, &opt, &t[2]));
 	opt.rule = TUTTI_PS_CALLBACK;
@@ -411,7 +401,7 @@ static int crew_bits_body(struct mp_job *job)
 	char name[8];
 	int r, k, i;
 
-	MP_OK(open_ps(job, 1, 0, &ps));
+	MP_OK(mp_ps_open(job, 1, 0, &ps));
 	for (r = 0; r < 3; r++) {
 		opt.rule = rules[r];
 		for (k = 0; k < 2; k++) {
@@ -464,7 +454,7 @@ static int refused_body(struct mp_job *job)
 	struct tutti_ps_table *t = NULL;
 	struct tutti_ps *ps;
 
-	MP_OK(open_ps(job, 1, staleness, &ps));
+	MP_OK(mp_ps_open(job, 1, staleness, &ps));
 	o = good;
 	o.softsync = staleness < 0 ? 3 : 1; /* of two workers */
 	MP_ERR(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, &o, &t), -EINVAL);

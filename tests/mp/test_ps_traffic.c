@@ -12,16 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static int open_ps(struct mp_job *job, int servers, int staleness, struct tutti_ps **ps)
-{
-	struct tutti_ps_config config = {.size = sizeof(config),
-					 .staleness = staleness,
-					 .role = job->rank < servers ? TUTTI_PS_SERVER
-								     : TUTTI_PS_WORKER};
-
-	return tutti_ps_open(job->world, &config, ps);
-}
-
 /* ---- weights: rank 0 only serves, and keeps three times what each of the two workers does ---- */
 
 #define ELEMS (10 << 16)
@@ -226,7 +216,7 @@ static int ordered_body(struct mp_job *job)
 
 	noted.n = &job->shared->word[0];
 	opened = mp_now();
-	MP_OK(open_ps(job, 1, 1, &o.ps));
+	MP_OK(mp_ps_open(job, 1, 1, &o.ps));
 	if (o.rows)
 		MP_OK(tutti_ps_rows(o.ps, "t", ROW, UNITS, TUTTI_FLOAT32, &opt, &o.t));
 	else
@@ -328,7 +318,7 @@ static int sums_body(struct mp_job *job)
 	uint64_t key[ROWS];
 	struct tutti_ps *ps;
 
-	MP_OK(open_ps(job, 2, staleness, &ps));
+	MP_OK(mp_ps_open(job, 2, staleness, &ps));
 	MP_OK(tutti_ps_dense(ps, "dense", WIDE, TUTTI_INT32, &opt, &dense));
 	MP_OK(tutti_ps_rows(ps, "rows", 2, ROWS, TUTTI_INT64, &opt, &rows));
 	for (i = 0; i < ROWS; i++)
@@ -363,6 +353,43 @@ static void sums(void)
 		TT_CHECK(!MP_RUN(.n = 5, .env = "TUTTI_TRANSPORT=ofi", .fn = sums_body, .arg = &s));
 }
 
+/* ---- files: what was pushed before is in them, and does not come after ---- */
+
+static int files_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO, .budget = 3e4};
+	static int32_t u[WIDE], x[WIDE];
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	char path[80];
+	int i;
+
+	snprintf(path, sizeof(path), "%s/x", job->shared->dir);
+	MP_OK(mp_ps_open(job, 1, TUTTI_PS_ASYNC, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", WIDE, TUTTI_INT32, &opt, &t));
+	for (i = 0; i < WIDE; i++)
+		u[i] = i;
+	if (job->rank) {
+		MP_OK(tutti_ps_push(t, u, 0, WIDE, TUTTI_INT32));
+		MP_OK(tutti_ps_save(ps, path));
+		MP_OK(tutti_ps_push(t, u, 0, WIDE, TUTTI_INT32));
+		MP_OK(tutti_ps_restore(ps, path));
+		MP_OK(tutti_ps_clock(ps));
+		atomic_fetch_add(&job->shared->word[0], 1);
+		TT_EXPECT(mp_await(&job->shared->word[0], 2, 20000));
+		MP_OK(tutti_ps_pull(t, x, 0, WIDE, TUTTI_INT32));
+		for (i = 0; i < WIDE; i++)
+			TT_EXPECT(x[i] == 2 * u[i]);
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void files(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = files_body));
+}
+
 /* ---- what is refused ---- */
 
 static int refused_body(struct mp_job *job)
@@ -373,7 +400,7 @@ static int refused_body(struct mp_job *job)
 	struct tutti_ps_table *t = NULL;
 	struct tutti_ps *ps;
 
-	MP_OK(open_ps(job, 1, 0, &ps));
+	MP_OK(mp_ps_open(job, 1, 0, &ps));
 	o.budget = -1;
 	MP_ERR(tutti_ps_dense(ps, "t", 8, TUTTI_FLOAT32, &o, &t), -EINVAL);
 	MP_SAID("budget");
@@ -409,7 +436,7 @@ static void refused(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"weights", weights}, {"order", order}, {"sums", sums},
-					       {"refused", refused}, {NULL, NULL}};
+					       {"files", files},     {"refused", refused}, {NULL, NULL}};
 
 	return tt_test_main("ps_traffic", tests, argc, argv);
 }

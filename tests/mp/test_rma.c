@@ -381,8 +381,7 @@ static int late_body(struct mp_job *job)
 	}
 	mp_meet(job);
 	MP_OK(tutti_free(mine));
-	tutti_finalize(job->ctx); /* the failed end of the window is one of the job's, on rank 0 */
-	job->ctx = NULL;
+	mp_leave(job); /* the failed end of the window is one of the job's, on rank 0 */
 	return 0;
 }
 

@@ -69,6 +69,12 @@ split,4000,0,1000,4000,0,0,4000,1,0" -n 4 -k 4 -c 0 -b 4000 --bw 0.001
 	rows -n 1 -k 2 -b 4000 --bw 0.001 | grep -qx 'split,0,0,0,0,4000,0,0,0,1' || die "$(cat "$tmp/t.csv")"
 }
 
+# A server's weight is at most 65535; 70000 : 34990 is the ratio here.
+test_large()
+{
+	rows -n 35001 -k 11 -b 1M --bw 0.001 | grep -q ',35000,17495$' || die "$(cat "$tmp/t.csv")"
+}
+
 # Shares of every way make up the vector, and the split is the best of all, for many n, k and c.
 test_sums()
 {
@@ -100,6 +106,7 @@ run four_and_two test_four_and_two
 run eight_and_three test_eight_and_three
 run some_colocated test_some_colocated
 run ends test_ends
+run large test_large
 run sums test_sums
 run files test_files
 run too_many says "-c: 5 of 4 workers' machines cannot serve" ./tutti_explain ps -n 4 -c 5

@@ -108,6 +108,41 @@ static void test_buffer(void)
 	TT_CHECK(near(run("binomial", &a, &m), 70 + BETA * 4000 + 70 + ALPHA + BETA * 4000 + 70));
 	m.buffer = 4000;
 	TT_CHECK(near(run("binomial", &a, &m), 70 + BETA * 4000 + ALPHA + BETA * 4000 + 70));
+	/* of another leaf: the same, over its uplink */
+	m.hosts_per_leaf = 1;
+	m.link[TT_LEVEL_FAR] = (struct tt_hop){3 * ALPHA, BETA};
+	TT_CHECK(near(run("binomial", &a, &m), 70 + BETA * 4000 + 3 * ALPHA + BETA * 4000 + 70));
+	/* within a host no port takes anything over */
+	m.ranks_per_host = 3;
+	m.link[TT_LEVEL_HOST] = (struct tt_hop){ALPHA, BETA};
+	TT_CHECK(near(run("binomial", &a, &m), 70 + BETA * 4000 + 70 + ALPHA + BETA * 4000 + 70));
+}
+
+/* Each port has its own; where all ranks do alike, one stands for all with it, too. */
+static void test_buffer_rails(void)
+{
+	const struct tt_alg *ring = tt_alg_find(TT_COLL_ALLREDUCE, "ring");
+	struct tt_plan_args a = args_of(TT_COLL_BCAST, 2, 1000);
+	struct tt_sim_result full, one;
+	struct tt_model m = plain();
+	int buffer;
+
+	a.chunk = 2000;
+	a.lanes = 2;
+	m.buffer = 1000;
+	m.overhead = 70;
+	/* the processor is at it twice; the last byte of the second is its port's only */
+	m.rails = 2;
+	TT_CHECK(near(run("chain", &a, &m), 2 * 70 + ALPHA + BETA * 2000 + 70));
+	for (m.rails = 1; m.rails <= 2; m.rails++)
+		for (buffer = 0; buffer <= 40000; buffer += 4000) {
+			a = args_of(TT_COLL_ALLREDUCE, 8, 80000);
+			a.lanes = 2;
+			m.buffer = (size_t)buffer;
+			TT_REQUIRE(!tt_sim(ring, &a, &m, &full));
+			TT_REQUIRE(!tt_sim_recurrence(ring, &a, &m, &one));
+			TT_CHECK(near(full.last, one.last));
+		}
 }
 
 static void test_rails(void)
@@ -315,6 +350,7 @@ static const struct tt_test tests[] = {
 	{"binomial", test_binomial},
 	{"message", test_message},
 	{"buffer", test_buffer},
+	{"buffer_rails", test_buffer_rails},
 	{"rails", test_rails},
 	{"levels", test_levels},
 	{"oversubscription", test_oversubscription},

@@ -20,7 +20,7 @@ int side_open(struct side *s, const struct config *c, int rank)
 	if (rc)
 		return rc;
 	s->params = (struct tt_tp_params){
-		.env = &s->env, .rank = rank, .local_addr = "127.0.0.1", .cookie = {rank, 99}};
+		.env = &s->env, .rank = rank, .local_addr = c->addr ? c->addr : "127.0.0.1", .cookie = {rank, 99}};
 	rc = tt_ofi_tp.open(&s->params, &s->tp);
 	if (rc) {
 		tt_env_free(&s->env);

@@ -13,7 +13,7 @@ extern const struct tt_tp_ops tt_ofi_tp;
 #define NOTES 256
 
 struct config {
-	const char *name, *provider, *ep;
+	const char *name, *provider, *ep, *addr; /* NULL: 127.0.0.1 */
 };
 
 struct side {

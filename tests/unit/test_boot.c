@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
+#include "lib/boot/ctl.h"
 #include "tests/test.h"
 #include "tests/unit/boot_help.h"
 
@@ -685,6 +686,27 @@ static void test_parent_dies_in_stop(void)
 	run_job(2, rank_parent_dies, 0);
 }
 
+/*
+ * At the root, in the moment between the end of a child's link and its burial: that rank has said goodbye, and is gone,
+ * and counts once. Rank 3 is between two parents.
+ */
+static void test_goodbyes_count_once(void)
+{
+	struct tt_link dead = {.state = TT_LINK_DEAD, .peer = 1};
+	struct tt_link open = {.state = TT_LINK_OPEN, .peer = 2, .closing = true};
+	struct tt_child child[] = {{.link = &dead, .bye = true, .below = 1},
+				   {.link = &open, .bye = true, .below = 1},
+				   {0}};
+	struct tt_boot b = {.nranks = 4, .phase = TT_PH_UP, .stopping = true,
+			    .child = child, .nchildren = 3, .ngone = 1};
+
+	tt_tree_step(&b);
+	TT_CHECK(b.phase == TT_PH_UP);
+	child[1].below = 2; /* it has come to rank 2 */
+	tt_tree_step(&b);
+	TT_CHECK(b.phase == TT_PH_BYE);
+}
+
 static const struct tt_test tests[] = {
 	{"start_stop", test_start_stop},
 	{"messages", test_messages},
@@ -706,6 +728,7 @@ static const struct tt_test tests[] = {
 	{"stop_waits_for_all", test_stop_waits_for_all},
 	{"stop_deadline", test_stop_deadline},
 	{"parent_dies_in_stop", test_parent_dies_in_stop},
+	{"goodbyes_count_once", test_goodbyes_count_once},
 	{NULL, NULL}};
 
 int main(int argc, char **argv)

@@ -478,6 +478,78 @@ static void test_threads(void)
 	end_memory(m);
 }
 
+/* Take so many blocks of that size: is p (that was as long) among them? They are freed again. */
+static bool comes_again(struct tt_memory *m, const char *p, size_t size)
+{
+	char *q[100];
+	bool again = false;
+	int i;
+
+	for (i = 0; i < 100; i++) {
+		TT_CHECK(!tt_mem_alloc(m, size, (void **)&q[i], NULL));
+		again |= q[i] < p + size && p < q[i] + size;
+	}
+	for (i = 0; i < 100; i++)
+		TT_CHECK(!tt_mem_free(m, q[i]));
+	return again;
+}
+
+/* A part of a page, pages, a slab of its own: freed, but not used again before all who withhold it give it back. */
+static void test_withheld(void)
+{
+	static const size_t sizes[] = {100, 3 * 4096 + 1, 600000};
+	struct tt_memory *m = new_memory(256 << 20);
+	const int a = 0, b = 0;
+	size_t size;
+	char *p;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		size = sizes[i];
+		TT_REQUIRE(!tt_mem_alloc(m, size, (void **)&p, NULL));
+		tt_mem_withhold(m, p, &a);
+		tt_mem_withhold(m, p + size - 1, &b);
+		tt_mem_withhold(m, p + size / 2, &b); /* nothing new */
+		TT_CHECK(!comes_again(m, p, size));
+		TT_CHECK(!tt_mem_free(m, p));
+		TT_CHECK(tt_mem_free(m, p) == -EINVAL && last_text("freed already"));
+		TT_CHECK(!comes_again(m, p, size));
+		tt_mem_withhold(m, p, &a); /* another write of the same */
+		tt_mem_give_back(m, &a);
+		TT_CHECK(tt_mem_free(m, p) == -EINVAL);
+		TT_CHECK(!comes_again(m, p, size));
+		tt_mem_give_back(m, &b);
+		TT_CHECK(tt_mem_free(m, p) == -EINVAL);
+		TT_CHECK(comes_again(m, p, size));
+	}
+	end_memory(m);
+}
+
+/* Given back while it is in use: as if nothing had been; nor is what is no block of the pool, or a free one, withheld. */
+static void test_not_withheld(void)
+{
+	struct tt_memory *m = new_memory(256 << 20);
+	const int a = 0;
+	char *p, *q;
+
+	TT_REQUIRE(!tt_mem_alloc(m, 5000, (void **)&p, NULL));
+	tt_mem_withhold(m, p, &a);
+	tt_mem_give_back(m, &a);
+	TT_CHECK(!comes_again(m, p, 5000));
+	tt_mem_withhold(m, &a, &a);
+	tt_mem_withhold(m, NULL, &a);
+	TT_CHECK(!tt_mem_free(m, p));
+	tt_mem_withhold(m, p, &a);
+	tt_mem_withhold(m, p + 4999, &a);
+	TT_CHECK(comes_again(m, p, 5000));
+	TT_REQUIRE(!tt_mem_alloc(m, 5000, (void **)&q, NULL));
+	TT_CHECK(!tt_mem_free(m, q) && comes_again(m, q, 5000));
+	TT_REQUIRE(!tt_mem_alloc(m, 700000, (void **)&p, NULL));
+	tt_mem_withhold(m, p, &a); /* until the end, freed or not */
+	TT_CHECK(!tt_mem_free(m, p));
+	end_memory(m);
+}
+
 static void *one_small(void *arg)
 {
 	void *p;
@@ -516,6 +588,8 @@ static const struct tt_test tests[] = {{"alignment", test_alignment},
 				       {"memlock", test_memlock},
 				       {"system_limits", test_system_limits},
 				       {"threads", test_threads},
+				       {"withheld", test_withheld},
+				       {"not_withheld", test_not_withheld},
 				       {"threads_grow_once", test_threads_grow_once},
 				       {NULL, NULL}};
 

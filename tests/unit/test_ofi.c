@@ -3,7 +3,9 @@
  * Transport ofi on msg:tcp, rdm:tcp;ofi_rxm and rdm:sockets: both ends in one process, and in two.
  * Speeds are printed as information and never judged.
  */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,9 +18,9 @@
 #include "tests/test.h"
 #include "tests/unit/ofi_side.h"
 
-static const struct config msg_tcp = {"msg:tcp", "tcp", "msg"};
-static const struct config rdm_rxm = {"rdm:tcp;ofi_rxm", "tcp", "rdm"};
-static const struct config rdm_sockets = {"rdm:sockets", "sockets", "rdm"};
+static const struct config msg_tcp = {"msg:tcp", "tcp", "msg", NULL};
+static const struct config rdm_rxm = {"rdm:tcp;ofi_rxm", "tcp", "rdm", NULL};
+static const struct config rdm_sockets = {"rdm:sockets", "sockets", "rdm", NULL};
 
 #define EACH(test) \
 	static void test##_msg(void) { test(&msg_tcp); } \
@@ -357,8 +359,8 @@ static void wrong_blob(void)
 
 static void refused(void)
 {
-	static const struct config bad[] = {{"", "shm", "rdm"}, {"", "udp;ofi_rxd", "rdm"},
-					    {"", "nosuch", "msg"}, {"", "tcp", "msg"}};
+	static const struct config bad[] = {{"", "shm", "rdm", NULL}, {"", "udp;ofi_rxd", "rdm", NULL},
+					    {"", "nosuch", "msg", NULL}, {"", "tcp", "msg", NULL}};
 	struct tutti_error_info info = {.size = sizeof(info)};
 	struct side s;
 	int i;
@@ -479,6 +481,42 @@ static void close_busy(const struct config *c)
 }
 EACH(close_busy)
 
+/*
+ * Connectionless, nothing that was begun is taken back: the next endpoint is up when all of it has arrived. (sockets moves
+ * its bytes by a thread of its own.)
+ */
+static void begun_before(void)
+{
+	struct tt_rma rma = {.len = SLOT, .flags = TT_RMA_NOTE};
+	struct card card[2];
+	struct side s[2];
+	unsigned i, puts;
+
+	TT_REQUIRE(!pair_open(s, &rdm_rxm));
+	TT_CHECK(!put(&s[0], 0, 100, 0, TT_RMA_NOTE, &s[1]));
+	TT_CHECK(WAIT_FOR(s[1].ntail == 1 && s[0].done == 1, 5000, pump(&s[0]); pump(&s[1])));
+	rma.local = s[0].mem + SLOTS * SLOT;
+	rma.mr = s[0].mr;
+	rma.remote = s[0].remote;
+	rma.rkey = &s[0].rkey;
+	rma.user = &s[0];
+	for (puts = 0; puts < 4 && s[0].ep->ops->put(s[0].ep, &rma) == TT_STARTED; puts++)
+		;
+	TT_CHECK(puts > 0);
+	s[0].tp->ops->ep_close(s[0].ep);
+	s[1].tp->ops->ep_close(s[1].ep);
+	TT_REQUIRE(!side_ep(&s[0], &card[0]) && !side_ep(&s[1], &card[1]));
+	TT_CHECK(!side_connect(&s[0], &card[1], 1) && !side_connect(&s[1], &card[0], 0));
+	for (i = 0; i < 1000; i++)
+		pump(&s[0]);
+	TT_CHECK(!s[0].up);
+	TT_CHECK(WAIT_FOR(s[0].up, 5000, pump(&s[0]); pump(&s[1])));
+	TT_CHECK(s[1].ntail == 1 + puts && s[1].up && s[0].done == 1);
+	TT_CHECK(!put(&s[0], 0, 100, 9, TT_RMA_NOTE, &s[1]));
+	TT_CHECK(WAIT_FOR(s[1].ntail == 2 + puts, 5000, pump(&s[0]); pump(&s[1])));
+	pair_close(s);
+}
+
 static void no_leaks(const struct config *c)
 {
 	int i, before, during = 0, start_fds = tt_open_fds();
@@ -511,6 +549,87 @@ static void no_leaks(const struct config *c)
 	TT_CHECK(tt_open_fds() <= start_fds + 2);
 }
 EACH(no_leaks)
+
+/* A socket to the process's own listener of that number. */
+static int call_listener(const char *addr, int port)
+{
+	struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+	struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+	bool is_six = inet_pton(AF_INET6, addr, &six.sin6_addr) == 1;
+	int fd = socket(is_six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	inet_pton(AF_INET, addr, &four.sin_addr);
+	if (fd >= 0 && connect(fd, is_six ? (struct sockaddr *)&six : (struct sockaddr *)&four,
+			       is_six ? sizeof(six) : sizeof(four))) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/* The port of the one listener more than there were. */
+static int new_port(const struct tt_listeners *before)
+{
+	struct tt_listeners now = tt_find_listeners();
+	int i, k;
+
+	for (i = 0; i < now.n; i++) {
+		for (k = 0; k < before->n && before->port[k] != now.port[i]; k++)
+			;
+		if (k == before->n)
+			return now.port[i];
+	}
+	return -1;
+}
+
+/*
+ * Somebody calls and says nothing, or not all, or goes: libfabric may forget that socket. Closing the transport
+ * closes it, and nothing of another one, nor of the caller's own.
+ */
+static void forgotten_at(const char *addr)
+{
+	struct config c = {"msg:tcp", "tcp", "msg", addr};
+	struct tt_listeners none = tt_find_listeners(), l;
+	int i, fd[8], port[2], own;
+	struct side s[2];
+
+	TT_REQUIRE(!side_open(&s[0], &c, 0));
+	port[0] = new_port(&none);
+	l = tt_find_listeners();
+	TT_REQUIRE(!side_open(&s[1], &c, 1));
+	port[1] = new_port(&l);
+	TT_CHECK(!pair_connect(s));
+	for (i = 0; i < 8; i++) {
+		TT_CHECK((fd[i] = call_listener(addr, port[0])) >= 0);
+		if (i & 1)
+			TT_CHECK(write(fd[i], "tutti", 5) == 5);
+		if (i & 2)
+			WAIT_FOR(false, 5, pump(&s[0]); s[0].tp->ops->arm(s[0].tp, &own));
+		if (i & 4)
+			close(fd[i]);
+	}
+	own = call_listener(addr, port[1]);
+	TT_CHECK(own >= 0);
+	side_close(&s[0]);
+	for (i = 0; i < 4; i++)
+		TT_CHECK(!close(fd[i]));
+	TT_CHECK(!close(own));
+	own = call_listener(addr, port[1]);
+	TT_CHECK(own >= 0 && !close(own));
+	side_close(&s[1]);
+}
+
+static void forgotten(void)
+{
+	int i, fds = 0;
+
+	for (i = 0; i < 3; i++) {
+		forgotten_at("127.0.0.1");
+		forgotten_at("::1");
+		fds = i ? fds : tt_open_fds(); /* libfabric keeps a few of its own */
+	}
+	TT_CHECK(tt_open_fds() == fds);
+}
 
 /* More puts than there is room for: -EAGAIN, and every one that started completes once. */
 static void full_queue(const struct config *c)
@@ -705,7 +824,9 @@ static const struct tt_test tests[] = {ROWS(both_here),
 				       ROWS(peer_killed),
 				       {"silent_peer_killed", silent_peer_killed},
 				       ROWS(close_busy),
+				       {"begun_before", begun_before},
 				       ROWS(no_leaks),
+				       {"forgotten", forgotten},
 				       ROWS(full_queue),
 				       ROWS(confirmed),
 				       ROWS(bad_key),

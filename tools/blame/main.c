@@ -53,26 +53,18 @@ static const struct option options[] = {{"help", no_argument, NULL, 'h'},
 					{"version", no_argument, NULL, 'V'},
 					{NULL, 0, NULL, 0}};
 
+static const char usage[] = "usage: tutti_blame FILE...\n"
+			    "  --version  show the version\n"
+			    "FILE: what the ranks of a job wrote under TUTTI_DUMP.\n";
+
 int main(int argc, char **argv)
 {
+	static const struct cli cli = {"tutti_blame", usage, ":h", options, NULL};
 	struct dumps all = {0};
-	int opt, i, status = 0;
+	int i, status = cli_options(&cli, argc, argv, NULL);
 
-	opterr = 0;
-	while ((opt = getopt_long(argc, argv, ":h", options, NULL)) != -1)
-		switch (opt) {
-		case 'h':
-			printf("usage: tutti_blame FILE...\n"
-			       "  --version  show the version\n"
-			       "FILE: what the ranks of a job wrote under TUTTI_DUMP.\n");
-			return 0;
-		case 'V':
-			printf("tutti_blame %s\n", TUTTI_VERSION_STRING);
-			return 0;
-		default:
-			cli_bad_option("tutti_blame", options, opt, argv);
-			return 2;
-		}
+	if (status)
+		return status < 0 ? 2 : 0;
 	if (optind == argc) {
 		fprintf(stderr, "tutti_blame: no file was given; see tutti_blame --help\n");
 		return 2;

@@ -61,8 +61,10 @@ static const struct option long_options[] = {{"ranks", required_argument, NULL, 
 					     {"version", no_argument, NULL, 'V'},
 					     {0}};
 
-static int parse_one(struct options *opt, int c, char *arg)
+static int parse_one(void *into, int c, char *arg)
 {
+	struct options *opt = into;
+
 	switch (c) {
 	case 'n':
 		return cli_integer("-n", arg, 1, 1 << 20, &opt->nranks);
@@ -95,25 +97,13 @@ static int parse_one(struct options *opt, int c, char *arg)
 /* 0, 1: done, or negative. */
 static int parse(struct options *opt, int argc, char **argv)
 {
-	int c;
+	static const struct cli cli = {cli_prog, usage, ":n:H:b:e:f:t:c:r:T:ahV", long_options, parse_one};
+	int err;
 
 	*opt = (struct options){.min_bytes = 8, .factor = 2, .cores = tt_topo_cpus()};
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":n:H:b:e:f:t:c:r:T:ahV", long_options, NULL)) != -1) {
-		if (c == 'h' || c == 'V') {
-			if (c == 'h')
-				fputs(usage, stdout);
-			else
-				printf("%s (tutti) %s\n", cli_prog, tutti_version());
-			return 1;
-		}
-		if (c == '?' || c == ':') {
-			cli_bad_option(cli_prog, long_options, c, argv);
-			return -1;
-		}
-		if (parse_one(opt, c, optarg))
-			return -1;
-	}
+	err = cli_options(&cli, argc, argv, opt);
+	if (err)
+		return err;
 	if (optind < argc && cli_coll(argv[optind], &opt->coll))
 		return -1;
 	if (optind + 1 < argc)

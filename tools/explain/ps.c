@@ -31,6 +31,7 @@
 #include "tools/values.h"
 
 #define MACHINES 65536
+#define WEIGHT 65535 /* the most that a server can have */
 
 struct asked {
 	int n, k, c; /* c < 0: as many as there are workers */
@@ -66,6 +67,15 @@ static enum way needed(const struct asked *a, enum way way)
 	return !a->c || a->k >= a->n ? SERVER : SPLIT;
 }
 
+/* In the ratio of these, as nearly as a server's weights can be. */
+static void weigh(struct row *r, int dedicated, int colocated)
+{
+	int more = dedicated > colocated ? dedicated : colocated, by = (more + WEIGHT - 1) / WEIGHT;
+
+	r->weight[0] = (dedicated + by / 2) / by;
+	r->weight[1] = (colocated + by / 2) / by;
+}
+
 static void share(const struct asked *a, enum way way, double bytes, struct row *r)
 {
 	double n = a->n, k = a->k, c = a->c, d = n * c + k * (n - 2);
@@ -79,8 +89,7 @@ static void share(const struct asked *a, enum way way, double bytes, struct row 
 		r->there = true;
 		r->dedicated = (n + c - 2) * bytes / d;
 		r->colocated = (n - k) * bytes / d;
-		r->weight[0] = a->n + a->c - 2;
-		r->weight[1] = a->n - a->k;
+		weigh(r, a->n + a->c - 2, a->n - a->k);
 	} else {
 		r->there = a->c > 0;
 		r->colocated = bytes / c;
@@ -286,8 +295,10 @@ static const struct option long_options[] = {{"workers", required_argument, NULL
 					     {"version", no_argument, NULL, 'V'},
 					     {0}};
 
-static int parse_one(struct asked *a, int c, char *arg)
+static int parse_one(void *into, int c, char *arg)
 {
+	struct asked *a = into;
+
 	switch (c) {
 	case 'n':
 		return cli_integer("-n", arg, 1, MACHINES, &a->n);
@@ -321,25 +332,13 @@ static int parse_one(struct asked *a, int c, char *arg)
 /* 0, 1: done, or negative. */
 static int parse(struct asked *a, int argc, char **argv)
 {
-	int c;
+	static const struct cli cli = {cli_prog, usage, ":n:k:c:b:e:f:t:T:hV", long_options, parse_one};
+	int err;
 
 	*a = (struct asked){.n = 4, .k = 1, .c = -1, .min_bytes = 64 << 20, .factor = 2};
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":n:k:c:b:e:f:t:T:hV", long_options, NULL)) != -1) {
-		if (c == 'h' || c == 'V') {
-			if (c == 'h')
-				fputs(usage, stdout);
-			else
-				printf("%s (tutti) %s\n", cli_prog, tutti_version());
-			return 1;
-		}
-		if (c == '?' || c == ':') {
-			cli_bad_option(cli_prog, long_options, c, argv);
-			return -1;
-		}
-		if (parse_one(a, c, optarg))
-			return -1;
-	}
+	err = cli_options(&cli, argc, argv, a);
+	if (err)
+		return err;
 	if (optind < argc)
 		return cli_fail("'%s' is one argument too many", argv[optind]);
 	if (a->c > a->n)

@@ -38,16 +38,14 @@ static int look(const struct wish *w, struct client *c)
 static int look_at(const struct wish *w, const struct door *door, int n)
 {
 	struct client c;
+	bool open = false;
 	int i, err = 1;
 
-	for (i = 0; i < n && err; i++) {
+	for (i = 0; i < n && !open; i++) {
 		c = (struct client){.json = w->json};
-		err = client_open(&c, &door[i]);
-		if (!err) {
+		open = !client_open(&c, &door[i]);
+		if (open)
 			err = look(w, &c);
-			client_close(&c);
-			return err;
-		}
 		client_close(&c);
 	}
 	return err;
@@ -98,23 +96,22 @@ static const struct option options[] = {{"json", no_argument, NULL, 'j'},
 					{"version", no_argument, NULL, 'V'},
 					{NULL, 0, NULL, 0}};
 
-static void usage(void)
-{
-	printf("usage: tutti_ras [OPTION...] [JOB]\n"
-	       "  -l, --links           show the connections of each rank\n"
-	       "  -i, --interval=SEC    look twice, so long apart, and show rates (default 0.5; 0: once)\n"
-	       "  -f, --follow          go on, every interval\n"
-	       "  -w, --wait=MS         wait so long for answers (default 1000)\n"
-	       "  -p, --pid=PID         ask the rank that is this process\n"
-	       "      --list            show the jobs that have ranks on this host\n"
-	       "      --json            print what ranks answer, a line of JSON each\n"
-	       "      --version         show the version\n"
-	       "JOB: the id of the job, or its first digits; not needed if there is one only.\n");
-}
+static const char usage[] =
+	"usage: tutti_ras [OPTION...] [JOB]\n"
+	"  -l, --links           show the connections of each rank\n"
+	"  -i, --interval=SEC    look twice, so long apart, and show rates (default 0.5; 0: once)\n"
+	"  -f, --follow          go on, every interval\n"
+	"  -w, --wait=MS         wait so long for answers (default 1000)\n"
+	"  -p, --pid=PID         ask the rank that is this process\n"
+	"      --list            show the jobs that have ranks on this host\n"
+	"      --json            print what ranks answer, a line of JSON each\n"
+	"      --version         show the version\n"
+	"JOB: the id of the job, or its first digits; not needed if there is one only.\n";
 
-/* 0; -1, having said why: the command line is wrong; 1: all is done. */
-static int take(struct wish *w, int opt, char **argv)
+static int take(void *into, int opt, char *value)
 {
+	struct wish *w = into;
+
 	switch (opt) {
 	case 'j':
 		w->json = true;
@@ -129,31 +126,20 @@ static int take(struct wish *w, int opt, char **argv)
 		w->follow = true;
 		return 0;
 	case 'p':
-		return cli_integer("--pid", optarg, 1, 1 << 22, &w->pid);
+		return cli_integer("--pid", value, 1, 1 << 22, &w->pid);
 	case 'i':
-		return cli_number("--interval", optarg, 0, 86400, &w->interval);
-	case 'w':
-		return cli_integer("--wait", optarg, 1, 3600000, &w->wait_ms);
-	case 'h':
-		usage();
-		return 1;
-	case 'V':
-		printf("tutti_ras %s\n", TUTTI_VERSION_STRING);
-		return 1;
+		return cli_number("--interval", value, 0, 86400, &w->interval);
 	default:
-		cli_bad_option("tutti_ras", options, opt, argv);
-		return -1;
+		return cli_integer("--wait", value, 1, 3600000, &w->wait_ms);
 	}
 }
 
 int main(int argc, char **argv)
 {
+	static const struct cli cli = {cli_prog, usage, ":hli:fw:p:", options, take};
 	struct wish w = {.job = "", .interval = 0.5, .wait_ms = 1000};
-	int opt, done = 0;
+	int done = cli_options(&cli, argc, argv, &w);
 
-	opterr = 0;
-	while (!done && (opt = getopt_long(argc, argv, ":hli:fw:p:", options, NULL)) != -1)
-		done = take(&w, opt, argv);
 	if (!done && optind < argc)
 		w.job = argv[optind++];
 	if (!done && optind < argc)

@@ -134,5 +134,4 @@ void print_answers(const struct wish *w, const struct door *door, const struct a
 			print_rank(w, r, now->rank[r], r < before->nranks ? before->rank[r] : NULL);
 	}
 	print_late(now);
-	fflush(stdout);
 }

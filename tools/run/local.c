@@ -135,35 +135,46 @@ static int feed_open(struct local *l, int *fd)
 	return 0;
 }
 
+/* A pipe for its output; *fd: the end that it writes to. */
+static int pipe_stream(struct local_rank *r, int number, int *fd)
+{
+	int p[2];
+
+	if (pipe2(p, O_CLOEXEC))
+		return fail("pipe: %s", strerror(errno));
+	stream_open(&r->out[number], r, number, p[0]);
+	*fd = p[1];
+	return 0;
+}
+
 static int start_one(struct local *l, const struct share *share, int i, int in, bool joins)
 {
 	struct spawn spawn = {.path = l->path, .local_rank = i, .joins = joins,
 			      .fd = {in, STDOUT_FILENO, STDERR_FILENO}};
 	struct local_rank *r = &l->ranks[i];
-	int p[2][2], s;
+	int s, err = 0;
 
 	r->local = l;
 	r->rank = share->first + i;
 	r->joins = joins;
 	r->flight = -1;
 	r->out[0].watch.fd = r->out[1].watch.fd = -1;
-	for (s = 0; share->capture && s < 2; s++) {
-		if (pipe2(p[s], O_CLOEXEC))
-			return fail("pipe: %s", strerror(errno));
-		spawn.fd[1 + s] = p[s][1];
-		stream_open(&r->out[s], r, s, p[s][0]);
+	for (s = 0; share->capture && s < 2 && !err; s++)
+		err = pipe_stream(r, s, &spawn.fd[1 + s]);
+	if (!err) {
+		r->flight = spawn.flight = tt_flight_memfd();
+		r->pid = spawn_rank(share, &spawn);
+		if (r->pid < 0)
+			err = fail("cannot start rank %d: %s", r->rank, strerror(errno));
 	}
-	r->flight = spawn.flight = tt_flight_memfd();
-	r->pid = spawn_rank(share, &spawn);
-	for (s = 0; share->capture && s < 2; s++)
-		close(p[s][1]);
-	if (r->pid < 0)
-		return fail("cannot start rank %d: %s", r->rank, strerror(errno));
-	r->ended = false;
-	l->running++;
+	for (s = 0; s < 2; s++)
+		if (spawn.fd[1 + s] != STDOUT_FILENO + s)
+			close(spawn.fd[1 + s]);
 	if (l->count < i + 1)
 		l->count = i + 1;
-	return 0;
+	r->ended = err != 0;
+	l->running += !err;
+	return err;
 }
 
 int local_replace(struct local *l, const struct share *share, int rank)

@@ -11,7 +11,7 @@
 
 #define MAX_RANKS (1 << 20)
 
-enum { OPT_HOSTFILE = 256, OPT_SSH, OPT_TAG, OPT_TIMEOUT, OPT_WDIR, OPT_BIND, OPT_REPLACE, OPT_VERSION, OPT_AGENT };
+enum { OPT_HOSTFILE = 256, OPT_SSH, OPT_TAG, OPT_TIMEOUT, OPT_WDIR, OPT_BIND, OPT_REPLACE, OPT_AGENT };
 
 static const struct option long_options[] = {
 	{"np", required_argument, NULL, 'n'},
@@ -25,7 +25,7 @@ static const struct option long_options[] = {
 	{"bind", required_argument, NULL, OPT_BIND},
 	{"replace", required_argument, NULL, OPT_REPLACE},
 	{"verbose", no_argument, NULL, 'v'},
-	{"version", no_argument, NULL, OPT_VERSION},
+	{"version", no_argument, NULL, 'V'},
 	{"help", no_argument, NULL, 'h'},
 	{"agent", no_argument, NULL, OPT_AGENT},
 	{0}};
@@ -106,8 +106,9 @@ static int add_env(struct options *opt, const char *text)
 	return 0;
 }
 
-static int parse_one(struct options *opt, int c, char *arg)
+static int parse_one(void *into, int c, char *arg)
 {
+	struct options *opt = into;
 	long n;
 
 	switch (c) {
@@ -154,29 +155,14 @@ static int parse_one(struct options *opt, int c, char *arg)
 
 int options_parse(struct options *opt, int argc, char **argv)
 {
-	int c;
+	static const struct cli cli = {PROG, usage, "+:n:H:x:vh", long_options, parse_one};
+	int err;
 
 	*opt = (struct options){.ssh = "ssh -T -o BatchMode=yes", .replace = -1};
 	opt->env = must_alloc(sizeof(*opt->env));
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, "+:n:H:x:vh", long_options, NULL)) >= 0) {
-		if (c == 'h') {
-			fputs(usage, stdout);
-			return 1;
-		}
-		if (c == OPT_VERSION) {
-			puts(PROG " " TUTTI_VERSION_STRING);
-			return 1;
-		}
-		if (c == '?' || c == ':') {
-			cli_bad_option(PROG, long_options, c, argv);
-			return -1;
-		}
-		if (parse_one(opt, c, optarg))
-			return -1;
-	}
-	if (opt->agent)
-		return 0;
+	err = cli_options(&cli, argc, argv, opt);
+	if (err || opt->agent)
+		return err;
 	opt->argv = argv + optind;
 	if (!*opt->argv)
 		return fail("which program? Try: tutti_run -n 2 PROGRAM, or tutti_run --help");

@@ -218,8 +218,10 @@ static int parse_model(struct options *opt, int c, char *arg)
 	}
 }
 
-static int parse_one(struct options *opt, int c, char *arg)
+static int parse_one(void *into, int c, char *arg)
 {
+	struct options *opt = into;
+
 	switch (c) {
 	case 'n':
 		return parse_ranks(opt, arg);
@@ -291,7 +293,8 @@ static int check_whole(struct options *opt, int argc, char **argv)
 
 int sim_parse(struct options *opt, int argc, char **argv)
 {
-	int c;
+	static const struct cli cli = {cli_prog, usage, ":n:b:e:f:a:r:chV", long_options, parse_one};
+	int err;
 
 	*opt = (struct options){.coll = TT_COLL_ALLREDUCE,
 				.min_ranks = 16,
@@ -303,22 +306,6 @@ int sim_parse(struct options *opt, int argc, char **argv)
 				.chunk = 256 << 10,
 				.lanes = 4};
 	tt_model_default(&opt->model);
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":n:b:e:f:a:r:chV", long_options, NULL)) != -1) {
-		if (c == 'h') {
-			fputs(usage, stdout);
-			return 1;
-		}
-		if (c == 'V') {
-			printf("%s (tutti) %s\n", cli_prog, tutti_version());
-			return 1;
-		}
-		if (c == '?' || c == ':') {
-			cli_bad_option(cli_prog, long_options, c, argv);
-			return -1;
-		}
-		if (parse_one(opt, c, optarg))
-			return -1;
-	}
-	return check_whole(opt, argc, argv);
+	err = cli_options(&cli, argc, argv, opt);
+	return err ? err : check_whole(opt, argc, argv);
 }

@@ -61,16 +61,7 @@ static int list_algs(const struct options *opt, struct algs *algs)
 /* Blocks in the larger of the two buffers. */
 static size_t blocks(enum tt_coll coll, int nranks)
 {
-	switch (coll) {
-	case TT_COLL_REDUCE_SCATTER_BLOCK:
-	case TT_COLL_ALLGATHER:
-	case TT_COLL_GATHER:
-	case TT_COLL_SCATTER:
-	case TT_COLL_ALLTOALL:
-		return (size_t)nranks;
-	default:
-		return 1;
-	}
+	return tt_coll_blocks(coll) ? (size_t)nranks : 1;
 }
 
 /* As the model places ranks; NULL: no plans in two levels. The last ones are kept. */

@@ -4,6 +4,7 @@
  * the jobs to come.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -39,7 +40,7 @@ static bool listed(const struct job *job, enum tt_coll coll)
 
 static size_t most_bytes(const struct job *job, enum tt_coll coll)
 {
-	return tune_blocks(coll) ? job->opt.max_bytes / (size_t)job->n : job->opt.max_bytes;
+	return tt_coll_blocks(coll) ? job->opt.max_bytes / (size_t)job->n : job->opt.max_bytes;
 }
 
 static size_t next_size(const struct job *job, size_t bytes)
@@ -62,6 +63,12 @@ static int measure_point(struct job *job, const struct tt_alg *alg, size_t bytes
 	return job->tune ? 0 : tt_fail(-ENOMEM, "no memory for so many measured times");
 }
 
+static int force(struct job *job, const struct tt_alg *alg, char *rule, size_t size)
+{
+	snprintf(rule, size, "%s:%s", tt_coll_name(alg->coll), alg->name);
+	return tune_force(job, job->comm, rule, job->tune);
+}
+
 /* All sizes by one algorithm, cut as the model of this very table says. */
 static int measure_alg(struct job *job, const struct tt_alg *alg)
 {
@@ -75,8 +82,7 @@ static int measure_alg(struct job *job, const struct tt_alg *alg)
 
 	if (alg->can && !alg->can(&args))
 		return 0;
-	snprintf(rule, sizeof(rule), "%s:%s", tt_coll_name(alg->coll), alg->name);
-	err = tune_force(job, job->comm, rule, job->tune);
+	err = force(job, alg, rule, sizeof(rule));
 	for (bytes = ELEM; !err && bytes <= most_bytes(job, alg->coll);
 	     bytes = next_size(job, bytes))
 		err = measure_point(job, alg, bytes);
@@ -93,6 +99,96 @@ static int measure_algs(struct job *job)
 	for (alg = tt_algs; alg->name && !err && job->n > 1; alg++)
 		if (tune_measured(alg->coll) && listed(job, alg->coll))
 			err = measure_alg(job, alg);
+	return err;
+}
+
+/* ---- crossovers ---- */
+
+#define CLOSER 2   /* times the sizes around one are halved */
+#define CONTENDS 2 /* times the best one's time */
+
+/* The measured time; 0: none. */
+static double time_at(const struct job *job, enum tt_coll coll, const char *algo, size_t bytes)
+{
+	const struct tt_point *p, *end = job->tune->points + job->tune->npoints;
+
+	for (p = job->tune->points; p < end; p++)
+		if (p->coll == coll && p->bytes == bytes && !strcmp(p->algo, algo))
+			return p->time;
+	return 0;
+}
+
+static const struct tt_alg *best_at(const struct job *job, enum tt_coll coll, size_t bytes, double *best)
+{
+	const struct tt_alg *alg, *found = NULL;
+	double time;
+
+	for (alg = tt_algs; alg->name; alg++) {
+		time = alg->coll == coll ? time_at(job, coll, alg->name, bytes) : 0;
+		if (time > 0 && (!found || time < *best)) {
+			found = alg;
+			*best = time;
+		}
+	}
+	return found;
+}
+
+/* The least measured size above bytes; 0: none. */
+static size_t size_above(const struct job *job, enum tt_coll coll, size_t bytes)
+{
+	size_t least = 0;
+	int i;
+
+	for (i = 0; i < job->tune->npoints; i++) {
+		const struct tt_point *p = &job->tune->points[i];
+
+		if (p->coll == coll && p->bytes > bytes && (!least || p->bytes < least))
+			least = p->bytes;
+	}
+	return least;
+}
+
+/* Between two sizes, those that are not far from the best at either. */
+static int measure_between(struct job *job, enum tt_coll coll, size_t low, size_t high)
+{
+	double best[2] = {0}, time[2];
+	size_t mid = (size_t)sqrt((double)low * (double)high) / ELEM * ELEM;
+	const struct tt_alg *alg, *winner[2];
+	char rule[64];
+	int err = 0;
+
+	winner[0] = best_at(job, coll, low, &best[0]);
+	winner[1] = best_at(job, coll, high, &best[1]);
+	if (winner[0] == winner[1] || mid <= low)
+		return 0;
+	for (alg = tt_algs; alg->name && !err; alg++) {
+		if (alg->coll != coll)
+			continue;
+		time[0] = time_at(job, coll, alg->name, low);
+		time[1] = time_at(job, coll, alg->name, high);
+		if (!time[0] || !time[1] ||
+		    (time[0] > CONTENDS * best[0] && time[1] > CONTENDS * best[1]))
+			continue;
+		err = force(job, alg, rule, sizeof(rule));
+		if (!err)
+			err = measure_point(job, alg, mid);
+	}
+	return err;
+}
+
+/* All ranks have measured the same, so all find the same sizes. */
+static int measure_crossovers(struct job *job)
+{
+	size_t low, high;
+	int coll, i, err = 0;
+
+	for (coll = 0; coll < TT_NUM_COLLS && !err; coll++)
+		for (i = 0; i < CLOSER && !err; i++)
+			for (low = size_above(job, (enum tt_coll)coll, 0); low && !err; low = high) {
+				high = size_above(job, (enum tt_coll)coll, low);
+				if (high)
+					err = measure_between(job, (enum tt_coll)coll, low, high);
+			}
 	return err;
 }
 
@@ -120,10 +216,8 @@ static int list_algs(enum tt_coll coll, const struct tt_plan_args *args, struct 
 static int time_turn(struct job *job, struct result *r, int turn, size_t bytes)
 {
 	char rule[64];
-	int err;
+	int err = force(job, r->alg, rule, sizeof(rule));
 
-	snprintf(rule, sizeof(rule), "%s:%s", tt_coll_name(r->alg->coll), r->alg->name);
-	err = tune_force(job, job->comm, rule, job->tune);
 	return err ? err
 		   : tune_time(job, job->comm, r->alg->coll, bytes, job->opt.seconds / TURNS,
 			       &r->turn[turn]);
@@ -324,6 +418,8 @@ static int work(struct job *job)
 		print_links(job);
 	if (!err && !job->opt.links_only)
 		err = measure_algs(job);
+	if (!err && !job->opt.links_only)
+		err = measure_crossovers(job);
 	if (!err && job->opt.verify)
 		err = verify(job);
 	if (!err && !job->rank)

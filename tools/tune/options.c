@@ -39,26 +39,24 @@ static const char usage[] =
 
 static int check_list(const char *list)
 {
+	enum tt_coll coll;
 	char name[32];
 	size_t len;
-	int i;
 
 	for (; *list && strcmp(list, "all") != 0; list += len + (list[len] == ',')) {
 		len = strcspn(list, ",");
 		snprintf(name, sizeof(name), "%.*s", (int)len, list);
-		for (i = 0; i < TT_NUM_COLLS; i++)
-			if (tune_measured((enum tt_coll)i) &&
-			    !strcmp(tt_coll_name((enum tt_coll)i), name))
-				break;
-		if (i == TT_NUM_COLLS)
+		if (tt_coll_find(name, &coll, NULL) || !tune_measured(coll))
 			return cli_fail("-c: names of collectives without counts per rank, not '%s'",
 					name);
 	}
 	return 0;
 }
 
-static int parse_one(struct options *opt, int c, char *arg)
+static int parse_one(void *into, int c, char *arg)
 {
+	struct options *opt = into;
+
 	switch (c) {
 	case 'o':
 		opt->output = arg;
@@ -83,30 +81,16 @@ static int parse_one(struct options *opt, int c, char *arg)
 
 int tune_parse(struct options *opt, int argc, char **argv)
 {
-	int c;
+	static const struct cli cli = {cli_prog, usage, ":o:c:e:f:t:hV", long_options, parse_one};
+	int err;
 
 	*opt = (struct options){.output = "",
 				.collectives = "allreduce,bcast,reduce,allgather,alltoall",
 				.max_bytes = 16 << 20,
 				.factor = 4,
 				.seconds = 0.05};
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":o:c:e:f:t:hV", long_options, NULL)) != -1) {
-		if (c == 'h' || c == 'V') {
-			if (c == 'h')
-				fputs(usage, stdout);
-			else
-				printf("%s (tutti) %s\n", cli_prog, tutti_version());
-			return 1;
-		}
-		if (c == '?' || c == ':') {
-			cli_bad_option(cli_prog, long_options, c, argv);
-			return -1;
-		}
-		if (parse_one(opt, c, optarg))
-			return -1;
-	}
-	if (optind < argc)
+	err = cli_options(&cli, argc, argv, opt);
+	if (!err && optind < argc)
 		return cli_fail("there are no arguments but options, not '%s'", argv[optind]);
-	return 0;
+	return err;
 }

@@ -22,15 +22,9 @@ int tune_force(struct job *job, struct tutti_comm *comm, const char *rules, stru
 	return err;
 }
 
-bool tune_blocks(enum tt_coll coll)
-{
-	return coll == TT_COLL_ALLGATHER || coll == TT_COLL_GATHER || coll == TT_COLL_SCATTER ||
-	       coll == TT_COLL_ALLTOALL || coll == TT_COLL_REDUCE_SCATTER_BLOCK;
-}
-
 bool tune_measured(enum tt_coll coll)
 {
-	return tune_blocks(coll) || coll == TT_COLL_ALLREDUCE || coll == TT_COLL_BCAST ||
+	return tt_coll_blocks(coll) || coll == TT_COLL_ALLREDUCE || coll == TT_COLL_BCAST ||
 	       coll == TT_COLL_REDUCE || coll == TT_COLL_SCAN || coll == TT_COLL_EXSCAN;
 }
 

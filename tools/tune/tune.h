@@ -36,8 +36,6 @@ int tune_force(struct job *job, struct tutti_comm *comm, const char *rules, stru
 /* ns of one call, the lower quartile of turns of back-to-back ones; the same on all ranks of comm. */
 int tune_time(struct job *job, struct tutti_comm *comm, enum tt_coll coll, size_t bytes,
 	      double seconds, double *ns);
-/* Is the length that of a block, of which there is one for each rank? */
-bool tune_blocks(enum tt_coll coll);
 bool tune_measured(enum tt_coll coll); /* those that are */
 
 /* links.c: what messages cost; measured between pairs of ranks. */

@@ -78,7 +78,7 @@ static void on_message(struct ofi_tp *tp, struct ofi_op *op, size_t len)
 	op->len = (uint32_t)len;
 	if (!ep || ep->state == OFI_DOWN) {
 		ofi_recv_again(tp, op);
-	} else if (tp->rdm && ep->state == OFI_OPEN) {
+	} else if (tp->rdm && ep->state < OFI_READY) {
 		op->next = ep->early;
 		ep->early = op;
 	} else if (tp->rdm || ofi_msg_heard(ep)) {
@@ -216,6 +216,8 @@ static void progress(struct ofi_tp *tp, bool events_too)
 	ofi_read_batch(tp);
 	if (tp->eq && (events_too || tp->connecting || ++tp->polls % EQ_EVERY == 0))
 		ofi_msg_progress(tp);
+	if (tp->rdm && tp->connecting)
+		ofi_rdm_progress(tp);
 	if (tp->troubled)
 		mend(tp);
 }

@@ -265,9 +265,11 @@ static bool abandon(struct ofi_tp *tp)
 static void ofi_close(struct tt_tp *base)
 {
 	struct ofi_tp *tp = ofi_tp(base);
+	int kept;
 
 	if (abandon(tp))
 		return;
+	kept = ofi_msg_keep_place(tp);
 	while (!tt_list_empty(&tp->eps)) /* rdm: closed ones whose operations never ended */
 		ofi_ep_free(tt_container(tp->eps.next, struct ofi_ep, link));
 	ofi_msg_close(tp);
@@ -286,8 +288,7 @@ static void ofi_close(struct tt_tp *base)
 		fi_close(&tp->domain->fid);
 	if (tp->fabric)
 		fi_close(&tp->fabric->fid);
-	if (!tp->rdm && tp->namelen)
-		ofi_msg_close_forgotten(tp);
+	ofi_msg_close_forgotten(tp, kept);
 	if (tp->info)
 		fi_freeinfo(tp->info);
 	free(tp->queue);

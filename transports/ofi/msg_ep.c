@@ -8,6 +8,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -89,23 +90,50 @@ static bool same_place(int fd, const struct ofi_tp *tp)
 	       !memcmp(&sa, tp->name, len);
 }
 
+static bool listens(int fd)
+{
+	socklen_t len = sizeof(int);
+	int yes = 0;
+
+	return !getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &yes, &len) && yes;
+}
+
 /*
  * libfabric 1.17's tcp forgets a connection that it has accepted and whose peer went before it had said what it
- * wanted. Such a socket is at the address where only this transport has listened, and nobody else has it.
+ * wanted. Such a socket is at the address where only this transport listens.
  */
-void ofi_msg_close_forgotten(const struct ofi_tp *tp)
+int ofi_msg_keep_place(const struct ofi_tp *tp)
 {
-	DIR *dir = opendir("/proc/self/fd");
+	bool tcp = tp->pep && !strncmp(tp->info->fabric_attr->prov_name, "tcp", 3);
+	DIR *dir = tcp ? opendir("/proc/self/fd") : NULL;
+	struct dirent *e;
+	int fd, kept = -1;
+
+	while (dir && kept < 0 && (e = readdir(dir)) != NULL) {
+		fd = atoi(e->d_name);
+		if (fd > STDERR_FILENO && same_place(fd, tp) && listens(fd))
+			kept = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	}
+	if (dir)
+		closedir(dir);
+	return kept;
+}
+
+void ofi_msg_close_forgotten(const struct ofi_tp *tp, int kept)
+{
+	DIR *dir = kept >= 0 ? opendir("/proc/self/fd") : NULL;
 	struct dirent *e;
 	int fd;
 
 	while (dir && (e = readdir(dir)) != NULL) {
 		fd = atoi(e->d_name);
-		if (fd > STDERR_FILENO && fd != dirfd(dir) && same_place(fd, tp))
+		if (fd > STDERR_FILENO && fd != kept && same_place(fd, tp))
 			close(fd);
 	}
 	if (dir)
 		closedir(dir);
+	if (kept >= 0)
+		close(kept);
 }
 
 void ofi_msg_close(struct ofi_tp *tp)

@@ -101,7 +101,7 @@ struct ofi_peer {
 
 enum ofi_state {
 	OFI_OPEN,	/* has an address */
-	OFI_CONNECTING, /* told its peer, not up */
+	OFI_CONNECTING, /* told its peer, not up; rdm: waits for the end of what an earlier one has begun */
 	OFI_READY,	/* connected, but the caller has not been told */
 	OFI_UP,
 	OFI_FAILED,	/* an error was seen; no new operations */
@@ -173,7 +173,7 @@ struct ofi_tp {
 	struct ofi_event *queue; /* a ring */
 	unsigned head, count, size;
 	unsigned polls;
-	int connecting; /* endpoints that wait for the event queue */
+	int connecting; /* endpoints in OFI_CONNECTING */
 	int troubled;	/* endpoints in OFI_FAILED or OFI_FLUSH */
 };
 
@@ -214,8 +214,10 @@ void ofi_ep_fail(struct ofi_ep *ep, int status);
 /* msg_ep.c */
 int ofi_msg_open(struct ofi_tp *tp);
 void ofi_msg_close(struct ofi_tp *tp);
+/* The listener once more, so that nobody else gets its address before it is closed for good; -1: there is none. */
+int ofi_msg_keep_place(const struct ofi_tp *tp);
 /* After everything else of libfabric's is closed. */
-void ofi_msg_close_forgotten(const struct ofi_tp *tp);
+void ofi_msg_close_forgotten(const struct ofi_tp *tp, int kept);
 int ofi_msg_connect(struct ofi_ep *ep, bool active);
 void ofi_msg_progress(struct ofi_tp *tp);
 void ofi_msg_up(struct ofi_ep *ep);
@@ -228,6 +230,7 @@ int ofi_rdm_open(struct ofi_tp *tp);
 void ofi_rdm_close(struct ofi_tp *tp);
 int ofi_rdm_index(struct ofi_ep *ep);
 int ofi_rdm_connect(struct ofi_ep *ep);
+void ofi_rdm_progress(struct ofi_tp *tp);
 void ofi_rdm_leave(struct ofi_ep *ep);
 void ofi_rdm_left(struct ofi_ep *ep);
 /* rma.c */

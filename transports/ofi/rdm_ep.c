@@ -6,7 +6,8 @@
  * Closing such an endpoint is no fence by itself: a peer that still has a key can write here. Here
  * deregistering the memory (or withdrawing its key) is the fence. Operations of ours cannot be taken
  * back either: ep_close gives them LEAVE_MS to end, so that the provider leaves the caller's buffers
- * alone; with a peer that is lost nothing moves any more, and the endpoint's memory waits for them.
+ * alone; with a peer that is lost nothing moves any more, and the endpoint's memory waits for them, as does the next
+ * endpoint to that peer before it is up.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -115,21 +116,52 @@ static int resolve(struct ofi_tp *tp, const struct ofi_blob *blob, fi_addr_t *ad
 int ofi_rdm_connect(struct ofi_ep *ep)
 {
 	struct ofi_tp *tp = ofi_tp(ep->base.tp);
-	struct ofi_op *op;
-	int rc;
+	int rc = resolve(tp, &ep->peer, &ep->addr);
 
-	if (!ofi_queue_reserve(tp, 1 + tp->rx.n))
-		return tt_fail(-ENOMEM, "out of memory for an event");
-	rc = resolve(tp, &ep->peer, &ep->addr);
 	if (rc)
 		return rc;
-	ep->state = OFI_READY;
-	ofi_queue_push(tp, &(struct tt_event){.kind = TT_EV_UP, .ep = &ep->base}, ep, NULL);
-	while ((op = ep->early) != NULL) {
-		ep->early = op->next;
-		ofi_deliver(ep, op);
-	}
+	ep->state = OFI_CONNECTING;
+	tp->connecting++;
 	return 0;
+}
+
+/* Is anything that an earlier endpoint has begun with the same peer still under way? */
+static bool leaving(const struct ofi_tp *tp, fi_addr_t addr)
+{
+	struct tt_list *pos, *tmp;
+	const struct ofi_ep *ep;
+
+	tt_list_each(pos, tmp, &tp->eps) {
+		ep = tt_container(pos, struct ofi_ep, link);
+		if (ep->closed && ep->addr == addr)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * An endpoint is up when nothing of those before it is left, so that whoever hears of it knows: no write of theirs
+ * will come any more.
+ */
+void ofi_rdm_progress(struct ofi_tp *tp)
+{
+	struct tt_list *pos, *tmp;
+	struct ofi_ep *ep;
+	struct ofi_op *op;
+
+	tt_list_each(pos, tmp, &tp->eps) {
+		ep = tt_container(pos, struct ofi_ep, link);
+		if (ep->state != OFI_CONNECTING || leaving(tp, ep->addr) ||
+		    !ofi_queue_reserve(tp, 1 + (unsigned)tp->rx.n))
+			continue;
+		tp->connecting--;
+		ep->state = OFI_READY;
+		ofi_queue_push(tp, &(struct tt_event){.kind = TT_EV_UP, .ep = &ep->base}, ep, NULL);
+		while ((op = ep->early) != NULL) {
+			ep->early = op->next;
+			ofi_deliver(ep, op);
+		}
+	}
 }
 
 /* Closed by its owner; once no operation is under way its memory serves the next endpoint. */

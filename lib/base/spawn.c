@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "lib/base/spawn.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lib/base/error.h"
+
+#define SLICE_NS 100000 /* the shortest that Linux has */
+
+int tt_spawn(pthread_t *thread, void *(*run)(void *), void *arg, const char *what)
+{
+	sigset_t all, old;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(thread, NULL, run, arg);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return err ? tt_fail(-err, "%s can't be started: %s", what, strerror(err)) : 0;
+}
+
+void tt_spawned_brief(void)
+{
+	struct { /* struct sched_attr; its header and <sched.h> do not go together everywhere */
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+	} attr = {.size = sizeof(attr)};
+
+	/* what the program chose stays: its policy, its niceness */
+	if (!syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) && attr.policy == SCHED_OTHER) {
+		attr.runtime = SLICE_NS;
+		(void)syscall(SYS_sched_setattr, 0, &attr, 0);
+	}
+}

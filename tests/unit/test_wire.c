@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the wire keeps apart by itself: notes of the connection that is, and of those that were. */
+#include <stdlib.h>
+
+#include "lib/wire/internal.h"
+#include "tests/test.h"
+
+/* ---- what a slot's note says ---- */
+
+static void tokens(void)
+{
+	static const int peers[] = {0, 1, 63, 64, (1 << TT_TOKEN_RANK_BITS) - 1};
+	static const int slots[] = {0, 1, TT_SLOTS_MAX - 1};
+	struct tt_wire wire = {.params.nranks = 1 << TT_TOKEN_RANK_BITS};
+	struct tt_chan chan = {.wire = &wire};
+	int i, k, slot;
+	uint32_t token;
+
+	wire.chan = calloc((size_t)wire.params.nranks, sizeof(struct tt_chan *));
+	TT_REQUIRE(wire.chan != NULL);
+	for (i = 0; i < 15; i++) {
+		chan.peer = peers[i / 3];
+		wire.chan[chan.peer] = &chan;
+		for (k = 0; k < 100; k++) {
+			chan.generation = (uint32_t)k;
+			token = tt_slot_token(&chan, slots[i % 3]);
+			TT_CHECK(token & TT_TOKEN_SLOT);
+			TT_CHECK(token == tt_slot_token(&chan, 0) + (uint32_t)slots[i % 3]);
+			TT_CHECK(tt_slot_chan(&wire, token, &slot) == &chan && slot == slots[i % 3]);
+			chan.generation++;
+			TT_CHECK(!tt_slot_chan(&wire, token, &slot));
+			chan.generation += 30; /* 31 later */
+			TT_CHECK(!tt_slot_chan(&wire, token, &slot));
+		}
+		wire.chan[chan.peer] = NULL;
+		TT_CHECK(!tt_slot_chan(&wire, token, &slot));
+	}
+	wire.params.nranks = 64;
+	chan.peer = 64; /* nobody */
+	TT_CHECK(!tt_slot_chan(&wire, tt_slot_token(&chan, 0), &slot));
+	free(wire.chan);
+}
+
+/* ---- a channel of this process to itself ---- */
+
+static struct tt_env env;
+
+static void on_early(void *arg, int peer, const struct tt_key *key, uint64_t fprint, bool offer)
+{
+	++*(int *)arg;
+}
+
+static void on_fenced(void *arg, int peer, bool mine, uint64_t comm)
+{
+}
+
+static struct tt_wire *new_wire(int *came)
+{
+	struct tt_wire_params params = {.env = &env, .nranks = 1, .local_addr = "127.0.0.1",
+					.early = on_early, .fenced = on_fenced, .arg = came};
+	struct tt_wire *wire;
+
+	setenv("TUTTI_TRANSPORT", "self", 1);
+	if (tt_env_load(&env))
+		return NULL;
+	return tt_wire_open(&params, &wire) ? NULL : wire;
+}
+
+static bool reach_self(struct tt_wire *wire)
+{
+	int place, i, err = -EAGAIN;
+
+	for (i = 0; i < 100 && err == -EAGAIN; i++) {
+		tt_wire_progress(wire);
+		err = tt_wire_reach(wire, 0, &place);
+	}
+	return !err;
+}
+
+/* Rings the note as a peer does; how many messages have come of it. */
+static int ring(struct tt_wire *wire, uint32_t note, int *came)
+{
+	struct tt_chan *chan = wire->chan[0];
+	struct tt_rma rma = {.note = note, .flags = TT_RMA_NOTE};
+	int before = *came, i;
+
+	if (chan->ep->ops->put(chan->ep, &rma) < 0)
+		return -1;
+	for (i = 0; i < 10; i++)
+		tt_wire_progress(wire);
+	return *came - before;
+}
+
+static void write_head(struct tt_chan *chan, int slot, uint32_t seq)
+{
+	struct tt_eager_head *head = (void *)(chan->slots + (size_t)slot * chan->slot_size);
+
+	*head = (struct tt_eager_head){.key = {.comm = 7, .seq = seq}};
+}
+
+/* What was begun over a connection that is closed rings when the next one is there already. */
+static void stale_note(void)
+{
+	struct tt_chan *chan;
+	struct tt_wire *wire;
+	uint32_t old, now;
+	int came = 0;
+
+	wire = new_wire(&came);
+	TT_REQUIRE(wire != NULL);
+	tt_wire_lock(wire);
+	TT_REQUIRE(reach_self(wire));
+	chan = wire->chan[0];
+	old = tt_slot_token(chan, 3);
+	write_head(chan, 3, 1);
+	TT_CHECK(ring(wire, old, &came) == 1);
+
+	tt_chan_fence(chan, 7, "the test says so");
+	TT_CHECK(chan->state == TT_CHAN_CLOSED);
+	TT_REQUIRE(reach_self(wire));
+	write_head(chan, 3, 2);
+	now = tt_slot_token(chan, 3);
+	TT_CHECK(old != now && ring(wire, old, &came) == 0);
+	TT_CHECK(ring(wire, now, &came) == 1);
+	tt_wire_unlock(wire);
+	tt_wire_close(wire);
+	tt_env_free(&env);
+}
+
+static const struct tt_test tests[] = {
+	{"tokens", tokens}, {"stale_note", stale_note}, {NULL, NULL}};
+
+int main(int argc, char **argv)
+{
+	return tt_test_main("wire", tests, argc, argv);
+}
