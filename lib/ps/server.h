@@ -75,10 +75,10 @@ struct tt_ps_server {
 	size_t held_bytes;
 
 	/* copies, see chain.c */
-	bool serves;
+	atomic_bool serves; /* who closes looks at it, too, and at order and acked */
 	int behind; /* the copy that is told of everything; -1: none */
-	uint64_t order, acked, answered; /* messages dealt with; by all copies behind, too; and told the workers */
-	uint64_t told;			 /* acked, as the copy before was told */
+	_Atomic uint64_t order, acked; /* messages dealt with; and by all copies behind, too */
+	uint64_t answered, told;       /* of them told the workers; acked, as the copy before was told */
 	int unprepared, refused;	 /* why the last PREPARE could not be done here, or by a copy behind; 0: it could */
 	struct tt_ps_entry *entry; /* those from acked + 1 to order, by order modulo the number of slots */
 	struct tt_ps_log_bell *log, ack_bell[TT_PS_CHAIN];

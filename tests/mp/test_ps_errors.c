@@ -11,7 +11,6 @@
 
 #include "lib/ps/ps.h"
 
-/* Ranks below `servers` serve, all others work. */
 /* ---- what a server tells does not arrive ---- */
 
 /* *arg: the operation of rank 0, counted from the first of the server's, that fails. */
@@ -280,7 +279,7 @@ static int damaged_body(struct mp_job *job)
 		setenv("TUTTI_FAULT", fault, 1);
 	}
 	MP_OK(mp_join(job, MP_ID, &config));
-	MP_OK(open_ps(job, 1, 0, &ps));
+	MP_OK(mp_ps_open(job, 1, 0, &ps));
 	MP_OK(tutti_ps_dense(ps, "t", COUNTS, TUTTI_INT64, &opt, &t));
 	err = job->rank ? count_up(ps, t) : 0;
 	TT_EXPECT(err <= 0);

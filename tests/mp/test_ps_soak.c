@@ -189,7 +189,7 @@ static bool proven(const char *dir)
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
-	return "called_from_lib:libfabric.so";
+	return "race:libfabric.so";
 }
 #endif
 
