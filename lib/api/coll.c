@@ -46,7 +46,8 @@ int tt_coll_run(struct tutti_comm *comm, struct tt_call call)
 
 	if (err)
 		return err;
-	err = tt_group_is_open() ? TT_QUICK_NOT : tt_quick_run(comm, &call, &req);
+	call.blocking = !tt_group_is_open();
+	err = call.blocking ? tt_quick_run(comm, &call, &req) : TT_QUICK_NOT;
 	if (err == TT_QUICK_NOT)
 		err = launch_checked(comm, &call, false, &req);
 	return err || !req ? err : tt_request_finish(&req);

@@ -81,6 +81,7 @@ static void tell_transport(const struct teller *t, const struct tt_tp_ops *tp,
 	struct tt_tp_device *dev = calloc(MAX_DEVICES, sizeof(*dev));
 	int n = dev ? tp->query(params, dev, MAX_DEVICES) : -ENOMEM, i, usable = 0;
 
+	n = n > MAX_DEVICES ? MAX_DEVICES : n;
 	for (i = 0; i < n; i++)
 		usable += dev[i].usable;
 	tell(t, "transport", tp->name, "usable", "%s", usable ? "yes" : "no");

@@ -125,23 +125,41 @@ struct tutti_comm *tt_comm_find(struct tutti_context *ctx, uint64_t uid)
 	return NULL;
 }
 
+/* What is the same in all calls of these fields. */
+static uint64_t mix_fields(const struct tutti_comm *comm, const struct tt_fields *f)
+{
+	uint64_t h = tt_hash_add(comm->uid, (uint64_t)f->coll << 48 | (uint64_t)f->datatype << 40 |
+						    (uint64_t)f->op << 32 | (uint32_t)f->root);
+
+	h = tt_hash_add(h, f->count);
+	if (f->counts)
+		h = tt_hash_add(h, f->counts);
+	if (f->in_place)
+		h = tt_hash_add(h, f->in_place);
+	return h;
+}
+
+static bool same_fields(const struct tt_fields *a, const struct tt_fields *b)
+{
+	return a->coll == b->coll && a->datatype == b->datatype && a->op == b->op &&
+	       a->root == b->root && a->count == b->count && a->counts == b->counts &&
+	       a->in_place == b->in_place;
+}
+
 uint64_t tt_comm_called(struct tutti_comm *comm, const struct tt_fields *fields,
 			struct tt_counts *counts)
 {
+	const struct tt_past *before = &comm->history[comm->seq % TT_HISTORY];
 	struct tt_past *past = &comm->history[++comm->seq % TT_HISTORY];
-	uint64_t h;
 
+	/* a call is mostly the one before once more */
+	past->mixed = before->seq && same_fields(fields, &before->fields) ? before->mixed
+									     : mix_fields(comm, fields);
 	past->seq = comm->seq;
 	past->fields = *fields;
-	tt_counts_put(past->counts);
-	past->counts = tt_counts_get(counts);
-	h = tt_hash_add(comm->uid, comm->seq);
-	h = tt_hash_add(h, (uint64_t)fields->coll << 48 | (uint64_t)fields->datatype << 40 |
-				   (uint64_t)fields->op << 32 | (uint32_t)fields->root);
-	past->fprint = tt_hash_add(h, fields->count);
-	if (fields->counts)
-		past->fprint = tt_hash_add(past->fprint, fields->counts);
-	if (fields->in_place)
-		past->fprint = tt_hash_add(past->fprint, fields->in_place);
+	if (past->counts)
+		tt_counts_put(past->counts);
+	past->counts = counts ? tt_counts_get(counts) : NULL;
+	past->fprint = tt_hash_add(past->mixed, comm->seq);
 	return past->fprint;
 }

@@ -46,6 +46,7 @@ struct tt_counts {
 struct tt_past {
 	uint64_t seq; /* 0: none */
 	uint64_t fprint;
+	uint64_t mixed; /* of communicator and fields: the part of it that is the same for each such call */
 	struct tt_fields fields;
 	struct tt_counts *counts; /* gatherv, scatterv, alltoallv; else NULL */
 };

@@ -264,6 +264,7 @@ int tt_request_new(struct tutti_comm *comm, const struct tt_call *call, bool per
 		return err;
 	req->datatype = call->datatype;
 	req->elem = args.elem;
+	req->blocking = call->blocking;
 	req->user = user;
 	req->op = user ? TUTTI_SUM : call->op;
 	req->fields = fields_of(req, call);

@@ -8,6 +8,7 @@
 #define TT_ENGINE_H
 
 #include "lib/comm/comm.h"
+#include "lib/node/node.h"
 #include "lib/plan/choose.h"
 #include "lib/plan/plan.h"
 #include "lib/reduce/reduce.h"
@@ -105,6 +106,17 @@ struct tt_lane_run {
 	struct tt_op *tmp;     /* room for generated ops */
 };
 
+/* ring.c: how far a reduction is that goes by rings; pieces are those of the longest part. */
+struct tt_ring_run {
+	struct tt_node_ring shape;
+	uint32_t pieces; /* 0: this plan has none */
+	bool known, on;	 /* the two above are known; this turn may have rings */
+	uint32_t filled, combined, drained;
+	char *mem; /* this rank's; NULL: it has none */
+	void *pool; /* to be given back */
+	bool in, out; /* what it stands for: input, result */
+};
+
 /* A plan bound to buffers. */
 struct tt_plan_req {
 	struct tutti_request r; /* r.link: in entry->idle while nobody has it */
@@ -124,6 +136,7 @@ struct tt_plan_req {
 	const void *unscaled;	 /* premultiplied sum: the input; base[TT_BUF_SEND] is where its multiple goes */
 	void *scaled;		 /* memory for that, if recvbuf is none; kept as scratch is */
 	struct tt_region *scaled_region;
+	bool blocking;		 /* as in struct tt_call */
 	struct tt_counts *counts; /* a v form where ranks have their own counts */
 
 	/* this run */
@@ -132,6 +145,7 @@ struct tt_plan_req {
 	unsigned step; /* that this rank has reached in it */
 	bool resumed;  /* quick.c has made this call, but could not end it */
 	void *bounce[2]; /* of a node plan: copies that peers can reach */
+	struct tt_ring_run ring; /* or instead */
 	char *unbounced; /* of a mixed one: the result's own place, if messages go to the copy */
 	struct tt_region *unbounced_region;
 	int lanes_left;
@@ -144,6 +158,7 @@ struct tt_plan_req {
 struct tt_call {
 	enum tt_coll coll;
 	bool in_place;
+	bool blocking; /* nothing happens between its start and its end but waiting */
 	const void *sendbuf; /* NULL: this rank has none, or in place; so with recvbuf of a scatter in place */
 	void *recvbuf;
 	size_t count;

@@ -12,12 +12,6 @@
 #include "lib/base/clock.h"
 #include "lib/engine/node.h"
 
-/*
- * Ordinary memory up to here goes through the pool though peers could read it: the kernel takes longer, as it looks
- * for every page. Time of cores with 2 and 4 ranks, 256 KiB and 1 MiB: 0.5 to 0.9 of that; from 4 MiB on more for some.
- */
-#define POOL_MOST ((size_t)1 << 20)
-
 /* Asked while waiting: meanwhile what the others need to get here goes on, such as the last bytes of a split. */
 static bool has_failed(void *arg)
 {
@@ -179,6 +173,7 @@ static void begin(struct tt_plan_req *req)
 	tt_node_began(nc->group, req->turn, req->fprint);
 	req->base[TT_BUF_SLOT] = tt_node_slot(nc->group, req->turn);
 	req->step = 0;
+	tt_ring_begin(req);
 	tt_list_del(&req->lanes[0].ready);
 	for (i = 0; i < req->plan->nlanes; i++)
 		tt_list_add(&req->r.comm->ctx->ready, &req->lanes[i].ready);
@@ -194,6 +189,7 @@ static void give_back(struct tt_plan_req *req)
 			tt_mem_free(memory, req->bounce[i]);
 		req->bounce[i] = NULL;
 	}
+	tt_ring_end(req);
 }
 
 /* Messages go to a copy of the result that peers can reach; NULL: to its own place again. */
@@ -215,7 +211,8 @@ bool tt_node_unbounce(struct tt_lane_run *lane)
 {
 	struct tt_plan_req *req = lane->req;
 
-	if (!req->bounce[TT_NODE_RESULT] || lane->round > lane->rounds || req->lanes_left > 1)
+	if (!(req->bounce[TT_NODE_RESULT] || (req->ring.mem && req->ring.out)) ||
+	    lane->round > lane->rounds || req->lanes_left > 1)
 		return false;
 	bounce_messages(req, NULL, NULL);
 	req->base[TT_BUF_SLOT] = req->bounce[TT_NODE_RESULT]; /* nobody needs the slot any more */
@@ -270,6 +267,14 @@ static struct tt_node_ref ref_of(struct tt_ref ref)
 				    ref.off};
 }
 
+bool tt_node_may_move(struct tutti_context *ctx, size_t n)
+{
+	if (n > ctx->node_left)
+		return false;
+	ctx->node_left -= n;
+	return true;
+}
+
 /*
  * How much of len bytes may be moved now: what takes long is done in pieces, between which others get
  * the lock. The elements of what stays are whole.
@@ -298,8 +303,12 @@ static bool copy_op(struct tt_op_run *run)
 {
 	struct tt_plan_req *req = run->lane->req;
 	const struct tt_op *op = run->op;
-	char *dst = req->base[op->dst.buf] + op->dst.off, *src = req->base[op->a.buf] + op->a.off;
+	char *dst, *src;
 
+	if (req->ring.mem && run->lane->round == run->lane->rounds) /* the lane has come to its end */
+		return tt_ring_drain(run);
+	dst = req->base[op->dst.buf] + op->dst.off;
+	src = req->base[op->a.buf] + op->a.off;
 	return dst == src || copy_piece(run, dst, src, op->len);
 }
 
@@ -329,7 +338,7 @@ static bool prefers_pool(const struct tt_plan_req *req, const struct tt_region *
 {
 	const struct tutti_comm *comm = req->r.comm;
 
-	if (len <= TT_NODE_SLOT || len > POOL_MOST || tt_node_maps(comm->node->group, region))
+	if (len <= TT_NODE_SLOT || len > TT_NODE_POOL_MOST || tt_node_maps(comm->node->group, region))
 		return false;
 	/* not where each peer reads a part only, unless there are many of them */
 	return req->fields.coll != TT_COLL_SCATTER &&
@@ -360,13 +369,18 @@ static int signal_op(struct tt_op_run *run)
 	const struct tt_op *op = run->op;
 	const char *input = req->base[op->a.buf] + op->a.off;
 	struct tt_ref own = tt_input(&req->plan->args);
-	int err = run->published ? 0 : publish(req, TT_NODE_INPUT, op->a);
+	int err = 0;
 
-	if (!err && !run->published)
-		err = publish(req, TT_NODE_RESULT, op->dst);
+	if (!run->published && !tt_ring_publish(req, op)) {
+		err = publish(req, TT_NODE_INPUT, op->a);
+		if (!err)
+			err = publish(req, TT_NODE_RESULT, op->dst);
+	}
 	if (err)
 		return err;
 	run->published = true;
+	if (req->ring.mem && !req->step && !tt_ring_fill(req))
+		return 0;
 	if (op->a.buf && req->bounce[TT_NODE_INPUT] &&
 	    !copy_piece(run, req->bounce[TT_NODE_INPUT], input, req->extent[op->a.buf] - op->a.off))
 		return 0;
@@ -414,7 +428,7 @@ static void pair(void *arg, void *dst, const void *a, const void *b, size_t coun
 	tt_combine(arg, dst, a, b, count, 0);
 }
 
-static struct tt_node_reduce reduction(struct tt_plan_req *req, const struct tt_op *op)
+struct tt_node_reduce tt_node_reduction(struct tt_plan_req *req, const struct tt_op *op)
 {
 	bool own = req->user && req->user->kind != TT_OP_PREMUL_SUM;
 
@@ -428,11 +442,19 @@ static struct tt_node_reduce reduction(struct tt_plan_req *req, const struct tt_
 		.arg = req};
 }
 
+void tt_node_counted_bytes(struct tt_plan_req *req, const struct tt_node_count *count)
+{
+	struct tutti_stats *stats = tt_wire_stats(req->r.comm->ctx->wire);
+
+	stats->pulled_bytes += count->pulled;
+	stats->reduced_bytes += count->reduced;
+	stats->copied_bytes += count->copied;
+}
+
 static int pull_op(struct tt_op_run *run, int *gone)
 {
 	struct tt_plan_req *req = run->lane->req;
 	struct tt_node_group *g = req->r.comm->node->group;
-	struct tutti_stats *stats = tt_wire_stats(req->r.comm->ctx->wire);
 	const struct tt_op *op = run->op;
 	size_t len = spend(req->r.comm->ctx, op->len - run->at);
 	struct tt_node_ref src = ref_of(op->a), dst = {TT_NODE_RESULT, op->dst.off + run->at};
@@ -450,16 +472,14 @@ static int pull_op(struct tt_op_run *run, int *gone)
 		err = tt_node_pull_copy(g, req->turn, peer, src, req->base[op->dst.buf] + dst.off,
 					len, &count, gone);
 	} else {
-		r = reduction(req, op);
+		r = tt_node_reduction(req, op);
 		if (!req->bounce[TT_NODE_RESULT]) /* it may not be published */
 			tt_node_own(g, req->turn, TT_NODE_RESULT, req->base[op->dst.buf]);
 		err = tt_node_pull_reduce(g, req->turn, src, peer, dst, len, &r, &count, gone);
 	}
 	if (err)
 		return err;
-	stats->pulled_bytes += count.pulled;
-	stats->reduced_bytes += count.reduced;
-	stats->copied_bytes += count.copied;
+	tt_node_counted_bytes(req, &count);
 	run->at += len;
 	tt_flight_more(req->r.comm->ctx->flight, req->r.flight, 0, len);
 	return run->at == op->len;
@@ -480,6 +500,8 @@ static bool try_op(struct tt_op_run *run)
 		rc = signal_op(run);
 	else if (run->op->kind == TT_OP_WAIT)
 		rc = wait_op(run);
+	else if (run->op->kind == TT_OP_PULL_REDUCE && tt_ring_is_on(req))
+		rc = tt_ring_pull(run, &gone);
 	else
 		rc = pull_op(run, &gone);
 	if (rc < 0) {
@@ -547,6 +569,11 @@ bool tt_node_ready(struct tutti_context *ctx)
 
 		if (run->broken || run->told)
 			continue;
+		if (run->op->kind == TT_OP_PULL_REDUCE && tt_ring_is_on(req)) {
+			if (tt_ring_ready(run))
+				return true;
+			continue;
+		}
 		if (run->op->kind != TT_OP_WAIT ||
 		    tt_node_reached(req->r.comm->node->group, j, req->turn, run->op->index,
 				    req->fprint, &differs))

@@ -12,6 +12,7 @@
 #include "lib/engine/node.h"
 
 #define SPINS 2000    /* with a core per rank */
+#define NEAR 32	      /* of these, until sleepers are woken, if there are any */
 #define EARLY 128     /* of these, until the core is offered where that has helped */
 #define YIELDS 50     /* with fewer */
 #define PROGRESS 32   /* other communication is looked after every so many calls */
@@ -49,6 +50,15 @@ static void count(struct tutti_comm *comm, size_t bytes, int sign)
 	stats->pulled_bytes += add * (uint64_t)(comm->size - 1);
 }
 
+/* The others can see it: this before anything is written down, which then takes no time of theirs. */
+static void tell(struct tutti_comm *comm, const struct tt_quick *q, const struct tt_call *call)
+{
+	struct tt_node_group *g = comm->node->group;
+
+	memcpy(tt_node_slot(g, q->turn), call->in_place ? call->recvbuf : call->sendbuf, q->bytes);
+	tt_node_tell(g, q->turn, 1, q->fprint);
+}
+
 /* Under the lock: the call is made, unless something is in the way; then false. */
 static bool begin(struct tutti_comm *comm, struct tt_quick *q, const struct tt_call *call)
 {
@@ -68,6 +78,7 @@ static bool begin(struct tutti_comm *comm, struct tt_quick *q, const struct tt_c
 	q->fprint = tt_comm_called(comm, &q->fields, NULL);
 	q->seq = comm->seq;
 	q->turn = nc->begun = ++nc->turn;
+	tell(comm, q, call);
 	q->flight = tt_record_quick(comm, q);
 	count(comm, q->bytes, 1);
 	return true;
@@ -80,12 +91,13 @@ static bool meet(struct tutti_comm *comm, const struct tt_quick *q)
 	bool offer = !comm->ctx->wait_forced &&
 		     atomic_load_explicit(&comm->ctx->shares_core, memory_order_relaxed);
 	uint64_t other;
+	bool woken = false; /* those that sleep: when this takes longer, or else in the end */
 	int left = spins ? SPINS : comm->ctx->wait_mode == TT_WAIT_YIELD ? YIELDS : 1, j = 0;
 
 	while (j < comm->size && left > 0) {
 		if (tt_node_reached(comm->node->group, j, q->turn, 1, q->fprint, &differs)) {
 			if (differs)
-				return false;
+				return false; /* a request gives the same signal once more */
 			j++;
 			offered = false;
 			continue;
@@ -95,6 +107,10 @@ static bool meet(struct tutti_comm *comm, const struct tt_quick *q)
 			atomic_store_explicit(&comm->ctx->shares_core, false, memory_order_relaxed);
 		}
 		left--;
+		if (!woken && (!spins || left <= SPINS - NEAR)) {
+			tt_node_wake_all(comm->node->group);
+			woken = true;
+		}
 		if (spins && offer && left % EARLY == 0) {
 			sched_yield();
 			offered = true;
@@ -104,6 +120,8 @@ static bool meet(struct tutti_comm *comm, const struct tt_quick *q)
 			sched_yield();
 		}
 	}
+	if (!woken)
+		tt_node_wake_all(comm->node->group);
 	return j == comm->size && tt_node_agreed(comm->node->group, q->turn - 1, &other);
 }
 
@@ -166,9 +184,6 @@ int tt_quick_run(struct tutti_comm *comm, const struct tt_call *call, struct tut
 	tt_wire_unlock(comm->ctx->wire);
 	if (!begun)
 		return TT_QUICK_NOT;
-	memcpy(tt_node_slot(comm->node->group, q.turn), call->in_place ? call->recvbuf : call->sendbuf,
-	       q.bytes);
-	tt_node_signal(comm->node->group, q.turn, 1, q.fprint);
 	if (meet(comm, &q)) {
 		finish(comm, &q, call);
 		if (comm->ctx->trace)

@@ -197,7 +197,7 @@ uint64_t tt_record_quick(struct tutti_comm *comm, const struct tt_quick *q)
 				  .type = r->type[q->fields.datatype],
 				  .op = r->op[q->fields.op]};
 
-	op.call = name_of(r, tt_coll_name((enum tt_coll)q->fields.coll));
+	op.call = name_of(r, tt_coll_name(TT_COLL_ALLREDUCE));
 	op.alg = name_of(r, "node_slots");
 	if (comm->flight && comm->flight->uid == comm->uid)
 		comm->flight->seq = q->seq;

@@ -278,7 +278,7 @@ void *tt_node_slot(struct tt_node_group *g, uint64_t turn)
 	return g->area->rank[g->rank].slot[turn % 2].data;
 }
 
-static const struct tt_mr *mr_of(const struct tt_node_group *g, const struct tt_region *region)
+const struct tt_mr *tt_node_mr(const struct tt_node_group *g, const struct tt_region *region)
 {
 	int i;
 
@@ -290,7 +290,16 @@ static const struct tt_mr *mr_of(const struct tt_node_group *g, const struct tt_
 
 bool tt_node_maps(const struct tt_node_group *g, const struct tt_region *region)
 {
-	return mr_of(g, region);
+	return tt_node_mr(g, region);
+}
+
+struct node_buf tt_node_pool_buf(const struct tt_mr *mr, const void *addr, size_t len)
+{
+	return (struct node_buf){.kind = NODE_POOL,
+				 .slab = (uint32_t)mr->rkey.word[1],
+				 .id = mr->rkey.word[0],
+				 .off = (uint64_t)(uintptr_t)addr - mr->rkey.word[2],
+				 .len = len};
 }
 
 int tt_node_publish(struct tt_node_group *g, uint64_t turn, enum tt_node_which which, void *addr,
@@ -298,17 +307,13 @@ int tt_node_publish(struct tt_node_group *g, uint64_t turn, enum tt_node_which w
 {
 	struct node_buf *buf = &g->area->rank[g->rank].buf[turn % 2][which];
 	struct node_buf b = {.kind = NODE_PLAIN, .off = (uint64_t)(uintptr_t)addr, .len = len};
-	const struct tt_mr *mr = mr_of(g, region);
+	const struct tt_mr *mr = tt_node_mr(g, region);
 
 	*copied = 0;
 	if (!len)
 		b.kind = NODE_NONE;
 	else if (mr)
-		b = (struct node_buf){.kind = NODE_POOL,
-				      .slab = (uint32_t)mr->rkey.word[1],
-				      .id = mr->rkey.word[0],
-				      .off = b.off - mr->rkey.word[2],
-				      .len = len};
+		b = tt_node_pool_buf(mr, addr, len);
 	else if (which == TT_NODE_INPUT && len <= TT_NODE_SLOT) {
 		memcpy(tt_node_slot(g, turn), addr, len);
 		b = (struct node_buf){.kind = NODE_SLOT, .len = len};
@@ -325,18 +330,29 @@ void tt_node_own(struct tt_node_group *g, uint64_t turn, enum tt_node_which whic
 	g->own[turn % 2][which] = addr;
 }
 
-void tt_node_signal(struct tt_node_group *g, uint64_t turn, unsigned step, uint64_t fprint)
+void tt_node_wake_all(struct tt_node_group *g)
 {
-	struct node_slot *slot = &g->area->rank[g->rank].slot[turn % 2];
 	int i;
 
-	slot->fprint = fprint;
-	atomic_store_explicit(&slot->flag, tt_node_flag(turn, step), memory_order_release);
-	/* The flag is visible before we look who sleeps; tt_node_lie_down has the other half. */
+	/* What was stored is visible before we look who sleeps; tt_node_lie_down has the other half. */
 	atomic_thread_fence(memory_order_seq_cst);
 	for (i = 0; i < g->size; i++)
 		if (g->peer[i] && atomic_load_explicit(&g->peer[i]->seg->sleeping, memory_order_relaxed))
 			tt_node_wake(g->peer[i]);
+}
+
+void tt_node_tell(struct tt_node_group *g, uint64_t turn, unsigned step, uint64_t fprint)
+{
+	struct node_slot *slot = &g->area->rank[g->rank].slot[turn % 2];
+
+	slot->fprint = fprint;
+	atomic_store_explicit(&slot->flag, tt_node_flag(turn, step), memory_order_release);
+}
+
+void tt_node_signal(struct tt_node_group *g, uint64_t turn, unsigned step, uint64_t fprint)
+{
+	tt_node_tell(g, turn, step, fprint);
+	tt_node_wake_all(g);
 }
 
 bool tt_node_reached(struct tt_node_group *g, int peer, uint64_t turn, unsigned step,

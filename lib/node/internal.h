@@ -11,7 +11,7 @@
 
 #define SEG_NAME "tutti-node"
 #define AREA_NAME "tutti-area"
-#define SEG_MAGIC 0x3230444e54545454ull /* layout version included */
+#define SEG_MAGIC 0x3330444e54545454ull /* layout version included */
 #define SEG_AREAS 256			/* being handed out at once */
 #define SEG_SLABS 4096
 #define LINE 128 /* two cache lines: processors fetch them in pairs */
@@ -43,9 +43,13 @@ struct node_seg {
 
 enum node_kind { NODE_NONE, NODE_POOL, NODE_PLAIN, NODE_SLOT };
 
+/* This buffer is a ring, node.h; its rank has one (said with its input). */
+enum { NODE_RING_HERE = 1, NODE_RING_OWNER = 2 };
+
 /* A published buffer. */
 struct node_buf {
-	uint32_t kind, slab;
+	uint16_t kind, ring; /* ring: NODE_RING_* */
+	uint32_t slab;
 	uint64_t id, off, len; /* off: into the slab; an address; into the slot */
 };
 
@@ -53,7 +57,7 @@ struct node_buf {
 struct node_slot {
 	_Alignas(LINE) _Atomic uint64_t flag;
 	uint64_t fprint;
-	char data[TT_NODE_SLOT];
+	char data[TT_NODE_SLOT]; /* a ring in it begins at the next line */
 };
 
 /* A rank's part of an area: only that rank writes it. */
@@ -64,6 +68,7 @@ struct node_rank {
 	_Atomic uint64_t called[4]; /* fingerprints of its last turns, by turn % 4; group.c */
 	_Atomic uint32_t busy;		      /* it is touching peers' memory */
 	_Atomic uint32_t withdrawn;
+	_Alignas(LINE) _Atomic uint32_t count[2][TT_NODE_COUNTS]; /* of its ring and its part, by turn % 2 */
 };
 
 struct node_area {
@@ -127,6 +132,11 @@ struct tt_node_group {
 	char *tmp; /* for ordinary memory of peers */
 	size_t tmp_len;
 };
+
+/* group.c: what peers map a region by, NULL: they can't. */
+const struct tt_mr *tt_node_mr(const struct tt_node_group *g, const struct tt_region *region);
+/* Memory that they can map, described to them. */
+struct node_buf tt_node_pool_buf(const struct tt_mr *mr, const void *addr, size_t len);
 
 /* seg.c */
 void tt_node_wake(struct node_peer *peer);

@@ -94,10 +94,50 @@ bool tt_node_maps(const struct tt_node_group *g, const struct tt_region *region)
  */
 int tt_node_publish(struct tt_node_group *g, uint64_t turn, enum tt_node_which which, void *addr,
 		    size_t len, const struct tt_region *region, size_t *copied);
+/*
+ * A ring stands for a vector that peers can't map, where each rank combines a part of it: in each rank's ring every
+ * other rank has `depth` places, for piece k, k + 1, ... of the part that this other rank combines. It finds the input
+ * in them and leaves the result there. All ranks of a turn take the same shape.
+ */
+struct tt_node_ring {
+	size_t piece; /* bytes of a place */
+	uint32_t depth;
+};
+size_t tt_node_ring_bytes(const struct tt_node_group *g, const struct tt_node_ring *ring);
+/* So many bytes of the slot for a ring, NULL: it is shorter. The turn must not use it otherwise. */
+char *tt_node_ring_slot(struct tt_node_group *g, uint64_t turn, size_t bytes);
+/*
+ * As tt_node_publish, and the input before the result; addr is the vector itself, mem the ring, in the slot (region NULL) or in
+ * memory that peers map.
+ */
+void tt_node_publish_ring(struct tt_node_group *g, uint64_t turn, enum tt_node_which which, void *addr,
+			  char *mem, size_t bytes, const struct tt_region *region);
+/* Where owner's ring has piece k of the part that rank `by` combines, from its beginning. */
+size_t tt_node_ring_place(const struct tt_node_group *g, const struct tt_node_ring *ring, int owner,
+			  int by, size_t k);
+/* Whether a rank has published one, in this turn, which all have begun. */
+bool tt_node_has_ring(const struct tt_node_group *g, uint64_t turn, int rank);
+/*
+ * How far this rank is: pieces that its ring has, or had; pieces of its part that it has combined. From 0, which
+ * tt_node_uncount says before the first signal.
+ */
+enum tt_node_counter { TT_NODE_FILLED, TT_NODE_COMBINED, TT_NODE_COUNTS };
+void tt_node_uncount(struct tt_node_group *g, uint64_t turn);
+void tt_node_count(struct tt_node_group *g, uint64_t turn, enum tt_node_counter which, uint32_t n);
+/* Whether a rank has come to more than n. */
+bool tt_node_counted(const struct tt_node_group *g, uint64_t turn, int rank,
+		     enum tt_node_counter which, uint32_t n);
+
 /* What is this rank's own: not for peers. */
 void tt_node_own(struct tt_node_group *g, uint64_t turn, enum tt_node_which which, void *addr);
 /* This rank has reached a step, 1 .. 255, of a turn of this fingerprint. */
 void tt_node_signal(struct tt_node_group *g, uint64_t turn, unsigned step, uint64_t fprint);
+/*
+ * The two halves of it: peers that look see it; those that sleep are woken, which costs the time until all that was stored
+ * is visible.
+ */
+void tt_node_tell(struct tt_node_group *g, uint64_t turn, unsigned step, uint64_t fprint);
+void tt_node_wake_all(struct tt_node_group *g);
 /* Whether peer has reached it; *differs: with another fingerprint. */
 bool tt_node_reached(struct tt_node_group *g, int peer, uint64_t turn, unsigned step,
 		     uint64_t fprint, bool *differs);
@@ -126,6 +166,8 @@ struct tt_node_reduce {
 	size_t elem;
 	int divide_by; /* 0: not */
 	unsigned flags;
+	struct tt_node_ring ring; /* where a rank has one: this is piece `number` of this rank's part */
+	size_t number;
 	/* instead of op: dst = a (+) b, of which dst may be one */
 	void (*fn)(void *arg, void *dst, const void *a, const void *b, size_t count);
 	void *arg;

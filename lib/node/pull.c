@@ -34,8 +34,9 @@ struct pull {
 	int *gone;
 };
 
+/* r: what it is for, if rings are possible */
 static int look(struct tt_node_group *g, uint64_t turn, int rank, struct tt_node_ref ref, size_t len,
-		struct part *part)
+		const struct tt_node_reduce *r, struct part *part)
 {
 	struct node_rank *nr = &g->area->rank[rank];
 	struct node_buf buf;
@@ -50,11 +51,13 @@ static int look(struct tt_node_group *g, uint64_t turn, int rank, struct tt_node
 		return 0;
 	}
 	buf = nr->buf[turn % 2][ref.which]; /* a copy, which the peer can't change */
+	if ((buf.ring & NODE_RING_HERE) && r && r->ring.piece)
+		ref.off = tt_node_ring_place(g, &r->ring, rank, g->rank, r->number);
 	if (ref.off > buf.len || len > buf.len - ref.off)
 		return tt_fail(-EPROTO, "process %d published %zu bytes, not %zu",
 			       (int)part->peer->pid, (size_t)buf.len, ref.off + len);
-	if (buf.kind == NODE_SLOT && buf.len <= TT_NODE_SLOT) {
-		part->ptr = nr->slot[turn % 2].data + ref.off;
+	if (buf.kind == NODE_SLOT && buf.off <= TT_NODE_SLOT && buf.len <= TT_NODE_SLOT - buf.off) {
+		part->ptr = nr->slot[turn % 2].data + buf.off + ref.off;
 	} else if (buf.kind == NODE_POOL) {
 		int err = tt_node_map(part->peer, &buf, &part->ptr);
 
@@ -233,11 +236,11 @@ int tt_node_pull_reduce(struct tt_node_group *g, uint64_t turn, struct tt_node_r
 	p.gone = gone;
 	for (i = 0; !err && i < g->size; i++) {
 		*gone = i;
-		err = look(g, turn, i, src, len, &p.src[i]);
+		err = look(g, turn, i, src, len, r, &p.src[i]);
 		p.plain_src += !err && !p.src[i].ptr;
 		if (err || (to != TT_NODE_ALL && to != i))
 			continue;
-		err = look(g, turn, i, dst, len, &p.dst[p.ndst]);
+		err = look(g, turn, i, dst, len, r, &p.dst[p.ndst]);
 		p.plain_dst += !err && !p.dst[p.ndst].ptr;
 		p.ndst++;
 	}
@@ -258,7 +261,7 @@ int tt_node_pull_copy(struct tt_node_group *g, uint64_t turn, int from, struct t
 	if (err)
 		return err;
 	*gone = from;
-	err = look(g, turn, from, src, len, &part);
+	err = look(g, turn, from, src, len, NULL, &part);
 	if (!err && part.ptr)
 		memcpy(dst, part.ptr, len);
 	else if (!err)
@@ -273,7 +276,7 @@ static int push_one(struct tt_node_group *g, uint64_t turn, int to, struct tt_no
 		    const void *src, size_t len, struct tt_node_count *count)
 {
 	struct part part;
-	int err = look(g, turn, to, dst, len, &part);
+	int err = look(g, turn, to, dst, len, NULL, &part);
 
 	if (!err && part.ptr)
 		memcpy(part.ptr, src, len);

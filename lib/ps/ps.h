@@ -187,6 +187,7 @@ struct tutti_ps_table {
 /* What a worker knows of a server's blocks. */
 struct tt_ps_track {
 	uint64_t *floor;   /* by block: nothing older is accepted */
+	uint64_t *seen;	   /* the word of the newest publication that was read */
 	uint32_t *pending; /* pushes whose answer is not here */
 	uint32_t *version; /* dense: that was pulled last */
 };
@@ -536,8 +537,8 @@ enum tt_ps_read_state {
 	TT_PS_READ_IDLE = 0,
 	TT_PS_READ_WAIT,  /* for what it may see */
 	TT_PS_READ_DATA,  /* head and data are read */
-	TT_PS_READ_CHECK, /* it took long: the head again */
-	TT_PS_READ_DIR	  /* its slot was retired: the directory */
+	TT_PS_READ_CHECK, /* it took long, or the slot was retired: the stamp again */
+	TT_PS_READ_DIR	  /* the slot has been written, or is too old: the directory */
 };
 
 #define TT_PS_SPAN 8128 /* bytes of data read together with their head, and copied from there */
@@ -545,7 +546,7 @@ enum tt_ps_read_state {
 /* Memory of a unit that its device can write. */
 struct tt_ps_landing {
 	struct tt_ps_landing *next; /* of those that are free, in the first of each pull's */
-	uint64_t word;
+	uint64_t word; /* of the directory, or a stamp */
 	uint64_t spare[6];
 	struct tt_ps_head head;
 	char data[TT_PS_SPAN];
@@ -563,6 +564,7 @@ struct tt_ps_unit {
 	struct tt_ps_item *item, one;
 	size_t items;
 	size_t span;   /* > 0: so much lands behind the head */
+	bool retired;  /* its slot was, when it was read */
 	uint64_t word; /* where it is looked for */
 	uint64_t posted, told; /* when, and the clock that the server had told then */
 	uint64_t over;	       /* when all that was posted had come */

@@ -5,10 +5,11 @@
  * A read knows which slot holds which sequence before it is posted: from the clock's note (the hint), or
  * from the directory. Head and data are read together, in no order. If the head says that sequence, not retired,
  * then the slot was retired, if at all, after the read was posted; it rests for the grace from then on, so a read
- * that took no longer has seen nothing else. One that took longer reads the head again: if it has
- * still that sequence, retired or not, nothing was written before all data had been read. Otherwise the directory says where
- * to read next. What the head was when it was sampled also bounds the age: the server had published everything up to the
- * clock it told before the read was posted, and this slot was the newest of its block.
+ * that took no longer has seen nothing else. One that took longer, or whose slot was retired, nobody knows since when, reads
+ * the stamp again: if it has still that sequence, retired or not, nothing was written before head and data had been read.
+ * Otherwise, or if that is too old, the directory says where to read next. What the head was when it was sampled also bounds
+ * the age: the server had published everything up to the clock it told before the read was posted, and this slot was the
+ * newest of its block. Of one that was retired, only its head says what it contains.
  *
  * What lies near the beginning of a block, rows in particular, is read in one operation with the head, and copied; anything
  * else goes straight into the caller's buffer, and the head beside it.
@@ -103,11 +104,12 @@ static void read_data(struct tt_ps_unit *u)
 	unit_over(&u->end, 0);
 }
 
-static void read_head(struct tt_ps_unit *u)
+static void read_stamp(struct tt_ps_unit *u)
 {
 	u->state = TT_PS_READ_CHECK;
-	get(u, &u->landing->head, sizeof(struct tt_ps_head),
-	    tt_ps_slot_at(u->pull->task.table, u->server, u->block, u->word & 0xff));
+	get(u, &u->landing->word, sizeof(uint64_t),
+	    tt_ps_slot_at(u->pull->task.table, u->server, u->block, u->word & 0xff) +
+		    offsetof(struct tt_ps_head, stamp));
 }
 
 static void read_dir(struct tt_ps_unit *u)
@@ -142,7 +144,7 @@ static void accept(struct tt_ps_unit *u)
 	struct tt_ps_pull *pull = u->pull;
 	struct tt_ps_task *task = &pull->task;
 	const struct tt_ps_head *h = &u->landing->head;
-	uint64_t min = h->min_clock > u->told ? h->min_clock : u->told;
+	uint64_t min = h->min_clock > u->told ? h->min_clock : u->told, *seen;
 
 	if (h->generation != task->ps->generation + (uint64_t)u->copy)
 		tt_ps_task_fail(task, -ESTALE, "block %llu of rank %d belongs to another server",
@@ -164,6 +166,9 @@ static void accept(struct tt_ps_unit *u)
 		    (unsigned long long)u->floor, (unsigned long long)tt_now_ns());
 	if (task->table->cache) /* what is sent may have been on its way for longer */
 		tt_ps_floor(task->table, u->server, u->block, u->word >> 8);
+	seen = &task->table->track[u->server].seen[u->block];
+	if (u->word >> 8 > *seen >> 8)
+		*seen = u->word;
 	u->state = TT_PS_READ_IDLE;
 	pull->active--;
 }
@@ -181,21 +186,30 @@ static bool again_if_moved(struct tt_ps_unit *u)
 	return true;
 }
 
-/* Where to read: the hint, unless it is known to be too old. */
+/* What is known to be the newest: as told, or as read before, which may not have been told. */
+static void find_newest(struct tt_ps_unit *u)
+{
+	struct tutti_ps_table *t = u->pull->task.table;
+	uint64_t told = atomic_load(tt_ps_hint(t, u->server, u->block)), seen = t->track[u->server].seen[u->block];
+
+	if (seen > told && !t->cache && seen >> 8 > tt_ps_first((uint64_t)u->copy))
+		told = seen;
+	if (told >> 8 > u->word >> 8)
+		u->word = told;
+}
+
+/* There, unless it is known to be too old. */
 static bool try_read(struct tt_ps_unit *u)
 {
 	struct tutti_ps_table *t = u->pull->task.table;
 	enum tt_ps_where where = t->cache ? tt_ps_cached(u) : TT_PS_AWAY;
-	uint64_t word;
 
 	if (where == TT_PS_HERE)
 		accept(u);
 	if (where != TT_PS_AWAY)
 		return where == TT_PS_HERE;
 	again_if_moved(u);
-	word = atomic_load(tt_ps_hint(t, u->server, u->block));
-	if (word >> 8 > u->word >> 8)
-		u->word = word;
+	find_newest(u);
 	if (!may_read(u))
 		return false;
 	if (!u->word && !floor_of(u)) {
@@ -223,23 +237,48 @@ static void got_dir(struct tt_ps_unit *u)
 	u->state = TT_PS_READ_WAIT;
 }
 
+/* Of a publication that was not the newest: it has the clock and the rows that are asked for. */
+static bool has_all(const struct tt_ps_unit *u)
+{
+	const struct tt_ps_head *h = &u->landing->head;
+	size_t i;
+
+	for (i = 0; i < u->items; i++)
+		if (u->item[i].offset + u->item[i].len > h->length)
+			return false;
+	return h->min_clock >= u->pull->need;
+}
+
+/* It is new enough, and no older than what was read before. */
+static bool current(const struct tt_ps_unit *u)
+{
+	const struct tt_ps_track *track = &u->pull->task.table->track[u->server];
+
+	return u->word >> 8 >= track->seen[u->block] >> 8 && (!u->retired || has_all(u));
+}
+
 /* What was under way is over. */
 static void judge(struct tt_ps_unit *u)
 {
-	uint64_t stamp = atomic_load(&u->landing->head.stamp);
-	bool same = stamp >> 1 == u->word >> 8, retired = stamp & 1;
+	bool first = u->state == TT_PS_READ_DATA;
+	uint64_t stamp = first ? atomic_load(&u->landing->head.stamp) : u->landing->word;
 
 	if (again_if_moved(u))
 		return;
-	if (u->state == TT_PS_READ_DIR)
+	if (u->state == TT_PS_READ_DIR) {
 		got_dir(u);
-	else if (!same || (retired && u->state == TT_PS_READ_DATA)) /* since when, nobody knows */
+		return;
+	}
+	if (first)
+		u->retired = stamp & 1;
+	if (u->retired)
+		u->told = 0;
+	if (stamp >> 1 != u->word >> 8 || !current(u))
 		read_dir(u);
-	else if (u->state == TT_PS_READ_CHECK ||
-		 u->over - u->posted <= u->pull->task.ps->grace_ns)
-		accept(u);
+	else if (first && (u->retired || u->over - u->posted > u->pull->task.ps->grace_ns))
+		read_stamp(u);
 	else
-		read_head(u);
+		accept(u);
 }
 
 /* One step; false: it waits. */

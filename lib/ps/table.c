@@ -148,9 +148,10 @@ static int track(struct tutti_ps_table *t)
 	t->track = calloc((size_t)t->ps->nservers, sizeof(*t->track));
 	for (k = 0; t->track && k < t->ps->nservers; k++) {
 		t->track[k].floor = calloc(t->part[k].blocks + 1, sizeof(uint64_t));
+		t->track[k].seen = calloc(t->part[k].blocks + 1, sizeof(uint64_t));
 		t->track[k].pending = calloc(t->part[k].blocks + 1, sizeof(uint32_t));
 		t->track[k].version = malloc((t->part[k].blocks + 1) * sizeof(uint32_t));
-		if (!t->track[k].floor || !t->track[k].pending || !t->track[k].version)
+		if (!t->track[k].floor || !t->track[k].seen || !t->track[k].pending || !t->track[k].version)
 			break;
 		memset(t->track[k].version, 0xff, (t->part[k].blocks + 1) * sizeof(uint32_t));
 	}
@@ -215,6 +216,7 @@ void tt_ps_table_free(struct tutti_ps_table *t)
 
 	for (k = 0; t->track && k < t->ps->nservers; k++) {
 		free(t->track[k].floor);
+		free(t->track[k].seen);
 		free(t->track[k].pending);
 		free(t->track[k].version);
 	}

@@ -63,6 +63,30 @@ INLINE void run_block(const struct tt_reduce_job *job, const struct form *form, 
 	}
 }
 
+INLINE vec load_word(const void *p)
+{
+	uint64_t word;
+	vec x = {0};
+
+	memcpy(&word, p, sizeof(word));
+	x[0] = word;
+	return x;
+}
+
+/* Eight bytes, as short vectors often are: by registers only, as a vector is not loaded well from what was just stored. */
+INLINE void run_word(const struct tt_reduce_job *job, op_fn *op, end_fn *end, size_t at)
+{
+	vec x = load_word((const char *)job->src[0] + at);
+	uint64_t word;
+	int k;
+
+	for (k = 1; k < job->nsrc; k++)
+		x = op(x, load_word((const char *)job->src[k] + at));
+	word = end(x, job->divide_by)[0];
+	for (k = 0; k < job->ndst; k++)
+		memcpy((char *)job->dst[k] + at, &word, sizeof(word));
+}
+
 /* The last bytes, less than a vector. */
 INLINE void run_rest(const struct tt_reduce_job *job, const struct form *form, op_fn *op,
 		     end_fn *end, size_t at)
@@ -97,7 +121,9 @@ INLINE void run(const struct tt_reduce_job *args, const struct form *form, op_fn
 		run_block(&job, form, form->store, op, end, at, BLOCK);
 	for (; job.to - at >= form->size; at += form->size)
 		run_block(&job, form, form->store, op, end, at, 1);
-	if (at < job.to)
+	if (form->size == TT_VEC && job.to - at == sizeof(uint64_t))
+		run_word(&job, op, end, at);
+	else if (at < job.to)
 		run_rest(&job, form, op, end, at);
 }
 

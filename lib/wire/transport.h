@@ -37,7 +37,11 @@ enum tt_tp_caps {
 	 */
 	TT_CAP_AMO_DEVICE = 32,
 	TT_CAP_SLOW_POLL = 64,	  /* poll() makes system calls: spinning on it is of no use */
-	TT_CAP_LATE_WRITES = 128  /* ep_close is no fence: what the peer had begun may still land */
+	/*
+	 * ep_close is no fence: what either end has begun may still land. The next endpoint to the same peer is up only
+	 * when nothing that this end began over an earlier one is left
+	 */
+	TT_CAP_LATE_WRITES = 128
 };
 
 /* A device, or the transport itself, as tutti_info shows it. */

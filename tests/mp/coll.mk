@@ -29,6 +29,7 @@ TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_ps_save \
 	tests/mp/test_ps_copies \
 	tests/mp/test_ps_chain \
+	tests/mp/test_ps_stale \
 	tests/mp/test_ps_soak \
 	tests/mp/test_atomics \
 	tests/mp/test_ways \
@@ -84,6 +85,8 @@ tests_mp_test_ps_copies_SOURCES = tests/mp/test_ps_copies.c
 tests_mp_test_ps_copies_LDADD = libttmp.la
 tests_mp_test_ps_chain_SOURCES = tests/mp/test_ps_chain.c
 tests_mp_test_ps_chain_LDADD = libttmp.la
+tests_mp_test_ps_stale_SOURCES = tests/mp/test_ps_stale.c
+tests_mp_test_ps_stale_LDADD = libttmp.la
 tests_mp_test_ps_modes_SOURCES = tests/mp/test_ps_modes.c
 tests_mp_test_ps_modes_LDADD = libttmp.la
 tests_mp_test_ps_traffic_SOURCES = tests/mp/test_ps_traffic.c

@@ -243,14 +243,31 @@ static int atomics_body(struct mp_job *job)
 	return 0;
 }
 
-/* Half of the ranks on one host, half on another: origins on mapped memory and remote ones at once. */
-static int hosts_body(struct mp_job *job)
+/* Half of the ranks on one host, half on another. */
+static int join_halves(struct mp_job *job)
 {
 	struct tutti_config config = {0};
 
 	setenv("TUTTI_HOST_ID", job->rank < job->n / 2 ? "a" : "b", 1);
 	mp_log_level(job, TUTTI_LOG_INFO);
 	MP_OK(mp_join(job, MP_ID, &config));
+	return 0;
+}
+
+static int pool_atomics(struct mp_job *job)
+{
+	void *mem;
+
+	MP_OK(tutti_alloc(job->ctx, SIZE, &mem));
+	TT_EXPECT(!atomics_on(job, mem, false));
+	MP_OK(tutti_free(mem));
+	return 0;
+}
+
+/* Origins on mapped memory and remote ones at once. */
+static int hosts_body(struct mp_job *job)
+{
+	TT_EXPECT(!join_halves(job));
 	TT_EXPECT(!atomics_body(job));
 	TT_EXPECT(mp_log_has(job, "reached over shm") && mp_log_has(job, "reached over ofi"));
 	return 0;
@@ -259,15 +276,7 @@ static int hosts_body(struct mp_job *job)
 /* Every origin, the target too, by the target's device; two of four are of its host. */
 static int device_body(struct mp_job *job)
 {
-	struct tutti_config config = {0};
-	void *mem;
-
-	setenv("TUTTI_HOST_ID", job->rank < job->n / 2 ? "a" : "b", 1);
-	mp_log_level(job, TUTTI_LOG_INFO);
-	MP_OK(mp_join(job, MP_ID, &config));
-	MP_OK(tutti_alloc(job->ctx, SIZE, &mem));
-	TT_EXPECT(!atomics_on(job, mem, false));
-	MP_OK(tutti_free(mem));
+	TT_EXPECT(!join_halves(job) && !pool_atomics(job));
 	TT_EXPECT(mp_log_has(job, "by the devices of the targets") && !mp_log_has(job, "by CPUs"));
 	return 0;
 }
@@ -275,15 +284,7 @@ static int device_body(struct mp_job *job)
 /* Those of its host can't: so none does. */
 static int mixed_body(struct mp_job *job)
 {
-	struct tutti_config config = {0};
-	void *mem;
-
-	setenv("TUTTI_HOST_ID", job->rank < job->n / 2 ? "a" : "b", 1);
-	mp_log_level(job, TUTTI_LOG_INFO);
-	MP_OK(mp_join(job, MP_ID, &config));
-	MP_OK(tutti_alloc(job->ctx, SIZE, &mem));
-	TT_EXPECT(!atomics_on(job, mem, false));
-	MP_OK(tutti_free(mem));
+	TT_EXPECT(!join_halves(job) && !pool_atomics(job));
 	TT_EXPECT(mp_log_has(job, "reached over shm") && mp_log_has(job, "reached over verbs"));
 	TT_EXPECT(mp_log_has(job, "by CPUs") && !mp_log_has(job, "by the devices"));
 	return 0;

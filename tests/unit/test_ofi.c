@@ -380,15 +380,15 @@ static void devices(void)
 	struct side s;
 
 	TT_REQUIRE(!side_open(&s, &msg_tcp, 0));
-	n = tt_ofi_tp.query(&s.params, dev, 16);
-	for (i = 0; i < n; i++) {
+	n = tt_ofi_tp.query(&s.params, dev, 16); /* the machine may have more */
+	for (i = 0; i < n && i < 16; i++) {
 		printf("  %s (%s): %s: %s\n", dev[i].name, dev[i].detail,
 		       dev[i].usable ? "usable" : "not usable", dev[i].why);
 		TT_CHECK(dev[i].why[0]);
 		usable += dev[i].usable;
 	}
 	TT_CHECK(n >= 1 && usable == 1);
-	TT_CHECK(tt_ofi_tp.query(&s.params, dev, 1) == n);
+	TT_CHECK(tt_ofi_tp.query(&s.params, dev, 1) == n && dev[0].usable);
 	side_close(&s);
 }
 

@@ -72,12 +72,32 @@ static void unusable(struct tt_tp_device *d, const char *name, const char *why)
 	d->numa = -1;
 }
 
+/* Those of infos that can be used, or the others, from dev[n] on; returns how many there are with the n before. */
+static int list(const struct fi_info *infos, bool usable, const char *local_addr, struct tt_tp_device *dev,
+		int n, int max)
+{
+	const struct fi_info *i;
+	struct tt_tp_device d;
+
+	for (i = infos; i; i = i->next) {
+		if (listed(infos, i))
+			continue;
+		describe(&d, i, local_addr);
+		if (d.usable != usable)
+			continue;
+		if (n < max)
+			dev[n] = d;
+		n++;
+	}
+	return n;
+}
+
 int ofi_query(const struct tt_tp_params *params, struct tt_tp_device *dev, int max)
 {
 	const struct tt_env *env = params->env;
-	struct fi_info *infos = NULL, *i;
+	struct fi_info *infos = NULL;
 	char why[160];
-	int rc, n = 0;
+	int rc, n;
 
 	if (max < 1)
 		return 0;
@@ -92,13 +112,9 @@ int ofi_query(const struct tt_tp_params *params, struct tt_tp_device *dev, int m
 		unusable(dev, env->ofi_provider.text, why);
 		return 1;
 	}
-	for (i = infos; i; i = i->next) {
-		if (listed(infos, i))
-			continue;
-		if (n < max)
-			describe(&dev[n], i, params->local_addr);
-		n++;
-	}
+	/* There may be more than there is room for: interfaces of containers. */
+	n = list(infos, true, params->local_addr, dev, 0, max);
+	n = list(infos, false, params->local_addr, dev, n, max);
 	fi_freeinfo(infos);
 	return n;
 }
