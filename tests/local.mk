@@ -23,7 +23,7 @@ endif
 .PHONY: soak
 soak:
 	$(MAKE) check TESTS=
-	TT_TIMES=$${TT_TIMES:-10} tests/mp/test_random
+	TT_TIMES=$${TT_TIMES:-30} tests/mp/test_random
 	tests/mp/test_big
 	TT_TIMES=$${TT_TIMES:-50} tests/fault/test_strangers
 	TT_TIMES=$${TT_TIMES:-10} tests/diag/test_mismatch
@@ -36,6 +36,8 @@ soak:
 		TT_FUZZ_SECONDS=$${TT_FUZZ_SECONDS:-3600} sh $(srcdir)/tests/fuzz/fuzz.sh
 	TT_SECONDS=$${TT_SECONDS:-3600} TT_BUILD=$(abs_top_builddir) tests/mp/test_ps_soak
 	TT_POINTS=$${TT_POINTS:-1000} tests/fault/test_points
+	TT_ONLY=verbs TT_POINTS=$${TT_VERBS_POINTS:-300} sh $(srcdir)/tests/vm/guest.sh -t 3500 -- \
+		tests/fault/test_points || [ $$? = 77 ]
 	TT_GROWS=$${TT_GROWS:-300} tests/fault/test_grow storm
 	TT_ABORTS=$${TT_ABORTS:-1000} TT_RESTARTS=$${TT_RESTARTS:-100} tests/fault/test_survive
 	TT_FORKS=$${TT_FORKS:-1000} tests/fault/test_fork

@@ -143,7 +143,7 @@ static int open_rest(struct tutti_ps *ps, const struct tutti_ps_config *c, struc
 			    .weight = c->weight ? (uint64_t)c->weight : 1,
 			    .generation = tt_hash_add(ps->comm->uid, tt_now_ns()),
 			    .grace = (uint64_t)ctx->env.ps_grace.number,
-			    .verify = (uint64_t)ctx->env.ps_verify.number};
+			    .verify = ctx->env.ps_verify.number || ctx->env.checksum.number};
 	int err;
 
 	err = tt_exchange(ps->coll, &mine, all, CARD_WORDS);

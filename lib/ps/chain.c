@@ -233,6 +233,17 @@ static void seal(struct tt_ps_server *srv)
 		tt_ps_pass(srv);
 }
 
+/* The rank that passes on to this copy, or did last. */
+static int host_before(const struct tt_ps_server *srv)
+{
+	const struct tutti_ps *ps = srv->ps;
+	int before = srv->copy - 1;
+
+	while (before > 0 && ps->lost[tt_ps_host(ps, srv->index, before)])
+		before--;
+	return ps->server[tt_ps_host(ps, srv->index, before)];
+}
+
 /* The next in order is dealt with as the copy before did. false: it is not here, or must wait. */
 static bool take_next(struct tt_ps_server *srv)
 {
@@ -261,7 +272,7 @@ static bool take_next(struct tt_ps_server *srv)
 	head = *m;
 	payload = (const char *)(m + 1);
 	none.number = head.number;
-	if (head.len > TT_PS_BLOCK)
+	if (head.len > TT_PS_BLOCK || tt_ps_damaged(srv, host_before(srv), m))
 		return false;
 	if (head.kind == TT_PS_MEET)
 		tt_ps_met(srv, c, &head, payload);

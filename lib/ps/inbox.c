@@ -132,6 +132,20 @@ bool tt_ps_take_in(struct tt_ps_client *c, const struct tt_ps_msg *m, const char
 	return true;
 }
 
+bool tt_ps_damaged(struct tt_ps_server *srv, int rank, const struct tt_ps_msg *m)
+{
+	struct tutti_comm *comm = srv->ps->comm;
+
+	if (!srv->ps->verify || (m->len <= TT_PS_BLOCK && tt_ps_msg_sum(m, m + 1) == m->sum))
+		return false;
+	tt_wire_lock(comm->ctx->wire);
+	if (!atomic_load(&comm->failed))
+		tt_ctx_damaged(comm->ctx, comm->world[rank],
+			       "a message to a parameter server arrived damaged: its checksum is another one");
+	tt_wire_unlock(comm->ctx->wire);
+	return true;
+}
+
 /* Whether there may be another. */
 static bool run_slot(struct tt_ps_client *c)
 {
@@ -140,6 +154,8 @@ static bool run_slot(struct tt_ps_client *c)
 	const char *payload = (const char *)(m + 1);
 	struct tt_ps_credit credit = {.number = c->next};
 
+	if (tt_ps_damaged(c->srv, c->srv->ps->worker[c->index], m))
+		return false;
 	if (head.number != c->next || head.len > TT_PS_BLOCK)
 		credit.status = -EPROTO;
 	else if ((head.kind == TT_PS_MEET && !tt_ps_met(c->srv, c, &head, payload)) ||
@@ -163,6 +179,7 @@ static void bury(struct tt_ps_client *c)
 	for (h = c->held; h; h = h->next)
 		if (h->msg.kind == TT_PS_CLOCK)
 			bye->clock = h->msg.first;
+	bye->sum = tt_ps_msg_sum(bye, bye + 1);
 	c->bell[slot][0].rung = c->buried = true;
 }
 

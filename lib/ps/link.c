@@ -2,6 +2,7 @@
 /* A worker's end of its connection to a server: messages out, answers and the clock in. */
 #include <errno.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "lib/ps/ps.h"
 
@@ -106,6 +107,14 @@ static void transmit(struct tt_ps_out *out, struct tt_ps_task *owner)
 	put(out, out->staging, sizeof(*msg) + (payload ? 0 : msg->len), 0, 0);
 }
 
+uint64_t tt_ps_msg_sum(const struct tt_ps_msg *msg, const void *payload)
+{
+	struct tt_ps_msg head = *msg;
+
+	head.order = head.sum = 0;
+	return XXH3_64bits_withSeed(payload, msg->len, XXH3_64bits(&head, sizeof(head)));
+}
+
 void tt_ps_send(struct tt_ps_task *task, struct tt_ps_out *out, struct tt_ps_msg msg,
 		const void *payload, bool answer)
 {
@@ -119,6 +128,8 @@ void tt_ps_send(struct tt_ps_task *task, struct tt_ps_out *out, struct tt_ps_msg
 	msg.number = link->sent++;
 	msg.clock = task->clock;
 	msg.behind = !payload;
+	if (link->ps->verify)
+		msg.sum = tt_ps_msg_sum(&msg, payload ? payload : out->staging + sizeof(msg));
 	memcpy(out->staging, &msg, sizeof(msg));
 	out->number = msg.number;
 	out->payload = payload;

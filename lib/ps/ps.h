@@ -62,7 +62,7 @@ struct tt_ps_msg {
 	uint32_t behind; /* 1: it is behind the head; 0: it rings for itself */
 	uint32_t version; /* of the block when it was pulled last; TT_PS_NOWHERE: never */
 	uint64_t order; /* between servers: the how manieth that changes this part */
-	uint64_t spares;
+	uint64_t sum;	/* verify: tt_ps_msg_sum */
 };
 
 /* The answer to a message; its slot is free then. */
@@ -272,7 +272,7 @@ struct tutti_ps {
 	uint32_t *in_token, *back_token; /* by rank: first of a server's, of a worker's bells */
 	uint64_t generation;
 	uint64_t grace_ns;
-	bool verify;
+	bool verify; /* messages and blocks have checksums */
 	struct tutti_win *win;
 	char *box;
 	size_t box_back; /* where the worker's part begins */
@@ -500,6 +500,8 @@ struct tt_ps_out *tt_ps_out_get(struct tt_ps_link *link);
 /* payload NULL: msg.len bytes are in out->staging behind the head already. answer: the task waits for it. */
 void tt_ps_send(struct tt_ps_task *task, struct tt_ps_out *out, struct tt_ps_msg msg,
 		const void *payload, bool answer);
+/* XXH3 of a message, with order and sum as 0, and of its payload. */
+uint64_t tt_ps_msg_sum(const struct tt_ps_msg *msg, const void *payload);
 void tt_ps_credit_ring(struct tt_bell *bell);
 void tt_ps_note_ring(struct tt_bell *bell);
 /* The rank of a link may have died: go on with the next copy. */

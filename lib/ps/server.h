@@ -75,10 +75,10 @@ struct tt_ps_server {
 	size_t held_bytes;
 
 	/* copies, see chain.c */
-	bool serves;
+	atomic_bool serves; /* who closes looks at it, too, and at order and acked */
 	int behind; /* the copy that is told of everything; -1: none */
-	uint64_t order, acked, answered; /* messages dealt with; by all copies behind, too; and told the workers */
-	uint64_t told;			 /* acked, as the copy before was told */
+	_Atomic uint64_t order, acked; /* messages dealt with; and by all copies behind, too */
+	uint64_t answered, told;       /* of them told the workers; acked, as the copy before was told */
 	int unprepared, refused;	 /* why the last PREPARE could not be done here, or by a copy behind; 0: it could */
 	struct tt_ps_entry *entry; /* those from acked + 1 to order, by order modulo the number of slots */
 	struct tt_ps_log_bell *log, ack_bell[TT_PS_CHAIN];
@@ -129,6 +129,8 @@ void tt_ps_chain_add(struct tt_ps_server *srv, struct tt_ps_client *c, struct tt
 int tt_ps_chain_new(struct tt_ps_server *srv, struct tt_bell **bells);
 /* The message in this slot, if it is all here; or NULL. */
 struct tt_ps_msg *tt_ps_arrived(const struct tt_ps_client *c, int slot);
+/* Verify: this message of that rank is not what was sent, so all that it has a part in fails. */
+bool tt_ps_damaged(struct tt_ps_server *srv, int rank, const struct tt_ps_msg *m);
 
 /* handle.c: one message, in its turn */
 void tt_ps_handle(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,

@@ -248,13 +248,71 @@ static void exits(void)
 	TT_CHECK(!MP_RUN(.n = 3, .fn = exit_body));
 }
 
+/* ---- how far the call had come ---- */
+
+#define PIECE 4096
+#define PIECES 256
+
+/* The last failed call: rank 0 is dead, and which call of the communicator it was. */
+static int told(struct mp_job *job, const char *call, uint64_t sequence, struct tutti_error_info *info)
+{
+	*info = (struct tutti_error_info){.size = sizeof(*info)};
+	MP_OK(tutti_last_error(info));
+	TT_EXPECT(info->code == -TUTTI_EPEER && info->rank == 0 && info->host[0]);
+	TT_EXPECT(!strcmp(info->call, call) && info->sequence == sequence);
+	return 0;
+}
+
+/* The root dies after some of its messages; each is sent when the one before has arrived, so some have. */
+static int how_far_body(struct mp_job *job)
+{
+	static unsigned char v[PIECE * PIECES];
+	struct tutti_request *bcast, *reduce, *recv;
+	struct tutti_error_info info;
+	unsigned char w[7] = {0}, x[7];
+	double t0;
+	size_t i;
+
+	memset(v, job->rank ? 0 : 5, sizeof(v));
+	MP_OK(tutti_ibcast(v, sizeof(v), TUTTI_UINT8, 0, job->world, &bcast));
+	if (!job->rank)
+		return tutti_wait(&bcast) || 1; /* it dies in it */
+	MP_OK(tutti_iallreduce(TUTTI_IN_PLACE, w, 7, TUTTI_UINT8, TUTTI_SUM, job->world, &reduce));
+	MP_OK(tutti_irecv(x, 7, TUTTI_UINT8, 0, 3, job->world, NULL, &recv));
+	MP_ERR(tutti_wait(&bcast), -TUTTI_EPEER);
+	TT_EXPECT(!told(job, "bcast", 1, &info));
+	TT_EXPECT(!strncmp(info.phase, "round ", 6) && strstr(info.phase, " of 256"));
+	TT_EXPECT(info.bytes >= PIECE && info.bytes < sizeof(v) && info.bytes % PIECE == 0);
+	TT_EXPECT(atoi(info.phase + 6) == (int)(info.bytes / PIECE) + 1);
+	for (i = 0; i < info.bytes; i++)
+		TT_EXPECT(v[i] == 5);
+	t0 = mp_now(); /* the others that were pending, and later ones */
+	MP_ERR(tutti_wait(&reduce), -TUTTI_EPEER);
+	TT_EXPECT(!told(job, "allreduce", 2, &info) && info.phase[0] && !info.bytes);
+	MP_ERR(tutti_wait(&recv), -TUTTI_EPEER);
+	TT_EXPECT(!told(job, "recv", 0, &info) && info.phase[0] && !info.bytes);
+	MP_ERR(tutti_barrier(job->world), -TUTTI_EPEER);
+	TT_EXPECT(!told(job, "barrier", 3, &info) && !strcmp(info.phase, "not started") && !info.bytes);
+	TT_EXPECT(mp_now() - t0 < 1);
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void how_far(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = how_far_body, .killed = 1,
+			 .env = "TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=die_after=150,rank=0 TUTTI_EAGER=0 "
+				"TUTTI_ALGO=bcast:chain TUTTI_CHUNK=4096 TUTTI_LANES=1"));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"kill_shm", kill_shm}, {"kill_node", kill_node}, {"kill_ofi", kill_ofi},	      {"kill_rdm", kill_rdm},
 		{"stopped", stopped},	{"kill_thread", kill_thread}, {"aborts", aborts},
 		{"exits", exits},	{"at_start", at_start},
-		{"kill_verbs", kill_verbs},
+		{"kill_verbs", kill_verbs}, {"how_far", how_far},
 		{NULL, NULL},
 	};
 

@@ -7,10 +7,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "lib/ps/ps.h"
 
-/* Ranks below `servers` serve, all others work. */
 /* ---- what a server tells does not arrive ---- */
 
 /* *arg: the operation of rank 0, counted from the first of the server's, that fails. */
@@ -233,9 +233,89 @@ static void closing(void)
 			 .timeout_ms = 15000));
 }
 
+/* ---- a bit that changes on the way ---- */
+
+#define COUNTS 2000
+
+struct damage {
+	int after; /* the worker's operation of which a bit changes */
+	atomic_int found, other;
+};
+
+/* Every element is the number of pushes; else 1. */
+static int count_up(struct tutti_ps *ps, struct tutti_ps_table *t)
+{
+	static int64_t one[COUNTS], got[COUNTS];
+	int err = 0, i, k;
+
+	for (k = 0; k < COUNTS; k++)
+		one[k] = 1;
+	for (i = 1; !err && i <= 20; i++) {
+		err = tutti_ps_push(t, one, 0, COUNTS, TUTTI_INT64);
+		if (!err)
+			err = tutti_ps_clock(ps);
+		if (!err)
+			err = tutti_ps_pull(t, got, 0, COUNTS, TUTTI_INT64);
+		for (k = 0; !err && k < COUNTS; k++)
+			if (got[k] != i)
+				return 1;
+	}
+	return err;
+}
+
+static int damaged_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_config config = {0};
+	struct damage *d = job->arg;
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	char fault[64];
+	int err;
+
+	if (job->rank) {
+		snprintf(fault, sizeof(fault), "flip_after=%d", d->after);
+		setenv("TUTTI_FAULT", fault, 1);
+	}
+	MP_OK(mp_join(job, MP_ID, &config));
+	MP_OK(mp_ps_open(job, 1, 0, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", COUNTS, TUTTI_INT64, &opt, &t));
+	err = job->rank ? count_up(ps, t) : 0;
+	TT_EXPECT(err <= 0);
+	if (err) {
+		MP_OK(tutti_last_error(&info));
+		atomic_fetch_add(strstr(info.text, "checksum") ? &d->found : &d->other, 1);
+		if (!strstr(info.text, "checksum"))
+			printf("  operation %d: %s\n", d->after, info.text);
+		fflush(stdout);
+	}
+	(void)tutti_ps_close(ps);
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+/* Of what is pushed or pulled nothing is ever wrong; answers, and heads of blocks, have no checksum. */
+static void damaged(void)
+{
+	struct damage *d = mp_shared_mem(sizeof(*d));
+	int i;
+
+	for (i = 0; i < 16; i++) {
+		d->after = 100 + i;
+		TT_CHECK(!MP_RUN(.n = 2, .no_init = true, .fn = damaged_body, .arg = d, .timeout_ms = 30000,
+				 .env = "TUTTI_TRANSPORT=fault:shm TUTTI_CHECKSUM=1 TUTTI_TIMEOUT=2s"));
+	}
+	printf("  %d bits changed: %d found by checksums, %d otherwise; no value was wrong\n", i, d->found, d->other);
+	TT_CHECK(d->found >= 8);
+	munmap(d, sizeof(*d));
+}
+
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"deaf", deaf}, {"answers", answers}, {"closing", closing}, {NULL, NULL}};
+	static const struct tt_test tests[] = {
+		{"deaf", deaf}, {"answers", answers}, {"closing", closing}, {"damaged", damaged}, {NULL, NULL}};
 
 	return tt_test_main("ps_errors", tests, argc, argv);
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A parameter server with stragglers, of which servers and workers are killed, for TT_SECONDS (make soak: an hour; else a
- * server and a worker, in seconds): no acknowledged push is lost or doubled, memory stays flat, and over the traces tutti_ps_check proves the bound.
+ * server and a worker, in seconds): no acknowledged push is lost or doubled, memory and descriptors stay flat, and over the
+ * traces tutti_ps_check proves the bound. Prints what there was.
  */
 #include "config.h"
 
 #include "tests/mp/job.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -33,38 +35,59 @@ static uint64_t draw(uint64_t *state)
 	return *state >> 33;
 }
 
-/* Kilobytes of memory that a rank has; 0: it is not there. */
-static long memory_of(struct mp_job *job, int rank)
+/* What a rank has; all 0: it is not there. */
+struct had {
+	long kib;
+	int descriptors;
+};
+
+static struct had had_by(struct mp_job *job, int rank)
 {
-	char path[64];
+	struct had had = {0};
 	long size, pages = 0;
+	char path[64];
+	DIR *dir;
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%d/statm", atomic_load(&job->shared->pid[rank]));
 	f = fopen(path, "r");
-	if (!f)
-		return 0;
-	if (fscanf(f, "%ld %ld", &size, &pages) != 2)
-		pages = 0;
-	fclose(f);
-	return pages * (sysconf(_SC_PAGESIZE) / 1024);
+	if (f && fscanf(f, "%ld %ld", &size, &pages) == 2)
+		had.kib = pages * (sysconf(_SC_PAGESIZE) / 1024);
+	if (f)
+		fclose(f);
+	snprintf(path, sizeof(path), "/proc/%d/fd", atomic_load(&job->shared->pid[rank]));
+	dir = opendir(path);
+	while (dir && readdir(dir))
+		had.descriptors++;
+	if (dir)
+		closedir(dir);
+	return had;
 }
 
-/* From when everything has happened to the end. */
-static int flat(struct mp_job *job, const struct soak *s, long *before)
+/* From when everything has happened to the end. Within a second the control tree may still be mending itself: no word on descriptors. */
+static int flat(struct mp_job *job, const struct soak *s, const struct had *before)
 {
-	bool first = !before[0] && !before[1];
-	long now;
+	bool mended = s->seconds > 30;
+	long most = 0;
 	int r;
 
-	for (r = 0; r < job->n && !mp_sanitized(); r++) {
-		now = r == s->victim ? 0 : memory_of(job, r);
-		if (!first && now > before[r] + 2048 + before[r] / 50) {
-			fprintf(stderr, "rank %d has grown from %ld to %ld KiB\n", r, before[r], now);
+	for (r = 0; r < job->n; r++) {
+		struct had now = had_by(job, r);
+
+		if (r == s->victim || mp_sanitized())
+			continue;
+		most = now.kib - before[r].kib > most ? now.kib - before[r].kib : most;
+		if (now.kib > before[r].kib + 2048 + before[r].kib / 50 ||
+		    (mended && now.descriptors > before[r].descriptors)) {
+			fprintf(stderr, "rank %d has grown from %ld to %ld KiB, from %d to %d descriptors\n", r,
+				before[r].kib, now.kib, before[r].descriptors, now.descriptors);
 			return 1;
 		}
-		before[r] = now;
 	}
+	printf("  %d clocks; grown in the last third by %ld KiB at most; %d to %d descriptors at a worker\n",
+	       atomic_load(&job->shared->word[0]), most, before[job->rank].descriptors,
+	       had_by(job, job->rank).descriptors);
+	fflush(stdout);
 	return 0;
 }
 
@@ -95,14 +118,16 @@ static int step(struct mp_job *job, struct tutti_ps *ps, struct work *w)
 	TT_EXPECT(got == w->pushed);
 	mp_sleep_ms(draw(&w->state) % 16 ? 4 : 30);
 	MP_OK(tutti_ps_clock(ps));
+	atomic_fetch_add(&job->shared->word[0], 1);
 	return 0;
 }
 
 static int work(struct mp_job *job, const struct soak *s, struct tutti_ps *ps, struct work *w)
 {
 	double begin = mp_now(), now;
-	long memory[SERVERS + WORKERS] = {0};
+	struct had had[SERVERS + WORKERS] = {0};
 	bool killed = false, looked = false;
+	int r;
 
 	while ((now = mp_now() - begin) < s->seconds) {
 		TT_EXPECT(!step(job, ps, w));
@@ -113,11 +138,12 @@ static int work(struct mp_job *job, const struct soak *s, struct tutti_ps *ps, s
 			killed = true;
 		}
 		if (!looked && now > s->seconds * 2 / 3) {
-			TT_EXPECT(!flat(job, s, memory));
+			for (r = 0; r < job->n; r++)
+				had[r] = had_by(job, r);
 			looked = true;
 		}
 	}
-	return job->rank == SERVERS ? flat(job, s, memory) : 0;
+	return looked ? flat(job, s, had) : 0;
 }
 
 static int soak_body(struct mp_job *job)
@@ -154,6 +180,18 @@ static bool proven(const char *dir)
 	status = system(command);
 	return WIFEXITED(status) && !WEXITSTATUS(status);
 }
+
+#ifdef __SANITIZE_THREAD__
+/*
+ * A read of a peer that libfabric's software provider serves here meets what the server writes meanwhile, as a
+ * device's would: readers see by the stamps.
+ */
+__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
+const char *__tsan_default_suppressions(void)
+{
+	return "race:libfabric.so";
+}
+#endif
 
 /* A server dies, or the other one, or a worker, or nobody, in turn. */
 static void soak(void)

@@ -4,21 +4,32 @@
  * communicators, of random types, operators (the caller's, too), sizes, roots and memory, in place or not, blocking,
  * nonblocking and persistent, alone and in groups, completed in an order that each rank draws for itself; every
  * element of every result is compared with a serial oracle. TUTTI_TEST_SEED=N runs program N alone, TT_TIMES=N runs N
- * times as many.
+ * times as many (30 are a million collectives); from 20 on what is kept has been filled after a third, and memory and
+ * descriptors stay as they are.
  */
 #include "config.h"
 
 #include "tests/mp/random.h"
 
 #include <stdio.h>
+#include <sys/mman.h>
 
 #define SLOTS 6	 /* calls under way at once */
 #define STEPS 24 /* calls of a program */
 #define COMMS 4
 #define GROUP 4 /* calls of a group, at most */
 
+/* Of all jobs of a test. */
+struct sum {
+	int howmany; /* programs of a job */
+	bool soak;
+	atomic_llong collectives, messages; /* that rank 0 has compared */
+	atomic_long grown;		    /* KiB, the most of a rank in two thirds of a job */
+};
+
 struct program {
 	struct mp_job *job;
+	struct sum *sum;
 	const struct rnd_ops *ops;
 	uint64_t shared, own; /* random states: equal on all ranks, and this rank's */
 	struct tutti_comm *comm[COMMS];
@@ -55,6 +66,11 @@ static int step(struct program *p, int at, int n)
 		rnd_draw(&p->shared, p->ops, p->comm[rnd_below(&p->shared, COMMS)], at + i, n > 1,
 			 &s[i]->c);
 		TT_EXPECT(!rnd_prepare(job, s[i], (enum mp_kind)rnd_below(&p->own, MP_KINDS)));
+		if (!job->rank)
+			atomic_fetch_add(s[i]->c.what == RND_SHIFT || s[i]->c.what == RND_FUNNEL
+						 ? &p->sum->messages
+						 : &p->sum->collectives,
+					 s[i]->c.times);
 	}
 	if (n > 1)
 		MP_OK(tutti_group_start());
@@ -86,6 +102,7 @@ static int steps(struct program *p)
 static int program(struct mp_job *job, const struct rnd_ops *ops, unsigned seed)
 {
 	struct program p = {.job = job,
+			    .sum = job->arg,
 			    .ops = ops,
 			    .shared = seed * 77777ull,
 			    .own = seed + 1000ull * (unsigned)job->rank};
@@ -104,31 +121,74 @@ static int program(struct mp_job *job, const struct rnd_ops *ops, unsigned seed)
 	return 0;
 }
 
+/* Memory of its own: that of the pool and of transports, of which more and more pages are in use, has descriptors. */
+static long own_kib(void)
+{
+	FILE *f = fopen("/proc/self/status", "r");
+	char line[200];
+	long kib = 0;
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "RssAnon: %ld", &kib) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return kib;
+}
+
+static int flat(struct sum *sum, long kib, int fds)
+{
+	long grown = own_kib() - kib, most = atomic_load(&sum->grown);
+
+	while (grown > most && !atomic_compare_exchange_weak(&sum->grown, &most, grown))
+		;
+	TT_EXPECT(tt_open_fds() <= fds);
+	TT_EXPECT(mp_sanitized() || grown < 2048 + kib / 50);
+	return 0;
+}
+
 static int programs(struct mp_job *job)
 {
 	const char *one = getenv("TUTTI_TEST_SEED");
-	int i = one ? atoi(one) : 1, last = one ? i : *(int *)job->arg;
+	struct sum *sum = job->arg;
+	int i = one ? atoi(one) : 1, last = one ? i : sum->howmany, fds = 0;
 	struct rnd_ops ops;
+	long kib = 0;
 
 	TT_EXPECT(!rnd_ops_new(job, &ops));
-	for (; i <= last; i++)
+	for (; i <= last; i++) {
+		if (i == last / 3) {
+			fds = tt_open_fds();
+			kib = own_kib();
+		}
 		TT_EXPECT(!program(job, &ops, (unsigned)i));
+	}
+	if (sum->soak && fds)
+		TT_EXPECT(!flat(sum, kib, fds));
 	return rnd_ops_free(job, &ops);
 }
 
 /* Jobs of so many ranks, each of so many programs. */
 static void jobs_of(int from, int to, const char *env, int howmany)
 {
-	const char *times = getenv("TT_TIMES");
-	int n;
+	const char *text = getenv("TT_TIMES");
+	int times = text ? atoi(text) : 1, n;
+	struct sum *sum = mp_shared_mem(sizeof(*sum));
 
 #ifdef __SANITIZE_THREAD__
 	howmany = howmany / 10 + 1; /* ten times as slow */
 #endif
-	howmany *= times ? atoi(times) : 1;
+	sum->howmany = howmany * times;
+	sum->soak = times >= 20;
 	for (n = from; n <= to; n++)
-		TT_CHECK(!MP_RUN(.n = n, .env = env, .fn = programs, .arg = &howmany,
-				 .timeout_ms = 120000 * (times ? atoi(times) : 1)));
+		TT_CHECK(!MP_RUN(.n = n, .env = env, .fn = programs, .arg = sum, .timeout_ms = 120000 * times));
+	printf("  %lld collectives and %lld messages as they must be", atomic_load(&sum->collectives),
+	       atomic_load(&sum->messages));
+	if (sum->soak)
+		printf("; at most %ld KiB more after two thirds", atomic_load(&sum->grown));
+	printf("\n");
+	fflush(stdout);
+	munmap(sum, sizeof(*sum));
 }
 
 static void jobs(const char *env, int howmany)
