@@ -133,20 +133,25 @@ static int pong(const struct pair *p, int other)
 	return err ? perf_call_failed(p->perf, "win_wait_notify", err) : 0;
 }
 
-/* n round trips, one after the other without a pause, so that one look at the clock is between them. */
+/*
+ * n round trips, one after the other without a pause. The clock is read while a ping is on its way: from there to the
+ * same moment of the next round trip is one round trip, so there is one more of them.
+ */
 static int ping_pong(const struct pair *p, int n, double *times)
 {
-	uint64_t start = perf_now_ns(), end;
 	int me = p->perf->rank, i, err = 0;
+	uint64_t start = 0, now;
 
-	for (i = 0; i < n && !err; i++) {
+	for (i = 0; i <= n && !err; i++) {
 		err = me ? pong(p, 0) : ping(p, 1);
+		if (!me && times) {
+			now = perf_now_ns();
+			if (i)
+				times[i - 1] = (double)(now - start) / 2e3; /* half of it */
+			start = now;
+		}
 		if (!err)
 			err = me ? ping(p, 0) : pong(p, 1);
-		end = perf_now_ns();
-		if (times)
-			times[i] = (double)(end - start) / 2e3; /* half of it */
-		start = end;
 	}
 	if (err)
 		return err;

@@ -106,7 +106,8 @@ int tutti_win_free(struct tutti_win *win)
 	return err;
 }
 
-static int check(const char *call, struct tutti_win *win, int rank, const void *local, size_t len,
+/* What is wrong with the arguments of a call. */
+static int wrong(const char *call, struct tutti_win *win, int rank, const void *local, size_t len,
 		 uint64_t offset)
 {
 	uint64_t size;
@@ -130,7 +131,17 @@ static int check(const char *call, struct tutti_win *win, int rank, const void *
 	return 0;
 }
 
-static int check_write(const char *call, struct tutti_win *win, int rank, const void *local,
+/* Mostly nothing is: these are the same questions, asked without a call. */
+static inline int check(const char *call, struct tutti_win *win, int rank, const void *local,
+			size_t len, uint64_t offset)
+{
+	if (win && !win->closed && rank >= 0 && rank < win->comm->size && (local || !len) &&
+	    len <= win->part[rank].size && offset <= win->part[rank].size - len)
+		return 0;
+	return wrong(call, win, rank, local, len, offset);
+}
+
+static inline int check_write(const char *call, struct tutti_win *win, int rank, const void *local,
 		       size_t len, uint64_t offset)
 {
 	int err = check(call, win, rank, local, len, offset);

@@ -257,10 +257,19 @@ static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t
 	return false;
 }
 
+/* What the last step of a wait leaves to be done without the lock. */
+static inline void wait_over(struct tutti_context *ctx, bool offered)
+{
+	if (offered)
+		atomic_store_explicit(&ctx->shares_core, true, memory_order_relaxed);
+	if (atomic_load_explicit(&ctx->dump_due, memory_order_relaxed))
+		tt_record_due(ctx);
+}
+
 int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, uint64_t deadline)
 {
 	struct waiter w = {.ctx = ctx, .done = done, .arg = arg};
-	bool spin = ctx->wait_mode == TT_WAIT_SPIN, over, offered = false;
+	bool spin = ctx->wait_mode == TT_WAIT_SPIN, offered = false;
 	uint64_t now = 0, idle_since = 0;
 	unsigned step, quiet = 0;
 	int n;
@@ -268,23 +277,22 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 	for (step = 0;; step++) {
 		tt_wire_lock(ctx->wire);
 		n = tt_engine_progress(ctx);
-		over = done(arg);
-		if (!over && step % TIMER_STEPS == TIMER_STEPS - 1)
+		if (done(arg)) {
+			tt_wire_wake(ctx->wire); /* our polling has disarmed what they sleep on */
+			tt_wire_unlock(ctx->wire);
+			wait_over(ctx, offered);
+			return 0;
+		}
+		if (step % TIMER_STEPS == TIMER_STEPS - 1)
 			tt_engine_timers(ctx);
 		/* nobody is woken by the end of a turn */
 		w.stalled = !tt_list_empty(&ctx->stalled) || !tt_list_empty(&ctx->node_gated);
 		if (spin && step % CLOCK_STEPS == 0)
 			w.slow = tt_wire_slow_poll(ctx->wire);
-		if (over)
-			tt_wire_wake(ctx->wire); /* our polling has disarmed what they sleep on */
 		tt_wire_unlock(ctx->wire);
 		if (offered) /* did the rank we wait for need this core? */
-			atomic_store_explicit(&ctx->shares_core, n || over, memory_order_relaxed);
+			atomic_store_explicit(&ctx->shares_core, n > 0, memory_order_relaxed);
 		offered = false;
-		if (over && atomic_load_explicit(&ctx->dump_due, memory_order_relaxed))
-			tt_record_due(ctx);
-		if (over)
-			return 0;
 		if (n) {
 			idle_since = 0;
 			quiet = 0;

@@ -109,17 +109,17 @@ void tt_win_amo_try(struct tt_win_amo *a)
 	struct tt_wire *wire = win->comm->ctx->wire;
 	struct tt_win_part *part = &win->part[a->rank];
 	int peer = win->comm->world[a->rank], place, err;
+	const struct tt_way *way;
 
 	if (a->started || a->over)
 		return;
 	err = tt_comm_check(win->comm);
 	if (!err)
-		err = tt_wire_reach(wire, peer, &place);
+		err = tt_wire_reach(wire, peer, &way);
 	if (!err && !take_word(a))
 		err = -EAGAIN;
 	if (!err) {
-		if (a->at.device)
-			place = win->amo_place;
+		place = a->at.device ? win->amo_place : way->place;
 		a->at.rkey = (part->mapped || a->at.device) && part->has_key >> place & 1
 				     ? &part->rkey[place]
 				     : NULL;

@@ -71,8 +71,6 @@ static int register_local(struct tt_win_op *op, int tp)
 	const struct tt_win_access *a = &op->access;
 	int err;
 
-	if (tt_wire_local_any(wire, tp, a->len, a->get))
-		return 0;
 	if (!op->region)
 		op->region = tt_mem_borrow(tt_wire_memory(wire), a->local, a->len);
 	if (op->region && op->region->mr[tp])
@@ -93,31 +91,28 @@ static int issue(struct tt_win_op *op)
 	struct tutti_win *win = op->win;
 	struct tt_wire *wire = win->comm->ctx->wire;
 	const struct tt_win_part *part = &win->part[a->rank];
-	int peer = win->comm->world[a->rank], tp, place, err;
+	int peer = win->comm->world[a->rank], err;
+	const struct tt_way *way;
 	struct tt_rma rma;
-	size_t max;
 
-	err = tt_comm_check(win->comm);
-	if (!err)
-		err = tt_wire_reach(wire, peer, &place);
+	err = atomic_load_explicit(&win->comm->failed, memory_order_relaxed)
+		      ? tt_comm_check(win->comm)
+		      : tt_wire_reach(wire, peer, &way);
+	if (!err && a->len > (a->get ? way->bare_get : way->bare_put))
+		err = register_local(op, way->index);
 	if (err)
 		return err;
-	tp = tt_wire_at_place(wire, place);
-	err = register_local(op, tp);
-	if (err)
-		return err;
-	if (a->len && !(part->has_key >> place & 1))
+	if (a->len && !(part->has_key >> way->place & 1))
 		return tt_fail(-EOPNOTSUPP, "the window's memory at rank %d can't be reached "
 					    "over the transport in use; take it from tutti_alloc",
 			       a->rank);
-	max = tt_wire_max_put(wire, tp);
 	op->piece = a->len - op->sent;
-	if (max && op->piece > max)
-		op->piece = max;
+	if (op->piece > way->most)
+		op->piece = way->most;
 	rma = (struct tt_rma){.local = (char *)a->local + op->sent,
 			      .len = op->piece,
 			      .remote = part->base + a->offset + op->sent,
-			      .rkey = &part->rkey[place],
+			      .rkey = &part->rkey[way->place],
 			      .note = op->token,
 			      .flags = a->get ? 0 : TT_RMA_REMOTE};
 	if (a->note && op->sent + op->piece == a->len)
@@ -162,26 +157,31 @@ static void op_done(struct tt_wr *wr, int status)
 		stall(op);
 }
 
-static struct tt_win_op *op_new(struct tutti_win *win, const struct tt_win_access *access,
-				struct tt_win_end *end)
+static struct tt_win_op *op_alloc(struct tutti_win *win)
 {
-	struct tutti_context *ctx = win->comm->ctx;
+	struct tt_win_op *op = calloc(1, sizeof(*op));
+
+	if (!op) {
+		tt_fail(-ENOMEM, "no memory for a one-sided operation");
+		return NULL;
+	}
+	op->win = win;
+	op->wr.done = op_done;
+	op->stalled.again = op_again;
+	tt_list_init(&op->stalled.link);
+	tt_wire_stats(win->comm->ctx->wire)->allocations++;
+	return op;
+}
+
+static inline struct tt_win_op *op_new(struct tutti_win *win, const struct tt_win_access *access,
+				       struct tt_win_end *end)
+{
 	struct tt_win_op *op = win->free_ops;
 
-	if (op) {
+	if (op)
 		win->free_ops = op->next;
-	} else {
-		op = calloc(1, sizeof(*op));
-		if (!op) {
-			tt_fail(-ENOMEM, "no memory for a one-sided operation");
-			return NULL;
-		}
-		op->win = win;
-		op->wr.done = op_done;
-		op->stalled.again = op_again;
-		tt_list_init(&op->stalled.link);
-		tt_wire_stats(ctx->wire)->allocations++;
-	}
+	else if (!(op = op_alloc(win)))
+		return NULL;
 	op->access = *access;
 	op->sent = op->piece = 0;
 	op->region = NULL; /* many need none: issue() sees */
@@ -243,7 +243,7 @@ int tt_win_op_start(struct tutti_win *win, const struct tt_win_access *access,
 	return err == -EAGAIN ? 0 : refused(win, access->rank, err);
 }
 
-/* A blocking try: the first piece has to start. */
+/* A blocking call whose operation, its first piece, has not started yet. */
 struct attempt {
 	struct tt_stalled stalled; /* while it has no room */
 	struct tt_win_op *op;
@@ -265,33 +265,46 @@ static bool try_start(void *arg)
 	return a->over;
 }
 
-int tt_win_op(struct tutti_win *win, const struct tt_win_access *access)
+/* Under the lock, which it gives back: op could not start, and why. */
+static int start_later(struct tt_win_op *op, int err)
 {
+	struct attempt a = {.stalled.again = tt_stalled_wait, .op = op, .result = err};
+	struct tutti_win *win = op->win;
 	struct tutti_context *ctx = win->comm->ctx;
-	struct attempt a = {.stalled.again = tt_stalled_wait};
-	bool over, late = false;
+	int rank = op->access.rank;
+	bool late = false;
 
 	tt_list_init(&a.stalled.link);
-	tt_wire_lock(ctx->wire);
-	a.op = op_new(win, access, NULL);
-	over = !a.op || try_start(&a);
-	if (!over)
+	if (err == -EAGAIN) {
 		tt_list_add(&ctx->stalled, &a.stalled.link);
-	tt_wire_unlock(ctx->wire);
-	if (!a.op)
-		return -ENOMEM;
-	if (!over)
+		tt_wire_unlock(ctx->wire);
 		late = tt_engine_wait(ctx, try_start, &a, tt_deadline_ms(ctx->env.timeout.number));
-	if (!late && !a.result)
-		return 0;
-	tt_wire_lock(ctx->wire);
-	tt_list_del(&a.stalled.link);
-	op_free(a.op);
+		if (!late && !a.result)
+			return 0;
+		tt_wire_lock(ctx->wire);
+		tt_list_del(&a.stalled.link);
+	}
+	op_free(op);
 	tt_wire_unlock(ctx->wire);
 	if (!late)
-		return refused(win, access->rank, a.result);
-	return tt_fail_rank(-ETIMEDOUT, access->rank, NULL,
+		return refused(win, rank, a.result);
+	return tt_fail_rank(-ETIMEDOUT, rank, NULL,
 			    "a one-sided operation on rank %d could not be started within "
 			    "%lld ms (TUTTI_TIMEOUT)",
-			    access->rank, (long long)ctx->env.timeout.number);
+			    rank, (long long)ctx->env.timeout.number);
+}
+
+int tt_win_op(struct tutti_win *win, const struct tt_win_access *access)
+{
+	struct tt_wire *wire = win->comm->ctx->wire;
+	struct tt_win_op *op;
+	int err;
+
+	tt_wire_lock(wire);
+	op = op_new(win, access, NULL);
+	err = op ? issue(op) : -ENOMEM;
+	if (err && op)
+		return start_later(op, err);
+	tt_wire_unlock(wire);
+	return err;
 }

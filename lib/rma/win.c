@@ -32,12 +32,6 @@ static int new_tokens(struct tutti_win *win)
 	return err;
 }
 
-uint32_t tt_win_begin(struct tutti_win *win, int rank)
-{
-	win->pending[rank]++;
-	return win->age;
-}
-
 void tt_win_end(struct tutti_win *win, int rank, uint32_t age)
 {
 	struct tt_list *l, *tmp;

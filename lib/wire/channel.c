@@ -15,23 +15,6 @@
 
 /* ---- operations at the transport ---- */
 
-int tt_chan_rma(struct tt_chan *chan, struct tt_rma *rma, struct tt_wr *wr, bool get)
-{
-	int rc;
-
-	rma->user = wr;
-	wr->lands = get ? rma->local : NULL;
-	rc = get ? chan->ep->ops->get(chan->ep, rma) : chan->ep->ops->put(chan->ep, rma);
-	if (rc == TT_STARTED) {
-		tt_list_add(&chan->inflight, &wr->link);
-		chan->wire->inflight++;
-	} else if (rc == TT_FINISHED) {
-		wr->done(wr, 0);
-		rc = 0;
-	}
-	return rc;
-}
-
 /*
  * A transport that refuses an operation for another reason than lack of room is broken for this peer,
  * most likely because the peer closed its end or is dying.

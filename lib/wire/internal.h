@@ -3,11 +3,11 @@
 #ifndef TT_WIRE_INTERNAL_H
 #define TT_WIRE_INTERNAL_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "lib/base/clock.h"
 #include "lib/base/hash.h"
+#include "lib/base/lock.h"
 #include "lib/wire/wire.h"
 
 #define TT_BUCKETS 256
@@ -165,6 +165,7 @@ struct tt_wire_tp {
 	const char *name; /* of the wrapped one under fault */
 	int place;	  /* in the list of compiled ones */
 	int endpoints;	  /* polled while > 0 */
+	struct tt_way way;
 };
 
 /* A connection request that came before tt_wire_attach. */
@@ -179,7 +180,7 @@ struct tt_wire {
 	const struct tt_env *env;
 	struct tt_wire_params params;
 	struct tt_boot *boot;
-	pthread_mutex_t lock;
+	struct tt_lock lock;
 	struct tt_tp_params tp_params;
 	struct tt_wire_tp tp[TT_TP_MAX];
 	int ntps;
@@ -222,6 +223,8 @@ struct tt_wire {
 #define TT_TOKEN_SLOT_BITS 6
 #define TT_TOKEN_RANK_BITS 20
 #define TT_TOKEN_INDEX_BITS 20
+#define TT_TOKEN_INDEX_MASK ((1u << TT_TOKEN_INDEX_BITS) - 1)
+#define TT_TOKEN_GENERATION_MASK (0x7fffffffu >> TT_TOKEN_INDEX_BITS)
 
 /* table.c */
 void tt_table_init(struct tt_table *table);
@@ -236,7 +239,19 @@ uint32_t tt_slot_token(const struct tt_chan *chan, int slot);
 struct tt_chan *tt_slot_chan(struct tt_wire *wire, uint32_t token, int *slot);
 int tt_token_new(struct tt_wire *wire, enum tt_token_kind kind, void *target, uint32_t *token);
 void tt_token_free(struct tt_wire *wire, uint32_t token);
-struct tt_token *tt_token_find(struct tt_wire *wire, uint32_t token);
+static inline struct tt_token *tt_token_find(struct tt_wire *wire, uint32_t token)
+{
+	uint32_t i = token & TT_TOKEN_INDEX_MASK;
+	struct tt_token *t;
+
+	if (i >= wire->ntokens)
+		return NULL;
+	t = &wire->token[i];
+	if (t->kind == TT_TOKEN_FREE ||
+	    (t->generation & TT_TOKEN_GENERATION_MASK) != token >> TT_TOKEN_INDEX_BITS)
+		return NULL;
+	return t;
+}
 
 /* connect.c */
 /* NULL: no memory, and tt_fail has said so. */
@@ -285,7 +300,22 @@ void tt_xfer_start_send(struct tt_chan *chan, struct tt_xfer *x);
 const char *tt_early_data(struct tt_chan *chan, const struct tt_early *early);
 void tt_early_drop(struct tt_wire *wire, struct tt_early *early);
 /* Hand wr to the transport's put or get. As tt_ep_ops.put, but in-place completion runs done too. */
-int tt_chan_rma(struct tt_chan *chan, struct tt_rma *rma, struct tt_wr *wr, bool get);
+static inline int tt_chan_rma(struct tt_chan *chan, struct tt_rma *rma, struct tt_wr *wr, bool get)
+{
+	int rc;
+
+	rma->user = wr;
+	wr->lands = get ? rma->local : NULL;
+	rc = get ? chan->ep->ops->get(chan->ep, rma) : chan->ep->ops->put(chan->ep, rma);
+	if (rc == TT_STARTED) {
+		tt_list_add(&chan->inflight, &wr->link);
+		chan->wire->inflight++;
+	} else if (rc == TT_FINISHED) {
+		wr->done(wr, 0);
+		rc = 0;
+	}
+	return rc;
+}
 
 /* flow.c */
 struct tt_flow *tt_flow_get(struct tt_chan *chan, uint64_t comm);

@@ -71,6 +71,17 @@ static int check_longest(struct tt_wire *wire, const struct tt_tp *tp)
 		       tp->ops->name, tp->max_put, need);
 }
 
+static void set_way(struct tt_wire_tp *t, int index)
+{
+	bool any = t->tp->caps & TT_CAP_LOCAL_ANY;
+
+	t->way = (struct tt_way){.place = t->place,
+				 .index = index,
+				 .most = t->tp->max_put ? t->tp->max_put : SIZE_MAX,
+				 .bare_put = any ? SIZE_MAX : t->tp->inline_put,
+				 .bare_get = any ? SIZE_MAX : 0};
+}
+
 static int open_one(struct tt_wire *wire, int place)
 {
 	struct tt_wire_tp *t = &wire->tp[wire->ntps];
@@ -87,6 +98,7 @@ static int open_one(struct tt_wire *wire, int place)
 		return err;
 	t->name = ops->name;
 	t->place = place;
+	set_way(t, wire->ntps);
 	t->tp->optional = !wire->asked && !self;
 	wire->ntps++;
 	return 0;

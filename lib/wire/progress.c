@@ -39,6 +39,7 @@ static void on_done(struct tt_wire *wire, struct tt_wr *wr, int status)
 	wr->done(wr, status);
 }
 
+/* All but notes. */
 static void on_event(struct tt_wire *wire, const struct tt_event *ev)
 {
 	struct tt_chan *chan = ev->ep ? ev->ep->user : NULL;
@@ -53,9 +54,6 @@ static void on_event(struct tt_wire *wire, const struct tt_event *ev)
 		wire->why = ev->status ? ev->data : NULL;
 		on_done(wire, ev->user, ev->status);
 		wire->why = NULL;
-		break;
-	case TT_EV_NOTE:
-		on_note(wire, ev->note);
 		break;
 	case TT_EV_MSG:
 		if (ev->len != sizeof(ctrl)) {
@@ -96,7 +94,9 @@ int tt_wire_progress(struct tt_wire *wire)
 		wire->batch = ev;
 		wire->batch_len = n;
 		for (k = 0; k < n; k++)
-			if (ev[k].kind != TT_EV_DROPPED)
+			if (ev[k].kind == TT_EV_NOTE) /* what is waited for most often */
+				on_note(wire, ev[k].note);
+			else if (ev[k].kind != TT_EV_DROPPED)
 				on_event(wire, &ev[k]);
 		wire->batch_len = 0;
 		total += n > 0 ? n : 0;

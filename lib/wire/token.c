@@ -10,8 +10,8 @@
 #include "lib/wire/internal.h"
 
 #define RANK_MASK ((1u << TT_TOKEN_RANK_BITS) - 1)
-#define INDEX_MASK ((1u << TT_TOKEN_INDEX_BITS) - 1)
-#define GENERATION_MASK (0x7fffffffu >> TT_TOKEN_INDEX_BITS)
+#define INDEX_MASK TT_TOKEN_INDEX_MASK
+#define GENERATION_MASK TT_TOKEN_GENERATION_MASK
 #define NO_TOKEN UINT32_MAX
 
 uint32_t tt_slot_token(const struct tt_chan *chan, int slot)
@@ -70,20 +70,6 @@ int tt_token_new(struct tt_wire *wire, enum tt_token_kind kind, void *target, ui
 	t->target = target;
 	*token = (t->generation & GENERATION_MASK) << TT_TOKEN_INDEX_BITS | i;
 	return 0;
-}
-
-struct tt_token *tt_token_find(struct tt_wire *wire, uint32_t token)
-{
-	uint32_t i = token & INDEX_MASK;
-	struct tt_token *t;
-
-	if (i >= wire->ntokens)
-		return NULL;
-	t = &wire->token[i];
-	if (t->kind == TT_TOKEN_FREE ||
-	    (t->generation & GENERATION_MASK) != token >> TT_TOKEN_INDEX_BITS)
-		return NULL;
-	return t;
 }
 
 void tt_token_free(struct tt_wire *wire, uint32_t token)

@@ -8,32 +8,23 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "lib/wire/internal.h"
 
 void tt_wire_lock(struct tt_wire *wire)
 {
-	pthread_mutex_lock(&wire->lock);
+	tt_lock(&wire->lock);
 }
 
 bool tt_wire_lock_within(struct tt_wire *wire, int ms)
 {
-	struct timespec end;
-
-	if (!pthread_mutex_trylock(&wire->lock))
-		return true;
-	clock_gettime(CLOCK_REALTIME, &end);
-	end.tv_nsec += ms * 1000000l;
-	end.tv_sec += end.tv_nsec / 1000000000l;
-	end.tv_nsec %= 1000000000l;
-	return !pthread_mutex_timedlock(&wire->lock, &end);
+	return tt_lock_within(&wire->lock, ms);
 }
 
 void tt_wire_unlock(struct tt_wire *wire)
 {
-	pthread_mutex_unlock(&wire->lock);
+	tt_unlock(&wire->lock);
 }
 
 static void lock_for_memory(void *wire)
@@ -63,12 +54,6 @@ size_t tt_wire_eager_max(const struct tt_env *env)
 
 static void init_lists(struct tt_wire *wire)
 {
-	pthread_mutexattr_t attr;
-
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
-	pthread_mutex_init(&wire->lock, &attr);
-	pthread_mutexattr_destroy(&attr);
 	tt_list_init(&wire->busy);
 	tt_list_init(&wire->requests);
 	tt_list_init(&wire->free_ctrl);
@@ -137,7 +122,6 @@ close_tps:
 close_fd:
 	close(wire->wake_fd);
 free_wire:
-	pthread_mutex_destroy(&wire->lock);
 	free(wire);
 	return err;
 }
@@ -186,7 +170,6 @@ void tt_wire_close(struct tt_wire *wire)
 	while (wire->ntps--)
 		wire->tp[wire->ntps].tp->ops->close(wire->tp[wire->ntps].tp);
 	close(wire->wake_fd);
-	pthread_mutex_destroy(&wire->lock);
 	free(wire->token);
 	free(wire->chan);
 	free(wire);
@@ -269,24 +252,24 @@ static int open_channel(struct tt_wire *wire, int peer, struct tt_chan **out)
 	return 0;
 }
 
-int tt_wire_reach(struct tt_wire *wire, int peer, int *place)
+int tt_wire_reach(struct tt_wire *wire, int peer, const struct tt_way **way)
 {
 	struct tt_chan *chan = wire->chan[peer];
 	int err = chan && chan->state == TT_CHAN_OPEN ? 0 : open_channel(wire, peer, &chan);
 
 	if (!err)
-		*place = wire->tp[chan->tp].place;
+		*way = &wire->tp[chan->tp].way;
 	return err;
 }
 
-static int one_sided(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_region *region,
+static inline int one_sided(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_region *region,
 		     struct tt_wr *wr, bool get)
 {
 	struct tt_chan *chan = wire->chan[peer];
 	int rc;
 
 	rma->mr = region ? region->mr[chan->tp] : NULL;
-	if (!rma->mr && !tt_wire_local_any(wire, chan->tp, rma->len, get))
+	if (!rma->mr && rma->len > (get ? wire->tp[chan->tp].way.bare_get : wire->tp[chan->tp].way.bare_put))
 		return tt_fail(-EINVAL, "the local buffer must be registered for transport %s",
 			       wire->tp[chan->tp].name);
 	tt_list_init(&wr->link);
@@ -310,18 +293,6 @@ int tt_wire_get(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_re
 		struct tt_wr *wr)
 {
 	return one_sided(wire, peer, rma, region, wr, true);
-}
-
-bool tt_wire_local_any(const struct tt_wire *wire, int index, size_t len, bool get)
-{
-	const struct tt_tp *tp = wire->tp[index].tp;
-
-	return !len || tp->caps & TT_CAP_LOCAL_ANY || (!get && len <= tp->inline_put);
-}
-
-size_t tt_wire_max_put(struct tt_wire *wire, int index)
-{
-	return wire->tp[index].tp->max_put;
 }
 
 int tt_wire_at_place(struct tt_wire *wire, int place)

@@ -127,6 +127,14 @@ struct tt_port {
 		     uint64_t a, uint64_t b);
 };
 
+/* An open transport, as one-sided operations see it. */
+struct tt_way {
+	int place;	     /* in the list of compiled ones, which is the same at all ranks: keys are exchanged by place */
+	int index;	     /* here: of the registrations of a region */
+	size_t most;	     /* longest put or get */
+	size_t bare_put, bare_get; /* longest one whose near side needs no registration */
+};
+
 /*
  * Who else may end a sleep. lie_down gives a descriptor that becomes readable when something has happened after the
  * call; ready is asked once more then. first: no other thread sleeps. get_up: nobody sleeps any more. Under the lock.
@@ -253,12 +261,8 @@ int tt_wire_get(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_re
 		struct tt_wr *wr);
 /* The same of an atomic; at stays until done has run. */
 int tt_wire_atomic(struct tt_wire *wire, int peer, struct tt_atomic *at);
-/*
- * Before each one-sided operation, under the same lock: the place of the transport that reaches peer in the
- * list of compiled ones, which is the same at all ranks; keys are exchanged by place. 0, -EAGAIN while
- * connecting, or an error.
- */
-int tt_wire_reach(struct tt_wire *wire, int peer, int *place);
+/* Before each one-sided operation, under the same lock: how it gets there. 0, -EAGAIN while connecting, or an error. */
+int tt_wire_reach(struct tt_wire *wire, int peer, const struct tt_way **way);
 /* Open what was left for later: keys of memory are exchanged now, and none can be added. */
 void tt_wire_open_rest(struct tt_wire *wire);
 /* What a peer connected over a transport costs this process: slots, a channel, and the transport's part. */
@@ -272,10 +276,6 @@ int tt_wire_amo_place(struct tt_wire *wire, const int *ranks, int n);
 size_t tt_wire_longest(const struct tt_wire *wire);
 /* The open transport of a place, -1: it is not open here. */
 int tt_wire_at_place(struct tt_wire *wire, int place);
-/* What the transport of this index wants and can do, for one-sided operations. */
-/* The near side of a put, or get, of len bytes needs no registration. */
-bool tt_wire_local_any(const struct tt_wire *wire, int index, size_t len, bool get);
-size_t tt_wire_max_put(struct tt_wire *wire, int index); /* longest put or get, 0: any */
 
 /* n bells get the tokens *token, *token + 1, ...; to be freed one by one. */
 int tt_wire_tokens_new(struct tt_wire *wire, struct tt_bell *const *bells, int n, uint32_t *token);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # One program and one .mk file a module.
 include tests/unit/env.mk
+include tests/unit/lock.mk
 include tests/unit/spawn.mk
 include tests/unit/mem.mk
 include tests/unit/boot.mk

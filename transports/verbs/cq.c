@@ -45,26 +45,19 @@ int vb_recv_fill(struct vb_rail *rail)
 	return 0;
 }
 
-static void recycle(struct vb_tp *tp, uint32_t buf)
+static inline void recycle(struct vb_rail *rail, uint32_t buf)
 {
-	struct vb_rail *rail = &tp->rail[buf / VB_SRQ];
-
 	rail->idle[rail->nidle++] = buf;
 }
 
 /* ---- events ---- */
 
-static uint32_t buf_of(const struct vb_tp *tp, const void *data)
+/* The buffer of a message that has been handed out, or never will be: the next poll may post it again. */
+static void recycle_of(struct vb_tp *tp, const struct tt_event *ev)
 {
-	return (uint32_t)(((const uint8_t *)data - tp->recv[0]) / (long)VB_SEND_MAX);
-}
+	uint32_t buf = (uint32_t)(((const uint8_t *)ev->data - tp->recv[0]) / (long)VB_SEND_MAX);
 
-/* To the caller, who may read the message until the next poll posts its buffer again. */
-static void deliver(struct vb_tp *tp, const struct tt_event *ev)
-{
-	tp->out[tp->nout++] = *ev;
-	if (ev->kind == TT_EV_MSG)
-		recycle(tp, buf_of(tp, ev->data));
+	recycle(&tp->rail[buf / VB_SRQ], buf);
 }
 
 static bool stash_room(struct vb_tp *tp)
@@ -87,20 +80,54 @@ static bool stash_room(struct vb_tp *tp)
 	return true;
 }
 
-void vb_emit(struct vb_tp *tp, struct tt_event ev)
+/* Where the next event goes, for one that is no message; each kind fills in what it has. */
+static inline struct tt_event *next_event(struct vb_tp *tp)
 {
 	if (tp->nout < tp->max_out)
-		deliver(tp, &ev);
-	else if (tp->stash_tail < tp->stash_max || stash_room(tp))
-		tp->stash[tp->stash_tail++] = ev;
-	else
+		return &tp->out[tp->nout++];
+	if (tp->stash_tail == tp->stash_max && !stash_room(tp))
 		abort(); /* an event lost is a hang: nothing sensible can go on */
+	return &tp->stash[tp->stash_tail++];
+}
+
+void vb_emit(struct vb_tp *tp, struct tt_event ev)
+{
+	bool now = tp->nout < tp->max_out;
+
+	*next_event(tp) = ev;
+	if (now && ev.kind == TT_EV_MSG)
+		recycle_of(tp, &ev);
+}
+
+static inline void emit_note(struct vb_tp *tp, uint32_t note)
+{
+	struct tt_event *ev = next_event(tp);
+
+	ev->kind = TT_EV_NOTE;
+	ev->note = note;
+	ev->ep = NULL;
+}
+
+static inline void emit_done(struct vb_ep *ep, void *user, int status)
+{
+	struct tt_event *ev = next_event(vb_tp_of(ep));
+
+	ev->kind = TT_EV_DONE;
+	ev->status = status;
+	ev->data = status && ep->reason[0] ? ep->reason : NULL;
+	ev->user = user;
+	ev->ep = &ep->ep;
 }
 
 static void unstash(struct vb_tp *tp)
 {
-	while (tp->nout < tp->max_out && tp->stash_head != tp->stash_tail)
-		deliver(tp, &tp->stash[tp->stash_head++]);
+	while (tp->nout < tp->max_out && tp->stash_head != tp->stash_tail) {
+		const struct tt_event *ev = &tp->stash[tp->stash_head++];
+
+		tp->out[tp->nout++] = *ev;
+		if (ev->kind == TT_EV_MSG)
+			recycle_of(tp, ev);
+	}
 	if (tp->stash_head == tp->stash_tail)
 		tp->stash_head = tp->stash_tail = 0;
 }
@@ -115,7 +142,7 @@ void vb_stash_drop(struct vb_tp *tp, const struct vb_ep *ep)
 		if (ev->ep != &ep->ep)
 			tp->stash[n++] = *ev;
 		else if (ev->kind == TT_EV_MSG)
-			recycle(tp, buf_of(tp, ev->data));
+			recycle_of(tp, ev);
 	}
 	tp->stash_tail = n;
 }
@@ -129,12 +156,7 @@ void vb_release(struct vb_ep *ep, int i, const struct vb_req *req, int status)
 	switch (req->kind) {
 	case VB_OP:
 		if (!ep->closing)
-			vb_emit(tp, (struct tt_event){.kind = TT_EV_DONE,
-						      .status = status,
-						      .data = status && ep->reason[0] ? ep->reason
-										      : NULL,
-						      .user = req->user,
-						      .ep = &ep->ep});
+			emit_done(ep, req->user, status);
 		break;
 	case VB_PIECE:
 		vb_piece_done(tp, req->user, status);
@@ -222,9 +244,9 @@ static void arrived_send(struct vb_rail *rail, struct vb_ep *ep, uint32_t buf, u
 					      .ep = &ep->ep});
 		return;
 	}
-	recycle(tp, buf);
+	recycle(rail, buf);
 	if (head.word == VB_WORD_NOTE)
-		vb_emit(tp, (struct tt_event){.kind = TT_EV_NOTE, .note = head.note});
+		emit_note(tp, head.note);
 	else if (head.word == VB_WORD_BYE)
 		vb_fail(ep, rail, -EPIPE, "the peer closed the connection");
 	else if (head.word != VB_WORD_HELLO)
@@ -235,8 +257,10 @@ static bool is_hello(const struct vb_tp *tp, const struct ibv_wc *wc, uint32_t b
 {
 	uint32_t word;
 
+	if (wc->opcode != IBV_WC_RECV || wc->byte_len < sizeof(word))
+		return false;
 	memcpy(&word, tp->recv[buf], sizeof(word));
-	return wc->opcode == IBV_WC_RECV && wc->byte_len >= sizeof(word) && word == VB_WORD_HELLO;
+	return word == VB_WORD_HELLO;
 }
 
 static void arrived(struct vb_rail *rail, const struct ibv_wc *wc)
@@ -248,11 +272,11 @@ static void arrived(struct vb_rail *rail, const struct ibv_wc *wc)
 
 	ep = wc->status == IBV_WC_SUCCESS ? vb_ep_of_qpn(rail, wc->qp_num, &q) : NULL;
 	if (!ep || ep->state == VB_NEW || ep->state == VB_DOWN || ep->closing) {
-		recycle(tp, buf);
+		recycle(rail, buf);
 		return;
 	}
 	if (is_hello(tp, wc, buf)) {
-		recycle(tp, buf);
+		recycle(rail, buf);
 		vb_greeted(ep, q);
 		return;
 	}
@@ -260,19 +284,23 @@ static void arrived(struct vb_rail *rail, const struct ibv_wc *wc)
 	for (q = 0; ep->state == VB_CONNECTING && q < ep->nqp; q++)
 		vb_greeted(ep, q);
 	if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
-		recycle(tp, buf);
-		vb_emit(tp, (struct tt_event){.kind = TT_EV_NOTE, .note = ntohl(wc->imm_data)});
+		recycle(rail, buf);
+		emit_note(tp, ntohl(wc->imm_data));
 	} else {
 		arrived_send(rail, ep, buf, wc->byte_len);
 	}
 }
 
-static int reap_rail(struct vb_rail *rail)
+static int reap_rail(struct vb_rail *rail, int looks)
 {
 	int room = rail->tp->max_out - rail->tp->nout, n, i;
 	struct ibv_wc wc[VB_BATCH];
 
-	n = ibv_poll_cq(rail->cq, room > 0 && room < VB_BATCH ? room : VB_BATCH, wc);
+	if (room <= 0 || room > VB_BATCH)
+		room = VB_BATCH;
+	do
+		n = ibv_poll_cq(rail->cq, room, wc);
+	while (!n && --looks > 0);
 	for (i = 0; i < n; i++)
 		if (wc[i].wr_id & RECV_ID)
 			arrived(rail, &wc[i]);
@@ -281,18 +309,24 @@ static int reap_rail(struct vb_rail *rail)
 	return n;
 }
 
-int vb_reap(struct vb_tp *tp)
+/* Looking at each completion queue so often while it is empty. */
+static int reap(struct vb_tp *tp, int looks)
 {
 	int total = 0, i, n;
 
 	for (i = 0; i < tp->nrails; i++) {
-		n = reap_rail(&tp->rail[tp->turn]);
+		n = reap_rail(&tp->rail[tp->turn], looks);
 		tp->turn = tp->turn + 1 < tp->nrails ? tp->turn + 1 : 0;
 		total += n > 0 ? n : 0;
 	}
 	/* Another begins next time, so that none is starved by the one before it. */
 	tp->turn = tp->turn + 1 < tp->nrails ? tp->turn + 1 : 0;
 	return total;
+}
+
+int vb_reap(struct vb_tp *tp)
+{
+	return reap(tp, 1);
 }
 
 /* ---- polling and sleeping ---- */
@@ -320,8 +354,8 @@ static void disarm(struct vb_tp *tp)
 int vb_poll(struct tt_tp *base, struct tt_event *events, int max)
 {
 	struct vb_tp *tp = (struct vb_tp *)base;
+	int looks = tp->nrails > 1 ? 1 : VB_LOOKS, n, i;
 	bool look;
-	int n, i;
 
 	tp->out = events;
 	tp->nout = 0;
@@ -341,9 +375,9 @@ int vb_poll(struct tt_tp *base, struct tt_event *events, int max)
 	if (tp->armed)
 		disarm(tp);
 	/* All that is around a poll takes longer than a look, and who polls most often waits. */
-	for (i = 0; i < VB_LOOKS && !tp->nout; i++)
-		while (tp->nout < max && vb_reap(tp) >= VB_BATCH) /* less: there is no more */
-			;
+	for (i = 0; i < VB_LOOKS && !tp->nout && max > 0; i += looks)
+		for (n = reap(tp, looks); n >= VB_BATCH && tp->nout < max;) /* less: there is no more */
+			n = reap(tp, 1);
 	n = tp->nout;
 	tp->nout = tp->max_out = 0;
 	return n;

@@ -16,11 +16,6 @@
 
 /* ---- the table, and who owns a queue pair number ---- */
 
-static uint32_t slot_of(const struct vb_tp *tp, uint32_t qpn)
-{
-	return (qpn * 2654435761u) & (tp->by_qpn_size - 1);
-}
-
 static void index_qpns(struct vb_tp *tp)
 {
 	uint32_t i, k, s;
@@ -28,35 +23,10 @@ static void index_qpns(struct vb_tp *tp)
 	memset(tp->by_qpn, 0, tp->by_qpn_size * sizeof(*tp->by_qpn));
 	for (i = 0; i < tp->neps; i++)
 		for (k = 0; tp->eps[i] && (int)k < tp->eps[i]->nqp; k++) {
-			for (s = slot_of(tp, tp->eps[i]->qp[k].qp->qp_num); tp->by_qpn[s];)
+			for (s = vb_qpn_slot(tp, tp->eps[i]->qp[k].qp->qp_num); tp->by_qpn[s];)
 				s = (s + 1) & (tp->by_qpn_size - 1);
 			tp->by_qpn[s] = i * VB_EP_QPS + k + 1;
 		}
-}
-
-struct vb_ep *vb_ep_of_qpn(const struct vb_rail *rail, uint32_t qpn, int *q)
-{
-	const struct vb_tp *tp = rail->tp;
-	uint32_t s, v;
-
-	if (!tp->by_qpn_size)
-		return NULL;
-	for (s = slot_of(tp, qpn); (v = tp->by_qpn[s]); s = (s + 1) & (tp->by_qpn_size - 1)) {
-		struct vb_ep *ep = tp->eps[(v - 1) / VB_EP_QPS];
-
-		*q = (int)((v - 1) % VB_EP_QPS);
-		/* Different devices may use equal numbers. */
-		if (ep && ep->qp[*q].qp->qp_num == qpn && ep->qp[*q].rail == rail)
-			return ep;
-	}
-	return NULL;
-}
-
-struct vb_ep *vb_ep_at(struct vb_tp *tp, uint32_t index, uint32_t gen)
-{
-	struct vb_ep *ep = index < tp->neps ? tp->eps[index] : NULL;
-
-	return ep && (ep->gen & 0xffff) == gen ? ep : NULL;
 }
 
 static int grow(struct vb_tp *tp)

@@ -43,8 +43,8 @@ static void held_failed(struct vb_ep *ep, int i, unsigned first, unsigned n, int
 }
 
 /*
- * Post those held back on queue pair i, and then last, unless it is NULL, in one go. 0, or a negative code if
- * last was not posted. Of those held back the last is signalled, if nothing behind it is.
+ * Post those held back on queue pair i, which there are, and then last, unless it is NULL, in one go. 0, or a
+ * negative code if last was not posted. Of those held back the last is signalled, if nothing behind it is.
  */
 static int post_list(struct vb_ep *ep, int i, struct ibv_send_wr *last)
 {
@@ -55,10 +55,10 @@ static int post_list(struct vb_ep *ep, int i, struct ibv_send_wr *last)
 
 	for (k = 0; k < n; k++)
 		q->held[k].next = k + 1 < n ? &q->held[k + 1] : last;
-	if (n && !(last && last->send_flags & IBV_SEND_SIGNALED))
+	if (!(last && last->send_flags & IBV_SEND_SIGNALED))
 		q->held[n - 1].send_flags |= IBV_SEND_SIGNALED;
 	vb_unhold(vb_tp_of(ep), q);
-	err = ibv_post_send(q->qp, n ? q->held : last, &bad);
+	err = ibv_post_send(q->qp, q->held, &bad);
 	if (!err)
 		return 0;
 	if (bad != last) {
@@ -68,13 +68,27 @@ static int post_list(struct vb_ep *ep, int i, struct ibv_send_wr *last)
 	return err == ENOMEM ? -EAGAIN : -err;
 }
 
+/* Post wr alone, which is what happens mostly, or behind those held back. */
+static inline int post(struct vb_ep *ep, int i, struct ibv_send_wr *wr)
+{
+	struct vb_qp *q = &ep->qp[i];
+	struct ibv_send_wr *bad;
+	int err;
+
+	if (q->nheld)
+		return post_list(ep, i, wr);
+	err = ibv_post_send(q->qp, wr, &bad);
+	return err == ENOMEM ? -EAGAIN : -err;
+}
+
 void vb_ring(struct vb_tp *tp)
 {
 	while (tp->holding)
 		post_list(tp->holding->holder, (int)(tp->holding - tp->holding->holder->qp), NULL);
 }
 
-int vb_post(struct vb_ep *ep, int i, struct ibv_send_wr *wr, enum vb_kind kind, void *user)
+static inline int post_as(struct vb_ep *ep, int i, struct ibv_send_wr *wr, enum vb_kind kind,
+			  void *user)
 {
 	struct vb_qp *q = &ep->qp[i];
 	int err;
@@ -82,12 +96,17 @@ int vb_post(struct vb_ep *ep, int i, struct ibv_send_wr *wr, enum vb_kind kind, 
 	wr->wr_id = wr_id(ep, i, q->tail);
 	if (kind != VB_QUIET || q->quiet + 1 >= VB_SIGNAL)
 		wr->send_flags |= IBV_SEND_SIGNALED;
-	err = post_list(ep, i, wr);
+	err = post(ep, i, wr);
 	if (err)
 		return err;
 	q->quiet = wr->send_flags & IBV_SEND_SIGNALED ? 0 : q->quiet + 1;
 	q->ring[q->tail++ % 256] = (struct vb_req){kind, user};
 	return 0;
+}
+
+int vb_post(struct vb_ep *ep, int i, struct ibv_send_wr *wr, enum vb_kind kind, void *user)
+{
+	return post_as(ep, i, wr, kind, user);
 }
 
 /* As vb_post, of something that may wait for company, because its end is waited for and nothing else. */
@@ -358,49 +377,64 @@ static int put_in_steps(struct vb_ep *ep, int i, const struct tt_rma *rma,
 	return err ? err : TT_STARTED;
 }
 
+/* On queue pair i, in one request, which has all but the note; quiet: as soon as it is posted it is complete here. */
+static inline int put_whole(struct vb_ep *ep, int i, const struct tt_rma *rma,
+			    struct ibv_send_wr *wr, bool quiet)
+{
+	struct vb_qp *q = &ep->qp[i];
+	int err;
+
+	if (!q->rail->port.placed || (rma->flags & TT_RMA_NOTE && !q->rail->port.imm))
+		return put_in_steps(ep, i, rma, wr);
+	if (!room(q, 1))
+		return -EAGAIN;
+	if (rma->flags & TT_RMA_NOTE) {
+		wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+		wr->imm_data = htonl(rma->note);
+	}
+	if (quiet || rma->flags & TT_RMA_NOTE)
+		err = post_as(ep, i, wr, quiet ? VB_QUIET : VB_OP, rma->user);
+	else
+		err = post_later(ep, i, wr, rma->len, rma->user);
+	if (err)
+		return posting_failed(q, err);
+	if (!(wr->send_flags & IBV_SEND_INLINE))
+		charge(ep, i, rma->len);
+	return quiet ? TT_FINISHED : TT_STARTED;
+}
+
+/* Its bytes are taken when it is posted, so it is complete here, unless there matters. */
+static int put_in_request(struct vb_ep *ep, const struct tt_rma *rma)
+{
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+
+	rdma_wr(&wr, &sge, &ep->qp[0], rma, 0, rma->len, IBV_WR_RDMA_WRITE);
+	wr.send_flags = IBV_SEND_INLINE;
+	return put_whole(ep, 0, rma, &wr, !(rma->flags & TT_RMA_REMOTE));
+}
+
 static int vb_put(struct tt_ep *base, const struct tt_rma *rma)
 {
 	struct vb_ep *ep = (struct vb_ep *)base;
-	bool in_request = rma->len <= (size_t)vb_tp_of(ep)->inline_max, quiet;
-	struct vb_qp *q = &ep->qp[0];
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
-	int err, i = 0;
+	int err, i;
 
 	if (ep->state != VB_UP)
 		return not_up(ep);
-	if (!rma->mr && !in_request)
+	if (rma->len <= (size_t)vb_tp_of(ep)->inline_max)
+		return put_in_request(ep, rma);
+	if (!rma->mr)
 		return no_mr();
-	err = in_request ? -ERANGE : try_split(ep, rma, IBV_WR_RDMA_WRITE);
+	err = try_split(ep, rma, IBV_WR_RDMA_WRITE);
 	if (err != -ERANGE)
 		return err;
-	if (!in_request)
-		i = pick(ep);
+	i = pick(ep);
 	if (i < 0)
 		return -EAGAIN;
-	q = &ep->qp[i];
-	rdma_wr(&wr, &sge, q, rma, 0, rma->len, IBV_WR_RDMA_WRITE);
-	if (in_request)
-		wr.send_flags = IBV_SEND_INLINE;
-	if (!q->rail->port.placed || (rma->flags & TT_RMA_NOTE && !q->rail->port.imm))
-		return put_in_steps(ep, i, rma, &wr);
-	if (!room(q, 1))
-		return -EAGAIN;
-	/* Its bytes are taken when it is posted, so it is complete here, unless there matters. */
-	quiet = in_request && !(rma->flags & TT_RMA_REMOTE);
-	if (rma->flags & TT_RMA_NOTE) {
-		wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-		wr.imm_data = htonl(rma->note);
-	}
-	if (quiet || rma->flags & TT_RMA_NOTE)
-		err = vb_post(ep, i, &wr, quiet ? VB_QUIET : VB_OP, rma->user);
-	else
-		err = post_later(ep, i, &wr, rma->len, rma->user);
-	if (err)
-		return posting_failed(q, err);
-	if (!in_request)
-		charge(ep, i, rma->len);
-	return quiet ? TT_FINISHED : TT_STARTED;
+	rdma_wr(&wr, &sge, &ep->qp[i], rma, 0, rma->len, IBV_WR_RDMA_WRITE);
+	return put_whole(ep, i, rma, &wr, false);
 }
 
 static int vb_get(struct tt_ep *base, const struct tt_rma *rma)

@@ -53,7 +53,7 @@
 #define VB_SPLIT_MIN 131072 /* smallest piece of a put spread over queue pairs */
 #define VB_SPLITS 256	    /* spread operations of a process under way */
 #define VB_BATCH 16	    /* completions taken, receives posted at once */
-#define VB_LOOKS 4	    /* at completion queues that are empty, in one poll */
+#define VB_LOOKS 8	    /* at completion queues that are empty, in one poll */
 #define VB_RNR_TIMER 6	    /* 0.08 ms until a peer whose receive queue was empty is tried again */
 #define VB_HELLO_MS 10000   /* how long the active end tries to reach a peer */
 #define VB_BYE_MS 20	    /* how long closing waits for the peer to be told */
@@ -291,8 +291,38 @@ void vb_qp_error(struct vb_qp *q);
 int vb_ep_open(struct tt_tp *tp, struct tt_ep **ep, void *blob, size_t *len);
 int vb_ep_connect(struct tt_ep *ep, const void *blob, size_t len, bool active);
 void vb_ep_close(struct tt_ep *ep);
-struct vb_ep *vb_ep_of_qpn(const struct vb_rail *rail, uint32_t qpn, int *q);
-struct vb_ep *vb_ep_at(struct vb_tp *tp, uint32_t index, uint32_t gen);
+static inline uint32_t vb_qpn_slot(const struct vb_tp *tp, uint32_t qpn)
+{
+	return (qpn * 2654435761u) & (tp->by_qpn_size - 1);
+}
+
+/* Whose queue pair number qpn of rail's device is, and which of its queue pairs; NULL: of nobody any more. */
+static inline struct vb_ep *vb_ep_of_qpn(const struct vb_rail *rail, uint32_t qpn, int *q)
+{
+	const struct vb_tp *tp = rail->tp;
+	uint32_t s, v;
+
+	if (!tp->by_qpn_size)
+		return NULL;
+	for (s = vb_qpn_slot(tp, qpn); (v = tp->by_qpn[s]); s = (s + 1) & (tp->by_qpn_size - 1)) {
+		struct vb_ep *ep = tp->eps[(v - 1) / VB_EP_QPS];
+
+		*q = (int)((v - 1) % VB_EP_QPS);
+		/* Different devices may use equal numbers. */
+		if (ep && ep->qp[*q].qp->qp_num == qpn && ep->qp[*q].rail == rail)
+			return ep;
+	}
+	return NULL;
+}
+
+/* Whose request this was; NULL: it has been closed since. */
+static inline struct vb_ep *vb_ep_at(struct vb_tp *tp, uint32_t index, uint32_t gen)
+{
+	struct vb_ep *ep = index < tp->neps ? tp->eps[index] : NULL;
+
+	return ep && (ep->gen & 0xffff) == gen ? ep : NULL;
+}
+
 /* The hello of queue pair q is acknowledged or received. */
 void vb_greeted(struct vb_ep *ep, int q);
 /* The hello of queue pair q found nobody: once more, or fail. */
