@@ -13,7 +13,7 @@ build_packages="gcc g++ make autoconf automake libtool pkg-config libsodium-dev 
 	libjansson-dev libnuma-dev libfabric-dev libibverbs-dev librdmacm-dev zlib1g-dev"
 check_packages="libcunit1-dev mandoc valgrind strace iproute2 nftables procps cpio
 	gnuplot-nox qemu-system-x86 busybox-static rdma-core perftest util-linux xz-utils
-	mpich libmpich-dev openmpi-bin libopenmpi-dev clang libclang-rt-14-dev"
+	mpich libmpich-dev openmpi-bin libopenmpi-dev clang libclang-rt-14-dev libreadline8"
 
 say()
 {
@@ -139,7 +139,7 @@ fetch_texts()
 		unpack bible-kjv bible-kjv-text && build/data/unpack/usr/bin/bible -p build/data/unpack/usr/lib -f \
 			gen1:1-rev22:21 2>>build/log/texts.log </dev/null | sed 's/^[^ ]* //' >build/data/bible.txt
 		[ -s build/data/bible.txt ] ||
-			say "apt-get download bible-kjv failed: the test of word vectors will be skipped"
+			say "no text from package bible-kjv (build/log/texts.log): the test of word vectors will be skipped"
 	fi
 	rm -rf build/data/unpack
 }

@@ -68,11 +68,12 @@ static struct tt_wire *new_wire(int *came)
 
 static bool reach_self(struct tt_wire *wire)
 {
-	int place, i, err = -EAGAIN;
+	const struct tt_way *way;
+	int i, err = -EAGAIN;
 
 	for (i = 0; i < 100 && err == -EAGAIN; i++) {
 		tt_wire_progress(wire);
-		err = tt_wire_reach(wire, 0, &place);
+		err = tt_wire_reach(wire, 0, &way);
 	}
 	return !err;
 }
