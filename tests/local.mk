@@ -39,7 +39,7 @@ soak:
 	TT_ONLY=verbs TT_POINTS=$${TT_VERBS_POINTS:-300} sh $(srcdir)/tests/vm/guest.sh -t 3500 -- \
 		tests/fault/test_points || [ $$? = 77 ]
 	TT_GROWS=$${TT_GROWS:-300} tests/fault/test_grow storm
-	TT_ABORTS=$${TT_ABORTS:-1000} TT_RESTARTS=$${TT_RESTARTS:-100} tests/fault/test_survive
+	TT_ABORTS=$${TT_ABORTS:-1000} TT_RESTARTS=$${TT_RESTARTS:-100} tests/fault/test_cut_off
 	TT_FORKS=$${TT_FORKS:-1000} tests/fault/test_fork
 	TT_LOSSY=$${TT_LOSSY:-60} tests/fault/test_net
 	TT_CYCLES=$${TT_CYCLES:-1000} timeout 3600 ./libtool --mode=execute valgrind -q --error-exitcode=99 \
