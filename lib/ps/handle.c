@@ -153,6 +153,8 @@ static int with_table(struct tt_ps_server *srv, struct tt_ps_client *c, const st
 	struct tt_ps_done done = {0};
 	int err = -EPROTO;
 
+	if (tt_ps_lacks_function(s->t) && m->kind <= TT_PS_LOOKUP)
+		return -ENOTSUP;
 	switch (m->kind) {
 	case TT_PS_SET:
 		err = tt_ps_store_set(s, m, payload);

@@ -253,7 +253,9 @@ static void say_refused(const struct tt_ps_out *out, const struct tt_ps_msg *msg
 	else
 		snprintf(buf + n, size - (size_t)n, "%s",
 			 status == -ENODATA ? "it has no values yet (tutti_ps_set)"
-					    : tutti_strerror(status));
+			 : t && status == -ENOTSUP
+				 ? "this new server does not know the table's function: make the table again (tutti_ps_dense)"
+				 : tutti_strerror(status));
 }
 
 static void refused(struct tt_ps_out *out, const struct tt_ps_msg *msg, int status)
