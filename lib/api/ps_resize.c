@@ -671,7 +671,7 @@ static void go_on(struct resize *r)
 		tt_ps_trace_on(fresh, old);
 		tt_wire_unlock(old->comm->ctx->wire);
 	} else if (old && old->my_worker >= 0) {
-		tt_ps_trace(old, "bye %llu\n", (unsigned long long)tt_now_ns());
+		tt_ps_trace(old, "leave %llu\n", (unsigned long long)tt_now_ns());
 	}
 	if (old)
 		tt_ps_free(old);
@@ -710,7 +710,7 @@ static int say_who(struct tutti_comm *comm)
 /* Every rank comes by here, whatever has become of it, or others would wait. */
 static int vote(struct resize *r, int err)
 {
-	struct tutti_error_info why;
+	struct tutti_error_info why = {.size = sizeof(why)};
 	uint64_t fine = !err;
 	int end;
 
