@@ -189,8 +189,8 @@ static char *begin_row(struct tt_ps_move *m, const struct tutti_ps_table *t, int
 	struct piece fresh = {.table = m->table}, *p = (struct piece *)(void *)m->last[k];
 	size_t stride = row_stride(t), need = stride;
 
-	if (p && p->table != m->table)
-		p = NULL;
+	if (p && (p->table != m->table || (char *)(p + 1) + p->len != out_of(m, k) + m->len[k]))
+		p = NULL; /* elements have come between */
 	if (!p)
 		need += sizeof(*p);
 	if (m->room - m->len[k] < need)
@@ -418,23 +418,37 @@ void tt_ps_rest_settle(struct tutti_ps *ps)
 			tt_ps_store_settle(ps->table[i]->store[c]);
 }
 
-/* All copies have what there is, it is applied as far as it can be, and whoever has no part in it any more has left. */
+/*
+ * Whoever has no part in it any more has left, or is about to: under BSP that has to wait for the end of a clock. Of copies, the
+ * one that serves knows.
+ */
+static bool only_present(const struct tt_ps_server *srv)
+{
+	const struct tutti_ps *ps = srv->ps;
+	bool fine = true;
+	int w;
+
+	tt_wire_lock(ps->comm->ctx->wire);
+	for (w = 0; w < ps->nworkers && srv->serves; w++) {
+		const struct tt_ps_client *c = &srv->client[w];
+
+		fine = fine && (c->gone || (c->dead ? c->buried : ps->present && ps->present[w]));
+	}
+	tt_wire_unlock(ps->comm->ctx->wire);
+	return fine;
+}
+
 bool tt_ps_at_rest(struct tutti_ps *ps)
 {
-	bool rests = true;
-	int c, w;
+	int c;
 
-	for (c = 0; c < ps->copies && rests; c++) {
+	for (c = 0; c < ps->copies; c++) {
 		const struct tt_ps_server *srv = ps->srv[c];
 
-		rests = tt_ps_settled(srv) && (ps->copies == 1 || srv->acked == srv->order);
-		tt_wire_lock(ps->comm->ctx->wire);
-		for (w = 0; w < ps->nworkers; w++)
-			rests = rests && (srv->client[w].gone ||
-					  (!srv->client[w].dead && ps->present && ps->present[w]));
-		tt_wire_unlock(ps->comm->ctx->wire);
+		if (!tt_ps_settled(srv) || (ps->copies > 1 && srv->acked != srv->order) || !only_present(srv))
+			return false;
 	}
-	return rests;
+	return true;
 }
 
 bool tt_ps_answered_all(const struct tutti_ps *ps)

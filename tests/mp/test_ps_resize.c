@@ -345,7 +345,7 @@ static int stage_of(struct mp_job *job, struct rank *k, int stage)
 
 	if (stage && role_in(k->p, stage, k->me) & TUTTI_PS_WORKER)
 		TT_EXPECT(!check_all(job, k) && !check_sums(job, k)); /* what has moved */
-	if (stage && k->p->staleness)
+	if (stage && k->p->staleness && k->ps)
 		MP_OK(tutti_barrier(k->comm)); /* nobody has pushed before */
 	for (round = stage * ROUNDS; round < (stage + 1) * ROUNDS; round++) {
 		serial_round(k->p, k->o, round);
@@ -471,8 +471,8 @@ static int checked(const char *dir, const char *edit)
 	const char *build = getenv("TT_BUILD");
 	char command[500];
 
-	snprintf(command, sizeof(command), "%s && %s/tutti_ps_check %s/t.* >%s/out 2>&1 || { cat %s/out; false; }",
-		 edit, build ? build : ".", dir, dir, dir);
+	snprintf(command, sizeof(command), "%s && %s/tutti_ps_check %s/t.* >%s/out 2>&1",
+		 edit, build ? build : ".", dir, dir);
 	return WEXITSTATUS(system(command));
 }
 
@@ -549,6 +549,8 @@ static int bad_config(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_t
 		struct tutti_ps_config config = bad[i].config;
 
 		config.size = sizeof(config);
+		if (!config.role)
+			config.role = job->rank ? TUTTI_PS_WORKER : TUTTI_PS_SERVER;
 		MP_ERR(tutti_ps_resize(ps, job->world, &config, &none), bad[i].code);
 		if (!mp_said(bad[i].said))
 			mp_failed(job, bad[i].said, 0, __FILE__, __LINE__);
