@@ -58,7 +58,7 @@ static void add_slice(struct tt_hier *h, int place, size_t slice)
 	across.in_place = true;
 	if (!tt_hier_slice(h, &across, &where, 0, NULL))
 		return;
-	tt_pull_reduce(h->b, h->a->rank, to, TT_SENDBUF(at.off), at.len, 0);
+	tt_hier_combine(h->b, to, TT_SENDBUF(at.off), at.len);
 	tt_hier_add(h->b, &where, h->plan);
 	tt_hier_push(h, at.off, at.len);
 }
@@ -102,7 +102,7 @@ static void lead(struct tt_builder *b)
 
 	tt_signal(b, 1, TT_NONE, TT_NONE);
 	tt_wait(b, TT_ALL_RANKS, 1);
-	tt_pull_reduce(b, a->rank, TT_SCRATCH(own), TT_SLOT(0), len, 0);
+	tt_hier_combine(b, TT_SCRATCH(own), TT_SLOT(0), len);
 	/* a fold would be two steps more */
 	tt_hier_once(b, tt_fold_pow2(across.nranks) == across.nranks ? "recursive_doubling" : "radix",
 		     &across, where);

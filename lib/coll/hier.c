@@ -124,6 +124,16 @@ bool tt_hier_slice(struct tt_hier *h, const struct tt_plan_args *across, struct 
 	return true;
 }
 
+void tt_hier_combine(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, size_t len)
+{
+	const struct tt_plan_args *args = tt_builder_args(b);
+
+	if (tt_hier_size(args) > 1)
+		tt_pull_reduce(b, args->rank, dst, a, len, 0);
+	else
+		tt_copy(b, dst, a, len);
+}
+
 void tt_hier_push(struct tt_hier *h, size_t off, size_t len)
 {
 	if (len && tt_hier_size(h->a) > 1)

@@ -100,6 +100,8 @@ void tt_hier_lanes(struct tt_hier *h, size_t longest, size_t chunks, struct tt_r
  */
 bool tt_hier_slice(struct tt_hier *h, const struct tt_plan_args *across, struct tt_across *where,
 		   size_t bytes, size_t *more);
+/* What all inputs of this host have there, combined in order of rank. */
+void tt_hier_combine(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, size_t len);
 /* What is stored in the recvbufs of the others of this host, at the same offset. */
 void tt_hier_push(struct tt_hier *h, size_t off, size_t len);
 /* The part of a vector that who is at a place is in charge of; a slice of it; the length of the longest. */

@@ -34,7 +34,7 @@ static void add_slice(struct tt_hier *h, int place, size_t slice)
 		return;
 	where.send = root ? TT_RECVBUF(at.off) : TT_SCRATCH(sum);
 	where.recv = where.send;
-	tt_pull_reduce(h->b, a->rank, where.send, TT_SENDBUF(at.off), at.len, 0);
+	tt_hier_combine(h->b, where.send, TT_SENDBUF(at.off), at.len);
 	tt_hier_add(h->b, &where, h->plan);
 	if (across.in_place && !root)
 		tt_push(h->b, a->root, TT_RECVBUF(at.off), where.recv, at.len);
@@ -67,6 +67,6 @@ void tt_reduce_hier_leader(struct tt_builder *b)
 	where.send = TT_SCRATCH(own);
 	across.root = a->hosts->host[a->root];
 	tt_wait(b, TT_ALL_RANKS, 1);
-	tt_pull_reduce(b, a->rank, TT_SCRATCH(own), TT_SLOT(0), len, 0);
+	tt_hier_combine(b, TT_SCRATCH(own), TT_SLOT(0), len);
 	tt_hier_once(b, "binomial", &across, where);
 }

@@ -21,7 +21,7 @@ static void combine(struct tt_hier *h, int place, size_t slice, size_t to)
 		if (!h->counts[i])
 			continue;
 		at = tt_hier_piece(h, tt_send_block(a, tt_hier_own(a, i, place)), slice);
-		tt_pull_reduce(h->b, a->rank, TT_SCRATCH(to), TT_SENDBUF(at.off), at.len, 0);
+		tt_hier_combine(h->b, TT_SCRATCH(to), TT_SENDBUF(at.off), at.len);
 		to += at.len;
 	}
 }

@@ -351,7 +351,7 @@ static int publish(struct tt_plan_req *req, enum tt_node_which which, struct tt_
 	char *addr = req->base[ref.buf] + ref.off;
 	int err;
 
-	if (!ref.buf)
+	if (!ref.buf || req->r.comm->node->n == 1) /* nobody else is here */
 		return 0;
 	if (prefers_pool(req, req->region[ref.buf], len) && !bounce(req, which, len))
 		return 0;
