@@ -26,6 +26,7 @@ TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_ps_modes \
 	tests/mp/test_ps_traffic \
 	tests/mp/test_ps_essp \
+	tests/mp/test_ps_relay \
 	tests/mp/test_ps_save \
 	tests/mp/test_ps_copies \
 	tests/mp/test_ps_chain \
@@ -94,6 +95,8 @@ tests_mp_test_ps_traffic_SOURCES = tests/mp/test_ps_traffic.c
 tests_mp_test_ps_traffic_LDADD = libttmp.la -lm
 tests_mp_test_ps_essp_SOURCES = tests/mp/test_ps_essp.c
 tests_mp_test_ps_essp_LDADD = libttmp.la
+tests_mp_test_ps_relay_SOURCES = tests/mp/test_ps_relay.c
+tests_mp_test_ps_relay_LDADD = libttmp.la
 tests_mp_test_ps_save_SOURCES = tests/mp/test_ps_save.c
 tests_mp_test_ps_save_LDADD = libttmp.la
 tests_mp_test_ps_soak_SOURCES = tests/mp/test_ps_soak.c
