@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The parameter server: making one, and its tables, which all ranks do together. The rest is lib/ps. */
-#include "lib/ps/ps.h"
+#include "lib/ps/eager.h"
 
 #include <errno.h>
 #include <math.h>
@@ -10,6 +10,7 @@
 #include "lib/api/ps_open.h"
 #include "lib/base/clock.h"
 #include "lib/base/hash.h"
+#include "lib/topo/topo.h"
 
 #define CARD_WORDS (sizeof(struct tt_ps_card) / sizeof(uint64_t))
 
@@ -96,11 +97,18 @@ static int take_roles(const char *call, struct tutti_ps *ps, const struct tt_ps_
 			ps->server[ps->nservers++] = r;
 		}
 	}
+	for (r = 0; r < comm->size; r++)
+		ps->host[r] = card[r].host;
 	ps->role = (int)card[comm->rank].role;
 	ps->copies = card[0].copies ? (int)card[0].copies : 1;
 	ps->generation = card[0].generation;
 	ps->grace_ns = card[0].grace * 1000;
 	ps->verify = card[0].verify;
+	ps->relay = (int)card[0].relay;
+	if (ps->relay && ps->relay < ps->nworkers) {
+		ps->parents = TT_PS_PARENTS;
+		ps->children = TT_PS_CHILDREN;
+	}
 	return check_cards(call, comm, card, ps->nworkers, ps->nservers);
 }
 
@@ -110,7 +118,8 @@ static int open_memory(struct tutti_ps *ps)
 
 	ps->load = calloc((size_t)ps->nservers, sizeof(*ps->load));
 	ps->lost = calloc((size_t)ps->nservers, sizeof(*ps->lost));
-	err = ps->load && ps->lost ? tt_ps_box_open(ps) : tt_fail(-ENOMEM, "no memory for a parameter server");
+	ps->worker_lost = calloc((size_t)ps->nworkers, sizeof(*ps->worker_lost));
+	err = ps->load && ps->lost && ps->worker_lost ? tt_ps_box_open(ps) : tt_fail(-ENOMEM, "no memory for a parameter server");
 	if (!err && ps->my_server >= 0)
 		err = tt_ps_server_new(ps);
 	return err || ps->inherits ? err : tt_ps_trace_open(ps, ps->comm->ctx->env.ps_trace.text);
@@ -128,6 +137,28 @@ static int tell_tokens(struct tutti_ps *ps, struct tt_ps_card *all)
 	return err;
 }
 
+/* Equal for ranks of one host; 0 where that can't be told, which costs copies of what is relayed at most. */
+static uint64_t host_number(const struct tutti_context *ctx)
+{
+	struct tt_host host;
+	uint64_t h = 0, word;
+	size_t i;
+
+	memset(&host, 0, sizeof(host));
+	if (tt_host_get(ctx->env.host_id.text, &host))
+		return 0;
+	if (host.override[0]) {
+		memset(host.boot_id, 0, sizeof(host.boot_id));
+		host.netns = 0;
+	}
+	host.uid = 0;
+	for (i = 0; i < sizeof(host) / sizeof(word); i++) {
+		memcpy(&word, (const char *)&host + i * sizeof(word), sizeof(word));
+		h = tt_hash_add(h, word);
+	}
+	return h;
+}
+
 int tt_ps_open_on(const char *call, struct tutti_ps *ps, const struct tutti_ps_config *c,
 		  struct tt_ps_card *all)
 {
@@ -140,7 +171,9 @@ int tt_ps_open_on(const char *call, struct tutti_ps *ps, const struct tutti_ps_c
 			    .weight = c->weight ? (uint64_t)c->weight : 1,
 			    .generation = tt_hash_add(ps->comm->uid, tt_now_ns()),
 			    .grace = (uint64_t)ctx->env.ps_grace.number,
-			    .verify = ctx->env.ps_verify.number || ctx->env.checksum.number};
+			    .verify = ctx->env.ps_verify.number || ctx->env.checksum.number,
+			    .relay = (uint64_t)ctx->env.ps_relay.number,
+			    .host = host_number(ctx)};
 	int err;
 
 	ps->staleness = c->staleness;
@@ -186,6 +219,8 @@ void tt_ps_free(struct tutti_ps *ps)
 	free(ps->upto);
 	free(ps->lost);
 	free(ps->trace_id);
+	free(ps->worker_lost);
+	free(ps->host);
 	if (ps->coll)
 		tutti_comm_free(ps->coll);
 	if (ps->comm)
@@ -206,7 +241,8 @@ struct tutti_ps *tt_ps_new(int n, struct tt_ps_card **all)
 	ps->in_token = calloc((size_t)n, sizeof(uint32_t));
 	ps->back_token = calloc((size_t)n, sizeof(uint32_t));
 	ps->upto = calloc((size_t)n, sizeof(uint32_t));
-	if (*all && ps->worker && ps->server && ps->in_token && ps->back_token && ps->upto)
+	ps->host = calloc((size_t)n, sizeof(uint64_t));
+	if (*all && ps->host && ps->worker && ps->server && ps->in_token && ps->back_token && ps->upto)
 		return ps;
 	tt_ps_free(ps);
 	return NULL;
@@ -272,8 +308,7 @@ static int wait_for_workers(struct tutti_ps *ps)
 	return err;
 }
 
-/* What this rank does on others is done. */
-int tt_ps_settle(struct tutti_ps *ps)
+int tt_ps_settle_own(struct tutti_ps *ps)
 {
 	int err = tt_win_wait(ps->win, -1), end;
 	uint32_t i;
@@ -283,6 +318,21 @@ int tt_ps_settle(struct tutti_ps *ps)
 		err = err ? err : end;
 	}
 	return err;
+}
+
+int tt_ps_settle(struct tutti_ps *ps)
+{
+	struct tutti_context *ctx = ps->comm->ctx;
+	int err, end;
+
+	tt_wire_lock(ctx->wire);
+	if (!atomic_load(&ps->comm->failed))
+		tt_ps_relay_leave(ps);
+	tt_wire_unlock(ctx->wire);
+	err = tt_engine_wait(ctx, tt_ps_relay_left, ps,
+			     tt_deadline_ms(ctx->env.timeout.number));
+	end = tt_ps_settle_own(ps);
+	return err ? err : end;
 }
 
 int tutti_ps_close(struct tutti_ps *ps)
@@ -373,9 +423,6 @@ static int check_modes(const struct tutti_ps *ps, const struct tutti_ps_table *t
 {
 	const struct tutti_ps_options *o = &t->opt;
 
-	if (o->essp && ps->copies > 1)
-		return tt_fail(-EINVAL, "a table's options: essp is for servers without copies, and there "
-					"are %d", ps->copies);
 	if (o->softsync < 0 || (o->softsync > ps->nworkers && !t->kept))
 		return tt_fail(-EINVAL, "a table's options: softsync is %d, and there are %d workers",
 			       o->softsync, ps->nworkers);
@@ -493,20 +540,24 @@ static void count_load(struct tutti_ps *ps, const struct tutti_ps_table *t)
 /* Whom to ring for what servers send, and for having it. */
 static int tell_cache(struct tutti_ps *ps, struct tutti_ps_table *t)
 {
-	uint64_t mine[2] = {t->my_cache, t->store[0] ? tt_ps_acks(t) : 0};
+	uint64_t mine[1 + TT_PS_CHAIN] = {t->my_cache};
 	size_t n = (size_t)ps->comm->size, r;
 	uint64_t *all = calloc(n, sizeof(mine));
-	int err;
+	int err, c;
+
+	for (c = 0; c < TT_PS_CHAIN; c++)
+		mine[1 + c] = tt_ps_acks(t, c);
 
 	t->cache_token = calloc(n, sizeof(uint32_t));
-	t->sub_token = calloc(n, sizeof(uint32_t));
+	t->sub_token = calloc(n * TT_PS_CHAIN, sizeof(uint32_t));
 	err = tt_agree(ps->coll, "making a table", all && t->cache_token && t->sub_token ? 0
 		    : tt_fail(-ENOMEM, "no memory for table '%s'", t->name));
 	if (!err)
-		err = tt_exchange(ps->coll, mine, all, 2);
+		err = tt_exchange(ps->coll, mine, all, 1 + TT_PS_CHAIN);
 	for (r = 0; !err && r < n; r++) {
-		t->cache_token[r] = (uint32_t)all[2 * r];
-		t->sub_token[r] = (uint32_t)all[2 * r + 1];
+		t->cache_token[r] = (uint32_t)all[(1 + TT_PS_CHAIN) * r];
+		for (c = 0; c < TT_PS_CHAIN; c++)
+			t->sub_token[r * TT_PS_CHAIN + (size_t)c] = (uint32_t)all[(1 + TT_PS_CHAIN) * r + 1 + (size_t)c];
 	}
 	free(all);
 	return err;

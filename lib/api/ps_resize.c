@@ -18,21 +18,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/api/ps_open.h"
+#include "lib/api/ps_resize.h"
 #include "lib/base/clock.h"
 
-#define CALL "tutti_ps_resize"
 #define SLICE_NS (10 * TT_MS)
-
-/* What every rank tells the others. */
-struct was {
-	uint64_t generation;	 /* of the old one; 0: this rank is new */
-	uint64_t worker, server; /* index + 1; 0: was none */
-	uint64_t nworkers, nservers, copies, staleness, ntables, clock, trace_id, trace_ids;
-	uint64_t role, new_staleness, given; /* to be; given: the caller said so */
-};
-
-#define WAS_WORDS (sizeof(struct was) / sizeof(uint64_t))
+#define WAS_WORDS (sizeof(struct tt_ps_was) / sizeof(uint64_t))
 
 /* A table, for those who don't know it; without its functions. */
 struct described {
@@ -41,53 +31,28 @@ struct described {
 	struct tutti_ps_options opt;
 };
 
-struct resize {
-	struct tutti_comm *comm;
-	struct tutti_ps *old, *fresh; /* NULL: no part in it */
-	struct tutti_ps_config config;
-	struct was *was; /* by rank of comm */
-	const struct was *first; /* the lowest rank that is not new */
-	struct tt_ps_card *cards;
-	int *rank_of;	  /* by rank of the new one: that of comm */
-	bool *present;	  /* by old worker */
-	int *copy, stays; /* by old server: which copy this rank sends, or -1; how many ranks go on */
-	uint64_t ntables, min_clock, *clock; /* clock: by new worker */
-	struct tt_ps_layout to;
-	bool stopped;
-};
-
-static bool stays(const struct was *w)
-{
-	return w->role != TUTTI_PS_LEAVE;
-}
-
-static int agree(const struct resize *r, int mine)
-{
-	return tt_agree(r->comm, CALL, mine);
-}
-
 /* ---- tell ---- */
 
-static int read_arguments(struct resize *r, const struct tutti_ps_config *config,
+static int read_arguments(struct tt_ps_resize *r, const struct tutti_ps_config *config,
 			  struct tutti_ps **out)
 {
-	int err = tt_group_refuse(CALL);
+	int err = tt_group_refuse(TT_PS_RESIZE);
 
 	if (!err && !out)
-		err = tt_fail(-EINVAL, CALL ": newps is NULL");
+		err = tt_fail(-EINVAL, TT_PS_RESIZE ": newps is NULL");
 	if (!err)
-		err = tt_ps_read_config(CALL, config, TUTTI_PS_LEAVE, &r->config);
+		err = tt_ps_read_config(TT_PS_RESIZE, config, TUTTI_PS_LEAVE, &r->config);
 	if (err || config || !r->old)
 		return err;
 	r->config.role = r->old->role;
 	return 0;
 }
 
-static void tell(const struct resize *r, const struct tutti_ps_config *config, struct was *w)
+static void tell(const struct tt_ps_resize *r, const struct tutti_ps_config *config, struct tt_ps_was *w)
 {
 	const struct tutti_ps *old = r->old;
 
-	*w = (struct was){.role = (uint64_t)r->config.role,
+	*w = (struct tt_ps_was){.role = (uint64_t)r->config.role,
 			  .new_staleness = (uint64_t)(int64_t)r->config.staleness,
 			  .given = config != NULL};
 	if (!old)
@@ -106,41 +71,41 @@ static void tell(const struct resize *r, const struct tutti_ps_config *config, s
 }
 
 /* All that is not new is of one parameter server; the rest of the roles is checked when the new one is opened. */
-static int check_told(struct resize *r)
+static int check_told(struct tt_ps_resize *r)
 {
-	const struct was *w;
+	const struct tt_ps_was *w;
 	int i, err = 0;
 
 	for (i = r->comm->size - 1; i >= 0; i--)
 		if (r->was[i].generation)
 			r->first = &r->was[i];
 	if (!r->first)
-		return tt_fail(-EINVAL, CALL ": ps is NULL on all ranks");
+		return tt_fail(-EINVAL, TT_PS_RESIZE ": ps is NULL on all ranks");
 	r->ntables = r->first->ntables;
 	for (i = 0; i < r->comm->size && !err; i++) {
 		w = &r->was[i];
-		r->stays += stays(w);
+		r->stays += tt_ps_stays(w);
 		if (w->generation && w->generation != r->first->generation)
 			err = tt_fail_rank(-TUTTI_EMISMATCH, i, NULL,
-					   CALL ": rank %d gave another parameter server", i);
-		else if (!w->generation && !stays(w))
+					   TT_PS_RESIZE ": rank %d gave another parameter server", i);
+		else if (!w->generation && !tt_ps_stays(w))
 			err = tt_fail_rank(-EINVAL, i, NULL,
-					   CALL ": rank %d is new and leaves: it had no part in it", i);
-		else if (w->given && stays(w) && w->new_staleness != r->first->staleness)
+					   TT_PS_RESIZE ": rank %d is new and leaves: it had no part in it", i);
+		else if (w->given && tt_ps_stays(w) && w->new_staleness != r->first->staleness)
 			err = tt_fail_rank(-EINVAL, i, NULL,
-					   CALL ": the staleness is %d, and %d on rank %d; it can't change",
+					   TT_PS_RESIZE ": the staleness is %d, and %d on rank %d; it can't change",
 					   (int)r->first->staleness, (int)w->new_staleness, i);
 		/* one that others don't have was not made: somebody died before they could */
 		if (w->generation && w->ntables < r->ntables)
 			r->ntables = w->ntables;
 	}
 	if (!err && !r->stays)
-		err = tt_fail(-EINVAL, CALL ": all ranks leave");
+		err = tt_fail(-EINVAL, TT_PS_RESIZE ": all ranks leave");
 	return err;
 }
 
 /* The rank of comm that had this server, or -1. */
-static int host_of(const struct resize *r, uint64_t server)
+static int host_of(const struct tt_ps_resize *r, uint64_t server)
 {
 	int i;
 
@@ -151,14 +116,14 @@ static int host_of(const struct resize *r, uint64_t server)
 }
 
 /* The first copy of each old server that is here sends. */
-static int find_sources(struct resize *r)
+static int find_sources(struct tt_ps_resize *r)
 {
 	uint64_t k, c, n = r->first->nservers;
 	int rank = -1;
 
 	r->copy = malloc((size_t)n * sizeof(*r->copy));
 	if (!r->copy)
-		return tt_fail(-ENOMEM, "no memory for " CALL);
+		return tt_fail(-ENOMEM, "no memory for " TT_PS_RESIZE);
 	for (k = 0; k < n; k++) {
 		for (c = 0; c < r->first->copies; c++) {
 			rank = host_of(r, (k + c) % n);
@@ -166,7 +131,7 @@ static int find_sources(struct resize *r)
 				break;
 		}
 		if (rank < 0)
-			return tt_fail(-TUTTI_EPEER, CALL ": server %d is gone, and no copy of it is left "
+			return tt_fail(-TUTTI_EPEER, TT_PS_RESIZE ": server %d is gone, and no copy of it is left "
 						     "(copies was %d): what it had is lost",
 				       (int)k, (int)r->first->copies);
 		r->copy[k] = rank == r->comm->rank ? (int)c : -1;
@@ -174,9 +139,9 @@ static int find_sources(struct resize *r)
 	return 0;
 }
 
-static int meet(struct resize *r, const struct tutti_ps_config *config)
+static int meet(struct tt_ps_resize *r, const struct tutti_ps_config *config)
 {
-	struct was mine;
+	struct tt_ps_was mine;
 	int i, n = 0, err;
 
 	tell(r, config, &mine);
@@ -190,15 +155,15 @@ static int meet(struct resize *r, const struct tutti_ps_config *config)
 		r->config.copies = (int)r->first->copies;
 	}
 	for (i = 0; i < r->comm->size; i++)
-		if (stays(&r->was[i]))
+		if (tt_ps_stays(&r->was[i]))
 			r->rank_of[n++] = i;
-	return agree(r, find_sources(r));
+	return tt_ps_resize_agree(r, find_sources(r));
 }
 
 /* ---- hush, rest ---- */
 
 /* Those of before that do not take part are gone, whether this rank has heard of it or not. */
-static int miss(struct resize *r)
+static int miss(struct tt_ps_resize *r)
 {
 	struct tutti_ps *old = r->old;
 	struct tutti_context *ctx;
@@ -210,7 +175,7 @@ static int miss(struct resize *r)
 	ctx = old->comm->ctx;
 	here = calloc((size_t)(old->nworkers + old->comm->size), sizeof(*here));
 	if (!here)
-		return tt_fail(-ENOMEM, "no memory for " CALL);
+		return tt_fail(-ENOMEM, "no memory for " TT_PS_RESIZE);
 	r->present = here;
 	for (i = 0; i < r->comm->size; i++) {
 		if (r->was[i].worker)
@@ -232,21 +197,21 @@ static int miss(struct resize *r)
 	return 0;
 }
 
-static bool over(const struct resize *r)
+static bool over(const struct tt_ps_resize *r)
 {
 	return atomic_load(&r->comm->failed) || atomic_load(&r->old->comm->failed);
 }
 
 static bool hushed(void *arg)
 {
-	struct resize *r = arg;
+	struct tt_ps_resize *r = arg;
 
 	return over(r) || tt_ps_answered_all(r->old);
 }
 
 static bool rested(void *arg)
 {
-	struct resize *r = arg;
+	struct tt_ps_resize *r = arg;
 
 	return over(r) || atomic_load(&r->old->calm);
 }
@@ -262,7 +227,7 @@ static int failure_of(struct tutti_comm *comm)
 }
 
 /* In the old context; the new one, if it is another, must go on, too. */
-static int await(struct resize *r, bool (*done)(void *), const char *what)
+static int await(struct tt_ps_resize *r, bool (*done)(void *), const char *what)
 {
 	struct tutti_context *ctx = r->old->comm->ctx, *other = r->comm->ctx;
 	uint64_t now = tt_now_ns(), end = now + (uint64_t)ctx->env.timeout.number * TT_MS;
@@ -271,7 +236,7 @@ static int await(struct resize *r, bool (*done)(void *), const char *what)
 	while (tt_engine_wait(ctx, done, r, now + SLICE_NS < end ? now + SLICE_NS : end)) {
 		now = tt_now_ns();
 		if (now >= end)
-			return tt_fail(-ETIMEDOUT, CALL ": %s within %lld ms (TUTTI_TIMEOUT)", what,
+			return tt_fail(-ETIMEDOUT, TT_PS_RESIZE ": %s within %lld ms (TUTTI_TIMEOUT)", what,
 				       (long long)ctx->env.timeout.number);
 		if (other == ctx)
 			continue;
@@ -284,20 +249,20 @@ static int await(struct resize *r, bool (*done)(void *), const char *what)
 }
 
 /* A worker's part: all that it has sent was dealt with. */
-static int hush(struct resize *r)
+static int hush(struct tt_ps_resize *r)
 {
 	struct tutti_ps *old = r->old;
-	bool leaves = !stays(&r->was[r->comm->rank]) || !(r->config.role & TUTTI_PS_WORKER);
+	bool leaves = !tt_ps_stays(&r->was[r->comm->rank]) || !(r->config.role & TUTTI_PS_WORKER);
 	int err;
 
 	if (!old || old->my_worker < 0)
 		return 0;
-	err = tt_ps_check_worker(CALL, old);
+	err = tt_ps_check_worker(TT_PS_RESIZE, old);
 	if (err)
 		return err;
 	tt_ps_budget_rest(old);
 	if (old->tasks)
-		return tt_fail(-EBUSY, CALL ": %d requests have not been waited for", old->tasks);
+		return tt_fail(-EBUSY, TT_PS_RESIZE ": %d requests have not been waited for", old->tasks);
 	err = tt_ps_send_accrued(old, leaves ? UINT64_MAX : old->clock);
 	if (!err)
 		err = await(r, hushed, "a server did not answer");
@@ -309,7 +274,7 @@ static int hush(struct resize *r)
 	return err;
 }
 
-static int rest(struct resize *r)
+static int rest(struct tt_ps_resize *r)
 {
 	struct tutti_ps *old = r->old;
 
@@ -320,7 +285,7 @@ static int rest(struct resize *r)
 }
 
 /* Nobody sends servers anything any more, nor do copies. */
-static int stop(struct resize *r)
+static int stop(struct tt_ps_resize *r)
 {
 	struct tutti_ps *old = r->old;
 
@@ -329,28 +294,28 @@ static int stop(struct resize *r)
 	tt_ps_server_stop(old);
 	r->stopped = true;
 	if (tt_ps_rest_unended(old))
-		return tt_fail(-EBUSY, CALL ": a worker has pushed or set values since its clock has moved: "
+		return tt_fail(-EBUSY, TT_PS_RESIZE ": a worker has pushed or set values since its clock has moved: "
 				       "call it right after tutti_ps_clock");
 	tt_ps_rest_settle(old);
-	(void)tt_ps_settle(old); /* what was under way to the dead fails */
+	(void)tt_ps_settle_own(old); /* what was under way to the dead fails */
 	return 0;
 }
 
-static int quieten(struct resize *r)
+static int quieten(struct tt_ps_resize *r)
 {
-	int err = agree(r, miss(r));
+	int err = tt_ps_resize_agree(r, miss(r));
 
 	if (!err)
-		err = agree(r, hush(r));
+		err = tt_ps_resize_agree(r, hush(r));
 	if (!err)
-		err = agree(r, rest(r));
-	return err ? err : agree(r, stop(r));
+		err = tt_ps_resize_agree(r, rest(r));
+	return err ? err : tt_ps_resize_agree(r, stop(r));
 }
 
 /* ---- open ---- */
 
 /* The clocks: who stays keeps his, who is new gets the lowest. */
-static int set_clocks(struct resize *r)
+static int set_clocks(struct tt_ps_resize *r)
 {
 	uint64_t min = UINT64_MAX, served = r->old && r->old->srv[0] ? tt_ps_rest_clock(r->old) : 0;
 	int i, n = 0, err;
@@ -359,53 +324,53 @@ static int set_clocks(struct resize *r)
 	if (err)
 		return err;
 	for (i = 0; i < r->comm->size; i++)
-		if (stays(&r->was[i]) && r->was[i].worker && r->was[i].role & TUTTI_PS_WORKER &&
+		if (tt_ps_stays(&r->was[i]) && r->was[i].worker && r->was[i].role & TUTTI_PS_WORKER &&
 		    r->was[i].clock < min)
 			min = r->was[i].clock;
 	r->min_clock = min == UINT64_MAX ? served : min;
 	for (i = 0; i < r->comm->size; i++)
-		if (stays(&r->was[i]) && r->was[i].role & TUTTI_PS_WORKER)
+		if (tt_ps_stays(&r->was[i]) && r->was[i].role & TUTTI_PS_WORKER)
 			r->clock[n++] = r->was[i].worker ? r->was[i].clock : r->min_clock;
 	return 0;
 }
 
 /* Traces of workers that are new have new numbers. */
-static int number_traces(struct resize *r)
+static int number_traces(struct tt_ps_resize *r)
 {
 	struct tutti_ps *fresh = r->fresh;
 	int i, n = 0, last = 0;
 
 	fresh->trace_id = calloc((size_t)r->comm->size, sizeof(*fresh->trace_id));
 	if (!fresh->trace_id)
-		return tt_fail(-ENOMEM, "no memory for " CALL);
+		return tt_fail(-ENOMEM, "no memory for " TT_PS_RESIZE);
 	for (i = 0; i < r->comm->size; i++)
 		if (r->was[i].trace_ids > (uint64_t)last)
 			last = (int)r->was[i].trace_ids;
 	for (i = 0; i < r->comm->size; i++)
-		if (stays(&r->was[i]) && r->was[i].role & TUTTI_PS_WORKER)
+		if (tt_ps_stays(&r->was[i]) && r->was[i].role & TUTTI_PS_WORKER)
 			fresh->trace_id[n++] = r->was[i].worker ? (int)r->was[i].trace_id : last++;
 	fresh->trace_ids = last;
 	return 0;
 }
 
 /* One for windows and calls, one for collectives, of those who stay. */
-static int split(struct resize *r)
+static int split(struct tt_ps_resize *r)
 {
-	int color = stays(&r->was[r->comm->rank]) ? 0 : TUTTI_UNDEFINED, err = 0, end;
+	int color = tt_ps_stays(&r->was[r->comm->rank]) ? 0 : TUTTI_UNDEFINED, err = 0, end;
 	struct tutti_comm *none = NULL;
 
 	if (!color) {
 		r->fresh = tt_ps_new(r->comm->size, &r->cards);
 		err = r->fresh ? number_traces(r) : tt_fail(-ENOMEM, "no memory for a parameter server");
 	}
-	err = agree(r, err);
+	err = tt_ps_resize_agree(r, err);
 	if (err)
 		return err;
 	if (r->fresh)
 		r->fresh->inherits = true;
 	err = tutti_comm_split(r->comm, color, r->comm->rank, r->fresh ? &r->fresh->comm : &none);
 	end = tutti_comm_split(r->comm, color, r->comm->rank, r->fresh ? &r->fresh->coll : &none);
-	return agree(r, err ? err : end);
+	return tt_ps_resize_agree(r, err ? err : end);
 }
 
 static void describe(const struct tutti_ps_table *t, struct described *d)
@@ -423,7 +388,7 @@ static void describe(const struct tutti_ps_table *t, struct described *d)
 	d->opt.arg = NULL;
 }
 
-static int make_tables(struct resize *r, const struct described *d)
+static int make_tables(struct tt_ps_resize *r, const struct described *d)
 {
 	struct tutti_ps_table *t;
 	uint64_t i;
@@ -441,16 +406,12 @@ static int make_tables(struct resize *r, const struct described *d)
 			like.opt.fill = r->old->table[i]->opt.fill;
 			like.opt.arg = r->old->table[i]->opt.arg;
 		}
-		if (like.opt.essp && r->fresh->copies > 1)
-			return tt_fail(-EINVAL, CALL ": table '%s' has the option essp, which is for servers "
-						"without copies, and there are %d",
-				       like.name, r->fresh->copies);
 		err = tt_ps_make_table(r->fresh, &like, &t);
 	}
 	return err;
 }
 
-static int open_tables(struct resize *r)
+static int open_tables(struct tt_ps_resize *r)
 {
 	int root = (int)(r->first - r->was), err;
 	struct described *d = calloc((size_t)r->ntables + 1, sizeof(*d));
@@ -458,168 +419,34 @@ static int open_tables(struct resize *r)
 
 	for (i = 0; d && r->comm->rank == root && i < r->ntables; i++)
 		describe(r->old->table[i], &d[i]);
-	err = agree(r, d ? 0 : tt_fail(-ENOMEM, "no memory for " CALL));
+	err = tt_ps_resize_agree(r, d ? 0 : tt_fail(-ENOMEM, "no memory for " TT_PS_RESIZE));
 	if (!err && r->ntables)
 		err = tutti_bcast(d, (size_t)r->ntables * sizeof(*d), TUTTI_UINT8, root, r->comm);
 	if (!err && r->fresh)
 		err = make_tables(r, d);
 	free(d);
-	return agree(r, err);
+	return tt_ps_resize_agree(r, err);
 }
 
-static int open_fresh(struct resize *r)
+static int open_fresh(struct tt_ps_resize *r)
 {
 	int err = split(r);
 
 	if (!err)
-		err = agree(r, r->fresh ? tt_ps_open_on(CALL, r->fresh, &r->config, r->cards) : 0);
+		err = tt_ps_resize_agree(r, r->fresh ? tt_ps_open_on(TT_PS_RESIZE, r->fresh, &r->config, r->cards) : 0);
 	if (!err)
 		err = set_clocks(r);
 	return err ? err : open_tables(r);
 }
 
-/* ---- move ---- */
-
-/* Who leaves must know, too, where things go. */
-static int share_layout(struct resize *r)
-{
-	int i, root = r->rank_of[0], err;
-	size_t words;
-
-	for (i = 0; i < r->comm->size; i++)
-		r->to.nservers += stays(&r->was[i]) && r->was[i].role & TUTTI_PS_SERVER;
-	r->to.ntables = r->ntables;
-	words = tt_ps_layout_words(r->to.nservers, r->ntables) + 1;
-	r->to.words = calloc(words, sizeof(*r->to.words));
-	err = agree(r, r->to.words ? 0 : tt_fail(-ENOMEM, "no memory for " CALL));
-	if (err)
-		return err;
-	tt_ps_layout_set(&r->to);
-	if (r->comm->rank == root) {
-		tt_ps_layout_get(r->fresh, r->rank_of, &r->to);
-		r->to.words[words - 1] = (uint64_t)r->fresh->copies;
-	}
-	err = tutti_bcast(r->to.words, words, TUTTI_UINT64, root, r->comm);
-	r->to.copies = (int)r->to.words[words - 1];
-	return err;
-}
-
-/* Of one round: bytes and where they are, by rank of comm. */
-struct round {
-	size_t *sends, *from, *takes, *to;
-	uint64_t *said, *heard; /* bytes << 1 | there will be more */
-	char *in;
-	size_t room;
-};
-
-static void free_round(struct round *d)
-{
-	free(d->sends);
-	free(d->said);
-	free(d->in);
-}
-
-static int new_round(const struct resize *r, const struct tt_ps_move *m, struct round *d)
-{
-	size_t n = (size_t)r->comm->size;
-
-	d->room = (size_t)r->first->nservers * m->room; /* not more ranks send */
-	d->sends = calloc(4 * n, sizeof(*d->sends));
-	d->said = calloc(2 * n, sizeof(*d->said));
-	d->in = r->fresh && r->fresh->my_server >= 0 ? malloc(d->room) : NULL;
-	if (!d->sends || !d->said || (r->fresh && r->fresh->my_server >= 0 && !d->in))
-		return tt_fail(-ENOMEM, "no memory for what moves");
-	d->from = d->sends + n;
-	d->takes = d->from + n;
-	d->to = d->takes + n;
-	d->heard = d->said + n;
-	return 0;
-}
-
-/* Whom this copy of each server's pieces go to, and how many bytes come; *more: the last round was not the last. */
-static int announce(struct resize *r, struct tt_ps_move *m, struct round *d, int copy, bool left,
-		    bool *more)
-{
-	size_t n = (size_t)r->comm->size, i, at = 0;
-	int k, err;
-
-	memset(d->sends, 0, 2 * n * sizeof(*d->sends));
-	for (k = 0; m->old && k < r->to.nservers; k++) {
-		uint64_t to = r->to.server[(k + copy) % r->to.nservers];
-
-		d->sends[to] = m->len[k];
-		d->from[to] = (size_t)k * m->room;
-	}
-	for (i = 0; i < n; i++)
-		d->said[i] = (uint64_t)d->sends[i] << 1 | left;
-	err = tutti_alltoall(d->said, d->heard, 1, TUTTI_UINT64, r->comm);
-	for (i = 0; i < n && !err; i++) {
-		d->takes[i] = (size_t)(d->heard[i] >> 1);
-		d->to[i] = at;
-		at += d->takes[i];
-		*more = *more || (d->heard[i] & 1);
-	}
-	return err || at <= (d->in ? d->room : 0) ? err : tt_fail(-EPROTO, "more came than was expected");
-}
-
-/* Who can't go on takes part all the same, and says so at the end: *mine. */
-static int do_round(struct resize *r, struct tt_ps_move *m, struct round *d, bool *more, int *mine)
-{
-	bool left = m->old && !*mine && tt_ps_move_pack(m);
-	int c, i, err = 0;
-
-	*more = false;
-	if (*mine)
-		memset(m->len, 0, (size_t)r->to.nservers * sizeof(*m->len));
-	for (c = 0; c < r->to.copies && !err; c++) {
-		err = announce(r, m, d, c, left, more);
-		if (!err)
-			err = tutti_alltoallv(m->out, d->sends, d->from, d->in, d->takes, d->to,
-					      TUTTI_UINT8, r->comm);
-		for (i = 0; i < r->comm->size && !err && !*mine; i++)
-			if (d->takes[i])
-				*mine = tt_ps_move_unpack(m, c, d->in + d->to[i], d->takes[i]);
-	}
-	return err;
-}
-
-static int move_all(struct resize *r, struct tt_ps_move *m)
-{
-	struct round d = {0};
-	bool more = true;
-	int err, mine = 0;
-
-	err = tt_ps_move_new(m);
-	if (!err)
-		err = new_round(r, m, &d);
-	err = agree(r, err);
-	while (!err && more)
-		err = do_round(r, m, &d, &more, &mine);
-	if (!err && !mine && r->fresh)
-		mine = tt_ps_move_end(m, r->clock, r->min_clock);
-	free_round(&d);
-	return err ? err : agree(r, mine);
-}
-
-static int move(struct resize *r)
-{
-	struct tt_ps_move m = {.to = &r->to, .old = r->old, .fresh = r->fresh, .copy = r->copy};
-	int err = share_layout(r);
-
-	if (!err)
-		err = move_all(r, &m);
-	tt_ps_move_free(&m);
-	return err;
-}
-
 /* ---- start, vote ---- */
 
-static const char *trace_of(const struct resize *r)
+static const char *trace_of(const struct tt_ps_resize *r)
 {
 	return r->comm->ctx->env.ps_trace.text;
 }
 
-static int start(struct resize *r)
+static int start(struct tt_ps_resize *r)
 {
 	struct tutti_ps *fresh = r->fresh;
 	int err = 0;
@@ -633,7 +460,7 @@ static int start(struct resize *r)
 	return err;
 }
 
-static int steps(struct resize *r, const struct tutti_ps_config *config)
+static int steps(struct tt_ps_resize *r, const struct tutti_ps_config *config)
 {
 	int err = meet(r, config);
 
@@ -642,8 +469,8 @@ static int steps(struct resize *r, const struct tutti_ps_config *config)
 	if (!err)
 		err = open_fresh(r);
 	if (!err)
-		err = move(r);
-	return err ? err : agree(r, start(r));
+		err = tt_ps_move_all(r);
+	return err ? err : tt_ps_resize_agree(r, start(r));
 }
 
 /* What n_push holds back goes on, as does what is counted. */
@@ -659,7 +486,7 @@ static void keep_own(struct tutti_ps_table *from, struct tutti_ps_table *to)
 	from->accrued = sum;
 }
 
-static void go_on(struct resize *r)
+static void go_on(struct tt_ps_resize *r)
 {
 	struct tutti_ps *old = r->old, *fresh = r->fresh;
 	uint64_t i;
@@ -671,13 +498,19 @@ static void go_on(struct resize *r)
 		tt_ps_trace_on(fresh, old);
 		tt_wire_unlock(old->comm->ctx->wire);
 	} else if (old && old->my_worker >= 0) {
+		tt_wire_lock(old->comm->ctx->wire);
 		tt_ps_trace(old, "leave %llu\n", (unsigned long long)tt_now_ns());
+		tt_wire_unlock(old->comm->ctx->wire);
 	}
+	if (old)
+		(void)tt_ps_settle(old);
+	if (!atomic_load(&r->comm->failed)) /* all have, or somebody has died since */
+		(void)tutti_barrier(r->comm);
 	if (old)
 		tt_ps_free(old);
 }
 
-static void go_back(struct resize *r)
+static void go_back(struct tt_ps_resize *r)
 {
 	struct tutti_ps *old = r->old;
 
@@ -703,12 +536,12 @@ static int say_who(struct tutti_comm *comm)
 
 	if (!tutti_comm_failed(comm, &dead, 1, &n) && n)
 		return tt_fail_rank(-TUTTI_EPEER, dead.world_rank, dead.host,
-				    CALL ": rank %d on host %s died: %s", dead.rank, dead.host, dead.reason);
-	return tt_fail(-TUTTI_EPEER, CALL ": another rank could not go on");
+				    TT_PS_RESIZE ": rank %d on host %s died: %s", dead.rank, dead.host, dead.reason);
+	return tt_fail(-TUTTI_EPEER, TT_PS_RESIZE ": another rank could not go on");
 }
 
 /* Every rank comes by here, whatever has become of it, or others would wait. */
-static int vote(struct resize *r, int err)
+static int vote(struct tt_ps_resize *r, int err)
 {
 	struct tutti_error_info why = {.size = sizeof(why)};
 	uint64_t fine = !err;
@@ -723,7 +556,7 @@ static int vote(struct resize *r, int err)
 	return fine ? 0 : say_who(r->comm);
 }
 
-static void free_resize(struct resize *r)
+static void free_resize(struct tt_ps_resize *r)
 {
 	free(r->was);
 	free(r->cards);
@@ -737,7 +570,7 @@ static void free_resize(struct resize *r)
 int tutti_ps_resize(struct tutti_ps *ps, struct tutti_comm *comm,
 		    const struct tutti_ps_config *config, struct tutti_ps **newps)
 {
-	struct resize r = {.comm = comm, .old = ps};
+	struct tt_ps_resize r = {.comm = comm, .old = ps};
 	int err = tt_check_comm(comm);
 	size_t n;
 
@@ -748,8 +581,8 @@ int tutti_ps_resize(struct tutti_ps *ps, struct tutti_comm *comm,
 	r.rank_of = calloc(n, sizeof(*r.rank_of));
 	r.clock = calloc(n, sizeof(*r.clock));
 	err = r.was && r.rank_of && r.clock ? read_arguments(&r, config, newps)
-					    : tt_fail(-ENOMEM, "no memory for " CALL);
-	err = agree(&r, err);
+					    : tt_fail(-ENOMEM, "no memory for " TT_PS_RESIZE);
+	err = tt_ps_resize_agree(&r, err);
 	if (!err)
 		err = steps(&r, config);
 	err = vote(&r, err);

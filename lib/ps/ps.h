@@ -170,7 +170,8 @@ struct tutti_ps_table {
 	size_t size, copies;	 /* copies: where those begin */
 	size_t dirs;		 /* bytes of the directories of all servers: by copy of the servers */
 	struct tt_ps_store *store[TT_PS_CHAIN]; /* of this rank's servers; NULL: it is none */
-	uint32_t *cache_token, *sub_token; /* essp, by rank: first of a worker's, of a server's bells */
+	uint32_t *cache_token; /* essp, by rank: first of a worker's bells */
+	uint32_t *sub_token;   /* by rank and copy, of TT_PS_CHAIN each: of a server's */
 
 	/* a worker's */
 	struct tt_ps_track *track; /* by server */
@@ -180,6 +181,7 @@ struct tutti_ps_table {
 	struct tt_ps_cache *cache;  /* by server; NULL: not essp */
 	bool has_cache;
 	uint32_t my_cache;	    /* token of its first bell */
+	char *relay;		    /* memory that is sent to other workers, and of what is asked of them */
 	struct tt_ps_sum accrued;   /* n_push > 1: what is not sent yet */
 	uint64_t fetch_period, fetch_clock; /* n_fetch > 1: the last period, from 1, and when it fetched */
 	struct tt_ps_budget *budget; /* NULL: pushes go at once */
@@ -269,6 +271,12 @@ struct tutti_ps {
 	int nworkers, nservers, copies;
 	int *worker, *server; /* ranks in comm */
 	bool *lost;	      /* by server: its first rank has died; under the lock */
+	bool *worker_lost;    /* by worker, likewise */
+	uint64_t *host;	      /* by rank: equal on one host */
+	int relay;	      /* essp: subscribers of a block that its server sends to itself */
+	int parents, children; /* TT_PS_PARENTS and TT_PS_CHILDREN; 0: nobody passes on */
+	atomic_bool relaying;  /* this worker does */
+	bool helped;	       /* by the progress thread: callers compute between clocks */
 	int my_worker, my_server; /* index, -1: is none */
 	uint32_t *in_token, *back_token; /* by rank: first of a server's, of a worker's bells */
 	uint64_t generation;
@@ -392,7 +400,7 @@ const char *tt_ps_rule_name(int rule);
 /* store.c, publish.c: a server's values, and what workers see of them */
 int tt_ps_store_new(struct tutti_ps_table *t, int copy);
 void tt_ps_store_free(struct tt_ps_store *store);
-uint32_t tt_ps_acks(const struct tutti_ps_table *t); /* essp: token of its first bell */
+uint32_t tt_ps_acks(const struct tutti_ps_table *t, int copy); /* essp: token of its first bell */
 
 /* fill.c: initial values of count elements; first is the element's index or the row's key. */
 void tt_ps_fill(const struct tutti_ps_table *t, void *value, uint64_t first, size_t count);
@@ -424,6 +432,17 @@ int tt_ps_cache_ask(struct tt_ps_task *task);
 /* This publication of the block, which has a push of this worker's, will be sent. */
 void tt_ps_cache_own(struct tutti_ps_table *t, int server, uint64_t block, uint64_t sequence);
 enum tt_ps_where tt_ps_cached(struct tt_ps_unit *u);
+/* A server's answer to a subscription; by_others: feeder says who sends each block. */
+void tt_ps_cache_told(struct tutti_ps_table *t, struct tt_ps_link *link, const uint32_t *block,
+		      uint32_t count, const uint32_t *feeder, bool by_others);
+/* The next copy of a server has taken over. */
+void tt_ps_cache_moved(struct tutti_ps *ps, int server);
+
+/* relay.c: a worker that others get blocks from, and those; under the lock */
+void tt_ps_relay_lost(struct tutti_ps *ps, int worker);
+/* All have said good-bye: nobody is asked for anything any more. Then: all know, here and there. */
+void tt_ps_relay_leave(struct tutti_ps *ps);
+bool tt_ps_relay_left(void *ps);
 
 /* downpour.c: what is pulled and pushed now and then only. Without the lock. */
 bool tt_ps_fetches(struct tutti_ps_table *t); /* whether a pull is one */
@@ -577,6 +596,7 @@ struct tt_ps_unit {
 	uint64_t word; /* where it is looked for */
 	uint64_t posted, told; /* when, and the clock that the server had told then */
 	uint64_t over;	       /* when all that was posted had come */
+	uint64_t since;	       /* essp: when it began to wait for what the server has; 0: it does not */
 	uint64_t floor;	       /* when it was posted: pushes of later calls may be answered meanwhile */
 	struct tt_ps_landing *landing;
 };

@@ -25,6 +25,7 @@ static void worker_lost(struct tutti_ps *ps, int w)
 	int c;
 
 	ps->dead++;
+	tt_ps_relay_lost(ps, w);
 	tt_ps_trace(ps, "dead %d\n", tt_ps_trace_id(ps, w));
 	tt_warn("worker %d (rank %d) is gone; the others go on", w, ps->worker[w]);
 	for (c = 0; c < ps->copies && ps->srv[c]; c++) {

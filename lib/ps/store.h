@@ -6,6 +6,7 @@
 #include "lib/ps/ps.h"
 
 struct tt_ps_server;
+struct tt_ps_tree;
 
 /* Blocks, each at most once. */
 struct tt_ps_blocks {
@@ -45,6 +46,8 @@ struct tt_ps_store {
 	struct tt_ps_sub *sub; /* by worker */
 	atomic_uint *sending;  /* by slot: puts that read it */
 	char *lines;	       /* memory of the subs' batches */
+	struct tt_ps_tree *tree; /* who sends what; NULL: the server all */
+	bool *living;		 /* by worker; while one is chosen */
 	uint32_t my_acks;
 	bool has_acks;
 
