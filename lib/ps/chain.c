@@ -166,15 +166,11 @@ static void look(struct tt_ps_server *srv)
 		srv->ack_due = true;
 }
 
-void tt_ps_chain_add(struct tt_ps_server *srv, struct tt_ps_client *c, struct tt_ps_msg *m,
-		     const struct tt_ps_msg *head, const struct tt_ps_credit *credit)
+static void add_entry(struct tt_ps_server *srv, struct tt_ps_client *c, struct tt_ps_msg *m,
+		      const struct tt_ps_msg *head, const struct tt_ps_credit *credit)
 {
 	struct tt_ps_entry *e;
 
-	if (srv->ps->copies == 1) {
-		tt_ps_credit(srv, c, credit);
-		return;
-	}
 	m->order = ++srv->order;
 	c->order[head->number % TT_PS_SLOTS] = srv->order;
 	e = entry_of(srv, srv->order);
@@ -191,6 +187,31 @@ void tt_ps_chain_add(struct tt_ps_server *srv, struct tt_ps_client *c, struct tt
 	look(srv);
 }
 
+/* A good-bye counts when it has its number: else whoever closes could find all left, and everything passed on. */
+static void count_out(struct tt_ps_client *c)
+{
+	struct tt_ps_server *srv = c->srv;
+	bool last;
+
+	c->counted = true;
+	tt_wire_lock(srv->ps->comm->ctx->wire);
+	last = !--srv->left;
+	tt_wire_unlock(srv->ps->comm->ctx->wire);
+	if (last)
+		tt_ps_tell_clock(srv);
+}
+
+void tt_ps_chain_add(struct tt_ps_server *srv, struct tt_ps_client *c, struct tt_ps_msg *m,
+		     const struct tt_ps_msg *head, const struct tt_ps_credit *credit)
+{
+	if (srv->ps->copies == 1)
+		tt_ps_credit(srv, c, credit);
+	else
+		add_entry(srv, c, m, head, credit);
+	if (c->gone && !c->counted)
+		count_out(c);
+}
+
 static void tell_before(struct tt_ps_server *srv)
 {
 	struct tutti_ps *ps = srv->ps;
@@ -199,8 +220,10 @@ static void tell_before(struct tt_ps_server *srv)
 
 	while (before >= 0 && ps->lost[tt_ps_host(ps, srv->index, before)])
 		before--;
-	if (before < 0)
+	if (before < 0) {
 		srv->ack_due = false;
+		srv->told = srv->acked;
+	}
 	if (!srv->ack_due || srv->ack_busy)
 		return;
 	srv->ack_due = false;

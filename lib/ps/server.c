@@ -235,7 +235,7 @@ bool tt_ps_server_done(struct tutti_ps *ps)
 	for (c = 0; c < ps->copies && ps->srv[c]; c++) {
 		const struct tt_ps_server *srv = ps->srv[c];
 
-		if (srv->left || srv->acked < srv->order || srv->puts || srv->ack_due || srv->ack_busy ||
+		if (srv->left || srv->told < srv->order || srv->puts || srv->ack_due || srv->ack_busy ||
 		    (srv->serves && !srv->ended))
 			return false;
 	}

@@ -47,6 +47,7 @@ struct tt_ps_client {
 	bool dead;	/* under the lock */
 	bool buried;	/* and what it has left behind is being dealt with */
 	bool gone;	/* has said good-bye, or died */
+	bool counted;	/* and is none of srv->left any more */
 	bool stuck;	/* what is in its slot must wait for other workers */
 	uint64_t meeting; /* that it has come to */
 	struct tt_ps_said said;
@@ -68,7 +69,7 @@ struct tt_ps_server {
 	bool kick; /* something to be told can go out now; under the lock */
 	struct tt_ps_client *client; /* by worker */
 	char *answers;
-	int left; /* workers that have not said good-bye; under the lock */
+	int left; /* workers whose good-bye has not been dealt with; under the lock */
 	int here; /* workers that have not left, as tables know it */
 	int puts; /* to workers, under way; under the lock */
 	bool ended; /* the last notes are out; under the lock */
@@ -78,11 +79,12 @@ struct tt_ps_server {
 	atomic_bool serves; /* who closes looks at it, too, and at order and acked */
 	int behind; /* the copy that is told of everything; -1: none */
 	_Atomic uint64_t order, acked; /* messages dealt with; and by all copies behind, too */
-	uint64_t answered, told;       /* of them told the workers; acked, as the copy before was told */
+	uint64_t answered, told;       /* of them told the workers; acked, as the copy before was told, under the lock */
 	int unprepared, refused;	 /* why the last PREPARE could not be done here, or by a copy behind; 0: it could */
 	struct tt_ps_entry *entry; /* those from acked + 1 to order, by order modulo the number of slots */
 	struct tt_ps_log_bell *log, ack_bell[TT_PS_CHAIN];
-	bool ack_due, ack_busy; /* under the lock */
+	atomic_bool ack_due;
+	bool ack_busy; /* under the lock */
 	int ack_to;		/* the copy that is being told */
 	struct tt_win_end log_end, ack_end;
 	char *ack;

@@ -202,29 +202,29 @@ static void groups(void)
 	TT_CHECK(!MP_RUN(.n = 4, .fn = groups_body, .killed = 1, .env = "TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1"));
 }
 
-/* The copy's rank sees it deal with what the head has passed on, and kills that before it can answer. */
+/*
+ * The copy's rank sees it deal with what the head has passed on, and kills that before it can answer. What that is, its number
+ * tells: a push, two workers at a meeting, an order to save, and again those at a meeting; then the same for restoring.
+ */
+#define AT_SECOND_MEETING 5
+#define AT_RESTORED 10
+
 struct watch {
 	struct mp_job *job;
 	const struct tt_ps_server *copy;
-	bool restores; /* the moment is when it has restored, else when a worker has come to the second meeting */
+	uint64_t moment; /* so many messages have been dealt with */
+	bool met;
 };
-
-static bool met(const struct watch *w)
-{
-	const volatile struct tt_ps_client *c = w->copy->client;
-
-	return w->restores ? *(const volatile uint64_t *)&w->copy->restored != 0
-			   : c[0].meeting == 2 || c[1].meeting == 2;
-}
 
 static void *watch(void *arg)
 {
-	const struct watch *w = arg;
+	struct watch *w = arg;
 	double end = mp_now() + 20;
 
-	while (!met(w) && mp_now() < end)
+	while (atomic_load(&w->copy->order) < w->moment && mp_now() < end)
 		;
 	kill_head(w->job);
+	w->met = mp_now() < end;
 	return NULL;
 }
 
@@ -244,7 +244,7 @@ static int meeting_body(struct mp_job *job)
 	MP_OK(tutti_ps_dense(ps, "t", 2, TUTTI_INT64, &opt, &t));
 	if (job->rank == 1) {
 		w.copy = ps->srv[1];
-		w.restores = restores;
+		w.moment = restores ? AT_RESTORED : AT_SECOND_MEETING;
 		TT_EXPECT(!pthread_create(&thread, NULL, watch, &w));
 	}
 	mp_meet(job);
@@ -258,7 +258,7 @@ static int meeting_body(struct mp_job *job)
 		TT_EXPECT(got[0] == 5 && got[1] == 5);
 	}
 	if (job->rank == 1)
-		pthread_join(thread, NULL);
+		TT_EXPECT(!pthread_join(thread, NULL) && w.met);
 	if (job->rank) /* also if it came late */
 		TT_EXPECT(taken_over(job));
 	MP_OK(tutti_ps_close(ps));
@@ -363,11 +363,44 @@ static void deaf(void)
 			 .env = "TUTTI_TRANSPORT=fault:shm TUTTI_TIMEOUT=20s"));
 }
 
+/* ---- the end ---- */
+
+#define ENDS 40
+
+/*
+ * Again and again: those who serve only look at what their threads do as the last good-bye comes, when all that is before it has
+ * been passed on. ThreadSanitizer sees whether they may.
+ */
+static int leaving_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	int64_t one[2] = {1, 1}, got[2];
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	int i;
+
+	for (i = 0; i < ENDS; i++) {
+		MP_OK(open_ps(job, TUTTI_PS_ASYNC, &ps));
+		MP_OK(tutti_ps_dense(ps, "t", 2, TUTTI_INT64, &opt, &t));
+		if (job->rank == 2) {
+			MP_OK(tutti_ps_push_pull(t, one, got, 0, 2, TUTTI_INT64));
+			TT_EXPECT(got[0] == 1 && got[1] == 1);
+		}
+		MP_OK(tutti_ps_close(ps));
+	}
+	return 0;
+}
+
+static void leaving(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = leaving_body, .env = "TUTTI_TRANSPORT=shm"));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"answered", answered}, {"running", running}, {"groups", groups},
 					       {"meeting", meeting},   {"unable", unable},   {"deaf", deaf},
-					       {NULL, NULL}};
+					       {"leaving", leaving},   {NULL, NULL}};
 
 	return tt_test_main("ps_chain", tests, argc, argv);
 }
