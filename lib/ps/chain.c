@@ -267,6 +267,22 @@ static int host_before(const struct tt_ps_server *srv)
 	return ps->server[tt_ps_host(ps, srv->index, before)];
 }
 
+bool tt_ps_unfit(struct tt_ps_server *srv, int64_t status)
+{
+	struct tutti_context *ctx = srv->ps->comm->ctx;
+	char why[160];
+
+	if (status != -ENOMEM || (srv->serves && srv->behind < 0))
+		return false;
+	snprintf(why, sizeof(why), "rank %d has no memory for what server %d is told, of which others have copies: it is out",
+		 ctx->boot_params.rank, srv->index);
+	tt_wire_lock(ctx->wire);
+	if (!atomic_load(&srv->ps->comm->failed))
+		tt_ctx_unfit(ctx, -ENOMEM, ctx->boot_params.rank, why);
+	tt_wire_unlock(ctx->wire);
+	return true;
+}
+
 /* The next in order is dealt with as the copy before did. false: it is not here, or must wait. */
 static bool take_next(struct tt_ps_server *srv)
 {
@@ -299,9 +315,13 @@ static bool take_next(struct tt_ps_server *srv)
 		return false;
 	if (head.kind == TT_PS_MEET)
 		tt_ps_met(srv, c, &head, payload);
-	if (head.kind == TT_PS_BYE)
+	if (head.kind == TT_PS_BYE) {
 		tt_ps_handle(srv, c, &head, payload, &none);
-	else if (!tt_ps_take_in(c, &head, payload, &none))
+	} else if (!tt_ps_take_in(c, &head, payload, &none)) {
+		tt_ps_unfit(srv, none.status);
+		return false;
+	}
+	if (tt_ps_unfit(srv, none.status))
 		return false;
 	tt_wire_lock(srv->ps->comm->ctx->wire);
 	srv->log[i].rung = false;

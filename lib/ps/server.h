@@ -117,7 +117,7 @@ int tt_ps_inbox(struct tt_ps_server *srv);
 bool tt_ps_inbox_any(const struct tt_ps_server *srv);
 void tt_ps_inbox_free(struct tt_ps_server *srv);
 
-/* As messages come: in its turn, or aside. false: it must stay where it is. */
+/* As messages come: in its turn, or aside. false: it must stay where it is; status -ENOMEM: for want of memory. */
 bool tt_ps_take_in(struct tt_ps_client *c, const struct tt_ps_msg *m, const char *payload,
 		   struct tt_ps_credit *credit);
 /* Those aside whose turn has come; returns how many. */
@@ -129,6 +129,11 @@ int tt_ps_chain(struct tt_ps_server *srv);
 void tt_ps_chain_add(struct tt_ps_server *srv, struct tt_ps_client *c, struct tt_ps_msg *m,
 		     const struct tt_ps_msg *head, const struct tt_ps_credit *credit);
 int tt_ps_chain_new(struct tt_ps_server *srv, struct tt_bell **bells);
+/*
+ * One of a chain had no memory for a message, of which it may have done a part. Others have done it or will, so that its keys would
+ * have other places from now on: this rank is out. false: it had, or nobody has copies, so it can refuse.
+ */
+bool tt_ps_unfit(struct tt_ps_server *srv, int64_t status);
 /* The message in this slot, if it is all here; or NULL. */
 struct tt_ps_msg *tt_ps_arrived(const struct tt_ps_client *c, int slot);
 /* Verify: this message of that rank is not what was sent, so all that it has a part in fails. */

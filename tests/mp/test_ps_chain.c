@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/base/inject.h"
 #include "lib/ps/server.h"
 
 /* Ranks 0 and 1 serve, each with a copy of the other; the others work. Server 0, on rank 0, is the one that dies. */
@@ -363,6 +364,59 @@ static void deaf(void)
 			 .env = "TUTTI_TRANSPORT=fault:shm TUTTI_TIMEOUT=20s"));
 }
 
+/* ---- no memory ---- */
+
+#define MANY 200 /* more than a new map of keys has room for */
+
+/* Rank `out` has no memory when its map of the keys of server 0 grows: it goes, and all that was pushed is there. */
+static int short_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	struct tt_env env = {.fault.text = "rank=0,alloc=1"};
+	int out = *(int *)job->arg, i, n = 0;
+	struct tutti_config config = {0};
+	int64_t row[MANY], got[MANY];
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	uint64_t key[MANY];
+
+	MP_OK(mp_join(job, MP_ID, &config));
+	MP_OK(open_ps(job, TUTTI_PS_ASYNC, &ps));
+	MP_OK(tutti_ps_rows(ps, "r", 1, 10 * MANY, TUTTI_INT64, &opt, &t));
+	for (i = 0; n < MANY; i++)
+		if (tt_ps_server_of(ps, (uint64_t)i) == 0)
+			key[n++] = (uint64_t)i;
+	for (i = 0; i < MANY; i++)
+		row[i] = i;
+	mp_meet(job);
+	if (job->rank == out)
+		MP_OK(tt_inject_arm(&env, 0));
+	mp_meet(job);
+	for (i = 0; i < 2 && job->rank == 2; i++)
+		MP_OK(tutti_ps_push_rows(t, key, MANY, row, TUTTI_INT64));
+	if (job->rank == 2) {
+		MP_OK(tutti_ps_pull_rows(t, key, MANY, got, TUTTI_INT64));
+		for (i = 0; i < MANY; i++)
+			TT_EXPECT(got[i] == 2 * i);
+		TT_EXPECT(mp_log_has(job, "has no memory for what server 0 is told"));
+	}
+	MP_ERR(tutti_ps_close(ps), job->rank == out ? -ENOMEM : 0);
+	if (job->rank == out)
+		MP_SAID("no memory for what server 0 is told");
+	mp_leave(job); /* one of them is out */
+	return 0;
+}
+
+/* A copy that made other rows than the head would show others when it serves; so would a head that had made fewer. */
+static void no_memory(void)
+{
+	int out;
+
+	for (out = 0; out < 2; out++)
+		TT_CHECK(!MP_RUN(.n = 3, .no_init = true, .fn = short_body, .arg = &out,
+				 .env = "TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1"));
+}
+
 /* ---- the end ---- */
 
 #define ENDS 40
@@ -400,6 +454,7 @@ int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"answered", answered}, {"running", running}, {"groups", groups},
 					       {"meeting", meeting},   {"unable", unable},   {"deaf", deaf},
+					       {"no_memory", no_memory},
 					       {"leaving", leaving},   {NULL, NULL}};
 
 	return tt_test_main("ps_chain", tests, argc, argv);
