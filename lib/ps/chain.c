@@ -356,6 +356,7 @@ static void serve(struct tt_ps_server *srv)
 	uint32_t i;
 
 	srv->serves = true;
+	tt_ps_heard(srv);
 	srv->answered = srv->order; /* what is sent again is answered by again() */
 	for (i = 0; i < srv->ps->ntables; i++)
 		show(srv, tt_ps_store_of(srv, i));

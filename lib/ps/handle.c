@@ -136,6 +136,7 @@ static int bye(struct tt_ps_server *srv, struct tt_ps_client *c)
 {
 	tt_wire_lock(srv->ps->comm->ctx->wire);
 	c->gone = true;
+	tt_ps_leaves(c);
 	tt_wire_unlock(srv->ps->comm->ctx->wire);
 	advance(srv);
 	return 0;

@@ -64,6 +64,7 @@ static void done_with(struct tt_ps_client *c, struct tt_ps_msg *m, const struct 
 
 	b[0].rung = b[1].rung = false;
 	c->next++;
+	tt_ps_heard(c->srv);
 	tt_ps_chain_add(c->srv, c, m, head, credit);
 }
 
@@ -123,8 +124,10 @@ bool tt_ps_take_in(struct tt_ps_client *c, const struct tt_ps_msg *m, const char
 
 	if (at_once || (!c->held && tt_ps_turn(c->srv, c, m)))
 		tt_ps_handle(c->srv, c, m, payload, credit);
-	else if (m->kind == TT_PS_BYE)
-		return false; /* it is the last to tell that a push was refused */
+	else if (m->kind == TT_PS_BYE) { /* it is the last to tell that a push was refused */
+		tt_ps_leaves(c);
+		return false;
+	}
 	else if ((credit->status = hold(c, m, payload)))
 		return false;
 	if (!credit->status && !at_once) {

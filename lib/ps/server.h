@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "lib/base/clock.h"
 #include "lib/ps/store.h"
 
 /* A bell of a slot: its head is here, or its payload. */
@@ -48,6 +49,7 @@ struct tt_ps_client {
 	bool buried;	/* and what it has left behind is being dealt with */
 	bool gone;	/* has said good-bye, or died */
 	bool counted;	/* and is none of srv->left any more */
+	bool leaves;	/* its good-bye has come, be it its turn or not */
 	bool stuck;	/* what is in its slot must wait for other workers */
 	uint64_t meeting; /* that it has come to */
 	struct tt_ps_said said;
@@ -99,6 +101,7 @@ struct tt_ps_server {
 	uint64_t wake_at; /* a slot has rested by then */
 	uint64_t slow_at; /* workers that wait for another are told for whom */
 	int slowest;	  /* its index + 1, as it was told */
+	uint64_t heard, end_at; /* from the first good-bye on: the last message; those who are missing are looked for */
 
 	uint64_t met; /* the last meeting that all have come to */
 	int leader;
@@ -145,6 +148,16 @@ void tt_ps_handle(struct tt_ps_server *srv, struct tt_ps_client *c, const struct
 /* A worker may be waiting for others from now on; and whom for, when that has lasted. */
 void tt_ps_slow_soon(struct tt_ps_server *srv);
 void tt_ps_find_slow(struct tt_ps_server *srv);
+/* leave.c: a worker's good-bye has come; whether those who are missing are at work, or others wait for them in vain */
+void tt_ps_leaves(struct tt_ps_client *c);
+void tt_ps_find_missing(struct tt_ps_server *srv);
+/* A message has been taken of one who is. */
+static inline void tt_ps_heard(struct tt_ps_server *srv)
+{
+	if (srv->end_at != TT_NEVER)
+		srv->heard = tt_now_ns();
+}
+
 /* Whether it is this message's turn. */
 bool tt_ps_turn(const struct tt_ps_server *srv, const struct tt_ps_client *c,
 		const struct tt_ps_msg *m);
