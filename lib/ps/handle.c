@@ -136,10 +136,8 @@ static int bye(struct tt_ps_server *srv, struct tt_ps_client *c)
 {
 	tt_wire_lock(srv->ps->comm->ctx->wire);
 	c->gone = true;
-	srv->left--;
+	tt_ps_leaves(c);
 	tt_wire_unlock(srv->ps->comm->ctx->wire);
-	if (!srv->left)
-		tt_ps_tell_clock(srv); /* that it is the last */
 	advance(srv);
 	return 0;
 }
