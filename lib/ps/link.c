@@ -84,7 +84,9 @@ static void put(struct tt_ps_out *out, const void *from, size_t len, size_t at, 
 				  .len = len,
 				  .offset = tt_ps_box_in(ps, link->copy, ps->my_worker, slot) + at,
 				  .note = true,
-				  .token = &token};
+				  .token = &token,
+				  .away = true,
+				  .loose = true}; /* the server's answer says that it is there */
 
 	err = tt_win_op_start(ps->win, &a, &out->end);
 	if (err)
