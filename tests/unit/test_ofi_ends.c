@@ -173,6 +173,7 @@ static void begun_over(const struct config *c)
 	struct card card[2];
 	struct side s[2];
 	unsigned i, puts, differ = 0;
+	char *other[4];
 
 	TT_REQUIRE(!pair_open(s, c));
 	TT_CHECK(!put(&s[0], 0, 100, 0, TT_RMA_NOTE, &s[1]));
@@ -187,6 +188,11 @@ static void begun_over(const struct config *c)
 		;
 	TT_CHECK(puts > 0);
 	s[0].tp->ops->ep_close(s[0].ep);
+	for (i = 0; i < 4; i++) { /* what is freed now serves others at once */
+		other[i] = malloc(SLOT + 64);
+		TT_REQUIRE(other[i]);
+		memset(other[i], 0x11, SLOT + 64);
+	}
 	s[1].tp->ops->ep_close(s[1].ep);
 	TT_REQUIRE(!side_ep(&s[0], &card[0]) && !side_ep(&s[1], &card[1]));
 	TT_CHECK(!side_connect(&s[0], &card[1], 1) && !side_connect(&s[1], &card[0], 0));
@@ -200,6 +206,8 @@ static void begun_over(const struct config *c)
 	TT_CHECK(differ == (c->fault ? 1 : 0));
 	TT_CHECK(!put(&s[0], 0, 100, 9, TT_RMA_NOTE, &s[1]));
 	TT_CHECK(WAIT_FOR(s[1].ntail == 2 + puts, 5000, pump(&s[0]); pump(&s[1])));
+	for (i = 0; i < 4; i++)
+		free(other[i]);
 	pair_close(s);
 }
 
