@@ -544,8 +544,10 @@ static int make_table(struct tutti_ps *ps, const char *name, struct tutti_ps_tab
 	ps->table[ps->ntables] = t;
 	atomic_fetch_add(&ps->ntables, 1);
 	tt_wire_unlock(ps->comm->ctx->wire);
-	*out = t;
-	return tutti_barrier(ps->coll); /* servers know it before workers use it */
+	err = tutti_barrier(ps->coll); /* servers know it before workers use it */
+	if (!err)
+		*out = t;
+	return err;
 }
 
 static int check_ps(const char *call, const struct tutti_ps *ps)
