@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/ps/server.h"
+#include "lib/ps/eager.h"
 
 static uint64_t slots(const struct tt_ps_server *srv)
 {
@@ -358,8 +358,10 @@ static void serve(struct tt_ps_server *srv)
 	srv->serves = true;
 	tt_ps_heard(srv);
 	srv->answered = srv->order; /* what is sent again is answered by again() */
-	for (i = 0; i < srv->ps->ntables; i++)
+	for (i = 0; i < srv->ps->ntables; i++) {
+		tt_ps_sub_serve(tt_ps_store_of(srv, i));
 		show(srv, tt_ps_store_of(srv, i));
+	}
 	if (srv->ps->staleness)
 		srv->published = UINT64_MAX;
 	else

@@ -25,7 +25,8 @@ static void worker_lost(struct tutti_ps *ps, int w)
 	int c;
 
 	ps->dead++;
-	tt_ps_trace(ps, "dead %d\n", w);
+	tt_ps_relay_lost(ps, w);
+	tt_ps_trace(ps, "dead %d\n", tt_ps_trace_id(ps, w));
 	tt_warn("worker %d (rank %d) is gone; the others go on", w, ps->worker[w]);
 	for (c = 0; c < ps->copies && ps->srv[c]; c++) {
 		ps->srv[c]->client[w].dead = true;
@@ -109,6 +110,10 @@ static void *run(void *arg)
 			tt_ps_tell(srv[c]);
 		tt_engine_progress(ctx);
 		tt_wire_unlock(ctx->wire);
+		if (!n && atomic_load(&ps->resting) && tt_ps_at_rest(ps)) {
+			atomic_store(&ps->calm, true);
+			tt_wire_wake(ctx->wire);
+		}
 		if (!n)
 			tt_engine_wait(ctx, has_work, srv, wake_at);
 	}
@@ -205,6 +210,12 @@ void tt_ps_server_stop(struct tutti_ps *ps)
 	tt_wire_wake(ps->comm->ctx->wire);
 	pthread_join(srv->thread, NULL);
 	srv->runs = false;
+}
+
+int tt_ps_server_restart(struct tutti_ps *ps)
+{
+	atomic_store(&ps->srv[0]->stop, false);
+	return tt_ps_server_start(ps);
 }
 
 void tt_ps_server_free(struct tutti_ps *ps)

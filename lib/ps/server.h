@@ -167,6 +167,7 @@ bool tt_ps_settled(const struct tt_ps_server *srv);
 /* keep.c: meetings, and what is done with files; the answer is behind credit in c->answers */
 bool tt_ps_met(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
 	       const char *payload);
+bool tt_ps_unended(const struct tt_ps_server *srv); /* there are updates of a clock that has not ended */
 void tt_ps_keep(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
 		const char *payload, struct tt_ps_credit *credit);
 
