@@ -585,8 +585,10 @@ int tt_ps_make_table(struct tutti_ps *ps, const struct tutti_ps_table *like,
 	ps->table[ps->ntables] = t;
 	atomic_fetch_add(&ps->ntables, 1);
 	tt_wire_unlock(ps->comm->ctx->wire);
-	*out = t;
-	return tutti_barrier(ps->coll); /* servers know it before workers use it */
+	err = tutti_barrier(ps->coll); /* servers know it before workers use it */
+	if (!err)
+		*out = t;
+	return err;
 }
 
 /* A table that has come with a resize, and is made again: it is there, but for what a new rank did not know. */
