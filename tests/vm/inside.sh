@@ -318,6 +318,7 @@ parameter_server() {
 	program tests/mp/test_ps_save verbs
 	program tests/mp/test_ps_copies one_verbs
 	program tests/mp/test_ps_essp verbs
+	program tests/mp/test_ps_relay verbs
 	program tests/mp/test_ps_modes verbs
 	program tests/mp/test_ps_clock worker_dies_verbs
 }
