@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ESSP, for perf/relay: rank 0 serves a table of argv[1] KiB, all others pull it in each of argv[2] clocks, between which
- * one of them changes something in every block. Prints the workers, the time of a clock, and what the server has
+ * one of them changes something in every block, under staleness argv[3] (0). Prints the workers, the time of a clock, and what the server has
  * written for it, and what a worker has read of it, in tables.
  */
 #include <stdbool.h>
@@ -42,8 +42,8 @@ static int work(struct tutti_comm *world, struct tutti_ps *ps, struct tutti_ps_t
 
 	for (c = from; c < to && v && !err; c++)
 		err = one_clock(ps, t, v, n, c % workers == me);
-	if (!err && v && v[0] != (float)to)
-		err = fprintf(stderr, "essp: %g, not %d\n", (double)v[0], to);
+	if (!err && v && v[0] > (float)to)
+		err = fprintf(stderr, "essp: %g is more than %d\n", (double)v[0], to);
 	free(v);
 	return v ? err : -1;
 }
@@ -75,7 +75,7 @@ static int measure(struct tutti_context *ctx, struct tutti_ps *ps, struct tutti_
 int main(int argc, char **argv)
 {
 	size_t n = argc > 1 ? (size_t)atol(argv[1]) * 256 : 0;
-	struct tutti_ps_config config = {.size = sizeof(config)};
+	struct tutti_ps_config config = {.size = sizeof(config), .staleness = argc > 3 ? atoi(argv[3]) : 0};
 	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO, .essp = 1};
 	int clocks = argc > 2 ? atoi(argv[2]) : 0, err;
 	struct tutti_ps_table *t;

@@ -322,6 +322,13 @@ static int settle(struct tutti_ps *ps)
 	tt_wire_unlock(ctx->wire);
 	err = tt_engine_wait(ctx, tt_ps_relay_left, ps,
 			     tt_deadline_ms(ctx->env.timeout.number));
+	if (err) {
+		tt_wire_lock(ctx->wire);
+		tt_comm_fail(ps->comm, err, -1, "ps_close", 0, "",
+			     "workers did not end what they pass on to each other within %lld ms (TUTTI_TIMEOUT)",
+			     (long long)ctx->env.timeout.number);
+		tt_wire_unlock(ctx->wire);
+	}
 	end = tt_win_wait(ps->win, -1);
 	err = err ? err : end;
 	for (i = 0; i < ps->ntables; i++) {

@@ -102,7 +102,7 @@ static void look(struct tt_ps_feed *f)
 		f->base + tt_ps_feed_line(f->cache->table, f->cache->server));
 
 	f->left = f->left || (f->here && batch->number == TT_PS_LEFT);
-	if (!f->here || f->left || f->parts != batch->parts)
+	if (!f->here || f->left || f->parts != batch->parts || atomic_load(&f->cache->table->ps->comm->failed))
 		return;
 	f->here = f->slow = false;
 	f->parts = 0;
@@ -307,7 +307,7 @@ void tt_ps_cache_told(struct tutti_ps_table *t, struct tt_ps_link *link, const u
 	for (i = 0; i < count; i++)
 		if (!by_others || link->copy || feeder[i] == TT_PS_BY_SERVER)
 			c->of[block[i]] = 1;
-		else /* if it can't, it is read at the server each time */
+		else
 			tt_ps_relay_want(c, block[i], tt_ps_feeder_worker(feeder[i]), (int)(feeder[i] & 0xff));
 	tt_ps_relay_ask(c);
 }

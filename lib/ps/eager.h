@@ -267,8 +267,8 @@ void tt_ps_relay_bells(struct tt_ps_cache *c, struct tt_bell **bells);
 void tt_ps_relay_free(struct tt_ps_cache *c);
 /* Children may get more. */
 void tt_ps_relay_stir(struct tt_ps_cache *c);
-/* From now on this block is wanted of a worker, at that slot of it; false: there is no feed for it. Then ask for all such. */
-bool tt_ps_relay_want(struct tt_ps_cache *c, uint64_t block, int worker, int slot);
+/* From now on this block is wanted of a worker, at that slot of it; if that can't be, nobody sends it. Then ask for all such. */
+void tt_ps_relay_want(struct tt_ps_cache *c, uint64_t block, int worker, int slot);
 void tt_ps_relay_ask(struct tt_ps_cache *c);
 /* A copy of the server has taken over, which sends to all. */
 void tt_ps_relay_over(struct tt_ps_cache *c);
