@@ -5,14 +5,6 @@
 #define IN_CACHE 0.6 /* as in costs_node.c */
 #define STEPS 3	     /* two that all wait for, and as much to look whether all may be touched */
 
-/* Ranks of a host; the model knows, where no plan is made. */
-static int each_of(const struct tt_cost *c, const struct tt_plan_args *a)
-{
-	int hosts = tt_cost_hosts(c);
-
-	return (a->nranks + hosts - 1) / hosts;
-}
-
 /* One rank of each host, and its part of the vector. */
 static struct tt_plan_args across_of(const struct tt_cost *c, const struct tt_plan_args *a,
 				     int parts)
@@ -29,7 +21,7 @@ static struct tt_plan_args across_of(const struct tt_cost *c, const struct tt_pl
 /* Every rank reads its part of all inputs of its host, and stores it in all results. */
 static void levels(struct tt_cost *c, const struct tt_plan_args *a, tt_cost_fn *cost)
 {
-	int each = each_of(c, a);
+	int each = tt_cost_places(c);
 	struct tt_plan_args across = across_of(c, a, each);
 	double slice;
 
@@ -76,7 +68,7 @@ void tt_cost_hier_dbt(struct tt_cost *c, const struct tt_plan_args *a)
 void tt_cost_hier_leader(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	struct tt_plan_args across = across_of(c, a, 1);
-	double each = each_of(c, a), bytes = tt_cost_bytes(a) * IN_CACHE;
+	double each = tt_cost_places(c), bytes = tt_cost_bytes(a) * IN_CACHE;
 
 	across.lanes = 1;
 	tt_cost_across(c,
@@ -114,9 +106,9 @@ static void within(struct tt_cost *c, const struct tt_plan_args *a, double copie
 
 void tt_cost_bcast_hier_binomial(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	struct tt_plan_args across = across_of(c, a, each_of(c, a));
+	struct tt_plan_args across = across_of(c, a, tt_cost_places(c));
 
-	tt_cost_across(c, tt_cost_bcast_binomial, &across, each_of(c, a));
+	tt_cost_across(c, tt_cost_bcast_binomial, &across, tt_cost_places(c));
 	within(c, a, tt_cost_bytes(a), 0);
 }
 
@@ -132,9 +124,9 @@ void tt_cost_bcast_hier_leader(struct tt_cost *c, const struct tt_plan_args *a)
 
 void tt_cost_reduce_hier_binomial(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	struct tt_plan_args across = across_of(c, a, each_of(c, a));
+	struct tt_plan_args across = across_of(c, a, tt_cost_places(c));
 
-	tt_cost_across(c, tt_cost_reduce_binomial, &across, each_of(c, a));
+	tt_cost_across(c, tt_cost_reduce_binomial, &across, tt_cost_places(c));
 	within(c, a, 0, tt_cost_bytes(a) * IN_CACHE);
 }
 
@@ -145,13 +137,13 @@ void tt_cost_reduce_hier_leader(struct tt_cost *c, const struct tt_plan_args *a)
 	across.lanes = 1;
 	tt_cost_across(c, tt_cost_reduce_binomial, &across, 1);
 	tt_cost_signals(c, 1);
-	tt_cost_work(c, each_of(c, a) * tt_cost_bytes(a) * IN_CACHE, true, tt_cost_hosts(c));
+	tt_cost_work(c, tt_cost_places(c) * tt_cost_bytes(a) * IN_CACHE, true, tt_cost_hosts(c));
 }
 
 void tt_cost_allgather_hier_ring(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	struct tt_plan_args across = across_of(c, a, 1);
-	int each = each_of(c, a);
+	int each = tt_cost_places(c);
 
 	tt_cost_across(c, tt_cost_allgather_ring, &across, each);
 	within(c, a, (double)tt_cost_hosts(c) * (each - 1) * tt_cost_bytes(a), 0);
@@ -161,6 +153,6 @@ void tt_cost_reduce_scatter_hier_ring(struct tt_cost *c, const struct tt_plan_ar
 {
 	struct tt_plan_args across = across_of(c, a, 1);
 
-	tt_cost_across(c, tt_cost_reduce_scatter_ring, &across, each_of(c, a));
+	tt_cost_across(c, tt_cost_reduce_scatter_ring, &across, tt_cost_places(c));
 	within(c, a, 0, a->nranks * tt_cost_bytes(a) * IN_CACHE);
 }

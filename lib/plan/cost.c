@@ -269,6 +269,11 @@ int tt_cost_hosts(const struct tt_cost *c)
 	return (int)c->hosts;
 }
 
+int tt_cost_places(const struct tt_cost *c)
+{
+	return c->model->ranks_per_host;
+}
+
 double tt_cost_num_slices(const struct tt_cost *c)
 {
 	return c->slices;
@@ -291,8 +296,7 @@ static double total(const struct tt_cost *c)
 void tt_cost(const struct tt_alg *alg, const struct tt_plan_args *args,
 	     const struct tt_model *model, struct tt_cost *cost)
 {
-	int n = args->nranks, per_host = model->ranks_per_host,
-	    hosts = (n + per_host - 1) / per_host;
+	int hosts = tt_model_hosts(model, args->nranks);
 	enum tt_level level = hosts > 1 ? TT_LEVEL_LEAF : TT_LEVEL_HOST;
 
 	if (model->hosts_per_leaf && hosts > model->hosts_per_leaf)

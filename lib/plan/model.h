@@ -23,7 +23,9 @@ struct tt_model {
 	double copy;	    /* ns per byte copied */
 	double overhead;    /* ns of processor per message, at either end */
 	size_t eager;	    /* longer messages wait for their receive; SIZE_MAX: none does */
-	int ranks_per_host; /* at least 1 */
+	int ranks_per_host; /* at least 1; the most, where they differ */
+	int hosts;	   /* 0: as many as ranks, dealt out one host after the other, fill */
+	const int *host;   /* by rank, where they are not dealt out like that; NULL */
 	int hosts_per_leaf; /* 0: all hosts are on one leaf */
 	int rails; /* ports of a host, at least 1; lane l of a rank uses port (rank + l) % rails */
 	/*
@@ -64,7 +66,8 @@ struct tt_layout {
 void tt_model_of(struct tt_model *model, const struct tt_layout *layout,
 		 const struct tt_link_costs *host, const struct tt_link_costs *net);
 
-/* Where a rank is, and how far apart two are. */
+/* How many hosts, where a rank is, and how far apart two are. */
+int tt_model_hosts(const struct tt_model *model, int nranks);
 int tt_model_host(const struct tt_model *model, int rank);
 int tt_model_leaf(const struct tt_model *model, int rank);
 enum tt_level tt_model_level(const struct tt_model *model, int a, int b);

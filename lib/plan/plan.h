@@ -91,18 +91,21 @@ enum tt_coll {
 };
 
 /*
- * Ranks on several hosts whose memory those of a host share, as many (two or more) on each. Hosts are in order of
- * their lowest ranks, and so are the ranks of a host.
+ * Ranks on several hosts whose memory those of a host share, two or more on at least one of them. Hosts are in order of
+ * their lowest ranks, and so are the ranks of a host. All hosts have as many places as the largest has ranks; where there
+ * are fewer ranks they take the places in turns, so that each place pairs up across hosts.
  */
 struct tt_hosts {
-	int hosts, each;
+	int hosts, places, least; /* least: ranks on any host */
 	bool in_order;		 /* the ranks of a host follow one another */
-	const int *host, *local; /* by rank: its host, and the how-manieth of it */
-	const int *rank;	 /* by host and place there: [host * each + local] */
+	const int *host, *local; /* by rank: its host, and the how-manieth of it, which is its first place */
+	const int *size;	 /* by host: ranks */
+	const int *rank;	 /* by host and place there: [host * places + place] */
 };
 /* hosts.c. by: a number for each rank's host. *hosts is NULL if they are not like that. free() it. */
 int tt_hosts_new(const uint64_t *by, int nranks, struct tt_hosts **hosts);
-/* Where ranks are dealt out one host after the other. */
+/* Where ranks are dealt out one host after the other, so many to each of n hosts, over and over. */
+int tt_hosts_sized(int nranks, const int *sizes, int n, struct tt_hosts **hosts);
 int tt_hosts_blocks(int nranks, int each, struct tt_hosts **hosts);
 
 /*
@@ -329,6 +332,7 @@ void tt_cost_work(struct tt_cost *c, double bytes, bool reduces, double ranks);
 void tt_cost_across(struct tt_cost *c, tt_cost_fn *cost, const struct tt_plan_args *across,
 		    int places);
 int tt_cost_hosts(const struct tt_cost *c);
+int tt_cost_places(const struct tt_cost *c); /* ranks on a host, the most */
 double tt_cost_num_slices(const struct tt_cost *c);
 /* So many bytes copied out of other ranks' memory by so many ranks at the same time. */
 void tt_cost_pull(struct tt_cost *c, double bytes, double ranks);

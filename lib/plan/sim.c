@@ -172,7 +172,7 @@ static void start_node_op(struct sim *s, uint32_t l, const struct tt_op *op, dou
 		later(s, now + s->model->link[TT_LEVEL_HOST].alpha / 4, SIM_STEP,
 		      tt_sim_signal(&s->steps, rank, op));
 	else
-		now = tt_sim_compute(&s->net, rank, now, tt_sim_node_work(&s->steps, s->model, op));
+		now = tt_sim_compute(&s->net, rank, now, tt_sim_node_work(&s->steps, s->model, rank, op));
 	if (rc < 0)
 		s->err = rc;
 	if (rc > 0)

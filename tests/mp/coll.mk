@@ -35,6 +35,7 @@ TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_atomics \
 	tests/mp/test_ways \
 	tests/mp/test_node \
+	tests/mp/test_rings \
 	tests/mp/test_hier \
 	tests/mp/test_scale \
 	tests/mp/test_big
@@ -107,5 +108,7 @@ tests_mp_test_ps_errors_SOURCES = tests/mp/test_ps_errors.c
 tests_mp_test_ps_errors_LDADD = libttmp.la
 tests_mp_test_node_SOURCES = tests/mp/test_node.c
 tests_mp_test_node_LDADD = libttmp.la
+tests_mp_test_rings_SOURCES = tests/mp/test_rings.c
+tests_mp_test_rings_LDADD = libttmp.la
 tests_mp_test_hier_SOURCES = tests/mp/test_hier.c
 tests_mp_test_hier_LDADD = libttmp.la
