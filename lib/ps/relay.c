@@ -45,11 +45,15 @@ static bool newer(const struct tt_ps_sub *sub, uint64_t block, uint64_t word)
  */
 static bool child_begin(struct tt_ps_sub *sub)
 {
-	const struct tt_ps_cache *c = child_of(sub)->cache;
+	struct tt_ps_child *child = child_of(sub);
+	const struct tt_ps_cache *c = child->cache;
 	uint64_t n = sub->table->part[sub->server].blocks, told = sub->batch->min_clock, clock = UINT64_MAX;
 	uint64_t b, word;
 	bool due = false;
 
+	if (child->seen == c->news)
+		return false;
+	child->seen = c->news;
 	for (b = tt_ps_next_bit(sub->wanted, 0, n); b < n; b = tt_ps_next_bit(sub->wanted, b + 1, n)) {
 		const struct tt_ps_feed *f = source(c, b, &word);
 
@@ -206,6 +210,7 @@ static void wants(struct tt_bell *bell)
 		atomic_store(&ps->relaying, true);
 	}
 	child->leaves = child->leaves || want->leaves;
+	child->cache->news++;
 	tt_ps_relay_stir(child->cache);
 }
 

@@ -213,7 +213,7 @@ static void traced(const char *transport, const struct how *ways, int n)
 
 	TT_CHECK(mkdtemp(dir) != NULL);
 	for (i = 0; i < n; i++) {
-		snprintf(env, sizeof(env), "TUTTI_PS_TRACE=%s/t%d TUTTI_PS_RELAY=1 TUTTI_PS_VERIFY=1 "
+		snprintf(env, sizeof(env), "TUTTI_PS_TRACE=%s/t%d TUTTI_PS_RELAY=1 TUTTI_PS_RELAY_WAIT=100ms "
 			 "%s TUTTI_FAULT=seed=7,delay=0.1:100,reorder=0.3", dir, i, transport);
 		run(env, ways[i]);
 		snprintf(command, sizeof(command), "%s/tutti_ps_check %s/t%d.* >%s/out || { cat %s/out; false; }",
