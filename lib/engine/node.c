@@ -63,6 +63,7 @@ static int new_group(struct tutti_comm *comm, const struct tt_hosts *hosts)
 		world[i] = comm->world[nc->member[i]];
 	}
 	p = params_of(comm, world, n, hosts ? hosts->local[comm->rank] : comm->rank);
+	nc->member_here = p.rank;
 	err = tt_node_group_new(comm->ctx->node, &p, &nc->group);
 	if (err) {
 		free(nc);
@@ -552,6 +553,29 @@ int tt_node_poll(struct tutti_context *ctx)
 		tt_run_op_over(run->lane);
 	}
 	return n;
+}
+
+bool tt_node_keep_core(struct tutti_context *ctx)
+{
+	struct tt_list *l, *tmp;
+
+	if (!tt_list_empty(&ctx->node_gated) || tt_list_empty(&ctx->node_waits))
+		return false;
+	tt_list_each(l, tmp, &ctx->node_waits) {
+		struct tt_op_run *run = tt_container(l, struct tt_op_run, wait);
+		struct tt_plan_req *req = run->lane->req;
+		struct tt_node_comm *nc = req->r.comm->node;
+		bool all = run->op->peer == TT_ALL_RANKS;
+		int j = all ? (int)run->at : place_of(req, run->op->peer);
+
+		if (run->op->kind != TT_OP_WAIT)
+			return false;
+		if (!tt_node_shares(nc->group, j, all ? nc->n : j + 1, req->turn, run->op->index))
+			continue;
+		tt_spread(req->r.comm, req->turn);
+		return false;
+	}
+	return true;
 }
 
 bool tt_node_ready(struct tutti_context *ctx)

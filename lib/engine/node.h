@@ -6,18 +6,22 @@
 #include "lib/engine/engine.h"
 #include "lib/node/node.h"
 
-/* Whether all-reduces like this one go through slots. */
+/* Whether the plan of calls like this one is what quick.c does. */
 struct tt_quick_known {
-	size_t count; /* 0: nothing is known */
+	bool known; /* this is about some call */
+	enum tt_coll coll;
+	size_t count;
 	enum tutti_datatype datatype;
 	enum tutti_op op;
-	bool slots;
+	bool quick;
 };
 
 /* The ranks of a communicator that share this one's host: all, or those of a plan in two levels. */
 struct tt_node_comm {
 	struct tt_node_group *group;
 	int n, *member; /* by place in the group: the rank in the communicator */
+	int member_here; /* the place of this one */
+	uint64_t spread_at; /* spread.c: not before */
 	uint64_t turn;	/* of the last call */
 	uint64_t begun; /* the last that has begun */
 	struct tt_plan_req *running;
@@ -55,7 +59,7 @@ struct tt_quick {
  */
 int tt_quick_run(struct tutti_comm *comm, const struct tt_call *call, struct tutti_request **request);
 /* record.c: its record's number */
-uint64_t tt_record_quick(struct tutti_comm *comm, const struct tt_quick *q);
+uint64_t tt_record_quick(struct tutti_comm *comm, const struct tt_quick *q, const char *alg);
 /* call.c: start a request for a call that has been made already. */
 int tt_request_resume(struct tutti_request *req, const struct tt_quick *quick);
 
@@ -101,8 +105,16 @@ bool tt_ring_ready(struct tt_op_run *run);
 bool tt_ring_drain(struct tt_op_run *run);
 void tt_ring_end(struct tt_plan_req *req);
 
+/* spread.c: this rank waits for one that shares its core, in this turn: perhaps it can go to another. */
+void tt_spread(struct tutti_comm *comm, uint64_t turn);
+
 /* Try what waits; returns how much went on. */
 int tt_node_poll(struct tutti_context *ctx);
+/*
+ * Whether the core is better kept than given away while ops wait: those that they wait for run elsewhere. If one shares it, this
+ * rank perhaps goes to another.
+ */
+bool tt_node_keep_core(struct tutti_context *ctx);
 /* Whether something that waits could go on. */
 bool tt_node_ready(struct tutti_context *ctx);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Short blocking all-reduces in the memory of a host, without a request: what their plan says, done here and now.
+ * Short blocking all-reduces, and barriers, in the memory of a host, without a request: what their plan says, done
+ * here and now.
  *
  * It ends up the same in every way: a turn of its own, a place in the history, the same bits. If the other ranks do not come
  * at once, the call goes on as a request that does the same things again, which changes nothing.
@@ -13,9 +14,16 @@
 
 #define SPINS 2000    /* with a core per rank */
 #define NEAR 32	      /* of these, until sleepers are woken, if there are any */
-#define EARLY 128     /* of these, until the core is offered where that has helped */
+#define EARLY 128     /* and then again from so many to so many: does one that is missing share the core? */
 #define YIELDS 50     /* with fewer */
+#define LOOKS 64      /* for each of these, if the ranks that are missing run elsewhere */
 #define PROGRESS 32   /* other communication is looked after every so many calls */
+
+/* The algorithm whose plan says what is done here. */
+static const char *alg_of(enum tt_coll coll)
+{
+	return coll == TT_COLL_BARRIER ? "node" : "node_slots";
+}
 
 static struct tt_quick_known *known_of(struct tutti_comm *comm, const struct tt_call *call)
 {
@@ -24,19 +32,27 @@ static struct tt_quick_known *known_of(struct tutti_comm *comm, const struct tt_
 		&nc->known[(call->count + call->datatype) % (sizeof(nc->known) / sizeof(nc->known[0]))];
 	struct tt_plan_args args;
 
-	if (known->count == call->count && known->datatype == call->datatype && known->op == call->op)
+	if (known->known && known->coll == call->coll && known->count == call->count &&
+	    known->datatype == call->datatype && known->op == call->op)
 		return known;
 	args = tt_call_args(comm, call);
-	*known = (struct tt_quick_known){.count = call->count, .datatype = call->datatype, .op = call->op};
-	known->slots = !strcmp(tt_choose(comm->chooser, &args)->name, "node_slots");
+	*known = (struct tt_quick_known){.known = true,
+					 .coll = call->coll,
+					 .count = call->count,
+					 .datatype = call->datatype,
+					 .op = call->op};
+	known->quick = !strcmp(tt_choose(comm->chooser, &args)->name, alg_of(call->coll));
 	return known;
 }
 
 static bool applies(struct tutti_comm *comm, const struct tt_call *call)
 {
-	return comm->node && !comm->hosts && call->coll == TT_COLL_ALLREDUCE && call->op < TUTTI_NUM_OPS &&
-	       call->count && call->count * tutti_datatype_size(call->datatype) <= TT_NODE_SLOT &&
-	       known_of(comm, call)->slots;
+	bool fits = call->coll == TT_COLL_BARRIER;
+
+	if (call->coll == TT_COLL_ALLREDUCE)
+		fits = call->op < TUTTI_NUM_OPS && call->count &&
+		       call->count * tutti_datatype_size(call->datatype) <= TT_NODE_SLOT;
+	return fits && comm->node && !comm->hosts && known_of(comm, call)->quick;
 }
 
 /* What the counters say of it; sign -1 takes it back. */
@@ -55,7 +71,9 @@ static void tell(struct tutti_comm *comm, const struct tt_quick *q, const struct
 {
 	struct tt_node_group *g = comm->node->group;
 
-	memcpy(tt_node_slot(g, q->turn), call->in_place ? call->recvbuf : call->sendbuf, q->bytes);
+	if (q->bytes)
+		memcpy(tt_node_slot(g, q->turn), call->in_place ? call->recvbuf : call->sendbuf,
+		       q->bytes);
 	tt_node_tell(g, q->turn, 1, q->fprint);
 }
 
@@ -79,48 +97,73 @@ static bool begin(struct tutti_comm *comm, struct tt_quick *q, const struct tt_c
 	q->seq = comm->seq;
 	q->turn = nc->begun = ++nc->turn;
 	tell(comm, q, call);
-	q->flight = tt_record_quick(comm, q);
+	q->flight = tt_record_quick(comm, q, alg_of(call->coll));
 	count(comm, q->bytes, 1);
 	return true;
+}
+
+/* A wait for the others. */
+struct meeting {
+	bool spins, yields; /* neither: go to sleep soon */
+	bool woken; /* those that sleep: when this takes longer, or else in the end */
+	int left;
+	unsigned looks;
+};
+
+static struct meeting meeting_of(const struct tutti_context *ctx)
+{
+	struct meeting m = {.spins = ctx->wait_mode == TT_WAIT_SPIN,
+			    .yields = ctx->wait_mode == TT_WAIT_YIELD};
+
+	m.left = m.spins ? SPINS : m.yields ? YIELDS : 1;
+	return m;
+}
+
+/*
+ * Rank j has not come yet. If one that is missing was last seen on this core, it needs it; else looking is better than giving
+ * way to a rank that waits as well, which costs as much as several calls.
+ */
+static void linger(struct tutti_comm *comm, const struct tt_quick *q, int j, struct meeting *m)
+{
+	struct tt_node_group *g = comm->node->group;
+	bool forced = comm->ctx->wait_forced, look, give;
+
+	m->looks++;
+	if (!m->woken && (!m->spins || m->looks >= NEAR)) {
+		tt_node_wake_all(g);
+		m->woken = true;
+	}
+	look = !forced && (m->yields || m->looks % EARLY == NEAR);
+	give = !m->spins && (forced || m->looks % LOOKS == 0);
+	if (look && tt_node_shares(g, j, comm->size, q->turn, 1)) {
+		tt_spread(comm, q->turn);
+		give = true;
+	}
+	m->left -= give || m->spins;
+	if (give)
+		sched_yield();
+	else
+		tt_cpu_relax();
 }
 
 /* Whether all have come, within a moment. */
 static bool meet(struct tutti_comm *comm, const struct tt_quick *q)
 {
-	bool spins = comm->ctx->wait_mode == TT_WAIT_SPIN, differs = false, offered = false;
-	bool offer = !comm->ctx->wait_forced &&
-		     atomic_load_explicit(&comm->ctx->shares_core, memory_order_relaxed);
+	struct meeting m = meeting_of(comm->ctx);
+	bool differs = false;
 	uint64_t other;
-	bool woken = false; /* those that sleep: when this takes longer, or else in the end */
-	int left = spins ? SPINS : comm->ctx->wait_mode == TT_WAIT_YIELD ? YIELDS : 1, j = 0;
+	int j = 0;
 
-	while (j < comm->size && left > 0) {
-		if (tt_node_reached(comm->node->group, j, q->turn, 1, q->fprint, &differs)) {
-			if (differs)
-				return false; /* a request gives the same signal once more */
-			j++;
-			offered = false;
+	while (j < comm->size && m.left > 0) {
+		if (!tt_node_reached(comm->node->group, j, q->turn, 1, q->fprint, &differs)) {
+			linger(comm, q, j, &m);
 			continue;
 		}
-		if (offered) { /* in vain */
-			offer = offered = false;
-			atomic_store_explicit(&comm->ctx->shares_core, false, memory_order_relaxed);
-		}
-		left--;
-		if (!woken && (!spins || left <= SPINS - NEAR)) {
-			tt_node_wake_all(comm->node->group);
-			woken = true;
-		}
-		if (spins && offer && left % EARLY == 0) {
-			sched_yield();
-			offered = true;
-		} else if (spins) {
-			tt_cpu_relax();
-		} else {
-			sched_yield();
-		}
+		if (differs)
+			return false; /* a request gives the same signal once more */
+		j++;
 	}
-	if (!woken)
+	if (!m.woken)
 		tt_node_wake_all(comm->node->group);
 	return j == comm->size && tt_node_agreed(comm->node->group, q->turn - 1, &other);
 }
@@ -133,7 +176,8 @@ static void finish(struct tutti_comm *comm, const struct tt_quick *q, const stru
 				   .divide_by = call->op == TUTTI_AVG ? comm->size : 0};
 
 	tt_node_all_began(g, q->turn);
-	tt_node_reduce_slots(g, q->turn, call->recvbuf, call->count, &r);
+	if (q->bytes)
+		tt_node_reduce_slots(g, q->turn, call->recvbuf, call->count, &r);
 	tt_node_finish(g, q->turn);
 	tt_flight_more(comm->ctx->flight, q->flight, 1, q->bytes);
 	tt_flight_end(comm->ctx->flight, q->flight, 0);

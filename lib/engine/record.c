@@ -185,20 +185,23 @@ void tt_record_plan(struct tt_plan_req *req)
 	req->r.flight = tt_flight_begin(&r->flight, &op);
 }
 
-uint64_t tt_record_quick(struct tutti_comm *comm, const struct tt_quick *q)
+uint64_t tt_record_quick(struct tutti_comm *comm, const struct tt_quick *q, const char *alg)
 {
 	struct tt_recorder *r = comm->ctx->recorder;
 	struct tt_flight_op op = {.comm = comm->uid,
 				  .seq = q->seq,
-				  .count = q->fields.count,
+				  .count = TT_FLIGHT_NO_COUNT,
 				  .of = 1,
 				  .peer = -1,
-				  .tag = -1,
-				  .type = r->type[q->fields.datatype],
-				  .op = r->op[q->fields.op]};
+				  .tag = -1};
 
-	op.call = name_of(r, tt_coll_name(TT_COLL_ALLREDUCE));
-	op.alg = name_of(r, "node_slots");
+	if (q->fields.coll != TT_COLL_BARRIER) {
+		op.count = q->fields.count;
+		op.type = r->type[q->fields.datatype];
+		op.op = r->op[q->fields.op];
+	}
+	op.call = name_of(r, tt_coll_name((enum tt_coll)q->fields.coll));
+	op.alg = name_of(r, alg);
 	if (comm->flight && comm->flight->uid == comm->uid)
 		comm->flight->seq = q->seq;
 	return tt_flight_begin(&r->flight, &op);

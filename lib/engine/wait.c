@@ -20,6 +20,7 @@
 #define CLOCK_STEPS 16		   /* and at the clock while spinning: it costs as much as a poll */
 #define YIELD_STEPS 8		   /* between two offers of the core: they cost as much as several */
 #define PAUSE_STEPS 8		   /* and between two pauses of the core: a look takes as long as one */
+#define KEEP_STEPS 16		   /* between two offers of a core that nobody seems to need */
 #define EARLY_STEPS 32		   /* without news until the first offer, where a rank shares its core */
 
 static struct tutti_request *oldest(struct tutti_comm *comm, int list)
@@ -212,6 +213,7 @@ struct waiter {
 	void *arg;
 	bool stalled; /* operations wait for room or their turn, of which not everybody tells */
 	bool slow;    /* a look costs a system call */
+	bool keep;    /* no rank that we wait for needs this core */
 };
 
 static bool ready_to_go(void *arg)
@@ -249,7 +251,9 @@ static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t
 		sched_yield();
 		return true;
 	}
-	if (mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < YIELD_NS))
+	if (mode == TT_WAIT_YIELD && w->keep && idle < YIELD_NS && quiet % KEEP_STEPS)
+		tt_cpu_relax();
+	else if (mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < YIELD_NS))
 		sched_yield();
 	else
 		tt_wire_sleep(ctx->wire, tt_left_ms(deadline, w->stalled ? STALLED_MS : SLEEP_MS),
@@ -289,6 +293,8 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 		w.stalled = !tt_list_empty(&ctx->stalled) || !tt_list_empty(&ctx->node_gated);
 		if (spin && step % CLOCK_STEPS == 0)
 			w.slow = tt_wire_slow_poll(ctx->wire);
+		if (!n && !ctx->wait_forced && (!spin || quiet % EARLY_STEPS == 1)) /* or it moves */
+			w.keep = tt_node_keep_core(ctx) && !spin;
 		tt_wire_unlock(ctx->wire);
 		if (offered) /* did the rank we wait for need this core? */
 			atomic_store_explicit(&ctx->shares_core, n > 0, memory_order_relaxed);

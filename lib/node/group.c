@@ -211,6 +211,7 @@ int tt_node_group_new(struct tt_node *node, const struct tt_node_params *p,
 		return tt_fail(-ENOMEM, "no memory for the ranks of this host");
 	g->node = node;
 	g->rank = p->rank;
+	g->core = -1;
 	g->size = p->size;
 	g->plain = p->plain;
 	g->gone = p->gone;
@@ -341,12 +342,24 @@ void tt_node_wake_all(struct tt_node_group *g)
 			tt_node_wake(g->peer[i]);
 }
 
+/* Where this rank runs, for those that wait for it. Where the system doesn't know, all are on one core. */
+static void seen_here(struct tt_node_group *g)
+{
+	int core = sched_getcpu();
+
+	if (core == g->core)
+		return;
+	g->core = core;
+	atomic_store_explicit(&g->area->rank[g->rank].core, core, memory_order_relaxed);
+}
+
 void tt_node_tell(struct tt_node_group *g, uint64_t turn, unsigned step, uint64_t fprint)
 {
 	struct node_slot *slot = &g->area->rank[g->rank].slot[turn % 2];
 
 	slot->fprint = fprint;
 	atomic_store_explicit(&slot->flag, tt_node_flag(turn, step), memory_order_release);
+	seen_here(g);
 }
 
 void tt_node_signal(struct tt_node_group *g, uint64_t turn, unsigned step, uint64_t fprint)
@@ -365,6 +378,35 @@ bool tt_node_reached(struct tt_node_group *g, int peer, uint64_t turn, unsigned 
 		return false;
 	*differs = flag >> 8 != turn || slot->fprint != fprint;
 	return true;
+}
+
+bool tt_node_shares(struct tt_node_group *g, int from, int end, uint64_t turn, unsigned step)
+{
+	const struct node_rank *rank = g->area->rank;
+	uint64_t flag = tt_node_flag(turn, step);
+	int i;
+
+	seen_here(g);
+	for (i = from; i < end; i++)
+		if (i != g->rank &&
+		    atomic_load_explicit(&rank[i].core, memory_order_relaxed) == g->core &&
+		    atomic_load_explicit(&rank[i].slot[turn % 2].flag, memory_order_relaxed) < flag)
+			return true;
+	return false;
+}
+
+int tt_node_cores(struct tt_node_group *g, uint16_t *on, int n)
+{
+	int i, core;
+
+	seen_here(g);
+	memset(on, 0, (size_t)n * sizeof(*on));
+	for (i = 0; i < g->size; i++) {
+		core = atomic_load_explicit(&g->area->rank[i].core, memory_order_relaxed);
+		if (core >= 0 && core < n)
+			on[core]++;
+	}
+	return g->core < n ? g->core : -1;
 }
 
 /*

@@ -11,7 +11,7 @@
 
 #define SEG_NAME "tutti-node"
 #define AREA_NAME "tutti-area"
-#define SEG_MAGIC 0x3330444e54545454ull /* layout version included */
+#define SEG_MAGIC 0x3430444e54545454ull /* layout version included */
 #define SEG_AREAS 256			/* being handed out at once */
 #define SEG_SLABS 4096
 #define LINE 128 /* two cache lines: processors fetch them in pairs */
@@ -69,6 +69,7 @@ struct node_rank {
 	_Atomic uint32_t busy;		      /* it is touching peers' memory */
 	_Atomic uint32_t withdrawn;
 	_Alignas(LINE) _Atomic uint32_t count[2][TT_NODE_COUNTS]; /* of its ring and its part, by turn % 2 */
+	_Alignas(LINE) _Atomic int32_t core; /* where it was seen last; in a line that is seldom written */
 };
 
 struct node_area {
@@ -129,6 +130,7 @@ struct tt_node_group {
 	uint64_t all_done;	 /* all ranks have finished so many turns, or more */
 	uint64_t agreed;	 /* all ranks have called the same in so many */
 	char *own[2][TT_NODE_WHICH]; /* what this rank has published, or keeps to itself */
+	int core;  /* as in this rank's part of the area */
 	char *tmp; /* for ordinary memory of peers */
 	size_t tmp_len;
 };

@@ -141,6 +141,13 @@ void tt_node_wake_all(struct tt_node_group *g);
 /* Whether peer has reached it; *differs: with another fingerprint. */
 bool tt_node_reached(struct tt_node_group *g, int peer, uint64_t turn, unsigned step,
 		     uint64_t fprint, bool *differs);
+/*
+ * Whether one of the peers from .. end - 1 that has not reached it was last seen on the core of the calling thread: then only
+ * giving the core away helps.
+ */
+bool tt_node_shares(struct tt_node_group *g, int from, int end, uint64_t turn, unsigned step);
+/* How many ranks were last seen on each of n cores; returns that of the calling thread, -1: it is beyond or unknown. */
+int tt_node_cores(struct tt_node_group *g, uint16_t *on, int n);
 /* This rank begins a turn that others may see nothing of. */
 void tt_node_began(struct tt_node_group *g, uint64_t turn, uint64_t fprint);
 /* Whether all have called the same up to this turn, which all have finished; else *turn is one in which they have not. */

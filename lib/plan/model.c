@@ -87,6 +87,7 @@ void tt_model_of(struct tt_model *model, const struct tt_layout *layout,
 	model->link[TT_LEVEL_HOST] = host->hop;
 	model->link[TT_LEVEL_LEAF] = model->link[TT_LEVEL_FAR] = net->hop;
 	model->overhead = layout->hosts > 1 ? net->overhead : host->overhead;
+	model->host_overhead = host->overhead;
 	if (layout->ranks_per_host > layout->cores)
 		model->link[TT_LEVEL_HOST].alpha += SWITCH;
 }

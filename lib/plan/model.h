@@ -21,7 +21,8 @@ struct tt_model {
 	struct tt_hop link[TT_LEVELS];
 	double gamma;	    /* ns per byte reduced */
 	double copy;	    /* ns per byte copied */
-	double overhead;    /* ns of processor per message, at either end */
+	double overhead;    /* ns of processor per message, at either end; */
+	double host_overhead; /* of one inside a host, where that is another way; 0: as much */
 	size_t eager;	    /* longer messages wait for their receive; SIZE_MAX: none does */
 	int ranks_per_host; /* at least 1; the most, where they differ */
 	int hosts;	   /* 0: as many as ranks, dealt out one host after the other, fill */
@@ -65,6 +66,11 @@ struct tt_layout {
 /* Its model, with these links inside hosts and between them; nothing is measured. */
 void tt_model_of(struct tt_model *model, const struct tt_layout *layout,
 		 const struct tt_link_costs *host, const struct tt_link_costs *net);
+
+static inline double tt_model_host_overhead(const struct tt_model *model)
+{
+	return model->host_overhead > 0 ? model->host_overhead : model->overhead;
+}
 
 /* How many hosts, where a rank is, and how far apart two are. */
 int tt_model_hosts(const struct tt_model *model, int nranks);

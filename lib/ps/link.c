@@ -84,7 +84,9 @@ static void put(struct tt_ps_out *out, const void *from, size_t len, size_t at, 
 				  .len = len,
 				  .offset = tt_ps_box_in(ps, link->copy, ps->my_worker, slot) + at,
 				  .note = true,
-				  .token = &token};
+				  .token = &token,
+				  .away = true,
+				  .loose = true}; /* the server's answer says that it is there */
 
 	err = tt_win_op_start(ps->win, &a, &out->end);
 	if (err)
@@ -264,7 +266,9 @@ static void say_refused(const struct tt_ps_out *out, const struct tt_ps_msg *msg
 	else
 		snprintf(buf + n, size - (size_t)n, "%s",
 			 status == -ENODATA ? "it has no values yet (tutti_ps_set)"
-					    : tutti_strerror(status));
+			 : t && status == -ENOTSUP
+				 ? "this new server does not know the table's function: make the table again (tutti_ps_dense)"
+				 : tutti_strerror(status));
 }
 
 static void refused(struct tt_ps_out *out, const struct tt_ps_msg *msg, int status)

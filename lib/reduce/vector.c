@@ -18,10 +18,8 @@
 typedef int8_t vec_i8 __attribute__((vector_size(TT_VEC)));
 typedef uint8_t vec_u8 __attribute__((vector_size(TT_VEC)));
 typedef int32_t vec_i32 __attribute__((vector_size(TT_VEC)));
-typedef uint32_t vec_u32 __attribute__((vector_size(TT_VEC)));
 typedef int64_t vec_i64 __attribute__((vector_size(TT_VEC)));
 typedef uint64_t vec_u64 __attribute__((vector_size(TT_VEC)));
-typedef double vec_f64 __attribute__((vector_size(TT_VEC)));
 
 typedef void store_fn(void *p, vec x);
 typedef vec op_fn(vec a, vec b);
@@ -518,14 +516,6 @@ static void run_f64(const struct tt_reduce_job *job)
 
 /* The 16-bit floats are float32s in registers. */
 
-INLINE half load_half(const void *p)
-{
-	half h;
-
-	memcpy(&h, p, sizeof(h));
-	return h;
-}
-
 INLINE vec load_f16(const void *p)
 {
 	return (vec)widen_f16(load_half(p));
@@ -533,9 +523,7 @@ INLINE vec load_f16(const void *p)
 
 INLINE void store_f16(void *p, vec x)
 {
-	half h = narrow_f16((vec_f32)x);
-
-	memcpy(p, &h, sizeof(h));
+	store_half(p, narrow_f16((vec_f32)x));
 }
 
 INLINE void stream_f16(void *p, vec x)
@@ -552,27 +540,17 @@ static void run_f16(const struct tt_reduce_job *job)
 
 INLINE vec load_bf16(const void *p)
 {
-	return (vec)(__builtin_convertvector(load_half(p), vec_u32) << 16);
-}
-
-/* To nearest even. What is NaN is the one NaN, whose lower bits are 0. */
-INLINE half narrow_bf16(vec x)
-{
-	vec_u32 u = (vec_u32)x;
-
-	return __builtin_convertvector((u + 0x7fff + (u >> 16 & 1)) >> 16, half);
+	return (vec)widen_bf16(load_half(p));
 }
 
 INLINE void store_bf16(void *p, vec x)
 {
-	half h = narrow_bf16(x);
-
-	memcpy(p, &h, sizeof(h));
+	store_half(p, narrow_bf16((vec_f32)x));
 }
 
 INLINE void stream_bf16(void *p, vec x)
 {
-	stream_half(p, narrow_bf16(x));
+	stream_half(p, narrow_bf16((vec_f32)x));
 }
 
 static void run_bf16(const struct tt_reduce_job *job)
@@ -582,5 +560,5 @@ static void run_bf16(const struct tt_reduce_job *job)
 	run_float(job, &form, &f32_ops);
 }
 
-const struct tt_kernels KERNELS = {
+const struct tt_kernels AT_LEVEL(tt_kernels) = {
 	{run_i8, run_u8, run_i32, run_u32, run_i64, run_u64, run_f16, run_bf16, run_f32, run_f64}};

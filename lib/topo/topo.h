@@ -26,6 +26,13 @@ int tt_topo_cpus(void);
  * are taken to have the same CPUs or none in common.
  */
 int tt_topo_cpu_set(uint64_t *id);
+/* Threads of the whole machine that run or could, -1: unknown. */
+int tt_topo_runnable(void);
+/*
+ * Move the calling thread to the nearest of the emptiest CPUs that it may use, if that is worth it: on[cpu] of those it is to be
+ * apart from are on each, two more on `here`, its own, than there. It may use the same ones as before. Where it is afterwards.
+ */
+int tt_topo_spread(const uint16_t *on, int ncpus, int here);
 /* Bytes of memory this process may use at all: the machine's, or its cgroup's limit if lower. */
 uint64_t tt_topo_memory(void);
 /* Bytes that could be taken now without swapping (MemAvailable); UINT64_MAX: unknown. */

@@ -30,6 +30,8 @@ TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_ps_save \
 	tests/mp/test_ps_copies \
 	tests/mp/test_ps_chain \
+	tests/mp/test_ps_resize \
+	tests/mp/test_ps_resize_errors \
 	tests/mp/test_ps_stale \
 	tests/mp/test_ps_soak \
 	tests/mp/test_atomics \
@@ -83,6 +85,10 @@ tests_mp_test_ps_SOURCES = tests/mp/test_ps.c
 tests_mp_test_ps_LDADD = libttmp.la
 tests_mp_test_ps_hammer_SOURCES = tests/mp/test_ps_hammer.c
 tests_mp_test_ps_hammer_LDADD = libttmp.la
+tests_mp_test_ps_resize_SOURCES = tests/mp/test_ps_resize.c
+tests_mp_test_ps_resize_LDADD = libttmp.la -lm
+tests_mp_test_ps_resize_errors_SOURCES = tests/mp/test_ps_resize_errors.c
+tests_mp_test_ps_resize_errors_LDADD = libttmp.la
 tests_mp_test_ps_copies_SOURCES = tests/mp/test_ps_copies.c
 tests_mp_test_ps_copies_LDADD = libttmp.la
 tests_mp_test_ps_chain_SOURCES = tests/mp/test_ps_chain.c
