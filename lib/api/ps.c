@@ -331,6 +331,13 @@ int tt_ps_settle(struct tutti_ps *ps)
 	tt_wire_unlock(ctx->wire);
 	err = tt_engine_wait(ctx, tt_ps_relay_left, ps,
 			     tt_deadline_ms(ctx->env.timeout.number));
+	if (err) {
+		tt_wire_lock(ctx->wire);
+		tt_comm_fail(ps->comm, err, -1, "ps_close", 0, "",
+			     "workers did not end what they pass on to each other within %lld ms (TUTTI_TIMEOUT)",
+			     (long long)ctx->env.timeout.number);
+		tt_wire_unlock(ctx->wire);
+	}
 	end = tt_ps_settle_own(ps);
 	return err ? err : end;
 }
