@@ -64,6 +64,8 @@ struct tt_layout {
 void tt_model_of(struct tt_model *model, const struct tt_layout *layout,
 		 const struct tt_link_costs *host, const struct tt_link_costs *net);
 
+/* Until all ranks of a host know of a step that all of them have reached, in memory they share. */
+double tt_model_step(const struct tt_model *model);
 /* Where a rank is, and how far apart two are. */
 int tt_model_host(const struct tt_model *model, int rank);
 int tt_model_leaf(const struct tt_model *model, int rank);
