@@ -9,6 +9,8 @@
  * they are fresh enough (its clock less the staleness), and applies its own steps to them; with --essp the server sends
  * the weights whenever the slowest worker has moved, and every step takes the newest. So the two differ in how old the
  * weights are that gradients are computed from, not in how long workers wait. make perf-staleness draws the difference.
+ *
+ * With --second N rank 1 serves, too, from clock N on: half of the weights, and the state of their rule, move to it.
  */
 #include <getopt.h>
 #include <stddef.h>
@@ -24,7 +26,7 @@
 struct options {
 	int staleness, fetch; /* fetch: without a bound, clocks from one pull to the next */
 	int essp, aware;
-	int clocks, batch, hidden, every;
+	int clocks, batch, hidden, every, second;
 	double rate, compute_ms, straggle_ms, straggle;
 	const char *data, *csv;
 	uint64_t seed;
@@ -91,6 +93,7 @@ static const char help[] =
 	"  --rate R         learning rate (default 0.05)\n"
 	"  --compute MS     what a step is made to take at least (default 2)\n"
 	"  --straggle MS    how long every eighth step, on average, takes in addition (default 0)\n"
+	"  --second N       from clock N on rank 1 serves, too\n"
 	"  --every N        clocks from one look at the loss to the next (default 5)\n"
 	"  --data FILE      digits.csv or digits.csv.gz\n"
 	"  --csv FILE       write clock, seconds and loss\n"
@@ -110,6 +113,7 @@ static const struct choice {
 	CHOICE("clocks", INT, clocks),		   CHOICE("batch", INT, batch),
 	CHOICE("hidden", INT, hidden),		   CHOICE("rate", REAL, rate),
 	CHOICE("compute", REAL, compute_ms),	   CHOICE("straggle", REAL, straggle_ms),
+	CHOICE("second", INT, second),
 	CHOICE("every", INT, every),		   CHOICE("data", TEXT, data),
 	CHOICE("csv", TEXT, csv),		   CHOICE("seed", SEED, seed),
 #undef CHOICE
@@ -273,6 +277,23 @@ static int snapshot(struct worker *w, int clock, double start)
 	return tutti_ps_pull(w->table, s->weights, 0, w->size, TUTTI_FLOAT64) ? failed(w, "pulling") : 0;
 }
 
+/* All ranks call it; rank 0 at once, as it serves until the others come. */
+static int second_server(struct worker *w)
+{
+	struct tutti_ps_config config = {.size = sizeof(config), .staleness = w->opt.staleness,
+		.role = w->rank == 0 ? TUTTI_PS_SERVER : w->rank == 1 ? TUTTI_PS_BOTH : TUTTI_PS_WORKER};
+	uint64_t bytes[2];
+
+	if (tutti_ps_resize(w->ps, w->world, &config, &w->ps) ||
+	    tutti_ps_find(w->ps, "weights", &w->table) || tutti_ps_load(w->ps, 0, &bytes[0]) ||
+	    tutti_ps_load(w->ps, 1, &bytes[1]))
+		return failed(w, "going on with two servers");
+	if (w->rank == 1)
+		printf("from clock %d on two servers, with %llu and %llu bytes\n", w->opt.second,
+		       (unsigned long long)bytes[0], (unsigned long long)bytes[1]);
+	return 0;
+}
+
 static int train(struct worker *w)
 {
 	uint64_t state = w->opt.seed * 1000 + (uint64_t)w->rank, fresh = 0;
@@ -284,6 +305,8 @@ static int train(struct worker *w)
 	if (!w->shot)
 		return fprintf(stderr, "ps_digits: no memory\n"), -1;
 	for (step = 0; step < w->opt.clocks; step++) {
+		if (step && step == w->opt.second && second_server(w))
+			return -1;
 		if (w->rank == 1 && step % w->opt.every == 0 && snapshot(w, step, start))
 			return -1;
 		if (fetch(w, step, &fresh))
@@ -355,7 +378,10 @@ static int run(struct worker *w)
 	}
 	if (load(w) || make_model(w) || make_table(w))
 		return -1;
-	err = w->rank ? train(w) : 0;
+	if (w->rank)
+		err = train(w);
+	else
+		err = w->opt.second > 0 && w->opt.second < w->opt.clocks ? second_server(w) : 0;
 	if (!err && w->rank == 1)
 		err = report(w);
 	if (tutti_ps_close(w->ps) && !w->failed)

@@ -19,6 +19,7 @@ dist_man_MANS += \
 	man/tutti_ps_push.3 \
 	man/tutti_ps_push_pull.3 \
 	man/tutti_ps_push_rows.3 \
+	man/tutti_ps_resize.3 \
 	man/tutti_ps_restore.3 \
 	man/tutti_ps_rows.3 \
 	man/tutti_ps_save.3 \

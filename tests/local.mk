@@ -38,6 +38,8 @@ soak:
 	TT_POINTS=$${TT_POINTS:-1000} tests/fault/test_points
 	TT_ONLY=verbs TT_POINTS=$${TT_VERBS_POINTS:-300} sh $(srcdir)/tests/vm/guest.sh -t 3500 -- \
 		tests/fault/test_points || [ $$? = 77 ]
+	TT_TIMES=2 sh $(srcdir)/tests/vm/guest.sh -t 3500 -- tests/fault/test_nth verbs verbs_cm verbs_files || \
+		[ $$? = 77 ]
 	TT_GROWS=$${TT_GROWS:-300} tests/fault/test_grow storm
 	TT_ABORTS=$${TT_ABORTS:-1000} TT_RESTARTS=$${TT_RESTARTS:-100} tests/fault/test_survive
 	TT_FORKS=$${TT_FORKS:-1000} tests/fault/test_fork

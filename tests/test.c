@@ -216,27 +216,42 @@ static bool own_socket(unsigned long inode)
 	return own;
 }
 
+/* As the kernel writes addresses: 127.0.0.1, ::1, and 127.0.0.1 as one of IPv6. */
+static bool loopback(const char *addr)
+{
+	static const char *const own[] = {"0100007F", "00000000000000000000000001000000",
+					  "0000000000000000FFFF00000100007F"};
+
+	return !strcmp(addr, own[0]) || !strcmp(addr, own[1]) || !strcmp(addr, own[2]);
+}
+
 struct tt_listeners tt_find_listeners(void)
 {
-	static const char *const files[] = {"/proc/net/tcp", "/proc/net/tcp6"};
+	/* Datagrams are taken by any socket that has a port and no peer, packets by any that has no peer. */
+	static const struct {
+		const char *name;
+		unsigned state;
+	} files[] = {{"/proc/net/tcp", 10}, {"/proc/net/tcp6", 10},    {"/proc/net/udp", 7},
+		     {"/proc/net/udp6", 7}, {"/proc/net/udplite", 7}, {"/proc/net/udplite6", 7},
+		     {"/proc/net/raw", 7},  {"/proc/net/raw6", 7}};
 	struct tt_listeners l = {0};
 	unsigned long inode;
 	char line[512], addr[64];
 	unsigned state, port;
-	int i;
+	size_t i;
 
-	for (i = 0; i < 2; i++) {
-		FILE *f = fopen(files[i], "r");
+	for (i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		FILE *f = fopen(files[i].name, "r");
 
 		while (f && fgets(line, sizeof(line), f)) {
 			if (sscanf(line, " %*d: %63[0-9A-F]:%x %*s %x %*s %*s %*s %*s %*s %lu", addr,
 				   &port, &state, &inode) != 4 ||
-			    state != 10 || !own_socket(inode))
+			    state != files[i].state || !own_socket(inode))
 				continue;
 			if (l.n < 16)
 				l.port[l.n] = (int)port;
 			l.n++;
-			l.beyond += strcmp(addr, "0100007F") != 0;
+			l.beyond += !loopback(addr);
 			l.wild += addr[strspn(addr, "0")] == 0;
 		}
 		if (f)

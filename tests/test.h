@@ -65,9 +65,9 @@ long tt_resident(void);
 /* How often: what the environment variable says, as in a soak, else a few times. */
 int tt_times(const char *name, int few);
 
-/* Sockets of this process that listen for TCP connections. */
+/* Sockets of this process that listen for connections, or take datagrams or packets from anybody. */
 struct tt_listeners {
-	int n, beyond, wild; /* all; not on 127.0.0.1; on all addresses */
+	int n, beyond, wild; /* all; not on a loopback address; on all addresses */
 	int port[16];	     /* of the first ones */
 };
 struct tt_listeners tt_find_listeners(void);

@@ -11,6 +11,8 @@
 
 #include "tools/cli.h"
 
+#define MOST (1 << 24) /* workers */
+
 struct tick {
 	uint64_t clock, time;
 };
@@ -20,6 +22,8 @@ struct worker {
 	struct tick *tick; /* the clocks it told, in order */
 	size_t ticks, room;
 	uint64_t left; /* when it said good-bye; UINT64_MAX: never */
+	int of;	       /* how many there were when it began, or when it was last told */
+	bool gone;     /* it left while the others went on */
 	bool dead;     /* another says so: it left after its last line, which may be cut off */
 	uint64_t last; /* time of that */
 	unsigned long cut;
@@ -63,6 +67,19 @@ static int bad_line(const struct check *c, const char *line)
 
 /* ---- first: who, and when did everybody tell which clock ---- */
 
+static int more_workers(struct check *c, int of)
+{
+	struct worker *w = of < MOST ? realloc(c->worker, (size_t)of * sizeof(*w)) : NULL;
+
+	errno = ENOMEM;
+	if (!w)
+		return perror("tutti_ps_check"), 1;
+	memset(w + c->workers, 0, (size_t)(of - c->workers) * sizeof(*w));
+	c->worker = w;
+	c->workers = of;
+	return 0;
+}
+
 static int read_head(struct check *c, FILE *f)
 {
 	int version, me, of, staleness;
@@ -74,20 +91,18 @@ static int read_head(struct check *c, FILE *f)
 		fprintf(stderr, "tutti_ps_check: %s is not a trace\n", c->path);
 		return 1;
 	}
-	if (!c->worker) {
-		c->worker = calloc((size_t)of, sizeof(*c->worker));
-		if (!c->worker)
-			return perror("tutti_ps_check"), 1;
-		c->workers = of;
+	if (!c->worker)
 		c->staleness = staleness;
-	}
-	if (of != c->workers || staleness != c->staleness || c->worker[me].path) {
+	if (of > c->workers && more_workers(c, of))
+		return 1;
+	if (staleness != c->staleness || c->worker[me].path) {
 		fprintf(stderr, "tutti_ps_check: %s is of another run, or of worker %d once more\n",
 			c->path, me);
 		return 1;
 	}
 	c->me = me;
 	c->worker[me].path = c->path;
+	c->worker[me].of = of;
 	c->worker[me].left = UINT64_MAX;
 	return 0;
 }
@@ -124,7 +139,19 @@ static int learn(struct check *c, FILE *f)
 		} else if (sscanf(line, "tick %" SCNu64 " %" SCNu64, &clock, &w->last) == 2) {
 			if (add_tick(c, clock, w->last))
 				return 1;
-		} else if (sscanf(line, "bye %" SCNu64, &w->left) == 1) {
+		} else if (sscanf(line, "join %" SCNu64 " %" SCNu64, &clock, &w->last) == 2) {
+			if (add_tick(c, clock, 0)) /* nothing before it is of this worker */
+				return 1;
+		} else if (sscanf(line, "resize %d %" SCNu64, &other, &w->last) == 2) {
+			if (other < w->of)
+				return bad_line(c, line);
+			if (other > c->workers && more_workers(c, other))
+				return 1;
+			w = &c->worker[c->me];
+			w->of = other;
+		} else if (sscanf(line, "bye %" SCNu64, &w->left) == 1 ||
+			   sscanf(line, "leave %" SCNu64, &w->left) == 1) {
+			w->gone = *line == 'l';
 			w->last = w->left;
 		} else if (sscanf(line, "dead %d", &other) == 1 && other >= 0 && other < c->workers) {
 			c->worker[other].dead = true;
@@ -146,6 +173,11 @@ static int all_whole(struct check *c)
 		if (!w->path) {
 			fprintf(stderr, "tutti_ps_check: the trace of worker %d of %d is missing\n", i,
 				c->workers);
+			return 1;
+		}
+		if (w->of != c->workers && !w->dead && !w->gone) {
+			fprintf(stderr, "tutti_ps_check: %s is of another run: of %d workers, not %d\n", w->path,
+				w->of, c->workers);
 			return 1;
 		}
 		if (w->cut && !w->dead) {
@@ -243,7 +275,12 @@ static int check_line(struct check *c, const char *line, uint64_t *now, void **b
 		c->pushes++;
 		if (clock > *now) /* an earlier one, if it had to wait for room */
 			wrong(c, "the clock when a push was made", *now, clock);
-	} else if (strncmp(line, "bye ", 4) && strncmp(line, "dead ", 5)) {
+	} else if (!strncmp(line, "resize ", 7)) {
+		tdestroy(*blocks, free); /* there are others now */
+		*blocks = NULL;
+	} else if (sscanf(line, "join %" SCNu64, &clock) == 1) {
+		*now = clock;
+	} else if (strncmp(line, "bye ", 4) && strncmp(line, "leave ", 6) && strncmp(line, "dead ", 5)) {
 		return bad_line(c, line);
 	}
 	return 0;

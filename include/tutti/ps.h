@@ -22,7 +22,8 @@ struct tutti_ps_table;
 enum tutti_ps_role {
 	TUTTI_PS_WORKER = 1,
 	TUTTI_PS_SERVER = 2,
-	TUTTI_PS_BOTH = 3
+	TUTTI_PS_BOTH = 3,
+	TUTTI_PS_LEAVE = 4	/* tutti_ps_resize only: neither from now on */
 };
 
 #define TUTTI_PS_ASYNC (-1)
@@ -49,6 +50,14 @@ int tutti_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config,
  * serve until then. -EBUSY, with nothing freed, while a request has not been waited for.
  */
 int tutti_ps_close(struct tutti_ps *ps);
+
+/**
+ * tutti_ps_resize - go on with the ranks of comm: those of ps that live, and new ones, whose ps is NULL. Collective over
+ * comm. config says the roles and copies from now on. Tables, the state of their rules and the clocks move to where they
+ * belong then. *newps takes the place of ps, which is gone, with its tables; NULL for who leaves. On failure ps goes on.
+ */
+int tutti_ps_resize(struct tutti_ps *ps, struct tutti_comm *comm,
+		    const struct tutti_ps_config *config, struct tutti_ps **newps);
 
 /* What a push does to a value. r: rate; the state of the rules is kept in the table. */
 enum tutti_ps_rule {
@@ -116,7 +125,10 @@ struct tutti_ps_options {
 	double budget;		/* managed bandwidth: a worker's pushes between clocks, bytes a second [no limit] */
 };
 
-/** tutti_ps_dense - a table of count elements. Collective. options NULL: sums, unset. */
+/**
+ * tutti_ps_dense - a table of count elements. Collective. options NULL: sums, unset. After tutti_ps_resize: the table of this
+ * name that there was, if it is the same; this is how new ranks get it, and its functions.
+ */
 int tutti_ps_dense(struct tutti_ps *ps, const char *name, size_t count,
 		   enum tutti_datatype datatype, const struct tutti_ps_options *options,
 		   struct tutti_ps_table **table);

@@ -43,6 +43,9 @@ static int apply_config(struct tt_env *env, const struct tutti_config *config)
 	if (config->progress_thread < -1 || config->progress_thread > 1)
 		return tt_fail(-EINVAL, "config.progress_thread is %d; it must be -1, 0 or 1",
 			       config->progress_thread);
+	if (strlen(env->algo.text) >= sizeof(((struct tt_agreed *)0)->algo))
+		return tt_fail(-EINVAL, "TUTTI_ALGO is longer than %zu characters",
+			       sizeof(((struct tt_agreed *)0)->algo) - 1);
 	if (config->timeout_ms)
 		env->timeout.number = config->timeout_ms;
 	if (config->transport)
@@ -202,10 +205,7 @@ static int join(struct tutti_context *ctx, int tune)
 	handlers.fn[TT_CTL_GROW] = tt_grow_msg;
 	handlers.fn[TT_CTL_FENCED] = on_fenced;
 	handlers.fn[TT_CTL_ASK] = tt_look_msg;
-	if (strlen(ctx->env.algo.text) >= sizeof(agreed.algo))
-		return tt_fail(-EINVAL, "TUTTI_ALGO is longer than %zu characters",
-			       sizeof(agreed.algo) - 1);
-	strcpy(agreed.algo, ctx->env.algo.text);
+	snprintf(agreed.algo, sizeof(agreed.algo), "%s", ctx->env.algo.text);
 	if (ctx->node)
 		tt_node_card(ctx->node, &node_card);
 	len = tt_wire_card(ctx->wire, card, sizeof(card) - sizeof(agreed) - sizeof(node_card));
@@ -326,14 +326,98 @@ static void note_guest(const struct tutti_context *ctx, int err, struct guest *g
 		tt_warn("the job that has let this process in did not start: %s", info.text);
 }
 
+/* The settings, and where the others are. */
+static int configure(struct tutti_context *ctx, const struct tutti_config *config,
+		     const struct tt_start *start, struct guest *guest)
+{
+	int err = tt_env_load(&ctx->env);
+
+	if (err)
+		return err;
+	if (!guest->until)
+		guest->until = tt_deadline_ms(ctx->env.init_timeout.number);
+	err = apply_config(&ctx->env, config);
+	if (!err)
+		err = tt_inject_arm(&ctx->env, -1);
+	if (!err)
+		err = tt_boot_discover(config, &ctx->env, &ctx->boot_params);
+	if (err) {
+		tt_env_free(&ctx->env);
+		return err;
+	}
+	if (start) {
+		ctx->boot_params.init_timeout = start->timeout_ms;
+		ctx->boot_params.stop = start->stop;
+		ctx->boot_params.stop_arg = start->arg;
+	}
+	tt_inject_arm(&ctx->env, ctx->boot_params.rank);
+	return 0;
+}
+
+/* What needs nobody else. */
+static int open_own(struct tutti_context *ctx)
+{
+	int err = tt_boot_local_addr(&ctx->boot_params, ctx->local_addr, sizeof(ctx->local_addr));
+
+	if (err)
+		return err;
+	tt_log_set_rank(ctx->boot_params.rank);
+	err = tt_record_open(ctx);
+	if (err)
+		return err;
+	err = open_wire(ctx);
+	if (err)
+		tt_record_close(ctx);
+	return err;
+}
+
+/* When nobody uses the context any more: the job goes on without this rank, and what was for the job is freed. */
+static int leave_job(struct tutti_context *ctx, uint64_t deadline)
+{
+	int err;
+
+	tt_thread_stop(ctx);
+	tt_prom_stop(ctx);
+	tt_record_due(ctx);
+	err = tt_boot_stop(ctx->boot, deadline);
+	free_comms(ctx); /* its handlers have looked at them until then */
+	free(ctx->tune);
+	tt_userop_free_all(ctx);
+	tt_stuck_free(ctx);
+	tt_vote_free_all(ctx);
+	free(ctx->doomed);
+	free(ctx->broken);
+	tt_win_forget(ctx);
+	return err;
+}
+
+/* The job, and the world in it. */
+static int enter_job(struct tutti_context *ctx, struct guest *guest)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tt_tunes tunes;
+	int tune = tt_tune_read(ctx, &tunes), err = join(ctx, tune);
+
+	if (!err)
+		err = make_world(ctx, &tunes);
+	if (!err && ctx->boot_params.gate) /* those that let it in keep the new world */
+		err = tutti_barrier(ctx->world);
+	if (err)
+		note_guest(ctx, err, guest);
+	tt_tunes_free(&tunes);
+	if (!err || !ctx->boot)
+		return err;
+	tutti_last_error(&info);
+	leave_job(ctx, tt_deadline_ms(0));
+	return tt_fail_info(&info); /* not what stopping says */
+}
+
 static int init(const struct tutti_config *user, const struct tt_start *start, struct guest *guest,
 		struct tutti_context **out)
 {
-	struct tutti_error_info info = {.size = sizeof(info)};
 	struct tutti_config config;
 	struct tutti_context *ctx;
-	struct tt_tunes tunes;
-	int err, tune;
+	int err;
 
 	if (!out)
 		return tt_fail(-EINVAL, "ctx is NULL");
@@ -346,72 +430,25 @@ static int init(const struct tutti_config *user, const struct tt_start *start, s
 	if (!ctx)
 		return tt_fail(-ENOMEM, "no memory for a context");
 	init_context(ctx);
-	err = tt_env_load(&ctx->env);
+	err = configure(ctx, &config, start, guest);
 	if (err)
 		goto free_ctx;
-	if (!guest->until)
-		guest->until = tt_deadline_ms(ctx->env.init_timeout.number);
-	err = apply_config(&ctx->env, &config);
-	if (!err)
-		err = tt_inject_arm(&ctx->env, -1);
-	if (!err)
-		err = tt_boot_discover(&config, &ctx->env, &ctx->boot_params);
-	if (err)
+	err = open_own(ctx);
+	if (err) {
+		tt_boot_params_drop(&ctx->boot_params);
 		goto free_env;
-	if (start) {
-		ctx->boot_params.init_timeout = start->timeout_ms;
-		ctx->boot_params.stop = start->stop;
-		ctx->boot_params.stop_arg = start->arg;
 	}
-	tt_inject_arm(&ctx->env, ctx->boot_params.rank);
-	err = tt_boot_local_addr(&ctx->boot_params, ctx->local_addr, sizeof(ctx->local_addr));
+	err = enter_job(ctx, guest); /* takes over the parameters */
 	if (err)
-		goto drop_params;
-	tt_log_set_rank(ctx->boot_params.rank);
-	err = tt_record_open(ctx);
-	if (err)
-		goto drop_params;
-	err = open_wire(ctx);
-	if (err)
-		goto close_record;
-	tune = tt_tune_read(ctx, &tunes);
-	err = join(ctx, tune);
-	if (!err)
-		err = make_world(ctx, &tunes);
-	if (!err && ctx->boot_params.gate) /* those that let it in keep the new world */
-		err = tutti_barrier(ctx->world);
-	if (err)
-		note_guest(ctx, err, guest);
-	tt_tunes_free(&tunes);
-	if (err && !ctx->boot)
-		goto close_wire;
-	if (err)
-		goto stop_boot;
+		goto close_own;
 	tt_debug("rank %d of %d, found by %s, listening on %s", ctx->boot_params.rank,
 		 ctx->boot_params.nranks, ctx->boot_params.origin, ctx->local_addr);
 	*out = ctx;
 	return 0;
 
-stop_boot:
-	tutti_last_error(&info);
-	tt_thread_stop(ctx);
-	tt_prom_stop(ctx);
-	free_comms(ctx);
-	free(ctx->tune);
-	tt_boot_stop(ctx->boot, tt_deadline_ms(0));
-	tt_stuck_free(ctx);
-	tt_vote_free_all(ctx);
-	free(ctx->doomed);
-	free(ctx->broken);
-	tt_fail_info(&info); /* not what stopping says */
-close_wire:
+close_own:
 	close_wire(ctx);
 	tt_record_close(ctx);
-	goto free_env; /* tt_boot_start has taken over the parameters */
-close_record:
-	tt_record_close(ctx);
-drop_params:
-	tt_boot_params_drop(&ctx->boot_params);
 free_env:
 	tt_env_free(&ctx->env);
 free_ctx:
@@ -484,7 +521,7 @@ static bool all_sent_anyway(void *arg)
  * Nobody leaves while another rank may still need it: first everything sent has left, then all meet in
  * a barrier, then in tt_boot_stop; only then connections are closed.
  */
-static int leave(struct tutti_context *ctx)
+static int say_goodbye(struct tutti_context *ctx)
 {
 	uint64_t deadline = tt_deadline_ms(ctx->env.timeout.number);
 	int err = 0;
@@ -496,7 +533,6 @@ static int leave(struct tutti_context *ctx)
 	} else if (ctx->shrunk) {
 		tt_engine_wait(ctx, all_sent_anyway, ctx, tt_deadline_ms(1000));
 	}
-	tt_thread_stop(ctx);
 	return err;
 }
 
@@ -513,21 +549,10 @@ int tutti_finalize(struct tutti_context *ctx)
 	err = check_idle(ctx);
 	if (err)
 		return err;
-	err = leave(ctx);
-	tt_prom_stop(ctx);
-	tt_record_due(ctx);
+	err = say_goodbye(ctx);
 	failed = err || atomic_load(&ctx->world->failed);
 	/* Some will not come to say goodbye; but who goes on without them comes when he is done. */
-	stop = tt_boot_stop(ctx->boot, tt_deadline_ms(failed && !ctx->shrunk ? 1000
-									      : ctx->env.timeout.number));
-	free_comms(ctx);
-	free(ctx->tune);
-	tt_userop_free_all(ctx);
-	tt_stuck_free(ctx);
-	tt_vote_free_all(ctx);
-	free(ctx->doomed);
-	free(ctx->broken);
-	tt_win_forget(ctx);
+	stop = leave_job(ctx, tt_deadline_ms(failed && !ctx->shrunk ? 1000 : ctx->env.timeout.number));
 	close_wire(ctx);
 	tt_inject_report();
 	tt_record_close(ctx);

@@ -1,85 +1,82 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The parameter server: making one, and its tables, which all ranks do together. The rest is lib/ps. */
-#include "lib/ps/ps.h"
+#include "lib/ps/eager.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/api/api.h"
+#include "lib/api/ps_open.h"
 #include "lib/base/clock.h"
 #include "lib/base/hash.h"
+#include "lib/topo/topo.h"
 
-/* What every rank tells the others: whole 64-bit words. */
-struct card {
-	uint64_t role, workers, servers, staleness, copies, weight, in, back, generation, grace, verify;
-};
-
-#define CARD_WORDS (sizeof(struct card) / sizeof(uint64_t))
+#define CARD_WORDS (sizeof(struct tt_ps_card) / sizeof(uint64_t))
 
 /* ---- open ---- */
 
-static int read_config(const struct tutti_ps_config *user, struct tutti_ps_config *c)
+int tt_ps_read_config(const char *call, const struct tutti_ps_config *user, int last_role,
+		      struct tutti_ps_config *c)
 {
 	size_t size = sizeof(*c);
 
 	memset(c, 0, size);
 	if (user && (user->size < sizeof(size_t) || user->size > 4096))
-		return tt_fail(-EINVAL, "tutti_ps_open: config.size is %zu; set it to "
-					"sizeof(struct tutti_ps_config), %zu", user->size, size);
+		return tt_fail(-EINVAL, "%s: config.size is %zu; set it to sizeof(struct "
+					"tutti_ps_config), %zu", call, user->size, size);
 	if (user)
 		memcpy(c, user, user->size < size ? user->size : size);
 	if (!c->role)
 		c->role = TUTTI_PS_BOTH;
-	if (c->role < 0 || c->role > TUTTI_PS_BOTH)
-		return tt_fail(-EINVAL, "tutti_ps_open: %d is no role", c->role);
+	if (c->role < 0 || c->role > last_role)
+		return tt_fail(-EINVAL, "%s: %d is no role", call, c->role);
 	if (c->copies < 0 || c->copies > TT_PS_CHAIN)
-		return tt_fail(-EINVAL, "tutti_ps_open: copies is %d; it must be 0 to %d", c->copies,
+		return tt_fail(-EINVAL, "%s: copies is %d; it must be 0 to %d", call, c->copies,
 			       TT_PS_CHAIN);
 	if (c->weight < 0 || c->weight > TT_PS_WEIGHT)
-		return tt_fail(-EINVAL, "tutti_ps_open: weight is %d; it must be 0 to %d", c->weight,
+		return tt_fail(-EINVAL, "%s: weight is %d; it must be 0 to %d", call, c->weight,
 			       TT_PS_WEIGHT);
 	if (c->workers < 0 || c->servers < 0 || c->staleness < TUTTI_PS_ASYNC)
-		return tt_fail(-EINVAL, "tutti_ps_open: %s is negative",
+		return tt_fail(-EINVAL, "%s: %s is negative", call,
 			       c->workers < 0 ? "workers" : c->servers < 0 ? "servers" : "staleness");
 	return 0;
 }
 
-static int check_cards(const struct tutti_comm *comm, const struct card *card, int workers,
-		       int servers)
+static int check_cards(const char *call, const struct tutti_comm *comm, const struct tt_ps_card *card,
+		       int workers, int servers)
 {
 	int r;
 
 	for (r = 0; r < comm->size; r++) {
 		if (card[r].workers && card[r].workers != (uint64_t)workers)
 			return tt_fail_rank(-EINVAL, r, NULL,
-					    "tutti_ps_open: there are %d workers, but rank %d declared %d",
+					    "%s: there are %d workers, but rank %d declared %d", call,
 					    workers, r, (int)card[r].workers);
 		if (card[r].servers && card[r].servers != (uint64_t)servers)
 			return tt_fail_rank(-EINVAL, r, NULL,
-					    "tutti_ps_open: there are %d servers, but rank %d declared %d",
+					    "%s: there are %d servers, but rank %d declared %d", call,
 					    servers, r, (int)card[r].servers);
 		if (card[r].staleness != card[0].staleness)
 			return tt_fail_rank(-TUTTI_EMISMATCH, r, NULL,
-					    "tutti_ps_open: the staleness is %d on rank 0, %d on rank %d",
+					    "%s: the staleness is %d on rank 0, %d on rank %d", call,
 					    (int)card[0].staleness, (int)card[r].staleness, r);
 		if (card[r].copies != card[0].copies)
 			return tt_fail_rank(-TUTTI_EMISMATCH, r, NULL,
-					    "tutti_ps_open: copies is %d on rank 0, %d on rank %d",
+					    "%s: copies is %d on rank 0, %d on rank %d", call,
 					    (int)card[0].copies, (int)card[r].copies, r);
 	}
 	if (card[0].copies > (uint64_t)servers)
-		return tt_fail(-EINVAL, "tutti_ps_open: %d copies need as many servers, and there are %d",
+		return tt_fail(-EINVAL, "%s: %d copies need as many servers, and there are %d", call,
 			       (int)card[0].copies, servers);
 	if (!workers || !servers)
-		return tt_fail(-EINVAL, "tutti_ps_open: no rank is a %s",
+		return tt_fail(-EINVAL, "%s: no rank is a %s", call,
 			       workers ? "server" : "worker");
 	return 0;
 }
 
 /* Who is what; the same on all ranks. */
-static int take_roles(struct tutti_ps *ps, const struct card *card)
+static int take_roles(const char *call, struct tutti_ps *ps, const struct tt_ps_card *card)
 {
 	struct tutti_comm *comm = ps->comm;
 	uint32_t total = 0;
@@ -100,12 +97,19 @@ static int take_roles(struct tutti_ps *ps, const struct card *card)
 			ps->server[ps->nservers++] = r;
 		}
 	}
+	for (r = 0; r < comm->size; r++)
+		ps->host[r] = card[r].host;
 	ps->role = (int)card[comm->rank].role;
 	ps->copies = card[0].copies ? (int)card[0].copies : 1;
 	ps->generation = card[0].generation;
 	ps->grace_ns = card[0].grace * 1000;
 	ps->verify = card[0].verify;
-	return check_cards(comm, card, ps->nworkers, ps->nservers);
+	ps->relay = (int)card[0].relay;
+	if (ps->relay && ps->relay < ps->nworkers) {
+		ps->parents = TT_PS_PARENTS;
+		ps->children = TT_PS_CHILDREN;
+	}
+	return check_cards(call, comm, card, ps->nworkers, ps->nservers);
 }
 
 static int open_memory(struct tutti_ps *ps)
@@ -114,15 +118,16 @@ static int open_memory(struct tutti_ps *ps)
 
 	ps->load = calloc((size_t)ps->nservers, sizeof(*ps->load));
 	ps->lost = calloc((size_t)ps->nservers, sizeof(*ps->lost));
-	err = ps->load && ps->lost ? tt_ps_box_open(ps) : tt_fail(-ENOMEM, "no memory for a parameter server");
+	ps->worker_lost = calloc((size_t)ps->nworkers, sizeof(*ps->worker_lost));
+	err = ps->load && ps->lost && ps->worker_lost ? tt_ps_box_open(ps) : tt_fail(-ENOMEM, "no memory for a parameter server");
 	if (!err && ps->my_server >= 0)
 		err = tt_ps_server_new(ps);
-	return err ? err : tt_ps_trace_open(ps, ps->comm->ctx->env.ps_trace.text);
+	return err || ps->inherits ? err : tt_ps_trace_open(ps, ps->comm->ctx->env.ps_trace.text);
 }
 
-static int tell_tokens(struct tutti_ps *ps, struct card *all)
+static int tell_tokens(struct tutti_ps *ps, struct tt_ps_card *all)
 {
-	struct card mine = {.in = ps->my_in, .back = ps->my_back};
+	struct tt_ps_card mine = {.in = ps->my_in, .back = ps->my_back};
 	int r, err = tt_exchange(ps->coll, &mine, all, CARD_WORDS);
 
 	for (r = 0; !err && r < ps->comm->size; r++) {
@@ -132,10 +137,33 @@ static int tell_tokens(struct tutti_ps *ps, struct card *all)
 	return err;
 }
 
-static int open_rest(struct tutti_ps *ps, const struct tutti_ps_config *c, struct card *all)
+/* Equal for ranks of one host; 0 where that can't be told, which costs copies of what is relayed at most. */
+static uint64_t host_number(const struct tutti_context *ctx)
+{
+	struct tt_host host;
+	uint64_t h = 0, word;
+	size_t i;
+
+	memset(&host, 0, sizeof(host));
+	if (tt_host_get(ctx->env.host_id.text, &host))
+		return 0;
+	if (host.override[0]) {
+		memset(host.boot_id, 0, sizeof(host.boot_id));
+		host.netns = 0;
+	}
+	host.uid = 0;
+	for (i = 0; i < sizeof(host) / sizeof(word); i++) {
+		memcpy(&word, (const char *)&host + i * sizeof(word), sizeof(word));
+		h = tt_hash_add(h, word);
+	}
+	return h;
+}
+
+int tt_ps_open_on(const char *call, struct tutti_ps *ps, const struct tutti_ps_config *c,
+		  struct tt_ps_card *all)
 {
 	struct tutti_context *ctx = ps->comm->ctx;
-	struct card mine = {.role = (uint64_t)c->role,
+	struct tt_ps_card mine = {.role = (uint64_t)c->role,
 			    .workers = (uint64_t)c->workers,
 			    .servers = (uint64_t)c->servers,
 			    .staleness = (uint64_t)(int64_t)c->staleness,
@@ -143,15 +171,18 @@ static int open_rest(struct tutti_ps *ps, const struct tutti_ps_config *c, struc
 			    .weight = c->weight ? (uint64_t)c->weight : 1,
 			    .generation = tt_hash_add(ps->comm->uid, tt_now_ns()),
 			    .grace = (uint64_t)ctx->env.ps_grace.number,
-			    .verify = ctx->env.ps_verify.number || ctx->env.checksum.number};
+			    .verify = ctx->env.ps_verify.number || ctx->env.checksum.number,
+			    .relay = (uint64_t)ctx->env.ps_relay.number,
+			    .host = host_number(ctx)};
 	int err;
 
+	ps->staleness = c->staleness;
 	err = tt_exchange(ps->coll, &mine, all, CARD_WORDS);
 	if (!err)
-		err = take_roles(ps, all); /* the same verdict on all ranks */
+		err = take_roles(call, ps, all); /* the same verdict on all ranks */
 	if (err)
 		return err;
-	err = tt_agree(ps->coll, "tutti_ps_open", open_memory(ps));
+	err = tt_agree(ps->coll, call, open_memory(ps));
 	if (!err)
 		err = tt_win_make(ps->comm, ps->coll, ps->box, tt_ps_box_size(ps), 0, &ps->win);
 	if (!err)
@@ -162,10 +193,10 @@ static int open_rest(struct tutti_ps *ps, const struct tutti_ps_config *c, struc
 	ps->comm->lost = tt_ps_lost;
 	ps->comm->lost_arg = ps;
 	tt_wire_unlock(ctx->wire);
-	return tt_agree(ps->coll, "tutti_ps_open", ps->srv[0] ? tt_ps_server_start(ps) : 0);
+	return 0;
 }
 
-static void free_ps(struct tutti_ps *ps)
+void tt_ps_free(struct tutti_ps *ps)
 {
 	uint32_t i;
 
@@ -187,6 +218,9 @@ static void free_ps(struct tutti_ps *ps)
 	free(ps->load);
 	free(ps->upto);
 	free(ps->lost);
+	free(ps->trace_id);
+	free(ps->worker_lost);
+	free(ps->host);
 	if (ps->coll)
 		tutti_comm_free(ps->coll);
 	if (ps->comm)
@@ -194,7 +228,7 @@ static void free_ps(struct tutti_ps *ps)
 	free(ps);
 }
 
-static struct tutti_ps *new_ps(int n, struct card **all)
+struct tutti_ps *tt_ps_new(int n, struct tt_ps_card **all)
 {
 	struct tutti_ps *ps = calloc(1, sizeof(*ps));
 
@@ -207,9 +241,10 @@ static struct tutti_ps *new_ps(int n, struct card **all)
 	ps->in_token = calloc((size_t)n, sizeof(uint32_t));
 	ps->back_token = calloc((size_t)n, sizeof(uint32_t));
 	ps->upto = calloc((size_t)n, sizeof(uint32_t));
-	if (*all && ps->worker && ps->server && ps->in_token && ps->back_token && ps->upto)
+	ps->host = calloc((size_t)n, sizeof(uint64_t));
+	if (*all && ps->host && ps->worker && ps->server && ps->in_token && ps->back_token && ps->upto)
 		return ps;
-	free_ps(ps);
+	tt_ps_free(ps);
 	return NULL;
 }
 
@@ -218,7 +253,7 @@ int tutti_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config,
 {
 	struct tutti_ps *ps = NULL;
 	struct tutti_ps_config c;
-	struct card *all = NULL;
+	struct tt_ps_card *all = NULL;
 	int err;
 
 	err = tt_check_comm(comm);
@@ -226,9 +261,9 @@ int tutti_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config,
 		err = tt_group_refuse("tutti_ps_open");
 	if (err)
 		return err;
-	err = out ? read_config(config, &c) : tt_fail(-EINVAL, "tutti_ps_open: ps is NULL");
+	err = out ? tt_ps_read_config("tutti_ps_open", config, TUTTI_PS_BOTH, &c) : tt_fail(-EINVAL, "tutti_ps_open: ps is NULL");
 	if (!err) {
-		ps = new_ps(comm->size, &all);
+		ps = tt_ps_new(comm->size, &all);
 		err = ps ? 0 : tt_fail(-ENOMEM, "no memory for a parameter server");
 	}
 	err = tt_agree(comm, "tutti_ps_open", err);
@@ -236,14 +271,14 @@ int tutti_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config,
 		err = tutti_comm_dup(comm, &ps->comm);
 	if (!err)
 		err = tutti_comm_dup(comm, &ps->coll);
-	if (!err) {
-		ps->staleness = c.staleness;
-		err = open_rest(ps, &c, all);
-	}
+	if (!err)
+		err = tt_ps_open_on("tutti_ps_open", ps, &c, all);
+	if (!err)
+		err = tt_agree(ps->coll, "tutti_ps_open", ps->srv[0] ? tt_ps_server_start(ps) : 0);
 	free(all);
 	if (err) {
 		if (ps)
-			free_ps(ps);
+			tt_ps_free(ps);
 		return err;
 	}
 	*out = ps;
@@ -273,8 +308,7 @@ static int wait_for_workers(struct tutti_ps *ps)
 	return err;
 }
 
-/* What this rank does on others is done. */
-static int settle(struct tutti_ps *ps)
+int tt_ps_settle_own(struct tutti_ps *ps)
 {
 	int err = tt_win_wait(ps->win, -1), end;
 	uint32_t i;
@@ -284,6 +318,21 @@ static int settle(struct tutti_ps *ps)
 		err = err ? err : end;
 	}
 	return err;
+}
+
+int tt_ps_settle(struct tutti_ps *ps)
+{
+	struct tutti_context *ctx = ps->comm->ctx;
+	int err, end;
+
+	tt_wire_lock(ctx->wire);
+	if (!atomic_load(&ps->comm->failed))
+		tt_ps_relay_leave(ps);
+	tt_wire_unlock(ctx->wire);
+	err = tt_engine_wait(ctx, tt_ps_relay_left, ps,
+			     tt_deadline_ms(ctx->env.timeout.number));
+	end = tt_ps_settle_own(ps);
+	return err ? err : end;
 }
 
 int tutti_ps_close(struct tutti_ps *ps)
@@ -309,7 +358,7 @@ int tutti_ps_close(struct tutti_ps *ps)
 	}
 	end = wait_for_workers(ps);
 	err = err ? err : end;
-	end = settle(ps);
+	end = tt_ps_settle(ps);
 	err = err ? err : end;
 	/* what was told last is that all have left; where nobody is missing all end together */
 	end = atomic_load(&ps->comm->failed) || atomic_load(&ps->coll->failed) ? 0
@@ -318,7 +367,7 @@ int tutti_ps_close(struct tutti_ps *ps)
 		err = end;
 	if (!err)
 		err = tt_ps_refusal(ps);
-	free_ps(ps);
+	tt_ps_free(ps);
 	return err;
 }
 
@@ -374,10 +423,7 @@ static int check_modes(const struct tutti_ps *ps, const struct tutti_ps_table *t
 {
 	const struct tutti_ps_options *o = &t->opt;
 
-	if (o->essp && ps->copies > 1)
-		return tt_fail(-EINVAL, "a table's options: essp is for servers without copies, and there "
-					"are %d", ps->copies);
-	if (o->softsync < 0 || o->softsync > ps->nworkers)
+	if (o->softsync < 0 || (o->softsync > ps->nworkers && !t->kept))
 		return tt_fail(-EINVAL, "a table's options: softsync is %d, and there are %d workers",
 			       o->softsync, ps->nworkers);
 	if (o->softsync && ps->staleness >= 0)
@@ -424,10 +470,12 @@ static int check_table(struct tutti_ps *ps, const char *name, const struct tutti
 	if (like->rows && (like->width * like->elem + 16 > TT_PS_BLOCK || like->count > INT32_MAX))
 		return tt_fail(-EINVAL, "table '%s': rows have at most %zu bytes, and there are at most %d",
 			       name, TT_PS_BLOCK - 16, INT32_MAX);
-	for (i = 0; i < ps->ntables; i++)
-		if (!strcmp(ps->table[i]->name, name))
+	for (i = 0; i < ps->ntables && !like->kept; i++) {
+		like->kept = !strcmp(ps->table[i]->name, name);
+		if (like->kept && !ps->table[i]->kept)
 			return tt_fail(-EEXIST, "there is a table '%s' already", name);
-	if (ps->ntables == TT_PS_TABLES)
+	}
+	if (!like->kept && ps->ntables == TT_PS_TABLES)
 		return tt_fail(-ENOSPC, "there are %d tables already", TT_PS_TABLES);
 	if (user && (user->size < sizeof(size_t) || user->size > 4096))
 		return tt_fail(-EINVAL, "table '%s': options.size is %zu; set it to sizeof(struct "
@@ -492,42 +540,35 @@ static void count_load(struct tutti_ps *ps, const struct tutti_ps_table *t)
 /* Whom to ring for what servers send, and for having it. */
 static int tell_cache(struct tutti_ps *ps, struct tutti_ps_table *t)
 {
-	uint64_t mine[2] = {t->my_cache, t->store[0] ? tt_ps_acks(t) : 0};
+	uint64_t mine[1 + TT_PS_CHAIN] = {t->my_cache};
 	size_t n = (size_t)ps->comm->size, r;
 	uint64_t *all = calloc(n, sizeof(mine));
-	int err;
+	int err, c;
+
+	for (c = 0; c < TT_PS_CHAIN; c++)
+		mine[1 + c] = tt_ps_acks(t, c);
 
 	t->cache_token = calloc(n, sizeof(uint32_t));
-	t->sub_token = calloc(n, sizeof(uint32_t));
+	t->sub_token = calloc(n * TT_PS_CHAIN, sizeof(uint32_t));
 	err = tt_agree(ps->coll, "making a table", all && t->cache_token && t->sub_token ? 0
 		    : tt_fail(-ENOMEM, "no memory for table '%s'", t->name));
 	if (!err)
-		err = tt_exchange(ps->coll, mine, all, 2);
+		err = tt_exchange(ps->coll, mine, all, 1 + TT_PS_CHAIN);
 	for (r = 0; !err && r < n; r++) {
-		t->cache_token[r] = (uint32_t)all[2 * r];
-		t->sub_token[r] = (uint32_t)all[2 * r + 1];
+		t->cache_token[r] = (uint32_t)all[(1 + TT_PS_CHAIN) * r];
+		for (c = 0; c < TT_PS_CHAIN; c++)
+			t->sub_token[r * TT_PS_CHAIN + (size_t)c] = (uint32_t)all[(1 + TT_PS_CHAIN) * r + 1 + (size_t)c];
 	}
 	free(all);
 	return err;
 }
 
-static int make_table(struct tutti_ps *ps, const char *name, struct tutti_ps_table *like,
-		      const struct tutti_ps_options *options, struct tutti_ps_table **out)
+int tt_ps_make_table(struct tutti_ps *ps, const struct tutti_ps_table *like,
+		     struct tutti_ps_table **out)
 {
 	struct tutti_ps_table *t = NULL;
-	int err;
+	int err = tt_agree(ps->coll, "making a table", tt_ps_table_new(ps, like, &t));
 
-	like->elem = tutti_datatype_size(like->datatype);
-	err = check_table(ps, name, options, like);
-	if (!err && !out)
-		err = tt_fail(-EINVAL, "table '%s': table is NULL", name);
-	defaults(&like->opt, like->rows);
-	err = tt_agree(ps->coll, "making a table", err);
-	if (!err)
-		err = all_same(ps, like);
-	if (err)
-		return err;
-	err = tt_agree(ps->coll, "making a table", tt_ps_table_new(ps, like, &t));
 	if (!err)
 		err = tt_win_make(ps->comm, ps->coll, t->mem, t->size, 0, &t->win);
 	if (!err && t->opt.essp)
@@ -546,6 +587,50 @@ static int make_table(struct tutti_ps *ps, const char *name, struct tutti_ps_tab
 	tt_wire_unlock(ps->comm->ctx->wire);
 	*out = t;
 	return tutti_barrier(ps->coll); /* servers know it before workers use it */
+}
+
+/* A table that has come with a resize, and is made again: it is there, but for what a new rank did not know. */
+static int take_over(struct tutti_ps *ps, const struct tutti_ps_table *like, struct tutti_ps_table **out)
+{
+	struct tutti_ps_table *t;
+	int err = tutti_ps_find(ps, like->name, &t);
+
+	if (err)
+		return err;
+	if (t->rows != like->rows || t->count != like->count || t->width != like->width ||
+	    t->datatype != like->datatype)
+		return tt_fail(-EINVAL, "table '%s' was made before tutti_ps_resize: %llu %s%s of %s, width %zu",
+			       t->name, (unsigned long long)t->count, t->rows ? "rows" : "elements",
+			       t->rows ? "" : ", dense,", tt_datatype_name(t->datatype), t->width);
+	if (fingerprint(t) != fingerprint(like))
+		return tt_fail(-EINVAL, "table '%s' was made before tutti_ps_resize, with other options",
+			       t->name);
+	tt_wire_lock(ps->comm->ctx->wire);
+	t->opt.update = like->opt.update;
+	t->opt.fill = like->opt.fill;
+	t->opt.arg = like->opt.arg;
+	t->kept = false;
+	tt_wire_unlock(ps->comm->ctx->wire);
+	*out = t;
+	return tutti_barrier(ps->coll);
+}
+
+static int make_table(struct tutti_ps *ps, const char *name, struct tutti_ps_table *like,
+		      const struct tutti_ps_options *options, struct tutti_ps_table **out)
+{
+	int err;
+
+	like->elem = tutti_datatype_size(like->datatype);
+	err = check_table(ps, name, options, like);
+	if (!err && !out)
+		err = tt_fail(-EINVAL, "table '%s': table is NULL", name);
+	defaults(&like->opt, like->rows);
+	err = tt_agree(ps->coll, "making a table", err);
+	if (!err)
+		err = all_same(ps, like);
+	if (err)
+		return err;
+	return like->kept ? take_over(ps, like, out) : tt_ps_make_table(ps, like, out);
 }
 
 static int check_ps(const char *call, const struct tutti_ps *ps)

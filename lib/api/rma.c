@@ -154,7 +154,8 @@ static inline int check_write(const char *call, struct tutti_win *win, int rank,
 
 int tutti_put(struct tutti_win *win, int rank, const void *local, size_t len, uint64_t offset)
 {
-	struct tt_win_access a = {rank, (void *)local, len, offset, false, false, NULL};
+	struct tt_win_access a = {.rank = rank, .local = (void *)local, .len = len,
+				  .offset = offset};
 	int err = check_write("tutti_put", win, rank, local, len, offset);
 
 	return err ? err : tt_win_op(win, &a);
@@ -163,7 +164,8 @@ int tutti_put(struct tutti_win *win, int rank, const void *local, size_t len, ui
 int tutti_put_notify(struct tutti_win *win, int rank, const void *local, size_t len,
 		     uint64_t offset)
 {
-	struct tt_win_access a = {rank, (void *)local, len, offset, false, true, NULL};
+	struct tt_win_access a = {.rank = rank, .local = (void *)local, .len = len,
+				  .offset = offset, .note = true};
 	int err = check_write("tutti_put_notify", win, rank, local, len, offset);
 
 	return err ? err : tt_win_op(win, &a);
@@ -171,7 +173,8 @@ int tutti_put_notify(struct tutti_win *win, int rank, const void *local, size_t 
 
 int tutti_get(struct tutti_win *win, int rank, void *local, size_t len, uint64_t offset)
 {
-	struct tt_win_access a = {rank, local, len, offset, true, false, NULL};
+	struct tt_win_access a = {.rank = rank, .local = local, .len = len,
+				  .offset = offset, .get = true};
 	int err = check("tutti_get", win, rank, local, len, offset);
 
 	return err ? err : tt_win_op(win, &a);
@@ -221,7 +224,8 @@ static int check_request(const char *call, struct tutti_request **request)
 int tutti_iput(struct tutti_win *win, int rank, const void *local, size_t len, uint64_t offset,
 	       struct tutti_request **request)
 {
-	struct tt_win_access a = {rank, (void *)local, len, offset, false, false, NULL};
+	struct tt_win_access a = {.rank = rank, .local = (void *)local, .len = len,
+				  .offset = offset};
 	int err = check_write("tutti_iput", win, rank, local, len, offset);
 
 	if (!err)
@@ -232,7 +236,8 @@ int tutti_iput(struct tutti_win *win, int rank, const void *local, size_t len, u
 int tutti_iput_notify(struct tutti_win *win, int rank, const void *local, size_t len,
 		      uint64_t offset, struct tutti_request **request)
 {
-	struct tt_win_access a = {rank, (void *)local, len, offset, false, true, NULL};
+	struct tt_win_access a = {.rank = rank, .local = (void *)local, .len = len,
+				  .offset = offset, .note = true};
 	int err = check_write("tutti_iput_notify", win, rank, local, len, offset);
 
 	if (!err)
@@ -243,7 +248,8 @@ int tutti_iput_notify(struct tutti_win *win, int rank, const void *local, size_t
 int tutti_iget(struct tutti_win *win, int rank, void *local, size_t len, uint64_t offset,
 	       struct tutti_request **request)
 {
-	struct tt_win_access a = {rank, local, len, offset, true, false, NULL};
+	struct tt_win_access a = {.rank = rank, .local = local, .len = len,
+				  .offset = offset, .get = true};
 	int err = check("tutti_iget", win, rank, local, len, offset);
 
 	if (!err)

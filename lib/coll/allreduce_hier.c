@@ -48,31 +48,28 @@ bool tt_can_hier_leader(const struct tt_plan_args *a)
 	return tt_can_hier(a) && a->count * a->elem <= TT_SLOT_BYTES;
 }
 
-static void add_slice(struct tt_hier *h, struct tt_span at, int lane)
+static void add_slice(struct tt_hier *h, int place, size_t slice)
 {
+	struct tt_span at = tt_hier_part(h, place, slice);
 	struct tt_plan_args across = tt_hier_args(h->a, TT_COLL_ALLREDUCE, at.len / h->a->elem);
 	struct tt_ref to = TT_RECVBUF(at.off);
-	struct tt_across where = {.local = tt_hier_local(h->a), .send = to, .recv = to};
+	struct tt_across where = {.place = place, .send = to, .recv = to};
 
 	across.in_place = true;
-	if (!tt_hier_slice(h, &across, 0))
+	if (!tt_hier_slice(h, &across, &where, 0, NULL))
 		return;
-	where.scratch = h->base + (size_t)lane * h->slot;
-	tt_pull_reduce(h->b, h->a->rank, to, TT_SENDBUF(at.off), at.len, 0);
+	tt_hier_combine(h->b, to, TT_SENDBUF(at.off), at.len);
 	tt_hier_add(h->b, &where, h->plan);
-	tt_push(h->b, TT_ALL_RANKS, to, to, at.len);
+	tt_hier_push(h, at.off, at.len);
 }
 
 static void levels(struct tt_builder *b, const char *name, size_t chunks)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
 	struct tt_hier h = {.b = b, .a = a, .name = name};
-	size_t longest;
 
-	if (!a->count)
-		return;
-	h.part = tt_hier_part(a, &longest);
-	tt_hier_lanes(&h, longest, chunks, tt_input(a), TT_RECVBUF(0), add_slice);
+	if (a->count)
+		tt_hier_lanes(&h, tt_hier_longest_part(a), chunks, tt_input(a), TT_RECVBUF(0), add_slice);
 }
 
 void tt_allreduce_hier_ring(struct tt_builder *b)
@@ -102,20 +99,15 @@ static void lead(struct tt_builder *b)
 	struct tt_plan_args across = tt_hier_args(a, TT_COLL_ALLREDUCE, a->count);
 	size_t len = a->count * a->elem, own = tt_scratch(b, len);
 	struct tt_across where = {.send = TT_SCRATCH(own), .recv = TT_RECVBUF(0)};
-	struct tt_plan *plan = NULL;
 
 	tt_signal(b, 1, TT_NONE, TT_NONE);
 	tt_wait(b, TT_ALL_RANKS, 1);
-	tt_pull_reduce(b, a->rank, TT_SCRATCH(own), TT_SLOT(0), len, 0);
+	tt_hier_combine(b, TT_SCRATCH(own), TT_SLOT(0), len);
 	/* a fold would be two steps more */
-	if (tt_hier_plan(b, tt_fold_pow2(across.nranks) == across.nranks ? "recursive_doubling" : "radix",
-			 &across, &plan)) {
-		where.scratch = tt_scratch(b, plan->scratch);
-		tt_hier_add(b, &where, plan);
-	}
+	tt_hier_once(b, tt_fold_pow2(across.nranks) == across.nranks ? "recursive_doubling" : "radix",
+		     &across, where);
 	tt_copy(b, TT_SLOT(0), TT_RECVBUF(0), len);
 	tt_signal(b, 2, TT_NONE, TT_NONE);
-	tt_plan_free(plan);
 }
 
 void tt_allreduce_hier_leader(struct tt_builder *b)
@@ -126,7 +118,7 @@ void tt_allreduce_hier_leader(struct tt_builder *b)
 
 	if (!len)
 		return;
-	first = tt_hier_first(a);
+	first = tt_hier_near(a, 0);
 	tt_copy(b, TT_SLOT(0), tt_input(a), len);
 	if (a->rank == first) {
 		lead(b);

@@ -10,18 +10,13 @@ void tt_barrier_hier(struct tt_builder *b)
 	const struct tt_plan_args *a = tt_builder_args(b);
 	struct tt_plan_args across = tt_hier_args(a, TT_COLL_BARRIER, 0);
 	struct tt_across where = {0};
-	struct tt_plan *plan = NULL;
 
 	tt_signal(b, 1, TT_NONE, TT_NONE);
-	if (tt_hier_local(a)) {
-		tt_wait(b, tt_hier_first(a), 2);
+	if (a->rank != tt_hier_near(a, 0)) {
+		tt_wait(b, tt_hier_near(a, 0), 2);
 		return;
 	}
 	tt_wait(b, TT_ALL_RANKS, 1);
-	if (tt_hier_plan(b, "dissemination", &across, &plan)) {
-		where.scratch = tt_scratch(b, plan->scratch);
-		tt_hier_add(b, &where, plan);
-	}
+	tt_hier_once(b, "dissemination", &across, where);
 	tt_signal(b, 2, TT_NONE, TT_NONE);
-	tt_plan_free(plan);
 }

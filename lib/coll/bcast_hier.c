@@ -29,26 +29,26 @@ static void push_slice(struct tt_hier *h, struct tt_span at)
 	int host = tt_hier_host(h->a), i, rank;
 
 	if (host != hosts->host[h->a->root]) {
-		tt_push(h->b, TT_ALL_RANKS, here, here, at.len);
+		tt_hier_push(h, at.off, at.len);
 		return;
 	}
-	for (i = 0; i < hosts->each; i++) {
-		rank = hosts->rank[host * hosts->each + i];
+	for (i = 0; i < hosts->size[host]; i++) {
+		rank = tt_hier_near(h->a, i);
 		if (rank != h->a->rank && rank != h->a->root)
 			tt_push(h->b, rank, here, here, at.len);
 	}
 }
 
-static void add_slice(struct tt_hier *h, struct tt_span at, int lane)
+static void add_slice(struct tt_hier *h, int place, size_t slice)
 {
 	const struct tt_plan_args *a = h->a;
+	struct tt_span at = tt_hier_part(h, place, slice);
 	struct tt_plan_args across = tt_hier_args(a, TT_COLL_BCAST, at.len / a->elem);
-	struct tt_across where = {.local = tt_hier_local(a), .recv = TT_RECVBUF(at.off)};
+	struct tt_across where = {.place = place, .recv = TT_RECVBUF(at.off)};
 
 	across.root = a->hosts->host[a->root];
-	if (!tt_hier_slice(h, &across, 0))
+	if (!tt_hier_slice(h, &across, &where, 0, NULL))
 		return;
-	where.scratch = h->base + (size_t)lane * h->slot;
 	if (tt_hier_host(a) == across.root && a->rank != a->root)
 		tt_pull_copy(h->b, a->root, TT_RECVBUF(at.off), TT_SENDBUF(at.off), at.len);
 	tt_hier_add(h->b, &where, h->plan);
@@ -60,23 +60,19 @@ void tt_bcast_hier_binomial(struct tt_builder *b)
 	const struct tt_plan_args *a = tt_builder_args(b);
 	struct tt_hier h = {.b = b, .a = a, .name = "binomial"};
 	bool root = a->rank == a->root;
-	size_t longest;
 
-	if (!a->count)
-		return;
-	h.part = tt_hier_part(a, &longest);
-	tt_hier_lanes(&h, longest, 1, root ? TT_RECVBUF(0) : TT_NONE,
-		      root ? TT_NONE : TT_RECVBUF(0), add_slice);
+	if (a->count)
+		tt_hier_lanes(&h, tt_hier_longest_part(a), 1, root ? TT_RECVBUF(0) : TT_NONE,
+			      root ? TT_NONE : TT_RECVBUF(0), add_slice);
 }
 
 void tt_bcast_hier_leader(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
 	struct tt_plan_args across = tt_hier_args(a, TT_COLL_BCAST, a->count);
-	struct tt_across where = {.local = a->hosts->local[a->root], .recv = TT_RECVBUF(0)};
-	int lead = a->hosts->rank[tt_hier_host(a) * a->hosts->each + where.local];
+	struct tt_across where = {.place = a->hosts->local[a->root], .recv = TT_RECVBUF(0)};
+	int lead = tt_hier_near(a, where.place);
 	size_t len = a->count * a->elem;
-	struct tt_plan *plan = NULL;
 
 	if (!len)
 		return;
@@ -86,11 +82,7 @@ void tt_bcast_hier_leader(struct tt_builder *b)
 		return;
 	}
 	across.root = a->hosts->host[a->root];
-	if (tt_hier_plan(b, "binomial", &across, &plan)) {
-		where.scratch = tt_scratch(b, plan->scratch);
-		tt_hier_add(b, &where, plan);
-	}
+	tt_hier_once(b, "binomial", &across, where);
 	tt_copy(b, TT_SLOT(0), TT_RECVBUF(0), len);
 	tt_signal(b, 1, TT_NONE, TT_NONE);
-	tt_plan_free(plan);
 }

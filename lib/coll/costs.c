@@ -20,7 +20,10 @@ void tt_cost_single(struct tt_cost *c, const struct tt_plan_args *a)
 
 void tt_cost_barrier_dissemination(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	tt_cost_exchange(c, a, tt_log2_up(a->nranks), 1, false);
+	int dist;
+
+	for (dist = 1; dist < a->nranks; dist *= 2)
+		tt_cost_meet(c, a, TT_SHIFT, dist, 1, false);
 }
 
 /* ---- broadcast ---- */
@@ -33,8 +36,9 @@ void tt_cost_bcast_binomial(struct tt_cost *c, const struct tt_plan_args *a)
 					 .len = len,
 					 .out = q,
 					 .all = a->nranks - 1,
+					 .to = TT_TREE,
 					 .early = true});
-	tt_cost_queue(c, q - tt_cost_depth(a->nranks), len, false);
+	tt_cost_queue(c, q - tt_cost_depth(a->nranks), len, false, TT_TREE);
 }
 
 void tt_cost_bcast_chain(struct tt_cost *c, const struct tt_plan_args *a)
@@ -47,7 +51,7 @@ void tt_cost_bcast_chain(struct tt_cost *c, const struct tt_plan_args *a)
 					 .in = a->nranks > 2,
 					 .all = a->nranks - 1,
 					 .waits = a->nranks > 2,
-					 .near = true,
+					 .to = TT_CHAIN,
 					 .early = true});
 }
 
@@ -72,9 +76,11 @@ void tt_cost_bcast_dbt(struct tt_cost *c, const struct tt_plan_args *a)
 					 .out = a->lanes > 1 ? 1 : 2,
 					 .in = 1,
 					 .all = a->nranks - 1,
+					 .to = TT_TREE,
+					 .dist = 1,
 					 .waits = 1,
 					 .early = true});
-	tt_cost_queue(c, tt_log2_up(a->nranks) - 1, len, false); /* the other kid's */
+	tt_cost_queue(c, tt_log2_up(a->nranks) - 1, len, false, TT_TREE); /* the other kid's */
 }
 
 void tt_cost_bcast_scatter_allgather(struct tt_cost *c, const struct tt_plan_args *a)
@@ -87,7 +93,9 @@ void tt_cost_bcast_scatter_allgather(struct tt_cost *c, const struct tt_plan_arg
 		tt_cost_rounds(c, (struct tt_rounds){.n = 1,
 						     .len = len * less(bit, n - bit) / n,
 						     .out = 1,
-						     .all = (double)n / (2.0 * bit)});
+						     .all = (double)n / (2.0 * bit),
+						     .to = TT_BIT,
+						     .dist = bit});
 	tt_cost_pass(c, a, n - 1, len / n, false);
 }
 
@@ -100,10 +108,10 @@ void tt_cost_reduce_linear(struct tt_cost *c, const struct tt_plan_args *a)
 	tt_cost_flow(c, (struct tt_flow){.hops = 1,
 					 .len = len,
 					 .in = others,
-					 .all = others,
+					 .all = others, .to = TT_ROOT,
 					 .waits = others,
 					 .reduces = true});
-	tt_cost_queue(c, others - 1, len, true);
+	tt_cost_queue(c, others - 1, len, true, TT_ROOT);
 }
 
 void tt_cost_reduce_binomial(struct tt_cost *c, const struct tt_plan_args *a)
@@ -114,9 +122,10 @@ void tt_cost_reduce_binomial(struct tt_cost *c, const struct tt_plan_args *a)
 					 .len = len,
 					 .in = q,
 					 .all = a->nranks - 1,
+					 .to = TT_TREE,
 					 .waits = q,
 					 .reduces = true});
-	tt_cost_queue(c, q - tt_cost_depth(a->nranks), len, true);
+	tt_cost_queue(c, q - tt_cost_depth(a->nranks), len, true, TT_TREE);
 	if (a->ordered && a->root)
 		tt_cost_pairs(c, 1, len, false);
 }
@@ -133,7 +142,7 @@ void tt_cost_reduce_chain(struct tt_cost *c, const struct tt_plan_args *a)
 					 .all = n - 1,
 					 .waits = two ? 2 : 1,
 					 .reduces = true,
-					 .near = true});
+					 .to = TT_CHAIN});
 }
 
 /* Each level takes two or three rounds a slice, but for the first. */
@@ -146,6 +155,8 @@ void tt_cost_reduce_dbt(struct tt_cost *c, const struct tt_plan_args *a)
 					 .out = 1,
 					 .in = a->lanes > 1 ? 1 : 2,
 					 .all = a->nranks - 1,
+					 .to = TT_TREE,
+					 .dist = 1,
 					 .waits = 1,
 					 .reduces = true});
 }
@@ -158,12 +169,14 @@ void tt_cost_reduce_halving_gather(struct tt_cost *c, const struct tt_plan_args 
 	tt_cost_pairs(c, a->nranks - core, len, true);
 	tt_cost_parts(c, (size_t)core);
 	for (parts = core / 2; parts; parts /= 2)
-		tt_cost_exchange(c, a, 1, len * parts / core, true);
+		tt_cost_meet(c, a, TT_BIT, core / (2 * parts), len * parts / core, true);
 	for (parts = 1; parts < core; parts *= 2)
 		tt_cost_rounds(c, (struct tt_rounds){.n = 1,
 						     .len = len * parts / core,
 						     .in = 1,
-						     .all = core / (2.0 * parts)});
+						     .all = core / (2.0 * parts),
+						     .to = TT_BIT,
+						     .dist = core / (2 * parts)});
 	if (a->root < 2 * (a->nranks - core) && a->root % 2)
 		tt_cost_pairs(c, 1, len, false);
 }
@@ -197,7 +210,7 @@ void tt_cost_reduce_scatter_halving(struct tt_cost *c, const struct tt_plan_args
 		tt_cost_work(c, n * len, false, n);
 	tt_cost_pairs(c, n - core, n * len, true);
 	for (parts = core / 2; parts; parts /= 2)
-		tt_cost_exchange(c, a, 1, n * len * parts / core, true);
+		tt_cost_meet(c, a, TT_BIT, parts, n * len * parts / core, true);
 	tt_cost_unfold(c, a->nranks - core, len);
 }
 
@@ -235,7 +248,7 @@ void tt_cost_allgather_ring(struct tt_cost *c, const struct tt_plan_args *a)
 
 /* Blocks together in one message, unless they are cut, or displacements may differ. */
 static void exchange_blocks(struct tt_cost *c, const struct tt_plan_args *a, double blocks,
-			    double len, double ranks)
+			    double len, double ranks, enum tt_reach to, int dist)
 {
 	bool together = len >= tt_cost_bytes(a) && a->coll != TT_COLL_ALLGATHERV;
 	double each = together ? 1 : blocks;
@@ -245,7 +258,9 @@ static void exchange_blocks(struct tt_cost *c, const struct tt_plan_args *a, dou
 						     .len = together ? blocks * len : len,
 						     .out = each,
 						     .in = each,
-						     .all = each * ranks});
+						     .all = each * ranks,
+						     .to = to,
+						     .dist = dist});
 }
 
 void tt_cost_allgather_bruck(struct tt_cost *c, const struct tt_plan_args *a)
@@ -254,7 +269,7 @@ void tt_cost_allgather_bruck(struct tt_cost *c, const struct tt_plan_args *a)
 	int have, n = a->nranks;
 
 	for (have = 1; have < n; have *= 2)
-		exchange_blocks(c, a, less(have, n - have), len, n);
+		exchange_blocks(c, a, less(have, n - have), len, n, TT_SHIFT, have);
 	copy_own(c, a, len);
 }
 
@@ -265,8 +280,8 @@ void tt_cost_allgather_recursive_doubling(struct tt_cost *c, const struct tt_pla
 
 	tt_cost_pairs(c, n - core, len, false);
 	for (m = 1; m < core; m *= 2)
-		exchange_blocks(c, a, (double)m * n / core, len, core);
-	exchange_blocks(c, a, n - 1, len, n - core);
+		exchange_blocks(c, a, (double)m * n / core, len, core, TT_BIT, m);
+	exchange_blocks(c, a, n - 1, len, n - core, TT_BIT, 1);
 	copy_own(c, a, len);
 }
 
@@ -279,9 +294,9 @@ void tt_cost_gather_linear(struct tt_cost *c, const struct tt_plan_args *a)
 	tt_cost_flow(c, (struct tt_flow){.hops = 1,
 					 .len = len,
 					 .in = others,
-					 .all = others,
+					 .all = others, .to = TT_ROOT,
 					 .waits = (others + GATHER_WIDTH - 1) / GATHER_WIDTH});
-	tt_cost_queue(c, others - 1, len, false);
+	tt_cost_queue(c, others - 1, len, false, TT_ROOT);
 	tt_cost_once(c, tt_cost_bytes(a)); /* the root's own */
 }
 
@@ -291,8 +306,8 @@ void tt_cost_scatter_linear(struct tt_cost *c, const struct tt_plan_args *a)
 
 	tt_cost_flow(c,
 		     (struct tt_flow){
-			     .hops = 1, .len = len, .out = others, .all = others, .early = true});
-	tt_cost_queue(c, others - 1, len, false);
+			     .hops = 1, .len = len, .out = others, .all = others, .to = TT_ROOT, .early = true});
+	tt_cost_queue(c, others - 1, len, false, TT_ROOT);
 	tt_cost_once(c, tt_cost_bytes(a)); /* the root's own */
 }
 
@@ -310,7 +325,9 @@ static void cost_blocks_tree(struct tt_cost *c, const struct tt_plan_args *a, bo
 						     .len = len * blocks / each,
 						     .out = gather ? 0 : each,
 						     .in = gather ? each : 0,
-						     .all = each * n / (2.0 * bit)});
+						     .all = each * n / (2.0 * bit),
+						     .to = TT_BIT,
+						     .dist = bit});
 	}
 	tt_cost_work(c, gather ? 0 : len, false, 1); /* the root's own, before it sends on */
 	tt_cost_once(c, tt_cost_bytes(a));
@@ -365,7 +382,7 @@ void tt_cost_alltoall_bruck(struct tt_cost *c, const struct tt_plan_args *a)
 		for (j = bit, moved = 0; j < n; j++)
 			moved += (j & bit) > 0;
 		tt_cost_work(c, 2 * moved * len, false, n); /* packed and unpacked */
-		tt_cost_exchange(c, a, 1, moved * len, false);
+		tt_cost_meet(c, a, TT_SHIFT, bit, moved * len, false);
 	}
 }
 
@@ -383,7 +400,7 @@ void tt_cost_scan_chain(struct tt_cost *c, const struct tt_plan_args *a)
 					 .all = n - 1,
 					 .waits = 1,
 					 .reduces = true,
-					 .near = true});
+					 .to = TT_CHAIN});
 }
 
 void tt_cost_scan_doubling(struct tt_cost *c, const struct tt_plan_args *a)
@@ -401,5 +418,5 @@ void tt_cost_scan_doubling(struct tt_cost *c, const struct tt_plan_args *a)
 					     .in = 1,
 					     .all = a->nranks / 1.5, /* fewer as they get farther */
 					     .reduces = true});
-	tt_cost_queue(c, q - depth, len, true);
+	tt_cost_queue(c, q - depth, len, true, TT_ANYBODY);
 }

@@ -64,6 +64,20 @@ static inline void tt_cost_exchange(struct tt_cost *c, const struct tt_plan_args
 					     .reduces = reduces});
 }
 
+/* One of them, with the rank whose number differs by a bit, or to the one so far away. */
+static inline void tt_cost_meet(struct tt_cost *c, const struct tt_plan_args *a, enum tt_reach to, int dist,
+				double len, bool reduces)
+{
+	tt_cost_rounds(c, (struct tt_rounds){.n = 1,
+					     .len = len,
+					     .out = 1,
+					     .in = 1,
+					     .all = a->nranks,
+					     .reduces = reduces,
+					     .to = to,
+					     .dist = dist});
+}
+
 /* The same to the next rank, as on a ring. */
 static inline void tt_cost_pass(struct tt_cost *c, const struct tt_plan_args *a, double rounds,
 				double len, bool reduces)
@@ -74,7 +88,8 @@ static inline void tt_cost_pass(struct tt_cost *c, const struct tt_plan_args *a,
 					     .in = 1,
 					     .all = a->nranks,
 					     .reduces = reduces,
-					     .near = true});
+					     .to = TT_SHIFT,
+					     .dist = 1});
 }
 
 /* A round in which each of so many ranks sends another one a message, such as a fold. */
@@ -86,7 +101,8 @@ static inline void tt_cost_pairs(struct tt_cost *c, double pairs, double len, bo
 						     .in = 1,
 						     .all = pairs,
 						     .reduces = reduces,
-						     .near = true});
+						     .to = TT_BIT,
+						     .dist = 1});
 }
 
 /*

@@ -28,9 +28,9 @@ void tt_cost_single_master(struct tt_cost *c, const struct tt_plan_args *a)
 	double others = a->nranks - 1,
 	       len = tt_cost_cut(c, a, tt_cost_bytes(a), fan_in_chunk(a, a->nranks - 1));
 
-	tt_cost_rounds(c, (struct tt_rounds){.n = 1, .len = len, .in = others, .all = others});
+	tt_cost_rounds(c, (struct tt_rounds){.n = 1, .len = len, .in = others, .all = others, .to = TT_ROOT});
 	tt_cost_work(c, others * len, true, 1);
-	tt_cost_rounds(c, (struct tt_rounds){.n = 1, .len = len, .out = others, .all = others});
+	tt_cost_rounds(c, (struct tt_rounds){.n = 1, .len = len, .out = others, .all = others, .to = TT_ROOT});
 }
 
 void tt_cost_ps(struct tt_cost *c, const struct tt_plan_args *a)
@@ -48,11 +48,12 @@ void tt_cost_ps(struct tt_cost *c, const struct tt_plan_args *a)
 
 void tt_cost_recursive_doubling(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	int core = tt_fold_pow2(a->nranks);
+	int core = tt_fold_pow2(a->nranks), bit;
 	double len = tt_cost_cut(c, a, tt_cost_bytes(a), a->chunk);
 
 	tt_cost_pairs(c, a->nranks - core, len, true);
-	tt_cost_exchange(c, a, tt_log2_up(core), len, true);
+	for (bit = 1; bit < core; bit *= 2)
+		tt_cost_meet(c, a, TT_BIT, bit, len, true);
 	tt_cost_unfold(c, a->nranks - core, len);
 }
 
@@ -76,9 +77,9 @@ void tt_cost_halving_doubling(struct tt_cost *c, const struct tt_plan_args *a)
 	tt_cost_pairs(c, a->nranks - core, len, true);
 	tt_cost_parts(c, (size_t)core);
 	for (parts = core / 2; parts; parts /= 2)
-		tt_cost_exchange(c, a, 1, len * parts / core, true);
+		tt_cost_meet(c, a, TT_BIT, core / (2 * parts), len * parts / core, true);
 	for (parts = 1; parts < core; parts *= 2)
-		tt_cost_exchange(c, a, 1, len * parts / core, false);
+		tt_cost_meet(c, a, TT_BIT, core / (2 * parts), len * parts / core, false);
 	tt_cost_unfold(c, a->nranks - core, len);
 }
 
@@ -134,6 +135,8 @@ void tt_cost_dbt(struct tt_cost *c, const struct tt_plan_args *a)
 			     .out = (n - 1) / n,
 			     .in = (n - 1) / n,
 			     .all = n - 1,
+			     .to = TT_TREE,
+			     .dist = 1,
 			     .waits = n > 2 ? 2 : 1,
 			     .reduces = true},
 		       down = up;
@@ -183,7 +186,7 @@ void tt_cost_circulant_rsag(struct tt_cost *c, const struct tt_plan_args *a)
 	tt_cost_parts(c, (size_t)a->nranks);
 	for (have = a->nranks; have > 1; have = next) {
 		next = (have + 1) / 2;
-		tt_cost_exchange(c, a, 1, len * (have - next) / a->nranks, true);
-		tt_cost_exchange(c, a, 1, len * (have - next) / a->nranks, false);
+		tt_cost_meet(c, a, TT_SHIFT, next, len * (have - next) / a->nranks, true);
+		tt_cost_meet(c, a, TT_SHIFT, next, len * (have - next) / a->nranks, false);
 	}
 }

@@ -3,37 +3,50 @@
 #include "lib/coll/costs.h"
 
 #define IN_CACHE 0.6 /* as in costs_node.c */
+#define SLICE_CHUNKS 16 /* as in hier.c */
 #define STEPS 3	     /* two that all wait for, and as much to look whether all may be touched */
 
-/* Ranks of a host; the model knows, where no plan is made. */
-static int each_of(const struct tt_cost *c, const struct tt_plan_args *a)
-{
-	int hosts = tt_cost_hosts(c);
-
-	return (a->nranks + hosts - 1) / hosts;
-}
-
-/* One rank of each host, and its part of the vector. */
-static struct tt_plan_args across_of(const struct tt_cost *c, const struct tt_plan_args *a,
-				     int parts)
+/* One rank of each host, and a vector of so many elements. */
+static struct tt_plan_args across_of(const struct tt_cost *c, const struct tt_plan_args *a, size_t count)
 {
 	struct tt_plan_args across = *a;
-	size_t n = (size_t)parts;
 
 	across.nranks = tt_cost_hosts(c);
-	across.count = a->count / n + (a->count % n > 0);
+	across.count = count;
 	across.hosts = NULL;
+	across.lanes = 1;
+	across.root = 0;
 	return across;
 }
 
-/* Every rank reads its part of all inputs of its host, and stores it in all results. */
-static void levels(struct tt_cost *c, const struct tt_plan_args *a, tt_cost_fn *cost)
+/* What each place does with so many elements, in slices of so many chunks. */
+static void places(struct tt_cost *c, const struct tt_plan_args *a, tt_cost_fn *cost, size_t count, int chunks)
 {
-	int each = each_of(c, a);
-	struct tt_plan_args across = across_of(c, a, each);
+	size_t most = a->chunk * (size_t)(chunks < SLICE_CHUNKS ? chunks : SLICE_CHUNKS);
+	size_t slices = tt_num_pieces(count * a->elem, a->elem, most);
+	struct tt_plan_args across;
+
+	if (!slices)
+		return;
+	across = across_of(c, a, count / slices + (count % slices > 0));
+	tt_cost_across(c, cost, &across, tt_cost_places(c), slices);
+}
+
+/* One of them, of a vector of all. */
+static size_t part_of(const struct tt_cost *c, const struct tt_plan_args *a)
+{
+	size_t n = (size_t)tt_cost_places(c);
+
+	return a->count / n + (a->count % n > 0);
+}
+
+/* Every rank reads its part of all inputs of its host, and stores it in all results. */
+static void levels(struct tt_cost *c, const struct tt_plan_args *a, tt_cost_fn *cost, int chunks)
+{
+	int each = tt_cost_places(c);
 	double slice;
 
-	tt_cost_across(c, cost, &across, each);
+	places(c, a, cost, part_of(c, a), chunks);
 	slice = tt_cost_num_slices(c) > 0 ? tt_cost_bytes(a) / tt_cost_num_slices(c) : 0;
 	tt_cost_signals(c, STEPS);
 	tt_cost_work(c, slice * IN_CACHE / 2, true, a->nranks);
@@ -42,17 +55,17 @@ static void levels(struct tt_cost *c, const struct tt_plan_args *a, tt_cost_fn *
 
 void tt_cost_hier_ring(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	levels(c, a, tt_cost_ring);
+	levels(c, a, tt_cost_ring, tt_cost_hosts(c));
 }
 
 void tt_cost_hier_halving_doubling(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	levels(c, a, tt_cost_halving_doubling);
+	levels(c, a, tt_cost_halving_doubling, tt_cost_hosts(c));
 }
 
 void tt_cost_hier_recursive_doubling(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	levels(c, a, tt_cost_recursive_doubling);
+	levels(c, a, tt_cost_recursive_doubling, 1);
 }
 
 /* In one lane the trees go one after the other, each with half of the slice. */
@@ -70,19 +83,18 @@ static void one_tree(struct tt_cost *c, const struct tt_plan_args *a)
 
 void tt_cost_hier_dbt(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	levels(c, a, one_tree);
+	levels(c, a, one_tree, 2);
 }
 
 void tt_cost_hier_leader(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	struct tt_plan_args across = across_of(c, a, 1);
-	double each = each_of(c, a), bytes = tt_cost_bytes(a) * IN_CACHE;
+	struct tt_plan_args across = across_of(c, a, a->count);
+	double each = tt_cost_places(c), bytes = tt_cost_bytes(a) * IN_CACHE;
 
-	across.lanes = 1;
 	tt_cost_across(c,
 		       tt_fold_pow2(across.nranks) == across.nranks ? tt_cost_recursive_doubling
 								    : tt_cost_radix,
-		       &across, 1);
+		       &across, 1, 1);
 	tt_cost_signals(c, 2);
 	tt_cost_work(c, each * bytes, true, tt_cost_hosts(c));
 	tt_cost_pull(c, bytes, a->nranks);
@@ -92,9 +104,9 @@ void tt_cost_hier_leader(struct tt_cost *c, const struct tt_plan_args *a)
 
 void tt_cost_barrier_hier(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	struct tt_plan_args across = across_of(c, a, 1);
+	struct tt_plan_args across = across_of(c, a, a->count);
 
-	tt_cost_across(c, tt_cost_barrier_dissemination, &across, 1);
+	tt_cost_across(c, tt_cost_barrier_dissemination, &across, 1, 1);
 	tt_cost_signals(c, 2);
 }
 
@@ -114,53 +126,45 @@ static void within(struct tt_cost *c, const struct tt_plan_args *a, double copie
 
 void tt_cost_bcast_hier_binomial(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	struct tt_plan_args across = across_of(c, a, each_of(c, a));
-
-	tt_cost_across(c, tt_cost_bcast_binomial, &across, each_of(c, a));
+	places(c, a, tt_cost_bcast_binomial, part_of(c, a), 1);
 	within(c, a, tt_cost_bytes(a), 0);
 }
 
 void tt_cost_bcast_hier_leader(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	struct tt_plan_args across = across_of(c, a, 1);
+	struct tt_plan_args across = across_of(c, a, a->count);
 
-	across.lanes = 1;
-	tt_cost_across(c, tt_cost_bcast_binomial, &across, 1);
+	tt_cost_across(c, tt_cost_bcast_binomial, &across, 1, 1);
 	tt_cost_signals(c, 1);
 	tt_cost_pull(c, 2 * tt_cost_bytes(a) * IN_CACHE, a->nranks);
 }
 
 void tt_cost_reduce_hier_binomial(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	struct tt_plan_args across = across_of(c, a, each_of(c, a));
-
-	tt_cost_across(c, tt_cost_reduce_binomial, &across, each_of(c, a));
+	places(c, a, tt_cost_reduce_binomial, part_of(c, a), 1);
 	within(c, a, 0, tt_cost_bytes(a) * IN_CACHE);
 }
 
 void tt_cost_reduce_hier_leader(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	struct tt_plan_args across = across_of(c, a, 1);
+	struct tt_plan_args across = across_of(c, a, a->count);
 
-	across.lanes = 1;
-	tt_cost_across(c, tt_cost_reduce_binomial, &across, 1);
+	tt_cost_across(c, tt_cost_reduce_binomial, &across, 1, 1);
 	tt_cost_signals(c, 1);
-	tt_cost_work(c, each_of(c, a) * tt_cost_bytes(a) * IN_CACHE, true, tt_cost_hosts(c));
+	tt_cost_work(c, tt_cost_places(c) * tt_cost_bytes(a) * IN_CACHE, true, tt_cost_hosts(c));
 }
 
 void tt_cost_allgather_hier_ring(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	struct tt_plan_args across = across_of(c, a, 1);
-	int each = each_of(c, a);
+	int each = tt_cost_places(c);
 
-	tt_cost_across(c, tt_cost_allgather_ring, &across, each);
+	tt_cost_one_way(c); /* where a rank has several places it has but one block */
+	places(c, a, tt_cost_allgather_ring, a->count, 1);
 	within(c, a, (double)tt_cost_hosts(c) * (each - 1) * tt_cost_bytes(a), 0);
 }
 
 void tt_cost_reduce_scatter_hier_ring(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	struct tt_plan_args across = across_of(c, a, 1);
-
-	tt_cost_across(c, tt_cost_reduce_scatter_ring, &across, each_of(c, a));
+	places(c, a, tt_cost_reduce_scatter_ring, a->count, 1);
 	within(c, a, 0, a->nranks * tt_cost_bytes(a) * IN_CACHE);
 }

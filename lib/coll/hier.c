@@ -23,7 +23,7 @@ bool tt_hier_plan(struct tt_builder *b, const char *name, const struct tt_plan_a
 {
 	int err;
 
-	if (*plan && (*plan)->args.count == across->count)
+	if (*plan && !across->rcounts && (*plan)->args.count == across->count)
 		return true;
 	tt_plan_free(*plan);
 	*plan = NULL;
@@ -33,22 +33,12 @@ bool tt_hier_plan(struct tt_builder *b, const char *name, const struct tt_plan_a
 	return !err;
 }
 
-/* A block of recv, of the rank at this place of a host. */
-static struct tt_ref apart(const struct tt_hosts *h, const struct tt_across *w, size_t off)
-{
-	size_t host = off / w->block, rank = (size_t)h->rank[host * (size_t)h->each + (size_t)w->local];
-
-	return (struct tt_ref){w->recv.buf, w->recv.off + rank * w->apart + off % w->block};
-}
-
-static struct tt_ref moved(const struct tt_hosts *h, const struct tt_across *w, struct tt_ref ref)
+static struct tt_ref moved(const struct tt_across *w, struct tt_ref ref)
 {
 	switch (ref.buf) {
 	case TT_BUF_SEND:
 		return (struct tt_ref){w->send.buf, w->send.off + ref.off};
 	case TT_BUF_RECV:
-		if (w->block)
-			return apart(h, w, ref.off);
 		return (struct tt_ref){w->recv.buf, w->recv.off + ref.off};
 	case TT_BUF_SCRATCH:
 		return TT_SCRATCH(w->scratch + ref.off);
@@ -59,7 +49,7 @@ static struct tt_ref moved(const struct tt_hosts *h, const struct tt_across *w, 
 
 void tt_hier_add(struct tt_builder *b, const struct tt_across *w, const struct tt_plan *plan)
 {
-	const struct tt_hosts *h = tt_builder_args(b)->hosts;
+	const struct tt_plan_args *a = tt_builder_args(b);
 	struct tt_op *tmp = calloc((size_t)plan->max_ops + 1, sizeof(*tmp)), op;
 	const struct tt_op *ops;
 	int round, i, n;
@@ -72,10 +62,10 @@ void tt_hier_add(struct tt_builder *b, const struct tt_across *w, const struct t
 		for (i = 0; i < n; i++) {
 			op = ops[i];
 			if (op.peer >= 0)
-				op.peer = h->rank[op.peer * h->each + w->local];
-			op.a = moved(h, w, op.a);
-			op.b = moved(h, w, op.b);
-			op.dst = moved(h, w, op.dst);
+				op.peer = tt_hier_rank(a, op.peer, w->place);
+			op.a = moved(w, op.a);
+			op.b = moved(w, op.b);
+			op.dst = moved(w, op.dst);
 			tt_add(b, &op);
 		}
 	}
@@ -83,33 +73,85 @@ void tt_hier_add(struct tt_builder *b, const struct tt_across *w, const struct t
 	free(tmp);
 }
 
+void tt_hier_once(struct tt_builder *b, const char *name, const struct tt_plan_args *across,
+		  struct tt_across where)
+{
+	struct tt_plan *plan = NULL;
+
+	if (!tt_hier_plan(b, name, across, &plan))
+		return;
+	where.scratch = tt_scratch(b, plan->scratch);
+	tt_hier_add(b, &where, plan);
+	tt_plan_free(plan);
+}
+
 /* ---- lanes ---- */
 
 #define SLICE_CHUNKS 16 /* at most, as in allreduce_halving_doubling.c */
 
-struct tt_span tt_hier_part(const struct tt_plan_args *a, size_t *longest)
+size_t tt_hier_longest_part(const struct tt_plan_args *a)
 {
-	size_t len;
+	size_t len, longest = 0;
 	int i;
 
-	for (i = 0, *longest = 0; i < a->hosts->each; i++) {
-		len = tt_node_part_of(a, a->hosts->each, i).len;
-		*longest = len > *longest ? len : *longest;
+	for (i = 0; i < a->hosts->places; i++) {
+		len = tt_node_part_of(a, a->hosts->places, i).len;
+		longest = len > longest ? len : longest;
 	}
-	return tt_node_part_of(a, a->hosts->each, tt_hier_local(a));
+	return longest;
 }
 
-bool tt_hier_slice(struct tt_hier *h, const struct tt_plan_args *across, size_t scratch)
+struct tt_span tt_hier_part(const struct tt_hier *h, int place, size_t slice)
 {
-	if (!across->count || !tt_hier_plan(h->b, h->name, across, &h->plan))
+	return tt_hier_piece(h, tt_node_part_of(h->a, h->a->hosts->places, place), slice);
+}
+
+bool tt_hier_slice(struct tt_hier *h, const struct tt_plan_args *across, struct tt_across *where,
+		   size_t bytes, size_t *more)
+{
+	struct tt_span *scratch = &h->scratch[h->lane];
+	size_t own;
+
+	if ((!across->count && !across->rcounts) || !tt_hier_plan(h->b, h->name, across, &h->plan))
 		return false;
-	if (!h->slot && h->plan->scratch + scratch) { /* the first slice is a longest one */
-		h->base = tt_scratch(h->b, 0);
-		h->slot = tt_slots(h->b, (size_t)h->lanes,
-				   (h->plan->scratch + 63) / 64 * 64 + scratch);
-	}
+	own = (h->plan->scratch + 63) / 64 * 64;
+	if (scratch->len < own + bytes) /* slices differ by little, the first of a place is its longest */
+		*scratch = (struct tt_span){tt_scratch(h->b, own + bytes), own + bytes};
+	where->scratch = scratch->off;
+	if (more)
+		*more = scratch->off + own;
 	tt_round(h->b);
 	return true;
+}
+
+void tt_hier_combine(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, size_t len)
+{
+	const struct tt_plan_args *args = tt_builder_args(b);
+
+	if (tt_hier_size(args) > 1)
+		tt_pull_reduce(b, args->rank, dst, a, len, 0);
+	else
+		tt_copy(b, dst, a, len);
+}
+
+void tt_hier_push(struct tt_hier *h, size_t off, size_t len)
+{
+	if (len && tt_hier_size(h->a) > 1)
+		tt_push(h->b, TT_ALL_RANKS, TT_RECVBUF(off), TT_RECVBUF(off), len);
+}
+
+static void add_slices(struct tt_hier *h, tt_hier_fn *slice)
+{
+	size_t s;
+	int place;
+
+	for (s = 0; s < h->slices; s++)
+		for (place = tt_hier_place(h->a); place < h->a->hosts->places;
+		     place = tt_hier_next_place(h->a, place)) {
+			h->lane = (int)((s + (size_t)place) % (size_t)h->lanes);
+			tt_lane(h->b, h->lane);
+			slice(h, place, s);
+		}
 }
 
 void tt_hier_lanes(struct tt_hier *h, size_t longest, size_t chunks, struct tt_ref reads,
@@ -117,23 +159,29 @@ void tt_hier_lanes(struct tt_hier *h, size_t longest, size_t chunks, struct tt_r
 {
 	struct tt_builder *b = h->b;
 	const struct tt_plan_args *a = h->a;
-	size_t s;
+	size_t turns; /* lanes that are worth it for who has the most places */
 	int lane;
 
 	chunks = chunks < SLICE_CHUNKS ? chunks : SLICE_CHUNKS;
 	h->slices = tt_num_pieces(longest, a->elem, a->chunk * chunks);
-	h->lanes = h->slices < (size_t)a->lanes ? (int)h->slices : a->lanes;
+	turns = h->slices * tt_num_pieces((size_t)a->hosts->places, 1, (size_t)a->hosts->least);
+	h->lanes = turns < (size_t)a->lanes ? (int)turns : a->lanes;
+	h->scratch = calloc((size_t)h->lanes + 1, sizeof(*h->scratch));
+	h->counts = calloc(2 * (size_t)a->hosts->hosts, sizeof(*h->counts));
+	if (!h->scratch || !h->counts) {
+		free(h->scratch);
+		free(h->counts);
+		tt_builder_broken(b, -ENOMEM);
+		return;
+	}
+	h->displs = h->counts + a->hosts->hosts;
 	tt_lane(b, 0);
 	tt_signal(b, TT_NEXT_STEP, reads, writes);
 	for (lane = 0; lane < h->lanes; lane++) {
 		tt_lane(b, lane);
 		tt_wait(b, TT_ALL_RANKS, 1);
 	}
-	for (s = 0; s < h->slices; s++) {
-		lane = (int)(s % (size_t)h->lanes);
-		tt_lane(b, lane);
-		slice(h, tt_pieces(h->part, a->elem, h->slices, s, 1), lane);
-	}
+	add_slices(h, slice);
 	for (lane = 0; lane < h->lanes; lane++) {
 		tt_lane(b, lane);
 		tt_signal(b, TT_NEXT_STEP, TT_NONE, TT_NONE);
@@ -141,4 +189,6 @@ void tt_hier_lanes(struct tt_hier *h, size_t longest, size_t chunks, struct tt_r
 	tt_lane(b, 0);
 	tt_wait(b, TT_ALL_RANKS, 1 + (unsigned)h->lanes);
 	tt_plan_free(h->plan);
+	free(h->scratch);
+	free(h->counts);
 }

@@ -10,13 +10,11 @@
 
 #include "lib/coll/node.h"
 
-/* Where the plan across hosts has its buffers. */
+/* Where the plan across hosts has its buffers; blocks of the v forms are wherever its arguments say. */
 struct tt_across {
-	int local; /* of all its ranks */
+	int place; /* of all its ranks */
 	struct tt_ref send, recv;
 	size_t scratch;
-	/* not 0: blocks of recv, so long, that lie apart: each so far from the beginning as its rank times apart */
-	size_t block, apart;
 };
 
 static inline bool tt_can_hier(const struct tt_plan_args *a)
@@ -29,15 +27,39 @@ static inline int tt_hier_host(const struct tt_plan_args *a)
 	return a->hosts->host[a->rank];
 }
 
-static inline int tt_hier_local(const struct tt_plan_args *a)
+/* Ranks of this rank's host. */
+static inline int tt_hier_size(const struct tt_plan_args *a)
+{
+	return a->hosts->size[tt_hier_host(a)];
+}
+
+/* Who is at a place of a host, */
+static inline int tt_hier_rank(const struct tt_plan_args *a, int host, int place)
+{
+	return a->hosts->rank[host * a->hosts->places + place];
+}
+
+/* and who of this rank's host. */
+static inline int tt_hier_near(const struct tt_plan_args *a, int place)
+{
+	return tt_hier_rank(a, tt_hier_host(a), place);
+}
+
+/* This rank's first place, and from there the next one; places end at hosts->places. */
+static inline int tt_hier_place(const struct tt_plan_args *a)
 {
 	return a->hosts->local[a->rank];
 }
 
-/* The first rank of this rank's host. */
-static inline int tt_hier_first(const struct tt_plan_args *a)
+static inline int tt_hier_next_place(const struct tt_plan_args *a, int place)
 {
-	return a->hosts->rank[tt_hier_host(a) * a->hosts->each];
+	return place + tt_hier_size(a);
+}
+
+/* The rank whose own place this is on a host; -1: there are fewer. */
+static inline int tt_hier_own(const struct tt_plan_args *a, int host, int place)
+{
+	return place < a->hosts->size[host] ? tt_hier_rank(a, host, place) : -1;
 }
 
 /* The arguments of what goes across: one rank for each host, one lane. */
@@ -47,28 +69,48 @@ bool tt_hier_plan(struct tt_builder *b, const char *name, const struct tt_plan_a
 		  struct tt_plan **plan);
 /* Its rounds, in the current lane. */
 void tt_hier_add(struct tt_builder *b, const struct tt_across *where, const struct tt_plan *plan);
+/* One that goes across once, from scratch on; where->scratch is taken. */
+void tt_hier_once(struct tt_builder *b, const char *name, const struct tt_plan_args *across,
+		  struct tt_across where);
 
 /*
  * A plan in lanes: all signal that they have begun, each lane does its slices when all have, and it ends when all lanes
- * of all ranks of the host have. In between nobody waits for ranks of the host.
+ * of all ranks of the host have. In between nobody waits for ranks of the host. A rank does what it is in charge of at each
+ * of its places; all hosts do a slice of a place in the same lane, and in the same order.
  */
 struct tt_hier {
 	struct tt_builder *b;
 	const struct tt_plan_args *a;
-	const char *name;	/* of what goes across */
-	struct tt_span part;	/* what this rank is in charge of, or a block */
-	size_t slices, base, slot; /* of scratch: where it begins, bytes for a lane */
-	int lanes;
-	struct tt_plan *plan; /* of the last slice */
+	const char *name; /* of what goes across */
+	size_t slices;
+	int lanes, lane;  /* how many; where the builder is */
+	struct tt_span *scratch; /* of each lane */
+	size_t *counts, *displs; /* room for those of a v form across */
+	struct tt_plan *plan;	 /* of the last slice */
 };
-typedef void tt_hier_fn(struct tt_hier *h, struct tt_span at, int lane);
+/* Does a slice, all of which that are not empty have. */
+typedef void tt_hier_fn(struct tt_hier *h, int place, size_t slice);
 
-/* longest: part of any rank; chunks: in a slice of it. reads, writes: see tt_signal. */
+/* longest: of what is cut; chunks: in a slice of it. reads, writes: see tt_signal. */
 void tt_hier_lanes(struct tt_hier *h, size_t longest, size_t chunks, struct tt_ref reads,
 		   struct tt_ref writes, tt_hier_fn *slice);
-/* The plan of a slice, of these arguments, in h->plan, and so many bytes of scratch of the lane; false: nothing to do. */
-bool tt_hier_slice(struct tt_hier *h, const struct tt_plan_args *across, size_t scratch);
-/* The part of a vector that this rank is in charge of; the length of the longest of all. */
-struct tt_span tt_hier_part(const struct tt_plan_args *a, size_t *longest);
+/*
+ * The plan of a slice, of these arguments, in h->plan, where->scratch for it, and so many bytes more of the lane's, which *more is the
+ * offset of; false: nothing to do.
+ */
+bool tt_hier_slice(struct tt_hier *h, const struct tt_plan_args *across, struct tt_across *where,
+		   size_t bytes, size_t *more);
+/* What all inputs of this host have there, combined in order of rank. */
+void tt_hier_combine(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, size_t len);
+/* What is stored in the recvbufs of the others of this host, at the same offset. */
+void tt_hier_push(struct tt_hier *h, size_t off, size_t len);
+/* The part of a vector that who is at a place is in charge of; a slice of it; the length of the longest. */
+struct tt_span tt_hier_part(const struct tt_hier *h, int place, size_t slice);
+size_t tt_hier_longest_part(const struct tt_plan_args *a);
+/* A slice of a block. */
+static inline struct tt_span tt_hier_piece(const struct tt_hier *h, struct tt_span block, size_t slice)
+{
+	return tt_pieces(block, h->a->elem, h->slices, slice, 1);
+}
 
 #endif

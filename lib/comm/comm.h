@@ -274,6 +274,8 @@ int tt_comm_failure(const struct tutti_comm *comm, const char *call, uint64_t se
 void tt_ctx_lock(struct tutti_context *ctx);
 void tt_ctx_unlock(struct tutti_context *ctx);
 
+/* This rank can't go on as the others believe that it does: all of its communicators with rank fail, and it is cut off. */
+void tt_ctx_unfit(struct tutti_context *ctx, int code, int rank, const char *why);
 /* For the wire: data from rank arrived damaged. */
 void tt_ctx_damaged(void *ctx, int rank, const char *why);
 

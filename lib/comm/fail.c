@@ -373,14 +373,19 @@ void tt_ctx_gone(void *arg, int rank, const char *host, const char *why)
 
 /* ---- the end of the job ---- */
 
+void tt_ctx_unfit(struct tutti_context *ctx, int code, int rank, const char *why)
+{
+	tt_ctx_fail(ctx, code, rank, "%s", why);
+	tt_ctx_lost(ctx, ctx->boot_params.rank, why);
+}
+
 void tt_ctx_damaged(void *arg, int rank, const char *why)
 {
 	struct tutti_context *ctx = arg;
 	char text[256];
 
 	snprintf(text, sizeof(text), "from rank %d on host %s: %s", rank, tt_boot_host(ctx->boot, rank), why);
-	tt_ctx_fail(ctx, -EBADMSG, rank, "%s", text);
-	tt_ctx_lost(ctx, ctx->boot_params.rank, text);
+	tt_ctx_unfit(ctx, -EBADMSG, rank, text);
 }
 
 void tt_ctx_abort_msg(void *arg, int from, const void *data, size_t len)

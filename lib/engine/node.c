@@ -48,7 +48,7 @@ static struct tt_node_params params_of(struct tutti_comm *comm, const int *world
 /* The group of this rank's host: of all ranks if hosts is NULL. */
 static int new_group(struct tutti_comm *comm, const struct tt_hosts *hosts)
 {
-	int n = hosts ? hosts->each : comm->size, i, err;
+	int host = hosts ? hosts->host[comm->rank] : 0, n = hosts ? hosts->size[host] : comm->size, i, err;
 	struct tt_node_comm *nc = calloc(1, sizeof(*nc) + 2 * (size_t)n * sizeof(int));
 	struct tt_node_params p;
 	int *world;
@@ -59,7 +59,7 @@ static int new_group(struct tutti_comm *comm, const struct tt_hosts *hosts)
 	nc->member = (int *)(nc + 1);
 	world = nc->member + n;
 	for (i = 0; i < n; i++) {
-		nc->member[i] = hosts ? hosts->rank[hosts->host[comm->rank] * n + i] : i;
+		nc->member[i] = hosts ? hosts->rank[host * hosts->places + i] : i;
 		world[i] = comm->world[nc->member[i]];
 	}
 	p = params_of(comm, world, n, hosts ? hosts->local[comm->rank] : comm->rank);
@@ -73,15 +73,15 @@ static int new_group(struct tutti_comm *comm, const struct tt_hosts *hosts)
 	return 0;
 }
 
-/* *hosts is NULL if all ranks share one host; *uneven: or if there is nothing for them in its memory. */
-static int find_hosts(const struct tutti_comm *comm, struct tt_hosts **hosts, bool *uneven)
+/* *hosts is NULL if all ranks share one host; *alone: or if none does with another. */
+static int find_hosts(const struct tutti_comm *comm, struct tt_hosts **hosts, bool *alone)
 {
 	uint64_t *key = malloc((size_t)comm->size * sizeof(*key));
 	bool one = true;
 	int i, err = 0;
 
 	*hosts = NULL;
-	*uneven = false;
+	*alone = false;
 	if (!key)
 		return tt_fail(-ENOMEM, "no memory for a communicator");
 	for (i = 0; i < comm->size; i++) {
@@ -90,7 +90,7 @@ static int find_hosts(const struct tutti_comm *comm, struct tt_hosts **hosts, bo
 	}
 	if (!one)
 		err = tt_hosts_new(key, comm->size, hosts);
-	*uneven = !one && !*hosts;
+	*alone = !one && !*hosts;
 	free(key);
 	return err;
 }
@@ -98,13 +98,13 @@ static int find_hosts(const struct tutti_comm *comm, struct tt_hosts **hosts, bo
 int tt_node_comm_new(struct tutti_comm *comm)
 {
 	struct tt_hosts *hosts = NULL;
-	bool uneven = false;
+	bool alone = false;
 	int err;
 
 	if (!(comm->ctx->node_can & TT_NODE_MAPS) || comm->size < 2)
 		return 0;
-	err = find_hosts(comm, &hosts, &uneven);
-	if (err || uneven || (hosts ? hosts->each : comm->size) > TT_NODE_RANKS) {
+	err = find_hosts(comm, &hosts, &alone);
+	if (err || alone || (hosts ? hosts->places : comm->size) > TT_NODE_RANKS) {
 		free(hosts);
 		return err;
 	}
@@ -352,7 +352,7 @@ static int publish(struct tt_plan_req *req, enum tt_node_which which, struct tt_
 	char *addr = req->base[ref.buf] + ref.off;
 	int err;
 
-	if (!ref.buf)
+	if (!ref.buf || req->r.comm->node->n == 1) /* nobody else is here */
 		return 0;
 	if (prefers_pool(req, req->region[ref.buf], len) && !bounce(req, which, len))
 		return 0;

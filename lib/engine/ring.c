@@ -214,37 +214,35 @@ bool tt_ring_is_on(struct tt_plan_req *req)
 	return false;
 }
 
+/* Whether all others have come to more than n; who has no ring fills none. */
+static bool all_counted(const struct tt_plan_req *req, enum tt_node_counter which, uint32_t n)
+{
+	const struct tt_node_group *g = req->r.comm->node->group;
+	int j;
+
+	for (j = 0; j < req->plan->args.nranks; j++)
+		if (j != req->plan->args.rank && !tt_node_counted(g, req->turn, j, which, n) &&
+		    (which != TT_NODE_FILLED || tt_node_has_ring(g, req->turn, j)))
+			return false;
+	return true;
+}
+
 /* Whether all rings have the piece that this rank is to combine next. */
 static bool has_next(const struct tt_plan_req *req)
 {
-	struct tt_node_group *g = req->r.comm->node->group;
 	const struct tt_ring_run *ring = &req->ring;
-	int j, rank = req->plan->args.rank;
 
-	if (ring->combined == ring->pieces)
-		return false;
-	if (ring->combined < ring->shape.depth)
-		return true;
-	for (j = 0; j < req->plan->args.nranks; j++)
-		if (j != rank && tt_node_has_ring(g, req->turn, j) &&
-		    !tt_node_counted(g, req->turn, j, TT_NODE_FILLED, ring->combined))
-			return false;
-	return true;
+	return ring->combined < ring->pieces && (ring->combined < ring->shape.depth ||
+						 all_counted(req, TT_NODE_FILLED, ring->combined));
 }
 
 /* Whether all others have combined what the next piece would overwrite. */
 static bool has_room(const struct tt_plan_req *req)
 {
-	struct tt_node_group *g = req->r.comm->node->group;
 	const struct tt_ring_run *ring = &req->ring;
-	int j, rank = req->plan->args.rank;
 
-	if (!ring->mem || ring->filled == ring->pieces)
-		return false;
-	for (j = 0; j < req->plan->args.nranks; j++)
-		if (j != rank && !tt_node_counted(g, req->turn, j, TT_NODE_COMBINED, ring->drained))
-			return false;
-	return true;
+	return ring->mem && ring->filled < ring->pieces &&
+	       all_counted(req, TT_NODE_COMBINED, ring->drained);
 }
 
 /* Whether a piece was combined; or a negative code. */

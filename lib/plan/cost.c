@@ -20,63 +20,91 @@ static double larger(double a, double b)
 /* One message: what it costs, and how much of what it keeps busy. */
 struct message {
 	double len, out, in, all;
-	bool reduces, near, waits;
+	bool reduces, waits;
+	double leave; /* share of all messages that leave their host, */
+	double most;  /* of those of the rank that has the most, */
+	double way;   /* and of those that follow one another */
 };
 
-static double lead(const struct tt_cost *c, const struct message *m)
+/* What a message inside a host costs, and one that leaves it. */
+static struct tt_hop hop_of(const struct tt_cost *c, bool leaves)
 {
-	return m->waits ? larger(c->model->overhead, c->hop.alpha) : c->model->overhead;
+	return leaves ? c->hop : c->model->link[TT_LEVEL_HOST];
 }
 
-static double work_in(const struct tt_cost *c, const struct message *m)
+static double overhead_of(const struct tt_cost *c, bool leaves)
 {
-	return c->model->overhead + (m->reduces ? c->model->gamma * m->len : 0);
+	return leaves ? c->model->overhead : tt_model_host_overhead(c->model);
 }
 
-static bool copied_by_processor(const struct tt_cost *c)
+/* Messages inside a host are copied by its processors, if those are what ranks share. */
+static double copied(const struct tt_cost *c, const struct message *m, bool leaves)
 {
-	return c->model->cores && c->hosts <= 1;
+	return c->model->cores && !leaves ? c->model->link[TT_LEVEL_HOST].beta * m->len : 0;
 }
 
-static double work_out(const struct tt_cost *c, const struct message *m)
+static double lead(const struct tt_cost *c, const struct message *m, bool leaves)
 {
-	return c->model->overhead + (copied_by_processor(c) ? c->hop.beta * m->len : 0);
+	double overhead = overhead_of(c, leaves);
+
+	return m->waits ? larger(overhead, hop_of(c, leaves).alpha) : overhead;
+}
+
+static double work_in(const struct tt_cost *c, const struct message *m, bool leaves)
+{
+	return overhead_of(c, leaves) + (m->reduces ? c->model->gamma * m->len : 0);
+}
+
+static double work_out(const struct tt_cost *c, const struct message *m, bool leaves)
+{
+	return overhead_of(c, leaves) + copied(c, m, leaves);
 }
 
 /* From when both ends could begin until it is received and combined. */
-static double way(const struct tt_cost *c, const struct message *m)
+static double way_of(const struct tt_cost *c, const struct message *m, bool leaves)
 {
-	return lead(c, m) + c->hop.alpha + c->hop.beta * m->len + work_in(c, m);
+	struct tt_hop hop = hop_of(c, leaves);
+
+	return lead(c, m, leaves) + hop.alpha + hop.beta * m->len + work_in(c, m, leaves);
 }
 
-/* The share of messages that leave their host. */
-static double leaving(const struct tt_cost *c, const struct message *m)
+/* Of a message that is as far as most are. */
+static double way(const struct tt_cost *c, const struct message *m)
 {
-	double per_host = c->model->ranks_per_host, n = c->args->nranks;
+	return m->way * way_of(c, m, true) + (1 - m->way) * way_of(c, m, false);
+}
 
-	if (c->hosts <= 1)
-		return 0;
-	return m->near ? 1 / per_host : (n - per_host) / (n - 1);
+/* Processor time of so many messages out and in, of which a share leaves the host. */
+static double work(const struct tt_cost *c, const struct message *m, double out, double in, double leave)
+{
+	return out * (leave * work_out(c, m, true) + (1 - leave) * work_out(c, m, false)) +
+	       in * (leave * work_in(c, m, true) + (1 - leave) * work_in(c, m, false));
+}
+
+/* Between hosts a port that its ranks share; inside one memory, which each rank has to itself. */
+static double port(const struct tt_cost *c, const struct message *m, double messages, double shared)
+{
+	double far = messages * m->most * c->hop.beta * m->len, near;
+
+	near = c->model->cores ? 0 : messages * (1 - m->most) * c->model->link[TT_LEVEL_HOST].beta * m->len;
+	return larger(larger(far, shared), near);
 }
 
 /* How long the messages of a round keep ports and processors busy. */
 static struct tt_busy busy_of(const struct tt_cost *c, const struct message *m)
 {
-	double bytes = c->hop.beta * m->len, shared, messages = m->all * c->filled;
-	double all;
-	struct tt_busy busy = {.cpu = m->out * work_out(c, m) + m->in * work_in(c, m)};
+	double messages = m->all * c->filled, shared = 0, places = c->places > 0 ? c->places : 1;
+	double host = messages * places / c->args->nranks; /* of the host with the most ranks: */
+	struct tt_busy busy = {.cpu = work(c, m, m->out, m->in, m->most)};
 
-	if (c->places > 0)
-		messages *= c->places;
-	all = messages * (work_out(c, m) + work_in(c, m));
-	if (!copied_by_processor(c)) {
-		shared = c->places > 0 ? 0 : messages * leaving(c, m) / (c->hosts * c->model->rails) * bytes;
-		shared = c->model->ranks_per_host > 1 ? shared : 0;
-		busy.out = larger(m->out * bytes, shared);
-		busy.in = larger(m->in * bytes, shared);
+	if (c->places <= 0) {
+		host *= c->hosts > 1 ? c->model->ranks_per_host : c->args->nranks;
+		shared = host * m->leave / c->model->rails * c->hop.beta * m->len;
 	}
+	busy.out = port(c, m, m->out, c->model->ranks_per_host > 1 ? shared : 0);
+	busy.in = port(c, m, m->in, c->model->ranks_per_host > 1 ? shared : 0);
 	if (c->model->cores)
-		busy.host = all / (c->hosts * c->model->cores);
+		busy.host = work(c, m, host, host, m->leave) / c->model->cores;
 	return busy;
 }
 
@@ -125,16 +153,66 @@ double tt_cost_turns(const struct tt_cost *c)
 	return c->turns;
 }
 
-static struct message message_of(const struct tt_cost *c, double len, double out, double in,
-				 double all, bool reduces, bool near)
+static double less(double a, double b)
 {
-	return (struct message){.len = len,
-				.out = out,
-				.in = in,
-				.all = all,
-				.reduces = reduces,
-				.near = near,
-				.waits = len > (double)c->model->eager};
+	return a < b ? a : b;
+}
+
+static double log2_up(double n)
+{
+	int q = 0;
+
+	while ((double)(1L << q) < n)
+		q++;
+	return q;
+}
+
+static bool uneven(const struct tt_cost *c)
+{
+	return c->args->hosts && c->args->hosts->least < c->args->hosts->places;
+}
+
+/* The share of messages that leave their host, where so many ranks follow one another on each. */
+static double leaving(const struct tt_cost *c, enum tt_reach to, int dist)
+{
+	int n = c->args->nranks, each = c->model->ranks_per_host;
+	const struct tt_hosts *hosts = c->args->hosts;
+	double anybody = (double)(n - each) / (n - 1);
+
+	if (c->hosts <= 1 || c->places > 0)
+		return c->places > 0;
+	if (each == 1)
+		return 1;
+	if (to == TT_ROOT && hosts)
+		return (double)(n - hosts->size[hosts->host[c->args->root]]) / (n - 1);
+	if (to <= TT_ROOT || (hosts && !hosts->in_order))
+		return anybody;
+	if (to == TT_TREE || to == TT_CHAIN)
+		return (c->hosts - 1) / (n - 1);
+	if (to == TT_BIT && !(n & (n - 1)) && each % (2 * dist) == 0 && !uneven(c))
+		return 0;
+	return less(less(dist, to == TT_BIT ? each : n - dist), each) / each;
+}
+
+static struct message message_of(const struct tt_cost *c, double len, double out, double in,
+				 double all, bool reduces, enum tt_reach to, int dist)
+{
+	struct message m = {.len = len, .out = out, .in = in, .all = all, .reduces = reduces};
+
+	m.waits = len > (double)c->model->eager;
+	m.leave = leaving(c, to, dist);
+	m.most = m.way = m.leave > 0;
+	if (m.leave <= 0 || m.leave >= 1)
+		return m;
+	if (to == TT_TREE)
+		m.way = less((log2_up(c->hosts) + dist) / log2_up(c->args->nranks), 1);
+	else if (to == TT_SHIFT || to == TT_CHAIN)
+		m.way = m.leave;
+	if (larger(out, in) > 1 && to == TT_TREE && !dist)
+		m.most = m.way;
+	else if (larger(out, in) > 1 && (to == TT_ROOT || (to == TT_ANYBODY && !uneven(c))))
+		m.most = m.leave;
+	return m;
 }
 
 static void count(struct tt_cost *c, double steps, double len, double out, double in, bool reduces)
@@ -160,17 +238,26 @@ void tt_cost_rounds(struct tt_cost *c, struct tt_rounds r)
 	       time;
 	struct tt_busy busy;
 	struct message m;
+	bool leaves;
 
 	if (r.n <= 0 || r.len <= 0 || !c->slices)
 		return;
 	pieces = larger(pieces, 1);
-	m = message_of(c, r.len / pieces, r.out * pieces, r.in * pieces, r.all * pieces, r.reduces,
-		       r.near);
+	m = message_of(c, r.len / pieces, r.out, r.in, r.all * pieces, r.reduces, r.to, r.dist);
+	m.out *= pieces;
+	m.in *= pieces;
+	leaves = m.leave > 0;
+	if (m.waits || r.n <= 1 || r.to != TT_SHIFT) /* else what goes round has the slow way once a host */
+		m.way = leaves;
 	busy = busy_of(c, &m);
 	most = larger(larger(m.out, m.in), 1); /* through one port, one after another */
 	time = way(c, &m) + (most - 1) * (busiest(&busy) / most);
-	time = larger(time, c->hop.alpha + busy.host);
-	time = larger(time, lead(c, &m) + c->hop.alpha + larger(busy.in, busy.out) + work_in(c, &m));
+	if (m.way == leaves) {
+		time = larger(time, hop_of(c, leaves).alpha + busy.host);
+		time = larger(time, lead(c, &m, leaves) + hop_of(c, leaves).alpha +
+					    larger(busy.in, busy.out) + work_in(c, &m, leaves));
+	}
+	time = larger(time, busiest(&busy));
 	if (c->places > 1) /* ranks of a host that talk at once queue for what carries their messages */
 		time += (c->places - 1) * c->model->overhead;
 	extend(c, r.n * time, c->one_way && !m.waits ? 0 : r.n * time, &busy, r.n);
@@ -180,7 +267,7 @@ void tt_cost_rounds(struct tt_cost *c, struct tt_rounds r)
 
 void tt_cost_flow(struct tt_cost *c, struct tt_flow f)
 {
-	struct message m = message_of(c, f.len, f.out, f.in, f.all, f.reduces, f.near);
+	struct message m = message_of(c, f.len, f.out, f.in, f.all, f.reduces, f.to, f.dist);
 	struct tt_busy busy;
 	double path;
 
@@ -190,17 +277,20 @@ void tt_cost_flow(struct tt_cost *c, struct tt_flow f)
 	busy = busy_of(c, &m);
 	path = f.hops * way(c, &m);
 	if (f.early) /* only the first one has to wait for the news of a receive */
-		path -= (f.hops - 1) * (lead(c, &m) - c->model->overhead);
+		path -= (f.hops - 1) * (m.way * (lead(c, &m, true) - overhead_of(c, true)) +
+					(1 - m.way) * (lead(c, &m, false) - overhead_of(c, false)));
 	/* a lane goes on when its round is over; short messages have come by then */
 	extend(c, path, m.waits ? f.waits * way(c, &m) : 0, &busy, 1);
 	count(c, f.hops + (c->turns - 1) * larger(f.waits, 1), f.len, f.out, f.in, f.reduces);
 }
 
-void tt_cost_queue(struct tt_cost *c, double messages, double len, bool reduces)
+void tt_cost_queue(struct tt_cost *c, double messages, double len, bool reduces, enum tt_reach to)
 {
-	struct message m = message_of(c, len, 0, 1, 1, reduces, false);
-	struct tt_busy busy = busy_of(c, &m);
+	struct message m = message_of(c, len, 0, 1, 1, reduces, to, 0);
+	struct tt_busy busy;
 
+	m.most = m.way = m.leave; /* of many */
+	busy = busy_of(c, &m);
 	if (len > 0 && messages > 0)
 		c->path += messages * (m.waits && reduces ? way(c, &m) : busiest(&busy));
 }
@@ -215,7 +305,7 @@ void tt_cost_once(struct tt_cost *c, double bytes)
 }
 
 /* time of the processor, of so many ranks at once */
-static void work(struct tt_cost *c, double time, double ranks)
+static void spend(struct tt_cost *c, double time, double ranks)
 {
 	struct tt_busy busy = {.cpu = time};
 
@@ -227,7 +317,7 @@ static void work(struct tt_cost *c, double time, double ranks)
 
 void tt_cost_work(struct tt_cost *c, double bytes, bool reduces, double ranks)
 {
-	work(c, bytes * (reduces ? c->model->gamma : c->model->copy), ranks);
+	spend(c, bytes * (reduces ? c->model->gamma : c->model->copy), ranks);
 	c->reduced += reduces ? c->slices * bytes : 0;
 }
 
@@ -236,7 +326,7 @@ void tt_cost_pull(struct tt_cost *c, double bytes, double ranks)
 {
 	double copy = c->model->copy, beta = c->model->link[TT_LEVEL_HOST].beta;
 
-	work(c, 0.9 * bytes * (beta > 0 && beta < copy ? beta : copy), ranks);
+	spend(c, 0.9 * bytes * (beta > 0 && beta < copy ? beta : copy), ranks);
 }
 
 void tt_cost_signals(struct tt_cost *c, double times)
@@ -246,18 +336,26 @@ void tt_cost_signals(struct tt_cost *c, double times)
 }
 
 void tt_cost_across(struct tt_cost *c, tt_cost_fn *cost, const struct tt_plan_args *across,
-		    int places)
+		    int places, size_t slices)
 {
 	const struct tt_plan_args *args = c->args;
 	struct tt_hop hop = c->hop;
+	size_t turns = 1;
 
 	c->args = across;
 	c->places = places;
-	if (places > c->model->rails) /* each has its share of the ports */
-		c->hop.beta *= (double)places / c->model->rails;
+	if (places > 1 && args->hosts) /* a rank does those of several places, one after another */
+		slices *= turns = tt_num_pieces((size_t)places, 1, (size_t)args->hosts->least);
+	if ((size_t)places > turns * (size_t)c->model->rails) /* each has its share of the ports */
+		c->hop.beta *= (double)places / (double)turns / c->model->rails;
 	cost(c, across);
-	c->one_way = false; /* a lane does its slices one after the other, with work after what goes across */
-	c->serial = larger(c->serial, c->path);
+	tt_cost_slices(c, slices, args->lanes);
+	c->steps *= c->turns;
+	c->bytes *= c->slices;
+	c->reduced *= c->slices;
+	if (!c->one_way) /* else who only sends need not wait, whatever comes next in the lane */
+		c->serial = larger(c->serial, c->path);
+	c->one_way = false;
 	c->hop = hop;
 	c->args = args;
 	c->places = 0;
@@ -266,6 +364,11 @@ void tt_cost_across(struct tt_cost *c, tt_cost_fn *cost, const struct tt_plan_ar
 int tt_cost_hosts(const struct tt_cost *c)
 {
 	return (int)c->hosts;
+}
+
+int tt_cost_places(const struct tt_cost *c)
+{
+	return c->model->ranks_per_host;
 }
 
 double tt_cost_num_slices(const struct tt_cost *c)
@@ -290,8 +393,7 @@ static double total(const struct tt_cost *c)
 void tt_cost(const struct tt_alg *alg, const struct tt_plan_args *args,
 	     const struct tt_model *model, struct tt_cost *cost)
 {
-	int n = args->nranks, per_host = model->ranks_per_host,
-	    hosts = (n + per_host - 1) / per_host;
+	int hosts = tt_model_hosts(model, args->nranks);
 	enum tt_level level = hosts > 1 ? TT_LEVEL_LEAF : TT_LEVEL_HOST;
 
 	if (model->hosts_per_leaf && hosts > model->hosts_per_leaf)

@@ -28,7 +28,12 @@ void tt_model_default(struct tt_model *model)
 
 int tt_model_host(const struct tt_model *model, int rank)
 {
-	return rank / model->ranks_per_host;
+	return model->host ? model->host[rank] : rank / model->ranks_per_host;
+}
+
+int tt_model_hosts(const struct tt_model *model, int nranks)
+{
+	return model->hosts ? model->hosts : (nranks + model->ranks_per_host - 1) / model->ranks_per_host;
 }
 
 int tt_model_leaf(const struct tt_model *model, int rank)
@@ -78,10 +83,12 @@ void tt_model_of(struct tt_model *model, const struct tt_layout *layout,
 	model->gamma = 1 / 8.0;
 	model->copy = 1 / 10.0; /* as a put in shared memory: that is a copy too */
 	model->ranks_per_host = layout->ranks_per_host;
+	model->hosts = layout->hosts;
 	model->cores = layout->cores;
 	model->link[TT_LEVEL_HOST] = host->hop;
 	model->link[TT_LEVEL_LEAF] = model->link[TT_LEVEL_FAR] = net->hop;
 	model->overhead = layout->hosts > 1 ? net->overhead : host->overhead;
+	model->host_overhead = host->overhead;
 	if (layout->ranks_per_host > layout->cores)
 		model->link[TT_LEVEL_HOST].alpha += SWITCH;
 }

@@ -21,9 +21,12 @@ struct tt_model {
 	struct tt_hop link[TT_LEVELS];
 	double gamma;	    /* ns per byte reduced */
 	double copy;	    /* ns per byte copied */
-	double overhead;    /* ns of processor per message, at either end */
+	double overhead;    /* ns of processor per message, at either end; */
+	double host_overhead; /* of one inside a host, where that is another way; 0: as much */
 	size_t eager;	    /* longer messages wait for their receive; SIZE_MAX: none does */
-	int ranks_per_host; /* at least 1 */
+	int ranks_per_host; /* at least 1; the most, where they differ */
+	int hosts;	   /* 0: as many as ranks, dealt out one host after the other, fill */
+	const int *host;   /* by rank, where they are not dealt out like that; NULL */
 	int hosts_per_leaf; /* 0: all hosts are on one leaf */
 	int rails; /* ports of a host, at least 1; lane l of a rank uses port (rank + l) % rails */
 	/*
@@ -66,7 +69,13 @@ void tt_model_of(struct tt_model *model, const struct tt_layout *layout,
 
 /* Until all ranks of a host know of a step that all of them have reached, in memory they share. */
 double tt_model_step(const struct tt_model *model);
-/* Where a rank is, and how far apart two are. */
+static inline double tt_model_host_overhead(const struct tt_model *model)
+{
+	return model->host_overhead > 0 ? model->host_overhead : model->overhead;
+}
+
+/* How many hosts, where a rank is, and how far apart two are. */
+int tt_model_hosts(const struct tt_model *model, int nranks);
 int tt_model_host(const struct tt_model *model, int rank);
 int tt_model_leaf(const struct tt_model *model, int rank);
 enum tt_level tt_model_level(const struct tt_model *model, int a, int b);

@@ -91,18 +91,21 @@ enum tt_coll {
 };
 
 /*
- * Ranks on several hosts whose memory those of a host share, as many (two or more) on each. Hosts are in order of
- * their lowest ranks, and so are the ranks of a host.
+ * Ranks on several hosts whose memory those of a host share, two or more on at least one of them. Hosts are in order of
+ * their lowest ranks, and so are the ranks of a host. All hosts have as many places as the largest has ranks; where there
+ * are fewer ranks they take the places in turns, so that each place pairs up across hosts.
  */
 struct tt_hosts {
-	int hosts, each;
+	int hosts, places, least; /* least: ranks on any host */
 	bool in_order;		 /* the ranks of a host follow one another */
-	const int *host, *local; /* by rank: its host, and the how-manieth of it */
-	const int *rank;	 /* by host and place there: [host * each + local] */
+	const int *host, *local; /* by rank: its host, and the how-manieth of it, which is its first place */
+	const int *size;	 /* by host: ranks */
+	const int *rank;	 /* by host and place there: [host * places + place] */
 };
 /* hosts.c. by: a number for each rank's host. *hosts is NULL if they are not like that. free() it. */
 int tt_hosts_new(const uint64_t *by, int nranks, struct tt_hosts **hosts);
-/* Where ranks are dealt out one host after the other. */
+/* Where ranks are dealt out one host after the other, so many to each of n hosts, over and over. */
+int tt_hosts_sized(int nranks, const int *sizes, int n, struct tt_hosts **hosts);
 int tt_hosts_blocks(int nranks, int each, struct tt_hosts **hosts);
 
 /*
@@ -293,6 +296,15 @@ void tt_cost_parts(struct tt_cost *c, size_t parts);
 /* Turns of the lanes; does a message of so many bytes wait for its receive? */
 double tt_cost_turns(const struct tt_cost *c);
 bool tt_cost_waits(const struct tt_cost *c, double len);
+/* Whom messages go to, which decides how many leave their host where hosts have several ranks. */
+enum tt_reach {
+	TT_ANYBODY,
+	TT_ROOT,  /* or from there */
+	TT_SHIFT, /* the rank dist further on, or back */
+	TT_BIT,	  /* the rank whose number differs by dist, a power of two */
+	TT_CHAIN, /* the next rank, but for the last one */
+	TT_TREE,  /* a tree whose deeper levels are nearer; dist: levels that may leave beside those between hosts */
+};
 /*
  * Rounds in which all ranks, or all that matter, move together: a rank begins the next one when it
  * has received what it must in this one. A message longer than a chunk is sent in pieces.
@@ -303,7 +315,8 @@ struct tt_rounds {
 	double out, in; /* messages that the busiest rank sends and receives in one round */
 	double all;	/* that are received by all ranks together */
 	bool reduces;	/* what is received is combined */
-	bool near;	/* ranks talk to the next one only, as on a ring */
+	enum tt_reach to;
+	int dist;
 };
 void tt_cost_rounds(struct tt_cost *c, struct tt_rounds r);
 /*
@@ -313,22 +326,25 @@ void tt_cost_rounds(struct tt_cost *c, struct tt_rounds r);
  */
 struct tt_flow {
 	double hops, len, out, in, all, waits;
-	bool reduces, near, early;
+	bool reduces, early;
+	enum tt_reach to;
+	int dist;
 };
 void tt_cost_flow(struct tt_cost *c, struct tt_flow f);
 /* After the first message of a flow, so many others that its receiver (or sender) has to take. */
-void tt_cost_queue(struct tt_cost *c, double messages, double len, bool reduces);
+void tt_cost_queue(struct tt_cost *c, double messages, double len, bool reduces, enum tt_reach to);
 /* So many bytes copied by one rank, once, not for each slice. */
 void tt_cost_once(struct tt_cost *c, double bytes);
 /* So many bytes combined, or copied, by so many ranks at the same time; nothing is sent meanwhile. */
 void tt_cost_work(struct tt_cost *c, double bytes, bool reduces, double ranks);
 /*
- * What another algorithm costs that goes across hosts: of the same slices, each place on a host for itself and all at
- * once. across: as tt_plan_build takes it, for one rank of each host.
+ * What another algorithm costs that goes across hosts, so many slices of it for each of so many places on a host, which
+ * all do that at once. across: as tt_plan_build takes it, of a slice, for one rank of each host.
  */
 void tt_cost_across(struct tt_cost *c, tt_cost_fn *cost, const struct tt_plan_args *across,
-		    int places);
+		    int places, size_t slices);
 int tt_cost_hosts(const struct tt_cost *c);
+int tt_cost_places(const struct tt_cost *c); /* ranks on a host, the most */
 double tt_cost_num_slices(const struct tt_cost *c);
 /* So many bytes copied out of other ranks' memory by so many ranks at the same time. */
 void tt_cost_pull(struct tt_cost *c, double bytes, double ranks);

@@ -44,6 +44,13 @@ static const struct tt_hop *link_of(const struct sim *s, const struct sim_msg *m
 	return &s->model->link[tt_model_level(s->model, m->from, m->to)];
 }
 
+static double overhead_of(const struct sim *s, const struct sim_msg *m)
+{
+	bool near = tt_model_level(s->model, m->from, m->to) == TT_LEVEL_HOST;
+
+	return near ? tt_model_host_overhead(s->model) : s->model->overhead;
+}
+
 /* Both ends are there, or the message needs no receive: off it goes. */
 static void launch_if_ready(struct sim *s, uint32_t i, double now)
 {
@@ -105,7 +112,7 @@ static void at_port(struct sim *s, uint32_t i, double now)
 static void received(struct sim *s, uint32_t i, double now)
 {
 	struct sim_msg *m = &s->table.msg[i];
-	double busy = s->model->overhead + (m->reduces ? s->model->gamma * (double)m->len : 0);
+	double busy = overhead_of(s, m) + (m->reduces ? s->model->gamma * (double)m->len : 0);
 
 	later(s, tt_sim_compute(&s->net, m->to, now, busy), SIM_OP, m->recv);
 	tt_sim_msg_free(&s->table, i);
@@ -139,7 +146,7 @@ static void start_message(struct sim *s, uint32_t l, const struct tt_op *op, uin
 		m->send = l;
 		m->from = rank;
 		m->to = op->peer;
-		m->ready = tt_sim_compute(&s->net, rank, now, s->model->overhead);
+		m->ready = tt_sim_compute(&s->net, rank, now, overhead_of(s, m));
 	} else {
 		m->recv = l;
 		m->posted = now;
@@ -172,7 +179,7 @@ static void start_node_op(struct sim *s, uint32_t l, const struct tt_op *op, dou
 		later(s, now + tt_model_step(s->model), SIM_STEP,
 		      tt_sim_signal(&s->steps, rank, op));
 	else
-		now = tt_sim_compute(&s->net, rank, now, tt_sim_node_work(&s->steps, s->model, op));
+		now = tt_sim_compute(&s->net, rank, now, tt_sim_node_work(&s->steps, s->model, rank, op));
 	if (rc < 0)
 		s->err = rc;
 	if (rc > 0)

@@ -86,7 +86,7 @@ void tt_sim_seen(struct sim_steps *steps, uint32_t signal);
 /* A lane that need not wait any more, and does not; SIM_NONE: there is none. */
 uint32_t tt_sim_woken(struct sim_steps *steps);
 /* ns of processor that a pull or push takes. */
-double tt_sim_node_work(const struct sim_steps *steps, const struct tt_model *model,
+double tt_sim_node_work(const struct sim_steps *steps, const struct tt_model *model, int rank,
 			const struct tt_op *op);
 
 /* What serves one thing at a time: free from this time on. */

@@ -10,9 +10,9 @@
 int tt_sim_net_init(struct sim_net *net, const struct tt_model *model, int nranks, bool mirror)
 {
 	size_t ranks = mirror ? 1 : (size_t)nranks;
-	size_t hosts = (size_t)tt_model_host(model, nranks - 1) + 1;
+	size_t hosts = (size_t)tt_model_hosts(model, nranks);
 	size_t nics = (mirror ? 1 : hosts) * (size_t)model->rails;
-	size_t leaves = (size_t)tt_model_leaf(model, nranks - 1) + 1;
+	size_t leaves = model->hosts_per_leaf ? (hosts - 1) / (size_t)model->hosts_per_leaf + 1 : 1;
 	int shared = model->hosts_per_leaf ? model->hosts_per_leaf : 1;
 
 	*net = (struct sim_net){

@@ -85,10 +85,11 @@ uint32_t tt_sim_woken(struct sim_steps *steps)
 	return SIM_NONE;
 }
 
-double tt_sim_node_work(const struct sim_steps *steps, const struct tt_model *model,
+double tt_sim_node_work(const struct sim_steps *steps, const struct tt_model *model, int rank,
 			const struct tt_op *op)
 {
-	double ranks = steps->hosts ? steps->hosts->each : steps->nranks, len = (double)op->len;
+	const struct tt_hosts *h = steps->hosts;
+	double ranks = h ? h->size[h->host[rank]] : steps->nranks, len = (double)op->len;
 	double beta = model->link[TT_LEVEL_HOST].beta, copy = model->copy;
 	bool all = op->peer == TT_ALL_RANKS;
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/ps/server.h"
+#include "lib/ps/eager.h"
 
 static uint64_t slots(const struct tt_ps_server *srv)
 {
@@ -166,15 +166,11 @@ static void look(struct tt_ps_server *srv)
 		srv->ack_due = true;
 }
 
-void tt_ps_chain_add(struct tt_ps_server *srv, struct tt_ps_client *c, struct tt_ps_msg *m,
-		     const struct tt_ps_msg *head, const struct tt_ps_credit *credit)
+static void add_entry(struct tt_ps_server *srv, struct tt_ps_client *c, struct tt_ps_msg *m,
+		      const struct tt_ps_msg *head, const struct tt_ps_credit *credit)
 {
 	struct tt_ps_entry *e;
 
-	if (srv->ps->copies == 1) {
-		tt_ps_credit(srv, c, credit);
-		return;
-	}
 	m->order = ++srv->order;
 	c->order[head->number % TT_PS_SLOTS] = srv->order;
 	e = entry_of(srv, srv->order);
@@ -191,6 +187,31 @@ void tt_ps_chain_add(struct tt_ps_server *srv, struct tt_ps_client *c, struct tt
 	look(srv);
 }
 
+/* A good-bye counts when it has its number: else whoever closes could find all left, and everything passed on. */
+static void count_out(struct tt_ps_client *c)
+{
+	struct tt_ps_server *srv = c->srv;
+	bool last;
+
+	c->counted = true;
+	tt_wire_lock(srv->ps->comm->ctx->wire);
+	last = !--srv->left;
+	tt_wire_unlock(srv->ps->comm->ctx->wire);
+	if (last)
+		tt_ps_tell_clock(srv);
+}
+
+void tt_ps_chain_add(struct tt_ps_server *srv, struct tt_ps_client *c, struct tt_ps_msg *m,
+		     const struct tt_ps_msg *head, const struct tt_ps_credit *credit)
+{
+	if (srv->ps->copies == 1)
+		tt_ps_credit(srv, c, credit);
+	else
+		add_entry(srv, c, m, head, credit);
+	if (c->gone && !c->counted)
+		count_out(c);
+}
+
 static void tell_before(struct tt_ps_server *srv)
 {
 	struct tutti_ps *ps = srv->ps;
@@ -199,8 +220,10 @@ static void tell_before(struct tt_ps_server *srv)
 
 	while (before >= 0 && ps->lost[tt_ps_host(ps, srv->index, before)])
 		before--;
-	if (before < 0)
+	if (before < 0) {
 		srv->ack_due = false;
+		srv->told = srv->acked;
+	}
 	if (!srv->ack_due || srv->ack_busy)
 		return;
 	srv->ack_due = false;
@@ -244,6 +267,22 @@ static int host_before(const struct tt_ps_server *srv)
 	return ps->server[tt_ps_host(ps, srv->index, before)];
 }
 
+bool tt_ps_unfit(struct tt_ps_server *srv, int64_t status)
+{
+	struct tutti_context *ctx = srv->ps->comm->ctx;
+	char why[160];
+
+	if (status != -ENOMEM || (srv->serves && srv->behind < 0))
+		return false;
+	snprintf(why, sizeof(why), "rank %d has no memory for what server %d is told, of which others have copies: it is out",
+		 ctx->boot_params.rank, srv->index);
+	tt_wire_lock(ctx->wire);
+	if (!atomic_load(&srv->ps->comm->failed))
+		tt_ctx_unfit(ctx, -ENOMEM, ctx->boot_params.rank, why);
+	tt_wire_unlock(ctx->wire);
+	return true;
+}
+
 /* The next in order is dealt with as the copy before did. false: it is not here, or must wait. */
 static bool take_next(struct tt_ps_server *srv)
 {
@@ -276,9 +315,13 @@ static bool take_next(struct tt_ps_server *srv)
 		return false;
 	if (head.kind == TT_PS_MEET)
 		tt_ps_met(srv, c, &head, payload);
-	if (head.kind == TT_PS_BYE)
+	if (head.kind == TT_PS_BYE) {
 		tt_ps_handle(srv, c, &head, payload, &none);
-	else if (!tt_ps_take_in(c, &head, payload, &none))
+	} else if (!tt_ps_take_in(c, &head, payload, &none)) {
+		tt_ps_unfit(srv, none.status);
+		return false;
+	}
+	if (tt_ps_unfit(srv, none.status))
 		return false;
 	tt_wire_lock(srv->ps->comm->ctx->wire);
 	srv->log[i].rung = false;
@@ -313,9 +356,12 @@ static void serve(struct tt_ps_server *srv)
 	uint32_t i;
 
 	srv->serves = true;
+	tt_ps_heard(srv);
 	srv->answered = srv->order; /* what is sent again is answered by again() */
-	for (i = 0; i < srv->ps->ntables; i++)
+	for (i = 0; i < srv->ps->ntables; i++) {
+		tt_ps_sub_serve(tt_ps_store_of(srv, i));
 		show(srv, tt_ps_store_of(srv, i));
+	}
 	if (srv->ps->staleness)
 		srv->published = UINT64_MAX;
 	else

@@ -136,10 +136,8 @@ static int bye(struct tt_ps_server *srv, struct tt_ps_client *c)
 {
 	tt_wire_lock(srv->ps->comm->ctx->wire);
 	c->gone = true;
-	srv->left--;
+	tt_ps_leaves(c);
 	tt_wire_unlock(srv->ps->comm->ctx->wire);
-	if (!srv->left)
-		tt_ps_tell_clock(srv); /* that it is the last */
 	advance(srv);
 	return 0;
 }
@@ -153,6 +151,8 @@ static int with_table(struct tt_ps_server *srv, struct tt_ps_client *c, const st
 	struct tt_ps_done done = {0};
 	int err = -EPROTO;
 
+	if (tt_ps_lacks_function(s->t) && m->kind <= TT_PS_LOOKUP)
+		return -ENOTSUP;
 	switch (m->kind) {
 	case TT_PS_SET:
 		err = tt_ps_store_set(s, m, payload);
@@ -175,13 +175,16 @@ static int with_table(struct tt_ps_server *srv, struct tt_ps_client *c, const st
 		credit->len = err ? 0 : m->count * sizeof(uint32_t);
 		break;
 	case TT_PS_SUBSCRIBE:
-		err = tt_ps_subscribe(s, c->index, m, payload);
+		err = tt_ps_subscribe(s, c->index, m, payload,
+				      (uint32_t *)(void *)(tt_ps_answer(c, m->number % TT_PS_SLOTS) +
+							   sizeof(*credit)));
+		credit->len = err || !s->tree ? 0 : m->count * sizeof(uint32_t);
 		break;
 	}
 	if (!err && (wait || (!bsp && done.applied)))
 		credit->sequence = srv->epoch + 1;
 	if (s->sub && credit->sequence)
-		s->sub[c->index].promised = credit->sequence;
+		tt_ps_sub_promise(s, c->index, credit->sequence);
 	credit->tau = done.tau;
 	return err;
 }

@@ -64,6 +64,7 @@ static void done_with(struct tt_ps_client *c, struct tt_ps_msg *m, const struct 
 
 	b[0].rung = b[1].rung = false;
 	c->next++;
+	tt_ps_heard(c->srv);
 	tt_ps_chain_add(c->srv, c, m, head, credit);
 }
 
@@ -75,7 +76,7 @@ static int hold(struct tt_ps_client *c, const struct tt_ps_msg *m, const char *p
 		return -EAGAIN;
 	h = malloc(sizeof(*h) + m->len);
 	if (!h)
-		return -EAGAIN;
+		return -ENOMEM;
 	h->msg = *m;
 	h->next = NULL;
 	memcpy(h->payload, payload, m->len);
@@ -123,8 +124,12 @@ bool tt_ps_take_in(struct tt_ps_client *c, const struct tt_ps_msg *m, const char
 
 	if (at_once || (!c->held && tt_ps_turn(c->srv, c, m)))
 		tt_ps_handle(c->srv, c, m, payload, credit);
-	else if (m->kind == TT_PS_BYE || hold(c, m, payload))
-		return false; /* a good-bye is the last to tell that a push was refused */
+	else if (m->kind == TT_PS_BYE) { /* it is the last to tell that a push was refused */
+		tt_ps_leaves(c);
+		return false;
+	}
+	else if ((credit->status = hold(c, m, payload)))
+		return false;
 	if (!credit->status && !at_once) {
 		credit->status = c->late;
 		c->late = 0;
@@ -159,7 +164,7 @@ static bool run_slot(struct tt_ps_client *c)
 	if (head.number != c->next || head.len > TT_PS_BLOCK)
 		credit.status = -EPROTO;
 	else if ((head.kind == TT_PS_MEET && !tt_ps_met(c->srv, c, &head, payload)) ||
-		 !tt_ps_take_in(c, &head, payload, &credit))
+		 !tt_ps_take_in(c, &head, payload, &credit) || tt_ps_unfit(c->srv, credit.status))
 		return false;
 	done_with(c, m, &head, &credit);
 	return true;

@@ -38,7 +38,7 @@ static int said(struct tt_ps_said *to, int status, const char *text)
 }
 
 /* Under BSP, once all is settled: updates of a clock that has not ended. They are in no values, or in those of some servers. */
-static bool unended(const struct tt_ps_server *srv)
+bool tt_ps_unended(const struct tt_ps_server *srv)
 {
 	uint32_t i;
 	int w;
@@ -75,7 +75,7 @@ static void open_meeting(struct tt_ps_server *srv, uint64_t number)
 			srv->verdict = c[w].said;
 		srv->verdict.led |= c[w].said.led;
 	}
-	if (!srv->verdict.status && unended(srv))
+	if (!srv->verdict.status && tt_ps_unended(srv))
 		said(&srv->verdict, -EBUSY,
 		     "a worker has pushed or set values since its clock has moved: call it right after "
 		     "tutti_ps_clock");
@@ -193,7 +193,7 @@ void tt_ps_kept_free(struct tt_ps_store *s)
 	s->kept = NULL;
 }
 
-static int keep_new(struct tt_ps_store *s)
+int tt_ps_kept_new(struct tt_ps_store *s)
 {
 	const struct tutti_ps_table *t = s->t;
 	size_t n = (size_t)s->part->elems + 1;
@@ -202,7 +202,7 @@ static int keep_new(struct tt_ps_store *s)
 
 	s->kept = k;
 	if (!k)
-		return tt_fail(-ENOMEM, "no memory to restore table '%s'", t->name);
+		return tt_fail(-ENOMEM, "no memory for the values of table '%s'", t->name);
 	k->values = calloc(n, t->elem);
 	k->steps = calloc((size_t)(t->rows ? tt_ps_units(s) : s->part->blocks) + 1, sizeof(*k->steps));
 	ok = k->values && k->steps;
@@ -214,14 +214,39 @@ static int keep_new(struct tt_ps_store *s)
 		k->key = calloc((size_t)tt_ps_units(s) + 1, sizeof(*k->key));
 		ok = k->key && !tt_ps_keys_new(&k->keys);
 	}
-	return ok ? 0 : tt_fail(-ENOMEM, "no memory to restore table '%s'", t->name);
+	return ok ? 0 : tt_fail(-ENOMEM, "no memory for the values of table '%s'", t->name);
+}
+
+/* A block has the most steps of what it is made of. */
+void tt_ps_kept_steps(struct tt_ps_store *s, uint64_t lo, uint64_t hi, uint64_t steps)
+{
+	uint64_t begin = s->part->begin, end = begin + s->part->elems, b;
+
+	lo = lo > begin ? lo : begin;
+	hi = hi < end ? hi : end;
+	if (lo >= hi)
+		return;
+	for (b = (lo - begin) / s->t->block_elems; b <= (hi - 1 - begin) / s->t->block_elems; b++)
+		if (s->kept->steps[b] < steps)
+			s->kept->steps[b] = (uint32_t)steps;
+}
+
+void tt_ps_kept_dense(struct tt_ps_store *s, uint64_t first, uint64_t count, const char *const *from)
+{
+	size_t size = tt_ps_state_size(s->t->datatype), elem = s->t->elem;
+	uint64_t at = first - s->part->begin;
+	int i;
+
+	memcpy(s->kept->values + at * elem, from[0], count * elem);
+	for (i = 0; i < 2 && s->kept->state[i]; i++)
+		memcpy((char *)s->kept->state[i] + at * size, from[1 + i], count * size);
 }
 
 /* Of a block here, the most steps of those in the file that have a part of it. */
 static int read_steps(struct tt_ps_store *s, const struct tt_ps_file *file,
 		      const struct tt_ps_tensor *tensor)
 {
-	uint64_t n = tensor->shape[0], i, b, begin, end, lo, hi;
+	uint64_t n = tensor->shape[0], i;
 	uint64_t (*pair)[2] = calloc((size_t)n + 1, sizeof(*pair));
 	int err;
 
@@ -235,16 +260,7 @@ static int read_steps(struct tt_ps_store *s, const struct tt_ps_file *file,
 				      (unsigned long long)i, tensor->name);
 			break;
 		}
-		lo = s->part->begin > pair[i][0] ? s->part->begin : pair[i][0];
-		hi = s->part->begin + s->part->elems;
-		hi = hi < pair[i + 1][0] ? hi : pair[i + 1][0];
-		if (lo >= hi)
-			continue;
-		begin = (lo - s->part->begin) / s->t->block_elems;
-		end = (hi - 1 - s->part->begin) / s->t->block_elems;
-		for (b = begin; b <= end; b++)
-			if (s->kept->steps[b] < pair[i][1])
-				s->kept->steps[b] = (uint32_t)pair[i][1];
+		tt_ps_kept_steps(s, pair[i][0], pair[i + 1][0], pair[i][1]);
 	}
 	free(pair);
 	return err;
@@ -266,36 +282,47 @@ static int read_dense(struct tt_ps_store *s, const struct tt_ps_file *file,
 	return err || !s->state[0] ? err : read_steps(s, file, &tensor[TT_PS_STEPS]);
 }
 
-/* Rows of a chunk of the file that are this server's, to its next places. */
+/* To the server's next place. */
+int tt_ps_kept_row(struct tt_ps_store *s, uint64_t key, uint64_t step, const char *const *from)
+{
+	const struct tutti_ps_table *t = s->t;
+	size_t row = t->width * t->elem, size = t->width * tt_ps_state_size(t->datatype);
+	struct tt_ps_kept *k = s->kept;
+	int j, err;
+
+	if (tt_ps_keys_find(k->keys, key) != TT_PS_NOWHERE)
+		return tt_fail(-EBADMSG, "'%s.keys' has %llu twice", t->name, (unsigned long long)key);
+	if (k->nrows == tt_ps_units(s))
+		return tt_fail(-ENOSPC, "a server has no room for its rows of table '%s'", t->name);
+	err = tt_ps_keys_add(k->keys, key, k->nrows);
+	if (err)
+		return err;
+	k->key[k->nrows] = key;
+	memcpy(k->values + k->nrows * row, from[0], row);
+	for (j = 0; j < 2 && k->state[j]; j++)
+		memcpy((char *)k->state[j] + k->nrows * size, from[1 + j], size);
+	if (k->state[0])
+		k->steps[k->nrows] = (uint32_t)step;
+	k->nrows++;
+	return 0;
+}
+
+/* Rows of a chunk of the file that are this server's. */
 static int take_rows(struct tt_ps_store *s, const uint64_t *key, const uint64_t *step,
 		     const char *const *from, uint64_t n)
 {
 	const struct tutti_ps_table *t = s->t;
 	size_t row = t->width * t->elem, size = t->width * tt_ps_state_size(t->datatype);
-	struct tt_ps_kept *k = s->kept;
 	uint64_t i;
-	int j, err;
+	int err = 0;
 
-	for (i = 0; i < n; i++) {
-		if (tt_ps_server_of(t->ps, key[i]) != s->server)
-			continue;
-		if (tt_ps_keys_find(k->keys, key[i]) != TT_PS_NOWHERE)
-			return tt_fail(-EBADMSG, "'%s.keys' has %llu twice", t->name,
-				       (unsigned long long)key[i]);
-		if (k->nrows == tt_ps_units(s))
-			return tt_fail(-ENOSPC, "a server has no room for its rows of table '%s'", t->name);
-		err = tt_ps_keys_add(k->keys, key[i], k->nrows);
-		if (err)
-			return err;
-		k->key[k->nrows] = key[i];
-		memcpy(k->values + k->nrows * row, from[0] + i * row, row);
-		for (j = 0; j < 2 && k->state[j]; j++)
-			memcpy((char *)k->state[j] + k->nrows * size, from[1 + j] + i * size, size);
-		if (k->state[0])
-			k->steps[k->nrows] = (uint32_t)step[i];
-		k->nrows++;
+	for (i = 0; i < n && !err; i++) {
+		const char *one[3] = {from[0] + i * row, from[1] + i * size, from[2] + i * size};
+
+		if (tt_ps_server_of(t->ps, key[i]) == s->server)
+			err = tt_ps_kept_row(s, key[i], s->kept->state[0] ? step[i] : 0, one);
 	}
-	return 0;
+	return err;
 }
 
 static int read_chunk(struct tt_ps_store *s, const struct tt_ps_file *file,
@@ -372,7 +399,7 @@ static int read_all(struct tt_ps_server *srv, const struct tt_ps_order *order)
 
 		err = tt_ps_file_find(&file, s->t, tensor);
 		if (!err)
-			err = keep_new(s);
+			err = tt_ps_kept_new(s);
 		if (!err)
 			err = s->t->rows ? read_rows(s, &file, tensor) : read_dense(s, &file, tensor);
 	}
@@ -397,7 +424,7 @@ static int prepare(struct tt_ps_server *srv, const struct tt_ps_order *order)
 	} while (0)
 
 /* All blocks are to be published anew; none waits for that of before. */
-static void take_place(struct tt_ps_store *s)
+void tt_ps_kept_take(struct tt_ps_store *s)
 {
 	struct tt_ps_kept *k = s->kept;
 	uint64_t b, blocks = s->part->blocks, per_block = s->t->block_elems / s->t->width;
@@ -432,7 +459,7 @@ static int commit(struct tt_ps_server *srv, const struct tt_ps_order *order)
 		if (!tt_ps_store_of(srv, i)->kept)
 			return tt_fail(-EPROTO, "table '%s' was not prepared", srv->ps->table[i]->name);
 	for (i = 0; i < srv->ps->ntables; i++)
-		take_place(tt_ps_store_of(srv, i));
+		tt_ps_kept_take(tt_ps_store_of(srv, i));
 	for (w = 0; w < srv->ps->nworkers; w++)
 		srv->client[w].clock = clock_in(srv, order, w);
 	srv->min_clock = srv->pass_min = order->min_clock;

@@ -84,7 +84,9 @@ static void put(struct tt_ps_out *out, const void *from, size_t len, size_t at, 
 				  .len = len,
 				  .offset = tt_ps_box_in(ps, link->copy, ps->my_worker, slot) + at,
 				  .note = true,
-				  .token = &token};
+				  .token = &token,
+				  .away = true,
+				  .loose = true}; /* the server's answer says that it is there */
 
 	err = tt_win_op_start(ps->win, &a, &out->end);
 	if (err)
@@ -171,6 +173,7 @@ void tt_ps_link_step(struct tt_ps_link *link)
 	link->copy = next;
 	link->rank = ps->server[tt_ps_host(ps, link->index, next)];
 	link->lost = false;
+	tt_ps_cache_moved(ps, link->index);
 	if (link->note[next].rung)
 		heed(link);
 	for (n = link->sent < TT_PS_SLOTS ? 0 : link->sent - TT_PS_SLOTS; n < link->sent; n++)
@@ -223,6 +226,16 @@ static void pushed(struct tt_ps_out *out, const struct tt_ps_msg *msg, uint64_t 
 	}
 }
 
+/* It came over the network: of as many blocks as were subscribed to, or of none. */
+static void subscribed(struct tt_ps_out *out, const struct tt_ps_msg *msg, const struct tt_ps_credit *credit)
+{
+	const uint32_t *block = (const uint32_t *)(const void *)(out->staging + sizeof(*msg));
+
+	tt_ps_cache_told(out->link->ps->table[msg->table], out->link, block, msg->count,
+			 (const uint32_t *)(const void *)(credit + 1),
+			 credit->len == msg->count * sizeof(*block));
+}
+
 int tt_ps_refusal(struct tutti_ps *ps)
 {
 	int status = ps->status;
@@ -253,7 +266,9 @@ static void say_refused(const struct tt_ps_out *out, const struct tt_ps_msg *msg
 	else
 		snprintf(buf + n, size - (size_t)n, "%s",
 			 status == -ENODATA ? "it has no values yet (tutti_ps_set)"
-					    : tutti_strerror(status));
+			 : t && status == -ENOTSUP
+				 ? "this new server does not know the table's function: make the table again (tutti_ps_dense)"
+				 : tutti_strerror(status));
 }
 
 static void refused(struct tt_ps_out *out, const struct tt_ps_msg *msg, int status)
@@ -292,6 +307,8 @@ void tt_ps_credit_ring(struct tt_bell *bell)
 	pushed(out, &msg, credit->sequence, credit->tau);
 	if (credit->status)
 		refused(out, &msg, (int)credit->status);
+	else if (msg.kind == TT_PS_SUBSCRIBE)
+		subscribed(out, &msg, credit);
 	out->busy = false;
 	out->task = NULL;
 	if (task) {

@@ -158,6 +158,7 @@ struct tutti_ps_table {
 	uint32_t index;
 	char name[TT_PS_NAME];
 	bool rows;
+	bool kept; /* it has come with a resize, and was not made again since */
 	enum tutti_datatype datatype;
 	size_t elem, width; /* bytes; elements of a row, 1 for a dense table */
 	uint64_t count;	    /* elements, or most rows */
@@ -169,7 +170,8 @@ struct tutti_ps_table {
 	size_t size, copies;	 /* copies: where those begin */
 	size_t dirs;		 /* bytes of the directories of all servers: by copy of the servers */
 	struct tt_ps_store *store[TT_PS_CHAIN]; /* of this rank's servers; NULL: it is none */
-	uint32_t *cache_token, *sub_token; /* essp, by rank: first of a worker's, of a server's bells */
+	uint32_t *cache_token; /* essp, by rank: first of a worker's bells */
+	uint32_t *sub_token;   /* by rank and copy, of TT_PS_CHAIN each: of a server's */
 
 	/* a worker's */
 	struct tt_ps_track *track; /* by server */
@@ -179,6 +181,7 @@ struct tutti_ps_table {
 	struct tt_ps_cache *cache;  /* by server; NULL: not essp */
 	bool has_cache;
 	uint32_t my_cache;	    /* token of its first bell */
+	char *relay;		    /* memory that is sent to other workers, and of what is asked of them */
 	struct tt_ps_sum accrued;   /* n_push > 1: what is not sent yet */
 	uint64_t fetch_period, fetch_clock; /* n_fetch > 1: the last period, from 1, and when it fetched */
 	struct tt_ps_budget *budget; /* NULL: pushes go at once */
@@ -268,6 +271,12 @@ struct tutti_ps {
 	int nworkers, nservers, copies;
 	int *worker, *server; /* ranks in comm */
 	bool *lost;	      /* by server: its first rank has died; under the lock */
+	bool *worker_lost;    /* by worker, likewise */
+	uint64_t *host;	      /* by rank: equal on one host */
+	int relay;	      /* essp: subscribers of a block that its server sends to itself */
+	int parents, children; /* TT_PS_PARENTS and TT_PS_CHILDREN; 0: nobody passes on */
+	atomic_bool relaying;  /* this worker does */
+	bool helped;	       /* by the progress thread: callers compute between clocks */
 	int my_worker, my_server; /* index, -1: is none */
 	uint32_t *in_token, *back_token; /* by rank: first of a server's, of a worker's bells */
 	uint64_t generation;
@@ -297,6 +306,13 @@ struct tutti_ps {
 	int refuser; /* world rank */
 	char why[300];
 	FILE *trace;
+	int *trace_id; /* by worker: of its trace; NULL: its index */
+	int trace_ids; /* that were given away so far */
+
+	/* resize.c */
+	bool inherits;		   /* its tables get their values from another */
+	const bool *present;	   /* by worker: takes part in the resize under way; NULL: there is none */
+	atomic_bool resting, calm; /* the servers here are to say that they have nothing to do; they do */
 
 	struct tt_ps_server *srv[TT_PS_CHAIN]; /* of this rank: its own, then those it has copies of; NULL: no server */
 };
@@ -384,7 +400,7 @@ const char *tt_ps_rule_name(int rule);
 /* store.c, publish.c: a server's values, and what workers see of them */
 int tt_ps_store_new(struct tutti_ps_table *t, int copy);
 void tt_ps_store_free(struct tt_ps_store *store);
-uint32_t tt_ps_acks(const struct tutti_ps_table *t); /* essp: token of its first bell */
+uint32_t tt_ps_acks(const struct tutti_ps_table *t, int copy); /* essp: token of its first bell */
 
 /* fill.c: initial values of count elements; first is the element's index or the row's key. */
 void tt_ps_fill(const struct tutti_ps_table *t, void *value, uint64_t first, size_t count);
@@ -416,6 +432,17 @@ int tt_ps_cache_ask(struct tt_ps_task *task);
 /* This publication of the block, which has a push of this worker's, will be sent. */
 void tt_ps_cache_own(struct tutti_ps_table *t, int server, uint64_t block, uint64_t sequence);
 enum tt_ps_where tt_ps_cached(struct tt_ps_unit *u);
+/* A server's answer to a subscription; by_others: feeder says who sends each block. */
+void tt_ps_cache_told(struct tutti_ps_table *t, struct tt_ps_link *link, const uint32_t *block,
+		      uint32_t count, const uint32_t *feeder, bool by_others);
+/* The next copy of a server has taken over. */
+void tt_ps_cache_moved(struct tutti_ps *ps, int server);
+
+/* relay.c: a worker that others get blocks from, and those; under the lock */
+void tt_ps_relay_lost(struct tutti_ps *ps, int worker);
+/* All have said good-bye: nobody is asked for anything any more. Then: all know, here and there. */
+void tt_ps_relay_leave(struct tutti_ps *ps);
+bool tt_ps_relay_left(void *ps);
 
 /* downpour.c: what is pulled and pushed now and then only. Without the lock. */
 bool tt_ps_fetches(struct tutti_ps_table *t); /* whether a pull is one */
@@ -469,6 +496,7 @@ void tt_ps_apply(const struct tutti_ps_table *t, void *value, const void *update
 int tt_ps_server_new(struct tutti_ps *ps);
 int tt_ps_server_start(struct tutti_ps *ps);
 void tt_ps_server_stop(struct tutti_ps *ps);
+int tt_ps_server_restart(struct tutti_ps *ps); /* after it was stopped */
 void tt_ps_server_free(struct tutti_ps *ps);
 /* A rank has died. true: the others can do without. Under the lock. */
 bool tt_ps_lost(void *ps, int rank);
@@ -568,6 +596,7 @@ struct tt_ps_unit {
 	uint64_t word; /* where it is looked for */
 	uint64_t posted, told; /* when, and the clock that the server had told then */
 	uint64_t over;	       /* when all that was posted had come */
+	uint64_t since;	       /* essp: when it began to wait for what the server has; 0: it does not */
 	uint64_t floor;	       /* when it was posted: pushes of later calls may be answered meanwhile */
 	struct tt_ps_landing *landing;
 };
@@ -655,8 +684,75 @@ int tt_ps_file_check(const struct tt_ps_file *file, const struct tutti_ps *ps,
 int tt_ps_file_write(const struct tt_ps_file *file, const void *from, uint64_t len, uint64_t at);
 int tt_ps_file_read(const struct tt_ps_file *file, void *to, uint64_t len, uint64_t at);
 
+/*
+ * resize.c: what moves when there are other servers. All ranks of the communicator of the call, of which some have
+ * no part in the old one, some none in the new one, know where everything goes:
+ */
+struct tt_ps_layout {
+	int nservers, copies;
+	uint64_t ntables;
+	uint64_t *words;	  /* all of the below */
+	uint64_t *server;	  /* by server: rank in that communicator */
+	uint32_t *upto;		  /* weights, as in struct tutti_ps */
+	uint64_t *begin;	  /* by table: nservers + 1 of them; of rows 0 */
+};
+
+size_t tt_ps_layout_words(int nservers, uint64_t ntables);
+/* words, which are nservers, copies and so on, have come: the rest */
+void tt_ps_layout_set(struct tt_ps_layout *l);
+/* rank_of: by rank of ps, that in the communicator */
+void tt_ps_layout_get(const struct tutti_ps *ps, const int *rank_of, struct tt_ps_layout *l);
+
+/* Of this rank: what is left to be sent, piece by piece; and what has come. */
+struct tt_ps_move {
+	const struct tt_ps_layout *to;
+	struct tutti_ps *old, *fresh; /* NULL: it has no part in it */
+	const int *copy; /* by old server: which copy this rank sends; -1: none */
+	size_t room;	 /* bytes for each new server at once */
+	char *out;	 /* so many for each */
+	size_t *len;	 /* of them in use */
+	char **last;	 /* the piece that rows are added to */
+	int server;	 /* where we are: old server, table, element of its part, or row */
+	uint32_t table;
+	uint64_t at;
+	uint64_t *arrived; /* by table and copy: elements */
+};
+
+int tt_ps_move_new(struct tt_ps_move *m);
+void tt_ps_move_free(struct tt_ps_move *m);
+/* Fill out; false: there is no more. */
+bool tt_ps_move_pack(struct tt_ps_move *m);
+/* What has come for the server of this copy. */
+int tt_ps_move_unpack(struct tt_ps_move *m, int copy, const char *data, size_t len);
+/* All is here: it takes its place, and is published. clock: by worker; min_clock: the lowest. */
+int tt_ps_move_end(struct tt_ps_move *m, const uint64_t *clock, uint64_t min_clock);
+/* The servers' thread is to say when it has nothing left to do; or not. */
+void tt_ps_rest_wanted(struct tutti_ps *ps, bool wanted);
+/* Of servers whose threads do not run: their clock; there are updates of a clock that has not ended; groups are applied. */
+uint64_t tt_ps_rest_clock(const struct tutti_ps *ps);
+bool tt_ps_rest_unended(const struct tutti_ps *ps);
+void tt_ps_rest_settle(struct tutti_ps *ps);
+/* For the servers' thread. */
+bool tt_ps_at_rest(struct tutti_ps *ps);
+/* Under the lock: all that this worker has sent was answered. */
+bool tt_ps_answered_all(const struct tutti_ps *ps);
+/* A rank of a table's new server was not told its function: tutti_ps_dense, tutti_ps_rows. */
+static inline bool tt_ps_lacks_function(const struct tutti_ps_table *t)
+{
+	return (t->opt.rule == TUTTI_PS_CALLBACK && !t->opt.update) ||
+	       (t->opt.init == TUTTI_PS_FILL && t->rows && !t->opt.fill);
+}
+
 /* trace.c: TUTTI_PS_TRACE; under the lock */
 int tt_ps_trace_open(struct tutti_ps *ps, const char *prefix);
+/* The trace of who goes on as a worker; the first two of one that begins in a resize, which may not come to be. */
+int tt_ps_trace_join(struct tutti_ps *ps, const char *prefix);
+void tt_ps_trace_undo(struct tutti_ps *ps, const char *prefix);
+void tt_ps_trace_on(struct tutti_ps *ps, struct tutti_ps *old);
+static inline int tt_ps_trace_id(const struct tutti_ps *ps, int worker)
+{
+	return ps->trace_id ? ps->trace_id[worker] : worker;
+}
 void tt_ps_trace_close(struct tutti_ps *ps);
 void tt_ps_trace(struct tutti_ps *ps, const char *fmt, ...) TT_PRINTF(2, 3);
 

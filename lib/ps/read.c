@@ -308,7 +308,7 @@ static bool unit_step(struct tt_ps_unit *u)
 	pull->more = pull->next(pull, u);
 	if (!pull->more)
 		return false;
-	u->word = 0;
+	u->word = u->since = 0;
 	u->copy = pull->task.ps->link[u->server].copy;
 	u->state = TT_PS_READ_WAIT;
 	pull->active++;
@@ -359,7 +359,7 @@ void tt_ps_pull_advance(struct tt_ps_task *task)
 	pull->busy = false;
 	if (task->broken || task->cancelled)
 		return;
-	if (!pull->active && !task->puts && (!pull->more || task->status))
+	if (!pull->active && !task->puts && !task->answers && (!pull->more || task->status))
 		finish(pull);
 	else
 		tt_ps_task_stall(task); /* some wait for the servers' notes, or for their turn */

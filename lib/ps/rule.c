@@ -3,24 +3,24 @@
  * What a push does to a value. float64 is computed in double, all other floats in float, to which 16-bit
  * values are widened and from which they are rounded; the state of a rule has the precision of the computation.
  */
+#include "config.h"
 #include <math.h>
 #include <string.h>
 
 #include "lib/ps/ps.h"
+#include "lib/ps/rule.h"
 
-#define REAL float
-#define SQRT sqrtf
-#define NAME(what) what##_f32
-#include "lib/ps/rule_loops.h"
-#undef REAL
-#undef SQRT
-#undef NAME
-#define REAL double
-#define SQRT sqrt
-#define NAME(what) what##_f64
-#include "lib/ps/rule_loops.h"
-
-#define PIECE 256 /* 16-bit values widened at once */
+/* By the level that lib/reduce uses. */
+static tt_ps_rule_fn *const rules[TT_REDUCE_LEVELS] = {
+	[TT_REDUCE_TRUTH] = tt_ps_rule_truth,
+	[TT_REDUCE_BASE] = tt_ps_rule_base,
+#ifdef TT_HAVE_AVX2
+	[TT_REDUCE_AVX2] = tt_ps_rule_avx2,
+#endif
+#ifdef TT_HAVE_AVX512
+	[TT_REDUCE_AVX512] = tt_ps_rule_avx512,
+#endif
+};
 
 const char *tt_ps_rule_name(int rule)
 {
@@ -52,23 +52,17 @@ size_t tt_ps_state_size(enum tutti_datatype datatype)
 	return datatype == TUTTI_FLOAT64 ? sizeof(double) : sizeof(float);
 }
 
-static void apply_16(const struct tutti_ps_table *t, uint16_t *x, const uint16_t *u, float *s1,
-		     float *s2, size_t count, uint64_t step)
+static void by_rule(const struct tutti_ps_table *t, void *value, const void *update, void *state1,
+		    void *state2, size_t count, uint64_t step)
 {
-	bool half = t->datatype == TUTTI_FLOAT16;
-	float fx[PIECE], fu[PIECE];
-	size_t at, n, i;
+	struct tt_ps_rule_job job = {.opt = &t->opt, .datatype = t->datatype, .x = value, .u = update,
+				     .s1 = state1, .s2 = state2, .count = count};
 
-	for (at = 0; at < count; at += n) {
-		n = count - at < PIECE ? count - at : PIECE;
-		for (i = 0; i < n; i++) {
-			fx[i] = half ? tt_f16_to_f32(x[at + i]) : tt_bf16_to_f32(x[at + i]);
-			fu[i] = half ? tt_f16_to_f32(u[at + i]) : tt_bf16_to_f32(u[at + i]);
-		}
-		apply_f32(&t->opt, fx, fu, s1 ? s1 + at : NULL, s2 ? s2 + at : NULL, n, step);
-		for (i = 0; i < n; i++)
-			x[at + i] = half ? tt_f32_to_f16(fx[i]) : tt_f32_to_bf16(fx[i]);
+	if (tt_ps_rule_states(t->opt.rule) == 2) {
+		job.bias1 = 1 - pow(t->opt.beta1, (double)step);
+		job.bias2 = 1 - pow(t->opt.beta2, (double)step);
 	}
+	rules[tt_reduce_level()](&job);
 }
 
 void tt_ps_apply(const struct tutti_ps_table *t, void *value, const void *update, void *state1,
@@ -87,11 +81,6 @@ void tt_ps_apply(const struct tutti_ps_table *t, void *value, const void *update
 		t->opt.update(value, update, count, t->datatype, t->opt.arg);
 		break;
 	default:
-		if (t->datatype == TUTTI_FLOAT64)
-			apply_f64(&t->opt, value, update, state1, state2, count, step);
-		else if (t->datatype == TUTTI_FLOAT32)
-			apply_f32(&t->opt, value, update, state1, state2, count, step);
-		else
-			apply_16(t, value, update, state1, state2, count, step);
+		by_rule(t, value, update, state1, state2, count, step);
 	}
 }

@@ -25,7 +25,8 @@ static void worker_lost(struct tutti_ps *ps, int w)
 	int c;
 
 	ps->dead++;
-	tt_ps_trace(ps, "dead %d\n", w);
+	tt_ps_relay_lost(ps, w);
+	tt_ps_trace(ps, "dead %d\n", tt_ps_trace_id(ps, w));
 	tt_warn("worker %d (rank %d) is gone; the others go on", w, ps->worker[w]);
 	for (c = 0; c < ps->copies && ps->srv[c]; c++) {
 		ps->srv[c]->client[w].dead = true;
@@ -96,16 +97,23 @@ static void *run(void *arg)
 			n += tt_ps_inbox(srv[c]);
 			n += tt_ps_pass(srv[c]);
 			tt_ps_find_slow(srv[c]);
+			tt_ps_find_missing(srv[c]);
 			if (srv[c]->wake_at < wake_at)
 				wake_at = srv[c]->wake_at;
 			if (srv[c]->slow_at < wake_at)
 				wake_at = srv[c]->slow_at;
+			if (srv[c]->end_at < wake_at)
+				wake_at = srv[c]->end_at;
 		}
 		tt_wire_lock(ctx->wire);
 		for (c = 0; c < ps->copies; c++)
 			tt_ps_tell(srv[c]);
 		tt_engine_progress(ctx);
 		tt_wire_unlock(ctx->wire);
+		if (!n && atomic_load(&ps->resting) && tt_ps_at_rest(ps)) {
+			atomic_store(&ps->calm, true);
+			tt_wire_wake(ctx->wire);
+		}
 		if (!n)
 			tt_engine_wait(ctx, has_work, srv, wake_at);
 	}
@@ -153,7 +161,7 @@ static int open_server(struct tutti_ps *ps, int copy, struct tt_bell **bells)
 	srv->serves = !copy;
 	srv->left = srv->here = ps->nworkers;
 	srv->epoch = copy ? tt_ps_first((uint64_t)copy) : 1;
-	srv->wake_at = srv->slow_at = TT_NEVER;
+	srv->wake_at = srv->slow_at = srv->end_at = TT_NEVER;
 	srv->client = calloc((size_t)ps->nworkers, sizeof(*srv->client));
 	err = srv->client ? tutti_alloc(ps->comm->ctx, answers + TT_PS_LINE, (void **)&srv->answers)
 			  : tt_fail(-ENOMEM, "no memory for %d workers", ps->nworkers);
@@ -204,6 +212,12 @@ void tt_ps_server_stop(struct tutti_ps *ps)
 	srv->runs = false;
 }
 
+int tt_ps_server_restart(struct tutti_ps *ps)
+{
+	atomic_store(&ps->srv[0]->stop, false);
+	return tt_ps_server_start(ps);
+}
+
 void tt_ps_server_free(struct tutti_ps *ps)
 {
 	int i, c;
@@ -235,7 +249,7 @@ bool tt_ps_server_done(struct tutti_ps *ps)
 	for (c = 0; c < ps->copies && ps->srv[c]; c++) {
 		const struct tt_ps_server *srv = ps->srv[c];
 
-		if (srv->left || srv->acked < srv->order || srv->puts || srv->ack_due || srv->ack_busy ||
+		if (srv->left || srv->told < srv->order || srv->puts || srv->ack_due || srv->ack_busy ||
 		    (srv->serves && !srv->ended))
 			return false;
 	}

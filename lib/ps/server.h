@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "lib/base/clock.h"
 #include "lib/ps/store.h"
 
 /* A bell of a slot: its head is here, or its payload. */
@@ -47,6 +48,8 @@ struct tt_ps_client {
 	bool dead;	/* under the lock */
 	bool buried;	/* and what it has left behind is being dealt with */
 	bool gone;	/* has said good-bye, or died */
+	bool counted;	/* and is none of srv->left any more */
+	bool leaves;	/* its good-bye has come, be it its turn or not */
 	bool stuck;	/* what is in its slot must wait for other workers */
 	uint64_t meeting; /* that it has come to */
 	struct tt_ps_said said;
@@ -68,7 +71,7 @@ struct tt_ps_server {
 	bool kick; /* something to be told can go out now; under the lock */
 	struct tt_ps_client *client; /* by worker */
 	char *answers;
-	int left; /* workers that have not said good-bye; under the lock */
+	int left; /* workers whose good-bye has not been dealt with; under the lock */
 	int here; /* workers that have not left, as tables know it */
 	int puts; /* to workers, under way; under the lock */
 	bool ended; /* the last notes are out; under the lock */
@@ -78,11 +81,12 @@ struct tt_ps_server {
 	atomic_bool serves; /* who closes looks at it, too, and at order and acked */
 	int behind; /* the copy that is told of everything; -1: none */
 	_Atomic uint64_t order, acked; /* messages dealt with; and by all copies behind, too */
-	uint64_t answered, told;       /* of them told the workers; acked, as the copy before was told */
+	uint64_t answered, told;       /* of them told the workers; acked, as the copy before was told, under the lock */
 	int unprepared, refused;	 /* why the last PREPARE could not be done here, or by a copy behind; 0: it could */
 	struct tt_ps_entry *entry; /* those from acked + 1 to order, by order modulo the number of slots */
 	struct tt_ps_log_bell *log, ack_bell[TT_PS_CHAIN];
-	bool ack_due, ack_busy; /* under the lock */
+	atomic_bool ack_due;
+	bool ack_busy; /* under the lock */
 	int ack_to;		/* the copy that is being told */
 	struct tt_win_end log_end, ack_end;
 	char *ack;
@@ -97,6 +101,7 @@ struct tt_ps_server {
 	uint64_t wake_at; /* a slot has rested by then */
 	uint64_t slow_at; /* workers that wait for another are told for whom */
 	int slowest;	  /* its index + 1, as it was told */
+	uint64_t heard, end_at; /* from the first good-bye on: the last message; those who are missing are looked for */
 
 	uint64_t met; /* the last meeting that all have come to */
 	int leader;
@@ -115,7 +120,7 @@ int tt_ps_inbox(struct tt_ps_server *srv);
 bool tt_ps_inbox_any(const struct tt_ps_server *srv);
 void tt_ps_inbox_free(struct tt_ps_server *srv);
 
-/* As messages come: in its turn, or aside. false: it must stay where it is. */
+/* As messages come: in its turn, or aside. false: it must stay where it is; status -ENOMEM: for want of memory. */
 bool tt_ps_take_in(struct tt_ps_client *c, const struct tt_ps_msg *m, const char *payload,
 		   struct tt_ps_credit *credit);
 /* Those aside whose turn has come; returns how many. */
@@ -127,6 +132,11 @@ int tt_ps_chain(struct tt_ps_server *srv);
 void tt_ps_chain_add(struct tt_ps_server *srv, struct tt_ps_client *c, struct tt_ps_msg *m,
 		     const struct tt_ps_msg *head, const struct tt_ps_credit *credit);
 int tt_ps_chain_new(struct tt_ps_server *srv, struct tt_bell **bells);
+/*
+ * One of a chain had no memory for a message, of which it may have done a part. Others have done it or will, so that its keys would
+ * have other places from now on: this rank is out. false: it had, or nobody has copies, so it can refuse.
+ */
+bool tt_ps_unfit(struct tt_ps_server *srv, int64_t status);
 /* The message in this slot, if it is all here; or NULL. */
 struct tt_ps_msg *tt_ps_arrived(const struct tt_ps_client *c, int slot);
 /* Verify: this message of that rank is not what was sent, so all that it has a part in fails. */
@@ -138,6 +148,16 @@ void tt_ps_handle(struct tt_ps_server *srv, struct tt_ps_client *c, const struct
 /* A worker may be waiting for others from now on; and whom for, when that has lasted. */
 void tt_ps_slow_soon(struct tt_ps_server *srv);
 void tt_ps_find_slow(struct tt_ps_server *srv);
+/* leave.c: a worker's good-bye has come; whether those who are missing are at work, or others wait for them in vain */
+void tt_ps_leaves(struct tt_ps_client *c);
+void tt_ps_find_missing(struct tt_ps_server *srv);
+/* A message has been taken of one who is. */
+static inline void tt_ps_heard(struct tt_ps_server *srv)
+{
+	if (srv->end_at != TT_NEVER)
+		srv->heard = tt_now_ns();
+}
+
 /* Whether it is this message's turn. */
 bool tt_ps_turn(const struct tt_ps_server *srv, const struct tt_ps_client *c,
 		const struct tt_ps_msg *m);
@@ -147,6 +167,7 @@ bool tt_ps_settled(const struct tt_ps_server *srv);
 /* keep.c: meetings, and what is done with files; the answer is behind credit in c->answers */
 bool tt_ps_met(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
 	       const char *payload);
+bool tt_ps_unended(const struct tt_ps_server *srv); /* there are updates of a clock that has not ended */
 void tt_ps_keep(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
 		const char *payload, struct tt_ps_credit *credit);
 

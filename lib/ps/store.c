@@ -131,7 +131,7 @@ int tt_ps_store_new(struct tutti_ps_table *t, int copy)
 	if (err)
 		return tt_fail(-ENOMEM, "no memory for %llu elements of table '%s'",
 			       (unsigned long long)s->part->elems, t->name);
-	if (!t->rows && t->opt.init != TUTTI_PS_UNSET)
+	if (!t->rows && t->opt.init != TUTTI_PS_UNSET && !t->ps->inherits)
 		fill_dense(s);
 	return 0;
 }

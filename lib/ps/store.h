@@ -6,6 +6,7 @@
 #include "lib/ps/ps.h"
 
 struct tt_ps_server;
+struct tt_ps_tree;
 
 /* Blocks, each at most once. */
 struct tt_ps_blocks {
@@ -45,6 +46,8 @@ struct tt_ps_store {
 	struct tt_ps_sub *sub; /* by worker */
 	atomic_uint *sending;  /* by slot: puts that read it */
 	char *lines;	       /* memory of the subs' batches */
+	struct tt_ps_tree *tree; /* who sends what; NULL: the server all */
+	bool *living;		 /* by worker; while one is chosen */
 	uint32_t my_acks;
 	bool has_acks;
 
@@ -88,7 +91,14 @@ int tt_ps_crew_new(int n, struct tt_ps_crew **crew);
 void tt_ps_crew_free(struct tt_ps_crew *crew);
 void tt_ps_crew_run(struct tt_ps_crew *crew, tt_ps_part_fn *part, void *arg);
 
-void tt_ps_kept_free(struct tt_ps_store *s); /* keep.c */
+/* keep.c: what is to take the place of what is here: from is values, and state if there is any */
+int tt_ps_kept_new(struct tt_ps_store *s);
+int tt_ps_kept_row(struct tt_ps_store *s, uint64_t key, uint64_t step, const char *const *from);
+void tt_ps_kept_dense(struct tt_ps_store *s, uint64_t first, uint64_t count, const char *const *from);
+/* Elements lo to hi of the table have had so many updates. */
+void tt_ps_kept_steps(struct tt_ps_store *s, uint64_t lo, uint64_t hi, uint64_t steps);
+void tt_ps_kept_take(struct tt_ps_store *s); /* it does; all is dirty */
+void tt_ps_kept_free(struct tt_ps_store *s);
 static inline bool tt_ps_knows(const struct tt_ps_store *s, uint64_t row)
 {
 	return !s->known || s->known[row / 64] >> row % 64 & 1;

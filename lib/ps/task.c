@@ -172,6 +172,10 @@ int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char
 {
 	struct tt_ps_task *task = calloc(1, size);
 
+	if (atomic_load(&ps->relaying) && !ps->helped) { /* without one, others read at the server */
+		ps->helped = true;
+		(void)tt_thread_start(ps->comm->ctx);
+	}
 	if (!task)
 		return tt_fail(-ENOMEM, "no memory for %s", call);
 	task->ps = ps;

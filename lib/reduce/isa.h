@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What vector.c can't say in C: for vectors of TT_VEC bytes, which the build sets together with the
- * compiler's options, the conversions of float16 and stores around the cache (to aligned
- * addresses). "Half" is a vector of as many elements of half the size.
+ * What kernels can't say in C: for vectors of TT_VEC bytes, which the build sets together with the
+ * compiler's options, the conversions of float16, square roots, and stores around the cache (to aligned
+ * addresses). "Half" is a vector of as many elements of half the size. AT_LEVEL names what is built for each level.
  *
  * AVX512-BF16 has no part in this: its conversion takes subnormals for zero.
  */
@@ -14,6 +14,10 @@
 
 #if TT_VEC > 16
 #include <immintrin.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
+#else
+#include <math.h>
 #endif
 
 #include "lib/reduce/half.h"
@@ -22,11 +26,13 @@
 
 typedef uint64_t vec __attribute__((vector_size(TT_VEC))); /* of anything */
 typedef uint16_t half __attribute__((vector_size(TT_VEC / 2)));
+typedef uint32_t vec_u32 __attribute__((vector_size(TT_VEC)));
 typedef float vec_f32 __attribute__((vector_size(TT_VEC)));
+typedef double vec_f64 __attribute__((vector_size(TT_VEC)));
 
 #if TT_VEC == 64
 
-#define KERNELS tt_kernels_avx512
+#define AT_LEVEL(name) name##_avx512
 #define CAN_STREAM 1
 
 INLINE vec_f32 widen_f16(half h)
@@ -37,6 +43,16 @@ INLINE vec_f32 widen_f16(half h)
 INLINE half narrow_f16(vec_f32 x)
 {
 	return (half)_mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+INLINE vec_f32 sqrt_vec_f32(vec_f32 x)
+{
+	return (vec_f32)_mm512_sqrt_ps((__m512)x);
+}
+
+INLINE vec_f64 sqrt_vec_f64(vec_f64 x)
+{
+	return (vec_f64)_mm512_sqrt_pd((__m512d)x);
 }
 
 INLINE void stream_vec(void *p, vec x)
@@ -56,7 +72,7 @@ INLINE void fence(void)
 
 #elif TT_VEC == 32
 
-#define KERNELS tt_kernels_avx2
+#define AT_LEVEL(name) name##_avx2
 #define CAN_STREAM 1
 
 INLINE vec_f32 widen_f16(half h)
@@ -67,6 +83,16 @@ INLINE vec_f32 widen_f16(half h)
 INLINE half narrow_f16(vec_f32 x)
 {
 	return (half)_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+INLINE vec_f32 sqrt_vec_f32(vec_f32 x)
+{
+	return (vec_f32)_mm256_sqrt_ps((__m256)x);
+}
+
+INLINE vec_f64 sqrt_vec_f64(vec_f64 x)
+{
+	return (vec_f64)_mm256_sqrt_pd((__m256d)x);
 }
 
 INLINE void stream_vec(void *p, vec x)
@@ -86,10 +112,10 @@ INLINE void fence(void)
 
 #else /* whatever the compiler makes of vectors of 16 bytes, on every machine */
 
-#define KERNELS tt_kernels_base
+#define AT_LEVEL(name) name##_base
 #define CAN_STREAM 0
 
-static vec_f32 widen_f16(half h)
+INLINE vec_f32 widen_f16(half h)
 {
 	vec_f32 x = {0};
 	size_t i;
@@ -99,7 +125,7 @@ static vec_f32 widen_f16(half h)
 	return x;
 }
 
-static half narrow_f16(vec_f32 x)
+INLINE half narrow_f16(vec_f32 x)
 {
 	half h = {0};
 	size_t i;
@@ -108,6 +134,36 @@ static half narrow_f16(vec_f32 x)
 		h[i] = tt_half_narrow(x[i]);
 	return h;
 }
+
+#ifdef __SSE2__
+INLINE vec_f32 sqrt_vec_f32(vec_f32 x)
+{
+	return (vec_f32)_mm_sqrt_ps((__m128)x);
+}
+
+INLINE vec_f64 sqrt_vec_f64(vec_f64 x)
+{
+	return (vec_f64)_mm_sqrt_pd((__m128d)x);
+}
+#else
+INLINE vec_f32 sqrt_vec_f32(vec_f32 x)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(x) / sizeof(x[0]); i++)
+		x[i] = sqrtf(x[i]);
+	return x;
+}
+
+INLINE vec_f64 sqrt_vec_f64(vec_f64 x)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(x) / sizeof(x[0]); i++)
+		x[i] = sqrt(x[i]);
+	return x;
+}
+#endif
 
 INLINE void stream_vec(void *p, vec x)
 {
@@ -124,5 +180,31 @@ INLINE void fence(void)
 }
 
 #endif
+
+INLINE half load_half(const void *p)
+{
+	half h;
+
+	memcpy(&h, p, sizeof(h));
+	return h;
+}
+
+INLINE void store_half(void *p, half h)
+{
+	memcpy(p, &h, sizeof(h));
+}
+
+INLINE vec_f32 widen_bf16(half h)
+{
+	return (vec_f32)(__builtin_convertvector(h, vec_u32) << 16);
+}
+
+/* To nearest even. What is NaN must be the one NaN, whose lower bits are 0. */
+INLINE half narrow_bf16(vec_f32 x)
+{
+	vec_u32 u = (vec_u32)x;
+
+	return __builtin_convertvector((u + 0x7fff + (u >> 16 & 1)) >> 16, half);
+}
 
 #endif

@@ -61,7 +61,7 @@ bool tt_reduce_use(enum tt_reduce_level level)
 	return true;
 }
 
-static void run(const struct tt_reduce_job *job, enum tutti_datatype datatype)
+enum tt_reduce_level tt_reduce_level(void)
 {
 	int level = atomic_load_explicit(&chosen, memory_order_relaxed);
 
@@ -69,6 +69,13 @@ static void run(const struct tt_reduce_job *job, enum tutti_datatype datatype)
 		level = (int)tt_reduce_best();
 		atomic_store_explicit(&chosen, level, memory_order_relaxed);
 	}
+	return (enum tt_reduce_level)level;
+}
+
+static void run(const struct tt_reduce_job *job, enum tutti_datatype datatype)
+{
+	enum tt_reduce_level level = tt_reduce_level();
+
 	if (level == TT_REDUCE_TRUTH)
 		tt_reduce_truth(job, datatype);
 	else

@@ -18,10 +18,8 @@
 typedef int8_t vec_i8 __attribute__((vector_size(TT_VEC)));
 typedef uint8_t vec_u8 __attribute__((vector_size(TT_VEC)));
 typedef int32_t vec_i32 __attribute__((vector_size(TT_VEC)));
-typedef uint32_t vec_u32 __attribute__((vector_size(TT_VEC)));
 typedef int64_t vec_i64 __attribute__((vector_size(TT_VEC)));
 typedef uint64_t vec_u64 __attribute__((vector_size(TT_VEC)));
-typedef double vec_f64 __attribute__((vector_size(TT_VEC)));
 
 typedef void store_fn(void *p, const vec *x);
 typedef vec op_fn(vec a, vec b);
@@ -534,14 +532,6 @@ static void run_f64(const struct tt_reduce_job *job)
 
 /* The 16-bit floats are float32s in registers. */
 
-INLINE half load_half(const void *p)
-{
-	half h;
-
-	memcpy(&h, p, sizeof(h));
-	return h;
-}
-
 INLINE vec load_f16(const void *p, int part)
 {
 	return (vec)widen_f16(load_half(p));
@@ -549,9 +539,7 @@ INLINE vec load_f16(const void *p, int part)
 
 INLINE void store_f16(void *p, const vec *x)
 {
-	half h = narrow_f16((vec_f32)*x);
-
-	memcpy(p, &h, sizeof(h));
+	store_half(p, narrow_f16((vec_f32)*x));
 }
 
 INLINE void stream_f16(void *p, const vec *x)
@@ -585,21 +573,21 @@ INLINE vec_u32 round_bf16(vec x)
 	return u + 0x7fff + (u >> 16 & 1);
 }
 
-INLINE vec narrow_bf16(const vec *x)
+INLINE vec pair_bf16(const vec *x)
 {
 	return (vec)(round_bf16(x[0]) >> 16 | (round_bf16(x[1]) & 0xffff0000));
 }
 
 INLINE void store_bf16(void *p, const vec *x)
 {
-	vec both = narrow_bf16(x);
+	vec both = pair_bf16(x);
 
 	memcpy(p, &both, sizeof(both));
 }
 
 INLINE void stream_bf16(void *p, const vec *x)
 {
-	stream_vec(p, narrow_bf16(x));
+	stream_vec(p, pair_bf16(x));
 }
 
 static void run_bf16(const struct tt_reduce_job *job)
@@ -609,5 +597,5 @@ static void run_bf16(const struct tt_reduce_job *job)
 	run_float(job, &form, &f32_ops);
 }
 
-const struct tt_kernels KERNELS = {
+const struct tt_kernels AT_LEVEL(tt_kernels) = {
 	{run_i8, run_u8, run_i32, run_u32, run_i64, run_u64, run_f16, run_bf16, run_f32, run_f64}};

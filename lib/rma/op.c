@@ -114,7 +114,9 @@ static int issue(struct tt_win_op *op)
 			      .remote = part->base + a->offset + op->sent,
 			      .rkey = &part->rkey[way->place],
 			      .note = op->token,
-			      .flags = a->get ? 0 : TT_RMA_REMOTE};
+			      .flags = a->get || a->loose ? 0 : TT_RMA_REMOTE};
+	if (a->away)
+		rma.flags |= TT_RMA_AWAY;
 	if (a->note && op->sent + op->piece == a->len)
 		rma.flags |= TT_RMA_NOTE;
 	return a->get ? tt_wire_get(wire, peer, &rma, op->region, &op->wr)

@@ -61,6 +61,8 @@ struct tt_win_access {
 	size_t len;
 	uint64_t offset;
 	bool get, note;
+	bool away;  /* put: the target reads it next */
+	bool loose; /* put: its end says that local is free, not that the bytes are in place */
 	const uint32_t *token; /* what a note rings there; NULL: the window's count of this origin */
 };
 

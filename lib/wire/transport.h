@@ -107,7 +107,8 @@ struct tt_mr {
 
 enum tt_rma_flags {
 	TT_RMA_NOTE = 1,  /* put: ring note at the target once, after all bytes are in place */
-	TT_RMA_REMOTE = 2 /* put: done means that the bytes are in place at the target */
+	TT_RMA_REMOTE = 2, /* put: done means that the bytes are in place at the target */
+	TT_RMA_AWAY = 4	   /* put: a hint: the target reads it next, and the origin doesn't (tt_copy_away) */
 };
 
 /* A put or get. Remote addresses are the target's own virtual addresses on every transport. */

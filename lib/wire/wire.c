@@ -262,14 +262,15 @@ int tt_wire_reach(struct tt_wire *wire, int peer, const struct tt_way **way)
 	return err;
 }
 
-static inline int one_sided(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_region *region,
-		     struct tt_wr *wr, bool get)
+static inline int one_sided(struct tt_wire *wire, int peer, struct tt_rma *rma,
+			    struct tt_region *region, struct tt_wr *wr, bool get)
 {
 	struct tt_chan *chan = wire->chan[peer];
 	int rc;
 
 	rma->mr = region ? region->mr[chan->tp] : NULL;
-	if (!rma->mr && rma->len > (get ? wire->tp[chan->tp].way.bare_get : wire->tp[chan->tp].way.bare_put))
+	if (!rma->mr &&
+	    rma->len > (get ? wire->tp[chan->tp].way.bare_get : wire->tp[chan->tp].way.bare_put))
 		return tt_fail(-EINVAL, "the local buffer must be registered for transport %s",
 			       wire->tp[chan->tp].name);
 	tt_list_init(&wr->link);

@@ -4,8 +4,8 @@ TESTS += tests/fault/test_strangers
 tests_fault_test_strangers_SOURCES = tests/fault/test_strangers.c tests/fault/stranger.c \
 	tests/fault/stranger.h
 tests_fault_test_strangers_LDADD = libtttest.la
-dist_check_SCRIPTS += tests/fault/secret.sh
-TESTS += tests/fault/secret.sh
+dist_check_SCRIPTS += tests/fault/secret.sh tests/fault/listen.sh
+TESTS += tests/fault/secret.sh tests/fault/listen.sh
 check_PROGRAMS += tests/fault/test_guarded
 TESTS += tests/fault/test_guarded
 tests_fault_test_guarded_SOURCES = tests/fault/test_guarded.c tests/fault/stranger.c tests/fault/stranger.h

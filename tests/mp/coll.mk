@@ -26,14 +26,18 @@ TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_ps_modes \
 	tests/mp/test_ps_traffic \
 	tests/mp/test_ps_essp \
+	tests/mp/test_ps_relay \
 	tests/mp/test_ps_save \
 	tests/mp/test_ps_copies \
 	tests/mp/test_ps_chain \
+	tests/mp/test_ps_resize \
+	tests/mp/test_ps_resize_errors \
 	tests/mp/test_ps_stale \
 	tests/mp/test_ps_soak \
 	tests/mp/test_atomics \
 	tests/mp/test_ways \
 	tests/mp/test_node \
+	tests/mp/test_rings \
 	tests/mp/test_hier \
 	tests/mp/test_scale \
 	tests/mp/test_big
@@ -81,6 +85,10 @@ tests_mp_test_ps_SOURCES = tests/mp/test_ps.c
 tests_mp_test_ps_LDADD = libttmp.la
 tests_mp_test_ps_hammer_SOURCES = tests/mp/test_ps_hammer.c
 tests_mp_test_ps_hammer_LDADD = libttmp.la
+tests_mp_test_ps_resize_SOURCES = tests/mp/test_ps_resize.c
+tests_mp_test_ps_resize_LDADD = libttmp.la -lm
+tests_mp_test_ps_resize_errors_SOURCES = tests/mp/test_ps_resize_errors.c
+tests_mp_test_ps_resize_errors_LDADD = libttmp.la
 tests_mp_test_ps_copies_SOURCES = tests/mp/test_ps_copies.c
 tests_mp_test_ps_copies_LDADD = libttmp.la
 tests_mp_test_ps_chain_SOURCES = tests/mp/test_ps_chain.c
@@ -93,6 +101,8 @@ tests_mp_test_ps_traffic_SOURCES = tests/mp/test_ps_traffic.c
 tests_mp_test_ps_traffic_LDADD = libttmp.la -lm
 tests_mp_test_ps_essp_SOURCES = tests/mp/test_ps_essp.c
 tests_mp_test_ps_essp_LDADD = libttmp.la
+tests_mp_test_ps_relay_SOURCES = tests/mp/test_ps_relay.c
+tests_mp_test_ps_relay_LDADD = libttmp.la
 tests_mp_test_ps_save_SOURCES = tests/mp/test_ps_save.c
 tests_mp_test_ps_save_LDADD = libttmp.la
 tests_mp_test_ps_soak_SOURCES = tests/mp/test_ps_soak.c
@@ -104,5 +114,7 @@ tests_mp_test_ps_errors_SOURCES = tests/mp/test_ps_errors.c
 tests_mp_test_ps_errors_LDADD = libttmp.la
 tests_mp_test_node_SOURCES = tests/mp/test_node.c
 tests_mp_test_node_LDADD = libttmp.la
+tests_mp_test_rings_SOURCES = tests/mp/test_rings.c
+tests_mp_test_rings_LDADD = libttmp.la
 tests_mp_test_hier_SOURCES = tests/mp/test_hier.c
 tests_mp_test_hier_LDADD = libttmp.la

@@ -49,6 +49,22 @@ survivors() {
 	same_curve "$tmp/alone.csv" "$tmp/survivors.csv"
 }
 
+# Ranks of two hosts behind a fake remote shell; one of each is replaced where it was.
+hosts() {
+	set -e
+	mkdir "$tmp/gate"
+	TUTTI_BOOT_DIR=$tmp/gate TUTTI_TEST_SSH_LOG=$tmp/ssh.log
+	export TUTTI_BOOT_DIR TUTTI_TEST_SSH_LOG
+	printf 'alpha slots=2\nbeta slots=2\n' >"$tmp/hostfile"
+	timeout 120 ./tutti_run --ssh "sh $TT_SRC/tests/mp/fake_ssh.sh" --hostfile "$tmp/hostfile" --replace 2 \
+		./train_elastic --epochs 8 --csv "$tmp/hosts.csv" --kill 2:30,1:75 >"$tmp/hosts.out" 2>&1 ||
+		{ cat "$tmp/hosts.out"; return 1; }
+	grep -q "rank 2 on beta was killed by signal 9.*; a new process joins in its place" "$tmp/hosts.out"
+	grep -q "rank 1 on alpha was killed by signal 9.*; a new process joins in its place" "$tmp/hosts.out"
+	has hosts "4 ranks instead of 3" 2
+	same_curve "$tmp/alone.csv" "$tmp/hosts.csv"
+}
+
 # kill -9 from outside, at whatever moment: the N-th process, when the job has printed an epoch.
 outside() {
 	set -e
@@ -73,6 +89,7 @@ outside() {
 
 run undisturbed undisturbed
 run replaced replaced
+run hosts hosts
 run survivors survivors
 run killed_outside outside 3 2
 run bad_option says "did you mean '--kill'" ./tutti_run -n 2 ./train_elastic --kil1 3:4

@@ -355,14 +355,77 @@ test_replace_status()
 	expect 137 $?
 	launch -n 2 --replace 3 sh -c 'exit $((TUTTI_RANK * 3))'
 	expect 3 $?
-	hosts --replace 1 true >"$tmp/log" 2>&1
+	(unset TUTTI_BOOT_DIR; hosts --replace 1 true) >"$tmp/log" 2>&1
 	expect 1 $?
-	expect_text "ranks of this host only" "$tmp/log"
+	expect_text "on another host (alpha) needs TUTTI_BOOT_DIR" "$tmp/log"
+	TUTTI_BOOT_DIR=/nowhere/shared hosts --replace 1 true >"$tmp/log" 2>&1
+	expect 1 $?
+	expect_text "/nowhere/shared, through which new processes join .* cannot be used here" "$tmp/log"
+}
+
+test_replace_remote()
+{
+	# A rank of a host in whose place nobody is left, and one of another; with the secret, and where they were.
+	mkdir -p "$tmp/gate"
+	rm -f "$tmp/re"
+	cat >"$tmp/re.sh" <<-'END'
+		secret=$(od -An -tx1 /proc/self/fd/$TUTTI_SECRET_FD | cksum)
+		echo "$TUTTI_RANK/$TUTTI_NRANKS/$TUTTI_LOCAL_RANK/$TUTTI_JOIN/$TUTTI_TEST_HOST:$secret:$TUTTI_BOOT_DIR" >>$OUT/re
+		case $TUTTI_RANK in 1 | 2) kill -9 $$ ;; esac
+		[ -n "$TUTTI_RANK" ] || exec sleep ${MARK}5
+		n=0
+		until [ $(grep -c "^//" $OUT/re) = 2 ] || [ $n = 500 ]; do sleep 0.02; n=$((n + 1)); done
+	END
+	: >"$TUTTI_TEST_SSH_LOG"
+	TUTTI_BOOT_DIR=$tmp/gate launch --ssh "$fake_ssh" -H localhost:1,alpha:1,beta:2 --replace 2 -x OUT="$tmp" -x MARK \
+		sh "$tmp/re.sh" >"$tmp/log" 2>&1 || die "status $?: $(cat "$tmp/log")"
+	expect "//0/1/alpha
+//0/1/beta
+0/4/0//
+1/4/0//alpha
+2/4/0//beta
+3/4/1//beta" "$(cut -d: -f1 "$tmp/re" | sort)"
+	expect 1 "$(cut -d: -f2- "$tmp/re" | grep ":$tmp/gate\$" | sort -u | wc -l)"
+	expect 2 "$(grep -c "a new process joins in its place" "$tmp/log")"
+	expect 2 "$(wc -l <"$TUTTI_TEST_SSH_LOG")"
+	! pgrep -f "^sleep ${MARK}5\$" || die "processes are left"
+	[ -d "$tmp/gate" ] || die "the directory of TUTTI_BOOT_DIR is gone"
+}
+
+# The remote shell of a host dies, and its ranks with it: the others go on, and end well.
+test_replace_host_dies()
+{
+	: >"$TUTTI_TEST_SSH_LOG"
+	rm -f "$tmp/goes" "$tmp/up".*
+	"$tutti_run" --ssh "$fake_ssh" -H alpha,beta --replace 0 -x OUT="$tmp" sh -c \
+		': >$OUT/up.$TUTTI_RANK; n=0; until [ -e $OUT/goes ] || [ $n = 500 ]; do sleep 0.02; n=$((n + 1)); done' \
+		2>"$tmp/err" &
+	pid=$! i=0
+	until [ -e "$tmp/up.0" ] && [ -e "$tmp/up.1" ] || [ $i = 200 ]; do sleep 0.05; i=$((i + 1)); done
+	kill -9 "$(awk '$2 == "beta" { print $1 }' "$TUTTI_TEST_SSH_LOG")"
+	i=0
+	until grep -q "the ranks on beta are gone; the others go on" "$tmp/err" || [ $i = 200 ]; do sleep 0.05; i=$((i + 1)); done
+	: >"$tmp/goes"
+	wait $pid || die "status $?: $(cat "$tmp/err")"
+	expect_text 'host beta: lost the connection' "$tmp/err"
+	expect_text 'the ranks on beta are gone; the others go on' "$tmp/err"
+}
+
+# New processes that never joined are ended with those that were there, on whatever host they are.
+test_replace_dismissed()
+{
+	mkdir -p "$tmp/gate"
+	TUTTI_BOOT_DIR=$tmp/gate hosts --replace 2 -x OUT="$tmp" -x MARK sh -c \
+		'[ -z "$TUTTI_JOIN" ] || { : >$OUT/in.$TUTTI_TEST_HOST; exec sleep ${MARK}6; }
+		 case $TUTTI_RANK in 1 | 2) kill -9 $$ ;; esac
+		 n=0; until [ -e $OUT/in.alpha ] && [ -e $OUT/in.beta ] || [ $n = 500 ]; do sleep 0.02; n=$((n + 1)); done' \
+		>"$tmp/log" 2>&1 || die "status $?: $(cat "$tmp/log")"
+	! pgrep -f "^sleep ${MARK}6\$" || die "processes are left"
 }
 
 for t in environment store secret secret_hidden tags stdin status grace nothing_left launcher_killed \
 	signals signal_death timeout options lookup export wdir bind hostfile remote remote_mixed \
-	remote_failures remote_shell_dies replace replace_status; do
+	remote_failures remote_shell_dies replace replace_status replace_remote replace_host_dies replace_dismissed; do
 	run $t test_$t
 done
 finish

@@ -5,7 +5,6 @@
  */
 #include "config.h"
 
-#include "lib/base/hash.h"
 #include "tests/mp/job.h"
 
 #include <errno.h>
@@ -113,66 +112,6 @@ static void counters(void)
 	TT_CHECK(!MP_RUN(.n = 4, .fn = counted, .env = PULLS));
 	TT_CHECK(!MP_RUN(.n = 2, .fn = ordinary, .env = PULLS " TUTTI_POOL_LIMIT=64M"));
 	TT_CHECK(!MP_RUN(.n = 3, .fn = ordinary, .env = PULLS " TUTTI_POOL_LIMIT=64M"));
-}
-
-/* Calls with input and result of the pool or not, as bits of mix say for each rank; which of them wait at once. */
-static int mixed_call(struct mp_job *job, unsigned mix, int coll, size_t count, char *mem[2][2])
-{
-	unsigned mine = mix >> 3 * job->rank;
-	size_t n = (size_t)job->n, blocks = coll == 2 ? n : 1, i;
-	int32_t *in = (int32_t *)mem[mine & 1][0], *out = (int32_t *)mem[mine >> 1 & 1][1];
-	bool in_place = mix % 5 == 0, has = coll != 1 || job->rank == 1;
-	struct tutti_request *req = NULL;
-	const void *from = in;
-
-	if (in_place && has) {
-		in = out;
-		from = TUTTI_IN_PLACE;
-	}
-	for (i = 0; i < blocks * count; i++)
-		in[i] = (int32_t)(i * 7 + (size_t)job->rank + mix);
-	if (coll == 1)
-		MP_OK(tutti_ireduce(from, has ? out : NULL, count, TUTTI_INT32, TUTTI_SUM, 1, job->world, &req));
-	else if (coll == 2)
-		MP_OK(tutti_reduce_scatter_block(from, out, count, TUTTI_INT32, TUTTI_SUM, job->world));
-	else if (mine & 4)
-		MP_OK(tutti_iallreduce(from, out, count, TUTTI_INT32, TUTTI_SUM, job->world, &req));
-	else
-		MP_OK(tutti_allreduce(from, out, count, TUTTI_INT32, TUTTI_SUM, job->world));
-	MP_OK(tutti_wait(&req));
-	for (i = 0; has && i < count; i++)
-		TT_EXPECT(out[i] == (int32_t)(n * ((i + (coll == 2 ? (size_t)job->rank * count : 0)) * 7 + mix) +
-					      n * (n - 1) / 2));
-	return 0;
-}
-
-/* Rings meet memory that is mapped, and memory that has no ring; short ones, and such as go around often. */
-static int mixed_memory(struct mp_job *job)
-{
-	static const size_t counts[] = {1, 33, 3000, 8192, 70001, 262144, 262147, 1500000};
-	size_t most = (size_t)job->n * 1500000 * 4;
-	uint64_t seed = 42;
-	char *mem[2][2];
-	int k;
-
-	for (k = 0; k < 2; k++) {
-		mem[0][k] = malloc(most);
-		MP_OK(tutti_alloc(job->ctx, most, (void **)&mem[1][k]));
-	}
-	for (k = 0; k < 72; k++)
-		TT_EXPECT(!mixed_call(job, k < 24 ? 0 : (unsigned)(tt_random(&seed) >> 40), k / 8 % 3,
-				      counts[k % 8], mem));
-	for (k = 0; k < 2; k++) {
-		free(mem[0][k]);
-		MP_OK(tutti_free(mem[1][k]));
-	}
-	return 0;
-}
-
-static void rings(void)
-{
-	TT_CHECK(!MP_RUN(.n = 3, .fn = mixed_memory, .env = PULLS));
-	TT_CHECK(!MP_RUN(.n = 2, .fn = mixed_memory, .env = PULLS " TUTTI_WAIT=sleep"));
 }
 
 /* Slabs of many sizes, given up and made anew between calls, on one rank more often than on another. */
@@ -513,7 +452,7 @@ static void pieces(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"counters", counters},	  {"rings", rings},	    {"remapped", remapped},   {"same_bits", same_bits},
+		{"counters", counters},	  {"remapped", remapped},	    {"same_bits", same_bits},
 		{"mismatch", mismatch},	  {"withdrawn", withdrawn}, {"communicators", communicators},
 		{"held_back", held_back}, {"gated", gated},	    {"one_fails", one_fails},
 		{"pieces", pieces},	  {NULL, NULL},

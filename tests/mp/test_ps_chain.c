@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/base/inject.h"
 #include "lib/ps/server.h"
 
 /* Ranks 0 and 1 serve, each with a copy of the other; the others work. Server 0, on rank 0, is the one that dies. */
@@ -202,29 +203,29 @@ static void groups(void)
 	TT_CHECK(!MP_RUN(.n = 4, .fn = groups_body, .killed = 1, .env = "TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1"));
 }
 
-/* The copy's rank sees it deal with what the head has passed on, and kills that before it can answer. */
+/*
+ * The copy's rank sees it deal with what the head has passed on, and kills that before it can answer. What that is, its number
+ * tells: a push, two workers at a meeting, an order to save, and again those at a meeting; then the same for restoring.
+ */
+#define AT_SECOND_MEETING 5
+#define AT_RESTORED 10
+
 struct watch {
 	struct mp_job *job;
 	const struct tt_ps_server *copy;
-	bool restores; /* the moment is when it has restored, else when a worker has come to the second meeting */
+	uint64_t moment; /* so many messages have been dealt with */
+	bool met;
 };
-
-static bool met(const struct watch *w)
-{
-	const volatile struct tt_ps_client *c = w->copy->client;
-
-	return w->restores ? *(const volatile uint64_t *)&w->copy->restored != 0
-			   : c[0].meeting == 2 || c[1].meeting == 2;
-}
 
 static void *watch(void *arg)
 {
-	const struct watch *w = arg;
+	struct watch *w = arg;
 	double end = mp_now() + 20;
 
-	while (!met(w) && mp_now() < end)
+	while (atomic_load(&w->copy->order) < w->moment && mp_now() < end)
 		;
 	kill_head(w->job);
+	w->met = mp_now() < end;
 	return NULL;
 }
 
@@ -244,7 +245,7 @@ static int meeting_body(struct mp_job *job)
 	MP_OK(tutti_ps_dense(ps, "t", 2, TUTTI_INT64, &opt, &t));
 	if (job->rank == 1) {
 		w.copy = ps->srv[1];
-		w.restores = restores;
+		w.moment = restores ? AT_RESTORED : AT_SECOND_MEETING;
 		TT_EXPECT(!pthread_create(&thread, NULL, watch, &w));
 	}
 	mp_meet(job);
@@ -258,7 +259,7 @@ static int meeting_body(struct mp_job *job)
 		TT_EXPECT(got[0] == 5 && got[1] == 5);
 	}
 	if (job->rank == 1)
-		pthread_join(thread, NULL);
+		TT_EXPECT(!pthread_join(thread, NULL) && w.met);
 	if (job->rank) /* also if it came late */
 		TT_EXPECT(taken_over(job));
 	MP_OK(tutti_ps_close(ps));
@@ -363,11 +364,98 @@ static void deaf(void)
 			 .env = "TUTTI_TRANSPORT=fault:shm TUTTI_TIMEOUT=20s"));
 }
 
+/* ---- no memory ---- */
+
+#define MANY 200 /* more than a new map of keys has room for */
+
+/* Rank `out` has no memory when its map of the keys of server 0 grows: it goes, and all that was pushed is there. */
+static int short_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	struct tt_env env = {.fault.text = "rank=0,alloc=1"};
+	int out = *(int *)job->arg, i, n = 0;
+	struct tutti_config config = {0};
+	int64_t row[MANY], got[MANY];
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	uint64_t key[MANY];
+
+	MP_OK(mp_join(job, MP_ID, &config));
+	MP_OK(open_ps(job, TUTTI_PS_ASYNC, &ps));
+	MP_OK(tutti_ps_rows(ps, "r", 1, 10 * MANY, TUTTI_INT64, &opt, &t));
+	for (i = 0; n < MANY; i++)
+		if (tt_ps_server_of(ps, (uint64_t)i) == 0)
+			key[n++] = (uint64_t)i;
+	for (i = 0; i < MANY; i++)
+		row[i] = i;
+	mp_meet(job);
+	if (job->rank == out)
+		MP_OK(tt_inject_arm(&env, 0));
+	mp_meet(job);
+	for (i = 0; i < 2 && job->rank == 2; i++)
+		MP_OK(tutti_ps_push_rows(t, key, MANY, row, TUTTI_INT64));
+	if (job->rank == 2) {
+		MP_OK(tutti_ps_pull_rows(t, key, MANY, got, TUTTI_INT64));
+		for (i = 0; i < MANY; i++)
+			TT_EXPECT(got[i] == 2 * i);
+		TT_EXPECT(mp_log_has(job, "has no memory for what server 0 is told"));
+	}
+	MP_ERR(tutti_ps_close(ps), job->rank == out ? -ENOMEM : 0);
+	if (job->rank == out)
+		MP_SAID("no memory for what server 0 is told");
+	mp_leave(job); /* one of them is out */
+	return 0;
+}
+
+/* A copy that made other rows than the head would show others when it serves; so would a head that had made fewer. */
+static void no_memory(void)
+{
+	int out;
+
+	for (out = 0; out < 2; out++)
+		TT_CHECK(!MP_RUN(.n = 3, .no_init = true, .fn = short_body, .arg = &out,
+				 .env = "TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1"));
+}
+
+/* ---- the end ---- */
+
+#define ENDS 40
+
+/*
+ * Again and again: those who serve only look at what their threads do as the last good-bye comes, when all that is before it has
+ * been passed on. ThreadSanitizer sees whether they may.
+ */
+static int leaving_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	int64_t one[2] = {1, 1}, got[2];
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	int i;
+
+	for (i = 0; i < ENDS; i++) {
+		MP_OK(open_ps(job, TUTTI_PS_ASYNC, &ps));
+		MP_OK(tutti_ps_dense(ps, "t", 2, TUTTI_INT64, &opt, &t));
+		if (job->rank == 2) {
+			MP_OK(tutti_ps_push_pull(t, one, got, 0, 2, TUTTI_INT64));
+			TT_EXPECT(got[0] == 1 && got[1] == 1);
+		}
+		MP_OK(tutti_ps_close(ps));
+	}
+	return 0;
+}
+
+static void leaving(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = leaving_body, .env = "TUTTI_TRANSPORT=shm"));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"answered", answered}, {"running", running}, {"groups", groups},
 					       {"meeting", meeting},   {"unable", unable},   {"deaf", deaf},
-					       {NULL, NULL}};
+					       {"no_memory", no_memory},
+					       {"leaving", leaving},   {NULL, NULL}};
 
 	return tt_test_main("ps_chain", tests, argc, argv);
 }

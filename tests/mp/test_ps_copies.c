@@ -23,6 +23,7 @@ struct plan {
 	unsigned killed; /* servers */
 	int after_us, between_us, signal;
 	int first; /* rank of the first server: 0, or the number of workers */
+	int essp;
 };
 
 /* -1: a server */
@@ -43,7 +44,7 @@ static int open_all(struct mp_job *job, const struct plan *p, struct tutti_ps **
 					 .role = worker_of(job) >= 0 ? TUTTI_PS_WORKER
 								     : TUTTI_PS_SERVER};
 	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO,
-				       .combine = p->combine};
+				       .combine = p->combine, .essp = p->essp};
 
 	MP_OK(tutti_ps_open(job->world, &config, ps));
 	MP_OK(tutti_ps_dense(*ps, "t", WIDE, TUTTI_INT64, &opt, &t[0]));
@@ -212,7 +213,7 @@ static void living(void)
 }
 
 /* One of two or three servers, at many moments; every kind of consistency. */
-static void deaths(const char *env, int usual)
+static void deaths_of(const char *env, int usual, int essp)
 {
 	static const int staleness[] = {0, 1, TUTTI_PS_ASYNC};
 	int tries = getenv("TUTTI_TEST_TRIES") ? atoi(getenv("TUTTI_TEST_TRIES")) : usual, i;
@@ -221,7 +222,12 @@ static void deaths(const char *env, int usual)
 		run(env, (struct plan){.servers = 2 + i % 2, .workers = 2, .copies = 2,
 				       .staleness = staleness[i % 3], .killed = 1u << i / 2 % 2, .first = i % 4 > 0,
 				       .combine = i % 6 == 3 ? TUTTI_PS_COMBINE_SUM : 0,
-				       .after_us = i * 7919 % 60000});
+				       .after_us = i * 7919 % 60000, .essp = essp});
+}
+
+static void deaths(const char *env, int usual)
+{
+	deaths_of(env, usual, 0);
 }
 
 static void one_shm(void)
@@ -312,12 +318,45 @@ static void back(void)
 			 "TUTTI_PS_VERIFY=1 TUTTI_HEARTBEAT=100ms TUTTI_HEARTBEAT_LIMIT=1s"));
 }
 
+/* ESSP: the copy that takes over goes on sending, to all, whoever relayed before; over the traces the bound is proven. */
+static void essp(const char *transport, int tries)
+{
+	static const int staleness[] = {0, 1, TUTTI_PS_ASYNC};
+	char dir[] = "/tmp/tutti-copies-XXXXXX", env[300], command[300];
+	const char *build = getenv("TT_BUILD");
+	int i;
+
+	TT_CHECK(mkdtemp(dir) != NULL);
+	snprintf(env, sizeof(env), "TUTTI_PS_TRACE=%s/t TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1 %s", dir, transport);
+	snprintf(command, sizeof(command), "%s/tutti_ps_check %s/t.* >%s/out && rm %s/t.* || { cat %s/out; false; }",
+		 build ? build : ".", dir, dir, dir, dir);
+	for (i = 0; i < tries; i++) {
+		run(env, (struct plan){.servers = 2 + i % 2, .workers = i % 3 ? 2 : 3, .copies = 2,
+				       .staleness = staleness[i % 3], .killed = 1u << i / 2 % 2, .first = i % 4 > 0,
+				       .after_us = (i + 1) * 7919 % 60000, .essp = 1});
+		TT_CHECK(system(command) == 0);
+	}
+	snprintf(command, sizeof(command), "rm -rf %s", dir);
+	TT_CHECK(system(command) == 0);
+}
+
+static void essp_shm(void)
+{
+	essp("TUTTI_TRANSPORT=shm", getenv("TUTTI_TEST_TRIES") ? atoi(getenv("TUTTI_TEST_TRIES")) : 6);
+}
+
+static void essp_fault(void)
+{
+	essp("TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=3,delay=0.3:3000,reorder=0.3,again=0.2", 3);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"living", living},	 {"one_shm", one_shm},
 					       {"one_fault", one_fault}, {"one_ofi", one_ofi},
 					       {"one_verbs", one_verbs}, {"two", two},
-					       {"back", back},
+					       {"back", back},	 {"essp_shm", essp_shm},
+					       {"essp_fault", essp_fault},
 					       {NULL, NULL}};
 
 	return tt_test_main("ps_copies", tests, argc, argv);

@@ -137,8 +137,8 @@ static int early_body(struct mp_job *job)
 
 	MP_OK(*(int *)job->arg ? mp_ps_open(job, 1, 1, &ps) : tutti_ps_open(job->world, &both, &ps));
 	MP_OK(tutti_ps_dense(ps, "t", 100, TUTTI_FLOAT32, &opt, &t));
-	for (i = 0; i < 5 && job->rank == 2; i++) {
-		mp_sleep_ms(200);
+	for (i = 0; i < 10 && job->rank == 2; i++) {
+		mp_sleep_ms(100);
 		MP_OK(tutti_ps_push(t, v, 0, 100, TUTTI_FLOAT32));
 		MP_OK(tutti_ps_clock(ps));
 	}
@@ -165,8 +165,10 @@ static int gone_body(struct mp_job *job)
 		MP_ERR(tutti_ps_pull(t, v, 0, 10, TUTTI_FLOAT32), -ETIMEDOUT);
 		MP_SAID("it waits for clock 1, and the slowest is at 0: worker 1, rank 2");
 		MP_ERR(tutti_ps_clock_to(ps, 1), -ETIMEDOUT);
+		atomic_store(&job->shared->word[0], 1);
 	} else if (job->rank == 2) {
-		mp_sleep_ms(1200);
+		TT_EXPECT(mp_await(&job->shared->word[0], 1, 20000));
+		mp_sleep_ms(50);
 		MP_OK(tutti_ps_clock(ps));
 		MP_OK(tutti_ps_pull(t, v, 0, 10, TUTTI_FLOAT32));
 	}
@@ -218,6 +220,49 @@ static int stuck_body(struct mp_job *job)
 	mp_meet(job); /* the server is held up by its update */
 	MP_OK(tutti_barrier(job->world)); /* the world has lost nothing */
 	return 0;
+}
+
+/* Others wait for one that does nothing, as long as another is at work, and no longer than TUTTI_TIMEOUT after that. */
+static int missing_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	struct tutti_error_info info = {.size = sizeof(info)};
+	int staleness = *(int *)job->arg, i;
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	float v[10] = {0};
+
+	MP_OK(mp_ps_open(job, 1, staleness, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, &opt, &t));
+	if (job->rank == 1) {
+		TT_EXPECT(mp_await(&job->shared->word[0], 3, 20000));
+		MP_ERR(tutti_ps_clock(ps), -ETIMEDOUT);
+		MP_ERR(tutti_ps_close(ps), -ETIMEDOUT);
+	} else {
+		for (i = 0; i < 20 && job->rank == 3 && staleness < 0; i++) {
+			mp_sleep_ms(50);
+			MP_OK(tutti_ps_push(t, v, 0, 10, TUTTI_FLOAT32));
+		}
+		MP_ERR(tutti_ps_close(ps), -ETIMEDOUT);
+		MP_SAID("worker 0 (rank 1 on host");
+		MP_OK(tutti_last_error(&info));
+		TT_EXPECT(info.rank == 1);
+		atomic_fetch_add(&job->shared->word[0], 1);
+	}
+	MP_OK(tutti_barrier(job->world));
+	return 0;
+}
+
+static void missing(void)
+{
+	static const int staleness[] = {TUTTI_PS_ASYNC, 0}; /* BSP: the others' good-byes are not in their turn */
+	int i, s;
+
+	for (i = 0; i < 2; i++) {
+		s = staleness[i];
+		TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=600ms", .fn = missing_body, .arg = &s,
+				 .timeout_ms = 15000));
+	}
 }
 
 static void closing(void)
@@ -315,7 +360,8 @@ static void damaged(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"deaf", deaf}, {"answers", answers}, {"closing", closing}, {"damaged", damaged}, {NULL, NULL}};
+		{"deaf", deaf}, {"answers", answers}, {"closing", closing},
+		{"missing", missing}, {"damaged", damaged}, {NULL, NULL}};
 
 	return tt_test_main("ps_errors", tests, argc, argv);
 }

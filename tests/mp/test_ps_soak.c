@@ -181,18 +181,6 @@ static bool proven(const char *dir)
 	return WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
-#ifdef __SANITIZE_THREAD__
-/*
- * A read of a peer that libfabric's software provider serves here meets what the server writes meanwhile, as a
- * device's would: readers see by the stamps.
- */
-__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
-const char *__tsan_default_suppressions(void)
-{
-	return "race:libfabric.so";
-}
-#endif
-
 /* A server dies, or the other one, or a worker, or nobody, in turn. */
 static void soak(void)
 {

@@ -5,6 +5,7 @@
 #include "tests/mp/job.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -127,6 +128,32 @@ static void again(void)
 	TT_CHECK(!MP_RUN(.n = 3, .fn = again_body, .no_init = true));
 }
 
+/* What is refused before the job is joined costs nothing: the id serves the next try, and nothing is left open. */
+static int refused_body(struct mp_job *job)
+{
+	struct tutti_config config = {0};
+	char rules[400] = "";
+	int fds = tt_open_fds();
+
+	while (strlen(rules) < 300)
+		strcat(rules, "allreduce:ring;");
+	setenv("TUTTI_ALGO", rules, 1);
+	MP_ERR(mp_join(job, MP_ID, &config), -EINVAL);
+	MP_SAID("TUTTI_ALGO");
+	unsetenv("TUTTI_ALGO");
+	MP_OK(tutti_init(&config, &job->ctx));
+	job->world = tutti_world(job->ctx);
+	TT_EXPECT(!works(job));
+	MP_OK(mp_leave(job));
+	TT_EXPECT(tt_open_fds() == fds);
+	return 0;
+}
+
+static void refused(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = refused_body, .no_init = true));
+}
+
 /* ---- progress ---- */
 
 #define LONG 480000 /* elements: whole blocks for 2 and 3 ranks */
@@ -198,7 +225,8 @@ int main(int argc, char **argv)
 		{"unique_id", unique_id}, {"allgather", allgather},
 		{"directory", directory}, {"torchrun", torchrun},
 		{"tutti_variables", tutti_variables}, {"single", single},
-		{"again", again},	  {"progress", progress},
+		{"again", again},	  {"refused", refused},
+		{"progress", progress},
 		{NULL, NULL},
 	};
 

@@ -48,6 +48,7 @@ if [ -x ./ps_digits ] && have_digits ./tutti_run -n 2 ./ps_digits --clocks 1; th
 	run digits_ssp digits 85 --staleness 2 --straggle 5
 	run digits_essp digits 85 --staleness 2 --essp
 	run digits_aware digits 80 --staleness async --aware
+	run digits_second digits 85 --staleness 2 --second 70
 	run digits_looks looks
 fi
 for data in data ../data "$TT_SRC/build/data" none; do

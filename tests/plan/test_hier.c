@@ -20,14 +20,34 @@
 
 enum place { BLOCKED, CYCLIC, SHUFFLED, PLACES };
 
-static struct tt_hosts *hosts_new(int hosts, int each, enum place place)
+/* Ranks on each host. */
+struct sizes {
+	int n, of[4];
+};
+
+static int num_ranks(const struct sizes *s)
 {
+	int n = 0, i;
+
+	for (i = 0; i < s->n; i++)
+		n += s->of[i];
+	return n;
+}
+
+static struct tt_hosts *sized_new(const struct sizes *s, enum place place)
+{
+	int n = num_ranks(s), r, k, left[4];
 	uint64_t by[MAX_N], random = 11, t;
-	int n = hosts * each, r, k;
 	struct tt_hosts *h;
 
-	for (r = 0; r < n; r++)
-		by[r] = (uint64_t)(place == BLOCKED ? r / each : r % hosts);
+	memcpy(left, s->of, sizeof(left));
+	for (r = 0, k = 0; r < n; r++) {
+		while (!left[k])
+			k = (k + 1) % s->n;
+		left[k]--;
+		by[r] = (uint64_t)k;
+		k = (k + (place != BLOCKED)) % s->n;
+	}
 	for (r = n - 1; place == SHUFFLED && r > 0; r--) {
 		k = (int)(tt_random(&random) % (uint64_t)(r + 1));
 		t = by[r];
@@ -35,6 +55,13 @@ static struct tt_hosts *hosts_new(int hosts, int each, enum place place)
 		by[k] = t;
 	}
 	return tt_hosts_new(by, n, &h) ? NULL : h;
+}
+
+static struct tt_hosts *hosts_new(int hosts, int each, enum place place)
+{
+	struct sizes s = {hosts, {each, each, each, each}};
+
+	return sized_new(&s, place);
 }
 
 static bool is_hier(const struct tt_alg *alg)
@@ -56,8 +83,8 @@ static bool check(const struct tt_alg *alg, const struct tt_plan_args *a, int ho
 			o = tt_whole_opts(turn++ * 37 % TT_WHOLE_OPTS, ELEM);
 			if (!tt_plan_check(alg, &w.args, &o))
 				continue;
-			printf("  %d hosts x %d, shape %d\n", a->hosts->hosts, a->hosts->each,
-			       shape);
+			printf("  %d hosts, %d places, least %d, shape %d\n", a->hosts->hosts,
+			       a->hosts->places, a->hosts->least, shape);
 			tt_whole_describe(alg, a, &o);
 			return false;
 		}
@@ -73,7 +100,7 @@ static bool reduces_in_order(const struct tt_alg *alg, struct tt_plan_args a)
 
 static bool has_blocks(enum tt_coll coll)
 {
-	return coll == TT_COLL_ALLGATHER || coll == TT_COLL_REDUCE_SCATTER_BLOCK;
+	return tt_coll_blocks(coll) || tt_coll_counts(coll);
 }
 
 static bool check_counts(const struct tt_alg *alg, struct tt_plan_args a)
@@ -102,14 +129,14 @@ static bool check_counts(const struct tt_alg *alg, struct tt_plan_args a)
 	return true;
 }
 
-static void check_alg(const struct tt_alg *alg, int hosts, int each, enum place place)
+static void check_alg(const struct tt_alg *alg, const struct sizes *sizes, enum place place)
 {
 	static const size_t chunks[] = {ELEM, 5 * ELEM, 24 * ELEM, 1 << 20};
-	struct tt_plan_args a = {.coll = alg->coll, .nranks = hosts * each, .elem = ELEM};
-	struct tt_hosts *h = hosts_new(hosts, each, place);
+	struct tt_plan_args a = {.coll = alg->coll, .nranks = num_ranks(sizes), .elem = ELEM};
+	struct tt_hosts *h = sized_new(sizes, place);
 	unsigned i;
 
-	TT_REQUIRE(h != NULL);
+	TT_REQUIRE(h != NULL && h->hosts == sizes->n);
 	a.hosts = h;
 	for (i = 0; i < 4; i++)
 		for (a.lanes = 1; a.lanes <= 4; a.lanes++) {
@@ -123,7 +150,10 @@ static void check_alg(const struct tt_alg *alg, int hosts, int each, enum place 
 
 static void test_grid(void)
 {
-	static const int grid[][2] = {{2, 2}, {2, 3}, {3, 2}, {4, 2}, {3, 3}, {2, 4}, {5, 2}, {4, 4}};
+	static const struct sizes grid[] = {
+		{2, {2, 2}},	   {2, {3, 1}},	   {3, {2, 2, 2}},    {3, {4, 2, 1}}, {2, {3, 3}},
+		{4, {2, 2, 2, 2}}, {3, {3, 3, 3}}, {2, {4, 4}},	      {3, {1, 3, 1}}, {2, {1, 2}},
+		{4, {4, 4, 4, 4}}, {3, {2, 3, 2}}, {4, {2, 1, 1, 3}}};
 	const struct tt_alg *alg;
 	unsigned i;
 	int place, seen = 0;
@@ -134,8 +164,8 @@ static void test_grid(void)
 		seen++;
 		for (i = 0; i < sizeof(grid) / sizeof(grid[0]); i++)
 			for (place = BLOCKED; place < PLACES; place++)
-				if (place == BLOCKED || i < 3)
-					check_alg(alg, grid[i][0], grid[i][1], place);
+				if (place == BLOCKED || i < 4)
+					check_alg(alg, &grid[i], place);
 	}
 	TT_CHECK(seen > 4);
 }
@@ -162,25 +192,41 @@ static void test_elements(void)
 	free(h);
 }
 
+/* Who is at the places of hosts of one, four and two ranks. */
+static void test_places(void)
+{
+	static const uint64_t by[] = {8, 1, 1, 5, 1, 1, 5};
+	static const int at[3][4] = {{0, 0, 0, 0}, {1, 2, 4, 5}, {3, 6, 3, 6}};
+	struct tt_hosts *h;
+	int i, j;
+
+	TT_REQUIRE(!tt_hosts_new(by, 7, &h) && h);
+	TT_CHECK(h->hosts == 3 && h->places == 4 && h->least == 1 && !h->in_order);
+	TT_CHECK(h->size[0] == 1 && h->size[1] == 4 && h->size[2] == 2);
+	for (i = 0; i < 3; i++)
+		for (j = 0; j < 4; j++)
+			TT_CHECK(h->rank[i * 4 + j] == at[i][j]);
+	free(h);
+}
+
 /* Layouts that there are no plans in two levels for, and numbers in those that there are. */
 static void test_layouts(void)
 {
-	static const uint64_t uneven[] = {0, 0, 1, 1, 1}, more[] = {1, 0, 0, 0, 1}, one[] = {4, 4, 4},
-			      alone[] = {0, 1, 2}, cyclic[] = {7, 3, 7, 3, 7, 3},
-			      blocks[] = {9, 9, 2, 2}, odd[] = {5, 5, 6, 5, 5, 6, 6, 7, 6};
+	static const uint64_t uneven[] = {0, 0, 1, 1, 1}, one[] = {4, 4, 4}, alone[] = {0, 1, 2},
+			      cyclic[] = {7, 3, 7, 3, 7, 3}, blocks[] = {9, 9, 2, 2};
 	struct tt_hosts *h;
 	int r;
 
-	TT_CHECK(!tt_hosts_new(uneven, 5, &h) && !h);
-	TT_CHECK(!tt_hosts_new(more, 5, &h) && !h);
-	TT_CHECK(!tt_hosts_new(odd, 9, &h) && !h);
+	TT_REQUIRE(!tt_hosts_new(uneven, 5, &h) && h);
+	TT_CHECK(h->hosts == 2 && h->places == 3 && h->least == 2 && h->in_order);
+	free(h);
 	TT_CHECK(!tt_hosts_new(one, 3, &h) && !h);
 	TT_CHECK(!tt_hosts_new(alone, 3, &h) && !h);
 	TT_REQUIRE(!tt_hosts_new(blocks, 4, &h) && h);
-	TT_CHECK(h->hosts == 2 && h->each == 2 && h->in_order);
+	TT_CHECK(h->hosts == 2 && h->places == 2 && h->least == 2 && h->in_order);
 	free(h);
 	TT_REQUIRE(!tt_hosts_new(cyclic, 6, &h) && h);
-	TT_CHECK(h->hosts == 2 && h->each == 3 && !h->in_order);
+	TT_CHECK(h->hosts == 2 && h->places == 3 && !h->in_order);
 	for (r = 0; r < 6; r++) {
 		TT_CHECK(h->host[r] == r % 2 && h->local[r] == r / 2);
 		TT_CHECK(h->rank[h->host[r] * 3 + h->local[r]] == r);
@@ -210,7 +256,7 @@ static bool sends(const struct tt_alg *alg, const struct tt_plan_args *whole, in
 	if (c.bytes_sent == want.bytes && (size_t)c.steps == want.steps && c.fan_in == want.fan_in)
 		return true;
 	printf("  %s %s, %d hosts x %d, rank %d: %zu bytes in %d steps from %d, not %zu in %zu from %d\n",
-	       tt_coll_name(alg->coll), alg->name, whole->hosts->hosts, whole->hosts->each, rank,
+	       tt_coll_name(alg->coll), alg->name, whole->hosts->hosts, whole->hosts->places, rank,
 	       (size_t)c.bytes_sent, c.steps, c.fan_in, want.bytes, want.steps, want.fan_in);
 	return false;
 }
@@ -248,7 +294,7 @@ static int log2_up(int n)
 /* The formulas of doc/ALGORITHMS.md, of n bytes, with H hosts of m ranks. */
 static void check_sent(struct tt_plan_args a, int rank)
 {
-	size_t H = (size_t)a.hosts->hosts, part = a.count * ELEM / (size_t)a.hosts->each;
+	size_t H = (size_t)a.hosts->hosts, part = a.count * ELEM / (size_t)a.hosts->places;
 	size_t block = a.count * ELEM, rounds = (size_t)log2_up(a.hosts->hosts);
 	bool first = !a.hosts->local[rank], two = tt_fold_pow2((int)H) == (int)H;
 	struct sent none = {0};
@@ -397,6 +443,7 @@ static void test_faults(void)
 static const struct tt_test tests[] = {{"grid", test_grid},
 				       {"elements", test_elements},
 				       {"layouts", test_layouts},
+				       {"places", test_places},
 				       {"counts", test_counts},
 				       {"faults", test_faults},
 				       {NULL, NULL}};

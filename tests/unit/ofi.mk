@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 if HAVE_OFI
-check_PROGRAMS += tests/unit/test_ofi
-TESTS += tests/unit/test_ofi
+check_PROGRAMS += tests/unit/test_ofi tests/unit/test_ofi_ends
+TESTS += tests/unit/test_ofi tests/unit/test_ofi_ends
 tests_unit_test_ofi_SOURCES = tests/unit/test_ofi.c tests/unit/ofi_side.c tests/unit/ofi_side.h
 tests_unit_test_ofi_LDADD = libtttest.la
+tests_unit_test_ofi_ends_SOURCES = tests/unit/test_ofi_ends.c tests/unit/ofi_side.c tests/unit/ofi_side.h
+tests_unit_test_ofi_ends_LDADD = libtttest.la
 endif

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One end of a connection over transport ofi, as test_ofi.c drives it. */
+/* See ofi_side.h. */
 #include "tests/unit/ofi_side.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+const struct config msg_tcp = {"msg:tcp", "tcp", "msg", NULL};
+const struct config rdm_rxm = {"rdm:tcp;ofi_rxm", "tcp", "rdm", NULL};
+const struct config rdm_sockets = {"rdm:sockets", "sockets", "rdm", NULL};
 
 int side_open(struct side *s, const struct config *c, int rank)
 {
@@ -213,4 +218,34 @@ int remote_open(struct side *s, const struct config *c, int rank, int fd)
 	if (rc)
 		return rc;
 	return WAIT_FOR(s->up, 5000, pump(s)) ? 0 : -ETIMEDOUT;
+}
+
+int side_two(tt_rank_fn *fn, struct side_job *job, int ms, unsigned killed)
+{
+	int failed;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, job->fd))
+		return -1;
+	failed = tt_run_ranks(2, fn, job, ms, killed);
+	close(job->fd[0]);
+	close(job->fd[1]);
+	return failed;
+}
+
+int side_start(struct side *s, const struct side_job *job, int rank)
+{
+	close(job->fd[!rank]);
+	return remote_open(s, job->c, rank, job->fd[rank]);
+}
+
+int side_meet(const struct side_job *job, int rank, struct side *s)
+{
+	struct pollfd p = {.fd = job->fd[rank], .events = POLLIN};
+	char c = 1;
+
+	if (write(p.fd, &c, 1) != 1)
+		return -1;
+	if (!WAIT_FOR(poll(&p, 1, 0) == 1, 10000, pump(s)))
+		return -1;
+	return read(p.fd, &c, 1) == 1 ? 0 : -1;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One end of a connection over transport ofi, as test_ofi.c drives it. */
+/* One end of a connection over transport ofi, as test_ofi.c and test_ofi_ends.c drive it; and jobs of two processes. */
 #ifndef OFI_SIDE_H
 #define OFI_SIDE_H
 
 #include "lib/base/clock.h"
 #include "lib/wire/transport.h"
+#include "tests/test.h"
 
 extern const struct tt_tp_ops tt_ofi_tp;
 
@@ -15,6 +16,16 @@ extern const struct tt_tp_ops tt_ofi_tp;
 struct config {
 	const char *name, *provider, *ep, *addr; /* NULL: 127.0.0.1 */
 };
+
+extern const struct config msg_tcp, rdm_rxm, rdm_sockets;
+
+#define EACH(test) \
+	static void test##_msg(void) { test(&msg_tcp); } \
+	static void test##_rxm(void) { test(&rdm_rxm); } \
+	static void test##_sockets(void) { test(&rdm_sockets); }
+#define ROWS(test) \
+	{#test "_msg_tcp", test##_msg}, {#test "_rdm_rxm", test##_rxm}, \
+		{#test "_rdm_sockets", test##_sockets}
 
 struct side {
 	struct tt_env env;
@@ -59,6 +70,19 @@ int pair_connect(struct side s[2]);
 void pair_close(struct side s[2]);
 /* One end in this process, the other behind fd. */
 int remote_open(struct side *s, const struct config *c, int rank, int fd);
+
+struct side_job {
+	const struct config *c;
+	int fd[2];
+	int puts;
+};
+
+/* Two processes with fn; how many have failed. Those of killed must die. */
+int side_two(tt_rank_fn *fn, struct side_job *job, int ms, unsigned killed);
+/* Start of a rank: keep only the own end of the pair, so that the peer's death shows. */
+int side_start(struct side *s, const struct side_job *job, int rank);
+/* Both ranks come here before either goes on. */
+int side_meet(const struct side_job *job, int rank, struct side *s);
 
 /* Do the rest until cond holds; cond may have effects: it is not asked again once it held. */
 #define WAIT_FOR(cond, ms, ...) \

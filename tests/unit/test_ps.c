@@ -346,12 +346,80 @@ static void rules_cut(void)
 		}
 }
 
+/* Every kernel gives the bits of the serial one, also of what is fewer than a vector, lies anywhere, or is no number. */
+struct levels {
+	unsigned char x[(N + 1) * 8], u[(N + 1) * 8], s1[(N + 1) * 8], s2[(N + 1) * 8];
+};
+
+static void odd_values(struct levels *l, enum tutti_datatype type, int rule)
+{
+	static const float odd[] = {NAN, INFINITY, -INFINITY, -0.0f, 0, 1e-41f, 3e38f, -3e38f, 65504, 6e-8f};
+	struct tutti_ps_table gen = {.datatype = type, .elem = tutti_datatype_size(type), .width = 1};
+	uint64_t seed = (uint64_t)rule + 5, at;
+	unsigned char *to;
+	size_t i;
+
+	gen.opt = (struct tutti_ps_options){.init = TUTTI_PS_UNIFORM, .init_a = -1, .init_b = 1, .seed = seed};
+	memset(l, 0, sizeof(*l));
+	tt_ps_fill(&gen, l->x, 0, N);
+	tt_ps_fill(&gen, l->u, N, N);
+	for (i = 0; i < 2 * sizeof(odd) / sizeof(*odd); i++) {
+		at = tt_random(&seed) % N;
+		to = i % 2 ? l->x : l->u;
+		if (type == TUTTI_FLOAT64)
+			((double *)(void *)to)[at] = (double)odd[i / 2];
+		else if (type == TUTTI_FLOAT32)
+			((float *)(void *)to)[at] = odd[i / 2];
+		else
+			((uint16_t *)(void *)to)[at] = type == TUTTI_FLOAT16 ? tt_f32_to_f16(odd[i / 2])
+									     : tt_f32_to_bf16(odd[i / 2]);
+	}
+}
+
+static void levels_of(int rule, enum tutti_datatype type, size_t count, size_t off)
+{
+	static struct levels truth, other;
+	struct tutti_ps_table t = {.datatype = type, .elem = tutti_datatype_size(type), .width = 1};
+	size_t at = off * t.elem, state = off * tt_ps_state_size(type);
+	struct levels *l;
+	int level, step;
+
+	t.opt = (struct tutti_ps_options){.rule = rule, .rate = 0.05, .momentum = 0.8, .beta1 = 0.9,
+					  .beta2 = 0.95, .epsilon = 1e-6, .weight_decay = 0.1};
+	for (level = TT_REDUCE_TRUTH; level < TT_REDUCE_LEVELS; level++) {
+		if (!tt_reduce_use((enum tt_reduce_level)level))
+			continue;
+		l = level == TT_REDUCE_TRUTH ? &truth : &other;
+		odd_values(l, type, rule);
+		for (step = 1; step <= 3; step++)
+			tt_ps_apply(&t, l->x + at, l->u + at, l->s1 + state, l->s2 + state, count,
+				    (uint64_t)step);
+		TT_CHECK(level == TT_REDUCE_TRUTH || !memcmp(&truth, &other, sizeof(truth)));
+	}
+	tt_reduce_use(tt_reduce_best());
+}
+
+static void rules_levels(void)
+{
+	static const size_t counts[] = {0, 1, 2, 3, 5, 7, 9, 15, 16, 17, 31, 33, 47, 63, 65, 127, 255, 600};
+	int rule, type;
+	size_t i;
+
+	for (rule = TUTTI_PS_SUM; rule <= TUTTI_PS_ADAMW; rule++)
+		for (type = TUTTI_FLOAT16; type <= TUTTI_FLOAT64; type++)
+			for (i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
+				levels_of(rule, (enum tutti_datatype)type, counts[i], 0);
+				levels_of(rule, (enum tutti_datatype)type, counts[i], 1);
+			}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"place", place}, {"keys_spread", keys_spread}, {"keys_weighted", keys_weighted},
 		{"keys", keys}, {"urgent", urgent}, {"magnitude", magnitude}, {"fill", fill},
-		{"rules", rules}, {"rules_cut", rules_cut}, {NULL, NULL}};
+		{"rules", rules}, {"rules_cut", rules_cut}, {"rules_levels", rules_levels},
+		{NULL, NULL}};
 
 	return tt_test_main("ps_parts", tests, argc, argv);
 }

@@ -318,6 +318,7 @@ parameter_server() {
 	program tests/mp/test_ps_save verbs
 	program tests/mp/test_ps_copies one_verbs
 	program tests/mp/test_ps_essp verbs
+	program tests/mp/test_ps_relay verbs
 	program tests/mp/test_ps_modes verbs
 	program tests/mp/test_ps_clock worker_dies_verbs
 }
@@ -330,6 +331,9 @@ survive()
 	TT_FORKS=${TT_FORKS:-30} program tests/fault/test_fork verbs
 	TT_ONLY=verbs TT_POINTS=${TT_POINTS:-20} program tests/fault/test_points
 }
+# A few of each kind, each kind of way to connect; make soak takes every one.
+nth() { TT_TIMES=${TT_TIMES:-1} program tests/fault/test_nth verbs verbs_cm verbs_files; }
+listen() { sh "$TT_SRC/tests/fault/listen.sh" verbs; }
 death_rdmacm() { TUTTI_VERBS_CM=rdmacm program tests/mp/test_kill kill_verbs; }
 turned_away() { program tests/vm/test_cm; }
 atomics_mask()
@@ -364,6 +368,8 @@ run parameter_server parameter_server
 run messages messages
 run death death
 run survive survive
+run nth nth
+run listen listen
 run rdmacm test_rdmacm
 run rdmacm_no_address test_rdmacm_no_address
 run death_rdmacm death_rdmacm

@@ -64,11 +64,41 @@ static bool start_job(struct pack *p)
 		}
 		say("there is no %s here, staying in the home directory", s->wdir);
 	}
+	if (s->gate && access(s->gate, R_OK | W_OK | X_OK)) {
+		fail("%s, through which new processes join (TUTTI_BOOT_DIR), cannot be used here: %s", s->gate,
+		     strerror(errno));
+		return false;
+	}
 	s->store_fd = agent.store_fd;
 	agent.store_fd = -1;
 	agent.local = local_start(s, &events, !s->first);
-	explicit_bzero(s->secret, sizeof(s->secret));
+	if (!s->gate)
+		explicit_bzero(s->secret, sizeof(s->secret));
 	return agent.local;
+}
+
+/* What can't be started counts as a process that was killed at once: the launcher waits for its end. */
+static bool replace(struct pack *p)
+{
+	const struct share *s = &agent.share;
+	int rank = (int)unpack_u32(p);
+
+	if (p->bad || !agent.local || !s->gate || rank < s->first || rank >= s->first + s->count)
+		return false;
+	if (local_replace(agent.local, s, rank))
+		on_ended(NULL, rank, SIGKILL);
+	return true;
+}
+
+static bool tell_outside(struct pack *p)
+{
+	struct pack reply = {0};
+
+	pack_u32(&reply, unpack_u32(p));
+	pack_u32(&reply, agent.local ? (uint32_t)local_outside(agent.local) : 0);
+	agent.orphan |= !frame_send(STDOUT_FILENO, FRAME_OUTSIDE, &reply);
+	pack_free(&reply);
+	return !p->bad;
 }
 
 static bool start_listening(struct pack *p)
@@ -111,6 +141,10 @@ static bool handle(int type, struct pack *p)
 		if (agent.local)
 			local_feed(agent.local, data, len);
 		return true;
+	case FRAME_REPLACE:
+		return replace(p);
+	case FRAME_OUTSIDE:
+		return tell_outside(p);
 	}
 	return false;
 }
@@ -169,6 +203,12 @@ static void end_ranks(void)
 		loop_once(100);
 }
 
+/* With a gate it stays when all have ended: new processes may be started in their places. */
+static bool needed(void)
+{
+	return !agent.local || local_running(agent.local) || agent.share.gate;
+}
+
 int agent_main(void)
 {
 	agent.store_fd = -1;
@@ -176,7 +216,7 @@ int agent_main(void)
 	agent.in = (struct watch){.fd = STDIN_FILENO, .events = POLLIN, .fn = on_input};
 	loop_add(&agent.in);
 	say_hello();
-	while (!agent.orphan && !agent.failed && (!agent.local || local_running(agent.local)))
+	while (!agent.orphan && !agent.failed && needed())
 		loop_once(-1);
 	loop_del(&agent.in);
 	end_ranks();

@@ -205,6 +205,7 @@ void share_pack(struct pack *p, const struct share *s)
 	pack_u32(p, s->wdir_must);
 	pack_strs(p, s->env);
 	pack_strs(p, s->argv);
+	pack_str(p, s->gate);
 }
 
 static void unpack_into(struct pack *p, void *dst, size_t size, bool exact)
@@ -234,12 +235,18 @@ bool share_unpack(struct pack *p, struct share *s)
 	s->wdir_must = unpack_u32(p);
 	s->env = unpack_strs(p);
 	s->argv = unpack_strs(p);
+	s->gate = unpack_str(p);
+	if (!*s->gate) {
+		free(s->gate);
+		s->gate = NULL;
+	}
 	return !p->bad && s->argv[0] && s->count > 0 && s->first >= 0 && s->nranks - s->first >= s->count;
 }
 
 void share_free(struct share *s)
 {
 	free(s->wdir);
+	free(s->gate);
 	strs_free(s->env);
 	strs_free(s->argv);
 	explicit_bzero(s->secret, sizeof(s->secret));

@@ -12,9 +12,9 @@
 
 static char made[200];
 
-const char *gate_dir(void)
+char *gate_dir(void)
 {
-	const char *told = getenv("TUTTI_BOOT_DIR"), *tmp = getenv("TMPDIR");
+	char *told = getenv("TUTTI_BOOT_DIR"), *tmp = getenv("TMPDIR");
 
 	if (told && *told)
 		return told;

@@ -20,6 +20,7 @@
 #define TERM_MS 2000
 #define STOP_MS 30000 /* after a forwarded SIGINT, SIGTERM or SIGHUP: ranks may save their state */
 #define HELLO_MS 60000
+#define LOOK_MS 1000 /* how often it is looked who has joined, where ranks are replaced */
 
 enum phase { RUNNING, GRACE, TERMINATED, KILLED };
 
@@ -33,6 +34,8 @@ static struct {
 	bool failed;	 /* status is final */
 	bool *ended;	 /* by rank */
 	int replaced;	 /* so often, by --replace */
+	unsigned question; /* the last to other hosts: how many new processes have not joined */
+	int64_t ask_next;
 	int lost;	 /* the status for a killed rank without which the job went on */
 	bool succeeded;	 /* a rank has ended with status 0 */
 	bool dismissed;	 /* those that run never joined, and are ended as there is nothing to join */
@@ -105,15 +108,60 @@ static void describe(char *text, size_t size, int rank, int status)
 			 WEXITSTATUS(status));
 }
 
+/*
+ * How many new processes have not joined: asked of other hosts as often as a rank ends, since whoever was inside then
+ * may have ended in between, and now and then. -1: not all have answered.
+ */
+static int outside(void)
+{
+	int i, there, n = job.local ? local_outside(job.local) : 0;
+
+	for (i = 0; i < job.opt->hosts.n; i++) {
+		if (!job.opt->hosts.v[i].remote)
+			continue;
+		there = remote_outside(job.opt->hosts.v[i].remote, job.question);
+		if (there < 0)
+			return -1;
+		n += there;
+	}
+	return n;
+}
+
+static void ask_outside(void)
+{
+	int i;
+
+	if (!job.replaced)
+		return;
+	job.question++;
+	job.ask_next = now_ms() + LOOK_MS;
+	for (i = 0; i < job.opt->hosts.n; i++)
+		if (job.opt->hosts.v[i].remote)
+			remote_ask_outside(job.opt->hosts.v[i].remote, job.question);
+}
+
+/* A new process where the rank was. */
+static int start_again(int rank)
+{
+	struct host *h = host_of(rank);
+
+	if (h->remote)
+		return remote_replace(h->remote, rank);
+	job.share.first = h->first;
+	job.share.count = h->count;
+	job.share.env = job.opt->env;
+	return local_replace(job.local, &job.share, rank);
+}
+
 /* With --replace a killed rank is not the end of the job, as long as there are others. */
 static bool goes_on(int rank, int status, const char *text)
 {
 	if (job.opt->replace < 0 || !WIFSIGNALED(status) || job.phase != RUNNING)
 		return false;
 	job.lost = 128 + WTERMSIG(status);
-	if (job.dismissed || !job.running || local_outside(job.local) == job.running)
+	if (job.dismissed || !job.running || outside() == job.running)
 		return true;
-	if (job.replaced == job.opt->replace || local_replace(job.local, &job.share, rank)) {
+	if (job.replaced == job.opt->replace || start_again(rank)) {
 		say("%s; the others go on", text);
 		return true;
 	}
@@ -128,10 +176,10 @@ static bool goes_on(int rank, int status, const char *text)
 static void dismiss(void)
 {
 	if (job.opt->replace < 0 || job.dismissed || !job.running || job.phase != RUNNING ||
-	    local_outside(job.local) < job.running)
+	    outside() < job.running)
 		return;
 	job.dismissed = true;
-	local_signal(job.local, SIGKILL);
+	signal_all(SIGKILL);
 }
 
 static void on_ended(void *arg, int rank, int status)
@@ -144,6 +192,7 @@ static void on_ended(void *arg, int rank, int status)
 	job.running--;
 	job.succeeded |= !status;
 	describe(text, sizeof(text), rank, status);
+	ask_outside();
 	if (goes_on(rank, status, text)) {
 		dismiss();
 		return;
@@ -172,6 +221,7 @@ static void on_fed(void *arg)
 	job.in.events = POLLIN;
 }
 
+/* With --replace the others go on without a host's ranks, as without ranks that were killed. */
 static void on_lost(void *arg, struct host *host)
 {
 	int rank;
@@ -181,7 +231,15 @@ static void on_lost(void *arg, struct host *host)
 			job.ended[rank] = true;
 			job.running--;
 		}
-	set_failed(STATUS_LAUNCHER);
+	if (job.opt->replace < 0 || job.phase != RUNNING || !remote_vanished(host->remote)) {
+		set_failed(STATUS_LAUNCHER);
+		return;
+	}
+	job.lost = STATUS_LAUNCHER;
+	if (job.running)
+		say("the ranks on %s are gone; the others go on", host->name);
+	ask_outside();
+	dismiss();
 }
 
 static void reap(void)
@@ -241,6 +299,8 @@ static void advance_phase(void)
 		set_failed(STATUS_TIMEOUT);
 		enter(GRACE, 0);
 	}
+	if (now_ms() >= job.ask_next)
+		ask_outside();
 	dismiss();
 	if (job.next < 0 || now_ms() < job.next)
 		return;
@@ -255,7 +315,7 @@ static void advance_phase(void)
 
 static int wait_ms(void)
 {
-	int64_t until = job.next, left, most = job.replaced ? 1000 : 60000; /* dismiss() looks now and then */
+	int64_t until = job.next, left, most = job.replaced ? LOOK_MS : 60000; /* dismiss() looks now and then */
 
 	if (!job.failed && job.deadline >= 0 && (until < 0 || job.deadline < until))
 		until = job.deadline;
@@ -398,12 +458,18 @@ static int start_on(struct host *h, char **remote_env)
 
 static int prepare_replacing(void)
 {
+	const char *told = getenv("TUTTI_BOOT_DIR"), *other = NULL;
 	int i;
 
-	for (i = 0; i < job.opt->hosts.n; i++)
-		if (!job.opt->hosts.v[i].local)
-			return fail("--replace is for ranks of this host only, and host %s is another",
-				    job.opt->hosts.v[i].name);
+	for (i = 0; i < job.opt->hosts.n && !other; i++)
+		other = job.opt->hosts.v[i].local ? NULL : job.opt->hosts.v[i].name;
+	if (other && (!told || !*told)) {
+		if (!job.opt->replace)
+			return 0; /* nobody will join */
+		return fail("--replace with ranks on another host (%s) needs TUTTI_BOOT_DIR, a directory that all "
+			    "hosts share: new processes find the job through it",
+			    other);
+	}
 	job.share.gate = gate_dir();
 	return job.share.gate ? 0 : -1;
 }

@@ -22,8 +22,11 @@ struct remote {
 	int to; /* its standard input */
 	struct watch from;
 	struct frames frames;
-	bool ready, lost, failed, done;
-	int running; /* ranks that were sent there and have not ended */
+	bool ready, lost, failed;
+	int count;	   /* ranks that were sent there */
+	int running;	   /* of them, those that have not ended */
+	unsigned answered; /* question about those that have not joined */
+	int outside;
 	char *client_addr, *store;
 };
 
@@ -52,9 +55,11 @@ static void lose(struct remote *r)
 	if (r->to >= 0)
 		close(r->to); /* an agent that still lives then ends its ranks */
 	r->to = -1;
-	if (r->lost || r->done)
+	if (r->lost)
 		return;
 	r->lost = true;
+	if (r->count && !r->running && !r->failed)
+		return; /* nothing was left to do there */
 	if (r->failed)
 		fail("host %s: could not do its part (see above)", r->host->name);
 	else if (!r->ready)
@@ -95,7 +100,7 @@ static bool on_ended(struct remote *r, struct pack *p)
 
 	if (p->bad || rank < r->host->first || rank >= r->host->first + r->host->count)
 		return false;
-	r->done = !--r->running;
+	r->running--;
 	r->events.ended(r->events.arg, rank, status);
 	return true;
 }
@@ -128,6 +133,10 @@ static bool handle(struct remote *r, int type, struct pack *p)
 	case FRAME_STDIN:
 		r->events.fed(r->events.arg);
 		return true;
+	case FRAME_OUTSIDE:
+		r->answered = unpack_u32(p);
+		r->outside = (int)unpack_u32(p);
+		return !p->bad && r->outside >= 0;
 	case FRAME_FAILED:
 		r->failed = true;
 		return false;
@@ -263,7 +272,7 @@ void remote_job(struct remote *r, const struct share *share)
 {
 	struct pack p = {0};
 
-	r->running = share->count;
+	r->count = r->running = share->count;
 	share_pack(&p, share);
 	send_frame(r, FRAME_JOB, &p);
 	pack_free(&p);
@@ -276,6 +285,38 @@ void remote_signal(struct remote *r, int sig)
 	pack_u32(&p, (uint32_t)sig);
 	send_frame(r, FRAME_SIGNAL, &p);
 	pack_free(&p);
+}
+
+int remote_replace(struct remote *r, int rank)
+{
+	struct pack p = {0};
+
+	if (r->to < 0)
+		return fail("host %s: no connection to start another process there", r->host->name);
+	r->running++;
+	pack_u32(&p, (uint32_t)rank);
+	send_frame(r, FRAME_REPLACE, &p);
+	pack_free(&p);
+	return 0;
+}
+
+void remote_ask_outside(struct remote *r, unsigned question)
+{
+	struct pack p = {0};
+
+	pack_u32(&p, question);
+	send_frame(r, FRAME_OUTSIDE, &p);
+	pack_free(&p);
+}
+
+int remote_outside(const struct remote *r, unsigned question)
+{
+	return r->lost ? 0 : r->answered >= question ? r->outside : -1;
+}
+
+bool remote_vanished(const struct remote *r)
+{
+	return r->lost && r->ready && r->count && !r->failed;
 }
 
 void remote_feed(struct remote *r, const char *data, size_t len)

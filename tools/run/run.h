@@ -112,7 +112,7 @@ struct share {
 	char *wdir;	/* NULL: stay */
 	bool wdir_must; /* else a missing directory is only worth a warning */
 	char **env, **argv;
-	const char *gate; /* directory through which new processes join; NULL: none do */
+	char *gate; /* directory through which new processes join; NULL: none do */
 };
 
 /* The path of a program: as given if it has a slash, else from PATH, else beside tutti_run. */
@@ -163,7 +163,7 @@ void local_free(struct local *local);
 /* ---- gate.c ---- */
 
 /* The directory for --replace: the one of TUTTI_BOOT_DIR, or one made for this job. NULL: said why. */
-const char *gate_dir(void);
+char *gate_dir(void);
 void gate_remove(void);
 
 /* ---- output.c ---- */
@@ -194,10 +194,12 @@ enum frame_type {
 	FRAME_STDIN = 'I',  /* to: bytes, none at the end; back: taken, more may come */
 	FRAME_OUT = 'O',    /* from: rank, stream, bytes */
 	FRAME_ENDED = 'X',  /* from: rank, status */
+	FRAME_REPLACE = 'R', /* to: rank, in whose place a new process is started */
+	FRAME_OUTSIDE = 'U', /* to: number of the question; back: that, how many have not joined the job */
 	FRAME_FAILED = 'F'  /* from: nothing; the agent said why on its standard error */
 };
 
-#define AGENT_PROTOCOL 1
+#define AGENT_PROTOCOL 2
 
 /* A frame being written or read: 32-bit numbers and length-prefixed bytes. */
 struct pack {
@@ -251,6 +253,14 @@ void remote_job(struct remote *r, const struct share *share);
 void remote_signal(struct remote *r, int sig);
 void remote_feed(struct remote *r, const char *data, size_t len);
 void remote_reap(struct remote *r); /* on SIGCHLD */
+/* A new process in the place of a rank that has ended; 0: asked for. */
+int remote_replace(struct remote *r, int rank);
+/* Ask how many new processes there have not joined the job, as local_outside. */
+void remote_ask_outside(struct remote *r, unsigned question);
+/* The answer to this question, or to a later one; -1: there is none yet. */
+int remote_outside(const struct remote *r, unsigned question);
+/* It had its part of the job, and the connection is gone: not, it could not do its part. */
+bool remote_vanished(const struct remote *r);
 void remote_free(struct remote *r);
 
 int agent_main(void);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The hot calls of transport shm: put, get, amo, msg, map, and the cache of the peer's regions. */
 #include "config.h"
+#include "lib/base/copy.h"
 #include "transports/shm/shm.h"
 
 #include <errno.h>
@@ -256,7 +257,9 @@ static int shm_put(struct tt_ep *base, const struct tt_rma *rma)
 		err = begin(ep, rma->remote, rma->len, rma->rkey, TT_ACCESS_WRITE, &span);
 		if (err)
 			return err;
-		if (span.ptr)
+		if (span.ptr && rma->flags & TT_RMA_AWAY)
+			tt_copy_away(span.ptr, rma->local, rma->len);
+		else if (span.ptr)
 			memcpy(span.ptr, rma->local, rma->len);
 		else
 			err = vm_copy(ep, rma->local, rma->remote, rma->len, true);

@@ -414,54 +414,51 @@ static int put_in_request(struct vb_ep *ep, const struct tt_rma *rma)
 	return put_whole(ep, 0, rma, &wr, !(rma->flags & TT_RMA_REMOTE));
 }
 
-static int vb_put(struct tt_ep *base, const struct tt_rma *rma)
+/* From or into memory: in pieces on all queue pairs, or as a whole on one. */
+static inline int by_memory(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opcode opcode)
 {
-	struct vb_ep *ep = (struct vb_ep *)base;
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
 	int err, i;
 
-	if (ep->state != VB_UP)
-		return not_up(ep);
-	if (rma->len <= (size_t)vb_tp_of(ep)->inline_max)
-		return put_in_request(ep, rma);
 	if (!rma->mr)
 		return no_mr();
-	err = try_split(ep, rma, IBV_WR_RDMA_WRITE);
+	err = try_split(ep, rma, opcode);
 	if (err != -ERANGE)
 		return err;
 	i = pick(ep);
 	if (i < 0)
 		return -EAGAIN;
-	rdma_wr(&wr, &sge, &ep->qp[i], rma, 0, rma->len, IBV_WR_RDMA_WRITE);
-	return put_whole(ep, i, rma, &wr, false);
-}
-
-static int vb_get(struct tt_ep *base, const struct tt_rma *rma)
-{
-	struct vb_ep *ep = (struct vb_ep *)base;
-	struct ibv_send_wr wr;
-	struct ibv_sge sge;
-	int err, i;
-
-	if (ep->state != VB_UP)
-		return not_up(ep);
-	if (!rma->len)
-		return TT_FINISHED;
-	if (!rma->mr)
-		return no_mr();
-	err = try_split(ep, rma, IBV_WR_RDMA_READ);
-	if (err != -ERANGE)
-		return err;
-	i = pick(ep);
-	if (i < 0)
-		return -EAGAIN;
-	rdma_wr(&wr, &sge, &ep->qp[i], rma, 0, rma->len, IBV_WR_RDMA_READ);
+	rdma_wr(&wr, &sge, &ep->qp[i], rma, 0, rma->len, opcode);
+	if (opcode == IBV_WR_RDMA_WRITE)
+		return put_whole(ep, i, rma, &wr, false);
 	err = post_later(ep, i, &wr, rma->len, rma->user);
 	if (err)
 		return posting_failed(&ep->qp[i], err);
 	charge(ep, i, rma->len);
 	return TT_STARTED;
+}
+
+static int vb_put(struct tt_ep *base, const struct tt_rma *rma)
+{
+	struct vb_ep *ep = (struct vb_ep *)base;
+
+	if (ep->state != VB_UP)
+		return not_up(ep);
+	if (rma->len <= (size_t)vb_tp_of(ep)->inline_max)
+		return put_in_request(ep, rma);
+	return by_memory(ep, rma, IBV_WR_RDMA_WRITE);
+}
+
+static int vb_get(struct tt_ep *base, const struct tt_rma *rma)
+{
+	struct vb_ep *ep = (struct vb_ep *)base;
+
+	if (ep->state != VB_UP)
+		return not_up(ep);
+	if (!rma->len)
+		return TT_FINISHED;
+	return by_memory(ep, rma, IBV_WR_RDMA_READ);
 }
 
 /* Atomics of different devices are not atomic to each other: all peers use the first one of the target. */

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "lib/base/copy.h"
+
+#include <stdint.h>
+#include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#define LINE 64
+#define WORTH 8192 /* bytes; fewer are read again soon after, from a cache */
+
+#ifdef __SSE2__
+/* Whole lines, to where one begins. */
+static void copy_lines(char *to, const char *from, size_t len)
+{
+	size_t at;
+
+	for (at = 0; at < len; at += LINE) {
+		__m128i a = _mm_loadu_si128((const __m128i *)(const void *)(from + at));
+		__m128i b = _mm_loadu_si128((const __m128i *)(const void *)(from + at + 16));
+		__m128i c = _mm_loadu_si128((const __m128i *)(const void *)(from + at + 32));
+		__m128i d = _mm_loadu_si128((const __m128i *)(const void *)(from + at + 48));
+
+		_mm_stream_si128((__m128i *)(void *)(to + at), a);
+		_mm_stream_si128((__m128i *)(void *)(to + at + 16), b);
+		_mm_stream_si128((__m128i *)(void *)(to + at + 32), c);
+		_mm_stream_si128((__m128i *)(void *)(to + at + 48), d);
+	}
+	_mm_sfence();
+}
+#else
+static void copy_lines(char *to, const char *from, size_t len)
+{
+	memcpy(to, from, len);
+}
+#endif
+
+void tt_copy_away(void *to, const void *from, size_t len)
+{
+	size_t before = (LINE - (uintptr_t)to % LINE) % LINE, lines;
+
+	if (len < WORTH) {
+		memcpy(to, from, len);
+		return;
+	}
+	lines = (len - before) / LINE * LINE;
+	memcpy(to, from, before);
+	copy_lines((char *)to + before, (const char *)from + before, lines);
+	before += lines;
+	memcpy((char *)to + before, (const char *)from + before, len - before);
+}

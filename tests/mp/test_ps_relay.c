@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ESSP with blocks that workers pass on: a server sends less, and nothing else changes, whoever dies or stops. Every
+ * worker adds 1 to all, clock after clock, so sums tell which clocks were seen.
+ */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WORKERS 6
+#define BIG 150001 /* elements: several blocks */
+#define KEYS 300
+#define WIDTH 6
+#define CLOCKS 10
+#define LONG 20 /* clocks while somebody is stopped */
+
+struct how {
+	int staleness, clocks;
+	int dies, stops; /* the worker that does, in clock 3; -1: none */
+	bool half;	 /* each worker pulls some of the rows only */
+	double most;	 /* tables that the server sends in a clock */
+};
+
+struct tables {
+	struct tutti_ps_table *dense, *rows;
+	uint64_t key[KEYS];
+	int keys;
+	float *one, *v;
+};
+
+static int in_bounds(const struct mp_job *job, const float *v, size_t n, int clock)
+{
+	const struct how *how = job->arg;
+	int s = how->staleness, others = clock < s ? 0 : clock - s;
+	float least = (float)(clock + (WORKERS - 1) * others), most = (float)(WORKERS * how->clocks);
+	size_t i;
+
+	if (how->dies >= 0) /* its pushes end somewhere */
+		least = (float)(clock + (WORKERS - 2) * others);
+	if (s == 0)
+		most = (float)(WORKERS * clock);
+	for (i = 0; i < n; i++)
+		if (v[i] < least || v[i] > most) {
+			fprintf(stderr, "rank %d, clock %d, element %zu: %g, not %g to %g\n", job->rank,
+				clock, i, v[i], least, most);
+			return 1;
+		}
+	return 0;
+}
+
+static int pull_all(struct mp_job *job, struct tables *t, int clock)
+{
+	memset(t->v, 0xff, BIG * sizeof(float));
+	MP_OK(tutti_ps_pull(t->dense, t->v, 0, BIG, TUTTI_FLOAT32));
+	TT_EXPECT(!in_bounds(job, t->v, BIG, clock));
+	if (((const struct how *)job->arg)->half && clock)
+		return 0; /* rows are pushed by others, each some of them */
+	MP_OK(tutti_ps_pull_rows(t->rows, t->key, (size_t)t->keys, t->v, TUTTI_FLOAT32));
+	if (!((const struct how *)job->arg)->half)
+		TT_EXPECT(!in_bounds(job, t->v, (size_t)t->keys * WIDTH, clock));
+	return 0;
+}
+
+/* In rank order, so the first relays to the next two, and these to the others. */
+static int subscribe(struct mp_job *job, struct tables *t)
+{
+	int r;
+
+	for (r = 1; r < job->n; r++) {
+		if (r == job->rank)
+			TT_EXPECT(!pull_all(job, t, 0));
+		mp_meet(job);
+	}
+	return 0;
+}
+
+/* Of the clock at which who is to die does, or stops until all others have reached the end. */
+static int accident(struct mp_job *job, int clock)
+{
+	const struct how *how = job->arg;
+	int w = job->rank - 1;
+
+	if (clock == 3 && how->dies == w)
+		raise(SIGKILL);
+	if (clock == 3 && how->stops == w)
+		raise(SIGSTOP);
+	if (clock == how->clocks && how->stops >= 0 && how->stops != w &&
+	    atomic_fetch_add(&job->shared->word[0], 1) == WORKERS - 2)
+		kill(atomic_load(&job->shared->pid[how->stops + 1]), SIGCONT);
+	return 0;
+}
+
+static int work(struct mp_job *job, struct tutti_ps *ps, struct tables *t)
+{
+	const struct how *how = job->arg;
+	int c;
+
+	TT_EXPECT(!subscribe(job, t));
+	for (c = 1; c <= how->clocks; c++) {
+		MP_OK(tutti_ps_push(t->dense, t->one, 0, BIG, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_push_rows(t->rows, t->key, (size_t)t->keys, t->one, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_clock(ps));
+		TT_EXPECT(!pull_all(job, t, c));
+		TT_EXPECT(!accident(job, c));
+	}
+	return 0;
+}
+
+/* What this rank has sent, in tables. */
+static double sent(struct mp_job *job)
+{
+	struct tutti_stats stats = {.size = sizeof(stats)};
+
+	tutti_stats_get(job->ctx, &stats);
+	return (double)stats.put_bytes / (BIG * sizeof(float));
+}
+
+static void fill(struct mp_job *job, struct tables *t)
+{
+	const struct how *how = job->arg;
+	int i;
+
+	for (i = 0; i < BIG; i++)
+		t->one[i] = 1;
+	for (i = 0; i < KEYS; i++) /* of half: two neighbouring workers have some in common */
+		if (!how->half || i / 50 == job->rank - 1 || i / 50 == job->rank % WORKERS || i < 20)
+			t->key[t->keys++] = (uint64_t)(i * 7919 % KEYS) << 20;
+}
+
+static int relay_body(struct mp_job *job)
+{
+	const struct how *how = job->arg;
+	struct tutti_ps_config config = {.size = sizeof(config), .staleness = how->staleness,
+					 .role = job->rank ? TUTTI_PS_WORKER : TUTTI_PS_SERVER};
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO, .essp = 1};
+	struct tables t = {.keys = 0};
+	struct tutti_ps *ps;
+	double tables;
+	int r;
+
+	MP_OK(tutti_ps_open(job->world, &config, &ps));
+	MP_OK(tutti_ps_dense(ps, "d", BIG, TUTTI_FLOAT32, &opt, &t.dense));
+	MP_OK(tutti_ps_rows(ps, "r", WIDTH, 2 * KEYS, TUTTI_FLOAT32, &opt, &t.rows));
+	for (r = 1; r < job->n && !job->rank; r++)
+		mp_meet(job);
+	if (job->rank) {
+		t.v = malloc(BIG * sizeof(float));
+		MP_OK(tutti_alloc(job->ctx, BIG * sizeof(float), (void **)&t.one));
+		fill(job, &t);
+		TT_EXPECT(!work(job, ps, &t));
+		MP_OK(tutti_free(t.one));
+		free(t.v);
+	}
+	MP_OK(tutti_ps_close(ps));
+	tables = sent(job) / (how->clocks + 1);
+	if (!job->rank && how->most > 0 && tables > how->most)
+		fprintf(stderr, "the server sent %.2f tables in a clock, not at most %.2f\n", tables, how->most);
+	TT_EXPECT(job->rank || how->most <= 0 || tables <= how->most);
+	return 0;
+}
+
+static void run(const char *env, struct how how)
+{
+	how.clocks = how.clocks ? how.clocks : CLOCKS;
+	if (MP_RUN(.n = WORKERS + 1, .env = env, .fn = relay_body, .arg = &how,
+		   .killed = how.dies >= 0 ? 2u << how.dies : 0)) {
+		fprintf(stderr, "staleness %d, worker %d dies, %d stops, %s\n", how.staleness, how.dies,
+			how.stops, env);
+		TT_CHECK(false);
+	}
+}
+
+/* Under BSP all get the same publications: one root gets each once, six would get it six times. */
+static void less(void)
+{
+	run("TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1",
+	    (struct how){.dies = -1, .stops = -1, .most = 1.6});
+	run("TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=3",
+	    (struct how){.dies = -1, .stops = -1, .most = 3.6});
+	run("TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1",
+	    (struct how){.dies = -1, .stops = -1, .half = true});
+}
+
+static void faults(void)
+{
+	run("TUTTI_TRANSPORT=fault:shm TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1 "
+	    "TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2,finish=1", (struct how){2, 0, -1, -1, false, 0});
+	if (!mp_no_ofi())
+		run("TUTTI_TRANSPORT=fault:ofi TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1 TUTTI_HOST_ID=%h "
+		    "TUTTI_FAULT=seed=4,delay=0.1:100,reorder=0.3,again=0.2", (struct how){0, 0, -1, -1, false, 0});
+}
+
+static void verbs(void)
+{
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	run("TUTTI_TRANSPORT=verbs TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1", (struct how){2, 0, -1, -1, false, 0});
+	run("TUTTI_TRANSPORT=verbs TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1", (struct how){0, 0, 0, -1, false, 0});
+}
+
+/* Over the traces of such runs the checker proves the bound and read-my-writes. */
+static void traced(const struct how *ways, int n)
+{
+	char dir[] = "/tmp/tutti-relay-XXXXXX", env[300], command[300];
+	const char *build = getenv("TT_BUILD");
+	int i;
+
+	TT_CHECK(mkdtemp(dir) != NULL);
+	for (i = 0; i < n; i++) {
+		snprintf(env, sizeof(env), "TUTTI_PS_TRACE=%s/t%d TUTTI_PS_RELAY=1 TUTTI_PS_VERIFY=1 "
+			 "TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=7,delay=0.1:100,reorder=0.3", dir, i);
+		run(env, ways[i]);
+		snprintf(command, sizeof(command), "%s/tutti_ps_check %s/t%d.* >%s/out || { cat %s/out; false; }",
+			 build ? build : ".", dir, i, dir, dir);
+		TT_CHECK(system(command) == 0);
+	}
+	snprintf(command, sizeof(command), "rm -rf %s", dir);
+	TT_CHECK(system(command) == 0);
+}
+
+static void bounds(void)
+{
+	static const struct how ways[] = {{0, 0, -1, -1, false, 0}, {2, 0, -1, -1, false, 0}};
+
+	traced(ways, 2);
+}
+
+/* The first relays to two, the second to others; the last to nobody. */
+static void deaths(void)
+{
+	static const struct how ways[] = {
+		{0, 0, 0, -1, false, 0}, {2, 0, 0, -1, false, 0}, {2, 0, 1, -1, false, 0}, {0, 0, 5, -1, false, 0}};
+
+	traced(ways, 4);
+}
+
+/* Who relays, and is stopped, holds up nobody within the bound: the others get LONG clocks ahead of it. */
+static void stops(void)
+{
+	static const struct how ways[] = {{LONG, LONG, -1, 0, false, 0}, {LONG, LONG, -1, 1, false, 0}};
+
+	traced(ways, 2);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {{"less", less},	   {"faults", faults}, {"verbs", verbs},
+					       {"bounds", bounds}, {"deaths", deaths}, {"stops", stops},
+					       {NULL, NULL}};
+
+	return tt_test_main("ps_relay", tests, argc, argv);
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connections of transport ofi that are refused, break, or are closed with something under way; and what is left of them. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/test.h"
+#include "tests/unit/ofi_side.h"
+
+static void wrong_token(void)
+{
+	struct card card[2], forged;
+	struct side s[2];
+	int i;
+
+	TT_REQUIRE(!side_open(&s[0], &msg_tcp, 0) && !side_open(&s[1], &msg_tcp, 1));
+	tutti_set_log(NULL, NULL, TUTTI_LOG_NONE);
+	for (i = 0; i < 2; i++) {
+		TT_REQUIRE(!side_ep(&s[0], &card[0]) && !side_ep(&s[1], &card[1]));
+		forged = card[i ? 0 : 1];
+		forged.blob[8] ^= 1; /* the token */
+		/* first the active side, then the passive side knows a wrong one */
+		TT_CHECK(!side_connect(&s[0], i ? &card[1] : &forged, 1));
+		TT_CHECK(!side_connect(&s[1], i ? &forged : &card[0], 0));
+		TT_CHECK(WAIT_FOR(s[0].down, 3000, pump(&s[0]); pump(&s[1])));
+		TT_CHECK(s[0].status < 0 && !s[0].up && !s[1].up && !s[1].down);
+		s[0].tp->ops->ep_close(s[0].ep);
+		s[1].tp->ops->ep_close(s[1].ep);
+	}
+	tutti_set_log(NULL, NULL, TUTTI_LOG_DEFAULT);
+	TT_CHECK(!pair_connect(s));
+	pair_close(s);
+}
+
+/* Addresses of other versions and other providers are refused with a sentence. */
+static void wrong_blob(void)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct card card[2];
+	struct side s[2];
+
+	TT_REQUIRE(!side_open(&s[0], &rdm_rxm, 0) && !side_open(&s[1], &rdm_sockets, 1));
+	TT_REQUIRE(!side_ep(&s[0], &card[0]) && !side_ep(&s[1], &card[1]));
+	TT_CHECK(side_connect(&s[0], &card[1], 1) == -TUTTI_ETRANSPORT);
+	TT_CHECK(!tutti_last_error(&info) && strstr(info.text, "sockets"));
+	card[1].blob[0] ^= 1;
+	TT_CHECK(side_connect(&s[0], &card[1], 1) == -TUTTI_EVERSION);
+	card[1].len--;
+	TT_CHECK(side_connect(&s[0], &card[1], 1) == -TUTTI_EVERSION);
+	pair_close(s);
+}
+
+static void refused(void)
+{
+	static const struct config bad[] = {{"", "shm", "rdm", NULL}, {"", "udp;ofi_rxd", "rdm", NULL},
+					    {"", "nosuch", "msg", NULL}, {"", "tcp", "msg", NULL}};
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct side s;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		TT_CHECK(side_open(&s, &bad[i], 0) == -TUTTI_ETRANSPORT);
+		TT_CHECK(!tutti_last_error(&info) && strstr(info.text, bad[i].provider));
+	}
+	TT_REQUIRE(!side_open(&s, &bad[3], 0));
+	side_close(&s);
+}
+
+/* The peer is killed: an error or DOWN within the bound; msg also when this side only listens. */
+static int killed_rank(int rank, int n, void *arg)
+{
+	const struct side_job *job = arg;
+	struct side s;
+	uint64_t t0;
+	int rc = 0;
+
+	TT_EXPECT(!side_start(&s, job, rank));
+	TT_EXPECT(!put(&s, 0, 4096, 1, TT_RMA_NOTE, NULL));
+	TT_EXPECT(WAIT_FOR(s.done == 1 && s.ntail == 1, 5000, pump(&s)));
+	TT_EXPECT(!side_meet(job, rank, &s));
+	if (rank == 1) {
+		raise(SIGKILL);
+		return 1;
+	}
+	t0 = tt_now_ns();
+	while (!s.down && !s.failed && !rc && tt_now_ns() - t0 < 5 * TT_SEC) {
+		if (job->puts)
+			rc = put(&s, 1, 65536, 2, TT_RMA_NOTE, NULL);
+		if (job->puts)
+			pump(&s);
+		else
+			sleep_pump(&s, 1000);
+	}
+	printf("  %s: peer's death seen after %.1f ms: %d DOWN, %d failed, call %d\n", job->c->name,
+	       (double)(tt_now_ns() - t0) / 1e6, s.down, s.failed, rc);
+	TT_EXPECT(s.down || s.failed || (rc < 0 && rc != -EAGAIN));
+	if (job->c == &msg_tcp) {
+		TT_EXPECT(WAIT_FOR(s.down == 1, 1000, pump(&s)));
+		TT_EXPECT(s.status < 0);
+		TT_EXPECT(put(&s, 1, 65536, 2, 0, NULL) == -ENOTCONN);
+	}
+	side_close(&s);
+	return 0;
+}
+
+static void peer_killed(const struct config *c)
+{
+	struct side_job job = {.c = c, .puts = 1};
+
+	TT_CHECK(side_two(killed_rank, &job, 20000, 2) == 0);
+}
+EACH(peer_killed)
+
+static void silent_peer_killed(void)
+{
+	struct side_job job = {.c = &msg_tcp, .puts = 0};
+
+	TT_CHECK(side_two(killed_rank, &job, 20000, 2) == 0);
+}
+
+/* Close an end with operations under way; nothing of it is heard again, and a new one works. */
+static void close_busy(const struct config *c)
+{
+	struct tt_rma rma = {.len = SLOT};
+	struct side s[2];
+	int i, k, done;
+
+	TT_REQUIRE(!pair_open(s, c));
+	for (k = 0; k < 3; k++) {
+		for (i = 0; i < 2 * SLOTS; i++) {
+			TT_CHECK(!put(&s[0], i % SLOTS, SLOT, i, 0, &s[1]));
+			rma.local = s[0].mem;
+			rma.mr = s[0].mr;
+			rma.remote = s[0].remote;
+			rma.rkey = &s[0].rkey;
+			rma.user = &s[0];
+			s[0].ep->ops->get(s[0].ep, &rma);
+		}
+		s[0].tp->ops->ep_close(s[0].ep);
+		s[0].ep = NULL;
+		done = s[0].done;
+		if (c == &msg_tcp)
+			TT_CHECK(WAIT_FOR(s[1].down, 5000, pump(&s[0]); pump(&s[1])));
+		for (i = 0; i < 2000; i++)
+			pump(&s[0]), pump(&s[1]);
+		TT_CHECK(s[0].done == done && !s[0].down && !s[0].stray);
+		s[1].tp->ops->ep_close(s[1].ep);
+		TT_CHECK(!pair_connect(s));
+		TT_CHECK(!put(&s[0], 0, 100, 9, TT_RMA_NOTE, &s[1]));
+		TT_CHECK(WAIT_FOR(s[1].nhead != s[1].ntail, 5000, pump(&s[0]); pump(&s[1])));
+		s[1].nhead = s[1].ntail;
+		s[0].done = 0;
+	}
+	pair_close(s);
+}
+EACH(close_busy)
+
+/*
+ * Connectionless, nothing that was begun is taken back: the next endpoint is up when all of it has arrived. (sockets moves
+ * its bytes by a thread of its own.)
+ */
+static void begun_before(void)
+{
+	struct tt_rma rma = {.len = SLOT, .flags = TT_RMA_NOTE};
+	struct card card[2];
+	struct side s[2];
+	unsigned i, puts;
+
+	TT_REQUIRE(!pair_open(s, &rdm_rxm));
+	TT_CHECK(!put(&s[0], 0, 100, 0, TT_RMA_NOTE, &s[1]));
+	TT_CHECK(WAIT_FOR(s[1].ntail == 1 && s[0].done == 1, 5000, pump(&s[0]); pump(&s[1])));
+	rma.local = s[0].mem + SLOTS * SLOT;
+	rma.mr = s[0].mr;
+	rma.remote = s[0].remote;
+	rma.rkey = &s[0].rkey;
+	rma.user = &s[0];
+	for (puts = 0; puts < 4 && s[0].ep->ops->put(s[0].ep, &rma) == TT_STARTED; puts++)
+		;
+	TT_CHECK(puts > 0);
+	s[0].tp->ops->ep_close(s[0].ep);
+	s[1].tp->ops->ep_close(s[1].ep);
+	TT_REQUIRE(!side_ep(&s[0], &card[0]) && !side_ep(&s[1], &card[1]));
+	TT_CHECK(!side_connect(&s[0], &card[1], 1) && !side_connect(&s[1], &card[0], 0));
+	for (i = 0; i < 1000; i++)
+		pump(&s[0]);
+	TT_CHECK(!s[0].up);
+	TT_CHECK(WAIT_FOR(s[0].up, 5000, pump(&s[0]); pump(&s[1])));
+	TT_CHECK(s[1].ntail == 1 + puts && s[1].up && s[0].done == 1);
+	TT_CHECK(!put(&s[0], 0, 100, 9, TT_RMA_NOTE, &s[1]));
+	TT_CHECK(WAIT_FOR(s[1].ntail == 2 + puts, 5000, pump(&s[0]); pump(&s[1])));
+	pair_close(s);
+}
+
+static void no_leaks(const struct config *c)
+{
+	int i, before, during = 0, start_fds = tt_open_fds();
+	struct side s[2];
+	struct card card;
+
+	TT_REQUIRE(!pair_open(s, c));
+	for (i = 0; i < 100; i++) {
+		TT_CHECK(!put(&s[0], 0, 200, i, TT_RMA_NOTE, &s[1]));
+		before = s[1].ntail;
+		TT_CHECK(WAIT_FOR((int)s[1].ntail > before || s[1].ntail, 5000, pump(&s[0]);
+				  pump(&s[1])));
+		s[0].tp->ops->ep_close(s[0].ep);
+		s[1].tp->ops->ep_close(s[1].ep);
+		/* one that is never connected */
+		TT_REQUIRE(!side_ep(&s[0], &card));
+		s[0].tp->ops->ep_close(s[0].ep);
+		TT_REQUIRE(!pair_connect(s));
+		if (i == 20)
+			during = tt_open_fds();
+	}
+	printf("  %s: %d descriptors after 20 connections, %d after 100\n", c->name, during, tt_open_fds());
+	TT_CHECK(tt_open_fds() <= during + 2);
+	pair_close(s);
+	TT_CHECK(tt_open_fds() <= start_fds + 2); /* libfabric keeps a few of its own */
+	for (i = 0; i < 10; i++) {
+		TT_REQUIRE(!side_open(&s[0], c, 0));
+		side_close(&s[0]);
+	}
+	TT_CHECK(tt_open_fds() <= start_fds + 2);
+}
+EACH(no_leaks)
+
+/* A socket to the process's own listener of that number. */
+static int call_listener(const char *addr, int port)
+{
+	struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+	struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+	bool is_six = inet_pton(AF_INET6, addr, &six.sin6_addr) == 1;
+	int fd = socket(is_six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	inet_pton(AF_INET, addr, &four.sin_addr);
+	if (fd >= 0 && connect(fd, is_six ? (struct sockaddr *)&six : (struct sockaddr *)&four,
+			       is_six ? sizeof(six) : sizeof(four))) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/* The port of the one listener more than there were. */
+static int new_port(const struct tt_listeners *before)
+{
+	struct tt_listeners now = tt_find_listeners();
+	int i, k;
+
+	for (i = 0; i < now.n; i++) {
+		for (k = 0; k < before->n && before->port[k] != now.port[i]; k++)
+			;
+		if (k == before->n)
+			return now.port[i];
+	}
+	return -1;
+}
+
+/* LeakSanitizer's, where it is: what is allocated between them may be lost. */
+extern void __lsan_disable(void) __attribute__((weak));
+extern void __lsan_enable(void) __attribute__((weak));
+
+/*
+ * Somebody calls and says nothing, or not all, or goes: libfabric may forget that socket, and what it knows of it. Closing
+ * the transport closes it, and nothing of another one, nor of the caller's own.
+ */
+static void forgotten_at(const char *addr)
+{
+	struct config c = {"msg:tcp", "tcp", "msg", addr};
+	struct tt_listeners none = tt_find_listeners(), l;
+	int i, fd[8], port[2], own;
+	struct side s[2];
+
+	TT_REQUIRE(!side_open(&s[0], &c, 0));
+	port[0] = new_port(&none);
+	l = tt_find_listeners();
+	TT_REQUIRE(!side_open(&s[1], &c, 1));
+	port[1] = new_port(&l);
+	TT_CHECK(!pair_connect(s));
+	if (__lsan_disable)
+		__lsan_disable();
+	for (i = 0; i < 8; i++) {
+		TT_CHECK((fd[i] = call_listener(addr, port[0])) >= 0);
+		if (i & 1)
+			TT_CHECK(write(fd[i], "tutti", 5) == 5);
+		if (i & 2)
+			WAIT_FOR(false, 5, pump(&s[0]); s[0].tp->ops->arm(s[0].tp, &own));
+		if (i & 4)
+			close(fd[i]);
+	}
+	own = call_listener(addr, port[1]);
+	TT_CHECK(own >= 0);
+	side_close(&s[0]);
+	if (__lsan_enable)
+		__lsan_enable();
+	for (i = 0; i < 4; i++)
+		TT_CHECK(!close(fd[i]));
+	TT_CHECK(!close(own));
+	own = call_listener(addr, port[1]);
+	TT_CHECK(own >= 0 && !close(own));
+	side_close(&s[1]);
+}
+
+static void forgotten(void)
+{
+	int i, fds = 0;
+
+	for (i = 0; i < 3; i++) {
+		forgotten_at("127.0.0.1");
+		forgotten_at("::1");
+		fds = i ? fds : tt_open_fds(); /* libfabric keeps a few of its own */
+	}
+	TT_CHECK(tt_open_fds() == fds);
+}
+
+/* A key that is no key, and a range beyond the region: nothing is written, and what is told? */
+static void bad_key(const struct config *c)
+{
+	struct side s[2];
+	int k, i;
+
+	for (k = 0; k < 3; k++) {
+		TT_REQUIRE(!pair_open(s, c));
+		if (k == 0)
+			s[0].rkey.word[0] += 12345;
+		else if (k == 1)
+			s[0].remote += 2ul * SLOTS * SLOT - 2000;
+		else
+			s[0].remote -= 2000;
+		memset(s[0].mem + SLOTS * SLOT, 0x5a, 4096);
+		TT_CHECK(!put(&s[0], 0, 4000, 77, TT_RMA_NOTE, &s[1]));
+		WAIT_FOR(s[0].failed || s[0].down, 2000, pump(&s[0]); pump(&s[1]));
+		for (i = 0; i < 200; i++)
+			pump(&s[0]), pump(&s[1]);
+		printf("  %s: %s: done %d failed %d (%d), down %d at origin, %d at target, notes %u\n",
+		       c->name, k == 0 ? "bad key" : k == 1 ? "beyond the end" : "before the start",
+		       s[0].done, s[0].failed, s[0].status, s[0].down, s[1].down, s[1].ntail);
+		TT_CHECK(s[1].ntail == 0);
+		TT_CHECK(s[0].failed || s[0].down);
+		for (i = 0; i < 2 * SLOTS * SLOT; i++)
+			if (s[1].mem[i])
+				break;
+		TT_CHECK(i == 2 * SLOTS * SLOT);
+		pair_close(s);
+	}
+}
+EACH(bad_key)
+
+static const struct tt_test tests[] = {{"wrong_token", wrong_token},
+				       {"wrong_blob", wrong_blob},
+				       {"refused", refused},
+				       ROWS(peer_killed),
+				       {"silent_peer_killed", silent_peer_killed},
+				       ROWS(close_busy),
+				       {"begun_before", begun_before},
+				       ROWS(no_leaks),
+				       {"forgotten", forgotten},
+				       ROWS(bad_key),
+				       {NULL, NULL}};
+
+int main(int argc, char **argv)
+{
+	return tt_test_main("ofi_ends", tests, argc, argv);
+}
