@@ -4,8 +4,13 @@ tutti_perf_SOURCES = \
 	perf/tutti_perf.c perf/perf.h perf/options.c perf/nearest.c perf/sizes.c perf/stats.c \
 	perf/types.c perf/oracle.c perf/buffer.c perf/table.c perf/files.c perf/progress.c \
 	perf/coll.c perf/coll.h perf/coll_kinds.c perf/overlap.c perf/wakeup.c perf/p2p.c perf/kernel.c \
-	perf/checksum.c perf/ps.c
-tutti_perf_LDADD = libtt_reduce.la libtutti.la $(JANSSON_LIBS)
+	perf/checksum.c perf/rules.c perf/ps.c
+tutti_perf_LDADD = libtt_rules.la libtt_reduce.la libtutti.la $(JANSSON_LIBS)
+
+# What perf/relay runs.
+noinst_PROGRAMS += perf/essp
+perf_essp_SOURCES = perf/essp.c
+perf_essp_LDADD = libtutti.la
 
 # What perf/compare_verbs compares with besides perftest.
 if HAVE_VERBS
@@ -14,7 +19,7 @@ perf_bare_verbs_SOURCES = perf/bare_verbs.c
 perf_bare_verbs_LDADD = $(VERBS_LIBS)
 endif
 
-EXTRA_DIST += perf/staleness perf/staleness.gp perf/compare_verbs perf/scale perf/servers perf/predict perf/tune perf/hier perf/hosts.inc \
+EXTRA_DIST += perf/staleness perf/staleness.gp perf/relay perf/compare_verbs perf/scale perf/servers perf/predict perf/tune perf/hier perf/hosts.inc \
 	perf/instructions perf/compare/compare perf/compare/table.awk perf/compare/figure.gp perf/compare/drive.h \
 	perf/compare/drive.c perf/compare/drive_tutti.c perf/compare/drive_mpi.c \
 	perf/compare/drive_gloo.cc perf/compare/line.c perf/compare/bare_ofi.c
@@ -37,7 +42,10 @@ perf-hier: all
 # Loss against time on a parameter server, by the bound on staleness.
 perf-staleness: all
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/staleness
+# ESSP relayed by workers beside a server that sends all, as root.
+perf-relay: all
+	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/relay
 # What being watched costs a call.
 perf-instructions: all
 	TT_BUILD=$(abs_top_builddir) $(SHELL) $(srcdir)/perf/instructions
-.PHONY: perf-hier perf-instructions perf-staleness perf-compare perf-compare-quick perf-scale perf-sim perf-tune
+.PHONY: perf-hier perf-relay perf-instructions perf-staleness perf-compare perf-compare-quick perf-scale perf-sim perf-tune

@@ -9,7 +9,7 @@
  * so senders have the copies in common. Each copy of a server has memory of its own here.
  *
  * Whatever a sender does, the server can be read. Where blocks are passed on, who waits for one that the server has told the
- * clock of does so for a tenth of a second, and reads it there as long as this sender brings nothing.
+ * clock of does so for TUTTI_PS_RELAY_WAIT from the last thing that came, and reads it there until the next comes.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,8 +17,6 @@
 
 #include "lib/base/clock.h"
 #include "lib/ps/eager.h"
-
-#define PATIENCE (100 * TT_MS)
 
 uint64_t tt_ps_cache_size(const struct tutti_ps_table *t, int server)
 {
@@ -102,15 +100,23 @@ static void look(struct tt_ps_feed *f)
 		f->base + tt_ps_feed_line(f->cache->table, f->cache->server));
 
 	f->left = f->left || (f->here && batch->number == TT_PS_LEFT);
-	if (!f->here || f->left || f->parts != batch->parts)
+	if (!f->here || f->left || f->parts != batch->parts || atomic_load(&f->cache->table->ps->comm->failed))
 		return;
-	f->here = f->slow = false;
+	f->here = false;
 	f->parts = 0;
 	f->number = batch->number;
 	f->min_clock = batch->min_clock;
 	f->ack_due = true;
+	f->cache->news++;
 	tt_ps_feed_ack(f);
 	tt_ps_relay_stir(f->cache);
+}
+
+static void heard(struct tt_ps_feed *f)
+{
+	f->slow = false;
+	if (f->cache->table->ps->parents)
+		f->heard = tt_now_ns();
 }
 
 static void part_ring(struct tt_bell *bell)
@@ -118,6 +124,7 @@ static void part_ring(struct tt_bell *bell)
 	struct tt_ps_feed *f = tt_container(bell, struct tt_ps_feed, part);
 
 	f->parts++;
+	heard(f);
 	look(f);
 }
 
@@ -126,6 +133,7 @@ static void line_ring(struct tt_bell *bell)
 	struct tt_ps_feed *f = tt_container(bell, struct tt_ps_feed, line);
 
 	f->here = true;
+	heard(f);
 	look(f);
 }
 
@@ -307,7 +315,7 @@ void tt_ps_cache_told(struct tutti_ps_table *t, struct tt_ps_link *link, const u
 	for (i = 0; i < count; i++)
 		if (!by_others || link->copy || feeder[i] == TT_PS_BY_SERVER)
 			c->of[block[i]] = 1;
-		else /* if it can't, it is read at the server each time */
+		else
 			tt_ps_relay_want(c, block[i], tt_ps_feeder_worker(feeder[i]), (int)(feeder[i] & 0xff));
 	tt_ps_relay_ask(c);
 }
@@ -350,7 +358,7 @@ static enum tt_ps_where coming(struct tt_ps_unit *u, struct tt_ps_feed *f)
 {
 	const struct tutti_ps_table *t = f->cache->table;
 	const struct tt_ps_link *link = &t->ps->link[u->server];
-	uint64_t now;
+	uint64_t patience = (uint64_t)t->ps->comm->ctx->env.ps_relay_wait.number * TT_MS, now;
 
 	if (!t->ps->parents || !link->ready || link->min_clock < u->pull->need ||
 	    (t->ps->staleness && t->track[u->server].pending[u->block]))
@@ -358,7 +366,7 @@ static enum tt_ps_where coming(struct tt_ps_unit *u, struct tt_ps_feed *f)
 	now = tt_now_ns();
 	if (!u->since)
 		u->since = now;
-	if (now - u->since > PATIENCE)
+	if (now > (f->heard > u->since ? f->heard : u->since) + patience)
 		f->slow = true;
 	return f->slow ? TT_PS_AWAY : TT_PS_COMING;
 }

@@ -17,7 +17,7 @@
 #define TT_PS_PARENTS 4	 /* workers that one gets blocks of a server from */
 #define TT_PS_NEAR 2	 /* workers that one passes them on to: of its own host, */
 #define TT_PS_CHILDREN 4 /* and in all */
-#define TT_PS_PIECE ((size_t)1 << 20) /* what is passed on travels in batches of about so much */
+#define TT_PS_PIECE ((size_t)512 << 10) /* what is passed on travels in batches of about so much */
 #define TT_PS_LEFT UINT64_MAX	      /* the number of a batch that is none: the feed has ended */
 
 /* The last of a batch, behind which the sender waits to be told that it is in force. */
@@ -48,6 +48,7 @@ struct tt_ps_feed {
 	bool ack_due, slow, lost, left;
 	uint64_t parts;
 	uint64_t number, min_clock; /* of the batch that is in force */
+	uint64_t heard;		    /* when something came last */
 	atomic_uint reading[2];	    /* puts to children that began under an even or odd batch */
 	struct tt_ps_want *want;
 	bool want_due, want_busy;
@@ -117,6 +118,7 @@ struct tt_ps_child {
 	struct tt_ps_cache *cache;
 	struct tt_win_end end;
 	int slot, worker;
+	uint64_t seen; /* of the news, when there was nothing for it, or it got that */
 	bool open, dead, leaves, told; /* told that it gets nothing any more */
 };
 
@@ -132,6 +134,7 @@ struct tt_ps_cache {
 	uint64_t *own; /* by block: a publication that will be sent, for it has this worker's pushes */
 	struct tt_ps_child *child;
 	struct tt_stalled step; /* children are looked at */
+	uint64_t news;		/* batches that came into force, and wants */
 };
 
 /* ---- offsets ---- */
@@ -267,8 +270,8 @@ void tt_ps_relay_bells(struct tt_ps_cache *c, struct tt_bell **bells);
 void tt_ps_relay_free(struct tt_ps_cache *c);
 /* Children may get more. */
 void tt_ps_relay_stir(struct tt_ps_cache *c);
-/* From now on this block is wanted of a worker, at that slot of it; false: there is no feed for it. Then ask for all such. */
-bool tt_ps_relay_want(struct tt_ps_cache *c, uint64_t block, int worker, int slot);
+/* From now on this block is wanted of a worker, at that slot of it; if that can't be, nobody sends it. Then ask for all such. */
+void tt_ps_relay_want(struct tt_ps_cache *c, uint64_t block, int worker, int slot);
 void tt_ps_relay_ask(struct tt_ps_cache *c);
 /* A copy of the server has taken over, which sends to all. */
 void tt_ps_relay_over(struct tt_ps_cache *c);

@@ -7,7 +7,8 @@
  * child reads what the next one would overwrite, so a child that is slow to take holds up its parent's batches, whose
  * readers then read at the server: see cache.c.
  *
- * Who dies is missed by its children alone: they read at the server, subscribe again, and get the blocks from it. Who has said
+ * Who dies is missed by its children alone: they read at the server, and those on other hosts subscribe again, and get
+ * the blocks from it. On its own host one that was only taken for dead might still write, where nothing else is to be then. Who has said
  * good-bye goes on until all have; then each asks for nothing any more, and waits until that is confirmed, so nobody
  * writes the memory of one that has left.
  */
@@ -44,11 +45,15 @@ static bool newer(const struct tt_ps_sub *sub, uint64_t block, uint64_t word)
  */
 static bool child_begin(struct tt_ps_sub *sub)
 {
-	const struct tt_ps_cache *c = child_of(sub)->cache;
+	struct tt_ps_child *child = child_of(sub);
+	const struct tt_ps_cache *c = child->cache;
 	uint64_t n = sub->table->part[sub->server].blocks, told = sub->batch->min_clock, clock = UINT64_MAX;
 	uint64_t b, word;
 	bool due = false;
 
+	if (child->seen == c->news)
+		return false;
+	child->seen = c->news;
 	for (b = tt_ps_next_bit(sub->wanted, 0, n); b < n; b = tt_ps_next_bit(sub->wanted, b + 1, n)) {
 		const struct tt_ps_feed *f = source(c, b, &word);
 
@@ -205,6 +210,7 @@ static void wants(struct tt_bell *bell)
 		atomic_store(&ps->relaying, true);
 	}
 	child->leaves = child->leaves || want->leaves;
+	child->cache->news++;
 	tt_ps_relay_stir(child->cache);
 }
 
@@ -257,14 +263,22 @@ void tt_ps_relay_ask(struct tt_ps_cache *c)
 		ask(&c->feed[ps->copies + i]);
 }
 
-bool tt_ps_relay_want(struct tt_ps_cache *c, uint64_t block, int worker, int slot)
+/* Nobody sends this block any more: if that is safe, it is to be subscribed to again. */
+static void unsent(struct tt_ps_cache *c, uint64_t block, int worker)
 {
 	const struct tutti_ps *ps = c->table->ps;
-	uint64_t *bits;
+
+	c->of[block] = 0;
+	if (ps->host[ps->worker[worker]] != ps->host[ps->comm->rank])
+		c->asked[block / 64] &= ~(1ull << block % 64);
+}
+
+/* The feed of a worker's slot, perhaps a new one; NULL: there is none left. */
+static struct tt_ps_feed *feed_from(struct tt_ps_cache *c, int worker, int slot)
+{
+	const struct tutti_ps *ps = c->table->ps;
 	int i;
 
-	if (worker >= ps->nworkers || slot >= ps->children || worker == ps->my_worker)
-		return false;
 	for (i = 0; i < ps->parents; i++) {
 		struct tt_ps_feed *f = &c->feed[ps->copies + i];
 
@@ -273,32 +287,43 @@ bool tt_ps_relay_want(struct tt_ps_cache *c, uint64_t block, int worker, int slo
 		f->parent = worker;
 		f->slot = slot;
 		f->lost = f->lost || ps->worker_lost[worker];
-		if (f->lost)
-			return false;
-		f->want->worker = (uint64_t)ps->my_worker;
-		f->want->feed = (uint64_t)f->index;
-		bits = (uint64_t *)(void *)(f->want + 1);
-		bits[block / 64] |= 1ull << block % 64;
-		c->of[block] = (uint8_t)(i + 2);
-		f->want_due = true;
-		return true;
+		return f;
 	}
-	return false;
+	return NULL;
+}
+
+void tt_ps_relay_want(struct tt_ps_cache *c, uint64_t block, int worker, int slot)
+{
+	const struct tutti_ps *ps = c->table->ps;
+	struct tt_ps_feed *f;
+	uint64_t *bits;
+
+	if (worker >= ps->nworkers || slot >= ps->children || worker == ps->my_worker)
+		return;
+	f = feed_from(c, worker, slot);
+	if (!f || f->lost) {
+		unsent(c, block, worker);
+		return;
+	}
+	f->want->worker = (uint64_t)ps->my_worker;
+	f->want->feed = (uint64_t)f->index;
+	bits = (uint64_t *)(void *)(f->want + 1);
+	bits[block / 64] |= 1ull << block % 64;
+	c->of[block] = (uint8_t)(f->index - ps->copies + 2);
+	f->want_due = true;
 }
 
 /* ---- ends ---- */
 
-/* Nothing comes from this parent any more: what it brought is to be subscribed to again. */
+/* Nothing comes from this parent any more. */
 static void orphaned(struct tt_ps_cache *c, struct tt_ps_feed *f)
 {
 	uint64_t b, n = c->table->part[c->server].blocks;
 
 	f->lost = true;
 	for (b = 0; b < n; b++)
-		if (c->of[b] == f->index - c->table->ps->copies + 2) {
-			c->of[b] = 0;
-			c->asked[b / 64] &= ~(1ull << b % 64);
-		}
+		if (c->of[b] == f->index - c->table->ps->copies + 2)
+			unsent(c, b, f->parent);
 }
 
 void tt_ps_relay_lost(struct tutti_ps *ps, int worker)
