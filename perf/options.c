@@ -44,15 +44,15 @@ static const char help[] =
 	"\n"
 	"Sizes (bytes; K, M and G are powers of 1024):\n"
 	"  -b, --minbytes SIZE      smallest (default 32M; overlap 16M; put and get 64K;\n"
-	"                           put_lat 8; ps 1M; kernel 16K; checksum 64)\n"
-	"  -e, --maxbytes SIZE      largest (the same default; kernel 64M; checksum 16M)\n"
+	"                           put_lat 8; ps 1M; kernel, rules 16K; checksum 64)\n"
+	"  -e, --maxbytes SIZE      largest (the same default; kernel, rules 64M; checksum 16M)\n"
 	"  -i, --stepbytes SIZE     fixed step between sizes (default 1M)\n"
 	"  -f, --stepfactor FACTOR  multiply instead of adding\n"
 	"Work:\n"
 	"  -n, --iters N            timed iterations (default 20; barrier, put, get and\n"
 	"                           put_lat 1000; ps and wakeup 200; overlap 10)\n"
 	"  -w, --warmup_iters N     untimed iterations before (default 5; those of 1000: 100;\n"
-	"                           ps 20, wakeup 10, overlap, kernel and checksum 2)\n"
+	"                           ps 20, wakeup 10, overlap, kernel, rules and checksum 2)\n"
 	"  -c, --check N            rounds of checking every element, 0: none (default 1)\n"
 	"  -d, --datatype TYPE      int8 uint8 int32 uint32 int64 uint64 half bfloat16\n"
 	"                           float double or all (default float)\n"
@@ -70,7 +70,7 @@ static const char help[] =
 	"      --softsync           ps: the mean of all workers' updates is applied, not each\n"
 	"      --call WHICH         ps: get, pull, put, push, push_pull or all (default)\n"
 	"      --sources N          kernel: so many, 1 to 16, or all: 2, 3, 4 and 8 (default)\n"
-	"      --level WHICH        kernel: scalar, base, avx2, avx512, best (default) or all\n"
+	"      --level WHICH        kernel, rules: scalar, base, avx2, avx512, best (default) or all\n"
 	"      --stores HOW         kernel: plain, stream, or auto, by the size (default)\n"
 	"  -T, --transport LIST     sets TUTTI_TRANSPORT, e.g. shm or ofi\n"
 	"      --stat               median, minimum and 99th percentile of single iterations,\n"
@@ -223,6 +223,17 @@ const struct perf_command perf_commands[] = {
 	 .iters = 20,
 	 .warmup = 2,
 	 .min_ranks = 1,
+	 .has_size = true},
+	{.name = "rules",
+	 .help = "update rules of a parameter server, beside a copy",
+	 .run = perf_run_rules,
+	 .bytes = 16 << 10,
+	 .most = 64 << 20,
+	 .factor = 4096,
+	 .iters = 20,
+	 .warmup = 2,
+	 .min_ranks = 1,
+	 .has_type = true,
 	 .has_size = true},
 	{.name = NULL},
 };

@@ -181,6 +181,7 @@ int perf_run_atomic(struct perf *perf);
 int perf_run_ps(struct perf *perf);
 extern const char *const perf_ps_calls[];
 int perf_run_kernel(struct perf *perf); /* perf/kernel.c */
+int perf_run_rules(struct perf *perf); /* perf/rules.c */
 int perf_run_checksum(struct perf *perf); /* perf/checksum.c */
 int perf_run_overlap(struct perf *perf);  /* perf/overlap.c */
 int perf_run_wakeup(struct perf *perf);	  /* perf/wakeup.c */

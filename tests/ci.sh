@@ -5,6 +5,9 @@
 # valgrind, the fuzzers, then make distcheck. Every test program prints "# NAME: P passed, F failed, S skipped";
 # the last line here is their sum.
 #
+# The tests of make check run one after the other, as many of them look at the clock, and many wait, or keep one
+# processor busy. What they leave goes to what no clock looks at (stage_beside), below everything else's priority.
+#
 #	sh tests/ci.sh [check] [asan] [tsan] [valgrind] [fuzz] [distcheck]	default: all of them
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -24,6 +27,10 @@ tsan_tests="tests/unit/test_lock tests/unit/test_boot tests/unit/test_mem tests/
 	tests/mp/test_ps_chain tests/mp/test_ps_modes tests/mp/test_ps_soak tests/mp/test_ps_stale tests/mp/test_ps_traffic"
 valgrind_tests="tests/unit/test_env tests/unit/test_mem tests/unit/test_region tests/unit/test_pool
 	tests/unit/test_topo tests/unit/test_reduce tests/plan/test_check tests/plan/test_choose tests/plan/test_tune tests/plan/test_sim"
+
+# Programs of make check that only compute: they run beside the others.
+beside_tests="tests/plan/test_* tests/unit/test_reduce"
+lane=
 
 say()
 {
@@ -88,24 +95,35 @@ choose()
 	done | sort -u
 }
 
-# check_tree TREE MINUTES [TESTS]: build and run them, with a line for each as it ends.
-check_tree()
+# build_tests TREE TESTS: with no result left of before
+build_tests()
 {
-	tree=$1 limit=$2 tests=${3:-$(make -s -C "$1" print-tests)}
-	log=build/log/check-$(basename "$tree").log
-	for t in $tests; do
-		rm -f "$tree/${t%.sh}.trs" "$tree/${t%.sh}.log"
+	log=build/log/check-$(basename "$1").log
+	for t in $2; do
+		rm -f "$1/${t%.sh}.trs" "$1/${t%.sh}.log"
 	done
+	make -C "$1" -j"$jobs" check TESTS= >"$log" 2>&1 && return
+	tail -n 20 "$log"
+	echo "---- $1: the tests do not build; see $log"
+	add 0 1 0
+	return 1
+}
+
+# run_tests TREE MINUTES TESTS: with a line for each as it ends
+run_tests()
+{
+	tree=$1 limit=$2 tests=$3
+	log=build/log/check-$(basename "$tree").log
 	# shellcheck disable=SC2086
-	if ! make -C "$tree" -j"$jobs" check TESTS= >"$log" 2>&1; then
-		tail -n 20 "$log"
-		echo "---- $tree: the tests do not build; see $log"
-		add 0 1 0
-		return
-	fi
 	timeout -k 30 "$limit"m $wrap make -k -C "$tree" check-TESTS TESTS="$(echo $tests)" 2>&1 |
 		tee "$log" | grep -E --line-buffered '^(PASS|FAIL|SKIP|ERROR|XFAIL|XPASS):'
-	collect "$tree" "$tests"
+}
+
+check_tree()
+{
+	build_tests "$1" "$3" || return
+	run_tests "$1" "$2" "$3"
+	collect "$1" "$3"
 }
 
 # sanitizer_tree NAME SANITIZERS [OPTION...]
@@ -124,13 +142,93 @@ sanitizer_tree()
 	return 1
 }
 
+# ---- beside make check ----
+
+# A process of its own: what is asked for, in this order; each leaves a log and its status.
+stage_beside()
+{
+	for what in $beside; do
+		"beside_$what" >"build/log/beside-$what.log" 2>&1
+		echo $? >"build/log/beside-$what.status"
+	done
+}
+
+beside_tests()
+{
+	make -k -C build check-TESTS TEST_SUITE_LOG=test-suite-beside.log \
+		TESTS="$(echo $(choose build "$beside_tests"))"
+}
+
+beside_asan()
+{
+	sanitizer_tree asan address,undefined && make -C build/asan -j"$jobs" check TESTS=
+}
+
+beside_tsan()
+{
+	sanitizer_tree tsan thread --without-verbs && make -C build/tsan -j"$jobs" check TESTS=
+}
+
+beside_fuzz()
+{
+	command -v clang >/dev/null || return 77
+	mkdir -p build/fuzz
+	[ -f build/fuzz/Makefile ] || (
+		cd build/fuzz && "$top/configure" -q --disable-static --enable-fuzz CC=clang CFLAGS="-g -O1"
+	) || return
+	make -C build/fuzz -j"$jobs" -s fuzzers || return
+	TT_SRC=$top TT_BUILD=$top/build/fuzz TT_FUZZ_SECONDS=60 timeout -k 10 20m \
+		sh tests/fuzz/fuzz.sh >build/log/fuzz.log 2>&1
+}
+
+# start_beside WHAT...: those of the stages that will come, and the tests. Not with one processor, where nothing is left.
+start_beside()
+{
+	rm -f build/log/beside-*.status build/log/fuzz.log
+	[ "$jobs" -gt 1 ] || return
+	idle="nice -n 19"
+	! chrt --idle 0 true 2>/dev/null || idle="chrt --idle 0"
+	# timeout gives it a process group, which ends with it
+	TT_BESIDE="$*" $idle timeout -k 10 40m sh tests/ci.sh beside >build/log/beside.log 2>&1 &
+	lane=$!
+	trap 'kill $lane 2>/dev/null' EXIT
+	trap 'exit 1' INT TERM HUP
+}
+
+# Until that is done, or the process has ended without; false: it is not done. While it is waited for it is as important as
+# anything else on the machine.
+await()
+{
+	for p in $([ -z "$lane" ] || pgrep -g "$lane"); do
+		chrt --other -p 0 "$p" 2>/dev/null
+	done
+	while [ -n "$lane" ] && [ ! -e "build/log/beside-$1.status" ] && kill -0 "$lane" 2>/dev/null; do
+		sleep 0.5
+	done
+	[ -e "build/log/beside-$1.status" ]
+}
+
+# ---- the stages ----
+
 stage_check()
 {
-	check_tree build 20
+	all=$(make -s -C build print-tests) rest=
+	build_tests build "$all" || return
+	start_beside tests $(for s in $stages; do case $s in asan | tsan | fuzz) echo $s ;; esac done)
+	apart=$(choose build "$beside_tests" | tr '\n' ' ')
+	for t in $all; do
+		case " $apart" in *" $t "*) [ -z "$lane" ] || continue ;; esac
+		rest="$rest $t"
+	done
+	run_tests build 20 "$rest"
+	[ -z "$lane" ] || await tests || run_tests build 10 "$apart"
+	grep -hE '^(PASS|FAIL|SKIP|ERROR|XFAIL|XPASS):' build/log/beside-tests.log 2>/dev/null
+	collect build "$all"
 }
 
 stage_asan()
 {
+	await asan
 	sanitizer_tree asan address,undefined || return
 	check_tree build/asan 12 "$(choose build/asan "$asan_tests")"
 }
@@ -138,6 +236,7 @@ stage_asan()
 # Nothing here needs verbs, so this is also the tree that is built without.
 stage_tsan()
 {
+	await tsan
 	sanitizer_tree tsan thread --without-verbs || return
 	# ThreadSanitizer can't place its shadow where addresses are random over too wide a range.
 	! setarch -R true 2>/dev/null || wrap="setarch -R"
@@ -163,30 +262,22 @@ stage_valgrind()
 	done
 }
 
-# The fuzzers with libFuzzer, some seconds each; make soak runs them for 10^7 inputs.
+# The fuzzers with libFuzzer, a minute each; make soak runs them for 10^7 inputs.
 stage_fuzz()
 {
-	if ! command -v clang >/dev/null; then
+	await fuzz || { rm -f build/log/fuzz.log; beside=fuzz stage_beside; }
+	status=$(cat build/log/beside-fuzz.status)
+	if [ "$status" = 77 ] && [ ! -f build/log/fuzz.log ]; then
 		echo "skip fuzz: there is no clang"
 		add 0 0 1
 		return
 	fi
-	mkdir -p build/fuzz
-	[ -f build/fuzz/Makefile ] || (
-		cd build/fuzz && "$top/configure" -q --disable-static --enable-fuzz CC=clang CFLAGS="-g -O1"
-	) >build/log/configure-fuzz.log 2>&1 || {
-		tail -n 20 build/log/configure-fuzz.log
-		add 0 1 0
-		return
-	}
-	if ! make -C build/fuzz -j"$jobs" -s fuzzers >build/log/fuzz-build.log 2>&1; then
-		tail -n 20 build/log/fuzz-build.log
-		echo "---- build/fuzz: the fuzzers do not build; see build/log/fuzz-build.log"
+	if [ ! -f build/log/fuzz.log ]; then
+		tail -n 20 build/log/beside-fuzz.log
+		echo "---- build/fuzz: the fuzzers do not build; see build/log/beside-fuzz.log"
 		add 0 1 0
 		return
 	fi
-	TT_SRC=$top TT_BUILD=$top/build/fuzz timeout -k 10 180 sh tests/fuzz/fuzz.sh >build/log/fuzz.log 2>&1
-	status=$?
 	grep -E '^(ok|FAIL|skip|  fuzz_)' build/log/fuzz.log
 	count build/log/fuzz.log $status tests/fuzz/fuzz.sh
 }
@@ -207,7 +298,13 @@ stage_distcheck()
 
 wrap=
 mkdir -p build/log
-for stage in ${*:-check asan tsan valgrind fuzz distcheck}; do
+if [ "$*" = beside ]; then
+	beside=$TT_BESIDE
+	stage_beside
+	exit
+fi
+stages=${*:-check asan tsan valgrind fuzz distcheck}
+for stage in $stages; do
 	say "$stage"
 	"stage_$stage"
 done

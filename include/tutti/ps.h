@@ -120,7 +120,7 @@ struct tutti_ps_options {
 	int softsync;		/* n: the mean of every workers / n updates is applied; no bound only [each is] */
 	int staleness_aware;	/* 1: an update computed tau versions ago is divided by tau; dense, not BSP */
 	int essp;		/* 1: servers send workers what they have pulled before, when it changes */
-	int n_fetch, n_push;	/* Downpour: clocks from one fetch, one push to the next; dense [1, 1] */
+	int n_fetch, n_push;	/* Downpour: clocks from one fetch, one push to the next [1, 1] */
 	int threads;		/* of a server that apply a push together, without locks, at most 64 [1] */
 	double budget;		/* managed bandwidth: a worker's pushes between clocks, bytes a second [no limit] */
 };

@@ -446,9 +446,9 @@ static int check_modes(const struct tutti_ps *ps, const struct tutti_ps_table *t
 	if (o->staleness_aware && !is_float(t->datatype))
 		return tt_fail(-EINVAL, "a table's options: staleness_aware is for floats, not %s",
 			       tt_datatype_name(t->datatype));
-	if (o->n_fetch < 0 || o->n_push < 0 || (t->rows && (o->n_fetch > 1 || o->n_push > 1)))
-		return tt_fail(-EINVAL, "a table's options: n_fetch and n_push are %d and %d; they are for "
-					"dense tables, and not negative", o->n_fetch, o->n_push);
+	if (o->n_fetch < 0 || o->n_push < 0)
+		return tt_fail(-EINVAL, "a table's options: n_fetch and n_push are %d and %d; they can't be "
+					"negative", o->n_fetch, o->n_push);
 	if (o->threads < 0 || o->threads > TT_PS_THREADS)
 		return tt_fail(-EINVAL, "a table's options: threads is %d; it must be 0 to %d", o->threads,
 			       TT_PS_THREADS);
@@ -592,8 +592,10 @@ int tt_ps_make_table(struct tutti_ps *ps, const struct tutti_ps_table *like,
 	ps->table[ps->ntables] = t;
 	atomic_fetch_add(&ps->ntables, 1);
 	tt_wire_unlock(ps->comm->ctx->wire);
-	*out = t;
-	return tutti_barrier(ps->coll); /* servers know it before workers use it */
+	err = tutti_barrier(ps->coll); /* servers know it before workers use it */
+	if (!err)
+		*out = t;
+	return err;
 }
 
 /* A table that has come with a resize, and is made again: it is there, but for what a new rank did not know. */

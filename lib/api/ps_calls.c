@@ -105,8 +105,10 @@ static int start_push(struct tutti_ps_table *t, const void *buf, size_t offset, 
 static int start_push_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,
 			   const char *call, struct tutti_request **request)
 {
-	return t->budget ? tt_ps_budget_push_rows(t, keys, n, buf, call, request)
-			 : tt_ps_push_rows(t, keys, n, buf, call, request);
+	if (t->budget)
+		return tt_ps_budget_push_rows(t, keys, n, buf, call, request);
+	return t->accrued.sums ? tt_ps_accrue_rows(t, keys, n, buf, call, request)
+			       : tt_ps_push_rows(t, keys, n, buf, call, request);
 }
 
 int tutti_ps_ipull(struct tutti_ps_table *table, void *buf, size_t offset, size_t count,

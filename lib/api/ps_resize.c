@@ -477,6 +477,7 @@ static int steps(struct tt_ps_resize *r, const struct tutti_ps_config *config)
 static void keep_own(struct tutti_ps_table *from, struct tutti_ps_table *to)
 {
 	struct tt_ps_sum sum = to->accrued;
+	struct tt_ps_met met = to->accrued_rows;
 
 	to->taus = from->taus;
 	to->answered = from->answered;
@@ -484,6 +485,8 @@ static void keep_own(struct tutti_ps_table *from, struct tutti_ps_table *to)
 		return;
 	to->accrued = from->accrued;
 	from->accrued = sum;
+	to->accrued_rows = from->accrued_rows;
+	from->accrued_rows = met;
 }
 
 static void go_on(struct tt_ps_resize *r)

@@ -145,9 +145,7 @@ static int go_on(struct tutti_ps *ps, const struct tt_ps_reply *met)
 			tt_ps_keys_free(t->places);
 			t->places = fresh[i];
 		}
-		t->fetch_period = 0;
-		if (t->accrued.sums)
-			tt_ps_sum_clear(&t->accrued, 0, t->count);
+		tt_ps_downpour_forget(t);
 		for (s = 0; s < ps->nservers; s++)
 			for (b = 0; b < t->part[s].blocks; b++) {
 				tt_ps_floor(t, s, b, met[s].restored);

@@ -202,14 +202,16 @@ static int resume(struct tutti_comm *comm, const struct tt_quick *q, const struc
 	if (err) { /* the others have begun it */
 		tt_comm_fail(comm, err, -1, tt_coll_name(call->coll), q->seq, "", "%s",
 			     tt_fail_text(err));
-		return err;
+	} else {
+		comm->node->begun--;
+		err = tt_request_resume(req, q);
+		if (err)
+			tt_request_free(req);
+		else
+			*out = req;
 	}
-	comm->node->begun--;
-	err = tt_request_resume(req, q);
-	if (err)
-		tt_request_free(req);
-	else
-		*out = req;
+	if (err) /* no request will end its record */
+		tt_flight_end(comm->ctx->flight, q->flight, err);
 	return err;
 }
 

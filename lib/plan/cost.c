@@ -329,10 +329,9 @@ void tt_cost_pull(struct tt_cost *c, double bytes, double ranks)
 	spend(c, 0.9 * bytes * (beta > 0 && beta < copy ? beta : copy), ranks);
 }
 
-/* A line of cache changes hands, where a message takes several, and the work at both ends. */
 void tt_cost_signals(struct tt_cost *c, double times)
 {
-	c->path += times * c->model->link[TT_LEVEL_HOST].alpha / 4;
+	c->path += times * tt_model_step(c->model);
 	c->steps += times;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define SWITCH 1500 /* ns until a rank that shares its processor has it again */
+#define TURN 2500   /* and with what it does before it waits for the others, or for each more of them */
 
 void tt_model_default(struct tt_model *model)
 {
@@ -90,4 +91,12 @@ void tt_model_of(struct tt_model *model, const struct tt_layout *layout,
 	model->host_overhead = host->overhead;
 	if (layout->ranks_per_host > layout->cores)
 		model->link[TT_LEVEL_HOST].alpha += SWITCH;
+}
+
+/* A line of cache changes hands, where a message takes several, and the work at both ends. */
+double tt_model_step(const struct tt_model *model)
+{
+	int turns = model->cores ? (model->ranks_per_host - 1) / model->cores : 0;
+
+	return model->link[TT_LEVEL_HOST].alpha / 4 + turns * (double)TURN;
 }

@@ -67,6 +67,8 @@ struct tt_layout {
 void tt_model_of(struct tt_model *model, const struct tt_layout *layout,
 		 const struct tt_link_costs *host, const struct tt_link_costs *net);
 
+/* Until all ranks of a host know of a step that all of them have reached, in memory they share. */
+double tt_model_step(const struct tt_model *model);
 static inline double tt_model_host_overhead(const struct tt_model *model)
 {
 	return model->host_overhead > 0 ? model->host_overhead : model->overhead;

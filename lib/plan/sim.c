@@ -176,7 +176,7 @@ static void start_node_op(struct sim *s, uint32_t l, const struct tt_op *op, dou
 	if (op->kind == TT_OP_WAIT)
 		rc = tt_sim_wait(&s->steps, rank, l, op);
 	else if (op->kind == TT_OP_SIGNAL) /* a line of cache changes hands */
-		later(s, now + s->model->link[TT_LEVEL_HOST].alpha / 4, SIM_STEP,
+		later(s, now + tt_model_step(s->model), SIM_STEP,
 		      tt_sim_signal(&s->steps, rank, op));
 	else
 		now = tt_sim_compute(&s->net, rank, now, tt_sim_node_work(&s->steps, s->model, rank, op));

@@ -39,9 +39,7 @@ struct tt_ps_budget {
 	double *value;	   /* by unit */
 	uint64_t units;
 	uint64_t unit_elems;
-	struct tt_ps_keys *units_of; /* rows: by key */
-	uint64_t *key;
-	uint32_t nkeys;
+	struct tt_ps_met met; /* rows */
 	double earned;
 	uint64_t earned_at;
 	bool held;
@@ -211,13 +209,13 @@ static bool send_some_rows(struct tt_ps_budget *b, struct flight *f)
 	while (n < most && b->urgent.n && left >= (double)row) {
 		unit = b->urgent.heap[0];
 		memcpy(f->buf + n * row, b->sum.sums + unit * row, row);
-		f->key[n++] = b->key[unit];
+		f->key[n++] = b->met.key[unit];
 		tt_ps_urgent_drop(&b->urgent, unit);
 		left -= (double)row;
 	}
 	err = tt_ps_push_rows(t, f->key, n, f->buf, "ps_push_rows", &req);
 	for (i = 0; i < n; i++) {
-		unit = tt_ps_keys_find(b->units_of, f->key[i]);
+		unit = tt_ps_keys_find(b->met.units, f->key[i]);
 		if (!err)
 			tt_ps_sum_clear(&b->sum, unit, unit + 1);
 		else
@@ -292,26 +290,6 @@ int tt_ps_budget_push(struct tutti_ps_table *t, const void *buf, uint64_t offset
 	return err;
 }
 
-/* The unit of a key, which may be a new one. */
-static int unit_of(struct tt_ps_budget *b, uint64_t key, uint32_t *unit)
-{
-	int err;
-
-	*unit = tt_ps_keys_find(b->units_of, key);
-	if (*unit != TT_PS_NOWHERE)
-		return 0;
-	if (b->nkeys == b->units)
-		return tt_fail(-ENOSPC, "table '%s' has %llu rows, and this worker has met as many keys; make "
-					"the table with more (tutti_ps_rows)",
-			       b->t->name, (unsigned long long)b->units);
-	err = tt_ps_keys_add(b->units_of, key, b->nkeys);
-	if (err)
-		return tt_fail(err, "no memory for the keys of table '%s'", b->t->name);
-	*unit = b->nkeys++;
-	b->key[*unit] = key;
-	return 0;
-}
-
 int tt_ps_budget_push_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,
 			   const char *call, struct tutti_request **request)
 {
@@ -323,7 +301,7 @@ int tt_ps_budget_push_rows(struct tutti_ps_table *t, const uint64_t *keys, size_
 
 	tt_wire_lock(wire);
 	for (i = 0; !err && i < n; i++) /* all or none */
-		err = unit_of(b, keys[i], &unit);
+		err = tt_ps_met_unit(t, &b->met, keys[i], &unit);
 	tt_wire_unlock(wire);
 	if (!err)
 		err = tt_ps_nothing(t, call, request);
@@ -331,7 +309,7 @@ int tt_ps_budget_push_rows(struct tutti_ps_table *t, const uint64_t *keys, size_
 		end = n - i < ROWS_AT_ONCE ? n : i + ROWS_AT_ONCE;
 		tt_wire_lock(wire);
 		for (; i < end; i++) {
-			unit = tt_ps_keys_find(b->units_of, keys[i]);
+			unit = tt_ps_keys_find(b->met.units, keys[i]);
 			tt_ps_sum_add(t, &b->sum, unit, 1, (const char *)buf + i * pitch(t));
 			weigh(b, unit);
 		}
@@ -386,7 +364,7 @@ void tt_ps_budget_seen_rows(struct tutti_ps_table *t, const uint64_t *keys, size
 			value[j - i] = tt_ps_magnitude(t->datatype, (const char *)buf + j * pitch(t), t->width);
 		tt_wire_lock(wire);
 		for (j = i; j < end; j++)
-			if (!unit_of(b, keys[j], &unit)) /* else it counts as 0 */
+			if (!tt_ps_met_unit(t, &b->met, keys[j], &unit)) /* else it counts as 0 */
 				learn(b, unit, value[j - i]);
 		tt_wire_unlock(wire);
 	}
@@ -419,37 +397,12 @@ void tt_ps_budget_rest(struct tutti_ps *ps)
 			hold(ps->table[i]->budget);
 }
 
-static int finish_dense(struct tt_ps_budget *b)
+static int finish(struct tt_ps_budget *b)
 {
-	int err = tt_ps_send_sum(b->t, &b->sum);
+	int err = tt_ps_send_sum(b->t, &b->sum, &b->met);
 
 	while (!err && b->urgent.n)
 		tt_ps_urgent_drop(&b->urgent, b->urgent.heap[b->urgent.n - 1]);
-	return err;
-}
-
-/* As between clocks, in the order of the keys here, as fast as it can. */
-static int finish_rows(struct tt_ps_budget *b)
-{
-	struct tutti_ps_table *t = b->t;
-	size_t row = pitch(t), most = BATCH / row > 0 ? BATCH / row : 1, n;
-	struct tutti_request *req = NULL;
-	uint64_t from = 0, to, i;
-	int err = 0;
-
-	for (; !err && tt_ps_sum_next(&b->sum, &from, &to, b->nkeys); from = to) {
-		if (to - from > most)
-			to = from + most;
-		n = (size_t)(to - from);
-		err = tt_ps_push_rows(t, b->key + from, n, b->sum.sums + from * row, "ps_clock", &req);
-		if (!err)
-			err = tutti_wait(&req);
-		if (err)
-			break;
-		tt_ps_sum_clear(&b->sum, from, to);
-		for (i = from; i < to; i++)
-			tt_ps_urgent_drop(&b->urgent, (uint32_t)i);
-	}
 	return err;
 }
 
@@ -459,7 +412,7 @@ int tt_ps_budget_finish(struct tutti_ps_table *t)
 	int err;
 
 	hold(b);
-	err = t->rows ? finish_rows(b) : finish_dense(b);
+	err = finish(b);
 	if (!err) { /* nothing waits, so the next push begins with what will have been earned by then */
 		tt_wire_lock(t->ps->comm->ctx->wire);
 		b->held = false;
@@ -492,12 +445,11 @@ static int get_memory(struct tt_ps_budget *b)
 	if (!err)
 		err = tt_ps_urgent_new(b->units, &b->urgent);
 	if (!err && t->rows)
-		err = tt_ps_keys_new(&b->units_of);
+		err = tt_ps_met_new(t, &b->met);
 	if (err)
 		return err;
 	b->value = calloc((size_t)b->units, sizeof(*b->value));
-	b->key = t->rows ? calloc((size_t)b->units, sizeof(*b->key)) : NULL;
-	if (!b->value || (t->rows && !b->key) || get_flights(b))
+	if (!b->value || get_flights(b))
 		return tt_fail(-ENOMEM, "no memory to add up updates of table '%s'", t->name);
 	return 0;
 }
@@ -536,10 +488,9 @@ void tt_ps_budget_free(struct tutti_ps_table *t)
 		free(b->flight[i].buf);
 		free(b->flight[i].key);
 	}
-	tt_ps_keys_free(b->units_of);
+	tt_ps_met_free(&b->met);
 	tt_ps_urgent_free(&b->urgent);
 	tt_ps_sum_free(&b->sum);
 	free(b->value);
-	free(b->key);
 	free(b);
 }

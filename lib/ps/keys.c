@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A map from 64-bit keys to places: open addressing, at most three quarters full. Nothing is taken out. */
+/* A map from 64-bit keys to places: open addressing, at most three quarters full. Nothing is taken out but all at once. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,4 +92,58 @@ int tt_ps_keys_add(struct tt_ps_keys *keys, uint64_t key, uint32_t place)
 	keys->used += e->place == TT_PS_NOWHERE;
 	*e = (struct entry){.key = key, .place = place};
 	return 0;
+}
+
+void tt_ps_keys_clear(struct tt_ps_keys *keys)
+{
+	size_t i;
+
+	for (i = 0; i < keys->size; i++)
+		keys->entry[i].place = TT_PS_NOWHERE;
+	keys->used = 0;
+}
+
+int tt_ps_met_new(const struct tutti_ps_table *t, struct tt_ps_met *met)
+{
+	int err;
+
+	if (t->count >= UINT32_MAX)
+		return tt_fail(-EINVAL, "table '%s' is too large to add up its rows' updates", t->name);
+	err = tt_ps_keys_new(&met->units);
+	if (err)
+		return err;
+	met->key = calloc((size_t)t->count + 1, sizeof(*met->key));
+	return met->key ? 0 : tt_fail(-ENOMEM, "no memory for the keys of table '%s'", t->name);
+}
+
+void tt_ps_met_free(struct tt_ps_met *met)
+{
+	tt_ps_keys_free(met->units);
+	free(met->key);
+	*met = (struct tt_ps_met){0};
+}
+
+int tt_ps_met_unit(const struct tutti_ps_table *t, struct tt_ps_met *met, uint64_t key, uint32_t *unit)
+{
+	int err;
+
+	*unit = tt_ps_keys_find(met->units, key);
+	if (*unit != TT_PS_NOWHERE)
+		return 0;
+	if (met->n == t->count)
+		return tt_fail(-ENOSPC, "table '%s' has %llu rows, and this worker has met as many keys; make "
+					"the table with more (tutti_ps_rows)",
+			       t->name, (unsigned long long)t->count);
+	err = tt_ps_keys_add(met->units, key, met->n);
+	if (err)
+		return tt_fail(err, "no memory for the keys of table '%s'", t->name);
+	*unit = met->n++;
+	met->key[*unit] = key;
+	return 0;
+}
+
+void tt_ps_met_clear(struct tt_ps_met *met)
+{
+	tt_ps_keys_clear(met->units);
+	met->n = 0;
 }

@@ -11,15 +11,19 @@ libtt_la_SOURCES += \
 # has, for their flags.
 tt_rule_sources = lib/ps/rule_vector.c lib/ps/rule_steps.h lib/ps/rule.h
 
+noinst_LTLIBRARIES += libtt_rules.la
+libtt_la_LIBADD += libtt_rules.la
+libtt_rules_la_SOURCES = lib/ps/rule_levels.c lib/ps/rule.h
+libtt_rules_la_LIBADD = libtt_rules_base.la
+
 noinst_LTLIBRARIES += libtt_rules_base.la
-libtt_la_LIBADD += libtt_rules_base.la
 libtt_rules_base_la_SOURCES = $(tt_rule_sources) lib/ps/rule_truth.c lib/ps/rule_loops.h
 libtt_rules_base_la_CPPFLAGS = $(libtt_reduce_base_la_CPPFLAGS)
 libtt_rules_base_la_CFLAGS = $(libtt_reduce_base_la_CFLAGS)
 
 if HAVE_AVX2
 noinst_LTLIBRARIES += libtt_rules_avx2.la
-libtt_la_LIBADD += libtt_rules_avx2.la
+libtt_rules_la_LIBADD += libtt_rules_avx2.la
 libtt_rules_avx2_la_SOURCES = $(tt_rule_sources)
 libtt_rules_avx2_la_CPPFLAGS = $(libtt_reduce_avx2_la_CPPFLAGS)
 libtt_rules_avx2_la_CFLAGS = $(libtt_reduce_avx2_la_CFLAGS)
@@ -27,7 +31,7 @@ endif
 
 if HAVE_AVX512
 noinst_LTLIBRARIES += libtt_rules_avx512.la
-libtt_la_LIBADD += libtt_rules_avx512.la
+libtt_rules_la_LIBADD += libtt_rules_avx512.la
 libtt_rules_avx512_la_SOURCES = $(tt_rule_sources)
 libtt_rules_avx512_la_CPPFLAGS = $(libtt_reduce_avx512_la_CPPFLAGS)
 libtt_rules_avx512_la_CFLAGS = $(libtt_reduce_avx512_la_CFLAGS)

@@ -17,6 +17,7 @@
 #include <tutti/ps.h>
 
 #include "lib/engine/engine.h"
+#include "lib/ps/rule.h"
 #include "lib/rma/rma.h"
 
 #define TT_PS_SLOTS 4		    /* messages of a worker to a server under way */
@@ -153,6 +154,12 @@ struct tt_ps_sum {
 	uint64_t *touched; /* bits of elements, or of rows */
 };
 
+struct tt_ps_met {
+	struct tt_ps_keys *units; /* by key */
+	uint64_t *key;		  /* by unit */
+	uint32_t n;
+};
+
 struct tutti_ps_table {
 	struct tutti_ps *ps;
 	uint32_t index;
@@ -183,7 +190,9 @@ struct tutti_ps_table {
 	uint32_t my_cache;	    /* token of its first bell */
 	char *relay;		    /* memory that is sent to other workers, and of what is asked of them */
 	struct tt_ps_sum accrued;   /* n_push > 1: what is not sent yet */
+	struct tt_ps_met accrued_rows; /* rows: their keys */
 	uint64_t fetch_period, fetch_clock; /* n_fetch > 1: the last period, from 1, and when it fetched */
+	struct tt_ps_keys *fetched;	    /* rows: at which clock, its lower 31 bits; NULL: each pull fetches */
 	struct tt_ps_budget *budget; /* NULL: pushes go at once */
 };
 
@@ -374,6 +383,12 @@ int tt_ps_keys_new(struct tt_ps_keys **keys);
 void tt_ps_keys_free(struct tt_ps_keys *keys);
 uint32_t tt_ps_keys_find(const struct tt_ps_keys *keys, uint64_t key); /* TT_PS_NOWHERE */
 int tt_ps_keys_add(struct tt_ps_keys *keys, uint64_t key, uint32_t place);
+void tt_ps_keys_clear(struct tt_ps_keys *keys);
+/* Units of rows, counted in the order in which their keys were met; as many as the table has rows. */
+int tt_ps_met_new(const struct tutti_ps_table *t, struct tt_ps_met *met);
+void tt_ps_met_free(struct tt_ps_met *met);
+int tt_ps_met_unit(const struct tutti_ps_table *t, struct tt_ps_met *met, uint64_t key, uint32_t *unit);
+void tt_ps_met_clear(struct tt_ps_met *met);
 
 /* table.c: layout and memory of a table's part on this rank; without what is exchanged. */
 int tt_ps_table_new(struct tutti_ps *ps, const struct tutti_ps_table *like,
@@ -395,7 +410,6 @@ uint64_t tt_ps_slot_at(const struct tutti_ps_table *t, int server, uint64_t bloc
 uint64_t tt_ps_base_at(const struct tutti_ps_table *t, int server, int copy);
 /* Where the copies begin in the part of a rank that is a worker: behind what it has as a server. */
 uint64_t tt_ps_copies_at(const struct tutti_ps_table *t, int rank);
-const char *tt_ps_rule_name(int rule);
 
 /* store.c, publish.c: a server's values, and what workers see of them */
 int tt_ps_store_new(struct tutti_ps_table *t, int copy);
@@ -448,12 +462,19 @@ bool tt_ps_relay_left(void *ps);
 bool tt_ps_fetches(struct tutti_ps_table *t); /* whether a pull is one */
 int tt_ps_accrue(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count,
 		 const char *call, struct tutti_request **request);
+int tt_ps_accrue_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,
+		      const char *call, struct tutti_request **request);
+/* Whether a pull fetches this row; it has. */
+bool tt_ps_fetches_row(const struct tutti_ps_table *t, uint64_t key);
+void tt_ps_fetched_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n);
+/* As if nothing had been fetched, and nothing waited. */
+void tt_ps_downpour_forget(struct tutti_ps_table *t);
 /* A pull that is none. */
 int tt_ps_nothing(struct tutti_ps_table *t, const char *call, struct tutti_request **request);
 /* Send what has been added up, if the worker's clock becomes clock; UINT64_MAX: it leaves. Of budgets in any case. */
 int tt_ps_send_accrued(struct tutti_ps *ps, uint64_t clock);
-/* Push all that is in sum, and clear it. */
-int tt_ps_send_sum(struct tutti_ps_table *t, struct tt_ps_sum *sum);
+/* Push all that is in sum, and clear it; met: of a row table. */
+int tt_ps_send_sum(struct tutti_ps_table *t, struct tt_ps_sum *sum, const struct tt_ps_met *met);
 
 /* urgent.c: units 0 to n - 1, those that wait in a heap; heap[0] presses most */
 struct tt_ps_urgent {
@@ -487,7 +508,6 @@ void tt_ps_budget_rest(struct tutti_ps *ps);
 double tt_ps_magnitude(enum tutti_datatype datatype, const void *p, size_t n);
 
 /* rule.c: apply an update; see there. state: NULL where the rule has none. step counts from 1. */
-int tt_ps_rule_states(int rule);
 size_t tt_ps_state_size(enum tutti_datatype datatype);
 void tt_ps_apply(const struct tutti_ps_table *t, void *value, const void *update, void *state1,
 		 void *state2, size_t count, uint64_t step);

@@ -73,7 +73,8 @@ static size_t span_of(const struct tt_ps_unit *u)
 	const struct tutti_ps_table *t = u->pull->task.table;
 	size_t block = t->block_pitch - sizeof(struct tt_ps_head), end = 0, i;
 
-	if (t->rows && block <= TT_PS_SPAN)
+	/* With checksums more of it than is asked for, if that is little: only a whole block's can be compared. */
+	if ((t->rows || t->ps->verify) && block <= TT_PS_SPAN)
 		return block;
 	for (i = 0; i < u->items; i++)
 		if (u->item[i].offset + u->item[i].len > end)

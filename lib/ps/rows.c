@@ -24,7 +24,8 @@ struct rows {
 	bool create, push, found;
 	size_t *cursor; /* by server: keys that were looked at */
 
-	struct row *row; /* pull: sorted by server and place */
+	struct row *row; /* pull: those to be read, sorted by server and place */
+	size_t reads;
 	struct tt_ps_item *item;
 	size_t at;
 
@@ -222,12 +223,24 @@ static void sort_rows(struct rows *rows)
 	struct tutti_ps_table *t = rows->pull.task.table;
 	size_t i;
 
+	for (i = 0; i < rows->reads; i++) {
+		uint64_t key = rows->keys[(size_t)(rows->row[i].local - rows->buf) / row_size(t)];
+
+		rows->row[i].server = tt_ps_server_of(t->ps, key);
+		rows->row[i].place = place_of(rows, key);
+	}
+	qsort(rows->row, rows->reads, sizeof(*rows->row), by_place);
+}
+
+/* All, but for those that Downpour does not fetch. Without the lock. */
+static void choose_rows(struct rows *rows)
+{
+	const struct tutti_ps_table *t = rows->pull.task.table;
+	size_t i;
+
 	for (i = 0; i < rows->n; i++)
-		rows->row[i] = (struct row){
-			.server = tt_ps_server_of(t->ps, rows->keys[i]),
-			.place = place_of(rows, rows->keys[i]),
-			.local = rows->buf + i * row_size(t)};
-	qsort(rows->row, rows->n, sizeof(*rows->row), by_place);
+		if (!t->fetched || tt_ps_fetches_row(t, rows->keys[i]))
+			rows->row[rows->reads++].local = rows->buf + i * row_size(t);
 }
 
 static bool next_block(struct tt_ps_pull *pull, struct tt_ps_unit *u)
@@ -237,12 +250,12 @@ static bool next_block(struct tt_ps_pull *pull, struct tt_ps_unit *u)
 	uint64_t per_block = t->block_elems / t->width;
 	const struct row *r = &rows->row[rows->at];
 
-	if (rows->at == rows->n)
+	if (rows->at == rows->reads)
 		return false;
 	u->server = r->server;
 	u->block = r->place / per_block;
 	u->item = &rows->item[rows->at];
-	for (u->items = 0; rows->at < rows->n && r->server == u->server &&
+	for (u->items = 0; rows->at < rows->reads && r->server == u->server &&
 			   r->place / per_block == u->block;
 	     u->items++, rows->at++, r++)
 		u->item[u->items] = (struct tt_ps_item){
@@ -262,7 +275,7 @@ static int pull_emit(struct tt_ps_task *task)
 	if (err)
 		return err;
 	sort_rows(rows);
-	for (i = 0; t->cache && i < rows->n; i++)
+	for (i = 0; t->cache && i < rows->reads; i++)
 		tt_ps_cache_want(t, rows->row[i].server,
 				 (uint64_t)rows->row[i].place * t->width / t->block_elems);
 	return t->cache ? tt_ps_cache_ask(task) : 0;
@@ -274,7 +287,10 @@ static void pull_seen(struct tt_ps_task *task)
 {
 	const struct rows *rows = rows_of(task);
 
-	tt_ps_budget_seen_rows(task->table, rows->keys, rows->n, rows->buf);
+	if (task->table->budget)
+		tt_ps_budget_seen_rows(task->table, rows->keys, rows->n, rows->buf);
+	if (task->table->fetched)
+		tt_ps_fetched_rows(task->table, rows->keys, rows->n);
 }
 
 static void rows_release(struct tt_ps_task *task)
@@ -336,8 +352,10 @@ static int start(struct tutti_ps_table *t, const uint64_t *keys, size_t n, void 
 	task->release = rows_release;
 	if (push)
 		task->advance = push_advance;
-	else if (t->budget)
+	else if (t->budget || t->fetched)
 		task->seen = pull_seen;
+	if (!push)
+		choose_rows(rows);
 	return tt_ps_task_start(task, request);
 }
 

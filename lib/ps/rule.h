@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <tutti/ps.h>
 
+#include "lib/reduce/reduce.h"
+
 /* float64 is computed in double and has such state; all others are computed in float, with float state. */
 struct tt_ps_rule_job {
 	const struct tutti_ps_options *opt;
@@ -27,5 +29,10 @@ tt_ps_rule_fn tt_ps_rule_truth; /* rule_truth.c: one element after the other */
 tt_ps_rule_fn tt_ps_rule_base;
 tt_ps_rule_fn tt_ps_rule_avx2;	 /* only with TT_HAVE_AVX2 */
 tt_ps_rule_fn tt_ps_rule_avx512; /* only with TT_HAVE_AVX512 */
+
+/* rule_levels.c. Any rule from SGD to AdamW, at the level that lib/reduce uses. */
+void tt_ps_rule_run(const struct tt_ps_rule_job *job);
+const char *tt_ps_rule_name(int rule);
+int tt_ps_rule_states(int rule);
 
 #endif

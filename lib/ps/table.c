@@ -157,9 +157,13 @@ static int track(struct tutti_ps_table *t)
 	}
 	if (!t->track || k < t->ps->nservers)
 		return tt_fail(-ENOMEM, "no memory for table '%s'", t->name);
-	if (t->opt.n_push > 1)
-		return tt_ps_sum_new(t, t->count, &t->accrued);
 	err = t->rows ? tt_ps_keys_new(&t->places) : 0;
+	if (!err && t->opt.n_push > 1)
+		err = tt_ps_sum_new(t, t->count, &t->accrued);
+	if (!err && t->rows && t->opt.n_push > 1)
+		err = tt_ps_met_new(t, &t->accrued_rows);
+	if (!err && t->rows && t->opt.n_fetch > 1)
+		err = tt_ps_keys_new(&t->fetched);
 	return !err && t->opt.budget > 0 ? tt_ps_budget_new(t) : err;
 }
 
@@ -222,6 +226,8 @@ void tt_ps_table_free(struct tutti_ps_table *t)
 	}
 	free(t->track);
 	tt_ps_sum_free(&t->accrued);
+	tt_ps_met_free(&t->accrued_rows);
+	tt_ps_keys_free(t->fetched);
 	tt_ps_budget_free(t);
 	tt_ps_cache_free(t);
 	free(t->cache_token);

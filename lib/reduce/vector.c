@@ -21,18 +21,19 @@ typedef int32_t vec_i32 __attribute__((vector_size(TT_VEC)));
 typedef int64_t vec_i64 __attribute__((vector_size(TT_VEC)));
 typedef uint64_t vec_u64 __attribute__((vector_size(TT_VEC)));
 
-typedef void store_fn(void *p, vec x);
+typedef void store_fn(void *p, const vec *x);
 typedef vec op_fn(vec a, vec b);
 typedef vec end_fn(vec x, int divide_by); /* what is done to the combination of all sources */
 
-/* How the elements of a vector lie in memory. */
+/* How elements lie in memory: in units, each of which becomes one vector or several. */
 struct form {
-	size_t size; /* of all of them */
-	vec (*load)(const void *p);
-	store_fn *store, *stream;
+	size_t size; /* of a unit */
+	int parts;   /* vectors of it */
+	vec (*load)(const void *p, int part);
+	store_fn *store, *stream; /* of all parts */
 };
 
-/* n vectors at offset at */
+/* n vectors, whole units, at offset at */
 INLINE void run_block(const struct tt_reduce_job *job, const struct form *form, store_fn *store,
 		      op_fn *op, end_fn *end, size_t at, const int n)
 {
@@ -43,12 +44,13 @@ INLINE void run_block(const struct tt_reduce_job *job, const struct form *form, 
 
 #pragma GCC unroll 4
 	for (i = 0; i < n; i++)
-		x[i] = form->load(s + (size_t)i * form->size);
+		x[i] = form->load(s + (size_t)(i / form->parts) * form->size, i % form->parts);
 	for (k = 1; k < job->nsrc; k++) {
 		s = (const char *)job->src[k] + at;
 #pragma GCC unroll 4
 		for (i = 0; i < n; i++)
-			x[i] = op(x[i], form->load(s + (size_t)i * form->size));
+			x[i] = op(x[i], form->load(s + (size_t)(i / form->parts) * form->size,
+						   i % form->parts));
 	}
 #pragma GCC unroll 4
 	for (i = 0; i < n; i++)
@@ -56,8 +58,8 @@ INLINE void run_block(const struct tt_reduce_job *job, const struct form *form, 
 	for (k = 0; k < job->ndst; k++) {
 		d = (char *)job->dst[k] + at;
 #pragma GCC unroll 4
-		for (i = 0; i < n; i++)
-			store(d + (size_t)i * form->size, x[i]);
+		for (i = 0; i < n; i += form->parts)
+			store(d + (size_t)(i / form->parts) * form->size, x + i);
 	}
 }
 
@@ -91,16 +93,20 @@ INLINE void run_rest(const struct tt_reduce_job *job, const struct form *form, o
 {
 	size_t len = job->to - at;
 	char room[TT_VEC] = {0};
-	vec x;
-	int k;
+	vec x[BLOCK];
+	int i, k;
 
 	memcpy(room, (const char *)job->src[0] + at, len);
-	x = form->load(room);
+	for (i = 0; i < form->parts; i++)
+		x[i] = form->load(room, i);
 	for (k = 1; k < job->nsrc; k++) {
 		memcpy(room, (const char *)job->src[k] + at, len);
-		x = op(x, form->load(room));
+		for (i = 0; i < form->parts; i++)
+			x[i] = op(x[i], form->load(room, i));
 	}
-	form->store(room, end(x, job->divide_by));
+	for (i = 0; i < form->parts; i++)
+		x[i] = end(x[i], job->divide_by);
+	form->store(room, x);
 	for (k = 0; k < job->ndst; k++)
 		memcpy((char *)job->dst[k] + at, room, len);
 }
@@ -108,7 +114,7 @@ INLINE void run_rest(const struct tt_reduce_job *job, const struct form *form, o
 INLINE void run(const struct tt_reduce_job *args, const struct form *form, op_fn *op, end_fn *end)
 {
 	const struct tt_reduce_job job = *args; /* which no store can change */
-	size_t at = job.from, block = BLOCK * form->size;
+	size_t at = job.from, block = (size_t)(BLOCK / form->parts) * form->size;
 
 	if (CAN_STREAM && job.stream) {
 		for (; job.to - at >= block; at += block)
@@ -118,8 +124,8 @@ INLINE void run(const struct tt_reduce_job *args, const struct form *form, op_fn
 	for (; job.to - at >= block; at += block)
 		run_block(&job, form, form->store, op, end, at, BLOCK);
 	for (; job.to - at >= form->size; at += form->size)
-		run_block(&job, form, form->store, op, end, at, 1);
-	if (form->size == TT_VEC && job.to - at == sizeof(uint64_t))
+		run_block(&job, form, form->store, op, end, at, form->parts);
+	if (form->size == TT_VEC && form->parts == 1 && job.to - at == sizeof(uint64_t))
 		run_word(&job, op, end, at);
 	else if (at < job.to)
 		run_rest(&job, form, op, end, at);
@@ -133,12 +139,22 @@ INLINE vec load_vec(const void *p)
 	return x;
 }
 
-INLINE void store_vec(void *p, vec x)
+INLINE vec load_whole(const void *p, int part)
 {
-	memcpy(p, &x, sizeof(x));
+	return load_vec(p);
 }
 
-static const struct form whole = {TT_VEC, load_vec, store_vec, stream_vec};
+INLINE void store_whole(void *p, const vec *x)
+{
+	memcpy(p, x, sizeof(*x));
+}
+
+INLINE void stream_whole(void *p, const vec *x)
+{
+	stream_vec(p, *x);
+}
+
+static const struct form whole = {TT_VEC, 1, load_whole, store_whole, stream_whole};
 
 /* The bits of a where those of mask are set, and those of b elsewhere. */
 INLINE vec pick(vec mask, vec a, vec b)
@@ -516,46 +532,67 @@ static void run_f64(const struct tt_reduce_job *job)
 
 /* The 16-bit floats are float32s in registers. */
 
-INLINE vec load_f16(const void *p)
+INLINE vec load_f16(const void *p, int part)
 {
 	return (vec)widen_f16(load_half(p));
 }
 
-INLINE void store_f16(void *p, vec x)
+INLINE void store_f16(void *p, const vec *x)
 {
-	store_half(p, narrow_f16((vec_f32)x));
+	store_half(p, narrow_f16((vec_f32)*x));
 }
 
-INLINE void stream_f16(void *p, vec x)
+INLINE void stream_f16(void *p, const vec *x)
 {
-	stream_half(p, narrow_f16((vec_f32)x));
+	stream_half(p, narrow_f16((vec_f32)*x));
 }
 
 static void run_f16(const struct tt_reduce_job *job)
 {
-	static const struct form form = {TT_VEC / 2, load_f16, store_f16, stream_f16};
+	static const struct form form = {TT_VEC / 2, 1, load_f16, store_f16, stream_f16};
 
 	run_float(job, &form, &f32_ops);
 }
 
-INLINE vec load_bf16(const void *p)
+/*
+ * Of 32 bits in memory the lower element is in one vector, the upper one in another: nothing changes its place in a register, which
+ * takes longer than all else that is done to it.
+ */
+INLINE vec load_bf16(const void *p, int part)
 {
-	return (vec)widen_bf16(load_half(p));
+	vec_u32 both = (vec_u32)load_vec(p);
+
+	return (vec)(part ? both & 0xffff0000 : both << 16);
 }
 
-INLINE void store_bf16(void *p, vec x)
+/* To nearest even, in the upper half. What is NaN is the one NaN, whose lower bits are 0. */
+INLINE vec_u32 round_bf16(vec x)
 {
-	store_half(p, narrow_bf16((vec_f32)x));
+	vec_u32 u = (vec_u32)x;
+
+	return u + 0x7fff + (u >> 16 & 1);
 }
 
-INLINE void stream_bf16(void *p, vec x)
+INLINE vec pair_bf16(const vec *x)
 {
-	stream_half(p, narrow_bf16((vec_f32)x));
+	return (vec)(round_bf16(x[0]) >> 16 | (round_bf16(x[1]) & 0xffff0000));
+}
+
+INLINE void store_bf16(void *p, const vec *x)
+{
+	vec both = pair_bf16(x);
+
+	memcpy(p, &both, sizeof(both));
+}
+
+INLINE void stream_bf16(void *p, const vec *x)
+{
+	stream_vec(p, pair_bf16(x));
 }
 
 static void run_bf16(const struct tt_reduce_job *job)
 {
-	static const struct form form = {TT_VEC / 2, load_bf16, store_bf16, stream_bf16};
+	static const struct form form = {TT_VEC, 2, load_bf16, store_bf16, stream_bf16};
 
 	run_float(job, &form, &f32_ops);
 }

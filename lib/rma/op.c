@@ -2,7 +2,7 @@
 /*
  * Puts and gets. Where the transport limits how much one of its operations moves, one of ours is several,
  * each started when the one before is in place, so that the notification, which goes with the last,
- * comes after all bytes.
+ * comes after all bytes. With checksums it comes after the last, by a message, and the target compares before it counts.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,6 +22,8 @@ struct tt_win_op {
 	struct tt_region *region;
 	struct tt_win_end *end;
 	uint32_t token;
+	bool summed; /* it notifies, and the target compares this before */
+	uint64_t sum;
 };
 
 static void op_free(struct tt_win_op *op)
@@ -117,7 +119,7 @@ static int issue(struct tt_win_op *op)
 			      .flags = a->get || a->loose ? 0 : TT_RMA_REMOTE};
 	if (a->away)
 		rma.flags |= TT_RMA_AWAY;
-	if (a->note && op->sent + op->piece == a->len)
+	if (a->note && !op->summed && op->sent + op->piece == a->len)
 		rma.flags |= TT_RMA_NOTE;
 	return a->get ? tt_wire_get(wire, peer, &rma, op->region, &op->wr)
 		      : tt_wire_put(wire, peer, &rma, op->region, &op->wr);
@@ -151,8 +153,12 @@ static void op_again(struct tt_stalled *stalled)
 static void op_done(struct tt_wr *wr, int status)
 {
 	struct tt_win_op *op = tt_container(wr, struct tt_win_op, wr);
+	const struct tt_win_access *a = &op->access;
 
 	op->sent += op->piece;
+	if (op->summed && !status && op->sent == a->len)
+		status = tt_wire_ring(op->win->comm->ctx->wire, op->win->comm->world[a->rank], op->token, a->offset,
+				      a->len, op->sum);
 	if (status || op->sent == op->access.len)
 		op_over(op, status);
 	else /* not from here: a transport may have finished this one within the call */
@@ -190,6 +196,10 @@ static inline struct tt_win_op *op_new(struct tutti_win *win, const struct tt_wi
 	op->end = end;
 	op->token = access->token ? *access->token
 				  : (uint32_t)win->part[access->rank].token + (uint32_t)win->comm->rank;
+	op->summed = access->note && !access->token && access->len &&
+		     tt_wire_has_checksums(win->comm->ctx->wire);
+	if (op->summed)
+		op->sum = tt_sum(access->local, access->len);
 	op->age = tt_win_begin(win, access->rank);
 	return op;
 }

@@ -188,6 +188,9 @@ void tt_chan_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl)
 	case TT_CTRL_SUM:
 		tt_sum_ctrl(chan, ctrl);
 		break;
+	case TT_CTRL_RING:
+		tt_sum_ring(chan, ctrl);
+		break;
 	case TT_CTRL_PORT:
 		tt_port_ctrl(chan, ctrl);
 		break;

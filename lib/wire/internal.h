@@ -40,7 +40,8 @@ enum tt_ctrl_kind {
 	TT_CTRL_AMO, /* amo.c: execute this on a window */
 	TT_CTRL_AMO_REPLY,
 	TT_CTRL_PORT, /* port.c: for the port of this communicator */
-	TT_CTRL_SUM /* sum.c: the checksum of what is put into the offer of this token */
+	TT_CTRL_SUM, /* sum.c: the checksum of what is put into the offer of this token */
+	TT_CTRL_RING /* sum.c: ring this window's bell if what was put has this checksum */
 };
 
 /* A control message between the two ends of a channel. doc/WIRE.md. */
@@ -50,7 +51,7 @@ struct tt_ctrl {
 	struct tt_key key; /* flow control: only comm counts */
 	uint64_t fprint;   /* amo: compare; sum: the checksum */
 	uint64_t freed;
-	/* offer; flow control: epoch, count; amo: offset, operand; its reply: old value, status; port: a, b */
+	/* offer; flow control: epoch, count; amo: offset, operand; its reply: old value, status; port: a, b; ring: offset */
 	uint64_t addr, len;
 	struct tt_rkey rkey; /* offer; amo: which, and the token for the reply */
 };
@@ -328,13 +329,13 @@ void tt_flow_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl);
 void tt_xfer_complete(struct tt_wire *wire, struct tt_xfer *x);
 
 /* sum.c */
-uint64_t tt_sum(const void *data, size_t len);
 void tt_sum_head(struct tt_eager_head *head);
 /* An eager message that has come; false: it is damaged, and the channel has failed. */
 bool tt_sum_check(struct tt_chan *chan, struct tt_eager_head *head);
 /* What was put into the offer of x is there, its checksum may not be. */
 void tt_sum_landed(struct tt_xfer *x);
 void tt_sum_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl);
+void tt_sum_ring(struct tt_chan *chan, const struct tt_ctrl *ctrl);
 void tt_sum_send(struct tt_chan *chan, const struct tt_key *key, uint64_t sum, uint32_t token);
 
 /* port.c */

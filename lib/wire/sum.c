@@ -5,8 +5,9 @@
  * That of an eager message is in its head and covers head and payload; it is checked before either is
  * looked at. That of a payload that is put into an offer follows in a control message of its own, in any order
  * with the note: the receive ends when both are there. Whatever does not fit ends the channel, as nothing that
- * came over it can be trusted, and with it the call. Not covered: control messages, which the transport
- * carries, one-sided operations, whose target takes no part, and memory that ranks of a host share.
+ * came over it can be trusted, and with it the call. A put into a window that notifies rings no note: when it is in
+ * place a control message asks the target to compare, and to ring. Not covered: control messages, which the transport
+ * carries, other one-sided operations, whose target takes no part, and memory that ranks of a host share.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -88,6 +89,39 @@ void tt_sum_send(struct tt_chan *chan, const struct tt_key *key, uint64_t sum, u
 	struct tt_ctrl ctrl = {.kind = TT_CTRL_SUM, .token = token, .key = *key, .fprint = sum};
 
 	tt_chan_send_ctrl(chan, &ctrl);
+}
+
+int tt_wire_ring(struct tt_wire *wire, int peer, uint32_t token, uint64_t offset, uint64_t len, uint64_t sum)
+{
+	struct tt_ctrl ctrl = {.kind = TT_CTRL_RING, .token = token, .fprint = sum, .addr = offset, .len = len};
+	struct tt_chan *chan = wire->chan[peer];
+
+	if (!chan || chan->state != TT_CHAN_OPEN)
+		return -ENOTCONN;
+	tt_chan_send_ctrl(chan, &ctrl);
+	return 0;
+}
+
+void tt_sum_ring(struct tt_chan *chan, const struct tt_ctrl *ctrl)
+{
+	struct tt_token *t = tt_token_find(chan->wire, ctrl->token);
+	struct tt_bell *bell = t && t->kind == TT_TOKEN_BELL ? t->target : NULL;
+	const void *data;
+
+	if (!bell)
+		return; /* the window was freed meanwhile */
+	data = bell->put ? bell->put(bell, chan->peer, ctrl->addr, ctrl->len) : NULL;
+	if (!data)
+		tt_chan_fail(chan, -EPROTO, "a notification of a put that cannot have been");
+	else if (tt_sum(data, ctrl->len) == ctrl->fprint)
+		bell->ring(bell);
+	else
+		damaged(chan, "a put", ctrl->len);
+}
+
+bool tt_wire_has_checksums(const struct tt_wire *wire)
+{
+	return wire->sums;
 }
 
 void tt_wire_checksums(struct tt_wire *wire, bool on)

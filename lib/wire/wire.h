@@ -86,6 +86,8 @@ struct tt_bell {
 	/* peer asks for an atomic on what the bell belongs to; NULL: refused. Returns 0 and *old. */
 	int (*amo)(struct tt_bell *bell, int peer, enum tt_amo_op op, uint64_t operand,
 		   uint64_t compare, uint64_t offset, uint64_t *old);
+	/* Where peer has put so many bytes, to compare their checksum; NULL: it may not have, or there are none. */
+	const void *(*put)(struct tt_bell *bell, int peer, uint64_t offset, uint64_t len);
 };
 
 /* A 64-bit atomic on a peer's memory; see amo.c. The upper part is the caller's. */
@@ -186,6 +188,13 @@ void tt_wire_ask_again(struct tt_wire *wire);
 const char *tt_wire_why(const struct tt_wire *wire, int peer);
 /* Messages have checksums from now on, or have none; before anything is sent, the same on all ranks. */
 void tt_wire_checksums(struct tt_wire *wire, bool on);
+bool tt_wire_has_checksums(const struct tt_wire *wire);
+uint64_t tt_sum(const void *data, size_t len);
+/*
+ * Instead of a put's note: peer rings the bell of this token if what is in place at this offset has the checksum.
+ * Under the lock, after the put is complete.
+ */
+int tt_wire_ring(struct tt_wire *wire, int peer, uint32_t token, uint64_t offset, uint64_t len, uint64_t sum);
 /* The channels there are to ranks from `from` on, at most max; returns how many. Under the lock. */
 struct tt_wire_link {
 	int peer;

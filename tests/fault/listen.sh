@@ -27,22 +27,17 @@ cm_listeners()
 # job VARIABLE=VALUE...: runs one; all that listens meanwhile is in $tmp/seen, with how often it was seen.
 job()
 {
-	rm -f "$tmp"/over.*
 	: >"$tmp/all"
-	env TUTTI_LOG=info "$@" timeout 60 ./tutti_run -n 2 sh -c \
-		"./tutti_perf allreduce -b 64K -e 64K -n 50 -N 4; : >$tmp/over.\$TUTTI_RANK; sleep 0.5; :" >"$tmp/log" 2>&1 &
-	group=$!
-	while kill -0 $group 2>/dev/null && [ ! -e "$tmp/over.1" ]; do
-		run=$(pgrep -P $group)
-		for launcher in $run; do
-			for rank in $(pgrep -P "$launcher"); do
-				listeners "$rank"
-				cm_listeners "$rank"
-			done
+	env TUTTI_LOG=info "$@" timeout 60 ./tutti_run -n 2 ./tutti_perf allreduce \
+		-b 64K -e 64K -n 200 >"$tmp/log" 2>&1 &
+	limited=$!
+	while kill -0 $limited 2>/dev/null; do
+		for launcher in $(pgrep -P $limited); do
 			listeners "$launcher"
+			cm_listeners "$launcher"
 		done >>"$tmp/all"
 	done
-	wait $group || die "the job failed: $(cat "$tmp/log")"
+	wait $limited || die "the job failed: $(cat "$tmp/log")"
 	sort "$tmp/all" | uniq -c >"$tmp/seen"
 	cat "$tmp/seen"
 	[ -s "$tmp/seen" ] || die "nothing was seen that listens, not even the control tree"
@@ -69,6 +64,7 @@ ofi()
 {
 	./tutti_info 2>/dev/null | grep -q '^ *ofi:' || skip "no transport ofi here"
 	job TUTTI_IF=lo TUTTI_TRANSPORT=ofi
+	[ "$(wc -l <"$tmp/seen")" -ge 3 ] || die "the transport's own listeners were not seen"
 	none_beyond
 	job TUTTI_IF=lo TUTTI_TRANSPORT=ofi TUTTI_OFI_EP=rdm
 	none_beyond

@@ -89,7 +89,6 @@ static bool imposter_turn(struct imposter *im, enum answer answer, bool took)
 
 static void accepted_by(enum answer answer)
 {
-	static const struct config msg_tcp = {.name = "msg:tcp", .provider = "tcp", .ep = "msg"};
 	struct card card[2];
 	struct ofi_blob blob;
 	struct imposter im;

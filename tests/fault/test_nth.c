@@ -291,12 +291,14 @@ static void verbs_files(void)
 	if (mp_no_verbs())
 		TT_SKIP("%s", mp_no_verbs());
 	for (i = 0; i < 2; i++)
-		for (l.value = 8; l.value < 64; l.value += step)
+		for (l.value = 8; l.value < 64; l.value += step) {
+			l.says = l.value == 8 ? "ulimit -n" : ""; /* in words, where hardly one is left */
 			if (MP_RUN(.n = 2, .env = env[i], .fn = under_limit, .arg = &l, .no_init = true,
 				   .timeout_ms = 40000)) {
 				printf("  RLIMIT_NOFILE %llu, %s\n", (unsigned long long)l.value, env[i]);
 				TT_CHECK(false);
 			}
+		}
 	l.value = 256;
 	l.says = NULL;
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=verbs", .fn = under_limit, .arg = &l, .no_init = true));

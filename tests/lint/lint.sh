@@ -30,7 +30,7 @@ lib/api		lib
 transports	lib/wire/transport.h lib/mem/mem.h
 man		lib/base
 examples	public
-perf		public lib/reduce/reduce.h lib/base/distance.h
+perf		public lib/reduce/reduce.h lib/ps/rule.h lib/base/distance.h
 tools		public lib/base/distance.h
 tools/values	lib/plan tools/values.h
 tools/run	lib/diag tools/cli.h

@@ -125,6 +125,8 @@ levels=2
 ! grep -qw avx512bw /proc/cpuinfo || levels=4
 run kernel_all clean $((68 * levels)) kernel -b 1003 -n 1 -w 0 -d all -o all --sources 3 --level all
 run kernel_stream clean 2 kernel -b 40001 -e 40003 -i 2 -n 2 -w 0 -d half -o avg --stores stream --sources 5
+run rules clean $((7 * levels)) rules -b 1003 -n 1 -w 0 -d bfloat16 --level all
+run rules_float says "are for floats" perf 1 rules -d int32
 run kernel clean 8 kernel -b 100 -e 64K -f 655 -n 2 -w 0 --malloc
 run listen_shm only_loopback TUTTI_TRANSPORT=shm
 run listen_ofi only_loopback TUTTI_TRANSPORT=ofi

@@ -60,23 +60,50 @@ static bool workers_meet(struct mp_job *job, int word)
 
 #define PUSHES 3
 
-/* Whatever comes to the copy comes late; so what was answered before it had come is lost with the head. */
+static bool is_gone(struct mp_job *job, int server)
+{
+	double end = mp_now() + 10;
+	char text[64];
+
+	snprintf(text, sizeof(text), "server %d (rank %d) is gone", server, server);
+	while (!mp_log_has(job, text) && mp_now() < end)
+		mp_sleep_ms(1);
+	return mp_log_has(job, text);
+}
+
+/*
+ * Whatever comes to the last copy comes late; so what was answered before it had come, by the head or by a copy between them,
+ * is lost with those.
+ */
 static int late_body(struct mp_job *job)
 {
+	int servers = *(int *)job->arg, i;
+	struct tutti_ps_config config = {.size = sizeof(config), .staleness = TUTTI_PS_ASYNC, .copies = servers,
+					 .role = job->rank < servers ? TUTTI_PS_SERVER : TUTTI_PS_WORKER};
 	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
-	struct tutti_ps_table *t;
+	struct tutti_ps_table *t, *r;
 	struct tutti_ps *ps;
 	int64_t one = 1, got;
-	int i;
+	uint64_t key = 0;
 
-	MP_OK(open_ps(job, TUTTI_PS_ASYNC, &ps));
+	MP_OK(tutti_ps_open(job->world, &config, &ps));
 	MP_OK(tutti_ps_dense(ps, "t", 2, TUTTI_INT64, &opt, &t)); /* element 0 is on server 0 */
+	MP_OK(tutti_ps_rows(ps, "r", 1, 100, TUTTI_INT64, &opt, &r));
+	while (tt_ps_server_of(ps, key))
+		key++;
 	mp_meet(job);
-	if (job->rank == 2) {
-		for (i = 0; i < PUSHES; i++)
+	if (job->rank == servers) {
+		for (i = 0; i < PUSHES; i++) {
+			MP_OK(tutti_ps_push_rows(r, &key, 1, &one, TUTTI_INT64));
 			MP_OK(tutti_ps_push(t, &one, 0, 1, TUTTI_INT64));
-		TT_EXPECT(!change(job));
+		}
+		for (i = 0; i < servers - 1; i++)
+			TT_EXPECT(!kill(atomic_load(&job->shared->pid[i]), SIGKILL));
+		for (i = 0; i < servers - 1; i++)
+			TT_EXPECT(is_gone(job, i));
 		MP_OK(tutti_ps_pull(t, &got, 0, 1, TUTTI_INT64));
+		TT_EXPECT(got == PUSHES);
+		MP_OK(tutti_ps_pull_rows(r, &key, 1, &got, TUTTI_INT64));
 		TT_EXPECT(got == PUSHES);
 	}
 	MP_OK(tutti_ps_close(ps));
@@ -85,11 +112,14 @@ static int late_body(struct mp_job *job)
 
 static void answered(void)
 {
-	int i;
+	int servers = 2, i;
 
 	for (i = 0; i < 2; i++)
-		TT_CHECK(!MP_RUN(.n = 3, .fn = late_body, .killed = 1, .env = "TUTTI_TRANSPORT=fault:shm "
+		TT_CHECK(!MP_RUN(.n = 3, .fn = late_body, .arg = &servers, .killed = 1, .env = "TUTTI_TRANSPORT=fault:shm "
 				 "TUTTI_FAULT=rank=1,delay=1:60000"));
+	servers = 3;
+	TT_CHECK(!MP_RUN(.n = 4, .fn = late_body, .arg = &servers, .killed = 3, .env = "TUTTI_TRANSPORT=fault:shm "
+			 "TUTTI_FAULT=rank=2,delay=1:60000"));
 }
 
 /* ---- within a clock ---- */

@@ -265,9 +265,41 @@ static void count_update(void *value, const void *update, size_t count, enum tut
 
 #define CLOCKS 6
 
+/*
+ * Each row has its own periods: of keys 0, 1 and 7 they begin at clocks 0, 3 and 6; 200 is pulled from clock 1 on, and 100 + c at
+ * clock c only. Worker w pushes to rows w and 7.
+ */
+static int downpour_rows(struct mp_job *job, struct tutti_ps_table *rows, int w, int c)
+{
+	uint64_t key[5] = {0, 1, 7, 100 + (uint64_t)c, 200}, mine[3] = {(uint64_t)w, 7, 7};
+	float got[10], update[6] = {1, 1, 0.5f, 0.5f, 0.5f, 0.5f}, done = (float)(c / 2 * 2);
+	int i;
+
+	for (i = 0; i < 10; i++)
+		got[i] = -1;
+	MP_OK(tutti_ps_pull_rows(rows, key, c ? 5 : 4, got, TUTTI_FLOAT32));
+	for (i = 0; i < 6; i++)
+		TT_EXPECT(got[i] == (c % 3 ? -1.0f : i < 4 ? done : 2 * done));
+	TT_EXPECT(got[6] == 0 && got[7] == 0);
+	TT_EXPECT(got[8] == (c % 3 == 2 || !c ? -1.0f : c == 4 ? -1.0f : 0) && got[8] == got[9]);
+	MP_OK(tutti_ps_push_rows(rows, mine, 3, update, TUTTI_FLOAT32));
+	return 0;
+}
+
+static int downpour_rows_end(struct mp_job *job, struct tutti_ps_table *rows)
+{
+	uint64_t key[3] = {0, 1, 7};
+	float got[6];
+
+	MP_OK(tutti_ps_pull_rows(rows, key, 3, got, TUTTI_FLOAT32));
+	TT_EXPECT(got[0] == 6 && got[1] == 6 && got[2] == 5 && got[3] == 5);
+	TT_EXPECT(got[4] == 11 && got[5] == 11);
+	return 0;
+}
+
 /* BSP, so that what is fetched is known exactly: worker 1 does 5 clocks and leaves, the other one goes on. */
 static int downpour_steps(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table *sum,
-			  struct tutti_ps_table *counted)
+			  struct tutti_ps_table *counted, struct tutti_ps_table *rows)
 {
 	int w = job->rank - 1, c, i, whole;
 	float one[5] = {1, 1, 1, 1, 1}, got[20], many[20];
@@ -285,10 +317,12 @@ static int downpour_steps(struct mp_job *job, struct tutti_ps *ps, struct tutti_
 		MP_OK(tutti_ps_push(sum, one, (size_t)w * 10, 5, TUTTI_FLOAT32));
 		MP_OK(tutti_ps_push(counted, one, (size_t)w * 10, 2, TUTTI_FLOAT32));
 		MP_OK(tutti_ps_push(counted, one + 2, (size_t)w * 10 + 2, 3, TUTTI_FLOAT32));
+		TT_EXPECT(!downpour_rows(job, rows, w, c));
 		MP_OK(tutti_ps_clock(ps));
 	}
 	if (w)
 		return 0;
+	TT_EXPECT(!downpour_rows_end(job, rows));
 	MP_OK(tutti_ps_pull(sum, got, 0, 20, TUTTI_FLOAT32));
 	for (i = 0; i < 20; i++)
 		TT_EXPECT(got[i] == (i < 5 ? 6.0f : i >= 10 && i < 15 ? 5.0f : 0));
@@ -298,16 +332,17 @@ static int downpour_steps(struct mp_job *job, struct tutti_ps *ps, struct tutti_
 static int downpour_body(struct mp_job *job)
 {
 	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO, .n_fetch = 3, .n_push = 2};
-	struct tutti_ps_table *sum, *counted;
+	struct tutti_ps_table *sum, *counted, *rows;
 	struct tutti_ps *ps;
 
 	MP_OK(mp_ps_open(job, 1, 0, &ps));
 	MP_OK(tutti_ps_dense(ps, "sum", 20, TUTTI_FLOAT32, &opt, &sum));
+	MP_OK(tutti_ps_rows(ps, "rows", 2, 100, TUTTI_FLOAT32, &opt, &rows));
 	opt.rule = TUTTI_PS_CALLBACK;
 	opt.update = count_update;
 	MP_OK(tutti_ps_dense(ps, "counted", 20, TUTTI_FLOAT32, &opt, &counted));
 	if (job->rank)
-		TT_EXPECT(!downpour_steps(job, ps, sum, counted));
+		TT_EXPECT(!downpour_steps(job, ps, sum, counted, rows));
 	MP_OK(tutti_ps_close(ps));
 	return 0;
 }
@@ -468,11 +503,14 @@ static int refused_body(struct mp_job *job)
 	MP_ERR(tutti_ps_dense(ps, "t", 10, TUTTI_INT32, &o, &t), -EINVAL);
 	MP_ERR(tutti_ps_rows(ps, "t", 2, 10, TUTTI_FLOAT32, &o, &t), -EINVAL);
 	o = good;
-	o.n_push = 2;
+	o.n_push = -2;
 	MP_ERR(tutti_ps_rows(ps, "t", 2, 10, TUTTI_FLOAT32, &o, &t), -EINVAL);
 	MP_SAID("n_push");
+	o.n_push = 2;
 	o.rule = TUTTI_PS_ASSIGN;
 	MP_ERR(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, &o, &t), -EINVAL);
+	MP_ERR(tutti_ps_rows(ps, "t", 2, 10, TUTTI_FLOAT32, &o, &t), -EINVAL);
+	MP_SAID("n_push");
 	o = good;
 	o.threads = 65;
 	MP_ERR(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, &o, &t), -EINVAL);

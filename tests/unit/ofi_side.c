@@ -9,9 +9,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-const struct config msg_tcp = {"msg:tcp", "tcp", "msg", NULL};
-const struct config rdm_rxm = {"rdm:tcp;ofi_rxm", "tcp", "rdm", NULL};
-const struct config rdm_sockets = {"rdm:sockets", "sockets", "rdm", NULL};
+const struct config msg_tcp = {"msg:tcp", "tcp", "msg", NULL, NULL};
+const struct config rdm_rxm = {"rdm:tcp;ofi_rxm", "tcp", "rdm", NULL, NULL};
+const struct config rdm_sockets = {"rdm:sockets", "sockets", "rdm", NULL, NULL};
 
 int side_open(struct side *s, const struct config *c, int rank)
 {
@@ -26,7 +26,8 @@ int side_open(struct side *s, const struct config *c, int rank)
 		return rc;
 	s->params = (struct tt_tp_params){
 		.env = &s->env, .rank = rank, .local_addr = c->addr ? c->addr : "127.0.0.1", .cookie = {rank, 99}};
-	rc = tt_ofi_tp.open(&s->params, &s->tp);
+	rc = c->fault ? tt_fault_open(&tt_ofi_tp, c->fault, &s->params, &s->tp)
+		      : tt_ofi_tp.open(&s->params, &s->tp);
 	if (rc) {
 		tt_env_free(&s->env);
 		return rc;

@@ -15,6 +15,7 @@ extern const struct tt_tp_ops tt_ofi_tp;
 
 struct config {
 	const char *name, *provider, *ep, *addr; /* NULL: 127.0.0.1 */
+	const char *fault; /* wrapped, with this for TUTTI_FAULT; NULL: not */
 };
 
 extern const struct config msg_tcp, rdm_rxm, rdm_sockets;

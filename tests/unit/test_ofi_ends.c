@@ -59,8 +59,9 @@ static void wrong_blob(void)
 
 static void refused(void)
 {
-	static const struct config bad[] = {{"", "shm", "rdm", NULL}, {"", "udp;ofi_rxd", "rdm", NULL},
-					    {"", "nosuch", "msg", NULL}, {"", "tcp", "msg", NULL}};
+	static const struct config bad[] = {{.provider = "shm", .ep = "rdm"},
+					    {.provider = "udp;ofi_rxd", .ep = "rdm"},
+					    {.provider = "nosuch", .ep = "msg"}, {.provider = "tcp", .ep = "msg"}};
 	struct tutti_error_info info = {.size = sizeof(info)};
 	struct side s;
 	int i;
@@ -166,17 +167,18 @@ EACH(close_busy)
  * Connectionless, nothing that was begun is taken back: the next endpoint is up when all of it has arrived. (sockets moves
  * its bytes by a thread of its own.)
  */
-static void begun_before(void)
+static void begun_over(const struct config *c)
 {
 	struct tt_rma rma = {.len = SLOT, .flags = TT_RMA_NOTE};
 	struct card card[2];
 	struct side s[2];
-	unsigned i, puts;
+	unsigned i, puts, differ = 0;
 
-	TT_REQUIRE(!pair_open(s, &rdm_rxm));
+	TT_REQUIRE(!pair_open(s, c));
 	TT_CHECK(!put(&s[0], 0, 100, 0, TT_RMA_NOTE, &s[1]));
 	TT_CHECK(WAIT_FOR(s[1].ntail == 1 && s[0].done == 1, 5000, pump(&s[0]); pump(&s[1])));
 	rma.local = s[0].mem + SLOTS * SLOT;
+	memset(s[0].mem + SLOTS * SLOT, 0x5a, SLOT);
 	rma.mr = s[0].mr;
 	rma.remote = s[0].remote;
 	rma.rkey = &s[0].rkey;
@@ -193,9 +195,21 @@ static void begun_before(void)
 	TT_CHECK(!s[0].up);
 	TT_CHECK(WAIT_FOR(s[0].up, 5000, pump(&s[0]); pump(&s[1])));
 	TT_CHECK(s[1].ntail == 1 + puts && s[1].up && s[0].done == 1);
+	for (i = 0; i < SLOT; i++)
+		differ += s[1].mem[i] != 0x5a;
+	TT_CHECK(differ == (c->fault ? 1 : 0));
 	TT_CHECK(!put(&s[0], 0, 100, 9, TT_RMA_NOTE, &s[1]));
 	TT_CHECK(WAIT_FOR(s[1].ntail == 2 + puts, 5000, pump(&s[0]); pump(&s[1])));
 	pair_close(s);
+}
+
+/* Also what carries a copy, of which a bit was changed: it stays until then. */
+static void begun_before(void)
+{
+	const struct config flipping = {"rdm:tcp;ofi_rxm", "tcp", "rdm", NULL, "flip=1"};
+
+	begun_over(&rdm_rxm);
+	begun_over(&flipping);
 }
 
 static void no_leaks(const struct config *c)
@@ -273,7 +287,7 @@ extern void __lsan_enable(void) __attribute__((weak));
  */
 static void forgotten_at(const char *addr)
 {
-	struct config c = {"msg:tcp", "tcp", "msg", addr};
+	struct config c = {"msg:tcp", "tcp", "msg", addr, NULL};
 	struct tt_listeners none = tt_find_listeners(), l;
 	int i, fd[8], port[2], own;
 	struct side s[2];

@@ -109,6 +109,38 @@ static void test_cpus(void)
 	TT_CHECK(!sched_setaffinity(0, sizeof(before), &before));
 }
 
+/* From a CPU with two to one with none, where this thread may; and it may go back. */
+static void test_spread(void)
+{
+	uint16_t on[CPU_SETSIZE] = {0};
+	cpu_set_t before, after, one;
+	int here, other = -1, cpu;
+
+	TT_CHECK(tt_topo_runnable() > 0);
+	TT_REQUIRE(!sched_getaffinity(0, sizeof(before), &before));
+	here = sched_getcpu();
+	for (cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		on[cpu] = 2;
+		if (cpu != here && CPU_ISSET(cpu, &before))
+			other = cpu;
+	}
+	if (here < 0 || other < 0)
+		TT_SKIP("one CPU");
+	CPU_ZERO(&one);
+	CPU_SET(here, &one);
+	TT_REQUIRE(!sched_setaffinity(0, sizeof(one), &one));
+	TT_CHECK(tt_topo_spread(on, CPU_SETSIZE, here) == here);
+	on[other] = 1; /* not worth it */
+	TT_CHECK(tt_topo_spread(on, CPU_SETSIZE, here) == here);
+	on[other] = 0; /* it may not */
+	TT_CHECK(tt_topo_spread(on, CPU_SETSIZE, here) == here);
+	TT_CHECK(tt_topo_spread(on, CPU_SETSIZE, -1) == -1);
+	TT_REQUIRE(!sched_setaffinity(0, sizeof(before), &before));
+	TT_CHECK(tt_topo_spread(on, CPU_SETSIZE, here) == other);
+	TT_REQUIRE(!sched_getaffinity(0, sizeof(after), &after));
+	TT_CHECK(CPU_EQUAL(&before, &after));
+}
+
 static void test_memory(void)
 {
 	size_t len = 1 << 20;
@@ -201,6 +233,7 @@ static void test_namespace(void)
 static const struct tt_test tests[] = {{"interface_node", test_interface_node},
 				       {"cgroup", test_cgroup},
 				       {"cpus", test_cpus},
+				       {"spread", test_spread},
 				       {"memory", test_memory},
 				       {"same_host", test_same_host},
 				       {"host_id", test_host_id},

@@ -152,6 +152,7 @@ void fault_fail_ep(struct fault_tp *f, struct fault_ep *ep, struct fault_node *v
 	ep->inner = NULL;
 	tt_list_each(pos, tmp, &ep->ops) {
 		node = tt_container(pos, struct fault_node, link);
+		fault_flip_keep(f, node);
 		node->ev.status = node == victim ? status : -ECANCELED;
 		fault_hold(f, node);
 	}
@@ -179,6 +180,10 @@ static void drop_from(struct fault_tp *f, struct tt_list *list, const struct fau
 
 void fault_drop_ep(struct fault_tp *f, struct fault_ep *ep)
 {
+	struct tt_list *pos, *tmp;
+
+	tt_list_each(pos, tmp, &ep->ops)
+		fault_flip_keep(f, tt_container(pos, struct fault_node, link));
 	drop_from(f, &ep->ops, ep);
 	drop_from(f, &f->started_late, ep);
 	drop_from(f, &f->held, ep);

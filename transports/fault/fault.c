@@ -102,8 +102,8 @@ static int inner_rma(struct fault_ep *ep, struct fault_node *op, const struct tt
 {
 	struct tt_rma in = *rma;
 
-	in.mr = op->copy ? op->copy_mr : inner_mr(rma->mr);
-	in.local = op->copy ? op->copy : rma->local;
+	in.mr = op->copy ? op->copy->mr : inner_mr(rma->mr);
+	in.local = op->copy ? op->copy->bytes : rma->local;
 	in.user = op;
 	return get ? ep->inner->ops->get(ep->inner, &in) : ep->inner->ops->put(ep->inner, &in);
 }
@@ -312,7 +312,7 @@ static void fault_close(struct tt_tp *tp)
 
 	fault_drop_all(f);
 	f->inner->peer_lost = tp->peer_lost;
-	f->inner->ops->close(f->inner);
+	fault_close_inner(f);
 	free(f);
 }
 

@@ -24,6 +24,12 @@ struct fault_stats {
 
 struct fault_stats fault_get_stats(const struct tt_tp *tp);
 
+struct fault_copy {
+	struct fault_copy *next; /* in fault_tp.kept */
+	struct tt_mr *mr;	 /* NULL: the inner transport wants none */
+	unsigned char bytes[];
+};
+
 /*
  * An operation or an event on its way to the caller; an operation under way becomes its own DONE
  * event, so that nothing needs memory at the moment it completes.
@@ -35,8 +41,7 @@ struct fault_node {
 	uint64_t key;	     /* place among the held events */
 	uint64_t due;	     /* not before this moment ... */
 	unsigned polls;	     /* ... and so many polls */
-	void *copy;	     /* a put with a bit flipped carries this instead of the caller's bytes */
-	struct tt_mr *copy_mr;
+	struct fault_copy *copy; /* a put with a bit flipped carries this instead of the caller's bytes */
 	unsigned char *flip; /* a get: the byte to change when all is there, and how */
 	unsigned char flip_bit;
 	union {
@@ -63,6 +68,7 @@ struct fault_tp {
 	struct tt_list lent;	      /* MSGs whose data the caller may still read */
 	struct tt_list spare;	      /* nodes to use again */
 	unsigned nheld, nspare;
+	struct fault_copy *kept; /* the inner transport may still read them until it is closed */
 };
 
 enum fault_state { FAULT_NEW, FAULT_UP, FAULT_DOWN };
@@ -108,6 +114,10 @@ bool fault_flip(struct fault_tp *f, struct fault_node *op, const struct tt_rma *
 /* A get is complete; its copy and registration, of a put, are given back by fault_node_put. */
 void fault_flip_arrived(struct fault_node *op);
 void fault_flip_free(struct fault_node *op);
+/* Its endpoint is closed, which may not be the end of it: the copy stays. */
+void fault_flip_keep(struct fault_tp *f, struct fault_node *op);
+/* Close the inner transport, and give back what was kept for it. */
+void fault_close_inner(struct fault_tp *f);
 
 /* fault.c: start an operation that spec.hold kept back; as the slots of struct tt_ep_ops return. */
 int fault_start(struct fault_ep *ep, struct fault_node *op, const struct tt_rma *rma, bool get);

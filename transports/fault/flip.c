@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Bits that change on their way. A put carries a changed copy of the caller's bytes, which stay as they
- * are; of a get a bit is changed where it landed, before it is reported complete.
+ * are; of a get a bit is changed where it landed, before it is reported complete. Where the end of an endpoint is not that
+ * of its operations (TT_CAP_LATE_WRITES) the copies of those that were under way stay until the inner transport is closed.
  */
 #include "transports/fault/fault.h"
 
@@ -13,20 +14,20 @@
 static bool flip_put(struct fault_tp *f, struct fault_node *op, const struct tt_rma *rma, size_t at,
 		     unsigned char bit)
 {
+	struct fault_copy *copy = malloc(sizeof(*copy) + rma->len);
 	struct tt_mem mem = {.len = rma->len, .memfd = -1};
-	unsigned char *copy = malloc(rma->len);
 
 	if (!copy)
 		return false;
-	mem.addr = copy;
+	*copy = (struct fault_copy){0};
+	mem.addr = copy->bytes;
 	if (!(f->inner->caps & TT_CAP_LOCAL_ANY) &&
-	    f->inner->ops->reg(f->inner, &mem, TT_ACCESS_LOCAL, &op->copy_mr)) {
-		op->copy_mr = NULL;
+	    f->inner->ops->reg(f->inner, &mem, TT_ACCESS_LOCAL, &copy->mr)) {
 		free(copy);
 		return false;
 	}
-	memcpy(copy, rma->local, rma->len);
-	copy[at] ^= bit;
+	memcpy(copy->bytes, rma->local, rma->len);
+	copy->bytes[at] ^= bit;
 	op->copy = copy;
 	return true;
 }
@@ -56,11 +57,38 @@ void fault_flip_arrived(struct fault_node *op)
 	op->flip = NULL;
 }
 
+static void deregister(struct fault_copy *copy)
+{
+	if (copy->mr)
+		copy->mr->tp->ops->dereg(copy->mr);
+}
+
 void fault_flip_free(struct fault_node *op)
 {
-	if (op->copy_mr)
-		op->copy_mr->tp->ops->dereg(op->copy_mr);
+	if (op->copy)
+		deregister(op->copy);
 	free(op->copy);
-	op->copy_mr = NULL;
 	op->copy = NULL;
+}
+
+void fault_flip_keep(struct fault_tp *f, struct fault_node *op)
+{
+	if (!op->copy || !(f->inner->caps & TT_CAP_LATE_WRITES))
+		return;
+	op->copy->next = f->kept;
+	f->kept = op->copy;
+	op->copy = NULL;
+}
+
+void fault_close_inner(struct fault_tp *f)
+{
+	struct fault_copy *copy;
+
+	for (copy = f->kept; copy; copy = copy->next)
+		deregister(copy);
+	f->inner->ops->close(f->inner);
+	while ((copy = f->kept) != NULL) {
+		f->kept = copy->next;
+		free(copy);
+	}
 }

@@ -5,14 +5,17 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <numa.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PORTS_MAX 64
 #define GIDS_MAX 64
+#define FEW_FILES 4 /* descriptors that it takes to find a device */
 
 static double gbps_of(const struct ibv_port_attr *attr)
 {
@@ -248,6 +251,22 @@ static int inspect_device(struct ibv_device *dev, const struct tt_env *env, stru
 }
 
 /* All ports there are, and which to use. */
+/* With hardly a descriptor left libibverbs finds no device, and does not say why. */
+static void blame_files(struct vb_choice *choice)
+{
+	int fd[FEW_FILES], n = 0, err;
+
+	while (n < FEW_FILES && (fd[n] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+		n++;
+	err = n < FEW_FILES ? errno : 0;
+	while (n)
+		close(fd[--n]);
+	if (err != EMFILE && err != ENFILE)
+		return;
+	choice->err = -err;
+	snprintf(choice->why, sizeof(choice->why), "RDMA devices can't be looked for: %s", tutti_strerror(-err));
+}
+
 static int find_ports(const struct tt_env *env, struct vb_port *ports, struct vb_choice *choice)
 {
 	struct ibv_device **list;
@@ -259,6 +278,8 @@ static int find_ports(const struct tt_env *env, struct vb_port *ports, struct vb
 	if (list)
 		ibv_free_device_list(list);
 	vb_select(ports, n, env->verbs_device.text, (int)env->verbs_rails.number, choice);
+	if (!ndev)
+		blame_files(choice);
 	return n;
 }
 

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ranks that live and are lost to the others all the same: their connections break, they are stopped or busy for too long;
+ * who was taken for dead stays out. Jobs that are aborted at any moment, and what killed ones leave behind.
+ */
+#include "config.h"
+
+#include "lib/boot/ctl.h"
+#include "lib/comm/comm.h"
+#include "tests/fault/survive.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- connections that break between ranks that live ---- */
+
+#define WORDS_MAX 4
+
+/* Who says of whom that it can't be reached, and who is out then. */
+struct verdict {
+	int n, by[WORDS_MAX], rank[WORDS_MAX], out;
+};
+
+/* What a rank does that has lost the connection, without losing it. */
+static void accuse(struct mp_job *job, const struct verdict *v)
+{
+	int i;
+
+	for (i = 0; i < v->n; i++) {
+		if (v->by[i] != job->rank)
+			continue;
+		tt_wire_lock(job->ctx->wire);
+		tt_ctx_lost(job->ctx, v->rank[i], "said the test");
+		tt_wire_unlock(job->ctx->wire);
+	}
+}
+
+static int accused_body(struct mp_job *job)
+{
+	const struct verdict *v = job->arg;
+	unsigned all = (1u << job->n) - 1;
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_comm *next;
+	float x[100] = {0};
+	int k, err = 0;
+
+	TT_EXPECT(!check_sum(job, job->world, all));
+	for (k = 0; k < 2; k++) {
+		accuse(job, v);
+		mp_meet(job);
+		mp_sleep_ms(300);
+		mp_meet(job);
+	}
+	while (!err) /* the heartbeats go on, so nothing but the words can end this */
+		err = tutti_allreduce(TUTTI_IN_PLACE, x, 100, TUTTI_FLOAT32, TUTTI_SUM, job->world);
+	MP_ERR(err, -TUTTI_EPEER);
+	MP_OK(tutti_comm_error(job->world, &info));
+	TT_EXPECT(info.rank == v->out);
+	if (job->rank != v->out) {
+		TT_EXPECT(!check_list(job, job->world, v->out));
+		MP_OK(tutti_comm_shrink(job->world, &next));
+		TT_EXPECT(!check_sum(job, next, all & ~(1u << v->out)));
+	}
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void accused(void)
+{
+	static const struct verdict verdicts[] = {
+		{2, {1, 0}, {0, 1}, 1},		     /* as many each: not the one that decides */
+		{1, {1}, {0}, 1},		     /* though it alone says so */
+		{2, {3, 1}, {0, 0}, 0},		     /* it has lost two, */
+		{2, {0, 0}, {3, 1}, 0},		     /* also by its own word */
+		{4, {2, 1, 3, 2}, {1, 2, 1, 1}, 1},  /* each connection counts once */
+		{1, {2}, {2}, 2},		     /* itself */
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(verdicts) / sizeof(verdicts[0]); i++)
+		TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_NODE=on", .fn = accused_body,
+				 .arg = (void *)&verdicts[i]));
+}
+
+/* A rank that is cut off hears of itself, whoever had gone before. */
+static int cut_off_body(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_comm *comm, *next;
+
+	TT_EXPECT(!check_sum(job, job->world, 7));
+	mp_meet(job);
+	if (job->rank == 2)
+		kill(getpid(), SIGKILL);
+	if (until_death(job, job->world, 2))
+		return 1;
+	MP_OK(tutti_comm_shrink(job->world, &comm));
+	TT_EXPECT(!check_sum(job, comm, 3));
+	atomic_fetch_add(&job->shared->word[0], 1);
+	TT_EXPECT(mp_await(&job->shared->word[0], 2, 10000));
+	if (job->rank == 1)
+		accuse(job, &(struct verdict){1, {1}, {1}, 1});
+	if (until_death(job, comm, 1))
+		return 1;
+	MP_ERR(tutti_comm_shrink(comm, &next), job->rank ? -TUTTI_EPEER : 0);
+	if (job->rank) {
+		MP_SAID("taken for dead");
+		MP_OK(tutti_last_error(&info));
+		TT_EXPECT(info.rank == 1);
+	}
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void cut_off(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=on", .fn = cut_off_body, .killed = 4));
+}
+
+/* ---- stopped for too long ---- */
+
+struct stop {
+	int victim, ms;
+	const char *env;
+};
+
+static int evicted(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_comm *next;
+	uint64_t value = 1;
+	float v = 1;
+	int err;
+
+	do
+		err = tutti_allreduce(TUTTI_IN_PLACE, &v, 1, TUTTI_FLOAT32, TUTTI_SUM, job->world);
+	while (!err);
+	MP_ERR(err, -TUTTI_EPEER);
+	MP_OK(tutti_comm_error(job->world, &info));
+	TT_EXPECT(info.rank == job->rank && strstr(info.text, "taken for dead"));
+	MP_ERR(tutti_comm_agree(job->world, TUTTI_BAND, &value), -TUTTI_EPEER);
+	MP_ERR(tutti_comm_shrink(job->world, &next), -TUTTI_EPEER);
+	atomic_store(&job->shared->word[1], 1);
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static int stop_body(struct mp_job *job)
+{
+	const struct stop *s = job->arg;
+	unsigned all = (1u << job->n) - 1;
+	struct tutti_comm *next;
+	double t0 = mp_now();
+
+	TT_EXPECT(!check_sum(job, job->world, all));
+	mp_meet(job);
+	if (job->rank == s->victim) {
+		atomic_store(&job->shared->word[0], 1);
+		raise(SIGSTOP);
+		return evicted(job);
+	}
+	if (until_death(job, job->world, s->victim))
+		return 1;
+	t0 = mp_now() - t0;
+	TT_EXPECT(t0 < 0.5 + 1 + 2); /* the limit, a second, and a slow machine */
+	MP_OK(tutti_comm_shrink(job->world, &next));
+	TT_EXPECT(!check_sum(job, next, all & ~(1u << s->victim)));
+	if (job->rank == (s->victim + 1) % job->n)
+		kill(atomic_load(&job->shared->pid[s->victim]), SIGCONT);
+	TT_EXPECT(mp_await(&job->shared->word[1], 1, 10000));
+	TT_EXPECT(!check_sum(job, next, all & ~(1u << s->victim)));
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+#define HALF " TUTTI_HEARTBEAT=100ms TUTTI_HEARTBEAT_LIMIT=500ms"
+
+static void stopped(void)
+{
+	struct stop s = {0};
+
+	for (s.victim = 0; s.victim < 3; s.victim++) {
+		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm" HALF, .fn = stop_body,
+				 .arg = &s));
+		if (!mp_no_ofi())
+			TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=ofi" HALF, .fn = stop_body,
+					 .arg = &s));
+	}
+}
+
+/* A pause shorter than the limit is nothing. */
+static int pause_body(struct mp_job *job)
+{
+	unsigned all = (1u << job->n) - 1;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		if (job->rank == 0 && i)
+			TT_EXPECT(!kill(atomic_load(&job->shared->pid[1]), SIGSTOP));
+		if (job->rank == 0) {
+			mp_sleep_ms(200);
+			kill(atomic_load(&job->shared->pid[1]), SIGCONT);
+		}
+		TT_EXPECT(!check_sum(job, job->world, all));
+	}
+	return 0;
+}
+
+static void paused(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_HEARTBEAT=100ms TUTTI_HEARTBEAT_LIMIT=2s",
+			 .fn = pause_body));
+}
+
+/* ---- busy under the library's own lock is alive, too ---- */
+
+static void slow_op(const void *in, void *inout, size_t count, enum tutti_datatype datatype,
+		    void *arg)
+{
+	(void)in, (void)inout, (void)count, (void)datatype, (void)arg;
+	mp_sleep_ms(1500);
+}
+
+/* As for tutti_ras. */
+static void *ask_often(void *arg)
+{
+	struct mp_job *job = arg;
+	unsigned char ask[8] = {0};
+	int i;
+
+	for (i = 0; i < 30; i++) {
+		tt_ctl_send(job->ctx->boot, TT_CTL_ALL, TT_CTL_ASK, ask, sizeof(ask));
+		mp_sleep_ms(50);
+	}
+	return NULL;
+}
+
+static int busy_body(struct mp_job *job)
+{
+	pthread_t thread;
+	enum tutti_op op;
+	int32_t v = 1;
+
+	MP_OK(tutti_op_create(job->ctx, slow_op, NULL, 1, &op));
+	if (!job->rank)
+		TT_EXPECT(!pthread_create(&thread, NULL, ask_often, job));
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &v, 1, TUTTI_INT32, op, job->world));
+	if (!job->rank)
+		pthread_join(thread, NULL);
+	MP_OK(tutti_op_free(job->ctx, &op));
+	return 0;
+}
+
+static void busy(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm" HALF, .fn = busy_body));
+}
+
+/* ---- abort from another thread, at any moment ---- */
+
+struct aborted {
+	int seed;
+	_Atomic double at; /* when */
+	atomic_int longest_ms;
+};
+
+static void *abort_soon(void *arg)
+{
+	struct mp_job *job = arg;
+	struct aborted *a = job->arg;
+	struct timespec t = {.tv_nsec = (long)(rand() % 3000000)};
+
+	nanosleep(&t, NULL);
+	atomic_store(&a->at, mp_now());
+	tutti_comm_abort(job->world, 7);
+	return NULL;
+}
+
+static int abort_body(struct mp_job *job)
+{
+	struct aborted *a = job->arg;
+	int seed = a->seed, err, ms;
+	float v[WORDS] = {0};
+	pthread_t thread;
+
+	srand((unsigned)seed);
+	if (job->rank == seed % job->n && pthread_create(&thread, NULL, abort_soon, job))
+		return 1;
+	do
+		err = tutti_allreduce(TUTTI_IN_PLACE, v, seed % 2 ? 4 : WORDS, TUTTI_FLOAT32,
+				      TUTTI_SUM, job->world);
+	while (!err);
+	ms = (int)((mp_now() - atomic_load(&a->at)) * 1e3);
+	if (ms > atomic_load(&a->longest_ms))
+		atomic_store(&a->longest_ms, ms);
+	MP_ERR(err, -TUTTI_EABORTED);
+	MP_SAID("code 7");
+	if (job->rank == seed % job->n)
+		pthread_join(thread, NULL);
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void aborts(void)
+{
+	static const char *const env[] = {"TUTTI_NODE=on", "TUTTI_TRANSPORT=shm"};
+	struct aborted *a = mp_shared_mem(sizeof(*a));
+	int n = tt_times("TT_ABORTS", 40);
+	bool fine = true;
+
+	for (; a->seed < n && fine; a->seed++)
+		fine = !MP_RUN(.n = 3, .env = env[a->seed / 2 % 2], .fn = abort_body, .arg = a);
+	TT_CHECK(fine);
+	printf("  %d aborts from another thread: every rank's call ended, after %d ms at most\n", a->seed,
+	       a->longest_ms);
+	munmap(a, sizeof(*a));
+}
+
+/* ---- what killed jobs leave behind disturbs no later one ---- */
+
+static int leftover_body(struct mp_job *job)
+{
+	struct tutti_config config = {0};
+	bool dies = *(int *)job->arg % 2 == 0;
+	pthread_t thread;
+	int err;
+
+	srand((unsigned)(*(int *)job->arg * 8 + job->rank));
+	if (dies && pthread_create(&thread, NULL, die_soon, NULL))
+		return 1;
+	err = mp_join(job, MP_ENV, &config);
+	while (dies)
+		mp_sleep_ms(1000);
+	MP_OK(err);
+	return check_sum(job, job->world, (1u << job->n) - 1);
+}
+
+/* The same directory, names and addresses every time; every other job is killed as it starts. */
+static void leftovers(void)
+{
+	int i, n = 2 * tt_times("TT_RESTARTS", 8), files = mp_shm_files();
+	char dir[] = "/tmp/tutti-left-XXXXXX", env[200];
+	bool fine = mkdtemp(dir) != NULL;
+
+	snprintf(env, sizeof(env), "TUTTI_BOOT_DIR=%s TUTTI_RANK=%%r TUTTI_NRANKS=%%n", dir);
+	for (i = 0; i < n && fine; i++)
+		fine = !MP_RUN(.n = 3, .env = env, .fn = leftover_body, .arg = &i, .way = MP_ENV,
+			       .no_init = true, .killed = i % 2 ? 0 : 7);
+	TT_CHECK(fine);
+	TT_CHECK(mp_shm_files() <= files);
+	printf("  %d jobs killed as they started, each with a job in its place that worked\n", i / 2);
+	mp_remove_dir(dir); /* a rank 0 that dies while it writes its file leaves the unfinished one */
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {
+		{"accused", accused}, {"cut_off", cut_off}, {"stopped", stopped},     {"paused", paused},
+		{"busy", busy},	      {"aborts", aborts},   {"leftovers", leftovers}, {NULL, NULL},
+	};
+
+	return tt_test_main("cut_off", tests, argc, argv);
+}
