@@ -168,3 +168,48 @@ void tt_cost_reduce_scatter_hier_ring(struct tt_cost *c, const struct tt_plan_ar
 	places(c, a, tt_cost_reduce_scatter_ring, a->count, 1);
 	within(c, a, 0, a->nranks * tt_cost_bytes(a) * IN_CACHE);
 }
+
+/* What goes across is one message, of the blocks of a host's ranks, of which there are so many on average. */
+static struct tt_plan_args blocks_across(const struct tt_cost *c, const struct tt_plan_args *a, int *each)
+{
+	struct tt_plan_args across;
+
+	*each = (a->nranks + tt_cost_hosts(c) / 2) / tt_cost_hosts(c);
+	across = across_of(c, a, a->count * (size_t)*each);
+	across.chunk = (size_t)*each * (a->count + 1) * a->elem;
+	return across;
+}
+
+/* The root of it has all messages. */
+void tt_cost_gather_hier(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	int each;
+	struct tt_plan_args across = blocks_across(c, a, &each);
+
+	tt_cost_across(c, tt_cost_gather_linear, &across, 1, 1);
+	tt_cost_signals(c, 2);
+	tt_cost_pull(c, (each + 1) * tt_cost_bytes(a) * IN_CACHE, tt_cost_hosts(c));
+}
+
+void tt_cost_alltoall_hier(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	int each;
+	struct tt_plan_args across = blocks_across(c, a, &each);
+
+	tt_cost_one_way(c); /* where a rank has several places its messages are as much shorter */
+	tt_cost_across(c, tt_cost_alltoall_pairwise, &across, each, 1);
+	tt_cost_signals(c, STEPS);
+	tt_cost_pull(c, a->nranks * tt_cost_bytes(a), a->nranks);
+}
+
+void tt_cost_scan_hier(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	struct tt_plan_args across = across_of(c, a, a->count);
+	double each = tt_cost_places(c), bytes = tt_cost_bytes(a) * IN_CACHE;
+
+	across.coll = TT_COLL_EXSCAN;
+	tt_cost_across(c, tt_cost_scan_doubling, &across, 1, 1);
+	tt_cost_signals(c, 2);
+	tt_cost_work(c, 2 * each * bytes, true, a->nranks);
+	tt_cost_pull(c, each * bytes, a->nranks);
+}

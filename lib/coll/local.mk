@@ -22,4 +22,5 @@ libtt_la_SOURCES += \
 	lib/coll/reduce_node.c lib/coll/reduce_scatter_node.c lib/coll/allgather_node.c \
 	lib/coll/gather_scatter_node.c lib/coll/alltoall_node.c \
 	lib/coll/hier.c lib/coll/hier.h lib/coll/allreduce_hier.c lib/coll/barrier_hier.c \
-	lib/coll/bcast_hier.c lib/coll/reduce_hier.c lib/coll/allgather_hier.c lib/coll/reduce_scatter_hier.c
+	lib/coll/bcast_hier.c lib/coll/reduce_hier.c lib/coll/allgather_hier.c lib/coll/reduce_scatter_hier.c \
+	lib/coll/alltoall_hier.c lib/coll/gather_scatter_hier.c lib/coll/scan_hier.c

@@ -387,13 +387,14 @@ static void node_forced(void)
 	     "allgather:node_pull;allgatherv:node_pull;gather:node_pull", &some, few_sizes);
 }
 
-/* In two levels, on hosts of two ranks each; with five ranks one has a single rank, and nothing is in two levels. */
+/* In two levels, on hosts of two ranks each; of five ranks one is alone on its host. */
 #define HOSTS "TUTTI_HOST_ID=h%h"
 
 static const char *const in_levels[] = {
 	"allreduce:hier_ring;bcast:hier_binomial;reduce:hier_binomial;allgather:hier_ring;"
-	"reduce_scatter_block:hier_ring;barrier:hier",
-	"allreduce:hier_leader;bcast:hier_leader;reduce:hier_leader",
+	"reduce_scatter_block:hier_ring;reduce_scatter:hier_ring;barrier:hier",
+	"allreduce:hier_leader;bcast:hier_leader;reduce:hier_leader;gather:hier_leader;scatter:hier_leader;"
+	"alltoall:hier_pairwise;scan:hier_leader;exscan:hier_leader",
 	"allreduce:hier_halving_doubling",
 	"allreduce:hier_recursive_doubling",
 	"allreduce:hier_dbt",
@@ -401,7 +402,7 @@ static const char *const in_levels[] = {
 
 static void hosts(void)
 {
-	static const int sizes[] = {4, 5, 0}, four[] = {4, 0}, six[] = {6, 0};
+	static const int sizes[] = {4, 5, 0}, four[] = {4, 0}, five[] = {5, 0}, six[] = {6, 0};
 	char env[1024];
 	size_t i;
 
@@ -413,7 +414,7 @@ static void hosts(void)
 	for (i = 0; i < sizeof(in_levels) / sizeof(in_levels[0]); i++) {
 		snprintf(env, sizeof(env), "%s TUTTI_ALGO=%s TUTTI_LANES=%zu", HOSTS, in_levels[i],
 			 i % 4 + 1);
-		jobs(env, &little, i ? four : six);
+		jobs(env, &little, !i ? six : i % 2 ? five : four);
 	}
 	TT_CHECK(!MP_RUN(.n = 4, .env = HOSTS, .fn = forbidden, .arg = (void *)&little, .no_init = true));
 }

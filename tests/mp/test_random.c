@@ -231,15 +231,16 @@ static void node(void)
 	jobs("TUTTI_NODE=on", 100);
 }
 
-/* Two hosts of two ranks: plans in two levels, as they are chosen, and all that there are. */
+/* Two hosts of two ranks, and a third with one: plans in two levels, as they are chosen, and all that there are. */
 static void hosts(void)
 {
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
-	jobs_of(4, 4, "TUTTI_HOST_ID=h%h", 15);
-	jobs_of(4, 4,
+	jobs_of(4, 5, "TUTTI_HOST_ID=h%h", 10);
+	jobs_of(4, 5,
 		"TUTTI_HOST_ID=h%h TUTTI_CHUNK=4096 TUTTI_ALGO=allreduce:hier_ring;bcast:hier_binomial;"
-		"reduce:hier_binomial;allgather:hier_ring;reduce_scatter_block:hier_ring;barrier:hier", 15);
+		"reduce:hier_binomial;allgather:hier_ring;reduce_scatter_block:hier_ring;barrier:hier;reduce_scatter:hier_ring;"
+		"gather:hier_leader;scatter:hier_leader;alltoall:hier_pairwise;scan:hier_leader;exscan:hier_leader", 10);
 }
 
 static void ofi(void)

@@ -15,12 +15,14 @@
 #include "tools/values.h"
 
 #define ELEM 4
+#define MAX_SIZES 64
 
 const char cli_prog[] = "tutti_explain";
 
 struct options {
 	enum tt_coll coll;
 	int nranks, hosts, cores, root;
+	int sizes[MAX_SIZES]; /* ranks on each host, if they were given */
 	size_t min_bytes, max_bytes;
 	double factor;
 	const char *between, *file;
@@ -34,7 +36,7 @@ static const char usage[] =
 	"Print which algorithm, chunk and lanes a call (default allreduce) would take, and why.\n"
 	"\n"
 	"  -n, --ranks N          number of ranks (default: the table's, or 2)\n"
-	"  -H, --hosts N          on so many hosts (default: the table's, or 1)\n"
+	"  -H, --hosts N|N,N...   on so many hosts (default: the table's, or 1), or so many ranks on each\n"
 	"  -b, --minbytes SIZE    smallest size (default 8; K, M, G)\n"
 	"  -e, --maxbytes SIZE    largest (default: the same)\n"
 	"  -f, --stepfactor X     from one size to the next (default 2)\n"
@@ -61,6 +63,22 @@ static const struct option long_options[] = {{"ranks", required_argument, NULL, 
 					     {"version", no_argument, NULL, 'V'},
 					     {0}};
 
+/* How many hosts, or how many ranks on each. */
+static int parse_hosts(struct options *opt, char *arg)
+{
+	double size[MAX_SIZES];
+	int i, n;
+
+	if (!strchr(arg, ','))
+		return cli_integer("-H", arg, 1, 1 << 20, &opt->hosts);
+	if (cli_numbers("-H", arg, ",", 1, 1 << 20, size, MAX_SIZES, &n))
+		return -1;
+	opt->hosts = n;
+	for (i = 0, opt->nranks = 0; i < n; i++)
+		opt->nranks += opt->sizes[i] = (int)size[i];
+	return 0;
+}
+
 static int parse_one(void *into, int c, char *arg)
 {
 	struct options *opt = into;
@@ -69,7 +87,7 @@ static int parse_one(void *into, int c, char *arg)
 	case 'n':
 		return cli_integer("-n", arg, 1, 1 << 20, &opt->nranks);
 	case 'H':
-		return cli_integer("-H", arg, 1, 1 << 20, &opt->hosts);
+		return parse_hosts(opt, arg);
 	case 'b':
 		return cli_bytes("-b", arg, 0, (size_t)1 << 46, &opt->min_bytes);
 	case 'e':
@@ -163,14 +181,25 @@ static void print_row(const struct tt_candidate *c, bool taken, size_t size)
 	       measured, c->time / 1e3, c->steps, c->bytes, c->reduced);
 }
 
+/* The most ranks on any host. */
+static int most_of(const struct options *opt)
+{
+	int i, most = 0;
+
+	for (i = 0; i < MAX_SIZES; i++)
+		most = opt->sizes[i] > most ? opt->sizes[i] : most;
+	return most ? most : (opt->nranks + opt->hosts - 1) / opt->hosts;
+}
+
 /* Ranks one host after the other; NULL: no plans in two levels. */
 static struct tt_hosts *hosts_of(const struct options *opt)
 {
-	int each = (opt->nranks + opt->hosts - 1) / opt->hosts;
+	int each = most_of(opt);
 	struct tt_hosts *hosts;
 
 	if (each > TT_NODE_RANKS || !strcmp(opt->env.node.text, "off") ||
-	    tt_hosts_blocks(opt->nranks, each, &hosts))
+	    (opt->sizes[0] ? tt_hosts_sized(opt->nranks, opt->sizes, opt->hosts, &hosts)
+			   : tt_hosts_blocks(opt->nranks, each, &hosts)))
 		return NULL;
 	return hosts;
 }
@@ -267,7 +296,7 @@ static int run(struct options *opt, const struct tt_tune *tune, const char *path
 	params.between = opt->between;
 	params.layout = (struct tt_layout){
 		.hosts = opt->hosts,
-		.ranks_per_host = (opt->nranks + opt->hosts - 1) / opt->hosts,
+		.ranks_per_host = most_of(opt),
 		.cores = opt->cores};
 	if (tt_chooser_by_table(&params, &chooser))
 		return cli_fail("%s", tt_fail_text(-EINVAL));
