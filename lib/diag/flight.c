@@ -222,6 +222,14 @@ uint64_t tt_flight_begin(struct tt_flight *f, const struct tt_flight_op *op)
 	return number;
 }
 
+void tt_flight_rounds(struct tt_flight *f, uint64_t number, uint32_t of)
+{
+	struct tt_flight_rec *rec = find(f, number);
+
+	if (rec)
+		rec->of = of;
+}
+
 void tt_flight_more(struct tt_flight *f, uint64_t number, uint32_t rounds, uint64_t bytes)
 {
 	struct tt_flight_rec *rec = find(f, number);

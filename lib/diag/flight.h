@@ -126,6 +126,8 @@ struct tt_flight_op {
 
 /* An operation starts: its number, which the others take. */
 uint64_t tt_flight_begin(struct tt_flight *f, const struct tt_flight_op *op);
+/* It is of so many rounds, other than was said when it started. */
+void tt_flight_rounds(struct tt_flight *f, uint64_t number, uint32_t of);
 /* Rounds and bytes more are done. */
 void tt_flight_more(struct tt_flight *f, uint64_t number, uint32_t rounds, uint64_t bytes);
 void tt_flight_end(struct tt_flight *f, uint64_t number, int status);

@@ -59,7 +59,8 @@ struct tt_quick {
  */
 int tt_quick_run(struct tutti_comm *comm, const struct tt_call *call, struct tutti_request **request);
 /* record.c: its record's number */
-uint64_t tt_record_quick(struct tutti_comm *comm, const struct tt_quick *q, const char *alg);
+uint64_t tt_record_quick(struct tutti_comm *comm, const struct tt_quick *q,
+			 const struct tt_call *call, const char *alg);
 /* call.c: start a request for a call that has been made already. */
 int tt_request_resume(struct tutti_request *req, const struct tt_quick *quick);
 

@@ -97,7 +97,7 @@ static bool begin(struct tutti_comm *comm, struct tt_quick *q, const struct tt_c
 	q->seq = comm->seq;
 	q->turn = nc->begun = ++nc->turn;
 	tell(comm, q, call);
-	q->flight = tt_record_quick(comm, q, alg_of(call->coll));
+	q->flight = tt_record_quick(comm, q, call, alg_of(call->coll));
 	count(comm, q->bytes, 1);
 	return true;
 }

@@ -185,7 +185,8 @@ void tt_record_plan(struct tt_plan_req *req)
 	req->r.flight = tt_flight_begin(&r->flight, &op);
 }
 
-uint64_t tt_record_quick(struct tutti_comm *comm, const struct tt_quick *q, const char *alg)
+uint64_t tt_record_quick(struct tutti_comm *comm, const struct tt_quick *q,
+			 const struct tt_call *call, const char *alg)
 {
 	struct tt_recorder *r = comm->ctx->recorder;
 	struct tt_flight_op op = {.comm = comm->uid,
@@ -193,7 +194,8 @@ uint64_t tt_record_quick(struct tutti_comm *comm, const struct tt_quick *q, cons
 				  .count = TT_FLIGHT_NO_COUNT,
 				  .of = 1,
 				  .peer = -1,
-				  .tag = -1};
+				  .tag = -1,
+				  .in_place = call->in_place};
 
 	if (q->fields.coll != TT_COLL_BARRIER) {
 		op.count = q->fields.count;
