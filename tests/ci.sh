@@ -195,16 +195,22 @@ start_beside()
 	trap 'exit 1' INT TERM HUP
 }
 
-# Until that is done, or the process has ended without; false: it is not done. While it is waited for it is as important as
-# anything else on the machine.
-await()
+# What runs beside is to be as important as this, or below it.
+weigh()
 {
 	for p in $([ -z "$lane" ] || pgrep -g "$lane"); do
-		chrt --other -p 0 "$p" 2>/dev/null
+		chrt "$1" -p 0 "$p" 2>/dev/null
 	done
+}
+
+# Until that is done, or the process has ended without; false: it is not done.
+await()
+{
+	[ -e "build/log/beside-$1.status" ] || weigh --other
 	while [ -n "$lane" ] && [ ! -e "build/log/beside-$1.status" ] && kill -0 "$lane" 2>/dev/null; do
 		sleep 0.5
 	done
+	weigh --idle
 	[ -e "build/log/beside-$1.status" ]
 }
 
@@ -220,7 +226,7 @@ stage_check()
 		case " $apart" in *" $t "*) [ -z "$lane" ] || continue ;; esac
 		rest="$rest $t"
 	done
-	run_tests build 20 "$rest"
+	run_tests build 25 "$rest"
 	[ -z "$lane" ] || await tests || run_tests build 10 "$apart"
 	grep -hE '^(PASS|FAIL|SKIP|ERROR|XFAIL|XPASS):' build/log/beside-tests.log 2>/dev/null
 	collect build "$all"
