@@ -288,13 +288,13 @@ static size_t spend(struct tutti_context *ctx, size_t len)
 	return n;
 }
 
-/* One piece of len bytes; whether it was the last. */
+/* One piece of len bytes; whether it was the last. In place, a block may move down over a part of itself. */
 static bool copy_piece(struct tt_op_run *run, char *dst, const char *src, size_t len)
 {
 	struct tutti_context *ctx = run->lane->req->r.comm->ctx;
 	size_t n = spend(ctx, len - run->at);
 
-	memcpy(dst + run->at, src + run->at, n);
+	memmove(dst + run->at, src + run->at, n);
 	tt_wire_stats(ctx->wire)->copied_bytes += n;
 	run->at += n;
 	return run->at == len;
