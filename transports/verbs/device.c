@@ -236,7 +236,7 @@ static int inspect_device(struct ibv_device *dev, const struct tt_env *env, stru
 	if (!ctx || ibv_query_device(ctx, &common.dev)) {
 		snprintf(common.why, sizeof(common.why),
 			 "it cannot be opened: %s (/dev/infiniband/uverbs* must be readable and writable)",
-			 strerror(errno));
+			 tutti_strerror(-errno));
 		ports[n++] = common;
 	}
 	set_capabilities(&common, env->verbs_mask.text);
@@ -250,7 +250,6 @@ static int inspect_device(struct ibv_device *dev, const struct tt_env *env, stru
 	return n;
 }
 
-/* All ports there are, and which to use. */
 /* With hardly a descriptor left libibverbs finds no device, and does not say why. */
 static void blame_files(struct vb_choice *choice)
 {
@@ -267,6 +266,7 @@ static void blame_files(struct vb_choice *choice)
 	snprintf(choice->why, sizeof(choice->why), "RDMA devices can't be looked for: %s", tutti_strerror(-err));
 }
 
+/* All ports there are, and which to use. */
 static int find_ports(const struct tt_env *env, struct vb_port *ports, struct vb_choice *choice)
 {
 	struct ibv_device **list;

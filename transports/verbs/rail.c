@@ -103,7 +103,7 @@ static int open_rail(struct vb_rail *rail)
 	rail->ctx = open_named(rail->port.name);
 	if (!rail->ctx)
 		return tt_fail(-ENODEV, "verbs: %s cannot be opened: %s", rail->port.name,
-			       strerror(errno));
+			       tutti_strerror(-errno));
 	err = open_queues(rail);
 	if (!err)
 		err = open_recv(rail);
