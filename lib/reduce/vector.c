@@ -555,8 +555,8 @@ static void run_f16(const struct tt_reduce_job *job)
 }
 
 /*
- * Of 32 bits in memory the lower element is in one vector, the upper one in another: nothing changes its place in a register, which
- * takes longer than all else that is done to it.
+ * Of 32 bits in memory the lower element is in one vector, the upper one in another: no element changes its
+ * place in a register.
  */
 INLINE vec load_bf16(const void *p, int part)
 {
