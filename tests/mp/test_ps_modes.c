@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* ---- n-softsync and staleness-aware rates (Zhang and others, 2015) ---- */
 
@@ -558,6 +559,102 @@ static int crew_bits_body(struct mp_job *job)
 	return 0;
 }
 
+/* ---- rows that are late, by one thread and by five; and what a restore forgets ---- */
+
+/* Every row is in a push twice. What was computed tau updates ago counts for a tau-th. */
+static void late_pushes(float *x, int pushes, bool known)
+{
+	int i, k;
+
+	for (k = 0; k < 2 * pushes; k++)
+		for (i = 0; i < KEYS / 2 * WIDTH; i++)
+			x[i] -= known && k > 1 ? (float)(i % 97) / (float)k : (float)(i % 97);
+}
+
+static int late_check(struct mp_job *job, struct tutti_ps_table **t, const uint64_t *key, const float *want)
+{
+	float *got = malloc(KEYS / 2 * WIDTH * sizeof(*got));
+	int k;
+
+	for (k = 0; k < 2; k++) {
+		MP_OK(tutti_ps_pull_rows(t[k], key, KEYS / 2, got, TUTTI_FLOAT32));
+		TT_EXPECT(!memcmp(got, want, KEYS / 2 * WIDTH * sizeof(*got)));
+	}
+	free(got);
+	return 0;
+}
+
+static int late_push(struct mp_job *job, struct tutti_ps_table **t, const uint64_t *key, const float *u, int pushes)
+{
+	for (; pushes; pushes--) {
+		MP_OK(tutti_ps_push_rows(t[0], key, KEYS, u, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_push_rows(t[1], key, KEYS, u, TUTTI_FLOAT32));
+	}
+	return 0;
+}
+
+static int late_work(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table **t)
+{
+	float *u = malloc(KEYS * WIDTH * sizeof(*u)), *x = calloc(KEYS * WIDTH, sizeof(*x));
+	struct tutti_ps_read last = {.size = sizeof(last)};
+	uint64_t *key = malloc(KEYS * sizeof(*key));
+	char path[60];
+	int i;
+
+	for (i = 0; i < KEYS; i++)
+		key[i] = (uint64_t)(i % (KEYS / 2) * 31);
+	for (i = 0; i < KEYS * WIDTH; i++)
+		u[i] = (float)(i % (KEYS / 2 * WIDTH) % 97);
+	TT_EXPECT(!late_check(job, t, key, x) && !late_push(job, t, key, u, 3));
+	late_pushes(x, 3, true);
+	TT_EXPECT(!late_check(job, t, key, x));
+	for (i = 0; i < 2; i++) {
+		MP_OK(tutti_ps_last_read(t[i], &last));
+		TT_EXPECT(last.tau == 2.5); /* 0 to 5 */
+	}
+	snprintf(path, sizeof(path), "/tmp/tutti-late-%d", (int)getpid());
+	MP_OK(tutti_ps_save(ps, path));
+	TT_EXPECT(!late_push(job, t, key, u, 2));
+	MP_OK(tutti_ps_restore(ps, path));
+	unlink(path);
+	TT_EXPECT(!late_push(job, t, key, u, 1)); /* nothing is known to have been pulled */
+	late_pushes(x, 1, false);
+	TT_EXPECT(!late_check(job, t, key, x) && !late_push(job, t, key, u, 2));
+	late_pushes(x, 2, true);
+	TT_EXPECT(!late_check(job, t, key, x));
+	free(u);
+	free(x);
+	free(key);
+	return 0;
+}
+
+static int late_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO, .rule = TUTTI_PS_SGD, .rate = 1,
+				       .staleness_aware = 1, .block = job->arg ? 65536 : 0};
+	struct tutti_ps_table *t[2];
+	struct tutti_ps *ps;
+
+	MP_OK(mp_ps_open(job, 1, TUTTI_PS_ASYNC, &ps));
+	MP_OK(tutti_ps_rows(ps, "one", WIDTH, KEYS, TUTTI_FLOAT32, &opt, &t[0]));
+	opt.threads = 5;
+	opt.essp = 1;
+	MP_OK(tutti_ps_rows(ps, "five", WIDTH, KEYS, TUTTI_FLOAT32, &opt, &t[1]));
+	if (job->rank)
+		TT_EXPECT(!late_work(job, ps, t));
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+/* Also in blocks so long that rows are read out of them one by one. */
+static void late_rows(void)
+{
+	int large = 1;
+
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1", .fn = late_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1", .fn = late_body, .arg = &large));
+}
+
 static void threads(void)
 {
 	TT_CHECK(!MP_RUN(.n = 1 + WORKERS, .env = "TUTTI_TRANSPORT=shm", .fn = crew_body));
@@ -637,6 +734,7 @@ int main(int argc, char **argv)
 		{"softsync_copies", softsync_copies},
 		{"downpour", downpour},
 		{"threads", threads},
+		{"late_rows", late_rows},
 		{"verbs", verbs},
 		{"refused", refused},
 		{NULL, NULL}};
