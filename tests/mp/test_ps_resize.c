@@ -492,6 +492,133 @@ static void traced(void)
 	mp_remove_dir(env);
 }
 
+/* ---- options that keep something back, or count: servers 0 and 1 of three, then 0, 1 and 3 of weights 1, 3 and 2 ---- */
+
+#define OPTS 1200
+
+struct kept_tables {
+	struct tutti_ps_table *soft, *late, *rows, *slow;
+};
+
+static int make_kept(struct mp_job *job, struct tutti_ps *ps, struct kept_tables *k)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .rule = TUTTI_PS_SGD, .rate = 1, .init = TUTTI_PS_ZERO};
+
+	opt.softsync = 1;
+	MP_OK(tutti_ps_dense(ps, "soft", OPTS, TUTTI_FLOAT32, &opt, &k->soft));
+	opt.softsync = 0;
+	opt.staleness_aware = 1;
+	MP_OK(tutti_ps_dense(ps, "late", OPTS, TUTTI_FLOAT32, &opt, &k->late));
+	MP_OK(tutti_ps_rows(ps, "late rows", WIDTH, 10, TUTTI_FLOAT32, &opt, &k->rows));
+	opt.staleness_aware = 0;
+	opt.budget = 1;
+	MP_OK(tutti_ps_dense(ps, "slow", OPTS, TUTTI_FLOAT32, &opt, &k->slow));
+	return 0;
+}
+
+static int expect(struct mp_job *job, struct tutti_ps_table *t, bool rows, float value)
+{
+	const uint64_t key = 7;
+	float got[OPTS];
+	int i;
+
+	if (rows)
+		MP_OK(tutti_ps_pull_rows(t, &key, 1, got, TUTTI_FLOAT32));
+	else
+		MP_OK(tutti_ps_pull(t, got, 0, OPTS, TUTTI_FLOAT32));
+	for (i = 0; i < (rows ? WIDTH : OPTS); i++)
+		if (got[i] != value)
+			return fprintf(stderr, "element %d is %g, not %g\n", i, (double)got[i], (double)value), 1;
+	return 0;
+}
+
+/* After a pull, three pushes of 6: what was computed 0, 1 and 2 versions ago counts 6, 6 and 3. Then how much there is. */
+static int push_late(struct mp_job *job, struct kept_tables *k, const float *six, float so_far)
+{
+	const uint64_t key = 7;
+	int i;
+
+	TT_EXPECT(!expect(job, k->late, false, so_far) && !expect(job, k->rows, true, so_far));
+	for (i = 0; i < 3; i++) {
+		MP_OK(tutti_ps_push(k->late, six, 0, OPTS, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_push_rows(k->rows, &key, 1, six, TUTTI_FLOAT32));
+	}
+	return 0;
+}
+
+/* Of two workers, so that half of a group is there. */
+static int work_before(struct mp_job *job, struct kept_tables *k, const float *six)
+{
+	TT_EXPECT(!push_late(job, k, six, 0));
+	MP_OK(tutti_ps_push(k->soft, six, 0, OPTS, TUTTI_FLOAT32));
+	MP_OK(tutti_ps_push(k->slow, six, 0, OPTS, TUTTI_FLOAT32));
+	return expect(job, k->soft, false, 0);
+}
+
+/* Of one: the half was applied, and each is a group; nothing is known to have been pulled; the budget's rest is there. */
+static int work_after(struct mp_job *job, struct kept_tables *k, const float *six)
+{
+	const uint64_t key = 7;
+
+	TT_EXPECT(!expect(job, k->soft, false, -6) && !expect(job, k->slow, false, -6));
+	MP_OK(tutti_ps_push(k->soft, six, 0, OPTS, TUTTI_FLOAT32));
+	TT_EXPECT(!expect(job, k->soft, false, -12));
+	MP_OK(tutti_ps_push(k->late, six, 0, OPTS, TUTTI_FLOAT32));
+	MP_OK(tutti_ps_push_rows(k->rows, &key, 1, six, TUTTI_FLOAT32));
+	TT_EXPECT(!push_late(job, k, six, -21));
+	return expect(job, k->late, false, -36) || expect(job, k->rows, true, -36);
+}
+
+static int check_weights(struct mp_job *job, struct tutti_ps *ps)
+{
+	static const double part[] = {1 / 6., 3 / 6., 2 / 6.};
+	uint64_t load[3], sum = 0;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		MP_OK(tutti_ps_load(ps, i, &load[i]));
+		sum += load[i];
+	}
+	for (i = 0; i < 3; i++) /* but for room that rows have to spare */
+		TT_EXPECT(fabs((double)load[i] - part[i] * (double)sum) < 0.25 * part[i] * (double)sum);
+	return 0;
+}
+
+static int options_body(struct mp_job *job)
+{
+	struct tutti_ps_config config = {.size = sizeof(config), .staleness = TUTTI_PS_ASYNC,
+					 .role = job->rank < 2 ? TUTTI_PS_SERVER : TUTTI_PS_WORKER};
+	static const int weight[] = {1, 3, 0, 2};
+	struct kept_tables k;
+	struct tutti_ps *ps;
+	float six[OPTS];
+	int i;
+
+	for (i = 0; i < OPTS; i++)
+		six[i] = 6;
+	MP_OK(tutti_ps_open(job->world, &config, &ps));
+	TT_EXPECT(!make_kept(job, ps, &k));
+	if (job->rank == 2)
+		TT_EXPECT(!work_before(job, &k, six));
+	config.role = job->rank == 2 ? TUTTI_PS_WORKER : TUTTI_PS_SERVER;
+	config.weight = weight[job->rank];
+	MP_OK(tutti_ps_resize(ps, job->world, &config, &ps));
+	MP_OK(tutti_ps_find(ps, "soft", &k.soft));
+	MP_OK(tutti_ps_find(ps, "late", &k.late));
+	MP_OK(tutti_ps_find(ps, "late rows", &k.rows));
+	MP_OK(tutti_ps_find(ps, "slow", &k.slow));
+	TT_EXPECT(!check_weights(job, ps));
+	if (job->rank == 2)
+		TT_EXPECT(!work_after(job, &k, six));
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void options(void)
+{
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1", .fn = options_body));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
@@ -503,6 +630,7 @@ int main(int argc, char **argv)
 		{"worker_killed", worker_killed},
 		{"ofi", ofi},
 		{"traced", traced},
+		{"options", options},
 		{NULL, NULL},
 	};
 
