@@ -145,6 +145,7 @@ void test_close_is_a_fence(void);
 void test_peer_close(void);
 void test_missing_slots(void);
 void test_arm(void);
+void test_arm_behind(void);
 /* t_data.c */
 void test_put_sizes(void);
 void test_note_values(void);

@@ -57,6 +57,7 @@ static const struct tt_test conformance[] = {{"wakes_sleeper", test_wakes_sleepe
 					     {"read_only", test_read_only},
 					     {"wrong_keys", test_wrong_keys},
 					     {"arm", test_arm},
+					     {"arm_behind", test_arm_behind},
 					     {"close_any_state", test_close_any_state},
 					     {"close_drops_ops", test_close_drops_ops},
 					     {"close_is_a_fence", test_close_is_a_fence},

@@ -103,7 +103,9 @@ static int vb_open(const struct tt_tp_params *params, struct tt_tp **tpp)
 		return tt_fail(-ENOMEM, "verbs: out of memory");
 	tp->epoll_fd = -1;
 	tp->env = params->env;
-	err = choose(params, tp);
+	err = vb_stash_new(tp);
+	if (!err)
+		err = choose(params, tp);
 	if (!err)
 		err = vb_rails_open(tp);
 	if (!err)
