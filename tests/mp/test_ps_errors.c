@@ -186,9 +186,8 @@ static void slow_update(void *value, const void *update, size_t count, enum tutt
 	(void)update;
 	(void)count;
 	(void)datatype;
-	(void)arg;
-	if (!slept)
-		mp_sleep_ms(1500);
+	if (!slept || arg)
+		mp_sleep_ms(arg ? *(int *)arg : 1500);
 	slept = true;
 }
 
@@ -210,7 +209,7 @@ static int stuck_body(struct mp_job *job)
 		err = tutti_ps_push(t, v, 0, 10, TUTTI_FLOAT32);
 	if (job->rank == 1) {
 		MP_ERR(err, -ETIMEDOUT);
-		MP_SAID("room at a server");
+		MP_SAID("room at a server, and has no answer of server 0 (rank 0 on host");
 		MP_ERR(tutti_ps_close(ps), -ETIMEDOUT);
 	} else {
 		MP_ERR(tutti_ps_close(ps), -ETIMEDOUT); /* as told by the push */
@@ -219,6 +218,35 @@ static int stuck_body(struct mp_job *job)
 	TT_EXPECT(mp_now() - begin < 10);
 	mp_meet(job); /* the server is held up by its update */
 	MP_OK(tutti_barrier(job->world)); /* the world has lost nothing */
+	return 0;
+}
+
+/*
+ * Those who close wait for a server at work, however long that takes it; one that does not get on they are told of. updates: how many there
+ * are, and the milliseconds of each.
+ */
+static int busy_body(struct mp_job *job)
+{
+	int *updates = job->arg, i;
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO, .arg = &updates[1],
+				       .rule = TUTTI_PS_CALLBACK, .update = slow_update};
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	float v[10] = {0};
+
+	MP_OK(mp_ps_open(job, 2, TUTTI_PS_ASYNC, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, &opt, &t)); /* element 9 is on server 1 */
+	for (i = 0; i < updates[0] && job->rank == 2; i++)
+		MP_OK(tutti_ps_push(t, v, 9, 1, TUTTI_FLOAT32));
+	MP_ERR(tutti_ps_close(ps), updates[0] > 1 ? 0 : -ETIMEDOUT);
+	if (updates[0] == 1) {
+		MP_SAID("server 1 (rank 1 on host");
+		MP_OK(tutti_last_error(&info));
+		TT_EXPECT(info.rank == 1);
+	}
+	mp_meet(job);
+	MP_OK(tutti_barrier(job->world));
 	return 0;
 }
 
@@ -276,6 +304,9 @@ static void closing(void)
 			 .timeout_ms = 10000));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=300ms", .fn = stuck_body,
 			 .timeout_ms = 15000));
+	for (servers = 0; servers < 2; servers++)
+		TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=600ms", .fn = busy_body,
+				 .arg = servers ? (int[]){6, 200} : (int[]){1, 1500}, .timeout_ms = 15000));
 }
 
 /* ---- a bit that changes on the way ---- */
