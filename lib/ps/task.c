@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "lib/ps/ps.h"
+#include "lib/ps/read.h"
 
 static struct tt_ps_task *task_of(const struct tutti_request *r)
 {
