@@ -68,22 +68,22 @@ void tt_ps_find_missing(struct tt_ps_server *srv)
 
 void tt_ps_waited_for(struct tt_ps_server *srv)
 {
-	if (srv->alive_at == TT_NEVER)
-		srv->alive_at = tt_now_ns();
+	srv->waited = true;
 }
 
 void tt_ps_say_alive(struct tt_ps_server *srv)
 {
 	struct tt_wire *wire = srv->ps->comm->ctx->wire;
-	uint64_t acked = srv->acked;
-	bool stuck;
+	uint64_t acked = srv->acked, now = tt_now_ns();
+	bool stuck, first;
 
-	if (srv->alive_at == TT_NEVER || !srv->serves || srv->published == UINT64_MAX || tt_now_ns() < srv->alive_at)
+	if (!srv->serves || srv->published == UINT64_MAX || now < srv->alive_at)
 		return;
-	srv->alive_at = tt_now_ns() + limit(srv) / 8;
+	first = !srv->alive_at;
+	srv->alive_at = now + limit(srv) / 8;
 	stuck = srv->behind >= 0 && acked < srv->order && acked == srv->acked_then;
 	srv->acked_then = acked;
-	if (stuck)
+	if (stuck || (first && !srv->waited))
 		return;
 	tt_ps_tell_clock(srv);
 	srv->alive = true;

@@ -5,6 +5,7 @@
 #include "tests/mp/job.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -233,12 +234,12 @@ static int busy_body(struct mp_job *job)
 	struct tutti_error_info info = {.size = sizeof(info)};
 	struct tutti_ps_table *t;
 	struct tutti_ps *ps;
-	float v[10] = {0};
+	float v = 0;
 
 	MP_OK(mp_ps_open(job, 2, TUTTI_PS_ASYNC, &ps));
-	MP_OK(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, &opt, &t)); /* element 9 is on server 1 */
+	MP_OK(tutti_ps_dense(ps, "t", 2000, TUTTI_FLOAT32, &opt, &t)); /* half of it on server 1 */
 	for (i = 0; i < updates[0] && job->rank == 2; i++)
-		MP_OK(tutti_ps_push(t, v, 9, 1, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_push(t, &v, 1999, 1, TUTTI_FLOAT32));
 	MP_ERR(tutti_ps_close(ps), updates[0] > 1 ? 0 : -ETIMEDOUT);
 	if (updates[0] == 1) {
 		MP_SAID("server 1 (rank 1 on host");
@@ -247,6 +248,32 @@ static int busy_body(struct mp_job *job)
 	}
 	mp_meet(job);
 	MP_OK(tutti_barrier(job->world));
+	return 0;
+}
+
+/* The server itself is at work, and answers nobody, for its copy does not get on: with what a worker sent that has died. */
+static int copy_body(struct mp_job *job)
+{
+	struct tutti_ps_config config = {.size = sizeof(config), .copies = 2, .staleness = TUTTI_PS_ASYNC,
+					 .role = job->rank < 2 ? TUTTI_PS_SERVER : TUTTI_PS_WORKER};
+	int ms = job->rank == 1 ? 1500 : 0;
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO, .arg = &ms,
+				       .rule = TUTTI_PS_CALLBACK, .update = slow_update};
+	struct tutti_request *req;
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	float v = 0;
+
+	MP_OK(tutti_ps_open(job->world, &config, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 1, TUTTI_FLOAT32, &opt, &t)); /* on server 0 */
+	if (job->rank == 2) {
+		MP_OK(tutti_ps_ipush(t, &v, 0, 1, TUTTI_FLOAT32, &req));
+		mp_sleep_ms(100);
+		raise(SIGKILL);
+	}
+	MP_ERR(tutti_ps_close(ps), -ETIMEDOUT);
+	MP_SAID("server 0 (rank 0 on host");
+	MP_SAID("or a copy of it");
 	return 0;
 }
 
@@ -293,6 +320,18 @@ static void missing(void)
 	}
 }
 
+static void stuck(void)
+{
+	static int ways[][2] = {{1, 1500}, {6, 200}};
+	int i;
+
+	for (i = 0; i < 2; i++)
+		TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=600ms", .fn = busy_body,
+				 .arg = ways[i], .timeout_ms = 15000));
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=600ms", .fn = copy_body, .killed = 4,
+			 .timeout_ms = 15000));
+}
+
 static void closing(void)
 {
 	int servers;
@@ -304,9 +343,6 @@ static void closing(void)
 			 .timeout_ms = 10000));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=300ms", .fn = stuck_body,
 			 .timeout_ms = 15000));
-	for (servers = 0; servers < 2; servers++)
-		TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=600ms", .fn = busy_body,
-				 .arg = servers ? (int[]){6, 200} : (int[]){1, 1500}, .timeout_ms = 15000));
 }
 
 /* ---- a bit that changes on the way ---- */
@@ -391,7 +427,7 @@ static void damaged(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"deaf", deaf}, {"answers", answers}, {"closing", closing},
+		{"deaf", deaf}, {"answers", answers}, {"closing", closing}, {"stuck", stuck},
 		{"missing", missing}, {"damaged", damaged}, {NULL, NULL}};
 
 	return tt_test_main("ps_errors", tests, argc, argv);
