@@ -26,8 +26,8 @@ static void fail_for(struct tutti_ps *ps, const struct tt_ps_link *link)
 	int rank = comm->world[link->rank];
 
 	tt_comm_fail(comm, -ETIMEDOUT, rank, "ps_close", 0, "",
-		     "server %d (rank %d on host %s%s) has not answered tutti_ps_close, nor said that it is at work, for %lld ms "
-		     "(TUTTI_TIMEOUT)", link->index, rank, tt_boot_host(comm->ctx->boot, rank),
+		     "server %d (rank %d on host %s%s) has not answered tutti_ps_close, nor said that it is at work, for "
+		     "%lld ms (TUTTI_TIMEOUT)", link->index, rank, tt_boot_host(comm->ctx->boot, rank),
 		     ps->copies > 1 ? ", or a copy of it" : "", (long long)comm->ctx->env.timeout.number);
 }
 
@@ -71,8 +71,8 @@ static bool met(void *arg)
 }
 
 /*
- * Whether the others are expected from now on: not before a worker is through, which is so when all servers are. Who only serves, and
- * does not collect, hears of none; who does will tell.
+ * Whether the others are expected from now on: not before a worker is through, which is so when all servers are. Who only
+ * serves, and does not collect, hears of none; who does will tell.
  */
 static bool expected(const struct tutti_ps *ps)
 {

@@ -3,8 +3,8 @@
  * Workers that leave. Before the first good-bye nobody waits for any: a server serves. From then on others wait in tutti_ps_close. As
  * long as one of those who are missing sends anything they are at work; when none has for TUTTI_TIMEOUT all ranks are told who they are.
  *
- * They wait for the servers, too, which may be long at work: a server says so, between two messages, as long as it gets on. One that is
- * stuck, in a function of its user for example, says nothing, nor does one that waits for a copy that is (last.c).
+ * They wait for the servers, too, which may be long at work: a server says so, between two messages, as long as it gets
+ * on. One that is stuck, in a function of its user for example, says nothing, nor does one that waits for a copy that is (last.c).
  */
 #include <errno.h>
 

@@ -155,8 +155,8 @@ void tt_ps_find_slow(struct tt_ps_server *srv);
 void tt_ps_leaves(struct tt_ps_client *c);
 void tt_ps_find_missing(struct tt_ps_server *srv);
 /*
- * Workers wait for this server, so it says now and then that it lives, also when it has nothing to do. That is said, if it is time: between
- * two messages, as it may have many before it comes to the one that is waited for.
+ * Workers wait for this server, so it says now and then that it lives, also when it has nothing to do. That is said, if it is
+ * time: between two messages, as it may have many before it comes to the one that is waited for.
  */
 void tt_ps_waited_for(struct tt_ps_server *srv);
 void tt_ps_say_alive(struct tt_ps_server *srv);

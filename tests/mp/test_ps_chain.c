@@ -34,11 +34,7 @@ static int kill_head(struct mp_job *job)
 /* This rank goes on with the copy. */
 static bool taken_over(struct mp_job *job)
 {
-	double end = mp_now() + 10;
-
-	while (!mp_log_has(job, "its copies go on") && mp_now() < end)
-		mp_sleep_ms(1);
-	return mp_log_has(job, "its copies go on");
+	return mp_log_await(job, "its copies go on");
 }
 
 /* Rank 2 kills, all workers have seen it. */
@@ -62,13 +58,10 @@ static bool workers_meet(struct mp_job *job, int word)
 
 static bool is_gone(struct mp_job *job, int server)
 {
-	double end = mp_now() + 10;
 	char text[64];
 
 	snprintf(text, sizeof(text), "server %d (rank %d) is gone", server, server);
-	while (!mp_log_has(job, text) && mp_now() < end)
-		mp_sleep_ms(1);
-	return mp_log_has(job, text);
+	return mp_log_await(job, text);
 }
 
 /* Bells of this rank that are counted, for all to see, as they ring. */
@@ -344,7 +337,7 @@ static void meeting(void)
 	}
 }
 
-/* At the copy's rank: bells of the second meeting at server 0, of which the head dies when the copy has one worker's message only. */
+/* At the copy's rank: bells of the second meeting at server 0. The head dies when the copy has one worker's message only. */
 static struct {
 	struct tt_ps_server *copy;
 	void (*log_ring)(struct tt_bell *bell), (*in_ring)(struct tt_bell *bell);
@@ -585,105 +578,12 @@ static void no_memory(void)
 				 .env = "TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1"));
 }
 
-/* ---- the end ---- */
-
-#define ENDS 40
-
-/*
- * Again and again: those who serve only look at what their threads do as the last good-bye comes, when all that is before it has
- * been passed on. ThreadSanitizer sees whether they may.
- */
-static int leaving_body(struct mp_job *job)
-{
-	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
-	int64_t one[2] = {1, 1}, got[2];
-	struct tutti_ps_table *t;
-	struct tutti_ps *ps;
-	int i;
-
-	for (i = 0; i < ENDS; i++) {
-		MP_OK(open_ps(job, TUTTI_PS_ASYNC, &ps));
-		MP_OK(tutti_ps_dense(ps, "t", 2, TUTTI_INT64, &opt, &t));
-		if (job->rank == 2) {
-			MP_OK(tutti_ps_push_pull(t, one, got, 0, 2, TUTTI_INT64));
-			TT_EXPECT(got[0] == 1 && got[1] == 1);
-		}
-		MP_OK(tutti_ps_close(ps));
-	}
-	return 0;
-}
-
-static void leaving(void)
-{
-	TT_CHECK(!MP_RUN(.n = 3, .fn = leaving_body, .env = "TUTTI_TRANSPORT=shm"));
-}
-
-#define THROUGH 1 /* words: ranks that have closed; the worker is about to */
-#define LEAVES 2
-
-/* Server 2 tells its worker nothing of the end, and dies when its copy, on rank 3, has left, or has had time to. */
-static void *last_to_die(void *arg)
-{
-	struct mp_job *job = arg;
-
-	mp_await(&job->shared->word[LEAVES], 1, 20000);
-	mp_await(&job->shared->word[THROUGH], 2, 500);
-	raise(SIGKILL);
-	return NULL;
-}
-
-/* Who has nothing left to do may have the copy that others need, also if somebody has died before. */
-static int last_body(struct mp_job *job)
-{
-	struct tutti_ps_config config = {.size = sizeof(config), .staleness = TUTTI_PS_ASYNC, .copies = 2,
-					 .role = job->rank < 4 ? TUTTI_PS_SERVER : TUTTI_PS_WORKER};
-	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
-	int64_t v[4] = {1, 1, 1, 1};
-	struct tutti_ps_table *t;
-	struct tutti_ps *ps;
-	pthread_t thread;
-
-	MP_OK(tutti_ps_open(job->world, &config, &ps));
-	MP_OK(tutti_ps_dense(ps, "t", 4, TUTTI_INT64, &opt, &t));
-	if (job->rank == 2) {
-		tt_wire_lock(ps->comm->ctx->wire);
-		ps->win->pending[4]++; /* as if something were on its way to the worker */
-		tt_wire_unlock(ps->comm->ctx->wire);
-		TT_EXPECT(!pthread_create(&thread, NULL, last_to_die, job));
-	}
-	mp_meet(job);
-	if (job->rank == 4) {
-		MP_OK(tutti_ps_push(t, v, 0, 4, TUTTI_INT64));
-		if (*(bool *)job->arg) {
-			TT_EXPECT(!kill_head(job));
-			TT_EXPECT(is_gone(job, 0));
-		}
-		MP_OK(tutti_ps_pull(t, v, 0, 4, TUTTI_INT64));
-		atomic_store(&job->shared->word[LEAVES], 1);
-	}
-	MP_OK(tutti_ps_close(ps));
-	atomic_fetch_add(&job->shared->word[THROUGH], 1);
-	return 0;
-}
-
-static void last(void)
-{
-	bool before;
-	int i;
-
-	for (i = 0; i < 2; i++) {
-		before = i;
-		TT_CHECK(!MP_RUN(.n = 5, .fn = last_body, .arg = &before, .killed = 4u | (before ? 1 : 0),
-				 .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=5s", .timeout_ms = 15000));
-	}
-}
-
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"answered", answered}, {"running", running}, {"groups", groups},
 					       {"meeting", meeting},   {"half_met", half_met}, {"unable", unable},
 					       {"deaf", deaf},	       {"no_memory", no_memory},
-					       {"leaving", leaving},   {"last", last},	     {NULL, NULL}};
+					       {NULL, NULL}};
 
 	return tt_test_main("ps_chain", tests, argc, argv);
 }

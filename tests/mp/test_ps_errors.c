@@ -223,8 +223,8 @@ static int stuck_body(struct mp_job *job)
 }
 
 /*
- * Those who close wait for a server at work, however long that takes it; one that does not get on they are told of. updates: how many there
- * are, and the milliseconds of each.
+ * Those who close wait for a server at work, however long that takes it; one that does not get on they are told of.
+ * updates: how many there are, and the milliseconds of each.
  */
 static int busy_body(struct mp_job *job)
 {

@@ -264,7 +264,8 @@ static void bounds(void)
 static void deaths(void)
 {
 	static const struct how ways[] = {
-		{0, 0, 0, -1, false, 0, GOES_ON}, {2, 0, 0, -1, false, 0, GOES_ON}, {2, 0, 1, -1, false, 0, GOES_ON}, {0, 0, 5, -1, false, 0, GOES_ON}};
+		{0, 0, 0, -1, false, 0, GOES_ON}, {2, 0, 0, -1, false, 0, GOES_ON}, {2, 0, 1, -1, false, 0, GOES_ON},
+		{0, 0, 5, -1, false, 0, GOES_ON}};
 
 	traced("TUTTI_TRANSPORT=fault:shm", ways, 4);
 	if (!mp_no_ofi()) /* each on a host of its own: they subscribe again */
@@ -286,7 +287,8 @@ static void anew(void)
 		{.dies = -1, .stops = -1, .then = IS_SAVED}, {.staleness = 2, .dies = -1, .stops = -1, .then = IS_SAVED},
 		{.dies = -1, .stops = -1, .then = IS_RESIZED}, {.staleness = 2, .dies = -1, .stops = -1, .then = IS_RESIZED}};
 
-	run("TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1", (struct how){.dies = -1, .stops = -1, .most = 2.2, .then = IS_SAVED});
+	run("TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1",
+	    (struct how){.dies = -1, .stops = -1, .most = 2.2, .then = IS_SAVED});
 	traced("TUTTI_TRANSPORT=fault:shm", ways, 4);
 }
 
