@@ -26,9 +26,9 @@ static void fail_for(struct tutti_ps *ps, const struct tt_ps_link *link)
 	int rank = comm->world[link->rank];
 
 	tt_comm_fail(comm, -ETIMEDOUT, rank, "ps_close", 0, "",
-		     "server %d (rank %d on host %s%s) has not answered tutti_ps_close, nor said that it is at work, for "
+		     "server %d (rank %d on host %s) has not answered tutti_ps_close, nor said that it is at work, for "
 		     "%lld ms (TUTTI_TIMEOUT)", link->index, rank, tt_boot_host(comm->ctx->boot, rank),
-		     ps->copies > 1 ? ", or a copy of it" : "", (long long)comm->ctx->env.timeout.number);
+		     (long long)comm->ctx->env.timeout.number);
 }
 
 /* Under the lock. begin: all of them are waited for from now on. */

@@ -4,7 +4,8 @@
  * long as one of those who are missing sends anything they are at work; when none has for TUTTI_TIMEOUT all ranks are told who they are.
  *
  * They wait for the servers, too, which may be long at work: a server says so, between two messages, as long as it gets
- * on. One that is stuck, in a function of its user for example, says nothing, nor does one that waits for a copy that is (last.c).
+ * on. One that is stuck, in a function of its user for example, says nothing, whichever server's copy it is stuck with: one thread runs
+ * all of a rank, its own server too (last.c).
  */
 #include <errno.h>
 
@@ -74,16 +75,13 @@ void tt_ps_waited_for(struct tt_ps_server *srv)
 void tt_ps_say_alive(struct tt_ps_server *srv)
 {
 	struct tt_wire *wire = srv->ps->comm->ctx->wire;
-	uint64_t acked = srv->acked, now = tt_now_ns();
-	bool stuck, first;
+	uint64_t now = tt_now_ns();
+	bool first = !srv->alive_at;
 
 	if (!srv->serves || srv->published == UINT64_MAX || now < srv->alive_at)
 		return;
-	first = !srv->alive_at;
 	srv->alive_at = now + limit(srv) / 8;
-	stuck = srv->behind >= 0 && acked < srv->order && acked == srv->acked_then;
-	srv->acked_then = acked;
-	if (stuck || (first && !srv->waited))
+	if (first && !srv->waited)
 		return;
 	tt_ps_tell_clock(srv);
 	srv->alive = true;

@@ -102,7 +102,7 @@ struct tt_ps_server {
 	uint64_t slow_at; /* workers that wait for another are told for whom */
 	int slowest;	  /* its index + 1, as it was told */
 	uint64_t heard, end_at; /* from the first good-bye on: the last message; those who are missing are looked for */
-	uint64_t alive_at, acked_then; /* when it says again that it lives; acked, when it did so last */
+	uint64_t alive_at; /* when it says again that it lives */
 	bool waited;	/* for it, also while nothing comes */
 	bool alive;	/* it is saying so: to those, too, who have said good-bye */
 

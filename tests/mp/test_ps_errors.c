@@ -251,7 +251,7 @@ static int busy_body(struct mp_job *job)
 	return 0;
 }
 
-/* The server itself is at work, and answers nobody, for its copy does not get on: with what a worker sent that has died. */
+/* The server itself is at work, and answers nobody, for its copy does not get on, which is the one that is named. */
 static int copy_body(struct mp_job *job)
 {
 	struct tutti_ps_config config = {.size = sizeof(config), .copies = 2, .staleness = TUTTI_PS_ASYNC,
@@ -272,8 +272,7 @@ static int copy_body(struct mp_job *job)
 		raise(SIGKILL);
 	}
 	MP_ERR(tutti_ps_close(ps), -ETIMEDOUT);
-	MP_SAID("server 0 (rank 0 on host");
-	MP_SAID("or a copy of it");
+	MP_SAID("server 1 (rank 1 on host");
 	return 0;
 }
 
