@@ -40,7 +40,7 @@ static double overhead_of(const struct tt_cost *c, bool leaves)
 /* Messages inside a host are copied by its processors, if those are what ranks share. */
 static double copied(const struct tt_cost *c, const struct message *m, bool leaves)
 {
-	return c->model->cores && !leaves ? c->model->link[TT_LEVEL_HOST].beta * m->len : 0;
+	return c->model->cores && (!leaves || c->model->numa) ? hop_of(c, leaves).beta * m->len : 0;
 }
 
 static double lead(const struct tt_cost *c, const struct message *m, bool leaves)
@@ -258,7 +258,7 @@ void tt_cost_rounds(struct tt_cost *c, struct tt_rounds r)
 					    larger(busy.in, busy.out) + work_in(c, &m, leaves));
 	}
 	time = larger(time, busiest(&busy));
-	if (c->places > 1) /* ranks of a host that talk at once queue for what carries their messages */
+	if (c->places > 1 && !c->model->numa) /* ranks of a host that talk at once queue for what carries their messages */
 		time += (c->places - 1) * c->model->overhead;
 	extend(c, r.n * time, c->one_way && !m.waits ? 0 : r.n * time, &busy, r.n);
 	c->tail = time - busiest(&busy);
