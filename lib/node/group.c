@@ -106,14 +106,17 @@ static int open_area(struct tt_node_group *g, uint64_t *ino)
 }
 
 /*
- * Before anybody has touched them: what a rank writes, and the others look at all the time, is near that rank, whoever comes
- * by first.
+ * Where ranks are on several NUMA nodes, before anybody has touched the area: what a rank writes, and the others look at all the
+ * time, is near that rank, whoever comes by first.
  */
 static void place_parts(struct tt_node_group *g, const int *numa)
 {
+	bool differ = false;
 	int i;
 
-	for (i = 0; numa && i < g->size; i++)
+	for (i = 1; numa && i < g->size; i++)
+		differ |= numa[i] != numa[0];
+	for (i = 0; differ && i < g->size; i++)
 		tt_topo_bind(&g->area->rank[i], sizeof(g->area->rank[i]), numa[i]); /* a hint */
 }
 

@@ -86,6 +86,8 @@ static double port(const struct tt_cost *c, const struct message *m, double mess
 {
 	double far = messages * m->most * c->hop.beta * m->len, near;
 
+	if (c->model->cores && c->model->numa)
+		return 0; /* processors move all */
 	near = c->model->cores ? 0 : messages * (1 - m->most) * c->model->link[TT_LEVEL_HOST].beta * m->len;
 	return larger(larger(far, shared), near);
 }
@@ -286,7 +288,8 @@ void tt_cost_flow(struct tt_cost *c, struct tt_flow f)
 
 void tt_cost_queue(struct tt_cost *c, double messages, double len, bool reduces, enum tt_reach to)
 {
-	struct message m = message_of(c, len, 0, 1, 1, reduces, to, 0);
+	bool sends = c->args->coll == TT_COLL_SCATTER; /* else they come */
+	struct message m = message_of(c, len, sends, !sends, 1, reduces, to, 0);
 	struct tt_busy busy;
 
 	m.most = m.way = m.leave; /* of many */

@@ -169,7 +169,7 @@ static int host_cpus(struct tt_wire *wire, const int *ranks, int n, uint64_t *se
 }
 
 /* How many different keys, and how often the most frequent one is there. */
-static int groups(uint64_t *keys, int n, int *most)
+static int count_groups(uint64_t *keys, int n, int *most)
 {
 	int i, run = 0, groups = 0;
 
@@ -194,7 +194,7 @@ static void spread_numa(struct tt_wire *wire, const int *ranks, int n, uint64_t 
 			return;
 		keys[i] = (uint64_t)node;
 	}
-	spread->numa = groups(keys, n, &spread->numa_most);
+	spread->numa = count_groups(keys, n, &spread->numa_most);
 }
 
 int tt_wire_spread(struct tt_wire *wire, const int *ranks, int n, struct tt_wire_spread *spread)
@@ -207,7 +207,7 @@ int tt_wire_spread(struct tt_wire *wire, const int *ranks, int n, struct tt_wire
 	for (i = 0; i < n; i++)
 		keys[i] = tt_wire_host_key(wire, ranks[i]);
 	*spread = (struct tt_wire_spread){.inside = "", .between = ""};
-	spread->hosts = groups(keys, n, &spread->most);
+	spread->hosts = count_groups(keys, n, &spread->most);
 	spread->numa = 1;
 	spread->numa_most = spread->most;
 	if (spread->hosts == 1)

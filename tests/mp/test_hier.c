@@ -77,7 +77,7 @@ static int numa_counted(struct mp_job *job)
 {
 	int areas = placed();
 
-	TT_EXPECT(areas < 0 || areas == (job->rank ? 0 : 2)); /* that of all, and that of its node */
+	TT_EXPECT(areas < 0 || areas == !job->rank); /* that of all; in that of a node nobody else is */
 	return counted(job);
 }
 
