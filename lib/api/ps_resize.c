@@ -20,6 +20,7 @@
 
 #include "lib/api/ps_resize.h"
 #include "lib/base/clock.h"
+#include "lib/ps/later.h"
 
 #define SLICE_NS (10 * TT_MS)
 #define WAS_WORDS (sizeof(struct tt_ps_was) / sizeof(uint64_t))

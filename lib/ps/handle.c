@@ -10,6 +10,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/ps/eager.h"
+#include "lib/ps/resize.h"
 #include "lib/ps/server.h"
 
 #define SLOW_NS (100 * TT_MS)

@@ -19,7 +19,7 @@
 #include <xxhash.h>
 
 #include "lib/base/clock.h"
-#include "lib/ps/ps.h"
+#include "lib/ps/read.h"
 
 #define BUDGET 32 /* steps at once; a pull of many GB must not keep the lock */
 

@@ -8,6 +8,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/spawn.h"
+#include "lib/ps/resize.h"
 
 #define ANSWERS (TT_PS_SLOTS * (sizeof(struct tt_ps_credit) + TT_PS_REPLY) + sizeof(struct tt_ps_note))
 

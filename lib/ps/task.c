@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "lib/ps/ps.h"
+#include "lib/ps/read.h"
 
 static struct tt_ps_task *task_of(const struct tutti_request *r)
 {

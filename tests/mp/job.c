@@ -187,7 +187,8 @@ int mp_join(struct mp_job *job, enum mp_way way, struct tutti_config *config)
 
 	config->size = sizeof(*config);
 	if (way != MP_ENV) {
-		config->nranks = job->n;
+		if (!config->nranks)
+			config->nranks = job->n;
 		config->rank = job->rank;
 	}
 	if (way == MP_GATHER) {
@@ -206,6 +207,24 @@ int mp_join(struct mp_job *job, enum mp_way way, struct tutti_config *config)
 		config->id = &job->shared->id;
 	}
 	err = tutti_init(config, &job->ctx);
+	if (!err)
+		job->world = tutti_world(job->ctx);
+	return err;
+}
+
+int mp_join_first(struct mp_job *job, int n)
+{
+	struct tutti_config config = {.nranks = n};
+
+	return mp_join(job, MP_ID, &config);
+}
+
+int mp_join_later(struct mp_job *job)
+{
+	int err;
+
+	setenv("TUTTI_JOIN", "1", 1);
+	err = tutti_init(NULL, &job->ctx);
 	if (!err)
 		job->world = tutti_world(job->ctx);
 	return err;
