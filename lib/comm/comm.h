@@ -141,6 +141,8 @@ struct tutti_comm {
 	struct tt_p2p *p2p; /* NULL: no messages yet */
 	struct tt_node_comm *node; /* NULL: the ranks of a host do not share its memory */
 	struct tt_hosts *hosts;	   /* NULL: all ranks are on one host, or there are no plans in two levels */
+	struct tt_hosts *numa;	   /* of that one host: its NUMA nodes in the place of hosts; NULL: none or one is known */
+	struct tt_node_comm *near; /* with numa: the ranks of this one's NUMA node */
 	uint32_t votes; /* agreements reached so far */
 	struct tt_vote *vote; /* agree.c: under way; NULL: none */
 	struct tt_grown *grown; /* lib/api/grow.c: what another rank has told; NULL: nothing */

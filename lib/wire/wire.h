@@ -222,13 +222,16 @@ bool tt_wire_cpu_each(struct tt_wire *wire);
 bool tt_wire_same_host(struct tt_wire *wire, int rank, char *why, size_t size);
 /* Identity of a rank's host: equal numbers mean same host. For splitting by host. */
 uint64_t tt_wire_host_key(struct tt_wire *wire, int rank);
+/* The NUMA node that a rank is on, -1: unknown, or it may be on several. */
+int tt_wire_numa(struct tt_wire *wire, int rank);
 /*
  * How n ranks are spread, the same on all ranks: hosts, the most ranks on one, CPUs they may use on
  * the first one's, the transport that all of them have best, on one host and between hosts ("" if
- * none; constant strings).
+ * none; constant strings). If there is one host: its NUMA nodes, and the most ranks on one.
  */
 struct tt_wire_spread {
 	int hosts, most, cpus;
+	int numa, numa_most; /* 1 if they are not known */
 	const char *inside, *between;
 };
 int tt_wire_spread(struct tt_wire *wire, const int *ranks, int n, struct tt_wire_spread *spread);
