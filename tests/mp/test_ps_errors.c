@@ -414,7 +414,7 @@ static void damaged(void)
 	int i;
 
 	for (i = 0; i < 16; i++) {
-		d->after = 100 + i;
+		d->after = 50 + i;
 		TT_CHECK(!MP_RUN(.n = 2, .no_init = true, .fn = damaged_body, .arg = d, .timeout_ms = 30000,
 				 .env = "TUTTI_TRANSPORT=fault:shm TUTTI_CHECKSUM=1 TUTTI_TIMEOUT=2s"));
 	}
