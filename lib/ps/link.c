@@ -211,6 +211,8 @@ static void pushed(struct tt_ps_out *out, const struct tt_ps_msg *msg, uint64_t 
 		return;
 	t = out->link->ps->table[msg->table];
 	track = &t->track[out->link->index];
+	t->taus += tau;
+	t->answered += t->rows ? msg->count : 1;
 	if (msg->kind == TT_PS_PUSH_ROWS) {
 		for (i = 0; i < msg->count; i++) {
 			block = (uint64_t)place[i] * t->width / t->block_elems;
@@ -220,8 +222,6 @@ static void pushed(struct tt_ps_out *out, const struct tt_ps_msg *msg, uint64_t 
 		}
 	} else {
 		block = msg->first / t->block_elems;
-		t->taus += tau;
-		t->answered++;
 		track->pending[block]--;
 		tt_ps_floor(t, out->link->index, block, sequence);
 		tt_ps_cache_own(t, out->link->index, block, sequence);

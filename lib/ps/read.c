@@ -186,8 +186,8 @@ static void accept(struct tt_ps_unit *u)
 				(unsigned long long)u->block, task->ps->server[u->server]);
 	if (u->span)
 		copy_out(u);
-	if (!task->table->rows)
-		task->table->track[u->server].version[u->block] = (uint32_t)h->version;
+	if (pull->got)
+		pull->got(pull, u);
 	if (min < pull->seen.min_clock)
 		pull->seen.min_clock = min;
 	if (u->word >> 8 < pull->seen.version)
