@@ -4,6 +4,7 @@
 #define TT_API_PS_RESIZE_H
 
 #include "lib/api/ps_open.h"
+#include "lib/ps/resize.h"
 
 #define TT_PS_RESIZE "tutti_ps_resize"
 

@@ -15,6 +15,8 @@
 #include "lib/api/api.h"
 #include "lib/base/clock.h"
 #include "lib/base/hash.h"
+#include "lib/ps/file.h"
+#include "lib/ps/later.h"
 
 struct keeping {
 	struct tutti_ps *ps;

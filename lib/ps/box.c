@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "lib/ps/ps.h"
+#include "lib/ps/read.h"
 
 #define IN_SLOT (sizeof(struct tt_ps_msg) + TT_PS_BLOCK)
 #define BACK_SLOT (sizeof(struct tt_ps_credit) + TT_PS_REPLY)

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "lib/base/clock.h"
-#include "lib/ps/ps.h"
+#include "lib/ps/later.h"
 
 #define PIECE 2048	/* bytes of a dense table's unit, less than what travels behind its head */
 #define BATCH 65536	/* of rows that go together */

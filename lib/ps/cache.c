@@ -17,6 +17,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/ps/eager.h"
+#include "lib/ps/read.h"
 
 uint64_t tt_ps_cache_size(const struct tutti_ps_table *t, int server)
 {

@@ -7,7 +7,7 @@
  */
 #include <errno.h>
 
-#include "lib/ps/ps.h"
+#include "lib/ps/later.h"
 
 #define BATCH 65536 /* bytes of rows that go together */
 #define CLOCK_BITS 0x7fffffffu

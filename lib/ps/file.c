@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/ps/ps.h"
+#include "lib/ps/file.h"
 
 #define FORMAT "1"
 #define HEADER_MAX ((uint64_t)100 << 20)

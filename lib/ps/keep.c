@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "lib/ps/server.h"
+#include "lib/ps/file.h"
 
 #define CHUNK 4096 /* rows read at once */
 

@@ -17,120 +17,16 @@
 #include <tutti/ps.h>
 
 #include "lib/engine/engine.h"
+#include "lib/ps/message.h"
 #include "lib/ps/rule.h"
 #include "lib/rma/rma.h"
 
-#define TT_PS_SLOTS 4		    /* messages of a worker to a server under way */
-#define TT_PS_BLOCK ((size_t)256 << 10) /* largest block, and largest payload of a message */
 #define TT_PS_ROW_BLOCK 4096
-#define TT_PS_LINE 64
-#define TT_PS_INLINE 4032	    /* payloads up to this travel behind their head */
-#define TT_PS_REPLY 32768	    /* bytes of an answer: of TT_PS_KEYS places */
-#define TT_PS_KEYS 8192		    /* looked up with one message */
 #define TT_PS_COPIES 2		    /* slots of a block */
 #define TT_PS_CHAIN 4 /* copies of a server */
 #define TT_PS_THREADS 64
 #define TT_PS_WEIGHT 65535 /* the most; their sum has 32 bits */
-#define TT_PS_TABLES 1024
-#define TT_PS_CLOCKS 2048 /* workers whose clocks are in a file; of more, the lowest alone */
 #define TT_PS_NAME 64
-#define TT_PS_NOWHERE UINT32_MAX
-#define TT_PS_UNSEEN 0x80000000u /* of a place told: not in what is published so far */
-
-/* ---- what travels: whole lines of 64 bytes ---- */
-
-enum tt_ps_kind {
-	TT_PS_SET = 1, /* values of elements from `first` of the server's part on */
-	TT_PS_PUSH,    /* updates of them, within one block */
-	TT_PS_PUSH_ROWS, /* count places (32 bits each, to a multiple of 8 bytes), then as many rows */
-	TT_PS_LOOKUP,  /* count keys; answered with their places, made if need be */
-	TT_PS_CLOCK,
-	TT_PS_BYE,
-	TT_PS_SUBSCRIBE, /* to count blocks (32 bits each) */
-	TT_PS_MEET,    /* answered when all workers have come to meeting `first`; payload: tt_ps_word_in */
-	TT_PS_SAVE,    /* write this server's part of a file; payload: tt_ps_order; these answer tt_ps_reply */
-	TT_PS_PREPARE, /* read it, beside what there is */
-	TT_PS_COMMIT   /* what was read takes its place */
-};
-
-struct tt_ps_msg {
-	uint32_t kind, table;
-	uint64_t number; /* of this worker and server, from 0: message n is in slot n % TT_PS_SLOTS */
-	uint64_t clock;
-	uint64_t first;
-	uint32_t count;
-	uint32_t len;	 /* of the payload */
-	uint32_t behind; /* 1: it is behind the head; 0: it rings for itself */
-	uint32_t version; /* of the block when it was pulled last; TT_PS_NOWHERE: never */
-	uint64_t order; /* between servers: the how manieth that changes this part */
-	uint64_t sum;	/* verify: tt_ps_msg_sum */
-};
-
-/* The answer to a message; its slot is free then. */
-struct tt_ps_credit {
-	uint64_t number;
-	int64_t status;
-	uint64_t sequence; /* the first publication that contains the push; 0: none to wait for */
-	uint64_t len;	   /* of what follows */
-	uint64_t tau;	   /* versions that the push was late */
-	uint64_t spare[3];
-};
-
-struct tt_ps_note {
-	uint64_t min_clock; /* published everything up to this one */
-	uint64_t ended;	    /* 1: all workers have said good-bye; nothing comes after it */
-	uint64_t slowest;   /* its index + 1, when others have waited for it for a while; 0: not known */
-	uint64_t spare[5];
-};
-
-/* What a worker says at a meeting: what it is for, the same for all, and how the leader's work ended. */
-struct tt_ps_said {
-	uint64_t what;
-	uint64_t led; /* 1: it was the leader, and is through */
-	int64_t status;
-	char text[400];
-};
-
-/* What a server is to do with the file of this path. */
-struct tt_ps_order {
-	char path[1024];
-	uint64_t before[TT_PS_TABLES]; /* save: rows that go before its own */
-	uint64_t min_clock, workers;   /* restore: of the file */
-	uint64_t clock[TT_PS_CLOCKS];
-};
-
-/* A server's answer. */
-struct tt_ps_reply {
-	struct tt_ps_said said; /* the server's own failure, or what the leader said */
-	uint64_t leader;	/* worker of the lowest index that is here */
-	uint64_t min_clock;	/* of all */
-	uint64_t restored;	/* the publication that shows what was restored last */
-	uint64_t rows[TT_PS_TABLES];
-	uint64_t clock[TT_PS_CLOCKS]; /* by worker */
-};
-
-/* Before each slot of a block. */
-struct tt_ps_head {
-	_Atomic uint64_t stamp; /* sequence << 1 | retired; 0: nothing, or being written */
-	uint64_t min_clock;
-	uint64_t length;
-	uint64_t checksum; /* XXH3 of the data */
-	uint64_t generation;
-	uint64_t version; /* dense: updates that it has had */
-	uint64_t spare[2];
-};
-
-/* All sequence numbers of a copy of a server are above this one, and above all of the copies before. */
-static inline uint64_t tt_ps_first(uint64_t copy)
-{
-	return copy << 40;
-}
-
-/* A word of a directory: sequence << 8 | slot; 0: never published. */
-static inline uint64_t tt_ps_word(uint64_t sequence, unsigned slot)
-{
-	return sequence << 8 | slot;
-}
 
 /* ---- tables ---- */
 
@@ -240,6 +136,7 @@ struct tt_ps_link {
 	struct tt_ps_back_bell note[TT_PS_CHAIN];
 	uint64_t min_clock;
 	uint64_t slowest; /* as told */
+	uint64_t said, seen, heard; /* notes and answers; up to the last look, and when there was a new one: last.c */
 	bool ended;
 };
 
@@ -419,15 +316,6 @@ uint32_t tt_ps_acks(const struct tutti_ps_table *t, int copy); /* essp: token of
 /* fill.c: initial values of count elements; first is the element's index or the row's key. */
 void tt_ps_fill(const struct tutti_ps_table *t, void *value, uint64_t first, size_t count);
 
-/* sum.c: units are elements, or rows */
-int tt_ps_sum_new(const struct tutti_ps_table *t, uint64_t units, struct tt_ps_sum *sum);
-void tt_ps_sum_free(struct tt_ps_sum *sum);
-void tt_ps_sum_add(const struct tutti_ps_table *t, struct tt_ps_sum *sum, uint64_t unit, uint64_t units,
-		   const char *update);
-/* The next units from *from on, and before end, that something was added to; false: there are none. */
-bool tt_ps_sum_next(const struct tt_ps_sum *sum, uint64_t *from, uint64_t *to, uint64_t end);
-void tt_ps_sum_clear(struct tt_ps_sum *sum, uint64_t from, uint64_t to);
-
 /* cache.c: essp, the worker's side; under the lock but for the first three */
 enum tt_ps_where {
 	TT_PS_HERE,   /* it has been copied to where it goes */
@@ -457,55 +345,6 @@ void tt_ps_relay_lost(struct tutti_ps *ps, int worker);
 /* All have said good-bye: nobody is asked for anything any more. Then: all know, here and there. */
 void tt_ps_relay_leave(struct tutti_ps *ps);
 bool tt_ps_relay_left(void *ps);
-
-/* downpour.c: what is pulled and pushed now and then only. Without the lock. */
-bool tt_ps_fetches(struct tutti_ps_table *t); /* whether a pull is one */
-int tt_ps_accrue(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count,
-		 const char *call, struct tutti_request **request);
-int tt_ps_accrue_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,
-		      const char *call, struct tutti_request **request);
-/* Whether a pull fetches this row; it has. */
-bool tt_ps_fetches_row(const struct tutti_ps_table *t, uint64_t key);
-void tt_ps_fetched_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n);
-/* As if nothing had been fetched, and nothing waited. */
-void tt_ps_downpour_forget(struct tutti_ps_table *t);
-/* A pull that is none. */
-int tt_ps_nothing(struct tutti_ps_table *t, const char *call, struct tutti_request **request);
-/* Send what has been added up, if the worker's clock becomes clock; UINT64_MAX: it leaves. Of budgets in any case. */
-int tt_ps_send_accrued(struct tutti_ps *ps, uint64_t clock);
-/* Push all that is in sum, and clear it; met: of a row table. */
-int tt_ps_send_sum(struct tutti_ps_table *t, struct tt_ps_sum *sum, const struct tt_ps_met *met);
-
-/* urgent.c: units 0 to n - 1, those that wait in a heap; heap[0] presses most */
-struct tt_ps_urgent {
-	double *key;	/* by unit */
-	uint32_t *heap; /* n units */
-	uint32_t *at;	/* by unit: its place in heap + 1; 0: it does not wait */
-	uint32_t n;
-};
-
-int tt_ps_urgent_new(uint64_t units, struct tt_ps_urgent *u);
-void tt_ps_urgent_free(struct tt_ps_urgent *u);
-/* It waits, with this key, whether it did before or not. */
-void tt_ps_urgent_set(struct tt_ps_urgent *u, uint32_t unit, double key);
-void tt_ps_urgent_drop(struct tt_ps_urgent *u, uint32_t unit);
-
-/* budget.c: pushes as a budget allows. Without the lock. */
-int tt_ps_budget_new(struct tutti_ps_table *t);
-void tt_ps_budget_free(struct tutti_ps_table *t);
-int tt_ps_budget_push(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count,
-		      const char *call, struct tutti_request **request);
-int tt_ps_budget_push_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,
-			   const char *call, struct tutti_request **request);
-/* These values were pulled. */
-void tt_ps_budget_seen(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count);
-void tt_ps_budget_seen_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf);
-/* Send what is left. */
-int tt_ps_budget_finish(struct tutti_ps_table *t);
-/* Of all tables: nothing is under way, nor starts before the next push. */
-void tt_ps_budget_rest(struct tutti_ps *ps);
-/* The sum of absolute values. */
-double tt_ps_magnitude(enum tutti_datatype datatype, const void *p, size_t n);
 
 /* rule.c: apply an update; see there. state: NULL where the rule has none. step counts from 1. */
 size_t tt_ps_state_size(enum tutti_datatype datatype);
@@ -562,6 +401,14 @@ void tt_ps_floor(struct tutti_ps_table *t, int server, uint64_t block, uint64_t 
 /* This worker's copy of a directory's word. */
 _Atomic uint64_t *tt_ps_hint(const struct tutti_ps_table *t, int server, uint64_t block);
 
+/*
+ * last.c: the end. Without the lock: wait until done, which is so when ps->comm has failed, too; a server that a worker
+ * hears nothing of fails it.
+ */
+void tt_ps_await_servers(struct tutti_ps *ps, bool (*done)(void *), void *arg);
+/* All that live are through, so nobody needs anything here any more. */
+int tt_ps_last_meeting(struct tutti_ps *ps);
+
 /* range.c: a range of a dense table, taken from all servers in turn */
 struct tt_ps_range {
 	int at, n;
@@ -572,72 +419,6 @@ int tt_ps_range_new(const struct tutti_ps_table *t, uint64_t offset, uint64_t co
 void tt_ps_range_free(struct tt_ps_range *range);
 /* The next server with something left, from range->at on; -1: none. */
 int tt_ps_range_server(struct tt_ps_range *range);
-
-/* read.c: blocks read one-sidedly */
-#define TT_PS_UNITS 16
-
-struct tt_ps_item {
-	void *local;
-	size_t offset, len; /* within the block's data */
-};
-
-enum tt_ps_read_state {
-	TT_PS_READ_IDLE = 0,
-	TT_PS_READ_WAIT,  /* for what it may see */
-	TT_PS_READ_DATA,  /* head and data are read */
-	TT_PS_READ_CHECK, /* it took long, or the slot was retired: the stamp again */
-	TT_PS_READ_DIR	  /* the slot has been written, or is too old: the directory */
-};
-
-#define TT_PS_SPAN 8128 /* bytes of data read together with their head, and copied from there */
-
-/* Memory of a unit that its device can write. */
-struct tt_ps_landing {
-	struct tt_ps_landing *next; /* of those that are free, in the first of each pull's */
-	uint64_t word; /* of the directory, or a stamp */
-	uint64_t spare[6];
-	struct tt_ps_head head;
-	char data[TT_PS_SPAN];
-};
-
-struct tt_ps_pull;
-
-struct tt_ps_unit {
-	struct tt_win_end end;
-	struct tt_ps_pull *pull;
-	enum tt_ps_read_state state;
-	int pending, status;
-	int server, copy; /* which is read */
-	uint64_t block;
-	struct tt_ps_item *item, one;
-	size_t items;
-	size_t span;   /* > 0: so much lands behind the head */
-	bool retired;  /* its slot was, when it was read */
-	uint64_t word; /* where it is looked for */
-	uint64_t posted, told; /* when, and the clock that the server had told then */
-	uint64_t over;	       /* when all that was posted had come */
-	uint64_t since;	       /* essp: when it began to wait for what the server has; 0: it does not */
-	uint64_t floor;	       /* when it was posted: pushes of later calls may be answered meanwhile */
-	struct tt_ps_landing *landing;
-};
-
-struct tt_ps_pull {
-	struct tt_ps_task task;
-	/* Fill in server, block, item, items of the next unit; false: there are no more. */
-	bool (*next)(struct tt_ps_pull *pull, struct tt_ps_unit *unit);
-	bool more, busy;
-	int active;
-	uint64_t need; /* the clock that must have been reached */
-	struct tt_ps_landing *landing;
-	struct tt_ps_unit unit[TT_PS_UNITS];
-	struct tutti_ps_read seen;
-};
-
-int tt_ps_pull_init(struct tt_ps_pull *pull);
-void tt_ps_pull_free(struct tt_ps_pull *pull);
-void tt_ps_landings_free(struct tutti_ps *ps);
-void tt_ps_pull_advance(struct tt_ps_task *task);
-bool tt_ps_pull_reads(const struct tt_ps_task *task); /* something of it is under way */
 
 /* push.c, pull.c, rows.c, clock.c: the calls, checked by lib/api; *request is started */
 int tt_ps_push(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count, bool set,
@@ -666,102 +447,6 @@ struct tt_ps_ask {
 	const char *call;
 };
 int tt_ps_ask(struct tutti_ps *ps, const struct tt_ps_ask *ask, struct tutti_request **request);
-
-/* file.c: safetensors files, see tutti_ps_save(3) */
-enum tt_ps_tensor_of { TT_PS_VALUES, TT_PS_ROW_KEYS, TT_PS_STATE1, TT_PS_STATE2, TT_PS_STEPS, TT_PS_TENSORS };
-
-struct tt_ps_tensor {
-	char name[TT_PS_NAME + 16]; /* "": the table has none */
-	const char *dtype;
-	size_t elem;
-	int dims;
-	uint64_t shape[2];
-	uint64_t at; /* in the file */
-};
-
-/* What a table is in a file. rows: of a row table; blocks: of a dense one, by which its steps are counted. */
-void tt_ps_tensors(const struct tutti_ps_table *t, uint64_t rows, uint64_t blocks,
-		   struct tt_ps_tensor *tensor);
-
-struct tt_ps_file {
-	int fd;
-	char path[1040];
-	void *header; /* json_t */
-	uint64_t data, size; /* where the bytes begin; of the file */
-};
-
-/* The header only; the file becomes as long as it will be. rows: by table. Afterwards it is open. */
-int tt_ps_file_create(struct tutti_ps *ps, const char *path, const uint64_t *rows,
-		      const struct tt_ps_reply *clocks, struct tt_ps_file *file);
-int tt_ps_file_open(const char *path, bool write, struct tt_ps_file *file);
-int tt_ps_file_close(struct tt_ps_file *file, bool sync);
-/* Fill in where the tensors of a table are, and the first dimension of those whose it is not known. */
-int tt_ps_file_find(const struct tt_ps_file *file, const struct tutti_ps_table *t,
-		    struct tt_ps_tensor *tensor);
-/* All tables are in it as they are here, and nothing else; the clocks. */
-int tt_ps_file_check(const struct tt_ps_file *file, const struct tutti_ps *ps,
-		     struct tt_ps_order *order);
-int tt_ps_file_write(const struct tt_ps_file *file, const void *from, uint64_t len, uint64_t at);
-int tt_ps_file_read(const struct tt_ps_file *file, void *to, uint64_t len, uint64_t at);
-
-/*
- * resize.c: what moves when there are other servers. All ranks of the communicator of the call, of which some have
- * no part in the old one, some none in the new one, know where everything goes:
- */
-struct tt_ps_layout {
-	int nservers, copies;
-	uint64_t ntables;
-	uint64_t *words;	  /* all of the below */
-	uint64_t *server;	  /* by server: rank in that communicator */
-	uint32_t *upto;		  /* weights, as in struct tutti_ps */
-	uint64_t *begin;	  /* by table: nservers + 1 of them; of rows 0 */
-};
-
-size_t tt_ps_layout_words(int nservers, uint64_t ntables);
-/* words, which are nservers, copies and so on, have come: the rest */
-void tt_ps_layout_set(struct tt_ps_layout *l);
-/* rank_of: by rank of ps, that in the communicator */
-void tt_ps_layout_get(const struct tutti_ps *ps, const int *rank_of, struct tt_ps_layout *l);
-
-/* Of this rank: what is left to be sent, piece by piece; and what has come. */
-struct tt_ps_move {
-	const struct tt_ps_layout *to;
-	struct tutti_ps *old, *fresh; /* NULL: it has no part in it */
-	const int *copy; /* by old server: which copy this rank sends; -1: none */
-	size_t room;	 /* bytes for each new server at once */
-	char *out;	 /* so many for each */
-	size_t *len;	 /* of them in use */
-	char **last;	 /* the piece that rows are added to */
-	int server;	 /* where we are: old server, table, element of its part, or row */
-	uint32_t table;
-	uint64_t at;
-	uint64_t *arrived; /* by table and copy: elements */
-};
-
-int tt_ps_move_new(struct tt_ps_move *m);
-void tt_ps_move_free(struct tt_ps_move *m);
-/* Fill out; false: there is no more. */
-bool tt_ps_move_pack(struct tt_ps_move *m);
-/* What has come for the server of this copy. */
-int tt_ps_move_unpack(struct tt_ps_move *m, int copy, const char *data, size_t len);
-/* All is here: it takes its place, and is published. clock: by worker; min_clock: the lowest. */
-int tt_ps_move_end(struct tt_ps_move *m, const uint64_t *clock, uint64_t min_clock);
-/* The servers' thread is to say when it has nothing left to do; or not. */
-void tt_ps_rest_wanted(struct tutti_ps *ps, bool wanted);
-/* Of servers whose threads do not run: their clock; there are updates of a clock that has not ended; groups are applied. */
-uint64_t tt_ps_rest_clock(const struct tutti_ps *ps);
-bool tt_ps_rest_unended(const struct tutti_ps *ps);
-void tt_ps_rest_settle(struct tutti_ps *ps);
-/* For the servers' thread. */
-bool tt_ps_at_rest(struct tutti_ps *ps);
-/* Under the lock: all that this worker has sent was answered. */
-bool tt_ps_answered_all(const struct tutti_ps *ps);
-/* A rank of a table's new server was not told its function: tutti_ps_dense, tutti_ps_rows. */
-static inline bool tt_ps_lacks_function(const struct tutti_ps_table *t)
-{
-	return (t->opt.rule == TUTTI_PS_CALLBACK && !t->opt.update) ||
-	       (t->opt.init == TUTTI_PS_FILL && t->rows && !t->opt.fill);
-}
 
 /* trace.c: TUTTI_PS_TRACE; under the lock */
 int tt_ps_trace_open(struct tutti_ps *ps, const char *prefix);

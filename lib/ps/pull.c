@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "lib/ps/ps.h"
+#include "lib/ps/later.h"
+#include "lib/ps/read.h"
 
 struct pull_range {
 	struct tt_ps_pull pull;

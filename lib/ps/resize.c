@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/ps/resize.h"
 #include "lib/ps/server.h"
 
 #define ROOM ((size_t)4 << 20) /* of a round, for all servers */

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "lib/ps/ps.h"
+#include "lib/ps/later.h"
+#include "lib/ps/read.h"
 
 struct row {
 	int server;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lib/base/clock.h"
+#include "lib/ps/later.h"
 
 #define SHARED 16384  /* bytes of an update from which on a crew's threads share it */
 #define LINE_ELEMS 64 /* neighbours are one thread's */

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "lib/ps/eager.h"
+#include "lib/ps/later.h"
 
 static size_t lines(uint64_t bytes)
 {

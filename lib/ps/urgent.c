@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "lib/ps/ps.h"
+#include "lib/ps/later.h"
 
 int tt_ps_urgent_new(uint64_t units, struct tt_ps_urgent *u)
 {

@@ -125,6 +125,7 @@ int put(struct net *net, struct link *link, const void *local, size_t len, void 
 	const struct tt_rkey *rkey, int64_t note, struct op *op); /* note < 0: none */
 int get(struct net *net, struct link *link, void *local, size_t len, const void *remote,
 	const struct tt_rkey *rkey, struct op *op);
+int get_rma(struct net *net, struct link *link, const struct tt_rma *rma); /* user is a struct op */
 int amo(struct net *net, struct link *link, enum tt_amo_op kind, uint64_t operand, uint64_t compare,
 	uint64_t *result, void *remote, const struct tt_rkey *rkey, struct op *op);
 int msg(struct net *net, struct link *link, const void *data, size_t len);
@@ -152,6 +153,7 @@ void test_zero_length(void);
 void test_many_puts(void);
 void test_flood_puts(void);
 void test_get(void);
+void test_get_head(void);
 void test_amo(void);
 void test_map(void);
 /* t_more.c */

@@ -45,6 +45,7 @@ static const struct tt_test conformance[] = {{"wakes_sleeper", test_wakes_sleepe
 					     {"many_puts", test_many_puts},
 					     {"flood_puts", test_flood_puts},
 					     {"get", test_get},
+					     {"get_head", test_get_head},
 					     {"amo", test_amo},
 					     {"map", test_map},
 					     {"msg_sizes", test_msg_sizes},

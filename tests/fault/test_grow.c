@@ -18,33 +18,6 @@
 #define WORDS 5000
 #define MS 20000 /* new processes are waited for so long */
 
-/* Rank of the first `n` processes of the test, which start the job; the others are new later. */
-static int begin(struct mp_job *job, int n)
-{
-	struct tutti_config config = {.size = sizeof(config), .nranks = n, .rank = job->rank};
-
-	if (job->rank == 0) {
-		MP_OK(tutti_unique_id_get(&job->shared->id));
-		atomic_store(&job->shared->id_ready, 1);
-	}
-	TT_EXPECT(mp_await(&job->shared->id_ready, 1, 10000));
-	config.id = &job->shared->id;
-	MP_OK(tutti_init(&config, &job->ctx));
-	job->world = tutti_world(job->ctx);
-	return 0;
-}
-
-static int join_now(struct mp_job *job)
-{
-	int err;
-
-	setenv("TUTTI_JOIN", "1", 1);
-	err = tutti_init(NULL, &job->ctx);
-	if (!err)
-		job->world = tutti_world(job->ctx);
-	return err;
-}
-
 /* Rank r puts in (r + 1) * (i % 7 + 1), so the sum is known. */
 static int check_sum(struct mp_job *job, struct tutti_comm *comm, int n)
 {
@@ -97,12 +70,12 @@ static int steps_body(struct mp_job *job)
 	int me = job->rank, n;
 
 	if (me < 2) {
-		TT_EXPECT(!begin(job, 2));
+		MP_OK(mp_join_first(job, 2));
 		TT_EXPECT(!check_sum(job, job->world, 2));
 	} else {
 		/* one is there before it is asked for, the other comes later, when the job has three */
 		TT_EXPECT(me == 2 || mp_await(&job->shared->word[0], 3, 30000));
-		MP_OK(join_now(job));
+		MP_OK(mp_join_later(job));
 		job->rank = tutti_comm_rank(job->world);
 		TT_EXPECT(job->rank == me);
 		TT_EXPECT(!check_sum(job, job->world, me + 1));
@@ -160,11 +133,11 @@ static int killed_body(struct mp_job *job)
 
 	if (job->rank == 3) {
 		TT_EXPECT(mp_await(&job->shared->word[0], 2, 30000));
-		MP_OK(join_now(job));
+		MP_OK(mp_join_later(job));
 		TT_EXPECT(tutti_comm_rank(job->world) == 2);
 		return check_sum(job, job->world, 3);
 	}
-	TT_EXPECT(!begin(job, 3));
+	MP_OK(mp_join_first(job, 3));
 	TT_EXPECT(!check_sum(job, job->world, 3));
 	mp_sleep_ms(20);
 	if (job->rank == k->victim)
@@ -210,10 +183,10 @@ static int leader_body(struct mp_job *job)
 		mp_sleep_ms(200);
 		kill(atomic_load(&job->shared->pid[0]), SIGKILL);
 		TT_EXPECT(mp_await(&job->shared->word[1], 2, 30000));
-		MP_OK(join_now(job));
+		MP_OK(mp_join_later(job));
 		return check_sum(job, job->world, 3);
 	}
-	TT_EXPECT(!begin(job, 3));
+	MP_OK(mp_join_first(job, 3));
 	atomic_fetch_add(&job->shared->word[0], 1);
 	t0 = mp_now();
 	MP_ERR(tutti_comm_grow(job->world, 4, MS, &ctx), -TUTTI_EPEER);
@@ -253,7 +226,7 @@ static int next_world(struct mp_job *job)
 	int err = 1, i;
 
 	if (!job->world) {
-		MP_OK(join_now(job));
+		MP_OK(mp_join_later(job));
 		return 0;
 	}
 	for (i = 0; i < 5 && err; i++)
@@ -286,7 +259,7 @@ static int storm_body(struct mp_job *job)
 
 	srand((unsigned)seed);
 	if (job->rank < 3)
-		TT_EXPECT(!begin(job, 3));
+		MP_OK(mp_join_first(job, 3));
 	if (job->rank == seed % 3 && pthread_create(&thread, NULL, die_soon, job))
 		return 1;
 	for (i = 0; i < 1000 && fine < 2; i++) {
@@ -360,13 +333,13 @@ static int strangers_body(struct mp_job *job)
 			       job->rank == 3 ? "not the secret of the job" : "the secret of this job"));
 	if (job->rank == 2) { /* when the other has been turned away */
 		TT_EXPECT(mp_await(&job->shared->word[0], 1, 30000));
-		MP_OK(join_now(job));
+		MP_OK(mp_join_later(job));
 		return check_sum(job, job->world, 3);
 	}
 	if (job->rank == 3) {
 		for (i = 0; i < 100; i++)
 			fd[i] = junk(job, i);
-		MP_ERR(join_now(job), -TUTTI_EAUTH);
+		MP_ERR(mp_join_later(job), -TUTTI_EAUTH);
 		MP_SAID("TUTTI_SECRET_FILE");
 		atomic_store(&job->shared->word[0], 1);
 		TT_EXPECT(mp_await(&job->shared->word[1], 2, 30000)); /* the silent ones stay */
@@ -374,7 +347,7 @@ static int strangers_body(struct mp_job *job)
 			close(fd[i]);
 		return 0;
 	}
-	TT_EXPECT(!begin(job, 2));
+	MP_OK(mp_join_first(job, 2));
 	MP_OK(tutti_comm_grow(job->world, 3, MS, &ctx));
 	TT_EXPECT(!check_sum(job, tutti_world(ctx), 3));
 	TT_EXPECT(job->rank || mp_log_has(job, "turned away"));
@@ -398,14 +371,14 @@ static int unfit_body(struct mp_job *job)
 
 	if (job->rank == 3) {
 		setenv("TUTTI_TEST_BOOT_VERSION", "9.9.9", 1);
-		MP_ERR(join_now(job), -TUTTI_EVERSION);
+		MP_ERR(mp_join_later(job), -TUTTI_EVERSION);
 		return 0;
 	}
 	if (job->rank == 2) {
-		MP_OK(join_now(job));
+		MP_OK(mp_join_later(job));
 		return check_sum(job, job->world, 3);
 	}
-	TT_EXPECT(!begin(job, 2));
+	MP_OK(mp_join_first(job, 2));
 	err = tutti_comm_grow(job->world, 4, MS, &ctx);
 	MP_ERR(err, -TUTTI_EVERSION);
 	MP_SAID("9.9.9");
@@ -433,10 +406,10 @@ static int failing_body(struct mp_job *job)
 	double t0;
 
 	if (job->rank == 3) {
-		MP_OK(join_now(job));
+		MP_OK(mp_join_later(job));
 		return check_sum(job, job->world, 4);
 	}
-	TT_EXPECT(!begin(job, 3));
+	MP_OK(mp_join_first(job, 3));
 	if (job->rank == bad)
 		setenv("TUTTI_CHUNK", "nonsense", 1);
 	t0 = mp_now();
@@ -476,10 +449,10 @@ static int dying_body(struct mp_job *job)
 	double t0;
 
 	if (job->rank == 3) {
-		MP_OK(join_now(job));
+		MP_OK(mp_join_later(job));
 		return check_sum(job, job->world, 3);
 	}
-	TT_EXPECT(!begin(job, 3));
+	MP_OK(mp_join_first(job, 3));
 	if (job->rank == *(int *)job->arg) {
 		tutti_set_log(die_there, NULL, TUTTI_LOG_WARN);
 		setenv("TUTTI_FAULT", "alloc=1", 1); /* the first allocation of the new context */
@@ -517,7 +490,7 @@ static int stop_inner(struct mp_job *job, bool come)
 	mp_sleep_ms(300); /* they have agreed */
 	kill(atomic_load(&job->shared->pid[INNER]), SIGSTOP);
 	if (come)
-		MP_OK(join_now(job));
+		MP_OK(mp_join_later(job));
 	else
 		TT_EXPECT(mp_await(&job->shared->word[1], BELOW, 30000));
 	kill(atomic_load(&job->shared->pid[INNER]), SIGKILL);
@@ -533,7 +506,7 @@ static int lost_word_body(struct mp_job *job)
 
 	if (job->rank > BELOW)
 		return stop_inner(job, come);
-	TT_EXPECT(!begin(job, BELOW + 1));
+	MP_OK(mp_join_first(job, BELOW + 1));
 	MP_OK(tutti_comm_split(job->world, job->rank == INNER ? TUTTI_UNDEFINED : 0, job->rank, &comm));
 	while (job->rank == INNER)
 		mp_sleep_ms(1000);
@@ -604,11 +577,11 @@ static int alone_body(struct mp_job *job)
 	double t0 = mp_now();
 
 	setenv("TUTTI_INIT_TIMEOUT", "300ms", 1);
-	MP_ERR(join_now(job), -TUTTI_EBOOT);
+	MP_ERR(mp_join_later(job), -TUTTI_EBOOT);
 	MP_SAID("tutti-gate");
 	TT_EXPECT(mp_now() - t0 < 5);
 	unsetenv("TUTTI_BOOT_DIR");
-	MP_ERR(join_now(job), -EINVAL);
+	MP_ERR(mp_join_later(job), -EINVAL);
 	MP_SAID("TUTTI_BOOT_DIR");
 	unsetenv("TUTTI_JOIN");
 	MP_OK(tutti_init(NULL, &job->ctx)); /* a job of one */
@@ -623,7 +596,7 @@ static int from_one_body(struct mp_job *job)
 	struct tutti_context *ctx;
 
 	if (job->rank) {
-		MP_OK(join_now(job));
+		MP_OK(mp_join_later(job));
 		return check_sum(job, job->world, 2);
 	}
 	MP_OK(tutti_init(NULL, &job->ctx));
@@ -674,12 +647,12 @@ static int stopped_body(struct mp_job *job)
 	struct tutti_context *ctx;
 
 	if (job->rank == 3) {
-		MP_OK(join_now(job));
+		MP_OK(mp_join_later(job));
 		TT_EXPECT(!check_sum(job, job->world, 3));
 		TT_EXPECT(mp_await(&job->shared->word[1], 1, 30000));
 		return check_sum(job, job->world, 3);
 	}
-	TT_EXPECT(!begin(job, 3));
+	MP_OK(mp_join_first(job, 3));
 	TT_EXPECT(!check_sum(job, job->world, 3));
 	if (job->rank == 2) {
 		raise(SIGSTOP);

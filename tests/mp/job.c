@@ -105,6 +105,15 @@ bool mp_log_has(struct mp_job *job, const char *text)
 	return has;
 }
 
+bool mp_log_await(struct mp_job *job, const char *text)
+{
+	double end = mp_now() + 10;
+
+	while (!mp_log_has(job, text) && mp_now() < end)
+		mp_sleep_ms(1);
+	return mp_log_has(job, text);
+}
+
 void mp_failed(struct mp_job *job, const char *what, int err, const char *file, int line)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
@@ -187,7 +196,8 @@ int mp_join(struct mp_job *job, enum mp_way way, struct tutti_config *config)
 
 	config->size = sizeof(*config);
 	if (way != MP_ENV) {
-		config->nranks = job->n;
+		if (!config->nranks)
+			config->nranks = job->n;
 		config->rank = job->rank;
 	}
 	if (way == MP_GATHER) {
@@ -206,6 +216,24 @@ int mp_join(struct mp_job *job, enum mp_way way, struct tutti_config *config)
 		config->id = &job->shared->id;
 	}
 	err = tutti_init(config, &job->ctx);
+	if (!err)
+		job->world = tutti_world(job->ctx);
+	return err;
+}
+
+int mp_join_first(struct mp_job *job, int n)
+{
+	struct tutti_config config = {.nranks = n};
+
+	return mp_join(job, MP_ID, &config);
+}
+
+int mp_join_later(struct mp_job *job)
+{
+	int err;
+
+	setenv("TUTTI_JOIN", "1", 1);
+	err = tutti_init(NULL, &job->ctx);
 	if (!err)
 		job->world = tutti_world(job->ctx);
 	return err;

@@ -61,6 +61,9 @@ void *mp_shared_mem(size_t size);
 
 /* Fill config with rank, size and the way in, then tutti_init. */
 int mp_join(struct mp_job *job, enum mp_way way, struct tutti_config *config);
+/* With no_init: of the first n ranks, which start the job; of another, which it grows by. */
+int mp_join_first(struct mp_job *job, int n);
+int mp_join_later(struct mp_job *job);
 /* Leave before fn returns, which may fail if the job has: what tutti_finalize says, or 0 if it never joined. */
 int mp_leave(struct mp_job *job);
 /* A barrier that uses nothing of the library; gives up (and ends the process) after 30 s. */
@@ -71,6 +74,7 @@ double mp_now(void); /* seconds */
 void mp_sleep_ms(int ms);
 void mp_log_level(struct mp_job *job, enum tutti_log_level level); /* of job->log, warn to begin with */
 bool mp_log_has(struct mp_job *job, const char *text);
+bool mp_log_await(struct mp_job *job, const char *text); /* 10 s at most */
 /* Why no test can use transport ofi, NULL: it is there. */
 const char *mp_no_ofi(void);
 /*

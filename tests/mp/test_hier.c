@@ -15,6 +15,7 @@
 
 #define COUNT 300000 /* float32 */
 #define HOSTS "TUTTI_HOST_ID=h%h "
+#define NUMA "TUTTI_NUMA=%h " /* one host, of two nodes */
 
 static int stats_of(struct mp_job *job, struct tutti_stats *s)
 {
@@ -55,6 +56,34 @@ static void counters(void)
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
 	TT_CHECK(!MP_RUN(.n = 4, .fn = counted, .env = HOSTS "TUTTI_ALGO=allreduce:hier_ring"));
+}
+
+/* Areas that this rank has made, with pages of ranks that are to be on node 0; -1: the kernel doesn't say. */
+static int placed(void)
+{
+	FILE *f = fopen("/proc/self/numa_maps", "r");
+	char line[1024];
+	int n = 0;
+
+	while (f && fgets(line, sizeof(line), f))
+		n += strstr(line, "memfd:tutti-area") && strstr(line, " prefer:0 ");
+	if (f)
+		fclose(f);
+	return f ? n : -1;
+}
+
+/* The same on two NUMA nodes of one host: what goes to the other node is a message, and each has an area. */
+static int numa_counted(struct mp_job *job)
+{
+	int areas = placed();
+
+	TT_EXPECT(areas < 0 || areas == !job->rank); /* that of all; in that of a node nobody else is */
+	return counted(job);
+}
+
+static void numa(void)
+{
+	TT_CHECK(!MP_RUN(.n = 4, .fn = numa_counted, .env = NUMA "TUTTI_ALGO=allreduce:hier_ring"));
 }
 
 /* One, two, three ... ranks on each of the hosts, in turns, and all of them have the same bits. */
@@ -198,6 +227,19 @@ static void death(void)
 	}
 }
 
+static void numa_death(void)
+{
+	static const size_t counts[] = {16, 1000000};
+	struct bad bad;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		bad = (struct bad){1 + i, counts[i]};
+		TT_CHECK(!MP_RUN(.n = 4, .env = NUMA "TUTTI_ALGO=allreduce:hier_leader:0-1K;allreduce:hier_ring",
+				 .fn = death_body, .arg = &bad, .killed = 1u << bad.rank));
+	}
+}
+
 /* A rank does not come: the others time out, and nobody writes their buffers afterwards. */
 static int late_body(struct mp_job *job)
 {
@@ -233,6 +275,8 @@ static void late(void)
 	for (i = 0; i < 2; i++)
 		TT_CHECK(!MP_RUN(.n = 4, .env = HOSTS "TUTTI_TIMEOUT=1500", .fn = late_body,
 				 .arg = &bad[i]));
+	TT_CHECK(!MP_RUN(.n = 4, .env = NUMA "TUTTI_ALGO=allreduce:hier_ring TUTTI_TIMEOUT=1500", .fn = late_body,
+			 .arg = &bad[0]));
 }
 
 static int mismatch_body(struct mp_job *job)
@@ -257,12 +301,14 @@ static void mismatch(void)
 		TT_SKIP("%s", mp_no_ofi());
 	for (i = 0; i < 2; i++)
 		TT_CHECK(!MP_RUN(.n = 4, .env = HOSTS, .fn = mismatch_body, .arg = &bad[i]));
+	TT_CHECK(!MP_RUN(.n = 4, .env = NUMA "TUTTI_ALGO=allreduce:hier_ring", .fn = mismatch_body, .arg = &bad[1]));
 }
 
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"counters", counters}, {"same_bits", same_bits}, {"displs", displs}, {"death", death},
+		{"counters", counters}, {"numa", numa}, {"same_bits", same_bits}, {"displs", displs},
+		{"death", death}, {"numa_death", numa_death},
 		{"late", late},		{"mismatch", mismatch},	  {NULL, NULL},
 	};
 

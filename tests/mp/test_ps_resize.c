@@ -221,17 +221,10 @@ static int find_all(struct mp_job *job, struct rank *k)
 static int begin(struct mp_job *job, struct rank *k, int n)
 {
 	struct tutti_ps_config ps = config_in(k, 0);
-	struct tutti_config config = {.size = sizeof(config), .nranks = n, .rank = job->rank};
 	int i;
 
-	if (job->rank == 0) {
-		MP_OK(tutti_unique_id_get(&job->shared->id));
-		atomic_store(&job->shared->id_ready, 1);
-	}
-	TT_EXPECT(mp_await(&job->shared->id_ready, 1, 10000));
-	config.id = &job->shared->id;
-	MP_OK(tutti_init(&config, &job->ctx));
-	k->comm = job->world = tutti_world(job->ctx);
+	MP_OK(mp_join_first(job, n));
+	k->comm = job->world;
 	MP_OK(tutti_ps_open(k->comm, &ps, &k->ps));
 	TT_EXPECT(!make_tables(job, k));
 	for (i = 0; i < n && !(role_in(k->p, 0, i) & TUTTI_PS_WORKER); i++)
@@ -278,9 +271,8 @@ static int next_comm(struct mp_job *job, struct rank *k, int stage)
 
 	if (!job->ctx) { /* in its turn */
 		TT_EXPECT(mp_await(&job->shared->word[stage], 1, 30000));
-		setenv("TUTTI_JOIN", "1", 1);
-		MP_OK(tutti_init(NULL, &job->ctx));
-		k->comm = job->world = tutti_world(job->ctx);
+		MP_OK(mp_join_later(job));
+		k->comm = job->world;
 		return 0;
 	}
 	while (has(k->p, stage, 'k') && !tutti_barrier(k->comm))

@@ -106,7 +106,7 @@ struct vb_qp {
 	bool greeted;	      /* the hello of this queue pair has arrived */
 	unsigned nheld;	      /* the last nheld of ring are not posted yet, but here */
 	struct ibv_send_wr held[VB_CHAIN];
-	struct ibv_sge held_sge[VB_CHAIN];
+	struct ibv_sge held_sge[VB_CHAIN][2];
 	struct vb_ep *holder; /* in tp->holding while nheld is not 0 */
 	struct vb_qp *next_holding;
 	struct rdma_cm_id *id; /* by rdma_cm: the attempt under way, the connection */
