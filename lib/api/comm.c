@@ -39,7 +39,8 @@ static int new_chooser(struct tutti_comm *comm, const struct tt_agreed *agreed,
 	if (err)
 		return err;
 	params.layout = (struct tt_layout){
-		.hosts = spread.hosts, .ranks_per_host = spread.most, .cores = spread.cpus};
+		.hosts = spread.hosts, .ranks_per_host = spread.most, .cores = spread.cpus,
+		.numa = spread.numa, .ranks_per_numa = spread.numa_most};
 	params.inside = spread.inside;
 	params.between = spread.between;
 	return tt_chooser_by_table(&params, chooser);

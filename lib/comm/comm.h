@@ -141,6 +141,8 @@ struct tutti_comm {
 	struct tt_p2p *p2p; /* NULL: no messages yet */
 	struct tt_node_comm *node; /* NULL: the ranks of a host do not share its memory */
 	struct tt_hosts *hosts;	   /* NULL: all ranks are on one host, or there are no plans in two levels */
+	struct tt_hosts *numa;	   /* of that one host: its NUMA nodes in the place of hosts; NULL: none or one is known */
+	struct tt_node_comm *near; /* with numa: the ranks of this one's NUMA node */
 	uint32_t votes; /* agreements reached so far */
 	struct tt_vote *vote; /* agree.c: under way; NULL: none */
 	struct tt_grown *grown; /* lib/api/grow.c: what another rank has told; NULL: nothing */
@@ -311,6 +313,11 @@ enum tt_vote_kind { TT_VOTE_AND = 1, TT_VOTE_OR, TT_VOTE_SHRINK, TT_VOTE_GROW };
 /* Begin. -EBUSY: another one of comm is under way. */
 int tt_vote_begin(struct tutti_comm *comm, const struct tt_ballot *mine);
 bool tt_vote_over(const struct tutti_comm *comm);
+/* Of the one under way: this rank collects; and then, a rank of comm has come. */
+bool tt_vote_collects(const struct tutti_comm *comm);
+bool tt_vote_came(const struct tutti_comm *comm, int rank);
+/* A communicator can be too large. */
+bool tt_vote_fits(const struct tutti_comm *comm);
 /* End it: with the decision and, by rank of comm, who is left out (bits; may be NULL); or give up. */
 void tt_vote_end(struct tutti_comm *comm, struct tt_ballot *decision, unsigned char *left_out);
 void tt_vote_drop(struct tutti_comm *comm);

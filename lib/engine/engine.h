@@ -122,6 +122,7 @@ struct tt_plan_req {
 	struct tutti_request r; /* r.link: in entry->idle while nobody has it */
 	struct tt_plan_entry *entry;
 	const struct tt_plan *plan;
+	struct tt_node_comm *node; /* of whose ranks its node ops are; NULL: it has none */
 
 	/* what it is bound to */
 	char *base[TT_BUF_NET]; /* by enum tt_buf */
@@ -168,6 +169,8 @@ struct tt_call {
 	const size_t *scounts, *sdispls, *rcounts, *rdispls; /* as in struct tt_plan_args; the caller's */
 };
 
+/* Where the ranks are, for a plan. */
+void tt_comm_place(const struct tutti_comm *comm, struct tt_plan_args *args);
 /* What is to be planned for a call. ordered and in_place may depend on the operator, see request.c. */
 struct tt_plan_args tt_call_args(const struct tutti_comm *comm, const struct tt_call *call);
 

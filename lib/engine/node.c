@@ -1,139 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The node ops of plans: turns of a communicator in the memory of its host, see lib/node/node.h.
+ * The node ops of plans: turns of a communicator in the memory of its host, see lib/node/node.h. The groups come from node_comm.c.
  *
  * Turns of one communicator go one after the other: nothing is lost, as every rank has them in the same order. What waits
  * for a peer, or has a part of its work left, is in ctx->node_waits and tried by every progress.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "lib/base/clock.h"
 #include "lib/engine/node.h"
-
-/* Asked while waiting: meanwhile what the others need to get here goes on, such as the last bytes of a split. */
-static bool has_failed(void *arg)
-{
-	struct tutti_comm *comm = arg;
-
-	tt_wire_lock(comm->ctx->wire);
-	tt_engine_progress(comm->ctx);
-	tt_wire_unlock(comm->ctx->wire);
-	return atomic_load(&comm->failed);
-}
-
-static bool is_gone(void *arg, int world)
-{
-	struct tutti_comm *comm = arg;
-
-	return tt_boot_gone(comm->ctx->boot, world, NULL, 0);
-}
-
-static struct tt_node_params params_of(struct tutti_comm *comm, const int *world, int n, int rank)
-{
-	struct tutti_context *ctx = comm->ctx;
-
-	return (struct tt_node_params){.uid = comm->uid,
-				       .rank = rank,
-				       .size = n,
-				       .world = world,
-				       .plain = ctx->node_can & TT_NODE_READS,
-				       .deadline = tt_deadline_ms(ctx->env.timeout.number),
-				       .failed = has_failed,
-				       .gone = is_gone,
-				       .arg = comm};
-}
-
-/* The group of this rank's host: of all ranks if hosts is NULL. */
-static int new_group(struct tutti_comm *comm, const struct tt_hosts *hosts)
-{
-	int host = hosts ? hosts->host[comm->rank] : 0, n = hosts ? hosts->size[host] : comm->size, i, err;
-	struct tt_node_comm *nc = calloc(1, sizeof(*nc) + 2 * (size_t)n * sizeof(int));
-	struct tt_node_params p;
-	int *world;
-
-	if (!nc)
-		return tt_fail(-ENOMEM, "no memory for a communicator");
-	nc->n = n;
-	nc->member = (int *)(nc + 1);
-	world = nc->member + n;
-	for (i = 0; i < n; i++) {
-		nc->member[i] = hosts ? hosts->rank[host * hosts->places + i] : i;
-		world[i] = comm->world[nc->member[i]];
-	}
-	p = params_of(comm, world, n, hosts ? hosts->local[comm->rank] : comm->rank);
-	nc->member_here = p.rank;
-	err = tt_node_group_new(comm->ctx->node, &p, &nc->group);
-	if (err) {
-		free(nc);
-		return err;
-	}
-	comm->node = nc;
-	return 0;
-}
-
-/* *hosts is NULL if all ranks share one host; *alone: or if none does with another. */
-static int find_hosts(const struct tutti_comm *comm, struct tt_hosts **hosts, bool *alone)
-{
-	uint64_t *key = malloc((size_t)comm->size * sizeof(*key));
-	bool one = true;
-	int i, err = 0;
-
-	*hosts = NULL;
-	*alone = false;
-	if (!key)
-		return tt_fail(-ENOMEM, "no memory for a communicator");
-	for (i = 0; i < comm->size; i++) {
-		key[i] = tt_wire_host_key(comm->ctx->wire, comm->world[i]);
-		one &= key[i] == key[0];
-	}
-	if (!one)
-		err = tt_hosts_new(key, comm->size, hosts);
-	*alone = !one && !*hosts;
-	free(key);
-	return err;
-}
-
-int tt_node_comm_new(struct tutti_comm *comm)
-{
-	struct tt_hosts *hosts = NULL;
-	bool alone = false;
-	int err;
-
-	if (!(comm->ctx->node_can & TT_NODE_MAPS) || comm->size < 2)
-		return 0;
-	err = find_hosts(comm, &hosts, &alone);
-	if (err || alone || (hosts ? hosts->places : comm->size) > TT_NODE_RANKS) {
-		free(hosts);
-		return err;
-	}
-	err = new_group(comm, hosts);
-	if (err)
-		free(hosts);
-	else
-		comm->hosts = hosts;
-	return err;
-}
-
-void tt_node_comm_free(struct tutti_comm *comm)
-{
-	if (!comm->node)
-		return;
-	if (atomic_load(&comm->failed)) /* at all ranks: those that have not come for its area will not */
-		tt_node_forget(comm->ctx->node, comm->uid);
-	tt_node_group_free(comm->node->group);
-	free(comm->node);
-	free(comm->hosts);
-	comm->node = NULL;
-	comm->hosts = NULL;
-}
 
 /* ---- turns ---- */
 
 void tt_node_start(struct tt_plan_req *req)
 {
-	struct tt_node_comm *nc = req->r.comm->node;
+	struct tt_node_comm *nc = req->node;
 
 	if (!req->resumed)
 		req->turn = ++nc->turn;
@@ -142,15 +23,14 @@ void tt_node_start(struct tt_plan_req *req)
 
 static bool may_begin(const struct tt_plan_req *req)
 {
-	const struct tt_node_comm *nc = req->r.comm->node;
+	const struct tt_node_comm *nc = req->node;
 
 	return !nc->running && req->turn == nc->begun + 1 && tt_node_may_begin(nc->group, req->turn);
 }
 
 /* Whether all ranks have called the same up to a turn that all have finished; if not, the verdict will come. */
-static bool agreed(struct tutti_comm *comm, uint64_t upto)
+static bool agreed(struct tutti_comm *comm, struct tt_node_comm *nc, uint64_t upto)
 {
-	struct tt_node_comm *nc = comm->node;
 	const struct tt_past *past;
 	uint64_t turn;
 
@@ -165,7 +45,7 @@ static bool agreed(struct tutti_comm *comm, uint64_t upto)
 
 static void begin(struct tt_plan_req *req)
 {
-	struct tt_node_comm *nc = req->r.comm->node;
+	struct tt_node_comm *nc = req->node;
 	int i;
 
 	nc->running = req;
@@ -232,7 +112,7 @@ bool tt_node_unbounce(struct tt_lane_run *lane)
 
 void tt_node_ended(struct tt_plan_req *req)
 {
-	struct tt_node_comm *nc = req->r.comm->node;
+	struct tt_node_comm *nc = req->node;
 
 	bounce_messages(req, NULL, NULL);
 	if (nc->running == req) {
@@ -246,7 +126,7 @@ void tt_node_ended(struct tt_plan_req *req)
 
 void tt_node_cancel(struct tt_plan_req *req)
 {
-	tt_node_withdraw(req->r.comm->node->group);
+	tt_node_withdraw(req->node->group);
 }
 
 /* ---- ops ---- */
@@ -254,7 +134,7 @@ void tt_node_cancel(struct tt_plan_req *req)
 /* The place in the group of a rank that an op names. */
 static int place_of(const struct tt_plan_req *req, int rank)
 {
-	const struct tt_hosts *hosts = req->r.comm->hosts;
+	const struct tt_hosts *hosts = req->plan->args.hosts;
 
 	return hosts && rank != TT_ALL_RANKS ? hosts->local[rank] : rank;
 }
@@ -324,14 +204,14 @@ static int bounce(struct tt_plan_req *req, enum tt_node_which which, size_t len)
 	err = tt_mem_alloc(tt_wire_memory(ctx->wire), len, &req->bounce[which], &region);
 	if (err)
 		return err;
-	if (!tt_node_maps(req->r.comm->node->group, region)) {
+	if (!tt_node_maps(req->node->group, region)) {
 		tt_mem_free(tt_wire_memory(ctx->wire), req->bounce[which]);
 		req->bounce[which] = NULL;
 		return tt_fail(-ENOMEM, "peers can map no more pool memory of this process");
 	}
 	if (which == TT_NODE_RESULT && req->plan->mixed)
 		bounce_messages(req, req->bounce[which], region);
-	return tt_node_publish(req->r.comm->node->group, req->turn, which, req->bounce[which], len,
+	return tt_node_publish(req->node->group, req->turn, which, req->bounce[which], len,
 			       region, &copied);
 }
 
@@ -339,7 +219,7 @@ static bool prefers_pool(const struct tt_plan_req *req, const struct tt_region *
 {
 	const struct tutti_comm *comm = req->r.comm;
 
-	if (len <= TT_NODE_SLOT || len > TT_NODE_POOL_MOST || tt_node_maps(comm->node->group, region))
+	if (len <= TT_NODE_SLOT || len > TT_NODE_POOL_MOST || tt_node_maps(req->node->group, region))
 		return false;
 	/* not where each peer reads a part only, unless there are many of them */
 	return req->fields.coll != TT_COLL_SCATTER &&
@@ -352,12 +232,15 @@ static int publish(struct tt_plan_req *req, enum tt_node_which which, struct tt_
 	char *addr = req->base[ref.buf] + ref.off;
 	int err;
 
-	if (!ref.buf || req->r.comm->node->n == 1) /* nobody else is here */
+	if (!ref.buf || req->node->n == 1) /* nobody else is here */
 		return 0;
-	if (prefers_pool(req, req->region[ref.buf], len) && !bounce(req, which, len))
+	/* scratch is in the pool, and the plan, not the engine, copies results out of it */
+	if (ref.buf != TT_BUF_SCRATCH && prefers_pool(req, req->region[ref.buf], len) && !bounce(req, which, len))
 		return 0;
-	err = tt_node_publish(req->r.comm->node->group, req->turn, which, addr, len,
+	err = tt_node_publish(req->node->group, req->turn, which, addr, len,
 			      req->region[ref.buf], &copied);
+	if (err == -EOPNOTSUPP && ref.buf == TT_BUF_SCRATCH)
+		return tt_fail(-ENOMEM, "peers can map no more pool memory of this process");
 	if (err == -EOPNOTSUPP)
 		return bounce(req, which, len);
 	tt_wire_stats(req->r.comm->ctx->wire)->copied_bytes += copied;
@@ -390,18 +273,18 @@ static int signal_op(struct tt_op_run *run)
 			tt_send_bytes(&req->plan->args)))
 		return 0;
 	req->step = op->index == TT_NEXT_STEP ? req->step + 1 : op->index;
-	tt_node_signal(req->r.comm->node->group, req->turn, req->step, req->fprint);
+	tt_node_signal(req->node->group, req->turn, req->step, req->fprint);
 	return 1;
 }
 
 static int wait_op(struct tt_op_run *run)
 {
 	struct tt_plan_req *req = run->lane->req;
-	struct tt_node_group *g = req->r.comm->node->group;
+	struct tt_node_group *g = req->node->group;
 	const struct tt_op *op = run->op;
 	int peer = place_of(req, op->peer);
 	int j = peer == TT_ALL_RANKS ? (int)run->at : peer;
-	int end = peer == TT_ALL_RANKS ? req->r.comm->node->n : peer + 1;
+	int end = peer == TT_ALL_RANKS ? req->node->n : peer + 1;
 	bool differs = false;
 
 	for (; j < end; j++, run->at++) {
@@ -416,7 +299,7 @@ static int wait_op(struct tt_op_run *run)
 	}
 	if (peer != TT_ALL_RANKS)
 		return 1;
-	if (!agreed(req->r.comm, req->turn - 1)) {
+	if (!agreed(req->r.comm, req->node, req->turn - 1)) {
 		run->told = true;
 		return 0;
 	}
@@ -455,7 +338,7 @@ void tt_node_counted_bytes(struct tt_plan_req *req, const struct tt_node_count *
 static int pull_op(struct tt_op_run *run, int *gone)
 {
 	struct tt_plan_req *req = run->lane->req;
-	struct tt_node_group *g = req->r.comm->node->group;
+	struct tt_node_group *g = req->node->group;
 	const struct tt_op *op = run->op;
 	size_t len = spend(req->r.comm->ctx, op->len - run->at);
 	struct tt_node_ref src = ref_of(op->a), dst = {TT_NODE_RESULT, op->dst.off + run->at};
@@ -507,7 +390,7 @@ static bool try_op(struct tt_op_run *run)
 		rc = pull_op(run, &gone);
 	if (rc < 0) {
 		run->broken = true;
-		gone = comm->node->member[gone];
+		gone = req->node->member[gone];
 		tt_request_broken(&req->r, comm->world[gone],
 				  rc == -ENOMEM ? rc : gone == comm->rank ? -TUTTI_ETRANSPORT : -TUTTI_EPEER);
 	}
@@ -535,7 +418,7 @@ int tt_node_poll(struct tutti_context *ctx)
 		struct tt_lane_run *lane = tt_container(l, struct tt_lane_run, ready);
 
 		if (!may_begin(lane->req) ||
-		    (lane->req->turn > 2 && !agreed(lane->req->r.comm, lane->req->turn - 2)))
+		    (lane->req->turn > 2 && !agreed(lane->req->r.comm, lane->req->node, lane->req->turn - 2)))
 			continue;
 		begin(lane->req);
 		n++;
@@ -564,7 +447,7 @@ bool tt_node_keep_core(struct tutti_context *ctx)
 	tt_list_each(l, tmp, &ctx->node_waits) {
 		struct tt_op_run *run = tt_container(l, struct tt_op_run, wait);
 		struct tt_plan_req *req = run->lane->req;
-		struct tt_node_comm *nc = req->r.comm->node;
+		struct tt_node_comm *nc = req->node;
 		bool all = run->op->peer == TT_ALL_RANKS;
 		int j = all ? (int)run->at : place_of(req, run->op->peer);
 
@@ -572,7 +455,7 @@ bool tt_node_keep_core(struct tutti_context *ctx)
 			return false;
 		if (!tt_node_shares(nc->group, j, all ? nc->n : j + 1, req->turn, run->op->index))
 			continue;
-		tt_spread(req->r.comm, req->turn);
+		tt_spread(ctx, nc, req->turn);
 		return false;
 	}
 	return true;
@@ -599,7 +482,7 @@ bool tt_node_ready(struct tutti_context *ctx)
 			continue;
 		}
 		if (run->op->kind != TT_OP_WAIT ||
-		    tt_node_reached(req->r.comm->node->group, j, req->turn, run->op->index,
+		    tt_node_reached(req->node->group, j, req->turn, run->op->index,
 				    req->fprint, &differs))
 			return true;
 	}

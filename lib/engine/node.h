@@ -16,9 +16,10 @@ struct tt_quick_known {
 	bool quick;
 };
 
-/* The ranks of a communicator that share this one's host: all, or those of a plan in two levels. */
+/* The ranks of a communicator that share this one's host: all, or those of a plan in two levels; or its NUMA node. */
 struct tt_node_comm {
 	struct tt_node_group *group;
+	uint64_t uid;
 	int n, *member; /* by place in the group: the rank in the communicator */
 	int member_here; /* the place of this one */
 	uint64_t spread_at; /* spread.c: not before */
@@ -39,8 +40,8 @@ int tt_node_agree(struct tutti_context *ctx, int (*card)(void *ctx, int rank, st
 /* A handler of the control tree. */
 void tt_node_msg(void *ctx, int from, const void *data, size_t len);
 /*
- * Makes comm->node if its ranks share a host and its memory, or comm->hosts as well if as many do on each of several hosts;
- * collective, may wait for the others.
+ * Makes comm->node if its ranks share a host and its memory, and comm->numa and comm->near if that has them on several NUMA
+ * nodes; or comm->hosts as well if ranks do on each of several hosts. Collective, may wait for the others.
  */
 int tt_node_comm_new(struct tutti_comm *comm);
 void tt_node_comm_free(struct tutti_comm *comm);
@@ -107,7 +108,7 @@ bool tt_ring_drain(struct tt_op_run *run);
 void tt_ring_end(struct tt_plan_req *req);
 
 /* spread.c: this rank waits for one that shares its core, in this turn: perhaps it can go to another. */
-void tt_spread(struct tutti_comm *comm, uint64_t turn);
+void tt_spread(const struct tutti_context *ctx, struct tt_node_comm *nc, uint64_t turn);
 
 /* Try what waits; returns how much went on. */
 int tt_node_poll(struct tutti_context *ctx);

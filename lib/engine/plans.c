@@ -143,6 +143,8 @@ static const struct tt_alg *choose(struct tutti_comm *comm, struct tt_plan_args 
 	alg = tt_choose(comm->chooser, &agreed);
 	args->chunk = agreed.chunk;
 	args->lanes = agreed.lanes;
+	args->node = agreed.node;
+	args->hosts = agreed.hosts;
 	return alg;
 }
 
@@ -205,6 +207,7 @@ static int new_request(struct tutti_comm *comm, struct tt_plan_entry *entry,
 	req->r.comm = comm;
 	req->entry = entry;
 	req->plan = plan;
+	req->node = comm->numa && plan->args.hosts ? comm->near : comm->node;
 	req->counts = tt_coll_own_counts(plan->args.coll) ? entry->counts : NULL;
 	tt_list_init(&req->r.link);
 	for (k = 0; k < nops; k++)
@@ -232,9 +235,15 @@ static int new_request(struct tutti_comm *comm, struct tt_plan_entry *entry,
 	return 0;
 }
 
+void tt_comm_place(const struct tutti_comm *comm, struct tt_plan_args *args)
+{
+	args->node = comm->node && !comm->hosts;
+	args->hosts = comm->numa ? comm->numa : comm->hosts;
+}
+
 struct tt_plan_args tt_call_args(const struct tutti_comm *comm, const struct tt_call *call)
 {
-	return (struct tt_plan_args){.coll = call->coll,
+	struct tt_plan_args args = {.coll = call->coll,
 				     .rank = comm->rank,
 				     .nranks = comm->size,
 				     .root = call->root,
@@ -242,12 +251,13 @@ struct tt_plan_args tt_call_args(const struct tutti_comm *comm, const struct tt_
 				     .elem = tutti_datatype_size(call->datatype),
 				     .in_place = call->in_place,
 				     .divide = tt_coll_reduces(call->coll) && call->op == TUTTI_AVG,
-				     .node = comm->node && !comm->hosts,
-				     .hosts = comm->hosts,
 				     .scounts = call->scounts,
 				     .sdispls = call->sdispls,
 				     .rcounts = call->rcounts,
 				     .rdispls = call->rdispls};
+
+	tt_comm_place(comm, &args);
+	return args;
 }
 
 int tt_plans_get(struct tutti_comm *comm, const struct tt_plan_args *key, struct tt_plan_req **out)

@@ -136,7 +136,7 @@ static void linger(struct tutti_comm *comm, const struct tt_quick *q, int j, str
 	look = !forced && (m->yields || m->looks % EARLY == NEAR);
 	give = !m->spins && (forced || m->looks % LOOKS == 0);
 	if (look && tt_node_shares(g, j, comm->size, q->turn, 1)) {
-		tt_spread(comm, q->turn);
+		tt_spread(comm->ctx, comm->node, q->turn);
 		give = true;
 	}
 	m->left -= give || m->spins;

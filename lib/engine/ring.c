@@ -84,7 +84,7 @@ void tt_ring_begin(struct tt_plan_req *req)
 	ring->on = false;
 	ring->filled = ring->combined = ring->drained = 0;
 	if (ring->pieces > ring->shape.depth)
-		tt_node_uncount(req->r.comm->node->group, req->turn);
+		tt_node_uncount(req->node->group, req->turn);
 }
 
 void tt_ring_end(struct tt_plan_req *req)
@@ -99,13 +99,13 @@ void tt_ring_end(struct tt_plan_req *req)
 
 static bool is_mapped(const struct tt_plan_req *req, struct tt_ref ref)
 {
-	return !ref.buf || tt_node_maps(req->r.comm->node->group, req->region[ref.buf]);
+	return !ref.buf || tt_node_maps(req->node->group, req->region[ref.buf]);
 }
 
 static bool make_ring(struct tt_plan_req *req, struct tt_region **region)
 {
 	struct tt_memory *memory = tt_wire_memory(req->r.comm->ctx->wire);
-	struct tt_node_group *g = req->r.comm->node->group;
+	struct tt_node_group *g = req->node->group;
 	struct tt_ring_run *ring = &req->ring;
 	size_t bytes = tt_node_ring_bytes(g, &ring->shape);
 
@@ -128,7 +128,7 @@ static bool make_ring(struct tt_plan_req *req, struct tt_region **region)
 static void publish(struct tt_plan_req *req, enum tt_node_which which, struct tt_ref ref, bool by_ring,
 		    const struct tt_region *region)
 {
-	struct tt_node_group *g = req->r.comm->node->group;
+	struct tt_node_group *g = req->node->group;
 	char *addr = req->base[ref.buf] + ref.off;
 	size_t copied;
 
@@ -167,7 +167,7 @@ bool tt_ring_publish(struct tt_plan_req *req, const struct tt_op *op)
 /* Piece k of the others' parts of this rank's vectors, into its ring or out of it. */
 static void move(struct tt_plan_req *req, uint32_t k, bool in)
 {
-	struct tt_node_group *g = req->r.comm->node->group;
+	struct tt_node_group *g = req->node->group;
 	const struct tt_plan_args *a = &req->plan->args;
 	struct tt_ring_run *ring = &req->ring;
 	size_t copied = 0;
@@ -194,7 +194,7 @@ static void move(struct tt_plan_req *req, uint32_t k, bool in)
 bool tt_ring_fill(struct tt_plan_req *req)
 {
 	struct tt_ring_run *ring = &req->ring;
-	size_t bytes = tt_node_ring_bytes(req->r.comm->node->group, &ring->shape);
+	size_t bytes = tt_node_ring_bytes(req->node->group, &ring->shape);
 
 	if (ring->filled || !tt_node_may_move(req->r.comm->ctx, bytes))
 		return ring->filled;
@@ -205,7 +205,7 @@ bool tt_ring_fill(struct tt_plan_req *req)
 
 bool tt_ring_is_on(struct tt_plan_req *req)
 {
-	struct tt_node_group *g = req->r.comm->node->group;
+	struct tt_node_group *g = req->node->group;
 	int j;
 
 	for (j = 0; req->ring.on && j < req->plan->args.nranks; j++)
@@ -217,7 +217,7 @@ bool tt_ring_is_on(struct tt_plan_req *req)
 /* Whether all others have come to more than n; who has no ring fills none. */
 static bool all_counted(const struct tt_plan_req *req, enum tt_node_counter which, uint32_t n)
 {
-	const struct tt_node_group *g = req->r.comm->node->group;
+	const struct tt_node_group *g = req->node->group;
 	int j;
 
 	for (j = 0; j < req->plan->args.nranks; j++)
@@ -249,7 +249,7 @@ static bool has_room(const struct tt_plan_req *req)
 static int combine_next(struct tt_op_run *run, int *gone)
 {
 	struct tt_plan_req *req = run->lane->req;
-	struct tt_node_group *g = req->r.comm->node->group;
+	struct tt_node_group *g = req->node->group;
 	struct tutti_context *ctx = req->r.comm->ctx;
 	struct tt_ring_run *ring = &req->ring;
 	const struct tt_op *op = run->op;
@@ -286,13 +286,13 @@ static bool refill(struct tt_op_run *run)
 {
 	struct tt_plan_req *req = run->lane->req;
 	struct tt_ring_run *ring = &req->ring;
-	size_t bytes = tt_node_ring_bytes(req->r.comm->node->group, &ring->shape) / ring->shape.depth;
+	size_t bytes = tt_node_ring_bytes(req->node->group, &ring->shape) / ring->shape.depth;
 
 	if (!has_room(req) || !tt_node_may_move(req->r.comm->ctx, 2 * bytes))
 		return false;
 	move(req, ring->drained++, false);
 	move(req, ring->filled++, true);
-	tt_node_count(req->r.comm->node->group, req->turn, TT_NODE_FILLED, ring->filled);
+	tt_node_count(req->node->group, req->turn, TT_NODE_FILLED, ring->filled);
 	return true;
 }
 
@@ -322,7 +322,7 @@ bool tt_ring_drain(struct tt_op_run *run)
 	struct tt_plan_req *req = run->lane->req;
 	struct tt_ring_run *ring = &req->ring;
 
-	if (!tt_node_may_move(req->r.comm->ctx, tt_node_ring_bytes(req->r.comm->node->group, &ring->shape)))
+	if (!tt_node_may_move(req->r.comm->ctx, tt_node_ring_bytes(req->node->group, &ring->shape)))
 		return false;
 	while (ring->drained < ring->pieces)
 		move(req, ring->drained++, false);

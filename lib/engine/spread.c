@@ -15,14 +15,13 @@
 #define AGAIN_NS TT_MS	       /* after it was not possible */
 #define SETTLE_NS (10 * TT_MS) /* after a move */
 
-void tt_spread(struct tutti_comm *comm, uint64_t turn)
+void tt_spread(const struct tutti_context *ctx, struct tt_node_comm *nc, uint64_t turn)
 {
-	struct tt_node_comm *nc = comm->node;
 	uint16_t on[CORES];
 	uint64_t now;
 	int here;
 
-	if (comm->ctx->wait_forced || turn % (uint64_t)nc->n != (uint64_t)nc->member_here)
+	if (ctx->wait_forced || turn % (uint64_t)nc->n != (uint64_t)nc->member_here)
 		return;
 	now = tt_now_ns();
 	if (now < nc->spread_at)

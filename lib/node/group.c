@@ -14,6 +14,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/proc.h"
 #include "lib/node/internal.h"
+#include "lib/topo/topo.h"
 
 #define FENCE_MS 5000 /* a peer that is stopped in the middle of a pull for longer is ended */
 
@@ -104,8 +105,23 @@ static int open_area(struct tt_node_group *g, uint64_t *ino)
 	return fd;
 }
 
+/*
+ * Where ranks are on several NUMA nodes, before anybody has touched the area: what a rank writes, and the others look at all the
+ * time, is near that rank, whoever comes by first.
+ */
+static void place_parts(struct tt_node_group *g, const int *numa)
+{
+	bool differ = false;
+	int i;
+
+	for (i = 1; numa && i < g->size; i++)
+		differ |= numa[i] != numa[0];
+	for (i = 0; differ && i < g->size; i++)
+		tt_topo_bind(&g->area->rank[i], sizeof(g->area->rank[i]), numa[i]); /* a hint */
+}
+
 /* Under the lock of homes. */
-static int make_home(struct tt_node_group *g, uint64_t uid)
+static int make_home(struct tt_node_group *g, const struct tt_node_params *p)
 {
 	struct tt_node *node = g->node;
 	struct node_home *h;
@@ -119,13 +135,14 @@ static int make_home(struct tt_node_group *g, uint64_t uid)
 	fd = open_area(g, &ino);
 	if (fd < 0)
 		return fd;
-	g->area->uid = uid;
+	place_parts(g, p->numa);
+	g->area->uid = p->uid;
 	g->area->size = g->size;
 	node->home[i] = (struct node_handing){.area = g->area, .size = g->size};
 	h = &node->seg->home[i];
 	h->fd = fd;
 	h->ino = ino;
-	atomic_store(&h->uid, uid);
+	atomic_store(&h->uid, p->uid);
 	return 0;
 }
 
@@ -141,12 +158,12 @@ void tt_node_forget(struct tt_node *node, uint64_t uid)
 }
 
 /* At the lowest rank. */
-static int make_area(struct tt_node_group *g, uint64_t uid)
+static int make_area(struct tt_node_group *g, const struct tt_node_params *p)
 {
 	int err;
 
 	pthread_mutex_lock(&g->node->homes);
-	err = make_home(g, uid);
+	err = make_home(g, p);
 	pthread_mutex_unlock(&g->node->homes);
 	return err;
 }
@@ -221,7 +238,7 @@ int tt_node_group_new(struct tt_node *node, const struct tt_node_params *p,
 	g->peer = (struct node_peer **)(g + 1);
 	for (i = 0; i < p->size; i++)
 		g->peer[i] = i == p->rank ? NULL : node->peer[p->world[i]];
-	err = p->rank ? wait_for_area(g, p) : make_area(g, p->uid);
+	err = p->rank ? wait_for_area(g, p) : make_area(g, p);
 	if (err) {
 		free(g);
 		return err;

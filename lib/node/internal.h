@@ -11,7 +11,7 @@
 
 #define SEG_NAME "tutti-node"
 #define AREA_NAME "tutti-area"
-#define SEG_MAGIC 0x3430444e54545454ull /* layout version included */
+#define SEG_MAGIC 0x3530444e54545454ull /* layout version included */
 #define SEG_AREAS 256			/* being handed out at once */
 #define SEG_SLABS 4096
 #define LINE 128 /* two cache lines: processors fetch them in pairs */
@@ -60,9 +60,9 @@ struct node_slot {
 	char data[TT_NODE_SLOT]; /* a ring in it begins at the next line */
 };
 
-/* A rank's part of an area: only that rank writes it. */
+/* A rank's part of an area: only that rank writes it. Whole pages, which are on its NUMA node. */
 struct node_rank {
-	struct node_slot slot[2];
+	_Alignas(4096) struct node_slot slot[2];
 	_Alignas(LINE) struct node_buf buf[2][TT_NODE_WHICH];
 	_Alignas(LINE) _Atomic uint64_t done; /* turns it has finished */
 	_Atomic uint64_t called[4]; /* fingerprints of its last turns, by turn % 4; group.c */
@@ -76,7 +76,7 @@ struct node_area {
 	uint64_t uid;
 	int32_t size, pad;
 	_Atomic uint32_t attached;
-	_Alignas(LINE) struct node_rank rank[];
+	struct node_rank rank[];
 };
 
 /* A slab of a peer, mapped here. */

@@ -63,6 +63,7 @@ struct tt_node_params {
 	uint64_t uid; /* of the communicator */
 	int rank, size;
 	const int *world; /* ranks in the world, by rank here; as long as the group is there */
+	const int *numa;  /* by rank here: its NUMA node, -1: unknown; NULL: nobody's is known */
 	bool plain;	  /* all ranks can read and write each other's ordinary memory */
 	uint64_t deadline;
 	bool (*failed)(void *arg); /* give up waiting for the others */

@@ -24,7 +24,7 @@ struct tt_chooser {
 	int lanes, nrules, npoints;
 	struct tt_rule *rules;
 	struct tt_point *points;
-	struct tt_model model;
+	struct tt_model model, levels; /* levels: of algorithms in two levels */
 };
 
 int tt_chooser_new(const char *rules, size_t chunk, int lanes, const struct tt_model *model,
@@ -37,7 +37,7 @@ int tt_chooser_new(const char *rules, size_t chunk, int lanes, const struct tt_m
 		return tt_fail(-ENOMEM, "no memory for the choice of algorithms");
 	c->chunk = chunk;
 	c->lanes = lanes < 1 ? 1 : lanes;
-	c->model = *model;
+	c->model = c->levels = *model;
 	err = tt_rules_parse(rules ? rules : "", &c->rules, &c->nrules);
 	if (err) {
 		free(c);
@@ -45,6 +45,11 @@ int tt_chooser_new(const char *rules, size_t chunk, int lanes, const struct tt_m
 	}
 	*chooser = c;
 	return 0;
+}
+
+void tt_chooser_levels(struct tt_chooser *chooser, const struct tt_model *levels)
+{
+	chooser->levels = *levels;
 }
 
 void tt_chooser_free(struct tt_chooser *chooser)
@@ -103,6 +108,12 @@ static int next_lanes(int lanes, int most)
 	return lanes < most && 2 * lanes > most ? most : 2 * lanes;
 }
 
+/* By their names: lib/coll/algs.def. */
+static bool in_levels(const struct tt_alg *alg)
+{
+	return !strncmp(alg->name, "hier", 4);
+}
+
 /*
  * How to cut: chunks of all, a half, a quarter ... of the longest, and one, two, four ... lanes.
  * Nothing shorter than PIECE_MIN is cut further.
@@ -112,13 +123,14 @@ static void best_pieces(const struct tt_chooser *c, struct tt_candidate *best,
 {
 	/* some algorithms cut the blocks of all ranks together */
 	size_t bytes = args->count * args->elem * (size_t)args->nranks;
+	const struct tt_model *model = in_levels(best->alg) ? &c->levels : &c->model;
 	struct tt_plan_args a = *args;
 	struct tt_cost cost;
 
 	best->time = -1;
 	for (;; a.chunk = (a.chunk / 2) - (a.chunk / 2) % a.elem) {
 		for (a.lanes = 1; a.lanes <= c->lanes; a.lanes = next_lanes(a.lanes, c->lanes)) {
-			tt_cost(best->alg, &a, &c->model, &cost);
+			tt_cost(best->alg, &a, model, &cost);
 			if (best->time >= 0 && cost.time >= WORTH * best->time)
 				continue;
 			best->chunk = a.chunk;
@@ -274,6 +286,10 @@ const struct tt_alg *tt_choose(const struct tt_chooser *chooser, struct tt_plan_
 
 	args->chunk = best->chunk;
 	args->lanes = best->lanes;
+	if (args->node && in_levels(best->alg))
+		args->node = false;
+	else if (args->node)
+		args->hosts = NULL;
 	if (tt_coll_own_counts(args->coll)) { /* cut as if they were long */
 		args->chunk = uniform(chooser, args).chunk;
 		args->lanes = chooser->lanes;

@@ -40,7 +40,7 @@ static double overhead_of(const struct tt_cost *c, bool leaves)
 /* Messages inside a host are copied by its processors, if those are what ranks share. */
 static double copied(const struct tt_cost *c, const struct message *m, bool leaves)
 {
-	return c->model->cores && !leaves ? c->model->link[TT_LEVEL_HOST].beta * m->len : 0;
+	return c->model->cores && (!leaves || c->model->numa) ? hop_of(c, leaves).beta * m->len : 0;
 }
 
 static double lead(const struct tt_cost *c, const struct message *m, bool leaves)
@@ -86,6 +86,8 @@ static double port(const struct tt_cost *c, const struct message *m, double mess
 {
 	double far = messages * m->most * c->hop.beta * m->len, near;
 
+	if (c->model->cores && c->model->numa)
+		return 0; /* processors move all */
 	near = c->model->cores ? 0 : messages * (1 - m->most) * c->model->link[TT_LEVEL_HOST].beta * m->len;
 	return larger(larger(far, shared), near);
 }
@@ -258,7 +260,7 @@ void tt_cost_rounds(struct tt_cost *c, struct tt_rounds r)
 					    larger(busy.in, busy.out) + work_in(c, &m, leaves));
 	}
 	time = larger(time, busiest(&busy));
-	if (c->places > 1) /* ranks of a host that talk at once queue for what carries their messages */
+	if (c->places > 1 && !c->model->numa) /* ranks of a host that talk at once queue for what carries their messages */
 		time += (c->places - 1) * c->model->overhead;
 	extend(c, r.n * time, c->one_way && !m.waits ? 0 : r.n * time, &busy, r.n);
 	c->tail = time - busiest(&busy);
@@ -286,7 +288,8 @@ void tt_cost_flow(struct tt_cost *c, struct tt_flow f)
 
 void tt_cost_queue(struct tt_cost *c, double messages, double len, bool reduces, enum tt_reach to)
 {
-	struct message m = message_of(c, len, 0, 1, 1, reduces, to, 0);
+	bool sends = c->args->coll == TT_COLL_SCATTER; /* else they come */
+	struct message m = message_of(c, len, sends, !sends, 1, reduces, to, 0);
 	struct tt_busy busy;
 
 	m.most = m.way = m.leave; /* of many */

@@ -8,6 +8,8 @@
 #define SWITCH 1500 /* ns until a rank that shares its processor has it again */
 #define TURN 2500   /* and with what it does before it waits for the others, or for each more of them */
 
+#define FAR 2.0 /* what a byte of another NUMA node costs, over one of this: as firmware tells of two sockets; not measured */
+
 void tt_model_default(struct tt_model *model)
 {
 	*model = (struct tt_model){
@@ -91,6 +93,22 @@ void tt_model_of(struct tt_model *model, const struct tt_layout *layout,
 	model->host_overhead = host->overhead;
 	if (layout->ranks_per_host > layout->cores)
 		model->link[TT_LEVEL_HOST].alpha += SWITCH;
+}
+
+void tt_model_numa(struct tt_model *model, const struct tt_layout *layout, struct tt_model *levels)
+{
+	struct tt_hop *near = &model->link[TT_LEVEL_HOST];
+	double dearer = 1 + (FAR - 1) * (layout->numa - 1) / layout->numa; /* any byte may be anywhere */
+
+	*levels = *model;
+	levels->numa = true;
+	levels->hosts = layout->numa;
+	levels->ranks_per_host = levels->rails = layout->ranks_per_numa;
+	levels->cores = (layout->cores + layout->numa - 1) / layout->numa;
+	levels->link[TT_LEVEL_LEAF] = levels->link[TT_LEVEL_FAR] = (struct tt_hop){near->alpha, near->beta * FAR};
+	near->beta *= dearer;
+	model->gamma *= dearer;
+	model->copy *= dearer;
 }
 
 /* A line of cache changes hands, where a message takes several, and the work at both ends. */

@@ -7,6 +7,7 @@
 #ifndef TT_MODEL_H
 #define TT_MODEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,6 +36,7 @@ struct tt_model {
 	 */
 	int cores;
 	double oversub; /* 1: none */
+	bool numa; /* hosts are NUMA nodes of one: processors move the bytes of messages between them, too */
 
 	/* The simulator's only: */
 	size_t buffer; /* a send to another host is over when at most so many bytes wait at its port */
@@ -62,10 +64,16 @@ const char *tt_link_default_name(int i);		       /* from 0 on; NULL: no more */
 struct tt_layout {
 	int hosts, ranks_per_host; /* the most ranks on any */
 	int cores;		   /* that the ranks of a host share */
+	int numa, ranks_per_numa; /* of a single host: NUMA nodes that ranks are on, and the most on any; 0, 1: all on one */
 };
 /* Its model, with these links inside hosts and between them; nothing is measured. */
 void tt_model_of(struct tt_model *model, const struct tt_layout *layout,
 		 const struct tt_link_costs *host, const struct tt_link_costs *net);
+/*
+ * Of a model of one host, the memory of whose ranks is on several NUMA nodes: *levels is that of its nodes in the place of
+ * hosts, for plans in two levels, and in *model bytes become dearer by those that come from another node.
+ */
+void tt_model_numa(struct tt_model *model, const struct tt_layout *layout, struct tt_model *levels);
 
 /* Until all ranks of a host know of a step that all of them have reached, in memory they share. */
 double tt_model_step(const struct tt_model *model);

@@ -74,7 +74,8 @@ static void launched(struct sim *s, uint32_t i, double now)
 
 	s->result.messages++;
 	s->result.bytes += m->len;
-	if (s->model->cores && tt_model_level(s->model, m->from, m->to) == TT_LEVEL_HOST) {
+	if (s->model->cores &&
+	    (s->model->numa || tt_model_level(s->model, m->from, m->to) == TT_LEVEL_HOST)) {
 		/* a processor copies it */
 		start = tt_sim_compute(&s->net, m->from, now, busy);
 		later(s, start, SIM_OP, m->send);

@@ -115,7 +115,7 @@ const struct tt_link_costs *tt_tune_link(const struct tt_tune *tune, bool betwee
 int tt_chooser_by_table(const struct tt_chooser_params *p, struct tt_chooser **chooser)
 {
 	const struct tt_tune *t = p->tune;
-	struct tt_model model;
+	struct tt_model model, levels;
 	int err;
 
 	tt_model_of(&model, &p->layout, tt_tune_link(t, false, p->inside),
@@ -124,7 +124,12 @@ int tt_chooser_by_table(const struct tt_chooser_params *p, struct tt_chooser **c
 		model.gamma = t->gamma;
 	if (t && t->copy > 0)
 		model.copy = t->copy;
+	levels = model;
+	if (p->layout.hosts == 1 && p->layout.numa > 1)
+		tt_model_numa(&model, &p->layout, &levels);
 	err = tt_chooser_new(p->rules, p->chunk, p->lanes, &model, chooser);
+	if (!err)
+		tt_chooser_levels(*chooser, &levels);
 	if (err || !t || p->nranks != t->nranks || p->layout.hosts != t->nhosts)
 		return err;
 	err = tt_chooser_measured(*chooser, t->points, t->npoints, p->nranks);

@@ -137,6 +137,7 @@ struct tt_ps_link {
 	struct tt_ps_back_bell note[TT_PS_CHAIN];
 	uint64_t min_clock;
 	uint64_t slowest; /* as told */
+	uint64_t said, seen, heard; /* notes and answers; up to the last look, and when there was a new one: last.c */
 	bool ended;
 };
 
@@ -412,6 +413,14 @@ uint64_t tt_ps_told_min(const struct tutti_ps *ps); /* the lowest clock that all
 void tt_ps_floor(struct tutti_ps_table *t, int server, uint64_t block, uint64_t sequence);
 /* This worker's copy of a directory's word. */
 _Atomic uint64_t *tt_ps_hint(const struct tutti_ps_table *t, int server, uint64_t block);
+
+/*
+ * last.c: the end. Without the lock: wait until done, which is so when ps->comm has failed, too; a server that a worker
+ * hears nothing of fails it.
+ */
+void tt_ps_await_servers(struct tutti_ps *ps, bool (*done)(void *), void *arg);
+/* All that live are through, so nobody needs anything here any more. */
+int tt_ps_last_meeting(struct tutti_ps *ps);
 
 /* range.c: a range of a dense table, taken from all servers in turn */
 struct tt_ps_range {

@@ -195,7 +195,7 @@ static int get_memory(struct tutti_ps_table *t)
 	err = t->size ? tutti_alloc(ps->comm->ctx, t->size, (void **)&t->mem) : 0;
 	if (err)
 		return err;
-	for (c = 0; c < ps->copies && ps->my_server >= 0; c++) {
+	for (c = 0; c < ps->copies && ps->my_server >= 0 && t->mem; c++) { /* of a small one a server may have nothing */
 		k = (ps->my_server - c + ps->nservers) % ps->nservers;
 		memset(t->mem + tt_ps_base_at(t, k, c), 0, tt_ps_dir_size(t, k));
 	}

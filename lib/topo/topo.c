@@ -39,6 +39,20 @@ int tt_topo_node(void)
 	return cpu < 0 ? -1 : numa_node_of_cpu(cpu);
 }
 
+int tt_topo_home(void)
+{
+	struct bitmask *may;
+	int node, home = -1;
+
+	may = numa_available() < 0 ? NULL : numa_get_run_node_mask();
+	if (!may)
+		return -1;
+	for (node = 0; numa_bitmask_weight(may) == 1 && home < 0; node++)
+		home = numa_bitmask_isbitset(may, (unsigned)node) ? node : -1;
+	numa_free_nodemask(may);
+	return home;
+}
+
 int tt_topo_bind(void *addr, size_t len, int node)
 {
 	struct bitmask *mask;

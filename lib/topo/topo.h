@@ -16,6 +16,8 @@
 
 /* The NUMA node of the CPU the calling thread runs on, -1: unknown or the machine has only one. */
 int tt_topo_node(void);
+/* The one that all CPUs this process may use are on, -1: unknown, or they are on several. */
+int tt_topo_home(void);
 /* Prefer node for the pages of [addr, addr + len) not there yet; node -1: nothing to do. 0 or -errno. */
 int tt_topo_bind(void *addr, size_t len, int node);
 

@@ -19,6 +19,7 @@ struct card {
 	uint64_t longest; /* put that all its transports carry */
 	uint64_t cpu_set; /* which CPUs it may use, and how many */
 	uint32_t cpus;
+	uint32_t numa; /* its NUMA node + 1; 0: unknown, or on several */
 };
 _Static_assert(sizeof(struct card) <= TT_CARD_MAX, "fits the bootstrap");
 _Static_assert(sizeof(struct card) == 280, "doc/WIRE.md");
@@ -35,6 +36,7 @@ size_t tt_wire_card(struct tt_wire *wire, void *buf, size_t max)
 			snprintf(card.tp[card.ntps++], sizeof(card.tp[0]), "%s",
 				 tt_transports[i]->name);
 	card.cpus = (uint32_t)tt_topo_cpu_set(&card.cpu_set);
+	card.numa = 1 + (uint32_t)(wire->env->numa.number >= 0 ? wire->env->numa.number : tt_topo_home());
 	card.longest = SIZE_MAX;
 	for (i = 0; i < wire->ntps; i++)
 		if (wire->tp[i].tp->max_put && wire->tp[i].tp->max_put < card.longest)
@@ -112,6 +114,13 @@ uint64_t tt_wire_host_key(struct tt_wire *wire, int rank)
 	return card.host.override[0] ? h : tt_hash_add(h, card.host.netns);
 }
 
+int tt_wire_numa(struct tt_wire *wire, int rank)
+{
+	struct card card;
+
+	return card_of(wire, rank, &card) ? (int)(card.numa & 0x1ffff) - 1 : -1;
+}
+
 static int by_key(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -159,22 +168,50 @@ static int host_cpus(struct tt_wire *wire, const int *ranks, int n, uint64_t *se
 	return cpus ? cpus : 1;
 }
 
+/* How many different keys, and how often the most frequent one is there. */
+static int count_groups(uint64_t *keys, int n, int *most)
+{
+	int i, run = 0, groups = 0;
+
+	qsort(keys, (size_t)n, sizeof(*keys), by_key);
+	for (*most = i = 0; i < n; i++) {
+		run = i && keys[i] == keys[i - 1] ? run + 1 : 1;
+		groups += run == 1;
+		*most = run > *most ? run : *most;
+	}
+	return groups;
+}
+
+/* Of ranks on one host. */
+static void spread_numa(struct tt_wire *wire, const int *ranks, int n, uint64_t *keys,
+			struct tt_wire_spread *spread)
+{
+	int i, node;
+
+	for (i = 0; i < n; i++) {
+		node = tt_wire_numa(wire, ranks[i]);
+		if (node < 0)
+			return;
+		keys[i] = (uint64_t)node;
+	}
+	spread->numa = count_groups(keys, n, &spread->numa_most);
+}
+
 int tt_wire_spread(struct tt_wire *wire, const int *ranks, int n, struct tt_wire_spread *spread)
 {
 	uint64_t *keys = malloc(((size_t)n + 1) * sizeof(*keys));
-	int i, run = 0;
+	int i;
 
 	if (!keys)
 		return tt_fail(-ENOMEM, "no memory for the hosts of %d ranks", n);
 	for (i = 0; i < n; i++)
 		keys[i] = tt_wire_host_key(wire, ranks[i]);
-	qsort(keys, (size_t)n, sizeof(*keys), by_key);
 	*spread = (struct tt_wire_spread){.inside = "", .between = ""};
-	for (i = 0; i < n; i++) {
-		run = i && keys[i] == keys[i - 1] ? run + 1 : 1;
-		spread->hosts += run == 1;
-		spread->most = run > spread->most ? run : spread->most;
-	}
+	spread->hosts = count_groups(keys, n, &spread->most);
+	spread->numa = 1;
+	spread->numa_most = spread->most;
+	if (spread->hosts == 1)
+		spread_numa(wire, ranks, n, keys, spread);
 	spread->cpus = n ? host_cpus(wire, ranks, n, keys) : 1;
 	free(keys);
 	for (i = 0; tt_transports[i]; i++)

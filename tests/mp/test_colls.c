@@ -391,7 +391,7 @@ static void node_forced(void)
 #define HOSTS "TUTTI_HOST_ID=h%h"
 
 static const char *const in_levels[] = {
-	"allreduce:hier_ring;bcast:hier_binomial;reduce:hier_binomial;allgather:hier_ring;"
+	"allreduce:hier_ring;bcast:hier_binomial;reduce:hier_binomial;allgather:hier_ring;allgatherv:hier_ring;"
 	"reduce_scatter_block:hier_ring;reduce_scatter:hier_ring;barrier:hier",
 	"allreduce:hier_leader;bcast:hier_leader;reduce:hier_leader;gather:hier_leader;scatter:hier_leader;"
 	"alltoall:hier_pairwise;scan:hier_leader;exscan:hier_leader",
@@ -419,12 +419,25 @@ static void hosts(void)
 	TT_CHECK(!MP_RUN(.n = 4, .env = HOSTS, .fn = forbidden, .arg = (void *)&little, .no_init = true));
 }
 
+/* The same on two NUMA nodes of one host, where plans of all ranks in its memory go on beside them. */
+static void numa(void)
+{
+	static const int sizes[] = {4, 5, 0};
+	char env[1024];
+	size_t i;
+
+	for (i = 0; i < sizeof(in_levels) / sizeof(in_levels[0]); i++) {
+		snprintf(env, sizeof(env), "TUTTI_NUMA=%%h TUTTI_ALGO=%s TUTTI_LANES=%zu", in_levels[i], i % 4 + 1);
+		jobs(env, &little, sizes);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"shm", shm},	    {"shm_tiny", shm_tiny}, {"shm_fault", shm_fault},
 		{"forced", forced}, {"ofi", ofi},	    {"verbs", verbs},
-		{"node", node},	    {"node_forced", node_forced}, {"hosts", hosts},
+		{"node", node},	    {"node_forced", node_forced}, {"hosts", hosts}, {"numa", numa},
 		{NULL, NULL},
 	};
 

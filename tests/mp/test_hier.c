@@ -15,6 +15,7 @@
 
 #define COUNT 300000 /* float32 */
 #define HOSTS "TUTTI_HOST_ID=h%h "
+#define NUMA "TUTTI_NUMA=%h " /* one host, of two nodes */
 
 static int stats_of(struct mp_job *job, struct tutti_stats *s)
 {
@@ -57,6 +58,34 @@ static void counters(void)
 	TT_CHECK(!MP_RUN(.n = 4, .fn = counted, .env = HOSTS "TUTTI_ALGO=allreduce:hier_ring"));
 }
 
+/* Areas that this rank has made, with pages of ranks that are to be on node 0; -1: the kernel doesn't say. */
+static int placed(void)
+{
+	FILE *f = fopen("/proc/self/numa_maps", "r");
+	char line[1024];
+	int n = 0;
+
+	while (f && fgets(line, sizeof(line), f))
+		n += strstr(line, "memfd:tutti-area") && strstr(line, " prefer:0 ");
+	if (f)
+		fclose(f);
+	return f ? n : -1;
+}
+
+/* The same on two NUMA nodes of one host: what goes to the other node is a message, and each has an area. */
+static int numa_counted(struct mp_job *job)
+{
+	int areas = placed();
+
+	TT_EXPECT(areas < 0 || areas == !job->rank); /* that of all; in that of a node nobody else is */
+	return counted(job);
+}
+
+static void numa(void)
+{
+	TT_CHECK(!MP_RUN(.n = 4, .fn = numa_counted, .env = NUMA "TUTTI_ALGO=allreduce:hier_ring"));
+}
+
 /* One, two, three ... ranks on each of the hosts, in turns, and all of them have the same bits. */
 static int bits_body(struct mp_job *job)
 {
@@ -96,6 +125,60 @@ static void same_bits(void)
 		TT_CHECK(!MP_RUN(.n = 6, .fn = bits_body, .arg = &hosts, .no_init = true));
 	hosts = 2; /* three and two */
 	TT_CHECK(!MP_RUN(.n = 5, .fn = bits_body, .arg = &hosts, .no_init = true));
+}
+
+/* Unequal blocks, of which each rank decides itself where it wants them: odd ones the last first, with gaps. */
+static int own_places(struct mp_job *job, size_t unit, bool in_place)
+{
+	size_t counts[8], displs[8], at = 0, all = 0, k;
+	int i, n = job->n, me = job->rank;
+	int32_t *in, *out;
+
+	for (i = 0; i < n; i++) {
+		counts[i] = (size_t)i * unit + (i == 2 ? 0 : 3);
+		all += counts[i] + 5;
+	}
+	for (i = 0; i < n; i++) {
+		displs[me % 2 ? n - 1 - i : i] = at + (me % 2 ? 5 : 0);
+		at = displs[me % 2 ? n - 1 - i : i] + counts[me % 2 ? n - 1 - i : i];
+	}
+	MP_OK(tutti_alloc(job->ctx, all * 4, (void **)&out));
+	memset(out, 0x77, all * 4);
+	in = in_place ? out + displs[me] : malloc(counts[me] * 4);
+	for (k = 0; k < counts[me]; k++)
+		in[k] = me * 1000003 + (int32_t)k;
+	MP_OK(tutti_allgatherv(in_place ? TUTTI_IN_PLACE : in, counts[me], out, counts, displs, TUTTI_INT32,
+			       job->world));
+	for (i = 0; i < n; i++) {
+		for (k = 0; k < counts[i]; k++)
+			TT_EXPECT(out[displs[i] + k] == i * 1000003 + (int32_t)k);
+		TT_EXPECT(me % 2 == 0 || out[displs[i] - 1] == 0x77777777);
+	}
+	if (!in_place)
+		free(in);
+	MP_OK(tutti_free(out));
+	return 0;
+}
+
+static int displs_body(struct mp_job *job)
+{
+	struct tutti_config config = {0};
+	size_t unit;
+
+	setenv("TUTTI_HOST_ID", job->rank == 2 ? "alone" : "together", 1);
+	MP_OK(mp_join(job, MP_ID, &config));
+	for (unit = 1; unit < 100000; unit *= 30)
+		TT_EXPECT(!own_places(job, unit, false) && !own_places(job, unit, true));
+	MP_OK(mp_leave(job));
+	return 0;
+}
+
+static void displs(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(!MP_RUN(.n = 4, .fn = displs_body, .no_init = true,
+			 .env = "TUTTI_ALGO=allgatherv:hier_ring TUTTI_CHUNK=16K"));
 }
 
 /* ---- failures ---- */
@@ -144,6 +227,19 @@ static void death(void)
 	}
 }
 
+static void numa_death(void)
+{
+	static const size_t counts[] = {16, 1000000};
+	struct bad bad;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		bad = (struct bad){1 + i, counts[i]};
+		TT_CHECK(!MP_RUN(.n = 4, .env = NUMA "TUTTI_ALGO=allreduce:hier_leader:0-1K;allreduce:hier_ring",
+				 .fn = death_body, .arg = &bad, .killed = 1u << bad.rank));
+	}
+}
+
 /* A rank does not come: the others time out, and nobody writes their buffers afterwards. */
 static int late_body(struct mp_job *job)
 {
@@ -179,6 +275,8 @@ static void late(void)
 	for (i = 0; i < 2; i++)
 		TT_CHECK(!MP_RUN(.n = 4, .env = HOSTS "TUTTI_TIMEOUT=1500", .fn = late_body,
 				 .arg = &bad[i]));
+	TT_CHECK(!MP_RUN(.n = 4, .env = NUMA "TUTTI_ALGO=allreduce:hier_ring TUTTI_TIMEOUT=1500", .fn = late_body,
+			 .arg = &bad[0]));
 }
 
 static int mismatch_body(struct mp_job *job)
@@ -203,12 +301,14 @@ static void mismatch(void)
 		TT_SKIP("%s", mp_no_ofi());
 	for (i = 0; i < 2; i++)
 		TT_CHECK(!MP_RUN(.n = 4, .env = HOSTS, .fn = mismatch_body, .arg = &bad[i]));
+	TT_CHECK(!MP_RUN(.n = 4, .env = NUMA "TUTTI_ALGO=allreduce:hier_ring", .fn = mismatch_body, .arg = &bad[1]));
 }
 
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"counters", counters}, {"same_bits", same_bits}, {"death", death},
+		{"counters", counters}, {"numa", numa}, {"same_bits", same_bits}, {"displs", displs},
+		{"death", death}, {"numa_death", numa_death},
 		{"late", late},		{"mismatch", mismatch},	  {NULL, NULL},
 	};
 

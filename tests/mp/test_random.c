@@ -239,8 +239,18 @@ static void hosts(void)
 	jobs_of(4, 5, "TUTTI_HOST_ID=h%h", 10);
 	jobs_of(4, 5,
 		"TUTTI_HOST_ID=h%h TUTTI_CHUNK=4096 TUTTI_ALGO=allreduce:hier_ring;bcast:hier_binomial;"
-		"reduce:hier_binomial;allgather:hier_ring;reduce_scatter_block:hier_ring;barrier:hier;reduce_scatter:hier_ring;"
-		"gather:hier_leader;scatter:hier_leader;alltoall:hier_pairwise;scan:hier_leader;exscan:hier_leader", 10);
+		"reduce:hier_binomial;allgather:hier_ring;allgatherv:hier_ring;reduce_scatter_block:hier_ring;"
+		"reduce_scatter:hier_ring;barrier:hier", 10);
+	jobs_of(4, 5,
+		"TUTTI_HOST_ID=h%h TUTTI_CHUNK=4096 TUTTI_ALGO=gather:hier_leader;scatter:hier_leader;"
+		"alltoall:hier_pairwise;scan:hier_leader;exscan:hier_leader", 10);
+}
+
+/* Two NUMA nodes: some in two levels, others in the memory of all. */
+static void numa(void)
+{
+	jobs_of(4, 5, "TUTTI_NUMA=%h TUTTI_ALGO=allreduce:hier_ring:4K-inf;bcast:hier_binomial;reduce:hier_leader:0-32K;"
+		"allgather:hier_ring;scan:hier_leader;alltoall:hier_pairwise", 10);
 }
 
 static void ofi(void)
@@ -272,7 +282,7 @@ static const struct tt_test tests[] = {
 	{"shm_fault", shm_fault},
 	{"shm_short", shm_short},
 	{"node", node},
-	{"hosts", hosts},
+	{"hosts", hosts}, {"numa", numa},
 	{"ofi", ofi},
 	{"ofi_fault", ofi_fault},
 	{"verbs", verbs},

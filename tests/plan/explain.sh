@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# tutti_explain ps: times and shares worked out by hand, files, and complaints.
+# tutti_explain ps: times and shares worked out by hand, files, and complaints; NUMA nodes.
 only=$*
 . "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
 suite tutti_explain
@@ -102,6 +102,19 @@ test_files()
 	./tutti_explain ps | grep -q 'GB/s each way' || exit 1
 }
 
+# Two levels on NUMA nodes where many ranks share one, else not; whoever else may do it is shown.
+test_numa()
+{
+	for ranks in 4 64; do
+		./tutti_explain allreduce -n "$ranks" -c "$ranks" -N 2 -b 64M -a >"$tmp/$ranks" || exit 1
+		grep -q ' node_pull ' "$tmp/$ranks" && grep -q ' hier_ring ' "$tmp/$ranks" || die "$(cat "$tmp/$ranks")"
+	done
+	grep -q '^\* .* node_pull ' "$tmp/4" || die "$(cat "$tmp/4")"
+	grep -q '^\* .* hier_' "$tmp/64" || die "$(cat "$tmp/64")"
+	./tutti_explain allreduce -n 4 -b 64M -a | grep hier_ && exit 1
+	return 0
+}
+
 run four_and_two test_four_and_two
 run eight_and_three test_eight_and_three
 run some_colocated test_some_colocated
@@ -109,6 +122,8 @@ run ends test_ends
 run large test_large
 run sums test_sums
 run files test_files
+run numa test_numa
+run numa_hosts says "the NUMA nodes are those of one host" ./tutti_explain -n 4 -N 2 -H 2
 run too_many says "-c: 5 of 4 workers' machines cannot serve" ./tutti_explain ps -n 4 -c 5
 run workers says "a whole number from 1" ./tutti_explain ps -n 0
 run option says "did you mean --workers?" ./tutti_explain ps --wokers 3

@@ -219,8 +219,9 @@ static void test_uneven(void)
 /* ---- order, and what is picked ---- */
 
 struct tally {
-	int pairs, right, picks;
+	int pairs, right, picks, hier; /* hier: picks in two levels */
 	double lost, worst;
+	const struct tt_model *levels; /* on NUMA nodes: the model of two levels; else NULL */
 };
 
 static void judge(const struct tt_chooser *c, const struct tt_plan_args *a,
@@ -233,10 +234,14 @@ static void judge(const struct tt_chooser *c, const struct tt_plan_args *a,
 	struct tt_plan_args p;
 
 	for (i = 0; i < n; i++) {
+		bool hier = t->levels && is_hier(list[i].alg);
+
 		p = *a;
 		p.chunk = list[i].chunk;
 		p.lanes = list[i].lanes;
-		TT_REQUIRE(!tt_sim(list[i].alg, &p, m, &r));
+		p.node = a->node && !hier;
+		p.hosts = p.node ? NULL : a->hosts;
+		TT_REQUIRE(!tt_sim(list[i].alg, &p, hier ? t->levels : m, &r));
 		sim[i] = r.last;
 		best = r.last < best ? r.last : best;
 	}
@@ -248,6 +253,7 @@ static void judge(const struct tt_chooser *c, const struct tt_plan_args *a,
 			}
 	lost = sim[tt_pick(c, a, list, n)] / best;
 	t->picks++;
+	t->hier += is_hier(list[tt_pick(c, a, list, n)].alg);
 	t->lost += lost;
 	if (lost > t->worst)
 		t->worst = lost;
@@ -288,6 +294,89 @@ static void test_picks_on_hosts(void)
 	printf("  %d of %d pairs in order; picks take %.3f times the best one's time on average, "
 	       "%.2f at worst\n", t.right, t.pairs, t.lost / t.picks, t.worst);
 	TT_CHECK(t.right >= ORDERED_HOSTS * t.pairs);
+	TT_CHECK(t.lost <= 1.05 * t.picks);
+	TT_CHECK(t.worst <= WITHIN);
+}
+
+/* On one host, so many of them on each of its NUMA nodes. */
+struct numa {
+	int n;
+	struct tt_model model, levels;
+	struct tt_hosts *hosts;
+};
+
+static void numa_new(int n, int nodes, struct numa *u)
+{
+	struct tt_layout layout = {.hosts = 1, .ranks_per_host = n, .cores = n, .numa = nodes, .ranks_per_numa = n / nodes};
+
+	u->n = n;
+	tt_model_of(&u->model, &layout, tt_link_default("shm"), tt_link_default("ofi"));
+	tt_model_numa(&u->model, &layout, &u->levels);
+	TT_REQUIRE(!tt_hosts_blocks(n, n / nodes, &u->hosts));
+}
+
+static void numa_costs(const struct numa *u, struct score *score)
+{
+	const struct tt_alg *alg;
+	struct tt_plan_args a;
+	size_t bytes;
+
+	for (alg = tt_algs; alg->name; alg++)
+		for (bytes = 512; is_hier(alg) && simulated(alg->coll) && bytes <= largest(alg->coll); bytes *= 32) {
+			a = (struct tt_plan_args){.coll = alg->coll,
+						  .nranks = u->n,
+						  .elem = 4,
+						  .count = bytes / 4,
+						  .chunk = 64 << 10,
+						  .lanes = 1,
+						  .hosts = u->hosts};
+			if (can(alg, &a))
+				compare(alg, &a, &u->levels, "NUMA", score);
+		}
+}
+
+/* *hier: the longest all-reduce goes in two levels. */
+static void numa_picks(const struct numa *u, struct tally *t, bool *hier)
+{
+	struct tt_plan_args a = {.coll = TT_COLL_ALLREDUCE, .nranks = u->n, .elem = 4, .node = true, .hosts = u->hosts};
+	struct tt_chooser *c;
+	size_t bytes;
+	int before;
+
+	TT_REQUIRE(!tt_chooser_new("", 256 << 10, 4, &u->model, &c));
+	tt_chooser_levels(c, &u->levels);
+	t->levels = &u->levels;
+	for (bytes = 4096; bytes <= 64 << 20; bytes *= 8) {
+		a.count = bytes / 4;
+		before = t->hier;
+		judge(c, &a, &u->model, t);
+		*hier = t->hier > before;
+	}
+	tt_chooser_free(c);
+}
+
+/* Two levels on one host: as costly as in the simulator, picked where many ranks share a node, and not where few do. */
+static void test_numa(void)
+{
+	static const int ranks[] = {4, 16, 64}, nodes[] = {2, 4};
+	struct score score = {0};
+	struct tally t = {0};
+	size_t i, k;
+
+	for (i = 0; i < 3; i++)
+		for (k = 0; k < 2 && nodes[k] < ranks[i]; k++) {
+			struct numa u;
+			bool hier = false;
+
+			numa_new(ranks[i], nodes[k], &u);
+			numa_picks(&u, &t, &hier);
+			numa_costs(&u, &score);
+			TT_CHECK(hier == (ranks[i] / nodes[k] >= 16));
+			free(u.hosts);
+		}
+	printf("  %d of %d within %g; picks take %.3f times the best one's time on average, %.2f at worst\n",
+	       score.close, score.all, CLOSE, t.lost / t.picks, t.worst);
+	TT_CHECK(score.close >= SHARE_HIER * score.all);
 	TT_CHECK(t.lost <= 1.05 * t.picks);
 	TT_CHECK(t.worst <= WITHIN);
 }
@@ -365,7 +454,7 @@ static void test_counts(void)
 
 static const struct tt_test tests[] = {{"simulator", test_simulator}, {"hier", test_hier},
 				       {"flat", test_flat},	  {"uneven", test_uneven}, {"picks", test_picks},
-				       {"picks_on_hosts", test_picks_on_hosts},
+				       {"picks_on_hosts", test_picks_on_hosts}, {"numa", test_numa},
 				       {"counts", test_counts},
 				       {NULL, NULL}};
 

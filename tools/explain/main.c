@@ -21,7 +21,7 @@ const char cli_prog[] = "tutti_explain";
 
 struct options {
 	enum tt_coll coll;
-	int nranks, hosts, cores, root;
+	int nranks, hosts, numa, cores, root;
 	int sizes[MAX_SIZES]; /* ranks on each host, if they were given */
 	size_t min_bytes, max_bytes;
 	double factor;
@@ -37,6 +37,7 @@ static const char usage[] =
 	"\n"
 	"  -n, --ranks N          number of ranks (default: the table's, or 2)\n"
 	"  -H, --hosts N|N,N...   on so many hosts (default: the table's, or 1), or so many ranks on each\n"
+	"  -N, --numa N           one host, the ranks on so many NUMA nodes of it (default 1)\n"
 	"  -b, --minbytes SIZE    smallest size (default 8; K, M, G)\n"
 	"  -e, --maxbytes SIZE    largest (default: the same)\n"
 	"  -f, --stepfactor X     from one size to the next (default 2)\n"
@@ -51,6 +52,7 @@ static const char usage[] =
 
 static const struct option long_options[] = {{"ranks", required_argument, NULL, 'n'},
 					     {"hosts", required_argument, NULL, 'H'},
+					     {"numa", required_argument, NULL, 'N'},
 					     {"minbytes", required_argument, NULL, 'b'},
 					     {"maxbytes", required_argument, NULL, 'e'},
 					     {"stepfactor", required_argument, NULL, 'f'},
@@ -88,6 +90,8 @@ static int parse_one(void *into, int c, char *arg)
 		return cli_integer("-n", arg, 1, 1 << 20, &opt->nranks);
 	case 'H':
 		return parse_hosts(opt, arg);
+	case 'N':
+		return cli_integer("-N", arg, 1, 1 << 10, &opt->numa);
 	case 'b':
 		return cli_bytes("-b", arg, 0, (size_t)1 << 46, &opt->min_bytes);
 	case 'e':
@@ -115,10 +119,10 @@ static int parse_one(void *into, int c, char *arg)
 /* 0, 1: done, or negative. */
 static int parse(struct options *opt, int argc, char **argv)
 {
-	static const struct cli cli = {cli_prog, usage, ":n:H:b:e:f:t:c:r:T:ahV", long_options, parse_one};
+	static const struct cli cli = {cli_prog, usage, ":n:H:N:b:e:f:t:c:r:T:ahV", long_options, parse_one};
 	int err;
 
-	*opt = (struct options){.min_bytes = 8, .factor = 2, .cores = tt_topo_cpus()};
+	*opt = (struct options){.min_bytes = 8, .factor = 2, .numa = 1, .cores = tt_topo_cpus()};
 	err = cli_options(&cli, argc, argv, opt);
 	if (err)
 		return err;
@@ -191,10 +195,16 @@ static int most_of(const struct options *opt)
 	return most ? most : (opt->nranks + opt->hosts - 1) / opt->hosts;
 }
 
-/* Ranks one host after the other; NULL: no plans in two levels. */
+/* The same of NUMA nodes. */
+static int most_near(const struct options *opt)
+{
+	return (opt->nranks + opt->numa - 1) / opt->numa;
+}
+
+/* Ranks one host, or NUMA node, after the other; NULL: no plans in two levels. */
 static struct tt_hosts *hosts_of(const struct options *opt)
 {
-	int each = most_of(opt);
+	int each = opt->numa > 1 ? most_near(opt) : most_of(opt);
 	struct tt_hosts *hosts;
 
 	if (each > TT_NODE_RANKS || !strcmp(opt->env.node.text, "off") ||
@@ -254,6 +264,8 @@ static void print_head(const struct options *opt, const struct tt_tune *tune, co
 
 	printf("# %s of %d ranks on %d host%s", tt_coll_name(opt->coll), opt->nranks, opt->hosts,
 	       opt->hosts == 1 ? "" : "s");
+	if (opt->numa > 1)
+		printf(" of %d NUMA nodes", opt->numa);
 	if (tune)
 		printf(", by %s (hosts %s, %d ranks, %d times)\n", path, tune->hosts, tune->nranks,
 		       tune->npoints);
@@ -289,6 +301,8 @@ static int run(struct options *opt, const struct tt_tune *tune, const char *path
 	if (opt->hosts > opt->nranks)
 		return cli_fail("-H: %d ranks are on at most as many hosts, not on %d", opt->nranks,
 			    opt->hosts);
+	if (opt->numa > 1 && (opt->hosts > 1 || opt->numa > opt->nranks))
+		return cli_fail("-N %d: the NUMA nodes are those of one host, with a rank on each", opt->numa);
 	if (opt->root >= opt->nranks)
 		return cli_fail("-r %d: with %d ranks they are 0 to %d", opt->root, opt->nranks,
 			    opt->nranks - 1);
@@ -297,7 +311,9 @@ static int run(struct options *opt, const struct tt_tune *tune, const char *path
 	params.layout = (struct tt_layout){
 		.hosts = opt->hosts,
 		.ranks_per_host = most_of(opt),
-		.cores = opt->cores};
+		.cores = opt->cores,
+		.numa = opt->numa,
+		.ranks_per_numa = most_near(opt)};
 	if (tt_chooser_by_table(&params, &chooser))
 		return cli_fail("%s", tt_fail_text(-EINVAL));
 	print_head(opt, tune, path);

@@ -73,13 +73,12 @@ static int force(struct job *job, const struct tt_alg *alg, char *rule, size_t s
 static int measure_alg(struct job *job, const struct tt_alg *alg)
 {
 	struct tt_plan_args args = {
-		.coll = alg->coll, .nranks = job->n, .count = 1, .elem = ELEM,
-		.node = job->comm->node && !job->comm->hosts,
-		.hosts = job->comm->hosts};
+		.coll = alg->coll, .nranks = job->n, .count = 1, .elem = ELEM};
 	char rule[64];
 	size_t bytes;
 	int err;
 
+	tt_comm_place(job->comm, &args);
 	if (alg->can && !alg->can(&args))
 		return 0;
 	err = force(job, alg, rule, sizeof(rule));
@@ -236,12 +235,12 @@ static int compare(struct job *job, enum tt_coll coll, size_t bytes, double *las
 	struct result list[MOST], *best = NULL;
 	const struct tt_alg *taken;
 	struct tt_plan_args args = {
-		.coll = coll, .nranks = job->n, .count = bytes / ELEM, .elem = ELEM,
-		.node = job->comm->node && !job->comm->hosts,
-		.hosts = job->comm->hosts};
+		.coll = coll, .nranks = job->n, .count = bytes / ELEM, .elem = ELEM};
 	double picked = 0;
-	int err, turn, i, n = list_algs(coll, &args, list);
+	int err, turn, i, n;
 
+	tt_comm_place(job->comm, &args);
+	n = list_algs(coll, &args, list);
 	err = tune_force(job, job->comm, "", job->tune);
 	if (err)
 		return err;
