@@ -118,7 +118,7 @@ struct tutti_ps_options {
 	void *arg;		/* of both */
 	size_t block;		/* bytes that are published together, at most 256 KiB [256 KiB; rows 4 KiB] */
 	int softsync;		/* n: the mean of every workers / n updates is applied; no bound only [each is] */
-	int staleness_aware;	/* 1: an update computed tau versions ago is divided by tau; dense, not BSP */
+	int staleness_aware;	/* 1: an update computed tau versions ago is divided by tau; not BSP */
 	int essp;		/* 1: servers send workers what they have pulled before, when it changes */
 	int n_fetch, n_push;	/* Downpour: clocks from one fetch, one push to the next [1, 1] */
 	int threads;		/* of a server that apply a push together, without locks, at most 64 [1] */
@@ -195,7 +195,8 @@ struct tutti_ps_read {
 	uint64_t age;		/* clock - min_clock, or 0 */
 	uint64_t version;	/* the oldest publication that was read */
 	uint64_t retries;	/* reads done again as the servers had written meanwhile, so far */
-	double tau;		/* dense: versions between what was pulled and what it was pushed to, on average so far */
+	double tau;		/* versions between what was pulled and what it was pushed to, on average so far: of blocks; of rows
+				 * with staleness_aware */
 };
 
 int tutti_ps_last_read(struct tutti_ps_table *table, struct tutti_ps_read *read);

@@ -91,5 +91,7 @@ int tt_exchange(struct tutti_comm *comm, const void *mine, void *all, size_t wor
  * here is told already.
  */
 int tt_agree(struct tutti_comm *comm, const char *call, int mine);
+/* The same, by a rank that waits as long as no other has come: of those that have, one has a deadline, and tells all. */
+int tt_agree_patient(struct tutti_comm *comm, const char *call, int mine);
 
 #endif

@@ -189,6 +189,8 @@ static int join(struct tutti_context *ctx, int tune)
 	size_t len;
 	int err;
 
+	if (strlen(ctx->env.algo.text) >= sizeof(agreed.algo)) /* what is cut off would be ignored */
+		return tt_fail(-EINVAL, "TUTTI_ALGO: more than %zu characters", sizeof(agreed.algo) - 1);
 	handlers.fn[TT_CTL_CONN_REQ] = on_conn_req;
 	handlers.fn[TT_CTL_CONN_REP] = on_conn_rep;
 	handlers.fn[TT_CTL_STUCK] = tt_stuck_msg;

@@ -287,6 +287,27 @@ int tutti_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config,
 
 /* ---- close ---- */
 
+static bool answered(void *arg)
+{
+	const struct tutti_request *bye = arg;
+
+	return atomic_load(&bye->state) == TT_REQ_DONE;
+}
+
+/* The answer comes in its turn, which other workers may be long away from. */
+static int say_bye(struct tutti_ps *ps)
+{
+	struct tutti_request *bye = NULL;
+	int err = tt_ps_send_accrued(ps, UINT64_MAX);
+
+	if (!err)
+		err = tt_ps_bye(ps, &bye);
+	if (err)
+		return err;
+	tt_ps_await_servers(ps, answered, bye);
+	return tutti_wait(&bye);
+}
+
 static bool served(void *arg)
 {
 	struct tutti_ps *ps = arg;
@@ -299,7 +320,7 @@ static int wait_for_workers(struct tutti_ps *ps)
 	int err;
 
 	/* Everybody, as long as one works; one that dies has left, too. */
-	tt_engine_wait(ps->comm->ctx, served, ps, TT_NEVER);
+	tt_ps_await_servers(ps, served, ps);
 	tt_wire_lock(ps->comm->ctx->wire);
 	if (ps->comm->failed == -ETIMEDOUT) /* or the others wait in it */
 		tt_comm_fail(ps->coll, -ETIMEDOUT, -1, "ps_close", 0, "", "%s", ps->comm->failure.text);
@@ -342,9 +363,23 @@ int tt_ps_settle(struct tutti_ps *ps)
 	return err ? err : end;
 }
 
+/* What was told last is that all have left. Until all that live know, who dies may be followed by a copy here. */
+static int leave_together(struct tutti_ps *ps)
+{
+	int err;
+
+	if (!tt_vote_fits(ps->comm)) {
+		err = atomic_load(&ps->coll->failed) ? 0 : tutti_barrier(ps->coll);
+		return ps->dead ? 0 : err;
+	}
+	err = tt_ps_last_meeting(ps);
+	tt_ps_server_stop(ps);
+	(void)tt_ps_settle_own(ps); /* what a copy that took over has told those who had left */
+	return err;
+}
+
 int tutti_ps_close(struct tutti_ps *ps)
 {
-	struct tutti_request *bye = NULL;
 	int err = 0, end;
 
 	if (!ps)
@@ -356,22 +391,16 @@ int tutti_ps_close(struct tutti_ps *ps)
 	if (ps->tasks)
 		return tt_fail(-EBUSY, "tutti_ps_close: %d requests have not been waited for",
 			       ps->tasks);
-	if (ps->my_worker >= 0) {
-		err = tt_ps_send_accrued(ps, UINT64_MAX);
-		if (!err)
-			err = tt_ps_bye(ps, &bye);
-		if (!err)
-			err = tutti_wait(&bye);
-	}
+	if (ps->my_worker >= 0)
+		err = say_bye(ps);
 	end = wait_for_workers(ps);
 	err = err ? err : end;
 	end = tt_ps_settle(ps);
 	err = err ? err : end;
-	/* what was told last is that all have left; where nobody is missing all end together */
-	end = atomic_load(&ps->comm->failed) || atomic_load(&ps->coll->failed) ? 0
-									       : tutti_barrier(ps->coll);
-	if (!err && !ps->dead)
-		err = end;
+	if (!atomic_load(&ps->comm->failed)) {
+		end = leave_together(ps);
+		err = err ? err : end;
+	}
 	if (!err)
 		err = tt_ps_refusal(ps);
 	tt_ps_free(ps);

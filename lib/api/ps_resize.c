@@ -461,6 +461,30 @@ static int start(struct tt_ps_resize *r)
 	return err;
 }
 
+/*
+ * Who only serves has come to serve until the workers come, however long they are at work. From the first of them on there is a
+ * deadline: his, which fails the call on all ranks.
+ */
+static bool only_serves(const struct tutti_ps *old)
+{
+	bool worker = false;
+	int w;
+
+	if (!old || old->my_worker >= 0)
+		return false;
+	tt_wire_lock(old->comm->ctx->wire);
+	for (w = 0; w < old->nworkers; w++)
+		worker = worker || !old->worker_lost[w];
+	worker = worker && !atomic_load(&old->comm->failed);
+	tt_wire_unlock(old->comm->ctx->wire);
+	return worker;
+}
+
+static int arrive(const struct tt_ps_resize *r, int mine)
+{
+	return only_serves(r->old) ? tt_agree_patient(r->comm, TT_PS_RESIZE, mine) : tt_ps_resize_agree(r, mine);
+}
+
 static int steps(struct tt_ps_resize *r, const struct tutti_ps_config *config)
 {
 	int err = meet(r, config);
@@ -586,7 +610,7 @@ int tutti_ps_resize(struct tutti_ps *ps, struct tutti_comm *comm,
 	r.clock = calloc(n, sizeof(*r.clock));
 	err = r.was && r.rank_of && r.clock ? read_arguments(&r, config, newps)
 					    : tt_fail(-ENOMEM, "no memory for " TT_PS_RESIZE);
-	err = tt_ps_resize_agree(&r, err);
+	err = arrive(&r, err);
 	if (!err)
 		err = steps(&r, config);
 	err = vote(&r, err);

@@ -148,11 +148,10 @@ static int go_on(struct tutti_ps *ps, const struct tt_ps_reply *met)
 			t->places = fresh[i];
 		}
 		tt_ps_downpour_forget(t);
+		tt_ps_forget_versions(t);
 		for (s = 0; s < ps->nservers; s++)
-			for (b = 0; b < t->part[s].blocks; b++) {
+			for (b = 0; b < t->part[s].blocks; b++)
 				tt_ps_floor(t, s, b, met[s].restored);
-				t->track[s].version[b] = TT_PS_NOWHERE;
-			}
 	}
 	ps->clock = ps->my_worker < TT_PS_CLOCKS ? met->clock[ps->my_worker] : met->min_clock;
 	for (s = 0; s < ps->nservers; s++)

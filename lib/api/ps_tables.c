@@ -67,9 +67,8 @@ static int check_modes(const struct tutti_ps *ps, const struct tutti_ps_table *t
 	if (o->softsync && ps->staleness >= 0)
 		return tt_fail(-EINVAL, "a table's options: softsync is for TUTTI_PS_ASYNC, and the "
 					"staleness is %d", ps->staleness);
-	if (o->staleness_aware && (t->rows || ps->staleness == 0))
-		return tt_fail(-EINVAL, "a table's options: staleness_aware is for dense tables, and for a "
-					"staleness other than 0");
+	if (o->staleness_aware && ps->staleness == 0)
+		return tt_fail(-EINVAL, "a table's options: staleness_aware is for a staleness other than 0");
 	if (o->staleness_aware && o->rule != TUTTI_PS_SUM && o->rule != TUTTI_PS_SGD &&
 	    o->rule != TUTTI_PS_MOMENTUM && o->rule != TUTTI_PS_NESTEROV)
 		return tt_fail(-EINVAL, "a table's options: staleness_aware divides the rate, which rule %s "

@@ -24,7 +24,7 @@ static const struct key {
 	KEY(error_after, NUMBER), KEY(die_after, NUMBER),  KEY(finish, FLAG),
 	KEY(max_put, NUMBER),	  KEY(flip, CHANCE),	   KEY(flip_after, NUMBER),
 	KEY(rank, RANK),	  KEY(alloc, NUMBER),	   KEY(reg, NUMBER),
-	KEY(socket, NUMBER),
+	KEY(socket, NUMBER),	  KEY(one_place, FLAG),
 #undef KEY
 };
 #define NKEYS ((int)(sizeof(keys) / sizeof(keys[0])))

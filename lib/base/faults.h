@@ -23,6 +23,7 @@ struct tt_faults {
 	double flip;	  /* puts and gets of which one bit arrives changed */
 	uint64_t flip_after; /* this happens to the first put or get from this operation on */
 	uint64_t max_put; /* longest put or get, longer ones are refused; 0: the inner one's */
+	bool one_place;	  /* gets land in one place only: no TT_CAP_GET_HEAD */
 	/* Anywhere in the library: the call that fails, counted from 1. */
 	uint64_t alloc;	 /* of memory */
 	uint64_t reg;	 /* registrations with a transport */

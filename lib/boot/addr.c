@@ -269,6 +269,8 @@ int tt_addr_local(const char *iface, const struct sockaddr *target, struct tt_ad
 	if (!err)
 		return 0;
 	tt_addr_text(target, text, sizeof(text));
+	if (err == -EMFILE || err == -ENFILE)
+		return tt_fail(err, "the way to rank 0 at %s cannot be looked for: %s", text, strerror(-err));
 	return tt_fail(-TUTTI_EBOOT,
 		       "no network interface of this host reaches rank 0 at %s: %s; set "
 		       "TUTTI_IF or correct the address",

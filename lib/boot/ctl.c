@@ -39,6 +39,7 @@
 #include "lib/boot/ctl.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,6 +112,25 @@ static bool drop_oldest_pending(struct tt_boot *b)
 	return false;
 }
 
+/*
+ * No descriptor for whoever wants in, if there is one: the kernel looks for a descriptor first. A stranger makes
+ * room, or it is tried again a little later.
+ */
+static void no_file(struct tt_boot *b)
+{
+	struct pollfd waits = {.fd = b->listenfd, .events = POLLIN};
+
+	if (poll(&waits, 1, 0) <= 0)
+		return;
+	b->out_of_files = true;
+	if (drop_oldest_pending(b))
+		return;
+	watch(b, b->listenfd, &listen_mark, EPOLL_CTL_DEL);
+	b->listen_armed = false;
+	b->listen_again = tt_deadline_ms(100);
+	tt_warn("out of file descriptors while the ranks connect; raise 'ulimit -n'");
+}
+
 static void accept_some(struct tt_boot *b)
 {
 	struct sockaddr_storage sa;
@@ -122,13 +142,8 @@ static void accept_some(struct tt_boot *b)
 		len = sizeof(sa);
 		fd = accept4(b->listenfd, (struct sockaddr *)&sa, &len,
 			     SOCK_NONBLOCK | SOCK_CLOEXEC);
-		if (fd < 0 && (errno == EMFILE || errno == ENFILE) && !drop_oldest_pending(b)) {
-			watch(b, b->listenfd, &listen_mark, EPOLL_CTL_DEL);
-			b->listen_armed = false;
-			b->listen_again = tt_deadline_ms(100);
-			tt_warn("out of file descriptors while the ranks connect; raise 'ulimit "
-				"-n'");
-		}
+		if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+			no_file(b);
 		if (fd < 0)
 			return;
 		if (b->npending >= PENDING_MAX + b->nranks)
@@ -295,6 +310,15 @@ static void tell_all(struct tt_boot *b)
 }
 
 /* At rank 0 everybody who has joined is told; elsewhere rank 0, which then tells everybody. */
+void tt_note_files(struct tt_boot *b)
+{
+	size_t used = strlen(b->error.text);
+
+	if (b->out_of_files && !strstr(b->error.text, "ulimit -n"))
+		snprintf(b->error.text + used, sizeof(b->error.text) - used,
+			 "; rank %d was out of file descriptors: raise 'ulimit -n'", b->rank);
+}
+
 void tt_start_fail(struct tt_boot *b, int code, int rank, const char *host, const char *fmt, ...)
 {
 	va_list ap;
@@ -307,6 +331,7 @@ void tt_start_fail(struct tt_boot *b, int code, int rank, const char *host, cons
 	va_start(ap, fmt);
 	vsnprintf(b->error.text, sizeof(b->error.text), fmt, ap);
 	va_end(ap);
+	tt_note_files(b);
 	b->phase = TT_PH_FAIL;
 	b->dialer.active = false;
 	b->drain_deadline = tt_deadline_ms(LINGER_MS);

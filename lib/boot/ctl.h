@@ -116,6 +116,7 @@ struct tt_boot {
 	enum tt_phase phase;
 	int epfd, wakefd, listenfd;
 	bool listen_armed;
+	bool out_of_files; /* during the start */
 	uint64_t listen_again; /* after running out of descriptors */
 	uint64_t start_deadline, drain_deadline, last_loop;
 	uint64_t ask_at; /* params.stop, next */
@@ -152,6 +153,8 @@ void tt_ctl_add_link(struct tt_boot *b, struct tt_link *link);
 void tt_start_done(struct tt_boot *b);
 void tt_start_fail(struct tt_boot *b, int code, int rank, const char *host, const char *fmt, ...)
 	TT_PRINTF(5, 6);
+/* Whoever ran out of descriptors meanwhile says so in b->error: the others could only miss him. */
+void tt_note_files(struct tt_boot *b);
 void tt_send_error(const struct tutti_error_info *error, struct tt_link *link);
 void tt_listen_close(struct tt_boot *b);
 

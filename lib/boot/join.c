@@ -134,6 +134,7 @@ void tt_dial_timer(struct tt_boot *b, uint64_t now)
 	d->link = NULL;
 	if (given_up(b, err))
 		return;
+	b->out_of_files |= err == -EMFILE || err == -ENFILE;
 	snprintf(d->last, sizeof(d->last), "%s", strerror(-err));
 	if (b->phase == TT_PH_UP && !tt_tree_dial_failed(b, err, d->last))
 		return;
@@ -230,6 +231,7 @@ static void on_error(struct tt_boot *b, struct tt_unpack *u)
 	tt_get_str(u, e->text, sizeof(e->text));
 	if (e->code >= 0)
 		e->code = -TUTTI_EBOOT;
+	tt_note_files(b);
 	b->phase = TT_PH_END;
 }
 

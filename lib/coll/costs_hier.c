@@ -19,8 +19,8 @@ static struct tt_plan_args across_of(const struct tt_cost *c, const struct tt_pl
 	return across;
 }
 
-/* What each place does with so many elements, in slices of so many chunks. */
-static void places(struct tt_cost *c, const struct tt_plan_args *a, tt_cost_fn *cost, size_t count, int chunks)
+/* What so many places do, each with so many elements, in slices of so many chunks. */
+static void places(struct tt_cost *c, const struct tt_plan_args *a, tt_cost_fn *cost, int n, size_t count, int chunks)
 {
 	size_t most = a->chunk * (size_t)(chunks < SLICE_CHUNKS ? chunks : SLICE_CHUNKS);
 	size_t slices = tt_num_pieces(count * a->elem, a->elem, most);
@@ -29,15 +29,24 @@ static void places(struct tt_cost *c, const struct tt_plan_args *a, tt_cost_fn *
 	if (!slices)
 		return;
 	across = across_of(c, a, count / slices + (count % slices > 0));
-	tt_cost_across(c, cost, &across, tt_cost_places(c), slices);
+	tt_cost_across(c, cost, &across, n, slices);
 }
 
-/* One of them, of a vector of all. */
-static size_t part_of(const struct tt_cost *c, const struct tt_plan_args *a)
+/* Places that have a part of a vector of all: parts are of whole lines. */
+static int parts(const struct tt_cost *c, const struct tt_plan_args *a)
 {
-	size_t n = (size_t)tt_cost_places(c);
+	size_t lines = tt_num_pieces(a->count * a->elem, 1, TT_NODE_LINE), n = (size_t)tt_cost_places(c);
 
-	return a->count / n + (a->count % n > 0);
+	return (int)(lines < n ? lines : n);
+}
+
+/* The longest part; each place with one does that. */
+static void each_part(struct tt_cost *c, const struct tt_plan_args *a, tt_cost_fn *cost, int chunks)
+{
+	int n = parts(c, a);
+
+	if (n)
+		places(c, a, cost, n, a->count / (size_t)n + (a->count % (size_t)n > 0), chunks);
 }
 
 /* Every rank reads its part of all inputs of its host, and stores it in all results. */
@@ -46,7 +55,7 @@ static void levels(struct tt_cost *c, const struct tt_plan_args *a, tt_cost_fn *
 	int each = tt_cost_places(c);
 	double slice;
 
-	places(c, a, cost, part_of(c, a), chunks);
+	each_part(c, a, cost, chunks);
 	slice = tt_cost_num_slices(c) > 0 ? tt_cost_bytes(a) / tt_cost_num_slices(c) : 0;
 	tt_cost_signals(c, STEPS);
 	tt_cost_work(c, slice * IN_CACHE / 2, true, a->nranks);
@@ -126,7 +135,7 @@ static void within(struct tt_cost *c, const struct tt_plan_args *a, double copie
 
 void tt_cost_bcast_hier_binomial(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	places(c, a, tt_cost_bcast_binomial, part_of(c, a), 1);
+	each_part(c, a, tt_cost_bcast_binomial, 1);
 	within(c, a, tt_cost_bytes(a), 0);
 }
 
@@ -141,7 +150,7 @@ void tt_cost_bcast_hier_leader(struct tt_cost *c, const struct tt_plan_args *a)
 
 void tt_cost_reduce_hier_binomial(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	places(c, a, tt_cost_reduce_binomial, part_of(c, a), 1);
+	each_part(c, a, tt_cost_reduce_binomial, 1);
 	within(c, a, 0, tt_cost_bytes(a) * IN_CACHE);
 }
 
@@ -159,13 +168,13 @@ void tt_cost_allgather_hier_ring(struct tt_cost *c, const struct tt_plan_args *a
 	int each = tt_cost_places(c);
 
 	tt_cost_one_way(c); /* where a rank has several places it has but one block */
-	places(c, a, tt_cost_allgather_ring, a->count, 1);
+	places(c, a, tt_cost_allgather_ring, each, a->count, 1);
 	within(c, a, (double)tt_cost_hosts(c) * (each - 1) * tt_cost_bytes(a), 0);
 }
 
 void tt_cost_reduce_scatter_hier_ring(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	places(c, a, tt_cost_reduce_scatter_ring, a->count, 1);
+	places(c, a, tt_cost_reduce_scatter_ring, tt_cost_places(c), a->count, 1);
 	within(c, a, 0, a->nranks * tt_cost_bytes(a) * IN_CACHE);
 }
 

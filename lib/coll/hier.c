@@ -134,10 +134,15 @@ void tt_hier_combine(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, s
 		tt_copy(b, dst, a, len);
 }
 
-void tt_hier_push(struct tt_hier *h, size_t off, size_t len)
+void tt_hier_store(struct tt_hier *h, struct tt_ref from, size_t off, size_t len)
 {
 	if (len && tt_hier_size(h->a) > 1)
-		tt_push(h->b, TT_ALL_RANKS, TT_RECVBUF(off), TT_RECVBUF(off), len);
+		tt_push(h->b, TT_ALL_RANKS, TT_RECVBUF(off), from, len);
+}
+
+void tt_hier_push(struct tt_hier *h, size_t off, size_t len)
+{
+	tt_hier_store(h, TT_RECVBUF(off), off, len);
 }
 
 static void add_slices(struct tt_hier *h, tt_hier_fn *slice)

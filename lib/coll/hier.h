@@ -86,6 +86,7 @@ struct tt_hier {
 	int lanes, lane;  /* how many; where the builder is */
 	struct tt_span *scratch; /* of each lane */
 	size_t *counts, *displs; /* room for those of a v form across */
+	struct tt_ref result;	 /* where the caller of tt_hier_lanes wants one, if that is its own business */
 	struct tt_plan *plan;	 /* of the last slice */
 };
 /* Does a slice, all of which that are not empty have. */
@@ -102,7 +103,8 @@ bool tt_hier_slice(struct tt_hier *h, const struct tt_plan_args *across, struct 
 		   size_t bytes, size_t *more);
 /* What all inputs of this host have there, combined in order of rank. */
 void tt_hier_combine(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, size_t len);
-/* What is stored in the recvbufs of the others of this host, at the same offset. */
+/* What is stored in the others of this host, at an offset in what they have published; out of recvbuf at the same one. */
+void tt_hier_store(struct tt_hier *h, struct tt_ref from, size_t off, size_t len);
 void tt_hier_push(struct tt_hier *h, size_t off, size_t len);
 /* The part of a vector that who is at a place is in charge of; a slice of it; the length of the longest. */
 struct tt_span tt_hier_part(const struct tt_hier *h, int place, size_t slice);

@@ -217,6 +217,11 @@ static void report(struct tutti_comm *comm)
 	drive(comm);
 }
 
+bool tt_vote_fits(const struct tutti_comm *comm)
+{
+	return bits_of(comm->size) <= BITS_MAX;
+}
+
 int tt_vote_begin(struct tutti_comm *comm, const struct tt_ballot *mine)
 {
 	struct tt_vote *v;
@@ -228,7 +233,7 @@ int tt_vote_begin(struct tutti_comm *comm, const struct tt_ballot *mine)
 	if (comm->vote)
 		return tt_fail(-EBUSY,
 			       "another agreement of the communicator did not end; repeat that");
-	if (bits_of(comm->size) > BITS_MAX)
+	if (!tt_vote_fits(comm))
 		return tt_fail(-EINVAL, "a communicator of %d ranks is too large to agree",
 			       comm->size);
 	v = new_vote(comm->size);
@@ -248,6 +253,16 @@ int tt_vote_begin(struct tutti_comm *comm, const struct tt_ballot *mine)
 bool tt_vote_over(const struct tutti_comm *comm)
 {
 	return comm->vote->decided;
+}
+
+bool tt_vote_collects(const struct tutti_comm *comm)
+{
+	return coordinator(comm) == comm->rank;
+}
+
+bool tt_vote_came(const struct tutti_comm *comm, int rank)
+{
+	return bit(comm->vote->state, rank);
 }
 
 void tt_vote_end(struct tutti_comm *comm, struct tt_ballot *decision, unsigned char *left_out)

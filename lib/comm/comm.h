@@ -313,6 +313,11 @@ enum tt_vote_kind { TT_VOTE_AND = 1, TT_VOTE_OR, TT_VOTE_SHRINK, TT_VOTE_GROW };
 /* Begin. -EBUSY: another one of comm is under way. */
 int tt_vote_begin(struct tutti_comm *comm, const struct tt_ballot *mine);
 bool tt_vote_over(const struct tutti_comm *comm);
+/* Of the one under way: this rank collects; and then, a rank of comm has come. */
+bool tt_vote_collects(const struct tutti_comm *comm);
+bool tt_vote_came(const struct tutti_comm *comm, int rank);
+/* A communicator can be too large. */
+bool tt_vote_fits(const struct tutti_comm *comm);
 /* End it: with the decision and, by rank of comm, who is left out (bits; may be NULL); or give up. */
 void tt_vote_end(struct tutti_comm *comm, struct tt_ballot *decision, unsigned char *left_out);
 void tt_vote_drop(struct tutti_comm *comm);

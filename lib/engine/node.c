@@ -234,10 +234,13 @@ static int publish(struct tt_plan_req *req, enum tt_node_which which, struct tt_
 
 	if (!ref.buf || req->node->n == 1) /* nobody else is here */
 		return 0;
-	if (prefers_pool(req, req->region[ref.buf], len) && !bounce(req, which, len))
+	/* scratch is in the pool, and the plan, not the engine, copies results out of it */
+	if (ref.buf != TT_BUF_SCRATCH && prefers_pool(req, req->region[ref.buf], len) && !bounce(req, which, len))
 		return 0;
 	err = tt_node_publish(req->node->group, req->turn, which, addr, len,
 			      req->region[ref.buf], &copied);
+	if (err == -EOPNOTSUPP && ref.buf == TT_BUF_SCRATCH)
+		return tt_fail(-ENOMEM, "peers can map no more pool memory of this process");
 	if (err == -EOPNOTSUPP)
 		return bounce(req, which, len);
 	tt_wire_stats(req->r.comm->ctx->wire)->copied_bytes += copied;

@@ -28,6 +28,9 @@ void tt_plan_args_of(const struct tt_plan_args *whole, int rank, struct tt_plan_
 		a->scounts = root ? whole->scounts : NULL;
 		a->sdispls = root ? whole->sdispls : NULL;
 		break;
+	case TT_COLL_ALLGATHERV:
+		a->rdispls = whole->rdispls ? whole->rdispls + row : NULL;
+		break;
 	case TT_COLL_ALLTOALLV:
 		a->rcounts = whole->rcounts + row;
 		a->rdispls = whole->rdispls + row;

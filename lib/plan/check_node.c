@@ -17,11 +17,12 @@
 #include "lib/plan/check_int.h"
 
 #define STEPS 64 /* of a plan */
+#define CELLS 64 /* of a buffer at most, see struct rank_state; of so many bytes at least: */
+#define CELL_LEAST 64
 
 /* A touch of a part of a rank's buffer. */
 struct touch {
-	struct touch *next;
-	enum tt_buf buf;
+	uint32_t next; /* in the list: number + 1 */
 	size_t off, len;
 	bool write;
 	int lane; /* who, at its clock */
@@ -34,7 +35,12 @@ struct rank_state {
 	uint32_t *signal[STEPS];     /* the clocks of the lanes that made it, and of those before */
 	struct tt_ref reads, writes; /* published */
 	uint32_t *published[2];	     /* at these clocks; NULL: not */
-	struct touch *touches;	     /* of its buffers */
+	/*
+	 * Of its buffers, which are divided into cells: a touch is in the lists of all cells that it is a part of, so that one
+	 * of a few bytes is compared with few.
+	 */
+	uint32_t touches[TT_BUF_NET][CELLS]; /* numbers + 1 */
+	size_t cell[TT_BUF_NET]; /* bytes of one */
 	int lanes_left;
 };
 
@@ -44,6 +50,8 @@ struct ck_node {
 	uint32_t *learnt; /* what it has been told in this round */
 	uint32_t *told;	  /* with each message */
 	uint32_t *steps;  /* the memory of rank_state's signal */
+	struct touch *touches; /* of all ranks */
+	uint32_t ntouches, room;
 	struct ck_val *row;
 };
 
@@ -104,27 +112,48 @@ static bool is_over(const struct touch *t, int lane, const uint32_t *clock, cons
 	return !op || t->op == op || t->clock < clock[lane]; /* else they are of one round */
 }
 
+/* A touch of what a cell's list has; the list gets it. */
+static int touch_cell(struct tt_checker *c, uint32_t *list, const struct place *p, const struct touch *by,
+		      const uint32_t *clock)
+{
+	struct ck_node *n = c->node;
+	const struct touch *t;
+	struct touch *more;
+	uint32_t i;
+
+	for (i = *list; i; i = t->next) {
+		t = &n->touches[i - 1];
+		if (!(t->write || by->write) || t->off >= by->off + by->len || by->off >= t->off + t->len)
+			continue;
+		if (!is_over(t, by->lane, clock, by->op))
+			return fail_touch(c, p, by->op, t);
+	}
+	if (n->ntouches == n->room) {
+		more = realloc(n->touches, 2 * ((size_t)n->room + 32) * sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		n->touches = more;
+		n->room = 2 * (n->room + 32);
+	}
+	n->touches[n->ntouches] = *by;
+	n->touches[n->ntouches].next = *list;
+	*list = ++n->ntouches;
+	return 0;
+}
+
 /* By an op of a lane, or by the end of a rank's plan, at that clock. */
 static int touch(struct tt_checker *c, int lane, const struct place *p, size_t len, bool write,
 		 const struct ck_op *op, const uint32_t *clock)
 {
 	struct rank_state *owner = &c->node->rank[p->rank];
 	enum tt_buf buf = ck_real(c, p->rank, p->buf);
-	struct touch *t;
+	struct touch by = {0, p->off, len, write, lane, clock[lane], op};
+	size_t cell, last = len ? (p->off + len - 1) / owner->cell[buf] : 0;
+	int err = 0;
 
-	for (t = owner->touches; t; t = t->next) {
-		if (t->buf != buf || !(t->write || write) || t->off >= p->off + len ||
-		    p->off >= t->off + t->len)
-			continue;
-		if (!is_over(t, lane, clock, op))
-			return fail_touch(c, p, op, t);
-	}
-	t = malloc(sizeof(*t));
-	if (!t)
-		return -ENOMEM;
-	*t = (struct touch){owner->touches, buf, p->off, len, write, lane, clock[lane], op};
-	owner->touches = t;
-	return 0;
+	for (cell = p->off / owner->cell[buf]; !err && len && cell <= last; cell++)
+		err = touch_cell(c, &owner->touches[buf][cell], p, &by, clock);
+	return err;
 }
 
 static int touch_op(struct tt_checker *c, const struct place *p, bool write, const struct ck_op *op)
@@ -425,10 +454,16 @@ void tt_ck_node_known(struct tt_checker *c)
 					1ull << c->lanes[k].rank % 64;
 }
 
+static size_t larger(size_t a, size_t b)
+{
+	return a > b ? a : b;
+}
+
 int tt_ck_node_init(struct tt_checker *c)
 {
 	struct ck_node *n = calloc(1, sizeof(*n));
 	size_t lanes = (size_t)c->nlanes, longest = 0;
+	enum tt_buf b;
 	uint32_t i;
 	int r, s, l;
 
@@ -447,6 +482,8 @@ int tt_ck_node_init(struct tt_checker *c)
 		return -ENOMEM;
 	for (r = 0; r < c->n; r++) {
 		n->rank[r].lanes_left = c->rank_lanes[r + 1] - c->rank_lanes[r];
+		for (b = TT_BUF_SEND; b < TT_BUF_NET; b++)
+			n->rank[r].cell[b] = larger(tt_ck_buf_bytes(c, r, b) / CELLS + 1, CELL_LEAST);
 		for (s = 0; s < STEPS; s++)
 			n->rank[r].signal[s] = n->steps + ((size_t)r * STEPS + (size_t)s) * lanes;
 	}
@@ -458,18 +495,11 @@ int tt_ck_node_init(struct tt_checker *c)
 void tt_ck_node_free(struct tt_checker *c)
 {
 	struct ck_node *n = c->node;
-	int r;
 
 	if (!n)
 		return;
-	for (r = 0; n->rank && r < c->n; r++)
-		while (n->rank[r].touches) {
-			struct touch *t = n->rank[r].touches;
-
-			n->rank[r].touches = t->next;
-			free(t);
-		}
 	free(n->rank);
+	free(n->touches);
 	free(n->clock);
 	free(n->learnt);
 	free(n->told);

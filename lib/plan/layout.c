@@ -71,6 +71,11 @@ struct tt_span tt_recv_block(const struct tt_plan_args *a, int i)
 	return block(a, a->rcounts, a->rdispls, i);
 }
 
+struct tt_span tt_packed_block(const struct tt_plan_args *a, int i)
+{
+	return block(a, a->rcounts, NULL, i);
+}
+
 static size_t extent(const struct tt_plan_args *a, const size_t *counts, const size_t *displs)
 {
 	size_t most = 0, end = 0;

@@ -377,6 +377,8 @@ struct tt_span {
  */
 struct tt_span tt_send_block(const struct tt_plan_args *a, int i);
 struct tt_span tt_recv_block(const struct tt_plan_args *a, int i);
+/* Where a block of the result would be if they followed one another: the same on all ranks that know the counts. */
+struct tt_span tt_packed_block(const struct tt_plan_args *a, int i);
 /* Bytes of this rank's sendbuf and recvbuf that the call may touch; 0: it has no such buffer. */
 size_t tt_send_bytes(const struct tt_plan_args *a);
 size_t tt_recv_bytes(const struct tt_plan_args *a);

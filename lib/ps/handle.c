@@ -193,6 +193,7 @@ static int with_table(struct tt_ps_server *srv, struct tt_ps_client *c, const st
 void tt_ps_handle(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
 		  const char *payload, struct tt_ps_credit *credit)
 {
+	tt_ps_say_alive(srv);
 	if (m->kind == TT_PS_CLOCK)
 		credit->status = set_clock(srv, c, m);
 	else if (m->kind == TT_PS_BYE)

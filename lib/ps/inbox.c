@@ -211,6 +211,8 @@ int tt_ps_inbox(struct tt_ps_server *srv)
 			c->stuck = !run_slot(c);
 			n += !c->stuck;
 		}
+		if (c->stuck)
+			tt_ps_waited_for(srv);
 		bury_dead(c);
 	}
 	return n;

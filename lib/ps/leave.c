@@ -2,6 +2,10 @@
 /*
  * Workers that leave. Before the first good-bye nobody waits for any: a server serves. From then on others wait in tutti_ps_close. As
  * long as one of those who are missing sends anything they are at work; when none has for TUTTI_TIMEOUT all ranks are told who they are.
+ *
+ * They wait for the servers, too, which may be long at work: a server says so, between two messages, as long as it gets
+ * on. One that is stuck, in a function of its user for example, says nothing, whichever server's copy it is stuck with: one thread runs
+ * all of a rank, its own server too (last.c).
  */
 #include <errno.h>
 
@@ -19,6 +23,7 @@ void tt_ps_leaves(struct tt_ps_client *c)
 	if (c->leaves || c->buried)
 		return;
 	c->leaves = true;
+	tt_ps_waited_for(srv);
 	srv->heard = tt_now_ns();
 	if (srv->end_at == TT_NEVER)
 		srv->end_at = srv->heard + limit(srv);
@@ -60,4 +65,27 @@ void tt_ps_find_missing(struct tt_ps_server *srv)
 	if (n && now >= srv->end_at)
 		give_up(srv, first, n);
 	tt_wire_unlock(srv->ps->comm->ctx->wire);
+}
+
+void tt_ps_waited_for(struct tt_ps_server *srv)
+{
+	srv->waited = true;
+}
+
+void tt_ps_say_alive(struct tt_ps_server *srv)
+{
+	struct tt_wire *wire = srv->ps->comm->ctx->wire;
+	uint64_t now = tt_now_ns();
+	bool first = !srv->alive_at;
+
+	if (!srv->serves || srv->published == UINT64_MAX || now < srv->alive_at)
+		return;
+	srv->alive_at = now + limit(srv) / 8;
+	if (first && !srv->waited)
+		return;
+	tt_ps_tell_clock(srv);
+	srv->alive = true;
+	tt_wire_lock(wire);
+	tt_ps_tell(srv);
+	tt_wire_unlock(wire);
 }

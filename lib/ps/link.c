@@ -151,6 +151,7 @@ static void heed(struct tt_ps_link *link)
 						   tt_ps_box_credit(ps, link->index, link->copy,
 								    TT_PS_SLOTS));
 	link->ready = true;
+	link->said++;
 	if (note->min_clock > link->min_clock)
 		link->min_clock = note->min_clock;
 	link->ended = link->ended || note->ended;
@@ -173,6 +174,7 @@ void tt_ps_link_step(struct tt_ps_link *link)
 	link->copy = next;
 	link->rank = ps->server[tt_ps_host(ps, link->index, next)];
 	link->lost = false;
+	link->said++;
 	tt_ps_cache_moved(ps, link->index);
 	if (link->note[next].rung)
 		heed(link);
@@ -209,6 +211,8 @@ static void pushed(struct tt_ps_out *out, const struct tt_ps_msg *msg, uint64_t 
 		return;
 	t = out->link->ps->table[msg->table];
 	track = &t->track[out->link->index];
+	t->taus += tau;
+	t->answered += t->rows ? msg->count : 1;
 	if (msg->kind == TT_PS_PUSH_ROWS) {
 		for (i = 0; i < msg->count; i++) {
 			block = (uint64_t)place[i] * t->width / t->block_elems;
@@ -218,8 +222,6 @@ static void pushed(struct tt_ps_out *out, const struct tt_ps_msg *msg, uint64_t 
 		}
 	} else {
 		block = msg->first / t->block_elems;
-		t->taus += tau;
-		t->answered++;
 		track->pending[block]--;
 		tt_ps_floor(t, out->link->index, block, sequence);
 		tt_ps_cache_own(t, out->link->index, block, sequence);
@@ -303,6 +305,7 @@ void tt_ps_credit_ring(struct tt_bell *bell)
 									(int)(out->number % TT_PS_SLOTS)));
 	if (b->copy != b->link->copy || !out->busy || credit->number != out->number)
 		return;
+	b->link->said++;
 	memcpy(&msg, out->staging, sizeof(msg));
 	pushed(out, &msg, credit->sequence, credit->tau);
 	if (credit->status)

@@ -21,7 +21,7 @@
 enum tt_ps_kind {
 	TT_PS_SET = 1, /* values of elements from `first` of the server's part on */
 	TT_PS_PUSH,    /* updates of them, within one block */
-	TT_PS_PUSH_ROWS, /* count places (32 bits each, to a multiple of 8 bytes), then as many rows */
+	TT_PS_PUSH_ROWS, /* count places, with row versions those, too (32 bits each, to a multiple of 8 bytes), then rows */
 	TT_PS_LOOKUP,  /* count keys; answered with their places, made if need be */
 	TT_PS_CLOCK,
 	TT_PS_BYE,
@@ -51,7 +51,7 @@ struct tt_ps_credit {
 	int64_t status;
 	uint64_t sequence; /* the first publication that contains the push; 0: none to wait for */
 	uint64_t len;	   /* of what follows */
-	uint64_t tau;	   /* versions that the push was late */
+	uint64_t tau;	   /* versions that the push was late; of rows, of all together */
 	uint64_t spare[3];
 };
 

@@ -66,6 +66,7 @@ struct tutti_ps_table {
 	size_t elem, width; /* bytes; elements of a row, 1 for a dense table */
 	uint64_t count;	    /* elements, or most rows */
 	struct tutti_ps_options opt;
+	size_t pitch;			 /* bytes of an element, or a row with its version, as it is published */
 	size_t block_elems, block_pitch; /* whole rows; bytes of a slot with its head */
 	struct tt_ps_part *part; /* by server */
 	struct tutti_win *win;
@@ -97,7 +98,7 @@ struct tt_ps_track {
 	uint64_t *floor;   /* by block: nothing older is accepted */
 	uint64_t *seen;	   /* the word of the newest publication that was read */
 	uint32_t *pending; /* pushes whose answer is not here */
-	uint32_t *version; /* dense: that was pulled last */
+	uint32_t *version; /* ~ of the one that was pulled last, by block, or by row; 0: none was. NULL: rows without */
 };
 
 /* ---- the worker's side ---- */
@@ -136,6 +137,7 @@ struct tt_ps_link {
 	struct tt_ps_back_bell note[TT_PS_CHAIN];
 	uint64_t min_clock;
 	uint64_t slowest; /* as told */
+	uint64_t said, seen, heard; /* notes and answers; up to the last look, and when there was a new one: last.c */
 	bool ended;
 };
 
@@ -300,6 +302,18 @@ static inline uint64_t tt_ps_dir_at(uint64_t block)
 {
 	return block * sizeof(uint64_t);
 }
+/* Rows are published with their versions, and pushed with those that were pulled. */
+static inline bool tt_ps_row_versions(const struct tutti_ps_table *t)
+{
+	return t->rows && t->opt.staleness_aware;
+}
+/* Of a TT_PS_PUSH_ROWS, what comes before the rows. */
+static inline size_t tt_ps_rows_head(const struct tutti_ps_table *t, size_t count)
+{
+	return (count * sizeof(uint32_t) * (tt_ps_row_versions(t) ? 2 : 1) + 7) / 8 * 8;
+}
+/* A worker has pulled nothing. */
+void tt_ps_forget_versions(struct tutti_ps_table *t);
 size_t tt_ps_dir_size(const struct tutti_ps_table *t, int server);
 uint64_t tt_ps_slot_at(const struct tutti_ps_table *t, int server, uint64_t block, unsigned slot);
 /* Where those of a server begin in the memory of the rank that has this copy. */
@@ -399,6 +413,14 @@ uint64_t tt_ps_told_min(const struct tutti_ps *ps); /* the lowest clock that all
 void tt_ps_floor(struct tutti_ps_table *t, int server, uint64_t block, uint64_t sequence);
 /* This worker's copy of a directory's word. */
 _Atomic uint64_t *tt_ps_hint(const struct tutti_ps_table *t, int server, uint64_t block);
+
+/*
+ * last.c: the end. Without the lock: wait until done, which is so when ps->comm has failed, too; a server that a worker
+ * hears nothing of fails it.
+ */
+void tt_ps_await_servers(struct tutti_ps *ps, bool (*done)(void *), void *arg);
+/* All that live are through, so nobody needs anything here any more. */
+int tt_ps_last_meeting(struct tutti_ps *ps);
 
 /* range.c: a range of a dense table, taken from all servers in turn */
 struct tt_ps_range {

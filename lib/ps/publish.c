@@ -52,15 +52,31 @@ static void know_rows(struct tt_ps_store *s, uint64_t block)
 			tt_ps_know(s, row);
 }
 
+/* Of tables with row versions. */
+static void write_rows(const struct tt_ps_store *s, uint64_t block, char *to)
+{
+	const struct tutti_ps_table *t = s->t;
+	uint64_t row = block * (t->block_elems / t->width), end = row + elems_of(s, block) / t->width, version;
+	size_t len = t->width * t->elem;
+
+	for (; row < end; row++, to += t->pitch) {
+		version = s->steps[row];
+		memcpy(to, s->values + row * len, len);
+		memcpy(to + t->pitch - sizeof(version), &version, sizeof(version));
+	}
+}
+
 static void write_slot(struct tt_ps_store *s, uint64_t block, struct tt_ps_head *head,
 		       const struct tt_ps_head *old, bool only_new)
 {
 	const struct tutti_ps_table *t = s->t;
-	size_t len = elems_of(s, block) * t->elem;
+	size_t len = elems_of(s, block) / t->width * t->pitch;
 	char *data = (char *)(head + 1);
 
 	if (only_new && t->rows)
 		write_new(s, block, data, old ? (const char *)(old + 1) : NULL);
+	else if (tt_ps_row_versions(t))
+		write_rows(s, block, data);
 	else
 		memcpy(data, s->values + block * t->block_elems * t->elem, len);
 	if (t->rows && !only_new)

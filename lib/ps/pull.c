@@ -43,6 +43,11 @@ static bool next_block(struct tt_ps_pull *pull, struct tt_ps_unit *u)
 	return true;
 }
 
+static void got_block(struct tt_ps_pull *pull, const struct tt_ps_unit *u)
+{
+	pull->task.table->track[u->server].version[u->block] = ~(uint32_t)u->landing->head.version;
+}
+
 /* It sends little or nothing; but those before it have sent when it is its turn. */
 static int pull_emit(struct tt_ps_task *task)
 {
@@ -89,6 +94,7 @@ int tt_ps_pull(struct tutti_ps_table *t, void *buf, uint64_t offset, uint64_t co
 	p->offset = offset;
 	p->count = count;
 	p->pull.next = next_block;
+	p->pull.got = got_block;
 	task->emit = pull_emit;
 	task->release = pull_release;
 	if (t->budget)

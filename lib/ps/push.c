@@ -32,7 +32,7 @@ static void send_block(struct push *push, struct tt_ps_out *out, int k)
 	msg.first = *next;
 	msg.count = (uint32_t)n;
 	msg.len = (uint32_t)(n * t->elem);
-	msg.version = t->track[k].version[block];
+	msg.version = ~t->track[k].version[block];
 	t->track[k].pending[block]++;
 	tt_ps_trace(t->ps, "push %u %d %llu %llu\n", t->index, k, (unsigned long long)block,
 		    (unsigned long long)push->task.clock);

@@ -12,7 +12,8 @@
  * newest of its block. Of one that was retired, only its head says what it contains.
  *
  * What lies near the beginning of a block, rows in particular, is read in one operation with the head, and copied; anything
- * else goes straight into the caller's buffer, and the head beside it.
+ * else goes straight into the caller's buffer: what begins near the beginning of a block in one operation with the head, and with
+ * what is between them, if the transport lets a get land in two places; else the head is read beside it.
  */
 #include <errno.h>
 #include <string.h>
@@ -36,20 +37,35 @@ static void unit_over(struct tt_win_end *end, int status)
 		tt_ps_pull_advance(&u->pull->task);
 }
 
-static void get(struct tt_ps_unit *u, void *local, size_t len, uint64_t at)
+static int rank_of(const struct tt_ps_unit *u)
+{
+	const struct tutti_ps *ps = u->pull->task.ps;
+
+	return ps->server[tt_ps_host(ps, u->server, u->copy)];
+}
+
+/* Of those bytes the first head_len go to the landing's head and on from there. */
+static void get_behind(struct tt_ps_unit *u, size_t head_len, void *local, size_t len, uint64_t at)
 {
 	struct tutti_ps_table *t = u->pull->task.table;
-	struct tt_win_access a = {.rank = t->ps->server[tt_ps_host(t->ps, u->server, u->copy)],
+	struct tt_win_access a = {.rank = rank_of(u),
 				  .local = local,
 				  .len = len,
 				  .offset = tt_ps_base_at(t, u->server, u->copy) + at,
-				  .get = true};
+				  .get = true,
+				  .head = &u->landing->head,
+				  .head_len = head_len};
 	int err;
 
 	u->pending++;
 	err = tt_win_op_start(t->win, &a, &u->end);
 	if (err)
 		unit_over(&u->end, err);
+}
+
+static void get(struct tt_ps_unit *u, void *local, size_t len, uint64_t at)
+{
+	get_behind(u, 0, local, len, at);
 }
 
 static uint64_t floor_of(const struct tt_ps_unit *u)
@@ -82,27 +98,42 @@ static size_t span_of(const struct tt_ps_unit *u)
 	return end <= TT_PS_SPAN ? end : 0;
 }
 
+/* Straight into the caller's buffer, the head with the first item near enough to it, or beside them. */
+static void read_items(struct tt_ps_unit *u, uint64_t at)
+{
+	const struct tt_ps_item *item;
+	bool beside = true, can = tt_win_gets_head(u->pull->task.table->win, rank_of(u));
+
+	u->pending++; /* until all are posted */
+	for (item = u->item; item < u->item + u->items; item++) {
+		size_t before = sizeof(struct tt_ps_head) + item->offset;
+
+		if (beside && can && item->offset <= TT_PS_SPAN) {
+			get_behind(u, before, item->local, before + item->len, at);
+			beside = false;
+		} else {
+			get(u, item->local, item->len, at + before);
+		}
+	}
+	if (beside)
+		get(u, &u->landing->head, sizeof(struct tt_ps_head), at);
+	unit_over(&u->end, 0);
+}
+
 static void read_data(struct tt_ps_unit *u)
 {
 	struct tutti_ps_table *t = u->pull->task.table;
 	uint64_t at = tt_ps_slot_at(t, u->server, u->block, u->word & 0xff);
-	size_t i;
 
 	u->state = TT_PS_READ_DATA;
 	u->floor = floor_of(u);
 	u->told = t->ps->link[u->server].min_clock;
 	u->posted = tt_now_ns();
 	u->span = span_of(u);
-	if (u->span) {
+	if (u->span)
 		get(u, &u->landing->head, sizeof(struct tt_ps_head) + u->span, at);
-		return;
-	}
-	u->pending++; /* until all are posted */
-	get(u, &u->landing->head, sizeof(struct tt_ps_head), at);
-	for (i = 0; i < u->items; i++)
-		get(u, u->item[i].local, u->item[i].len,
-		    at + sizeof(struct tt_ps_head) + u->item[i].offset);
-	unit_over(&u->end, 0);
+	else
+		read_items(u, at);
 }
 
 static void read_stamp(struct tt_ps_unit *u)
@@ -155,8 +186,8 @@ static void accept(struct tt_ps_unit *u)
 				(unsigned long long)u->block, task->ps->server[u->server]);
 	if (u->span)
 		copy_out(u);
-	if (!task->table->rows)
-		task->table->track[u->server].version[u->block] = (uint32_t)h->version;
+	if (pull->got)
+		pull->got(pull, u);
 	if (min < pull->seen.min_clock)
 		pull->seen.min_clock = min;
 	if (u->word >> 8 < pull->seen.version)

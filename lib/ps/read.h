@@ -56,6 +56,8 @@ struct tt_ps_pull {
 	struct tt_ps_task task;
 	/* Fill in server, block, item, items of the next unit; false: there are no more. */
 	bool (*next)(struct tt_ps_pull *pull, struct tt_ps_unit *unit);
+	/* It is here, and its head in its landing; may be NULL. */
+	void (*got)(struct tt_ps_pull *pull, const struct tt_ps_unit *unit);
 	bool more, busy;
 	int active;
 	uint64_t need; /* the clock that must have been reached */

@@ -16,6 +16,7 @@ struct row {
 	int server;
 	uint32_t place;
 	char *local;
+	uint64_t version; /* as it is pulled, of tables with row versions */
 };
 
 struct rows {
@@ -159,6 +160,7 @@ static bool send_rows(struct rows *rows, int k)
 	struct tt_ps_out *out = tt_ps_out_get(&task->ps->link[k]);
 	struct tt_ps_msg msg = {.kind = TT_PS_PUSH_ROWS, .table = t->index};
 	size_t *i = &rows->cursor[k], head, row = row_size(t);
+	bool versions = tt_ps_row_versions(t);
 	uint64_t block;
 	uint32_t *place, j;
 
@@ -169,11 +171,13 @@ static bool send_rows(struct rows *rows, int k)
 			rows->pick[msg.count++] = (uint32_t)*i;
 	if (!msg.count)
 		return true;
-	head = ((size_t)msg.count * sizeof(*place) + 7) / 8 * 8;
+	head = tt_ps_rows_head(t, msg.count);
 	place = (uint32_t *)(void *)(out->staging + sizeof(msg));
 	for (j = 0; j < msg.count; j++) {
 		place[j] = place_of(rows, rows->keys[rows->pick[j]]);
 		memcpy((char *)place + head + j * row, rows->buf + rows->pick[j] * row, row);
+		if (versions)
+			place[msg.count + j] = ~t->track[k].version[place[j]];
 		block = (uint64_t)place[j] * t->width / t->block_elems;
 		t->track[k].pending[block]++;
 		tt_ps_trace(t->ps, "push %u %d %llu %llu\n", t->index, k, (unsigned long long)block,
@@ -245,26 +249,47 @@ static void choose_rows(struct rows *rows)
 			rows->row[rows->reads++].local = rows->buf + i * row_size(t);
 }
 
+/* What is read of a row: it, and its version if it has one. */
+static int items_of(const struct tutti_ps_table *t)
+{
+	return tt_ps_row_versions(t) ? 2 : 1;
+}
+
 static bool next_block(struct tt_ps_pull *pull, struct tt_ps_unit *u)
 {
 	struct rows *rows = tt_container(pull, struct rows, pull);
 	struct tutti_ps_table *t = pull->task.table;
 	uint64_t per_block = t->block_elems / t->width;
-	const struct row *r = &rows->row[rows->at];
+	struct row *r = &rows->row[rows->at];
+	int items = items_of(t);
+	size_t offset;
 
 	if (rows->at == rows->reads)
 		return false;
 	u->server = r->server;
 	u->block = r->place / per_block;
-	u->item = &rows->item[rows->at];
-	for (u->items = 0; rows->at < rows->reads && r->server == u->server &&
-			   r->place / per_block == u->block;
-	     u->items++, rows->at++, r++)
-		u->item[u->items] = (struct tt_ps_item){
-			.local = r->local,
-			.offset = (size_t)(r->place % per_block) * row_size(t),
-			.len = row_size(t)};
+	u->item = &rows->item[rows->at * (size_t)items];
+	for (u->items = 0; rows->at < rows->reads && r->server == u->server && r->place / per_block == u->block;
+	     rows->at++, r++) {
+		offset = (size_t)(r->place % per_block) * t->pitch;
+		u->item[u->items++] = (struct tt_ps_item){.local = r->local, .offset = offset, .len = row_size(t)};
+		if (items > 1)
+			u->item[u->items++] = (struct tt_ps_item){.local = &r->version,
+								  .offset = offset + t->pitch - sizeof(r->version),
+								  .len = sizeof(r->version)};
+	}
 	return true;
+}
+
+static void got_versions(struct tt_ps_pull *pull, const struct tt_ps_unit *u)
+{
+	struct rows *rows = tt_container(pull, struct rows, pull);
+	uint32_t *version = pull->task.table->track[u->server].version;
+	const struct row *r = &rows->row[(size_t)(u->item - rows->item) / 2];
+	size_t i;
+
+	for (i = 0; i < u->items / 2; i++)
+		version[r[i].place] = ~(uint32_t)r[i].version;
 }
 
 static int pull_emit(struct tt_ps_task *task)
@@ -313,12 +338,12 @@ static int get_memory(struct rows *rows)
 
 	rows->cursor = calloc((size_t)t->ps->nservers, sizeof(*rows->cursor));
 	if (rows->push) {
-		rows->most = (TT_PS_BLOCK - 8) / (sizeof(uint32_t) + row_size(t));
+		rows->most = (TT_PS_BLOCK - 8) / (tt_ps_rows_head(t, 2) / 2 + row_size(t));
 		rows->pick = malloc(rows->most * sizeof(*rows->pick));
 		ok = rows->cursor && rows->pick;
 	} else {
 		rows->row = malloc((rows->n + 1) * sizeof(*rows->row));
-		rows->item = malloc((rows->n + 1) * sizeof(*rows->item));
+		rows->item = malloc((rows->n + 1) * (size_t)items_of(t) * sizeof(*rows->item));
 		ok = rows->cursor && rows->row && rows->item;
 	}
 	if (!ok)
@@ -343,6 +368,8 @@ static int start(struct tutti_ps_table *t, const uint64_t *keys, size_t n, void 
 	rows->push = push;
 	rows->create = push || t->opt.init != TUTTI_PS_UNSET;
 	rows->pull.next = next_block;
+	if (!push && tt_ps_row_versions(t))
+		rows->pull.got = got_versions;
 	err = get_memory(rows);
 	if (err) {
 		rows_release(task);

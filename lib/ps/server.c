@@ -99,12 +99,16 @@ static void *run(void *arg)
 			n += tt_ps_pass(srv[c]);
 			tt_ps_find_slow(srv[c]);
 			tt_ps_find_missing(srv[c]);
+			if (srv[c]->waited)
+				tt_ps_say_alive(srv[c]);
 			if (srv[c]->wake_at < wake_at)
 				wake_at = srv[c]->wake_at;
 			if (srv[c]->slow_at < wake_at)
 				wake_at = srv[c]->slow_at;
 			if (srv[c]->end_at < wake_at)
 				wake_at = srv[c]->end_at;
+			if (srv[c]->waited && srv[c]->alive_at < wake_at)
+				wake_at = srv[c]->alive_at;
 		}
 		tt_wire_lock(ctx->wire);
 		for (c = 0; c < ps->copies; c++)

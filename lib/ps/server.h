@@ -102,6 +102,9 @@ struct tt_ps_server {
 	uint64_t slow_at; /* workers that wait for another are told for whom */
 	int slowest;	  /* its index + 1, as it was told */
 	uint64_t heard, end_at; /* from the first good-bye on: the last message; those who are missing are looked for */
+	uint64_t alive_at; /* when it says again that it lives */
+	bool waited;	/* for it, also while nothing comes */
+	bool alive;	/* it is saying so: to those, too, who have said good-bye */
 
 	uint64_t met; /* the last meeting that all have come to */
 	int leader;
@@ -151,6 +154,12 @@ void tt_ps_find_slow(struct tt_ps_server *srv);
 /* leave.c: a worker's good-bye has come; whether those who are missing are at work, or others wait for them in vain */
 void tt_ps_leaves(struct tt_ps_client *c);
 void tt_ps_find_missing(struct tt_ps_server *srv);
+/*
+ * Workers wait for this server, so it says now and then that it lives, also when it has nothing to do. That is said, if it is
+ * time: between two messages, as it may have many before it comes to the one that is waited for.
+ */
+void tt_ps_waited_for(struct tt_ps_server *srv);
+void tt_ps_say_alive(struct tt_ps_server *srv);
 /* A message has been taken of one who is. */
 static inline void tt_ps_heard(struct tt_ps_server *srv)
 {

@@ -77,7 +77,9 @@ static int new_sums(struct tt_ps_store *s)
 	size_t units = (size_t)(t->rows ? tt_ps_units(s) : s->part->blocks) + 1;
 
 	if (t->opt.staleness_aware) {
-		s->scaled = malloc(t->block_elems * t->elem);
+		size_t most = t->rows ? t->width * (size_t)(t->opt.threads > 1 ? t->opt.threads : 1) : t->block_elems;
+
+		s->scaled = malloc(most * t->elem);
 		if (!s->scaled)
 			return -ENOMEM;
 	}
@@ -203,14 +205,34 @@ static void apply_at(const struct tt_ps_store *s, uint64_t first, size_t count, 
 		    s->state[1] ? (char *)s->state[1] + first * size : NULL, count, step);
 }
 
+/* How many versions ago that one was: TT_PS_NOWHERE, that of what was never pulled, is now. */
+static uint32_t tau_of(const struct tt_ps_store *s, uint64_t unit, uint32_t version)
+{
+	return version < s->steps[unit] ? s->steps[unit] - version : 0;
+}
+
+/* An update that was computed from values tau versions old counts for a tau-th; by this thread of a crew. */
+static const char *scale(const struct tt_ps_store *s, const char *update, size_t count, uint32_t tau, int thread)
+{
+	const void *from = update;
+	void *to;
+
+	if (!s->scaled || tau <= 1)
+		return update;
+	to = s->scaled + (size_t)thread * count * s->t->elem;
+	tt_reduce_multi(&to, 1, &from, 1, count, s->t->datatype, TUTTI_SUM, (int)tau, 0);
+	return to;
+}
+
 /* What the threads of a crew share. */
 struct shared {
 	const struct tt_ps_store *s;
 	uint64_t first; /* a range of elements, of this step */
 	size_t count;
 	uint32_t step;
-	const uint32_t *place; /* or as many rows */
+	const uint32_t *place, *version; /* or as many rows */
 	const char *update;
+	_Atomic uint64_t tau;
 };
 
 static void apply_range(void *arg, int i, int n)
@@ -227,14 +249,23 @@ static void apply_range(void *arg, int i, int n)
 /* A row is one thread's, so that its updates keep their order. */
 static void apply_rows(void *arg, int i, int n)
 {
-	const struct shared *sh = arg;
+	struct shared *sh = arg;
 	const struct tutti_ps_table *t = sh->s->t;
-	size_t j;
+	size_t row = t->width * t->elem, j;
+	uint64_t sum = 0;
+	uint32_t place, tau;
 
-	for (j = 0; j < sh->count; j++)
-		if (sh->place[j] / LINE_ELEMS % (uint32_t)n == (uint32_t)i)
-			apply_at(sh->s, (uint64_t)sh->place[j] * t->width, t->width,
-				 sh->update + j * t->width * t->elem, ++sh->s->steps[sh->place[j]]);
+	for (j = 0; j < sh->count; j++) {
+		place = sh->place[j];
+		if (place / LINE_ELEMS % (uint32_t)n != (uint32_t)i)
+			continue;
+		tau = sh->version ? tau_of(sh->s, place, sh->version[j]) : 0;
+		sum += tau;
+		apply_at(sh->s, (uint64_t)place * t->width, t->width,
+			 scale(sh->s, sh->update + j * row, t->width, tau, i),
+			 ++sh->s->steps[place]);
+	}
+	atomic_fetch_add(&sh->tau, sum);
 }
 
 /* Elements of one block, or one row. */
@@ -349,31 +380,19 @@ static void take(struct tt_ps_store *s, uint64_t first, size_t count, const char
 	}
 }
 
-/* An update that was computed from values tau versions old counts for a tau-th. */
-static const char *scale(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
-			 uint32_t tau)
-{
-	void *to = s->scaled;
-	const void *from = payload;
-
-	if (!s->scaled || tau <= 1)
-		return payload;
-	tt_reduce_multi(&to, 1, &from, 1, m->count, s->t->datatype, TUTTI_SUM, (int)tau, 0);
-	return to;
-}
-
 int tt_ps_store_push(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
 		     struct tt_ps_done *done)
 {
 	uint64_t block = m->first / s->t->block_elems;
+	uint32_t tau;
 
 	if (s->t->rows || !in_part(s, m) || block != (m->first + m->count - 1) / s->t->block_elems)
 		return -EPROTO;
 	if (!s->is_set)
 		return -ENODATA;
-	if (m->version < s->steps[block]) /* never pulled: as if just now */
-		done->tau = s->steps[block] - m->version;
-	take(s, m->first, m->count, scale(s, m, payload, done->tau), done);
+	tau = tau_of(s, block, m->version);
+	done->tau = tau;
+	take(s, m->first, m->count, scale(s, payload, m->count, tau, 0), done);
 	return 0;
 }
 
@@ -381,10 +400,11 @@ int tt_ps_store_push_rows(struct tt_ps_store *s, const struct tt_ps_msg *m, cons
 			  struct tt_ps_done *done)
 {
 	struct tutti_ps_table *t = s->t;
-	size_t head = ((size_t)m->count * sizeof(uint32_t) + 7) / 8 * 8, row = t->width * t->elem;
+	size_t head = tt_ps_rows_head(t, m->count), row = t->width * t->elem;
 	const uint32_t *place = (const uint32_t *)(const void *)payload;
+	const uint32_t *version = tt_ps_row_versions(t) ? place + m->count : NULL;
 	bool any = false;
-	uint32_t i;
+	uint32_t i, tau;
 
 	if (!t->rows || m->len != head + m->count * row)
 		return -EPROTO;
@@ -392,18 +412,25 @@ int tt_ps_store_push_rows(struct tt_ps_store *s, const struct tt_ps_msg *m, cons
 		if (place[i] >= s->nrows)
 			return -EPROTO;
 	if (s->crew && !s->sum.sums && m->count * row >= SHARED) {
-		struct shared sh = {.s = s, .place = place, .count = m->count, .update = payload + head};
+		struct shared sh = {.s = s, .place = place, .version = version, .count = m->count,
+				    .update = payload + head};
 
 		for (i = 0; i < m->count; i++)
 			tt_ps_mark(s, &s->dirty, (uint64_t)place[i] * t->width / t->block_elems);
 		tt_ps_crew_run(s->crew, apply_rows, &sh);
+		done->tau = sh.tau;
 		done->applied = true;
 		return 0;
 	}
 	for (i = 0; i < m->count; i++) {
-		take(s, (uint64_t)place[i] * t->width, t->width, payload + head + i * row, done);
+		tau = version ? tau_of(s, place[i], version[i]) : 0;
+		done->tau += tau;
+		take(s, (uint64_t)place[i] * t->width, t->width,
+		     scale(s, payload + head + i * row, t->width, tau, 0), done);
 		any = any || done->applied;
 	}
+	for (i = 0; any && s->group && i < m->count; i++) /* its answer names a publication, of all of its blocks */
+		tt_ps_mark(s, &s->dirty, (uint64_t)place[i] * t->width / t->block_elems);
 	done->applied = any;
 	return 0;
 }

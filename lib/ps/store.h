@@ -64,14 +64,14 @@ struct tt_ps_store {
 	struct tt_ps_sum sum; /* combine, and softsync */
 	uint32_t *group;      /* softsync: by block or row: updates in the sum */
 	uint32_t group_size;
-	char *scaled; /* staleness_aware: a block */
+	char *scaled; /* staleness_aware: a block, or a row for each thread */
 	struct tt_ps_crew *crew; /* options.threads; NULL: one */
 };
 
 /* What has become of a push. */
 struct tt_ps_done {
 	bool applied;
-	uint32_t tau;
+	uint64_t tau; /* of rows, of all together */
 };
 
 static inline _Atomic uint64_t *tt_ps_dir(const struct tt_ps_store *s, uint64_t block)

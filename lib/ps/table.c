@@ -94,7 +94,7 @@ static int cut(struct tutti_ps_table *t)
 			most = t->part[k].elems;
 	if (t->block_elems > most)
 		t->block_elems = most;
-	t->block_pitch = sizeof(struct tt_ps_head) + lines(t->block_elems * t->elem);
+	t->block_pitch = sizeof(struct tt_ps_head) + lines(t->block_elems / t->width * t->pitch);
 	for (k = 0; k < t->ps->nservers; k++) {
 		t->part[k].blocks = (t->part[k].elems + t->block_elems - 1) / t->block_elems;
 		if (t->part[k].blocks > UINT32_MAX) /* lists of them have 32 bits for each */
@@ -121,9 +121,12 @@ static int lay_out(struct tutti_ps_table *t)
 	t->part = calloc((size_t)ps->nservers, sizeof(*t->part));
 	if (!t->part)
 		return tt_fail(-ENOMEM, "no memory for table '%s'", t->name);
-	t->block_elems = t->opt.block / t->elem;
+	t->pitch = t->width * t->elem;
+	if (tt_ps_row_versions(t))
+		t->pitch = (t->pitch + 7) / 8 * 8 + sizeof(uint64_t);
+	t->block_elems = t->opt.block / t->pitch * t->width;
 	if (t->rows) {
-		t->block_elems = (t->block_elems > t->width ? t->block_elems / t->width : 1) * t->width;
+		t->block_elems = t->block_elems ? t->block_elems : t->width;
 		for (k = 0; k < ps->nservers; k++)
 			t->part[k].elems = tt_ps_key_room(ps->upto, ps->nservers, k, t->count) * t->width;
 	} else if (!t->block_elems) {
@@ -142,8 +145,24 @@ static int lay_out(struct tutti_ps_table *t)
 	return 0;
 }
 
+/* What has a version at a server: a block of a dense table, or a row. */
+static uint64_t versions_of(const struct tutti_ps_table *t, int server)
+{
+	return t->rows ? t->part[server].elems / t->width : t->part[server].blocks;
+}
+
+void tt_ps_forget_versions(struct tutti_ps_table *t)
+{
+	int k;
+
+	for (k = 0; k < t->ps->nservers; k++)
+		if (t->track[k].version)
+			memset(t->track[k].version, 0, versions_of(t, k) * sizeof(uint32_t));
+}
+
 static int track(struct tutti_ps_table *t)
 {
+	bool versions = !t->rows || tt_ps_row_versions(t);
 	int k, err;
 
 	t->track = calloc((size_t)t->ps->nservers, sizeof(*t->track));
@@ -151,10 +170,10 @@ static int track(struct tutti_ps_table *t)
 		t->track[k].floor = calloc(t->part[k].blocks + 1, sizeof(uint64_t));
 		t->track[k].seen = calloc(t->part[k].blocks + 1, sizeof(uint64_t));
 		t->track[k].pending = calloc(t->part[k].blocks + 1, sizeof(uint32_t));
-		t->track[k].version = malloc((t->part[k].blocks + 1) * sizeof(uint32_t));
-		if (!t->track[k].floor || !t->track[k].seen || !t->track[k].pending || !t->track[k].version)
+		t->track[k].version = versions ? calloc(versions_of(t, k) + 1, sizeof(uint32_t)) : NULL;
+		if (!t->track[k].floor || !t->track[k].seen || !t->track[k].pending ||
+		    (versions && !t->track[k].version))
 			break;
-		memset(t->track[k].version, 0xff, (t->part[k].blocks + 1) * sizeof(uint32_t));
 	}
 	if (!t->track || k < t->ps->nservers)
 		return tt_fail(-ENOMEM, "no memory for table '%s'", t->name);
@@ -176,7 +195,7 @@ static int get_memory(struct tutti_ps_table *t)
 	err = t->size ? tutti_alloc(ps->comm->ctx, t->size, (void **)&t->mem) : 0;
 	if (err)
 		return err;
-	for (c = 0; c < ps->copies && ps->my_server >= 0; c++) {
+	for (c = 0; c < ps->copies && ps->my_server >= 0 && t->mem; c++) { /* of a small one a server may have nothing */
 		k = (ps->my_server - c + ps->nservers) % ps->nservers;
 		memset(t->mem + tt_ps_base_at(t, k, c), 0, tt_ps_dir_size(t, k));
 	}

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/ps/ps.h"
 #include "lib/ps/read.h"
@@ -73,6 +74,28 @@ static const char *task_text(const struct tutti_request *r, char *buf, size_t si
 	return buf;
 }
 
+/* A server, and its rank in the world. */
+static int say_server(const struct tt_ps_link *link, char *buf, size_t size)
+{
+	const struct tutti_ps *ps = link->ps;
+	int rank = ps->comm->world[link->rank];
+
+	snprintf(buf, size, "server %d (rank %d on host %s)", link->index, rank, tt_boot_host(ps->comm->ctx->boot, rank));
+	return rank;
+}
+
+/* The first server that has not answered this worker; NULL: all have. */
+static const struct tt_ps_link *unanswered(const struct tutti_ps *ps)
+{
+	int k, j;
+
+	for (k = 0; k < ps->nservers; k++)
+		for (j = 0; j < TT_PS_SLOTS; j++)
+			if (ps->link[k].out[j].busy)
+				return &ps->link[k];
+	return NULL;
+}
+
 /* Whom a clock waits for: its rank in the world, if a server has told. */
 static int say_slowest(const struct tutti_ps *ps, char *buf, size_t size)
 {
@@ -83,11 +106,43 @@ static int say_slowest(const struct tutti_ps *ps, char *buf, size_t size)
 	for (k = 0; k < ps->nservers; k++)
 		if (ps->link[k].min_clock == min && ps->link[k].slowest)
 			break;
-	if (k == ps->nservers || n < 0 || (size_t)n >= size)
+	if (n < 0 || (size_t)n >= size)
 		return -1;
+	if (k == ps->nservers) { /* it was not looked for, or the server that would tell is stuck */
+		for (k = 0; ps->link[k].min_clock != min;)
+			k++;
+		snprintf(buf + n, size - (size_t)n, ", as ");
+		n += (int)strlen(buf + n);
+		say_server(&ps->link[k], buf + n, size - (size_t)n);
+		n += (int)strlen(buf + n);
+		snprintf(buf + n, size - (size_t)n, " told last");
+		return -1;
+	}
 	rank = ps->comm->world[ps->worker[ps->link[k].slowest - 1]];
 	snprintf(buf + n, size - (size_t)n, ": worker %d, rank %d on host %s",
 		 (int)ps->link[k].slowest - 1, rank, tt_boot_host(ps->comm->ctx->boot, rank));
+	return rank;
+}
+
+/* The server whose publication a pull waits for; NULL: none. */
+static const struct tt_ps_link *publisher(const struct tt_ps_task *task)
+{
+	const struct tt_ps_pull *pull = tt_container(task, struct tt_ps_pull, task);
+	int i;
+
+	for (i = 0; i < TT_PS_UNITS; i++)
+		if (pull->unit[i].state == TT_PS_READ_WAIT)
+			return &task->ps->link[pull->unit[i].server];
+	return NULL;
+}
+
+/* Of the server itself, or what it has not done. */
+static int say_waits(const char *what, const struct tt_ps_link *link, const char *why, char *buf, size_t size)
+{
+	char server[140] = "";
+	int rank = link ? say_server(link, server, sizeof(server)) : -1;
+
+	snprintf(buf, size, "; it waits for %s%s%s", what, link ? why : "", server);
 	return rank;
 }
 
@@ -97,7 +152,7 @@ static int task_waits(const struct tutti_request *r, char *buf, size_t size)
 	const struct tutti_ps *ps = task->ps;
 	bool pull = task->advance == tt_ps_pull_advance;
 	uint64_t need = pull ? tt_container(task, struct tt_ps_pull, task)->need : 0;
-	char slowest[140];
+	char slowest[200];
 	int rank = -1;
 
 	buf[0] = 0;
@@ -105,13 +160,15 @@ static int task_waits(const struct tutti_request *r, char *buf, size_t size)
 		rank = say_slowest(ps, slowest, sizeof(slowest));
 		snprintf(buf, size, "; it waits for clock %llu, and %s", (unsigned long long)need, slowest);
 	} else if (!task->emitted) {
-		snprintf(buf, size, "; it waits for room at a server");
+		rank = say_waits("room at a server", unanswered(ps), ", and has no answer of ", buf, size);
+	} else if (task->answers && unanswered(ps)) {
+		rank = say_waits("an answer", unanswered(ps), " of ", buf, size);
 	} else if (!task->table) {
 		rank = say_slowest(ps, slowest, sizeof(slowest));
 		snprintf(buf, size, "; this worker is at clock %llu, %s", (unsigned long long)ps->clock,
 			 slowest);
 	} else if (pull) {
-		snprintf(buf, size, "; it waits for a publication");
+		rank = say_waits("a publication", publisher(task), " of ", buf, size);
 	}
 	return rank;
 }

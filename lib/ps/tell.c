@@ -124,10 +124,11 @@ void tt_ps_tell(struct tt_ps_server *srv)
 {
 	struct tutti_ps *ps = srv->ps;
 	struct tt_ps_note note = {.slowest = (uint64_t)srv->slowest};
+	bool alive = srv->alive;
 	uint32_t i;
 	int w;
 
-	srv->kick = false;
+	srv->alive = srv->kick = false;
 	if (!srv->serves || srv->ended) /* nobody listens any more */
 		return;
 	note.ended = tt_ps_may_end(srv);
@@ -135,7 +136,7 @@ void tt_ps_tell(struct tt_ps_server *srv)
 	for (w = 0; w < ps->nworkers; w++) {
 		struct tt_ps_client *c = &srv->client[w];
 
-		if (c->dead || (c->gone && !note.ended))
+		if (c->dead || (c->gone && !note.ended && !alive))
 			continue;
 		for (i = 0; i < ps->ntables && !c->gone; i++)
 			tell_dir(c, tt_ps_store_of(srv, i));
@@ -143,7 +144,7 @@ void tt_ps_tell(struct tt_ps_server *srv)
 			srv->ended = srv->ended && !c->note_due;
 			continue;
 		}
-		c->note_due = false;
+		c->note_due = c->gone && !note.ended; /* which is told in any case */
 		c->note_busy = true;
 		note.min_clock = srv->published;
 		memcpy(tt_ps_answer(c, TT_PS_SLOTS), &note, sizeof(note));

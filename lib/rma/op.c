@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts and gets. Where the transport limits how much one of its operations moves, one of ours is several,
+ * Puts and gets. Where the transport limits how much one of its operations moves, or to where, one of ours is several,
  * each started when the one before is in place, so that the notification, which goes with the last,
  * comes after all bytes. With checksums it comes after the last, by a message, and the target compares before it counts.
  */
@@ -19,7 +19,7 @@ struct tt_win_op {
 	struct tt_win_access access;
 	uint32_t age;
 	size_t sent, piece; /* bytes that are there, and under way now */
-	struct tt_region *region;
+	struct tt_region *region, *head_region;
 	struct tt_win_end *end;
 	uint32_t token;
 	bool summed; /* it notifies, and the target compares this before */
@@ -30,6 +30,7 @@ static void op_free(struct tt_win_op *op)
 {
 	tt_list_del(&op->stalled.link);
 	tt_mem_return(op->region);
+	tt_mem_return(op->head_region);
 	op->next = op->win->free_ops;
 	op->win->free_ops = op;
 	tt_win_end(op->win, op->access.rank, op->age);
@@ -67,23 +68,57 @@ static void op_over(struct tt_win_op *op, int status)
 }
 
 /* Memory the transport can't use as it is, registered until the operation is over. */
-static int register_local(struct tt_win_op *op, int tp)
+static int register_part(struct tt_win_op *op, int tp, void *addr, size_t len, struct tt_region **region)
 {
 	struct tt_wire *wire = op->win->comm->ctx->wire;
-	const struct tt_win_access *a = &op->access;
 	int err;
 
-	if (!op->region)
-		op->region = tt_mem_borrow(tt_wire_memory(wire), a->local, a->len);
-	if (op->region && op->region->mr[tp])
+	if (!*region)
+		*region = tt_mem_borrow(tt_wire_memory(wire), addr, len);
+	if (*region && (*region)->mr[tp])
 		return 0;
-	if (op->region && op->region->once)
+	if (*region && (*region)->once)
 		return tt_fail(-EINVAL, "the local buffer can't be registered for the transport in use; "
 					"take it from tutti_alloc");
-	tt_mem_return(op->region);
-	op->region = NULL;
-	err = tt_mem_register_once(tt_wire_memory(wire), a->local, a->len, &op->region);
-	return err ? err : register_local(op, tp);
+	tt_mem_return(*region);
+	*region = NULL;
+	err = tt_mem_register_once(tt_wire_memory(wire), addr, len, region);
+	return err ? err : register_part(op, tp, addr, len, region);
+}
+
+static int register_local(struct tt_win_op *op, int tp)
+{
+	const struct tt_win_access *a = &op->access;
+	int err = a->head_len ? register_part(op, tp, a->head, a->head_len, &op->head_region) : 0;
+
+	return err ? err : register_part(op, tp, a->local, a->len - a->head_len, &op->region);
+}
+
+/* How much the next piece is, and where it begins here; returns the registration of what is at rma->local. */
+static struct tt_region *set_piece(struct tt_win_op *op, const struct tt_way *way, struct tt_rma *rma)
+{
+	const struct tt_win_access *a = &op->access;
+	size_t head = op->sent < a->head_len ? a->head_len - op->sent : 0;
+
+	op->piece = a->len - op->sent;
+	if (op->piece > way->most)
+		op->piece = way->most;
+	if (head && head < op->piece && !way->get_head)
+		op->piece = head;
+	rma->len = op->piece;
+	if (!head) {
+		rma->local = (char *)a->local + (op->sent - a->head_len);
+		return op->region;
+	}
+	rma->head = (char *)a->head + op->sent;
+	if (head >= op->piece) {
+		rma->local = rma->head;
+		return op->head_region;
+	}
+	rma->head_len = head;
+	rma->head_mr = op->head_region ? op->head_region->mr[way->index] : NULL;
+	rma->local = a->local;
+	return op->region;
 }
 
 /* The next piece. 0: started; -EAGAIN: to be tried again; else it failed. */
@@ -94,6 +129,7 @@ static int issue(struct tt_win_op *op)
 	struct tt_wire *wire = win->comm->ctx->wire;
 	const struct tt_win_part *part = &win->part[a->rank];
 	int peer = win->comm->world[a->rank], err;
+	struct tt_region *region;
 	const struct tt_way *way;
 	struct tt_rma rma;
 
@@ -108,21 +144,17 @@ static int issue(struct tt_win_op *op)
 		return tt_fail(-EOPNOTSUPP, "the window's memory at rank %d can't be reached "
 					    "over the transport in use; take it from tutti_alloc",
 			       a->rank);
-	op->piece = a->len - op->sent;
-	if (op->piece > way->most)
-		op->piece = way->most;
-	rma = (struct tt_rma){.local = (char *)a->local + op->sent,
-			      .len = op->piece,
-			      .remote = part->base + a->offset + op->sent,
+	rma = (struct tt_rma){.remote = part->base + a->offset + op->sent,
 			      .rkey = &part->rkey[way->place],
 			      .note = op->token,
 			      .flags = a->get || a->loose ? 0 : TT_RMA_REMOTE};
+	region = set_piece(op, way, &rma);
 	if (a->away)
 		rma.flags |= TT_RMA_AWAY;
 	if (a->note && !op->summed && op->sent + op->piece == a->len)
 		rma.flags |= TT_RMA_NOTE;
-	return a->get ? tt_wire_get(wire, peer, &rma, op->region, &op->wr)
-		      : tt_wire_put(wire, peer, &rma, op->region, &op->wr);
+	return a->get ? tt_wire_get(wire, peer, &rma, region, &op->wr)
+		      : tt_wire_put(wire, peer, &rma, region, &op->wr);
 }
 
 static void stall(struct tt_win_op *op)
@@ -192,7 +224,7 @@ static inline struct tt_win_op *op_new(struct tutti_win *win, const struct tt_wi
 		return NULL;
 	op->access = *access;
 	op->sent = op->piece = 0;
-	op->region = NULL; /* many need none: issue() sees */
+	op->region = op->head_region = NULL; /* many need none: issue() sees */
 	op->end = end;
 	op->token = access->token ? *access->token
 				  : (uint32_t)win->part[access->rank].token + (uint32_t)win->comm->rank;
@@ -237,6 +269,13 @@ static int refused(const struct tutti_win *win, int rank, int err)
 		return err;
 	snprintf(why, sizeof(why), "%s", tt_fail_text(err));
 	return tt_fail_rank(status, rank, NULL, "rank %d's window can't be reached: %s", rank, why);
+}
+
+bool tt_win_gets_head(struct tutti_win *win, int rank)
+{
+	const struct tt_way *way;
+
+	return !tt_wire_reach(win->comm->ctx->wire, win->comm->world[rank], &way) && way->get_head;
 }
 
 int tt_win_op_start(struct tutti_win *win, const struct tt_win_access *access,

@@ -64,6 +64,8 @@ struct tt_win_access {
 	bool away;  /* put: the target reads it next */
 	bool loose; /* put: its end says that local is free, not that the bytes are in place */
 	const uint32_t *token; /* what a note rings there; NULL: the window's count of this origin */
+	void *head; /* get: where the first head_len bytes, fewer than len, go; the others go to local */
+	size_t head_len;
 };
 
 /* Told of the end of an operation, once for each that was started with it. Under the lock. */
@@ -109,6 +111,11 @@ int tt_win_op(struct tutti_win *win, const struct tt_win_access *access);
 /* The same, under the lock, for somebody who is told of its end, perhaps before this returns. Waits for nothing. */
 int tt_win_op_start(struct tutti_win *win, const struct tt_win_access *access,
 		    struct tt_win_end *end);
+/*
+ * Whether a get with a head is one operation of the transport; else, or while that is not known, it is one after the other, and
+ * who wants no order starts two. Under the lock.
+ */
+bool tt_win_gets_head(struct tutti_win *win, int rank);
 /* Those on rank (-1: all) that wait for their turn end with status. Under the lock. */
 void tt_win_drop_stalled(struct tutti_win *win, int rank, int status);
 void tt_win_free_ops(struct tutti_win *win);

@@ -89,7 +89,8 @@ int tt_wire_atomic(struct tt_wire *wire, int peer, struct tt_atomic *at)
 {
 	at->chan = wire->chan[peer];
 	at->wr.done = atomic_done;
-	at->wr.lands = at->device ? at->result : NULL;
+	at->wr.lands[0] = at->device ? at->result : NULL;
+	at->wr.lands[1] = NULL;
 	at->asked = false;
 	tt_list_init(&at->wr.link);
 	if (at->device) {

@@ -118,7 +118,8 @@ void tt_chan_close_ep(struct tt_chan *chan, int status)
 		tt_wire_drop_events(chan->wire, NULL, wr);
 		tt_list_del(&wr->link);
 		chan->wire->inflight--;
-		tt_chan_withhold(chan, wr->lands);
+		tt_chan_withhold(chan, wr->lands[0]);
+		tt_chan_withhold(chan, wr->lands[1]);
 		wr->done(wr, status);
 	}
 }

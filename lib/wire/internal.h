@@ -306,7 +306,8 @@ static inline int tt_chan_rma(struct tt_chan *chan, struct tt_rma *rma, struct t
 	int rc;
 
 	rma->user = wr;
-	wr->lands = get ? rma->local : NULL;
+	wr->lands[0] = get ? rma->local : NULL;
+	wr->lands[1] = get && rma->head_len ? rma->head : NULL;
 	rc = get ? chan->ep->ops->get(chan->ep, rma) : chan->ep->ops->put(chan->ep, rma);
 	if (rc == TT_STARTED) {
 		tt_list_add(&chan->inflight, &wr->link);

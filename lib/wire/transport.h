@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "lib/base/env.h"
 #include "lib/base/error.h"
@@ -41,7 +42,8 @@ enum tt_tp_caps {
 	 * ep_close is no fence: what either end has begun may still land. The next endpoint to the same peer is up only
 	 * when nothing that this end began over an earlier one is left
 	 */
-	TT_CAP_LATE_WRITES = 128
+	TT_CAP_LATE_WRITES = 128,
+	TT_CAP_GET_HEAD = 256	  /* a get's first bytes can land elsewhere than the others: tt_rma.head */
 };
 
 /* A device, or the transport itself, as tutti_info shows it. */
@@ -111,7 +113,10 @@ enum tt_rma_flags {
 	TT_RMA_AWAY = 4	   /* put: a hint: the target reads it next, and the origin doesn't (tt_copy_away) */
 };
 
-/* A put or get. Remote addresses are the target's own virtual addresses on every transport. */
+/*
+ * A put or get. Remote addresses are the target's own virtual addresses on every transport. Of a get, with TT_CAP_GET_HEAD, the
+ * first head_len bytes (fewer than len) land at head, the others from local on; in no order, as all bytes of an operation.
+ */
 struct tt_rma {
 	void *local;
 	size_t len;		   /* 0 is allowed: with a note it only rings */
@@ -121,7 +126,18 @@ struct tt_rma {
 	uint32_t note;
 	unsigned flags;
 	void *user;		   /* comes back in the TT_EV_DONE event */
+	void *head;
+	size_t head_len;	   /* 0: all of it is at local */
+	struct tt_mr *head_mr;	   /* of head, as mr */
 };
+
+/* What a get brings, for transports that see it as memory. */
+static inline void tt_rma_land(const struct tt_rma *get, const void *from)
+{
+	if (get->head_len)
+		memcpy(get->head, from, get->head_len);
+	memmove(get->local, (const char *)from + get->head_len, get->len - get->head_len);
+}
 
 enum tt_amo_op { TT_AMO_ADD, TT_AMO_CAS };
 

@@ -38,7 +38,7 @@ struct tt_key {
  */
 struct tt_wr {
 	struct tt_list link; /* of the channel, while under way */
-	const void *lands;   /* where what comes back is written; NULL: nowhere. Set by the wire. */
+	const void *lands[2]; /* where what comes back is written; NULL: nowhere. Set by the wire. */
 	void (*done)(struct tt_wr *wr, int status);
 };
 
@@ -135,6 +135,7 @@ struct tt_way {
 	int index;	     /* here: of the registrations of a region */
 	size_t most;	     /* longest put or get */
 	size_t bare_put, bare_get; /* longest one whose near side needs no registration */
+	bool get_head;	     /* TT_CAP_GET_HEAD */
 };
 
 /*
@@ -265,7 +266,7 @@ void tt_wire_port_say(struct tt_wire *wire, int peer, uint32_t what, const struc
 /*
  * One-sided operations on a peer that tt_wire_reach has found. 0: started, wr->done will run (perhaps before
  * return); -EAGAIN: no room: progress and retry; other: failed. rma->user and rma->mr are filled in here from wr
- * and region.
+ * and region; rma->head_mr is the caller's.
  */
 int tt_wire_put(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_region *region,
 		struct tt_wr *wr);

@@ -125,6 +125,7 @@ int put(struct net *net, struct link *link, const void *local, size_t len, void 
 	const struct tt_rkey *rkey, int64_t note, struct op *op); /* note < 0: none */
 int get(struct net *net, struct link *link, void *local, size_t len, const void *remote,
 	const struct tt_rkey *rkey, struct op *op);
+int get_rma(struct net *net, struct link *link, const struct tt_rma *rma); /* user is a struct op */
 int amo(struct net *net, struct link *link, enum tt_amo_op kind, uint64_t operand, uint64_t compare,
 	uint64_t *result, void *remote, const struct tt_rkey *rkey, struct op *op);
 int msg(struct net *net, struct link *link, const void *data, size_t len);
@@ -145,6 +146,7 @@ void test_close_is_a_fence(void);
 void test_peer_close(void);
 void test_missing_slots(void);
 void test_arm(void);
+void test_arm_behind(void);
 /* t_data.c */
 void test_put_sizes(void);
 void test_note_values(void);
@@ -152,6 +154,7 @@ void test_zero_length(void);
 void test_many_puts(void);
 void test_flood_puts(void);
 void test_get(void);
+void test_get_head(void);
 void test_amo(void);
 void test_map(void);
 /* t_more.c */

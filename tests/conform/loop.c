@@ -117,8 +117,10 @@ static int run_rma(struct node *n)
 		there = reach(&n->rkey, r->remote, r->len, get ? TT_ACCESS_READ : TT_ACCESS_WRITE);
 	if (r->len && !there)
 		return -EACCES;
-	if (r->len)
-		memmove(get ? r->local : there, get ? there : r->local, r->len);
+	if (r->len && get)
+		tt_rma_land(r, there);
+	else if (r->len)
+		memmove(there, r->local, r->len);
 	if (!get && (r->flags & TT_RMA_NOTE)) {
 		note = node_new(NULL, TT_EV_NOTE);
 		note->ev.note = r->note;
@@ -409,7 +411,7 @@ static int loop_open(const struct tt_tp_params *params, struct tt_tp **tp)
 	if (!t)
 		return -ENOMEM;
 	t->tp.ops = &loop_transport;
-	t->tp.caps = TT_CAP_LOCAL_ANY | TT_CAP_AMO | TT_CAP_MAP | TT_CAP_REG_ANY;
+	t->tp.caps = TT_CAP_LOCAL_ANY | TT_CAP_AMO | TT_CAP_MAP | TT_CAP_REG_ANY | TT_CAP_GET_HEAD;
 	strcpy(t->tp.detail, "loop");
 	tt_list_init(&t->ops);
 	tt_list_init(&t->events);

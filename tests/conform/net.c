@@ -443,17 +443,23 @@ int put(struct net *net, struct link *link, const void *local, size_t len, void 
 	return started(op, rc == -EAGAIN ? -ETIMEDOUT : rc);
 }
 
+int get_rma(struct net *net, struct link *link, const struct tt_rma *rma)
+{
+	uint64_t deadline = wait_deadline();
+	int rc;
+
+	while ((rc = link->ep->ops->get(link->ep, rma)) == -EAGAIN && !tt_passed(deadline))
+		pump(net);
+	timeouts += rc == -EAGAIN;
+	return started(rma->user, rc == -EAGAIN ? -ETIMEDOUT : rc);
+}
+
 int get(struct net *net, struct link *link, void *local, size_t len, const void *remote,
 	const struct tt_rkey *rkey, struct op *op)
 {
 	struct tt_rma rma = rma_put(link, local, len, (void *)(uintptr_t)remote, rkey, -1, op);
-	uint64_t deadline = wait_deadline();
-	int rc;
 
-	while ((rc = link->ep->ops->get(link->ep, &rma)) == -EAGAIN && !tt_passed(deadline))
-		pump(net);
-	timeouts += rc == -EAGAIN;
-	return started(op, rc == -EAGAIN ? -ETIMEDOUT : rc);
+	return get_rma(net, link, &rma);
 }
 
 int amo(struct net *net, struct link *link, enum tt_amo_op kind, uint64_t operand, uint64_t compare,

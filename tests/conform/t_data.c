@@ -289,6 +289,45 @@ void test_get(void)
 	net_close(&net);
 }
 
+/* A get of len bytes whose first head land apart: each lands where it should, and nothing beside. */
+static void get_apart(struct net *net, struct link *l, size_t len, size_t head)
+{
+	uint8_t *first = l->node->tx.addr + 512, *rest = first + head + 513, *src = l->to->rx.addr + 64;
+	size_t k, bad = 0, room = 512 + head + 513 + (len - head) + 512;
+	struct op op;
+	struct tt_rma rma = rma_put(l, rest, len, src, &l->to->rx.mr->rkey, -1, &op);
+
+	rma.head = first;
+	rma.head_len = head;
+	rma.head_mr = rma.mr;
+	memset(l->node->tx.addr, 0x22, room);
+	fill(src, len, len + head);
+	TT_CHECK(get_rma(net, l, &rma) >= 0);
+	TT_CHECK(!settle(net, &op));
+	TT_CHECK(!memcmp(first, src, head) && !memcmp(rest, src + head, len - head));
+	for (k = 0; k < 512; k++)
+		bad += (first[-1 - (ptrdiff_t)k] != 0x22) + (first[head + k] != 0x22) + (rest[len - head + k] != 0x22);
+	TT_CHECK(!bad && first[head + 512] == 0x22);
+}
+
+void test_get_head(void)
+{
+	static const size_t sizes[][2] = {{2, 1}, {72, 64}, {4096, 4095}, {5000, 64}, {65600, 64}, {70000, 8192},
+					  {262208, 64}, {1 << 20, 500000}, {3 << 20, 64}};
+	struct net net;
+	unsigned i;
+
+	if (!net_pair(&net))
+		return;
+	if (!(net.node[0].tp->caps & TT_CAP_GET_HEAD)) {
+		net_close(&net);
+		TT_SKIP("what a get brings lands in one place");
+	}
+	for (i = 0; i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++)
+		get_apart(&net, &net.link[i % net.nlinks], sizes[i / 2][0], sizes[i / 2][1]);
+	net_close(&net);
+}
+
 static void amo_one_word(struct net *net)
 {
 	struct link *l = &net->link[0];

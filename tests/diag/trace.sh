@@ -78,6 +78,7 @@ test_prometheus_period()
 	i=0
 	until [ -s "$tmp/q.0.prom" ] || [ $i = 100 ]; do sleep 0.1; i=$((i + 1)); done
 	a=$(value operations_total "$tmp/q.0.prom")
+	exec 3<"$tmp/q.0.prom" # a reader that takes its time
 	b=$a i=0
 	until [ "$b" -gt "$a" ] || [ $i = 100 ]; do
 		sleep 0.1
@@ -87,6 +88,12 @@ test_prometheus_period()
 	kill -TERM "$(pgrep -P $wrapper)"
 	wait $wrapper
 	[ "$b" -gt "$a" ] || die "$a, then $b"
+	# It reads the file that it has opened, and that to its end.
+	cat <&3 >"$tmp/old"
+	exec 3<&-
+	old=$(value operations_total "$tmp/old")
+	[ "$old" -ge "$a" ] && [ "$old" -lt "$b" ] || die "$a, then $b, and a reader from before got '$old'"
+	[ "$(tail -n 1 "$tmp/old" | cut -d'{' -f1)" = tutti_ranks_late ] || die "it is cut: $(cat "$tmp/old")"
 }
 
 for t in trace trace_node prometheus prometheus_period; do

@@ -11,9 +11,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -170,6 +173,9 @@ static int stop_body(struct mp_job *job)
 	if (until_death(job, job->world, s->victim))
 		return 1;
 	t0 = mp_now() - t0;
+	if (job->rank == (s->victim + 1) % job->n)
+		printf("  rank %d stopped: known after %.0f ms (limit 500 ms), %s\n", s->victim, t0 * 1e3, s->env);
+	fflush(stdout);
 	TT_EXPECT(t0 < 0.5 + 1 + 2); /* the limit, a second, and a slow machine */
 	MP_OK(tutti_comm_shrink(job->world, &next));
 	TT_EXPECT(!check_sum(job, next, all & ~(1u << s->victim)));
@@ -189,12 +195,37 @@ static void stopped(void)
 	struct stop s = {0};
 
 	for (s.victim = 0; s.victim < 3; s.victim++) {
-		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm" HALF, .fn = stop_body,
-				 .arg = &s));
+		s.env = "TUTTI_TRANSPORT=shm" HALF;
+		TT_CHECK(!MP_RUN(.n = 3, .env = s.env, .fn = stop_body, .arg = &s));
+		s.env = "TUTTI_TRANSPORT=ofi" HALF;
 		if (!mp_no_ofi())
-			TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=ofi" HALF, .fn = stop_body,
-					 .arg = &s));
+			TT_CHECK(!MP_RUN(.n = 3, .env = s.env, .fn = stop_body, .arg = &s));
 	}
+}
+
+/* What is sent and not acknowledged ends a control connection after the limit, too. */
+static int unacknowledged_body(struct mp_job *job)
+{
+	struct sockaddr_storage peer;
+	int fd, ms = 0, n = 0;
+
+	TT_EXPECT(!check_sum(job, job->world, (1u << job->n) - 1));
+	for (fd = 0; fd < 256; fd++) {
+		socklen_t len = sizeof(peer), size = sizeof(ms);
+
+		if (getpeername(fd, (struct sockaddr *)&peer, &len) || peer.ss_family == AF_UNIX)
+			continue;
+		TT_EXPECT(!getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, &size) && ms == 500);
+		n++;
+	}
+	TT_EXPECT(n >= (job->rank ? 1 : job->n - 1)); /* to rank 0, and rank 0's to all */
+	mp_meet(job);
+	return 0;
+}
+
+static void unacknowledged(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm" HALF, .fn = unacknowledged_body));
 }
 
 /* A pause shorter than the limit is nothing. */
@@ -326,6 +357,66 @@ static void aborts(void)
 	munmap(a, sizeof(*a));
 }
 
+/* ---- abort by what a signal handler has noted ---- */
+
+static volatile sig_atomic_t asked;
+
+static void on_signal(int sig)
+{
+	asked = sig;
+}
+
+static void *look_out(void *arg)
+{
+	struct mp_job *job = arg;
+
+	while (!asked)
+		mp_sleep_ms(1);
+	tutti_comm_abort(job->world, asked);
+	return NULL;
+}
+
+/* Rank 1 is asked while it waits in a call: its other thread looks at the flag; or it does so itself before its next call. */
+static int asked_body(struct mp_job *job)
+{
+	struct sigaction sa = {.sa_handler = on_signal}; /* no SA_RESTART: a wait is interrupted */
+	bool in_call = *(bool *)job->arg, looks = job->rank == 1 && in_call;
+	pthread_t thread;
+	float v[4] = {0};
+	int err = 0;
+
+	TT_EXPECT(!check_sum(job, job->world, (1u << job->n) - 1));
+	TT_EXPECT(job->rank != 1 || !sigaction(SIGTERM, &sa, NULL));
+	TT_EXPECT(!looks || !pthread_create(&thread, NULL, look_out, job));
+	mp_meet(job);
+	if (!job->rank) {
+		mp_sleep_ms(in_call ? 50 : 0); /* the others wait for this rank */
+		TT_EXPECT(!kill(atomic_load(&job->shared->pid[1]), SIGTERM));
+	}
+	while (!err) {
+		if (job->rank == 1 && !in_call && asked)
+			MP_OK(tutti_comm_abort(job->world, asked));
+		err = tutti_allreduce(TUTTI_IN_PLACE, v, 4, TUTTI_FLOAT32, TUTTI_SUM, job->world);
+	}
+	MP_ERR(err, -TUTTI_EABORTED);
+	MP_SAID("rank 1 aborted the job with code 15"); /* SIGTERM */
+	if (looks)
+		pthread_join(thread, NULL);
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void asked_to(void)
+{
+	bool in_call = true;
+
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=on", .fn = asked_body, .arg = &in_call));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = asked_body, .arg = &in_call));
+	in_call = false;
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=on", .fn = asked_body, .arg = &in_call));
+}
+
 /* ---- what killed jobs leave behind disturbs no later one ---- */
 
 static int leftover_body(struct mp_job *job)
@@ -365,8 +456,10 @@ static void leftovers(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"accused", accused}, {"cut_off", cut_off}, {"stopped", stopped},     {"paused", paused},
-		{"busy", busy},	      {"aborts", aborts},   {"leftovers", leftovers}, {NULL, NULL},
+		{"accused", accused}, {"cut_off", cut_off},   {"stopped", stopped},
+		{"paused", paused},   {"unacknowledged", unacknowledged},
+		{"busy", busy},	      {"aborts", aborts},     {"asked_to", asked_to},
+		{"leftovers", leftovers}, {NULL, NULL},
 	};
 
 	return tt_test_main("cut_off", tests, argc, argv);

@@ -3,7 +3,8 @@
  * The N-th allocation, registration or new descriptor of a whole job fails (TUTTI_FAULT), for N after N: every call
  * either works, with exact results, or fails with a code and a sentence; nobody hangs or crashes, and all
  * descriptors come back (and, with AddressSanitizer, all memory). TT_TIMES above 1 takes every N, else some 6 of
- * each, over verbs 3. Then what the limits of the system do.
+ * each, over verbs 3. Then what the limits of the system do. TT_FILES=FIRST-LAST: verbs_files takes every limit
+ * from one to the other.
  */
 #include <errno.h>
 #include <sched.h>
@@ -217,6 +218,11 @@ struct limit {
 	bool may_work;
 };
 
+/* By the ranks of a job, unless NULL: errors, and those that name the limit on descriptors. */
+static struct told {
+	atomic_int errors, files;
+} *told;
+
 static int under_limit(struct mp_job *job)
 {
 	const struct limit *l = job->arg;
@@ -224,7 +230,7 @@ static int under_limit(struct mp_job *job)
 	struct tutti_error_info info = {.size = sizeof(info)};
 	struct tutti_config config = {0};
 	float *big = NULL;
-	int err, right = 1;
+	int err, right = 1, before = tt_open_fds();
 
 	tutti_set_log(NULL, NULL, TUTTI_LOG_NONE);
 	TT_EXPECT(!setrlimit((__rlimit_resource_t)l->resource, &r));
@@ -237,6 +243,10 @@ static int under_limit(struct mp_job *job)
 	if (err) {
 		TT_EXPECT(!tutti_last_error(&info) && info.text[0]);
 		printf("  rank %d: %s\n", job->rank, info.text);
+		if (told) {
+			atomic_fetch_add(&told->errors, 1);
+			atomic_fetch_add(&told->files, strstr(info.text, "ulimit -n") != NULL);
+		}
 		if (!l->says || !strstr(info.text, l->says)) {
 			fprintf(stderr, "not in it: %s\n", l->says ? l->says : "that it works");
 			return 1;
@@ -246,6 +256,7 @@ static int under_limit(struct mp_job *job)
 	if (job->ctx)
 		tutti_finalize(job->ctx);
 	job->ctx = NULL;
+	TT_EXPECT(tt_open_fds() <= before + 8); /* what libfabric and librdmacm open once and keep */
 	return 0;
 }
 
@@ -267,6 +278,20 @@ static void memlock_pool(void)
 			 .no_init = true));
 }
 
+/* So many descriptors, no more: who runs out says so, in words, and nobody waits for longer than the limits of time. */
+static void few_files(const char *env, struct limit *l)
+{
+	double begin = mp_now();
+	int failed;
+
+	memset(told, 0, sizeof(*told));
+	failed = MP_RUN(.n = 2, .env = env, .fn = under_limit, .arg = l, .no_init = true, .timeout_ms = 40000);
+	printf("  RLIMIT_NOFILE %llu, %s: %.1f s\n", (unsigned long long)l->value, env, mp_now() - begin);
+	fflush(stdout);
+	TT_CHECK(!failed);
+	TT_CHECK(!told->errors || told->files);
+}
+
 static void nofile(void)
 {
 	static struct limit tight = {RLIMIT_NOFILE, 32, "", true}, none = {RLIMIT_NOFILE, 5, "ulimit -n", false};
@@ -276,6 +301,12 @@ static void nofile(void)
 		TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_IF=lo TUTTI_TRANSPORT=ofi", .fn = under_limit,
 				 .arg = &tight, .no_init = true));
 	TT_CHECK(!MP_RUN(.n = 1, .env = "TUTTI_IF=lo", .fn = under_limit, .arg = &none, .no_init = true));
+	told = mp_shared_mem(sizeof(*told));
+	tight.says = "";
+	for (tight.value = 6; tight.value < 16; tight.value++)
+		few_files("TUTTI_IF=lo TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=2s TUTTI_INIT_TIMEOUT=1s", &tight);
+	munmap(told, sizeof(*told));
+	told = NULL;
 }
 
 /* What libibverbs and librdmacm open for themselves is not counted by TUTTI_FAULT: it runs out by the system's limit. */
@@ -285,23 +316,23 @@ static void verbs_files(void)
 		"TUTTI_TRANSPORT=verbs TUTTI_TIMEOUT=2s TUTTI_INIT_TIMEOUT=2s",
 		"TUTTI_TRANSPORT=verbs TUTTI_VERBS_CM=rdmacm TUTTI_TIMEOUT=2s TUTTI_INIT_TIMEOUT=2s"};
 	struct limit l = {RLIMIT_NOFILE, 0, "", true};
-	unsigned long long step = step_of(56, 4);
+	unsigned long long first = 8, last = 63, step = step_of(56, 4);
+	const char *range = getenv("TT_FILES");
 	size_t i;
 
 	if (mp_no_verbs())
 		TT_SKIP("%s", mp_no_verbs());
+	if (range && sscanf(range, "%llu-%llu", &first, &last) == 2)
+		step = 1;
+	told = mp_shared_mem(sizeof(*told));
 	for (i = 0; i < 2; i++)
-		for (l.value = 8; l.value < 64; l.value += step) {
-			l.says = l.value == 8 ? "ulimit -n" : ""; /* in words, where hardly one is left */
-			if (MP_RUN(.n = 2, .env = env[i], .fn = under_limit, .arg = &l, .no_init = true,
-				   .timeout_ms = 40000)) {
-				printf("  RLIMIT_NOFILE %llu, %s\n", (unsigned long long)l.value, env[i]);
-				TT_CHECK(false);
-			}
-		}
+		for (l.value = first; l.value <= last; l.value += step)
+			few_files(env[i], &l);
 	l.value = 256;
 	l.says = NULL;
-	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=verbs", .fn = under_limit, .arg = &l, .no_init = true));
+	few_files("TUTTI_TRANSPORT=verbs", &l);
+	munmap(told, sizeof(*told));
+	told = NULL;
 }
 
 /* A /dev/shm without a byte left, of a mount namespace of its own: nothing of ours is kept there. */

@@ -115,54 +115,115 @@ static void *die(void *arg)
 	return NULL;
 }
 
-enum { ALLREDUCE, BCAST, ALLGATHER, REDUCE_SCATTER, ALLTOALL, KINDS };
+enum kind {
+	ALLREDUCE, BCAST, ALLGATHER, REDUCE_SCATTER, ALLTOALL, REDUCE, GATHER, SCATTER, SCAN, BARRIER, KINDS
+};
+
+/* One call, the same at all ranks. */
+struct one {
+	enum kind kind;
+	size_t count;
+	int n, me, root, base;
+};
+
+/* Element i of what rank r puts in. */
+static int32_t part(const struct one *c, int r, size_t i)
+{
+	return c->base + r + (int32_t)i;
+}
+
+/* Element i of what this rank gets. */
+static int32_t wanted(const struct one *c, size_t i)
+{
+	size_t mine = i + (size_t)c->me * c->count;
+	int32_t sum = 0, upto = c->kind == SCAN ? c->me + 1 : c->n, r;
+
+	switch (c->kind) {
+	case BCAST:
+		return part(c, c->root, i);
+	case SCATTER:
+		return part(c, c->root, mine);
+	case ALLGATHER:
+	case GATHER:
+		return part(c, (int)(i / c->count), i % c->count);
+	case ALLTOALL:
+		return part(c, (int)(i / c->count), i % c->count + (size_t)c->me * c->count);
+	default:
+		for (r = 0; r < upto; r++)
+			sum += part(c, r, c->kind == REDUCE_SCATTER ? mine : i);
+		return sum;
+	}
+}
+
+/* How many elements this rank gets. */
+static size_t results(const struct one *c)
+{
+	switch (c->kind) {
+	case ALLGATHER:
+	case ALLTOALL:
+		return c->count * (size_t)c->n;
+	case GATHER:
+		return c->me == c->root ? c->count * (size_t)c->n : 0;
+	case REDUCE:
+		return c->me == c->root ? c->count : 0;
+	case BARRIER:
+		return 0;
+	default:
+		return c->count;
+	}
+}
+
+static int make(const struct one *c, struct tutti_comm *comm, int32_t *v, int32_t *w)
+{
+	switch (c->kind) {
+	case ALLREDUCE:
+		return tutti_allreduce(v, w, c->count, TUTTI_INT32, TUTTI_SUM, comm);
+	case BCAST:
+		return tutti_bcast(w, c->count, TUTTI_INT32, c->root, comm);
+	case ALLGATHER:
+		return tutti_allgather(v, w, c->count, TUTTI_INT32, comm);
+	case REDUCE_SCATTER:
+		return tutti_reduce_scatter_block(v, w, c->count, TUTTI_INT32, TUTTI_SUM, comm);
+	case ALLTOALL:
+		return tutti_alltoall(v, w, c->count, TUTTI_INT32, comm);
+	case REDUCE:
+		return tutti_reduce(v, w, c->count, TUTTI_INT32, TUTTI_SUM, c->root, comm);
+	case GATHER:
+		return tutti_gather(v, w, c->count, TUTTI_INT32, c->root, comm);
+	case SCATTER:
+		return tutti_scatter(v, w, c->count, TUTTI_INT32, c->root, comm);
+	case SCAN:
+		return tutti_scan(v, w, c->count, TUTTI_INT32, TUTTI_SUM, comm);
+	default:
+		return tutti_barrier(comm);
+	}
+}
 
 /*
- * One call on comm, the same at all ranks; what it gives is exact. The first one is between all pairs of ranks: it meets
- * what the communicator before has left on its way.
+ * A random call on comm; what it gives is exact. The first one is between all pairs of ranks: it meets what the
+ * communicator before has left on its way.
  */
 static int call(struct tutti_comm *comm, int32_t *v, unsigned *state, bool first)
 {
-	int n = tutti_comm_size(comm), me = tutti_comm_rank(comm),
-	    kind = first ? ALLTOALL : (int)(next_random(state) % KINDS);
-	size_t count = next_random(state) % 3 ? next_random(state) % 900
-					      : next_random(state) % LONGEST,
-	       i;
-	int root = (int)(next_random(state) % (unsigned)n), base = (int)(next_random(state) % 1000),
-	    err;
+	struct one c = {.n = tutti_comm_size(comm), .me = tutti_comm_rank(comm),
+			.kind = first ? ALLTOALL : next_random(state) % KINDS};
 	int32_t *w = v + LONGEST + 8;
+	size_t i, n;
+	int err;
 
-	count = kind == ALLREDUCE || kind == BCAST ? count + 1 : count / (size_t)n + 1;
-	for (i = 0; i < count * (kind < ALLGATHER ? 1 : (size_t)n); i++)
-		v[i] = kind == BCAST ? (me == root ? base + (int)i : -1) : base + me + (int)i;
-	switch (kind) {
-	case ALLREDUCE:
-		err = tutti_allreduce(v, w, count, TUTTI_INT32, TUTTI_SUM, comm);
-		for (i = 0; !err && i < count; i++)
-			TT_EXPECT(w[i] == n * (base + (int)i) + n * (n - 1) / 2);
-		break;
-	case BCAST:
-		err = tutti_bcast(v, count, TUTTI_INT32, root, comm);
-		for (i = 0; !err && i < count; i++)
-			TT_EXPECT(v[i] == base + (int)i);
-		break;
-	case ALLGATHER:
-		err = tutti_allgather(v, w, count, TUTTI_INT32, comm);
-		for (i = 0; !err && i < count * (size_t)n; i++)
-			TT_EXPECT(w[i] == base + (int)(i / count) + (int)(i % count));
-		break;
-	case REDUCE_SCATTER:
-		err = tutti_reduce_scatter_block(v, w, count, TUTTI_INT32, TUTTI_SUM, comm);
-		for (i = 0; !err && i < count; i++)
-			TT_EXPECT(w[i] ==
-				  n * (base + (int)(i + (size_t)me * count)) + n * (n - 1) / 2);
-		break;
-	default:
-		err = tutti_alltoall(v, w, count, TUTTI_INT32, comm);
-		for (i = 0; !err && i < count * (size_t)n; i++)
-			TT_EXPECT(w[i] ==
-				  base + (int)(i / count) + (int)(i % count + (size_t)me * count));
+	c.count = next_random(state) % 3 ? next_random(state) % 900 : next_random(state) % LONGEST;
+	c.root = (int)(next_random(state) % (unsigned)c.n);
+	c.base = (int)(next_random(state) % 1000);
+	n = c.kind == ALLREDUCE || c.kind == BCAST || c.kind == REDUCE || c.kind == SCAN ? 1 : (size_t)c.n;
+	c.count = c.count / n + 1; /* of n blocks */
+	for (i = 0; i < c.count * n; i++) {
+		v[i] = part(&c, c.me, i);
+		w[i] = c.kind == BCAST && c.me == c.root ? v[i] : -1;
 	}
+	err = make(&c, comm, v, w);
+	n = err ? 0 : results(&c);
+	for (i = 0; i < n; i++)
+		TT_EXPECT(w[i] == wanted(&c, i));
 	atomic_fetch_add(&result->calls, !err);
 	return err;
 }
@@ -271,15 +332,17 @@ static const char *const transports[] = {
 /* The first: what the chooser takes. Those in two levels are for hosts, where they stand before one that goes round all ranks. */
 static const char *const algorithms[] = {
 	"",
-	"allreduce:ring;bcast:chain;allgather:ring;reduce_scatter_block:ring;alltoall:pairwise",
-	"allreduce:recursive_doubling;bcast:binomial;allgather:bruck;reduce_scatter_block:halving;"
-	"alltoall:bruck",
-	"allreduce:halving_doubling;bcast:scatter_allgather;allgather:recursive_doubling;reduce_"
-	"scatter_block:direct",
-	"allreduce:dbt;bcast:dbt;allgather:direct;alltoall:linear",
+	"allreduce:ring;bcast:chain;allgather:ring;reduce_scatter_block:ring;alltoall:pairwise;reduce:linear;"
+	"gather:linear;scatter:linear;scan:chain",
+	"allreduce:recursive_doubling;bcast:binomial;allgather:bruck;reduce_scatter_block:halving;alltoall:bruck;"
+	"reduce:binomial;gather:binomial;scatter:binomial;scan:doubling",
+	"allreduce:halving_doubling;bcast:scatter_allgather;allgather:recursive_doubling;"
+	"reduce_scatter_block:direct;reduce:chain",
+	"allreduce:dbt;bcast:dbt;allgather:direct;alltoall:linear;reduce:dbt",
 	"allreduce:hier_ring;bcast:hier_binomial;allgather:hier_ring;reduce_scatter_block:hier_ring;"
-	"allreduce:single_master",
-	"allreduce:hier_leader;bcast:hier_leader;allreduce:ps",
+	"alltoall:hier_pairwise;reduce:hier_binomial;gather:hier_leader;scatter:hier_leader;scan:hier_leader;"
+	"allreduce:single_master;reduce:halving_gather",
+	"allreduce:hier_leader;bcast:hier_leader;reduce:hier_leader;allreduce:ps",
 	"allreduce:hier_halving_doubling;allreduce:radix",
 	"allreduce:hier_recursive_doubling;allreduce:circulant",
 	"allreduce:hier_dbt;allreduce:circulant_rsag",

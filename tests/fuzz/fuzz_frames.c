@@ -154,7 +154,7 @@ static int at_gate(struct fz *z)
 	while (z->len && steps++ < 64 && l.state == TT_LINK_OPEN) {
 		int type = (int)fz_u(z, 1);
 		struct fz body = fz_take(z, fz_u(z, 2) % (TT_FRAME_MAX + 1));
-		unsigned char *copy = malloc(body.len + 1);
+		unsigned char *copy = malloc(body.len ? body.len : 1);
 
 		memcpy(copy, body.len ? body.p : (const uint8_t *)"", body.len);
 		l.ops->frame(&l, type, copy, body.len);
@@ -184,7 +184,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		int at = (int)(fz_u(&z, 1) % (unsigned)n), type = (int)fz_u(&z, 1);
 		struct tt_link *l = link[at];
 		struct fz body = fz_take(&z, fz_u(&z, 2) % (TT_FRAME_MAX + 1));
-		unsigned char *copy = malloc(body.len + 1); /* so that the end is an end */
+		unsigned char *copy = malloc(body.len ? body.len : 1); /* so that the end is an end */
 
 		memcpy(copy, body.len ? body.p : (const uint8_t *)"", body.len);
 		if (l->state == TT_LINK_OPEN && !l->closing)

@@ -30,6 +30,7 @@ TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_ps_save \
 	tests/mp/test_ps_copies \
 	tests/mp/test_ps_chain \
+	tests/mp/test_ps_end \
 	tests/mp/test_ps_resize \
 	tests/mp/test_ps_resize_errors \
 	tests/mp/test_ps_stale \
@@ -93,6 +94,8 @@ tests_mp_test_ps_copies_SOURCES = tests/mp/test_ps_copies.c
 tests_mp_test_ps_copies_LDADD = libttmp.la
 tests_mp_test_ps_chain_SOURCES = tests/mp/test_ps_chain.c
 tests_mp_test_ps_chain_LDADD = libttmp.la
+tests_mp_test_ps_end_SOURCES = tests/mp/test_ps_end.c
+tests_mp_test_ps_end_LDADD = libttmp.la
 tests_mp_test_ps_stale_SOURCES = tests/mp/test_ps_stale.c
 tests_mp_test_ps_stale_LDADD = libttmp.la
 tests_mp_test_ps_modes_SOURCES = tests/mp/test_ps_modes.c

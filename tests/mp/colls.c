@@ -114,13 +114,14 @@ static void extents(const struct mp_job *job, struct coll *c, size_t *send, size
 {
 	int i, n = job->n, me = job->rank;
 	bool displs = c->displs && is_v(c->kind);
+	bool mine = displs && (c->kind != C_ALLGATHERV || me % 2); /* which are each rank's own there */
 
 	for (i = 0; i < n; i++) {
 		c->scounts[i] = block(c, me, i);
 		c->counts[i] = c->kind == C_REDUCE_SCATTER ? block(c, 0, i) : block(c, i, me);
 	}
 	*send = lay_out(c, n, c->scounts, displs, c->sdispls);
-	*recv = lay_out(c, n, c->counts, displs, c->rdispls);
+	*recv = lay_out(c, n, c->counts, mine, c->rdispls);
 	if (one_block_sent(c->kind))
 		*send = c->kind == C_ALLGATHER || c->kind == C_ALLGATHERV ? block(c, me, 0)
 									  : block(c, me, c->root);

@@ -105,6 +105,15 @@ bool mp_log_has(struct mp_job *job, const char *text)
 	return has;
 }
 
+bool mp_log_await(struct mp_job *job, const char *text)
+{
+	double end = mp_now() + 10;
+
+	while (!mp_log_has(job, text) && mp_now() < end)
+		mp_sleep_ms(1);
+	return mp_log_has(job, text);
+}
+
 void mp_failed(struct mp_job *job, const char *what, int err, const char *file, int line)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};

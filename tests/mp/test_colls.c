@@ -391,7 +391,7 @@ static void node_forced(void)
 #define HOSTS "TUTTI_HOST_ID=h%h"
 
 static const char *const in_levels[] = {
-	"allreduce:hier_ring;bcast:hier_binomial;reduce:hier_binomial;allgather:hier_ring;"
+	"allreduce:hier_ring;bcast:hier_binomial;reduce:hier_binomial;allgather:hier_ring;allgatherv:hier_ring;"
 	"reduce_scatter_block:hier_ring;reduce_scatter:hier_ring;barrier:hier",
 	"allreduce:hier_leader;bcast:hier_leader;reduce:hier_leader;gather:hier_leader;scatter:hier_leader;"
 	"alltoall:hier_pairwise;scan:hier_leader;exscan:hier_leader",

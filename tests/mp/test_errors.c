@@ -224,6 +224,9 @@ static void refused(const struct refusal *r)
 			 .arg = (void *)r, .timeout_ms = 10000));
 }
 
+#define RULES "allreduce:ring;allreduce:ring;allreduce:ring;allreduce:ring;allreduce:ring;allreduce:ring;"
+
+/* Of more rules than there is room for, the first 255 characters are rules without a mistake. */
 static void bad_values(void)
 {
 	static const struct refusal r[] = {
@@ -236,6 +239,7 @@ static void bad_values(void)
 		{"TUTTI_OFI_EP=dgram", "TUTTI_OFI_EP", -EINVAL, {0}},
 		{"TUTTI_TRANSPORT=smh TUTTI_RANK=0 TUTTI_NRANKS=1", "shm", -EINVAL, {0}},
 		{"TUTTI_ALGO=bcast:rnig", "bcast", -EINVAL, {0}},
+		{"TUTTI_ALGO=allreduce:radix;" RULES RULES RULES "allreduce:ring", "255", -EINVAL, {0}},
 		{"TUTTI_RANK=5 TUTTI_NRANKS=2", "TUTTI_RANK=5", -EINVAL, {0}},
 		{"TUTTI_NRANKS=2", "TUTTI_RANK", -EINVAL, {0}},
 		{"TUTTI_RANK=0", "TUTTI_NRANKS", -EINVAL, {0}},

@@ -127,6 +127,60 @@ static void same_bits(void)
 	TT_CHECK(!MP_RUN(.n = 5, .fn = bits_body, .arg = &hosts, .no_init = true));
 }
 
+/* Unequal blocks, of which each rank decides itself where it wants them: odd ones the last first, with gaps. */
+static int own_places(struct mp_job *job, size_t unit, bool in_place)
+{
+	size_t counts[8], displs[8], at = 0, all = 0, k;
+	int i, n = job->n, me = job->rank;
+	int32_t *in, *out;
+
+	for (i = 0; i < n; i++) {
+		counts[i] = (size_t)i * unit + (i == 2 ? 0 : 3);
+		all += counts[i] + 5;
+	}
+	for (i = 0; i < n; i++) {
+		displs[me % 2 ? n - 1 - i : i] = at + (me % 2 ? 5 : 0);
+		at = displs[me % 2 ? n - 1 - i : i] + counts[me % 2 ? n - 1 - i : i];
+	}
+	MP_OK(tutti_alloc(job->ctx, all * 4, (void **)&out));
+	memset(out, 0x77, all * 4);
+	in = in_place ? out + displs[me] : malloc(counts[me] * 4);
+	for (k = 0; k < counts[me]; k++)
+		in[k] = me * 1000003 + (int32_t)k;
+	MP_OK(tutti_allgatherv(in_place ? TUTTI_IN_PLACE : in, counts[me], out, counts, displs, TUTTI_INT32,
+			       job->world));
+	for (i = 0; i < n; i++) {
+		for (k = 0; k < counts[i]; k++)
+			TT_EXPECT(out[displs[i] + k] == i * 1000003 + (int32_t)k);
+		TT_EXPECT(me % 2 == 0 || out[displs[i] - 1] == 0x77777777);
+	}
+	if (!in_place)
+		free(in);
+	MP_OK(tutti_free(out));
+	return 0;
+}
+
+static int displs_body(struct mp_job *job)
+{
+	struct tutti_config config = {0};
+	size_t unit;
+
+	setenv("TUTTI_HOST_ID", job->rank == 2 ? "alone" : "together", 1);
+	MP_OK(mp_join(job, MP_ID, &config));
+	for (unit = 1; unit < 100000; unit *= 30)
+		TT_EXPECT(!own_places(job, unit, false) && !own_places(job, unit, true));
+	MP_OK(mp_leave(job));
+	return 0;
+}
+
+static void displs(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(!MP_RUN(.n = 4, .fn = displs_body, .no_init = true,
+			 .env = "TUTTI_ALGO=allgatherv:hier_ring TUTTI_CHUNK=16K"));
+}
+
 /* ---- failures ---- */
 
 struct bad {
@@ -253,7 +307,7 @@ static void mismatch(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"counters", counters}, {"numa", numa}, {"same_bits", same_bits},
+		{"counters", counters}, {"numa", numa}, {"same_bits", same_bits}, {"displs", displs},
 		{"death", death}, {"numa_death", numa_death},
 		{"late", late},		{"mismatch", mismatch},	  {NULL, NULL},
 	};

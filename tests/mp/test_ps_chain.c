@@ -34,11 +34,7 @@ static int kill_head(struct mp_job *job)
 /* This rank goes on with the copy. */
 static bool taken_over(struct mp_job *job)
 {
-	double end = mp_now() + 10;
-
-	while (!mp_log_has(job, "its copies go on") && mp_now() < end)
-		mp_sleep_ms(1);
-	return mp_log_has(job, "its copies go on");
+	return mp_log_await(job, "its copies go on");
 }
 
 /* Rank 2 kills, all workers have seen it. */
@@ -62,18 +58,47 @@ static bool workers_meet(struct mp_job *job, int word)
 
 static bool is_gone(struct mp_job *job, int server)
 {
-	double end = mp_now() + 10;
 	char text[64];
 
 	snprintf(text, sizeof(text), "server %d (rank %d) is gone", server, server);
-	while (!mp_log_has(job, text) && mp_now() < end)
-		mp_sleep_ms(1);
-	return mp_log_has(job, text);
+	return mp_log_await(job, text);
+}
+
+/* Bells of this rank that are counted, for all to see, as they ring. */
+static struct {
+	void (*ring)(struct tt_bell *bell);
+	atomic_int *word;
+} counted;
+
+static void count(struct tt_bell *bell)
+{
+	atomic_fetch_add(counted.word, 1);
+	counted.ring(bell);
+}
+
+/* What comes to the last copy of server 0, where this rank has it, is counted. */
+static void count_log(struct mp_job *job, struct tutti_ps *ps, int workers)
+{
+	struct tt_ps_server *srv = ps->srv[ps->copies - 1];
+	int i;
+
+	counted.word = &job->shared->word[0];
+	tt_wire_lock(ps->comm->ctx->wire);
+	counted.ring = srv->log->bell.ring;
+	for (i = 0; i < workers * TT_PS_SLOTS; i++)
+		srv->log[i].bell.ring = count;
+	tt_wire_unlock(ps->comm->ctx->wire);
+}
+
+/* All that this worker has sent server 0, which has answered it, is at its last copy. */
+static bool all_there(struct mp_job *job, const struct tutti_ps *ps)
+{
+	return atomic_load(&job->shared->word[0]) >= (int)ps->link[0].sent;
 }
 
 /*
  * Whatever comes to the last copy comes late; so what was answered before it had come, by the head or by a copy between them,
- * is lost with those.
+ * is not there yet, and would be lost with those.
  */
 static int late_body(struct mp_job *job)
 {
@@ -91,11 +116,15 @@ static int late_body(struct mp_job *job)
 	MP_OK(tutti_ps_rows(ps, "r", 1, 100, TUTTI_INT64, &opt, &r));
 	while (tt_ps_server_of(ps, key))
 		key++;
+	if (job->rank == servers - 1)
+		count_log(job, ps, 1);
 	mp_meet(job);
 	if (job->rank == servers) {
 		for (i = 0; i < PUSHES; i++) {
 			MP_OK(tutti_ps_push_rows(r, &key, 1, &one, TUTTI_INT64));
+			TT_EXPECT(all_there(job, ps));
 			MP_OK(tutti_ps_push(t, &one, 0, 1, TUTTI_INT64));
+			TT_EXPECT(all_there(job, ps));
 		}
 		for (i = 0; i < servers - 1; i++)
 			TT_EXPECT(!kill(atomic_load(&job->shared->pid[i]), SIGKILL));
@@ -308,6 +337,108 @@ static void meeting(void)
 	}
 }
 
+/* At the copy's rank: bells of the second meeting at server 0. The head dies when the copy has one worker's message only. */
+static struct {
+	struct tt_ps_server *copy;
+	void (*log_ring)(struct tt_bell *bell), (*in_ring)(struct tt_bell *bell);
+	struct tt_bell *kept;
+	atomic_bool lost;
+} half;
+
+static void never_told(struct tt_win_end *end, int status)
+{
+	(void)end, (void)status;
+}
+
+/* From here on the head hears nothing of what the copy has, so it does not answer. */
+static void ring_untold(struct tt_bell *bell)
+{
+	half.copy->ack_end.over = never_told;
+	half.copy->ack_busy = true;
+	half.log_ring(bell);
+}
+
+static void lose(struct tt_bell *bell)
+{
+	(void)bell;
+	atomic_store(&half.lost, true);
+}
+
+static void keep(struct tt_bell *bell)
+{
+	half.kept = bell;
+}
+
+/* Worker 0 sends a push, a meeting, an order to save and the second meeting, worker 1 two meetings. */
+static void plan_half(struct tutti_ps *ps)
+{
+	struct tt_ps_server *copy = half.copy = ps->srv[1];
+
+	tt_wire_lock(ps->comm->ctx->wire);
+	half.log_ring = copy->log->bell.ring;
+	half.in_ring = copy->client[1].bell[1][0].bell.ring;
+	copy->log[3].bell.ring = ring_untold;
+	copy->log[TT_PS_SLOTS + 1].bell.ring = lose;
+	copy->client[1].bell[1][0].bell.ring = keep;
+	tt_wire_unlock(ps->comm->ctx->wire);
+}
+
+/* When worker 0 has sent its message again, and had time to be answered, that of worker 1 comes. */
+static void *half_watch(void *arg)
+{
+	struct tutti_ps *ps = half.copy->ps;
+	double end = mp_now() + 20, late;
+
+	while (!atomic_load(&half.lost) && mp_now() < end)
+		;
+	for (late = mp_now() + 0.2; atomic_load(&half.copy->order) < AT_SECOND_MEETING && mp_now() < late;)
+		;
+	kill_head(arg);
+	taken_over(arg);
+	mp_sleep_ms(200);
+	tt_wire_lock(ps->comm->ctx->wire);
+	half.copy->ack_busy = false;
+	half.copy->client[1].bell[1][0].bell.ring = half.in_ring;
+	if (half.kept)
+		half.in_ring(half.kept);
+	tt_wire_wake(ps->comm->ctx->wire);
+	tt_wire_unlock(ps->comm->ctx->wire);
+	return NULL;
+}
+
+/* Who is answered before the copy has heard of the other is told of the meeting before, in which nobody has led. */
+static int half_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	int64_t one = 1;
+	pthread_t thread;
+	char path[80];
+
+	snprintf(path, sizeof(path), "%s/x", job->shared->dir);
+	MP_OK(open_ps(job, 1, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 2, TUTTI_INT64, &opt, &t));
+	if (job->rank == 2)
+		MP_OK(tutti_ps_push(t, &one, 0, 1, TUTTI_INT64));
+	if (job->rank == 1)
+		plan_half(ps);
+	if (job->rank == 1)
+		TT_EXPECT(!pthread_create(&thread, NULL, half_watch, job));
+	mp_meet(job);
+	if (job->rank >= 2)
+		MP_OK(tutti_ps_save(ps, path));
+	if (job->rank == 1)
+		TT_EXPECT(!pthread_join(thread, NULL) && half.kept);
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void half_met(void)
+{
+	TT_CHECK(!MP_RUN(.n = 4, .fn = half_body, .killed = 1, .env = "TUTTI_TRANSPORT=shm", .timeout_ms = 30000));
+}
+
 /*
  * A copy that can't do what the others can: nobody does it. Here the copy of server 0 believes that a worker's clock would
  * go back, once; the second time it can, and has it when the head is gone.
@@ -447,45 +578,12 @@ static void no_memory(void)
 				 .env = "TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1"));
 }
 
-/* ---- the end ---- */
-
-#define ENDS 40
-
-/*
- * Again and again: those who serve only look at what their threads do as the last good-bye comes, when all that is before it has
- * been passed on. ThreadSanitizer sees whether they may.
- */
-static int leaving_body(struct mp_job *job)
-{
-	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
-	int64_t one[2] = {1, 1}, got[2];
-	struct tutti_ps_table *t;
-	struct tutti_ps *ps;
-	int i;
-
-	for (i = 0; i < ENDS; i++) {
-		MP_OK(open_ps(job, TUTTI_PS_ASYNC, &ps));
-		MP_OK(tutti_ps_dense(ps, "t", 2, TUTTI_INT64, &opt, &t));
-		if (job->rank == 2) {
-			MP_OK(tutti_ps_push_pull(t, one, got, 0, 2, TUTTI_INT64));
-			TT_EXPECT(got[0] == 1 && got[1] == 1);
-		}
-		MP_OK(tutti_ps_close(ps));
-	}
-	return 0;
-}
-
-static void leaving(void)
-{
-	TT_CHECK(!MP_RUN(.n = 3, .fn = leaving_body, .env = "TUTTI_TRANSPORT=shm"));
-}
-
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"answered", answered}, {"running", running}, {"groups", groups},
-					       {"meeting", meeting},   {"unable", unable},   {"deaf", deaf},
-					       {"no_memory", no_memory},
-					       {"leaving", leaving},   {NULL, NULL}};
+					       {"meeting", meeting},   {"half_met", half_met}, {"unable", unable},
+					       {"deaf", deaf},	       {"no_memory", no_memory},
+					       {NULL, NULL}};
 
 	return tt_test_main("ps_chain", tests, argc, argv);
 }

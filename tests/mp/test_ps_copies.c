@@ -318,7 +318,10 @@ static void back(void)
 			 "TUTTI_PS_VERIFY=1 TUTTI_HEARTBEAT=100ms TUTTI_HEARTBEAT_LIMIT=1s"));
 }
 
-/* ESSP: the copy that takes over goes on sending, to all, whoever relayed before; over the traces the bound is proven. */
+/*
+ * ESSP: the copy that takes over goes on sending, to all, whoever relayed before; over the traces the bound is proven. Where
+ * nobody relays, pulls wait for what is sent, and would not end if nothing was.
+ */
 static void essp(const char *transport, int tries)
 {
 	static const int staleness[] = {0, 1, TUTTI_PS_ASYNC};
@@ -327,10 +330,11 @@ static void essp(const char *transport, int tries)
 	int i;
 
 	TT_CHECK(mkdtemp(dir) != NULL);
-	snprintf(env, sizeof(env), "TUTTI_PS_TRACE=%s/t TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1 %s", dir, transport);
 	snprintf(command, sizeof(command), "%s/tutti_ps_check %s/t.* >%s/out && rm %s/t.* || { cat %s/out; false; }",
 		 build ? build : ".", dir, dir, dir, dir);
 	for (i = 0; i < tries; i++) {
+		snprintf(env, sizeof(env), "TUTTI_PS_TRACE=%s/t TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=%d %s", dir,
+			 i % 3 ? 0 : 1, transport);
 		run(env, (struct plan){.servers = 2 + i % 2, .workers = i % 3 ? 2 : 3, .copies = 2,
 				       .staleness = staleness[i % 3], .killed = 1u << i / 2 % 2, .first = i % 4 > 0,
 				       .after_us = (i + 1) * 7919 % 60000, .essp = 1});

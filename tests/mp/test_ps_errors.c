@@ -5,6 +5,7 @@
 #include "tests/mp/job.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -186,9 +187,8 @@ static void slow_update(void *value, const void *update, size_t count, enum tutt
 	(void)update;
 	(void)count;
 	(void)datatype;
-	(void)arg;
-	if (!slept)
-		mp_sleep_ms(1500);
+	if (!slept || arg)
+		mp_sleep_ms(arg ? *(int *)arg : 1500);
 	slept = true;
 }
 
@@ -210,7 +210,7 @@ static int stuck_body(struct mp_job *job)
 		err = tutti_ps_push(t, v, 0, 10, TUTTI_FLOAT32);
 	if (job->rank == 1) {
 		MP_ERR(err, -ETIMEDOUT);
-		MP_SAID("room at a server");
+		MP_SAID("room at a server, and has no answer of server 0 (rank 0 on host");
 		MP_ERR(tutti_ps_close(ps), -ETIMEDOUT);
 	} else {
 		MP_ERR(tutti_ps_close(ps), -ETIMEDOUT); /* as told by the push */
@@ -219,6 +219,60 @@ static int stuck_body(struct mp_job *job)
 	TT_EXPECT(mp_now() - begin < 10);
 	mp_meet(job); /* the server is held up by its update */
 	MP_OK(tutti_barrier(job->world)); /* the world has lost nothing */
+	return 0;
+}
+
+/*
+ * Those who close wait for a server at work, however long that takes it; one that does not get on they are told of.
+ * updates: how many there are, and the milliseconds of each.
+ */
+static int busy_body(struct mp_job *job)
+{
+	int *updates = job->arg, i;
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO, .arg = &updates[1],
+				       .rule = TUTTI_PS_CALLBACK, .update = slow_update};
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	float v = 0;
+
+	MP_OK(mp_ps_open(job, 2, TUTTI_PS_ASYNC, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 2000, TUTTI_FLOAT32, &opt, &t)); /* half of it on server 1 */
+	for (i = 0; i < updates[0] && job->rank == 2; i++)
+		MP_OK(tutti_ps_push(t, &v, 1999, 1, TUTTI_FLOAT32));
+	MP_ERR(tutti_ps_close(ps), updates[0] > 1 ? 0 : -ETIMEDOUT);
+	if (updates[0] == 1) {
+		MP_SAID("server 1 (rank 1 on host");
+		MP_OK(tutti_last_error(&info));
+		TT_EXPECT(info.rank == 1);
+	}
+	mp_meet(job);
+	MP_OK(tutti_barrier(job->world));
+	return 0;
+}
+
+/* The server itself is at work, and answers nobody, for its copy does not get on, which is the one that is named. */
+static int copy_body(struct mp_job *job)
+{
+	struct tutti_ps_config config = {.size = sizeof(config), .copies = 2, .staleness = TUTTI_PS_ASYNC,
+					 .role = job->rank < 2 ? TUTTI_PS_SERVER : TUTTI_PS_WORKER};
+	int ms = job->rank == 1 ? 1500 : 0;
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO, .arg = &ms,
+				       .rule = TUTTI_PS_CALLBACK, .update = slow_update};
+	struct tutti_request *req;
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	float v = 0;
+
+	MP_OK(tutti_ps_open(job->world, &config, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 1, TUTTI_FLOAT32, &opt, &t)); /* on server 0 */
+	if (job->rank == 2) {
+		MP_OK(tutti_ps_ipush(t, &v, 0, 1, TUTTI_FLOAT32, &req));
+		mp_sleep_ms(100);
+		raise(SIGKILL);
+	}
+	MP_ERR(tutti_ps_close(ps), -ETIMEDOUT);
+	MP_SAID("server 1 (rank 1 on host");
 	return 0;
 }
 
@@ -263,6 +317,18 @@ static void missing(void)
 		TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=600ms", .fn = missing_body, .arg = &s,
 				 .timeout_ms = 15000));
 	}
+}
+
+static void stuck(void)
+{
+	static int ways[][2] = {{1, 1500}, {6, 200}};
+	int i;
+
+	for (i = 0; i < 2; i++)
+		TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=600ms", .fn = busy_body,
+				 .arg = ways[i], .timeout_ms = 15000));
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=600ms", .fn = copy_body, .killed = 4,
+			 .timeout_ms = 15000));
 }
 
 static void closing(void)
@@ -348,7 +414,7 @@ static void damaged(void)
 	int i;
 
 	for (i = 0; i < 16; i++) {
-		d->after = 100 + i;
+		d->after = 50 + i;
 		TT_CHECK(!MP_RUN(.n = 2, .no_init = true, .fn = damaged_body, .arg = d, .timeout_ms = 30000,
 				 .env = "TUTTI_TRANSPORT=fault:shm TUTTI_CHECKSUM=1 TUTTI_TIMEOUT=2s"));
 	}
@@ -360,7 +426,7 @@ static void damaged(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"deaf", deaf}, {"answers", answers}, {"closing", closing},
+		{"deaf", deaf}, {"answers", answers}, {"closing", closing}, {"stuck", stuck},
 		{"missing", missing}, {"damaged", damaged}, {NULL, NULL}};
 
 	return tt_test_main("ps_errors", tests, argc, argv);

@@ -8,27 +8,35 @@
 #include "tests/mp/job.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* ---- n-softsync and staleness-aware rates (Zhang and others, 2015) ---- */
 
 #define WORKERS 4
-#define BLOCKS 2
-#define PER_BLOCK 500
-#define N (BLOCKS * PER_BLOCK)
+#define N 1000
+#define UNITS 20 /* at most: blocks of a dense table, or rows */
 #define STEPS 60
+#define MOST (2 * UNITS) /* pushed at once */
 #define RATE 0.125f
 
-/* What the servers do, done again by every rank: versions of each block, and what each worker knows. */
+struct soft_plan {
+	int first, last; /* softsync */
+	int servers, copies, killed; /* killed: 1 + the server that is, half way; of rows only */
+};
+
+/* What the servers do, done again by every rank: versions of each unit, and what each worker knows. */
 struct oracle {
 	int size; /* of a group */
-	bool aware, momentum;
+	bool aware, momentum, rows;
+	int units, per; /* elements of one */
 	float (*past)[N]; /* by version */
 	float v[N], sum[N];
-	int version[BLOCKS], grouped[BLOCKS];
+	int version[UNITS], grouped[UNITS];
 	float known[WORKERS][N];
-	int seen[WORKERS][BLOCKS]; /* version; -1: never pulled */
+	int seen[WORKERS][UNITS]; /* version; -1: never pulled */
 	double taus[WORKERS];
 	int pushes[WORKERS];
 };
@@ -44,17 +52,31 @@ static bool pulls(int step)
 	return step % 5 == 0 || step % 7 == 3 || step % 11 == 4;
 }
 
+/* And which units, in which order: of a dense table all; of rows some, some of which a push has twice. */
+static int which(const struct oracle *o, int step, int *unit)
+{
+	int n = 0, b;
+
+	for (b = 0; b < o->units; b++)
+		if (!o->rows || (step * 3 + b * 5) % 4)
+			unit[n++] = b;
+	for (b = 0; b < o->units && o->rows && !pulls(step); b++)
+		if ((step * 3 + b * 5) % 8 == 7)
+			unit[n++] = b;
+	return n;
+}
+
 static float gradient(const struct oracle *o, int w, int step, int i)
 {
 	return 0.3f * (o->known[w][i] - (float)(i % 13)) + 0.01f * (float)((step * 31 + i * 17) % 23 - 11);
 }
 
-static void apply_block(struct oracle *o, int b)
+static void apply_unit(struct oracle *o, int b)
 {
 	float *x = o->past[o->version[b] + 1], u;
 	int i;
 
-	for (i = b * PER_BLOCK; i < (b + 1) * PER_BLOCK; i++) {
+	for (i = b * o->per; i < (b + 1) * o->per; i++) {
 		u = o->grouped[b] > 1 ? o->sum[i] / (float)o->grouped[b] : o->sum[i];
 		x[i] = o->past[o->version[b]][i];
 		if (o->momentum)
@@ -68,142 +90,198 @@ static void apply_block(struct oracle *o, int b)
 /* alpha / tau for tau >= 1, alpha for 0; the mean of c such updates. */
 static void oracle_push(struct oracle *o, int w, int step)
 {
-	int b, i, tau;
+	int unit[MOST], n = which(o, step, unit), k, b, i, tau;
 	float g;
 
-	for (b = 0; b < BLOCKS; b++) {
+	for (k = 0; k < n; k++) {
+		b = unit[k];
 		tau = o->seen[w][b] < 0 ? 0 : o->version[b] - o->seen[w][b];
-		o->taus[w] += tau;
+		o->taus[w] += o->rows && !o->aware ? 0 : tau;
 		o->pushes[w]++;
-		for (i = b * PER_BLOCK; i < (b + 1) * PER_BLOCK; i++) {
+		for (i = b * o->per; i < (b + 1) * o->per; i++) {
 			g = gradient(o, w, step, i);
 			if (o->aware && tau > 1)
 				g /= (float)tau;
 			o->sum[i] = o->grouped[b] ? o->sum[i] + g : g;
 		}
 		if (++o->grouped[b] == o->size)
-			apply_block(o, b);
+			apply_unit(o, b);
 	}
 }
 
-/* Which versions were read: every block is one of the past, whole. */
-static int find(const struct oracle *o, const float *got, int *version)
+/* Which version of a unit was read: one of the past, whole. -1: none */
+static int find(const struct oracle *o, int b, const float *got)
 {
-	int b, v;
+	int v = o->version[b];
 
-	for (b = 0; b < BLOCKS; b++) {
-		for (v = o->version[b]; v >= 0; v--)
-			if (!memcmp(o->past[v] + b * PER_BLOCK, got + b * PER_BLOCK,
-				    PER_BLOCK * sizeof(float)))
-				break;
-		if (v < 0)
-			return fprintf(stderr, "block %d is none of %d versions\n", b, o->version[b]), 1;
-		version[b] = v;
-	}
-	return 0;
+	while (v >= 0 && memcmp(o->past[v] + b * o->per, got, (size_t)o->per * sizeof(float)))
+		v--;
+	if (v < 0)
+		fprintf(stderr, "unit %d is none of %d versions\n", b, o->version[b]);
+	return v;
 }
 
 struct soft {
+	const struct soft_plan *p;
 	struct tutti_ps_table *t, *sync;
 	int number;
 };
 
-/* This worker's operation. A pull of its own push to another table says that the server has dealt with this one. */
-static int my_step(struct mp_job *job, struct soft *s, struct oracle *o, int w, int step, int *version)
+static uint64_t key_of(int b)
 {
-	float got[N], g[N];
-	int32_t one = 1;
-	int i;
+	return (uint64_t)b * 7919 + 3;
+}
 
-	if (pulls(step)) {
+static int soft_pull(struct mp_job *job, const struct soft *s, const struct oracle *o, int step, int *version)
+{
+	int unit[MOST], n = which(o, step, unit), k;
+	uint64_t key[MOST];
+	float got[N];
+
+	for (k = 0; k < n; k++)
+		key[k] = key_of(unit[k]);
+	if (o->rows)
+		MP_OK(tutti_ps_pull_rows(s->t, key, (size_t)n, got, TUTTI_FLOAT32));
+	else
 		MP_OK(tutti_ps_pull(s->t, got, 0, N, TUTTI_FLOAT32));
-		return find(o, got, version);
+	for (k = 0; k < n; k++) {
+		version[unit[k]] = find(o, unit[k], got + k * o->per);
+		TT_EXPECT(version[unit[k]] >= 0);
 	}
-	for (i = 0; i < N; i++)
-		g[i] = gradient(o, w, step, i);
-	MP_OK(tutti_ps_push(s->t, g, 0, N, TUTTI_FLOAT32));
-	MP_OK(tutti_ps_push_pull(s->sync, &one, &one, 0, 1, TUTTI_INT32));
 	return 0;
+}
+
+/*
+ * A pull of its own push to another table says that the server has dealt with this one. Where there are copies, a push that has
+ * returned says so.
+ */
+static int soft_push(struct mp_job *job, const struct soft *s, const struct oracle *o, int w, int step)
+{
+	int unit[MOST], n = which(o, step, unit), k, i;
+	uint64_t key[MOST];
+	float g[MOST * (N / UNITS) > N ? MOST * (N / UNITS) : N];
+	int32_t one = 1;
+
+	for (k = 0; k < n; k++) {
+		key[k] = key_of(unit[k]);
+		for (i = 0; i < o->per; i++)
+			g[k * o->per + i] = gradient(o, w, step, unit[k] * o->per + i);
+	}
+	if (o->rows)
+		MP_OK(tutti_ps_push_rows(s->t, key, (size_t)n, g, TUTTI_FLOAT32));
+	else
+		MP_OK(tutti_ps_push(s->t, g, 0, N, TUTTI_FLOAT32));
+	if (s->p->copies < 2)
+		MP_OK(tutti_ps_push_pull(s->sync, &one, &one, 0, 1, TUTTI_INT32));
+	return 0;
+}
+
+/* All know what was read, and do what the servers do. */
+static void oracle_step(struct oracle *o, int w, int step, const int *version)
+{
+	int unit[MOST], n = which(o, step, unit), k, b;
+
+	if (!pulls(step)) {
+		oracle_push(o, w, step);
+		return;
+	}
+	for (k = 0; k < n; k++) {
+		b = unit[k];
+		o->seen[w][b] = version[b];
+		memcpy(o->known[w] + b * o->per, o->past[version[b]] + b * o->per, (size_t)o->per * sizeof(float));
+	}
 }
 
 static int soft_steps(struct mp_job *job, struct soft *s, struct oracle *o)
 {
 	atomic_int *turn = &job->shared->word[s->number];
-	int *versions = (int *)(void *)job->shared->gather, step, b, w;
+	int (*version)[UNITS] = (int (*)[UNITS])(void *)job->shared->gather, step, w;
 	struct tutti_ps_read last = {.size = sizeof(last)};
-	float got[N];
 
 	for (step = 0; step < STEPS; step++) {
 		w = who(step);
-		if (w == job->rank - 1) {
-			TT_EXPECT(!my_step(job, s, o, w, step, versions + step * BLOCKS));
+		if (w == job->rank - s->p->servers) {
+			if (s->p->killed && step == STEPS / 2)
+				kill(atomic_load(&job->shared->pid[s->p->killed - 1]), SIGKILL);
+			TT_EXPECT(!(pulls(step) ? soft_pull(job, s, o, step, version[step])
+						: soft_push(job, s, o, w, step)));
 			atomic_store(turn, step + 1);
 		}
 		TT_EXPECT(mp_await(turn, step + 1, 20000));
-		if (!pulls(step)) {
-			oracle_push(o, w, step);
-			continue;
-		}
-		for (b = 0; b < BLOCKS; b++) {
-			o->seen[w][b] = versions[step * BLOCKS + b];
-			memcpy(o->known[w] + b * PER_BLOCK, o->past[o->seen[w][b]] + b * PER_BLOCK,
-			       PER_BLOCK * sizeof(float));
-		}
+		oracle_step(o, w, step, version[step]);
 	}
-	w = job->rank - 1;
-	MP_OK(tutti_ps_pull(s->t, got, 0, N, TUTTI_FLOAT32)); /* waits for the answers to its pushes */
+	w = job->rank - s->p->servers;
+	TT_EXPECT(!soft_pull(job, s, o, 0, version[STEPS + w])); /* waits for the answers to its pushes */
 	MP_OK(tutti_ps_last_read(s->t, &last));
 	TT_EXPECT(o->pushes[w] && last.tau == o->taus[w] / o->pushes[w]);
-	mp_meet(job); /* the words of this one are free again */
+	/* what is shared is free again, and nobody leaves, which would make groups smaller */
+	atomic_fetch_add(&job->shared->word[32 + s->number], 1);
+	TT_EXPECT(mp_await(&job->shared->word[32 + s->number], WORKERS, 20000));
 	return 0;
 }
 
-static int soft_one(struct mp_job *job, struct tutti_ps *ps, int number, int softsync, bool aware,
-		    bool momentum)
+static int soft_one(struct mp_job *job, struct tutti_ps *ps, struct soft *s, struct oracle *o, int softsync)
 {
 	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_CONSTANT, .init_a = 2,
-				       .rate = RATE, .block = PER_BLOCK * sizeof(float),
-				       .rule = momentum ? TUTTI_PS_MOMENTUM : TUTTI_PS_SGD,
-				       .softsync = softsync, .staleness_aware = aware};
+				       .rate = RATE, .block = 2000,
+				       .rule = o->momentum ? TUTTI_PS_MOMENTUM : TUTTI_PS_SGD,
+				       .softsync = softsync, .staleness_aware = o->aware};
 	struct tutti_ps_options zero = {.size = sizeof(zero), .init = TUTTI_PS_ZERO};
-	struct oracle *o = calloc(1, sizeof(*o));
-	struct soft s = {.number = number};
 	char name[20];
-	int i, err;
+	int i, err = 0;
 
 	o->size = softsync ? WORKERS / softsync : 1;
-	o->aware = aware;
-	o->momentum = momentum;
-	o->past = calloc(STEPS + 1, sizeof(*o->past));
+	o->units = o->rows ? UNITS : 2;
+	o->per = N / o->units;
+	o->past = calloc(2 * STEPS + 1, sizeof(*o->past));
 	for (i = 0; i < N; i++)
 		o->past[0][i] = 2;
 	memset(o->seen, 0xff, sizeof(o->seen));
-	snprintf(name, sizeof(name), "t%d", number);
-	MP_OK(tutti_ps_dense(ps, name, N, TUTTI_FLOAT32, &opt, &s.t));
-	name[0] = 's';
-	MP_OK(tutti_ps_dense(ps, name, 1, TUTTI_INT32, &zero, &s.sync));
-	if (job->rank)
-		err = soft_steps(job, &s, o);
+	snprintf(name, sizeof(name), "t%d", s->number);
+	if (o->rows)
+		MP_OK(tutti_ps_rows(ps, name, (size_t)o->per, 2 * UNITS, TUTTI_FLOAT32, &opt, &s->t));
 	else
-		mp_meet(job), err = 0;
+		MP_OK(tutti_ps_dense(ps, name, N, TUTTI_FLOAT32, &opt, &s->t));
+	name[0] = 's';
+	MP_OK(tutti_ps_dense(ps, name, 1, TUTTI_INT32, &zero, &s->sync));
+	if (job->rank >= s->p->servers)
+		err = soft_steps(job, s, o);
 	if (err)
-		fprintf(stderr, "softsync %d, aware %d, momentum %d\n", softsync, aware, momentum);
+		fprintf(stderr, "softsync %d, aware %d, momentum %d, rows %d\n", softsync, o->aware, o->momentum, o->rows);
 	free(o->past);
-	free(o);
 	return err;
 }
 
+/* Dense tables with and without staleness-aware rates, rows with. */
 static int soft_body(struct mp_job *job)
 {
+	const struct soft_plan *p = job->arg;
+	struct tutti_ps_config config = {.size = sizeof(config), .staleness = TUTTI_PS_ASYNC, .copies = p->copies,
+					 .role = job->rank < p->servers ? TUTTI_PS_SERVER : TUTTI_PS_WORKER};
+	struct oracle *o = malloc(sizeof(*o));
+	struct soft s = {.p = p};
 	struct tutti_ps *ps;
-	int n, aware, number = 0;
+	int n, kind;
 
-	MP_OK(mp_ps_open(job, 1, TUTTI_PS_ASYNC, &ps));
-	for (n = job->arg ? *(int *)job->arg : 0; n <= (job->arg ? *(int *)job->arg : WORKERS); n++)
-		for (aware = 0; aware < 2; aware++)
-			TT_EXPECT(!soft_one(job, ps, number++, n, aware, n == 2));
+	MP_OK(tutti_ps_open(job->world, &config, &ps));
+	for (n = p->first; n <= p->last; n++)
+		for (kind = p->copies > 1 ? 2 : 0; kind < 3; kind++, s.number++) {
+			memset(o, 0, sizeof(*o));
+			o->aware = kind > 0;
+			o->rows = kind == 2;
+			o->momentum = n == 2;
+			TT_EXPECT(!soft_one(job, ps, &s, o, n));
+		}
 	MP_OK(tutti_ps_close(ps));
+	free(o);
 	return 0;
+}
+
+static int soft_run(const char *env, struct soft_plan p)
+{
+	p.servers = p.servers ? p.servers : 1;
+	return MP_RUN(.n = p.servers + WORKERS, .env = env, .fn = soft_body, .arg = &p,
+		      .killed = p.killed ? 1u << (p.killed - 1) : 0);
 }
 
 /* Whoever leaves is not waited for: the rest of a group is applied when so many workers are left. */
@@ -244,10 +322,29 @@ static int leave_body(struct mp_job *job)
 
 static void softsync(void)
 {
-	TT_CHECK(!MP_RUN(.n = 1 + WORKERS, .env = "TUTTI_TRANSPORT=shm", .fn = soft_body));
+	TT_CHECK(!soft_run("TUTTI_TRANSPORT=shm", (struct soft_plan){.last = WORKERS}));
 	TT_CHECK(!MP_RUN(.n = 1 + WORKERS, .env = "TUTTI_TRANSPORT=shm", .fn = leave_body));
-	TT_CHECK(!MP_RUN(.n = 1 + WORKERS, .fn = soft_body, .env = "TUTTI_TRANSPORT=fault:shm "
-			 "TUTTI_FAULT=seed=5,delay=0.1:100,reorder=0.3,again=0.2"));
+	TT_CHECK(!soft_run("TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=5,delay=0.1:100,reorder=0.3,again=0.2",
+			   (struct soft_plan){.last = WORKERS}));
+}
+
+static void softsync_ofi(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(!soft_run("TUTTI_TRANSPORT=ofi TUTTI_PS_VERIFY=1", (struct soft_plan){.last = 0}));
+}
+
+/* All copies of a row have had the same updates, each as late as at the one that served. */
+static void softsync_copies(void)
+{
+	int n, killed;
+
+	for (n = 0; n <= 2; n += 2)
+		for (killed = 1; killed <= 2; killed++)
+			TT_CHECK(!soft_run("TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1",
+					   (struct soft_plan){.first = n, .last = n, .servers = 2, .copies = 2,
+							      .killed = killed}));
 }
 
 /* ---- Downpour: fetch every 3 clocks, push every 2 ---- */
@@ -462,6 +559,102 @@ static int crew_bits_body(struct mp_job *job)
 	return 0;
 }
 
+/* ---- rows that are late, by one thread and by five; and what a restore forgets ---- */
+
+/* Every row is in a push twice. What was computed tau updates ago counts for a tau-th. */
+static void late_pushes(float *x, int pushes, bool known)
+{
+	int i, k;
+
+	for (k = 0; k < 2 * pushes; k++)
+		for (i = 0; i < KEYS / 2 * WIDTH; i++)
+			x[i] -= known && k > 1 ? (float)(i % 97) / (float)k : (float)(i % 97);
+}
+
+static int late_check(struct mp_job *job, struct tutti_ps_table **t, const uint64_t *key, const float *want)
+{
+	float *got = malloc(KEYS / 2 * WIDTH * sizeof(*got));
+	int k;
+
+	for (k = 0; k < 2; k++) {
+		MP_OK(tutti_ps_pull_rows(t[k], key, KEYS / 2, got, TUTTI_FLOAT32));
+		TT_EXPECT(!memcmp(got, want, KEYS / 2 * WIDTH * sizeof(*got)));
+	}
+	free(got);
+	return 0;
+}
+
+static int late_push(struct mp_job *job, struct tutti_ps_table **t, const uint64_t *key, const float *u, int pushes)
+{
+	for (; pushes; pushes--) {
+		MP_OK(tutti_ps_push_rows(t[0], key, KEYS, u, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_push_rows(t[1], key, KEYS, u, TUTTI_FLOAT32));
+	}
+	return 0;
+}
+
+static int late_work(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table **t)
+{
+	float *u = malloc(KEYS * WIDTH * sizeof(*u)), *x = calloc(KEYS * WIDTH, sizeof(*x));
+	struct tutti_ps_read last = {.size = sizeof(last)};
+	uint64_t *key = malloc(KEYS * sizeof(*key));
+	char path[60];
+	int i;
+
+	for (i = 0; i < KEYS; i++)
+		key[i] = (uint64_t)(i % (KEYS / 2) * 31);
+	for (i = 0; i < KEYS * WIDTH; i++)
+		u[i] = (float)(i % (KEYS / 2 * WIDTH) % 97);
+	TT_EXPECT(!late_check(job, t, key, x) && !late_push(job, t, key, u, 3));
+	late_pushes(x, 3, true);
+	TT_EXPECT(!late_check(job, t, key, x));
+	for (i = 0; i < 2; i++) {
+		MP_OK(tutti_ps_last_read(t[i], &last));
+		TT_EXPECT(last.tau == 2.5); /* 0 to 5 */
+	}
+	snprintf(path, sizeof(path), "/tmp/tutti-late-%d", (int)getpid());
+	MP_OK(tutti_ps_save(ps, path));
+	TT_EXPECT(!late_push(job, t, key, u, 2));
+	MP_OK(tutti_ps_restore(ps, path));
+	unlink(path);
+	TT_EXPECT(!late_push(job, t, key, u, 1)); /* nothing is known to have been pulled */
+	late_pushes(x, 1, false);
+	TT_EXPECT(!late_check(job, t, key, x) && !late_push(job, t, key, u, 2));
+	late_pushes(x, 2, true);
+	TT_EXPECT(!late_check(job, t, key, x));
+	free(u);
+	free(x);
+	free(key);
+	return 0;
+}
+
+static int late_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO, .rule = TUTTI_PS_SGD, .rate = 1,
+				       .staleness_aware = 1, .block = job->arg ? 65536 : 0};
+	struct tutti_ps_table *t[2];
+	struct tutti_ps *ps;
+
+	MP_OK(mp_ps_open(job, 1, TUTTI_PS_ASYNC, &ps));
+	MP_OK(tutti_ps_rows(ps, "one", WIDTH, KEYS, TUTTI_FLOAT32, &opt, &t[0]));
+	opt.threads = 5;
+	opt.essp = 1;
+	MP_OK(tutti_ps_rows(ps, "five", WIDTH, KEYS, TUTTI_FLOAT32, &opt, &t[1]));
+	if (job->rank)
+		TT_EXPECT(!late_work(job, ps, t));
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+/* Also in blocks so long that rows are read out of them one by one. */
+static void late_rows(void)
+{
+	int large = 1;
+
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1", .fn = late_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1", .fn = late_body, .arg = &large));
+}
+
 static void threads(void)
 {
 	TT_CHECK(!MP_RUN(.n = 1 + WORKERS, .env = "TUTTI_TRANSPORT=shm", .fn = crew_body));
@@ -471,11 +664,10 @@ static void threads(void)
 static void verbs(void)
 {
 	const char *env = "TUTTI_TRANSPORT=verbs TUTTI_PS_VERIFY=1";
-	int two = 2;
 
 	if (mp_no_verbs())
 		TT_SKIP("%s", mp_no_verbs());
-	TT_CHECK(!MP_RUN(.n = 1 + WORKERS, .env = env, .fn = soft_body, .arg = &two));
+	TT_CHECK(!soft_run(env, (struct soft_plan){.first = 2, .last = 2}));
 	TT_CHECK(!MP_RUN(.n = 1 + WORKERS, .env = env, .fn = leave_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = downpour_body));
 }
@@ -501,7 +693,10 @@ static int refused_body(struct mp_job *job)
 	MP_SAID("staleness_aware");
 	o.rule = TUTTI_PS_SUM;
 	MP_ERR(tutti_ps_dense(ps, "t", 10, TUTTI_INT32, &o, &t), -EINVAL);
+	MP_ERR(tutti_ps_rows(ps, "t", 2, 10, TUTTI_INT32, &o, &t), -EINVAL);
+	o.rule = staleness ? TUTTI_PS_ADAGRAD : TUTTI_PS_SGD;
 	MP_ERR(tutti_ps_rows(ps, "t", 2, 10, TUTTI_FLOAT32, &o, &t), -EINVAL);
+	MP_SAID("staleness_aware");
 	o = good;
 	o.n_push = -2;
 	MP_ERR(tutti_ps_rows(ps, "t", 2, 10, TUTTI_FLOAT32, &o, &t), -EINVAL);
@@ -534,7 +729,15 @@ static void refused(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"softsync", softsync}, {"downpour", downpour}, {"threads", threads}, {"verbs", verbs}, {"refused", refused}, {NULL, NULL}};
+		{"softsync", softsync},
+		{"softsync_ofi", softsync_ofi},
+		{"softsync_copies", softsync_copies},
+		{"downpour", downpour},
+		{"threads", threads},
+		{"late_rows", late_rows},
+		{"verbs", verbs},
+		{"refused", refused},
+		{NULL, NULL}};
 
 	return tt_test_main("ps_modes", tests, argc, argv);
 }

@@ -25,6 +25,7 @@ struct how {
 	int dies, stops; /* the worker that does, in clock 3; -1: none */
 	bool half;	 /* each worker pulls some of the rows only */
 	double most;	 /* tables that the server sends in a clock */
+	enum { GOES_ON, IS_SAVED, IS_RESIZED } then; /* after clock 5 */
 };
 
 struct tables {
@@ -96,9 +97,30 @@ static int accident(struct mp_job *job, int clock)
 	return 0;
 }
 
-static int work(struct mp_job *job, struct tutti_ps *ps, struct tables *t)
+/* Who passes on what to whom begins anew, and the values are the same. */
+static int resize(struct mp_job *job, struct tutti_ps **ps, struct tables *t)
+{
+	MP_OK(tutti_ps_resize(*ps, job->world, NULL, ps));
+	MP_OK(tutti_ps_find(*ps, "d", &t->dense));
+	MP_OK(tutti_ps_find(*ps, "r", &t->rows));
+	return 0;
+}
+
+/* What is sent after that is newer than all that was sent before, and has the same values. */
+static int save_and_restore(struct mp_job *job, struct tutti_ps *ps)
+{
+	char path[80];
+
+	snprintf(path, sizeof(path), "%s/x", job->shared->dir);
+	MP_OK(tutti_ps_save(ps, path));
+	MP_OK(tutti_ps_restore(ps, path));
+	return 0;
+}
+
+static int work(struct mp_job *job, struct tutti_ps **own, struct tables *t)
 {
 	const struct how *how = job->arg;
+	struct tutti_ps *ps = *own;
 	int c;
 
 	TT_EXPECT(!subscribe(job, t));
@@ -106,6 +128,11 @@ static int work(struct mp_job *job, struct tutti_ps *ps, struct tables *t)
 		MP_OK(tutti_ps_push(t->dense, t->one, 0, BIG, TUTTI_FLOAT32));
 		MP_OK(tutti_ps_push_rows(t->rows, t->key, (size_t)t->keys, t->one, TUTTI_FLOAT32));
 		MP_OK(tutti_ps_clock(ps));
+		if (c == 5 && how->then == IS_RESIZED)
+			TT_EXPECT(!resize(job, own, t));
+		if (c == 5 && how->then == IS_SAVED)
+			TT_EXPECT(!save_and_restore(job, ps));
+		ps = *own;
 		TT_EXPECT(!pull_all(job, t, c));
 		TT_EXPECT(!accident(job, c));
 	}
@@ -153,9 +180,11 @@ static int relay_body(struct mp_job *job)
 		t.v = malloc(BIG * sizeof(float));
 		MP_OK(tutti_alloc(job->ctx, BIG * sizeof(float), (void **)&t.one));
 		fill(job, &t);
-		TT_EXPECT(!work(job, ps, &t));
+		TT_EXPECT(!work(job, &ps, &t));
 		MP_OK(tutti_free(t.one));
 		free(t.v);
+	} else if (how->then == IS_RESIZED) {
+		TT_EXPECT(!resize(job, &ps, &t));
 	}
 	MP_OK(tutti_ps_close(ps));
 	tables = sent(job) / (how->clocks + 1);
@@ -190,18 +219,18 @@ static void less(void)
 static void faults(void)
 {
 	run("TUTTI_TRANSPORT=fault:shm TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1 "
-	    "TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2,finish=1", (struct how){2, 0, -1, -1, false, 0});
+	    "TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2,finish=1", (struct how){2, 0, -1, -1, false, 0, GOES_ON});
 	if (!mp_no_ofi())
 		run("TUTTI_TRANSPORT=fault:ofi TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1 TUTTI_HOST_ID=%h "
-		    "TUTTI_FAULT=seed=4,delay=0.1:100,reorder=0.3,again=0.2", (struct how){0, 0, -1, -1, false, 0});
+		    "TUTTI_FAULT=seed=4,delay=0.1:100,reorder=0.3,again=0.2", (struct how){0, 0, -1, -1, false, 0, GOES_ON});
 }
 
 static void verbs(void)
 {
 	if (mp_no_verbs())
 		TT_SKIP("%s", mp_no_verbs());
-	run("TUTTI_TRANSPORT=verbs TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1", (struct how){2, 0, -1, -1, false, 0});
-	run("TUTTI_TRANSPORT=verbs TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1", (struct how){0, 0, 0, -1, false, 0});
+	run("TUTTI_TRANSPORT=verbs TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1", (struct how){2, 0, -1, -1, false, 0, GOES_ON});
+	run("TUTTI_TRANSPORT=verbs TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1", (struct how){0, 0, 0, -1, false, 0, GOES_ON});
 }
 
 /* Over the traces of such runs the checker proves the bound and read-my-writes. */
@@ -226,7 +255,7 @@ static void traced(const char *transport, const struct how *ways, int n)
 
 static void bounds(void)
 {
-	static const struct how ways[] = {{0, 0, -1, -1, false, 0}, {2, 0, -1, -1, false, 0}};
+	static const struct how ways[] = {{0, 0, -1, -1, false, 0, GOES_ON}, {2, 0, -1, -1, false, 0, GOES_ON}};
 
 	traced("TUTTI_TRANSPORT=fault:shm", ways, 2);
 }
@@ -235,7 +264,8 @@ static void bounds(void)
 static void deaths(void)
 {
 	static const struct how ways[] = {
-		{0, 0, 0, -1, false, 0}, {2, 0, 0, -1, false, 0}, {2, 0, 1, -1, false, 0}, {0, 0, 5, -1, false, 0}};
+		{0, 0, 0, -1, false, 0, GOES_ON}, {2, 0, 0, -1, false, 0, GOES_ON}, {2, 0, 1, -1, false, 0, GOES_ON},
+		{0, 0, 5, -1, false, 0, GOES_ON}};
 
 	traced("TUTTI_TRANSPORT=fault:shm", ways, 4);
 	if (!mp_no_ofi()) /* each on a host of its own: they subscribe again */
@@ -245,15 +275,28 @@ static void deaths(void)
 /* Who relays, and is stopped, holds up nobody within the bound: the others get LONG clocks ahead of it. */
 static void stops(void)
 {
-	static const struct how ways[] = {{LONG, LONG, -1, 0, false, 0}, {LONG, LONG, -1, 1, false, 0}};
+	static const struct how ways[] = {{LONG, LONG, -1, 0, false, 0, GOES_ON}, {LONG, LONG, -1, 1, false, 0, GOES_ON}};
 
 	traced("TUTTI_TRANSPORT=fault:shm", ways, 2);
+}
+
+/* In the middle of it all is saved and restored, or other ranks serve: relays have to begin anew. */
+static void anew(void)
+{
+	static const struct how ways[] = {
+		{.dies = -1, .stops = -1, .then = IS_SAVED}, {.staleness = 2, .dies = -1, .stops = -1, .then = IS_SAVED},
+		{.dies = -1, .stops = -1, .then = IS_RESIZED}, {.staleness = 2, .dies = -1, .stops = -1, .then = IS_RESIZED}};
+
+	run("TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1",
+	    (struct how){.dies = -1, .stops = -1, .most = 2.2, .then = IS_SAVED});
+	traced("TUTTI_TRANSPORT=fault:shm", ways, 4);
 }
 
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"less", less},	   {"faults", faults}, {"verbs", verbs},
 					       {"bounds", bounds}, {"deaths", deaths}, {"stops", stops},
+					       {"anew", anew},
 					       {NULL, NULL}};
 
 	return tt_test_main("ps_relay", tests, argc, argv);

@@ -274,10 +274,59 @@ static void storm_ofi(void)
 	storm_on("TUTTI_TRANSPORT=ofi", 3);
 }
 
+/* ---- who only serves ---- */
+
+/* It comes early, and serves for several times TUTTI_TIMEOUT; when a worker has come, it waits for the other no longer than that. */
+static int patient_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	bool misses = *(bool *)job->arg;
+	int64_t one = 1, i;
+	struct tutti_ps_table *t;
+	struct tutti_comm *comm;
+	struct tutti_ps *ps;
+
+	MP_OK(tutti_comm_dup(job->world, &comm));
+	MP_OK(mp_ps_open(job, 1, 1, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 1, TUTTI_INT64, &opt, &t));
+	for (i = 0; i < 15 && job->rank; i++) {
+		mp_sleep_ms(100);
+		MP_OK(tutti_ps_push(t, &one, 0, 1, TUTTI_INT64));
+		MP_OK(tutti_ps_clock(ps));
+	}
+	if (!misses || job->rank < 2)
+		MP_ERR(tutti_ps_resize(ps, comm, NULL, &ps), misses ? -ETIMEDOUT : 0);
+	if (misses && job->rank < 2)
+		atomic_fetch_add(&job->shared->word[0], 1);
+	if (misses)
+		TT_EXPECT(mp_await(&job->shared->word[0], 2, 20000));
+	MP_OK(tutti_ps_find(ps, "t", &t));
+	if (job->rank) {
+		MP_OK(tutti_ps_push_pull(t, &one, &i, 0, 1, TUTTI_INT64));
+		TT_EXPECT(i >= 17 && i <= 32);
+	}
+	MP_OK(tutti_ps_close(ps));
+	(void)tutti_comm_free(comm);
+	return 0;
+}
+
+static void patient(void)
+{
+	bool misses;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		misses = i;
+		TT_CHECK(!MP_RUN(.n = 3, .fn = patient_body, .arg = &misses, .timeout_ms = 20000,
+				 .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=600ms"));
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"bad_input", bad_input},
+		{"patient", patient},
 		{"storm", storm},
 		{"storm_ofi", storm_ofi},
 		{NULL, NULL},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much goes where, and when: servers of different weight; pushes under a budget, in the order of a serial oracle
+ * How much goes where, and when: what a pull reads; servers of different weight; pushes under a budget, in the order of a serial oracle
  * until the clock, and with exact sums.
  */
 #include "config.h"
@@ -11,6 +11,72 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+/* ---- what a pull reads of a block: with one get the head comes along, and what is between, if that is not far ---- */
+
+#define BLOCK (1 << 16) /* elements */
+
+static uint64_t got_bytes(struct mp_job *job)
+{
+	struct tutti_stats stats = {.size = sizeof(stats)};
+
+	return tutti_stats_get(job->ctx, &stats) ? 0 : stats.got_bytes;
+}
+
+/* A pull of count elements that begin here and are as they should be, by one get or two. */
+static int read_once(struct mp_job *job, struct tutti_ps_table *t, float *v, size_t first, size_t count, bool together)
+{
+	uint64_t before = got_bytes(job), want = 64 + (count + (together ? first % BLOCK : 0)) * sizeof(float);
+	size_t i;
+
+	for (i = 0; i < count + 2; i++)
+		v[i] = -1;
+	MP_OK(tutti_ps_pull(t, v + 1, first, count, TUTTI_FLOAT32));
+	for (i = 0; i < count; i++)
+		TT_EXPECT(v[1 + i] == (float)(first + i));
+	TT_EXPECT(v[0] == -1 && v[1 + count] == -1);
+	if (got_bytes(job) - before != want)
+		fprintf(stderr, "%zu from %zu: %llu bytes, not %llu\n", count, first,
+			(unsigned long long)(got_bytes(job) - before), (unsigned long long)want);
+	TT_EXPECT(got_bytes(job) - before == want);
+	return 0;
+}
+
+static int reads_body(struct mp_job *job)
+{
+	static float v[3 * BLOCK];
+	bool can = *(bool *)job->arg;
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	size_t i;
+
+	MP_OK(mp_ps_open(job, 1, TUTTI_PS_ASYNC, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 3 * BLOCK, TUTTI_FLOAT32, NULL, &t));
+	for (i = 0; i < 3 * BLOCK; i++)
+		v[i] = (float)i;
+	if (job->rank) {
+		MP_OK(tutti_ps_set(t, v, 3 * BLOCK, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_pull(t, v, 0, 3 * BLOCK, TUTTI_FLOAT32)); /* from here on it is known where they are */
+		TT_EXPECT(!read_once(job, t, v, BLOCK, BLOCK, can));
+		TT_EXPECT(!read_once(job, t, v, BLOCK + 1, BLOCK - 1, can));
+		TT_EXPECT(!read_once(job, t, v, BLOCK + 2032, 5000, can));
+		TT_EXPECT(!read_once(job, t, v, BLOCK + 2033, 5000, false));
+		TT_EXPECT(!read_once(job, t, v, 3 * BLOCK - 5000, 5000, false));
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void reads(void)
+{
+	bool yes = true, no = false;
+
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = reads_body, .arg = &yes));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=max_put=5003", .fn = reads_body, .arg = &yes));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=one_place=1", .fn = reads_body, .arg = &no));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi", .fn = reads_body, .arg = &yes));
+}
 
 /* ---- weights: rank 0 only serves, and keeps three times what each of the two workers does ---- */
 
@@ -435,8 +501,8 @@ static void refused(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"weights", weights}, {"order", order}, {"sums", sums},
-					       {"files", files},     {"refused", refused}, {NULL, NULL}};
+	static const struct tt_test tests[] = {{"reads", reads}, {"weights", weights}, {"order", order}, {"sums", sums},
+					       {"files", files}, {"refused", refused}, {NULL, NULL}};
 
 	return tt_test_main("ps_traffic", tests, argc, argv);
 }

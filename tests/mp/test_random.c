@@ -239,8 +239,11 @@ static void hosts(void)
 	jobs_of(4, 5, "TUTTI_HOST_ID=h%h", 10);
 	jobs_of(4, 5,
 		"TUTTI_HOST_ID=h%h TUTTI_CHUNK=4096 TUTTI_ALGO=allreduce:hier_ring;bcast:hier_binomial;"
-		"reduce:hier_binomial;allgather:hier_ring;reduce_scatter_block:hier_ring;barrier:hier;reduce_scatter:hier_ring;"
-		"gather:hier_leader;scatter:hier_leader;alltoall:hier_pairwise;scan:hier_leader;exscan:hier_leader", 10);
+		"reduce:hier_binomial;allgather:hier_ring;allgatherv:hier_ring;reduce_scatter_block:hier_ring;"
+		"reduce_scatter:hier_ring;barrier:hier", 10);
+	jobs_of(4, 5,
+		"TUTTI_HOST_ID=h%h TUTTI_CHUNK=4096 TUTTI_ALGO=gather:hier_leader;scatter:hier_leader;"
+		"alltoall:hier_pairwise;scan:hier_leader;exscan:hier_leader", 10);
 }
 
 /* Two NUMA nodes: some in two levels, others in the memory of all. */

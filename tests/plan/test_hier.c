@@ -16,6 +16,7 @@
 
 #define ELEM 4
 #define MAX_N 20
+#define MAX_RANKS 36 /* of which what is sent is counted */
 #define PART_LINE 64 /* parts begin at whole lines */
 
 enum place { BLOCKED, CYCLIC, SHUFFLED, PLACES };
@@ -300,6 +301,29 @@ static int log2_up(int n)
 	return log;
 }
 
+/* Blocks that grow with their rank, where odd ranks have gaps: whatever goes round but what the next has. */
+static bool gatherv_sends(struct tt_plan_args a, int rank)
+{
+	size_t counts[MAX_RANKS], displs[MAX_RANKS * MAX_RANKS], sum = 0, n = (size_t)a.nranks, i, k;
+	const struct tt_hosts *h = a.hosts;
+	int place = h->local[rank], host;
+
+	for (i = 0; i < n; i++)
+		counts[i] = i + 1;
+	for (i = 0; i < n; i++)
+		for (k = 0; k < n; k++)
+			displs[i * n + k] = k * (k + 1) / 2 + (i % 2) * k;
+	a.coll = TT_COLL_ALLGATHERV;
+	a.count = 0;
+	a.rcounts = counts;
+	a.rdispls = displs;
+	for (host = 0; host < h->hosts; host++)
+		if (host != (h->host[rank] + 1) % h->hosts)
+			sum += counts[h->rank[host * h->places + place]];
+	return sends(tt_alg_find(a.coll, "hier_ring"), &a, rank,
+		     (struct sent){sum * ELEM, (size_t)h->hosts - 1, 1});
+}
+
 /* The formulas of doc/ALGORITHMS.md, of n bytes, with H hosts of m ranks. */
 static void check_sent(struct tt_plan_args a, int rank)
 {
@@ -337,6 +361,7 @@ static void check_sent(struct tt_plan_args a, int rank)
 	a.coll = TT_COLL_ALLGATHER;
 	TT_CHECK(sends(tt_alg_find(a.coll, "hier_ring"), &a, rank,
 		       (struct sent){(H - 1) * block, H - 1, 1}));
+	TT_CHECK(gatherv_sends(a, rank));
 	a.coll = TT_COLL_ALLTOALL;
 	TT_CHECK(sends(tt_alg_find(a.coll, "hier_pairwise"), &a, rank, (struct sent){(H - 1) * m * block, H - 1, 1}));
 	a.coll = TT_COLL_GATHER;

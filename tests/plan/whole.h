@@ -85,6 +85,9 @@ static inline void tt_whole_init(struct tt_whole *w, const struct tt_plan_args *
 		tt_whole_place(w->scounts + r * n, w->sdispls + r * n, n, shape % 2);
 		tt_whole_place(w->rcounts + r * n, w->rdispls + r * n, n, shape / 2);
 	}
+	/* displacements are each rank's own business */
+	for (r = 0; call->coll == TT_COLL_ALLGATHERV && r < n; r++)
+		tt_whole_place(w->rcounts, w->rdispls + r * n, n, shape == 2 || (shape == 3 && r % 2));
 	/* out of place one direction may differ from the other */
 	for (r = 0; all && shape == 1 && !call->in_place && r < n; r++) {
 		for (i = 0; i < n; i++) {

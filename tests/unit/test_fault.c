@@ -132,12 +132,12 @@ static void test_spec_values(void)
 	TT_CHECK(s.rank == -1 && !s.alloc && !s.flip_after);
 	TT_CHECK(!tt_faults_parse(NULL, &s));
 	TT_CHECK(!tt_faults_parse("seed=18446744073709551615,delay=0.5:1000,reorder=1,again=0.99,hold=0.25,"
-			      "error=1e-3,error_after=7,die_after=8,finish=1,max_put=9,flip=0.125,"
+			      "error=1e-3,error_after=7,die_after=8,finish=1,max_put=9,one_place=1,flip=0.125,"
 			      "flip_after=10,alloc=11,reg=12,socket=13,rank=14",
 			      &s));
 	TT_CHECK(s.seed == UINT64_MAX && s.delay == 0.5 && s.delay_us == 1000 && s.reorder == 1);
 	TT_CHECK(s.again == 0.99 && s.hold == 0.25 && s.error == 1e-3);
-	TT_CHECK(s.error_after == 7 && s.die_after == 8 && s.finish && s.max_put == 9);
+	TT_CHECK(s.error_after == 7 && s.die_after == 8 && s.finish && s.max_put == 9 && s.one_place);
 	TT_CHECK(s.flip == 0.125 && s.flip_after == 10 && s.alloc == 11 && s.reg == 12);
 	TT_CHECK(s.socket == 13 && s.rank == 14);
 }
@@ -477,11 +477,16 @@ static void flip_puts(const struct tt_tp_ops *inner, const char *spec, int want)
 	pair_close(&p);
 }
 
+/* Every other one in two places. */
 static int get8(struct pair *p, uint32_t i)
 {
-	struct tt_rma rma = {.local = p->mem[1] + i * 8,
+	size_t head = i % 2 * 4;
+	struct tt_rma rma = {.local = p->mem[1] + i * 8 + head,
 			     .len = 8,
 			     .mr = p->mr[1],
+			     .head = p->mem[1] + i * 8,
+			     .head_len = head,
+			     .head_mr = p->mr[1],
 			     .remote = (uint64_t)(uintptr_t)(p->mem[0] + i * 8),
 			     .rkey = &p->mr[0]->rkey,
 			     .user = p};

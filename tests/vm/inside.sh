@@ -331,9 +331,8 @@ survive()
 	TT_FORKS=${TT_FORKS:-30} program tests/fault/test_fork verbs
 	TT_ONLY=verbs TT_POINTS=${TT_POINTS:-20} program tests/fault/test_points
 }
-# A few of each kind, each kind of way to connect; make soak takes every one, and the limits on descriptors (verbs_files), which
-# have been seen to take minutes here.
-nth() { TT_TIMES=${TT_TIMES:-1} program tests/fault/test_nth verbs verbs_cm; }
+# A few of each kind, each kind of way to connect; make soak takes every one.
+nth() { TT_TIMES=${TT_TIMES:-1} program tests/fault/test_nth verbs verbs_cm verbs_files; }
 listen() { sh "$TT_SRC/tests/fault/listen.sh" verbs; }
 death_rdmacm() { TUTTI_VERBS_CM=rdmacm program tests/mp/test_kill kill_verbs; }
 turned_away() { program tests/vm/test_cm; }

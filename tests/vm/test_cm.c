@@ -117,6 +117,40 @@ static void peer_gone(void)
 	net_close(&net);
 }
 
+static struct sockaddr_in v4_of(const struct vb_rail_addr *a, uint16_t port)
+{
+	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = port};
+
+	memcpy(&sa.sin_addr, a->ip + 12, 4);
+	return sa;
+}
+
+/* The connection has failed when the address of another of its queue pairs is found: that one must not begin anew. */
+static void found_too_late(void)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr = {0};
+	struct sockaddr_in from, to;
+	struct vb_blob b;
+	struct vb_ep *ep;
+	struct net net;
+
+	if (!net_open(&net, 2) || !net_link(&net, 0, 1))
+		return;
+	b = blob_of(&net.link[1]);
+	from = v4_of(&blob_of(&net.link[0]).rail[0], 0);
+	to = v4_of(&b.rail[0], b.rail[0].port);
+	b.cookie[0] ^= 1;
+	TT_CHECK(!connect_to(&net.link[0], &b, true));
+	WAIT(&net, net.link[0].down);
+	ep = (struct vb_ep *)net.link[0].ep;
+	TT_CHECK(!ep->qp[0].id && !rdma_create_id(vb_tp_of(ep)->cm, &ep->qp[0].id, ep, RDMA_PS_TCP) &&
+		 !rdma_resolve_addr(ep->qp[0].id, (struct sockaddr *)&from, (struct sockaddr *)&to, 1000));
+	pump_ms(&net, 300);
+	TT_CHECK(!ibv_query_qp(ep->qp[0].qp, &attr, IBV_QP_STATE, &init) && attr.qp_state == IBV_QPS_ERR);
+	net_close(&net);
+}
+
 /* Tried again until the deadline; meanwhile others work, and closing does not wait for it. */
 static void nobody_there(void)
 {
@@ -159,7 +193,8 @@ int main(int argc, char **argv)
 	static const struct tt_test tests[] = {
 		{"wrong_cookie", wrong_cookie}, {"wrong_queue_pair", wrong_queue_pair},
 		{"peer_gone", peer_gone},	{"nobody_there", nobody_there},
-		{"agreed", agreed},		{NULL, NULL}};
+		{"agreed", agreed},		{"found_too_late", found_too_late},
+		{NULL, NULL}};
 
 	setenv("TUTTI_VERBS_CM", "rdmacm", 1);
 	return tt_test_main("cm", tests, argc, argv);

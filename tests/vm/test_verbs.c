@@ -14,6 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/base/env.h"
+#include "lib/base/inject.h"
+
 static const struct config verbs = {.name = "verbs", .transport = "verbs", .strict = true};
 const struct config *config = &verbs;
 bool faulty;
@@ -259,6 +262,50 @@ static void every_rail_wakes(void)
 		TT_SKIP("only one port is used");
 }
 
+/*
+ * More messages than there is room for arrive while nobody looks, and the memory for them is refused: they stay
+ * with the device until there is some, and none is lost.
+ */
+static void no_memory_for_events(void)
+{
+	const unsigned total = 900;
+	uint64_t deadline = wait_deadline();
+	struct tt_env fault = {0};
+	struct link *l;
+	struct net net;
+	uint32_t value;
+	unsigned i, bad = 0;
+	int rc = 0;
+
+	if (!net_open(&net, 2))
+		return;
+	if (net_link(&net, 0, 1) && net_up(&net, 0) && net_link(&net, 0, 1) && net_up(&net, 2)) {
+		l = &net.link[0];
+		for (value = 0; value < total && rc >= 0 && !tt_passed(deadline);) {
+			rc = l->ep->ops->msg(l->ep, &value, sizeof(value));
+			value += rc >= 0;
+			if (rc != -EAGAIN)
+				continue;
+			poll_node(&net, l->node, 8); /* not their receiver */
+			rc = 0;
+		}
+		TT_CHECK(rc >= 0 && value == total);
+		usleep(50000);
+		setenv("TUTTI_FAULT", "alloc=1", 1);
+		TT_CHECK(!tt_env_load(&fault) && !tt_inject_arm(&fault, -1));
+		unsetenv("TUTTI_FAULT");
+		link_close(&net.link[3]); /* takes all that has arrived */
+		WAIT(&net, net.link[1].nmsgs == total);
+		for (i = 0; i < net.link[1].nmsgs; i++) {
+			memcpy(&value, net.link[1].msgs[i].data, sizeof(value));
+			bad += value != i;
+		}
+		TT_CHECK(!bad);
+		tt_env_free(&fault);
+	}
+	net_close(&net);
+}
+
 /* Operations are under way when an interface goes down; both ends are told, and of which port. */
 static void take_down(struct net *net, const char *command, const char *port)
 {
@@ -322,6 +369,7 @@ int main(int argc, char **argv)
 					       {"rails_carry_their_shares", rails_carry_their_shares},
 					       {"no_note_without_all_rails", no_note_without_all_rails},
 					       {"every_rail_wakes", every_rail_wakes},
+					       {"no_memory_for_events", no_memory_for_events},
 					       {"second_port_down", second_port_down},
 					       {"port_down", port_down},
 					       {NULL, NULL}};

@@ -103,6 +103,7 @@ static int inner_rma(struct fault_ep *ep, struct fault_node *op, const struct tt
 	struct tt_rma in = *rma;
 
 	in.mr = op->copy ? op->copy->mr : inner_mr(rma->mr);
+	in.head_mr = inner_mr(rma->head_mr);
 	in.local = op->copy ? op->copy->bytes : rma->local;
 	in.user = op;
 	return get ? ep->inner->ops->get(ep->inner, &in) : ep->inner->ops->put(ep->inner, &in);
@@ -374,6 +375,8 @@ int tt_fault_open(const struct tt_tp_ops *inner, const char *spec, const struct 
 	f->tp.ops = &f->ops;
 	if (f->spec.max_put && (!f->tp.max_put || f->spec.max_put < f->tp.max_put))
 		f->tp.max_put = f->spec.max_put;
+	if (f->spec.one_place)
+		f->tp.caps &= ~(unsigned)TT_CAP_GET_HEAD;
 	snprintf(f->tp.detail, sizeof(f->tp.detail), "fault over %.80s", f->inner->detail);
 	*tp = &f->tp;
 	return 0;

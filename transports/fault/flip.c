@@ -39,7 +39,8 @@ bool fault_flip(struct fault_tp *f, struct fault_node *op, const struct tt_rma *
 	unsigned char bit = (unsigned char)(1u << (tt_random(&rng) & 7));
 
 	if (get) {
-		op->flip = (unsigned char *)rma->local + at;
+		op->flip = at < rma->head_len ? (unsigned char *)rma->head + at
+					      : (unsigned char *)rma->local + (at - rma->head_len);
 		op->flip_bit = bit;
 	} else if (!flip_put(f, op, rma, at, bit)) {
 		return false;

@@ -168,6 +168,8 @@ static void read_attributes(struct ofi_tp *tp, const struct tt_tp_params *params
 	tp->base.caps = TT_CAP_REG_ANY;
 	if (!tp->local_mr)
 		tp->base.caps |= TT_CAP_LOCAL_ANY;
+	if (info->tx_attr->iov_limit >= 2)
+		tp->base.caps |= TT_CAP_GET_HEAD;
 	if (!strncmp(info->fabric_attr->prov_name, "tcp", 3) ||
 	    !strncmp(info->fabric_attr->prov_name, "net", 3) ||
 	    !strncmp(info->fabric_attr->prov_name, "udp", 3))

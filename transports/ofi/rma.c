@@ -115,6 +115,16 @@ int ofi_put(struct tt_ep *tep, const struct tt_rma *rma)
 	return posted(op, fi_write(ep->fid, local, rma->len, desc, ep->addr, addr, key, &op->fi));
 }
 
+static ssize_t get_in_two(struct ofi_ep *ep, const struct tt_rma *rma, struct ofi_op *op)
+{
+	struct iovec iov[2] = {{rma->head, rma->head_len}, {rma->local, rma->len - rma->head_len}};
+	struct fi_rma_iov source = {rma->remote - rma->rkey->word[1], rma->len, rma->rkey->word[0]};
+	void *desc[2] = {desc_of(rma->head_mr), desc_of(rma->mr)};
+	struct fi_msg_rma m = {iov, desc, 2, ep->addr, &source, 1, &op->fi, 0};
+
+	return fi_readmsg(ep->fid, &m, FI_COMPLETION);
+}
+
 int ofi_get(struct tt_ep *tep, const struct tt_rma *rma)
 {
 	struct ofi_ep *ep = ofi_ep(tep);
@@ -128,6 +138,8 @@ int ofi_get(struct tt_ep *tep, const struct tt_rma *rma)
 	if (!op)
 		return -EAGAIN;
 	op->user = rma->user;
+	if (rma->head_len)
+		return posted(op, get_in_two(ep, rma, op));
 	return posted(op, fi_read(ep->fid, rma->local, rma->len, desc_of(rma->mr), ep->addr,
 				  rma->remote - rma->rkey->word[1], rma->rkey->word[0], &op->fi));
 }

@@ -93,8 +93,8 @@ static int self_open(const struct tt_tp_params *params, struct tt_tp **tpp)
 		return err;
 	}
 	tp->tp.ops = &tt_self_tp;
-	tp->tp.caps =
-		TT_CAP_LOCAL_ANY | TT_CAP_AUTO_PROGRESS | TT_CAP_AMO | TT_CAP_MAP | TT_CAP_REG_ANY;
+	tp->tp.caps = TT_CAP_LOCAL_ANY | TT_CAP_AUTO_PROGRESS | TT_CAP_AMO | TT_CAP_MAP |
+		      TT_CAP_REG_ANY | TT_CAP_GET_HEAD;
 	snprintf(tp->tp.detail, sizeof(tp->tp.detail), "self");
 	memcpy(tp->cookie, params->cookie, sizeof(tp->cookie));
 	tt_list_init(&tp->eps);
@@ -234,7 +234,7 @@ static int self_get(struct tt_ep *base, const struct tt_rma *rma)
 	if (err)
 		return err;
 	if (rma->len)
-		memmove(rma->local, (void *)(uintptr_t)rma->remote, rma->len);
+		tt_rma_land(rma, (void *)(uintptr_t)rma->remote);
 	return TT_FINISHED;
 }
 

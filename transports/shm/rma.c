@@ -272,6 +272,14 @@ static int shm_put(struct tt_ep *base, const struct tt_rma *rma)
 	return TT_FINISHED;
 }
 
+/* A get from ordinary memory. */
+static int vm_get(struct shm_ep *ep, const struct tt_rma *rma)
+{
+	int err = rma->head_len ? vm_copy(ep, rma->head, rma->remote, rma->head_len, false) : 0;
+
+	return err ? err : vm_copy(ep, rma->local, rma->remote + rma->head_len, rma->len - rma->head_len, false);
+}
+
 static int shm_get(struct tt_ep *base, const struct tt_rma *rma)
 {
 	struct shm_ep *ep = (struct shm_ep *)base;
@@ -284,9 +292,9 @@ static int shm_get(struct tt_ep *base, const struct tt_rma *rma)
 	if (err)
 		return err;
 	if (span.ptr)
-		memcpy(rma->local, span.ptr, rma->len);
+		tt_rma_land(rma, span.ptr);
 	else
-		err = vm_copy(ep, rma->local, rma->remote, rma->len, false);
+		err = vm_get(ep, rma);
 	done(ep);
 	return err ? err : TT_FINISHED;
 }

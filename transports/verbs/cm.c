@@ -150,7 +150,13 @@ static void find_address(struct vb_rail *rail)
 
 static int listen_on(struct vb_rail *rail)
 {
+	int err;
+
 	find_address(rail);
+	err = rail->listener ? 0 : vb_few_files();
+	if (err)
+		return tt_fail(err, "verbs: %s/%u: rdma_cm finds no address there: %s", rail->port.name,
+			       rail->port.num, strerror(-err));
 	if (!rail->listener)
 		return tt_fail(-EADDRNOTAVAIL,
 			       "verbs: %s/%u: rdma_cm needs an IP address on the port: give its interface "
@@ -185,15 +191,21 @@ static int listen_on_all(struct vb_tp *tp)
 
 int vb_cm_open(struct vb_tp *tp)
 {
-	int err;
+	int err, few;
 
 	tp->cm_timer = -1;
+	errno = 0;
 	tp->cm = rdma_create_event_channel();
-	if (!tp->cm)
-		return tt_fail(-errno,
+	if (!tp->cm) {
+		err = -vb_errno(ENODEV);
+		few = vb_few_files();
+		if (few)
+			return tt_fail(few, "verbs: rdma_cm cannot be used: %s", strerror(-few));
+		return tt_fail(err,
 			       "verbs: rdma_cm cannot be used: %s (kernel module rdma_ucm; "
 			       "/dev/infiniband/rdma_cm must be readable and writable)",
-			       strerror(errno));
+			       strerror(-err));
+	}
 	tp->cm_timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (tp->cm_timer < 0)
 		return tt_fail(-errno, "verbs: timerfd_create: %s", strerror(errno));
@@ -564,6 +576,9 @@ static void on_event(struct vb_ep *ep, int i, const struct news *news)
 {
 	struct vb_qp *q = &ep->qp[i];
 
+	/* Its queue pairs must stay as they are: what they have posted is still coming back. */
+	if (ep->state >= VB_FAILED)
+		return;
 	switch (news->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 		if (rdma_resolve_route(q->id, RESOLVE_MS))

@@ -11,6 +11,9 @@
 #define RECV_ID (1ull << 63) /* wr_id of a receive; the rest is its buffer's index */
 #define ASYNC_EVERY 512	     /* polls between two looks at asynchronous events */
 #define CM_EVERY 16	     /* and at those of rdma_cm, while we connect */
+#define STASH_BATCH (20 * VB_BATCH) /* events of VB_BATCH completions: each may end a chain, and bring two */
+#define STASH_MIN 512
+_Static_assert(STASH_BATCH >= VB_BATCH * (VB_CHAIN + 3) && STASH_MIN >= STASH_BATCH, "there is room");
 
 /* ---- receive buffers ---- */
 
@@ -60,9 +63,10 @@ static void recycle_of(struct vb_tp *tp, const struct tt_event *ev)
 	recycle(&tp->rail[buf / VB_SRQ], buf);
 }
 
-static bool stash_room(struct vb_tp *tp)
+/* Room for `need` more events. */
+static bool stash_room(struct vb_tp *tp, uint32_t need)
 {
-	uint32_t n = tp->stash_tail - tp->stash_head, max = tp->stash_max ? 2 * tp->stash_max : 64;
+	uint32_t n = tp->stash_tail - tp->stash_head, max = tp->stash_max ? 2 * tp->stash_max : STASH_MIN;
 	struct tt_event *stash;
 
 	if (tp->stash_head) {
@@ -70,7 +74,7 @@ static bool stash_room(struct vb_tp *tp)
 		tp->stash_head = 0;
 		tp->stash_tail = n;
 	}
-	if (n < tp->stash_max)
+	if (n + need <= tp->stash_max)
 		return true;
 	stash = realloc(tp->stash, max * sizeof(*stash));
 	if (!stash)
@@ -80,13 +84,18 @@ static bool stash_room(struct vb_tp *tp)
 	return true;
 }
 
+int vb_stash_new(struct vb_tp *tp)
+{
+	return stash_room(tp, STASH_BATCH) ? 0 : tt_fail(-ENOMEM, "verbs: out of memory");
+}
+
 /* Where the next event goes, for one that is no message; each kind fills in what it has. */
 static inline struct tt_event *next_event(struct vb_tp *tp)
 {
 	if (tp->nout < tp->max_out)
 		return &tp->out[tp->nout++];
-	if (tp->stash_tail == tp->stash_max && !stash_room(tp))
-		abort(); /* an event lost is a hang: nothing sensible can go on */
+	if (tp->stash_tail == tp->stash_max && !stash_room(tp, 1))
+		abort(); /* an event lost is a hang: nothing sensible can go on; see reap_rail */
 	return &tp->stash[tp->stash_tail++];
 }
 
@@ -296,6 +305,9 @@ static int reap_rail(struct vb_rail *rail, int looks)
 	int room = rail->tp->max_out - rail->tp->nout, n, i;
 	struct ibv_wc wc[VB_BATCH];
 
+	/* While there is no memory for what they bring, completions stay where they are. */
+	if (rail->tp->stash_max - rail->tp->stash_tail < STASH_BATCH && !stash_room(rail->tp, STASH_BATCH))
+		return 0;
 	if (room <= 0 || room > VB_BATCH)
 		room = VB_BATCH;
 	do
@@ -396,8 +408,9 @@ int vb_arm(struct tt_tp *base, int *fd)
 		if (!tp->rail[i].dead && ibv_req_notify_cq(tp->rail[i].cq, 0))
 			return -EAGAIN;
 	tp->armed = true;
-	/* What came before it was armed wakes nobody. */
-	vb_reap(tp);
+	/* What came before it was armed wakes nobody; what matters of it may be behind much that does not. */
+	while (tp->stash_head == tp->stash_tail && vb_reap(tp) >= VB_BATCH)
+		;
 	if (tp->stash_head != tp->stash_tail)
 		return -EAGAIN;
 	*fd = tp->epoll_fd;

@@ -15,7 +15,7 @@
 
 #define PORTS_MAX 64
 #define GIDS_MAX 64
-#define FEW_FILES 4 /* descriptors that it takes to find a device */
+#define FEW_FILES 4 /* descriptors that it takes to find a device and open it */
 
 static double gbps_of(const struct ibv_port_attr *attr)
 {
@@ -227,16 +227,18 @@ static int inspect_device(struct ibv_device *dev, const struct tt_env *env, stru
 {
 	struct vb_port common = {.num = 1, .numa = node_of(dev)};
 	struct ibv_context *ctx;
-	int i;
+	int i, err;
 
 	snprintf(common.name, sizeof(common.name), "%s", ibv_get_device_name(dev));
 	common.distance = distance_to(common.numa);
 	common.fabric = dev->transport_type == IBV_TRANSPORT_IWARP ? VB_IWARP : VB_IB;
+	errno = 0;
 	ctx = ibv_open_device(dev);
-	if (!ctx || ibv_query_device(ctx, &common.dev)) {
-		snprintf(common.why, sizeof(common.why),
-			 "it cannot be opened: %s (/dev/infiniband/uverbs* must be readable and writable)",
-			 tutti_strerror(-errno));
+	err = ctx ? ibv_query_device(ctx, &common.dev) : vb_errno(ENODEV);
+	if (err) {
+		common.dev = (struct ibv_device_attr){0};
+		snprintf(common.why, sizeof(common.why), "it cannot be opened: %s%s", tutti_strerror(-err),
+			 err == EMFILE ? "" : " (/dev/infiniband/uverbs* must be readable and writable)");
 		ports[n++] = common;
 	}
 	set_capabilities(&common, env->verbs_mask.text);
@@ -250,8 +252,7 @@ static int inspect_device(struct ibv_device *dev, const struct tt_env *env, stru
 	return n;
 }
 
-/* With hardly a descriptor left libibverbs finds no device, and does not say why. */
-static void blame_files(struct vb_choice *choice)
+int vb_few_files(void)
 {
 	int fd[FEW_FILES], n = 0, err;
 
@@ -260,10 +261,26 @@ static void blame_files(struct vb_choice *choice)
 	err = n < FEW_FILES ? errno : 0;
 	while (n)
 		close(fd[--n]);
-	if (err != EMFILE && err != ENFILE)
+	return err == EMFILE || err == ENFILE ? -err : 0;
+}
+
+static void blame_files(struct vb_choice *choice)
+{
+	int err = vb_few_files();
+
+	if (!err)
 		return;
-	choice->err = -err;
-	snprintf(choice->why, sizeof(choice->why), "RDMA devices can't be looked for: %s", tutti_strerror(-err));
+	choice->err = err;
+	snprintf(choice->why, sizeof(choice->why), "RDMA devices can't be looked at: %s", tutti_strerror(err));
+}
+
+static bool any_opened(const struct vb_port *ports, int n)
+{
+	int i;
+
+	for (i = 0; i < n && !ports[i].dev.phys_port_cnt; i++)
+		;
+	return i < n;
 }
 
 /* All ports there are, and which to use. */
@@ -278,7 +295,7 @@ static int find_ports(const struct tt_env *env, struct vb_port *ports, struct vb
 	if (list)
 		ibv_free_device_list(list);
 	vb_select(ports, n, env->verbs_device.text, (int)env->verbs_rails.number, choice);
-	if (!ndev)
+	if (!any_opened(ports, n))
 		blame_files(choice);
 	return n;
 }

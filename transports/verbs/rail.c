@@ -20,6 +20,7 @@ static struct ibv_context *open_named(const char *name)
 	struct ibv_device **list;
 	int n = 0, i;
 
+	errno = 0;
 	list = ibv_get_device_list(&n);
 	for (i = 0; list && i < n; i++)
 		if (!strcmp(ibv_get_device_name(list[i]), name))
@@ -32,8 +33,10 @@ static struct ibv_context *open_named(const char *name)
 /* ENOMEM of the device: almost always its limits or RLIMIT_MEMLOCK. */
 static int no_resource(const struct vb_rail *rail, const char *what, long limit)
 {
-	int err = errno ? -errno : -ENOMEM;
+	int err = -vb_errno(ENOMEM);
 
+	if (err == -EMFILE || err == -ENFILE)
+		return tt_fail(err, "verbs: %s gives no %s: %s", rail->port.name, what, strerror(-err));
 	return tt_fail(err,
 		       "verbs: %s gives no %s (%s): of those it has %ld for all processes; end "
 		       "others, or raise the limit on locked memory ('ulimit -l unlimited')",
@@ -101,9 +104,10 @@ static int open_rail(struct vb_rail *rail)
 
 	rail->max_rd = dev->max_qp_rd_atom < VB_RD_ATOMIC ? dev->max_qp_rd_atom : VB_RD_ATOMIC;
 	rail->ctx = open_named(rail->port.name);
-	if (!rail->ctx)
-		return tt_fail(-ENODEV, "verbs: %s cannot be opened: %s", rail->port.name,
-			       tutti_strerror(-errno));
+	if (!rail->ctx) {
+		err = -vb_errno(ENODEV);
+		return tt_fail(err, "verbs: %s cannot be opened: %s", rail->port.name, strerror(-err));
+	}
 	err = open_queues(rail);
 	if (!err)
 		err = open_recv(rail);

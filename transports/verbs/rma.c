@@ -126,8 +126,8 @@ static int post_later(struct vb_ep *ep, int i, struct ibv_send_wr *wr, size_t le
 	wr->wr_id = wr_id(ep, i, q->tail);
 	q->held[n] = *wr;
 	if (wr->num_sge) {
-		q->held_sge[n] = wr->sg_list[0];
-		q->held[n].sg_list = &q->held_sge[n];
+		memcpy(q->held_sge[n], wr->sg_list, (size_t)wr->num_sge * sizeof(*wr->sg_list));
+		q->held[n].sg_list = q->held_sge[n];
 	}
 	q->ring[q->tail++ % 256] = (struct vb_req){VB_OP, user};
 	if (++q->nheld == VB_CHAIN)
@@ -182,19 +182,42 @@ static inline uint32_t rkey_of(const struct vb_qp *q, const struct tt_rkey *rkey
 	return (uint32_t)rkey->word[q->theirs];
 }
 
+/* Where [off, off + len) of a get with a head lands; returns in how many places. */
+static int two_places(struct ibv_sge sge[2], const struct vb_qp *q, const struct tt_rma *rma, size_t off,
+		      size_t len)
+{
+	size_t part = off < rma->head_len ? rma->head_len - off : 0;
+	int n = 0;
+
+	part = part < len ? part : len;
+	if (part)
+		sge[n++] = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)rma->head + off,
+					    .length = (uint32_t)part,
+					    .lkey = lkey_of(q, rma->head_mr)};
+	if (len > part)
+		sge[n++] = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)rma->local + off + part - rma->head_len,
+					    .length = (uint32_t)(len - part),
+					    .lkey = lkey_of(q, rma->mr)};
+	return n;
+}
+
 /*
  * A request on q for [off, off + len) of rma. Field by field: to clear all of a request first costs more than
  * to fill it.
  */
-static void rdma_wr(struct ibv_send_wr *wr, struct ibv_sge *sge, const struct vb_qp *q,
+static void rdma_wr(struct ibv_send_wr *wr, struct ibv_sge sge[2], const struct vb_qp *q,
 		    const struct tt_rma *rma, size_t off, size_t len, enum ibv_wr_opcode opcode)
 {
-	sge->addr = (uint64_t)(uintptr_t)rma->local + off;
-	sge->length = (uint32_t)len;
-	sge->lkey = rma->mr ? lkey_of(q, rma->mr) : 0;
+	if (!rma->head_len) {
+		sge->addr = (uint64_t)(uintptr_t)rma->local + off;
+		sge->length = (uint32_t)len;
+		sge->lkey = rma->mr ? lkey_of(q, rma->mr) : 0;
+		wr->num_sge = len ? 1 : 0;
+	} else {
+		wr->num_sge = two_places(sge, q, rma, off, len);
+	}
 	wr->next = NULL;
 	wr->sg_list = sge;
-	wr->num_sge = len ? 1 : 0;
 	wr->opcode = opcode;
 	wr->send_flags = 0;
 	wr->wr.rdma.remote_addr = rma->remote + off;
@@ -259,13 +282,13 @@ static unsigned post_pieces(struct vb_ep *ep, int i, const struct tt_rma *rma, e
 			    size_t off, size_t end, struct vb_split *s, int *err)
 {
 	struct ibv_send_wr wr;
-	struct ibv_sge sge;
+	struct ibv_sge sge[2];
 	unsigned n = 0;
 	size_t len;
 
 	for (; off < end; off += len, n++) {
 		len = end - off < ep->most ? end - off : ep->most;
-		rdma_wr(&wr, &sge, &ep->qp[i], rma, off, len, opcode);
+		rdma_wr(&wr, sge, &ep->qp[i], rma, off, len, opcode);
 		*err = vb_post(ep, i, &wr, VB_PIECE, s);
 		if (*err)
 			break;
@@ -407,9 +430,9 @@ static inline int put_whole(struct vb_ep *ep, int i, const struct tt_rma *rma,
 static int put_in_request(struct vb_ep *ep, const struct tt_rma *rma)
 {
 	struct ibv_send_wr wr;
-	struct ibv_sge sge;
+	struct ibv_sge sge[2];
 
-	rdma_wr(&wr, &sge, &ep->qp[0], rma, 0, rma->len, IBV_WR_RDMA_WRITE);
+	rdma_wr(&wr, sge, &ep->qp[0], rma, 0, rma->len, IBV_WR_RDMA_WRITE);
 	wr.send_flags = IBV_SEND_INLINE;
 	return put_whole(ep, 0, rma, &wr, !(rma->flags & TT_RMA_REMOTE));
 }
@@ -418,10 +441,10 @@ static int put_in_request(struct vb_ep *ep, const struct tt_rma *rma)
 static inline int by_memory(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opcode opcode)
 {
 	struct ibv_send_wr wr;
-	struct ibv_sge sge;
+	struct ibv_sge sge[2];
 	int err, i;
 
-	if (!rma->mr)
+	if (!rma->mr || (rma->head_len && !rma->head_mr))
 		return no_mr();
 	err = try_split(ep, rma, opcode);
 	if (err != -ERANGE)
@@ -429,7 +452,7 @@ static inline int by_memory(struct vb_ep *ep, const struct tt_rma *rma, enum ibv
 	i = pick(ep);
 	if (i < 0)
 		return -EAGAIN;
-	rdma_wr(&wr, &sge, &ep->qp[i], rma, 0, rma->len, opcode);
+	rdma_wr(&wr, sge, &ep->qp[i], rma, 0, rma->len, opcode);
 	if (opcode == IBV_WR_RDMA_WRITE)
 		return put_whole(ep, i, rma, &wr, false);
 	err = post_later(ep, i, &wr, rma->len, rma->user);

@@ -46,12 +46,16 @@ static void set_ops(struct vb_tp *tp)
 	int i;
 
 	tp->tp.ops = &tt_verbs_tp;
-	tp->tp.caps = TT_CAP_AUTO_PROGRESS | TT_CAP_REG_ANY | TT_CAP_AMO | TT_CAP_AMO_DEVICE;
+	tp->tp.caps = TT_CAP_AUTO_PROGRESS | TT_CAP_REG_ANY | TT_CAP_AMO | TT_CAP_AMO_DEVICE |
+		      TT_CAP_GET_HEAD;
 	tp->tp.inline_put = VB_SEND_MAX; /* what all devices take that are used */
 	tp->ops = vb_ep_ops;
-	for (i = 0; i < tp->nrails; i++)
+	for (i = 0; i < tp->nrails; i++) {
 		if (!tp->rail[i].port.atomic || tp->rail[0].dead) /* all use the first one's */
 			tp->tp.caps &= ~(unsigned)(TT_CAP_AMO | TT_CAP_AMO_DEVICE);
+		if (tp->rail[i].port.dev.max_sge_rd < 2)
+			tp->tp.caps &= ~(unsigned)TT_CAP_GET_HEAD;
+	}
 	if (!tp->rail[0].port.placed)
 		tp->tp.max_put = tp->rail[0].port.attr.max_msg_sz;
 	if (!(tp->tp.caps & TT_CAP_AMO))
@@ -103,7 +107,9 @@ static int vb_open(const struct tt_tp_params *params, struct tt_tp **tpp)
 		return tt_fail(-ENOMEM, "verbs: out of memory");
 	tp->epoll_fd = -1;
 	tp->env = params->env;
-	err = choose(params, tp);
+	err = vb_stash_new(tp);
+	if (!err)
+		err = choose(params, tp);
 	if (!err)
 		err = vb_rails_open(tp);
 	if (!err)

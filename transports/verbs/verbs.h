@@ -32,6 +32,7 @@
 #ifndef TT_VERBS_H
 #define TT_VERBS_H
 
+#include <errno.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
@@ -106,7 +107,7 @@ struct vb_qp {
 	bool greeted;	      /* the hello of this queue pair has arrived */
 	unsigned nheld;	      /* the last nheld of ring are not posted yet, but here */
 	struct ibv_send_wr held[VB_CHAIN];
-	struct ibv_sge held_sge[VB_CHAIN];
+	struct ibv_sge held_sge[VB_CHAIN][2];
 	struct vb_ep *holder; /* in tp->holding while nheld is not 0 */
 	struct vb_qp *next_holding;
 	struct rdma_cm_id *id; /* by rdma_cm: the attempt under way, the connection */
@@ -242,6 +243,13 @@ int vb_query(const struct tt_tp_params *params, struct tt_tp_device *dev, int ma
 const char *vb_fabric_name(unsigned fabric);
 /* The ports to use, at most VB_RAILS; how many, or negative. */
 int vb_choose(const struct tt_tp_params *params, struct vb_port chosen[VB_RAILS]);
+/* With hardly a descriptor left the libraries find nothing and do not say why: -EMFILE or -ENFILE then, or 0. */
+int vb_few_files(void);
+/* errno, which was 0 before a call that failed and may not have set it. */
+static inline int vb_errno(int otherwise)
+{
+	return errno ? errno : otherwise;
+}
 
 /* rules.c: what needs no device. */
 /* Ports chosen, best first, or why there is none. */
@@ -361,6 +369,8 @@ void vb_piece_done(struct vb_tp *tp, struct vb_split *split, int status);
 /* cq.c */
 int vb_poll(struct tt_tp *tp, struct tt_event *events, int max);
 int vb_arm(struct tt_tp *tp, int *fd);
+/* Where events wait. */
+int vb_stash_new(struct vb_tp *tp);
 /* Take completions; their events go to the caller's array or the stash. Returns how many. */
 int vb_reap(struct vb_tp *tp);
 void vb_emit(struct vb_tp *tp, struct tt_event ev);
