@@ -74,6 +74,7 @@ int tt_request_resume(struct tutti_request *r, const struct tt_quick *q)
 	r->seq = q->seq;
 	req->turn = q->turn;
 	req->resumed = true;
+	req->pulled = q->pulled;
 	r->flight = q->flight;
 	tt_flight_rounds(r->comm->ctx->flight, r->flight, req->rounds);
 	tt_run_start(req);

@@ -145,6 +145,7 @@ struct tt_plan_req {
 	uint64_t turn; /* of a node plan */
 	unsigned step; /* that this rank has reached in it */
 	bool resumed;  /* quick.c has made this call, but could not end it */
+	bool pulled;   /* and has combined this rank's part already */
 	void *bounce[2]; /* of a node plan: copies that peers can reach */
 	struct tt_ring_run ring; /* or instead */
 	char *unbounced; /* of a mixed one: the result's own place, if messages go to the copy */

@@ -120,7 +120,7 @@ void tt_node_ended(struct tt_plan_req *req)
 		if (!req->r.status)
 			tt_node_finish(nc->group, req->turn);
 	}
-	req->resumed = false;
+	req->resumed = req->pulled = false;
 	give_back(req);
 }
 
@@ -326,9 +326,9 @@ struct tt_node_reduce tt_node_reduction(struct tt_plan_req *req, const struct tt
 		.arg = req};
 }
 
-void tt_node_counted_bytes(struct tt_plan_req *req, const struct tt_node_count *count)
+void tt_node_count_bytes(struct tutti_context *ctx, const struct tt_node_count *count)
 {
-	struct tutti_stats *stats = tt_wire_stats(req->r.comm->ctx->wire);
+	struct tutti_stats *stats = tt_wire_stats(ctx->wire);
 
 	stats->pulled_bytes += count->pulled;
 	stats->reduced_bytes += count->reduced;
@@ -363,7 +363,7 @@ static int pull_op(struct tt_op_run *run, int *gone)
 	}
 	if (err)
 		return err;
-	tt_node_counted_bytes(req, &count);
+	tt_node_count_bytes(req->r.comm->ctx, &count);
 	run->at += len;
 	tt_flight_more(req->r.comm->ctx->flight, req->r.flight, 0, len);
 	return run->at == op->len;
@@ -384,6 +384,8 @@ static bool try_op(struct tt_op_run *run)
 		rc = signal_op(run);
 	else if (run->op->kind == TT_OP_WAIT)
 		rc = wait_op(run);
+	else if (run->op->kind == TT_OP_PULL_REDUCE && req->pulled)
+		rc = 1;
 	else if (run->op->kind == TT_OP_PULL_REDUCE && tt_ring_is_on(req))
 		rc = tt_ring_pull(run, &gone);
 	else

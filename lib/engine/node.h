@@ -6,14 +6,15 @@
 #include "lib/engine/engine.h"
 #include "lib/node/node.h"
 
-/* Whether the plan of calls like this one is what quick.c does. */
+/* How quick.c does calls like this one, as their plan says: not, by slots (or a barrier), or out of buffers that are mapped. */
+enum tt_quick_way { TT_QUICK_NO, TT_QUICK_SLOTS, TT_QUICK_PULL };
 struct tt_quick_known {
 	bool known; /* this is about some call */
 	enum tt_coll coll;
 	size_t count;
 	enum tutti_datatype datatype;
 	enum tutti_op op;
-	bool quick;
+	enum tt_quick_way way;
 };
 
 /* The ranks of a communicator that share this one's host: all, or those of a plan in two levels; or its NUMA node. */
@@ -48,7 +49,10 @@ void tt_node_comm_free(struct tutti_comm *comm);
 
 /* quick.c: a call made without a request. */
 struct tt_quick {
+	enum tt_quick_way way;
 	size_t bytes;
+	struct tt_region *in, *out; /* TT_QUICK_PULL: that cover the vectors */
+	bool pulled; /* it has combined its part, which is not to be done again */
 	struct tt_fields fields;
 	uint64_t fprint, seq, turn;
 	uint64_t flight; /* number of its record */
@@ -87,7 +91,7 @@ bool tt_node_may_move(struct tutti_context *ctx, size_t n);
 /* What an op that combines does. */
 struct tt_node_reduce tt_node_reduction(struct tt_plan_req *req, const struct tt_op *op);
 /* Count what was pulled. */
-void tt_node_counted_bytes(struct tt_plan_req *req, const struct tt_node_count *count);
+void tt_node_count_bytes(struct tutti_context *ctx, const struct tt_node_count *count);
 
 /* ring.c: memory that peers can't map, in a reduction of which each rank combines a part. All for the request's current turn. */
 

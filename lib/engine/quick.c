@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Short blocking all-reduces, and barriers, in the memory of a host, without a request: what their plan says, done
- * here and now.
+ * here and now. By slots, or, where the vectors are in memory that all can map, each rank its part straight out of them.
  *
  * It ends up the same in every way: a turn of its own, a place in the history, the same bits. If the other ranks do not come
- * at once, the call goes on as a request that does the same things again, which changes nothing.
+ * at once, the call goes on as a request that does the same things again, which changes nothing; all but the combining of its
+ * part, which in place would be wrong.
  */
 #include <sched.h>
 #include <string.h>
@@ -17,12 +18,23 @@
 #define EARLY 128     /* and then again from so many to so many: does one that is missing share the core? */
 #define YIELDS 50     /* with fewer */
 #define LOOKS 64      /* for each of these, if the ranks that are missing run elsewhere */
+#define PULL_MOST ((size_t)256 << 10) /* for longer ones a request is nothing */
 #define PROGRESS 32   /* other communication is looked after every so many calls */
 
 /* The algorithm whose plan says what is done here. */
-static const char *alg_of(enum tt_coll coll)
+static const char *alg_of(enum tt_coll coll, enum tt_quick_way way)
 {
-	return coll == TT_COLL_BARRIER ? "node" : "node_slots";
+	return coll == TT_COLL_BARRIER ? "node" : way == TT_QUICK_PULL ? "node_pull" : "node_slots";
+}
+
+static enum tt_quick_way way_of(enum tt_coll coll, const char *alg)
+{
+	enum tt_quick_way way;
+
+	for (way = TT_QUICK_PULL; way > TT_QUICK_NO; way--)
+		if (!strcmp(alg, alg_of(coll, way)))
+			break;
+	return coll == TT_COLL_BARRIER && way ? TT_QUICK_SLOTS : way;
 }
 
 static struct tt_quick_known *known_of(struct tutti_comm *comm, const struct tt_call *call)
@@ -41,21 +53,21 @@ static struct tt_quick_known *known_of(struct tutti_comm *comm, const struct tt_
 					 .count = call->count,
 					 .datatype = call->datatype,
 					 .op = call->op};
-	known->quick = !strcmp(tt_choose(comm->chooser, &args)->name, alg_of(call->coll));
+	known->way = way_of(call->coll, tt_choose(comm->chooser, &args)->name);
 	return known;
 }
 
-static bool applies(struct tutti_comm *comm, const struct tt_call *call)
+static enum tt_quick_way applies(struct tutti_comm *comm, const struct tt_call *call)
 {
 	bool fits = call->coll == TT_COLL_BARRIER;
 
 	if (call->coll == TT_COLL_ALLREDUCE)
 		fits = call->op < TUTTI_NUM_OPS && call->count &&
-		       call->count * tutti_datatype_size(call->datatype) <= TT_NODE_SLOT;
-	return fits && comm->node && !comm->hosts && known_of(comm, call)->quick;
+		       call->count * tutti_datatype_size(call->datatype) <= PULL_MOST;
+	return fits && comm->node && !comm->hosts ? known_of(comm, call)->way : TT_QUICK_NO;
 }
 
-/* What the counters say of it; sign -1 takes it back. */
+/* What the counters say of slots; sign -1 takes it back. */
 static void count(struct tutti_comm *comm, size_t bytes, int sign)
 {
 	struct tutti_stats *stats = tt_wire_stats(comm->ctx->wire);
@@ -69,12 +81,27 @@ static void count(struct tutti_comm *comm, size_t bytes, int sign)
 /* The others can see it: this before anything is written down, which then takes no time of theirs. */
 static void tell(struct tutti_comm *comm, const struct tt_quick *q, const struct tt_call *call)
 {
+	void *in = call->in_place ? call->recvbuf : (void *)call->sendbuf;
 	struct tt_node_group *g = comm->node->group;
+	size_t copied;
 
-	if (q->bytes)
-		memcpy(tt_node_slot(g, q->turn), call->in_place ? call->recvbuf : call->sendbuf,
-		       q->bytes);
+	if (q->way == TT_QUICK_PULL) {
+		tt_node_publish(g, q->turn, TT_NODE_INPUT, in, q->bytes, q->in, &copied);
+		tt_node_publish(g, q->turn, TT_NODE_RESULT, call->recvbuf, q->bytes, q->out, &copied);
+	} else if (q->bytes) {
+		memcpy(tt_node_slot(g, q->turn), in, q->bytes);
+	}
 	tt_node_tell(g, q->turn, 1, q->fprint);
+}
+
+/* Whether peers can map both vectors. */
+static bool find_regions(struct tutti_comm *comm, struct tt_quick *q, const struct tt_call *call)
+{
+	struct tt_memory *memory = tt_wire_memory(comm->ctx->wire);
+
+	q->out = tt_mem_find(memory, call->recvbuf, q->bytes);
+	q->in = call->in_place || !q->out ? q->out : tt_mem_find(memory, call->sendbuf, q->bytes);
+	return tt_node_maps(comm->node->group, q->in) && tt_node_maps(comm->node->group, q->out);
 }
 
 /* Under the lock: the call is made, unless something is in the way; then false. */
@@ -86,7 +113,8 @@ static bool begin(struct tutti_comm *comm, struct tt_quick *q, const struct tt_c
 	if (++nc->quick % PROGRESS == 0)
 		tt_engine_progress(ctx);
 	if (atomic_load(&comm->failed) || ctx->running || nc->running || nc->begun != nc->turn ||
-	    !tt_node_may_begin(nc->group, nc->turn + 1))
+	    !tt_node_may_begin(nc->group, nc->turn + 1) ||
+	    (q->way == TT_QUICK_PULL && !find_regions(comm, q, call)))
 		return false;
 	q->fields = (struct tt_fields){.coll = call->coll,
 				       .datatype = call->datatype,
@@ -97,8 +125,9 @@ static bool begin(struct tutti_comm *comm, struct tt_quick *q, const struct tt_c
 	q->seq = comm->seq;
 	q->turn = nc->begun = ++nc->turn;
 	tell(comm, q, call);
-	q->flight = tt_record_quick(comm, q, call, alg_of(call->coll));
-	count(comm, q->bytes, 1);
+	q->flight = tt_record_quick(comm, q, call, alg_of(call->coll, q->way));
+	if (q->way == TT_QUICK_SLOTS)
+		count(comm, q->bytes, 1);
 	return true;
 }
 
@@ -123,7 +152,8 @@ static struct meeting meeting_of(const struct tutti_context *ctx)
  * Rank j has not come yet. If one that is missing was last seen on this core, it needs it; else looking is better than giving
  * way to a rank that waits as well, which costs as much as several calls.
  */
-static void linger(struct tutti_comm *comm, const struct tt_quick *q, int j, struct meeting *m)
+static void linger(struct tutti_comm *comm, const struct tt_quick *q, int j, unsigned step,
+		   struct meeting *m)
 {
 	struct tt_node_group *g = comm->node->group;
 	bool forced = comm->ctx->wait_forced, look, give;
@@ -135,7 +165,7 @@ static void linger(struct tutti_comm *comm, const struct tt_quick *q, int j, str
 	}
 	look = !forced && (m->yields || m->looks % EARLY == NEAR);
 	give = !m->spins && (forced || m->looks % LOOKS == 0);
-	if (look && tt_node_shares(g, j, comm->size, q->turn, 1)) {
+	if (look && tt_node_shares(g, j, comm->size, q->turn, step)) {
 		tt_spread(comm->ctx, comm->node, q->turn);
 		give = true;
 	}
@@ -146,8 +176,8 @@ static void linger(struct tutti_comm *comm, const struct tt_quick *q, int j, str
 		tt_cpu_relax();
 }
 
-/* Whether all have come, within a moment. */
-static bool meet(struct tutti_comm *comm, const struct tt_quick *q)
+/* Whether all have come to a step, within a moment. */
+static bool meet(struct tutti_comm *comm, const struct tt_quick *q, unsigned step)
 {
 	struct meeting m = meeting_of(comm->ctx);
 	bool differs = false;
@@ -155,8 +185,8 @@ static bool meet(struct tutti_comm *comm, const struct tt_quick *q)
 	int j = 0;
 
 	while (j < comm->size && m.left > 0) {
-		if (!tt_node_reached(comm->node->group, j, q->turn, 1, q->fprint, &differs)) {
-			linger(comm, q, j, &m);
+		if (!tt_node_reached(comm->node->group, j, q->turn, step, q->fprint, &differs)) {
+			linger(comm, q, j, step, &m);
 			continue;
 		}
 		if (differs)
@@ -168,6 +198,32 @@ static bool meet(struct tutti_comm *comm, const struct tt_quick *q)
 	return j == comm->size && tt_node_agreed(comm->node->group, q->turn - 1, &other);
 }
 
+/* This rank's part, and to all that it is done; false: not, and all is as it was. */
+static bool pull(struct tutti_comm *comm, struct tt_quick *q, const struct tt_call *call)
+{
+	struct tt_node_group *g = comm->node->group;
+	struct tt_plan_args args = tt_call_args(comm, call);
+	struct tt_span part = tt_node_part(&args, comm->rank);
+	struct tt_node_ref src = {TT_NODE_INPUT, part.off}, dst = {TT_NODE_RESULT, part.off};
+	struct tt_node_reduce r = {.datatype = call->datatype,
+				   .op = call->op,
+				   .elem = args.elem,
+				   .divide_by = args.divide ? comm->size : 0};
+	struct tt_node_count count = {0};
+	int gone;
+
+	tt_wire_lock(comm->ctx->wire); /* what peers have published may have to be mapped */
+	q->pulled = tt_node_all_mapped(g, q->turn) &&
+		    (!part.len || !tt_node_pull_reduce(g, q->turn, src, TT_NODE_ALL, dst, part.len, &r,
+						       &count, &gone));
+	if (q->pulled)
+		tt_node_count_bytes(comm->ctx, &count);
+	tt_wire_unlock(comm->ctx->wire);
+	if (q->pulled)
+		tt_node_tell(g, q->turn, 2, q->fprint);
+	return q->pulled;
+}
+
 static void finish(struct tutti_comm *comm, const struct tt_quick *q, const struct tt_call *call)
 {
 	struct tt_node_group *g = comm->node->group;
@@ -176,7 +232,7 @@ static void finish(struct tutti_comm *comm, const struct tt_quick *q, const stru
 				   .divide_by = call->op == TUTTI_AVG ? comm->size : 0};
 
 	tt_node_all_began(g, q->turn);
-	if (q->bytes)
+	if (q->bytes && q->way == TT_QUICK_SLOTS)
 		tt_node_reduce_slots(g, q->turn, call->recvbuf, call->count, &r);
 	tt_node_finish(g, q->turn);
 	tt_flight_more(comm->ctx->flight, q->flight, 1, q->bytes);
@@ -197,7 +253,8 @@ static int resume(struct tutti_comm *comm, const struct tt_quick *q, const struc
 	struct tutti_request *req;
 	int err;
 
-	count(comm, q->bytes, -1);
+	if (q->way == TT_QUICK_SLOTS)
+		count(comm, q->bytes, -1);
 	err = tt_request_new(comm, call, false, &req);
 	if (err) { /* the others have begun it */
 		tt_comm_fail(comm, err, -1, tt_coll_name(call->coll), q->seq, "", "%s",
@@ -210,19 +267,21 @@ static int resume(struct tutti_comm *comm, const struct tt_quick *q, const struc
 		else
 			*out = req;
 	}
-	if (err) /* no request will end its record */
+	if (err) { /* no request will end its record, or take back what it has published */
 		tt_flight_end(comm->ctx->flight, q->flight, err);
+		tt_node_withdraw(comm->node->group);
+	}
 	return err;
 }
 
 int tt_quick_run(struct tutti_comm *comm, const struct tt_call *call, struct tutti_request **out)
 {
-	struct tt_quick q;
+	struct tt_quick q = {.way = applies(comm, call)};
 	bool begun;
 	int err;
 
 	*out = NULL;
-	if (!applies(comm, call))
+	if (!q.way)
 		return TT_QUICK_NOT;
 	q.bytes = call->count * tutti_datatype_size(call->datatype);
 	tt_wire_lock(comm->ctx->wire);
@@ -230,7 +289,7 @@ int tt_quick_run(struct tutti_comm *comm, const struct tt_call *call, struct tut
 	tt_wire_unlock(comm->ctx->wire);
 	if (!begun)
 		return TT_QUICK_NOT;
-	if (meet(comm, &q)) {
+	if (meet(comm, &q, 1) && (q.way == TT_QUICK_SLOTS || (pull(comm, &q, call) && meet(comm, &q, 2)))) {
 		finish(comm, &q, call);
 		if (comm->ctx->trace)
 			trace(comm, &q);

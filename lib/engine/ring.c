@@ -273,7 +273,7 @@ static int combine_next(struct tt_op_run *run, int *gone)
 		  : 0;
 	if (err)
 		return err;
-	tt_node_counted_bytes(req, &count);
+	tt_node_count_bytes(req->r.comm->ctx, &count);
 	tt_flight_more(ctx->flight, req->r.flight, 0, len);
 	ring->combined++;
 	if (ring->pieces > ring->shape.depth)

@@ -72,6 +72,20 @@ static int look(struct tt_node_group *g, uint64_t turn, int rank, struct tt_node
 	return 0;
 }
 
+bool tt_node_all_mapped(const struct tt_node_group *g, uint64_t turn)
+{
+	const struct node_buf *buf;
+	int i, which;
+
+	for (i = 0; i < g->size; i++) {
+		buf = g->area->rank[i].buf[turn % 2];
+		for (which = TT_NODE_INPUT; which <= TT_NODE_RESULT; which++)
+			if (buf[which].kind != NODE_POOL || buf[which].ring)
+				return false;
+	}
+	return true;
+}
+
 /* Say that we touch, then see whether we may; seq_cst both, as in Dekker's algorithm. */
 static int claim(struct tt_node_group *g, int *gone)
 {
