@@ -24,7 +24,8 @@ asan_tests="tests/unit/* tests/plan/test_check tests/plan/test_choose tests/plan
 	tests/diag/test_flight tests/fault/test_nth tests/fault/test_strangers"
 tsan_tests="tests/unit/test_lock tests/unit/test_boot tests/unit/test_mem tests/unit/test_self tests/unit/test_shm
 	tests/mp/test_comm tests/mp/test_ways tests/mp/test_group tests/mp/test_random tests/mp/test_rings
-	tests/mp/test_ps_chain tests/mp/test_ps_end tests/mp/test_ps_modes tests/mp/test_ps_soak tests/mp/test_ps_stale tests/mp/test_ps_traffic"
+	tests/mp/test_ps_chain tests/mp/test_ps_end tests/mp/test_ps_modes tests/mp/test_ps_soak tests/mp/test_ps_softsync tests/mp/test_ps_stale
+	tests/mp/test_ps_traffic"
 valgrind_tests="tests/unit/test_env tests/unit/test_mem tests/unit/test_region tests/unit/test_pool
 	tests/unit/test_topo tests/unit/test_reduce tests/plan/test_check tests/plan/test_choose tests/plan/test_tune tests/plan/test_sim"
 

@@ -96,7 +96,8 @@ static void write_file(struct tt_prom *p)
 		write_metrics(ctx, f);
 	bad = !f || ferror(f);
 	bad |= f && fclose(f);
-	if ((bad || rename(tmp, path)) && !p->warned) {
+	bad = bad || rename(tmp, path);
+	if (bad && !p->warned) {
 		tt_warn("TUTTI_PROMETHEUS: %s can't be written: %s", path, strerror(errno));
 		p->warned = true;
 	}

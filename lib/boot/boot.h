@@ -134,8 +134,10 @@ bool tt_boot_gone(struct tt_boot *boot, int rank, char *why, size_t size);
 int tt_boot_lowest(struct tt_boot *boot);
 /* Rank counts as gone from now on, on all ranks, and is cut off; it may be this one. Any thread. */
 int tt_boot_evict(struct tt_boot *boot, int rank, const char *why);
-/* For handlers that have to wait for a lock: send what keeps this process alive to the others. */
+/* For handlers that have to wait: send what keeps this process alive to the others. */
 void tt_boot_beat(struct tt_boot *boot);
+/* Whether this is the control thread, which handlers run in. */
+bool tt_boot_is_control(const struct tt_boot *boot);
 
 /*
  * An orderly end, collective: waits (up to deadline) until every rank has called it or is gone; only

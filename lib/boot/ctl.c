@@ -309,7 +309,6 @@ static void tell_all(struct tt_boot *b)
 	}
 }
 
-/* At rank 0 everybody who has joined is told; elsewhere rank 0, which then tells everybody. */
 void tt_note_files(struct tt_boot *b)
 {
 	size_t used = strlen(b->error.text);
@@ -319,6 +318,7 @@ void tt_note_files(struct tt_boot *b)
 			 "; rank %d was out of file descriptors: raise 'ulimit -n'", b->rank);
 }
 
+/* At rank 0 everybody who has joined is told; elsewhere rank 0, which then tells everybody. */
 void tt_start_fail(struct tt_boot *b, int code, int rank, const char *host, const char *fmt, ...)
 {
 	va_list ap;

@@ -358,6 +358,11 @@ void tt_tree_settle(struct tt_boot *b, uint64_t now)
 	b->held_bytes = 0;
 }
 
+bool tt_boot_is_control(const struct tt_boot *b)
+{
+	return pthread_equal(pthread_self(), b->thread);
+}
+
 /* From a handler, which runs in the control thread: nobody is judged, and nothing freed, here. */
 void tt_boot_beat(struct tt_boot *b)
 {

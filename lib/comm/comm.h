@@ -280,6 +280,7 @@ void tt_ctx_unlock(struct tutti_context *ctx);
 void tt_ctx_unfit(struct tutti_context *ctx, int code, int rank, const char *why);
 /* For the wire: data from rank arrived damaged. */
 void tt_ctx_damaged(void *ctx, int rank, const char *why);
+void tt_ctx_alive(void *ctx);
 
 /* Handlers of the control tree; they take the lock. */
 void tt_ctx_fail_msg(void *ctx, int from, const void *data, size_t len);

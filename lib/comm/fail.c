@@ -41,6 +41,16 @@ void tt_ctx_lock(struct tutti_context *ctx)
 	}
 }
 
+/* The others would take this rank for dead, too. */
+void tt_ctx_alive(void *arg)
+{
+	struct tutti_context *ctx = arg;
+	struct tt_boot *boot = atomic_load(&ctx->beats);
+
+	if (boot && tt_boot_is_control(boot))
+		tt_boot_beat(boot);
+}
+
 void tt_ctx_unlock(struct tutti_context *ctx)
 {
 	tt_wire_unlock(ctx->wire);

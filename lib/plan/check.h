@@ -30,7 +30,7 @@ void tt_plan_count(const struct tt_plan *plan, struct tt_plan_cost *cost);
 /*
  * The arguments of one rank of a call. whole is as tt_plan_args says but for this: in_place of a rooted
  * collective is the root's; gatherv has the root's rcounts and rdispls and scatterv its scounts and
- * sdispls (each rank's count comes from there); allgatherv has nranks * nranks rdispls, those of rank 0 first,
+ * sdispls (each rank's count comes from there); allgatherv has nranks * nranks rdispls, those of rank 0 first, or none,
  * and alltoallv as many of each array (in place only rcounts and rdispls).
  */
 void tt_plan_args_of(const struct tt_plan_args *whole, int rank, struct tt_plan_args *a);

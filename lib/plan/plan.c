@@ -128,7 +128,7 @@ static int check_v(const struct tt_plan_args *a)
 	case TT_COLL_REDUCE_SCATTER:
 		return check_blocks(a, a->rcounts, NULL, false);
 	case TT_COLL_ALLGATHERV:
-		return check_blocks(a, a->rcounts, a->rdispls, true);
+		return check_blocks(a, a->rcounts, a->rdispls, a->rdispls != NULL);
 	case TT_COLL_GATHERV:
 		err = root ? check_blocks(a, a->rcounts, a->rdispls, true) : 0;
 		return err || !root ? err : check_own(a, a->count, a->rcounts[a->rank]);

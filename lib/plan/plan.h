@@ -113,7 +113,7 @@ int tt_hosts_blocks(int nranks, int each, struct tt_hosts **hosts);
  * collectives, and what only some ranks know of a v form:
  *
  *	reduce_scatter	rcounts, on all ranks
- *	allgatherv	rcounts, rdispls, on all ranks
+ *	allgatherv	rcounts, on all ranks; rdispls, each rank its own, or NULL: one block after the other
  *	gatherv		count: this rank's own; rcounts, rdispls at the root only
  *	scatterv	count: this rank's own; scounts, sdispls at the root only
  *	alltoallv	all four, each rank its own; in place rcounts and rdispls only

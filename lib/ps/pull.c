@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "lib/ps/ps.h"
 #include "lib/ps/later.h"
+#include "lib/ps/ps.h"
 #include "lib/ps/read.h"
 
 struct pull_range {

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/ps/ps.h"
 #include "lib/ps/later.h"
+#include "lib/ps/ps.h"
 #include "lib/ps/read.h"
 
 struct row {

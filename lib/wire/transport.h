@@ -62,6 +62,8 @@ struct tt_tp_params {
 	int rank;		/* of this process in the world */
 	const char *local_addr; /* numeric address of the chosen interface; sockets bind it and no other */
 	uint64_t cookie[2];	/* random, of this process: no other job's process has it */
+	void (*alive)(void *arg); /* called by what waits long in ep_close: this process lives; may be NULL */
+	void *alive_arg;
 };
 
 /* A transport opened by this process. Transports embed it as the first member of their own struct. */

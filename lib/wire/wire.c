@@ -82,7 +82,8 @@ int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **out)
 	wire->params = *params;
 	wire->env = params->env;
 	wire->tp_params = (struct tt_tp_params){
-		.env = params->env, .rank = params->rank, .local_addr = params->local_addr};
+		.env = params->env, .rank = params->rank, .local_addr = params->local_addr,
+		.alive = params->alive, .alive_arg = params->arg};
 	if (getrandom(wire->tp_params.cookie, sizeof(wire->tp_params.cookie), 0) < 0) {
 		err = tt_fail(-errno, "getrandom: %s", strerror(errno));
 		goto free_wire;

@@ -166,6 +166,8 @@ struct tt_wire_params {
 	void (*early)(void *arg, int peer, const struct tt_key *key, uint64_t fprint, bool offer);
 	/* What came from peer was damaged on its way; its channel fails next. Only with checksums. */
 	void (*damaged)(void *arg, int peer, const char *why);
+	/* A transport waits for a peer that is stopped, in this thread; may be NULL. */
+	void (*alive)(void *arg);
 	void *arg;
 };
 

@@ -203,6 +203,42 @@ static void stopped(void)
 	}
 }
 
+/*
+ * A rank is stopped while it writes to another's memory. That one waits for the end of it, as long as it takes until the
+ * other is killed here, and is not taken for dead meanwhile.
+ */
+static int middle_body(struct mp_job *job)
+{
+	const size_t len = (size_t)64 << 20;
+	struct tutti_comm *next;
+	struct tutti_win *win;
+	char *mem;
+
+	MP_OK(tutti_alloc(job->ctx, len, (void **)&mem));
+	MP_OK(tutti_win_create(job->world, mem, len, 0, &win));
+	while (job->rank == 1) /* until it is killed */
+		MP_OK(tutti_put(win, 0, mem, len, 0));
+	mp_sleep_ms(job->rank ? 100 : 0);
+	if (job->rank)
+		kill(atomic_load(&job->shared->pid[1]), SIGSTOP);
+	TT_EXPECT(!until_death(job, job->world, 1));
+	if (job->rank) {
+		mp_sleep_ms(1000); /* twice the limit */
+		kill(atomic_load(&job->shared->pid[1]), SIGKILL);
+	}
+	TT_EXPECT(!check_list(job, job->world, 1));
+	MP_OK(tutti_comm_shrink(job->world, &next));
+	TT_EXPECT(!check_sum(job, next, 5));
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void in_the_middle(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_NODE=off" HALF, .fn = middle_body, .killed = 2));
+}
+
 /* What is sent and not acknowledged ends a control connection after the limit, too. */
 static int unacknowledged_body(struct mp_job *job)
 {
@@ -457,6 +493,7 @@ int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"accused", accused}, {"cut_off", cut_off},   {"stopped", stopped},
+		{"in_the_middle", in_the_middle},
 		{"paused", paused},   {"unacknowledged", unacknowledged},
 		{"busy", busy},	      {"aborts", aborts},     {"asked_to", asked_to},
 		{"leftovers", leftovers}, {NULL, NULL},

@@ -24,6 +24,7 @@ TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_ps_errors \
 	tests/mp/test_ps_hammer \
 	tests/mp/test_ps_modes \
+	tests/mp/test_ps_softsync \
 	tests/mp/test_ps_traffic \
 	tests/mp/test_ps_essp \
 	tests/mp/test_ps_relay \
@@ -100,6 +101,8 @@ tests_mp_test_ps_stale_SOURCES = tests/mp/test_ps_stale.c
 tests_mp_test_ps_stale_LDADD = libttmp.la
 tests_mp_test_ps_modes_SOURCES = tests/mp/test_ps_modes.c
 tests_mp_test_ps_modes_LDADD = libttmp.la
+tests_mp_test_ps_softsync_SOURCES = tests/mp/test_ps_softsync.c
+tests_mp_test_ps_softsync_LDADD = libttmp.la
 tests_mp_test_ps_traffic_SOURCES = tests/mp/test_ps_traffic.c
 tests_mp_test_ps_traffic_LDADD = libttmp.la -lm
 tests_mp_test_ps_essp_SOURCES = tests/mp/test_ps_essp.c

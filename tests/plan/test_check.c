@@ -530,7 +530,7 @@ static void test_v_args(void)
 	TT_CHECK(bad_args(TT_COLL_SCATTERV, "linear", a, "needs the counts"));
 	TT_CHECK(bad_args(TT_COLL_ALLTOALLV, "linear", a, "needs the counts"));
 	a.rcounts = counts;
-	TT_CHECK(bad_args(TT_COLL_ALLGATHERV, "ring", a, "needs the displacements"));
+	TT_CHECK(bad_args(TT_COLL_GATHERV, "linear", a, "needs the displacements"));
 	a.rdispls = displs;
 	TT_CHECK(bad_args(TT_COLL_ALLTOALLV, "linear", a, "needs the counts"));
 	a.count = 5;

@@ -320,6 +320,7 @@ parameter_server() {
 	program tests/mp/test_ps_essp verbs
 	program tests/mp/test_ps_relay verbs
 	program tests/mp/test_ps_modes verbs
+	program tests/mp/test_ps_softsync verbs
 	program tests/mp/test_ps_clock worker_dies_verbs
 }
 messages() { program tests/mp/test_p2p verbs; }

@@ -155,7 +155,7 @@ int shm_dereg(struct tt_mr *base)
 		ep = tp->eps[i];
 		if (!ep)
 			continue;
-		if (shm_fence(ep->in, id))
+		if (shm_fence(tp, ep->in, id))
 			err = tt_fail(-ETIMEDOUT,
 				      "shm: process %d is stopped while it copies from or to "
 				      "a region that is given up",

@@ -113,7 +113,7 @@ int shm_ring_open(struct shm_tp *tp, uint32_t *index, uint32_t *gen)
 	return 0;
 }
 
-int shm_fence(struct shm_ring *ring, uint64_t id)
+int shm_fence(const struct shm_tp *tp, struct shm_ring *ring, uint64_t id)
 {
 	uint64_t deadline = 0, busy;
 	unsigned turn;
@@ -135,6 +135,8 @@ int shm_fence(struct shm_ring *ring, uint64_t id)
 			deadline = tt_deadline_ms(SHM_FENCE_MS);
 		if (tt_passed(deadline))
 			return -ETIMEDOUT;
+		if (tp->alive)
+			tp->alive(tp->alive_arg);
 	}
 }
 
@@ -145,7 +147,7 @@ void shm_ring_close(struct shm_ep *ep)
 	do
 		next = shm_state(ep->gen, (uint32_t)state == SHM_ATTACHED ? SHM_CLOSED : SHM_FREE);
 	while (!atomic_compare_exchange_weak(&ep->in->state, &state, next));
-	if (next == shm_state(ep->gen, SHM_CLOSED) && shm_fence(ep->in, 0))
+	if (next == shm_state(ep->gen, SHM_CLOSED) && shm_fence((const struct shm_tp *)ep->ep.tp, ep->in, 0))
 		tt_warn("shm: process %d is stopped in the middle of a transfer with this process; "
 			"end it before its buffers here are used again",
 			(int)atomic_load(&ep->in->pid));

@@ -66,6 +66,8 @@ static int shm_tp_open(const struct tt_tp_params *params, struct tt_tp **tpp)
 	}
 	tp->pid = (uint32_t)getpid();
 	memcpy(tp->probe, params->cookie, sizeof(tp->probe));
+	tp->alive = params->alive;
+	tp->alive_arg = params->alive_arg;
 	err = shm_seg_create(tp, params->cookie);
 	if (err)
 		goto free_tp;
