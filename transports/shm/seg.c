@@ -196,6 +196,8 @@ static int open_peer(struct shm_ep *ep, const struct shm_blob *b)
 {
 	int fd = tt_proc_open_fd((pid_t)b->pid, b->seg_fd, "/memfd:" SEG_NAME, 0), err;
 
+	if (fd == -EMFILE || fd == -ENFILE)
+		return tt_fail(fd, "shm: the segment of process %u cannot be opened: %s", b->pid, strerror(-fd));
 	if (fd < 0)
 		return tt_fail(fd,
 			       "shm: the segment of process %u (uid %u, here %u) cannot be opened: "
