@@ -20,7 +20,7 @@ werror=
 # Which programs (patterns over the list of make check) run where else.
 asan_tests="tests/unit/* tests/plan/test_check tests/plan/test_choose tests/plan/test_tune tests/conform/conform_self
 	tests/conform/conform_shm tests/conform/conform_ofi_tcp tests/conform/conform_fault_shm
-	tests/conform/conform_fault_ofi_tcp tests/mp/test_[!b]*
+	tests/conform/conform_fault_ofi_tcp tests/mp/test_[!bc]* tests/mp/test_colls tests/mp/test_comm tests/mp/test_core
 	tests/diag/test_flight tests/fault/test_nth tests/fault/test_strangers"
 tsan_tests="tests/unit/test_lock tests/unit/test_boot tests/unit/test_mem tests/unit/test_self tests/unit/test_shm
 	tests/mp/test_comm tests/mp/test_ways tests/mp/test_group tests/mp/test_random tests/mp/test_rings
