@@ -74,10 +74,13 @@ static int grow_maps(struct shm_ep *ep, uint32_t slot)
 	return 0;
 }
 
-/* A process on its way out refuses what it allowed when we connected, before its pid is gone. */
+/*
+ * A process on its way out refuses what it allowed when we connected, and has no descriptors any more, before its pid is gone.
+ * One that lives keeps that of a region while we are busy with it.
+ */
 static bool is_dying(const struct shm_ep *ep, int err)
 {
-	return err == ESRCH || err == EACCES || err == EPERM || tt_proc_gone(ep->pid);
+	return err == ESRCH || err == EACCES || err == EPERM || err == ENOENT || tt_proc_gone(ep->pid);
 }
 
 /* First sight of a region. Called while busy with id, so its entry in the table is stable. */
