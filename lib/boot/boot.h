@@ -70,7 +70,7 @@ struct tt_boot_params {
 	char origin[48];	/* how they were found: "tutti_run", "torchrun", "config", "unique id",
 				   "allgather callback", "directory", "single process" */
 	char boot_dir[256];	/* TUTTI_BOOT_DIR: store and job are in a file there, found at start */
-	char boot_name[40];	/* TUTTI_JOB_ID, part of that file's name */
+	char boot_name[40];	/* TUTTI_JOB_ID, or the job of the launcher: part of that file's name */
 	bool boot_secret;	/* the secret is in that file, not from TUTTI_SECRET_* */
 	bool gate;		/* that file is the one of the gate, through which this process came; gate.h */
 	/* Asked now and then during the start, in the control thread: not 0, and its last error: fail. Or NULL. */
@@ -80,8 +80,9 @@ struct tt_boot_params {
 
 /*
  * From config (may be NULL) and environment: config.nranks with id or allgather; TUTTI_RANK and
- * friends (tutti_run); TUTTI_BOOT_DIR with rank and size; RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR,
- * MASTER_PORT (torchrun); nothing of it: a single process. Errors say which variable is wrong and why.
+ * friends (tutti_run); RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT (torchrun); TUTTI_BOOT_DIR with
+ * rank and size, also as srun and the mpirun of Open MPI and MPICH tell them; nothing of it: a single process.
+ * Errors say which variable is wrong and why.
  */
 int tt_boot_discover(const struct tutti_config *config, const struct tt_env *env,
 		     struct tt_boot_params *params);

@@ -3,8 +3,9 @@
  * Where rank, size, meeting place and secret come from.
  *
  * Two questions, each answered by the first that says anything:
- *	who am I?	config.nranks and rank; TUTTI_RANK and TUTTI_NRANKS; RANK and WORLD_SIZE; nobody: a
- *			single process. TUTTI_JOIN, without config.nranks: the gate of a job tells (gate.c)
+ *	who am I?	config.nranks and rank; TUTTI_RANK and TUTTI_NRANKS; RANK and WORLD_SIZE; with
+ *			TUTTI_BOOT_DIR or TUTTI_STORE the launchers below; nobody: a single process. TUTTI_JOIN, without
+ *			config.nranks: the gate of a job tells (gate.c)
  *	where is rank 0? config.id or config.allgather; TUTTI_STORE; TUTTI_BOOT_DIR; MASTER_ADDR and
  *			MASTER_PORT
  */
@@ -84,9 +85,56 @@ static int who_torch(struct tt_boot_params *p)
 	return 0;
 }
 
+/* Launchers that number processes: of use where something says where rank 0 is. The innermost one first. */
+static const struct launcher {
+	const char *rank, *nranks, *local_rank;
+	const char *job, *step; /* tell jobs that use one directory apart */
+} launchers[] = {
+	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "PMIX_NAMESPACE", NULL},
+	{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "PMI_JOBID", NULL},
+	{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_JOB_ID", "SLURM_STEP_ID"},
+};
+
+/* The one that started this process; a script of a batch job has a SLURM_PROCID, but is no step. */
+static const struct launcher *launcher_of(void)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++)
+		if (env_text(launchers[i].rank) && env_text(launchers[i].nranks))
+			return &launchers[i];
+	return NULL;
+}
+
+/* For the name of a file; nothing if there is anything strange in it. */
+static void name_job(const struct launcher *l, char *name, size_t size)
+{
+	const char *job = env_text(l->job), *step = l->step ? env_text(l->step) : NULL;
+
+	if (job)
+		snprintf(name, size, "%s%s%s", job, step ? "." : "", step ? step : "");
+	if (name[strspn(name, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ._-")])
+		*name = 0;
+}
+
+static int who_launched(const struct launcher *l, struct tt_boot_params *p)
+{
+	int err = env_number(l->nranks, 1, RANKS_MAX, &p->nranks);
+
+	if (!err)
+		err = env_number(l->rank, 0, p->nranks - 1, &p->rank);
+	if (!err && env_text(l->local_rank))
+		err = env_number(l->local_rank, 0, RANKS_MAX, &p->local_rank);
+	if (!err)
+		name_job(l, p->boot_name, sizeof(p->boot_name));
+	return err;
+}
+
 static int who(const struct tutti_config *config, const struct tt_env *env,
 	       struct tt_boot_params *p)
 {
+	const struct launcher *launcher;
+
 	p->local_rank = -1;
 	p->nranks = 1;
 	if (config && config->nranks) {
@@ -108,7 +156,8 @@ static int who(const struct tutti_config *config, const struct tt_env *env,
 		return who_tutti(env, p);
 	if (env_text("RANK") || env_text("WORLD_SIZE"))
 		return who_torch(p);
-	return 0;
+	launcher = env->boot_dir.is_set || env->store.is_set ? launcher_of() : NULL;
+	return launcher ? who_launched(launcher, p) : 0;
 }
 
 static int parse_job(const char *text, unsigned char job[16])
@@ -205,7 +254,8 @@ static int use_dir(const struct tt_env *env, struct tt_boot_params *p)
 		return tt_fail(-EINVAL, "TUTTI_BOOT_DIR is longer than %zu bytes",
 			       sizeof(p->boot_dir) - 1);
 	snprintf(p->boot_dir, sizeof(p->boot_dir), "%s", env->boot_dir.text);
-	snprintf(p->boot_name, sizeof(p->boot_name), "%s", env->job_id.text);
+	if (env->job_id.is_set)
+		snprintf(p->boot_name, sizeof(p->boot_name), "%s", env->job_id.text);
 	p->boot_secret = !p->have_secret;
 	return 0;
 }

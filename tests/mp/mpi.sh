@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# examples/mpi_unique_id.c, built and run with each MPI there is.
+# examples/mpi_unique_id.c, built and run with each MPI there is; and a program without MPI started by its mpirun.
 . "${TT_SRC:-.}/tests/sh.inc"
 suite mpi
 
@@ -14,16 +14,27 @@ build() {
 		-L .libs -ltutti "-Wl,-rpath,$PWD/.libs"
 }
 
+more() {
+	[ "$1" != openmpi ] || echo --oversubscribe
+}
+
 # Each rank must have found the sum of four ranks.
 mpi_run() {
 	flavor=$1
 	shift
-	more=
-	[ "$flavor" = openmpi ] && more=--oversubscribe
-	timeout 60 "mpirun.$flavor" $more -n 4 "$tmp/$flavor" "$@" >"$tmp/out" 2>&1
+	timeout 60 "mpirun.$flavor" $(more $flavor) -n 4 "$tmp/$flavor" "$@" >"$tmp/out" 2>&1
 	status=$?
 	cat "$tmp/out"
 	[ $status = 0 ] && [ "$(grep -c 'of 4: the sum is 10' "$tmp/out")" = 4 ]
+}
+
+# Programs without MPI, by its launchers.
+directory() {
+	mkdir -p "$tmp/boot"
+	TUTTI_BOOT_DIR=$tmp/boot timeout 60 "mpirun.$1" $(more $1) -n 4 ./hello >"$tmp/out" 2>&1
+	status=$?
+	cat "$tmp/out"
+	[ $status = 0 ] && [ "$(grep -c "of 4: the average is 1.5" "$tmp/out")" = 4 ]
 }
 
 grep -q '^TT_CFLAGS.*-fsanitize' Makefile && skip_all "MPI programs are not run under sanitizers"
@@ -34,6 +45,7 @@ for flavor in openmpi mpich; do
 	run "build_$flavor" build $flavor
 	run "unique_id_$flavor" mpi_run $flavor
 	run "allgather_$flavor" mpi_run $flavor allgather
+	run "directory_$flavor" directory $flavor
 done
 [ "$found" ] || skip_all "neither mpicc.openmpi nor mpicc.mpich is installed"
 finish

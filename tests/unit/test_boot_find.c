@@ -25,7 +25,10 @@ static const char *const all_vars[] = {
 	"TUTTI_STORE_FD",    "TUTTI_BOOT_DIR",	   "TUTTI_JOB_ID",     "TUTTI_SECRET_FILE",
 	"TUTTI_SECRET_FD",   "TUTTI_INSECURE",	   "TUTTI_IF",	       "TUTTI_INIT_TIMEOUT",
 	"RANK",		     "WORLD_SIZE",	   "LOCAL_RANK",       "MASTER_ADDR",
-	"MASTER_PORT",	     "TORCHELASTIC_USE_AGENT_STORE"};
+	"MASTER_PORT",	     "TORCHELASTIC_USE_AGENT_STORE",
+	"OMPI_COMM_WORLD_RANK",	     "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "PMIX_NAMESPACE",
+	"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "PMI_JOBID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
+	"SLURM_LOCALID", "SLURM_JOB_ID", "SLURM_STEP_ID"};
 
 /* Discover with exactly these variables: "A=1 B=2". */
 static int discover(const char *vars, const struct tutti_config *config, struct tt_boot_params *p)
@@ -93,6 +96,30 @@ static void test_torchrun(void)
 	TT_CHECK(memcmp(p.job, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16)); /* rank 0 makes it */
 }
 
+/* Launchers say who we are where something else says where rank 0 is. */
+static void test_launchers(void)
+{
+	struct tt_boot_params p;
+
+	TT_REQUIRE(!discover("SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=8 SLURM_LOCALID=1 SLURM_JOB_ID=12 "
+			     "SLURM_STEP_ID=0 TUTTI_BOOT_DIR=/tmp", NULL, &p));
+	TT_CHECK(p.rank == 3 && p.nranks == 8 && p.local_rank == 1);
+	TT_CHECK(!strcmp(p.boot_dir, "/tmp") && !strcmp(p.boot_name, "12.0"));
+	TT_REQUIRE(!discover("SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 "
+			     "PMIX_NAMESPACE=../x TUTTI_STORE=a:5", NULL, &p));
+	TT_CHECK(p.rank == 1 && p.nranks == 2 && p.local_rank == -1 && !p.boot_name[0]);
+	TT_REQUIRE(!discover("PMI_RANK=1 PMI_SIZE=2 MPI_LOCALRANKID=1 PMI_JOBID=7 TUTTI_BOOT_DIR=/tmp "
+			     "TUTTI_JOB_ID=000102030405060708090a0b0c0d0e0f", NULL, &p));
+	TT_CHECK(p.rank == 1 && p.nranks == 2 && p.local_rank == 1);
+	TT_CHECK(!strcmp(p.boot_name, "000102030405060708090a0b0c0d0e0f"));
+	TT_REQUIRE(!discover("RANK=1 WORLD_SIZE=4 SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=8 TUTTI_BOOT_DIR=/tmp", NULL, &p));
+	TT_CHECK(p.rank == 1 && p.nranks == 4); /* torchrun in a step of Slurm */
+	TT_REQUIRE(!discover("SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=8", NULL, &p));
+	TT_CHECK(p.rank == 0 && p.nranks == 1);
+	TT_REQUIRE(!discover("SLURM_PROCID=0 SLURM_NTASKS=8 TUTTI_BOOT_DIR=/tmp", NULL, &p)); /* a batch script */
+	TT_CHECK(p.rank == 0 && p.nranks == 1);
+}
+
 static void bad(const char *vars, const char *name)
 {
 	struct tt_boot_params p;
@@ -114,6 +141,8 @@ static void test_malformed_variables(void)
 	bad("TUTTI_RANK=1 TUTTI_NRANKS=2 TUTTI_STORE=a:0", "TUTTI_STORE=a:0");
 	bad("TUTTI_RANK=0 TUTTI_NRANKS=2 TUTTI_STORE=a:1 TUTTI_STORE_FD=0", "TUTTI_STORE_FD=0");
 	bad("TUTTI_RANK=0 TUTTI_NRANKS=2 TUTTI_STORE=a:1 TUTTI_JOB_ID=abc", "TUTTI_JOB_ID=abc");
+	bad("SLURM_PROCID=8 SLURM_STEP_NUM_TASKS=8 TUTTI_BOOT_DIR=/tmp", "SLURM_PROCID=8");
+	bad("PMI_RANK=0 PMI_SIZE=x TUTTI_BOOT_DIR=/tmp", "PMI_SIZE=x");
 	bad("RANK=0", "WORLD_SIZE");
 	bad("WORLD_SIZE=2", "RANK");
 	bad("RANK=-1 WORLD_SIZE=2", "RANK=-1");
@@ -494,6 +523,7 @@ static const struct tt_test tests[] = {
 	{"single_process", test_single_process},
 	{"tutti_run", test_tutti_run},
 	{"torchrun", test_torchrun},
+	{"launchers", test_launchers},
 	{"malformed_variables", test_malformed_variables},
 	{"config_ranks", test_config_ranks},
 	{"secret_sources", test_secret_sources},
