@@ -5,5 +5,5 @@ tests_mp_perf_json_SOURCES = tests/mp/perf_json.c
 tests_mp_perf_json_LDADD = $(JANSSON_LIBS)
 
 EXTRA_DIST += tests/mp/digits.inc
-dist_check_SCRIPTS += tests/mp/elastic.sh tests/mp/digits.sh tests/mp/examples.sh tests/mp/trained.sh tests/mp/perf.sh tests/mp/tune.sh tests/mp/mpi.sh
-TESTS += tests/mp/elastic.sh tests/mp/digits.sh tests/mp/examples.sh tests/mp/trained.sh tests/mp/perf.sh tests/mp/tune.sh tests/mp/mpi.sh
+dist_check_SCRIPTS += tests/mp/elastic.sh tests/mp/digits.sh tests/mp/examples.sh tests/mp/trained.sh tests/mp/perf.sh tests/mp/tune.sh tests/mp/mpi.sh tests/mp/cluster.sh
+TESTS += tests/mp/elastic.sh tests/mp/digits.sh tests/mp/examples.sh tests/mp/trained.sh tests/mp/perf.sh tests/mp/tune.sh tests/mp/mpi.sh tests/mp/cluster.sh
