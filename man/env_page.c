@@ -78,7 +78,7 @@ static void put_range(const struct variable *v)
 static const char head[] =
 	".\\\" SPDX-License-Identifier: BSD-3-Clause\n"
 	".\\\" Made from the library's own table of variables.\n"
-	".TH TUTTI_ENV 7 2025-01-01 \"tutti 0.1\" \"tutti manual\"\n"
+	".TH TUTTI_ENV 7 2026-11-21 \"tutti 0.1\" \"tutti manual\"\n"
 	".SH NAME\n"
 	"tutti_env \\- environment variables of tutti\n"
 	".SH DESCRIPTION\n"
