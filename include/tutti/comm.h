@@ -81,7 +81,7 @@ int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_c
 /** tutti_comm_split_host - one communicator per host (see tutti(7) for what counts as one). Collective. */
 int tutti_comm_split_host(struct tutti_comm *comm, int key, struct tutti_comm **newcomm);
 
-/** tutti_comm_free - free a communicator made by dup or split. -EBUSY with requests pending. Local. */
+/** tutti_comm_free - free a communicator made by dup, split or shrink. -EBUSY with requests pending. Local. */
 int tutti_comm_free(struct tutti_comm *comm);
 
 /**
