@@ -49,12 +49,12 @@ static void count_state(struct tutti_context *ctx, uint64_t *failed, uint64_t *l
 static void write_metrics(struct tutti_context *ctx, FILE *f)
 {
 	const struct tt_flight_head *head = ctx->flight->head;
-	struct tutti_stats s;
+	struct tutti_stats s = {.size = sizeof(s)};
 	uint64_t failed, late, running;
 	size_t i;
 
+	tutti_stats_get(ctx, &s);
 	tt_wire_lock(ctx->wire);
-	s = *tt_wire_stats(ctx->wire);
 	running = (uint64_t)ctx->running;
 	count_state(ctx, &failed, &late);
 	tt_wire_unlock(ctx->wire);
@@ -67,10 +67,17 @@ static void write_metrics(struct tutti_context *ctx, FILE *f)
 		{"copied_bytes_total", "counter", "Bytes copied by the CPU", s.copied_bytes},
 		{"eager_messages_total", "counter", "Messages sent through slots", s.eager_messages},
 		{"put_messages_total", "counter", "Messages put into the receiver's buffer", s.put_messages},
+		{"control_messages_total", "counter", "Offers, credits and flow control sent", s.control_messages},
 		{"parked_messages_total", "counter", "Messages that came early", s.parked_messages},
 		{"connections_total", "counter", "Endpoints connected", s.connections},
 		{"registrations_total", "counter", "Memory regions registered", s.registrations},
+		{"allocations_total", "counter", "Allocations made by communication calls", s.allocations},
 		{"sleeps_total", "counter", "Times that a waiting thread slept", s.sleeps},
+		{"cache_hits_total", "counter", "Buffers found in the registration cache", s.cache_hits},
+		{"cache_misses_total", "counter", "Buffers not found there", s.cache_misses},
+		{"cache_evictions_total", "counter", "Regions that left it to make room", s.cache_evictions},
+		{"cache_stale_total", "counter", "Regions that left it as their memory had changed", s.cache_stale},
+		{"cache_bytes", "gauge", "Bytes in it", s.cache_bytes},
 		{"requests_running", "gauge", "Requests under way", running},
 		{"communicators_failed", "gauge", "Communicators that have failed", failed},
 		{"ranks_late", "gauge", "Ranks that this one waits for", late},

@@ -64,6 +64,11 @@ test_prometheus()
 	[ "$(value operations_total "$tmp/p.2.prom")" -ge 22 ] || die "$(cat "$tmp/p.2.prom")"
 	[ "$(value put_bytes_total "$tmp/p.2.prom")" -ge 84000 ] || die "$(cat "$tmp/p.2.prom")"
 	[ "$(value communicators_failed "$tmp/p.2.prom")" = 0 ] || die "$(cat "$tmp/p.2.prom")"
+	[ "$(value registrations_total "$tmp/p.2.prom")" -ge 1 ] || die "$(cat "$tmp/p.2.prom")"
+	# All of struct tutti_stats.
+	for name in $(sed -n '/^struct tutti_stats/,/^}/s/^	uint64_t \([a-z_]*\);.*/\1/p' "$TT_SRC/include/tutti/comm.h"); do
+		grep -qE "^tutti_$name(_total)?\{" "$tmp/p.2.prom" || die "no $name"
+	done
 	# Each metric has a type and a help line, and nothing else is there.
 	awk '/^# HELP tutti_[a-z_]+ [A-Z].*\.$/ { h[$3]; next } /^# TYPE tutti_[a-z_]+ (counter|gauge)$/ { t[$3]; next }
 		{ n = $1; sub(/\{.*/, "", n); if (!(n in h) || !(n in t) || $2 !~ /^[0-9]+$/) exit 1 }' "$tmp/p.2.prom" ||
