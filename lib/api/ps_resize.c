@@ -37,10 +37,8 @@ struct described {
 static int read_arguments(struct tt_ps_resize *r, const struct tutti_ps_config *config,
 			  struct tutti_ps **out)
 {
-	int err = tt_group_refuse(TT_PS_RESIZE);
+	int err = out ? 0 : tt_fail(-EINVAL, TT_PS_RESIZE ": newps is NULL");
 
-	if (!err && !out)
-		err = tt_fail(-EINVAL, TT_PS_RESIZE ": newps is NULL");
 	if (!err)
 		err = tt_ps_read_config(TT_PS_RESIZE, config, TUTTI_PS_LEAVE, &r->config);
 	if (err || config || !r->old)
@@ -570,6 +568,8 @@ int tutti_ps_resize(struct tutti_ps *ps, struct tutti_comm *comm,
 	int err = tt_check_comm(comm);
 	size_t n;
 
+	if (!err)
+		err = tt_group_refuse(TT_PS_RESIZE); /* nor can the others be told: that would wait for the group's end */
 	if (err)
 		return err;
 	n = (size_t)comm->size;

@@ -75,6 +75,9 @@ static int bad_config(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_t
 	MP_ERR(tutti_ps_resize(ps, job->world, NULL, NULL), -EINVAL);
 	MP_ERR(tutti_ps_resize(NULL, job->world, NULL, &none), -EINVAL);
 	MP_SAID("NULL on all ranks");
+	MP_OK(tutti_group_start());
+	MP_ERR(tutti_ps_resize(ps, job->world, NULL, &none), -EINVAL);
+	MP_OK(tutti_group_end());
 	return still_works(job, ps, t, sum);
 }
 
