@@ -71,12 +71,12 @@ int tutti_test(struct tutti_request **request, int *done)
 
 	if (!request || !done)
 		return tt_fail(-EINVAL, "tutti_test: %s is NULL", request ? "done" : "request");
+	err = *request ? tt_group_refuse("tutti_test") : 0;
+	if (err)
+		return err;
 	*done = 1;
 	if (!*request)
 		return 0;
-	err = tt_group_refuse("tutti_test");
-	if (err)
-		return err;
 	if (!finished(*request)) {
 		ctx = (*request)->comm->ctx;
 		tt_wire_lock(ctx->wire);

@@ -89,7 +89,7 @@ static int wrong_body(struct mp_job *job)
 {
 	struct tutti_request *req = NULL;
 	struct tutti_comm *dup = NULL;
-	int v = 1, w = 0, done, small[4] = {0};
+	int v = 1, w = 0, done = -1, small[4] = {0};
 
 	MP_ERR(tutti_group_end(), -EINVAL);
 	MP_SAID("no group");
@@ -101,6 +101,7 @@ static int wrong_body(struct mp_job *job)
 	MP_OK(tutti_isend(small, 4, TUTTI_INT32, !job->rank, 0, job->world, &req));
 	MP_ERR(tutti_wait(&req), -EINVAL);
 	MP_ERR(tutti_test(&req, &done), -EINVAL);
+	TT_EXPECT(done == -1);
 	MP_ERR(tutti_request_free(&req), -EBUSY);
 	MP_ERR(tutti_finalize(job->ctx), -EINVAL);
 	MP_OK(tutti_recv(&w, 1, TUTTI_INT32, !job->rank, 0, job->world, NULL)); /* too short */
