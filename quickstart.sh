@@ -13,7 +13,7 @@ build_packages="gcc g++ make autoconf automake libtool pkg-config libsodium-dev 
 	libjansson-dev libnuma-dev libfabric-dev libibverbs-dev librdmacm-dev zlib1g-dev"
 check_packages="libcunit1-dev mandoc valgrind strace iproute2 nftables procps cpio
 	gnuplot-nox qemu-system-x86 busybox-static rdma-core perftest util-linux xz-utils
-	mpich libmpich-dev openmpi-bin libopenmpi-dev clang libclang-rt-14-dev libreadline8"
+	mpich libmpich-dev openmpi-bin libopenmpi-dev clang libclang-rt-14-dev libreadline8 jq"
 
 say()
 {

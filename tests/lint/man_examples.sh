@@ -42,7 +42,7 @@ compile()
 	return $bad
 }
 
-for page in man/*.3 man/tutti.7; do
+for page in man/*.3 man/*.7; do
 	grep -q '^\.so ' "$page" && continue
 	case $page in
 	*.3) must=1 ;;
