@@ -64,6 +64,12 @@ static struct had had_by(struct mp_job *job, int rank)
 	return had;
 }
 
+#ifdef __SANITIZE_THREAD__
+enum { ROOM = 1 << 20 }; /* KiB; it keeps some memory for each byte that threads touch */
+#else
+enum { ROOM = 2048 };
+#endif
+
 /* From when everything has happened to the end. Within a second the control tree may still be mending itself: no word on descriptors. */
 static int flat(struct mp_job *job, const struct soak *s, const struct had *before)
 {
@@ -77,7 +83,7 @@ static int flat(struct mp_job *job, const struct soak *s, const struct had *befo
 		if (r == s->victim || mp_sanitized())
 			continue;
 		most = now.kib - before[r].kib > most ? now.kib - before[r].kib : most;
-		if (now.kib > before[r].kib + 2048 + before[r].kib / 50 ||
+		if (now.kib > before[r].kib + ROOM + before[r].kib / 50 ||
 		    (mended && now.descriptors > before[r].descriptors)) {
 			fprintf(stderr, "rank %d has grown from %ld to %ld KiB, from %d to %d descriptors\n", r,
 				before[r].kib, now.kib, before[r].descriptors, now.descriptors);
