@@ -54,7 +54,7 @@ static void ask_advance(struct tt_ps_task *task)
 int tt_ps_ask(struct tutti_ps *ps, const struct tt_ps_ask *ask, struct tutti_request **request)
 {
 	struct tt_ps_task *task;
-	int err = tt_ps_task_new(ps, NULL, ask->call, sizeof(struct asking), &task);
+	int err = tt_ps_task_new(ps, NULL, ask->call, sizeof(struct asking), 0, &task);
 
 	if (err)
 		return err;

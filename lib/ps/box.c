@@ -174,6 +174,7 @@ void tt_ps_box_close(struct tutti_ps *ps)
 	}
 	free(ps->link);
 	tt_ps_landings_free(ps);
+	tt_ps_spares_free(ps);
 	tutti_free(ps->staging);
 	tutti_free(ps->box);
 }

@@ -91,7 +91,7 @@ static int tick_start(struct tutti_ps *ps, enum tt_ps_kind kind, uint64_t clock,
 	struct tt_ps_task *task;
 	int err;
 
-	err = tt_ps_task_new(ps, NULL, call, sizeof(struct tick), &task);
+	err = tt_ps_task_new(ps, NULL, call, sizeof(struct tick), 0, &task);
 	if (err)
 		return err;
 	tick_of(task)->kind = kind;

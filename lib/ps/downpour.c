@@ -67,7 +67,7 @@ static int nothing_emit(struct tt_ps_task *task)
 int tt_ps_nothing(struct tutti_ps_table *t, const char *call, struct tutti_request **request)
 {
 	struct tt_ps_task *task;
-	int err = tt_ps_task_new(t->ps, t, call, sizeof(*task), &task);
+	int err = tt_ps_task_new(t->ps, t, call, sizeof(*task), 0, &task);
 
 	if (err)
 		return err;

@@ -27,6 +27,7 @@
 #define TT_PS_THREADS 64
 #define TT_PS_WEIGHT 65535 /* the most; their sum has 32 bits */
 #define TT_PS_NAME 64
+#define TT_PS_SPARES 8 /* sizes of calls' memory that is kept */
 
 /* ---- tables ---- */
 
@@ -158,6 +159,7 @@ struct tt_ps_task {
 	void (*seen)(struct tt_ps_task *task);	  /* it went well, says the caller's thread, without the lock; may be NULL */
 	void (*release)(struct tt_ps_task *task); /* its own memory; may be NULL */
 	bool emitted, cancelled;
+	int size;    /* of its memory: tutti_ps.spare; TT_PS_SPARES: larger */
 	int rank;    /* of the world, whom status is about; -1: nobody */
 	bool broken; /* its communicator fails, which ends it */
 	int puts, answers; /* waited for */
@@ -167,6 +169,11 @@ struct tt_ps_task {
 };
 
 struct tt_ps_server;
+
+/* Memory of calls that are over, all of one size. */
+struct tt_ps_spare {
+	struct tt_ps_spare *next;
+};
 
 struct tutti_ps {
 	/*
@@ -207,6 +214,8 @@ struct tutti_ps {
 	struct tt_ps_landing *landings; /* free ones, TT_PS_UNITS together */
 	bool pumping;
 	int tasks; /* that exist */
+	struct tt_ps_spare *spare[TT_PS_SPARES]; /* each size twice the one before */
+	size_t spares[TT_PS_SPARES];		 /* how many */
 	uint64_t meetings;
 	int dead; /* ranks that have died */
 	int status; /* of a push that was refused, not told yet: tt_ps_refusal */
@@ -375,11 +384,13 @@ bool tt_ps_lost(void *ps, int rank);
 /* Under the lock: all workers have said good-bye, and have been told so; nothing is under way to them any more. */
 bool tt_ps_server_done(struct tutti_ps *ps);
 
-/* task.c: calls under way. The first two without the lock. */
-int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char *call, size_t size,
+/* task.c: calls under way. The first three without the lock. size bytes are 0; as many as `more` behind them are not. */
+int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char *call, size_t size, size_t more,
 		   struct tt_ps_task **task);
+void tt_ps_task_drop(struct tt_ps_task *task); /* one that was not started */
 /* Hands it to the caller as *request, or frees it if it can't start. */
 int tt_ps_task_start(struct tt_ps_task *task, struct tutti_request **request);
+void tt_ps_spares_free(struct tutti_ps *ps);
 void tt_ps_task_end(struct tt_ps_task *task);
 void tt_ps_task_stall(struct tt_ps_task *task); /* advance is tried again by every progress */
 /* The first failure of its own, which it ends with. Returns status. */
@@ -427,9 +438,9 @@ struct tt_ps_range {
 	int at, n;
 	uint64_t *next; /* by server, elements of its part; then n ends */
 };
-int tt_ps_range_new(const struct tutti_ps_table *t, uint64_t offset, uint64_t count,
-		    struct tt_ps_range *range);
-void tt_ps_range_free(struct tt_ps_range *range);
+size_t tt_ps_range_size(const struct tutti_ps_table *t); /* bytes of next */
+void tt_ps_range_set(const struct tutti_ps_table *t, uint64_t offset, uint64_t count, uint64_t *next,
+		     struct tt_ps_range *range);
 /* The next server with something left, from range->at on; -1: none. */
 int tt_ps_range_server(struct tt_ps_range *range);
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A pull of a range of a dense table: the blocks of all servers, straight into the caller's buffer. */
-#include <errno.h>
-#include <stdlib.h>
-
 #include "lib/ps/later.h"
 #include "lib/ps/ps.h"
 #include "lib/ps/read.h"
@@ -73,10 +70,7 @@ static void pull_seen(struct tt_ps_task *task)
 
 static void pull_release(struct tt_ps_task *task)
 {
-	struct pull_range *p = range_of(task);
-
-	tt_ps_range_free(&p->range);
-	tt_ps_pull_free(&p->pull);
+	tt_ps_pull_free(&range_of(task)->pull);
 }
 
 int tt_ps_pull(struct tutti_ps_table *t, void *buf, uint64_t offset, uint64_t count,
@@ -86,7 +80,7 @@ int tt_ps_pull(struct tutti_ps_table *t, void *buf, uint64_t offset, uint64_t co
 	struct pull_range *p;
 	int err;
 
-	err = tt_ps_task_new(t->ps, t, call, sizeof(*p), &task);
+	err = tt_ps_task_new(t->ps, t, call, sizeof(*p), tt_ps_range_size(t), &task);
 	if (err)
 		return err;
 	p = range_of(task);
@@ -99,12 +93,10 @@ int tt_ps_pull(struct tutti_ps_table *t, void *buf, uint64_t offset, uint64_t co
 	task->release = pull_release;
 	if (t->budget)
 		task->seen = pull_seen;
-	err = tt_ps_range_new(t, offset, count, &p->range);
-	if (!err)
-		err = tt_ps_pull_init(&p->pull);
+	tt_ps_range_set(t, offset, count, (uint64_t *)(p + 1), &p->range);
+	err = tt_ps_pull_init(&p->pull);
 	if (err) {
-		tt_ps_range_free(&p->range);
-		free(p);
+		tt_ps_task_drop(task);
 		return err;
 	}
 	return tt_ps_task_start(task, request);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A push to a dense table, a message for each block; and its first values, which travel likewise. */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "lib/ps/ps.h"
 
@@ -81,11 +80,6 @@ static void set_advance(struct tt_ps_task *task)
 	tt_ps_task_end(task);
 }
 
-static void push_release(struct tt_ps_task *task)
-{
-	tt_ps_range_free(&push_of(task)->range);
-}
-
 int tt_ps_push(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count, bool set,
 	       const char *call, struct tutti_request **request)
 {
@@ -93,20 +87,15 @@ int tt_ps_push(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint6
 	struct push *push;
 	int err;
 
-	err = tt_ps_task_new(t->ps, t, call, sizeof(*push), &task);
+	err = tt_ps_task_new(t->ps, t, call, sizeof(*push), tt_ps_range_size(t), &task);
 	if (err)
 		return err;
 	push = push_of(task);
-	err = tt_ps_range_new(t, offset, count, &push->range);
-	if (err) {
-		free(push);
-		return err;
-	}
+	tt_ps_range_set(t, offset, count, (uint64_t *)(push + 1), &push->range);
 	push->buf = buf;
 	push->offset = offset;
 	push->set = set;
 	task->emit = push_emit;
 	task->advance = set ? set_advance : push_advance;
-	task->release = push_release;
 	return tt_ps_task_start(task, request);
 }

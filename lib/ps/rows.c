@@ -5,7 +5,6 @@
  * and a push goes in messages of as many rows as fit.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lib/ps/later.h"
@@ -19,6 +18,7 @@ struct row {
 	uint64_t version; /* as it is pulled, of tables with row versions */
 };
 
+/* What it points to lies behind it. */
 struct rows {
 	struct tt_ps_pull pull; /* of a push: its task only */
 	const uint64_t *keys;
@@ -215,13 +215,41 @@ static void push_advance(struct tt_ps_task *task)
 
 /* ---- pull ---- */
 
-static int by_place(const void *a, const void *b)
+static bool before(const struct row *a, const struct row *b)
 {
-	const struct row *x = a, *y = b;
+	return a->server < b->server || (a->server == b->server && a->place < b->place);
+}
 
-	if (x->server != y->server)
-		return x->server - y->server;
-	return x->place < y->place ? -1 : x->place > y->place;
+/* Of a heap of n: the one at `at` may belong further down. */
+static void sift(struct row *row, size_t at, size_t n)
+{
+	struct row down = row[at];
+	size_t child;
+
+	while ((child = 2 * at + 1) < n) {
+		child += child + 1 < n && before(&row[child], &row[child + 1]);
+		if (!before(&down, &row[child]))
+			break;
+		row[at] = row[child];
+		at = child;
+	}
+	row[at] = down;
+}
+
+/* A heapsort: in place, where qsort takes memory for more than a few. */
+static void sort(struct row *row, size_t n)
+{
+	struct row last;
+	size_t i;
+
+	for (i = n / 2; i-- > 0;)
+		sift(row, i, n);
+	for (i = n; i-- > 1;) {
+		last = row[i];
+		row[i] = row[0];
+		row[0] = last;
+		sift(row, 0, i);
+	}
 }
 
 static void sort_rows(struct rows *rows)
@@ -235,7 +263,7 @@ static void sort_rows(struct rows *rows)
 		rows->row[i].server = tt_ps_server_of(t->ps, key);
 		rows->row[i].place = place_of(rows, key);
 	}
-	qsort(rows->row, rows->reads, sizeof(*rows->row), by_place);
+	sort(rows->row, rows->reads);
 }
 
 /* All, but for those that Downpour does not fetch. Without the lock. */
@@ -322,33 +350,41 @@ static void pull_seen(struct tt_ps_task *task)
 
 static void rows_release(struct tt_ps_task *task)
 {
-	struct rows *rows = rows_of(task);
-
-	free(rows->cursor);
-	free(rows->row);
-	free(rows->item);
-	free(rows->pick);
-	tt_ps_pull_free(&rows->pull);
+	tt_ps_pull_free(&rows_of(task)->pull);
 }
 
-static int get_memory(struct rows *rows)
+/* Of n rows that are pushed, how many go in one message. */
+static size_t most_of(const struct tutti_ps_table *t, size_t n)
 {
-	struct tutti_ps_table *t = rows->pull.task.table;
-	bool ok;
+	size_t fit = (TT_PS_BLOCK - 8) / (tt_ps_rows_head(t, 2) / 2 + row_size(t));
 
-	rows->cursor = calloc((size_t)t->ps->nservers, sizeof(*rows->cursor));
+	return n < fit ? n : fit;
+}
+
+/* Of all that lies behind it. */
+static size_t bytes_of(const struct tutti_ps_table *t, size_t n, bool push)
+{
+	size_t cursor = (size_t)t->ps->nservers * sizeof(size_t);
+
+	if (push)
+		return cursor + most_of(t, n) * sizeof(uint32_t);
+	return cursor + n * (sizeof(struct row) + (size_t)items_of(t) * sizeof(struct tt_ps_item));
+}
+
+static void set_memory(struct rows *rows)
+{
+	const struct tutti_ps_table *t = rows->pull.task.table;
+	size_t n = (size_t)t->ps->nservers;
+
+	rows->cursor = (size_t *)(rows + 1);
+	memset(rows->cursor, 0, n * sizeof(*rows->cursor));
 	if (rows->push) {
-		rows->most = (TT_PS_BLOCK - 8) / (tt_ps_rows_head(t, 2) / 2 + row_size(t));
-		rows->pick = malloc(rows->most * sizeof(*rows->pick));
-		ok = rows->cursor && rows->pick;
+		rows->most = most_of(t, rows->n);
+		rows->pick = (uint32_t *)(rows->cursor + n);
 	} else {
-		rows->row = malloc((rows->n + 1) * sizeof(*rows->row));
-		rows->item = malloc((rows->n + 1) * (size_t)items_of(t) * sizeof(*rows->item));
-		ok = rows->cursor && rows->row && rows->item;
+		rows->row = (struct row *)(rows->cursor + n);
+		rows->item = (struct tt_ps_item *)(rows->row + rows->n);
 	}
-	if (!ok)
-		return tt_fail(-ENOMEM, "no memory for %zu rows of table '%s'", rows->n, t->name);
-	return rows->push ? 0 : tt_ps_pull_init(&rows->pull);
 }
 
 static int start(struct tutti_ps_table *t, const uint64_t *keys, size_t n, void *buf, bool push,
@@ -358,7 +394,7 @@ static int start(struct tutti_ps_table *t, const uint64_t *keys, size_t n, void 
 	struct rows *rows;
 	int err;
 
-	err = tt_ps_task_new(t->ps, t, call, sizeof(*rows), &task);
+	err = tt_ps_task_new(t->ps, t, call, sizeof(*rows), bytes_of(t, n, push), &task);
 	if (err)
 		return err;
 	rows = rows_of(task);
@@ -370,10 +406,10 @@ static int start(struct tutti_ps_table *t, const uint64_t *keys, size_t n, void 
 	rows->pull.next = next_block;
 	if (!push && tt_ps_row_versions(t))
 		rows->pull.got = got_versions;
-	err = get_memory(rows);
+	set_memory(rows);
+	err = push ? 0 : tt_ps_pull_init(&rows->pull);
 	if (err) {
-		rows_release(task);
-		free(rows);
+		tt_ps_task_drop(task);
 		return err;
 	}
 	task->emit = push ? push_emit : pull_emit;

@@ -11,6 +11,10 @@
 #include "lib/ps/ps.h"
 #include "lib/ps/read.h"
 
+/* Memory of calls that are over is kept for others: so much of each size, which are powers of two. */
+#define LEAST ((size_t)8 << 10)
+#define KEPT ((size_t)1 << 20)
+
 static struct tt_ps_task *task_of(const struct tutti_request *r)
 {
 	return tt_container(r, struct tt_ps_task, r);
@@ -53,6 +57,21 @@ static void task_collected(struct tutti_request *r)
 		task->seen(task);
 }
 
+static void give_back(struct tt_ps_task *task)
+{
+	struct tutti_ps *ps = task->ps;
+	struct tt_ps_spare *spare = (struct tt_ps_spare *)(void *)task;
+	int i = task->size;
+
+	if (i == TT_PS_SPARES || ps->spares[i] == KEPT / (LEAST << i)) {
+		free(task);
+		return;
+	}
+	spare->next = ps->spare[i];
+	ps->spare[i] = spare;
+	ps->spares[i]++;
+}
+
 static void task_free(struct tutti_request *r)
 {
 	struct tt_ps_task *task = task_of(r);
@@ -60,7 +79,7 @@ static void task_free(struct tutti_request *r)
 	task->ps->tasks--;
 	if (task->release)
 		task->release(task);
-	free(task);
+	give_back(task);
 }
 
 static const char *task_text(const struct tutti_request *r, char *buf, size_t size)
@@ -225,17 +244,51 @@ static void task_again(struct tt_stalled *stalled)
 	task->advance(task);
 }
 
-int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char *call, size_t size,
+/* Under the lock; *i is which size that is. */
+static void *get_memory(struct tutti_ps *ps, size_t bytes, int *i)
+{
+	struct tt_ps_spare *spare;
+
+	for (*i = 0; *i < TT_PS_SPARES && LEAST << *i < bytes;)
+		++*i;
+	if (*i < TT_PS_SPARES && (spare = ps->spare[*i])) {
+		ps->spare[*i] = spare->next;
+		ps->spares[*i]--;
+		return spare;
+	}
+	tt_wire_stats(ps->comm->ctx->wire)->allocations++;
+	return malloc(*i < TT_PS_SPARES ? LEAST << *i : bytes);
+}
+
+void tt_ps_spares_free(struct tutti_ps *ps)
+{
+	struct tt_ps_spare *spare;
+	int i;
+
+	for (i = 0; i < TT_PS_SPARES; i++)
+		while ((spare = ps->spare[i])) {
+			ps->spare[i] = spare->next;
+			free(spare);
+		}
+}
+
+int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char *call, size_t size, size_t more,
 		   struct tt_ps_task **out)
 {
-	struct tt_ps_task *task = calloc(1, size);
+	struct tt_ps_task *task;
+	int i;
 
+	tt_wire_lock(ps->comm->ctx->wire);
+	task = get_memory(ps, size + more, &i);
+	tt_wire_unlock(ps->comm->ctx->wire);
 	if (atomic_load(&ps->relaying) && !ps->helped) { /* without one, others read at the server */
 		ps->helped = true;
 		(void)tt_thread_start(ps->comm->ctx);
 	}
 	if (!task)
 		return tt_fail(-ENOMEM, "no memory for %s", call);
+	memset(task, 0, size);
+	task->size = i;
 	task->ps = ps;
 	task->table = table;
 	task->call = call;
@@ -246,6 +299,13 @@ int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char
 	tt_list_init(&task->queue);
 	*out = task;
 	return 0;
+}
+
+void tt_ps_task_drop(struct tt_ps_task *task)
+{
+	tt_wire_lock(task->ps->comm->ctx->wire);
+	give_back(task);
+	tt_wire_unlock(task->ps->comm->ctx->wire);
 }
 
 int tt_ps_task_start(struct tt_ps_task *task, struct tutti_request **request)

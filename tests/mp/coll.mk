@@ -35,6 +35,7 @@ TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_ps_resize \
 	tests/mp/test_ps_resize_errors \
 	tests/mp/test_ps_stale \
+	tests/mp/test_ps_steady \
 	tests/mp/test_ps_soak \
 	tests/mp/test_atomics \
 	tests/mp/test_ways \
@@ -99,6 +100,8 @@ tests_mp_test_ps_end_SOURCES = tests/mp/test_ps_end.c
 tests_mp_test_ps_end_LDADD = libttmp.la
 tests_mp_test_ps_stale_SOURCES = tests/mp/test_ps_stale.c
 tests_mp_test_ps_stale_LDADD = libttmp.la
+tests_mp_test_ps_steady_SOURCES = tests/mp/test_ps_steady.c
+tests_mp_test_ps_steady_LDADD = libttmp.la
 tests_mp_test_ps_modes_SOURCES = tests/mp/test_ps_modes.c
 tests_mp_test_ps_modes_LDADD = libttmp.la
 tests_mp_test_ps_softsync_SOURCES = tests/mp/test_ps_softsync.c

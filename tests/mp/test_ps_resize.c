@@ -492,7 +492,10 @@ static void traced(void)
 	mp_remove_dir(env);
 }
 
-/* ---- options that keep something back, or count: servers 0 and 1 of three, then 0, 1 and 3 of weights 1, 3 and 2 ---- */
+/*
+ * ---- options that keep something back, or count: servers 0 and 1, then 0, 1 and 3 of weights 1, 3 and 2. With copies 0 dies
+ * before that, and 1 afterwards, so that each time a copy has to know what there was ----
+ */
 
 #define OPTS 1200
 
@@ -569,26 +572,66 @@ static int work_after(struct mp_job *job, struct kept_tables *k, const float *si
 	return expect(job, k->late, false, -36) || expect(job, k->rows, true, -36);
 }
 
-static int check_weights(struct mp_job *job, struct tutti_ps *ps)
+/* But for room that rows have to spare. */
+static int check_weights(struct mp_job *job, struct tutti_ps *ps, const int *weight, int n)
 {
-	static const double part[] = {1 / 6., 3 / 6., 2 / 6.};
-	uint64_t load[3], sum = 0;
+	uint64_t load[3];
+	double sum = 0, weights = 0, part;
 	int i;
 
-	for (i = 0; i < 3; i++) {
+	for (i = 0; i < n; i++) {
 		MP_OK(tutti_ps_load(ps, i, &load[i]));
-		sum += load[i];
+		sum += (double)load[i];
+		weights += weight[i];
 	}
-	for (i = 0; i < 3; i++) /* but for room that rows have to spare */
-		TT_EXPECT(fabs((double)load[i] - part[i] * (double)sum) < 0.25 * part[i] * (double)sum);
+	for (i = 0; i < n; i++) {
+		part = sum * weight[i] / weights;
+		TT_EXPECT(fabs((double)load[i] - part) < 0.25 * part);
+	}
 	return 0;
+}
+
+static void die(struct mp_job *job)
+{
+	mp_await(&job->shared->word[job->rank], 1, 30000);
+	kill(getpid(), SIGKILL);
+}
+
+/* Server 1 dies, and the one that is left goes on counting. */
+static int work_last(struct mp_job *job, struct kept_tables *k, const float *six)
+{
+	atomic_store(&job->shared->word[1], 1);
+	TT_EXPECT(!expect(job, k->soft, false, -12) && !expect(job, k->slow, false, -6));
+	TT_EXPECT(!push_late(job, k, six, -36));
+	return expect(job, k->late, false, -51) || expect(job, k->rows, true, -51);
+}
+
+static int move(struct mp_job *job, bool copies, struct tutti_ps **ps, struct kept_tables *k)
+{
+	struct tutti_ps_config config = {.size = sizeof(config), .copies = copies ? 2 : 0, .staleness = TUTTI_PS_ASYNC};
+	static const int weight[] = {1, 3, 0, 2}, all[] = {1, 3, 2}, living[] = {3, 2};
+	struct tutti_comm *comm = job->world;
+
+	if (copies) {
+		while (!tutti_barrier(job->world))
+			;
+		MP_OK(tutti_comm_shrink(job->world, &comm));
+	}
+	config.role = job->rank == 2 ? TUTTI_PS_WORKER : TUTTI_PS_SERVER;
+	config.weight = weight[job->rank];
+	MP_OK(tutti_ps_resize(*ps, comm, &config, ps));
+	MP_OK(tutti_ps_find(*ps, "soft", &k->soft));
+	MP_OK(tutti_ps_find(*ps, "late", &k->late));
+	MP_OK(tutti_ps_find(*ps, "late rows", &k->rows));
+	MP_OK(tutti_ps_find(*ps, "slow", &k->slow));
+	return check_weights(job, *ps, copies ? living : all, copies ? 2 : 3);
 }
 
 static int options_body(struct mp_job *job)
 {
-	struct tutti_ps_config config = {.size = sizeof(config), .staleness = TUTTI_PS_ASYNC,
+	const bool copies = job->arg != NULL;
+	struct tutti_ps_config config = {.size = sizeof(config), .copies = copies ? 2 : 0, .staleness = TUTTI_PS_ASYNC,
 					 .role = job->rank < 2 ? TUTTI_PS_SERVER : TUTTI_PS_WORKER};
-	static const int weight[] = {1, 3, 0, 2};
 	struct kept_tables k;
 	struct tutti_ps *ps;
 	float six[OPTS];
@@ -598,25 +641,44 @@ static int options_body(struct mp_job *job)
 		six[i] = 6;
 	MP_OK(tutti_ps_open(job->world, &config, &ps));
 	TT_EXPECT(!make_kept(job, ps, &k));
-	if (job->rank == 2)
+	if (job->rank == 2) {
 		TT_EXPECT(!work_before(job, &k, six));
-	config.role = job->rank == 2 ? TUTTI_PS_WORKER : TUTTI_PS_SERVER;
-	config.weight = weight[job->rank];
-	MP_OK(tutti_ps_resize(ps, job->world, &config, &ps));
-	MP_OK(tutti_ps_find(ps, "soft", &k.soft));
-	MP_OK(tutti_ps_find(ps, "late", &k.late));
-	MP_OK(tutti_ps_find(ps, "late rows", &k.rows));
-	MP_OK(tutti_ps_find(ps, "slow", &k.slow));
-	TT_EXPECT(!check_weights(job, ps));
+		atomic_store(&job->shared->word[0], 1);
+	}
+	if (copies && job->rank == 0)
+		die(job);
+	TT_EXPECT(!move(job, copies, &ps, &k));
 	if (job->rank == 2)
 		TT_EXPECT(!work_after(job, &k, six));
+	if (copies && job->rank == 1)
+		die(job);
+	if (copies && job->rank == 2)
+		TT_EXPECT(!work_last(job, &k, six));
 	MP_OK(tutti_ps_close(ps));
+	if (copies)
+		(void)mp_leave(job);
 	return 0;
+}
+
+/* Once as it is, once with copies. */
+static void options_on(const char *env)
+{
+	static const bool copies = true;
+
+	TT_CHECK(!MP_RUN(.n = 4, .env = env, .fn = options_body));
+	TT_CHECK(!MP_RUN(.n = 4, .env = env, .fn = options_body, .arg = (void *)&copies, .killed = 1 << 0 | 1 << 1));
 }
 
 static void options(void)
 {
-	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1", .fn = options_body));
+	options_on("TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1");
+}
+
+static void options_ofi(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	options_on("TUTTI_TRANSPORT=ofi TUTTI_PS_VERIFY=1");
 }
 
 int main(int argc, char **argv)
@@ -631,6 +693,7 @@ int main(int argc, char **argv)
 		{"ofi", ofi},
 		{"traced", traced},
 		{"options", options},
+		{"options_ofi", options_ofi},
 		{NULL, NULL},
 	};
 
