@@ -14,6 +14,7 @@
 #include "lib/reduce/kernels.h"
 
 #define BLOCK 4 /* vectors */
+#define AHEAD 512 /* bytes */
 
 typedef int8_t vec_i8 __attribute__((vector_size(TT_VEC)));
 typedef uint8_t vec_u8 __attribute__((vector_size(TT_VEC)));
@@ -33,20 +34,32 @@ struct form {
 	store_fn *store, *stream; /* of all parts */
 };
 
-/* n vectors, whole units, at offset at */
+/* What is going to be read of a source, into the second level of the cache. */
+INLINE void fetch(const char *s, const size_t len)
+{
+	size_t i;
+
+#pragma GCC unroll 4
+	for (i = 0; i < len; i += TT_REDUCE_LINE)
+		__builtin_prefetch(s + AHEAD + i, 0, 2);
+}
+
+/* n vectors, whole units, at offset at; len is 0 or how many bytes of each source to fetch ahead */
 INLINE void run_block(const struct tt_reduce_job *job, const struct form *form, store_fn *store,
-		      op_fn *op, end_fn *end, size_t at, const int n)
+		      op_fn *op, end_fn *end, size_t at, const int n, const size_t len)
 {
 	const char *s = (const char *)job->src[0] + at;
 	vec x[BLOCK];
 	char *d;
 	int i, k;
 
+	fetch(s, len);
 #pragma GCC unroll 4
 	for (i = 0; i < n; i++)
 		x[i] = form->load(s + (size_t)(i / form->parts) * form->size, i % form->parts);
 	for (k = 1; k < job->nsrc; k++) {
 		s = (const char *)job->src[k] + at;
+		fetch(s, len);
 #pragma GCC unroll 4
 		for (i = 0; i < n; i++)
 			x[i] = op(x[i], form->load(s + (size_t)(i / form->parts) * form->size,
@@ -118,13 +131,13 @@ INLINE void run(const struct tt_reduce_job *args, const struct form *form, op_fn
 
 	if (CAN_STREAM && job.stream) {
 		for (; job.to - at >= block; at += block)
-			run_block(&job, form, form->stream, op, end, at, BLOCK);
+			run_block(&job, form, form->stream, op, end, at, BLOCK, block);
 		fence();
 	}
 	for (; job.to - at >= block; at += block)
-		run_block(&job, form, form->store, op, end, at, BLOCK);
+		run_block(&job, form, form->store, op, end, at, BLOCK, 0);
 	for (; job.to - at >= form->size; at += form->size)
-		run_block(&job, form, form->store, op, end, at, form->parts);
+		run_block(&job, form, form->store, op, end, at, form->parts, 0);
 	if (form->size == TT_VEC && form->parts == 1 && job.to - at == sizeof(uint64_t))
 		run_word(&job, op, end, at);
 	else if (at < job.to)
