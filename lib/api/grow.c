@@ -90,7 +90,7 @@ static int find_dead(const struct tt_growth *g)
 {
 	struct tutti_comm *comm = g->comm;
 	struct tt_boot *boot = comm->ctx->boot;
-	char why[160];
+	char why[TT_GONE_WHY];
 	int i;
 
 	for (i = 0; i < comm->size; i++)

@@ -65,7 +65,7 @@ int tt_why_out(const struct tutti_comm *comm)
 {
 	struct tutti_context *ctx = comm->ctx;
 	int me = ctx->boot_params.rank;
-	char why[160];
+	char why[TT_GONE_WHY];
 
 	if (ctx->aborted)
 		return tt_fail_info(&ctx->first_failure);

@@ -23,6 +23,7 @@
 #define TT_CTL_ARITY 8
 #define TT_CTL_ALL (-1)	     /* to every rank, the sender too */
 #define TT_CTL_MSG_MAX 4096  /* bytes of a message's payload */
+#define TT_GONE_WHY 440	     /* bytes of the reason why a rank is gone */
 #define TT_CARD_MAX 1024
 
 struct tt_boot;

@@ -142,7 +142,7 @@ struct tt_boot {
 	unsigned ras_clients; /* ever */
 	unsigned refused; /* connections that failed authentication */
 	char refused_text[128];
-	char evicted[160]; /* the others have taken this rank for dead: why */
+	char evicted[TT_GONE_WHY]; /* the others have taken this rank for dead: why */
 };
 
 /* ctl.c */

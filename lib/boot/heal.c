@@ -191,7 +191,7 @@ void tt_tree_evict(struct tt_boot *b, int rank, const char *why)
 void tt_tree_on_gone(struct tt_boot *b, struct tt_link *link, struct tt_unpack *u)
 {
 	int rank = (int)(uint32_t)tt_get_u(u, 4), by = (int)(uint32_t)tt_get_u(u, 4);
-	char why[200];
+	char why[TT_GONE_WHY];
 
 	tt_get_str(u, why, sizeof(why));
 	if (u->bad || rank < 0 || rank >= b->nranks || by < 0 || by >= b->nranks)

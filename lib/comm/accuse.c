@@ -9,7 +9,8 @@
  * the fault is probably there. Of two that have lost as many it is the higher rank, so that the
  * decider never goes on the word of one, and it does not matter whose word comes first. Connections
  * to ranks that are out already count: a rank whose connections break one by one takes at most one
- * other with it.
+ * other with it. The verdict has the words of both ends: often one knows the reason, and the other only that the
+ * connection was closed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,7 @@ _Static_assert(sizeof(struct accuse_msg) == 168, "doc/WIRE.md");
 struct tt_broken {
 	int end[2];	  /* lower rank first */
 	uint64_t said[2]; /* when that end said so first; 0: it has not */
+	char why[2][160]; /* its words; empty: none yet */
 	bool judged;
 };
 
@@ -95,10 +97,13 @@ static void judge(struct tutti_context *ctx, const struct accuse_msg *msg)
 	struct tt_broken *c = msg->by == msg->rank ? NULL : connection(ctx, msg->by, msg->rank);
 	int side = msg->by > msg->rank, out;
 	uint64_t now = tt_now_ns();
-	char why[240];
+	char why[TT_GONE_WHY];
+	size_t n;
 
 	if (c && c->judged)
 		return;
+	if (c)
+		snprintf(c->why[side], sizeof(c->why[side]), "%s", msg->why);
 	if (c && !c->said[side])
 		c->said[side] = now;
 	if (c && now - c->said[side] < TT_ACCUSE_AGAIN / 2)
@@ -109,6 +114,9 @@ static void judge(struct tutti_context *ctx, const struct accuse_msg *msg)
 	else
 		snprintf(why, sizeof(why), "it lost more connections than rank %d, or as many: %s",
 			 msg->rank, msg->why);
+	n = strlen(why);
+	if (c && c->why[!side][0])
+		snprintf(why + n, sizeof(why) - n, "; rank %d reports: %s", msg->rank, c->why[!side]);
 	if (!tt_boot_evict(ctx->boot, out, why) && c)
 		c->judged = true;
 }

@@ -280,6 +280,7 @@ void tt_ctx_unlock(struct tutti_context *ctx);
 void tt_ctx_unfit(struct tutti_context *ctx, int code, int rank, const char *why);
 /* For the wire: data from rank arrived damaged. */
 void tt_ctx_damaged(void *ctx, int rank, const char *why);
+/* For transports, which wait under the lock: this rank stays alive to the others meanwhile. */
 void tt_ctx_alive(void *ctx);
 
 /* Handlers of the control tree; they take the lock. */

@@ -295,7 +295,7 @@ static bool inherited(struct tutti_comm *comm, struct tutti_error_info *info)
 {
 	struct tutti_context *ctx = comm->ctx;
 	const struct tt_doomed *d = find_doomed(ctx, comm->uid);
-	char why[160];
+	char why[TT_GONE_WHY];
 	int i;
 
 	if (ctx->first_failure.code && (ctx->aborted || contains(comm, ctx->first_failure.rank))) {

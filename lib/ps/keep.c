@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/ps/server.h"
 #include "lib/ps/file.h"
+#include "lib/ps/server.h"
 
 #define CHUNK 4096 /* rows read at once */
 

@@ -32,13 +32,15 @@ struct verdict {
 /* What a rank does that has lost the connection, without losing it. */
 static void accuse(struct mp_job *job, const struct verdict *v)
 {
+	char words[32];
 	int i;
 
+	snprintf(words, sizeof(words), "said rank %d", job->rank);
 	for (i = 0; i < v->n; i++) {
 		if (v->by[i] != job->rank)
 			continue;
 		tt_wire_lock(job->ctx->wire);
-		tt_ctx_lost(job->ctx, v->rank[i], "said the test");
+		tt_ctx_lost(job->ctx, v->rank[i], words);
 		tt_wire_unlock(job->ctx->wire);
 	}
 }
@@ -64,6 +66,9 @@ static int accused_body(struct mp_job *job)
 	MP_ERR(err, -TUTTI_EPEER);
 	MP_OK(tutti_comm_error(job->world, &info));
 	TT_EXPECT(info.rank == v->out);
+	TT_EXPECT(strstr(info.text, "said rank"));
+	if (v->n == 2 && v->by[0] == v->rank[1] && v->by[1] == v->rank[0]) /* both ends */
+		TT_EXPECT(strstr(info.text, "said rank 0") && strstr(info.text, "said rank 1"));
 	if (job->rank != v->out) {
 		TT_EXPECT(!check_list(job, job->world, v->out));
 		MP_OK(tutti_comm_shrink(job->world, &next));

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * kill -9 at random points: jobs of 2, 4 and 8 ranks over every transport and algorithm. In each,
- * ranks run collectives of random lengths, one of them is killed at a random moment, the others must
- * all say who it was, go on as a shrunken communicator, and so on until one is left. Every call that
- * succeeded is exact; at the end threads, descriptors and /dev/shm are what they were. Prints how
- * long it took until each survivor knew.
+ * ranks run collectives of random lengths, and those with a v also with blocks of different ones. One
+ * of them is killed at a random moment, the others must all say who it was, go on as a shrunken
+ * communicator, and so on until one is left. Every call that succeeded is exact, and wrote nothing
+ * between blocks; at the end threads, descriptors and /dev/shm are what they were. Prints how long it
+ * took until each survivor knew.
  *
  *	TT_ONLY=verbs			only transports with this in their name (the guest: verbs.sh)
  *	TT_POINTS=1000 test_points		that many deaths at least (soak); default: 10 s of
@@ -115,16 +116,46 @@ static void *die(void *arg)
 	return NULL;
 }
 
+/* The first ones have a v form. */
 enum kind {
-	ALLREDUCE, BCAST, ALLGATHER, REDUCE_SCATTER, ALLTOALL, REDUCE, GATHER, SCATTER, SCAN, BARRIER, KINDS
+	ALLGATHER, REDUCE_SCATTER, ALLTOALL, GATHER, SCATTER, ALLREDUCE, BCAST, REDUCE, SCAN, EXSCAN, BARRIER, KINDS
 };
 
 /* One call, the same at all ranks. */
 struct one {
 	enum kind kind;
-	size_t count;
+	bool v;	      /* blocks of different lengths, */
+	int none;     /* of which this one is empty; n: none is */
+	size_t count; /* of a block; with v at most, and displacements leave the rest as a gap */
 	int n, me, root, base;
 };
+
+/* Elements that rank `from` has for rank `to`. */
+static size_t length(const struct one *c, int from, int to)
+{
+	int block = from;
+
+	if (!c->v)
+		return c->count;
+	if (c->kind == ALLTOALL)
+		block = (from + to) % c->n;
+	else if (c->kind == SCATTER || c->kind == REDUCE_SCATTER)
+		block = to;
+	return block == c->none ? 0 : c->count - (size_t)(block % 3) * (c->count / 4);
+}
+
+/* Where block r begins in what is scattered. */
+static size_t begin(const struct one *c, int r)
+{
+	size_t sum = 0;
+	int i;
+
+	if (c->kind != REDUCE_SCATTER)
+		return (size_t)r * c->count;
+	for (i = 0; i < r; i++)
+		sum += length(c, 0, i);
+	return sum;
+}
 
 /* Element i of what rank r puts in. */
 static int32_t part(const struct one *c, int r, size_t i)
@@ -132,49 +163,77 @@ static int32_t part(const struct one *c, int r, size_t i)
 	return c->base + r + (int32_t)i;
 }
 
-/* Element i of what this rank gets. */
+/* The sum of elements i of ranks 0 to n - 1. */
+static int32_t sum_of(const struct one *c, int n, size_t i)
+{
+	int32_t sum = 0;
+	int r;
+
+	for (r = 0; r < n; r++)
+		sum += part(c, r, i);
+	return sum;
+}
+
+#define UNTOUCHED (-1)
+
+/* Element i of recvbuf after the call. */
 static int32_t wanted(const struct one *c, size_t i)
 {
-	size_t mine = i + (size_t)c->me * c->count;
-	int32_t sum = 0, upto = c->kind == SCAN ? c->me + 1 : c->n, r;
+	bool root = c->me == c->root;
+	int from = (int)(i / c->count);
+	size_t k = i % c->count, mine = i + begin(c, c->me);
 
 	switch (c->kind) {
-	case BCAST:
-		return part(c, c->root, i);
-	case SCATTER:
-		return part(c, c->root, mine);
 	case ALLGATHER:
 	case GATHER:
-		return part(c, (int)(i / c->count), i % c->count);
+		return (c->kind == ALLGATHER || root) && k < length(c, from, c->me) ? part(c, from, k) : UNTOUCHED;
 	case ALLTOALL:
-		return part(c, (int)(i / c->count), i % c->count + (size_t)c->me * c->count);
+		return k < length(c, from, c->me) ? part(c, from, k + begin(c, c->me)) : UNTOUCHED;
+	case SCATTER:
+		return i < length(c, c->root, c->me) ? part(c, c->root, mine) : UNTOUCHED;
+	case REDUCE_SCATTER:
+		return i < length(c, 0, c->me) ? sum_of(c, c->n, mine) : UNTOUCHED;
+	case BCAST:
+		return part(c, c->root, i);
+	case REDUCE:
+		return root ? sum_of(c, c->n, i) : UNTOUCHED;
+	case EXSCAN:
+		return c->me ? sum_of(c, c->me, i) : UNTOUCHED;
+	case BARRIER:
+		return UNTOUCHED;
 	default:
-		for (r = 0; r < upto; r++)
-			sum += part(c, r, c->kind == REDUCE_SCATTER ? mine : i);
-		return sum;
+		return sum_of(c, c->kind == SCAN ? c->me + 1 : c->n, i);
 	}
 }
 
-/* How many elements this rank gets. */
-static size_t results(const struct one *c)
+static int make_v(const struct one *c, struct tutti_comm *comm, int32_t *v, int32_t *w)
 {
+	size_t to[8], from[8], displs[8];
+	int r;
+
+	for (r = 0; r < c->n; r++) {
+		to[r] = length(c, c->me, r);
+		from[r] = length(c, r, c->me);
+		displs[r] = begin(c, r);
+	}
 	switch (c->kind) {
 	case ALLGATHER:
+		return tutti_allgatherv(v, to[c->me], w, from, displs, TUTTI_INT32, comm);
+	case REDUCE_SCATTER:
+		return tutti_reduce_scatter(v, w, to, TUTTI_INT32, TUTTI_SUM, comm);
 	case ALLTOALL:
-		return c->count * (size_t)c->n;
+		return tutti_alltoallv(v, to, displs, w, from, displs, TUTTI_INT32, comm);
 	case GATHER:
-		return c->me == c->root ? c->count * (size_t)c->n : 0;
-	case REDUCE:
-		return c->me == c->root ? c->count : 0;
-	case BARRIER:
-		return 0;
+		return tutti_gatherv(v, to[c->root], w, from, displs, TUTTI_INT32, c->root, comm);
 	default:
-		return c->count;
+		return tutti_scatterv(v, to, displs, w, from[c->root], TUTTI_INT32, c->root, comm);
 	}
 }
 
 static int make(const struct one *c, struct tutti_comm *comm, int32_t *v, int32_t *w)
 {
+	if (c->v)
+		return make_v(c, comm, v, w);
 	switch (c->kind) {
 	case ALLREDUCE:
 		return tutti_allreduce(v, w, c->count, TUTTI_INT32, TUTTI_SUM, comm);
@@ -194,6 +253,8 @@ static int make(const struct one *c, struct tutti_comm *comm, int32_t *v, int32_
 		return tutti_scatter(v, w, c->count, TUTTI_INT32, c->root, comm);
 	case SCAN:
 		return tutti_scan(v, w, c->count, TUTTI_INT32, TUTTI_SUM, comm);
+	case EXSCAN:
+		return tutti_exscan(v, w, c->count, TUTTI_INT32, TUTTI_SUM, comm);
 	default:
 		return tutti_barrier(comm);
 	}
@@ -211,18 +272,20 @@ static int call(struct tutti_comm *comm, int32_t *v, unsigned *state, bool first
 	size_t i, n;
 	int err;
 
+	c.v = !first && c.kind <= SCATTER && next_random(state) % 2;
+	c.none = (int)(next_random(state) % (unsigned)(c.n + 1));
 	c.count = next_random(state) % 3 ? next_random(state) % 900 : next_random(state) % LONGEST;
 	c.root = (int)(next_random(state) % (unsigned)c.n);
 	c.base = (int)(next_random(state) % 1000);
-	n = c.kind == ALLREDUCE || c.kind == BCAST || c.kind == REDUCE || c.kind == SCAN ? 1 : (size_t)c.n;
+	n = c.kind <= SCATTER ? (size_t)c.n : 1;
 	c.count = c.count / n + 1; /* of n blocks */
-	for (i = 0; i < c.count * n; i++) {
+	n *= c.count;
+	for (i = 0; i < n; i++) {
 		v[i] = part(&c, c.me, i);
-		w[i] = c.kind == BCAST && c.me == c.root ? v[i] : -1;
+		w[i] = c.kind == BCAST && c.me == c.root ? v[i] : UNTOUCHED;
 	}
 	err = make(&c, comm, v, w);
-	n = err ? 0 : results(&c);
-	for (i = 0; i < n; i++)
+	for (i = 0; !err && i < n; i++)
 		TT_EXPECT(w[i] == wanted(&c, i));
 	atomic_fetch_add(&result->calls, !err);
 	return err;
@@ -333,16 +396,18 @@ static const char *const transports[] = {
 static const char *const algorithms[] = {
 	"",
 	"allreduce:ring;bcast:chain;allgather:ring;reduce_scatter_block:ring;alltoall:pairwise;reduce:linear;"
-	"gather:linear;scatter:linear;scan:chain",
+	"gather:linear;scatter:linear;scan:chain;exscan:chain;allgatherv:ring;reduce_scatter:ring;alltoallv:pairwise",
 	"allreduce:recursive_doubling;bcast:binomial;allgather:bruck;reduce_scatter_block:halving;alltoall:bruck;"
-	"reduce:binomial;gather:binomial;scatter:binomial;scan:doubling",
+	"reduce:binomial;gather:binomial;scatter:binomial;scan:doubling;exscan:doubling;allgatherv:bruck;"
+	"reduce_scatter:halving;alltoallv:linear",
 	"allreduce:halving_doubling;bcast:scatter_allgather;allgather:recursive_doubling;"
-	"reduce_scatter_block:direct;reduce:chain",
-	"allreduce:dbt;bcast:dbt;allgather:direct;alltoall:linear;reduce:dbt",
+	"reduce_scatter_block:direct;reduce:chain;allgatherv:recursive_doubling;reduce_scatter:direct",
+	"allreduce:dbt;bcast:dbt;allgather:direct;alltoall:linear;reduce:dbt;allgatherv:direct",
 	"allreduce:hier_ring;bcast:hier_binomial;allgather:hier_ring;reduce_scatter_block:hier_ring;"
 	"alltoall:hier_pairwise;reduce:hier_binomial;gather:hier_leader;scatter:hier_leader;scan:hier_leader;"
 	"allreduce:single_master;reduce:halving_gather",
-	"allreduce:hier_leader;bcast:hier_leader;reduce:hier_leader;allreduce:ps",
+	"allreduce:hier_leader;bcast:hier_leader;reduce:hier_leader;exscan:hier_leader;allgatherv:hier_ring;"
+	"reduce_scatter:hier_ring;allreduce:ps",
 	"allreduce:hier_halving_doubling;allreduce:radix",
 	"allreduce:hier_recursive_doubling;allreduce:circulant",
 	"allreduce:hier_dbt;allreduce:circulant_rsag",

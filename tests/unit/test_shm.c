@@ -269,6 +269,7 @@ static void test_closed_ring(void)
 	pump(&p);
 	TT_CHECK(p.end[0].down == 1);
 	TT_CHECK(p.end[0].ep->ops->msg(p.end[0].ep, "x", 1) == -EPIPE);
+	TT_CHECK(strstr(tt_fail_text(-EPIPE), "closed the connection") != NULL);
 
 	/* end[0] may still push into the ring of end[1]: it must not be given to anybody else */
 	TT_REQUIRE(!end_open(&b2, p.tp[1]));

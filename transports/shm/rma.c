@@ -117,14 +117,14 @@ static int map_region(struct shm_ep *ep, const struct shm_reg *r, uint32_t slot,
 
 int shm_not_up(struct shm_ep *ep)
 {
-	return ep->state == SHM_EP_DOWN ? tt_fail(-EPIPE, "shm: the endpoint is down") : -EAGAIN;
+	return ep->state == SHM_EP_DOWN ? tt_fail(-EPIPE, "%s", ep->closed) : -EAGAIN;
 }
 
 int shm_broken(struct shm_ep *ep)
 {
 	ep->failed = true;
 	shm_mark_ready((struct shm_tp *)ep->ep.tp, ep->index);
-	return tt_fail(-EPIPE, "shm: process %d closed the connection or is gone", (int)ep->pid);
+	return tt_fail(-EPIPE, "%s", ep->closed);
 }
 
 /* May we push and touch memory? */

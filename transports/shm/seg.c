@@ -234,6 +234,7 @@ int shm_peer_attach(struct shm_ep *ep, const struct shm_blob *b)
 		goto unmap;
 	}
 	ep->pid = (pid_t)b->pid;
+	snprintf(ep->closed, sizeof(ep->closed), "shm: process %u closed the connection or is gone", b->pid);
 	ep->out_index = b->ring;
 	ep->attached = shm_state(b->gen, SHM_ATTACHED);
 	atomic_store(&ep->out->pid, ((struct shm_tp *)ep->ep.tp)->pid);

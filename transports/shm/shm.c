@@ -285,8 +285,7 @@ static int serve(struct shm_ep *ep, uint8_t (*msgs)[TT_TP_MSG_MAX], struct tt_ev
 		return n;
 	}
 	set_state(ep, SHM_EP_DOWN);
-	tt_fail(-EPIPE, "shm: process %d closed the connection or is gone", (int)ep->pid);
-	ev[n++] = (struct tt_event){.kind = TT_EV_DOWN, .status = -EPIPE, .ep = &ep->ep};
+	ev[n++] = (struct tt_event){.kind = TT_EV_DOWN, .status = -EPIPE, .data = ep->closed, .ep = &ep->ep};
 	return n;
 }
 

@@ -171,6 +171,7 @@ struct shm_ep {
 	struct shm_map *maps; /* by slot of the peer's table */
 	uint32_t nkept;
 	struct shm_map *kept; /* stale ones whose slot another region took */
+	char closed[80]; /* in words, should the peer's end be */
 };
 
 struct shm_mr {
