@@ -13,12 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 
 #include "lib/reduce/reduce.h"
 
 #define MOST_SOURCES 16
 #define LINE 64
-#define ROOM 4096
 #define SAMPLE_BYTES (4u << 20) /* moved at least between two looks at the clock */
 
 _Static_assert((int)PERF_LEVELS == (int)TT_REDUCE_LEVELS, "a name for every level");
@@ -69,54 +71,22 @@ static void reduce(const struct kernel_job *job)
 			job->op == TUTTI_AVG ? job->nsrc : 0, job->flags);
 }
 
-typedef uint64_t vec __attribute__((vector_size(16)));
+/* A line of the cache, in as few registers as the processor has it in. */
+typedef uint64_t line __attribute__((vector_size(LINE)));
+typedef line loose_line __attribute__((aligned(1), may_alias));
+typedef void put_fn(void *dst, const line *x);
 
-/* Where a copy writes; around the cache by way of a room in it. */
-struct sink {
-	unsigned char *dst, room[ROOM];
-	size_t fill;
-};
-
-static inline void take_line(vec *line, const unsigned char *src)
-{
-	vec x;
-	size_t i;
-
-#pragma GCC unroll 4
-	for (i = 0; i < LINE / sizeof(vec); i++) {
-		memcpy(&x, src + i * sizeof(vec), sizeof(x));
-		line[i] |= x;
-	}
-}
-
-static inline void put_line(struct sink *sink, const vec *line, enum what what)
-{
-	const void *room = sink->room;
-	void *dst = sink->dst;
-
-	if (what == PLAIN_COPY) {
-		memcpy(sink->dst, line, LINE);
-		sink->dst += LINE;
-		return;
-	}
-	memcpy(sink->room + sink->fill, line, LINE);
-	sink->fill += LINE;
-	if (sink->fill < ROOM)
-		return;
-	tt_reduce_multi(&dst, 1, &room, 1, ROOM, TUTTI_UINT8, TUTTI_BOR, 0, TT_REDUCE_STREAM);
-	sink->dst += ROOM;
-	sink->fill = 0;
-}
+#define INLINE static inline __attribute__((always_inline))
 
 /*
  * A line for as many read as there are sources: these in turn, each by quarters side by side, which
  * is faster than from one end to the other. What is left over is copied from each.
  */
-static inline void copy_as(const struct kernel_job *job, enum what what)
+INLINE void copy_lines(const struct kernel_job *job, put_fn *put)
 {
-	size_t quarter = job->size / 4 / LINE * LINE, rest = job->size - 4 * quarter, at;
-	struct sink sink = {.dst = job->bufs[job->nsrc].data};
-	vec line[LINE / sizeof(vec)] = {{0}};
+	size_t quarter = job->size / 4 / LINE * LINE, at;
+	unsigned char *dst = job->bufs[job->nsrc].data, *rest = dst + 4 * quarter;
+	line x = {0};
 	const unsigned char *src;
 	int k, part, taken = 0;
 
@@ -125,24 +95,70 @@ static inline void copy_as(const struct kernel_job *job, enum what what)
 		for (at = 0; at < quarter; at += LINE)
 #pragma GCC unroll 4
 			for (part = 0; part < 4; part++) {
-				take_line(line, src + (size_t)part * quarter + at);
+				x |= *(const loose_line *)(const void *)(src + (size_t)part * quarter + at);
 				if (++taken < job->nsrc)
 					continue;
-				put_line(&sink, line, what);
+				put(dst, &x);
+				dst += LINE;
 				taken = 0;
 			}
-		memcpy(job->bufs[job->nsrc].data + 4 * quarter, src + 4 * quarter, rest);
+		memcpy(rest, src + 4 * quarter, job->size - 4 * quarter);
 	}
-	memcpy(sink.dst, sink.room, sink.fill);
 }
 
+INLINE void put_plain(void *dst, const line *x)
+{
+	memcpy(dst, x, LINE);
+}
+
+#ifdef __x86_64__
+INLINE void put_128(void *dst, const line *x)
+{
+	int i;
+
+	for (i = 0; i < 4; i++)
+		_mm_stream_si128((__m128i *)dst + i, ((const __m128i *)x)[i]);
+}
+
+INLINE __attribute__((target("avx2"))) void put_256(void *dst, const line *x)
+{
+	_mm256_stream_si256(dst, ((const __m256i *)x)[0]);
+	_mm256_stream_si256((__m256i *)dst + 1, ((const __m256i *)x)[1]);
+}
+
+INLINE __attribute__((target("avx512f"))) void put_512(void *dst, const line *x)
+{
+	_mm512_stream_si512(dst, *(const __m512i *)x);
+}
+
+static __attribute__((target("avx2"))) void copy_256(const struct kernel_job *job, enum what what)
+{
+	copy_lines(job, what == PLAIN_COPY ? put_plain : put_256);
+}
+
+static __attribute__((target("avx512f"))) void copy_512(const struct kernel_job *job, enum what what)
+{
+	copy_lines(job, what == PLAIN_COPY ? put_plain : put_512);
+}
+
+/* By the widest registers that there are. */
 static void copy(const struct kernel_job *job, enum what what)
 {
-	if (what == PLAIN_COPY)
-		copy_as(job, PLAIN_COPY);
+	if (__builtin_cpu_supports("avx512f"))
+		copy_512(job, what);
+	else if (__builtin_cpu_supports("avx2"))
+		copy_256(job, what);
 	else
-		copy_as(job, STREAMED_COPY);
+		copy_lines(job, what == PLAIN_COPY ? put_plain : put_128);
+	_mm_sfence();
 }
+#else
+static void copy(const struct kernel_job *job, enum what what)
+{
+	(void)what;
+	copy_lines(job, put_plain);
+}
+#endif
 
 /* A kernel never waits, so what counts is the time that this thread has had a CPU. */
 static uint64_t cpu_ns(void)
