@@ -322,6 +322,7 @@ parameter_server() {
 	program tests/mp/test_ps_modes verbs
 	program tests/mp/test_ps_softsync verbs
 	program tests/mp/test_ps_clock worker_dies_verbs
+	program tests/mp/test_ps_steady steady_verbs
 }
 messages() { program tests/mp/test_p2p verbs; }
 failures() { program tests/vm/test_verbs; }
