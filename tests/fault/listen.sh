@@ -90,6 +90,7 @@ found()
 {
 	command -v perl >/dev/null || skip "perl is missing"
 	for p in tcp:0.0.0.0 udp:0.0.0.0 tcp::: udp:::; do
+		rm -f "$tmp/there" # of the one before, whose place the next takes when it pleases
 		perl -MSocket -e 'my ($t, $a) = split /:/, $ARGV[0], 2; my $six = $a eq "::";
 			socket(my $s, $six ? AF_INET6 : AF_INET, $t eq "tcp" ? SOCK_STREAM : SOCK_DGRAM, 0) or exit 77;
 			bind($s, $six ? pack_sockaddr_in6(0, Socket::inet_pton(AF_INET6, $a)) :
