@@ -36,7 +36,7 @@ soak:
 		TT_FUZZ_SECONDS=$${TT_FUZZ_SECONDS:-3600} sh $(srcdir)/tests/fuzz/fuzz.sh
 	TT_SECONDS=$${TT_SECONDS:-3600} TT_BUILD=$(abs_top_builddir) tests/mp/test_ps_soak
 	TT_POINTS=$${TT_POINTS:-1000} tests/fault/test_points
-	TT_ONLY=verbs TT_POINTS=$${TT_VERBS_POINTS:-300} sh $(srcdir)/tests/vm/guest.sh -t 3500 -- \
+	TT_ONLY=verbs TT_POINTS=$${TT_VERBS_POINTS:-1000} sh $(srcdir)/tests/vm/guest.sh -t 3500 -- \
 		tests/fault/test_points || [ $$? = 77 ]
 	TT_TIMES=2 sh $(srcdir)/tests/vm/guest.sh -t 3500 -- tests/fault/test_nth verbs verbs_cm verbs_files || \
 		[ $$? = 77 ]
