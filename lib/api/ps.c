@@ -248,73 +248,6 @@ struct tutti_ps *tt_ps_new(int n, struct tt_ps_card **all)
 	return NULL;
 }
 
-/* Who got through, when others did not: somebody has died. */
-static int say_who(const char *call, struct tutti_comm *comm)
-{
-	struct tutti_failed dead;
-	int n = 0;
-
-	if (!tutti_comm_failed(comm, &dead, 1, &n) && n)
-		return tt_fail_rank(-TUTTI_EPEER, dead.world_rank, dead.host, "%s: rank %d on host %s died: %s", call,
-				    dead.rank, dead.host, dead.reason);
-	return tt_fail(-TUTTI_EPEER, "%s: another rank could not go on", call);
-}
-
-int tt_ps_vote(const char *call, struct tutti_comm *comm, int err)
-{
-	struct tutti_error_info why = {.size = sizeof(why)};
-	uint64_t fine = !err;
-	int end;
-
-	tutti_last_error(&why);
-	end = tutti_comm_agree(comm, TUTTI_BAND, &fine);
-	if (err)
-		return tt_fail_info(&why);
-	if (end)
-		return end;
-	return fine ? 0 : say_who(call, comm);
-}
-
-int tt_ps_settle_own(struct tutti_ps *ps)
-{
-	int err = ps->win ? tt_win_wait(ps->win, -1) : 0, end;
-	uint32_t i;
-
-	for (i = 0; i < ps->ntables; i++) {
-		end = ps->table[i]->win ? tt_win_wait(ps->table[i]->win, -1) : 0;
-		err = err ? err : end;
-	}
-	return err;
-}
-
-void tt_ps_free_together(struct tutti_comm *comm, struct tutti_ps *ps)
-{
-	struct tutti_error_info why = {.size = sizeof(why)};
-	uint64_t none = 0;
-
-	tutti_last_error(&why);
-	if (ps) {
-		tt_ps_server_stop(ps);
-		(void)tt_ps_settle_own(ps);
-	}
-	(void)tutti_comm_agree(comm, TUTTI_BAND, &none);
-	if (ps)
-		tt_ps_free(ps);
-	(void)tt_fail_info(&why);
-}
-
-static int open_steps(struct tutti_comm *comm, struct tutti_ps *ps, const struct tutti_ps_config *c,
-		      struct tt_ps_card *all)
-{
-	int err = tutti_comm_dup(comm, &ps->comm);
-
-	if (!err)
-		err = tutti_comm_dup(comm, &ps->coll);
-	if (!err)
-		err = tt_ps_open_on("tutti_ps_open", ps, c, all);
-	return err ? err : tt_agree(ps->coll, "tutti_ps_open", ps->srv[0] ? tt_ps_server_start(ps) : 0);
-}
-
 int tutti_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config,
 		  struct tutti_ps **out)
 {
@@ -335,17 +268,21 @@ int tutti_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config,
 	}
 	err = tt_agree(comm, "tutti_ps_open", err);
 	if (!err)
-		err = open_steps(comm, ps, &c, all);
-	if (tt_vote_fits(comm))
-		err = tt_ps_vote("tutti_ps_open", comm, err);
-	free(all);
+		err = tutti_comm_dup(comm, &ps->comm);
 	if (!err)
-		*out = ps;
-	else if (tt_vote_fits(comm))
-		tt_ps_free_together(comm, ps);
-	else if (ps)
-		tt_ps_free(ps);
-	return err;
+		err = tutti_comm_dup(comm, &ps->coll);
+	if (!err)
+		err = tt_ps_open_on("tutti_ps_open", ps, &c, all);
+	if (!err)
+		err = tt_agree(ps->coll, "tutti_ps_open", ps->srv[0] ? tt_ps_server_start(ps) : 0);
+	free(all);
+	if (err) {
+		if (ps)
+			tt_ps_free(ps);
+		return err;
+	}
+	*out = ps;
+	return 0;
 }
 
 /* ---- close ---- */
@@ -389,6 +326,18 @@ static int wait_for_workers(struct tutti_ps *ps)
 		tt_comm_fail(ps->coll, -ETIMEDOUT, -1, "ps_close", 0, "", "%s", ps->comm->failure.text);
 	err = tt_comm_check(ps->comm);
 	tt_wire_unlock(ps->comm->ctx->wire);
+	return err;
+}
+
+int tt_ps_settle_own(struct tutti_ps *ps)
+{
+	int err = ps->win ? tt_win_wait(ps->win, -1) : 0, end;
+	uint32_t i;
+
+	for (i = 0; i < ps->ntables; i++) {
+		end = ps->table[i]->win ? tt_win_wait(ps->table[i]->win, -1) : 0;
+		err = err ? err : end;
+	}
 	return err;
 }
 

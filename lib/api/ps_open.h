@@ -20,16 +20,8 @@ struct tutti_ps *tt_ps_new(int n, struct tt_ps_card **all);
 int tt_ps_open_on(const char *call, struct tutti_ps *ps, const struct tutti_ps_config *c,
 		  struct tt_ps_card *all);
 void tt_ps_free(struct tutti_ps *ps);
-/* Whether it has gone well on all ranks of comm that live: the same on all of them, whoever dies. Every rank comes here. */
-int tt_ps_vote(const char *call, struct tutti_comm *comm, int err);
-/*
- * After a vote, on all ranks of comm; ps NULL: this rank has none. Nobody frees what others still write into: their transport would
- * take that for a fault and close the connection, and then one of two ranks that live has to go.
- */
-void tt_ps_free_together(struct tutti_comm *comm, struct tutti_ps *ps);
-/* What this rank does on others is done. */
+/* What this rank does on others is done; and nobody does anything here: it can't go on after this. */
 int tt_ps_settle_own(struct tutti_ps *ps);
-/* Nobody does anything on this rank any more, and what it does on others is done: it can't go on after this. */
 int tt_ps_settle(struct tutti_ps *ps);
 /* A table like this one, which has been checked; all ranks give the same. Collective. */
 int tt_ps_make_table(struct tutti_ps *ps, const struct tutti_ps_table *like,

@@ -530,16 +530,52 @@ static void go_on(struct tt_ps_resize *r)
 	}
 	if (old)
 		(void)tt_ps_settle(old);
-	tt_ps_free_together(r->comm, old);
+	if (!atomic_load(&r->comm->failed)) /* all have, or somebody has died since */
+		(void)tutti_barrier(r->comm);
+	if (old)
+		tt_ps_free(old);
+}
+
+/* One that does not end is dropped: the next agreement of comm is its user's. */
+static int all_agree(struct tutti_comm *comm, uint64_t *fine)
+{
+	int err = tutti_comm_agree(comm, TUTTI_BAND, fine);
+
+	if (err == -ETIMEDOUT) {
+		tt_wire_lock(comm->ctx->wire);
+		tt_vote_drop(comm);
+		tt_wire_unlock(comm->ctx->wire);
+	}
+	return err;
+}
+
+/*
+ * Nobody frees what another's server still writes into: the transport would take that for a fault and close the connection, and
+ * of two ranks that live one would have to go. So all that have voted meet again, unless that did not end.
+ */
+static void free_fresh(struct tt_ps_resize *r)
+{
+	struct tutti_error_info why = {.size = sizeof(why)};
+	uint64_t none = 0;
+
+	tutti_last_error(&why);
+	if (r->fresh) {
+		tt_ps_trace_undo(r->fresh, trace_of(r));
+		tt_ps_server_stop(r->fresh);
+		(void)tt_ps_settle_own(r->fresh);
+	}
+	if (r->voted)
+		(void)all_agree(r->comm, &none);
+	if (r->fresh)
+		tt_ps_free(r->fresh);
+	(void)tt_fail_info(&why);
 }
 
 static void go_back(struct tt_ps_resize *r)
 {
 	struct tutti_ps *old = r->old;
 
-	if (r->fresh)
-		tt_ps_trace_undo(r->fresh, trace_of(r));
-	tt_ps_free_together(r->comm, r->fresh);
+	free_fresh(r);
 	if (!old)
 		return;
 	tt_ps_rest_wanted(old, false);
@@ -548,6 +584,35 @@ static void go_back(struct tt_ps_resize *r)
 	tt_wire_unlock(old->comm->ctx->wire);
 	if (r->stopped && old->srv[0] && tt_ps_server_restart(old))
 		tt_err("a server's thread could not be started again: %s", tt_fail_text(-EAGAIN));
+}
+
+/* Who got through, when others did not: somebody has died. */
+static int say_who(struct tutti_comm *comm)
+{
+	struct tutti_failed dead;
+	int n = 0;
+
+	if (!tutti_comm_failed(comm, &dead, 1, &n) && n)
+		return tt_fail_rank(-TUTTI_EPEER, dead.world_rank, dead.host,
+				    TT_PS_RESIZE ": rank %d on host %s died: %s", dead.rank, dead.host, dead.reason);
+	return tt_fail(-TUTTI_EPEER, TT_PS_RESIZE ": another rank could not go on");
+}
+
+/* Every rank comes by here, whatever has become of it, or others would wait. */
+static int vote(struct tt_ps_resize *r, int err)
+{
+	struct tutti_error_info why = {.size = sizeof(why)};
+	uint64_t fine = !err;
+	int end;
+
+	tutti_last_error(&why);
+	end = all_agree(r->comm, &fine);
+	r->voted = !end;
+	if (err)
+		return tt_fail_info(&why);
+	if (end)
+		return end;
+	return fine ? 0 : say_who(r->comm);
 }
 
 static void free_resize(struct tt_ps_resize *r)
@@ -581,7 +646,7 @@ int tutti_ps_resize(struct tutti_ps *ps, struct tutti_comm *comm,
 	err = arrive(&r, err);
 	if (!err)
 		err = steps(&r, config);
-	err = tt_ps_vote(TT_PS_RESIZE, r.comm, err);
+	err = vote(&r, err);
 	if (err) {
 		go_back(&r);
 	} else {

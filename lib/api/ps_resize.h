@@ -29,6 +29,7 @@ struct tt_ps_resize {
 	uint64_t ntables, min_clock, *clock; /* clock: by new worker */
 	struct tt_ps_layout to;
 	bool stopped;
+	bool voted; /* all that live know how it ended */
 };
 
 static inline bool tt_ps_stays(const struct tt_ps_was *w)
