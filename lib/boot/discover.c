@@ -106,15 +106,19 @@ static const struct launcher *launcher_of(void)
 	return NULL;
 }
 
-/* For the name of a file; nothing if there is anything strange in it. */
+/* For the name of a file: the end of it, where the numbers are; nothing if there is anything strange in it. */
 static void name_job(const struct launcher *l, char *name, size_t size)
 {
 	const char *job = env_text(l->job), *step = l->step ? env_text(l->step) : NULL;
+	char full[256] = "";
+	size_t len;
 
 	if (job)
-		snprintf(name, size, "%s%s%s", job, step ? "." : "", step ? step : "");
-	if (name[strspn(name, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ._-")])
-		*name = 0;
+		snprintf(full, sizeof(full), "%s%s%s", job, step ? "." : "", step ? step : "");
+	len = strlen(full);
+	if (full[strspn(full, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ._@-")])
+		return;
+	snprintf(name, size, "%s", full + (len < size ? 0 : len - size + 1));
 }
 
 static int who_launched(const struct launcher *l, struct tt_boot_params *p)
@@ -125,8 +129,8 @@ static int who_launched(const struct launcher *l, struct tt_boot_params *p)
 		err = env_number(l->rank, 0, p->nranks - 1, &p->rank);
 	if (!err && env_text(l->local_rank))
 		err = env_number(l->local_rank, 0, RANKS_MAX, &p->local_rank);
-	if (!err)
-		name_job(l, p->boot_name, sizeof(p->boot_name));
+	name_job(l, p->boot_name, sizeof(p->boot_name));
+	snprintf(p->origin, sizeof(p->origin), "%s", l->rank);
 	return err;
 }
 

@@ -108,6 +108,10 @@ static void test_launchers(void)
 	TT_REQUIRE(!discover("SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 "
 			     "PMIX_NAMESPACE=../x TUTTI_STORE=a:5", NULL, &p));
 	TT_CHECK(p.rank == 1 && p.nranks == 2 && p.local_rank == -1 && !p.boot_name[0]);
+	TT_CHECK(!strcmp(p.origin, "OMPI_COMM_WORLD_RANK"));
+	TT_REQUIRE(!discover("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 TUTTI_BOOT_DIR=/tmp "
+			     "PMIX_NAMESPACE=prterun-a-host-with-a-name-of-its-own-12345@1", NULL, &p));
+	TT_CHECK(strlen(p.boot_name) == sizeof(p.boot_name) - 1 && strstr(p.boot_name, "-12345@1"));
 	TT_REQUIRE(!discover("PMI_RANK=1 PMI_SIZE=2 MPI_LOCALRANKID=1 PMI_JOBID=7 TUTTI_BOOT_DIR=/tmp "
 			     "TUTTI_JOB_ID=000102030405060708090a0b0c0d0e0f", NULL, &p));
 	TT_CHECK(p.rank == 1 && p.nranks == 2 && p.local_rank == 1);
