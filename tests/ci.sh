@@ -62,8 +62,9 @@ count()
 	case $2 in
 	PASS | SKIP | 0 | 77) ;;
 	*)
-		echo "---- $3: the end of $1"
-		tail -n 60 "$1" | sed 's/^/  /'
+		echo "---- $3: what failed, and the end of $1"
+		grep -E '^FAIL|\.[ch]:[0-9]+: ' "$1" | head -n 20 | sed 's/^/  /'
+		tail -n 40 "$1" | sed 's/^/  | /'
 		;;
 	esac
 }

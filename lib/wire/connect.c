@@ -456,8 +456,9 @@ static void handle_request(struct tt_wire *wire, int from, const void *data, siz
 		return;
 	}
 	switch (chan->state) {
-	case TT_CHAN_FAILED:
-		refuse(wire, from, chan->generation, msg.attempt, -ECONNABORTED);
+	case TT_CHAN_FAILED: /* what was said of it then may have come before the peer had a channel */
+		refuse(wire, from, chan->generation, msg.attempt,
+		       tt_fail(-ECONNABORTED, "rank %d: %s", wire->params.rank, chan->reason));
 		return;
 	case TT_CHAN_OPEN:
 		return; /* a stale request: both ends have agreed already */

@@ -314,7 +314,7 @@ static void missing(void)
 {
 	int absent = 2;
 
-	TT_CHECK(!MP_RUN(.n = 3, .way = MP_DIR, .env = "TUTTI_INIT_TIMEOUT=1s TUTTI_BOOT_DIR=%d",
+	TT_CHECK(!MP_RUN(.n = 3, .way = MP_DIR, .env = "TUTTI_INIT_TIMEOUT=2s TUTTI_BOOT_DIR=%d",
 			 .fn = missing_body, .arg = &absent, .no_init = true));
 	absent = 0;
 	TT_CHECK(!MP_RUN(.n = 3, .way = MP_DIR, .env = "TUTTI_INIT_TIMEOUT=1s TUTTI_BOOT_DIR=%d",
@@ -339,7 +339,7 @@ static int duplicate_body(struct mp_job *job)
 
 static void duplicate(void)
 {
-	TT_CHECK(!MP_RUN(.n = 3, .way = MP_DIR, .env = "TUTTI_INIT_TIMEOUT=2s TUTTI_BOOT_DIR=%d",
+	TT_CHECK(!MP_RUN(.n = 3, .way = MP_DIR, .env = "TUTTI_INIT_TIMEOUT=10s TUTTI_BOOT_DIR=%d",
 			 .fn = duplicate_body, .no_init = true));
 }
 
