@@ -244,20 +244,23 @@ static void task_again(struct tt_stalled *stalled)
 	task->advance(task);
 }
 
-/* Under the lock; *i is which size that is. */
+/* *i is which size that is. */
 static void *get_memory(struct tutti_ps *ps, size_t bytes, int *i)
 {
-	struct tt_ps_spare *spare;
+	struct tt_wire *wire = ps->comm->ctx->wire;
+	struct tt_ps_spare *spare = NULL;
 
 	for (*i = 0; *i < TT_PS_SPARES && LEAST << *i < bytes;)
 		++*i;
+	tt_wire_lock(wire);
 	if (*i < TT_PS_SPARES && (spare = ps->spare[*i])) {
 		ps->spare[*i] = spare->next;
 		ps->spares[*i]--;
-		return spare;
+	} else {
+		tt_wire_stats(wire)->allocations++;
 	}
-	tt_wire_stats(ps->comm->ctx->wire)->allocations++;
-	return malloc(*i < TT_PS_SPARES ? LEAST << *i : bytes);
+	tt_wire_unlock(wire);
+	return spare ? (void *)spare : malloc(*i < TT_PS_SPARES ? LEAST << *i : bytes);
 }
 
 void tt_ps_spares_free(struct tutti_ps *ps)
@@ -278,9 +281,7 @@ int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char
 	struct tt_ps_task *task;
 	int i;
 
-	tt_wire_lock(ps->comm->ctx->wire);
 	task = get_memory(ps, size + more, &i);
-	tt_wire_unlock(ps->comm->ctx->wire);
 	if (atomic_load(&ps->relaying) && !ps->helped) { /* without one, others read at the server */
 		ps->helped = true;
 		(void)tt_thread_start(ps->comm->ctx);

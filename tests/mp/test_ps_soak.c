@@ -64,10 +64,13 @@ static struct had had_by(struct mp_job *job, int rank)
 	return had;
 }
 
+enum { ROOM = 2048 }; /* KiB */
+
+/* ThreadSanitizer keeps some memory for each byte that threads touch. */
 #ifdef __SANITIZE_THREAD__
-enum { ROOM = 1 << 20 }; /* KiB; it keeps some memory for each byte that threads touch */
+#define MEASURED false
 #else
-enum { ROOM = 2048 };
+#define MEASURED (!mp_sanitized())
 #endif
 
 /* From when everything has happened to the end. Within a second the control tree may still be mending itself: no word on descriptors. */
@@ -80,7 +83,7 @@ static int flat(struct mp_job *job, const struct soak *s, const struct had *befo
 	for (r = 0; r < job->n; r++) {
 		struct had now = had_by(job, r);
 
-		if (r == s->victim || mp_sanitized())
+		if (r == s->victim || !MEASURED)
 			continue;
 		most = now.kib - before[r].kib > most ? now.kib - before[r].kib : most;
 		if (now.kib > before[r].kib + ROOM + before[r].kib / 50 ||
