@@ -115,11 +115,11 @@ static bool in_levels(const struct tt_alg *alg)
 }
 
 /*
- * How to cut: chunks of all, a half, a quarter ... of the longest, and one, two, four ... lanes.
+ * How to cut: chunks of all, a half, a quarter ... of the longest, and one, two, four ... lanes, up to the most.
  * Nothing shorter than PIECE_MIN is cut further.
  */
 static void best_pieces(const struct tt_chooser *c, struct tt_candidate *best,
-			const struct tt_plan_args *args)
+			const struct tt_plan_args *args, int most)
 {
 	/* some algorithms cut the blocks of all ranks together */
 	size_t bytes = args->count * args->elem * (size_t)args->nranks;
@@ -129,7 +129,7 @@ static void best_pieces(const struct tt_chooser *c, struct tt_candidate *best,
 
 	best->time = -1;
 	for (;; a.chunk = (a.chunk / 2) - (a.chunk / 2) % a.elem) {
-		for (a.lanes = 1; a.lanes <= c->lanes; a.lanes = next_lanes(a.lanes, c->lanes)) {
+		for (a.lanes = 1; a.lanes <= most; a.lanes = next_lanes(a.lanes, most)) {
 			tt_cost(best->alg, &a, model, &cost);
 			if (best->time >= 0 && cost.time >= WORTH * best->time)
 				continue;
@@ -152,6 +152,34 @@ static bool is_of(const struct tt_point *p, const struct tt_alg *alg)
 	return p->coll == alg->coll && !strcmp(p->algo, alg->name);
 }
 
+/* The measured sizes on both sides of so many bytes; NULL: none. */
+static void around(const struct tt_chooser *c, const struct tt_alg *alg, size_t bytes, const struct tt_point **below,
+		   const struct tt_point **above)
+{
+	const struct tt_point *p;
+
+	*below = *above = NULL;
+	for (p = c->points; p < c->points + c->npoints; p++) {
+		if (!is_of(p, alg))
+			continue;
+		if (p->bytes <= bytes && (!*below || p->bytes > (*below)->bytes))
+			*below = p;
+		if (p->bytes >= bytes && (!*above || p->bytes < (*above)->bytes))
+			*above = p;
+	}
+}
+
+/* As many lanes as were best at the nearest measured size; the most: as the model says. */
+static int most_lanes(const struct tt_chooser *c, const struct tt_alg *alg, size_t bytes)
+{
+	const struct tt_point *below, *above;
+
+	around(c, alg, bytes, &below, &above);
+	if (!below || (above && above->bytes - bytes < bytes - below->bytes))
+		below = above;
+	return below && below->lanes && below->lanes < c->lanes ? below->lanes : c->lanes;
+}
+
 /*
  * Measured over predicted, for so many bytes: between the measured sizes in proportion to where
  * they are (by their logarithm, roughly), beyond them as at the last one. So a curve is as
@@ -159,17 +187,10 @@ static bool is_of(const struct tt_point *p, const struct tt_alg *alg)
  */
 static double correction(const struct tt_chooser *c, const struct tt_alg *alg, size_t bytes)
 {
-	const struct tt_point *p, *below = NULL, *above = NULL;
+	const struct tt_point *below, *above;
 	double at;
 
-	for (p = c->points; p < c->points + c->npoints; p++) {
-		if (!is_of(p, alg))
-			continue;
-		if (p->bytes <= bytes && (!below || p->bytes > below->bytes))
-			below = p;
-		if (p->bytes >= bytes && (!above || p->bytes < above->bytes))
-			above = p;
-	}
+	around(c, alg, bytes, &below, &above);
 	if (!below || !above)
 		return below ? below->ratio : above ? above->ratio : 1;
 	if (below->bytes == above->bytes)
@@ -195,7 +216,7 @@ static void judge(const struct tt_chooser *c, struct tt_candidate *cand,
 {
 	size_t bytes = a->count * a->elem;
 
-	best_pieces(c, cand, a);
+	best_pieces(c, cand, a, most_lanes(c, cand->alg, bytes));
 	cand->time = cand->predicted * correction(c, cand->alg, bytes);
 	cand->measured = measured(c, cand->alg, bytes);
 }
@@ -221,7 +242,7 @@ int tt_chooser_measured(struct tt_chooser *c, const struct tt_point *points, int
 		if (!cand.alg)
 			continue;
 		a = uniform(c, &a);
-		best_pieces(c, &cand, &a);
+		best_pieces(c, &cand, &a, p[i].lanes && p[i].lanes < c->lanes ? p[i].lanes : c->lanes);
 		if (cand.predicted > 0 && p[i].time > 0)
 			p[i].ratio = p[i].time / cand.predicted;
 	}

@@ -30,6 +30,7 @@ struct tt_point {
 	enum tt_coll coll;
 	char algo[32];
 	size_t bytes; /* of the vector, or of a block */
+	int lanes;    /* at most, when it was measured: fewer than the model's were faster; 0: the model's */
 	double time;  /* ns */
 	double ratio; /* over what the model says; by tt_chooser_measured */
 };

@@ -114,6 +114,9 @@ static int read_point(const struct place *at, const json_t *object, struct tt_po
 		err = get_number(at, object, "bytes", 0, &bytes);
 	if (!err)
 		err = get_number(at, object, "ns", 1, &point->time);
+	point->lanes = 0;
+	if (!err && json_object_get(object, "lanes"))
+		err = get_int(at, object, "lanes", 1, 1024, &point->lanes);
 	if (err)
 		return err;
 	if (tt_coll_find(coll, &point->coll, NULL))
@@ -241,13 +244,15 @@ static json_t *links_json(const struct tt_tune *t, int which)
 static json_t *table_json(const struct tt_tune *t)
 {
 	const struct tt_point *p;
-	json_t *list = json_array();
+	json_t *list = json_array(), *point;
 
-	for (p = t->points; p < t->points + t->npoints; p++)
-		json_array_append_new(list,
-				      json_pack("{s:s, s:s, s:I, s:f}", "collective",
-						tt_coll_name(p->coll), "algorithm", p->algo, "bytes",
-						(json_int_t)p->bytes, "ns", p->time));
+	for (p = t->points; p < t->points + t->npoints; p++) {
+		point = json_pack("{s:s, s:s, s:I, s:f}", "collective", tt_coll_name(p->coll), "algorithm", p->algo,
+				  "bytes", (json_int_t)p->bytes, "ns", p->time);
+		if (p->lanes)
+			json_object_set_new(point, "lanes", json_integer(p->lanes));
+		json_array_append_new(list, point);
+	}
 	return json_pack("{s:s, s:i, s:f, s:f, s:o, s:o, s:o}", "hosts", t->hosts, "ranks", t->nranks,
 			 "gamma_ns_per_byte", t->gamma, "copy_ns_per_byte", t->copy, where[0],
 			 links_json(t, 0), where[1], links_json(t, 1), "measured", list);

@@ -9,7 +9,7 @@ set format x '%.0b%B'
 set xtics rotate by -45 font ',9'
 set grid
 set key left top font ',9'
-peers = 'tutti-malloc openmpi mpich gloo line bare'
+peers = 'tutti-malloc tutti-tuned openmpi mpich gloo line bare'
 places = 'host2 host4 host8 shaped plain put'
 titles = '"2 ranks on one host" "4 ranks on one host" "8 ranks on one host" "4 hosts, 1 Gbit/s" "4 hosts, no limit" "put over libfabric tcp"'
 set multiplot layout 2,3 title "the others' time over tutti's, float32 sum all-reduce (above 1: tutti is faster)"

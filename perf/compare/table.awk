@@ -99,7 +99,7 @@ NF == 5 {
 }
 
 END {
-	npeers = split("tutti tutti-malloc openmpi mpich gloo line bare", peer, " ")
+	npeers = split("tutti tutti-malloc tutti-tuned openmpi mpich gloo line bare", peer, " ")
 	print "where,bytes,peer,us,ratio" >csv
 	printf "{\n \"machine\": \"" >json
 	while ((getline text <machine) > 0) {

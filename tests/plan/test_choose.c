@@ -167,6 +167,37 @@ static void test_measured(void)
 	tt_chooser_free(c);
 }
 
+/* How the ring cuts so many bytes on 4 ranks. */
+static int lanes_of_ring(const struct tt_chooser *c, size_t bytes)
+{
+	struct tt_candidate list[TT_CANDIDATES];
+	struct tt_plan_args a = call(TT_COLL_ALLREDUCE, 4, bytes);
+	int n = tt_candidates(c, &a, list, TT_CANDIDATES), i;
+
+	for (i = 0; i < n; i++)
+		if (!strcmp(list[i].alg->name, "ring"))
+			return list[i].lanes;
+	return -1;
+}
+
+/* One lane where that was measured to be faster, and about there; the settings may allow fewer still. */
+static void test_measured_lanes(void)
+{
+	struct tt_point points[] = {{.coll = TT_COLL_ALLREDUCE, .algo = "ring", .bytes = 1 << 20, .time = 1e6},
+				    {.coll = TT_COLL_ALLREDUCE, .algo = "ring", .bytes = 16 << 20, .lanes = 1, .time = 9e6}};
+	struct tt_chooser *c;
+
+	TT_REQUIRE(!tt_chooser_new("", 256 << 10, 4, &model, &c));
+	TT_REQUIRE(lanes_of_ring(c, 1 << 20) > 1 && lanes_of_ring(c, 16 << 20) > 1);
+	TT_REQUIRE(!tt_chooser_measured(c, points, 2, 4));
+	TT_CHECK(lanes_of_ring(c, 1 << 20) > 1 && lanes_of_ring(c, 8 << 20) > 1);
+	TT_CHECK(lanes_of_ring(c, 9 << 20) == 1 && lanes_of_ring(c, 16 << 20) == 1 && lanes_of_ring(c, 64 << 20) == 1);
+	points[1].lanes = 8;
+	TT_REQUIRE(!tt_chooser_measured(c, points, 2, 4));
+	TT_CHECK(lanes_of_ring(c, 16 << 20) > 1 && lanes_of_ring(c, 16 << 20) <= 4);
+	tt_chooser_free(c);
+}
+
 /* Some algorithm for every call, whatever its size, and one that can do it. */
 static void test_every_collective(void)
 {
@@ -376,7 +407,8 @@ static void test_pieces(void)
 	tt_chooser_free(c);
 }
 
-static const struct tt_test tests[] = {{"synthetic", test_synthetic}, {"cheapest", test_cheapest}, {"measured", test_measured}, {"every_collective", test_every_collective},
+static const struct tt_test tests[] = {{"synthetic", test_synthetic}, {"cheapest", test_cheapest}, {"measured", test_measured},
+		{"measured_lanes", test_measured_lanes}, {"every_collective", test_every_collective},
 				       {"node", test_node},
 				       {"v_forms", test_v_forms},
 				       {"allreduces", test_allreduces},

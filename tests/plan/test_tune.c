@@ -16,7 +16,7 @@ static struct tt_tune *table(const char *hosts, int nhosts, int nranks)
 {
 	static const struct tt_point points[] = {
 		{.coll = TT_COLL_ALLREDUCE, .algo = "ring", .bytes = 8, .time = 5e6},
-		{.coll = TT_COLL_ALLREDUCE, .algo = "ring", .bytes = 1 << 20, .time = 1e5},
+		{.coll = TT_COLL_ALLREDUCE, .algo = "ring", .bytes = 1 << 20, .lanes = 1, .time = 1e5},
 		{.coll = TT_COLL_ALLREDUCE, .algo = "dbt", .bytes = 8, .time = 12345.5},
 		{.coll = TT_COLL_BCAST, .algo = "chain", .bytes = 8, .time = 100}};
 	struct tt_tune *t = calloc(1, sizeof(*t));
@@ -60,7 +60,7 @@ static bool same(const struct tt_tune *a, const struct tt_tune *b)
 	for (i = 0; i < a->npoints; i++)
 		if (a->points[i].coll != b->points[i].coll ||
 		    strcmp(a->points[i].algo, b->points[i].algo) != 0 ||
-		    a->points[i].bytes != b->points[i].bytes ||
+		    a->points[i].bytes != b->points[i].bytes || a->points[i].lanes != b->points[i].lanes ||
 		    a->points[i].time != b->points[i].time)
 			return false;
 	return true;
@@ -161,6 +161,8 @@ static void test_bad(void)
 					"\"bytes\": 8, \"ns\": 5}"), "none of ours"));
 	TT_CHECK(refused(TABLE("2", "", "{\"collective\": \"bcast\", \"algorithm\": \"ring\", "
 					"\"bytes\": 8, \"ns\": \"5\"}"), "ns is missing"));
+	TT_CHECK(refused(TABLE("2", "", "{\"collective\": \"allreduce\", \"algorithm\": \"ring\", "
+					"\"bytes\": 8, \"ns\": 5, \"lanes\": 0}"), "lanes is missing or out of range"));
 	unlink(path);
 }
 

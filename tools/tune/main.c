@@ -191,6 +191,58 @@ static int measure_crossovers(struct job *job)
 	return err;
 }
 
+/* ---- lanes ---- */
+
+#define FEWER 0.97 /* of the time, for one lane to be worth it */
+
+/*
+ * Pieces on their way at the same time fill a line; where the processors are what is short, one after the other is less
+ * work. No model knows which it is: both are measured, one after the other.
+ */
+static int measure_lanes_of(struct job *job, const struct tt_alg *alg, struct tt_point *p)
+{
+	struct tt_plan_args args = {.coll = p->coll, .nranks = job->n, .count = p->bytes / ELEM, .elem = ELEM};
+	double by_model, by_one;
+	char rule[64];
+	int err = force(job, alg, rule, sizeof(rule)), lanes = job->agreed.lanes;
+
+	if (err)
+		return err;
+	tt_comm_place(job->comm, &args);
+	tt_choose(job->comm->chooser, &args);
+	if (args.lanes < 2)
+		return 0;
+	err = tune_time(job, job->comm, p->coll, p->bytes, job->opt.seconds, &by_model);
+	job->agreed.lanes = 1;
+	if (!err)
+		err = force(job, alg, rule, sizeof(rule));
+	if (!err)
+		err = tune_time(job, job->comm, p->coll, p->bytes, job->opt.seconds, &by_one);
+	job->agreed.lanes = lanes;
+	if (err)
+		return err;
+	p->lanes = by_one < FEWER * by_model;
+	p->time = p->lanes ? by_one : by_model;
+	return 0;
+}
+
+/* Of those that are not far from the best. */
+static int measure_lanes(struct job *job)
+{
+	const struct tt_alg *alg;
+	double best = 0;
+	int i, err = 0;
+
+	for (i = 0; i < job->tune->npoints && !err; i++) {
+		struct tt_point *p = &job->tune->points[i];
+
+		alg = tt_alg_find(p->coll, p->algo);
+		if (alg && best_at(job, p->coll, p->bytes, &best) && p->time <= CONTENDS * best)
+			err = measure_lanes_of(job, alg, p);
+	}
+	return err;
+}
+
 /* ---- what is picked, against every algorithm ---- */
 
 #define TURNS 5
@@ -419,6 +471,8 @@ static int work(struct job *job)
 		err = measure_algs(job);
 	if (!err && !job->opt.links_only)
 		err = measure_crossovers(job);
+	if (!err && !job->opt.links_only)
+		err = measure_lanes(job);
 	if (!err && job->opt.verify)
 		err = verify(job);
 	if (!err && !job->rank)
