@@ -319,6 +319,30 @@ static void missing(void)
 	}
 }
 
+/*
+ * All is done, and one whose thread serves does not come to meet the others: who collects names it, and is the first
+ * to say so. *arg: who that is; if it collects itself the others know no more than that.
+ */
+static int absent_body(struct mp_job *job)
+{
+	int absent = *(int *)job->arg;
+	struct tutti_ps_config config = {.size = sizeof(config), .staleness = TUTTI_PS_ASYNC,
+					 .role = job->rank == absent ? TUTTI_PS_SERVER : TUTTI_PS_WORKER};
+	struct tutti_ps *ps;
+	int err;
+
+	MP_OK(tutti_ps_open(job->world, &config, &ps));
+	if (job->rank == absent)
+		TT_EXPECT(mp_await(&job->shared->word[0], 2, 20000));
+	err = tutti_ps_close(ps);
+	atomic_fetch_add(&job->shared->word[0], 1);
+	MP_ERR(err, -ETIMEDOUT);
+	MP_SAID("the end of tutti_ps_close did not finish within 1600 ms (TUTTI_TIMEOUT); ");
+	TT_EXPECT(mp_said(absent ? "; it waits for rank 2" : "; rank 0, which collects, waits for others"));
+	MP_OK(tutti_barrier(job->world));
+	return 0;
+}
+
 static void stuck(void)
 {
 	static int ways[][2] = {{1, 1500}, {6, 200}};
@@ -329,6 +353,16 @@ static void stuck(void)
 				 .arg = ways[i], .timeout_ms = 15000));
 	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=600ms", .fn = copy_body, .killed = 4,
 			 .timeout_ms = 15000));
+}
+
+/* A quarter of the time is between who collects and the others. */
+static void absent(void)
+{
+	int rank;
+
+	for (rank = 0; rank < 3; rank += 2)
+		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=1600ms", .fn = absent_body,
+				 .arg = &rank, .timeout_ms = 15000));
 }
 
 static void closing(void)
@@ -427,7 +461,7 @@ int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"deaf", deaf}, {"answers", answers}, {"closing", closing}, {"stuck", stuck},
-		{"missing", missing}, {"damaged", damaged}, {NULL, NULL}};
+		{"missing", missing}, {"absent", absent}, {"damaged", damaged}, {NULL, NULL}};
 
 	return tt_test_main("ps_errors", tests, argc, argv);
 }

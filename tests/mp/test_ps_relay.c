@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/engine/engine.h"
+
 #define WORKERS 6
 #define BIG 150001 /* elements: several blocks */
 #define KEYS 300
@@ -25,7 +27,7 @@ struct how {
 	int dies, stops; /* the worker that does, in clock 3; -1: none */
 	bool half;	 /* each worker pulls some of the rows only */
 	double most;	 /* tables that the server sends in a clock */
-	enum { GOES_ON, IS_SAVED, IS_RESIZED } then; /* after clock 5 */
+	enum { GOES_ON, IS_SAVED, IS_RESIZED } then; /* after clock 5; saved: and those after it, but the last */
 };
 
 struct tables {
@@ -106,14 +108,54 @@ static int resize(struct mp_job *job, struct tutti_ps **ps, struct tables *t)
 	return 0;
 }
 
-/* What is sent after that is newer than all that was sent before, and has the same values. */
-static int save_and_restore(struct mp_job *job, struct tutti_ps *ps)
+static uint64_t got_bytes(struct mp_job *job)
+{
+	struct tutti_stats stats = {.size = sizeof(stats)};
+
+	tutti_stats_get(job->ctx, &stats);
+	return stats.got_bytes;
+}
+
+/* As if nothing had been pushed since this clock; and in the end out of what is sent, though no clock moves. */
+static int arrives(struct mp_job *job, struct tables *t, int clock)
+{
+	size_t i, n = (size_t)t->keys * WIDTH;
+	double end = mp_now() + 10;
+	uint64_t before;
+
+	do {
+		tt_wire_lock(job->ctx->wire);
+		tt_engine_progress(job->ctx); /* pulls read at the server, which may take no waiting */
+		tt_wire_unlock(job->ctx->wire);
+		before = got_bytes(job);
+		MP_OK(tutti_ps_pull_rows(t->rows, t->key, (size_t)t->keys, t->v, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_pull(t->dense, t->v + n, 0, BIG, TUTTI_FLOAT32));
+		for (i = 0; i < n + BIG; i++)
+			TT_EXPECT(t->v[i] == (float)(WORKERS * clock));
+	} while (got_bytes(job) != before && mp_now() < end);
+	TT_EXPECT(got_bytes(job) == before);
+	return 0;
+}
+
+static int push_all(struct mp_job *job, struct tables *t)
+{
+	MP_OK(tutti_ps_push(t->dense, t->one, 0, BIG, TUTTI_FLOAT32));
+	MP_OK(tutti_ps_push_rows(t->rows, t->key, (size_t)t->keys, t->one, TUTTI_FLOAT32));
+	return 0;
+}
+
+/* What is sent after that is newer than all that was sent before, what was pushed meanwhile included. */
+static int save_and_restore(struct mp_job *job, struct tutti_ps *ps, struct tables *t, int clock)
 {
 	char path[80];
 
 	snprintf(path, sizeof(path), "%s/x", job->shared->dir);
 	MP_OK(tutti_ps_save(ps, path));
+	if (((const struct how *)job->arg)->staleness)
+		TT_EXPECT(!push_all(job, t) && !pull_all(job, t, clock));
 	MP_OK(tutti_ps_restore(ps, path));
+	TT_EXPECT(!arrives(job, t, clock));
+	MP_OK(tutti_barrier(job->world)); /* nobody pushes before all have seen that */
 	return 0;
 }
 
@@ -125,13 +167,12 @@ static int work(struct mp_job *job, struct tutti_ps **own, struct tables *t)
 
 	TT_EXPECT(!subscribe(job, t));
 	for (c = 1; c <= how->clocks; c++) {
-		MP_OK(tutti_ps_push(t->dense, t->one, 0, BIG, TUTTI_FLOAT32));
-		MP_OK(tutti_ps_push_rows(t->rows, t->key, (size_t)t->keys, t->one, TUTTI_FLOAT32));
+		TT_EXPECT(!push_all(job, t));
 		MP_OK(tutti_ps_clock(ps));
 		if (c == 5 && how->then == IS_RESIZED)
 			TT_EXPECT(!resize(job, own, t));
-		if (c == 5 && how->then == IS_SAVED)
-			TT_EXPECT(!save_and_restore(job, ps));
+		if (c >= 5 && c < how->clocks && how->then == IS_SAVED)
+			TT_EXPECT(!save_and_restore(job, ps, t, c));
 		ps = *own;
 		TT_EXPECT(!pull_all(job, t, c));
 		TT_EXPECT(!accident(job, c));
@@ -177,7 +218,7 @@ static int relay_body(struct mp_job *job)
 	for (r = 1; r < job->n && !job->rank; r++)
 		mp_meet(job);
 	if (job->rank) {
-		t.v = malloc(BIG * sizeof(float));
+		t.v = malloc((BIG + KEYS * WIDTH) * sizeof(float));
 		MP_OK(tutti_alloc(job->ctx, BIG * sizeof(float), (void **)&t.one));
 		fill(job, &t);
 		TT_EXPECT(!work(job, &ps, &t));
@@ -185,6 +226,9 @@ static int relay_body(struct mp_job *job)
 		free(t.v);
 	} else if (how->then == IS_RESIZED) {
 		TT_EXPECT(!resize(job, &ps, &t));
+	} else if (how->then == IS_SAVED) {
+		for (r = 5; r < how->clocks; r++)
+			MP_OK(tutti_barrier(job->world));
 	}
 	MP_OK(tutti_ps_close(ps));
 	tables = sent(job) / (how->clocks + 1);
@@ -285,7 +329,8 @@ static void anew(void)
 {
 	static const struct how ways[] = {
 		{.dies = -1, .stops = -1, .then = IS_SAVED}, {.staleness = 2, .dies = -1, .stops = -1, .then = IS_SAVED},
-		{.dies = -1, .stops = -1, .then = IS_RESIZED}, {.staleness = 2, .dies = -1, .stops = -1, .then = IS_RESIZED}};
+		{.dies = -1, .stops = -1, .most = 2.2, .then = IS_RESIZED},
+		{.staleness = 2, .dies = -1, .stops = -1, .then = IS_RESIZED}};
 
 	run("TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1",
 	    (struct how){.dies = -1, .stops = -1, .most = 2.2, .then = IS_SAVED});
