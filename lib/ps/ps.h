@@ -191,6 +191,7 @@ struct tutti_ps {
 	int parents, children; /* TT_PS_PARENTS and TT_PS_CHILDREN; 0: nobody passes on */
 	atomic_bool relaying;  /* this worker does */
 	bool helped;	       /* by the progress thread: callers compute between clocks */
+	bool read_away;	       /* by a pull out of memory of this rank's, which had it not; under the lock */
 	int my_worker, my_server; /* index, -1: is none */
 	uint32_t *in_token, *back_token; /* by rank: first of a server's, of a worker's bells */
 	uint64_t generation;

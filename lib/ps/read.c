@@ -240,6 +240,7 @@ static bool try_read(struct tt_ps_unit *u)
 		accept(u);
 	if (where != TT_PS_AWAY)
 		return where == TT_PS_HERE;
+	t->ps->read_away |= t->cache != NULL;
 	again_if_moved(u);
 	find_newest(u);
 	if (!may_read(u))

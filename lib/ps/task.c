@@ -326,6 +326,10 @@ int tt_ps_task_start(struct tt_ps_task *task, struct tutti_request **request)
 		tt_list_add(&ps->queue, &task->queue);
 		tt_ps_pump(ps);
 	}
+	if (ps->read_away) { /* of shared memory, at once: who does nothing else would never see that it has been sent */
+		ps->read_away = false;
+		tt_engine_progress(ps->comm->ctx);
+	}
 	tt_wire_wake(wire); /* other threads of this process see what was put to itself */
 	tt_wire_unlock(wire);
 	return err;

@@ -13,8 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lib/engine/engine.h"
-
 #define WORKERS 6
 #define BIG 150001 /* elements: several blocks */
 #define KEYS 300
@@ -124,9 +122,6 @@ static int arrives(struct mp_job *job, struct tables *t, int clock)
 	uint64_t before;
 
 	do {
-		tt_wire_lock(job->ctx->wire);
-		tt_engine_progress(job->ctx); /* pulls read at the server, which may take no waiting */
-		tt_wire_unlock(job->ctx->wire);
 		before = got_bytes(job);
 		MP_OK(tutti_ps_pull_rows(t->rows, t->key, (size_t)t->keys, t->v, TUTTI_FLOAT32));
 		MP_OK(tutti_ps_pull(t->dense, t->v + n, 0, BIG, TUTTI_FLOAT32));
