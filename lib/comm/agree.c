@@ -302,7 +302,7 @@ void tt_vote_missing(const struct tutti_comm *comm, char *text, size_t size)
 
 	text[0] = 0;
 	if (to != comm->rank) {
-		snprintf(text, size, "; rank %d, which collects, waits for others",
+		snprintf(text, size, "; rank %d, which collects, waits for others or has not come itself",
 			 comm->world[to]);
 		return;
 	}
