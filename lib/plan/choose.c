@@ -152,32 +152,38 @@ static bool is_of(const struct tt_point *p, const struct tt_alg *alg)
 	return p->coll == alg->coll && !strcmp(p->algo, alg->name);
 }
 
-/* The measured sizes on both sides of so many bytes; NULL: none. */
-static void around(const struct tt_chooser *c, const struct tt_alg *alg, size_t bytes, const struct tt_point **below,
-		   const struct tt_point **above)
+/* The measured sizes on both sides of so many bytes, or the one that it is; NULL: none. */
+struct near {
+	const struct tt_point *below, *above;
+};
+
+static struct near around(const struct tt_chooser *c, const struct tt_alg *alg, size_t bytes)
 {
 	const struct tt_point *p;
+	struct near n = {0};
 
-	*below = *above = NULL;
 	for (p = c->points; p < c->points + c->npoints; p++) {
 		if (!is_of(p, alg))
 			continue;
-		if (p->bytes <= bytes && (!*below || p->bytes > (*below)->bytes))
-			*below = p;
-		if (p->bytes >= bytes && (!*above || p->bytes < (*above)->bytes))
-			*above = p;
+		if (p->bytes <= bytes && (!n.below || p->bytes > n.below->bytes))
+			n.below = p;
+		if (p->bytes >= bytes && (!n.above || p->bytes < n.above->bytes))
+			n.above = p;
 	}
+	return n;
 }
 
-/* As many lanes as were best at the nearest measured size; the most: as the model says. */
-static int most_lanes(const struct tt_chooser *c, const struct tt_alg *alg, size_t bytes)
+/* As many lanes as were best there; the most, where the model decides. */
+static int lanes_at(const struct tt_chooser *c, const struct tt_point *p)
 {
-	const struct tt_point *below, *above;
+	return p && p->lanes && p->lanes < c->lanes ? p->lanes : c->lanes;
+}
 
-	around(c, alg, bytes, &below, &above);
-	if (!below || (above && above->bytes - bytes < bytes - below->bytes))
-		below = above;
-	return below && below->lanes && below->lanes < c->lanes ? below->lanes : c->lanes;
+static const struct tt_point *nearest(const struct near *n, size_t bytes)
+{
+	if (!n->below || (n->above && n->above->bytes - bytes < bytes - n->below->bytes))
+		return n->above;
+	return n->below;
 }
 
 /*
@@ -185,40 +191,29 @@ static int most_lanes(const struct tt_chooser *c, const struct tt_alg *alg, size
  * they are (by their logarithm, roughly), beyond them as at the last one. So a curve is as
  * continuous as the model's, and a switch from one algorithm to another makes no step.
  */
-static double correction(const struct tt_chooser *c, const struct tt_alg *alg, size_t bytes)
+static double correction(const struct near *n, size_t bytes)
 {
-	const struct tt_point *below, *above;
-	double at;
+	double low, at;
 
-	around(c, alg, bytes, &below, &above);
-	if (!below || !above)
-		return below ? below->ratio : above ? above->ratio : 1;
-	if (below->bytes == above->bytes)
-		return below->ratio;
-	at = ((double)bytes - (double)below->bytes) / ((double)above->bytes - (double)below->bytes);
+	if (!n->below || !n->above)
+		return n->below ? n->below->ratio : n->above ? n->above->ratio : 1;
+	if (n->below->bytes == n->above->bytes)
+		return n->below->ratio;
+	low = (double)n->below->bytes;
+	at = ((double)bytes - low) / ((double)n->above->bytes - low);
 	at = 2 * at / (1 + at); /* half way to twice the size, rather than to the middle */
-	return below->ratio + at * (above->ratio - below->ratio);
-}
-
-/* Its time at that very size, 0: none. */
-static double measured(const struct tt_chooser *c, const struct tt_alg *alg, size_t bytes)
-{
-	const struct tt_point *p;
-
-	for (p = c->points; p < c->points + c->npoints; p++)
-		if (is_of(p, alg) && p->bytes == bytes)
-			return p->time;
-	return 0;
+	return n->below->ratio + at * (n->above->ratio - n->below->ratio);
 }
 
 static void judge(const struct tt_chooser *c, struct tt_candidate *cand,
 		  const struct tt_plan_args *a)
 {
 	size_t bytes = a->count * a->elem;
+	struct near near = around(c, cand->alg, bytes);
 
-	best_pieces(c, cand, a, most_lanes(c, cand->alg, bytes));
-	cand->time = cand->predicted * correction(c, cand->alg, bytes);
-	cand->measured = measured(c, cand->alg, bytes);
+	best_pieces(c, cand, a, lanes_at(c, nearest(&near, bytes)));
+	cand->time = cand->predicted * correction(&near, bytes);
+	cand->measured = near.below && near.below->bytes == bytes ? near.below->time : 0;
 }
 
 int tt_chooser_measured(struct tt_chooser *c, const struct tt_point *points, int n, int nranks)
@@ -242,7 +237,7 @@ int tt_chooser_measured(struct tt_chooser *c, const struct tt_point *points, int
 		if (!cand.alg)
 			continue;
 		a = uniform(c, &a);
-		best_pieces(c, &cand, &a, p[i].lanes && p[i].lanes < c->lanes ? p[i].lanes : c->lanes);
+		best_pieces(c, &cand, &a, lanes_at(c, &p[i]));
 		if (cand.predicted > 0 && p[i].time > 0)
 			p[i].ratio = p[i].time / cand.predicted;
 	}

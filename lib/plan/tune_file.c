@@ -14,6 +14,7 @@
 #define FORMAT 1
 #define MAX_TABLES 1024
 #define NS_MAX 1e15
+#define MAX_LANES 32 /* as TUTTI_LANES */
 
 static const char *const where[2] = {"inside", "between"};
 
@@ -116,7 +117,7 @@ static int read_point(const struct place *at, const json_t *object, struct tt_po
 		err = get_number(at, object, "ns", 1, &point->time);
 	point->lanes = 0;
 	if (!err && json_object_get(object, "lanes"))
-		err = get_int(at, object, "lanes", 1, 1024, &point->lanes);
+		err = get_int(at, object, "lanes", 1, MAX_LANES, &point->lanes);
 	if (err)
 		return err;
 	if (tt_coll_find(coll, &point->coll, NULL))
