@@ -234,7 +234,7 @@ stage_check()
 		case " $apart" in *" $t "*) [ -z "$lane" ] || continue ;; esac
 		rest="$rest $t"
 	done
-	run_tests build 30 "$rest"
+	run_tests build 25 "$rest"
 	[ -z "$lane" ] || await tests || run_tests build 10 "$apart"
 	grep -hE '^(PASS|FAIL|SKIP|ERROR|XFAIL|XPASS):' build/log/beside-tests.log 2>/dev/null
 	collect build "$all"
@@ -244,7 +244,7 @@ stage_asan()
 {
 	await asan
 	sanitizer_tree asan address,undefined || return
-	check_tree build/asan 15 "$(choose build/asan "$asan_tests")"
+	check_tree build/asan 12 "$(choose build/asan "$asan_tests")"
 }
 
 # Nothing here needs verbs, so this is also the tree that is built without.
@@ -254,7 +254,7 @@ stage_tsan()
 	sanitizer_tree tsan thread --without-verbs || return
 	# ThreadSanitizer can't place its shadow where addresses are random over too wide a range.
 	! setarch -R true 2>/dev/null || wrap="setarch -R"
-	check_tree build/tsan 9 "$(choose build/tsan "$tsan_tests")"
+	check_tree build/tsan 5 "$(choose build/tsan "$tsan_tests")"
 	wrap=
 	readelf -d build/tsan/.libs/libtutti.so | grep -q 'NEEDED.*ibverbs' || return 0
 	echo "---- build/tsan: libibverbs is linked, in spite of --without-verbs"

@@ -16,13 +16,33 @@ struct ahead {
 	size_t words;
 };
 
+/*
+ * Who asks for nothing and looks gets early what the root has sent: more than may stay in slots. Until one of the others has seen
+ * that; not all do, as one behind a late one gets its messages late. Injected delays may hide it.
+ */
+static int see_parked(struct mp_job *job)
+{
+	struct tutti_stats stats = {.size = sizeof(stats)};
+	int i, flag;
+
+	for (i = 0; i < 5000 && !atomic_load(&job->shared->word[1]); i++) {
+		MP_OK(tutti_iprobe(TUTTI_ANY_SOURCE, TUTTI_ANY_TAG, job->world, &flag, NULL));
+		MP_OK(tutti_stats_get(job->ctx, &stats));
+		if (stats.parked_messages > 0)
+			atomic_store(&job->shared->word[1], 1);
+		else
+			mp_sleep_ms(1);
+	}
+	TT_EXPECT(atomic_load(&job->shared->word[1]) > 0);
+	return 0;
+}
+
 /* The root starts thousands of broadcasts before the others start their first. */
 static int ahead_body(struct mp_job *job)
 {
 	const struct ahead *a = job->arg;
 	struct tutti_request **req = calloc((size_t)a->calls, sizeof(*req));
 	uint32_t *data = calloc((size_t)a->calls, a->words * 4);
-	struct tutti_stats stats = {.size = sizeof(stats)};
 	int i, done, root = job->n - 1;
 	size_t k;
 
@@ -32,6 +52,8 @@ static int ahead_body(struct mp_job *job)
 	MP_OK(tutti_barrier(job->world));
 	if (job->rank != root)
 		TT_EXPECT(mp_await(&job->shared->word[0], 1, 20000));
+	if (job->rank != root && a->calls > 500 && !getenv("TUTTI_FAULT"))
+		TT_EXPECT(!see_parked(job));
 	for (i = 0; i < a->calls; i++) {
 		MP_OK(tutti_ibcast(data + (size_t)i * a->words, a->words, TUTTI_UINT32, root, job->world,
 				   &req[i]));
@@ -47,12 +69,6 @@ static int ahead_body(struct mp_job *job)
 		for (k = 0; k < a->words; k++)
 			TT_EXPECT(data[(size_t)i * a->words + k] == (uint32_t)i * 7 + (uint32_t)k);
 	MP_OK(tutti_barrier(job->world));
-	MP_OK(tutti_stats_get(job->ctx, &stats));
-	atomic_fetch_add(&job->shared->word[1], stats.parked_messages > 0);
-	mp_meet(job);
-	/* Not at every rank: one behind a late one gets its messages late. Injected delays may hide it, and so may long windows. */
-	if (a->calls > 1000 && !getenv("TUTTI_FAULT"))
-		TT_EXPECT(atomic_load(&job->shared->word[1]) > 0);
 	free(req);
 	free(data);
 	return 0;
