@@ -139,6 +139,13 @@ const char *mp_no_ofi(void)
 #endif
 }
 
+uint64_t mp_got_bytes(struct mp_job *job)
+{
+	struct tutti_stats stats = {.size = sizeof(stats)};
+
+	return tutti_stats_get(job->ctx, &stats) ? 0 : stats.got_bytes;
+}
+
 bool mp_sanitized(void)
 {
 	return __lsan_do_recoverable_leak_check != NULL;

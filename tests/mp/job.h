@@ -75,6 +75,7 @@ void mp_sleep_ms(int ms);
 void mp_log_level(struct mp_job *job, enum tutti_log_level level); /* of job->log, warn to begin with */
 bool mp_log_has(struct mp_job *job, const char *text);
 bool mp_log_await(struct mp_job *job, const char *text); /* 10 s at most */
+uint64_t mp_got_bytes(struct mp_job *job); /* read from others so far */
 /* Why no test can use transport ofi, NULL: it is there. */
 const char *mp_no_ofi(void);
 /*

@@ -24,14 +24,6 @@ struct how {
 	bool slow; /* one worker is */
 };
 
-static uint64_t got_bytes(struct mp_job *job)
-{
-	struct tutti_stats stats = {.size = sizeof(stats)};
-
-	tutti_stats_get(job->ctx, &stats);
-	return stats.got_bytes;
-}
-
 /* Every worker adds 1 to all, clock after clock: between least and most, and whole within a block. */
 static int in_bounds(struct mp_job *job, const struct how *how, const float *v, size_t n, int clock)
 {
@@ -90,14 +82,14 @@ static int work(struct mp_job *job, const struct how *how, struct tutti_ps *ps, 
 		if (how->slow && job->rank == job->n - 1)
 			mp_sleep_ms(3);
 		MP_OK(tutti_ps_clock(ps));
-		before = got_bytes(job);
+		before = mp_got_bytes(job);
 		TT_EXPECT(!pull_all(job, how, t, c));
 		if (c < settled(how))
 			continue;
-		if (got_bytes(job) != before)
+		if (mp_got_bytes(job) != before)
 			fprintf(stderr, "rank %d, clock %d: %llu bytes were read\n", job->rank, c,
-				(unsigned long long)(got_bytes(job) - before));
-		TT_EXPECT(got_bytes(job) == before);
+				(unsigned long long)(mp_got_bytes(job) - before));
+		TT_EXPECT(mp_got_bytes(job) == before);
 	}
 	return 0;
 }

@@ -106,14 +106,6 @@ static int resize(struct mp_job *job, struct tutti_ps **ps, struct tables *t)
 	return 0;
 }
 
-static uint64_t got_bytes(struct mp_job *job)
-{
-	struct tutti_stats stats = {.size = sizeof(stats)};
-
-	tutti_stats_get(job->ctx, &stats);
-	return stats.got_bytes;
-}
-
 /* As if nothing had been pushed since this clock; and in the end out of what is sent, though no clock moves. */
 static int arrives(struct mp_job *job, struct tables *t, int clock)
 {
@@ -122,13 +114,13 @@ static int arrives(struct mp_job *job, struct tables *t, int clock)
 	uint64_t before;
 
 	do {
-		before = got_bytes(job);
+		before = mp_got_bytes(job);
 		MP_OK(tutti_ps_pull_rows(t->rows, t->key, (size_t)t->keys, t->v, TUTTI_FLOAT32));
 		MP_OK(tutti_ps_pull(t->dense, t->v + n, 0, BIG, TUTTI_FLOAT32));
 		for (i = 0; i < n + BIG; i++)
 			TT_EXPECT(t->v[i] == (float)(WORKERS * clock));
-	} while (got_bytes(job) != before && mp_now() < end);
-	TT_EXPECT(got_bytes(job) == before);
+	} while (mp_got_bytes(job) != before && mp_now() < end);
+	TT_EXPECT(mp_got_bytes(job) == before);
 	return 0;
 }
 

@@ -16,17 +16,10 @@
 
 #define BLOCK (1 << 16) /* elements */
 
-static uint64_t got_bytes(struct mp_job *job)
-{
-	struct tutti_stats stats = {.size = sizeof(stats)};
-
-	return tutti_stats_get(job->ctx, &stats) ? 0 : stats.got_bytes;
-}
-
 /* A pull of count elements that begin here and are as they should be, by one get or two. */
 static int read_once(struct mp_job *job, struct tutti_ps_table *t, float *v, size_t first, size_t count, bool together)
 {
-	uint64_t before = got_bytes(job), want = 64 + (count + (together ? first % BLOCK : 0)) * sizeof(float);
+	uint64_t before = mp_got_bytes(job), want = 64 + (count + (together ? first % BLOCK : 0)) * sizeof(float);
 	size_t i;
 
 	for (i = 0; i < count + 2; i++)
@@ -35,10 +28,10 @@ static int read_once(struct mp_job *job, struct tutti_ps_table *t, float *v, siz
 	for (i = 0; i < count; i++)
 		TT_EXPECT(v[1 + i] == (float)(first + i));
 	TT_EXPECT(v[0] == -1 && v[1 + count] == -1);
-	if (got_bytes(job) - before != want)
+	if (mp_got_bytes(job) - before != want)
 		fprintf(stderr, "%zu from %zu: %llu bytes, not %llu\n", count, first,
-			(unsigned long long)(got_bytes(job) - before), (unsigned long long)want);
-	TT_EXPECT(got_bytes(job) - before == want);
+			(unsigned long long)(mp_got_bytes(job) - before), (unsigned long long)want);
+	TT_EXPECT(mp_got_bytes(job) - before == want);
 	return 0;
 }
 
