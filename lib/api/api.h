@@ -14,7 +14,12 @@ int tt_check_ctx(const struct tutti_context *ctx);
 /* check.c: 0 and the call as the engine wants it, or why it can't be made. */
 int tt_check_call(const struct tutti_comm *comm, struct tt_call *call);
 /* coll.c: check a call, then run it to its end; or start it; or make it a persistent request. */
-int tt_coll_run(struct tutti_comm *comm, struct tt_call call);
+int tt_call_run(struct tutti_comm *comm, struct tt_call *call);
+/* Here, so that the call is made where it is used, and not copied. */
+static inline int tt_coll_run(struct tutti_comm *comm, struct tt_call call)
+{
+	return tt_call_run(comm, &call);
+}
 int tt_coll_start(struct tutti_comm *comm, struct tt_call call, struct tutti_request **request);
 int tt_coll_init(struct tutti_comm *comm, struct tt_call call, struct tutti_request **request);
 /* A buffer of count elements; name is the call, for the text. */

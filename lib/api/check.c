@@ -298,14 +298,15 @@ static int check_buffers(const struct tutti_comm *comm, struct tt_call *call)
 	return 0;
 }
 
-/* An all-reduce of two vectors, or of one in place: nothing more to check. What is not plain, the rest looks at. */
-static bool is_plain(struct tt_call *call)
+/* An all-reduce of two vectors, or of one in place, in which all is right. What is not plain, the rest looks at. */
+static bool is_plain(const struct tutti_comm *comm, struct tt_call *call)
 {
-	size_t bytes = call->count * tutti_datatype_size(call->datatype);
 	uintptr_t send = (uintptr_t)call->sendbuf, recv = (uintptr_t)call->recvbuf;
+	size_t bytes = call->count * tutti_datatype_size(call->datatype);
 
-	if (call->coll != TT_COLL_ALLREDUCE || !bytes || !call->recvbuf || !call->sendbuf ||
-	    call->recvbuf == TUTTI_IN_PLACE)
+	if (call->coll != TT_COLL_ALLREDUCE || !comm || comm->magic != TT_COMM_MAGIC || !bytes ||
+	    call->count > PTRDIFF_MAX / sizeof(uint64_t) || !recv || !send ||
+	    call->recvbuf == TUTTI_IN_PLACE || !tt_reduce_valid(call->datatype, call->op))
 		return false;
 	call->in_place = call->sendbuf == TUTTI_IN_PLACE || send == recv;
 	if (!call->in_place)
@@ -316,9 +317,12 @@ static bool is_plain(struct tt_call *call)
 
 int tt_check_call(const struct tutti_comm *comm, struct tt_call *call)
 {
-	const char *name = tt_coll_name(call->coll);
+	const char *name;
 	int err;
 
+	if (is_plain(comm, call))
+		return 0;
+	name = tt_coll_name(call->coll);
 	err = tt_check_comm(comm);
 	if (err)
 		return err;
@@ -330,8 +334,6 @@ int tt_check_call(const struct tutti_comm *comm, struct tt_call *call)
 	err = check_op(call, name);
 	if (!err)
 		err = check_count(comm, call, name);
-	if (!err && is_plain(call))
-		return 0;
 	if (!err)
 		err = check_arrays(comm, call);
 	if (err)

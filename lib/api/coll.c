@@ -39,17 +39,17 @@ static int launch(struct tutti_comm *comm, struct tt_call *call, bool persistent
 	return err ? err : launch_checked(comm, call, persistent, out);
 }
 
-int tt_coll_run(struct tutti_comm *comm, struct tt_call call)
+int tt_call_run(struct tutti_comm *comm, struct tt_call *call)
 {
 	struct tutti_request *req = NULL;
-	int err = tt_check_call(comm, &call);
+	int err = tt_check_call(comm, call);
 
 	if (err)
 		return err;
-	call.blocking = !tt_group_is_open();
-	err = call.blocking ? tt_quick_run(comm, &call, &req) : TT_QUICK_NOT;
+	call->blocking = !tt_group_is_open();
+	err = call->blocking ? tt_quick_run(comm, call, &req) : TT_QUICK_NOT;
 	if (err == TT_QUICK_NOT)
-		err = launch_checked(comm, &call, false, &req);
+		err = launch_checked(comm, call, false, &req);
 	return err || !req ? err : tt_request_finish(&req);
 }
 

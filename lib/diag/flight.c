@@ -189,7 +189,7 @@ static struct tt_flight_rec *find(struct tt_flight *f, uint64_t number)
 	return atomic_load_explicit(&rec->number, memory_order_relaxed) == number ? rec : NULL;
 }
 
-uint64_t tt_flight_begin(struct tt_flight *f, const struct tt_flight_op *op)
+uint64_t tt_flight_begin(struct tt_flight *f, const struct tt_flight_op *op, uint64_t seq)
 {
 	struct tt_flight_rec *rec;
 	uint64_t number;
@@ -201,7 +201,7 @@ uint64_t tt_flight_begin(struct tt_flight *f, const struct tt_flight_op *op)
 	atomic_store_explicit(&rec->number, 0, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release); /* for who reads meanwhile; here, or by a signal */
 	rec->comm = op->comm;
-	rec->seq = op->seq;
+	rec->seq = seq;
 	rec->count = op->count;
 	rec->bytes = 0;
 	rec->start = tt_ticks();

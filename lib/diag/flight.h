@@ -118,14 +118,14 @@ uint8_t tt_flight_name(struct tt_flight *f, const char *name);
 
 /* What an operation is, as far as it is known when it starts. */
 struct tt_flight_op {
-	uint64_t comm, seq, count;
+	uint64_t comm, count;
 	uint32_t of;
 	int32_t peer, tag;
 	uint8_t call, type, op, alg, in_place;
 };
 
-/* An operation starts: its number, which the others take. */
-uint64_t tt_flight_begin(struct tt_flight *f, const struct tt_flight_op *op);
+/* An operation starts: its number, which the others take. seq: of a collective, else 0. */
+uint64_t tt_flight_begin(struct tt_flight *f, const struct tt_flight_op *op, uint64_t seq);
 /* It is of so many rounds, other than was said when it started. */
 void tt_flight_rounds(struct tt_flight *f, uint64_t number, uint32_t of);
 /* Rounds and bytes more are done. */

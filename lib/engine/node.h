@@ -8,13 +8,15 @@
 
 /* How quick.c does calls like this one, as their plan says: not, by slots (or a barrier), or out of buffers that are mapped. */
 enum tt_quick_way { TT_QUICK_NO, TT_QUICK_SLOTS, TT_QUICK_PULL };
+/* What is the same in all calls of these fields, worked out once. */
 struct tt_quick_known {
 	bool known; /* this is about some call */
-	enum tt_coll coll;
-	size_t count;
-	enum tutti_datatype datatype;
-	enum tutti_op op;
 	enum tt_quick_way way;
+	struct tt_fields fields;
+	size_t bytes;
+	struct tt_span part; /* of TT_QUICK_PULL: this rank's */
+	struct tt_node_reduce reduce;
+	struct tt_flight_op record; /* in_place is the last call's */
 };
 
 /* The ranks of a communicator that share this one's host: all, or those of a plan in two levels; or its NUMA node. */
@@ -49,11 +51,9 @@ void tt_node_comm_free(struct tutti_comm *comm);
 
 /* quick.c: a call made without a request. */
 struct tt_quick {
-	enum tt_quick_way way;
-	size_t bytes;
+	struct tt_quick_known *known;
 	struct tt_region *in, *out; /* TT_QUICK_PULL: that cover the vectors */
 	bool pulled; /* it has combined its part, which is not to be done again */
-	struct tt_fields fields;
 	uint64_t fprint, seq, turn;
 	uint64_t flight; /* number of its record */
 };
@@ -63,9 +63,8 @@ struct tt_quick {
  * be waited for; TT_QUICK_NOT: nothing has happened, make a request; or an error.
  */
 int tt_quick_run(struct tutti_comm *comm, const struct tt_call *call, struct tutti_request **request);
-/* record.c: its record's number */
-uint64_t tt_record_quick(struct tutti_comm *comm, const struct tt_quick *q,
-			 const struct tt_call *call, const char *alg);
+/* record.c: what is recorded of such calls, in_place aside */
+struct tt_flight_op tt_record_quick(struct tutti_comm *comm, const struct tt_fields *fields, const char *alg);
 /* call.c: start a request for a call that has been made already. */
 int tt_request_resume(struct tutti_request *req, const struct tt_quick *quick);
 

@@ -14,7 +14,7 @@
 #include "lib/engine/node.h"
 
 #define SPINS 2000    /* with a core per rank */
-#define NEAR 32	      /* of these, until sleepers are woken, if there are any */
+#define NEAR 32	      /* after so many, */
 #define EARLY 128     /* and then again from so many to so many: does one that is missing share the core? */
 #define YIELDS 50     /* with fewer */
 #define LOOKS 64      /* for each of these, if the ranks that are missing run elsewhere */
@@ -37,34 +37,56 @@ static enum tt_quick_way way_of(enum tt_coll coll, const char *alg)
 	return coll == TT_COLL_BARRIER && way ? TT_QUICK_SLOTS : way;
 }
 
+static void learn(struct tutti_comm *comm, const struct tt_call *call, struct tt_quick_known *known)
+{
+	struct tt_plan_args args = tt_call_args(comm, call);
+
+	*known = (struct tt_quick_known){.known = true,
+					 .fields = {.coll = call->coll,
+						    .datatype = call->datatype,
+						    .op = call->op,
+						    .root = call->root,
+						    .count = call->count},
+					 .bytes = call->count * args.elem,
+					 .reduce = {.datatype = call->datatype,
+						    .op = call->op,
+						    .elem = args.elem,
+						    .divide_by = args.divide ? comm->size : 0}};
+	known->way = way_of(call->coll, tt_choose(comm->chooser, &args)->name);
+	if (known->way == TT_QUICK_PULL)
+		known->part = tt_node_part(&args, comm->rank);
+	if (!known->way)
+		return;
+	tt_wire_lock(comm->ctx->wire);
+	known->record = tt_record_quick(comm, &known->fields, alg_of(call->coll, known->way));
+	tt_wire_unlock(comm->ctx->wire);
+}
+
 static struct tt_quick_known *known_of(struct tutti_comm *comm, const struct tt_call *call)
 {
 	struct tt_node_comm *nc = comm->node;
 	struct tt_quick_known *known =
 		&nc->known[(call->count + call->datatype) % (sizeof(nc->known) / sizeof(nc->known[0]))];
-	struct tt_plan_args args;
+	const struct tt_fields *f = &known->fields;
 
-	if (known->known && known->coll == call->coll && known->count == call->count &&
-	    known->datatype == call->datatype && known->op == call->op)
-		return known;
-	args = tt_call_args(comm, call);
-	*known = (struct tt_quick_known){.known = true,
-					 .coll = call->coll,
-					 .count = call->count,
-					 .datatype = call->datatype,
-					 .op = call->op};
-	known->way = way_of(call->coll, tt_choose(comm->chooser, &args)->name);
+	if (!known->known || f->coll != call->coll || f->count != call->count ||
+	    f->datatype != call->datatype || f->op != call->op)
+		learn(comm, call, known);
 	return known;
 }
 
-static enum tt_quick_way applies(struct tutti_comm *comm, const struct tt_call *call)
+/* Whether it may be such a call; then *known says how it is done. */
+static bool applies(struct tutti_comm *comm, const struct tt_call *call, struct tt_quick_known **known)
 {
 	bool fits = call->coll == TT_COLL_BARRIER;
 
 	if (call->coll == TT_COLL_ALLREDUCE)
 		fits = call->op < TUTTI_NUM_OPS && call->count &&
 		       call->count * tutti_datatype_size(call->datatype) <= PULL_MOST;
-	return fits && comm->node && !comm->hosts ? known_of(comm, call)->way : TT_QUICK_NO;
+	if (!fits || !comm->node || comm->hosts)
+		return false;
+	*known = known_of(comm, call);
+	return (*known)->way;
 }
 
 /* What the counters say of slots; sign -1 takes it back. */
@@ -83,13 +105,13 @@ static void tell(struct tutti_comm *comm, const struct tt_quick *q, const struct
 {
 	void *in = call->in_place ? call->recvbuf : (void *)call->sendbuf;
 	struct tt_node_group *g = comm->node->group;
-	size_t copied;
+	size_t copied, bytes = q->known->bytes;
 
-	if (q->way == TT_QUICK_PULL) {
-		tt_node_publish(g, q->turn, TT_NODE_INPUT, in, q->bytes, q->in, &copied);
-		tt_node_publish(g, q->turn, TT_NODE_RESULT, call->recvbuf, q->bytes, q->out, &copied);
-	} else if (q->bytes) {
-		memcpy(tt_node_slot(g, q->turn), in, q->bytes);
+	if (q->known->way == TT_QUICK_PULL) {
+		tt_node_publish(g, q->turn, TT_NODE_INPUT, in, bytes, q->in, &copied);
+		tt_node_publish(g, q->turn, TT_NODE_RESULT, call->recvbuf, bytes, q->out, &copied);
+	} else if (bytes) {
+		memcpy(tt_node_slot(g, q->turn), in, bytes);
 	}
 	tt_node_tell(g, q->turn, 1, q->fprint);
 }
@@ -98,10 +120,19 @@ static void tell(struct tutti_comm *comm, const struct tt_quick *q, const struct
 static bool find_regions(struct tutti_comm *comm, struct tt_quick *q, const struct tt_call *call)
 {
 	struct tt_memory *memory = tt_wire_memory(comm->ctx->wire);
+	size_t bytes = q->known->bytes;
 
-	q->out = tt_mem_find(memory, call->recvbuf, q->bytes);
-	q->in = call->in_place || !q->out ? q->out : tt_mem_find(memory, call->sendbuf, q->bytes);
+	q->out = tt_mem_find(memory, call->recvbuf, bytes);
+	q->in = call->in_place || !q->out ? q->out : tt_mem_find(memory, call->sendbuf, bytes);
 	return tt_node_maps(comm->node->group, q->in) && tt_node_maps(comm->node->group, q->out);
+}
+
+static void record(struct tutti_comm *comm, struct tt_quick *q, const struct tt_call *call)
+{
+	q->known->record.in_place = call->in_place;
+	if (comm->flight && comm->flight->uid == comm->uid)
+		comm->flight->seq = q->seq;
+	q->flight = tt_flight_begin(comm->ctx->flight, &q->known->record, q->seq);
 }
 
 /* Under the lock: the call is made, unless something is in the way; then false. */
@@ -114,27 +145,21 @@ static bool begin(struct tutti_comm *comm, struct tt_quick *q, const struct tt_c
 		tt_engine_progress(ctx);
 	if (atomic_load(&comm->failed) || ctx->running || nc->running || nc->begun != nc->turn ||
 	    !tt_node_may_begin(nc->group, nc->turn + 1) ||
-	    (q->way == TT_QUICK_PULL && !find_regions(comm, q, call)))
+	    (q->known->way == TT_QUICK_PULL && !find_regions(comm, q, call)))
 		return false;
-	q->fields = (struct tt_fields){.coll = call->coll,
-				       .datatype = call->datatype,
-				       .op = call->op,
-				       .root = call->root,
-				       .count = call->count};
-	q->fprint = tt_comm_called(comm, &q->fields, NULL);
+	q->fprint = tt_comm_called(comm, &q->known->fields, NULL);
 	q->seq = comm->seq;
 	q->turn = nc->begun = ++nc->turn;
 	tell(comm, q, call);
-	q->flight = tt_record_quick(comm, q, call, alg_of(call->coll, q->way));
-	if (q->way == TT_QUICK_SLOTS)
-		count(comm, q->bytes, 1);
+	record(comm, q, call);
+	if (q->known->way == TT_QUICK_SLOTS)
+		count(comm, q->known->bytes, 1);
 	return true;
 }
 
 /* A wait for the others. */
 struct meeting {
 	bool spins, yields; /* neither: go to sleep soon */
-	bool woken; /* those that sleep: when this takes longer, or else in the end */
 	int left;
 	unsigned looks;
 };
@@ -159,10 +184,6 @@ static void linger(struct tutti_comm *comm, const struct tt_quick *q, int j, uns
 	bool forced = comm->ctx->wait_forced, look, give;
 
 	m->looks++;
-	if (!m->woken && (!m->spins || m->looks >= NEAR)) {
-		tt_node_wake_all(g);
-		m->woken = true;
-	}
 	look = !forced && (m->yields || m->looks % EARLY == NEAR);
 	give = !m->spins && (forced || m->looks % LOOKS == 0);
 	if (look && tt_node_shares(g, j, comm->size, q->turn, step)) {
@@ -179,43 +200,36 @@ static void linger(struct tutti_comm *comm, const struct tt_quick *q, int j, uns
 /* Whether all have come to a step, within a moment. */
 static bool meet(struct tutti_comm *comm, const struct tt_quick *q, unsigned step)
 {
+	struct tt_node_group *g = comm->node->group;
 	struct meeting m = meeting_of(comm->ctx);
 	bool differs = false;
 	uint64_t other;
-	int j = 0;
+	int j;
 
-	while (j < comm->size && m.left > 0) {
-		if (!tt_node_reached(comm->node->group, j, q->turn, step, q->fprint, &differs)) {
-			linger(comm, q, j, step, &m);
-			continue;
-		}
-		if (differs)
-			return false; /* a request gives the same signal once more */
-		j++;
+	/* While what was told is on its way; it is visible before we look who sleeps. */
+	tt_node_wake_all(g);
+	j = tt_node_missing(g, 0, q->turn, step, q->fprint, &differs);
+	while (j < comm->size && !differs && m.left > 0) {
+		linger(comm, q, j, step, &m);
+		j = tt_node_missing(g, j, q->turn, step, q->fprint, &differs);
 	}
-	if (!m.woken)
-		tt_node_wake_all(comm->node->group);
-	return j == comm->size && tt_node_agreed(comm->node->group, q->turn - 1, &other);
+	/* where they differ, a request gives the same signal once more */
+	return j == comm->size && !differs && tt_node_agreed(g, q->turn - 1, &other);
 }
 
 /* This rank's part, and to all that it is done; false: not, and all is as it was. */
-static bool pull(struct tutti_comm *comm, struct tt_quick *q, const struct tt_call *call)
+static bool pull(struct tutti_comm *comm, struct tt_quick *q)
 {
 	struct tt_node_group *g = comm->node->group;
-	struct tt_plan_args args = tt_call_args(comm, call);
-	struct tt_span part = tt_node_part(&args, comm->rank);
+	struct tt_span part = q->known->part;
 	struct tt_node_ref src = {TT_NODE_INPUT, part.off}, dst = {TT_NODE_RESULT, part.off};
-	struct tt_node_reduce r = {.datatype = call->datatype,
-				   .op = call->op,
-				   .elem = args.elem,
-				   .divide_by = args.divide ? comm->size : 0};
 	struct tt_node_count count = {0};
 	int gone;
 
 	tt_wire_lock(comm->ctx->wire); /* what peers have published may have to be mapped */
 	q->pulled = tt_node_all_mapped(g, q->turn) &&
-		    (!part.len || !tt_node_pull_reduce(g, q->turn, src, TT_NODE_ALL, dst, part.len, &r,
-						       &count, &gone));
+		    (!part.len || !tt_node_pull_reduce(g, q->turn, src, TT_NODE_ALL, dst, part.len,
+						       &q->known->reduce, &count, &gone));
 	if (q->pulled)
 		tt_node_count_bytes(comm->ctx, &count);
 	tt_wire_unlock(comm->ctx->wire);
@@ -227,15 +241,12 @@ static bool pull(struct tutti_comm *comm, struct tt_quick *q, const struct tt_ca
 static void finish(struct tutti_comm *comm, const struct tt_quick *q, const struct tt_call *call)
 {
 	struct tt_node_group *g = comm->node->group;
-	struct tt_node_reduce r = {.datatype = call->datatype,
-				   .op = call->op,
-				   .divide_by = call->op == TUTTI_AVG ? comm->size : 0};
 
 	tt_node_all_began(g, q->turn);
-	if (q->bytes && q->way == TT_QUICK_SLOTS)
-		tt_node_reduce_slots(g, q->turn, call->recvbuf, call->count, &r);
+	if (q->known->bytes && q->known->way == TT_QUICK_SLOTS)
+		tt_node_reduce_slots(g, q->turn, call->recvbuf, call->count, &q->known->reduce);
 	tt_node_finish(g, q->turn);
-	tt_flight_more(comm->ctx->flight, q->flight, 1, q->bytes);
+	tt_flight_more(comm->ctx->flight, q->flight, 1, q->known->bytes);
 	tt_flight_end(comm->ctx->flight, q->flight, 0);
 }
 
@@ -253,8 +264,8 @@ static int resume(struct tutti_comm *comm, const struct tt_quick *q, const struc
 	struct tutti_request *req;
 	int err;
 
-	if (q->way == TT_QUICK_SLOTS)
-		count(comm, q->bytes, -1);
+	if (q->known->way == TT_QUICK_SLOTS)
+		count(comm, q->known->bytes, -1);
 	err = tt_request_new(comm, call, false, &req);
 	if (err) { /* the others have begun it */
 		tt_comm_fail(comm, err, -1, tt_coll_name(call->coll), q->seq, "", "%s",
@@ -276,20 +287,22 @@ static int resume(struct tutti_comm *comm, const struct tt_quick *q, const struc
 
 int tt_quick_run(struct tutti_comm *comm, const struct tt_call *call, struct tutti_request **out)
 {
-	struct tt_quick q = {.way = applies(comm, call)};
+	struct tt_quick q;
 	bool begun;
 	int err;
 
 	*out = NULL;
-	if (!q.way)
+	if (!applies(comm, call, &q.known))
 		return TT_QUICK_NOT;
-	q.bytes = call->count * tutti_datatype_size(call->datatype);
+	q.in = q.out = NULL;
+	q.pulled = false;
 	tt_wire_lock(comm->ctx->wire);
 	begun = begin(comm, &q, call);
 	tt_wire_unlock(comm->ctx->wire);
 	if (!begun)
 		return TT_QUICK_NOT;
-	if (meet(comm, &q, 1) && (q.way == TT_QUICK_SLOTS || (pull(comm, &q, call) && meet(comm, &q, 2)))) {
+	if (meet(comm, &q, 1) &&
+	    (q.known->way == TT_QUICK_SLOTS || (pull(comm, &q) && meet(comm, &q, 2)))) {
 		finish(comm, &q, call);
 		if (comm->ctx->trace)
 			trace(comm, &q);

@@ -165,7 +165,6 @@ void tt_record_plan(struct tt_plan_req *req)
 	struct tt_recorder *r = comm->ctx->recorder;
 	const struct tt_fields *f = &req->fields;
 	struct tt_flight_op op = {.comm = comm->uid,
-				  .seq = req->r.seq,
 				  .count = req->counts ? TT_FLIGHT_NO_COUNT : f->count,
 				  .of = req->rounds,
 				  .peer = tt_coll_rooted((enum tt_coll)f->coll) ? f->root : -1,
@@ -182,31 +181,26 @@ void tt_record_plan(struct tt_plan_req *req)
 		op.count = TT_FLIGHT_NO_COUNT;
 	if (comm->flight && comm->flight->uid == comm->uid)
 		comm->flight->seq = req->r.seq;
-	req->r.flight = tt_flight_begin(&r->flight, &op);
+	req->r.flight = tt_flight_begin(&r->flight, &op, req->r.seq);
 }
 
-uint64_t tt_record_quick(struct tutti_comm *comm, const struct tt_quick *q,
-			 const struct tt_call *call, const char *alg)
+struct tt_flight_op tt_record_quick(struct tutti_comm *comm, const struct tt_fields *fields, const char *alg)
 {
 	struct tt_recorder *r = comm->ctx->recorder;
 	struct tt_flight_op op = {.comm = comm->uid,
-				  .seq = q->seq,
 				  .count = TT_FLIGHT_NO_COUNT,
 				  .of = 1,
 				  .peer = -1,
 				  .tag = -1,
-				  .in_place = call->in_place};
+				  .call = name_of(r, tt_coll_name((enum tt_coll)fields->coll)),
+				  .alg = name_of(r, alg)};
 
-	if (q->fields.coll != TT_COLL_BARRIER) {
-		op.count = q->fields.count;
-		op.type = r->type[q->fields.datatype];
-		op.op = r->op[q->fields.op];
+	if (fields->coll != TT_COLL_BARRIER) {
+		op.count = fields->count;
+		op.type = r->type[fields->datatype];
+		op.op = r->op[fields->op];
 	}
-	op.call = name_of(r, tt_coll_name((enum tt_coll)q->fields.coll));
-	op.alg = name_of(r, alg);
-	if (comm->flight && comm->flight->uid == comm->uid)
-		comm->flight->seq = q->seq;
-	return tt_flight_begin(&r->flight, &op);
+	return op;
 }
 
 void tt_record_other(struct tutti_request *req)
@@ -221,7 +215,7 @@ void tt_record_other(struct tutti_request *req)
 		req->ops->record(req, &op, &type);
 	if (type < TUTTI_NUM_DATATYPES)
 		op.type = r->type[type];
-	req->flight = tt_flight_begin(&r->flight, &op);
+	req->flight = tt_flight_begin(&r->flight, &op, 0);
 }
 
 void tt_record_due(struct tutti_context *ctx)

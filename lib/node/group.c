@@ -320,6 +320,13 @@ struct node_buf tt_node_pool_buf(const struct tt_mr *mr, const void *addr, size_
 				 .len = len};
 }
 
+/* By fields, which are in registers: read again at once, they would be waited for. */
+static bool same_buf(const struct node_buf *a, const struct node_buf *b)
+{
+	return a->kind == b->kind && a->ring == b->ring && a->slab == b->slab && a->id == b->id &&
+	       a->off == b->off && a->len == b->len;
+}
+
 int tt_node_publish(struct tt_node_group *g, uint64_t turn, enum tt_node_which which, void *addr,
 		    size_t len, const struct tt_region *region, size_t *copied)
 {
@@ -339,7 +346,8 @@ int tt_node_publish(struct tt_node_group *g, uint64_t turn, enum tt_node_which w
 	} else if (!g->plain)
 		return -EOPNOTSUPP;
 	g->own[turn % 2][which] = addr;
-	*buf = b;
+	if (!same_buf(buf, &b)) /* else peers still have the line */
+		*buf = b;
 	return 0;
 }
 
@@ -395,6 +403,14 @@ bool tt_node_reached(struct tt_node_group *g, int peer, uint64_t turn, unsigned 
 		return false;
 	*differs = flag >> 8 != turn || slot->fprint != fprint;
 	return true;
+}
+
+int tt_node_missing(struct tt_node_group *g, int from, uint64_t turn, unsigned step, uint64_t fprint,
+		    bool *differs)
+{
+	while (from < g->size && tt_node_reached(g, from, turn, step, fprint, differs) && !*differs)
+		from++;
+	return from;
 }
 
 bool tt_node_shares(struct tt_node_group *g, int from, int end, uint64_t turn, unsigned step)

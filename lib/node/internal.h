@@ -11,7 +11,7 @@
 
 #define SEG_NAME "tutti-node"
 #define AREA_NAME "tutti-area"
-#define SEG_MAGIC 0x3530444e54545454ull /* layout version included */
+#define SEG_MAGIC 0x3630444e54545454ull /* layout version included */
 #define SEG_AREAS 256			/* being handed out at once */
 #define SEG_SLABS 4096
 #define LINE 128 /* two cache lines: processors fetch them in pairs */
@@ -67,9 +67,10 @@ struct node_rank {
 	_Alignas(LINE) _Atomic uint64_t done; /* turns it has finished */
 	_Atomic uint64_t called[4]; /* fingerprints of its last turns, by turn % 4; group.c */
 	_Atomic uint32_t busy;		      /* it is touching peers' memory */
-	_Atomic uint32_t withdrawn;
 	_Alignas(LINE) _Atomic uint32_t count[2][TT_NODE_COUNTS]; /* of its ring and its part, by turn % 2 */
-	_Alignas(LINE) _Atomic int32_t core; /* where it was seen last; in a line that is seldom written */
+	/* In a line that is seldom written: */
+	_Alignas(LINE) _Atomic int32_t core; /* where it was seen last */
+	_Atomic uint32_t withdrawn;
 };
 
 struct node_area {

@@ -144,6 +144,9 @@ void tt_node_wake_all(struct tt_node_group *g);
 /* Whether peer has reached it; *differs: with another fingerprint. */
 bool tt_node_reached(struct tt_node_group *g, int peer, uint64_t turn, unsigned step,
 		     uint64_t fprint, bool *differs);
+/* The first of the ranks from .. on that has not, or differs; their number: there is none. */
+int tt_node_missing(struct tt_node_group *g, int from, uint64_t turn, unsigned step, uint64_t fprint,
+		    bool *differs);
 /*
  * Whether one of the peers from .. end - 1 that has not reached it was last seen on the core of the calling thread: then only
  * giving the core away helps.

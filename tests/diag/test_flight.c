@@ -94,7 +94,7 @@ static void *write_records(void *arg)
 		op.comm = n;
 		op.count = n * 3;
 		op.of = (uint32_t)n;
-		n = tt_flight_begin(&w->f, &op);
+		n = tt_flight_begin(&w->f, &op, 0);
 		tt_flight_end(&w->f, n, 0);
 	}
 	return NULL;
@@ -162,7 +162,7 @@ static void inherited(void)
 	TT_CHECK(child_takes(fd)); /* nobody has it */
 	TT_CHECK(child_takes(fd)); /* who had it has ended */
 	TT_REQUIRE(!tt_flight_open(&f, dup(fd)));
-	tt_flight_begin(&f, &op);
+	tt_flight_begin(&f, &op, 0);
 	TT_CHECK(!child_takes(fd)); /* ours */
 	TT_CHECK(f.head->pid == getpid() && atomic_load(&f.head->last) == 1 && f.rec[1].comm == 5);
 	tt_flight_close(&f);
