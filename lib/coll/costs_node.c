@@ -3,13 +3,13 @@
 #include "lib/coll/costs.h"
 
 #define IN_CACHE 0.6 /* of the time that as much costs in memory: slots stay there */
+#define TAKEN_BACK 0.8 /* a slot's lines, from those that have read them two turns ago, before it is written */
 
 void tt_cost_node_slots(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	double n = a->nranks;
-
 	tt_cost_signals(c, 1);
-	tt_cost_work(c, n * tt_cost_bytes(a) * IN_CACHE, true, n);
+	/* ranks that share a core fetch the slots once for all of them */
+	tt_cost_work(c, (tt_cost_cores(c) * IN_CACHE + TAKEN_BACK) * tt_cost_bytes(a), true, a->nranks);
 }
 
 void tt_cost_node_pull(struct tt_cost *c, const struct tt_plan_args *a)

@@ -75,6 +75,7 @@ int tt_request_resume(struct tutti_request *r, const struct tt_quick *q)
 	req->turn = q->turn;
 	req->resumed = true;
 	req->pulled = q->pulled;
+	tt_ring_resume(req, q);
 	r->flight = q->flight;
 	tt_flight_rounds(r->comm->ctx->flight, r->flight, req->rounds);
 	tt_run_start(req);

@@ -115,6 +115,7 @@ struct tt_ring_run {
 	char *mem; /* this rank's; NULL: it has none */
 	void *pool; /* to be given back */
 	bool in, out; /* what it stands for: input, result */
+	bool made;    /* by quick.c: published, and filled */
 };
 
 /* A plan bound to buffers. */

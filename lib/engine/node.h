@@ -14,8 +14,11 @@ struct tt_quick_known {
 	enum tt_quick_way way;
 	struct tt_fields fields;
 	size_t bytes;
-	struct tt_span part; /* of TT_QUICK_PULL: this rank's */
 	struct tt_node_reduce reduce;
+	/* of TT_QUICK_PULL: */
+	struct tt_plan_args args;
+	struct tt_span part; /* this rank's */
+	size_t ring_bytes;
 	struct tt_flight_op record; /* in_place is the last call's */
 };
 
@@ -52,7 +55,10 @@ void tt_node_comm_free(struct tutti_comm *comm);
 /* quick.c: a call made without a request. */
 struct tt_quick {
 	struct tt_quick_known *known;
-	struct tt_region *in, *out; /* TT_QUICK_PULL: that cover the vectors */
+	/* TT_QUICK_PULL: */
+	struct tt_region *in, *out; /* that cover the vectors */
+	char *ring; /* where peers can't map one of them; NULL: they can */
+	bool in_ring, out_ring; /* what it stands for */
 	bool pulled; /* it has combined its part, which is not to be done again */
 	uint64_t fprint, seq, turn;
 	uint64_t flight; /* number of its record */
@@ -94,6 +100,10 @@ void tt_node_count_bytes(struct tutti_context *ctx, const struct tt_node_count *
 
 /* ring.c: memory that peers can't map, in a reduction of which each rank combines a part. All for the request's current turn. */
 
+/* Of a vector that is one piece for each rank. */
+struct tt_node_ring tt_ring_of_one_piece(const struct tt_plan_args *args);
+/* The request goes on with a quick call's, if that has one. */
+void tt_ring_resume(struct tt_plan_req *req, const struct tt_quick *q);
 /* The turn begins: whether its first signal may publish rings, and their shape, the same on all ranks. */
 void tt_ring_begin(struct tt_plan_req *req);
 /* The first signal: publish a ring where one is needed; false: it is not, or there is no memory for it. */

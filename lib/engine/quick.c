@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Short blocking all-reduces, and barriers, in the memory of a host, without a request: what their plan says, done
- * here and now. By slots, or, where the vectors are in memory that all can map, each rank its part straight out of them.
+ * here and now. By slots, or each rank its part, straight out of the vectors where they are in memory that all can map, and of
+ * rings (ring.c) in the slots where not.
  *
  * It ends up the same in every way: a turn of its own, a place in the history, the same bits. If the other ranks do not come
  * at once, the call goes on as a request that does the same things again, which changes nothing; all but the combining of its
@@ -53,10 +54,14 @@ static void learn(struct tutti_comm *comm, const struct tt_call *call, struct tt
 						    .elem = args.elem,
 						    .divide_by = args.divide ? comm->size : 0}};
 	known->way = way_of(call->coll, tt_choose(comm->chooser, &args)->name);
-	if (known->way == TT_QUICK_PULL)
-		known->part = tt_node_part(&args, comm->rank);
 	if (!known->way)
 		return;
+	if (known->way == TT_QUICK_PULL) {
+		known->args = args;
+		known->part = tt_node_part(&args, comm->rank);
+		known->reduce.ring = tt_ring_of_one_piece(&args);
+		known->ring_bytes = tt_node_ring_bytes(comm->node->group, &known->reduce.ring);
+	}
 	tt_wire_lock(comm->ctx->wire);
 	known->record = tt_record_quick(comm, &known->fields, alg_of(call->coll, known->way));
 	tt_wire_unlock(comm->ctx->wire);
@@ -100,31 +105,69 @@ static void count(struct tutti_comm *comm, size_t bytes, int sign)
 	stats->pulled_bytes += add * (uint64_t)(comm->size - 1);
 }
 
+/* The others' parts of a vector, into the ring or out of it. */
+static void move(struct tutti_comm *comm, const struct tt_quick *q, char *vector, bool in)
+{
+	const struct tt_quick_known *known = q->known;
+	size_t copied = 0;
+	struct tt_span part;
+	char *place;
+	int j;
+
+	for (j = 0; j < comm->size; j++) {
+		if (j == comm->rank)
+			continue;
+		part = tt_node_part(&known->args, j);
+		place = q->ring + tt_node_ring_place(comm->node->group, &known->reduce.ring, comm->rank, j, 0);
+		memcpy(in ? place : vector + part.off, in ? vector + part.off : place, part.len);
+		copied += part.len;
+	}
+	tt_wire_stats(comm->ctx->wire)->copied_bytes += copied;
+}
+
+static void publish(struct tutti_comm *comm, const struct tt_quick *q, enum tt_node_which which, void *vector,
+		    const struct tt_region *region, bool by_ring)
+{
+	struct tt_node_group *g = comm->node->group;
+	size_t copied;
+
+	if (by_ring)
+		tt_node_publish_ring(g, q->turn, which, vector, q->ring, q->known->ring_bytes, NULL);
+	else
+		tt_node_publish(g, q->turn, which, vector, q->known->bytes, region, &copied);
+}
+
 /* The others can see it: this before anything is written down, which then takes no time of theirs. */
 static void tell(struct tutti_comm *comm, const struct tt_quick *q, const struct tt_call *call)
 {
 	void *in = call->in_place ? call->recvbuf : (void *)call->sendbuf;
 	struct tt_node_group *g = comm->node->group;
-	size_t copied, bytes = q->known->bytes;
 
 	if (q->known->way == TT_QUICK_PULL) {
-		tt_node_publish(g, q->turn, TT_NODE_INPUT, in, bytes, q->in, &copied);
-		tt_node_publish(g, q->turn, TT_NODE_RESULT, call->recvbuf, bytes, q->out, &copied);
-	} else if (bytes) {
-		memcpy(tt_node_slot(g, q->turn), in, bytes);
+		publish(comm, q, TT_NODE_INPUT, in, q->in, q->in_ring);
+		publish(comm, q, TT_NODE_RESULT, call->recvbuf, q->out, q->out_ring);
+		if (q->in_ring)
+			move(comm, q, in, true);
+	} else if (q->known->bytes) {
+		memcpy(tt_node_slot(g, q->turn), in, q->known->bytes);
 	}
 	tt_node_tell(g, q->turn, 1, q->fprint);
 }
 
-/* Whether peers can map both vectors. */
-static bool find_regions(struct tutti_comm *comm, struct tt_quick *q, const struct tt_call *call)
+/* Whether peers can map both vectors, or a ring for them. */
+static bool find_memory(struct tutti_comm *comm, struct tt_quick *q, const struct tt_call *call)
 {
 	struct tt_memory *memory = tt_wire_memory(comm->ctx->wire);
+	struct tt_node_comm *nc = comm->node;
 	size_t bytes = q->known->bytes;
 
 	q->out = tt_mem_find(memory, call->recvbuf, bytes);
-	q->in = call->in_place || !q->out ? q->out : tt_mem_find(memory, call->sendbuf, bytes);
-	return tt_node_maps(comm->node->group, q->in) && tt_node_maps(comm->node->group, q->out);
+	q->in = call->in_place ? q->out : tt_mem_find(memory, call->sendbuf, bytes);
+	q->in_ring = !tt_node_maps(nc->group, q->in);
+	q->out_ring = !tt_node_maps(nc->group, q->out);
+	if (q->in_ring || q->out_ring)
+		q->ring = tt_node_ring_slot(nc->group, nc->turn + 1, q->known->ring_bytes);
+	return q->ring || !(q->in_ring || q->out_ring);
 }
 
 static void record(struct tutti_comm *comm, struct tt_quick *q, const struct tt_call *call)
@@ -145,7 +188,7 @@ static bool begin(struct tutti_comm *comm, struct tt_quick *q, const struct tt_c
 		tt_engine_progress(ctx);
 	if (atomic_load(&comm->failed) || ctx->running || nc->running || nc->begun != nc->turn ||
 	    !tt_node_may_begin(nc->group, nc->turn + 1) ||
-	    (q->known->way == TT_QUICK_PULL && !find_regions(comm, q, call)))
+	    (q->known->way == TT_QUICK_PULL && !find_memory(comm, q, call)))
 		return false;
 	q->fprint = tt_comm_called(comm, &q->known->fields, NULL);
 	q->seq = comm->seq;
@@ -238,11 +281,21 @@ static bool pull(struct tutti_comm *comm, struct tt_quick *q)
 	return q->pulled;
 }
 
+/* What the others have left in the ring, when all are done. */
+static void take_out(struct tutti_comm *comm, const struct tt_quick *q, const struct tt_call *call)
+{
+	tt_wire_lock(comm->ctx->wire);
+	move(comm, q, call->recvbuf, false);
+	tt_wire_unlock(comm->ctx->wire);
+}
+
 static void finish(struct tutti_comm *comm, const struct tt_quick *q, const struct tt_call *call)
 {
 	struct tt_node_group *g = comm->node->group;
 
 	tt_node_all_began(g, q->turn);
+	if (q->out_ring)
+		take_out(comm, q, call);
 	if (q->known->bytes && q->known->way == TT_QUICK_SLOTS)
 		tt_node_reduce_slots(g, q->turn, call->recvbuf, call->count, &q->known->reduce);
 	tt_node_finish(g, q->turn);
@@ -287,15 +340,13 @@ static int resume(struct tutti_comm *comm, const struct tt_quick *q, const struc
 
 int tt_quick_run(struct tutti_comm *comm, const struct tt_call *call, struct tutti_request **out)
 {
-	struct tt_quick q;
+	struct tt_quick q = {.pulled = false};
 	bool begun;
 	int err;
 
 	*out = NULL;
 	if (!applies(comm, call, &q.known))
 		return TT_QUICK_NOT;
-	q.in = q.out = NULL;
-	q.pulled = false;
 	tt_wire_lock(comm->ctx->wire);
 	begun = begin(comm, &q, call);
 	tt_wire_unlock(comm->ctx->wire);

@@ -48,12 +48,21 @@ static size_t vector_bytes(const struct tt_plan_args *a)
 	return n * a->count * a->elem;
 }
 
+struct tt_node_ring tt_ring_of_one_piece(const struct tt_plan_args *a)
+{
+	size_t longest = 0;
+	int j;
+
+	for (j = 0; j < a->nranks; j++)
+		longest = part_of(a, j).len > longest ? part_of(a, j).len : longest;
+	return (struct tt_node_ring){.piece = (longest + TT_NODE_LINE - 1) & ~(TT_NODE_LINE - 1), .depth = 1};
+}
+
 static void find_shape(struct tt_plan_req *req)
 {
 	const struct tt_plan_args *a = &req->plan->args;
 	struct tt_ring_run *ring = &req->ring;
-	size_t len, longest = 0, most, others = (size_t)a->nranks - 1;
-	int j;
+	size_t len, longest, most, others = (size_t)a->nranks - 1;
 
 	ring->known = true;
 	if (!a->node || req->plan->mixed || !a->count || TT_NODE_LINE % a->elem ||
@@ -61,10 +70,8 @@ static void find_shape(struct tt_plan_req *req)
 	     a->coll != TT_COLL_REDUCE_SCATTER_BLOCK))
 		return;
 	len = vector_bytes(a);
-	for (j = 0; j < a->nranks; j++)
-		longest = part_of(a, j).len > longest ? part_of(a, j).len : longest;
-	longest = (longest + TT_NODE_LINE - 1) & ~(TT_NODE_LINE - 1);
-	ring->shape = (struct tt_node_ring){.piece = longest, .depth = 1};
+	ring->shape = tt_ring_of_one_piece(a);
+	longest = ring->shape.piece;
 	ring->pieces = 1;
 	if (len <= WHOLE_MOST)
 		return;
@@ -93,6 +100,17 @@ void tt_ring_end(struct tt_plan_req *req)
 		tt_mem_free(tt_wire_memory(req->r.comm->ctx->wire), req->ring.pool);
 	req->ring.pool = NULL;
 	req->ring.mem = NULL;
+	req->ring.made = false;
+}
+
+void tt_ring_resume(struct tt_plan_req *req, const struct tt_quick *q)
+{
+	struct tt_ring_run *ring = &req->ring;
+
+	ring->made = q->ring;
+	ring->mem = q->ring;
+	ring->in = q->in_ring;
+	ring->out = q->out_ring;
 }
 
 /* ---- the first signal ---- */
@@ -149,6 +167,10 @@ bool tt_ring_publish(struct tt_plan_req *req, const struct tt_op *op)
 	if (!ring->pieces || !op->a.buf)
 		return false;
 	ring->on = true;
+	if (ring->made) { /* peers may have stored results in it */
+		ring->filled = ring->pieces;
+		return true;
+	}
 	/* Peers that read what this rank has in its memory need not wait for it, which may be busy. */
 	if (!(in || out) || (vector_bytes(&req->plan->args) > TT_NODE_POOL_MOST && !req->blocking &&
 			     (req->r.comm->ctx->node_can & TT_NODE_READS)))

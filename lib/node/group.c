@@ -320,13 +320,6 @@ struct node_buf tt_node_pool_buf(const struct tt_mr *mr, const void *addr, size_
 				 .len = len};
 }
 
-/* By fields, which are in registers: read again at once, they would be waited for. */
-static bool same_buf(const struct node_buf *a, const struct node_buf *b)
-{
-	return a->kind == b->kind && a->ring == b->ring && a->slab == b->slab && a->id == b->id &&
-	       a->off == b->off && a->len == b->len;
-}
-
 int tt_node_publish(struct tt_node_group *g, uint64_t turn, enum tt_node_which which, void *addr,
 		    size_t len, const struct tt_region *region, size_t *copied)
 {
@@ -346,8 +339,7 @@ int tt_node_publish(struct tt_node_group *g, uint64_t turn, enum tt_node_which w
 	} else if (!g->plain)
 		return -EOPNOTSUPP;
 	g->own[turn % 2][which] = addr;
-	if (!same_buf(buf, &b)) /* else peers still have the line */
-		*buf = b;
+	tt_node_put_buf(buf, &b);
 	return 0;
 }
 

@@ -14,6 +14,7 @@
 #define SEG_MAGIC 0x3630444e54545454ull /* layout version included */
 #define SEG_AREAS 256			/* being handed out at once */
 #define SEG_SLABS 4096
+#define SLOT_SKIP ((size_t)48) /* in the slot a ring begins where a cache line does, as vectors are stored there */
 #define LINE 128 /* two cache lines: processors fetch them in pairs */
 
 /* An area for which its lowest rank is the home. The uid is written last. */
@@ -57,7 +58,7 @@ struct node_buf {
 struct node_slot {
 	_Alignas(LINE) _Atomic uint64_t flag;
 	uint64_t fprint;
-	char data[TT_NODE_SLOT]; /* a ring in it begins at the next line */
+	char data[SLOT_SKIP + TT_NODE_SLOT];
 };
 
 /* A rank's part of an area: only that rank writes it. Whole pages, which are on its NUMA node. */
@@ -156,6 +157,17 @@ int tt_node_dereg(struct tt_mr *mr);
 int tt_node_map(struct node_peer *peer, const struct node_buf *buf, char **ptr);
 void tt_node_unmap_stale(struct node_peer *peer);
 void tt_node_unmap_all(struct node_peer *peer);
+
+/*
+ * Publish: not if it is the same as two turns ago, as peers then still have the line. By fields, which are in registers; read
+ * again as a whole they would be waited for.
+ */
+static inline void tt_node_put_buf(struct node_buf *buf, const struct node_buf *b)
+{
+	if (buf->kind != b->kind || buf->ring != b->ring || buf->slab != b->slab || buf->id != b->id ||
+	    buf->off != b->off || buf->len != b->len)
+		*buf = *b;
+}
 
 static inline uint64_t tt_node_flag(uint64_t turn, unsigned step)
 {

@@ -95,7 +95,7 @@ bool tt_node_maps(const struct tt_node_group *g, const struct tt_region *region)
  */
 int tt_node_publish(struct tt_node_group *g, uint64_t turn, enum tt_node_which which, void *addr,
 		    size_t len, const struct tt_region *region, size_t *copied);
-/* Whether all ranks have published both input and result in memory that is mapped, in this turn, which all have begun. */
+/* Whether all ranks have published memory that is mapped, or rings, for both input and result, in this turn, which all have begun. */
 bool tt_node_all_mapped(const struct tt_node_group *g, uint64_t turn);
 /*
  * A ring stands for a vector that peers can't map, where each rank combines a part of it: in each rank's ring every

@@ -56,7 +56,8 @@ static int look(struct tt_node_group *g, uint64_t turn, int rank, struct tt_node
 	if (ref.off > buf.len || len > buf.len - ref.off)
 		return tt_fail(-EPROTO, "process %d published %zu bytes, not %zu",
 			       (int)part->peer->pid, (size_t)buf.len, ref.off + len);
-	if (buf.kind == NODE_SLOT && buf.off <= TT_NODE_SLOT && buf.len <= TT_NODE_SLOT - buf.off) {
+	if (buf.kind == NODE_SLOT && buf.off <= sizeof(nr->slot[0].data) &&
+	    buf.len <= sizeof(nr->slot[0].data) - buf.off) {
 		part->ptr = nr->slot[turn % 2].data + buf.off + ref.off;
 	} else if (buf.kind == NODE_POOL) {
 		int err = tt_node_map(part->peer, &buf, &part->ptr);
@@ -80,7 +81,7 @@ bool tt_node_all_mapped(const struct tt_node_group *g, uint64_t turn)
 	for (i = 0; i < g->size; i++) {
 		buf = g->area->rank[i].buf[turn % 2];
 		for (which = TT_NODE_INPUT; which <= TT_NODE_RESULT; which++)
-			if (buf[which].kind != NODE_POOL || buf[which].ring)
+			if (buf[which].kind != NODE_POOL && !(buf[which].ring & NODE_RING_HERE))
 				return false;
 	}
 	return true;

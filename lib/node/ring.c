@@ -5,8 +5,6 @@
 
 #include "lib/node/internal.h"
 
-#define SLOT_SKIP ((size_t)48) /* in the slot a ring begins where a cache line does, as vectors are stored there */
-
 static_assert((offsetof(struct node_slot, data) + SLOT_SKIP) % 64 == 0, "a ring begins at a line");
 
 size_t tt_node_ring_bytes(const struct tt_node_group *g, const struct tt_node_ring *ring)
@@ -16,7 +14,7 @@ size_t tt_node_ring_bytes(const struct tt_node_group *g, const struct tt_node_ri
 
 char *tt_node_ring_slot(struct tt_node_group *g, uint64_t turn, size_t bytes)
 {
-	return bytes <= TT_NODE_SLOT - SLOT_SKIP ? (char *)tt_node_slot(g, turn) + SLOT_SKIP : NULL;
+	return bytes <= TT_NODE_SLOT ? (char *)tt_node_slot(g, turn) + SLOT_SKIP : NULL;
 }
 
 void tt_node_publish_ring(struct tt_node_group *g, uint64_t turn, enum tt_node_which which, void *addr,
@@ -28,10 +26,11 @@ void tt_node_publish_ring(struct tt_node_group *g, uint64_t turn, enum tt_node_w
 
 	if (mr)
 		b = tt_node_pool_buf(mr, mem, bytes);
-	b.ring = NODE_RING_HERE;
+	b.ring = NODE_RING_HERE | (which == TT_NODE_INPUT ? NODE_RING_OWNER : 0);
 	g->own[turn % 2][which] = addr;
-	buf[which] = b;
-	buf[TT_NODE_INPUT].ring |= NODE_RING_OWNER;
+	tt_node_put_buf(&buf[which], &b);
+	if (!(buf[TT_NODE_INPUT].ring & NODE_RING_OWNER))
+		buf[TT_NODE_INPUT].ring |= NODE_RING_OWNER;
 }
 
 size_t tt_node_ring_place(const struct tt_node_group *g, const struct tt_node_ring *ring, int owner,

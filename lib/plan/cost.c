@@ -374,6 +374,13 @@ int tt_cost_places(const struct tt_cost *c)
 	return c->model->ranks_per_host;
 }
 
+int tt_cost_cores(const struct tt_cost *c)
+{
+	int cores = c->model->cores, n = c->args->nranks;
+
+	return cores && cores < n ? cores : n;
+}
+
 double tt_cost_num_slices(const struct tt_cost *c)
 {
 	return c->slices;

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define SWITCH 1500 /* ns until a rank that shares its processor has it again */
+#define SWITCH 1500 /* ns until a rank that shares its processor has it again, for each of those it shares it with */
 #define TURN 2500   /* and with what it does before it waits for the others, or for each more of them */
 
 #define FAR 2.0 /* what a byte of another NUMA node costs, over one of this: as firmware tells of two sockets; not measured */
@@ -77,6 +77,12 @@ const char *tt_link_default_name(int i)
 	return there ? defaults[i].name : NULL;
 }
 
+/* Others that a rank shares its processor with. */
+static int turns(const struct tt_model *model)
+{
+	return model->cores ? (model->ranks_per_host - 1) / model->cores : 0;
+}
+
 void tt_model_of(struct tt_model *model, const struct tt_layout *layout,
 		 const struct tt_link_costs *host, const struct tt_link_costs *net)
 {
@@ -91,8 +97,7 @@ void tt_model_of(struct tt_model *model, const struct tt_layout *layout,
 	model->link[TT_LEVEL_LEAF] = model->link[TT_LEVEL_FAR] = net->hop;
 	model->overhead = layout->hosts > 1 ? net->overhead : host->overhead;
 	model->host_overhead = host->overhead;
-	if (layout->ranks_per_host > layout->cores)
-		model->link[TT_LEVEL_HOST].alpha += SWITCH;
+	model->link[TT_LEVEL_HOST].alpha += turns(model) * (double)SWITCH;
 }
 
 void tt_model_numa(struct tt_model *model, const struct tt_layout *layout, struct tt_model *levels)
@@ -114,7 +119,5 @@ void tt_model_numa(struct tt_model *model, const struct tt_layout *layout, struc
 /* A line of cache changes hands, where a message takes several, and the work at both ends. */
 double tt_model_step(const struct tt_model *model)
 {
-	int turns = model->cores ? (model->ranks_per_host - 1) / model->cores : 0;
-
-	return model->link[TT_LEVEL_HOST].alpha / 4 + turns * (double)TURN;
+	return model->link[TT_LEVEL_HOST].alpha / 4 + turns(model) * (double)TURN;
 }

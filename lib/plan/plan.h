@@ -345,6 +345,8 @@ void tt_cost_across(struct tt_cost *c, tt_cost_fn *cost, const struct tt_plan_ar
 		    int places, size_t slices);
 int tt_cost_hosts(const struct tt_cost *c);
 int tt_cost_places(const struct tt_cost *c); /* ranks on a host, the most */
+/* Processors that the ranks of one host have, a rank one at most. */
+int tt_cost_cores(const struct tt_cost *c);
 double tt_cost_num_slices(const struct tt_cost *c);
 /* So many bytes copied out of other ranks' memory by so many ranks at the same time. */
 void tt_cost_pull(struct tt_cost *c, double bytes, double ranks);
