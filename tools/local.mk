@@ -29,7 +29,7 @@ tutti_explain_LDADD = libtt.la $(TT_LIBS) $(JANSSON_LIBS)
 
 bin_PROGRAMS += tutti_tune
 tutti_tune_SOURCES = \
-	tools/tune/main.c tools/tune/tune.h tools/tune/options.c tools/tune/time.c tools/tune/links.c \
+	tools/tune/main.c tools/tune/algs.c tools/tune/tune.h tools/tune/options.c tools/tune/time.c tools/tune/links.c \
 	tools/cli.c tools/cli.h tools/values.c tools/values.h
 tutti_tune_LDADD = libtt.la $(TT_LIBS)
 

@@ -38,6 +38,10 @@ int tune_time(struct job *job, struct tutti_comm *comm, enum tt_coll coll, size_
 	      double seconds, double *ns);
 bool tune_measured(enum tt_coll coll); /* those that are */
 
+/* algs.c: how long each algorithm takes, into the table; and what that picks, against every algorithm, printed. */
+int tune_algs(struct job *job);
+int tune_verify(struct job *job);
+
 /* links.c: what messages cost; measured between pairs of ranks. */
 int tune_links(struct job *job);
 
