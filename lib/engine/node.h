@@ -6,8 +6,9 @@
 #include "lib/engine/engine.h"
 #include "lib/node/node.h"
 
-/* How quick.c does calls like this one, as their plan says: not, by slots (or a barrier), or out of buffers that are mapped. */
+/* How quick.c does calls like this one, as their plan says: not, by slots (or a barrier), or out of buffers and rings that are mapped. */
 enum tt_quick_way { TT_QUICK_NO, TT_QUICK_SLOTS, TT_QUICK_PULL };
+#define TT_QUICK_SET 4 /* so many that hash to the same are kept */
 /* What is the same in all calls of these fields, worked out once. */
 struct tt_quick_known {
 	bool known; /* this is about some call */
@@ -35,7 +36,8 @@ struct tt_node_comm {
 	uint64_t seq[4]; /* of the last turns' calls, by turn % 4 */
 	uint64_t told;	 /* a turn in which ranks differ: reported */
 	unsigned quick; /* quick calls so far */
-	struct tt_quick_known known[16];
+	struct tt_quick_known known[4][TT_QUICK_SET]; /* sets, by a hash of the shape */
+	unsigned learned; /* shapes so far */
 };
 
 /*

@@ -6,7 +6,7 @@
  *
  * It ends up the same in every way: a turn of its own, a place in the history, the same bits. If the other ranks do not come
  * at once, the call goes on as a request that does the same things again, which changes nothing; all but the combining of its
- * part, which in place would be wrong.
+ * part, which in place would be wrong, and the filling of its ring, which has others' results.
  */
 #include <sched.h>
 #include <string.h>
@@ -67,17 +67,27 @@ static void learn(struct tutti_comm *comm, const struct tt_call *call, struct tt
 	tt_wire_unlock(comm->ctx->wire);
 }
 
+static bool is_of(const struct tt_quick_known *known, const struct tt_call *call)
+{
+	const struct tt_fields *f = &known->fields;
+
+	return known->known && f->coll == call->coll && f->count == call->count &&
+	       f->datatype == call->datatype && f->op == call->op;
+}
+
 static struct tt_quick_known *known_of(struct tutti_comm *comm, const struct tt_call *call)
 {
 	struct tt_node_comm *nc = comm->node;
-	struct tt_quick_known *known =
-		&nc->known[(call->count + call->datatype) % (sizeof(nc->known) / sizeof(nc->known[0]))];
-	const struct tt_fields *f = &known->fields;
+	uint64_t mixed = call->count << 8 | (uint64_t)call->datatype << 4 | (uint64_t)call->op;
+	struct tt_quick_known *set = nc->known[mixed * 0x9e3779b97f4a7c15 >> 62];
+	int i;
 
-	if (!known->known || f->coll != call->coll || f->count != call->count ||
-	    f->datatype != call->datatype || f->op != call->op)
-		learn(comm, call, known);
-	return known;
+	for (i = 0; i < TT_QUICK_SET; i++)
+		if (is_of(&set[i], call))
+			return &set[i];
+	i = (int)(nc->learned++ % TT_QUICK_SET);
+	learn(comm, call, &set[i]);
+	return &set[i];
 }
 
 /* Whether it may be such a call; then *known says how it is done. */
@@ -170,6 +180,16 @@ static bool find_memory(struct tutti_comm *comm, struct tt_quick *q, const struc
 	return q->ring || !(q->in_ring || q->out_ring);
 }
 
+/* Whether a request would refuse a vector; then one is made, to say so. */
+static bool refused(struct tutti_comm *comm, const struct tt_quick *q, const struct tt_call *call)
+{
+	struct tt_memory *memory = tt_wire_memory(comm->ctx->wire);
+	size_t bytes = q->known->bytes;
+
+	return bytes && (tt_mem_partly_given(memory, call->recvbuf, bytes) ||
+			 (!call->in_place && tt_mem_partly_given(memory, call->sendbuf, bytes)));
+}
+
 static void record(struct tutti_comm *comm, struct tt_quick *q, const struct tt_call *call)
 {
 	q->known->record.in_place = call->in_place;
@@ -187,7 +207,7 @@ static bool begin(struct tutti_comm *comm, struct tt_quick *q, const struct tt_c
 	if (++nc->quick % PROGRESS == 0)
 		tt_engine_progress(ctx);
 	if (atomic_load(&comm->failed) || ctx->running || nc->running || nc->begun != nc->turn ||
-	    !tt_node_may_begin(nc->group, nc->turn + 1) ||
+	    !tt_node_may_begin(nc->group, nc->turn + 1) || refused(comm, q, call) ||
 	    (q->known->way == TT_QUICK_PULL && !find_memory(comm, q, call)))
 		return false;
 	q->fprint = tt_comm_called(comm, &q->known->fields, NULL);

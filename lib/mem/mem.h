@@ -92,6 +92,8 @@ int tt_mem_register_once(struct tt_memory *memory, void *addr, size_t len, struc
 void tt_mem_return(struct tt_region *region);
 /* Whether [addr, addr+len) only partly lies in registered memory: a caller's mistake worth naming. */
 bool tt_mem_partial(struct tt_memory *memory, const void *addr, size_t len);
+/* The same, of regions that were registered by the caller; costs nothing where there are none. */
+bool tt_mem_partly_given(struct tt_memory *memory, const void *addr, size_t len);
 /* RLIMIT_MEMLOCK failure as a sentence: need, limit, remedy; returns -ENOMEM. For transports' reg too. */
 int tt_mem_fail_memlock(size_t need, const char *what);
 

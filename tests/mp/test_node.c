@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "lib/base/hash.h"
 #include "tests/mp/job.h"
 
 #include <errno.h>
@@ -176,11 +177,100 @@ static int short_pulls(struct mp_job *job)
 	return 0;
 }
 
+/*
+ * All ways of such calls meet: vectors that peers can map or not, either of them, in place or not; parts of no elements, and so long
+ * ones that rings are in the pool; ranks that come late, or do not wait at once.
+ */
+static int any_pulls(struct mp_job *job)
+{
+	static const size_t counts[] = {1, 2, 15, 100, 3000, 9000, 20000, 60000};
+	enum tutti_op ops[] = {TUTTI_SUM, TUTTI_MAX, TUTTI_AVG};
+	struct tutti_request *req = NULL;
+	size_t most = 60000, i, count;
+	int32_t *mem[2][2], *in, *out, first, step, expected;
+	int k, op, n = job->n;
+	unsigned mix, mine;
+	uint64_t seed = 7;
+
+	for (k = 0; k < 2; k++) {
+		mem[0][k] = malloc(most * 4);
+		MP_OK(tutti_alloc(job->ctx, most * 4, (void **)&mem[1][k]));
+	}
+	for (k = 0; k < 300; k++) {
+		mix = (unsigned)(tt_random(&seed) >> 32);
+		mine = mix >> (3 * job->rank);
+		count = counts[k % 8];
+		op = (int)(mix >> 20) % 3;
+		in = mem[mine & 1][0];
+		out = k % 4 ? mem[mine >> 1 & 1][1] : in;
+		for (i = 0; i < count; i++)
+			in[i] = (int32_t)i * n + k * job->rank * n;
+		if (k % 37 == job->rank)
+			usleep(1500);
+		if (mine & 4)
+			MP_OK(tutti_iallreduce(out == in ? TUTTI_IN_PLACE : in, out, count, TUTTI_INT32, ops[op], job->world, &req));
+		else
+			MP_OK(tutti_allreduce(out == in ? TUTTI_IN_PLACE : in, out, count, TUTTI_INT32, ops[op], job->world));
+		MP_OK(tutti_wait(&req));
+		first = k * n * (op == 1 ? n - 1 : op == 0 ? n * (n - 1) / 2 : 0);
+		step = op == 0 ? n * n : n;
+		for (i = 0; i < count; i++) {
+			expected = (int32_t)i * step + first;
+			if (op == 2) /* the sum, over n */
+				expected = (int32_t)i * n + k * (n * (n - 1) / 2);
+			TT_EXPECT(out[i] == expected);
+		}
+	}
+	for (k = 0; k < 2; k++) {
+		free(mem[0][k]);
+		MP_OK(tutti_free(mem[1][k]));
+	}
+	return 0;
+}
+
+/* A vector that is registered in part is refused at once, by every algorithm, whether others come in time or not; and all can go on. */
+static int partly(struct mp_job *job)
+{
+	static const size_t counts[] = {4, 200, 2048};
+	int32_t *v = aligned_alloc(4096, 16384);
+	struct tutti_region *region;
+	size_t i;
+	int k;
+
+	MP_OK(tutti_register(job->ctx, v, 4096, &region));
+	for (k = 0; k < 12; k++) {
+		size_t count = counts[k % 3];
+		int32_t *at = v + 1024 - count / 2; /* half is in it */
+
+		if (k % 4 == 3 && job->rank == 1)
+			usleep(5000);
+		MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, at, count, TUTTI_INT32, TUTTI_SUM, job->world), -EINVAL);
+		MP_SAID("does not cover");
+		for (i = 0; i < count; i++)
+			v[2048 + i] = 1;
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v + 2048, count, TUTTI_INT32, TUTTI_SUM, job->world));
+		TT_EXPECT(v[2048] == job->n && v[2048 + count - 1] == job->n);
+	}
+	MP_OK(tutti_deregister(region));
+	free(v);
+	return 0;
+}
+
 static void quick(void)
 {
 	TT_CHECK(!MP_RUN(.n = 2, .fn = short_pulls, .env = PULLS));
 	TT_CHECK(!MP_RUN(.n = 4, .fn = short_pulls, .env = PULLS));
 	TT_CHECK(!MP_RUN(.n = 3, .fn = short_pulls, .env = PULLS " TUTTI_WAIT=sleep"));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = any_pulls, .env = PULLS));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = any_pulls, .env = PULLS));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = any_pulls, .env = PULLS " TUTTI_WAIT=sleep"));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = any_pulls, .env = PULLS " TUTTI_PROGRESS=thread"));
+}
+
+static void registered_in_part(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = partly));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = partly, .env = PULLS));
 }
 
 /* The same sums in every size of vector: an element's bits do not depend on how the vector travels. */
@@ -491,7 +581,7 @@ static void pieces(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"counters", counters},	  {"quick", quick},		    {"remapped", remapped},	    {"same_bits", same_bits},
+		{"counters", counters},	  {"quick", quick},	    {"registered_in_part", registered_in_part},		    {"remapped", remapped},	    {"same_bits", same_bits},
 		{"mismatch", mismatch},	  {"withdrawn", withdrawn}, {"communicators", communicators},
 		{"held_back", held_back}, {"gated", gated},	    {"one_fails", one_fails},
 		{"pieces", pieces},	  {NULL, NULL},

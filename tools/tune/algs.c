@@ -50,11 +50,12 @@ static int force(struct job *job, const struct tt_alg *alg, char *rule, size_t s
 /*
  * Machines become faster and slower meanwhile: a virtual one's cores may be two threads of one now, and far apart a second
  * later, which makes short messages five times as long. So algorithms take turns, and what counts is each one's
- * share of a turn, the median of them. Nothing but + and / of what all ranks have measured alike: all come to the same.
+ * share of a turn, the median of them. Nothing but what IEEE 754 says to the last bit, of what all ranks have measured alike: all come to
+ * the same.
  */
 struct contender {
 	const struct tt_alg *alg;
-	bool near; /* to the best, in the first turn: it takes part in the others */
+	bool near; /* to the best, in the first two turns: it takes part in the others */
 	double turn[TURNS], time;
 };
 
@@ -106,13 +107,24 @@ static int take_turn(struct job *job, size_t bytes, struct contender *list, int 
 	return err;
 }
 
-static double best_of(const struct contender *list, int n)
+static double lesser(double a, double b)
 {
-	double best = list[0].turn[0];
+	return a < b ? a : b;
+}
+
+static double greater(double a, double b)
+{
+	return a > b ? a : b;
+}
+
+/* The best one's time, by its slower one of two turns: what is compared with that may have had the worse time in both. */
+static double best_of(const struct contender *list, int n, int turns)
+{
+	double best = INFINITY;
 	int i;
 
-	for (i = 1; i < n; i++)
-		best = list[i].turn[0] < best ? list[i].turn[0] : best;
+	for (i = 0; i < n; i++)
+		best = lesser(best, greater(list[i].turn[0], list[i].turn[turns - 1]));
 	return best;
 }
 
@@ -142,21 +154,29 @@ static void find_times(struct contender *list, int n, int turns)
 	}
 }
 
-/* All once, then those again that took at most contends times as long as the best; slow ones in fewer turns. */
+/* How many turns of so long calls fit into the time that was asked for: an odd number, which has a median. */
+static int turns_of(const struct job *job, double time, int most)
+{
+	double n = job->opt.seconds * 1e9 / (CALLS * time);
+
+	return n < 3 ? 1 : n < most ? (int)n - !((int)n % 2) : most;
+}
+
+/* All twice, then those again that took at most contends times as long as the best; all once if they take long. */
 static int time_all(struct job *job, size_t bytes, struct contender *list, int n, double contends)
 {
 	int err = take_turn(job, bytes, list, n, 0), turns, turn, i;
-	double best, most;
+	double best;
 
 	if (err)
 		return err;
-	best = best_of(list, n);
-	most = job->opt.seconds * 1e9 / (CALLS * best);
-	turns = most < 1 ? 1 : most < TURNS ? (int)most : TURNS;
-	for (i = 0; i < n; i++)
-		list[i].near = list[i].turn[0] <= contends * best;
-	for (turn = 1; turn < turns && !err; turn++)
+	turns = turns_of(job, best_of(list, n, 1), TURNS);
+	for (turn = 1; turn < turns && !err; turn++) {
 		err = take_turn(job, bytes, list, n, turn);
+		best = best_of(list, n, 2);
+		for (i = 0; i < n && turn == 1; i++)
+			list[i].near = lesser(list[i].turn[0], list[i].turn[1]) <= contends * best;
+	}
 	if (!err)
 		find_times(list, n, turns);
 	return err;
@@ -185,10 +205,8 @@ static int measure_coll(struct job *job, enum tt_coll coll)
 	int n = list_algs(job, coll, ELEM, list), err = 0;
 	size_t bytes;
 
-	for (bytes = ELEM; !err && bytes <= most_bytes(job, coll); bytes = next_size(job, bytes)) {
-		n = list_algs(job, coll, ELEM, list);
-		err = measure_size(job, coll, bytes, list, n);
-	}
+	for (bytes = ELEM; !err && bytes <= most_bytes(job, coll); bytes = next_size(job, bytes))
+		err = measure_size(job, coll, bytes, list, list_algs(job, coll, bytes, list));
 	if (!err && !job->rank) {
 		printf("# %s: %d algorithms measured\n", tt_coll_name(coll), n);
 		fflush(stdout);
@@ -261,11 +279,11 @@ static int measure_between(struct job *job, enum tt_coll coll, size_t low, size_
 
 	if (best_at(job, coll, low, &best[0]) == best_at(job, coll, high, &best[1]) || mid <= low)
 		return 0;
-	all = list_algs(job, coll, ELEM, list);
+	all = list_algs(job, coll, mid, list);
 	for (i = 0; i < all; i++) {
 		time[0] = time_at(job, coll, list[i].alg->name, low);
 		time[1] = time_at(job, coll, list[i].alg->name, high);
-		if (time[0] && time[1] && (time[0] <= CONTENDS * best[0] || time[1] <= CONTENDS * best[1]))
+		if ((time[0] && time[0] <= CONTENDS * best[0]) || (time[1] && time[1] <= CONTENDS * best[1]))
 			list[n++] = list[i];
 	}
 	return measure_size(job, coll, mid, list, n);
@@ -315,9 +333,10 @@ static int time_lanes(struct job *job, const struct tt_alg *alg, size_t bytes, i
 static int measure_lanes_of(struct job *job, const struct tt_alg *alg, struct tt_point *p)
 {
 	struct tt_plan_args args = {.coll = p->coll, .nranks = job->n, .count = p->bytes / ELEM, .elem = ELEM};
+	int turns = turns_of(job, p->time, LANE_TURNS), turn;
 	double by_model = 0, by_one = 0;
 	char rule[64];
-	int err = force(job, alg, rule, sizeof(rule)), turn;
+	int err = force(job, alg, rule, sizeof(rule));
 
 	if (err)
 		return err;
@@ -325,7 +344,7 @@ static int measure_lanes_of(struct job *job, const struct tt_alg *alg, struct tt
 	tt_choose(job->comm->chooser, &args);
 	if (args.lanes < 2)
 		return 0;
-	for (turn = 0; turn < LANE_TURNS && !err; turn++) {
+	for (turn = 0; turn < turns && !err; turn++) {
 		err = time_lanes(job, alg, p->bytes, job->agreed.lanes, &by_model);
 		if (!err)
 			err = time_lanes(job, alg, p->bytes, 1, &by_one);
