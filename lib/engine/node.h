@@ -104,6 +104,9 @@ void tt_node_count_bytes(struct tutti_context *ctx, const struct tt_node_count *
 
 /* Of a vector that is one piece for each rank. */
 struct tt_node_ring tt_ring_of_one_piece(const struct tt_plan_args *args);
+/* Piece k of the others' parts of a vector, into this rank's ring or out of it; returns the bytes. */
+size_t tt_ring_move(struct tt_node_group *g, const struct tt_plan_args *args, const struct tt_node_ring *shape, char *ring,
+		    char *vector, uint32_t k, bool in);
 /* The request goes on with a quick call's, if that has one. */
 void tt_ring_resume(struct tt_plan_req *req, const struct tt_quick *q);
 /* The turn begins: whether its first signal may publish rings, and their shape, the same on all ranks. */

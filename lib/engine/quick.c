@@ -118,21 +118,8 @@ static void count(struct tutti_comm *comm, size_t bytes, int sign)
 /* The others' parts of a vector, into the ring or out of it. */
 static void move(struct tutti_comm *comm, const struct tt_quick *q, char *vector, bool in)
 {
-	const struct tt_quick_known *known = q->known;
-	size_t copied = 0;
-	struct tt_span part;
-	char *place;
-	int j;
-
-	for (j = 0; j < comm->size; j++) {
-		if (j == comm->rank)
-			continue;
-		part = tt_node_part(&known->args, j);
-		place = q->ring + tt_node_ring_place(comm->node->group, &known->reduce.ring, comm->rank, j, 0);
-		memcpy(in ? place : vector + part.off, in ? vector + part.off : place, part.len);
-		copied += part.len;
-	}
-	tt_wire_stats(comm->ctx->wire)->copied_bytes += copied;
+	tt_wire_stats(comm->ctx->wire)->copied_bytes += tt_ring_move(
+		comm->node->group, &q->known->args, &q->known->reduce.ring, q->ring, vector, 0, in);
 }
 
 static void publish(struct tutti_comm *comm, const struct tt_quick *q, enum tt_node_which which, void *vector,
@@ -180,14 +167,14 @@ static bool find_memory(struct tutti_comm *comm, struct tt_quick *q, const struc
 	return q->ring || !(q->in_ring || q->out_ring);
 }
 
-/* Whether a request would refuse a vector; then one is made, to say so. */
+/* Whether a request would refuse a vector, that is in no region; then one is made, to say so. */
 static bool refused(struct tutti_comm *comm, const struct tt_quick *q, const struct tt_call *call)
 {
 	struct tt_memory *memory = tt_wire_memory(comm->ctx->wire);
 	size_t bytes = q->known->bytes;
 
-	return bytes && (tt_mem_partly_given(memory, call->recvbuf, bytes) ||
-			 (!call->in_place && tt_mem_partly_given(memory, call->sendbuf, bytes)));
+	return bytes && ((!q->out && tt_mem_partly_given(memory, call->recvbuf, bytes)) ||
+			 (!q->in && !call->in_place && tt_mem_partly_given(memory, call->sendbuf, bytes)));
 }
 
 static void record(struct tutti_comm *comm, struct tt_quick *q, const struct tt_call *call)
@@ -207,8 +194,8 @@ static bool begin(struct tutti_comm *comm, struct tt_quick *q, const struct tt_c
 	if (++nc->quick % PROGRESS == 0)
 		tt_engine_progress(ctx);
 	if (atomic_load(&comm->failed) || ctx->running || nc->running || nc->begun != nc->turn ||
-	    !tt_node_may_begin(nc->group, nc->turn + 1) || refused(comm, q, call) ||
-	    (q->known->way == TT_QUICK_PULL && !find_memory(comm, q, call)))
+	    !tt_node_may_begin(nc->group, nc->turn + 1) ||
+	    (q->known->way == TT_QUICK_PULL && !find_memory(comm, q, call)) || refused(comm, q, call))
 		return false;
 	q->fprint = tt_comm_called(comm, &q->known->fields, NULL);
 	q->seq = comm->seq;

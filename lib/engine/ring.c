@@ -31,10 +31,10 @@ static struct tt_span part_of(const struct tt_plan_args *a, int j)
 }
 
 /* Bytes of its piece k, of which there may be none. */
-static struct tt_span piece_of(const struct tt_plan_req *req, int j, uint32_t k)
+static struct tt_span piece_of(const struct tt_plan_args *a, const struct tt_node_ring *shape, int j, uint32_t k)
 {
-	struct tt_span part = part_of(&req->plan->args, j);
-	size_t piece = req->ring.shape.piece, at = (size_t)k * piece;
+	struct tt_span part = part_of(a, j);
+	size_t piece = shape->piece, at = (size_t)k * piece;
 
 	if (at >= part.len)
 		return (struct tt_span){part.off, 0};
@@ -186,31 +186,33 @@ bool tt_ring_publish(struct tt_plan_req *req, const struct tt_op *op)
 
 /* ---- pieces ---- */
 
-/* Piece k of the others' parts of this rank's vectors, into its ring or out of it. */
-static void move(struct tt_plan_req *req, uint32_t k, bool in)
+size_t tt_ring_move(struct tt_node_group *g, const struct tt_plan_args *a, const struct tt_node_ring *shape, char *ring,
+		    char *vector, uint32_t k, bool in)
 {
-	struct tt_node_group *g = req->node->group;
-	const struct tt_plan_args *a = &req->plan->args;
-	struct tt_ring_run *ring = &req->ring;
+	struct tt_span at;
 	size_t copied = 0;
 	char *user, *place;
-	struct tt_span at;
 	int i, j;
 
-	if (!(in ? ring->in : ring->out))
-		return;
 	for (i = 1; i < a->nranks; i++) {
 		j = (a->rank + i) % a->nranks;
-		at = piece_of(req, j, k);
-		user = req->base[in ? TT_BUF_SEND : TT_BUF_RECV] + at.off;
-		place = ring->mem + tt_node_ring_place(g, &ring->shape, a->rank, j, k);
-		if (in)
-			memcpy(place, user, at.len);
-		else
-			memcpy(user, place, at.len);
+		at = piece_of(a, shape, j, k);
+		user = vector + at.off;
+		place = ring + tt_node_ring_place(g, shape, a->rank, j, k);
+		memcpy(in ? place : user, in ? user : place, at.len);
 		copied += at.len;
 	}
-	tt_wire_stats(req->r.comm->ctx->wire)->copied_bytes += copied;
+	return copied;
+}
+
+static void move(struct tt_plan_req *req, uint32_t k, bool in)
+{
+	struct tt_ring_run *ring = &req->ring;
+
+	if (in ? ring->in : ring->out)
+		tt_wire_stats(req->r.comm->ctx->wire)->copied_bytes +=
+			tt_ring_move(req->node->group, &req->plan->args, &ring->shape, ring->mem,
+				     req->base[in ? TT_BUF_SEND : TT_BUF_RECV], k, in);
 }
 
 bool tt_ring_fill(struct tt_plan_req *req)

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/base/env.h"
 #include "tools/tune/tune.h"
 
 #define TURNS 5
