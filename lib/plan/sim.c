@@ -87,27 +87,44 @@ static void launched(struct sim *s, uint32_t i, double now)
 	if (tt_model_level(s->model, m->from, m->to) != TT_LEVEL_HOST)
 		sent -= link_of(s, m)->beta * (double)s->model->buffer;
 	later(s, sent > now ? sent : now, SIM_OP, m->send);
+	m->left = start;
 	if (tt_model_level(s->model, m->from, m->to) == TT_LEVEL_FAR && !s->net.mirror)
 		later(s, start, SIM_UPLINK, i);
 	else
-		later(s, start + tt_sim_alpha(&s->net, m), SIM_HEAD, i);
+		later(s, m->head = start + tt_sim_alpha(&s->net, m), SIM_HEAD, i);
 }
 
 static void at_uplink(struct sim *s, uint32_t i, double now)
 {
 	struct sim_msg *m = &s->table.msg[i];
-	double start =
-		tt_sim_serve(tt_sim_uplink(&s->net, m), now, s->net.uplink_beta * (double)m->len);
 
-	later(s, start + tt_sim_alpha(&s->net, m), SIM_HEAD, i);
+	later(s, tt_sim_serve(tt_sim_uplink(&s->net, m), now, s->net.uplink_beta * (double)m->len),
+	      SIM_DOWN, i);
+}
+
+/*
+ * Packets of different messages share a link, so the head of a message passes without waiting, and
+ * the link's queue delays the tail. The receiver's port is busy with the message for as long as
+ * the message would take at the port's own rate, at the end of that time.
+ */
+static void at_downlink(struct sim *s, uint32_t i, double now)
+{
+	struct sim_msg *m = &s->table.msg[i];
+	double busy = s->net.uplink_beta * (double)m->len, alpha = tt_sim_alpha(&s->net, m);
+	double tail = tt_sim_serve(tt_sim_downlink(&s->net, m), now, busy) + busy;
+
+	m->head = tail - link_of(s, m)->beta * (double)m->len;
+	m->head = alpha + (m->head > m->left ? m->head : m->left);
+	later(s, m->head > now ? m->head : now, SIM_HEAD, i);
 }
 
 static void at_port(struct sim *s, uint32_t i, double now)
 {
 	struct sim_msg *m = &s->table.msg[i];
 	double busy = link_of(s, m)->beta * (double)m->len;
+	double end = tt_sim_serve(tt_sim_port_in(&s->net, m), m->head, busy) + busy;
 
-	later(s, tt_sim_serve(tt_sim_port_in(&s->net, m), now, busy) + busy, SIM_LAND, i);
+	later(s, end > now ? end : now, SIM_LAND, i);
 }
 
 static void received(struct sim *s, uint32_t i, double now)
@@ -251,6 +268,9 @@ static void happen(struct sim *s, const struct sim_event *ev)
 		break;
 	case SIM_UPLINK:
 		at_uplink(s, ev->which, ev->at);
+		break;
+	case SIM_DOWN:
+		at_downlink(s, ev->which, ev->at);
 		break;
 	case SIM_HEAD:
 		at_port(s, ev->which, ev->at);

@@ -9,8 +9,10 @@
  * Ports and processors serve in order of time. If ranks share `cores`, a message inside a host passes
  * no ports, but keeps a processor of the host for beta * L.
  *
- * Between leaves a message also passes the uplink of its leaf, shared by all hosts of it, whose
- * rate is that of all their ports divided by `oversub`.
+ * Between leaves a message also passes the uplink of its leaf and the downlink of the receiver's.
+ * All hosts of a leaf share both; the rate of each is that of all their ports divided by `oversub`.
+ * A link passes messages in order of time and delays their tails only: a message is there when
+ * the slowest of uplink, downlink and port has passed its last byte.
  */
 #ifndef TT_SIM_H
 #define TT_SIM_H

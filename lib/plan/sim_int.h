@@ -17,6 +17,7 @@ enum sim_what {
 	SIM_OP,	    /* an op of the lane is over */
 	SIM_LAUNCH, /* a message may leave its sender */
 	SIM_UPLINK, /* its head is at its leaf's uplink */
+	SIM_DOWN,   /* ... at the downlink of the receiver's leaf */
 	SIM_HEAD,   /* ... at the receiver's port */
 	SIM_LAND,   /* its last byte is there */
 	SIM_STEP    /* a signal has come to the other ranks of its host */
@@ -48,6 +49,7 @@ struct sim_msg {
 	uint32_t send, recv;  /* lanes, SIM_NONE: not started yet */
 	size_t len;
 	double ready, posted; /* when the sender could send it, and the receiver take it */
+	double left, head;    /* when its head left its sender, and is at the receiver's port */
 	bool launched, landed, reduces;
 	uint32_t next; /* in its bucket, or free */
 };
@@ -98,8 +100,8 @@ struct sim_net {
 	double *host_cpu;	  /* by host: all of its processors, if ranks share them */
 	double *mem_out, *mem_in; /* by rank, inside a host */
 	double *nic_out, *nic_in; /* by host and rail */
-	double *uplink;		  /* by leaf */
-	double uplink_beta;
+	double *uplink, *downlink; /* by leaf */
+	double uplink_beta;	   /* of both */
 	uint64_t random;
 };
 
@@ -113,6 +115,7 @@ double tt_sim_compute(struct sim_net *net, int rank, double now, double busy);
 double *tt_sim_port_out(struct sim_net *net, const struct sim_msg *m);
 double *tt_sim_port_in(struct sim_net *net, const struct sim_msg *m);
 double *tt_sim_uplink(struct sim_net *net, const struct sim_msg *m);
+double *tt_sim_downlink(struct sim_net *net, const struct sim_msg *m);
 /* alpha of a message, with jitter. */
 double tt_sim_alpha(struct sim_net *net, const struct sim_msg *m);
 

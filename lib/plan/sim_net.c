@@ -26,8 +26,9 @@ int tt_sim_net_init(struct sim_net *net, const struct tt_model *model, int nrank
 	net->nic_out = calloc(nics, sizeof(double));
 	net->nic_in = calloc(nics, sizeof(double));
 	net->uplink = calloc(leaves, sizeof(double));
+	net->downlink = calloc(leaves, sizeof(double));
 	if (!net->cpu || !net->host_cpu || !net->mem_out || !net->mem_in || !net->nic_out || !net->nic_in ||
-	    !net->uplink)
+	    !net->uplink || !net->downlink)
 		return -ENOMEM;
 	return 0;
 }
@@ -41,6 +42,7 @@ void tt_sim_net_free(struct sim_net *net)
 	free(net->nic_out);
 	free(net->nic_in);
 	free(net->uplink);
+	free(net->downlink);
 }
 
 double tt_sim_serve(double *free_at, double now, double busy)
@@ -97,6 +99,11 @@ double *tt_sim_port_in(struct sim_net *net, const struct sim_msg *m)
 double *tt_sim_uplink(struct sim_net *net, const struct sim_msg *m)
 {
 	return &net->uplink[tt_model_leaf(net->model, m->from)];
+}
+
+double *tt_sim_downlink(struct sim_net *net, const struct sim_msg *m)
+{
+	return &net->downlink[tt_model_leaf(net->model, m->to)];
 }
 
 double tt_sim_alpha(struct sim_net *net, const struct sim_msg *m)

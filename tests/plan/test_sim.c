@@ -194,12 +194,53 @@ static void test_oversubscription(void)
 
 	m.hosts_per_leaf = 4;
 	TT_REQUIRE(tt_sim(&across, &a, &m, &r) == 0);
-	/* uplink as fast as all four ports: the last waits for three shares of a quarter */
-	TT_CHECK(near(r.last, ALPHA + BETA * 4000 * (1 + 3 / 4.0)));
+	/* the uplink is as fast as all four ports */
+	TT_CHECK(near(r.last, ALPHA + BETA * 4000));
 	m.oversub = 4;
 	TT_REQUIRE(tt_sim(&across, &a, &m, &r) == 0);
 	TT_CHECK(near(r.first, BETA * 4000)); /* a sender, when all has left */
 	TT_CHECK(near(r.last, ALPHA + BETA * 4000 * 4));
+}
+
+/* An uplink slower than a port slows a single message by as much. */
+static void test_slow_uplink(void)
+{
+	struct tt_plan_args a = args_of(TT_COLL_BCAST, 2, 1000);
+	struct tt_model m = plain();
+
+	m.hosts_per_leaf = 1;
+	TT_CHECK(near(run("binomial", &a, &m), ALPHA + BETA * 4000));
+	m.oversub = 100;
+	TT_CHECK(near(run("binomial", &a, &m), ALPHA + BETA * 4000 * 100));
+}
+
+/* Ranks 4, 8, 12 and 16, each alone in using its leaf, send to 0 ... 3: to one leaf. */
+static void emit_into_one_leaf(struct tt_builder *b)
+{
+	const struct tt_plan_args *a = tt_builder_args(b);
+	size_t len = a->count * a->elem;
+
+	tt_lane(b, 0);
+	if (a->rank < 4)
+		tt_recv(b, 4 * (a->rank + 1), TT_RECVBUF(0), len);
+	else if (a->rank % 4 == 0)
+		tt_send(b, a->rank / 4 - 1, TT_SENDBUF(0), len);
+}
+
+static void test_downlink(void)
+{
+	static const struct tt_alg inward = {TT_COLL_ALLREDUCE, "inward", emit_into_one_leaf, NULL, NULL};
+	struct tt_plan_args a = args_of(TT_COLL_ALLREDUCE, 20, 1000000);
+	struct tt_model m = plain();
+	struct tt_sim_result one, eight;
+
+	m.hosts_per_leaf = 4;
+	TT_REQUIRE(tt_sim(&inward, &a, &m, &one) == 0);
+	TT_CHECK(near(one.last, ALPHA + BETA * 4e6));
+	m.oversub = 8;
+	TT_REQUIRE(tt_sim(&inward, &a, &m, &eight) == 0);
+	TT_CHECK(near(eight.last, ALPHA + BETA * 4e6 * 8));
+	TT_CHECK(eight.last >= 7.5 * one.last);
 }
 
 /* Ranks of a host on two processors, which copy: as long as all that is to be done, halved. */
@@ -354,6 +395,8 @@ static const struct tt_test tests[] = {
 	{"rails", test_rails},
 	{"levels", test_levels},
 	{"oversubscription", test_oversubscription},
+	{"slow_uplink", test_slow_uplink},
+	{"downlink", test_downlink},
 	{"cores", test_cores},
 	{"straggler", test_straggler},
 	{"jitter", test_jitter},
