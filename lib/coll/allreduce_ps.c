@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All-reduce as parameter servers do it: every rank is the server of one block of the vector. A
- * direct reduce-scatter, then a direct all-gather.
+ * All-reduce by a direct reduce-scatter and a direct all-gather, called direct_rsag. Every rank
+ * serves one block of the vector, as the parameter servers of the literature do. The library's
+ * parameter server (lib/ps) is another thing.
  *
  *	step 0: push            combine                 step 1: pull
  *	block i of all ──> i    i: x0+x1+x2+x3          i ──> block i of all

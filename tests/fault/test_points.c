@@ -407,7 +407,7 @@ static const char *const algorithms[] = {
 	"alltoall:hier_pairwise;reduce:hier_binomial;gather:hier_leader;scatter:hier_leader;scan:hier_leader;"
 	"allreduce:single_master;reduce:halving_gather",
 	"allreduce:hier_leader;bcast:hier_leader;reduce:hier_leader;exscan:hier_leader;allgatherv:hier_ring;"
-	"reduce_scatter:hier_ring;allreduce:ps",
+	"reduce_scatter:hier_ring;allreduce:direct_rsag",
 	"allreduce:hier_halving_doubling;allreduce:radix",
 	"allreduce:hier_recursive_doubling;allreduce:circulant",
 	"allreduce:hier_dbt;allreduce:circulant_rsag",

@@ -465,7 +465,7 @@ static void same_bits(void)
 /* ---- every all-reduce algorithm, forced ---- */
 
 static const char *const allreduces[] = {
-	"ring",	 "single_master", "ps",	       "recursive_doubling", "halving_doubling",
+	"ring",	 "single_master", "direct_rsag",	       "recursive_doubling", "halving_doubling",
 	"radix", "dbt",		  "circulant", "circulant_rsag", NULL};
 
 /*

@@ -287,7 +287,7 @@ static void wire_of(const char *algo, int n, bool hosts)
 
 static void wire_ofi(void)
 {
-	static const char *const algos[] = {"ring", "single_master",	  "ps",
+	static const char *const algos[] = {"ring", "single_master",	  "direct_rsag",
 					    "radix", "recursive_doubling", "halving_doubling",
 					    "dbt",   "circulant", "circulant_rsag"};
 	static const char *const hier[] = {"hier_ring", "hier_halving_doubling",

@@ -49,7 +49,7 @@ static void test_synthetic(void)
 	TT_REQUIRE(!tt_chooser_new("", 1 << 20, 1, &model, &c));
 	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 8, 1 << 20, "radix")); /* one round */
 	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 128, 64, "single_master") ||
-		 chosen(c, TT_COLL_ALLREDUCE, 128, 64, "ps")); /* two; nothing else costs */
+		 chosen(c, TT_COLL_ALLREDUCE, 128, 64, "direct_rsag")); /* two; nothing else costs */
 	TT_CHECK(chosen(c, TT_COLL_BCAST, 8, 1 << 20, "binomial"));
 	TT_CHECK(chosen(c, TT_COLL_ALLGATHER, 64, 64, "bruck") ||
 		 chosen(c, TT_COLL_ALLGATHER, 64, 64, "recursive_doubling"));
@@ -59,7 +59,7 @@ static void test_synthetic(void)
 	set_model(0, 1, 0);
 	TT_REQUIRE(!tt_chooser_new("", 1 << 20, 1, &model, &c));
 	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 7, 7 << 10, "ring") ||
-		 chosen(c, TT_COLL_ALLREDUCE, 7, 7 << 10, "ps") ||
+		 chosen(c, TT_COLL_ALLREDUCE, 7, 7 << 10, "direct_rsag") ||
 		 chosen(c, TT_COLL_ALLREDUCE, 7, 7 << 10, "circulant_rsag"));
 	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 2, 1, "recursive_doubling")); /* nothing to halve */
 	TT_CHECK(chosen(c, TT_COLL_GATHER, 8, 1 << 10, "linear"));
@@ -292,7 +292,7 @@ static void test_allreduces(void)
 {
 	static const char *const names[] = {"ring",
 					    "single_master",
-					    "ps",
+					    "direct_rsag",
 					    "radix",
 					    "dbt",
 					    "recursive_doubling",

@@ -418,7 +418,7 @@ static void test_picks(void)
 static void test_counts(void)
 {
 	static const char *const exact[] = {
-		"ring",		  "ps",		  "recursive_doubling", "halving_doubling",
+		"ring",		  "direct_rsag",		  "recursive_doubling", "halving_doubling",
 		"circulant_rsag", "single_master"};
 	struct tt_model m = model_of(0);
 	const struct tt_alg *alg;

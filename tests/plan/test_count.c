@@ -269,8 +269,8 @@ static void test_single_master(void)
 
 static void test_ps(void)
 {
-	exactly("ps", ps);
-	sliced("ps", ps, true);
+	exactly("direct_rsag", ps);
+	sliced("direct_rsag", ps, true);
 }
 
 static void test_recursive_doubling(void)
@@ -336,7 +336,7 @@ static void test_table(void)
 		a.rank = a.nranks / 2;
 		TT_REQUIRE(count_plan("ring", &a, &c));
 		TT_CHECK(c.bytes_sent == optimal && c.steps == 2 * (a.nranks - 1) && c.fan_in == 1);
-		TT_REQUIRE(count_plan("ps", &a, &c));
+		TT_REQUIRE(count_plan("direct_rsag", &a, &c));
 		TT_CHECK(c.bytes_sent == optimal && c.steps == 2 && c.fan_in == a.nranks - 1);
 		if (power_below(a.nranks) != a.nranks)
 			continue;
@@ -487,7 +487,7 @@ static void test_connections(void)
 static const struct tt_test tests[] = {{"table", test_table},
 				       {"ring", test_ring},
 				       {"single_master", test_single_master},
-				       {"ps", test_ps},
+				       {"direct_rsag", test_ps},
 				       {"recursive_doubling", test_recursive_doubling},
 				       {"halving_doubling", test_halving_doubling},
 				       {"radix", test_radix},

@@ -65,7 +65,7 @@ static bool same_plan(const struct tt_plan *a, const struct tt_plan *b)
 /* These two keep their scratch below a fixed size, so longer vectors are cut into more slices. */
 static bool cut_finer(const struct tt_alg *alg)
 {
-	return !strcmp(alg->name, "single_master") || !strcmp(alg->name, "ps");
+	return !strcmp(alg->name, "single_master") || !strcmp(alg->name, "direct_rsag");
 }
 
 static bool same_volume(const struct tt_plan *a, const struct tt_plan *b)

@@ -120,9 +120,9 @@ static void test_allreduce_single_master(void)
 	check_alg(TT_COLL_ALLREDUCE, "single_master");
 }
 
-static void test_allreduce_ps(void)
+static void test_allreduce_direct_rsag(void)
 {
-	check_alg(TT_COLL_ALLREDUCE, "ps");
+	check_alg(TT_COLL_ALLREDUCE, "direct_rsag");
 }
 
 static void test_allreduce_recursive_doubling(void)
@@ -363,7 +363,7 @@ static void check_forms(enum tt_coll coll, const char *name)
 }
 
 static const char *const allreduces[] = {
-	"ring",	 "single_master", "ps",	       "recursive_doubling", "halving_doubling",
+	"ring",	 "single_master", "direct_rsag",	       "recursive_doubling", "halving_doubling",
 	"radix", "dbt",		  "circulant", "circulant_rsag",
 };
 #define NUM_ALLREDUCES (sizeof(allreduces) / sizeof(allreduces[0]))
@@ -545,7 +545,7 @@ static const struct tt_test tests[] = {
 	{"allreduce_single", test_allreduce_single},
 	{"allreduce_ring", test_allreduce_ring},
 	{"allreduce_single_master", test_allreduce_single_master},
-	{"allreduce_ps", test_allreduce_ps},
+	{"allreduce_direct_rsag", test_allreduce_direct_rsag},
 	{"allreduce_recursive_doubling", test_allreduce_recursive_doubling},
 	{"allreduce_halving_doubling", test_allreduce_halving_doubling},
 	{"allreduce_radix", test_allreduce_radix},

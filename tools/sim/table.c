@@ -13,7 +13,7 @@ static const struct {
 	const char *name, *algo;
 } rows[] = {
 	{"single-master", "single_master"},
-	{"parameter server", "ps"},
+	{"parameter server", "direct_rsag"},
 	{"ring", "ring"},
 	{"recursive doubling", "recursive_doubling"},
 	{"halving-doubling", "halving_doubling"},
