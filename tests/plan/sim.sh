@@ -100,23 +100,73 @@ test_logarithmic()
 		END { exit bad || NR != 15 || last > 100 }' "$tmp/t" || { cat "$tmp/t"; exit 1; }
 }
 
-# The literature's table: volume of the busiest rank, steps and fan-in of 8 ranks.
+# table OPTION...: name, bytes sent, inbound and total, steps, fan-in and time of the port, without blanks in names
+table()
+{
+	./tutti_sim --table "$@" >"$tmp/out" || die "$(cat "$tmp/out")"
+	awk '$1 != "#" { name = $1
+		for (i = 2; i <= NF - 8; i++)
+			name = name "_" $i
+		print name, $(NF - 6), $(NF - 4), $(NF - 3), $(NF - 2), $(NF - 1), $NF }' "$tmp/out"
+}
+
+# formulas RANKS BYTES: the same, as published for powers of two and as the headers of lib/coll have it for a fold
+formulas()
+{
+	awk -v P="$1" -v N="$2" 'function row(name, sent, total, steps, fan) {
+			printf "%s %d %d %d %d %d %.2f\n", name, sent, sent, total, steps, fan, sent / 12.5e3
+		}
+		BEGIN {
+			for (p = 1; 2 * p <= P; p *= 2)
+				log2++
+			e = P - p
+			best = 2 * (P - 1) * N / P
+			row("bounds", best, 2 * (P - 1) * N, e ? log2 + 1 : log2, 1)
+			row("naive", (P - 1) * N, P * (P - 1) * N, 1, P - 1)
+			for (k = 1; k <= 4; k *= 2)
+				row(k "_dedicated_server" (k > 1 ? "s" : ""), P > k ? P * N / k : N, 2 * P * N, 2, P)
+			row("single_master", (P - 1) * N, 2 * (P - 1) * N, 2, P - 1)
+			row("P_servers,_one_a_rank", best, 2 * (P - 1) * N, 2, P - 1)
+			row("ring", best, 2 * (P - 1) * N, 2 * (P - 1), 1)
+			row("recursive_doubling", log2 * N + (e ? N : 0), p * log2 * N + 2 * e * N, log2 + (e ? 2 : 0), 1)
+			row("halving-doubling", 2 * (p - 1) * N / p + (e ? N : 0), 2 * (p - 1) * N + 2 * e * N,
+				2 * log2 + (e ? 2 : 0), 1)
+		}'
+}
+
+# The literature's table at its default size, which all parts divide.
 test_table()
 {
-	./tutti_sim --table -n 8 -b 64K --lanes 1 >"$tmp/out" || { cat "$tmp/out"; exit 1; }
-	awk '$1 == "#" { next }
-		/^  ideal/ { n += $(NF - 3) == 114688 && $(NF - 1) == 3 }
-		/^  single-master/ { n += $(NF - 3) == 458752 && $(NF - 1) == 2 && $NF == 7 }
-		/^  parameter server/ { n += $(NF - 3) == 114688 && $(NF - 1) == 2 && $NF == 7 }
-		/^  ring/ { n += $(NF - 3) == 114688 && $(NF - 1) == 14 && $NF == 1 }
-		/^  recursive doubling/ { n += $(NF - 3) == 196608 && $(NF - 1) == 3 && $NF == 1 }
-		/^  halving-doubling/ { n += $(NF - 3) == 114688 && $(NF - 1) == 6 && $NF == 1 }
-		/^  double binary tree/ { n += $(NF - 3) <= 131072 && $NF <= 2 }
-		END { exit n != 7 }' "$tmp/out" || { cat "$tmp/out"; exit 1; }
+	for p in $(seq 2 33); do
+		table -n "$p" >"$tmp/table"
+		n=$(sed -n 's/^# all-reduce.* \([0-9]*\) bytes:.*/\1/p' "$tmp/out")
+		[ $((n % p)) = 0 ] && [ "$n" -ge 65536 ] || die "$n bytes of $p ranks"
+		formulas "$p" "$n" >"$tmp/formulas"
+		grep -v ^double "$tmp/table" | diff "$tmp/formulas" - || die "$p ranks: formulas (<) and table (>) differ"
+		# two trees: at most 2N, fan-in 2, up and down
+		awk -v P="$p" -v N="$n" '/^double/ {
+			while (2 ^ depth < P)
+				depth++
+			full = 2 ^ depth == P
+			seen = $2 <= 2 * N && (P < 4 || $2 == 2 * N) && $4 == 2 * (P - 1) * N &&
+				(full ? $5 == 2 * depth : $5 <= 2 * depth) && $6 == (P < 4 ? 1 : 2)
+			} END { exit !seen }' "$tmp/table" || die "$(cat "$tmp/out")"
+	done
+}
+
+# Steps are those of the algorithm where ranks have nothing to send, and where there are many slices.
+test_table_steps()
+{
+	for size in 8 64M; do
+		steps=$(table -n 16 -b $size | awk '/^ring|^recursive|^halving|^double/ { print $5 }' | tr '\n' ' ')
+		[ "$steps" = "30 4 8 8 " ] || die "$size: steps $steps"
+	done
+	table -n 12 -b 12M --servers 3,24 | awk '/^3_/ { n += $2 == 4 * 12582912 } /^24_/ { n += $2 == 12582912 } END { exit n != 2 }'
 }
 
 run ring_time test_ring_time
 run table test_table
+run table_steps test_table_steps
 run counts test_counts
 run linear test_linear
 run logarithmic test_logarithmic
@@ -135,6 +185,7 @@ run bad_fraction says "whole numbers of ranks, not 4.7" ./tutti_sim -n 4.7
 run bad_straggler says "a rank is a whole number, not 1.5" ./tutti_sim --straggler 1.5:3
 run bad_range says "8 is more than 4" ./tutti_sim -n 8:4
 run bad_root says "they are 0 to 3" ./tutti_sim bcast -n 4 -r 4
+run bad_servers says "whole numbers, not 1.5" ./tutti_sim --table --servers 1.5
 run bad_plot says ".png, .svg or .pdf" ./tutti_sim --plot figure.gif
 run bad_file says "cannot write /nowhere/x.csv" ./tutti_sim --csv /nowhere/x.csv
 finish

@@ -16,6 +16,7 @@ enum {
 	OPT_CHUNK = 256,
 	OPT_LANES,
 	OPT_TABLE,
+	OPT_SERVERS,
 	OPT_FULL,
 	OPT_CSV,
 	OPT_JSON,
@@ -48,6 +49,7 @@ static const struct option long_options[] = {
 	{"lanes", required_argument, NULL, OPT_LANES},
 	{"check", no_argument, NULL, 'c'},
 	{"table", no_argument, NULL, OPT_TABLE},
+	{"servers", required_argument, NULL, OPT_SERVERS},
 	{"full", no_argument, NULL, OPT_FULL},
 	{"csv", required_argument, NULL, OPT_CSV},
 	{"json", required_argument, NULL, OPT_JSON},
@@ -73,7 +75,7 @@ static const struct option long_options[] = {
 
 static const char usage[] =
 	"usage: tutti_sim [COLLECTIVE] [options]\n"
-	"       tutti_sim --table [-n RANKS] [-b SIZE]\n"
+	"       tutti_sim --table [-n RANKS] [-b SIZE] [--servers K[,K...]]\n"
 	"Simulate the plans of a collective (default allreduce) on a modelled cluster.\n"
 	"\n"
 	"  -n, --ranks MIN[:MAX[:FACTOR]]  numbers of ranks (default 16; factor 2)\n"
@@ -86,6 +88,7 @@ static const char usage[] =
 	"      --chunk SIZE, --lanes N     as TUTTI_CHUNK and TUTTI_LANES\n"
 	"  -c, --check                     prove the plans, too (up to 1024 ranks)\n"
 	"      --table                     the literature's table, computed from the plans\n"
+	"      --servers K[,K...]          numbers of dedicated servers in it (default 1,2,4)\n"
 	"      --full                      never take the recurrence\n"
 	"      --csv FILE, --json FILE     write the results there too\n"
 	"      --plot FILE                 draw them (png, svg, pdf) by gnuplot\n"
@@ -171,6 +174,18 @@ static int parse_straggler(struct options *opt, char *text)
 	return 0;
 }
 
+static int parse_servers(struct options *opt, char *text)
+{
+	int i;
+
+	if (cli_numbers("--servers", text, ",", 1, MAX_RANKS, opt->servers, MAX_SERVERS, &opt->nservers))
+		return -1;
+	for (i = 0; i < opt->nservers; i++)
+		if (opt->servers[i] != floor(opt->servers[i]))
+			return cli_fail("--servers: whole numbers, not %g", opt->servers[i]);
+	return 0;
+}
+
 static int parse_model(struct options *opt, int c, char *arg)
 {
 	struct tt_model *m = &opt->model;
@@ -226,6 +241,7 @@ static int parse_one(void *into, int c, char *arg)
 	case 'n':
 		return parse_ranks(opt, arg);
 	case 'b':
+		opt->sized = true;
 		return cli_bytes("-b", arg, 0, MAX_BYTES, &opt->min_bytes);
 	case 'e':
 		return cli_bytes("-e", arg, 1, MAX_BYTES, &opt->max_bytes);
@@ -248,6 +264,8 @@ static int parse_one(void *into, int c, char *arg)
 	case OPT_TABLE:
 		opt->table = true;
 		return 0;
+	case OPT_SERVERS:
+		return parse_servers(opt, arg);
 	case OPT_FULL:
 		opt->full = true;
 		return 0;
@@ -303,6 +321,8 @@ int sim_parse(struct options *opt, int argc, char **argv)
 				.min_bytes = 8,
 				.byte_factor = 2,
 				.skew = 1,
+				.servers = {1, 2, 4},
+				.nservers = 3,
 				.chunk = 256 << 10,
 				.lanes = 4};
 	tt_model_default(&opt->model);

@@ -12,6 +12,7 @@
 
 #define ELEM 4	       /* bytes of the simulated type */
 #define CHECK_MAX 1024 /* ranks */
+#define MAX_SERVERS 16
 #define FULL_OPS 50e6  /* more operations than that: the recurrence, if there is one */
 
 struct options {
@@ -23,7 +24,9 @@ struct options {
 	double byte_factor, skew;
 	int root, lanes;
 	size_t chunk;
-	bool check, table, full;
+	double servers[MAX_SERVERS]; /* numbers of them, in the table */
+	int nservers;
+	bool check, table, full, sized; /* sized: -b was given */
 	const char *csv, *json, *plot;
 	struct tt_model model;
 };
