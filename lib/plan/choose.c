@@ -136,9 +136,6 @@ static void best_pieces(const struct tt_chooser *c, struct tt_candidate *best,
 			best->chunk = a.chunk;
 			best->lanes = a.lanes;
 			best->time = best->predicted = cost.time;
-			best->steps = cost.steps;
-			best->bytes = cost.bytes;
-			best->reduced = cost.reduced;
 		}
 		if (bytes <= PIECE_MIN || a.chunk < 2 * PIECE_MIN || a.chunk < 2 * a.elem)
 			return;

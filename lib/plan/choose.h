@@ -46,7 +46,6 @@ struct tt_candidate {
 	int lanes;
 	double time;		    /* ns, what is compared: predicted, corrected by measurements */
 	double predicted, measured; /* measured: 0 if this size was not */
-	double steps, bytes, reduced; /* see cost.h */
 };
 /* All that can do the call; returns how many, at least one. */
 int tt_candidates(const struct tt_chooser *chooser, const struct tt_plan_args *args,

@@ -217,13 +217,6 @@ static struct message message_of(const struct tt_cost *c, double len, double out
 	return m;
 }
 
-static void count(struct tt_cost *c, double steps, double len, double out, double in, bool reduces)
-{
-	c->steps += steps;
-	c->bytes += c->slices * len * larger(out, in);
-	c->reduced += reduces ? c->slices * len * in : 0;
-}
-
 /* A slice takes that much longer; its lane cannot do the next one before serial. */
 static void extend(struct tt_cost *c, double path, double serial, const struct tt_busy *busy,
 		   double n)
@@ -264,7 +257,6 @@ void tt_cost_rounds(struct tt_cost *c, struct tt_rounds r)
 		time += (c->places - 1) * c->model->overhead;
 	extend(c, r.n * time, c->one_way && !m.waits ? 0 : r.n * time, &busy, r.n);
 	c->tail = time - busiest(&busy);
-	count(c, c->turns * r.n, r.len, r.n * r.out, r.n * r.in, r.reduces);
 }
 
 void tt_cost_flow(struct tt_cost *c, struct tt_flow f)
@@ -283,7 +275,6 @@ void tt_cost_flow(struct tt_cost *c, struct tt_flow f)
 					(1 - m.way) * (lead(c, &m, false) - overhead_of(c, false)));
 	/* a lane goes on when its round is over; short messages have come by then */
 	extend(c, path, m.waits ? f.waits * way(c, &m) : 0, &busy, 1);
-	count(c, f.hops + (c->turns - 1) * larger(f.waits, 1), f.len, f.out, f.in, f.reduces);
 }
 
 void tt_cost_queue(struct tt_cost *c, double messages, double len, bool reduces, enum tt_reach to)
@@ -321,7 +312,6 @@ static void spend(struct tt_cost *c, double time, double ranks)
 void tt_cost_work(struct tt_cost *c, double bytes, bool reduces, double ranks)
 {
 	spend(c, bytes * (reduces ? c->model->gamma : c->model->copy), ranks);
-	c->reduced += reduces ? c->slices * bytes : 0;
 }
 
 /* What a put does, without the notes and offers for each chunk. */
@@ -335,7 +325,6 @@ void tt_cost_pull(struct tt_cost *c, double bytes, double ranks)
 void tt_cost_signals(struct tt_cost *c, double times)
 {
 	c->path += times * tt_model_step(c->model);
-	c->steps += times;
 }
 
 void tt_cost_across(struct tt_cost *c, tt_cost_fn *cost, const struct tt_plan_args *across,
@@ -353,9 +342,6 @@ void tt_cost_across(struct tt_cost *c, tt_cost_fn *cost, const struct tt_plan_ar
 		c->hop.beta *= (double)places / (double)turns / c->model->rails;
 	cost(c, across);
 	tt_cost_slices(c, slices, args->lanes);
-	c->steps *= c->turns;
-	c->bytes *= c->slices;
-	c->reduced *= c->slices;
 	if (!c->one_way) /* else who only sends need not wait, whatever comes next in the lane */
 		c->serial = larger(c->serial, c->path);
 	c->one_way = false;

@@ -16,10 +16,7 @@ struct tt_busy {
 };
 
 struct tt_cost {
-	double time;	/* ns, of the last rank */
-	double steps;	/* messages that come one after another: alpha */
-	double bytes;	/* through the busiest rank's port, one way: beta */
-	double reduced; /* by the busiest rank: gamma */
+	double time; /* ns, of the last rank */
 
 	/* what the cost functions work with */
 	const struct tt_model *model;

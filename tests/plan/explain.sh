@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# tutti_explain ps: times and shares worked out by hand, files, and complaints; NUMA nodes.
+# tutti_explain: bytes as the plans have them; NUMA nodes. tutti_explain ps: times and shares worked out by hand,
+# files, and complaints.
 only=$*
 . "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
 suite tutti_explain
@@ -34,7 +35,7 @@ test_four_and_two()
 colocated,1500000,0,0,0,250000,1500000,0,0,1
 server,2000000,0,500000,2000000,0,0,1000000,1,0
 split,1200000,1,300000,1200000,100000,1200000,0,6,2" -n 4 -k 2 -b 1000000 --bw 0.001
-	awk '$1 == "*" { exit !($3 == "split" && $5 == "1.250" && $6 == "1.667" && $7 == "30.00%" && $9 == "10.00%" &&
+	awk '$1 == "*" { exit !($3 == "split" && $5 == "1.250" && $6 == "1.667" && $7 == "30.00" && $9 == "10.00" &&
 		$12 == "6:2") }' "$tmp/out" || die "$(cat "$tmp/out")"
 }
 
@@ -102,6 +103,70 @@ test_files()
 	./tutti_explain ps | grep -q 'GB/s each way' || exit 1
 }
 
+# counted OPTION...: of each algorithm, rounds and the busiest rank's bytes sent, inbound and reduced
+counted()
+{
+	TUTTI_LANES=1 TUTTI_CHUNK=64M ./tutti_explain -a "$@" >"$tmp/out" || die "$(cat "$tmp/out")"
+	sed -n 's/^[* ] *[0-9]* //p' "$tmp/out" | awk '{ print $1, $(NF - 3), $(NF - 2), $(NF - 1), $NF }' | sort
+}
+
+# All-reduces with a rank on each host, by the formulas in the headers of lib/coll, of a size that all parts divide.
+test_counts()
+{
+	for p in 2 3 4 7 8 16 33; do
+		n=$((p * 32 * 4 * 4))
+		awk -v P="$p" -v N="$n" 'function row(name, rounds, sent, reduced) {
+				print name, rounds, sent, sent, reduced
+			}
+			BEGIN {
+				for (p = 1; 2 * p <= P; p *= 2)
+					log2++
+				up = p < P ? log2 + 1 : log2
+				fold = p < P ? N : 0
+				best = 2 * (P - 1) * N / P
+				row("circulant_rsag", 2 * up, best, best / 2)
+				row("direct_rsag", 2, best, best / 2)
+				row("halving_doubling", 2 * log2 + (fold ? 2 : 0), 2 * (p - 1) * N / p + fold,
+					(p - 1) * N / p + fold)
+				if (P <= 8)
+					row("radix", 1, (P - 1) * N, (P - 1) * N)
+				row("recursive_doubling", log2 + (fold ? 2 : 0), log2 * N + fold, log2 * N + fold)
+				row("ring", 2 * (P - 1), best, best / 2)
+				row("single_master", 2, (P - 1) * N, (P - 1) * N)
+			}' >"$tmp/formulas"
+		counted -n "$p" -H "$p" -b "$n" >"$tmp/counted"
+		awk -v P="$p" '!/^dbt|^circulant / && (P <= 8 || !/^radix/)' "$tmp/counted" | diff "$tmp/formulas" - ||
+			die "$p ranks: formulas (<) and tutti_explain (>) differ"
+		# one slice: rank 0 sends or receives it in every round; inner ranks have four halves, adding up two
+		awk -v P="$p" -v N="$n" 'BEGIN { while (2 ^ q < P) q++ }
+			/^circulant / { n += $2 == 2 * q && $3 == q * N && $4 == q * N && $5 == q * N }
+			/^dbt/ { n += P < 4 ? $3 <= 2 * N : $3 == 2 * N && $4 == 2 * N && $5 == N }
+			END { exit n != 2 }' "$tmp/counted" || die "$p ranks: $(cat "$tmp/counted")"
+	done
+	[ "$(counted -n 16 -H 16 -b 8 | grep -c '^ring 6 16 16 8$')" = 1 ] || die "$(cat "$tmp/out")"
+}
+
+# Counts per rank, two levels, the memory of a host: each column has a unit, and a figure or a dash.
+test_columns()
+{
+	for coll in allreduce bcast barrier reduce reduce_scatter_block reduce_scatter allgather allgatherv gather gatherv \
+		scatter scatterv alltoall alltoallv scan exscan; do
+		# in two levels; and on one host
+		for where in 3 $([ $coll = allreduce ] && echo 1 || :); do
+			./tutti_explain $coll -n 6 -H "$where" -a -b 4K >"$tmp/out" || die "$coll $where: $(cat "$tmp/out")"
+			awk '/^[* ]/ { rows++; sub(/^[*]/, ""); bad += NF != 11 } END { exit bad || !rows }' "$tmp/out" ||
+				die "$(cat "$tmp/out")"
+		done
+	done
+	grep -q '^# *size (B) *algorithm *chunk (B) *lanes *predicted (us) *measured (us) *time (us) *rounds *sent (B) *inbound (B) *reduced (B)$' \
+		"$tmp/out" || die "$(cat "$tmp/out")"
+	[ "$(counted alltoallv -n 6 -H 6 -b 4K | grep -c '^linear 1 20480 20480 0$')" = 1 ] || die "$(cat "$tmp/out")"
+	[ "$(counted gatherv -n 6 -H 6 -b 4K | grep -c '^linear 1 4096 20480 0$')" = 1 ] || die "$(cat "$tmp/out")"
+	./tutti_explain -n 1000 -H 1000 -a -b 64G | grep -q ' ring .* - *- *- *-$' || die "a long ring was counted"
+	./tutti_explain ps | grep -q '^# *size (B) *way *time (us) *x allreduce *x server *dedicated (%) *sends (B)' ||
+		die "$(./tutti_explain ps)"
+}
+
 # Two levels on NUMA nodes where many ranks share one, else not; whoever else may do it is shown.
 test_numa()
 {
@@ -115,6 +180,8 @@ test_numa()
 	return 0
 }
 
+run counts test_counts
+run columns test_columns
 run four_and_two test_four_and_two
 run eight_and_three test_eight_and_three
 run some_colocated test_some_colocated

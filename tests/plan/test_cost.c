@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/plan/check.h"
 #include "lib/plan/choose.h"
 #include "lib/plan/cost.h"
 #include "lib/plan/sim.h"
@@ -412,50 +411,9 @@ static void test_picks(void)
 	TT_CHECK(t.worst <= WITHIN);
 }
 
-/* ---- exactly ---- */
-
-/* Where a closed form is exact, steps and bytes are those of the plan that has most. */
-static void test_counts(void)
-{
-	static const char *const exact[] = {
-		"ring",		  "direct_rsag",		  "recursive_doubling", "halving_doubling",
-		"circulant_rsag", "single_master"};
-	struct tt_model m = model_of(0);
-	const struct tt_alg *alg;
-	struct tt_plan_args a;
-	struct tt_plan_cost count;
-	struct tt_cost cost;
-	struct tt_plan *plan;
-	size_t i;
-	int n;
-
-	for (i = 0; i < sizeof(exact) / sizeof(exact[0]); i++)
-		for (n = 2; n <= 32; n *= 2) {
-			a = (struct tt_plan_args){.coll = TT_COLL_ALLREDUCE,
-						  .nranks = n,
-						  .elem = 4,
-						  .count = 1024 * (size_t)n,
-						  .chunk = 1 << 20,
-						  .lanes = 1};
-			alg = tt_alg_find(a.coll, exact[i]);
-			TT_REQUIRE(alg && !tt_plan_build(alg, &a, &plan));
-			tt_plan_count(plan, &count);
-			tt_plan_free(plan);
-			tt_cost(alg, &a, &m, &cost);
-			TT_CHECK(cost.steps == count.steps);
-			TT_CHECK(fabs(cost.bytes -
-				      (double)(count.bytes_sent > count.bytes_received
-						       ? count.bytes_sent
-						       : count.bytes_received) *
-					      (strcmp(exact[i], "single_master") ? 1 : 2)) < 1);
-			TT_CHECK(fabs(cost.reduced - (double)count.bytes_reduced) < 1);
-		}
-}
-
 static const struct tt_test tests[] = {{"simulator", test_simulator}, {"hier", test_hier},
 				       {"flat", test_flat},	  {"uneven", test_uneven}, {"picks", test_picks},
 				       {"picks_on_hosts", test_picks_on_hosts}, {"numa", test_numa},
-				       {"counts", test_counts},
 				       {NULL, NULL}};
 
 int main(int argc, char **argv)

@@ -173,16 +173,34 @@ static int by_time(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static void print_row(const struct tt_candidate *c, bool taken, size_t size)
+/* args are the call's; the candidate says how it is cut. */
+static void print_counts(const struct tt_candidate *c, const struct tt_plan_args *args)
+{
+	bool hier = !strncmp(c->alg->name, "hier", 4);
+	struct tt_plan_args cut = *args;
+	struct tt_plan_cost most;
+
+	cut.chunk = c->chunk;
+	cut.lanes = c->lanes;
+	cut.node = args->node && !hier;
+	cut.hosts = hier ? args->hosts : NULL;
+	cut.rcounts = NULL;
+	if (explain_count(c->alg, &cut, &most))
+		printf(" %7d %14llu %14llu %14llu\n", most.steps, (unsigned long long)most.bytes_sent,
+		       (unsigned long long)most.bytes_received, (unsigned long long)most.bytes_reduced);
+	else
+		printf(" %7s %14s %14s %14s\n", "-", "-", "-", "-");
+}
+
+static void print_row(const struct tt_candidate *c, bool taken, const struct tt_plan_args *args)
 {
 	char measured[32] = "-";
 
 	if (c->measured > 0)
 		snprintf(measured, sizeof(measured), "%.1f", c->measured / 1e3);
-	printf("%c %12zu %-18s %9zu %5d %12.1f %12s %12.1f   %.0f steps, %.0f bytes sent, %.0f "
-	       "reduced\n",
-	       taken ? '*' : ' ', size, c->alg->name, c->chunk, c->lanes, c->predicted / 1e3,
-	       measured, c->time / 1e3, c->steps, c->bytes, c->reduced);
+	printf("%c %12zu %-23s %9zu %5d %14.1f %13s %12.1f", taken ? '*' : ' ', args->count * ELEM,
+	       c->alg->name, c->chunk, c->lanes, c->predicted / 1e3, measured, c->time / 1e3);
+	print_counts(c, args);
 }
 
 /* The most ranks on any host. */
@@ -249,7 +267,7 @@ static int explain(const struct options *opt, const struct tt_chooser *chooser, 
 	qsort(list, (size_t)n, sizeof(list[0]), by_time);
 	for (i = 0; i < n; i++)
 		if (opt->all || list[i].alg == taken || shown < 3) {
-			print_row(&list[i], list[i].alg == taken, args.count * ELEM);
+			print_row(&list[i], list[i].alg == taken, &args);
 			shown++;
 		}
 	free(counts);
@@ -279,8 +297,11 @@ static void print_head(const struct options *opt, const struct tt_tune *tune, co
 	       "compared\n",
 	       opt->env.algo.text, (long long)opt->env.chunk.number,
 	       (long long)opt->env.lanes.number);
-	printf("# %12s %-18s %9s %5s %12s %12s %12s\n", "size (B)", "algorithm", "chunk", "lanes",
-	       "predicted us", "measured us", "time us");
+	printf("# of the busiest rank, counted in the plans: rounds of the longest lane, sent, inbound, reduced; "
+	       "-: too many to count\n");
+	printf("# %12s %-23s %9s %5s %14s %13s %12s %7s %14s %14s %14s\n", "size (B)", "algorithm",
+	       "chunk (B)", "lanes", "predicted (us)", "measured (us)", "time (us)", "rounds", "sent (B)",
+	       "inbound (B)", "reduced (B)");
 }
 
 static int run(struct options *opt, const struct tt_tune *tune, const char *path)

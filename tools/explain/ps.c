@@ -139,8 +139,9 @@ static void print_head(const struct asked *a)
 	       a->n, a->k, a->c, a->bandwidth);
 	printf("# server, split: push and pull at once, bandwidth alone counts; *: best. Of each machine: the part that it "
 	       "keeps, and what it sends\n");
-	printf("# %12s %-10s %12s %9s %9s  %9s %14s  %9s %14s  %14s  %s\n", "size (B)", "way", "time us", "allreduce",
-	       "server", "dedicated", "sends (B)", "colocated", "sends (B)", "worker (B)", "weights");
+	printf("# %12s %-10s %12s %11s %9s  %13s %14s  %13s %14s  %14s  %s\n", "size (B)", "way", "time (us)",
+	       "x allreduce", "x server", "dedicated (%)", "sends (B)", "colocated (%)", "sends (B)", "worker (B)",
+	       "weights");
 }
 
 static void print_row(const struct row *r, const struct row *all, size_t bytes, int way, bool best)
@@ -152,7 +153,7 @@ static void print_row(const struct row *r, const struct row *all, size_t bytes, 
 		snprintf(server, sizeof(server), "%.3f", r->time > 0 ? all[SERVER].time / r->time : 1);
 	if (way != ALLREDUCE)
 		snprintf(weights, sizeof(weights), "%d:%d", r->weight[0], r->weight[1]);
-	printf("%c %13zu %-10s %12.1f %9.3f %9s  %8.2f%% %14.0f  %8.2f%% %14.0f  %14.0f  %s\n", best ? '*' : ' ', bytes,
+	printf("%c %12zu %-10s %12.1f %11.3f %9s  %13.2f %14.0f  %13.2f %14.0f  %14.0f  %s\n", best ? '*' : ' ', bytes,
 	       names[way], r->time / 1e3, r->time > 0 ? all[ALLREDUCE].time / r->time : 1, server,
 	       m > 0 ? r->dedicated / m * 100 : 0, r->by_dedicated, m > 0 ? r->colocated / m * 100 : 0,
 	       r->by_colocated, r->by_worker, weights);
