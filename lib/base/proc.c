@@ -48,3 +48,43 @@ int tt_proc_open_fd(pid_t pid, int fd, const char *prefix, uint64_t ino)
 	}
 	return got;
 }
+
+/* A file of /proc/PID, NUL-ended; how much of it fits. */
+static size_t read_proc(pid_t pid, const char *name, char *buf, size_t size)
+{
+	char path[64];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? 0 : read(fd, buf, size - 1);
+	if (fd >= 0)
+		close(fd);
+	buf[n > 0 ? n : 0] = 0;
+	return n > 0 ? (size_t)n : 0;
+}
+
+pid_t tt_proc_parent(pid_t pid)
+{
+	char text[512], *name_end;
+	int parent;
+
+	read_proc(pid, "stat", text, sizeof(text));
+	name_end = strrchr(text, ')'); /* the name may contain anything */
+	return name_end && sscanf(name_end, ") %*c %d", &parent) == 1 ? (pid_t)parent : 0;
+}
+
+bool tt_proc_option(pid_t pid, const char *option, char *value, size_t size)
+{
+	char text[4096];
+	size_t len = read_proc(pid, "cmdline", text, sizeof(text)), at = 0;
+
+	while (at < len && strcmp(text + at, option))
+		at += strlen(text + at) + 1;
+	at += strlen(option) + 1;
+	if (at >= len || strlen(text + at) >= size)
+		return false;
+	snprintf(value, size, "%s", text + at);
+	return true;
+}

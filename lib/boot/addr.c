@@ -307,6 +307,13 @@ int tt_addr_listen(struct tt_addr *addr, int *fd)
 			       : "");
 }
 
+int tt_boot_own_addr(const struct tt_boot_params *params, struct tt_addr *addr)
+{
+	if (params->one_host && !params->iface[0])
+		return tt_addr_numeric("127.0.0.1", 0, addr);
+	return tt_addr_local(params->iface, NULL, addr);
+}
+
 static int local_addr(const struct tt_boot_params *params, struct tt_addr *addr)
 {
 	uint64_t deadline = tt_deadline_ms(params->init_timeout);
@@ -314,7 +321,7 @@ static int local_addr(const struct tt_boot_params *params, struct tt_addr *addr)
 	int n, err;
 
 	if (!params->store[0])
-		return tt_addr_local(params->iface, NULL, addr);
+		return tt_boot_own_addr(params, addr);
 	while ((err = tt_addr_resolve(params->store, store, &n)) == -EAGAIN && !tt_passed(deadline))
 		usleep(200000);
 	if (err)

@@ -35,6 +35,9 @@ int tt_addr_resolve(const char *store, struct tt_addr *addrs, int *n);
  * loopback, else the one that reaches target, else (target NULL) the one that reaches the world.
  */
 int tt_addr_local(const char *iface, const struct sockaddr *target, struct tt_addr *addr);
+struct tt_boot_params;
+/* The one to listen on where no peer is known yet: loopback if all ranks are on this host. */
+int tt_boot_own_addr(const struct tt_boot_params *params, struct tt_addr *addr);
 /* A listening socket bound to exactly addr, nonblocking; port 0: any, written back to addr. */
 int tt_addr_listen(struct tt_addr *addr, int *fd);
 

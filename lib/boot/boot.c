@@ -133,7 +133,7 @@ static int open_store(struct tt_boot *b)
 		if (!err)
 			b->local = addrs[0];
 	} else {
-		err = tt_addr_local(b->params.iface, NULL, &b->local);
+		err = tt_boot_own_addr(&b->params, &b->local);
 	}
 	if (!err)
 		err = tt_boot_check_secret(&b->params, (struct sockaddr *)&b->local.sa);

@@ -71,7 +71,9 @@ struct tt_boot_params {
 	char origin[48];	/* how they were found: "tutti_run", "torchrun", "config", "unique id",
 				   "allgather callback", "directory", "single process" */
 	char boot_dir[256];	/* TUTTI_BOOT_DIR: store and job are in a file there, found at start */
-	char boot_name[40];	/* TUTTI_JOB_ID, or the job of the launcher: part of that file's name */
+	char boot_name[96];	/* the launcher's job, TUTTI_JOB_ID: part of that file's name */
+	bool nameless;		/* nothing tells this job from others of its launcher */
+	bool one_host;		/* the launcher says that all ranks are on this host */
 	bool boot_secret;	/* the secret is in that file, not from TUTTI_SECRET_* */
 	bool gate;		/* that file is the one of the gate, through which this process came; gate.h */
 	/* Asked now and then during the start, in the control thread: not 0, and its last error: fail. Or NULL. */

@@ -2,16 +2,17 @@
 /*
  * TUTTI_BOOT_DIR: the file through which the ranks of a job find rank 0.
  *
- *	DIR/tutti-boot			or DIR/tutti-boot-JOBID if TUTTI_JOB_ID is set
+ *	DIR/tutti-boot			with -NAME if the launcher names its jobs (launcher.c) or
+ *					TUTTI_JOB_ID is set
  *
  *	tutti-boot 1
  *	store HOST:PORT
  *	job 32 hexadecimal digits
  *	secret 64 hexadecimal digits	"-" if the ranks have one of their own (TUTTI_SECRET_FILE)
  *
- * Mode 0600, written under another name (".new") and renamed, so it is never seen half; believed only if
- * it belongs to this user. What a rank 0 that died has left, under either name, is replaced by the next; until
- * then readers find nobody, or a stranger, at its address, and read it again.
+ * Mode 0600, written under another name (".new") and renamed, so it is never seen half; believed
+ *only if it belongs to this user. What a rank 0 that died has left, under either name, is replaced
+ *by the next; until then readers find nobody, or a stranger, at its address, and read it again.
  */
 #include "lib/boot/bootdir.h"
 

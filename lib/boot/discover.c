@@ -3,8 +3,8 @@
  * Where rank, size, meeting place and secret come from.
  *
  * Two questions, each answered by the first that says anything:
- *	who am I?	config.nranks and rank; TUTTI_RANK and TUTTI_NRANKS; RANK and WORLD_SIZE; with
- *			TUTTI_BOOT_DIR or TUTTI_STORE the launchers below; nobody: a single process. TUTTI_JOIN, without
+ *	who am I?	config.nranks and rank; TUTTI_RANK and TUTTI_NRANKS; variables of a launcher
+ *			(launcher.c); none of these: a single process. TUTTI_JOIN, without
  *			config.nranks: the gate of a job tells (gate.c)
  *	where is rank 0? config.id or config.allgather; TUTTI_STORE; TUTTI_BOOT_DIR; MASTER_ADDR and
  *			MASTER_PORT
@@ -21,33 +21,9 @@
 
 #include "lib/boot/addr.h"
 #include "lib/boot/gate.h"
+#include "lib/boot/launcher.h"
 
 #define RANKS_MAX (1 << 24)
-
-static const char *env_text(const char *name)
-{
-	const char *s = getenv(name);
-
-	return s && *s ? s : NULL;
-}
-
-/* A whole number from lo to hi of a variable that is not in tutti's table. */
-static int env_number(const char *name, long lo, long hi, int *value)
-{
-	const char *s = env_text(name);
-	char *end;
-	long v;
-
-	if (!s)
-		return tt_fail(-EINVAL, "%s is not set, although other variables of torchrun are",
-			       name);
-	errno = 0;
-	v = strtol(s, &end, 10);
-	if (errno || *end || end == s || v < lo || v > hi)
-		return tt_fail(-EINVAL, "%s=%s: must be a number from %ld to %ld", name, s, lo, hi);
-	*value = (int)v;
-	return 0;
-}
 
 static int who_tutti(const struct tt_env *env, struct tt_boot_params *p)
 {
@@ -68,76 +44,10 @@ static int who_tutti(const struct tt_env *env, struct tt_boot_params *p)
 	return 0;
 }
 
-static int who_torch(struct tt_boot_params *p)
-{
-	int err = env_number("WORLD_SIZE", 1, RANKS_MAX, &p->nranks);
-
-	if (!err)
-		err = env_number("RANK", 0, RANKS_MAX, &p->rank);
-	if (!err && env_text("LOCAL_RANK"))
-		err = env_number("LOCAL_RANK", 0, RANKS_MAX, &p->local_rank);
-	if (err)
-		return err;
-	if (p->rank >= p->nranks)
-		return tt_fail(-EINVAL, "RANK=%d: must be from 0 to %d, as WORLD_SIZE=%d", p->rank,
-			       p->nranks - 1, p->nranks);
-	snprintf(p->origin, sizeof(p->origin), "torchrun");
-	return 0;
-}
-
-/* Launchers that number processes: of use where something says where rank 0 is. The innermost one first. */
-static const struct launcher {
-	const char *rank, *nranks, *local_rank;
-	const char *job, *step; /* tell jobs that use one directory apart */
-} launchers[] = {
-	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "PMIX_NAMESPACE", NULL},
-	{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "PMI_JOBID", NULL},
-	{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_JOB_ID", "SLURM_STEP_ID"},
-};
-
-/* The one that started this process; a script of a batch job has a SLURM_PROCID, but is no step. */
-static const struct launcher *launcher_of(void)
-{
-	size_t i;
-
-	for (i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++)
-		if (env_text(launchers[i].rank) && env_text(launchers[i].nranks))
-			return &launchers[i];
-	return NULL;
-}
-
-/* For the name of a file: the end of it, where the numbers are; nothing if there is anything strange in it. */
-static void name_job(const struct launcher *l, char *name, size_t size)
-{
-	const char *job = env_text(l->job), *step = l->step ? env_text(l->step) : NULL;
-	char full[256] = "";
-	size_t len;
-
-	if (job)
-		snprintf(full, sizeof(full), "%s%s%s", job, step ? "." : "", step ? step : "");
-	len = strlen(full);
-	if (full[strspn(full, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ._@-")])
-		return;
-	snprintf(name, size, "%s", full + (len < size ? 0 : len - size + 1));
-}
-
-static int who_launched(const struct launcher *l, struct tt_boot_params *p)
-{
-	int err = env_number(l->nranks, 1, RANKS_MAX, &p->nranks);
-
-	if (!err)
-		err = env_number(l->rank, 0, p->nranks - 1, &p->rank);
-	if (!err && env_text(l->local_rank))
-		err = env_number(l->local_rank, 0, RANKS_MAX, &p->local_rank);
-	name_job(l, p->boot_name, sizeof(p->boot_name));
-	snprintf(p->origin, sizeof(p->origin), "%s", l->rank);
-	return err;
-}
-
 static int who(const struct tutti_config *config, const struct tt_env *env,
 	       struct tt_boot_params *p)
 {
-	const struct launcher *launcher;
+	const struct tt_launcher *launcher;
 
 	p->local_rank = -1;
 	p->nranks = 1;
@@ -158,10 +68,8 @@ static int who(const struct tutti_config *config, const struct tt_env *env,
 	}
 	if (env->rank.is_set || env->nranks.is_set)
 		return who_tutti(env, p);
-	if (env_text("RANK") || env_text("WORLD_SIZE"))
-		return who_torch(p);
-	launcher = env->boot_dir.is_set || env->store.is_set ? launcher_of() : NULL;
-	return launcher ? who_launched(launcher, p) : 0;
+	launcher = tt_launcher_find();
+	return launcher ? tt_launcher_fill(launcher, p) : tt_launcher_check_alone();
 }
 
 static int parse_job(const char *text, unsigned char job[16])
@@ -225,18 +133,20 @@ static int where_store(const struct tt_env *env, struct tt_boot_params *p)
 
 static int where_master(struct tt_boot_params *p)
 {
-	const char *addr = env_text("MASTER_ADDR"),
-		   *agent = env_text("TORCHELASTIC_USE_AGENT_STORE");
+	const char *addr = tt_launcher_text("MASTER_ADDR"),
+		   *agent = tt_launcher_text("TORCHELASTIC_USE_AGENT_STORE");
 	struct tt_addr numeric;
 	int err, port, n;
 
 	if (!addr)
-		return tt_fail(-EINVAL,
-			       "this is rank %d of %d, but nothing says where rank 0 is: set "
-			       "MASTER_ADDR and "
-			       "MASTER_PORT, TUTTI_STORE or TUTTI_BOOT_DIR, or give config.id",
-			       p->rank, p->nranks);
-	err = env_number("MASTER_PORT", 1, 65534, &port);
+		return tt_fail(
+			-EINVAL,
+			"this is rank %d of %d (%s), but nothing says where rank 0 is; set "
+			"TUTTI_BOOT_DIR to a directory that all ranks share, TUTTI_STORE, or "
+			"MASTER_ADDR and MASTER_PORT, or give config.id (for a job of one "
+			"process set TUTTI_RANK=0 and TUTTI_NRANKS=1)",
+			p->rank, p->nranks, p->origin);
+	err = tt_launcher_number("MASTER_PORT", 1, 65534, &port);
 	if (err)
 		return err;
 	/* torchrun's agent itself listens on MASTER_PORT then. */
@@ -254,12 +164,22 @@ static int where_master(struct tt_boot_params *p)
 
 static int use_dir(const struct tt_env *env, struct tt_boot_params *p)
 {
+	size_t used = strlen(p->boot_name);
+
 	if (strlen(env->boot_dir.text) >= sizeof(p->boot_dir))
 		return tt_fail(-EINVAL, "TUTTI_BOOT_DIR is longer than %zu bytes",
 			       sizeof(p->boot_dir) - 1);
 	snprintf(p->boot_dir, sizeof(p->boot_dir), "%s", env->boot_dir.text);
+	if (p->nameless && !env->job_id.is_set)
+		return tt_fail(
+			-EINVAL,
+			"this is rank %d of %d (%s), but nothing tells this job from others "
+			"that use TUTTI_BOOT_DIR=%s; set TUTTI_JOB_ID to 32 hexadecimal digits, "
+			"others for each job",
+			p->rank, p->nranks, p->origin, p->boot_dir);
 	if (env->job_id.is_set)
-		snprintf(p->boot_name, sizeof(p->boot_name), "%s", env->job_id.text);
+		snprintf(p->boot_name + used, sizeof(p->boot_name) - used, "%s%.32s",
+			 used ? "-" : "", env->job_id.text);
 	p->boot_secret = !p->have_secret;
 	return 0;
 }
@@ -295,6 +215,7 @@ static int where(const struct tutti_config *config, const struct tt_env *env,
 		 struct tt_boot_params *p)
 {
 	bool by_config = config && config->nranks;
+	int err;
 
 	if (by_config && config->id) {
 		snprintf(p->origin, sizeof(p->origin), "unique id");
@@ -308,8 +229,9 @@ static int where(const struct tutti_config *config, const struct tt_env *env,
 		return where_store(env, p);
 	if (!env->boot_dir.is_set)
 		return where_master(p);
+	err = use_dir(env, p);
 	snprintf(p->origin, sizeof(p->origin), "directory");
-	return use_dir(env, p);
+	return err;
 }
 
 void tt_boot_params_drop(struct tt_boot_params *params)

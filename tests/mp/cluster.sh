@@ -226,6 +226,36 @@ slurm_two()
 	averages "$tmp/out2" 3
 }
 
+# alone STATUS COMMAND...: without TUTTI_BOOT_DIR; STATUS 0: jobs of one rank, 1: none is
+alone()
+{
+	wanted=$1
+	shift
+	TUTTI_INIT_TIMEOUT=5s timeout 60 "$@" >"$tmp/out" 2>&1
+	status=$?
+	if [ $wanted = 0 ]; then
+		[ $status = 0 ] && grep -q 'rank 0 of 1' "$tmp/out" || die "$*: status $status: $(cat "$tmp/out")"
+	else
+		[ $status != 0 ] && ! grep -q 'of 1:' "$tmp/out" && grep -q 'SLURM_PROCID\|PMI_RANK' "$tmp/out" &&
+			grep -q 'TUTTI_BOOT_DIR' "$tmp/out" || die "$*: status $status: $(cat "$tmp/out")"
+	fi
+}
+
+# A step of several processes is no job of one; the script of a batch job and a step of one are.
+slurm_not_alone()
+{
+	alone 1 srun -n 4 ./hello
+	alone 1 srun -n 4 --mpi=pmi2 ./hello
+	! srun --mpi=list 2>&1 | grep -qw pmix || alone 1 srun -n 4 --mpi=pmix ./hello
+	alone 0 srun -n 1 ./hello
+	alone 0 srun -n 4 env TUTTI_RANK=0 TUTTI_NRANKS=1 ./hello
+	printf '#!/bin/sh\n./hello\n' >"$tmp/batch"
+	sbatch -W -n 4 -o "$tmp/batch.out" "$tmp/batch" >"$tmp/out" 2>&1 || die "$(cat "$tmp/out" "$tmp/batch.out")"
+	grep -q 'rank 0 of 1' "$tmp/batch.out" || die "$(cat "$tmp/batch.out")"
+	job --mpi=pmi2 ./hello >"$tmp/out" 2>&1 || die "status $?: $(cat "$tmp/out")"
+	averages "$tmp/out" 8
+}
+
 # A rank is killed: Slurm is not asked to end the others, so that they must find out themselves.
 slurm_death()
 {
@@ -259,7 +289,7 @@ for t in ssh_hosts ssh_hostfile ssh_status ssh_silent ssh_killed; do
 done
 start slurm
 mkdir "$tmp/boot"
-for t in slurm_directory slurm_two slurm_perf slurm_death slurm_cancel; do
+for t in slurm_directory slurm_two slurm_not_alone slurm_perf slurm_death slurm_cancel; do
 	run $t $t
 done
 finish

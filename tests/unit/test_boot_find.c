@@ -20,15 +20,52 @@
 
 #define BOUND_MS 30000
 
-static const char *const all_vars[] = {
-	"TUTTI_RANK",	     "TUTTI_NRANKS",	   "TUTTI_LOCAL_RANK", "TUTTI_STORE",
-	"TUTTI_STORE_FD",    "TUTTI_BOOT_DIR",	   "TUTTI_JOB_ID",     "TUTTI_SECRET_FILE",
-	"TUTTI_SECRET_FD",   "TUTTI_INSECURE",	   "TUTTI_IF",	       "TUTTI_INIT_TIMEOUT",
-	"RANK",		     "WORLD_SIZE",	   "LOCAL_RANK",       "MASTER_ADDR",
-	"MASTER_PORT",	     "TORCHELASTIC_USE_AGENT_STORE",
-	"OMPI_COMM_WORLD_RANK",	     "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "PMIX_NAMESPACE",
-	"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "PMI_JOBID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
-	"SLURM_LOCALID", "SLURM_JOB_ID", "SLURM_STEP_ID"};
+static const char *const all_vars[] = {"TUTTI_RANK",
+				       "TUTTI_NRANKS",
+				       "TUTTI_LOCAL_RANK",
+				       "TUTTI_STORE",
+				       "TUTTI_STORE_FD",
+				       "TUTTI_BOOT_DIR",
+				       "TUTTI_JOB_ID",
+				       "TUTTI_SECRET_FILE",
+				       "TUTTI_SECRET_FD",
+				       "TUTTI_INSECURE",
+				       "TUTTI_IF",
+				       "TUTTI_INIT_TIMEOUT",
+				       "RANK",
+				       "WORLD_SIZE",
+				       "LOCAL_RANK",
+				       "MASTER_ADDR",
+				       "MASTER_PORT",
+				       "TORCHELASTIC_USE_AGENT_STORE",
+				       "OMPI_COMM_WORLD_RANK",
+				       "OMPI_COMM_WORLD_SIZE",
+				       "OMPI_COMM_WORLD_LOCAL_RANK",
+				       "PMIX_NAMESPACE",
+				       "PMI_RANK",
+				       "PMI_SIZE",
+				       "MPI_LOCALRANKID",
+				       "PMI_JOBID",
+				       "SLURM_PROCID",
+				       "SLURM_STEP_NUM_TASKS",
+				       "SLURM_LOCALID",
+				       "SLURM_JOB_ID",
+				       "SLURM_STEP_ID",
+				       "SLURM_STEP_NUM_NODES",
+				       "SLURM_CLUSTER_NAME",
+				       "SLURM_RESTART_COUNT",
+				       "OMPI_COMM_WORLD_LOCAL_SIZE",
+				       "OMPI_MCA_orte_hnp_uri",
+				       "MPI_LOCALNRANKS",
+				       "LOCAL_WORLD_SIZE",
+				       "TORCHELASTIC_RUN_ID",
+				       "TORCHELASTIC_RESTART_COUNT",
+				       "MV2_COMM_WORLD_RANK",
+				       "MV2_COMM_WORLD_SIZE",
+				       "FLUX_TASK_RANK",
+				       "FLUX_JOB_SIZE",
+				       "FLUX_JOB_ID",
+				       "PMIX_RANK"};
 
 /* Discover with exactly these variables: "A=1 B=2". */
 static int discover(const char *vars, const struct tutti_config *config, struct tt_boot_params *p)
@@ -96,7 +133,17 @@ static void test_torchrun(void)
 	TT_CHECK(memcmp(p.job, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16)); /* rank 0 makes it */
 }
 
-/* Launchers say who we are where something else says where rank 0 is. */
+/* The name of the job that a launcher's variables give. */
+static const char *job_name(const char *vars)
+{
+	static struct tt_boot_params p;
+	char full[600];
+
+	snprintf(full, sizeof(full), "%s TUTTI_BOOT_DIR=/tmp", vars);
+	TT_CHECK(!discover(full, NULL, &p) && !strcmp(p.boot_dir, "/tmp"));
+	return p.boot_name;
+}
+
 static void test_launchers(void)
 {
 	struct tt_boot_params p;
@@ -104,24 +151,89 @@ static void test_launchers(void)
 	TT_REQUIRE(!discover("SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=8 SLURM_LOCALID=1 SLURM_JOB_ID=12 "
 			     "SLURM_STEP_ID=0 TUTTI_BOOT_DIR=/tmp", NULL, &p));
 	TT_CHECK(p.rank == 3 && p.nranks == 8 && p.local_rank == 1);
-	TT_CHECK(!strcmp(p.boot_dir, "/tmp") && !strcmp(p.boot_name, "12.0"));
 	TT_REQUIRE(!discover("SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 "
 			     "PMIX_NAMESPACE=../x TUTTI_STORE=a:5", NULL, &p));
-	TT_CHECK(p.rank == 1 && p.nranks == 2 && p.local_rank == -1 && !p.boot_name[0]);
+	TT_CHECK(p.rank == 1 && p.nranks == 2 && p.local_rank == -1);
 	TT_CHECK(!strcmp(p.origin, "OMPI_COMM_WORLD_RANK"));
-	TT_REQUIRE(!discover("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 TUTTI_BOOT_DIR=/tmp "
-			     "PMIX_NAMESPACE=prterun-a-host-with-a-name-of-its-own-12345@1", NULL, &p));
-	TT_CHECK(strlen(p.boot_name) == sizeof(p.boot_name) - 1 && strstr(p.boot_name, "-12345@1"));
-	TT_REQUIRE(!discover("PMI_RANK=1 PMI_SIZE=2 MPI_LOCALRANKID=1 PMI_JOBID=7 TUTTI_BOOT_DIR=/tmp "
-			     "TUTTI_JOB_ID=000102030405060708090a0b0c0d0e0f", NULL, &p));
-	TT_CHECK(p.rank == 1 && p.nranks == 2 && p.local_rank == 1);
-	TT_CHECK(!strcmp(p.boot_name, "000102030405060708090a0b0c0d0e0f"));
 	TT_REQUIRE(!discover("RANK=1 WORLD_SIZE=4 SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=8 TUTTI_BOOT_DIR=/tmp", NULL, &p));
 	TT_CHECK(p.rank == 1 && p.nranks == 4); /* torchrun in a step of Slurm */
-	TT_REQUIRE(!discover("SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=8", NULL, &p));
-	TT_CHECK(p.rank == 0 && p.nranks == 1);
+	TT_REQUIRE(!discover("SLURM_PROCID=2 SLURM_STEP_NUM_TASKS=3 MASTER_ADDR=a MASTER_PORT=5",
+			     NULL, &p));
+	TT_CHECK(p.rank == 2 && p.nranks == 3 && !strcmp(p.store, "a:5"));
 	TT_REQUIRE(!discover("SLURM_PROCID=0 SLURM_NTASKS=8 TUTTI_BOOT_DIR=/tmp", NULL, &p)); /* a batch script */
 	TT_CHECK(p.rank == 0 && p.nranks == 1);
+	TT_REQUIRE(!discover("SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=8 TUTTI_RANK=0 TUTTI_NRANKS=1",
+			     NULL, &p));
+	TT_CHECK(p.rank == 0 && p.nranks == 1);
+	TT_REQUIRE(!discover("FLUX_TASK_RANK=1 FLUX_JOB_SIZE=2 FLUX_JOB_ID=f3 TUTTI_BOOT_DIR=/tmp",
+			     NULL, &p));
+	TT_CHECK(p.rank == 1 && p.nranks == 2);
+}
+
+/* Jobs of one launcher or of two never have one name, whatever the ids. */
+static void test_job_names(void)
+{
+	char first[100];
+
+	TT_CHECK(!strcmp(
+		job_name("SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=8 SLURM_JOB_ID=12 SLURM_STEP_ID=0"),
+		"slurm-12.0"));
+	TT_CHECK(!strcmp(job_name("PMI_RANK=0 PMI_SIZE=8 PMI_JOBID=12.0"), "pmi-12.0"));
+	TT_CHECK(!strcmp(job_name("PMI_RANK=0 PMI_SIZE=8 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=8 "
+				  "SLURM_JOB_ID=12 SLURM_STEP_ID=0"),
+			 "slurm-12.0"));
+	TT_CHECK(!strcmp(job_name("PMI_RANK=1 PMI_SIZE=2 PMI_JOBID=7 "
+				  "TUTTI_JOB_ID=000102030405060708090a0b0c0d0e0f"),
+			 "pmi-7-000102030405060708090a0b0c0d0e0f"));
+	TT_CHECK(!strcmp(job_name("MV2_COMM_WORLD_RANK=1 MV2_COMM_WORLD_SIZE=2 "
+				  "TUTTI_JOB_ID=000102030405060708090a0b0c0d0e0f"),
+			 "mv2-000102030405060708090a0b0c0d0e0f"));
+	TT_CHECK(!strcmp(job_name("TUTTI_RANK=1 TUTTI_NRANKS=2 "
+				  "TUTTI_JOB_ID=000102030405060708090a0b0c0d0e0f"),
+			 "000102030405060708090a0b0c0d0e0f"));
+	TT_CHECK(!strcmp(job_name("RANK=1 WORLD_SIZE=2"), "torch"));
+	TT_CHECK(!strcmp(
+		job_name(
+			"RANK=1 WORLD_SIZE=2 MASTER_PORT=5 MASTER_ADDR=a TORCHELASTIC_RUN_ID=none"),
+		"torch-5.a.none"));
+	snprintf(first, sizeof(first), "%s",
+		 job_name("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 PMIX_NAMESPACE=../x"));
+	TT_CHECK(strlen(first) == 5 + 24 && !strncmp(first, "ompi-", 5) && !strchr(first, '/'));
+	TT_CHECK(strcmp(first, job_name("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 "
+					"PMIX_NAMESPACE=../y")) != 0);
+	TT_CHECK(
+		strcmp(first,
+		       job_name("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 PMIX_NAMESPACE=../x "
+				"OMPI_MCA_orte_hnp_uri=1.0;tcp://a:1")) != 0);
+}
+
+/* A job on one host stays on loopback, unless TUTTI_IF says otherwise. */
+static void test_one_host(void)
+{
+	static const char *const here[] = {
+		"PMI_RANK=0 PMI_SIZE=2 PMI_JOBID=1 MPI_LOCALNRANKS=2",
+		"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 PMIX_NAMESPACE=1 "
+		"OMPI_COMM_WORLD_LOCAL_SIZE=2",
+		"SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_JOB_ID=1 SLURM_STEP_NUM_NODES=1",
+		"RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=2"};
+	struct tt_boot_params p;
+	char vars[300], addr[64];
+	size_t i;
+
+	for (i = 0; i < sizeof(here) / sizeof(here[0]); i++) {
+		snprintf(vars, sizeof(vars), "%s TUTTI_BOOT_DIR=/tmp", here[i]);
+		TT_REQUIRE(!discover(vars, NULL, &p));
+		TT_CHECK(p.one_host && !tt_boot_local_addr(&p, addr, sizeof(addr)) &&
+			 !strcmp(addr, "127.0.0.1"));
+	}
+	TT_REQUIRE(
+		!discover("PMI_RANK=0 PMI_SIZE=3 PMI_JOBID=1 MPI_LOCALNRANKS=2 TUTTI_BOOT_DIR=/tmp",
+			  NULL, &p));
+	TT_CHECK(!p.one_host);
+	TT_REQUIRE(!discover(
+		"SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_JOB_ID=1 TUTTI_BOOT_DIR=/tmp", NULL,
+		&p));
+	TT_CHECK(!p.one_host);
 }
 
 static void bad(const char *vars, const char *name)
@@ -147,6 +259,12 @@ static void test_malformed_variables(void)
 	bad("TUTTI_RANK=0 TUTTI_NRANKS=2 TUTTI_STORE=a:1 TUTTI_JOB_ID=abc", "TUTTI_JOB_ID=abc");
 	bad("SLURM_PROCID=8 SLURM_STEP_NUM_TASKS=8 TUTTI_BOOT_DIR=/tmp", "SLURM_PROCID=8");
 	bad("PMI_RANK=0 PMI_SIZE=x TUTTI_BOOT_DIR=/tmp", "PMI_SIZE=x");
+	bad("SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=8", "TUTTI_BOOT_DIR");
+	bad("SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=8", "SLURM_PROCID");
+	bad("PMI_RANK=0 PMI_SIZE=2", "TUTTI_BOOT_DIR");
+	bad("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2", "TUTTI_BOOT_DIR");
+	bad("PMIX_RANK=0", "TUTTI_NRANKS");
+	bad("PMI_RANK=0 PMI_SIZE=2 TUTTI_BOOT_DIR=/tmp", "TUTTI_JOB_ID");
 	bad("RANK=0", "WORLD_SIZE");
 	bad("WORLD_SIZE=2", "RANK");
 	bad("RANK=-1 WORLD_SIZE=2", "RANK=-1");
@@ -528,6 +646,8 @@ static const struct tt_test tests[] = {
 	{"tutti_run", test_tutti_run},
 	{"torchrun", test_torchrun},
 	{"launchers", test_launchers},
+	{"job_names", test_job_names},
+	{"one_host", test_one_host},
 	{"malformed_variables", test_malformed_variables},
 	{"config_ranks", test_config_ranks},
 	{"secret_sources", test_secret_sources},
