@@ -8,7 +8,7 @@ tutti_run_SOURCES = \
 tutti_run_LDADD = libtt.la
 
 bin_PROGRAMS += tutti_info
-tutti_info_SOURCES = tools/tutti_info.c tools/cli.c tools/cli.h
+tutti_info_SOURCES = tools/tutti_info.c tools/info/info.h tools/info/summary.c tools/cli.c tools/cli.h
 tutti_info_LDADD = libtutti.la $(JANSSON_LIBS)
 
 bin_PROGRAMS += tutti_sim

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti_info: what the library can use on this machine and how it is configured. */
+/* tutti_info: what the library can use on this machine and how it is configured; its summary: info/summary.c. */
+#include <errno.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -8,32 +9,37 @@
 #include <tutti/info.h>
 
 #include "tools/cli.h"
+#include "tools/info/info.h"
 
 #define PROG "tutti_info"
 
-static const struct option options[] = {
-	{"json", no_argument, NULL, 'j'}, {"version", no_argument, NULL, 'V'},
-	{"help", no_argument, NULL, 'h'}, {0}};
+static const struct option options[] = {{"config", no_argument, NULL, 'c'},   {"devices", no_argument, NULL, 'd'},
+					{"json", no_argument, NULL, 'j'},     {"version", no_argument, NULL, 'V'},
+					{"help", no_argument, NULL, 'h'},     {0}};
 
 static const char usage[] =
-	"usage: tutti_info [--json]\n"
-	"Print the version, the transports with their devices and why each is usable or not, what counts\n"
-	"as the same host, and every TUTTI_ variable with its default, range, value and source.\n"
+	"usage: tutti_info [--devices] [--config] | [--json]\n"
+	"Print which transports and devices are usable here and why, which are used, and which TUTTI_ variables\n"
+	"are set.\n"
 	"\n"
-	"      --json     the same as a JSON object: section, name, key, value\n"
+	"      --devices  all that is known of versions, transports, their devices and this host\n"
+	"      --config   every TUTTI_ variable with its default, range, value and source\n"
+	"      --json     everything as a JSON object: section, name, key, value\n"
 	"      --version  print the version\n"
 	"  -h, --help     print this\n"
 	"See tutti_info(1).\n";
+
+struct wish {
+	bool config, devices, json;
+};
 
 /* The text printed so far, to know where a section or a thing begins. */
 struct place {
 	char section[32], name[160];
 };
 
-static void print_fact(const char *section, const char *name, const char *key, const char *value,
-		       void *arg)
+static void print_fact(struct place *at, const char *section, const char *name, const char *key, const char *value)
 {
-	struct place *at = arg;
 	bool single = !strcmp(key, "value") && strcmp(section, "variable") != 0;
 
 	if (strcmp(at->section, section)) {
@@ -50,6 +56,48 @@ static void print_fact(const char *section, const char *name, const char *key, c
 	snprintf(at->name, sizeof(at->name), "%s", name);
 }
 
+static void print_sections(const struct wish *w, const struct facts *facts)
+{
+	struct place at = {.section = ""};
+	const struct fact *f;
+	int i;
+
+	for (i = 0; i < facts->n; i++) {
+		f = &facts->fact[i];
+		if (strcmp(f->section, "variable") ? w->devices : w->config)
+			print_fact(&at, f->section, f->name, f->key, f->value);
+	}
+}
+
+static void add_fact(const char *section, const char *name, const char *key, const char *value, void *arg)
+{
+	struct facts *facts = arg;
+	struct fact *more, f;
+
+	more = facts->n % 64 ? facts->fact : realloc(facts->fact, ((size_t)facts->n + 64) * sizeof(*more));
+	if (!more) {
+		facts->failed = true;
+		return;
+	}
+	facts->fact = more;
+	f = (struct fact){strdup(section), strdup(name), strdup(key), strdup(value)};
+	facts->failed |= !f.section || !f.name || !f.key || !f.value;
+	more[facts->n++] = f;
+}
+
+static void free_facts(struct facts *facts)
+{
+	int i;
+
+	for (i = 0; i < facts->n; i++) {
+		free(facts->fact[i].section);
+		free(facts->fact[i].name);
+		free(facts->fact[i].key);
+		free(facts->fact[i].value);
+	}
+	free(facts->fact);
+}
+
 static json_t *child(json_t *parent, const char *name)
 {
 	json_t *o = json_object_get(parent, name);
@@ -61,40 +109,52 @@ static json_t *child(json_t *parent, const char *name)
 	return o;
 }
 
-static void add_fact(const char *section, const char *name, const char *key, const char *value,
-		     void *arg)
-{
-	json_t *o = child(child(arg, section), name);
-
-	json_object_set_new(o, key, json_string(value));
-}
-
-static int print_json(void)
+static int print_json(const struct facts *facts)
 {
 	json_t *root = json_object();
-	int err = root ? tutti_describe(add_fact, root) : -1;
+	const struct fact *f;
+	int i, err;
 
-	if (!err) {
-		err = json_dumpf(root, stdout, JSON_INDENT(2));
-		putchar('\n');
+	for (i = 0; i < facts->n; i++) {
+		f = &facts->fact[i];
+		json_object_set_new(child(child(root, f->section), f->name), f->key, json_string(f->value));
 	}
+	err = json_dumpf(root, stdout, JSON_INDENT(2));
+	putchar('\n');
 	json_decref(root);
 	return err;
 }
 
-static int take(void *json, int option, char *value)
+static int take(void *into, int option, char *value)
 {
-	(void)option, (void)value;
-	*(bool *)json = true;
+	struct wish *w = into;
+
+	(void)value;
+	w->config |= option == 'c';
+	w->devices |= option == 'd';
+	w->json |= option == 'j';
 	return 0;
+}
+
+static int print_all(const struct wish *w, const struct facts *facts)
+{
+	int err = 0;
+
+	if (w->json)
+		err = print_json(facts);
+	else if (w->config || w->devices)
+		print_sections(w, facts);
+	else
+		print_summary(facts);
+	return err || fflush(stdout) || ferror(stdout) ? -1 : 0;
 }
 
 int main(int argc, char **argv)
 {
 	static const struct cli cli = {PROG, usage, ":h", options, take};
-	struct place at = {.section = ""};
-	bool json = false;
-	int err = cli_options(&cli, argc, argv, &json);
+	struct facts facts = {0};
+	struct wish w = {0};
+	int err = cli_options(&cli, argc, argv, &w);
 
 	if (err)
 		return err < 0;
@@ -102,10 +162,13 @@ int main(int argc, char **argv)
 		fprintf(stderr, PROG ": unexpected argument %s; " PROG " --help\n", argv[optind]);
 		return 1;
 	}
-	err = json ? print_json() : tutti_describe(print_fact, &at);
-	if (!err && (fflush(stdout) || ferror(stdout)))
-		err = -1;
+	err = tutti_describe(add_fact, &facts);
+	if (!err && facts.failed)
+		err = -ENOMEM;
+	if (!err)
+		err = print_all(&w, &facts);
 	if (err)
 		fprintf(stderr, PROG ": cannot describe this machine: %s\n", tutti_strerror(err));
+	free_facts(&facts);
 	return err ? 1 : 0;
 }

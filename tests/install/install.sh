@@ -78,9 +78,18 @@ test_programs()
 		says "--version" env LD_LIBRARY_PATH="$root/lib" "$root/bin/$program" --versoin
 	done
 	LD_LIBRARY_PATH=$root/lib "$root/bin/tutti_info" >"$tmp/info" || die "tutti_info: status $?"
-	for text in version transport host TUTTI_CHUNK; do
-		grep -q "$text" "$tmp/info" || die "tutti_info does not say $text"
+	[ "$(wc -l <"$tmp/info")" -le 40 ] || die "tutti_info prints $(wc -l <"$tmp/info") lines"
+	for text in "^tutti [0-9]" "^host .* usable CPUs" "^  shm:shm *yes *memfd" "^  on one host *shm, [0-9]* bytes per peer$" "^  between hosts  *[a-z]"; do
+		grep -q "$text" "$tmp/info" || die "tutti_info does not say $text: $(cat "$tmp/info")"
 	done
+	TUTTI_CHUNK=x TUTTI_TRANSPORT=ofi LD_LIBRARY_PATH=$root/lib "$root/bin/tutti_info" >"$tmp/info"
+	for text in "^  TUTTI_CHUNK  *x (environment, malformed" "^  on one host .*not shm: not in TUTTI_TRANSPORT"; do
+		grep -q "$text" "$tmp/info" || die "tutti_info does not say $text: $(cat "$tmp/info")"
+	done
+	LD_LIBRARY_PATH=$root/lib "$root/bin/tutti_info" --config >"$tmp/info" || die "tutti_info --config"
+	grep -q "^  TUTTI_CHUNK$" "$tmp/info" && ! grep -q "^transport$" "$tmp/info" || die "$(cat "$tmp/info")"
+	LD_LIBRARY_PATH=$root/lib "$root/bin/tutti_info" --devices >"$tmp/info" || die "tutti_info --devices"
+	grep -q "^transport$" "$tmp/info" && ! grep -q "^variable$" "$tmp/info" || die "$(cat "$tmp/info")"
 	LD_LIBRARY_PATH=$root/lib "$root/bin/tutti_info" --json | grep -q '"TUTTI_CHUNK"' || die "no JSON"
 	! LD_LIBRARY_PATH=$root/lib "$root/bin/tutti_info" --jsn 2>"$tmp/err" || die "--jsn was accepted"
 	grep -q 'did you mean --json' "$tmp/err" || die "no nearest option: $(cat "$tmp/err")"

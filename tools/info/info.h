@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti_info: what its files share. */
+#ifndef TUTTI_INFO_TOOL_H
+#define TUTTI_INFO_TOOL_H
+
+#include <stdbool.h>
+
+/* What tutti_describe has told, in its order. */
+struct fact {
+	char *section, *name, *key, *value;
+};
+
+struct facts {
+	struct fact *fact;
+	int n;
+	bool failed; /* no memory */
+};
+
+/* summary.c: what is used here and why, about 25 lines. */
+void print_summary(const struct facts *facts);
+
+#endif
