@@ -231,7 +231,7 @@ int tt_chooser_measured(struct tt_chooser *c, const struct tt_point *points, int
 					  .nranks = nranks,
 					  .count = p[i].bytes / TT_POINT_ELEM,
 					  .elem = TT_POINT_ELEM};
-		if (!cand.alg)
+		if (!cand.alg || nranks < 2) /* costs are those of messages */
 			continue;
 		a = uniform(c, &a);
 		best_pieces(c, &cand, &a, lanes_at(c, &p[i]));
