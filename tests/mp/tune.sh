@@ -87,10 +87,23 @@ test_default()
 	grep -q "measured table of hosts" "$tmp/perf" || die "$(cat "$tmp/perf")"
 }
 
+# Nothing is written that was not asked for.
+test_not_installed()
+{
+	mkdir "$tmp/clean"
+	HOME="$tmp/clean" XDG_CONFIG_HOME= ./tutti_run -n 2 ./tutti_tune --links -t 0.001 >"$tmp/out" 2>&1 || die "$(cat "$tmp/out")"
+	grep -q "nothing is written" "$tmp/out" || die "$(cat "$tmp/out")"
+	for command in ./tutti_tune "./tutti_tune --install" "./tutti_run -n 1 ./tutti_tune --install" \
+		"./tutti_tune -o $tmp/clean/one.json"; do
+		HOME="$tmp/clean" XDG_CONFIG_HOME= says "2 ranks or more" $command
+	done
+	[ -z "$(find "$tmp/clean" -type f)" ] || die "written: $(find "$tmp/clean" -type f)"
+}
+
 # Without a folder for settings there soon is one.
 test_new_home()
 {
-	HOME="$tmp/new" XDG_CONFIG_HOME= ./tutti_run -n 2 ./tutti_tune --links -t 0.001 >"$tmp/out" 2>&1 || die "$(cat "$tmp/out")"
+	HOME="$tmp/new" XDG_CONFIG_HOME= ./tutti_run -n 2 ./tutti_tune --install --links -t 0.001 >"$tmp/out" 2>&1 || die "$(cat "$tmp/out")"
 	[ -s "$tmp/new/.config/tutti/tune.json" ] || die "there is no table in the new home"
 }
 
@@ -102,12 +115,24 @@ run foreign test_foreign
 run missing says "cannot read the measured table /nowhere/t.json" bad /nowhere/t.json
 run part says "only a part of one" bad "$tmp/part.json"
 run default test_default
+run not_installed test_not_installed
 run new_home test_new_home
-run not_ours says "is no measured table" ./tutti_tune -o "$TT_SRC/LICENSE" --links -t 0.001
+run not_ours says "is no measured table" ./tutti_run -n 2 ./tutti_tune -o "$TT_SRC/LICENSE" --links -t 0.001
 run nowhere says "cannot write /nowhere/t.json: No such file" ./tutti_run -n 2 ./tutti_tune -o /nowhere/t.json --links
+# A table of one rank, as a version before could leave, says nothing of messages.
+test_one_rank()
+{
+	make_table
+	sed 's/"ranks": 3/"ranks": 1/' "$tmp/t.json" >"$tmp/one.json"
+	./tutti_explain -T "$tmp/one.json" | grep -q "by the defaults" || die "$(./tutti_explain -T "$tmp/one.json")"
+	TUTTI_TUNE_FILE="$tmp/one.json" sizes 1
+}
+
+run one_rank test_one_rank
 run explain_part says "only a part of one" ./tutti_explain -T "$tmp/part.json"
 run explain_coll says "did you mean allreduce?" ./tutti_explain alreduce
 run explain_root says "they are 0 to 3" ./tutti_explain bcast -n 4 -r 4
 run tune_option says "did you mean --links?" ./tutti_tune --lnks
+run tune_two_places says "one -o or --install" ./tutti_tune --install -o "$tmp/x.json"
 run tune_list says "names of collectives" ./tutti_tune -c alreduce
 finish

@@ -138,17 +138,22 @@ static int parse(struct options *opt, int argc, char **argv)
 	return 0;
 }
 
+/* A table of one rank has no costs of messages. */
+static bool is_of(const struct tt_tune *tune, int nranks, int nhosts)
+{
+	return tune->nranks > 1 && (!nranks || tune->nranks == nranks) && (!nhosts || tune->nhosts == nhosts);
+}
+
 /* The table that fits what was asked: as many ranks, on as many hosts. */
 static const struct tt_tune *fitting(const struct options *opt, const struct tt_tunes *tunes)
 {
 	int i;
 
 	for (i = 0; i < tunes->n; i++)
-		if ((!opt->nranks || tunes->tune[i]->nranks == opt->nranks) &&
-		    (!opt->hosts || tunes->tune[i]->nhosts == opt->hosts))
+		if (is_of(tunes->tune[i], opt->nranks, opt->hosts))
 			return tunes->tune[i];
 	for (i = 0; i < tunes->n; i++)
-		if (!opt->hosts || tunes->tune[i]->nhosts == opt->hosts)
+		if (is_of(tunes->tune[i], 0, opt->hosts))
 			return tunes->tune[i];
 	return NULL;
 }

@@ -74,10 +74,13 @@ static int find_place(struct job *job)
 {
 	char *path = job->path, *slash;
 	bool ok;
-	int err = tt_tune_path(job->opt.output, path, sizeof(job->path));
+	int err;
 
+	if (!job->opt.output)
+		return 0;
+	err = tt_tune_path(job->opt.output, path, sizeof(job->path));
 	if (!err && !path[0])
-		err = tt_fail(-EINVAL, "there is no home directory; -o says where to write");
+		err = tt_fail(-EINVAL, "there is no home directory; -o names a file");
 	if (err)
 		return err;
 	if (!*job->opt.output)
@@ -96,8 +99,13 @@ static int save(struct job *job)
 	struct tt_tunes tunes = {0};
 	const struct tt_tune *old;
 	const char *path = job->path;
-	int err = tt_tunes_load(path, &tunes);
+	int err;
 
+	if (!job->opt.output) {
+		printf("# nothing is written: -o FILE or --install does that\n");
+		return 0;
+	}
+	err = tt_tunes_load(path, &tunes);
 	if (err && err != -ENOENT)
 		return err; /* not ours: it is not overwritten */
 	old = tt_tunes_find(&tunes, job->tune->hosts, job->n);
@@ -174,7 +182,10 @@ int main(int argc, char **argv)
 	job.world = tutti_world(job.ctx);
 	job.rank = tutti_comm_rank(job.world);
 	job.n = tutti_comm_size(job.world);
-	err = work(&job);
+	if (job.n < 2)
+		err = cli_fail("messages need 2 ranks or more, and here is one: tutti_run -n 2 tutti_tune; see --help");
+	else
+		err = work(&job);
 	free(job.tune);
 	if (job.comm)
 		tutti_comm_free(job.comm);

@@ -8,9 +8,10 @@
 #include "tools/tune/tune.h"
 #include "tools/values.h"
 
-enum { OPT_LINKS = 256, OPT_VERIFY };
+enum { OPT_LINKS = 256, OPT_VERIFY, OPT_INSTALL };
 
 static const struct option long_options[] = {{"output", required_argument, NULL, 'o'},
+					     {"install", no_argument, NULL, OPT_INSTALL},
 					     {"collectives", required_argument, NULL, 'c'},
 					     {"maxbytes", required_argument, NULL, 'e'},
 					     {"stepfactor", required_argument, NULL, 'f'},
@@ -23,10 +24,12 @@ static const struct option long_options[] = {{"output", required_argument, NULL,
 
 static const char usage[] =
 	"usage: tutti_run -n RANKS [...] tutti_tune [options]\n"
-	"Measure what messages cost between these ranks and how long each algorithm takes, and write\n"
-	"a table that jobs on the same hosts use from then on.\n"
+	"Measure what messages cost between these ranks (at least 2) and how long each algorithm takes.\n"
+	"Without -o or --install nothing is written.\n"
 	"\n"
-	"  -o, --output FILE        the table (default: tutti/tune.json in XDG_CONFIG_HOME or ~/.config)\n"
+	"  -o, --output FILE        write the table there\n"
+	"      --install            write it where jobs on the same hosts look for it from then on: to\n"
+	"                           tutti/tune.json in XDG_CONFIG_HOME or ~/.config\n"
 	"  -c, --collectives LIST   default allreduce,bcast,reduce,allgather,alltoall; all\n"
 	"  -e, --maxbytes SIZE      largest size (default 16M)\n"
 	"  -f, --stepfactor X       from one size to the next (default 4)\n"
@@ -59,8 +62,11 @@ static int parse_one(void *into, int c, char *arg)
 
 	switch (c) {
 	case 'o':
-		opt->output = arg;
-		return 0;
+	case OPT_INSTALL:
+		if (opt->output)
+			return cli_fail("one -o or --install, not two");
+		opt->output = c == 'o' ? arg : "";
+		return c != 'o' || *arg ? 0 : cli_fail("-o: a file, not ''");
 	case 'c':
 		opt->collectives = arg;
 		return check_list(arg);
@@ -84,8 +90,7 @@ int tune_parse(struct options *opt, int argc, char **argv)
 	static const struct cli cli = {cli_prog, usage, ":o:c:e:f:t:hV", long_options, parse_one};
 	int err;
 
-	*opt = (struct options){.output = "",
-				.collectives = "allreduce,bcast,reduce,allgather,alltoall",
+	*opt = (struct options){.collectives = "allreduce,bcast,reduce,allgather,alltoall",
 				.max_bytes = 16 << 20,
 				.factor = 4,
 				.seconds = 0.05};

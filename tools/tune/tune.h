@@ -11,7 +11,7 @@
 #define TUNE_LONG (4u << 20) /* message by which bandwidth is measured */
 
 struct options {
-	const char *output, *collectives;
+	const char *output, *collectives; /* output: NULL: nothing is written, "": where jobs look by themselves */
 	size_t max_bytes;
 	double factor, seconds;
 	bool links_only, verify;
