@@ -186,7 +186,7 @@ ssh_silent()
 # Nothing is left on the other node of a launcher that was killed.
 ssh_killed()
 {
-	./tutti_run -H node0:1,node1:2 sleep 123 >"$tmp/out" 2>&1 &
+	./tutti_run -H node0:1,node1:2 sh -c 'sleep 123; true' >"$tmp/out" 2>&1 &
 	pid=$!
 	for _ in $(seq 100); do [ "$(pgrep -fc '^sleep 123$')" != 3 ] || break; sleep 0.1; done
 	[ "$(pgrep -fc '^sleep 123$')" = 3 ] || die "ranks did not start: $(cat "$tmp/out")"

@@ -77,7 +77,9 @@ outside() {
 	# timeout, tutti_run, ranks
 	launcher=$(cat "/proc/$job/task/$job/children")
 	# shellcheck disable=SC2046,SC2086 # numbers
-	set -- "$1" $(cat /proc/${launcher% }/task/${launcher% }/children)
+	set -- "$1" $(for pid in $(cat /proc/${launcher% }/task/${launcher% }/children); do
+		grep -qx tutti_keeper /proc/$pid/comm || echo $pid
+	done)
 	shift "$1"
 	kill -9 "$1"
 	wait $job || { cat "$tmp/outside.out"; return 1; }

@@ -153,6 +153,41 @@ test_launcher_killed()
 	! pgrep -f "^sleep ${MARK}3\$" || die "ranks outlive a killed launcher"
 }
 
+# What ranks have started ends too, here and behind a remote shell; and when it is the agent that is killed.
+test_launcher_killed_shells()
+{
+	: >"$TUTTI_TEST_SSH_LOG"
+	launch_shells 4 -n 2
+	a=$pid
+	launch_shells 8 --ssh "$fake_ssh" -H alpha:2
+	kill -9 $a $pid
+	shells_end "a killed launcher"
+	: >"$TUTTI_TEST_SSH_LOG"
+	launch_shells 4 --ssh "$fake_ssh" -H alpha:2
+	kill -9 "$(cut -d ' ' -f 1 "$TUTTI_TEST_SSH_LOG")"
+	wait $pid 2>/dev/null
+	shells_end "a killed agent"
+}
+
+# launch_shells COUNT OPTION...: ranks that are shells with children, COUNT processes sleep in all
+launch_shells()
+{
+	want=$1
+	shift
+	"$tutti_run" "$@" sh -c 'sleep ${MARK}4 & sleep ${MARK}4; wait' 2>/dev/null &
+	pid=$!
+	i=0
+	until [ "$(pgrep -fc "^sleep ${MARK}4\$")" = $want ] || [ $i = 100 ]; do sleep 0.1; i=$((i + 1)); done
+	expect $want "$(pgrep -fc "^sleep ${MARK}4\$")"
+}
+
+shells_end()
+{
+	i=0
+	while pgrep -f "^sleep ${MARK}4\$" >/dev/null && [ $i != 100 ]; do sleep 0.1; i=$((i + 1)); done
+	! pgrep -f "^sleep ${MARK}4\$" || die "what ranks have started outlives $1"
+}
+
 # signals NAME STATUS LAUNCHER...: a signal sent to the launcher reaches every rank
 signals()
 {
@@ -423,7 +458,7 @@ test_replace_dismissed()
 	! pgrep -f "^sleep ${MARK}6\$" || die "processes are left"
 }
 
-for t in environment store secret secret_hidden tags stdin status grace nothing_left launcher_killed \
+for t in environment store secret secret_hidden tags stdin status grace nothing_left launcher_killed launcher_killed_shells \
 	signals signal_death timeout options lookup export wdir bind hostfile remote remote_mixed \
 	remote_failures remote_shell_dies replace replace_status replace_remote replace_host_dies replace_dismissed; do
 	run $t test_$t

@@ -31,6 +31,7 @@ struct local_rank {
 struct local {
 	struct local_events events;
 	int count, running;
+	struct keeper keeper;
 	struct local_rank *ranks;
 	char *path; /* of the program */
 	char *dump; /* TUTTI_DUMP, or NULL */
@@ -149,7 +150,7 @@ static int pipe_stream(struct local_rank *r, int number, int *fd)
 
 static int start_one(struct local *l, const struct share *share, int i, int in, bool joins)
 {
-	struct spawn spawn = {.path = l->path, .local_rank = i, .joins = joins,
+	struct spawn spawn = {.path = l->path, .local_rank = i, .joins = joins, .keeper = &l->keeper,
 			      .fd = {in, STDOUT_FILENO, STDERR_FILENO}};
 	struct local_rank *r = &l->ranks[i];
 	int s, err = 0;
@@ -240,7 +241,8 @@ struct local *local_start(struct share *share, const struct local_events *events
 	l->ranks = must_alloc((size_t)share->count * sizeof(*l->ranks));
 	l->dump = flight_prefix(share);
 	l->path = spawn_lookup(share->argv[0]);
-	if (l->path)
+	l->keeper = (struct keeper){.pid = -1, .fd = -1};
+	if (l->path && !keeper_start(&l->keeper))
 		err = start_all(l, share, feed);
 	if (share->store_fd >= 0)
 		close(share->store_fd);
@@ -274,6 +276,7 @@ static bool reap_one(struct local_rank *r, int *status)
 	if (r->ended || waitid(P_PID, (id_t)r->pid, &info, WEXITED | WNOHANG | WNOWAIT) || !info.si_pid)
 		return false;
 	kill(-r->pid, SIGKILL); /* before the wait below: until then the group's number is ours */
+	keeper_tell(&r->local->keeper, r->pid, true);
 	waitpid(r->pid, status, 0);
 	r->ended = true;
 	return true;
@@ -324,6 +327,7 @@ void local_free(struct local *l)
 			close(l->ranks[i].flight);
 	}
 	feed_close(l);
+	keeper_stop(&l->keeper);
 	free(l->ranks);
 	free(l->dump);
 	free(l->path);

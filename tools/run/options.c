@@ -11,7 +11,7 @@
 
 #define MAX_RANKS (1 << 20)
 
-enum { OPT_HOSTFILE = 256, OPT_SSH, OPT_TAG, OPT_TIMEOUT, OPT_WDIR, OPT_BIND, OPT_REPLACE, OPT_AGENT };
+enum { OPT_HOSTFILE = 256, OPT_SSH, OPT_TAG, OPT_TIMEOUT, OPT_WDIR, OPT_BIND, OPT_REPLACE, OPT_AGENT, OPT_KEEPER };
 
 static const struct option long_options[] = {
 	{"np", required_argument, NULL, 'n'},
@@ -28,6 +28,7 @@ static const struct option long_options[] = {
 	{"version", no_argument, NULL, 'V'},
 	{"help", no_argument, NULL, 'h'},
 	{"agent", no_argument, NULL, OPT_AGENT},
+	{"keeper", no_argument, NULL, OPT_KEEPER},
 	{0}};
 
 static const char usage[] =
@@ -149,6 +150,9 @@ static int parse_one(void *into, int c, char *arg)
 	case OPT_AGENT:
 		opt->agent = true;
 		return 0;
+	case OPT_KEEPER:
+		opt->keeper = true;
+		return 0;
 	}
 	return -1;
 }
@@ -161,7 +165,7 @@ int options_parse(struct options *opt, int argc, char **argv)
 	*opt = (struct options){.ssh = "ssh -T -o BatchMode=yes", .replace = -1};
 	opt->env = must_alloc(sizeof(*opt->env));
 	err = cli_options(&cli, argc, argv, opt);
-	if (err || opt->agent)
+	if (err || opt->agent || opt->keeper)
 		return err;
 	opt->argv = argv + optind;
 	if (!*opt->argv)

@@ -7,6 +7,7 @@
  *	hosts.c		hosts and slots: -H, --hostfile; which ranks go where
  *	job.c		a job from start to end: who failed first, grace, SIGTERM, SIGKILL
  *	local.c		the ranks of this host: started, read, reaped, signalled
+ *	keeper.c	a process that ends the ranks of this host when tutti_run was killed
  *	spawn.c		one process: environment, descriptors, binding, program lookup
  *	store.c		the listening socket that rank 0 inherits, and its address
  *	remote.c	other hosts: one remote shell each, running tutti_run --agent
@@ -69,7 +70,7 @@ struct options {
 	int nranks;
 	struct hosts hosts;
 	char **env; /* VAR=VALUE, ended by NULL */
-	bool tag, verbose, bind, agent;
+	bool tag, verbose, bind, agent, keeper;
 	int64_t timeout_ms; /* 0: none */
 	int replace; /* new processes in the place of killed ones, at most; -1: a killed rank ends the job */
 	const char *wdir, *ssh;
@@ -96,6 +97,18 @@ void loop_once(int timeout_ms);
 void loop_signals(void (*fn)(int sig));
 /* In a child: back to how signals were. */
 void loop_child_signals(void);
+
+/* ---- keeper.c ---- */
+
+struct keeper {
+	pid_t pid;
+	int fd; /* the pipe's end, -1: not started */
+};
+
+int keeper_start(struct keeper *k);
+void keeper_stop(struct keeper *k);
+void keeper_tell(const struct keeper *k, pid_t group, bool ended);
+int keeper_main(void);
 
 /* ---- spawn.c ---- */
 
@@ -125,6 +138,7 @@ struct spawn {
 	int local_rank;
 	int fd[3];
 	int flight;
+	const struct keeper *keeper;
 	bool joins; /* a new process for a job that runs, instead of a rank of its start */
 };
 pid_t spawn_rank(const struct share *share, const struct spawn *s);

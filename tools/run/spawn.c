@@ -157,6 +157,7 @@ static void child(const struct share *share, const struct spawn *s, pid_t launch
 	if (share->bind)
 		bind_core(s->local_rank);
 	set_environment(share, s);
+	keeper_tell(s->keeper, getpid(), false);
 	loop_child_signals();
 	execv(s->path, share->argv);
 	say("rank %d: cannot run %s: %s", share->first + s->local_rank, s->path, strerror(errno));
