@@ -3,6 +3,9 @@
 check_PROGRAMS += tests/diag/rank
 tests_diag_rank_SOURCES = tests/diag/rank.c
 tests_diag_rank_LDADD = libtutti.la
+# What tutti_ras finds of a job that ends just then.
+check_PROGRAMS += tests/diag/door
+tests_diag_door_SOURCES = tests/diag/door.c
 dist_check_SCRIPTS += tests/diag/blame.sh tests/diag/ras.sh tests/diag/trace.sh
 TESTS += tests/diag/blame.sh tests/diag/ras.sh tests/diag/trace.sh
 check_PROGRAMS += tests/diag/test_flight

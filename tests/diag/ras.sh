@@ -71,18 +71,48 @@ test_rates()
 	finish_job
 }
 
+# silent: the ranks that did not answer
+silent()
+{
+	sed -n 's/^rank \([0-9]*\): no answer.*/\1/p' "$tmp/look" | tr '\n' ' '
+}
+
+# Beside other work those that go on may be slow, too, and get longer.
 test_stopped()
 {
 	begin busy 0
+	look -i 0 -w 10000
 	last=$(pgrep -P $launcher | tail -n 1)
+	rank=$(sed -n "s/^rank \([0-9]*\) on .*, process $last,.*/\1/p" "$tmp/look")
+	[ -n "$rank" ] || die "process $last is no rank: $(cat "$tmp/look")"
 	kill -STOP "$last"
-	look -i 0 -w 500
-	expect 'no answer within 500 ms'
-	[ "$(grep -c 'no answer' "$tmp/look")" = 1 ] || die "$(cat "$tmp/look")"
+	for ms in 500 1000 2000 4000; do
+		look -i 0 -w $ms
+		[ "$(silent)" != "$rank " ] || break
+	done
+	expect "^rank $rank: no answer within $ms ms"
+	[ "$(silent)" = "$rank " ] || die "silent: $(silent); stopped: $rank"
 	kill -CONT "$last"
-	look -i 0
-	! grep 'no answer' "$tmp/look" || die "it goes on, and does not answer"
+	look -i 0 -w 10000
+	[ -z "$(silent)" ] || die "it goes on, and $(silent)does not answer"
 	finish_job
+}
+
+# A job that ends while it is asked is no job any more, and no broken pipe; whatever it had read until then.
+test_ending()
+{
+	job=$(printf '%032d' $$)
+	for bytes in 0 1 60; do
+		"$TT_BUILD/tests/diag/door" "$job" $bytes &
+		i=0
+		until "$TT_BUILD/tutti_ras" --list | grep -q "^job $job: rank 0 is process $!" || [ $i = 50 ]; do
+			sleep 0.1
+			i=$((i + 1))
+		done
+		says "no such job" "$TT_BUILD/tutti_ras" "$job"
+		! grep -qiE 'broke|pipe|reset' "$tmp/.says" || die "$(cat "$tmp/.says")"
+		wait $!
+	done
 }
 
 # Any rank of this host can be asked, also when rank 0 is stopped, and when it is gone; without tutti_run.
@@ -147,7 +177,7 @@ test_options()
 	says "one job at a time" "$TT_BUILD/tutti_ras" a b
 }
 
-for t in late rates stopped without_0 strangers options; do
+for t in late rates stopped ending without_0 strangers options; do
 	run $t test_$t
 done
 finish

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +21,22 @@
 #define OPEN_MS 2000
 #define RANKS_MAX (1 << 24)
 
-/* The kernel opens it to the same user and to root. */
-static int read_key(const struct door *door, unsigned char key[32])
+static int give_up(struct client *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static int give_up(struct client *c, const char *fmt, ...)
 {
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(c->why, sizeof(c->why), fmt, ap);
+	va_end(ap);
+	return 1;
+}
+
+/* The kernel opens it to the same user and to root. */
+static int read_key(struct client *c, unsigned char key[32])
+{
+	const struct door *door = c->door;
 	char path[300], link[128], want[96];
 	struct dirent *e;
 	int fd, err = 1;
@@ -45,10 +59,8 @@ static int read_key(const struct door *door, unsigned char key[32])
 	}
 	if (dir)
 		closedir(dir);
-	if (err)
-		fprintf(stderr, "tutti_ras: the key of process %d can't be read: %s\n", door->pid,
-			dir ? "it has none, or is another user's" : strerror(errno));
-	return err;
+	return !err ? 0 : give_up(c, "the key of process %d can't be read: %s", door->pid,
+				  dir ? "it has none, or is another user's" : strerror(errno));
 }
 
 static void on_open(struct tt_link *link)
@@ -134,8 +146,7 @@ static int run(struct client *c, uint64_t deadline)
 	}
 	if (c->link->state != TT_LINK_DEAD)
 		return 0;
-	fprintf(stderr, "tutti_ras: rank %d: %s\n", c->door->rank, c->link->why);
-	return 1;
+	return give_up(c, "rank %d: %s", c->door->rank, c->link->why);
 }
 
 /* Names of such sockets are anybody's: it must be the process that has told us the key. */
@@ -147,10 +158,9 @@ static bool is_process(int fd, int pid)
 	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) && who.pid == pid;
 }
 
-static int no_answer(const struct client *c)
+static int no_answer(struct client *c)
 {
-	fprintf(stderr, "tutti_ras: rank %d, process %d, does not answer\n", c->door->rank, c->door->pid);
-	return 1;
+	return give_up(c, "rank %d, process %d, does not answer", c->door->rank, c->door->pid);
 }
 
 int client_open(struct client *c, const struct door *door)
@@ -161,7 +171,7 @@ int client_open(struct client *c, const struct door *door)
 
 	c->door = door;
 	c->self = (struct tt_self){.rank = -1};
-	if (sodium_init() < 0 || read_key(door, c->self.secret))
+	if (sodium_init() < 0 || read_key(c, c->self.secret))
 		return 1;
 	snprintf(c->self.version, sizeof(c->self.version), "%s", tutti_version());
 	memcpy(sa.sun_path + 1, door->name, len);
@@ -170,10 +180,8 @@ int client_open(struct client *c, const struct door *door)
 			      TT_LINK_LOOK, door->rank, &c->self, &ops, c, TT_NEVER, &c->link);
 	if (!err && !is_process(c->link->fd, door->pid))
 		err = -EPERM;
-	if (err) {
-		fprintf(stderr, "tutti_ras: rank %d, process %d: %s\n", door->rank, door->pid, strerror(-err));
-		return 1;
-	}
+	if (err)
+		return give_up(c, "rank %d, process %d: %s", door->rank, door->pid, strerror(-err));
 	if (run(c, tt_deadline_ms(OPEN_MS)))
 		return 1;
 	return c->ready ? 0 : no_answer(c);

@@ -10,6 +10,8 @@
 #include "tools/ras/ras.h"
 #include "tools/values.h"
 
+#define ENDING_MS 200 /* after a connection broke */
+
 const char cli_prog[] = "tutti_ras";
 
 static int look(const struct wish *w, struct client *c)
@@ -34,11 +36,21 @@ static int look(const struct wish *w, struct client *c)
 	return err;
 }
 
-/* Any rank will do: one that is stopped, or ends just now, is passed over. */
+/* A rank that ends closes its sockets one after another, so its connection may break before its door is gone. */
+static bool ended(const struct door *door)
+{
+	int i;
+
+	for (i = 0; i < ENDING_MS && door_is_open(door); i += ENDING_MS / 10)
+		usleep(ENDING_MS * 100);
+	return i < ENDING_MS;
+}
+
+/* Any rank will do: one that is stopped, or ends just now, is passed over. 1: complained; -1: all have ended. */
 static int look_at(const struct wish *w, const struct door *door, int n)
 {
 	struct client c;
-	bool open = false;
+	bool open = false, here = false;
 	int i, err = 1;
 
 	for (i = 0; i < n && !open; i++) {
@@ -46,9 +58,18 @@ static int look_at(const struct wish *w, const struct door *door, int n)
 		open = !client_open(&c, &door[i]);
 		if (open)
 			err = look(w, &c);
+		if (!err || (ended(&door[i]) && !open)) {
+			client_close(&c);
+			continue;
+		}
+		here = true;
+		if (door_is_open(&door[i]))
+			cli_fail("%s", c.why);
+		else
+			cli_fail("job %s has ended", door[i].job);
 		client_close(&c);
 	}
-	return err;
+	return err && !here ? -1 : err;
 }
 
 /* How many of the doors are of the first one's job. */
@@ -61,6 +82,12 @@ static int of_one_job(const struct door *door, int n)
 	return i;
 }
 
+static int none_here(void)
+{
+	cli_fail("no such job has a rank on this host; see tutti_ras --help");
+	return 1;
+}
+
 static int choose(const struct wish *w)
 {
 	struct door *door;
@@ -69,7 +96,7 @@ static int choose(const struct wish *w)
 	if (n > 0 && of_one_job(door, n) == n && !w->list) {
 		status = look_at(w, door, n);
 		free(door);
-		return status;
+		return status >= 0 ? status : none_here();
 	}
 	for (i = 0; i < n; i += k) {
 		k = of_one_job(door + i, n - i);
@@ -79,10 +106,9 @@ static int choose(const struct wish *w)
 	free(door);
 	if (n >= 0 && w->list)
 		return 0;
-	if (n >= 0)
-		cli_fail(n ? "there are several jobs: name one; see tutti_ras --help"
-			   : "no such job has a rank on this host; see tutti_ras --help");
-	return 1;
+	if (n > 0)
+		cli_fail("there are several jobs: name one; see tutti_ras --help");
+	return n ? 1 : none_here();
 }
 
 static const struct option options[] = {{"json", no_argument, NULL, 'j'},

@@ -35,6 +35,8 @@ struct wish {
  * are asked for by name. Returns how many there are, or -1, having said why; free *list.
  */
 int find_doors(const struct wish *w, struct door **list);
+/* Whether the rank still listens. */
+bool door_is_open(const struct door *door);
 
 struct answers {
 	int nranks;
@@ -51,11 +53,12 @@ struct client {
 	uint32_t number;
 	bool ready;
 	bool json; /* print the lines as they come */
+	char why[512]; /* what went wrong */
 };
 
-/* ask.c: connect and prove who we are. 0, or 1 and said so; to be closed in either case. */
+/* ask.c: connect and prove who we are. 0, or 1 and c->why; to be closed in either case. */
 int client_open(struct client *c, const struct door *door);
-/* Ask all ranks; wait for them at most ms. */
+/* Ask all ranks; wait for them at most ms. 0, or 1 and c->why. */
 int client_ask(struct client *c, struct answers *a, int ms);
 void client_close(struct client *c);
 void answers_free(struct answers *a);
