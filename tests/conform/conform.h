@@ -166,6 +166,7 @@ void test_user_memory(void);
 void test_bounds(void);
 void test_stale_key(void);
 void test_read_only(void);
+void test_read_only_map(void);
 /* t_keys.c */
 void test_wrong_keys(void);
 

@@ -56,6 +56,7 @@ static const struct tt_test conformance[] = {{"wakes_sleeper", test_wakes_sleepe
 					     {"bounds", test_bounds},
 					     {"stale_key", test_stale_key},
 					     {"read_only", test_read_only},
+					     {"read_only_map", test_read_only_map},
 					     {"wrong_keys", test_wrong_keys},
 					     {"arm", test_arm},
 					     {"arm_behind", test_arm_behind},

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static void make_msg(uint8_t *data, uint32_t len, uint32_t number)
 {
@@ -294,6 +295,39 @@ void test_read_only(void)
 	mem_check_guards(&mem);
 	mem_free(&mem);
 	net_close(&net);
+}
+
+/* Pages that the process itself may only read: a peer gets them. */
+void test_read_only_map(void)
+{
+	const size_t len = 8192;
+	struct tt_mem mem = {.len = len, .memfd = -1};
+	struct tt_mr *mr = NULL;
+	struct link *l;
+	struct net net;
+	struct op op;
+
+	if (!net_pair(&net))
+		return;
+	l = &net.link[0];
+	mem.addr = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	TT_CHECK(mem.addr != MAP_FAILED);
+	fill(mem.addr, len, 4);
+	TT_CHECK(!mprotect(mem.addr, len, PROT_READ));
+	if (!(l->to->tp->caps & TT_CAP_REG_ANY)) {
+		net_close(&net);
+		munmap(mem.addr, len);
+		TT_SKIP("it registers only its own memory");
+	}
+	TT_CHECK(!l->to->tp->ops->reg(l->to->tp, &mem, TT_ACCESS_READ, &mr));
+	if (mr) {
+		TT_CHECK(get(&net, l, l->node->tx.addr, len, mem.addr, &mr->rkey, &op) >= 0);
+		TT_CHECK(!settle(&net, &op));
+		TT_CHECK(!memcmp(l->node->tx.addr, mem.addr, len));
+		TT_CHECK(!l->to->tp->ops->dereg(mr));
+	}
+	net_close(&net);
+	munmap(mem.addr, len);
 }
 
 void test_stale_key(void)

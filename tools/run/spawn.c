@@ -105,6 +105,14 @@ static void set_place(const struct share *share, const struct spawn *s)
 	}
 }
 
+/* What transport ofi needs of libfabric and no call of its library can set; the user's word counts. */
+static void set_libfabric(void)
+{
+	setenv("FI_MR_CACHE_MAX_COUNT", "0", 0);
+	setenv("FI_EFA_MR_CACHE_ENABLE", "0", 0);
+	setenv("FI_EFA_ENABLE_SHM_TRANSFER", "0", 0);
+}
+
 static void set_environment(const struct share *share, const struct spawn *s)
 {
 	int i;
@@ -117,6 +125,7 @@ static void set_environment(const struct share *share, const struct spawn *s)
 	unsetenv("TUTTI_STORE_FD");
 	unsetenv("TUTTI_FLIGHT_FD");
 	unsetenv("TUTTI_JOIN");
+	set_libfabric();
 	set_place(share, s);
 	put("TUTTI_JOB_ID", "%s", share->job_id);
 	put("TUTTI_SECRET_FD", "%d", secret_fd(share));

@@ -18,20 +18,6 @@ static bool is_rdm(const struct tt_env *env)
 	return !strcmp(env->ofi_ep.text, "rdm");
 }
 
-/* Providers that must not be used, with the reason. */
-int ofi_refuse(const struct tt_env *env, char *why, size_t size)
-{
-	const char *prov = env->ofi_provider.text;
-
-	if (!strncmp(prov, "shm", 3))
-		return snprintf(why, size,
-				"libfabric's shm does not check keys and bounds; tutti's own shm "
-				"transport serves one host");
-	if (strstr(prov, "ofi_rxd"))
-		return snprintf(why, size, "libfabric's ofi_rxd hangs when a peer is lost");
-	return 0;
-}
-
 /* The provider to ask libfabric for: rdm over a connected provider means its ofi_rxm layer. */
 static char *provider_name(const struct tt_env *env)
 {
@@ -44,7 +30,7 @@ static char *provider_name(const struct tt_env *env)
 	return name;
 }
 
-static struct fi_info *make_hints(const struct tt_env *env, uint64_t more_caps)
+static struct fi_info *make_hints(const struct tt_env *env, uint64_t more_caps, int more_modes)
 {
 	struct fi_info *h = fi_allocinfo();
 
@@ -54,7 +40,7 @@ static struct fi_info *make_hints(const struct tt_env *env, uint64_t more_caps)
 	h->mode = FI_CONTEXT | FI_CONTEXT2 | FI_RX_CQ_DATA;
 	h->ep_attr->type = is_rdm(env) ? FI_EP_RDM : FI_EP_MSG;
 	h->domain_attr->mr_mode =
-		FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
+		FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR | more_modes;
 	h->domain_attr->threading = FI_THREAD_DOMAIN;
 	if (is_rdm(env))
 		h->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
@@ -70,11 +56,8 @@ int ofi_find(const struct tt_env *env, const char *addr, struct fi_info **infos)
 	int rc = -FI_ENODATA;
 	unsigned i;
 
-	/* Its cache of registrations would leave memory open to peers that was deregistered. */
-	if (!strncmp(env->ofi_provider.text, "verbs", 5))
-		setenv("FI_MR_CACHE_MAX_COUNT", "0", 0);
 	for (i = 0; i < 2 && rc; i++) {
-		hints = make_hints(env, more[i]);
+		hints = make_hints(env, more[i], 0);
 		if (!hints)
 			return -FI_ENOMEM;
 		rc = fi_getinfo(OFI_API, addr, NULL, addr ? FI_SOURCE : 0, hints, infos);
@@ -84,6 +67,19 @@ int ofi_find(const struct tt_env *env, const char *addr, struct fi_info **infos)
 		fi_freeinfo(hints);
 	}
 	return rc;
+}
+
+int ofi_why_none(const struct tt_env *env, int rc, char *why, size_t size)
+{
+	struct fi_info *hints = make_hints(env, 0, FI_MR_ENDPOINT | FI_MR_RMA_EVENT), *infos = NULL;
+
+	if (hints && !fi_getinfo(OFI_API, NULL, NULL, 0, hints, &infos) && ofi_lacks(infos, why, size))
+		rc = 0;
+	if (infos)
+		fi_freeinfo(infos);
+	if (hints)
+		fi_freeinfo(hints);
+	return rc ? snprintf(why, size, "%s", fi_strerror(-rc)) : 0;
 }
 
 /* The numeric address of info, 0; or a negative code if it is of another kind. */
@@ -125,11 +121,13 @@ static int choose(struct ofi_tp *tp, const struct tt_tp_params *params)
 		return tt_fail(-TUTTI_ETRANSPORT, "TUTTI_OFI_PROVIDER=%s is refused: %s",
 			       env->ofi_provider.text, why);
 	rc = ofi_find(env, params->local_addr, &infos);
-	if (rc)
+	if (rc) {
+		ofi_why_none(env, rc, why, sizeof(why));
 		return tt_fail(-TUTTI_ETRANSPORT,
-			       "libfabric has no provider %s with %s endpoints here (%s): see tutti_info, "
-			       "set TUTTI_OFI_PROVIDER or TUTTI_OFI_EP",
-			       env->ofi_provider.text, env->ofi_ep.text, fi_strerror(-rc));
+			       "libfabric has no usable provider %s with %s endpoints here: %s; see "
+			       "tutti_info, set TUTTI_OFI_PROVIDER or TUTTI_OFI_EP",
+			       env->ofi_provider.text, env->ofi_ep.text, why);
+	}
 	for (i = infos; i && !ofi_has_addr(i, params->local_addr); i = i->next)
 		;
 	tp->info = i ? fi_dupinfo(i) : NULL;
@@ -137,10 +135,9 @@ static int choose(struct ofi_tp *tp, const struct tt_tp_params *params)
 	if (!tp->info)
 		return tt_fail(-TUTTI_ETRANSPORT, "libfabric provider %s does not serve address %s",
 			       env->ofi_provider.text, params->local_addr);
-	if (tp->info->domain_attr->cq_data_size < 4)
-		return tt_fail(-TUTTI_ETRANSPORT,
-			       "libfabric provider %s carries %zu bytes with a write, 4 are needed",
-			       tp->info->fabric_attr->prov_name, tp->info->domain_attr->cq_data_size);
+	if (ofi_lacks(tp->info, why, sizeof(why)))
+		return tt_fail(-TUTTI_ETRANSPORT, "libfabric provider %s cannot be used: %s",
+			       tp->info->fabric_attr->prov_name, why);
 	return 0;
 }
 
@@ -174,10 +171,7 @@ static void read_attributes(struct ofi_tp *tp, const struct tt_tp_params *params
 	    !strncmp(info->fabric_attr->prov_name, "net", 3) ||
 	    !strncmp(info->fabric_attr->prov_name, "udp", 3))
 		tp->base.caps |= TT_CAP_SLOW_POLL;
-	/* tcp (also under ofi_rxm) says automatic, but nothing moves between its process's calls. */
-	if (info->domain_attr->data_progress == FI_PROGRESS_AUTO &&
-	    strncmp(info->fabric_attr->prov_name, "tcp", 3) &&
-	    strncmp(info->fabric_attr->prov_name, "net", 3))
+	if (ofi_moves_alone(info))
 		tp->base.caps |= TT_CAP_AUTO_PROGRESS;
 	if (rdm)
 		tp->base.caps |= TT_CAP_LATE_WRITES;

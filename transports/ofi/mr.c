@@ -38,6 +38,17 @@ static int reg_raw(struct ofi_tp *tp, void *addr, size_t len, uint64_t access, s
 	return rc;
 }
 
+/* Memory mapped read-only can still be sent and read from: without the rights to write to it. */
+static int reg_read_only(struct ofi_tp *tp, const struct tt_mem *mem, uint64_t access,
+			 struct fid_mr **mr)
+{
+	uint64_t read_only = FI_SEND | (access & FI_REMOTE_READ);
+	int rc = reg_raw(tp, mem->addr, mem->len, read_only | FI_WRITE, mr);
+
+	/* Provider verbs asks for local writing where a region is the source of writes. */
+	return rc ? reg_raw(tp, mem->addr, mem->len, read_only, mr) : 0;
+}
+
 int ofi_reg(struct tt_tp *base, const struct tt_mem *mem, unsigned access, struct tt_mr **mr)
 {
 	uint64_t fi_access = LOCAL_ACCESS;
@@ -55,6 +66,8 @@ int ofi_reg(struct tt_tp *base, const struct tt_mem *mem, unsigned access, struc
 	if (access & TT_ACCESS_WRITE)
 		fi_access |= FI_REMOTE_WRITE;
 	rc = reg_raw(tp, mem->addr, mem->len, fi_access, &m->fid);
+	if (!(access & TT_ACCESS_WRITE) && (rc == -FI_EFAULT || rc == -FI_EACCES))
+		rc = reg_read_only(tp, mem, fi_access, &m->fid);
 	if (rc) {
 		free(m);
 		return reg_failed(tp, mem->len, rc);

@@ -190,9 +190,17 @@ static inline struct ofi_ep *ofi_ep(struct tt_ep *ep)
 /* fabric.c */
 extern const struct tt_tp_ops tt_ofi_tp;
 int ofi_find(const struct tt_env *env, const char *addr, struct fi_info **infos);
-int ofi_refuse(const struct tt_env *env, char *why, size_t size);
+/* Why ofi_find found none, with what it returned: what the provider lacks, or the error. */
+int ofi_why_none(const struct tt_env *env, int rc, char *why, size_t size);
 bool ofi_has_addr(const struct fi_info *info, const char *addr);
 int ofi_addr_text(const struct fi_info *info, char *text, size_t size);
+/* provider.c */
+/* The provider named by TUTTI_OFI_PROVIDER must not be used: the length of the reason, or 0. */
+int ofi_refuse(const struct tt_env *env, char *why, size_t size);
+/* It does not have what this transport needs. */
+bool ofi_lacks(const struct fi_info *info, char *why, size_t size);
+/* Operations complete at a target that makes no call. */
+bool ofi_moves_alone(const struct fi_info *info);
 /* query.c */
 int ofi_query(const struct tt_tp_params *params, struct tt_tp_device *dev, int max);
 /* mr.c */

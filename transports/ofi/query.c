@@ -39,11 +39,10 @@ static void describe(struct tt_tp_device *d, const struct fi_info *info, const c
 		d->gbps = (double)info->nic->link_attr->speed / 1e9;
 	else
 		d->gbps = interface_gbps(info->domain_attr->name);
-	d->usable = info->domain_attr->cq_data_size >= 4 &&
-		    (!local_addr || ofi_has_addr(info, local_addr));
-	if (info->domain_attr->cq_data_size < 4)
-		snprintf(d->why, sizeof(d->why), "carries less than 4 bytes with a write");
-	else if (!d->usable)
+	if (ofi_lacks(info, d->why, sizeof(d->why)))
+		return;
+	d->usable = !local_addr || ofi_has_addr(info, local_addr);
+	if (!d->usable)
 		snprintf(d->why, sizeof(d->why), "not the chosen interface (%s; TUTTI_IF)", local_addr);
 	else
 		snprintf(d->why, sizeof(d->why), "%s",
@@ -96,7 +95,7 @@ int ofi_query(const struct tt_tp_params *params, struct tt_tp_device *dev, int m
 {
 	const struct tt_env *env = params->env;
 	struct fi_info *infos = NULL;
-	char why[160];
+	char why[160], text[100];
 	int rc, n;
 
 	if (max < 1)
@@ -107,8 +106,9 @@ int ofi_query(const struct tt_tp_params *params, struct tt_tp_device *dev, int m
 	}
 	rc = ofi_find(env, NULL, &infos);
 	if (rc) {
+		ofi_why_none(env, rc, text, sizeof(text));
 		snprintf(why, sizeof(why), "libfabric has no such provider with %s endpoints: %s",
-			 env->ofi_ep.text, fi_strerror(-rc));
+			 env->ofi_ep.text, text);
 		unusable(dev, env->ofi_provider.text, why);
 		return 1;
 	}
