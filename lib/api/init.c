@@ -329,6 +329,15 @@ static void note_guest(const struct tutti_context *ctx, int err, struct guest *g
 		tt_warn("the job that has let this process in did not start: %s", info.text);
 }
 
+/* For tutti_run: because of which rank the start failed. */
+static void note_blame(const struct tutti_context *ctx)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+
+	if (ctx->flight->head && !tutti_last_error(&info) && info.rank >= 0)
+		ctx->flight->head->blames = (uint32_t)info.rank + 1;
+}
+
 /* The settings, and where the others are. */
 static int configure(struct tutti_context *ctx, const struct tutti_config *config,
 		     const struct tt_start *start, struct guest *guest)
@@ -450,6 +459,7 @@ static int init(const struct tutti_config *user, const struct tt_start *start, s
 	return 0;
 
 close_own:
+	note_blame(ctx);
 	close_wire(ctx);
 	tt_record_close(ctx);
 free_env:

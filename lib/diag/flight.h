@@ -67,6 +67,7 @@ struct tt_flight_head {
 	uint64_t ticks0, real0; /* the same moment by ticks, and in ns since 1970 */
 	_Atomic uint64_t last;	/* number of the last operation */
 	_Atomic uint32_t ncomms; /* ever */
+	uint32_t blames;	 /* 1 + the rank because of which the start failed */
 	_Atomic uint64_t dumped; /* last + 1 when the process wrote a dump because of an error */
 	char name[TT_FLIGHT_NAMES][20];
 	struct tt_flight_comm comm[TT_FLIGHT_COMMS];

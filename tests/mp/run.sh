@@ -188,6 +188,31 @@ shells_end()
 	! pgrep -f "^sleep ${MARK}4\$" || die "what ranks have started outlives $1"
 }
 
+# named STATUS TEXT OPTION... : what tutti_run says of a job in which rank 1 goes wrong
+named()
+{
+	want=$1 text=$2
+	shift 2
+	launch "$@" >"$tmp/out" 2>"$tmp/err"
+	expect "$want" $?
+	grep "^tutti_run" "$tmp/err" >"$tmp/said"
+	expect_text "$text" "$tmp/said"
+	expect 1 "$(wc -l <"$tmp/said")"
+}
+
+# The rank that went wrong is named, whoever is reported first, and if it left with status 0.
+test_first()
+{
+	rank=$TT_BUILD/tests/diag/rank
+	[ -x "$rank" ] || skip "tests/diag/rank was not built"
+	for _ in 1 2 3; do
+		named 3 "rank 1 on .* ended with status 3 first" -n 2 "$rank" fail 1
+	done
+	named 3 "rank 1 on .* ended with status 3 first" --ssh "$fake_ssh" -H alpha,beta "$rank" fail 1
+	named 4 "rank 1 on .* ended with status 0 before the others were done; then rank [02] on .* ended with status 4" \
+		-n 3 "$rank" leave 1
+}
+
 # signals NAME STATUS LAUNCHER...: a signal sent to the launcher reaches every rank
 signals()
 {
@@ -458,7 +483,7 @@ test_replace_dismissed()
 	! pgrep -f "^sleep ${MARK}6\$" || die "processes are left"
 }
 
-for t in environment store secret secret_hidden tags stdin status grace nothing_left launcher_killed launcher_killed_shells \
+for t in environment store secret secret_hidden tags stdin status first grace nothing_left launcher_killed launcher_killed_shells \
 	signals signal_death timeout options lookup export wdir bind hostfile remote remote_mixed \
 	remote_failures remote_shell_dies replace replace_status replace_remote replace_host_dies replace_dismissed; do
 	run $t test_$t

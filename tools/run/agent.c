@@ -35,12 +35,13 @@ static void on_output(void *arg, int rank, int stream, const char *data, size_t 
 	pack_free(&p);
 }
 
-static void on_ended(void *arg, int rank, int status)
+static void on_ended(void *arg, int rank, int status, int blames)
 {
 	struct pack p = {0};
 
 	pack_u32(&p, (uint32_t)rank);
 	pack_u32(&p, (uint32_t)status);
+	pack_u32(&p, (uint32_t)blames);
 	agent.orphan |= !frame_send(STDOUT_FILENO, FRAME_ENDED, &p);
 	pack_free(&p);
 }
@@ -86,7 +87,7 @@ static bool replace(struct pack *p)
 	if (p->bad || !agent.local || !s->gate || rank < s->first || rank >= s->first + s->count)
 		return false;
 	if (local_replace(agent.local, s, rank))
-		on_ended(NULL, rank, SIGKILL);
+		on_ended(NULL, rank, SIGKILL, -1);
 	return true;
 }
 

@@ -21,6 +21,24 @@ char *flight_prefix(const struct share *share)
 	return found && *found ? must_strdup(found) : NULL;
 }
 
+int flight_blames(int fd)
+{
+	const struct tt_flight_comm *c, *first = NULL;
+	struct tt_flight f;
+	int i, blames;
+
+	if (fd < 0 || tt_flight_attach(&f, fd))
+		return -1;
+	for (i = 0; i < TT_FLIGHT_COMMS; i++) {
+		c = &f.head->comm[i];
+		if (c->code && c->culprit >= 0 && (!first || c->fail_time < first->fail_time))
+			first = c;
+	}
+	blames = first ? first->culprit : (int)f.head->blames - 1;
+	tt_flight_close(&f);
+	return blames;
+}
+
 void flight_ended(const char *prefix, int fd, int status)
 {
 	struct tt_flight f;

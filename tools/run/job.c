@@ -31,7 +31,9 @@ static struct {
 	struct tagger *tagger;
 	struct watch in; /* our standard input, when it has to be passed on */
 	int running, status, interrupts;
-	bool failed;	 /* status is final */
+	bool failed;	  /* status is that of the first, which may become known a little later */
+	struct first who; /* failed because of whom */
+	int first;	  /* the rank whose failure failed the job, until it is said; -1 */
 	bool *ended;	 /* by rank */
 	int replaced;	 /* so often, by --replace */
 	unsigned question; /* the last to other hosts: how many new processes have not joined */
@@ -94,6 +96,11 @@ static bool set_failed(int status)
 	else if (job.phase == TERMINATED) /* by a forwarded signal */
 		enter(TERMINATED, GRACE_MS + TERM_MS);
 	return true;
+}
+
+static int exit_status(int status)
+{
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 static void describe(char *text, size_t size, int rank, int status)
@@ -182,7 +189,34 @@ static void dismiss(void)
 	signal_all(SIGKILL);
 }
 
-static void on_ended(void *arg, int rank, int status)
+/* Say which rank failed first, if that is known, or must do. */
+static void name_first(bool now)
+{
+	char text[256], victim[256];
+	int waits, rank, status;
+
+	if (job.first < 0)
+		return;
+	rank = first_cause(&job.who, job.first, &waits);
+	if (waits >= 0 && !now)
+		return;
+	status = job.who.rank[rank].status;
+	describe(text, sizeof(text), rank, status);
+	describe(victim, sizeof(victim), job.first, job.who.rank[job.first].status);
+	if (waits >= 0)
+		say("%s first, because of rank %d on %s%s", text, waits, host_name(host_of(waits)),
+		    job.running ? "; the others are ended" : "");
+	else if (!status)
+		say("%s before the others were done; then %s%s", text, victim,
+		    job.running ? "; the others are ended" : "");
+	else
+		say("%s first%s", text, job.running ? "; the others are ended" : "");
+	if (status)
+		job.status = exit_status(status);
+	job.first = -1;
+}
+
+static void on_ended(void *arg, int rank, int status, int blames)
 {
 	char text[256];
 
@@ -191,16 +225,19 @@ static void on_ended(void *arg, int rank, int status)
 	job.ended[rank] = true;
 	job.running--;
 	job.succeeded |= !status;
+	first_ended(&job.who, rank, status, blames);
 	describe(text, sizeof(text), rank, status);
 	ask_outside();
 	if (goes_on(rank, status, text)) {
+		first_excuse(&job.who, rank);
 		dismiss();
 		return;
 	}
-	if (status && set_failed(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status)))
-		say("%s first%s", text, job.running ? "; the others are ended" : "");
+	if (status && set_failed(exit_status(status)))
+		job.first = rank;
 	else if (job.opt->verbose)
 		say("%s", text);
+	name_first(false);
 	dismiss();
 }
 
@@ -304,6 +341,7 @@ static void advance_phase(void)
 	dismiss();
 	if (job.next < 0 || now_ms() < job.next)
 		return;
+	name_first(true);
 	if (job.phase == GRACE) {
 		signal_all(SIGTERM);
 		enter(TERMINATED, TERM_MS);
@@ -490,6 +528,7 @@ static int start_all(void)
 		say("job %s: %d ranks, store at %s", job.share.job_id, opt->nranks, job.share.store);
 	job.share.wdir = getcwd(NULL, 0);
 	job.ended = must_alloc((size_t)opt->nranks * sizeof(*job.ended));
+	first_open(&job.who, opt->nranks);
 	job.running = opt->nranks;
 	remote_env = remote_environment();
 	for (i = 0; !err && i < opt->hosts.n; i++)
@@ -506,7 +545,7 @@ int job_run(struct options *opt)
 	int i;
 
 	job.opt = opt;
-	job.next = -1;
+	job.next = job.first = -1;
 	job.deadline = opt->timeout_ms ? now_ms() + opt->timeout_ms : -1;
 	job.share = (struct share){.nranks = opt->nranks, .store_fd = -1, .stdin_fd = -1,
 				   .bind = opt->bind, .capture = opt->tag,
@@ -523,6 +562,7 @@ int job_run(struct options *opt)
 			advance_phase();
 		}
 	}
+	name_first(true);
 	for (i = 0; i < opt->hosts.n; i++)
 		remote_free(opt->hosts.v[i].remote);
 	while (job.local && local_running(job.local))
@@ -530,6 +570,7 @@ int job_run(struct options *opt)
 	local_free(job.local);
 	tagger_free(job.tagger);
 	free(job.ended);
+	first_close(&job.who);
 	gate_remove();
 	explicit_bzero(job.share.secret, sizeof(job.share.secret));
 	return job.failed || job.succeeded ? job.status : job.lost;

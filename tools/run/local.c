@@ -285,14 +285,16 @@ static bool reap_one(struct local_rank *r, int *status)
 static void report(struct local_rank *r, int status)
 {
 	const struct local_events *ev = &r->local->events;
+	int blames;
 
 	while (stream_read(&r->out[0]))
 		;
 	while (stream_read(&r->out[1]))
 		;
+	blames = status ? flight_blames(r->flight) : -1;
 	flight_ended(r->local->dump, r->flight, status);
 	r->flight = -1;
-	ev->ended(ev->arg, r->rank, status);
+	ev->ended(ev->arg, r->rank, status, blames);
 }
 
 void local_reap(struct local *l)

@@ -96,12 +96,12 @@ static bool on_hello(struct remote *r, struct pack *p)
 
 static bool on_ended(struct remote *r, struct pack *p)
 {
-	int rank = (int)unpack_u32(p), status = (int)unpack_u32(p);
+	int rank = (int)unpack_u32(p), status = (int)unpack_u32(p), blames = (int)unpack_u32(p);
 
 	if (p->bad || rank < r->host->first || rank >= r->host->first + r->host->count)
 		return false;
 	r->running--;
-	r->events.ended(r->events.arg, rank, status);
+	r->events.ended(r->events.arg, rank, status, blames);
 	return true;
 }
 

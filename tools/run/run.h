@@ -6,6 +6,7 @@
  *	options.c	the command line
  *	hosts.c		hosts and slots: -H, --hostfile; which ranks go where
  *	job.c		a job from start to end: who failed first, grace, SIGTERM, SIGKILL
+ *	first.c		which rank failed first
  *	local.c		the ranks of this host: started, read, reaped, signalled
  *	keeper.c	a process that ends the ranks of this host when tutti_run was killed
  *	spawn.c		one process: environment, descriptors, binding, program lookup
@@ -19,8 +20,8 @@
  *	loop.c		poll(2)
  *
  * Everything is one thread. The job's secret exists in memory and in the descriptors that ranks
- * inherit; it reaches other hosts through the remote shell's standard input and is never an argument,
- * an environment variable or part of a message.
+ * inherit; it reaches other hosts through the remote shell's standard input and is never an
+ *argument, an environment variable or part of a message.
  */
 #ifndef TUTTI_RUN_H
 #define TUTTI_RUN_H
@@ -147,6 +148,8 @@ pid_t spawn_rank(const struct share *share, const struct spawn *s);
 
 /* The memory of a rank that has ended: dumped if the rank ended badly and has not done so itself. Closes fd. */
 void flight_ended(const char *prefix, int fd, int status);
+/* The rank because of which this one has failed, by its flight recorder; -1: it does not say. */
+int flight_blames(int fd);
 /* TUTTI_DUMP of the ranks; NULL: they have none. */
 char *flight_prefix(const struct share *share);
 
@@ -154,7 +157,8 @@ char *flight_prefix(const struct share *share);
 
 struct local_events {
 	void (*output)(void *arg, int rank, int stream, const char *data, size_t len);
-	void (*ended)(void *arg, int rank, int status); /* status as from waitpid */
+	/* Status as from waitpid; blames: the rank because of which it failed, -1: not said. */
+	void (*ended)(void *arg, int rank, int status, int blames);
 	void (*fed)(void *arg);				/* local_feed may be called again */
 	void *arg;
 };
@@ -173,6 +177,27 @@ int local_replace(struct local *local, const struct share *share, int rank);
 /* How many new processes have not joined the job (yet). */
 int local_outside(const struct local *local);
 void local_free(struct local *local);
+
+/* ---- first.c ---- */
+
+struct first_rank {
+	bool ended, excused;
+	int status, blames;
+};
+
+struct first {
+	int nranks;
+	struct first_rank *rank;
+};
+
+void first_open(struct first *f, int nranks);
+void first_close(struct first *f);
+void first_ended(struct first *f, int rank, int status, int blames);
+/* The job goes on without this rank: what fails later does not fail because of it. */
+void first_excuse(struct first *f, int rank);
+/* The rank because of which this one, which has ended, failed. *waits: one that still runs and may
+ * tell more, or -1. */
+int first_cause(const struct first *f, int rank, int *waits);
 
 /* ---- gate.c ---- */
 
@@ -201,19 +226,20 @@ int store_listen(char **peers, char **own, char *text, size_t size);
 /* ---- frame.c ---- */
 
 enum frame_type {
-	FRAME_HELLO = 'H',  /* from the agent: protocol, host name, SSH_CONNECTION */
-	FRAME_LISTEN = 'L', /* to: peers, own; back: HOST:PORT */
-	FRAME_JOB = 'J',    /* to the agent: a struct share */
-	FRAME_SIGNAL = 'S', /* to: number */
-	FRAME_STDIN = 'I',  /* to: bytes, none at the end; back: taken, more may come */
-	FRAME_OUT = 'O',    /* from: rank, stream, bytes */
-	FRAME_ENDED = 'X',  /* from: rank, status */
+	FRAME_HELLO = 'H',   /* from the agent: protocol, host name, SSH_CONNECTION */
+	FRAME_LISTEN = 'L',  /* to: peers, own; back: HOST:PORT */
+	FRAME_JOB = 'J',     /* to the agent: a struct share */
+	FRAME_SIGNAL = 'S',  /* to: number */
+	FRAME_STDIN = 'I',   /* to: bytes, none at the end; back: taken, more may come */
+	FRAME_OUT = 'O',     /* from: rank, stream, bytes */
+	FRAME_ENDED = 'X',   /* from: rank, status, rank that it blames or -1 */
 	FRAME_REPLACE = 'R', /* to: rank, in whose place a new process is started */
-	FRAME_OUTSIDE = 'U', /* to: number of the question; back: that, how many have not joined the job */
-	FRAME_FAILED = 'F'  /* from: nothing; the agent said why on its standard error */
+	FRAME_OUTSIDE =
+		'U', /* to: number of the question; back: that, how many have not joined the job */
+	FRAME_FAILED = 'F' /* from: nothing; the agent said why on its standard error */
 };
 
-#define AGENT_PROTOCOL 2
+#define AGENT_PROTOCOL 3
 
 /* A frame being written or read: 32-bit numbers and length-prefixed bytes. */
 struct pack {
@@ -251,7 +277,7 @@ void share_free(struct share *share);
 
 struct remote_events {
 	void (*output)(void *arg, int rank, int stream, const char *data, size_t len);
-	void (*ended)(void *arg, int rank, int status);
+	void (*ended)(void *arg, int rank, int status, int blames);
 	void (*fed)(void *arg);
 	void (*lost)(void *arg, struct host *host); /* the connection is gone with ranks running */
 	void *arg;

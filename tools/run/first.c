@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which rank failed first.
+ *
+ * The order in which ranks end does not tell: a rank whose connections close wakes the others before the
+ * system reports that it has ended, other hosts report later still, and a rank that leaves with status 0
+ * fails the others too. A rank that fails because of another says so in its flight recorder. From
+ * the rank that was reported first these words lead to the one that is to be named.
+ */
+#include <stdlib.h>
+
+#include "tools/run/run.h"
+
+void first_open(struct first *f, int nranks)
+{
+	int r;
+
+	f->nranks = nranks;
+	f->rank = must_alloc((size_t)nranks * sizeof(*f->rank));
+	for (r = 0; r < nranks; r++)
+		f->rank[r].blames = -1;
+}
+
+void first_close(struct first *f)
+{
+	free(f->rank);
+	f->rank = NULL;
+}
+
+void first_ended(struct first *f, int rank, int status, int blames)
+{
+	bool other = blames >= 0 && blames < f->nranks && blames != rank;
+
+	f->rank[rank] = (struct first_rank){
+		.ended = true, .status = status, .blames = other ? blames : -1};
+}
+
+void first_excuse(struct first *f, int rank)
+{
+	f->rank[rank].excused = true;
+}
+
+int first_cause(const struct first *f, int rank, int *waits)
+{
+	int at = rank, steps = 0, next;
+
+	*waits = -1;
+	for (; (next = f->rank[at].blames) >= 0; at = next) {
+		if (f->rank[next].excused)
+			return at;
+		if (!f->rank[next].ended) {
+			*waits = next;
+			return at;
+		}
+		if (++steps > f->nranks) /* they blame each other */
+			return rank;
+	}
+	return at;
+}
