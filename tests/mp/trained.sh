@@ -5,6 +5,16 @@
 . "$TT_SRC/tests/mp/digits.inc"
 suite trained
 
+# skipped REASON NAME...: a line for each
+skipped()
+{
+	reason=$1
+	shift
+	for name; do
+		run "$name" skip "$reason"
+	done
+}
+
 # digits LEAST OPTION...: percent right at least
 digits()
 {
@@ -60,6 +70,9 @@ if [ -x ./ps_digits ] && have_digits ./tutti_run -n 2 ./ps_digits --clocks 1; th
 	run digits_aware digits 80 --staleness async --aware
 	run digits_second second 70
 	run digits_looks looks
+else
+	skipped "no ps_digits (it needs zlib), or no digits.csv.gz: quickstart.sh fetches it" \
+		digits_bsp digits_ssp digits_essp digits_aware digits_second digits_looks
 fi
 for data in data ../data "$TT_SRC/build/data" none; do
 	[ ! -s "$data/ReutersCorn-train.arff" ] || break
@@ -72,13 +85,20 @@ if [ "$data" != none ]; then
 	done
 	run same_corn same Corn 0.2 0.4
 	run same_grain same Grain 0.2 0.6
+else
+	skipped "no ReutersCorn-train.arff: quickstart.sh fetches it" \
+		news_Corn_1 news_Corn_4 news_Grain_1 news_Grain_4 same_corn same_grain
 fi
 # glove RANKS: word vectors, and what is said of the loss at the end
 glove()
 {
-	timeout 100 ./tutti_run -n "$1" ./glove --servers 2 --words 200 --epochs 4 --vectors "$tmp/vectors" "$text" >"$tmp/out" 2>&1 ||
+	timeout 100 ./tutti_run -n "$1" ./glove --servers 2 --words 200 --epochs 4 --vectors "$tmp/vectors.$1" "$text" >"$tmp/out" 2>&1 ||
 		{ cat "$tmp/out"; exit 1; }
-	awk 'NF != 33 { bad = 1 } END { exit bad || NR != 200 }' "$tmp/vectors" && grep -q '^king: ' "$tmp/out" || { cat "$tmp/out"; exit 1; }
+	awk 'NF != 33 { bad = 1 } END { exit bad || NR != 200 }' "$tmp/vectors.$1" || { head "$tmp/vectors.$1"; exit 1; }
+	# numbers stand beside numbers
+	for word in hundred thousand three; do
+		grep "^two: " "$tmp/out" | grep -qw "$word" || { cat "$tmp/out"; exit 1; }
+	done
 	sed -n 's/^at the end: loss \([0-9.]*\) .*/\1/p' "$tmp/out" >>"$tmp/losses"
 }
 
@@ -89,6 +109,41 @@ near()
 		"$tmp/losses"
 }
 
+# Words that are close for one process are close for many: the cosines of all pairs of words correlate. 0.76 to 0.79 were
+# seen, and 0.0 for vectors that were not learnt; the vectors themselves may be turned.
+close()
+{
+	awk -v a="$tmp/vectors.1" -v b="$tmp/vectors.6" '
+		function cosines(file, c,    line, n, pairs, i, j, d, w, v, len, dot) {
+			while ((getline line < file) > 0) {
+				n++
+				split(line, w, " ")
+				for (d = 2; d <= 33; d++) {
+					v[n, d] = w[d]
+					len[n] += w[d] * w[d]
+				}
+			}
+			for (i = 2; i <= n; i++)
+				for (j = 1; j < i; j++) {
+					dot = 0
+					for (d = 2; d <= 33; d++)
+						dot += v[i, d] * v[j, d]
+					c[++pairs] = dot / sqrt(len[i] * len[j] + 1e-12)
+				}
+			return pairs
+		}
+		BEGIN {
+			n = cosines(a, x)
+			same = n && n == cosines(b, y)
+			for (i = 1; i <= n; i++) {
+				sx += x[i]; sy += y[i]; sxx += x[i] ^ 2; syy += y[i] ^ 2; sxy += x[i] * y[i]
+			}
+			r = (n * sxy - sx * sy) / sqrt((n * sxx - sx ^ 2) * (n * syy - sy ^ 2) + 1e-12)
+			print n " pairs, correlation " r
+			exit !(same && r > 0.6)
+		}'
+}
+
 for text in data/bible.txt ../data/bible.txt "$TT_SRC/build/data/bible.txt" none; do
 	[ ! -s "$text" ] || break
 done
@@ -96,6 +151,9 @@ if [ "$text" != none ]; then
 	run glove_1 glove 1
 	run glove_6 glove 6
 	run glove_same near
+	run glove_close close
+else
+	skipped "no bible.txt: quickstart.sh fetches it" glove_1 glove_6 glove_same glove_close
 fi
 echo "'a text',2" >"$tmp/bad.arff"
 sed -i '1i @data' "$tmp/bad.arff"
