@@ -6,39 +6,46 @@ only=$*
 suite lint
 cd "$TT_SRC" || exit 1
 
-# Who may include whom, besides its own folder, lib/base, the public headers and config.h.
-# A name is a folder of lib/, or a path; "public" folders see <tutti/...> only.
-include_rules='
-lib/base
-lib/diag
-lib/topo
-lib/boot
-lib/reduce
-lib/compress
-lib/mem		lib/wire/transport.h lib/topo
-lib/wire	lib/mem lib/boot lib/topo
-lib/plan	lib/topo lib/coll/algs.def
-lib/coll	lib/plan/plan.h
-lib/comm	lib/diag lib/boot lib/wire lib/mem lib/topo lib/plan
-lib/node	lib/wire lib/mem lib/topo lib/reduce
-lib/engine	lib/diag lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
-lib/p2p		lib/diag lib/engine lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
-lib/rma		lib/diag lib/engine lib/p2p lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
-lib/ps		lib/diag lib/rma lib/engine lib/p2p lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
-lib/gossip	lib/engine lib/p2p lib/comm lib/plan lib/wire lib/mem lib/boot lib/topo lib/node lib/reduce lib/compress
-lib/api		lib
-transports	lib/wire/transport.h lib/mem/mem.h
-man		lib/base
-examples	public
-perf		public lib/reduce/reduce.h lib/ps/rule.h lib/base/distance.h
-tools		public lib/base/distance.h
-tools/values	lib/plan tools/values.h
-tools/run	lib/diag tools/cli.h
-tools/ras	lib/boot tools/cli.h tools/plain.h tools/values.h
-tools/sim	lib/plan tools/cli.h tools/values.h
-tools/explain	lib/plan lib/topo lib/node/node.h tools/cli.h tools/values.h
-tools/tune	lib tools/cli.h tools/values.h
-'
+# Who may include whom: the table in doc/ARCHITECTURE.md, one line a folder: its name, then what it may include besides
+# itself, config.h, the public headers and lib/base (not the last if the first word is "public").
+include_rules()
+{
+	awk '
+		# add FOLDER ITEM: a path, or "FOLDER and what it may include"
+		function add(to, item, depth,    n, of, i) {
+			if (item == "nothing more")
+				return
+			if (item == "the public headers only")
+				item = "public"
+			if (!sub(/ and what it may include$/, "", item)) {
+				rule[to] = rule[to] " " item
+				return
+			}
+			rule[to] = rule[to] " " item
+			n = split(items[item], of, / *, */)
+			for (i = 1; i <= n && depth < 10; i++)
+				add(to, of[i], depth + 1)
+		}
+		/^[|] folder [|] may include [|]$/ { table = 1; next }
+		table && !/^[|]/ { exit }
+		table && !/^[|]-/ {
+			gsub(/^[|] *| *[|]$/, "")
+			split($0, cell, / *[|] */)
+			n = split(cell[1], of, / *, */)
+			for (i = 1; i <= n; i++) {
+				order[++folders] = of[i]
+				items[of[i]] = cell[2]
+			}
+		}
+		END {
+			for (i = 1; i <= folders; i++) {
+				n = split(items[order[i]], of, / *, */)
+				for (k = 1; k <= n; k++)
+					add(order[i], of[k], 0)
+				print order[i] rule[order[i]]
+			}
+		}' doc/ARCHITECTURE.md
+}
 
 sources()
 {
@@ -57,7 +64,7 @@ allowed()
 	folder=$1 what=$2
 	shift 2
 	case $what in
-	config.h | "$folder"/*) return 0 ;;
+	config.h | "$folder"/* | "$folder".h) return 0 ;;
 	lib/base/*) [ "${1:-}" != public ] && return 0 ;;
 	esac
 	for may in "$@"; do
@@ -68,28 +75,45 @@ allowed()
 	return 1
 }
 
+# rule_of FILE: the line of the longest name that is the file's folder, or the file without its ending
+rule_of()
+{
+	awk -v file="$1" '
+		index(file, $1 "/") == 1 || index(file, $1 ".") == 1 {
+			if (length($1) > length(name)) {
+				name = $1
+				line = $0
+			}
+		}
+		END { print line }' "$tmp/rules"
+}
+
+# What the table names exists.
+test_include_table()
+{
+	include_rules >"$tmp/rules"
+	[ "$(wc -l <"$tmp/rules")" -gt 10 ] || die "doc/ARCHITECTURE.md has no table of includes: $(cat "$tmp/rules")"
+	bad=0
+	for what in $(cat "$tmp/rules"); do
+		[ "$what" = public ] || [ -e "$what" ] || [ -e "$what.c" ] ||
+			{ echo "doc/ARCHITECTURE.md: the table of includes names $what, which does not exist"; bad=1; }
+	done
+	return $bad
+}
+
 test_includes()
 {
 	bad=0
+	include_rules >"$tmp/rules"
 	for file in $(sources); do
-		case $file in
-		tools/sim/*) own=tools/sim ;;
-		tools/run/*) own=tools/run ;;
-		tools/ras/*) own=tools/ras ;;
-		tools/tune/*) own=tools/tune ;;
-		tools/explain/*) own=tools/explain ;;
-		tools/values.*) own=tools/values ;;
-		lib/* | transports/*) own=$(echo "$file" | cut -d/ -f1,2) ;;
-		*) own=${file%%/*} ;;
-		esac
-		key=$own
-		[ "${own%%/*}" != transports ] || key=transports
-		rule=$(echo "$include_rules" | awk -v key="$key" '$1 == key { print; exit }')
-		[ -n "$rule" ] || { echo "$file: folder $own has no include rule"; bad=1; continue; }
+		rule=$(rule_of "$file")
+		own=${rule%% *}
+		[ -n "$rule" ] || { echo "$file: its folder is not in the table of doc/ARCHITECTURE.md"; bad=1; continue; }
+		rule=${rule#"$own"}
+		[ "$own" != transports ] || own=$(echo "$file" | cut -d/ -f1,2)
 		for what in $(included "$file"); do
 			# shellcheck disable=SC2086
-			allowed "$own" "$what" ${rule#"$key"} ||
-				{ echo "$file includes $what; $own may include:${rule#"$key"}"; bad=1; }
+			allowed "$own" "$what" $rule || { echo "$file includes $what; $own may include:$rule"; bad=1; }
 		done
 	done
 	return $bad
@@ -227,6 +251,14 @@ test_lists()
 	return $bad
 }
 
+# tests/ci.sh names tests that exist.
+test_ci_names()
+{
+	make -s -C "$TT_BUILD" print-tests | grep -q tests/unit/ || skip "CUnit is missing"
+	grep -q '^#define HAVE_OFI' "$TT_BUILD/config.h" || skip "libfabric is missing"
+	TT_BUILD="$TT_BUILD" sh tests/ci.sh names
+}
+
 # documented: collective and name of each algorithm in the tables of doc/ALGORITHMS.md
 documented()
 {
@@ -281,8 +313,8 @@ test_wire_types()
 	return $bad
 }
 
-for t in includes transports_listed symbols man_functions man_programs man_lint man_listed spdx leftovers \
-	lists algorithms wire_types; do
+for t in include_table includes transports_listed symbols man_functions man_programs man_lint man_listed spdx leftovers \
+	lists ci_names algorithms wire_types; do
 	run $t test_$t
 done
 finish
