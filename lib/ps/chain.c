@@ -66,6 +66,7 @@ int tt_ps_chain_new(struct tt_ps_server *srv, struct tt_bell **bells)
 	int w, j, a;
 
 	srv->behind = ps->copies > srv->copy + 1 ? srv->copy + 1 : -1;
+	srv->ack_to = srv->copy - 1;
 	srv->log_end.over = passed;
 	srv->ack_end.over = ack_over;
 	if (ps->copies == 1)
@@ -224,6 +225,8 @@ static void tell_before(struct tt_ps_server *srv)
 		srv->ack_due = false;
 		srv->told = srv->acked;
 	}
+	if (before >= 0 && before != srv->ack_to) /* what was told last may have gone to a dead copy */
+		srv->ack_due = true;
 	if (!srv->ack_due || srv->ack_busy)
 		return;
 	srv->ack_due = false;

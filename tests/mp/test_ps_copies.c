@@ -269,6 +269,25 @@ static void two(void)
 				  .between_us = i % 4 * 3000});
 }
 
+/* Rank 0 is a server, and dies with others that are no neighbours of it; a replica of each shard lives. */
+static void with_root(void)
+{
+	static const struct {
+		int servers;
+		unsigned killed;
+	} set[] = {{3, 5}, {4, 5}, {4, 9}, {5, 5}, {5, 9}, {5, 0x15}, {5, 0xb}, {3, 3}};
+	int i, tries = getenv("TUTTI_TEST_TRIES") ? atoi(getenv("TUTTI_TEST_TRIES")) : 8;
+
+	for (i = 0; i < tries; i++)
+		run("TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1",
+		    (struct plan){.servers = set[i % 8].servers, .workers = 2, .copies = 3,
+				  .staleness = i / 2 % 2, .killed = set[i % 8].killed,
+				  .after_us = i * 7919 % 40000, .between_us = i % 3 * 3000});
+	run("TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1 TUTTI_HEARTBEAT_LIMIT=1s",
+	    (struct plan){.servers = 4, .workers = 2, .copies = 3, .killed = 5, .after_us = 5000,
+			  .signal = SIGSTOP});
+}
+
 /*
  * A server that only stands still for a while is taken for dead. When it goes on, it believes that it serves: what
  * it writes then is read by nobody, and it learns that it has been cut off.
@@ -358,7 +377,7 @@ int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"living", living},	 {"one_shm", one_shm},
 					       {"one_fault", one_fault}, {"one_ofi", one_ofi},
-					       {"one_verbs", one_verbs}, {"two", two},
+					       {"one_verbs", one_verbs}, {"two", two},	 {"with_root", with_root},
 					       {"back", back},	 {"essp_shm", essp_shm},
 					       {"essp_fault", essp_fault},
 					       {NULL, NULL}};
