@@ -42,6 +42,7 @@ soak:
 		[ $$? = 77 ]
 	TT_GROWS=$${TT_GROWS:-300} tests/fault/test_grow storm
 	TT_ABORTS=$${TT_ABORTS:-1000} TT_RESTARTS=$${TT_RESTARTS:-100} tests/fault/test_cut_off
+	TT_SUBSETS=$${TT_SUBSETS:-8} tests/fault/test_subsets apart
 	TT_FORKS=$${TT_FORKS:-1000} tests/fault/test_fork
 	TT_LOSSY=$${TT_LOSSY:-60} tests/fault/test_net
 	TT_CYCLES=$${TT_CYCLES:-1000} timeout 3600 ./libtool --mode=execute valgrind -q --error-exitcode=99 \

@@ -96,6 +96,7 @@ static struct tt_boot *new_boot(const struct tt_boot_params *params,
 	tt_list_init(&b->outbox);
 	tt_list_init(&b->links);
 	tt_list_init(&b->graves);
+	tt_list_init(&b->watches);
 	tt_list_init(&b->held);
 	b->epfd = b->wakefd = b->listenfd = b->ras_fd = b->ras_key = -1;
 	b->nchildren = tt_tree_children(b->rank, b->nranks);

@@ -30,6 +30,7 @@
  *	12 BYE_DOWN	down	empty: all want to end; what follows is the end of the stream
  *	13 AGAIN	both	as MSG: it may have come already
  *	14 PLACE	up	u32 ms: the sender lost its parent so long ago, and has a new one now
+ * On links between a rank and one that should be its child (kind 5, watch.c): BEAT and GONE.
  *
  * GO travels down on the links that messages travel on, so no message overtakes it. A process that is
  * gone is noticed by its neighbours: by the end of its stream or a reset (it died), or by silence
@@ -169,6 +170,8 @@ static void on_open(struct tt_link *link)
 		tt_join_open(b, link);
 	else if (link->kind == TT_LINK_TREE && !link->local)
 		tt_tree_open(b, link);
+	else if (link->kind == TT_LINK_WATCH && !link->local)
+		tt_watch_open(b, link);
 	else if (link->kind != TT_LINK_LOOK || !link->local)
 		tt_link_kill(link, -EPROTO, "it wants a connection of unknown kind %d",
 			     (int)link->kind);
@@ -182,6 +185,8 @@ static void on_frame(struct tt_link *link, int type, const unsigned char *data, 
 		tt_ras_frame(b, link, type, data, len);
 	else if (link->kind == TT_LINK_TREE)
 		tt_tree_frame(b, link, type, data, len);
+	else if (link->kind == TT_LINK_WATCH)
+		tt_watch_frame(b, link, type, data, len);
 	else if (link->server)
 		tt_store_frame(b, link, type, data, len);
 	else
@@ -214,6 +219,8 @@ static void link_lost(struct tt_boot *b, struct tt_link *link)
 		tt_dial_lost(b, link);
 	else if (link->kind == TT_LINK_TREE)
 		tt_tree_lost(b, link);
+	else if (link->kind == TT_LINK_WATCH)
+		tt_watch_lost(b, link);
 	else if (link->server)
 		tt_store_lost(b, link);
 	else
@@ -348,9 +355,12 @@ static void notice_pause(struct tt_boot *b, uint64_t now)
 {
 	struct tt_list *pos, *tmp;
 
-	if (now - b->last_loop > b->limit_ns / 2)
+	if (now - b->last_loop > b->limit_ns / 2) {
 		tt_list_each (pos, tmp, &b->links)
 			tt_container(pos, struct tt_link, node)->last_rx = now;
+		tt_watch_paused(b, now);
+		b->dialer.until = now + b->limit_ns;
+	}
 	b->last_loop = now;
 }
 
@@ -405,6 +415,7 @@ static void timers(struct tt_boot *b)
 			tt_link_kill(link, -ETIMEDOUT, "the handshake took too long");
 	}
 	tt_tree_beats(b, now);
+	tt_watch_timers(b, now);
 	if (b->listenfd >= 0 && !b->listen_armed && now >= b->listen_again) {
 		watch(b, b->listenfd, &listen_mark, EPOLL_CTL_ADD);
 		b->listen_armed = true;
@@ -437,13 +448,16 @@ static int next_timeout(struct tt_boot *b)
 		struct tt_link *link = tt_container(pos, struct tt_link, node);
 
 		next = link->deadline < next ? link->deadline : next;
-		if (link->state != TT_LINK_OPEN || link->kind != TT_LINK_TREE || link->closing)
+		if (link->state != TT_LINK_OPEN || link->closing ||
+		    (link->kind != TT_LINK_TREE && link->kind != TT_LINK_WATCH))
 			continue;
 		at = link->last_tx + b->beat_ns;
 		next = at < next ? at : next;
 		at = link->last_rx + b->limit_ns + TT_MS; /* then it was silent for too long */
 		next = b->phase == TT_PH_UP && at < next ? at : next;
 	}
+	if (b->phase == TT_PH_UP)
+		next = tt_watch_next(b, next);
 	if (b->phase < TT_PH_UP && b->start_deadline < next)
 		next = b->start_deadline;
 	if (b->phase < TT_PH_UP && b->params.stop && b->ask_at < next)
@@ -503,6 +517,7 @@ void *tt_ctl_main(void *arg)
 			b->phase = TT_PH_END;
 	}
 	tt_listen_close(b);
+	tt_watch_end(b);
 	bury(b, &b->graves);
 	bury(b, &b->links);
 	pthread_mutex_lock(&b->lock);

@@ -51,6 +51,7 @@ struct tt_rank_info {
 	bool gone; /* this and the next two: written by the control thread, under lock */
 	int gone_by; /* the lowest rank that has said so: its words count */
 	char *gone_why;
+	bool suspect; /* silent for a while; watch.c */
 	struct tt_addr listen; /* of rank 0: none, see tt_boot.store */
 	struct tt_link *via;   /* the link over which it was heard last; NULL: not known */
 	uint32_t seen;	       /* the number of its last message, and which of those up to it came */
@@ -122,6 +123,9 @@ struct tt_boot {
 	uint64_t ask_at; /* params.stop, next */
 	uint64_t beat_ns, limit_ns;
 	struct tt_list links, graves;
+	struct tt_list watches;
+	int nwatches;
+	bool watch_again; /* who is to be watched may have changed */
 	struct tt_dialer dialer;
 	struct tt_link *join;   /* rank > 0: to rank 0 */
 	struct tt_link *parent;
@@ -211,10 +215,25 @@ void tt_tree_on_place(struct tt_boot *b, struct tt_link *link, struct tt_unpack 
 /* The dialer gives up on a parent, or on this try: true if it is to go on trying. */
 bool tt_tree_dial_failed(struct tt_boot *b, int err, const char *why);
 void tt_tree_evict(struct tt_boot *b, int rank, const char *why);
+/* Both ends of a new link know the same then. */
+void tt_tree_tell_gone(struct tt_boot *b, struct tt_link *link);
+/* The other end of link was taken for dead: tell it so. */
+void tt_tree_turn_away(struct tt_boot *b, struct tt_link *link);
 /* A message that may not reach all it should: keep it for the links that come. */
 void tt_tree_hold(struct tt_boot *b, const void *frame, size_t len);
 void tt_tree_settle(struct tt_boot *b, uint64_t now);
 bool tt_tree_is_root(const struct tt_boot *b);
+/* watch.c: ranks that have no link of the tree to those that should notice their deaths */
+void tt_watch_open(struct tt_boot *b, struct tt_link *link);
+void tt_watch_frame(struct tt_boot *b, struct tt_link *link, int type, const unsigned char *data,
+		    size_t len);
+void tt_watch_lost(struct tt_boot *b, struct tt_link *link);
+void tt_watch_timers(struct tt_boot *b, uint64_t now);
+/* The time at which to look again, at next at the latest. */
+uint64_t tt_watch_next(const struct tt_boot *b, uint64_t next);
+/* This process has paused: what it has not heard meanwhile counts for nothing. */
+void tt_watch_paused(struct tt_boot *b, uint64_t now);
+void tt_watch_end(struct tt_boot *b);
 /* "2, 5 and 17 more": ranks for which test says so. */
 void tt_rank_list(const struct tt_boot *b, bool (*test)(const struct tt_boot *, int), char *text,
 		  size_t size);

@@ -46,14 +46,22 @@ void tt_tree_say_gone(struct tt_boot *b, struct tt_link *to, const struct tt_lin
 {
 	unsigned char buf[512];
 	struct tt_pack k = {.p = buf, .cap = sizeof(buf)};
+	struct tt_list *pos, *tmp;
 
 	tt_put_u(&k, (unsigned)rank, 4);
 	tt_put_u(&k, (unsigned)by, 4);
 	tt_put_str(&k, why);
-	if (to)
+	if (to) {
 		tt_link_send(to, TT_F_GONE, buf, k.len);
-	else
-		tt_tree_around(b, except, TT_F_GONE, buf, k.len);
+		return;
+	}
+	tt_tree_around(b, except, TT_F_GONE, buf, k.len);
+	tt_list_each (pos, tmp, &b->links) {
+		struct tt_link *link = tt_container(pos, struct tt_link, node);
+
+		if (link->kind == TT_LINK_WATCH && link != except)
+			tt_link_send(link, TT_F_GONE, buf, k.len);
+	}
 }
 
 /* Returns whether this is news: the rank, or words that count more. */
@@ -123,6 +131,7 @@ void tt_tree_gone(struct tt_boot *b, const struct tt_link *from, int rank, int b
 	tt_tree_say_gone(b, NULL, from, rank, by, why);
 	if (!fresh)
 		return;
+	b->watch_again = true;
 	b->unsettled = tt_deadline_ms(SETTLE_MS) + 2 * b->limit_ns;
 	link = tt_tree_link(b, rank);
 	if (link) { /* it has just been told */
@@ -161,6 +170,7 @@ static void evicted(struct tt_boot *b, const char *why)
 	snprintf(b->evicted, sizeof(b->evicted), "%s", why[0] ? why : "?");
 	record(b, b->rank, b->rank, b->evicted);
 	drop_dialer(b);
+	tt_watch_end(b);
 	if (b->parent)
 		detach(b, &b->parent);
 	for (i = 0; i < b->nchildren; i++)
@@ -221,8 +231,7 @@ void tt_tree_cut(struct tt_boot *b, struct tt_link *link)
 	}
 }
 
-/* Both ends of a new link know the same then. */
-static void tell_gone(struct tt_boot *b, struct tt_link *link)
+void tt_tree_tell_gone(struct tt_boot *b, struct tt_link *link)
 {
 	int r;
 
@@ -253,7 +262,8 @@ void tt_tree_attached(struct tt_boot *b, struct tt_link *link)
 
 	tt_info("rank %d is this rank's parent in the control tree now", link->peer);
 	b->bye_said = 0;
-	tell_gone(b, link);
+	b->watch_again = true;
+	tt_tree_tell_gone(b, link);
 	tt_put_u(&k, (tt_now_ns() - b->lost_at) / TT_MS, 4);
 	tt_link_send(link, TT_F_PLACE, buf, k.len);
 	catch_up(b, link, b->lost_at - SLACK_MS * TT_MS);
@@ -286,19 +296,24 @@ static struct tt_child *free_place(struct tt_boot *b)
 	return &b->child[b->nchildren - 8];
 }
 
-bool tt_tree_adopt(struct tt_boot *b, struct tt_link *link)
+void tt_tree_turn_away(struct tt_boot *b, struct tt_link *link)
 {
 	const struct tt_rank_info *info = &b->ranks[link->peer];
+
+	tt_tree_say_gone(b, link, NULL, link->peer, info->gone_by,
+			 info->gone_why ? info->gone_why : "");
+	tt_link_close_after(link, tt_deadline_ms(1000));
+	tt_warn("rank %d, which was taken for dead, came back and was turned away", link->peer);
+}
+
+bool tt_tree_adopt(struct tt_boot *b, struct tt_link *link)
+{
 	struct tt_link *old = tt_tree_link(b, link->peer);
 	struct tt_child *place;
 	int i;
 
-	if (info->gone) {
-		tt_tree_say_gone(b, link, NULL, link->peer, info->gone_by,
-				 info->gone_why ? info->gone_why : "");
-		tt_link_close_after(link, tt_deadline_ms(1000));
-		tt_warn("rank %d, which was taken for dead, came back and was turned away",
-			link->peer);
+	if (b->ranks[link->peer].gone) {
+		tt_tree_turn_away(b, link);
 		return false;
 	}
 	for (i = 0; old && i < b->nchildren; i++)
@@ -310,7 +325,8 @@ bool tt_tree_adopt(struct tt_boot *b, struct tt_link *link)
 		return false;
 	}
 	*place = (struct tt_child){.link = link};
-	tell_gone(b, link);
+	b->watch_again = true;
+	tt_tree_tell_gone(b, link);
 	return true;
 }
 
@@ -319,8 +335,8 @@ bool tt_tree_dial_failed(struct tt_boot *b, int err, const char *why)
 	int rank = b->dialer.peer;
 	char text[200];
 
-	/* Nobody listens where it did: it has ended. */
-	if (err != -ECONNREFUSED && !tt_passed(b->dialer.until))
+	/* No process listens where it did, or another does: it has ended. */
+	if (err != -ECONNREFUSED && err != -ESTALE && !tt_passed(b->dialer.until))
 		return true;
 	snprintf(text, sizeof(text), "it can't be reached: %.160s", why);
 	tt_tree_gone(b, NULL, rank, b->rank, text);

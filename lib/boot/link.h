@@ -12,7 +12,13 @@
 
 #define TT_FRAME_MAX 4160 /* bytes of a frame's payload */
 
-enum tt_link_kind { TT_LINK_JOIN = 1, TT_LINK_TREE = 2, TT_LINK_LOOK = 3 /* ras.h */, TT_LINK_GATE = 4 /* gate.h */ };
+enum tt_link_kind {
+	TT_LINK_JOIN = 1,
+	TT_LINK_TREE = 2,
+	TT_LINK_LOOK = 3, /* ras.h */
+	TT_LINK_GATE = 4, /* gate.h */
+	TT_LINK_WATCH = 5 /* watch.c */
+};
 
 enum tt_link_state {
 	TT_LINK_CONNECTING,
