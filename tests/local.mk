@@ -44,7 +44,7 @@ soak:
 	TT_ABORTS=$${TT_ABORTS:-1000} TT_RESTARTS=$${TT_RESTARTS:-100} tests/fault/test_cut_off
 	TT_SUBSETS=$${TT_SUBSETS:-8} tests/fault/test_subsets apart
 	TT_FORKS=$${TT_FORKS:-1000} tests/fault/test_fork
-	TT_LOSSY=$${TT_LOSSY:-60} tests/fault/test_net
+	TT_LOSSY=$${TT_LOSSY:-60} TT_CUTS=$${TT_CUTS:-2} tests/fault/test_net
 	TT_CYCLES=$${TT_CYCLES:-1000} timeout 3600 ./libtool --mode=execute valgrind -q --error-exitcode=99 \
 		--leak-check=full --errors-for-leak-kinds=definite --show-leak-kinds=definite \
 		tests/fault/test_cycle

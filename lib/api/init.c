@@ -118,6 +118,7 @@ static int open_wire(struct tutti_context *ctx)
 					.early = tt_run_early,
 					.fenced = tt_run_fenced,
 					.damaged = tt_ctx_damaged,
+					.cut = tt_ctx_cut,
 					.alive = tt_ctx_alive,
 					.arg = ctx};
 

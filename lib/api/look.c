@@ -87,6 +87,9 @@ static void put_links(struct tt_json *j, struct tt_wire *wire)
 		tt_json_i64(j, "peer", link[i].peer);
 		tt_json_str(j, "transport", link[i].transport);
 		tt_json_str(j, "state", link[i].state);
+		tt_json_u64(j, "unacked_bytes", link[i].silence.bytes);
+		tt_json_u64(j, "unacked_operations", link[i].silence.ops);
+		tt_json_time(j, "unacked_for", link[i].silence.ns);
 		tt_json_close(j, '}');
 	}
 	tt_json_close(j, ']');

@@ -24,14 +24,14 @@
 /* In TT_CTL_ACCUSE. */
 struct accuse_msg {
 	int32_t rank, by;
-	char why[160];
+	char why[256];
 };
-_Static_assert(sizeof(struct accuse_msg) == 168, "doc/WIRE.md");
+_Static_assert(sizeof(struct accuse_msg) == 264, "doc/WIRE.md");
 
 struct tt_broken {
 	int end[2];	  /* lower rank first */
 	uint64_t said[2]; /* when that end said so first; 0: it has not */
-	char why[2][160]; /* its words; empty: none yet */
+	char why[2][256]; /* its words; empty: none yet */
 	bool judged;
 };
 
@@ -41,6 +41,26 @@ void tt_ctx_lost(struct tutti_context *ctx, int rank, const char *why)
 
 	snprintf(msg.why, sizeof(msg.why), "%s", why);
 	tt_ctl_send(ctx->boot, tt_boot_lowest(ctx->boot), TT_CTL_ACCUSE, &msg, sizeof(msg));
+}
+
+void tt_ctx_cut(void *arg, int rank, const char *why)
+{
+	struct tutti_context *ctx = arg;
+	struct tt_list *l, *tmp;
+
+	tt_list_each(l, tmp, &ctx->comms)
+	{
+		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
+
+		if (atomic_load(&comm->failed) || comm->suspect >= 0 ||
+		    tt_comm_rank_of(comm, rank) < 0)
+			continue;
+		comm->suspect = rank;
+		comm->suspect_code = -TUTTI_EPEER;
+		comm->suspect_until = tt_now_ns();
+		snprintf(comm->suspect_why, sizeof(comm->suspect_why), "%s", why);
+		ctx->suspicions = true;
+	}
 }
 
 static struct tt_broken *find(const struct tutti_context *ctx, int low, int high)

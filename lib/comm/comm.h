@@ -298,6 +298,9 @@ int tt_ctx_abort(struct tutti_context *ctx, int code);
  */
 #define TT_ACCUSE_AGAIN (500 * TT_MS)
 void tt_ctx_lost(struct tutti_context *ctx, int rank, const char *why);
+/* The connection to rank carries nothing: communicators with both fail, whoever waits on it or not.
+ */
+void tt_ctx_cut(void *ctx, int rank, const char *why);
 void tt_ctx_accuse_msg(void *ctx, int from, const void *data, size_t len);
 
 /* agree.c: agreement among the ranks of a communicator that live; under the lock but for the handler */

@@ -176,6 +176,7 @@ void tt_engine_timers(struct tutti_context *ctx)
 	if (!ctx->running && !ctx->suspicions)
 		return;
 	now = tt_now_ns();
+	tt_wire_watch(ctx->wire);
 	if (ctx->node)
 		tt_node_sweep(ctx->node);
 	tt_list_each(l, tmp, &ctx->comms) {

@@ -212,6 +212,7 @@ struct tt_wire {
 	struct tt_event *batch; /* events being handled */
 	int batch_len;
 
+	uint64_t watch_at; /* when connections are looked at next */
 	int wake_fd;
 	atomic_int sleepers;
 };

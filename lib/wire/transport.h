@@ -172,6 +172,13 @@ struct tt_event {
 	struct tt_ep *ep; /* MSG, UP, DOWN; NULL in NOTE, which need not know its peer */
 };
 
+/* What a connection has sent that its peer's end has not acknowledged. */
+struct tt_silence {
+	uint64_t bytes, ops; /* as far as the transport counts them */
+	uint64_t ns; /* since nothing of it was acknowledged; dead: since nothing came at all */
+	bool dead;   /* for longer than TUTTI_HEARTBEAT_LIMIT, and not because the peer is busy */
+};
+
 /* Started operations: TT_STARTED: an event will follow. TT_FINISHED: complete already, no event. */
 enum { TT_STARTED = 0, TT_FINISHED = 1 };
 
@@ -188,6 +195,13 @@ struct tt_ep_ops {
 	int (*msg)(struct tt_ep *ep, const void *data, size_t len);
 	/* Peer memory [remote, remote + len) as a pointer, valid until close; -EOPNOTSUPP if it can't be. */
 	int (*map)(struct tt_ep *ep, uint64_t remote, size_t len, const struct tt_rkey *rkey, void **ptr);
+	/*
+	 * Of an endpoint that is up, or on its way. It is asked several times within
+	 * TUTTI_HEARTBEAT_LIMIT while somebody waits: a transport whose device notices a lost peer
+	 * only when it sends something sends it then. Negative: not known. NULL where both ends are
+	 * on one host.
+	 */
+	int (*silence)(struct tt_ep *ep, struct tt_silence *silence);
 };
 
 struct tt_tp_ops {

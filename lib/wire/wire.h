@@ -166,6 +166,9 @@ struct tt_wire_params {
 	void (*early)(void *arg, int peer, const struct tt_key *key, uint64_t fprint, bool offer);
 	/* What came from peer was damaged on its way; its channel fails next. Only with checksums. */
 	void (*damaged)(void *arg, int peer, const char *why);
+	/* The connection to peer carries nothing, though both may live; its channel fails next. May
+	 * be NULL. */
+	void (*cut)(void *arg, int peer, const char *why);
 	/* A transport waits for a peer that is stopped, in this thread; may be NULL. */
 	void (*alive)(void *arg);
 	void *arg;
@@ -202,8 +205,11 @@ int tt_wire_ring(struct tt_wire *wire, int peer, uint32_t token, uint64_t offset
 struct tt_wire_link {
 	int peer;
 	const char *state, *transport; /* "": none yet */
+	struct tt_silence silence;     /* 0 where it is not known */
 };
 int tt_wire_links(const struct tt_wire *wire, int from, struct tt_wire_link *link, int max);
+/* While somebody waits, often: connections that carry nothing any more fail. Under the lock. */
+void tt_wire_watch(struct tt_wire *wire);
 /* A process is gone: its channel's transfers fail with -TUTTI_EPEER. */
 void tt_wire_peer_gone(struct tt_wire *wire, int rank);
 

@@ -6,9 +6,12 @@
  *nft(8).
  *
  *	TT_LOSSY=60		seconds of each loss (soak); default: 1
+ *	TT_CUTS=2		each cut one way and both ways (soak); default: 1
  */
 #include "config.h"
 
+#include "lib/base/clock.h"
+#include "lib/comm/comm.h"
 #include "tests/mp/job.h"
 
 #include <net/if.h>
@@ -284,11 +287,191 @@ static void down_leaf(void)
 	down(2);
 }
 
+/* ---- no data between two hosts, while both still reach the others ---- */
+
+enum wait_in { IN_ALLREDUCE, IN_RECV, IN_FIRST_RECV, IN_FLUSH };
+
+#define ONE 2 /* of these two the higher one has to go, as nothing else tells them apart */
+#define OTHER 3
+
+struct cut {
+	enum wait_in in;
+	bool both_ways;
+	atomic_int slowest_ms;
+};
+
+static int drop_from(int rank)
+{
+	return run("nft add table inet cut && "
+		   "nft 'add chain inet cut in { type filter hook input priority 0; }' && "
+		   "nft 'add rule inet cut in ip saddr 10.99.0.%d counter drop'",
+		   rank + 1);
+}
+
+/* What each rank does until it fails; with once: one time, while all is well. */
+static int use_links(struct mp_job *job, struct tutti_win *win, char *mem, enum wait_in in,
+		     bool once)
+{
+	static int32_t v[WORDS];
+	bool more = true;
+	int err, i;
+
+	if ((in == IN_RECV || in == IN_FIRST_RECV) && job->rank == ONE)
+		err = tutti_recv(v, WORDS, TUTTI_INT32, OTHER, 7, job->world, NULL);
+	else if ((in == IN_RECV || in == IN_FIRST_RECV) && job->rank == OTHER)
+		err = tutti_send(v, WORDS, TUTTI_INT32, ONE, 7, job->world);
+	else if (in == IN_FLUSH && job->rank == OTHER)
+		err = tutti_put(win, ONE, mem, 1 << 20, 0) ?: tutti_win_flush(win, ONE);
+	else
+		err = 0;
+	for (i = 0; !err && (!once || i < 1); i++)
+		err = call(job, job->world, v, i, &more);
+	return err;
+}
+
+/* As tutti_ras is told: what is unacknowledged between the two, and for how long. */
+static void *see_unacked(void *arg)
+{
+	struct mp_job *job = arg;
+	struct tt_wire_link link[8];
+	int n, i;
+
+	while (!atomic_load(&job->shared->word[8])) {
+		tt_wire_lock(job->ctx->wire);
+		n = tt_wire_links(job->ctx->wire, 0, link, 8);
+		tt_wire_unlock(job->ctx->wire);
+		for (i = 0; i < n; i++)
+			if (link[i].peer == ONE && link[i].silence.bytes &&
+			    link[i].silence.ns > 200 * TT_MS)
+				return NULL;
+		mp_sleep_ms(20);
+	}
+	return arg;
+}
+
+static int check_cut(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	const char *text = info.text;
+
+	MP_OK(tutti_comm_error(job->world, &info));
+	if (info.rank != OTHER || !strstr(text, "the link between rank ") ||
+	    !strstr(text, "rank 2 on ") || !strstr(text, "rank 3 on ") ||
+	    !strstr(text, " carries no data: ") || !strstr(text, " for ")) {
+		mp_failed(job, text, info.rank, __FILE__, __LINE__);
+		return 1;
+	}
+	if (!job->rank)
+		printf("  %s\n", text);
+	fflush(stdout);
+	return 0;
+}
+
+static int cut_body(struct mp_job *job)
+{
+	struct cut *cut = job->arg;
+	struct tutti_comm *next;
+	struct tutti_win *win = NULL;
+	bool more = true;
+	char *mem = NULL;
+	void *unseen = NULL;
+	pthread_t thread;
+	double t0;
+	int err;
+
+	TT_EXPECT(!plug_in(job) && !join(job));
+	if (cut->in == IN_FLUSH) {
+		MP_OK(tutti_alloc(job->ctx, 1 << 20, (void **)&mem));
+		MP_OK(tutti_win_create(job->world, mem, 1 << 20, 0, &win));
+	}
+	if (cut->in != IN_FIRST_RECV)
+		MP_OK(use_links(job, win, mem, cut->in, true));
+	mp_meet(job);
+	if (job->rank == ONE)
+		TT_EXPECT(!drop_from(OTHER));
+	if (job->rank == OTHER && cut->both_ways)
+		TT_EXPECT(!drop_from(ONE));
+	mp_meet(job);
+	if (job->rank == OTHER && cut->in == IN_ALLREDUCE)
+		TT_EXPECT(!pthread_create(&thread, NULL, see_unacked, job));
+	t0 = mp_now();
+	err = use_links(job, win, mem, cut->in, false);
+	atomic_store(&job->shared->word[8], 1);
+	MP_ERR(err, -TUTTI_EPEER);
+	t0 = mp_now() - t0;
+	if (t0 * 1e3 > atomic_load(&cut->slowest_ms))
+		atomic_store(&cut->slowest_ms, (int)(t0 * 1e3));
+	TT_EXPECT(t0 < 15); /* a second is the limit; a tenth of TUTTI_TIMEOUT */
+	TT_EXPECT(!check_cut(job));
+	if (job->rank == OTHER && cut->in == IN_ALLREDUCE)
+		TT_EXPECT(!pthread_join(thread, &unseen) && !unseen);
+	if (job->rank != OTHER) {
+		MP_OK(tutti_comm_shrink(job->world, &next));
+		MP_OK(call(job, next, (int32_t[WORDS]){0}, 0, &more));
+	}
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void cut(enum wait_in in, bool both_ways)
+{
+	struct cut *c;
+
+	if (mp_no_ofi() || own_network())
+		TT_SKIP("%s", mp_no_ofi() ? mp_no_ofi() : own_network());
+	if (run("nft --version >/dev/null 2>&1") != 0)
+		TT_SKIP("there is no nft(8)");
+	c = mp_shared_mem(sizeof(*c));
+	c->in = in;
+	c->both_ways = both_ways;
+	TT_CHECK(!MP_RUN(.n = 4, .fn = cut_body, .arg = c, .no_init = true,
+			 .env = "TUTTI_IF=eth0 TUTTI_TRANSPORT=ofi TUTTI_HEARTBEAT=200ms "
+				"TUTTI_HEARTBEAT_LIMIT=1s TUTTI_TIMEOUT=150s"));
+	printf("  known to all after %d ms at most (limit %d ms)\n", c->slowest_ms, LIMIT_MS);
+	munmap(c, sizeof(*c));
+}
+
+static void cut_one_way(void)
+{
+	cut(IN_ALLREDUCE, false);
+}
+
+static void cut_both_ways(void)
+{
+	cut(IN_ALLREDUCE, true);
+}
+
+static void cut_recv(void)
+{
+	cut(IN_RECV, false);
+	if (tt_times("TT_CUTS", 1) > 1)
+		cut(IN_RECV, true);
+}
+
+/* The two have no connection yet. */
+static void cut_first(void)
+{
+	cut(IN_FIRST_RECV, false);
+	if (tt_times("TT_CUTS", 1) > 1)
+		cut(IN_FIRST_RECV, true);
+}
+
+static void cut_put(void)
+{
+	cut(IN_FLUSH, true);
+	if (tt_times("TT_CUTS", 1) > 1)
+		cut(IN_FLUSH, false);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"loss_1", loss_1},	  {"loss_5", loss_5}, {"down_root", down_root},
-		{"down_leaf", down_leaf}, {NULL, NULL},
+		{"loss_1", loss_1},	      {"loss_5", loss_5},
+		{"down_root", down_root},     {"down_leaf", down_leaf},
+		{"cut_one_way", cut_one_way}, {"cut_both_ways", cut_both_ways},
+		{"cut_recv", cut_recv},	      {"cut_first", cut_first},
+		{"cut_put", cut_put},	      {NULL, NULL},
 	};
 
 	return tt_test_main("net", tests, argc, argv);

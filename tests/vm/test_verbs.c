@@ -65,6 +65,39 @@ static void bad_key_spares_others(void)
 	net_close(&net);
 }
 
+static bool look(struct link *l)
+{
+	struct tt_silence s = {0};
+
+	if (!l->down)
+		l->ep->ops->silence(l->ep, &s);
+	return l->down;
+}
+
+/* An end that sends nothing, and is told nothing, finds by an empty write that its peer is gone. */
+static void lost_peer_is_noticed(void)
+{
+	struct tt_rkey key;
+	struct net net;
+	struct op op;
+	int i;
+
+	if (!net_pair(&net))
+		return;
+	for (i = 0; i < 40; i++) /* more than unsignalled ones are let through without an end */
+		TT_CHECK(!look(&net.link[1]) && works(&net, &net.link[1], (uint64_t)i));
+	key = net.node[1].rx.mr->rkey;
+	for (i = 0; i < 4; i++)
+		key.word[i] ^= 0xff00;
+	TT_CHECK(put(&net, &net.link[0], net.node[0].tx.addr, 5000, net.node[1].rx.addr, &key, 1,
+		     &op) >= 0);
+	TT_CHECK(settle(&net, &op) < 0);
+	WAIT(&net, net.link[0].down);
+	printf("# the other end was %stold\n", net.link[1].down ? "" : "not ");
+	WAIT(&net, look(&net.link[1]));
+	net_close(&net);
+}
+
 /* The child writes to every page it has got; the device must go on with the parent's. */
 static void fork_in_the_middle(void)
 {
@@ -364,15 +397,17 @@ static void port_down(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"bad_key_spares_others", bad_key_spares_others},
-					       {"fork_in_the_middle", fork_in_the_middle},
-					       {"rails_carry_their_shares", rails_carry_their_shares},
-					       {"no_note_without_all_rails", no_note_without_all_rails},
-					       {"every_rail_wakes", every_rail_wakes},
-					       {"no_memory_for_events", no_memory_for_events},
-					       {"second_port_down", second_port_down},
-					       {"port_down", port_down},
-					       {NULL, NULL}};
+	static const struct tt_test tests[] = {
+		{"bad_key_spares_others", bad_key_spares_others},
+		{"lost_peer_is_noticed", lost_peer_is_noticed},
+		{"fork_in_the_middle", fork_in_the_middle},
+		{"rails_carry_their_shares", rails_carry_their_shares},
+		{"no_note_without_all_rails", no_note_without_all_rails},
+		{"every_rail_wakes", every_rail_wakes},
+		{"no_memory_for_events", no_memory_for_events},
+		{"second_port_down", second_port_down},
+		{"port_down", port_down},
+		{NULL, NULL}};
 
 	return tt_test_main("verbs", tests, argc, argv);
 }

@@ -49,6 +49,18 @@ static void print_comm(const json_t *c)
 		printf("  late: rank %lld\n", json_integer_value(json_array_get(late, i)));
 }
 
+static void print_unacked(const json_t *link)
+{
+	long long bytes = number(link, "unacked_bytes"), ops = number(link, "unacked_operations");
+
+	if (bytes)
+		printf(", %lld bytes unacknowledged for %.1f s", bytes, real(link, "unacked_for"));
+	else if (ops)
+		printf(", %lld operations unacknowledged for %.1f s", ops,
+		       real(link, "unacked_for"));
+	printf("\n");
+}
+
 static void print_links(const json_t *rank)
 {
 	const json_t *links = json_object_get(rank, "links"), *l;
@@ -56,9 +68,10 @@ static void print_links(const json_t *rank)
 
 	for (i = 0; i < json_array_size(links); i++) {
 		l = json_array_get(links, i);
-		printf("  link to rank %lld: %s, %s\n", number(l, "peer"),
+		printf("  link to rank %lld: %s, %s", number(l, "peer"),
 		       *text(l, "transport") ? text(l, "transport") : "no transport yet",
 		       text(l, "state"));
+		print_unacked(l);
 	}
 }
 

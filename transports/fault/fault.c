@@ -225,11 +225,20 @@ static int fault_map(struct tt_ep *tt_ep, uint64_t remote, size_t len, const str
 	return ep->inner->ops->map(ep->inner, remote, len, rkey, ptr);
 }
 
+static int fault_silence(struct tt_ep *tt_ep, struct tt_silence *silence)
+{
+	struct fault_ep *ep = fault_ep_of(tt_ep);
+
+	return ep->failed || !ep->inner->ops->silence ? -EOPNOTSUPP
+						      : ep->inner->ops->silence(ep->inner, silence);
+}
+
 static const struct tt_ep_ops fault_ep_ops = {.put = fault_put,
 					      .get = fault_get,
 					      .amo = fault_amo,
 					      .msg = fault_msg,
-					      .map = fault_map};
+					      .map = fault_map,
+					      .silence = fault_silence};
 
 static int fault_ep_open(struct tt_tp *tp, struct tt_ep **ep, void *blob, size_t *len)
 {

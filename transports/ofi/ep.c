@@ -13,7 +13,8 @@
 
 #include "transports/ofi/ofi.h"
 
-struct tt_ep_ops ofi_ep_ops = {.put = ofi_put, .get = ofi_get, .amo = ofi_amo, .msg = ofi_msg};
+struct tt_ep_ops ofi_ep_ops = {
+	.put = ofi_put, .get = ofi_get, .amo = ofi_amo, .msg = ofi_msg, .silence = ofi_silence};
 
 static void free_lists(struct ofi_ep *ep)
 {
@@ -52,6 +53,7 @@ static struct ofi_ep *ep_new(struct ofi_tp *tp)
 	tt_list_init(&ep->link);
 	ep->base.ops = &ofi_ep_ops;
 	ep->base.tp = &tp->base;
+	ep->sock = -1;
 	if (ofi_ring_init(tp, &ep->tx, ep, OFI_SENDS, OFI_SEND)) {
 		free(ep);
 		return NULL;
@@ -85,6 +87,8 @@ void ofi_ep_recycle(struct ofi_ep *ep)
 	ep->status = 0;
 	ep->closed = ep->passive = false;
 	ep->fid = NULL;
+	ep->sock = -1;
+	ep->queued = ep->acked = 0;
 	ep->addr = 0;
 	memset(&ep->peer, 0, sizeof(ep->peer));
 	memset(ep->token, 0, sizeof(ep->token));

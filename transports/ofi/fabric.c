@@ -11,6 +11,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "lib/base/clock.h"
 #include "transports/ofi/ofi.h"
 
 static bool is_rdm(const struct tt_env *env)
@@ -300,6 +301,7 @@ static int ofi_open(const struct tt_tp_params *params, struct tt_tp **out)
 	if (!tp)
 		return tt_fail(-ENOMEM, "out of memory opening transport ofi");
 	tp->arm_fd = -1;
+	tp->limit_ns = (uint64_t)params->env->heartbeat_limit.number * TT_MS;
 	tt_list_init(&tp->eps);
 	tt_list_init(&tp->spare);
 	tt_list_init(&tp->lost);

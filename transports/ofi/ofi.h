@@ -32,6 +32,8 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
+#include <sys/socket.h>
+
 #include "lib/base/list.h"
 #include "lib/wire/transport.h"
 
@@ -109,6 +111,11 @@ enum ofi_state {
 	OFI_DOWN
 };
 
+/* Of a connection of provider tcp. */
+struct ofi_ends {
+	struct sockaddr_storage local, remote;
+};
+
 struct ofi_ep {
 	struct tt_ep base;
 	struct tt_list link; /* tp->eps or tp->spare */
@@ -126,6 +133,10 @@ struct ofi_ep {
 	bool proven;		 /* active: the passive end has shown that it is the peer */
 	struct ofi_blob peer;
 	uint64_t bell_addr, bell_key;
+	int sock; /* tcp: libfabric's socket, to be looked at only; -1: not known */
+	struct ofi_ends ends;
+	uint64_t queued, acked,
+		since;	      /* bytes waiting there; acknowledged so far; no progress since */
 	struct ofi_op *early; /* rdm: messages that came before ep_connect */
 	struct ofi_op ops[OFI_DEPTH], *free;
 	struct ofi_ring tx, rx;
@@ -141,6 +152,23 @@ struct ofi_mr {
 	struct tt_mr base;
 	struct fid_mr *fid;
 	void *desc;
+};
+
+/* Connections to the listener that belong to no endpoint; strangers.c. */
+#define OFI_STRANGERS 64
+struct ofi_stranger {
+	int fd;
+	uint64_t inode, since;
+	bool here, shut;
+};
+
+struct ofi_strangers {
+	struct ofi_stranger who[OFI_STRANGERS];
+	int n;
+	bool some;		     /* at the last look, and perhaps since */
+	int lowest;		     /* free descriptor after the last look */
+	uint64_t look_at, again;     /* when to look next; not before, whatever happens */
+	unsigned long dropped, said; /* so far; when the log says so next */
 };
 
 struct ofi_tp {
@@ -175,6 +203,9 @@ struct ofi_tp {
 	unsigned polls;
 	int connecting; /* endpoints in OFI_CONNECTING */
 	int troubled;	/* endpoints in OFI_FAILED or OFI_FLUSH */
+	struct ofi_strangers strangers;
+	uint64_t limit_ns; /* TUTTI_HEARTBEAT_LIMIT */
+	uint64_t find_at;  /* tcp: when sockets may be searched for again */
 };
 
 static inline struct ofi_tp *ofi_tp(struct tt_tp *tp)
@@ -222,10 +253,16 @@ void ofi_ep_fail(struct ofi_ep *ep, int status);
 /* msg_ep.c */
 int ofi_msg_open(struct ofi_tp *tp);
 void ofi_msg_close(struct ofi_tp *tp);
+/* strangers.c */
+/* Now and then: those that say nothing, or have gone, are dropped. */
+void ofi_watch_strangers(struct ofi_tp *tp);
+/* Those that are there are dropped, all of them or those that it is time for. */
+void ofi_drop_strangers(struct ofi_tp *tp, bool all);
 /* The listener once more, so that nobody else gets its address before it is closed for good; -1: there is none. */
 int ofi_msg_keep_place(const struct ofi_tp *tp);
 /* After everything else of libfabric's is closed. */
 void ofi_msg_close_forgotten(const struct ofi_tp *tp, int kept);
+/* msg_ep.c */
 int ofi_msg_connect(struct ofi_ep *ep, bool active);
 void ofi_msg_progress(struct ofi_tp *tp);
 void ofi_msg_up(struct ofi_ep *ep);
@@ -233,6 +270,11 @@ void ofi_msg_up(struct ofi_ep *ep);
 bool ofi_msg_heard(struct ofi_ep *ep);
 void ofi_msg_shut(struct ofi_ep *ep);
 void ofi_msg_flush(struct ofi_ep *ep);
+/* tcp.c */
+bool ofi_is_tcp(const struct ofi_tp *tp);
+/* Ask libfabric for the addresses of ep->fid; that of the peer is 0 until there is one. */
+void ofi_ends(struct ofi_ep *ep);
+int ofi_silence(struct tt_ep *ep, struct tt_silence *silence);
 /* rdm_ep.c */
 int ofi_rdm_open(struct ofi_tp *tp);
 void ofi_rdm_close(struct ofi_tp *tp);

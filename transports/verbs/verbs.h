@@ -101,6 +101,8 @@ struct vb_qp {
 	uint8_t nth;	      /* of those of the endpoint on this rail */
 	uint8_t theirs;	      /* index of the peer's rail it is connected to */
 	uint32_t head, tail;  /* oldest request not known to be complete; next place */
+	uint32_t seen;	      /* head at the last look at what is unacknowledged, */
+	uint64_t since;	      /* and when it was not yet there */
 	uint32_t quiet;	      /* unsignalled ones since the last signalled */
 	uint32_t reserved;    /* places kept for the notes of splits */
 	uint64_t used;	      /* bytes of single pieces by its speed, to deal out the next ones */
