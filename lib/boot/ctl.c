@@ -45,6 +45,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "lib/base/spawn.h"
@@ -132,6 +133,18 @@ static void no_file(struct tt_boot *b)
 	tt_warn("out of file descriptors while the ranks connect; raise 'ulimit -n'");
 }
 
+/* In a job that runs, only ranks that lose their parent come: strangers leave it most descriptors.
+ */
+static int pending_max(const struct tt_boot *b)
+{
+	struct rlimit lim = {.rlim_cur = RLIM_INFINITY};
+
+	getrlimit(RLIMIT_NOFILE, &lim);
+	if (b->phase < TT_PH_UP || lim.rlim_cur / 8 >= PENDING_MAX)
+		return PENDING_MAX + b->nranks;
+	return (int)(lim.rlim_cur / 8) + TT_CTL_ARITY;
+}
+
 static void accept_some(struct tt_boot *b)
 {
 	struct sockaddr_storage sa;
@@ -147,7 +160,7 @@ static void accept_some(struct tt_boot *b)
 			no_file(b);
 		if (fd < 0)
 			return;
-		if (b->npending >= PENDING_MAX + b->nranks)
+		if (b->npending >= pending_max(b))
 			drop_oldest_pending(b);
 		if (tt_link_accept(fd, (struct sockaddr *)&sa, &b->self, &tt_ctl_link_ops, b,
 				   tt_deadline_ms(HANDSHAKE_MS), &link))

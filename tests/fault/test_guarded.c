@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -91,6 +92,105 @@ static void junk_ofi(void)
 	TT_CHECK(!MP_RUN(.n = 3, .fn = noisy, .env = "TUTTI_IF=lo TUTTI_TRANSPORT=ofi"));
 }
 
+/* ---- strangers take up no descriptors ---- */
+
+#define STRANGERS 300
+#define KEPT 150 /* at once, of those that stay */
+
+/* What the last rank does to rank 0's listeners: some go at once, some say too little, some stay.
+ */
+static void *throng_main(void *arg)
+{
+	struct mp_job *job = arg;
+	int fds[KEPT], i, fd, nports = atomic_load(&job->shared->word[0]);
+
+	memset(fds, -1, sizeof(fds));
+	for (i = 0; i < STRANGERS; i++) {
+		fd = st_connect(atomic_load(&job->shared->word[1 + i % nports]));
+		if (fd < 0)
+			continue;
+		if (i % 3)
+			(void)!write(fd, "tutti", i % 3 == 1 ? 5 : 0);
+		atomic_fetch_add(&job->shared->word[20], 1);
+		if (i % 6 < 3) {
+			close(fd);
+			continue;
+		}
+		if (fds[i % KEPT] >= 0)
+			close(fds[i % KEPT]);
+		fds[i % KEPT] = fd;
+	}
+	atomic_store(&job->shared->word[21], 1);
+	mp_await(&job->shared->word[22], 1, 60000);
+	for (i = 0; i < KEPT; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	return NULL;
+}
+
+static int exact_round(struct mp_job *job, int *more)
+{
+	float buf[100];
+	int i;
+
+	for (i = 0; i < 100; i++)
+		buf[i] = (float)(i + job->rank);
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, buf, 100, TUTTI_FLOAT32, TUTTI_SUM, job->world));
+	for (i = 0; i < 100; i++)
+		TT_EXPECT(buf[i] == (float)(i * job->n + job->n * (job->n - 1) / 2));
+	MP_OK(tutti_bcast(more, 1, TUTTI_INT32, 0, job->world));
+	return 0;
+}
+
+static int throng(struct mp_job *job)
+{
+	struct rlimit few = {128, 128};
+	struct tutti_config config = {0};
+	int i, more = 1, before, now = 0, most = 0;
+	struct tt_listeners l;
+	pthread_t thread;
+	double end;
+
+	TT_EXPECT(job->rank == job->n - 1 || !setrlimit(RLIMIT_NOFILE, &few));
+	MP_OK(mp_join(job, MP_ID, &config));
+	TT_EXPECT(!exact_round(job, &more));
+	before = tt_open_fds();
+	if (!job->rank) {
+		l = tt_find_listeners();
+		for (i = 0; i < l.n && i < 16; i++)
+			atomic_store(&job->shared->word[1 + i], l.port[i]);
+		atomic_store(&job->shared->word[0], l.n);
+	}
+	mp_meet(job);
+	if (job->rank == job->n - 1)
+		TT_EXPECT(!pthread_create(&thread, NULL, throng_main, job));
+	for (end = mp_now() + 40; more;) {
+		now = tt_open_fds();
+		most = now > most ? now : most;
+		more = !atomic_load(&job->shared->word[21]) || (now > before + 2 && mp_now() < end);
+		TT_EXPECT(!exact_round(job, &more));
+	}
+	if (!job->rank) {
+		printf("  %d strangers: %d descriptors before, %d at most, %d after\n",
+		       atomic_load(&job->shared->word[20]), before, most, now);
+		fflush(stdout);
+		TT_EXPECT(now <= before + 2 &&
+			  mp_log_has(job, "connections that no peer has made were dropped"));
+	}
+	atomic_store(&job->shared->word[22], !job->rank || atomic_load(&job->shared->word[22]));
+	if (job->rank == job->n - 1)
+		pthread_join(thread, NULL);
+	return 0;
+}
+
+static void descriptors(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(!MP_RUN(.n = 3, .fn = throng, .no_init = true,
+			 .env = "TUTTI_IF=lo TUTTI_TRANSPORT=ofi"));
+}
+
 static void no_listener_on_shm(void)
 {
 	TT_CHECK(!MP_RUN(.n = 3, .fn = noisy, .env = "TUTTI_IF=lo TUTTI_TRANSPORT=shm"));
@@ -135,6 +235,7 @@ static void memory_is_private(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"junk_ofi", junk_ofi},
+					       {"descriptors", descriptors},
 					       {"no_listener_on_shm", no_listener_on_shm},
 					       {"memory_is_private", memory_is_private},
 					       {NULL, NULL}};

@@ -214,8 +214,10 @@ static void mend(struct ofi_tp *tp)
 static void progress(struct ofi_tp *tp, bool events_too)
 {
 	ofi_read_batch(tp);
-	if (tp->eq && (events_too || tp->connecting || ++tp->polls % EQ_EVERY == 0))
+	if (tp->eq && (events_too || tp->connecting || ++tp->polls % EQ_EVERY == 0)) {
 		ofi_msg_progress(tp);
+		ofi_watch_strangers(tp);
+	}
 	if (tp->rdm && tp->connecting)
 		ofi_rdm_progress(tp);
 	if (tp->troubled)

@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connected endpoints: one listener (passive endpoint) per process, bound to the chosen address, and
- * one event queue for connections. The tokens of both ends, told over an authenticated link, are the key of
- * two MACs: the active side's request carries {the endpoint's id, a nonce, a MAC of them}, the acceptance a
- * MAC of the request. So a stranger can neither connect nor answer, and learns from what he sees nothing
- * that serves twice: an endpoint takes one request.
+ * Connected endpoints: one listener (passive endpoint) per process, bound to the chosen address,
+ * and one event queue for connections. The tokens of both ends, told over an authenticated link,
+ * are the key of two MACs: the active side's request carries {the endpoint's id, a nonce, a MAC of
+ * them}, the acceptance a MAC of the request. So a stranger can neither connect nor answer, and
+ * learns from what he sees nothing that serves twice: an endpoint takes one request.
  */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "transports/ofi/ofi.h"
 
@@ -81,61 +77,6 @@ static void reject_unread(struct ofi_tp *tp)
 	}
 }
 
-static bool same_place(int fd, const struct ofi_tp *tp)
-{
-	struct sockaddr_storage sa;
-	socklen_t len = sizeof(sa);
-
-	return !getsockname(fd, (struct sockaddr *)&sa, &len) && len == tp->namelen &&
-	       !memcmp(&sa, tp->name, len);
-}
-
-static bool listens(int fd)
-{
-	socklen_t len = sizeof(int);
-	int yes = 0;
-
-	return !getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &yes, &len) && yes;
-}
-
-/*
- * libfabric 1.17's tcp forgets a connection that it has accepted and whose peer went before it had said what it
- * wanted. Such a socket is at the address where only this transport listens.
- */
-int ofi_msg_keep_place(const struct ofi_tp *tp)
-{
-	bool tcp = tp->pep && !strncmp(tp->info->fabric_attr->prov_name, "tcp", 3);
-	DIR *dir = tcp ? opendir("/proc/self/fd") : NULL;
-	struct dirent *e;
-	int fd, kept = -1;
-
-	while (dir && kept < 0 && (e = readdir(dir)) != NULL) {
-		fd = atoi(e->d_name);
-		if (fd > STDERR_FILENO && same_place(fd, tp) && listens(fd))
-			kept = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	}
-	if (dir)
-		closedir(dir);
-	return kept;
-}
-
-void ofi_msg_close_forgotten(const struct ofi_tp *tp, int kept)
-{
-	DIR *dir = kept >= 0 ? opendir("/proc/self/fd") : NULL;
-	struct dirent *e;
-	int fd;
-
-	while (dir && (e = readdir(dir)) != NULL) {
-		fd = atoi(e->d_name);
-		if (fd > STDERR_FILENO && fd != kept && same_place(fd, tp))
-			close(fd);
-	}
-	if (dir)
-		closedir(dir);
-	if (kept >= 0)
-		close(kept);
-}
-
 void ofi_msg_close(struct ofi_tp *tp)
 {
 	if (tp->eq && tp->pep)
@@ -152,6 +93,10 @@ static int make_fid(struct ofi_ep *ep, struct fi_info *info)
 	int rc;
 
 	rc = fi_endpoint(tp->domain, info, &ep->fid, ep);
+	if (rc == -EMFILE || rc == -ENFILE) {
+		ofi_drop_strangers(tp, true);
+		rc = fi_endpoint(tp->domain, info, &ep->fid, ep);
+	}
 	if (rc) {
 		ep->fid = NULL;
 		goto failed;
@@ -312,6 +257,7 @@ static void on_request(struct ofi_tp *tp, struct fi_info *request, const void *d
 		return;
 	}
 reject:
+	tp->strangers.dropped++;
 	tt_info("ofi: a connection request for no endpoint of this process was rejected");
 	fi_reject(tp->pep, request->handle, NULL, 0);
 	fi_freeinfo(request);
@@ -394,6 +340,8 @@ void ofi_msg_shut(struct ofi_ep *ep)
 	fi_shutdown(ep->fid, 0); /* sends what the provider has buffered of finished operations */
 	fi_close(&ep->fid->fid);
 	ep->fid = NULL;
+	ep->sock = -1;
+	memset(&ep->ends, 0, sizeof(ep->ends));
 }
 
 /* A failed endpoint: read what came in before the end, then close it. */

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections to the listener of provider tcp that no peer has made.
+ *
+ * libfabric 1.17 accepts every connection. It keeps one that says nothing for as long as the caller
+ * stays, and forgets, without closing it, one that ends before it has said everything. Such sockets
+ * are at the listener's address and belong to no endpoint. They are shut down, which makes
+ * libfabric take them out of what it polls, and then closed here, unless libfabric has closed them
+ * itself.
+ */
+#include "config.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/base/clock.h"
+#include "transports/ofi/ofi.h"
+
+#define LOOK_NS TT_SEC	       /* between two looks while few have come */
+#define HURRY_NS (2 * TT_MS)   /* and while descriptors are scarce */
+#define SILENT_NS (2 * TT_SEC) /* a peer has said what it wants long before */
+#define MANY 16		       /* more at once are not waited for */
+#define SPARE 24	       /* descriptors that the job may need at any time */
+#define SETTLE 16	       /* looks of libfabric at its sockets until it has seen each */
+
+static bool same_place(int fd, const struct ofi_tp *tp)
+{
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof(sa);
+
+	return !getsockname(fd, (struct sockaddr *)&sa, &len) && len == tp->namelen &&
+	       !memcmp(&sa, tp->name, len);
+}
+
+static bool listens(int fd)
+{
+	socklen_t len = sizeof(int);
+	int yes = 0;
+
+	return !getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &yes, &len) && yes;
+}
+
+/* Call fn for each descriptor until it returns false. Without one to spare for the list, each
+ * number is tried. */
+static void each_fd(bool (*fn)(void *arg, int fd), void *arg)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	struct rlimit lim = {.rlim_cur = 0};
+	struct dirent *e;
+	int fd;
+
+	while (dir && (e = readdir(dir)) != NULL)
+		if (atoi(e->d_name) > STDERR_FILENO && !fn(arg, atoi(e->d_name)))
+			break;
+	if (dir) {
+		closedir(dir);
+		return;
+	}
+	getrlimit(RLIMIT_NOFILE, &lim);
+	for (fd = STDERR_FILENO + 1; fd < (int)lim.rlim_cur && fd < 1 << 16; fd++)
+		if (!fn(arg, fd))
+			break;
+}
+
+/* ---- while the transport is closed ---- */
+
+struct place {
+	const struct ofi_tp *tp;
+	int kept;
+};
+
+static bool keep(void *arg, int fd)
+{
+	struct place *p = arg;
+
+	if (!same_place(fd, p->tp) || !listens(fd))
+		return true;
+	p->kept = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	return false;
+}
+
+int ofi_msg_keep_place(const struct ofi_tp *tp)
+{
+	struct place p = {tp, -1};
+
+	if (ofi_is_tcp(tp))
+		each_fd(keep, &p);
+	return p.kept;
+}
+
+static bool close_there(void *arg, int fd)
+{
+	const struct place *p = arg;
+
+	if (fd != p->kept && same_place(fd, p->tp))
+		close(fd);
+	return true;
+}
+
+void ofi_msg_close_forgotten(const struct ofi_tp *tp, int kept)
+{
+	struct place p = {tp, kept};
+
+	if (kept < 0)
+		return;
+	each_fd(close_there, &p);
+	close(kept);
+}
+
+/* ---- while it is open ---- */
+
+/* Whether the peer of socket fd is that of an endpoint, or of a request that one holds. */
+static bool is_ours(struct ofi_tp *tp, int fd)
+{
+	struct sockaddr_storage peer = {0};
+	socklen_t len = sizeof(peer);
+	struct tt_list *pos, *tmp;
+
+	if (getpeername(fd, (struct sockaddr *)&peer, &len))
+		return false; /* not connected any more */
+	tt_list_each(pos, tmp, &tp->eps)
+	{
+		struct ofi_ep *ep = tt_container(pos, struct ofi_ep, link);
+
+		if (ep->request && ep->request->dest_addrlen >= len &&
+		    !memcmp(ep->request->dest_addr, &peer, len))
+			return true;
+		if (!ep->fid || !ep->passive)
+			continue;
+		if (!ep->ends.remote.ss_family)
+			ofi_ends(ep);
+		if (!memcmp(&ep->ends.remote, &peer, len))
+			return true;
+	}
+	return false;
+}
+
+/* A number that is this socket's alone. */
+static uint64_t inode(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) ? 0 : st.st_ino;
+}
+
+static bool peer_has_gone(int fd)
+{
+	struct tcp_info ti = {0};
+	socklen_t len = sizeof(ti);
+
+	return !getsockopt(fd, IPPROTO_TCP, TCP_INFO, &ti, &len) &&
+	       ti.tcpi_state != TCP_ESTABLISHED;
+}
+
+static bool note(void *arg, int fd)
+{
+	struct ofi_tp *tp = arg;
+	struct ofi_strangers *s = &tp->strangers;
+	uint64_t ino;
+	int i;
+
+	if (!same_place(fd, tp) || listens(fd) || is_ours(tp, fd))
+		return true;
+	ino = inode(fd);
+	for (i = 0; i < s->n; i++)
+		if (s->who[i].fd == fd && s->who[i].inode == ino) {
+			s->who[i].here = true;
+			return true;
+		}
+	if (s->n < OFI_STRANGERS)
+		s->who[s->n++] = (struct ofi_stranger){
+			.fd = fd, .inode = ino, .since = tt_now_ns(), .here = true};
+	return s->n < OFI_STRANGERS;
+}
+
+/* Those that are there now, the oldest first; libfabric may have closed some. */
+static void find_all(struct ofi_tp *tp)
+{
+	struct ofi_strangers *s = &tp->strangers;
+	int i, k;
+
+	for (i = 0; i < s->n; i++)
+		s->who[i].here = false;
+	each_fd(note, tp);
+	for (i = k = 0; i < s->n; i++)
+		if (s->who[i].here)
+			s->who[k++] = s->who[i];
+		else
+			s->dropped++;
+	s->n = k;
+}
+
+/* The 1st, 2nd, 4th, 8th ...: strangers must not fill the log. */
+static void report(struct ofi_strangers *s)
+{
+	if (!s->dropped || s->dropped < s->said)
+		return;
+	while (s->said <= s->dropped)
+		s->said = s->said ? 2 * s->said : 1;
+	tt_warn("ofi: connections that no peer has made were dropped (%lu so far)", s->dropped);
+}
+
+static int shut_down(struct ofi_tp *tp, bool all)
+{
+	struct ofi_strangers *s = &tp->strangers;
+	uint64_t now = tt_now_ns();
+	int i, n = 0;
+
+	for (i = 0; i < s->n; i++) {
+		struct ofi_stranger *w = &s->who[i];
+
+		if (!all && s->n - i <= MANY && now - w->since < SILENT_NS && !peer_has_gone(w->fd))
+			continue;
+		shutdown(w->fd, SHUT_RDWR);
+		w->shut = true;
+		n++;
+	}
+	return n;
+}
+
+/* libfabric has closed those that it knew. */
+static void close_shut(struct ofi_tp *tp)
+{
+	struct ofi_strangers *s = &tp->strangers;
+	int i, k;
+
+	for (i = k = 0; i < s->n; i++) {
+		struct ofi_stranger *w = &s->who[i];
+
+		if (!w->shut) {
+			s->who[k++] = *w;
+			continue;
+		}
+		s->dropped++;
+		if (same_place(w->fd, tp) && inode(w->fd) == w->inode)
+			close(w->fd);
+	}
+	s->n = k;
+}
+
+/* The lowest number that is free: any descriptor that is opened raises it. -1: there is none. */
+static int lowest_free(const struct ofi_tp *tp)
+{
+	int fd = fcntl(tp->arm_fd, F_DUPFD_CLOEXEC, 0);
+
+	if (fd >= 0)
+		close(fd);
+	return fd;
+}
+
+void ofi_drop_strangers(struct ofi_tp *tp, bool all)
+{
+	struct ofi_strangers *s = &tp->strangers;
+	int i;
+
+	if (!ofi_is_tcp(tp))
+		return;
+	for (i = 0; i < 4; i++) /* a peer's request that has come is read */
+		ofi_msg_progress(tp);
+	s->lowest = lowest_free(tp);
+	find_all(tp);
+	s->some = s->n > 0;
+	if (shut_down(tp, all)) {
+		for (i = 0; i < SETTLE; i++) /* which may accept more */
+			ofi_msg_progress(tp);
+		close_shut(tp);
+		s->lowest = lowest_free(tp);
+	}
+	report(s);
+}
+
+void ofi_watch_strangers(struct ofi_tp *tp)
+{
+	struct ofi_strangers *s = &tp->strangers;
+	struct rlimit lim = {.rlim_cur = RLIM_INFINITY};
+	uint64_t now = tt_now_ns();
+	bool scarce, many;
+	int low;
+
+	if (!ofi_is_tcp(tp) || now < s->again)
+		return;
+	low = lowest_free(tp);
+	if (low == s->lowest && !s->some)
+		return;
+	getrlimit(RLIMIT_NOFILE, &lim);
+	scarce = low < 0 || (rlim_t)low + SPARE > lim.rlim_cur;
+	many = low > s->lowest + MANY;
+	if (now < s->look_at && !scarce && !many)
+		return;
+	ofi_drop_strangers(tp, scarce);
+	s->look_at = tt_now_ns() + LOOK_NS;
+	s->again = tt_now_ns() + HURRY_NS;
+}
