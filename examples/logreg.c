@@ -300,6 +300,8 @@ static int run(struct learner *l, char **path, int epochs)
 		err = failed(l, "making the table");
 	if (!err)
 		err = learn(l, &train, &check, epochs);
+	if (err && !bad)
+		tutti_comm_abort(l->world, 1); /* the others need not wait for this rank */
 	if (l->ps && tutti_ps_close(l->ps) && !err)
 		err = failed(l, "closing the parameter server");
 	forget(&train);

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # What is trained on a parameter server, on real data: the digits, with and without stragglers, and the news.
+only=$*
 . "${TT_SRC:-.}/tests/sh.inc"
 . "$TT_SRC/tests/mp/digits.inc"
 suite trained
@@ -155,11 +156,29 @@ if [ "$text" != none ]; then
 else
 	skipped "no bible.txt: quickstart.sh fetches it" glove_1 glove_6 glove_same glove_close
 fi
+# ends COMMAND...: within a minute
+ends()
+{
+	timeout 60 "$@"
+	status=$?
+	[ $status != 124 ] || echo "it did not end: $*"
+	return $status
+}
+
+# refuses TEXT COMMAND...: all ranks end, and one says why
+refuses()
+{
+	text=$1
+	shift
+	says "$text" ends "$@"
+	! grep -q "it did not end" "$tmp/.says" || die "$(cat "$tmp/.says")"
+}
+
 echo "'a text',2" >"$tmp/bad.arff"
 sed -i '1i @data' "$tmp/bad.arff"
-run bad_text says "is not a quoted string" timeout 60 ./tutti_run -n 2 ./logreg "$tmp/bad.arff" "$tmp/bad.arff"
+run bad_text refuses "is not a quoted string" ./tutti_run -n 2 ./logreg "$tmp/bad.arff" "$tmp/bad.arff"
 # words of letters that no two have in the same order
 awk 'BEGIN { print "@data"; printf "\047"; for (i = 0; i < 9000; i++) { for (k = i; k; k = int(k / 26))
 	printf "%c", 97 + k % 26; printf "zz " } print "\047,1" }' >"$tmp/long.arff"
-run long_text says "different words" timeout 60 ./tutti_run -n 2 ./logreg "$tmp/long.arff" "$tmp/long.arff" 1
+run long_text refuses "different words" ./tutti_run -n 2 ./logreg "$tmp/long.arff" "$tmp/long.arff" 1
 finish
