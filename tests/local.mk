@@ -48,6 +48,10 @@ soak:
 	TT_CYCLES=$${TT_CYCLES:-1000} timeout 3600 ./libtool --mode=execute valgrind -q --error-exitcode=99 \
 		--leak-check=full --errors-for-leak-kinds=definite --show-leak-kinds=definite \
 		tests/fault/test_cycle
+	TT_SRC=$(abs_top_srcdir) sh $(srcdir)/perf/staleness
+	TT_SRC=$(abs_top_srcdir) sh $(srcdir)/perf/predict || [ $$? = 77 ]
+	TT_SRC=$(abs_top_srcdir) sh $(srcdir)/perf/servers scale split || [ $$? = 77 ]
+	TT_SRC=$(abs_top_srcdir) sh $(srcdir)/perf/servers raw
 
 include tests/fuzz/local.mk
 include tests/lint/local.mk

@@ -71,9 +71,10 @@ if [ -x ./ps_digits ] && have_digits ./tutti_run -n 2 ./ps_digits --clocks 1; th
 	run digits_aware digits 80 --staleness async --aware
 	run digits_second second 70
 	run digits_looks looks
+	run digits_bound sh "$TT_SRC/perf/staleness" -q -o "$tmp/staleness"
 else
 	skipped "no ps_digits (it needs zlib), or no digits.csv.gz: quickstart.sh fetches it" \
-		digits_bsp digits_ssp digits_essp digits_aware digits_second digits_looks
+		digits_bsp digits_ssp digits_essp digits_aware digits_second digits_looks digits_bound
 fi
 for data in data ../data "$TT_SRC/build/data" none; do
 	[ ! -s "$data/ReutersCorn-train.arff" ] || break
