@@ -150,6 +150,7 @@ struct tutti_stats {
 	uint64_t cache_evictions;	/* regions given up to make room */
 	uint64_t cache_stale;		/* regions given up because their memory changed */
 	uint64_t cache_bytes;		/* in it now */
+	uint64_t late_sleeps;		/* of sleeps: an operation of this process could go on meanwhile */
 };
 
 int tutti_stats_get(struct tutti_context *ctx, struct tutti_stats *stats);

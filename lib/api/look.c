@@ -21,6 +21,7 @@ static void put_counters(struct tt_json *j, const struct tutti_stats *s)
 	tt_json_u64(j, "reduced_bytes", s->reduced_bytes);
 	tt_json_u64(j, "copied_bytes", s->copied_bytes);
 	tt_json_u64(j, "sleeps", s->sleeps);
+	tt_json_u64(j, "late_sleeps", s->late_sleeps);
 }
 
 /* The oldest request of a list: what, for how long, how far. */

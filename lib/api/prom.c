@@ -73,6 +73,7 @@ static void write_metrics(struct tutti_context *ctx, FILE *f)
 		{"registrations_total", "counter", "Memory regions registered", s.registrations},
 		{"allocations_total", "counter", "Allocations made by communication calls", s.allocations},
 		{"sleeps_total", "counter", "Times that a waiting thread slept", s.sleeps},
+		{"late_sleeps_total", "counter", "Sleeps while an operation could go on", s.late_sleeps},
 		{"cache_hits_total", "counter", "Buffers found in the registration cache", s.cache_hits},
 		{"cache_misses_total", "counter", "Buffers not found there", s.cache_misses},
 		{"cache_evictions_total", "counter", "Regions that left it to make room", s.cache_evictions},

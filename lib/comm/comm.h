@@ -194,6 +194,8 @@ struct tutti_context {
 	/* the engine's */
 	struct tt_list ready;	/* lanes whose next round can start */
 	struct tt_list stalled; /* operations waiting for a connection or for room */
+	uint64_t moves;		/* steps of operations that no event of the wire led to */
+	uint64_t refusals;	/* operations that found no connection or no room, each time */
 	struct tt_list node_gated; /* lanes whose turn has not come */
 	struct tt_list node_waits; /* node ops and copies that are not over */
 	size_t node_left;	   /* bytes that they may still move in this step */

@@ -251,7 +251,11 @@ void tt_run_fenced(void *ctx, int peer, bool mine, uint64_t comm);
 void tt_run_ask(struct tt_plan_req *req);
 
 /* wait.c */
-/* One step: poll, run what became ready, end the requests of failed communicators. Returns events. */
+/*
+ * One step: poll, run what became ready, end the requests of failed communicators. Returns how much went on: events, and
+ * steps in ctx->moves. Code that takes an operation a step further without an event adds to ctx->moves. Otherwise a
+ * thread that waits for the operation goes to sleep.
+ */
 int tt_engine_progress(struct tutti_context *ctx);
 /* Lateness, deadlines and suspicions; now and then, not on the hot path. */
 void tt_engine_timers(struct tutti_context *ctx);

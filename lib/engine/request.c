@@ -90,6 +90,7 @@ void tt_request_end(struct tutti_request *req, int status)
 		req->ops->ended(req);
 	tt_list_del(&req->link);
 	req->comm->ctx->running--;
+	req->comm->ctx->moves++;
 	atomic_store(&req->state, TT_REQ_DONE);
 	if (req->ended)
 		req->ended(req);

@@ -152,6 +152,7 @@ void tt_run_ready(struct tutti_context *ctx)
 		struct tt_lane_run *lane = tt_container(ctx->ready.next, struct tt_lane_run, ready);
 
 		tt_list_del(&lane->ready);
+		ctx->moves++;
 		if (lane->round < lane->rounds)
 			start_round(lane);
 		else if (lane->req->plan->node && tt_node_unbounce(lane))

@@ -97,7 +97,8 @@ static void try_stalled(struct tutti_context *ctx)
 	}
 }
 
-int tt_engine_progress(struct tutti_context *ctx)
+/* Returns events; what else went on is in ctx->moves. */
+static int advance(struct tutti_context *ctx)
 {
 	int n = tt_wire_progress(ctx->wire);
 
@@ -111,6 +112,14 @@ int tt_engine_progress(struct tutti_context *ctx)
 	if (atomic_load_explicit(&ctx->failures, memory_order_relaxed) != ctx->failures_seen)
 		sweep(ctx);
 	return n;
+}
+
+int tt_engine_progress(struct tutti_context *ctx)
+{
+	uint64_t before = ctx->moves;
+	int n = advance(ctx);
+
+	return n + (ctx->moves != before);
 }
 
 static void time_out(struct tutti_request *req)
@@ -215,6 +224,9 @@ struct waiter {
 	bool stalled; /* operations wait for room or their turn, of which not everybody tells */
 	bool slow;    /* a look costs a system call */
 	bool keep;    /* no rank that we wait for needs this core */
+	bool slept;   /* until the time was up */
+	bool refused; /* in the last look: it waits for a connection or for room at another rank */
+	int events;   /* in the last look */
 };
 
 static bool ready_to_go(void *arg)
@@ -257,9 +269,27 @@ static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t
 	else if (mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < YIELD_NS))
 		sched_yield();
 	else
-		tt_wire_sleep(ctx->wire, tt_left_ms(deadline, w->stalled ? STALLED_MS : SLEEP_MS),
-			      ready_to_go, w);
+		w->slept = tt_wire_sleep(ctx->wire,
+					 tt_left_ms(deadline, w->stalled ? STALLED_MS : SLEEP_MS),
+					 ready_to_go, w);
 	return false;
+}
+
+/*
+ * As tt_engine_progress. What goes on after a sleep that nobody ended, and was not refused before it, could have gone on
+ * instead of it.
+ */
+static int look(struct waiter *w)
+{
+	struct tutti_context *ctx = w->ctx;
+	uint64_t moves = ctx->moves, refusals = ctx->refusals;
+
+	w->events = advance(ctx);
+	if (w->slept && !w->refused && !w->events && ctx->moves != moves)
+		tt_wire_stats(ctx->wire)->late_sleeps++;
+	w->slept = false;
+	w->refused = ctx->refusals != refusals;
+	return w->events + (ctx->moves != moves);
 }
 
 /* What the last step of a wait leaves to be done without the lock. */
@@ -281,7 +311,7 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 
 	for (step = 0;; step++) {
 		tt_wire_lock(ctx->wire);
-		n = tt_engine_progress(ctx);
+		n = look(&w);
 		if (done(arg)) {
 			tt_wire_wake(ctx->wire); /* our polling has disarmed what they sleep on */
 			tt_wire_unlock(ctx->wire);
@@ -298,7 +328,8 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 			w.keep = tt_node_keep_core(ctx) && !spin;
 		tt_wire_unlock(ctx->wire);
 		if (offered) /* did the rank we wait for need this core? */
-			atomic_store_explicit(&ctx->shares_core, n > 0, memory_order_relaxed);
+			atomic_store_explicit(&ctx->shares_core, w.events > 0,
+					      memory_order_relaxed);
 		offered = false;
 		if (n) {
 			idle_since = 0;

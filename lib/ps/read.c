@@ -389,6 +389,7 @@ void tt_ps_pull_advance(struct tt_ps_task *task)
 		steps += moved;
 	} while (moved && steps < BUDGET);
 	task->r.progressed |= steps > 0;
+	task->ps->comm->ctx->moves += (uint64_t)steps;
 	pull->busy = false;
 	if (task->broken || task->cancelled)
 		return;

@@ -127,6 +127,7 @@ void tt_win_amo_try(struct tt_win_amo *a)
 		a->age = tt_win_begin(win, a->rank);
 		err = tt_wire_atomic(wire, peer, &a->at);
 		if (!err) {
+			win->comm->ctx->moves++;
 			wake_target(a);
 			return;
 		}
@@ -134,6 +135,7 @@ void tt_win_amo_try(struct tt_win_amo *a)
 		a->started = false;
 		give_word(a);
 	}
+	win->comm->ctx->refusals += err == -EAGAIN;
 	a->over = err != -EAGAIN;
 	a->status = a->over ? tt_win_status(err) : err;
 }

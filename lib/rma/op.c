@@ -136,6 +136,7 @@ static int issue(struct tt_win_op *op)
 	err = atomic_load_explicit(&win->comm->failed, memory_order_relaxed)
 		      ? tt_comm_check(win->comm)
 		      : tt_wire_reach(wire, peer, &way);
+	win->comm->ctx->refusals += err == -EAGAIN;
 	if (!err && a->len > (a->get ? way->bare_get : way->bare_put))
 		err = register_local(op, way->index);
 	if (err)
@@ -153,8 +154,11 @@ static int issue(struct tt_win_op *op)
 		rma.flags |= TT_RMA_AWAY;
 	if (a->note && !op->summed && op->sent + op->piece == a->len)
 		rma.flags |= TT_RMA_NOTE;
-	return a->get ? tt_wire_get(wire, peer, &rma, region, &op->wr)
-		      : tt_wire_put(wire, peer, &rma, region, &op->wr);
+	err = a->get ? tt_wire_get(wire, peer, &rma, region, &op->wr)
+		     : tt_wire_put(wire, peer, &rma, region, &op->wr);
+	win->comm->ctx->moves += !err;
+	win->comm->ctx->refusals += err == -EAGAIN;
+	return err;
 }
 
 static void stall(struct tt_win_op *op)

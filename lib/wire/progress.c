@@ -164,13 +164,13 @@ static bool arm(struct tt_wire *wire, struct pollfd *fds, int *nfds)
  * wake_fd is emptied by the first to lie down, under the lock: if those that are woken emptied it, one
  * of them could take the signal away from another that has not seen it yet.
  */
-void tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(void *), void *arg)
+bool tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(void *), void *arg)
 {
 	struct pollfd fds[TT_TP_MAX + 2] = {{.fd = wire->wake_fd, .events = POLLIN}};
 	struct tt_wire_sleeper *other = &wire->params.sleeper;
 	bool armed, first;
 	uint64_t count;
-	int nfds = 1;
+	int nfds = 1, found = -1;
 
 	tt_wire_lock(wire);
 	first = atomic_fetch_add(&wire->sleepers, 1) == 0;
@@ -185,11 +185,12 @@ void tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(void *), 
 		timeout_ms = BUSY_MS;
 	tt_wire_unlock(wire);
 	if (armed)
-		poll(fds, (nfds_t)nfds, timeout_ms);
+		found = poll(fds, (nfds_t)nfds, timeout_ms);
 	if (atomic_fetch_sub(&wire->sleepers, 1) != 1 || !other->get_up)
-		return;
+		return !found;
 	tt_wire_lock(wire); /* another thread may have lain down meanwhile */
 	if (!atomic_load(&wire->sleepers))
 		other->get_up(other->arg);
 	tt_wire_unlock(wire);
+	return !found;
 }

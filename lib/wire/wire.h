@@ -310,9 +310,9 @@ int tt_wire_pending(struct tt_wire *wire);
 /*
  * Sleep until something may have happened, at most timeout_ms. Called without the lock. ready is asked
  * under it before going to sleep. Other threads end the sleep with tt_wire_wake after they have made
- * ready true.
+ * ready true. Returns whether the time was up before anything ended it.
  */
-void tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(void *), void *arg);
+bool tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(void *), void *arg);
 void tt_wire_wake(struct tt_wire *wire);
 
 #endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A thread that waits does not go to sleep while an operation of its own process can go on: the counter of
+ * such sleeps stays 0, whatever is waited for.
+ */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <stdio.h>
+
+#define ROWS 40000
+#define WIDTH 4
+#define ELEMS (1 << 20)
+#define BYTES ((size_t)4 << 20)
+#define ROUNDS 3
+
+static int late_sleeps(struct mp_job *job, uint64_t *n)
+{
+	struct tutti_stats s = {.size = sizeof(s)};
+
+	MP_OK(tutti_stats_get(job->ctx, &s));
+	*n = s.late_sleeps;
+	return 0;
+}
+
+/* Since the process began. */
+static int none_was_late(struct mp_job *job)
+{
+	uint64_t n;
+
+	TT_EXPECT(!late_sleeps(job, &n));
+	if (n)
+		fprintf(stderr, "rank %d slept %llu times while it could go on\n", job->rank,
+			(unsigned long long)n);
+	TT_EXPECT(!n);
+	return 0;
+}
+
+static int work(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table *rows,
+		struct tutti_ps_table *dense)
+{
+	uint64_t *key = malloc(ROWS * sizeof(*key));
+	float *v = calloc(ELEMS, sizeof(*v));
+	int i;
+
+	for (i = 0; i < ROWS; i++)
+		key[i] = (uint64_t)i * 7919;
+	for (i = 0; i < ROUNDS; i++) {
+		MP_OK(tutti_ps_pull_rows(rows, key, ROWS, v, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_push_rows(rows, key, ROWS / 4, v, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_push(dense, v, 0, ELEMS, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_pull(dense, v, 0, ELEMS, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_clock(ps));
+	}
+	free(key);
+	free(v);
+	return 0;
+}
+
+static int ps_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO,
+				       .essp = *(const int *)job->arg};
+	struct tutti_ps_table *rows, *dense;
+	struct tutti_ps *ps;
+	int err = 0;
+
+	MP_OK(mp_ps_open(job, job->n - 1, 1, &ps));
+	MP_OK(tutti_ps_rows(ps, "rows", WIDTH, ROWS, TUTTI_FLOAT32, &opt, &rows));
+	MP_OK(tutti_ps_dense(ps, "dense", ELEMS, TUTTI_FLOAT32, &opt, &dense));
+	if (job->rank == job->n - 1)
+		err = work(job, ps, rows, dense);
+	MP_OK(tutti_ps_close(ps));
+	return err || none_was_late(job);
+}
+
+static void ps_pulls(void)
+{
+	int essp;
+
+	for (essp = 0; essp < 2; essp++) {
+		TT_CHECK(!MP_RUN(.n = 2, .fn = ps_body, .arg = &essp));
+		TT_CHECK(!MP_RUN(.n = 3, .fn = ps_body, .arg = &essp)); /* two servers */
+	}
+}
+
+static int windows_body(struct mp_job *job)
+{
+	int next = (job->rank + 1) % job->n, i;
+	struct tutti_request *req[4];
+	struct tutti_win *win;
+	uint64_t old;
+	char *mem, *v;
+
+	MP_OK(tutti_alloc(job->ctx, 4 * BYTES, (void **)&mem));
+	MP_OK(tutti_alloc(job->ctx, 4 * BYTES, (void **)&v));
+	MP_OK(tutti_win_create(job->world, mem, 4 * BYTES, 0, &win));
+	for (i = 0; i < 4; i++)
+		MP_OK(tutti_iput(win, next, v + (size_t)i * BYTES, BYTES, (uint64_t)i * BYTES, &req[i]));
+	MP_OK(tutti_waitall(4, req));
+	MP_OK(tutti_win_flush_all(win));
+	MP_OK(tutti_barrier(job->world));
+	for (i = 0; i < 4; i++)
+		MP_OK(tutti_iget(win, next, v + (size_t)i * BYTES, BYTES, (uint64_t)i * BYTES, &req[i]));
+	MP_OK(tutti_waitall(4, req));
+	for (i = 0; i < 100; i++)
+		MP_OK(tutti_fetch_add(win, next, 1, 0, &old));
+	MP_OK(tutti_win_free(win));
+	MP_OK(tutti_free(v));
+	MP_OK(tutti_free(mem));
+	return none_was_late(job);
+}
+
+static int messages_body(struct mp_job *job)
+{
+	int next = (job->rank + 1) % job->n, prev = (job->rank + job->n - 1) % job->n, i;
+	char *v = calloc(2, BYTES);
+
+	for (i = 0; i < 5; i++) {
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, BYTES / 4, TUTTI_FLOAT32, TUTTI_SUM, job->world));
+		MP_OK(tutti_sendrecv(v, BYTES, TUTTI_UINT8, next, 1, v + BYTES, BYTES, TUTTI_UINT8, prev, 1,
+				     job->world, NULL));
+	}
+	free(v);
+	return none_was_late(job);
+}
+
+static void windows(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = windows_body));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = messages_body));
+}
+
+static void over_ofi(void)
+{
+	int essp = 0;
+
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(!MP_RUN(.n = 2, .fn = ps_body, .arg = &essp, .env = "TUTTI_TRANSPORT=ofi"));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = windows_body, .env = "TUTTI_TRANSPORT=ofi"));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = messages_body, .env = "TUTTI_TRANSPORT=ofi TUTTI_NODE=off"));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {
+		{"ps", ps_pulls}, {"windows", windows}, {"ofi", over_ofi}, {NULL, NULL}};
+
+	return tt_test_main("waits", tests, argc, argv);
+}
