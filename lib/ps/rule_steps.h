@@ -4,7 +4,7 @@
  * Included by rule_vector.c, for float and for double; the operations are those of rule_loops.h, in its order.
  */
 struct NAME(factors) {
-	REAL r, decay, m, e, keep, add, b1, b2, c1, c2;
+	REAL r, decay, m, e, keep, add, b1, a1, b2, a2, c1, c2; /* a: 1 - b */
 };
 
 /* A vector of values from those before, their updates and their state. */
@@ -67,8 +67,8 @@ INLINE VEC NAME(adaptive)(const struct NAME(factors) *f, VEC x, VEC u, VEC *s1, 
 
 INLINE VEC NAME(adam)(const struct NAME(factors) *f, VEC x, VEC g, VEC *s1, VEC *s2)
 {
-	*s1 = NAME(one_nan)(f->b1 * *s1 + (1 - f->b1) * g);
-	*s2 = NAME(one_nan)(f->b2 * *s2 + (1 - f->b2) * (g * g));
+	*s1 = NAME(one_nan)(f->b1 * *s1 + f->a1 * g);
+	*s2 = NAME(one_nan)(f->b2 * *s2 + f->a2 * (g * g));
 	return x - f->r * (*s1 / f->c1) / (SQRT(*s2 / f->c2) + f->e);
 }
 
@@ -140,11 +140,18 @@ INLINE void NAME(apply)(const struct tt_ps_rule_job *job, const struct NAME(form
 {
 	const struct tutti_ps_options *o = job->opt;
 	bool sums = o->rule == TUTTI_PS_ADAGRAD;
-	struct NAME(factors) f = {.r = (REAL)o->rate, .decay = (REAL)o->weight_decay,
-				  .m = (REAL)o->momentum, .e = (REAL)o->epsilon,
-				  .keep = sums ? 1 : (REAL)o->beta2, .add = sums ? 1 : 1 - (REAL)o->beta2,
-				  .b1 = (REAL)o->beta1, .b2 = (REAL)o->beta2,
-				  .c1 = (REAL)job->bias1, .c2 = (REAL)job->bias2};
+	struct NAME(factors) f = {.r = (REAL)o->rate,
+				  .decay = (REAL)o->weight_decay,
+				  .m = (REAL)o->momentum,
+				  .e = (REAL)o->epsilon,
+				  .keep = sums ? 1 : (REAL)o->beta2,
+				  .add = sums ? 1 : (REAL)(1 - o->beta2),
+				  .b1 = (REAL)o->beta1,
+				  .a1 = (REAL)(1 - o->beta1),
+				  .b2 = (REAL)o->beta2,
+				  .a2 = (REAL)(1 - o->beta2),
+				  .c1 = (REAL)job->bias1,
+				  .c2 = (REAL)job->bias2};
 
 	switch (o->rule) {
 	case TUTTI_PS_SGD:

@@ -309,6 +309,37 @@ static void rule_of(int rule, enum tutti_datatype type, double tolerance)
 	}
 }
 
+/*
+ * Betas close to 1: 1 - 0.9999 has lost four digits of a float if it is not computed in double.
+ * After one update the state is (1 - beta) times the update, or its square.
+ */
+static void rules_near_one(void)
+{
+	static const double beta[] = {0.9, 0.99, 0.999, 0.9999, 0.99999};
+	struct tutti_ps_table t = {.datatype = TUTTI_FLOAT32, .elem = 4, .width = 1};
+	float x, u = 0.75f, s1, s2;
+	int rule;
+	size_t i;
+
+	for (rule = TUTTI_PS_RMSPROP; rule <= TUTTI_PS_ADAMW; rule++)
+		for (i = 0; i < sizeof(beta) / sizeof(beta[0]); i++) {
+			t.opt = (struct tutti_ps_options){.rule = rule,
+							  .rate = 0.1,
+							  .beta1 = beta[i],
+							  .beta2 = beta[i],
+							  .epsilon = 1e-8};
+			x = s1 = s2 = 0;
+			tt_ps_apply(&t, &x, &u, &s1, &s2, 1, 1);
+			if (rule == TUTTI_PS_RMSPROP) {
+				TT_CHECK(fabs(s1 / ((1 - beta[i]) * 0.5625) - 1) < 3e-7);
+				continue;
+			}
+			TT_CHECK(fabs(s1 / ((1 - beta[i]) * 0.75) - 1) < 3e-7);
+			TT_CHECK(fabs(s2 / ((1 - beta[i]) * 0.5625) - 1) < 3e-7);
+			TT_CHECK(fabs(x + 0.1) < 1e-7); /* the first step of Adam is the rate */
+		}
+}
+
 static void rules(void)
 {
 	int rule;
@@ -416,11 +447,18 @@ static void rules_levels(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {
-		{"place", place}, {"keys_spread", keys_spread}, {"keys_weighted", keys_weighted},
-		{"keys", keys}, {"urgent", urgent}, {"magnitude", magnitude}, {"fill", fill},
-		{"rules", rules}, {"rules_cut", rules_cut}, {"rules_levels", rules_levels},
-		{NULL, NULL}};
+	static const struct tt_test tests[] = {{"place", place},
+					       {"keys_spread", keys_spread},
+					       {"keys_weighted", keys_weighted},
+					       {"keys", keys},
+					       {"urgent", urgent},
+					       {"magnitude", magnitude},
+					       {"fill", fill},
+					       {"rules", rules},
+					       {"rules_near_one", rules_near_one},
+					       {"rules_cut", rules_cut},
+					       {"rules_levels", rules_levels},
+					       {NULL, NULL}};
 
 	return tt_test_main("ps_parts", tests, argc, argv);
 }
