@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ESSP (Dai and others, 2015), the server's side: when the clock has moved, or a worker's own pushes are published,
- * it gets a batch: the blocks that it has subscribed to and that have changed since the last one, straight out of the
- * slots in which they are published, then where they are, then the clock (feed.c). cache.c says when a batch is in force. A worker
- * that is slow to take one gets the next when it has. Blocks with many subscribers are sent to some, who pass them on:
- * tree.c says who to whom. A copy of a server keeps the subscriptions as it keeps all else, and sends to all when it serves.
+ * ESSP (Dai and others, 2015), the server's side: when the clock has moved, or a worker's own
+ * pushes are published, it gets a batch: the blocks that it has subscribed to and that have changed
+ * since the last one, straight out of the slots in which they are published, then where they are,
+ * then the clock (feed.c). cache.c says when a batch is in force. A worker that is slow to take one
+ * gets the next when it has. Blocks with many subscribers are sent to some, who pass them on:
+ * tree.c says who to whom. What changes while the clock stands still goes after a while, so that
+ * workers which only pull see the last updates. A copy of a server keeps the subscriptions as it
+ * keeps all else, and sends to all when it serves.
  */
 #include "lib/ps/eager.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "lib/base/clock.h"
+
+#define OVERDUE_MS 50 /* what has changed goes by then, whatever the clock does */
 
 static struct tt_ps_server *server_of(const struct tt_ps_store *s)
 {
@@ -27,14 +34,16 @@ static bool sub_begin(struct tt_ps_sub *sub)
 	const struct tt_ps_server *srv = server_of(sub->store);
 	uint64_t finished = srv->passing ? srv->epoch - 1 : srv->epoch;
 	bool own = sub->promised && sub->promised <= finished;
+	bool overdue = sub->due_at != TT_NEVER && tt_passed(sub->due_at);
 
 	if (srv->published == UINT64_MAX) /* it has taken over, and has published nothing yet */
 		return false;
-	if (!sub->fresh && !own && srv->published <= sub->batch->min_clock)
+	if (!sub->fresh && !own && !overdue && srv->published <= sub->batch->min_clock)
 		return false;
 	if (own)
 		sub->promised = 0;
 	sub->fresh = false;
+	sub->due_at = TT_NEVER;
 	sub->clock = srv->published;
 	return true;
 }
@@ -89,6 +98,7 @@ void tt_ps_sub_send(struct tt_ps_server *srv)
 	uint32_t i;
 	int w;
 
+	srv->send_at = TT_NEVER;
 	for (i = 0; i < ps->ntables; i++) {
 		struct tt_ps_store *s = tt_ps_store_of(srv, i);
 
@@ -97,8 +107,12 @@ void tt_ps_sub_send(struct tt_ps_server *srv)
 			const struct tt_ps_client *c = &srv->client[w];
 
 			/* who has left passes on until all have */
-			if (sub->any && !c->dead && (!c->gone || sub->relays))
-				srv->kick |= tt_ps_sub_go(sub);
+			if (!sub->any || c->dead || (c->gone && !sub->relays))
+				continue;
+			srv->kick |= tt_ps_sub_go(sub);
+			if (sub->state == TT_PS_SUB_IDLE && srv->published != UINT64_MAX &&
+			    sub->due_at < srv->send_at)
+				srv->send_at = sub->due_at;
 		}
 	}
 }
@@ -107,8 +121,14 @@ void tt_ps_sub_due(struct tt_ps_store *s, uint64_t block)
 {
 	int w;
 
-	for (w = 0; s->sub && w < s->t->ps->nworkers; w++)
-		s->sub[w].due[block / 64] |= s->sub[w].wanted[block / 64] & 1ull << block % 64;
+	for (w = 0; s->sub && w < s->t->ps->nworkers; w++) {
+		struct tt_ps_sub *sub = &s->sub[w];
+		uint64_t bit = sub->wanted[block / 64] & 1ull << block % 64;
+
+		sub->due[block / 64] |= bit;
+		if (bit && sub->due_at == TT_NEVER && s->t->ps->staleness)
+			sub->due_at = tt_deadline_ms(OVERDUE_MS);
+	}
 }
 
 void tt_ps_sub_promise(struct tt_ps_store *s, int worker, uint64_t sequence)
@@ -198,6 +218,7 @@ static int new_sub(struct tt_ps_store *s, int w, char *lines, size_t pitch)
 	sub->store = s;
 	sub->table = s->t;
 	sub->server = s->server;
+	sub->due_at = TT_NEVER;
 	tt_ps_sub_to(sub, s->t->ps->worker[w], (int)s->copy, (int)s->copy);
 	sub->batch = (struct tt_ps_batch *)(void *)(lines + (size_t)w * pitch);
 	sub->wanted = calloc(n, sizeof(uint64_t));

@@ -106,6 +106,8 @@ struct tt_ps_sub {
 	/* a server's; its thread alone looks at it */
 	struct tt_ps_store *store;
 	uint64_t *due;	  /* bits: published since it was sent */
+	uint64_t due_at;  /* by then what is due goes, even if the clock does not move; TT_NEVER:
+			     nothing is due */
 	bool any, fresh;  /* it has subscribed; to something new */
 	bool relays;	  /* it passes on */
 	uint64_t promised; /* the worker, or one behind it, waits for this publication; 0: for none */

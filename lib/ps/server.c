@@ -107,6 +107,8 @@ static void *run(void *arg)
 				wake_at = srv[c]->slow_at;
 			if (srv[c]->end_at < wake_at)
 				wake_at = srv[c]->end_at;
+			if (srv[c]->send_at < wake_at)
+				wake_at = srv[c]->send_at;
 			if (srv[c]->waited && srv[c]->alive_at < wake_at)
 				wake_at = srv[c]->alive_at;
 		}
@@ -166,7 +168,7 @@ static int open_server(struct tutti_ps *ps, int copy, struct tt_bell **bells)
 	srv->serves = !copy;
 	srv->left = srv->here = ps->nworkers;
 	srv->epoch = copy ? tt_ps_first((uint64_t)copy) : 1;
-	srv->wake_at = srv->slow_at = srv->end_at = TT_NEVER;
+	srv->wake_at = srv->slow_at = srv->end_at = srv->send_at = TT_NEVER;
 	srv->client = calloc((size_t)ps->nworkers, sizeof(*srv->client));
 	err = srv->client ? tutti_alloc(ps->comm->ctx, answers + TT_PS_LINE, (void **)&srv->answers)
 			  : tt_fail(-ENOMEM, "no memory for %d workers", ps->nworkers);

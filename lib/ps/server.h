@@ -99,6 +99,7 @@ struct tt_ps_server {
 	uint64_t pass_min, pass_order;
 	bool all;	  /* it shows everything, also within a clock of BSP */
 	uint64_t wake_at; /* a slot has rested by then */
+	uint64_t send_at; /* essp: changes go by then without a clock */
 	uint64_t slow_at; /* workers that wait for another are told for whom */
 	int slowest;	  /* its index + 1, as it was told */
 	uint64_t heard, end_at; /* from the first good-bye on: the last message; those who are missing are looked for */

@@ -15,6 +15,8 @@
 #define LEAST ((size_t)8 << 10)
 #define KEPT ((size_t)1 << 20)
 
+#define LOOKS 8 /* of a pull at what has come */
+
 static struct tt_ps_task *task_of(const struct tutti_request *r)
 {
 	return tt_container(r, struct tt_ps_task, r);
@@ -309,6 +311,18 @@ void tt_ps_task_drop(struct tt_ps_task *task)
 	tt_wire_unlock(task->ps->comm->ctx->wire);
 }
 
+/* A pull out of this rank's own memory waits for nothing: without a look it would never see what
+ * has come since. */
+static void look_first(const struct tt_ps_task *task)
+{
+	int i;
+
+	if (!task->table || !task->table->cache || task->advance != tt_ps_pull_advance)
+		return;
+	for (i = 0; i < LOOKS && tt_engine_progress(task->ps->comm->ctx); i++)
+		;
+}
+
 int tt_ps_task_start(struct tt_ps_task *task, struct tutti_request **request)
 {
 	struct tutti_ps *ps = task->ps;
@@ -316,6 +330,7 @@ int tt_ps_task_start(struct tt_ps_task *task, struct tutti_request **request)
 	int err;
 
 	tt_wire_lock(wire);
+	look_first(task);
 	tt_request_init(&task->r, &task_ops, ps->comm, false);
 	ps->tasks++;
 	err = tt_request_begin(&task->r);

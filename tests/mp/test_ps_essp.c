@@ -154,6 +154,54 @@ static int unset_body(struct mp_job *job)
 	return 0;
 }
 
+/*
+ * Rank 0 serves, rank 1 pushes, the others do nothing but pull until they see the last update,
+ * which is behind the last clock. clocks: the readers' clocks move first, so that rank 1's are what
+ * the server waits for; else they stand still.
+ */
+static int last_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO, .essp = 1};
+	double end = mp_now() + 20;
+	struct tutti_ps_table *t;
+	int32_t v = -1, one = 1;
+	struct tutti_ps *ps;
+	int c;
+
+	MP_OK(mp_ps_open(job, 1, TUTTI_PS_ASYNC, &ps));
+	MP_OK(tutti_ps_dense(ps, "last", 1, TUTTI_INT32, &opt, &t));
+	if (job->rank)
+		MP_OK(tutti_ps_pull(t, &v, 0, 1, TUTTI_INT32));
+	for (c = 0; job->rank && *(const bool *)job->arg && c < CLOCKS; c++)
+		MP_OK(tutti_ps_clock(ps));
+	mp_meet(job);
+	for (c = 0; job->rank == 1 && c < CLOCKS; c++) {
+		MP_OK(tutti_ps_push(t, &one, 0, 1, TUTTI_INT32));
+		if (c < CLOCKS - 1)
+			MP_OK(tutti_ps_clock(ps));
+	}
+	while (job->rank > 1 && v != CLOCKS && mp_now() < end)
+		MP_OK(tutti_ps_pull(t, &v, 0, 1, TUTTI_INT32));
+	if (job->rank > 1 && v != CLOCKS)
+		fprintf(stderr, "rank %d sees %d updates of %d\n", job->rank, v, CLOCKS);
+	TT_EXPECT(job->rank < 2 || v == CLOCKS);
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void last(void)
+{
+	bool clocks[] = {true, false};
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		TT_CHECK(!MP_RUN(.n = 4, .fn = last_body, .arg = &clocks[i],
+				 .env = "TUTTI_TRANSPORT=shm"));
+		TT_CHECK(!MP_RUN(.n = 4, .fn = last_body, .arg = &clocks[i],
+				 .env = "TUTTI_TRANSPORT=shm TUTTI_PS_RELAY=1"));
+	}
+}
+
 static void run(const char *env, size_t from, size_t step)
 {
 	static const struct how ways[] = {{1, 0, false}, {2, 2, true}, {-1, 0, true}, {1, TUTTI_PS_ASYNC, false},
@@ -220,8 +268,9 @@ static void traced(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"shm", shm}, {"shm_fault", shm_fault}, {"ofi", ofi},
-					       {"verbs", verbs}, {"traced", traced}, {NULL, NULL}};
+	static const struct tt_test tests[] = {
+		{"shm", shm},	    {"shm_fault", shm_fault}, {"ofi", ofi}, {"verbs", verbs},
+		{"traced", traced}, {"last", last},	      {NULL, NULL}};
 
 	setenv("TUTTI_PS_RELAY", "0", 1); /* test_ps_relay has the rest */
 	return tt_test_main("ps_essp", tests, argc, argv);
