@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What collective calls that make something do besides: tell each other what each has, and whether all could. */
+#include <stdio.h>
 #include <string.h>
 
 #include "lib/api/api.h"
@@ -28,18 +29,35 @@ static int max_without_deadline(uint64_t *word, struct tutti_comm *comm)
 	return tutti_wait(&req);
 }
 
+/* The text of the rank's error goes to all ranks; where that fails they have its code. */
+static int tell_why(struct tutti_comm *comm, const char *call, int mine, int code, int root)
+{
+	int rank = comm->world[root], err;
+	const char *host = tt_boot_host(comm->ctx->boot, rank);
+	struct tutti_error_info own = {.size = sizeof(own)};
+	char text[300] = "";
+
+	tutti_last_error(&own);
+	if (comm->rank == root)
+		snprintf(text, sizeof(text), "%s", tt_fail_text(mine));
+	err = tutti_bcast(text, sizeof(text), TUTTI_UINT8, root, comm);
+	if (mine)
+		return own.code == mine ? tt_fail_info(&own) : mine;
+	text[sizeof(text) - 1] = 0;
+	return tt_fail_rank(code, rank, host, "%s failed on rank %d on host %s: %s", call, rank,
+			    host, err || !text[0] ? tutti_strerror(code) : text);
+}
+
 static int agree(struct tutti_comm *comm, const char *call, int mine, bool patient)
 {
 	uint64_t worst = mine ? (uint64_t)(comm->size - comm->rank) << 32 | (uint32_t)-mine : 0;
-	int err = patient ? max_without_deadline(&worst, comm)
-			  : tutti_allreduce(TUTTI_IN_PLACE, &worst, 1, TUTTI_UINT64, TUTTI_MAX, comm);
-	int code = -(int)(uint32_t)worst, rank;
+	int err =
+		patient ? max_without_deadline(&worst, comm)
+			: tutti_allreduce(TUTTI_IN_PLACE, &worst, 1, TUTTI_UINT64, TUTTI_MAX, comm);
 
-	if (mine || err || !worst)
+	if (err || !worst)
 		return mine ? mine : err;
-	rank = comm->world[comm->size - (int)(worst >> 32)];
-	return tt_fail_rank(code, rank, tt_boot_host(comm->ctx->boot, rank), "%s failed on rank %d: %s",
-			    call, rank, tutti_strerror(code));
+	return tell_why(comm, call, mine, -(int)(uint32_t)worst, comm->size - (int)(worst >> 32));
 }
 
 int tt_agree(struct tutti_comm *comm, const char *call, int mine)
