@@ -215,7 +215,7 @@ int tt_ps_kept_new(struct tt_ps_store *s)
 		k->key = calloc((size_t)tt_ps_units(s) + 1, sizeof(*k->key));
 		ok = k->key && !tt_ps_keys_new(&k->keys);
 	}
-	return ok ? 0 : tt_fail(-ENOMEM, "no memory for the values of table '%s'", t->name);
+	return ok ? 0 : tt_ps_no_memory(t, s->part->elems * t->elem, 0);
 }
 
 /* A block has the most steps of what it is made of. */

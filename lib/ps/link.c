@@ -265,6 +265,12 @@ static void say_refused(const struct tt_ps_out *out, const struct tt_ps_msg *msg
 			 "with more (tutti_ps_rows)",
 			 (unsigned long long)(t->part[out->link->index].elems / t->width),
 			 (unsigned long long)t->count);
+	else if (t && status == -ENOMEM)
+		snprintf(buf + n, size - (size_t)n,
+			 "it has no memory for more of the table's %llu rows of %zu bytes; give it "
+			 "more, or use more "
+			 "servers",
+			 (unsigned long long)t->count, t->width * t->elem);
 	else
 		snprintf(buf + n, size - (size_t)n, "%s",
 			 status == -ENODATA ? "it has no values yet (tutti_ps_set)"

@@ -302,6 +302,9 @@ void tt_ps_met_clear(struct tt_ps_met *met);
 int tt_ps_table_new(struct tutti_ps *ps, const struct tutti_ps_table *like,
 		    struct tutti_ps_table **table);
 void tt_ps_table_free(struct tutti_ps_table *table);
+/* This rank has no memory for the table: what it needs, and the limit. err: of an allocation that
+ * said why, else 0. */
+int tt_ps_no_memory(const struct tutti_ps_table *t, uint64_t need, int err);
 /* Rows exist from the end of the clock in which they were first pushed, as all that is pushed under BSP. */
 static inline bool tt_ps_rows_late(const struct tutti_ps_table *t)
 {

@@ -424,7 +424,7 @@ int tt_ps_pull_init(struct tt_ps_pull *pull)
 
 	err = get_landing(ps, &pull->landing);
 	if (err)
-		return err;
+		return tt_ps_no_memory(pull->task.table, sizeof(*pull->landing) * TT_PS_UNITS, err);
 	for (i = 0; i < TT_PS_UNITS; i++) {
 		pull->unit[i].end.over = unit_over;
 		pull->unit[i].pull = pull;

@@ -8,6 +8,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/ps/later.h"
+#include "lib/topo/topo.h"
 
 #define SHARED 16384  /* bytes of an update from which on a crew's threads share it */
 #define LINE_ELEMS 64 /* neighbours are one thread's */
@@ -52,13 +53,25 @@ static int new_rows(struct tt_ps_store *s)
 	return tt_ps_keys_new(&s->keys);
 }
 
-/* calloc: pages that are never used cost nothing. */
+/* What new_values takes for values and the rule's state. */
+static uint64_t values_size(const struct tt_ps_store *s)
+{
+	const struct tutti_ps_table *t = s->t;
+	uint64_t states = (uint64_t)tt_ps_rule_states(t->opt.rule) * tt_ps_state_size(t->datatype);
+	uint64_t sums = t->opt.softsync || t->opt.combine ? t->elem : 0;
+
+	return s->part->elems * (t->elem + states + sums);
+}
+
+/* calloc: pages that are never used cost nothing. All of a dense table are: they must be there. */
 static int new_values(struct tt_ps_store *s)
 {
 	struct tutti_ps_table *t = s->t;
 	size_t n = (size_t)s->part->elems + 1;
 	int i;
 
+	if (!t->rows && values_size(s) > tt_topo_memory_available())
+		return -ENOMEM;
 	s->values = calloc(n, t->elem);
 	s->steps = calloc((size_t)(t->rows ? tt_ps_units(s) : s->part->blocks) + 1, sizeof(uint32_t));
 	if (!s->values || !s->steps)
@@ -132,8 +145,7 @@ int tt_ps_store_new(struct tutti_ps_table *t, int copy)
 	if (!err && t->opt.threads > 1)
 		err = tt_ps_crew_new(t->opt.threads, &s->crew);
 	if (err)
-		return tt_fail(-ENOMEM, "no memory for %llu elements of table '%s'",
-			       (unsigned long long)s->part->elems, t->name);
+		return tt_ps_no_memory(t, values_size(s), 0);
 	if (!t->rows && t->opt.init != TUTTI_PS_UNSET && !t->ps->inherits)
 		fill_dense(s);
 	return 0;

@@ -14,6 +14,7 @@
 
 #include "lib/ps/eager.h"
 #include "lib/ps/later.h"
+#include "lib/topo/topo.h"
 
 static size_t lines(uint64_t bytes)
 {
@@ -160,6 +161,17 @@ void tt_ps_forget_versions(struct tutti_ps_table *t)
 			memset(t->track[k].version, 0, versions_of(t, k) * sizeof(uint32_t));
 }
 
+static uint64_t track_size(const struct tutti_ps_table *t)
+{
+	uint64_t bytes = 0;
+	int k;
+
+	for (k = 0; k < t->ps->nservers; k++)
+		bytes += t->part[k].blocks * (2 * sizeof(uint64_t) + sizeof(uint32_t)) +
+			 versions_of(t, k) * sizeof(uint32_t);
+	return bytes;
+}
+
 static int track(struct tutti_ps_table *t)
 {
 	bool versions = !t->rows || tt_ps_row_versions(t);
@@ -176,7 +188,7 @@ static int track(struct tutti_ps_table *t)
 			break;
 	}
 	if (!t->track || k < t->ps->nservers)
-		return tt_fail(-ENOMEM, "no memory for table '%s'", t->name);
+		return tt_ps_no_memory(t, track_size(t), 0);
 	err = t->rows ? tt_ps_keys_new(&t->places) : 0;
 	if (!err && t->opt.n_push > 1)
 		err = tt_ps_sum_new(t, t->count, &t->accrued);
@@ -187,6 +199,19 @@ static int track(struct tutti_ps_table *t)
 	return !err && t->opt.budget > 0 ? tt_ps_budget_new(t) : err;
 }
 
+int tt_ps_no_memory(const struct tutti_ps_table *t, uint64_t need, int err)
+{
+	char why[400];
+
+	if (err && tt_fail_text(err) != tutti_strerror(err))
+		snprintf(why, sizeof(why), "%s", tt_fail_text(err));
+	else
+		snprintf(why, sizeof(why), "the system has %llu bytes available",
+			 (unsigned long long)tt_topo_memory_available());
+	return tt_fail(err ? err : -ENOMEM, "table '%s' needs %llu bytes on this rank: %s", t->name,
+		       (unsigned long long)need, why);
+}
+
 static int get_memory(struct tutti_ps_table *t)
 {
 	struct tutti_ps *ps = t->ps;
@@ -194,7 +219,7 @@ static int get_memory(struct tutti_ps_table *t)
 
 	err = t->size ? tutti_alloc(ps->comm->ctx, t->size, (void **)&t->mem) : 0;
 	if (err)
-		return err;
+		return tt_ps_no_memory(t, t->size, err);
 	for (c = 0; c < ps->copies && ps->my_server >= 0 && t->mem; c++) { /* of a small one a server may have nothing */
 		k = (ps->my_server - c + ps->nservers) % ps->nservers;
 		memset(t->mem + tt_ps_base_at(t, k, c), 0, tt_ps_dir_size(t, k));
