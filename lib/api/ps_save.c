@@ -98,20 +98,24 @@ static int lead_save(struct keeping *k, const char *path)
 	err = tt_ps_file_create(ps, k->order->path, rows, k->met, &file);
 	if (err)
 		return err;
-	err = tt_ps_file_close(&file, true);
+	err = order(k, TT_PS_SAVE);
 	if (!err)
-		err = order(k, TT_PS_SAVE);
-	if (!err)
-		return move(k->order->path, path);
-	unlink(k->order->path);
+		err = move(k->order->path, path);
+	else
+		unlink(k->order->path);
+	tt_ps_file_close(&file, false); /* until here it is locked */
 	return err;
 }
 
 static int lead_restore(struct keeping *k, const char *path)
 {
+	char tmp[sizeof(k->order->path)];
 	struct tt_ps_file file;
-	int s, err = tt_ps_file_open(path, false, &file);
+	int s, err;
 
+	snprintf(tmp, sizeof(tmp), "%s.tmp", path);
+	tt_ps_file_sweep(tmp);
+	err = tt_ps_file_open(path, false, &file);
 	if (err)
 		return err;
 	err = tt_ps_file_check(&file, k->ps, k->order);

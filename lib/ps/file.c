@@ -9,12 +9,14 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/ps/file.h"
 
 #define FORMAT "1"
+#define LOCK_TRIES 3
 #define HEADER_MAX ((uint64_t)100 << 20)
 
 static const char *dtype_of(enum tutti_datatype type)
@@ -177,7 +179,41 @@ static int put_header(struct tt_ps_file *file, const char *text, size_t len, uin
 	if (!err && ftruncate(file->fd, (off_t)file->size))
 		err = tt_fail(-errno, "can't make %s %" PRIu64 " bytes long: %s", file->path, file->size,
 			      strerror(errno));
+	if (!err && fsync(file->fd))
+		err = tt_fail(-errno, "can't write %s: %s", file->path, strerror(errno));
 	return err;
+}
+
+/* The open file still has this name; its writer may have renamed it before it could be locked. */
+static bool has_name(int fd, const char *path)
+{
+	struct stat a, b;
+
+	return !fstat(fd, &a) && !stat(path, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* What a killed save has left is written over, what another one is writing is not. */
+static int open_locked(const char *path, struct tt_ps_file *file)
+{
+	int i;
+
+	for (i = 0; i < LOCK_TRIES; i++) {
+		file->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+		if (file->fd < 0)
+			return tt_fail(-errno, "can't write %s: %s", path, strerror(errno));
+		if ((!flock(file->fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) &&
+		    has_name(file->fd, path)) {
+			if (!ftruncate(file->fd, 0))
+				return 0;
+			return tt_fail(-errno, "can't write %s: %s", path, strerror(errno));
+		}
+		close(file->fd);
+		file->fd = -1;
+	}
+	return tt_fail(
+		-EBUSY,
+		"can't write %s: another save to it is under way; wait for it, or use another path",
+		path);
 }
 
 int tt_ps_file_create(struct tutti_ps *ps, const char *path, const uint64_t *rows,
@@ -200,15 +236,28 @@ int tt_ps_file_create(struct tutti_ps *ps, const char *path, const uint64_t *row
 	json_decref(root);
 	if (err)
 		return err;
-	file->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	err = file->fd < 0 ? tt_fail(-errno, "can't write %s: %s", path, strerror(errno))
-			   : put_header(file, text, strlen(text), bytes);
+	err = open_locked(path, file);
+	if (!err)
+		err = put_header(file, text, strlen(text), bytes);
 	free(text);
 	if (err && file->fd >= 0) {
-		close(file->fd);
 		unlink(path);
+		close(file->fd);
 	}
 	return err;
+}
+
+/* A lock that can't be had at all, as on some network file systems, protects nothing: such a file
+ * is left alone. */
+void tt_ps_file_sweep(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (!flock(fd, LOCK_EX | LOCK_NB) && has_name(fd, path))
+		unlink(path);
+	close(fd);
 }
 
 int tt_ps_file_write(const struct tt_ps_file *file, const void *from, uint64_t len, uint64_t at)

@@ -27,9 +27,14 @@ struct tt_ps_file {
 	uint64_t data, size; /* where the bytes begin; of the file */
 };
 
-/* The header only; the file becomes as long as it will be. rows: by table. Afterwards it is open. */
+/*
+ * The header only, in the file for good; the file becomes as long as it will be. rows: by table.
+ * Afterwards it is open, and locked: what a save that was killed has left has no lock.
+ */
 int tt_ps_file_create(struct tutti_ps *ps, const char *path, const uint64_t *rows,
 		      const struct tt_ps_reply *clocks, struct tt_ps_file *file);
+/* Remove what a killed save has left, unless somebody is writing it. */
+void tt_ps_file_sweep(const char *path);
 int tt_ps_file_open(const char *path, bool write, struct tt_ps_file *file);
 int tt_ps_file_close(struct tt_ps_file *file, bool sync);
 /* Fill in where the tensors of a table are, and the first dimension of those whose it is not known. */
