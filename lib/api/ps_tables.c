@@ -3,6 +3,7 @@
 #include "lib/ps/eager.h"
 
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,14 +26,135 @@ static void defaults(struct tutti_ps_options *o, bool rows)
 	o->epsilon = or_default(o->epsilon, o->rule == TUTTI_PS_ADAGRAD ? 1e-10 : 1e-8);
 	if (!o->block)
 		o->block = rows ? TT_PS_ROW_BLOCK : TT_PS_BLOCK;
-	if (o->block > TT_PS_BLOCK)
-		o->block = TT_PS_BLOCK;
 }
 
 static bool is_float(enum tutti_datatype type)
 {
 	return type == TUTTI_FLOAT16 || type == TUTTI_BFLOAT16 || type == TUTTI_FLOAT32 ||
 	       type == TUTTI_FLOAT64;
+}
+
+/* ---- the numbers of a rule: 0 is the default of each, and in range ---- */
+
+/* The largest number that a rule of this type computes with, or that a value can be. */
+static double largest(enum tutti_datatype type, bool value)
+{
+	static const double most[] = {[TUTTI_INT8] = INT8_MAX,
+				      [TUTTI_UINT8] = UINT8_MAX,
+				      [TUTTI_INT32] = INT32_MAX,
+				      [TUTTI_UINT32] = UINT32_MAX,
+				      [TUTTI_INT64] = 0x1.fffffffffffffp62,
+				      [TUTTI_UINT64] = 0x1.fffffffffffffp63,
+				      [TUTTI_FLOAT16] = 65504,
+				      [TUTTI_BFLOAT16] = 0x1.FEp127,
+				      [TUTTI_FLOAT32] = FLT_MAX,
+				      [TUTTI_FLOAT64] = DBL_MAX};
+
+	if (!value)
+		return type == TUTTI_FLOAT64 ? DBL_MAX : FLT_MAX;
+	return most[type];
+}
+
+static double lowest(enum tutti_datatype type)
+{
+	switch (type) {
+	case TUTTI_UINT8:
+	case TUTTI_UINT32:
+	case TUTTI_UINT64:
+		return 0;
+	default:
+		return -largest(type, true);
+	}
+}
+
+/* From 0 on; once it is rounded to what is computed with, it must not be 0 or infinite. */
+static int check_factor(const char *name, double x, enum tutti_datatype type)
+{
+	double most = largest(type, false);
+
+	if (!(x >= 0 && x <= most))
+		return tt_fail(-EINVAL,
+			       "a table's options: %s is %g; it must be 0 (the default) to %g",
+			       name, x, most);
+	if (x > 0 && type != TUTTI_FLOAT64 && !(float)x)
+		return tt_fail(
+			-EINVAL,
+			"a table's options: %s is %g, which is 0 in the float that a table of %s "
+			"computes with; make it larger",
+			name, x, tt_datatype_name(type));
+	return 0;
+}
+
+/* A share of the state that is kept: with 1 or more it grows without end. */
+static int check_share(const char *name, double x)
+{
+	return x >= 0 && x < 1
+		       ? 0
+		       : tt_fail(-EINVAL,
+				 "a table's options: %s is %g; it must be 0 (the default) or "
+				 "more, and less than 1",
+				 name, x);
+}
+
+static int check_rule(const struct tutti_ps_options *o, enum tutti_datatype type)
+{
+	int err = check_factor("rate", o->rate, type);
+
+	err = err ? err : check_factor("epsilon", o->epsilon, type);
+	err = err ? err : check_factor("weight_decay", o->weight_decay, type);
+	err = err ? err : check_share("momentum", o->momentum);
+	err = err ? err : check_share("beta1", o->beta1);
+	return err ? err : check_share("beta2", o->beta2);
+}
+
+static int check_init(const struct tutti_ps_options *o, enum tutti_datatype type)
+{
+	double low = lowest(type), high = largest(type, true);
+	bool b = o->init == TUTTI_PS_UNIFORM;
+
+	if (!isfinite(o->init_a) || !isfinite(o->init_b))
+		return tt_fail(
+			-EINVAL,
+			"a table's options: init_a and init_b are %g and %g; they must be finite",
+			o->init_a, o->init_b);
+	if (o->init != TUTTI_PS_CONSTANT && o->init != TUTTI_PS_UNIFORM &&
+	    o->init != TUTTI_PS_NORMAL)
+		return 0;
+	if (o->init_a < low || o->init_a > high || (b && (o->init_b < low || o->init_b > high)))
+		return tt_fail(-EINVAL,
+			       "a table's options: %s is %g, and values of %s are %g to %g",
+			       o->init_a < low || o->init_a > high ? "init_a" : "init_b",
+			       o->init_a < low || o->init_a > high ? o->init_a : o->init_b,
+			       tt_datatype_name(type), low, high);
+	if (b && !(o->init_a < o->init_b && o->init_b - o->init_a <= DBL_MAX))
+		return tt_fail(
+			-EINVAL,
+			"a table's options: init_a is %g and init_b %g; uniform values are in "
+			"[init_a, init_b), which is empty or too wide",
+			o->init_a, o->init_b);
+	if (o->init == TUTTI_PS_NORMAL && !(o->init_b >= 0 && o->init_b <= high))
+		return tt_fail(-EINVAL,
+			       "a table's options: init_b is %g; as a standard deviation it must "
+			       "be 0 to %g",
+			       o->init_b, high);
+	return 0;
+}
+
+static int check_numbers(const struct tutti_ps_options *o, enum tutti_datatype type)
+{
+	int err = check_rule(o, type);
+
+	if (!err && o->block > TT_PS_BLOCK)
+		err = tt_fail(-EINVAL,
+			      "a table's options: block is %zu bytes; there are at most %zu",
+			      o->block, TT_PS_BLOCK);
+	if (!err && (o->staleness_aware & ~1))
+		err = tt_fail(-EINVAL,
+			      "a table's options: staleness_aware is %d; it must be 0 or 1",
+			      o->staleness_aware);
+	if (!err && (o->essp & ~1))
+		err = tt_fail(-EINVAL, "a table's options: essp is %d; it must be 0 or 1", o->essp);
+	return err ? err : check_init(o, type);
 }
 
 static int check_options(const struct tutti_ps *ps, const struct tutti_ps_options *o,
@@ -121,6 +243,8 @@ static int check_table(struct tutti_ps *ps, const char *name, const struct tutti
 		memcpy(o, user, user->size < sizeof(*o) ? user->size : sizeof(*o));
 	strcpy(like->name, name);
 	err = check_options(ps, o, like->datatype);
+	if (!err)
+		err = check_numbers(o, like->datatype);
 	return err ? err : check_modes(ps, like);
 }
 

@@ -9,26 +9,32 @@
 #include "lib/base/hash.h"
 #include "lib/ps/ps.h"
 
+/* The tail of a normal distribution may be beyond what an integer holds. */
+static double clamp(double v, double low, double high)
+{
+	return v < low ? low : v > high ? high : v;
+}
+
 static void store(enum tutti_datatype type, void *at, size_t i, double v)
 {
 	switch (type) {
 	case TUTTI_INT8:
-		((int8_t *)at)[i] = (int8_t)v;
+		((int8_t *)at)[i] = (int8_t)clamp(v, INT8_MIN, INT8_MAX);
 		break;
 	case TUTTI_UINT8:
-		((uint8_t *)at)[i] = (uint8_t)v;
+		((uint8_t *)at)[i] = (uint8_t)clamp(v, 0, UINT8_MAX);
 		break;
 	case TUTTI_INT32:
-		((int32_t *)at)[i] = (int32_t)v;
+		((int32_t *)at)[i] = (int32_t)clamp(v, INT32_MIN, INT32_MAX);
 		break;
 	case TUTTI_UINT32:
-		((uint32_t *)at)[i] = (uint32_t)v;
+		((uint32_t *)at)[i] = (uint32_t)clamp(v, 0, UINT32_MAX);
 		break;
 	case TUTTI_INT64:
-		((int64_t *)at)[i] = (int64_t)v;
+		((int64_t *)at)[i] = (int64_t)clamp(v, -0x1p63, 0x1.fffffffffffffp62);
 		break;
 	case TUTTI_UINT64:
-		((uint64_t *)at)[i] = (uint64_t)v;
+		((uint64_t *)at)[i] = (uint64_t)clamp(v, 0, 0x1.fffffffffffffp63);
 		break;
 	case TUTTI_FLOAT16:
 		((uint16_t *)at)[i] = tt_f32_to_f16((float)v);

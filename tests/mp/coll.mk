@@ -28,6 +28,7 @@ TT_MP_TESTS = tests/mp/test_core \
 	tests/mp/test_ps_traffic \
 	tests/mp/test_ps_essp \
 	tests/mp/test_waits \
+	tests/mp/test_ps_refuse \
 	tests/mp/test_ps_relay \
 	tests/mp/test_ps_save \
 	tests/mp/test_ps_copies \
@@ -109,6 +110,8 @@ tests_mp_test_ps_softsync_SOURCES = tests/mp/test_ps_softsync.c
 tests_mp_test_ps_softsync_LDADD = libttmp.la
 tests_mp_test_ps_traffic_SOURCES = tests/mp/test_ps_traffic.c
 tests_mp_test_ps_traffic_LDADD = libttmp.la -lm
+tests_mp_test_ps_refuse_SOURCES = tests/mp/test_ps_refuse.c
+tests_mp_test_ps_refuse_LDADD = libttmp.la
 tests_mp_test_waits_SOURCES = tests/mp/test_waits.c
 tests_mp_test_waits_LDADD = libttmp.la
 tests_mp_test_ps_essp_SOURCES = tests/mp/test_ps_essp.c

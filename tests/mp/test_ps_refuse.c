@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the parameter server refuses, and how it says so: each option with values that make no
+ * sense, memory that is not there; and what a save that was killed leaves behind.
+ */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BLOCK_MAX ((size_t)256 << 10)
+
+/* ---- options ---- */
+
+struct bad {
+	const char *name; /* which is in the error's text */
+	size_t at;	  /* of the field */
+	double value;
+	int init, type; /* 0: TUTTI_PS_UNSET, float32 */
+};
+
+#define REAL(field, value)                                                                         \
+	{                                                                                          \
+#field, offsetof(struct tutti_ps_options, field), value, 0, TUTTI_FLOAT32          \
+	}
+#define INIT(field, value, init, type)                                                             \
+	{                                                                                          \
+#field, offsetof(struct tutti_ps_options, field), value, init, type                \
+	}
+#define FACTOR(field)                                                                              \
+	REAL(field, NAN), REAL(field, INFINITY), REAL(field, -INFINITY), REAL(field, -1),          \
+		REAL(field, -1e-30), REAL(field, 1e300)
+#define SHARE(field) FACTOR(field), REAL(field, 1), REAL(field, 1.5)
+
+static const struct bad reals[] = {
+	FACTOR(rate),
+	REAL(rate, 1e-300),
+	FACTOR(epsilon),
+	REAL(epsilon, 1e-60),
+	FACTOR(weight_decay),
+	SHARE(momentum),
+	SHARE(beta1),
+	SHARE(beta2),
+	INIT(init_a, NAN, TUTTI_PS_ZERO, TUTTI_FLOAT32),
+	INIT(init_b, INFINITY, TUTTI_PS_ZERO, TUTTI_FLOAT32),
+	INIT(init_a, -INFINITY, TUTTI_PS_CONSTANT, TUTTI_FLOAT64),
+	INIT(init_a, 1e39, TUTTI_PS_CONSTANT, TUTTI_FLOAT32),
+	INIT(init_a, 70000, TUTTI_PS_CONSTANT, TUTTI_FLOAT16),
+	INIT(init_a, 128, TUTTI_PS_CONSTANT, TUTTI_INT8),
+	INIT(init_a, -1, TUTTI_PS_CONSTANT, TUTTI_UINT32),
+	INIT(init_a, 1e19, TUTTI_PS_CONSTANT, TUTTI_INT64),
+	INIT(init_b, -1, TUTTI_PS_UNIFORM, TUTTI_FLOAT32),
+	INIT(init_b, 0, TUTTI_PS_UNIFORM, TUTTI_FLOAT32),
+	INIT(init_b, 300, TUTTI_PS_UNIFORM, TUTTI_UINT8),
+	INIT(init_b, -1, TUTTI_PS_NORMAL, TUTTI_FLOAT32),
+	INIT(init_b, 1e39, TUTTI_PS_NORMAL, TUTTI_FLOAT32),
+	INIT(init_b, NAN, TUTTI_PS_NORMAL, TUTTI_FLOAT32),
+	REAL(budget, NAN),
+	REAL(budget, -1),
+	REAL(budget, INFINITY),
+};
+
+struct bad_int {
+	const char *name;
+	size_t at;
+	int value;
+};
+
+#define INT(field, value)                                                                          \
+	{                                                                                          \
+#field, offsetof(struct tutti_ps_options, field), value                            \
+	}
+
+static const struct bad_int ints[] = {
+	{"rule", offsetof(struct tutti_ps_options, rule), -1},
+	INT(rule, TUTTI_PS_NUM_RULES),
+	INT(combine, -1),
+	INT(combine, TUTTI_PS_NUM_COMBINES),
+	INT(combine, TUTTI_PS_COMBINE_SUM),
+	INT(init, -1),
+	INT(init, TUTTI_PS_NUM_INITS),
+	INT(softsync, -1),
+	INT(softsync, 1 << 30),
+	INT(staleness_aware, -1),
+	INT(staleness_aware, 2),
+	INT(essp, -1),
+	INT(essp, 2),
+	INT(n_fetch, -1),
+	INT(n_push, -1),
+	INT(threads, -1),
+	INT(threads, 65),
+	INT(threads, 1 << 30),
+};
+
+static int refused(struct mp_job *job, struct tutti_ps *ps, const struct tutti_ps_options *o,
+		   enum tutti_datatype type, const char *name, double value)
+{
+	struct tutti_ps_table *t = NULL;
+	int err = tutti_ps_dense(ps, "bad", 10, type, o, &t);
+
+	if (err != -EINVAL || !mp_said(name))
+		fprintf(stderr, "rank %d: %s = %g: %d\n", job->rank, name, value, err);
+	TT_EXPECT(err == -EINVAL && !t);
+	TT_EXPECT(mp_said(name));
+	MP_ERR(tutti_ps_rows(ps, "bad", 2, 10, type, o, &t), -EINVAL);
+	TT_EXPECT(mp_said(name));
+	return 0;
+}
+
+static int options_body(struct mp_job *job)
+{
+	struct tutti_ps_options good = {.size = sizeof(good), .init = TUTTI_PS_ZERO}, o;
+	static const size_t blocks[] = {BLOCK_MAX + 1, (size_t)1 << 30, SIZE_MAX};
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	size_t i;
+
+	MP_OK(mp_ps_open(job, 1, TUTTI_PS_ASYNC, &ps));
+	for (i = 0; i < sizeof(reals) / sizeof(reals[0]); i++) {
+		o = good;
+		o.init = reals[i].init ? reals[i].init : good.init;
+		memcpy((char *)&o + reals[i].at, &reals[i].value, sizeof(double));
+		TT_EXPECT(!refused(job, ps, &o, (enum tutti_datatype)reals[i].type, reals[i].name,
+				   reals[i].value));
+	}
+	for (i = 0; i < sizeof(ints) / sizeof(ints[0]); i++) {
+		o = good;
+		memcpy((char *)&o + ints[i].at, &ints[i].value, sizeof(int));
+		TT_EXPECT(!refused(job, ps, &o, TUTTI_FLOAT32, ints[i].name, ints[i].value));
+	}
+	for (i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++) {
+		o = good;
+		o.block = blocks[i];
+		TT_EXPECT(!refused(job, ps, &o, TUTTI_FLOAT32, "block", (double)blocks[i]));
+	}
+	o = good; /* the ends of what is allowed */
+	o.rule = TUTTI_PS_ADAM;
+	o.beta1 = 0.999999;
+	o.rate = 1e30;
+	o.block = BLOCK_MAX;
+	MP_OK(tutti_ps_dense(ps, "good", 10, TUTTI_FLOAT32, &o, &t));
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void options(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = options_body));
+}
+
+static int config_body(struct mp_job *job)
+{
+	static const struct bad_int bad[] = {
+		{"role", offsetof(struct tutti_ps_config, role), -1},
+		{"role", offsetof(struct tutti_ps_config, role), 5},
+		{"workers", offsetof(struct tutti_ps_config, workers), -1},
+		{"workers", offsetof(struct tutti_ps_config, workers), 1 << 30},
+		{"servers", offsetof(struct tutti_ps_config, servers), -1},
+		{"servers", offsetof(struct tutti_ps_config, servers), 1 << 30},
+		{"staleness", offsetof(struct tutti_ps_config, staleness), -2},
+		{"copies", offsetof(struct tutti_ps_config, copies), -1},
+		{"copies", offsetof(struct tutti_ps_config, copies), 5},
+		{"copies", offsetof(struct tutti_ps_config, copies), 4}, /* of two servers */
+		{"weight", offsetof(struct tutti_ps_config, weight), -1},
+		{"weight", offsetof(struct tutti_ps_config, weight), 65536},
+	};
+	struct tutti_ps *ps = NULL;
+	size_t i;
+
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct tutti_ps_config c = {.size = sizeof(c)};
+
+		memcpy((char *)&c + bad[i].at, &bad[i].value, sizeof(int));
+		MP_ERR(tutti_ps_open(job->world, &c, &ps), -EINVAL);
+		TT_EXPECT(mp_said(bad[i].name));
+	}
+	TT_EXPECT(!ps);
+	return 0;
+}
+
+static void config(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = config_body));
+}
+
+/* ---- memory ---- */
+
+/* All ranks are told which table, how much it needs, what the limit is, and where. */
+static int memory_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	struct tutti_ps_table *t = NULL;
+	struct tutti_ps *ps;
+
+	MP_OK(mp_ps_open(job, 1, 1, &ps));
+	MP_ERR(tutti_ps_dense(ps, "large", 32 << 20, TUTTI_FLOAT32, &opt, &t), -ENOMEM);
+	MP_SAID("table 'large' needs ");
+	MP_SAID("67108864 allowed bytes");
+	if (job->rank)
+		MP_SAID("rank 0 on host");
+	TT_EXPECT(!t);
+	MP_OK(tutti_ps_dense(ps, "small", 1 << 10, TUTTI_FLOAT32, &opt, &t));
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void memory(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = memory_body, .env = "TUTTI_POOL_LIMIT=64M"));
+}
+
+/* ---- files ---- */
+
+static bool is_there(const char *path, const char *suffix)
+{
+	char name[160];
+	struct stat st;
+
+	snprintf(name, sizeof(name), "%s%s", path, suffix);
+	return !stat(name, &st);
+}
+
+/* As a killed save leaves it; locked: as one that is under way has it. Returns the descriptor. */
+static int leave(const char *path, bool locked)
+{
+	char name[160];
+	int fd;
+
+	snprintf(name, sizeof(name), "%s.tmp", path);
+	fd = open(name, O_RDWR | O_CREAT, 0600);
+	if (fd < 0 || write(fd, "junk", 4) != 4 || (locked && flock(fd, LOCK_EX)))
+		return -1;
+	return fd;
+}
+
+static int save_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	const char *path = job->arg;
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	int fd = -1;
+
+	MP_OK(mp_ps_open(job, 1, 1, &ps));
+	MP_OK(tutti_ps_dense(ps, "d", 1000, TUTTI_FLOAT32, &opt, &t));
+	if (!job->rank) {
+		MP_OK(tutti_ps_close(ps));
+		return 0;
+	}
+	fd = leave(path, false);
+	TT_EXPECT(fd >= 0 && !close(fd));
+	MP_OK(tutti_ps_save(ps, path));
+	TT_EXPECT(is_there(path, "") && !is_there(path, ".tmp"));
+	fd = leave(path, false);
+	TT_EXPECT(fd >= 0 && !close(fd));
+	MP_OK(tutti_ps_restore(ps, path));
+	TT_EXPECT(is_there(path, "") && !is_there(path, ".tmp"));
+	fd = leave(path, true); /* of another job, which is at it */
+	MP_ERR(tutti_ps_save(ps, path), -EBUSY);
+	MP_SAID("another save");
+	MP_OK(tutti_ps_restore(ps, path));
+	TT_EXPECT(is_there(path, "") && is_there(path, ".tmp"));
+	TT_EXPECT(!close(fd));
+	MP_OK(tutti_ps_save(ps, path));
+	TT_EXPECT(!is_there(path, ".tmp"));
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void saves(void)
+{
+	char dir[] = "/tmp/tutti-refuse-XXXXXX", path[80];
+
+	TT_REQUIRE(mkdtemp(dir) != NULL);
+	snprintf(path, sizeof(path), "%s/all", dir);
+	TT_CHECK(!MP_RUN(.n = 2, .fn = save_body, .arg = path));
+	TT_CHECK(!unlink(path) && !rmdir(dir));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {{"options", options},
+					       {"config", config},
+					       {"memory", memory},
+					       {"saves", saves},
+					       {NULL, NULL}};
+
+	return tt_test_main("ps_refuse", tests, argc, argv);
+}
