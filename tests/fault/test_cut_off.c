@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "lib/base/clock.h"
 #include "lib/boot/ctl.h"
 #include "lib/comm/comm.h"
 #include "tests/fault/survive.h"
@@ -337,6 +338,60 @@ static void busy(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm" HALF, .fn = busy_body));
 }
 
+/* Data to rank 1 has not been taken for longer than the limit. */
+static bool stuck_for_long(struct mp_job *job)
+{
+	struct tt_wire_link link[2] = {0};
+	double end = mp_now() + 5;
+	int n = 0;
+
+	while (mp_now() < end) {
+		tt_wire_lock(job->ctx->wire);
+		n = tt_wire_links(job->ctx->wire, 1, link, 2);
+		tt_wire_unlock(job->ctx->wire);
+		if (n == 1 && link[0].silence.bytes && link[0].silence.ns > 600 * TT_MS)
+			return true;
+		mp_sleep_ms(20);
+	}
+	return false;
+}
+
+/* A rank that is busy for longer than the limit takes nothing from its sockets, which fill up, and
+ * lives. */
+static int computing_body(struct mp_job *job)
+{
+	const size_t len = (size_t)64 << 20;
+	struct tutti_win *win;
+	char *mem;
+
+	MP_OK(tutti_alloc(job->ctx, len, (void **)&mem));
+	MP_OK(tutti_win_create(job->world, mem, len, 0, &win));
+	TT_EXPECT(!check_sum(job, job->world, (1u << job->n) - 1));
+	if (job->rank) {
+		tt_wire_lock(job->ctx->wire); /* its progress thread is busy, too */
+		mp_meet(job);
+		TT_EXPECT(mp_await(&job->shared->word[0], 1, 20000));
+		mp_sleep_ms(800);
+		tt_wire_unlock(job->ctx->wire);
+	} else {
+		mp_meet(job);
+		MP_OK(tutti_put(win, 1, mem, len, 0));
+		TT_EXPECT(stuck_for_long(job));
+		atomic_store(&job->shared->word[0], 1);
+		MP_OK(tutti_win_flush(win, 1));
+	}
+	TT_EXPECT(!check_sum(job, job->world, (1u << job->n) - 1));
+	MP_OK(tutti_win_free(win));
+	return 0;
+}
+
+static void computing(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi" HALF, .fn = computing_body));
+}
+
 /* ---- abort from another thread, at any moment ---- */
 
 struct aborted {
@@ -497,10 +552,11 @@ static void leftovers(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"accused", accused}, {"cut_off", cut_off},   {"stopped", stopped},
-		{"in_the_middle", in_the_middle},
-		{"paused", paused},   {"unacknowledged", unacknowledged},
-		{"busy", busy},	      {"aborts", aborts},     {"asked_to", asked_to},
+		{"accused", accused},	  {"cut_off", cut_off},
+		{"stopped", stopped},	  {"in_the_middle", in_the_middle},
+		{"paused", paused},	  {"unacknowledged", unacknowledged},
+		{"busy", busy},		  {"computing", computing},
+		{"aborts", aborts},	  {"asked_to", asked_to},
 		{"leftovers", leftovers}, {NULL, NULL},
 	};
 

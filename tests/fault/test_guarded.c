@@ -191,6 +191,31 @@ static void descriptors(void)
 			 .env = "TUTTI_IF=lo TUTTI_TRANSPORT=ofi"));
 }
 
+/* A peer that computes after it has called, and before libfabric there says who it is, is no
+ * stranger. */
+static int slow_caller_body(struct mp_job *job)
+{
+	struct tutti_request *req;
+	int v = 17;
+
+	if (!job->rank) {
+		MP_OK(tutti_isend(&v, 1, TUTTI_INT32, 1, 1, job->world, &req));
+		mp_sleep_ms(3500);
+		MP_OK(tutti_wait(&req));
+	} else {
+		mp_sleep_ms(300);
+		MP_OK(tutti_recv(&v, 1, TUTTI_INT32, 0, 1, job->world, NULL));
+	}
+	return 0;
+}
+
+static void slow_caller(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(!MP_RUN(.n = 2, .fn = slow_caller_body, .env = "TUTTI_IF=lo TUTTI_TRANSPORT=ofi"));
+}
+
 static void no_listener_on_shm(void)
 {
 	TT_CHECK(!MP_RUN(.n = 3, .fn = noisy, .env = "TUTTI_IF=lo TUTTI_TRANSPORT=shm"));
@@ -236,6 +261,7 @@ int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"junk_ofi", junk_ofi},
 					       {"descriptors", descriptors},
+					       {"slow_caller", slow_caller},
 					       {"no_listener_on_shm", no_listener_on_shm},
 					       {"memory_is_private", memory_is_private},
 					       {NULL, NULL}};

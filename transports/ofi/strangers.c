@@ -210,6 +210,41 @@ static void report(struct ofi_strangers *s)
 	tt_warn("ofi: connections that no peer has made were dropped (%lu so far)", s->dropped);
 }
 
+static bool same_host(const void *a, const struct sockaddr_storage *b)
+{
+	const struct sockaddr_in6 *a6 = a, *b6 = (const void *)b;
+	const struct sockaddr_in *a4 = a, *b4 = (const void *)b;
+
+	if (a4->sin_family != b4->sin_family)
+		return false;
+	return a4->sin_family == AF_INET
+		       ? a4->sin_addr.s_addr == b4->sin_addr.s_addr
+		       : !memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof(a6->sin6_addr));
+}
+
+/*
+ * Whether socket fd may be that of a peer whose call is expected: its process may compute for long
+ * before libfabric there says anything.
+ */
+static bool may_be_expected(struct ofi_tp *tp, int fd)
+{
+	struct sockaddr_storage peer = {0};
+	socklen_t len = sizeof(peer);
+	struct tt_list *pos, *tmp;
+
+	if (!tp->connecting || getpeername(fd, (struct sockaddr *)&peer, &len))
+		return false;
+	tt_list_each(pos, tmp, &tp->eps)
+	{
+		struct ofi_ep *ep = tt_container(pos, struct ofi_ep, link);
+
+		if (ep->state == OFI_CONNECTING && ep->passive && !ep->fid &&
+		    same_host(ep->peer.addr, &peer))
+			return true;
+	}
+	return false;
+}
+
 static int shut_down(struct ofi_tp *tp, bool all)
 {
 	struct ofi_strangers *s = &tp->strangers;
@@ -219,7 +254,8 @@ static int shut_down(struct ofi_tp *tp, bool all)
 	for (i = 0; i < s->n; i++) {
 		struct ofi_stranger *w = &s->who[i];
 
-		if (!all && s->n - i <= MANY && now - w->since < SILENT_NS && !peer_has_gone(w->fd))
+		if (s->n - i <= MANY && !peer_has_gone(w->fd) &&
+		    ((!all && now - w->since < SILENT_NS) || may_be_expected(tp, w->fd)))
 			continue;
 		shutdown(w->fd, SHUT_RDWR);
 		w->shut = true;
