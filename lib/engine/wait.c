@@ -14,6 +14,7 @@
 #define SPIN_NS (2 * TT_MS)	   /* with a core per rank */
 #define BUSY_SPIN_NS 50000ull	   /* of this without giving way: another program may need the core */
 #define YIELD_NS (200 * 1000ull)   /* with fewer: giving way costs the others nothing for so long */
+#define SLOW_YIELD_NS (1 * TT_MS)  /* the same where looking takes a system call */
 #define SLEEP_MS 50		   /* then timers are looked at again */
 #define STALLED_MS 1		   /* then operations without room are tried again */
 #define TIMER_STEPS 64		   /* look at timers every so many steps */
@@ -247,6 +248,7 @@ static bool ready_to_go(void *arg)
 static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t deadline)
 {
 	struct tutti_context *ctx = w->ctx;
+	uint64_t yields = w->slow ? SLOW_YIELD_NS : YIELD_NS;
 	enum tt_wait_mode mode = ctx->wait_mode;
 	bool early;
 
@@ -264,9 +266,9 @@ static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t
 		sched_yield();
 		return true;
 	}
-	if (mode == TT_WAIT_YIELD && w->keep && idle < YIELD_NS && quiet % KEEP_STEPS)
+	if (mode == TT_WAIT_YIELD && w->keep && idle < yields && quiet % KEEP_STEPS)
 		tt_cpu_relax();
-	else if (mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < YIELD_NS))
+	else if (mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < yields))
 		sched_yield();
 	else
 		w->slept = tt_wire_sleep(ctx->wire,
@@ -322,7 +324,7 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 			tt_engine_timers(ctx);
 		/* nobody is woken by the end of a turn */
 		w.stalled = !tt_list_empty(&ctx->stalled) || !tt_list_empty(&ctx->node_gated);
-		if (spin && step % CLOCK_STEPS == 0)
+		if (step % CLOCK_STEPS == 0)
 			w.slow = tt_wire_slow_poll(ctx->wire);
 		if (!n && !ctx->wait_forced && (!spin || quiet % EARLY_STEPS == 1)) /* or it moves */
 			w.keep = tt_node_keep_core(ctx) && !spin;
