@@ -448,7 +448,7 @@ static int init(const struct tutti_config *user, const struct tt_start *start, s
 		goto free_ctx;
 	err = open_own(ctx);
 	if (err) {
-		tt_boot_params_drop(&ctx->boot_params);
+		tt_boot_refuse(&ctx->boot_params);
 		goto free_env;
 	}
 	err = enter_job(ctx, guest); /* takes over the parameters */

@@ -277,6 +277,27 @@ int tt_addr_local(const char *iface, const struct sockaddr *target, struct tt_ad
 		       text, strerror(-err));
 }
 
+/* A new network namespace has its loopback interface down: an address can be bound, but not
+ * reached. */
+static int check_loopback(const struct tt_addr *addr)
+{
+	const struct sockaddr *sa = (const struct sockaddr *)&addr->sa;
+	struct tt_addr probe = *addr, found;
+	char text[64];
+
+	if (!tt_addr_is_loopback(sa))
+		return 0;
+	tt_addr_set_port(&probe, 9);
+	if (route_to((struct sockaddr *)&probe.sa, probe.len, &found) != -ENETUNREACH)
+		return 0;
+	tt_addr_host(sa, text, sizeof(text));
+	return tt_fail(
+		-TUTTI_EBOOT,
+		"%s cannot be reached: the loopback interface of this network namespace is down; "
+		"run 'ip link set lo up' there",
+		text);
+}
+
 int tt_addr_listen(struct tt_addr *addr, int *fd)
 {
 	uint64_t deadline = tt_deadline_ms(BIND_RETRY_MS);
@@ -286,6 +307,11 @@ int tt_addr_listen(struct tt_addr *addr, int *fd)
 
 	if (s < 0)
 		return tt_fail(-errno, "no socket to listen on: %s", strerror(errno));
+	err = check_loopback(addr);
+	if (err) {
+		close(s);
+		return err;
+	}
 	setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	/* A rank that tries to connect may hold the very port for a moment as its own local one. */
 	while ((err = bind(s, sa, addr->len) ? -errno : 0) == -EADDRINUSE && tt_addr_port(sa) &&

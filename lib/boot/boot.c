@@ -18,6 +18,7 @@
 #include "lib/boot/tree.h"
 
 #define OUTBOX_MAX (16u << 20)
+#define REFUSE_MS 3000 /* for the others to be there and hear that this rank can't take part */
 
 int tt_boot_check_secret(const struct tt_boot_params *params, const struct sockaddr *sa)
 {
@@ -153,6 +154,8 @@ static int open_listener(struct tt_boot *b)
 	char host[64];
 	int err;
 
+	if (b->rank && p->broken)
+		return 0; /* nobody will connect */
 	if (!b->rank)
 		err = open_store(b);
 	else
@@ -246,6 +249,22 @@ int tt_boot_start(const struct tt_boot_params *params, const struct tt_boot_hand
 	if (err)
 		free_boot(b);
 	return err;
+}
+
+void tt_boot_refuse(struct tt_boot_params *params)
+{
+	struct tutti_error_info why = {.size = sizeof(why)};
+	struct tt_boot *b = NULL;
+
+	if (params->nranks < 2 || params->gate || tutti_last_error(&why) || why.code >= 0) {
+		tt_boot_params_drop(params);
+		return;
+	}
+	params->broken = &why;
+	if (params->init_timeout > REFUSE_MS)
+		params->init_timeout = REFUSE_MS;
+	tt_boot_start(params, NULL, NULL, 0, &b);
+	tt_fail_info(&why);
 }
 
 void tt_boot_job(const struct tt_boot *boot, char text[TT_JOB_TEXT])

@@ -76,7 +76,10 @@ struct tt_boot_params {
 	bool one_host;		/* the launcher says that all ranks are on this host */
 	bool boot_secret;	/* the secret is in that file, not from TUTTI_SECRET_* */
 	bool gate;		/* that file is the one of the gate, through which this process came; gate.h */
-	/* Asked now and then during the start, in the control thread: not 0, and its last error: fail. Or NULL. */
+	const struct tutti_error_info
+		*broken; /* this rank can't take part, and only tells the others why */
+	/* Asked now and then during the start, in the control thread: not 0, and its last error:
+	 * fail. Or NULL. */
 	int (*stop)(void *arg);
 	void *stop_arg;
 };
@@ -100,6 +103,9 @@ void tt_boot_params_drop(struct tt_boot_params *params);
  */
 int tt_boot_local_addr(const struct tt_boot_params *params, char *addr, size_t size);
 
+/* This rank can't take part, because of the last error: tell the others. Takes over the parameters.
+ */
+void tt_boot_refuse(struct tt_boot_params *params);
 /*
  * Join: collective over nranks; returns when the control tree stands. Handlers must be given here as
  * messages may arrive at once. card is this rank's. Takes over params->listen_fd.

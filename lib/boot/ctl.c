@@ -363,6 +363,14 @@ void tt_start_fail(struct tt_boot *b, int code, int rank, const char *host, cons
 		tell_all(b);
 }
 
+void tt_start_refuse(struct tt_boot *b)
+{
+	const struct tutti_error_info *why = b->params.broken;
+
+	tt_start_fail(b, why->code, b->rank, b->host, "rank %d on %s cannot start: %s", b->rank,
+		      b->host, why->text);
+}
+
 /* A process that was itself stopped, or did not listen, must not take the others' silence for death. */
 static void notice_pause(struct tt_boot *b, uint64_t now)
 {
@@ -514,6 +522,8 @@ void *tt_ctl_main(void *arg)
 	b->last_loop = tt_now_ns();
 	if (b->rank)
 		tt_join_begin(b);
+	else if (b->params.broken)
+		tt_start_refuse(b);
 	while (b->phase != TT_PH_END) {
 		n = epoll_wait(b->epfd, ev, 64, next_timeout(b));
 		for (i = 0; i < n; i++)

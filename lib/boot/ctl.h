@@ -157,6 +157,8 @@ void tt_ctl_add_link(struct tt_boot *b, struct tt_link *link);
 void tt_start_done(struct tt_boot *b);
 void tt_start_fail(struct tt_boot *b, int code, int rank, const char *host, const char *fmt, ...)
 	TT_PRINTF(5, 6);
+/* The same with params.broken. */
+void tt_start_refuse(struct tt_boot *b);
 /* Whoever ran out of descriptors meanwhile says so in b->error: the others could only miss him. */
 void tt_note_files(struct tt_boot *b);
 void tt_send_error(const struct tutti_error_info *error, struct tt_link *link);

@@ -195,6 +195,10 @@ void tt_join_open(struct tt_boot *b, struct tt_link *link)
 	b->join = link;
 	b->store = b->dialer.addrs[b->dialer.i];
 	memcpy(b->self.job, link->hello.job, sizeof(b->self.job));
+	if (b->params.broken) {
+		tt_start_refuse(b);
+		return;
+	}
 	tt_put_addr(&k, &b->local);
 	tt_put_str(&k, b->host);
 	tt_put_u(&k, me->card_len, 2);

@@ -213,6 +213,45 @@ test_first()
 		-n 3 "$rank" leave 1
 }
 
+# by_hand COMMAND...: three ranks without tutti_run, rank 1 with TUTTI_IF=$if1; what they say in $tmp/err.0 to 2
+by_hand()
+{
+	for r in 0 1 2; do
+		[ $r = 1 ] && if=$if1 || if=
+		TUTTI_IF=$if TUTTI_RANK=$r TUTTI_NRANKS=3 TUTTI_INIT_TIMEOUT=120s timeout 60 "$@" >"$tmp/err.$r" 2>&1 &
+	done
+	wait
+}
+
+# A rank that fails before it joins tells the others, which do not wait for TUTTI_INIT_TIMEOUT.
+test_refuse()
+{
+	[ -x "$TT_BUILD/hello" ] || skip "examples/hello was not built"
+	mkdir -p "$tmp/by_hand"
+	if1=nowhere
+	TUTTI_BOOT_DIR=$tmp/by_hand by_hand "$TT_BUILD/hello"
+	expect_text "TUTTI_IF=nowhere" "$tmp/err.1"
+	expect_text "rank 1 on .* cannot start: TUTTI_IF=nowhere" "$tmp/err.0"
+	expect_text "rank 1 on .* cannot start: TUTTI_IF=nowhere" "$tmp/err.2"
+	if1=
+	TUTTI_BOOT_DIR=$tmp/by_hand by_hand "$TT_BUILD/hello"
+	expect_text "rank 1 of 3: the average is 1" "$tmp/err.1"
+}
+
+test_loopback_down()
+{
+	[ -x "$TT_BUILD/hello" ] || skip "examples/hello was not built"
+	unshare -n true 2>/dev/null || skip "no network namespace of its own: no rights, or no util-linux"
+	timeout 60 unshare -n "$tutti_run" -n 2 "$TT_BUILD/hello" >"$tmp/out" 2>&1
+	expect 1 $?
+	expect_text "ip link set lo up" "$tmp/out"
+	if1=
+	TUTTI_STORE=127.0.0.1:9999 by_hand unshare -n "$TT_BUILD/hello"
+	for r in 0 1 2; do
+		expect_text "ip link set lo up" "$tmp/err.$r"
+	done
+}
+
 # signals NAME STATUS LAUNCHER...: a signal sent to the launcher reaches every rank
 signals()
 {
@@ -483,7 +522,7 @@ test_replace_dismissed()
 	! pgrep -f "^sleep ${MARK}6\$" || die "processes are left"
 }
 
-for t in environment store secret secret_hidden tags stdin status first grace nothing_left launcher_killed launcher_killed_shells \
+for t in environment store secret secret_hidden tags stdin status first refuse loopback_down grace nothing_left launcher_killed launcher_killed_shells \
 	signals signal_death timeout options lookup export wdir bind hostfile remote remote_mixed \
 	remote_failures remote_shell_dies replace replace_status replace_remote replace_host_dies replace_dismissed; do
 	run $t test_$t

@@ -50,8 +50,8 @@ static bool resolve(const char *name, int flags, struct addr *a)
 /* Our address on the way to a peer: what the kernel chooses as source. Nothing is sent. */
 static bool towards(const char *peer, struct addr *a)
 {
+	int fd, saved;
 	bool ok;
-	int fd;
 
 	if (!resolve(peer, 0, a))
 		return false;
@@ -62,7 +62,9 @@ static bool towards(const char *peer, struct addr *a)
 	ok = !connect(fd, (struct sockaddr *)&a->ss, a->len);
 	a->len = sizeof(a->ss);
 	ok = ok && !getsockname(fd, (struct sockaddr *)&a->ss, &a->len);
+	saved = errno;
 	close(fd);
+	errno = saved;
 	return ok;
 }
 
@@ -127,6 +129,9 @@ int store_listen(char **peers, char **own, char *text, size_t size)
 	struct addr a;
 	int fd = -1;
 
+	if ((!peers || !*peers) && !towards("127.0.0.1", &a) && errno == ENETUNREACH)
+		return fail("127.0.0.1 cannot be reached: the loopback interface of this network "
+			    "namespace is down; run 'ip link set lo up' there");
 	if (!peers || !*peers)
 		fd = resolve("127.0.0.1", AI_NUMERICHOST, &a) ? listen_on(&a, text, size) : -1;
 	else if (told && *told)
