@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Starting and stopping a process's part in bootstrap and control tree; what other threads call. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,6 +21,7 @@
 #include "lib/boot/tree.h"
 
 #define OUTBOX_MAX (16u << 20)
+#define OWN_FILES 4    /* epoll, eventfd, listener, tutti_ras */
 #define REFUSE_MS 3000 /* for the others to be there and hear that this rank can't take part */
 
 int tt_boot_check_secret(const struct tt_boot_params *params, const struct sockaddr *sa)
@@ -188,9 +192,58 @@ static int open_all(struct tt_boot *b)
 	return tt_spawn(&b->thread, tt_ctl_main, b, "the control thread");
 }
 
+/* How many descriptors this process can still open. */
+static long free_files(void)
+{
+	struct rlimit limit;
+	DIR *dir = opendir("/proc/self/fd");
+	long used = -3; /* ".", "..", and the one for looking */
+
+	if (!dir)
+		return LONG_MAX;
+	while (readdir(dir))
+		used++;
+	closedir(dir);
+	return getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur > LONG_MAX
+		       ? LONG_MAX
+		       : (long)limit.rlim_cur - used;
+}
+
+/* Descriptors that are missing show now, instead of as ranks that do not come. */
+static void check_files(struct tt_boot *b)
+{
+	long peers = b->rank ? 2 : b->nranks - 1, left = free_files();
+	long need = peers + b->nchildren + OWN_FILES;
+
+	if (b->params.broken || left >= need)
+		return;
+	tt_fail(-EMFILE,
+		"%ld file descriptors are left, the start of a job of %d ranks needs %ld here; "
+		"raise 'ulimit -n'",
+		left, b->nranks, need);
+	b->unfit.size = sizeof(b->unfit);
+	tutti_last_error(&b->unfit);
+	b->params.broken = &b->unfit;
+	b->start_deadline = tt_deadline_ms(REFUSE_MS);
+}
+
+static void warn_of_files(const struct tt_boot *b)
+{
+	long left = free_files();
+
+	if (left < b->nranks - 1)
+		tt_warn("%ld file descriptors are left for connections to %d ranks; if more are "
+			"needed, calls "
+			"wait in vain: raise 'ulimit -n'",
+			left, b->nranks - 1);
+}
+
 static int join_job(struct tt_boot *b)
 {
-	int err = open_all(b);
+	int err;
+
+	check_files(b);
+	err = open_all(b);
 
 	if (err)
 		goto remove_file;
@@ -202,6 +255,8 @@ static int join_job(struct tt_boot *b)
 	if (err) {
 		pthread_join(b->thread, NULL);
 		tt_fail_info(&b->error);
+	} else {
+		warn_of_files(b);
 	}
 remove_file:
 	if (!b->rank && b->params.boot_dir[0] && b->params.store[0]) {
@@ -211,6 +266,10 @@ remove_file:
 		tt_bootdir_remove(&b->params); /* everybody has joined, or nobody can any more */
 		if (have)
 			tt_fail_info(&keep);
+	}
+	if (b->unfit.code) {
+		tt_fail_info(&b->unfit);
+		err = b->unfit.code;
 	}
 	return err;
 }

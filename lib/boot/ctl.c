@@ -124,13 +124,16 @@ static void no_file(struct tt_boot *b)
 
 	if (poll(&waits, 1, 0) <= 0)
 		return;
-	b->out_of_files = true;
-	if (drop_oldest_pending(b))
+	if (drop_oldest_pending(b)) {
+		b->out_of_files = true;
 		return;
+	}
 	watch(b, b->listenfd, &listen_mark, EPOLL_CTL_DEL);
 	b->listen_armed = false;
 	b->listen_again = tt_deadline_ms(100);
-	tt_warn("out of file descriptors while the ranks connect; raise 'ulimit -n'");
+	if (!b->out_of_files)
+		tt_warn("out of file descriptors while the ranks connect; raise 'ulimit -n'");
+	b->out_of_files = true;
 }
 
 /* In a job that runs, only ranks that lose their parent come: strangers leave it most descriptors.

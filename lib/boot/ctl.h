@@ -112,6 +112,7 @@ struct tt_boot {
 	size_t outbox_bytes;
 	bool delivering; /* solo */
 	struct tutti_error_info error;
+	struct tutti_error_info unfit; /* this rank cannot take part: why */
 
 	/* The control thread's own. */
 	enum tt_phase phase;

@@ -252,6 +252,21 @@ test_loopback_down()
 	done
 }
 
+# Limits that cannot do are said at once, before many processes are started.
+test_limits()
+{
+	(ulimit -n 64 && launch -n 100 sh -c ': >$OUT/started' 2>"$tmp/err")
+	expect 1 $?
+	expect_text "100 ranks on this host need [0-9]* file descriptors here, 64 are allowed; raise 'ulimit -n'" "$tmp/err"
+	(ulimit -f 8 && launch -n 2 true 2>"$tmp/err") || die "status $?: $(cat "$tmp/err")"
+	expect_text "'ulimit -f' allows files of" "$tmp/err"
+	[ -x "$TT_BUILD/hello" ] || return 0
+	# Rank 0 needs a descriptor for each other rank, and does not wait for ranks that it could not let in.
+	(ulimit -n 64 && TUTTI_INIT_TIMEOUT=120s TUTTI_RANK=0 TUTTI_NRANKS=60 TUTTI_STORE=127.0.0.1:9998 \
+		timeout 60 "$TT_BUILD/hello") >"$tmp/out" 2>&1
+	expect_text "file descriptors are left, the start of a job of 60 ranks needs .* raise 'ulimit -n'" "$tmp/out"
+}
+
 # signals NAME STATUS LAUNCHER...: a signal sent to the launcher reaches every rank
 signals()
 {
@@ -522,7 +537,7 @@ test_replace_dismissed()
 	! pgrep -f "^sleep ${MARK}6\$" || die "processes are left"
 }
 
-for t in environment store secret secret_hidden tags stdin status first refuse loopback_down grace nothing_left launcher_killed launcher_killed_shells \
+for t in environment store secret secret_hidden tags stdin status first refuse loopback_down limits grace nothing_left launcher_killed launcher_killed_shells \
 	signals signal_death timeout options lookup export wdir bind hostfile remote remote_mixed \
 	remote_failures remote_shell_dies replace replace_status replace_remote replace_host_dies replace_dismissed; do
 	run $t test_$t

@@ -85,6 +85,7 @@ void loop_signals(void (*fn)(int sig))
 		sigaddset(&mask, taken[i]);
 	sigprocmask(SIG_BLOCK, &mask, &old_mask);
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a write or the size of a memfd fails instead */
 	signal_fn = fn;
 	signal_watch.fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (signal_watch.fd < 0)
@@ -97,5 +98,6 @@ void loop_signals(void (*fn)(int sig))
 void loop_child_signals(void)
 {
 	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_DFL);
 	sigprocmask(SIG_SETMASK, &old_mask, NULL);
 }

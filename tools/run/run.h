@@ -7,6 +7,7 @@
  *	hosts.c		hosts and slots: -H, --hostfile; which ranks go where
  *	job.c		a job from start to end: who failed first, grace, SIGTERM, SIGKILL
  *	first.c		which rank failed first
+ *	limits.c	whether this host's limits allow so many ranks
  *	local.c		the ranks of this host: started, read, reaped, signalled
  *	keeper.c	a process that ends the ranks of this host when tutti_run was killed
  *	spawn.c		one process: environment, descriptors, binding, program lookup
@@ -198,6 +199,11 @@ void first_excuse(struct first *f, int rank);
 /* The rank because of which this one, which has ended, failed. *waits: one that still runs and may
  * tell more, or -1. */
 int first_cause(const struct first *f, int rank, int *waits);
+
+/* ---- limits.c ---- */
+
+/* Whether so many ranks can be started here; if not, said why. */
+int limits_check(const struct share *share);
 
 /* ---- gate.c ---- */
 
