@@ -275,8 +275,8 @@ stage_tsan()
 	! setarch -R true 2>/dev/null || wrap="setarch -R"
 	check_tree build/tsan 5 "$(choose build/tsan "$tsan_tests")"
 	wrap=
-	readelf -d build/tsan/.libs/libtutti.so | grep -q 'NEEDED.*ibverbs' || return 0
-	echo "---- build/tsan: libibverbs is linked, in spite of --without-verbs"
+	grep -q 'libibverbs\.so' build/tsan/.libs/libtutti.so || return 0
+	echo "---- build/tsan: libibverbs is used, in spite of --without-verbs"
 	add 0 1 0
 }
 

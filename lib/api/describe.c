@@ -10,10 +10,6 @@
 #include <tutti/info.h>
 #include <unistd.h>
 
-#ifdef HAVE_OFI
-#include <rdma/fabric.h>
-#endif
-
 #include "lib/base/env.h"
 #include "lib/boot/boot.h"
 #include "lib/mem/watch.h"
@@ -44,11 +40,14 @@ static void tell(const struct teller *t, const char *section, const char *name, 
 
 static void tell_version(const struct teller *t)
 {
+	unsigned major, minor;
+	const char *name;
+	int i;
+
 	tell(t, "version", "tutti", "version", "%s", tutti_version());
-#ifdef HAVE_OFI
-	tell(t, "version", "libfabric", "version", "%u.%u", FI_MAJOR(fi_version()),
-	     FI_MINOR(fi_version()));
-#endif
+	for (i = 0; tt_transports[i]; i++)
+		if (tt_transports[i]->library && !tt_transports[i]->library(&name, &major, &minor))
+			tell(t, "version", name, "version", "%u.%u", major, minor);
 }
 
 /* Device i of a transport; one of several with the same name gets its number too. */
@@ -140,8 +139,8 @@ static void tell_host(const struct teller *t)
 	gethostname(name, sizeof(name) - 1);
 	tell(t, "host", "name", "value", "%s", name);
 	tell(t, "host", "same host", "value", "%s",
-	     "equal boot id and equal network namespace, confirmed by mapping a probe; equal "
-	     "TUTTI_HOST_ID overrides both");
+	     "equal boot id, network and process namespace, confirmed by mapping a probe; equal "
+	     "TUTTI_HOST_ID overrides all");
 	if (tt_host_get(getenv("TUTTI_HOST_ID"), &host)) {
 		tell(t, "host", "TUTTI_HOST_ID", "value", "unusable: it is too long");
 		tt_host_get(NULL, &host);
@@ -150,7 +149,8 @@ static void tell_host(const struct teller *t)
 		     host.override[0] ? host.override : "unset");
 	}
 	tell(t, "host", "boot id", "value", "%s", host.boot_id[0] ? host.boot_id : "unknown");
-	tell(t, "host", "network namespace", "value", "%llu", (unsigned long long)host.netns);
+	tell(t, "host", "network namespace", "value", "%llu",
+	     (unsigned long long)(uint32_t)host.netns);
 	err = tt_watch_new(&watch);
 	tell(t, "host", "registration cache", "value", "%s", err ? tt_fail_text(err) : "possible");
 	if (!err)

@@ -13,7 +13,7 @@ static int open_part(struct tutti_comm *comm, void *base, size_t size, unsigned 
 {
 	int err;
 
-	tt_wire_open_rest(comm->ctx->wire);
+	tt_wire_open_rest(comm->ctx->wire, comm->world, comm->size);
 	err = tt_win_open(comm, base, size, flags, win, mine);
 	if (err || comm->size == 1 || tt_wire_auto_progress(comm->ctx->wire))
 		return err;

@@ -2,7 +2,8 @@
 /*
  * What counts as the same host. Containers and network namespaces share the boot id and often the
  * host name, so neither is enough: processes that reach each other only over a (virtual) wire are
- * taken for different hosts unless TUTTI_HOST_ID says otherwise.
+ * taken for different hosts unless TUTTI_HOST_ID says otherwise. So are processes that do not see
+ * each other in /proc, by which memory is shared.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -27,6 +28,8 @@ int tt_host_get(const char *host_id, struct tt_host *host)
 		strcpy(host->override, host_id);
 	if (!stat("/proc/self/ns/net", &st))
 		host->netns = st.st_ino;
+	if (host->netns && !stat("/proc/self/ns/pid", &st))
+		host->netns |= (uint64_t)st.st_ino << 32;
 	f = fopen("/proc/sys/kernel/random/boot_id", "re");
 	if (!f)
 		return 0;
@@ -63,7 +66,8 @@ bool tt_host_same(const struct tt_host *a, const struct tt_host *b, const char *
 		*why = "boot ids differ";
 		return false;
 	}
-	*why = a->netns == b->netns ? "boot id and network namespace are the same"
-				    : "network namespaces differ";
+	*why = a->netns == b->netns			  ? "boot id and namespaces are the same"
+	       : (uint32_t)a->netns == (uint32_t)b->netns ? "process namespaces differ"
+							  : "network namespaces differ";
 	return a->netns == b->netns;
 }

@@ -53,7 +53,8 @@ int tt_topo_if_node(const char *sysfs, const char *ifname);
  */
 struct tt_host {
 	char boot_id[40]; /* of the running kernel; "" if it can't be read */
-	uint64_t netns;	  /* inode of the network namespace; 0 if it can't be read */
+	uint64_t netns;	  /* inode of the network namespace, and of the process namespace << 32; 0:
+			     unknown */
 	uint32_t uid;
 	char override[64]; /* TUTTI_HOST_ID, "" if unset */
 };
@@ -61,7 +62,8 @@ struct tt_host {
 /* host_id: the value of TUTTI_HOST_ID, "" or NULL: unset. -EINVAL if it is too long. */
 int tt_host_get(const char *host_id, struct tt_host *host);
 /*
- * Same host = same boot id and same network namespace; TUTTI_HOST_ID overrides both. Symmetric.
+ * Same host = same boot id, network and process namespace (memory is shared by way of /proc/PID);
+ * TUTTI_HOST_ID overrides all. Symmetric.
  * *why (may be NULL) receives the reason, a constant string that goes after "because".
  */
 bool tt_host_same(const struct tt_host *a, const struct tt_host *b, const char **why);

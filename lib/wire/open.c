@@ -114,7 +114,9 @@ static int open_or_leave(struct tt_wire *wire, int place, const char *list)
 	if (!self && (!in_list(list, ops->name) || wire->params.nranks == 1))
 		return 0;
 	if (ops->costly && !wire->asked) {
-		wire->late[place] = true;
+		wire->late[place] = !ops->present || ops->present();
+		if (!wire->late[place])
+			tt_info("transport %s is left out: there is no device", ops->name);
 		return 0;
 	}
 	err = open_one(wire, place);
@@ -200,12 +202,29 @@ void tt_open_needed(struct tt_wire *wire)
 			(void)tt_open_place(wire, tps[0], &tp); /* connecting says that it failed */
 }
 
-void tt_wire_open_rest(struct tt_wire *wire)
+/* By their cards this process and that rank share memory, and no connection has shown that they
+ * cannot. */
+static bool shares_memory(struct tt_wire *wire, int rank)
+{
+	const struct tt_chan *chan = wire->chan[rank];
+	int places[TT_TP_MAX];
+
+	if (rank == wire->params.rank)
+		return true;
+	return tt_wire_same_host(wire, rank, NULL, 0) &&
+	       tt_card_transports(wire, rank, places, TT_TP_MAX, NULL, 0) &&
+	       !wire->late[places[0]] &&
+	       !(chan && chan->ep && wire->tp[chan->tp].place != places[0]);
+}
+
+void tt_wire_open_rest(struct tt_wire *wire, const int *ranks, int n)
 {
 	int i, tp;
 
 	tt_wire_lock(wire);
-	for (i = 0; tt_transports[i]; i++)
+	for (i = 0; i < n && shares_memory(wire, ranks[i]); i++)
+		;
+	for (n -= i, i = 0; n && tt_transports[i]; i++)
 		if (wire->late[i])
 			(void)tt_open_place(wire, i, &tp);
 	tt_wire_unlock(wire);

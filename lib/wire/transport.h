@@ -207,6 +207,12 @@ struct tt_ep_ops {
 struct tt_tp_ops {
 	const char *name;
 	bool costly; /* open() takes long: it is called when no better transport reaches some rank */
+	/* Of a costly one, a quick look before its card names it: can there be a device? NULL: yes.
+	 */
+	bool (*present)(void);
+	/* The library beneath and its version, loading it; 0, or why not. NULL: there is none worth
+	 * naming. */
+	int (*library)(const char **name, unsigned *major, unsigned *minor);
 	/* Fill at most max devices and return how many there are; 0: none, the transport is unusable here. */
 	int (*query)(const struct tt_tp_params *params, struct tt_tp_device *dev, int max);
 	int (*open)(const struct tt_tp_params *params, struct tt_tp **tp);

@@ -284,8 +284,11 @@ int tt_wire_get(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_re
 int tt_wire_atomic(struct tt_wire *wire, int peer, struct tt_atomic *at);
 /* Before each one-sided operation, under the same lock: how it gets there. 0, -EAGAIN while connecting, or an error. */
 int tt_wire_reach(struct tt_wire *wire, int peer, const struct tt_way **way);
-/* Open what was left for later: keys of memory are exchanged now, and none can be added. */
-void tt_wire_open_rest(struct tt_wire *wire);
+/*
+ * Memory is about to be exchanged with these ranks, and no key can be added later: open what was
+ * left for later, unless all of them are on this host and share memory.
+ */
+void tt_wire_open_rest(struct tt_wire *wire, const int *ranks, int n);
 /* What a peer connected over a transport costs this process: slots, a channel, and the transport's part. */
 size_t tt_wire_peer_bytes(const struct tt_env *env, const struct tt_tp_ops *tp);
 /*

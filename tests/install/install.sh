@@ -95,6 +95,27 @@ test_programs()
 	grep -q 'did you mean --json' "$tmp/err" || die "no nearest option: $(cat "$tmp/err")"
 }
 
+# A library that is missing, or not the right one, is named with its package, and only where it is needed.
+test_missing_library()
+{
+	[ -f "$root/lib/libtutti.so" ] || skip "there is no shared library"
+	grep -q '^#define HAVE_OFI' "$TT_BUILD/config.h" || skip "built without libfabric"
+	[ -z "$sanitized" ] || skip "a sanitizer's library comes with the program"
+	mkdir "$tmp/none" "$tmp/other"
+	: >"$tmp/none/libfabric.so.1"
+	cc -shared -o "$tmp/other/libfabric.so.1" -xc /dev/null -Wl,-soname,libfabric.so.1
+	for kind in none other; do
+		LD_LIBRARY_PATH=$tmp/$kind:$root/lib "$root/bin/tutti_info" >"$tmp/info" || die "tutti_info: status $?"
+		grep 'libfabric\.so\.1' "$tmp/info" | grep 'package libfabric1' ||
+			die "tutti_info does not name the library and its package"
+		! TUTTI_TRANSPORT=ofi LD_LIBRARY_PATH=$tmp/$kind:$root/lib timeout 60 "$root/bin/tutti_run" -n 2 \
+			"$tmp/shared" >"$tmp/out" 2>"$tmp/err" || die "a job over ofi ran without libfabric"
+		grep 'libfabric\.so\.1.*package libfabric1' "$tmp/err" || die "the job said: $(cat "$tmp/err")"
+		LD_LIBRARY_PATH=$tmp/$kind:$root/lib timeout 60 "$root/bin/tutti_run" -n 2 "$tmp/shared" >"$tmp/out" ||
+			die "a job on one host needs libfabric"
+	done
+}
+
 test_uninstall()
 {
 	make -C "$TT_BUILD" uninstall DESTDIR="$tmp/stage" >"$tmp/uninstall.log" 2>&1 || die "make uninstall failed"
@@ -102,7 +123,7 @@ test_uninstall()
 	[ -z "$left" ] || die "left behind: $left"
 }
 
-for t in headers shared cxx static programs uninstall; do
+for t in headers shared cxx static programs missing_library uninstall; do
 	run $t test_$t
 done
 finish

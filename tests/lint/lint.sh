@@ -159,6 +159,15 @@ test_symbols()
 	diff "$tmp/mapped" "$tmp/exported" || die "libtutti.map (<) and libtutti.so's symbols (>) differ"
 }
 
+# Libraries of transports are loaded when a transport is opened: their constructors take 200 ms.
+test_needed()
+{
+	so=$TT_BUILD/.libs/libtutti.so
+	[ -f "$so" ] || skip "there is no shared library"
+	readelf -d "$so" >"$tmp/dynamic"
+	! grep -E 'NEEDED.*lib(fabric|ibverbs|rdmacm)' "$tmp/dynamic" || die "libtutti.so is linked with it"
+}
+
 test_man_functions()
 {
 	bad=0
@@ -313,7 +322,7 @@ test_wire_types()
 	return $bad
 }
 
-for t in include_table includes transports_listed symbols man_functions man_programs man_lint man_listed spdx leftovers \
+for t in include_table includes transports_listed symbols needed man_functions man_programs man_lint man_listed spdx leftovers \
 	lists ci_names algorithms wire_types; do
 	run $t test_$t
 done

@@ -242,6 +242,47 @@ static int not_opened_body(struct mp_job *job)
 	return 0;
 }
 
+/* Is a library of this name loaded? */
+static bool mapped(const char *name)
+{
+	char line[512];
+	bool found = false;
+	FILE *f = fopen("/proc/self/maps", "re");
+
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = strstr(line, name);
+	if (f)
+		fclose(f);
+	return found;
+}
+
+/* Windows of one host need the network as little as collectives do: its libraries are not even
+ * loaded. */
+static int not_loaded_body(struct mp_job *job)
+{
+	int next = (job->rank + 1) % job->n, before = (job->rank + job->n - 1) % job->n;
+	struct tutti_config config = {0};
+	uint64_t *mem, old;
+	struct tutti_win *win;
+
+	mp_log_level(job, TUTTI_LOG_INFO);
+	MP_OK(mp_join(job, MP_ID, &config));
+	MP_OK(tutti_alloc(job->ctx, 4096, (void **)&mem));
+	memset(mem, 0, 4096);
+	MP_OK(tutti_win_create(job->world, mem, 4096, 0, &win));
+	mem[8] = (uint64_t)job->rank + 1;
+	MP_OK(tutti_put(win, next, &mem[8], 8, 8));
+	MP_OK(tutti_win_flush_all(win));
+	MP_OK(tutti_fetch_add(win, next, 7, 0, &old));
+	MP_OK(tutti_barrier(job->world));
+	TT_EXPECT(mem[0] == 7 && mem[1] == (uint64_t)before + 1);
+	MP_OK(tutti_win_free(win));
+	MP_OK(tutti_free(mem));
+	TT_EXPECT(!mp_log_has(job, "ofi"));
+	TT_EXPECT(!mapped("libfabric") && !mapped("libibverbs") && !mapped("librdmacm"));
+	return 0;
+}
+
 #define OPENED "transport ofi is opened now that it is needed"
 #define LONG (1 << 20)
 
@@ -325,8 +366,8 @@ static int late_fails_body(struct mp_job *job)
 
 static void when_needed(void)
 {
-	static mp_fn *const bodies[] = {not_opened_body, late_pair_body, late_others_body,
-					late_fails_body};
+	static mp_fn *const bodies[] = {not_opened_body, not_loaded_body, late_pair_body,
+					late_others_body, late_fails_body};
 	size_t i;
 
 	if (mp_no_ofi())

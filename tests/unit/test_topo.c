@@ -181,6 +181,9 @@ static void test_same_host(void)
 	b.netns++;
 	TT_CHECK(!same(&a, &b, "namespaces differ"));
 	b = a;
+	b.netns += 1ull << 32;
+	TT_CHECK(!same(&a, &b, "process namespaces differ"));
+	b = a;
 	b.boot_id[3] ^= 1;
 	TT_CHECK(!same(&a, &b, "boot ids differ"));
 	b = a;

@@ -36,6 +36,7 @@
 
 #include "lib/base/list.h"
 #include "lib/wire/transport.h"
+#include "transports/ofi/load.h"
 
 #define OFI_API FI_VERSION(1, 17)
 #define OFI_DEPTH 128	    /* puts and gets under way per endpoint */

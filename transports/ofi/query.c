@@ -100,6 +100,11 @@ int ofi_query(const struct tt_tp_params *params, struct tt_tp_device *dev, int m
 
 	if (max < 1)
 		return 0;
+	rc = ofi_load();
+	if (rc) {
+		unusable(dev, env->ofi_provider.text, tt_fail_text(rc));
+		return 1;
+	}
 	if (ofi_refuse(env, why, sizeof(why))) {
 		unusable(dev, env->ofi_provider.text, why);
 		return 1;

@@ -191,9 +191,11 @@ static int listen_on_all(struct vb_tp *tp)
 
 int vb_cm_open(struct vb_tp *tp)
 {
-	int err, few;
+	int err = vb_load_rdmacm(), few;
 
 	tp->cm_timer = -1;
+	if (err)
+		return err;
 	errno = 0;
 	tp->cm = rdma_create_event_channel();
 	if (!tp->cm) {

@@ -4,6 +4,7 @@
 #include "transports/verbs/verbs.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
@@ -283,12 +284,30 @@ static bool any_opened(const struct vb_port *ports, int n)
 	return i < n;
 }
 
+bool vb_present(void)
+{
+	DIR *dir = opendir("/sys/class/infiniband");
+	const struct dirent *e;
+	bool any = false;
+
+	while (dir && !any && (e = readdir(dir)))
+		any = e->d_name[0] != '.';
+	if (dir)
+		closedir(dir);
+	return any;
+}
+
 /* All ports there are, and which to use. */
 static int find_ports(const struct tt_env *env, struct vb_port *ports, struct vb_choice *choice)
 {
 	struct ibv_device **list;
-	int n = 0, ndev = 0, i;
+	int n = 0, ndev = 0, i, err = vb_load_ibverbs();
 
+	*choice = (struct vb_choice){.err = err};
+	if (err) {
+		snprintf(choice->why, sizeof(choice->why), "%s", tt_fail_text(err));
+		return 0;
+	}
 	list = ibv_get_device_list(&ndev);
 	for (i = 0; list && i < ndev && n < PORTS_MAX; i++)
 		n = inspect_device(list[i], env, ports, n);

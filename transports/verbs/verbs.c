@@ -96,8 +96,10 @@ static int connect_how(struct vb_tp *tp)
 static int vb_open(const struct tt_tp_params *params, struct tt_tp **tpp)
 {
 	struct vb_tp *tp;
-	int err, i;
+	int err = vb_load_ibverbs(), i;
 
+	if (err)
+		return err;
 	/* Before anything is registered: a child of fork must not share pages the device writes. */
 	err = ibv_fork_init();
 	if (err)
@@ -144,6 +146,8 @@ static size_t vb_peer_bytes(const struct tt_env *env)
 
 const struct tt_tp_ops tt_verbs_tp = {
 	.name = "verbs",
+	.costly = true,
+	.present = vb_present,
 	.query = vb_query,
 	.peer_bytes = vb_peer_bytes,
 	.open = vb_open,

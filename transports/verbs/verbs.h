@@ -33,11 +33,10 @@
 #define TT_VERBS_H
 
 #include <errno.h>
-#include <infiniband/verbs.h>
-#include <rdma/rdma_cma.h>
 
 #include "lib/base/list.h"
 #include "lib/wire/transport.h"
+#include "transports/verbs/load.h"
 
 #define VB_MAGIC 0x3330425645545454ull /* "TTTEVB03": layout version included */
 #define VB_RAILS 4	    /* ports in use, at most: one word of a key each */
@@ -241,6 +240,8 @@ struct vb_blob {
 _Static_assert(sizeof(struct vb_blob) <= TT_TP_BLOB_MAX, "fits");
 
 /* device.c */
+/* Does the kernel know an RDMA device, usable or not? Loads no library. */
+bool vb_present(void);
 int vb_query(const struct tt_tp_params *params, struct tt_tp_device *dev, int max);
 const char *vb_fabric_name(unsigned fabric);
 /* The ports to use, at most VB_RAILS; how many, or negative. */

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See library.h. */
+#include "lib/base/library.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "lib/base/error.h"
+
+static int look_up(void *handle, const struct tt_library *library)
+{
+	const struct tt_symbol *s;
+	void *address;
+
+	for (s = library->symbols; s < library->symbols + library->count; s++) {
+		address = dlvsym(handle, s->name, s->version);
+		if (!address)
+			return tt_fail(
+				-TUTTI_ETRANSPORT,
+				"%s: no function %s of version %s; install a later package %s",
+				library->soname, s->name, s->version, library->package);
+		memcpy(s->at, &address, sizeof(address));
+	}
+	return 0;
+}
+
+int tt_library_load(const struct tt_library *library)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	void *handle;
+	int err;
+
+	pthread_mutex_lock(&lock);
+	handle = dlopen(library->soname, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	if (handle) {
+		err = look_up(handle, library);
+		dlclose(handle);
+	} else {
+		/* dlerror() begins with the library's name */
+		err = tt_fail(-TUTTI_ETRANSPORT, "cannot load a library: %s; install package %s",
+			      dlerror(), library->package);
+	}
+	pthread_mutex_unlock(&lock);
+	return err;
+}
