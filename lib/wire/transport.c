@@ -3,6 +3,7 @@
 #include "config.h"
 #include "lib/wire/transport.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <string.h>
 
@@ -15,6 +16,19 @@ const struct tt_tp_ops *const tt_transports[] = {
 #include "lib/wire/transports.def"
 #undef TT_TRANSPORT
 	NULL};
+
+bool tt_transport_rdma(void)
+{
+	DIR *dir = opendir("/sys/class/infiniband");
+	const struct dirent *e;
+	bool any = false;
+
+	while (dir && !any && (e = readdir(dir)))
+		any = e->d_name[0] != '.';
+	if (dir)
+		closedir(dir);
+	return any;
+}
 
 const struct tt_tp_ops *tt_transport_find(const char *name)
 {

@@ -258,6 +258,8 @@ void tt_ep_ops_fill(struct tt_ep_ops *ops);
 
 /* The transports compiled in, best first, NULL at the end; see transports.def. */
 extern const struct tt_tp_ops *const tt_transports[];
+/* Does the kernel know an RDMA device, usable or not? Loads no library. */
+bool tt_transport_rdma(void);
 /* By name; NULL if there is none. */
 const struct tt_tp_ops *tt_transport_find(const char *name);
 

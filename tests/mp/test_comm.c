@@ -378,6 +378,43 @@ static void when_needed(void)
 				 .no_init = true));
 }
 
+/* Calls of read so far; -1: the kernel does not count them. */
+static long reads(void)
+{
+	FILE *f = fopen("/proc/self/io", "re");
+	char line[128];
+	long n = -1;
+
+	while (f && n < 0 && fgets(line, sizeof(line), f))
+		sscanf(line, "syscr: %ld", &n);
+	if (f)
+		fclose(f);
+	return n;
+}
+
+/* libfabric's provider verbs would take 10,000 for the kernel's symbols. */
+static int few_reads_body(struct mp_job *job)
+{
+	struct tutti_config config = {0};
+	long before = reads();
+
+	MP_OK(mp_join(job, MP_ID, &config));
+	TT_EXPECT(!sums_to(job, job->world, job->n * (job->n + 1) / 2));
+	TT_EXPECT(mapped("libfabric"));
+	TT_EXPECT(before < 0 || reads() - before < 4000);
+	return 0;
+}
+
+static void few_reads(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	if (!mp_no_verbs())
+		TT_SKIP("%s", "there is an RDMA device");
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi", .fn = few_reads_body,
+			 .no_init = true));
+}
+
 /* ---- hundreds ---- */
 
 static int many_body(struct mp_job *job)
@@ -553,9 +590,16 @@ static void threads(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"dup", dups},	{"split", split}, {"hosts", hosts},	{"apart", apart},
+		{"dup", dups},
+		{"split", split},
+		{"hosts", hosts},
+		{"apart", apart},
 		{"when_needed", when_needed},
-		{"many", many}, {"crowd", crowd}, {"threads", threads}, {NULL, NULL},
+		{"few_reads", few_reads},
+		{"many", many},
+		{"crowd", crowd},
+		{"threads", threads},
+		{NULL, NULL},
 	};
 
 	return tt_test_main("comm", tests, argc, argv);

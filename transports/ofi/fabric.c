@@ -57,6 +57,7 @@ int ofi_find(const struct tt_env *env, const char *addr, struct fi_info **infos)
 	int rc = -FI_ENODATA;
 	unsigned i;
 
+	ofi_start();
 	for (i = 0; i < 2 && rc; i++) {
 		hints = make_hints(env, more[i], 0);
 		if (!hints)

@@ -233,6 +233,8 @@ int ofi_refuse(const struct tt_env *env, char *why, size_t size);
 bool ofi_lacks(const struct fi_info *info, char *why, size_t size);
 /* Operations complete at a target that makes no call. */
 bool ofi_moves_alone(const struct fi_info *info);
+/* symbols.c: before libfabric is first asked for providers; a second call does nothing */
+void ofi_start(void);
 /* query.c */
 int ofi_query(const struct tt_tp_params *params, struct tt_tp_device *dev, int max);
 /* mr.c */

@@ -4,7 +4,6 @@
 #include "transports/verbs/verbs.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
@@ -282,19 +281,6 @@ static bool any_opened(const struct vb_port *ports, int n)
 	for (i = 0; i < n && !ports[i].dev.phys_port_cnt; i++)
 		;
 	return i < n;
-}
-
-bool vb_present(void)
-{
-	DIR *dir = opendir("/sys/class/infiniband");
-	const struct dirent *e;
-	bool any = false;
-
-	while (dir && !any && (e = readdir(dir)))
-		any = e->d_name[0] != '.';
-	if (dir)
-		closedir(dir);
-	return any;
 }
 
 /* All ports there are, and which to use. */

@@ -147,7 +147,7 @@ static size_t vb_peer_bytes(const struct tt_env *env)
 const struct tt_tp_ops tt_verbs_tp = {
 	.name = "verbs",
 	.costly = true,
-	.present = vb_present,
+	.present = tt_transport_rdma,
 	.query = vb_query,
 	.peer_bytes = vb_peer_bytes,
 	.open = vb_open,

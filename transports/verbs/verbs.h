@@ -240,8 +240,6 @@ struct vb_blob {
 _Static_assert(sizeof(struct vb_blob) <= TT_TP_BLOB_MAX, "fits");
 
 /* device.c */
-/* Does the kernel know an RDMA device, usable or not? Loads no library. */
-bool vb_present(void);
 int vb_query(const struct tt_tp_params *params, struct tt_tp_device *dev, int max);
 const char *vb_fabric_name(unsigned fabric);
 /* The ports to use, at most VB_RAILS; how many, or negative. */
