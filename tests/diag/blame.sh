@@ -87,7 +87,14 @@ test_late()
 test_order()
 {
 	job 4 order 3 -x TUTTI_TIMEOUT=1s
-	verdict '^field: order$' 'different orders' 'communicator 1' 'communicator [23]'
+	verdict '^culprit: rank 3 on ' '^field: order$' 'different orders' 'communicator 1' 'communicator [23]'
+}
+
+# It exits with status 0 and leaves no dump: its host is known to the others.
+test_left()
+{
+	job 4 leave 2
+	verdict "^culprit: rank 2 on $(uname -n)\$"
 }
 
 # waits_for LAUNCHER RANK: the other ranks do, and know it
@@ -162,7 +169,7 @@ test_bad_files()
 	says "empty" "$TT_BUILD/tutti_blame" "$tmp/empty"
 }
 
-for t in fine killed stopped count type root late order signal format bad_files; do
+for t in fine killed stopped count type root late order left signal format bad_files; do
 	run $t test_$t
 done
 finish

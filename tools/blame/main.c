@@ -27,9 +27,34 @@ static void print_rank(const struct dumps *all, int i)
 		       (long long)num(op, "of", 0), (long long)num(op, "bytes", 0));
 }
 
+/* Of a rank without a dump, as an error of another rank has it: "rank 3 on host H is gone". */
+static const char *host_of(const struct dumps *all, int rank, char *buf, size_t size)
+{
+	char start[48];
+	size_t k, n;
+	int i;
+
+	if (all->of[rank])
+		return str(all->of[rank]->head, "host");
+	snprintf(start, sizeof(start), "rank %d on host ", rank);
+	for (i = 0; i < all->nranks; i++)
+		for (k = 0; all->of[i] && k < all->of[i]->ncomms; k++) {
+			const char *at = strstr(str(all->of[i]->comm[k], "error_text"), start);
+
+			if (!at)
+				continue;
+			at += strlen(start);
+			n = strcspn(at, " :,;");
+			snprintf(buf, size, "%.*s", (int)n, at);
+			return buf;
+		}
+	return "an unknown host";
+}
+
 static int report(const struct dumps *all)
 {
 	struct verdict v;
+	char host[64];
 	int i;
 
 	judge(all, &v);
@@ -37,7 +62,7 @@ static int report(const struct dumps *all)
 		printf("culprit: none\n");
 	} else {
 		printf("culprit: rank %d on %s\n", v.rank,
-		       all->of[v.rank] ? str(all->of[v.rank]->head, "host") : "an unknown host");
+		       host_of(all, v.rank, host, sizeof(host)));
 		if (*v.call)
 			printf("call: %s\n", v.call);
 		if (*v.field)
