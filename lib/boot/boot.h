@@ -25,6 +25,8 @@
 #define TT_CTL_MSG_MAX 4096  /* bytes of a message's payload */
 #define TT_GONE_WHY 440	     /* bytes of the reason why a rank is gone */
 #define TT_CARD_MAX 1024
+/* Why a rank is gone that has finalized without the others. */
+#define TT_GONE_LEFT "it waited in vain for the others at the end, and left"
 
 struct tt_boot;
 

@@ -312,7 +312,7 @@ void tt_tree_leave(struct tt_boot *b)
 			 "not all ranks came to the end in time: some have lost their place in the "
 			 "control tree and found no new one");
 	b->stop_result = -ETIMEDOUT;
-	tt_tree_say_gone(b, NULL, NULL, b->rank, b->rank, "it waited in vain for the others at the end, and left");
+	tt_tree_say_gone(b, NULL, NULL, b->rank, b->rank, TT_GONE_LEFT);
 	enter_bye(b, tt_deadline_ms(LEAVE_MS));
 }
 

@@ -264,11 +264,28 @@ static bool contains(const struct tutti_comm *comm, int rank)
 	return rank < 0;
 }
 
+/* Every communicator with this rank fails with info. */
+static void fail_members(struct tutti_context *ctx, int rank, const struct tutti_error_info *info)
+{
+	struct tt_list *l, *tmp;
+	bool fresh = false;
+
+	tt_list_each (l, tmp, &ctx->comms) {
+		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
+
+		if (!contains(comm, rank) || atomic_load(&comm->failed) ||
+		    (info->code == -TUTTI_EPEER && outlives(comm, rank)))
+			continue;
+		fresh = true;
+		fail_one(comm, info);
+	}
+	if (fresh)
+		tt_err("%s", info->text);
+}
+
 void tt_ctx_fail(struct tutti_context *ctx, int code, int rank, const char *fmt, ...)
 {
 	struct tutti_error_info info;
-	struct tt_list *l, *tmp;
-	bool fresh = false;
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -277,17 +294,7 @@ void tt_ctx_fail(struct tutti_context *ctx, int code, int rank, const char *fmt,
 	if (!ctx->first_failure.code || (rank < 0 && !ctx->aborted))
 		ctx->first_failure = info;
 	ctx->aborted |= rank < 0;
-	tt_list_each(l, tmp, &ctx->comms) {
-		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
-
-		if (!contains(comm, rank) || atomic_load(&comm->failed) ||
-		    (code == -TUTTI_EPEER && outlives(comm, rank)))
-			continue;
-		fresh = true;
-		fail_one(comm, &info);
-	}
-	if (fresh)
-		tt_err("%s", info.text);
+	fail_members(ctx, rank, &info);
 }
 
 /* What has failed before it was made: the job, a rank of it, or the communicator itself at others. */
@@ -358,6 +365,16 @@ int tt_comm_failure(const struct tutti_comm *comm, const char *call, uint64_t se
 
 /* ---- ranks that are gone ---- */
 
+/* A healthy rank has finalized after a failure: its communicators fail for the reason of that. */
+static void left_after(struct tutti_context *ctx, int rank, const char *host)
+{
+	struct tutti_error_info info = ctx->first_failure;
+
+	snprintf(info.text, sizeof(info.text), "rank %d on host %s has finalized after a failure: %.300s", rank,
+		 host, ctx->first_failure.text);
+	fail_members(ctx, rank, &info);
+}
+
 void tt_ctx_gone(void *arg, int rank, const char *host, const char *why)
 {
 	struct tutti_context *ctx = arg;
@@ -368,6 +385,8 @@ void tt_ctx_gone(void *arg, int rank, const char *host, const char *why)
 	if (rank == ctx->boot_params.rank)
 		tt_ctx_fail(ctx, -TUTTI_EPEER, rank,
 			    "this rank (%d) was taken for dead by the others, and cut off: %s", rank, why);
+	else if (!strcmp(why, TT_GONE_LEFT) && ctx->first_failure.code)
+		left_after(ctx, rank, host);
 	else
 		tt_ctx_fail(ctx, -TUTTI_EPEER, rank, "rank %d on host %s is gone: %s", rank, host, why);
 	if (rank != ctx->boot_params.rank)

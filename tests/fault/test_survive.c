@@ -400,6 +400,36 @@ static int sharing_body(struct mp_job *job)
 	return 0;
 }
 
+/* Rank 0 finalizes after the death of rank 3: the communicator of 0 and 1 fails because of 3. */
+static int bereft_body(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_comm *pair;
+	float v = 1;
+
+	MP_OK(tutti_comm_split(job->world, job->rank / 2, 0, &pair));
+	mp_meet(job);
+	if (job->rank == 3)
+		kill(getpid(), SIGKILL);
+	while (job->rank != 1 && !tutti_barrier(job->world))
+		;
+	if (job->rank == 1) {
+		while (!tutti_allreduce(TUTTI_IN_PLACE, &v, 1, TUTTI_FLOAT32, TUTTI_MAX, pair))
+			;
+		MP_OK(tutti_comm_error(pair, &info));
+		TT_EXPECT(info.code == -TUTTI_EPEER && info.rank == 3 && info.host[0]);
+		MP_SAID("rank 0 on host");
+	}
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
+static void bereft(void)
+{
+	TT_CHECK(!MP_RUN(.n = 4, .fn = bereft_body, .killed = 8));
+}
+
 static void revokes(void)
 {
 	/* a job of one */
@@ -422,6 +452,7 @@ int main(int argc, char **argv)
 		{"disagrees", disagrees},
 		{"uncollected", uncollected},
 		{"revokes", revokes},
+		{"bereft", bereft},
 		{NULL, NULL},
 	};
 
