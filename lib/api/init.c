@@ -384,8 +384,23 @@ static int open_own(struct tutti_context *ctx)
 	return err;
 }
 
+/* Calls of other ranks have failed since this rank has made its own, of which none knows. */
+static struct tutti_error_info untold(const struct tutti_context *ctx)
+{
+	struct tutti_error_info none = {0};
+	struct tt_list *l, *tmp;
+
+	tt_list_each (l, tmp, &ctx->comms) {
+		const struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
+
+		if (atomic_load(&comm->failed) == -TUTTI_EMISMATCH && !comm->told)
+			return comm->failure;
+	}
+	return none;
+}
+
 /* When nobody uses the context any more: the job goes on without this rank, and what was for the job is freed. */
-static int leave_job(struct tutti_context *ctx, uint64_t deadline)
+static int leave_job(struct tutti_context *ctx, uint64_t deadline, struct tutti_error_info *late)
 {
 	int err;
 
@@ -393,6 +408,7 @@ static int leave_job(struct tutti_context *ctx, uint64_t deadline)
 	tt_prom_stop(ctx);
 	tt_record_due(ctx);
 	err = tt_boot_stop(ctx->boot, deadline);
+	*late = untold(ctx);
 	free_comms(ctx); /* its handlers have looked at them until then */
 	free(ctx->tune);
 	tt_userop_free_all(ctx);
@@ -407,7 +423,7 @@ static int leave_job(struct tutti_context *ctx, uint64_t deadline)
 /* The job, and the world in it. */
 static int enter_job(struct tutti_context *ctx, struct guest *guest)
 {
-	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_error_info info = {.size = sizeof(info)}, late;
 	struct tt_tunes tunes;
 	int tune = tt_tune_read(ctx, &tunes), err = join(ctx, tune);
 
@@ -421,7 +437,7 @@ static int enter_job(struct tutti_context *ctx, struct guest *guest)
 	if (!err || !ctx->boot)
 		return err;
 	tutti_last_error(&info);
-	leave_job(ctx, tt_deadline_ms(0));
+	leave_job(ctx, tt_deadline_ms(0), &late);
 	return tt_fail_info(&info); /* not what stopping says */
 }
 
@@ -552,6 +568,7 @@ static int say_goodbye(struct tutti_context *ctx)
 
 int tutti_finalize(struct tutti_context *ctx)
 {
+	struct tutti_error_info late;
 	int err, stop;
 	bool failed;
 
@@ -566,12 +583,15 @@ int tutti_finalize(struct tutti_context *ctx)
 	err = say_goodbye(ctx);
 	failed = err || atomic_load(&ctx->world->failed);
 	/* Some will not come to say goodbye; but who goes on without them comes when he is done. */
-	stop = leave_job(ctx, tt_deadline_ms(failed && !ctx->shrunk ? 1000 : ctx->env.timeout.number));
+	stop = leave_job(ctx, tt_deadline_ms(failed && !ctx->shrunk ? 1000 : ctx->env.timeout.number),
+			 &late);
 	close_wire(ctx);
 	tt_inject_report();
 	tt_record_close(ctx);
 	tt_env_free(&ctx->env);
 	ctx->magic = 0;
 	free(ctx);
+	if (!err && late.code)
+		return tt_fail_info(&late);
 	return err || failed ? err : stop;
 }

@@ -29,6 +29,7 @@ static int collect(struct tutti_request **request)
 		req->ops->collected(req);
 	tt_wire_lock(comm->ctx->wire);
 	status = atomic_load(&req->state) == TT_REQ_DONE ? req->status : 0;
+	comm->told |= status != 0;
 	if (status && req->ops->explain && status != atomic_load(&comm->failed))
 		req->ops->explain(req);
 	else if (status && comm->failure.code != -TUTTI_EMISMATCH && req->phase[0])

@@ -161,5 +161,7 @@ uint64_t tt_comm_called(struct tutti_comm *comm, const struct tt_fields *fields,
 		tt_counts_put(past->counts);
 	past->counts = counts ? tt_counts_get(counts) : NULL;
 	past->fprint = tt_hash_add(past->mixed, comm->seq);
+	if (comm->seq == comm->polled_seq)
+		tt_stuck_report(comm, comm->seq, fields);
 	return past->fprint;
 }

@@ -116,6 +116,8 @@ struct tutti_comm {
 
 	atomic_int failed; /* 0 or the code; readable without the lock */
 	struct tutti_error_info failure;
+	bool told; /* a call has failed with it */
+	uint64_t polled_seq; /* others want to know what this rank calls with that number; 0: none */
 	/*
 	 * The death of a rank (of the comm) does not fail it if this says so: for a communicator whose ranks do not all
 	 * need each other, such as one that only windows are on. Under the lock; NULL: it does.

@@ -4,9 +4,10 @@
  *
  * A rank whose call makes no progress for TUTTI_LATE_AFTER reports {communicator, sequence, fields} to
  * rank 0 (STUCK; if that is gone, the lowest that lives), and again every second. Rank 0 compares it with the first report for that call: if a
- * field differs, it tells all ranks (MISMATCH). Otherwise it asks everybody (QUERY), at most five times
- * a second per call. Each member compares with its history: other fields: it answers MISMATCH, and rank
- * 0 passes the first on to all; not called yet: it answers LATE, and rank 0 passes the first few on.
+ * field differs, it asks all members for their fields (QUERY) and tells all ranks what most of them called,
+ * and a rank that called something else (MISMATCH). Otherwise it asks everybody (QUERY), at most five times
+ * a second per call. Each member compares with its history: other fields: it answers STUCK with its own;
+ * not called yet: it answers LATE, and rank 0 passes the first few on.
  * So the cost is a handful of messages per stuck call, whatever the number of stuck ranks.
  */
 #include <errno.h>
@@ -19,6 +20,9 @@
 #include "lib/plan/plan.h"
 
 #define TABLE 64
+#define KINDS 8		       /* different calls that are told apart */
+#define POLL_NS (500 * TT_MS) /* for all members to answer; then those count that have */
+#define EACH (-1)	       /* QUERY, as rank: all members answer */
 
 /* The lowest rank that lives; what its predecessor knew is told again by those who are stuck. */
 static bool collects(struct tutti_context *ctx)
@@ -26,7 +30,10 @@ static bool collects(struct tutti_context *ctx)
 	return ctx->boot && ctx->boot_params.rank == tt_boot_lowest(ctx->boot);
 }
 
-/* All four messages. rank, fields: what this rank called; other...: the rank that differs. */
+/*
+ * All four messages. rank, fields: what this rank called; other...: the rank that differs; STUCK: minus the
+ * size of the communicator.
+ */
 struct stuck_msg {
 	uint64_t uid, seq;
 	int32_t rank, other;
@@ -34,10 +41,19 @@ struct stuck_msg {
 };
 _Static_assert(sizeof(struct stuck_msg) == 104, "doc/WIRE.md");
 
+/* What some ranks called, the lowest of them first. */
+struct kind {
+	struct tt_fields fields;
+	int rank, votes;
+};
+
 /* Rank 0's note of a call that somebody is stuck in. */
 struct tt_stuck_entry {
 	struct stuck_msg first;
-	uint64_t asked_at;
+	uint64_t asked_at, polled_at;
+	struct kind kind[KINDS];
+	unsigned char *came; /* a bit for each rank of the world whose fields are counted */
+	int size, nkinds, answered; /* size: of the communicator, 0: not known */
 	int nlate;
 	int late[TT_LATE_MAX];
 	bool told; /* a mismatch was announced */
@@ -97,7 +113,7 @@ void tt_stuck_report(struct tutti_comm *comm, uint64_t seq, const struct tt_fiel
 	struct stuck_msg msg = {.uid = comm->uid,
 				.seq = seq,
 				.rank = comm->ctx->boot_params.rank,
-				.other = -1,
+				.other = -comm->size,
 				.fields = *fields};
 
 	tt_ctl_send(comm->ctx->boot, tt_boot_lowest(comm->ctx->boot), TT_CTL_STUCK, &msg, sizeof(msg));
@@ -118,6 +134,7 @@ static struct tt_stuck_entry *entry_of(struct tutti_context *ctx, const struct s
 			return e;
 	}
 	e = &ctx->stuck->entry[ctx->stuck->next++ % TABLE];
+	free(e->came);
 	memset(e, 0, sizeof(*e));
 	e->first = *msg;
 	return e;
@@ -139,30 +156,86 @@ static void announce(struct tutti_context *ctx, struct tt_stuck_entry *e, const 
 	tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_MISMATCH, msg, sizeof(*msg));
 }
 
+static void count(struct tutti_context *ctx, struct tt_stuck_entry *e, int rank, const struct tt_fields *fields)
+{
+	unsigned char bit = (unsigned char)(1 << rank % 8);
+	int i;
+
+	if (!e->came)
+		e->came = calloc((size_t)ctx->boot_params.nranks / 8 + 1, 1);
+	if (!e->came || (e->came[rank / 8] & bit))
+		return;
+	e->came[rank / 8] |= bit;
+	e->answered++;
+	for (i = 0; i < e->nkinds; i++)
+		if (!tt_fields_differ(&e->kind[i].fields, fields))
+			break;
+	if (i == KINDS)
+		return;
+	if (i == e->nkinds)
+		e->kind[e->nkinds++] = (struct kind){.fields = *fields, .rank = rank};
+	e->kind[i].votes++;
+	e->kind[i].rank = rank < e->kind[i].rank ? rank : e->kind[i].rank;
+}
+
+/* Whether a is rather the one that is right: more called it, or as many and a lower rank. */
+static bool before(const struct kind *a, const struct kind *b)
+{
+	return a->votes != b->votes ? a->votes > b->votes : a->rank < b->rank;
+}
+
+/* If calls differ: ask what each member called; then name the call of most, and a rank that made the rarest. */
+static void compare(struct tutti_context *ctx, struct tt_stuck_entry *e)
+{
+	const struct kind *most = &e->kind[0], *least = &e->kind[0];
+	struct stuck_msg msg = e->first;
+	uint64_t now = tt_now_ns();
+	int i;
+
+	if (e->told || e->nkinds < 2)
+		return;
+	if (!e->polled_at) {
+		e->polled_at = now;
+		msg.rank = EACH;
+		tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_QUERY, &msg, sizeof(msg));
+	}
+	if (e->answered < e->size && now - e->polled_at < POLL_NS)
+		return;
+	for (i = 1; i < e->nkinds; i++) {
+		most = before(&e->kind[i], most) ? &e->kind[i] : most;
+		least = before(least, &e->kind[i]) ? &e->kind[i] : least;
+	}
+	msg.rank = most->rank;
+	msg.fields = most->fields;
+	msg.other = least->rank;
+	msg.other_fields = least->fields;
+	announce(ctx, e, &msg);
+}
+
 /* At rank 0. */
 void tt_stuck_msg(void *arg, int from, const void *data, size_t len)
 {
 	struct tutti_context *ctx = arg;
-	struct stuck_msg msg, both;
 	struct tt_stuck_entry *e;
+	struct stuck_msg msg;
 
-	if (!read_msg(data, len, &msg))
+	if (!read_msg(data, len, &msg) || msg.rank < 0 || msg.rank >= ctx->boot_params.nranks)
 		return;
 	tt_ctx_lock(ctx);
 	e = ctx->boot ? entry_of(ctx, &msg) : NULL;
-	if (e && tt_fields_differ(&e->first.fields, &msg.fields)) {
-		both = e->first;
-		both.other = msg.rank;
-		both.other_fields = msg.fields;
-		announce(ctx, e, &both);
-	} else if (e && tt_now_ns() - e->asked_at > 200 * TT_MS) {
+	if (e) {
+		e->size = msg.other < 0 ? -msg.other : e->size;
+		count(ctx, e, msg.rank, &msg.fields);
+		compare(ctx, e);
+	}
+	if (e && e->nkinds < 2 && tt_now_ns() - e->asked_at > 200 * TT_MS) {
 		e->asked_at = tt_now_ns();
 		tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_QUERY, &e->first, sizeof(e->first));
 	}
 	tt_ctx_unlock(ctx);
 }
 
-/* At every rank: compare with what we called. */
+/* At every rank: compare with what it called. */
 void tt_query_msg(void *arg, int from, const void *data, size_t len)
 {
 	struct tutti_context *ctx = arg;
@@ -178,10 +251,13 @@ void tt_query_msg(void *arg, int from, const void *data, size_t len)
 		past = &comm->history[msg.seq % TT_HISTORY];
 		msg.other = ctx->boot_params.rank;
 		msg.other_fields = past->fields;
+		if (comm->seq < msg.seq && msg.rank == EACH)
+			comm->polled_seq = msg.seq; /* it answers when it has called */
 		if (comm->seq < msg.seq)
 			tt_ctl_send(ctx->boot, from, TT_CTL_LATE, &msg, sizeof(msg));
-		else if (past->seq == msg.seq && tt_fields_differ(&msg.fields, &past->fields))
-			tt_ctl_send(ctx->boot, from, TT_CTL_MISMATCH, &msg, sizeof(msg));
+		else if (past->seq == msg.seq &&
+			 (msg.rank == EACH || tt_fields_differ(&msg.fields, &past->fields)))
+			tt_stuck_report(comm, past->seq, &past->fields);
 	}
 	tt_ctx_unlock(ctx);
 }
@@ -288,7 +364,7 @@ static void note_mismatch(struct tutti_context *ctx, const struct stuck_msg *msg
 		     tt_fields_text(&msg->other_fields, msg->seq, b, sizeof(b)));
 }
 
-/* At rank 0: from a rank that differs, passed on to all; elsewhere: the verdict. */
+/* At rank 0: of lengths that only two ranks know, passed on to all; elsewhere: the verdict. */
 void tt_mismatch_msg(void *arg, int from, const void *data, size_t len)
 {
 	struct tutti_context *ctx = arg;
@@ -311,6 +387,10 @@ void tt_mismatch_msg(void *arg, int from, const void *data, size_t len)
 
 void tt_stuck_free(struct tutti_context *ctx)
 {
+	int i;
+
+	for (i = 0; ctx->stuck && i < TABLE; i++)
+		free(ctx->stuck->entry[i].came);
 	free(ctx->stuck);
 	ctx->stuck = NULL;
 }

@@ -13,6 +13,7 @@ int tt_comm_check(struct tutti_comm *comm)
 {
 	if (!atomic_load_explicit(&comm->failed, memory_order_relaxed))
 		return 0;
+	comm->told = true;
 	return tt_fail_info(&comm->failure);
 }
 
@@ -20,6 +21,7 @@ int tt_comm_check_call(struct tutti_comm *comm, const char *call)
 {
 	if (!atomic_load_explicit(&comm->failed, memory_order_relaxed))
 		return 0;
+	comm->told = true;
 	if (comm->failure.code == -TUTTI_EMISMATCH) /* it names the calls that differ */
 		return tt_fail_info(&comm->failure);
 	if (!comm->failure.phase[0] && !comm->failure.call[0]) { /* it has interrupted none */
