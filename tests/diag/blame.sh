@@ -100,7 +100,7 @@ test_left()
 # waits_for LAUNCHER RANK: the other ranks do, and know it
 waits_for()
 {
-	"$TT_BUILD/tutti_ras" -i 0 -p "$(pgrep -o -P "$1")" 2>"$tmp/said" | grep -q "^late: rank $2\$"
+	"$TT_BUILD/tutti_ras" -i 0 -p "$(pgrep -n -P "$1")" 2>"$tmp/said" | grep -q "^late: rank $2\$"
 }
 
 # A hung job, asked by a signal: it goes on, and all that ranks are in can be seen.
