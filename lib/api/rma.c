@@ -7,7 +7,7 @@
 
 #include "lib/api/api.h"
 
-/* This rank's part, and somebody to move its bytes, while it makes no calls, where the device can't. */
+/* This rank's part, and somebody for what comes while it makes no calls. */
 static int open_part(struct tutti_comm *comm, void *base, size_t size, unsigned flags,
 		     struct tutti_win **win, struct tt_win_part *mine)
 {
@@ -15,9 +15,10 @@ static int open_part(struct tutti_comm *comm, void *base, size_t size, unsigned 
 
 	tt_wire_open_rest(comm->ctx->wire, comm->world, comm->size);
 	err = tt_win_open(comm, base, size, flags, win, mine);
-	if (err || comm->size == 1 || tt_wire_auto_progress(comm->ctx->wire))
+	if (err || comm->size == 1)
 		return err;
-	err = tt_thread_start(comm->ctx);
+	err = tt_wire_auto_progress(comm->ctx->wire) ? tt_standby_start(comm->ctx)
+						     : tt_thread_start(comm->ctx);
 	if (err) {
 		tt_win_close(*win);
 		*win = NULL;

@@ -214,6 +214,9 @@ struct tutti_context {
 	pthread_t thread;
 	bool thread_runs;
 	atomic_bool thread_stop;
+	pthread_t standby;
+	bool standby_runs;
+	int standby_fd; /* readable: it is to end */
 };
 
 /* comm.c */

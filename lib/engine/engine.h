@@ -268,6 +268,9 @@ void tt_engine_wait_mode(struct tutti_context *ctx);
 
 /* thread.c: without the lock */
 int tt_thread_start(struct tutti_context *ctx);
+/* Ends the standby thread, too. */
 void tt_thread_stop(struct tutti_context *ctx);
+/* Somebody to take notifications while the caller makes no calls, where bytes need nobody. */
+int tt_standby_start(struct tutti_context *ctx);
 
 #endif

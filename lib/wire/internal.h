@@ -215,6 +215,7 @@ struct tt_wire {
 	uint64_t watch_at; /* when connections are looked at next */
 	int wake_fd;
 	atomic_int sleepers;
+	uint64_t looks;
 };
 
 /*

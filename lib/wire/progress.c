@@ -87,6 +87,7 @@ int tt_wire_progress(struct tt_wire *wire)
 	struct tt_event ev[EVENTS];
 	int i, k, n, total = 0;
 
+	wire->looks++;
 	for (i = 0; i < wire->ntps; i++) {
 		if (!wire->tp[i].endpoints)
 			continue;
@@ -106,6 +107,16 @@ int tt_wire_progress(struct tt_wire *wire)
 	if (total && atomic_load_explicit(&wire->sleepers, memory_order_relaxed))
 		tt_wire_wake(wire);
 	return total;
+}
+
+uint64_t tt_wire_looks(const struct tt_wire *wire)
+{
+	return wire->looks;
+}
+
+bool tt_wire_asleep(const struct tt_wire *wire)
+{
+	return atomic_load(&wire->sleepers) > 0;
 }
 
 bool tt_wire_slow_poll(const struct tt_wire *wire)

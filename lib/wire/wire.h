@@ -222,6 +222,10 @@ struct tutti_stats *tt_wire_stats(struct tt_wire *wire);
 size_t tt_wire_eager_max(const struct tt_env *env);
 /* Whether all transports carry one-sided operations to a target that makes no calls. */
 bool tt_wire_auto_progress(struct tt_wire *wire);
+/* How often tt_wire_progress has looked at the transports; under the lock. */
+uint64_t tt_wire_looks(const struct tt_wire *wire);
+/* Is a thread in tt_wire_sleep, which wakes when something comes? */
+bool tt_wire_asleep(const struct tt_wire *wire);
 /* Whether looking for news makes system calls, so that a thread should not spin. */
 bool tt_wire_slow_poll(const struct tt_wire *wire);
 /* Have the ranks that may use this one's CPUs, itself included, a CPU each? */

@@ -99,6 +99,35 @@ static int silent_target(struct mp_job *job, struct tutti_win *win, uint32_t *mi
 	return 0;
 }
 
+/* More notifications than a device takes by itself come to a rank that makes no call; puts behind
+ * them arrive. */
+static int flood_body(struct mp_job *job)
+{
+	enum { NOTES = 3000 };
+	uint64_t mine[2] = {0}, value = 1;
+	struct tutti_win *win;
+	int i;
+
+	MP_OK(tutti_win_create(job->world, mine, sizeof(mine), 0, &win));
+	MP_OK(tutti_put_notify(win, 1 - job->rank, &value, 0, 0)); /* both are connected */
+	MP_OK(tutti_win_wait_notify(win, 1 - job->rank, 1));
+	MP_OK(tutti_win_flush_all(win));
+	mp_meet(job);
+	if (job->rank) {
+		for (i = 0; i < NOTES; i++)
+			MP_OK(tutti_put_notify(win, 0, &value, sizeof(value), 0));
+		MP_OK(tutti_put(win, 0, &value, sizeof(value), sizeof(value)));
+		MP_OK(tutti_win_flush(win, 0));
+		atomic_fetch_add(&job->shared->word[5], 1);
+	} else {
+		TT_EXPECT(mp_await(&job->shared->word[5], 1, 30000));
+		MP_OK(tutti_win_wait_notify(win, 1, NOTES));
+		TT_EXPECT(mine[0] == 1 && mine[1] == 1);
+	}
+	MP_OK(tutti_win_free(win));
+	return 0;
+}
+
 static int rma_body(struct mp_job *job)
 {
 	uint32_t *mine, *local;
@@ -498,6 +527,7 @@ static void run(const char *env)
 			fprintf(stderr, "%d ranks, %s\n", n, env);
 		TT_CHECK(!failed);
 	}
+	TT_CHECK(!MP_RUN(.n = 2, .env = env, .fn = flood_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = env, .fn = dead_body, .killed = 1));
 	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = read_only_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = refused_body));
@@ -552,6 +582,14 @@ static void ofi_rdm(void)
 	run("TUTTI_TRANSPORT=ofi TUTTI_OFI_EP=rdm TUTTI_OFI_PROVIDER=tcp;ofi_rxm");
 }
 
+static void flood_verbs(void)
+{
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=verbs TUTTI_TIMEOUT=30s",
+			 .fn = flood_body));
+}
+
 static void verbs(void)
 {
 	if (mp_no_verbs())
@@ -562,9 +600,9 @@ static void verbs(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"shm", shm},	    {"shm_fault", shm_fault}, {"ofi", ofi},
-		{"pieces", pieces}, {"ofi_fault", ofi_fault}, {"cached", cached},
-		{"ofi_rdm", ofi_rdm}, {"verbs", verbs},
+		{"shm", shm},	      {"shm_fault", shm_fault}, {"ofi", ofi},
+		{"pieces", pieces},   {"ofi_fault", ofi_fault}, {"cached", cached},
+		{"ofi_rdm", ofi_rdm}, {"verbs", verbs},		{"flood_verbs", flood_verbs},
 		{NULL, NULL},
 	};
 
