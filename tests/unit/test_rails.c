@@ -229,11 +229,80 @@ static void shares(void)
 	}
 }
 
+/* Notes over several devices, and what is waited for, after a READ on each. */
+static void flushes(void)
+{
+	const unsigned note = TT_RMA_NOTE, wait = TT_RMA_REMOTE;
+	int spread;
+
+	for (spread = 0; spread < 2; spread++) {
+		TT_CHECK(!vb_must_flush(true, 1, spread, 0) && !vb_must_flush(true, 4, spread, 0));
+		TT_CHECK(!vb_must_flush(true, 1, spread, note | wait));
+		TT_CHECK(vb_must_flush(true, 2, spread,
+				       wait)); /* the next word may go by the other */
+		TT_CHECK(vb_must_flush(false, 1, spread, wait) &&
+			 !vb_must_flush(false, 1, spread, note));
+	}
+	TT_CHECK(!vb_must_flush(true, 2, false, note)); /* rung by the one that has the bytes */
+	TT_CHECK(vb_must_flush(true, 2, true, note) && !vb_must_flush(true, 1, true, note));
+}
+
+static void inline_steps(void)
+{
+	static const int drivers[] = {101, 96, 80, 0}; /* irdma, bnxt_re, siw, rdmavt */
+	int most, i, steps;
+
+	for (i = 0; i < 4; i++) {
+		for (most = VB_INLINE, steps = 0; most > drivers[i]; steps++)
+			most = vb_inline_below(most);
+		TT_CHECK(most == drivers[i] && steps < 12);
+	}
+	TT_CHECK(vb_inline_below(256) == VB_INLINE && vb_inline_below(0) == -1);
+}
+
+/* As counted by hand from what rdma-core's providers do. */
+static void driver_memory(void)
+{
+	struct vb_qp_size was = {.send = 132, .sge = 2, .inline_bytes = 256};
+	struct vb_qp_size is = {.send = VB_SQ_ALL, .sge = VB_SGE, .inline_bytes = VB_INLINE};
+	const size_t slots = 10 * 4096, entries = 2 * 64;
+	struct tt_env env = {0};
+
+	/* 132 requests of 512 bytes: 128 KiB, and 16 bytes for each of 2048 blocks */
+	TT_CHECK(vb_driver_bytes(VB_MLX5, &was) == 131072 + 32768 + 132 * entries);
+	TT_CHECK(vb_driver_bytes(VB_MLX5, &is) == 8192 + 2048 + VB_SQ_ALL * entries);
+	is.send++; /* no more fit: 320 bytes each */
+	TT_CHECK(vb_driver_bytes(VB_MLX5, &is) == 16384 + 4096 + (VB_SQ_ALL + 1) * entries);
+	is.send--;
+	/* 25 requests of 4 quanta and 258: 512 */
+	is.inline_bytes = 101;
+	TT_CHECK(vb_driver_bytes(VB_IRDMA, &is) == 512 * 48 + 4096 + 8 + VB_SQ_ALL * entries);
+	is.inline_bytes = 96; /* 25 and 129: 256 requests */
+	TT_CHECK(vb_driver_bytes(VB_BNXT_RE, &is) == 256 * 176 + VB_SQ_ALL * entries);
+	TT_CHECK(vb_driver_named("mlx5_core") == VB_MLX5 &&
+		 vb_driver_named("bnxt_en") == VB_BNXT_RE);
+	TT_CHECK(vb_driver_named("ice") == VB_IRDMA && vb_driver_named("") == VB_OTHER);
+	/* mlx5's whole peer, with the slots for messages and the channel */
+	is.inline_bytes = VB_INLINE;
+	TT_CHECK(slots + 1024 + sizeof(struct vb_ep) + sizeof(struct vb_blob) +
+			 sizeof(struct vb_qp) + vb_driver_bytes(VB_MLX5, &is) <
+		 65536);
+	TT_CHECK(!tt_env_load(&env));
+	TT_CHECK(tt_transport_find("verbs")->peer_bytes(&env) > sizeof(struct vb_qp) + 8192);
+	tt_env_free(&env);
+}
+
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {
-		{"list_of_ports", list_of_ports}, {"bad_lists", bad_lists}, {"by_themselves", by_themselves},
-		{"pairs", pairs},		  {"shares", shares},	    {NULL, NULL}};
+	static const struct tt_test tests[] = {{"list_of_ports", list_of_ports},
+					       {"bad_lists", bad_lists},
+					       {"by_themselves", by_themselves},
+					       {"pairs", pairs},
+					       {"shares", shares},
+					       {"flushes", flushes},
+					       {"inline_steps", inline_steps},
+					       {"driver_memory", driver_memory},
+					       {NULL, NULL}};
 
 	return tt_test_main("rails", tests, argc, argv);
 }

@@ -68,7 +68,7 @@ test_no_such_device()
 test_no_such_mask()
 {
 	! TUTTI_VERBS_MASK=imm,immm job verbs 2 ./tutti_perf barrier -n 2 >"$tmp/out" 2>&1 &&
-		grep -q 'must be a list of imm, atomic and placed' "$tmp/out" || { cat "$tmp/out"; exit 1; }
+		grep -q 'must be a list of imm, atomic, placed, srq' "$tmp/out" || { cat "$tmp/out"; exit 1; }
 }
 
 # Without the right to lock more memory the error must say what to raise.
@@ -177,6 +177,9 @@ masked()
 	*imm*) grep -q 'no immediate data' "$tmp/info" || die "TUTTI_VERBS_MASK=imm is not heeded" ;;
 	esac
 	case $TUTTI_VERBS_MASK in
+	*srq*) grep -q 'no shared receive queues' "$tmp/info" || die "TUTTI_VERBS_MASK=srq is not heeded" ;;
+	esac
+	case $TUTTI_VERBS_MASK in
 	*atomic*) grep -q 'no atomics' "$tmp/info" || die "TUTTI_VERBS_MASK=atomic is not heeded" ;;
 	esac
 }
@@ -188,6 +191,49 @@ test_mask()
 		masked
 		perf 2 allreduce -b 4 -e 256K -f 256 -n 2 -w 1
 	done
+}
+
+# Devices as others are: the library asks for less inline data until they agree.
+test_inline()
+{
+	TUTTI_LOG=info
+	export TUTTI_LOG TUTTI_VERBS_MASK
+	for n in 255:124 188:124 128:124 101:101 96:96 80:80 48:48 0:0; do
+		TUTTI_VERBS_MASK=inline=${n%:*}
+		perf 2 allreduce -b 64 -e 512 -f 8 -n 1 -w 0
+		grep -q "verbs: ${n#*:} bytes travel inside" "$tmp/out" || { cat "$tmp/out"; exit 1; }
+	done
+}
+
+# Messages and puts of all lengths around what fits, and more of them than there are buffers.
+conform_inline()
+{
+	export TUTTI_VERBS_MASK
+	for TUTTI_VERBS_MASK in inline=96 imm,placed,inline=0; do
+		program tests/conform/conform_verbs put_sizes msg_sizes msg_flood amo peer_close
+	done
+}
+
+# Receives of each connection, and several completion queues, which are never resized.
+test_queues()
+{
+	TUTTI_LOG=info
+	export TUTTI_LOG
+	TUTTI_VERBS_MASK=srq,resize masked
+	TUTTI_VERBS_MASK=resize perf 6 alltoall -b 1K -e 1K -n 1 -w 0
+	grep -q 'verbs: .*: completion queue 2' "$tmp/out" || { cat "$tmp/out"; exit 1; }
+	TUTTI_VERBS_MASK=srq,resize perf 4 alltoall -b 4 -e 64K -f 128 -n 2 -w 0
+	unset TUTTI_LOG
+	TUTTI_VERBS_MASK=srq,resize program tests/conform/conform_verbs_qps put_sizes many_puts msg_flood triangle \
+		close_any_state close_is_a_fence peer_close
+	TUTTI_VERBS_MASK=srq TUTTI_VERBS_CM=rdmacm program tests/conform/conform_verbs put_sizes msg_flood
+}
+
+# Notifications that nobody reads for a while do not hold up what comes behind them.
+flood()
+{
+	program tests/mp/test_rma flood_verbs
+	TUTTI_VERBS_MASK=srq,inline=0 program tests/mp/test_rma flood_verbs
 }
 
 # Of the suite what differs most, as the guest's processor is a slow one.
@@ -379,6 +425,10 @@ run death_rdmacm death_rdmacm
 run turned_away turned_away
 run mask test_mask
 run atomics_mask atomics_mask
+run inline test_inline
+run conform_inline conform_inline
+run queues test_queues
+run flood flood
 run rails test_rails
 run rail_down test_rail_down
 run unequal_rails with_faster unequal_rails

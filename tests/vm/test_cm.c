@@ -134,20 +134,23 @@ static void found_too_late(void)
 	struct vb_blob b;
 	struct vb_ep *ep;
 	struct net net;
+	int q = 0;
 
 	if (!net_open(&net, 2) || !net_link(&net, 0, 1))
 		return;
 	b = blob_of(&net.link[1]);
-	from = v4_of(&blob_of(&net.link[0]).rail[0], 0);
-	to = v4_of(&b.rail[0], b.rail[0].port);
 	b.cookie[0] ^= 1;
 	TT_CHECK(!connect_to(&net.link[0], &b, true));
 	WAIT(&net, net.link[0].down);
 	ep = (struct vb_ep *)net.link[0].ep;
-	TT_CHECK(!ep->qp[0].id && !rdma_create_id(vb_tp_of(ep)->cm, &ep->qp[0].id, ep, RDMA_PS_TCP) &&
-		 !rdma_resolve_addr(ep->qp[0].id, (struct sockaddr *)&from, (struct sockaddr *)&to, 1000));
+	while (q < ep->nqp - 1 && ep->qp[q].id) /* whichever was rejected first has none */
+		q++;
+	from = v4_of(&blob_of(&net.link[0]).rail[ep->qp[q].rail->index], 0);
+	to = v4_of(&b.rail[ep->qp[q].theirs], b.rail[ep->qp[q].theirs].port);
+	TT_CHECK(!ep->qp[q].id && !rdma_create_id(vb_tp_of(ep)->cm, &ep->qp[q].id, ep, RDMA_PS_TCP) &&
+		 !rdma_resolve_addr(ep->qp[q].id, (struct sockaddr *)&from, (struct sockaddr *)&to, 1000));
 	pump_ms(&net, 300);
-	TT_CHECK(!ibv_query_qp(ep->qp[0].qp, &attr, IBV_QP_STATE, &init) && attr.qp_state == IBV_QPS_ERR);
+	TT_CHECK(!ibv_query_qp(ep->qp[q].qp, &attr, IBV_QP_STATE, &init) && attr.qp_state == IBV_QPS_ERR);
 	net_close(&net);
 }
 

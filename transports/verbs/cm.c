@@ -328,8 +328,11 @@ static int to_init(struct vb_ep *ep, struct vb_qp *q)
 {
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
 
+	int err;
+
 	ibv_modify_qp(q->qp, &reset, IBV_QP_STATE);
-	return to_state(ep, q, IBV_QPS_INIT);
+	err = to_state(ep, q, IBV_QPS_INIT);
+	return err ? err : vb_qp_receive(ep, q);
 }
 
 /* On iWARP the connection brings the queue pair to RTS. */
@@ -392,7 +395,7 @@ static struct rdma_conn_param conn_param(struct vb_ep *ep, const struct vb_qp *q
 		.flow_control = 1,
 		.retry_count = (uint8_t)env->verbs_retry.number,
 		.rnr_retry_count = (uint8_t)env->verbs_rnr_retry.number,
-		.srq = 1,
+		.srq = rail->recvq.srq != NULL,
 		.qp_num = q->qp->qp_num};
 }
 

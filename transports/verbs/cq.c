@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completions to events, the shared receive queue, and sleeping. */
+/* Completions to events, the receive queues, and sleeping. */
 #include "config.h"
 #include "transports/verbs/verbs.h"
 
@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RECV_ID (1ull << 63) /* wr_id of a receive; the rest is its buffer's index */
+#define RECV_ID (1ull << 63) /* wr_id of a receive; the rest is its buffer's address */
+#define OWN_ID (1ull << 62)  /* of a queue pair's own: the rest is whose, and which */
 #define ASYNC_EVERY 512	     /* polls between two looks at asynchronous events */
 #define CM_EVERY 16	     /* and at those of rdma_cm, while we connect */
 #define STASH_BATCH (20 * VB_BATCH) /* events of VB_BATCH completions: each may end a chain, and bring two */
@@ -17,50 +18,100 @@ _Static_assert(STASH_BATCH >= VB_BATCH * (VB_CHAIN + 3) && STASH_MIN >= STASH_BA
 
 /* ---- receive buffers ---- */
 
-int vb_recv_fill(struct vb_rail *rail)
+static int post_receives(struct vb_recvq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	return rq->srq ? ibv_post_srq_recv(rq->srq, wr, bad) : ibv_post_recv(rq->qp, wr, bad);
+}
+
+/* Completions may outlive a queue pair: its own receives are told by number. */
+static uint64_t recv_id(const struct vb_recvq *rq, const struct vb_buf *buf)
+{
+	return RECV_ID | (rq->srq ? (uint64_t)(uintptr_t)buf : OWN_ID | rq->id | buf->nth);
+}
+
+int vb_recv_fill(struct vb_recvq *rq)
 {
 	struct ibv_recv_wr wr[VB_BATCH], *bad;
 	struct ibv_sge sge[VB_BATCH];
+	struct vb_buf *buf;
 	unsigned i, n;
 	int err;
 
-	while (rail->nidle) {
-		n = rail->nidle < VB_BATCH ? rail->nidle : VB_BATCH;
-		for (i = 0; i < n; i++) {
-			uint32_t buf = rail->idle[rail->nidle - n + i];
-
-			sge[i] = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)rail->tp->recv[buf],
+	while (rq->idle) {
+		for (n = 0, buf = rq->idle; buf && n < VB_BATCH; buf = buf->next, n++) {
+			sge[n] = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)buf->data,
 						  .length = VB_SEND_MAX,
-						  .lkey = rail->recv_mr->lkey};
-			wr[i] = (struct ibv_recv_wr){.wr_id = RECV_ID | buf,
-						     .next = i + 1 < n ? &wr[i + 1] : NULL,
-						     .sg_list = &sge[i],
+						  .lkey = buf->lkey};
+			wr[n] = (struct ibv_recv_wr){.wr_id = recv_id(rq, buf),
+						     .next = &wr[n + 1],
+						     .sg_list = &sge[n],
 						     .num_sge = 1};
 		}
-		err = ibv_post_srq_recv(rail->srq, wr, &bad);
-		i = err ? (unsigned)(bad - wr) : n; /* so many were posted */
-		memmove(&rail->idle[rail->nidle - n], &rail->idle[rail->nidle - n + i], (n - i) * sizeof(*rail->idle));
-		rail->nidle -= i;
+		wr[n - 1].next = NULL;
+		err = post_receives(rq, wr, &bad);
+		n = err ? (unsigned)(bad - wr) : n; /* so many were posted */
+		for (i = 0; i < n; i++)
+			rq->idle = rq->idle->next;
+		rq->nidle -= n;
 		if (err)
-			return tt_fail(-err, "verbs: %s: receives cannot be posted: %s", rail->port.name,
-				       strerror(err));
+			return tt_fail(-err, "verbs: %s: receives cannot be posted: %s",
+				       rq->rail->port.name, strerror(err));
 	}
 	return 0;
 }
 
-static inline void recycle(struct vb_rail *rail, uint32_t buf)
+/* So many that posting them together is worth it, or the queue would run dry. */
+static bool enough_idle(const struct vb_recvq *rq)
 {
-	rail->idle[rail->nidle++] = buf;
+	return rq->nidle >= VB_BATCH || 4 * rq->nidle > rq->total;
+}
+
+static inline void recycle(struct vb_buf *buf)
+{
+	struct vb_recvq *rq = buf->recvq;
+
+	buf->next = rq->idle;
+	rq->idle = buf;
+	rq->nidle++;
+	if (!rq->hungry && enough_idle(rq)) {
+		rq->hungry = true;
+		rq->next_hungry = rq->rail->tp->hungry;
+		rq->rail->tp->hungry = rq;
+	}
+}
+
+void vb_recv_forget(struct vb_tp *tp, struct vb_recvq *rq)
+{
+	struct vb_recvq **at = &tp->hungry;
+
+	if (!rq->hungry)
+		return;
+	while (*at != rq)
+		at = &(*at)->next_hungry;
+	*at = rq->next_hungry;
+	rq->hungry = false;
+}
+
+/* What cannot be posted now stays idle, until the next buffer of its queue. */
+static void feed(struct vb_tp *tp)
+{
+	struct vb_recvq *rq;
+
+	while ((rq = tp->hungry)) {
+		tp->hungry = rq->next_hungry;
+		rq->hungry = false;
+		vb_recv_fill(rq);
+	}
 }
 
 /* ---- events ---- */
 
 /* The buffer of a message that has been handed out, or never will be: the next poll may post it again. */
-static void recycle_of(struct vb_tp *tp, const struct tt_event *ev)
+static void recycle_of(const struct tt_event *ev)
 {
-	uint32_t buf = (uint32_t)(((const uint8_t *)ev->data - tp->recv[0]) / (long)VB_SEND_MAX);
+	const char *data = (const char *)ev->data - sizeof(struct vb_head);
 
-	recycle(&tp->rail[buf / VB_SRQ], buf);
+	recycle((struct vb_buf *)(uintptr_t)(data - offsetof(struct vb_buf, data)));
 }
 
 /* Room for `need` more events. */
@@ -105,7 +156,7 @@ void vb_emit(struct vb_tp *tp, struct tt_event ev)
 
 	*next_event(tp) = ev;
 	if (now && ev.kind == TT_EV_MSG)
-		recycle_of(tp, &ev);
+		recycle_of(&ev);
 }
 
 static inline void emit_note(struct vb_tp *tp, uint32_t note)
@@ -135,7 +186,7 @@ static void unstash(struct vb_tp *tp)
 
 		tp->out[tp->nout++] = *ev;
 		if (ev->kind == TT_EV_MSG)
-			recycle_of(tp, ev);
+			recycle_of(ev);
 	}
 	if (tp->stash_head == tp->stash_tail)
 		tp->stash_head = tp->stash_tail = 0;
@@ -151,7 +202,7 @@ void vb_stash_drop(struct vb_tp *tp, const struct vb_ep *ep)
 		if (ev->ep != &ep->ep)
 			tp->stash[n++] = *ev;
 		else if (ev->kind == TT_EV_MSG)
-			recycle_of(tp, ev);
+			recycle_of(ev);
 	}
 	tp->stash_tail = n;
 }
@@ -162,6 +213,8 @@ void vb_release(struct vb_ep *ep, int i, const struct vb_req *req, int status)
 {
 	struct vb_tp *tp = vb_tp_of(ep);
 
+	if (req->buf)
+		vb_buf_put(req->buf);
 	switch (req->kind) {
 	case VB_OP:
 		if (!ep->closing)
@@ -189,7 +242,7 @@ void vb_abandon(struct vb_ep *ep, int i, int status)
 
 	vb_unhold(vb_tp_of(ep), q);
 	while (q->head != q->tail)
-		vb_release(ep, i, &q->ring[q->head++ % 256], status);
+		vb_release(ep, i, &q->ring[q->head++ % VB_RING], status);
 }
 
 static const char *what(enum vb_kind kind)
@@ -226,10 +279,10 @@ static void sent(struct vb_tp *tp, const struct ibv_wc *wc)
 		code = ep->status;
 	/* Those before it were unsignalled and are complete. */
 	while ((q->head & 0xffff) != (wc->wr_id & 0xffff) && q->head != q->tail)
-		vb_release(ep, i, &q->ring[q->head++ % 256], 0);
+		vb_release(ep, i, &q->ring[q->head++ % VB_RING], 0);
 	if (q->head == q->tail)
 		return; /* abandoned already */
-	req = q->ring[q->head++ % 256];
+	req = q->ring[q->head++ % VB_RING];
 	vb_release(ep, i, &req, code);
 	if (wc->status != IBV_WC_SUCCESS)
 		request_failed(ep, i, &req, wc->status);
@@ -239,21 +292,21 @@ static void sent(struct vb_tp *tp, const struct ibv_wc *wc)
 /* ---- what has arrived ---- */
 
 /* A SEND has come: of a message the event keeps the buffer. */
-static void arrived_send(struct vb_rail *rail, struct vb_ep *ep, uint32_t buf, uint32_t len)
+static void arrived_send(struct vb_rail *rail, struct vb_ep *ep, struct vb_buf *buf, uint32_t len)
 {
 	struct vb_head head = {0};
 	struct vb_tp *tp = rail->tp;
 
 	if (len >= sizeof(head))
-		memcpy(&head, tp->recv[buf], sizeof(head));
+		memcpy(&head, buf->data, sizeof(head));
 	if (head.word == VB_WORD_MSG) {
 		vb_emit(tp, (struct tt_event){.kind = TT_EV_MSG,
 					      .len = len - (uint32_t)sizeof(head),
-					      .data = tp->recv[buf] + sizeof(head),
+					      .data = buf->data + sizeof(head),
 					      .ep = &ep->ep});
 		return;
 	}
-	recycle(rail, buf);
+	recycle(buf);
 	if (head.word == VB_WORD_NOTE)
 		emit_note(tp, head.note);
 	else if (head.word == VB_WORD_BYE)
@@ -262,30 +315,52 @@ static void arrived_send(struct vb_rail *rail, struct vb_ep *ep, uint32_t buf, u
 		vb_fail(ep, rail, -EPROTO, "the peer sent what is no message");
 }
 
-static bool is_hello(const struct vb_tp *tp, const struct ibv_wc *wc, uint32_t buf)
+static bool is_hello(const struct ibv_wc *wc, const struct vb_buf *buf)
 {
 	uint32_t word;
 
 	if (wc->opcode != IBV_WC_RECV || wc->byte_len < sizeof(word))
 		return false;
-	memcpy(&word, tp->recv[buf], sizeof(word));
+	memcpy(&word, buf->data, sizeof(word));
 	return word == VB_WORD_HELLO;
+}
+
+/* Whose receive this was, and its buffer; NULL: of nobody any more. */
+static struct vb_ep *receiver(struct vb_rail *rail, const struct ibv_wc *wc, int *q,
+			      struct vb_buf **buf)
+{
+	uint64_t id = wc->wr_id & ~(RECV_ID | OWN_ID);
+	struct vb_ep *ep;
+
+	if (!(wc->wr_id & OWN_ID)) {
+		*buf = (struct vb_buf *)(uintptr_t)id;
+		return wc->status == IBV_WC_SUCCESS ? vb_ep_of_qpn(rail, wc->qp_num, q) : NULL;
+	}
+	*buf = NULL; /* what has failed is not posted again before the queue pair is */
+	ep = wc->status == IBV_WC_SUCCESS
+		     ? vb_ep_at(rail->tp, (uint32_t)(id >> 40), id >> 24 & 0xffff)
+		     : NULL;
+	*q = (int)(id >> 16 & 255);
+	if (ep && *q < ep->nqp)
+		*buf = ep->qp[*q].own->all[id & 0xffff];
+	return *buf ? ep : NULL;
 }
 
 static void arrived(struct vb_rail *rail, const struct ibv_wc *wc)
 {
 	struct vb_tp *tp = rail->tp;
-	uint32_t buf = (uint32_t)(wc->wr_id & ~RECV_ID);
+	struct vb_buf *buf;
 	struct vb_ep *ep;
-	int q;
+	int q = 0;
 
-	ep = wc->status == IBV_WC_SUCCESS ? vb_ep_of_qpn(rail, wc->qp_num, &q) : NULL;
+	ep = receiver(rail, wc, &q, &buf);
 	if (!ep || ep->state == VB_NEW || ep->state == VB_DOWN || ep->closing) {
-		recycle(rail, buf);
+		if (buf)
+			recycle(buf);
 		return;
 	}
-	if (is_hello(tp, wc, buf)) {
-		recycle(rail, buf);
+	if (is_hello(wc, buf)) {
+		recycle(buf);
 		vb_greeted(ep, q);
 		return;
 	}
@@ -293,14 +368,14 @@ static void arrived(struct vb_rail *rail, const struct ibv_wc *wc)
 	for (q = 0; ep->state == VB_CONNECTING && q < ep->nqp; q++)
 		vb_greeted(ep, q);
 	if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
-		recycle(rail, buf);
+		recycle(buf);
 		emit_note(tp, ntohl(wc->imm_data));
 	} else {
 		arrived_send(rail, ep, buf, wc->byte_len);
 	}
 }
 
-static int reap_rail(struct vb_rail *rail, int looks)
+static int reap_cq(struct vb_rail *rail, struct ibv_cq *cq, int looks)
 {
 	int room = rail->tp->max_out - rail->tp->nout, n, i;
 	struct ibv_wc wc[VB_BATCH];
@@ -311,7 +386,7 @@ static int reap_rail(struct vb_rail *rail, int looks)
 	if (room <= 0 || room > VB_BATCH)
 		room = VB_BATCH;
 	do
-		n = ibv_poll_cq(rail->cq, room, wc);
+		n = ibv_poll_cq(cq, room, wc);
 	while (!n && --looks > 0);
 	for (i = 0; i < n; i++)
 		if (wc[i].wr_id & RECV_ID)
@@ -319,6 +394,17 @@ static int reap_rail(struct vb_rail *rail, int looks)
 		else
 			sent(rail->tp, &wc[i]);
 	return n;
+}
+
+static inline int reap_rail(struct vb_rail *rail, int looks)
+{
+	int total = reap_cq(rail, rail->cq[0].cq, looks), n, i;
+
+	for (i = 1; i < rail->ncq; i++) {
+		n = reap_cq(rail, rail->cq[i].cq, 1);
+		total = n > 0 ? n + (total > 0 ? total : 0) : total;
+	}
+	return total;
 }
 
 /* Looking at each completion queue so often while it is empty. */
@@ -354,11 +440,13 @@ static void disarm(struct vb_tp *tp)
 	for (i = 0; i < tp->nrails; i++) {
 		struct vb_rail *rail = &tp->rail[i];
 
-		while (!ibv_get_cq_event(rail->channel, &cq, &context))
-			rail->acks++;
-		if (rail->acks >= 64) { /* acknowledging takes a lock */
-			ibv_ack_cq_events(rail->cq, rail->acks);
-			rail->acks = 0;
+		while (!ibv_get_cq_event(rail->channel, &cq, &context)) {
+			struct vb_cq *c = context;
+
+			if (++c->acks < 64) /* acknowledging takes a lock */
+				continue;
+			ibv_ack_cq_events(c->cq, c->acks);
+			c->acks = 0;
 		}
 	}
 }
@@ -373,9 +461,8 @@ int vb_poll(struct tt_tp *base, struct tt_event *events, int max)
 	tp->nout = 0;
 	tp->max_out = max;
 	/* Buffers of what the caller has seen; then events in their order: what waited comes first. */
-	for (i = 0; i < tp->nrails; i++)
-		if (tp->rail[i].nidle >= VB_BATCH || 2 * tp->rail[i].nidle > tp->rail[i].nrecv)
-			vb_recv_fill(&tp->rail[i]);
+	if (tp->hungry)
+		feed(tp);
 	unstash(tp);
 	if (tp->holding)
 		vb_ring(tp);
@@ -398,15 +485,16 @@ int vb_poll(struct tt_tp *base, struct tt_event *events, int max)
 int vb_arm(struct tt_tp *base, int *fd)
 {
 	struct vb_tp *tp = (struct vb_tp *)base;
-	int i;
+	int i, k;
 
 	disarm(tp);
 	if (tp->holding)
 		vb_ring(tp);
 	vb_async(tp);
 	for (i = 0; i < tp->nrails; i++)
-		if (!tp->rail[i].dead && ibv_req_notify_cq(tp->rail[i].cq, 0))
-			return -EAGAIN;
+		for (k = 0; !tp->rail[i].dead && k < tp->rail[i].ncq; k++)
+			if (ibv_req_notify_cq(tp->rail[i].cq[k].cq, 0))
+				return -EAGAIN;
 	tp->armed = true;
 	/* What came before it was armed wakes nobody; what matters of it may be behind much that does not. */
 	while (tp->stash_head == tp->stash_tail && vb_reap(tp) >= VB_BATCH)

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
+#include <limits.h>
 #include <numa.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,9 +167,7 @@ static bool has_what_it_takes(struct vb_port *port)
 {
 	const char *lacks = NULL;
 
-	if (port->dev.max_srq < 1 || port->dev.max_srq_wr < 64)
-		lacks = "shared receive queues";
-	else if (port->dev.max_qp < 2 || port->dev.max_qp_rd_atom < 1)
+	if (port->dev.max_qp < 2 || port->dev.max_qp_rd_atom < 1)
 		lacks = "reliable connections with reads";
 	if (lacks)
 		snprintf(port->why, sizeof(port->why), "the device has no %s", lacks);
@@ -198,16 +197,27 @@ static void inspect(struct vb_port *port, struct ibv_context *ctx, const struct 
 /* TUTTI_VERBS_MASK; what is not known is told by vb_choose. */
 static int parse_mask(const char *list, struct vb_port *port)
 {
+	char *end;
 	size_t n;
 
 	for (; *list; list += n + (list[n] == ',')) {
 		n = strcspn(list, ",");
+		if (n > 7 && !strncmp(list, "inline=", 7)) {
+			port->inline_most = (int)strtol(list + 7, &end, 10);
+			if (end != list + n || port->inline_most < 0)
+				return -EINVAL;
+			continue;
+		}
 		if (n == 3 && !strncmp(list, "imm", n))
 			port->imm = false;
 		else if (n == 6 && !strncmp(list, "atomic", n))
 			port->atomic = false;
 		else if (n == 6 && !strncmp(list, "placed", n))
 			port->placed = false;
+		else if (n == 3 && !strncmp(list, "srq", n))
+			port->srq = false;
+		else if (n == 6 && !strncmp(list, "resize", n))
+			port->resize = false;
 		else
 			return -EINVAL;
 	}
@@ -219,6 +229,9 @@ static void set_capabilities(struct vb_port *port, const char *mask)
 {
 	port->imm = port->placed = port->fabric != VB_IWARP;
 	port->atomic = port->dev.atomic_cap != IBV_ATOMIC_NONE;
+	port->srq = port->dev.max_srq > 0 && port->dev.max_srq_wr >= 64;
+	port->resize = true; /* until it refuses */
+	port->inline_most = INT_MAX;
 	parse_mask(mask, port);
 }
 
@@ -323,9 +336,10 @@ static void describe(const struct vb_port *port, struct tt_tp_device *dev)
 	if (port->fabric == VB_IB)
 		snprintf(lid, sizeof(lid), ", LID %u", port->attr.lid);
 	if (port->usable)
-		snprintf(dev->detail, sizeof(dev->detail), "%s%s, GID %d %s, MTU %d%s%s", fabric, lid,
-			 port->gid_index, gid, 128 << port->attr.active_mtu,
-			 port->imm ? "" : ", no immediate data", port->atomic ? "" : ", no atomics");
+		snprintf(dev->detail, sizeof(dev->detail), "%s%s, GID %d %s, MTU %d%s%s%s", fabric,
+			 lid, port->gid_index, gid, 128 << port->attr.active_mtu,
+			 port->imm ? "" : ", no immediate data", port->atomic ? "" : ", no atomics",
+			 port->srq ? "" : ", no shared receive queues");
 	else
 		snprintf(dev->detail, sizeof(dev->detail), "%s", port->attr.state ? fabric : "RDMA");
 	dev->gbps = port->gbps;
@@ -362,7 +376,9 @@ int vb_choose(const struct tt_tp_params *params, struct vb_port chosen[VB_RAILS]
 	int i;
 
 	if (parse_mask(mask, chosen))
-		return tt_fail(-EINVAL, "TUTTI_VERBS_MASK=%s: must be a list of imm, atomic and placed",
+		return tt_fail(-EINVAL,
+			       "TUTTI_VERBS_MASK=%s: must be a list of imm, atomic, placed, srq, "
+			       "resize and inline=BYTES",
 			       mask);
 	ports = calloc(PORTS_MAX, sizeof(*ports));
 	if (!ports)

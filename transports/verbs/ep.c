@@ -53,43 +53,15 @@ static int grow(struct vb_tp *tp)
 	return 0;
 }
 
-/* Room in the completion queue for everything that `neps` endpoints can have posted. */
-static int grow_cq(struct vb_rail *rail, uint32_t neps)
-{
-	long need = VB_SRQ + (long)neps * rail->tp->nqp * (VB_SQ + VB_SQ_EXTRA), size = rail->cq_size;
-	int err;
-
-	if (need <= size)
-		return 0;
-	while (size < need)
-		size *= 2;
-	if (size > rail->port.dev.max_cqe)
-		size = rail->port.dev.max_cqe;
-	if (size < need)
-		return tt_fail(-ENOMEM,
-			       "verbs: %s has no completion queue for %u connections: it would need %ld "
-			       "entries and can have %d; lower TUTTI_VERBS_QPS",
-			       rail->port.name, neps, need, rail->port.dev.max_cqe);
-	err = ibv_resize_cq(rail->cq, (int)size);
-	if (err)
-		return tt_fail(-err, "verbs: %s: the completion queue cannot grow to %ld entries: %s",
-			       rail->port.name, size, strerror(err));
-	rail->cq_size = rail->cq->cqe;
-	return 0;
-}
-
 static int take_place(struct vb_tp *tp, struct vb_ep *ep)
 {
 	static uint32_t gen;
 	uint32_t i, used = 0;
-	int err = 0, r;
+	int err = 0;
 
 	for (i = 0; i < tp->neps; i++)
 		used += tp->eps[i] != NULL;
-	for (r = 0; !err && r < tp->nrails; r++)
-		if (!tp->rail[r].dead)
-			err = grow_cq(&tp->rail[r], used + 1);
-	if (!err && tp->neps == tp->eps_max && used == tp->neps)
+	if (tp->neps == tp->eps_max && used == tp->neps)
 		err = grow(tp);
 	if (err)
 		return err;
@@ -110,11 +82,8 @@ static void free_ep(struct vb_ep *ep)
 	struct vb_tp *tp = vb_tp_of(ep);
 	int i;
 
-	for (i = 0; i < ep->nqp; i++) {
-		if (ep->qp[i].qp)
-			ibv_destroy_qp(ep->qp[i].qp);
-		vb_cm_drop(&ep->qp[i]);
-	}
+	for (i = 0; i < ep->nqp; i++)
+		vb_qp_free(&ep->qp[i]);
 	if (ep->index < tp->neps && tp->eps[ep->index] == ep)
 		tp->eps[ep->index] = NULL;
 	if (tp->by_qpn)

@@ -4,34 +4,126 @@
 #include "transports/verbs/verbs.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* A queue pair, with so many inline bytes; *most becomes how many it has. NULL: errno says why. */
+static struct ibv_qp *create(struct vb_rail *rail, struct vb_cq *cq, int *most)
+{
+	struct ibv_qp_init_attr init = {.send_cq = cq->cq,
+					.recv_cq = cq->cq,
+					.srq = rail->recvq.srq,
+					.cap = {.max_send_wr = VB_SQ_ALL,
+						.max_recv_wr = rail->recvq.srq ? 0 : VB_RQ,
+						.max_recv_sge = rail->recvq.srq ? 0 : 1,
+						.max_send_sge = VB_SGE,
+						.max_inline_data = (uint32_t)*most},
+					.qp_type = IBV_QPT_RC};
+	struct ibv_qp *qp;
+
+	errno = EINVAL;
+	if (*most > rail->port.inline_most)
+		return NULL;
+	errno = 0;
+	qp = ibv_create_qp(rail->pd, &init);
+	/* Some take what was asked for and say that they have less. */
+	if (qp && (int)init.cap.max_inline_data < *most)
+		*most = (int)init.cap.max_inline_data;
+	return qp;
+}
+
+static int no_queue_pair(const struct vb_rail *rail, int err)
+{
+	if (err == EINVAL)
+		return tt_fail(-err,
+			       "verbs: %s refuses a queue pair: %s; it should have %d requests of "
+			       "%d places, "
+			       "and the device allows %d of %d",
+			       rail->port.name, strerror(err), VB_SQ_ALL, VB_SGE,
+			       rail->port.dev.max_qp_wr, rail->port.dev.max_sge);
+	return tt_fail(
+		-err,
+		"verbs: %s gives no queue pair (%s): it has %d for all processes; end others, "
+		"lower TUTTI_VERBS_QPS, or raise the limit on locked memory ('ulimit -l "
+		"unlimited')",
+		rail->port.name, strerror(err), rail->port.dev.max_qp);
+}
+
+int vb_qp_probe(struct vb_rail *rail, int most)
+{
+	struct ibv_qp *qp;
+	int err, has;
+
+	/* The device says how many bytes it takes inline only by refusing. */
+	for (; most >= 0; most = vb_inline_below(most)) {
+		has = most;
+		qp = create(rail, &rail->cq[0], &has);
+		if (qp) {
+			ibv_destroy_qp(qp);
+			return has;
+		}
+		err = errno ? errno : ENOMEM;
+		if (err != EINVAL)
+			break;
+	}
+	return no_queue_pair(rail, err);
+}
+
+/* Receives of its own, all to be posted. */
+static int own_receives(struct vb_qp *q)
+{
+	struct vb_recvq *own = calloc(1, sizeof(*own) + VB_RQ * sizeof(struct vb_buf *));
+	struct vb_buf *buf;
+
+	if (!own)
+		return tt_fail(-ENOMEM, "verbs: out of memory");
+	*own = (struct vb_recvq){.qp = q->qp, .rail = q->rail, .all = (struct vb_buf **)(own + 1)};
+	q->own = own;
+	while (own->total < VB_RQ) {
+		buf = vb_buf_get(q->rail);
+		if (!buf)
+			return tt_fail(-ENOMEM,
+				       "verbs: %s: no memory for receives of another connection",
+				       q->rail->port.name);
+		buf->recvq = own;
+		buf->nth = own->total;
+		own->all[own->total++] = buf;
+	}
+	return 0;
+}
 
 int vb_qp_new(struct vb_qp *q)
 {
 	struct vb_rail *rail = q->rail;
-	struct vb_tp *tp = rail->tp;
-	struct ibv_qp_init_attr init;
+	int most = rail->tp->inline_max, err;
 
-	/* The device says how many bytes it takes inline only by refusing. */
-	for (;; tp->inline_max /= 2) {
-		init = (struct ibv_qp_init_attr){.send_cq = rail->cq,
-						 .recv_cq = rail->cq,
-						 .srq = rail->srq,
-						 .cap = {.max_send_wr = VB_SQ + VB_SQ_EXTRA,
-							 .max_send_sge = 2,
-							 .max_inline_data = (uint32_t)tp->inline_max},
-						 .qp_type = IBV_QPT_RC};
-		errno = 0;
-		q->qp = ibv_create_qp(rail->pd, &init);
-		if (q->qp)
-			return 0;
-		if (errno != EINVAL || tp->inline_max / 2 < (int)VB_SEND_MAX)
-			break;
+	err = vb_cq_take(rail, VB_SQ_ALL + (rail->recvq.srq ? 0 : VB_RQ), &q->cq);
+	if (err)
+		return err;
+	q->qp = create(rail, q->cq, &most);
+	if (!q->qp)
+		return no_queue_pair(rail, errno ? errno : ENOMEM);
+	return rail->recvq.srq ? 0 : own_receives(q);
+}
+
+void vb_qp_free(struct vb_qp *q)
+{
+	unsigned i;
+
+	if (q->qp)
+		ibv_destroy_qp(q->qp);
+	if (q->cq)
+		q->cq->used -= VB_SQ_ALL + (q->rail->recvq.srq ? 0 : VB_RQ);
+	if (q->own) {
+		vb_recv_forget(q->rail->tp, q->own);
+		for (i = 0; i < q->own->total; i++)
+			vb_buf_put(q->own->all[i]);
+		free(q->own);
 	}
-	return tt_fail(errno ? -errno : -ENOMEM,
-		       "verbs: %s gives no queue pair (%s): it has %d for all processes; end others, "
-		       "lower TUTTI_VERBS_QPS, or raise the limit on locked memory ('ulimit -l unlimited')",
-		       rail->port.name, strerror(errno), rail->port.dev.max_qp);
+	vb_cm_drop(q);
+	q->qp = NULL;
+	q->cq = NULL;
+	q->own = NULL;
 }
 
 void vb_qp_error(struct vb_qp *q)
@@ -57,6 +149,23 @@ int vb_qp_init(struct vb_qp *q)
 
 	return ibv_modify_qp(q->qp, &attr,
 			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+/* A RESET forgets what was posted: everything is posted anew. */
+int vb_qp_receive(struct vb_ep *ep, struct vb_qp *q)
+{
+	struct vb_recvq *own = q->own;
+
+	if (!own)
+		return 0;
+	vb_recv_forget(q->rail->tp, own);
+	own->id = vb_wr_id(ep, (int)(q - ep->qp), 0);
+	own->idle = NULL;
+	for (own->nidle = 0; own->nidle < own->total; own->nidle++) {
+		own->all[own->nidle]->next = own->idle;
+		own->idle = own->all[own->nidle];
+	}
+	return vb_recv_fill(own);
 }
 
 static int to_rtr(struct vb_qp *q, const struct vb_rail_addr *peer, uint32_t psn)
@@ -118,8 +227,10 @@ int vb_qp_connect(struct vb_ep *ep, int i)
 	err = vb_qp_init(q);
 	if (!err) {
 		step = "RTR (is the peer's address reachable from this port?)";
-		err = to_rtr(q, peer, ep->peer->psn);
+		err = -vb_qp_receive(ep, q);
 	}
+	if (!err)
+		err = to_rtr(q, peer, ep->peer->psn);
 	if (!err) {
 		step = "RTS";
 		err = to_rts(q, peer, ep->psn);

@@ -10,8 +10,6 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define RECV_BYTES ((size_t)VB_SRQ * VB_SEND_MAX) /* of a rail's receive buffers */
-
 /* ---- opening ---- */
 
 static struct ibv_context *open_named(const char *name)
@@ -43,11 +41,79 @@ static int no_resource(const struct vb_rail *rail, const char *what, long limit)
 		       rail->port.name, what, strerror(-err), limit);
 }
 
+/* The next completion queue of rail, with room for `size` entries, if the device can have them. */
+static int add_cq(struct vb_rail *rail, int size)
+{
+	const struct ibv_device_attr *dev = &rail->port.dev;
+	struct vb_cq *c = &rail->cq[rail->ncq];
+
+	if (size > dev->max_cqe)
+		size = dev->max_cqe;
+	errno = 0;
+	c->cq = ibv_create_cq(rail->ctx, size, c, rail->channel, 0);
+	if (!c->cq)
+		return no_resource(rail, "completion queue", dev->max_cq);
+	c->size = rail->port.resize ? c->cq->cqe : size; /* as short as the mask's test wants it */
+	c->used = (int)rail->recvq.total; /* any of the receives may complete here */
+	c->acks = 0;
+	if (rail->ncq++)
+		tt_info("verbs: %s: completion queue %d, of %d entries", rail->port.name, rail->ncq,
+			c->size);
+	return 0;
+}
+
+/* Doubled until it has room for n more; false: it stays as it is. */
+static bool grow_cq(struct vb_rail *rail, struct vb_cq *c, int n)
+{
+	long size = c->size;
+	int err;
+
+	while (size < (long)c->used + n)
+		size *= 2;
+	if (size > rail->port.dev.max_cqe)
+		size = rail->port.dev.max_cqe;
+	if (!rail->port.resize || size < (long)c->used + n)
+		return false;
+	err = ibv_resize_cq(c->cq, (int)size);
+	if (err) {
+		rail->port.resize = false; /* not every driver can; then there will be several */
+		return false;
+	}
+	c->size = c->cq->cqe;
+	return true;
+}
+
+int vb_cq_take(struct vb_rail *rail, int n, struct vb_cq **taken)
+{
+	struct vb_cq *c = NULL;
+	int i, err = 0;
+
+	for (i = 0; i < rail->ncq; i++) {
+		c = &rail->cq[i];
+		if (c->used + n <= c->size || (i == rail->ncq - 1 && grow_cq(rail, c, n)))
+			break;
+	}
+	if (i == rail->ncq && i < VB_CQS) {
+		err = add_cq(rail, 2 * c->size);
+		c = &rail->cq[i];
+	}
+	if (err)
+		return err;
+	if (i == VB_CQS || c->used + n > c->size)
+		return tt_fail(-ENOMEM,
+			       "verbs: %s: no room for another connection in %d completion queues: "
+			       "they can have "
+			       "%d entries each; lower TUTTI_VERBS_QPS",
+			       rail->port.name, rail->ncq, rail->port.dev.max_cqe);
+	c->used += n;
+	*taken = c;
+	return 0;
+}
+
 static int open_queues(struct vb_rail *rail)
 {
 	struct ibv_srq_init_attr srq = {.attr = {.max_wr = VB_SRQ, .max_sge = 1}};
 	const struct ibv_device_attr *dev = &rail->port.dev;
-	int size = VB_SRQ + 4 * VB_SRQ;
 
 	errno = 0;
 	if (dev->max_srq_wr < VB_SRQ)
@@ -58,33 +124,55 @@ static int open_queues(struct vb_rail *rail)
 	rail->channel = ibv_create_comp_channel(rail->ctx);
 	if (!rail->channel)
 		return no_resource(rail, "completion channel", dev->max_cq);
-	rail->cq = ibv_create_cq(rail->ctx, size < dev->max_cqe ? size : dev->max_cqe, NULL,
-				 rail->channel, 0);
-	if (!rail->cq)
-		return no_resource(rail, "completion queue", dev->max_cq);
-	rail->cq_size = rail->cq->cqe;
-	rail->srq = ibv_create_srq(rail->pd, &srq);
-	if (!rail->srq)
-		return no_resource(rail, "shared receive queue", dev->max_srq);
-	rail->nrecv = srq.attr.max_wr < VB_SRQ ? srq.attr.max_wr : VB_SRQ;
-	return 0;
+	rail->recvq.rail = rail;
+	if (rail->port.srq) {
+		rail->recvq.srq = ibv_create_srq(rail->pd, &srq);
+		if (!rail->recvq.srq)
+			return no_resource(rail, "shared receive queue", dev->max_srq);
+		rail->recvq.total = srq.attr.max_wr < VB_SRQ ? srq.attr.max_wr : VB_SRQ;
+	}
+	/* TUTTI_VERBS_MASK=resize: short ones, so that tests need several. */
+	return add_cq(rail, (int)rail->recvq.total +
+				    (rail->port.resize ? 4 * VB_SRQ : 2 * VB_SQ_ALL + VB_RQ));
+}
+
+/* What peers read of this rail, and what it reads of theirs: see vb_must_flush. */
+static int open_flush(struct vb_rail *rail)
+{
+	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
+
+	if (rail->port.fabric == VB_IWARP) /* what a READ brings is written by the peer */
+		access |= IBV_ACCESS_REMOTE_WRITE;
+	rail->flush = aligned_alloc(4096, 4096);
+	if (!rail->flush)
+		return tt_fail(-ENOMEM, "verbs: out of memory");
+	memset(rail->flush, 0, 4096);
+	errno = 0;
+	rail->flush_mr = ibv_reg_mr(rail->pd, rail->flush, 4096, access);
+	return rail->flush_mr ? 0 : no_resource(rail, "memory region", rail->port.dev.max_mr);
 }
 
 static int open_recv(struct vb_rail *rail)
 {
-	uint32_t first = (uint32_t)rail->index * VB_SRQ, i;
+	unsigned i;
+	int err;
 
-	rail->idle = calloc(VB_SRQ, sizeof(*rail->idle));
-	if (!rail->idle)
-		return tt_fail(-ENOMEM, "verbs: out of memory");
-	errno = 0;
-	rail->recv_mr =
-		ibv_reg_mr(rail->pd, rail->tp->recv[first], RECV_BYTES, IBV_ACCESS_LOCAL_WRITE);
-	if (!rail->recv_mr)
+	if (!rail->recvq.srq)
+		return 0; /* each queue pair takes its own */
+	err = vb_slab_new(rail, rail->recvq.total);
+	if (err) {
+		errno = err;
 		return no_resource(rail, "memory region", rail->port.dev.max_mr);
-	for (i = 0; i < rail->nrecv; i++)
-		rail->idle[rail->nidle++] = first + i;
-	return vb_recv_fill(rail);
+	}
+	for (i = 0; i < rail->recvq.total; i++) {
+		struct vb_buf *buf = vb_buf_get(rail);
+
+		buf->recvq = &rail->recvq;
+		buf->next = rail->recvq.idle;
+		rail->recvq.idle = buf;
+		rail->recvq.nidle++;
+	}
+	return vb_recv_fill(&rail->recvq);
 }
 
 int vb_watch(struct vb_tp *tp, int fd)
@@ -111,6 +199,13 @@ static int open_rail(struct vb_rail *rail)
 	err = open_queues(rail);
 	if (!err)
 		err = open_recv(rail);
+	if (!err)
+		err = open_flush(rail);
+	if (!err) {
+		err = vb_qp_probe(rail, rail->tp->inline_max);
+		rail->tp->inline_max = err;
+		err = err < 0 ? err : 0;
+	}
 	if (err)
 		return err;
 	err = vb_watch(rail->tp, rail->ctx->async_fd);
@@ -129,10 +224,7 @@ int vb_rails_open(struct vb_tp *tp)
 	tp->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (tp->epoll_fd < 0)
 		return tt_fail(-errno, "verbs: epoll_create1: %s", strerror(errno));
-	tp->recv = aligned_alloc(4096, (size_t)tp->nrails * RECV_BYTES);
-	if (!tp->recv)
-		return tt_fail(-ENOMEM, "verbs: out of memory");
-	memset(tp->recv, 0, (size_t)tp->nrails * RECV_BYTES);
+	tp->inline_max = VB_INLINE;
 	for (i = 0; !err && i < tp->nrails; i++)
 		err = open_rail(&tp->rail[i]);
 	return err;
@@ -140,21 +232,25 @@ int vb_rails_open(struct vb_tp *tp)
 
 static void close_rail(struct vb_rail *rail)
 {
-	if (rail->srq)
-		ibv_destroy_srq(rail->srq);
-	if (rail->recv_mr)
-		ibv_dereg_mr(rail->recv_mr);
-	if (rail->acks)
-		ibv_ack_cq_events(rail->cq, rail->acks);
-	if (rail->cq)
-		ibv_destroy_cq(rail->cq);
+	int i;
+
+	if (rail->recvq.srq)
+		ibv_destroy_srq(rail->recvq.srq);
+	vb_slabs_free(rail);
+	if (rail->flush_mr)
+		ibv_dereg_mr(rail->flush_mr);
+	free(rail->flush);
+	for (i = 0; i < rail->ncq; i++) {
+		if (rail->cq[i].acks)
+			ibv_ack_cq_events(rail->cq[i].cq, rail->cq[i].acks);
+		ibv_destroy_cq(rail->cq[i].cq);
+	}
 	if (rail->channel)
 		ibv_destroy_comp_channel(rail->channel);
 	if (rail->pd)
 		ibv_dealloc_pd(rail->pd);
 	if (rail->ctx)
 		ibv_close_device(rail->ctx);
-	free(rail->idle);
 }
 
 void vb_rails_close(struct vb_tp *tp)
@@ -165,7 +261,6 @@ void vb_rails_close(struct vb_tp *tp)
 		close_rail(&tp->rail[i]);
 	if (tp->epoll_fd >= 0)
 		close(tp->epoll_fd);
-	free(tp->recv);
 }
 
 /* ---- the queue pairs of an endpoint ---- */
@@ -212,6 +307,8 @@ void vb_rails_tell(const struct vb_ep *ep, struct vb_blob *b)
 		a->rd_atomic = (uint8_t)tp->rail[i].max_rd;
 		memcpy(a->ip, tp->rail[i].ip, sizeof(a->ip));
 		a->port = tp->rail[i].cm_port;
+		a->flush_addr = (uint64_t)(uintptr_t)&tp->rail[i].flush->word;
+		a->flush_key = tp->rail[i].flush_mr->rkey;
 	}
 	for (i = 0; i < ep->nqp; i++) {
 		const struct vb_qp *q = &ep->qp[i];
@@ -292,8 +389,7 @@ int vb_rails_match(struct vb_ep *ep, const struct vb_blob *b)
 		struct vb_qp *q = &ep->qp[i];
 
 		if (match[q->rail->index] < 0) {
-			ibv_destroy_qp(q->qp);
-			vb_cm_drop(q);
+			vb_qp_free(q);
 			continue;
 		}
 		q->theirs = (uint8_t)match[q->rail->index];

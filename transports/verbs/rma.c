@@ -8,12 +8,6 @@
 #include <errno.h>
 #include <string.h>
 
-static uint64_t wr_id(const struct vb_ep *ep, int q, uint32_t pos)
-{
-	return (uint64_t)ep->index << 40 | (uint64_t)(ep->gen & 0xffff) << 24 | (uint64_t)q << 16 |
-	       (pos & 0xffff);
-}
-
 /* ---- posting, and holding back ---- */
 
 void vb_unhold(struct vb_tp *tp, struct vb_qp *q)
@@ -37,7 +31,7 @@ static void held_failed(struct vb_ep *ep, int i, unsigned first, unsigned n, int
 
 	q->tail -= n - first;
 	for (k = first; k < n; k++)
-		lost[k] = q->ring[(q->tail + k - first) % 256];
+		lost[k] = q->ring[(q->tail + k - first) % VB_RING];
 	vb_fail(ep, q->rail, err, "a request cannot be posted: %s", strerror(-err));
 	for (k = first; k < n; k++)
 		vb_release(ep, i, &lost[k], err);
@@ -88,26 +82,56 @@ void vb_ring(struct vb_tp *tp)
 		post_list(tp->holding->holder, (int)(tp->holding - tp->holding->holder->qp), NULL);
 }
 
-static inline int post_as(struct vb_ep *ep, int i, struct ibv_send_wr *wr, enum vb_kind kind,
-			  void *user)
+static inline int post_as(struct vb_ep *ep, int i, struct ibv_send_wr *wr, struct vb_req req)
 {
 	struct vb_qp *q = &ep->qp[i];
 	int err;
 
-	wr->wr_id = wr_id(ep, i, q->tail);
-	if (kind != VB_QUIET || q->quiet + 1 >= VB_SIGNAL)
+	wr->wr_id = vb_wr_id(ep, i, q->tail);
+	if (req.kind != VB_QUIET || req.buf ||
+	    q->quiet + 1 >= VB_SIGNAL) /* idle peers keep no buffers */
 		wr->send_flags |= IBV_SEND_SIGNALED;
 	err = post(ep, i, wr);
 	if (err)
 		return err;
 	q->quiet = wr->send_flags & IBV_SEND_SIGNALED ? 0 : q->quiet + 1;
-	q->ring[q->tail++ % 256] = (struct vb_req){kind, user};
+	q->ring[q->tail++ % VB_RING] = req;
 	return 0;
 }
 
 int vb_post(struct vb_ep *ep, int i, struct ibv_send_wr *wr, enum vb_kind kind, void *user)
 {
-	return post_as(ep, i, wr, kind, user);
+	return post_as(ep, i, wr, (struct vb_req){.kind = kind, .user = user});
+}
+
+/* A SEND of head and len bytes behind it: in the request if that takes them, else from a buffer. */
+static int post_send(struct vb_ep *ep, int i, const struct vb_head *head, const void *data,
+		     size_t len, enum vb_kind kind)
+{
+	struct ibv_sge sge[2] = {{.addr = (uint64_t)(uintptr_t)head, .length = sizeof(*head)},
+				 {.addr = (uint64_t)(uintptr_t)data, .length = (uint32_t)len}};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .sg_list = sge, .num_sge = len ? 2 : 1};
+	struct vb_req req = {.kind = kind};
+	int err;
+
+	if (sizeof(*head) + len <= (size_t)vb_tp_of(ep)->inline_max) {
+		wr.send_flags = IBV_SEND_INLINE;
+	} else {
+		req.buf = vb_buf_get(ep->qp[i].rail);
+		if (!req.buf)
+			return -ENOMEM;
+		memcpy(req.buf->data, head, sizeof(*head));
+		if (len)
+			memcpy(req.buf->data + sizeof(*head), data, len);
+		sge[0] = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)req.buf->data,
+					  .length = (uint32_t)(sizeof(*head) + len),
+					  .lkey = req.buf->lkey};
+		wr.num_sge = 1;
+	}
+	err = post_as(ep, i, &wr, req);
+	if (err && req.buf)
+		vb_buf_put(req.buf);
+	return err;
 }
 
 /* As vb_post, of something that may wait for company, because its end is waited for and nothing else. */
@@ -124,13 +148,13 @@ static int post_later(struct vb_ep *ep, int i, struct ibv_send_wr *wr, size_t le
 		q->next_holding = tp->holding;
 		tp->holding = q;
 	}
-	wr->wr_id = wr_id(ep, i, q->tail);
+	wr->wr_id = vb_wr_id(ep, i, q->tail);
 	q->held[n] = *wr;
 	if (wr->num_sge) {
 		memcpy(q->held_sge[n], wr->sg_list, (size_t)wr->num_sge * sizeof(*wr->sg_list));
 		q->held[n].sg_list = q->held_sge[n];
 	}
-	q->ring[q->tail++ % 256] = (struct vb_req){VB_OP, user};
+	q->ring[q->tail++ % VB_RING] = (struct vb_req){.kind = VB_OP, .user = user};
 	if (++q->nheld == VB_CHAIN)
 		post_list(ep, i, NULL);
 	return 0;
@@ -139,13 +163,8 @@ static int post_later(struct vb_ep *ep, int i, struct ibv_send_wr *wr, size_t le
 int vb_post_word(struct vb_ep *ep, int q, enum vb_word word, uint32_t note, enum vb_kind kind)
 {
 	struct vb_head head = {.word = word, .note = note};
-	struct ibv_sge sge = {.addr = (uint64_t)(uintptr_t)&head, .length = sizeof(head)};
-	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND,
-				 .sg_list = &sge,
-				 .num_sge = 1,
-				 .send_flags = IBV_SEND_INLINE};
 
-	return vb_post(ep, q, &wr, kind, NULL);
+	return post_send(ep, q, &head, NULL, 0, kind);
 }
 
 static int not_up(const struct vb_ep *ep)
@@ -267,6 +286,26 @@ void vb_piece_done(struct vb_tp *tp, struct vb_split *s, int status)
 	tp->free_split = s;
 }
 
+/*
+ * A READ of a word of the peer's, behind what was put on queue pair i: then that is in place, and
+ * what it reads says nothing.
+ */
+static int post_flush(struct vb_ep *ep, int i, enum vb_kind kind, void *user)
+{
+	struct vb_qp *q = &ep->qp[i];
+	const struct vb_rail_addr *there = &ep->peer->rail[q->theirs];
+	struct ibv_sge sge = {.addr = (uint64_t)(uintptr_t)&q->rail->flush->landing,
+			      .length = sizeof(uint64_t),
+			      .lkey = q->rail->flush_mr->lkey};
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_RDMA_READ,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.wr.rdma = {.remote_addr = there->flush_addr, .rkey = there->flush_key}};
+
+	return vb_post(ep, i, &wr, kind, user);
+}
+
 /* Room for as many requests on each of the first n queue pairs, and the note? */
 static bool split_room(const struct vb_ep *ep, int n, size_t each, bool note)
 {
@@ -301,7 +340,8 @@ static unsigned post_pieces(struct vb_ep *ep, int i, const struct tt_rma *rma, e
 static int split(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opcode opcode, int n,
 		 uint64_t sum)
 {
-	bool note = rma->flags & TT_RMA_NOTE && opcode != IBV_WR_RDMA_READ;
+	bool put = opcode != IBV_WR_RDMA_READ, note = put && rma->flags & TT_RMA_NOTE;
+	bool flush = put && vb_must_flush(true, ep->nrails, n > 1, rma->flags);
 	size_t each = rma->len / ep->most + 1, off = 0, end;
 	struct vb_tp *tp = vb_tp_of(ep);
 	struct vb_split *s = tp->free_split;
@@ -310,7 +350,7 @@ static int split(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opcode 
 
 	if (each > VB_SQ / 2)
 		return tt_fail(-EMSGSIZE, "verbs: %zu bytes are too many for one operation", rma->len);
-	if (!s || !split_room(ep, n, each, note))
+	if (!s || !split_room(ep, n, each + flush, note))
 		return -EAGAIN;
 	tp->free_split = s->next_free;
 	/* One more is left until all are posted: none of them ends it before. */
@@ -320,6 +360,10 @@ static int split(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opcode 
 		part += ep->weight[i];
 		end = vb_cut(rma->len, part, sum);
 		s->left += post_pieces(ep, i, rma, opcode, off, end, s, &err);
+		if (!err && flush) {
+			err = post_flush(ep, i, VB_PIECE, s);
+			s->left += !err;
+		}
 	}
 	/* Some pieces may be on their way: let the connection end, and the split with it. */
 	if (err) {
@@ -368,24 +412,21 @@ static void charge(struct vb_ep *ep, int i, size_t len)
 /* ---- the slots ---- */
 
 /*
- * For a device without immediate data, or whose WRITE may end before its bytes are in place: WRITE, then
- * a SEND for the note, then a READ of nothing to wait for. The first two are complete in that order at
- * the target, and the READ is answered after them, because they share a queue pair.
+ * Where there is no immediate data, or the end of a WRITE does not say that its bytes are in place:
+ * WRITE, then a SEND for the note, then a READ to wait for. The first two are complete in that
+ * order at the target, and the READ is answered after them, because they share a queue pair.
  */
-static int put_in_steps(struct vb_ep *ep, int i, const struct tt_rma *rma,
-			struct ibv_send_wr *wr)
+static int put_in_steps(struct vb_ep *ep, int i, const struct tt_rma *rma, struct ibv_send_wr *wr,
+			bool quiet, bool flush)
 {
-	bool note = rma->flags & TT_RMA_NOTE, wait = rma->flags & TT_RMA_REMOTE;
+	bool note = rma->flags & TT_RMA_NOTE;
 	struct vb_qp *q = &ep->qp[i];
-	bool flush = wait && !q->rail->port.placed;
-	bool quiet = flush || (wr->send_flags & IBV_SEND_INLINE && !wait);
-	struct ibv_send_wr read = {.opcode = IBV_WR_RDMA_READ};
 	int err;
 
 	if (!room(q, 1u + note + flush))
 		return -EAGAIN;
 	wr->opcode = IBV_WR_RDMA_WRITE;
-	err = vb_post(ep, i, wr, quiet ? VB_QUIET : VB_OP, rma->user);
+	err = vb_post(ep, i, wr, quiet || flush ? VB_QUIET : VB_OP, rma->user);
 	if (err)
 		return posting_failed(q, err);
 	if (!(wr->send_flags & IBV_SEND_INLINE))
@@ -394,8 +435,7 @@ static int put_in_steps(struct vb_ep *ep, int i, const struct tt_rma *rma,
 		ring_note(ep, i, rma->note);
 	if (!flush)
 		return quiet ? TT_FINISHED : TT_STARTED;
-	read.wr.rdma = wr->wr.rdma;
-	err = ep->state == VB_UP ? vb_post(ep, i, &read, VB_OP, rma->user) : -EPIPE;
+	err = ep->state == VB_UP ? post_flush(ep, i, VB_OP, rma->user) : -EPIPE;
 	if (err)
 		vb_fail(ep, q->rail, err, "a request cannot be posted: %s", strerror(-err));
 	return err ? err : TT_STARTED;
@@ -406,10 +446,11 @@ static inline int put_whole(struct vb_ep *ep, int i, const struct tt_rma *rma,
 			    struct ibv_send_wr *wr, bool quiet)
 {
 	struct vb_qp *q = &ep->qp[i];
+	bool flush = vb_must_flush(q->rail->port.placed, ep->nrails, false, rma->flags);
 	int err;
 
-	if (!q->rail->port.placed || (rma->flags & TT_RMA_NOTE && !q->rail->port.imm))
-		return put_in_steps(ep, i, rma, wr);
+	if (flush || (rma->flags & TT_RMA_NOTE && !q->rail->port.imm))
+		return put_in_steps(ep, i, rma, wr, quiet, flush);
 	if (!room(q, 1))
 		return -EAGAIN;
 	if (rma->flags & TT_RMA_NOTE) {
@@ -417,7 +458,8 @@ static inline int put_whole(struct vb_ep *ep, int i, const struct tt_rma *rma,
 		wr->imm_data = htonl(rma->note);
 	}
 	if (quiet || rma->flags & TT_RMA_NOTE)
-		err = post_as(ep, i, wr, quiet ? VB_QUIET : VB_OP, rma->user);
+		err = post_as(ep, i, wr,
+			      (struct vb_req){.kind = quiet ? VB_QUIET : VB_OP, .user = rma->user});
 	else
 		err = post_later(ep, i, wr, rma->len, rma->user);
 	if (err)
@@ -434,7 +476,7 @@ static int put_in_request(struct vb_ep *ep, const struct tt_rma *rma)
 	struct ibv_sge sge[2];
 
 	rdma_wr(&wr, sge, &ep->qp[0], rma, 0, rma->len, IBV_WR_RDMA_WRITE);
-	wr.send_flags = IBV_SEND_INLINE;
+	wr.send_flags = rma->len ? IBV_SEND_INLINE : 0;
 	return put_whole(ep, 0, rma, &wr, !(rma->flags & TT_RMA_REMOTE));
 }
 
@@ -538,12 +580,6 @@ static int vb_msg(struct tt_ep *base, const void *data, size_t len)
 {
 	struct vb_ep *ep = (struct vb_ep *)base;
 	struct vb_head head = {.word = VB_WORD_MSG};
-	struct ibv_sge sge[2] = {{.addr = (uint64_t)(uintptr_t)&head, .length = sizeof(head)},
-				 {.addr = (uint64_t)(uintptr_t)data, .length = (uint32_t)len}};
-	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND,
-				 .sg_list = sge,
-				 .num_sge = len ? 2 : 1,
-				 .send_flags = IBV_SEND_INLINE};
 	int err;
 
 	if (ep->state != VB_UP)
@@ -553,7 +589,7 @@ static int vb_msg(struct tt_ep *base, const void *data, size_t len)
 			       TT_TP_MSG_MAX);
 	if (!room(&ep->qp[0], 1))
 		return -EAGAIN;
-	err = vb_post(ep, 0, &wr, VB_QUIET, NULL);
+	err = post_send(ep, 0, &head, data, len, VB_QUIET);
 	return err ? posting_failed(&ep->qp[0], err) : TT_FINISHED;
 }
 

@@ -284,3 +284,31 @@ size_t vb_cut(size_t len, uint64_t part, uint64_t sum)
 		return len;
 	return (len / sum * part + len % sum * part / sum) / PAGE * PAGE;
 }
+
+/* ---- how ---- */
+
+/*
+ * An acknowledgement says that the target's device has the bytes, not that its memory does: another
+ * device's write may be visible before. A note that one device rings for pieces of several, and a
+ * put that is waited for because something may be said over another device, are told only after
+ * each device has answered a READ, which it does when all that came before on that connection is in
+ * place.
+ */
+bool vb_must_flush(bool placed, int rails, bool spread, unsigned flags)
+{
+	if (flags & TT_RMA_REMOTE)
+		return !placed || rails > 1;
+	return flags & TT_RMA_NOTE && spread && rails > 1;
+}
+
+/* What drivers have: bnxt_re 96, irdma 101, siw 80, others multiples of 16 less a head. */
+int vb_inline_below(int refused)
+{
+	static const int steps[] = {VB_INLINE, 101, 96, 80, 64, 48, 32, 16, 8, 0};
+	size_t i;
+
+	for (i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
+		if (steps[i] < refused)
+			return steps[i];
+	return -1;
+}

@@ -43,21 +43,32 @@ static void describe(struct vb_tp *tp)
 /* The device's atomics, if all of them have some. */
 static void set_ops(struct vb_tp *tp)
 {
+	size_t most;
 	int i;
 
 	tp->tp.ops = &tt_verbs_tp;
 	tp->tp.caps = TT_CAP_AUTO_PROGRESS | TT_CAP_REG_ANY | TT_CAP_AMO | TT_CAP_AMO_DEVICE |
 		      TT_CAP_GET_HEAD;
-	tp->tp.inline_put = VB_SEND_MAX; /* what all devices take that are used */
+	tp->tp.inline_put = (size_t)tp->inline_max;
 	tp->ops = vb_ep_ops;
 	for (i = 0; i < tp->nrails; i++) {
 		if (!tp->rail[i].port.atomic || tp->rail[0].dead) /* all use the first one's */
 			tp->tp.caps &= ~(unsigned)(TT_CAP_AMO | TT_CAP_AMO_DEVICE);
-		if (tp->rail[i].port.dev.max_sge_rd < 2)
+		if (!tp->rail[i].port.srq) /* few receives: what comes waits until somebody polls */
+			tp->tp.caps &= ~(unsigned)TT_CAP_AUTO_PROGRESS;
+		if (tp->rail[i].port.dev.max_sge_rd < VB_SGE)
 			tp->tp.caps &= ~(unsigned)TT_CAP_GET_HEAD;
 	}
+	most = tp->rail[0].port.attr.max_msg_sz;
+	for (i = 1; i < tp->nrails; i++)
+		if (tp->rail[i].port.attr.max_msg_sz < most)
+			most = tp->rail[i].port.attr.max_msg_sz;
+	/* A longer put goes in pieces, as many as a queue pair takes: with pieces of 1 GiB that is
+	 * no limit. */
 	if (!tp->rail[0].port.placed)
-		tp->tp.max_put = tp->rail[0].port.attr.max_msg_sz;
+		tp->tp.max_put = most;
+	else if (most < 1u << 30)
+		tp->tp.max_put = most * (VB_SQ / 2 - 1);
 	if (!(tp->tp.caps & TT_CAP_AMO))
 		tp->ops.amo = NULL;
 	tt_ep_ops_fill(&tp->ops);
@@ -125,9 +136,9 @@ static int vb_open(const struct tt_tp_params *params, struct tt_tp **tpp)
 		tp->free_split = &tp->split[i];
 	}
 	tp->nqp = tp->rail[0].port.placed ? (int)params->env->verbs_qps.number : 1;
-	tp->inline_max = VB_INLINE;
 	set_ops(tp);
 	describe(tp);
+	tt_info("verbs: %d bytes travel inside a request", tp->inline_max);
 	*tpp = &tp->tp;
 	return 0;
 }
@@ -137,11 +148,13 @@ static void vb_close(struct tt_tp *base)
 	close_all((struct vb_tp *)base);
 }
 
-/* On one port; the device's queues are the driver's. */
+/* On one port, with what the driver allocates. */
 static size_t vb_peer_bytes(const struct tt_env *env)
 {
+	struct vb_qp_size size = {.send = VB_SQ_ALL, .sge = VB_SGE, .inline_bytes = VB_INLINE};
+
 	return sizeof(struct vb_ep) + sizeof(struct vb_blob) +
-	       (size_t)env->verbs_qps.number * sizeof(struct vb_qp);
+	       (size_t)env->verbs_qps.number * (sizeof(struct vb_qp) + vb_driver_bytes_here(&size));
 }
 
 const struct tt_tp_ops tt_verbs_tp = {

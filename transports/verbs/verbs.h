@@ -2,32 +2,40 @@
 /*
  * Transport verbs: what its files share.
  *
- * Rails. Each device port in use is a rail, with its own protection domain, completion queue and shared
- * receive queue, which serve all peers; a peer costs its reliable-connected queue pairs only, some on
- * each rail. A put is an RDMA WRITE, with a note WRITE_WITH_IMM; a get is a READ; control messages are
- * SENDs. Notes and messages take an entry of the shared receive queue at the target; while that is empty
- * for a moment the sender's device tries again (RNR).
+ * Rails. Each device port in use is a rail, with its own protection domain, completion queues and
+ * shared receive queue, which serve all peers; a peer costs its reliable-connected queue pairs
+ * only, some on each rail. A put is an RDMA WRITE, with a note WRITE_WITH_IMM; a get is a READ;
+ * control messages are SENDs. Notes and messages take an entry of the shared receive queue at the
+ * target; while that is empty for a moment the sender's device tries again (RNR). On a device
+ * without shared receive queues each queue pair has receives of its own.
  *
- * Lesser devices (iWARP) have no immediate data: there a note is a SEND behind the WRITE on the same
- * queue pair. Nor does the end of a WRITE say there that its bytes are in place: a READ of nothing,
- * which is answered after the WRITE, does. struct vb_port has what was queried.
+ * Inline data. Each device says how many bytes travel in the request itself, by refusing more
+ * (qp.c). Longer messages are sent from registered buffers (bufs.c), longer puts from the caller's
+ * registered memory.
  *
- * Completions. The queue pair completes in the order of posting, so each keeps a ring of what it has
- * posted, and a completion releases everything up to its place. What needs no event (small puts and
- * messages, whose bytes travel in the request itself) is posted unsignalled, every 16th signalled. The
- * completion queue has room for everything that is posted: after a failure each request completes.
+ * Lesser devices (iWARP) have no immediate data: there a note is a SEND behind the WRITE on the
+ * same queue pair. Nor does the end of a WRITE say there that its bytes are in place: a READ behind
+ * it, which is answered after the WRITE, does. struct vb_port has what was queried.
  *
- * Holding back. Short puts and gets that are waited for, but ring nothing, are posted together, as one list
- * with one doorbell and one completion: while others are under way, they are held until there are VB_CHAIN
- * of them, something else is posted behind them, or the next poll, without which nobody learns of their end.
+ * Completions. The queue pair completes in the order of posting, so each keeps a ring of what it
+ * has posted, and a completion releases everything up to its place. What needs no event (small puts
+ * and messages, whose bytes travel in the request itself) is posted unsignalled, every 8th
+ * signalled. The completion queues have room for everything that is posted: after a failure each
+ * request completes.
  *
- * Connecting. Addresses are exchanged by the caller; cm.c is for rdma_cm. The active end then sends a hello, which tells it,
- * once acknowledged, and the passive end, once received, that both can receive: UP. A hello that meets
- * a peer not ready yet is repeated by the device, and by us when the device gives up.
+ * Holding back. Short puts and gets that are waited for, but ring nothing, are posted together, as
+ * one list with one doorbell and one completion: while others are under way, they are held until
+ * there are VB_CHAIN of them, something else is posted behind them, or the next poll, without which
+ * nobody learns of their end.
+ *
+ * Connecting. Addresses are exchanged by the caller; cm.c is for rdma_cm. The active end then sends
+ * a hello, which tells it, once acknowledged, and the passive end, once received, that both can
+ * receive: UP. A hello that meets a peer not ready yet is repeated by the device, and by us when
+ * the device gives up.
  *
  * Failing. Whatever goes wrong moves all queue pairs of the endpoint to the error state, and a last
- * request, the mark, is posted to each: when it comes back flushed, everything has, and DOWN is said.
- * Closing does the same, after telling the peer (bye), and waits for the marks.
+ * request, the mark, is posted to each: when it comes back flushed, everything has, and DOWN is
+ * said. Closing does the same, after telling the peer (bye), and waits for the marks.
  */
 #ifndef TT_VERBS_H
 #define TT_VERBS_H
@@ -38,17 +46,26 @@
 #include "lib/wire/transport.h"
 #include "transports/verbs/load.h"
 
-#define VB_MAGIC 0x3330425645545454ull /* "TTTEVB03": layout version included */
+#define VB_MAGIC 0x3430425645545454ull /* "TTTEVB04": layout version included */
 #define VB_RAILS 4	    /* ports in use, at most: one word of a key each */
 #define VB_QPS 8	    /* queue pairs of an endpoint on a rail, at most */
 #define VB_EP_QPS (VB_RAILS * VB_QPS)
-#define VB_SQ 128	    /* requests under way of a queue pair */
-#define VB_SQ_EXTRA 4	    /* beyond those: hello, bye, mark */
-#define VB_SIGNAL 16	    /* one of so many unsignalled requests is signalled */
-#define VB_CHAIN 16	    /* requests of a queue pair that are held back to be posted together */
+/*
+ * Requests under way of a queue pair, and beyond those: hello, bye, mark. With the inline data
+ * below mlx5 has a send queue of 8 KiB for 25 requests and one of 16 KiB for 26: see size.c.
+ */
+#define VB_SQ 21
+#define VB_SQ_EXTRA 4
+#define VB_SQ_ALL (VB_SQ + VB_SQ_EXTRA)
+#define VB_RING 32	    /* a power of two that holds them */
+#define VB_SIGNAL 8	    /* one of so many unsignalled requests is signalled */
+#define VB_CHAIN 8	    /* requests of a queue pair that are held back to be posted together */
 #define VB_HOLD_MAX 4096    /* bytes of the longest of them */
 #define VB_SRQ 1024	    /* entries of a shared receive queue */
-#define VB_INLINE 256	    /* bytes that travel in the request, if the device can */
+#define VB_RQ 64	    /* of a queue pair's own receive queue, without a shared one */
+#define VB_CQS 8	    /* completion queues of a rail, at most */
+#define VB_INLINE 124	    /* bytes that travel in the request, if the device can */
+#define VB_SGE 2	    /* places that a request gathers from or scatters to */
 #define VB_RD_ATOMIC 128    /* gets and atomics under way of a queue pair, if the device can */
 #define VB_SPLIT_MIN 131072 /* smallest piece of a put spread over queue pairs */
 #define VB_SPLITS 256	    /* spread operations of a process under way */
@@ -71,6 +88,9 @@ struct vb_port {
 	enum vb_fabric fabric;
 	bool imm, atomic; /* immediate data, atomics; TUTTI_VERBS_MASK may hide them */
 	bool placed;	  /* a WRITE ends when its bytes are in place */
+	bool srq;	  /* shared receive queues */
+	bool resize;	  /* completion queues that grow, until one refuses */
+	int inline_most; /* queue pairs that ask for more inline data are refused: for tests */
 	struct ibv_port_attr attr;
 	struct ibv_device_attr dev;
 	double gbps;
@@ -88,15 +108,61 @@ enum vb_kind {
 	VB_MARK
 };
 
+struct vb_rail;
+struct vb_recvq;
+
+/* What a SEND begins with; a message follows. */
+enum vb_word { VB_WORD_MSG = 1, VB_WORD_NOTE, VB_WORD_HELLO, VB_WORD_BYE };
+struct vb_head {
+	uint32_t word;
+	uint32_t note; /* VB_WORD_NOTE */
+};
+#define VB_SEND_MAX (sizeof(struct vb_head) + TT_TP_MSG_MAX)
+
+/*
+ * Registered with one rail: what a receive fills, or a SEND that is too long for the request is
+ * sent from.
+ */
+struct vb_buf {
+	struct vb_buf *next;	/* in the rail's free ones or a receive queue's idle ones */
+	struct vb_recvq *recvq; /* NULL: not for receiving */
+	struct vb_rail *rail;
+	uint32_t lkey;
+	uint32_t nth; /* of a queue pair's own */
+	uint8_t data[VB_SEND_MAX];
+};
+
 /* What a queue pair has posted. */
 struct vb_req {
 	enum vb_kind kind;
 	void *user; /* VB_PIECE: the split */
+	struct vb_buf *buf; /* sent from; NULL: none */
+};
+
+/* A rail's shared receive queue, or a queue pair's own. */
+struct vb_recvq {
+	struct ibv_srq *srq; /* or */
+	struct ibv_qp *qp;
+	struct vb_rail *rail;
+	struct vb_buf *idle; /* to be posted again at a later poll */
+	unsigned nidle, total;
+	struct vb_buf **all; /* of a queue pair's own */
+	uint64_t id;	     /* and who that is, in the requests' ids */
+	bool hungry;	     /* in tp->hungry: so many are idle that it is worth it */
+	struct vb_recvq *next_hungry;
+};
+
+struct vb_cq {
+	struct ibv_cq *cq;
+	int size, used; /* entries; how many are spoken for */
+	unsigned acks;
 };
 
 struct vb_qp {
 	struct ibv_qp *qp;
 	struct vb_rail *rail;
+	struct vb_cq *cq;
+	struct vb_recvq *own; /* without a shared receive queue */
 	uint8_t nth;	      /* of those of the endpoint on this rail */
 	uint8_t theirs;	      /* index of the peer's rail it is connected to */
 	uint32_t head, tail;  /* oldest request not known to be complete; next place */
@@ -114,9 +180,9 @@ struct vb_qp {
 	struct rdma_cm_id *id; /* by rdma_cm: the attempt under way, the connection */
 	unsigned char nonce[16]; /* of its connection request */
 	uint64_t again;	      /* when the next attempt is due; 0: none is */
-	struct vb_req ring[256];
+	struct vb_req ring[VB_RING];
 };
-_Static_assert(VB_SQ + VB_SQ_EXTRA <= 256, "the ring holds what is posted");
+_Static_assert(VB_SQ_ALL <= VB_RING && VB_CHAIN <= VB_SQ / 2, "the ring holds what is posted");
 
 enum vb_state { VB_NEW, VB_CONNECTING, VB_UP, VB_FAILED, VB_DOWN };
 
@@ -157,14 +223,6 @@ struct vb_mr {
 };
 _Static_assert(VB_RAILS <= sizeof(struct tt_rkey) / sizeof(uint64_t), "a word for each rail");
 
-/* What a SEND begins with; a message follows. */
-enum vb_word { VB_WORD_MSG = 1, VB_WORD_NOTE, VB_WORD_HELLO, VB_WORD_BYE };
-struct vb_head {
-	uint32_t word;
-	uint32_t note; /* VB_WORD_NOTE */
-};
-#define VB_SEND_MAX (sizeof(struct vb_head) + TT_TP_MSG_MAX)
-
 /* A port in use, and what belongs to its device. */
 struct vb_rail {
 	struct vb_tp *tp;
@@ -173,18 +231,27 @@ struct vb_rail {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *channel;
-	struct ibv_cq *cq;
-	struct ibv_srq *srq;
-	struct ibv_mr *recv_mr;
-	uint32_t *idle; /* receive buffers to be posted again at the next poll */
-	unsigned nrecv, nidle;
-	int cq_size, max_rd;
+	struct vb_cq cq[VB_CQS];
+	int ncq;
+	struct vb_recvq recvq; /* its srq is NULL: queue pairs have their own */
+	struct vb_slab *slabs; /* of buffers */
+	struct vb_buf *free;
+	struct vb_flush *flush;
+	struct ibv_mr *flush_mr;
+	int max_rd;
 	struct rdma_cm_id *listener; /* by rdma_cm: at this address, in network order */
 	uint8_t ip[16];
 	uint16_t cm_port;
 	bool down; /* the port is: new endpoints do without */
 	bool dead; /* the device is gone, or rdma_cm has no address there */
-	unsigned acks;
+};
+
+/*
+ * A page of each rail: where peers read from to know that their puts are in place, and where what
+ * we read lands.
+ */
+struct vb_flush {
+	uint64_t word, landing;
 };
 
 struct vb_tp {
@@ -192,9 +259,9 @@ struct vb_tp {
 	const struct tt_env *env;
 	struct vb_rail rail[VB_RAILS];
 	int nrails;
-	uint8_t (*recv)[VB_SEND_MAX]; /* buffers of the receive queues, VB_SRQ for each rail */
 	int epoll_fd;
-	int inline_max, nqp; /* nqp: of an endpoint on each rail */
+	int inline_max, nqp; /* inline_max: what all rails can; nqp: of an endpoint on each rail */
+	struct vb_recvq *hungry;
 	struct rdma_event_channel *cm; /* NULL: connecting is the caller's exchange of addresses */
 	int cm_timer;
 	uint64_t cm_wake; /* when cm_timer fires; 0: never */
@@ -229,6 +296,9 @@ struct vb_rail_addr {
 	uint8_t ip[16]; /* for rdma_cm: IPv6, or IPv4 mapped to it */
 	uint16_t port;	/* 0: not by rdma_cm */
 	uint16_t zero;
+	uint64_t flush_addr; /* 8 bytes to be read, to know that what was written before is in place
+			      */
+	uint32_t flush_key, pad;
 };
 
 struct vb_blob {
@@ -268,6 +338,38 @@ int vb_spread(const uint32_t *weight, int n, size_t len, uint64_t *sum);
 /* Where the part of those ends whose weights add up to part of sum. */
 size_t vb_cut(size_t len, uint64_t part, uint64_t sum);
 
+/*
+ * Must a READ follow a put, and be waited for, before it is done or a note rings? rails: of its
+ * endpoint.
+ */
+bool vb_must_flush(bool placed, int rails, bool spread, unsigned flags);
+/* Inline data to ask for after `refused` bytes were refused; -1: none was left to ask for. */
+int vb_inline_below(int refused);
+
+/* size.c: what drivers allocate for a queue pair, and its entries of a completion queue. */
+enum vb_driver { VB_MLX5, VB_IRDMA, VB_BNXT_RE, VB_OTHER };
+struct vb_qp_size {
+	unsigned send, recv, sge, inline_bytes; /* requests, receives; 0 receives: a shared queue */
+};
+size_t vb_driver_bytes(enum vb_driver driver, const struct vb_qp_size *size);
+/* By the name of the kernel's module. */
+enum vb_driver vb_driver_named(const char *name);
+/* The most that a driver of a device here allocates; without a device mlx5's. */
+size_t vb_driver_bytes_here(const struct vb_qp_size *size);
+
+/* bufs.c */
+/* NULL: there is no memory. */
+struct vb_buf *vb_buf_get(struct vb_rail *rail);
+static inline void vb_buf_put(struct vb_buf *buf)
+{
+	buf->recvq = NULL;
+	buf->next = buf->rail->free;
+	buf->rail->free = buf;
+}
+/* Registered by what n buffers of a rail need; 0 or an errno value. */
+int vb_slab_new(struct vb_rail *rail, unsigned n);
+void vb_slabs_free(struct vb_rail *rail);
+
 /* rail.c */
 /* Open rails 0 to tp->nrails - 1, whose ports are set. */
 int vb_rails_open(struct vb_tp *tp);
@@ -287,9 +389,18 @@ int vb_reg(struct tt_tp *tp, const struct tt_mem *mem, unsigned access, struct t
 int vb_dereg(struct tt_mr *mr);
 
 /* qp.c */
+/*
+ * How many inline bytes the rail's queue pairs can have, at most `most`; negative: no queue pair
+ * can be had.
+ */
+int vb_qp_probe(struct vb_rail *rail, int most);
 int vb_qp_new(struct vb_qp *q);
+/* Also of one that was made in part. */
+void vb_qp_free(struct vb_qp *q);
 /* From RESET to INIT; 0 or an errno value. */
 int vb_qp_init(struct vb_qp *q);
+/* In INIT: post all receives of its own, if it has some; 0 or -errno. */
+int vb_qp_receive(struct vb_ep *ep, struct vb_qp *q);
 /* What peers may do through a queue pair, as ibv_modify_qp takes it. */
 unsigned vb_qp_access(const struct vb_tp *tp);
 /* From RESET to RTS. */
@@ -377,8 +488,12 @@ int vb_reap(struct vb_tp *tp);
 void vb_emit(struct vb_tp *tp, struct tt_event ev);
 /* Forget the events of ep that wait. */
 void vb_stash_drop(struct vb_tp *tp, const struct vb_ep *ep);
+/* A completion queue of rail with room for n more entries, which are now spoken for. */
+int vb_cq_take(struct vb_rail *rail, int n, struct vb_cq **cq);
 /* Post the idle receive buffers. */
-int vb_recv_fill(struct vb_rail *rail);
+int vb_recv_fill(struct vb_recvq *rq);
+/* It ends: it is not to be filled any more. */
+void vb_recv_forget(struct vb_tp *tp, struct vb_recvq *rq);
 /* A request is over: tell whoever waits for it. */
 void vb_release(struct vb_ep *ep, int q, const struct vb_req *req, int status);
 /* Requests of queue pair q that nobody will complete: end them with status. */
@@ -393,6 +508,13 @@ const char *vb_status_text(enum ibv_wc_status status);
 static inline struct vb_tp *vb_tp_of(const struct vb_ep *ep)
 {
 	return (struct vb_tp *)ep->ep.tp;
+}
+
+/* In a request's id: whose it is, and its place there. */
+static inline uint64_t vb_wr_id(const struct vb_ep *ep, int q, uint32_t pos)
+{
+	return (uint64_t)ep->index << 40 | (uint64_t)(ep->gen & 0xffff) << 24 | (uint64_t)q << 16 |
+	       (pos & 0xffff);
 }
 
 #endif
