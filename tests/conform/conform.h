@@ -89,6 +89,8 @@ struct op {
 /* Everything opened, registered and connected, or a failed check and false. */
 bool net_pair(struct net *net);
 bool net_triangle(struct net *net);
+/* Set a variable, or not (NULL), for the nets that are opened from now on; none may be open. */
+void net_set(const char *name, const char *value);
 /* The steps of the above. */
 bool net_open(struct net *net, int nnodes);
 bool net_link(struct net *net, int from, int to); /* two ends, not connected yet */

@@ -39,6 +39,16 @@ static bool load_env(void)
 	return true;
 }
 
+void net_set(const char *name, const char *value)
+{
+	if (value)
+		setenv(name, value, 1);
+	else
+		unsetenv(name);
+	tt_env_free(&env);
+	memset(&env, 0, sizeof(env));
+}
+
 static const struct tt_tp_ops *find(void)
 {
 	if (!strcmp(config->transport, "loop"))

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What transport verbs decides about rails, without a device: ports, pairs, shares. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/clock.h"
 #include "lib/base/hash.h"
 #include "tests/test.h"
 #include "transports/verbs/verbs.h"
@@ -292,6 +294,81 @@ static void driver_memory(void)
 	tt_env_free(&env);
 }
 
+static struct ibv_gid_entry gid(const char *text, uint32_t type)
+{
+	struct ibv_gid_entry g = {.gid_type = type};
+
+	TT_CHECK(inet_pton(AF_INET6, text, g.gid.raw) == 1);
+	return g;
+}
+
+static int rank_of(const char *text, uint32_t type, bool here)
+{
+	struct ibv_gid_entry g = gid(text, type);
+
+	return vb_gid_rank(&g, here);
+}
+
+static void gids(void)
+{
+	const int v1 = IBV_GID_TYPE_ROCE_V1, v2 = IBV_GID_TYPE_ROCE_V2;
+	const uint8_t mac[6] = {0xa2, 0xed, 0xd3, 0x41, 0x6a, 0xf8};
+	struct ibv_gid_entry own = gid("fe80::a0ed:d3ff:fe41:6af8", v2);
+
+	TT_CHECK(rank_of("::ffff:10.0.0.1", v2, true) > rank_of("fd00::1", v2, true));
+	TT_CHECK(rank_of("fd00::1", v2, true) > rank_of("fe80::1", v2, true));
+	TT_CHECK(rank_of("fe80::1", v2, true) > rank_of("::ffff:10.0.0.1", v1, true));
+	TT_CHECK(rank_of("::ffff:10.0.0.1", v1, true) > 0);
+	/* Of another network namespace; empty; not of RoCE. */
+	TT_CHECK(!rank_of("::ffff:10.0.0.1", v2, false) && !rank_of("::", v2, true));
+	TT_CHECK(!rank_of("fe80::1", IBV_GID_TYPE_IB, true));
+	TT_CHECK(vb_gid_is_of_mac(own.gid.raw, mac));
+	own.gid.raw[15] ^= 1;
+	TT_CHECK(!vb_gid_is_of_mac(own.gid.raw, mac));
+}
+
+/* Ports of different RoCE versions do not reach each other. */
+static void versions(void)
+{
+	struct vb_blob a = blob("ab"), b = blob("ab");
+	int match[VB_RAILS];
+
+	b.rail[0].fabric = VB_ROCE_V1;
+	TT_CHECK(vb_match(&a, &b, match) == 1 && match[0] < 0 && match[1] == 1);
+	b.rail[1].fabric = VB_ROCE_V1;
+	TT_CHECK(!vb_match(&a, &b, match));
+	TT_CHECK(vb_is_roce(VB_ROCE) && vb_is_roce(VB_ROCE_V1) && !vb_is_roce(VB_IB) &&
+		 !vb_is_roce(VB_IWARP));
+}
+
+static void subnets(void)
+{
+	struct vb_blob a = blob("ABab"), b = blob("AAcb");
+
+	TT_CHECK(!vb_needs_cm(&a.rail[0], &b.rail[0]) && vb_needs_cm(&a.rail[1], &b.rail[1]));
+	TT_CHECK(!vb_needs_cm(&a.rail[2], &b.rail[2])); /* IP routes between RoCE ports */
+}
+
+static void outages(void)
+{
+	uint64_t from = 0, left = 0, now = 5 * TT_SEC, total = 0, ms;
+	int i;
+
+	TT_CHECK(vb_port_verdict(false, true, false) == VB_PORT_STAY);
+	TT_CHECK(vb_port_verdict(true, false, false) == VB_PORT_STAY);
+	TT_CHECK(vb_port_verdict(true, true, true) == VB_PORT_LEAVE);
+	TT_CHECK(vb_port_verdict(true, true, false) == VB_PORT_END);
+	/* 100 peers that do not answer cost 20 ms, and 1 ms each. */
+	for (i = 0; i < 100; i++) {
+		ms = vb_bye_wait(&from, &left, now, VB_BYE_MS);
+		vb_bye_used(&left, ms * TT_MS);
+		now += ms * TT_MS;
+		total += ms;
+	}
+	TT_CHECK(total <= VB_BYE_MS + 100);
+	TT_CHECK(vb_bye_wait(&from, &left, now + TT_SEC, VB_BYE_MS) == VB_BYE_MS);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"list_of_ports", list_of_ports},
@@ -302,6 +379,10 @@ int main(int argc, char **argv)
 					       {"flushes", flushes},
 					       {"inline_steps", inline_steps},
 					       {"driver_memory", driver_memory},
+					       {"gids", gids},
+					       {"versions", versions},
+					       {"subnets", subnets},
+					       {"outages", outages},
 					       {NULL, NULL}};
 
 	return tt_test_main("rails", tests, argc, argv);

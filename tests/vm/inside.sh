@@ -59,6 +59,17 @@ test_chosen()
 	grep -q 'is reached over verbs over' "$tmp/out" || { cat "$tmp/out"; exit 1; }
 }
 
+# siw would be a second software device; doc/STATUS.md says that this kernel has none.
+test_siw()
+{
+	config=
+	for f in "${TT_VM_DIR:-$TT_SRC/build/vm}" "$TT_BUILD/vm"; do
+		[ -n "$config" ] || config=$(ls "$f"/fetch/root/boot/config-* 2>/dev/null | head -n 1)
+	done
+	[ -n "$config" ] || skip "the kernel's configuration is not there"
+	! grep -q '^CONFIG_RDMA_SIW=' "$config" || skip "this kernel has siw, on which nothing is tested yet"
+}
+
 test_no_such_device()
 {
 	! TUTTI_VERBS_DEVICE=none7 job verbs 2 ./tutti_perf barrier -n 2 >"$tmp/out" 2>&1 &&
@@ -395,6 +406,7 @@ atomics_mask()
 
 run info test_info
 run chosen test_chosen
+run siw test_siw
 run no_such_device test_no_such_device
 run no_such_mask test_no_such_mask
 run memlock test_memlock

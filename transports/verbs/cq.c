@@ -261,6 +261,11 @@ static void request_failed(struct vb_ep *ep, int q, const struct vb_req *req, en
 		return;
 	}
 	vb_async(vb_tp_of(ep)); /* a port that went down is the better reason, if it is known by now */
+	if (vb_port_to_blame(&ep->qp[q]))
+		vb_fail(ep, ep->qp[q].rail, -ENETDOWN,
+			"the port%s went down: %s and up to %u other requests under way are lost",
+			ep->qp[q].away ? " of the peer" : "", what(req->kind),
+			ep->qp[q].tail - ep->qp[q].head);
 	vb_fail(ep, ep->qp[q].rail, code, "%s failed: %s", what(req->kind), vb_status_text(status));
 }
 
@@ -283,6 +288,11 @@ static void sent(struct vb_tp *tp, const struct ibv_wc *wc)
 	if (q->head == q->tail)
 		return; /* abandoned already */
 	req = q->ring[q->head++ % VB_RING];
+	if (q->off && ep->state == VB_UP) {
+		vb_left(ep, i, &req, code);
+		vb_check_down(ep);
+		return;
+	}
 	vb_release(ep, i, &req, code);
 	if (wc->status != IBV_WC_SUCCESS)
 		request_failed(ep, i, &req, wc->status);
@@ -309,6 +319,8 @@ static void arrived_send(struct vb_rail *rail, struct vb_ep *ep, struct vb_buf *
 	recycle(buf);
 	if (head.word == VB_WORD_NOTE)
 		emit_note(tp, head.note);
+	else if (head.word == VB_WORD_RAIL)
+		vb_rail_word(ep, head.note);
 	else if (head.word == VB_WORD_BYE)
 		vb_fail(ep, rail, -EPIPE, "the peer closed the connection");
 	else if (head.word != VB_WORD_HELLO)

@@ -8,6 +8,8 @@
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <limits.h>
+#include <net/if.h>
+#include <netpacket/packet.h>
 #include <numa.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,51 +80,6 @@ static int distance_to(int node)
 	return best ? best : 10;
 }
 
-/* How good a GID of a RoCE port is: version 2 before 1, what a router forwards before what it does not. */
-static int gid_rank(const struct ibv_gid_entry *gid)
-{
-	static const uint8_t v4[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-	bool link_local = gid->gid.raw[0] == 0xfe && (gid->gid.raw[1] & 0xc0) == 0x80;
-	static const uint8_t zero[16];
-
-	if (!memcmp(gid->gid.raw, zero, 16) || gid->gid_type == IBV_GID_TYPE_IB)
-		return 0;
-	if (gid->gid_type == IBV_GID_TYPE_ROCE_V1)
-		return 1;
-	return link_local ? 2 : !memcmp(gid->gid.raw, v4, sizeof(v4)) ? 4 : 3;
-}
-
-/* 0, or why not in port->why. */
-static int choose_gid(struct vb_port *port, struct ibv_context *ctx, int64_t asked)
-{
-	struct ibv_gid_entry gid;
-	int i, best = 0, rank;
-
-	port->gid_index = asked >= 0 ? (int)asked : port->fabric == VB_ROCE ? -1 : 0;
-	for (i = 0; port->gid_index < 0 && i < port->attr.gid_tbl_len && i < GIDS_MAX; i++) {
-		if (ibv_query_gid_ex(ctx, port->num, (uint32_t)i, &gid, 0))
-			continue;
-		rank = gid_rank(&gid);
-		if (rank <= best)
-			continue;
-		best = rank;
-		port->gid = gid.gid;
-		asked = i;
-	}
-	if (port->gid_index >= 0 && !ibv_query_gid(ctx, port->num, port->gid_index, &port->gid))
-		return 0;
-	if (port->gid_index < 0 && best) {
-		port->gid_index = (int)asked;
-		return 0;
-	}
-	if (port->gid_index >= 0)
-		snprintf(port->why, sizeof(port->why), "it has no GID of index %d (TUTTI_VERBS_GID)",
-			 port->gid_index);
-	else
-		snprintf(port->why, sizeof(port->why), "it has no GID: give its interface an address");
-	return -EADDRNOTAVAIL;
-}
-
 /* The bytes of an address of any family as a GID; 0 or -1. */
 static int as_gid(const struct sockaddr *sa, uint8_t gid[16])
 {
@@ -138,13 +95,71 @@ static int as_gid(const struct sockaddr *sa, uint8_t gid[16])
 	return 0;
 }
 
+/* In this network namespace there is the interface, and it has the address. A GID of others does not answer. */
+static bool is_here(const struct ifaddrs *all, const struct ibv_gid_entry *gid)
+{
+	const struct sockaddr_ll *link;
+	const struct ifaddrs *ifa;
+	uint8_t addr[16];
+
+	for (ifa = all; ifa; ifa = ifa->ifa_next) {
+		if (!ifa->ifa_addr || if_nametoindex(ifa->ifa_name) != gid->ndev_ifindex)
+			continue;
+		if (!as_gid(ifa->ifa_addr, addr) && !memcmp(addr, gid->gid.raw, sizeof(addr)))
+			return true;
+		link = (const struct sockaddr_ll *)ifa->ifa_addr;
+		if (link->sll_family == AF_PACKET && link->sll_halen == 6 &&
+		    vb_gid_is_of_mac(gid->gid.raw, link->sll_addr))
+			return true;
+	}
+	return !gid->ndev_ifindex; /* the device does not say of which */
+}
+
+/* 0, or why not in port->why. */
+int vb_port_gid(struct vb_port *port, struct ibv_context *ctx, int64_t asked)
+{
+	bool roce = vb_is_roce(port->fabric);
+	struct ibv_gid_entry gid, best = {0};
+	int i, found = asked >= 0 ? (int)asked : roce ? -1 : 0, most = 0, rank;
+	struct ifaddrs *all = NULL;
+
+	if (roce && getifaddrs(&all))
+		all = NULL;
+	for (i = 0; roce && asked < 0 && i < port->attr.gid_tbl_len && i < GIDS_MAX; i++) {
+		if (ibv_query_gid_ex(ctx, port->num, (uint32_t)i, &gid, 0))
+			continue;
+		rank = vb_gid_rank(&gid, is_here(all, &gid));
+		if (rank <= most)
+			continue;
+		most = rank;
+		best = gid;
+		found = i;
+	}
+	if (all)
+		freeifaddrs(all);
+	port->gid_index = found;
+	if (found >= 0 && !most && roce && !ibv_query_gid_ex(ctx, port->num, (uint32_t)found, &gid, 0))
+		best = gid;
+	if (roce)
+		port->fabric = best.gid_type == IBV_GID_TYPE_ROCE_V1 ? VB_ROCE_V1 : VB_ROCE;
+	if (found >= 0 && !ibv_query_gid(ctx, port->num, found, &port->gid))
+		return 0;
+	if (found >= 0)
+		snprintf(port->why, sizeof(port->why), "it has no GID of index %d (TUTTI_VERBS_GID)", found);
+	else
+		snprintf(port->why, sizeof(port->why),
+			 "it has no GID of an interface here: give its interface an address");
+	return -EADDRNOTAVAIL;
+}
+
 /* InfiniBand: the subnet prefix. RoCE: by the mask of the interface that has the GID as its address. */
-static void set_net(struct vb_port *port)
+void vb_port_net(struct vb_port *port)
 {
 	uint8_t addr[16], mask[16];
 	struct ifaddrs *all, *ifa;
 	int i;
 
+	memset(port->net, 0, sizeof(port->net));
 	if (port->fabric == VB_IWARP)
 		return; /* its GID is no address */
 	if (port->fabric == VB_IB) {
@@ -188,8 +203,8 @@ static void inspect(struct vb_port *port, struct ibv_context *ctx, const struct 
 			 ibv_port_state_str(port->attr.state));
 	else if (port->fabric == VB_IB && !port->attr.lid)
 		snprintf(port->why, sizeof(port->why), "it has no LID: is a subnet manager running?");
-	else if (has_what_it_takes(port) && !choose_gid(port, ctx, env->verbs_gid.number)) {
-		set_net(port);
+	else if (has_what_it_takes(port) && !vb_port_gid(port, ctx, env->verbs_gid.number)) {
+		vb_port_net(port);
 		port->usable = true;
 	}
 }
@@ -320,7 +335,7 @@ static int find_ports(const struct tt_env *env, struct vb_port *ports, struct vb
 
 const char *vb_fabric_name(unsigned fabric)
 {
-	static const char *const name[] = {"InfiniBand", "RoCE", "iWARP"};
+	static const char *const name[] = {"InfiniBand", "RoCE", "iWARP", "RoCE version 1"};
 
 	return fabric < sizeof(name) / sizeof(name[0]) ? name[fabric] : "of an unknown kind";
 }

@@ -172,6 +172,7 @@ void vb_greeted(struct vb_ep *ep, int q)
 	if (++ep->up < ep->nqp)
 		return;
 	ep->state = VB_UP;
+	vb_paths(ep);
 	if (!ep->closing)
 		vb_emit(vb_tp_of(ep), (struct tt_event){.kind = TT_EV_UP, .ep = &ep->ep});
 }
@@ -267,14 +268,18 @@ void vb_ep_close(struct tt_ep *base)
 {
 	struct vb_ep *ep = (struct vb_ep *)base;
 	struct vb_tp *tp = vb_tp_of(ep);
+	uint64_t began = tt_now_ns();
 	int i;
 
 	while (vb_reap(tp) > 0) /* the peer may have said bye */
 		;
 	ep->closing = true;
 	vb_stash_drop(tp, ep);
-	if (ep->state == VB_UP && !vb_post_word(ep, 0, VB_WORD_BYE, 0, VB_BYE))
-		REAP_UNTIL(tp, ep->bye_done || ep->state != VB_UP, VB_BYE_MS);
+	if (ep->state == VB_UP && ep->lead >= 0 && !vb_post_word(ep, ep->lead, VB_WORD_BYE, 0, VB_BYE)) {
+		REAP_UNTIL(tp, ep->bye_done || ep->state != VB_UP,
+			   vb_bye_wait(&tp->bye_from, &tp->bye_left, began, VB_BYE_MS));
+		vb_bye_used(&tp->bye_left, tt_now_ns() - began);
+	}
 	if (ep->state == VB_UP || ep->state == VB_CONNECTING) {
 		ep->state = VB_FAILED;
 		stop(ep, -ECANCELED);

@@ -112,14 +112,18 @@ static void handle(struct vb_rail *rail, const struct ibv_async_event *ev)
 		qp_event(rail, ev);
 		break;
 	case IBV_EVENT_PORT_ERR:
-		if (ev->element.port_num == rail->port.num) {
-			rail->down = true;
-			fail_all(rail, -ENETDOWN, "the port went down");
-		}
+		if (ev->element.port_num == rail->port.num)
+			vb_port_down(rail);
 		break;
 	case IBV_EVENT_PORT_ACTIVE:
 		if (ev->element.port_num == rail->port.num)
-			rail->down = false;
+			vb_port_up(rail);
+		break;
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_GID_CHANGE:
+	case IBV_EVENT_CLIENT_REREGISTER:
+		if (ev->element.port_num == rail->port.num)
+			vb_port_changed(rail);
 		break;
 	case IBV_EVENT_DEVICE_FATAL:
 		device_gone(rail, "the device failed or was removed");
@@ -130,7 +134,7 @@ static void handle(struct vb_rail *rail, const struct ibv_async_event *ev)
 	case IBV_EVENT_SRQ_ERR:
 		fail_all(rail, -EIO, "the shared receive queue failed");
 		break;
-	default: /* addresses, LIDs and the like may change without harm to connections */
+	default: /* nothing that changes connections */
 		break;
 	}
 }
@@ -145,4 +149,5 @@ void vb_async(struct vb_tp *tp)
 			handle(&tp->rail[i], &ev);
 			ibv_ack_async_event(&ev);
 		}
+	vb_outages(tp);
 }

@@ -184,7 +184,7 @@ static int to_rtr(struct vb_qp *q, const struct vb_rail_addr *peer, uint32_t psn
 			    .sl = (uint8_t)env->verbs_sl.number,
 			    .port_num = port->num}};
 
-	if (port->fabric == VB_ROCE || port->attr.flags & IBV_QPF_GRH_REQUIRED ||
+	if (vb_is_roce(port->fabric) || port->attr.flags & IBV_QPF_GRH_REQUIRED ||
 	    memcmp(port->gid.raw, peer->gid, 8)) {
 		attr.ah_attr.is_global = 1;
 		memcpy(attr.ah_attr.grh.dgid.raw, peer->gid, 16);

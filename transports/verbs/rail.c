@@ -272,7 +272,7 @@ int vb_rails_deal(struct vb_ep *ep)
 
 	for (k = 0; k < tp->nqp; k++)
 		for (r = 0; r < tp->nrails; r++) {
-			if (tp->rail[r].down || tp->rail[r].dead)
+			if (tp->rail[r].down || tp->rail[r].homeless || tp->rail[r].dead)
 				continue;
 			ep->qp[n].rail = &tp->rail[r];
 			ep->qp[n++].nth = (uint8_t)k;
@@ -357,6 +357,14 @@ static int none_meets(const struct vb_tp *tp, const struct vb_blob *b)
 		       port->num, vb_fabric_name(port->fabric));
 }
 
+static int other_subnet(const struct vb_port *port)
+{
+	return tt_fail(-EHOSTUNREACH,
+		       "verbs: the peer is in another InfiniBand subnet than %s/%u: set "
+		       "TUTTI_VERBS_CM=rdmacm on all ranks, and give the ports IP addresses",
+		       port->name, port->num);
+}
+
 /* A connection is as fast as its slower end, and takes pieces as long as every port does. */
 static void set_speeds(struct vb_ep *ep, const struct vb_blob *b)
 {
@@ -385,6 +393,9 @@ int vb_rails_match(struct vb_ep *ep, const struct vb_blob *b)
 	ep->nrails = vb_match(&ours, b, match);
 	if (!ep->nrails)
 		return none_meets(vb_tp_of(ep), b);
+	for (i = 0; i < VB_RAILS && !vb_tp_of(ep)->cm; i++)
+		if (match[i] >= 0 && vb_needs_cm(&ours.rail[i], &b->rail[match[i]]))
+			return other_subnet(&vb_tp_of(ep)->rail[i].port);
 	for (i = 0; i < ep->nqp; i++) {
 		struct vb_qp *q = &ep->qp[i];
 

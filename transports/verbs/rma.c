@@ -274,9 +274,9 @@ void vb_piece_done(struct vb_tp *tp, struct vb_split *s, int status)
 	if (--s->left)
 		return;
 	if (s->note)
-		ep->qp[0].reserved--;
+		ep->qp[s->via].reserved--;
 	if (s->note && !s->status && ep->state == VB_UP)
-		ring_note(ep, 0, s->imm);
+		ring_note(ep, ep->qp[s->via].usable || ep->lead < 0 ? s->via : ep->lead, s->imm);
 	if (!ep->closing)
 		vb_emit(tp, (struct tt_event){.kind = TT_EV_DONE,
 					      .status = s->status,
@@ -306,13 +306,13 @@ static int post_flush(struct vb_ep *ep, int i, enum vb_kind kind, void *user)
 	return vb_post(ep, i, &wr, kind, user);
 }
 
-/* Room for as many requests on each of the first n queue pairs, and the note? */
-static bool split_room(const struct vb_ep *ep, int n, size_t each, bool note)
+/* Room for as many requests on each of n queue pairs from the first-th on, and the note? */
+static bool split_room(const struct vb_ep *ep, int first, int n, size_t each, bool note)
 {
 	int i;
 
-	for (i = 0; i < n; i++)
-		if (ep->qp[i].tail - ep->qp[i].head + ep->qp[i].reserved + each + (note && !i) > VB_SQ)
+	for (i = first; i < first + n; i++)
+		if (ep->qp[i].tail - ep->qp[i].head + ep->qp[i].reserved + each + (note && i == first) > VB_SQ)
 			return false;
 	return true;
 }
@@ -336,8 +336,8 @@ static unsigned post_pieces(struct vb_ep *ep, int i, const struct tt_rma *rma, e
 	return n;
 }
 
-/* Over the first n queue pairs, by their weights, which add up to sum. */
-static int split(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opcode opcode, int n,
+/* Over n queue pairs from the first-th on, by their weights, which add up to sum. */
+static int split(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opcode opcode, int first, int n,
 		 uint64_t sum)
 {
 	bool put = opcode != IBV_WR_RDMA_READ, note = put && rma->flags & TT_RMA_NOTE;
@@ -350,13 +350,14 @@ static int split(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opcode 
 
 	if (each > VB_SQ / 2)
 		return tt_fail(-EMSGSIZE, "verbs: %zu bytes are too many for one operation", rma->len);
-	if (!s || !split_room(ep, n, each + flush, note))
+	if (!s || !split_room(ep, first, n, each + flush, note))
 		return -EAGAIN;
 	tp->free_split = s->next_free;
 	/* One more is left until all are posted: none of them ends it before. */
-	*s = (struct vb_split){.ep = ep, .left = 1, .note = note, .imm = rma->note, .user = rma->user};
-	ep->qp[0].reserved += note;
-	for (i = 0; !err && i < n; i++, off = end) {
+	*s = (struct vb_split){.ep = ep, .left = 1, .note = note, .imm = rma->note, .user = rma->user,
+				.via = first};
+	ep->qp[first].reserved += note;
+	for (i = first; !err && i < first + n; i++, off = end) {
 		part += ep->weight[i];
 		end = vb_cut(rma->len, part, sum);
 		s->left += post_pieces(ep, i, rma, opcode, off, end, s, &err);
@@ -378,12 +379,15 @@ static int split(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opcode 
 /* Spread it, if it is long enough for that: what split returns, or -ERANGE. */
 static int try_split(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opcode opcode)
 {
-	uint64_t sum = ep->weight[0];
-	int n = 1;
+	int n = 1, first = ep->lead;
+	uint64_t sum;
 
-	if (ep->nqp > 1 && rma->len >= 2 * VB_SPLIT_MIN)
+	if (first < 0)
+		return -EAGAIN;
+	sum = ep->weight[first];
+	if (!ep->partial && ep->nqp > 1 && rma->len >= 2 * VB_SPLIT_MIN)
 		n = vb_spread(ep->weight, ep->nqp, rma->len, &sum);
-	return n > 1 || rma->len > ep->most ? split(ep, rma, opcode, n, sum) : -ERANGE;
+	return n > 1 || rma->len > ep->most ? split(ep, rma, opcode, first, n, sum) : -ERANGE;
 }
 
 /* ---- what is sent in one piece ---- */
@@ -397,7 +401,7 @@ static int pick(const struct vb_ep *ep)
 	int best = -1, i;
 
 	for (i = 0; i < ep->nrails; i++)
-		if (room(&ep->qp[i], 1) &&
+		if (ep->qp[i].usable && room(&ep->qp[i], 1) &&
 		    (best < 0 || (int64_t)(ep->qp[i].used - ep->qp[best].used) < 0))
 			best = i;
 	return best;
@@ -475,9 +479,11 @@ static int put_in_request(struct vb_ep *ep, const struct tt_rma *rma)
 	struct ibv_send_wr wr;
 	struct ibv_sge sge[2];
 
-	rdma_wr(&wr, sge, &ep->qp[0], rma, 0, rma->len, IBV_WR_RDMA_WRITE);
+	if (ep->lead < 0)
+		return -EAGAIN;
+	rdma_wr(&wr, sge, &ep->qp[ep->lead], rma, 0, rma->len, IBV_WR_RDMA_WRITE);
 	wr.send_flags = rma->len ? IBV_SEND_INLINE : 0;
-	return put_whole(ep, 0, rma, &wr, !(rma->flags & TT_RMA_REMOTE));
+	return put_whole(ep, ep->lead, rma, &wr, !(rma->flags & TT_RMA_REMOTE));
 }
 
 /* From or into memory: in pieces on all queue pairs, or as a whole on one. */
@@ -556,7 +562,9 @@ static int vb_amo(struct tt_ep *base, const struct tt_amo *amo)
 	if (i < 0)
 		return i;
 	q = &ep->qp[i];
-	if (!room(q, 1))
+	if (q->off)
+		return tt_fail(-ENETDOWN, "verbs: the port that executes the peer's atomics is down");
+	if (!q->usable || !room(q, 1))
 		return -EAGAIN;
 	sge = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)amo->result,
 			       .length = sizeof(uint64_t),
@@ -587,10 +595,10 @@ static int vb_msg(struct tt_ep *base, const void *data, size_t len)
 	if (len > TT_TP_MSG_MAX)
 		return tt_fail(-EMSGSIZE, "verbs: a message of %zu bytes (at most %d)", len,
 			       TT_TP_MSG_MAX);
-	if (!room(&ep->qp[0], 1))
+	if (ep->lead < 0 || !room(&ep->qp[ep->lead], 1))
 		return -EAGAIN;
-	err = post_send(ep, 0, &head, data, len, VB_QUIET);
-	return err ? posting_failed(&ep->qp[0], err) : TT_FINISHED;
+	err = post_send(ep, ep->lead, &head, data, len, VB_QUIET);
+	return err ? posting_failed(&ep->qp[ep->lead], err) : TT_FINISHED;
 }
 
 /*
@@ -611,6 +619,8 @@ static int vb_silence(struct tt_ep *tt_ep, struct tt_silence *s)
 		struct vb_qp *q = &ep->qp[i];
 		uint32_t n = q->tail - q->head;
 
+		if (!q->usable) /* a port that is down is waited for otherwise */
+			continue;
 		if (!n || q->head != q->seen || !q->since)
 			q->since = now;
 		q->seen = q->head;

@@ -258,6 +258,55 @@ int vb_match(const struct vb_blob *ours, const struct vb_blob *theirs, int match
 	return n;
 }
 
+bool vb_needs_cm(const struct vb_rail_addr *ours, const struct vb_rail_addr *theirs)
+{
+	return ours->fabric == VB_IB && theirs->fabric == VB_IB && !same_net(ours, theirs);
+}
+
+/* ---- which GID, and what of a port that is down ---- */
+
+int vb_gid_rank(const struct ibv_gid_entry *gid, bool here)
+{
+	static const uint8_t v4[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}, zero[16];
+	bool link_local = gid->gid.raw[0] == 0xfe && (gid->gid.raw[1] & 0xc0) == 0x80;
+
+	if (!here || !memcmp(gid->gid.raw, zero, 16) || gid->gid_type == IBV_GID_TYPE_IB)
+		return 0;
+	/* Version 2 before 1, what a router forwards before what it does not. */
+	if (gid->gid_type == IBV_GID_TYPE_ROCE_V1)
+		return 1;
+	return link_local ? 2 : !memcmp(gid->gid.raw, v4, sizeof(v4)) ? 4 : 3;
+}
+
+bool vb_gid_is_of_mac(const uint8_t gid[16], const uint8_t mac[6])
+{
+	const uint8_t own[16] = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, mac[0] ^ 2, mac[1], mac[2], 0xff, 0xfe,
+				 mac[3], mac[4], mac[5]};
+
+	return !memcmp(gid, own, sizeof(own));
+}
+
+enum vb_verdict vb_port_verdict(bool down, bool waited, bool others)
+{
+	if (!down || !waited)
+		return VB_PORT_STAY;
+	return others ? VB_PORT_LEAVE : VB_PORT_END;
+}
+
+uint64_t vb_bye_wait(uint64_t *from, uint64_t *left, uint64_t now, uint64_t most)
+{
+	if (!*from || now - *from >= 1000000000u) {
+		*from = now;
+		*left = most * 1000000;
+	}
+	return *left > 1000000 ? *left / 1000000 : 1;
+}
+
+void vb_bye_used(uint64_t *left, uint64_t ns)
+{
+	*left -= ns < *left ? ns : *left;
+}
+
 /* ---- who carries how much ---- */
 
 int vb_spread(const uint32_t *weight, int n, size_t len, uint64_t *sum)

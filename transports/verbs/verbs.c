@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 extern const struct tt_tp_ops tt_verbs_tp;
 
@@ -15,6 +16,8 @@ static void close_all(struct vb_tp *tp)
 {
 	vb_cm_close(tp);
 	vb_rails_close(tp);
+	if (tp->port_timer >= 0)
+		close(tp->port_timer);
 	free(tp->eps);
 	free(tp->by_qpn);
 	free(tp->stash);
@@ -118,7 +121,7 @@ static int vb_open(const struct tt_tp_params *params, struct tt_tp **tpp)
 	tp = calloc(1, sizeof(*tp));
 	if (!tp)
 		return tt_fail(-ENOMEM, "verbs: out of memory");
-	tp->epoll_fd = -1;
+	tp->epoll_fd = tp->port_timer = -1;
 	tp->env = params->env;
 	err = vb_stash_new(tp);
 	if (!err)

@@ -73,10 +73,10 @@
 #define VB_LOOKS 8	    /* at completion queues that are empty, in one poll */
 #define VB_RNR_TIMER 6	    /* 0.08 ms until a peer whose receive queue was empty is tried again */
 #define VB_HELLO_MS 10000   /* how long the active end tries to reach a peer */
-#define VB_BYE_MS 20	    /* how long closing waits for the peer to be told */
+#define VB_BYE_MS 20	    /* how long closing waits for peers to be told, all of a second together */
 #define VB_DRAIN_MS 1000    /* how long it waits for the marks */
 
-enum vb_fabric { VB_IB, VB_ROCE, VB_IWARP };
+enum vb_fabric { VB_IB, VB_ROCE, VB_IWARP, VB_ROCE_V1 };
 
 /* A port of a device, as it was found and, if it is the one, chosen. */
 struct vb_port {
@@ -112,7 +112,7 @@ struct vb_rail;
 struct vb_recvq;
 
 /* What a SEND begins with; a message follows. */
-enum vb_word { VB_WORD_MSG = 1, VB_WORD_NOTE, VB_WORD_HELLO, VB_WORD_BYE };
+enum vb_word { VB_WORD_MSG = 1, VB_WORD_NOTE, VB_WORD_HELLO, VB_WORD_BYE, VB_WORD_RAIL };
 struct vb_head {
 	uint32_t word;
 	uint32_t note; /* VB_WORD_NOTE */
@@ -172,6 +172,9 @@ struct vb_qp {
 	uint32_t reserved;    /* places kept for the notes of splits */
 	uint64_t used;	      /* bytes of single pieces by its speed, to deal out the next ones */
 	bool greeted;	      /* the hello of this queue pair has arrived */
+	bool usable;	      /* takes requests: none of the next three */
+	bool away;	      /* the peer's port is down */
+	bool off;	      /* left for good: see outage.c */
 	unsigned nheld;	      /* the last nheld of ring are not posted yet, but here */
 	struct ibv_send_wr held[VB_CHAIN];
 	struct ibv_sge held_sge[VB_CHAIN][2];
@@ -195,6 +198,9 @@ struct vb_ep {
 	int status;		/* of a failed one */
 	char reason[160];
 	int nqp, up;		/* up: how many queue pairs are greeted */
+	int lead;		/* the first that is usable; -1: none is now */
+	bool partial;		/* not all are */
+	unsigned lost;		/* requests of those that were left */
 	uint32_t psn;
 	uint64_t cookie[2];	/* half of the key of the MACs that rdma_cm carries */
 	uint64_t deadline;	/* of connecting */
@@ -212,6 +218,7 @@ struct vb_split {
 	unsigned left;
 	int status;
 	bool note;
+	int via; /* the queue pair that has room for the note */
 	uint32_t imm;
 	void *user;
 };
@@ -243,6 +250,8 @@ struct vb_rail {
 	uint8_t ip[16];
 	uint16_t cm_port;
 	bool down; /* the port is: new endpoints do without */
+	bool homeless; /* it has no address any more: they do, too */
+	uint64_t down_until; /* how long its return is waited for; 0: not, or no more */
 	bool dead; /* the device is gone, or rdma_cm has no address there */
 };
 
@@ -265,6 +274,8 @@ struct vb_tp {
 	struct rdma_event_channel *cm; /* NULL: connecting is the caller's exchange of addresses */
 	int cm_timer;
 	uint64_t cm_wake; /* when cm_timer fires; 0: never */
+	int port_timer;  /* fires when a port has been down for long; -1: none has been down */
+	uint64_t bye_from, bye_left; /* see vb_bye_wait */
 	int turn;	     /* rail to be polled first */
 	bool armed;
 	unsigned polls;
@@ -322,7 +333,30 @@ static inline int vb_errno(int otherwise)
 	return errno ? errno : otherwise;
 }
 
+/* Look at a port's GIDs: 0, or -errno and port->why. */
+int vb_port_gid(struct vb_port *port, struct ibv_context *ctx, int64_t asked);
+/* The network that its GID is in. */
+void vb_port_net(struct vb_port *port);
+
 /* rules.c: what needs no device. */
+static inline bool vb_is_roce(unsigned fabric)
+{
+	return fabric == VB_ROCE || fabric == VB_ROCE_V1;
+}
+/* What becomes of a connection on a port that is down or not, after the time that it is waited for. */
+enum vb_verdict { VB_PORT_STAY, VB_PORT_LEAVE, VB_PORT_END };
+enum vb_verdict vb_port_verdict(bool down, bool waited, bool others);
+/* How good a GID of a RoCE port is, more is better; here: it belongs to an interface of this namespace. */
+int vb_gid_rank(const struct ibv_gid_entry *gid, bool here);
+/* The link-local GID that a port has by itself: of its interface's hardware address. */
+bool vb_gid_is_of_mac(const uint8_t gid[16], const uint8_t mac[6]);
+/*
+ * How many milliseconds closing may wait for a bye: together most in a second, so that many peers that don't
+ * answer cost no more than one, and at least one each. from, left: what is left since when (0: begin).
+ */
+uint64_t vb_bye_wait(uint64_t *from, uint64_t *left, uint64_t now, uint64_t most);
+/* So much of it was used. */
+void vb_bye_used(uint64_t *left, uint64_t ns);
 /* Ports chosen, best first, or why there is none. */
 struct vb_choice {
 	int n, err;
@@ -333,6 +367,11 @@ struct vb_choice {
 void vb_select(struct vb_port *ports, int n, const char *list, int max, struct vb_choice *choice);
 /* Which rail of theirs meets each of ours (-1: none); both ends find the same pairs. How many. */
 int vb_match(const struct vb_blob *ours, const struct vb_blob *theirs, int match[VB_RAILS]);
+/*
+ * Only rdma_cm finds the way between them: InfiniBand ports of different subnets, where the address to send to is
+ * a router's, which libibverbs cannot ask for.
+ */
+bool vb_needs_cm(const struct vb_rail_addr *ours, const struct vb_rail_addr *theirs);
 /* Over how many of the n queue pairs, from the first, len bytes are spread; *sum: of their weights. */
 int vb_spread(const uint32_t *weight, int n, size_t len, uint64_t *sum);
 /* Where the part of those ends whose weights add up to part of sum. */
@@ -498,6 +537,22 @@ void vb_recv_forget(struct vb_tp *tp, struct vb_recvq *rq);
 void vb_release(struct vb_ep *ep, int q, const struct vb_req *req, int status);
 /* Requests of queue pair q that nobody will complete: end them with status. */
 void vb_abandon(struct vb_ep *ep, int q, int status);
+
+/* outage.c: ports that go down and come back, or change their addresses */
+void vb_port_down(struct vb_rail *rail);
+void vb_port_up(struct vb_rail *rail);
+/* Its LID or GIDs may be others: for endpoints that are opened from now on. */
+void vb_port_changed(struct vb_rail *rail);
+/* Ports that have been down for long enough. */
+void vb_outages(struct vb_tp *tp);
+/* Which queue pairs of ep take requests now. */
+void vb_paths(struct vb_ep *ep);
+/* A request of a queue pair that was left has come back. */
+void vb_left(struct vb_ep *ep, int q, const struct vb_req *req, int status);
+/* The peer's port has gone down, or come back. */
+void vb_rail_word(struct vb_ep *ep, uint32_t note);
+/* The text of what failed on q, and whether its port is down. */
+bool vb_port_to_blame(const struct vb_qp *q);
 
 /* events.c */
 void vb_async(struct vb_tp *tp);

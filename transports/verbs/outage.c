@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A port that goes down, comes back, or changes its addresses.
+ *
+ * While a port is down its queue pairs stay as they are, and take no new requests: their device
+ * goes on trying what was posted, and nothing is lost if the port is back before it gives up.
+ * Endpoints with other rails go on over those, and tell the peer, whose port may be up, not to use
+ * the pair (VB_WORD_RAIL). After TUTTI_VERBS_PORT_WAIT an endpoint without another rail fails. One
+ * that has others leaves the rail for good, at both ends: its queue pairs are stopped, and what
+ * comes back then was lost. If that is anything but the mark, the endpoint fails and says how much
+ * it was: a note or a message may have arrived, and cannot be repeated.
+ */
+#include "config.h"
+#include "transports/verbs/verbs.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "lib/base/clock.h"
+
+enum { PAUSE = 1, RESUME, LEAVE }; /* upper half of a word's note; below: the receiver's rail */
+
+static bool usable(const struct vb_qp *q)
+{
+	return !q->off && !q->away && !q->rail->down && !q->rail->dead;
+}
+
+void vb_paths(struct vb_ep *ep)
+{
+	int i;
+
+	ep->lead = -1;
+	ep->partial = false;
+	for (i = 0; i < ep->nqp; i++) {
+		ep->qp[i].usable = usable(&ep->qp[i]);
+		if (!ep->qp[i].usable)
+			ep->partial = true;
+		else if (ep->lead < 0)
+			ep->lead = i;
+	}
+}
+
+static bool uses(const struct vb_ep *ep, const struct vb_rail *rail)
+{
+	int i;
+
+	for (i = 0; i < ep->nqp; i++)
+		if (ep->qp[i].rail == rail && !ep->qp[i].off)
+			return true;
+	return false;
+}
+
+/* On another rail there are queue pairs that have not been left. */
+static bool has_others(const struct vb_ep *ep, const struct vb_rail *rail)
+{
+	int i;
+
+	for (i = 0; i < ep->nqp; i++)
+		if (ep->qp[i].rail != rail && usable(&ep->qp[i]))
+			return true;
+	return false;
+}
+
+/* Over a living rail; where there is none, the peer's device finds out. */
+static void tell(struct vb_ep *ep, const struct vb_rail *rail, uint32_t what)
+{
+	uint32_t theirs = 0;
+	int i, err;
+
+	if (ep->lead < 0)
+		return;
+	for (i = 0; i < ep->nqp; i++)
+		if (ep->qp[i].rail == rail)
+			theirs = ep->qp[i].theirs;
+	err = vb_post_word(ep, ep->lead, VB_WORD_RAIL, what << 16 | theirs, VB_QUIET);
+	if (err)
+		vb_fail(ep, ep->qp[ep->lead].rail, err, "a message cannot be posted: %s",
+			strerror(-err));
+}
+
+/* Requests of rail's queue pairs that have not come back; some of them may be complete. */
+static unsigned under_way(const struct vb_ep *ep, const struct vb_rail *rail)
+{
+	unsigned n = 0;
+	int i;
+
+	for (i = 0; i < ep->nqp; i++)
+		if (ep->qp[i].rail == rail)
+			n += ep->qp[i].tail - ep->qp[i].head;
+	return n;
+}
+
+/* Stop its queue pairs on rail; what they had under way comes back to vb_left. */
+static void leave(struct vb_ep *ep, struct vb_rail *rail)
+{
+	int i, err;
+
+	for (i = 0; i < ep->nqp && ep->state == VB_UP; i++) {
+		struct vb_qp *q = &ep->qp[i];
+
+		if (q->rail != rail || q->off)
+			continue;
+		q->off = true;
+		vb_qp_error(q);
+		err = vb_post_word(ep, i, 0, 0, VB_MARK);
+		if (err)
+			vb_fail(ep, rail, err,
+				"the port went down, and a request cannot be posted: %s",
+				strerror(-err));
+	}
+	vb_paths(ep);
+}
+
+void vb_left(struct vb_ep *ep, int i, const struct vb_req *req, int status)
+{
+	const struct vb_rail *rail = ep->qp[i].rail;
+
+	vb_release(ep, i, req, status ? -ENETDOWN : 0);
+	if (req->kind != VB_MARK) {
+		ep->lost += status != 0;
+		return;
+	}
+	if (ep->lost)
+		vb_fail(ep, rail, -ENETDOWN, "the port went down: %u requests under way are lost",
+			ep->lost);
+	else if (!under_way(ep, rail))
+		tt_info("verbs: %s/%u is used no more for this connection: its port, or the "
+			"peer's, is down",
+			rail->port.name, rail->port.num);
+}
+
+static struct vb_ep *ep_on(const struct vb_rail *rail, uint32_t i)
+{
+	struct vb_ep *ep = rail->tp->eps[i];
+
+	return ep && uses(ep, rail) ? ep : NULL;
+}
+
+static void begin_timer(struct vb_rail *rail)
+{
+	uint64_t when = tt_deadline_ms(rail->tp->env->verbs_port_wait.number);
+	struct itimerspec its = {
+		.it_value = {.tv_sec = (time_t)(when / TT_SEC), .tv_nsec = (long)(when % TT_SEC)}};
+	struct vb_tp *tp = rail->tp;
+
+	rail->down_until = when;
+	if (tp->port_timer < 0) {
+		tp->port_timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+		if (tp->port_timer >= 0)
+			vb_watch(tp, tp->port_timer);
+	}
+	/* Without a timer a sleeper looks when something else wakes it. */
+	if (tp->port_timer >= 0)
+		timerfd_settime(tp->port_timer, TFD_TIMER_ABSTIME, &its, NULL);
+}
+
+void vb_port_down(struct vb_rail *rail)
+{
+	struct vb_ep *ep;
+	uint32_t i;
+
+	if (rail->down)
+		return;
+	rail->down = true;
+	begin_timer(rail);
+	tt_info("verbs: %s/%u: the port went down", rail->port.name, rail->port.num);
+	for (i = 0; i < rail->tp->neps; i++) {
+		ep = ep_on(rail, i);
+		if (ep && ep->state == VB_CONNECTING)
+			vb_fail(ep, rail, -ENETDOWN, "the port went down");
+		if (!ep || ep->state != VB_UP)
+			continue;
+		vb_paths(ep);
+		tell(ep, rail, PAUSE);
+	}
+}
+
+void vb_port_up(struct vb_rail *rail)
+{
+	bool was_down = rail->down;
+	struct vb_ep *ep;
+	uint32_t i;
+
+	rail->down = false;
+	rail->down_until = 0;
+	vb_port_changed(rail);
+	for (i = 0; was_down && i < rail->tp->neps; i++) {
+		ep = ep_on(rail, i);
+		if (!ep || ep->state != VB_UP)
+			continue;
+		vb_paths(ep);
+		tell(ep, rail, RESUME);
+	}
+}
+
+/* The port of rail has been down for as long as is allowed. */
+static void given_up(struct vb_ep *ep, struct vb_rail *rail)
+{
+	const struct tt_env *env = rail->tp->env;
+
+	switch (vb_port_verdict(rail->down, true, has_others(ep, rail))) {
+	case VB_PORT_END:
+		vb_fail(ep, rail, -ENETDOWN,
+			"the port went down and was not back within %lld ms: up to %u requests "
+			"under way "
+			"are lost",
+			(long long)env->verbs_port_wait.number, under_way(ep, rail));
+		break;
+	case VB_PORT_LEAVE:
+		leave(ep, rail);
+		tell(ep, rail, LEAVE);
+		break;
+	case VB_PORT_STAY:
+		break;
+	}
+}
+
+void vb_port_changed(struct vb_rail *rail)
+{
+	struct vb_port now = rail->port;
+
+	if (ibv_query_port(rail->ctx, now.num, &now.attr) || now.attr.state != IBV_PORT_ACTIVE)
+		return;
+	rail->homeless = vb_port_gid(&now, rail->ctx, rail->tp->env->verbs_gid.number) != 0;
+	if (rail->homeless) {
+		tt_info("verbs: %s/%u: %s", now.name, now.num, now.why);
+		return;
+	}
+	if (now.attr.lid == rail->port.attr.lid && now.gid_index == rail->port.gid_index &&
+	    !memcmp(now.gid.raw, rail->port.gid.raw, sizeof(now.gid.raw)))
+		return;
+	vb_port_net(&now);
+	rail->port = now;
+	tt_info("verbs: %s/%u: its LID or GID has changed", now.name, now.num);
+}
+
+void vb_outages(struct vb_tp *tp)
+{
+	uint64_t count;
+	uint32_t i;
+	int r;
+
+	if (tp->port_timer < 0)
+		return;
+	if (read(tp->port_timer, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		return;
+	for (r = 0; r < tp->nrails; r++) {
+		struct vb_rail *rail = &tp->rail[r];
+
+		if (!rail->down_until || !tt_passed(rail->down_until))
+			continue;
+		rail->down_until = 0;
+		for (i = 0; i < tp->neps; i++) {
+			struct vb_ep *ep = ep_on(rail, i);
+
+			if (ep && ep->state == VB_UP)
+				given_up(ep, rail);
+		}
+	}
+}
+
+void vb_rail_word(struct vb_ep *ep, uint32_t note)
+{
+	struct vb_tp *tp = vb_tp_of(ep);
+	uint32_t what = note >> 16, index = note & 0xffff;
+	int i;
+
+	if (index >= (uint32_t)tp->nrails || ep->state != VB_UP)
+		return;
+	if (what == LEAVE) {
+		leave(ep, &tp->rail[index]);
+		if (ep->state == VB_UP && ep->lead < 0)
+			vb_fail(ep, &tp->rail[index], -ENETDOWN, "the peer's port went down");
+		return;
+	}
+	for (i = 0; i < ep->nqp; i++)
+		if (ep->qp[i].rail->index == (int)index)
+			ep->qp[i].away = what == PAUSE;
+	vb_paths(ep);
+}
+
+bool vb_port_to_blame(const struct vb_qp *q)
+{
+	return q->rail->down || q->away;
+}
