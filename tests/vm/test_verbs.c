@@ -146,6 +146,7 @@ static long sent(const char *port)
 
 	snprintf(path, sizeof(path), "/sys/class/infiniband/%.*s/ports/%s/hw_counters/sent_pkts", (int)n,
 		 port, port + n + 1);
+	usleep(20000); /* the kernel gives out what it read of a counter up to 10 ms ago */
 	f = fopen(path, "re");
 	if (!f)
 		return -1;
