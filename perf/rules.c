@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "lib/ps/rule.h"
+#include "lib/rules/rule.h"
 
 #define SAMPLE_BYTES (4u << 20) /* of values, at least between two looks at the clock */
 

@@ -21,12 +21,12 @@ werror=
 # Which programs (patterns over the list of make check) run where else.
 asan_tests="tests/unit/* tests/plan/test_check tests/plan/test_choose tests/plan/test_tune tests/conform/conform_self
 	tests/conform/conform_shm tests/conform/conform_ofi_tcp tests/conform/conform_fault_shm
-	tests/conform/conform_fault_ofi_tcp tests/mp/test_[!bc]* tests/mp/test_colls tests/mp/test_comm tests/mp/test_core
+	tests/conform/conform_fault_ofi_tcp tests/mp/test_[!bc]* tests/mp/coll/test_colls tests/mp/comm/test_comm tests/mp/comm/test_core
 	tests/diag/test_flight tests/fault/test_nth tests/fault/test_strangers"
 tsan_tests="tests/unit/test_lock tests/unit/test_boot tests/unit/test_mem tests/unit/test_self tests/unit/test_shm
-	tests/mp/test_comm tests/mp/test_ways tests/mp/test_group tests/mp/test_random tests/mp/test_rings
-	tests/mp/test_ps_chain tests/mp/test_ps_end tests/mp/test_ps_modes tests/mp/test_ps_soak tests/mp/test_ps_softsync tests/mp/test_ps_stale
-	tests/mp/test_ps_traffic"
+	tests/mp/comm/test_comm tests/mp/coll/test_ways tests/mp/coll/test_group tests/mp/coll/test_random tests/mp/coll/test_rings
+	tests/mp/ps/test_ps_chain tests/mp/ps/test_ps_end tests/mp/ps/test_ps_modes tests/mp/ps/test_ps_soak tests/mp/ps/test_ps_softsync tests/mp/ps/test_ps_stale
+	tests/mp/ps/test_ps_traffic"
 valgrind_tests="tests/unit/test_env tests/unit/test_mem
 	tests/unit/test_topo tests/unit/test_reduce tests/plan/test_check tests/plan/test_choose tests/plan/test_tune tests/plan/test_sim"
 

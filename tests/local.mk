@@ -9,7 +9,7 @@ if HAVE_CUNIT
 check_LTLIBRARIES += libtttest.la
 libtttest_la_SOURCES = tests/test.c tests/test.h
 libtttest_la_CFLAGS = $(AM_CFLAGS) $(CUNIT_CFLAGS)
-libtttest_la_LIBADD = libtt.la $(TT_LIBS) $(CUNIT_LIBS)
+libtttest_la_LIBADD = libtt_verify.la libtt.la $(TT_LIBS) $(CUNIT_LIBS)
 
 include tests/unit/local.mk
 include tests/plan/local.mk
@@ -23,8 +23,8 @@ endif
 .PHONY: soak
 soak:
 	$(MAKE) check TESTS=
-	TT_TIMES=$${TT_TIMES:-30} tests/mp/test_random
-	tests/mp/test_big
+	TT_TIMES=$${TT_TIMES:-30} tests/mp/coll/test_random
+	tests/mp/coll/test_big
 	TT_TIMES=$${TT_TIMES:-50} tests/fault/test_strangers
 	TT_TIMES=$${TT_TIMES:-10} tests/diag/test_mismatch
 	TT_TIMES=$${TT_TIMES:-10} tests/diag/test_integrity
@@ -34,7 +34,7 @@ soak:
 	$(MAKE) -C fuzz fuzzers
 	TT_SRC=$(abs_top_srcdir) TT_BUILD=$(abs_top_builddir)/fuzz TT_FUZZ_RUNS=$${TT_FUZZ_RUNS:-10000000} \
 		TT_FUZZ_SECONDS=$${TT_FUZZ_SECONDS:-3600} sh $(srcdir)/tests/fuzz/fuzz.sh
-	TT_SECONDS=$${TT_SECONDS:-3600} TT_BUILD=$(abs_top_builddir) tests/mp/test_ps_soak
+	TT_SECONDS=$${TT_SECONDS:-3600} TT_BUILD=$(abs_top_builddir) tests/mp/ps/test_ps_soak
 	TT_POINTS=$${TT_POINTS:-1000} tests/fault/test_points
 	TT_ONLY=verbs TT_POINTS=$${TT_VERBS_POINTS:-1000} sh $(srcdir)/tests/vm/guest.sh -t 3500 -- \
 		tests/fault/test_points || [ $$? = 77 ]

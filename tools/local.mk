@@ -15,7 +15,7 @@ bin_PROGRAMS += tutti_sim
 tutti_sim_SOURCES = \
 	tools/sim/main.c tools/sim/sim.h tools/sim/counts.c tools/sim/options.c tools/sim/run.c tools/sim/table.c \
 	tools/sim/output.c tools/sim/plot.c tools/cli.c tools/cli.h tools/values.c tools/values.h
-tutti_sim_LDADD = libtt.la $(TT_LIBS) $(JANSSON_LIBS)
+tutti_sim_LDADD = libtt_verify.la libtt.la $(TT_LIBS) $(JANSSON_LIBS)
 
 bin_PROGRAMS += tutti_ps_check
 tutti_ps_check_SOURCES = tools/tutti_ps_check.c tools/cli.c tools/cli.h
@@ -25,7 +25,7 @@ bin_PROGRAMS += tutti_explain
 tutti_explain_SOURCES = \
 	tools/explain/main.c tools/explain/explain.h tools/explain/count.c tools/explain/ps.c \
 	tools/cli.c tools/cli.h tools/values.c tools/values.h
-tutti_explain_LDADD = libtt.la $(TT_LIBS) $(JANSSON_LIBS)
+tutti_explain_LDADD = libtt_verify.la libtt.la $(TT_LIBS) $(JANSSON_LIBS)
 
 bin_PROGRAMS += tutti_tune
 tutti_tune_SOURCES = \

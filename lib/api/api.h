@@ -11,9 +11,9 @@
 /* 0, or -EINVAL: NULL, freed, or no communicator at all. */
 int tt_check_comm(const struct tutti_comm *comm);
 int tt_check_ctx(const struct tutti_context *ctx);
-/* check.c: 0 and the call as the engine wants it, or why it can't be made. */
+/* check_call.c: 0 and the call as the engine wants it, or why it can't be made. */
 int tt_check_call(const struct tutti_comm *comm, struct tt_call *call);
-/* coll.c: check a call, then run it to its end; or start it; or make it a persistent request. */
+/* coll_calls.c: check a call, then run it to its end; or start it; or make it a persistent request. */
 int tt_call_run(struct tutti_comm *comm, struct tt_call *call);
 /* Here, so that the call is made where it is used, and not copied. */
 static inline int tt_coll_run(struct tutti_comm *comm, struct tt_call call)
@@ -25,7 +25,7 @@ int tt_coll_init(struct tutti_comm *comm, struct tt_call call, struct tutti_requ
 /* A buffer of count elements; name is the call, for the text. */
 int tt_check_data(const char *name, const void *buf, size_t count, enum tutti_datatype datatype);
 
-/* group.c: every new request that is not persistent goes through the first of these, under the wire lock: it is started, or
+/* launch.c: every new request that is not persistent goes through the first of these, under the wire lock: it is started, or
  * joins the thread's open group; on failure it is freed. Blocking forms end with the second. */
 int tt_request_launch(struct tutti_request *req);
 int tt_request_finish(struct tutti_request **req);
@@ -33,7 +33,7 @@ bool tt_group_is_open(void); /* by this thread */
 /* 0, or -EINVAL inside a group: for calls that wait. */
 int tt_group_refuse(const char *name);
 
-/* rma.c: a window on comm, made by collectives on coll, which has the same ranks; and its end without waiting for others. */
+/* rma_calls.c: a window on comm, made by collectives on coll, which has the same ranks; and its end without waiting for others. */
 int tt_win_make(struct tutti_comm *comm, struct tutti_comm *coll, void *base, size_t size,
 		unsigned flags, struct tutti_win **out);
 void tt_win_drop(struct tutti_win *win);
@@ -63,7 +63,7 @@ int tt_comm_choose(struct tutti_comm *comm, const struct tt_agreed *agreed);
 void tt_comm_strip(struct tutti_comm *comm);
 int tt_agreed_get(struct tutti_context *ctx, struct tt_agreed *agreed);
 
-/* tune.c: read the file, at rank 0; then let all have what is about the job's hosts, and use it. */
+/* tuning_table.c: read the file, at rank 0; then let all have what is about the job's hosts, and use it. */
 enum { TT_TUNE_NONE, TT_TUNE_READ, TT_TUNE_BAD };
 int tt_tune_read(struct tutti_context *ctx, struct tt_tunes *tunes);
 /* The names of the job's hosts, as tables have them. */
@@ -89,7 +89,7 @@ int tt_why_out(const struct tutti_comm *comm); /* then: the error */
 void tt_grow_msg(void *ctx, int from, const void *data, size_t len);
 void tt_grow_again(struct tutti_context *ctx);
 
-/* agree.c: every rank's `mine`, of so many 64-bit words, in `all`, by rank. */
+/* vote.c: every rank's `mine`, of so many 64-bit words, in `all`, by rank. */
 int tt_exchange(struct tutti_comm *comm, const void *mine, void *all, size_t words);
 /*
  * Whether all ranks have got so far; else all of them fail, with the error of the lowest that has not. What failed

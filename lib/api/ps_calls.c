@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "lib/api/api.h"
-#include "lib/ps/later.h"
+#include "lib/ps/worker/accumulate.h"
 
 static int check_role(const char *call, struct tutti_ps *ps)
 {

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 libtt_la_SOURCES += \
-	lib/base/lock.c lib/base/lock.h lib/base/copy.c lib/base/copy.h lib/base/clock.h lib/base/list.h lib/base/hash.h \
-	lib/base/error.c lib/base/error.h lib/base/log.c lib/base/log.h \
-	lib/base/distance.h lib/base/env.c lib/base/env.h lib/base/env.def lib/base/signals.c lib/base/signals.h \
-	lib/base/library.c lib/base/library.h lib/base/proc.c lib/base/proc.h lib/base/spawn.c lib/base/spawn.h \
-	lib/base/faults.c lib/base/faults.h lib/base/inject.c lib/base/inject.h
+	lib/base/clock.h lib/base/copy.c lib/base/copy.h lib/base/distance.h lib/base/env.c \
+	lib/base/env.def lib/base/env.h lib/base/error.c lib/base/error.h lib/base/faults.c \
+	lib/base/faults.h lib/base/hash.h lib/base/inject.c lib/base/inject.h lib/base/library.c \
+	lib/base/library.h lib/base/list.h lib/base/lock.c lib/base/lock.h lib/base/log.c \
+	lib/base/log.h lib/base/proc.c lib/base/proc.h lib/base/signals.c lib/base/signals.h \
+	lib/base/spawn.c lib/base/spawn.h
+
 # Every file of the library, so that TUTTI_FAULT reaches all allocations and descriptors.
 libtt_la_CPPFLAGS = $(AM_CPPFLAGS) -include $(top_srcdir)/lib/base/inject.h

@@ -13,12 +13,12 @@
 #include <unistd.h>
 
 #include "lib/base/spawn.h"
-#include "lib/boot/bootdir.h"
-#include "lib/boot/ctl.h"
-#include "lib/boot/fork.h"
-#include "lib/boot/ras.h"
-#include "lib/boot/secure.h"
-#include "lib/boot/tree.h"
+#include "lib/boot/rendezvous/bootdir.h"
+#include "lib/boot/control/control.h"
+#include "lib/boot/control/fork.h"
+#include "lib/boot/control/ras.h"
+#include "lib/boot/rendezvous/secure.h"
+#include "lib/boot/control/control_tree.h"
 
 #define OUTBOX_MAX (16u << 20)
 #define OWN_FILES 4    /* epoll, eventfd, listener, tutti_ras */

@@ -77,7 +77,7 @@ struct tt_boot_params {
 	bool nameless;		/* nothing tells this job from others of its launcher */
 	bool one_host;		/* the launcher says that all ranks are on this host */
 	bool boot_secret;	/* the secret is in that file, not from TUTTI_SECRET_* */
-	bool gate;		/* that file is the one of the gate, through which this process came; gate.h */
+	bool gate;		/* that file is the one of the gate, through which this process came; admission.h */
 	const struct tutti_error_info
 		*broken; /* this rank can't take part, and only tells the others why */
 	/* Asked now and then during the start, in the control thread: not 0, and its last error:

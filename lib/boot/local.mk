@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 libtt_la_SOURCES += \
-	lib/boot/boot.h lib/boot/boot.c lib/boot/secure.h \
-	lib/boot/discover.c lib/boot/discover.h lib/boot/launcher.c lib/boot/launcher.h lib/boot/secret.c lib/boot/unique_id.c \
-	lib/boot/bootdir.c lib/boot/bootdir.h lib/boot/addr.c lib/boot/addr.h \
-	lib/boot/auth.c lib/boot/auth.h lib/boot/link.c lib/boot/link.h lib/boot/pack.h \
-	lib/boot/ctl.c lib/boot/ctl.h lib/boot/store.c lib/boot/join.c lib/boot/tree.c lib/boot/tree.h \
-	lib/boot/fork.c lib/boot/fork.h lib/boot/gate.c lib/boot/gate.h lib/boot/heal.c lib/boot/watch.c lib/boot/ras.c lib/boot/ras.h
+	lib/boot/boot.c lib/boot/boot.h lib/boot/control/control.h \
+	lib/boot/control/control_loop.c lib/boot/control/control_tree.c \
+	lib/boot/control/control_tree.h lib/boot/control/fork.c lib/boot/control/fork.h \
+	lib/boot/control/peer_watch.c lib/boot/control/ras.c lib/boot/control/ras.h \
+	lib/boot/control/reparent.c lib/boot/rendezvous/address.c lib/boot/rendezvous/address.h \
+	lib/boot/rendezvous/admission.c lib/boot/rendezvous/admission.h \
+	lib/boot/rendezvous/auth.c lib/boot/rendezvous/auth.h lib/boot/rendezvous/bootdir.c \
+	lib/boot/rendezvous/bootdir.h lib/boot/rendezvous/discover.c \
+	lib/boot/rendezvous/discover.h lib/boot/rendezvous/join.c lib/boot/rendezvous/launcher.c \
+	lib/boot/rendezvous/launcher.h lib/boot/rendezvous/link.c lib/boot/rendezvous/link.h \
+	lib/boot/rendezvous/pack.h lib/boot/rendezvous/secret.c lib/boot/rendezvous/secure.h \
+	lib/boot/rendezvous/store.c lib/boot/rendezvous/unique_id.c

@@ -13,8 +13,8 @@
 #include <tutti/coll.h>
 
 #include "lib/boot/boot.h"
-#include "lib/diag/flight.h"
-#include "lib/diag/trace.h"
+#include "lib/observe/flight.h"
+#include "lib/observe/trace.h"
 #include "lib/plan/plan.h"
 #include "lib/wire/wire.h"
 
@@ -87,8 +87,8 @@ struct tt_doomed {
 };
 
 struct tt_vote;	  /* agree.c */
-struct tt_broken; /* accuse.c */
-struct tt_growth; /* lib/api/grow.c */
+struct tt_broken; /* lost_link.c */
+struct tt_growth; /* lib/job/grow.c */
 
 /* What the lowest rank that lives tells the others in tutti_comm_grow; or another one it: an error. */
 struct tt_grown {
@@ -147,7 +147,7 @@ struct tutti_comm {
 	struct tt_node_comm *near; /* with numa: the ranks of this one's NUMA node */
 	uint32_t votes; /* agreements reached so far */
 	struct tt_vote *vote; /* agree.c: under way; NULL: none */
-	struct tt_grown *grown; /* lib/api/grow.c: what another rank has told; NULL: nothing */
+	struct tt_grown *grown; /* lib/job/grow.c: what another rank has told; NULL: nothing */
 	struct tt_growth *growing; /* a call that has told something; NULL: none */
 };
 
@@ -237,7 +237,7 @@ struct tutti_comm *tt_comm_find(struct tutti_context *ctx, uint64_t uid);
 /* The rank in comm of a rank of the world, or -1. */
 int tt_comm_rank_of(const struct tutti_comm *comm, int world);
 
-/* op.c */
+/* operator.c */
 
 /* A new operator like this one; its number. Takes the lock, as does freeing. */
 int tt_userop_new(struct tutti_context *ctx, const struct tt_userop *like, enum tutti_op *id);
@@ -297,7 +297,7 @@ void tt_ctx_abort_msg(void *ctx, int from, const void *data, size_t len);
 /* Tell all ranks to abort. Any thread. */
 int tt_ctx_abort(struct tutti_context *ctx, int code);
 
-/* accuse.c: under the lock but for the handler */
+/* lost_link.c: under the lock but for the handler */
 
 /*
  * Transfers to or from rank fail, and the control tree does not know why: to be repeated every TT_ACCUSE_AGAIN until

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "lib/base/hash.h"
-#include "lib/engine/node.h"
+#include "lib/engine/node/node_ops.h"
 
 static struct tt_plan_req *plan_req(const struct tutti_request *r)
 {

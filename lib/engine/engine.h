@@ -106,7 +106,7 @@ struct tt_lane_run {
 	struct tt_op *tmp;     /* room for generated ops */
 };
 
-/* ring.c: how far a reduction is that goes by rings; pieces are those of the longest part. */
+/* ring_reduce.c: how far a reduction is that goes by rings; pieces are those of the longest part. */
 struct tt_ring_run {
 	struct tt_node_ring shape;
 	uint32_t pieces; /* 0: this plan has none */
@@ -115,7 +115,7 @@ struct tt_ring_run {
 	char *mem; /* this rank's; NULL: it has none */
 	void *pool; /* to be given back */
 	bool in, out; /* what it stands for: input, result */
-	bool made;    /* by quick.c: published, and filled */
+	bool made;    /* by short_path.c: published, and filled */
 };
 
 /* A plan bound to buffers. */
@@ -145,7 +145,7 @@ struct tt_plan_req {
 	uint64_t fprint;
 	uint64_t turn; /* of a node plan */
 	unsigned step; /* that this rank has reached in it */
-	bool resumed;  /* quick.c has made this call, but could not end it */
+	bool resumed;  /* short_path.c has made this call, but could not end it */
 	bool pulled;   /* and has combined this rank's part already */
 	void *bounce[2]; /* of a node plan: copies that peers can reach */
 	struct tt_ring_run ring; /* or instead */

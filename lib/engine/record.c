@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "lib/base/proc.h"
-#include "lib/diag/dump.h"
-#include "lib/engine/node.h"
+#include "lib/observe/dump.h"
+#include "lib/engine/node/node_ops.h"
 
 /*
  * The memory of TUTTI_FLIGHT_FD, which the launcher reads, is one context's at a time: the first one's, and when that

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/engine/node.h"
+#include "lib/engine/node/node_ops.h"
 
 #define ASK_MAX 8 /* peers asked at a time by a request that is stuck */
 

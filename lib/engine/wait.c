@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "lib/base/clock.h"
-#include "lib/engine/node.h"
+#include "lib/engine/node/node_ops.h"
 
 #define SPIN_NS (2 * TT_MS)	   /* with a core per rank */
 #define BUSY_SPIN_NS 50000ull	   /* of this without giving way: another program may need the core */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/mem/internal.h"
+#include "lib/mem/mem_internal.h"
 
 static char *page_addr(const struct tt_memory *memory, const struct tt_page *page)
 {

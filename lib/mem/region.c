@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lib/mem/internal.h"
+#include "lib/mem/mem_internal.h"
 #include "lib/topo/topo.h"
 
 #define CACHE_MAX (256ul << 20) /* large slabs kept for reuse; at most an eighth of the limit */

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/mem/internal.h"
+#include "lib/mem/mem_internal.h"
 #include "lib/topo/topo.h"
 
 #define THP_SIZE (2ul << 20)

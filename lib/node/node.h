@@ -36,7 +36,7 @@ struct tt_node_card {
 };
 _Static_assert(sizeof(struct tt_node_card) == 32, "doc/WIRE.md");
 
-/* seg.c */
+/* node_segment.c */
 
 int tt_node_open(struct tt_node **node);
 void tt_node_close(struct tt_node *node);
@@ -57,7 +57,7 @@ void tt_node_get_up(struct tt_node *node);
 /* Now and then: unmap what peers have given up. */
 void tt_node_sweep(struct tt_node *node);
 
-/* group.c */
+/* node_group.c */
 
 struct tt_node_params {
 	uint64_t uid; /* of the communicator */
@@ -165,7 +165,7 @@ void tt_node_finish(struct tt_node_group *g, uint64_t turn);
 /* A fence: afterwards no peer touches what this rank has published, now or later. */
 void tt_node_withdraw(struct tt_node_group *g);
 
-/* pull.c */
+/* peer_pull.c */
 
 /* A place in the same buffer of one or of all ranks. */
 struct tt_node_ref {

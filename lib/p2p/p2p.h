@@ -103,7 +103,7 @@ struct tt_p2p {
 	char *free_data; /* linked through their first bytes */
 };
 
-/* state.c */
+/* p2p_state.c */
 int tt_p2p_get(struct tutti_comm *comm, struct tt_p2p **p2p);
 void tt_p2p_free(struct tt_p2p *p2p);
 struct tt_p2p_peer *tt_p2p_peer(struct tt_p2p *p2p, int rank);
@@ -111,18 +111,18 @@ struct tt_p2p_peer *tt_p2p_peer(struct tt_p2p *p2p, int rank);
 struct tt_p2p_msg *tt_p2p_keep(struct tt_p2p *p2p, const void *data, uint32_t len);
 void tt_p2p_drop(struct tt_p2p *p2p, struct tt_p2p_msg *msg);
 
-/* request.c: send, receive or probe as a request */
+/* p2p_request.c: send, receive or probe as a request */
 int tt_p2p_new(struct tutti_comm *comm, const struct tt_p2p_call *call, bool persistent,
 	       struct tutti_request **req);
 
-/* send.c */
+/* p2p_send.c */
 void tt_p2p_send(struct tt_p2p_req *req);
 /* From the port: more messages may come, or the receiver has no use for this payload. */
 enum tt_p2p_said { TT_P2P_CREDIT = 1, TT_P2P_REFUSE };
 void tt_p2p_said(struct tt_port *port, int peer, uint32_t what, const struct tt_key *key,
 		 uint64_t a, uint64_t b);
 
-/* recv.c */
+/* p2p_recv.c */
 void tt_p2p_recv(struct tt_p2p_req *req);
 void tt_p2p_message(struct tt_port *port, int peer, const struct tt_key *key, uint64_t total,
 		    const void *data, uint32_t len);

@@ -54,7 +54,7 @@ int tt_candidates(const struct tt_chooser *chooser, const struct tt_plan_args *a
 int tt_pick(const struct tt_chooser *chooser, const struct tt_plan_args *args,
 	    const struct tt_candidate *list, int n);
 
-/* rules.c: a rule of TUTTI_ALGO. */
+/* algo_rules.c: a rule of TUTTI_ALGO. */
 struct tt_rule {
 	const struct tt_alg *alg;
 	size_t lo, hi; /* lo <= bytes < hi */

@@ -21,7 +21,7 @@ enum tt_op_kind {
 	TT_OP_REDUCE,	   /* dst = a (+) b */
 	TT_OP_COPY,	   /* dst = a */
 	/*
-	 * On mapped memory of one host, lib/coll/node.h; peers, and all ranks, are those of this rank's host. Ranks
+	 * On mapped memory of one host, lib/coll/node/coll_node.h; peers, and all ranks, are those of this rank's host. Ranks
 	 * name places in each other's buffers; what a rank lets others touch it says in a SIGNAL, and who
 	 * touches it has waited for that.
 	 */

@@ -1,38 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 libtt_la_SOURCES += \
-	lib/ps/ps.h lib/ps/server.h lib/ps/store.h lib/ps/eager.h lib/ps/file.h lib/ps/later.h lib/ps/message.h lib/ps/read.h lib/ps/resize.h lib/ps/rule.h \
-	lib/ps/ask.c lib/ps/box.c lib/ps/budget.c lib/ps/cache.c lib/ps/chain.c lib/ps/clock.c lib/ps/crew.c lib/ps/downpour.c lib/ps/eager.c lib/ps/feed.c \
-	lib/ps/file.c lib/ps/fill.c lib/ps/handle.c lib/ps/inbox.c lib/ps/keep.c lib/ps/keys.c lib/ps/last.c lib/ps/leave.c \
-	lib/ps/link.c lib/ps/pass.c lib/ps/place.c lib/ps/publish.c lib/ps/pull.c lib/ps/push.c \
-	lib/ps/range.c lib/ps/read.c lib/ps/relay.c lib/ps/resize.c lib/ps/rows.c lib/ps/rule.c lib/ps/server.c lib/ps/store.c lib/ps/sum.c \
-	lib/ps/table.c lib/ps/task.c lib/ps/tell.c lib/ps/trace.c lib/ps/tree.c lib/ps/urgent.c
-
-# The update rules, once for each level of instructions, as lib/reduce builds its kernels. The serial ones are with those that any CPU
-# has, for their flags.
-tt_rule_sources = lib/ps/rule_vector.c lib/ps/rule_steps.h lib/ps/rule.h
-
-noinst_LTLIBRARIES += libtt_rules.la
-libtt_la_LIBADD += libtt_rules.la
-libtt_rules_la_SOURCES = lib/ps/rule_levels.c lib/ps/rule.h
-libtt_rules_la_LIBADD = libtt_rules_base.la
-
-noinst_LTLIBRARIES += libtt_rules_base.la
-libtt_rules_base_la_SOURCES = $(tt_rule_sources) lib/ps/rule_truth.c lib/ps/rule_loops.h
-libtt_rules_base_la_CPPFLAGS = $(libtt_reduce_base_la_CPPFLAGS)
-libtt_rules_base_la_CFLAGS = $(libtt_reduce_base_la_CFLAGS)
-
-if HAVE_AVX2
-noinst_LTLIBRARIES += libtt_rules_avx2.la
-libtt_rules_la_LIBADD += libtt_rules_avx2.la
-libtt_rules_avx2_la_SOURCES = $(tt_rule_sources)
-libtt_rules_avx2_la_CPPFLAGS = $(libtt_reduce_avx2_la_CPPFLAGS)
-libtt_rules_avx2_la_CFLAGS = $(libtt_reduce_avx2_la_CFLAGS)
-endif
-
-if HAVE_AVX512
-noinst_LTLIBRARIES += libtt_rules_avx512.la
-libtt_rules_la_LIBADD += libtt_rules_avx512.la
-libtt_rules_avx512_la_SOURCES = $(tt_rule_sources)
-libtt_rules_avx512_la_CPPFLAGS = $(libtt_reduce_avx512_la_CPPFLAGS)
-libtt_rules_avx512_la_CFLAGS = $(libtt_reduce_avx512_la_CFLAGS)
-endif
+	lib/ps/checkpoint/checkpoint.c lib/ps/checkpoint/checkpoint_server.c \
+	lib/ps/checkpoint/safetensors.c lib/ps/checkpoint/safetensors.h lib/ps/essp/essp.c \
+	lib/ps/essp/essp.h lib/ps/essp/essp_batch.c lib/ps/essp/essp_cache.c \
+	lib/ps/essp/essp_relay.c lib/ps/essp/essp_tree.c lib/ps/mailbox.c lib/ps/message.h \
+	lib/ps/placement.c lib/ps/ps.h lib/ps/ps_open.c lib/ps/ps_open.h lib/ps/ps_tables.c \
+	lib/ps/ps_trace.c lib/ps/resize/resize.c lib/ps/resize/resize.h \
+	lib/ps/resize/resize_move.c lib/ps/resize/resize_run.c lib/ps/resize/resize_run.h \
+	lib/ps/server/chain.c lib/ps/server/departure.c lib/ps/server/handle.c \
+	lib/ps/server/inbox.c lib/ps/server/initial_values.c lib/ps/server/key_map.c \
+	lib/ps/server/notify.c lib/ps/server/publish.c lib/ps/server/publish_pass.c \
+	lib/ps/server/server.c lib/ps/server/server.h lib/ps/server/table_store.c \
+	lib/ps/server/table_store.h lib/ps/server/thread_pool.c lib/ps/shutdown.c \
+	lib/ps/table_layout.c lib/ps/update_sum.c lib/ps/worker/accumulate.h \
+	lib/ps/worker/block_read.c lib/ps/worker/block_read.h lib/ps/worker/budget.c \
+	lib/ps/worker/downpour.c lib/ps/worker/heap.c lib/ps/worker/pull.c lib/ps/worker/push.c \
+	lib/ps/worker/rows.c lib/ps/worker/rpc.c lib/ps/worker/server_link.c \
+	lib/ps/worker/table_range.c lib/ps/worker/worker_call.c lib/ps/worker/worker_clock.c

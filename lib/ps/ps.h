@@ -18,7 +18,7 @@
 
 #include "lib/engine/engine.h"
 #include "lib/ps/message.h"
-#include "lib/ps/rule.h"
+#include "lib/rules/rule.h"
 #include "lib/rma/rma.h"
 
 #define TT_PS_ROW_BLOCK 4096
@@ -138,7 +138,7 @@ struct tt_ps_link {
 	struct tt_ps_back_bell note[TT_PS_CHAIN];
 	uint64_t min_clock;
 	uint64_t slowest; /* as told */
-	uint64_t said, seen, heard; /* notes and answers; up to the last look, and when there was a new one: last.c */
+	uint64_t said, seen, heard; /* notes and answers; up to the last look, and when there was a new one: shutdown.c */
 	bool ended;
 };
 
@@ -207,7 +207,7 @@ struct tutti_ps {
 	struct tutti_ps_table *table[TT_PS_TABLES];
 	atomic_uint ntables;
 	uint64_t *load; /* by server: bytes of values */
-	uint32_t *upto; /* by server: weights, up to and with its own; see place.c */
+	uint32_t *upto; /* by server: weights, up to and with its own; see placement.c */
 
 	struct tt_ps_link *link; /* by server; NULL: no worker */
 	uint64_t clock;
@@ -252,7 +252,7 @@ static inline int tt_ps_living(const struct tutti_ps *ps, int server, int copy)
 	return -1;
 }
 
-/* box.c: where things are in the box, and its bells */
+/* mailbox.c: where things are in the box, and its bells */
 size_t tt_ps_box_size(const struct tutti_ps *ps);
 size_t tt_ps_box_in(const struct tutti_ps *ps, int copy, int worker, int slot);
 /* What the copy before passes on; how much the copy `after` has of it. */
@@ -272,7 +272,7 @@ int tt_ps_box_open(struct tutti_ps *ps);
 void tt_ps_box_close(struct tutti_ps *ps);
 
 /*
- * place.c: split count units of so many bytes so that load, by server, becomes level for its weight; begin has n + 1.
+ * placement.c: split count units of so many bytes so that load, by server, becomes level for its weight; begin has n + 1.
  * upto: the weights of a server and those before it, added up.
  */
 void tt_ps_place(const uint64_t *load, const uint32_t *upto, int n, uint64_t count, uint64_t bytes,
@@ -286,7 +286,7 @@ static inline int tt_ps_server_of(const struct tutti_ps *ps, uint64_t key)
 	return tt_ps_key_server(ps->upto, ps->nservers, key);
 }
 
-/* keys.c: a map from keys to places */
+/* key_map.c: a map from keys to places */
 int tt_ps_keys_new(struct tt_ps_keys **keys);
 void tt_ps_keys_free(struct tt_ps_keys *keys);
 uint32_t tt_ps_keys_find(const struct tt_ps_keys *keys, uint64_t key); /* TT_PS_NOWHERE */
@@ -298,7 +298,7 @@ void tt_ps_met_free(struct tt_ps_met *met);
 int tt_ps_met_unit(const struct tutti_ps_table *t, struct tt_ps_met *met, uint64_t key, uint32_t *unit);
 void tt_ps_met_clear(struct tt_ps_met *met);
 
-/* table.c: layout and memory of a table's part on this rank; without what is exchanged. */
+/* table_layout.c: layout and memory of a table's part on this rank; without what is exchanged. */
 int tt_ps_table_new(struct tutti_ps *ps, const struct tutti_ps_table *like,
 		    struct tutti_ps_table **table);
 void tt_ps_table_free(struct tutti_ps_table *table);
@@ -334,15 +334,15 @@ uint64_t tt_ps_base_at(const struct tutti_ps_table *t, int server, int copy);
 /* Where the copies begin in the part of a rank that is a worker: behind what it has as a server. */
 uint64_t tt_ps_copies_at(const struct tutti_ps_table *t, int rank);
 
-/* store.c, publish.c: a server's values, and what workers see of them */
+/* table_store.c, publish.c: a server's values, and what workers see of them */
 int tt_ps_store_new(struct tutti_ps_table *t, int copy);
 void tt_ps_store_free(struct tt_ps_store *store);
 uint32_t tt_ps_acks(const struct tutti_ps_table *t, int copy); /* essp: token of its first bell */
 
-/* fill.c: initial values of count elements; first is the element's index or the row's key. */
+/* initial_values.c: initial values of count elements; first is the element's index or the row's key. */
 void tt_ps_fill(const struct tutti_ps_table *t, void *value, uint64_t first, size_t count);
 
-/* cache.c: essp, the worker's side; under the lock but for the first three */
+/* essp_cache.c: essp, the worker's side; under the lock but for the first three */
 enum tt_ps_where {
 	TT_PS_HERE,   /* it has been copied to where it goes */
 	TT_PS_COMING, /* it will be sent */
@@ -366,7 +366,7 @@ void tt_ps_cache_told(struct tutti_ps_table *t, struct tt_ps_link *link, const u
 /* The next copy of a server has taken over. */
 void tt_ps_cache_moved(struct tutti_ps *ps, int server);
 
-/* relay.c: a worker that others get blocks from, and those; under the lock */
+/* essp_relay.c: a worker that others get blocks from, and those; under the lock */
 void tt_ps_relay_lost(struct tutti_ps *ps, int worker);
 /* All have said good-bye: nobody is asked for anything any more. Then: all know, here and there. */
 void tt_ps_relay_leave(struct tutti_ps *ps);
@@ -388,7 +388,7 @@ bool tt_ps_lost(void *ps, int rank);
 /* Under the lock: all workers have said good-bye, and have been told so; nothing is under way to them any more. */
 bool tt_ps_server_done(struct tutti_ps *ps);
 
-/* task.c: calls under way. The first three without the lock. size bytes are 0; as many as `more` behind them are not. */
+/* worker_call.c: calls under way. The first three without the lock. size bytes are 0; as many as `more` behind them are not. */
 int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char *call, size_t size, size_t more,
 		   struct tt_ps_task **task);
 void tt_ps_task_drop(struct tt_ps_task *task); /* one that was not started */
@@ -408,7 +408,7 @@ int tt_ps_refusal(struct tutti_ps *ps);
 /* A put or get on the server of this rank failed. */
 void tt_ps_task_broken(struct tt_ps_task *task, int rank, int status);
 
-/* link.c: messages to servers, under the lock */
+/* server_link.c: messages to servers, under the lock */
 void tt_ps_pump(struct tutti_ps *ps);
 /* A free slot, or NULL. */
 struct tt_ps_out *tt_ps_out_get(struct tt_ps_link *link);
@@ -430,14 +430,14 @@ void tt_ps_floor(struct tutti_ps_table *t, int server, uint64_t block, uint64_t 
 _Atomic uint64_t *tt_ps_hint(const struct tutti_ps_table *t, int server, uint64_t block);
 
 /*
- * last.c: the end. Without the lock: wait until done, which is so when ps->comm has failed, too; a server that a worker
+ * shutdown.c: the end. Without the lock: wait until done, which is so when ps->comm has failed, too; a server that a worker
  * hears nothing of fails it.
  */
 void tt_ps_await_servers(struct tutti_ps *ps, bool (*done)(void *), void *arg);
 /* All that live are through, so nobody needs anything here any more. */
 int tt_ps_last_meeting(struct tutti_ps *ps);
 
-/* range.c: a range of a dense table, taken from all servers in turn */
+/* table_range.c: a range of a dense table, taken from all servers in turn */
 struct tt_ps_range {
 	int at, n;
 	uint64_t *next; /* by server, elements of its part; then n ends */
@@ -448,7 +448,7 @@ void tt_ps_range_set(const struct tutti_ps_table *t, uint64_t offset, uint64_t c
 /* The next server with something left, from range->at on; -1: none. */
 int tt_ps_range_server(struct tt_ps_range *range);
 
-/* push.c, pull.c, rows.c, clock.c: the calls, checked by lib/api; *request is started */
+/* push.c, pull.c, rows.c, worker_clock.c: the calls, checked by lib/api; *request is started */
 int tt_ps_push(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count, bool set,
 	       const char *call, struct tutti_request **request);
 int tt_ps_pull(struct tutti_ps_table *t, void *buf, uint64_t offset, uint64_t count,
@@ -462,7 +462,7 @@ int tt_ps_clock(struct tutti_ps *ps, uint64_t clock, const char *call,
 int tt_ps_bye(struct tutti_ps *ps, struct tutti_request **request);
 
 /*
- * ask.c: a message to the servers from one to another; answered by a reply of each. payload is copied; what each
+ * rpc.c: a message to the servers from one to another; answered by a reply of each. payload is copied; what each
  * server replied is in reply, by server.
  */
 struct tt_ps_ask {
@@ -476,7 +476,7 @@ struct tt_ps_ask {
 };
 int tt_ps_ask(struct tutti_ps *ps, const struct tt_ps_ask *ask, struct tutti_request **request);
 
-/* trace.c: TUTTI_PS_TRACE; under the lock */
+/* ps_trace.c: TUTTI_PS_TRACE; under the lock */
 int tt_ps_trace_open(struct tutti_ps *ps, const char *prefix);
 /* The trace of who goes on as a worker; the first two of one that begins in a resize, which may not come to be. */
 int tt_ps_trace_join(struct tutti_ps *ps, const char *prefix);

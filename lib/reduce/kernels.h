@@ -29,7 +29,7 @@ extern const struct tt_kernels tt_kernels_base;
 extern const struct tt_kernels tt_kernels_avx2;	  /* only with TT_HAVE_AVX2 */
 extern const struct tt_kernels tt_kernels_avx512; /* only with TT_HAVE_AVX512 */
 
-/* truth.c: for every datatype */
+/* reference.c: for every datatype */
 void tt_reduce_truth(const struct tt_reduce_job *job, enum tutti_datatype datatype);
 
 #endif

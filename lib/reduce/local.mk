@@ -2,7 +2,7 @@
 # The kernels are one source, built once for each level of instructions; flags go by library.
 noinst_LTLIBRARIES += libtt_reduce.la
 libtt_la_LIBADD += libtt_reduce.la
-libtt_reduce_la_SOURCES = lib/reduce/reduce.c lib/reduce/reduce.h lib/reduce/truth.c
+libtt_reduce_la_SOURCES = lib/reduce/reduce.c lib/reduce/reduce.h lib/reduce/reference.c
 libtt_reduce_la_LIBADD = libtt_reduce_base.la
 
 tt_kernel_sources = lib/reduce/vector.c lib/reduce/isa.h lib/reduce/half.h lib/reduce/kernels.h

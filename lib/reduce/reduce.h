@@ -4,7 +4,7 @@
  *
  * float16 and bfloat16 are widened to float32, combined, and rounded to nearest even at the end.
  * Integer sums and products wrap. min and max of floats: a NaN anywhere gives NaN; of equals, the
- * left one. The scalar kernel in truth.c is the truth; faster ones (chosen at run time) give the
+ * left one. The scalar kernel in reference.c is the truth; faster ones (chosen at run time) give the
  * same bits.
  */
 #ifndef TT_REDUCE_H

@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: BSD-3-Clause
-libtt_la_SOURCES += lib/rma/rma.h lib/rma/win.c lib/rma/op.c lib/rma/request.c lib/rma/atomic.c
+libtt_la_SOURCES += \
+	lib/rma/atomic.c lib/rma/put_get.c lib/rma/rma.h lib/rma/rma_request.c lib/rma/window.c

@@ -106,7 +106,7 @@ void tt_win_forget(const struct tutti_context *ctx);
 /* Each transport has its own words for a lost connection: in ours. A refusal says what was refused. */
 int tt_win_status(int status);
 
-/* op.c: a put or get; waits for connection and room. Without the lock. */
+/* put_get.c: a put or get; waits for connection and room. Without the lock. */
 int tt_win_op(struct tutti_win *win, const struct tt_win_access *access);
 /* The same, under the lock, for somebody who is told of its end, perhaps before this returns. Waits for nothing. */
 int tt_win_op_start(struct tutti_win *win, const struct tt_win_access *access,
@@ -133,7 +133,7 @@ int tt_win_amo_failure(struct tutti_win *win, int rank, int status);
 int tt_win_execute(struct tt_bell *bell, int peer, enum tt_amo_op op, uint64_t operand,
 		   uint64_t compare, uint64_t offset, uint64_t *old);
 
-/* request.c: operations as requests. Without the lock. */
+/* rma_request.c: operations as requests. Without the lock. */
 int tt_win_iop(struct tutti_win *win, const struct tt_win_access *access, const char *call,
 	       struct tutti_request **request);
 int tt_win_iatomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t operand,
@@ -141,7 +141,7 @@ int tt_win_iatomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t 
 		   struct tutti_request **request);
 /* All operations on rank, -1: on all ranks, that have begun. */
 int tt_win_iflush(struct tutti_win *win, int rank, const char *call, struct tutti_request **request);
-/* For win.c: an operation that the flushing request of this link may wait for has ended. Under the lock. */
+/* For window.c: an operation that the flushing request of this link may wait for has ended. Under the lock. */
 void tt_win_flush_end(struct tt_list *link, int rank, uint32_t age);
 void tt_win_free_reqs(struct tutti_win *win);
 

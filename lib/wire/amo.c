@@ -3,11 +3,11 @@
  * 64-bit atomics. Whoever executes one does so with a CPU, so that all of them on one word, of all
  * origins, are atomic to each other: the origin where it has the word mapped, else the target, which
  * is asked by a control message. A device's atomics are not atomic to a CPU's: where all origins have agreed
- * on them, the target itself included, which then has a connection to itself (loop.c), there is no other way.
+ * on them, the target itself included, which then has a connection to itself (loopback.c), there is no other way.
  */
 #include <errno.h>
 
-#include "lib/wire/internal.h"
+#include "lib/wire/wire_internal.h"
 
 /* Transports with these execute amo by the origin's CPU on mapped memory. */
 #define BY_CPU (TT_CAP_AMO | TT_CAP_MAP)

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "lib/topo/topo.h"
-#include "lib/wire/internal.h"
+#include "lib/wire/wire_internal.h"
 
 struct card {
 	struct tt_host host;

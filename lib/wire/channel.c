@@ -2,7 +2,7 @@
 /*
  * A channel: operations at its transport, control messages, and the queues of what has to wait.
  *
- * A message and its receive meet by key, in any order: send.c and recv.c are the two sides. Arrival is
+ * A message and its receive meet by key, in any order: wire_send.c and wire_recv.c are the two sides. Arrival is
  * learnt from notes only: a slot's note, or the token of an offer. Credits: the receiver owns nslots
  * slots per channel; the sender has a bit per free one, and gets bits back in headers of the other
  * direction or in a credit message.
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/wire/internal.h"
+#include "lib/wire/wire_internal.h"
 
 /* ---- operations at the transport ---- */
 

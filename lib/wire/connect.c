@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/wire/internal.h"
+#include "lib/wire/wire_internal.h"
 
 /* In a reply: not to one attempt, the sender has given up on this channel for good. */
 #define TT_NO_ATTEMPT UINT32_MAX

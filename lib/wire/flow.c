@@ -11,7 +11,7 @@
  */
 #include <stdlib.h>
 
-#include "lib/wire/internal.h"
+#include "lib/wire/wire_internal.h"
 
 struct tt_flow *tt_flow_get(struct tt_chan *chan, uint64_t comm)
 {

@@ -2,7 +2,7 @@
 /* The channels as links between hosts: what waits on them, whether they still carry data. */
 #include <stdio.h>
 
-#include "lib/wire/internal.h"
+#include "lib/wire/wire_internal.h"
 
 #define LOOKS 8 /* at each connection within TUTTI_HEARTBEAT_LIMIT */
 #define LOOK_MIN (50 * TT_MS)

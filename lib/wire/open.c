@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "lib/base/signals.h"
-#include "lib/wire/internal.h"
+#include "lib/wire/wire_internal.h"
 
 /* TUTTI_TRANSPORT without its "fault:" prefix; *fault says whether it was there. */
 static const char *allowed(const struct tt_env *env, bool *fault)

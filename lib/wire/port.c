@@ -2,7 +2,7 @@
 /* Ports: messages whose receiver decides what they are for, such as those with tags. */
 #include <string.h>
 
-#include "lib/wire/internal.h"
+#include "lib/wire/wire_internal.h"
 
 static struct tt_list *bucket(struct tt_wire *wire, uint64_t comm)
 {

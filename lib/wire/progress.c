@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lib/wire/internal.h"
+#include "lib/wire/wire_internal.h"
 
 #define EVENTS 32
 #define BUSY_MS 1 /* longest sleep while something waits for room: not every transport tells */

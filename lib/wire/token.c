@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/wire/internal.h"
+#include "lib/wire/wire_internal.h"
 
 #define RANK_MASK ((1u << TT_TOKEN_RANK_BITS) - 1)
 #define INDEX_MASK TT_TOKEN_INDEX_MASK

@@ -10,7 +10,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "lib/wire/internal.h"
+#include "lib/wire/wire_internal.h"
 
 void tt_wire_lock(struct tt_wire *wire)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank of a job as tutti_ras sees it (lib/boot/ras.h), which ends when it is asked.
+ * A rank of a job as tutti_ras sees it (lib/boot/control/ras.h), which ends when it is asked.
  *
  *	door JOB [N]	JOB: 32 hexadecimal digits; N: bytes it reads first, default 0
  */

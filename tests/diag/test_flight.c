@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
-#include "lib/diag/dump.h"
-#include "lib/diag/json.h"
+#include "lib/observe/dump.h"
+#include "lib/observe/json.h"
 #include "tests/test.h"
 
 static char dir[] = "/tmp/tutti-flight-XXXXXX";

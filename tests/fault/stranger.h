@@ -7,9 +7,9 @@
 #include <stdatomic.h>
 
 #include "lib/base/clock.h"
-#include "lib/boot/auth.h"
+#include "lib/boot/rendezvous/auth.h"
 #include "lib/boot/boot.h"
-#include "lib/boot/link.h"
+#include "lib/boot/rendezvous/link.h"
 
 #define ST_RANKS 4
 

@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "lib/boot/ctl.h"
+#include "lib/boot/control/control.h"
 #include "lib/comm/comm.h"
 #include "tests/fault/survive.h"
 

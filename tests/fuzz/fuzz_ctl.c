@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <tutti/tutti.h>
 
-#include "lib/boot/ctl.h"
+#include "lib/boot/control/control.h"
 #include "lib/comm/comm.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -5,8 +5,8 @@
 
 #include "lib/base/env.h"
 #include "lib/base/faults.h"
-#include "lib/boot/addr.h"
-#include "lib/boot/discover.h"
+#include "lib/boot/rendezvous/address.h"
+#include "lib/boot/rendezvous/discover.h"
 #include "lib/plan/choose.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
-#include "lib/boot/ctl.h"
-#include "lib/boot/gate.h"
-#include "lib/boot/tree.h"
+#include "lib/boot/control/control.h"
+#include "lib/boot/rendezvous/admission.h"
+#include "lib/boot/control/control_tree.h"
 #include "tests/fuzz/fuzz.h"
 
 #define RANKS 12

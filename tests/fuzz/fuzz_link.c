@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
-#include "lib/boot/link.h"
+#include "lib/boot/rendezvous/link.h"
 #include "tests/fuzz/fuzz.h"
 
 static int opened;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <tutti/tutti.h>
 
-#include "lib/ps/server.h"
+#include "lib/ps/server/server.h"
 #include "tests/fuzz/fuzz.h"
 
 #define PAYLOAD 4096

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <tutti/tutti.h>
 
-#include "lib/boot/ctl.h"
-#include "lib/wire/internal.h"
+#include "lib/boot/control/control.h"
+#include "lib/wire/wire_internal.h"
 #include "tests/fuzz/fuzz.h"
 
 #define XFERS 4

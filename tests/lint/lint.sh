@@ -309,7 +309,7 @@ numbered()
 # doc/WIRE.md has every frame and every control message, with its number.
 test_wire_types()
 {
-	numbered tt_frame TT_F_ lib/boot/ctl.h >"$tmp/frames"
+	numbered tt_frame TT_F_ lib/boot/control/control.h >"$tmp/frames"
 	numbered tt_ctl_type TT_CTL_ lib/boot/boot.h >"$tmp/messages"
 	[ -s "$tmp/frames" ] && [ -s "$tmp/messages" ] || die "lib/boot cannot be read"
 	bad=0

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The programs people run, as they run them.
-check_PROGRAMS += tests/mp/perf_json
-tests_mp_perf_json_SOURCES = tests/mp/perf_json.c
-tests_mp_perf_json_LDADD = $(JANSSON_LIBS)
+check_PROGRAMS += tests/mp/programs/perf_json
+tests_mp_programs_perf_json_SOURCES = tests/mp/programs/perf_json.c
+tests_mp_programs_perf_json_LDADD = $(JANSSON_LIBS)
 
-EXTRA_DIST += tests/mp/digits.inc
-dist_check_SCRIPTS += tests/mp/elastic.sh tests/mp/digits.sh tests/mp/examples.sh tests/mp/trained.sh tests/mp/perf.sh tests/mp/tune.sh tests/mp/mpi.sh tests/mp/cluster.sh
-TESTS += tests/mp/elastic.sh tests/mp/digits.sh tests/mp/examples.sh tests/mp/trained.sh tests/mp/perf.sh tests/mp/tune.sh tests/mp/mpi.sh tests/mp/cluster.sh
+EXTRA_DIST += tests/mp/programs/digits.inc
+dist_check_SCRIPTS += tests/mp/programs/elastic.sh tests/mp/programs/digits.sh tests/mp/programs/examples.sh tests/mp/programs/trained.sh tests/mp/programs/perf.sh tests/mp/programs/tune.sh tests/mp/programs/mpi.sh tests/mp/programs/cluster.sh
+TESTS += tests/mp/programs/elastic.sh tests/mp/programs/digits.sh tests/mp/programs/examples.sh tests/mp/programs/trained.sh tests/mp/programs/perf.sh tests/mp/programs/tune.sh tests/mp/programs/mpi.sh tests/mp/programs/cluster.sh

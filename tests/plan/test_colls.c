@@ -11,7 +11,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/hash.h"
-#include "lib/plan/check.h"
+#include "lib/verify/check.h"
 #include "tests/plan/whole.h"
 #include "tests/test.h"
 

@@ -11,7 +11,7 @@
 
 #include "lib/plan/choose.h"
 #include "lib/plan/cost.h"
-#include "lib/plan/sim.h"
+#include "lib/verify/sim.h"
 #include "tests/test.h"
 
 #define WITHIN 2.1 /* times; anything */

@@ -8,7 +8,7 @@
  */
 #include <stdio.h>
 
-#include "lib/plan/check.h"
+#include "lib/verify/check.h"
 #include "tests/test.h"
 
 #define MAX_N 33

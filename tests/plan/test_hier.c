@@ -9,7 +9,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/hash.h"
-#include "lib/plan/check.h"
+#include "lib/verify/check.h"
 #include "lib/plan/stored.h"
 #include "tests/plan/whole.h"
 #include "tests/test.h"

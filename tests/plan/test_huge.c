@@ -2,7 +2,7 @@
 /*
  * No length or offset of a plan is cut to 32 bits: the plan of a call with a million times as many elements,
  * in pieces a million times as long, is the same op by op, with every length and offset a million times as big.
- * Nothing is moved, so terabytes cost nothing. (tests/mp/test_big moves 4 GiB for real.)
+ * Nothing is moved, so terabytes cost nothing. (tests/mp/coll/test_big moves 4 GiB for real.)
  */
 #include <stdio.h>
 #include <stdlib.h>

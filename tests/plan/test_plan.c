@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "lib/base/error.h"
-#include "lib/plan/check.h"
+#include "lib/verify/check.h"
 #include "tests/plan/whole.h"
 #include "tests/test.h"
 

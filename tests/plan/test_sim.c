@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "lib/base/error.h"
-#include "lib/plan/sim.h"
+#include "lib/verify/sim.h"
 #include "tests/test.h"
 
 #define ALPHA 1000.0

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 #include "lib/base/error.h"
-#include "lib/plan/check.h"
+#include "lib/verify/check.h"
 
 #define TT_WHOLE_RANKS 33
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
-#include "lib/boot/ctl.h"
+#include "lib/boot/control/control.h"
 #include "tests/test.h"
 #include "tests/unit/boot_help.h"
 

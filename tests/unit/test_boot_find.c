@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
-#include "lib/boot/addr.h"
-#include "lib/boot/auth.h"
-#include "lib/boot/secure.h"
-#include "lib/boot/tree.h"
+#include "lib/boot/rendezvous/address.h"
+#include "lib/boot/rendezvous/auth.h"
+#include "lib/boot/rendezvous/secure.h"
+#include "lib/boot/control/control_tree.h"
 #include "tests/test.h"
 #include "tests/unit/boot_help.h"
 

@@ -13,7 +13,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/proc.h"
-#include "lib/node/internal.h"
+#include "lib/node/node_internal.h"
 
 #define TWO 2
 #define WAIT_MS 10000

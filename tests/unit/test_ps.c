@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "lib/base/hash.h"
-#include "lib/ps/later.h"
+#include "lib/ps/worker/accumulate.h"
 #include "lib/ps/ps.h"
 #include "tests/test.h"
 

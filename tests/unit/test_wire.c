@@ -2,7 +2,7 @@
 /* What the wire keeps apart by itself: notes of the connection that is, and of those that were. */
 #include <stdlib.h>
 
-#include "lib/wire/internal.h"
+#include "lib/wire/wire_internal.h"
 #include "tests/test.h"
 
 /* ---- what a slot's note says ---- */

@@ -243,8 +243,8 @@ test_queues()
 # Notifications that nobody reads for a while do not hold up what comes behind them.
 flood()
 {
-	program tests/mp/test_rma flood_verbs
-	TUTTI_VERBS_MASK=srq,inline=0 program tests/mp/test_rma flood_verbs
+	program tests/mp/rma/test_rma flood_verbs
+	TUTTI_VERBS_MASK=srq,inline=0 program tests/mp/rma/test_rma flood_verbs
 }
 
 # Of the suite what differs most, as the guest's processor is a slow one.
@@ -360,31 +360,31 @@ conform_mask()
 	masked
 	program tests/conform/conform_verbs_qps put_sizes many_puts msg_flood
 }
-cache() { program tests/unit/test_cache; program tests/mp/test_counters cache_verbs; }
-collectives() { program tests/mp/test_coll verbs; }
-collectives_tiny() { program tests/mp/test_coll verbs_tiny; }
-random_programs() { program tests/mp/test_random verbs; }
-zero_copy() { program tests/mp/test_counters zero_copy_verbs; }
+cache() { program tests/unit/test_cache; program tests/mp/coll/test_counters cache_verbs; }
+collectives() { program tests/mp/coll/test_coll verbs; }
+collectives_tiny() { program tests/mp/coll/test_coll verbs_tiny; }
+random_programs() { program tests/mp/coll/test_random verbs; }
+zero_copy() { program tests/mp/coll/test_counters zero_copy_verbs; }
 one_sided() {
-	program tests/mp/test_rma verbs
-	program tests/mp/test_atomics verbs verbs_device verbs_mixed
+	program tests/mp/rma/test_rma verbs
+	program tests/mp/rma/test_atomics verbs verbs_device verbs_mixed
 }
 parameter_server() {
-	program tests/mp/test_ps verbs
-	program tests/mp/test_ps_hammer verbs
-	program tests/mp/test_ps_hammer idle_verbs
-	program tests/mp/test_ps_save verbs
-	program tests/mp/test_ps_copies one_verbs
-	program tests/mp/test_ps_essp verbs
-	program tests/mp/test_ps_relay verbs
-	program tests/mp/test_ps_modes verbs
-	program tests/mp/test_ps_softsync verbs
-	program tests/mp/test_ps_clock worker_dies_verbs
-	program tests/mp/test_ps_steady steady_verbs
+	program tests/mp/ps/test_ps verbs
+	program tests/mp/ps/test_ps_hammer verbs
+	program tests/mp/ps/test_ps_hammer idle_verbs
+	program tests/mp/ps/test_ps_save verbs
+	program tests/mp/ps/test_ps_copies one_verbs
+	program tests/mp/ps/test_ps_essp verbs
+	program tests/mp/ps/test_ps_relay verbs
+	program tests/mp/ps/test_ps_modes verbs
+	program tests/mp/ps/test_ps_softsync verbs
+	program tests/mp/ps/test_ps_clock worker_dies_verbs
+	program tests/mp/ps/test_ps_steady steady_verbs
 }
-messages() { program tests/mp/test_p2p verbs; }
+messages() { program tests/mp/p2p/test_p2p verbs; }
 failures() { program tests/vm/test_verbs; }
-death() { program tests/mp/test_kill kill_verbs; }
+death() { program tests/mp/comm/test_kill kill_verbs; }
 survive()
 {
 	program tests/fault/test_survive shrink_verbs
@@ -394,14 +394,14 @@ survive()
 # A few of each kind, each kind of way to connect; make soak takes every one.
 nth() { TT_TIMES=${TT_TIMES:-1} program tests/fault/test_nth verbs verbs_cm verbs_files; }
 listen() { sh "$TT_SRC/tests/fault/listen.sh" verbs; }
-death_rdmacm() { TUTTI_VERBS_CM=rdmacm program tests/mp/test_kill kill_verbs; }
+death_rdmacm() { TUTTI_VERBS_CM=rdmacm program tests/mp/comm/test_kill kill_verbs; }
 turned_away() { program tests/vm/test_cm; }
 atomics_mask()
 {
 	TUTTI_VERBS_MASK=imm,atomic
 	export TUTTI_VERBS_MASK
 	masked
-	program tests/mp/test_atomics verbs
+	program tests/mp/rma/test_atomics verbs
 }
 
 run info test_info

@@ -3,7 +3,7 @@
 #ifndef TUTTI_EXPLAIN_H
 #define TUTTI_EXPLAIN_H
 
-#include "lib/plan/check.h"
+#include "lib/verify/check.h"
 #include "lib/plan/tune.h"
 
 /* The tables of `asked`, or of the place where they are by default; path "": there are none. 0 or complained. */

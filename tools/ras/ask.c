@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
-#include "lib/boot/pack.h"
-#include "lib/boot/ras.h"
+#include "lib/boot/rendezvous/pack.h"
+#include "lib/boot/control/ras.h"
 #include "tools/plain.h"
 #include "tools/ras/ras.h"
 

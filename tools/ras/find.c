@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lib/boot/ras.h"
+#include "lib/boot/control/ras.h"
 #include "tools/ras/ras.h"
 
 #define DOORS_MAX 65536

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tutti_ras, from the inside: a client of lib/boot/ras.h.
+ * tutti_ras, from the inside: a client of lib/boot/control/ras.h.
  *
  *	main.c	the command line: which job, how often
  *	find.c	ranks of this host that can be asked
@@ -13,7 +13,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "lib/boot/link.h"
+#include "lib/boot/rendezvous/link.h"
 
 /* A rank that listens. */
 struct door {

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lib/diag/dump.h"
+#include "lib/observe/dump.h"
 #include "tools/run/run.h"
 
 /* As the ranks have it: -x before the environment. */

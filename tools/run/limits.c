@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "lib/diag/flight.h"
+#include "lib/observe/flight.h"
 #include "tools/run/run.h"
 
 #define SPARE_FILES 8

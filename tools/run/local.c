@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lib/diag/flight.h"
+#include "lib/observe/flight.h"
 #include "tools/run/run.h"
 
 struct stream {

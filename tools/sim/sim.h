@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "lib/plan/choose.h"
-#include "lib/plan/sim.h"
+#include "lib/verify/sim.h"
 
 #define ELEM 4	       /* bytes of the simulated type */
 #define CHECK_MAX 1024 /* ranks */

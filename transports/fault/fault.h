@@ -95,7 +95,7 @@ static inline struct fault_ep *fault_ep_of(const struct tt_ep *ep)
 /* True with probability p. */
 bool fault_chance(uint64_t *rng, double p);
 
-/* events.c */
+/* fault_events.c */
 struct fault_node *fault_node_get(struct fault_tp *f, struct fault_ep *ep, enum tt_event_kind kind);
 void fault_node_put(struct fault_tp *f, struct fault_node *node);
 /* The event of node will be delivered, sooner or later. */

@@ -36,7 +36,7 @@
 
 #include "lib/base/list.h"
 #include "lib/wire/transport.h"
-#include "transports/ofi/load.h"
+#include "transports/ofi/ofi_load.h"
 
 #define OFI_API FI_VERSION(1, 17)
 #define OFI_DEPTH 128	    /* puts and gets under way per endpoint */
@@ -237,7 +237,7 @@ bool ofi_moves_alone(const struct fi_info *info);
 void ofi_start(void);
 /* query.c */
 int ofi_query(const struct tt_tp_params *params, struct tt_tp_device *dev, int max);
-/* mr.c */
+/* ofi_mr.c */
 int ofi_reg(struct tt_tp *tp, const struct tt_mem *mem, unsigned access, struct tt_mr **mr);
 int ofi_dereg(struct tt_mr *mr);
 int ofi_ring_init(struct ofi_tp *tp, struct ofi_ring *ring, struct ofi_ep *ep, int n,
@@ -245,7 +245,7 @@ int ofi_ring_init(struct ofi_tp *tp, struct ofi_ring *ring, struct ofi_ep *ep, i
 void ofi_ring_fini(struct ofi_ring *ring);
 int ofi_post_recv(struct ofi_tp *tp, struct ofi_op *op);
 int ofi_post_all(struct ofi_tp *tp, struct ofi_ring *ring);
-/* ep.c: what both kinds of endpoints share */
+/* ofi_ep.c: what both kinds of endpoints share */
 extern struct tt_ep_ops ofi_ep_ops;
 int ofi_ep_open(struct tt_tp *tp, struct tt_ep **ep, void *blob, size_t *len);
 int ofi_ep_connect(struct tt_ep *ep, const void *blob, size_t len, bool active);
@@ -286,20 +286,20 @@ int ofi_rdm_connect(struct ofi_ep *ep);
 void ofi_rdm_progress(struct ofi_tp *tp);
 void ofi_rdm_leave(struct ofi_ep *ep);
 void ofi_rdm_left(struct ofi_ep *ep);
-/* rma.c */
+/* ofi_rma.c */
 int ofi_put(struct tt_ep *ep, const struct tt_rma *rma);
 int ofi_get(struct tt_ep *ep, const struct tt_rma *rma);
 int ofi_amo(struct tt_ep *ep, const struct tt_amo *amo);
 int ofi_msg(struct tt_ep *ep, const void *data, size_t len);
 void ofi_op_done(struct ofi_op *op);
-/* cq.c */
+/* ofi_cq.c */
 int ofi_poll(struct tt_tp *tp, struct tt_event *events, int max);
 int ofi_arm(struct tt_tp *tp, int *fd);
 bool ofi_read_batch(struct ofi_tp *tp);
 bool ofi_drain(struct ofi_tp *tp);
 void ofi_deliver(struct ofi_ep *ep, struct ofi_op *op);
 void ofi_recv_again(struct ofi_tp *tp, struct ofi_op *op);
-/* events.c: events that wait for the next poll */
+/* ofi_events.c: events that wait for the next poll */
 bool ofi_queue_reserve(struct ofi_tp *tp, unsigned n);
 void ofi_queue_push(struct ofi_tp *tp, const struct tt_event *ev, struct ofi_ep *owner,
 		    struct ofi_op *rx);

@@ -5,7 +5,7 @@
  * A put is a copy straight into place, sender's memory to receiver's memory, followed by an entry
  * in the receiver's ring; get and amo never involve the target. Everything finishes within the
  * call. Memory with a memfd is mapped on first use, other memory goes through process_vm_writev
- * (reg.c). Layout, rings and fences are described in shm.h.
+ * (shm_reg.c). Layout, rings and fences are described in shm.h.
  *
  * Sleeping is on a pipe, as nothing else has both a file descriptor and a way to be opened by
  * another process. Whoever pushes writes a byte only when the receiver said that it sleeps.

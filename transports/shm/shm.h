@@ -180,7 +180,7 @@ struct shm_mr {
 	bool mappable;
 };
 
-/* seg.c: segments, rings, bells */
+/* shm_segment.c: segments, rings, bells */
 int shm_seg_create(struct shm_tp *tp, const uint64_t cookie[2]);
 void shm_seg_destroy(struct shm_tp *tp);
 int shm_ring_open(struct shm_tp *tp, uint32_t *index, uint32_t *gen);
@@ -191,13 +191,13 @@ void shm_ring_bell(struct shm_ep *ep);
 /* Wait until busy is not id (0: until it is 0). */
 int shm_fence(const struct shm_tp *tp, struct shm_ring *ring, uint64_t id);
 
-/* reg.c */
+/* shm_reg.c */
 int shm_reg(struct tt_tp *tp, const struct tt_mem *mem, unsigned access, struct tt_mr **mr);
 int shm_dereg(struct tt_mr *mr);
 bool shm_vm_allowed(void); /* may processes of this user reach each other's ordinary memory? */
 int shm_vm_probe(const struct shm_blob *blob);
 
-/* rma.c */
+/* shm_rma.c */
 extern const struct tt_ep_ops shm_ep_ops;
 int shm_not_up(struct shm_ep *ep);
 int shm_broken(struct shm_ep *ep); /* the peer closed its end: DOWN will follow */

@@ -44,7 +44,7 @@
 
 #include "lib/base/list.h"
 #include "lib/wire/transport.h"
-#include "transports/verbs/load.h"
+#include "transports/verbs/verbs_load.h"
 
 #define VB_MAGIC 0x3430425645545454ull /* "TTTEVB04": layout version included */
 #define VB_RAILS 4	    /* ports in use, at most: one word of a key each */
@@ -338,7 +338,7 @@ int vb_port_gid(struct vb_port *port, struct ibv_context *ctx, int64_t asked);
 /* The network that its GID is in. */
 void vb_port_net(struct vb_port *port);
 
-/* rules.c: what needs no device. */
+/* rail_rules.c: what needs no device. */
 static inline bool vb_is_roce(unsigned fabric)
 {
 	return fabric == VB_ROCE || fabric == VB_ROCE_V1;
@@ -423,7 +423,7 @@ void vb_rails_tell(const struct vb_ep *ep, struct vb_blob *b);
 /* Connect rails with those of the peer, and drop the queue pairs of those that meet none. */
 int vb_rails_match(struct vb_ep *ep, const struct vb_blob *b);
 
-/* mr.c */
+/* verbs_mr.c */
 int vb_reg(struct tt_tp *tp, const struct tt_mem *mem, unsigned access, struct tt_mr **mr);
 int vb_dereg(struct tt_mr *mr);
 
@@ -446,7 +446,7 @@ unsigned vb_qp_access(const struct vb_tp *tp);
 int vb_qp_connect(struct vb_ep *ep, int i);
 void vb_qp_error(struct vb_qp *q);
 
-/* ep.c */
+/* verbs_ep.c */
 int vb_ep_open(struct tt_tp *tp, struct tt_ep **ep, void *blob, size_t *len);
 int vb_ep_connect(struct tt_ep *ep, const void *blob, size_t len, bool active);
 void vb_ep_close(struct tt_ep *ep);
@@ -504,7 +504,7 @@ void vb_cm_drop(struct vb_qp *q);
 /* Take its events, repeat attempts, look at deadlines. */
 void vb_cm_poll(struct vb_tp *tp);
 
-/* rma.c */
+/* verbs_rma.c */
 extern const struct tt_ep_ops vb_ep_ops;
 /* Post wr as request of a kind; 0 or -errno (then nothing was posted). */
 int vb_post(struct vb_ep *ep, int q, struct ibv_send_wr *wr, enum vb_kind kind, void *user);
@@ -517,7 +517,7 @@ int vb_post_word(struct vb_ep *ep, int q, enum vb_word word, uint32_t note, enum
 /* A piece has come back. */
 void vb_piece_done(struct vb_tp *tp, struct vb_split *split, int status);
 
-/* cq.c */
+/* verbs_cq.c */
 int vb_poll(struct tt_tp *tp, struct tt_event *events, int max);
 int vb_arm(struct tt_tp *tp, int *fd);
 /* Where events wait. */
@@ -554,7 +554,7 @@ void vb_rail_word(struct vb_ep *ep, uint32_t note);
 /* The text of what failed on q, and whether its port is down. */
 bool vb_port_to_blame(const struct vb_qp *q);
 
-/* events.c */
+/* verbs_events.c */
 void vb_async(struct vb_tp *tp);
 /* A completion's status as a negative code, and in words. */
 int vb_status(enum ibv_wc_status status);

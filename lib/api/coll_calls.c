@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * From a call to a request. Every collective has three forms, which differ in what is done here
+ * with the tt_call that one function makes out of its arguments (reduce_calls.c, gather_calls.c).
+ */
+#include <errno.h>
+
+#include "lib/api/api.h"
+#include "lib/engine/node/node_ops.h"
+
+/* A call that has been checked. */
+static int launch_checked(struct tutti_comm *comm, const struct tt_call *call, bool persistent,
+			  struct tutti_request **out)
+{
+	struct tutti_request *req;
+	int err;
+
+	if (!out)
+		return tt_fail(-EINVAL, "%s: request is NULL", tt_coll_name(call->coll));
+	tt_wire_lock(comm->ctx->wire);
+	err = tt_comm_check_call(comm, tt_coll_name(call->coll));
+	if (!err)
+		err = tt_request_new(comm, call, persistent, &req);
+	if (!err && !persistent)
+		err = tt_request_launch(req);
+	tt_wire_unlock(comm->ctx->wire);
+	if (!err)
+		*out = req;
+	else
+		tt_record_due(comm->ctx);
+	return err;
+}
+
+static int launch(struct tutti_comm *comm, struct tt_call *call, bool persistent,
+		  struct tutti_request **out)
+{
+	int err = tt_check_call(comm, call);
+
+	return err ? err : launch_checked(comm, call, persistent, out);
+}
+
+int tt_call_run(struct tutti_comm *comm, struct tt_call *call)
+{
+	struct tutti_request *req = NULL;
+	int err = tt_check_call(comm, call);
+
+	if (err)
+		return err;
+	call->blocking = !tt_group_is_open();
+	err = call->blocking ? tt_quick_run(comm, call, &req) : TT_QUICK_NOT;
+	if (err == TT_QUICK_NOT)
+		err = launch_checked(comm, call, false, &req);
+	return err || !req ? err : tt_request_finish(&req);
+}
+
+int tt_coll_start(struct tutti_comm *comm, struct tt_call call, struct tutti_request **request)
+{
+	return launch(comm, &call, false, request);
+}
+
+int tt_coll_init(struct tutti_comm *comm, struct tt_call call, struct tutti_request **request)
+{
+	return launch(comm, &call, true, request);
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * TUTTI_BOOT_DIR: the file through which the ranks of a job find rank 0.
+ *
+ *	DIR/tutti-boot			with -NAME if the launcher names its jobs (launcher.c) or
+ *					TUTTI_JOB_ID is set
+ *
+ *	tutti-boot 1
+ *	store HOST:PORT
+ *	job 32 hexadecimal digits
+ *	secret 64 hexadecimal digits	"-" if the ranks have one of their own (TUTTI_SECRET_FILE)
+ *
+ * Mode 0600, written under another name (".new") and renamed, so it is never seen half; believed
+ *only if it belongs to this user. What a rank 0 that died has left, under either name, is replaced
+ *by the next; until then readers find nobody, or a stranger, at its address, and read it again.
+ */
+#include "lib/boot/rendezvous/bootdir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void file_name(const struct tt_boot_params *params, char *path, size_t size)
+{
+	snprintf(path, size, "%s/tutti-%s%s%s", params->boot_dir, params->gate ? "gate" : "boot",
+		 params->boot_name[0] ? "-" : "", params->boot_name);
+}
+
+int tt_bootdir_write(const struct tt_boot_params *params)
+{
+	char path[400], tmp[440], job[33], secret[65] = "-", text[400];
+	int fd, len, err = 0;
+
+	file_name(params, path, sizeof(path));
+	snprintf(tmp, sizeof(tmp), "%s.new", path);
+	sodium_bin2hex(job, sizeof(job), params->job, sizeof(params->job));
+	if (params->boot_secret)
+		sodium_bin2hex(secret, sizeof(secret), params->secret, sizeof(params->secret));
+	len = snprintf(text, sizeof(text), "tutti-boot 1\nstore %s\njob %s\nsecret %s\n",
+		       params->store, job, secret);
+	unlink(tmp);
+	fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return tt_fail(-TUTTI_EBOOT, "TUTTI_BOOT_DIR=%s: can't create a file there: %s",
+			       params->boot_dir, strerror(errno));
+	/* No fsync, which may take seconds beside other writers: the file is of no use after a crash, and close() sends it. */
+	errno = 0;
+	if (write(fd, text, (size_t)len) != len)
+		err = errno ? errno : EIO;
+	if (close(fd) && !err)
+		err = errno;
+	if (!err && rename(tmp, path))
+		err = errno;
+	sodium_memzero(text, sizeof(text));
+	sodium_memzero(secret, sizeof(secret));
+	if (!err)
+		return 0;
+	unlink(tmp);
+	return tt_fail(-TUTTI_EBOOT, "%s can't be written: %s", path, strerror(err));
+}
+
+/* Open and check the file; its text in buf. */
+static int read_text(const char *path, char *buf, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	struct stat st;
+	ssize_t n;
+
+	if (fd < 0)
+		return tt_fail(-ENOENT, "%s: %s", path, strerror(errno));
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+	    (st.st_mode & 077)) {
+		close(fd);
+		return tt_fail(-EPERM, "%s is not a file of this user with mode 0600", path);
+	}
+	n = read(fd, buf, size - 1);
+	close(fd);
+	buf[n > 0 ? n : 0] = 0;
+	return n > 0 ? 0 : tt_fail(-EPROTO, "%s is empty", path);
+}
+
+int tt_bootdir_read(struct tt_boot_params *params)
+{
+	char path[400], text[512], store[128], job[33], secret[65];
+	unsigned char bytes[32];
+	size_t len;
+	int err;
+
+	file_name(params, path, sizeof(path));
+	err = read_text(path, text, sizeof(text));
+	if (err)
+		return err;
+	if (sscanf(text, "tutti-boot 1\nstore %127s\njob %32s\nsecret %64s\n", store, job,
+		   secret) != 3 ||
+	    sodium_hex2bin(bytes, 16, job, 32, NULL, &len, NULL) || len != 16)
+		return tt_fail(-EPROTO, "%s is not a file of tutti's", path);
+	memcpy(params->job, bytes, 16);
+	snprintf(params->store, sizeof(params->store), "%s", store);
+	if (params->boot_secret) {
+		if (sodium_hex2bin(bytes, 32, secret, strlen(secret), NULL, &len, NULL) ||
+		    len != 32)
+			return tt_fail(
+				-EPROTO,
+				"%s carries no secret: rank 0 was given one by TUTTI_SECRET_FILE, "
+				"this rank was not",
+				path);
+		memcpy(params->secret, bytes, 32);
+		params->have_secret = true;
+	}
+	sodium_memzero(text, sizeof(text));
+	return 0;
+}
+
+void tt_bootdir_remove(const struct tt_boot_params *params)
+{
+	struct tt_boot_params now = *params;
+	char path[400];
+
+	if (!tt_bootdir_read(&now) && !memcmp(now.job, params->job, sizeof(now.job))) {
+		file_name(params, path, sizeof(path));
+		unlink(path);
+	}
+	sodium_memzero(&now, sizeof(now));
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The store: rank 0's collecting side of the start.
+ *
+ * Every rank joins; what is wrong with one of them (its number, its idea of the size, its version)
+ * is an error on all, as the job can't start; a connection that fails authentication is nobody's
+ * and changes nothing. When the deadline passes, here or at a rank that has joined, everybody is
+ * told the names of those who are missing.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/boot/control/control.h"
+#include "lib/boot/rendezvous/pack.h"
+#include "lib/boot/control/control_tree.h"
+
+/* The hello is authentic now: is it one of ours, and new? */
+static bool admit(struct tt_boot *b, const struct tt_link *link)
+{
+	const struct tt_hello *h = &link->hello;
+
+	if (h->proto != TT_BOOT_PROTO || strcmp(h->version, b->self.version))
+		tt_start_fail(b, -TUTTI_EVERSION, h->rank, NULL,
+			      "rank %d (%s) runs tutti %s (protocol %u), rank 0 runs tutti %s "
+			      "(protocol %u); "
+			      "all ranks must run the same version",
+			      h->rank, link->peer_addr, h->version, h->proto, b->self.version,
+			      TT_BOOT_PROTO);
+	else if (h->nranks != b->nranks)
+		tt_start_fail(
+			b, -TUTTI_EBOOT, h->rank, NULL,
+			"rank %d (%s) was told that the job has %d ranks, rank 0 that it has %d",
+			h->rank, link->peer_addr, h->nranks, b->nranks);
+	else if (h->rank < 1 || h->rank >= b->nranks)
+		tt_start_fail(
+			b, -TUTTI_EBOOT, -1, NULL,
+			"a process (%s) joined as rank %d%s; the ranks of this job are 0 to %d",
+			link->peer_addr, h->rank, h->rank ? "" : ", which is already here",
+			b->nranks - 1);
+	else if (b->ranks[h->rank].join || b->ranks[h->rank].host)
+		tt_start_fail(b, -TUTTI_EBOOT, h->rank, b->ranks[h->rank].host,
+			      "two processes joined as rank %d of %d: one on %s, and one from %s",
+			      h->rank, b->nranks,
+			      b->ranks[h->rank].host ? b->ranks[h->rank].host : "another host",
+			      link->peer_addr);
+	else
+		return true;
+	return false;
+}
+
+/* All have joined: this is one that was taken for dead and started anew, or one too many. */
+static void turn_away(struct tt_link *link)
+{
+	struct tutti_error_info e = {.code = -TUTTI_EBOOT, .rank = link->peer};
+
+	snprintf(e.text, sizeof(e.text),
+		 "the job runs already, and rank %d has been in it; a new process joins by TUTTI_JOIN=1 "
+		 "(tutti_comm_grow)",
+		 link->peer);
+	tt_send_error(&e, link);
+	tt_link_close_after(link, tt_deadline_ms(1000));
+	tt_warn("a process (%s) wants to join as rank %d, and was turned away: the job runs already",
+		link->peer_addr, link->peer);
+}
+
+void tt_store_open(struct tt_boot *b, struct tt_link *link)
+{
+	if (b->phase == TT_PH_UP) {
+		turn_away(link);
+		return;
+	}
+	if (b->phase == TT_PH_FAIL) {
+		int r = link->hello.rank;
+
+		if (r > 0 && r < b->nranks && !b->ranks[r].join) {
+			b->ranks[r].join = link;
+			b->njoined++;
+		}
+		tt_send_error(&b->error, link);
+		tt_link_close_after(link, b->drain_deadline);
+		return;
+	}
+	if (b->phase > TT_PH_FAIL || !admit(b, link))
+		return;
+	b->ranks[link->peer].join = link;
+}
+
+static void send_parent(struct tt_boot *b, int rank)
+{
+	int parent = tt_tree_parent(rank);
+	unsigned char buf[64];
+	struct tt_pack k = {.p = buf, .cap = sizeof(buf)};
+	struct tt_addr none = {0};
+
+	tt_put_u(&k, (unsigned)parent, 4);
+	tt_put_addr(&k, parent ? &b->ranks[parent].listen : &none);
+	tt_link_send(b->ranks[rank].join, TT_F_PARENT, buf, k.len);
+}
+
+static void on_join(struct tt_boot *b, struct tt_link *link, struct tt_unpack *u)
+{
+	struct tt_rank_info *info = &b->ranks[link->peer];
+	const void *card;
+	char host[64];
+	size_t n;
+	int r;
+
+	tt_get_addr(u, &info->listen);
+	tt_get_str(u, host, sizeof(host));
+	n = (size_t)tt_get_u(u, 2);
+	card = tt_get(u, n);
+	if (u->bad || n > TT_CARD_MAX || info->host || !info->listen.len) {
+		tt_start_fail(b, -TUTTI_EBOOT, link->peer, NULL, "rank %d sent a malformed join",
+			      link->peer);
+		return;
+	}
+	if (tt_tree_entry(b, link->peer, host, card, n)) {
+		tt_start_fail(b, -ENOMEM, 0, b->host,
+			      "rank 0 has no memory for the table of ranks");
+		return;
+	}
+	tt_debug("rank %d joined from %s (%s)", link->peer, host, link->peer_addr);
+	if (++b->njoined < b->nranks - 1)
+		return;
+	b->phase = TT_PH_TREE;
+	b->nknown = b->nranks;
+	for (r = 1; r < b->nranks; r++)
+		send_parent(b, r);
+}
+
+static void on_error(struct tt_boot *b, struct tt_link *link, struct tt_unpack *u)
+{
+	int code = (int)(uint32_t)tt_get_u(u, 4), rank = (int)(uint32_t)tt_get_u(u, 4);
+	char host[64], text[400], who[80];
+
+	tt_get_str(u, host, sizeof(host));
+	tt_get_str(u, text, sizeof(text));
+	if (code == -ETIMEDOUT) {
+		snprintf(who, sizeof(who), " of rank %d's start", link->peer);
+		tt_store_timeout(b, who);
+	} else {
+		tt_start_fail(b, code < 0 ? code : -TUTTI_EBOOT, rank, host, "%s", text);
+	}
+}
+
+void tt_store_frame(struct tt_boot *b, struct tt_link *link, int type, const unsigned char *data,
+		    size_t len)
+{
+	struct tt_unpack u = {.p = data, .len = len};
+
+	if (b->phase > TT_PH_TREE)
+		return;
+	if (type == TT_F_JOIN && b->phase == TT_PH_JOIN)
+		on_join(b, link, &u);
+	else if (type == TT_F_ERROR)
+		on_error(b, link, &u);
+	else
+		tt_link_kill(link, -EPROTO, "it sent an unexpected frame of type %d", type);
+}
+
+void tt_store_lost(struct tt_boot *b, struct tt_link *link)
+{
+	int rank = link->peer;
+
+	if (rank < 1 || rank >= b->nranks || b->ranks[rank].join != link)
+		return;
+	b->ranks[rank].join = NULL;
+	if (b->phase < TT_PH_UP)
+		tt_start_fail(b, -TUTTI_EBOOT, rank, b->ranks[rank].host,
+			      "rank %d%s%s (%s) was lost during the start: %s", rank,
+			      b->ranks[rank].host ? " on " : "",
+			      b->ranks[rank].host ? b->ranks[rank].host : "", link->peer_addr,
+			      link->why);
+}
+
+static bool missing(const struct tt_boot *b, int rank)
+{
+	return !b->ranks[rank].host;
+}
+
+static bool not_ready(const struct tt_boot *b, int rank)
+{
+	int i = rank - 1; /* children of rank 0 are 1 .. TT_CTL_ARITY */
+
+	return i >= 0 && i < b->nchildren && !b->child[i].ready;
+}
+
+void tt_store_timeout(struct tt_boot *b, const char *who)
+{
+	char list[200], refused[220] = "", limit[32], at[64];
+	long long ms = b->params.init_timeout;
+
+	if (b->phase > TT_PH_TREE)
+		return;
+	snprintf(limit, sizeof(limit), ms % 1000 ? "%lld ms" : "%lld s",
+		 ms % 1000 ? ms : ms / 1000);
+	if (b->refused)
+		snprintf(refused, sizeof(refused),
+			 "; %u connections were refused for a wrong secret, the last "
+			 "from %s",
+			 b->refused, b->refused_text);
+	if (b->phase == TT_PH_JOIN) {
+		tt_rank_list(b, missing, list, sizeof(list));
+		tt_addr_text((struct sockaddr *)&b->local.sa, at, sizeof(at));
+		tt_start_fail(b, -TUTTI_EBOOT, -1, NULL,
+			      "rank %s of %d did not join within %s%s (TUTTI_INIT_TIMEOUT); rank 0 "
+			      "listens on "
+			      "%s%s",
+			      list, b->nranks, limit, who, at, refused);
+	} else {
+		tt_rank_list(b, not_ready, list, sizeof(list));
+		tt_start_fail(b, -TUTTI_EBOOT, -1, NULL,
+			      "the control tree did not stand within %s%s (TUTTI_INIT_TIMEOUT): "
+			      "rank %s, or a rank "
+			      "below, was not ready",
+			      limit, who, list);
+	}
+	b->drain_deadline = tt_deadline_ms(1000);
+	b->njoined = b->nranks - 1; /* nobody else is waited for */
+}
+
+void tt_store_done(struct tt_boot *b)
+{
+	int r;
+
+	for (r = 1; r < b->nranks; r++) {
+		if (!b->ranks[r].join)
+			continue;
+		tt_link_send(b->ranks[r].join, TT_F_DONE, NULL, 0);
+		tt_link_close_after(b->ranks[r].join, tt_deadline_ms(2000));
+		b->ranks[r].join = NULL;
+	}
+}
+
+bool tt_store_all_told(struct tt_boot *b)
+{
+	struct tt_list *pos, *tmp;
+
+	if (b->njoined < b->nranks - 1)
+		return false;
+	tt_list_each (pos, tmp, &b->links)
+		if (tt_container(pos, struct tt_link, node)->kind == TT_LINK_JOIN)
+			return false;
+	return true;
+}

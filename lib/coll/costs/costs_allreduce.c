@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The all-reduces' costs. */
+#include "lib/coll/costs/costs.h"
+
+#define SCRATCH_MAX (8u << 20) /* as the algorithms that fan in have it */
+#define SLICE_CHUNKS 16
+#define RADIX 8
+
+void tt_cost_ring(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	double steps = a->nranks - 1,
+	       len = tt_cost_cut(c, a, tt_cost_part(a, (size_t)a->nranks), a->chunk);
+
+	tt_cost_parts(c, (size_t)a->nranks);
+	tt_cost_pass(c, a, steps, len, true);
+	tt_cost_pass(c, a, steps, len, false);
+}
+
+static size_t fan_in_chunk(const struct tt_plan_args *a, int n)
+{
+	size_t most = SCRATCH_MAX / (size_t)n;
+
+	return most < a->chunk ? most : a->chunk;
+}
+
+void tt_cost_single_master(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	double others = a->nranks - 1,
+	       len = tt_cost_cut(c, a, tt_cost_bytes(a), fan_in_chunk(a, a->nranks - 1));
+
+	tt_cost_rounds(c, (struct tt_rounds){.n = 1, .len = len, .in = others, .all = others, .to = TT_ROOT});
+	tt_cost_work(c, others * len, true, 1);
+	tt_cost_rounds(c, (struct tt_rounds){.n = 1, .len = len, .out = others, .all = others, .to = TT_ROOT});
+}
+
+void tt_cost_ps(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	double n = a->nranks, block = tt_cost_part(a, (size_t)a->nranks),
+	       len = tt_cost_cut(c, a, block, fan_in_chunk(a, a->nranks));
+	struct tt_rounds all_to_all = {
+		.n = 1, .len = len, .out = n - 1, .in = n - 1, .all = n * (n - 1)};
+
+	tt_cost_parts(c, (size_t)a->nranks);
+	tt_cost_rounds(c, all_to_all);
+	tt_cost_work(c, (n - 1) * len, true, n);
+	tt_cost_rounds(c, all_to_all);
+}
+
+void tt_cost_recursive_doubling(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	int core = tt_fold_pow2(a->nranks), bit;
+	double len = tt_cost_cut(c, a, tt_cost_bytes(a), a->chunk);
+
+	tt_cost_pairs(c, a->nranks - core, len, true);
+	for (bit = 1; bit < core; bit *= 2)
+		tt_cost_meet(c, a, TT_BIT, bit, len, true);
+	tt_cost_unfold(c, a->nranks - core, len);
+}
+
+/* A slice for every lane, at most SLICE_CHUNKS chunks long. */
+static double cut_by_halves(struct tt_cost *c, const struct tt_plan_args *a, int core)
+{
+	size_t chunks = core < SLICE_CHUNKS ? (size_t)core : SLICE_CHUNKS;
+	size_t slices = tt_num_pieces(a->count * a->elem, a->elem, a->chunk * chunks);
+
+	if (slices < (size_t)a->lanes)
+		slices = a->count < (size_t)a->lanes ? a->count : (size_t)a->lanes;
+	tt_cost_slices(c, slices, a->lanes);
+	return slices ? tt_cost_bytes(a) / (double)slices : 0;
+}
+
+void tt_cost_halving_doubling(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	int core = tt_fold_pow2(a->nranks), parts;
+	double len = cut_by_halves(c, a, core);
+
+	tt_cost_pairs(c, a->nranks - core, len, true);
+	tt_cost_parts(c, (size_t)core);
+	for (parts = core / 2; parts; parts /= 2)
+		tt_cost_meet(c, a, TT_BIT, core / (2 * parts), len * parts / core, true);
+	for (parts = 1; parts < core; parts *= 2)
+		tt_cost_meet(c, a, TT_BIT, core / (2 * parts), len * parts / core, false);
+	tt_cost_unfold(c, a->nranks - core, len);
+}
+
+static int radix_factor(int n)
+{
+	int k = RADIX;
+
+	while (n % k)
+		k--;
+	return k;
+}
+
+static int radix_core(int n)
+{
+	int left, k;
+
+	for (;; n--) {
+		for (left = n; left > 1 && (k = radix_factor(left)) > 1;)
+			left /= k;
+		if (left == 1)
+			return n;
+	}
+}
+
+void tt_cost_radix(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	int core = radix_core(a->nranks), left, k;
+	double len = tt_cost_cut(c, a, tt_cost_bytes(a), a->chunk);
+
+	tt_cost_pairs(c, a->nranks - core, len, true);
+	for (left = core; left > 1; left /= k) {
+		k = radix_factor(left);
+		tt_cost_rounds(c, (struct tt_rounds){.n = 1,
+						     .len = len,
+						     .out = k - 1,
+						     .in = k - 1,
+						     .all = (double)core * (k - 1)});
+		tt_cost_work(c, (k - 1) * len, true, core);
+	}
+	tt_cost_unfold(c, a->nranks - core, len);
+}
+
+/*
+ * A lane's slice is two rounds, in which its rank has four messages each way in two trees, two on
+ * average in one. The first slice goes up and comes down, by way of both kids at each level.
+ */
+void tt_cost_dbt(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	size_t slices = tt_num_pieces((size_t)tt_cost_part(a, 2), a->elem, a->chunk);
+	double n = a->nranks, len = slices ? tt_cost_bytes(a) / (2 * (double)slices) : 0;
+	struct tt_flow up = {.hops = tt_log2_up(a->nranks),
+			     .len = len,
+			     .out = (n - 1) / n,
+			     .in = (n - 1) / n,
+			     .all = n - 1,
+			     .to = TT_TREE,
+			     .dist = 1,
+			     .waits = n > 2 ? 2 : 1,
+			     .reduces = true},
+		       down = up;
+
+	tt_cost_slices(c, 2 * slices, a->lanes);
+	if (tt_cost_turns(c) > 1) /* three rounds a level, up and down together */
+		up.hops *= 1.5;
+	down.hops = up.hops;
+	if (a->lanes == 1 &&
+	    n > 2) /* one tree after the other: inner ranks have two kids all the time */
+		up.in = 2;
+	down.reduces = false;
+	down.waits = 0;
+	down.out = up.in;
+	down.in = up.out;
+	tt_cost_flow(c, up);
+	tt_cost_flow(c, down);
+}
+
+void tt_cost_circulant(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	size_t lanes = tt_num_pieces(a->count * a->elem, a->elem, a->chunk), blocks;
+	double q = tt_log2_up(a->nranks), part, n = a->nranks;
+	struct tt_rounds half = {.in = 1, .out = 1, .reduces = true};
+
+	lanes = lanes < (size_t)a->lanes ? lanes : (size_t)a->lanes;
+	if (!lanes)
+		return;
+	part = tt_cost_part(a, lanes);
+	blocks = tt_num_pieces((size_t)part, a->elem, a->chunk);
+	tt_cost_slices(c, lanes, a->lanes);
+	half.n = (double)blocks - 1 + q;
+	half.len = part / (double)blocks;
+	half.all = (n - 1) * (double)blocks / half.n;
+	tt_cost_rounds(c, half);
+	half.reduces = false;
+	tt_cost_rounds(c, half);
+}
+
+/* The distances: n, halved until 1, rounding up; as many blocks travel as it is less than the one
+ * before. */
+void tt_cost_circulant_rsag(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	double len = cut_by_halves(c, a, a->nranks);
+	int have, next;
+
+	tt_cost_parts(c, (size_t)a->nranks);
+	for (have = a->nranks; have > 1; have = next) {
+		next = (have + 1) / 2;
+		tt_cost_meet(c, a, TT_SHIFT, next, len * (have - next) / a->nranks, true);
+		tt_cost_meet(c, a, TT_SHIFT, next, len * (have - next) / a->nranks, false);
+	}
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The costs of algorithms in the memory of one host. */
+#include "lib/coll/costs/costs.h"
+
+#define IN_CACHE 0.6 /* of the time that as much costs in memory: slots stay there */
+#define OWN_CACHE 0.1  /* and what another rank of this core has fetched */
+#define TAKEN_BACK 0.8 /* a slot's lines, from those that have read them two turns ago, before it is written */
+
+void tt_cost_node_slots(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	double cores = tt_cost_cores(c), shared = a->nranks - cores;
+
+	tt_cost_signals(c, 1);
+	/* ranks that share a core fetch the slots once for all of them */
+	tt_cost_work(c, (cores * IN_CACHE + shared * OWN_CACHE + TAKEN_BACK) * tt_cost_bytes(a), true, a->nranks);
+}
+
+void tt_cost_node_pull(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	tt_cost_signals(c, 2);
+	tt_cost_work(c, tt_cost_bytes(a) * IN_CACHE, true, a->nranks);
+}
+
+void tt_cost_barrier_node(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	tt_cost_signals(c, 1);
+}
+
+void tt_cost_bcast_node_slots(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	tt_cost_signals(c, 1);
+	tt_cost_pull(c, 2 * tt_cost_bytes(a) * IN_CACHE, a->nranks);
+}
+
+void tt_cost_bcast_node_pull(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	tt_cost_signals(c, 2);
+	tt_cost_pull(c, tt_cost_bytes(a), a->nranks - 1);
+}
+
+void tt_cost_reduce_node_slots(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	tt_cost_signals(c, 1);
+	tt_cost_work(c, a->nranks * tt_cost_bytes(a) * IN_CACHE, true, 1);
+}
+
+/* What is stored is a part, where an all-reduce stores as much as it reads. */
+void tt_cost_reduce_node_pull(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	tt_cost_signals(c, 2);
+	tt_cost_work(c, tt_cost_bytes(a) * IN_CACHE, true, a->nranks);
+}
+
+void tt_cost_reduce_scatter_node(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	tt_cost_signals(c, 2);
+	tt_cost_work(c, a->nranks * tt_cost_bytes(a) * IN_CACHE, true, a->nranks);
+}
+
+void tt_cost_allgather_node_slots(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	tt_cost_signals(c, 1);
+	tt_cost_pull(c, (a->nranks + 1) * tt_cost_bytes(a) * IN_CACHE, a->nranks);
+}
+
+void tt_cost_allgather_node_pull(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	tt_cost_signals(c, 2);
+	tt_cost_pull(c, (a->nranks - 1) * tt_cost_bytes(a), a->nranks);
+}
+
+void tt_cost_gather_node_slots(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	tt_cost_signals(c, 1);
+	tt_cost_pull(c, (a->nranks + 1) * tt_cost_bytes(a) * IN_CACHE, 1);
+}
+
+void tt_cost_gather_node_pull(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	tt_cost_signals(c, 2);
+	tt_cost_pull(c, (a->nranks - 1) * tt_cost_bytes(a), 1);
+}
+
+void tt_cost_scatter_node(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	tt_cost_signals(c, 2);
+	tt_cost_pull(c, tt_cost_bytes(a), a->nranks);
+}
+
+void tt_cost_alltoall_node(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	tt_cost_signals(c, 2);
+	tt_cost_pull(c, (a->nranks - 1) * tt_cost_bytes(a), a->nranks);
+}

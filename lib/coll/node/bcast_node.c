@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Broadcast in the memory of one host.
+ *
+ * node_slots: the root copies the vector into its slot, signals and is done; the others copy it out when they come.
+ *
+ *	Cost: one signal; N bytes copied in by the root and out by each other rank.
+ *
+ * node_pull: the root signals where the vector is, the others copy it out of there and signal that they have.
+ *
+ *	Cost: two signals; N bytes read and written by each rank but the root, which waits for them.
+ */
+#include "lib/coll/node/coll_node.h"
+
+bool tt_can_bcast_node_slots(const struct tt_plan_args *a)
+{
+	return tt_can_node_ranks(a) && a->count * a->elem <= TT_SLOT_BYTES;
+}
+
+void tt_bcast_node_slots(struct tt_builder *b)
+{
+	const struct tt_plan_args *a = tt_builder_args(b);
+	size_t len = a->count * a->elem;
+
+	if (!len)
+		return;
+	if (a->rank == a->root) {
+		tt_copy(b, TT_SLOT(0), TT_RECVBUF(0), len);
+		tt_signal(b, 1, TT_NONE, TT_NONE);
+		return;
+	}
+	tt_wait(b, a->root, 1);
+	tt_pull_copy(b, a->root, TT_RECVBUF(0), TT_SLOT(0), len);
+}
+
+void tt_bcast_node_pull(struct tt_builder *b)
+{
+	const struct tt_plan_args *a = tt_builder_args(b);
+	size_t len = a->count * a->elem;
+
+	if (!len)
+		return;
+	if (a->rank == a->root) {
+		tt_signal(b, 1, TT_RECVBUF(0), TT_NONE);
+		tt_signal(b, 2, TT_NONE, TT_NONE);
+		tt_wait(b, TT_ALL_RANKS, 2);
+		return;
+	}
+	tt_wait(b, a->root, 1);
+	tt_pull_copy(b, a->root, TT_RECVBUF(0), TT_SENDBUF(0), len);
+	tt_signal(b, 2, TT_NONE, TT_NONE);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reduce-scatter in the memory of one host: every rank combines its block straight out of all inputs. In place the
+ * block's own place, which nobody else reads, takes the result until all have read the rest, where its place is; where
+ * those would overlap, as blocks differ, scratch does.
+ *
+ *	Cost: two waits for all; each rank reads n blocks and writes one, and in place copies that.
+ */
+#include "lib/coll/node/coll_node.h"
+
+void tt_reduce_scatter_node(struct tt_builder *b)
+{
+	const struct tt_plan_args *a = tt_builder_args(b);
+	struct tt_span block = tt_send_block(a, a->rank);
+	struct tt_ref result = TT_RECVBUF(0);
+
+	if (!tt_send_bytes(a))
+		return;
+	if (a->in_place && block.off)
+		result = block.off >= block.len ? TT_RECVBUF(block.off)
+						: TT_SCRATCH(tt_scratch(b, block.len));
+	tt_signal(b, 1, tt_input(a), TT_NONE);
+	tt_wait(b, TT_ALL_RANKS, 1);
+	tt_pull_reduce(b, a->rank, result, TT_SENDBUF(block.off), block.len, tt_node_flags(a));
+	tt_signal(b, 2, TT_NONE, TT_NONE);
+	tt_wait(b, TT_ALL_RANKS, 2);
+	if (a->in_place && block.off)
+		tt_copy(b, TT_RECVBUF(0), result, block.len);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * With whom a communicator's rank shares memory: all, those of its host where there are several, and those of its NUMA node
+ * where one host has several. For each of these there is an area of its own (lib/node/node.h).
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/hash.h"
+#include "lib/engine/node/node_ops.h"
+
+/* Asked while waiting: meanwhile what the others need to get here goes on, such as the last bytes of a split. */
+static bool has_failed(void *arg)
+{
+	struct tutti_comm *comm = arg;
+
+	tt_wire_lock(comm->ctx->wire);
+	tt_engine_progress(comm->ctx);
+	tt_wire_unlock(comm->ctx->wire);
+	return atomic_load(&comm->failed);
+}
+
+static bool is_gone(void *arg, int world)
+{
+	struct tutti_comm *comm = arg;
+
+	return tt_boot_gone(comm->ctx->boot, world, NULL, 0);
+}
+
+static struct tt_node_params params_of(struct tutti_comm *comm, const struct tt_node_comm *nc,
+				       const int *world, const int *numa)
+{
+	struct tutti_context *ctx = comm->ctx;
+
+	return (struct tt_node_params){.uid = nc->uid,
+				       .rank = nc->member_here,
+				       .size = nc->n,
+				       .world = world,
+				       .numa = numa,
+				       .plain = ctx->node_can & TT_NODE_READS,
+				       .deadline = tt_deadline_ms(ctx->env.timeout.number),
+				       .failed = has_failed,
+				       .gone = is_gone,
+				       .arg = comm};
+}
+
+/* The group of the ranks that share this one's host, or NUMA node; of all if hosts is NULL. */
+static int new_group(struct tutti_comm *comm, const struct tt_hosts *hosts, uint64_t uid,
+		     struct tt_node_comm **out)
+{
+	int host = hosts ? hosts->host[comm->rank] : 0, n = hosts ? hosts->size[host] : comm->size, i, err;
+	struct tt_node_comm *nc = calloc(1, sizeof(*nc) + 3 * (size_t)n * sizeof(int));
+	struct tt_node_params p;
+	int *world, *numa;
+
+	if (!nc)
+		return tt_fail(-ENOMEM, "no memory for a communicator");
+	nc->n = n;
+	nc->uid = uid;
+	nc->member = (int *)(nc + 1);
+	nc->member_here = hosts ? hosts->local[comm->rank] : comm->rank;
+	world = nc->member + n;
+	numa = world + n;
+	for (i = 0; i < n; i++) {
+		nc->member[i] = hosts ? hosts->rank[host * hosts->places + i] : i;
+		world[i] = comm->world[nc->member[i]];
+		numa[i] = tt_wire_numa(comm->ctx->wire, world[i]);
+	}
+	p = params_of(comm, nc, world, numa);
+	err = tt_node_group_new(comm->ctx->node, &p, &nc->group);
+	if (err) {
+		free(nc);
+		return err;
+	}
+	*out = nc;
+	return 0;
+}
+
+/* In the place of hosts; *hosts is NULL if the ranks are all on one, or none is with another, or any is unknown. */
+static int find_numa(const struct tutti_comm *comm, uint64_t *key, struct tt_hosts **hosts)
+{
+	int i, node;
+
+	*hosts = NULL;
+	for (i = 0; i < comm->size; i++) {
+		node = tt_wire_numa(comm->ctx->wire, comm->world[i]);
+		if (node < 0)
+			return 0;
+		key[i] = (uint64_t)node;
+	}
+	return tt_hosts_new(key, comm->size, hosts);
+}
+
+/* *hosts is NULL if all ranks share one host, then *numa may not be; *alone: or if none does with another. */
+static int find_hosts(const struct tutti_comm *comm, struct tt_hosts **hosts, struct tt_hosts **numa,
+		      bool *alone)
+{
+	uint64_t *key = malloc((size_t)comm->size * sizeof(*key));
+	bool one = true;
+	int i, err;
+
+	*hosts = *numa = NULL;
+	*alone = false;
+	if (!key)
+		return tt_fail(-ENOMEM, "no memory for a communicator");
+	for (i = 0; i < comm->size; i++) {
+		key[i] = tt_wire_host_key(comm->ctx->wire, comm->world[i]);
+		one &= key[i] == key[0];
+	}
+	err = one ? find_numa(comm, key, numa) : tt_hosts_new(key, comm->size, hosts);
+	*alone = !one && !*hosts;
+	free(key);
+	return err;
+}
+
+#define UID_NEAR 0x6e656172 /* of the area of a NUMA node's ranks, whose lowest one may be the communicator's */
+
+int tt_node_comm_new(struct tutti_comm *comm)
+{
+	bool alone = false;
+	int err;
+
+	if (!(comm->ctx->node_can & TT_NODE_MAPS) || comm->size < 2)
+		return 0;
+	err = find_hosts(comm, &comm->hosts, &comm->numa, &alone);
+	if (err || alone || (comm->hosts ? comm->hosts->places : comm->size) > TT_NODE_RANKS) {
+		tt_node_comm_free(comm);
+		return err;
+	}
+	err = new_group(comm, comm->hosts, comm->uid, &comm->node);
+	if (!err && comm->numa)
+		err = new_group(comm, comm->numa, tt_hash_add(comm->uid, UID_NEAR), &comm->near);
+	if (err)
+		tt_node_comm_free(comm);
+	return err;
+}
+
+static void free_group(struct tutti_comm *comm, struct tt_node_comm **nc)
+{
+	if (!*nc)
+		return;
+	if (atomic_load(&comm->failed)) /* at all ranks: those that have not come for its area will not */
+		tt_node_forget(comm->ctx->node, (*nc)->uid);
+	tt_node_group_free((*nc)->group);
+	free(*nc);
+	*nc = NULL;
+}
+
+void tt_node_comm_free(struct tutti_comm *comm)
+{
+	free_group(comm, &comm->node);
+	free_group(comm, &comm->near);
+	free(comm->hosts);
+	free(comm->numa);
+	comm->hosts = comm->numa = NULL;
+}

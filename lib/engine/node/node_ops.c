@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The node ops of plans: turns of a communicator in the memory of its host, see lib/node/node.h. The groups come from node_comm.c.
+ *
+ * Turns of one communicator go one after the other: nothing is lost, as every rank has them in the same order. What waits
+ * for a peer, or has a part of its work left, is in ctx->node_waits and tried by every progress.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "lib/engine/node/node_ops.h"
+
+/* ---- turns ---- */
+
+void tt_node_start(struct tt_plan_req *req)
+{
+	struct tt_node_comm *nc = req->node;
+
+	if (!req->resumed)
+		req->turn = ++nc->turn;
+	tt_list_add(&req->r.comm->ctx->node_gated, &req->lanes[0].ready);
+}
+
+static bool may_begin(const struct tt_plan_req *req)
+{
+	const struct tt_node_comm *nc = req->node;
+
+	return !nc->running && req->turn == nc->begun + 1 && tt_node_may_begin(nc->group, req->turn);
+}
+
+/* Whether all ranks have called the same up to a turn that all have finished; if not, the verdict will come. */
+static bool agreed(struct tutti_comm *comm, struct tt_node_comm *nc, uint64_t upto)
+{
+	const struct tt_past *past;
+	uint64_t turn;
+
+	if (tt_node_agreed(nc->group, upto, &turn))
+		return true;
+	past = &comm->history[nc->seq[turn % 4] % TT_HISTORY];
+	if (nc->told != turn && past->seq == nc->seq[turn % 4])
+		tt_stuck_report(comm, past->seq, &past->fields);
+	nc->told = turn;
+	return false;
+}
+
+static void begin(struct tt_plan_req *req)
+{
+	struct tt_node_comm *nc = req->node;
+	int i;
+
+	nc->running = req;
+	nc->begun = req->turn;
+	nc->seq[req->turn % 4] = req->r.seq;
+	tt_node_began(nc->group, req->turn, req->fprint);
+	req->base[TT_BUF_SLOT] = tt_node_slot(nc->group, req->turn);
+	req->step = 0;
+	tt_ring_begin(req);
+	tt_list_del(&req->lanes[0].ready);
+	for (i = 0; i < req->plan->nlanes; i++)
+		tt_list_add(&req->r.comm->ctx->ready, &req->lanes[i].ready);
+}
+
+static void give_back(struct tt_plan_req *req)
+{
+	struct tt_memory *memory = tt_wire_memory(req->r.comm->ctx->wire);
+	int i;
+
+	for (i = 0; i < TT_NODE_WHICH; i++) {
+		if (req->bounce[i])
+			tt_mem_free(memory, req->bounce[i]);
+		req->bounce[i] = NULL;
+	}
+	tt_ring_end(req);
+}
+
+/* Messages go to a copy of the result that peers can reach; NULL: to its own place again. */
+static void bounce_messages(struct tt_plan_req *req, void *copy, struct tt_region *region)
+{
+	if (copy) {
+		req->unbounced = req->base[TT_BUF_RECV];
+		req->unbounced_region = req->region[TT_BUF_RECV];
+		req->base[TT_BUF_RECV] = copy;
+		req->region[TT_BUF_RECV] = region;
+	} else if (req->unbounced) {
+		req->base[TT_BUF_RECV] = req->unbounced;
+		req->region[TT_BUF_RECV] = req->unbounced_region;
+		req->unbounced = NULL;
+	}
+}
+
+bool tt_node_unbounce(struct tt_lane_run *lane)
+{
+	struct tt_plan_req *req = lane->req;
+
+	if (!(req->bounce[TT_NODE_RESULT] || (req->ring.mem && req->ring.out)) ||
+	    lane->round > lane->rounds || req->lanes_left > 1)
+		return false;
+	bounce_messages(req, NULL, NULL);
+	req->base[TT_BUF_SLOT] = req->bounce[TT_NODE_RESULT]; /* nobody needs the slot any more */
+	lane->tmp[0] = (struct tt_op){.kind = TT_OP_COPY,
+				      .peer = -1,
+				      .dst = {TT_BUF_RECV, 0},
+				      .a = {TT_BUF_SLOT, 0},
+				      .len = req->extent[TT_BUF_RECV]};
+	lane->ops[0].lane = lane;
+	lane->ops[0].op = &lane->tmp[0];
+	lane->pending = 1;
+	if (tt_node_start_op(&lane->ops[0]))
+		tt_run_op_over(lane);
+	return true;
+}
+
+void tt_node_ended(struct tt_plan_req *req)
+{
+	struct tt_node_comm *nc = req->node;
+
+	bounce_messages(req, NULL, NULL);
+	if (nc->running == req) {
+		nc->running = NULL;
+		if (!req->r.status)
+			tt_node_finish(nc->group, req->turn);
+	}
+	req->resumed = req->pulled = false;
+	give_back(req);
+}
+
+void tt_node_cancel(struct tt_plan_req *req)
+{
+	tt_node_withdraw(req->node->group);
+}
+
+/* ---- ops ---- */
+
+/* The place in the group of a rank that an op names. */
+static int place_of(const struct tt_plan_req *req, int rank)
+{
+	const struct tt_hosts *hosts = req->plan->args.hosts;
+
+	return hosts && rank != TT_ALL_RANKS ? hosts->local[rank] : rank;
+}
+
+/* Peers know what was published to be read as the input, what they may write as the result. */
+static struct tt_node_ref ref_of(struct tt_ref ref)
+{
+	return (struct tt_node_ref){ref.buf == TT_BUF_SLOT   ? TT_NODE_SLOTS
+				    : ref.buf == TT_BUF_RECV ? TT_NODE_RESULT
+							     : TT_NODE_INPUT,
+				    ref.off};
+}
+
+bool tt_node_may_move(struct tutti_context *ctx, size_t n)
+{
+	if (n > ctx->node_left)
+		return false;
+	ctx->node_left -= n;
+	return true;
+}
+
+/*
+ * How much of len bytes may be moved now: what takes long is done in pieces, between which others get
+ * the lock. The elements of what stays are whole.
+ */
+static size_t spend(struct tutti_context *ctx, size_t len)
+{
+	size_t n = len <= ctx->node_left ? len : ctx->node_left & ~(size_t)4095;
+
+	ctx->node_left -= n;
+	return n;
+}
+
+/* One piece of len bytes; whether it was the last. In place, a block may move down over a part of itself. */
+static bool copy_piece(struct tt_op_run *run, char *dst, const char *src, size_t len)
+{
+	struct tutti_context *ctx = run->lane->req->r.comm->ctx;
+	size_t n = spend(ctx, len - run->at);
+
+	memmove(dst + run->at, src + run->at, n);
+	tt_wire_stats(ctx->wire)->copied_bytes += n;
+	run->at += n;
+	return run->at == len;
+}
+
+static bool copy_op(struct tt_op_run *run)
+{
+	struct tt_plan_req *req = run->lane->req;
+	const struct tt_op *op = run->op;
+	char *dst, *src;
+
+	if (req->ring.mem && run->lane->round == run->lane->rounds) /* the lane has come to its end */
+		return tt_ring_drain(run);
+	dst = req->base[op->dst.buf] + op->dst.off;
+	src = req->base[op->a.buf] + op->a.off;
+	return dst == src || copy_piece(run, dst, src, op->len);
+}
+
+/* Peers get a copy that is in the pool. */
+static int bounce(struct tt_plan_req *req, enum tt_node_which which, size_t len)
+{
+	struct tutti_context *ctx = req->r.comm->ctx;
+	struct tt_region *region;
+	size_t copied;
+	int err;
+
+	err = tt_mem_alloc(tt_wire_memory(ctx->wire), len, &req->bounce[which], &region);
+	if (err)
+		return err;
+	if (!tt_node_maps(req->node->group, region)) {
+		tt_mem_free(tt_wire_memory(ctx->wire), req->bounce[which]);
+		req->bounce[which] = NULL;
+		return tt_fail(-ENOMEM, "peers can map no more pool memory of this process");
+	}
+	if (which == TT_NODE_RESULT && req->plan->mixed)
+		bounce_messages(req, req->bounce[which], region);
+	return tt_node_publish(req->node->group, req->turn, which, req->bounce[which], len,
+			       region, &copied);
+}
+
+static bool prefers_pool(const struct tt_plan_req *req, const struct tt_region *region, size_t len)
+{
+	const struct tutti_comm *comm = req->r.comm;
+
+	if (len <= TT_NODE_SLOT || len > TT_NODE_POOL_MOST || tt_node_maps(req->node->group, region))
+		return false;
+	/* not where each peer reads a part only, unless there are many of them */
+	return req->fields.coll != TT_COLL_SCATTER &&
+	       (req->fields.coll != TT_COLL_ALLTOALL || comm->size >= 4);
+}
+
+static int publish(struct tt_plan_req *req, enum tt_node_which which, struct tt_ref ref)
+{
+	size_t len = req->extent[ref.buf] > ref.off ? req->extent[ref.buf] - ref.off : 0, copied;
+	char *addr = req->base[ref.buf] + ref.off;
+	int err;
+
+	if (!ref.buf || req->node->n == 1) /* nobody else is here */
+		return 0;
+	/* scratch is in the pool, and the plan, not the engine, copies results out of it */
+	if (ref.buf != TT_BUF_SCRATCH && prefers_pool(req, req->region[ref.buf], len) && !bounce(req, which, len))
+		return 0;
+	err = tt_node_publish(req->node->group, req->turn, which, addr, len,
+			      req->region[ref.buf], &copied);
+	if (err == -EOPNOTSUPP && ref.buf == TT_BUF_SCRATCH)
+		return tt_fail(-ENOMEM, "peers can map no more pool memory of this process");
+	if (err == -EOPNOTSUPP)
+		return bounce(req, which, len);
+	tt_wire_stats(req->r.comm->ctx->wire)->copied_bytes += copied;
+	return err;
+}
+
+static int signal_op(struct tt_op_run *run)
+{
+	struct tt_plan_req *req = run->lane->req;
+	const struct tt_op *op = run->op;
+	const char *input = req->base[op->a.buf] + op->a.off;
+	struct tt_ref own = tt_input(&req->plan->args);
+	int err = 0;
+
+	if (!run->published && !tt_ring_publish(req, op)) {
+		err = publish(req, TT_NODE_INPUT, op->a);
+		if (!err)
+			err = publish(req, TT_NODE_RESULT, op->dst);
+	}
+	if (err)
+		return err;
+	run->published = true;
+	if (req->ring.mem && !req->step && !tt_ring_fill(req))
+		return 0;
+	if (op->a.buf && req->bounce[TT_NODE_INPUT] &&
+	    !copy_piece(run, req->bounce[TT_NODE_INPUT], input, req->extent[op->a.buf] - op->a.off))
+		return 0;
+	if (!op->a.buf && op->dst.buf && req->unbounced && req->plan->args.in_place && /* the input, too */
+	    !copy_piece(run, req->base[TT_BUF_RECV] + own.off, req->unbounced + own.off,
+			tt_send_bytes(&req->plan->args)))
+		return 0;
+	req->step = op->index == TT_NEXT_STEP ? req->step + 1 : op->index;
+	tt_node_signal(req->node->group, req->turn, req->step, req->fprint);
+	return 1;
+}
+
+static int wait_op(struct tt_op_run *run)
+{
+	struct tt_plan_req *req = run->lane->req;
+	struct tt_node_group *g = req->node->group;
+	const struct tt_op *op = run->op;
+	int peer = place_of(req, op->peer);
+	int j = peer == TT_ALL_RANKS ? (int)run->at : peer;
+	int end = peer == TT_ALL_RANKS ? req->node->n : peer + 1;
+	bool differs = false;
+
+	for (; j < end; j++, run->at++) {
+		if (!tt_node_reached(g, j, req->turn, op->index, req->fprint, &differs))
+			return 0;
+		if (!differs)
+			continue;
+		if (!run->told)
+			tt_stuck_report(req->r.comm, req->r.seq, &req->fields);
+		run->told = true;
+		return 0; /* until the verdict comes */
+	}
+	if (peer != TT_ALL_RANKS)
+		return 1;
+	if (!agreed(req->r.comm, req->node, req->turn - 1)) {
+		run->told = true;
+		return 0;
+	}
+	tt_node_all_began(g, req->turn);
+	return 1;
+}
+
+static void pair(void *arg, void *dst, const void *a, const void *b, size_t count)
+{
+	tt_combine(arg, dst, a, b, count, 0);
+}
+
+struct tt_node_reduce tt_node_reduction(struct tt_plan_req *req, const struct tt_op *op)
+{
+	bool own = req->user && req->user->kind != TT_OP_PREMUL_SUM;
+
+	return (struct tt_node_reduce){
+		.datatype = req->datatype,
+		.op = req->op,
+		.elem = req->elem,
+		.divide_by = op->flags & TT_OPF_DIVIDE ? req->r.comm->size : 0,
+		.flags = tt_reduce_flags(req->extent[TT_BUF_SEND]),
+		.fn = own ? pair : NULL,
+		.arg = req};
+}
+
+void tt_node_count_bytes(struct tutti_context *ctx, const struct tt_node_count *count)
+{
+	struct tutti_stats *stats = tt_wire_stats(ctx->wire);
+
+	stats->pulled_bytes += count->pulled;
+	stats->reduced_bytes += count->reduced;
+	stats->copied_bytes += count->copied;
+}
+
+static int pull_op(struct tt_op_run *run, int *gone)
+{
+	struct tt_plan_req *req = run->lane->req;
+	struct tt_node_group *g = req->node->group;
+	const struct tt_op *op = run->op;
+	size_t len = spend(req->r.comm->ctx, op->len - run->at);
+	struct tt_node_ref src = ref_of(op->a), dst = {TT_NODE_RESULT, op->dst.off + run->at};
+	int err, peer = place_of(req, op->peer);
+	struct tt_node_count count = {0};
+	struct tt_node_reduce r;
+
+	if (!len)
+		return 0;
+	src.off += run->at;
+	if (op->kind == TT_OP_PUSH) {
+		err = tt_node_push(g, req->turn, peer, dst, req->base[op->a.buf] + src.off, len,
+				   &count, gone);
+	} else if (op->kind == TT_OP_PULL_COPY) {
+		err = tt_node_pull_copy(g, req->turn, peer, src, req->base[op->dst.buf] + dst.off,
+					len, &count, gone);
+	} else {
+		r = tt_node_reduction(req, op);
+		if (!req->bounce[TT_NODE_RESULT]) /* it may not be published */
+			tt_node_own(g, req->turn, TT_NODE_RESULT, req->base[op->dst.buf]);
+		err = tt_node_pull_reduce(g, req->turn, src, peer, dst, len, &r, &count, gone);
+	}
+	if (err)
+		return err;
+	tt_node_count_bytes(req->r.comm->ctx, &count);
+	run->at += len;
+	tt_flight_more(req->r.comm->ctx->flight, req->r.flight, 0, len);
+	return run->at == op->len;
+}
+
+/* Whether it is over. */
+static bool try_op(struct tt_op_run *run)
+{
+	struct tt_plan_req *req = run->lane->req;
+	struct tutti_comm *comm = req->r.comm;
+	int rc, gone = place_of(req, comm->rank);
+
+	if (run->broken)
+		return false; /* the sweep ends the request */
+	if (run->op->kind == TT_OP_COPY)
+		rc = copy_op(run);
+	else if (run->op->kind == TT_OP_SIGNAL)
+		rc = signal_op(run);
+	else if (run->op->kind == TT_OP_WAIT)
+		rc = wait_op(run);
+	else if (run->op->kind == TT_OP_PULL_REDUCE && req->pulled)
+		rc = 1;
+	else if (run->op->kind == TT_OP_PULL_REDUCE && tt_ring_is_on(req))
+		rc = tt_ring_pull(run, &gone);
+	else
+		rc = pull_op(run, &gone);
+	if (rc < 0) {
+		run->broken = true;
+		gone = req->node->member[gone];
+		tt_request_broken(&req->r, comm->world[gone],
+				  rc == -ENOMEM ? rc : gone == comm->rank ? -TUTTI_ETRANSPORT : -TUTTI_EPEER);
+	}
+	return rc > 0;
+}
+
+bool tt_node_start_op(struct tt_op_run *run)
+{
+	run->at = 0;
+	run->told = run->broken = run->published = false;
+	if (try_op(run))
+		return true;
+	tt_list_add(&run->lane->req->r.comm->ctx->node_waits, &run->wait);
+	return false;
+}
+
+/* ---- progress ---- */
+
+int tt_node_poll(struct tutti_context *ctx)
+{
+	struct tt_list *l, *tmp;
+	int n = 0;
+
+	tt_list_each(l, tmp, &ctx->node_gated) {
+		struct tt_lane_run *lane = tt_container(l, struct tt_lane_run, ready);
+
+		if (!may_begin(lane->req) ||
+		    (lane->req->turn > 2 && !agreed(lane->req->r.comm, lane->req->node, lane->req->turn - 2)))
+			continue;
+		begin(lane->req);
+		n++;
+	}
+	tt_list_each(l, tmp, &ctx->node_waits) {
+		struct tt_op_run *run = tt_container(l, struct tt_op_run, wait);
+		size_t at = run->at;
+		bool over = try_op(run);
+
+		n += over || run->at != at;
+		run->lane->req->r.progressed |= run->at != at;
+		if (!over)
+			continue;
+		tt_list_del(&run->wait);
+		tt_run_op_over(run->lane);
+	}
+	return n;
+}
+
+bool tt_node_keep_core(struct tutti_context *ctx)
+{
+	struct tt_list *l, *tmp;
+
+	if (!tt_list_empty(&ctx->node_gated) || tt_list_empty(&ctx->node_waits))
+		return false;
+	tt_list_each(l, tmp, &ctx->node_waits) {
+		struct tt_op_run *run = tt_container(l, struct tt_op_run, wait);
+		struct tt_plan_req *req = run->lane->req;
+		struct tt_node_comm *nc = req->node;
+		bool all = run->op->peer == TT_ALL_RANKS;
+		int j = all ? (int)run->at : place_of(req, run->op->peer);
+
+		if (run->op->kind != TT_OP_WAIT)
+			return false;
+		if (!tt_node_shares(nc->group, j, all ? nc->n : j + 1, req->turn, run->op->index))
+			continue;
+		tt_spread(ctx, nc, req->turn);
+		return false;
+	}
+	return true;
+}
+
+bool tt_node_ready(struct tutti_context *ctx)
+{
+	struct tt_list *l, *tmp;
+	bool differs;
+
+	tt_list_each(l, tmp, &ctx->node_gated)
+		if (may_begin(tt_container(l, struct tt_lane_run, ready)->req))
+			return true;
+	tt_list_each(l, tmp, &ctx->node_waits) {
+		struct tt_op_run *run = tt_container(l, struct tt_op_run, wait);
+		struct tt_plan_req *req = run->lane->req;
+		int j = run->op->peer == TT_ALL_RANKS ? (int)run->at : place_of(req, run->op->peer);
+
+		if (run->broken || run->told)
+			continue;
+		if (run->op->kind == TT_OP_PULL_REDUCE && tt_ring_is_on(req)) {
+			if (tt_ring_ready(run))
+				return true;
+			continue;
+		}
+		if (run->op->kind != TT_OP_WAIT ||
+		    tt_node_reached(req->node->group, j, req->turn, run->op->index,
+				    req->fprint, &differs))
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory that peers can't map, in a reduction of which each rank combines a part: an all-reduce, for one.
+ *
+ * A rank with such memory has a ring (lib/node/node.h) of shared memory, short enough to stay in the cache. It puts what
+ * the others are to combine into it, piece by piece; they combine straight out of the rings of all, store the result over the input
+ * in the rings, and this rank takes it out. Its own part it combines from its own memory into its own memory. Of N bytes
+ * and n ranks (n-1)/n N are copied in and as many out, where there is a result. Pieces of all ranks' parts have the same
+ * number, so what a place of a ring is for needs no telling, only how far each rank is, and that only if there are more pieces
+ * than places:
+ *
+ *	FILLED	  this rank's ring has pieces up to here, or has had them
+ *	COMBINED  this rank has combined its part up to here
+ *
+ * The signals of the plan say the rest: a rank gives the first one when the places are filled, and takes out what is in
+ * them after all have given the second one.
+ */
+#include <string.h>
+
+#include "lib/engine/node/node_ops.h"
+
+#define WHOLE_MOST TT_NODE_POOL_MOST /* a vector up to here is one piece for each rank */
+#define DEPTH 2
+#define RING_BYTES ((size_t)512 << 10) /* half of a second-level cache; shorter pieces are more waiting */
+#define PIECE_LEAST ((size_t)4096)
+
+/* The part of a vector that rank j combines. */
+static struct tt_span part_of(const struct tt_plan_args *a, int j)
+{
+	return a->coll == TT_COLL_REDUCE_SCATTER_BLOCK ? tt_send_block(a, j) : tt_node_part(a, j);
+}
+
+/* Bytes of its piece k, of which there may be none. */
+static struct tt_span piece_of(const struct tt_plan_args *a, const struct tt_node_ring *shape, int j, uint32_t k)
+{
+	struct tt_span part = part_of(a, j);
+	size_t piece = shape->piece, at = (size_t)k * piece;
+
+	if (at >= part.len)
+		return (struct tt_span){part.off, 0};
+	return (struct tt_span){part.off + at, part.len - at < piece ? part.len - at : piece};
+}
+
+static size_t vector_bytes(const struct tt_plan_args *a)
+{
+	size_t n = a->coll == TT_COLL_REDUCE_SCATTER_BLOCK ? (size_t)a->nranks : 1;
+
+	return n * a->count * a->elem;
+}
+
+struct tt_node_ring tt_ring_of_one_piece(const struct tt_plan_args *a)
+{
+	size_t longest = 0;
+	int j;
+
+	for (j = 0; j < a->nranks; j++)
+		longest = part_of(a, j).len > longest ? part_of(a, j).len : longest;
+	return (struct tt_node_ring){.piece = (longest + TT_NODE_LINE - 1) & ~(TT_NODE_LINE - 1), .depth = 1};
+}
+
+static void find_shape(struct tt_plan_req *req)
+{
+	const struct tt_plan_args *a = &req->plan->args;
+	struct tt_ring_run *ring = &req->ring;
+	size_t len, longest, most, others = (size_t)a->nranks - 1;
+
+	ring->known = true;
+	if (!a->node || req->plan->mixed || !a->count || TT_NODE_LINE % a->elem ||
+	    (a->coll != TT_COLL_ALLREDUCE && a->coll != TT_COLL_REDUCE &&
+	     a->coll != TT_COLL_REDUCE_SCATTER_BLOCK))
+		return;
+	len = vector_bytes(a);
+	ring->shape = tt_ring_of_one_piece(a);
+	longest = ring->shape.piece;
+	ring->pieces = 1;
+	if (len <= WHOLE_MOST)
+		return;
+	ring->shape.depth = DEPTH;
+	most = RING_BYTES / (ring->shape.depth * others) & ~(size_t)4095;
+	most = most < PIECE_LEAST ? PIECE_LEAST : most;
+	ring->shape.piece = longest < most ? longest : most;
+	ring->pieces = (uint32_t)((longest + ring->shape.piece - 1) / ring->shape.piece);
+}
+
+void tt_ring_begin(struct tt_plan_req *req)
+{
+	struct tt_ring_run *ring = &req->ring;
+
+	if (!ring->known)
+		find_shape(req);
+	ring->on = false;
+	ring->filled = ring->combined = ring->drained = 0;
+	if (ring->pieces > ring->shape.depth)
+		tt_node_uncount(req->node->group, req->turn);
+}
+
+void tt_ring_end(struct tt_plan_req *req)
+{
+	if (req->ring.pool)
+		tt_mem_free(tt_wire_memory(req->r.comm->ctx->wire), req->ring.pool);
+	req->ring.pool = NULL;
+	req->ring.mem = NULL;
+	req->ring.made = false;
+}
+
+void tt_ring_resume(struct tt_plan_req *req, const struct tt_quick *q)
+{
+	struct tt_ring_run *ring = &req->ring;
+
+	ring->made = q->ring;
+	ring->mem = q->ring;
+	ring->in = q->in_ring;
+	ring->out = q->out_ring;
+}
+
+/* ---- the first signal ---- */
+
+static bool is_mapped(const struct tt_plan_req *req, struct tt_ref ref)
+{
+	return !ref.buf || tt_node_maps(req->node->group, req->region[ref.buf]);
+}
+
+static bool make_ring(struct tt_plan_req *req, struct tt_region **region)
+{
+	struct tt_memory *memory = tt_wire_memory(req->r.comm->ctx->wire);
+	struct tt_node_group *g = req->node->group;
+	struct tt_ring_run *ring = &req->ring;
+	size_t bytes = tt_node_ring_bytes(g, &ring->shape);
+
+	*region = NULL;
+	ring->mem = tt_node_ring_slot(g, req->turn, bytes);
+	if (ring->mem)
+		return true;
+	if (tt_mem_alloc(memory, bytes, &ring->pool, region)) {
+		ring->pool = NULL;
+		return false;
+	}
+	if (!tt_node_maps(g, *region)) {
+		tt_ring_end(req);
+		return false;
+	}
+	ring->mem = ring->pool;
+	return true;
+}
+
+static void publish(struct tt_plan_req *req, enum tt_node_which which, struct tt_ref ref, bool by_ring,
+		    const struct tt_region *region)
+{
+	struct tt_node_group *g = req->node->group;
+	char *addr = req->base[ref.buf] + ref.off;
+	size_t copied;
+
+	if (by_ring)
+		tt_node_publish_ring(g, req->turn, which, addr, req->ring.mem,
+				     tt_node_ring_bytes(g, &req->ring.shape), region);
+	else if (ref.buf)
+		tt_node_publish(g, req->turn, which, addr, req->extent[ref.buf] - ref.off,
+				req->region[ref.buf], &copied);
+}
+
+bool tt_ring_publish(struct tt_plan_req *req, const struct tt_op *op)
+{
+	bool in = !is_mapped(req, op->a), out = !is_mapped(req, op->dst);
+	struct tt_ring_run *ring = &req->ring;
+	struct tt_region *region;
+
+	if (!ring->pieces || !op->a.buf)
+		return false;
+	ring->on = true;
+	if (ring->made) { /* peers may have stored results in it */
+		ring->filled = ring->pieces;
+		return true;
+	}
+	/* Peers that read what this rank has in its memory need not wait for it, which may be busy. */
+	if (!(in || out) || (vector_bytes(&req->plan->args) > TT_NODE_POOL_MOST && !req->blocking &&
+			     (req->r.comm->ctx->node_can & TT_NODE_READS)))
+		return false;
+	if (!make_ring(req, &region))
+		return false;
+	ring->in = in;
+	ring->out = out;
+	publish(req, TT_NODE_INPUT, op->a, in, region);
+	publish(req, TT_NODE_RESULT, op->dst, out, region);
+	return true;
+}
+
+/* ---- pieces ---- */
+
+size_t tt_ring_move(struct tt_node_group *g, const struct tt_plan_args *a, const struct tt_node_ring *shape, char *ring,
+		    char *vector, uint32_t k, bool in)
+{
+	struct tt_span at;
+	size_t copied = 0;
+	char *user, *place;
+	int i, j;
+
+	for (i = 1; i < a->nranks; i++) {
+		j = (a->rank + i) % a->nranks;
+		at = piece_of(a, shape, j, k);
+		user = vector + at.off;
+		place = ring + tt_node_ring_place(g, shape, a->rank, j, k);
+		memcpy(in ? place : user, in ? user : place, at.len);
+		copied += at.len;
+	}
+	return copied;
+}
+
+static void move(struct tt_plan_req *req, uint32_t k, bool in)
+{
+	struct tt_ring_run *ring = &req->ring;
+
+	if (in ? ring->in : ring->out)
+		tt_wire_stats(req->r.comm->ctx->wire)->copied_bytes +=
+			tt_ring_move(req->node->group, &req->plan->args, &ring->shape, ring->mem,
+				     req->base[in ? TT_BUF_SEND : TT_BUF_RECV], k, in);
+}
+
+bool tt_ring_fill(struct tt_plan_req *req)
+{
+	struct tt_ring_run *ring = &req->ring;
+	size_t bytes = tt_node_ring_bytes(req->node->group, &ring->shape);
+
+	if (ring->filled || !tt_node_may_move(req->r.comm->ctx, bytes))
+		return ring->filled;
+	while (ring->filled < ring->pieces && ring->filled < ring->shape.depth)
+		move(req, ring->filled++, true);
+	return true;
+}
+
+bool tt_ring_is_on(struct tt_plan_req *req)
+{
+	struct tt_node_group *g = req->node->group;
+	int j;
+
+	for (j = 0; req->ring.on && j < req->plan->args.nranks; j++)
+		if (tt_node_has_ring(g, req->turn, j))
+			return true;
+	return false;
+}
+
+/* Whether all others have come to more than n; who has no ring fills none. */
+static bool all_counted(const struct tt_plan_req *req, enum tt_node_counter which, uint32_t n)
+{
+	const struct tt_node_group *g = req->node->group;
+	int j;
+
+	for (j = 0; j < req->plan->args.nranks; j++)
+		if (j != req->plan->args.rank && !tt_node_counted(g, req->turn, j, which, n) &&
+		    (which != TT_NODE_FILLED || tt_node_has_ring(g, req->turn, j)))
+			return false;
+	return true;
+}
+
+/* Whether all rings have the piece that this rank is to combine next. */
+static bool has_next(const struct tt_plan_req *req)
+{
+	const struct tt_ring_run *ring = &req->ring;
+
+	return ring->combined < ring->pieces && (ring->combined < ring->shape.depth ||
+						 all_counted(req, TT_NODE_FILLED, ring->combined));
+}
+
+/* Whether all others have combined what the next piece would overwrite. */
+static bool has_room(const struct tt_plan_req *req)
+{
+	const struct tt_ring_run *ring = &req->ring;
+
+	return ring->mem && ring->filled < ring->pieces &&
+	       all_counted(req, TT_NODE_COMBINED, ring->drained);
+}
+
+/* Whether a piece was combined; or a negative code. */
+static int combine_next(struct tt_op_run *run, int *gone)
+{
+	struct tt_plan_req *req = run->lane->req;
+	struct tt_node_group *g = req->node->group;
+	struct tutti_context *ctx = req->r.comm->ctx;
+	struct tt_ring_run *ring = &req->ring;
+	const struct tt_op *op = run->op;
+	size_t at = (size_t)ring->combined * ring->shape.piece;
+	size_t len = at < op->len ? op->len - at : 0;
+	struct tt_node_reduce r;
+	struct tt_node_count count = {0};
+	int err;
+
+	len = len < ring->shape.piece ? len : ring->shape.piece;
+	if (!has_next(req) || !tt_node_may_move(ctx, len))
+		return 0;
+	r = tt_node_reduction(req, op);
+	r.ring = ring->shape;
+	r.number = ring->combined;
+	if (!req->bounce[TT_NODE_RESULT])
+		tt_node_own(g, req->turn, TT_NODE_RESULT, req->base[op->dst.buf]);
+	err = len ? tt_node_pull_reduce(g, req->turn, (struct tt_node_ref){TT_NODE_INPUT, op->a.off + at},
+					op->peer, (struct tt_node_ref){TT_NODE_RESULT, op->dst.off + at},
+					len, &r, &count, gone)
+		  : 0;
+	if (err)
+		return err;
+	tt_node_count_bytes(req->r.comm->ctx, &count);
+	tt_flight_more(ctx->flight, req->r.flight, 0, len);
+	ring->combined++;
+	if (ring->pieces > ring->shape.depth)
+		tt_node_count(g, req->turn, TT_NODE_COMBINED, ring->combined);
+	return 1;
+}
+
+/* Whether a piece was taken out and another one put in its place. */
+static bool refill(struct tt_op_run *run)
+{
+	struct tt_plan_req *req = run->lane->req;
+	struct tt_ring_run *ring = &req->ring;
+	size_t bytes = tt_node_ring_bytes(req->node->group, &ring->shape) / ring->shape.depth;
+
+	if (!has_room(req) || !tt_node_may_move(req->r.comm->ctx, 2 * bytes))
+		return false;
+	move(req, ring->drained++, false);
+	move(req, ring->filled++, true);
+	tt_node_count(req->node->group, req->turn, TT_NODE_FILLED, ring->filled);
+	return true;
+}
+
+int tt_ring_pull(struct tt_op_run *run, int *gone)
+{
+	const struct tt_ring_run *ring = &run->lane->req->ring;
+	bool moved = true;
+	int rc;
+
+	while (moved) {
+		rc = combine_next(run, gone);
+		if (rc < 0)
+			return rc;
+		moved = refill(run) || rc;
+		run->at += moved;
+	}
+	return ring->combined == ring->pieces && (!ring->mem || ring->filled == ring->pieces);
+}
+
+bool tt_ring_ready(struct tt_op_run *run)
+{
+	return has_next(run->lane->req) || has_room(run->lane->req);
+}
+
+bool tt_ring_drain(struct tt_op_run *run)
+{
+	struct tt_plan_req *req = run->lane->req;
+	struct tt_ring_run *ring = &req->ring;
+
+	if (!tt_node_may_move(req->r.comm->ctx, tt_node_ring_bytes(req->node->group, &ring->shape)))
+		return false;
+	while (ring->drained < ring->pieces)
+		move(req, ring->drained++, false);
+	return true;
+}

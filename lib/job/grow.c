@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tutti_comm_grow. The tables of a job (ranks, cards, control tree, channels) have their size from its start, so a job
+ * does not grow: a new one is started, by the ranks that live and new processes together, and the old one
+ * stays until its ranks finalize it. The steps:
+ *
+ *	agree		who lives, and that all want the same (lib/comm/agree.c)
+ *	gather		the lowest rank that lives, the leader, waits at the gate for the new ones (lib/boot/rendezvous/admission.c)
+ *	tell		it makes a unique id, and sends it to the others over the control tree, and to the new ones
+ *	start		all start that job, the leader as rank 0
+ *	agree again	all that live have started it, or none keeps it
+ *	meet		in a barrier of the new world, in which new processes learn that it is kept; if it fails, they
+ *			go to the gate again, and to the others the world has failed as any may
+ *
+ * Who fails or dies before it has come to the new start would be waited for there: so who fails says so to the
+ * leader, and that to all, and all watch the old job while they start the new one. What is said may be lost
+ * with a rank on its way, and is said again when one is gone.
+ *
+ * The id and its secret are sent over authenticated, encrypted links only. A rank that was taken for dead takes part
+ * in neither agreement and is sent nothing, so it does not know the new secret.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sodium.h>
+
+#include "lib/api/api.h"
+#include "lib/base/clock.h"
+#include "lib/boot/rendezvous/discover.h"
+#include "lib/boot/rendezvous/admission.h"
+
+#define BOOT_MS 5000	/* for starting the new job, at least */
+#define SLACK_MS 10000	/* until what the leader says has arrived */
+#define LOCK_MS 50
+#define RANKS_MAX (1 << 24)
+
+struct tt_growth {
+	struct tutti_comm *comm;
+	int nranks, timeout_ms;
+	uint64_t deadline;
+	const unsigned char *left_out; /* bits by rank of comm */
+	int living, leader, place;     /* how many; a rank of comm; this rank among them */
+	struct tt_grown told; /* by the leader; or what this rank tells */
+};
+
+static bool lives(const struct tt_growth *g, int rank)
+{
+	return !(g->left_out[rank / 8] >> (rank % 8) & 1);
+}
+
+static int count(struct tt_growth *g)
+{
+	int i;
+
+	g->leader = -1;
+	for (i = 0; i < g->comm->size; i++) {
+		if (!lives(g, i))
+			continue;
+		if (g->leader < 0)
+			g->leader = i;
+		if (i == g->comm->rank)
+			g->place = g->living;
+		g->living++;
+	}
+	if (g->living <= g->nranks)
+		return 0;
+	return tt_fail(-EINVAL, "tutti_comm_grow: nranks is %d, but %d ranks live; to leave some out, use "
+				"tutti_comm_split",
+		       g->nranks, g->living);
+}
+
+/* What another rank has told in this call; NULL: nothing. Under the lock. */
+static const struct tt_grown *heard_of(const struct tt_growth *g)
+{
+	const struct tt_grown *told = g->comm->grown;
+
+	return told && told->number == g->comm->votes ? told : NULL;
+}
+
+static int told_why(const struct tt_growth *g, const struct tt_grown *told)
+{
+	return tt_fail_rank(told->code, told->rank,
+			    told->rank < 0 ? "" : tt_boot_host(g->comm->ctx->boot, told->rank), "%s",
+			    told->text);
+}
+
+static int find_dead(const struct tt_growth *g)
+{
+	struct tutti_comm *comm = g->comm;
+	struct tt_boot *boot = comm->ctx->boot;
+	char why[TT_GONE_WHY];
+	int i;
+
+	for (i = 0; i < comm->size; i++)
+		if (lives(g, i) && tt_boot_gone(boot, comm->world[i], why, sizeof(why)))
+			return tt_fail_rank(-TUTTI_EPEER, comm->world[i],
+					    tt_boot_host(boot, comm->world[i]),
+					    "rank %d on host %s died while the job grew: %s",
+					    comm->world[i], tt_boot_host(boot, comm->world[i]), why);
+	return 0;
+}
+
+/* A rank that takes part has died or failed meanwhile, or this one is out of it. */
+static int stopped(const struct tt_growth *g)
+{
+	const struct tt_grown *told;
+	int err;
+
+	tt_wire_lock(g->comm->ctx->wire);
+	told = heard_of(g);
+	if (tt_out_of_it(g->comm))
+		err = tt_why_out(g->comm);
+	else if (told && told->code < 0)
+		err = told_why(g, told);
+	else
+		err = find_dead(g);
+	tt_wire_unlock(g->comm->ctx->wire);
+	return err;
+}
+
+/* The same now and then, also in the control thread of the new job: it must not wait for the lock of the old one. */
+static int watch(void *arg)
+{
+	const struct tt_growth *g = arg;
+	int err;
+
+	if (!tt_wire_lock_within(g->comm->ctx->wire, LOCK_MS))
+		return 0;
+	err = stopped(g);
+	tt_wire_unlock(g->comm->ctx->wire);
+	return err;
+}
+
+/* The leader tells all, others only it. Under the lock. */
+static void say(const struct tt_growth *g)
+{
+	struct tutti_comm *comm = g->comm;
+	int i;
+
+	for (i = 0; i < comm->size; i++)
+		if (lives(g, i) && i != comm->rank && (g->leader == comm->rank || g->leader == i))
+			tt_ctl_send(comm->ctx->boot, comm->world[i], TT_CTL_GROW, &g->told,
+				    sizeof(g->told));
+}
+
+/* That there is a new job to be started, or of err, the last error. */
+static void tell(struct tt_growth *g, int err)
+{
+	struct tutti_error_info info = {.size = sizeof(info), .rank = -1};
+	struct tutti_comm *comm = g->comm;
+
+	if (err)
+		tutti_last_error(&info);
+	tt_wire_lock(comm->ctx->wire);
+	g->told.comm = comm->uid;
+	g->told.number = comm->votes;
+	g->told.code = err;
+	g->told.rank = info.rank;
+	snprintf(g->told.text, sizeof(g->told.text), "%.399s", info.text);
+	comm->growing = g;
+	say(g);
+	tt_wire_unlock(comm->ctx->wire);
+}
+
+void tt_grow_again(struct tutti_context *ctx)
+{
+	struct tt_list *l, *tmp;
+
+	tt_ctx_lock(ctx);
+	tt_list_each(l, tmp, &ctx->comms) {
+		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
+
+		if (comm->growing)
+			say(comm->growing);
+	}
+	tt_ctx_unlock(ctx);
+}
+
+/* ---- the leader ---- */
+
+/* Listen where the old job does; a job of one process does not. */
+static const char *own_address(const struct tutti_context *ctx)
+{
+	return ctx->boot_params.nranks > 1 ? ctx->local_addr : ctx->env.iface.text;
+}
+
+static int lead(struct tt_growth *g)
+{
+	struct tutti_context *ctx = g->comm->ctx;
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tt_gate *gate = NULL;
+	int err = 0;
+
+	if (g->nranks > g->living)
+		err = tt_gate_open(&ctx->env, own_address(ctx), g->nranks - g->living, &gate);
+	if (!err && gate)
+		err = tt_gate_wait(gate, g->deadline, watch, g);
+	if (!err)
+		err = tt_unique_id_make(own_address(ctx), &g->told.id);
+	g->told.boot_ms = tt_left_ms(g->deadline, 1 << 30);
+	if (g->told.boot_ms < BOOT_MS)
+		g->told.boot_ms = BOOT_MS;
+	if (err)
+		tutti_last_error(&info);
+	tell(g, err);
+	if (!err && gate)
+		tt_gate_admit(gate, g->living, g->nranks, g->told.boot_ms, &g->told.id);
+	if (gate)
+		tt_gate_close(gate);
+	return err ? tt_fail_info(&info) : 0;
+}
+
+/* ---- the others ---- */
+
+/* The first error stands, though what was said before it may come again. */
+static void keep(struct tutti_comm *comm, const struct tt_grown *msg)
+{
+	if (!comm->grown)
+		comm->grown = calloc(1, sizeof(*comm->grown));
+	if (comm->grown && (comm->grown->number != msg->number || !comm->grown->code))
+		*comm->grown = *msg;
+}
+
+void tt_grow_msg(void *arg, int from, const void *data, size_t len)
+{
+	struct tutti_context *ctx = arg;
+	struct tutti_comm *comm;
+	struct tt_grown msg;
+
+	if (len != sizeof(msg))
+		return;
+	memcpy(&msg, data, sizeof(msg));
+	msg.from = from;
+	msg.text[sizeof(msg.text) - 1] = 0;
+	if (msg.rank < -1 || msg.rank >= ctx->boot_params.nranks)
+		return;
+	tt_ctx_lock(ctx);
+	comm = tt_comm_find(ctx, msg.comm);
+	if (comm && tt_comm_rank_of(comm, from) >= 0 && msg.number >= comm->votes)
+		keep(comm, &msg);
+	tt_wire_wake(ctx->wire);
+	tt_ctx_unlock(ctx);
+	sodium_memzero(&msg, sizeof(msg));
+}
+
+/* Under the lock. */
+static bool has_told(const struct tt_growth *g)
+{
+	const struct tt_grown *told = heard_of(g);
+
+	return told && told->from == g->comm->world[g->leader];
+}
+
+static bool heard(void *arg)
+{
+	struct tt_growth *g = arg;
+	struct tutti_context *ctx = g->comm->ctx;
+
+	return has_told(g) || tt_out_of_it(g->comm) ||
+	       tt_boot_gone(ctx->boot, g->comm->world[g->leader], NULL, 0);
+}
+
+static int follow(struct tt_growth *g)
+{
+	struct tutti_context *ctx = g->comm->ctx;
+	int leader = g->comm->world[g->leader], err;
+	bool told;
+
+	tt_engine_wait(ctx, heard, g, g->deadline + SLACK_MS * TT_MS);
+	tt_wire_lock(ctx->wire);
+	told = has_told(g);
+	if (told)
+		g->told = *g->comm->grown;
+	tt_wire_unlock(ctx->wire);
+	if (told)
+		return g->told.code < 0 ? told_why(g, &g->told) : 0;
+	err = stopped(g);
+	return err ? err
+		   : tt_fail_rank(-ETIMEDOUT, leader, tt_boot_host(ctx->boot, leader),
+				  "tutti_comm_grow: rank %d, which gathers new processes, has said nothing for "
+				  "%d ms",
+				  leader, g->timeout_ms + SLACK_MS);
+}
+
+/* ---- all ---- */
+
+/* The new job's error, or why it was given up: with ranks as they are numbered in this job. */
+static int start_failed(struct tt_growth *g, int err)
+{
+	struct tutti_context *ctx = g->comm->ctx;
+	struct tutti_error_info info = {.size = sizeof(info)};
+	int me = ctx->boot_params.rank;
+
+	tutti_last_error(&info);
+	if (stopped(g) == err) {
+		tell(g, err);
+		return err;
+	}
+	tell(g, tt_fail_rank(-TUTTI_EBOOT, me, tt_boot_host(ctx->boot, me),
+			     "rank %d could not start the new job: %.300s", me, info.text));
+	return tt_fail_info(&info);
+}
+
+static int start(struct tt_growth *g, struct tutti_context **newctx)
+{
+	struct tt_env *env = &g->comm->ctx->env;
+	struct tutti_config config = {.size = sizeof(config),
+				      .nranks = g->nranks,
+				      .rank = g->place,
+				      .id = &g->told.id,
+				      .transport = env->transport.text,
+				      .timeout_ms = (int)env->timeout.number,
+				      .progress_thread =
+					      strcmp(env->progress.text, "thread") ? -1 : 1};
+	struct tt_start how = {.timeout_ms = g->told.boot_ms, .stop = watch, .arg = g};
+	int err = tt_init(&config, &how, newctx);
+
+	return err ? start_failed(g, err) : 0;
+}
+
+/* Others can't keep what this rank has, or this rank can't: nobody waits for it. */
+static void discard(struct tutti_context *newctx)
+{
+	tutti_comm_abort(tutti_world(newctx), 0);
+	tutti_finalize(newctx);
+}
+
+/* All that live have come so far, or none has: err is this rank's own. */
+static int settle(struct tt_growth *g, int err)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tt_ballot ballot = {.kind = TT_VOTE_AND, .all = !err, .any = !err};
+	int all;
+
+	if (err)
+		tutti_last_error(&info);
+	all = tt_vote(g->comm, "tutti_comm_grow", &ballot, NULL);
+	if (err)
+		return tt_fail_info(&info);
+	if (all)
+		return all;
+	return ballot.all ? 0 : tt_fail(-TUTTI_EBOOT, "another rank could not start the new job");
+}
+
+static int grow(struct tt_growth *g, struct tutti_context **newctx)
+{
+	struct tutti_context *ctx = g->comm->ctx, *made = NULL;
+	struct tutti_error_info info = {.size = sizeof(info)};
+	bool leads = g->leader == g->comm->rank;
+	int err = leads ? lead(g) : follow(g);
+
+	if (!err)
+		err = start(g, &made);
+	err = settle(g, err);
+	if (!err) {
+		*newctx = made;
+		if (g->nranks > g->living) /* new processes wait in tutti_init to hear that */
+			tutti_barrier(tutti_world(made));
+		return 0;
+	}
+	tutti_last_error(&info);
+	if (leads)
+		tt_unique_id_drop(&g->told.id);
+	if (made)
+		discard(made);
+	tt_log_set_rank(ctx->boot_params.rank);
+	return tt_fail_info(&info);
+}
+
+/* Nothing is said again, and the secret is wiped; what comes late is of another agreement, and not kept. */
+static void forget(struct tt_growth *g)
+{
+	tt_wire_lock(g->comm->ctx->wire);
+	g->comm->growing = NULL;
+	if (g->comm->grown)
+		sodium_memzero(g->comm->grown, sizeof(*g->comm->grown));
+	tt_wire_unlock(g->comm->ctx->wire);
+	sodium_memzero(&g->told, sizeof(g->told));
+}
+
+static int check(struct tutti_comm *comm, int nranks, int timeout_ms,
+		 struct tutti_context *const *newctx)
+{
+	int err = tt_check_comm(comm);
+
+	if (!err)
+		err = tt_group_refuse("tutti_comm_grow");
+	if (err)
+		return err;
+	if (!newctx)
+		return tt_fail(-EINVAL, "tutti_comm_grow: newctx is NULL");
+	if (nranks < 1 || nranks > RANKS_MAX)
+		return tt_fail(-EINVAL, "tutti_comm_grow: nranks is %d; it must be from 1 to %d", nranks,
+			       RANKS_MAX);
+	if (timeout_ms < 0)
+		return tt_fail(-EINVAL, "tutti_comm_grow: timeout_ms is negative");
+	return 0;
+}
+
+int tutti_comm_grow(struct tutti_comm *comm, int nranks, int timeout_ms,
+		    struct tutti_context **newctx)
+{
+	uint64_t wish = (uint64_t)(unsigned)timeout_ms << 32 | (unsigned)nranks;
+	struct tt_ballot ballot = {.kind = TT_VOTE_GROW, .all = wish, .any = wish};
+	struct tt_growth g = {.comm = comm, .nranks = nranks, .timeout_ms = timeout_ms};
+	unsigned char *left_out;
+	int err = check(comm, nranks, timeout_ms, newctx);
+
+	if (err)
+		return err;
+	left_out = calloc(1, ((size_t)comm->size + 7) / 8);
+	if (!left_out)
+		return tt_fail(-ENOMEM, "no memory to agree with other ranks");
+	g.left_out = left_out;
+	if (!timeout_ms)
+		g.timeout_ms = (int)comm->ctx->env.init_timeout.number;
+	err = tt_vote(comm, "tutti_comm_grow", &ballot, left_out);
+	g.deadline = tt_deadline_ms(g.timeout_ms);
+	if (!err && ballot.all != ballot.any)
+		err = tt_fail(-TUTTI_EMISMATCH,
+			      "tutti_comm_grow: ranks gave different values of nranks or timeout_ms");
+	if (!err)
+		err = count(&g);
+	if (!err)
+		err = grow(&g, newctx);
+	forget(&g);
+	free(left_out);
+	return err;
+}

@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The area of a communicator: made, handed out, flags in it, and the fence. */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/proc.h"
+#include "lib/node/node_internal.h"
+#include "lib/topo/topo.h"
+
+#define FENCE_MS 5000 /* a peer that is stopped in the middle of a pull for longer is ended */
+
+size_t tt_node_area_bytes(int size)
+{
+	size_t len = sizeof(struct node_area) + (size_t)size * sizeof(struct node_rank);
+
+	return (len + 4095) & ~(size_t)4095;
+}
+
+/* ---- handing out ---- */
+
+static void take_back(struct tt_node *node, int i)
+{
+	struct node_home *h = &node->seg->home[i];
+
+	if (h->fd >= 0)
+		close(h->fd);
+	if (node->home[i].orphan)
+		munmap(node->home[i].area, tt_node_area_bytes(node->home[i].size));
+	node->home[i] = (struct node_handing){0};
+	atomic_store(&h->uid, 0);
+}
+
+/* Under the lock of homes. */
+static void hand_out(struct tt_node *node)
+{
+	const struct node_handing *h;
+	int i;
+
+	for (i = 0; i < SEG_AREAS; i++) {
+		h = &node->home[i];
+		if (h->area && atomic_load(&h->area->attached) == (uint32_t)h->size)
+			take_back(node, i);
+	}
+}
+
+void tt_node_hand_out(struct tt_node *node)
+{
+	pthread_mutex_lock(&node->homes);
+	hand_out(node);
+	pthread_mutex_unlock(&node->homes);
+}
+
+void tt_node_take_back(struct tt_node *node)
+{
+	int i;
+
+	for (i = 0; i < SEG_AREAS; i++)
+		if (node->home[i].area)
+			take_back(node, i);
+}
+
+static int free_home(struct tt_node *node)
+{
+	int i;
+
+	for (i = 0; i < SEG_AREAS; i++)
+		if (!atomic_load(&node->seg->home[i].uid))
+			return i;
+	return -1;
+}
+
+static int map_area(struct tt_node_group *g, int fd)
+{
+	void *p = mmap(NULL, g->area_len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (p == MAP_FAILED)
+		return tt_fail(-errno, "mapping the area of a communicator: %s", strerror(errno));
+	g->area = p;
+	return 0;
+}
+
+static int open_area(struct tt_node_group *g, uint64_t *ino)
+{
+	int fd = memfd_create(AREA_NAME, MFD_CLOEXEC), err = 0;
+	struct stat st;
+
+	if (fd < 0 || fchmod(fd, 0600) || ftruncate(fd, (off_t)g->area_len) || fstat(fd, &st))
+		err = tt_fail(-errno, "the area of a communicator: %s", strerror(errno));
+	if (!err)
+		err = map_area(g, fd);
+	if (err && fd >= 0)
+		close(fd);
+	if (err)
+		return err;
+	*ino = st.st_ino;
+	return fd;
+}
+
+/*
+ * Where ranks are on several NUMA nodes, before anybody has touched the area: what a rank writes, and the others look at all the
+ * time, is near that rank, whoever comes by first.
+ */
+static void place_parts(struct tt_node_group *g, const int *numa)
+{
+	bool differ = false;
+	int i;
+
+	for (i = 1; numa && i < g->size; i++)
+		differ |= numa[i] != numa[0];
+	for (i = 0; differ && i < g->size; i++)
+		tt_topo_bind(&g->area->rank[i], sizeof(g->area->rank[i]), numa[i]); /* a hint */
+}
+
+/* Under the lock of homes. */
+static int make_home(struct tt_node_group *g, const struct tt_node_params *p)
+{
+	struct tt_node *node = g->node;
+	struct node_home *h;
+	uint64_t ino = 0;
+	int i, fd;
+
+	hand_out(node);
+	i = free_home(node);
+	if (i < 0)
+		return tt_fail(-EMFILE, "%d communicators are being made at once", SEG_AREAS);
+	fd = open_area(g, &ino);
+	if (fd < 0)
+		return fd;
+	place_parts(g, p->numa);
+	g->area->uid = p->uid;
+	g->area->size = g->size;
+	node->home[i] = (struct node_handing){.area = g->area, .size = g->size};
+	h = &node->seg->home[i];
+	h->fd = fd;
+	h->ino = ino;
+	atomic_store(&h->uid, p->uid);
+	return 0;
+}
+
+void tt_node_forget(struct tt_node *node, uint64_t uid)
+{
+	int i;
+
+	pthread_mutex_lock(&node->homes);
+	for (i = 0; i < SEG_AREAS; i++)
+		if (node->home[i].area && atomic_load(&node->seg->home[i].uid) == uid)
+			take_back(node, i);
+	pthread_mutex_unlock(&node->homes);
+}
+
+/* At the lowest rank. */
+static int make_area(struct tt_node_group *g, const struct tt_node_params *p)
+{
+	int err;
+
+	pthread_mutex_lock(&g->node->homes);
+	err = make_home(g, p);
+	pthread_mutex_unlock(&g->node->homes);
+	return err;
+}
+
+/* Elsewhere: 0, -EAGAIN: not there yet. */
+static int find_area(struct tt_node_group *g, uint64_t uid)
+{
+	const struct node_peer *peer = g->peer[0];
+	const struct node_home *h;
+	int i, fd, err;
+
+	for (i = 0; i < SEG_AREAS; i++)
+		if (atomic_load(&peer->seg->home[i].uid) == uid)
+			break;
+	if (i == SEG_AREAS)
+		return -EAGAIN;
+	h = &peer->seg->home[i];
+	fd = tt_proc_open_fd(peer->pid, h->fd, "/memfd:" AREA_NAME, h->ino);
+	if (fd == -ENOENT || fd == -ESRCH) /* it is dying: who waits sees when it is gone */
+		return -EAGAIN;
+	if (fd < 0)
+		return tt_fail(fd, "the area of a communicator can't be opened: %s", strerror(-fd));
+	err = map_area(g, fd);
+	close(fd);
+	if (!err && (g->area->uid != uid || g->area->size != g->size)) {
+		munmap(g->area, g->area_len);
+		g->area = NULL;
+		err = tt_fail(-EPROTO, "the area of a communicator is another one's");
+	}
+	return err;
+}
+
+static int wait_for_area(struct tt_node_group *g, const struct tt_node_params *p)
+{
+	const struct timespec pause = {.tv_nsec = 50000};
+	unsigned turn;
+	int err;
+
+	for (turn = 0;; turn++) {
+		err = find_area(g, p->uid);
+		if (err != -EAGAIN)
+			return err;
+		if (p->failed(p->arg) || (turn % 64 == 63 && tt_proc_gone(g->peer[0]->pid)))
+			return tt_fail(-TUTTI_EPEER, "rank %d is gone", p->world[0]);
+		if (tt_passed(p->deadline))
+			return tt_fail(-ETIMEDOUT, "rank %d made no area for the communicator in time",
+				       p->world[0]);
+		if (turn < 64)
+			sched_yield();
+		else
+			nanosleep(&pause, NULL);
+	}
+}
+
+int tt_node_group_new(struct tt_node *node, const struct tt_node_params *p,
+		      struct tt_node_group **out)
+{
+	struct tt_node_group *g = calloc(1, sizeof(*g) + (size_t)p->size * sizeof(*g->peer));
+	int i, err;
+
+	if (!g)
+		return tt_fail(-ENOMEM, "no memory for the ranks of this host");
+	g->node = node;
+	g->rank = p->rank;
+	g->core = -1;
+	g->size = p->size;
+	g->plain = p->plain;
+	g->gone = p->gone;
+	g->world = p->world;
+	g->arg = p->arg;
+	g->area_len = tt_node_area_bytes(p->size);
+	g->peer = (struct node_peer **)(g + 1);
+	for (i = 0; i < p->size; i++)
+		g->peer[i] = i == p->rank ? NULL : node->peer[p->world[i]];
+	err = p->rank ? wait_for_area(g, p) : make_area(g, p);
+	if (err) {
+		free(g);
+		return err;
+	}
+	atomic_fetch_add(&g->area->attached, 1);
+	*out = g;
+	return 0;
+}
+
+/* Whether the area stays mapped: some are still to come for it, even after the home has left. */
+static bool leave_home(struct tt_node_group *g)
+{
+	struct tt_node *node = g->node;
+	bool orphan = false;
+	int i;
+
+	pthread_mutex_lock(&node->homes);
+	hand_out(node);
+	for (i = 0; i < SEG_AREAS; i++)
+		if (node->home[i].area == g->area)
+			orphan = node->home[i].orphan = true;
+	pthread_mutex_unlock(&node->homes);
+	return orphan;
+}
+
+void tt_node_group_free(struct tt_node_group *g)
+{
+	if (!g)
+		return;
+	if (g->rank || !leave_home(g))
+		munmap(g->area, g->area_len);
+	free(g->tmp);
+	free(g);
+}
+
+/* ---- turns ---- */
+
+bool tt_node_may_begin(struct tt_node_group *g, uint64_t turn)
+{
+	uint64_t least = UINT64_MAX, done;
+	int i;
+
+	if (turn <= g->all_done + 2)
+		return true;
+	for (i = 0; i < g->size; i++) {
+		done = atomic_load_explicit(&g->area->rank[i].done, memory_order_acquire);
+		least = done < least ? done : least;
+	}
+	g->all_done = least > g->all_done ? least : g->all_done;
+	return turn <= g->all_done + 2;
+}
+
+void *tt_node_slot(struct tt_node_group *g, uint64_t turn)
+{
+	return g->area->rank[g->rank].slot[turn % 2].data;
+}
+
+const struct tt_mr *tt_node_mr(const struct tt_node_group *g, const struct tt_region *region)
+{
+	int i;
+
+	for (i = 0; region && i < TT_TP_MAX; i++)
+		if (region->mr[i] && region->mr[i]->tp == &g->node->keeper)
+			return region->mr[i];
+	return NULL;
+}
+
+bool tt_node_maps(const struct tt_node_group *g, const struct tt_region *region)
+{
+	return tt_node_mr(g, region);
+}
+
+struct node_buf tt_node_pool_buf(const struct tt_mr *mr, const void *addr, size_t len)
+{
+	return (struct node_buf){.kind = NODE_POOL,
+				 .slab = (uint32_t)mr->rkey.word[1],
+				 .id = mr->rkey.word[0],
+				 .off = (uint64_t)(uintptr_t)addr - mr->rkey.word[2],
+				 .len = len};
+}
+
+int tt_node_publish(struct tt_node_group *g, uint64_t turn, enum tt_node_which which, void *addr,
+		    size_t len, const struct tt_region *region, size_t *copied)
+{
+	struct node_buf *buf = &g->area->rank[g->rank].buf[turn % 2][which];
+	struct node_buf b = {.kind = NODE_PLAIN, .off = (uint64_t)(uintptr_t)addr, .len = len};
+	const struct tt_mr *mr = tt_node_mr(g, region);
+
+	*copied = 0;
+	if (!len)
+		b.kind = NODE_NONE;
+	else if (mr)
+		b = tt_node_pool_buf(mr, addr, len);
+	else if (which == TT_NODE_INPUT && len <= TT_NODE_SLOT) {
+		memcpy(tt_node_slot(g, turn), addr, len);
+		b = (struct node_buf){.kind = NODE_SLOT, .len = len};
+		*copied = len;
+	} else if (!g->plain)
+		return -EOPNOTSUPP;
+	g->own[turn % 2][which] = addr;
+	tt_node_put_buf(buf, &b);
+	return 0;
+}
+
+void tt_node_own(struct tt_node_group *g, uint64_t turn, enum tt_node_which which, void *addr)
+{
+	g->own[turn % 2][which] = addr;
+}
+
+void tt_node_wake_all(struct tt_node_group *g)
+{
+	int i;
+
+	/* What was stored is visible before we look who sleeps; tt_node_lie_down has the other half. */
+	atomic_thread_fence(memory_order_seq_cst);
+	for (i = 0; i < g->size; i++)
+		if (g->peer[i] && atomic_load_explicit(&g->peer[i]->seg->sleeping, memory_order_relaxed))
+			tt_node_wake(g->peer[i]);
+}
+
+/* Where this rank runs, for those that wait for it. Where the system doesn't know, all are on one core. */
+static void seen_here(struct tt_node_group *g)
+{
+	int core = sched_getcpu();
+
+	if (core == g->core)
+		return;
+	g->core = core;
+	atomic_store_explicit(&g->area->rank[g->rank].core, core, memory_order_relaxed);
+}
+
+void tt_node_tell(struct tt_node_group *g, uint64_t turn, unsigned step, uint64_t fprint)
+{
+	struct node_slot *slot = &g->area->rank[g->rank].slot[turn % 2];
+
+	slot->fprint = fprint;
+	atomic_store_explicit(&slot->flag, tt_node_flag(turn, step), memory_order_release);
+	seen_here(g);
+}
+
+void tt_node_signal(struct tt_node_group *g, uint64_t turn, unsigned step, uint64_t fprint)
+{
+	tt_node_tell(g, turn, step, fprint);
+	tt_node_wake_all(g);
+}
+
+bool tt_node_reached(struct tt_node_group *g, int peer, uint64_t turn, unsigned step,
+		     uint64_t fprint, bool *differs)
+{
+	const struct node_slot *slot = &g->area->rank[peer].slot[turn % 2];
+	uint64_t flag = atomic_load_explicit(&slot->flag, memory_order_acquire);
+
+	if (flag < tt_node_flag(turn, step))
+		return false;
+	*differs = flag >> 8 != turn || slot->fprint != fprint;
+	return true;
+}
+
+int tt_node_missing(struct tt_node_group *g, int from, uint64_t turn, unsigned step, uint64_t fprint,
+		    bool *differs)
+{
+	while (from < g->size && tt_node_reached(g, from, turn, step, fprint, differs) && !*differs)
+		from++;
+	return from;
+}
+
+bool tt_node_shares(struct tt_node_group *g, int from, int end, uint64_t turn, unsigned step)
+{
+	const struct node_rank *rank = g->area->rank;
+	uint64_t flag = tt_node_flag(turn, step);
+	int i;
+
+	seen_here(g);
+	for (i = from; i < end; i++)
+		if (i != g->rank &&
+		    atomic_load_explicit(&rank[i].core, memory_order_relaxed) == g->core &&
+		    atomic_load_explicit(&rank[i].slot[turn % 2].flag, memory_order_relaxed) < flag)
+			return true;
+	return false;
+}
+
+int tt_node_cores(struct tt_node_group *g, uint16_t *on, int n)
+{
+	int i, core;
+
+	seen_here(g);
+	memset(on, 0, (size_t)n * sizeof(*on));
+	for (i = 0; i < g->size; i++) {
+		core = atomic_load_explicit(&g->area->rank[i].core, memory_order_relaxed);
+		if (core >= 0 && core < n)
+			on[core]++;
+	}
+	return g->core < n ? g->core : -1;
+}
+
+/*
+ * Ranks that need nothing of each other, such as two that both are root of a broadcast, meet no flag that
+ * differs, so what they called is compared again when all have finished it. A peer may be two turns ahead of us, at
+ * most, so that four places are enough.
+ */
+void tt_node_began(struct tt_node_group *g, uint64_t turn, uint64_t fprint)
+{
+	atomic_store_explicit(&g->area->rank[g->rank].called[turn % 4], fprint, memory_order_relaxed);
+}
+
+bool tt_node_agreed(struct tt_node_group *g, uint64_t upto, uint64_t *turn)
+{
+	uint64_t t = g->agreed + 1, own;
+	int i;
+
+	if (t > upto)
+		return true;
+	for (t = t + 1 < upto ? upto - 1 : t; t <= upto; t++) {
+		own = atomic_load_explicit(&g->area->rank[g->rank].called[t % 4],
+					   memory_order_relaxed);
+		for (i = 0; i < g->size; i++)
+			if (atomic_load_explicit(&g->area->rank[i].called[t % 4],
+						 memory_order_relaxed) != own) {
+				*turn = t;
+				return false;
+			}
+		g->agreed = t;
+	}
+	return true;
+}
+
+void tt_node_all_began(struct tt_node_group *g, uint64_t turn)
+{
+	g->agreed = turn;
+	if (turn - 1 > g->all_done)
+		g->all_done = turn - 1;
+}
+
+void tt_node_finish(struct tt_node_group *g, uint64_t turn)
+{
+	atomic_store_explicit(&g->area->rank[g->rank].done, turn, memory_order_release);
+}
+
+/* ---- the fence ---- */
+
+static void end_peer(const struct node_peer *peer)
+{
+	tt_warn("process %d has been stopped for %d s, or was taken for dead, in the middle of reading this "
+		"process's buffers; it is ended, so that they can be used again",
+		(int)peer->pid, FENCE_MS / 1000);
+	kill(peer->pid, SIGKILL);
+}
+
+static void wait_for_claim(struct tt_node_group *g, int i)
+{
+	const struct node_rank *rank = &g->area->rank[i];
+	const struct node_peer *peer = g->peer[i];
+	uint64_t deadline = 0, last = 0;
+	unsigned turn;
+
+	for (turn = 1; atomic_load(&rank->busy); turn++) {
+		if (turn % 64) {
+			tt_cpu_relax();
+			continue;
+		}
+		sched_yield();
+		if (turn % 4096)
+			continue;
+		if (tt_proc_gone(peer->pid))
+			return;
+		if (!deadline) {
+			deadline = tt_deadline_ms(FENCE_MS);
+			last = tt_deadline_ms(2 * FENCE_MS);
+		} else if (tt_passed(deadline) || (deadline != TT_NEVER && g->gone(g->arg, g->world[i]))) {
+			end_peer(peer);
+			deadline = TT_NEVER;
+		}
+		if (tt_passed(last))
+			return; /* not even that helps: it sits in the kernel, and not in its own code */
+	}
+}
+
+void tt_node_withdraw(struct tt_node_group *g)
+{
+	int i;
+
+	if (atomic_exchange(&g->area->rank[g->rank].withdrawn, 1))
+		return;
+	for (i = 0; i < g->size; i++)
+		if (g->peer[i])
+			wait_for_claim(g, i);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of lib/node share: the layout of memory that processes share, and the structs behind node.h. */
+#ifndef TT_NODE_INTERNAL_H
+#define TT_NODE_INTERNAL_H
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include "lib/mem/mem.h"
+#include "lib/node/node.h"
+
+#define SEG_NAME "tutti-node"
+#define AREA_NAME "tutti-area"
+#define SEG_MAGIC 0x3630444e54545454ull /* layout version included */
+#define SEG_AREAS 256			/* being handed out at once */
+#define SEG_SLABS 4096
+#define SLOT_SKIP ((size_t)48) /* in the slot a ring begins where a cache line does, as vectors are stored there */
+#define LINE 128 /* two cache lines: processors fetch them in pairs */
+
+/* An area for which its lowest rank is the home. The uid is written last. */
+struct node_home {
+	_Atomic uint64_t uid; /* 0: free */
+	uint64_t ino;
+	int32_t fd, pad;
+};
+
+/* Pool memory of a process. id is never used again; 0: none. */
+struct node_slab {
+	_Atomic uint64_t id;
+	uint64_t base, len, memfd_off, ino;
+	int32_t memfd;
+	uint32_t align; /* page size of the memfd */
+	uint64_t pad[2];
+};
+
+struct node_seg {
+	uint64_t magic, cookie[2], wake_ino;
+	int32_t pid, wake_fd;
+	_Alignas(LINE) _Atomic uint32_t sleeping;
+	_Atomic uint32_t given_up; /* slabs, so far */
+	_Alignas(LINE) struct node_home home[SEG_AREAS];
+	_Alignas(4096) struct node_slab slab[SEG_SLABS];
+};
+
+enum node_kind { NODE_NONE, NODE_POOL, NODE_PLAIN, NODE_SLOT };
+
+/* This buffer is a ring, node.h; its rank has one (said with its input). */
+enum { NODE_RING_HERE = 1, NODE_RING_OWNER = 2 };
+
+/* A published buffer. */
+struct node_buf {
+	uint16_t kind, ring; /* ring: NODE_RING_* */
+	uint32_t slab;
+	uint64_t id, off, len; /* off: into the slab; an address; into the slot */
+};
+
+/* flag is {turn, step}; the vector follows in the same line. */
+struct node_slot {
+	_Alignas(LINE) _Atomic uint64_t flag;
+	uint64_t fprint;
+	char data[SLOT_SKIP + TT_NODE_SLOT];
+};
+
+/* A rank's part of an area: only that rank writes it. Whole pages, which are on its NUMA node. */
+struct node_rank {
+	_Alignas(4096) struct node_slot slot[2];
+	_Alignas(LINE) struct node_buf buf[2][TT_NODE_WHICH];
+	_Alignas(LINE) _Atomic uint64_t done; /* turns it has finished */
+	_Atomic uint64_t called[4]; /* fingerprints of its last turns, by turn % 4; node_group.c */
+	_Atomic uint32_t busy;		      /* it is touching peers' memory */
+	_Alignas(LINE) _Atomic uint32_t count[2][TT_NODE_COUNTS]; /* of its ring and its part, by turn % 2 */
+	/* In a line that is seldom written: */
+	_Alignas(LINE) _Atomic int32_t core; /* where it was seen last */
+	_Atomic uint32_t withdrawn;
+};
+
+struct node_area {
+	uint64_t uid;
+	int32_t size, pad;
+	_Atomic uint32_t attached;
+	struct node_rank rank[];
+};
+
+/* A slab of a peer, mapped here. */
+struct node_map {
+	uint64_t id; /* 0: none */
+	void *addr;
+	size_t len;
+	char *ptr; /* where the slab starts */
+};
+
+struct node_peer {
+	struct node_seg *seg;
+	pid_t pid;
+	int wake_fd; /* the write end of its pipe */
+	uint32_t given_up; /* seen so far */
+	uint32_t nmaps;
+	struct node_map *maps; /* by slab */
+};
+
+/* An area that not all have mapped yet. */
+struct node_handing {
+	struct node_area *area; /* NULL: none */
+	int size;
+	bool orphan; /* the home has left it: it is mapped for this alone */
+};
+
+struct tt_node {
+	struct tt_tp keeper; /* first */
+	struct node_seg *seg;
+	int seg_fd, wake[2];
+	uint64_t ino, next_id;
+	uint32_t nslabs, nfree;
+	uint32_t *free_slabs;
+	struct node_peer **peer; /* by rank in the world */
+	int npeers;
+	/* communicators may be made and freed by several threads at once */
+	pthread_mutex_t homes; /* guards home, and seg->home of this process */
+	struct node_handing home[SEG_AREAS];
+};
+
+struct tt_node_group {
+	struct tt_node *node;
+	struct node_area *area;
+	size_t area_len;
+	int rank, size;
+	bool plain;
+	struct node_peer **peer; /* by rank here; NULL for this one */
+	bool (*gone)(void *arg, int world);
+	const int *world; /* the caller's, by rank here */
+	void *arg;
+	uint64_t all_done;	 /* all ranks have finished so many turns, or more */
+	uint64_t agreed;	 /* all ranks have called the same in so many */
+	char *own[2][TT_NODE_WHICH]; /* what this rank has published, or keeps to itself */
+	int core;  /* as in this rank's part of the area */
+	char *tmp; /* for ordinary memory of peers */
+	size_t tmp_len;
+};
+
+/* node_group.c: what peers map a region by, NULL: they can't. */
+const struct tt_mr *tt_node_mr(const struct tt_node_group *g, const struct tt_region *region);
+/* Memory that they can map, described to them. */
+struct node_buf tt_node_pool_buf(const struct tt_mr *mr, const void *addr, size_t len);
+
+/* node_segment.c */
+void tt_node_wake(struct node_peer *peer);
+size_t tt_node_area_bytes(int size);
+/* Descriptors of areas that all have mapped are closed. */
+void tt_node_hand_out(struct tt_node *node);
+/* At the end: nobody comes for the others any more. */
+void tt_node_take_back(struct tt_node *node);
+
+/* peer_memory.c */
+int tt_node_reg(struct tt_tp *tp, const struct tt_mem *mem, unsigned access, struct tt_mr **mr);
+int tt_node_dereg(struct tt_mr *mr);
+/* Where a byte of a peer's slab is here. */
+int tt_node_map(struct node_peer *peer, const struct node_buf *buf, char **ptr);
+void tt_node_unmap_stale(struct node_peer *peer);
+void tt_node_unmap_all(struct node_peer *peer);
+
+/*
+ * Publish: not if it is the same as two turns ago, as peers then still have the line. By fields, which are in registers; read
+ * again as a whole they would be waited for.
+ */
+static inline void tt_node_put_buf(struct node_buf *buf, const struct node_buf *b)
+{
+	if (buf->kind != b->kind || buf->ring != b->ring || buf->slab != b->slab || buf->id != b->id ||
+	    buf->off != b->off || buf->len != b->len)
+		*buf = *b;
+}
+
+static inline uint64_t tt_node_flag(uint64_t turn, unsigned step)
+{
+	return turn << 8 | step;
+}
+
+#endif

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Pulling: reductions and copies straight out of peers' memory.
+ *
+ * What is mapped is an operand of the kernel as it is. Ordinary memory is fetched by process_vm_readv, in pieces that stay in
+ * the cache until the kernel has used them, and results go there by process_vm_writev.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "lib/base/proc.h"
+#include "lib/node/node_internal.h"
+
+#define TMP_BYTES ((size_t)512 << 10) /* of all pieces together: a good part of a second-level cache */
+#define PIECE_MIN ((size_t)16 << 10)
+#define PIECE_MAX ((size_t)128 << 10) /* fewer calls than this saves do not pay for misses */
+
+/* A part of a rank's buffer: mapped, or ordinary memory of a peer. */
+struct part {
+	int rank;
+	char *ptr;
+	uint64_t addr; /* with ptr NULL */
+	struct node_peer *peer;
+};
+
+struct pull {
+	struct tt_node_group *g;
+	const struct tt_node_reduce *r;
+	struct part src[TT_NODE_RANKS], dst[TT_NODE_RANKS];
+	int nsrc, ndst, plain_src, plain_dst;
+	struct tt_node_count *count;
+	int *gone;
+};
+
+/* r: what it is for, if rings are possible */
+static int look(struct tt_node_group *g, uint64_t turn, int rank, struct tt_node_ref ref, size_t len,
+		const struct tt_node_reduce *r, struct part *part)
+{
+	struct node_rank *nr = &g->area->rank[rank];
+	struct node_buf buf;
+
+	*part = (struct part){.rank = rank, .peer = g->peer[rank]};
+	if (ref.which == TT_NODE_SLOTS) {
+		part->ptr = nr->slot[turn % 2].data + ref.off;
+		return 0;
+	}
+	if (rank == g->rank) {
+		part->ptr = g->own[turn % 2][ref.which] + ref.off;
+		return 0;
+	}
+	buf = nr->buf[turn % 2][ref.which]; /* a copy, which the peer can't change */
+	if ((buf.ring & NODE_RING_HERE) && r && r->ring.piece)
+		ref.off = tt_node_ring_place(g, &r->ring, rank, g->rank, r->number);
+	if (ref.off > buf.len || len > buf.len - ref.off)
+		return tt_fail(-EPROTO, "process %d published %zu bytes, not %zu",
+			       (int)part->peer->pid, (size_t)buf.len, ref.off + len);
+	if (buf.kind == NODE_SLOT && buf.off <= sizeof(nr->slot[0].data) &&
+	    buf.len <= sizeof(nr->slot[0].data) - buf.off) {
+		part->ptr = nr->slot[turn % 2].data + buf.off + ref.off;
+	} else if (buf.kind == NODE_POOL) {
+		int err = tt_node_map(part->peer, &buf, &part->ptr);
+
+		if (err)
+			return err;
+		part->ptr += ref.off;
+	} else if (buf.kind == NODE_PLAIN) {
+		part->addr = buf.off + ref.off;
+	} else {
+		return tt_fail(-EPROTO, "process %d published nothing", (int)part->peer->pid);
+	}
+	return 0;
+}
+
+bool tt_node_all_mapped(const struct tt_node_group *g, uint64_t turn)
+{
+	const struct node_buf *buf;
+	int i, which;
+
+	for (i = 0; i < g->size; i++) {
+		buf = g->area->rank[i].buf[turn % 2];
+		for (which = TT_NODE_INPUT; which <= TT_NODE_RESULT; which++)
+			if (buf[which].kind != NODE_POOL && !(buf[which].ring & NODE_RING_HERE))
+				return false;
+	}
+	return true;
+}
+
+/* Say that we touch, then see whether we may; seq_cst both, as in Dekker's algorithm. */
+static int claim(struct tt_node_group *g, int *gone)
+{
+	int i;
+
+	atomic_store(&g->area->rank[g->rank].busy, 1);
+	for (i = 0; i < g->size; i++) {
+		if (!atomic_load(&g->area->rank[i].withdrawn))
+			continue;
+		atomic_store_explicit(&g->area->rank[g->rank].busy, 0, memory_order_release);
+		*gone = i;
+		return -EPIPE;
+	}
+	return 0;
+}
+
+static void release(struct tt_node_group *g)
+{
+	atomic_store_explicit(&g->area->rank[g->rank].busy, 0, memory_order_release);
+}
+
+/* process_vm_* moves at most 2 GiB a call and stops at pages it can't reach. */
+static int plain_copy(const struct part *p, size_t off, char *local, size_t len, bool write)
+{
+	struct iovec l, r;
+	ssize_t n;
+
+	while (len) {
+		l = (struct iovec){local, len};
+		r = (struct iovec){(void *)(uintptr_t)(p->addr + off), len};
+		n = write ? process_vm_writev(p->peer->pid, &l, 1, &r, 1, 0)
+			  : process_vm_readv(p->peer->pid, &l, 1, &r, 1, 0);
+		if (n <= 0) {
+			int err = n ? errno : EFAULT;
+
+			return tt_fail(-err, "%s memory of process %d: %s",
+				       write ? "writing" : "reading", (int)p->peer->pid, strerror(err));
+		}
+		local += n;
+		off += (size_t)n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static char *tmp_of(struct tt_node_group *g, size_t len)
+{
+	if (g->tmp_len >= len)
+		return g->tmp;
+	free(g->tmp);
+	g->tmp_len = 0;
+	g->tmp = aligned_alloc(4096, (len + 4095) & ~(size_t)4095);
+	if (g->tmp)
+		g->tmp_len = len;
+	return g->tmp;
+}
+
+/* By the caller's operator, pair by pair, into acc. */
+static void combine_pairs(const struct tt_node_reduce *r, char *acc, const void *const *src, int n,
+			  size_t count)
+{
+	int i;
+
+	r->fn(r->arg, acc, src[0], src[1], count);
+	for (i = 2; i < n; i++)
+		r->fn(r->arg, acc, acc, src[i], count);
+}
+
+/* len bytes from off on; room for so many in each place of tmp, which is NULL if nothing needs it. */
+static int reduce_piece(struct pull *p, size_t off, size_t len, char *tmp, size_t room)
+{
+	const struct tt_node_reduce *r = p->r;
+	const void *src[TT_NODE_RANKS];
+	void *dst[TT_NODE_RANKS];
+	int i, n = 0, err;
+
+	for (i = 0; i < p->nsrc; i++) {
+		src[i] = p->src[i].ptr + off;
+		if (p->src[i].ptr)
+			continue;
+		err = plain_copy(&p->src[i], off, tmp, len, false);
+		if (err) {
+			*p->gone = p->src[i].rank;
+			return err;
+		}
+		src[i] = tmp;
+		tmp += room;
+	}
+	for (i = 0; i < p->ndst && !r->fn; i++)
+		if (p->dst[i].ptr)
+			dst[n++] = p->dst[i].ptr + off;
+	if (!n)
+		dst[n++] = tmp;
+	if (r->fn)
+		combine_pairs(r, tmp, src, p->nsrc, len / r->elem);
+	else
+		tt_reduce_multi(dst, n, src, p->nsrc, len / r->elem, r->datatype, r->op,
+				r->divide_by, r->flags);
+	for (i = 0; i < p->ndst; i++) {
+		if (p->dst[i].ptr && r->fn)
+			memcpy(p->dst[i].ptr + off, tmp, len);
+		if (p->dst[i].ptr)
+			continue;
+		err = plain_copy(&p->dst[i], off, dst[0], len, true);
+		if (err) {
+			*p->gone = p->dst[i].rank;
+			return err;
+		}
+	}
+	return 0;
+}
+
+static int reduce_all(struct pull *p, size_t len)
+{
+	int places = p->plain_src + (p->r->fn || p->plain_dst == p->ndst);
+	size_t room = len, off, n;
+	char *tmp = NULL;
+	int err;
+
+	if (places) {
+		room = TMP_BYTES / (size_t)places;
+		room = room < PIECE_MIN ? PIECE_MIN : room > PIECE_MAX ? PIECE_MAX : room;
+		room -= room % p->r->elem;
+		tmp = tmp_of(p->g, room * (size_t)places);
+		if (!tmp)
+			return tt_fail(-ENOMEM, "no memory for pieces of other ranks' vectors");
+	}
+	for (off = 0; off < len; off += n) {
+		n = len - off < room ? len - off : room;
+		err = reduce_piece(p, off, n, tmp, room);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static void count_reduce(const struct pull *p, size_t len)
+{
+	int mapped = p->nsrc - p->plain_src - 1;
+
+	p->count->pulled += (uint64_t)mapped * len;
+	p->count->reduced += len;
+	p->count->copied += (uint64_t)(p->plain_src + p->plain_dst) * len;
+	if (p->r->fn)
+		p->count->copied += (uint64_t)(p->ndst - p->plain_dst) * len;
+}
+
+int tt_node_pull_reduce(struct tt_node_group *g, uint64_t turn, struct tt_node_ref src, int to,
+			struct tt_node_ref dst, size_t len, const struct tt_node_reduce *r,
+			struct tt_node_count *count, int *gone)
+{
+	int i, err = claim(g, gone);
+	struct pull p; /* long, and mostly not used */
+
+	if (err)
+		return err;
+	p.g = g;
+	p.r = r;
+	p.nsrc = g->size;
+	p.ndst = p.plain_src = p.plain_dst = 0;
+	p.count = count;
+	p.gone = gone;
+	for (i = 0; !err && i < g->size; i++) {
+		*gone = i;
+		err = look(g, turn, i, src, len, r, &p.src[i]);
+		p.plain_src += !err && !p.src[i].ptr;
+		if (err || (to != TT_NODE_ALL && to != i))
+			continue;
+		err = look(g, turn, i, dst, len, r, &p.dst[p.ndst]);
+		p.plain_dst += !err && !p.dst[p.ndst].ptr;
+		p.ndst++;
+	}
+	if (!err)
+		err = reduce_all(&p, len);
+	release(g);
+	if (!err)
+		count_reduce(&p, len);
+	return err;
+}
+
+int tt_node_pull_copy(struct tt_node_group *g, uint64_t turn, int from, struct tt_node_ref src,
+		      void *dst, size_t len, struct tt_node_count *count, int *gone)
+{
+	struct part part;
+	int err = claim(g, gone);
+
+	if (err)
+		return err;
+	*gone = from;
+	err = look(g, turn, from, src, len, NULL, &part);
+	if (!err && part.ptr)
+		memcpy(dst, part.ptr, len);
+	else if (!err)
+		err = plain_copy(&part, 0, dst, len, false);
+	release(g);
+	if (!err)
+		*(part.ptr ? &count->pulled : &count->copied) += len;
+	return err;
+}
+
+static int push_one(struct tt_node_group *g, uint64_t turn, int to, struct tt_node_ref dst,
+		    const void *src, size_t len, struct tt_node_count *count)
+{
+	struct part part;
+	int err = look(g, turn, to, dst, len, NULL, &part);
+
+	if (!err && part.ptr)
+		memcpy(part.ptr, src, len);
+	else if (!err)
+		err = plain_copy(&part, 0, (char *)src, len, true);
+	if (!err)
+		*(part.ptr ? &count->pulled : &count->copied) += len;
+	return err;
+}
+
+int tt_node_push(struct tt_node_group *g, uint64_t turn, int to, struct tt_node_ref dst,
+		 const void *src, size_t len, struct tt_node_count *count, int *gone)
+{
+	int i, err = claim(g, gone);
+
+	if (err)
+		return err;
+	for (i = 0; !err && i < g->size; i++) {
+		if (i == g->rank || (to != TT_NODE_ALL && to != i))
+			continue;
+		*gone = i;
+		err = push_one(g, turn, i, dst, src, len, count);
+	}
+	release(g);
+	return err;
+}
+
+void tt_node_reduce_slots(struct tt_node_group *g, uint64_t turn, void *dst, size_t count,
+			  const struct tt_node_reduce *r)
+{
+	const void *src[TT_NODE_RANKS];
+	int i;
+
+	for (i = 0; i < g->size; i++)
+		src[i] = g->area->rank[i].slot[turn % 2].data;
+	tt_reduce_multi(&dst, 1, src, g->size, count, r->datatype, r->op, r->divide_by, r->flags);
+}

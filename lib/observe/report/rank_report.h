@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Answers to who looks at the job. */
+#ifndef TT_RANK_REPORT_H
+#define TT_RANK_REPORT_H
+
+#include "lib/engine/engine.h"
+
+/* A handler of the control tree: say what this rank is doing. */
+void tt_look_msg(void *ctx, int from, const void *ask, size_t len);
+
+#endif

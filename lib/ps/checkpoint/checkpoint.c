@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tables to a file and back. All workers meet at the servers, one of them leads: it writes the header, or reads
+ * and checks it, and has every server do its part; then they meet again, and are told how it ended.
+ */
+#include "lib/ps/ps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/api/api.h"
+#include "lib/base/clock.h"
+#include "lib/base/hash.h"
+#include "lib/ps/checkpoint/safetensors.h"
+#include "lib/ps/worker/accumulate.h"
+
+struct keeping {
+	struct tutti_ps *ps;
+	const char *call;
+	struct tt_ps_order *order; /* by server */
+	struct tt_ps_reply *reply, *met;
+	struct tt_ps_said said;
+};
+
+static int ask(struct keeping *k, enum tt_ps_kind kind, const void *payload, size_t len, size_t step,
+	       struct tt_ps_reply *reply)
+{
+	struct tt_ps_ask ask = {.kind = kind, .first = k->ps->meetings, .to = k->ps->nservers,
+				.payload = payload, .len = len, .step = step, .reply = reply,
+				.call = k->call};
+	struct tutti_request *req;
+	int err = tt_ps_ask(k->ps, &ask, &req);
+
+	return err ? err : tutti_wait(&req);
+}
+
+/* All workers are here, and what they pushed has been dealt with. */
+static int meet(struct keeping *k)
+{
+	int err, i;
+
+	k->ps->meetings++;
+	err = ask(k, TT_PS_MEET, &k->said, sizeof(k->said), 0, k->met);
+	for (i = 0; i < k->ps->nservers && !err; i++)
+		if (k->met[i].said.status)
+			err = tt_fail((int)k->met[i].said.status, "%s: %s", k->call,
+				      k->met[i].said.text);
+	return err;
+}
+
+/* Every server does it; the error of the first that can't. */
+static int order(struct keeping *k, enum tt_ps_kind kind)
+{
+	int err = ask(k, kind, k->order, sizeof(*k->order), sizeof(*k->order), k->reply), i;
+
+	for (i = 0; i < k->ps->nservers && !err; i++)
+		if (k->reply[i].said.status)
+			err = tt_fail((int)k->reply[i].said.status, "rank %d: %s", k->ps->server[i],
+				      k->reply[i].said.text);
+	return err;
+}
+
+/* A rename is there for good when the directory is. */
+static int move(const char *from, const char *to)
+{
+	char copy[1024];
+	int fd, err = 0;
+
+	if (rename(from, to))
+		return tt_fail(-errno, "can't rename %s to %s: %s", from, to, strerror(errno));
+	snprintf(copy, sizeof(copy), "%s", to);
+	fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || fsync(fd))
+		err = tt_fail(-errno, "can't write the directory of %s: %s", to, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+static int lead_save(struct keeping *k, const char *path)
+{
+	struct tutti_ps *ps = k->ps;
+	uint64_t rows[TT_PS_TABLES] = {0};
+	struct tt_ps_file file;
+	uint32_t i;
+	int s, err;
+
+	for (s = 0; s < ps->nservers; s++) {
+		snprintf(k->order[s].path, sizeof(k->order[s].path), "%s.tmp", path);
+		memcpy(k->order[s].before, rows, sizeof(rows));
+		for (i = 0; i < ps->ntables; i++)
+			rows[i] += k->met[s].rows[i];
+	}
+	err = tt_ps_file_create(ps, k->order->path, rows, k->met, &file);
+	if (err)
+		return err;
+	err = order(k, TT_PS_SAVE);
+	if (!err)
+		err = move(k->order->path, path);
+	else
+		unlink(k->order->path);
+	tt_ps_file_close(&file, false); /* until here it is locked */
+	return err;
+}
+
+static int lead_restore(struct keeping *k, const char *path)
+{
+	char tmp[sizeof(k->order->path)];
+	struct tt_ps_file file;
+	int s, err;
+
+	snprintf(tmp, sizeof(tmp), "%s.tmp", path);
+	tt_ps_file_sweep(tmp);
+	err = tt_ps_file_open(path, false, &file);
+	if (err)
+		return err;
+	err = tt_ps_file_check(&file, k->ps, k->order);
+	tt_ps_file_close(&file, false);
+	snprintf(k->order->path, sizeof(k->order->path), "%s", path);
+	for (s = 1; s < k->ps->nservers; s++)
+		k->order[s] = k->order[0];
+	if (!err)
+		err = order(k, TT_PS_PREPARE);
+	return err ? err : order(k, TT_PS_COMMIT);
+}
+
+/* What this worker knows is of before. */
+static int go_on(struct tutti_ps *ps, const struct tt_ps_reply *met)
+{
+	struct tt_ps_keys *fresh[TT_PS_TABLES] = {NULL};
+	uint32_t i;
+	uint64_t b;
+	int s, err = 0;
+
+	for (i = 0; i < ps->ntables && !err; i++)
+		err = ps->table[i]->rows ? tt_ps_keys_new(&fresh[i]) : 0;
+	for (i = 0; i < ps->ntables && err; i++)
+		if (fresh[i])
+			tt_ps_keys_free(fresh[i]);
+	if (err)
+		return err;
+	tt_wire_lock(ps->comm->ctx->wire);
+	for (i = 0; i < ps->ntables; i++) {
+		struct tutti_ps_table *t = ps->table[i];
+
+		if (t->rows) {
+			tt_ps_keys_free(t->places);
+			t->places = fresh[i];
+		}
+		tt_ps_downpour_forget(t);
+		tt_ps_forget_versions(t);
+		for (s = 0; s < ps->nservers; s++)
+			for (b = 0; b < t->part[s].blocks; b++)
+				tt_ps_floor(t, s, b, met[s].restored);
+	}
+	ps->clock = ps->my_worker < TT_PS_CLOCKS ? met->clock[ps->my_worker] : met->min_clock;
+	for (s = 0; s < ps->nservers; s++)
+		if (ps->link[s].min_clock < met[s].min_clock)
+			ps->link[s].min_clock = met[s].min_clock;
+	tt_ps_trace(ps, "tick %llu %llu\n", (unsigned long long)ps->clock,
+		    (unsigned long long)tt_now_ns());
+	tt_wire_unlock(ps->comm->ctx->wire);
+	return 0;
+}
+
+static int keep(struct keeping *k, const char *path,
+		int (*lead)(struct keeping *k, const char *path))
+{
+	uint64_t leader;
+	int err, end;
+
+	/* what budgets have kept back is of before, too; those who can't go on say so, that the others do not wait in vain */
+	err = tt_ps_send_accrued(k->ps, k->ps->clock);
+	if (err) {
+		k->said.status = err;
+		snprintf(k->said.text, sizeof(k->said.text), "%s", tt_fail_text(err));
+	} else if (k->ps->tasks) {
+		k->said.status = -EBUSY;
+		snprintf(k->said.text, sizeof(k->said.text),
+			 "%d requests of worker %d have not been waited for", k->ps->tasks,
+			 k->ps->my_worker);
+	}
+	err = meet(k);
+	if (err)
+		return err;
+	leader = k->met->leader;
+	if (leader == (uint64_t)k->ps->my_worker) {
+		err = lead(k, path);
+		k->said.status = err;
+		snprintf(k->said.text, sizeof(k->said.text), "%s", err ? tt_fail_text(err) : "");
+		k->said.led = 1;
+	}
+	end = meet(k);
+	if (!end && !k->met->said.led)
+		end = tt_fail(-TUTTI_EPEER, "%s: worker %d, which led, is gone", k->call, (int)leader);
+	return err ? err : end;
+}
+
+static uint64_t hash_text(const char *text)
+{
+	uint64_t h = 0;
+
+	while (*text)
+		h = tt_hash_add(h, (unsigned char)*text++);
+	return h;
+}
+
+static int keep_all(struct tutti_ps *ps, const char *path, const char *call,
+		    int (*lead)(struct keeping *k, const char *path), bool restores)
+{
+	struct keeping k = {.ps = ps, .call = call, .said.what = tt_hash_add(hash_text(path), restores)};
+	size_t n;
+	int err;
+
+	n = (size_t)ps->nservers;
+	k.order = calloc(n, sizeof(*k.order));
+	k.reply = calloc(2 * n, sizeof(*k.reply));
+	if (k.order && k.reply) {
+		k.met = k.reply + n;
+		err = keep(&k, path, lead);
+	} else {
+		err = tt_fail(-ENOMEM, "no memory for %s", call);
+	}
+	if (!err && restores)
+		err = go_on(ps, k.met);
+	free(k.order);
+	free(k.reply);
+	return err;
+}
+
+static int check(const char *call, struct tutti_ps *ps, const char *path)
+{
+	int err = tt_ps_check_worker(call, ps);
+
+	if (err)
+		return err;
+	if (!path || !path[0] || strlen(path) > sizeof(((struct tt_ps_order *)0)->path) - 8)
+		return tt_fail(-EINVAL, "%s: path is %s", call,
+			       !path ? "NULL" : path[0] ? "too long" : "empty");
+	return 0;
+}
+
+int tutti_ps_save(struct tutti_ps *ps, const char *path)
+{
+	int err = check("tutti_ps_save", ps, path);
+
+	return err ? err : keep_all(ps, path, "ps_save", lead_save, false);
+}
+
+int tutti_ps_restore(struct tutti_ps *ps, const char *path)
+{
+	int err = check("tutti_ps_restore", ps, path);
+
+	return err ? err : keep_all(ps, path, "ps_restore", lead_restore, true);
+}

@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A server's side of files, and of the meetings of workers around them. Between two meetings nobody pushes. What
+ * is read goes beside the values until all servers have theirs, then takes their place, which can't fail.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ps/checkpoint/safetensors.h"
+#include "lib/ps/server/server.h"
+
+#define CHUNK 4096 /* rows read at once */
+
+struct tt_ps_kept {
+	char *values;
+	void *state[2];
+	uint32_t *steps;
+	struct tt_ps_keys *keys;
+	uint64_t *key;
+	uint32_t nrows;
+};
+
+static void drop(struct tt_ps_server *srv)
+{
+	uint32_t i;
+
+	for (i = 0; i < srv->ps->ntables; i++)
+		tt_ps_kept_free(tt_ps_store_of(srv, i));
+}
+
+/* ---- meetings ---- */
+
+static int said(struct tt_ps_said *to, int status, const char *text)
+{
+	to->status = status;
+	snprintf(to->text, sizeof(to->text), "%s", text);
+	return status;
+}
+
+/* Under BSP, once all is settled: updates of a clock that has not ended. They are in no values, or in those of some servers. */
+bool tt_ps_unended(const struct tt_ps_server *srv)
+{
+	uint32_t i;
+	int w;
+
+	for (w = 0; w < srv->ps->nworkers; w++)
+		if (srv->client[w].held)
+			return true;
+	for (i = 0; i < srv->ps->ntables && !srv->ps->staleness; i++)
+		if (tt_ps_store_of(srv, i)->dirty.n || tt_ps_store_of(srv, i)->added)
+			return true;
+	return false;
+}
+
+static void open_meeting(struct tt_ps_server *srv, uint64_t number)
+{
+	struct tt_ps_client *c = srv->client;
+	const struct tt_ps_client *first = NULL;
+	int w;
+
+	srv->met = number;
+	drop(srv); /* what another server, or a copy, could not restore */
+	memset(&srv->verdict, 0, sizeof(srv->verdict));
+	for (w = 0; w < srv->ps->nworkers; w++) {
+		if (c[w].gone)
+			continue;
+		if (!first) {
+			first = &c[w];
+			srv->leader = w;
+		}
+		if (c[w].said.what != first->said.what)
+			said(&srv->verdict, -TUTTI_EMISMATCH,
+			     "workers did not all call the same with the same path");
+		else if (c[w].said.status)
+			srv->verdict = c[w].said;
+		srv->verdict.led |= c[w].said.led;
+	}
+	if (!srv->verdict.status && tt_ps_unended(srv))
+		said(&srv->verdict, -EBUSY,
+		     "a worker has pushed or set values since its clock has moved: call it right after "
+		     "tutti_ps_clock");
+}
+
+bool tt_ps_met(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
+	       const char *payload)
+{
+	int w;
+
+	if (m->len == sizeof(c->said))
+		memcpy(&c->said, payload, sizeof(c->said));
+	c->said.text[sizeof(c->said.text) - 1] = 0;
+	c->meeting = m->first;
+	for (w = 0; w < srv->ps->nworkers; w++)
+		if (!srv->client[w].gone && srv->client[w].meeting < m->first)
+			return false;
+	if (srv->met < m->first && !tt_ps_settled(srv))
+		return false;
+	if (srv->met < m->first)
+		open_meeting(srv, m->first);
+	return true;
+}
+
+/* ---- saving ---- */
+
+static int write_dense(const struct tt_ps_store *s, const struct tt_ps_file *file,
+		       const struct tt_ps_tensor *tensor)
+{
+	const struct tutti_ps_table *t = s->t;
+	uint64_t elems = s->part->elems, begin = s->part->begin, before = 0, b, pair[2];
+	size_t size = tt_ps_state_size(t->datatype);
+	int i, k, err;
+
+	err = tt_ps_file_write(file, s->values, elems * t->elem,
+			       tensor[TT_PS_VALUES].at + begin * t->elem);
+	for (i = 0; i < 2 && !err && s->state[i]; i++)
+		err = tt_ps_file_write(file, s->state[i], elems * size,
+				       tensor[TT_PS_STATE1 + i].at + begin * size);
+	for (k = 0; k < s->server; k++)
+		before += t->part[k].blocks;
+	for (b = 0; b < s->part->blocks && !err && s->state[0]; b++) {
+		pair[0] = begin + b * t->block_elems;
+		pair[1] = s->steps[b];
+		err = tt_ps_file_write(file, pair, sizeof(pair),
+				       tensor[TT_PS_STEPS].at + (before + b) * sizeof(pair));
+	}
+	return err;
+}
+
+static int write_rows(const struct tt_ps_store *s, const struct tt_ps_file *file,
+		      const struct tt_ps_tensor *tensor, uint64_t before)
+{
+	const struct tutti_ps_table *t = s->t;
+	size_t row = t->width * t->elem, size = t->width * tt_ps_state_size(t->datatype);
+	uint64_t n = s->nrows, step[CHUNK], j, at;
+	int i, err;
+
+	if (before + n > tensor[TT_PS_ROW_KEYS].shape[0])
+		return tt_fail(-EPROTO, "table '%s' has got rows while it was saved", t->name);
+	err = tt_ps_file_write(file, s->values, n * row, tensor[TT_PS_VALUES].at + before * row);
+	if (!err)
+		err = tt_ps_file_write(file, s->key, n * sizeof(*s->key),
+				       tensor[TT_PS_ROW_KEYS].at + before * sizeof(*s->key));
+	for (i = 0; i < 2 && !err && s->state[i]; i++)
+		err = tt_ps_file_write(file, s->state[i], n * size,
+				       tensor[TT_PS_STATE1 + i].at + before * size);
+	for (at = 0; at < n && !err && s->state[0]; at += j) {
+		for (j = 0; j < CHUNK && at + j < n; j++)
+			step[j] = s->steps[at + j];
+		err = tt_ps_file_write(file, step, j * sizeof(*step),
+				       tensor[TT_PS_STEPS].at + (before + at) * sizeof(*step));
+	}
+	return err;
+}
+
+static int save(struct tt_ps_server *srv, const struct tt_ps_order *order)
+{
+	struct tt_ps_tensor tensor[TT_PS_TENSORS];
+	struct tt_ps_file file;
+	int err = tt_ps_file_open(order->path, true, &file), end;
+	uint32_t i;
+
+	if (err)
+		return err;
+	for (i = 0; i < srv->ps->ntables && !err; i++) {
+		struct tt_ps_store *s = tt_ps_store_of(srv, i);
+
+		err = tt_ps_file_find(&file, s->t, tensor);
+		if (!err && !s->t->rows && !s->is_set)
+			err = tt_fail(-ENODATA, "table '%s' has no values yet (tutti_ps_set)", s->t->name);
+		if (!err)
+			err = s->t->rows ? write_rows(s, &file, tensor, order->before[i])
+					 : write_dense(s, &file, tensor);
+	}
+	end = tt_ps_file_close(&file, !err);
+	return err ? err : end;
+}
+
+/* ---- restoring ---- */
+
+void tt_ps_kept_free(struct tt_ps_store *s)
+{
+	struct tt_ps_kept *k = s->kept;
+
+	if (!k)
+		return;
+	free(k->values);
+	free(k->state[0]);
+	free(k->state[1]);
+	free(k->steps);
+	tt_ps_keys_free(k->keys);
+	free(k->key);
+	free(k);
+	s->kept = NULL;
+}
+
+int tt_ps_kept_new(struct tt_ps_store *s)
+{
+	const struct tutti_ps_table *t = s->t;
+	size_t n = (size_t)s->part->elems + 1;
+	struct tt_ps_kept *k = calloc(1, sizeof(*k));
+	int i, ok;
+
+	s->kept = k;
+	if (!k)
+		return tt_fail(-ENOMEM, "no memory for the values of table '%s'", t->name);
+	k->values = calloc(n, t->elem);
+	k->steps = calloc((size_t)(t->rows ? tt_ps_units(s) : s->part->blocks) + 1, sizeof(*k->steps));
+	ok = k->values && k->steps;
+	for (i = 0; i < 2 && ok && s->state[i]; i++) {
+		k->state[i] = calloc(n, tt_ps_state_size(t->datatype));
+		ok = k->state[i] != NULL;
+	}
+	if (ok && t->rows) {
+		k->key = calloc((size_t)tt_ps_units(s) + 1, sizeof(*k->key));
+		ok = k->key && !tt_ps_keys_new(&k->keys);
+	}
+	return ok ? 0 : tt_ps_no_memory(t, s->part->elems * t->elem, 0);
+}
+
+/* A block has the most steps of what it is made of. */
+void tt_ps_kept_steps(struct tt_ps_store *s, uint64_t lo, uint64_t hi, uint64_t steps)
+{
+	uint64_t begin = s->part->begin, end = begin + s->part->elems, b;
+
+	lo = lo > begin ? lo : begin;
+	hi = hi < end ? hi : end;
+	if (lo >= hi)
+		return;
+	for (b = (lo - begin) / s->t->block_elems; b <= (hi - 1 - begin) / s->t->block_elems; b++)
+		if (s->kept->steps[b] < steps)
+			s->kept->steps[b] = (uint32_t)steps;
+}
+
+void tt_ps_kept_dense(struct tt_ps_store *s, uint64_t first, uint64_t count, const char *const *from)
+{
+	size_t size = tt_ps_state_size(s->t->datatype), elem = s->t->elem;
+	uint64_t at = first - s->part->begin;
+	int i;
+
+	memcpy(s->kept->values + at * elem, from[0], count * elem);
+	for (i = 0; i < 2 && s->kept->state[i]; i++)
+		memcpy((char *)s->kept->state[i] + at * size, from[1 + i], count * size);
+}
+
+/* Of a block here, the most steps of those in the file that have a part of it. */
+static int read_steps(struct tt_ps_store *s, const struct tt_ps_file *file,
+		      const struct tt_ps_tensor *tensor)
+{
+	uint64_t n = tensor->shape[0], i;
+	uint64_t (*pair)[2] = calloc((size_t)n + 1, sizeof(*pair));
+	int err;
+
+	if (!pair)
+		return tt_fail(-ENOMEM, "no memory to restore table '%s'", s->t->name);
+	err = tt_ps_file_read(file, pair, n * sizeof(*pair), tensor->at);
+	pair[n][0] = s->t->count;
+	for (i = 0; i < n && !err; i++) {
+		if (pair[i][0] >= pair[i + 1][0] || pair[i][1] > UINT32_MAX) {
+			err = tt_fail(-EBADMSG, "%s: line %llu of '%s' is not in order", file->path,
+				      (unsigned long long)i, tensor->name);
+			break;
+		}
+		tt_ps_kept_steps(s, pair[i][0], pair[i + 1][0], pair[i][1]);
+	}
+	free(pair);
+	return err;
+}
+
+static int read_dense(struct tt_ps_store *s, const struct tt_ps_file *file,
+		      const struct tt_ps_tensor *tensor)
+{
+	const struct tutti_ps_table *t = s->t;
+	uint64_t elems = s->part->elems, begin = s->part->begin;
+	size_t size = tt_ps_state_size(t->datatype);
+	int i, err;
+
+	err = tt_ps_file_read(file, s->kept->values, elems * t->elem,
+			      tensor[TT_PS_VALUES].at + begin * t->elem);
+	for (i = 0; i < 2 && !err && s->state[i]; i++)
+		err = tt_ps_file_read(file, s->kept->state[i], elems * size,
+				      tensor[TT_PS_STATE1 + i].at + begin * size);
+	return err || !s->state[0] ? err : read_steps(s, file, &tensor[TT_PS_STEPS]);
+}
+
+/* To the server's next place. */
+int tt_ps_kept_row(struct tt_ps_store *s, uint64_t key, uint64_t step, const char *const *from)
+{
+	const struct tutti_ps_table *t = s->t;
+	size_t row = t->width * t->elem, size = t->width * tt_ps_state_size(t->datatype);
+	struct tt_ps_kept *k = s->kept;
+	int j, err;
+
+	if (tt_ps_keys_find(k->keys, key) != TT_PS_NOWHERE)
+		return tt_fail(-EBADMSG, "'%s.keys' has %llu twice", t->name, (unsigned long long)key);
+	if (k->nrows == tt_ps_units(s))
+		return tt_fail(-ENOSPC, "a server has no room for its rows of table '%s'", t->name);
+	err = tt_ps_keys_add(k->keys, key, k->nrows);
+	if (err)
+		return err;
+	k->key[k->nrows] = key;
+	memcpy(k->values + k->nrows * row, from[0], row);
+	for (j = 0; j < 2 && k->state[j]; j++)
+		memcpy((char *)k->state[j] + k->nrows * size, from[1 + j], size);
+	if (k->state[0])
+		k->steps[k->nrows] = (uint32_t)step;
+	k->nrows++;
+	return 0;
+}
+
+/* Rows of a chunk of the file that are this server's. */
+static int take_rows(struct tt_ps_store *s, const uint64_t *key, const uint64_t *step,
+		     const char *const *from, uint64_t n)
+{
+	const struct tutti_ps_table *t = s->t;
+	size_t row = t->width * t->elem, size = t->width * tt_ps_state_size(t->datatype);
+	uint64_t i;
+	int err = 0;
+
+	for (i = 0; i < n && !err; i++) {
+		const char *one[3] = {from[0] + i * row, from[1] + i * size, from[2] + i * size};
+
+		if (tt_ps_server_of(t->ps, key[i]) == s->server)
+			err = tt_ps_kept_row(s, key[i], s->kept->state[0] ? step[i] : 0, one);
+	}
+	return err;
+}
+
+static int read_chunk(struct tt_ps_store *s, const struct tt_ps_file *file,
+		      const struct tt_ps_tensor *tensor, char *buf, uint64_t at, uint64_t n)
+{
+	size_t row = s->t->width * s->t->elem, size = s->t->width * tt_ps_state_size(s->t->datatype);
+	uint64_t key[CHUNK], step[CHUNK];
+	const char *from[3] = {buf, buf + CHUNK * row, buf + CHUNK * (row + size)};
+	int i, err;
+
+	err = tt_ps_file_read(file, buf, n * row, tensor[TT_PS_VALUES].at + at * row);
+	if (!err)
+		err = tt_ps_file_read(file, key, n * sizeof(*key),
+				      tensor[TT_PS_ROW_KEYS].at + at * sizeof(*key));
+	for (i = 0; i < 2 && !err && s->state[i]; i++)
+		err = tt_ps_file_read(file, (char *)from[1 + i], n * size,
+				      tensor[TT_PS_STATE1 + i].at + at * size);
+	if (!err && s->state[0])
+		err = tt_ps_file_read(file, step, n * sizeof(*step),
+				      tensor[TT_PS_STEPS].at + at * sizeof(*step));
+	return err ? err : take_rows(s, key, step, from, n);
+}
+
+static int read_rows(struct tt_ps_store *s, const struct tt_ps_file *file,
+		     const struct tt_ps_tensor *tensor)
+{
+	size_t row = s->t->width * s->t->elem, size = s->t->width * tt_ps_state_size(s->t->datatype);
+	uint64_t rows = tensor[TT_PS_ROW_KEYS].shape[0], at, n;
+	char *buf = malloc(CHUNK * (row + 2 * size));
+	int err = buf ? 0 : tt_fail(-ENOMEM, "no memory to restore table '%s'", s->t->name);
+
+	for (at = 0; at < rows && !err; at += n) {
+		n = rows - at < CHUNK ? rows - at : CHUNK;
+		err = read_chunk(s, file, tensor, buf, at, n);
+	}
+	free(buf);
+	return err;
+}
+
+/* Where worker w goes on: if there are as many as there were, where it was. */
+static uint64_t clock_in(const struct tt_ps_server *srv, const struct tt_ps_order *order, int w)
+{
+	bool known = order->workers == (uint64_t)srv->ps->nworkers && order->workers <= TT_PS_CLOCKS;
+
+	return known ? order->clock[w] : order->min_clock;
+}
+
+static int check_clocks(const struct tt_ps_server *srv, const struct tt_ps_order *order)
+{
+	int w;
+
+	for (w = 0; w < srv->ps->nworkers; w++)
+		if (!srv->client[w].gone && srv->client[w].clock > clock_in(srv, order, w))
+			return tt_fail(-EINVAL, "the clock of worker %d is %llu, and in %s it is %llu: it "
+				       "can't go back", w, (unsigned long long)srv->client[w].clock,
+				       order->path, (unsigned long long)clock_in(srv, order, w));
+	return 0;
+}
+
+static int read_all(struct tt_ps_server *srv, const struct tt_ps_order *order)
+{
+	struct tt_ps_tensor tensor[TT_PS_TENSORS];
+	struct tt_ps_file file;
+	int err = check_clocks(srv, order);
+	uint32_t i;
+
+	if (!err)
+		err = tt_ps_file_open(order->path, false, &file);
+	if (err)
+		return err;
+	drop(srv);
+	for (i = 0; i < srv->ps->ntables && !err; i++) {
+		struct tt_ps_store *s = tt_ps_store_of(srv, i);
+
+		err = tt_ps_file_find(&file, s->t, tensor);
+		if (!err)
+			err = tt_ps_kept_new(s);
+		if (!err)
+			err = s->t->rows ? read_rows(s, &file, tensor) : read_dense(s, &file, tensor);
+	}
+	tt_ps_file_close(&file, false);
+	if (err)
+		drop(srv);
+	return err;
+}
+
+static int prepare(struct tt_ps_server *srv, const struct tt_ps_order *order)
+{
+	srv->unprepared = read_all(srv, order);
+	return srv->unprepared;
+}
+
+#define SWAP(a, b) \
+	do { \
+		__typeof__(a) swap_ = (a); \
+\
+		(a) = (b); \
+		(b) = swap_; \
+	} while (0)
+
+/* All blocks are to be published anew; none waits for that of before. */
+void tt_ps_kept_take(struct tt_ps_store *s)
+{
+	struct tt_ps_kept *k = s->kept;
+	uint64_t b, blocks = s->part->blocks, per_block = s->t->block_elems / s->t->width;
+
+	SWAP(s->values, k->values);
+	SWAP(s->state[0], k->state[0]);
+	SWAP(s->state[1], k->state[1]);
+	SWAP(s->steps, k->steps);
+	if (s->t->rows) {
+		SWAP(s->keys, k->keys);
+		SWAP(s->key, k->key);
+		s->nrows = k->nrows;
+		memset(s->shown, 0, blocks * sizeof(*s->shown));
+		for (b = 0; b < s->nrows; b++)
+			tt_ps_know(s, b);
+		blocks = (s->nrows + per_block - 1) / per_block;
+	}
+	s->is_set = true;
+	memset(s->flags, 0, s->part->blocks);
+	s->dirty.n = s->fresh.n = s->pass.n = 0;
+	for (b = 0; b < blocks; b++)
+		tt_ps_mark(s, &s->dirty, b);
+	tt_ps_kept_free(s);
+}
+
+static int commit(struct tt_ps_server *srv, const struct tt_ps_order *order)
+{
+	uint32_t i;
+	int w;
+
+	for (i = 0; i < srv->ps->ntables; i++)
+		if (!tt_ps_store_of(srv, i)->kept)
+			return tt_fail(-EPROTO, "table '%s' was not prepared", srv->ps->table[i]->name);
+	for (i = 0; i < srv->ps->ntables; i++)
+		tt_ps_kept_take(tt_ps_store_of(srv, i));
+	for (w = 0; w < srv->ps->nworkers; w++)
+		srv->client[w].clock = clock_in(srv, order, w);
+	srv->min_clock = srv->pass_min = order->min_clock;
+	srv->all = true;
+	srv->restored = srv->epoch + 1;
+	for (i = 0; i < srv->ps->ntables; i++) {
+		tt_ps_store_forget(tt_ps_store_of(srv, i));
+		tt_ps_sub_restart(tt_ps_store_of(srv, i), srv->restored);
+	}
+	return 0;
+}
+
+/* ---- answers ---- */
+
+/* again: it has been dealt with, and not been answered. */
+static int obey(struct tt_ps_server *srv, const struct tt_ps_msg *m, const char *payload, bool again)
+{
+	const struct tt_ps_order *order = (const struct tt_ps_order *)(const void *)payload;
+	uint32_t i;
+
+	if (m->len != sizeof(*order) || order->path[sizeof(order->path) - 1])
+		return tt_fail(-EPROTO, "an order of %u bytes", m->len);
+	if (m->kind == TT_PS_PREPARE)
+		return prepare(srv, order);
+	if (m->kind == TT_PS_COMMIT)
+		return again ? 0 : commit(srv, order);
+	for (i = 0; i < srv->ps->ntables; i++)
+		tt_ps_store_settle(tt_ps_store_of(srv, i));
+	return srv->serves ? save(srv, order) : 0; /* of copies, the one that serves writes */
+}
+
+void tt_ps_keep(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
+		const char *payload, struct tt_ps_credit *credit)
+{
+	struct tt_ps_reply *r = (struct tt_ps_reply *)(void *)(tt_ps_answer(c, m->number % TT_PS_SLOTS) +
+								sizeof(*credit));
+	uint32_t i;
+	int w, err;
+
+	memset(r, 0, sizeof(*r));
+	credit->len = sizeof(*r);
+	r->min_clock = srv->min_clock;
+	r->restored = srv->restored;
+	for (w = 0; w < srv->ps->nworkers && w < TT_PS_CLOCKS; w++)
+		r->clock[w] = srv->client[w].clock;
+	if (m->kind == TT_PS_MEET) {
+		r->said = srv->verdict;
+		r->leader = (uint64_t)srv->leader;
+		for (i = 0; i < srv->ps->ntables; i++)
+			r->rows[i] = tt_ps_store_of(srv, i)->nrows;
+		return;
+	}
+	err = obey(srv, m, payload, m->number < c->next);
+	if (err)
+		said(&r->said, err, tt_fail_text(err));
+}

@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Safetensors files: the length of the header (8 bytes, little-endian), the header (JSON: of every tensor its type, shape
+ * and where its bytes begin and end), the bytes. Whatever is in a file may be wrong: all is checked.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/ps/checkpoint/safetensors.h"
+
+#define FORMAT "1"
+#define LOCK_TRIES 3
+#define HEADER_MAX ((uint64_t)100 << 20)
+
+static const char *dtype_of(enum tutti_datatype type)
+{
+	static const char *const name[] = {
+		[TUTTI_INT8] = "I8",	  [TUTTI_UINT8] = "U8",	   [TUTTI_INT32] = "I32",
+		[TUTTI_UINT32] = "U32",	  [TUTTI_INT64] = "I64",   [TUTTI_UINT64] = "U64",
+		[TUTTI_FLOAT16] = "F16",  [TUTTI_FLOAT32] = "F32", [TUTTI_FLOAT64] = "F64",
+		[TUTTI_BFLOAT16] = "BF16"};
+
+	return name[type];
+}
+
+/* ---- tables and tensors ---- */
+
+static void name_it(struct tt_ps_tensor *tensor, const struct tutti_ps_table *t, const char *suffix)
+{
+	snprintf(tensor->name, sizeof(tensor->name), "%s%s", t->name, suffix);
+}
+
+void tt_ps_tensors(const struct tutti_ps_table *t, uint64_t rows, uint64_t blocks,
+		   struct tt_ps_tensor *tensor)
+{
+	struct tt_ps_tensor values = {.dtype = dtype_of(t->datatype),
+				      .elem = t->elem,
+				      .dims = t->rows ? 2 : 1,
+				      .shape = {t->rows ? rows : t->count, t->rows ? t->width : 1}};
+	int i, states = tt_ps_rule_states(t->opt.rule);
+
+	memset(tensor, 0, TT_PS_TENSORS * sizeof(*tensor));
+	tensor[TT_PS_VALUES] = values;
+	name_it(&tensor[TT_PS_VALUES], t, "");
+	if (t->rows) {
+		tensor[TT_PS_ROW_KEYS] = (struct tt_ps_tensor){
+			.dtype = "U64", .elem = 8, .dims = 1, .shape = {rows, 1}};
+		name_it(&tensor[TT_PS_ROW_KEYS], t, ".keys");
+	}
+	for (i = 0; i < states; i++) {
+		tensor[TT_PS_STATE1 + i] = values;
+		tensor[TT_PS_STATE1 + i].elem = tt_ps_state_size(t->datatype);
+		tensor[TT_PS_STATE1 + i].dtype = t->datatype == TUTTI_FLOAT64 ? "F64" : "F32";
+		name_it(&tensor[TT_PS_STATE1 + i], t, i ? ".state2" : ".state1");
+	}
+	if (!states)
+		return;
+	tensor[TT_PS_STEPS] = (struct tt_ps_tensor){.dtype = "U64",
+						    .elem = 8,
+						    .dims = t->rows ? 1 : 2,
+						    .shape = {t->rows ? rows : blocks, t->rows ? 1 : 2}};
+	name_it(&tensor[TT_PS_STEPS], t, ".steps");
+}
+
+static uint64_t bytes_of(const struct tt_ps_tensor *tensor)
+{
+	return tensor->shape[0] * tensor->shape[1] * tensor->elem;
+}
+
+static uint64_t all_blocks(const struct tutti_ps_table *t)
+{
+	uint64_t n = 0;
+	int k;
+
+	for (k = 0; k < t->ps->nservers; k++)
+		n += t->part[k].blocks;
+	return n;
+}
+
+/* ---- writing ---- */
+
+static int add_tensor(json_t *root, const struct tt_ps_tensor *tensor, uint64_t *at)
+{
+	uint64_t end = *at + bytes_of(tensor);
+	json_t *shape, *entry;
+
+	if (json_object_get(root, tensor->name))
+		return tt_fail(-EEXIST, "two tensors of the file would be called '%s'", tensor->name);
+	shape = tensor->dims == 1 ? json_pack("[I]", (json_int_t)tensor->shape[0])
+				  : json_pack("[II]", (json_int_t)tensor->shape[0],
+					      (json_int_t)tensor->shape[1]);
+	entry = json_pack("{s:s, s:o, s:[II]}", "dtype", tensor->dtype, "shape", shape,
+			  "data_offsets", (json_int_t)*at, (json_int_t)end);
+	if (!entry || json_object_set_new(root, tensor->name, entry))
+		return tt_fail(-EINVAL, "the name '%s' can't be written: it is not UTF-8", tensor->name);
+	*at = end;
+	return 0;
+}
+
+/* Those of long elements first, so that every one is aligned. */
+static int add_tables(json_t *root, const struct tutti_ps *ps, const uint64_t *rows, uint64_t *at)
+{
+	struct tt_ps_tensor tensor[TT_PS_TENSORS];
+	size_t elem;
+	uint32_t i;
+	int j, err;
+
+	for (elem = 8; elem; elem /= 2)
+		for (i = 0; i < ps->ntables; i++) {
+			tt_ps_tensors(ps->table[i], rows[i], all_blocks(ps->table[i]), tensor);
+			for (j = 0; j < TT_PS_TENSORS; j++) {
+				if (!tensor[j].name[0] || tensor[j].elem != elem)
+					continue;
+				err = add_tensor(root, &tensor[j], at);
+				if (err)
+					return err;
+			}
+		}
+	return 0;
+}
+
+/* Strings only, as the format has it. */
+static int add_metadata(json_t *root, const struct tutti_ps *ps, const struct tt_ps_reply *clocks)
+{
+	int n = ps->nworkers <= TT_PS_CLOCKS ? ps->nworkers : 0;
+	char *list = calloc((size_t)n + 1, 21), number[24], name[TT_PS_NAME + 8];
+	json_t *meta = json_object();
+	size_t len = 0;
+	int w, bad;
+	uint32_t i;
+
+	if (!list || !meta) {
+		free(list);
+		json_decref(meta);
+		return tt_fail(-ENOMEM, "no memory for a file's header");
+	}
+	for (w = 0; w < n; w++)
+		len += (size_t)sprintf(list + len, "%s%" PRIu64, w ? "," : "", clocks->clock[w]);
+	snprintf(number, sizeof(number), "%" PRIu64, clocks->min_clock);
+	bad = json_object_set_new(meta, "tutti_ps", json_string(FORMAT)) |
+	      json_object_set_new(meta, "min_clock", json_string(number)) |
+	      json_object_set_new(meta, "clocks", json_string(list));
+	free(list);
+	for (i = 0; i < ps->ntables; i++) {
+		snprintf(name, sizeof(name), "%s.rule", ps->table[i]->name);
+		bad |= json_object_set_new(meta, name,
+					   json_string(tt_ps_rule_name(ps->table[i]->opt.rule)));
+	}
+	bad |= json_object_set_new(root, "__metadata__", meta);
+	return bad ? tt_fail(-EINVAL, "a table's name can't be written: it is not UTF-8") : 0;
+}
+
+static int put_header(struct tt_ps_file *file, const char *text, size_t len, uint64_t bytes)
+{
+	uint64_t whole = (len + 7) / 8 * 8, i;
+	unsigned char head[8];
+	char *pad = malloc(whole);
+	int err;
+
+	if (!pad)
+		return tt_fail(-ENOMEM, "no memory for a file's header");
+	memset(pad, ' ', whole);
+	memcpy(pad, text, len);
+	for (i = 0; i < 8; i++)
+		head[i] = (unsigned char)(whole >> 8 * i);
+	file->data = 8 + whole;
+	file->size = file->data + bytes;
+	err = tt_ps_file_write(file, head, 8, 0);
+	if (!err)
+		err = tt_ps_file_write(file, pad, whole, 8);
+	free(pad);
+	if (!err && ftruncate(file->fd, (off_t)file->size))
+		err = tt_fail(-errno, "can't make %s %" PRIu64 " bytes long: %s", file->path, file->size,
+			      strerror(errno));
+	if (!err && fsync(file->fd))
+		err = tt_fail(-errno, "can't write %s: %s", file->path, strerror(errno));
+	return err;
+}
+
+/* The open file still has this name; its writer may have renamed it before it could be locked. */
+static bool has_name(int fd, const char *path)
+{
+	struct stat a, b;
+
+	return !fstat(fd, &a) && !stat(path, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* What a killed save has left is written over, what another one is writing is not. */
+static int open_locked(const char *path, struct tt_ps_file *file)
+{
+	int i;
+
+	for (i = 0; i < LOCK_TRIES; i++) {
+		file->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+		if (file->fd < 0)
+			return tt_fail(-errno, "can't write %s: %s", path, strerror(errno));
+		if ((!flock(file->fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) &&
+		    has_name(file->fd, path)) {
+			if (!ftruncate(file->fd, 0))
+				return 0;
+			return tt_fail(-errno, "can't write %s: %s", path, strerror(errno));
+		}
+		close(file->fd);
+		file->fd = -1;
+	}
+	return tt_fail(
+		-EBUSY,
+		"can't write %s: another save to it is under way; wait for it, or use another path",
+		path);
+}
+
+int tt_ps_file_create(struct tutti_ps *ps, const char *path, const uint64_t *rows,
+		      const struct tt_ps_reply *clocks, struct tt_ps_file *file)
+{
+	json_t *root = json_object();
+	uint64_t bytes = 0;
+	char *text = NULL;
+	int err;
+
+	memset(file, 0, sizeof(*file));
+	snprintf(file->path, sizeof(file->path), "%s", path);
+	err = root ? add_metadata(root, ps, clocks) : tt_fail(-ENOMEM, "no memory for a file's header");
+	if (!err)
+		err = add_tables(root, ps, rows, &bytes);
+	if (!err) {
+		text = json_dumps(root, JSON_COMPACT);
+		err = text ? 0 : tt_fail(-ENOMEM, "no memory for a file's header");
+	}
+	json_decref(root);
+	if (err)
+		return err;
+	err = open_locked(path, file);
+	if (!err)
+		err = put_header(file, text, strlen(text), bytes);
+	free(text);
+	if (err && file->fd >= 0) {
+		unlink(path);
+		close(file->fd);
+	}
+	return err;
+}
+
+/* A lock that can't be had at all, as on some network file systems, protects nothing: such a file
+ * is left alone. */
+void tt_ps_file_sweep(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (!flock(fd, LOCK_EX | LOCK_NB) && has_name(fd, path))
+		unlink(path);
+	close(fd);
+}
+
+int tt_ps_file_write(const struct tt_ps_file *file, const void *from, uint64_t len, uint64_t at)
+{
+	const char *p = from;
+	ssize_t n;
+
+	for (; len; len -= (uint64_t)n, at += (uint64_t)n, p += n) {
+		n = pwrite(file->fd, p, len < 1 << 30 ? len : 1 << 30, (off_t)at);
+		if (n < 0 && errno == EINTR)
+			n = 0;
+		else if (n <= 0)
+			return tt_fail(n ? -errno : -EIO, "can't write %s: %s", file->path,
+				       n ? strerror(errno) : "nothing was written");
+	}
+	return 0;
+}
+
+/* ---- reading ---- */
+
+int tt_ps_file_read(const struct tt_ps_file *file, void *to, uint64_t len, uint64_t at)
+{
+	char *p = to;
+	ssize_t n;
+
+	for (; len; len -= (uint64_t)n, at += (uint64_t)n, p += n) {
+		n = pread(file->fd, p, len < 1 << 30 ? len : 1 << 30, (off_t)at);
+		if (n < 0 && errno == EINTR)
+			n = 0;
+		else if (n < 0)
+			return tt_fail(-errno, "can't read %s: %s", file->path, strerror(errno));
+		else if (!n)
+			return tt_fail(-EBADMSG, "%s is truncated: it ends at byte %" PRIu64, file->path, at);
+	}
+	return 0;
+}
+
+static int get_header(struct tt_ps_file *file)
+{
+	unsigned char head[8];
+	json_error_t why;
+	uint64_t len = 0;
+	char *text;
+	int i, err;
+
+	if (file->size < 8)
+		return tt_fail(-EBADMSG, "%s is truncated: it has %" PRIu64 " bytes, less than the length "
+			       "of a header", file->path, file->size);
+	err = tt_ps_file_read(file, head, 8, 0);
+	for (i = 0; i < 8; i++)
+		len |= (uint64_t)head[i] << 8 * i;
+	if (!err && len > HEADER_MAX)
+		err = tt_fail(-EBADMSG, "%s is no safetensors file: a header of %" PRIu64 " bytes",
+			      file->path, len);
+	if (!err && len > file->size - 8)
+		err = tt_fail(-EBADMSG, "%s is truncated: its header has %" PRIu64 " bytes, the file %"
+			      PRIu64, file->path, len, file->size);
+	if (err)
+		return err;
+	file->data = 8 + len;
+	text = malloc(len + 1);
+	if (!text)
+		return tt_fail(-ENOMEM, "no memory for a header of %" PRIu64 " bytes", len);
+	err = tt_ps_file_read(file, text, len, 8);
+	if (!err) {
+		file->header = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
+		if (!json_is_object((json_t *)file->header))
+			err = tt_fail(-EBADMSG, "%s: its header is no JSON object: %s", file->path,
+				      file->header ? "it is something else" : why.text);
+	}
+	free(text);
+	return err;
+}
+
+int tt_ps_file_open(const char *path, bool write, struct tt_ps_file *file)
+{
+	struct stat st;
+	int err;
+
+	memset(file, 0, sizeof(*file));
+	snprintf(file->path, sizeof(file->path), "%s", path);
+	file->fd = open(path, (write ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+	if (file->fd < 0)
+		return tt_fail(-errno, "can't open %s: %s%s", path, strerror(errno),
+			       write ? " (workers and servers must see the same files)" : "");
+	if (fstat(file->fd, &st)) {
+		err = tt_fail(-errno, "can't read %s: %s", path, strerror(errno));
+	} else {
+		file->size = (uint64_t)st.st_size;
+		err = get_header(file);
+	}
+	if (err)
+		tt_ps_file_close(file, false);
+	return err;
+}
+
+int tt_ps_file_close(struct tt_ps_file *file, bool sync)
+{
+	int err = 0;
+
+	if (sync && fsync(file->fd))
+		err = tt_fail(-errno, "can't write %s: %s", file->path, strerror(errno));
+	json_decref(file->header);
+	if (close(file->fd) && sync && !err)
+		err = tt_fail(-errno, "can't write %s: %s", file->path, strerror(errno));
+	return err;
+}
+
+static bool get_u64(const json_t *array, size_t i, uint64_t *value)
+{
+	const json_t *v = json_array_get(array, i);
+
+	if (!json_is_integer(v) || json_integer_value(v) < 0)
+		return false;
+	*value = (uint64_t)json_integer_value(v);
+	return true;
+}
+
+/* first: its first dimension is not known here. */
+static int find_one(const struct tt_ps_file *file, struct tt_ps_tensor *want, bool first)
+{
+	const json_t *entry = json_object_get(file->header, want->name), *shape, *offsets;
+	const char *dtype = json_string_value(json_object_get(entry, "dtype"));
+	uint64_t begin, end, dim[2] = {0, 1};
+	int i;
+
+	if (!entry)
+		return tt_fail(-EINVAL, "%s has no tensor '%s'", file->path, want->name);
+	if (!dtype || strcmp(dtype, want->dtype))
+		return tt_fail(-EINVAL, "%s: dtype of '%s' is %s, not %s", file->path, want->name,
+			       dtype ? dtype : "missing", want->dtype);
+	shape = json_object_get(entry, "shape");
+	if (json_array_size(shape) != (size_t)want->dims)
+		return tt_fail(-EINVAL, "%s: shape of '%s' has %zu dimensions, not %d", file->path,
+			       want->name, json_array_size(shape), want->dims);
+	for (i = 0; i < want->dims; i++)
+		if (!get_u64(shape, (size_t)i, &dim[i]))
+			return tt_fail(-EBADMSG, "%s: shape of '%s' has something that is no number",
+				       file->path, want->name);
+	if (first && dim[0] <= INT32_MAX) /* bounds of both kinds of tensors whose first is not known */
+		want->shape[0] = dim[0];
+	for (i = 0; i < want->dims; i++)
+		if (dim[i] != want->shape[i])
+			return tt_fail(-EINVAL, "%s: shape of '%s' is %" PRIu64 " in dimension %d, not %"
+				       PRIu64, file->path, want->name, dim[i], i, want->shape[i]);
+	offsets = json_object_get(entry, "data_offsets");
+	if (json_array_size(offsets) != 2 || !get_u64(offsets, 0, &begin) || !get_u64(offsets, 1, &end) ||
+	    end < begin || end - begin != bytes_of(want))
+		return tt_fail(-EBADMSG, "%s: data_offsets of '%s' are not those of its %" PRIu64 " bytes",
+			       file->path, want->name, bytes_of(want));
+	if (end > file->size - file->data)
+		return tt_fail(-EBADMSG, "%s is truncated: '%s' ends at byte %" PRIu64 ", the file at %"
+			       PRIu64, file->path, want->name, file->data + end, file->size);
+	want->at = file->data + begin;
+	return 0;
+}
+
+int tt_ps_file_find(const struct tt_ps_file *file, const struct tutti_ps_table *t,
+		    struct tt_ps_tensor *tensor)
+{
+	int j, err = 0;
+
+	tt_ps_tensors(t, 0, 0, tensor);
+	if (t->rows) { /* all are as long as the keys are */
+		err = find_one(file, &tensor[TT_PS_ROW_KEYS], true);
+		if (err)
+			return err;
+		tt_ps_tensors(t, tensor[TT_PS_ROW_KEYS].shape[0], 0, tensor);
+	}
+	for (j = 0; j < TT_PS_TENSORS && !err; j++)
+		if (tensor[j].name[0])
+			err = find_one(file, &tensor[j], !t->rows && j == TT_PS_STEPS);
+	if (!err && t->rows && tensor[TT_PS_ROW_KEYS].shape[0] > t->count)
+		err = tt_fail(-ENOSPC, "%s: '%s' has %" PRIu64 " rows, and the table room for %" PRIu64,
+			      file->path, t->name, tensor[TT_PS_ROW_KEYS].shape[0], t->count);
+	return err;
+}
+
+/* ---- is it what was saved of such tables? ---- */
+
+static int meta_text(const struct tt_ps_file *file, const char *field, const char **text)
+{
+	*text = json_string_value(
+		json_object_get(json_object_get(file->header, "__metadata__"), field));
+	return *text ? 0 : tt_fail(-EINVAL, "%s: __metadata__ has no '%s': it is no checkpoint of a "
+				   "parameter server", file->path, field);
+}
+
+/* As many as there are, separated by commas. */
+static int numbers(const struct tt_ps_file *file, const char *field, uint64_t *out, uint64_t most,
+		   uint64_t *n)
+{
+	const char *text;
+	char *end;
+	int err = meta_text(file, field, &text);
+
+	for (*n = 0; !err && *text; text = end + 1) {
+		uint64_t value;
+
+		errno = 0;
+		value = strtoull(text, &end, 10);
+		if (end == text || *text == '-' || errno || value > INT64_MAX || (*end && *end != ','))
+			return tt_fail(-EBADMSG, "%s: '%s' of __metadata__ is not made of numbers: '%.40s'",
+				       file->path, field, text);
+		if (*n < most)
+			out[*n] = value;
+		++*n;
+		if (!*end)
+			return 0;
+	}
+	return err;
+}
+
+static int check_table(const struct tt_ps_file *file, const struct tutti_ps_table *t, size_t *tensors)
+{
+	struct tt_ps_tensor tensor[TT_PS_TENSORS];
+	char field[TT_PS_NAME + 8];
+	const char *rule;
+	int j, err;
+
+	snprintf(field, sizeof(field), "%s.rule", t->name);
+	err = tt_ps_file_find(file, t, tensor);
+	if (!err)
+		err = meta_text(file, field, &rule);
+	if (!err && strcmp(rule, tt_ps_rule_name(t->opt.rule)))
+		err = tt_fail(-EINVAL, "%s: '%s' is %s, and the table's rule is %s", file->path, field,
+			      rule, tt_ps_rule_name(t->opt.rule));
+	for (j = 0; j < TT_PS_TENSORS && !err; j++)
+		*tensors += tensor[j].name[0] != 0;
+	return err;
+}
+
+int tt_ps_file_check(const struct tt_ps_file *file, const struct tutti_ps *ps,
+		     struct tt_ps_order *order)
+{
+	size_t tensors = 1; /* the metadata */
+	const char *version;
+	uint64_t one;
+	uint32_t i;
+	int err = meta_text(file, "tutti_ps", &version);
+
+	if (!err && strcmp(version, FORMAT))
+		return tt_fail(-TUTTI_EVERSION, "%s: 'tutti_ps' of __metadata__ is '%.20s'; this library "
+			       "reads version " FORMAT, file->path, version);
+	if (!err)
+		err = numbers(file, "min_clock", &order->min_clock, 1, &one);
+	if (!err)
+		err = numbers(file, "clocks", order->clock, TT_PS_CLOCKS, &order->workers);
+	for (i = 0; i < ps->ntables && !err; i++)
+		err = check_table(file, ps->table[i], &tensors);
+	if (!err && json_object_size(file->header) != tensors)
+		err = tt_fail(-EINVAL, "%s has %zu tensors, and the tables here %zu: there are tables in it "
+			      "that were not made", file->path, json_object_size(file->header) - 1,
+			      tensors - 1);
+	return err;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* safetensors.c: safetensors files, see tutti_ps_save(3) */
+#ifndef TT_SAFETENSORS_H
+#define TT_SAFETENSORS_H
+
+#include "lib/ps/ps.h"
+
+enum tt_ps_tensor_of { TT_PS_VALUES, TT_PS_ROW_KEYS, TT_PS_STATE1, TT_PS_STATE2, TT_PS_STEPS, TT_PS_TENSORS };
+
+struct tt_ps_tensor {
+	char name[TT_PS_NAME + 16]; /* "": the table has none */
+	const char *dtype;
+	size_t elem;
+	int dims;
+	uint64_t shape[2];
+	uint64_t at; /* in the file */
+};
+
+/* What a table is in a file. rows: of a row table; blocks: of a dense one, by which its steps are counted. */
+void tt_ps_tensors(const struct tutti_ps_table *t, uint64_t rows, uint64_t blocks,
+		   struct tt_ps_tensor *tensor);
+
+struct tt_ps_file {
+	int fd;
+	char path[1040];
+	void *header; /* json_t */
+	uint64_t data, size; /* where the bytes begin; of the file */
+};
+
+/*
+ * The header only, in the file for good; the file becomes as long as it will be. rows: by table.
+ * Afterwards it is open, and locked: what a save that was killed has left has no lock.
+ */
+int tt_ps_file_create(struct tutti_ps *ps, const char *path, const uint64_t *rows,
+		      const struct tt_ps_reply *clocks, struct tt_ps_file *file);
+/* Remove what a killed save has left, unless somebody is writing it. */
+void tt_ps_file_sweep(const char *path);
+int tt_ps_file_open(const char *path, bool write, struct tt_ps_file *file);
+int tt_ps_file_close(struct tt_ps_file *file, bool sync);
+/* Fill in where the tensors of a table are, and the first dimension of those whose it is not known. */
+int tt_ps_file_find(const struct tt_ps_file *file, const struct tutti_ps_table *t,
+		    struct tt_ps_tensor *tensor);
+/* All tables are in it as they are here, and nothing else; the clocks. */
+int tt_ps_file_check(const struct tt_ps_file *file, const struct tutti_ps *ps,
+		     struct tt_ps_order *order);
+int tt_ps_file_write(const struct tt_ps_file *file, const void *from, uint64_t len, uint64_t at);
+int tt_ps_file_read(const struct tt_ps_file *file, void *to, uint64_t len, uint64_t at);
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ESSP: batches to one worker, by whoever sends: blocks, each with a note, then the words that say which of the worker's
+ * copies are the newest, then the line with the clock and the number of parts, so that nothing depends on their order. Until
+ * the worker has said that the batch is in force it gets no other; blocks that change several times until then go once. Who
+ * has to pass on what he gets, gets it in short batches, so that he passes on the first while the next is coming; the
+ * clock is in the last of them.
+ */
+#include "lib/ps/essp/essp.h"
+
+#define AT_ONCE 8 /* blocks put while the lock is kept */
+
+uint64_t tt_ps_next_bit(const uint64_t *bits, uint64_t from, uint64_t n)
+{
+	uint64_t word;
+
+	while (from < n) {
+		word = atomic_load_explicit((const _Atomic uint64_t *)(const void *)&bits[from / 64],
+					    memory_order_relaxed) >> from % 64;
+		if (word)
+			return from + (uint64_t)__builtin_ctzll(word) < n
+				       ? from + (uint64_t)__builtin_ctzll(word)
+				       : n;
+		from = (from / 64 + 1) * 64;
+	}
+	return n;
+}
+
+static void acked(struct tt_bell *bell)
+{
+	struct tt_ps_sub *sub = tt_container(bell, struct tt_ps_sub, acked);
+
+	if (sub->state == TT_PS_SUB_SENT)
+		sub->state = TT_PS_SUB_IDLE;
+	sub->ops->stir(sub);
+}
+
+static void put_over(struct tt_win_end *end, int status)
+{
+	struct tt_ps_part_put *put = tt_container(end, struct tt_ps_part_put, end);
+	struct tt_ps_sub *sub = put->sub;
+
+	put->busy = false;
+	atomic_fetch_sub(put->reading, 1);
+	sub->ops->over(sub, status);
+	sub->ops->stir(sub);
+}
+
+static void end_over(struct tt_win_end *end, int status)
+{
+	struct tt_ps_sub *sub = tt_container(end, struct tt_ps_sub, end);
+
+	sub->ops->over(sub, status);
+}
+
+void tt_ps_sub_to(struct tt_ps_sub *sub, int rank, int copy, int feed)
+{
+	struct tutti_ps_table *t = sub->table;
+	int parent = feed - t->ps->copies;
+
+	sub->rank = rank;
+	sub->area = tt_ps_area_at(t, rank, sub->server, copy);
+	sub->feed = sub->area + tt_ps_feed_at(t, sub->server, parent < 0 ? -1 : parent);
+	sub->token = tt_ps_feed_bell(t, sub->server, feed);
+	sub->acked.ring = acked;
+	sub->end.over = end_over;
+}
+
+void tt_ps_sub_put(struct tt_ps_sub *sub, const void *from, size_t len, uint64_t to, bool line,
+		   struct tt_win_end *end)
+{
+	struct tutti_ps_table *t = sub->table;
+	uint32_t token = t->cache_token[sub->rank] + sub->token + line;
+	struct tt_win_access a = {.rank = sub->rank,
+				  .local = (void *)from,
+				  .len = len,
+				  .offset = to,
+				  .note = true,
+				  .token = &token};
+	int err;
+
+	sub->ops->starts(sub);
+	err = tt_win_op_start(t->win, &a, end);
+	if (err)
+		end->over(end, err);
+}
+
+bool tt_ps_sub_quiet(const struct tt_ps_sub *sub)
+{
+	int i;
+
+	for (i = 0; i < TT_PS_PUTS; i++)
+		if (sub->put[i].busy)
+			return false;
+	return true;
+}
+
+/* Into the other copy than last time. */
+static void send_block(struct tt_ps_sub *sub, struct tt_ps_part_put *p, uint64_t block)
+{
+	uint64_t *word = &tt_ps_sub_words(sub)[block], sequence;
+	unsigned copy = *word ? (*word & 1) ^ 1 : 0;
+	const struct tt_ps_head *head = sub->ops->take(sub, block, &sequence, &p->reading);
+	size_t len = sizeof(*head) + head->length;
+
+	*word = tt_ps_word(sequence, copy);
+	if (sub->lo == sub->hi)
+		sub->lo = block;
+	sub->hi = block + 1;
+	sub->batch->parts++;
+	sub->bytes += len;
+	p->busy = true;
+	p->sub = sub;
+	p->end.over = put_over;
+	atomic_fetch_add(p->reading, 1);
+	tt_ps_sub_put(sub, head, len, sub->area + tt_ps_cache_block(sub->table, sub->server, block, copy),
+		      false, &p->end);
+}
+
+/* Words that differ from those of two batches ago are of this one or the last. */
+static void send_rest(struct tt_ps_sub *sub, bool all)
+{
+	uint64_t lo = sub->lo, hi = sub->hi, old_lo = sub->last_lo, old_hi = sub->last_hi;
+
+	sub->last_lo = lo;
+	sub->last_hi = hi;
+	if (lo == hi) {
+		lo = old_lo;
+		hi = old_hi;
+	} else if (old_lo < old_hi) {
+		lo = old_lo < lo ? old_lo : lo;
+		hi = old_hi > hi ? old_hi : hi;
+	}
+	sub->more = !all;
+	if (all)
+		sub->batch->min_clock = sub->clock;
+	sub->state = TT_PS_SUB_SENT;
+	if (lo < hi) {
+		sub->batch->parts++;
+		tt_ps_sub_put(sub, tt_ps_sub_words(sub) + lo, (hi - lo) * sizeof(uint64_t),
+			      sub->feed + tt_ps_feed_words(sub->table, sub->server, sub->batch->number) +
+				      tt_ps_dir_at(lo),
+			      false, &sub->end);
+	}
+	tt_ps_sub_put(sub, sub->batch, sizeof(*sub->batch),
+		      sub->feed + tt_ps_feed_line(sub->table, sub->server), true, &sub->end);
+}
+
+/* A batch: the rest of what the last one did not have, or something new. */
+static bool start(struct tt_ps_sub *sub)
+{
+	if (!sub->more) {
+		if (!sub->ops->begin(sub))
+			return false;
+		sub->at = 0;
+	}
+	sub->batch->number++;
+	sub->batch->parts = 0;
+	sub->bytes = 0;
+	sub->lo = sub->hi = 0;
+	sub->state = TT_PS_SUB_BLOCKS;
+	return true;
+}
+
+bool tt_ps_sub_go(struct tt_ps_sub *sub)
+{
+	uint64_t block;
+	int i, n = 0;
+
+	if (sub->state == TT_PS_SUB_SENT || (sub->state == TT_PS_SUB_IDLE && !start(sub)))
+		return false;
+	for (i = 0; i < TT_PS_PUTS && n < AT_ONCE; i++) {
+		if (sub->put[i].busy)
+			continue;
+		if (sub->most && sub->bytes >= sub->most) {
+			send_rest(sub, false);
+			return true;
+		}
+		if (!sub->ops->next(sub, &block)) {
+			send_rest(sub, true);
+			return true;
+		}
+		sub->at = block + 1;
+		send_block(sub, &sub->put[i], block);
+		n++;
+	}
+	return n > 0;
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The parameter server: making one, and its end, which all ranks do together. Its tables: ps_tables.c. The rest is lib/ps. */
+#include "lib/ps/essp/essp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ps/ps_open.h"
+#include "lib/base/clock.h"
+#include "lib/base/hash.h"
+#include "lib/ps/worker/accumulate.h"
+#include "lib/topo/topo.h"
+
+#define CARD_WORDS (sizeof(struct tt_ps_card) / sizeof(uint64_t))
+
+/* ---- open ---- */
+
+int tt_ps_read_config(const char *call, const struct tutti_ps_config *user, int last_role,
+		      struct tutti_ps_config *c)
+{
+	size_t size = sizeof(*c);
+
+	memset(c, 0, size);
+	if (user && (user->size < sizeof(size_t) || user->size > 4096))
+		return tt_fail(-EINVAL, "%s: config.size is %zu; set it to sizeof(struct "
+					"tutti_ps_config), %zu", call, user->size, size);
+	if (user)
+		memcpy(c, user, user->size < size ? user->size : size);
+	if (!c->role)
+		c->role = TUTTI_PS_BOTH;
+	if (c->role < 0 || c->role > last_role)
+		return tt_fail(-EINVAL, "%s: %d is no role", call, c->role);
+	if (c->copies < 0 || c->copies > TT_PS_CHAIN)
+		return tt_fail(-EINVAL, "%s: copies is %d; it must be 0 to %d", call, c->copies,
+			       TT_PS_CHAIN);
+	if (c->weight < 0 || c->weight > TT_PS_WEIGHT)
+		return tt_fail(-EINVAL, "%s: weight is %d; it must be 0 to %d", call, c->weight,
+			       TT_PS_WEIGHT);
+	if (c->workers < 0 || c->servers < 0 || c->staleness < TUTTI_PS_ASYNC)
+		return tt_fail(-EINVAL, "%s: %s is negative", call,
+			       c->workers < 0 ? "workers" : c->servers < 0 ? "servers" : "staleness");
+	return 0;
+}
+
+static int check_cards(const char *call, const struct tutti_comm *comm, const struct tt_ps_card *card,
+		       int workers, int servers)
+{
+	int r;
+
+	for (r = 0; r < comm->size; r++) {
+		if (card[r].workers && card[r].workers != (uint64_t)workers)
+			return tt_fail_rank(-EINVAL, r, NULL,
+					    "%s: there are %d workers, but rank %d declared %d", call,
+					    workers, r, (int)card[r].workers);
+		if (card[r].servers && card[r].servers != (uint64_t)servers)
+			return tt_fail_rank(-EINVAL, r, NULL,
+					    "%s: there are %d servers, but rank %d declared %d", call,
+					    servers, r, (int)card[r].servers);
+		if (card[r].staleness != card[0].staleness)
+			return tt_fail_rank(-TUTTI_EMISMATCH, r, NULL,
+					    "%s: the staleness is %d on rank 0, %d on rank %d", call,
+					    (int)card[0].staleness, (int)card[r].staleness, r);
+		if (card[r].copies != card[0].copies)
+			return tt_fail_rank(-TUTTI_EMISMATCH, r, NULL,
+					    "%s: copies is %d on rank 0, %d on rank %d", call,
+					    (int)card[0].copies, (int)card[r].copies, r);
+	}
+	if (card[0].copies > (uint64_t)servers)
+		return tt_fail(-EINVAL, "%s: %d copies need as many servers, and there are %d", call,
+			       (int)card[0].copies, servers);
+	if (!workers || !servers)
+		return tt_fail(-EINVAL, "%s: no rank is a %s", call,
+			       workers ? "server" : "worker");
+	return 0;
+}
+
+/* Who is what; the same on all ranks. */
+static int take_roles(const char *call, struct tutti_ps *ps, const struct tt_ps_card *card)
+{
+	struct tutti_comm *comm = ps->comm;
+	uint32_t total = 0;
+	int r;
+
+	ps->my_worker = ps->my_server = -1;
+	for (r = 0; r < comm->size; r++) {
+		if (card[r].role & TUTTI_PS_WORKER) {
+			if (r == comm->rank)
+				ps->my_worker = ps->nworkers;
+			ps->worker[ps->nworkers++] = r;
+		}
+		if (card[r].role & TUTTI_PS_SERVER) {
+			if (r == comm->rank)
+				ps->my_server = ps->nservers;
+			total += (uint32_t)card[r].weight;
+			ps->upto[ps->nservers] = total;
+			ps->server[ps->nservers++] = r;
+		}
+	}
+	for (r = 0; r < comm->size; r++)
+		ps->host[r] = card[r].host;
+	ps->role = (int)card[comm->rank].role;
+	ps->copies = card[0].copies ? (int)card[0].copies : 1;
+	ps->generation = card[0].generation;
+	ps->grace_ns = card[0].grace * 1000;
+	ps->verify = card[0].verify;
+	ps->relay = (int)card[0].relay;
+	if (ps->relay && ps->relay < ps->nworkers) {
+		ps->parents = TT_PS_PARENTS;
+		ps->children = TT_PS_CHILDREN;
+	}
+	return check_cards(call, comm, card, ps->nworkers, ps->nservers);
+}
+
+static int open_memory(struct tutti_ps *ps)
+{
+	int err;
+
+	ps->load = calloc((size_t)ps->nservers, sizeof(*ps->load));
+	ps->lost = calloc((size_t)ps->nservers, sizeof(*ps->lost));
+	ps->worker_lost = calloc((size_t)ps->nworkers, sizeof(*ps->worker_lost));
+	err = ps->load && ps->lost && ps->worker_lost ? tt_ps_box_open(ps) : tt_fail(-ENOMEM, "no memory for a parameter server");
+	if (!err && ps->my_server >= 0)
+		err = tt_ps_server_new(ps);
+	return err || ps->inherits ? err : tt_ps_trace_open(ps, ps->comm->ctx->env.ps_trace.text);
+}
+
+static int tell_tokens(struct tutti_ps *ps, struct tt_ps_card *all)
+{
+	struct tt_ps_card mine = {.in = ps->my_in, .back = ps->my_back};
+	int r, err = tt_exchange(ps->coll, &mine, all, CARD_WORDS);
+
+	for (r = 0; !err && r < ps->comm->size; r++) {
+		ps->in_token[r] = (uint32_t)all[r].in;
+		ps->back_token[r] = (uint32_t)all[r].back;
+	}
+	return err;
+}
+
+/* Equal for ranks of one host; 0 where that can't be told, which costs copies of what is relayed at most. */
+static uint64_t host_number(const struct tutti_context *ctx)
+{
+	struct tt_host host;
+	uint64_t h = 0, word;
+	size_t i;
+
+	memset(&host, 0, sizeof(host));
+	if (tt_host_get(ctx->env.host_id.text, &host))
+		return 0;
+	if (host.override[0]) {
+		memset(host.boot_id, 0, sizeof(host.boot_id));
+		host.netns = 0;
+	}
+	host.uid = 0;
+	for (i = 0; i < sizeof(host) / sizeof(word); i++) {
+		memcpy(&word, (const char *)&host + i * sizeof(word), sizeof(word));
+		h = tt_hash_add(h, word);
+	}
+	return h;
+}
+
+int tt_ps_open_on(const char *call, struct tutti_ps *ps, const struct tutti_ps_config *c,
+		  struct tt_ps_card *all)
+{
+	struct tutti_context *ctx = ps->comm->ctx;
+	struct tt_ps_card mine = {.role = (uint64_t)c->role,
+			    .workers = (uint64_t)c->workers,
+			    .servers = (uint64_t)c->servers,
+			    .staleness = (uint64_t)(int64_t)c->staleness,
+			    .copies = (uint64_t)c->copies,
+			    .weight = c->weight ? (uint64_t)c->weight : 1,
+			    .generation = tt_hash_add(ps->comm->uid, tt_now_ns()),
+			    .grace = (uint64_t)ctx->env.ps_grace.number,
+			    .verify = ctx->env.ps_verify.number || ctx->env.checksum.number,
+			    .relay = (uint64_t)ctx->env.ps_relay.number,
+			    .host = host_number(ctx)};
+	int err;
+
+	ps->staleness = c->staleness;
+	err = tt_exchange(ps->coll, &mine, all, CARD_WORDS);
+	if (!err)
+		err = take_roles(call, ps, all); /* the same verdict on all ranks */
+	if (err)
+		return err;
+	err = tt_agree(ps->coll, call, open_memory(ps));
+	if (!err)
+		err = tt_win_make(ps->comm, ps->coll, ps->box, tt_ps_box_size(ps), 0, &ps->win);
+	if (!err)
+		err = tell_tokens(ps, all);
+	if (err)
+		return err;
+	tt_wire_lock(ctx->wire);
+	ps->comm->lost = tt_ps_lost;
+	ps->comm->lost_arg = ps;
+	tt_wire_unlock(ctx->wire);
+	return 0;
+}
+
+void tt_ps_free(struct tutti_ps *ps)
+{
+	uint32_t i;
+
+	tt_ps_server_stop(ps);
+	for (i = 0; i < ps->ntables; i++)
+		if (ps->table[i]->win)
+			tt_win_drop(ps->table[i]->win);
+	if (ps->win)
+		tt_win_drop(ps->win);
+	for (i = 0; i < ps->ntables; i++)
+		tt_ps_table_free(ps->table[i]);
+	tt_ps_server_free(ps);
+	tt_ps_box_close(ps);
+	tt_ps_trace_close(ps);
+	free(ps->worker);
+	free(ps->server);
+	free(ps->in_token);
+	free(ps->back_token);
+	free(ps->load);
+	free(ps->upto);
+	free(ps->lost);
+	free(ps->trace_id);
+	free(ps->worker_lost);
+	free(ps->host);
+	if (ps->coll)
+		tutti_comm_free(ps->coll);
+	if (ps->comm)
+		tutti_comm_free(ps->comm);
+	free(ps);
+}
+
+struct tutti_ps *tt_ps_new(int n, struct tt_ps_card **all)
+{
+	struct tutti_ps *ps = calloc(1, sizeof(*ps));
+
+	*all = calloc((size_t)n, sizeof(**all));
+	if (!ps)
+		return NULL;
+	tt_list_init(&ps->queue);
+	ps->worker = calloc((size_t)n, sizeof(int));
+	ps->server = calloc((size_t)n, sizeof(int));
+	ps->in_token = calloc((size_t)n, sizeof(uint32_t));
+	ps->back_token = calloc((size_t)n, sizeof(uint32_t));
+	ps->upto = calloc((size_t)n, sizeof(uint32_t));
+	ps->host = calloc((size_t)n, sizeof(uint64_t));
+	if (*all && ps->host && ps->worker && ps->server && ps->in_token && ps->back_token && ps->upto)
+		return ps;
+	tt_ps_free(ps);
+	return NULL;
+}
+
+int tutti_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config,
+		  struct tutti_ps **out)
+{
+	struct tutti_ps *ps = NULL;
+	struct tutti_ps_config c;
+	struct tt_ps_card *all = NULL;
+	int err;
+
+	err = tt_check_comm(comm);
+	if (!err)
+		err = tt_group_refuse("tutti_ps_open");
+	if (err)
+		return err;
+	err = out ? tt_ps_read_config("tutti_ps_open", config, TUTTI_PS_BOTH, &c) : tt_fail(-EINVAL, "tutti_ps_open: ps is NULL");
+	if (!err) {
+		ps = tt_ps_new(comm->size, &all);
+		err = ps ? 0 : tt_fail(-ENOMEM, "no memory for a parameter server");
+	}
+	err = tt_agree(comm, "tutti_ps_open", err);
+	if (!err)
+		err = tutti_comm_dup(comm, &ps->comm);
+	if (!err)
+		err = tutti_comm_dup(comm, &ps->coll);
+	if (!err)
+		err = tt_ps_open_on("tutti_ps_open", ps, &c, all);
+	if (!err)
+		err = tt_agree(ps->coll, "tutti_ps_open", ps->srv[0] ? tt_ps_server_start(ps) : 0);
+	free(all);
+	if (err) {
+		if (ps)
+			tt_ps_free(ps);
+		return err;
+	}
+	*out = ps;
+	return 0;
+}
+
+/* ---- close ---- */
+
+static bool answered(void *arg)
+{
+	const struct tutti_request *bye = arg;
+
+	return atomic_load(&bye->state) == TT_REQ_DONE;
+}
+
+/* The answer comes in its turn, which other workers may be long away from. */
+static int say_bye(struct tutti_ps *ps)
+{
+	struct tutti_request *bye = NULL;
+	int err = tt_ps_send_accrued(ps, UINT64_MAX);
+
+	if (!err)
+		err = tt_ps_bye(ps, &bye);
+	if (err)
+		return err;
+	tt_ps_await_servers(ps, answered, bye);
+	return tutti_wait(&bye);
+}
+
+static bool served(void *arg)
+{
+	struct tutti_ps *ps = arg;
+
+	return (tt_ps_server_done(ps) && tt_ps_told_end(ps)) || atomic_load(&ps->comm->failed);
+}
+
+static int wait_for_workers(struct tutti_ps *ps)
+{
+	int err;
+
+	/* Everybody, as long as one works; one that dies has left, too. */
+	tt_ps_await_servers(ps, served, ps);
+	tt_wire_lock(ps->comm->ctx->wire);
+	if (ps->comm->failed == -ETIMEDOUT) /* or the others wait in it */
+		tt_comm_fail(ps->coll, -ETIMEDOUT, -1, "ps_close", 0, "", "%s", ps->comm->failure.text);
+	err = tt_comm_check(ps->comm);
+	tt_wire_unlock(ps->comm->ctx->wire);
+	return err;
+}
+
+int tt_ps_settle_own(struct tutti_ps *ps)
+{
+	int err = ps->win ? tt_win_wait(ps->win, -1) : 0, end;
+	uint32_t i;
+
+	for (i = 0; i < ps->ntables; i++) {
+		end = ps->table[i]->win ? tt_win_wait(ps->table[i]->win, -1) : 0;
+		err = err ? err : end;
+	}
+	return err;
+}
+
+int tt_ps_settle(struct tutti_ps *ps)
+{
+	struct tutti_context *ctx = ps->comm->ctx;
+	int err, end;
+
+	tt_wire_lock(ctx->wire);
+	if (!atomic_load(&ps->comm->failed))
+		tt_ps_relay_leave(ps);
+	tt_wire_unlock(ctx->wire);
+	err = tt_engine_wait(ctx, tt_ps_relay_left, ps,
+			     tt_deadline_ms(ctx->env.timeout.number));
+	if (err) {
+		tt_wire_lock(ctx->wire);
+		tt_comm_fail(ps->comm, err, -1, "ps_close", 0, "",
+			     "workers did not end what they pass on to each other within %lld ms (TUTTI_TIMEOUT)",
+			     (long long)ctx->env.timeout.number);
+		tt_wire_unlock(ctx->wire);
+	}
+	end = tt_ps_settle_own(ps);
+	return err ? err : end;
+}
+
+/* What was told last is that all have left. Until all that live know, who dies may be followed by a copy here. */
+static int leave_together(struct tutti_ps *ps)
+{
+	int err;
+
+	if (!tt_vote_fits(ps->comm)) {
+		err = atomic_load(&ps->coll->failed) ? 0 : tutti_barrier(ps->coll);
+		return ps->dead ? 0 : err;
+	}
+	err = tt_ps_last_meeting(ps);
+	tt_ps_server_stop(ps);
+	(void)tt_ps_settle_own(ps); /* what a copy that took over has told those who had left */
+	return err;
+}
+
+int tutti_ps_close(struct tutti_ps *ps)
+{
+	int err = 0, end;
+
+	if (!ps)
+		return tt_fail(-EINVAL, "tutti_ps_close: ps is NULL");
+	err = tt_group_refuse("tutti_ps_close");
+	if (err)
+		return err;
+	tt_ps_budget_rest(ps); /* its requests are nobody's to wait for */
+	if (ps->tasks)
+		return tt_fail(-EBUSY, "tutti_ps_close: %d requests have not been waited for",
+			       ps->tasks);
+	if (ps->my_worker >= 0)
+		err = say_bye(ps);
+	end = wait_for_workers(ps);
+	err = err ? err : end;
+	end = tt_ps_settle(ps);
+	err = err ? err : end;
+	if (!atomic_load(&ps->comm->failed)) {
+		end = leave_together(ps);
+		err = err ? err : end;
+	}
+	if (!err)
+		err = tt_ps_refusal(ps);
+	tt_ps_free(ps);
+	return err;
+}

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The parameter server's tables, which all ranks make together. */
+#include "lib/ps/essp/essp.h"
+
+#include <errno.h>
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ps/ps_open.h"
+#include "lib/base/hash.h"
+#include "lib/ps/worker/accumulate.h"
+
+static double or_default(double value, double other)
+{
+	return value != 0 ? value : other;
+}
+
+static void defaults(struct tutti_ps_options *o, bool rows)
+{
+	o->rate = or_default(o->rate, 0.01);
+	o->momentum = or_default(o->momentum, 0.9);
+	o->beta1 = or_default(o->beta1, 0.9);
+	o->beta2 = or_default(o->beta2, o->rule == TUTTI_PS_RMSPROP ? 0.99 : 0.999);
+	o->epsilon = or_default(o->epsilon, o->rule == TUTTI_PS_ADAGRAD ? 1e-10 : 1e-8);
+	if (!o->block)
+		o->block = rows ? TT_PS_ROW_BLOCK : TT_PS_BLOCK;
+}
+
+static bool is_float(enum tutti_datatype type)
+{
+	return type == TUTTI_FLOAT16 || type == TUTTI_BFLOAT16 || type == TUTTI_FLOAT32 ||
+	       type == TUTTI_FLOAT64;
+}
+
+/* ---- the numbers of a rule: 0 is the default of each, and in range ---- */
+
+/* The largest number that a rule of this type computes with, or that a value can be. */
+static double largest(enum tutti_datatype type, bool value)
+{
+	static const double most[] = {[TUTTI_INT8] = INT8_MAX,
+				      [TUTTI_UINT8] = UINT8_MAX,
+				      [TUTTI_INT32] = INT32_MAX,
+				      [TUTTI_UINT32] = UINT32_MAX,
+				      [TUTTI_INT64] = 0x1.fffffffffffffp62,
+				      [TUTTI_UINT64] = 0x1.fffffffffffffp63,
+				      [TUTTI_FLOAT16] = 65504,
+				      [TUTTI_BFLOAT16] = 0x1.FEp127,
+				      [TUTTI_FLOAT32] = FLT_MAX,
+				      [TUTTI_FLOAT64] = DBL_MAX};
+
+	if (!value)
+		return type == TUTTI_FLOAT64 ? DBL_MAX : FLT_MAX;
+	return most[type];
+}
+
+static double lowest(enum tutti_datatype type)
+{
+	switch (type) {
+	case TUTTI_UINT8:
+	case TUTTI_UINT32:
+	case TUTTI_UINT64:
+		return 0;
+	default:
+		return -largest(type, true);
+	}
+}
+
+/* From 0 on; once it is rounded to what is computed with, it must not be 0 or infinite. */
+static int check_factor(const char *name, double x, enum tutti_datatype type)
+{
+	double most = largest(type, false);
+
+	if (!(x >= 0 && x <= most))
+		return tt_fail(-EINVAL,
+			       "a table's options: %s is %g; it must be 0 (the default) to %g",
+			       name, x, most);
+	if (x > 0 && type != TUTTI_FLOAT64 && !(float)x)
+		return tt_fail(
+			-EINVAL,
+			"a table's options: %s is %g, which is 0 in the float that a table of %s "
+			"computes with; make it larger",
+			name, x, tt_datatype_name(type));
+	return 0;
+}
+
+/* A share of the state that is kept: with 1 or more it grows without end. */
+static int check_share(const char *name, double x)
+{
+	return x >= 0 && x < 1
+		       ? 0
+		       : tt_fail(-EINVAL,
+				 "a table's options: %s is %g; it must be 0 (the default) or "
+				 "more, and less than 1",
+				 name, x);
+}
+
+static int check_rule(const struct tutti_ps_options *o, enum tutti_datatype type)
+{
+	int err = check_factor("rate", o->rate, type);
+
+	err = err ? err : check_factor("epsilon", o->epsilon, type);
+	err = err ? err : check_factor("weight_decay", o->weight_decay, type);
+	err = err ? err : check_share("momentum", o->momentum);
+	err = err ? err : check_share("beta1", o->beta1);
+	return err ? err : check_share("beta2", o->beta2);
+}
+
+static int check_init(const struct tutti_ps_options *o, enum tutti_datatype type)
+{
+	double low = lowest(type), high = largest(type, true);
+	bool b = o->init == TUTTI_PS_UNIFORM;
+
+	if (!isfinite(o->init_a) || !isfinite(o->init_b))
+		return tt_fail(
+			-EINVAL,
+			"a table's options: init_a and init_b are %g and %g; they must be finite",
+			o->init_a, o->init_b);
+	if (o->init != TUTTI_PS_CONSTANT && o->init != TUTTI_PS_UNIFORM &&
+	    o->init != TUTTI_PS_NORMAL)
+		return 0;
+	if (o->init_a < low || o->init_a > high || (b && (o->init_b < low || o->init_b > high)))
+		return tt_fail(-EINVAL,
+			       "a table's options: %s is %g, and values of %s are %g to %g",
+			       o->init_a < low || o->init_a > high ? "init_a" : "init_b",
+			       o->init_a < low || o->init_a > high ? o->init_a : o->init_b,
+			       tt_datatype_name(type), low, high);
+	if (b && !(o->init_a < o->init_b && o->init_b - o->init_a <= DBL_MAX))
+		return tt_fail(
+			-EINVAL,
+			"a table's options: init_a is %g and init_b %g; uniform values are in "
+			"[init_a, init_b), which is empty or too wide",
+			o->init_a, o->init_b);
+	if (o->init == TUTTI_PS_NORMAL && !(o->init_b >= 0 && o->init_b <= high))
+		return tt_fail(-EINVAL,
+			       "a table's options: init_b is %g; as a standard deviation it must "
+			       "be 0 to %g",
+			       o->init_b, high);
+	return 0;
+}
+
+static int check_numbers(const struct tutti_ps_options *o, enum tutti_datatype type)
+{
+	int err = check_rule(o, type);
+
+	if (!err && o->block > TT_PS_BLOCK)
+		err = tt_fail(-EINVAL,
+			      "a table's options: block is %zu bytes; there are at most %zu",
+			      o->block, TT_PS_BLOCK);
+	if (!err && (o->staleness_aware & ~1))
+		err = tt_fail(-EINVAL,
+			      "a table's options: staleness_aware is %d; it must be 0 or 1",
+			      o->staleness_aware);
+	if (!err && (o->essp & ~1))
+		err = tt_fail(-EINVAL, "a table's options: essp is %d; it must be 0 or 1", o->essp);
+	return err ? err : check_init(o, type);
+}
+
+static int check_options(const struct tutti_ps *ps, const struct tutti_ps_options *o,
+			 enum tutti_datatype type)
+{
+	if ((unsigned)o->rule >= TUTTI_PS_NUM_RULES || (unsigned)o->combine >= TUTTI_PS_NUM_COMBINES ||
+	    (unsigned)o->init >= TUTTI_PS_NUM_INITS)
+		return tt_fail(-EINVAL, "a table's options: there is no %s of that number",
+			       (unsigned)o->rule >= TUTTI_PS_NUM_RULES ? "rule"
+			       : (unsigned)o->init >= TUTTI_PS_NUM_INITS ? "init" : "combine");
+	if (o->rule >= TUTTI_PS_SGD && o->rule <= TUTTI_PS_ADAMW && !is_float(type))
+		return tt_fail(-EINVAL, "a table's options: rule %s is for floats, not %s",
+			       tt_ps_rule_name(o->rule), tt_datatype_name(type));
+	if (o->combine && ps->staleness)
+		return tt_fail(-EINVAL, "a table's options: pushes can be combined with staleness 0 "
+					"only, and it is %d", ps->staleness);
+	if (o->rule == TUTTI_PS_CALLBACK && !o->update && ps->my_server >= 0)
+		return tt_fail(-EINVAL, "a table's options: update is NULL");
+	if (o->init == TUTTI_PS_FILL && !o->fill && ps->my_server >= 0)
+		return tt_fail(-EINVAL, "a table's options: fill is NULL");
+	return 0;
+}
+
+/* How pushes are grouped and weighted, and how often they go. */
+static int check_modes(const struct tutti_ps *ps, const struct tutti_ps_table *t)
+{
+	const struct tutti_ps_options *o = &t->opt;
+
+	if (o->softsync < 0 || (o->softsync > ps->nworkers && !t->kept))
+		return tt_fail(-EINVAL, "a table's options: softsync is %d, and there are %d workers",
+			       o->softsync, ps->nworkers);
+	if (o->softsync && ps->staleness >= 0)
+		return tt_fail(-EINVAL, "a table's options: softsync is for TUTTI_PS_ASYNC, and the "
+					"staleness is %d", ps->staleness);
+	if (o->staleness_aware && ps->staleness == 0)
+		return tt_fail(-EINVAL, "a table's options: staleness_aware is for a staleness other than 0");
+	if (o->staleness_aware && o->rule != TUTTI_PS_SUM && o->rule != TUTTI_PS_SGD &&
+	    o->rule != TUTTI_PS_MOMENTUM && o->rule != TUTTI_PS_NESTEROV)
+		return tt_fail(-EINVAL, "a table's options: staleness_aware divides the rate, which rule %s "
+					"does not allow", tt_ps_rule_name(o->rule));
+	if (o->staleness_aware && !is_float(t->datatype))
+		return tt_fail(-EINVAL, "a table's options: staleness_aware is for floats, not %s",
+			       tt_datatype_name(t->datatype));
+	if (o->n_fetch < 0 || o->n_push < 0)
+		return tt_fail(-EINVAL, "a table's options: n_fetch and n_push are %d and %d; they can't be "
+					"negative", o->n_fetch, o->n_push);
+	if (o->threads < 0 || o->threads > TT_PS_THREADS)
+		return tt_fail(-EINVAL, "a table's options: threads is %d; it must be 0 to %d", o->threads,
+			       TT_PS_THREADS);
+	if (o->n_push > 1 && o->rule == TUTTI_PS_ASSIGN)
+		return tt_fail(-EINVAL, "a table's options: n_push adds updates up, and rule assign does not");
+	if (!(o->budget >= 0) || !isfinite(o->budget) || (o->budget > 0 && (o->n_push > 1 || o->rule == TUTTI_PS_ASSIGN)))
+		return tt_fail(-EINVAL, "a table's options: budget is %g; it is bytes per second, not for rule assign, "
+					"and not with n_push", o->budget);
+	return 0;
+}
+
+static int check_table(struct tutti_ps *ps, const char *name, const struct tutti_ps_options *user,
+		       struct tutti_ps_table *like)
+{
+	struct tutti_ps_options *o = &like->opt;
+	uint32_t i;
+	int err;
+
+	if (!name || !name[0] || strlen(name) >= TT_PS_NAME)
+		return tt_fail(-EINVAL, "a table's name must have 1 to %d characters", TT_PS_NAME - 1);
+	if (!like->elem)
+		return tt_fail(-EINVAL, "table '%s': %d is not a datatype", name, (int)like->datatype);
+	if (!like->count || !like->width || like->count > (uint64_t)INT64_MAX / like->elem / like->width)
+		return tt_fail(-EINVAL, "table '%s': its size is %s", name,
+			       like->count && like->width ? "more than memory can hold" : "0");
+	if (like->rows && (like->width * like->elem + 16 > TT_PS_BLOCK || like->count > INT32_MAX))
+		return tt_fail(-EINVAL, "table '%s': rows have at most %zu bytes, and there are at most %d",
+			       name, TT_PS_BLOCK - 16, INT32_MAX);
+	for (i = 0; i < ps->ntables && !like->kept; i++) {
+		like->kept = !strcmp(ps->table[i]->name, name);
+		if (like->kept && !ps->table[i]->kept)
+			return tt_fail(-EEXIST, "there is a table '%s' already", name);
+	}
+	if (!like->kept && ps->ntables == TT_PS_TABLES)
+		return tt_fail(-ENOSPC, "there are %d tables already", TT_PS_TABLES);
+	if (user && (user->size < sizeof(size_t) || user->size > 4096))
+		return tt_fail(-EINVAL, "table '%s': options.size is %zu; set it to sizeof(struct "
+					"tutti_ps_options), %zu", name, user->size, sizeof(*o));
+	if (user)
+		memcpy(o, user, user->size < sizeof(*o) ? user->size : sizeof(*o));
+	strcpy(like->name, name);
+	err = check_options(ps, o, like->datatype);
+	if (!err)
+		err = check_numbers(o, like->datatype);
+	return err ? err : check_modes(ps, like);
+}
+
+/* What must be equal on all ranks, as one number. */
+static uint64_t fingerprint(const struct tutti_ps_table *t)
+{
+	struct tutti_ps_options o = t->opt;
+	uint64_t h = tt_hash_add(t->rows, t->count), word;
+	size_t i;
+
+	o.size = 0;
+	o.update = NULL;
+	o.fill = NULL;
+	o.arg = NULL;
+	h = tt_hash_add(tt_hash_add(h, t->width), (uint64_t)t->datatype);
+	for (i = 0; i < sizeof(t->name) / sizeof(word); i++) {
+		memcpy(&word, t->name + i * sizeof(word), sizeof(word));
+		h = tt_hash_add(h, word);
+	}
+	h = tt_hash_add(tt_hash_add(tt_hash_add(h, (uint64_t)o.rule), (uint64_t)o.combine),
+			(uint64_t)o.init);
+	for (i = offsetof(struct tutti_ps_options, rate); i < offsetof(struct tutti_ps_options, update);
+	     i += sizeof(word)) {
+		memcpy(&word, (const char *)&o + i, sizeof(word));
+		h = tt_hash_add(h, word);
+	}
+	h = tt_hash_add(tt_hash_add(h, (uint64_t)o.softsync), (uint64_t)o.staleness_aware);
+	h = tt_hash_add(tt_hash_add(h, (uint64_t)o.n_fetch), (uint64_t)o.n_push);
+	h = tt_hash_add(tt_hash_add(h, (uint64_t)o.essp), (uint64_t)o.threads);
+	memcpy(&word, &o.budget, sizeof(word));
+	h = tt_hash_add(h, word);
+	return tt_hash_add(h, o.block) >> 1; /* a maximum and a minimum of it fit in one word each */
+}
+
+static int all_same(struct tutti_ps *ps, const struct tutti_ps_table *like)
+{
+	uint64_t both[2] = {fingerprint(like), ~fingerprint(like)};
+	int err = tutti_allreduce(TUTTI_IN_PLACE, both, 2, TUTTI_UINT64, TUTTI_MAX, ps->coll);
+
+	if (err || both[0] == ~both[1])
+		return err;
+	return tt_fail(-TUTTI_EMISMATCH, "ranks made different tables, or with different options; "
+					 "here it is '%s'", like->name);
+}
+
+static void count_load(struct tutti_ps *ps, const struct tutti_ps_table *t)
+{
+	int k;
+
+	for (k = 0; k < ps->nservers; k++)
+		ps->load[k] += t->part[k].elems * t->elem;
+}
+
+/* Whom to ring for what servers send, and for having it. */
+static int tell_cache(struct tutti_ps *ps, struct tutti_ps_table *t)
+{
+	uint64_t mine[1 + TT_PS_CHAIN] = {t->my_cache};
+	size_t n = (size_t)ps->comm->size, r;
+	uint64_t *all = calloc(n, sizeof(mine));
+	int err, c;
+
+	for (c = 0; c < TT_PS_CHAIN; c++)
+		mine[1 + c] = tt_ps_acks(t, c);
+
+	t->cache_token = calloc(n, sizeof(uint32_t));
+	t->sub_token = calloc(n * TT_PS_CHAIN, sizeof(uint32_t));
+	err = tt_agree(ps->coll, "making a table", all && t->cache_token && t->sub_token ? 0
+		    : tt_fail(-ENOMEM, "no memory for table '%s'", t->name));
+	if (!err)
+		err = tt_exchange(ps->coll, mine, all, 1 + TT_PS_CHAIN);
+	for (r = 0; !err && r < n; r++) {
+		t->cache_token[r] = (uint32_t)all[(1 + TT_PS_CHAIN) * r];
+		for (c = 0; c < TT_PS_CHAIN; c++)
+			t->sub_token[r * TT_PS_CHAIN + (size_t)c] = (uint32_t)all[(1 + TT_PS_CHAIN) * r + 1 + (size_t)c];
+	}
+	free(all);
+	return err;
+}
+
+int tt_ps_make_table(struct tutti_ps *ps, const struct tutti_ps_table *like,
+		     struct tutti_ps_table **out)
+{
+	struct tutti_ps_table *t = NULL;
+	int err = tt_agree(ps->coll, "making a table", tt_ps_table_new(ps, like, &t));
+
+	if (!err)
+		err = tt_win_make(ps->comm, ps->coll, t->mem, t->size, 0, &t->win);
+	if (!err && t->opt.essp)
+		err = tell_cache(ps, t);
+	if (err) {
+		if (t && t->win)
+			tt_win_drop(t->win);
+		if (t)
+			tt_ps_table_free(t);
+		return err;
+	}
+	tt_wire_lock(ps->comm->ctx->wire);
+	count_load(ps, t);
+	ps->table[ps->ntables] = t;
+	atomic_fetch_add(&ps->ntables, 1);
+	tt_wire_unlock(ps->comm->ctx->wire);
+	err = tutti_barrier(ps->coll); /* servers know it before workers use it */
+	if (!err)
+		*out = t;
+	return err;
+}
+
+/* A table that has come with a resize, and is made again: it is there, but for what a new rank did not know. */
+static int take_over(struct tutti_ps *ps, const struct tutti_ps_table *like, struct tutti_ps_table **out)
+{
+	struct tutti_ps_table *t;
+	int err = tutti_ps_find(ps, like->name, &t);
+
+	if (err)
+		return err;
+	if (t->rows != like->rows || t->count != like->count || t->width != like->width ||
+	    t->datatype != like->datatype)
+		return tt_fail(-EINVAL, "table '%s' was made before tutti_ps_resize: %llu %s%s of %s, width %zu",
+			       t->name, (unsigned long long)t->count, t->rows ? "rows" : "elements",
+			       t->rows ? "" : ", dense,", tt_datatype_name(t->datatype), t->width);
+	if (fingerprint(t) != fingerprint(like))
+		return tt_fail(-EINVAL, "table '%s' was made before tutti_ps_resize, with other options",
+			       t->name);
+	tt_wire_lock(ps->comm->ctx->wire);
+	t->opt.update = like->opt.update;
+	t->opt.fill = like->opt.fill;
+	t->opt.arg = like->opt.arg;
+	t->kept = false;
+	tt_wire_unlock(ps->comm->ctx->wire);
+	*out = t;
+	return tutti_barrier(ps->coll);
+}
+
+static int make_table(struct tutti_ps *ps, const char *name, struct tutti_ps_table *like,
+		      const struct tutti_ps_options *options, struct tutti_ps_table **out)
+{
+	int err;
+
+	like->elem = tutti_datatype_size(like->datatype);
+	err = check_table(ps, name, options, like);
+	if (!err && !out)
+		err = tt_fail(-EINVAL, "table '%s': table is NULL", name);
+	defaults(&like->opt, like->rows);
+	err = tt_agree(ps->coll, "making a table", err);
+	if (!err)
+		err = all_same(ps, like);
+	if (err)
+		return err;
+	return like->kept ? take_over(ps, like, out) : tt_ps_make_table(ps, like, out);
+}
+
+static int check_ps(const char *call, const struct tutti_ps *ps)
+{
+	return ps ? tt_group_refuse(call) : tt_fail(-EINVAL, "%s: ps is NULL", call);
+}
+
+int tutti_ps_dense(struct tutti_ps *ps, const char *name, size_t count,
+		   enum tutti_datatype datatype, const struct tutti_ps_options *options,
+		   struct tutti_ps_table **table)
+{
+	struct tutti_ps_table like = {.count = count, .width = 1, .datatype = datatype};
+	int err = check_ps("tutti_ps_dense", ps);
+
+	return err ? err : make_table(ps, name, &like, options, table);
+}
+
+int tutti_ps_rows(struct tutti_ps *ps, const char *name, size_t width, uint64_t rows,
+		  enum tutti_datatype datatype, const struct tutti_ps_options *options,
+		  struct tutti_ps_table **table)
+{
+	struct tutti_ps_table like = {
+		.rows = true, .count = rows, .width = width, .datatype = datatype};
+	int err = check_ps("tutti_ps_rows", ps);
+
+	return err ? err : make_table(ps, name, &like, options, table);
+}
+
+int tutti_ps_find(struct tutti_ps *ps, const char *name, struct tutti_ps_table **table)
+{
+	uint32_t i;
+
+	if (!ps || !name || !table)
+		return tt_fail(-EINVAL, "tutti_ps_find: %s is NULL",
+			       !ps ? "ps" : name ? "table" : "name");
+	for (i = 0; i < ps->ntables; i++)
+		if (!strcmp(ps->table[i]->name, name)) {
+			*table = ps->table[i];
+			return 0;
+		}
+	return tt_fail(-ENOENT, "there is no table '%s'", name);
+}
+
+int tutti_ps_load(struct tutti_ps *ps, int index, uint64_t *bytes)
+{
+	if (!ps || !bytes)
+		return tt_fail(-EINVAL, "tutti_ps_load: %s is NULL", ps ? "bytes" : "ps");
+	if (index < 0 || index >= ps->nservers)
+		return tt_fail(-EINVAL, "tutti_ps_load: %d is no server (0 to %d)", index,
+			       ps->nservers - 1);
+	*bytes = ps->load[index];
+	return 0;
+}

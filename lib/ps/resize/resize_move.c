@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The rounds of a resize: who sends what to whom is lib/ps/resize/resize.c's, this carries it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ps/resize/resize_run.h"
+
+/* Who leaves must know, too, where things go. */
+static int share_layout(struct tt_ps_resize *r)
+{
+	int i, root = r->rank_of[0], err;
+	size_t words;
+
+	for (i = 0; i < r->comm->size; i++)
+		r->to.nservers += tt_ps_stays(&r->was[i]) && r->was[i].role & TUTTI_PS_SERVER;
+	r->to.ntables = r->ntables;
+	words = tt_ps_layout_words(r->to.nservers, r->ntables) + 1;
+	r->to.words = calloc(words, sizeof(*r->to.words));
+	err = tt_ps_resize_agree(r, r->to.words ? 0 : tt_fail(-ENOMEM, "no memory for " TT_PS_RESIZE));
+	if (err)
+		return err;
+	tt_ps_layout_set(&r->to);
+	if (r->comm->rank == root) {
+		tt_ps_layout_get(r->fresh, r->rank_of, &r->to);
+		r->to.words[words - 1] = (uint64_t)r->fresh->copies;
+	}
+	err = tutti_bcast(r->to.words, words, TUTTI_UINT64, root, r->comm);
+	r->to.copies = (int)r->to.words[words - 1];
+	return err;
+}
+
+/* Of one round: bytes and where they are, by rank of comm. */
+struct round {
+	size_t *sends, *from, *takes, *to;
+	uint64_t *said, *heard; /* bytes << 1 | there will be more */
+	char *in;
+	size_t room;
+};
+
+static void free_round(struct round *d)
+{
+	free(d->sends);
+	free(d->said);
+	free(d->in);
+}
+
+static int new_round(const struct tt_ps_resize *r, const struct tt_ps_move *m, struct round *d)
+{
+	size_t n = (size_t)r->comm->size;
+
+	d->room = (size_t)r->first->nservers * m->room; /* not more ranks send */
+	d->sends = calloc(4 * n, sizeof(*d->sends));
+	d->said = calloc(2 * n, sizeof(*d->said));
+	d->in = r->fresh && r->fresh->my_server >= 0 ? malloc(d->room) : NULL;
+	if (!d->sends || !d->said || (r->fresh && r->fresh->my_server >= 0 && !d->in))
+		return tt_fail(-ENOMEM, "no memory for what moves");
+	d->from = d->sends + n;
+	d->takes = d->from + n;
+	d->to = d->takes + n;
+	d->heard = d->said + n;
+	return 0;
+}
+
+/* Whom this copy of each server's pieces go to, and how many bytes come; *more: the last round was not the last. */
+static int announce(struct tt_ps_resize *r, struct tt_ps_move *m, struct round *d, int copy, bool left,
+		    bool *more)
+{
+	size_t n = (size_t)r->comm->size, i, at = 0;
+	int k, err;
+
+	memset(d->sends, 0, 2 * n * sizeof(*d->sends));
+	for (k = 0; m->old && k < r->to.nservers; k++) {
+		uint64_t to = r->to.server[(k + copy) % r->to.nservers];
+
+		d->sends[to] = m->len[k];
+		d->from[to] = (size_t)k * m->room;
+	}
+	for (i = 0; i < n; i++)
+		d->said[i] = (uint64_t)d->sends[i] << 1 | left;
+	err = tutti_alltoall(d->said, d->heard, 1, TUTTI_UINT64, r->comm);
+	for (i = 0; i < n && !err; i++) {
+		d->takes[i] = (size_t)(d->heard[i] >> 1);
+		d->to[i] = at;
+		at += d->takes[i];
+		*more = *more || (d->heard[i] & 1);
+	}
+	return err || at <= (d->in ? d->room : 0) ? err : tt_fail(-EPROTO, "more came than was expected");
+}
+
+/* Who can't go on takes part all the same, and says so at the end: *mine. */
+static int do_round(struct tt_ps_resize *r, struct tt_ps_move *m, struct round *d, bool *more, int *mine)
+{
+	bool left = m->old && !*mine && tt_ps_move_pack(m);
+	int c, i, err = 0;
+
+	*more = false;
+	if (*mine)
+		memset(m->len, 0, (size_t)r->to.nservers * sizeof(*m->len));
+	for (c = 0; c < r->to.copies && !err; c++) {
+		err = announce(r, m, d, c, left, more);
+		if (!err)
+			err = tutti_alltoallv(m->out, d->sends, d->from, d->in, d->takes, d->to,
+					      TUTTI_UINT8, r->comm);
+		for (i = 0; i < r->comm->size && !err && !*mine; i++)
+			if (d->takes[i])
+				*mine = tt_ps_move_unpack(m, c, d->in + d->to[i], d->takes[i]);
+	}
+	return err;
+}
+
+static int run_rounds(struct tt_ps_resize *r, struct tt_ps_move *m)
+{
+	struct round d = {0};
+	bool more = true;
+	int err, mine = 0;
+
+	err = tt_ps_move_new(m);
+	if (!err)
+		err = new_round(r, m, &d);
+	err = tt_ps_resize_agree(r, err);
+	while (!err && more)
+		err = do_round(r, m, &d, &more, &mine);
+	if (!err && !mine && r->fresh)
+		mine = tt_ps_move_end(m, r->clock, r->min_clock);
+	free_round(&d);
+	return err ? err : tt_ps_resize_agree(r, mine);
+}
+
+int tt_ps_move_all(struct tt_ps_resize *r)
+{
+	struct tt_ps_move m = {.to = &r->to, .old = r->old, .fresh = r->fresh, .copy = r->copy};
+	int err = share_layout(r);
+
+	if (!err)
+		err = run_rounds(r, &m);
+	tt_ps_move_free(&m);
+	return err;
+}

@@ -1,0 +1,658 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tutti_ps_resize: a new parameter server on other ranks takes the tables of the old one. The steps, each of which all ranks
+ * have done before one does the next:
+ *
+ *	tell	 who was what, and who is to be what; the same verdict everywhere
+ *	hush	 what workers have sent is answered, so nothing is under way to a server
+ *	rest	 servers apply, pass on and publish what is left, then their threads stop
+ *	open	 the new one, with the same tables, empty
+ *	move	 what is in them: lib/ps/resize/resize.c
+ *	start	 its servers' threads
+ *	vote	 (tutti_comm_agree) it is so on all ranks that live, or it is not: who dies after this dies as at any time
+ *
+ * Until the vote the old one has all that it had; if it fails, its servers' threads start again, and the new one is
+ * dropped.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ps/resize/resize_run.h"
+#include "lib/base/clock.h"
+#include "lib/ps/worker/accumulate.h"
+
+#define SLICE_NS (10 * TT_MS)
+#define WAS_WORDS (sizeof(struct tt_ps_was) / sizeof(uint64_t))
+
+/* A table, for those who don't know it; without its functions. */
+struct described {
+	char name[TT_PS_NAME];
+	uint64_t rows, datatype, elem, width, count;
+	struct tutti_ps_options opt;
+};
+
+/* ---- tell ---- */
+
+static int read_arguments(struct tt_ps_resize *r, const struct tutti_ps_config *config,
+			  struct tutti_ps **out)
+{
+	int err = out ? 0 : tt_fail(-EINVAL, TT_PS_RESIZE ": newps is NULL");
+
+	if (!err)
+		err = tt_ps_read_config(TT_PS_RESIZE, config, TUTTI_PS_LEAVE, &r->config);
+	if (err || config || !r->old)
+		return err;
+	r->config.role = r->old->role;
+	return 0;
+}
+
+static void tell(const struct tt_ps_resize *r, const struct tutti_ps_config *config, struct tt_ps_was *w)
+{
+	const struct tutti_ps *old = r->old;
+
+	*w = (struct tt_ps_was){.role = (uint64_t)r->config.role,
+			  .new_staleness = (uint64_t)(int64_t)r->config.staleness,
+			  .given = config != NULL};
+	if (!old)
+		return;
+	w->generation = old->generation ? old->generation : 1;
+	w->worker = (uint64_t)(old->my_worker + 1);
+	w->server = (uint64_t)(old->my_server + 1);
+	w->nworkers = (uint64_t)old->nworkers;
+	w->nservers = (uint64_t)old->nservers;
+	w->copies = (uint64_t)old->copies;
+	w->staleness = (uint64_t)(int64_t)old->staleness;
+	w->ntables = old->ntables;
+	w->clock = old->clock;
+	w->trace_id = old->my_worker < 0 ? 0 : (uint64_t)tt_ps_trace_id(old, old->my_worker);
+	w->trace_ids = (uint64_t)old->trace_ids;
+}
+
+/* All that is not new is of one parameter server; the rest of the roles is checked when the new one is opened. */
+static int check_told(struct tt_ps_resize *r)
+{
+	const struct tt_ps_was *w;
+	int i, err = 0;
+
+	for (i = r->comm->size - 1; i >= 0; i--)
+		if (r->was[i].generation)
+			r->first = &r->was[i];
+	if (!r->first)
+		return tt_fail(-EINVAL, TT_PS_RESIZE ": ps is NULL on all ranks");
+	r->ntables = r->first->ntables;
+	for (i = 0; i < r->comm->size && !err; i++) {
+		w = &r->was[i];
+		r->stays += tt_ps_stays(w);
+		if (w->generation && w->generation != r->first->generation)
+			err = tt_fail_rank(-TUTTI_EMISMATCH, i, NULL,
+					   TT_PS_RESIZE ": rank %d gave another parameter server", i);
+		else if (!w->generation && !tt_ps_stays(w))
+			err = tt_fail_rank(-EINVAL, i, NULL,
+					   TT_PS_RESIZE ": rank %d is new and leaves: it had no part in it", i);
+		else if (w->given && tt_ps_stays(w) && w->new_staleness != r->first->staleness)
+			err = tt_fail_rank(-EINVAL, i, NULL,
+					   TT_PS_RESIZE ": the staleness is %d, and %d on rank %d; it can't change",
+					   (int)r->first->staleness, (int)w->new_staleness, i);
+		/* one that others don't have was not made: somebody died before they could */
+		if (w->generation && w->ntables < r->ntables)
+			r->ntables = w->ntables;
+	}
+	if (!err && !r->stays)
+		err = tt_fail(-EINVAL, TT_PS_RESIZE ": all ranks leave");
+	return err;
+}
+
+/* The rank of comm that had this server, or -1. */
+static int host_of(const struct tt_ps_resize *r, uint64_t server)
+{
+	int i;
+
+	for (i = 0; i < r->comm->size; i++)
+		if (r->was[i].generation && r->was[i].server == server + 1)
+			return i;
+	return -1;
+}
+
+/* The first copy of each old server that is here sends. */
+static int find_sources(struct tt_ps_resize *r)
+{
+	uint64_t k, c, n = r->first->nservers;
+	int rank = -1;
+
+	r->copy = malloc((size_t)n * sizeof(*r->copy));
+	if (!r->copy)
+		return tt_fail(-ENOMEM, "no memory for " TT_PS_RESIZE);
+	for (k = 0; k < n; k++) {
+		for (c = 0; c < r->first->copies; c++) {
+			rank = host_of(r, (k + c) % n);
+			if (rank >= 0)
+				break;
+		}
+		if (rank < 0)
+			return tt_fail(-TUTTI_EPEER, TT_PS_RESIZE ": server %d is gone, and no copy of it is left "
+						     "(copies was %d): what it had is lost",
+				       (int)k, (int)r->first->copies);
+		r->copy[k] = rank == r->comm->rank ? (int)c : -1;
+	}
+	return 0;
+}
+
+static int meet(struct tt_ps_resize *r, const struct tutti_ps_config *config)
+{
+	struct tt_ps_was mine;
+	int i, n = 0, err;
+
+	tell(r, config, &mine);
+	err = tt_exchange(r->comm, &mine, r->was, WAS_WORDS);
+	if (!err)
+		err = check_told(r);
+	if (err)
+		return err;
+	if (!config) {
+		r->config.staleness = (int)r->first->staleness;
+		r->config.copies = (int)r->first->copies;
+	}
+	for (i = 0; i < r->comm->size; i++)
+		if (tt_ps_stays(&r->was[i]))
+			r->rank_of[n++] = i;
+	return tt_ps_resize_agree(r, find_sources(r));
+}
+
+/* ---- hush, rest ---- */
+
+/* Those of before that do not take part are gone, whether this rank has heard of it or not. */
+static int miss(struct tt_ps_resize *r)
+{
+	struct tutti_ps *old = r->old;
+	struct tutti_context *ctx;
+	bool *here;
+	int i, w;
+
+	if (!old)
+		return 0;
+	ctx = old->comm->ctx;
+	here = calloc((size_t)(old->nworkers + old->comm->size), sizeof(*here));
+	if (!here)
+		return tt_fail(-ENOMEM, "no memory for " TT_PS_RESIZE);
+	r->present = here;
+	for (i = 0; i < r->comm->size; i++) {
+		if (r->was[i].worker)
+			here[r->was[i].worker - 1] = true;
+		if (r->was[i].worker)
+			here[old->nworkers + old->worker[r->was[i].worker - 1]] = true;
+		if (r->was[i].server)
+			here[old->nworkers + old->server[r->was[i].server - 1]] = true;
+	}
+	tt_wire_lock(ctx->wire);
+	old->present = here;
+	for (w = 0; w < old->nworkers; w++)
+		if (!here[w])
+			tt_ps_trace(old, "dead %d\n", tt_ps_trace_id(old, w));
+	for (i = 0; i < old->comm->size; i++)
+		if (!here[old->nworkers + i] && !tt_boot_gone(ctx->boot, old->comm->world[i], NULL, 0))
+			tt_ps_lost(old, i);
+	tt_wire_unlock(ctx->wire);
+	return 0;
+}
+
+static bool over(const struct tt_ps_resize *r)
+{
+	return atomic_load(&r->comm->failed) || atomic_load(&r->old->comm->failed);
+}
+
+static bool hushed(void *arg)
+{
+	struct tt_ps_resize *r = arg;
+
+	return over(r) || tt_ps_answered_all(r->old);
+}
+
+static bool rested(void *arg)
+{
+	struct tt_ps_resize *r = arg;
+
+	return over(r) || atomic_load(&r->old->calm);
+}
+
+static int failure_of(struct tutti_comm *comm)
+{
+	int err;
+
+	tt_wire_lock(comm->ctx->wire);
+	err = tt_comm_check(comm);
+	tt_wire_unlock(comm->ctx->wire);
+	return err;
+}
+
+/* In the old context; the new one, if it is another, must go on, too. */
+static int await(struct tt_ps_resize *r, bool (*done)(void *), const char *what)
+{
+	struct tutti_context *ctx = r->old->comm->ctx, *other = r->comm->ctx;
+	uint64_t now = tt_now_ns(), end = now + (uint64_t)ctx->env.timeout.number * TT_MS;
+	int err;
+
+	while (tt_engine_wait(ctx, done, r, now + SLICE_NS < end ? now + SLICE_NS : end)) {
+		now = tt_now_ns();
+		if (now >= end)
+			return tt_fail(-ETIMEDOUT, TT_PS_RESIZE ": %s within %lld ms (TUTTI_TIMEOUT)", what,
+				       (long long)ctx->env.timeout.number);
+		if (other == ctx)
+			continue;
+		tt_wire_lock(other->wire);
+		tt_engine_progress(other);
+		tt_wire_unlock(other->wire);
+	}
+	err = failure_of(r->comm);
+	return err ? err : failure_of(r->old->comm);
+}
+
+/* A worker's part: all that it has sent was dealt with. */
+static int hush(struct tt_ps_resize *r)
+{
+	struct tutti_ps *old = r->old;
+	bool leaves = !tt_ps_stays(&r->was[r->comm->rank]) || !(r->config.role & TUTTI_PS_WORKER);
+	int err;
+
+	if (!old || old->my_worker < 0)
+		return 0;
+	err = tt_ps_check_worker(TT_PS_RESIZE, old);
+	if (err)
+		return err;
+	tt_ps_budget_rest(old);
+	if (old->tasks)
+		return tt_fail(-EBUSY, TT_PS_RESIZE ": %d requests have not been waited for", old->tasks);
+	err = tt_ps_send_accrued(old, leaves ? UINT64_MAX : old->clock);
+	if (!err)
+		err = await(r, hushed, "a server did not answer");
+	if (err)
+		return err;
+	tt_wire_lock(old->comm->ctx->wire);
+	err = tt_ps_refusal(old);
+	tt_wire_unlock(old->comm->ctx->wire);
+	return err;
+}
+
+static int rest(struct tt_ps_resize *r)
+{
+	struct tutti_ps *old = r->old;
+
+	if (!old || !old->srv[0])
+		return 0;
+	tt_ps_rest_wanted(old, true);
+	return await(r, rested, "a server was not done");
+}
+
+/* Nobody sends servers anything any more, nor do copies. */
+static int stop(struct tt_ps_resize *r)
+{
+	struct tutti_ps *old = r->old;
+
+	if (!old)
+		return 0;
+	tt_ps_server_stop(old);
+	r->stopped = true;
+	if (tt_ps_rest_unended(old))
+		return tt_fail(-EBUSY, TT_PS_RESIZE ": a worker has pushed or set values since its clock has moved: "
+				       "call it right after tutti_ps_clock");
+	tt_ps_rest_settle(old);
+	(void)tt_ps_settle_own(old); /* what was under way to the dead fails */
+	return 0;
+}
+
+static int quieten(struct tt_ps_resize *r)
+{
+	int err = tt_ps_resize_agree(r, miss(r));
+
+	if (!err)
+		err = tt_ps_resize_agree(r, hush(r));
+	if (!err)
+		err = tt_ps_resize_agree(r, rest(r));
+	return err ? err : tt_ps_resize_agree(r, stop(r));
+}
+
+/* ---- open ---- */
+
+/* The clocks: who stays keeps his, who is new gets the lowest. */
+static int set_clocks(struct tt_ps_resize *r)
+{
+	uint64_t min = UINT64_MAX, served = r->old && r->old->srv[0] ? tt_ps_rest_clock(r->old) : 0;
+	int i, n = 0, err;
+
+	err = tutti_allreduce(TUTTI_IN_PLACE, &served, 1, TUTTI_UINT64, TUTTI_MAX, r->comm);
+	if (err)
+		return err;
+	for (i = 0; i < r->comm->size; i++)
+		if (tt_ps_stays(&r->was[i]) && r->was[i].worker && r->was[i].role & TUTTI_PS_WORKER &&
+		    r->was[i].clock < min)
+			min = r->was[i].clock;
+	r->min_clock = min == UINT64_MAX ? served : min;
+	for (i = 0; i < r->comm->size; i++)
+		if (tt_ps_stays(&r->was[i]) && r->was[i].role & TUTTI_PS_WORKER)
+			r->clock[n++] = r->was[i].worker ? r->was[i].clock : r->min_clock;
+	return 0;
+}
+
+/* Traces of workers that are new have new numbers. */
+static int number_traces(struct tt_ps_resize *r)
+{
+	struct tutti_ps *fresh = r->fresh;
+	int i, n = 0, last = 0;
+
+	fresh->trace_id = calloc((size_t)r->comm->size, sizeof(*fresh->trace_id));
+	if (!fresh->trace_id)
+		return tt_fail(-ENOMEM, "no memory for " TT_PS_RESIZE);
+	for (i = 0; i < r->comm->size; i++)
+		if (r->was[i].trace_ids > (uint64_t)last)
+			last = (int)r->was[i].trace_ids;
+	for (i = 0; i < r->comm->size; i++)
+		if (tt_ps_stays(&r->was[i]) && r->was[i].role & TUTTI_PS_WORKER)
+			fresh->trace_id[n++] = r->was[i].worker ? (int)r->was[i].trace_id : last++;
+	fresh->trace_ids = last;
+	return 0;
+}
+
+/* One for windows and calls, one for collectives, of those who stay. */
+static int split(struct tt_ps_resize *r)
+{
+	int color = tt_ps_stays(&r->was[r->comm->rank]) ? 0 : TUTTI_UNDEFINED, err = 0, end;
+	struct tutti_comm *none = NULL;
+
+	if (!color) {
+		r->fresh = tt_ps_new(r->comm->size, &r->cards);
+		err = r->fresh ? number_traces(r) : tt_fail(-ENOMEM, "no memory for a parameter server");
+	}
+	err = tt_ps_resize_agree(r, err);
+	if (err)
+		return err;
+	if (r->fresh)
+		r->fresh->inherits = true;
+	err = tutti_comm_split(r->comm, color, r->comm->rank, r->fresh ? &r->fresh->comm : &none);
+	end = tutti_comm_split(r->comm, color, r->comm->rank, r->fresh ? &r->fresh->coll : &none);
+	return tt_ps_resize_agree(r, err ? err : end);
+}
+
+static void describe(const struct tutti_ps_table *t, struct described *d)
+{
+	memset(d, 0, sizeof(*d));
+	memcpy(d->name, t->name, sizeof(d->name));
+	d->rows = t->rows;
+	d->datatype = (uint64_t)t->datatype;
+	d->elem = t->elem;
+	d->width = t->width;
+	d->count = t->count;
+	d->opt = t->opt;
+	d->opt.update = NULL;
+	d->opt.fill = NULL;
+	d->opt.arg = NULL;
+}
+
+static int make_tables(struct tt_ps_resize *r, const struct described *d)
+{
+	struct tutti_ps_table *t;
+	uint64_t i;
+	int err = 0;
+
+	for (i = 0; i < r->ntables && !err; i++, d++) {
+		struct tutti_ps_table like = {.rows = d->rows, .kept = true,
+					      .datatype = (enum tutti_datatype)d->datatype,
+					      .elem = d->elem, .width = d->width, .count = d->count,
+					      .opt = d->opt};
+
+		memcpy(like.name, d->name, sizeof(like.name));
+		if (r->old) {
+			like.opt.update = r->old->table[i]->opt.update;
+			like.opt.fill = r->old->table[i]->opt.fill;
+			like.opt.arg = r->old->table[i]->opt.arg;
+		}
+		err = tt_ps_make_table(r->fresh, &like, &t);
+	}
+	return err;
+}
+
+static int open_tables(struct tt_ps_resize *r)
+{
+	int root = (int)(r->first - r->was), err;
+	struct described *d = calloc((size_t)r->ntables + 1, sizeof(*d));
+	uint64_t i;
+
+	for (i = 0; d && r->comm->rank == root && i < r->ntables; i++)
+		describe(r->old->table[i], &d[i]);
+	err = tt_ps_resize_agree(r, d ? 0 : tt_fail(-ENOMEM, "no memory for " TT_PS_RESIZE));
+	if (!err && r->ntables)
+		err = tutti_bcast(d, (size_t)r->ntables * sizeof(*d), TUTTI_UINT8, root, r->comm);
+	if (!err && r->fresh)
+		err = make_tables(r, d);
+	free(d);
+	return tt_ps_resize_agree(r, err);
+}
+
+static int open_fresh(struct tt_ps_resize *r)
+{
+	int err = split(r);
+
+	if (!err)
+		err = tt_ps_resize_agree(r, r->fresh ? tt_ps_open_on(TT_PS_RESIZE, r->fresh, &r->config, r->cards) : 0);
+	if (!err)
+		err = set_clocks(r);
+	return err ? err : open_tables(r);
+}
+
+/* ---- start, vote ---- */
+
+static const char *trace_of(const struct tt_ps_resize *r)
+{
+	return r->comm->ctx->env.ps_trace.text;
+}
+
+static int start(struct tt_ps_resize *r)
+{
+	struct tutti_ps *fresh = r->fresh;
+	int err = 0;
+
+	if (!fresh)
+		return 0;
+	if (fresh->my_worker >= 0 && !r->was[r->comm->rank].worker)
+		err = tt_ps_trace_join(fresh, trace_of(r));
+	if (!err && fresh->srv[0])
+		err = tt_ps_server_start(fresh);
+	return err;
+}
+
+/*
+ * Who only serves has come to serve until the workers come, however long they are at work. From the first of them on there is a
+ * deadline: his, which fails the call on all ranks.
+ */
+static bool only_serves(const struct tutti_ps *old)
+{
+	bool worker = false;
+	int w;
+
+	if (!old || old->my_worker >= 0)
+		return false;
+	tt_wire_lock(old->comm->ctx->wire);
+	for (w = 0; w < old->nworkers; w++)
+		worker = worker || !old->worker_lost[w];
+	worker = worker && !atomic_load(&old->comm->failed);
+	tt_wire_unlock(old->comm->ctx->wire);
+	return worker;
+}
+
+static int arrive(const struct tt_ps_resize *r, int mine)
+{
+	return only_serves(r->old) ? tt_agree_patient(r->comm, TT_PS_RESIZE, mine) : tt_ps_resize_agree(r, mine);
+}
+
+static int steps(struct tt_ps_resize *r, const struct tutti_ps_config *config)
+{
+	int err = meet(r, config);
+
+	if (!err)
+		err = quieten(r);
+	if (!err)
+		err = open_fresh(r);
+	if (!err)
+		err = tt_ps_move_all(r);
+	return err ? err : tt_ps_resize_agree(r, start(r));
+}
+
+/* What n_push holds back goes on, as does what is counted. */
+static void keep_own(struct tutti_ps_table *from, struct tutti_ps_table *to)
+{
+	struct tt_ps_sum sum = to->accrued;
+	struct tt_ps_met met = to->accrued_rows;
+
+	to->taus = from->taus;
+	to->answered = from->answered;
+	if (!sum.sums || !from->accrued.sums)
+		return;
+	to->accrued = from->accrued;
+	from->accrued = sum;
+	to->accrued_rows = from->accrued_rows;
+	from->accrued_rows = met;
+}
+
+static void go_on(struct tt_ps_resize *r)
+{
+	struct tutti_ps *old = r->old, *fresh = r->fresh;
+	uint64_t i;
+
+	for (i = 0; old && fresh && i < r->ntables; i++)
+		keep_own(old->table[i], fresh->table[i]);
+	if (old && fresh && fresh->my_worker >= 0 && old->my_worker >= 0) {
+		tt_wire_lock(old->comm->ctx->wire);
+		tt_ps_trace_on(fresh, old);
+		tt_wire_unlock(old->comm->ctx->wire);
+	} else if (old && old->my_worker >= 0) {
+		tt_wire_lock(old->comm->ctx->wire);
+		tt_ps_trace(old, "leave %llu\n", (unsigned long long)tt_now_ns());
+		tt_wire_unlock(old->comm->ctx->wire);
+	}
+	if (old)
+		(void)tt_ps_settle(old);
+	if (!atomic_load(&r->comm->failed)) /* all have, or somebody has died since */
+		(void)tutti_barrier(r->comm);
+	if (old)
+		tt_ps_free(old);
+}
+
+/* One that does not end is dropped: the next agreement of comm is its user's. */
+static int all_agree(struct tutti_comm *comm, uint64_t *fine)
+{
+	int err = tutti_comm_agree(comm, TUTTI_BAND, fine);
+
+	if (err == -ETIMEDOUT) {
+		tt_wire_lock(comm->ctx->wire);
+		tt_vote_drop(comm);
+		tt_wire_unlock(comm->ctx->wire);
+	}
+	return err;
+}
+
+/*
+ * Nobody frees what another's server still writes into: the transport would take that for a fault and close the connection, and
+ * of two ranks that live one would have to go. So all that have voted meet again, unless that did not end.
+ */
+static void free_fresh(struct tt_ps_resize *r)
+{
+	struct tutti_error_info why = {.size = sizeof(why)};
+	uint64_t none = 0;
+
+	tutti_last_error(&why);
+	if (r->fresh) {
+		tt_ps_trace_undo(r->fresh, trace_of(r));
+		tt_ps_server_stop(r->fresh);
+		(void)tt_ps_settle_own(r->fresh);
+	}
+	if (r->voted)
+		(void)all_agree(r->comm, &none);
+	if (r->fresh)
+		tt_ps_free(r->fresh);
+	(void)tt_fail_info(&why);
+}
+
+static void go_back(struct tt_ps_resize *r)
+{
+	struct tutti_ps *old = r->old;
+
+	free_fresh(r);
+	if (!old)
+		return;
+	tt_ps_rest_wanted(old, false);
+	tt_wire_lock(old->comm->ctx->wire);
+	old->present = NULL;
+	tt_wire_unlock(old->comm->ctx->wire);
+	if (r->stopped && old->srv[0] && tt_ps_server_restart(old))
+		tt_err("a server's thread could not be started again: %s", tt_fail_text(-EAGAIN));
+}
+
+/* Who got through, when others did not: somebody has died. */
+static int say_who(struct tutti_comm *comm)
+{
+	struct tutti_failed dead;
+	int n = 0;
+
+	if (!tutti_comm_failed(comm, &dead, 1, &n) && n)
+		return tt_fail_rank(-TUTTI_EPEER, dead.world_rank, dead.host,
+				    TT_PS_RESIZE ": rank %d on host %s died: %s", dead.rank, dead.host, dead.reason);
+	return tt_fail(-TUTTI_EPEER, TT_PS_RESIZE ": another rank could not go on");
+}
+
+/* Every rank comes by here, whatever has become of it, or others would wait. */
+static int vote(struct tt_ps_resize *r, int err)
+{
+	struct tutti_error_info why = {.size = sizeof(why)};
+	uint64_t fine = !err;
+	int end;
+
+	tutti_last_error(&why);
+	end = all_agree(r->comm, &fine);
+	r->voted = !end;
+	if (err)
+		return tt_fail_info(&why);
+	if (end)
+		return end;
+	return fine ? 0 : say_who(r->comm);
+}
+
+static void free_resize(struct tt_ps_resize *r)
+{
+	free(r->was);
+	free(r->cards);
+	free(r->rank_of);
+	free(r->present);
+	free(r->copy);
+	free(r->clock);
+	free(r->to.words);
+}
+
+int tutti_ps_resize(struct tutti_ps *ps, struct tutti_comm *comm,
+		    const struct tutti_ps_config *config, struct tutti_ps **newps)
+{
+	struct tt_ps_resize r = {.comm = comm, .old = ps};
+	int err = tt_check_comm(comm);
+	size_t n;
+
+	if (!err)
+		err = tt_group_refuse(TT_PS_RESIZE); /* nor can the others be told: that would wait for the group's end */
+	if (err)
+		return err;
+	n = (size_t)comm->size;
+	r.was = calloc(n, sizeof(*r.was));
+	r.rank_of = calloc(n, sizeof(*r.rank_of));
+	r.clock = calloc(n, sizeof(*r.clock));
+	err = r.was && r.rank_of && r.clock ? read_arguments(&r, config, newps)
+					    : tt_fail(-ENOMEM, "no memory for " TT_PS_RESIZE);
+	err = arrive(&r, err);
+	if (!err)
+		err = steps(&r, config);
+	err = vote(&r, err);
+	if (err) {
+		go_back(&r);
+	} else {
+		go_on(&r);
+		*newps = r.fresh;
+	}
+	free_resize(&r);
+	return err;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages in their turn. With a staleness a message is dealt with as it comes, a worker's in the order in which
+ * it sent them. Under BSP (staleness 0) the pushes of a clock are applied in the workers' rank order: a
+ * message waits until all workers of lower rank have ended that clock, and until its clock is the current one. So the
+ * result depends on what was pushed, not on when.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "lib/base/clock.h"
+#include "lib/ps/essp/essp.h"
+#include "lib/ps/resize/resize.h"
+#include "lib/ps/server/server.h"
+
+#define SLOW_NS (100 * TT_MS)
+
+static bool fresh_left(const struct tt_ps_server *srv)
+{
+	uint32_t i;
+
+	for (i = 0; i < srv->ps->ntables; i++)
+		if (tt_ps_store_of(srv, i)->fresh.n)
+			return true;
+	return false;
+}
+
+/* Or is about to: a clock, what was restored, or values that nobody has seen yet. Nothing may change meanwhile. */
+static bool publishes(const struct tt_ps_server *srv)
+{
+	return srv->passing || srv->all || srv->published != srv->min_clock || fresh_left(srv);
+}
+
+bool tt_ps_settled(const struct tt_ps_server *srv)
+{
+	const struct tt_ps_client *c;
+	int w;
+
+	if (srv->ps->staleness)
+		return true;
+	if (publishes(srv))
+		return false;
+	for (w = 0; w < srv->ps->nworkers; w++) {
+		c = &srv->client[w];
+		if (c->held && tt_ps_turn(srv, c, &c->held->msg))
+			return false;
+	}
+	return true;
+}
+
+bool tt_ps_turn(const struct tt_ps_server *srv, const struct tt_ps_client *c,
+		const struct tt_ps_msg *m)
+{
+	int w;
+
+	if (srv->ps->staleness || m->kind == TT_PS_SET || m->kind == TT_PS_LOOKUP ||
+	    m->kind == TT_PS_SUBSCRIBE)
+		return true;
+	if (publishes(srv))
+		return false;
+	for (w = 0; w < c->index; w++)
+		if (!srv->client[w].gone && srv->client[w].clock <= srv->min_clock)
+			return false;
+	return m->clock <= srv->min_clock;
+}
+
+/* Every worker has ended the current clock: what was added up is applied, and the clock moves on. */
+static void advance(struct tt_ps_server *srv)
+{
+	struct tutti_ps *ps = srv->ps;
+	uint64_t min = UINT64_MAX;
+	int w, here = 0;
+	uint32_t i;
+
+	for (w = 0; w < ps->nworkers; w++) {
+		if (srv->client[w].gone)
+			continue;
+		here++;
+		if (srv->client[w].clock < min)
+			min = srv->client[w].clock;
+	}
+	for (i = 0; i < ps->ntables && here < srv->here; i++)
+		tt_ps_store_regroup(tt_ps_store_of(srv, i), here);
+	srv->here = here;
+	if (!here || min <= srv->min_clock)
+		return;
+	for (i = 0; i < ps->ntables; i++)
+		tt_ps_store_combine(tt_ps_store_of(srv, i), here);
+	srv->min_clock = min;
+	srv->slowest = 0;
+}
+
+void tt_ps_slow_soon(struct tt_ps_server *srv)
+{
+	if (srv->slow_at == TT_NEVER && !srv->slowest)
+		srv->slow_at = tt_now_ns() + SLOW_NS;
+}
+
+/* For the text of their deadlines. By now all messages that could be dealt with have been. */
+void tt_ps_find_slow(struct tt_ps_server *srv)
+{
+	const struct tt_ps_client *slow = NULL, *c;
+	bool waits = false;
+	int w;
+
+	if (srv->slow_at == TT_NEVER || tt_now_ns() < srv->slow_at)
+		return;
+	srv->slow_at = TT_NEVER;
+	for (w = 0; w < srv->ps->nworkers; w++) {
+		c = &srv->client[w];
+		if (!c->gone && (!slow || c->clock < slow->clock))
+			slow = c;
+	}
+	for (w = 0; w < srv->ps->nworkers && slow && srv->ps->staleness >= 0; w++) {
+		c = &srv->client[w];
+		waits = waits || (!c->gone &&
+				  (c->held || c->clock > slow->clock + (uint64_t)srv->ps->staleness));
+	}
+	if (!waits)
+		return;
+	srv->slowest = slow->index + 1;
+	tt_ps_tell_clock(srv);
+}
+
+static int set_clock(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m)
+{
+	if (m->first < c->clock)
+		return -EPROTO;
+	c->clock = m->first;
+	advance(srv);
+	if (c->clock > srv->min_clock)
+		tt_ps_slow_soon(srv);
+	return 0;
+}
+
+static int bye(struct tt_ps_server *srv, struct tt_ps_client *c)
+{
+	tt_wire_lock(srv->ps->comm->ctx->wire);
+	c->gone = true;
+	tt_ps_leaves(c);
+	tt_wire_unlock(srv->ps->comm->ctx->wire);
+	advance(srv);
+	return 0;
+}
+
+static int with_table(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
+		      const char *payload, struct tt_ps_credit *credit)
+{
+	struct tutti_ps *ps = srv->ps;
+	struct tt_ps_store *s = tt_ps_store_of(srv, m->table);
+	bool wait = false, bsp = ps->staleness == 0;
+	struct tt_ps_done done = {0};
+	int err = -EPROTO;
+
+	if (tt_ps_lacks_function(s->t) && m->kind <= TT_PS_LOOKUP)
+		return -ENOTSUP;
+	switch (m->kind) {
+	case TT_PS_SET:
+		err = tt_ps_store_set(s, m, payload);
+		/* under BSP what has been seen changes at the end of the clock, which nobody can wait for here */
+		if (!err && (!bsp || s->fresh.n) &&
+		    (!bsp || !atomic_load(tt_ps_dir(s, m->first / s->t->block_elems))))
+			credit->sequence = srv->epoch + 1;
+		break;
+	case TT_PS_PUSH:
+		err = tt_ps_store_push(s, m, payload, &done);
+		break;
+	case TT_PS_PUSH_ROWS:
+		err = tt_ps_store_push_rows(s, m, payload, &done);
+		break;
+	case TT_PS_LOOKUP:
+		err = tt_ps_store_lookup(s, m, payload,
+					 (uint32_t *)(void *)(tt_ps_answer(c, m->number % TT_PS_SLOTS) +
+							      sizeof(*credit)),
+					 &wait);
+		credit->len = err ? 0 : m->count * sizeof(uint32_t);
+		break;
+	case TT_PS_SUBSCRIBE:
+		err = tt_ps_subscribe(s, c->index, m, payload,
+				      (uint32_t *)(void *)(tt_ps_answer(c, m->number % TT_PS_SLOTS) +
+							   sizeof(*credit)));
+		credit->len = err || !s->tree ? 0 : m->count * sizeof(uint32_t);
+		break;
+	}
+	if (!err && (wait || (!bsp && done.applied)))
+		credit->sequence = srv->epoch + 1;
+	if (s->sub && credit->sequence)
+		tt_ps_sub_promise(s, c->index, credit->sequence);
+	credit->tau = done.tau;
+	return err;
+}
+
+void tt_ps_handle(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
+		  const char *payload, struct tt_ps_credit *credit)
+{
+	tt_ps_say_alive(srv);
+	if (m->kind == TT_PS_CLOCK)
+		credit->status = set_clock(srv, c, m);
+	else if (m->kind == TT_PS_BYE)
+		credit->status = bye(srv, c);
+	else if (m->kind >= TT_PS_MEET)
+		tt_ps_keep(srv, c, m, payload, credit);
+	else
+		credit->status = m->table < srv->ps->ntables ? with_table(srv, c, m, payload, credit)
+							      : -ENOENT;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Publication: a snapshot of a block is written into a slot that nobody can be reading, then the directory
+ * names it, then the slot before it is retired. A slot rests from its retirement for the grace before it is
+ * written again, so a read that was begun while the slot was the current one, and did not take longer than
+ * the grace, has seen the snapshot alone. Longer reads look at the stamp again: see pull.c.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "lib/base/clock.h"
+#include "lib/ps/server/table_store.h"
+
+static struct tt_ps_head *slot_of(const struct tt_ps_store *s, uint64_t block, unsigned slot)
+{
+	return (struct tt_ps_head *)(void *)(s->mem + tt_ps_slot_at(s->t, s->server, block, slot));
+}
+
+/* Rows of a block that exist; every element of a dense one does. */
+static uint64_t elems_of(const struct tt_ps_store *s, uint64_t block)
+{
+	uint64_t from = block * s->t->block_elems;
+	uint64_t end = s->t->rows ? (uint64_t)s->nrows * s->t->width : s->part->elems;
+
+	return end - from < s->t->block_elems ? end - from : s->t->block_elems;
+}
+
+/* What was published before, with the initial values of rows that are new since. */
+static void write_new(const struct tt_ps_store *s, uint64_t block, char *to, const char *old)
+{
+	const struct tutti_ps_table *t = s->t;
+	uint64_t rows = elems_of(s, block) / t->width, i;
+	size_t pitch = t->width * t->elem;
+	uint64_t first = block * t->block_elems / t->width;
+
+	if (old)
+		memcpy(to, old, s->shown[block] * pitch);
+	for (i = old ? s->shown[block] : 0; i < rows; i++)
+		tt_ps_fill(t, to + i * pitch, s->key[first + i], t->width);
+}
+
+/* The end of a clock: rows with an update exist now. */
+static void know_rows(struct tt_ps_store *s, uint64_t block)
+{
+	const struct tutti_ps_table *t = s->t;
+	uint64_t row = block * (t->block_elems / t->width), end = row + elems_of(s, block) / t->width;
+
+	for (; s->known && row < end; row++)
+		if (s->steps[row])
+			tt_ps_know(s, row);
+}
+
+/* Of tables with row versions. */
+static void write_rows(const struct tt_ps_store *s, uint64_t block, char *to)
+{
+	const struct tutti_ps_table *t = s->t;
+	uint64_t row = block * (t->block_elems / t->width), end = row + elems_of(s, block) / t->width, version;
+	size_t len = t->width * t->elem;
+
+	for (; row < end; row++, to += t->pitch) {
+		version = s->steps[row];
+		memcpy(to, s->values + row * len, len);
+		memcpy(to + t->pitch - sizeof(version), &version, sizeof(version));
+	}
+}
+
+static void write_slot(struct tt_ps_store *s, uint64_t block, struct tt_ps_head *head,
+		       const struct tt_ps_head *old, bool only_new)
+{
+	const struct tutti_ps_table *t = s->t;
+	size_t len = elems_of(s, block) / t->width * t->pitch;
+	char *data = (char *)(head + 1);
+
+	if (only_new && t->rows)
+		write_new(s, block, data, old ? (const char *)(old + 1) : NULL);
+	else if (tt_ps_row_versions(t))
+		write_rows(s, block, data);
+	else
+		memcpy(data, s->values + block * t->block_elems * t->elem, len);
+	if (t->rows && !only_new)
+		know_rows(s, block);
+	if (t->rows)
+		s->shown[block] = (uint32_t)(elems_of(s, block) / t->width);
+	head->length = len;
+	head->checksum = t->ps->verify ? XXH3_64bits(data, len) : 0;
+	head->generation = t->ps->generation + s->copy;
+	head->version = t->rows ? 0 : s->steps[block];
+}
+
+int tt_ps_publish(struct tt_ps_store *s, uint64_t block, uint64_t sequence, uint64_t min_clock,
+		  bool only_new, uint64_t *when)
+{
+	uint64_t word = atomic_load(tt_ps_dir(s, block)), now = tt_now_ns();
+	unsigned cur = word & 0xff, slot = word ? (cur + 1) % TT_PS_COPIES : 0;
+	uint64_t *retired = &s->retired[block * TT_PS_COPIES];
+	/* an eighth more: the two clocks that count are of different machines */
+	uint64_t rest = s->t->ps->grace_ns + s->t->ps->grace_ns / 8;
+	struct tt_ps_head *head = slot_of(s, block, slot), *old = word ? slot_of(s, block, cur) : NULL;
+
+	if (when && retired[slot] && now < retired[slot] + rest) {
+		*when = retired[slot] + rest;
+		return -EAGAIN;
+	}
+	if (when && s->sending && atomic_load(&s->sending[block * TT_PS_COPIES + slot])) {
+		*when = now + rest;
+		return -EAGAIN;
+	}
+	atomic_store(&head->stamp, 0); /* whoever reads the old stamp reads no byte of what follows */
+	atomic_thread_fence(memory_order_seq_cst);
+	write_slot(s, block, head, old, only_new);
+	head->min_clock = min_clock;
+	atomic_store(&head->stamp, sequence << 1);
+	atomic_store(tt_ps_dir(s, block), tt_ps_word(sequence, slot));
+	if (old) {
+		atomic_store(&old->stamp, word >> 8 << 1 | 1);
+		retired[cur] = when ? tt_now_ns() : 0;
+	}
+	return 0;
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Where the parts of a table lie. A server's memory of it, which workers read:
+ *
+ *	[directory: a word for each block][slot 0 of all blocks][slot 1 of all blocks]	a slot: head, data
+ *
+ * so that what is pulled together lies together: among slots that are not read, copies of some MB took a third longer.
+ * Then, with essp, a line for each worker. A worker's memory: copies of the servers' directories, one after the
+ * other, then, with essp, what they send: see essp_cache.c.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ps/essp/essp.h"
+#include "lib/ps/worker/accumulate.h"
+#include "lib/topo/topo.h"
+
+static size_t lines(uint64_t bytes)
+{
+	return (size_t)((bytes + TT_PS_LINE - 1) / TT_PS_LINE * TT_PS_LINE);
+}
+
+size_t tt_ps_dir_size(const struct tutti_ps_table *t, int server)
+{
+	return lines(t->part[server].blocks * sizeof(uint64_t));
+}
+
+static size_t blocks_size(const struct tutti_ps_table *t, int server)
+{
+	return tt_ps_dir_size(t, server) + (size_t)t->part[server].blocks * TT_PS_COPIES * t->block_pitch;
+}
+
+static size_t server_size(const struct tutti_ps_table *t, int server)
+{
+	return blocks_size(t, server) + (t->opt.essp ? (size_t)t->ps->nworkers * TT_PS_LINE : 0);
+}
+
+uint64_t tt_ps_ack_at(const struct tutti_ps_table *t, int server, int worker)
+{
+	return blocks_size(t, server) + (uint64_t)worker * TT_PS_LINE;
+}
+
+uint64_t tt_ps_slot_at(const struct tutti_ps_table *t, int server, uint64_t block, unsigned slot)
+{
+	return tt_ps_dir_size(t, server) + (slot * t->part[server].blocks + block) * t->block_pitch;
+}
+
+uint64_t tt_ps_base_at(const struct tutti_ps_table *t, int server, int copy)
+{
+	const struct tutti_ps *ps = t->ps;
+	int host = tt_ps_host(ps, server, copy), c;
+	uint64_t at = 0;
+
+	for (c = 0; c < copy; c++)
+		at += server_size(t, (host - c + ps->nservers) % ps->nservers);
+	return at;
+}
+
+uint64_t tt_ps_copies_at(const struct tutti_ps_table *t, int rank)
+{
+	int k, n = t->ps->nservers;
+
+	for (k = 0; k < n; k++)
+		if (t->ps->server[k] == rank)
+			return tt_ps_base_at(t, (k - t->ps->copies + n) % n, t->ps->copies);
+	return 0;
+}
+
+static int place_dense(struct tutti_ps_table *t)
+{
+	struct tutti_ps *ps = t->ps;
+	uint64_t *begin = malloc(((size_t)ps->nservers + 1) * sizeof(*begin));
+	int k;
+
+	if (!begin)
+		return tt_fail(-ENOMEM, "no memory for table '%s'", t->name);
+	tt_ps_place(ps->load, ps->upto, ps->nservers, t->count, t->elem, begin);
+	for (k = 0; k < ps->nservers; k++) {
+		t->part[k].begin = begin[k];
+		t->part[k].elems = begin[k + 1] - begin[k];
+	}
+	free(begin);
+	return 0;
+}
+
+/* A table of few elements has blocks no longer than its parts. */
+static int cut(struct tutti_ps_table *t)
+{
+	uint64_t most = 1, at = 0;
+	int k;
+
+	for (k = 0; k < t->ps->nservers; k++)
+		if (t->part[k].elems > most)
+			most = t->part[k].elems;
+	if (t->block_elems > most)
+		t->block_elems = most;
+	t->block_pitch = sizeof(struct tt_ps_head) + lines(t->block_elems / t->width * t->pitch);
+	for (k = 0; k < t->ps->nservers; k++) {
+		t->part[k].blocks = (t->part[k].elems + t->block_elems - 1) / t->block_elems;
+		if (t->part[k].blocks > UINT32_MAX) /* lists of them have 32 bits for each */
+			return tt_fail(-EINVAL, "table '%s' would have %llu blocks on a server, and there "
+						"are at most %u: options.block, %zu bytes, is too small",
+				       t->name, (unsigned long long)t->part[k].blocks, UINT32_MAX,
+				       t->opt.block);
+		t->part[k].copy = at;
+		at += tt_ps_dir_size(t, k);
+	}
+	for (k = 0; t->opt.essp && k < t->ps->nservers; k++) {
+		t->part[k].cache = at;
+		at += tt_ps_cache_size(t, k);
+	}
+	t->dirs = at;
+	return 0;
+}
+
+static int lay_out(struct tutti_ps_table *t)
+{
+	struct tutti_ps *ps = t->ps;
+	int k, err = 0;
+
+	t->part = calloc((size_t)ps->nservers, sizeof(*t->part));
+	if (!t->part)
+		return tt_fail(-ENOMEM, "no memory for table '%s'", t->name);
+	t->pitch = t->width * t->elem;
+	if (tt_ps_row_versions(t))
+		t->pitch = (t->pitch + 7) / 8 * 8 + sizeof(uint64_t);
+	t->block_elems = t->opt.block / t->pitch * t->width;
+	if (t->rows) {
+		t->block_elems = t->block_elems ? t->block_elems : t->width;
+		for (k = 0; k < ps->nservers; k++)
+			t->part[k].elems = tt_ps_key_room(ps->upto, ps->nservers, k, t->count) * t->width;
+	} else if (!t->block_elems) {
+		err = tt_fail(-EINVAL, "table '%s': options.block is %zu bytes, and an element has %zu",
+			      t->name, t->opt.block, t->elem);
+	} else {
+		err = place_dense(t);
+	}
+	if (!err)
+		err = cut(t);
+	if (err)
+		return err;
+	t->size = t->copies = tt_ps_copies_at(t, ps->comm->rank);
+	if (ps->my_worker >= 0)
+		t->size += t->dirs * (size_t)ps->copies;
+	return 0;
+}
+
+/* What has a version at a server: a block of a dense table, or a row. */
+static uint64_t versions_of(const struct tutti_ps_table *t, int server)
+{
+	return t->rows ? t->part[server].elems / t->width : t->part[server].blocks;
+}
+
+void tt_ps_forget_versions(struct tutti_ps_table *t)
+{
+	int k;
+
+	for (k = 0; k < t->ps->nservers; k++)
+		if (t->track[k].version)
+			memset(t->track[k].version, 0, versions_of(t, k) * sizeof(uint32_t));
+}
+
+static uint64_t track_size(const struct tutti_ps_table *t)
+{
+	uint64_t bytes = 0;
+	int k;
+
+	for (k = 0; k < t->ps->nservers; k++)
+		bytes += t->part[k].blocks * (2 * sizeof(uint64_t) + sizeof(uint32_t)) +
+			 versions_of(t, k) * sizeof(uint32_t);
+	return bytes;
+}
+
+static int track(struct tutti_ps_table *t)
+{
+	bool versions = !t->rows || tt_ps_row_versions(t);
+	int k, err;
+
+	t->track = calloc((size_t)t->ps->nservers, sizeof(*t->track));
+	for (k = 0; t->track && k < t->ps->nservers; k++) {
+		t->track[k].floor = calloc(t->part[k].blocks + 1, sizeof(uint64_t));
+		t->track[k].seen = calloc(t->part[k].blocks + 1, sizeof(uint64_t));
+		t->track[k].pending = calloc(t->part[k].blocks + 1, sizeof(uint32_t));
+		t->track[k].version = versions ? calloc(versions_of(t, k) + 1, sizeof(uint32_t)) : NULL;
+		if (!t->track[k].floor || !t->track[k].seen || !t->track[k].pending ||
+		    (versions && !t->track[k].version))
+			break;
+	}
+	if (!t->track || k < t->ps->nservers)
+		return tt_ps_no_memory(t, track_size(t), 0);
+	err = t->rows ? tt_ps_keys_new(&t->places) : 0;
+	if (!err && t->opt.n_push > 1)
+		err = tt_ps_sum_new(t, t->count, &t->accrued);
+	if (!err && t->rows && t->opt.n_push > 1)
+		err = tt_ps_met_new(t, &t->accrued_rows);
+	if (!err && t->rows && t->opt.n_fetch > 1)
+		err = tt_ps_keys_new(&t->fetched);
+	return !err && t->opt.budget > 0 ? tt_ps_budget_new(t) : err;
+}
+
+int tt_ps_no_memory(const struct tutti_ps_table *t, uint64_t need, int err)
+{
+	char why[400];
+
+	if (err && tt_fail_text(err) != tutti_strerror(err))
+		snprintf(why, sizeof(why), "%s", tt_fail_text(err));
+	else
+		snprintf(why, sizeof(why), "the system has %llu bytes available",
+			 (unsigned long long)tt_topo_memory_available());
+	return tt_fail(err ? err : -ENOMEM, "table '%s' needs %llu bytes on this rank: %s", t->name,
+		       (unsigned long long)need, why);
+}
+
+static int get_memory(struct tutti_ps_table *t)
+{
+	struct tutti_ps *ps = t->ps;
+	int err, c, k;
+
+	err = t->size ? tutti_alloc(ps->comm->ctx, t->size, (void **)&t->mem) : 0;
+	if (err)
+		return tt_ps_no_memory(t, t->size, err);
+	for (c = 0; c < ps->copies && ps->my_server >= 0 && t->mem; c++) { /* of a small one a server may have nothing */
+		k = (ps->my_server - c + ps->nservers) % ps->nservers;
+		memset(t->mem + tt_ps_base_at(t, k, c), 0, tt_ps_dir_size(t, k));
+	}
+	for (c = 0; ps->my_worker >= 0 && c < ps->copies; c++)
+		for (k = 0; k < ps->nservers; k++)
+			memset(t->mem + t->copies + (size_t)c * t->dirs + t->part[k].copy, 0,
+			       tt_ps_dir_size(t, k));
+	if (ps->my_worker >= 0)
+		err = track(t);
+	if (!err && ps->my_worker >= 0 && t->opt.essp)
+		err = tt_ps_cache_new(t);
+	for (c = 0; c < ps->copies && ps->my_server >= 0 && !err; c++)
+		err = tt_ps_store_new(t, c);
+	return err;
+}
+
+int tt_ps_table_new(struct tutti_ps *ps, const struct tutti_ps_table *like,
+		    struct tutti_ps_table **out)
+{
+	struct tutti_ps_table *t = malloc(sizeof(*t));
+	int err;
+
+	if (!t)
+		return tt_fail(-ENOMEM, "no memory for a table");
+	*t = *like;
+	t->ps = ps;
+	t->index = ps->ntables;
+	err = lay_out(t);
+	if (!err)
+		err = get_memory(t);
+	if (err) {
+		tt_ps_table_free(t);
+		return err;
+	}
+	*out = t;
+	return 0;
+}
+
+void tt_ps_table_free(struct tutti_ps_table *t)
+{
+	int k;
+
+	for (k = 0; t->track && k < t->ps->nservers; k++) {
+		free(t->track[k].floor);
+		free(t->track[k].seen);
+		free(t->track[k].pending);
+		free(t->track[k].version);
+	}
+	free(t->track);
+	tt_ps_sum_free(&t->accrued);
+	tt_ps_met_free(&t->accrued_rows);
+	tt_ps_keys_free(t->fetched);
+	tt_ps_budget_free(t);
+	tt_ps_cache_free(t);
+	free(t->cache_token);
+	free(t->sub_token);
+	tt_ps_keys_free(t->places);
+	for (k = 0; k < TT_PS_CHAIN; k++)
+		tt_ps_store_free(t->store[k]);
+	tutti_free(t->mem);
+	free(t->part);
+	free(t);
+}

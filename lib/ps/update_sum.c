@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Updates added up, with a bit for each element, or row, that has one: at a server until the clock or a group is
+ * over, at a worker until it is time to push.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ps/worker/accumulate.h"
+
+int tt_ps_sum_new(const struct tutti_ps_table *t, uint64_t units, struct tt_ps_sum *sum)
+{
+	sum->sums = calloc((size_t)units + 1, t->width * t->elem);
+	sum->touched = calloc((size_t)units / 64 + 2, sizeof(uint64_t));
+	if (sum->sums && sum->touched)
+		return 0;
+	tt_ps_sum_free(sum);
+	return tt_fail(-ENOMEM, "no memory to add up %llu updates of table '%s'",
+		       (unsigned long long)units, t->name);
+}
+
+void tt_ps_sum_free(struct tt_ps_sum *sum)
+{
+	free(sum->sums);
+	free(sum->touched);
+	*sum = (struct tt_ps_sum){0};
+}
+
+static bool bit(const uint64_t *bits, uint64_t at)
+{
+	return bits[at / 64] >> at % 64 & 1;
+}
+
+/* The end of the run of equal bits that begins at `at`. */
+static uint64_t run_end(const uint64_t *bits, uint64_t at, uint64_t end)
+{
+	bool value = at < end && bit(bits, at);
+	uint64_t whole = value ? UINT64_MAX : 0;
+
+	while (at < end) {
+		if (at % 64 == 0 && bits[at / 64] == whole)
+			at += 64;
+		else if (bit(bits, at) == value)
+			at++;
+		else
+			break;
+	}
+	return at < end ? at : end;
+}
+
+static void mark(uint64_t *bits, uint64_t at, uint64_t end, bool value)
+{
+	for (; at < end; at++)
+		if (at % 64 == 0 && end - at >= 64) {
+			bits[at / 64] = value ? UINT64_MAX : 0;
+			at += 63;
+		} else if (value) {
+			bits[at / 64] |= 1ull << at % 64;
+		} else {
+			bits[at / 64] &= ~(1ull << at % 64);
+		}
+}
+
+/* The first update of a unit is taken, others are added. */
+void tt_ps_sum_add(const struct tutti_ps_table *t, struct tt_ps_sum *sum, uint64_t unit, uint64_t units,
+		   const char *update)
+{
+	uint64_t at, end, last = unit + units;
+	size_t pitch = t->width * t->elem;
+
+	for (at = unit; at < last; at = end) {
+		char *dst = sum->sums + at * pitch;
+		const void *both[] = {dst, update + (at - unit) * pitch};
+		void *to = dst;
+
+		end = run_end(sum->touched, at, last);
+		if (bit(sum->touched, at))
+			tt_reduce_multi(&to, 1, both, 2, (end - at) * t->width, t->datatype,
+					TUTTI_SUM, 0, 0);
+		else
+			memcpy(dst, update + (at - unit) * pitch, (end - at) * pitch);
+	}
+	mark(sum->touched, unit, last, true);
+}
+
+bool tt_ps_sum_next(const struct tt_ps_sum *sum, uint64_t *from, uint64_t *to, uint64_t end)
+{
+	if (*from < end && !bit(sum->touched, *from))
+		*from = run_end(sum->touched, *from, end);
+	if (*from >= end)
+		return false;
+	*to = run_end(sum->touched, *from, end);
+	return true;
+}
+
+void tt_ps_sum_clear(struct tt_ps_sum *sum, uint64_t from, uint64_t to)
+{
+	mark(sum->touched, from, to, false);
+}

@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Blocks read one-sidedly, several at once. No server runs anything for it.
+ *
+ * A read knows which slot holds which sequence before it is posted: from the clock's note (the hint), or
+ * from the directory. Head and data are read together, in no order. If the head says that sequence, not retired,
+ * then the slot was retired, if at all, after the read was posted; it rests for the grace from then on, so a read
+ * that took no longer has seen nothing else. One that took longer, or whose slot was retired, nobody knows since when, reads
+ * the stamp again: if it has still that sequence, retired or not, nothing was written before head and data had been read.
+ * Otherwise, or if that is too old, the directory says where to read next. What the head was when it was sampled also bounds
+ * the age: the server had published everything up to the clock it told before the read was posted, and this slot was the
+ * newest of its block. Of one that was retired, only its head says what it contains.
+ *
+ * What lies near the beginning of a block, rows in particular, is read in one operation with the head, and copied; anything
+ * else goes straight into the caller's buffer: what begins near the beginning of a block in one operation with the head, and with
+ * what is between them, if the transport lets a get land in two places; else the head is read beside it.
+ */
+#include <errno.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "lib/base/clock.h"
+#include "lib/ps/worker/block_read.h"
+
+#define BUDGET 32 /* steps at once; a pull of many GB must not keep the lock */
+
+static void unit_over(struct tt_win_end *end, int status)
+{
+	struct tt_ps_unit *u = tt_container(end, struct tt_ps_unit, end);
+
+	u->pending--;
+	if (!u->pending)
+		u->over = tt_now_ns();
+	if (status && !u->status)
+		u->status = status;
+	if (!u->pending && !u->pull->busy && !u->pull->task.cancelled)
+		tt_ps_pull_advance(&u->pull->task);
+}
+
+static int rank_of(const struct tt_ps_unit *u)
+{
+	const struct tutti_ps *ps = u->pull->task.ps;
+
+	return ps->server[tt_ps_host(ps, u->server, u->copy)];
+}
+
+/* Of those bytes the first head_len go to the landing's head and on from there. */
+static void get_behind(struct tt_ps_unit *u, size_t head_len, void *local, size_t len, uint64_t at)
+{
+	struct tutti_ps_table *t = u->pull->task.table;
+	struct tt_win_access a = {.rank = rank_of(u),
+				  .local = local,
+				  .len = len,
+				  .offset = tt_ps_base_at(t, u->server, u->copy) + at,
+				  .get = true,
+				  .head = &u->landing->head,
+				  .head_len = head_len};
+	int err;
+
+	u->pending++;
+	err = tt_win_op_start(t->win, &a, &u->end);
+	if (err)
+		unit_over(&u->end, err);
+}
+
+static void get(struct tt_ps_unit *u, void *local, size_t len, uint64_t at)
+{
+	get_behind(u, 0, local, len, at);
+}
+
+static uint64_t floor_of(const struct tt_ps_unit *u)
+{
+	return u->pull->task.table->track[u->server].floor[u->block];
+}
+
+/* All of its worker's pushes to the block are known to be in what is looked for, and so is the clock. */
+static bool may_read(const struct tt_ps_unit *u)
+{
+	const struct tutti_ps_table *t = u->pull->task.table;
+	const struct tt_ps_link *link = &t->ps->link[u->server];
+
+	return link->ready && (t->ps->staleness == 0 || !t->track[u->server].pending[u->block]) &&
+	       link->min_clock >= u->pull->need;
+}
+
+/* What would be read together with the head; 0: it is too long. */
+static size_t span_of(const struct tt_ps_unit *u)
+{
+	const struct tutti_ps_table *t = u->pull->task.table;
+	size_t block = t->block_pitch - sizeof(struct tt_ps_head), end = 0, i;
+
+	/* With checksums more of it than is asked for, if that is little: only a whole block's can be compared. */
+	if ((t->rows || t->ps->verify) && block <= TT_PS_SPAN)
+		return block;
+	for (i = 0; i < u->items; i++)
+		if (u->item[i].offset + u->item[i].len > end)
+			end = u->item[i].offset + u->item[i].len;
+	return end <= TT_PS_SPAN ? end : 0;
+}
+
+/* Straight into the caller's buffer, the head with the first item near enough to it, or beside them. */
+static void read_items(struct tt_ps_unit *u, uint64_t at)
+{
+	const struct tt_ps_item *item;
+	bool beside = true, can = tt_win_gets_head(u->pull->task.table->win, rank_of(u));
+
+	u->pending++; /* until all are posted */
+	for (item = u->item; item < u->item + u->items; item++) {
+		size_t before = sizeof(struct tt_ps_head) + item->offset;
+
+		if (beside && can && item->offset <= TT_PS_SPAN) {
+			get_behind(u, before, item->local, before + item->len, at);
+			beside = false;
+		} else {
+			get(u, item->local, item->len, at + before);
+		}
+	}
+	if (beside)
+		get(u, &u->landing->head, sizeof(struct tt_ps_head), at);
+	unit_over(&u->end, 0);
+}
+
+static void read_data(struct tt_ps_unit *u)
+{
+	struct tutti_ps_table *t = u->pull->task.table;
+	uint64_t at = tt_ps_slot_at(t, u->server, u->block, u->word & 0xff);
+
+	u->state = TT_PS_READ_DATA;
+	u->floor = floor_of(u);
+	u->told = t->ps->link[u->server].min_clock;
+	u->posted = tt_now_ns();
+	u->span = span_of(u);
+	if (u->span)
+		get(u, &u->landing->head, sizeof(struct tt_ps_head) + u->span, at);
+	else
+		read_items(u, at);
+}
+
+static void read_stamp(struct tt_ps_unit *u)
+{
+	u->state = TT_PS_READ_CHECK;
+	get(u, &u->landing->word, sizeof(uint64_t),
+	    tt_ps_slot_at(u->pull->task.table, u->server, u->block, u->word & 0xff) +
+		    offsetof(struct tt_ps_head, stamp));
+}
+
+static void read_dir(struct tt_ps_unit *u)
+{
+	u->state = TT_PS_READ_DIR;
+	u->pull->seen.retries++;
+	get(u, &u->landing->word, sizeof(uint64_t), tt_ps_dir_at(u->block));
+}
+
+static bool torn(const struct tt_ps_unit *u)
+{
+	const struct tt_ps_head *h = &u->landing->head;
+	const void *data = u->span ? u->landing->data : u->item->local;
+	bool whole = u->span ? u->span >= h->length
+			     : u->items == 1 && !u->item->offset && u->item->len == h->length;
+
+	return u->pull->task.ps->verify && whole && XXH3_64bits(data, h->length) != h->checksum;
+}
+
+static void copy_out(const struct tt_ps_unit *u)
+{
+	size_t i;
+
+	for (i = 0; i < u->items; i++) {
+		memcpy(u->item[i].local, u->landing->data + u->item[i].offset, u->item[i].len);
+		tt_wire_stats(u->pull->task.ps->comm->ctx->wire)->copied_bytes += u->item[i].len;
+	}
+}
+
+static void accept(struct tt_ps_unit *u)
+{
+	struct tt_ps_pull *pull = u->pull;
+	struct tt_ps_task *task = &pull->task;
+	const struct tt_ps_head *h = &u->landing->head;
+	uint64_t min = h->min_clock > u->told ? h->min_clock : u->told, *seen;
+
+	if (h->generation != task->ps->generation + (uint64_t)u->copy)
+		tt_ps_task_fail(task, -ESTALE, "block %llu of rank %d belongs to another server",
+				(unsigned long long)u->block, task->ps->server[u->server]);
+	else if (torn(u))
+		tt_ps_task_fail(task, -EBADMSG, "block %llu of rank %d does not have its checksum",
+				(unsigned long long)u->block, task->ps->server[u->server]);
+	if (u->span)
+		copy_out(u);
+	if (pull->got)
+		pull->got(pull, u);
+	if (min < pull->seen.min_clock)
+		pull->seen.min_clock = min;
+	if (u->word >> 8 < pull->seen.version)
+		pull->seen.version = u->word >> 8;
+	tt_ps_trace(task->ps, "read %u %d %llu %llu %llu %llu %llu %llu\n", task->table->index, u->server,
+		    (unsigned long long)u->block, (unsigned long long)task->clock,
+		    (unsigned long long)min, (unsigned long long)(u->word >> 8),
+		    (unsigned long long)u->floor, (unsigned long long)tt_now_ns());
+	if (task->table->cache) /* what is sent may have been on its way for longer */
+		tt_ps_floor(task->table, u->server, u->block, u->word >> 8);
+	seen = &task->table->track[u->server].seen[u->block];
+	if (u->word >> 8 > *seen >> 8)
+		*seen = u->word;
+	u->state = TT_PS_READ_IDLE;
+	pull->active--;
+}
+
+/* Another copy of the server has other slots. */
+static bool again_if_moved(struct tt_ps_unit *u)
+{
+	int copy = u->pull->task.ps->link[u->server].copy;
+
+	if (u->copy == copy)
+		return false;
+	u->copy = copy;
+	u->word = 0;
+	u->state = TT_PS_READ_WAIT;
+	return true;
+}
+
+/* What is known to be the newest: as told, or as read before, which may not have been told. */
+static void find_newest(struct tt_ps_unit *u)
+{
+	struct tutti_ps_table *t = u->pull->task.table;
+	uint64_t told = atomic_load(tt_ps_hint(t, u->server, u->block)), seen = t->track[u->server].seen[u->block];
+
+	if (seen > told && !t->cache && seen >> 8 > tt_ps_first((uint64_t)u->copy))
+		told = seen;
+	if (told >> 8 > u->word >> 8)
+		u->word = told;
+}
+
+/* There, unless it is known to be too old. */
+static bool try_read(struct tt_ps_unit *u)
+{
+	struct tutti_ps_table *t = u->pull->task.table;
+	enum tt_ps_where where = t->cache ? tt_ps_cached(u) : TT_PS_AWAY;
+
+	if (where == TT_PS_HERE)
+		accept(u);
+	if (where != TT_PS_AWAY)
+		return where == TT_PS_HERE;
+	t->ps->read_away |= t->cache != NULL;
+	again_if_moved(u);
+	find_newest(u);
+	if (!may_read(u))
+		return false;
+	if (!u->word && !floor_of(u)) {
+		read_dir(u);
+		return true;
+	}
+	if (u->word >> 8 < floor_of(u))
+		return false;
+	read_data(u);
+	return true;
+}
+
+static void got_dir(struct tt_ps_unit *u)
+{
+	struct tt_ps_task *task = &u->pull->task;
+
+	if (!u->landing->word) {
+		tt_ps_task_fail(task, -ENODATA, "table '%s' has no values yet: see tutti_ps_set",
+				task->table->name);
+		u->state = TT_PS_READ_IDLE;
+		u->pull->active--;
+		return;
+	}
+	u->word = u->landing->word;
+	u->state = TT_PS_READ_WAIT;
+}
+
+/* Of a publication that was not the newest: it has the clock and the rows that are asked for. */
+static bool has_all(const struct tt_ps_unit *u)
+{
+	const struct tt_ps_head *h = &u->landing->head;
+	size_t i;
+
+	for (i = 0; i < u->items; i++)
+		if (u->item[i].offset + u->item[i].len > h->length)
+			return false;
+	return h->min_clock >= u->pull->need;
+}
+
+/* It is new enough, and no older than what was read before. */
+static bool current(const struct tt_ps_unit *u)
+{
+	const struct tt_ps_track *track = &u->pull->task.table->track[u->server];
+
+	return u->word >> 8 >= track->seen[u->block] >> 8 && (!u->retired || has_all(u));
+}
+
+/* What was under way is over. */
+static void judge(struct tt_ps_unit *u)
+{
+	bool first = u->state == TT_PS_READ_DATA;
+	uint64_t stamp = first ? atomic_load(&u->landing->head.stamp) : u->landing->word;
+
+	if (again_if_moved(u))
+		return;
+	if (u->state == TT_PS_READ_DIR) {
+		got_dir(u);
+		return;
+	}
+	if (first)
+		u->retired = stamp & 1;
+	if (u->retired)
+		u->told = 0;
+	if (stamp >> 1 != u->word >> 8 || !current(u))
+		read_dir(u);
+	else if (first && (u->retired || u->over - u->posted > u->pull->task.ps->grace_ns))
+		read_stamp(u);
+	else
+		accept(u);
+}
+
+/* One step; false: it waits. */
+static bool unit_step(struct tt_ps_unit *u)
+{
+	struct tt_ps_pull *pull = u->pull;
+
+	if (u->pending || pull->task.broken)
+		return false;
+	if (u->status) {
+		struct tt_ps_link *link = &pull->task.ps->link[u->server];
+
+		if (!again_if_moved(u) && tt_ps_link_failed(&pull->task, link, u->status))
+			tt_ps_task_broken(&pull->task, link->rank, u->status);
+		u->status = 0;
+		u->state = TT_PS_READ_WAIT;
+		return false;
+	}
+	if (u->state == TT_PS_READ_WAIT)
+		return try_read(u);
+	if (u->state != TT_PS_READ_IDLE) {
+		judge(u);
+		return true;
+	}
+	if (!pull->more || pull->task.status)
+		return false;
+	pull->more = pull->next(pull, u);
+	if (!pull->more)
+		return false;
+	u->word = u->since = 0;
+	u->copy = pull->task.ps->link[u->server].copy;
+	u->state = TT_PS_READ_WAIT;
+	pull->active++;
+	return true;
+}
+
+static void finish(struct tt_ps_pull *pull)
+{
+	struct tt_ps_task *task = &pull->task;
+	struct tutti_ps_read *last = &task->table->last;
+
+	pull->seen.clock = task->clock;
+	if (pull->seen.version == UINT64_MAX) /* nothing was read */
+		pull->seen.version = pull->seen.min_clock = 0;
+	pull->seen.age = task->clock > pull->seen.min_clock ? task->clock - pull->seen.min_clock : 0;
+	pull->seen.retries += last->retries;
+	if (!task->status)
+		*last = pull->seen;
+	tt_ps_task_end(task);
+}
+
+bool tt_ps_pull_reads(const struct tt_ps_task *task)
+{
+	const struct tt_ps_pull *pull = tt_container(task, struct tt_ps_pull, task);
+	int i;
+
+	for (i = 0; i < TT_PS_UNITS; i++)
+		if (pull->unit[i].pending)
+			return true;
+	return false;
+}
+
+void tt_ps_pull_advance(struct tt_ps_task *task)
+{
+	struct tt_ps_pull *pull = tt_container(task, struct tt_ps_pull, task);
+	int steps = 0, i, moved;
+
+	if (pull->busy || task->cancelled)
+		return;
+	pull->busy = true;
+	do {
+		moved = 0;
+		for (i = 0; i < TT_PS_UNITS; i++)
+			moved += unit_step(&pull->unit[i]);
+		steps += moved;
+	} while (moved && steps < BUDGET);
+	task->r.progressed |= steps > 0;
+	task->ps->comm->ctx->moves += (uint64_t)steps;
+	pull->busy = false;
+	if (task->broken || task->cancelled)
+		return;
+	if (!pull->active && !task->puts && !task->answers && (!pull->more || task->status))
+		finish(pull);
+	else
+		tt_ps_task_stall(task); /* some wait for the servers' notes, or for their turn */
+}
+
+static int get_landing(struct tutti_ps *ps, struct tt_ps_landing **landing)
+{
+	size_t size = sizeof(**landing) * TT_PS_UNITS;
+	int err = 0;
+
+	tt_wire_lock(ps->comm->ctx->wire);
+	*landing = ps->landings;
+	if (*landing)
+		ps->landings = (*landing)->next;
+	tt_wire_unlock(ps->comm->ctx->wire);
+	if (!*landing) {
+		err = tutti_alloc(ps->comm->ctx, size, (void **)landing);
+		if (!err)
+			memset(*landing, 0, size);
+	}
+	return err;
+}
+
+int tt_ps_pull_init(struct tt_ps_pull *pull)
+{
+	struct tutti_ps *ps = pull->task.ps;
+	int i, err;
+
+	err = get_landing(ps, &pull->landing);
+	if (err)
+		return tt_ps_no_memory(pull->task.table, sizeof(*pull->landing) * TT_PS_UNITS, err);
+	for (i = 0; i < TT_PS_UNITS; i++) {
+		pull->unit[i].end.over = unit_over;
+		pull->unit[i].pull = pull;
+		pull->unit[i].landing = &pull->landing[i];
+	}
+	pull->more = true;
+	if (ps->staleness >= 0 && pull->task.clock > (uint64_t)ps->staleness)
+		pull->need = pull->task.clock - (uint64_t)ps->staleness;
+	pull->seen.version = pull->seen.min_clock = UINT64_MAX;
+	pull->task.advance = tt_ps_pull_advance;
+	return 0;
+}
+
+void tt_ps_pull_free(struct tt_ps_pull *pull)
+{
+	if (!pull->landing)
+		return;
+	pull->landing->next = pull->task.ps->landings;
+	pull->task.ps->landings = pull->landing;
+}
+
+void tt_ps_landings_free(struct tutti_ps *ps)
+{
+	struct tt_ps_landing *l;
+
+	while ((l = ps->landings)) {
+		ps->landings = l->next;
+		tutti_free(l);
+	}
+}

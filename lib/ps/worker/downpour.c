@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Downpour (Dean and others, 2012): a worker fetches a table every n_fetch clocks and pushes what its updates have added
+ * up to every n_push clocks. In between its loop stays the same: a pull leaves the caller's values, which he updates
+ * himself, and a push is added up here. Of a row table each row has its own periods: it is fetched by the first pull of it in a
+ * period, as not all rows are pulled at each clock.
+ */
+#include <errno.h>
+
+#include "lib/ps/worker/accumulate.h"
+
+#define BATCH 65536 /* bytes of rows that go together */
+#define CLOCK_BITS 0x7fffffffu
+
+/* The first clock of a period at which there is a pull. */
+bool tt_ps_fetches(struct tutti_ps_table *t)
+{
+	uint64_t clock = t->ps->clock, period;
+
+	if (t->opt.n_fetch <= 1)
+		return true;
+	period = clock / (uint64_t)t->opt.n_fetch + 1;
+	if (t->fetch_period != period) {
+		t->fetch_period = period;
+		t->fetch_clock = clock;
+	}
+	return clock == t->fetch_clock;
+}
+
+bool tt_ps_fetches_row(const struct tutti_ps_table *t, uint64_t key)
+{
+	uint64_t clock = t->ps->clock, ago, period = (uint64_t)t->opt.n_fetch;
+	uint32_t at = tt_ps_keys_find(t->fetched, key);
+
+	ago = (clock - at) & CLOCK_BITS;
+	return at == TT_PS_NOWHERE || !ago || (clock - ago) / period != clock / period;
+}
+
+/* Without memory to know that it was fetched, it will be fetched again. */
+void tt_ps_fetched_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (tt_ps_fetches_row(t, keys[i]) &&
+		    tt_ps_keys_add(t->fetched, keys[i], (uint32_t)t->ps->clock & CLOCK_BITS))
+			return;
+}
+
+void tt_ps_downpour_forget(struct tutti_ps_table *t)
+{
+	t->fetch_period = 0;
+	if (t->fetched)
+		tt_ps_keys_clear(t->fetched);
+	if (t->accrued.sums)
+		tt_ps_sum_clear(&t->accrued, 0, t->count);
+	if (t->accrued_rows.units)
+		tt_ps_met_clear(&t->accrued_rows);
+}
+
+static int nothing_emit(struct tt_ps_task *task)
+{
+	(void)task;
+	return 0;
+}
+
+int tt_ps_nothing(struct tutti_ps_table *t, const char *call, struct tutti_request **request)
+{
+	struct tt_ps_task *task;
+	int err = tt_ps_task_new(t->ps, t, call, sizeof(*task), 0, &task);
+
+	if (err)
+		return err;
+	task->emit = nothing_emit;
+	task->advance = tt_ps_task_end;
+	return tt_ps_task_start(task, request);
+}
+
+int tt_ps_accrue(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count,
+		 const char *call, struct tutti_request **request)
+{
+	int err = tt_ps_nothing(t, call, request);
+
+	if (!err)
+		tt_ps_sum_add(t, &t->accrued, offset, count, buf);
+	return err;
+}
+
+int tt_ps_accrue_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,
+		      const char *call, struct tutti_request **request)
+{
+	size_t row = t->width * t->elem, i;
+	uint32_t unit;
+	int err = 0;
+
+	for (i = 0; !err && i < n; i++) /* all or none */
+		err = tt_ps_met_unit(t, &t->accrued_rows, keys[i], &unit);
+	if (!err)
+		err = tt_ps_nothing(t, call, request);
+	for (i = 0; !err && i < n; i++)
+		tt_ps_sum_add(t, &t->accrued, tt_ps_keys_find(t->accrued_rows.units, keys[i]), 1,
+			      (const char *)buf + i * row);
+	return err;
+}
+
+int tt_ps_send_sum(struct tutti_ps_table *t, struct tt_ps_sum *sum, const struct tt_ps_met *met)
+{
+	size_t unit = t->width * t->elem, most = BATCH / unit > 0 ? BATCH / unit : 1;
+	struct tutti_request *req = NULL;
+	uint64_t from = 0, to;
+	int err = 0;
+
+	for (; !err && tt_ps_sum_next(sum, &from, &to, t->rows ? met->n : t->count); from = to) {
+		if (t->rows && to - from > most)
+			to = from + most;
+		err = t->rows ? tt_ps_push_rows(t, met->key + from, (size_t)(to - from),
+						sum->sums + from * unit, "ps_clock", &req)
+			      : tt_ps_push(t, sum->sums + from * unit, from, to - from, false, "ps_clock",
+					   &req);
+		if (!err)
+			err = tutti_wait(&req);
+		if (!err)
+			tt_ps_sum_clear(sum, from, to);
+	}
+	return err;
+}
+
+static int send_accrued(struct tutti_ps_table *t)
+{
+	int err = tt_ps_send_sum(t, &t->accrued, &t->accrued_rows);
+
+	if (!err && t->rows)
+		tt_ps_met_clear(&t->accrued_rows);
+	return err;
+}
+
+int tt_ps_send_accrued(struct tutti_ps *ps, uint64_t clock)
+{
+	uint32_t i;
+	int err = 0;
+
+	for (i = 0; !err && i < ps->ntables; i++) {
+		struct tutti_ps_table *t = ps->table[i];
+		uint64_t period = t->opt.n_push > 1 ? (uint64_t)t->opt.n_push : 1;
+
+		if (t->accrued.sums && clock / period != ps->clock / period)
+			err = send_accrued(t);
+		else if (t->budget)
+			err = tt_ps_budget_finish(t);
+	}
+	return err;
+}

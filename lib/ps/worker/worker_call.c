@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A worker's calls, as requests. Those of a worker send in the order in which they were made: a clock so comes
+ * after the pushes before it at each server, and a pull knows which of its worker's pushes it must see.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ps/ps.h"
+#include "lib/ps/worker/block_read.h"
+
+/* Memory of calls that are over is kept for others: so much of each size, which are powers of two. */
+#define LEAST ((size_t)8 << 10)
+#define KEPT ((size_t)1 << 20)
+
+#define LOOKS 8 /* of a pull at what has come */
+
+static struct tt_ps_task *task_of(const struct tutti_request *r)
+{
+	return tt_container(r, struct tt_ps_task, r);
+}
+
+static const char *task_call(const struct tutti_request *r)
+{
+	return task_of(r)->call;
+}
+
+/* Afterwards nobody touches its buffers; what comes back for it in the meantime is ignored. */
+static void task_cancel(struct tutti_request *r)
+{
+	struct tt_ps_task *task = task_of(r);
+	struct tutti_ps *ps = task->ps;
+	int k, j;
+
+	task->cancelled = true;
+	tt_list_del(&task->queue);
+	tt_list_del(&task->stalled.link);
+	tt_win_take_back(ps->win, -1);
+	if (task->table)
+		tt_win_take_back(task->table->win, -1);
+	for (k = 0; k < ps->nservers; k++)
+		for (j = 0; j < TT_PS_SLOTS; j++) {
+			struct tt_ps_out *out = &ps->link[k].out[j];
+
+			if (out->task == task)
+				out->task = NULL;
+			if (out->owner == task)
+				out->owner = NULL;
+		}
+}
+
+static void task_collected(struct tutti_request *r)
+{
+	struct tt_ps_task *task = task_of(r);
+
+	if (task->seen && task->emitted && !r->status)
+		task->seen(task);
+}
+
+static void give_back(struct tt_ps_task *task)
+{
+	struct tutti_ps *ps = task->ps;
+	struct tt_ps_spare *spare = (struct tt_ps_spare *)(void *)task;
+	int i = task->size;
+
+	if (i == TT_PS_SPARES || ps->spares[i] == KEPT / (LEAST << i)) {
+		free(task);
+		return;
+	}
+	spare->next = ps->spare[i];
+	ps->spare[i] = spare;
+	ps->spares[i]++;
+}
+
+static void task_free(struct tutti_request *r)
+{
+	struct tt_ps_task *task = task_of(r);
+
+	task->ps->tasks--;
+	if (task->release)
+		task->release(task);
+	give_back(task);
+}
+
+static const char *task_text(const struct tutti_request *r, char *buf, size_t size)
+{
+	const struct tt_ps_task *task = task_of(r);
+
+	if (task->table)
+		snprintf(buf, size, "%s of table '%s'", task->call, task->table->name);
+	else
+		snprintf(buf, size, "%s", task->call);
+	return buf;
+}
+
+/* A server, and its rank in the world. */
+static int say_server(const struct tt_ps_link *link, char *buf, size_t size)
+{
+	const struct tutti_ps *ps = link->ps;
+	int rank = ps->comm->world[link->rank];
+
+	snprintf(buf, size, "server %d (rank %d on host %s)", link->index, rank, tt_boot_host(ps->comm->ctx->boot, rank));
+	return rank;
+}
+
+/* The first server that has not answered this worker; NULL: all have. */
+static const struct tt_ps_link *unanswered(const struct tutti_ps *ps)
+{
+	int k, j;
+
+	for (k = 0; k < ps->nservers; k++)
+		for (j = 0; j < TT_PS_SLOTS; j++)
+			if (ps->link[k].out[j].busy)
+				return &ps->link[k];
+	return NULL;
+}
+
+/* Whom a clock waits for: its rank in the world, if a server has told. */
+static int say_slowest(const struct tutti_ps *ps, char *buf, size_t size)
+{
+	uint64_t min = tt_ps_told_min(ps);
+	int k, n, rank;
+
+	n = snprintf(buf, size, "the slowest is at %llu", (unsigned long long)min);
+	for (k = 0; k < ps->nservers; k++)
+		if (ps->link[k].min_clock == min && ps->link[k].slowest)
+			break;
+	if (n < 0 || (size_t)n >= size)
+		return -1;
+	if (k == ps->nservers) { /* it was not looked for, or the server that would tell is stuck */
+		for (k = 0; ps->link[k].min_clock != min;)
+			k++;
+		snprintf(buf + n, size - (size_t)n, ", as ");
+		n += (int)strlen(buf + n);
+		say_server(&ps->link[k], buf + n, size - (size_t)n);
+		n += (int)strlen(buf + n);
+		snprintf(buf + n, size - (size_t)n, " told last");
+		return -1;
+	}
+	rank = ps->comm->world[ps->worker[ps->link[k].slowest - 1]];
+	snprintf(buf + n, size - (size_t)n, ": worker %d, rank %d on host %s",
+		 (int)ps->link[k].slowest - 1, rank, tt_boot_host(ps->comm->ctx->boot, rank));
+	return rank;
+}
+
+/* The server whose publication a pull waits for; NULL: none. */
+static const struct tt_ps_link *publisher(const struct tt_ps_task *task)
+{
+	const struct tt_ps_pull *pull = tt_container(task, struct tt_ps_pull, task);
+	int i;
+
+	for (i = 0; i < TT_PS_UNITS; i++)
+		if (pull->unit[i].state == TT_PS_READ_WAIT)
+			return &task->ps->link[pull->unit[i].server];
+	return NULL;
+}
+
+/* Of the server itself, or what it has not done. */
+static int say_waits(const char *what, const struct tt_ps_link *link, const char *why, char *buf, size_t size)
+{
+	char server[140] = "";
+	int rank = link ? say_server(link, server, sizeof(server)) : -1;
+
+	snprintf(buf, size, "; it waits for %s%s%s", what, link ? why : "", server);
+	return rank;
+}
+
+static int task_waits(const struct tutti_request *r, char *buf, size_t size)
+{
+	const struct tt_ps_task *task = task_of(r);
+	const struct tutti_ps *ps = task->ps;
+	bool pull = task->advance == tt_ps_pull_advance;
+	uint64_t need = pull ? tt_container(task, struct tt_ps_pull, task)->need : 0;
+	char slowest[200];
+	int rank = -1;
+
+	buf[0] = 0;
+	if (pull && tt_ps_told_min(ps) < need) {
+		rank = say_slowest(ps, slowest, sizeof(slowest));
+		snprintf(buf, size, "; it waits for clock %llu, and %s", (unsigned long long)need, slowest);
+	} else if (!task->emitted) {
+		rank = say_waits("room at a server", unanswered(ps), ", and has no answer of ", buf, size);
+	} else if (task->answers && unanswered(ps)) {
+		rank = say_waits("an answer", unanswered(ps), " of ", buf, size);
+	} else if (!task->table) {
+		rank = say_slowest(ps, slowest, sizeof(slowest));
+		snprintf(buf, size, "; this worker is at clock %llu, %s", (unsigned long long)ps->clock,
+			 slowest);
+	} else if (pull) {
+		rank = say_waits("a publication", publisher(task), " of ", buf, size);
+	}
+	return rank;
+}
+
+/* It waits for what others do; all that it has sent is there, and all that it reads is here. */
+static bool only_waits(const struct tt_ps_task *task)
+{
+	if (task->puts || task->answers || task->broken)
+		return false;
+	if (task->advance == tt_ps_pull_advance)
+		return !tt_ps_pull_reads(task);
+	return task->emitted;
+}
+
+static bool task_expire(struct tutti_request *r)
+{
+	struct tt_ps_task *task = task_of(r);
+	char text[128], waits[192] = "";
+
+	if (!only_waits(task))
+		return false;
+	task->rank = task_waits(r, waits, sizeof(waits));
+	tt_ps_task_fail(task, -ETIMEDOUT, "%s did not finish within %lld ms (TUTTI_TIMEOUT)%s",
+			task_text(r, text, sizeof(text)),
+			(long long)task->ps->comm->ctx->env.timeout.number, waits);
+	tt_ps_task_end(task);
+	return true;
+}
+
+static int task_explain(const struct tutti_request *r)
+{
+	const struct tt_ps_task *task = task_of(r);
+
+	return tt_fail_rank(r->status, task->rank,
+			    task->rank < 0 ? NULL : tt_boot_host(r->comm->ctx->boot, task->rank), "%s",
+			    task->why);
+}
+
+static const struct tt_request_ops task_ops = {.list = TT_ACTIVE_OTHER,
+					       .call = task_call,
+					       .cancel = task_cancel,
+					       .collected = task_collected,
+					       .free = task_free,
+					       .text = task_text,
+					       .waits = task_waits,
+					       .expire = task_expire,
+					       .explain = task_explain};
+
+static void task_again(struct tt_stalled *stalled)
+{
+	struct tt_ps_task *task = tt_container(stalled, struct tt_ps_task, stalled);
+
+	tt_list_del(&stalled->link);
+	task->advance(task);
+}
+
+/* *i is which size that is. */
+static void *get_memory(struct tutti_ps *ps, size_t bytes, int *i)
+{
+	struct tt_wire *wire = ps->comm->ctx->wire;
+	struct tt_ps_spare *spare = NULL;
+
+	for (*i = 0; *i < TT_PS_SPARES && LEAST << *i < bytes;)
+		++*i;
+	tt_wire_lock(wire);
+	if (*i < TT_PS_SPARES && (spare = ps->spare[*i])) {
+		ps->spare[*i] = spare->next;
+		ps->spares[*i]--;
+	} else {
+		tt_wire_stats(wire)->allocations++;
+	}
+	tt_wire_unlock(wire);
+	return spare ? (void *)spare : malloc(*i < TT_PS_SPARES ? LEAST << *i : bytes);
+}
+
+void tt_ps_spares_free(struct tutti_ps *ps)
+{
+	struct tt_ps_spare *spare;
+	int i;
+
+	for (i = 0; i < TT_PS_SPARES; i++)
+		while ((spare = ps->spare[i])) {
+			ps->spare[i] = spare->next;
+			free(spare);
+		}
+}
+
+int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char *call, size_t size, size_t more,
+		   struct tt_ps_task **out)
+{
+	struct tt_ps_task *task;
+	int i;
+
+	task = get_memory(ps, size + more, &i);
+	if (atomic_load(&ps->relaying) && !ps->helped) { /* without one, others read at the server */
+		ps->helped = true;
+		(void)tt_thread_start(ps->comm->ctx);
+	}
+	if (!task)
+		return tt_fail(-ENOMEM, "no memory for %s", call);
+	memset(task, 0, size);
+	task->size = i;
+	task->ps = ps;
+	task->table = table;
+	task->call = call;
+	task->rank = -1;
+	task->clock = ps->clock;
+	task->stalled.again = task_again;
+	tt_list_init(&task->stalled.link);
+	tt_list_init(&task->queue);
+	*out = task;
+	return 0;
+}
+
+void tt_ps_task_drop(struct tt_ps_task *task)
+{
+	tt_wire_lock(task->ps->comm->ctx->wire);
+	give_back(task);
+	tt_wire_unlock(task->ps->comm->ctx->wire);
+}
+
+/* A pull out of this rank's own memory waits for nothing: without a look it would never see what
+ * has come since. */
+static void look_first(const struct tt_ps_task *task)
+{
+	int i;
+
+	if (!task->table || !task->table->cache || task->advance != tt_ps_pull_advance)
+		return;
+	for (i = 0; i < LOOKS && tt_engine_progress(task->ps->comm->ctx); i++)
+		;
+}
+
+int tt_ps_task_start(struct tt_ps_task *task, struct tutti_request **request)
+{
+	struct tutti_ps *ps = task->ps;
+	struct tt_wire *wire = ps->comm->ctx->wire;
+	int err;
+
+	tt_wire_lock(wire);
+	look_first(task);
+	tt_request_init(&task->r, &task_ops, ps->comm, false);
+	ps->tasks++;
+	err = tt_request_begin(&task->r);
+	if (err) {
+		tt_request_free(&task->r);
+	} else {
+		*request = &task->r;
+		tt_list_add(&ps->queue, &task->queue);
+		tt_ps_pump(ps);
+	}
+	if (ps->read_away) { /* of shared memory, at once: who does nothing else would never see that it has been sent */
+		ps->read_away = false;
+		tt_engine_progress(ps->comm->ctx);
+	}
+	tt_wire_wake(wire); /* other threads of this process see what was put to itself */
+	tt_wire_unlock(wire);
+	return err;
+}
+
+void tt_ps_task_end(struct tt_ps_task *task)
+{
+	struct tutti_ps *ps = task->ps;
+
+	tt_list_del(&task->queue);
+	tt_list_del(&task->stalled.link);
+	tt_request_end(&task->r, task->status);
+	tt_ps_pump(ps); /* others may have waited for it */
+}
+
+bool tt_ps_pulling(const struct tutti_ps *ps)
+{
+	const struct tt_list *head = &ps->comm->active[TT_ACTIVE_OTHER], *l;
+
+	for (l = head->next; l != head; l = l->next) {
+		const struct tutti_request *r = tt_container(l, struct tutti_request, link);
+
+		if (r->ops == &task_ops && task_of(r)->emitted &&
+		    task_of(r)->advance == tt_ps_pull_advance)
+			return true;
+	}
+	return false;
+}
+
+void tt_ps_task_stall(struct tt_ps_task *task)
+{
+	if (tt_list_empty(&task->stalled.link))
+		tt_list_add(&task->ps->comm->ctx->stalled, &task->stalled.link);
+}
+
+int tt_ps_task_fail(struct tt_ps_task *task, int status, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (task->status)
+		return status;
+	task->status = status;
+	va_start(ap, fmt);
+	vsnprintf(task->why, sizeof(task->why), fmt, ap);
+	va_end(ap);
+	return status;
+}
+
+void tt_ps_task_broken(struct tt_ps_task *task, int rank, int status)
+{
+	if (task->cancelled)
+		return;
+	task->broken = true;
+	task->rank = task->ps->comm->world[rank];
+	tt_ps_task_fail(task, status, "rank %d can't be reached: %s", rank, tutti_strerror(status));
+	tt_request_broken(&task->r, task->ps->comm->world[rank], status);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The update rules' kernels: one set for each level of instructions that lib/reduce knows, all with the same bits:
+ * every step is one IEEE operation, rounded by itself, in the order in which rule_loops.h has it, and a NaN that is
+ * stored is the one quiet NaN.
+ */
+#ifndef TT_PS_RULE_H
+#define TT_PS_RULE_H
+
+#include <stddef.h>
+#include <tutti/ps.h>
+
+#include "lib/reduce/reduce.h"
+
+/* float64 is computed in double and has such state; all others are computed in float, with float state. */
+struct tt_ps_rule_job {
+	const struct tutti_ps_options *opt;
+	enum tutti_datatype datatype;
+	void *x;
+	const void *u;
+	void *s1, *s2; /* state; NULL where the rule has none */
+	size_t count;
+	double bias1, bias2; /* Adam: 1 - beta1^step, 1 - beta2^step */
+};
+
+typedef void tt_ps_rule_fn(const struct tt_ps_rule_job *job);
+
+tt_ps_rule_fn tt_ps_rule_truth; /* rule_reference.c: one element after the other */
+tt_ps_rule_fn tt_ps_rule_base;
+tt_ps_rule_fn tt_ps_rule_avx2;	 /* only with TT_HAVE_AVX2 */
+tt_ps_rule_fn tt_ps_rule_avx512; /* only with TT_HAVE_AVX512 */
+
+/* rule_levels.c. Any rule from SGD to AdamW, at the level that lib/reduce uses. */
+void tt_ps_rule_run(const struct tt_ps_rule_job *job);
+const char *tt_ps_rule_name(int rule);
+int tt_ps_rule_states(int rule);
+
+#endif

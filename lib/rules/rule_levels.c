@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Names of the update rules, what state they have, and the choice of their kernels. */
+#include "config.h"
+#include "lib/rules/rule.h"
+
+static tt_ps_rule_fn *const rules[TT_REDUCE_LEVELS] = {
+	[TT_REDUCE_TRUTH] = tt_ps_rule_truth,
+	[TT_REDUCE_BASE] = tt_ps_rule_base,
+#ifdef TT_HAVE_AVX2
+	[TT_REDUCE_AVX2] = tt_ps_rule_avx2,
+#endif
+#ifdef TT_HAVE_AVX512
+	[TT_REDUCE_AVX512] = tt_ps_rule_avx512,
+#endif
+};
+
+void tt_ps_rule_run(const struct tt_ps_rule_job *job)
+{
+	rules[tt_reduce_level()](job);
+}
+
+const char *tt_ps_rule_name(int rule)
+{
+	static const char *const name[TUTTI_PS_NUM_RULES] = {
+		"sum", "assign", "SGD", "momentum", "Nesterov",
+		"Adagrad", "RMSProp", "Adam", "AdamW", "callback"};
+
+	return name[rule];
+}
+
+int tt_ps_rule_states(int rule)
+{
+	switch (rule) {
+	case TUTTI_PS_MOMENTUM:
+	case TUTTI_PS_NESTEROV:
+	case TUTTI_PS_ADAGRAD:
+	case TUTTI_PS_RMSPROP:
+		return 1;
+	case TUTTI_PS_ADAM:
+	case TUTTI_PS_ADAMW:
+		return 2;
+	default:
+		return 0;
+	}
+}

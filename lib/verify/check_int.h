@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Inside the checker.
+ *
+ *	check.c		flattens the plans of all ranks and runs the parts below
+ *	check_args.c	the arguments: those of each rank, and that they agree
+ *	check_static.c	what can be said without running: bounds, messages pair up, no hazards
+ *	check_value.c	symbolic values: initial contents, what ops do to them
+ *	check_verdict.c	whether they are right in the end
+ *	check_run.c	the channel in small: credits, offers, rounds, deadlock
+ *	check_node.c	node ops: who touches whose buffer when
+ */
+#ifndef TT_CHECK_INT_H
+#define TT_CHECK_INT_H
+
+#include "lib/verify/check.h"
+
+/*
+ * A symbolic element. tree is a hash of the expression it was computed by, operand order included;
+ * sum adds up a random number of each contribution, so it is right only if each is in it once. lo and
+ * hi: it combines the contributions of the ranks lo up to hi - 1 in this order; hi 0: in another one.
+ */
+struct ck_val {
+	uint64_t tree, sum;
+	uint32_t divided; /* times */
+	int lo, hi;
+	bool set;     /* has a value */
+	bool written; /* by an op */
+};
+
+struct ck_op {
+	struct tt_op op;
+	int lane; /* number in struct tt_checker's lanes */
+	int round;
+	uint32_t msg;
+	bool done;
+};
+
+enum ck_msg_state {
+	CK_IDLE,
+	CK_SENT,    /* eager: under way or parked at the receiver */
+	CK_ASKED,   /* would be eager, but there is no credit: waits for an offer */
+	CK_OFFERED, /* there is one in the sender's ring */
+	CK_READY,   /* the sender has read it */
+	CK_TAKEN
+};
+
+struct ck_msg {
+	uint32_t send, recv; /* ops */
+	enum ck_msg_state state;
+	struct ck_val *payload; /* of an eager message under way */
+	uint32_t next;		/* in the sender's ring */
+};
+
+struct ck_lane {
+	int rank, lane;
+	uint32_t first; /* entry of round 0 in begin[]; nrounds + 1 entries */
+	int nrounds, round;
+	uint32_t left; /* ops of the current round not done */
+	bool queued;
+};
+
+struct ck_buf {
+	struct ck_val *val;
+	size_t n; /* elements */
+};
+
+struct ck_node; /* check_node.c */
+
+struct tt_checker {
+	struct tt_plan *const *plans;
+	int n; /* ranks */
+	struct tt_plan_args args; /* rank 0's: what is equal on all ranks is read here */
+	struct tt_check_opts opts;
+	struct ck_op *ops;
+	uint32_t nops;
+	uint32_t *begin; /* first op of each round */
+	struct ck_lane *lanes;
+	int nlanes, *rank_lanes; /* lanes of rank r: rank_lanes[r] up to rank_lanes[r + 1] */
+	struct ck_msg *msgs;
+	uint32_t nmsgs;
+	/* check_value.c */
+	struct ck_buf *bufs; /* by rank and enum tt_buf */
+	struct ck_val *vals; /* all of them */
+	struct ck_val *tmp;  /* the longest op's worth */
+	/* barrier: which ranks' starts a lane (at the start of its round, and at its end) and a message know of */
+	size_t words;
+	uint64_t *known, *learnt, *told;
+	/* check_run.c */
+	int *credits, *offers; /* in use, by sender and receiver */
+	uint32_t *ring;	       /* by sender: last message offered + 1, 0: none */
+	bool *ring_queued;
+	int *queue, nqueue;
+	uint64_t random;
+	struct ck_node *node; /* NULL: there are no node ops */
+};
+
+#define CK_BLOCKED 1 /* an op that can't be done yet */
+
+static inline bool ck_is_recv(const struct tt_op *op)
+{
+	return op->kind == TT_OP_RECV || op->kind == TT_OP_RECV_REDUCE;
+}
+
+static inline bool ck_is_message(const struct tt_op *op)
+{
+	return op->kind == TT_OP_SEND || ck_is_recv(op);
+}
+
+static inline const struct ck_lane *ck_lane_of(const struct tt_checker *c, const struct ck_op *op)
+{
+	return &c->lanes[op->lane];
+}
+
+/* Is this rank's sendbuf its recvbuf? In place it is, but for the root of a scatter. */
+static inline bool ck_one_buffer(const struct tt_plan_args *a)
+{
+	return a->in_place && a->coll != TT_COLL_SCATTER && a->coll != TT_COLL_SCATTERV;
+}
+
+/* Where the buffer really is. */
+static inline enum tt_buf ck_real(const struct tt_checker *c, int rank, enum tt_buf buf)
+{
+	return buf == TT_BUF_SEND && ck_one_buffer(&c->plans[rank]->args) ? TT_BUF_RECV : buf;
+}
+
+/* "rank 3, lane 0, round 2, send of 12 bytes to rank 4"; valid until the call after next. */
+const char *tt_ck_where(const struct tt_checker *c, const struct ck_op *op);
+const char *tt_ck_buf_name(enum tt_buf buf);
+size_t tt_ck_buf_bytes(const struct tt_checker *c, int rank, enum tt_buf buf);
+
+int tt_ck_check_args(const struct tt_checker *c);
+
+int tt_ck_check_bounds(const struct tt_checker *c);
+int tt_ck_match_messages(struct tt_checker *c);
+int tt_ck_check_hazards(const struct tt_checker *c);
+
+int tt_ck_values_init(struct tt_checker *c);
+void tt_ck_values_free(struct tt_checker *c);
+struct ck_buf *tt_ck_buf(const struct tt_checker *c, int rank, enum tt_buf buf);
+/* What element e of this rank's input is, before anything happens. */
+struct ck_val tt_ck_input(int rank, size_t e);
+/* Read what a sends into out; -EINVAL if a byte of it was never written. */
+int tt_ck_read(const struct tt_checker *c, const struct ck_op *op, struct tt_ref a,
+	       struct ck_val *out);
+/* Receive, reduce or copy; net is what arrives. */
+int tt_ck_apply(struct tt_checker *c, const struct ck_op *op, const struct ck_val *net);
+
+/* a (+) b; v divided by the number of ranks. */
+struct ck_val tt_ck_combine(const struct ck_val *a, const struct ck_val *b);
+void tt_ck_divide(struct ck_val *v);
+
+int tt_ck_run(struct tt_checker *c);
+/*
+ * check_node.c; but for the first three, nothing without node ops. tt_ck_node_op: 0, CK_BLOCKED or an error.
+ */
+int tt_ck_node_init(struct tt_checker *c);
+int tt_ck_node_op(struct tt_checker *c, const struct ck_op *op);
+bool tt_ck_near(const struct tt_checker *c, int a, int b); /* do these ranks share a host? */
+void tt_ck_node_free(struct tt_checker *c);
+/* Any other op: what it touches; what goes with a message. */
+int tt_ck_node_touch(struct tt_checker *c, const struct ck_op *op);
+void tt_ck_node_tell(struct tt_checker *c, const struct ck_op *send);
+void tt_ck_node_learn(struct tt_checker *c, const struct ck_op *recv);
+/* The end of a lane's round, perhaps its last. */
+int tt_ck_node_round(struct tt_checker *c, int lane, bool last);
+/* For the verdict on a barrier: whom lanes know of. */
+void tt_ck_node_known(struct tt_checker *c);
+
+int tt_ck_verdict(const struct tt_checker *c);
+
+#endif

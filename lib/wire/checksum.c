@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Checksums of messages from end to end (TUTTI_CHECKSUM; all ranks do as rank 0 does): XXH3, 64 bits.
+ *
+ * That of an eager message is in its head and covers head and payload; it is checked before either is
+ * looked at. That of a payload that is put into an offer follows in a control message of its own, in any order
+ * with the note: the receive ends when both are there. Whatever does not fit ends the channel, as nothing that
+ * came over it can be trusted, and with it the call. A put into a window that notifies rings no note: when it is in
+ * place a control message asks the target to compare, and to ring. Not covered: control messages, which the transport
+ * carries, other one-sided operations, whose target takes no part, and memory that ranks of a host share.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "lib/wire/wire_internal.h"
+
+uint64_t tt_sum(const void *data, size_t len)
+{
+	return XXH3_64bits(data, len);
+}
+
+void tt_sum_head(struct tt_eager_head *head)
+{
+	head->sum = 0;
+	head->sum = tt_sum(head, sizeof(*head) + head->len);
+}
+
+static void damaged(struct tt_chan *chan, const char *what, size_t len)
+{
+	const struct tt_wire_params *p = &chan->wire->params;
+	char why[160];
+
+	snprintf(why, sizeof(why), "%s of up to %zu bytes arrived damaged: its checksum is another one",
+		 what, len);
+	p->damaged(p->arg, chan->peer, why);
+	tt_chan_fail(chan, -EBADMSG, "%s", why);
+}
+
+bool tt_sum_check(struct tt_chan *chan, struct tt_eager_head *head)
+{
+	uint64_t sum = head->sum;
+
+	if (head->len <= chan->slot_size - sizeof(*head)) {
+		head->sum = 0;
+		if (tt_sum(head, sizeof(*head) + head->len) == sum)
+			return true;
+	}
+	damaged(chan, "a message", chan->slot_size);
+	return false;
+}
+
+/* Payload and checksum are both there. */
+static void compare(struct tt_xfer *x)
+{
+	struct tt_chan *chan = x->chan;
+	const void *data = x->bounce_region ? x->bounce : x->buf;
+
+	if (tt_sum(data, x->len) == x->sum)
+		tt_xfer_complete(chan->wire, x);
+	else
+		damaged(chan, "a payload", x->len);
+}
+
+void tt_sum_landed(struct tt_xfer *x)
+{
+	x->landed = true;
+	if (x->summed)
+		compare(x);
+}
+
+void tt_sum_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl)
+{
+	struct tt_token *t = tt_token_find(chan->wire, ctrl->token);
+	struct tt_xfer *x = t && t->kind == TT_TOKEN_XFER ? t->target : NULL;
+
+	if (!x || x->chan != chan || x->summed)
+		return; /* taken back meanwhile */
+	x->sum = ctrl->fprint;
+	x->summed = true;
+	if (x->landed)
+		compare(x);
+}
+
+void tt_sum_send(struct tt_chan *chan, const struct tt_key *key, uint64_t sum, uint32_t token)
+{
+	struct tt_ctrl ctrl = {.kind = TT_CTRL_SUM, .token = token, .key = *key, .fprint = sum};
+
+	tt_chan_send_ctrl(chan, &ctrl);
+}
+
+int tt_wire_ring(struct tt_wire *wire, int peer, uint32_t token, uint64_t offset, uint64_t len, uint64_t sum)
+{
+	struct tt_ctrl ctrl = {.kind = TT_CTRL_RING, .token = token, .fprint = sum, .addr = offset, .len = len};
+	struct tt_chan *chan = wire->chan[peer];
+
+	if (!chan || chan->state != TT_CHAN_OPEN)
+		return -ENOTCONN;
+	tt_chan_send_ctrl(chan, &ctrl);
+	return 0;
+}
+
+void tt_sum_ring(struct tt_chan *chan, const struct tt_ctrl *ctrl)
+{
+	struct tt_token *t = tt_token_find(chan->wire, ctrl->token);
+	struct tt_bell *bell = t && t->kind == TT_TOKEN_BELL ? t->target : NULL;
+	const void *data;
+
+	if (!bell)
+		return; /* the window was freed meanwhile */
+	data = bell->put ? bell->put(bell, chan->peer, ctrl->addr, ctrl->len) : NULL;
+	if (!data)
+		tt_chan_fail(chan, -EPROTO, "a notification of a put that cannot have been");
+	else if (tt_sum(data, ctrl->len) == ctrl->fprint)
+		bell->ring(bell);
+	else
+		damaged(chan, "a put", ctrl->len);
+}
+
+bool tt_wire_has_checksums(const struct tt_wire *wire)
+{
+	return wire->sums;
+}
+
+void tt_wire_checksums(struct tt_wire *wire, bool on)
+{
+	tt_wire_lock(wire);
+	wire->sums = on;
+	tt_wire_unlock(wire);
+}

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of lib/wire share: the structs behind wire.h. */
+#ifndef TT_WIRE_INTERNAL_H
+#define TT_WIRE_INTERNAL_H
+
+#include <stdatomic.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/hash.h"
+#include "lib/base/lock.h"
+#include "lib/wire/wire.h"
+
+#define TT_BUCKETS 256
+#define TT_SLOTS_MAX 64
+#define TT_PORT_BUCKETS 64
+
+/* Keyed objects: posted receives, sends and offers waiting for each other, early messages. */
+struct tt_table {
+	struct tt_list bucket[TT_BUCKETS];
+};
+
+/* Head of an eager message, at the start of its slot. doc/WIRE.md. */
+struct tt_eager_head {
+	struct tt_key key;
+	uint64_t fprint;
+	uint64_t freed; /* slots of the reverse direction that are free again */
+	uint32_t len;
+	uint32_t pad;
+	uint64_t sum; /* of head and payload, with 0 here; 0: there are no checksums */
+	uint64_t pad2;
+};
+_Static_assert(sizeof(struct tt_eager_head) == 64, "one cache line");
+
+enum tt_ctrl_kind {
+	TT_CTRL_OFFER = 1, /* memory for the message of this key */
+	TT_CTRL_CREDIT,	   /* slots are free again */
+	TT_CTRL_STOP,	   /* flow.c: no more eager messages of this communicator */
+	TT_CTRL_STOP_ACK,
+	TT_CTRL_GO,
+	TT_CTRL_AMO, /* amo.c: execute this on a window */
+	TT_CTRL_AMO_REPLY,
+	TT_CTRL_PORT, /* port.c: for the port of this communicator */
+	TT_CTRL_SUM, /* checksum.c: the checksum of what is put into the offer of this token */
+	TT_CTRL_RING /* checksum.c: ring this window's bell if what was put has this checksum */
+};
+
+/* A control message between the two ends of a channel. doc/WIRE.md. */
+struct tt_ctrl {
+	uint32_t kind;
+	uint32_t token;	   /* offer: the note to ring; amo: the window's bell; its reply: whose; port: what */
+	struct tt_key key; /* flow control: only comm counts */
+	uint64_t fprint;   /* amo: compare; sum: the checksum */
+	uint64_t freed;
+	/* offer; flow control: epoch, count; amo: offset, operand; its reply: old value, status; port: a, b; ring: offset */
+	uint64_t addr, len;
+	struct tt_rkey rkey; /* offer; amo: which, and the token for the reply */
+};
+_Static_assert(sizeof(struct tt_ctrl) <= TT_TP_MSG_MAX, "fits a control message");
+
+struct tt_ctrl_item {
+	struct tt_list link;
+	struct tt_ctrl ctrl;
+};
+
+/* An offer that came before its send. */
+struct tt_offer {
+	struct tt_list link;
+	int peer;
+	struct tt_ctrl ctrl;
+};
+
+/* An eager message that came before its receive: still in its slot, or on the heap. */
+struct tt_early {
+	struct tt_list link;
+	int peer;
+	struct tt_key key;
+	uint64_t fprint;
+	uint32_t len;
+	int slot;   /* -1: heap */
+	char *data; /* heap: follows this struct */
+};
+
+/* Registered memory from which eager messages are sent. */
+struct tt_stage {
+	struct tt_wr wr;
+	struct tt_wire *wire;
+	struct tt_chan *chan; /* that it was put on */
+	struct tt_stage *next;
+	struct tt_region *region;
+	char *mem;
+};
+
+/* Flow control of one communicator on one channel; flow.c. */
+struct tt_flow {
+	struct tt_list link;
+	uint64_t comm;
+	/* as sender */
+	uint32_t sent, stop_epoch;
+	bool stopped;
+	/* as receiver */
+	uint32_t received, parked, epoch, peer_sent, offers;
+	bool acked;
+	enum { TT_FLOW_OPEN, TT_FLOW_STOPPING, TT_FLOW_STOPPED } state;
+};
+
+enum tt_chan_state {
+	TT_CHAN_CLOSED,
+	TT_CHAN_REQUESTED, /* we asked the peer and wait for its answer */
+	TT_CHAN_OPENING,   /* the endpoints are connecting */
+	TT_CHAN_OPEN,
+	TT_CHAN_FAILED
+};
+
+struct tt_chan {
+	struct tt_wire *wire;
+	int peer;
+	enum tt_chan_state state;
+	int status; /* of a failed one */
+	uint32_t generation; /* connections that were closed though both ends lived */
+	struct conn_msg *said; /* the last request or answer; NULL: none */
+	bool gone; /* the peer is: never again */
+	char reason[256];
+	bool active; /* we asked */
+	bool up;     /* the transport says so */
+	bool heard;  /* something came from the peer */
+	uint64_t early_notes;	   /* slots rung before the channel was open */
+	struct tt_list early_ctrl; /* control messages that came before it */
+	int tp, attempt, candidate;
+	struct tt_ep *ep;
+
+	/* what the peer may write: our slots */
+	char *slots;
+	struct tt_region *slots_region;
+	int nslots;
+	size_t slot_size;
+	uint64_t freed;	     /* slots to be returned to the peer */
+	int held;	     /* slots kept by early messages */
+
+	/* the peer's slots */
+	uint64_t tx_addr;
+	struct tt_rkey tx_rkey;
+	uint64_t tx_free;
+	size_t tx_slot_size;
+	uint32_t tx_token;
+	size_t eager; /* longest eager payload: what both ends allow */
+
+	struct tt_list sendq;	 /* transfers waiting for a credit, room, or the connection */
+	struct tt_list recvq;	 /* receives posted before the connection */
+	struct tt_list ctrlq;	 /* control messages waiting for room */
+	struct tt_list inflight; /* wrs at the transport */
+	struct tt_list flows;
+	struct tt_list busy;	 /* in wire->busy while a queue is not empty */
+};
+
+enum tt_token_kind { TT_TOKEN_FREE, TT_TOKEN_XFER, TT_TOKEN_BELL, TT_TOKEN_AMO };
+
+struct tt_token {
+	enum tt_token_kind kind;
+	uint32_t generation;
+	uint32_t next_free;
+	void *target;
+};
+
+struct tt_wire_tp {
+	struct tt_tp *tp;
+	const char *name; /* of the wrapped one under fault */
+	int place;	  /* in the list of compiled ones */
+	int endpoints;	  /* polled while > 0 */
+	struct tt_way way;
+};
+
+/* A connection request that came before tt_wire_attach. */
+struct tt_wire_request {
+	struct tt_list link;
+	int from;
+	size_t len;
+	char data[];
+};
+
+struct tt_wire {
+	const struct tt_env *env;
+	struct tt_wire_params params;
+	struct tt_boot *boot;
+	struct tt_lock lock;
+	struct tt_tp_params tp_params;
+	struct tt_wire_tp tp[TT_TP_MAX];
+	int ntps;
+	bool asked; /* TUTTI_TRANSPORT names transports */
+	bool sums;  /* messages have checksums, on all ranks */
+	bool fault;
+	bool late[TT_TP_MAX]; /* by place: usable, and opened when it is needed */
+	char left_out[160];   /* why one of these could not be */
+	size_t longest;	      /* put, on the transports of all ranks */
+	struct tt_memory *memory;
+	struct tutti_stats stats;
+
+	struct tt_chan **chan; /* by rank; made on first use */
+	struct tt_loop *loop;  /* to this process by a device; loopback.c */
+	struct tt_list busy;
+	struct tt_list requests;
+	struct tt_table posted, sends, offers, early;
+	struct tt_list ports[TT_PORT_BUCKETS]; /* by communicator */
+
+	struct tt_token *token;
+	uint32_t ntokens, free_token;
+
+	struct tt_stage *stages;
+	struct tt_list free_ctrl, free_offer, free_early;
+	const char *why; /* the operation that is being ended has failed, by its transport; or NULL */
+	int nearly;   /* objects in early and offers */
+	int inflight; /* wrs at transports */
+	struct tt_event *batch; /* events being handled */
+	int batch_len;
+
+	uint64_t watch_at; /* when connections are looked at next */
+	int wake_fd;
+	atomic_int sleepers;
+	uint64_t looks;
+};
+
+/*
+ * Tokens: bit 31 set: an eager slot of a peer, {generation of the connection, rank, slot}; else an entry of
+ * wire->token. Slots of a connection that was closed may still ring: the generation tells.
+ */
+#define TT_TOKEN_SLOT 0x80000000u
+#define TT_TOKEN_SLOT_BITS 6
+#define TT_TOKEN_RANK_BITS 20
+#define TT_TOKEN_INDEX_BITS 20
+#define TT_TOKEN_INDEX_MASK ((1u << TT_TOKEN_INDEX_BITS) - 1)
+#define TT_TOKEN_GENERATION_MASK (0x7fffffffu >> TT_TOKEN_INDEX_BITS)
+
+/* key_table.c */
+void tt_table_init(struct tt_table *table);
+struct tt_list *tt_table_bucket(struct tt_table *table, int peer, const struct tt_key *key);
+static inline bool tt_key_equal(const struct tt_key *a, const struct tt_key *b)
+{
+	return a->comm == b->comm && a->seq == b->seq && a->lane == b->lane && a->index == b->index;
+}
+
+/* token.c */
+uint32_t tt_slot_token(const struct tt_chan *chan, int slot);
+struct tt_chan *tt_slot_chan(struct tt_wire *wire, uint32_t token, int *slot);
+int tt_token_new(struct tt_wire *wire, enum tt_token_kind kind, void *target, uint32_t *token);
+void tt_token_free(struct tt_wire *wire, uint32_t token);
+static inline struct tt_token *tt_token_find(struct tt_wire *wire, uint32_t token)
+{
+	uint32_t i = token & TT_TOKEN_INDEX_MASK;
+	struct tt_token *t;
+
+	if (i >= wire->ntokens)
+		return NULL;
+	t = &wire->token[i];
+	if (t->kind == TT_TOKEN_FREE ||
+	    (t->generation & TT_TOKEN_GENERATION_MASK) != token >> TT_TOKEN_INDEX_BITS)
+		return NULL;
+	return t;
+}
+
+/* connect.c */
+/* NULL: no memory, and tt_fail has said so. */
+struct tt_chan *tt_chan_get(struct tt_wire *wire, int peer);
+void tt_chan_connect(struct tt_chan *chan);
+size_t tt_slot_size(const struct tt_env *env);
+void tt_chan_up(struct tt_chan *chan);
+void tt_chan_heard(struct tt_chan *chan);
+void tt_chan_down(struct tt_chan *chan, const char *why);
+void tt_chan_fail(struct tt_chan *chan, int status, const char *fmt, ...) TT_PRINTF(3, 4);
+/* Close the connection, to be opened anew by whoever needs it then; comm's transfer is why. */
+void tt_chan_fence(struct tt_chan *chan, uint64_t comm, const char *why);
+void tt_chan_free(struct tt_chan *chan);
+/* Closes the endpoint; operations under way end with status. */
+void tt_chan_close_ep(struct tt_chan *chan, int status);
+
+
+/* channel.c */
+/* A transport that refuses an operation for another reason than lack of room is broken for this peer. */
+void tt_chan_refused(struct tt_chan *chan, int status);
+/* Give a slot back to the peer. */
+void tt_slot_free(struct tt_chan *chan, int slot);
+/* Set up the wire's part of x; returns its channel, being connected if it was not yet. */
+struct tt_chan *tt_xfer_begin(struct tt_wire *wire, struct tt_xfer *x);
+void tt_xfer_end(struct tt_xfer *x, const void *data, int status);
+/* wire_send.c: whether x can travel into an offer only */
+bool tt_needs_offer(const struct tt_chan *chan, const struct tt_xfer *x);
+/* get x on its way; false: it must stay queued */
+bool tt_send_now(struct tt_chan *chan, struct tt_xfer *x);
+void tt_send_offer(struct tt_chan *chan, const struct tt_ctrl *ctrl);
+/* wire_recv.c: x on an open channel */
+void tt_recv_open(struct tt_chan *chan, struct tt_xfer *x);
+void tt_chan_opened(struct tt_chan *chan);
+void tt_chan_flush(struct tt_chan *chan);
+void tt_chan_slot_note(struct tt_chan *chan, int slot);
+void tt_chan_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl);
+void tt_xfer_landed(struct tt_wire *wire, struct tt_xfer *x);
+void tt_chan_fail_xfers(struct tt_chan *chan, int status);
+/* Where the connection's end may not be the end of it (TT_CAP_LATE_WRITES): something may still be written there. */
+void tt_chan_withhold(struct tt_chan *chan, const void *addr);
+void tt_chan_send_ctrl(struct tt_chan *chan, struct tt_ctrl *ctrl);
+void tt_chan_busy(struct tt_chan *chan);
+void tt_xfer_offer(struct tt_chan *chan, struct tt_xfer *x);
+void tt_xfer_start_send(struct tt_chan *chan, struct tt_xfer *x);
+/* An early message's bytes; forget it, and give its slot back. */
+const char *tt_early_data(struct tt_chan *chan, const struct tt_early *early);
+void tt_early_drop(struct tt_wire *wire, struct tt_early *early);
+/* Hand wr to the transport's put or get. As tt_ep_ops.put, but in-place completion runs done too. */
+static inline int tt_chan_rma(struct tt_chan *chan, struct tt_rma *rma, struct tt_wr *wr, bool get)
+{
+	int rc;
+
+	rma->user = wr;
+	wr->lands[0] = get ? rma->local : NULL;
+	wr->lands[1] = get && rma->head_len ? rma->head : NULL;
+	rc = get ? chan->ep->ops->get(chan->ep, rma) : chan->ep->ops->put(chan->ep, rma);
+	if (rc == TT_STARTED) {
+		tt_list_add(&chan->inflight, &wr->link);
+		chan->wire->inflight++;
+	} else if (rc == TT_FINISHED) {
+		wr->done(wr, 0);
+		rc = 0;
+	}
+	return rc;
+}
+
+/* flow.c */
+struct tt_flow *tt_flow_get(struct tt_chan *chan, uint64_t comm);
+void tt_flow_parked(struct tt_chan *chan, struct tt_flow *flow);
+void tt_flow_received(struct tt_chan *chan, struct tt_flow *flow);
+void tt_flow_consumed(struct tt_chan *chan, struct tt_flow *flow);
+void tt_flow_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl);
+
+/* wire_recv.c: the payload is in place, and right */
+void tt_xfer_complete(struct tt_wire *wire, struct tt_xfer *x);
+
+/* checksum.c */
+void tt_sum_head(struct tt_eager_head *head);
+/* An eager message that has come; false: it is damaged, and the channel has failed. */
+bool tt_sum_check(struct tt_chan *chan, struct tt_eager_head *head);
+/* What was put into the offer of x is there, its checksum may not be. */
+void tt_sum_landed(struct tt_xfer *x);
+void tt_sum_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl);
+void tt_sum_ring(struct tt_chan *chan, const struct tt_ctrl *ctrl);
+void tt_sum_send(struct tt_chan *chan, const struct tt_key *key, uint64_t sum, uint32_t token);
+
+/* port.c */
+void tt_port_init(struct tt_wire *wire);
+struct tt_port *tt_port_find(struct tt_wire *wire, uint64_t comm);
+void tt_port_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl);
+
+/* amo.c */
+void tt_amo_request(struct tt_chan *chan, const struct tt_ctrl *ctrl);
+void tt_amo_reply(struct tt_chan *chan, const struct tt_ctrl *ctrl);
+
+/* loopback.c: a connection of this process with itself by a transport other than self */
+int tt_loop_open(struct tt_wire *wire, int tp);
+void tt_loop_close(struct tt_wire *wire);
+/* An event of one of its endpoints, which have no user. */
+void tt_loop_event(struct tt_wire *wire, const struct tt_event *ev);
+/* Its channel, for atomics only; NULL: there is none. */
+struct tt_chan *tt_loop_chan(struct tt_wire *wire);
+/* What is under way on it ends. */
+void tt_loop_fence(struct tt_wire *wire, const char *why);
+
+/* connect.c: an unconnected channel's lists */
+void tt_chan_init(struct tt_chan *chan, struct tt_wire *wire, int peer);
+
+/* progress.c */
+void tt_wire_drop_events(struct tt_wire *wire, const struct tt_ep *ep, const struct tt_wr *wr);
+
+/* card.c: the places of the transports that rank may be reached over, best first; returns how many */
+int tt_card_transports(struct tt_wire *wire, int rank, int *places, int max, char *why, size_t size);
+
+/* Work out wire->longest, once all cards are here. */
+void tt_card_longest(struct tt_wire *wire);
+
+/* open.c */
+int tt_open_transports(struct tt_wire *wire);
+/* Is the transport of this place open, or will it be when it is needed? */
+bool tt_usable_place(struct tt_wire *wire, int place);
+/* The index of the transport of a place, opened now if it was left for later. */
+int tt_open_place(struct tt_wire *wire, int place, int *tp);
+/* Open those left for later that are the best, or only, way to some rank. */
+void tt_open_needed(struct tt_wire *wire);
+
+/* States of a transfer. */
+enum tt_xfer_state {
+	TT_X_IDLE = 0,
+	TT_X_QUEUED,  /* send: in chan->sendq; receive: in chan->recvq */
+	TT_X_WAITING, /* send: for an offer, in wire->sends */
+	TT_X_PUTTING, /* send: the transport has it */
+	TT_X_POSTED,  /* receive: in wire->posted, eager expected */
+	TT_X_OFFERED  /* receive: in wire->posted, offered to the peer */
+};
+
+#endif

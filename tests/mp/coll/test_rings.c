@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Rings, which stand for memory that peers can't map (lib/engine/node/ring_reduce.c): they meet all kinds of memory and of calls; and
+ * calls that end in the middle of one, after which nobody touches what was in use.
+ */
+#include "config.h"
+
+#include "lib/base/hash.h"
+#include "tests/mp/job.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#define PULLS "TUTTI_ALGO=allreduce:node_pull;reduce:node_pull;reduce_scatter_block:node_pull"
+
+/* Calls with input and result of the pool or not, as bits of mix say for each rank; which of them wait at once. */
+static int mixed_call(struct mp_job *job, unsigned mix, int coll, size_t count, char *mem[2][2])
+{
+	unsigned mine = mix >> 3 * job->rank;
+	size_t n = (size_t)job->n, blocks = coll == 2 ? n : 1, i;
+	int32_t *in = (int32_t *)mem[mine & 1][0], *out = (int32_t *)mem[mine >> 1 & 1][1];
+	bool in_place = mix % 5 == 0, has = coll != 1 || job->rank == 1;
+	struct tutti_request *req = NULL;
+	const void *from = in;
+
+	if (in_place && has) {
+		in = out;
+		from = TUTTI_IN_PLACE;
+	}
+	for (i = 0; i < blocks * count; i++)
+		in[i] = (int32_t)(i * 7 + (size_t)job->rank + mix);
+	if (coll == 1)
+		MP_OK(tutti_ireduce(from, has ? out : NULL, count, TUTTI_INT32, TUTTI_SUM, 1, job->world, &req));
+	else if (coll == 2)
+		MP_OK(tutti_reduce_scatter_block(from, out, count, TUTTI_INT32, TUTTI_SUM, job->world));
+	else if (mine & 4)
+		MP_OK(tutti_iallreduce(from, out, count, TUTTI_INT32, TUTTI_SUM, job->world, &req));
+	else
+		MP_OK(tutti_allreduce(from, out, count, TUTTI_INT32, TUTTI_SUM, job->world));
+	MP_OK(tutti_wait(&req));
+	for (i = 0; has && i < count; i++)
+		TT_EXPECT(out[i] == (int32_t)(n * ((i + (coll == 2 ? (size_t)job->rank * count : 0)) * 7 + mix) +
+					      n * (n - 1) / 2));
+	return 0;
+}
+
+/* Rings meet memory that is mapped, and memory that has no ring; short ones, and such as go around often. */
+static int mixed_memory(struct mp_job *job)
+{
+	static const size_t counts[] = {1, 33, 3000, 8192, 70001, 262144, 262147, 1500000};
+	size_t most = (size_t)job->n * 1500000 * 4;
+	uint64_t seed = 42;
+	char *mem[2][2];
+	int k;
+
+	for (k = 0; k < 2; k++) {
+		mem[0][k] = malloc(most);
+		MP_OK(tutti_alloc(job->ctx, most, (void **)&mem[1][k]));
+	}
+	for (k = 0; k < 72; k++)
+		TT_EXPECT(!mixed_call(job, k < 24 ? 0 : (unsigned)(tt_random(&seed) >> 40), k / 8 % 3,
+				      counts[k % 8], mem));
+	for (k = 0; k < 2; k++) {
+		free(mem[0][k]);
+		MP_OK(tutti_free(mem[1][k]));
+	}
+	return 0;
+}
+
+static void meet(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = mixed_memory, .env = PULLS));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = mixed_memory, .env = PULLS " TUTTI_WAIT=sleep"));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = mixed_memory, .env = PULLS " TUTTI_PROGRESS=thread"));
+}
+
+/* ---- ended in the middle ---- */
+
+#define LONG ((size_t)1500000)
+#define VECTOR (LONG * sizeof(int32_t))
+#define BLOCK ((size_t)256 << 10) /* pool memory, the ring's among it */
+#define BLOCKS 48
+#define MARK 0x5a
+
+static bool is_marked(const char *p, size_t size)
+{
+	return p[0] == MARK && !memcmp(p, p + 1, size - 1);
+}
+
+/*
+ * A call has failed: at once vectors and pool memory are used for something else, which stays as it is when so
+ * many ranks have come here.
+ */
+static int untouched(struct mp_job *job, char *v, int ranks)
+{
+	char *block[BLOCKS];
+	int k;
+
+	memset(v, MARK, 2 * VECTOR);
+	for (k = 0; k < BLOCKS; k++) {
+		MP_OK(tutti_alloc(job->ctx, BLOCK, (void **)&block[k]));
+		memset(block[k], MARK, BLOCK);
+	}
+	atomic_fetch_add(&job->shared->word[0], 1);
+	TT_EXPECT(mp_await(&job->shared->word[0], ranks, 20000));
+	mp_sleep_ms(2);
+	TT_EXPECT(is_marked(v, 2 * VECTOR));
+	for (k = 0; k < BLOCKS; k++) {
+		TT_EXPECT(is_marked(block[k], BLOCK));
+		MP_OK(tutti_free(block[k]));
+	}
+	return 0;
+}
+
+/* One rank has its part of the call still to do when the others' time is over. */
+static int late(struct mp_job *job)
+{
+	char *v = calloc(2, VECTOR);
+	struct tutti_request *req;
+
+	TT_EXPECT(v);
+	mp_meet(job);
+	if (job->rank == 1) {
+		MP_OK(tutti_iallreduce(v, v + VECTOR, LONG, TUTTI_INT32, TUTTI_SUM, job->world, &req));
+		TT_EXPECT(mp_await(&job->shared->word[0], job->n - 1, 20000));
+		TT_EXPECT(tutti_wait(&req) < 0);
+	} else {
+		TT_EXPECT(tutti_allreduce(v, v + VECTOR, LONG, TUTTI_INT32, TUTTI_SUM, job->world) < 0);
+	}
+	TT_EXPECT(!untouched(job, v, job->n));
+	mp_leave(job);
+	free(v);
+	return 0;
+}
+
+struct end {
+	struct tutti_comm *comm; /* NULL: the process's */
+	int us;
+};
+
+static void *end_it(void *arg)
+{
+	struct end *end = arg;
+
+	usleep((useconds_t)end->us);
+	if (end->comm)
+		tutti_comm_revoke(end->comm);
+	else
+		kill(getpid(), SIGKILL);
+	return NULL;
+}
+
+static int until_failure(struct mp_job *job, struct tutti_comm *comm, char *v)
+{
+	int err = 0;
+
+	while (!err)
+		err = tutti_allreduce(v, v + VECTOR, LONG, TUTTI_INT32, TUTTI_SUM, comm);
+	TT_EXPECT(err == -TUTTI_EPEER || err == -TUTTI_EREVOKED);
+	return 0;
+}
+
+static int revoked(struct mp_job *job)
+{
+	char *v = calloc(2, VECTOR);
+	uint64_t seed = 7;
+	struct end end;
+	pthread_t thread;
+	int k;
+
+	TT_EXPECT(v);
+	for (k = 0; k < 8; k++) {
+		MP_OK(tutti_comm_dup(job->world, &end.comm));
+		end.us = (int)(tt_random(&seed) % 8000);
+		mp_meet(job);
+		if (job->rank == k % job->n)
+			TT_EXPECT(!pthread_create(&thread, NULL, end_it, &end));
+		TT_EXPECT(!until_failure(job, end.comm, v) && !untouched(job, v, (k + 1) * job->n));
+		if (job->rank == k % job->n)
+			pthread_join(thread, NULL);
+		MP_OK(tutti_comm_free(end.comm));
+	}
+	free(v);
+	return 0;
+}
+
+static int killed(struct mp_job *job)
+{
+	char *v = calloc(2, VECTOR);
+	struct end end = {.us = *(int *)job->arg};
+	pthread_t thread;
+
+	TT_EXPECT(v);
+	mp_meet(job);
+	if (job->rank == 1)
+		TT_EXPECT(!pthread_create(&thread, NULL, end_it, &end));
+	TT_EXPECT(!until_failure(job, job->world, v) && !untouched(job, v, job->n - 1));
+	mp_leave(job);
+	free(v);
+	return 0;
+}
+
+static void torn(void)
+{
+	int us;
+
+	TT_CHECK(!MP_RUN(.n = 3, .fn = late, .env = PULLS " TUTTI_TIMEOUT=400"));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = revoked, .env = PULLS));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = revoked, .env = PULLS " TUTTI_PROGRESS=thread"));
+	for (us = 1000; us < 9000; us += 2300)
+		TT_CHECK(!MP_RUN(.n = 3, .fn = killed, .arg = &us, .env = PULLS, .killed = 1u << 1));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {{"meet", meet}, {"torn", torn}, {NULL, NULL}};
+
+	return tt_test_main("rings", tests, argc, argv);
+}

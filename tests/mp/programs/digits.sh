@@ -1,0 +1,46 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The main job end to end: however many ranks, over whichever transport, the same loss curve, and a
+# model that reads digits.
+. "${TT_SRC:-.}/tests/sh.inc"
+. "$TT_SRC/tests/mp/programs/digits.inc"
+suite digits
+
+[ -x ./train_digits ] || skip_all "train_digits was not built: zlib is missing"
+have_digits ./train_digits --epochs 1 || skip_all "no digits.csv.gz: sh quickstart.sh fetches it"
+
+# train RANKS TRANSPORT CSV OPTION...: TRANSPORT - leaves the choice to the library.
+train() {
+	ranks=$1 transport=$2 csv=$3
+	shift 3
+	(
+		unset TUTTI_TRANSPORT
+		[ "$transport" = - ] || export TUTTI_TRANSPORT="$transport"
+		timeout 300 ./tutti_run -n "$ranks" ./train_digits --csv "$csv" -q "$@"
+	)
+}
+
+learned() {
+	awk -F, 'END { print "accuracy " $3; exit !($3 >= 0.96) }' "$1"
+}
+
+for transport in - shm ofi; do
+	for ranks in 1 4; do
+		csv=$tmp/$transport.$ranks.csv
+		name=$(echo "$transport" | sed 's/-/default/')_$ranks
+		run "train_$name" train $ranks $transport "$csv"
+		run "accuracy_$name" learned "$csv"
+		[ "$transport.$ranks" = -.1 ] || run "curve_$name" same_curve "$tmp/-.1.csv" "$csv"
+	done
+done
+
+# Slices of unequal size, and more ranks than samples in the last batch.
+run train_uneven_1 train 1 - "$tmp/u1.csv" --epochs 3 --batch 7
+run train_uneven_3 train 3 - "$tmp/u3.csv" --epochs 3 --batch 7
+run curve_uneven same_curve "$tmp/u1.csv" "$tmp/u3.csv"
+
+run unknown_option says "did you mean '--epochs'" ./tutti_run -n 2 ./train_digits --epoch5 3
+run missing_data says "sh quickstart.sh" ./tutti_run -n 2 ./train_digits --data "$tmp/none"
+echo "1,2,3" >"$tmp/bad.csv"
+run bad_data says "line 1" ./tutti_run -n 2 ./train_digits --data "$tmp/bad.csv"
+finish

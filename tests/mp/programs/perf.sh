@@ -1,0 +1,159 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# tutti_perf: every subcommand on tiny sizes, what it writes to files, and its complaints.
+. "${TT_SRC:-.}/tests/sh.inc"
+suite perf
+
+# perf RANKS ARGUMENT...
+perf() {
+	ranks=$1
+	shift
+	timeout 120 ./tutti_run -n "$ranks" ./tutti_perf "$@"
+}
+
+# clean ROWS ARGUMENT...: on two ranks, with the right number of JSON and CSV rows and nothing wrong.
+clean() {
+	rows=$1
+	shift
+	perf 2 "$@" --json "$tmp/j" --csv "$tmp/c" || return 1
+	tests/mp/programs/perf_json "$tmp/j" "$rows" || return 1
+	[ "$(wc -l <"$tmp/c")" = $((rows + 1)) ] || { cat "$tmp/c"; return 1; }
+	[ "$(tr -dc ',\n' <"$tmp/c" | sort -u | wc -l)" = 1 ] || { cat "$tmp/c"; return 1; }
+}
+
+header() {
+	[ "$(head -n 1 "$tmp/c")" = "$1" ] || { head -n 1 "$tmp/c"; return 1; }
+}
+
+# footers ARGUMENT...: the lines that scripts for nccl-tests look for.
+footers() {
+	perf 3 "$@" >"$tmp/out" || return 1
+	grep -q '^# Out of bounds values : 0 OK$' "$tmp/out" &&
+		grep -Eq '^# Avg bus bandwidth    : [0-9.e+-]+$' "$tmp/out" &&
+		grep -q 'size .*count .*type .*redop .*root .*time .*algbw .*busbw #wrong' "$tmp/out" ||
+		{ cat "$tmp/out"; return 1; }
+}
+
+# only_loopback VARIABLE=VALUE...: while a job of one host runs, all that its processes listen on is there.
+only_loopback() {
+	command -v ss >/dev/null || skip "ss (package iproute2) is not installed"
+	env "$@" ./tutti_run -n 2 ./tutti_perf barrier -n 100000000 >/dev/null 2>&1 &
+	job=$!
+	tries=0
+	until ss -ltnpH | grep -q '"[^"]*tutti_perf"'; do
+		tries=$((tries + 1))
+		[ $tries -lt 100 ] || { kill $job; die "the job does not listen"; }
+		sleep 0.1
+	done
+	sleep 0.3
+	ss -ltnpH | grep '"[^"]*tutti_perf"' >"$tmp/listen"
+	kill $job
+	wait $job
+	! awk '{ print $4 }' "$tmp/listen" | grep -v '^127\.0\.0\.1:' || die "$(cat "$tmp/listen")"
+}
+
+# overlaps ROWS: as many rows of either kind, and figures that belong to each other, in the table before.
+overlaps() {
+	awk -F, -v rows="$1" 'NR > 1 {
+		exposed = $5 > $4 ? $5 - $4 : 0
+		hidden = exposed < $3 ? 100 * (1 - exposed / $3) : 0
+		if (($6 - exposed) ^ 2 > 1e-3 || ($7 - hidden) ^ 2 > 1e-3 || $3 <= 0 || $4 <= 0)
+			bad = 1
+		n[$2]++
+	}
+	END { exit bad || n["caller"] != rows || n["thread"] != rows }' "$tmp/c" || { cat "$tmp/c"; return 1; }
+}
+
+# slept HOW PATTERN: in so many of 20 iterations, while ranks wait as HOW says.
+slept() {
+	TUTTI_WAIT=$1 perf 2 wakeup -n 20 -w 0 --csv "$tmp/c" >/dev/null || return 1
+	! cut -d, -f3 "$tmp/c" | tail -n 2 | grep -qv "^$2\$" || { cat "$tmp/c"; return 1; }
+}
+
+# Rows of a doubling scan: 8 to 64K is 14 sizes.
+run allreduce clean 14 allreduce -b 8 -e 64K -f 2 -n 3 -w 1
+run csv_header header size,count,type,redop,root,oop_time_us,oop_algbw_gbs,oop_busbw_gbs,oop_wrong,ip_time_us,ip_algbw_gbs,ip_busbw_gbs,ip_wrong
+run allreduce_empty clean 1 allreduce -b 0 -e 0 -n 2
+run allreduce_stat clean 2 allreduce -b 1K -e 2K -i 1K -n 5 -w 1 --stat
+run csv_header_stat sh -c 'head -n 1 "$1" | grep -q oop_p50_us,oop_min_us,oop_p99_us' sh "$tmp/c"
+run allreduce_malloc clean 1 allreduce -b 300001 -e 300001 -n 2 -w 0 --malloc -d uint8 -o max
+# 6 integer types with 8 operations each, 4 floating types with 5
+run allreduce_all clean 68 allreduce -b 5000 -e 5000 -n 1 -w 0 -d all -o all
+run bcast clean 4 bcast -b 8 -e 64K -f 20 -n 3 -w 1 -r 1
+run bcast_all_roots clean 2 bcast -b 1M -e 1M -n 2 -w 0 -r all
+# all types and all operations that a scan has: 6 times 7 and 4 times 4
+run scan_all clean 58 scan -b 5000 -e 5000 -n 1 -w 0 -d all -o all
+run exscan clean 3 exscan -b 8 -e 64K -f 64 -n 2 -w 1 -o prod -d half
+run sendrecv clean 4 sendrecv -b 8 -e 2M -f 64 -n 2 -w 1
+run sendrecv_alone perf 1 sendrecv -b 8K -e 8K -n 2
+run sendrecv_three footers sendrecv -b 1M -e 1M -n 2 -d uint8
+run hypercube clean 4 hypercube -b 8 -e 2M -f 64 -n 2 -w 1
+run hypercube_four perf 4 hypercube -b 300000 -e 300000 -n 2 -w 0 -d double
+run hypercube_three says "power of two" perf 3 hypercube -b 8 -e 8
+run reduce clean 6 reduce -b 8 -e 64K -f 64 -n 2 -w 1 -r all -o avg
+run reduce_scatter clean 4 reduce_scatter -b 8 -e 2M -f 64 -n 2 -w 1 -d bfloat16
+run allgather clean 4 allgather -b 8 -e 2M -f 64 -n 2 -w 1 --malloc
+run gather clean 6 gather -b 8 -e 64K -f 64 -n 2 -w 1 -r all
+run scatter clean 6 scatter -b 8 -e 64K -f 64 -n 2 -w 1 -r all
+run alltoall clean 4 alltoall -b 8 -e 2M -f 64 -n 2 -w 1 --stat
+run barrier clean 1 barrier -n 10
+run barrier_stat clean 1 barrier -n 10 --stat
+# Without and with the progress thread: two rows for each size.
+run overlap clean 4 overlap -b 4K -e 64K -f 16 -n 2 -w 1
+run overlap_columns header size,progress,pure_us,compute_us,overall_us,exposed_us,overlap_percent,wrong
+run overlap_figures overlaps 2
+run overlap_ofi clean 2 overlap -T ofi -b 300004 -e 300004 -n 2 -w 0
+run wakeup clean 2 wakeup -n 5 -w 1
+run wakeup_columns header call,iterations,slept,awake_us,asleep_us,wakeup_us,p99_us,max_us
+run wakeup_sleeps slept sleep "[1-9][0-9]*"
+run wakeup_spins slept spin 0
+run put clean 3 put -b 8 -e 512K -f 256 -n 20 -w 2
+run put_malloc clean 1 put -b 64K -n 20 -w 2 --malloc
+run get clean 3 get -b 8 -e 512K -f 256 -n 20 -w 2
+run put_lat clean 3 put_lat -b 8 -e 512K -f 256 -n 20 -w 2
+run put_lat_shm clean 1 put_lat -T shm -n 20 -w 2
+run ps clean 2 ps -b 4K -e 1M -f 256 -n 10 -w 2
+run put_lat_ofi clean 1 put_lat -T ofi -n 20 -w 2
+run amo_lat clean 2 amo_lat -n 20 -w 2 -A all
+run amo_lat_columns header bytes,iterations,t_min_us,t_max_us,t_typical_us,t_avg_us,t_stdev_us,p99_us,p999_us,wrong,atomic
+run amo_lat_ofi clean 1 amo_lat -T ofi -n 20 -w 2 --malloc
+run put_ofi clean 1 put -T ofi -n 20 -w 2
+run get_ofi clean 1 get -T ofi -n 20 -w 2
+# every type, operation and level there is, in pieces that do not fill vectors: 68 of each
+levels=2
+! grep -qw avx2 /proc/cpuinfo || levels=3
+! grep -qw avx512bw /proc/cpuinfo || levels=4
+run kernel_all clean $((68 * levels)) kernel -b 1003 -n 1 -w 0 -d all -o all --sources 3 --level all
+run kernel_stream clean 2 kernel -b 40001 -e 40003 -i 2 -n 2 -w 0 -d half -o avg --stores stream --sources 5
+run rules clean $((7 * levels)) rules -b 1003 -n 1 -w 0 -d bfloat16 --level all
+run rules_float says "are for floats" perf 1 rules -d int32
+run kernel clean 8 kernel -b 100 -e 64K -f 655 -n 2 -w 0 --malloc
+run listen_shm only_loopback TUTTI_TRANSPORT=shm
+run listen_ofi only_loopback TUTTI_TRANSPORT=ofi
+run listen_rdm only_loopback TUTTI_TRANSPORT=ofi TUTTI_OFI_EP=rdm "TUTTI_OFI_PROVIDER=tcp;ofi_rxm"
+run footers footers allreduce -b 64 -e 64 -n 2
+# blocks of 3 ranks: sizes that do not divide are rounded down, to nothing too
+run footers_blocks footers alltoall -b 8 -e 4K -f 5 -n 2
+run footers_root footers scatter -b 100 -e 1K -f 3 -n 2 -r 1
+run no_check clean 1 allreduce -b 64 -e 64 -n 2 -c 0
+
+run help sh -c './tutti_perf --help | grep -q -e --minbytes'
+run version sh -c './tutti_perf --version | grep -q "[0-9]\.[0-9]"'
+run unknown_option says "did you mean '--minbytes'" perf 2 allreduce --minbyts 8
+run unknown_command says "did you mean 'allreduce'" perf 2 alreduce
+run unknown_type says "did you mean 'float'" perf 2 allreduce -d flaot
+run unknown_op says "did you mean 'sum'" perf 2 allreduce -o sun
+run unknown_atomic says "did you mean 'fetch_add'" perf 2 amo_lat -A fetch_ad
+run op_of_type says "is for integers" perf 2 allreduce -d float -o bxor
+run op_of_scan says "no meaning for exscan" perf 2 exscan -o avg
+run unknown_level says "did you mean 'avx512'" perf 1 kernel --level avx51
+run many_sources says "more than 16" perf 1 kernel --sources 17
+run near_command says "did you mean 'alltoall'" perf 2 altoall
+run bad_size says "is not a size" perf 2 allreduce -b 12Q
+run bad_order says "less than" perf 2 allreduce -b 64 -e 8
+run bad_root says "not a rank" perf 2 bcast -r 2 -b 8 -e 8
+run one_rank says "needs 2 ranks" perf 1 put
+run no_file says "cannot write" perf 2 allreduce -b 8 -e 8 --csv "$tmp/none/x"
+run no_memory says "no memory" perf 2 allreduce -b 1000000G -e 1000000G
+run no_memory_malloc says "no memory" perf 2 allreduce -b 1000000G -e 1000000G --malloc
+finish
