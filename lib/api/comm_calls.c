@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Communicators: queries, dup, split, free, errors, abort. */
-#include "lib/p2p/p2p.h"
-
+/*
+ * Jobs and communicators: start and end, queries, dup, split, free, errors, abort, and what survivors
+ * of a death do.
+ */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lib/api/api.h"
-#include "lib/base/hash.h"
-#include "lib/engine/node/node_ops.h"
+#include "lib/job/job.h"
 
 int tt_check_comm(const struct tutti_comm *comm)
 {
@@ -20,74 +19,6 @@ int tt_check_comm(const struct tutti_comm *comm)
 	if (comm->magic != TT_COMM_MAGIC)
 		return tt_fail(-EINVAL, "the pointer given is not a communicator");
 	return 0;
-}
-
-/* By what all ranks know alike. */
-static int new_chooser(struct tutti_comm *comm, const struct tt_agreed *agreed,
-		       struct tt_chooser **chooser)
-{
-	size_t longest = tt_wire_longest(comm->ctx->wire);
-	struct tt_chooser_params params = {
-		.rules = agreed->algo,
-		.chunk = agreed->chunk < longest ? agreed->chunk : longest,
-		.lanes = agreed->lanes,
-		.nranks = comm->size,
-		.tune = comm->ctx->tune};
-	struct tt_wire_spread spread;
-	int err = tt_wire_spread(comm->ctx->wire, comm->world, comm->size, &spread);
-
-	if (err)
-		return err;
-	params.layout = (struct tt_layout){
-		.hosts = spread.hosts, .ranks_per_host = spread.most, .cores = spread.cpus,
-		.numa = spread.numa, .ranks_per_numa = spread.numa_most};
-	params.inside = spread.inside;
-	params.between = spread.between;
-	return tt_chooser_by_table(&params, chooser);
-}
-
-int tt_comm_choose(struct tutti_comm *comm, const struct tt_agreed *agreed)
-{
-	struct tt_plan_cache *plans;
-	struct tt_chooser *chooser;
-	int err = new_chooser(comm, agreed, &chooser);
-
-	if (err)
-		return err;
-	err = tt_plans_new(comm, &plans);
-	if (err) {
-		tt_chooser_free(chooser);
-		return err;
-	}
-	tt_wire_lock(comm->ctx->wire);
-	tt_plans_free(comm->plans);
-	tt_chooser_free(comm->chooser);
-	comm->plans = plans;
-	comm->chooser = chooser;
-	if (comm->node) /* what the one before would have chosen */
-		memset(comm->node->known, 0, sizeof(comm->node->known));
-	tt_wire_unlock(comm->ctx->wire);
-	return 0;
-}
-
-int tt_comm_equip(struct tutti_comm *comm, const struct tt_agreed *agreed)
-{
-	int err = tt_comm_choose(comm, agreed);
-
-	return err ? err : tt_node_comm_new(comm);
-}
-
-void tt_comm_strip(struct tutti_comm *comm)
-{
-	tt_wire_lock(comm->ctx->wire);
-	tt_plans_free(comm->plans);
-	comm->plans = NULL;
-	tt_node_comm_free(comm);
-	tt_p2p_free(comm->p2p);
-	comm->p2p = NULL;
-	tt_chooser_free(comm->chooser);
-	comm->chooser = NULL;
-	tt_wire_unlock(comm->ctx->wire);
 }
 
 struct tutti_comm *tutti_world(struct tutti_context *ctx)
@@ -114,126 +45,10 @@ struct tutti_context *tutti_comm_context(const struct tutti_comm *comm)
 	return tt_check_comm(comm) ? NULL : comm->ctx;
 }
 
-/* What every rank tells the others when a communicator is split. */
-struct part {
-	int64_t color, key, next_id;
-};
-
-/* All ranks' parts: for few ranks log2 messages of a rank, and never more bytes than there are parts. */
-static int exchange(struct tutti_comm *comm, int color, int key, struct part **out)
-{
-	size_t count = sizeof(struct part) / sizeof(int64_t);
-	struct part *all;
-	int err;
-
-	err = tutti_alloc(comm->ctx, (size_t)comm->size * sizeof(*all), (void **)&all);
-	if (err)
-		return err;
-	all[comm->rank] = (struct part){.color = color, .key = key};
-	tt_wire_lock(comm->ctx->wire);
-	all[comm->rank].next_id = comm->ctx->next_comm_id;
-	tt_wire_unlock(comm->ctx->wire);
-	err = tutti_allgather(TUTTI_IN_PLACE, all, count, TUTTI_INT64, comm);
-	if (err) {
-		tutti_free(all);
-		return err;
-	}
-	*out = all;
-	return 0;
-}
-
-struct member {
-	int64_t key;
-	int rank;
-};
-
-static int by_key(const void *a, const void *b)
-{
-	const struct member *x = a, *y = b;
-
-	if (x->key != y->key)
-		return x->key < y->key ? -1 : 1;
-	return x->rank - y->rank;
-}
-
-/* The world ranks of one color, in order; returns how many. */
-static int members(const struct tutti_comm *comm, const struct part *all, int color, int *world)
-{
-	struct member *m = malloc((size_t)comm->size * sizeof(*m));
-	int i, n = 0;
-
-	if (!m)
-		return tt_fail(-ENOMEM, "no memory to split a communicator");
-	for (i = 0; i < comm->size; i++)
-		if (all[i].color == color)
-			m[n++] = (struct member){.key = all[i].key, .rank = i};
-	qsort(m, (size_t)n, sizeof(*m), by_key);
-	for (i = 0; i < n; i++)
-		world[i] = comm->world[m[i].rank];
-	free(m);
-	return n;
-}
-
-int tt_comm_make(struct tutti_context *ctx, const int *world, int n, uint32_t id, uint64_t uid,
-		 const char *call, struct tutti_comm **out)
-{
-	struct tutti_comm *comm = NULL;
-	struct tt_agreed agreed;
-	int err;
-
-	err = world ? tt_agreed_get(ctx, &agreed) : tt_fail(-ENOMEM, "no memory for a communicator");
-	if (!err)
-		err = tt_comm_new(ctx, world, n, id, uid, &comm);
-	if (!err)
-		err = tt_comm_equip(comm, &agreed);
-	if (err && !(comm && atomic_load(&comm->failed))) {
-		tt_wire_lock(ctx->wire);
-		tt_comm_unmade(ctx, uid, err, call);
-		tt_wire_unlock(ctx->wire);
-	}
-	if (!comm)
-		return err;
-	*out = comm;
-	return 0;
-}
-
-static int make(struct tutti_comm *parent, const struct part *all, int color,
-		struct tutti_comm **out)
-{
-	int *world = malloc((size_t)parent->size * sizeof(int));
-	struct tutti_comm *comm;
-	uint32_t id = 0;
-	uint64_t uid;
-	int i, n = 0, err;
-
-	for (i = 0; i < parent->size; i++)
-		if ((uint32_t)all[i].next_id > id)
-			id = (uint32_t)all[i].next_id;
-	uid = tt_hash_add(tt_hash_add(parent->uid, parent->seq), (uint64_t)color);
-	if (world && (n = members(parent, all, color, world)) < 0) {
-		free(world);
-		world = NULL;
-	}
-	err = tt_comm_make(parent->ctx, world, n, id, uid, "comm_split", &comm);
-	free(world);
-	if (err)
-		return err;
-	err = tt_comm_check(comm);
-	if (!err) {
-		*out = comm;
-		return 0;
-	}
-	tt_comm_strip(comm);
-	tt_comm_bury(comm);
-	return err;
-}
-
 int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_comm **newcomm)
 {
-	struct part *all;
-	int err;
+	int err = tt_check_comm(comm);
 
-	err = tt_check_comm(comm);
 	if (!err)
 		err = tt_group_refuse("tutti_comm_split");
 	if (err)
@@ -244,15 +59,7 @@ int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_c
 		return tt_fail(-EINVAL,
 			       "tutti_comm_split: color is %d; it must be 0 or more, or TUTTI_UNDEFINED",
 			       color);
-	err = exchange(comm, color, key, &all);
-	if (err)
-		return err;
-	if (color == TUTTI_UNDEFINED)
-		*newcomm = NULL;
-	else
-		err = make(comm, all, color, newcomm);
-	tutti_free(all);
-	return err;
+	return tt_comm_split(comm, color, key, newcomm);
 }
 
 int tutti_comm_dup(struct tutti_comm *comm, struct tutti_comm **newcomm)
@@ -360,4 +167,59 @@ int tutti_stats_get(struct tutti_context *ctx, struct tutti_stats *stats)
 	now.size = stats->size;
 	memcpy(stats, &now, stats->size < sizeof(now) ? stats->size : sizeof(now));
 	return 0;
+}
+
+int tutti_comm_failed(struct tutti_comm *comm, struct tutti_failed *list, int max, int *n)
+{
+	int err = tt_check_comm(comm);
+
+	if (err)
+		return err;
+	if (!n || max < 0 || (max && !list))
+		return tt_fail(-EINVAL, "tutti_comm_failed: %s",
+			       !n	 ? "n is NULL"
+			       : max < 0 ? "max is negative"
+					 : "list is NULL");
+	*n = tt_comm_failed(comm, list, max);
+	return 0;
+}
+
+int tutti_comm_revoke(struct tutti_comm *comm)
+{
+	int err = tt_check_comm(comm);
+
+	if (!err)
+		tt_comm_revoke(comm);
+	return err;
+}
+
+/* For calls that wait for the other ranks. */
+static int check_waits(struct tutti_comm *comm, const char *call)
+{
+	int err = tt_check_comm(comm);
+
+	return err ? err : tt_group_refuse(call);
+}
+
+int tutti_comm_agree(struct tutti_comm *comm, enum tutti_op op, uint64_t *value)
+{
+	int err = check_waits(comm, "tutti_comm_agree");
+
+	if (err)
+		return err;
+	if (!value || (op != TUTTI_BAND && op != TUTTI_BOR))
+		return tt_fail(-EINVAL, "tutti_comm_agree: %s",
+			       value ? "op must be TUTTI_BAND or TUTTI_BOR" : "value is NULL");
+	return tt_comm_agree(comm, op, value);
+}
+
+int tutti_comm_shrink(struct tutti_comm *comm, struct tutti_comm **newcomm)
+{
+	int err = check_waits(comm, "tutti_comm_shrink");
+
+	if (err)
+		return err;
+	if (!newcomm)
+		return tt_fail(-EINVAL, "tutti_comm_shrink: newcomm is NULL");
+	return tt_comm_shrink(comm, newcomm);
 }

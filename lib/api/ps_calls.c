@@ -1,44 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What workers call: arguments; the rest is lib/ps. */
+/* The calls of a parameter server's workers; ps_setup_calls.c has those that all ranks make together. */
 #include "lib/ps/ps.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "lib/api/api.h"
+#include "lib/ps/ps_open.h"
 #include "lib/ps/worker/accumulate.h"
-
-static int check_role(const char *call, struct tutti_ps *ps)
-{
-	int err;
-
-	if (!ps)
-		return tt_fail(-EINVAL, "%s: ps is NULL", call);
-	err = tt_group_refuse(call);
-	if (err)
-		return err;
-	return ps->my_worker < 0 ? tt_fail(-EPERM, "%s: this rank is no worker", call) : 0;
-}
-
-/* A push that a server refused after its call had returned is told by the next call, which is not done. */
-int tt_ps_check_worker(const char *call, struct tutti_ps *ps)
-{
-	int err = check_role(call, ps);
-
-	if (err)
-		return err;
-	tt_wire_lock(ps->comm->ctx->wire);
-	err = tt_ps_refusal(ps);
-	if (!err)
-		err = tt_comm_check(ps->comm);
-	tt_wire_unlock(ps->comm->ctx->wire);
-	return err;
-}
 
 /* A clock is told all the same: what would its worker do without? Its request ends with the refusal. */
 static int check_clock(const char *call, struct tutti_ps *ps)
 {
-	int err = check_role(call, ps);
+	int err = tt_ps_check_role(call, ps);
 
 	if (err)
 		return err;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Groups of calls: requests made inside wait for the end of the outermost group of their thread. */
+/*
+ * How a new request starts: at once, or, inside a group of its thread, at the end of the outermost group.
+ */
 #include <errno.h>
 
-#include "lib/api/api.h"
+#include "lib/engine/launch.h"
 
 /* Linked through the requests, so that a group allocates nothing. */
 static _Thread_local struct {
@@ -54,10 +56,9 @@ int tt_request_finish(struct tutti_request **req)
 	return 0;
 }
 
-int tutti_group_start(void)
+void tt_group_begin(void)
 {
 	group.depth++;
-	return 0;
 }
 
 /* From one context to another, or none. */
@@ -107,14 +108,12 @@ static struct tutti_request *start_all(struct tutti_request *first)
 	return waits;
 }
 
-int tutti_group_end(void)
+int tt_group_end(void)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
 	struct tutti_request *req, *next, *first = group.first;
 	int err, status = 0;
 
-	if (!group.depth)
-		return tt_fail(-EINVAL, "tutti_group_end: no group was started by this thread");
 	if (--group.depth)
 		return 0;
 	group.first = group.last = NULL;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/api/api.h"
+#include "lib/engine/vote.h"
 #include "lib/base/clock.h"
 
 int tt_exchange(struct tutti_comm *comm, const void *mine, void *all, size_t words)

@@ -26,7 +26,7 @@
 
 #include <sodium.h>
 
-#include "lib/api/api.h"
+#include "lib/job/job.h"
 #include "lib/base/clock.h"
 #include "lib/boot/rendezvous/discover.h"
 #include "lib/boot/rendezvous/admission.h"
@@ -34,7 +34,6 @@
 #define BOOT_MS 5000	/* for starting the new job, at least */
 #define SLACK_MS 10000	/* until what the leader says has arrived */
 #define LOCK_MS 50
-#define RANKS_MAX (1 << 24)
 
 struct tt_growth {
 	struct tutti_comm *comm;
@@ -380,36 +379,14 @@ static void forget(struct tt_growth *g)
 	sodium_memzero(&g->told, sizeof(g->told));
 }
 
-static int check(struct tutti_comm *comm, int nranks, int timeout_ms,
-		 struct tutti_context *const *newctx)
-{
-	int err = tt_check_comm(comm);
-
-	if (!err)
-		err = tt_group_refuse("tutti_comm_grow");
-	if (err)
-		return err;
-	if (!newctx)
-		return tt_fail(-EINVAL, "tutti_comm_grow: newctx is NULL");
-	if (nranks < 1 || nranks > RANKS_MAX)
-		return tt_fail(-EINVAL, "tutti_comm_grow: nranks is %d; it must be from 1 to %d", nranks,
-			       RANKS_MAX);
-	if (timeout_ms < 0)
-		return tt_fail(-EINVAL, "tutti_comm_grow: timeout_ms is negative");
-	return 0;
-}
-
-int tutti_comm_grow(struct tutti_comm *comm, int nranks, int timeout_ms,
-		    struct tutti_context **newctx)
+int tt_comm_grow(struct tutti_comm *comm, int nranks, int timeout_ms, struct tutti_context **newctx)
 {
 	uint64_t wish = (uint64_t)(unsigned)timeout_ms << 32 | (unsigned)nranks;
 	struct tt_ballot ballot = {.kind = TT_VOTE_GROW, .all = wish, .any = wish};
 	struct tt_growth g = {.comm = comm, .nranks = nranks, .timeout_ms = timeout_ms};
 	unsigned char *left_out;
-	int err = check(comm, nranks, timeout_ms, newctx);
+	int err;
 
-	if (err)
-		return err;
 	left_out = calloc(1, ((size_t)comm->size + 7) / 8);
 	if (!left_out)
 		return tt_fail(-ENOMEM, "no memory to agree with other ranks");

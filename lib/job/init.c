@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti_init and tutti_finalize: the layers go up in order, and down in reverse. */
+/* The start and the end of a job: the layers go up in order, and down in reverse. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,19 +7,12 @@
 
 #include <sodium.h>
 
-#include "lib/api/api.h"
+#include "lib/job/job.h"
 #include "lib/observe/report/rank_report.h"
 #include "lib/observe/report/prometheus.h"
 #include "lib/rma/rma.h"
 #include "lib/base/clock.h"
 #include "lib/engine/node/node_ops.h"
-
-int tt_check_ctx(const struct tutti_context *ctx)
-{
-	if (!ctx || ctx->magic != TT_CTX_MAGIC)
-		return tt_fail(-EINVAL, "the context is %s", ctx ? "not valid" : "NULL");
-	return 0;
-}
 
 static int set_text(struct tt_env_value *value, const char *text)
 {
@@ -498,18 +491,6 @@ int tt_init(const struct tutti_config *user, const struct tt_start *start, struc
 	return err;
 }
 
-int tutti_init(const struct tutti_config *user, struct tutti_context **out)
-{
-	int err = tt_group_refuse("tutti_init");
-
-	if (!err)
-		err = tt_init(user, NULL, out);
-
-	if (err) /* there is no communicator that could be asked why */
-		tt_err("tutti_init: %s", tt_fail_text(err));
-	return err;
-}
-
 static int check_idle(struct tutti_context *ctx)
 {
 	struct tt_list *l, *tmp;
@@ -566,17 +547,12 @@ static int say_goodbye(struct tutti_context *ctx)
 	return err;
 }
 
-int tutti_finalize(struct tutti_context *ctx)
+int tt_finalize(struct tutti_context *ctx)
 {
 	struct tutti_error_info late;
 	int err, stop;
 	bool failed;
 
-	err = tt_check_ctx(ctx);
-	if (!err)
-		err = tt_group_refuse("tutti_finalize");
-	if (err)
-		return err;
 	err = check_idle(ctx);
 	if (err)
 		return err;

@@ -5,21 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/api/api.h"
+#include "lib/job/job.h"
 #include "lib/base/clock.h"
 
-int tutti_comm_failed(struct tutti_comm *comm, struct tutti_failed *list, int max, int *n)
+int tt_comm_failed(struct tutti_comm *comm, struct tutti_failed *list, int max)
 {
 	struct tutti_failed one;
-	int i, found = 0, err = tt_check_comm(comm);
+	int i, found = 0;
 
-	if (err)
-		return err;
-	if (!n || max < 0 || (max && !list))
-		return tt_fail(-EINVAL, "tutti_comm_failed: %s",
-			       !n	 ? "n is NULL"
-			       : max < 0 ? "max is negative"
-					 : "list is NULL");
 	for (i = 0; i < comm->size; i++) {
 		memset(&one, 0, sizeof(one));
 		one.rank = i;
@@ -32,23 +25,18 @@ int tutti_comm_failed(struct tutti_comm *comm, struct tutti_failed *list, int ma
 			list[found] = one;
 		found++;
 	}
-	*n = found;
-	return 0;
+	return found;
 }
 
-int tutti_comm_revoke(struct tutti_comm *comm)
+void tt_comm_revoke(struct tutti_comm *comm)
 {
+	int rank = comm->ctx->boot_params.rank;
 	char name[32];
-	int rank, err = tt_check_comm(comm);
 
-	if (err)
-		return err;
-	rank = comm->ctx->boot_params.rank;
 	tt_wire_lock(comm->ctx->wire);
 	tt_comm_fail(comm, -TUTTI_EREVOKED, rank, "", 0, "", "rank %d has revoked %s", rank,
-			 tt_comm_name(comm, name, sizeof(name)));
+		     tt_comm_name(comm, name, sizeof(name)));
 	tt_wire_unlock(comm->ctx->wire);
-	return 0;
 }
 
 /* ---- agreement ---- */
@@ -122,25 +110,13 @@ int tt_vote(struct tutti_comm *comm, const char *call, struct tt_ballot *ballot,
 	return err;
 }
 
-static int check(struct tutti_comm *comm, const char *call)
+int tt_comm_agree(struct tutti_comm *comm, enum tutti_op op, uint64_t *value)
 {
-	int err = tt_check_comm(comm);
+	struct tt_ballot ballot = {.kind = op == TUTTI_BAND ? TT_VOTE_AND : TT_VOTE_OR,
+				   .all = *value,
+				   .any = *value};
+	int err = tt_vote(comm, "tutti_comm_agree", &ballot, NULL);
 
-	return err ? err : tt_group_refuse(call);
-}
-
-int tutti_comm_agree(struct tutti_comm *comm, enum tutti_op op, uint64_t *value)
-{
-	struct tt_ballot ballot = {.kind = op == TUTTI_BAND ? TT_VOTE_AND : TT_VOTE_OR};
-	int err = check(comm, "tutti_comm_agree");
-
-	if (err)
-		return err;
-	if (!value || (op != TUTTI_BAND && op != TUTTI_BOR))
-		return tt_fail(-EINVAL, "tutti_comm_agree: %s",
-			       value ? "op must be TUTTI_BAND or TUTTI_BOR" : "value is NULL");
-	ballot.all = ballot.any = *value;
-	err = tt_vote(comm, "tutti_comm_agree", &ballot, NULL);
 	if (!err)
 		*value = op == TUTTI_BAND ? ballot.all : ballot.any;
 	return err;
@@ -162,17 +138,12 @@ static int make(struct tutti_comm *comm, const struct tt_ballot *decision,
 	return err;
 }
 
-int tutti_comm_shrink(struct tutti_comm *comm, struct tutti_comm **newcomm)
+int tt_comm_shrink(struct tutti_comm *comm, struct tutti_comm **newcomm)
 {
 	struct tt_ballot ballot = {.kind = TT_VOTE_SHRINK};
-	unsigned char *left_out;
-	int err = check(comm, "tutti_comm_shrink");
+	unsigned char *left_out = calloc(1, ((size_t)comm->size + 7) / 8);
+	int err;
 
-	if (err)
-		return err;
-	if (!newcomm)
-		return tt_fail(-EINVAL, "tutti_comm_shrink: newcomm is NULL");
-	left_out = calloc(1, ((size_t)comm->size + 7) / 8);
 	if (!left_out)
 		return tt_fail(-ENOMEM, "no memory to agree with other ranks");
 	err = tt_vote(comm, "tutti_comm_shrink", &ballot, left_out);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/api/api.h"
+#include "lib/job/job.h"
 
 int tt_tune_read(struct tutti_context *ctx, struct tt_tunes *tunes)
 {

@@ -489,4 +489,8 @@ static inline int tt_ps_trace_id(const struct tutti_ps *ps, int worker)
 void tt_ps_trace_close(struct tutti_ps *ps);
 void tt_ps_trace(struct tutti_ps *ps, const char *fmt, ...) TT_PRINTF(2, 3);
 
+/* worker_call.c: a worker may call; tt_ps_check_worker also reports a push that a server has refused since. */
+int tt_ps_check_role(const char *call, struct tutti_ps *ps);
+int tt_ps_check_worker(const char *call, struct tutti_ps *ps);
+
 #endif

@@ -248,19 +248,13 @@ struct tutti_ps *tt_ps_new(int n, struct tt_ps_card **all)
 	return NULL;
 }
 
-int tutti_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config,
-		  struct tutti_ps **out)
+int tt_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config, struct tutti_ps **out)
 {
 	struct tutti_ps *ps = NULL;
 	struct tutti_ps_config c;
 	struct tt_ps_card *all = NULL;
 	int err;
 
-	err = tt_check_comm(comm);
-	if (!err)
-		err = tt_group_refuse("tutti_ps_open");
-	if (err)
-		return err;
 	err = out ? tt_ps_read_config("tutti_ps_open", config, TUTTI_PS_BOTH, &c) : tt_fail(-EINVAL, "tutti_ps_open: ps is NULL");
 	if (!err) {
 		ps = tt_ps_new(comm->size, &all);
@@ -378,15 +372,10 @@ static int leave_together(struct tutti_ps *ps)
 	return err;
 }
 
-int tutti_ps_close(struct tutti_ps *ps)
+int tt_ps_close(struct tutti_ps *ps)
 {
 	int err = 0, end;
 
-	if (!ps)
-		return tt_fail(-EINVAL, "tutti_ps_close: ps is NULL");
-	err = tt_group_refuse("tutti_ps_close");
-	if (err)
-		return err;
 	tt_ps_budget_rest(ps); /* its requests are nobody's to wait for */
 	if (ps->tasks)
 		return tt_fail(-EBUSY, "tutti_ps_close: %d requests have not been waited for",

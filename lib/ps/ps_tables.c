@@ -352,14 +352,21 @@ int tt_ps_make_table(struct tutti_ps *ps, const struct tutti_ps_table *like,
 	return err;
 }
 
+struct tutti_ps_table *tt_ps_find(const struct tutti_ps *ps, const char *name)
+{
+	uint32_t i;
+
+	for (i = 0; i < ps->ntables; i++)
+		if (!strcmp(ps->table[i]->name, name))
+			return ps->table[i];
+	return NULL;
+}
+
 /* A table that has come with a resize, and is made again: it is there, but for what a new rank did not know. */
 static int take_over(struct tutti_ps *ps, const struct tutti_ps_table *like, struct tutti_ps_table **out)
 {
-	struct tutti_ps_table *t;
-	int err = tutti_ps_find(ps, like->name, &t);
+	struct tutti_ps_table *t = tt_ps_find(ps, like->name);
 
-	if (err)
-		return err;
 	if (t->rows != like->rows || t->count != like->count || t->width != like->width ||
 	    t->datatype != like->datatype)
 		return tt_fail(-EINVAL, "table '%s' was made before tutti_ps_resize: %llu %s%s of %s, width %zu",
@@ -378,8 +385,8 @@ static int take_over(struct tutti_ps *ps, const struct tutti_ps_table *like, str
 	return tutti_barrier(ps->coll);
 }
 
-static int make_table(struct tutti_ps *ps, const char *name, struct tutti_ps_table *like,
-		      const struct tutti_ps_options *options, struct tutti_ps_table **out)
+int tt_ps_table(struct tutti_ps *ps, const char *name, struct tutti_ps_table *like,
+		const struct tutti_ps_options *options, struct tutti_ps_table **out)
 {
 	int err;
 
@@ -394,56 +401,4 @@ static int make_table(struct tutti_ps *ps, const char *name, struct tutti_ps_tab
 	if (err)
 		return err;
 	return like->kept ? take_over(ps, like, out) : tt_ps_make_table(ps, like, out);
-}
-
-static int check_ps(const char *call, const struct tutti_ps *ps)
-{
-	return ps ? tt_group_refuse(call) : tt_fail(-EINVAL, "%s: ps is NULL", call);
-}
-
-int tutti_ps_dense(struct tutti_ps *ps, const char *name, size_t count,
-		   enum tutti_datatype datatype, const struct tutti_ps_options *options,
-		   struct tutti_ps_table **table)
-{
-	struct tutti_ps_table like = {.count = count, .width = 1, .datatype = datatype};
-	int err = check_ps("tutti_ps_dense", ps);
-
-	return err ? err : make_table(ps, name, &like, options, table);
-}
-
-int tutti_ps_rows(struct tutti_ps *ps, const char *name, size_t width, uint64_t rows,
-		  enum tutti_datatype datatype, const struct tutti_ps_options *options,
-		  struct tutti_ps_table **table)
-{
-	struct tutti_ps_table like = {
-		.rows = true, .count = rows, .width = width, .datatype = datatype};
-	int err = check_ps("tutti_ps_rows", ps);
-
-	return err ? err : make_table(ps, name, &like, options, table);
-}
-
-int tutti_ps_find(struct tutti_ps *ps, const char *name, struct tutti_ps_table **table)
-{
-	uint32_t i;
-
-	if (!ps || !name || !table)
-		return tt_fail(-EINVAL, "tutti_ps_find: %s is NULL",
-			       !ps ? "ps" : name ? "table" : "name");
-	for (i = 0; i < ps->ntables; i++)
-		if (!strcmp(ps->table[i]->name, name)) {
-			*table = ps->table[i];
-			return 0;
-		}
-	return tt_fail(-ENOENT, "there is no table '%s'", name);
-}
-
-int tutti_ps_load(struct tutti_ps *ps, int index, uint64_t *bytes)
-{
-	if (!ps || !bytes)
-		return tt_fail(-EINVAL, "tutti_ps_load: %s is NULL", ps ? "bytes" : "ps");
-	if (index < 0 || index >= ps->nservers)
-		return tt_fail(-EINVAL, "tutti_ps_load: %d is no server (0 to %d)", index,
-			       ps->nservers - 1);
-	*bytes = ps->load[index];
-	return 0;
 }

@@ -151,4 +151,12 @@ void tt_win_take_back(struct tutti_win *win, int rank);
 int tt_win_wait(struct tutti_win *win, int rank);
 int tt_win_wait_bell(struct tutti_win *win, int rank, uint64_t count);
 
+/*
+ * window_make.c: a window on comm, made by collectives on coll, which has the same ranks; and its
+ * end without waiting for others.
+ */
+int tt_win_make(struct tutti_comm *comm, struct tutti_comm *coll, void *base, size_t size,
+		unsigned flags, struct tutti_win **out);
+void tt_win_drop(struct tutti_win *win);
+
 #endif

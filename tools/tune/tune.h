@@ -5,7 +5,7 @@
 
 #include <tutti/tutti.h>
 
-#include "lib/api/api.h"
+#include "lib/job/job.h"
 
 #define ELEM TT_POINT_ELEM
 #define TUNE_LONG (4u << 20) /* message by which bandwidth is measured */

@@ -12,10 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lib/api/api.h"
 #include "lib/base/clock.h"
 #include "lib/base/hash.h"
 #include "lib/ps/checkpoint/safetensors.h"
+#include "lib/ps/ps_open.h"
 #include "lib/ps/worker/accumulate.h"
 
 struct keeping {
@@ -232,28 +232,12 @@ static int keep_all(struct tutti_ps *ps, const char *path, const char *call,
 	return err;
 }
 
-static int check(const char *call, struct tutti_ps *ps, const char *path)
+int tt_ps_save(struct tutti_ps *ps, const char *path)
 {
-	int err = tt_ps_check_worker(call, ps);
-
-	if (err)
-		return err;
-	if (!path || !path[0] || strlen(path) > sizeof(((struct tt_ps_order *)0)->path) - 8)
-		return tt_fail(-EINVAL, "%s: path is %s", call,
-			       !path ? "NULL" : path[0] ? "too long" : "empty");
-	return 0;
+	return keep_all(ps, path, "ps_save", lead_save, false);
 }
 
-int tutti_ps_save(struct tutti_ps *ps, const char *path)
+int tt_ps_restore(struct tutti_ps *ps, const char *path)
 {
-	int err = check("tutti_ps_save", ps, path);
-
-	return err ? err : keep_all(ps, path, "ps_save", lead_save, false);
-}
-
-int tutti_ps_restore(struct tutti_ps *ps, const char *path)
-{
-	int err = check("tutti_ps_restore", ps, path);
-
-	return err ? err : keep_all(ps, path, "ps_restore", lead_restore, true);
+	return keep_all(ps, path, "ps_restore", lead_restore, true);
 }

@@ -626,18 +626,13 @@ static void free_resize(struct tt_ps_resize *r)
 	free(r->to.words);
 }
 
-int tutti_ps_resize(struct tutti_ps *ps, struct tutti_comm *comm,
-		    const struct tutti_ps_config *config, struct tutti_ps **newps)
+int tt_ps_resize(struct tutti_ps *ps, struct tutti_comm *comm, const struct tutti_ps_config *config,
+		 struct tutti_ps **newps)
 {
 	struct tt_ps_resize r = {.comm = comm, .old = ps};
-	int err = tt_check_comm(comm);
-	size_t n;
+	size_t n = (size_t)comm->size;
+	int err;
 
-	if (!err)
-		err = tt_group_refuse(TT_PS_RESIZE); /* nor can the others be told: that would wait for the group's end */
-	if (err)
-		return err;
-	n = (size_t)comm->size;
 	r.was = calloc(n, sizeof(*r.was));
 	r.rank_of = calloc(n, sizeof(*r.rank_of));
 	r.clock = calloc(n, sizeof(*r.clock));

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/engine/launch.h"
 #include "lib/ps/ps.h"
 #include "lib/ps/worker/block_read.h"
 
@@ -263,6 +264,33 @@ static void *get_memory(struct tutti_ps *ps, size_t bytes, int *i)
 	}
 	tt_wire_unlock(wire);
 	return spare ? (void *)spare : malloc(*i < TT_PS_SPARES ? LEAST << *i : bytes);
+}
+
+int tt_ps_check_role(const char *call, struct tutti_ps *ps)
+{
+	int err;
+
+	if (!ps)
+		return tt_fail(-EINVAL, "%s: ps is NULL", call);
+	err = tt_group_refuse(call);
+	if (err)
+		return err;
+	return ps->my_worker < 0 ? tt_fail(-EPERM, "%s: this rank is no worker", call) : 0;
+}
+
+/* A push that a server refused after its call had returned is told by the next call, which is not done. */
+int tt_ps_check_worker(const char *call, struct tutti_ps *ps)
+{
+	int err = tt_ps_check_role(call, ps);
+
+	if (err)
+		return err;
+	tt_wire_lock(ps->comm->ctx->wire);
+	err = tt_ps_refusal(ps);
+	if (!err)
+		err = tt_comm_check(ps->comm);
+	tt_wire_unlock(ps->comm->ctx->wire);
+	return err;
 }
 
 void tt_ps_spares_free(struct tutti_ps *ps)

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The calls of a parameter server that all its ranks, or all its workers, make together. */
+#include <errno.h>
+#include <string.h>
+
+#include "lib/api/api.h"
+#include "lib/ps/message.h"
+#include "lib/ps/ps_open.h"
+#include "lib/ps/resize/resize_run.h"
+
+int tutti_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config, struct tutti_ps **out)
+{
+	int err = tt_check_comm(comm);
+
+	if (!err)
+		err = tt_group_refuse("tutti_ps_open");
+	return err ? err : tt_ps_open(comm, config, out);
+}
+
+static int check_ps(const char *call, const struct tutti_ps *ps)
+{
+	return ps ? tt_group_refuse(call) : tt_fail(-EINVAL, "%s: ps is NULL", call);
+}
+
+int tutti_ps_close(struct tutti_ps *ps)
+{
+	int err = check_ps("tutti_ps_close", ps);
+
+	return err ? err : tt_ps_close(ps);
+}
+
+/* The other ranks cannot be told of an open group either: that would wait for its end. */
+int tutti_ps_resize(struct tutti_ps *ps, struct tutti_comm *comm,
+		    const struct tutti_ps_config *config, struct tutti_ps **newps)
+{
+	int err = tt_check_comm(comm);
+
+	if (!err)
+		err = tt_group_refuse(TT_PS_RESIZE);
+	return err ? err : tt_ps_resize(ps, comm, config, newps);
+}
+
+int tutti_ps_dense(struct tutti_ps *ps, const char *name, size_t count,
+		   enum tutti_datatype datatype, const struct tutti_ps_options *options,
+		   struct tutti_ps_table **table)
+{
+	struct tutti_ps_table like = {.count = count, .width = 1, .datatype = datatype};
+	int err = check_ps("tutti_ps_dense", ps);
+
+	return err ? err : tt_ps_table(ps, name, &like, options, table);
+}
+
+int tutti_ps_rows(struct tutti_ps *ps, const char *name, size_t width, uint64_t rows,
+		  enum tutti_datatype datatype, const struct tutti_ps_options *options,
+		  struct tutti_ps_table **table)
+{
+	struct tutti_ps_table like = {
+		.rows = true, .count = rows, .width = width, .datatype = datatype};
+	int err = check_ps("tutti_ps_rows", ps);
+
+	return err ? err : tt_ps_table(ps, name, &like, options, table);
+}
+
+int tutti_ps_find(struct tutti_ps *ps, const char *name, struct tutti_ps_table **table)
+{
+	struct tutti_ps_table *found;
+
+	if (!ps || !name || !table)
+		return tt_fail(-EINVAL, "tutti_ps_find: %s is NULL",
+			       !ps ? "ps" : name ? "table" : "name");
+	found = tt_ps_find(ps, name);
+	if (!found)
+		return tt_fail(-ENOENT, "there is no table '%s'", name);
+	*table = found;
+	return 0;
+}
+
+int tutti_ps_load(struct tutti_ps *ps, int index, uint64_t *bytes)
+{
+	if (!ps || !bytes)
+		return tt_fail(-EINVAL, "tutti_ps_load: %s is NULL", ps ? "bytes" : "ps");
+	if (index < 0 || index >= ps->nservers)
+		return tt_fail(-EINVAL, "tutti_ps_load: %d is no server (0 to %d)", index,
+			       ps->nservers - 1);
+	*bytes = ps->load[index];
+	return 0;
+}
+
+static int check_path(const char *call, struct tutti_ps *ps, const char *path)
+{
+	int err = tt_ps_check_worker(call, ps);
+
+	if (err)
+		return err;
+	if (!path || !path[0] || strlen(path) > sizeof(((struct tt_ps_order *)0)->path) - 8)
+		return tt_fail(-EINVAL, "%s: path is %s", call,
+			       !path ? "NULL" : path[0] ? "too long" : "empty");
+	return 0;
+}
+
+int tutti_ps_save(struct tutti_ps *ps, const char *path)
+{
+	int err = check_path("tutti_ps_save", ps, path);
+
+	return err ? err : tt_ps_save(ps, path);
+}
+
+int tutti_ps_restore(struct tutti_ps *ps, const char *path)
+{
+	int err = check_path("tutti_ps_restore", ps, path);
+
+	return err ? err : tt_ps_restore(ps, path);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Making a communicator's parts: its chooser and plan cache, its memory of the host, and their end. */
+#include "lib/p2p/p2p.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "lib/engine/node/node_ops.h"
+#include "lib/job/job.h"
+
+/* By what all ranks know alike. */
+static int new_chooser(struct tutti_comm *comm, const struct tt_agreed *agreed,
+		       struct tt_chooser **chooser)
+{
+	size_t longest = tt_wire_longest(comm->ctx->wire);
+	struct tt_chooser_params params = {
+		.rules = agreed->algo,
+		.chunk = agreed->chunk < longest ? agreed->chunk : longest,
+		.lanes = agreed->lanes,
+		.nranks = comm->size,
+		.tune = comm->ctx->tune};
+	struct tt_wire_spread spread;
+	int err = tt_wire_spread(comm->ctx->wire, comm->world, comm->size, &spread);
+
+	if (err)
+		return err;
+	params.layout = (struct tt_layout){
+		.hosts = spread.hosts, .ranks_per_host = spread.most, .cores = spread.cpus,
+		.numa = spread.numa, .ranks_per_numa = spread.numa_most};
+	params.inside = spread.inside;
+	params.between = spread.between;
+	return tt_chooser_by_table(&params, chooser);
+}
+
+int tt_comm_choose(struct tutti_comm *comm, const struct tt_agreed *agreed)
+{
+	struct tt_plan_cache *plans;
+	struct tt_chooser *chooser;
+	int err = new_chooser(comm, agreed, &chooser);
+
+	if (err)
+		return err;
+	err = tt_plans_new(comm, &plans);
+	if (err) {
+		tt_chooser_free(chooser);
+		return err;
+	}
+	tt_wire_lock(comm->ctx->wire);
+	tt_plans_free(comm->plans);
+	tt_chooser_free(comm->chooser);
+	comm->plans = plans;
+	comm->chooser = chooser;
+	if (comm->node) /* what the one before would have chosen */
+		memset(comm->node->known, 0, sizeof(comm->node->known));
+	tt_wire_unlock(comm->ctx->wire);
+	return 0;
+}
+
+int tt_comm_equip(struct tutti_comm *comm, const struct tt_agreed *agreed)
+{
+	int err = tt_comm_choose(comm, agreed);
+
+	return err ? err : tt_node_comm_new(comm);
+}
+
+void tt_comm_strip(struct tutti_comm *comm)
+{
+	tt_wire_lock(comm->ctx->wire);
+	tt_plans_free(comm->plans);
+	comm->plans = NULL;
+	tt_node_comm_free(comm);
+	tt_p2p_free(comm->p2p);
+	comm->p2p = NULL;
+	tt_chooser_free(comm->chooser);
+	comm->chooser = NULL;
+	tt_wire_unlock(comm->ctx->wire);
+}
+
+int tt_comm_make(struct tutti_context *ctx, const int *world, int n, uint32_t id, uint64_t uid,
+		 const char *call, struct tutti_comm **out)
+{
+	struct tutti_comm *comm = NULL;
+	struct tt_agreed agreed;
+	int err;
+
+	err = world ? tt_agreed_get(ctx, &agreed) : tt_fail(-ENOMEM, "no memory for a communicator");
+	if (!err)
+		err = tt_comm_new(ctx, world, n, id, uid, &comm);
+	if (!err)
+		err = tt_comm_equip(comm, &agreed);
+	if (err && !(comm && atomic_load(&comm->failed))) {
+		tt_wire_lock(ctx->wire);
+		tt_comm_unmade(ctx, uid, err, call);
+		tt_wire_unlock(ctx->wire);
+	}
+	if (!comm)
+		return err;
+	*out = comm;
+	return 0;
+}
