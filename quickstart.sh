@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # sh quickstart.sh		install what is needed, build, run the main job
-# sh quickstart.sh check	the same set-up, then the tests; the last line counts them
+# sh quickstart.sh check	the same set-up, then the tests of every feature; the last line counts them
+# sh quickstart.sh check full	all tests: long fault runs, sanitizers, valgrind, fuzzers, distcheck as well
 #
 # For Debian 12, as root or with sudo. Everything made is in build/: the programs and the library in
 # build/install, data in build/data, logs in build/log.
@@ -13,7 +14,8 @@ build_packages="gcc g++ make autoconf automake libtool pkg-config libsodium-dev 
 	libjansson-dev libnuma-dev libfabric-dev libibverbs-dev librdmacm-dev zlib1g-dev"
 check_packages="libcunit1-dev mandoc valgrind strace iproute2 nftables procps cpio
 	gnuplot-nox qemu-system-x86 busybox-static rdma-core perftest util-linux xz-utils
-	mpich libmpich-dev openmpi-bin libopenmpi-dev clang libclang-rt-14-dev libreadline8 jq"
+	mpich libmpich-dev openmpi-bin libopenmpi-dev clang clang-format libclang-rt-14-dev
+	libreadline8 jq"
 
 say()
 {
@@ -167,11 +169,15 @@ main_job()
 	say "done; the programs are in build/install/bin"
 }
 
-mode=${1:-run}
+mode=${1:-run} extent=${2:-}
+case $extent in
+'' | full) ;;
+*) die "usage: sh quickstart.sh [check [full]]" ;;
+esac
 case $mode in
 run) packages=$build_packages ;;
 check) packages="$build_packages $check_packages" ;;
-*) die "usage: sh quickstart.sh [check]" ;;
+*) die "usage: sh quickstart.sh [check [full]]" ;;
 esac
 mkdir -p build/log build/data || die "cannot write to $PWD/build"
 check_system
@@ -181,6 +187,7 @@ fetch_digits
 fetch_texts
 if [ "$mode" = check ]; then
 	fetch_cluster
-	exec sh tests/ci.sh
+	[ "$extent" != full ] || exec sh tests/ci.sh
+	exec sh tests/ci.sh quick
 fi
 main_job

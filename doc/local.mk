@@ -1,3 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-dist_doc_DATA += README.md NEWS \
-	doc/ALGORITHMS.md doc/ARCHITECTURE.md doc/COMPARE.md doc/compare.svg doc/RUNNING.md doc/STATUS.md doc/THREADS.md doc/WIRE.md
+dist_doc_DATA += README.md NEWS CONTRIBUTING.md \
+	doc/ADDING-A-TRANSPORT.md doc/ADDING-AN-ALGORITHM.md doc/ALGORITHMS.md doc/ARCHITECTURE.md \
+	doc/COMPARE.md doc/INTERNALS.md doc/MEASUREMENTS.md doc/ROBUSTNESS.md doc/RUNNING.md \
+	doc/STATUS.md doc/THREADS.md doc/WIRE.md doc/allreduce.svg doc/compare.svg
+EXTRA_DIST += tests/README.md

@@ -10,6 +10,7 @@
 #
 #	sh tests/ci.sh [check] [asan] [tsan] [valgrind] [fuzz] [distcheck]	default: all of them
 #	sh tests/ci.sh names	only whether the tests exist that are named here; make check does that, too
+#	sh tests/ci.sh quick	make check without long_tests, and nothing else
 set -u
 cd "$(dirname "$0")/.." || exit 1
 top=$PWD
@@ -21,7 +22,7 @@ werror=
 # Which programs (patterns over the list of make check) run where else.
 asan_tests="tests/unit/* tests/plan/test_check tests/plan/test_choose tests/plan/test_tune tests/conform/conform_self
 	tests/conform/conform_shm tests/conform/conform_ofi_tcp tests/conform/conform_fault_shm
-	tests/conform/conform_fault_ofi_tcp tests/mp/test_[!bc]* tests/mp/coll/test_colls tests/mp/comm/test_comm tests/mp/comm/test_core
+	tests/conform/conform_fault_ofi_tcp tests/mp/*/test_[!bc]* tests/mp/coll/test_colls tests/mp/comm/test_comm tests/mp/comm/test_core
 	tests/diag/test_flight tests/fault/test_nth tests/fault/test_strangers"
 tsan_tests="tests/unit/test_lock tests/unit/test_boot tests/unit/test_mem tests/unit/test_self tests/unit/test_shm
 	tests/mp/comm/test_comm tests/mp/coll/test_ways tests/mp/coll/test_group tests/mp/coll/test_random tests/mp/coll/test_rings
@@ -29,6 +30,10 @@ tsan_tests="tests/unit/test_lock tests/unit/test_boot tests/unit/test_mem tests/
 	tests/mp/ps/test_ps_traffic"
 valgrind_tests="tests/unit/test_env tests/unit/test_mem
 	tests/unit/test_topo tests/unit/test_reduce tests/plan/test_check tests/plan/test_choose tests/plan/test_tune tests/plan/test_sim"
+
+# What the quick run leaves to the whole one.
+long_tests="tests/fault/test_points tests/fault/test_nth tests/fault/test_grow tests/mp/coll/test_big
+	tests/plan/test_huge tests/mp/ps/test_ps_soak tests/diag/test_mismatch tests/fault/test_cut_off"
 
 # Programs of make check that only compute: they run beside the others.
 beside_tests="tests/plan/test_* tests/unit/test_reduce"
@@ -66,8 +71,34 @@ count()
 		echo "---- $3: what failed, and the end of $1"
 		grep -E '^FAIL|\.[ch]:[0-9]+: ' "$1" | head -n 20 | sed 's/^/  /'
 		tail -n 40 "$1" | sed 's/^/  | /'
+		failure "$3 (log: $1)" "$1"
 		;;
 	esac
+}
+
+# failure WHAT [LOG]: for the summary at the end, with the first lines of the log that say what failed
+failure()
+{
+	{
+		echo "FAILED: $1"
+		[ -z "${2:-}" ] || grep -E '^FAIL|\.[ch]:[0-9]+: ' "$2" | head -n 5 | sed 's/^/    /'
+		[ -z "${again:-}" ] || echo "    again: $again"
+	} >>build/log/failures
+}
+
+# The results of make check as they come, each with its seconds, and how much is left: progress COUNT
+progress()
+{
+	of=$1 ended=0 start=$(date +%s)
+	last=$start
+	while read -r result name; do
+		case $result in PASS: | FAIL: | SKIP: | ERROR: | XFAIL: | XPASS:) ;; *) continue ;; esac
+		now=$(date +%s)
+		ended=$((ended + 1))
+		left=$(((now - start) * (of - ended) / ended))
+		echo "$result $name ($((now - last)) s; $ended of $of, about $((left / 60)) min $((left % 60)) s left)"
+		last=$now
+	done
 }
 
 # collect TREE TESTS: automake keeps NAME.trs and NAME.log for each.
@@ -75,13 +106,16 @@ collect()
 {
 	for t in $2; do
 		base=$1/${t%.sh}
+		again="make -C $1 check-TESTS TESTS=$t"
 		if [ -f "$base.trs" ]; then
 			count "$base.log" "$(sed -n 's/^:global-test-result: //p' "$base.trs")" "$t"
 		else
 			echo "---- $1: $t has no result: it did not end in time, or could not be run"
+			failure "$t has no result in $1"
 			add 0 1 0
 		fi
 	done
+	again=
 }
 
 # Those of the tree's tests that match one of the patterns; not shell ones.
@@ -103,7 +137,7 @@ stage_names()
 {
 	all=$(make -s -C "${TT_BUILD:-build}" print-tests)
 	set -f
-	for p in $asan_tests $tsan_tests $valgrind_tests $beside_tests; do
+	for p in $asan_tests $tsan_tests $valgrind_tests $beside_tests $long_tests; do
 		found=no
 		for t in $all; do
 			case $t in
@@ -137,7 +171,7 @@ run_tests()
 	log=build/log/check-$(basename "$tree").log
 	# shellcheck disable=SC2086
 	timeout -k 30 "$limit"m $wrap make -k -C "$tree" check-TESTS TESTS="$(echo $tests)" 2>&1 |
-		tee "$log" | grep -E --line-buffered '^(PASS|FAIL|SKIP|ERROR|XFAIL|XPASS):'
+		tee "$log" | progress "$(echo $tests | wc -w)"
 }
 
 check_tree()
@@ -243,20 +277,47 @@ await()
 
 # ---- the stages ----
 
-stage_check()
+# check_with TESTS STAGE...: the tests, and beside them those that only compute, and what the stages need built
+check_with()
 {
-	all=$(make -s -C build print-tests) rest=
+	all=$1 rest=
+	shift
 	build_tests build "$all" || return
-	start_beside tests $(for s in $stages; do case $s in asan | tsan | fuzz | distcheck) echo $s ;; esac done)
-	apart=$(choose build "$beside_tests" | tr '\n' ' ')
+	start_beside tests "$@"
+	apart=
+	for t in $(choose build "$beside_tests"); do
+		case " $(echo $all) " in *" $t "*) apart="$apart $t" ;; esac
+	done
 	for t in $all; do
-		case " $apart" in *" $t "*) [ -z "$lane" ] || continue ;; esac
+		case "$apart " in *" $t "*) [ -z "$lane" ] || continue ;; esac
 		rest="$rest $t"
 	done
 	run_tests build 25 "$rest"
 	[ -z "$lane" ] || await tests || run_tests build 10 "$apart"
 	grep -hE '^(PASS|FAIL|SKIP|ERROR|XFAIL|XPASS):' build/log/beside-tests.log 2>/dev/null
 	collect build "$all"
+}
+
+stage_check()
+{
+	check_with "$(make -s -C build print-tests)" \
+		$(for s in $stages; do case $s in asan | tsan | fuzz | distcheck) echo $s ;; esac done)
+}
+
+# What a newcomer runs: all but what is long and in the whole run.
+stage_quick()
+{
+	set -f
+	short=
+	for t in $(make -s -C build print-tests); do
+		long=
+		for p in $long_tests; do
+			case $t in $p) long=1 ;; esac
+		done
+		[ "$long" ] || short="$short $t"
+	done
+	set +f
+	check_with "$short"
 }
 
 stage_asan()
@@ -329,6 +390,7 @@ stage_distcheck()
 }
 
 wrap=
+again=
 if [ "$*" = names ]; then
 	stage_names
 	[ "$failed" = 0 ]
@@ -340,6 +402,7 @@ if [ "$*" = beside ]; then
 	stage_beside
 	exit
 fi
+rm -f build/log/failures
 stages=${*:-check asan tsan valgrind fuzz distcheck}
 stage_names
 for stage in $stages; do
@@ -347,5 +410,6 @@ for stage in $stages; do
 	"stage_$stage"
 done
 say "finished; logs are in build/log and beside the test programs"
+[ ! -s build/log/failures ] || cat build/log/failures
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

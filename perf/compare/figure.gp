@@ -12,7 +12,7 @@ set key left top font ',9'
 peers = 'tutti-malloc tutti-tuned openmpi mpich gloo line bare'
 places = 'host2 host4 host8 shaped plain put'
 titles = '"2 ranks on one host" "4 ranks on one host" "8 ranks on one host" "4 hosts, 1 Gbit/s" "4 hosts, no limit" "put over libfabric tcp"'
-set multiplot layout 2,3 title "the others' time over tutti's, float32 sum all-reduce (above 1: tutti is faster)"
+set multiplot layout 2,3 title "the others' time over tutti's, float32 sum all-reduce (1: equal)"
 do for [i = 1:words(places)] {
 	place = word(places, i)
 	if (int(system(sprintf("grep -c '^%s,' '%s'", place, csv))) > 0) {

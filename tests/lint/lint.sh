@@ -251,7 +251,7 @@ test_lists()
 			{ echo "$mk is included nowhere"; bad=1; }
 	done
 	tests=$(make -s -C "$TT_BUILD" print-tests)
-	for t in tests/*/test_*.c; do
+	for t in tests/*/test_*.c tests/mp/*/test_*.c; do
 		grep -q '^int main(' "$t" || continue
 		case " $tests " in *" ${t%.c} "*) continue ;; esac
 		# Long ones, in make soak only.
