@@ -4,9 +4,10 @@
  *
  *	tutti_run -n 6 glove --servers 2 bible.txt
  *
- * Every worker counts which words stand near each other in its part of the lines, and adds the counts to rows at the
- * servers, one for each word. Then it pulls the rows of its share of the words, and for each pair in them, in random order,
- * makes w_i . c_j + b_i + b_j approach log x_ij, with weight (x/100)^0.75, at most 1. The servers apply Adagrad; workers are at most two
+ * Every worker counts which words stand near each other in its part of the lines, and adds the
+ * counts to rows at the servers, one for each word. Then it pulls the rows of its share of the
+ * words, and for each pair in them, in random order, makes w_i . c_j + b_i + b_j approach log
+ * x_ij, with weight (x/100)^0.75, at most 1. The servers apply Adagrad; workers are at most two
  * clocks apart.
  */
 #include <ctype.h>
@@ -20,7 +21,9 @@
 #define DIM 32
 #define ROW (DIM + 1) /* a vector and its bias */
 #define WINDOW 8
-#define BATCH 512 /* pairs, of all workers together: so what is learnt depends little on how many there are */
+#define BATCH                                                                                      \
+	512 /* pairs, of all workers together: so what is learnt depends little on how many there  \
+	       are */
 
 struct word {
 	char text[24];
@@ -73,7 +76,10 @@ static int by_count(const void *a, const void *b)
 	return x->count != y->count ? y->count - x->count : by_text(a, b);
 }
 
-/* The next word of *p, in small letters; what has no letter first, as a verse's number, is passed over. */
+/*
+ * The next word of *p, in small letters; what has no letter first, as a verse's number, is passed
+ * over.
+ */
 static int next_word(const char **p, char *word)
 {
 	int n = 0;
@@ -219,7 +225,8 @@ static int take_pairs(struct glove *g, float *x)
 	for (i = 0; g->pair && i < mine; i++)
 		for (j = 0; j < v; j++)
 			if (x[i * v + j] > 0)
-				g->pair[g->pairs++] = (struct pair){(int)key[i], (int)j, x[i * v + j]};
+				g->pair[g->pairs++] =
+					(struct pair){(int)key[i], (int)j, x[i * v + j]};
 	free(key);
 	return g->pair ? 0 : -1;
 }
@@ -261,8 +268,10 @@ static int slot_of(struct glove *g, int side, int word)
 static double learn_pair(struct glove *g, const struct pair *p)
 {
 	float *w = g->row[0] + g->slot[0][p->i] * ROW, *c = g->row[1] + g->slot[1][p->j] * ROW;
-	float *gw = g->gradient[0] + g->slot[0][p->i] * ROW, *gc = g->gradient[1] + g->slot[1][p->j] * ROW;
-	float diff = w[DIM] + c[DIM] - logf(p->x), weight = p->x < 100 ? powf(p->x / 100, 0.75f) : 1, f;
+	float *gw = g->gradient[0] + g->slot[0][p->i] * ROW,
+	      *gc = g->gradient[1] + g->slot[1][p->j] * ROW;
+	float diff = w[DIM] + c[DIM] - logf(p->x),
+	      weight = p->x < 100 ? powf(p->x / 100, 0.75f) : 1, f;
 	int d;
 
 	for (d = 0; d < DIM; d++)
@@ -289,8 +298,8 @@ static int batch(struct glove *g, const struct pair *p, int n, int learns, doubl
 		slot_of(g, 1, p[i].j);
 	}
 	for (side = 0; side < 2 && !err; side++)
-		err = tutti_ps_pull_rows(table[side], g->key[side], (size_t)g->keys[side], g->row[side],
-					 TUTTI_FLOAT32);
+		err = tutti_ps_pull_rows(table[side], g->key[side], (size_t)g->keys[side],
+					 g->row[side], TUTTI_FLOAT32);
 	memset(g->gradient, 0, sizeof(g->gradient));
 	for (i = 0; i < n && !err; i++)
 		*loss += learn_pair(g, &p[i]);
@@ -304,7 +313,10 @@ static int batch(struct glove *g, const struct pair *p, int n, int learns, doubl
 	return err ? failed(g, "a batch") : 0;
 }
 
-/* All workers tell as many clocks, whatever their share of the pairs is: nobody waits for one that has no more. */
+/*
+ * All workers tell as many clocks, whatever their share of the pairs is: nobody waits for one that
+ * has no more.
+ */
 static int all_pairs(struct glove *g, int learns, double *loss)
 {
 	int most = BATCH / g->nworkers > 0 ? BATCH / g->nworkers : 1, at = 0, n;
@@ -424,7 +436,8 @@ static int save(const struct glove *g, const float *vector)
 
 static int finish(struct glove *g)
 {
-	static const char *const show[] = {"king", "son", "water", "heaven", "two", "gold", "david", "wife"};
+	static const char *const show[] = {"king", "son",  "water", "heaven",
+					   "two",  "gold", "david", "wife"};
 	size_t v = (size_t)g->nwords, i;
 	float *w = malloc(2 * v * ROW * sizeof(*w)), *c = w + v * ROW;
 	uint64_t *key = malloc(v * sizeof(*key));
@@ -453,11 +466,19 @@ static int finish(struct glove *g)
 static int make_tables(struct glove *g)
 {
 	int both = tutti_comm_size(g->world) == 1;
-	struct tutti_ps_config config = {.size = sizeof(config), .staleness = 2,
-		.role = both ? TUTTI_PS_BOTH : g->me < 0 ? TUTTI_PS_SERVER : TUTTI_PS_WORKER};
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .staleness = 2,
+					 .role = both	     ? TUTTI_PS_BOTH
+						 : g->me < 0 ? TUTTI_PS_SERVER
+							     : TUTTI_PS_WORKER};
 	struct tutti_ps_options zero = {.size = sizeof(zero), .init = TUTTI_PS_ZERO};
-	struct tutti_ps_options learn = {.size = sizeof(learn), .rule = TUTTI_PS_ADAGRAD, .rate = 0.1,
-		.init = TUTTI_PS_UNIFORM, .init_a = -0.5 / DIM, .init_b = 0.5 / DIM, .seed = 1};
+	struct tutti_ps_options learn = {.size = sizeof(learn),
+					 .rule = TUTTI_PS_ADAGRAD,
+					 .rate = 0.1,
+					 .init = TUTTI_PS_UNIFORM,
+					 .init_a = -0.5 / DIM,
+					 .init_b = 0.5 / DIM,
+					 .seed = 1};
 	uint64_t v = (uint64_t)g->nwords;
 
 	if (tutti_ps_open(g->world, &config, &g->ps) ||
@@ -466,7 +487,8 @@ static int make_tables(struct glove *g)
 		return failed(g, "making tables");
 	learn.seed = 2;
 	return tutti_ps_rows(g->ps, "contexts", ROW, v, TUTTI_FLOAT32, &learn, &g->contexts)
-		       ? failed(g, "making tables") : 0;
+		       ? failed(g, "making tables")
+		       : 0;
 }
 
 static int work(struct glove *g, const char *text)
@@ -494,7 +516,8 @@ static int run(struct glove *g)
 	if (tutti_allreduce(TUTTI_IN_PLACE, &bad, 1, TUTTI_INT32, TUTTI_MAX, g->world))
 		bad = failed(g, "starting");
 	err = bad;
-	if (!bad && tutti_comm_split(g->world, g->me < 0 ? TUTTI_UNDEFINED : 0, g->rank, &g->workers))
+	if (!bad &&
+	    tutti_comm_split(g->world, g->me < 0 ? TUTTI_UNDEFINED : 0, g->rank, &g->workers))
 		err = failed(g, "splitting off the workers");
 	if (!err)
 		err = make_tables(g);
@@ -527,14 +550,24 @@ static int parse(struct glove *g, int argc, char **argv)
 	g->epochs = 10;
 	while ((c = getopt_long(argc, argv, "", names, NULL)) != -1)
 		switch (c) {
-		case 's': g->servers = atoi(optarg); break;
-		case 'w': g->vocabulary = atoi(optarg); break;
-		case 'e': g->epochs = atoi(optarg); break;
-		case 'o': g->out = optarg; break;
-		default: return -1;
+		case 's':
+			g->servers = atoi(optarg);
+			break;
+		case 'w':
+			g->vocabulary = atoi(optarg);
+			break;
+		case 'e':
+			g->epochs = atoi(optarg);
+			break;
+		case 'o':
+			g->out = optarg;
+			break;
+		default:
+			return -1;
 		}
 	g->path = optind == argc - 1 ? argv[optind] : NULL;
-	return !g->path || g->servers < 1 || g->vocabulary < 2 || g->vocabulary > 60000 || g->epochs < 1;
+	return !g->path || g->servers < 1 || g->vocabulary < 2 || g->vocabulary > 60000 ||
+	       g->epochs < 1;
 }
 
 int main(int argc, char **argv)
@@ -544,7 +577,8 @@ int main(int argc, char **argv)
 	int err;
 
 	if (parse(&g, argc, argv)) {
-		fprintf(stderr, "usage: tutti_run -n RANKS glove [--servers N] [--words N] [--epochs N] [--vectors FILE] TEXT\n");
+		fprintf(stderr, "usage: tutti_run -n RANKS glove [--servers N] [--words N] "
+				"[--epochs N] [--vectors FILE] TEXT\n");
 		return 2;
 	}
 	if (tutti_init(NULL, &ctx))

@@ -4,9 +4,10 @@
  *
  *	tutti_run -n 4 logreg ReutersCorn-train.arff ReutersCorn-test.arff
  *
- * Every rank is server and worker. The weights are rows of one number in a table, found by a hash of their word, which come to
- * be when a worker first pulls them; a step pulls and pushes only those of the words in its batch. The servers
- * apply Adagrad, which gives rare words larger steps. Workers are at most two clocks apart (SSP).
+ * Every rank is server and worker. The weights are rows of one number in a table, found by a hash
+ * of their word, which come to be when a worker first pulls them; a step pulls and pushes only
+ * those of the words in its batch. The servers apply Adagrad, which gives rare words larger steps.
+ * Workers are at most two clocks apart (SSP).
  */
 #include <ctype.h>
 #include <math.h>
@@ -137,7 +138,8 @@ static int load(const char *path, struct texts *texts)
 	fclose(f);
 	if (!err && texts->n)
 		return 0;
-	fprintf(stderr, "logreg: %s: text %d is not a quoted string and a 0 or 1\n", path, texts->n + 1);
+	fprintf(stderr, "logreg: %s: text %d is not a quoted string and a 0 or 1\n", path,
+		texts->n + 1);
 	return -1;
 }
 
@@ -159,7 +161,10 @@ static size_t place(const struct learner *l, uint64_t key)
 	return (size_t)(p - l->key);
 }
 
-/* The weights of all words in these texts; returns how many of the texts there was room for, or -1. */
+/*
+ * The weights of all words in these texts; returns how many of the texts there was room for, or
+ * -1.
+ */
 static int pull(struct learner *l, const struct text *const *text, int n)
 {
 	int i;
@@ -176,10 +181,14 @@ static int pull(struct learner *l, const struct text *const *text, int n)
 	}
 	l->keys = unique(l->key, l->keys);
 	return tutti_ps_pull_rows(l->table, l->key, l->keys, l->weight, TUTTI_FLOAT32)
-		       ? failed(l, "pulling weights") : i;
+		       ? failed(l, "pulling weights")
+		       : i;
 }
 
-/* The probability of a yes; every word counts for 1 / sqrt(words), so that long texts are no surer. */
+/*
+ * The probability of a yes; every word counts for 1 / sqrt(words), so that long texts are no
+ * surer.
+ */
 static double predict(const struct learner *l, const struct text *t)
 {
 	double sum = 0;
@@ -253,17 +262,20 @@ static int test(struct learner *l, const struct texts *texts, struct totals *sum
 
 static int tell(struct learner *l, const char *what, struct totals *sum)
 {
-	if (tutti_allreduce(TUTTI_IN_PLACE, sum, sizeof(*sum) / sizeof(double), TUTTI_FLOAT64, TUTTI_SUM,
-			    l->world))
+	if (tutti_allreduce(TUTTI_IN_PLACE, sum, sizeof(*sum) / sizeof(double), TUTTI_FLOAT64,
+			    TUTTI_SUM, l->world))
 		return failed(l, "adding up");
 	if (!l->rank)
-		printf("%s: loss %.4f, %.2f %% right; of %.0f that are, %.0f found, %.0f wrongly; F1 %.3f\n", what,
-		       sum->loss / sum->n, 100 * sum->right / sum->n, sum->positives, sum->found,
-		       sum->claimed - sum->found, 2 * sum->found / (sum->positives + sum->claimed + 1e-9));
+		printf("%s: loss %.4f, %.2f %% right; of %.0f that are, %.0f found, %.0f wrongly; "
+		       "F1 %.3f\n",
+		       what, sum->loss / sum->n, 100 * sum->right / sum->n, sum->positives,
+		       sum->found, sum->claimed - sum->found,
+		       2 * sum->found / (sum->positives + sum->claimed + 1e-9));
 	return 0;
 }
 
-static int learn(struct learner *l, const struct texts *train, const struct texts *check, int epochs)
+static int learn(struct learner *l, const struct texts *train, const struct texts *check,
+		 int epochs)
 {
 	struct totals sum;
 	char what[32];
@@ -275,7 +287,10 @@ static int learn(struct learner *l, const struct texts *train, const struct text
 		if (epoch(l, train, &sum) || tell(l, what, &sum))
 			return -1;
 	}
-	/* what all have pushed before this is in what is pulled after it: everybody tells as many clocks as may be missing */
+	/*
+	 * what all have pushed before this is in what is pulled after it: everybody tells as many
+	 * clocks as may be missing
+	 */
 	for (e = 0; e < 3; e++)
 		if (tutti_ps_clock(l->ps))
 			return failed(l, "telling the clock");
@@ -286,8 +301,8 @@ static int learn(struct learner *l, const struct texts *train, const struct text
 static int run(struct learner *l, char **path, int epochs)
 {
 	struct tutti_ps_config config = {.size = sizeof(config), .staleness = 2};
-	struct tutti_ps_options opt = {.size = sizeof(opt), .rule = TUTTI_PS_ADAGRAD, .rate = 0.5,
-				       .init = TUTTI_PS_ZERO};
+	struct tutti_ps_options opt = {
+		.size = sizeof(opt), .rule = TUTTI_PS_ADAGRAD, .rate = 0.5, .init = TUTTI_PS_ZERO};
 	struct texts train = {0}, check = {0};
 	int32_t bad = load(path[0], &train) || load(path[1], &check);
 	int err;

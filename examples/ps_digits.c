@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Training on a parameter server with workers that are sometimes slow: rank 0 keeps the weights, all others learn to read
- * handwritten digits from parts of the data.
+ * Training on a parameter server with workers that are sometimes slow: rank 0 keeps the weights,
+ * all others learn to read handwritten digits from parts of the data.
  *
  *	tutti_run -n 5 ps_digits --staleness 3 --csv loss.csv
  *
- * Workers are as far apart as --staleness allows. A worker keeps the weights that it has pulled as long as
- * they are fresh enough (its clock less the staleness), and applies its own steps to them; with --essp the server sends
- * the weights whenever the slowest worker has moved, and every step takes the newest. So the two differ in how old the
- * weights are that gradients are computed from, not in how long workers wait. make perf-staleness draws the difference.
+ * Workers are as far apart as --staleness allows. A worker keeps the weights that it has pulled as
+ * long as they are fresh enough (its clock less the staleness), and applies its own steps to them;
+ * with --essp the server sends the weights whenever the slowest worker has moved, and every step
+ * takes the newest. So the two differ in how old the weights are that gradients are computed from,
+ * not in how long workers wait. make perf-staleness draws the difference.
  *
- * With --second N rank 1 serves, too, from clock N on: half of the weights, and the state of their rule, move to it.
+ * With --second N rank 1 serves, too, from clock N on: half of the weights, and the state of their
+ * rule, move to it.
  */
 #include <getopt.h>
 #include <stddef.h>
@@ -44,7 +46,7 @@ struct worker {
 	struct tutti_ps *ps;
 	struct tutti_ps_table *table;
 	struct mlp net;
-	size_t size; /* of all weights */
+	size_t size;		    /* of all weights */
 	double *weights, *gradient; /* of all layers, one after the other */
 	struct digit *digits;
 	int *order, ndigits, rank, workers;
@@ -65,7 +67,8 @@ static double now(void)
 
 static void sleep_ms(double ms)
 {
-	struct timespec ts = {.tv_sec = (time_t)(ms / 1e3), .tv_nsec = (long)(ms * 1e6) % 1000000000};
+	struct timespec ts = {.tv_sec = (time_t)(ms / 1e3),
+			      .tv_nsec = (long)(ms * 1e6) % 1000000000};
 
 	nanosleep(&ts, NULL);
 }
@@ -107,15 +110,25 @@ static const struct choice {
 	enum kind kind;
 	size_t at;
 } choices[] = {
-#define CHOICE(name, kind, field) {name, kind, offsetof(struct options, field)}
-	CHOICE("staleness", STALENESS, staleness), CHOICE("fetch", INT, fetch),
-	CHOICE("essp", FLAG, essp),		   CHOICE("aware", FLAG, aware),
-	CHOICE("clocks", INT, clocks),		   CHOICE("batch", INT, batch),
-	CHOICE("hidden", INT, hidden),		   CHOICE("rate", REAL, rate),
-	CHOICE("compute", REAL, compute_ms),	   CHOICE("straggle", REAL, straggle_ms),
+#define CHOICE(name, kind, field)                                                                  \
+	{                                                                                          \
+		name, kind, offsetof(struct options, field)                                        \
+	}
+	CHOICE("staleness", STALENESS, staleness),
+	CHOICE("fetch", INT, fetch),
+	CHOICE("essp", FLAG, essp),
+	CHOICE("aware", FLAG, aware),
+	CHOICE("clocks", INT, clocks),
+	CHOICE("batch", INT, batch),
+	CHOICE("hidden", INT, hidden),
+	CHOICE("rate", REAL, rate),
+	CHOICE("compute", REAL, compute_ms),
+	CHOICE("straggle", REAL, straggle_ms),
 	CHOICE("second", INT, second),
-	CHOICE("every", INT, every),		   CHOICE("data", TEXT, data),
-	CHOICE("csv", TEXT, csv),		   CHOICE("seed", SEED, seed),
+	CHOICE("every", INT, every),
+	CHOICE("data", TEXT, data),
+	CHOICE("csv", TEXT, csv),
+	CHOICE("seed", SEED, seed),
 #undef CHOICE
 };
 #define CHOICES ((int)(sizeof(choices) / sizeof(choices[0])))
@@ -125,12 +138,24 @@ static void set(struct options *o, const struct choice *c, const char *text)
 	void *field = (char *)o + c->at;
 
 	switch (c->kind) {
-	case FLAG: *(int *)field = 1; break;
-	case INT: *(int *)field = atoi(text); break;
-	case REAL: *(double *)field = atof(text); break;
-	case TEXT: *(const char **)field = text; break;
-	case SEED: *(uint64_t *)field = strtoull(text, NULL, 0); break;
-	case STALENESS: *(int *)field = strcmp(text, "async") ? atoi(text) : TUTTI_PS_ASYNC; break;
+	case FLAG:
+		*(int *)field = 1;
+		break;
+	case INT:
+		*(int *)field = atoi(text);
+		break;
+	case REAL:
+		*(double *)field = atof(text);
+		break;
+	case TEXT:
+		*(const char **)field = text;
+		break;
+	case SEED:
+		*(uint64_t *)field = strtoull(text, NULL, 0);
+		break;
+	case STALENESS:
+		*(int *)field = strcmp(text, "async") ? atoi(text) : TUTTI_PS_ASYNC;
+		break;
 	}
 }
 
@@ -140,10 +165,18 @@ static int parse(struct options *o, int argc, char **argv)
 	int i, c;
 
 	for (i = 0; i < CHOICES; i++)
-		names[i + 1] = (struct option){choices[i].name, choices[i].kind ? required_argument : no_argument,
+		names[i + 1] = (struct option){choices[i].name,
+					       choices[i].kind ? required_argument : no_argument,
 					       NULL, 256 + i};
-	*o = (struct options){.clocks = 200, .batch = 16, .hidden = 32, .rate = 0.05, .compute_ms = 2,
-			      .every = 5, .fetch = 1, .straggle = 0.125, .seed = 1};
+	*o = (struct options){.clocks = 200,
+			      .batch = 16,
+			      .hidden = 32,
+			      .rate = 0.05,
+			      .compute_ms = 2,
+			      .every = 5,
+			      .fetch = 1,
+			      .straggle = 0.125,
+			      .seed = 1};
 	while ((c = getopt_long(argc, argv, "h", names, NULL)) != -1) {
 		if (c < 256)
 			return c == 'h' ? 1 : -1;
@@ -151,7 +184,8 @@ static int parse(struct options *o, int argc, char **argv)
 	}
 	return optind < argc || o->clocks < 1 || o->batch < 1 || o->hidden < 1 || o->fetch < 1 ||
 			       o->every < 1 || o->staleness < TUTTI_PS_ASYNC
-		       ? -1 : 0;
+		       ? -1
+		       : 0;
 }
 
 /* Rank 0 reads the data for all. */
@@ -205,10 +239,14 @@ static int make_model(struct worker *w)
 
 static int make_table(struct worker *w)
 {
-	struct tutti_ps_config config = {.size = sizeof(config), .staleness = w->opt.staleness,
-		.role = w->rank ? TUTTI_PS_WORKER : TUTTI_PS_SERVER};
-	struct tutti_ps_options opt = {.size = sizeof(opt), .rule = TUTTI_PS_SGD, .rate = w->opt.rate,
-		.essp = w->opt.essp, .staleness_aware = w->opt.aware};
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .staleness = w->opt.staleness,
+					 .role = w->rank ? TUTTI_PS_WORKER : TUTTI_PS_SERVER};
+	struct tutti_ps_options opt = {.size = sizeof(opt),
+				       .rule = TUTTI_PS_SGD,
+				       .rate = w->opt.rate,
+				       .essp = w->opt.essp,
+				       .staleness_aware = w->opt.aware};
 
 	if (tutti_ps_open(w->world, &config, &w->ps) ||
 	    tutti_ps_dense(w->ps, "weights", w->size, TUTTI_FLOAT64, &opt, &w->table))
@@ -254,7 +292,8 @@ static int fetch(struct worker *w, int step, uint64_t *fresh)
 	struct tutti_ps_read read = {.size = sizeof(read)};
 	int s = w->opt.staleness;
 
-	if (step && !w->opt.essp && (s < 0 ? step % w->opt.fetch : *fresh + (uint64_t)s >= (uint64_t)step))
+	if (step && !w->opt.essp &&
+	    (s < 0 ? step % w->opt.fetch : *fresh + (uint64_t)s >= (uint64_t)step))
 		return 0;
 	w->fetches++;
 	if (tutti_ps_pull(w->table, w->weights, 0, w->size, TUTTI_FLOAT64) ||
@@ -274,14 +313,18 @@ static int snapshot(struct worker *w, int clock, double start)
 	s->seconds = now() - start;
 	s->clock = clock;
 	w->shots++;
-	return tutti_ps_pull(w->table, s->weights, 0, w->size, TUTTI_FLOAT64) ? failed(w, "pulling") : 0;
+	return tutti_ps_pull(w->table, s->weights, 0, w->size, TUTTI_FLOAT64) ? failed(w, "pulling")
+									      : 0;
 }
 
 /* All ranks call it; rank 0 at once, as it serves until the others come. */
 static int second_server(struct worker *w)
 {
-	struct tutti_ps_config config = {.size = sizeof(config), .staleness = w->opt.staleness,
-		.role = w->rank == 0 ? TUTTI_PS_SERVER : w->rank == 1 ? TUTTI_PS_BOTH : TUTTI_PS_WORKER};
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .staleness = w->opt.staleness,
+					 .role = w->rank == 0	? TUTTI_PS_SERVER
+						 : w->rank == 1 ? TUTTI_PS_BOTH
+								: TUTTI_PS_WORKER};
 	uint64_t bytes[2];
 
 	if (tutti_ps_resize(w->ps, w->world, &config, &w->ps) ||
@@ -312,7 +355,8 @@ static int train(struct worker *w)
 		if (fetch(w, step, &fresh))
 			return -1;
 		compute(w, step);
-		sleep_ms(w->opt.compute_ms + (random_uniform(&state) < w->opt.straggle ? w->opt.straggle_ms : 0));
+		sleep_ms(w->opt.compute_ms +
+			 (random_uniform(&state) < w->opt.straggle ? w->opt.straggle_ms : 0));
 		if (tutti_ps_push(w->table, w->gradient, 0, w->size, TUTTI_FLOAT64))
 			return failed(w, "pushing");
 		for (i = 0; i < w->size; i++) /* its own steps are in what it keeps */
@@ -359,10 +403,11 @@ static int report(struct worker *w)
 	if (f)
 		err = fclose(f);
 	tutti_ps_last_read(w->table, &read);
-	printf("%d clocks in %.2f s: loss %.4f, accuracy %.1f %%; of the time %.0f %% waiting; %lld pulls; "
+	printf("%d clocks in %.2f s: loss %.4f, accuracy %.1f %%; of the time %.0f %% waiting; "
+	       "%lld pulls; "
 	       "gradients %.1f versions late\n",
-	       w->opt.clocks, total, loss, 100 * accuracy, 100 * w->waited / total, (long long)w->fetches,
-	       read.tau);
+	       w->opt.clocks, total, loss, 100 * accuracy, 100 * w->waited / total,
+	       (long long)w->fetches, read.tau);
 	return err ? -1 : 0;
 }
 

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Training that outlives its ranks: train_digits, whose ranks may be killed at any moment, and others join.
+ * Training that outlives its ranks: train_digits, whose ranks may be killed at any moment, and
+ * others join.
  *
  *	tutti_run -n 4 --replace 2 train_elastic --kill 1:40,0:90
  *
- * What there is to know, the model and how far it has come, every rank has. A step counts when its gradients have been
- * summed, so when a rank dies the others are at most one step apart. They agree that something went wrong
- * (tutti_comm_agree), go on without it (tutti_comm_shrink), take over the state of whoever is farthest, and do
- * the interrupted step with slices of another size. No sample is lost or counted twice, and the result is that of an
- * undisturbed run, but for rounding.
+ * What there is to know, the model and how far it has come, every rank has. A step counts when its
+ * gradients have been summed, so when a rank dies the others are at most one step apart. They
+ * agree that something went wrong (tutti_comm_agree), go on without it (tutti_comm_shrink), take
+ * over the state of whoever is farthest, and do the interrupted step with slices of another size.
+ * No sample is lost or counted twice, and the result is that of an undisturbed run, but for
+ * rounding.
  *
- * At the end of an epoch new processes, if there are any, fill up the job (tutti_comm_grow). They begin where every
- * change of ranks ends: by taking over the state of whoever is farthest.
+ * At the end of an epoch new processes, if there are any, fill up the job (tutti_comm_grow). They
+ * begin where every change of ranks ends: by taking over the state of whoever is farthest.
  */
 #include <errno.h>
 #include <signal.h>
@@ -24,10 +26,10 @@
 
 /* How far it has come; the model belongs to it. Broadcast as it is. */
 struct state {
-	int64_t step;	/* done so far; -1: this rank knows nothing */
-	int64_t tested; /* epochs over, test included */
-	int64_t wanted; /* ranks */
-	double loss;	/* of this epoch so far */
+	int64_t step;		      /* done so far; -1: this rank knows nothing */
+	int64_t tested;		      /* epochs over, test included */
+	int64_t wanted;		      /* ranks */
+	double loss;		      /* of this epoch so far */
 	double last_loss, last_right; /* of the epoch before */
 };
 
@@ -47,7 +49,8 @@ static int send_model(struct trainer *t, int root)
 
 	for (l = 0; l < MLP_LAYERS && !err; l++) {
 		layer = &t->net.layers[l];
-		err = tutti_bcast(layer->weights, (size_t)layer->size, TUTTI_FLOAT64, root, t->comm);
+		err = tutti_bcast(layer->weights, (size_t)layer->size, TUTTI_FLOAT64, root,
+				  t->comm);
 		if (!err)
 			err = tutti_bcast(layer->velocity, (size_t)layer->size, TUTTI_FLOAT64, root,
 					  t->comm);
@@ -69,7 +72,8 @@ static int catch_up(struct elastic *e)
 	if (err)
 		return err;
 	if (best < 0)
-		return fprintf(stderr, "train_elastic: nobody who is left has the model\n"), -ENODATA;
+		return fprintf(stderr, "train_elastic: nobody who is left has the model\n"),
+		       -ENODATA;
 	root = t->nranks - 1 - (int)(best % t->nranks);
 	s = e->s;
 	err = tutti_bcast(&s, sizeof(s), TUTTI_UINT8, root, t->comm);
@@ -110,7 +114,8 @@ static int shrink(struct elastic *e)
 		tutti_comm_free(t->comm);
 	trainer_use(t, next);
 	if (t->rank == 0)
-		printf("step %lld: %d of %d ranks go on\n", (long long)e->s.step, t->nranks, before);
+		printf("step %lld: %d of %d ranks go on\n", (long long)e->s.step, t->nranks,
+		       before);
 	fflush(stdout);
 	return 0;
 }
@@ -176,7 +181,8 @@ static int refill(struct elastic *e)
 	err = move_model(t, ctx);
 	trainer_use(t, tutti_world(ctx));
 	if (t->rank == 0)
-		printf("step %lld: %d ranks instead of %d\n", (long long)e->s.step, t->nranks, before);
+		printf("step %lld: %d ranks instead of %d\n", (long long)e->s.step, t->nranks,
+		       before);
 	fflush(stdout);
 	if (!err)
 		err = catch_up(e);

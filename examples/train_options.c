@@ -26,14 +26,16 @@ const struct train_program train_digits_program = {
 	.name = "train_digits",
 	.common = 2,
 	.help = "usage: tutti_run -n RANKS train_digits [OPTION]...\n"
-		"Train a two-hidden-layer perceptron on 1,797 handwritten digits, data-parallel.\n\n"};
+		"Train a two-hidden-layer perceptron on 1,797 handwritten digits, "
+		"data-parallel.\n\n"};
 
 const struct train_program train_elastic_program = {
 	.name = "train_elastic",
 	.help = "usage: tutti_run -n RANKS --replace N train_elastic [OPTION]...\n"
 		"train_digits, whose ranks may be killed at any moment, and others join.\n\n"
 		"  --kill R:S,...  rank R ends itself by SIGKILL before step S\n"
-		"  --wait MS       how long new ranks are waited for at the end of an epoch (default 5000)\n"};
+		"  --wait MS       how long new ranks are waited for at the end of an epoch "
+		"(default 5000)\n"};
 
 static const char help[] =
 	"  --epochs N      passes over the training set (default 25)\n"
@@ -207,7 +209,8 @@ static int first_rank(void)
 	return !rank || !strcmp(rank, "0");
 }
 
-int train_options(struct train_options *opt, const struct train_program *program, int argc, char **argv)
+int train_options(struct train_options *opt, const struct train_program *program, int argc,
+		  char **argv)
 {
 	char message[256];
 	enum parsed parsed;
@@ -217,7 +220,8 @@ int train_options(struct train_options *opt, const struct train_program *program
 	if (parsed != RUN && !first_rank())
 		return parsed == WRONG ? -1 : 1;
 	if (parsed == WRONG)
-		fprintf(stderr, "%s: %s\nTry '%s --help'.\n", program->name, message, program->name);
+		fprintf(stderr, "%s: %s\nTry '%s --help'.\n", program->name, message,
+			program->name);
 	else if (parsed == HELP)
 		printf("%s%s", program->help, help);
 	else if (parsed == VERSION)

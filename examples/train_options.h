@@ -24,9 +24,10 @@ struct train_program {
 extern const struct train_program train_digits_program, train_elastic_program;
 
 /*
- * Read the options into *opt, over the defaults. 0: run; 1: --help or --version, printed; -1: wrong, and said so. Of
- * several ranks one prints.
+ * Read the options into *opt, over the defaults. 0: run; 1: --help or --version, printed; -1:
+ * wrong, and said so. Of several ranks one prints.
  */
-int train_options(struct train_options *opt, const struct train_program *program, int argc, char **argv);
+int train_options(struct train_options *opt, const struct train_program *program, int argc,
+		  char **argv);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Data-parallel training of a perceptron on digits, as train_digits and train_elastic have in common: every rank
- * holds a copy of the model and runs its slice of each batch; the gradients are summed by all-reduces that hide
- * behind the computation.
+ * Data-parallel training of a perceptron on digits, as train_digits and train_elastic have in
+ * common: every rank holds a copy of the model and runs its slice of each batch; the gradients are
+ * summed by all-reduces that hide behind the computation.
  *
  * Functions return 0 or a negative code of tutti's, and leave in `doing` what they were at.
  */
@@ -41,15 +41,24 @@ double trainer_now(void);
 void trainer_use(struct trainer *t, struct tutti_comm *comm);
 /* Make room for the order of n digits, those of t->digits. */
 int trainer_take(struct trainer *t, int n);
-/* The order in which an epoch, from 1, meets the digits; the same at all ranks, whatever came before. */
+/*
+ * The order in which an epoch, from 1, meets the digits; the same at all ranks, whatever came
+ * before.
+ */
 void trainer_order(struct trainer *t, int epoch);
 /* Memory of the model; the weights are not set. */
 int trainer_model(struct trainer *t);
-/* Weights and gradients are in memory of t->ctx, so that nothing is copied on the way; drop it before the context ends. */
+/*
+ * Weights and gradients are in memory of t->ctx, so that nothing is copied on the way; drop it
+ * before the context ends.
+ */
 int trainer_alloc(struct trainer *t);
 void trainer_drop(struct trainer *t);
 void trainer_free(struct trainer *t);
-/* The gradient of the n digits at order, summed over ranks, is in the model; adds this rank's loss. */
+/*
+ * The gradient of the n digits at order, summed over ranks, is in the model; adds this rank's
+ * loss.
+ */
 int trainer_gradient(struct trainer *t, const int *order, int n, double *loss);
 /* After a failure: no request is left. */
 void trainer_settle(struct trainer *t);

@@ -20,7 +20,8 @@ struct variable {
 
 static const struct variable table[] = {
 #define TT_ENV(field, name, kind, def, lo, hi, help) {name, KIND_##kind, def, lo, hi, NULL, help},
-#define TT_ENV_CHOICE(field, name, def, choices, help) {name, KIND_choice, def, 0, 0, choices, help},
+#define TT_ENV_CHOICE(field, name, def, choices, help)                                             \
+	{name, KIND_choice, def, 0, 0, choices, help},
 #include "lib/base/env.def"
 };
 
@@ -75,26 +76,25 @@ static void put_range(const struct variable *v)
 	puts(".");
 }
 
-static const char head[] =
-	".\\\" SPDX-License-Identifier: BSD-3-Clause\n"
-	".\\\" Made from the library's own table of variables.\n"
-	".TH TUTTI_ENV 7 2026-11-21 \"tutti 0.1\" \"tutti manual\"\n"
-	".SH NAME\n"
-	"tutti_env \\- environment variables of tutti\n"
-	".SH DESCRIPTION\n"
-	"These variables are read once, by\n"
-	".BR tutti_init (3).\n"
-	"Fields of\n"
-	".I struct tutti_config\n"
-	"that are set by the program go before them.\n"
-	"A value that is malformed or out of range fails\n"
-	".BR tutti_init (3)\n"
-	"with a text that names it; a variable that begins with\n"
-	".I TUTTI_\n"
-	"and is not listed here is warned about, with the nearest name.\n"
-	".BR tutti_info (1)\n"
-	"prints the current values and where they come from.\n"
-	".SH ENVIRONMENT\n";
+static const char head[] = ".\\\" SPDX-License-Identifier: BSD-3-Clause\n"
+			   ".\\\" Made from the library's own table of variables.\n"
+			   ".TH TUTTI_ENV 7 2026-11-21 \"tutti 0.1\" \"tutti manual\"\n"
+			   ".SH NAME\n"
+			   "tutti_env \\- environment variables of tutti\n"
+			   ".SH DESCRIPTION\n"
+			   "These variables are read once, by\n"
+			   ".BR tutti_init (3).\n"
+			   "Fields of\n"
+			   ".I struct tutti_config\n"
+			   "that are set by the program go before them.\n"
+			   "A value that is malformed or out of range fails\n"
+			   ".BR tutti_init (3)\n"
+			   "with a text that names it; a variable that begins with\n"
+			   ".I TUTTI_\n"
+			   "and is not listed here is warned about, with the nearest name.\n"
+			   ".BR tutti_info (1)\n"
+			   "prints the current values and where they come from.\n"
+			   ".SH ENVIRONMENT\n";
 
 int main(void)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bare_verbs send|imm BYTES ITERATIONS DEVICE GID PORT [ADDRESS]: what a message there and back costs on a
- * device without tutti: by SEND, as ib_send_lat does it, or by RDMA WRITE WITH IMMEDIATE, as a put with a
- * note is carried out, which perftest of this age cannot measure. Without an ADDRESS it is the server.
- * It prints a row like ib_send_lat, with half the median round trip in microseconds in the fifth column.
- * For perf/compare_verbs.
+ * bare_verbs send|imm BYTES ITERATIONS DEVICE GID PORT [ADDRESS]: what a message there and back
+ * costs on a device without tutti: by SEND, as ib_send_lat does it, or by RDMA WRITE WITH
+ * IMMEDIATE, as a put with a note is carried out, which perftest of this age cannot measure.
+ * Without an ADDRESS it is the server. It prints a row like ib_send_lat, with half the median
+ * round trip in microseconds in the fifth column. For perf/compare_verbs.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -163,8 +163,8 @@ static int ready_to_receive(struct bare *b)
 						     .sgid_index = (uint8_t)b->gid,
 						     .hop_limit = 64}}};
 	if (ibv_modify_qp(b->qp, &a,
-			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
+			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
 		return fail("RTR");
 	return 0;
 }
@@ -194,8 +194,7 @@ static int post_receive(struct bare *b)
 
 static int send_one(struct bare *b)
 {
-	struct ibv_sge sge = {
-		.addr = (uintptr_t)b->mem, .length = b->bytes, .lkey = b->mr->lkey};
+	struct ibv_sge sge = {.addr = (uintptr_t)b->mem, .length = b->bytes, .lkey = b->mr->lkey};
 	struct ibv_send_wr wr = {.sg_list = &sge,
 				 .num_sge = 1,
 				 .opcode = b->imm ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_SEND,

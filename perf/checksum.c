@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What TUTTI_CHECKSUM costs each end of a message: the checksum of so many bytes, by the function that the
- * library uses, beside a copy of them; both by turns, medians.
+ * What TUTTI_CHECKSUM costs each end of a message: the checksum of so many bytes, by the function
+ * that the library uses, beside a copy of them; both by turns, medians.
  */
 #include "perf/perf.h"
 

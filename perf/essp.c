@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ESSP, for perf/relay: rank 0 serves a table of argv[1] KiB, all others pull it in each of argv[2] clocks, between which
- * one of them changes something in every block, under staleness argv[3] (0). Prints the workers, the time of a clock, and what the server has
- * written for it, and what a worker has read of it, in tables.
+ * ESSP, for perf/relay: rank 0 serves a table of argv[1] KiB, all others pull it in each of
+ * argv[2] clocks, between which one of them changes something in every block, under staleness
+ * argv[3] (0). Prints the workers, the time of a clock, and what the server has written for it,
+ * and what a worker has read of it, in tables.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -34,8 +35,8 @@ static int one_clock(struct tutti_ps *ps, struct tutti_ps_table *t, float *v, si
 	return err ? err : tutti_ps_pull(t, v, 0, n, TUTTI_FLOAT32);
 }
 
-static int work(struct tutti_comm *world, struct tutti_ps *ps, struct tutti_ps_table *t, size_t n, int from,
-		int to)
+static int work(struct tutti_comm *world, struct tutti_ps *ps, struct tutti_ps_table *t, size_t n,
+		int from, int to)
 {
 	int me = tutti_comm_rank(world) - 1, workers = tutti_comm_size(world) - 1, c, err = 0;
 	float *v = malloc(n * sizeof(*v));
@@ -48,7 +49,8 @@ static int work(struct tutti_comm *world, struct tutti_ps *ps, struct tutti_ps_t
 	return v ? err : -1;
 }
 
-static int measure(struct tutti_context *ctx, struct tutti_ps *ps, struct tutti_ps_table *t, size_t n, int clocks)
+static int measure(struct tutti_context *ctx, struct tutti_ps *ps, struct tutti_ps_table *t,
+		   size_t n, int clocks)
 {
 	struct tutti_stats before = {.size = sizeof(before)}, after = before;
 	struct tutti_comm *world = tutti_world(ctx);
@@ -68,14 +70,16 @@ static int measure(struct tutti_context *ctx, struct tutti_ps *ps, struct tutti_
 	told[1] = serves ? (double)(after.put_bytes - before.put_bytes) / table : 0;
 	err = tutti_allreduce(TUTTI_IN_PLACE, told, 3, TUTTI_FLOAT64, TUTTI_MAX, world) || err;
 	if (serves && !err)
-		printf("%d,%.2f,%.3f,%.3f\n", tutti_comm_size(world) - 1, told[0], told[1], told[2]);
+		printf("%d,%.2f,%.3f,%.3f\n", tutti_comm_size(world) - 1, told[0], told[1],
+		       told[2]);
 	return err;
 }
 
 int main(int argc, char **argv)
 {
 	size_t n = argc > 1 ? (size_t)atol(argv[1]) * 256 : 0;
-	struct tutti_ps_config config = {.size = sizeof(config), .staleness = argc > 3 ? atoi(argv[3]) : 0};
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .staleness = argc > 3 ? atoi(argv[3]) : 0};
 	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO, .essp = 1};
 	int clocks = argc > 2 ? atoi(argv[2]) : 0, err;
 	struct tutti_ps_table *t;

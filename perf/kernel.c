@@ -95,7 +95,9 @@ INLINE void copy_lines(const struct kernel_job *job, put_fn *put)
 		for (at = 0; at < quarter; at += LINE)
 #pragma GCC unroll 4
 			for (part = 0; part < 4; part++) {
-				x |= *(const loose_line *)(const void *)(src + (size_t)part * quarter + at);
+				x |= *(const loose_line *)(const void *)(src +
+									 (size_t)part * quarter +
+									 at);
 				if (++taken < job->nsrc)
 					continue;
 				put(dst, &x);
@@ -136,7 +138,8 @@ static __attribute__((target("avx2"))) void copy_256(const struct kernel_job *jo
 	copy_lines(job, what == PLAIN_COPY ? put_plain : put_256);
 }
 
-static __attribute__((target("avx512f"))) void copy_512(const struct kernel_job *job, enum what what)
+static __attribute__((target("avx512f"))) void copy_512(const struct kernel_job *job,
+							enum what what)
 {
 	copy_lines(job, what == PLAIN_COPY ? put_plain : put_512);
 }

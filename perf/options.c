@@ -10,18 +10,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_STAT = 256, OPT_MALLOC, OPT_JSON, OPT_CSV, OPT_SOURCES, OPT_LEVEL, OPT_STORES,
-       OPT_COLOCATED, OPT_WEIGHTS, OPT_TABLES, OPT_CALL, OPT_SOFTSYNC };
+enum {
+	OPT_STAT = 256,
+	OPT_MALLOC,
+	OPT_JSON,
+	OPT_CSV,
+	OPT_SOURCES,
+	OPT_LEVEL,
+	OPT_STORES,
+	OPT_COLOCATED,
+	OPT_WEIGHTS,
+	OPT_TABLES,
+	OPT_CALL,
+	OPT_SOFTSYNC
+};
 
 static const char short_options[] = ":b:e:i:f:n:w:c:d:o:r:a:A:q:S:T:hV";
 static const struct option long_options[] = {
-	{"minbytes", required_argument, NULL, 'b'},  {"maxbytes", required_argument, NULL, 'e'},
-	{"stepbytes", required_argument, NULL, 'i'}, {"stepfactor", required_argument, NULL, 'f'},
-	{"iters", required_argument, NULL, 'n'},     {"warmup_iters", required_argument, NULL, 'w'},
-	{"check", required_argument, NULL, 'c'},     {"datatype", required_argument, NULL, 'd'},
-	{"op", required_argument, NULL, 'o'},	     {"root", required_argument, NULL, 'r'},
-	{"average", required_argument, NULL, 'a'},   {"tx-depth", required_argument, NULL, 'q'},
-	{"atomic", required_argument, NULL, 'A'},    {"transport", required_argument, NULL, 'T'},
+	{"minbytes", required_argument, NULL, 'b'},
+	{"maxbytes", required_argument, NULL, 'e'},
+	{"stepbytes", required_argument, NULL, 'i'},
+	{"stepfactor", required_argument, NULL, 'f'},
+	{"iters", required_argument, NULL, 'n'},
+	{"warmup_iters", required_argument, NULL, 'w'},
+	{"check", required_argument, NULL, 'c'},
+	{"datatype", required_argument, NULL, 'd'},
+	{"op", required_argument, NULL, 'o'},
+	{"root", required_argument, NULL, 'r'},
+	{"average", required_argument, NULL, 'a'},
+	{"tx-depth", required_argument, NULL, 'q'},
+	{"atomic", required_argument, NULL, 'A'},
+	{"transport", required_argument, NULL, 'T'},
 	{"servers", required_argument, NULL, 'S'},
 	{"colocated", required_argument, NULL, OPT_COLOCATED},
 	{"weights", required_argument, NULL, OPT_WEIGHTS},
@@ -32,9 +51,12 @@ static const struct option long_options[] = {
 	{"level", required_argument, NULL, OPT_LEVEL},
 	{"stores", required_argument, NULL, OPT_STORES},
 	{"stat", no_argument, NULL, OPT_STAT},
-	{"malloc", no_argument, NULL, OPT_MALLOC},   {"json", required_argument, NULL, OPT_JSON},
-	{"csv", required_argument, NULL, OPT_CSV},   {"help", no_argument, NULL, 'h'},
-	{"version", no_argument, NULL, 'V'},	     {NULL, 0, NULL, 0},
+	{"malloc", no_argument, NULL, OPT_MALLOC},
+	{"json", required_argument, NULL, OPT_JSON},
+	{"csv", required_argument, NULL, OPT_CSV},
+	{"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, 'V'},
+	{NULL, 0, NULL, 0},
 };
 
 static const char usage[] = "usage: tutti_run -n RANKS tutti_perf COMMAND [OPTION]...\n"
@@ -70,7 +92,8 @@ static const char help[] =
 	"      --softsync           ps: the mean of all workers' updates is applied, not each\n"
 	"      --call WHICH         ps: get, pull, put, push, push_pull or all (default)\n"
 	"      --sources N          kernel: so many, 1 to 16, or all: 2, 3, 4 and 8 (default)\n"
-	"      --level WHICH        kernel, rules: scalar, base, avx2, avx512, best (default) or all\n"
+	"      --level WHICH        kernel, rules: scalar, base, avx2, avx512, best (default) or "
+	"all\n"
 	"      --stores HOW         kernel: plain, stream, or auto, by the size (default)\n"
 	"  -T, --transport LIST     sets TUTTI_TRANSPORT, e.g. shm or ofi\n"
 	"      --stat               median, minimum and 99th percentile of single iterations,\n"
@@ -82,8 +105,9 @@ static const char help[] =
 	"  -V, --version            show the version\n";
 
 /* What collectives on data have in common. */
-#define COLLECTIVE \
-	.run = perf_run_coll, .bytes = 32 << 20, .iters = 20, .warmup = 5, .min_ranks = 1, .has_size = true
+#define COLLECTIVE                                                                                 \
+	.run = perf_run_coll, .bytes = 32 << 20, .iters = 20, .warmup = 5, .min_ranks = 1,         \
+	.has_size = true
 
 const struct perf_command perf_commands[] = {
 	{.name = "allreduce",
@@ -102,11 +126,7 @@ const struct perf_command perf_commands[] = {
 	 COLLECTIVE,
 	 .has_type = true,
 	 .has_op = true},
-	{.name = "bcast",
-	 .help = "broadcast",
-	 COLLECTIVE,
-	 .has_type = true,
-	 .has_root = true},
+	{.name = "bcast", .help = "broadcast", COLLECTIVE, .has_type = true, .has_root = true},
 	{.name = "allgather",
 	 .help = "blocks of all ranks to all ranks",
 	 COLLECTIVE,
@@ -408,8 +428,8 @@ static int take_weights(const char *text, int *weights)
 {
 	char rest;
 
-	if (sscanf(text, "%d:%d%c", &weights[0], &weights[1], &rest) != 2 || weights[0] < 1 || weights[1] < 1 ||
-	    weights[0] > 65535 || weights[1] > 65535)
+	if (sscanf(text, "%d:%d%c", &weights[0], &weights[1], &rest) != 2 || weights[0] < 1 ||
+	    weights[1] < 1 || weights[0] > 65535 || weights[1] > 65535)
 		return bad("--weights '%s' is not two numbers from 1 to 65535, like 3:1", text);
 	return 0;
 }

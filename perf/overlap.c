@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much of a nonblocking all-reduce hides behind a computation that takes as long, when only calls
- * advance it and when the progress thread does. As osu_iallreduce: the all-reduce alone, the computation
- * alone, both together, and 100 (1 - (together - computation) / alone). The three take turns, so that
- * what disturbs one disturbs all, and the computation is a fixed amount of work: a core that the thread
- * takes away shows.
+ * How much of a nonblocking all-reduce hides behind a computation that takes as long, when only
+ * calls advance it and when the progress thread does. As osu_iallreduce: the all-reduce alone, the
+ * computation alone, both together, and 100 (1 - (together - computation) / alone). The three take
+ * turns, so that what disturbs one disturbs all, and the computation is a fixed amount of work: a
+ * core that the thread takes away shows.
  */
 #include "perf/coll.h"
 
@@ -15,7 +15,7 @@
 enum what { ALONE, COMPUTE, TOGETHER, WHATS };
 
 #define CELLS 4096  /* floats: in the cache of a core */
-#define FIRST 3     /* samples that say how long either takes */
+#define FIRST 3	    /* samples that say how long either takes */
 #define CLOSE 0.03  /* it need not be equal to the last bit */
 #define ATTEMPTS 10 /* to come that close */
 #define GROW 100    /* at most so much in one attempt, as a short one is measured badly */

@@ -134,8 +134,9 @@ static int pong(const struct pair *p, int other)
 }
 
 /*
- * n round trips, one after the other without a pause. The clock is read while a ping is on its way: from there to the
- * same moment of the next round trip is one round trip, so there is one more of them.
+ * n round trips, one after the other without a pause. The clock is read while a ping is on its
+ * way: from there to the same moment of the next round trip is one round trip, so there is one
+ * more of them.
  */
 static int ping_pong(const struct pair *p, int n, double *times)
 {
@@ -249,7 +250,8 @@ static int check_atomics(struct pair *p, uint64_t *wrong_total)
 		return err;
 	if (p->perf->rank == 1)
 		wrong += *word_of(p) != first + (uint64_t)rounds * ADDED;
-	err = perf_agree_found(p->perf, &wrong, (double)perf_guard_violations(&p->exposed, p->size));
+	err = perf_agree_found(p->perf, &wrong,
+			       (double)perf_guard_violations(&p->exposed, p->size));
 	*wrong_total = (uint64_t)wrong;
 	return err;
 }
@@ -385,8 +387,7 @@ static void begin_table(struct perf_table *table, enum kind kind)
 	if (kind == PUT || kind == GET)
 		perf_table_begin(table, rate_columns, 6);
 	else
-		perf_table_begin(table, latency_columns,
-				 (int)LATENCY_COLUMNS - (kind == LATENCY));
+		perf_table_begin(table, latency_columns, (int)LATENCY_COLUMNS - (kind == LATENCY));
 }
 
 static int run_windows(struct pair *p)

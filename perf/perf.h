@@ -31,7 +31,10 @@ struct perf_command {
 	bool has_type, has_op, has_root, has_size;
 };
 
-/* For kernel: the levels of instructions, by name and -1 for all or -2 for the best; and how to store. */
+/*
+ * For kernel: the levels of instructions, by name and -1 for all or -2 for the best; and how to
+ * store.
+ */
 enum { PERF_BEST = -2, PERF_LEVELS = 4 };
 enum { PERF_AUTO, PERF_PLAIN, PERF_STREAM };
 
@@ -42,14 +45,15 @@ struct perf_options {
 	size_t minbytes, maxbytes, stepbytes;
 	double stepfactor; /* 0: steps of stepbytes */
 	int iters, warmup, check, depth;
-	int servers, colocated, tables, weights[2]; /* of ps; weights of servers that only serve, and others */
-	int call; /* of ps: by name, or PERF_ALL */
+	int servers, colocated, tables,
+		weights[2]; /* of ps; weights of servers that only serve, and others */
+	int call;	    /* of ps: by name, or PERF_ALL */
 	bool softsync;
 	int datatype, op, root, atomic; /* or PERF_ALL */
-	int sources; /* 0: the usual numbers */
-	int level;   /* or PERF_ALL or PERF_BEST */
+	int sources;			/* 0: the usual numbers */
+	int level;			/* or PERF_ALL or PERF_BEST */
 	int stores;
-	int average;		/* nccl-tests' -a: 0 rank 0, 1 average, 2 minimum, 3 maximum */
+	int average; /* nccl-tests' -a: 0 rank 0, 1 average, 2 minimum, 3 maximum */
 	bool stat, plain_buffers;
 	const char *transport, *json, *csv;
 };
@@ -77,8 +81,8 @@ struct perf_summary {
 /* Sorts the n values, n > 0. */
 void perf_summarize(double *values, size_t n, struct perf_summary *sum);
 /*
- * Percent of a communication that hid behind a computation, from the times of each alone and of both
- * together: 0 when it cost as much as alone, or more, and 100 when it cost nothing.
+ * Percent of a communication that hid behind a computation, from the times of each alone and of
+ * both together: 0 when it cost as much as alone, or more, and 100 when it cost nothing.
  */
 double perf_overlap(double alone, double computation, double together);
 
@@ -109,7 +113,10 @@ struct perf_oracle {
 };
 int perf_oracle_init(struct perf_oracle *oracle);
 void perf_oracle_free(struct perf_oracle *oracle);
-/* For this seed and up to count elements: input, what a rank gives; expected, what 0 to last combine to. */
+/*
+ * For this seed and up to count elements: input, what a rank gives; expected, what 0 to last
+ * combine to.
+ */
 void perf_oracle_given(struct perf_oracle *oracle, size_t count, int rank);
 void perf_oracle_reduce(struct perf_oracle *oracle, size_t count, int last);
 /* Fill dst by repeating a block; count how many elements of buf differ from it. */
@@ -180,8 +187,8 @@ int perf_run_latency(struct perf *perf);
 int perf_run_atomic(struct perf *perf);
 int perf_run_ps(struct perf *perf);
 extern const char *const perf_ps_calls[];
-int perf_run_kernel(struct perf *perf); /* perf/kernel.c */
-int perf_run_rules(struct perf *perf); /* perf/rules.c */
+int perf_run_kernel(struct perf *perf);	  /* perf/kernel.c */
+int perf_run_rules(struct perf *perf);	  /* perf/rules.c */
 int perf_run_checksum(struct perf *perf); /* perf/checksum.c */
 int perf_run_overlap(struct perf *perf);  /* perf/overlap.c */
 int perf_run_wakeup(struct perf *perf);	  /* perf/wakeup.c */
@@ -202,7 +209,10 @@ struct perf {
 int perf_call_failed(struct perf *perf, const char *call, int err);
 /* A small all-reduce of one number over plain memory. */
 int perf_agree(struct perf *perf, double *value, enum tutti_op op);
-/* -c: what all ranks together have found, wrong elements and bytes changed where nothing may be written; for the totals. */
+/*
+ * -c: what all ranks together have found, wrong elements and bytes changed where nothing may be
+ * written; for the totals.
+ */
 int perf_agree_found(struct perf *perf, double *wrong, double bounds);
 void perf_print(const struct perf *perf, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

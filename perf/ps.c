@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Measuring the parameter server: the last --servers ranks serve, all others work at once, and the first --colocated of
- * them serve as well. Pull beside plain reads of the same bytes from windows of the servers, push beside plain writes;
- * pushes are applied by SGD; what the processors of those that only serve do for a pull.
+ * Measuring the parameter server: the last --servers ranks serve, all others work at once, and the
+ * first --colocated of them serve as well. Pull beside plain reads of the same bytes from windows
+ * of the servers, push beside plain writes; pushes are applied by SGD; what the processors of
+ * those that only serve do for a pull.
  */
 #include "perf/perf.h"
 
@@ -18,7 +19,8 @@ struct run {
 	struct perf *perf;
 	int workers, servers, colocated;
 	bool worker;
-	struct perf_buffer buf[3]; /* update, values, what servers expose for plain reads and writes */
+	struct perf_buffer
+		buf[3]; /* update, values, what servers expose for plain reads and writes */
 	struct tutti_win *win;
 	struct tutti_ps *ps;
 	struct tutti_ps_table *table[PERF_TABLES];
@@ -70,7 +72,8 @@ static float *at(const struct run *r, int buffer, int table)
 static size_t cut(const struct run *r, int k)
 {
 	const int *w = r->perf->opt.weights;
-	size_t colocated = (size_t)(k < r->colocated ? k : r->colocated), dedicated = (size_t)k - colocated;
+	size_t colocated = (size_t)(k < r->colocated ? k : r->colocated),
+	       dedicated = (size_t)k - colocated;
 	size_t all = (size_t)r->servers * (size_t)w[0] + (size_t)r->colocated * (size_t)w[1];
 
 	return r->size * (dedicated * (size_t)w[0] + colocated * (size_t)w[1]) / all;
@@ -93,7 +96,10 @@ static int plain(const struct run *r, enum step step)
 	return err ? err : tutti_win_flush_all(r->win);
 }
 
-/* A table is pushed and pulled again when it has been: so those of the next iteration begin before this one ends. */
+/*
+ * A table is pushed and pulled again when it has been: so those of the next iteration begin before
+ * this one ends.
+ */
 static int once(struct run *r, enum step step)
 {
 	int t, err = 0;
@@ -103,11 +109,11 @@ static int once(struct run *r, enum step step)
 	for (t = 0; t < r->perf->opt.tables && !err; t++) {
 		err = tutti_waitall(2, &r->req[2 * t]);
 		if (!err && step != PULL)
-			err = tutti_ps_ipush(r->table[t], at(r, 0, t), 0, count_of(r, t), TUTTI_FLOAT32,
-					     &r->req[2 * t]);
+			err = tutti_ps_ipush(r->table[t], at(r, 0, t), 0, count_of(r, t),
+					     TUTTI_FLOAT32, &r->req[2 * t]);
 		if (!err && step != PUSH)
-			err = tutti_ps_ipull(r->table[t], at(r, 1, t), 0, count_of(r, t), TUTTI_FLOAT32,
-					     &r->req[2 * t + 1]);
+			err = tutti_ps_ipull(r->table[t], at(r, 1, t), 0, count_of(r, t),
+					     TUTTI_FLOAT32, &r->req[2 * t + 1]);
 	}
 	r->pushed += step != PULL;
 	return err;
@@ -163,7 +169,8 @@ static int timed(struct run *r, enum step step, int n, double *seconds, double *
 static int check(struct run *r, double *wrong)
 {
 	const float *v = (const float *)(const void *)r->buf[1].data;
-	float want = (float)(-r->pushed * (r->perf->opt.softsync ? 1 : r->workers)); /* the mean, or each */
+	float want = (float)(-r->pushed *
+			     (r->perf->opt.softsync ? 1 : r->workers)); /* the mean, or each */
 	size_t i;
 	int t, err = 0;
 
@@ -224,14 +231,18 @@ static int one_row(struct run *r)
 
 static int make_tables(struct run *r)
 {
-	struct tutti_ps_options opt = {.size = sizeof(opt), .rule = TUTTI_PS_SGD, .rate = 1,
-				       .init = TUTTI_PS_ZERO, .softsync = r->perf->opt.softsync};
+	struct tutti_ps_options opt = {.size = sizeof(opt),
+				       .rule = TUTTI_PS_SGD,
+				       .rate = 1,
+				       .init = TUTTI_PS_ZERO,
+				       .softsync = r->perf->opt.softsync};
 	char name[48];
 	int t, err = 0;
 
 	for (t = 0; t < r->perf->opt.tables && !err; t++) {
 		snprintf(name, sizeof(name), "%zu.%d", r->size, t);
-		err = tutti_ps_dense(r->ps, name, count_of(r, t), TUTTI_FLOAT32, &opt, &r->table[t]);
+		err = tutti_ps_dense(r->ps, name, count_of(r, t), TUTTI_FLOAT32, &opt,
+				     &r->table[t]);
 	}
 	return err ? perf_call_failed(r->perf, "ps_dense", err) : 0;
 }
@@ -243,7 +254,9 @@ static int all_sizes(struct run *r)
 
 	r->size = r->perf->opt.minbytes;
 	do {
-		r->size = r->size < least ? least : (r->size + sizeof(float) - 1) / sizeof(float) * sizeof(float);
+		r->size = r->size < least
+				  ? least
+				  : (r->size + sizeof(float) - 1) / sizeof(float) * sizeof(float);
 		r->pushed = 0;
 		perf_progress_row(r->perf, r->size);
 		err = make_tables(r);
@@ -258,11 +271,12 @@ static int with_server(struct run *r)
 {
 	struct perf *perf = r->perf;
 	bool both = perf->rank < r->colocated;
-	struct tutti_ps_config config = {
-		.size = sizeof(config),
-		.staleness = TUTTI_PS_ASYNC,
-		.role = both ? TUTTI_PS_BOTH : r->worker ? TUTTI_PS_WORKER : TUTTI_PS_SERVER,
-		.weight = perf->opt.weights[both]};
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .staleness = TUTTI_PS_ASYNC,
+					 .role = both	     ? TUTTI_PS_BOTH
+						 : r->worker ? TUTTI_PS_WORKER
+							     : TUTTI_PS_SERVER,
+					 .weight = perf->opt.weights[both]};
 	int err, end;
 
 	memset(r->buf[2].data, 1, r->buf[2].size); /* memory that is there, not pages of zeros */
@@ -286,14 +300,17 @@ static int with_server(struct run *r)
 
 int perf_run_ps(struct perf *perf)
 {
-	struct run r = {.perf = perf, .servers = perf->opt.servers, .colocated = perf->opt.colocated};
+	struct run r = {
+		.perf = perf, .servers = perf->opt.servers, .colocated = perf->opt.colocated};
 	int err;
 
 	r.workers = perf->nranks - r.servers;
 	r.worker = perf->rank < r.workers;
 	if (r.workers < 1 || r.workers < r.colocated || r.servers + r.colocated < 1) {
 		if (!perf->rank)
-			fprintf(stderr, "tutti_perf: %d ranks are too few for %d servers and %d workers, or nobody serves\n",
+			fprintf(stderr,
+				"tutti_perf: %d ranks are too few for %d servers and %d workers, "
+				"or nobody serves\n",
 				perf->nranks, r.servers, r.colocated ? r.colocated : 1);
 		return -EINVAL;
 	}

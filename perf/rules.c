@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The update rules of a parameter server beside a copy of the update to the values. The kernels are the library's own, linked in
- * besides.
+ * The update rules of a parameter server beside a copy of the update to the values. The kernels
+ * are the library's own, linked in besides.
  */
 #include "perf/perf.h"
 
@@ -21,7 +21,7 @@ struct rules {
 	struct perf *perf;
 	struct perf_buffer buf[BUFFERS];
 	struct tutti_ps_options opt;
-	double *times[2]; /* rule, copy */
+	double *times[2];	   /* rule, copy */
 	size_t size, count, state; /* bytes of values; of an element's state */
 	int level;
 };
@@ -40,10 +40,15 @@ static const struct perf_column columns[] = {
 
 static void apply(const struct rules *r, int values)
 {
-	struct tt_ps_rule_job job = {.opt = &r->opt, .datatype = (enum tutti_datatype)r->perf->opt.datatype,
-				     .x = r->buf[values].data, .u = r->buf[UPDATE].data,
-				     .s1 = r->buf[STATE1].data, .s2 = r->buf[STATE2].data,
-				     .count = r->count, .bias1 = 0.1, .bias2 = 0.001};
+	struct tt_ps_rule_job job = {.opt = &r->opt,
+				     .datatype = (enum tutti_datatype)r->perf->opt.datatype,
+				     .x = r->buf[values].data,
+				     .u = r->buf[UPDATE].data,
+				     .s1 = r->buf[STATE1].data,
+				     .s2 = r->buf[STATE2].data,
+				     .count = r->count,
+				     .bias1 = 0.1,
+				     .bias2 = 0.001};
 
 	tt_ps_rule_run(&job);
 }
@@ -52,15 +57,18 @@ static void apply(const struct rules *r, int values)
 static void fill(struct rules *r, int values)
 {
 	const unsigned char ones[TUTTI_NUM_DATATYPES][8] = {
-		[TUTTI_FLOAT16] = {0, 0x3c}, [TUTTI_BFLOAT16] = {0x80, 0x3f},
-		[TUTTI_FLOAT32] = {0, 0, 0x80, 0x3f}, [TUTTI_FLOAT64] = {0, 0, 0, 0, 0, 0, 0xf0, 0x3f}};
+		[TUTTI_FLOAT16] = {0, 0x3c},
+		[TUTTI_BFLOAT16] = {0x80, 0x3f},
+		[TUTTI_FLOAT32] = {0, 0, 0x80, 0x3f},
+		[TUTTI_FLOAT64] = {0, 0, 0, 0, 0, 0, 0xf0, 0x3f}};
 	size_t elem = r->size / r->count, i;
 
 	for (i = 0; i < r->count; i++) {
 		memcpy(r->buf[values].data + i * elem, ones[r->perf->opt.datatype], elem);
 		memcpy(r->buf[UPDATE].data + i * elem, ones[r->perf->opt.datatype], elem);
 		if (i % 3 == 0)
-			r->buf[UPDATE].data[i * elem + elem - 1] ^= 0x80; /* the sign, where bytes go up */
+			r->buf[UPDATE].data[i * elem + elem - 1] ^=
+				0x80; /* the sign, where bytes go up */
 	}
 	memset(r->buf[STATE1].data, 0, r->count * r->state);
 	memset(r->buf[STATE2].data, 0, r->count * r->state);
@@ -112,7 +120,8 @@ static int check(struct rules *r, double *wrong)
 			apply(r, which ? VALUES : TRUTH);
 	}
 	for (i = 0; i < r->count; i++)
-		*wrong += !!memcmp(r->buf[VALUES].data + i * elem, r->buf[TRUTH].data + i * elem, elem);
+		*wrong += !!memcmp(r->buf[VALUES].data + i * elem, r->buf[TRUTH].data + i * elem,
+				   elem);
 	return perf_agree_found(r->perf, wrong, 0);
 }
 
@@ -127,18 +136,20 @@ static int one_rule(struct rules *r)
 	err = check(r, &wrong);
 	if (err || r->perf->rank)
 		return err;
-	bytes = 3.0 * (double)r->size + 2.0 * tt_ps_rule_states(r->opt.rule) * (double)(r->count * r->state);
-	return perf_table_row(&r->perf->table,
-			      (struct perf_cell[]){{.number = (int64_t)r->size},
-						   {.text = perf_type_name(r->perf->opt.datatype)},
-						   {.text = tt_ps_rule_name(r->opt.rule)},
-						   {.text = perf_level_names[r->level]},
-						   {.real = sums[0].median},
-						   {.real = bytes / sums[0].median / 1e3},
-						   {.real = 2.0 * (double)r->size / sums[1].median / 1e3},
-						   {.real = 100 * bytes / sums[0].median * sums[1].median /
-							    (2.0 * (double)r->size)},
-						   {.number = (int64_t)wrong}});
+	bytes = 3.0 * (double)r->size +
+		2.0 * tt_ps_rule_states(r->opt.rule) * (double)(r->count * r->state);
+	return perf_table_row(
+		&r->perf->table,
+		(struct perf_cell[]){{.number = (int64_t)r->size},
+				     {.text = perf_type_name(r->perf->opt.datatype)},
+				     {.text = tt_ps_rule_name(r->opt.rule)},
+				     {.text = perf_level_names[r->level]},
+				     {.real = sums[0].median},
+				     {.real = bytes / sums[0].median / 1e3},
+				     {.real = 2.0 * (double)r->size / sums[1].median / 1e3},
+				     {.real = 100 * bytes / sums[0].median * sums[1].median /
+					      (2.0 * (double)r->size)},
+				     {.number = (int64_t)wrong}});
 }
 
 static int all_rules(struct rules *r, size_t size)
@@ -167,8 +178,12 @@ static int refuse(struct perf *perf, const char *why)
 int perf_run_rules(struct perf *perf)
 {
 	struct rules r = {.perf = perf,
-			  .opt = {.rate = 1e-3, .momentum = 0.5, .beta1 = 0.9, .beta2 = 0.999,
-				  .epsilon = 1e-6, .weight_decay = 1e-3}};
+			  .opt = {.rate = 1e-3,
+				  .momentum = 0.5,
+				  .beta1 = 0.9,
+				  .beta2 = 0.999,
+				  .epsilon = 1e-6,
+				  .weight_decay = 1e-3}};
 	size_t size = perf->opt.minbytes;
 	int err;
 
@@ -181,7 +196,8 @@ int perf_run_rules(struct perf *perf)
 	if (!r.times[0])
 		return perf_call_failed(perf, "making room for times", -ENOMEM);
 	r.times[1] = r.times[0] + perf->opt.iters;
-	err = perf_buffers_get(perf, r.buf, BUFFERS, 2 * (perf->opt.maxbytes > 8 ? perf->opt.maxbytes : 8));
+	err = perf_buffers_get(perf, r.buf, BUFFERS,
+			       2 * (perf->opt.maxbytes > 8 ? perf->opt.maxbytes : 8));
 	if (err)
 		goto free_times;
 	perf_table_begin(&perf->table, columns, sizeof(columns) / sizeof(*columns));

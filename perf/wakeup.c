@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What it costs to wake a rank that has waited so long that it sleeps: rank 0 computes until the others
- * sleep, and then times how long they take to answer; and again at once, while they are awake. The
- * difference of the two is the waking. Clocks of different hosts are never compared.
+ * What it costs to wake a rank that has waited so long that it sleeps: rank 0 computes until the
+ * others sleep, and then times how long they take to answer; and again at once, while they are
+ * awake. The difference of the two is the waking. Clocks of different hosts are never compared.
  */
 #include "perf/perf.h"
 

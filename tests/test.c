@@ -124,7 +124,7 @@ static int count_failures(int n, const int *status, const bool *hung, unsigned e
 			continue;
 		failed++;
 		fprintf(stderr, "rank %d of %d %s %d\n", i, n,
-			hung[i]  ? "hung; killed with signal"
+			hung[i]	 ? "hung; killed with signal"
 			: killed ? "died of signal"
 				 : "failed with exit status",
 			killed ? WTERMSIG(status[i]) : WEXITSTATUS(status[i]));
@@ -227,11 +227,14 @@ static bool loopback(const char *addr)
 
 struct tt_listeners tt_find_listeners(void)
 {
-	/* Datagrams are taken by any socket that has a port and no peer, packets by any that has no peer. */
+	/*
+	 * Datagrams are taken by any socket that has a port and no peer, packets by any that has
+	 * no peer.
+	 */
 	static const struct {
 		const char *name;
 		unsigned state;
-	} files[] = {{"/proc/net/tcp", 10}, {"/proc/net/tcp6", 10},    {"/proc/net/udp", 7},
+	} files[] = {{"/proc/net/tcp", 10}, {"/proc/net/tcp6", 10},   {"/proc/net/udp", 7},
 		     {"/proc/net/udp6", 7}, {"/proc/net/udplite", 7}, {"/proc/net/udplite6", 7},
 		     {"/proc/net/raw", 7},  {"/proc/net/raw6", 7}};
 	struct tt_listeners l = {0};
@@ -244,8 +247,8 @@ struct tt_listeners tt_find_listeners(void)
 		FILE *f = fopen(files[i].name, "r");
 
 		while (f && fgets(line, sizeof(line), f)) {
-			if (sscanf(line, " %*d: %63[0-9A-F]:%x %*s %x %*s %*s %*s %*s %*s %lu", addr,
-				   &port, &state, &inode) != 4 ||
+			if (sscanf(line, " %*d: %63[0-9A-F]:%x %*s %x %*s %*s %*s %*s %*s %lu",
+				   addr, &port, &state, &inode) != 4 ||
 			    state != files[i].state || !own_socket(inode))
 				continue;
 			if (l.n < 16)

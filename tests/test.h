@@ -23,30 +23,30 @@ int tt_test_main(const char *suite, const struct tt_test *tests, int argc, char 
 
 /* Leave the current test as skipped, saying why. */
 void tt_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-#define TT_SKIP(...) \
-	do { \
-		tt_skip(__VA_ARGS__); \
-		return; \
+#define TT_SKIP(...)                                                                               \
+	do {                                                                                       \
+		tt_skip(__VA_ARGS__);                                                              \
+		return;                                                                            \
 	} while (0)
 
 #define TT_CHECK(cond) CU_ASSERT(cond)
 /* Evaluates cond once, as it often is the call under test. */
-#define TT_REQUIRE(cond) \
-	do { \
-		bool tt_holds = (cond); \
-\
-		CU_assertImplementation(tt_holds, __LINE__, #cond, __FILE__, "", CU_FALSE); \
-		if (!tt_holds) \
-			return; \
+#define TT_REQUIRE(cond)                                                                           \
+	do {                                                                                       \
+		bool tt_holds = (cond);                                                            \
+                                                                                                   \
+		CU_assertImplementation(tt_holds, __LINE__, #cond, __FILE__, "", CU_FALSE);        \
+		if (!tt_holds)                                                                     \
+			return;                                                                    \
 	} while (0)
 
 /* In the body of a rank (a child process): print and return failure. */
-#define TT_EXPECT(cond) \
-	do { \
-		if (!(cond)) { \
-			tt_expect_failed(#cond, __FILE__, __LINE__); \
-			return 1; \
-		} \
+#define TT_EXPECT(cond)                                                                            \
+	do {                                                                                       \
+		if (!(cond)) {                                                                     \
+			tt_expect_failed(#cond, __FILE__, __LINE__);                               \
+			return 1;                                                                  \
+		}                                                                                  \
 	} while (0)
 void tt_expect_failed(const char *cond, const char *file, int line);
 
@@ -65,7 +65,9 @@ long tt_resident(void);
 /* How often: what the environment variable says, as in a soak, else a few times. */
 int tt_times(const char *name, int few);
 
-/* Sockets of this process that listen for connections, or take datagrams or packets from anybody. */
+/*
+ * Sockets of this process that listen for connections, or take datagrams or packets from anybody.
+ */
 struct tt_listeners {
 	int n, beyond, wild; /* all; not on a loopback address; on all addresses */
 	int port[16];	     /* of the first ones */

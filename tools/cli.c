@@ -36,7 +36,8 @@ static int bad_option(const char *prog, const struct option *options, int what, 
 		return -1;
 	}
 	if (optopt && !strchr(arg, '=')) {
-		fprintf(stderr, "%s: unknown option -%c; %s --help lists them\n", prog, optopt, prog);
+		fprintf(stderr, "%s: unknown option -%c; %s --help lists them\n", prog, optopt,
+			prog);
 		return -1;
 	}
 	snprintf(word, sizeof(word), "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
@@ -49,7 +50,8 @@ static int bad_option(const char *prog, const struct option *options, int what, 
 	if (near)
 		fprintf(stderr, "%s: unknown option --%s; did you mean --%s?\n", prog, word, near);
 	else
-		fprintf(stderr, "%s: unknown option --%s; %s --help lists them\n", prog, word, prog);
+		fprintf(stderr, "%s: unknown option --%s; %s --help lists them\n", prog, word,
+			prog);
 	return -1;
 }
 

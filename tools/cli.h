@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the command-line tools share: reading options, with complaints about those that are not known. */
+/*
+ * What the command-line tools share: reading options, with complaints about those that are not
+ * known.
+ */
 #ifndef TUTTI_CLI_H
 #define TUTTI_CLI_H
 
@@ -7,16 +10,17 @@
 
 struct cli {
 	const char *prog;
-	const char *usage;   /* what --help prints */
-	const char *letters; /* of getopt_long, with ':' first or behind '+' */
+	const char *usage;	      /* what --help prints */
+	const char *letters;	      /* of getopt_long, with ':' first or behind '+' */
 	const struct option *options; /* --help is 'h' and --version 'V' */
 	/* An option of the tool's own: 0, or negative and why is said. */
 	int (*take)(void *into, int option, char *value);
 };
 
 /*
- * Hand all options to take, up to optind; --help and --version are answered here. 0; 1: that was all; or negative:
- * "PROG: unknown option WORD; did you mean --NEAREST?" or what else is wrong is said on standard error.
+ * Hand all options to take, up to optind; --help and --version are answered here. 0; 1: that was
+ * all; or negative: "PROG: unknown option WORD; did you mean --NEAREST?" or what else is wrong is
+ * said on standard error.
  */
 int cli_options(const struct cli *cli, int argc, char **argv, void *into);
 

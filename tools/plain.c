@@ -23,8 +23,6 @@ void plain(json_t *v)
 
 	if (json_is_string(v))
 		plain_string(v);
-	json_array_foreach (v, i, member)
-		plain(member);
-	json_object_foreach (v, key, member)
-		plain(member);
+	json_array_foreach(v, i, member) plain(member);
+	json_object_foreach(v, key, member) plain(member);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti_info: what the library can use on this machine and how it is configured; its summary: info/summary.c. */
+/*
+ * tutti_info: what the library can use on this machine and how it is configured; its summary:
+ * info/summary.c.
+ */
 #include <errno.h>
 #include <jansson.h>
 #include <stdbool.h>
@@ -13,13 +16,15 @@
 
 #define PROG "tutti_info"
 
-static const struct option options[] = {{"config", no_argument, NULL, 'c'},   {"devices", no_argument, NULL, 'd'},
-					{"json", no_argument, NULL, 'j'},     {"version", no_argument, NULL, 'V'},
-					{"help", no_argument, NULL, 'h'},     {0}};
+static const struct option options[] = {
+	{"config", no_argument, NULL, 'c'}, {"devices", no_argument, NULL, 'd'},
+	{"json", no_argument, NULL, 'j'},   {"version", no_argument, NULL, 'V'},
+	{"help", no_argument, NULL, 'h'},   {0}};
 
 static const char usage[] =
 	"usage: tutti_info [--devices] [--config] | [--json]\n"
-	"Print which transports and devices are usable here and why, which are used, and which TUTTI_ variables\n"
+	"Print which transports and devices are usable here and why, which are used, and which "
+	"TUTTI_ variables\n"
 	"are set.\n"
 	"\n"
 	"      --devices  all that is known of versions, transports, their devices and this host\n"
@@ -38,7 +43,8 @@ struct place {
 	char section[32], name[160];
 };
 
-static void print_fact(struct place *at, const char *section, const char *name, const char *key, const char *value)
+static void print_fact(struct place *at, const char *section, const char *name, const char *key,
+		       const char *value)
 {
 	bool single = !strcmp(key, "value") && strcmp(section, "variable") != 0;
 
@@ -69,12 +75,14 @@ static void print_sections(const struct wish *w, const struct facts *facts)
 	}
 }
 
-static void add_fact(const char *section, const char *name, const char *key, const char *value, void *arg)
+static void add_fact(const char *section, const char *name, const char *key, const char *value,
+		     void *arg)
 {
 	struct facts *facts = arg;
 	struct fact *more, f;
 
-	more = facts->n % 64 ? facts->fact : realloc(facts->fact, ((size_t)facts->n + 64) * sizeof(*more));
+	more = facts->n % 64 ? facts->fact
+			     : realloc(facts->fact, ((size_t)facts->n + 64) * sizeof(*more));
 	if (!more) {
 		facts->failed = true;
 		return;
@@ -117,7 +125,8 @@ static int print_json(const struct facts *facts)
 
 	for (i = 0; i < facts->n; i++) {
 		f = &facts->fact[i];
-		json_object_set_new(child(child(root, f->section), f->name), f->key, json_string(f->value));
+		json_object_set_new(child(child(root, f->section), f->name), f->key,
+				    json_string(f->value));
 	}
 	err = json_dumpf(root, stdout, JSON_INDENT(2));
 	putchar('\n');

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Proves, over the traces of all workers of a parameter server, that no read was older than the staleness allows. */
+/*
+ * Proves, over the traces of all workers of a parameter server, that no read was older than the
+ * staleness allows.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <search.h>
@@ -18,7 +21,7 @@ struct tick {
 };
 
 struct worker {
-	const char *path; /* NULL: not given */
+	const char *path;  /* NULL: not given */
 	struct tick *tick; /* the clocks it told, in order */
 	size_t ticks, room;
 	uint64_t left; /* when it said good-bye; UINT64_MAX: never */
@@ -54,8 +57,8 @@ static void wrong(struct check *c, const char *what, uint64_t found, uint64_t wa
 {
 	c->wrong++;
 	if (c->wrong <= 20)
-		printf("%s:%lu: %s: %" PRIu64 ", and it must be at least %" PRIu64 "\n", c->path, c->line,
-		       what, found, wanted);
+		printf("%s:%lu: %s: %" PRIu64 ", and it must be at least %" PRIu64 "\n", c->path,
+		       c->line, what, found, wanted);
 }
 
 static int bad_line(const struct check *c, const char *line)
@@ -153,7 +156,8 @@ static int learn(struct check *c, FILE *f)
 			   sscanf(line, "leave %" SCNu64, &w->left) == 1) {
 			w->gone = *line == 'l';
 			w->last = w->left;
-		} else if (sscanf(line, "dead %d", &other) == 1 && other >= 0 && other < c->workers) {
+		} else if (sscanf(line, "dead %d", &other) == 1 && other >= 0 &&
+			   other < c->workers) {
 			c->worker[other].dead = true;
 		} else {
 			sscanf(line, "read %*u %*u %*u %*u %*u %*u %*u %" SCNu64, &w->last);
@@ -171,13 +175,14 @@ static int all_whole(struct check *c)
 		struct worker *w = &c->worker[i];
 
 		if (!w->path) {
-			fprintf(stderr, "tutti_ps_check: the trace of worker %d of %d is missing\n", i,
-				c->workers);
+			fprintf(stderr, "tutti_ps_check: the trace of worker %d of %d is missing\n",
+				i, c->workers);
 			return 1;
 		}
 		if (w->of != c->workers && !w->dead && !w->gone) {
-			fprintf(stderr, "tutti_ps_check: %s is of another run: of %d workers, not %d\n", w->path,
-				w->of, c->workers);
+			fprintf(stderr,
+				"tutti_ps_check: %s is of another run: of %d workers, not %d\n",
+				w->path, w->of, c->workers);
 			return 1;
 		}
 		if (w->cut && !w->dead) {
@@ -192,7 +197,10 @@ static int all_whole(struct check *c)
 
 /* ---- second: is every line true ---- */
 
-/* A read says that all updates of clocks before min were in it: so every worker had told min, or left. */
+/*
+ * A read says that all updates of clocks before min were in it: so every worker had told min, or
+ * left.
+ */
 static void check_promise(struct check *c, uint64_t min, uint64_t time)
 {
 	size_t lo, hi, mid;
@@ -213,14 +221,16 @@ static void check_promise(struct check *c, uint64_t min, uint64_t time)
 			continue;
 		c->wrong++;
 		if (c->wrong <= 20)
-			printf("%s:%lu: a clock of %" PRIu64 " is claimed, which worker %d had not told\n",
+			printf("%s:%lu: a clock of %" PRIu64
+			       " is claimed, which worker %d had not told\n",
 			       c->path, c->line, min, i);
 	}
 }
 
 static uint64_t needed(const struct check *c, uint64_t clock)
 {
-	return c->staleness >= 0 && clock > (uint64_t)c->staleness ? clock - (uint64_t)c->staleness : 0;
+	return c->staleness >= 0 && clock > (uint64_t)c->staleness ? clock - (uint64_t)c->staleness
+								   : 0;
 }
 
 static int check_block(struct check *c, void **blocks, const struct block *key)
@@ -248,9 +258,10 @@ static int check_line(struct check *c, const char *line, uint64_t *now, void **b
 	uint64_t v[9], clock, min;
 	struct block b;
 
-	if (sscanf(line, "read %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
-			 " %" SCNu64 " %" SCNu64, &v[0], &v[1], &v[2], &v[3], &v[4], &v[5], &v[6],
-		   &v[7]) == 8) {
+	if (sscanf(line,
+		   "read %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
+		   " %" SCNu64 " %" SCNu64,
+		   &v[0], &v[1], &v[2], &v[3], &v[4], &v[5], &v[6], &v[7]) == 8) {
 		clock = v[3];
 		min = v[4];
 		c->reads++;
@@ -280,7 +291,8 @@ static int check_line(struct check *c, const char *line, uint64_t *now, void **b
 		*blocks = NULL;
 	} else if (sscanf(line, "join %" SCNu64, &clock) == 1) {
 		*now = clock;
-	} else if (strncmp(line, "bye ", 4) && strncmp(line, "leave ", 6) && strncmp(line, "dead ", 5)) {
+	} else if (strncmp(line, "bye ", 4) && strncmp(line, "leave ", 6) &&
+		   strncmp(line, "dead ", 5)) {
 		return bad_line(c, line);
 	}
 	return 0;
@@ -316,7 +328,8 @@ static int each(struct check *c, char **paths, bool first)
 		c->line = 0;
 		f = fopen(*paths, "r");
 		if (!f) {
-			fprintf(stderr, "tutti_ps_check: can't read %s: %s\n", *paths, strerror(errno));
+			fprintf(stderr, "tutti_ps_check: can't read %s: %s\n", *paths,
+				strerror(errno));
 			return 1;
 		}
 		if (first)
@@ -333,8 +346,9 @@ static int check_all(struct check *c, char **paths)
 	if (each(c, paths, true) || all_whole(c) || each(c, paths, false))
 		return 1;
 	printf("%d workers, staleness %d: %" PRIu64 " reads, %" PRIu64 " pushes, %" PRIu64
-	       " clocks; oldest read %" PRIu64 ", mean age %.2f\n", c->workers, c->staleness, c->reads,
-	       c->pushes, c->clocks, c->oldest, c->reads ? (double)c->ages / (double)c->reads : 0.0);
+	       " clocks; oldest read %" PRIu64 ", mean age %.2f\n",
+	       c->workers, c->staleness, c->reads, c->pushes, c->clocks, c->oldest,
+	       c->reads ? (double)c->ages / (double)c->reads : 0.0);
 	if (!c->wrong)
 		printf("the bound holds\n");
 	else

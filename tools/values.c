@@ -52,13 +52,12 @@ int cli_number(const char *what, const char *text, double lo, double hi, double 
 
 int cli_bytes(const char *what, const char *text, size_t lo, size_t hi, size_t *value)
 {
-	const struct tt_env_desc desc = {
-		.kind = TT_ENV_size, .lo = (int64_t)lo, .hi = (int64_t)hi};
+	const struct tt_env_desc desc = {.kind = TT_ENV_size, .lo = (int64_t)lo, .hi = (int64_t)hi};
 	int64_t v;
 
 	if (tt_env_parse(&desc, text, &v))
-		return cli_fail("%s: a size from %zu to %zu bytes such as 64K or 1M, not '%s'", what,
-				lo, hi, text);
+		return cli_fail("%s: a size from %zu to %zu bytes such as 64K or 1M, not '%s'",
+				what, lo, hi, text);
 	*value = (size_t)v;
 	return 0;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Values on the command lines of tools that link the plan folder; what is wrong is told with its range. */
+/*
+ * Values on the command lines of tools that link the plan folder; what is wrong is told with its
+ * range.
+ */
 #ifndef TUTTI_VALUES_H
 #define TUTTI_VALUES_H
 

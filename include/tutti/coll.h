@@ -24,9 +24,12 @@ enum tutti_datatype {
 	TUTTI_UINT32,
 	TUTTI_INT64,
 	TUTTI_UINT64,
-	/* Each operation on the two 16-bit floats is made in float32 and its result rounded to 16 bits. */
-	TUTTI_FLOAT16,		/* IEEE binary16 */
-	TUTTI_BFLOAT16,		/* upper half of a float32 */
+	/*
+	 * Each operation on the two 16-bit floats is made in float32 and its result rounded to 16
+	 * bits.
+	 */
+	TUTTI_FLOAT16,	/* IEEE binary16 */
+	TUTTI_BFLOAT16, /* upper half of a float32 */
 	TUTTI_FLOAT32,
 	TUTTI_FLOAT64,
 	TUTTI_NUM_DATATYPES
@@ -37,8 +40,8 @@ enum tutti_op {
 	TUTTI_PROD,
 	TUTTI_MIN,
 	TUTTI_MAX,
-	TUTTI_AVG,		/* sum, then divided by the number of ranks (integers: toward zero) */
-	TUTTI_BAND,		/* the bitwise three: integer types only */
+	TUTTI_AVG,  /* sum, then divided by the number of ranks (integers: toward zero) */
+	TUTTI_BAND, /* the bitwise three: integer types only */
 	TUTTI_BOR,
 	TUTTI_BXOR,
 	TUTTI_NUM_OPS,
@@ -46,8 +49,9 @@ enum tutti_op {
 };
 
 /*
- * As sendbuf: the input is in recvbuf and the result replaces it (scatter: as the root's recvbuf, its
- * block stays in sendbuf). All ranks of a call do this or none; of one with a root, the root alone.
+ * As sendbuf: the input is in recvbuf and the result replaces it (scatter: as the root's recvbuf,
+ * its block stays in sendbuf). All ranks of a call do this or none; of one with a root, the root
+ * alone.
  */
 #define TUTTI_IN_PLACE ((void *)(intptr_t)-1)
 
@@ -56,20 +60,23 @@ struct tutti_request;
 /** tutti_datatype_size - bytes of one element, 0 for a value that is no datatype. */
 size_t tutti_datatype_size(enum tutti_datatype datatype);
 
-/**
- * tutti_op_fn - an operator of the caller's: b[i] = a[i] op b[i] for i < count, a of the lower ranks.
- * Must be associative. Called for pieces of the vector, one at a time, from any thread that advances
- * operations; must not call tutti. arg is what tutti_op_create was given.
+/*
+ * * tutti_op_fn - an operator of the caller's: b[i] = a[i] op b[i] for i < count, a of the lower
+ * ranks. Must be associative. Called for pieces of the vector, one at a time, from any thread that
+ * advances operations; must not call tutti. arg is what tutti_op_create was given.
  */
 typedef void tutti_op_fn(const void *a, void *b, size_t count, enum tutti_datatype datatype,
 			 void *arg);
 
-/** tutti_op_create - an operator of ctx out of fn; local. commutative 0: operands combine in rank order. */
+/*
+ * * tutti_op_create - an operator of ctx out of fn; local. commutative 0: operands combine in rank
+ * order.
+ */
 int tutti_op_create(struct tutti_context *ctx, tutti_op_fn *fn, void *arg, int commutative,
 		    enum tutti_op *op);
-/**
- * tutti_op_create_premul_sum - the sum of each rank's vector times that rank's *scalar (an element of
- * datatype, copied). For vectors of datatype only; local.
+/*
+ * * tutti_op_create_premul_sum - the sum of each rank's vector times that rank's *scalar (an
+ * element of datatype, copied). For vectors of datatype only; local.
  */
 int tutti_op_create_premul_sum(struct tutti_context *ctx, const void *scalar,
 			       enum tutti_datatype datatype, enum tutti_op *op);
@@ -78,9 +85,8 @@ int tutti_op_free(struct tutti_context *ctx, enum tutti_op *op);
 
 int tutti_allreduce(const void *sendbuf, void *recvbuf, size_t count, enum tutti_datatype datatype,
 		    enum tutti_op op, struct tutti_comm *comm);
-int tutti_iallreduce(const void *sendbuf, void *recvbuf, size_t count,
-		     enum tutti_datatype datatype, enum tutti_op op, struct tutti_comm *comm,
-		     struct tutti_request **request);
+int tutti_iallreduce(const void *sendbuf, void *recvbuf, size_t count, enum tutti_datatype datatype,
+		     enum tutti_op op, struct tutti_comm *comm, struct tutti_request **request);
 int tutti_allreduce_init(const void *sendbuf, void *recvbuf, size_t count,
 			 enum tutti_datatype datatype, enum tutti_op op, struct tutti_comm *comm,
 			 struct tutti_request **request);
@@ -96,7 +102,10 @@ int tutti_barrier(struct tutti_comm *comm);
 int tutti_ibarrier(struct tutti_comm *comm, struct tutti_request **request);
 int tutti_barrier_init(struct tutti_comm *comm, struct tutti_request **request);
 
-/* Rooted: only the root has the result. recvbuf of the others is not looked at. In place: at the root. */
+/*
+ * Rooted: only the root has the result. recvbuf of the others is not looked at. In place: at the
+ * root.
+ */
 int tutti_reduce(const void *sendbuf, void *recvbuf, size_t count, enum tutti_datatype datatype,
 		 enum tutti_op op, int root, struct tutti_comm *comm);
 int tutti_ireduce(const void *sendbuf, void *recvbuf, size_t count, enum tutti_datatype datatype,
@@ -107,8 +116,8 @@ int tutti_reduce_init(const void *sendbuf, void *recvbuf, size_t count,
 		      struct tutti_comm *comm, struct tutti_request **request);
 
 /*
- * The vector of nranks * recvcount elements is combined, and rank i gets block i of recvcount elements.
- * In place: the input is in recvbuf (all nranks blocks); the result is at its beginning.
+ * The vector of nranks * recvcount elements is combined, and rank i gets block i of recvcount
+ * elements. In place: the input is in recvbuf (all nranks blocks); the result is at its beginning.
  */
 int tutti_reduce_scatter_block(const void *sendbuf, void *recvbuf, size_t recvcount,
 			       enum tutti_datatype datatype, enum tutti_op op,
@@ -147,8 +156,8 @@ int tutti_exscan_init(const void *sendbuf, void *recvbuf, size_t count,
 		      struct tutti_request **request);
 
 /*
- * Everybody gets the sendcount elements of every rank, in rank order. In place: the own block is in its place
- * in recvbuf already.
+ * Everybody gets the sendcount elements of every rank, in rank order. In place: the own block is
+ * in its place in recvbuf already.
  */
 int tutti_allgather(const void *sendbuf, void *recvbuf, size_t sendcount,
 		    enum tutti_datatype datatype, struct tutti_comm *comm);
@@ -160,8 +169,9 @@ int tutti_allgather_init(const void *sendbuf, void *recvbuf, size_t sendcount,
 			 struct tutti_request **request);
 
 /*
- * v forms: counts and displacements are arrays of nranks values, in elements, copied by the call. The block
- * of rank i begins displs[i] elements into its buffer; NULL: the blocks follow one another.
+ * v forms: counts and displacements are arrays of nranks values, in elements, copied by the call.
+ * The block of rank i begins displs[i] elements into its buffer; NULL: the blocks follow one
+ * another.
  */
 int tutti_allgatherv(const void *sendbuf, size_t sendcount, void *recvbuf, const size_t *recvcounts,
 		     const size_t *displs, enum tutti_datatype datatype, struct tutti_comm *comm);
@@ -194,7 +204,10 @@ int tutti_gatherv_init(const void *sendbuf, size_t sendcount, void *recvbuf,
 		       const size_t *recvcounts, const size_t *displs, enum tutti_datatype datatype,
 		       int root, struct tutti_comm *comm, struct tutti_request **request);
 
-/* Rank i gets block i of the root. In place: recvbuf at the root, whose own block stays where it is. */
+/*
+ * Rank i gets block i of the root. In place: recvbuf at the root, whose own block stays where it
+ * is.
+ */
 int tutti_scatter(const void *sendbuf, void *recvbuf, size_t recvcount,
 		  enum tutti_datatype datatype, int root, struct tutti_comm *comm);
 int tutti_iscatter(const void *sendbuf, void *recvbuf, size_t recvcount,
@@ -216,8 +229,8 @@ int tutti_scatterv_init(const void *sendbuf, const size_t *sendcounts, const siz
 			struct tutti_comm *comm, struct tutti_request **request);
 
 /*
- * Block j of rank i's sendbuf becomes block i of rank j's recvbuf. In place: recvbuf's blocks are sent and
- * replaced; the v form then looks at recvcounts and rdispls only.
+ * Block j of rank i's sendbuf becomes block i of rank j's recvbuf. In place: recvbuf's blocks are
+ * sent and replaced; the v form then looks at recvcounts and rdispls only.
  */
 int tutti_alltoall(const void *sendbuf, void *recvbuf, size_t count, enum tutti_datatype datatype,
 		   struct tutti_comm *comm);
@@ -256,9 +269,10 @@ int tutti_waitany(int n, struct tutti_request **requests, int *index);
 /** tutti_request_free - free a persistent request that is not running, else -EBUSY. */
 int tutti_request_free(struct tutti_request **request);
 
-/**
- * tutti_comm_agree - *value becomes the AND (op TUTTI_BAND) or OR (TUTTI_BOR), bit by bit, of the values of the
- * ranks of comm that live, and the same on all of them. Collective over those; comm may have failed.
+/*
+ * * tutti_comm_agree - *value becomes the AND (op TUTTI_BAND) or OR (TUTTI_BOR), bit by bit, of
+ * the values of the ranks of comm that live, and the same on all of them. Collective over those;
+ * comm may have failed.
  */
 int tutti_comm_agree(struct tutti_comm *comm, enum tutti_op op, uint64_t *value);
 

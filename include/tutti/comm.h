@@ -28,16 +28,16 @@ typedef int tutti_allgather_fn(const void *send, void *recv, size_t len, void *a
 
 /* Zero always means: default, which is what the environment says. */
 struct tutti_config {
-	size_t size;			/* sizeof(struct tutti_config) */
-	int nranks;			/* > 0: rank and nranks below count, not the environment */
+	size_t size; /* sizeof(struct tutti_config) */
+	int nranks;  /* > 0: rank and nranks below count, not the environment */
 	int rank;
 	const struct tutti_unique_id *id; /* with nranks: the id made by tutti_unique_id_get */
-	tutti_allgather_fn *allgather;	/* with nranks: instead of id */
+	tutti_allgather_fn *allgather;	  /* with nranks: instead of id */
 	void *allgather_arg;
-	const char *transport;		/* as TUTTI_TRANSPORT, e.g. "shm,ofi" */
-	int timeout_ms;			/* as TUTTI_TIMEOUT: deadline of every blocking call */
-	int progress_thread;		/* 1: as TUTTI_PROGRESS=thread; -1: as TUTTI_PROGRESS=caller */
-	tutti_log_fn *log;		/* as tutti_set_log */
+	const char *transport; /* as TUTTI_TRANSPORT, e.g. "shm,ofi" */
+	int timeout_ms;	       /* as TUTTI_TIMEOUT: deadline of every blocking call */
+	int progress_thread;   /* 1: as TUTTI_PROGRESS=thread; -1: as TUTTI_PROGRESS=caller */
+	tutti_log_fn *log;     /* as tutti_set_log */
 	void *log_arg;
 	enum tutti_log_level log_level;
 };
@@ -67,10 +67,13 @@ int tutti_comm_rank(const struct tutti_comm *comm);
 int tutti_comm_size(const struct tutti_comm *comm);
 struct tutti_context *tutti_comm_context(const struct tutti_comm *comm);
 
-/** tutti_comm_dup - a communicator of the same ranks whose messages never mix with comm's. Collective. */
+/*
+ * * tutti_comm_dup - a communicator of the same ranks whose messages never mix with comm's.
+ * Collective.
+ */
 int tutti_comm_dup(struct tutti_comm *comm, struct tutti_comm **newcomm);
 
-#define TUTTI_UNDEFINED (-1)	/* as color: this rank joins no group */
+#define TUTTI_UNDEFINED (-1) /* as color: this rank joins no group */
 
 /**
  * tutti_comm_split - one communicator per color; ranks ordered by key, then by rank in comm.
@@ -78,10 +81,16 @@ int tutti_comm_dup(struct tutti_comm *comm, struct tutti_comm **newcomm);
  */
 int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_comm **newcomm);
 
-/** tutti_comm_split_host - one communicator per host (see tutti(7) for what counts as one). Collective. */
+/*
+ * * tutti_comm_split_host - one communicator per host (see tutti(7) for what counts as one).
+ * Collective.
+ */
 int tutti_comm_split_host(struct tutti_comm *comm, int key, struct tutti_comm **newcomm);
 
-/** tutti_comm_free - free a communicator made by dup, split or shrink. -EBUSY with requests pending. Local. */
+/*
+ * * tutti_comm_free - free a communicator made by dup, split or shrink. -EBUSY with requests
+ * pending. Local.
+ */
 int tutti_comm_free(struct tutti_comm *comm);
 
 /**
@@ -92,35 +101,38 @@ int tutti_comm_abort(struct tutti_comm *comm, int code);
 
 /* A rank that is gone. */
 struct tutti_failed {
-	int rank, world_rank;	/* in the communicator asked about, and in the world */
+	int rank, world_rank; /* in the communicator asked about, and in the world */
 	char host[64];
-	char reason[160];	/* the same words on all survivors */
+	char reason[160]; /* the same words on all survivors */
 };
 
-/**
- * tutti_comm_failed - the ranks of comm that are gone, in order of rank: at most max of them go to list, *n is
- * how many there are. Works on communicators that have failed. Any thread.
+/*
+ * * tutti_comm_failed - the ranks of comm that are gone, in order of rank: at most max of them go
+ * to list, *n is how many there are. Works on communicators that have failed. Any thread.
  */
 int tutti_comm_failed(struct tutti_comm *comm, struct tutti_failed *list, int max, int *n);
 
-/**
- * tutti_comm_revoke - make every pending and later call on comm fail with -TUTTI_EREVOKED on all its ranks,
- * but for those below. Local: returns at once. Any thread.
+/*
+ * * tutti_comm_revoke - make every pending and later call on comm fail with -TUTTI_EREVOKED on all
+ * its ranks, but for those below. Local: returns at once. Any thread.
  */
 int tutti_comm_revoke(struct tutti_comm *comm);
 
-/**
- * tutti_comm_shrink - a new communicator of the ranks of comm that live, in the same order; all of them agree
- * on who that is. Collective over those that live; comm may have failed or been revoked.
+/*
+ * * tutti_comm_shrink - a new communicator of the ranks of comm that live, in the same order; all
+ * of them agree on who that is. Collective over those that live; comm may have failed or been
+ * revoked.
  */
 int tutti_comm_shrink(struct tutti_comm *comm, struct tutti_comm **newcomm);
 
-/**
- * tutti_comm_grow - the ranks of comm that live, in the same order, and processes that join now (TUTTI_JOIN=1),
- * nranks in all, as a context of its own: a new world. Collective over those of comm that live; comm may have failed,
- * and stays as it is. timeout_ms: how long new processes are waited for; 0: TUTTI_INIT_TIMEOUT. The same at all ranks.
+/*
+ * * tutti_comm_grow - the ranks of comm that live, in the same order, and processes that join now
+ * (TUTTI_JOIN=1), nranks in all, as a context of its own: a new world. Collective over those of
+ * comm that live; comm may have failed, and stays as it is. timeout_ms: how long new processes are
+ * waited for; 0: TUTTI_INIT_TIMEOUT. The same at all ranks.
  */
-int tutti_comm_grow(struct tutti_comm *comm, int nranks, int timeout_ms, struct tutti_context **newctx);
+int tutti_comm_grow(struct tutti_comm *comm, int nranks, int timeout_ms,
+		    struct tutti_context **newctx);
 
 /** tutti_comm_error - the failure this communicator is in, else its last error. 0, or -ENOENT. */
 int tutti_comm_error(struct tutti_comm *comm, struct tutti_error_info *info);
@@ -130,27 +142,27 @@ void tutti_comm_perror(struct tutti_comm *comm, const char *what);
 
 /* Counters since tutti_init, of this process. Bytes are payload bytes. */
 struct tutti_stats {
-	size_t size;			/* sizeof(struct tutti_stats) */
-	uint64_t copied_bytes;		/* moved by the CPU from one buffer of this process to another */
-	uint64_t put_bytes;		/* written to peers */
-	uint64_t got_bytes;		/* read from peers with get */
-	uint64_t pulled_bytes;		/* read out of mapped peer memory, or stored there */
-	uint64_t reduced_bytes;		/* result bytes of reduction kernels */
-	uint64_t eager_messages;	/* sent through slots */
-	uint64_t put_messages;		/* sent by put into the receiver's buffer */
-	uint64_t control_messages;	/* offers, credits */
-	uint64_t parked_messages;	/* arrived early and were moved to the heap */
-	uint64_t registrations;		/* memory regions registered with a device, so far */
-	uint64_t allocations;		/* heap and pool allocations made by communication calls */
-	uint64_t connections;		/* endpoints connected, so far */
-	uint64_t sleeps;		/* times a waiting thread went to sleep */
+	size_t size;		   /* sizeof(struct tutti_stats) */
+	uint64_t copied_bytes;	   /* moved by the CPU from one buffer of this process to another */
+	uint64_t put_bytes;	   /* written to peers */
+	uint64_t got_bytes;	   /* read from peers with get */
+	uint64_t pulled_bytes;	   /* read out of mapped peer memory, or stored there */
+	uint64_t reduced_bytes;	   /* result bytes of reduction kernels */
+	uint64_t eager_messages;   /* sent through slots */
+	uint64_t put_messages;	   /* sent by put into the receiver's buffer */
+	uint64_t control_messages; /* offers, credits */
+	uint64_t parked_messages;  /* arrived early and were moved to the heap */
+	uint64_t registrations;	   /* memory regions registered with a device, so far */
+	uint64_t allocations;	   /* heap and pool allocations made by communication calls */
+	uint64_t connections;	   /* endpoints connected, so far */
+	uint64_t sleeps;	   /* times a waiting thread went to sleep */
 	/* the registration cache, TUTTI_REG_CACHE */
-	uint64_t cache_hits;		/* buffers found registered */
-	uint64_t cache_misses;		/* buffers that were not */
-	uint64_t cache_evictions;	/* regions given up to make room */
-	uint64_t cache_stale;		/* regions given up because their memory changed */
-	uint64_t cache_bytes;		/* in it now */
-	uint64_t late_sleeps;		/* of sleeps: an operation of this process could go on meanwhile */
+	uint64_t cache_hits;	  /* buffers found registered */
+	uint64_t cache_misses;	  /* buffers that were not */
+	uint64_t cache_evictions; /* regions given up to make room */
+	uint64_t cache_stale;	  /* regions given up because their memory changed */
+	uint64_t cache_bytes;	  /* in it now */
+	uint64_t late_sleeps; /* of sleeps: an operation of this process could go on meanwhile */
 };
 
 int tutti_stats_get(struct tutti_context *ctx, struct tutti_stats *stats);

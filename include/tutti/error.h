@@ -23,28 +23,28 @@ extern "C" {
 
 /* Codes beyond errno; calls return them negated. */
 enum tutti_error {
-	TUTTI_EPEER = 4097,	/* a rank of the job died or became unreachable */
-	TUTTI_EMISMATCH,	/* ranks called different collectives, or with different arguments */
-	TUTTI_EABORTED,		/* the communicator or the job was aborted */
-	TUTTI_EAUTH,		/* a peer could not prove that it belongs to the job */
-	TUTTI_EVERSION,		/* ranks run incompatible versions of the library */
-	TUTTI_ETRANSPORT,	/* no usable transport, or a transport failed */
-	TUTTI_EBOOT,		/* the ranks could not find each other at start */
-	TUTTI_EREVOKED		/* the communicator was revoked by tutti_comm_revoke */
+	TUTTI_EPEER = 4097, /* a rank of the job died or became unreachable */
+	TUTTI_EMISMATCH,    /* ranks called different collectives, or with different arguments */
+	TUTTI_EABORTED,	    /* the communicator or the job was aborted */
+	TUTTI_EAUTH,	    /* a peer could not prove that it belongs to the job */
+	TUTTI_EVERSION,	    /* ranks run incompatible versions of the library */
+	TUTTI_ETRANSPORT,   /* no usable transport, or a transport failed */
+	TUTTI_EBOOT,	    /* the ranks could not find each other at start */
+	TUTTI_EREVOKED	    /* the communicator was revoked by tutti_comm_revoke */
 };
 
 /* What went wrong, in parts a program can use. Fields that do not apply are -1, 0 or "". */
 struct tutti_error_info {
-	size_t size;		/* set by the caller: sizeof(struct tutti_error_info) */
-	int code;		/* the negative code */
-	int rank;		/* the rank the error is about, in the world communicator */
-	char host[64];		/* the host of that rank */
-	char call[32];		/* the call that failed: "allreduce", "init", ... */
-	uint64_t sequence;	/* which collective of its communicator, from 1 */
-	char field[32];		/* what disagreed: "count", "datatype", ... */
-	char text[512];		/* one sentence: what, where, and what to do */
-	char phase[48];		/* how far the call had come: "round 3 of 6", "not started", ... */
-	uint64_t bytes;		/* of its payload that had come by then */
+	size_t size;	   /* set by the caller: sizeof(struct tutti_error_info) */
+	int code;	   /* the negative code */
+	int rank;	   /* the rank the error is about, in the world communicator */
+	char host[64];	   /* the host of that rank */
+	char call[32];	   /* the call that failed: "allreduce", "init", ... */
+	uint64_t sequence; /* which collective of its communicator, from 1 */
+	char field[32];	   /* what disagreed: "count", "datatype", ... */
+	char text[512];	   /* one sentence: what, where, and what to do */
+	char phase[48];	   /* how far the call had come: "round 3 of 6", "not started", ... */
+	uint64_t bytes;	   /* of its payload that had come by then */
 };
 
 /** tutti_strerror - the text of a code returned by any call; never NULL, thread-safe. */
@@ -61,13 +61,13 @@ int tutti_last_error(struct tutti_error_info *info);
 const char *tutti_version(void);
 
 enum tutti_log_level {
-	TUTTI_LOG_DEFAULT = 0,	/* what TUTTI_LOG says, else warn */
+	TUTTI_LOG_DEFAULT = 0, /* what TUTTI_LOG says, else warn */
 	TUTTI_LOG_ERROR,
 	TUTTI_LOG_WARN,
 	TUTTI_LOG_INFO,
 	TUTTI_LOG_DEBUG,
 	TUTTI_LOG_TRACE,
-	TUTTI_LOG_NONE		/* silence */
+	TUTTI_LOG_NONE /* silence */
 };
 
 /**
@@ -76,7 +76,10 @@ enum tutti_log_level {
  */
 typedef void tutti_log_fn(enum tutti_log_level level, const char *line, void *arg);
 
-/** tutti_set_log - send the log to fn (NULL: standard error) from now on; process-wide, thread-safe. */
+/*
+ * * tutti_set_log - send the log to fn (NULL: standard error) from now on; process-wide,
+ * thread-safe.
+ */
 void tutti_set_log(tutti_log_fn *fn, void *arg, enum tutti_log_level level);
 
 #ifdef __cplusplus

@@ -2,11 +2,11 @@
 /*
  * Messages between two ranks, and groups of calls.
  *
- * A message has a tag; a receive takes the first message, in the order of its sender's calls, whose sender, tag and
- * communicator fit. Counts are in elements; a receive's count is the most that it takes. Sends of
- * short messages complete at once as long as few wait at the receiver, others when the receive is
- * there: no program may rely on either. A buffer belongs to the library until the call or request is
- * done.
+ * A message has a tag; a receive takes the first message, in the order of its sender's calls,
+ * whose sender, tag and communicator fit. Counts are in elements; a receive's count is the most
+ * that it takes. Sends of short messages complete at once as long as few wait at the receiver,
+ * others when the receive is there: no program may rely on either. A buffer belongs to the library
+ * until the call or request is done.
  */
 #ifndef TUTTI_P2P_H
 #define TUTTI_P2P_H
@@ -24,7 +24,7 @@ extern "C" {
 
 /* What a receive or a probe found. After -EMSGSIZE: of the message that did not fit. */
 struct tutti_status {
-	int source;   /* rank in the communicator */
+	int source; /* rank in the communicator */
 	int tag;
 	size_t bytes; /* length of the message */
 };
@@ -36,10 +36,10 @@ int tutti_isend(const void *buf, size_t count, enum tutti_datatype datatype, int
 int tutti_send_init(const void *buf, size_t count, enum tutti_datatype datatype, int dest, int tag,
 		    struct tutti_comm *comm, struct tutti_request **request);
 
-/**
- * tutti_recv - source may be TUTTI_ANY_SOURCE, tag TUTTI_ANY_TAG. *status (may be NULL) is written before the
- * request is seen to be done. A message that is longer than count elements is -EMSGSIZE: it is dropped, nothing is
- * written to buf, and everything else goes on.
+/*
+ * * tutti_recv - source may be TUTTI_ANY_SOURCE, tag TUTTI_ANY_TAG. *status (may be NULL) is
+ * written before the request is seen to be done. A message that is longer than count elements is
+ * -EMSGSIZE: it is dropped, nothing is written to buf, and everything else goes on.
  */
 int tutti_recv(void *buf, size_t count, enum tutti_datatype datatype, int source, int tag,
 	       struct tutti_comm *comm, struct tutti_status *status);
@@ -61,10 +61,11 @@ int tutti_probe(int source, int tag, struct tutti_comm *comm, struct tutti_statu
 int tutti_iprobe(int source, int tag, struct tutti_comm *comm, int *found,
 		 struct tutti_status *status);
 
-/**
- * tutti_group_start, tutti_group_end - the calls of this thread between them are started together by
- * the end of the outermost group: collectives in their order, sends and receives in any. Blocking forms return at once, and
- * tutti_group_end returns when they are complete, with the first error among them.
+/*
+ * * tutti_group_start, tutti_group_end - the calls of this thread between them are started
+ * together by the end of the outermost group: collectives in their order, sends and receives in
+ * any. Blocking forms return at once, and tutti_group_end returns when they are complete, with the
+ * first error among them.
  */
 int tutti_group_start(void);
 int tutti_group_end(void);

@@ -12,7 +12,10 @@ int tt_check_comm(const struct tutti_comm *comm);
 int tt_check_ctx(const struct tutti_context *ctx);
 /* check_call.c: 0 and the call as the engine wants it, or why it can't be made. */
 int tt_check_call(const struct tutti_comm *comm, struct tt_call *call);
-/* coll_calls.c: check a call, then run it to its end; or start it; or make it a persistent request. */
+/*
+ * coll_calls.c: check a call, then run it to its end; or start it; or make it a persistent
+ * request.
+ */
 int tt_call_run(struct tutti_comm *comm, struct tt_call *call);
 /* Here, so that the call is made where it is used, and not copied. */
 static inline int tt_coll_run(struct tutti_comm *comm, struct tt_call call)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Jobs and communicators: start and end, queries, dup, split, free, errors, abort, and what survivors
- * of a death do.
+ * Jobs and communicators: start and end, queries, dup, split, free, errors, abort, and what
+ * survivors of a death do.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -56,9 +56,10 @@ int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_c
 	if (!newcomm)
 		return tt_fail(-EINVAL, "tutti_comm_split: newcomm is NULL");
 	if (color < TUTTI_UNDEFINED)
-		return tt_fail(-EINVAL,
-			       "tutti_comm_split: color is %d; it must be 0 or more, or TUTTI_UNDEFINED",
-			       color);
+		return tt_fail(
+			-EINVAL,
+			"tutti_comm_split: color is %d; it must be 0 or more, or TUTTI_UNDEFINED",
+			color);
 	return tt_comm_split(comm, color, key, newcomm);
 }
 
@@ -95,8 +96,7 @@ int tutti_comm_free(struct tutti_comm *comm)
 		return tt_fail(-EINVAL, "the world is freed by tutti_finalize");
 	tt_wire_lock(comm->ctx->wire);
 	if (comm->requests)
-		err = tt_fail(-EBUSY,
-			      "tutti_comm_free: %d request%s not been waited for or freed",
+		err = tt_fail(-EBUSY, "tutti_comm_free: %d request%s not been waited for or freed",
 			      comm->requests, comm->requests == 1 ? " has" : "s have");
 	else if (comm->windows)
 		err = tt_fail(-EBUSY, "tutti_comm_free: %d window%s not been freed", comm->windows,

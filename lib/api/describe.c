@@ -51,7 +51,8 @@ static void tell_version(const struct teller *t)
 }
 
 /* Device i of a transport; one of several with the same name gets its number too. */
-static void tell_device(const struct teller *t, const char *tp, const struct tt_tp_device *dev, int i)
+static void tell_device(const struct teller *t, const char *tp, const struct tt_tp_device *dev,
+			int i)
 {
 	const struct tt_tp_device *d = &dev[i];
 	int same = 1, j;
@@ -96,7 +97,9 @@ static void tell_transport(const struct teller *t, const struct tt_tp_ops *tp,
 	free(dev);
 }
 
-/* The address TUTTI_IF asks for; without it every device may serve, as there is no job to choose. */
+/*
+ * The address TUTTI_IF asks for; without it every device may serve, as there is no job to choose.
+ */
 static int chosen_addr(const struct tt_env *env, char *addr, size_t size)
 {
 	struct tt_boot_params boot = {.listen_fd = -1, .store = "127.0.0.1:0"};
@@ -123,7 +126,8 @@ static void tell_transports(const struct teller *t)
 			tell_transport(t, tt_transports[i], &params);
 		} else {
 			tell(t, "transport", tt_transports[i]->name, "usable", "no");
-			tell(t, "transport", tt_transports[i]->name, "why", "%s", tt_fail_text(err));
+			tell(t, "transport", tt_transports[i]->name, "why", "%s",
+			     tt_fail_text(err));
 		}
 	if (!env_err)
 		tt_env_free(&env);
@@ -201,9 +205,9 @@ static void tell_variable(const struct teller *t, const struct tt_env_desc *d)
 	tell_range(t, d);
 	tell(t, "variable", d->name, "value", "%s", set ? text : d->def);
 	tell(t, "variable", d->name, "source", "%s",
-	     !set				   ? "default"
+	     !set			      ? "default"
 	     : tt_env_parse(d, text, &number) ? "environment, malformed or out of range"
-						   : "environment");
+					      : "environment");
 	tell(t, "variable", d->name, "help", "%s", d->help);
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The collectives that collect or hand out blocks; see coll_calls.c for what the three forms of each do.
+/*
+ * The collectives that collect or hand out blocks; see coll_calls.c for what the three forms of
+ * each do.
  */
 #include "lib/api/api.h"
 

@@ -36,7 +36,7 @@ int tutti_finalize(struct tutti_context *ctx)
 }
 
 static int check_grow(struct tutti_comm *comm, int nranks, int timeout_ms,
-		 struct tutti_context *const *newctx)
+		      struct tutti_context *const *newctx)
 {
 	int err = tt_check_comm(comm);
 
@@ -47,8 +47,8 @@ static int check_grow(struct tutti_comm *comm, int nranks, int timeout_ms,
 	if (!newctx)
 		return tt_fail(-EINVAL, "tutti_comm_grow: newctx is NULL");
 	if (nranks < 1 || nranks > RANKS_MAX)
-		return tt_fail(-EINVAL, "tutti_comm_grow: nranks is %d; it must be from 1 to %d", nranks,
-			       RANKS_MAX);
+		return tt_fail(-EINVAL, "tutti_comm_grow: nranks is %d; it must be from 1 to %d",
+			       nranks, RANKS_MAX);
 	if (timeout_ms < 0)
 		return tt_fail(-EINVAL, "tutti_comm_grow: timeout_ms is negative");
 	return 0;

@@ -23,8 +23,8 @@ int tutti_free(void *ptr)
 		return 0;
 	memory = tt_mem_owner(ptr);
 	if (!memory)
-		return tt_fail(-EINVAL, "tutti_free: %p did not come from tutti_alloc, or was freed",
-			       ptr);
+		return tt_fail(-EINVAL,
+			       "tutti_free: %p did not come from tutti_alloc, or was freed", ptr);
 	return tt_mem_free(memory, ptr);
 }
 

@@ -70,7 +70,9 @@ static int run(struct tutti_comm *comm, const struct tt_p2p_call *call)
 	return err ? err : tt_request_finish(&req);
 }
 
-/* Neither starts unless both can: a receive must not wait for the peer of a call that has failed. */
+/*
+ * Neither starts unless both can: a receive must not wait for the peer of a call that has failed.
+ */
 static int launch_both(struct tutti_comm *comm, const struct tt_p2p_call *recv,
 		       struct tutti_request **in, const struct tt_p2p_call *send,
 		       struct tutti_request **out)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calls of a parameter server's workers; ps_setup_calls.c has those that all ranks make together. */
+/*
+ * The calls of a parameter server's workers; ps_setup_calls.c has those that all ranks make
+ * together.
+ */
 #include "lib/ps/ps.h"
 
 #include <errno.h>
@@ -9,7 +12,10 @@
 #include "lib/ps/ps_open.h"
 #include "lib/ps/worker/accumulate.h"
 
-/* A clock is told all the same: what would its worker do without? Its request ends with the refusal. */
+/*
+ * A clock is told all the same: what would its worker do without? Its request ends with the
+ * refusal.
+ */
 static int check_clock(const char *call, struct tutti_ps *ps)
 {
 	int err = tt_ps_check_role(call, ps);
@@ -28,7 +34,8 @@ static int check_table(const char *call, const struct tutti_ps_table *t, bool ro
 		return tt_fail(-EINVAL, "%s: table is NULL", call);
 	if (t->rows != rows)
 		return tt_fail(-EINVAL, "%s: table '%s' is a table of %s", call, t->name,
-			       t->rows ? "rows; see tutti_ps_pull_rows" : "elements; see tutti_ps_pull");
+			       t->rows ? "rows; see tutti_ps_pull_rows"
+				       : "elements; see tutti_ps_pull");
 	return tt_ps_check_worker(call, t->ps);
 }
 
@@ -53,16 +60,16 @@ static int check_range(const char *call, const struct tutti_ps_table *t, const v
 	if (err)
 		return err;
 	if (count > t->count || offset > t->count - count)
-		return tt_fail(-ERANGE, "%s: elements %zu to %zu are outside table '%s' of %llu", call,
-			       offset, offset + count, t->name, (unsigned long long)t->count);
+		return tt_fail(-ERANGE, "%s: elements %zu to %zu are outside table '%s' of %llu",
+			       call, offset, offset + count, t->name, (unsigned long long)t->count);
 	if ((count && !buf) || !request)
 		return tt_fail(-EINVAL, "%s: %s is NULL", call, request ? "the buffer" : "request");
 	return 0;
 }
 
 /* A table of n_fetch, n_push is pulled and pushed at some clocks only. */
-static int start_pull(struct tutti_ps_table *t, void *buf, size_t offset, size_t count, const char *call,
-		      struct tutti_request **request)
+static int start_pull(struct tutti_ps_table *t, void *buf, size_t offset, size_t count,
+		      const char *call, struct tutti_request **request)
 {
 	return tt_ps_fetches(t) ? tt_ps_pull(t, buf, offset, count, call, request)
 				: tt_ps_nothing(t, call, request);
@@ -77,8 +84,8 @@ static int start_push(struct tutti_ps_table *t, const void *buf, size_t offset, 
 			       : tt_ps_push(t, buf, offset, count, false, call, request);
 }
 
-static int start_push_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,
-			   const char *call, struct tutti_request **request)
+static int start_push_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n,
+			   const void *buf, const char *call, struct tutti_request **request)
 {
 	if (t->budget)
 		return tt_ps_budget_push_rows(t, keys, n, buf, call, request);
@@ -173,7 +180,9 @@ static int check_rows(const char *call, const struct tutti_ps_table *t, const ui
 		return tt_fail(-EINVAL, "%s: %zu keys are too many for one call", call, n);
 	if ((n && (!keys || !buf)) || !request)
 		return tt_fail(-EINVAL, "%s: %s is NULL", call,
-			       !request ? "request" : keys ? "the buffer" : "keys");
+			       !request ? "request"
+			       : keys	? "the buffer"
+					: "keys");
 	return 0;
 }
 
@@ -252,7 +261,8 @@ int tutti_ps_clock_to(struct tutti_ps *ps, uint64_t clock)
 	int err = check_clock("tutti_ps_clock_to", ps);
 
 	if (!err && (clock < ps->clock || clock > (uint64_t)INT64_MAX))
-		err = tt_fail(-EINVAL, "tutti_ps_clock_to: the clock is %llu; it can't go back to %llu",
+		err = tt_fail(-EINVAL,
+			      "tutti_ps_clock_to: the clock is %llu; it can't go back to %llu",
 			      (unsigned long long)ps->clock, (unsigned long long)clock);
 	if (!err)
 		err = start_clock(ps, clock, "ps_clock_to", &req);
@@ -268,8 +278,10 @@ int tutti_ps_last_read(struct tutti_ps_table *table, struct tutti_ps_read *read)
 		return tt_fail(-EINVAL, "tutti_ps_last_read: %s is NULL", table ? "read" : "table");
 	size = read->size;
 	if (size < sizeof(size_t) || size > 4096)
-		return tt_fail(-EINVAL, "tutti_ps_last_read: read.size is %zu; set it to "
-					"sizeof(struct tutti_ps_read), %zu", size, sizeof(last));
+		return tt_fail(-EINVAL,
+			       "tutti_ps_last_read: read.size is %zu; set it to "
+			       "sizeof(struct tutti_ps_read), %zu",
+			       size, sizeof(last));
 	tt_wire_lock(table->ps->comm->ctx->wire);
 	last = table->last;
 	last.tau = table->answered ? (double)table->taus / (double)table->answered : 0;

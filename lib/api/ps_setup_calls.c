@@ -8,7 +8,8 @@
 #include "lib/ps/ps_open.h"
 #include "lib/ps/resize/resize_run.h"
 
-int tutti_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config, struct tutti_ps **out)
+int tutti_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config,
+		  struct tutti_ps **out)
 {
 	int err = tt_check_comm(comm);
 
@@ -67,7 +68,9 @@ int tutti_ps_find(struct tutti_ps *ps, const char *name, struct tutti_ps_table *
 
 	if (!ps || !name || !table)
 		return tt_fail(-EINVAL, "tutti_ps_find: %s is NULL",
-			       !ps ? "ps" : name ? "table" : "name");
+			       !ps    ? "ps"
+			       : name ? "table"
+				      : "name");
 	found = tt_ps_find(ps, name);
 	if (!found)
 		return tt_fail(-ENOENT, "there is no table '%s'", name);
@@ -94,7 +97,9 @@ static int check_path(const char *call, struct tutti_ps *ps, const char *path)
 		return err;
 	if (!path || !path[0] || strlen(path) > sizeof(((struct tt_ps_order *)0)->path) - 8)
 		return tt_fail(-EINVAL, "%s: path is %s", call,
-			       !path ? "NULL" : path[0] ? "too long" : "empty");
+			       !path	 ? "NULL"
+			       : path[0] ? "too long"
+					 : "empty");
 	return 0;
 }
 

@@ -84,7 +84,8 @@ int tutti_test(struct tutti_request **request, int *done)
 		tt_engine_progress(ctx);
 		if (!finished(*request))
 			tt_engine_timers(ctx);
-		tt_wire_wake(ctx->wire); /* the poll has disarmed what the progress thread sleeps on */
+		tt_wire_wake(
+			ctx->wire); /* the poll has disarmed what the progress thread sleeps on */
 		tt_wire_unlock(ctx->wire);
 	}
 	if (!finished(*request)) {
@@ -151,7 +152,9 @@ int tutti_waitany(int n, struct tutti_request **requests, int *index)
 
 	if (n < 0 || (n && !requests) || !index)
 		return tt_fail(-EINVAL, "tutti_waitany: %s",
-			       n < 0 ? "n is negative" : index ? "requests is NULL" : "index is NULL");
+			       n < 0   ? "n is negative"
+			       : index ? "requests is NULL"
+				       : "index is NULL");
 	for (i = 0; i < n && !ctx; i++)
 		if (requests[i])
 			ctx = requests[i]->comm->ctx;
@@ -177,7 +180,8 @@ int tutti_request_free(struct tutti_request **request)
 	req = *request;
 	tt_wire_lock(req->comm->ctx->wire);
 	if (!finished(req))
-		err = tt_fail(-EBUSY, "tutti_request_free: the request is running; wait for it first");
+		err = tt_fail(-EBUSY,
+			      "tutti_request_free: the request is running; wait for it first");
 	else
 		tt_request_free(req);
 	tt_wire_unlock(req->comm->ctx->wire);

@@ -54,17 +54,18 @@ static int wrong(const char *call, struct tutti_win *win, int rank, const void *
 	if (win->closed)
 		return tt_fail(-EINVAL, "%s: the window has been freed", call);
 	if (rank < 0 || rank >= win->comm->size)
-		return tt_fail(-EINVAL, "%s: %d is not a rank of the window's communicator (0 to %d)",
-			       call, rank, win->comm->size - 1);
+		return tt_fail(-EINVAL,
+			       "%s: %d is not a rank of the window's communicator (0 to %d)", call,
+			       rank, win->comm->size - 1);
 	if (len && !local)
 		return tt_fail(-EINVAL, "%s: local is NULL", call);
 	size = win->part[rank].size;
 	if (len > size || offset > size - len)
-		return tt_fail_rank(-ERANGE, rank, NULL,
-				    "%s: bytes %llu to %llu are outside rank %d's window of %llu bytes",
-				    call, (unsigned long long)offset,
-				    (unsigned long long)(offset + len), rank,
-				    (unsigned long long)size);
+		return tt_fail_rank(
+			-ERANGE, rank, NULL,
+			"%s: bytes %llu to %llu are outside rank %d's window of %llu bytes", call,
+			(unsigned long long)offset, (unsigned long long)(offset + len), rank,
+			(unsigned long long)size);
 	return 0;
 }
 
@@ -79,7 +80,7 @@ static inline int check(const char *call, struct tutti_win *win, int rank, const
 }
 
 static inline int check_write(const char *call, struct tutti_win *win, int rank, const void *local,
-		       size_t len, uint64_t offset)
+			      size_t len, uint64_t offset)
 {
 	int err = check(call, win, rank, local, len, offset);
 
@@ -91,8 +92,8 @@ static inline int check_write(const char *call, struct tutti_win *win, int rank,
 
 int tutti_put(struct tutti_win *win, int rank, const void *local, size_t len, uint64_t offset)
 {
-	struct tt_win_access a = {.rank = rank, .local = (void *)local, .len = len,
-				  .offset = offset};
+	struct tt_win_access a = {
+		.rank = rank, .local = (void *)local, .len = len, .offset = offset};
 	int err = check_write("tutti_put", win, rank, local, len, offset);
 
 	return err ? err : tt_win_op(win, &a);
@@ -101,8 +102,8 @@ int tutti_put(struct tutti_win *win, int rank, const void *local, size_t len, ui
 int tutti_put_notify(struct tutti_win *win, int rank, const void *local, size_t len,
 		     uint64_t offset)
 {
-	struct tt_win_access a = {.rank = rank, .local = (void *)local, .len = len,
-				  .offset = offset, .note = true};
+	struct tt_win_access a = {
+		.rank = rank, .local = (void *)local, .len = len, .offset = offset, .note = true};
 	int err = check_write("tutti_put_notify", win, rank, local, len, offset);
 
 	return err ? err : tt_win_op(win, &a);
@@ -110,8 +111,8 @@ int tutti_put_notify(struct tutti_win *win, int rank, const void *local, size_t 
 
 int tutti_get(struct tutti_win *win, int rank, void *local, size_t len, uint64_t offset)
 {
-	struct tt_win_access a = {.rank = rank, .local = local, .len = len,
-				  .offset = offset, .get = true};
+	struct tt_win_access a = {
+		.rank = rank, .local = local, .len = len, .offset = offset, .get = true};
 	int err = check("tutti_get", win, rank, local, len, offset);
 
 	return err ? err : tt_win_op(win, &a);
@@ -161,8 +162,8 @@ static int check_request(const char *call, struct tutti_request **request)
 int tutti_iput(struct tutti_win *win, int rank, const void *local, size_t len, uint64_t offset,
 	       struct tutti_request **request)
 {
-	struct tt_win_access a = {.rank = rank, .local = (void *)local, .len = len,
-				  .offset = offset};
+	struct tt_win_access a = {
+		.rank = rank, .local = (void *)local, .len = len, .offset = offset};
 	int err = check_write("tutti_iput", win, rank, local, len, offset);
 
 	if (!err)
@@ -173,8 +174,8 @@ int tutti_iput(struct tutti_win *win, int rank, const void *local, size_t len, u
 int tutti_iput_notify(struct tutti_win *win, int rank, const void *local, size_t len,
 		      uint64_t offset, struct tutti_request **request)
 {
-	struct tt_win_access a = {.rank = rank, .local = (void *)local, .len = len,
-				  .offset = offset, .note = true};
+	struct tt_win_access a = {
+		.rank = rank, .local = (void *)local, .len = len, .offset = offset, .note = true};
 	int err = check_write("tutti_iput_notify", win, rank, local, len, offset);
 
 	if (!err)
@@ -185,8 +186,8 @@ int tutti_iput_notify(struct tutti_win *win, int rank, const void *local, size_t
 int tutti_iget(struct tutti_win *win, int rank, void *local, size_t len, uint64_t offset,
 	       struct tutti_request **request)
 {
-	struct tt_win_access a = {.rank = rank, .local = local, .len = len,
-				  .offset = offset, .get = true};
+	struct tt_win_access a = {
+		.rank = rank, .local = local, .len = len, .offset = offset, .get = true};
 	int err = check("tutti_iget", win, rank, local, len, offset);
 
 	if (!err)
@@ -194,8 +195,8 @@ int tutti_iget(struct tutti_win *win, int rank, void *local, size_t len, uint64_
 	return err ? err : tt_win_iop(win, &a, "iget", request);
 }
 
-int tutti_ifetch_add(struct tutti_win *win, int rank, uint64_t value, uint64_t offset, uint64_t *old,
-		     struct tutti_request **request)
+int tutti_ifetch_add(struct tutti_win *win, int rank, uint64_t value, uint64_t offset,
+		     uint64_t *old, struct tutti_request **request)
 {
 	int err = check_atomic("tutti_ifetch_add", win, rank, offset, old);
 

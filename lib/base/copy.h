@@ -6,9 +6,10 @@
 #include <stddef.h>
 
 /*
- * memcpy of what another processor reads next, and has read there before: stored around the caches. Plain stores would first have to
- * take each line back from that processor's cache, which may take ten times as long as the copy (see doc/ARCHITECTURE.md). When it
- * returns, the bytes are ordered for other threads as if they had been stored plainly.
+ * memcpy of what another processor reads next, and has read there before: stored around the
+ * caches. Plain stores would first have to take each line back from that processor's cache, which
+ * may take ten times as long as the copy (see doc/ARCHITECTURE.md). When it returns, the bytes are
+ * ordered for other threads as if they had been stored plainly.
  */
 void tt_copy_away(void *to, const void *from, size_t len);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Levenshtein's distance of two words, for "did you mean ...?". A header alone, so that tools need no library for it. */
+/*
+ * Levenshtein's distance of two words, for "did you mean ...?". A header alone, so that tools need
+ * no library for it.
+ */
 #ifndef TT_DISTANCE_H
 #define TT_DISTANCE_H
 

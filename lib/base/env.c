@@ -16,7 +16,7 @@ extern char **environ;
 
 const struct tt_env_desc tt_env_table[] = {
 #define TT_ENV(field, name, kind, def, lo, hi, help) {name, TT_ENV_##kind, def, lo, hi, NULL, help},
-#define TT_ENV_CHOICE(field, name, def, choices, help) \
+#define TT_ENV_CHOICE(field, name, def, choices, help)                                             \
 	{name, TT_ENV_choice, def, 0, 0, choices, help},
 #include "lib/base/env.def"
 #undef TT_ENV
@@ -74,7 +74,7 @@ static int fail_value(const struct tt_env_desc *d, const char *text)
 	if (d->kind == TT_ENV_choice)
 		return tt_fail(-EINVAL, "%s=%s: must be one of %s", d->name, text, d->choices);
 	return tt_fail(-EINVAL, "%s=%s: must be a %s from %lld to %lld%s", d->name, text,
-		       d->kind == TT_ENV_size   ? "size in bytes (K, M, G allowed)"
+		       d->kind == TT_ENV_size	? "size in bytes (K, M, G allowed)"
 		       : d->kind == TT_ENV_time ? "time in milliseconds (ms, s, m allowed)"
 						: "number",
 		       (long long)d->lo, (long long)d->hi,
@@ -101,7 +101,8 @@ static bool known(const char *name, size_t len)
 	int i;
 
 	for (i = 0; i < tt_env_count; i++)
-		if (strlen(tt_env_table[i].name) == len && !strncmp(tt_env_table[i].name, name, len))
+		if (strlen(tt_env_table[i].name) == len &&
+		    !strncmp(tt_env_table[i].name, name, len))
 			return true;
 	/* Variables of the tests and of the quick start, not of the library. */
 	return !strncmp(name, "TUTTI_TEST_", 11) || !strncmp(name, "TUTTI_CI_", 9);

@@ -6,7 +6,14 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum tt_env_kind { TT_ENV_text, TT_ENV_flag, TT_ENV_count, TT_ENV_size, TT_ENV_time, TT_ENV_choice };
+enum tt_env_kind {
+	TT_ENV_text,
+	TT_ENV_flag,
+	TT_ENV_count,
+	TT_ENV_size,
+	TT_ENV_time,
+	TT_ENV_choice
+};
 
 /* A parsed variable: text for kind text and choice, number for all others. */
 struct tt_env_value {

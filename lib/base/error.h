@@ -7,7 +7,8 @@
 
 /*
  * Remember code (negative) and its sentence as this thread's last error and return code:
- *	return tt_fail(-EINVAL, "root %d is not a rank of this communicator (0 to %d)", root, n - 1);
+ *	return tt_fail(-EINVAL, "root %d is not a rank of this communicator (0 to %d)", root, n -
+ *	1);
  * Does not log. The host and field variants fill the parts of struct tutti_error_info.
  */
 int tt_fail(int code, const char *fmt, ...) TT_PRINTF(2, 3);

@@ -18,13 +18,27 @@ static const struct key {
 	enum kind kind;
 	size_t at;
 } keys[] = {
-#define KEY(name, kind) {#name, kind, offsetof(struct tt_faults, name)}
-	KEY(seed, NUMBER),	  KEY(delay, DELAY),	   KEY(reorder, CHANCE),
-	KEY(again, CHANCE_BELOW_ONE), KEY(hold, CHANCE_BELOW_ONE), KEY(error, CHANCE),
-	KEY(error_after, NUMBER), KEY(die_after, NUMBER),  KEY(finish, FLAG),
-	KEY(max_put, NUMBER),	  KEY(flip, CHANCE),	   KEY(flip_after, NUMBER),
-	KEY(rank, RANK),	  KEY(alloc, NUMBER),	   KEY(reg, NUMBER),
-	KEY(socket, NUMBER),	  KEY(one_place, FLAG),
+#define KEY(name, kind)                                                                            \
+	{                                                                                          \
+#name, kind, offsetof(struct tt_faults, name)                                      \
+	}
+	KEY(seed, NUMBER),
+	KEY(delay, DELAY),
+	KEY(reorder, CHANCE),
+	KEY(again, CHANCE_BELOW_ONE),
+	KEY(hold, CHANCE_BELOW_ONE),
+	KEY(error, CHANCE),
+	KEY(error_after, NUMBER),
+	KEY(die_after, NUMBER),
+	KEY(finish, FLAG),
+	KEY(max_put, NUMBER),
+	KEY(flip, CHANCE),
+	KEY(flip_after, NUMBER),
+	KEY(rank, RANK),
+	KEY(alloc, NUMBER),
+	KEY(reg, NUMBER),
+	KEY(socket, NUMBER),
+	KEY(one_place, FLAG),
 #undef KEY
 };
 #define NKEYS ((int)(sizeof(keys) / sizeof(keys[0])))
@@ -41,8 +55,9 @@ static int parse_p(const char *key, const char *value, bool below_one, char **re
 	double v = strtod(value, rest);
 
 	if (*rest == value || !(v >= 0.0 && v <= 1.0) || (below_one && v > 0.99))
-		return fail_value(key, value, below_one ? "a probability from 0 to 0.99"
-							: "a probability from 0 to 1");
+		return fail_value(key, value,
+				  below_one ? "a probability from 0 to 0.99"
+					    : "a probability from 0 to 1");
 	*p = v;
 	return 0;
 }
@@ -127,7 +142,8 @@ static int unknown_key(const char *name)
 	}
 	near = tt_nearest(name, names, NKEYS);
 	if (near)
-		return tt_fail(-EINVAL, "TUTTI_FAULT: unknown key '%s'; did you mean '%s'?", name, near);
+		return tt_fail(-EINVAL, "TUTTI_FAULT: unknown key '%s'; did you mean '%s'?", name,
+			       near);
 	return tt_fail(-EINVAL, "TUTTI_FAULT: unknown key '%s'; known: %s", name, known);
 }
 

@@ -46,7 +46,8 @@ int tt_inject_arm(const struct tt_env *env, int rank)
 void tt_inject_report(void)
 {
 	if (atomic_load(&armed))
-		tt_info("fault: calls that could have failed so far: alloc=%llu, reg=%llu, socket=%llu",
+		tt_info("fault: calls that could have failed so far: alloc=%llu, reg=%llu, "
+			"socket=%llu",
 			atomic_load(&kinds[TT_INJECT_ALLOC].count),
 			atomic_load(&kinds[TT_INJECT_REG].count),
 			atomic_load(&kinds[TT_INJECT_SOCKET].count));
@@ -68,7 +69,10 @@ bool tt_inject(enum tt_inject kind)
 	return atomic_load_explicit(&armed, memory_order_relaxed) && counted(kind);
 }
 
-/* From here on the names mean the system's functions. The headers above have declared those of ours. */
+/*
+ * From here on the names mean the system's functions. The headers above have declared those of
+ * ours.
+ */
 #undef malloc
 #undef calloc
 #undef realloc

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The N-th allocation, registration or new descriptor of the library fails, if TUTTI_FAULT says so. This
- * file is included before each of the library's (lib/base/local.mk), so that none is forgotten.
+ * The N-th allocation, registration or new descriptor of the library fails, if TUTTI_FAULT says
+ * so. This file is included before each of the library's (lib/base/local.mk), so that none is
+ * forgotten.
  */
 #ifndef TT_INJECT_H
 #define TT_INJECT_H

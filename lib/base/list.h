@@ -10,11 +10,11 @@ struct tt_list {
 	struct tt_list *next, *prev;
 };
 
-#define tt_container(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+#define tt_container(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /* Walks head; the current link may be removed in the body. */
-#define tt_list_each(pos, tmp, head) \
-	for ((pos) = (head)->next, (tmp) = (pos)->next; (pos) != (head); \
+#define tt_list_each(pos, tmp, head)                                                               \
+	for ((pos) = (head)->next, (tmp) = (pos)->next; (pos) != (head);                           \
 	     (pos) = (tmp), (tmp) = (pos)->next)
 
 static inline void tt_list_init(struct tt_list *l)

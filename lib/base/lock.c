@@ -8,7 +8,10 @@
 
 #include "lib/base/clock.h"
 
-/* Whoever has slept takes it as one that others may sleep on, as it cannot know of them: a wake too many is harmless. */
+/*
+ * Whoever has slept takes it as one that others may sleep on, as it cannot know of them: a wake
+ * too many is harmless.
+ */
 bool tt_lock_slowly(struct tt_lock *lock, int ms)
 {
 	uint64_t end = tt_deadline_ms(ms), now;

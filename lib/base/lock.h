@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A recursive lock that is taken and given back around every message: where nobody else wants it, that is
- * one atomic operation each, and no call.
+ * A recursive lock that is taken and given back around every message: where nobody else wants it,
+ * that is one atomic operation each, and no call.
  */
 #ifndef TT_LOCK_H
 #define TT_LOCK_H
@@ -18,7 +18,10 @@ struct tt_lock {
 	_Atomic(uintptr_t) owner;
 };
 
-/* For tt_lock and its kin below. Sleep until it is free, at most ms, -1: for ever; false: that was too short. */
+/*
+ * For tt_lock and its kin below. Sleep until it is free, at most ms, -1: for ever; false: that was
+ * too short.
+ */
 bool tt_lock_slowly(struct tt_lock *lock, int ms);
 void tt_lock_wake(struct tt_lock *lock);
 

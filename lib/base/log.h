@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The log: one line per event, "tutti[RANK]: level: text", to standard error or the user's callback.
- * A failure of the job, of a communicator or of tutti_init is logged once, where it is detected; code that
- * only passes it on is silent. A call with wrong arguments logs nothing: tutti_last_error has the text.
+ * The log: one line per event, "tutti[RANK]: level: text", to standard error or the user's
+ * callback. A failure of the job, of a communicator or of tutti_init is logged once, where it is
+ * detected; code that only passes it on is silent. A call with wrong arguments logs nothing:
+ * tutti_last_error has the text.
  */
 #ifndef TT_LOG_H
 #define TT_LOG_H
@@ -20,10 +21,10 @@ void tt_log_set_rank(int rank);
 #define tt_err(...) tt_log(TUTTI_LOG_ERROR, __VA_ARGS__)
 #define tt_warn(...) tt_log(TUTTI_LOG_WARN, __VA_ARGS__)
 #define tt_info(...) tt_log(TUTTI_LOG_INFO, __VA_ARGS__)
-#define tt_debug(...) \
-	do { \
-		if (tt_log_on(TUTTI_LOG_DEBUG)) \
-			tt_log(TUTTI_LOG_DEBUG, __VA_ARGS__); \
+#define tt_debug(...)                                                                              \
+	do {                                                                                       \
+		if (tt_log_on(TUTTI_LOG_DEBUG))                                                    \
+			tt_log(TUTTI_LOG_DEBUG, __VA_ARGS__);                                      \
 	} while (0)
 
 #endif

@@ -10,8 +10,8 @@
 /* Whether a process writes nothing any more: it has ended, or is a zombie. */
 bool tt_proc_gone(pid_t pid);
 /*
- * Open descriptor fd of process pid if it is what its link says it is (prefix, inode unless 0). The new
- * descriptor, or a negative code; -ESTALE: it is something else.
+ * Open descriptor fd of process pid if it is what its link says it is (prefix, inode unless 0).
+ * The new descriptor, or a negative code; -ESTALE: it is something else.
  */
 int tt_proc_open_fd(pid_t pid, int fd, const char *prefix, uint64_t ino);
 /* The parent of a process; 0: it is gone, or may not be looked at. */

@@ -5,11 +5,14 @@
 
 #include <pthread.h>
 
-/* A thread that takes no signals: the program's handlers never run in it. what: for the error, "the control thread". */
+/*
+ * A thread that takes no signals: the program's handlers never run in it. what: for the error,
+ * "the control thread".
+ */
 int tt_spawn(pthread_t *thread, void *(*run)(void *), void *arg, const char *what);
 /*
- * For a thread that runs seldom and briefly, beside others that compute: to run at once when there is something to do. Linux
- * from 6.12 on prefers whoever asks for short slices; others ignore it.
+ * For a thread that runs seldom and briefly, beside others that compute: to run at once when there
+ * is something to do. Linux from 6.12 on prefers whoever asks for short slices; others ignore it.
  */
 void tt_spawned_brief(void);
 

@@ -44,8 +44,7 @@ static void free_boot(struct tt_boot *b)
 	struct tt_list *pos, *tmp;
 	int r;
 
-	tt_list_each (pos, tmp, &b->outbox)
-		free(tt_container(pos, struct tt_outmsg, node));
+	tt_list_each(pos, tmp, &b->outbox) free(tt_container(pos, struct tt_outmsg, node));
 	for (r = 0; b->ranks && r < b->nranks; r++) {
 		free(b->ranks[r].host);
 		free(b->ranks[r].card);

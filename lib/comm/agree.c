@@ -302,7 +302,8 @@ void tt_vote_missing(const struct tutti_comm *comm, char *text, size_t size)
 
 	text[0] = 0;
 	if (to != comm->rank) {
-		snprintf(text, size, "; rank %d, which collects, waits for others or has not come itself",
+		snprintf(text, size,
+			 "; rank %d, which collects, waits for others or has not come itself",
 			 comm->world[to]);
 		return;
 	}
@@ -344,7 +345,8 @@ static void take_proposal(struct tutti_comm *comm, int from, const struct vote_m
 }
 
 /* To a rank of the world that still says `step`. */
-static void tell_decided(struct tutti_context *ctx, const struct tt_vote *v, int world, uint32_t step)
+static void tell_decided(struct tutti_context *ctx, const struct tt_vote *v, int world,
+			 uint32_t step)
 {
 	if (step == ASK || step == STATE || step == PROPOSE)
 		say(ctx, v, DECIDE, world);

@@ -116,7 +116,8 @@ struct tutti_comm *tt_comm_find(struct tutti_context *ctx, uint64_t uid)
 {
 	struct tt_list *l, *tmp;
 
-	tt_list_each(l, tmp, &ctx->comms) {
+	tt_list_each(l, tmp, &ctx->comms)
+	{
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
 		if (comm->uid == uid)
@@ -153,8 +154,9 @@ uint64_t tt_comm_called(struct tutti_comm *comm, const struct tt_fields *fields,
 	struct tt_past *past = &comm->history[++comm->seq % TT_HISTORY];
 
 	/* a call is mostly the one before once more */
-	past->mixed = before->seq && same_fields(fields, &before->fields) ? before->mixed
-									     : mix_fields(comm, fields);
+	past->mixed = before->seq && same_fields(fields, &before->fields)
+			      ? before->mixed
+			      : mix_fields(comm, fields);
 	past->seq = comm->seq;
 	past->fields = *fields;
 	if (past->counts)

@@ -18,10 +18,12 @@
 #include "lib/plan/plan.h"
 #include "lib/wire/wire.h"
 
-#define TT_HISTORY 64 /* calls a rank remembers per communicator, to answer ranks that are stuck */
+#define TT_HISTORY                                                                                 \
+	64	       /* calls a rank remembers per communicator, to answer ranks that are stuck  \
+			*/
 #define TT_DEAD_MAX 64 /* freed communicators whose use is caught */
 #define TT_DOOMED_MAX 64 /* failures of communicators that are remembered */
-#define TT_LATE_MAX 4 /* late ranks named per call */
+#define TT_LATE_MAX 4	 /* late ranks named per call */
 
 #define TT_CTX_MAGIC 0x54757443u
 #define TT_COMM_MAGIC 0x5475744du
@@ -31,9 +33,11 @@
 struct tt_fields {
 	uint32_t coll, datatype, op;
 	int32_t root;
-	uint64_t count;	 /* reduce_scatter, allgatherv: of all blocks; 0 where ranks have their own */
-	uint64_t counts; /* of those two: a hash of the array */
-	uint64_t in_place; /* reduce_scatter, alltoall and their kin, where it changes the plan; else 0 */
+	uint64_t
+		count; /* reduce_scatter, allgatherv: of all blocks; 0 where ranks have their own */
+	uint64_t counts;   /* of those two: a hash of the array */
+	uint64_t in_place; /* reduce_scatter, alltoall and their kin, where it changes the plan;
+			      else 0 */
 };
 
 /* The arrays of a v form, copied; shared by its plan and the history. Guarded by the wire lock. */
@@ -46,7 +50,8 @@ struct tt_counts {
 struct tt_past {
 	uint64_t seq; /* 0: none */
 	uint64_t fprint;
-	uint64_t mixed; /* of communicator and fields: the part of it that is the same for each such call */
+	uint64_t mixed; /* of communicator and fields: the part of it that is the same for each such
+			   call */
 	struct tt_fields fields;
 	struct tt_counts *counts; /* gatherv, scatterv, alltoallv; else NULL */
 };
@@ -60,14 +65,14 @@ struct tt_userop {
 	enum tt_userop_kind kind;
 	tutti_op_fn *fn;
 	void *arg;
-	enum tutti_datatype datatype;	  /* premul sum: of scalar */
+	enum tutti_datatype datatype; /* premul sum: of scalar */
 	_Alignas(8) unsigned char scalar[8];
 	int users; /* requests */
 };
 
 /*
- * Collectives wait for each other in the order of their calls, so the oldest tells who is late for all;
- * other requests may wait for long without meaning anything.
+ * Collectives wait for each other in the order of their calls, so the oldest tells who is late for
+ * all; other requests may wait for long without meaning anything.
  */
 enum tt_active { TT_ACTIVE_COLL, TT_ACTIVE_OTHER, TT_ACTIVE_LISTS };
 
@@ -90,7 +95,10 @@ struct tt_vote;	  /* agree.c */
 struct tt_broken; /* lost_link.c */
 struct tt_growth; /* lib/job/grow.c */
 
-/* What the lowest rank that lives tells the others in tutti_comm_grow; or another one it: an error. */
+/*
+ * What the lowest rank that lives tells the others in tutti_comm_grow; or another one it: an
+ * error.
+ */
 struct tt_grown {
 	uint64_t comm;
 	uint32_t number; /* of the agreement before */
@@ -110,23 +118,26 @@ struct tutti_comm {
 	uint32_t id;  /* in texts; communicators made by different threads at once may share one */
 	uint64_t uid; /* in keys and reports: a hash of its making, unique in the job */
 	int rank, size;
-	int *world; /* by rank here: the rank in the world */
-	uint64_t seq; /* of the last call */
+	int *world;		 /* by rank here: the rank in the world */
+	uint64_t seq;		 /* of the last call */
 	struct tt_past *history; /* TT_HISTORY of them */
 
 	atomic_int failed; /* 0 or the code; readable without the lock */
 	struct tutti_error_info failure;
 	bool told; /* a call has failed with it */
-	uint64_t polled_seq; /* others want to know what this rank calls with that number; 0: none */
+	uint64_t
+		polled_seq; /* others want to know what this rank calls with that number; 0: none */
 	/*
-	 * The death of a rank (of the comm) does not fail it if this says so: for a communicator whose ranks do not all
-	 * need each other, such as one that only windows are on. Under the lock; NULL: it does.
+	 * The death of a rank (of the comm) does not fail it if this says so: for a communicator
+	 * whose ranks do not all need each other, such as one that only windows are on. Under the
+	 * lock; NULL: it does.
 	 */
 	bool (*lost)(void *arg, int rank);
 	void *lost_arg;
 	uint64_t late_seq;
 	int late[TT_LATE_MAX], nlate;
-	struct tt_flight_comm *flight; /* the recorder's copy, as long as its uid is ours; or NULL */
+	struct tt_flight_comm
+		*flight; /* the recorder's copy, as long as its uid is ours; or NULL */
 
 	/* the engine's, as long as it has not failed */
 	int suspect;		/* world rank whose connection broke; -1: none */
@@ -134,20 +145,22 @@ struct tutti_comm {
 	int suspect_code;	/* -TUTTI_EPEER: it is gone; else what to fail with */
 	char suspect_why[400];
 
-	struct tt_list link;   /* in ctx->comms */
+	struct tt_list link;			/* in ctx->comms */
 	struct tt_list active[TT_ACTIVE_LISTS]; /* requests under way, oldest first */
-	int requests;	       /* that exist, persistent ones included */
-	int windows;	       /* that exist */
+	int requests;				/* that exist, persistent ones included */
+	int windows;				/* that exist */
 	struct tt_plan_cache *plans;
 	struct tt_chooser *chooser;
-	struct tt_p2p *p2p; /* NULL: no messages yet */
+	struct tt_p2p *p2p;	   /* NULL: no messages yet */
 	struct tt_node_comm *node; /* NULL: the ranks of a host do not share its memory */
-	struct tt_hosts *hosts;	   /* NULL: all ranks are on one host, or there are no plans in two levels */
-	struct tt_hosts *numa;	   /* of that one host: its NUMA nodes in the place of hosts; NULL: none or one is known */
+	struct tt_hosts
+		*hosts; /* NULL: all ranks are on one host, or there are no plans in two levels */
+	struct tt_hosts *numa; /* of that one host: its NUMA nodes in the place of hosts; NULL: none
+				  or one is known */
 	struct tt_node_comm *near; /* with numa: the ranks of this one's NUMA node */
-	uint32_t votes; /* agreements reached so far */
-	struct tt_vote *vote; /* agree.c: under way; NULL: none */
-	struct tt_grown *grown; /* lib/job/grow.c: what another rank has told; NULL: nothing */
+	uint32_t votes;		   /* agreements reached so far */
+	struct tt_vote *vote;	   /* agree.c: under way; NULL: none */
+	struct tt_grown *grown;	   /* lib/job/grow.c: what another rank has told; NULL: nothing */
 	struct tt_growth *growing; /* a call that has told something; NULL: none */
 };
 
@@ -168,20 +181,23 @@ struct tutti_context {
 	int ndead;
 	struct tt_list ops; /* struct tt_userop */
 	uint32_t next_comm_id;
-	struct tt_tune *tune; /* the measured table, the same on all ranks; NULL: none */
+	struct tt_tune *tune;	      /* the measured table, the same on all ranks; NULL: none */
 	struct tt_stuck_table *stuck; /* rank 0's */
 	enum tt_wait_mode wait_mode;
-	bool wait_forced;     /* TUTTI_WAIT is not auto: stay in wait_mode */
-	atomic_bool shares_core; /* a hint: giving way has helped, though there is a core for each rank */
+	bool wait_forced;	  /* TUTTI_WAIT is not auto: stay in wait_mode */
+	atomic_bool shares_core;  /* a hint: giving way has helped, though there is a core for each
+				     rank */
 	struct tt_flight *flight; /* the flight recorder; NULL only in tests of parts */
 	struct tt_recorder *recorder; /* the engine's */
-	struct tt_trace *trace; /* NULL: none is wanted */
-	struct tt_prom *prom;	/* lib/api; NULL: not wanted */
-	atomic_bool dump_due; /* a communicator has failed, and the recorder was not written since */
+	struct tt_trace *trace;	      /* NULL: none is wanted */
+	struct tt_prom *prom;	      /* lib/api; NULL: not wanted */
+	atomic_bool
+		dump_due; /* a communicator has failed, and the recorder was not written since */
 	atomic_uint failures; /* communicators failed so far */
-	struct tutti_error_info first_failure; /* of a rank or the job: a communicator made later has it too */
-	bool aborted;	      /* that is the job's */
-	bool abort_mine;      /* this rank has said so, with */
+	struct tutti_error_info
+		first_failure; /* of a rank or the job: a communicator made later has it too */
+	bool aborted;	       /* that is the job's */
+	bool abort_mine;       /* this rank has said so, with */
 	int abort_code;
 	struct tt_doomed *doomed; /* the last TT_DOOMED_MAX; NULL: none yet */
 	unsigned ndoomed;
@@ -189,15 +205,15 @@ struct tutti_context {
 	unsigned nbroken;
 	struct tt_list decided; /* agree.c: for ranks that ask late */
 	int ndecided;
-	int voting; /* agreements under way */
+	int voting;		       /* agreements under way */
 	struct tt_boot *_Atomic beats; /* the control tree, for handlers that wait for the lock */
 	int shrunk; /* decisions with whom to go on: in tutti_comm_shrink and tutti_comm_grow */
 
 	/* the engine's */
-	struct tt_list ready;	/* lanes whose next round can start */
-	struct tt_list stalled; /* operations waiting for a connection or for room */
-	uint64_t moves;		/* steps of operations that no event of the wire led to */
-	uint64_t refusals;	/* operations that found no connection or no room, each time */
+	struct tt_list ready;	   /* lanes whose next round can start */
+	struct tt_list stalled;	   /* operations waiting for a connection or for room */
+	uint64_t moves;		   /* steps of operations that no event of the wire led to */
+	uint64_t refusals;	   /* operations that found no connection or no room, each time */
 	struct tt_list node_gated; /* lanes whose turn has not come */
 	struct tt_list node_waits; /* node ops and copies that are not over */
 	size_t node_left;	   /* bytes that they may still move in this step */
@@ -208,7 +224,7 @@ struct tutti_context {
 	atomic_bool node_agreed;
 	unsigned failures_seen;
 	bool suspicions; /* there has been one: timers look even if no request is under way */
-	int running;		/* requests under way */
+	int running;	 /* requests under way */
 
 	/* the optional progress thread */
 	pthread_t thread;
@@ -221,7 +237,10 @@ struct tutti_context {
 
 /* comm.c */
 
-/* A communicator of these world ranks (copied), in the state of a new one. id is agreed by the caller. */
+/*
+ * A communicator of these world ranks (copied), in the state of a new one. id is agreed by the
+ * caller.
+ */
 int tt_comm_new(struct tutti_context *ctx, const int *world, int size, uint32_t id, uint64_t uid,
 		struct tutti_comm **comm);
 /* Frees the inside; the shell stays in ctx->dead for a while. */
@@ -268,7 +287,9 @@ void tt_comm_fail(struct tutti_comm *comm, int code, int rank, const char *call,
 		  const char *field, const char *fmt, ...) TT_PRINTF(7, 8);
 /* This rank could not make the communicator that others have, or will have: it fails there. */
 void tt_comm_unmade(struct tutti_context *ctx, uint64_t uid, int code, const char *call);
-/* Every communicator that contains rank, -1: all; at this rank, as the others have heard the same. */
+/*
+ * Every communicator that contains rank, -1: all; at this rank, as the others have heard the same.
+ */
 void tt_ctx_fail(struct tutti_context *ctx, int code, int rank, const char *fmt, ...)
 	TT_PRINTF(4, 5);
 /* The connection to peer was closed, so nothing that shares it can be relied on: as that fails. */
@@ -276,14 +297,20 @@ void tt_comm_fail_with(struct tutti_context *ctx, int peer, const struct tutti_e
 /* A new communicator: a rank of it may be gone already, such as in the middle of tutti_init. */
 void tt_comm_inherit_failure(struct tutti_comm *comm);
 /* What the failure of comm looks like to a call that it ends, or that comes later. */
-int tt_comm_failure(const struct tutti_comm *comm, const char *call, uint64_t seq, const char *phase,
-		    uint64_t bytes);
+int tt_comm_failure(const struct tutti_comm *comm, const char *call, uint64_t seq,
+		    const char *phase, uint64_t bytes);
 
-/* For handlers of the control tree: the wire lock, and this rank stays alive to the others while it waits. */
+/*
+ * For handlers of the control tree: the wire lock, and this rank stays alive to the others while
+ * it waits.
+ */
 void tt_ctx_lock(struct tutti_context *ctx);
 void tt_ctx_unlock(struct tutti_context *ctx);
 
-/* This rank can't go on as the others believe that it does: all of its communicators with rank fail, and it is cut off. */
+/*
+ * This rank can't go on as the others believe that it does: all of its communicators with rank
+ * fail, and it is cut off.
+ */
 void tt_ctx_unfit(struct tutti_context *ctx, int code, int rank, const char *why);
 /* For the wire: data from rank arrived damaged. */
 void tt_ctx_damaged(void *ctx, int rank, const char *why);
@@ -300,8 +327,9 @@ int tt_ctx_abort(struct tutti_context *ctx, int code);
 /* lost_link.c: under the lock but for the handler */
 
 /*
- * Transfers to or from rank fail, and the control tree does not know why: to be repeated every TT_ACCUSE_AGAIN until
- * somebody is gone. The lowest rank decides who. Of this rank itself: it can't go on.
+ * Transfers to or from rank fail, and the control tree does not know why: to be repeated every
+ * TT_ACCUSE_AGAIN until somebody is gone. The lowest rank decides who. Of this rank itself: it
+ * can't go on.
  */
 #define TT_ACCUSE_AGAIN (500 * TT_MS)
 void tt_ctx_lost(struct tutti_context *ctx, int rank, const char *why);
@@ -310,7 +338,10 @@ void tt_ctx_lost(struct tutti_context *ctx, int rank, const char *why);
 void tt_ctx_cut(void *ctx, int rank, const char *why);
 void tt_ctx_accuse_msg(void *ctx, int from, const void *data, size_t len);
 
-/* agree.c: agreement among the ranks of a communicator that live; under the lock but for the handler */
+/*
+ * agree.c: agreement among the ranks of a communicator that live; under the lock but for the
+ * handler
+ */
 
 /* What is agreed on: of each rank, and then of all that have given theirs. */
 struct tt_ballot {
@@ -330,7 +361,9 @@ bool tt_vote_collects(const struct tutti_comm *comm);
 bool tt_vote_came(const struct tutti_comm *comm, int rank);
 /* A communicator can be too large. */
 bool tt_vote_fits(const struct tutti_comm *comm);
-/* End it: with the decision and, by rank of comm, who is left out (bits; may be NULL); or give up. */
+/*
+ * End it: with the decision and, by rank of comm, who is left out (bits; may be NULL); or give up.
+ */
 void tt_vote_end(struct tutti_comm *comm, struct tt_ballot *decision, unsigned char *left_out);
 void tt_vote_drop(struct tutti_comm *comm);
 /* Who has not come yet, as a text. */
@@ -350,7 +383,10 @@ void tt_stuck_msg(void *ctx, int from, const void *data, size_t len);
 void tt_query_msg(void *ctx, int from, const void *data, size_t len);
 void tt_late_msg(void *ctx, int from, const void *data, size_t len);
 void tt_mismatch_msg(void *ctx, int from, const void *data, size_t len);
-/* sender sends receiver so many elements, but that expects another number: tell rank 0. World ranks. */
+/*
+ * sender sends receiver so many elements, but that expects another number: tell rank 0. World
+ * ranks.
+ */
 void tt_pair_differ(struct tutti_comm *comm, const struct tt_past *past, int sender, uint64_t sends,
 		    int receiver, uint64_t expects);
 void tt_stuck_free(struct tutti_context *ctx);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Failure: how the death of a rank, an abort or a lost connection reaches every communicator it
- * concerns, on every rank. The engine ends the requests of failed communicators; here only the state
- * is set and sleepers are woken.
+ * concerns, on every rank. The engine ends the requests of failed communicators; here only the
+ * state is set and sleepers are woken.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -138,10 +138,8 @@ static struct tt_doomed *doom(struct tutti_context *ctx, uint64_t uid,
 
 static void tell(struct tutti_context *ctx, const struct tt_doomed *d)
 {
-	struct fail_msg msg = {.uid = d->uid,
-			       .seq = d->info.sequence,
-			       .code = d->info.code,
-			       .rank = d->info.rank};
+	struct fail_msg msg = {
+		.uid = d->uid, .seq = d->info.sequence, .code = d->info.code, .rank = d->info.rank};
 
 	if (ctx->boot_params.nranks < 2 || !ctx->boot)
 		return;
@@ -187,7 +185,8 @@ void tt_comm_unmade(struct tutti_context *ctx, uint64_t uid, int code, const cha
 	struct tutti_error_info info;
 	int rank = ctx->boot_params.rank;
 
-	describe(ctx, &info, code, rank, "rank %d could not make its part of the communicator: %.300s", rank,
+	describe(ctx, &info, code, rank,
+		 "rank %d could not make its part of the communicator: %.300s", rank,
 		 tt_fail_text(code));
 	snprintf(info.call, sizeof(info.call), "%s", call);
 	if (comm)
@@ -270,7 +269,8 @@ static void fail_members(struct tutti_context *ctx, int rank, const struct tutti
 	struct tt_list *l, *tmp;
 	bool fresh = false;
 
-	tt_list_each (l, tmp, &ctx->comms) {
+	tt_list_each(l, tmp, &ctx->comms)
+	{
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
 		if (!contains(comm, rank) || atomic_load(&comm->failed) ||
@@ -297,7 +297,9 @@ void tt_ctx_fail(struct tutti_context *ctx, int code, int rank, const char *fmt,
 	fail_members(ctx, rank, &info);
 }
 
-/* What has failed before it was made: the job, a rank of it, or the communicator itself at others. */
+/*
+ * What has failed before it was made: the job, a rank of it, or the communicator itself at others.
+ */
 static bool inherited(struct tutti_comm *comm, struct tutti_error_info *info)
 {
 	struct tutti_context *ctx = comm->ctx;
@@ -311,8 +313,9 @@ static bool inherited(struct tutti_comm *comm, struct tutti_error_info *info)
 	}
 	for (i = 0; ctx->boot && i < comm->size; i++)
 		if (tt_boot_gone(ctx->boot, comm->world[i], why, sizeof(why))) {
-			describe(ctx, info, -TUTTI_EPEER, comm->world[i], "rank %d on host %s is gone: %s",
-				 comm->world[i], tt_boot_host(ctx->boot, comm->world[i]), why);
+			describe(ctx, info, -TUTTI_EPEER, comm->world[i],
+				 "rank %d on host %s is gone: %s", comm->world[i],
+				 tt_boot_host(ctx->boot, comm->world[i]), why);
 			return true;
 		}
 	if (d)
@@ -334,7 +337,8 @@ void tt_comm_fail_with(struct tutti_context *ctx, int peer, const struct tutti_e
 {
 	struct tt_list *l, *tmp;
 
-	tt_list_each(l, tmp, &ctx->comms) {
+	tt_list_each(l, tmp, &ctx->comms)
+	{
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 		struct tutti_error_info info = *cause;
 		char name[32];
@@ -342,8 +346,8 @@ void tt_comm_fail_with(struct tutti_context *ctx, int peer, const struct tutti_e
 		if (atomic_load(&comm->failed) || !contains(comm, peer))
 			continue;
 		snprintf(info.text, sizeof(info.text),
-			 "%.300s; %s shared its connection to rank %d and fails with it", cause->text,
-			 tt_comm_name(comm, name, sizeof(name)), peer);
+			 "%.300s; %s shared its connection to rank %d and fails with it",
+			 cause->text, tt_comm_name(comm, name, sizeof(name)), peer);
 		info.call[0] = info.phase[0] = 0;
 		info.sequence = info.bytes = 0;
 		fail_one(comm, &info);
@@ -351,8 +355,8 @@ void tt_comm_fail_with(struct tutti_context *ctx, int peer, const struct tutti_e
 	}
 }
 
-int tt_comm_failure(const struct tutti_comm *comm, const char *call, uint64_t seq, const char *phase,
-		    uint64_t bytes)
+int tt_comm_failure(const struct tutti_comm *comm, const char *call, uint64_t seq,
+		    const char *phase, uint64_t bytes)
 {
 	struct tutti_error_info info = comm->failure;
 
@@ -370,8 +374,9 @@ static void left_after(struct tutti_context *ctx, int rank, const char *host)
 {
 	struct tutti_error_info info = ctx->first_failure;
 
-	snprintf(info.text, sizeof(info.text), "rank %d on host %s has finalized after a failure: %.300s", rank,
-		 host, ctx->first_failure.text);
+	snprintf(info.text, sizeof(info.text),
+		 "rank %d on host %s has finalized after a failure: %.300s", rank, host,
+		 ctx->first_failure.text);
 	fail_members(ctx, rank, &info);
 }
 
@@ -384,11 +389,13 @@ void tt_ctx_gone(void *arg, int rank, const char *host, const char *why)
 	tt_ctx_lock(ctx);
 	if (rank == ctx->boot_params.rank)
 		tt_ctx_fail(ctx, -TUTTI_EPEER, rank,
-			    "this rank (%d) was taken for dead by the others, and cut off: %s", rank, why);
+			    "this rank (%d) was taken for dead by the others, and cut off: %s",
+			    rank, why);
 	else if (!strcmp(why, TT_GONE_LEFT) && ctx->first_failure.code)
 		left_after(ctx, rank, host);
 	else
-		tt_ctx_fail(ctx, -TUTTI_EPEER, rank, "rank %d on host %s is gone: %s", rank, host, why);
+		tt_ctx_fail(ctx, -TUTTI_EPEER, rank, "rank %d on host %s is gone: %s", rank, host,
+			    why);
 	if (rank != ctx->boot_params.rank)
 		tt_wire_peer_gone(ctx->wire, rank);
 	if (ctx->boot) {
@@ -413,7 +420,8 @@ void tt_ctx_damaged(void *arg, int rank, const char *why)
 	struct tutti_context *ctx = arg;
 	char text[256];
 
-	snprintf(text, sizeof(text), "from rank %d on host %s: %s", rank, tt_boot_host(ctx->boot, rank), why);
+	snprintf(text, sizeof(text), "from rank %d on host %s: %s", rank,
+		 tt_boot_host(ctx->boot, rank), why);
 	tt_ctx_unfit(ctx, -EBADMSG, rank, text);
 }
 
@@ -442,7 +450,8 @@ int tt_ctx_abort(struct tutti_context *ctx, int code)
 		    ctx->boot_params.rank, code);
 	ctx->abort_mine = true;
 	ctx->abort_code = code;
-	if (ctx->boot_params.nranks > 1) /* before what follows from it, which another thread may say */
+	if (ctx->boot_params.nranks >
+	    1) /* before what follows from it, which another thread may say */
 		err = tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_ABORT, &msg, sizeof(msg));
 	tt_wire_wake(ctx->wire);
 	tt_wire_unlock(ctx->wire);

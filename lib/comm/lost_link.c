@@ -5,12 +5,12 @@
  * Communicators need both, so one has to go. Each end that notices says so to the lowest rank that
  * lives, which decides, and repeats it until somebody is gone. The decider notes every broken
  * connection it is told of, and decides about one when an end repeats it: by then it has heard of
- * all that were noticed at about the same time. Out goes the end that has lost more connections, as
- * the fault is probably there. Of two that have lost as many it is the higher rank, so that the
- * decider never goes on the word of one, and it does not matter whose word comes first. Connections
- * to ranks that are out already count: a rank whose connections break one by one takes at most one
- * other with it. The verdict has the words of both ends: often one knows the reason, and the other only that the
- * connection was closed.
+ * all that were noticed at about the same time. Out goes the end that has lost more connections,
+ * as the fault is probably there. Of two that have lost as many it is the higher rank, so that the
+ * decider never goes on the word of one, and it does not matter whose word comes first.
+ * Connections to ranks that are out already count: a rank whose connections break one by one takes
+ * at most one other with it. The verdict has the words of both ends: often one knows the reason,
+ * and the other only that the connection was closed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,7 +136,8 @@ static void judge(struct tutti_context *ctx, const struct accuse_msg *msg)
 			 msg->rank, msg->why);
 	n = strlen(why);
 	if (c && c->why[!side][0])
-		snprintf(why + n, sizeof(why) - n, "; rank %d reports: %s", msg->rank, c->why[!side]);
+		snprintf(why + n, sizeof(why) - n, "; rank %d reports: %s", msg->rank,
+			 c->why[!side]);
 	if (!tt_boot_evict(ctx->boot, out, why) && c)
 		c->judged = true;
 }

@@ -2,13 +2,14 @@
 /*
  * Who is late, and who called something else.
  *
- * A rank whose call makes no progress for TUTTI_LATE_AFTER reports {communicator, sequence, fields} to
- * rank 0 (STUCK; if that is gone, the lowest that lives), and again every second. Rank 0 compares it with the first report for that call: if a
- * field differs, it asks all members for their fields (QUERY) and tells all ranks what most of them called,
- * and a rank that called something else (MISMATCH). Otherwise it asks everybody (QUERY), at most five times
- * a second per call. Each member compares with its history: other fields: it answers STUCK with its own;
- * not called yet: it answers LATE, and rank 0 passes the first few on.
- * So the cost is a handful of messages per stuck call, whatever the number of stuck ranks.
+ * A rank whose call makes no progress for TUTTI_LATE_AFTER reports {communicator, sequence,
+ * fields} to rank 0 (STUCK; if that is gone, the lowest that lives), and again every second. Rank
+ * 0 compares it with the first report for that call: if a field differs, it asks all members for
+ * their fields (QUERY) and tells all ranks what most of them called, and a rank that called
+ * something else (MISMATCH). Otherwise it asks everybody (QUERY), at most five times a second per
+ * call. Each member compares with its history: other fields: it answers STUCK with its own; not
+ * called yet: it answers LATE, and rank 0 passes the first few on. So the cost is a handful of
+ * messages per stuck call, whatever the number of stuck ranks.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,9 +21,9 @@
 #include "lib/plan/plan.h"
 
 #define TABLE 64
-#define KINDS 8		       /* different calls that are told apart */
+#define KINDS 8		      /* different calls that are told apart */
 #define POLL_NS (500 * TT_MS) /* for all members to answer; then those count that have */
-#define EACH (-1)	       /* QUERY, as rank: all members answer */
+#define EACH (-1)	      /* QUERY, as rank: all members answer */
 
 /* The lowest rank that lives; what its predecessor knew is told again by those who are stuck. */
 static bool collects(struct tutti_context *ctx)
@@ -31,8 +32,8 @@ static bool collects(struct tutti_context *ctx)
 }
 
 /*
- * All four messages. rank, fields: what this rank called; other...: the rank that differs; STUCK: minus the
- * size of the communicator.
+ * All four messages. rank, fields: what this rank called; other...: the rank that differs; STUCK:
+ * minus the size of the communicator.
  */
 struct stuck_msg {
 	uint64_t uid, seq;
@@ -52,7 +53,7 @@ struct tt_stuck_entry {
 	struct stuck_msg first;
 	uint64_t asked_at, polled_at;
 	struct kind kind[KINDS];
-	unsigned char *came; /* a bit for each rank of the world whose fields are counted */
+	unsigned char *came;	    /* a bit for each rank of the world whose fields are counted */
 	int size, nkinds, answered; /* size: of the communicator, 0: not known */
 	int nlate;
 	int late[TT_LATE_MAX];
@@ -85,8 +86,8 @@ const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, s
 {
 	static const char *const types[] = {"int8",   "uint8",	 "int32",    "uint32",	"int64",
 					    "uint64", "float16", "bfloat16", "float32", "float64"};
-	static const char *const ops[] = {"sum",  "prod", "min",  "max",
-					  "avg",  "band", "bor",  "bxor",
+	static const char *const ops[] = {"sum",  "prod",	   "min",	"max",
+					  "avg",  "band",	   "bor",	"bxor",
 					  "user", "user, ordered", "premul_sum"};
 	enum tt_coll coll = (enum tt_coll)f->coll;
 	const char *type = f->datatype < TUTTI_NUM_DATATYPES ? types[f->datatype] : "?";
@@ -94,7 +95,8 @@ const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, s
 	char count[40] = "", op[32] = "", root[32] = "";
 
 	if (tt_coll_reduces(coll))
-		snprintf(op, sizeof(op), ", %s", f->op < sizeof(ops) / sizeof(*ops) ? ops[f->op] : "?");
+		snprintf(op, sizeof(op), ", %s",
+			 f->op < sizeof(ops) / sizeof(*ops) ? ops[f->op] : "?");
 	if (!tt_coll_own_counts(coll))
 		snprintf(count, sizeof(count), "count %llu%s, ", (unsigned long long)f->count,
 			 f->counts ? " in all" : "");
@@ -116,7 +118,8 @@ void tt_stuck_report(struct tutti_comm *comm, uint64_t seq, const struct tt_fiel
 				.other = -comm->size,
 				.fields = *fields};
 
-	tt_ctl_send(comm->ctx->boot, tt_boot_lowest(comm->ctx->boot), TT_CTL_STUCK, &msg, sizeof(msg));
+	tt_ctl_send(comm->ctx->boot, tt_boot_lowest(comm->ctx->boot), TT_CTL_STUCK, &msg,
+		    sizeof(msg));
 }
 
 static struct tt_stuck_entry *entry_of(struct tutti_context *ctx, const struct stuck_msg *msg)
@@ -148,7 +151,8 @@ static bool read_msg(const void *data, size_t len, struct stuck_msg *msg)
 	return true;
 }
 
-static void announce(struct tutti_context *ctx, struct tt_stuck_entry *e, const struct stuck_msg *msg)
+static void announce(struct tutti_context *ctx, struct tt_stuck_entry *e,
+		     const struct stuck_msg *msg)
 {
 	if (e->told)
 		return;
@@ -156,7 +160,8 @@ static void announce(struct tutti_context *ctx, struct tt_stuck_entry *e, const 
 	tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_MISMATCH, msg, sizeof(*msg));
 }
 
-static void count(struct tutti_context *ctx, struct tt_stuck_entry *e, int rank, const struct tt_fields *fields)
+static void count(struct tutti_context *ctx, struct tt_stuck_entry *e, int rank,
+		  const struct tt_fields *fields)
 {
 	unsigned char bit = (unsigned char)(1 << rank % 8);
 	int i;
@@ -184,7 +189,10 @@ static bool before(const struct kind *a, const struct kind *b)
 	return a->votes != b->votes ? a->votes > b->votes : a->rank < b->rank;
 }
 
-/* If calls differ: ask what each member called; then name the call of most, and a rank that made the rarest. */
+/*
+ * If calls differ: ask what each member called; then name the call of most, and a rank that made
+ * the rarest.
+ */
 static void compare(struct tutti_context *ctx, struct tt_stuck_entry *e)
 {
 	const struct kind *most = &e->kind[0], *least = &e->kind[0];
@@ -328,7 +336,8 @@ void tt_pair_differ(struct tutti_comm *comm, const struct tt_past *past, int sen
 
 	msg.fields.count = sends;
 	msg.other_fields.count = expects;
-	tt_ctl_send(comm->ctx->boot, tt_boot_lowest(comm->ctx->boot), TT_CTL_MISMATCH, &msg, sizeof(msg));
+	tt_ctl_send(comm->ctx->boot, tt_boot_lowest(comm->ctx->boot), TT_CTL_MISMATCH, &msg,
+		    sizeof(msg));
 }
 
 static void note_pair(struct tutti_comm *comm, const struct stuck_msg *msg)
@@ -336,12 +345,13 @@ static void note_pair(struct tutti_comm *comm, const struct stuck_msg *msg)
 	const char *call = tt_coll_name((enum tt_coll)msg->fields.coll);
 	char name[32];
 
-	tt_comm_fail(comm, -TUTTI_EMISMATCH, msg->other, call, msg->seq, "counts",
-		     "ranks disagree on counts in %s: in %s #%llu rank %d sends %llu elements to rank "
-		     "%d, which expects %llu",
-		     tt_comm_name(comm, name, sizeof(name)), call, (unsigned long long)msg->seq,
-		     msg->rank, (unsigned long long)msg->fields.count, msg->other,
-		     (unsigned long long)msg->other_fields.count);
+	tt_comm_fail(
+		comm, -TUTTI_EMISMATCH, msg->other, call, msg->seq, "counts",
+		"ranks disagree on counts in %s: in %s #%llu rank %d sends %llu elements to rank "
+		"%d, which expects %llu",
+		tt_comm_name(comm, name, sizeof(name)), call, (unsigned long long)msg->seq,
+		msg->rank, (unsigned long long)msg->fields.count, msg->other,
+		(unsigned long long)msg->other_fields.count);
 }
 
 static void note_mismatch(struct tutti_context *ctx, const struct stuck_msg *msg)

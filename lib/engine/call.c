@@ -46,7 +46,9 @@ static int plan_start(struct tutti_request *r)
 	int err;
 
 	if (req->unscaled) {
-		tt_wire_unlock(r->comm->ctx->wire); /* nobody else uses the request, and it can take long */
+		tt_wire_unlock(
+			r->comm->ctx
+				->wire); /* nobody else uses the request, and it can take long */
 		tt_combine_scale(req);
 		tt_wire_lock(r->comm->ctx->wire);
 	}
@@ -152,9 +154,10 @@ static int bind_buffer(struct tt_plan_req *req, enum tt_buf which, const void *b
 	req->extent[which] = len;
 	req->region[which] = len ? tt_mem_find(memory, buf, len) : NULL;
 	if (len && !req->region[which] && tt_mem_partial(memory, buf, len))
-		return tt_fail(-EINVAL,
-			       "%s: the registered region does not cover the buffer: %zu bytes at %p",
-			       tt_coll_name((enum tt_coll)req->fields.coll), len, buf);
+		return tt_fail(
+			-EINVAL,
+			"%s: the registered region does not cover the buffer: %zu bytes at %p",
+			tt_coll_name((enum tt_coll)req->fields.coll), len, buf);
 	return 0;
 }
 

@@ -2,10 +2,11 @@
 /*
  * Ranks that crowd on one core while another has fewer of them.
  *
- * The kernel leaves them there for a long time: who gives its core away all the time never seems to want more than it has. Each
- * hand-over costs more than a short collective itself, so ranks that wait for one on their own core look where all of them
- * are, and move. One in each turn may, so that they don't all go to the same place; and only while nothing but ranks
- * wants to run, as a core without a rank may be another program's.
+ * The kernel leaves them there for a long time: who gives its core away all the time never seems
+ * to want more than it has. Each hand-over costs more than a short collective itself, so ranks
+ * that wait for one on their own core look where all of them are, and move. One in each turn may,
+ * so that they don't all go to the same place; and only while nothing but ranks wants to run, as a
+ * core without a rank may be another program's.
  */
 #include "lib/base/clock.h"
 #include "lib/engine/node/node_ops.h"

@@ -3,9 +3,10 @@
  * Small all-reduces of one group travel as one: packed into a vector of the pool, and unpacked when
  * that has been combined.
  *
- * The bits must be those of the calls one by one. Operations on integers do not care in which order an element's
- * operands are combined. Those on floats do, and in most algorithms the order depends on the place in the
- * vector; in a few it does not, so these are fused if such a one is what all of them, and the whole, are done by.
+ * The bits must be those of the calls one by one. Operations on integers do not care in which
+ * order an element's operands are combined. Those on floats do, and in most algorithms the order
+ * depends on the place in the vector; in a few it does not, so these are fused if such a one is
+ * what all of them, and the whole, are done by.
  */
 #include <errno.h>
 #include <string.h>
@@ -25,14 +26,17 @@ static size_t bytes_of(const struct tt_plan_req *req)
 }
 
 /*
- * The order in which an algorithm combines all elements, whatever their place; NULL: it depends on that. In
- * a host's memory both do it in order of rank.
+ * The order in which an algorithm combines all elements, whatever their place; NULL: it depends on
+ * that. In a host's memory both do it in order of rank.
  */
 static const char *order_of(const char *algo)
 {
 	static const char *const order[][2] = {
-		{"recursive_doubling", "doubling"}, {"radix", "radix"}, {"single_master", "master"},
-		{"node_slots", "ranks"},	    {"node_pull", "ranks"},
+		{"recursive_doubling", "doubling"},
+		{"radix", "radix"},
+		{"single_master", "master"},
+		{"node_slots", "ranks"},
+		{"node_pull", "ranks"},
 		{"hier_leader", "levels"},
 	};
 	size_t i;
@@ -56,7 +60,9 @@ static bool same_order(const struct tt_plan_req *a, const struct tt_plan_req *b)
 	return is_integer(&a->fields) || (x && y && !strcmp(x, y));
 }
 
-/* An all-reduce that is to be started and whose bits do not depend on what else is in the vector. */
+/*
+ * An all-reduce that is to be started and whose bits do not depend on what else is in the vector.
+ */
 static bool fusible(struct tutti_request *r)
 {
 	const struct tt_fields *f = &plan_req(r)->fields;

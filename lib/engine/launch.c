@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a new request starts: at once, or, inside a group of its thread, at the end of the outermost group.
+ * How a new request starts: at once, or, inside a group of its thread, at the end of the outermost
+ * group.
  */
 #include <errno.h>
 

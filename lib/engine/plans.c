@@ -122,7 +122,8 @@ static void trim(struct tt_plan_cache *cache)
 {
 	struct tt_list *l, *tmp;
 
-	tt_list_each(l, tmp, &cache->lru) {
+	tt_list_each(l, tmp, &cache->lru)
+	{
 		struct tt_plan_entry *entry = tt_container(l, struct tt_plan_entry, lru);
 
 		if (cache->n < PLANS_MAX)
@@ -228,7 +229,8 @@ static int new_request(struct tutti_comm *comm, struct tt_plan_entry *entry,
 			free(req);
 			return err;
 		}
-		memset(req->scratch, 0, plan->scratch); /* a barrier sends bytes that nobody wrote */
+		memset(req->scratch, 0,
+		       plan->scratch); /* a barrier sends bytes that nobody wrote */
 	}
 	tt_wire_stats(comm->ctx->wire)->allocations++;
 	*out = req;
@@ -244,17 +246,17 @@ void tt_comm_place(const struct tutti_comm *comm, struct tt_plan_args *args)
 struct tt_plan_args tt_call_args(const struct tutti_comm *comm, const struct tt_call *call)
 {
 	struct tt_plan_args args = {.coll = call->coll,
-				     .rank = comm->rank,
-				     .nranks = comm->size,
-				     .root = call->root,
-				     .count = call->count,
-				     .elem = tutti_datatype_size(call->datatype),
-				     .in_place = call->in_place,
-				     .divide = tt_coll_reduces(call->coll) && call->op == TUTTI_AVG,
-				     .scounts = call->scounts,
-				     .sdispls = call->sdispls,
-				     .rcounts = call->rcounts,
-				     .rdispls = call->rdispls};
+				    .rank = comm->rank,
+				    .nranks = comm->size,
+				    .root = call->root,
+				    .count = call->count,
+				    .elem = tutti_datatype_size(call->datatype),
+				    .in_place = call->in_place,
+				    .divide = tt_coll_reduces(call->coll) && call->op == TUTTI_AVG,
+				    .scounts = call->scounts,
+				    .sdispls = call->sdispls,
+				    .rcounts = call->rcounts,
+				    .rdispls = call->rdispls};
 
 	tt_comm_place(comm, &args);
 	return args;
@@ -266,7 +268,8 @@ int tt_plans_get(struct tutti_comm *comm, const struct tt_plan_args *key, struct
 	struct tt_plan_entry *entry = NULL;
 	int err;
 
-	tt_list_each(l, tmp, bucket) {
+	tt_list_each(l, tmp, bucket)
+	{
 		entry = tt_container(l, struct tt_plan_entry, bucket);
 		if (same_key(&entry->key, key))
 			break;

@@ -13,8 +13,8 @@
 #include "lib/engine/node/node_ops.h"
 
 /*
- * The memory of TUTTI_FLIGHT_FD, which the launcher reads, is one context's at a time: the first one's, and when that
- * ends, another's that lives, such as the one that tutti_comm_grow has made.
+ * The memory of TUTTI_FLIGHT_FD, which the launcher reads, is one context's at a time: the first
+ * one's, and when that ends, another's that lives, such as the one that tutti_comm_grow has made.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the three below, and of inherited */
 static bool inherited_taken;
@@ -43,7 +43,10 @@ static uint8_t name_of(struct tt_recorder *r, const char *text)
 	return r->known[i].name;
 }
 
-/* What tutti_run gave us, if it still is what it was; a copy, as there may be another context later. */
+/*
+ * What tutti_run gave us, if it still is what it was; a copy, as there may be another context
+ * later.
+ */
 static int inherited_fd(const struct tutti_context *ctx)
 {
 	int fd = ctx->env.flight_fd.is_set ? (int)ctx->env.flight_fd.number : -1, copy;
@@ -76,7 +79,8 @@ static void close_flight(struct tt_recorder *r)
 	pthread_mutex_lock(&lock);
 	if (r->inherited && !tt_list_empty(&recorders)) {
 		heir = tt_container(recorders.next, struct tt_recorder, link);
-		heir->inherited = !tt_flight_move(&heir->flight, fcntl(r->flight.fd, F_DUPFD_CLOEXEC, 0));
+		heir->inherited =
+			!tt_flight_move(&heir->flight, fcntl(r->flight.fd, F_DUPFD_CLOEXEC, 0));
 		inherited_taken = heir->inherited;
 	} else if (r->inherited) {
 		inherited_taken = false;
@@ -184,7 +188,8 @@ void tt_record_plan(struct tt_plan_req *req)
 	req->r.flight = tt_flight_begin(&r->flight, &op, req->r.seq);
 }
 
-struct tt_flight_op tt_record_quick(struct tutti_comm *comm, const struct tt_fields *fields, const char *alg)
+struct tt_flight_op tt_record_quick(struct tutti_comm *comm, const struct tt_fields *fields,
+				    const char *alg)
 {
 	struct tt_recorder *r = comm->ctx->recorder;
 	struct tt_flight_op op = {.comm = comm->uid,
@@ -227,7 +232,8 @@ void tt_record_due(struct tutti_context *ctx)
 		return;
 	err = tt_dump_file(prefix, ctx->flight, "error", true);
 	if (err == -EBUSY)
-		atomic_store(&ctx->dump_due, true); /* what a signal asked for may lack the failure */
+		atomic_store(&ctx->dump_due,
+			     true); /* what a signal asked for may lack the failure */
 	else if (err)
 		tt_warn("the flight recorder can't be written to %s.%d: %s", prefix,
 			ctx->boot_params.rank, strerror(-err));

@@ -99,8 +99,9 @@ void tt_request_end(struct tutti_request *req, int status)
 }
 
 /*
- * Whatever a transport calls it: the peer may have died, or closed its end because of a verdict that
- * has not reached this rank yet. The control tree knows better, soon; until then it is a suspicion.
+ * Whatever a transport calls it: the peer may have died, or closed its end because of a verdict
+ * that has not reached this rank yet. The control tree knows better, soon; until then it is a
+ * suspicion.
  */
 static void suspect(struct tutti_comm *comm, int peer, int status, const char *what)
 {
@@ -115,12 +116,11 @@ static void suspect(struct tutti_comm *comm, int peer, int status, const char *w
 		tt_now_ns() + (status == -TUTTI_ETRANSPORT ? SUSPECT_NS : TT_ACCUSE_AGAIN);
 	if (status == -TUTTI_ETRANSPORT)
 		snprintf(comm->suspect_why, sizeof(comm->suspect_why),
-			 "%s failed between this rank and rank %d on host %s: %s",
-			 what, peer, tt_boot_host(comm->ctx->boot, peer),
-			 why ? why : tt_fail_text(status));
+			 "%s failed between this rank and rank %d on host %s: %s", what, peer,
+			 tt_boot_host(comm->ctx->boot, peer), why ? why : tt_fail_text(status));
 	else
-		snprintf(comm->suspect_why, sizeof(comm->suspect_why), "the connection was lost%s%s",
-			 status == -TUTTI_EPEER ? "" : ": ",
+		snprintf(comm->suspect_why, sizeof(comm->suspect_why),
+			 "the connection was lost%s%s", status == -TUTTI_EPEER ? "" : ": ",
 			 status == -TUTTI_EPEER ? "" : tutti_strerror(status));
 }
 
@@ -136,8 +136,8 @@ void tt_comm_broken(struct tutti_comm *comm, int peer, int status, const char *c
 		return;
 	}
 	tt_comm_fail(comm, status, peer, call, seq, "",
-			 "%s failed between this rank and rank %d on host %s: %s", what, peer,
-			 tt_boot_host(ctx->boot, peer), tt_fail_text(status));
+		     "%s failed between this rank and rank %d on host %s: %s", what, peer,
+		     tt_boot_host(ctx->boot, peer), tt_fail_text(status));
 }
 
 void tt_request_broken(struct tutti_request *req, int peer, int status)

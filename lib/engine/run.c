@@ -72,7 +72,7 @@ static uint64_t fprint_of(const struct tt_plan_req *req, const struct tt_op *op)
 	if (!req->counts)
 		return req->fprint;
 	return tt_pair_fprint(req->fprint, op->kind == TT_OP_SEND ? tt_pair_sends(a, op->peer)
-								   : tt_pair_expects(a, op->peer));
+								  : tt_pair_expects(a, op->peer));
 }
 
 static void start_op(struct tt_op_run *run)
@@ -236,8 +236,8 @@ uint64_t tt_run_where(struct tt_plan_req *req, char *phase, size_t size)
 	snprintf(phase, size, "round %d of %d", req->lanes[slowest].round + 1,
 		 req->lanes[slowest].rounds);
 	if (plan->nlanes > 1)
-		snprintf(phase + strlen(phase), size - strlen(phase), " in lane %d of %d", slowest + 1,
-			 plan->nlanes);
+		snprintf(phase + strlen(phase), size - strlen(phase), " in lane %d of %d",
+			 slowest + 1, plan->nlanes);
 	return bytes;
 }
 
@@ -284,8 +284,9 @@ void tt_run_early(void *arg, int peer, const struct tt_key *key, uint64_t fprint
 	expected = past->fprint;
 	rank = past->counts ? tt_comm_rank_of(comm, peer) : -1;
 	if (rank >= 0)
-		expected = tt_pair_fprint(expected, offer ? tt_pair_sends(&past->counts->args, rank)
-							  : tt_pair_expects(&past->counts->args, rank));
+		expected = tt_pair_fprint(expected,
+					  offer ? tt_pair_sends(&past->counts->args, rank)
+						: tt_pair_expects(&past->counts->args, rank));
 	if (fprint != expected)
 		report(comm, past, peer);
 }
@@ -302,8 +303,8 @@ void tt_run_fenced(void *arg, int peer, bool mine, uint64_t uid)
 		info = ctx->first_failure;
 	} else {
 		info.code = -TUTTI_EABORTED;
-		snprintf(info.text, sizeof(info.text), "the connection to rank %d was closed by %s", peer,
-			 mine ? "this rank" : "that rank");
+		snprintf(info.text, sizeof(info.text), "the connection to rank %d was closed by %s",
+			 peer, mine ? "this rank" : "that rank");
 	}
 	tt_comm_fail_with(ctx, peer, &info);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What collective calls that make something do besides: tell each other what each has, and whether all could. */
+/*
+ * What collective calls that make something do besides: tell each other what each has, and whether
+ * all could.
+ */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Progress and waiting. A waiting thread polls: it spins while every rank of the host has a core, gives
- * the core away when there are more ranks than cores, and goes to sleep when nothing happens for long.
+ * Progress and waiting. A waiting thread polls: it spins while every rank of the host has a core,
+ * gives the core away when there are more ranks than cores, and goes to sleep when nothing happens
+ * for long.
  */
 #include <errno.h>
 #include <sched.h>
@@ -11,18 +12,18 @@
 #include "lib/base/clock.h"
 #include "lib/engine/node/node_ops.h"
 
-#define SPIN_NS (2 * TT_MS)	   /* with a core per rank */
-#define BUSY_SPIN_NS 50000ull	   /* of this without giving way: another program may need the core */
-#define YIELD_NS (200 * 1000ull)   /* with fewer: giving way costs the others nothing for so long */
-#define SLOW_YIELD_NS (1 * TT_MS)  /* the same where looking takes a system call */
-#define SLEEP_MS 50		   /* then timers are looked at again */
-#define STALLED_MS 1		   /* then operations without room are tried again */
-#define TIMER_STEPS 64		   /* look at timers every so many steps */
-#define CLOCK_STEPS 16		   /* and at the clock while spinning: it costs as much as a poll */
-#define YIELD_STEPS 8		   /* between two offers of the core: they cost as much as several */
-#define PAUSE_STEPS 8		   /* and between two pauses of the core: a look takes as long as one */
-#define KEEP_STEPS 16		   /* between two offers of a core that nobody seems to need */
-#define EARLY_STEPS 32		   /* without news until the first offer, where a rank shares its core */
+#define SPIN_NS (2 * TT_MS)	 /* with a core per rank */
+#define BUSY_SPIN_NS 50000ull	 /* of this without giving way: another program may need the core */
+#define YIELD_NS (200 * 1000ull) /* with fewer: giving way costs the others nothing for so long */
+#define SLOW_YIELD_NS (1 * TT_MS) /* the same where looking takes a system call */
+#define SLEEP_MS 50		  /* then timers are looked at again */
+#define STALLED_MS 1		  /* then operations without room are tried again */
+#define TIMER_STEPS 64		  /* look at timers every so many steps */
+#define CLOCK_STEPS 16		  /* and at the clock while spinning: it costs as much as a poll */
+#define YIELD_STEPS 8		  /* between two offers of the core: they cost as much as several */
+#define PAUSE_STEPS 8  /* and between two pauses of the core: a look takes as long as one */
+#define KEEP_STEPS 16  /* between two offers of a core that nobody seems to need */
+#define EARLY_STEPS 32 /* without news until the first offer, where a rank shares its core */
 
 static struct tutti_request *oldest(struct tutti_comm *comm, int list)
 {
@@ -57,7 +58,8 @@ static void sweep(struct tutti_context *ctx)
 	int i;
 
 	ctx->failures_seen = atomic_load(&ctx->failures);
-	tt_list_each(l, tmp, &ctx->comms) {
+	tt_list_each(l, tmp, &ctx->comms)
+	{
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
 		if (!atomic_load(&comm->failed))
@@ -93,8 +95,8 @@ static void try_stalled(struct tutti_context *ctx)
 
 		tt_list_del(l);
 		tt_list_add(&ctx->stalled, l);
-		tt_container(l, struct tt_stalled, link)->again(
-			tt_container(l, struct tt_stalled, link));
+		tt_container(l, struct tt_stalled, link)
+			->again(tt_container(l, struct tt_stalled, link));
 	}
 }
 
@@ -133,10 +135,10 @@ static void time_out(struct tutti_request *req)
 		return;
 	rank = req->ops->waits(req, waits, sizeof(waits));
 	tt_comm_fail(comm, -ETIMEDOUT, rank, req->ops->call(req), req->seq, "",
-			 "%s of %s did not finish within %lld ms (TUTTI_TIMEOUT)%s",
-			 req->ops->text(req, text, sizeof(text)),
-			 tt_comm_name(comm, name, sizeof(name)),
-			 (long long)comm->ctx->env.timeout.number, waits);
+		     "%s of %s did not finish within %lld ms (TUTTI_TIMEOUT)%s",
+		     req->ops->text(req, text, sizeof(text)),
+		     tt_comm_name(comm, name, sizeof(name)),
+		     (long long)comm->ctx->env.timeout.number, waits);
 }
 
 static void request_timers(struct tutti_request *req, uint64_t now)
@@ -168,7 +170,7 @@ static void condemn(struct tutti_comm *comm)
 		snprintf(comm->suspect_why, sizeof(comm->suspect_why), "%s", why);
 	if (!gone) {
 		tt_comm_fail(comm, comm->suspect_code, comm->suspect, "", 0, "", "%s",
-				 comm->suspect_why);
+			     comm->suspect_why);
 		return;
 	}
 	tt_ctx_lost(ctx, comm->suspect, comm->suspect_why);
@@ -189,7 +191,8 @@ void tt_engine_timers(struct tutti_context *ctx)
 	tt_wire_watch(ctx->wire);
 	if (ctx->node)
 		tt_node_sweep(ctx->node);
-	tt_list_each(l, tmp, &ctx->comms) {
+	tt_list_each(l, tmp, &ctx->comms)
+	{
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
 		if (comm->suspect >= 0 && now >= comm->suspect_until && !atomic_load(&comm->failed))
@@ -240,10 +243,10 @@ static bool ready_to_go(void *arg)
 }
 
 /*
- * Nothing happened in this step, nor in the time before it; quiet steps have been so. Where looking
- * costs a system call anyway, giving way costs little more, and lets those run whom we wait for.
- * Until the deadline at most. Says whether it offered the core to others though there should be one for
- * each rank.
+ * Nothing happened in this step, nor in the time before it; quiet steps have been so. Where
+ * looking costs a system call anyway, giving way costs little more, and lets those run whom we
+ * wait for. Until the deadline at most. Says whether it offered the core to others though there
+ * should be one for each rank.
  */
 static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t deadline)
 {
@@ -257,8 +260,7 @@ static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t
 	if (mode == TT_WAIT_SPIN && (ctx->wait_forced || idle < SPIN_NS)) {
 		early = quiet % EARLY_STEPS == 0 &&
 			atomic_load_explicit(&ctx->shares_core, memory_order_relaxed);
-		if (ctx->wait_forced ||
-		    (!early && (idle < BUSY_SPIN_NS || quiet % YIELD_STEPS))) {
+		if (ctx->wait_forced || (!early && (idle < BUSY_SPIN_NS || quiet % YIELD_STEPS))) {
 			if (quiet % PAUSE_STEPS == 0)
 				tt_cpu_relax();
 			return false;
@@ -278,8 +280,8 @@ static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t
 }
 
 /*
- * As tt_engine_progress. What goes on after a sleep that nobody ended, and was not refused before it, could have gone on
- * instead of it.
+ * As tt_engine_progress. What goes on after a sleep that nobody ended, and was not refused before
+ * it, could have gone on instead of it.
  */
 static int look(struct waiter *w)
 {
@@ -326,7 +328,8 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 		w.stalled = !tt_list_empty(&ctx->stalled) || !tt_list_empty(&ctx->node_gated);
 		if (step % CLOCK_STEPS == 0)
 			w.slow = tt_wire_slow_poll(ctx->wire);
-		if (!n && !ctx->wait_forced && (!spin || quiet % EARLY_STEPS == 1)) /* or it moves */
+		if (!n && !ctx->wait_forced &&
+		    (!spin || quiet % EARLY_STEPS == 1)) /* or it moves */
 			w.keep = tt_node_keep_core(ctx) && !spin;
 		tt_wire_unlock(ctx->wire);
 		if (offered) /* did the rank we wait for need this core? */
@@ -341,7 +344,8 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 			continue;
 		}
 		quiet++;
-		if (!spin || quiet % CLOCK_STEPS == 0 || (idle_since && now - idle_since > SPIN_NS)) {
+		if (!spin || quiet % CLOCK_STEPS == 0 ||
+		    (idle_since && now - idle_since > SPIN_NS)) {
 			now = tt_now_ns();
 			if (!idle_since)
 				idle_since = now;

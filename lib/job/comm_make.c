@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making a communicator's parts: its chooser and plan cache, its memory of the host, and their end. */
+/*
+ * Making a communicator's parts: its chooser and plan cache, its memory of the host, and their
+ * end.
+ */
 #include "lib/p2p/p2p.h"
 
 #include <errno.h>
@@ -13,20 +16,22 @@ static int new_chooser(struct tutti_comm *comm, const struct tt_agreed *agreed,
 		       struct tt_chooser **chooser)
 {
 	size_t longest = tt_wire_longest(comm->ctx->wire);
-	struct tt_chooser_params params = {
-		.rules = agreed->algo,
-		.chunk = agreed->chunk < longest ? agreed->chunk : longest,
-		.lanes = agreed->lanes,
-		.nranks = comm->size,
-		.tune = comm->ctx->tune};
+	struct tt_chooser_params params = {.rules = agreed->algo,
+					   .chunk = agreed->chunk < longest ? agreed->chunk
+									    : longest,
+					   .lanes = agreed->lanes,
+					   .nranks = comm->size,
+					   .tune = comm->ctx->tune};
 	struct tt_wire_spread spread;
 	int err = tt_wire_spread(comm->ctx->wire, comm->world, comm->size, &spread);
 
 	if (err)
 		return err;
-	params.layout = (struct tt_layout){
-		.hosts = spread.hosts, .ranks_per_host = spread.most, .cores = spread.cpus,
-		.numa = spread.numa, .ranks_per_numa = spread.numa_most};
+	params.layout = (struct tt_layout){.hosts = spread.hosts,
+					   .ranks_per_host = spread.most,
+					   .cores = spread.cpus,
+					   .numa = spread.numa,
+					   .ranks_per_numa = spread.numa_most};
 	params.inside = spread.inside;
 	params.between = spread.between;
 	return tt_chooser_by_table(&params, chooser);
@@ -83,7 +88,8 @@ int tt_comm_make(struct tutti_context *ctx, const int *world, int n, uint32_t id
 	struct tt_agreed agreed;
 	int err;
 
-	err = world ? tt_agreed_get(ctx, &agreed) : tt_fail(-ENOMEM, "no memory for a communicator");
+	err = world ? tt_agreed_get(ctx, &agreed)
+		    : tt_fail(-ENOMEM, "no memory for a communicator");
 	if (!err)
 		err = tt_comm_new(ctx, world, n, id, uid, &comm);
 	if (!err)

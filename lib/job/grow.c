@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tutti_comm_grow. The tables of a job (ranks, cards, control tree, channels) have their size from its start, so a job
- * does not grow: a new one is started, by the ranks that live and new processes together, and the old one
- * stays until its ranks finalize it. The steps:
+ * tutti_comm_grow. The tables of a job (ranks, cards, control tree, channels) have their size from
+ * its start, so a job does not grow: a new one is started, by the ranks that live and new
+ * processes together, and the old one stays until its ranks finalize it. The steps:
  *
  *	agree		who lives, and that all want the same (lib/comm/agree.c)
- *	gather		the lowest rank that lives, the leader, waits at the gate for the new ones (lib/boot/rendezvous/admission.c)
- *	tell		it makes a unique id, and sends it to the others over the control tree, and to the new ones
+ *	gather          the lowest rank that lives, the leader, waits at the gate for the new ones
+ *	(lib/boot/rendezvous/admission.c) tell               it makes a unique id, and sends it to
+ *	the others over the control tree, and to the new ones
  *	start		all start that job, the leader as rank 0
  *	agree again	all that live have started it, or none keeps it
- *	meet		in a barrier of the new world, in which new processes learn that it is kept; if it fails, they
+ *	meet            in a barrier of the new world, in which new processes learn that it is
+ *	kept; if it fails, they
  *			go to the gate again, and to the others the world has failed as any may
  *
- * Who fails or dies before it has come to the new start would be waited for there: so who fails says so to the
- * leader, and that to all, and all watch the old job while they start the new one. What is said may be lost
- * with a rank on its way, and is said again when one is gone.
+ * Who fails or dies before it has come to the new start would be waited for there: so who fails
+ * says so to the leader, and that to all, and all watch the old job while they start the new one.
+ * What is said may be lost with a rank on its way, and is said again when one is gone.
  *
- * The id and its secret are sent over authenticated, encrypted links only. A rank that was taken for dead takes part
- * in neither agreement and is sent nothing, so it does not know the new secret.
+ * The id and its secret are sent over authenticated, encrypted links only. A rank that was taken
+ * for dead takes part in neither agreement and is sent nothing, so it does not know the new
+ * secret.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -31,8 +34,8 @@
 #include "lib/boot/rendezvous/discover.h"
 #include "lib/boot/rendezvous/admission.h"
 
-#define BOOT_MS 5000	/* for starting the new job, at least */
-#define SLACK_MS 10000	/* until what the leader says has arrived */
+#define BOOT_MS 5000   /* for starting the new job, at least */
+#define SLACK_MS 10000 /* until what the leader says has arrived */
 #define LOCK_MS 50
 
 struct tt_growth {
@@ -41,7 +44,7 @@ struct tt_growth {
 	uint64_t deadline;
 	const unsigned char *left_out; /* bits by rank of comm */
 	int living, leader, place;     /* how many; a rank of comm; this rank among them */
-	struct tt_grown told; /* by the leader; or what this rank tells */
+	struct tt_grown told;	       /* by the leader; or what this rank tells */
 };
 
 static bool lives(const struct tt_growth *g, int rank)
@@ -65,8 +68,9 @@ static int count(struct tt_growth *g)
 	}
 	if (g->living <= g->nranks)
 		return 0;
-	return tt_fail(-EINVAL, "tutti_comm_grow: nranks is %d, but %d ranks live; to leave some out, use "
-				"tutti_comm_split",
+	return tt_fail(-EINVAL,
+		       "tutti_comm_grow: nranks is %d, but %d ranks live; to leave some out, use "
+		       "tutti_comm_split",
 		       g->nranks, g->living);
 }
 
@@ -81,8 +85,8 @@ static const struct tt_grown *heard_of(const struct tt_growth *g)
 static int told_why(const struct tt_growth *g, const struct tt_grown *told)
 {
 	return tt_fail_rank(told->code, told->rank,
-			    told->rank < 0 ? "" : tt_boot_host(g->comm->ctx->boot, told->rank), "%s",
-			    told->text);
+			    told->rank < 0 ? "" : tt_boot_host(g->comm->ctx->boot, told->rank),
+			    "%s", told->text);
 }
 
 static int find_dead(const struct tt_growth *g)
@@ -94,10 +98,10 @@ static int find_dead(const struct tt_growth *g)
 
 	for (i = 0; i < comm->size; i++)
 		if (lives(g, i) && tt_boot_gone(boot, comm->world[i], why, sizeof(why)))
-			return tt_fail_rank(-TUTTI_EPEER, comm->world[i],
-					    tt_boot_host(boot, comm->world[i]),
-					    "rank %d on host %s died while the job grew: %s",
-					    comm->world[i], tt_boot_host(boot, comm->world[i]), why);
+			return tt_fail_rank(
+				-TUTTI_EPEER, comm->world[i], tt_boot_host(boot, comm->world[i]),
+				"rank %d on host %s died while the job grew: %s", comm->world[i],
+				tt_boot_host(boot, comm->world[i]), why);
 	return 0;
 }
 
@@ -119,7 +123,10 @@ static int stopped(const struct tt_growth *g)
 	return err;
 }
 
-/* The same now and then, also in the control thread of the new job: it must not wait for the lock of the old one. */
+/*
+ * The same now and then, also in the control thread of the new job: it must not wait for the lock
+ * of the old one.
+ */
 static int watch(void *arg)
 {
 	const struct tt_growth *g = arg;
@@ -168,7 +175,8 @@ void tt_grow_again(struct tutti_context *ctx)
 	struct tt_list *l, *tmp;
 
 	tt_ctx_lock(ctx);
-	tt_list_each(l, tmp, &ctx->comms) {
+	tt_list_each(l, tmp, &ctx->comms)
+	{
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
 		if (comm->growing)
@@ -278,7 +286,8 @@ static int follow(struct tt_growth *g)
 	err = stopped(g);
 	return err ? err
 		   : tt_fail_rank(-ETIMEDOUT, leader, tt_boot_host(ctx->boot, leader),
-				  "tutti_comm_grow: rank %d, which gathers new processes, has said nothing for "
+				  "tutti_comm_grow: rank %d, which gathers new processes, has said "
+				  "nothing for "
 				  "%d ms",
 				  leader, g->timeout_ms + SLACK_MS);
 }
@@ -368,7 +377,10 @@ static int grow(struct tt_growth *g, struct tutti_context **newctx)
 	return tt_fail_info(&info);
 }
 
-/* Nothing is said again, and the secret is wiped; what comes late is of another agreement, and not kept. */
+/*
+ * Nothing is said again, and the secret is wiped; what comes late is of another agreement, and not
+ * kept.
+ */
 static void forget(struct tt_growth *g)
 {
 	tt_wire_lock(g->comm->ctx->wire);
@@ -396,8 +408,9 @@ int tt_comm_grow(struct tutti_comm *comm, int nranks, int timeout_ms, struct tut
 	err = tt_vote(comm, "tutti_comm_grow", &ballot, left_out);
 	g.deadline = tt_deadline_ms(g.timeout_ms);
 	if (!err && ballot.all != ballot.any)
-		err = tt_fail(-TUTTI_EMISMATCH,
-			      "tutti_comm_grow: ranks gave different values of nranks or timeout_ms");
+		err = tt_fail(
+			-TUTTI_EMISMATCH,
+			"tutti_comm_grow: ranks gave different values of nranks or timeout_ms");
 	if (!err)
 		err = count(&g);
 	if (!err)

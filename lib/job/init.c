@@ -169,7 +169,10 @@ static void on_progress(void *ctx, int from, const void *data, size_t len)
 		tt_err("rank %d's atomics wait for calls here: %s", from, tt_fail_text(err));
 }
 
-/* The card: the wire's part, where this rank's segment is, then what all ranks take over from rank 0. */
+/*
+ * The card: the wire's part, where this rank's segment is, then what all ranks take over from rank
+ * 0.
+ */
 static int join(struct tutti_context *ctx, int tune)
 {
 	struct tt_boot_handlers handlers = {.gone = on_gone, .arg = ctx};
@@ -184,8 +187,10 @@ static int join(struct tutti_context *ctx, int tune)
 	size_t len;
 	int err;
 
-	if (strlen(ctx->env.algo.text) >= sizeof(agreed.algo)) /* what is cut off would be ignored */
-		return tt_fail(-EINVAL, "TUTTI_ALGO: more than %zu characters", sizeof(agreed.algo) - 1);
+	if (strlen(ctx->env.algo.text) >=
+	    sizeof(agreed.algo)) /* what is cut off would be ignored */
+		return tt_fail(-EINVAL, "TUTTI_ALGO: more than %zu characters",
+			       sizeof(agreed.algo) - 1);
 	handlers.fn[TT_CTL_CONN_REQ] = on_conn_req;
 	handlers.fn[TT_CTL_CONN_REP] = on_conn_rep;
 	handlers.fn[TT_CTL_STUCK] = tt_stuck_msg;
@@ -302,7 +307,10 @@ static void free_comms(struct tutti_context *ctx)
 	tt_comm_free_dead(ctx);
 }
 
-/* A new process that was let in, but nothing came of it, because of others: it goes to the gate again. */
+/*
+ * A new process that was let in, but nothing came of it, because of others: it goes to the gate
+ * again.
+ */
 struct guest {
 	uint64_t until; /* 0: the first time */
 	bool again;
@@ -383,7 +391,8 @@ static struct tutti_error_info untold(const struct tutti_context *ctx)
 	struct tutti_error_info none = {0};
 	struct tt_list *l, *tmp;
 
-	tt_list_each (l, tmp, &ctx->comms) {
+	tt_list_each(l, tmp, &ctx->comms)
+	{
 		const struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
 		if (atomic_load(&comm->failed) == -TUTTI_EMISMATCH && !comm->told)
@@ -392,7 +401,10 @@ static struct tutti_error_info untold(const struct tutti_context *ctx)
 	return none;
 }
 
-/* When nobody uses the context any more: the job goes on without this rank, and what was for the job is freed. */
+/*
+ * When nobody uses the context any more: the job goes on without this rank, and what was for the
+ * job is freed.
+ */
 static int leave_job(struct tutti_context *ctx, uint64_t deadline, struct tutti_error_info *late)
 {
 	int err;
@@ -479,7 +491,8 @@ free_ctx:
 	return err;
 }
 
-int tt_init(const struct tutti_config *user, const struct tt_start *start, struct tutti_context **out)
+int tt_init(const struct tutti_config *user, const struct tt_start *start,
+	    struct tutti_context **out)
 {
 	struct guest guest = {0};
 	int err;
@@ -497,16 +510,16 @@ static int check_idle(struct tutti_context *ctx)
 	int busy = 0, windows = 0, err = 0;
 
 	tt_wire_lock(ctx->wire);
-	tt_list_each(l, tmp, &ctx->comms) {
+	tt_list_each(l, tmp, &ctx->comms)
+	{
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
 		busy += comm->requests;
 		windows += comm->windows;
 	}
 	if (busy)
-		err = tt_fail(-EBUSY,
-			      "tutti_finalize: %d request%s not been waited for or freed", busy,
-			      busy == 1 ? " has" : "s have");
+		err = tt_fail(-EBUSY, "tutti_finalize: %d request%s not been waited for or freed",
+			      busy, busy == 1 ? " has" : "s have");
 	else if (windows)
 		err = tt_fail(-EBUSY, "tutti_finalize: %d window%s not been freed", windows,
 			      windows == 1 ? " has" : "s have");
@@ -529,8 +542,8 @@ static bool all_sent_anyway(void *arg)
 }
 
 /*
- * Nobody leaves while another rank may still need it: first everything sent has left, then all meet in
- * a barrier, then in tt_boot_stop; only then connections are closed.
+ * Nobody leaves while another rank may still need it: first everything sent has left, then all
+ * meet in a barrier, then in tt_boot_stop; only then connections are closed.
  */
 static int say_goodbye(struct tutti_context *ctx)
 {
@@ -559,7 +572,8 @@ int tt_finalize(struct tutti_context *ctx)
 	err = say_goodbye(ctx);
 	failed = err || atomic_load(&ctx->world->failed);
 	/* Some will not come to say goodbye; but who goes on without them comes when he is done. */
-	stop = leave_job(ctx, tt_deadline_ms(failed && !ctx->shrunk ? 1000 : ctx->env.timeout.number),
+	stop = leave_job(ctx,
+			 tt_deadline_ms(failed && !ctx->shrunk ? 1000 : ctx->env.timeout.number),
 			 &late);
 	close_wire(ctx);
 	tt_inject_report();

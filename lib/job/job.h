@@ -18,8 +18,9 @@ struct tt_agreed {
 };
 _Static_assert(sizeof(struct tt_agreed) == 280, "doc/WIRE.md");
 /*
- * This rank's part of a communicator that all ranks of world make; NULL: there was no memory for it. Ranks that can't
- * make theirs put it into failure at all: it may come out failed, or does soon.
+ * This rank's part of a communicator that all ranks of world make; NULL: there was no memory for
+ * it. Ranks that can't make theirs put it into failure at all: it may come out failed, or does
+ * soon.
  */
 int tt_comm_make(struct tutti_context *ctx, const int *world, int n, uint32_t id, uint64_t uid,
 		 const char *call, struct tutti_comm **comm);
@@ -30,7 +31,10 @@ int tt_comm_choose(struct tutti_comm *comm, const struct tt_agreed *agreed);
 void tt_comm_strip(struct tutti_comm *comm);
 int tt_agreed_get(struct tutti_context *ctx, struct tt_agreed *agreed);
 
-/* tuning_table.c: read the file, at rank 0; then let all have what is about the job's hosts, and use it. */
+/*
+ * tuning_table.c: read the file, at rank 0; then let all have what is about the job's hosts, and
+ * use it.
+ */
 enum { TT_TUNE_NONE, TT_TUNE_READ, TT_TUNE_BAD };
 int tt_tune_read(struct tutti_context *ctx, struct tt_tunes *tunes);
 /* The names of the job's hosts, as tables have them. */
@@ -44,9 +48,13 @@ struct tt_start {
 	int (*stop)(void *arg); /* as in struct tt_boot_params */
 	void *arg;
 };
-int tt_init(const struct tutti_config *user, const struct tt_start *start, struct tutti_context **out);
+int tt_init(const struct tutti_config *user, const struct tt_start *start,
+	    struct tutti_context **out);
 
-/* survive.c: agreement among the ranks of comm that live, until TUTTI_TIMEOUT; left_out: bits by rank, or NULL */
+/*
+ * survive.c: agreement among the ranks of comm that live, until TUTTI_TIMEOUT; left_out: bits by
+ * rank, or NULL
+ */
 int tt_vote(struct tutti_comm *comm, const char *call, struct tt_ballot *ballot,
 	    unsigned char *left_out);
 /* This rank was cut off, or the job aborted: nobody will answer. */
@@ -66,6 +74,7 @@ void tt_comm_revoke(struct tutti_comm *comm);
 int tt_comm_agree(struct tutti_comm *comm, enum tutti_op op, uint64_t *value);
 int tt_comm_shrink(struct tutti_comm *comm, struct tutti_comm **newcomm);
 /* grow.c: timeout_ms 0: TUTTI_INIT_TIMEOUT */
-int tt_comm_grow(struct tutti_comm *comm, int nranks, int timeout_ms, struct tutti_context **newctx);
+int tt_comm_grow(struct tutti_comm *comm, int nranks, int timeout_ms,
+		 struct tutti_context **newctx);
 
 #endif

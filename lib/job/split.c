@@ -11,7 +11,10 @@ struct part {
 	int64_t color, key, next_id;
 };
 
-/* All ranks' parts: for few ranks log2 messages of a rank, and never more bytes than there are parts. */
+/*
+ * All ranks' parts: for few ranks log2 messages of a rank, and never more bytes than there are
+ * parts.
+ */
 static int exchange(struct tutti_comm *comm, int color, int key, struct part **out)
 {
 	size_t count = sizeof(struct part) / sizeof(int64_t);

@@ -59,7 +59,8 @@ int tt_why_out(const struct tutti_comm *comm)
 		return tt_fail_info(&ctx->first_failure);
 	tt_boot_gone(ctx->boot, me, why, sizeof(why));
 	return tt_fail_rank(-TUTTI_EPEER, me, tt_boot_host(ctx->boot, me),
-			    "this rank (%d) was taken for dead by the others, and cut off: %s", me, why);
+			    "this rank (%d) was taken for dead by the others, and cut off: %s", me,
+			    why);
 }
 
 static bool settled(void *arg)
@@ -112,9 +113,8 @@ int tt_vote(struct tutti_comm *comm, const char *call, struct tt_ballot *ballot,
 
 int tt_comm_agree(struct tutti_comm *comm, enum tutti_op op, uint64_t *value)
 {
-	struct tt_ballot ballot = {.kind = op == TUTTI_BAND ? TT_VOTE_AND : TT_VOTE_OR,
-				   .all = *value,
-				   .any = *value};
+	struct tt_ballot ballot = {
+		.kind = op == TUTTI_BAND ? TT_VOTE_AND : TT_VOTE_OR, .all = *value, .any = *value};
 	int err = tt_vote(comm, "tutti_comm_agree", &ballot, NULL);
 
 	if (!err)
@@ -124,7 +124,10 @@ int tt_comm_agree(struct tutti_comm *comm, enum tutti_op op, uint64_t *value)
 
 /* ---- shrink ---- */
 
-/* Those of comm that are not left out become *newcomm, in failure if one of them has gone meanwhile. */
+/*
+ * Those of comm that are not left out become *newcomm, in failure if one of them has gone
+ * meanwhile.
+ */
 static int make(struct tutti_comm *comm, const struct tt_ballot *decision,
 		const unsigned char *left_out, struct tutti_comm **newcomm)
 {
@@ -133,7 +136,8 @@ static int make(struct tutti_comm *comm, const struct tt_ballot *decision,
 	for (i = 0; world && i < comm->size; i++)
 		if (!(left_out[i / 8] >> (i % 8) & 1))
 			world[n++] = comm->world[i];
-	err = tt_comm_make(comm->ctx, world, n, decision->next_id, decision->uid, "comm_shrink", newcomm);
+	err = tt_comm_make(comm->ctx, world, n, decision->next_id, decision->uid, "comm_shrink",
+			   newcomm);
 	free(world);
 	return err;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The measured table: rank 0 reads it before it joins, and says on its card whether there is one; the
- * part that is about the job's hosts is broadcast over the world, which is then equipped anew. All
- * ranks so have the same, or all fail.
+ * The measured table: rank 0 reads it before it joins, and says on its card whether there is one;
+ * the part that is about the job's hosts is broadcast over the world, which is then equipped anew.
+ * All ranks so have the same, or all fail.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -68,7 +68,8 @@ static const struct tt_tune *find(struct tutti_context *ctx, const struct tt_tun
 		tt_info("measured table of hosts %s, %d ranks, with %d times", tune->hosts,
 			tune->nranks, tune->npoints);
 	else if (*file)
-		tt_warn("TUTTI_TUNE_FILE: %s has no table of hosts %s, only of %s; the defaults are "
+		tt_warn("TUTTI_TUNE_FILE: %s has no table of hosts %s, only of %s; the defaults "
+			"are "
 			"used",
 			file, hosts, tunes->n ? tunes->tune[0]->hosts : "none");
 	return tune;

@@ -2,9 +2,9 @@
 /*
  * Regions (memory known to transports) and the pool (slabs of registered memory, memfd-backed).
  *
- * A region has one registration per open transport, made when the region is made, so that nothing is
- * registered on a hot path and registrations do not grow with peers. Lookups by address are a binary
- * search over a sorted array. Thread-safe: one mutex of the struct tt_memory.
+ * A region has one registration per open transport, made when the region is made, so that nothing
+ * is registered on a hot path and registrations do not grow with peers. Lookups by address are a
+ * binary search over a sorted array. Thread-safe: one mutex of the struct tt_memory.
  */
 #ifndef TT_MEM_H
 #define TT_MEM_H
@@ -26,25 +26,28 @@ struct tt_region {
 struct tt_mem_stats {
 	uint64_t registrations; /* made so far */
 	uint64_t slabs;
-	uint64_t pool_bytes;	/* taken from the system */
-	uint64_t allocations;	/* tt_mem_alloc calls that took a new slab */
-	/* the registration cache: found, made, given up for room, given up as their memory changed */
+	uint64_t pool_bytes;  /* taken from the system */
+	uint64_t allocations; /* tt_mem_alloc calls that took a new slab */
+	/*
+	 * the registration cache: found, made, given up for room, given up as their memory changed
+	 */
 	uint64_t cache_hits, cache_misses, cache_evictions, cache_stale;
 	uint64_t cache_bytes, cache_count; /* in it now */
 };
 
 /*
- * tps[0..ntps) are the open transports, or NULL; they outlive the struct (the array need not). lock_tp/unlock_tp: the lock under
- * which transports may be called, NULL in single-threaded tests. It must be recursive: any call here
- * may be made with it held, and those that register or grow the pool take it themselves. A call made
- * without it may wait for it: hold no lock then that holders of the transport lock take.
+ * tps[0..ntps) are the open transports, or NULL; they outlive the struct (the array need not).
+ * lock_tp/unlock_tp: the lock under which transports may be called, NULL in single-threaded tests.
+ * It must be recursive: any call here may be made with it held, and those that register or grow
+ * the pool take it themselves. A call made without it may wait for it: hold no lock then that
+ * holders of the transport lock take.
  */
 int tt_memory_new(const struct tt_env *env, struct tt_tp *const *tps, int ntps,
 		  void (*lock_tp)(void *), void (*unlock_tp)(void *), void *lock_arg,
 		  struct tt_memory **memory);
 /*
- * One more open transport, an optional one, whose index was free (NULL in tps, or beyond): the memory that there
- * is already is registered with it as far as it can.
+ * One more open transport, an optional one, whose index was free (NULL in tps, or beyond): the
+ * memory that there is already is registered with it as far as it can.
  */
 void tt_memory_add(struct tt_memory *memory, int index, struct tt_tp *tp);
 /* Frees everything, user regions that were forgotten included. */
@@ -52,26 +55,30 @@ void tt_memory_free(struct tt_memory *memory);
 void tt_memory_stats(struct tt_memory *memory, struct tt_mem_stats *stats);
 
 /*
- * Pool memory: size bytes, 64-byte aligned, page aligned from 4096 bytes on, zero-size gives a unique
- * pointer; region (may be NULL) receives its slab. -ENOMEM says need, limit and remedy. Freed blocks
- * are reused; slabs are kept, except those made for one large allocation beyond the cache bound.
+ * Pool memory: size bytes, 64-byte aligned, page aligned from 4096 bytes on, zero-size gives a
+ * unique pointer; region (may be NULL) receives its slab. -ENOMEM says need, limit and remedy.
+ * Freed blocks are reused; slabs are kept, except those made for one large allocation beyond the
+ * cache bound.
  */
 int tt_mem_alloc(struct tt_memory *memory, size_t size, void **ptr, struct tt_region **region);
 /* -EINVAL if ptr was not allocated here or was freed already. */
 int tt_mem_free(struct tt_memory *memory, void *ptr);
 /*
- * Something of owner's may still write at addr: the block there, when it is freed, is not used again before owner gives
- * back what it has withheld. Memory that is not of this pool, or free, is left alone.
+ * Something of owner's may still write at addr: the block there, when it is freed, is not used
+ * again before owner gives back what it has withheld. Memory that is not of this pool, or free, is
+ * left alone.
  */
 void tt_mem_withhold(struct tt_memory *memory, const void *addr, const void *owner);
 void tt_mem_give_back(struct tt_memory *memory, const void *owner);
-/* The memory that ptr (a live tt_mem_alloc block of any context) belongs to, NULL for a stranger. */
+/*
+ * The memory that ptr (a live tt_mem_alloc block of any context) belongs to, NULL for a stranger.
+ */
 struct tt_memory *tt_mem_owner(const void *ptr);
 
 /*
  * User regions. Overlapping registrations are allowed. Transports without TT_CAP_REG_ANY get no mr
- * unless the memory lies in the pool; a transport that refuses otherwise fails the call. Deregistering
- * what is not (or no longer) a user region is -EINVAL.
+ * unless the memory lies in the pool; a transport that refuses otherwise fails the call.
+ * Deregistering what is not (or no longer) a user region is -EINVAL.
  */
 int tt_mem_register(struct tt_memory *memory, void *addr, size_t len, unsigned access,
 		    struct tt_region **region);
@@ -80,21 +87,27 @@ int tt_mem_deregister(struct tt_region *region);
 /* A region, pool or user's, that covers all of [addr, addr + len), NULL if none does. Fast. */
 struct tt_region *tt_mem_find(struct tt_memory *memory, const void *addr, size_t len);
 /*
- * The same for one operation, with the registration cache behind it where that is on: NULL means that
- * the memory has to be copied. To be given back (NULL is fine) when nobody uses it any more.
+ * The same for one operation, with the registration cache behind it where that is on: NULL means
+ * that the memory has to be copied. To be given back (NULL is fine) when nobody uses it any more.
  */
 struct tt_region *tt_mem_borrow(struct tt_memory *memory, void *addr, size_t len);
 /*
- * A region that nobody else finds, as it goes when it is given back: for one operation whose transport
- * takes no other memory. For the near side only.
+ * A region that nobody else finds, as it goes when it is given back: for one operation whose
+ * transport takes no other memory. For the near side only.
  */
-int tt_mem_register_once(struct tt_memory *memory, void *addr, size_t len, struct tt_region **region);
+int tt_mem_register_once(struct tt_memory *memory, void *addr, size_t len,
+			 struct tt_region **region);
 void tt_mem_return(struct tt_region *region);
-/* Whether [addr, addr+len) only partly lies in registered memory: a caller's mistake worth naming. */
+/*
+ * Whether [addr, addr+len) only partly lies in registered memory: a caller's mistake worth naming.
+ */
 bool tt_mem_partial(struct tt_memory *memory, const void *addr, size_t len);
 /* The same, of regions that were registered by the caller; costs nothing where there are none. */
 bool tt_mem_partly_given(struct tt_memory *memory, const void *addr, size_t len);
-/* RLIMIT_MEMLOCK failure as a sentence: need, limit, remedy; returns -ENOMEM. For transports' reg too. */
+/*
+ * RLIMIT_MEMLOCK failure as a sentence: need, limit, remedy; returns -ENOMEM. For transports' reg
+ * too.
+ */
 int tt_mem_fail_memlock(size_t need, const char *what);
 
 #endif

@@ -4,10 +4,10 @@
  *
  * Locks, in the order in which they are taken:
  *   1. the transport lock given to tt_memory_new. It must be recursive: the progress path allocates
- *      pool memory while holding it. Growing the pool takes it first, so it also sees to it that two
+ * pool memory while holding it. Growing the pool takes it first, so it also sees to it that two
  *      threads short of memory do not both make a slab.
  *   2. all.lock, of the process-wide table (tt_mem_owner, tt_mem_deregister).
- *   3. the mutex of a struct tt_memory. Nothing is called with it held that takes one of the others.
+ * 3. the mutex of a struct tt_memory. Nothing is called with it held that takes one of the others.
  */
 #ifndef TT_MEM_INTERNAL_H
 #define TT_MEM_INTERNAL_H
@@ -18,7 +18,9 @@
 #include "lib/base/list.h"
 #include "lib/mem/mem.h"
 
-/* Regions sorted by address; reach[i] is the highest end among regions 0..i, as they may overlap. */
+/*
+ * Regions sorted by address; reach[i] is the highest end among regions 0..i, as they may overlap.
+ */
 struct tt_region_table {
 	struct tt_region **region;
 	uintptr_t *reach;
@@ -61,7 +63,7 @@ struct tt_slab {
 	uint32_t npages;
 	uint32_t max_free; /* no free run is longer than this */
 	uint32_t nused;	   /* pages in use */
-	bool kept;	   /* what is freed is not used again: there was no memory to withhold a block */
+	bool kept; /* what is freed is not used again: there was no memory to withhold a block */
 	struct tt_page page[];
 };
 
@@ -98,7 +100,10 @@ struct tt_memory {
 void tt_mem_lock_tp(struct tt_memory *memory);
 void tt_mem_unlock_tp(struct tt_memory *memory);
 
-/* region.c: with all open transports; enter and leave also keep the two tables. Transport lock held. */
+/*
+ * region.c: with all open transports; enter and leave also keep the two tables. Transport lock
+ * held.
+ */
 int tt_region_enter(struct tt_region *region);
 void tt_region_leave(struct tt_region *region);
 

@@ -342,7 +342,10 @@ int tt_mem_alloc(struct tt_memory *memory, size_t size, void **ptr, struct tt_re
 	return err;
 }
 
-/* The page that ptr lies in and, of a page of blocks, the bit; NULL if no live block starts at ptr. */
+/*
+ * The page that ptr lies in and, of a page of blocks, the bit; NULL if no live block starts at
+ * ptr.
+ */
 static struct tt_page *live_page(const struct tt_slab *slab, const void *ptr, uint64_t *bit)
 {
 	const struct tt_memory *memory = slab->region.memory;
@@ -413,7 +416,10 @@ static void *block_at(const struct tt_slab *slab, const void *addr)
 	return tt_block_live(slab, block) ? block : NULL;
 }
 
-/* 0: what is freed may be used again; 1: not yet; -EINVAL: nor was it the first time that it was freed. */
+/*
+ * 0: what is freed may be used again; 1: not yet; -EINVAL: nor was it the first time that it was
+ * freed.
+ */
 static int hold(struct tt_memory *memory, const struct tt_slab *slab, const void *block)
 {
 	struct tt_withheld *w, *mine = NULL;
@@ -476,7 +482,8 @@ void tt_mem_give_back(struct tt_memory *memory, const void *owner)
 	}
 }
 
-static void release(struct tt_memory *memory, struct tt_page *page, uint64_t bit, struct tt_list *victims)
+static void release(struct tt_memory *memory, struct tt_page *page, uint64_t bit,
+		    struct tt_list *victims)
 {
 	if (page->slab->large)
 		free_large(memory, page->slab, victims);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The registration cache: the user's memory that was not registered, registered on first use and kept
- * so, in whole pages. Opt-in (TUTTI_REG_CACHE), as it costs a thread and slows munmap of such memory.
+ * The registration cache: the user's memory that was not registered, registered on first use and
+ * kept so, in whole pages. Opt-in (TUTTI_REG_CACHE), as it costs a thread and slows munmap of such
+ * memory.
  *
- * An entry is found by its interval, so a buffer inside a larger one that was used before is a hit.
- * Entries may overlap. When there is no room for a new one the one unused for longest goes; those in
- * use stay, and if there are only such, the new one is not made. Both limits are hard.
+ * An entry is found by its interval, so a buffer inside a larger one that was used before is a
+ * hit. Entries may overlap. When there is no room for a new one the one unused for longest goes;
+ * those in use stay, and if there are only such, the new one is not made. Both limits are hard.
  *
  * Right before fast: before every lookup all that has happened to watched memory is learnt
  * (watch.h), and entries that share a byte with it are out of the tree before it is searched.
@@ -125,8 +126,7 @@ static struct entry *new_entry(struct tt_memory *memory, uintptr_t start, uintpt
 
 	if (!e)
 		return NULL;
-	e->region.mem =
-		(struct tt_mem){.addr = (void *)start, .len = end - start, .memfd = -1};
+	e->region.mem = (struct tt_mem){.addr = (void *)start, .len = end - start, .memfd = -1};
 	e->region.access = TT_ACCESS_WRITE; /* receives are offered to peers; nobody gets from it */
 	e->region.memory = memory;
 	e->region.cached = true;

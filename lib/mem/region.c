@@ -59,7 +59,8 @@ int tt_memory_new(const struct tt_env *env, struct tt_tp *const *tps, int ntps,
 						   (int)env->reg_cache_count.number)
 				    : 0;
 	if (err) /* only slower without */
-		tt_warn("the registration cache (TUTTI_REG_CACHE) stays off: %s", tt_fail_text(err));
+		tt_warn("the registration cache (TUTTI_REG_CACHE) stays off: %s",
+			tt_fail_text(err));
 	*memory = m;
 	return 0;
 }
@@ -148,7 +149,10 @@ int tt_region_register(struct tt_region *region, int *count)
 	return 0;
 }
 
-/* Regions enter the table, and are freed, with the transport lock held, so none is missed, and none goes. */
+/*
+ * Regions enter the table, and are freed, with the transport lock held, so none is missed, and
+ * none goes.
+ */
 void tt_memory_add(struct tt_memory *memory, int index, struct tt_tp *tp)
 {
 	struct tt_region **all = NULL;
@@ -276,7 +280,10 @@ int tt_mem_deregister(struct tt_region *region)
 	bool known;
 	int i;
 
-	/* looked up by value first: whatever was passed, nothing is read from it before it is known */
+	/*
+	 * looked up by value first: whatever was passed, nothing is read from it before it is
+	 * known
+	 */
 	pthread_mutex_lock(&tt_all.lock);
 	for (i = 0, known = false; i < tt_all.table.n && !known; i++)
 		known = tt_all.table.region[i] == region;
@@ -330,7 +337,8 @@ struct tt_region *tt_mem_borrow(struct tt_memory *memory, void *addr, size_t len
 	return r;
 }
 
-int tt_mem_register_once(struct tt_memory *memory, void *addr, size_t len, struct tt_region **region)
+int tt_mem_register_once(struct tt_memory *memory, void *addr, size_t len,
+			 struct tt_region **region)
 {
 	struct tt_region *r = calloc(1, sizeof(*r));
 	int err, count = 0;
@@ -384,7 +392,8 @@ bool tt_mem_partial(struct tt_memory *memory, const void *addr, size_t len)
 
 bool tt_mem_partly_given(struct tt_memory *memory, const void *addr, size_t len)
 {
-	return atomic_load_explicit(&memory->given, memory_order_relaxed) && tt_mem_partial(memory, addr, len);
+	return atomic_load_explicit(&memory->given, memory_order_relaxed) &&
+	       tt_mem_partial(memory, addr, len);
 }
 
 struct tt_memory *tt_mem_owner(const void *ptr)

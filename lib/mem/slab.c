@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Slabs: memory from the system. A memfd, so that peers of this host can map it; on huge pages where
- * there are free ones; on the NUMA node of the thread that asked. All of it is allocated here and now
- * (fallocate), because running out later would be a SIGBUS in the middle of a memory access.
+ * Slabs: memory from the system. A memfd, so that peers of this host can map it; on huge pages
+ * where there are free ones; on the NUMA node of the thread that asked. All of it is allocated
+ * here and now (fallocate), because running out later would be a SIGBUS in the middle of a memory
+ * access.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +19,9 @@
 
 #define THP_SIZE (2ul << 20)
 
-/* Bytes of the system's default huge page if enough are free for len and little of them is wasted. */
+/*
+ * Bytes of the system's default huge page if enough are free for len and little of them is wasted.
+ */
 static size_t huge_page_for(size_t len)
 {
 	unsigned long long free_pages = 0, kib = 0;
@@ -94,7 +97,10 @@ static int map_fd(struct tt_memory *memory, int fd, size_t len, size_t align, vo
 		madvise(p, len, MADV_HUGEPAGE);
 	tt_topo_bind(p, len, node); /* a hint: memory of another node works too */
 #ifdef MADV_POPULATE_WRITE
-	/* unlike fallocate this heeds MADV_HUGEPAGE; what it leaves out fallocate brings or refuses */
+	/*
+	 * unlike fallocate this heeds MADV_HUGEPAGE; what it leaves out fallocate brings or
+	 * refuses
+	 */
 	if (memory->huge && len >= THP_SIZE)
 		madvise(p, len, MADV_POPULATE_WRITE);
 #endif

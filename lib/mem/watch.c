@@ -23,8 +23,8 @@
 #include "lib/base/clock.h"
 #include "lib/base/error.h"
 
-#define NEEDED \
-	(UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMAP | \
+#define NEEDED                                                                                     \
+	(UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMAP |    \
 	 UFFD_FEATURE_EVENT_REMOVE)
 #define BUSY_NS (100 * TT_MS) /* longest wait for a change under way */
 
@@ -34,7 +34,8 @@ struct tt_watch {
 	size_t page;
 	pthread_t thread;
 	sem_t running;
-	pthread_mutex_t lock; /* a leaf: held while a notice is read and noted, nothing else happens then */
+	pthread_mutex_t
+		lock; /* a leaf: held while a notice is read and noted, nothing else happens then */
 	struct tt_range range[TT_WATCH_MAX];
 	int n; /* of range; TT_WATCH_MAX + 1: they did not fit */
 };
@@ -75,8 +76,8 @@ static void *run(void *arg)
 		take_notices(w);
 	}
 	/*
-	 * The end of a thread may give memory back (cached stacks of others), and that would wait for
-	 * this thread to take the notice: so nothing is watched any more when it ends.
+	 * The end of a thread may give memory back (cached stacks of others), and that would wait
+	 * for this thread to take the notice: so nothing is watched any more when it ends.
 	 */
 	close(w->fd);
 	return NULL;
@@ -109,10 +110,11 @@ static int open_uffd(struct tt_watch *w)
 	if (w->fd < 0 && errno == EINVAL) /* before Linux 5.11 */
 		w->fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 	if (w->fd < 0)
-		return tt_fail(-errno,
-			       "userfaultfd: %s; a container's seccomp filter may forbid it, or the "
-			       "kernel lack it (CONFIG_USERFAULTFD)",
-			       strerror(errno));
+		return tt_fail(
+			-errno,
+			"userfaultfd: %s; a container's seccomp filter may forbid it, or the "
+			"kernel lack it (CONFIG_USERFAULTFD)",
+			strerror(errno));
 	if (ioctl(w->fd, UFFDIO_API, &api)) {
 		err = tt_fail(-EOPNOTSUPP,
 			      "userfaultfd does not tell of memory being unmapped here: %s; that "
@@ -186,7 +188,8 @@ void tt_watch_free(struct tt_watch *w)
 
 	while (write(w->stop_fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
-	pthread_join(w->thread, NULL); /* it has closed fd: whoever waits for it to take a notice goes on */
+	pthread_join(w->thread,
+		     NULL); /* it has closed fd: whoever waits for it to take a notice goes on */
 	munmap(w->probe, w->page);
 	close(w->stop_fd);
 	sem_destroy(&w->running);
@@ -234,8 +237,9 @@ void tt_watch_remove(struct tt_watch *w, uintptr_t start, uintptr_t end)
 }
 
 /*
- * A change is announced in three steps: the kernel counts it as under way, makes it, and waits until
- * its notice is read. While the count is not 0, it refuses this call, which does nothing else.
+ * A change is announced in three steps: the kernel counts it as under way, makes it, and waits
+ * until its notice is read. While the count is not 0, it refuses this call, which does nothing
+ * else.
  */
 static bool settled(struct tt_watch *w)
 {

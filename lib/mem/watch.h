@@ -25,17 +25,18 @@ struct tt_range {
 int tt_watch_new(struct tt_watch **watch);
 void tt_watch_free(struct tt_watch *watch);
 /*
- * Watch whole pages [start, end). Only private anonymous memory that can be written: the pages of files
- * and of shared memory can be taken away through other doors. Else -EOPNOTSUPP, or -EINVAL, after
- * which all of it is watched and to be removed; both without a text.
+ * Watch whole pages [start, end). Only private anonymous memory that can be written: the pages of
+ * files and of shared memory can be taken away through other doors. Else -EOPNOTSUPP, or -EINVAL,
+ * after which all of it is watched and to be removed; both without a text.
  */
 int tt_watch_add(struct tt_watch *watch, uintptr_t start, uintptr_t end);
 /* No more; only for memory that is still what it was when it was added. */
 void tt_watch_remove(struct tt_watch *watch, uintptr_t start, uintptr_t end);
 /*
- * Fill range[0..n) with what has changed since the last call, n at most TT_WATCH_MAX; if it was more,
- * one range stands for everything. Complete: a change whose system call had returned anywhere, or
- * whose effect anybody can have seen, is among them. -EBUSY: a change is under way and does not end.
+ * Fill range[0..n) with what has changed since the last call, n at most TT_WATCH_MAX; if it was
+ * more, one range stands for everything. Complete: a change whose system call had returned
+ * anywhere, or whose effect anybody can have seen, is among them. -EBUSY: a change is under way
+ * and does not end.
  */
 int tt_watch_changes(struct tt_watch *watch, struct tt_range *range, int *n);
 

@@ -106,8 +106,8 @@ static int open_area(struct tt_node_group *g, uint64_t *ino)
 }
 
 /*
- * Where ranks are on several NUMA nodes, before anybody has touched the area: what a rank writes, and the others look at all the
- * time, is near that rank, whoever comes by first.
+ * Where ranks are on several NUMA nodes, before anybody has touched the area: what a rank writes,
+ * and the others look at all the time, is near that rank, whoever comes by first.
  */
 static void place_parts(struct tt_node_group *g, const int *numa)
 {
@@ -209,7 +209,8 @@ static int wait_for_area(struct tt_node_group *g, const struct tt_node_params *p
 		if (p->failed(p->arg) || (turn % 64 == 63 && tt_proc_gone(g->peer[0]->pid)))
 			return tt_fail(-TUTTI_EPEER, "rank %d is gone", p->world[0]);
 		if (tt_passed(p->deadline))
-			return tt_fail(-ETIMEDOUT, "rank %d made no area for the communicator in time",
+			return tt_fail(-ETIMEDOUT,
+				       "rank %d made no area for the communicator in time",
 				       p->world[0]);
 		if (turn < 64)
 			sched_yield();
@@ -352,14 +353,21 @@ void tt_node_wake_all(struct tt_node_group *g)
 {
 	int i;
 
-	/* What was stored is visible before we look who sleeps; tt_node_lie_down has the other half. */
+	/*
+	 * What was stored is visible before we look who sleeps; tt_node_lie_down has the other
+	 * half.
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	for (i = 0; i < g->size; i++)
-		if (g->peer[i] && atomic_load_explicit(&g->peer[i]->seg->sleeping, memory_order_relaxed))
+		if (g->peer[i] &&
+		    atomic_load_explicit(&g->peer[i]->seg->sleeping, memory_order_relaxed))
 			tt_node_wake(g->peer[i]);
 }
 
-/* Where this rank runs, for those that wait for it. Where the system doesn't know, all are on one core. */
+/*
+ * Where this rank runs, for those that wait for it. Where the system doesn't know, all are on one
+ * core.
+ */
 static void seen_here(struct tt_node_group *g)
 {
 	int core = sched_getcpu();
@@ -397,8 +405,8 @@ bool tt_node_reached(struct tt_node_group *g, int peer, uint64_t turn, unsigned 
 	return true;
 }
 
-int tt_node_missing(struct tt_node_group *g, int from, uint64_t turn, unsigned step, uint64_t fprint,
-		    bool *differs)
+int tt_node_missing(struct tt_node_group *g, int from, uint64_t turn, unsigned step,
+		    uint64_t fprint, bool *differs)
 {
 	while (from < g->size && tt_node_reached(g, from, turn, step, fprint, differs) && !*differs)
 		from++;
@@ -435,13 +443,14 @@ int tt_node_cores(struct tt_node_group *g, uint16_t *on, int n)
 }
 
 /*
- * Ranks that need nothing of each other, such as two that both are root of a broadcast, meet no flag that
- * differs, so what they called is compared again when all have finished it. A peer may be two turns ahead of us, at
- * most, so that four places are enough.
+ * Ranks that need nothing of each other, such as two that both are root of a broadcast, meet no
+ * flag that differs, so what they called is compared again when all have finished it. A peer may
+ * be two turns ahead of us, at most, so that four places are enough.
  */
 void tt_node_began(struct tt_node_group *g, uint64_t turn, uint64_t fprint)
 {
-	atomic_store_explicit(&g->area->rank[g->rank].called[turn % 4], fprint, memory_order_relaxed);
+	atomic_store_explicit(&g->area->rank[g->rank].called[turn % 4], fprint,
+			      memory_order_relaxed);
 }
 
 bool tt_node_agreed(struct tt_node_group *g, uint64_t upto, uint64_t *turn)
@@ -481,7 +490,8 @@ void tt_node_finish(struct tt_node_group *g, uint64_t turn)
 
 static void end_peer(const struct node_peer *peer)
 {
-	tt_warn("process %d has been stopped for %d s, or was taken for dead, in the middle of reading this "
+	tt_warn("process %d has been stopped for %d s, or was taken for dead, in the middle of "
+		"reading this "
 		"process's buffers; it is ended, so that they can be used again",
 		(int)peer->pid, FENCE_MS / 1000);
 	kill(peer->pid, SIGKILL);
@@ -507,12 +517,14 @@ static void wait_for_claim(struct tt_node_group *g, int i)
 		if (!deadline) {
 			deadline = tt_deadline_ms(FENCE_MS);
 			last = tt_deadline_ms(2 * FENCE_MS);
-		} else if (tt_passed(deadline) || (deadline != TT_NEVER && g->gone(g->arg, g->world[i]))) {
+		} else if (tt_passed(deadline) ||
+			   (deadline != TT_NEVER && g->gone(g->arg, g->world[i]))) {
 			end_peer(peer);
 			deadline = TT_NEVER;
 		}
 		if (tt_passed(last))
-			return; /* not even that helps: it sits in the kernel, and not in its own code */
+			return; /* not even that helps: it sits in the kernel, and not in its own
+				   code */
 	}
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of lib/node share: the layout of memory that processes share, and the structs behind node.h. */
+/*
+ * What the files of lib/node share: the layout of memory that processes share, and the structs
+ * behind node.h.
+ */
 #ifndef TT_NODE_INTERNAL_H
 #define TT_NODE_INTERNAL_H
 
@@ -14,8 +17,10 @@
 #define SEG_MAGIC 0x3630444e54545454ull /* layout version included */
 #define SEG_AREAS 256			/* being handed out at once */
 #define SEG_SLABS 4096
-#define SLOT_SKIP ((size_t)48) /* in the slot a ring begins where a cache line does, as vectors are stored there */
-#define LINE 128 /* two cache lines: processors fetch them in pairs */
+#define SLOT_SKIP                                                                                  \
+	((size_t)48) /* in the slot a ring begins where a cache line does, as vectors are stored   \
+			there */
+#define LINE 128     /* two cache lines: processors fetch them in pairs */
 
 /* An area for which its lowest rank is the home. The uid is written last. */
 struct node_home {
@@ -67,8 +72,9 @@ struct node_rank {
 	_Alignas(LINE) struct node_buf buf[2][TT_NODE_WHICH];
 	_Alignas(LINE) _Atomic uint64_t done; /* turns it has finished */
 	_Atomic uint64_t called[4]; /* fingerprints of its last turns, by turn % 4; node_group.c */
-	_Atomic uint32_t busy;		      /* it is touching peers' memory */
-	_Alignas(LINE) _Atomic uint32_t count[2][TT_NODE_COUNTS]; /* of its ring and its part, by turn % 2 */
+	_Atomic uint32_t busy;	    /* it is touching peers' memory */
+	_Alignas(LINE) _Atomic uint32_t
+		count[2][TT_NODE_COUNTS]; /* of its ring and its part, by turn % 2 */
 	/* In a line that is seldom written: */
 	_Alignas(LINE) _Atomic int32_t core; /* where it was seen last */
 	_Atomic uint32_t withdrawn;
@@ -92,7 +98,7 @@ struct node_map {
 struct node_peer {
 	struct node_seg *seg;
 	pid_t pid;
-	int wake_fd; /* the write end of its pipe */
+	int wake_fd;	   /* the write end of its pipe */
 	uint32_t given_up; /* seen so far */
 	uint32_t nmaps;
 	struct node_map *maps; /* by slab */
@@ -129,11 +135,11 @@ struct tt_node_group {
 	bool (*gone)(void *arg, int world);
 	const int *world; /* the caller's, by rank here */
 	void *arg;
-	uint64_t all_done;	 /* all ranks have finished so many turns, or more */
-	uint64_t agreed;	 /* all ranks have called the same in so many */
+	uint64_t all_done;	     /* all ranks have finished so many turns, or more */
+	uint64_t agreed;	     /* all ranks have called the same in so many */
 	char *own[2][TT_NODE_WHICH]; /* what this rank has published, or keeps to itself */
-	int core;  /* as in this rank's part of the area */
-	char *tmp; /* for ordinary memory of peers */
+	int core;		     /* as in this rank's part of the area */
+	char *tmp;		     /* for ordinary memory of peers */
 	size_t tmp_len;
 };
 
@@ -159,13 +165,13 @@ void tt_node_unmap_stale(struct node_peer *peer);
 void tt_node_unmap_all(struct node_peer *peer);
 
 /*
- * Publish: not if it is the same as two turns ago, as peers then still have the line. By fields, which are in registers; read
- * again as a whole they would be waited for.
+ * Publish: not if it is the same as two turns ago, as peers then still have the line. By fields,
+ * which are in registers; read again as a whole they would be waited for.
  */
 static inline void tt_node_put_buf(struct node_buf *buf, const struct node_buf *b)
 {
-	if (buf->kind != b->kind || buf->ring != b->ring || buf->slab != b->slab || buf->id != b->id ||
-	    buf->off != b->off || buf->len != b->len)
+	if (buf->kind != b->kind || buf->ring != b->ring || buf->slab != b->slab ||
+	    buf->id != b->id || buf->off != b->off || buf->len != b->len)
 		*buf = *b;
 }
 

@@ -28,7 +28,8 @@ static int make_seg(struct tt_node *node)
 	    fstat(node->seg_fd, &st))
 		return tt_fail(-errno, "sizing the segment of this process: %s", strerror(errno));
 	node->ino = st.st_ino;
-	node->seg = mmap(NULL, sizeof(*node->seg), PROT_READ | PROT_WRITE, MAP_SHARED, node->seg_fd, 0);
+	node->seg =
+		mmap(NULL, sizeof(*node->seg), PROT_READ | PROT_WRITE, MAP_SHARED, node->seg_fd, 0);
 	if (node->seg == MAP_FAILED) {
 		node->seg = NULL;
 		return tt_fail(-errno, "mapping the segment of this process: %s", strerror(errno));
@@ -61,7 +62,8 @@ int tt_node_open(struct tt_node **out)
 	node->keeper.optional = true;
 	node->seg_fd = node->wake[0] = node->wake[1] = -1;
 	node->free_slabs = calloc(SEG_SLABS, sizeof(*node->free_slabs));
-	err = node->free_slabs ? make_seg(node) : tt_fail(-ENOMEM, "no memory for the ranks of this host");
+	err = node->free_slabs ? make_seg(node)
+			       : tt_fail(-ENOMEM, "no memory for the ranks of this host");
 	if (!err)
 		err = make_wake(node);
 	if (!err && getrandom(node->seg->cookie, sizeof(node->seg->cookie), 0) < 0)
@@ -108,7 +110,8 @@ void tt_node_close(struct tt_node *node)
 
 void tt_node_card(const struct tt_node *node, struct tt_node_card *card)
 {
-	*card = (struct tt_node_card){.ino = node->ino, .pid = node->seg->pid, .seg_fd = node->seg_fd};
+	*card = (struct tt_node_card){
+		.ino = node->ino, .pid = node->seg->pid, .seg_fd = node->seg_fd};
 	memcpy(card->cookie, node->seg->cookie, sizeof(card->cookie));
 }
 
@@ -117,7 +120,10 @@ struct tt_tp *tt_node_keeper(struct tt_node *node)
 	return &node->keeper;
 }
 
-/* Ordinary memory: the peer's table of slabs, a place that is known to be there, is read without its mapping. */
+/*
+ * Ordinary memory: the peer's table of slabs, a place that is known to be there, is read without
+ * its mapping.
+ */
 static bool can_read(const struct node_peer *peer)
 {
 	uint64_t cookie[2] = {0};
@@ -141,8 +147,8 @@ static int open_peer(const struct tt_node_card *card, struct node_peer *peer)
 		return err;
 	if (peer->seg->magic == SEG_MAGIC &&
 	    !memcmp(peer->seg->cookie, card->cookie, sizeof(card->cookie)))
-		peer->wake_fd = tt_proc_open_fd(card->pid, peer->seg->wake_fd, "pipe:",
-						peer->seg->wake_ino);
+		peer->wake_fd = tt_proc_open_fd(card->pid, peer->seg->wake_fd,
+						"pipe:", peer->seg->wake_ino);
 	else
 		peer->wake_fd = -ESTALE;
 	if (peer->wake_fd >= 0)
@@ -168,7 +174,8 @@ int tt_node_attach(struct tt_node *node, int rank, int nranks, const struct tt_n
 	}
 	err = card->pid > 0 ? open_peer(card, peer) : -ENOENT;
 	if (err) {
-		tt_info("rank %d of this host can't be reached in memory: %s", rank, strerror(-err));
+		tt_info("rank %d of this host can't be reached in memory: %s", rank,
+			strerror(-err));
 		*can = 0;
 		free(peer);
 		return 0;
@@ -180,7 +187,10 @@ int tt_node_attach(struct tt_node *node, int rank, int nranks, const struct tt_n
 	return 0;
 }
 
-/* The first of several threads empties the pipe: those that are woken leave it, so that it wakes all. */
+/*
+ * The first of several threads empties the pipe: those that are woken leave it, so that it wakes
+ * all.
+ */
 int tt_node_lie_down(struct tt_node *node, bool first)
 {
 	char bytes[64];
@@ -188,7 +198,10 @@ int tt_node_lie_down(struct tt_node *node, bool first)
 	while (first && read(node->wake[0], bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes))
 		;
 	atomic_store(&node->seg->sleeping, 1);
-	/* That it sleeps is visible before it looks at flags once more, whatever the order of those loads. */
+	/*
+	 * That it sleeps is visible before it looks at flags once more, whatever the order of
+	 * those loads.
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	return node->wake[0];
 }

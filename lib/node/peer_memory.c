@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pool memory, seen by the processes of a host: each lists its slabs in its segment; peers map one when they first
- * meet it in a published buffer, and keep it until its owner gives it up.
+ * Pool memory, seen by the processes of a host: each lists its slabs in its segment; peers map one
+ * when they first meet it in a published buffer, and keep it until its owner gives it up.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -113,9 +113,10 @@ static int map_slab(struct node_peer *peer, uint32_t i, uint64_t id, struct node
 	void *addr;
 
 	if (fd < 0)
-		return tt_fail(fd, "pool memory of process %d cannot be opened: %s",
-			       (int)peer->pid, strerror(-fd));
-	addr = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)(s->memfd_off - skip));
+		return tt_fail(fd, "pool memory of process %d cannot be opened: %s", (int)peer->pid,
+			       strerror(-fd));
+	addr = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		    (off_t)(s->memfd_off - skip));
 	err = addr == MAP_FAILED ? -errno : 0;
 	close(fd);
 	if (err)

@@ -2,8 +2,9 @@
 /*
  * Pulling: reductions and copies straight out of peers' memory.
  *
- * What is mapped is an operand of the kernel as it is. Ordinary memory is fetched by process_vm_readv, in pieces that stay in
- * the cache until the kernel has used them, and results go there by process_vm_writev.
+ * What is mapped is an operand of the kernel as it is. Ordinary memory is fetched by
+ * process_vm_readv, in pieces that stay in the cache until the kernel has used them, and results
+ * go there by process_vm_writev.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +14,8 @@
 #include "lib/base/proc.h"
 #include "lib/node/node_internal.h"
 
-#define TMP_BYTES ((size_t)512 << 10) /* of all pieces together: a good part of a second-level cache */
+#define TMP_BYTES                                                                                  \
+	((size_t)512 << 10) /* of all pieces together: a good part of a second-level cache */
 #define PIECE_MIN ((size_t)16 << 10)
 #define PIECE_MAX ((size_t)128 << 10) /* fewer calls than this saves do not pay for misses */
 
@@ -35,8 +37,8 @@ struct pull {
 };
 
 /* r: what it is for, if rings are possible */
-static int look(struct tt_node_group *g, uint64_t turn, int rank, struct tt_node_ref ref, size_t len,
-		const struct tt_node_reduce *r, struct part *part)
+static int look(struct tt_node_group *g, uint64_t turn, int rank, struct tt_node_ref ref,
+		size_t len, const struct tt_node_reduce *r, struct part *part)
 {
 	struct node_rank *nr = &g->area->rank[rank];
 	struct node_buf buf;
@@ -123,7 +125,8 @@ static int plain_copy(const struct part *p, size_t off, char *local, size_t len,
 			int err = n ? errno : EFAULT;
 
 			return tt_fail(-err, "%s memory of process %d: %s",
-				       write ? "writing" : "reading", (int)p->peer->pid, strerror(err));
+				       write ? "writing" : "reading", (int)p->peer->pid,
+				       strerror(err));
 		}
 		local += n;
 		off += (size_t)n;
@@ -155,7 +158,9 @@ static void combine_pairs(const struct tt_node_reduce *r, char *acc, const void 
 		r->fn(r->arg, acc, acc, src[i], count);
 }
 
-/* len bytes from off on; room for so many in each place of tmp, which is NULL if nothing needs it. */
+/*
+ * len bytes from off on; room for so many in each place of tmp, which is NULL if nothing needs it.
+ */
 static int reduce_piece(struct pull *p, size_t off, size_t len, char *tmp, size_t room)
 {
 	const struct tt_node_reduce *r = p->r;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rings: what stands for vectors that peers can't map; node.h. lib/engine/node/ring_reduce.c runs them. */
+/*
+ * Rings: what stands for vectors that peers can't map; node.h. lib/engine/node/ring_reduce.c runs
+ * them.
+ */
 #include <assert.h>
 #include <stddef.h>
 
@@ -17,8 +20,8 @@ char *tt_node_ring_slot(struct tt_node_group *g, uint64_t turn, size_t bytes)
 	return bytes <= TT_NODE_SLOT ? (char *)tt_node_slot(g, turn) + SLOT_SKIP : NULL;
 }
 
-void tt_node_publish_ring(struct tt_node_group *g, uint64_t turn, enum tt_node_which which, void *addr,
-			  char *mem, size_t bytes, const struct tt_region *region)
+void tt_node_publish_ring(struct tt_node_group *g, uint64_t turn, enum tt_node_which which,
+			  void *addr, char *mem, size_t bytes, const struct tt_region *region)
 {
 	struct node_buf *buf = g->area->rank[g->rank].buf[turn % 2];
 	struct node_buf b = {.kind = NODE_SLOT, .off = SLOT_SKIP, .len = bytes};
@@ -36,7 +39,8 @@ void tt_node_publish_ring(struct tt_node_group *g, uint64_t turn, enum tt_node_w
 size_t tt_node_ring_place(const struct tt_node_group *g, const struct tt_node_ring *ring, int owner,
 			  int by, size_t k)
 {
-	size_t others = (size_t)g->size - 1, i = (size_t)(by - owner + g->size - 1) % (size_t)g->size;
+	size_t others = (size_t)g->size - 1,
+	       i = (size_t)(by - owner + g->size - 1) % (size_t)g->size;
 
 	return (k % ring->depth * others + i) * ring->piece;
 }
@@ -57,7 +61,8 @@ void tt_node_uncount(struct tt_node_group *g, uint64_t turn)
 
 void tt_node_count(struct tt_node_group *g, uint64_t turn, enum tt_node_counter which, uint32_t n)
 {
-	atomic_store_explicit(&g->area->rank[g->rank].count[turn % 2][which], n, memory_order_release);
+	atomic_store_explicit(&g->area->rank[g->rank].count[turn % 2][which], n,
+			      memory_order_release);
 	tt_node_wake_all(g);
 }
 

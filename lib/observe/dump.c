@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The flight recorder as lines of JSON. All of this may run in a signal handler of a thread that holds any
- * lock, so it takes none, allocates nothing and formats by itself.
+ * The flight recorder as lines of JSON. All of this may run in a signal handler of a thread that
+ * holds any lock, so it takes none, allocates nothing and formats by itself.
  */
 #include "lib/observe/dump.h"
 
@@ -129,7 +129,8 @@ static void put_failure(struct tt_json *j, const struct tt_flight_comm *c,
 	tt_json_time(j, "error_time", tt_dump_real(clock, c->fail_time));
 }
 
-static void write_comm(struct out *o, const struct tt_flight_comm *c, const struct tt_dump_clock *clock)
+static void write_comm(struct out *o, const struct tt_flight_comm *c,
+		       const struct tt_dump_clock *clock)
 {
 	struct tt_json j;
 	uint32_t i;
@@ -267,7 +268,9 @@ static int write_new(struct out *o, const char *path, const char *tmp, const str
 int tt_dump_file(const char *prefix, struct tt_flight *f, const char *reason, bool own)
 {
 	static atomic_flag busy = ATOMIC_FLAG_INIT;
-	/* Not on the stack: a signal takes whichever thread it finds, and its stack may be small. */
+	/*
+	 * Not on the stack: a signal takes whichever thread it finds, and its stack may be small.
+	 */
 	static char path[PATH_MAX], tmp[PATH_MAX];
 	static struct out out;
 	int err;
@@ -290,7 +293,8 @@ static struct armed {
 	const char *prefix;
 } armed[ARMED_MAX];
 static int armed_signal;
-static pthread_mutex_t arming = PTHREAD_MUTEX_INITIALIZER; /* of the two above; handlers only read */
+static pthread_mutex_t arming =
+	PTHREAD_MUTEX_INITIALIZER; /* of the two above; handlers only read */
 static atomic_int handling;
 
 static void on_signal(int signo)
@@ -316,7 +320,8 @@ static void take_signal(int signo)
 	if (!signo || armed_signal == signo || sigaction(signo, NULL, &old))
 		return;
 	if (old.sa_handler != SIG_DFL) {
-		tt_warn("signal %d is the program's own: TUTTI_DUMP is written on errors only", signo);
+		tt_warn("signal %d is the program's own: TUTTI_DUMP is written on errors only",
+			signo);
 		return;
 	}
 	sigfillset(&sa.sa_mask);

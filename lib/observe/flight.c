@@ -152,7 +152,8 @@ int tt_flight_move(struct tt_flight *f, int fd)
 	}
 	memcpy(to.head, f->head, f->size);
 	/* Over the old pages in one step: nobody who reads or writes finds nothing there. */
-	if (mremap(to.head, to.size, to.size, MREMAP_MAYMOVE | MREMAP_FIXED, f->head) == MAP_FAILED) {
+	if (mremap(to.head, to.size, to.size, MREMAP_MAYMOVE | MREMAP_FIXED, f->head) ==
+	    MAP_FAILED) {
 		err = -errno;
 		tt_flight_close(&to);
 		return err;
@@ -199,7 +200,8 @@ uint64_t tt_flight_begin(struct tt_flight *f, const struct tt_flight_op *op, uin
 	number = atomic_load_explicit(&f->head->last, memory_order_relaxed) + 1;
 	rec = &f->rec[number % TT_FLIGHT_RECORDS];
 	atomic_store_explicit(&rec->number, 0, memory_order_relaxed);
-	atomic_thread_fence(memory_order_release); /* for who reads meanwhile; here, or by a signal */
+	atomic_thread_fence(
+		memory_order_release); /* for who reads meanwhile; here, or by a signal */
 	rec->comm = op->comm;
 	rec->seq = seq;
 	rec->count = op->count;
@@ -277,7 +279,8 @@ uint32_t tt_flight_comm_id(const struct tt_flight *f, uint64_t uid)
 	return 0;
 }
 
-struct tt_flight_comm *tt_flight_comm(struct tt_flight *f, uint64_t uid, uint32_t id, int rank, int size)
+struct tt_flight_comm *tt_flight_comm(struct tt_flight *f, uint64_t uid, uint32_t id, int rank,
+				      int size)
 {
 	struct tt_flight_comm *c;
 	uint32_t n;

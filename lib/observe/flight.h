@@ -2,11 +2,11 @@
 /*
  * The flight recorder: what this process called last, in memory that outlives it for a moment.
  *
- * The memory is a memfd: tutti_run makes it and keeps a descriptor, so that it can write down what a
- * killed or stopped rank was doing; else the library makes it. It explains itself (names of calls, types
- * and so on are in it), as its reader may be another program. One writer at a time, under the wire lock;
- * readers take what they find: a record whose number is not what it should be, before and after it was
- * copied, is being written.
+ * The memory is a memfd: tutti_run makes it and keeps a descriptor, so that it can write down what
+ * a killed or stopped rank was doing; else the library makes it. It explains itself (names of
+ * calls, types and so on are in it), as its reader may be another program. One writer at a time,
+ * under the wire lock; readers take what they find: a record whose number is not what it should
+ * be, before and after it was copied, is being written.
  */
 #ifndef TT_FLIGHT_H
 #define TT_FLIGHT_H
@@ -48,12 +48,12 @@ struct tt_flight_comm {
 	uint64_t seq; /* of its last collective */
 	uint32_t id, size;
 	int32_t rank;
-	int32_t code;	   /* its failure, or 0 */
-	int32_t culprit;   /* rank in the world that the failure is about, or -1 */
-	int32_t late[4];   /* ranks of the world that it waits for */
+	int32_t code;	 /* its failure, or 0 */
+	int32_t culprit; /* rank in the world that the failure is about, or -1 */
+	int32_t late[4]; /* ranks of the world that it waits for */
 	uint32_t nlate;
 	uint64_t fail_seq, late_seq;
-	uint64_t fail_time; /* ticks */
+	uint64_t fail_time;		   /* ticks */
 	int32_t member[TT_FLIGHT_MEMBERS]; /* the first ones' ranks in the world */
 	char call[32], field[32], text[512];
 };
@@ -64,8 +64,8 @@ struct tt_flight_head {
 	int32_t rank, nranks;
 	int64_t pid;
 	char host[64], job[40];
-	uint64_t ticks0, real0; /* the same moment by ticks, and in ns since 1970 */
-	_Atomic uint64_t last;	/* number of the last operation */
+	uint64_t ticks0, real0;	 /* the same moment by ticks, and in ns since 1970 */
+	_Atomic uint64_t last;	 /* number of the last operation */
 	_Atomic uint32_t ncomms; /* ever */
 	uint32_t blames;	 /* 1 + the rank because of which the start failed */
 	_Atomic uint64_t dumped; /* last + 1 when the process wrote a dump because of an error */
@@ -101,16 +101,17 @@ static inline uint64_t tt_ticks(void)
 size_t tt_flight_size(void);
 int tt_flight_memfd(void);
 /*
- * Map fd (taken over), -1: make one; also if that one is another living process's, whose descriptor a child
- * has inherited. A recorder that can't be had has head NULL; calls then do nothing.
+ * Map fd (taken over), -1: make one; also if that one is another living process's, whose
+ * descriptor a child has inherited. A recorder that can't be had has head NULL; calls then do
+ * nothing.
  */
 int tt_flight_open(struct tt_flight *f, int fd);
 /* Map somebody else's to read. */
 int tt_flight_attach(struct tt_flight *f, int fd);
 void tt_flight_close(struct tt_flight *f);
 /*
- * From now on f is kept in fd (taken over), with all that it has, at the addresses that it has. An operation that
- * another thread begins or ends meanwhile may be lost.
+ * From now on f is kept in fd (taken over), with all that it has, at the addresses that it has. An
+ * operation that another thread begins or ends meanwhile may be lost.
  */
 int tt_flight_move(struct tt_flight *f, int fd);
 
@@ -139,7 +140,11 @@ bool tt_flight_read(const struct tt_flight *f, uint64_t number, struct tt_flight
 const char *tt_flight_name_of(const struct tt_flight *f, uint8_t i);
 uint32_t tt_flight_comm_id(const struct tt_flight *f, uint64_t uid);
 
-/* Room for a communicator; NULL: no recorder. It may be taken for another after TT_FLIGHT_COMMS more. */
-struct tt_flight_comm *tt_flight_comm(struct tt_flight *f, uint64_t uid, uint32_t id, int rank, int size);
+/*
+ * Room for a communicator; NULL: no recorder. It may be taken for another after TT_FLIGHT_COMMS
+ * more.
+ */
+struct tt_flight_comm *tt_flight_comm(struct tt_flight *f, uint64_t uid, uint32_t id, int rank,
+				      int size);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writing JSON objects into a buffer, with nothing that a signal handler may not call. A buffer that is
- * full stays as it was before the member that did not fit; json.full says so.
+ * Writing JSON objects into a buffer, with nothing that a signal handler may not call. A buffer
+ * that is full stays as it was before the member that did not fit; json.full says so.
  */
 #ifndef TT_JSON_H
 #define TT_JSON_H
@@ -14,7 +14,7 @@ struct tt_json {
 	char *buf;
 	size_t len, cap;
 	bool full;
-	bool comma; /* the next member follows another one */
+	bool comma;   /* the next member follows another one */
 	int unopened; /* objects and arrays that did not fit, and are not closed yet */
 };
 

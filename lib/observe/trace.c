@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Chrome's trace format: an array of objects, of which calls are asynchronous and rounds complete events. */
+/*
+ * Chrome's trace format: an array of objects, of which calls are asynchronous and rounds complete
+ * events.
+ */
 #include "lib/observe/trace.h"
 
 #include <errno.h>
@@ -47,7 +50,8 @@ int tt_trace_open(struct tt_flight *f, const char *prefix, struct tt_trace **tra
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	t->file = fd < 0 ? NULL : fdopen(fd, "w");
 	if (!t->file) {
-		err = tt_fail(-errno, "TUTTI_TRACE: %s can't be written: %s", path, strerror(errno));
+		err = tt_fail(-errno, "TUTTI_TRACE: %s can't be written: %s", path,
+			      strerror(errno));
 		if (fd >= 0)
 			close(fd);
 		free(t);
@@ -95,7 +99,8 @@ static void put_event(struct tt_trace *t, const struct event *e, const char *pha
 	tt_json_str(&j, "cat", e->lane < 0 ? "call" : "round");
 	tt_json_str(&j, "ph", phase);
 	tt_json_i64(&j, "pid", t->flight->head->rank);
-	tt_json_u64(&j, "tid", (uint64_t)e->comm * LANES + (e->lane < 0 ? 0 : (uint64_t)e->lane % LANES));
+	tt_json_u64(&j, "tid",
+		    (uint64_t)e->comm * LANES + (e->lane < 0 ? 0 : (uint64_t)e->lane % LANES));
 	tt_json_us(&j, "ts", *phase == 'e' ? end : start);
 	if (*phase == 'X')
 		tt_json_us(&j, "dur", end > start ? end - start : 0);
@@ -152,8 +157,14 @@ void tt_trace_call(struct tt_trace *t, uint64_t number, int status)
 	if (!r)
 		return;
 	e = next(t);
-	*e = (struct event){.start = r->start, .end = tt_ticks(), .number = number, .lane = -1,
-			    .status = status, .call = r->call, .comm = tt_flight_comm_id(t->flight, r->comm), .rec = *r};
+	*e = (struct event){.start = r->start,
+			    .end = tt_ticks(),
+			    .number = number,
+			    .lane = -1,
+			    .status = status,
+			    .call = r->call,
+			    .comm = tt_flight_comm_id(t->flight, r->comm),
+			    .rec = *r};
 }
 
 void tt_trace_round(struct tt_trace *t, uint64_t number, int lane, int round, uint64_t start)
@@ -164,8 +175,13 @@ void tt_trace_round(struct tt_trace *t, uint64_t number, int lane, int round, ui
 	if (!r)
 		return;
 	e = next(t);
-	*e = (struct event){.start = start, .end = tt_ticks(), .number = number, .lane = lane,
-			    .round = round, .call = r->call, .comm = tt_flight_comm_id(t->flight, r->comm)};
+	*e = (struct event){.start = start,
+			    .end = tt_ticks(),
+			    .number = number,
+			    .lane = lane,
+			    .round = round,
+			    .call = r->call,
+			    .comm = tt_flight_comm_id(t->flight, r->comm)};
 }
 
 void tt_trace_close(struct tt_trace *t)
@@ -173,9 +189,11 @@ void tt_trace_close(struct tt_trace *t)
 	if (!t)
 		return;
 	flush(t);
-	fprintf(t->file, "%s{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":"
-		"\"rank %d on %s\"}}\n]\n", t->any ? ",\n" : "", t->flight->head->rank,
-		t->flight->head->rank, t->flight->head->host);
+	fprintf(t->file,
+		"%s{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":"
+		"\"rank %d on %s\"}}\n]\n",
+		t->any ? ",\n" : "", t->flight->head->rank, t->flight->head->rank,
+		t->flight->head->host);
 	if (fclose(t->file) && !t->failed)
 		tt_warn("TUTTI_TRACE: the trace can't be written completely: %s", strerror(errno));
 	free(t);

@@ -4,8 +4,9 @@
  *
  * Messages of a pair are numbered, as channels promise no order; those that overtake wait in
  * `ahead`. A message comes to the port of its communicator with its tag and length, and with its
- * payload if it is short. Longer ones stay with the sender until they are matched; then the payload
- * travels in pieces of PIECE bytes (or what transports carry), each into memory that the receiver offers, PIECES at a time.
+ * payload if it is short. Longer ones stay with the sender until they are matched; then the
+ * payload travels in pieces of PIECE bytes (or what transports carry), each into memory that the
+ * receiver offers, PIECES at a time.
  *
  * What waits at a receiver is bounded by credit, for each communicator and peer: a sender may be
  * WINDOW messages ahead of what was matched. A receive that none of these fits might wait for one

@@ -39,7 +39,7 @@ struct tt_builder {
 	bool messages;
 	struct counter *counters;	  /* open addressing */
 	uint32_t ncounters, cap_counters; /* a power of two */
-	int err, broken; /* broken: another reason than memory */
+	int err, broken;		  /* broken: another reason than memory */
 };
 
 struct tt_builder *tt_builder_new(const struct tt_plan_args *args, const char *algo)
@@ -265,7 +265,8 @@ void tt_pull_reduce(struct tt_builder *b, int peer, struct tt_ref dst, struct tt
 
 void tt_push(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len)
 {
-	tt_add(b, &(struct tt_op){.kind = TT_OP_PUSH, .peer = peer, .dst = dst, .a = a, .len = len});
+	tt_add(b,
+	       &(struct tt_op){.kind = TT_OP_PUSH, .peer = peer, .dst = dst, .a = a, .len = len});
 }
 
 void tt_generate(struct tt_builder *b, tt_gen_fn *gen, int nlanes, int rounds, int max_ops,

@@ -115,8 +115,8 @@ static bool in_levels(const struct tt_alg *alg)
 }
 
 /*
- * How to cut: chunks of all, a half, a quarter ... of the longest, and one, two, four ... lanes, up to the most.
- * Nothing shorter than PIECE_MIN is cut further.
+ * How to cut: chunks of all, a half, a quarter ... of the longest, and one, two, four ... lanes,
+ * up to the most. Nothing shorter than PIECE_MIN is cut further.
  */
 static void best_pieces(const struct tt_chooser *c, struct tt_candidate *best,
 			const struct tt_plan_args *args, int most)

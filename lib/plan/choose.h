@@ -14,12 +14,15 @@ struct tt_chooser; /* TUTTI_ALGO's rules, a model, what was measured; made once 
  */
 int tt_chooser_new(const char *rules, size_t chunk, int lanes, const struct tt_model *model,
 		   struct tt_chooser **chooser);
-/* Plans in two levels have a model of their own: the levels are NUMA nodes of one host (tt_model_numa). */
+/*
+ * Plans in two levels have a model of their own: the levels are NUMA nodes of one host
+ * (tt_model_numa).
+ */
 void tt_chooser_levels(struct tt_chooser *chooser, const struct tt_model *levels);
 void tt_chooser_free(struct tt_chooser *chooser);
 /*
- * Sets args->chunk and args->lanes, returns the algorithm. Never fails. Where args has both node and hosts, what the algorithm
- * has no use for is taken out.
+ * Sets args->chunk and args->lanes, returns the algorithm. Never fails. Where args has both node
+ * and hosts, what the algorithm has no use for is taken out.
  */
 const struct tt_alg *tt_choose(const struct tt_chooser *chooser, struct tt_plan_args *args);
 
@@ -30,7 +33,8 @@ struct tt_point {
 	enum tt_coll coll;
 	char algo[32];
 	size_t bytes; /* of the vector, or of a block */
-	int lanes;    /* at most, when it was measured: fewer than the model's were faster; 0: the model's */
+	int lanes;    /* at most, when it was measured: fewer than the model's were faster; 0: the
+			 model's */
 	double time;  /* ns */
 	double ratio; /* over what the model says; by tt_chooser_measured */
 };

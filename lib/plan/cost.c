@@ -75,7 +75,8 @@ static double way(const struct tt_cost *c, const struct message *m)
 }
 
 /* Processor time of so many messages out and in, of which a share leaves the host. */
-static double work(const struct tt_cost *c, const struct message *m, double out, double in, double leave)
+static double work(const struct tt_cost *c, const struct message *m, double out, double in,
+		   double leave)
 {
 	return out * (leave * work_out(c, m, true) + (1 - leave) * work_out(c, m, false)) +
 	       in * (leave * work_in(c, m, true) + (1 - leave) * work_in(c, m, false));
@@ -88,7 +89,9 @@ static double port(const struct tt_cost *c, const struct message *m, double mess
 
 	if (c->model->cores && c->model->numa)
 		return 0; /* processors move all */
-	near = c->model->cores ? 0 : messages * (1 - m->most) * c->model->link[TT_LEVEL_HOST].beta * m->len;
+	near = c->model->cores
+		       ? 0
+		       : messages * (1 - m->most) * c->model->link[TT_LEVEL_HOST].beta * m->len;
 	return larger(larger(far, shared), near);
 }
 
@@ -242,7 +245,8 @@ void tt_cost_rounds(struct tt_cost *c, struct tt_rounds r)
 	m.out *= pieces;
 	m.in *= pieces;
 	leaves = m.leave > 0;
-	if (m.waits || r.n <= 1 || r.to != TT_SHIFT) /* else what goes round has the slow way once a host */
+	if (m.waits || r.n <= 1 ||
+	    r.to != TT_SHIFT) /* else what goes round has the slow way once a host */
 		m.way = leaves;
 	busy = busy_of(c, &m);
 	most = larger(larger(m.out, m.in), 1); /* through one port, one after another */
@@ -253,7 +257,8 @@ void tt_cost_rounds(struct tt_cost *c, struct tt_rounds r)
 					    larger(busy.in, busy.out) + work_in(c, &m, leaves));
 	}
 	time = larger(time, busiest(&busy));
-	if (c->places > 1 && !c->model->numa) /* ranks of a host that talk at once queue for what carries their messages */
+	if (c->places > 1 && !c->model->numa) /* ranks of a host that talk at once queue for what
+						 carries their messages */
 		time += (c->places - 1) * c->model->overhead;
 	extend(c, r.n * time, c->one_way && !m.waits ? 0 : r.n * time, &busy, r.n);
 	c->tail = time - busiest(&busy);

@@ -44,8 +44,8 @@ bool tt_coll_rooted(enum tt_coll coll)
 }
 
 /* Without displacements the blocks follow one another. */
-static struct tt_span block(const struct tt_plan_args *a, const size_t *counts, const size_t *displs,
-			    int i)
+static struct tt_span block(const struct tt_plan_args *a, const size_t *counts,
+			    const size_t *displs, int i)
 {
 	size_t off = 0;
 	int k;

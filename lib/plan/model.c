@@ -5,10 +5,15 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define SWITCH 1500 /* ns until a rank that shares its processor has it again, for each of those it shares it with */
-#define TURN 2500   /* and with what it does before it waits for the others, or for each more of them */
+#define SWITCH                                                                                     \
+	1500 /* ns until a rank that shares its processor has it again, for each of those it       \
+		shares it with */
+#define TURN                                                                                       \
+	2500 /* and with what it does before it waits for the others, or for each more of them */
 
-#define FAR 2.0 /* what a byte of another NUMA node costs, over one of this: as firmware tells of two sockets; not measured */
+#define FAR                                                                                        \
+	2.0 /* what a byte of another NUMA node costs, over one of this: as firmware tells of two  \
+	       sockets; not measured */
 
 void tt_model_default(struct tt_model *model)
 {
@@ -35,7 +40,8 @@ int tt_model_host(const struct tt_model *model, int rank)
 
 int tt_model_hosts(const struct tt_model *model, int nranks)
 {
-	return model->hosts ? model->hosts : (nranks + model->ranks_per_host - 1) / model->ranks_per_host;
+	return model->hosts ? model->hosts
+			    : (nranks + model->ranks_per_host - 1) / model->ranks_per_host;
 }
 
 int tt_model_leaf(const struct tt_model *model, int rank)
@@ -103,14 +109,16 @@ void tt_model_of(struct tt_model *model, const struct tt_layout *layout,
 void tt_model_numa(struct tt_model *model, const struct tt_layout *layout, struct tt_model *levels)
 {
 	struct tt_hop *near = &model->link[TT_LEVEL_HOST];
-	double dearer = 1 + (FAR - 1) * (layout->numa - 1) / layout->numa; /* any byte may be anywhere */
+	double dearer =
+		1 + (FAR - 1) * (layout->numa - 1) / layout->numa; /* any byte may be anywhere */
 
 	*levels = *model;
 	levels->numa = true;
 	levels->hosts = layout->numa;
 	levels->ranks_per_host = levels->rails = layout->ranks_per_numa;
 	levels->cores = (layout->cores + layout->numa - 1) / layout->numa;
-	levels->link[TT_LEVEL_LEAF] = levels->link[TT_LEVEL_FAR] = (struct tt_hop){near->alpha, near->beta * FAR};
+	levels->link[TT_LEVEL_LEAF] = levels->link[TT_LEVEL_FAR] =
+		(struct tt_hop){near->alpha, near->beta * FAR};
 	near->beta *= dearer;
 	model->gamma *= dearer;
 	model->copy *= dearer;

@@ -20,15 +20,15 @@ struct tt_hop {
 
 struct tt_model {
 	struct tt_hop link[TT_LEVELS];
-	double gamma;	    /* ns per byte reduced */
-	double copy;	    /* ns per byte copied */
-	double overhead;    /* ns of processor per message, at either end; */
+	double gamma;	      /* ns per byte reduced */
+	double copy;	      /* ns per byte copied */
+	double overhead;      /* ns of processor per message, at either end; */
 	double host_overhead; /* of one inside a host, where that is another way; 0: as much */
-	size_t eager;	    /* longer messages wait for their receive; SIZE_MAX: none does */
-	int ranks_per_host; /* at least 1; the most, where they differ */
-	int hosts;	   /* 0: as many as ranks, dealt out one host after the other, fill */
-	const int *host;   /* by rank, where they are not dealt out like that; NULL */
-	int hosts_per_leaf; /* 0: all hosts are on one leaf */
+	size_t eager;	      /* longer messages wait for their receive; SIZE_MAX: none does */
+	int ranks_per_host;   /* at least 1; the most, where they differ */
+	int hosts;	      /* 0: as many as ranks, dealt out one host after the other, fill */
+	const int *host;      /* by rank, where they are not dealt out like that; NULL */
+	int hosts_per_leaf;   /* 0: all hosts are on one leaf */
 	int rails; /* ports of a host, at least 1; lane l of a rank uses port (rank + l) % rails */
 	/*
 	 * Processors that the ranks of a host share, which also move the bytes of messages inside
@@ -36,11 +36,13 @@ struct tt_model {
 	 */
 	int cores;
 	double oversub; /* 1: none */
-	bool numa; /* hosts are NUMA nodes of one: processors move the bytes of messages between them, too */
+	bool numa; /* hosts are NUMA nodes of one: processors move the bytes of messages between
+		      them, too */
 
 	/* The simulator's only: */
-	size_t buffer; /* a send to another host is over when at most so many bytes wait at its port */
-	int straggler;		 /* rank that is slow, -1: none: */
+	size_t buffer; /* a send to another host is over when at most so many bytes wait at its port
+			*/
+	int straggler; /* rank that is slow, -1: none: */
 	double straggler_delay;	 /* it begins so many ns later, */
 	double straggler_factor; /* and its processor takes so many times longer (1: as the others)
 				  */
@@ -64,14 +66,16 @@ const char *tt_link_default_name(int i);		       /* from 0 on; NULL: no more */
 struct tt_layout {
 	int hosts, ranks_per_host; /* the most ranks on any */
 	int cores;		   /* that the ranks of a host share */
-	int numa, ranks_per_numa; /* of a single host: NUMA nodes that ranks are on, and the most on any; 0, 1: all on one */
+	int numa, ranks_per_numa; /* of a single host: NUMA nodes that ranks are on, and the most on
+				     any; 0, 1: all on one */
 };
 /* Its model, with these links inside hosts and between them; nothing is measured. */
 void tt_model_of(struct tt_model *model, const struct tt_layout *layout,
 		 const struct tt_link_costs *host, const struct tt_link_costs *net);
 /*
- * Of a model of one host, the memory of whose ranks is on several NUMA nodes: *levels is that of its nodes in the place of
- * hosts, for plans in two levels, and in *model bytes become dearer by those that come from another node.
+ * Of a model of one host, the memory of whose ranks is on several NUMA nodes: *levels is that of
+ * its nodes in the place of hosts, for plans in two levels, and in *model bytes become dearer by
+ * those that come from another node.
  */
 void tt_model_numa(struct tt_model *model, const struct tt_layout *layout, struct tt_model *levels);
 

@@ -2,10 +2,10 @@
 /*
  * A collective is data: a plan of lanes x rounds x ops for one rank.
  *
- * The ops of a round run together; the rounds of a lane run in order; lanes are independent, and that
- * is where pipelining comes from. Algorithms (lib/coll) are pure functions that emit a plan through
- * the builder below; the engine executes it, the checker proves it, the counters count it, the
- * simulator times it. Offsets and lengths are bytes, always whole elements.
+ * The ops of a round run together; the rounds of a lane run in order; lanes are independent, and
+ * that is where pipelining comes from. Algorithms (lib/coll) are pure functions that emit a plan
+ * through the builder below; the engine executes it, the checker proves it, the counters count it,
+ * the simulator times it. Offsets and lengths are bytes, always whole elements.
  */
 #ifndef TT_PLAN_H
 #define TT_PLAN_H
@@ -21,19 +21,21 @@ enum tt_op_kind {
 	TT_OP_REDUCE,	   /* dst = a (+) b */
 	TT_OP_COPY,	   /* dst = a */
 	/*
-	 * On mapped memory of one host, lib/coll/node/coll_node.h; peers, and all ranks, are those of this rank's host. Ranks
-	 * name places in each other's buffers; what a rank lets others touch it says in a SIGNAL, and who
-	 * touches it has waited for that.
+	 * On mapped memory of one host, lib/coll/node/coll_node.h; peers, and all ranks, are those
+	 * of this rank's host. Ranks name places in each other's buffers; what a rank lets others
+	 * touch it says in a SIGNAL, and who touches it has waited for that.
 	 */
-	TT_OP_PULL_REDUCE, /* dst of peer (TT_ALL_RANKS: of all) = all ranks' a, combined in order of rank */
+	TT_OP_PULL_REDUCE, /* dst of peer (TT_ALL_RANKS: of all) = all ranks' a, combined in order
+			      of rank */
 	TT_OP_PULL_COPY,   /* dst = a of peer */
 	TT_OP_PUSH,	   /* dst of peer (TT_ALL_RANKS: of all others) = a */
 	/*
-	 * This rank has reached step index, from 1 on, others may read a, and write dst. TT_NEXT_STEP: one step more
-	 * than it had reached, in whichever lanes; so the last of lanes that end so tells of all.
+	 * This rank has reached step index, from 1 on, others may read a, and write dst.
+	 * TT_NEXT_STEP: one step more than it had reached, in whichever lanes; so the last of
+	 * lanes that end so tells of all.
 	 */
 	TT_OP_SIGNAL,
-	TT_OP_WAIT	   /* until peer (TT_ALL_RANKS: each) has reached step index */
+	TT_OP_WAIT /* until peer (TT_ALL_RANKS: each) has reached step index */
 };
 
 #define TT_ALL_RANKS (-1)
@@ -45,8 +47,9 @@ enum tt_buf {
 	TT_BUF_SEND,	/* the caller's sendbuf; the recvbuf when in place */
 	TT_BUF_RECV,	/* the caller's recvbuf; for bcast its only buffer */
 	TT_BUF_SCRATCH, /* plan->scratch bytes of registered memory, this rank's own */
-	TT_BUF_SLOT,	/* node plans: TT_SLOT_BYTES of this rank that all ranks may read once it has signalled */
-	TT_BUF_NET	/* the bytes arriving in this op */
+	TT_BUF_SLOT, /* node plans: TT_SLOT_BYTES of this rank that all ranks may read once it has
+			signalled */
+	TT_BUF_NET   /* the bytes arriving in this op */
 };
 
 struct tt_ref {
@@ -64,7 +67,8 @@ struct tt_op {
 	enum tt_op_kind kind;
 	unsigned flags;
 	int peer;	/* rank in the communicator */
-	uint32_t index; /* the how-manieth message of this lane to/from this peer, from 0; by the builder */
+	uint32_t index; /* the how-manieth message of this lane to/from this peer, from 0; by the
+			   builder */
 	struct tt_ref dst, a, b;
 	size_t len; /* bytes */
 };
@@ -91,18 +95,22 @@ enum tt_coll {
 };
 
 /*
- * Ranks on several hosts whose memory those of a host share, two or more on at least one of them. Hosts are in order of
- * their lowest ranks, and so are the ranks of a host. All hosts have as many places as the largest has ranks; where there
- * are fewer ranks they take the places in turns, so that each place pairs up across hosts.
+ * Ranks on several hosts whose memory those of a host share, two or more on at least one of them.
+ * Hosts are in order of their lowest ranks, and so are the ranks of a host. All hosts have as many
+ * places as the largest has ranks; where there are fewer ranks they take the places in turns, so
+ * that each place pairs up across hosts.
  */
 struct tt_hosts {
 	int hosts, places, least; /* least: ranks on any host */
-	bool in_order;		 /* the ranks of a host follow one another */
-	const int *host, *local; /* by rank: its host, and the how-manieth of it, which is its first place */
-	const int *size;	 /* by host: ranks */
-	const int *rank;	 /* by host and place there: [host * places + place] */
+	bool in_order;		  /* the ranks of a host follow one another */
+	const int *host,
+		*local; /* by rank: its host, and the how-manieth of it, which is its first place */
+	const int *size; /* by host: ranks */
+	const int *rank; /* by host and place there: [host * places + place] */
 };
-/* hosts.c. by: a number for each rank's host. *hosts is NULL if they are not like that. free() it. */
+/*
+ * hosts.c. by: a number for each rank's host. *hosts is NULL if they are not like that. free() it.
+ */
 int tt_hosts_new(const uint64_t *by, int nranks, struct tt_hosts **hosts);
 /* Where ranks are dealt out one host after the other, so many to each of n hosts, over and over. */
 int tt_hosts_sized(int nranks, const int *sizes, int n, struct tt_hosts **hosts);
@@ -113,26 +121,28 @@ int tt_hosts_blocks(int nranks, int each, struct tt_hosts **hosts);
  * collectives, and what only some ranks know of a v form:
  *
  *	reduce_scatter	rcounts, on all ranks
- *	allgatherv	rcounts, on all ranks; rdispls, each rank its own, or NULL: one block after the other
+ *	allgatherv      rcounts, on all ranks; rdispls, each rank its own, or NULL: one block after
+ *	the other
  *	gatherv		count: this rank's own; rcounts, rdispls at the root only
  *	scatterv	count: this rank's own; scounts, sdispls at the root only
  *	alltoallv	all four, each rank its own; in place rcounts and rdispls only
  *
- * all in elements, nranks of each; NULL where not named. count of the others: the vector's (reductions,
- * bcast, scans), or one block's (reduce_scatter_block, allgather, gather, scatter, alltoall).
+ * all in elements, nranks of each; NULL where not named. count of the others: the vector's
+ * (reductions, bcast, scans), or one block's (reduce_scatter_block, allgather, gather, scatter,
+ * alltoall).
  */
 struct tt_plan_args {
 	enum tt_coll coll;
 	int rank, nranks, root;
-	size_t count;	  /* elements */
-	size_t elem;	  /* bytes of one */
-	bool in_place;	  /* MPI_IN_PLACE on this rank; see tt_input */
-	bool divide;	  /* op is avg */
-	bool ordered;	  /* op does not commute: operands combine in rank order */
-	bool node;	  /* all ranks share a host and its memory */
+	size_t count;		      /* elements */
+	size_t elem;		      /* bytes of one */
+	bool in_place;		      /* MPI_IN_PLACE on this rank; see tt_input */
+	bool divide;		      /* op is avg */
+	bool ordered;		      /* op does not commute: operands combine in rank order */
+	bool node;		      /* all ranks share a host and its memory */
 	const struct tt_hosts *hosts; /* NULL: no plans in two levels */
-	size_t chunk;	  /* longest message in bytes, a multiple of elem (at least one element) */
-	int lanes;	  /* at most so many lanes */
+	size_t chunk; /* longest message in bytes, a multiple of elem (at least one element) */
+	int lanes;    /* at most so many lanes */
 	const size_t *scounts, *sdispls, *rcounts, *rdispls;
 };
 
@@ -147,14 +157,14 @@ struct tt_step {
 
 /*
  * A sliced algorithm: the vector (or whatever it likes) in slices that all take the same steps; a
- * lane does its slices one after the other. fn writes this rank's ops of a step of a slice, a round
- * of their own; none is fine. Stored as long as that is short, else generated. The builder numbers
- * the messages of the stored form; for the generated one fn sets index to the same numbers, which it
- * can as long as no op is empty: full says so.
+ * lane does its slices one after the other. fn writes this rank's ops of a step of a slice, a
+ * round of their own; none is fine. Stored as long as that is short, else generated. The builder
+ * numbers the messages of the stored form; for the generated one fn sets index to the same
+ * numbers, which it can as long as no op is empty: full says so.
  */
 struct tt_sliced;
 typedef int tt_slice_fn(const struct tt_plan_args *args, const struct tt_sliced *s,
-		       const struct tt_step *at, struct tt_op *ops);
+			const struct tt_step *at, struct tt_op *ops);
 struct tt_sliced {
 	tt_slice_fn *fn;
 	size_t slices;
@@ -164,8 +174,8 @@ struct tt_sliced {
 	bool full;	  /* no op of this rank is empty */
 	/* The first step from k on that has an op which is not empty; NULL: try them all. */
 	int (*skip)(const struct tt_plan_args *args, int k);
-	int lanes;	  /* tt_sliced fills it in: args->lanes, or slices if less */
-	size_t state[8];  /* what fn wants to remember */
+	int lanes;	 /* tt_sliced fills it in: args->lanes, or slices if less */
+	size_t state[8]; /* what fn wants to remember */
 };
 
 /*
@@ -178,17 +188,17 @@ struct tt_plan {
 	struct tt_plan_args args;
 	const char *algo;
 	int nlanes;
-	size_t scratch;	  /* bytes of TT_BUF_SCRATCH */
-	int max_ops;	  /* most ops of any round */
+	size_t scratch; /* bytes of TT_BUF_SCRATCH */
+	int max_ops;	/* most ops of any round */
 	/* stored form */
 	struct tt_lane *lane;
 	/* generated form */
 	tt_gen_fn *gen;
-	int gen_rounds; /* of every lane; some may have no ops */
-	size_t gen_state[8]; /* what gen wants to remember */
+	int gen_rounds;		 /* of every lane; some may have no ops */
+	size_t gen_state[8];	 /* what gen wants to remember */
 	struct tt_sliced sliced; /* of a sliced algorithm */
-	bool node; /* has node ops */
-	bool mixed; /* and messages */
+	bool node;		 /* has node ops */
+	bool mixed;		 /* and messages */
 };
 
 int tt_plan_rounds(const struct tt_plan *plan, int lane);
@@ -218,8 +228,8 @@ void tt_recv(struct tt_builder *b, int peer, struct tt_ref dst, size_t len);
 /* dst = a (+) b, exactly one of a and b is TT_NET. */
 void tt_recv_reduce(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a,
 		    struct tt_ref bb, size_t len, unsigned flags);
-void tt_reduce(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, struct tt_ref bb, size_t len,
-	       unsigned flags);
+void tt_reduce(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, struct tt_ref bb,
+	       size_t len, unsigned flags);
 void tt_copy(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, size_t len);
 /*
  * Node ops. A place `a` of another rank in TT_BUF_SEND is counted from the beginning of its input,
@@ -234,8 +244,9 @@ void tt_push(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a,
 /* Add an op made elsewhere; its index is set here. */
 void tt_add(struct tt_builder *b, const struct tt_op *op);
 /*
- * Use a generator instead of stored ops: for plans of more than tt_plan_store_max ops. Its ops are taken
- * as they are: none may have length zero, and index must be what the builder would have given.
+ * Use a generator instead of stored ops: for plans of more than tt_plan_store_max ops. Its ops are
+ * taken as they are: none may have length zero, and index must be what the builder would have
+ * given.
  */
 void tt_generate(struct tt_builder *b, tt_gen_fn *gen, int nlanes, int rounds, int max_ops,
 		 const size_t state[8]);
@@ -270,23 +281,26 @@ struct tt_alg {
 	tt_cost_fn *cost;
 };
 extern const struct tt_alg tt_algs[]; /* ends with name NULL */
-#define TT_ALG(coll, name, emit, can, cost) \
-	void emit(struct tt_builder *b); \
-	bool can(const struct tt_plan_args *args); \
+#define TT_ALG(coll, name, emit, can, cost)                                                        \
+	void emit(struct tt_builder *b);                                                           \
+	bool can(const struct tt_plan_args *args);                                                 \
 	void cost(struct tt_cost *c, const struct tt_plan_args *args);
 #include "lib/coll/algs.def"
 #undef TT_ALG
 const struct tt_alg *tt_alg_find(enum tt_coll coll, const char *name);
 const char *tt_coll_name(enum tt_coll coll); /* "allreduce" */
-/* The one of that name; -ENOENT: there is none, and *near, if it is asked for, is the nearest name, or NULL. */
+/*
+ * The one of that name; -ENOENT: there is none, and *near, if it is asked for, is the nearest
+ * name, or NULL.
+ */
 int tt_coll_find(const char *name, enum tt_coll *coll, const char **near);
 
 /* Build alg's plan. 0, -ENOMEM, or -EINVAL for args it can't do. */
 int tt_plan_build(const struct tt_alg *alg, const struct tt_plan_args *args, struct tt_plan **plan);
 
 /*
- * cost.c: what a cost function says. What follows is of one slice, of which there are so many, dealt
- * out to so many lanes (at first one slice in one lane).
+ * cost.c: what a cost function says. What follows is of one slice, of which there are so many,
+ * dealt out to so many lanes (at first one slice in one lane).
  */
 void tt_cost_slices(struct tt_cost *c, size_t slices, int lanes);
 /* Slices follow one another: those who only send do not wait for those who receive. */
@@ -303,7 +317,8 @@ enum tt_reach {
 	TT_SHIFT, /* the rank dist further on, or back */
 	TT_BIT,	  /* the rank whose number differs by dist, a power of two */
 	TT_CHAIN, /* the next rank, but for the last one */
-	TT_TREE,  /* a tree whose deeper levels are nearer; dist: levels that may leave beside those between hosts */
+	TT_TREE,  /* a tree whose deeper levels are nearer; dist: levels that may leave beside those
+		     between hosts */
 };
 /*
  * Rounds in which all ranks, or all that matter, move together: a rank begins the next one when it
@@ -320,9 +335,9 @@ struct tt_rounds {
 };
 void tt_cost_rounds(struct tt_cost *c, struct tt_rounds r);
 /*
- * Slices that follow one another along a chain or a tree: the first one takes hops messages, one after
- * another; out, in and all are messages of a whole slice. waits: rounds of a slice in which the
- * busiest rank posts a receive and waits for it. early: receives are posted long before.
+ * Slices that follow one another along a chain or a tree: the first one takes hops messages, one
+ * after another; out, in and all are messages of a whole slice. waits: rounds of a slice in which
+ * the busiest rank posts a receive and waits for it. early: receives are posted long before.
  */
 struct tt_flow {
 	double hops, len, out, in, all, waits;
@@ -335,11 +350,14 @@ void tt_cost_flow(struct tt_cost *c, struct tt_flow f);
 void tt_cost_queue(struct tt_cost *c, double messages, double len, bool reduces, enum tt_reach to);
 /* So many bytes copied by one rank, once, not for each slice. */
 void tt_cost_once(struct tt_cost *c, double bytes);
-/* So many bytes combined, or copied, by so many ranks at the same time; nothing is sent meanwhile. */
+/*
+ * So many bytes combined, or copied, by so many ranks at the same time; nothing is sent meanwhile.
+ */
 void tt_cost_work(struct tt_cost *c, double bytes, bool reduces, double ranks);
 /*
- * What another algorithm costs that goes across hosts, so many slices of it for each of so many places on a host, which
- * all do that at once. across: as tt_plan_build takes it, of a slice, for one rank of each host.
+ * What another algorithm costs that goes across hosts, so many slices of it for each of so many
+ * places on a host, which all do that at once. across: as tt_plan_build takes it, of a slice, for
+ * one rank of each host.
  */
 void tt_cost_across(struct tt_cost *c, tt_cost_fn *cost, const struct tt_plan_args *across,
 		    int places, size_t slices);
@@ -361,8 +379,8 @@ bool tt_coll_counts(enum tt_coll coll);
 /* Is the count that of a block, of which the larger of its buffers has one for each rank? */
 static inline bool tt_coll_blocks(enum tt_coll coll)
 {
-	return coll == TT_COLL_REDUCE_SCATTER_BLOCK || coll == TT_COLL_ALLGATHER || coll == TT_COLL_GATHER ||
-	       coll == TT_COLL_SCATTER || coll == TT_COLL_ALLTOALL;
+	return coll == TT_COLL_REDUCE_SCATTER_BLOCK || coll == TT_COLL_ALLGATHER ||
+	       coll == TT_COLL_GATHER || coll == TT_COLL_SCATTER || coll == TT_COLL_ALLTOALL;
 }
 
 /* Does a rank know no counts but its own? */
@@ -374,12 +392,16 @@ struct tt_span {
 };
 
 /*
- * layout.c: where things are. Block i of the side that has one per rank (the result of allgather and
- * gather, the input of scatter and reduce_scatter, either side of alltoall). Only for ranks that know it.
+ * layout.c: where things are. Block i of the side that has one per rank (the result of allgather
+ * and gather, the input of scatter and reduce_scatter, either side of alltoall). Only for ranks
+ * that know it.
  */
 struct tt_span tt_send_block(const struct tt_plan_args *a, int i);
 struct tt_span tt_recv_block(const struct tt_plan_args *a, int i);
-/* Where a block of the result would be if they followed one another: the same on all ranks that know the counts. */
+/*
+ * Where a block of the result would be if they followed one another: the same on all ranks that
+ * know the counts.
+ */
 struct tt_span tt_packed_block(const struct tt_plan_args *a, int i);
 /* Bytes of this rank's sendbuf and recvbuf that the call may touch; 0: it has no such buffer. */
 size_t tt_send_bytes(const struct tt_plan_args *a);
@@ -391,7 +413,10 @@ size_t tt_recv_bytes(const struct tt_plan_args *a);
  */
 struct tt_ref tt_input(const struct tt_plan_args *a);
 
-/* Split count elements over n parts as evenly as whole elements allow: first count%n parts get one more. */
+/*
+ * Split count elements over n parts as evenly as whole elements allow: first count%n parts get one
+ * more.
+ */
 static inline size_t tt_part_begin(size_t count, int n, int i)
 {
 	size_t q = count / (size_t)n, r = count % (size_t)n;
@@ -418,11 +443,13 @@ static inline size_t tt_num_pieces(size_t len, size_t elem, size_t most)
 	return count / fit + (count % fit > 0);
 }
 
-#define TT_NODE_LINE ((size_t)64) /* parts of a vector begin at whole cache lines of it, where they can */
+#define TT_NODE_LINE                                                                               \
+	((size_t)64) /* parts of a vector begin at whole cache lines of it, where they can */
 
 /*
- * Part i of n of a vector that all have. Two ranks that write into the same cache line would take it from each
- * other, so parts are cut at lines (of an aligned buffer); the last one takes what is left over.
+ * Part i of n of a vector that all have. Two ranks that write into the same cache line would take
+ * it from each other, so parts are cut at lines (of an aligned buffer); the last one takes what is
+ * left over.
  */
 static inline struct tt_span tt_node_part_of(const struct tt_plan_args *a, int n, int i)
 {
@@ -440,7 +467,8 @@ static inline struct tt_span tt_node_part(const struct tt_plan_args *a, int i)
 }
 
 /*
- * fold.c, what algorithms share. An algorithm for core ranks serves core + extra ones, extra <= core:
+ * fold.c, what algorithms share. An algorithm for core ranks serves core + extra ones, extra <=
+ * core:
  * rank 2i + 1, i < extra, first gives its vector to rank 2i and last gets the result from it. The
  * core is numbered in order of rank.
  */
@@ -456,9 +484,9 @@ struct tt_op tt_fold_op(const struct tt_fold *f, struct tt_span s, bool un, uint
 int tt_fold_pow2(int n); /* the largest power of two that is not more than n */
 
 /*
- * n operands in order, number own being mine and the others in scratch at slot, slot + stride, ...:
- * op m = 1..n-1 of the n - 1 that combine them, left to right. All but the last leave their result in
- * slot.
+ * n operands in order, number own being mine and the others in scratch at slot, slot + stride,
+ * ...: op m = 1..n-1 of the n - 1 that combine them, left to right. All but the last leave their
+ * result in slot.
  */
 struct tt_row {
 	int n, own;

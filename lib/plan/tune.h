@@ -15,7 +15,8 @@
 
 /* In one piece, so that it can be sent as it is. */
 struct tt_tune {
-	char hosts[TT_TUNE_HOSTS]; /* their names, sorted, with commas; one that occurs twice is twice */
+	char hosts[TT_TUNE_HOSTS]; /* their names, sorted, with commas; one that occurs twice is
+				      twice */
 	int nhosts, nranks;
 	double gamma, copy; /* ns per byte; 0: not measured */
 	int nlinks[2];	    /* inside a host, between hosts */
@@ -30,7 +31,9 @@ struct tt_tunes {
 	int n;
 };
 
-/* 0; -ENOENT: no such file; -EINVAL: what is wrong, and where. tunes is to be freed in case of 0. */
+/*
+ * 0; -ENOENT: no such file; -EINVAL: what is wrong, and where. tunes is to be freed in case of 0.
+ */
 int tt_tunes_load(const char *path, struct tt_tunes *tunes);
 void tt_tunes_free(struct tt_tunes *tunes);
 /* Takes tune over, in the place of one of the same hosts and ranks. */
@@ -57,7 +60,9 @@ struct tt_chooser_params {
 	const struct tt_tune *tune;
 };
 int tt_chooser_by_table(const struct tt_chooser_params *p, struct tt_chooser **chooser);
-/* The path that TUTTI_TUNE_FILE means: its value, the user's own file if it is "", none if "none". */
+/*
+ * The path that TUTTI_TUNE_FILE means: its value, the user's own file if it is "", none if "none".
+ */
 int tt_tune_path(const char *value, char *path, size_t size);
 
 #endif

@@ -26,7 +26,8 @@ struct place {
 
 static int wrong(const struct place *at, const char *what)
 {
-	return tt_fail(-EINVAL, "%s is no measured table: %s in table %d; tutti_tune makes a new one",
+	return tt_fail(-EINVAL,
+		       "%s is no measured table: %s in table %d; tutti_tune makes a new one",
 		       at->path, what, at->table);
 }
 
@@ -219,7 +220,8 @@ int tt_tunes_load(const char *path, struct tt_tunes *tunes)
 	root = json_loadf(f, 0, &why);
 	fclose(f);
 	if (!root)
-		return tt_fail(-EINVAL, "%s is no measured table, or only a part of one: %s at line %d",
+		return tt_fail(-EINVAL,
+			       "%s is no measured table, or only a part of one: %s at line %d",
 			       path, why.text, why.line);
 	err = read_tables(path, root, tunes);
 	json_decref(root);
@@ -235,10 +237,10 @@ static json_t *links_json(const struct tt_tune *t, int which)
 	int i;
 
 	for (i = 0; i < t->nlinks[which]; i++)
-		json_array_append_new(list, json_pack("{s:s, s:f, s:f, s:f}", "transport", l[i].name,
-						      "alpha_ns", l[i].hop.alpha,
-						      "beta_ns_per_byte", l[i].hop.beta,
-						      "overhead_ns", l[i].overhead));
+		json_array_append_new(list,
+				      json_pack("{s:s, s:f, s:f, s:f}", "transport", l[i].name,
+						"alpha_ns", l[i].hop.alpha, "beta_ns_per_byte",
+						l[i].hop.beta, "overhead_ns", l[i].overhead));
 	return list;
 }
 
@@ -248,15 +250,16 @@ static json_t *table_json(const struct tt_tune *t)
 	json_t *list = json_array(), *point;
 
 	for (p = t->points; p < t->points + t->npoints; p++) {
-		point = json_pack("{s:s, s:s, s:I, s:f}", "collective", tt_coll_name(p->coll), "algorithm", p->algo,
-				  "bytes", (json_int_t)p->bytes, "ns", p->time);
+		point = json_pack("{s:s, s:s, s:I, s:f}", "collective", tt_coll_name(p->coll),
+				  "algorithm", p->algo, "bytes", (json_int_t)p->bytes, "ns",
+				  p->time);
 		if (p->lanes)
 			json_object_set_new(point, "lanes", json_integer(p->lanes));
 		json_array_append_new(list, point);
 	}
-	return json_pack("{s:s, s:i, s:f, s:f, s:o, s:o, s:o}", "hosts", t->hosts, "ranks", t->nranks,
-			 "gamma_ns_per_byte", t->gamma, "copy_ns_per_byte", t->copy, where[0],
-			 links_json(t, 0), where[1], links_json(t, 1), "measured", list);
+	return json_pack("{s:s, s:i, s:f, s:f, s:o, s:o, s:o}", "hosts", t->hosts, "ranks",
+			 t->nranks, "gamma_ns_per_byte", t->gamma, "copy_ns_per_byte", t->copy,
+			 where[0], links_json(t, 0), where[1], links_json(t, 1), "measured", list);
 }
 
 int tt_tunes_save(const char *path, const struct tt_tunes *tunes)

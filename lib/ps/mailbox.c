@@ -5,11 +5,12 @@
  *	server's:	[worker 0: slot 0 .. 3] [worker 1: ...]		a slot: head, payload
  *	worker's:	[server 0: answer 0 .. 3, note] [server 1: ...]	an answer: credit, data
  *
- * Where servers have copies, all of this is there for each copy, so that nothing that a rank still writes which was
- * taken for dead can harm what its successor writes. A server has as many slots again for what other servers
- * pass on, and words in which they say what they have got.
+ * Where servers have copies, all of this is there for each copy, so that nothing that a rank still
+ * writes which was taken for dead can harm what its successor writes. A server has as many slots
+ * again for what other servers pass on, and words in which they say what they have got.
  *
- * A rank that is both has the one after the other. What is sent from lies in memory that nobody else reaches.
+ * A rank that is both has the one after the other. What is sent from lies in memory that nobody
+ * else reaches.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,7 +35,8 @@ size_t tt_ps_box_log(const struct tutti_ps *ps, int copy, int worker, int slot)
 
 size_t tt_ps_box_ack(const struct tutti_ps *ps, int copy, int after)
 {
-	return tt_ps_box_log(ps, ps->copies, 0, 0) + (size_t)(copy * ps->copies + after) * TT_PS_LINE;
+	return tt_ps_box_log(ps, ps->copies, 0, 0) +
+	       (size_t)(copy * ps->copies + after) * TT_PS_LINE;
 }
 
 size_t tt_ps_box_credit(const struct tutti_ps *ps, int server, int copy, int slot)
@@ -100,7 +102,8 @@ static void open_link(struct tutti_ps *ps, int k, char *staging)
 	link->rank = ps->server[k];
 	link->ready = true;
 	for (c = 0; c < ps->copies; c++)
-		link->note[c] = (struct tt_ps_back_bell){{.ring = tt_ps_note_ring}, link, NULL, c, false};
+		link->note[c] =
+			(struct tt_ps_back_bell){{.ring = tt_ps_note_ring}, link, NULL, c, false};
 	for (j = 0; j < TT_PS_SLOTS; j++) {
 		for (c = 0; c < ps->copies; c++)
 			link->out[j].bell[c] = (struct tt_ps_back_bell){

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which server keeps what. A dense table is cut into one range for each server such that the bytes of all
- * tables so far become level, as water fills a vessel: the emptier a server, the more it gets. So
- * largest/mean stays near 1 whatever the sizes; what is too small to be worth cutting goes to the emptiest.
- * Rows go by a hash of their key. A server of weight w counts as w of them; upto has the sums of the weights,
- * up to each server and with it.
+ * Which server keeps what. A dense table is cut into one range for each server such that the bytes
+ * of all tables so far become level, as water fills a vessel: the emptier a server, the more it
+ * gets. So largest/mean stays near 1 whatever the sizes; what is too small to be worth cutting
+ * goes to the emptiest. Rows go by a hash of their key. A server of weight w counts as w of them;
+ * upto has the sums of the weights, up to each server and with it.
  */
 #include <math.h>
 

@@ -2,12 +2,14 @@
 /*
  * The parameter server, see tutti_ps(7) and doc/ARCHITECTURE.md.
  *
- * Every rank exposes a box: a server's holds slots into which workers put messages, a worker's holds the answers
- * and the clock. Every table is a window as well: a server's part holds its blocks, each in several slots, and a
- * directory of which slot is the current one; a worker's part holds copies of the directories, which are hints.
+ * Every rank exposes a box: a server's holds slots into which workers put messages, a worker's
+ * holds the answers and the clock. Every table is a window as well: a server's part holds its
+ * blocks, each in several slots, and a directory of which slot is the current one; a worker's part
+ * holds copies of the directories, which are hints.
  *
- * The worker's side runs under the wire lock; the server's side is one thread, which alone touches what it keeps
- * in struct tt_ps_server and struct tt_ps_store, and takes the lock for what bells and operations touch as well.
+ * The worker's side runs under the wire lock; the server's side is one thread, which alone touches
+ * what it keeps in struct tt_ps_server and struct tt_ps_store, and takes the lock for what bells
+ * and operations touch as well.
  */
 #ifndef TT_PS_H
 #define TT_PS_H
@@ -22,8 +24,8 @@
 #include "lib/rma/rma.h"
 
 #define TT_PS_ROW_BLOCK 4096
-#define TT_PS_COPIES 2		    /* slots of a block */
-#define TT_PS_CHAIN 4 /* copies of a server */
+#define TT_PS_COPIES 2 /* slots of a block */
+#define TT_PS_CHAIN 4  /* copies of a server */
 #define TT_PS_THREADS 64
 #define TT_PS_WEIGHT 65535 /* the most; their sum has 32 bits */
 #define TT_PS_NAME 64
@@ -33,10 +35,11 @@
 
 /* Where a table's parts are, the same at all ranks. */
 struct tt_ps_part {
-	uint64_t begin, elems; /* dense: elements of the table; rows: room for elems / width of them */
+	uint64_t begin,
+		elems; /* dense: elements of the table; rows: room for elems / width of them */
 	uint64_t blocks;
-	uint64_t copy;	       /* offset of the directory's copy in those of a worker */
-	uint64_t cache;	       /* essp: likewise, of what the server sends */
+	uint64_t copy;	/* offset of the directory's copy in those of a worker */
+	uint64_t cache; /* essp: likewise, of what the server sends */
 };
 
 struct tt_ps_task;
@@ -67,30 +70,33 @@ struct tutti_ps_table {
 	size_t elem, width; /* bytes; elements of a row, 1 for a dense table */
 	uint64_t count;	    /* elements, or most rows */
 	struct tutti_ps_options opt;
-	size_t pitch;			 /* bytes of an element, or a row with its version, as it is published */
+	size_t pitch; /* bytes of an element, or a row with its version, as it is published */
 	size_t block_elems, block_pitch; /* whole rows; bytes of a slot with its head */
-	struct tt_ps_part *part; /* by server */
+	struct tt_ps_part *part;	 /* by server */
 	struct tutti_win *win;
-	char *mem;		 /* of this rank: directory and blocks of a server, then a worker's copies */
-	size_t size, copies;	 /* copies: where those begin */
-	size_t dirs;		 /* bytes of the directories of all servers: by copy of the servers */
+	char *mem; /* of this rank: directory and blocks of a server, then a worker's copies */
+	size_t size, copies; /* copies: where those begin */
+	size_t dirs;	     /* bytes of the directories of all servers: by copy of the servers */
 	struct tt_ps_store *store[TT_PS_CHAIN]; /* of this rank's servers; NULL: it is none */
-	uint32_t *cache_token; /* essp, by rank: first of a worker's bells */
-	uint32_t *sub_token;   /* by rank and copy, of TT_PS_CHAIN each: of a server's */
+	uint32_t *cache_token;			/* essp, by rank: first of a worker's bells */
+	uint32_t *sub_token; /* by rank and copy, of TT_PS_CHAIN each: of a server's */
 
 	/* a worker's */
 	struct tt_ps_track *track; /* by server */
-	struct tt_ps_keys *places; /* of keys; UINT32_MAX is not stored. TT_PS_UNSEEN: for pushes only so far */
+	struct tt_ps_keys *places; /* of keys; UINT32_MAX is not stored. TT_PS_UNSEEN: for pushes
+				      only so far */
 	struct tutti_ps_read last;
-	uint64_t taus, answered; /* of pushes */
-	struct tt_ps_cache *cache;  /* by server; NULL: not essp */
+	uint64_t taus, answered;   /* of pushes */
+	struct tt_ps_cache *cache; /* by server; NULL: not essp */
 	bool has_cache;
-	uint32_t my_cache;	    /* token of its first bell */
-	char *relay;		    /* memory that is sent to other workers, and of what is asked of them */
-	struct tt_ps_sum accrued;   /* n_push > 1: what is not sent yet */
+	uint32_t my_cache; /* token of its first bell */
+	char *relay;	   /* memory that is sent to other workers, and of what is asked of them */
+	struct tt_ps_sum accrued;      /* n_push > 1: what is not sent yet */
 	struct tt_ps_met accrued_rows; /* rows: their keys */
-	uint64_t fetch_period, fetch_clock; /* n_fetch > 1: the last period, from 1, and when it fetched */
-	struct tt_ps_keys *fetched;	    /* rows: at which clock, its lower 31 bits; NULL: each pull fetches */
+	uint64_t fetch_period,
+		fetch_clock; /* n_fetch > 1: the last period, from 1, and when it fetched */
+	struct tt_ps_keys
+		*fetched; /* rows: at which clock, its lower 31 bits; NULL: each pull fetches */
 	struct tt_ps_budget *budget; /* NULL: pushes go at once */
 };
 
@@ -99,7 +105,8 @@ struct tt_ps_track {
 	uint64_t *floor;   /* by block: nothing older is accepted */
 	uint64_t *seen;	   /* the word of the newest publication that was read */
 	uint32_t *pending; /* pushes whose answer is not here */
-	uint32_t *version; /* ~ of the one that was pulled last, by block, or by row; 0: none was. NULL: rows without */
+	uint32_t *version; /* ~ of the one that was pulled last, by block, or by row; 0: none was.
+			      NULL: rows without */
 };
 
 /* ---- the worker's side ---- */
@@ -118,8 +125,9 @@ struct tt_ps_back_bell {
 struct tt_ps_out {
 	struct tt_ps_back_bell bell[TT_PS_CHAIN]; /* the answer is here */
 	struct tt_ps_link *link;
-	const void *payload; /* that rings for itself; it stays until the answer where there are copies */
-	bool busy; /* not answered yet */
+	const void *payload; /* that rings for itself; it stays until the answer where there are
+				copies */
+	bool busy;	     /* not answered yet */
 	uint64_t number;
 	struct tt_ps_task *task;  /* told of the answer, or NULL */
 	struct tt_ps_task *owner; /* of the puts */
@@ -130,15 +138,17 @@ struct tt_ps_out {
 
 struct tt_ps_link {
 	struct tutti_ps *ps;
-	int index, rank; /* of the server, which rank is */
-	int copy;	 /* whose turn it is: how many of its ranks have died */
-	bool lost, ready; /* it has died, and what was under way to it is not over; it has told that it serves */
+	int index, rank;  /* of the server, which rank is */
+	int copy;	  /* whose turn it is: how many of its ranks have died */
+	bool lost, ready; /* it has died, and what was under way to it is not over; it has told that
+			     it serves */
 	uint64_t sent;
 	struct tt_ps_out out[TT_PS_SLOTS];
 	struct tt_ps_back_bell note[TT_PS_CHAIN];
 	uint64_t min_clock;
-	uint64_t slowest; /* as told */
-	uint64_t said, seen, heard; /* notes and answers; up to the last look, and when there was a new one: shutdown.c */
+	uint64_t slowest;	    /* as told */
+	uint64_t said, seen, heard; /* notes and answers; up to the last look, and when there was a
+				       new one: shutdown.c */
 	bool ended;
 };
 
@@ -156,12 +166,13 @@ struct tt_ps_task {
 	void (*advance)(struct tt_ps_task *task);
 	void (*answered)(struct tt_ps_task *task, struct tt_ps_out *out,
 			 const struct tt_ps_credit *credit, const void *data);
-	void (*seen)(struct tt_ps_task *task);	  /* it went well, says the caller's thread, without the lock; may be NULL */
+	void (*seen)(struct tt_ps_task *task);	  /* it went well, says the caller's thread, without
+						     the lock; may be NULL */
 	void (*release)(struct tt_ps_task *task); /* its own memory; may be NULL */
 	bool emitted, cancelled;
-	int size;    /* of its memory: tutti_ps.spare; TT_PS_SPARES: larger */
-	int rank;    /* of the world, whom status is about; -1: nobody */
-	bool broken; /* its communicator fails, which ends it */
+	int size;	   /* of its memory: tutti_ps.spare; TT_PS_SPARES: larger */
+	int rank;	   /* of the world, whom status is about; -1: nobody */
+	bool broken;	   /* its communicator fails, which ends it */
 	int puts, answers; /* waited for */
 	uint64_t clock;	   /* of the call */
 	int status;
@@ -177,22 +188,23 @@ struct tt_ps_spare {
 
 struct tutti_ps {
 	/*
-	 * Its own, twice: windows and calls are on comm, which outlives workers, the making of tables and such
-	 * on coll, which doesn't.
+	 * Its own, twice: windows and calls are on comm, which outlives workers, the making of
+	 * tables and such on coll, which doesn't.
 	 */
 	struct tutti_comm *comm, *coll;
 	int role, staleness;
 	int nworkers, nservers, copies;
-	int *worker, *server; /* ranks in comm */
-	bool *lost;	      /* by server: its first rank has died; under the lock */
-	bool *worker_lost;    /* by worker, likewise */
-	uint64_t *host;	      /* by rank: equal on one host */
-	int relay;	      /* essp: subscribers of a block that its server sends to itself */
+	int *worker, *server;  /* ranks in comm */
+	bool *lost;	       /* by server: its first rank has died; under the lock */
+	bool *worker_lost;     /* by worker, likewise */
+	uint64_t *host;	       /* by rank: equal on one host */
+	int relay;	       /* essp: subscribers of a block that its server sends to itself */
 	int parents, children; /* TT_PS_PARENTS and TT_PS_CHILDREN; 0: nobody passes on */
 	atomic_bool relaying;  /* this worker does */
 	bool helped;	       /* by the progress thread: callers compute between clocks */
-	bool read_away;	       /* by a pull out of memory of this rank's, which had it not; under the lock */
-	int my_worker, my_server; /* index, -1: is none */
+	bool read_away; /* by a pull out of memory of this rank's, which had it not; under the lock
+			 */
+	int my_worker, my_server;	 /* index, -1: is none */
 	uint32_t *in_token, *back_token; /* by rank: first of a server's, of a worker's bells */
 	uint64_t generation;
 	uint64_t grace_ns;
@@ -211,15 +223,15 @@ struct tutti_ps {
 
 	struct tt_ps_link *link; /* by server; NULL: no worker */
 	uint64_t clock;
-	struct tt_list queue; /* tasks whose turn to send has not come, or is not over */
+	struct tt_list queue;		/* tasks whose turn to send has not come, or is not over */
 	struct tt_ps_landing *landings; /* free ones, TT_PS_UNITS together */
 	bool pumping;
-	int tasks; /* that exist */
+	int tasks;				 /* that exist */
 	struct tt_ps_spare *spare[TT_PS_SPARES]; /* each size twice the one before */
 	size_t spares[TT_PS_SPARES];		 /* how many */
 	uint64_t meetings;
-	int dead; /* ranks that have died */
-	int status; /* of a push that was refused, not told yet: tt_ps_refusal */
+	int dead;    /* ranks that have died */
+	int status;  /* of a push that was refused, not told yet: tt_ps_refusal */
 	int refuser; /* world rank */
 	char why[300];
 	FILE *trace;
@@ -227,16 +239,20 @@ struct tutti_ps {
 	int trace_ids; /* that were given away so far */
 
 	/* resize.c */
-	bool inherits;		   /* its tables get their values from another */
-	const bool *present;	   /* by worker: takes part in the resize under way; NULL: there is none */
-	atomic_bool resting, calm; /* the servers here are to say that they have nothing to do; they do */
+	bool inherits; /* its tables get their values from another */
+	const bool
+		*present; /* by worker: takes part in the resize under way; NULL: there is none */
+	atomic_bool resting,
+		calm; /* the servers here are to say that they have nothing to do; they do */
 
-	struct tt_ps_server *srv[TT_PS_CHAIN]; /* of this rank: its own, then those it has copies of; NULL: no server */
+	struct tt_ps_server *srv[TT_PS_CHAIN]; /* of this rank: its own, then those it has copies
+						  of; NULL: no server */
 };
 
 /*
- * The copies of a server are on the ranks of the servers behind it, in a circle: copy c of server k is on that of k + c. The
- * copy of the lowest number whose rank lives serves. Here: the server whose first rank is that of this copy.
+ * The copies of a server are on the ranks of the servers behind it, in a circle: copy c of server
+ * k is on that of k + c. The copy of the lowest number whose rank lives serves. Here: the server
+ * whose first rank is that of this copy.
  */
 static inline int tt_ps_host(const struct tutti_ps *ps, int server, int copy)
 {
@@ -263,7 +279,10 @@ int tt_ps_bell_in(const struct tutti_ps *ps, int copy, int worker, int slot, int
 int tt_ps_bell_log(const struct tutti_ps *ps, int copy, int worker, int slot);
 int tt_ps_bell_ack(const struct tutti_ps *ps, int copy, int after);
 int tt_ps_bells(const struct tutti_ps *ps);
-/* Of the worker's part, from its beginning; and its bells, from back_token on. slot TT_PS_SLOTS: the note */
+/*
+ * Of the worker's part, from its beginning; and its bells, from back_token on. slot TT_PS_SLOTS:
+ * the note
+ */
 size_t tt_ps_box_credit(const struct tutti_ps *ps, int server, int copy, int slot);
 int tt_ps_bell_credit(const struct tutti_ps *ps, int server, int copy, int slot);
 /* The beginning of a worker's part in its box, which depends on its role. */
@@ -272,8 +291,8 @@ int tt_ps_box_open(struct tutti_ps *ps);
 void tt_ps_box_close(struct tutti_ps *ps);
 
 /*
- * placement.c: split count units of so many bytes so that load, by server, becomes level for its weight; begin has n + 1.
- * upto: the weights of a server and those before it, added up.
+ * placement.c: split count units of so many bytes so that load, by server, becomes level for its
+ * weight; begin has n + 1. upto: the weights of a server and those before it, added up.
  */
 void tt_ps_place(const uint64_t *load, const uint32_t *upto, int n, uint64_t count, uint64_t bytes,
 		 uint64_t *begin);
@@ -292,10 +311,13 @@ void tt_ps_keys_free(struct tt_ps_keys *keys);
 uint32_t tt_ps_keys_find(const struct tt_ps_keys *keys, uint64_t key); /* TT_PS_NOWHERE */
 int tt_ps_keys_add(struct tt_ps_keys *keys, uint64_t key, uint32_t place);
 void tt_ps_keys_clear(struct tt_ps_keys *keys);
-/* Units of rows, counted in the order in which their keys were met; as many as the table has rows. */
+/*
+ * Units of rows, counted in the order in which their keys were met; as many as the table has rows.
+ */
 int tt_ps_met_new(const struct tutti_ps_table *t, struct tt_ps_met *met);
 void tt_ps_met_free(struct tt_ps_met *met);
-int tt_ps_met_unit(const struct tutti_ps_table *t, struct tt_ps_met *met, uint64_t key, uint32_t *unit);
+int tt_ps_met_unit(const struct tutti_ps_table *t, struct tt_ps_met *met, uint64_t key,
+		   uint32_t *unit);
 void tt_ps_met_clear(struct tt_ps_met *met);
 
 /* table_layout.c: layout and memory of a table's part on this rank; without what is exchanged. */
@@ -305,7 +327,10 @@ void tt_ps_table_free(struct tutti_ps_table *table);
 /* This rank has no memory for the table: what it needs, and the limit. err: of an allocation that
  * said why, else 0. */
 int tt_ps_no_memory(const struct tutti_ps_table *t, uint64_t need, int err);
-/* Rows exist from the end of the clock in which they were first pushed, as all that is pushed under BSP. */
+/*
+ * Rows exist from the end of the clock in which they were first pushed, as all that is pushed
+ * under BSP.
+ */
 static inline bool tt_ps_rows_late(const struct tutti_ps_table *t)
 {
 	return t->opt.init == TUTTI_PS_UNSET && !t->ps->staleness;
@@ -339,7 +364,10 @@ int tt_ps_store_new(struct tutti_ps_table *t, int copy);
 void tt_ps_store_free(struct tt_ps_store *store);
 uint32_t tt_ps_acks(const struct tutti_ps_table *t, int copy); /* essp: token of its first bell */
 
-/* initial_values.c: initial values of count elements; first is the element's index or the row's key. */
+/*
+ * initial_values.c: initial values of count elements; first is the element's index or the row's
+ * key.
+ */
 void tt_ps_fill(const struct tutti_ps_table *t, void *value, uint64_t first, size_t count);
 
 /* essp_cache.c: essp, the worker's side; under the lock but for the first three */
@@ -385,12 +413,18 @@ int tt_ps_server_restart(struct tutti_ps *ps); /* after it was stopped */
 void tt_ps_server_free(struct tutti_ps *ps);
 /* A rank has died. true: the others can do without. Under the lock. */
 bool tt_ps_lost(void *ps, int rank);
-/* Under the lock: all workers have said good-bye, and have been told so; nothing is under way to them any more. */
+/*
+ * Under the lock: all workers have said good-bye, and have been told so; nothing is under way to
+ * them any more.
+ */
 bool tt_ps_server_done(struct tutti_ps *ps);
 
-/* worker_call.c: calls under way. The first three without the lock. size bytes are 0; as many as `more` behind them are not. */
-int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char *call, size_t size, size_t more,
-		   struct tt_ps_task **task);
+/*
+ * worker_call.c: calls under way. The first three without the lock. size bytes are 0; as many as
+ * `more` behind them are not.
+ */
+int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char *call, size_t size,
+		   size_t more, struct tt_ps_task **task);
 void tt_ps_task_drop(struct tt_ps_task *task); /* one that was not started */
 /* Hands it to the caller as *request, or frees it if it can't start. */
 int tt_ps_task_start(struct tt_ps_task *task, struct tutti_request **request);
@@ -403,7 +437,10 @@ int tt_ps_task_fail(struct tt_ps_task *task, int status, const char *fmt, ...) T
 bool tt_ps_pulling(const struct tutti_ps *ps);
 /* All servers have told that all workers have said good-bye; under the lock. */
 bool tt_ps_told_end(const struct tutti_ps *ps);
-/* The first refusal of a push that nobody was told: from now on somebody is. 0, or an error with its text. Under the lock. */
+/*
+ * The first refusal of a push that nobody was told: from now on somebody is. 0, or an error with
+ * its text. Under the lock.
+ */
 int tt_ps_refusal(struct tutti_ps *ps);
 /* A put or get on the server of this rank failed. */
 void tt_ps_task_broken(struct tt_ps_task *task, int rank, int status);
@@ -412,7 +449,10 @@ void tt_ps_task_broken(struct tt_ps_task *task, int rank, int status);
 void tt_ps_pump(struct tutti_ps *ps);
 /* A free slot, or NULL. */
 struct tt_ps_out *tt_ps_out_get(struct tt_ps_link *link);
-/* payload NULL: msg.len bytes are in out->staging behind the head already. answer: the task waits for it. */
+/*
+ * payload NULL: msg.len bytes are in out->staging behind the head already. answer: the task waits
+ * for it.
+ */
 void tt_ps_send(struct tt_ps_task *task, struct tt_ps_out *out, struct tt_ps_msg msg,
 		const void *payload, bool answer);
 /* XXH3 of a message, with order and sum as 0, and of its payload. */
@@ -423,15 +463,16 @@ void tt_ps_note_ring(struct tt_bell *bell);
 void tt_ps_link_step(struct tt_ps_link *link);
 /* Something under way to a server's rank failed: 0 if a copy will take over. */
 int tt_ps_link_failed(struct tt_ps_task *task, struct tt_ps_link *link, int status);
-uint64_t tt_ps_told_min(const struct tutti_ps *ps); /* the lowest clock that all servers have told */
+uint64_t
+tt_ps_told_min(const struct tutti_ps *ps); /* the lowest clock that all servers have told */
 /* Nothing older than sequence is accepted for block any more. */
 void tt_ps_floor(struct tutti_ps_table *t, int server, uint64_t block, uint64_t sequence);
 /* This worker's copy of a directory's word. */
 _Atomic uint64_t *tt_ps_hint(const struct tutti_ps_table *t, int server, uint64_t block);
 
 /*
- * shutdown.c: the end. Without the lock: wait until done, which is so when ps->comm has failed, too; a server that a worker
- * hears nothing of fails it.
+ * shutdown.c: the end. Without the lock: wait until done, which is so when ps->comm has failed,
+ * too; a server that a worker hears nothing of fails it.
  */
 void tt_ps_await_servers(struct tutti_ps *ps, bool (*done)(void *), void *arg);
 /* All that live are through, so nobody needs anything here any more. */
@@ -443,8 +484,8 @@ struct tt_ps_range {
 	uint64_t *next; /* by server, elements of its part; then n ends */
 };
 size_t tt_ps_range_size(const struct tutti_ps_table *t); /* bytes of next */
-void tt_ps_range_set(const struct tutti_ps_table *t, uint64_t offset, uint64_t count, uint64_t *next,
-		     struct tt_ps_range *range);
+void tt_ps_range_set(const struct tutti_ps_table *t, uint64_t offset, uint64_t count,
+		     uint64_t *next, struct tt_ps_range *range);
 /* The next server with something left, from range->at on; -1: none. */
 int tt_ps_range_server(struct tt_ps_range *range);
 
@@ -462,8 +503,8 @@ int tt_ps_clock(struct tutti_ps *ps, uint64_t clock, const char *call,
 int tt_ps_bye(struct tutti_ps *ps, struct tutti_request **request);
 
 /*
- * rpc.c: a message to the servers from one to another; answered by a reply of each. payload is copied; what each
- * server replied is in reply, by server.
+ * rpc.c: a message to the servers from one to another; answered by a reply of each. payload is
+ * copied; what each server replied is in reply, by server.
  */
 struct tt_ps_ask {
 	enum tt_ps_kind kind;
@@ -478,7 +519,10 @@ int tt_ps_ask(struct tutti_ps *ps, const struct tt_ps_ask *ask, struct tutti_req
 
 /* ps_trace.c: TUTTI_PS_TRACE; under the lock */
 int tt_ps_trace_open(struct tutti_ps *ps, const char *prefix);
-/* The trace of who goes on as a worker; the first two of one that begins in a resize, which may not come to be. */
+/*
+ * The trace of who goes on as a worker; the first two of one that begins in a resize, which may
+ * not come to be.
+ */
 int tt_ps_trace_join(struct tutti_ps *ps, const char *prefix);
 void tt_ps_trace_undo(struct tutti_ps *ps, const char *prefix);
 void tt_ps_trace_on(struct tutti_ps *ps, struct tutti_ps *old);
@@ -489,7 +533,10 @@ static inline int tt_ps_trace_id(const struct tutti_ps *ps, int worker)
 void tt_ps_trace_close(struct tutti_ps *ps);
 void tt_ps_trace(struct tutti_ps *ps, const char *fmt, ...) TT_PRINTF(2, 3);
 
-/* worker_call.c: a worker may call; tt_ps_check_worker also reports a push that a server has refused since. */
+/*
+ * worker_call.c: a worker may call; tt_ps_check_worker also reports a push that a server has
+ * refused since.
+ */
 int tt_ps_check_role(const char *call, struct tutti_ps *ps);
 int tt_ps_check_worker(const char *call, struct tutti_ps *ps);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The parameter server: making one, and its end, which all ranks do together. Its tables: ps_tables.c. The rest is lib/ps. */
+/*
+ * The parameter server: making one, and its end, which all ranks do together. Its tables:
+ * ps_tables.c. The rest is lib/ps.
+ */
 #include "lib/ps/essp/essp.h"
 
 #include <errno.h>
@@ -23,8 +26,10 @@ int tt_ps_read_config(const char *call, const struct tutti_ps_config *user, int 
 
 	memset(c, 0, size);
 	if (user && (user->size < sizeof(size_t) || user->size > 4096))
-		return tt_fail(-EINVAL, "%s: config.size is %zu; set it to sizeof(struct "
-					"tutti_ps_config), %zu", call, user->size, size);
+		return tt_fail(-EINVAL,
+			       "%s: config.size is %zu; set it to sizeof(struct "
+			       "tutti_ps_config), %zu",
+			       call, user->size, size);
 	if (user)
 		memcpy(c, user, user->size < size ? user->size : size);
 	if (!c->role)
@@ -39,39 +44,41 @@ int tt_ps_read_config(const char *call, const struct tutti_ps_config *user, int 
 			       TT_PS_WEIGHT);
 	if (c->workers < 0 || c->servers < 0 || c->staleness < TUTTI_PS_ASYNC)
 		return tt_fail(-EINVAL, "%s: %s is negative", call,
-			       c->workers < 0 ? "workers" : c->servers < 0 ? "servers" : "staleness");
+			       c->workers < 0	? "workers"
+			       : c->servers < 0 ? "servers"
+						: "staleness");
 	return 0;
 }
 
-static int check_cards(const char *call, const struct tutti_comm *comm, const struct tt_ps_card *card,
-		       int workers, int servers)
+static int check_cards(const char *call, const struct tutti_comm *comm,
+		       const struct tt_ps_card *card, int workers, int servers)
 {
 	int r;
 
 	for (r = 0; r < comm->size; r++) {
 		if (card[r].workers && card[r].workers != (uint64_t)workers)
 			return tt_fail_rank(-EINVAL, r, NULL,
-					    "%s: there are %d workers, but rank %d declared %d", call,
-					    workers, r, (int)card[r].workers);
+					    "%s: there are %d workers, but rank %d declared %d",
+					    call, workers, r, (int)card[r].workers);
 		if (card[r].servers && card[r].servers != (uint64_t)servers)
 			return tt_fail_rank(-EINVAL, r, NULL,
-					    "%s: there are %d servers, but rank %d declared %d", call,
-					    servers, r, (int)card[r].servers);
+					    "%s: there are %d servers, but rank %d declared %d",
+					    call, servers, r, (int)card[r].servers);
 		if (card[r].staleness != card[0].staleness)
 			return tt_fail_rank(-TUTTI_EMISMATCH, r, NULL,
-					    "%s: the staleness is %d on rank 0, %d on rank %d", call,
-					    (int)card[0].staleness, (int)card[r].staleness, r);
+					    "%s: the staleness is %d on rank 0, %d on rank %d",
+					    call, (int)card[0].staleness, (int)card[r].staleness,
+					    r);
 		if (card[r].copies != card[0].copies)
 			return tt_fail_rank(-TUTTI_EMISMATCH, r, NULL,
 					    "%s: copies is %d on rank 0, %d on rank %d", call,
 					    (int)card[0].copies, (int)card[r].copies, r);
 	}
 	if (card[0].copies > (uint64_t)servers)
-		return tt_fail(-EINVAL, "%s: %d copies need as many servers, and there are %d", call,
-			       (int)card[0].copies, servers);
+		return tt_fail(-EINVAL, "%s: %d copies need as many servers, and there are %d",
+			       call, (int)card[0].copies, servers);
 	if (!workers || !servers)
-		return tt_fail(-EINVAL, "%s: no rank is a %s", call,
-			       workers ? "server" : "worker");
+		return tt_fail(-EINVAL, "%s: no rank is a %s", call, workers ? "server" : "worker");
 	return 0;
 }
 
@@ -119,7 +126,9 @@ static int open_memory(struct tutti_ps *ps)
 	ps->load = calloc((size_t)ps->nservers, sizeof(*ps->load));
 	ps->lost = calloc((size_t)ps->nservers, sizeof(*ps->lost));
 	ps->worker_lost = calloc((size_t)ps->nworkers, sizeof(*ps->worker_lost));
-	err = ps->load && ps->lost && ps->worker_lost ? tt_ps_box_open(ps) : tt_fail(-ENOMEM, "no memory for a parameter server");
+	err = ps->load && ps->lost && ps->worker_lost
+		      ? tt_ps_box_open(ps)
+		      : tt_fail(-ENOMEM, "no memory for a parameter server");
 	if (!err && ps->my_server >= 0)
 		err = tt_ps_server_new(ps);
 	return err || ps->inherits ? err : tt_ps_trace_open(ps, ps->comm->ctx->env.ps_trace.text);
@@ -137,7 +146,10 @@ static int tell_tokens(struct tutti_ps *ps, struct tt_ps_card *all)
 	return err;
 }
 
-/* Equal for ranks of one host; 0 where that can't be told, which costs copies of what is relayed at most. */
+/*
+ * Equal for ranks of one host; 0 where that can't be told, which costs copies of what is relayed
+ * at most.
+ */
 static uint64_t host_number(const struct tutti_context *ctx)
 {
 	struct tt_host host;
@@ -164,16 +176,16 @@ int tt_ps_open_on(const char *call, struct tutti_ps *ps, const struct tutti_ps_c
 {
 	struct tutti_context *ctx = ps->comm->ctx;
 	struct tt_ps_card mine = {.role = (uint64_t)c->role,
-			    .workers = (uint64_t)c->workers,
-			    .servers = (uint64_t)c->servers,
-			    .staleness = (uint64_t)(int64_t)c->staleness,
-			    .copies = (uint64_t)c->copies,
-			    .weight = c->weight ? (uint64_t)c->weight : 1,
-			    .generation = tt_hash_add(ps->comm->uid, tt_now_ns()),
-			    .grace = (uint64_t)ctx->env.ps_grace.number,
-			    .verify = ctx->env.ps_verify.number || ctx->env.checksum.number,
-			    .relay = (uint64_t)ctx->env.ps_relay.number,
-			    .host = host_number(ctx)};
+				  .workers = (uint64_t)c->workers,
+				  .servers = (uint64_t)c->servers,
+				  .staleness = (uint64_t)(int64_t)c->staleness,
+				  .copies = (uint64_t)c->copies,
+				  .weight = c->weight ? (uint64_t)c->weight : 1,
+				  .generation = tt_hash_add(ps->comm->uid, tt_now_ns()),
+				  .grace = (uint64_t)ctx->env.ps_grace.number,
+				  .verify = ctx->env.ps_verify.number || ctx->env.checksum.number,
+				  .relay = (uint64_t)ctx->env.ps_relay.number,
+				  .host = host_number(ctx)};
 	int err;
 
 	ps->staleness = c->staleness;
@@ -242,7 +254,8 @@ struct tutti_ps *tt_ps_new(int n, struct tt_ps_card **all)
 	ps->back_token = calloc((size_t)n, sizeof(uint32_t));
 	ps->upto = calloc((size_t)n, sizeof(uint32_t));
 	ps->host = calloc((size_t)n, sizeof(uint64_t));
-	if (*all && ps->host && ps->worker && ps->server && ps->in_token && ps->back_token && ps->upto)
+	if (*all && ps->host && ps->worker && ps->server && ps->in_token && ps->back_token &&
+	    ps->upto)
 		return ps;
 	tt_ps_free(ps);
 	return NULL;
@@ -255,7 +268,8 @@ int tt_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config, st
 	struct tt_ps_card *all = NULL;
 	int err;
 
-	err = out ? tt_ps_read_config("tutti_ps_open", config, TUTTI_PS_BOTH, &c) : tt_fail(-EINVAL, "tutti_ps_open: ps is NULL");
+	err = out ? tt_ps_read_config("tutti_ps_open", config, TUTTI_PS_BOTH, &c)
+		  : tt_fail(-EINVAL, "tutti_ps_open: ps is NULL");
 	if (!err) {
 		ps = tt_ps_new(comm->size, &all);
 		err = ps ? 0 : tt_fail(-ENOMEM, "no memory for a parameter server");
@@ -317,7 +331,8 @@ static int wait_for_workers(struct tutti_ps *ps)
 	tt_ps_await_servers(ps, served, ps);
 	tt_wire_lock(ps->comm->ctx->wire);
 	if (ps->comm->failed == -ETIMEDOUT) /* or the others wait in it */
-		tt_comm_fail(ps->coll, -ETIMEDOUT, -1, "ps_close", 0, "", "%s", ps->comm->failure.text);
+		tt_comm_fail(ps->coll, -ETIMEDOUT, -1, "ps_close", 0, "", "%s",
+			     ps->comm->failure.text);
 	err = tt_comm_check(ps->comm);
 	tt_wire_unlock(ps->comm->ctx->wire);
 	return err;
@@ -344,12 +359,12 @@ int tt_ps_settle(struct tutti_ps *ps)
 	if (!atomic_load(&ps->comm->failed))
 		tt_ps_relay_leave(ps);
 	tt_wire_unlock(ctx->wire);
-	err = tt_engine_wait(ctx, tt_ps_relay_left, ps,
-			     tt_deadline_ms(ctx->env.timeout.number));
+	err = tt_engine_wait(ctx, tt_ps_relay_left, ps, tt_deadline_ms(ctx->env.timeout.number));
 	if (err) {
 		tt_wire_lock(ctx->wire);
 		tt_comm_fail(ps->comm, err, -1, "ps_close", 0, "",
-			     "workers did not end what they pass on to each other within %lld ms (TUTTI_TIMEOUT)",
+			     "workers did not end what they pass on to each other within %lld ms "
+			     "(TUTTI_TIMEOUT)",
 			     (long long)ctx->env.timeout.number);
 		tt_wire_unlock(ctx->wire);
 	}
@@ -357,7 +372,10 @@ int tt_ps_settle(struct tutti_ps *ps)
 	return err ? err : end;
 }
 
-/* What was told last is that all have left. Until all that live know, who dies may be followed by a copy here. */
+/*
+ * What was told last is that all have left. Until all that live know, who dies may be followed by
+ * a copy here.
+ */
 static int leave_together(struct tutti_ps *ps)
 {
 	int err;

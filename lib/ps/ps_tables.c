@@ -160,17 +160,21 @@ static int check_numbers(const struct tutti_ps_options *o, enum tutti_datatype t
 static int check_options(const struct tutti_ps *ps, const struct tutti_ps_options *o,
 			 enum tutti_datatype type)
 {
-	if ((unsigned)o->rule >= TUTTI_PS_NUM_RULES || (unsigned)o->combine >= TUTTI_PS_NUM_COMBINES ||
+	if ((unsigned)o->rule >= TUTTI_PS_NUM_RULES ||
+	    (unsigned)o->combine >= TUTTI_PS_NUM_COMBINES ||
 	    (unsigned)o->init >= TUTTI_PS_NUM_INITS)
 		return tt_fail(-EINVAL, "a table's options: there is no %s of that number",
-			       (unsigned)o->rule >= TUTTI_PS_NUM_RULES ? "rule"
-			       : (unsigned)o->init >= TUTTI_PS_NUM_INITS ? "init" : "combine");
+			       (unsigned)o->rule >= TUTTI_PS_NUM_RULES	 ? "rule"
+			       : (unsigned)o->init >= TUTTI_PS_NUM_INITS ? "init"
+									 : "combine");
 	if (o->rule >= TUTTI_PS_SGD && o->rule <= TUTTI_PS_ADAMW && !is_float(type))
 		return tt_fail(-EINVAL, "a table's options: rule %s is for floats, not %s",
 			       tt_ps_rule_name(o->rule), tt_datatype_name(type));
 	if (o->combine && ps->staleness)
-		return tt_fail(-EINVAL, "a table's options: pushes can be combined with staleness 0 "
-					"only, and it is %d", ps->staleness);
+		return tt_fail(-EINVAL,
+			       "a table's options: pushes can be combined with staleness 0 "
+			       "only, and it is %d",
+			       ps->staleness);
 	if (o->rule == TUTTI_PS_CALLBACK && !o->update && ps->my_server >= 0)
 		return tt_fail(-EINVAL, "a table's options: update is NULL");
 	if (o->init == TUTTI_PS_FILL && !o->fill && ps->my_server >= 0)
@@ -184,31 +188,46 @@ static int check_modes(const struct tutti_ps *ps, const struct tutti_ps_table *t
 	const struct tutti_ps_options *o = &t->opt;
 
 	if (o->softsync < 0 || (o->softsync > ps->nworkers && !t->kept))
-		return tt_fail(-EINVAL, "a table's options: softsync is %d, and there are %d workers",
+		return tt_fail(-EINVAL,
+			       "a table's options: softsync is %d, and there are %d workers",
 			       o->softsync, ps->nworkers);
 	if (o->softsync && ps->staleness >= 0)
-		return tt_fail(-EINVAL, "a table's options: softsync is for TUTTI_PS_ASYNC, and the "
-					"staleness is %d", ps->staleness);
+		return tt_fail(-EINVAL,
+			       "a table's options: softsync is for TUTTI_PS_ASYNC, and the "
+			       "staleness is %d",
+			       ps->staleness);
 	if (o->staleness_aware && ps->staleness == 0)
-		return tt_fail(-EINVAL, "a table's options: staleness_aware is for a staleness other than 0");
+		return tt_fail(
+			-EINVAL,
+			"a table's options: staleness_aware is for a staleness other than 0");
 	if (o->staleness_aware && o->rule != TUTTI_PS_SUM && o->rule != TUTTI_PS_SGD &&
 	    o->rule != TUTTI_PS_MOMENTUM && o->rule != TUTTI_PS_NESTEROV)
-		return tt_fail(-EINVAL, "a table's options: staleness_aware divides the rate, which rule %s "
-					"does not allow", tt_ps_rule_name(o->rule));
+		return tt_fail(-EINVAL,
+			       "a table's options: staleness_aware divides the rate, which rule %s "
+			       "does not allow",
+			       tt_ps_rule_name(o->rule));
 	if (o->staleness_aware && !is_float(t->datatype))
 		return tt_fail(-EINVAL, "a table's options: staleness_aware is for floats, not %s",
 			       tt_datatype_name(t->datatype));
 	if (o->n_fetch < 0 || o->n_push < 0)
-		return tt_fail(-EINVAL, "a table's options: n_fetch and n_push are %d and %d; they can't be "
-					"negative", o->n_fetch, o->n_push);
+		return tt_fail(-EINVAL,
+			       "a table's options: n_fetch and n_push are %d and %d; they can't be "
+			       "negative",
+			       o->n_fetch, o->n_push);
 	if (o->threads < 0 || o->threads > TT_PS_THREADS)
-		return tt_fail(-EINVAL, "a table's options: threads is %d; it must be 0 to %d", o->threads,
-			       TT_PS_THREADS);
+		return tt_fail(-EINVAL, "a table's options: threads is %d; it must be 0 to %d",
+			       o->threads, TT_PS_THREADS);
 	if (o->n_push > 1 && o->rule == TUTTI_PS_ASSIGN)
-		return tt_fail(-EINVAL, "a table's options: n_push adds updates up, and rule assign does not");
-	if (!(o->budget >= 0) || !isfinite(o->budget) || (o->budget > 0 && (o->n_push > 1 || o->rule == TUTTI_PS_ASSIGN)))
-		return tt_fail(-EINVAL, "a table's options: budget is %g; it is bytes per second, not for rule assign, "
-					"and not with n_push", o->budget);
+		return tt_fail(
+			-EINVAL,
+			"a table's options: n_push adds updates up, and rule assign does not");
+	if (!(o->budget >= 0) || !isfinite(o->budget) ||
+	    (o->budget > 0 && (o->n_push > 1 || o->rule == TUTTI_PS_ASSIGN)))
+		return tt_fail(-EINVAL,
+			       "a table's options: budget is %g; it is bytes per second, not for "
+			       "rule assign, "
+			       "and not with n_push",
+			       o->budget);
 	return 0;
 }
 
@@ -220,14 +239,18 @@ static int check_table(struct tutti_ps *ps, const char *name, const struct tutti
 	int err;
 
 	if (!name || !name[0] || strlen(name) >= TT_PS_NAME)
-		return tt_fail(-EINVAL, "a table's name must have 1 to %d characters", TT_PS_NAME - 1);
+		return tt_fail(-EINVAL, "a table's name must have 1 to %d characters",
+			       TT_PS_NAME - 1);
 	if (!like->elem)
-		return tt_fail(-EINVAL, "table '%s': %d is not a datatype", name, (int)like->datatype);
-	if (!like->count || !like->width || like->count > (uint64_t)INT64_MAX / like->elem / like->width)
+		return tt_fail(-EINVAL, "table '%s': %d is not a datatype", name,
+			       (int)like->datatype);
+	if (!like->count || !like->width ||
+	    like->count > (uint64_t)INT64_MAX / like->elem / like->width)
 		return tt_fail(-EINVAL, "table '%s': its size is %s", name,
 			       like->count && like->width ? "more than memory can hold" : "0");
 	if (like->rows && (like->width * like->elem + 16 > TT_PS_BLOCK || like->count > INT32_MAX))
-		return tt_fail(-EINVAL, "table '%s': rows have at most %zu bytes, and there are at most %d",
+		return tt_fail(-EINVAL,
+			       "table '%s': rows have at most %zu bytes, and there are at most %d",
 			       name, TT_PS_BLOCK - 16, INT32_MAX);
 	for (i = 0; i < ps->ntables && !like->kept; i++) {
 		like->kept = !strcmp(ps->table[i]->name, name);
@@ -237,8 +260,10 @@ static int check_table(struct tutti_ps *ps, const char *name, const struct tutti
 	if (!like->kept && ps->ntables == TT_PS_TABLES)
 		return tt_fail(-ENOSPC, "there are %d tables already", TT_PS_TABLES);
 	if (user && (user->size < sizeof(size_t) || user->size > 4096))
-		return tt_fail(-EINVAL, "table '%s': options.size is %zu; set it to sizeof(struct "
-					"tutti_ps_options), %zu", name, user->size, sizeof(*o));
+		return tt_fail(-EINVAL,
+			       "table '%s': options.size is %zu; set it to sizeof(struct "
+			       "tutti_ps_options), %zu",
+			       name, user->size, sizeof(*o));
 	if (user)
 		memcpy(o, user, user->size < sizeof(*o) ? user->size : sizeof(*o));
 	strcpy(like->name, name);
@@ -266,8 +291,8 @@ static uint64_t fingerprint(const struct tutti_ps_table *t)
 	}
 	h = tt_hash_add(tt_hash_add(tt_hash_add(h, (uint64_t)o.rule), (uint64_t)o.combine),
 			(uint64_t)o.init);
-	for (i = offsetof(struct tutti_ps_options, rate); i < offsetof(struct tutti_ps_options, update);
-	     i += sizeof(word)) {
+	for (i = offsetof(struct tutti_ps_options, rate);
+	     i < offsetof(struct tutti_ps_options, update); i += sizeof(word)) {
 		memcpy(&word, (const char *)&o + i, sizeof(word));
 		h = tt_hash_add(h, word);
 	}
@@ -276,7 +301,8 @@ static uint64_t fingerprint(const struct tutti_ps_table *t)
 	h = tt_hash_add(tt_hash_add(h, (uint64_t)o.essp), (uint64_t)o.threads);
 	memcpy(&word, &o.budget, sizeof(word));
 	h = tt_hash_add(h, word);
-	return tt_hash_add(h, o.block) >> 1; /* a maximum and a minimum of it fit in one word each */
+	return tt_hash_add(h, o.block) >>
+	       1; /* a maximum and a minimum of it fit in one word each */
 }
 
 static int all_same(struct tutti_ps *ps, const struct tutti_ps_table *like)
@@ -286,8 +312,10 @@ static int all_same(struct tutti_ps *ps, const struct tutti_ps_table *like)
 
 	if (err || both[0] == ~both[1])
 		return err;
-	return tt_fail(-TUTTI_EMISMATCH, "ranks made different tables, or with different options; "
-					 "here it is '%s'", like->name);
+	return tt_fail(-TUTTI_EMISMATCH,
+		       "ranks made different tables, or with different options; "
+		       "here it is '%s'",
+		       like->name);
 }
 
 static void count_load(struct tutti_ps *ps, const struct tutti_ps_table *t)
@@ -311,14 +339,17 @@ static int tell_cache(struct tutti_ps *ps, struct tutti_ps_table *t)
 
 	t->cache_token = calloc(n, sizeof(uint32_t));
 	t->sub_token = calloc(n * TT_PS_CHAIN, sizeof(uint32_t));
-	err = tt_agree(ps->coll, "making a table", all && t->cache_token && t->sub_token ? 0
-		    : tt_fail(-ENOMEM, "no memory for table '%s'", t->name));
+	err = tt_agree(ps->coll, "making a table",
+		       all && t->cache_token && t->sub_token
+			       ? 0
+			       : tt_fail(-ENOMEM, "no memory for table '%s'", t->name));
 	if (!err)
 		err = tt_exchange(ps->coll, mine, all, 1 + TT_PS_CHAIN);
 	for (r = 0; !err && r < n; r++) {
 		t->cache_token[r] = (uint32_t)all[(1 + TT_PS_CHAIN) * r];
 		for (c = 0; c < TT_PS_CHAIN; c++)
-			t->sub_token[r * TT_PS_CHAIN + (size_t)c] = (uint32_t)all[(1 + TT_PS_CHAIN) * r + 1 + (size_t)c];
+			t->sub_token[r * TT_PS_CHAIN + (size_t)c] =
+				(uint32_t)all[(1 + TT_PS_CHAIN) * r + 1 + (size_t)c];
 	}
 	free(all);
 	return err;
@@ -362,18 +393,25 @@ struct tutti_ps_table *tt_ps_find(const struct tutti_ps *ps, const char *name)
 	return NULL;
 }
 
-/* A table that has come with a resize, and is made again: it is there, but for what a new rank did not know. */
-static int take_over(struct tutti_ps *ps, const struct tutti_ps_table *like, struct tutti_ps_table **out)
+/*
+ * A table that has come with a resize, and is made again: it is there, but for what a new rank did
+ * not know.
+ */
+static int take_over(struct tutti_ps *ps, const struct tutti_ps_table *like,
+		     struct tutti_ps_table **out)
 {
 	struct tutti_ps_table *t = tt_ps_find(ps, like->name);
 
 	if (t->rows != like->rows || t->count != like->count || t->width != like->width ||
 	    t->datatype != like->datatype)
-		return tt_fail(-EINVAL, "table '%s' was made before tutti_ps_resize: %llu %s%s of %s, width %zu",
-			       t->name, (unsigned long long)t->count, t->rows ? "rows" : "elements",
-			       t->rows ? "" : ", dense,", tt_datatype_name(t->datatype), t->width);
+		return tt_fail(
+			-EINVAL,
+			"table '%s' was made before tutti_ps_resize: %llu %s%s of %s, width %zu",
+			t->name, (unsigned long long)t->count, t->rows ? "rows" : "elements",
+			t->rows ? "" : ", dense,", tt_datatype_name(t->datatype), t->width);
 	if (fingerprint(t) != fingerprint(like))
-		return tt_fail(-EINVAL, "table '%s' was made before tutti_ps_resize, with other options",
+		return tt_fail(-EINVAL,
+			       "table '%s' was made before tutti_ps_resize, with other options",
 			       t->name);
 	tt_wire_lock(ps->comm->ctx->wire);
 	t->opt.update = like->opt.update;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * TUTTI_PS_TRACE: every read, push and clock of a worker, a line each, for tutti_ps_check(1), whose manual page
- * has the format.
+ * TUTTI_PS_TRACE: every read, push and clock of a worker, a line each, for tutti_ps_check(1),
+ * whose manual page has the format.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -35,7 +35,8 @@ int tt_ps_trace_open(struct tutti_ps *ps, const char *prefix)
 	ps->trace = fopen(path, "w");
 	if (!ps->trace)
 		return tt_fail(-errno, "can't write the trace %s: %s", path, strerror(errno));
-	setvbuf(ps->trace, NULL, _IOLBF, 0); /* of a worker that is killed, all up to then is there */
+	setvbuf(ps->trace, NULL, _IOLBF,
+		0); /* of a worker that is killed, all up to then is there */
 	fprintf(ps->trace, "tutti_ps_trace 1\nworker %d of %d, staleness %d\n",
 		tt_ps_trace_id(ps, ps->my_worker), ps->trace_ids, ps->staleness);
 	return 0;
@@ -45,7 +46,8 @@ int tt_ps_trace_join(struct tutti_ps *ps, const char *prefix)
 {
 	int err = tt_ps_trace_open(ps, prefix);
 
-	tt_ps_trace(ps, "join %llu %llu\n", (unsigned long long)ps->clock, (unsigned long long)tt_now_ns());
+	tt_ps_trace(ps, "join %llu %llu\n", (unsigned long long)ps->clock,
+		    (unsigned long long)tt_now_ns());
 	return err;
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end, for a rank in tutti_ps_close. A worker waits for others as long as they are at work, but not for a server that
- * is stuck: servers that somebody waits for say now and then that they live (departure.c), and one that has said nothing for
- * TUTTI_TIMEOUT fails the parameter server for all. Then all that live meet, also after deaths: a rank that has nothing left to do
- * may have the copy that others need if one more dies, so all leave when all are through.
+ * The end, for a rank in tutti_ps_close. A worker waits for others as long as they are at work,
+ * but not for a server that is stuck: servers that somebody waits for say now and then that they
+ * live (departure.c), and one that has said nothing for TUTTI_TIMEOUT fails the parameter server
+ * for all. Then all that live meet, also after deaths: a rank that has nothing left to do may have
+ * the copy that others need if one more dies, so all leave when all are through.
  */
 #include <errno.h>
 
@@ -26,8 +27,10 @@ static void fail_for(struct tutti_ps *ps, const struct tt_ps_link *link)
 	int rank = comm->world[link->rank];
 
 	tt_comm_fail(comm, -ETIMEDOUT, rank, "ps_close", 0, "",
-		     "server %d (rank %d on host %s) has not answered tutti_ps_close, nor said that it is at work, for "
-		     "%lld ms (TUTTI_TIMEOUT)", link->index, rank, tt_boot_host(comm->ctx->boot, rank),
+		     "server %d (rank %d on host %s) has not answered tutti_ps_close, nor said "
+		     "that it is at work, for "
+		     "%lld ms (TUTTI_TIMEOUT)",
+		     link->index, rank, tt_boot_host(comm->ctx->boot, rank),
 		     (long long)comm->ctx->env.timeout.number);
 }
 
@@ -43,7 +46,9 @@ static void look(struct tutti_ps *ps, bool begin)
 		if (begin || link->ended || link->lost || link->seen != link->said)
 			link->heard = now;
 		link->seen = link->said;
-		if (now - link->heard >= limit(ps) + limit(ps) / 4) /* a call that waits for it knows more, and is the first to say so */
+		if (now - link->heard >=
+		    limit(ps) + limit(ps) / 4) /* a call that waits for it knows more, and is the
+						  first to say so */
 			fail_for(ps, link);
 	}
 }
@@ -71,8 +76,8 @@ static bool met(void *arg)
 }
 
 /*
- * Whether the others are expected from now on: not before a worker is through, which is so when all servers are. Who only
- * serves, and does not collect, hears of none; who does will tell.
+ * Whether the others are expected from now on: not before a worker is through, which is so when
+ * all servers are. Who only serves, and does not collect, hears of none; who does will tell.
  */
 static bool expected(const struct tutti_ps *ps)
 {
@@ -89,14 +94,19 @@ static bool expected(const struct tutti_ps *ps)
 	return !any;
 }
 
-/* Under the lock: it took too long. Who collects knows best for whom, and so is the first to say so. */
+/*
+ * Under the lock: it took too long. Who collects knows best for whom, and so is the first to say
+ * so.
+ */
 static void give_up(struct tutti_ps *ps)
 {
 	char missing[200];
 
 	tt_vote_missing(ps->comm, missing, sizeof(missing));
-	tt_comm_fail(ps->comm, -ETIMEDOUT, -1, "ps_close", 0, "", "the end of tutti_ps_close did not finish within %lld ms "
-		     "(TUTTI_TIMEOUT)%s", (long long)ps->comm->ctx->env.timeout.number, missing);
+	tt_comm_fail(ps->comm, -ETIMEDOUT, -1, "ps_close", 0, "",
+		     "the end of tutti_ps_close did not finish within %lld ms "
+		     "(TUTTI_TIMEOUT)%s",
+		     (long long)ps->comm->ctx->env.timeout.number, missing);
 }
 
 static void await_all(struct tutti_ps *ps)
@@ -109,7 +119,8 @@ static void await_all(struct tutti_ps *ps)
 		tt_wire_lock(ctx->wire);
 		if (end == TT_NEVER && expected(ps))
 			end = now + limit(ps);
-		if (end != TT_NEVER && now >= end + (tt_vote_collects(ps->comm) ? 0 : limit(ps) / 4) && !met(ps))
+		if (end != TT_NEVER &&
+		    now >= end + (tt_vote_collects(ps->comm) ? 0 : limit(ps) / 4) && !met(ps))
 			give_up(ps);
 		tt_wire_unlock(ctx->wire);
 	}

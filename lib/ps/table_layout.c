@@ -2,11 +2,12 @@
 /*
  * Where the parts of a table lie. A server's memory of it, which workers read:
  *
- *	[directory: a word for each block][slot 0 of all blocks][slot 1 of all blocks]	a slot: head, data
+ *	[directory: a word for each block][slot 0 of all blocks][slot 1 of all blocks]  a slot:
+ *	head, data
  *
- * so that what is pulled together lies together: among slots that are not read, copies of some MB took a third longer.
- * Then, with essp, a line for each worker. A worker's memory: copies of the servers' directories, one after the
- * other, then, with essp, what they send: see essp_cache.c.
+ * so that what is pulled together lies together: among slots that are not read, copies of some MB
+ * took a third longer. Then, with essp, a line for each worker. A worker's memory: copies of the
+ * servers' directories, one after the other, then, with essp, what they send: see essp_cache.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -28,7 +29,8 @@ size_t tt_ps_dir_size(const struct tutti_ps_table *t, int server)
 
 static size_t blocks_size(const struct tutti_ps_table *t, int server)
 {
-	return tt_ps_dir_size(t, server) + (size_t)t->part[server].blocks * TT_PS_COPIES * t->block_pitch;
+	return tt_ps_dir_size(t, server) +
+	       (size_t)t->part[server].blocks * TT_PS_COPIES * t->block_pitch;
 }
 
 static size_t server_size(const struct tutti_ps_table *t, int server)
@@ -99,8 +101,9 @@ static int cut(struct tutti_ps_table *t)
 	for (k = 0; k < t->ps->nservers; k++) {
 		t->part[k].blocks = (t->part[k].elems + t->block_elems - 1) / t->block_elems;
 		if (t->part[k].blocks > UINT32_MAX) /* lists of them have 32 bits for each */
-			return tt_fail(-EINVAL, "table '%s' would have %llu blocks on a server, and there "
-						"are at most %u: options.block, %zu bytes, is too small",
+			return tt_fail(-EINVAL,
+				       "table '%s' would have %llu blocks on a server, and there "
+				       "are at most %u: options.block, %zu bytes, is too small",
 				       t->name, (unsigned long long)t->part[k].blocks, UINT32_MAX,
 				       t->opt.block);
 		t->part[k].copy = at;
@@ -129,9 +132,11 @@ static int lay_out(struct tutti_ps_table *t)
 	if (t->rows) {
 		t->block_elems = t->block_elems ? t->block_elems : t->width;
 		for (k = 0; k < ps->nservers; k++)
-			t->part[k].elems = tt_ps_key_room(ps->upto, ps->nservers, k, t->count) * t->width;
+			t->part[k].elems =
+				tt_ps_key_room(ps->upto, ps->nservers, k, t->count) * t->width;
 	} else if (!t->block_elems) {
-		err = tt_fail(-EINVAL, "table '%s': options.block is %zu bytes, and an element has %zu",
+		err = tt_fail(-EINVAL,
+			      "table '%s': options.block is %zu bytes, and an element has %zu",
 			      t->name, t->opt.block, t->elem);
 	} else {
 		err = place_dense(t);
@@ -182,7 +187,8 @@ static int track(struct tutti_ps_table *t)
 		t->track[k].floor = calloc(t->part[k].blocks + 1, sizeof(uint64_t));
 		t->track[k].seen = calloc(t->part[k].blocks + 1, sizeof(uint64_t));
 		t->track[k].pending = calloc(t->part[k].blocks + 1, sizeof(uint32_t));
-		t->track[k].version = versions ? calloc(versions_of(t, k) + 1, sizeof(uint32_t)) : NULL;
+		t->track[k].version =
+			versions ? calloc(versions_of(t, k) + 1, sizeof(uint32_t)) : NULL;
 		if (!t->track[k].floor || !t->track[k].seen || !t->track[k].pending ||
 		    (versions && !t->track[k].version))
 			break;
@@ -220,7 +226,8 @@ static int get_memory(struct tutti_ps_table *t)
 	err = t->size ? tutti_alloc(ps->comm->ctx, t->size, (void **)&t->mem) : 0;
 	if (err)
 		return tt_ps_no_memory(t, t->size, err);
-	for (c = 0; c < ps->copies && ps->my_server >= 0 && t->mem; c++) { /* of a small one a server may have nothing */
+	for (c = 0; c < ps->copies && ps->my_server >= 0 && t->mem;
+	     c++) { /* of a small one a server may have nothing */
 		k = (ps->my_server - c + ps->nservers) % ps->nservers;
 		memset(t->mem + tt_ps_base_at(t, k, c), 0, tt_ps_dir_size(t, k));
 	}

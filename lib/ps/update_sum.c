@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Updates added up, with a bit for each element, or row, that has one: at a server until the clock or a group is
- * over, at a worker until it is time to push.
+ * Updates added up, with a bit for each element, or row, that has one: at a server until the clock
+ * or a group is over, at a worker until it is time to push.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -63,8 +63,8 @@ static void mark(uint64_t *bits, uint64_t at, uint64_t end, bool value)
 }
 
 /* The first update of a unit is taken, others are added. */
-void tt_ps_sum_add(const struct tutti_ps_table *t, struct tt_ps_sum *sum, uint64_t unit, uint64_t units,
-		   const char *update)
+void tt_ps_sum_add(const struct tutti_ps_table *t, struct tt_ps_sum *sum, uint64_t unit,
+		   uint64_t units, const char *update)
 {
 	uint64_t at, end, last = unit + units;
 	size_t pitch = t->width * t->elem;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What kernels can't say in C: for vectors of TT_VEC bytes, which the build sets together with the
- * compiler's options, the conversions of float16, square roots, and stores around the cache (to aligned
- * addresses). "Half" is a vector of as many elements of half the size. AT_LEVEL names what is built for each level.
+ * compiler's options, the conversions of float16, square roots, and stores around the cache (to
+ * aligned addresses). "Half" is a vector of as many elements of half the size. AT_LEVEL names what
+ * is built for each level.
  *
  * AVX512-BF16 has no part in this: its conversion takes subnormals for zero.
  */

@@ -4,8 +4,8 @@
  *
  * float16 and bfloat16 are widened to float32, combined, and rounded to nearest even at the end.
  * Integer sums and products wrap. min and max of floats: a NaN anywhere gives NaN; of equals, the
- * left one. The scalar kernel in reference.c is the truth; faster ones (chosen at run time) give the
- * same bits.
+ * left one. The scalar kernel in reference.c is the truth; faster ones (chosen at run time) give
+ * the same bits.
  */
 #ifndef TT_REDUCE_H
 #define TT_REDUCE_H
@@ -28,7 +28,10 @@
 enum { TT_REDUCE_STREAM = 1 };
 void tt_reduce_multi(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count,
 		     enum tutti_datatype datatype, enum tutti_op op, int divide_by, unsigned flags);
-/* TT_REDUCE_STREAM if each rank's vector has so many bytes that its result is better kept out of the cache. */
+/*
+ * TT_REDUCE_STREAM if each rank's vector has so many bytes that its result is better kept out of
+ * the cache.
+ */
 unsigned tt_reduce_flags(size_t bytes);
 bool tt_reduce_valid(enum tutti_datatype datatype, enum tutti_op op);
 

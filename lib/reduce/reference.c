@@ -126,7 +126,9 @@ static union value combine(enum tutti_datatype t, enum tutti_op op, union value 
 	return x;
 }
 
-/* Of an integer, which comes from a sum, only the bits of its type count; the quotient is cut off. */
+/*
+ * Of an integer, which comes from a sum, only the bits of its type count; the quotient is cut off.
+ */
 static union value divide(enum tutti_datatype t, union value x, int n)
 {
 	char cut[8];

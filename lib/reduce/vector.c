@@ -13,7 +13,7 @@
 #include "lib/reduce/isa.h"
 #include "lib/reduce/kernels.h"
 
-#define BLOCK 4 /* vectors */
+#define BLOCK 4	  /* vectors */
 #define AHEAD 512 /* bytes */
 
 typedef int8_t vec_i8 __attribute__((vector_size(TT_VEC)));
@@ -86,7 +86,10 @@ INLINE vec load_word(const void *p)
 	return x;
 }
 
-/* Eight bytes, as short vectors often are: by registers only, as a vector is not loaded well from what was just stored. */
+/*
+ * Eight bytes, as short vectors often are: by registers only, as a vector is not loaded well from
+ * what was just stored.
+ */
 INLINE void run_word(const struct tt_reduce_job *job, op_fn *op, end_fn *end, size_t at)
 {
 	vec x = load_word((const char *)job->src[0] + at);
@@ -568,8 +571,8 @@ static void run_f16(const struct tt_reduce_job *job)
 }
 
 /*
- * Of 32 bits in memory the lower element is in one vector, the upper one in another: no element changes its
- * place in a register.
+ * Of 32 bits in memory the lower element is in one vector, the upper one in another: no element
+ * changes its place in a register.
  */
 INLINE vec load_bf16(const void *p, int part)
 {

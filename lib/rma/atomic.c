@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Atomics on windows, at both ends. All origins take one path (lib/wire/amo.c), agreed when the window is
- * made: the device of the target, if each of them, the target too, can go through it; else CPUs. A target that is
- * asked to execute one checks again what it is asked.
+ * Atomics on windows, at both ends. All origins take one path (lib/wire/amo.c), agreed when the
+ * window is made: the device of the target, if each of them, the target too, can go through it;
+ * else CPUs. A target that is asked to execute one checks again what it is asked.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -91,7 +91,10 @@ void tt_win_amo_init(struct tt_win_amo *amo, struct tutti_win *win, int rank, en
 	tt_list_init(&amo->stalled.link);
 }
 
-/* A target that makes no calls executes what it is asked in its progress thread: once for each window. */
+/*
+ * A target that makes no calls executes what it is asked in its progress thread: once for each
+ * window.
+ */
 static void wake_target(struct tt_win_amo *a)
 {
 	struct tt_win_bell *bell = &a->win->bell[a->rank];

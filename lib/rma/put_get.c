@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts and gets. Where the transport limits how much one of its operations moves, or to where, one of ours is several,
- * each started when the one before is in place, so that the notification, which goes with the last,
- * comes after all bytes. With checksums it comes after the last, by a message, and the target compares before it counts.
+ * Puts and gets. Where the transport limits how much one of its operations moves, or to where, one
+ * of ours is several, each started when the one before is in place, so that the notification,
+ * which goes with the last, comes after all bytes. With checksums it comes after the last, by a
+ * message, and the target compares before it counts.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -68,7 +69,8 @@ static void op_over(struct tt_win_op *op, int status)
 }
 
 /* Memory the transport can't use as it is, registered until the operation is over. */
-static int register_part(struct tt_win_op *op, int tp, void *addr, size_t len, struct tt_region **region)
+static int register_part(struct tt_win_op *op, int tp, void *addr, size_t len,
+			 struct tt_region **region)
 {
 	struct tt_wire *wire = op->win->comm->ctx->wire;
 	int err;
@@ -78,8 +80,9 @@ static int register_part(struct tt_win_op *op, int tp, void *addr, size_t len, s
 	if (*region && (*region)->mr[tp])
 		return 0;
 	if (*region && (*region)->once)
-		return tt_fail(-EINVAL, "the local buffer can't be registered for the transport in use; "
-					"take it from tutti_alloc");
+		return tt_fail(-EINVAL,
+			       "the local buffer can't be registered for the transport in use; "
+			       "take it from tutti_alloc");
 	tt_mem_return(*region);
 	*region = NULL;
 	err = tt_mem_register_once(tt_wire_memory(wire), addr, len, region);
@@ -94,8 +97,12 @@ static int register_local(struct tt_win_op *op, int tp)
 	return err ? err : register_part(op, tp, a->local, a->len - a->head_len, &op->region);
 }
 
-/* How much the next piece is, and where it begins here; returns the registration of what is at rma->local. */
-static struct tt_region *set_piece(struct tt_win_op *op, const struct tt_way *way, struct tt_rma *rma)
+/*
+ * How much the next piece is, and where it begins here; returns the registration of what is at
+ * rma->local.
+ */
+static struct tt_region *set_piece(struct tt_win_op *op, const struct tt_way *way,
+				   struct tt_rma *rma)
 {
 	const struct tt_win_access *a = &op->access;
 	size_t head = op->sent < a->head_len ? a->head_len - op->sent : 0;
@@ -142,8 +149,9 @@ static int issue(struct tt_win_op *op)
 	if (err)
 		return err;
 	if (a->len && !(part->has_key >> way->place & 1))
-		return tt_fail(-EOPNOTSUPP, "the window's memory at rank %d can't be reached "
-					    "over the transport in use; take it from tutti_alloc",
+		return tt_fail(-EOPNOTSUPP,
+			       "the window's memory at rank %d can't be reached "
+			       "over the transport in use; take it from tutti_alloc",
 			       a->rank);
 	rma = (struct tt_rma){.remote = part->base + a->offset + op->sent,
 			      .rkey = &part->rkey[way->place],
@@ -193,8 +201,8 @@ static void op_done(struct tt_wr *wr, int status)
 
 	op->sent += op->piece;
 	if (op->summed && !status && op->sent == a->len)
-		status = tt_wire_ring(op->win->comm->ctx->wire, op->win->comm->world[a->rank], op->token, a->offset,
-				      a->len, op->sum);
+		status = tt_wire_ring(op->win->comm->ctx->wire, op->win->comm->world[a->rank],
+				      op->token, a->offset, a->len, op->sum);
 	if (status || op->sent == op->access.len)
 		op_over(op, status);
 	else /* not from here: a transport may have finished this one within the call */
@@ -230,8 +238,9 @@ static inline struct tt_win_op *op_new(struct tutti_win *win, const struct tt_wi
 	op->sent = op->piece = 0;
 	op->region = op->head_region = NULL; /* many need none: issue() sees */
 	op->end = end;
-	op->token = access->token ? *access->token
-				  : (uint32_t)win->part[access->rank].token + (uint32_t)win->comm->rank;
+	op->token = access->token
+			    ? *access->token
+			    : (uint32_t)win->part[access->rank].token + (uint32_t)win->comm->rank;
 	op->summed = access->note && !access->token && access->len &&
 		     tt_wire_has_checksums(win->comm->ctx->wire);
 	if (op->summed)
@@ -254,7 +263,8 @@ void tt_win_drop_stalled(struct tutti_win *win, int rank, int status)
 {
 	struct tt_list *l, *tmp;
 
-	tt_list_each(l, tmp, &win->comm->ctx->stalled) {
+	tt_list_each(l, tmp, &win->comm->ctx->stalled)
+	{
 		struct tt_stalled *s = tt_container(l, struct tt_stalled, link);
 		struct tt_win_op *op = tt_container(s, struct tt_win_op, stalled);
 
@@ -263,7 +273,9 @@ void tt_win_drop_stalled(struct tutti_win *win, int rank, int status)
 	}
 }
 
-/* An operation that could not start: what the transport says of a rank that is gone, in our words. */
+/*
+ * An operation that could not start: what the transport says of a rank that is gone, in our words.
+ */
 static int refused(const struct tutti_win *win, int rank, int err)
 {
 	int status = tt_win_status(err);

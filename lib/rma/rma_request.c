@@ -80,7 +80,8 @@ static const char *req_text(const struct tutti_request *r, char *buf, size_t siz
 	if (win_req(r)->rank < 0)
 		snprintf(buf, size, "%s on a window", win_req(r)->call);
 	else
-		snprintf(buf, size, "%s on the window of rank %d", win_req(r)->call, win_req(r)->rank);
+		snprintf(buf, size, "%s on the window of rank %d", win_req(r)->call,
+			 win_req(r)->rank);
 	return buf;
 }
 
@@ -100,7 +101,8 @@ static int req_explain(const struct tutti_request *r)
 	if (req->old)
 		return tt_win_amo_failure(req->win, req->rank, r->status);
 	if (req->rank < 0)
-		return tt_fail(r->status, "a one-sided operation failed: %s", tutti_strerror(r->status));
+		return tt_fail(r->status, "a one-sided operation failed: %s",
+			       tutti_strerror(r->status));
 	return tt_fail_rank(r->status, req->rank, NULL, "%s on rank %d's window failed: %s",
 			    req->call, req->rank, tutti_strerror(r->status));
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows, and waiting for what was done on them. Bounds are checked at the initiator, keys by transports. */
+/*
+ * Windows, and waiting for what was done on them. Bounds are checked at the initiator, keys by
+ * transports.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -19,8 +22,8 @@ static const void *put_at(struct tt_bell *b, int peer, uint64_t offset, uint64_t
 	struct tt_win_bell *bell = tt_container(b, struct tt_win_bell, bell);
 	struct tutti_win *win = bell->win;
 
-	if (win->comm->world[bell - win->bell] != peer || win->flags & TUTTI_WIN_READ_ONLY || offset > win->size ||
-	    len > win->size - offset)
+	if (win->comm->world[bell - win->bell] != peer || win->flags & TUTTI_WIN_READ_ONLY ||
+	    offset > win->size || len > win->size - offset)
 		return NULL;
 	return win->base + offset;
 }
@@ -49,13 +52,12 @@ void tt_win_end(struct tutti_win *win, int rank, uint32_t age)
 	struct tt_list *l, *tmp;
 
 	win->pending[rank]--;
-	tt_list_each(l, tmp, &win->flushing)
-		tt_win_flush_end(l, rank, age);
+	tt_list_each(l, tmp, &win->flushing) tt_win_flush_end(l, rank, age);
 }
 
 /*
- * The structs of windows that were freed, each with its context: a call on one of the last few is an error instead
- * of a surprise.
+ * The structs of windows that were freed, each with its context: a call on one of the last few is
+ * an error instead of a surprise.
  */
 #define CLOSED 64
 static struct {
@@ -127,8 +129,8 @@ static void fill_part(struct tutti_win *win, void *base, size_t size, struct tt_
 }
 
 /*
- * Could devices execute the atomics of this rank, and of others on its memory? What they bring needs
- * registered memory.
+ * Could devices execute the atomics of this rank, and of others on its memory? What they bring
+ * needs registered memory.
  */
 static void prepare_atomics(struct tutti_win *win)
 {
@@ -255,11 +257,13 @@ int tt_win_wait(struct tutti_win *win, int rank)
 
 	err = tt_engine_wait(ctx, flushed, &f, tt_deadline_ms(ctx->env.timeout.number));
 	tt_wire_lock(ctx->wire);
-	tt_win_take_back(win, rank); /* of a failed communicator, or late: before the caller learns of it */
+	tt_win_take_back(
+		win, rank); /* of a failed communicator, or late: before the caller learns of it */
 	if (err)
-		err = tt_fail(-ETIMEDOUT,
-			      "one-sided operations did not complete within %lld ms (TUTTI_TIMEOUT)",
-			      (long long)ctx->env.timeout.number);
+		err = tt_fail(
+			-ETIMEDOUT,
+			"one-sided operations did not complete within %lld ms (TUTTI_TIMEOUT)",
+			(long long)ctx->env.timeout.number);
 	else
 		err = tt_comm_check(win->comm);
 	if (!err && win->status)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The update rules' kernels: one set for each level of instructions that lib/reduce knows, all with the same bits:
- * every step is one IEEE operation, rounded by itself, in the order in which rule_loops.h has it, and a NaN that is
- * stored is the one quiet NaN.
+ * The update rules' kernels: one set for each level of instructions that lib/reduce knows, all
+ * with the same bits: every step is one IEEE operation, rounded by itself, in the order in which
+ * rule_loops.h has it, and a NaN that is stored is the one quiet NaN.
  */
 #ifndef TT_PS_RULE_H
 #define TT_PS_RULE_H
@@ -12,7 +12,10 @@
 
 #include "lib/reduce/reduce.h"
 
-/* float64 is computed in double and has such state; all others are computed in float, with float state. */
+/*
+ * float64 is computed in double and has such state; all others are computed in float, with float
+ * state.
+ */
 struct tt_ps_rule_job {
 	const struct tutti_ps_options *opt;
 	enum tutti_datatype datatype;

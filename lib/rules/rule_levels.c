@@ -22,8 +22,8 @@ void tt_ps_rule_run(const struct tt_ps_rule_job *job)
 const char *tt_ps_rule_name(int rule)
 {
 	static const char *const name[TUTTI_PS_NUM_RULES] = {
-		"sum", "assign", "SGD", "momentum", "Nesterov",
-		"Adagrad", "RMSProp", "Adam", "AdamW", "callback"};
+		"sum",	   "assign",  "SGD",  "momentum", "Nesterov",
+		"Adagrad", "RMSProp", "Adam", "AdamW",	  "callback"};
 
 	return name[rule];
 }

@@ -80,8 +80,8 @@ static void NAME(adam)(const struct tt_ps_rule_job *job, REAL *x, const REAL *u,
 	}
 }
 
-static void NAME(apply)(const struct tt_ps_rule_job *job, REAL *x, const REAL *u, REAL *s1, REAL *s2,
-			size_t count)
+static void NAME(apply)(const struct tt_ps_rule_job *job, REAL *x, const REAL *u, REAL *s1,
+			REAL *s2, size_t count)
 {
 	switch (job->opt->rule) {
 	case TUTTI_PS_SGD:

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The update rules in vectors VEC of REAL, with their square root SQRT, the NaN NOT_A_NUMBER, and NAME to make names of.
- * Included by rule_vector.c, for float and for double; the operations are those of rule_loops.h, in its order.
+ * The update rules in vectors VEC of REAL, with their square root SQRT, the NaN NOT_A_NUMBER, and
+ * NAME to make names of. Included by rule_vector.c, for float and for double; the operations are
+ * those of rule_loops.h, in its order.
  */
 struct NAME(factors) {
 	REAL r, decay, m, e, keep, add, b1, a1, b2, a2, c1, c2; /* a: 1 - b */
 };
 
 /* A vector of values from those before, their updates and their state. */
-typedef VEC NAME(step_fn)(const struct NAME(factors) *f, VEC x, VEC u, VEC *s1, VEC *s2);
+typedef VEC NAME(step_fn)(const struct NAME(factors) * f, VEC x, VEC u, VEC *s1, VEC *s2);
 
 /* How values and updates lie in memory; state lies as it is computed. */
 struct NAME(form) {
@@ -38,18 +39,18 @@ INLINE VEC NAME(one_nan)(VEC x)
 	return (VEC)((is & (vec)x) | (~is & (vec)nan));
 }
 
-INLINE VEC NAME(sgd)(const struct NAME(factors) *f, VEC x, VEC u, VEC *s1, VEC *s2)
+INLINE VEC NAME(sgd)(const struct NAME(factors) * f, VEC x, VEC u, VEC *s1, VEC *s2)
 {
 	return x - f->r * (u + f->decay * x);
 }
 
-INLINE VEC NAME(momentum)(const struct NAME(factors) *f, VEC x, VEC u, VEC *s1, VEC *s2)
+INLINE VEC NAME(momentum)(const struct NAME(factors) * f, VEC x, VEC u, VEC *s1, VEC *s2)
 {
 	*s1 = NAME(one_nan)(f->m * *s1 + (u + f->decay * x));
 	return x - f->r * *s1;
 }
 
-INLINE VEC NAME(nesterov)(const struct NAME(factors) *f, VEC x, VEC u, VEC *s1, VEC *s2)
+INLINE VEC NAME(nesterov)(const struct NAME(factors) * f, VEC x, VEC u, VEC *s1, VEC *s2)
 {
 	VEC g = u + f->decay * x;
 
@@ -57,7 +58,7 @@ INLINE VEC NAME(nesterov)(const struct NAME(factors) *f, VEC x, VEC u, VEC *s1, 
 	return x - f->r * (g + f->m * *s1);
 }
 
-INLINE VEC NAME(adaptive)(const struct NAME(factors) *f, VEC x, VEC u, VEC *s1, VEC *s2)
+INLINE VEC NAME(adaptive)(const struct NAME(factors) * f, VEC x, VEC u, VEC *s1, VEC *s2)
 {
 	VEC g = u + f->decay * x;
 
@@ -65,27 +66,29 @@ INLINE VEC NAME(adaptive)(const struct NAME(factors) *f, VEC x, VEC u, VEC *s1, 
 	return x - f->r * g / (SQRT(*s1) + f->e);
 }
 
-INLINE VEC NAME(adam)(const struct NAME(factors) *f, VEC x, VEC g, VEC *s1, VEC *s2)
+INLINE VEC NAME(adam)(const struct NAME(factors) * f, VEC x, VEC g, VEC *s1, VEC *s2)
 {
 	*s1 = NAME(one_nan)(f->b1 * *s1 + f->a1 * g);
 	*s2 = NAME(one_nan)(f->b2 * *s2 + f->a2 * (g * g));
 	return x - f->r * (*s1 / f->c1) / (SQRT(*s2 / f->c2) + f->e);
 }
 
-INLINE VEC NAME(adam_l2)(const struct NAME(factors) *f, VEC x, VEC u, VEC *s1, VEC *s2)
+INLINE VEC NAME(adam_l2)(const struct NAME(factors) * f, VEC x, VEC u, VEC *s1, VEC *s2)
 {
 	return NAME(adam)(f, x, u + f->decay * x, s1, s2);
 }
 
-INLINE VEC NAME(adamw)(const struct NAME(factors) *f, VEC x, VEC u, VEC *s1, VEC *s2)
+INLINE VEC NAME(adamw)(const struct NAME(factors) * f, VEC x, VEC u, VEC *s1, VEC *s2)
 {
 	return NAME(adam)(f, x - f->r * f->decay * x, u, s1, s2);
 }
 
-INLINE void NAME(one)(const struct NAME(factors) *f, const struct NAME(form) *form,
-		      NAME(step_fn) *step, const int states, void *px, const void *pu, REAL *p1, REAL *p2)
+INLINE void NAME(one)(const struct NAME(factors) * f, const struct NAME(form) * form,
+		      NAME(step_fn) * step, const int states, void *px, const void *pu, REAL *p1,
+		      REAL *p2)
 {
-	VEC s1 = states > 0 ? NAME(load)(p1) : (VEC){0}, s2 = states > 1 ? NAME(load)(p2) : (VEC){0};
+	VEC s1 = states > 0 ? NAME(load)(p1) : (VEC){0},
+	    s2 = states > 1 ? NAME(load)(p2) : (VEC){0};
 	VEC x = NAME(one_nan)(step(f, form->load(px), form->load(pu), &s1, &s2));
 
 	form->store(px, x);
@@ -96,9 +99,9 @@ INLINE void NAME(one)(const struct NAME(factors) *f, const struct NAME(form) *fo
 }
 
 /* The last elements, fewer than a vector has: a vector of them and of zeros. */
-INLINE void NAME(rest)(const struct NAME(factors) *f, const struct NAME(form) *form,
-		       NAME(step_fn) *step, const int states, char *x, const char *u, REAL *s1, REAL *s2,
-		       size_t n)
+INLINE void NAME(rest)(const struct NAME(factors) * f, const struct NAME(form) * form,
+		       NAME(step_fn) * step, const int states, char *x, const char *u, REAL *s1,
+		       REAL *s2, size_t n)
 {
 	const size_t per = sizeof(VEC) / sizeof(REAL), len = n * (form->size / per);
 	char rx[sizeof(VEC)] = {0}, ru[sizeof(VEC)] = {0};
@@ -118,8 +121,8 @@ INLINE void NAME(rest)(const struct NAME(factors) *f, const struct NAME(form) *f
 		memcpy(s2, r2, n * sizeof(REAL));
 }
 
-INLINE void NAME(run)(const struct tt_ps_rule_job *job, const struct NAME(factors) *factors,
-		      const struct NAME(form) *form, NAME(step_fn) *step, const int states)
+INLINE void NAME(run)(const struct tt_ps_rule_job *job, const struct NAME(factors) * factors,
+		      const struct NAME(form) * form, NAME(step_fn) * step, const int states)
 {
 	const struct NAME(factors) f = *factors; /* which no store can change */
 	const size_t per = sizeof(VEC) / sizeof(REAL), elem = form->size / per;
@@ -129,14 +132,16 @@ INLINE void NAME(run)(const struct tt_ps_rule_job *job, const struct NAME(factor
 	size_t i, whole = job->count / per * per;
 
 	for (i = 0; i < whole; i += per)
-		NAME(one)(&f, form, step, states, x + i * elem, u + i * elem,
-			  states > 0 ? s1 + i : NULL, states > 1 ? s2 + i : NULL);
+		NAME(one)
+	(&f, form, step, states, x + i * elem, u + i * elem, states > 0 ? s1 + i : NULL,
+	 states > 1 ? s2 + i : NULL);
 	if (i < job->count)
-		NAME(rest)(&f, form, step, states, x + i * elem, u + i * elem,
-			   states > 0 ? s1 + i : NULL, states > 1 ? s2 + i : NULL, job->count - i);
+		NAME(rest)
+	(&f, form, step, states, x + i * elem, u + i * elem, states > 0 ? s1 + i : NULL,
+	 states > 1 ? s2 + i : NULL, job->count - i);
 }
 
-INLINE void NAME(apply)(const struct tt_ps_rule_job *job, const struct NAME(form) *form)
+INLINE void NAME(apply)(const struct tt_ps_rule_job *job, const struct NAME(form) * form)
 {
 	const struct tutti_ps_options *o = job->opt;
 	bool sums = o->rule == TUTTI_PS_ADAGRAD;

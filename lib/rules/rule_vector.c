@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The update rules in vectors; built once for each level of instructions (local.mk). Values, updates and state are each
- * read once and written once, in one pass.
+ * The update rules in vectors; built once for each level of instructions (local.mk). Values,
+ * updates and state are each read once and written once, in one pass.
  */
 #include <math.h>
 #include <stdbool.h>

@@ -43,6 +43,7 @@ int tt_topo_spread(const uint16_t *on, int ncpus, int here)
 	if (sched_setaffinity(0, sizeof(one), &one))
 		return here;
 	if (sched_setaffinity(0, sizeof(may), &may))
-		tt_warn("a thread that moved to CPU %d stays bound to it: %s", best, strerror(errno));
+		tt_warn("a thread that moved to CPU %d stays bound to it: %s", best,
+			strerror(errno));
 	return best;
 }

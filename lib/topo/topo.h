@@ -18,7 +18,10 @@
 int tt_topo_node(void);
 /* The one that all CPUs this process may use are on, -1: unknown, or they are on several. */
 int tt_topo_home(void);
-/* Prefer node for the pages of [addr, addr + len) not there yet; node -1: nothing to do. 0 or -errno. */
+/*
+ * Prefer node for the pages of [addr, addr + len) not there yet; node -1: nothing to do. 0 or
+ * -errno.
+ */
 int tt_topo_bind(void *addr, size_t len, int node);
 
 /* CPUs this process may use: affinity mask and cgroup quota (rounded up). At least 1. */
@@ -31,8 +34,9 @@ int tt_topo_cpu_set(uint64_t *id);
 /* Threads of the whole machine that run or could, -1: unknown. */
 int tt_topo_runnable(void);
 /*
- * Move the calling thread to the nearest of the emptiest CPUs that it may use, if that is worth it: on[cpu] of those it is to be
- * apart from are on each, two more on `here`, its own, than there. It may use the same ones as before. Where it is afterwards.
+ * Move the calling thread to the nearest of the emptiest CPUs that it may use, if that is worth
+ * it: on[cpu] of those it is to be apart from are on each, two more on `here`, its own, than
+ * there. It may use the same ones as before. Where it is afterwards.
  */
 int tt_topo_spread(const uint16_t *on, int ncpus, int here);
 /* Bytes of memory this process may use at all: the machine's, or its cgroup's limit if lower. */

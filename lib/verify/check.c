@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The checker from the outside: flattens the plans of all ranks and runs its parts; see check_int.h. */
+/*
+ * The checker from the outside: flattens the plans of all ranks and runs its parts; see
+ * check_int.h.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,16 +13,16 @@
 
 const char *tt_ck_buf_name(enum tt_buf buf)
 {
-	static const char *const names[] = {"nothing", "sendbuf", "recvbuf", "scratch",
-					    "slot",    "the network"};
+	static const char *const names[] = {"nothing", "sendbuf", "recvbuf",
+					    "scratch", "slot",	  "the network"};
 
 	return (unsigned)buf < sizeof(names) / sizeof(names[0]) ? names[buf] : "an unknown buffer";
 }
 
 static const char *kind_name(enum tt_op_kind kind)
 {
-	static const char *const names[] = {"?",      "send", "receive",     "receive-reduce",
-					    "reduce", "copy", "pull-reduce", "pull-copy",
+	static const char *const names[] = {"?",      "send",	"receive",     "receive-reduce",
+					    "reduce", "copy",	"pull-reduce", "pull-copy",
 					    "push",   "signal", "wait"};
 
 	return (unsigned)kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "?";

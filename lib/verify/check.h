@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The plan checker: runs the plans of all ranks in one process, on symbolic values, and proves
- * that the result is right, nothing deadlocks under few credits and bounded offer rings, no message
- * is left over, no two ops that may run at the same time touch the same bytes (one of them writing),
- * and that this holds in any order of lanes (seeded).
+ * that the result is right, nothing deadlocks under few credits and bounded offer rings, no
+ * message is left over, no two ops that may run at the same time touch the same bytes (one of them
+ * writing), and that this holds in any order of lanes (seeded).
  */
 #ifndef TT_CHECK_H
 #define TT_CHECK_H
@@ -11,27 +11,29 @@
 #include "lib/plan/plan.h"
 
 struct tt_check_opts {
-	int credits;	/* eager messages under way or parked, per pair and direction; further ones
-			 * wait for an offer; 0: unlimited */
-	int offers;	/* offers the sender has not read yet, per pair and direction; 0: unlimited */
-	size_t eager;	/* longer messages need an offer (the receive must be posted); SIZE_MAX: none */
-	uint64_t seed;	/* order of lanes and ranks */
+	int credits;  /* eager messages under way or parked, per pair and direction; further ones
+		       * wait for an offer; 0: unlimited */
+	int offers;   /* offers the sender has not read yet, per pair and direction; 0: unlimited */
+	size_t eager; /* longer messages need an offer (the receive must be posted); SIZE_MAX: none
+		       */
+	uint64_t seed; /* order of lanes and ranks */
 };
 
 /* What a plan costs one rank. */
 struct tt_plan_cost {
 	uint64_t bytes_sent, bytes_received, bytes_reduced, messages_sent;
-	int steps;	/* rounds with communication in the longest lane */
-	int fan_in;	/* most distinct sources in one round of one lane */
+	int steps;  /* rounds with communication in the longest lane */
+	int fan_in; /* most distinct sources in one round of one lane */
 };
 
 void tt_plan_count(const struct tt_plan *plan, struct tt_plan_cost *cost);
 
 /*
- * The arguments of one rank of a call. whole is as tt_plan_args says but for this: in_place of a rooted
- * collective is the root's; gatherv has the root's rcounts and rdispls and scatterv its scounts and
- * sdispls (each rank's count comes from there); allgatherv has nranks * nranks rdispls, those of rank 0 first, or none,
- * and alltoallv as many of each array (in place only rcounts and rdispls).
+ * The arguments of one rank of a call. whole is as tt_plan_args says but for this: in_place of a
+ * rooted collective is the root's; gatherv has the root's rcounts and rdispls and scatterv its
+ * scounts and sdispls (each rank's count comes from there); allgatherv has nranks * nranks
+ * rdispls, those of rank 0 first, or none, and alltoallv as many of each array (in place only
+ * rcounts and rdispls).
  */
 void tt_plan_args_of(const struct tt_plan_args *whole, int rank, struct tt_plan_args *a);
 

@@ -17,8 +17,9 @@
 
 /*
  * A symbolic element. tree is a hash of the expression it was computed by, operand order included;
- * sum adds up a random number of each contribution, so it is right only if each is in it once. lo and
- * hi: it combines the contributions of the ranks lo up to hi - 1 in this order; hi 0: in another one.
+ * sum adds up a random number of each contribution, so it is right only if each is in it once. lo
+ * and hi: it combines the contributions of the ranks lo up to hi - 1 in this order; hi 0: in
+ * another one.
  */
 struct ck_val {
 	uint64_t tree, sum;
@@ -69,7 +70,7 @@ struct ck_node; /* check_node.c */
 
 struct tt_checker {
 	struct tt_plan *const *plans;
-	int n; /* ranks */
+	int n;			  /* ranks */
 	struct tt_plan_args args; /* rank 0's: what is equal on all ranks is read here */
 	struct tt_check_opts opts;
 	struct ck_op *ops;
@@ -83,7 +84,10 @@ struct tt_checker {
 	struct ck_buf *bufs; /* by rank and enum tt_buf */
 	struct ck_val *vals; /* all of them */
 	struct ck_val *tmp;  /* the longest op's worth */
-	/* barrier: which ranks' starts a lane (at the start of its round, and at its end) and a message know of */
+	/*
+	 * barrier: which ranks' starts a lane (at the start of its round, and at its end) and a
+	 * message know of
+	 */
 	size_t words;
 	uint64_t *known, *learnt, *told;
 	/* check_run.c */
@@ -152,7 +156,8 @@ void tt_ck_divide(struct ck_val *v);
 
 int tt_ck_run(struct tt_checker *c);
 /*
- * check_node.c; but for the first three, nothing without node ops. tt_ck_node_op: 0, CK_BLOCKED or an error.
+ * check_node.c; but for the first three, nothing without node ops. tt_ck_node_op: 0, CK_BLOCKED or
+ * an error.
  */
 int tt_ck_node_init(struct tt_checker *c);
 int tt_ck_node_op(struct tt_checker *c, const struct ck_op *op);

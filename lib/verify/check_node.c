@@ -2,11 +2,12 @@
 /*
  * The checker's view of node ops: ranks that reach into each other's buffers.
  *
- * What orders the ranks is signals and waits, and messages. Each lane has a vector clock, which a signal carries to those
- * that wait for it, and a message to its receiver. Two touches of the same bytes, one of them writing, by
- * different lanes that are not ordered by it are a hazard, whatever the order in which they happened here; and so
- * is a touch that is not ordered before the end of its owner's plan, when the caller has the buffers back; so are two by
- * ops of one round. (Of a rank's own buffers: check_static.c.) Slots are not the caller's: turns that may overlap have
+ * What orders the ranks is signals and waits, and messages. Each lane has a vector clock, which a
+ * signal carries to those that wait for it, and a message to its receiver. Two touches of the same
+ * bytes, one of them writing, by different lanes that are not ordered by it are a hazard, whatever
+ * the order in which they happened here; and so is a touch that is not ordered before the end of
+ * its owner's plan, when the caller has the buffers back; so are two by ops of one round. (Of a
+ * rank's own buffers: check_static.c.) Slots are not the caller's: turns that may overlap have
  * different ones.
  */
 #include <errno.h>
@@ -36,20 +37,20 @@ struct rank_state {
 	struct tt_ref reads, writes; /* published */
 	uint32_t *published[2];	     /* at these clocks; NULL: not */
 	/*
-	 * Of its buffers, which are divided into cells: a touch is in the lists of all cells that it is a part of, so that one
-	 * of a few bytes is compared with few.
+	 * Of its buffers, which are divided into cells: a touch is in the lists of all cells that
+	 * it is a part of, so that one of a few bytes is compared with few.
 	 */
 	uint32_t touches[TT_BUF_NET][CELLS]; /* numbers + 1 */
-	size_t cell[TT_BUF_NET]; /* bytes of one */
+	size_t cell[TT_BUF_NET];	     /* bytes of one */
 	int lanes_left;
 };
 
 struct ck_node {
 	struct rank_state *rank;
-	uint32_t *clock;  /* of each lane: of all lanes, as it knows */
-	uint32_t *learnt; /* what it has been told in this round */
-	uint32_t *told;	  /* with each message */
-	uint32_t *steps;  /* the memory of rank_state's signal */
+	uint32_t *clock;       /* of each lane: of all lanes, as it knows */
+	uint32_t *learnt;      /* what it has been told in this round */
+	uint32_t *told;	       /* with each message */
+	uint32_t *steps;       /* the memory of rank_state's signal */
 	struct touch *touches; /* of all ranks */
 	uint32_t ntouches, room;
 	struct ck_val *row;
@@ -113,8 +114,8 @@ static bool is_over(const struct touch *t, int lane, const uint32_t *clock, cons
 }
 
 /* A touch of what a cell's list has; the list gets it. */
-static int touch_cell(struct tt_checker *c, uint32_t *list, const struct place *p, const struct touch *by,
-		      const uint32_t *clock)
+static int touch_cell(struct tt_checker *c, uint32_t *list, const struct place *p,
+		      const struct touch *by, const uint32_t *clock)
 {
 	struct ck_node *n = c->node;
 	const struct touch *t;
@@ -123,7 +124,8 @@ static int touch_cell(struct tt_checker *c, uint32_t *list, const struct place *
 
 	for (i = *list; i; i = t->next) {
 		t = &n->touches[i - 1];
-		if (!(t->write || by->write) || t->off >= by->off + by->len || by->off >= t->off + t->len)
+		if (!(t->write || by->write) || t->off >= by->off + by->len ||
+		    by->off >= t->off + t->len)
 			continue;
 		if (!is_over(t, by->lane, clock, by->op))
 			return fail_touch(c, p, by->op, t);
@@ -227,9 +229,11 @@ static int load_place(struct tt_checker *c, const struct place *p, const struct 
 	*val = values(c, p);
 	for (e = 0; e < op->op.len / c->args.elem; e++)
 		if (!(*val)[e].set)
-			return tt_fail(-EINVAL, "%s: reads byte %zu of %s of rank %d, which nothing "
-				       "was written to", tt_ck_where(c, op),
-				       p->off + e * c->args.elem, tt_ck_buf_name(p->buf), p->rank);
+			return tt_fail(-EINVAL,
+				       "%s: reads byte %zu of %s of rank %d, which nothing "
+				       "was written to",
+				       tt_ck_where(c, op), p->off + e * c->args.elem,
+				       tt_ck_buf_name(p->buf), p->rank);
 	return 0;
 }
 
@@ -483,7 +487,8 @@ int tt_ck_node_init(struct tt_checker *c)
 	for (r = 0; r < c->n; r++) {
 		n->rank[r].lanes_left = c->rank_lanes[r + 1] - c->rank_lanes[r];
 		for (b = TT_BUF_SEND; b < TT_BUF_NET; b++)
-			n->rank[r].cell[b] = larger(tt_ck_buf_bytes(c, r, b) / CELLS + 1, CELL_LEAST);
+			n->rank[r].cell[b] =
+				larger(tt_ck_buf_bytes(c, r, b) / CELLS + 1, CELL_LEAST);
 		for (s = 0; s < STEPS; s++)
 			n->rank[r].signal[s] = n->steps + ((size_t)r * STEPS + (size_t)s) * lanes;
 	}

@@ -2,13 +2,14 @@
 /*
  * The checker's run: the channel in small.
  *
- * A message of at most opts->eager bytes goes at once if a credit of its pair and direction is left,
- * and holds the credit until the receiving op takes it (in a slot or parked, that makes no difference
- * here). Without a credit, or if it is longer, it needs an offer: the receiving op, once its round
- * has come, writes one into the pair's offer ring if there is room. The sender's process empties
- * its rings now and then, whatever its lanes are doing, and remembers the offers: if they stayed in
- * the ring until their ops came, lanes would block one another and more lanes than entries could
- * deadlock. For the same reason the lack of a credit must never be the end of it.
+ * A message of at most opts->eager bytes goes at once if a credit of its pair and direction is
+ * left, and holds the credit until the receiving op takes it (in a slot or parked, that makes no
+ * difference here). Without a credit, or if it is longer, it needs an offer: the receiving op,
+ * once its round has come, writes one into the pair's offer ring if there is room. The sender's
+ * process empties its rings now and then, whatever its lanes are doing, and remembers the offers:
+ * if they stayed in the ring until their ops came, lanes would block one another and more lanes
+ * than entries could deadlock. For the same reason the lack of a credit must never be the end of
+ * it.
  *
  * Lanes with something to try, and ranks with rings to empty, sit in a queue. The seed decides
  * whether the oldest, the newest or any of them goes on, and in which order the ops of a round are

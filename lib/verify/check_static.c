@@ -251,8 +251,8 @@ static bool same_round(const struct tt_checker *c, uint32_t a, const struct ck_o
 }
 
 /*
- * The earlier op that op conflicts with at this element, or UINT32_MAX. Lanes of a plan with node ops may wait for each
- * other: they are left to check_node.c.
+ * The earlier op that op conflicts with at this element, or UINT32_MAX. Lanes of a plan with node
+ * ops may wait for each other: they are left to check_node.c.
  */
 static uint32_t conflict(const struct tt_checker *c, const struct touch *t, const struct ck_op *op,
 			 bool write)

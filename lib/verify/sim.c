@@ -197,7 +197,8 @@ static void start_node_op(struct sim *s, uint32_t l, const struct tt_op *op, dou
 		later(s, now + tt_model_step(s->model), SIM_STEP,
 		      tt_sim_signal(&s->steps, rank, op));
 	else
-		now = tt_sim_compute(&s->net, rank, now, tt_sim_node_work(&s->steps, s->model, rank, op));
+		now = tt_sim_compute(&s->net, rank, now,
+				     tt_sim_node_work(&s->steps, s->model, rank, op));
 	if (rc < 0)
 		s->err = rc;
 	if (rc > 0)
@@ -358,8 +359,8 @@ static int simulate(struct tt_plan *const *plans, int nplans, int first_rank,
 	return err;
 }
 
-int tt_sim(const struct tt_alg *alg, const struct tt_plan_args *args,
-	   const struct tt_model *model, struct tt_sim_result *result)
+int tt_sim(const struct tt_alg *alg, const struct tt_plan_args *args, const struct tt_model *model,
+	   struct tt_sim_result *result)
 {
 	struct tt_plan_args a = *args;
 	struct tt_plan **plans = calloc((size_t)a.nranks, sizeof(struct tt_plan *));

@@ -3,11 +3,12 @@
  * The simulator: how long the plans of all ranks take on a modelled cluster, by discrete events.
  *
  * The model is that of model.h. A message of L bytes costs its sender's processor `overhead`, then
- * holds the sender's port for beta * L; its head is at the receiver's port alpha later, and holds that for beta * L too (cut-through: both at the same time if the port is free).
- * Its receiver's processor pays `overhead` and, if it reduces, gamma * L. Messages longer than
- * `eager` start when their receive is posted and that news (one alpha) has reached the sender.
- * Ports and processors serve in order of time. If ranks share `cores`, a message inside a host passes
- * no ports, but keeps a processor of the host for beta * L.
+ * holds the sender's port for beta * L; its head is at the receiver's port alpha later, and holds
+ * that for beta * L too (cut-through: both at the same time if the port is free). Its receiver's
+ * processor pays `overhead` and, if it reduces, gamma * L. Messages longer than `eager` start when
+ * their receive is posted and that news (one alpha) has reached the sender. Ports and processors
+ * serve in order of time. If ranks share `cores`, a message inside a host passes no ports, but
+ * keeps a processor of the host for beta * L.
  *
  * Between leaves a message also passes the uplink of its leaf and the downlink of the receiver's.
  * All hosts of a leaf share both; the rate of each is that of all their ports divided by `oversub`.
@@ -27,11 +28,11 @@ struct tt_sim_result {
 };
 
 /*
- * Simulate alg for all ranks of a call, see tt_plan_args_of. 0, or a negative code with a text (tt_fail); a
- * plan that does not come to its end is one.
+ * Simulate alg for all ranks of a call, see tt_plan_args_of. 0, or a negative code with a text
+ * (tt_fail); a plan that does not come to its end is one.
  */
-int tt_sim(const struct tt_alg *alg, const struct tt_plan_args *args,
-	   const struct tt_model *model, struct tt_sim_result *result);
+int tt_sim(const struct tt_alg *alg, const struct tt_plan_args *args, const struct tt_model *model,
+	   struct tt_sim_result *result);
 /*
  * The same from the rounds of few ranks: round k + 1 begins when round k is over, and what a rank
  * receives in a round took as long as what it sends in it. That holds where all ranks do alike (as

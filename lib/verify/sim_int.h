@@ -96,10 +96,10 @@ struct sim_net {
 	const struct tt_model *model;
 	bool mirror; /* one rank stands for all: it has one set of ports */
 	int nranks;
-	double *cpu;		  /* by rank */
-	double *host_cpu;	  /* by host: all of its processors, if ranks share them */
-	double *mem_out, *mem_in; /* by rank, inside a host */
-	double *nic_out, *nic_in; /* by host and rail */
+	double *cpu;		   /* by rank */
+	double *host_cpu;	   /* by host: all of its processors, if ranks share them */
+	double *mem_out, *mem_in;  /* by rank, inside a host */
+	double *nic_out, *nic_in;  /* by host and rail */
 	double *uplink, *downlink; /* by leaf */
 	double uplink_beta;	   /* of both */
 	uint64_t random;

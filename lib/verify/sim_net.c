@@ -27,8 +27,8 @@ int tt_sim_net_init(struct sim_net *net, const struct tt_model *model, int nrank
 	net->nic_in = calloc(nics, sizeof(double));
 	net->uplink = calloc(leaves, sizeof(double));
 	net->downlink = calloc(leaves, sizeof(double));
-	if (!net->cpu || !net->host_cpu || !net->mem_out || !net->mem_in || !net->nic_out || !net->nic_in ||
-	    !net->uplink || !net->downlink)
+	if (!net->cpu || !net->host_cpu || !net->mem_out || !net->mem_in || !net->nic_out ||
+	    !net->nic_in || !net->uplink || !net->downlink)
 		return -ENOMEM;
 	return 0;
 }
@@ -54,8 +54,8 @@ double tt_sim_serve(double *free_at, double now, double busy)
 }
 
 /*
- * A rank does one thing at a time. Where ranks share processors, these take up all that is to be done
- * on their host, so many times as fast as one.
+ * A rank does one thing at a time. Where ranks share processors, these take up all that is to be
+ * done on their host, so many times as fast as one.
  */
 double tt_sim_compute(struct sim_net *net, int rank, double now, double busy)
 {

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The simulator's node ops: steps that ranks of a host reach and wait for, and work in their memory. */
+/*
+ * The simulator's node ops: steps that ranks of a host reach and wait for, and work in their
+ * memory.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "lib/verify/sim_int.h"
 
-/* Of what a byte costs that is copied, or combined and stored again, in memory: as the cost functions have it. */
+/*
+ * Of what a byte costs that is copied, or combined and stored again, in memory: as the cost
+ * functions have it.
+ */
 #define IN_CACHE 0.6
 
 int tt_sim_steps_init(struct sim_steps *steps, const struct tt_plan_args *args)
@@ -43,7 +49,8 @@ static bool reached(const struct sim_steps *steps, const struct sim_wait *w)
 
 int tt_sim_wait(struct sim_steps *steps, int rank, uint32_t lane, const struct tt_op *op)
 {
-	struct sim_wait w = {.rank = rank, .peer = op->peer, .step = op->index, .lane = lane}, *more;
+	struct sim_wait w = {.rank = rank, .peer = op->peer, .step = op->index, .lane = lane},
+			*more;
 
 	if (reached(steps, &w))
 		return 1;
@@ -66,7 +73,8 @@ uint32_t tt_sim_signal(struct sim_steps *steps, int rank, const struct tt_op *op
 
 void tt_sim_seen(struct sim_steps *steps, uint32_t signal)
 {
-	uint32_t step = signal % (TT_STEPS_MAX + 1), *seen = &steps->seen[signal / (TT_STEPS_MAX + 1)];
+	uint32_t step = signal % (TT_STEPS_MAX + 1),
+		 *seen = &steps->seen[signal / (TT_STEPS_MAX + 1)];
 
 	*seen = step > *seen ? step : *seen;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * 64-bit atomics. Whoever executes one does so with a CPU, so that all of them on one word, of all
- * origins, are atomic to each other: the origin where it has the word mapped, else the target, which
- * is asked by a control message. A device's atomics are not atomic to a CPU's: where all origins have agreed
- * on them, the target itself included, which then has a connection to itself (loopback.c), there is no other way.
+ * origins, are atomic to each other: the origin where it has the word mapped, else the target,
+ * which is asked by a control message. A device's atomics are not atomic to a CPU's: where all
+ * origins have agreed on them, the target itself included, which then has a connection to itself
+ * (loopback.c), there is no other way.
  */
 #include <errno.h>
 
@@ -61,7 +62,9 @@ static int ask(struct tt_chan *chan, struct tt_atomic *at)
 	at->asked = true;
 	ctrl.rkey.word[0] = at->op;
 	ctrl.rkey.word[1] = at->token;
-	/* Under way from here: if the message finds the channel broken, the channel's end ends it. */
+	/*
+	 * Under way from here: if the message finds the channel broken, the channel's end ends it.
+	 */
 	tt_list_add(&chan->inflight, &at->wr.link);
 	chan->wire->inflight++;
 	tt_chan_send_ctrl(chan, &ctrl);
@@ -78,10 +81,11 @@ static int by_device(struct tt_chan *chan, struct tt_atomic *at)
 	if (chan->state != TT_CHAN_OPEN)
 		return -EAGAIN;
 	if (wire->tp[chan->tp].place != at->place || !at->rkey)
-		return tt_fail_rank(-EOPNOTSUPP, chan->peer, NULL,
-				    "rank %d is reached over %s, and all ranks have agreed that devices "
-				    "execute the atomics on this window",
-				    chan->peer, wire->tp[chan->tp].name);
+		return tt_fail_rank(
+			-EOPNOTSUPP, chan->peer, NULL,
+			"rank %d is reached over %s, and all ranks have agreed that devices "
+			"execute the atomics on this window",
+			chan->peer, wire->tp[chan->tp].name);
 	return execute(chan, at);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Cards: what every rank tells all others about its host and transports, and the choice that follows
- * from two of them. Both ends of a pair come to the same list, best first; the endpoints' own
- * connection set-up then has the last word (a probe of shared memory may fail).
+ * Cards: what every rank tells all others about its host and transports, and the choice that
+ * follows from two of them. Both ends of a pair come to the same list, best first; the endpoints'
+ * own connection set-up then has the last word (a probe of shared memory may fail).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -36,7 +36,8 @@ size_t tt_wire_card(struct tt_wire *wire, void *buf, size_t max)
 			snprintf(card.tp[card.ntps++], sizeof(card.tp[0]), "%s",
 				 tt_transports[i]->name);
 	card.cpus = (uint32_t)tt_topo_cpu_set(&card.cpu_set);
-	card.numa = 1 + (uint32_t)(wire->env->numa.number >= 0 ? wire->env->numa.number : tt_topo_home());
+	card.numa = 1 + (uint32_t)(wire->env->numa.number >= 0 ? wire->env->numa.number
+							       : tt_topo_home());
 	card.longest = SIZE_MAX;
 	for (i = 0; i < wire->ntps; i++)
 		if (wire->tp[i].tp->max_put && wire->tp[i].tp->max_put < card.longest)

@@ -2,10 +2,10 @@
 /*
  * A channel: operations at its transport, control messages, and the queues of what has to wait.
  *
- * A message and its receive meet by key, in any order: wire_send.c and wire_recv.c are the two sides. Arrival is
- * learnt from notes only: a slot's note, or the token of an offer. Credits: the receiver owns nslots
- * slots per channel; the sender has a bit per free one, and gets bits back in headers of the other
- * direction or in a credit message.
+ * A message and its receive meet by key, in any order: wire_send.c and wire_recv.c are the two
+ * sides. Arrival is learnt from notes only: a slot's note, or the token of an offer. Credits: the
+ * receiver owns nslots slots per channel; the sender has a bit per free one, and gets bits back in
+ * headers of the other direction or in a credit message.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,8 +16,8 @@
 /* ---- operations at the transport ---- */
 
 /*
- * A transport that refuses an operation for another reason than lack of room is broken for this peer,
- * most likely because the peer closed its end or is dying.
+ * A transport that refuses an operation for another reason than lack of room is broken for this
+ * peer, most likely because the peer closed its end or is dying.
  */
 void tt_chan_refused(struct tt_chan *chan, int status)
 {
@@ -105,7 +105,10 @@ void tt_chan_withhold(struct tt_chan *chan, const void *addr)
 		tt_mem_withhold(chan->wire->memory, addr, chan);
 }
 
-/* Nothing rings for it any more; closed: its connection is, or will be at once, and the peer may be writing. */
+/*
+ * Nothing rings for it any more; closed: its connection is, or will be at once, and the peer may
+ * be writing.
+ */
 static void take_offer_back(struct tt_xfer *x, bool closed)
 {
 	tt_token_free(x->chan->wire, x->token);
@@ -130,7 +133,10 @@ void tt_xfer_end(struct tt_xfer *x, const void *data, int status)
 		tt_mem_free(wire->memory, bounce);
 }
 
-/* The channel of x, being connected if it was not yet; NULL: there is no memory for one, and x has ended. */
+/*
+ * The channel of x, being connected if it was not yet; NULL: there is no memory for one, and x has
+ * ended.
+ */
 struct tt_chan *tt_xfer_begin(struct tt_wire *wire, struct tt_xfer *x)
 {
 	struct tt_chan *chan = tt_chan_get(wire, x->peer);
@@ -206,7 +212,8 @@ void tt_chan_opened(struct tt_chan *chan)
 {
 	struct tt_list *l, *tmp;
 
-	tt_list_each(l, tmp, &chan->recvq) {
+	tt_list_each(l, tmp, &chan->recvq)
+	{
 		struct tt_xfer *x = tt_container(l, struct tt_xfer, link);
 
 		tt_list_del(&x->link);
@@ -270,7 +277,8 @@ static void fail_table(struct tt_chan *chan, struct tt_table *table, int status)
 			struct tt_list *l, *tmp;
 
 			again = false;
-			tt_list_each(l, tmp, &table->bucket[i]) {
+			tt_list_each(l, tmp, &table->bucket[i])
+			{
 				struct tt_xfer *x = tt_container(l, struct tt_xfer, link);
 
 				if (x->chan != chan)
@@ -311,7 +319,10 @@ void tt_wire_cancel(struct tt_wire *wire, struct tt_xfer *x)
 	tt_list_del(&x->link);
 	x->state = TT_X_IDLE;
 	x->bounce_region = NULL;
-	/* The peer, or the transport, may touch the buffer at any moment: only a closed endpoint stops it. */
+	/*
+	 * The peer, or the transport, may touch the buffer at any moment: only a closed endpoint
+	 * stops it.
+	 */
 	if (claimed)
 		tt_chan_fence(x->chan, x->key.comm, "a transfer under way was taken back");
 	if (region)

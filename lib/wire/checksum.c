@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Checksums of messages from end to end (TUTTI_CHECKSUM; all ranks do as rank 0 does): XXH3, 64 bits.
+ * Checksums of messages from end to end (TUTTI_CHECKSUM; all ranks do as rank 0 does): XXH3, 64
+ * bits.
  *
- * That of an eager message is in its head and covers head and payload; it is checked before either is
- * looked at. That of a payload that is put into an offer follows in a control message of its own, in any order
- * with the note: the receive ends when both are there. Whatever does not fit ends the channel, as nothing that
- * came over it can be trusted, and with it the call. A put into a window that notifies rings no note: when it is in
- * place a control message asks the target to compare, and to ring. Not covered: control messages, which the transport
- * carries, other one-sided operations, whose target takes no part, and memory that ranks of a host share.
+ * That of an eager message is in its head and covers head and payload; it is checked before either
+ * is looked at. That of a payload that is put into an offer follows in a control message of its
+ * own, in any order with the note: the receive ends when both are there. Whatever does not fit
+ * ends the channel, as nothing that came over it can be trusted, and with it the call. A put into
+ * a window that notifies rings no note: when it is in place a control message asks the target to
+ * compare, and to ring. Not covered: control messages, which the transport carries, other
+ * one-sided operations, whose target takes no part, and memory that ranks of a host share.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -33,8 +35,8 @@ static void damaged(struct tt_chan *chan, const char *what, size_t len)
 	const struct tt_wire_params *p = &chan->wire->params;
 	char why[160];
 
-	snprintf(why, sizeof(why), "%s of up to %zu bytes arrived damaged: its checksum is another one",
-		 what, len);
+	snprintf(why, sizeof(why),
+		 "%s of up to %zu bytes arrived damaged: its checksum is another one", what, len);
 	p->damaged(p->arg, chan->peer, why);
 	tt_chan_fail(chan, -EBADMSG, "%s", why);
 }
@@ -91,9 +93,11 @@ void tt_sum_send(struct tt_chan *chan, const struct tt_key *key, uint64_t sum, u
 	tt_chan_send_ctrl(chan, &ctrl);
 }
 
-int tt_wire_ring(struct tt_wire *wire, int peer, uint32_t token, uint64_t offset, uint64_t len, uint64_t sum)
+int tt_wire_ring(struct tt_wire *wire, int peer, uint32_t token, uint64_t offset, uint64_t len,
+		 uint64_t sum)
 {
-	struct tt_ctrl ctrl = {.kind = TT_CTRL_RING, .token = token, .fprint = sum, .addr = offset, .len = len};
+	struct tt_ctrl ctrl = {
+		.kind = TT_CTRL_RING, .token = token, .fprint = sum, .addr = offset, .len = len};
 	struct tt_chan *chan = wire->chan[peer];
 
 	if (!chan || chan->state != TT_CHAN_OPEN)

@@ -4,17 +4,18 @@
  *
  * Which transports a pair may use follows from both ends' cards (card.c), best first. The end that
  * needs the channel asks over the control tree: CONN_REQ {transport, its endpoint's address, its
- * slots}. The other opens its own end and answers CONN_REP {address, slots} or a refusal, upon which
- * the first tries the next transport. When both ask at once, the lower rank's request counts. Addresses
- * and keys thus travel over authenticated links only. Both ends log the choice in one line.
+ * slots}. The other opens its own end and answers CONN_REP {address, slots} or a refusal, upon
+ * which the first tries the next transport. When both ask at once, the lower rank's request
+ * counts. Addresses and keys thus travel over authenticated links only. Both ends log the choice
+ * in one line.
  *
- * A connection that was closed while both ends lived, to take back a transfer, may be opened again: the
- * messages name its *generation*, and whoever hears of a higher one than his own learns that the
- * connection he knows is gone. The end that closes says so at once, too (FENCED). All communicators that share it
- * have failed by then, so no message is missed.
+ * A connection that was closed while both ends lived, to take back a transfer, may be opened
+ * again: the messages name its *generation*, and whoever hears of a higher one than his own learns
+ * that the connection he knows is gone. The end that closes says so at once, too (FENCED). All
+ * communicators that share it have failed by then, so no message is missed.
  *
- * The end that was asked keeps quiet until it has heard the other over the new endpoint: only then is it
- * sure that the attempt has worked at both ends.
+ * The end that was asked keeps quiet until it has heard the other over the new endpoint: only then
+ * is it sure that the attempt has worked at both ends.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -124,7 +125,10 @@ void tt_chan_close_ep(struct tt_chan *chan, int status)
 	}
 }
 
-/* The connection ends, the channel does not: whoever uses it gives up, and others may open it anew. */
+/*
+ * The connection ends, the channel does not: whoever uses it gives up, and others may open it
+ * anew.
+ */
 static void shut(struct tt_chan *chan, bool mine, uint64_t comm)
 {
 	struct tt_wire *wire = chan->wire;
@@ -195,15 +199,20 @@ static void fresh(struct tt_chan *chan)
 	int i;
 
 	for (i = 0; i < TT_BUCKETS; i++) {
-		tt_list_each(l, tmp, &wire->early.bucket[i])
-			if (tt_container(l, struct tt_early, link)->peer == chan->peer)
-				tt_early_drop(wire, tt_container(l, struct tt_early, link));
-		tt_list_each(l, tmp, &wire->offers.bucket[i])
-			if (tt_container(l, struct tt_offer, link)->peer == chan->peer) {
-				tt_list_del(l);
-				tt_list_add(&wire->free_offer, l);
-				wire->nearly--;
-			}
+		tt_list_each(
+			l, tmp,
+			&wire->early.bucket[i]) if (tt_container(l, struct tt_early, link)->peer ==
+						    chan->peer)
+			tt_early_drop(wire, tt_container(l, struct tt_early, link));
+		tt_list_each(
+			l, tmp,
+			&wire->offers.bucket[i]) if (tt_container(l, struct tt_offer, link)->peer ==
+						     chan->peer)
+		{
+			tt_list_del(l);
+			tt_list_add(&wire->free_offer, l);
+			wire->nearly--;
+		}
 	}
 	while (!tt_list_empty(&chan->ctrlq)) {
 		l = chan->ctrlq.next;
@@ -260,8 +269,7 @@ static void connect_self(struct tt_chan *chan)
 static void refuse(struct tt_wire *wire, int peer, uint32_t generation, uint32_t attempt,
 		   int status)
 {
-	struct conn_msg msg = {
-		.attempt = attempt, .generation = generation, .status = status};
+	struct conn_msg msg = {.attempt = attempt, .generation = generation, .status = status};
 
 	snprintf(msg.text, sizeof(msg.text), "%s", tt_fail_text(status));
 	tt_ctl_send(wire->boot, peer, TT_CTL_CONN_REP, &msg, sizeof(msg));
@@ -303,11 +311,12 @@ static void request(struct tt_chan *chan)
 		snprintf(last, sizeof(last), "%s", wire->left_out);
 	if (last[0])
 		snprintf(chan->reason, sizeof(chan->reason), "%s", last);
-	snprintf(why + strlen(why), sizeof(why) - strlen(why), "%s%.120s", chan->reason[0] ? "; " : "",
-		 chan->reason);
+	snprintf(why + strlen(why), sizeof(why) - strlen(why), "%s%.120s",
+		 chan->reason[0] ? "; " : "", chan->reason);
 	tt_err("no transport to rank %d (%s): %s", chan->peer, tt_boot_host(wire->boot, chan->peer),
 	       why);
-	refuse(wire, chan->peer, chan->generation, TT_NO_ATTEMPT, tt_fail(-TUTTI_ETRANSPORT, "%s", why));
+	refuse(wire, chan->peer, chan->generation, TT_NO_ATTEMPT,
+	       tt_fail(-TUTTI_ETRANSPORT, "%s", why));
 	tt_chan_fail(chan, -TUTTI_ETRANSPORT, "no transport: %s", why);
 }
 
@@ -429,7 +438,8 @@ void tt_wire_ask_again(struct tt_wire *wire)
 		if (!chan || chan->gone || i == wire->params.rank)
 			continue;
 		if (chan->state == TT_CHAN_REQUESTED && chan->said)
-			tt_ctl_send(wire->boot, i, TT_CTL_CONN_REQ, chan->said, sizeof(*chan->said));
+			tt_ctl_send(wire->boot, i, TT_CTL_CONN_REQ, chan->said,
+				    sizeof(*chan->said));
 		fenced = (struct fenced_msg){.generation = chan->generation};
 		if (chan->generation)
 			tt_ctl_send(wire->boot, i, TT_CTL_FENCED, &fenced, sizeof(fenced));
@@ -456,7 +466,8 @@ static void handle_request(struct tt_wire *wire, int from, const void *data, siz
 		return;
 	}
 	switch (chan->state) {
-	case TT_CHAN_FAILED: /* what was said of it then may have come before the peer had a channel */
+	case TT_CHAN_FAILED: /* what was said of it then may have come before the peer had a channel
+			      */
 		refuse(wire, from, chan->generation, msg.attempt,
 		       tt_fail(-ECONNABORTED, "rank %d: %s", wire->params.rank, chan->reason));
 		return;
@@ -469,7 +480,10 @@ static void handle_request(struct tt_wire *wire, int from, const void *data, siz
 			tt_ctl_send(wire->boot, from, TT_CTL_CONN_REP, chan->said, sizeof(msg));
 			return;
 		}
-		/* Both ask: the lower rank's request counts. A later attempt replaces an earlier one. */
+		/*
+		 * Both ask: the lower rank's request counts. A later attempt replaces an earlier
+		 * one.
+		 */
 		if (chan->active || chan->state == TT_CHAN_REQUESTED)
 			if (wire->params.rank < from)
 				return;
@@ -541,7 +555,8 @@ void tt_wire_conn_rep(struct tt_wire *wire, int from, const void *data, size_t l
 	} else if (chan && msg.attempt == TT_NO_ATTEMPT) {
 		tt_chan_fail(chan, -TUTTI_ETRANSPORT, "no transport: %s", msg.text);
 		tt_wire_wake(wire);
-	} else if (chan && chan->state == TT_CHAN_REQUESTED && (uint32_t)chan->attempt == msg.attempt) {
+	} else if (chan && chan->state == TT_CHAN_REQUESTED &&
+		   (uint32_t)chan->attempt == msg.attempt) {
 		if (msg.status) {
 			next_attempt(chan, msg.text);
 		} else {
@@ -568,10 +583,12 @@ static void why_this(struct tt_chan *chan, char *why, size_t size)
 	    !strcmp(wire->tp[chan->tp].name, "shm"))
 		return;
 	if (find_tp(wire, "shm") < 0 && *list)
-		snprintf(why, size, "the host is the same, but TUTTI_TRANSPORT=%.60s has no shm", list);
+		snprintf(why, size, "the host is the same, but TUTTI_TRANSPORT=%.60s has no shm",
+			 list);
 	else if (find_tp(wire, "shm") < 0)
-		snprintf(why, size, "the host is the same, but shm is not usable here; "
-				    "tutti_info says why");
+		snprintf(why, size,
+			 "the host is the same, but shm is not usable here; "
+			 "tutti_info says why");
 	else if (chan->active && chan->reason[0])
 		snprintf(why, size, "the host is the same, but %.160s", chan->reason);
 	else
@@ -594,7 +611,8 @@ static void opened(struct tt_chan *chan)
 	tt_info("rank %d is reached over %s: %s", chan->peer,
 		detail[0] ? detail : wire->tp[chan->tp].name, why);
 	if (chan->peer != wire->params.rank && (chan->active || chan->generation))
-		tt_chan_send_ctrl(chan, &hello); /* what it withholds for an earlier one waits for it */
+		tt_chan_send_ctrl(chan,
+				  &hello); /* what it withholds for an earlier one waits for it */
 	tt_chan_opened(chan);
 }
 
@@ -608,8 +626,8 @@ void tt_chan_up(struct tt_chan *chan)
 }
 
 /*
- * The first that has come over the endpoint, perhaps before it is ours to use. When both ends are up nothing that was
- * begun over an earlier one is under way any more.
+ * The first that has come over the endpoint, perhaps before it is ours to use. When both ends are
+ * up nothing that was begun over an earlier one is under way any more.
  */
 void tt_chan_heard(struct tt_chan *chan)
 {
@@ -622,7 +640,8 @@ void tt_chan_heard(struct tt_chan *chan)
 
 void tt_chan_down(struct tt_chan *chan, const char *why)
 {
-	if (chan->state == TT_CHAN_OPENING && chan->active && chan->peer != chan->wire->params.rank) {
+	if (chan->state == TT_CHAN_OPENING && chan->active &&
+	    chan->peer != chan->wire->params.rank) {
 		next_attempt(chan, why);
 	} else if (chan->state == TT_CHAN_OPENING) {
 		tt_chan_close_ep(chan, -ECONNABORTED);

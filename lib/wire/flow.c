@@ -3,11 +3,11 @@
  * Flow control of early messages, per communicator and channel, driven by the receiver.
  *
  * A sender may run ahead: its eager messages are parked on the receiver's heap. Over the bound
- * (TUTTI_PARKED) the receiver says STOP {epoch}. The sender answers STOP_ACK {epoch, messages sent so
- * far} and from then on sends only into offers. When the receiver has seen that many messages, it
- * knows that none is under way and offers memory for its posted receives. Once nothing is parked and
- * no offer is open it says GO {epoch}; a GO that was overtaken by the next STOP is ignored by its
- * epoch. No step relies on messages staying in order.
+ * (TUTTI_PARKED) the receiver says STOP {epoch}. The sender answers STOP_ACK {epoch, messages sent
+ * so far} and from then on sends only into offers. When the receiver has seen that many messages,
+ * it knows that none is under way and offers memory for its posted receives. Once nothing is
+ * parked and no offer is open it says GO {epoch}; a GO that was overtaken by the next STOP is
+ * ignored by its epoch. No step relies on messages staying in order.
  */
 #include <stdlib.h>
 
@@ -18,7 +18,8 @@ struct tt_flow *tt_flow_get(struct tt_chan *chan, uint64_t comm)
 	struct tt_list *l, *tmp;
 	struct tt_flow *flow;
 
-	tt_list_each(l, tmp, &chan->flows) {
+	tt_list_each(l, tmp, &chan->flows)
+	{
 		flow = tt_container(l, struct tt_flow, link);
 		if (flow->comm == comm)
 			return flow;
@@ -44,8 +45,7 @@ static void say(struct tt_chan *chan, enum tt_ctrl_kind kind, uint64_t comm, uin
 
 void tt_flow_parked(struct tt_chan *chan, struct tt_flow *flow)
 {
-	if (flow->state != TT_FLOW_OPEN ||
-	    flow->parked <= (uint32_t)chan->wire->env->parked.number)
+	if (flow->state != TT_FLOW_OPEN || flow->parked <= (uint32_t)chan->wire->env->parked.number)
 		return;
 	flow->state = TT_FLOW_STOPPING;
 	flow->acked = false;
@@ -60,11 +60,11 @@ static void stopped(struct tt_chan *chan, struct tt_flow *flow)
 
 	flow->state = TT_FLOW_STOPPED;
 	for (i = 0; i < TT_BUCKETS; i++)
-		tt_list_each(l, tmp, &chan->wire->posted.bucket[i]) {
+		tt_list_each(l, tmp, &chan->wire->posted.bucket[i])
+		{
 			struct tt_xfer *x = tt_container(l, struct tt_xfer, link);
 
-			if (x->chan != chan || x->key.comm != flow->comm ||
-			    x->state != TT_X_POSTED)
+			if (x->chan != chan || x->key.comm != flow->comm || x->state != TT_X_POSTED)
 				continue;
 			tt_xfer_offer(chan, x);
 			if (chan->state != TT_CHAN_OPEN)
@@ -99,7 +99,8 @@ static void resume(struct tt_chan *chan, struct tt_flow *flow)
 
 	flow->stopped = false;
 	for (i = 0; i < TT_BUCKETS; i++)
-		tt_list_each(l, tmp, &chan->wire->sends.bucket[i]) {
+		tt_list_each(l, tmp, &chan->wire->sends.bucket[i])
+		{
 			struct tt_xfer *x = tt_container(l, struct tt_xfer, link);
 
 			if (x->chan != chan || x->key.comm != flow->comm || tt_needs_offer(chan, x))

@@ -41,10 +41,10 @@ int tt_wire_links(const struct tt_wire *wire, int from, struct tt_wire_link *lin
 
 		if (!chan || r == wire->params.rank)
 			continue;
-		link[n++] = (struct tt_wire_link){
-			.peer = r,
-			.state = state_name(chan),
-			.transport = chan->ep ? wire->tp[chan->tp].name : ""};
+		link[n++] =
+			(struct tt_wire_link){.peer = r,
+					      .state = state_name(chan),
+					      .transport = chan->ep ? wire->tp[chan->tp].name : ""};
 		ask(chan, &link[n - 1].silence);
 	}
 	return n;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A connection of this process with itself by a transport that has a device. A device's atomics on a
- * word are atomic to each other only, so where peers use them on memory of this process, it must, too.
+ * A connection of this process with itself by a transport that has a device. A device's atomics on
+ * a word are atomic to each other only, so where peers use them on memory of this process, it
+ * must, too.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Opening transports. All that are cheap to open are opened at once; a costly one that nobody asked for by
- * name is told to the others as usable here and opened when a peer can be reached over nothing better:
- * right after the cards are known, mostly never within one host.
+ * Opening transports. All that are cheap to open are opened at once; a costly one that nobody
+ * asked for by name is told to the others as usable here and opened when a peer can be reached
+ * over nothing better: right after the cards are known, mostly never within one host.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -133,7 +133,10 @@ int tt_open_transports(struct tt_wire *wire)
 	int i, err;
 
 	wire->asked = *list != 0;
-	/* Before, as their handlers must not run in the middle of libfabric; after, in case they come back. */
+	/*
+	 * Before, as their handlers must not run in the middle of libfabric; after, in case they
+	 * come back.
+	 */
 	tt_signals_restore();
 	err = check_list(list);
 	for (i = 0; !err && tt_transports[i]; i++)

@@ -78,8 +78,7 @@ static void flush_busy(struct tt_wire *wire)
 {
 	struct tt_list *l, *tmp;
 
-	tt_list_each(l, tmp, &wire->busy)
-		tt_chan_flush(tt_container(l, struct tt_chan, busy));
+	tt_list_each(l, tmp, &wire->busy) tt_chan_flush(tt_container(l, struct tt_chan, busy));
 }
 
 int tt_wire_progress(struct tt_wire *wire)
@@ -172,8 +171,8 @@ static bool arm(struct tt_wire *wire, struct pollfd *fds, int *nfds)
 }
 
 /*
- * wake_fd is emptied by the first to lie down, under the lock: if those that are woken emptied it, one
- * of them could take the signal away from another that has not seen it yet.
+ * wake_fd is emptied by the first to lie down, under the lock: if those that are woken emptied it,
+ * one of them could take the signal away from another that has not seen it yet.
  */
 bool tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(void *), void *arg)
 {
@@ -188,7 +187,8 @@ bool tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(void *), 
 	if (first)
 		(void)!read(wire->wake_fd, &count, sizeof(count));
 	if (other->lie_down)
-		fds[nfds++] = (struct pollfd){.fd = other->lie_down(other->arg, first), .events = POLLIN};
+		fds[nfds++] =
+			(struct pollfd){.fd = other->lie_down(other->arg, first), .events = POLLIN};
 	armed = !ready(arg) && arm(wire, fds, &nfds);
 	if (armed)
 		wire->stats.sleeps++;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tokens: the 32-bit notes that peers ring. A token names an entry of a table; the generation in its
- * upper bits makes a note that comes after its receive was taken back find nothing.
+ * Tokens: the 32-bit notes that peers ring. A token names an entry of a table; the generation in
+ * its upper bits makes a note that comes after its receive was taken back find nothing.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +18,8 @@ uint32_t tt_slot_token(const struct tt_chan *chan, int slot)
 {
 	uint32_t generation = chan->generation << TT_TOKEN_RANK_BITS;
 
-	return TT_TOKEN_SLOT | (generation | ((uint32_t)chan->peer & RANK_MASK)) << TT_TOKEN_SLOT_BITS |
+	return TT_TOKEN_SLOT |
+	       (generation | ((uint32_t)chan->peer & RANK_MASK)) << TT_TOKEN_SLOT_BITS |
 	       (uint32_t)slot;
 }
 
@@ -85,7 +86,9 @@ void tt_token_free(struct tt_wire *wire, uint32_t token)
 	wire->free_token = (uint32_t)(t - wire->token);
 }
 
-/* The first of n free neighbours of one generation, whose tokens are consecutive; NO_TOKEN: none. */
+/*
+ * The first of n free neighbours of one generation, whose tokens are consecutive; NO_TOKEN: none.
+ */
 static uint32_t find_run(const struct tt_wire *wire, uint32_t n)
 {
 	uint32_t i, len = 0;

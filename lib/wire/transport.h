@@ -2,10 +2,10 @@
 /*
  * The transport contract: a transport moves bytes and rings bells, nothing else.
  *
- * A transport is one folder in transports/ with one const table of these operations, and one line in
- * lib/wire/transports.def. Every call on a tt_tp, its endpoints and its registrations is made under
- * one lock by the caller: transports need none of their own and must never block. tests/conform runs
- * one suite over every transport, bare and wrapped by transports/fault.
+ * A transport is one folder in transports/ with one const table of these operations, and one line
+ * in lib/wire/transports.def. Every call on a tt_tp, its endpoints and its registrations is made
+ * under one lock by the caller: transports need none of their own and must never block.
+ * tests/conform runs one suite over every transport, bare and wrapped by transports/fault.
  */
 #ifndef TT_TRANSPORT_H
 #define TT_TRANSPORT_H
@@ -30,51 +30,59 @@ enum tt_tp_caps {
 	TT_CAP_LOCAL_ANY = 1,	  /* the near side of put and get needs no registration */
 	TT_CAP_AUTO_PROGRESS = 2, /* put, get and amo at a target that makes no call complete */
 	TT_CAP_AMO = 4,
-	TT_CAP_MAP = 8,		  /* map() works for memory that has a memfd */
-	TT_CAP_REG_ANY = 16,	  /* reg() takes memory without a memfd too */
+	TT_CAP_MAP = 8,	     /* map() works for memory that has a memfd */
+	TT_CAP_REG_ANY = 16, /* reg() takes memory without a memfd too */
 	/*
-	 * amo is executed by the target's device, one and the same for all that reach it by this transport:
-	 * they are atomic to each other, and not to a CPU
+	 * amo is executed by the target's device, one and the same for all that reach it by this
+	 * transport: they are atomic to each other, and not to a CPU
 	 */
 	TT_CAP_AMO_DEVICE = 32,
-	TT_CAP_SLOW_POLL = 64,	  /* poll() makes system calls: spinning on it is of no use */
+	TT_CAP_SLOW_POLL = 64, /* poll() makes system calls: spinning on it is of no use */
 	/*
-	 * ep_close is no fence: what either end has begun may still land. The next endpoint to the same peer is up only
-	 * when nothing that this end began over an earlier one is left
+	 * ep_close is no fence: what either end has begun may still land. The next endpoint to the
+	 * same peer is up only when nothing that this end began over an earlier one is left
 	 */
 	TT_CAP_LATE_WRITES = 128,
-	TT_CAP_GET_HEAD = 256	  /* a get's first bytes can land elsewhere than the others: tt_rma.head */
+	TT_CAP_GET_HEAD =
+		256 /* a get's first bytes can land elsewhere than the others: tt_rma.head */
 };
 
 /* A device, or the transport itself, as tutti_info shows it. */
 struct tt_tp_device {
-	char name[64];	   /* "tcp", "mlx5_0/1" */
-	char detail[160];  /* address, provider version, GID ... */
-	double gbps;	   /* 0: unknown */
-	int numa;	   /* -1: unknown */
+	char name[64];	  /* "tcp", "mlx5_0/1" */
+	char detail[160]; /* address, provider version, GID ... */
+	double gbps;	  /* 0: unknown */
+	int numa;	  /* -1: unknown */
 	bool usable;
-	char why[160];	   /* why it is (not) usable */
+	char why[160]; /* why it is (not) usable */
 };
 
 /* What open() is told. Everything stays valid until close(). */
 struct tt_tp_params {
 	const struct tt_env *env;
-	int rank;		/* of this process in the world */
-	const char *local_addr; /* numeric address of the chosen interface; sockets bind it and no other */
-	uint64_t cookie[2];	/* random, of this process: no other job's process has it */
-	void (*alive)(void *arg); /* called by what waits long in ep_close: this process lives; may be NULL */
+	int rank;		  /* of this process in the world */
+	const char *local_addr;	  /* numeric address of the chosen interface; sockets bind it and no
+				     other */
+	uint64_t cookie[2];	  /* random, of this process: no other job's process has it */
+	void (*alive)(void *arg); /* called by what waits long in ep_close: this process lives; may
+				     be NULL */
 	void *alive_arg;
 };
 
-/* A transport opened by this process. Transports embed it as the first member of their own struct. */
+/*
+ * A transport opened by this process. Transports embed it as the first member of their own struct.
+ */
 struct tt_tp {
 	const struct tt_tp_ops *ops;
 	unsigned caps;
-	size_t max_put;	 /* longest put or get; 0: any */
-	size_t inline_put; /* the near side of a put of so many bytes needs no registration either; 0: none */
-	bool optional;	 /* set by the owner: where it can't register memory, others will do */
-	bool peer_lost;	 /* set by the owner: a peer has died, so close() may meet broken connections */
-	char detail[96]; /* for the line logged when it is chosen: "ofi, tcp (msg) over 127.0.0.1" */
+	size_t max_put;	   /* longest put or get; 0: any */
+	size_t inline_put; /* the near side of a put of so many bytes needs no registration either;
+			      0: none */
+	bool optional;	   /* set by the owner: where it can't register memory, others will do */
+	bool peer_lost; /* set by the owner: a peer has died, so close() may meet broken connections
+			 */
+	char detail[96]; /* for the line logged when it is chosen: "ofi, tcp (msg) over 127.0.0.1"
+			  */
 };
 
 /* One end of a connection to one peer process; embedded likewise. user is the owner's. */
@@ -110,27 +118,29 @@ struct tt_mr {
 };
 
 enum tt_rma_flags {
-	TT_RMA_NOTE = 1,  /* put: ring note at the target once, after all bytes are in place */
+	TT_RMA_NOTE = 1,   /* put: ring note at the target once, after all bytes are in place */
 	TT_RMA_REMOTE = 2, /* put: done means that the bytes are in place at the target */
-	TT_RMA_AWAY = 4	   /* put: a hint: the target reads it next, and the origin doesn't (tt_copy_away) */
+	TT_RMA_AWAY =
+		4 /* put: a hint: the target reads it next, and the origin doesn't (tt_copy_away) */
 };
 
 /*
- * A put or get. Remote addresses are the target's own virtual addresses on every transport. Of a get, with TT_CAP_GET_HEAD, the
- * first head_len bytes (fewer than len) land at head, the others from local on; in no order, as all bytes of an operation.
+ * A put or get. Remote addresses are the target's own virtual addresses on every transport. Of a
+ * get, with TT_CAP_GET_HEAD, the first head_len bytes (fewer than len) land at head, the others
+ * from local on; in no order, as all bytes of an operation.
  */
 struct tt_rma {
 	void *local;
-	size_t len;		   /* 0 is allowed: with a note it only rings */
-	struct tt_mr *mr;	   /* of local; may be NULL with TT_CAP_LOCAL_ANY, or up to inline_put */
+	size_t len;	  /* 0 is allowed: with a note it only rings */
+	struct tt_mr *mr; /* of local; may be NULL with TT_CAP_LOCAL_ANY, or up to inline_put */
 	uint64_t remote;
 	const struct tt_rkey *rkey;
 	uint32_t note;
 	unsigned flags;
-	void *user;		   /* comes back in the TT_EV_DONE event */
+	void *user; /* comes back in the TT_EV_DONE event */
 	void *head;
-	size_t head_len;	   /* 0: all of it is at local */
-	struct tt_mr *head_mr;	   /* of head, as mr */
+	size_t head_len;       /* 0: all of it is at local */
+	struct tt_mr *head_mr; /* of head, as mr */
 };
 
 /* What a get brings, for transports that see it as memory. */
@@ -159,7 +169,8 @@ enum tt_event_kind {
 	TT_EV_NOTE, /* a peer's put has landed entirely and rang note */
 	TT_EV_MSG,  /* a control message; data is valid until the next poll of this transport */
 	TT_EV_UP,   /* the endpoint is connected: operations may be started */
-	TT_EV_DOWN  /* the endpoint is gone, status says why; its operations have all been reported */
+	TT_EV_DOWN  /* the endpoint is gone, status says why; its operations have all been reported
+		     */
 };
 
 struct tt_event {
@@ -167,7 +178,8 @@ struct tt_event {
 	int status;	  /* DONE, DOWN */
 	uint32_t note;	  /* NOTE */
 	uint32_t len;	  /* MSG */
-	const void *data; /* MSG; DOWN, failed DONE: the reason as text, valid until ep_close, or NULL */
+	const void *data; /* MSG; DOWN, failed DONE: the reason as text, valid until ep_close, or
+			     NULL */
 	void *user;	  /* DONE */
 	struct tt_ep *ep; /* MSG, UP, DOWN; NULL in NOTE, which need not know its peer */
 };
@@ -184,17 +196,21 @@ enum { TT_STARTED = 0, TT_FINISHED = 1 };
 
 struct tt_ep_ops {
 	/*
-	 * All four return TT_STARTED, TT_FINISHED, -EAGAIN (no room now: poll, then retry; nothing was
-	 * sent) or another negative code (failed, nothing sent, no event). No order is promised
-	 * between operations.
+	 * All four return TT_STARTED, TT_FINISHED, -EAGAIN (no room now: poll, then retry; nothing
+	 * was sent) or another negative code (failed, nothing sent, no event). No order is
+	 * promised between operations.
 	 */
 	int (*put)(struct tt_ep *ep, const struct tt_rma *rma);
 	int (*get)(struct tt_ep *ep, const struct tt_rma *rma);
 	int (*amo)(struct tt_ep *ep, const struct tt_amo *amo);
 	/* Send len <= TT_TP_MSG_MAX bytes; data may be reused on return. No event at the sender. */
 	int (*msg)(struct tt_ep *ep, const void *data, size_t len);
-	/* Peer memory [remote, remote + len) as a pointer, valid until close; -EOPNOTSUPP if it can't be. */
-	int (*map)(struct tt_ep *ep, uint64_t remote, size_t len, const struct tt_rkey *rkey, void **ptr);
+	/*
+	 * Peer memory [remote, remote + len) as a pointer, valid until close; -EOPNOTSUPP if it
+	 * can't be.
+	 */
+	int (*map)(struct tt_ep *ep, uint64_t remote, size_t len, const struct tt_rkey *rkey,
+		   void **ptr);
 	/*
 	 * Of an endpoint that is up, or on its way. It is asked several times within
 	 * TUTTI_HEARTBEAT_LIMIT while somebody waits: a transport whose device notices a lost peer
@@ -206,46 +222,58 @@ struct tt_ep_ops {
 
 struct tt_tp_ops {
 	const char *name;
-	bool costly; /* open() takes long: it is called when no better transport reaches some rank */
+	bool costly; /* open() takes long: it is called when no better transport reaches some rank
+		      */
 	/* Of a costly one, a quick look before its card names it: can there be a device? NULL: yes.
 	 */
 	bool (*present)(void);
 	/* The library beneath and its version, loading it; 0, or why not. NULL: there is none worth
 	 * naming. */
 	int (*library)(const char **name, unsigned *major, unsigned *minor);
-	/* Fill at most max devices and return how many there are; 0: none, the transport is unusable here. */
+	/*
+	 * Fill at most max devices and return how many there are; 0: none, the transport is
+	 * unusable here.
+	 */
 	int (*query)(const struct tt_tp_params *params, struct tt_tp_device *dev, int max);
 	int (*open)(const struct tt_tp_params *params, struct tt_tp **tp);
-	/* Memory that this transport itself keeps for a connected peer, with such settings. NULL: not worth saying. */
+	/*
+	 * Memory that this transport itself keeps for a connected peer, with such settings. NULL:
+	 * not worth saying.
+	 */
 	size_t (*peer_bytes)(const struct tt_env *env);
 	/* All endpoints and registrations must be gone. */
 	void (*close)(struct tt_tp *tp);
 
-	/* Register memory. *mr->rkey may be sent to peers. -ENOMEM with a text for exhausted limits. */
+	/*
+	 * Register memory. *mr->rkey may be sent to peers. -ENOMEM with a text for exhausted
+	 * limits.
+	 */
 	int (*reg)(struct tt_tp *tp, const struct tt_mem *mem, unsigned access, struct tt_mr **mr);
-	int (*dereg)(struct tt_mr *mr); /* afterwards no peer reaches it through this registration */
+	int (*dereg)(
+		struct tt_mr *mr); /* afterwards no peer reaches it through this registration */
 
 	/*
-	 * ep_open makes a local end and writes its address to blob (at most TT_TP_BLOB_MAX bytes, *len
-	 * receives how many); the two ends exchange blobs over an authenticated link; each then calls
-	 * ep_connect with the other's. Exactly one side is active. It returns at once; TT_EV_UP or
-	 * TT_EV_DOWN follows. A negative return: this pair can't use the transport, say why (tt_fail).
-	 * Operations before TT_EV_UP return -EAGAIN.
+	 * ep_open makes a local end and writes its address to blob (at most TT_TP_BLOB_MAX bytes,
+	 * *len receives how many); the two ends exchange blobs over an authenticated link; each
+	 * then calls ep_connect with the other's. Exactly one side is active. It returns at once;
+	 * TT_EV_UP or TT_EV_DOWN follows. A negative return: this pair can't use the transport,
+	 * say why (tt_fail). Operations before TT_EV_UP return -EAGAIN.
 	 */
 	int (*ep_open)(struct tt_tp *tp, struct tt_ep **ep, void *blob, size_t *len);
 	int (*ep_connect)(struct tt_ep *ep, const void *blob, size_t len, bool active);
 	/*
-	 * A fence: afterwards no peer writes here through ep (but see TT_CAP_LATE_WRITES). Operations
-	 * still under way are dropped without an event, so the caller forgets their user pointers
-	 * first. A note that has come already may still be handed out. Allowed in any state.
+	 * A fence: afterwards no peer writes here through ep (but see TT_CAP_LATE_WRITES).
+	 * Operations still under way are dropped without an event, so the caller forgets their
+	 * user pointers first. A note that has come already may still be handed out. Allowed in
+	 * any state.
 	 */
 	void (*ep_close)(struct tt_ep *ep);
 
 	/* Make progress and fill at most max events; returns how many. Never blocks. */
 	int (*poll)(struct tt_tp *tp, struct tt_event *events, int max);
 	/*
-	 * Before sleeping: 0 and *fd: the next event makes fd readable (poll(2)); -EAGAIN: events are
-	 * there now, poll instead. poll() disarms.
+	 * Before sleeping: 0 and *fd: the next event makes fd readable (poll(2)); -EAGAIN: events
+	 * are there now, poll instead. poll() disarms.
 	 */
 	int (*arm)(struct tt_tp *tp, int *fd);
 };
@@ -264,9 +292,10 @@ bool tt_transport_rdma(void);
 const struct tt_tp_ops *tt_transport_find(const char *name);
 
 /*
- * A transport that accepts connections itself knows by a MAC that a request, and by another that the answer
- * to it, comes from the peer: the key is what each of the two ends has told the other in its address, which
- * travels over authenticated links only. The label keeps the one from being taken for the other.
+ * A transport that accepts connections itself knows by a MAC that a request, and by another that
+ * the answer to it, comes from the peer: the key is what each of the two ends has told the other
+ * in its address, which travels over authenticated links only. The label keeps the one from being
+ * taken for the other.
  */
 #define TT_MAC_SIZE 16
 struct tt_mac_key {
@@ -278,7 +307,7 @@ bool tt_mac_is(const unsigned char mac[TT_MAC_SIZE], const char *label,
 	       const struct tt_mac_key *key, const void *data, size_t len);
 
 /* transports/fault: open `inner` wrapped, behaving as spec (TUTTI_FAULT's syntax) says. */
-int tt_fault_open(const struct tt_tp_ops *inner, const char *spec, const struct tt_tp_params *params,
-		  struct tt_tp **tp);
+int tt_fault_open(const struct tt_tp_ops *inner, const char *spec,
+		  const struct tt_tp_params *params, struct tt_tp **tp);
 
 #endif

@@ -73,17 +73,19 @@ int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **out)
 	int err = 0, i;
 
 	if (params->nranks > 1 << TT_TOKEN_RANK_BITS)
-		return tt_fail(-EINVAL, "%d ranks are more than the %d there can be", params->nranks,
-			       1 << TT_TOKEN_RANK_BITS);
+		return tt_fail(-EINVAL, "%d ranks are more than the %d there can be",
+			       params->nranks, 1 << TT_TOKEN_RANK_BITS);
 	wire = calloc(1, sizeof(*wire));
 	if (!wire)
 		return tt_fail(-ENOMEM, "no memory for the wire");
 	init_lists(wire);
 	wire->params = *params;
 	wire->env = params->env;
-	wire->tp_params = (struct tt_tp_params){
-		.env = params->env, .rank = params->rank, .local_addr = params->local_addr,
-		.alive = params->alive, .alive_arg = params->arg};
+	wire->tp_params = (struct tt_tp_params){.env = params->env,
+						.rank = params->rank,
+						.local_addr = params->local_addr,
+						.alive = params->alive,
+						.alive_arg = params->arg};
 	if (getrandom(wire->tp_params.cookie, sizeof(wire->tp_params.cookie), 0) < 0) {
 		err = tt_fail(-errno, "getrandom: %s", strerror(errno));
 		goto free_wire;
@@ -103,14 +105,15 @@ int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **out)
 		goto close_tps;
 	for (i = 0; i < wire->ntps; i++)
 		tps[i] = wire->tp[i].tp;
-	if (params->keeper) { /* last, so that transports which are opened later have their own index, too */
+	if (params->keeper) { /* last, so that transports which are opened later have their own
+				 index, too */
 		i = TT_TP_MAX;
 		err = tps[i - 1] ? -E2BIG : 0;
 		tps[i - 1] = params->keeper;
 	}
 	if (!err)
-		err = tt_memory_new(wire->env, tps, i, lock_for_memory, unlock_for_memory,
-				    wire, &wire->memory);
+		err = tt_memory_new(wire->env, tps, i, lock_for_memory, unlock_for_memory, wire,
+				    &wire->memory);
 	if (err)
 		goto close_tps;
 	*out = wire;
@@ -182,13 +185,15 @@ void tt_wire_forget_comm(struct tt_wire *wire, uint64_t comm)
 	int i;
 
 	for (i = 0; i < TT_BUCKETS; i++) {
-		tt_list_each(l, tmp, &wire->early.bucket[i]) {
+		tt_list_each(l, tmp, &wire->early.bucket[i])
+		{
 			struct tt_early *e = tt_container(l, struct tt_early, link);
 
 			if (e->key.comm == comm)
 				tt_early_drop(wire, e);
 		}
-		tt_list_each(l, tmp, &wire->offers.bucket[i]) {
+		tt_list_each(l, tmp, &wire->offers.bucket[i])
+		{
 			struct tt_offer *o = tt_container(l, struct tt_offer, link);
 
 			if (o->ctrl.key.comm != comm)
@@ -200,7 +205,8 @@ void tt_wire_forget_comm(struct tt_wire *wire, uint64_t comm)
 	}
 	for (i = 0; i < wire->params.nranks; i++)
 		if (wire->chan[i])
-			tt_list_each(l, tmp, &wire->chan[i]->flows) {
+			tt_list_each(l, tmp, &wire->chan[i]->flows)
+			{
 				struct tt_flow *flow = tt_container(l, struct tt_flow, link);
 
 				if (flow->comm != comm)
@@ -216,14 +222,16 @@ void tt_wire_early_again(struct tt_wire *wire, uint64_t comm, uint32_t seq)
 	int i;
 
 	for (i = 0; wire->nearly && i < TT_BUCKETS; i++) {
-		tt_list_each(l, tmp, &wire->early.bucket[i]) {
+		tt_list_each(l, tmp, &wire->early.bucket[i])
+		{
 			struct tt_early *e = tt_container(l, struct tt_early, link);
 
 			if (e->key.comm == comm && e->key.seq == seq)
 				wire->params.early(wire->params.arg, e->peer, &e->key, e->fprint,
 						   false);
 		}
-		tt_list_each(l, tmp, &wire->offers.bucket[i]) {
+		tt_list_each(l, tmp, &wire->offers.bucket[i])
+		{
 			struct tt_offer *o = tt_container(l, struct tt_offer, link);
 
 			if (o->ctrl.key.comm == comm && o->ctrl.key.seq == seq)

@@ -2,10 +2,10 @@
 /*
  * The wire: open transports, the memory they know, and channels to the other processes of the job.
  *
- * A channel is the credit domain of a pair of processes, shared by all their communicators. It carries
- * messages named by a key {communicator, sequence, lane, index} and promises no order: a message meets
- * the receive of the same key. Small ones travel eagerly into slots; for larger ones the receiver
- * offers memory and the sender puts straight into it. Channels connect on first use.
+ * A channel is the credit domain of a pair of processes, shared by all their communicators. It
+ * carries messages named by a key {communicator, sequence, lane, index} and promises no order: a
+ * message meets the receive of the same key. Small ones travel eagerly into slots; for larger ones
+ * the receiver offers memory and the sender puts straight into it. Channels connect on first use.
  *
  * One recursive lock per wire covers transports, channels and everything the engine hangs on them.
  */
@@ -33,19 +33,20 @@ struct tt_key {
 };
 
 /*
- * An operation under way at a transport; embedded in what started it. done runs under the wire lock,
- * exactly once, after the wr has been unlinked.
+ * An operation under way at a transport; embedded in what started it. done runs under the wire
+ * lock, exactly once, after the wr has been unlinked.
  */
 struct tt_wr {
 	struct tt_list link; /* of the channel, while under way */
-	const void *lands[2]; /* where what comes back is written; NULL: nowhere. Set by the wire. */
+	const void
+		*lands[2]; /* where what comes back is written; NULL: nowhere. Set by the wire. */
 	void (*done)(struct tt_wr *wr, int status);
 };
 
 /*
  * The end of a transfer, under the wire lock, exactly once; x may be reused or freed in it. For a
- * receive with status 0, data is the x->len bytes that came: x->buf if they landed there, else memory
- * valid during the call only (a slot, or registered bounce memory).
+ * receive with status 0, data is the x->len bytes that came: x->buf if they landed there, else
+ * memory valid during the call only (a slot, or registered bounce memory).
  */
 typedef void tt_xfer_fn(struct tt_xfer *x, const void *data, int status);
 
@@ -61,7 +62,7 @@ struct tt_xfer {
 	enum tt_xfer_kind kind;
 	bool bare;  /* to a port: without the payload, however short */
 	bool whole; /* to a port, in fn: the payload went along */
-	int peer; /* rank in the world */
+	int peer;   /* rank in the world */
 	struct tt_key key;
 	uint64_t fprint; /* must agree at both ends */
 	void *buf;	 /* send: the source; receive: where it should land, NULL: anywhere */
@@ -83,10 +84,15 @@ struct tt_xfer {
 /* Where a note leads: registered with a token, rung by a peer's put. */
 struct tt_bell {
 	void (*ring)(struct tt_bell *bell);
-	/* peer asks for an atomic on what the bell belongs to; NULL: refused. Returns 0 and *old. */
+	/*
+	 * peer asks for an atomic on what the bell belongs to; NULL: refused. Returns 0 and *old.
+	 */
 	int (*amo)(struct tt_bell *bell, int peer, enum tt_amo_op op, uint64_t operand,
 		   uint64_t compare, uint64_t offset, uint64_t *old);
-	/* Where peer has put so many bytes, to compare their checksum; NULL: it may not have, or there are none. */
+	/*
+	 * Where peer has put so many bytes, to compare their checksum; NULL: it may not have, or
+	 * there are none.
+	 */
 	const void *(*put)(struct tt_bell *bell, int peer, uint64_t offset, uint64_t len);
 };
 
@@ -114,10 +120,11 @@ struct tt_atomic {
 };
 
 /*
- * Messages that no receive of the same key waits for, because only its receiver can say which: those with
- * key.port set are handed to the port of key.comm, in no order. fprint is the length of the whole message; len bytes
- * of data came with it, all or none: none if it is longer than the eager limit or was sent bare. data is valid
- * during the call. Messages that come before the port is open are kept within the bounds of flow.c.
+ * Messages that no receive of the same key waits for, because only its receiver can say which:
+ * those with key.port set are handed to the port of key.comm, in no order. fprint is the length of
+ * the whole message; len bytes of data came with it, all or none: none if it is longer than the
+ * eager limit or was sent bare. data is valid during the call. Messages that come before the port
+ * is open are kept within the bounds of flow.c.
  */
 struct tt_port {
 	struct tt_list link;
@@ -131,16 +138,18 @@ struct tt_port {
 
 /* An open transport, as one-sided operations see it. */
 struct tt_way {
-	int place;	     /* in the list of compiled ones, which is the same at all ranks: keys are exchanged by place */
-	int index;	     /* here: of the registrations of a region */
-	size_t most;	     /* longest put or get */
+	int place;   /* in the list of compiled ones, which is the same at all ranks: keys are
+			exchanged by place */
+	int index;   /* here: of the registrations of a region */
+	size_t most; /* longest put or get */
 	size_t bare_put, bare_get; /* longest one whose near side needs no registration */
-	bool get_head;	     /* TT_CAP_GET_HEAD */
+	bool get_head;		   /* TT_CAP_GET_HEAD */
 };
 
 /*
- * Who else may end a sleep. lie_down gives a descriptor that becomes readable when something has happened after the
- * call; ready is asked once more then. first: no other thread sleeps. get_up: nobody sleeps any more. Under the lock.
+ * Who else may end a sleep. lie_down gives a descriptor that becomes readable when something has
+ * happened after the call; ready is asked once more then. first: no other thread sleeps. get_up:
+ * nobody sleeps any more. Under the lock.
  */
 struct tt_wire_sleeper {
 	int (*lie_down)(void *arg, bool first);
@@ -152,19 +161,28 @@ struct tt_wire_params {
 	const struct tt_env *env;
 	int rank, nranks;
 	const char *local_addr;
-	/* One more that wants to know of memory, and has no endpoints; NULL: none. It outlives the wire. */
+	/*
+	 * One more that wants to know of memory, and has no endpoints; NULL: none. It outlives the
+	 * wire.
+	 */
 	struct tt_tp *keeper;
 	struct tt_wire_sleeper sleeper; /* lie_down NULL: none */
-	/* A message met a receive with another fingerprint; under the lock. The transfer itself fails. */
+	/*
+	 * A message met a receive with another fingerprint; under the lock. The transfer itself
+	 * fails.
+	 */
 	void (*mismatch)(void *arg, int peer, const struct tt_key *key);
 	/*
-	 * A connection to peer was closed though the peer lives, by this process (mine), to take back a transfer of
-	 * comm, or by the peer. Whoever uses it must give up before this returns; it may be opened anew afterwards.
+	 * A connection to peer was closed though the peer lives, by this process (mine), to take
+	 * back a transfer of comm, or by the peer. Whoever uses it must give up before this
+	 * returns; it may be opened anew afterwards.
 	 */
 	void (*fenced)(void *arg, int peer, bool mine, uint64_t comm);
 	/* A message, or an offer, came that nothing here waits for yet; under the lock. */
 	void (*early)(void *arg, int peer, const struct tt_key *key, uint64_t fprint, bool offer);
-	/* What came from peer was damaged on its way; its channel fails next. Only with checksums. */
+	/*
+	 * What came from peer was damaged on its way; its channel fails next. Only with checksums.
+	 */
 	void (*damaged)(void *arg, int peer, const char *why);
 	/* The connection to peer carries nothing, though both may live; its channel fails next. May
 	 * be NULL. */
@@ -177,8 +195,10 @@ struct tt_wire_params {
 int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **wire);
 /* Bytes that other ranks need to choose a transport with this one. */
 size_t tt_wire_card(struct tt_wire *wire, void *card, size_t max);
-/* From now on channels can be opened. Requests that came earlier are answered now, and transports opened
- * that were left for later and some rank needs. */
+/*
+ * From now on channels can be opened. Requests that came earlier are answered now, and transports
+ * opened that were left for later and some rank needs.
+ */
 void tt_wire_attach(struct tt_wire *wire, struct tt_boot *boot);
 /* Closes all channels (their transfers fail with -ECANCELED), memory and transports. */
 void tt_wire_close(struct tt_wire *wire);
@@ -188,19 +208,25 @@ void tt_wire_conn_req(struct tt_wire *wire, int from, const void *data, size_t l
 void tt_wire_conn_rep(struct tt_wire *wire, int from, const void *data, size_t len);
 /* A peer has closed its end of a connection that this end may still think is there. */
 void tt_wire_fenced_msg(struct tt_wire *wire, int from, const void *data, size_t len);
-/* Messages may have been lost: say once more to peers what they have not answered. Under the lock. */
+/*
+ * Messages may have been lost: say once more to peers what they have not answered. Under the lock.
+ */
 void tt_wire_ask_again(struct tt_wire *wire);
 /* Why the channel to peer has failed; NULL: it has not. Under the lock. */
 const char *tt_wire_why(const struct tt_wire *wire, int peer);
-/* Messages have checksums from now on, or have none; before anything is sent, the same on all ranks. */
+/*
+ * Messages have checksums from now on, or have none; before anything is sent, the same on all
+ * ranks.
+ */
 void tt_wire_checksums(struct tt_wire *wire, bool on);
 bool tt_wire_has_checksums(const struct tt_wire *wire);
 uint64_t tt_sum(const void *data, size_t len);
 /*
- * Instead of a put's note: peer rings the bell of this token if what is in place at this offset has the checksum.
- * Under the lock, after the put is complete.
+ * Instead of a put's note: peer rings the bell of this token if what is in place at this offset
+ * has the checksum. Under the lock, after the put is complete.
  */
-int tt_wire_ring(struct tt_wire *wire, int peer, uint32_t token, uint64_t offset, uint64_t len, uint64_t sum);
+int tt_wire_ring(struct tt_wire *wire, int peer, uint32_t token, uint64_t offset, uint64_t len,
+		 uint64_t sum);
 /* The channels there are to ranks from `from` on, at most max; returns how many. Under the lock. */
 struct tt_wire_link {
 	int peer;
@@ -254,15 +280,18 @@ int tt_wire_spread(struct tt_wire *wire, const int *ranks, int n, struct tt_wire
 void tt_wire_send(struct tt_wire *wire, struct tt_xfer *x);
 void tt_wire_recv(struct tt_wire *wire, struct tt_xfer *x);
 /*
- * Take back a transfer without running fn: afterwards nobody writes or reads its buffer. If a peer may
- * be writing it right now, the channel to that peer is closed first (a fence).
+ * Take back a transfer without running fn: afterwards nobody writes or reads its buffer. If a peer
+ * may be writing it right now, the channel to that peer is closed first (a fence).
  */
 void tt_wire_cancel(struct tt_wire *wire, struct tt_xfer *x);
-/* Close the channel to peer, if there is one: what is under way on it fails and touches nothing any more. */
+/*
+ * Close the channel to peer, if there is one: what is under way on it fails and touches nothing
+ * any more.
+ */
 void tt_wire_fence(struct tt_wire *wire, int peer, uint64_t comm, const char *why);
 /*
- * Tell params.early once more of every message and offer that waits here for call seq of comm. Costs nothing
- * while nothing waits.
+ * Tell params.early once more of every message and offer that waits here for call seq of comm.
+ * Costs nothing while nothing waits.
  */
 void tt_wire_early_again(struct tt_wire *wire, uint64_t comm, uint32_t seq);
 /* Forget early messages and flow state of a communicator that is freed or has failed. */
@@ -271,13 +300,17 @@ void tt_wire_forget_comm(struct tt_wire *wire, uint64_t comm);
 /* Hands over what came before. */
 void tt_wire_port_open(struct tt_wire *wire, struct tt_port *port);
 void tt_wire_port_close(struct tt_wire *wire, struct tt_port *port);
-/* A control message to the port of key->comm at peer, which has sent to this one; lost if it is closed. */
+/*
+ * A control message to the port of key->comm at peer, which has sent to this one; lost if it is
+ * closed.
+ */
 void tt_wire_port_say(struct tt_wire *wire, int peer, uint32_t what, const struct tt_key *key,
 		      uint64_t a, uint64_t b);
 
 /*
- * One-sided operations on a peer that tt_wire_reach has found. 0: started, wr->done will run (perhaps before
- * return); -EAGAIN: no room: progress and retry; other: failed. rma->user and rma->mr are filled in here from wr
+ * One-sided operations on a peer that tt_wire_reach has found. 0: started, wr->done will run
+ * (perhaps before return); -EAGAIN: no room: progress and retry; other: failed. rma->user and
+ * rma->mr are filled in here from wr
  * and region; rma->head_mr is the caller's.
  */
 int tt_wire_put(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_region *region,
@@ -286,21 +319,31 @@ int tt_wire_get(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_re
 		struct tt_wr *wr);
 /* The same of an atomic; at stays until done has run. */
 int tt_wire_atomic(struct tt_wire *wire, int peer, struct tt_atomic *at);
-/* Before each one-sided operation, under the same lock: how it gets there. 0, -EAGAIN while connecting, or an error. */
+/*
+ * Before each one-sided operation, under the same lock: how it gets there. 0, -EAGAIN while
+ * connecting, or an error.
+ */
 int tt_wire_reach(struct tt_wire *wire, int peer, const struct tt_way **way);
 /*
  * Memory is about to be exchanged with these ranks, and no key can be added later: open what was
  * left for later, unless all of them are on this host and share memory.
  */
 void tt_wire_open_rest(struct tt_wire *wire, const int *ranks, int n);
-/* What a peer connected over a transport costs this process: slots, a channel, and the transport's part. */
+/*
+ * What a peer connected over a transport costs this process: slots, a channel, and the transport's
+ * part.
+ */
 size_t tt_wire_peer_bytes(const struct tt_env *env, const struct tt_tp_ops *tp);
 /*
- * The place of the transport by which all of these ranks (of the world), this one included, are reached first, and
- * whose device executes atomics; -1: there is none. Opens this process's way to its own device.
+ * The place of the transport by which all of these ranks (of the world), this one included, are
+ * reached first, and whose device executes atomics; -1: there is none. Opens this process's way to
+ * its own device.
  */
 int tt_wire_amo_place(struct tt_wire *wire, const int *ranks, int n);
-/* The longest message of collectives and messages: what the transports of all ranks carry in one put. */
+/*
+ * The longest message of collectives and messages: what the transports of all ranks carry in one
+ * put.
+ */
 size_t tt_wire_longest(const struct tt_wire *wire);
 /* The open transport of a place, -1: it is not open here. */
 int tt_wire_at_place(struct tt_wire *wire, int place);
@@ -315,9 +358,9 @@ int tt_wire_progress(struct tt_wire *wire);
 int tt_wire_pending(struct tt_wire *wire);
 
 /*
- * Sleep until something may have happened, at most timeout_ms. Called without the lock. ready is asked
- * under it before going to sleep. Other threads end the sleep with tt_wire_wake after they have made
- * ready true. Returns whether the time was up before anything ended it.
+ * Sleep until something may have happened, at most timeout_ms. Called without the lock. ready is
+ * asked under it before going to sleep. Other threads end the sleep with tt_wire_wake after they
+ * have made ready true. Returns whether the time was up before anything ended it.
  */
 bool tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(void *), void *arg);
 void tt_wire_wake(struct tt_wire *wire);

@@ -40,18 +40,22 @@ enum tt_ctrl_kind {
 	TT_CTRL_AMO, /* amo.c: execute this on a window */
 	TT_CTRL_AMO_REPLY,
 	TT_CTRL_PORT, /* port.c: for the port of this communicator */
-	TT_CTRL_SUM, /* checksum.c: the checksum of what is put into the offer of this token */
-	TT_CTRL_RING /* checksum.c: ring this window's bell if what was put has this checksum */
+	TT_CTRL_SUM,  /* checksum.c: the checksum of what is put into the offer of this token */
+	TT_CTRL_RING  /* checksum.c: ring this window's bell if what was put has this checksum */
 };
 
 /* A control message between the two ends of a channel. doc/WIRE.md. */
 struct tt_ctrl {
 	uint32_t kind;
-	uint32_t token;	   /* offer: the note to ring; amo: the window's bell; its reply: whose; port: what */
+	uint32_t token; /* offer: the note to ring; amo: the window's bell; its reply: whose; port:
+			   what */
 	struct tt_key key; /* flow control: only comm counts */
 	uint64_t fprint;   /* amo: compare; sum: the checksum */
 	uint64_t freed;
-	/* offer; flow control: epoch, count; amo: offset, operand; its reply: old value, status; port: a, b; ring: offset */
+	/*
+	 * offer; flow control: epoch, count; amo: offset, operand; its reply: old value, status;
+	 * port: a, b; ring: offset
+	 */
 	uint64_t addr, len;
 	struct tt_rkey rkey; /* offer; amo: which, and the token for the reply */
 };
@@ -115,14 +119,14 @@ struct tt_chan {
 	struct tt_wire *wire;
 	int peer;
 	enum tt_chan_state state;
-	int status; /* of a failed one */
-	uint32_t generation; /* connections that were closed though both ends lived */
+	int status;	       /* of a failed one */
+	uint32_t generation;   /* connections that were closed though both ends lived */
 	struct conn_msg *said; /* the last request or answer; NULL: none */
-	bool gone; /* the peer is: never again */
+	bool gone;	       /* the peer is: never again */
 	char reason[256];
-	bool active; /* we asked */
-	bool up;     /* the transport says so */
-	bool heard;  /* something came from the peer */
+	bool active;		   /* we asked */
+	bool up;		   /* the transport says so */
+	bool heard;		   /* something came from the peer */
 	uint64_t early_notes;	   /* slots rung before the channel was open */
 	struct tt_list early_ctrl; /* control messages that came before it */
 	int tp, attempt, candidate;
@@ -133,8 +137,8 @@ struct tt_chan {
 	struct tt_region *slots_region;
 	int nslots;
 	size_t slot_size;
-	uint64_t freed;	     /* slots to be returned to the peer */
-	int held;	     /* slots kept by early messages */
+	uint64_t freed; /* slots to be returned to the peer */
+	int held;	/* slots kept by early messages */
 
 	/* the peer's slots */
 	uint64_t tx_addr;
@@ -149,7 +153,7 @@ struct tt_chan {
 	struct tt_list ctrlq;	 /* control messages waiting for room */
 	struct tt_list inflight; /* wrs at the transport */
 	struct tt_list flows;
-	struct tt_list busy;	 /* in wire->busy while a queue is not empty */
+	struct tt_list busy; /* in wire->busy while a queue is not empty */
 };
 
 enum tt_token_kind { TT_TOKEN_FREE, TT_TOKEN_XFER, TT_TOKEN_BELL, TT_TOKEN_AMO };
@@ -206,7 +210,8 @@ struct tt_wire {
 
 	struct tt_stage *stages;
 	struct tt_list free_ctrl, free_offer, free_early;
-	const char *why; /* the operation that is being ended has failed, by its transport; or NULL */
+	const char
+		*why; /* the operation that is being ended has failed, by its transport; or NULL */
 	int nearly;   /* objects in early and offers */
 	int inflight; /* wrs at transports */
 	struct tt_event *batch; /* events being handled */
@@ -219,7 +224,8 @@ struct tt_wire {
 };
 
 /*
- * Tokens: bit 31 set: an eager slot of a peer, {generation of the connection, rank, slot}; else an entry of
+ * Tokens: bit 31 set: an eager slot of a peer, {generation of the connection, rank, slot}; else an
+ * entry of
  * wire->token. Slots of a connection that was closed may still ring: the generation tells.
  */
 #define TT_TOKEN_SLOT 0x80000000u
@@ -271,9 +277,11 @@ void tt_chan_free(struct tt_chan *chan);
 /* Closes the endpoint; operations under way end with status. */
 void tt_chan_close_ep(struct tt_chan *chan, int status);
 
-
 /* channel.c */
-/* A transport that refuses an operation for another reason than lack of room is broken for this peer. */
+/*
+ * A transport that refuses an operation for another reason than lack of room is broken for this
+ * peer.
+ */
 void tt_chan_refused(struct tt_chan *chan, int status);
 /* Give a slot back to the peer. */
 void tt_slot_free(struct tt_chan *chan, int slot);
@@ -293,7 +301,10 @@ void tt_chan_slot_note(struct tt_chan *chan, int slot);
 void tt_chan_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl);
 void tt_xfer_landed(struct tt_wire *wire, struct tt_xfer *x);
 void tt_chan_fail_xfers(struct tt_chan *chan, int status);
-/* Where the connection's end may not be the end of it (TT_CAP_LATE_WRITES): something may still be written there. */
+/*
+ * Where the connection's end may not be the end of it (TT_CAP_LATE_WRITES): something may still be
+ * written there.
+ */
 void tt_chan_withhold(struct tt_chan *chan, const void *addr);
 void tt_chan_send_ctrl(struct tt_chan *chan, struct tt_ctrl *ctrl);
 void tt_chan_busy(struct tt_chan *chan);
@@ -302,7 +313,9 @@ void tt_xfer_start_send(struct tt_chan *chan, struct tt_xfer *x);
 /* An early message's bytes; forget it, and give its slot back. */
 const char *tt_early_data(struct tt_chan *chan, const struct tt_early *early);
 void tt_early_drop(struct tt_wire *wire, struct tt_early *early);
-/* Hand wr to the transport's put or get. As tt_ep_ops.put, but in-place completion runs done too. */
+/*
+ * Hand wr to the transport's put or get. As tt_ep_ops.put, but in-place completion runs done too.
+ */
 static inline int tt_chan_rma(struct tt_chan *chan, struct tt_rma *rma, struct tt_wr *wr, bool get)
 {
 	int rc;
@@ -366,8 +379,11 @@ void tt_chan_init(struct tt_chan *chan, struct tt_wire *wire, int peer);
 /* progress.c */
 void tt_wire_drop_events(struct tt_wire *wire, const struct tt_ep *ep, const struct tt_wr *wr);
 
-/* card.c: the places of the transports that rank may be reached over, best first; returns how many */
-int tt_card_transports(struct tt_wire *wire, int rank, int *places, int max, char *why, size_t size);
+/*
+ * card.c: the places of the transports that rank may be reached over, best first; returns how many
+ */
+int tt_card_transports(struct tt_wire *wire, int rank, int *places, int max, char *why,
+		       size_t size);
 
 /* Work out wire->longest, once all cards are here. */
 void tt_card_longest(struct tt_wire *wire);

@@ -10,7 +10,8 @@ static struct tt_xfer *posted_find(struct tt_chan *chan, const struct tt_key *ke
 {
 	struct tt_list *bucket = tt_table_bucket(&chan->wire->posted, chan->peer, key), *l, *tmp;
 
-	tt_list_each(l, tmp, bucket) {
+	tt_list_each(l, tmp, bucket)
+	{
 		struct tt_xfer *x = tt_container(l, struct tt_xfer, link);
 
 		if (x->chan == chan && tt_key_equal(&x->key, key))
@@ -68,7 +69,8 @@ static struct tt_early *early_find(struct tt_chan *chan, const struct tt_key *ke
 {
 	struct tt_list *bucket = tt_table_bucket(&chan->wire->early, chan->peer, key), *l, *tmp;
 
-	tt_list_each(l, tmp, bucket) {
+	tt_list_each(l, tmp, bucket)
+	{
 		struct tt_early *e = tt_container(l, struct tt_early, link);
 
 		if (e->peer == chan->peer && tt_key_equal(&e->key, key))
@@ -165,7 +167,8 @@ void tt_xfer_complete(struct tt_wire *wire, struct tt_xfer *x)
 }
 
 /* Nobody wants this message yet: keep it in its slot while few are, else move it to the heap. */
-static void park(struct tt_chan *chan, int slot, const struct tt_eager_head *head, struct tt_flow *flow)
+static void park(struct tt_chan *chan, int slot, const struct tt_eager_head *head,
+		 struct tt_flow *flow)
 {
 	struct tt_wire *wire = chan->wire;
 	struct tt_early *e;

@@ -40,7 +40,8 @@ static void stage_done(struct tt_wr *wr, int status)
 	struct tt_stage *s = tt_container(wr, struct tt_stage, wr);
 
 	stage_put(s);
-	if (status) /* its transfer has ended well already: the message must not be lost in silence */
+	if (status) /* its transfer has ended well already: the message must not be lost in silence
+		     */
 		tt_chan_fail(s->chan, -TUTTI_EPEER, "an eager message was lost: %s",
 			     s->wire->why ? s->wire->why : tutti_strerror(status));
 }
@@ -184,7 +185,8 @@ static struct tt_offer *offer_find(struct tt_chan *chan, const struct tt_key *ke
 {
 	struct tt_list *bucket = tt_table_bucket(&chan->wire->offers, chan->peer, key), *l, *tmp;
 
-	tt_list_each(l, tmp, bucket) {
+	tt_list_each(l, tmp, bucket)
+	{
 		struct tt_offer *o = tt_container(l, struct tt_offer, link);
 
 		if (o->peer == chan->peer && tt_key_equal(&o->ctrl.key, key))
@@ -255,11 +257,13 @@ void tt_wire_send(struct tt_wire *wire, struct tt_xfer *x)
 
 void tt_send_offer(struct tt_chan *chan, const struct tt_ctrl *ctrl)
 {
-	struct tt_list *bucket = tt_table_bucket(&chan->wire->sends, chan->peer, &ctrl->key), *l, *tmp;
+	struct tt_list *bucket = tt_table_bucket(&chan->wire->sends, chan->peer, &ctrl->key), *l,
+		       *tmp;
 	struct tt_wire *wire = chan->wire;
 	struct tt_offer *o;
 
-	tt_list_each(l, tmp, bucket) {
+	tt_list_each(l, tmp, bucket)
+	{
 		struct tt_xfer *x = tt_container(l, struct tt_xfer, link);
 
 		if (x->chan != chan || !tt_key_equal(&x->key, &ctrl->key))

@@ -102,7 +102,8 @@ static int one_size(const struct run *run, int (*measure)(const struct run *, do
 	int err;
 
 	memset(run->out, 0, run->count * sizeof(float));
-	err = batch(run, 3, &guess); /* for the first size others may still be filling their buffers */
+	err = batch(run, 3,
+		    &guess); /* for the first size others may still be filling their buffers */
 	if (!err)
 		err = batch(run, 3, &guess);
 	if (!err)

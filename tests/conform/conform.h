@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The conformance suite: what lib/wire/transport.h promises, checked on any transport, bare and
- * wrapped by transports/fault. All ends live in one process and are polled in turn by one thread; every
- * wait is bounded. main.c lists the configurations, net.c builds small networks of ends.
+ * wrapped by transports/fault. All ends live in one process and are polled in turn by one thread;
+ * every wait is bounded. main.c lists the configurations, net.c builds small networks of ends.
  */
 #ifndef TT_CONFORM_H
 #define TT_CONFORM_H
@@ -13,13 +13,13 @@
 #include "tests/test.h"
 
 #define WAIT_MS 15000
-#define GUARD 4096u	     /* bytes before and after every region, which nobody may touch */
+#define GUARD 4096u /* bytes before and after every region, which nobody may touch */
 #define GUARD_BYTE 0xa5
 #define RX_SIZE (5u << 20)
 #define MSGS_MAX 4096
 
 struct config {
-	const char *name;	/* of the test program: ofi_tcp */
+	const char *name; /* of the test program: ofi_tcp */
 	const char *transport;
 	const char *ofi_ep, *ofi_provider;
 	int verbs_qps;
@@ -28,11 +28,13 @@ struct config {
 };
 
 extern const struct config *config;
-extern bool faulty;	/* wrapped by transports/fault ... */
-extern unsigned seed;	/* ... with this seed */
+extern bool faulty;	  /* wrapped by transports/fault ... */
+extern unsigned seed;	  /* ... with this seed */
 extern unsigned timeouts; /* of the running test */
 
-/* A wait is patient until one of this test has failed; then a broken transport is not worth hours. */
+/*
+ * A wait is patient until one of this test has failed; then a broken transport is not worth hours.
+ */
 static inline uint64_t wait_deadline(void)
 {
 	return tt_deadline_ms(!timeouts ? WAIT_MS : timeouts < 20 ? 100 : 0);
@@ -113,13 +115,13 @@ void poll_node(struct net *net, struct node *node, int max);
 void pump(struct net *net);
 void pump_ms(struct net *net, int ms);
 
-#define WAIT(net, cond) \
-	do { \
-		uint64_t deadline_ = wait_deadline(); \
-		while (!(cond) && !tt_passed(deadline_)) \
-			pump(net); \
-		timeouts += !(cond); \
-		TT_CHECK(cond); \
+#define WAIT(net, cond)                                                                            \
+	do {                                                                                       \
+		uint64_t deadline_ = wait_deadline();                                              \
+		while (!(cond) && !tt_passed(deadline_))                                           \
+			pump(net);                                                                 \
+		timeouts += !(cond);                                                               \
+		TT_CHECK(cond);                                                                    \
 	} while (0)
 
 /* Start, polling while there is no room. Returns as the slot does, -ETIMEDOUT at the deadline. */

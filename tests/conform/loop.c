@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Transport loop: the contract of lib/wire/transport.h as plainly as it can be written, between
- * endpoints of one process. It shows that the conformance suite accepts what is right, and gives the
- * tests of transport fault something predictable to wrap. Nothing completes before the next poll.
+ * endpoints of one process. It shows that the conformance suite accepts what is right, and gives
+ * the tests of transport fault something predictable to wrap. Nothing completes before the next
+ * poll.
  */
 #include "tests/conform/loop.h"
 
@@ -95,12 +96,14 @@ static void *reach(const struct tt_rkey *key, uint64_t remote, size_t len, unsig
 	struct loop_mr *mr;
 	uint64_t base;
 
-	tt_list_each(pos, tmp, &all_mrs) {
+	tt_list_each(pos, tmp, &all_mrs)
+	{
 		mr = tt_container(pos, struct loop_mr, link);
 		base = (uint64_t)(uintptr_t)mr->mem.addr;
 		if (mr->mr.rkey.word[0] != key->word[0] || (mr->access & access) != access)
 			continue;
-		if (remote >= base && remote - base <= mr->mem.len && len <= mr->mem.len - (remote - base))
+		if (remote >= base && remote - base <= mr->mem.len &&
+		    len <= mr->mem.len - (remote - base))
 			return (void *)(uintptr_t)remote;
 	}
 	return NULL;
@@ -227,11 +230,8 @@ static int loop_map(struct tt_ep *ep, uint64_t remote, size_t len, const struct 
 	return 0;
 }
 
-static const struct tt_ep_ops loop_ep_ops = {.put = loop_put,
-					     .get = loop_get,
-					     .amo = loop_amo,
-					     .msg = loop_msg,
-					     .map = loop_map};
+static const struct tt_ep_ops loop_ep_ops = {
+	.put = loop_put, .get = loop_get, .amo = loop_amo, .msg = loop_msg, .map = loop_map};
 
 /* Drop or fail what ep has under way; events of a closed endpoint vanish as well. */
 static void end_ops(struct loop_ep *ep, bool report)
@@ -240,7 +240,8 @@ static void end_ops(struct loop_ep *ep, bool report)
 	struct tt_list *pos, *tmp;
 	struct node *n;
 
-	tt_list_each(pos, tmp, &tp->ops) {
+	tt_list_each(pos, tmp, &tp->ops)
+	{
 		n = tt_container(pos, struct node, link);
 		if (n->ep != ep)
 			continue;
@@ -253,7 +254,8 @@ static void end_ops(struct loop_ep *ep, bool report)
 		tt_list_del(pos);
 		free(n);
 	}
-	tt_list_each(pos, tmp, &tp->events) {
+	tt_list_each(pos, tmp, &tp->events)
+	{
 		n = tt_container(pos, struct node, link);
 		if (n->ep != ep || report)
 			continue;
@@ -286,7 +288,8 @@ static int loop_ep_connect(struct tt_ep *tt_ep, const void *blob, size_t len, bo
 	uint64_t id;
 
 	memcpy(&id, blob, sizeof(id));
-	tt_list_each(pos, tmp, &all_eps) {
+	tt_list_each(pos, tmp, &all_eps)
+	{
 		e = tt_container(pos, struct loop_ep, link);
 		if (e->id == id)
 			ep->peer = e;
@@ -308,7 +311,8 @@ static void loop_ep_close(struct tt_ep *tt_ep)
 
 	end_ops(ep, false);
 	tt_list_del(&ep->link);
-	tt_list_each(pos, tmp, &all_eps) {
+	tt_list_each(pos, tmp, &all_eps)
+	{
 		e = tt_container(pos, struct loop_ep, link);
 		if (e->peer != ep)
 			continue;
@@ -324,7 +328,8 @@ static void drop(struct tt_list *list)
 {
 	struct tt_list *pos, *tmp;
 
-	tt_list_each(pos, tmp, list) {
+	tt_list_each(pos, tmp, list)
+	{
 		tt_list_del(pos);
 		free(tt_container(pos, struct node, link));
 	}
@@ -341,7 +346,8 @@ static int loop_poll(struct tt_tp *tp, struct tt_event *events, int max)
 	if (read(t->fd, &drain, sizeof(drain)) < 0 && errno != EAGAIN)
 		abort();
 	drop(&t->lent);
-	tt_list_each(pos, tmp, &t->ops) {
+	tt_list_each(pos, tmp, &t->ops)
+	{
 		n = tt_container(pos, struct node, link);
 		if (ran++ == 16)
 			break;
@@ -349,7 +355,8 @@ static int loop_poll(struct tt_tp *tp, struct tt_event *events, int max)
 		t->nops--;
 		event(t, n);
 	}
-	tt_list_each(pos, tmp, &t->events) {
+	tt_list_each(pos, tmp, &t->events)
+	{
 		n = tt_container(pos, struct node, link);
 		if (got == max)
 			break;
@@ -400,7 +407,8 @@ static int loop_dereg(struct tt_mr *mr)
 static int loop_query(const struct tt_tp_params *params, struct tt_tp_device *dev, int max)
 {
 	if (max > 0)
-		*dev = (struct tt_tp_device){.name = "loop", .numa = -1, .usable = true, .why = "always"};
+		*dev = (struct tt_tp_device){
+			.name = "loop", .numa = -1, .usable = true, .why = "always"};
 	return 1;
 }
 

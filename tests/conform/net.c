@@ -169,10 +169,9 @@ void mem_free(struct mem *mem)
 
 static void fault_text(char *text, size_t size)
 {
-	static const char *const character[] = {
-		"delay=0.3,reorder=0.5,again=0.3,finish=1,hold=0.3",
-		"delay=0.05:2000,reorder=0.9,again=0.05",
-		"reorder=0.2,again=0.8,finish=1,hold=0.9"};
+	static const char *const character[] = {"delay=0.3,reorder=0.5,again=0.3,finish=1,hold=0.3",
+						"delay=0.05:2000,reorder=0.9,again=0.05",
+						"reorder=0.2,again=0.8,finish=1,hold=0.9"};
 
 	snprintf(text, size, "seed=%u,%s", seed, character[seed % 3]);
 }
@@ -263,7 +262,10 @@ bool net_up(struct net *net, int first)
 	struct link *x = &net->link[first];
 	struct link *y = net->nnodes == 1 ? x : x + 1;
 
-	/* The end that was asked first, as channels do it; test_connect_orders has the other orders. */
+	/*
+	 * The end that was asked first, as channels do it; test_connect_orders has the other
+	 * orders.
+	 */
 	if (y != x)
 		TT_CHECK(!net_connect(y, x, false));
 	TT_CHECK(!net_connect(x, y, true));
@@ -287,8 +289,8 @@ bool net_triangle(struct net *net)
 		return false;
 	if (net->nnodes == 1 && net_link(net, 0, 0) && net_up(net, 0))
 		return true;
-	if (net->nnodes == 3 && net_link(net, 0, 1) && net_link(net, 1, 2) && net_link(net, 2, 0) && net_up(net, 0) &&
-	    net_up(net, 2) && net_up(net, 4))
+	if (net->nnodes == 3 && net_link(net, 0, 1) && net_link(net, 1, 2) && net_link(net, 2, 0) &&
+	    net_up(net, 0) && net_up(net, 2) && net_up(net, 4))
 		return true;
 	net_close(net);
 	return false;

@@ -109,7 +109,8 @@ void test_connect_orders(void)
 static void try_early(struct link *l)
 {
 	static struct op op; /* should it be accepted after all */
-	struct tt_rma rma = rma_put(l, l->node->tx.addr, 8, l->to->rx.addr, &l->to->rx.mr->rkey, 1, &op);
+	struct tt_rma rma =
+		rma_put(l, l->node->tx.addr, 8, l->to->rx.addr, &l->to->rx.mr->rkey, 1, &op);
 
 	if (l->up)
 		return;
@@ -170,8 +171,8 @@ static void check_alive(struct net *net, int first)
 		struct link *l = &net->link[first + i];
 
 		nalive = 0;
-		TT_CHECK(put(net, l, l->node->tx.addr, 64, l->to->rx.addr, &l->to->rx.mr->rkey, ALIVE,
-			     &op) >= 0);
+		TT_CHECK(put(net, l, l->node->tx.addr, 64, l->to->rx.addr, &l->to->rx.mr->rkey,
+			     ALIVE, &op) >= 0);
 		TT_CHECK(!settle(net, &op));
 		WAIT(net, nalive == 1);
 	}
@@ -231,8 +232,9 @@ static void start_many(struct link *l, struct op *op)
 	int i;
 
 	for (i = 0; i < UNDER_WAY; i++) {
-		struct tt_rma rma = rma_put(l, l->node->tx.addr, PIECE, l->to->rx.addr + i % 64 * PIECE,
-					    &l->to->rx.mr->rkey, 7, &op[i]);
+		struct tt_rma rma =
+			rma_put(l, l->node->tx.addr, PIECE, l->to->rx.addr + i % 64 * PIECE,
+				&l->to->rx.mr->rkey, 7, &op[i]);
 		int rc = l->ep->ops->put(l->ep, &rma);
 
 		op[i].done = rc != TT_STARTED;
@@ -288,8 +290,9 @@ void test_close_is_a_fence(void)
 	memcpy(before, l->to->rx.addr, RX_SIZE);
 	fill(l->node->tx.addr, PIECE, 4);
 	for (i = 0; i < 200; i++) {
-		struct tt_rma rma = rma_put(l, l->node->tx.addr, PIECE, l->to->rx.addr + i % 64 * PIECE,
-					    &l->to->rx.mr->rkey, 8, &late[i]);
+		struct tt_rma rma =
+			rma_put(l, l->node->tx.addr, PIECE, l->to->rx.addr + i % 64 * PIECE,
+				&l->to->rx.mr->rkey, 8, &late[i]);
 
 		if (!l->down)
 			l->ep->ops->put(l->ep, &rma);
@@ -356,8 +359,8 @@ void test_missing_slots(void)
 	ops = l->ep->ops;
 	TT_CHECK(ops->put && ops->get && ops->amo && ops->msg && ops->map);
 	if (!(l->node->tp->caps & TT_CAP_AMO)) {
-		TT_CHECK(amo(&net, l, TT_AMO_ADD, 1, 0, (uint64_t *)l->node->tx.addr, l->to->rx.addr,
-			     &l->to->rx.mr->rkey, &op) == -EOPNOTSUPP);
+		TT_CHECK(amo(&net, l, TT_AMO_ADD, 1, 0, (uint64_t *)l->node->tx.addr,
+			     l->to->rx.addr, &l->to->rx.mr->rkey, &op) == -EOPNOTSUPP);
 	}
 	if (!(l->node->tp->caps & TT_CAP_MAP)) {
 		TT_CHECK(ops->map(l->ep, (uint64_t)(uintptr_t)l->to->rx.addr, 8,
@@ -402,8 +405,8 @@ void test_arm(void)
 	l = &net.link[0];
 	for (i = 0; i < 5; i++) {
 		TT_CHECK(falls_asleep(&net, l->to, 10));
-		TT_CHECK(put(&net, l, l->node->tx.addr, 8, l->to->rx.addr, &l->to->rx.mr->rkey, i, &op) >=
-			 0);
+		TT_CHECK(put(&net, l, l->node->tx.addr, 8, l->to->rx.addr, &l->to->rx.mr->rkey, i,
+			     &op) >= 0);
 		for (k = 0; l->node != l->to && !op.done && k < 2000; k++)
 			poll_node(&net, l->node, 8);
 		/* It may take the wire some time; but then the note wakes us. */
@@ -423,7 +426,8 @@ static int put_until_full(struct link *l, struct op *op, int max)
 	int n, rc;
 
 	for (n = 0; n < max; n++) {
-		rma = rma_put(l, l->node->tx.addr, 8, l->to->rx.addr, &l->to->rx.mr->rkey, -1, &op[n]);
+		rma = rma_put(l, l->node->tx.addr, 8, l->to->rx.addr, &l->to->rx.mr->rkey, -1,
+			      &op[n]);
 		rc = l->ep->ops->put(l->ep, &rma);
 		if (rc == -EAGAIN)
 			break;
@@ -433,7 +437,10 @@ static int put_until_full(struct link *l, struct op *op, int max)
 	return n;
 }
 
-/* Much has come back that is nobody's business, and a note behind it: who goes to sleep now must not miss that. */
+/*
+ * Much has come back that is nobody's business, and a note behind it: who goes to sleep now must
+ * not miss that.
+ */
 void test_arm_behind(void)
 {
 	static struct op ops[3][256];
@@ -451,8 +458,8 @@ void test_arm_behind(void)
 		back = &net.link[1];
 		for (i = 0; i < 3; i++)
 			n[i] = put_until_full(&net.link[2 * i], ops[i], 256);
-		TT_CHECK(put(&net, back, back->node->tx.addr, 8, back->to->rx.addr, &back->to->rx.mr->rkey, 3,
-			     &op) >= 0);
+		TT_CHECK(put(&net, back, back->node->tx.addr, 8, back->to->rx.addr,
+			     &back->to->rx.mr->rkey, 3, &op) >= 0);
 		for (k = 0; k < 50; k++) {
 			poll_node(&net, back->node, 8);
 			usleep(1000);
@@ -531,8 +538,8 @@ static int ring_sleeper(struct net *net, int sock, const struct hello *peer)
 		if (c != 'g' || n == 3)
 			continue;
 		usleep(50000);
-		TT_EXPECT(put(net, l, net->node[0].tx.addr, 100, (void *)(uintptr_t)peer->rx, &peer->rkey,
-			      n, &op[n]) >= 0);
+		TT_EXPECT(put(net, l, net->node[0].tx.addr, 100, (void *)(uintptr_t)peer->rx,
+			      &peer->rkey, n, &op[n]) >= 0);
 		n++;
 	}
 	return settle(net, &op[0]) || settle(net, &op[1]) || settle(net, &op[2]);
@@ -557,7 +564,9 @@ static int sleeper_rank(int rank, int nranks, void *arg)
 	return rc;
 }
 
-/* First in the table: later this process carries state of libraries that a fork does not survive. */
+/*
+ * First in the table: later this process carries state of libraries that a fork does not survive.
+ */
 void test_wakes_sleeper(void)
 {
 	int sock[2];

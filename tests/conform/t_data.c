@@ -63,14 +63,16 @@ void test_put_sizes(void)
 		net.node[i].on_note = check_expected;
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 		for (k = 0; k < 4; k++)
-			put_one(&net, &net.link[(i + k) % net.nlinks], sizes[i], k & 1 ? 61 : 0, k & 2);
+			put_one(&net, &net.link[(i + k) % net.nlinks], sizes[i], k & 1 ? 61 : 0,
+				k & 2);
 	pump_ms(&net, 2);
 	net_close(&net);
 }
 
 void test_note_values(void)
 {
-	static const uint32_t other[] = {0, 0xffffffff, 0x7fffffff, 0xdeadbeef, 0x00010000, 0xaaaaaaaa};
+	static const uint32_t other[] = {0,	     0xffffffff, 0x7fffffff,
+					 0xdeadbeef, 0x00010000, 0xaaaaaaaa};
 	struct net net;
 	struct op op;
 	uint32_t v;
@@ -82,8 +84,8 @@ void test_note_values(void)
 		struct node *to = net.link[0].to;
 
 		v = i < 32 ? 1u << i : other[i - 32];
-		TT_CHECK(put(&net, &net.link[0], net.node[0].tx.addr, 8, to->rx.addr, &to->rx.mr->rkey, v,
-			     &op) >= 0);
+		TT_CHECK(put(&net, &net.link[0], net.node[0].tx.addr, 8, to->rx.addr,
+			     &to->rx.mr->rkey, v, &op) >= 0);
 		n++;
 		WAIT(&net, to->nnotes == n);
 		TT_CHECK(to->note == v);
@@ -117,7 +119,9 @@ void test_zero_length(void)
 	net_close(&net);
 }
 
-/* An odd factor makes distinct 32-bit notes of small numbers; its inverse finds the number again. */
+/*
+ * An odd factor makes distinct 32-bit notes of small numbers; its inverse finds the number again.
+ */
 #define NOTE_FACTOR 0x9e3779b1u
 static uint32_t note_inverse;
 static unsigned seen[3][FLOOD];
@@ -215,8 +219,9 @@ void test_many_puts(void)
 			struct link *l = &net.link[k];
 			size_t off = i * SLOT;
 
-			TT_CHECK(put(&net, l, l->node->tx.addr + off, len_of(i), l->to->rx.addr + off,
-				     &l->to->rx.mr->rkey, note_of(i), &op[i * net.nlinks + k]) >= 0);
+			TT_CHECK(put(&net, l, l->node->tx.addr + off, len_of(i),
+				     l->to->rx.addr + off, &l->to->rx.mr->rkey, note_of(i),
+				     &op[i * net.nlinks + k]) >= 0);
 		}
 	WAIT(&net, all_done(op, n * net.nlinks) && all_noted(&net, n));
 	check_counts(&net, op, n);
@@ -252,8 +257,9 @@ void test_flood_puts(void)
 		}
 	}
 	for (; i < n; i++)
-		TT_CHECK(put(&net, l, l->node->tx.addr + i * SLOT, len_of(i), l->to->rx.addr + i * SLOT,
-			     &l->to->rx.mr->rkey, note_of(i), &op[i]) >= 0);
+		TT_CHECK(put(&net, l, l->node->tx.addr + i * SLOT, len_of(i),
+			     l->to->rx.addr + i * SLOT, &l->to->rx.mr->rkey, note_of(i),
+			     &op[i]) >= 0);
 	net.nlinks = 1; /* only one direction counts here */
 	WAIT(&net, all_done(op, n) && l->to->nnotes >= n);
 	net.nnodes = 1;
@@ -289,10 +295,13 @@ void test_get(void)
 	net_close(&net);
 }
 
-/* A get of len bytes whose first head land apart: each lands where it should, and nothing beside. */
+/*
+ * A get of len bytes whose first head land apart: each lands where it should, and nothing beside.
+ */
 static void get_apart(struct net *net, struct link *l, size_t len, size_t head)
 {
-	uint8_t *first = l->node->tx.addr + 512, *rest = first + head + 513, *src = l->to->rx.addr + 64;
+	uint8_t *first = l->node->tx.addr + 512, *rest = first + head + 513,
+		*src = l->to->rx.addr + 64;
 	size_t k, bad = 0, room = 512 + head + 513 + (len - head) + 512;
 	struct op op;
 	struct tt_rma rma = rma_put(l, rest, len, src, &l->to->rx.mr->rkey, -1, &op);
@@ -306,13 +315,15 @@ static void get_apart(struct net *net, struct link *l, size_t len, size_t head)
 	TT_CHECK(!settle(net, &op));
 	TT_CHECK(!memcmp(first, src, head) && !memcmp(rest, src + head, len - head));
 	for (k = 0; k < 512; k++)
-		bad += (first[-1 - (ptrdiff_t)k] != 0x22) + (first[head + k] != 0x22) + (rest[len - head + k] != 0x22);
+		bad += (first[-1 - (ptrdiff_t)k] != 0x22) + (first[head + k] != 0x22) +
+		       (rest[len - head + k] != 0x22);
 	TT_CHECK(!bad && first[head + 512] == 0x22);
 }
 
 void test_get_head(void)
 {
-	static const size_t sizes[][2] = {{2, 1}, {72, 64}, {4096, 4095}, {5000, 64}, {65600, 64}, {70000, 8192},
+	static const size_t sizes[][2] = {{2, 1},	{72, 64},	   {4096, 4095},
+					  {5000, 64},	{65600, 64},	   {70000, 8192},
 					  {262208, 64}, {1 << 20, 500000}, {3 << 20, 64}};
 	struct net net;
 	unsigned i;

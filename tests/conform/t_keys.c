@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Keys that are made up or stale, and ranges outside of what a key is for, with every operation: it fails, or ends
- * the connection, and no byte of the target changes, nor one beside where a get would have landed.
+ * Keys that are made up or stale, and ranges outside of what a key is for, with every operation:
+ * it fails, or ends the connection, and no byte of the target changes, nor one beside where a get
+ * would have landed.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,11 +16,12 @@ enum what { PUT, GET, ADD, WHATS };
 enum wrong { MADE_UP, STALE, BEFORE, ACROSS, BEYOND, WRONGS };
 
 static const char *const what_name[] = {"put", "get", "add"};
-static const char *const wrong_name[] = {"made-up key", "stale key", "before", "across the end", "beyond"};
+static const char *const wrong_name[] = {"made-up key", "stale key", "before", "across the end",
+					 "beyond"};
 
 /* Registers mem and gives what the operation names: key and address. */
-static bool target(struct mem *mem, struct tt_tp *tp, enum wrong wrong, struct tt_rkey *key, uint8_t **at,
-		   size_t len)
+static bool target(struct mem *mem, struct tt_tp *tp, enum wrong wrong, struct tt_rkey *key,
+		   uint8_t **at, size_t len)
 {
 	static const ptrdiff_t from[] = {0, 0, -64, LEN - 8, LEN};
 	int i;
@@ -40,8 +42,8 @@ static bool target(struct mem *mem, struct tt_tp *tp, enum wrong wrong, struct t
 	return true;
 }
 
-static int start(struct net *net, enum what what, size_t len, uint8_t *at, const struct tt_rkey *key,
-		 struct op *op)
+static int start(struct net *net, enum what what, size_t len, uint8_t *at,
+		 const struct tt_rkey *key, struct op *op)
 {
 	struct link *l = &net->link[0];
 	uint64_t deadline = tt_deadline_ms(3000);
@@ -51,7 +53,8 @@ static int start(struct net *net, enum what what, size_t len, uint8_t *at, const
 	if (what == GET)
 		return get(net, l, l->node->tx.addr + 64, len, at, key, op);
 	if (what == ADD)
-		return amo(net, l, TT_AMO_ADD, 1, 0, (uint64_t *)(void *)(l->node->tx.addr + 64), at, key, op);
+		return amo(net, l, TT_AMO_ADD, 1, 0, (uint64_t *)(void *)(l->node->tx.addr + 64),
+			   at, key, op);
 	rma = rma_put(l, l->node->tx.addr + 64, len, at, key, -1, op);
 	rma.flags = TT_RMA_REMOTE;
 	while ((rc = l->ep->ops->put(l->ep, &rma)) == -EAGAIN && !tt_passed(deadline))
@@ -102,7 +105,8 @@ static void try(enum what what, enum wrong wrong)
 	pump_ms(&net, 5);
 	TT_CHECK(!memcmp(before, mem.addr - GUARD, sizeof(before)));
 	TT_CHECK(!memcmp(near, net.link[0].node->tx.addr, 64));
-	TT_CHECK(!memcmp(near + 64 + len, net.link[0].node->tx.addr + 64 + len, sizeof(near) - 64 - len));
+	TT_CHECK(!memcmp(near + 64 + len, net.link[0].node->tx.addr + 64 + len,
+			 sizeof(near) - 64 - len));
 	while (net.nlinks)
 		link_close(&net.link[--net.nlinks]);
 	op.dead = true;

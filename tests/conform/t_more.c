@@ -47,8 +47,8 @@ void test_msg_sizes(void)
 			TT_CHECK(msg(&net, &net.link[k], data, len) >= 0);
 			memset(data, 0xbb, sizeof(data)); /* may be reused on return */
 		}
-	WAIT(&net, net.link[0].nmsgs > TT_TP_MSG_MAX &&
-			   net.link[net.nlinks - 1].nmsgs > TT_TP_MSG_MAX);
+	WAIT(&net,
+	     net.link[0].nmsgs > TT_TP_MSG_MAX && net.link[net.nlinks - 1].nmsgs > TT_TP_MSG_MAX);
 	pump_ms(&net, 3);
 	for (k = 0; k < net.nlinks; k++)
 		check_msgs(&net.link[k], TT_TP_MSG_MAX + 1);
@@ -89,13 +89,17 @@ void test_msg_flood(void)
 			continue;
 		}
 		make_msg(want, 4 + id % 125, id);
-		bad += to->msgs[i].len != 4 + id % 125 || memcmp(want, to->msgs[i].data, to->msgs[i].len);
+		bad += to->msgs[i].len != 4 + id % 125 ||
+		       memcmp(want, to->msgs[i].data, to->msgs[i].len);
 	}
 	TT_CHECK(!bad);
 	net_close(&net);
 }
 
-/* Six links among three nodes at once: every put and message goes where it was sent, and only there. */
+/*
+ * Six links among three nodes at once: every put and message goes where it was sent, and only
+ * there.
+ */
 void test_triangle(void)
 {
 	enum { ROUNDS = 50, AREA = 8192 };
@@ -128,7 +132,8 @@ void test_triangle(void)
 
 			TT_CHECK(!memcmp(net.link[k].msgs[i].data, &sender, sizeof(sender)));
 			fill(want, AREA, (uint64_t)(k * ROUNDS + i));
-			TT_CHECK(!memcmp(net.link[k].to->rx.addr + (k * ROUNDS + i) * AREA, want, AREA));
+			TT_CHECK(!memcmp(net.link[k].to->rx.addr + (k * ROUNDS + i) * AREA, want,
+					 AREA));
 		}
 	}
 	net_close(&net);
@@ -197,7 +202,8 @@ void test_user_memory(void)
 	if (l->to->tp->caps & TT_CAP_REG_ANY) {
 		TT_CHECK(!mem_reg(&mem, l->to->tp));
 		fill(l->node->tx.addr, mem.len, 9);
-		TT_CHECK(put(&net, l, l->node->tx.addr, mem.len, mem.addr, &mem.mr->rkey, 1, &op) >= 0);
+		TT_CHECK(put(&net, l, l->node->tx.addr, mem.len, mem.addr, &mem.mr->rkey, 1, &op) >=
+			 0);
 		TT_CHECK(!settle(&net, &op));
 		WAIT(&net, l->to->nnotes == 1);
 		TT_CHECK(!memcmp(l->node->tx.addr, mem.addr, mem.len));
@@ -240,8 +246,8 @@ void test_bounds(void)
 		ptrdiff_t from; /* from the start, or, below 0, before the end ... */
 		int before;	/* ... or so far before the start */
 		size_t len;
-	} range[] = {{-8, 0, 64}, {0, 32, 64}, {0, 32, 16}, {0, 0, RX_SIZE + 1}, {-1, 0, 2},
-		     {0, 1, 1},	  {0, 1, 2}};
+	} range[] = {{-8, 0, 64}, {0, 32, 64}, {0, 32, 16}, {0, 0, RX_SIZE + 1},
+		     {-1, 0, 2},  {0, 1, 1},   {0, 1, 2}};
 	struct net net;
 	unsigned i;
 

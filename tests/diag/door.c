@@ -28,10 +28,12 @@ static int open_door(const char *job)
 {
 	struct sockaddr_un sa = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int len = snprintf(sa.sun_path + 1, sizeof(sa.sun_path) - 1, "tutti/%u/%s/0/%d", (unsigned)geteuid(), job,
-			   (int)getpid());
+	int len = snprintf(sa.sun_path + 1, sizeof(sa.sun_path) - 1, "tutti/%u/%s/0/%d",
+			   (unsigned)geteuid(), job, (int)getpid());
 
-	if (fd < 0 || bind(fd, (struct sockaddr *)&sa, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)len) ||
+	if (fd < 0 ||
+	    bind(fd, (struct sockaddr *)&sa,
+		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)len) ||
 	    listen(fd, 8))
 		return -1;
 	return fd;

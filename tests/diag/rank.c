@@ -39,7 +39,8 @@ static int reduce(struct tutti_comm *comm, size_t count)
 
 static int wrong(const char *what)
 {
-	if (!strcmp(what, "kill") || !strcmp(what, "count") || !strcmp(what, "type") || !strcmp(what, "root"))
+	if (!strcmp(what, "kill") || !strcmp(what, "count") || !strcmp(what, "type") ||
+	    !strcmp(what, "root"))
 		usleep(300000); /* until the others wait */
 	if (!strcmp(what, "kill"))
 		kill(getpid(), SIGKILL);

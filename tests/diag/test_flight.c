@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The flight recorder from below: what readers see while it is written, whose memory it is, dumps by signal while
- * recorders come and go and on small stacks, and JSON that runs out of room.
+ * The flight recorder from below: what readers see while it is written, whose memory it is, dumps
+ * by signal while recorders come and go and on small stacks, and JSON that runs out of room.
  */
 #include <fcntl.h>
 #include <jansson.h>
@@ -70,7 +70,8 @@ static void json_full(void)
 		v = json_loadb(buf, j.len, 0, NULL);
 		if (!json_is_object(v))
 			printf("  %zu bytes: %.*s\n", cap, (int)j.len, buf);
-		TT_REQUIRE(json_is_object(v) && json_integer_value(json_object_get(v, "first")) == 1);
+		TT_REQUIRE(json_is_object(v) &&
+			   json_integer_value(json_object_get(v, "first")) == 1);
 		json_decref(v);
 	}
 	TT_CHECK(full > 100 && !j.full);
@@ -159,8 +160,8 @@ static void inherited(void)
 
 	TT_REQUIRE(fd >= 0);
 	TT_CHECK(ftruncate(fd, 0) && ftruncate(fd, 1 << 20)); /* who reads it must not lose it */
-	TT_CHECK(child_takes(fd)); /* nobody has it */
-	TT_CHECK(child_takes(fd)); /* who had it has ended */
+	TT_CHECK(child_takes(fd));			      /* nobody has it */
+	TT_CHECK(child_takes(fd));			      /* who had it has ended */
 	TT_REQUIRE(!tt_flight_open(&f, dup(fd)));
 	tt_flight_begin(&f, &op, 0);
 	TT_CHECK(!child_takes(fd)); /* ours */
@@ -198,7 +199,8 @@ static void calls(struct tutti_context *ctx, int n)
 	float x = 1;
 
 	while (n--)
-		TT_CHECK(!tutti_allreduce(TUTTI_IN_PLACE, &x, 1, TUTTI_FLOAT32, TUTTI_SUM, tutti_world(ctx)));
+		TT_CHECK(!tutti_allreduce(TUTTI_IN_PLACE, &x, 1, TUTTI_FLOAT32, TUTTI_SUM,
+					  tutti_world(ctx)));
 }
 
 /* What the launcher can read is the first context's, then that of the one that lives on. */
@@ -279,7 +281,8 @@ static void long_text(void)
 	TT_CHECK(!tt_dump_file(prefix(), &f, "error", false));
 	line = dump_line(1, &lines);
 	TT_CHECK(lines == 2 && json_integer_value(json_object_get(line, "error")) == -TUTTI_EPEER);
-	TT_CHECK(json_array_size(json_object_get(line, "late")) == 1 && !json_object_get(line, "error_text"));
+	TT_CHECK(json_array_size(json_object_get(line, "late")) == 1 &&
+		 !json_object_get(line, "error_text"));
 	json_decref(line);
 	tt_flight_close(&f);
 }
@@ -301,7 +304,8 @@ static void garbage(void)
 		atomic_store(&f.rec[2000 % TT_FLIGHT_RECORDS].number, 2000);
 		TT_CHECK(!tt_dump_file(prefix(), &f, "garbage", false));
 		head = dump_line(0, &lines);
-		TT_REQUIRE(lines >= 2 && json_integer_value(json_object_get(head, "tutti_dump")) == 1);
+		TT_REQUIRE(lines >= 2 &&
+			   json_integer_value(json_object_get(head, "tutti_dump")) == 1);
 		json_decref(head);
 	}
 	tt_flight_close(&f);
@@ -344,7 +348,8 @@ static void by_signal(void)
 	pthread_join(thread, NULL);
 	TT_CHECK(i == 300);
 	head = dump_line(0, &lines);
-	TT_CHECK(lines == 1 && !strcmp(json_string_value(json_object_get(head, "reason")), "signal"));
+	TT_CHECK(lines == 1 &&
+		 !strcmp(json_string_value(json_object_get(head, "reason")), "signal"));
 	json_decref(head);
 	/* A handler that the program has set since is its own. */
 	sigaction(SIGUSR2, &sa, NULL);
@@ -389,10 +394,14 @@ static void small_stack(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"json_full", json_full}, {"torn", torn},
-					       {"inherited", inherited}, {"handed_on", handed_on},
-					       {"garbage", garbage},	 {"long_text", long_text},
-					       {"by_signal", by_signal}, {"small_stack", small_stack},
+	static const struct tt_test tests[] = {{"json_full", json_full},
+					       {"torn", torn},
+					       {"inherited", inherited},
+					       {"handed_on", handed_on},
+					       {"garbage", garbage},
+					       {"long_text", long_text},
+					       {"by_signal", by_signal},
+					       {"small_stack", small_stack},
 					       {NULL, NULL}};
 	char path[80];
 	int status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Checksums: each bit that the fault transport changes in a message is found, and nothing that was said to be
- * right is wrong; without checksums it is. Prints how many were changed and found.
+ * Checksums: each bit that the fault transport changes in a message is found, and nothing that was
+ * said to be right is wrong; without checksums it is. Prints how many were changed and found.
  */
 #include "tests/mp/job.h"
 
@@ -15,7 +15,7 @@
 
 struct trial {
 	bool wrong_expected;
-	bool window; /* puts that notify, instead of messages */
+	bool window;	   /* puts that notify, instead of messages */
 	atomic_int *wrong; /* without checksums: wrong results are added up here */
 };
 
@@ -39,11 +39,12 @@ static int one_call(struct mp_job *job, int i, float *v)
 	for (k = 0; k < count; k++)
 		v[k] = (float)(job->rank + 1);
 	if (i % 3 < 2) {
-		err = tutti_allreduce(TUTTI_IN_PLACE, v, count, TUTTI_FLOAT32, TUTTI_SUM, job->world);
+		err = tutti_allreduce(TUTTI_IN_PLACE, v, count, TUTTI_FLOAT32, TUTTI_SUM,
+				      job->world);
 		return err ? err : check(job, v, count, 6);
 	}
-	err = tutti_sendrecv(v, count, TUTTI_FLOAT32, next, 1, v + LONG, count, TUTTI_FLOAT32, prev, 1,
-			     job->world, NULL);
+	err = tutti_sendrecv(v, count, TUTTI_FLOAT32, next, 1, v + LONG, count, TUTTI_FLOAT32, prev,
+			     1, job->world, NULL);
 	return err ? err : check(job, v + LONG, count, (float)(prev + 1));
 }
 
@@ -114,7 +115,8 @@ static int trial_body(struct mp_job *job)
 		TT_EXPECT(atomic_load(&job->shared->word[2]) > 0);
 	} else {
 		TT_EXPECT(atomic_load(&job->shared->word[2]) == 0);
-		TT_EXPECT(!atomic_load(&job->shared->word[0]) == !atomic_load(&job->shared->word[1]));
+		TT_EXPECT(!atomic_load(&job->shared->word[0]) ==
+			  !atomic_load(&job->shared->word[1]));
 	}
 	if (job->rank == 0) {
 		printf("integrity: %d flips, found by %d ranks, %d wrong results\n",
@@ -173,7 +175,10 @@ static void puts_ofi(void)
 	trials("ofi", 3 * times(), true);
 }
 
-/* A damaged put is seen by this test: sooner or later the operation is one, whatever the others are. */
+/*
+ * A damaged put is seen by this test: sooner or later the operation is one, whatever the others
+ * are.
+ */
 static void puts_without(void)
 {
 	struct trial t = {.window = true, .wrong = mp_shared_mem(sizeof(*t.wrong))};
@@ -181,7 +186,9 @@ static void puts_without(void)
 	int after;
 
 	for (after = 8; after < 48 && !*t.wrong; after++) {
-		snprintf(env, sizeof(env), "TUTTI_TIMEOUT=1s TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=3,flip_after=%d,rank=0",
+		snprintf(env, sizeof(env),
+			 "TUTTI_TIMEOUT=1s TUTTI_TRANSPORT=fault:shm "
+			 "TUTTI_FAULT=seed=3,flip_after=%d,rank=0",
 			 after);
 		TT_CHECK(!MP_RUN(.n = N, .env = env, .fn = trial_body, .arg = &t, .no_init = true));
 	}
@@ -189,7 +196,10 @@ static void puts_without(void)
 	munmap(t.wrong, sizeof(*t.wrong));
 }
 
-/* The same without checksums: long messages only, as a damaged head may also be a message that is never met. */
+/*
+ * The same without checksums: long messages only, as a damaged head may also be a message that is
+ * never met.
+ */
 static void without(void)
 {
 	struct trial t = {.wrong_expected = true};
@@ -216,10 +226,14 @@ static void clean(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {
-		{"shm", shm},	      {"ofi", ofi},	      {"puts_shm", puts_shm},
-		{"puts_ofi", puts_ofi}, {"puts_without", puts_without}, {"without", without},
-		{"clean", clean},     {NULL, NULL}};
+	static const struct tt_test tests[] = {{"shm", shm},
+					       {"ofi", ofi},
+					       {"puts_shm", puts_shm},
+					       {"puts_ofi", puts_ofi},
+					       {"puts_without", puts_without},
+					       {"without", without},
+					       {"clean", clean},
+					       {NULL, NULL}};
 
 	return tt_test_main("integrity", tests, argc, argv);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every collective, with every field that must agree different on one rank: every rank gets an error that names
- * both ranks and the field, by this call or, where it has done its part, by the next. And for each collective a
- * rank that is late, which is no error. Prints how long the slowest took. Short vectors: each case is on a
- * communicator of its own. Long ones: in a job of its own, since a connection over which a failed call was
- * writing is closed; over libfabric a field for each collective, with TT_TIMES all of them.
+ * Every collective, with every field that must agree different on one rank: every rank gets an
+ * error that names both ranks and the field, by this call or, where it has done its part, by the
+ * next. And for each collective a rank that is late, which is no error. Prints how long the
+ * slowest took. Short vectors: each case is on a communicator of its own. Long ones: in a job of
+ * its own, since a connection over which a failed call was writing is closed; over libfabric a
+ * field for each collective, with TT_TIMES all of them.
  */
 #include "tests/mp/job.h"
 
@@ -15,16 +16,34 @@
 #define HANG 10.0 /* s; the figure printed is what counts */
 
 enum coll {
-	ALLREDUCE, BCAST, BARRIER, REDUCE, REDUCE_SCATTER_BLOCK, REDUCE_SCATTER, ALLGATHER, ALLGATHERV,
-	GATHER, GATHERV, SCATTER, SCATTERV, ALLTOALL, ALLTOALLV, SCAN, EXSCAN, COLLS
+	ALLREDUCE,
+	BCAST,
+	BARRIER,
+	REDUCE,
+	REDUCE_SCATTER_BLOCK,
+	REDUCE_SCATTER,
+	ALLGATHER,
+	ALLGATHERV,
+	GATHER,
+	GATHERV,
+	SCATTER,
+	SCATTERV,
+	ALLTOALL,
+	ALLTOALLV,
+	SCAN,
+	EXSCAN,
+	COLLS
 };
 
 static const char *const name[COLLS] = {
-	"allreduce", "bcast", "barrier", "reduce", "reduce_scatter_block", "reduce_scatter", "allgather",
-	"allgatherv", "gather", "gatherv", "scatter", "scatterv", "alltoall", "alltoallv", "scan", "exscan"};
+	"allreduce",	  "bcast",     "barrier",    "reduce",	  "reduce_scatter_block",
+	"reduce_scatter", "allgather", "allgatherv", "gather",	  "gatherv",
+	"scatter",	  "scatterv",  "alltoall",   "alltoallv", "scan",
+	"exscan"};
 
 enum field { COLLECTIVE, COUNT, DATATYPE, OP, ROOT, IN_PLACE, FIELDS };
-static const char *const field_name[FIELDS] = {"collective", "count", "datatype", "op", "root", "in place"};
+static const char *const field_name[FIELDS] = {"collective", "count", "datatype",
+					       "op",	     "root",  "in place"};
 
 struct call {
 	enum coll coll;
@@ -56,7 +75,8 @@ static bool rooted(enum coll c)
 
 static bool v_form(enum coll c)
 {
-	return c == REDUCE_SCATTER || c == ALLGATHERV || c == GATHERV || c == SCATTERV || c == ALLTOALLV;
+	return c == REDUCE_SCATTER || c == ALLGATHERV || c == GATHERV || c == SCATTERV ||
+	       c == ALLTOALLV;
 }
 
 static bool has(enum coll c, enum field f)
@@ -72,7 +92,8 @@ static bool has(enum coll c, enum field f)
 	case ROOT:
 		return rooted(c);
 	default:
-		return c == REDUCE_SCATTER_BLOCK || c == REDUCE_SCATTER || c == ALLTOALL || c == ALLTOALLV;
+		return c == REDUCE_SCATTER_BLOCK || c == REDUCE_SCATTER || c == ALLTOALL ||
+		       c == ALLTOALLV;
 	}
 }
 
@@ -114,7 +135,8 @@ static int make(const struct call *c, struct tutti_comm *comm)
 		return tutti_alltoall(s, out, k, t, comm);
 	case ALLTOALLV:
 		return c->in_place ? tutti_alltoallv(s, NULL, NULL, out, v, d, t, comm)
-				   : tutti_alltoallv(s, v, d, out, c->other_counts ? (size_t[]){k, k, k, k} : v,
+				   : tutti_alltoallv(s, v, d, out,
+						     c->other_counts ? (size_t[]){k, k, k, k} : v,
 						     d, t, comm);
 	case SCAN:
 		return tutti_scan(s, out, k, t, c->op, comm);
@@ -185,7 +207,9 @@ static int one_case(struct mp_job *job, enum coll coll, enum field f, size_t cou
 	/* lengths that only two ranks know name either of them */
 	if (err != -TUTTI_EMISMATCH || strcmp(info.field, want) || !names_both(info.text, bad) ||
 	    (strcmp(want, "counts") && info.rank != bad)) {
-		fprintf(stderr, "%s, %zu elements, %s different on rank %d: rank %d got %d, field '%s': %s\n",
+		fprintf(stderr,
+			"%s, %zu elements, %s different on rank %d: rank %d got %d, field '%s': "
+			"%s\n",
 			name[coll], count, want, bad, job->rank, err, info.field, info.text);
 		return 1;
 	}
@@ -218,12 +242,13 @@ static int matrix_body(struct mp_job *job)
 		for (f = 0; f < FIELDS; f++)
 			if (has((enum coll)coll, (enum field)f))
 				TT_EXPECT(!one_case(job, (enum coll)coll, (enum field)f, count,
-						    v_form((enum coll)coll) ? 1 + (coll + f) % (N - 1)
-									    : (coll + f) % N,
+						    v_form((enum coll)coll)
+							    ? 1 + (coll + f) % (N - 1)
+							    : (coll + f) % N,
 						    &fig));
 	if (job->rank == 0)
-		printf("mismatch: %d cases of %zu elements, slowest %.3f s (%s)\n", fig.cases, count,
-		       fig.slowest, fig.which);
+		printf("mismatch: %d cases of %zu elements, slowest %.3f s (%s)\n", fig.cases,
+		       count, fig.slowest, fig.which);
 	fflush(stdout);
 	free(in);
 	free(out);
@@ -272,7 +297,8 @@ static void singles(const char *env, size_t count, bool all)
 
 static void matrix(const char *env, size_t count)
 {
-	TT_CHECK(!MP_RUN(.n = N, .env = env, .fn = matrix_body, .arg = &count, .timeout_ms = 110000));
+	TT_CHECK(!MP_RUN(.n = N, .env = env, .fn = matrix_body, .arg = &count,
+			 .timeout_ms = 110000));
 }
 
 static void node_short(void)
@@ -308,7 +334,9 @@ static void ofi(void)
 static int split_body(struct mp_job *job)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
-	struct call c = {ALLREDUCE, 100 - (size_t)(job->rank % 2), TUTTI_FLOAT32, TUTTI_SUM, 0, false, false};
+	struct call c = {
+		ALLREDUCE, 100 - (size_t)(job->rank % 2), TUTTI_FLOAT32, TUTTI_SUM, 0, false,
+		false};
 	int err;
 
 	in = calloc(100, 4);
@@ -324,7 +352,10 @@ static int split_body(struct mp_job *job)
 	return 0;
 }
 
-/* Some have done their part of a broadcast whose root differs, and call nothing more: finalize tells them. */
+/*
+ * Some have done their part of a broadcast whose root differs, and call nothing more: finalize
+ * tells them.
+ */
 static int last_body(struct mp_job *job)
 {
 	float v[100] = {0};
@@ -377,7 +408,9 @@ static int late_body(struct mp_job *job)
 		MP_OK(make(&c, job->world));
 		MP_OK(tutti_barrier(job->world));
 	}
-	/* The oldest call tells: the barrier, where this collective needs nothing of the late one. */
+	/*
+	 * The oldest call tells: the barrier, where this collective needs nothing of the late one.
+	 */
 	TT_EXPECT(mp_log_has(job, "which has not called it yet"));
 	free(in);
 	free(out);
@@ -390,15 +423,20 @@ static void late(void)
 
 	TT_CHECK(!MP_RUN(.n = N, .env = "TUTTI_LATE_AFTER=20ms", .fn = late_body, .arg = &first));
 	first = 1;
-	TT_CHECK(!MP_RUN(.n = N, .env = "TUTTI_LATE_AFTER=20ms TUTTI_TRANSPORT=shm", .fn = late_body,
-			 .arg = &first));
+	TT_CHECK(!MP_RUN(.n = N, .env = "TUTTI_LATE_AFTER=20ms TUTTI_TRANSPORT=shm",
+			 .fn = late_body, .arg = &first));
 }
 
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"node_short", node_short}, {"node_long", node_long}, {"shm_short", shm_short},
-		{"shm_long", shm_long},	    {"ofi", ofi},	      {"last_call", last_call}, {"late", late},
+		{"node_short", node_short},
+		{"node_long", node_long},
+		{"shm_short", shm_short},
+		{"shm_long", shm_long},
+		{"ofi", ofi},
+		{"last_call", last_call},
+		{"late", late},
 		{NULL, NULL},
 	};
 

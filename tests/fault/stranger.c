@@ -181,8 +181,8 @@ static void *relay_main(void *arg)
 		for (i = 1; i < n; i++)
 			if (p[i].fd >= 0 && p[i].revents &&
 			    !pass(relay, p[i].fd, p[i & 1 ? i + 1 : i - 1].fd, !(i & 1), i < 3))
-				p[i].events = p[i].revents = 0, shutdown(p[i & 1 ? i + 1 : i - 1].fd,
-									  SHUT_WR);
+				p[i].events = p[i].revents = 0,
+				shutdown(p[i & 1 ? i + 1 : i - 1].fd, SHUT_WR);
 	}
 	for (i = 1; i < n; i++)
 		close(p[i].fd);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks that live and are lost to the others all the same: their connections break, they are stopped or busy for too long;
- * who was taken for dead stays out. Jobs that are aborted at any moment, and what killed ones leave behind.
+ * Ranks that live and are lost to the others all the same: their connections break, they are
+ * stopped or busy for too long; who was taken for dead stays out. Jobs that are aborted at any
+ * moment, and what killed ones leave behind.
  */
 #include "config.h"
 
@@ -83,12 +84,12 @@ static int accused_body(struct mp_job *job)
 static void accused(void)
 {
 	static const struct verdict verdicts[] = {
-		{2, {1, 0}, {0, 1}, 1},		     /* as many each: not the one that decides */
-		{1, {1}, {0}, 1},		     /* though it alone says so */
-		{2, {3, 1}, {0, 0}, 0},		     /* it has lost two, */
-		{2, {0, 0}, {3, 1}, 0},		     /* also by its own word */
-		{4, {2, 1, 3, 2}, {1, 2, 1, 1}, 1},  /* each connection counts once */
-		{1, {2}, {2}, 2},		     /* itself */
+		{2, {1, 0}, {0, 1}, 1},		    /* as many each: not the one that decides */
+		{1, {1}, {0}, 1},		    /* though it alone says so */
+		{2, {3, 1}, {0, 0}, 0},		    /* it has lost two, */
+		{2, {0, 0}, {3, 1}, 0},		    /* also by its own word */
+		{4, {2, 1, 3, 2}, {1, 2, 1, 1}, 1}, /* each connection counts once */
+		{1, {2}, {2}, 2},		    /* itself */
 	};
 	size_t i;
 
@@ -180,7 +181,8 @@ static int stop_body(struct mp_job *job)
 		return 1;
 	t0 = mp_now() - t0;
 	if (job->rank == (s->victim + 1) % job->n)
-		printf("  rank %d stopped: known after %.0f ms (limit 500 ms), %s\n", s->victim, t0 * 1e3, s->env);
+		printf("  rank %d stopped: known after %.0f ms (limit 500 ms), %s\n", s->victim,
+		       t0 * 1e3, s->env);
 	fflush(stdout);
 	TT_EXPECT(t0 < 0.5 + 1 + 2); /* the limit, a second, and a slow machine */
 	MP_OK(tutti_comm_shrink(job->world, &next));
@@ -210,8 +212,8 @@ static void stopped(void)
 }
 
 /*
- * A rank is stopped while it writes to another's memory. That one waits for the end of it, as long as it takes until the
- * other is killed here, and is not taken for dead meanwhile.
+ * A rank is stopped while it writes to another's memory. That one waits for the end of it, as long
+ * as it takes until the other is killed here, and is not taken for dead meanwhile.
  */
 static int middle_body(struct mp_job *job)
 {
@@ -242,7 +244,8 @@ static int middle_body(struct mp_job *job)
 
 static void in_the_middle(void)
 {
-	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_NODE=off" HALF, .fn = middle_body, .killed = 2));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_NODE=off" HALF,
+			 .fn = middle_body, .killed = 2));
 }
 
 /* What is sent and not acknowledged ends a control connection after the limit, too. */
@@ -448,8 +451,8 @@ static void aborts(void)
 	for (; a->seed < n && fine; a->seed++)
 		fine = !MP_RUN(.n = 3, .env = env[a->seed / 2 % 2], .fn = abort_body, .arg = a);
 	TT_CHECK(fine);
-	printf("  %d aborts from another thread: every rank's call ended, after %d ms at most\n", a->seed,
-	       a->longest_ms);
+	printf("  %d aborts from another thread: every rank's call ended, after %d ms at most\n",
+	       a->seed, a->longest_ms);
 	munmap(a, sizeof(*a));
 }
 
@@ -472,7 +475,10 @@ static void *look_out(void *arg)
 	return NULL;
 }
 
-/* Rank 1 is asked while it waits in a call: its other thread looks at the flag; or it does so itself before its next call. */
+/*
+ * Rank 1 is asked while it waits in a call: its other thread looks at the flag; or it does so
+ * itself before its next call.
+ */
 static int asked_body(struct mp_job *job)
 {
 	struct sigaction sa = {.sa_handler = on_signal}; /* no SA_RESTART: a wait is interrupted */
@@ -545,8 +551,10 @@ static void leftovers(void)
 			       .no_init = true, .killed = i % 2 ? 0 : 7);
 	TT_CHECK(fine);
 	TT_CHECK(mp_shm_files() <= files);
-	printf("  %d jobs killed as they started, each with a job in its place that worked\n", i / 2);
-	mp_remove_dir(dir); /* a rank 0 that dies while it writes its file leaves the unfinished one */
+	printf("  %d jobs killed as they started, each with a job in its place that worked\n",
+	       i / 2);
+	mp_remove_dir(
+		dir); /* a rank 0 that dies while it writes its file leaves the unfinished one */
 }
 
 int main(int argc, char **argv)

@@ -21,7 +21,7 @@
 #define WORDS 60000
 
 struct forks {
-	int each;     /* of a rank */
+	int each;    /* of a rank */
 	bool hidden; /* what is registered is not in the child at all */
 	atomic_int done, calls, failed;
 };

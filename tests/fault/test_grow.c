@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * New processes in a job that runs: all-reduces of old and new ranks are exact, also in the place of killed
- * ones; who does not know the secret, does not come, or was taken for dead disturbs nobody.
+ * New processes in a job that runs: all-reduces of old and new ranks are exact, also in the place
+ * of killed ones; who does not know the secret, does not come, or was taken for dead disturbs
+ * nobody.
  */
 #include "config.h"
 
@@ -38,7 +39,9 @@ static int check_sum(struct mp_job *job, struct tutti_comm *comm, int n)
 	return 0;
 }
 
-/* Grow to n; the old world goes on working beside the new one, unless it has failed, and is left. */
+/*
+ * Grow to n; the old world goes on working beside the new one, unless it has failed, and is left.
+ */
 static int grow(struct mp_job *job, int n)
 {
 	struct tutti_context *ctx = NULL;
@@ -48,8 +51,8 @@ static int grow(struct mp_job *job, int n)
 
 	MP_OK(tutti_comm_grow(job->world, n, MS, &ctx));
 	if (job->rank == 0)
-		printf("  from %d to %d ranks in %.0f ms, waiting for the new one included\n", old, n,
-		       1e3 * (mp_now() - t0));
+		printf("  from %d to %d ranks in %.0f ms, waiting for the new one included\n", old,
+		       n, 1e3 * (mp_now() - t0));
 	fflush(stdout);
 	job->rank = tutti_comm_rank(tutti_world(ctx));
 	TT_EXPECT(failed || job->rank == tutti_comm_rank(job->world));
@@ -73,7 +76,10 @@ static int steps_body(struct mp_job *job)
 		MP_OK(mp_join_first(job, 2));
 		TT_EXPECT(!check_sum(job, job->world, 2));
 	} else {
-		/* one is there before it is asked for, the other comes later, when the job has three */
+		/*
+		 * one is there before it is asked for, the other comes later, when the job has
+		 * three
+		 */
 		TT_EXPECT(me == 2 || mp_await(&job->shared->word[0], 3, 30000));
 		MP_OK(mp_join_later(job));
 		job->rank = tutti_comm_rank(job->world);
@@ -164,8 +170,8 @@ static void killed(void)
 
 	for (k.victim = 0; k.victim < 3; k.victim++)
 		for (k.shrink = 0;; k.shrink = 1) {
-			TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_BOOT_DIR=%d", .fn = killed_body, .arg = &k,
-					 .no_init = true, .killed = 1u << k.victim));
+			TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_BOOT_DIR=%d", .fn = killed_body,
+					 .arg = &k, .no_init = true, .killed = 1u << k.victim));
 			if (k.shrink)
 				break;
 		}
@@ -330,7 +336,8 @@ static int strangers_body(struct mp_job *job)
 	int fd[100], i;
 
 	TT_EXPECT(!make_secret(job, job->rank == 3 ? "bad" : "good",
-			       job->rank == 3 ? "not the secret of the job" : "the secret of this job"));
+			       job->rank == 3 ? "not the secret of the job"
+					      : "the secret of this job"));
 	if (job->rank == 2) { /* when the other has been turned away */
 		TT_EXPECT(mp_await(&job->shared->word[0], 1, 30000));
 		MP_OK(mp_join_later(job));
@@ -359,7 +366,8 @@ static int strangers_body(struct mp_job *job)
 
 static void strangers(void)
 {
-	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_BOOT_DIR=%d", .fn = strangers_body, .no_init = true));
+	TT_CHECK(
+		!MP_RUN(.n = 4, .env = "TUTTI_BOOT_DIR=%d", .fn = strangers_body, .no_init = true));
 }
 
 /* ---- one that was let in, but can't start: the others come to the gate again ---- */
@@ -395,7 +403,10 @@ static void unfit(void)
 	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_BOOT_DIR=%d", .fn = unfit_body, .no_init = true));
 }
 
-/* ---- a rank that fails, or dies, before it has come to the new start: nobody waits for it there ---- */
+/*
+ * ---- a rank that fails, or dies, before it has come to the new start: nobody waits for it there
+ * ----
+ */
 
 #define SOON 10 /* seconds; less than MS, until which the start may take */
 
@@ -431,8 +442,8 @@ static void failing(void)
 	int bad;
 
 	for (bad = 0; bad < 2; bad++)
-		TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_BOOT_DIR=%d", .fn = failing_body, .arg = &bad,
-				 .no_init = true));
+		TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_BOOT_DIR=%d", .fn = failing_body,
+				 .arg = &bad, .no_init = true));
 }
 
 /* The log says that something is made to fail: here that is the end. */
@@ -478,7 +489,10 @@ static void dying(void)
 				 .no_init = true, .killed = 1u << who));
 }
 
-/* ---- what the leader says is lost with a rank through which the control tree leads, and which has no part in it ---- */
+/*
+ * ---- what the leader says is lost with a rank through which the control tree leads, and which
+ * has no part in it ----
+ */
 
 #define INNER 1
 #define BELOW 9 /* its first child */
@@ -507,7 +521,8 @@ static int lost_word_body(struct mp_job *job)
 	if (job->rank > BELOW)
 		return stop_inner(job, come);
 	MP_OK(mp_join_first(job, BELOW + 1));
-	MP_OK(tutti_comm_split(job->world, job->rank == INNER ? TUTTI_UNDEFINED : 0, job->rank, &comm));
+	MP_OK(tutti_comm_split(job->world, job->rank == INNER ? TUTTI_UNDEFINED : 0, job->rank,
+			       &comm));
 	while (job->rank == INNER)
 		mp_sleep_ms(1000);
 	atomic_fetch_add(&job->shared->word[0], 1);
@@ -528,9 +543,10 @@ static void lost_word(void)
 	int come;
 
 	for (come = 0; come < 2; come++)
-		TT_CHECK(!MP_RUN(.n = BELOW + 2, .fn = lost_word_body, .arg = &come, .no_init = true,
-				 .killed = 1u << INNER,
-				 .env = "TUTTI_BOOT_DIR=%d TUTTI_TRANSPORT=shm TUTTI_HEARTBEAT=200ms "
+		TT_CHECK(!MP_RUN(.n = BELOW + 2, .fn = lost_word_body, .arg = &come,
+				 .no_init = true, .killed = 1u << INNER,
+				 .env = "TUTTI_BOOT_DIR=%d TUTTI_TRANSPORT=shm "
+					"TUTTI_HEARTBEAT=200ms "
 					"TUTTI_HEARTBEAT_LIMIT=1s"));
 }
 
@@ -618,8 +634,8 @@ static void nobody(void)
 
 static int fenced(struct mp_job *job)
 {
-	struct tutti_config config = {.size = sizeof(config), .nranks = 3, .rank = 2,
-				      .id = &job->shared->id};
+	struct tutti_config config = {
+		.size = sizeof(config), .nranks = 3, .rank = 2, .id = &job->shared->id};
 	struct tutti_context *ctx;
 	double t0;
 	int err;
@@ -682,20 +698,13 @@ static void stopped(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"steps_node", steps_node},
-		{"steps_shm", steps_shm},
-		{"steps_ofi", steps_ofi},
-		{"killed", killed},
-		{"leader", leader},
-		{"storm", storm},
-		{"strangers", strangers},
-		{"unfit", unfit},
-		{"failing", failing},
-		{"dying", dying},
-		{"lost_word", lost_word},
-		{"nobody", nobody},
-		{"stopped", stopped},
-		{NULL, NULL},
+		{"steps_node", steps_node}, {"steps_shm", steps_shm},
+		{"steps_ofi", steps_ofi},   {"killed", killed},
+		{"leader", leader},	    {"storm", storm},
+		{"strangers", strangers},   {"unfit", unfit},
+		{"failing", failing},	    {"dying", dying},
+		{"lost_word", lost_word},   {"nobody", nobody},
+		{"stopped", stopped},	    {NULL, NULL},
 	};
 
 	return tt_test_main("grow", tests, argc, argv);

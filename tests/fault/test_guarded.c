@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whole jobs among strangers: junk at every socket that listens, while collectives run and must stay exact;
- * where ranks listen; and what they share is private.
+ * Whole jobs among strangers: junk at every socket that listens, while collectives run and must
+ * stay exact; where ranks listen; and what they share is private.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -33,7 +33,8 @@ static void *noise_main(void *arg)
 		for (i = 0; i < noise->n; i++, k++) {
 			if (fds[k % FDS] >= 0)
 				close(fds[k % FDS]);
-			fds[k % FDS] = st_junk(noise->ports[i], tt_hash_add((uint64_t)noise->rank, noise->thrown++));
+			fds[k % FDS] = st_junk(noise->ports[i],
+					       tt_hash_add((uint64_t)noise->rank, noise->thrown++));
 		}
 		usleep(2000);
 	}
@@ -52,7 +53,8 @@ static int exact_rounds(struct mp_job *job, double seconds)
 	while (more) {
 		for (i = 0; i < 2000; i++)
 			buf[i] = (float)(i + job->rank);
-		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, buf, 2000, TUTTI_FLOAT32, TUTTI_SUM, job->world));
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, buf, 2000, TUTTI_FLOAT32, TUTTI_SUM,
+				      job->world));
 		for (i = 0; i < 2000; i++)
 			TT_EXPECT(buf[i] == (float)(i * job->n + job->n * (job->n - 1) / 2));
 		more = mp_now() < end;
@@ -72,13 +74,15 @@ static int noisy(struct mp_job *job)
 	noise.n = l.n;
 	TT_EXPECT(!l.beyond && l.n <= 16);
 	pthread_create(&thread, NULL, noise_main, &noise);
-	mp_sleep_ms(200); /* strangers are first: ranks connect to each other when they first need to */
+	mp_sleep_ms(
+		200); /* strangers are first: ranks connect to each other when they first need to */
 	err = exact_rounds(job, 0.7);
 	noise.stop = true;
 	pthread_join(thread, NULL);
 	if (!job->rank)
-		printf("  %d sockets listen at rank 0, none beyond loopback; %lu junk connections to them\n", l.n,
-		       noise.thrown);
+		printf("  %d sockets listen at rank 0, none beyond loopback; %lu junk connections "
+		       "to them\n",
+		       l.n, noise.thrown);
 	l = tt_find_listeners();
 	TT_EXPECT(!l.beyond);
 	TT_EXPECT(!l.n || noise.thrown > 10);

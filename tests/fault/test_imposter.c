@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Somebody else accepts a connection of transport ofi at the address where the peer should be, with nothing, with
- * junk, or with what the request itself carried: the active end takes none of it.
+ * Somebody else accepts a connection of transport ofi at the address where the peer should be,
+ * with nothing, with junk, or with what the request itself carried: the active end takes none of
+ * it.
  */
 #include <errno.h>
 #include <string.h>
@@ -60,7 +61,8 @@ static bool imposter_accept(struct imposter *im, enum answer answer)
 	uint32_t event;
 	bool ok;
 
-	if (fi_eq_read(im->eq, &event, &e, sizeof(e), 0) < (ssize_t)sizeof(e.cm) || event != FI_CONNREQ)
+	if (fi_eq_read(im->eq, &event, &e, sizeof(e), 0) < (ssize_t)sizeof(e.cm) ||
+	    event != FI_CONNREQ)
 		return false;
 	memset(data, 7, sizeof(data));
 	if (answer == REFLECTED)
@@ -102,8 +104,7 @@ static void accepted_by(enum answer answer)
 	memcpy(blob.addr, im.addr, im.addr_len);
 	memcpy(card[1].blob, &blob, sizeof(blob));
 	TT_CHECK(!side_connect(&s[0], &card[1], 1));
-	TT_CHECK(WAIT_FOR(s[0].down, 5000, pump(&s[0]);
-			  took = imposter_turn(&im, answer, took)));
+	TT_CHECK(WAIT_FOR(s[0].down, 5000, pump(&s[0]); took = imposter_turn(&im, answer, took)));
 	TT_CHECK(took && !s[0].up && s[0].status == -EACCES);
 	imposter_close(&im);
 	side_close(&s[0]);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The N-th allocation, registration or new descriptor of a whole job fails (TUTTI_FAULT), for N after N: every call
- * either works, with exact results, or fails with a code and a sentence; nobody hangs or crashes, and all
- * descriptors come back (and, with AddressSanitizer, all memory). TT_TIMES above 1 takes every N, else some 6 of
- * each, over verbs 3. Then what the limits of the system do. TT_FILES=FIRST-LAST: verbs_files takes every limit
- * from one to the other.
+ * The N-th allocation, registration or new descriptor of a whole job fails (TUTTI_FAULT), for N
+ * after N: every call either works, with exact results, or fails with a code and a sentence;
+ * nobody hangs or crashes, and all descriptors come back (and, with AddressSanitizer, all memory).
+ * TT_TIMES above 1 takes every N, else some 6 of each, over verbs 3. Then what the limits of the
+ * system do. TT_FILES=FIRST-LAST: verbs_files takes every limit from one to the other.
  */
 #include <errno.h>
 #include <sched.h>
@@ -20,7 +20,6 @@
 #include "tests/mp/job.h"
 
 #define BIG 50000
-
 
 struct sweep {
 	const char *env, *kind;
@@ -46,9 +45,11 @@ static int failed(struct sweep *s, int err)
 	struct tutti_error_info info = {.size = sizeof(info)};
 
 	atomic_fetch_add(&s->failed, 1);
-	if (err < 0 && tutti_strerror(err)[0] && !tutti_last_error(&info) && info.code && info.text[0])
+	if (err < 0 && tutti_strerror(err)[0] && !tutti_last_error(&info) && info.code &&
+	    info.text[0])
 		return 0;
-	fprintf(stderr, "%d (%s), last error %d: '%s'\n", err, tutti_strerror(err), info.code, info.text);
+	fprintf(stderr, "%d (%s), last error %d: '%s'\n", err, tutti_strerror(err), info.code,
+		info.text);
 	return 1;
 }
 
@@ -63,11 +64,14 @@ static int work(struct mp_job *job, float *big, int *right)
 	for (i = 0; i < BIG; i++)
 		big[i] = (float)(i + job->rank);
 	if (!err)
-		err = tutti_allreduce(TUTTI_IN_PLACE, big, BIG, TUTTI_FLOAT32, TUTTI_SUM, job->world);
+		err = tutti_allreduce(TUTTI_IN_PLACE, big, BIG, TUTTI_FLOAT32, TUTTI_SUM,
+				      job->world);
 	for (i = 0; !err && i < BIG; i++)
 		*right &= big[i] == (float)(i * job->n + sum);
 	if (!err && job->n > 1)
-		err = job->rank ? tutti_recv(big, BIG, TUTTI_FLOAT32, job->rank - 1, 1, job->world, NULL) : 0;
+		err = job->rank ? tutti_recv(big, BIG, TUTTI_FLOAT32, job->rank - 1, 1, job->world,
+					     NULL)
+				: 0;
 	if (!err && job->rank + 1 < job->n)
 		err = tutti_send(big, BIG, TUTTI_FLOAT32, job->rank + 1, 1, job->world);
 	return err ? err : tutti_barrier(job->world);
@@ -96,7 +100,10 @@ static int whole(struct mp_job *job)
 
 	snprintf(fault, sizeof(fault), "%s=%llu,rank=%d", s->kind, s->nth, s->rank);
 	setenv("TUTTI_FAULT", fault, 1);
-	/* So long the others wait, where it can't be told. A busy machine is no reason to fail where nothing is wrong. */
+	/*
+	 * So long the others wait, where it can't be told. A busy machine is no reason to fail
+	 * where nothing is wrong.
+	 */
 	setenv("TUTTI_TIMEOUT", s->count ? "30s" : "2s", 1);
 	setenv("TUTTI_INIT_TIMEOUT", s->count ? "30s" : "2s", 1);
 	tutti_set_log(s->count && job->rank == s->rank ? on_log : NULL, s,
@@ -104,7 +111,10 @@ static int whole(struct mp_job *job)
 	before = tt_open_fds();
 	err = mp_join(job, MP_ID, &config);
 	if (err) {
-		/* A job's socket of the unique id is given back by the job that uses it, or by no one. */
+		/*
+		 * A job's socket of the unique id is given back by the job that uses it, or by no
+		 * one.
+		 */
 		TT_EXPECT(job->ctx == NULL);
 		return failed(s, err);
 	}
@@ -121,7 +131,8 @@ static int whole(struct mp_job *job)
 	if (end && !err && failed(s, end))
 		return 1;
 	if (tt_open_fds() > before + 8) { /* what libfabric opens once and keeps */
-		fprintf(stderr, "%s: %d descriptors before, %d after\n", fault, before, tt_open_fds());
+		fprintf(stderr, "%s: %d descriptors before, %d after\n", fault, before,
+			tt_open_fds());
 		return 1;
 	}
 	return 0;
@@ -130,7 +141,8 @@ static int whole(struct mp_job *job)
 static int run_nth(struct sweep *s, unsigned long long nth)
 {
 	s->nth = nth;
-	return MP_RUN(.n = s->n, .env = s->env, .fn = whole, .arg = s, .no_init = true, .timeout_ms = 40000);
+	return MP_RUN(.n = s->n, .env = s->env, .fn = whole, .arg = s, .no_init = true,
+		      .timeout_ms = 40000);
 }
 
 static void sweep_some(const char *env, const char *kind, int n, int rank, int few)
@@ -151,8 +163,8 @@ static void sweep_some(const char *env, const char *kind, int n, int rank, int f
 		}
 		told += s->failed > 0;
 	}
-	printf("  %s, %d ranks, %s: %lu calls; %d runs, in %d of them a call failed, %d wrong\n", env, n, kind,
-	       s->total, runs, told, bad);
+	printf("  %s, %d ranks, %s: %lu calls; %d runs, in %d of them a call failed, %d wrong\n",
+	       env, n, kind, s->total, runs, told, bad);
 	TT_CHECK(!bad && (told || !strcmp(kind, "reg")));
 	munmap(s, sizeof(*s));
 }
@@ -221,7 +233,7 @@ struct limit {
 /* By the ranks of a job, unless NULL: errors, and those that name the limit on descriptors. */
 static struct told {
 	atomic_int errors, files;
-} *told;
+} * told;
 
 /* Who has not run out of descriptors names the other rank at least. */
 static bool tells(const char *text, int rank)
@@ -265,7 +277,8 @@ static int under_limit(struct mp_job *job)
 	if (job->ctx)
 		tutti_finalize(job->ctx);
 	job->ctx = NULL;
-	TT_EXPECT(tt_open_fds() <= before + 8); /* what libfabric and librdmacm open once and keep */
+	TT_EXPECT(tt_open_fds() <=
+		  before + 8); /* what libfabric and librdmacm open once and keep */
 	return 0;
 }
 
@@ -273,9 +286,10 @@ static void memlock(void)
 {
 	static struct limit l = {RLIMIT_MEMLOCK, 64 << 10, "", true};
 
-	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_IF=lo", .fn = under_limit, .arg = &l, .no_init = true));
-	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_IF=lo TUTTI_TRANSPORT=shm", .fn = under_limit, .arg = &l,
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_IF=lo", .fn = under_limit, .arg = &l,
 			 .no_init = true));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_IF=lo TUTTI_TRANSPORT=shm", .fn = under_limit,
+			 .arg = &l, .no_init = true));
 }
 
 /* Locked pool memory was asked for, and there is no room for it. Root may lock what it likes. */
@@ -283,19 +297,24 @@ static void memlock_pool(void)
 {
 	static struct limit l = {RLIMIT_MEMLOCK, 64 << 10, "ulimit -l", true};
 
-	TT_CHECK(!MP_RUN(.n = 1, .env = "TUTTI_IF=lo TUTTI_POOL_LOCK=1", .fn = under_limit, .arg = &l,
-			 .no_init = true));
+	TT_CHECK(!MP_RUN(.n = 1, .env = "TUTTI_IF=lo TUTTI_POOL_LOCK=1", .fn = under_limit,
+			 .arg = &l, .no_init = true));
 }
 
-/* So many descriptors, no more: who runs out says so, in words, and nobody waits for longer than the limits of time. */
+/*
+ * So many descriptors, no more: who runs out says so, in words, and nobody waits for longer than
+ * the limits of time.
+ */
 static void few_files(const char *env, struct limit *l)
 {
 	double begin = mp_now();
 	int failed;
 
 	memset(told, 0, sizeof(*told));
-	failed = MP_RUN(.n = 2, .env = env, .fn = under_limit, .arg = l, .no_init = true, .timeout_ms = 40000);
-	printf("  RLIMIT_NOFILE %llu, %s: %.1f s\n", (unsigned long long)l->value, env, mp_now() - begin);
+	failed = MP_RUN(.n = 2, .env = env, .fn = under_limit, .arg = l, .no_init = true,
+			.timeout_ms = 40000);
+	printf("  RLIMIT_NOFILE %llu, %s: %.1f s\n", (unsigned long long)l->value, env,
+	       mp_now() - begin);
 	fflush(stdout);
 	TT_CHECK(!failed);
 	TT_CHECK(!told->errors || told->files);
@@ -303,27 +322,35 @@ static void few_files(const char *env, struct limit *l)
 
 static void nofile(void)
 {
-	static struct limit tight = {RLIMIT_NOFILE, 32, "", true}, none = {RLIMIT_NOFILE, 5, "ulimit -n", false};
+	static struct limit tight = {RLIMIT_NOFILE, 32, "", true},
+			    none = {RLIMIT_NOFILE, 5, "ulimit -n", false};
 
-	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_IF=lo", .fn = under_limit, .arg = &tight, .no_init = true));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_IF=lo", .fn = under_limit, .arg = &tight,
+			 .no_init = true));
 	if (!mp_no_ofi())
-		TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_IF=lo TUTTI_TRANSPORT=ofi", .fn = under_limit,
-				 .arg = &tight, .no_init = true));
-	TT_CHECK(!MP_RUN(.n = 1, .env = "TUTTI_IF=lo", .fn = under_limit, .arg = &none, .no_init = true));
+		TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_IF=lo TUTTI_TRANSPORT=ofi",
+				 .fn = under_limit, .arg = &tight, .no_init = true));
+	TT_CHECK(!MP_RUN(.n = 1, .env = "TUTTI_IF=lo", .fn = under_limit, .arg = &none,
+			 .no_init = true));
 	told = mp_shared_mem(sizeof(*told));
 	tight.says = "";
 	for (tight.value = 6; tight.value < 20; tight.value++)
-		few_files("TUTTI_IF=lo TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=2s TUTTI_INIT_TIMEOUT=1s", &tight);
+		few_files("TUTTI_IF=lo TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=2s TUTTI_INIT_TIMEOUT=1s",
+			  &tight);
 	munmap(told, sizeof(*told));
 	told = NULL;
 }
 
-/* What libibverbs and librdmacm open for themselves is not counted by TUTTI_FAULT: it runs out by the system's limit. */
+/*
+ * What libibverbs and librdmacm open for themselves is not counted by TUTTI_FAULT: it runs out by
+ * the system's limit.
+ */
 static void verbs_files(void)
 {
 	static const char *const env[] = {
 		"TUTTI_TRANSPORT=verbs TUTTI_TIMEOUT=2s TUTTI_INIT_TIMEOUT=2s",
-		"TUTTI_TRANSPORT=verbs TUTTI_VERBS_CM=rdmacm TUTTI_TIMEOUT=2s TUTTI_INIT_TIMEOUT=2s"};
+		"TUTTI_TRANSPORT=verbs TUTTI_VERBS_CM=rdmacm TUTTI_TIMEOUT=2s "
+		"TUTTI_INIT_TIMEOUT=2s"};
 	struct limit l = {RLIMIT_NOFILE, 0, "", true};
 	unsigned long long first = 8, last = 63, step = step_of(56, 4);
 	const char *range = getenv("TT_FILES");
@@ -344,7 +371,9 @@ static void verbs_files(void)
 	told = NULL;
 }
 
-/* A /dev/shm without a byte left, of a mount namespace of its own: nothing of ours is kept there. */
+/*
+ * A /dev/shm without a byte left, of a mount namespace of its own: nothing of ours is kept there.
+ */
 static int full_shm(struct mp_job *job)
 {
 	struct statvfs vfs;
@@ -367,19 +396,18 @@ static void dev_shm(void)
 	if (tt_run_ranks(1, no_namespace, NULL, 10000, 0))
 		TT_SKIP("no mount namespace can be made here");
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_IF=lo", .fn = full_shm, .arg = &l, .no_init = true));
-	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_IF=lo TUTTI_TRANSPORT=shm", .fn = full_shm, .arg = &l,
-			 .no_init = true));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_IF=lo TUTTI_TRANSPORT=shm", .fn = full_shm,
+			 .arg = &l, .no_init = true));
 }
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"solo", solo},	   {"node", node},
-					       {"shm", shm},	   {"ofi", ofi},
-					       {"verbs", verbs},   {"verbs_cm", verbs_cm},
+	static const struct tt_test tests[] = {{"solo", solo},	     {"node", node},
+					       {"shm", shm},	     {"ofi", ofi},
+					       {"verbs", verbs},     {"verbs_cm", verbs_cm},
 					       {"memlock", memlock}, {"memlock_pool", memlock_pool},
-					       {"nofile", nofile}, {"verbs_files", verbs_files},
-					       {"dev_shm", dev_shm},
-					       {NULL, NULL}};
+					       {"nofile", nofile},   {"verbs_files", verbs_files},
+					       {"dev_shm", dev_shm}, {NULL, NULL}};
 
 	return tt_test_main("nth", tests, argc, argv);
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * kill -9 at random points: jobs of 2, 4 and 8 ranks over every transport and algorithm. In each,
- * ranks run collectives of random lengths, and those with a v also with blocks of different ones. One
- * of them is killed at a random moment, the others must all say who it was, go on as a shrunken
- * communicator, and so on until one is left. Every call that succeeded is exact, and wrote nothing
- * between blocks; at the end threads, descriptors and /dev/shm are what they were. Prints how long it
- * took until each survivor knew.
+ * ranks run collectives of random lengths, and those with a v also with blocks of different ones.
+ * One of them is killed at a random moment, the others must all say who it was, go on as a
+ * shrunken communicator, and so on until one is left. Every call that succeeded is exact, and
+ * wrote nothing between blocks; at the end threads, descriptors and /dev/shm are what they were.
+ * Prints how long it took until each survivor knew.
  *
- *	TT_ONLY=verbs			only transports with this in their name (the guest: verbs.sh)
+ *	TT_ONLY=verbs                   only transports with this in their name (the guest:
+ *	verbs.sh)
  *	TT_POINTS=1000 test_points		that many deaths at least (soak); default: 10 s of
  *					them
  */
@@ -72,7 +73,10 @@ static int threads(void)
 #define MORE 0
 #endif
 
-/* Beside those of before. The kernel lets who joins a thread go on before it takes the thread off that list. */
+/*
+ * Beside those of before. The kernel lets who joins a thread go on before it takes the thread off
+ * that list.
+ */
 static int threads_left(int before)
 {
 	int i;
@@ -118,7 +122,18 @@ static void *die(void *arg)
 
 /* The first ones have a v form. */
 enum kind {
-	ALLGATHER, REDUCE_SCATTER, ALLTOALL, GATHER, SCATTER, ALLREDUCE, BCAST, REDUCE, SCAN, EXSCAN, BARRIER, KINDS
+	ALLGATHER,
+	REDUCE_SCATTER,
+	ALLTOALL,
+	GATHER,
+	SCATTER,
+	ALLREDUCE,
+	BCAST,
+	REDUCE,
+	SCAN,
+	EXSCAN,
+	BARRIER,
+	KINDS
 };
 
 /* One call, the same at all ranks. */
@@ -186,7 +201,9 @@ static int32_t wanted(const struct one *c, size_t i)
 	switch (c->kind) {
 	case ALLGATHER:
 	case GATHER:
-		return (c->kind == ALLGATHER || root) && k < length(c, from, c->me) ? part(c, from, k) : UNTOUCHED;
+		return (c->kind == ALLGATHER || root) && k < length(c, from, c->me)
+			       ? part(c, from, k)
+			       : UNTOUCHED;
 	case ALLTOALL:
 		return k < length(c, from, c->me) ? part(c, from, k + begin(c, c->me)) : UNTOUCHED;
 	case SCATTER:
@@ -261,12 +278,13 @@ static int make(const struct one *c, struct tutti_comm *comm, int32_t *v, int32_
 }
 
 /*
- * A random call on comm; what it gives is exact. The first one is between all pairs of ranks: it meets what the
- * communicator before has left on its way.
+ * A random call on comm; what it gives is exact. The first one is between all pairs of ranks: it
+ * meets what the communicator before has left on its way.
  */
 static int call(struct tutti_comm *comm, int32_t *v, unsigned *state, bool first)
 {
-	struct one c = {.n = tutti_comm_size(comm), .me = tutti_comm_rank(comm),
+	struct one c = {.n = tutti_comm_size(comm),
+			.me = tutti_comm_rank(comm),
 			.kind = first ? ALLTOALL : next_random(state) % KINDS};
 	int32_t *w = v + LONGEST + 8;
 	size_t i, n;
@@ -370,12 +388,14 @@ static int body(struct mp_job *job)
 	(void)tutti_finalize(job->ctx);
 	job->ctx = NULL;
 	free(v);
-	if (getenv("TUTTI_OFI_EP")) /* rxm does not survive being closed then, so it is not (transports/ofi/fabric.c) */
+	if (getenv("TUTTI_OFI_EP")) /* rxm does not survive being closed then, so it is not
+				       (transports/ofi/fabric.c) */
 		return 0;
 	left = tt_open_fds();
 	more = threads_left(own);
 	if (left > fds || more) {
-		fprintf(stderr, "rank %d: %d descriptors more, %d threads more\n", job->rank, left - fds, more);
+		fprintf(stderr, "rank %d: %d descriptors more, %d threads more\n", job->rank,
+			left - fds, more);
 		print_fds(job->rank);
 	}
 	TT_EXPECT(left <= fds && !more);
@@ -392,21 +412,32 @@ static const char *const transports[] = {
 	"TUTTI_HOST_ID=h%h", /* two ranks on each host, ofi between them */
 	"TUTTI_TRANSPORT=verbs"};
 
-/* The first: what the chooser takes. Those in two levels are for hosts, where they stand before one that goes round all ranks. */
+/*
+ * The first: what the chooser takes. Those in two levels are for hosts, where they stand before
+ * one that goes round all ranks.
+ */
 static const char *const algorithms[] = {
 	"",
-	"allreduce:ring;bcast:chain;allgather:ring;reduce_scatter_block:ring;alltoall:pairwise;reduce:linear;"
-	"gather:linear;scatter:linear;scan:chain;exscan:chain;allgatherv:ring;reduce_scatter:ring;alltoallv:pairwise",
-	"allreduce:recursive_doubling;bcast:binomial;allgather:bruck;reduce_scatter_block:halving;alltoall:bruck;"
-	"reduce:binomial;gather:binomial;scatter:binomial;scan:doubling;exscan:doubling;allgatherv:bruck;"
+	"allreduce:ring;bcast:chain;allgather:ring;reduce_scatter_block:ring;alltoall:pairwise;"
+	"reduce:linear;"
+	"gather:linear;scatter:linear;scan:chain;exscan:chain;allgatherv:ring;reduce_scatter:ring;"
+	"alltoallv:pairwise",
+	"allreduce:recursive_doubling;bcast:binomial;allgather:bruck;reduce_scatter_block:halving;"
+	"alltoall:bruck;"
+	"reduce:binomial;gather:binomial;scatter:binomial;scan:doubling;exscan:doubling;allgatherv:"
+	"bruck;"
 	"reduce_scatter:halving;alltoallv:linear",
 	"allreduce:halving_doubling;bcast:scatter_allgather;allgather:recursive_doubling;"
-	"reduce_scatter_block:direct;reduce:chain;allgatherv:recursive_doubling;reduce_scatter:direct",
+	"reduce_scatter_block:direct;reduce:chain;allgatherv:recursive_doubling;reduce_scatter:"
+	"direct",
 	"allreduce:dbt;bcast:dbt;allgather:direct;alltoall:linear;reduce:dbt;allgatherv:direct",
-	"allreduce:hier_ring;bcast:hier_binomial;allgather:hier_ring;reduce_scatter_block:hier_ring;"
-	"alltoall:hier_pairwise;reduce:hier_binomial;gather:hier_leader;scatter:hier_leader;scan:hier_leader;"
+	"allreduce:hier_ring;bcast:hier_binomial;allgather:hier_ring;reduce_scatter_block:hier_"
+	"ring;"
+	"alltoall:hier_pairwise;reduce:hier_binomial;gather:hier_leader;scatter:hier_leader;scan:"
+	"hier_leader;"
 	"allreduce:single_master;reduce:halving_gather",
-	"allreduce:hier_leader;bcast:hier_leader;reduce:hier_leader;exscan:hier_leader;allgatherv:hier_ring;"
+	"allreduce:hier_leader;bcast:hier_leader;reduce:hier_leader;exscan:hier_leader;allgatherv:"
+	"hier_ring;"
 	"reduce_scatter:hier_ring;allreduce:direct_rsag",
 	"allreduce:hier_halving_doubling;allreduce:radix",
 	"allreduce:hier_recursive_doubling;allreduce:circulant",
@@ -462,7 +493,8 @@ static void points(void)
 	     bad < 5 && mp_now() < end && atomic_load(&result->points) < wanted; i++) {
 		const char *transport = transports[i % COUNT(transports)];
 		const char *algorithm = algorithms[i / COUNT(transports) % COUNT(algorithms)];
-		int n = sizes[(i % COUNT(transports) + i / COUNT(transports)) % COUNT(sizes)], victims[8];
+		int n = sizes[(i % COUNT(transports) + i / COUNT(transports)) % COUNT(sizes)],
+		    victims[8];
 
 		if (!usable(transport))
 			continue;

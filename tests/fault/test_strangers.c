@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who does not have the job's secret gets nowhere, costs little and stalls nobody. TT_TIMES makes the
- * counts larger: 50 gives 10,000 junk connections over 1,000 starts.
+ * Who does not have the job's secret gets nowhere, costs little and stalls nobody. TT_TIMES makes
+ * the counts larger: 50 gives 10,000 junk connections over 1,000 starts.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -81,7 +81,8 @@ static void test_wrong_and_empty(void)
 		near[i % 32] ^= 1 << i % 8;
 		refused += refused_with(job.port, near, true); /* the right hello, an empty proof */
 	}
-	printf("  %d of %d joins with a wrong or empty secret or proof were refused\n", refused, 5 * n);
+	printf("  %d of %d joins with a wrong or empty secret or proof were refused\n", refused,
+	       5 * n);
 	TT_CHECK(refused == 5 * n);
 	TT_CHECK(refused_with(job.port, near, false) == false); /* so this test can tell */
 	st_start(&job, 2);
@@ -100,12 +101,14 @@ static void test_replayed(void)
 	quiet(true);
 	st_job_init(&job, 3);
 	st_relay_start(&relay, job.port);
-	snprintf(job.rank[1].params.store, sizeof(job.rank[1].params.store), "127.0.0.1:%d", relay.port);
+	snprintf(job.rank[1].params.store, sizeof(job.rank[1].params.store), "127.0.0.1:%d",
+		 relay.port);
 	st_start(&job, 0);
 	st_start(&job, 1);
 	for (i = 0; i < 500 && relay.len[0] < TT_HELLO_SIZE + TT_PROOF_SIZE + 40; i++)
 		usleep(10000);
-	TT_CHECK(relay.len[0] > TT_HELLO_SIZE + TT_PROOF_SIZE && relay.len[1] >= TT_HELLO_SIZE + TT_PROOF_SIZE);
+	TT_CHECK(relay.len[0] > TT_HELLO_SIZE + TT_PROOF_SIZE &&
+		 relay.len[1] >= TT_HELLO_SIZE + TT_PROOF_SIZE);
 	for (i = 0; i < n; i++) {
 		fd = st_connect(job.port);
 		refused += st_write(fd, relay.kept[0], relay.len[0]) &&
@@ -120,7 +123,8 @@ static void test_replayed(void)
 	st_job_init(&job, 3);
 	close(job.rank[0].params.listen_fd);
 	fd = st_listen(&job.port);
-	snprintf(job.rank[2].params.store, sizeof(job.rank[2].params.store), "127.0.0.1:%d", job.port);
+	snprintf(job.rank[2].params.store, sizeof(job.rank[2].params.store), "127.0.0.1:%d",
+		 job.port);
 	st_start(&job, 2);
 	conn = accept(fd, NULL, NULL);
 	st_write(conn, relay.kept[1], TT_HELLO_SIZE + TT_PROOF_SIZE);
@@ -135,7 +139,9 @@ static void test_replayed(void)
 /* A store without the secret: 0 repeats whatever it gets; 1 sends the joiner's own proof back. */
 static void *mirror_main(void *arg)
 {
-	struct { int fd, kind; } *m = arg;
+	struct {
+		int fd, kind;
+	} *m = arg;
 	struct tt_self self = {.rank = 0, .nranks = 2, .job = {1}};
 	unsigned char buf[TT_HELLO_SIZE];
 	struct tt_auth auth;
@@ -156,7 +162,9 @@ out:
 
 static void test_reflected(void)
 {
-	struct { int fd, kind; } mirror;
+	struct {
+		int fd, kind;
+	} mirror;
 	unsigned char hello[TT_HELLO_SIZE];
 	int n = times(5), refused = 0, i, fd;
 	struct st_job job;
@@ -185,7 +193,8 @@ static void test_reflected(void)
 
 		fd = st_connect(job.port);
 		tt_auth_hello(&auth, &self, TT_LINK_JOIN, 'C', hello);
-		refused += st_write(fd, hello, sizeof(hello)) && st_read(fd, hello, sizeof(hello)) &&
+		refused += st_write(fd, hello, sizeof(hello)) &&
+			   st_read(fd, hello, sizeof(hello)) &&
 			   st_write(again, hello, sizeof(hello)) && st_refused(again);
 		close(fd);
 		close(again);
@@ -233,7 +242,10 @@ static void test_cheap_and_short(void)
 	TT_CHECK(tt_now_ns() - t0 < 7 * TT_SEC);
 	st_start(&job, 1);
 	TT_CHECK(st_started(&job, 0, 1) == 0);
-	/* Both listen on, for the tree to mend itself when a rank is gone; strangers are no threat to that. */
+	/*
+	 * Both listen on, for the tree to mend itself when a rank is gone; strangers are no threat
+	 * to that.
+	 */
 	l = tt_find_listeners();
 	TT_CHECK(l.n == 2 && !l.beyond);
 	for (i = 0; i < n; i++) {
@@ -291,7 +303,8 @@ static void test_junk_starts(void)
 				close(t.fd[k]);
 	}
 	quiet(false);
-	printf("  %d junk connections over %d starts: %d failures; the longest start took %.0f ms, all %.1f s\n",
+	printf("  %d junk connections over %d starts: %d failures; the longest start took %.0f ms, "
+	       "all %.1f s\n",
 	       n * JUNK, n, failed, (double)longest / TT_MS, (double)(tt_now_ns() - t0) / TT_SEC);
 	TT_CHECK(failed == 0);
 }
@@ -303,7 +316,8 @@ static struct sockaddr_un ras_name(int rank, pid_t pid, socklen_t *len)
 {
 	struct sockaddr_un sa = {.sun_family = AF_UNIX};
 	int n = snprintf(sa.sun_path + 1, sizeof(sa.sun_path) - 1,
-			 "tutti/%u/77777777777777777777777777777777/%d/%d", (unsigned)geteuid(), rank, (int)pid);
+			 "tutti/%u/77777777777777777777777777777777/%d/%d", (unsigned)geteuid(),
+			 rank, (int)pid);
 
 	*len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 	return sa;
@@ -321,7 +335,9 @@ static int ras_connect(const struct sockaddr_un *sa, socklen_t len)
 	return -1;
 }
 
-/* Whether who asks for this kind of connection, and proves with this secret, may stay; closes fd. */
+/*
+ * Whether who asks for this kind of connection, and proves with this secret, may stay; closes fd.
+ */
 static bool may_stay(int fd, unsigned kind, unsigned char secret)
 {
 	unsigned char out[TT_HELLO_SIZE], in[TT_HELLO_SIZE];

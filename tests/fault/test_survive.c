@@ -52,7 +52,8 @@ static int deaths_body(struct mp_job *job)
 	for (i = 0; i < job->n - 2; i++) {
 		victim = (*(int *)job->arg + i) % job->n;
 		TT_EXPECT(!check_sum(job, comm, members));
-		atomic_fetch_add(&job->shared->word[i], 1); /* all of these calls are over everywhere */
+		atomic_fetch_add(&job->shared->word[i],
+				 1); /* all of these calls are over everywhere */
 		TT_EXPECT(mp_await(&job->shared->word[i], job->n - i, 20000));
 		if (job->rank == victim) {
 			mp_sleep_ms(5);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Without libFuzzer: PROGRAM N FILE... runs each file, then N inputs made from them by small changes, which
- * depend on nothing but N.
+ * Without libFuzzer: PROGRAM N FILE... runs each file, then N inputs made from them by small
+ * changes, which depend on nothing but N.
  */
 #include "tests/fuzz/fuzz.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the fuzzers share. Each has one entry, which libFuzzer calls where the tree was configured with
- * --enable-fuzz and driver.c elsewhere.
+ * What the fuzzers share. Each has one entry, which libFuzzer calls where the tree was configured
+ * with --enable-fuzz and driver.c elsewhere.
  */
 #ifndef TT_FUZZ_H
 #define TT_FUZZ_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages of the control tree: from any rank of a job of three that has just done some collectives, to the handlers
- * of any, which may be in an agreement. What a handler sends reaches those that it is for, here.
+ * Messages of the control tree: from any rank of a job of three that has just done some
+ * collectives, to the handlers of any, which may be in an agreement. What a handler sends reaches
+ * those that it is for, here.
  */
 #include <assert.h>
 #include <pthread.h>
@@ -69,7 +70,10 @@ static void start(void)
 	}
 }
 
-/* As after start(): what the messages have done is not over with them, and none may stand in the way of others. */
+/*
+ * As after start(): what the messages have done is not over with them, and none may stand in the
+ * way of others.
+ */
 static void forget(struct tutti_context *c)
 {
 	struct tutti_comm *world = tutti_world(c);
@@ -102,7 +106,8 @@ static void deliver(int to, int from, int type, const void *data, size_t len)
 {
 	struct tt_boot_handlers *h = &ctx[to]->boot->handlers;
 
-	if (h->fn[type] && type != TT_CTL_PROGRESS) /* nothing of that is read, and it starts a thread */
+	if (h->fn[type] &&
+	    type != TT_CTL_PROGRESS) /* nothing of that is read, and it starts a thread */
 		h->fn[type](h->arg, from, data, len);
 }
 
@@ -115,7 +120,9 @@ static void pass_on(int from, int *left)
 
 	for (;;) {
 		pthread_mutex_lock(&b->lock);
-		msg = tt_list_empty(&b->outbox) ? NULL : tt_container(b->outbox.next, struct tt_outmsg, node);
+		msg = tt_list_empty(&b->outbox)
+			      ? NULL
+			      : tt_container(b->outbox.next, struct tt_outmsg, node);
 		if (msg)
 			tt_list_del(&msg->node);
 		if (msg)
@@ -123,7 +130,7 @@ static void pass_on(int from, int *left)
 		pthread_mutex_unlock(&b->lock);
 		if (!msg)
 			return;
-		for (r = 0; r < RANKS && *left > 0; r++)
+		for (r = 0; r<RANKS && * left> 0; r++)
 			if (msg->to == r || msg->to == TT_CTL_ALL) {
 				deliver(r, from, (int)msg->type, msg->data, msg->len);
 				--*left;
@@ -169,7 +176,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (in >> r & 1)
 			agree(ctx[r], in >> 6);
 	while (z.len && steps++ < 16) {
-		int type = 1 + (int)(fz_u(&z, 1) % (TT_CTL_TYPES - 1)), who = (int)(fz_u(&z, 1) % (RANKS * RANKS));
+		int type = 1 + (int)(fz_u(&z, 1) % (TT_CTL_TYPES - 1)),
+		    who = (int)(fz_u(&z, 1) % (RANKS * RANKS));
 		unsigned words = (unsigned)fz_u(&z, 1);
 		size_t len = length(&z);
 		unsigned char *copy = malloc(len); /* so that the end is an end */

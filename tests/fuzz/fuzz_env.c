@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Texts from the environment and the like: values of every kind, TUTTI_FAULT, TUTTI_ALGO, addresses, unique ids. */
+/*
+ * Texts from the environment and the like: values of every kind, TUTTI_FAULT, TUTTI_ALGO,
+ * addresses, unique ids.
+ */
 #include <stdlib.h>
 #include <tutti/tutti.h>
 

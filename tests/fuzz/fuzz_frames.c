@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Frames from authenticated peers, as rank 0's store, as a rank that joins, as one of the tree, and at the gate. */
+/*
+ * Frames from authenticated peers, as rank 0's store, as a rank that joins, as one of the tree,
+ * and at the gate.
+ */
 #include <assert.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -105,7 +108,8 @@ static struct tt_link *link_new(struct tt_boot *b, enum tt_link_kind kind, int p
 /* 0: the store; 1: a joiner; 2, 3: the tree before and after the start, at rank 1; 4: at rank 0. */
 static struct tt_boot *setting(unsigned which, struct tt_link *link[LINKS], int *n)
 {
-	static const enum tt_phase phase[] = {TT_PH_JOIN, TT_PH_JOIN, TT_PH_TREE, TT_PH_UP, TT_PH_UP};
+	static const enum tt_phase phase[] = {TT_PH_JOIN, TT_PH_JOIN, TT_PH_TREE, TT_PH_UP,
+					      TT_PH_UP};
 	struct tt_boot *b = boot_new(which == 0 || which == 4 ? 0 : 1, phase[which]);
 	int i, first = tt_tree_first_child(b->rank);
 
@@ -184,7 +188,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		int at = (int)(fz_u(&z, 1) % (unsigned)n), type = (int)fz_u(&z, 1);
 		struct tt_link *l = link[at];
 		struct fz body = fz_take(&z, fz_u(&z, 2) % (TT_FRAME_MAX + 1));
-		unsigned char *copy = malloc(body.len ? body.len : 1); /* so that the end is an end */
+		unsigned char *copy =
+			malloc(body.len ? body.len : 1); /* so that the end is an end */
 
 		memcpy(copy, body.len ? body.p : (const uint8_t *)"", body.len);
 		if (l->state == TT_LINK_OPEN && !l->closing)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What comes over a control connection: the handshake, as either end, from somebody without the secret; or, from a
- * peer that has it, frames of any length and content, and then bytes that are none.
+ * What comes over a control connection: the handshake, as either end, from somebody without the
+ * secret; or, from a peer that has it, frames of any length and content, and then bytes that are
+ * none.
  */
 #include <assert.h>
 #include <netinet/in.h>
@@ -32,7 +33,8 @@ static void on_frame(struct tt_link *link, int type, const unsigned char *data, 
 static const struct tt_link_ops ops = {.open = on_open, .frame = on_frame};
 
 /* The other end of a genuine handshake; the link is a server. */
-static void handshake(struct tt_link *link, int fd, struct tt_auth *auth, const struct tt_self *self)
+static void handshake(struct tt_link *link, int fd, struct tt_auth *auth,
+		      const struct tt_self *self)
 {
 	unsigned char buf[TT_HELLO_SIZE];
 	struct tt_hello hello;

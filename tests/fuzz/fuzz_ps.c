@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A worker's messages to a parameter server, as they lie in its box: any kind, numbers and payload, to dense tables
- * and rows under BSP (with sums) and without a bound. The server's thread is stopped; this one takes its place.
+ * A worker's messages to a parameter server, as they lie in its box: any kind, numbers and
+ * payload, to dense tables and rows under BSP (with sums) and without a bound. The server's thread
+ * is stopped; this one takes its place.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -57,7 +58,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	srv = ps[fz_u(&z, 1) % 2]->srv[0];
 	while (z.len && steps++ < 16) {
 		struct tt_ps_credit credit = {.number = 0};
-		struct tt_ps_msg m = {.kind = (uint32_t)fz_u(&z, 1) % 8, .table = (uint32_t)fz_u(&z, 1) % 6};
+		struct tt_ps_msg m = {.kind = (uint32_t)fz_u(&z, 1) % 8,
+				      .table = (uint32_t)fz_u(&z, 1) % 6};
 		struct fz body;
 
 		m.number = fz_u(&z, 1);
@@ -71,7 +73,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (m.kind == TT_PS_BYE)
 			continue; /* the last thing a worker says */
 		if (m.kind == TT_PS_CLOCK)
-			m.first %= srv->client[0].clock + 2; /* else all is over after one message */
+			m.first %=
+				srv->client[0].clock + 2; /* else all is over after one message */
 		tt_ps_turn(srv, &srv->client[0], &m);
 		tt_ps_handle(srv, &srv->client[0], &m, payload, &credit);
 		assert(credit.len <= TT_PS_REPLY);

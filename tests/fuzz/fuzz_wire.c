@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a connected peer writes and says: control messages, heads in eager slots, notes, and requests to connect;
- * to an open channel with sends and receives under way. The endpoint swallows what this side sends.
+ * What a connected peer writes and says: control messages, heads in eager slots, notes, and
+ * requests to connect; to an open channel with sends and receives under way. The endpoint swallows
+ * what this side sends.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -70,9 +71,13 @@ static void over(struct tt_xfer *x, const void *data, int status)
 /* A wire of rank 0 of 2, with no transport that could reach anybody. */
 static void start(void)
 {
-	struct tt_wire_params params = {.env = &env, .nranks = 2, .local_addr = "127.0.0.1",
-					.mismatch = on_mismatch, .early = on_early,
-					.fenced = on_fenced, .damaged = on_damaged};
+	struct tt_wire_params params = {.env = &env,
+					.nranks = 2,
+					.local_addr = "127.0.0.1",
+					.mismatch = on_mismatch,
+					.early = on_early,
+					.fenced = on_fenced,
+					.damaged = on_damaged};
 
 	setenv("TUTTI_TRANSPORT", "shm", 1);
 	setenv("TUTTI_SLOTS", "8", 1);
@@ -127,7 +132,9 @@ static struct tt_chan *open_channel(void)
 /* Small numbers meet more often. */
 static void near_key(struct tt_key *key)
 {
-	*key = (struct tt_key){.comm = key->comm % 3, .seq = key->seq % 3, .index = key->index % 2,
+	*key = (struct tt_key){.comm = key->comm % 3,
+			       .seq = key->seq % 3,
+			       .index = key->index % 2,
 			       .port = key->port % 8 == 7};
 }
 
@@ -167,7 +174,8 @@ static void slot(struct tt_chan *chan, struct fz *z)
 	unsigned n = (unsigned)fz_u(z, 1);
 	struct tt_eager_head *head;
 
-	head = (struct tt_eager_head *)(chan->slots + (n % (unsigned)chan->nslots) * chan->slot_size);
+	head = (struct tt_eager_head *)(chan->slots +
+					(n % (unsigned)chan->nslots) * chan->slot_size);
 	fz_fill(z, head, sizeof(*head));
 	near_key(&head->key);
 	head->fprint %= 2;

@@ -29,8 +29,9 @@ const char *__lsan_default_suppressions(void)
 
 #ifdef __SANITIZE_THREAD__
 /*
- * What is published is written while others read it one-sidedly: another thread of this process does that in a device's place,
- * for itself or in libfabric's software provider. Readers see by the stamps of slots whether they have met it.
+ * What is published is written while others read it one-sidedly: another thread of this process
+ * does that in a device's place, for itself or in libfabric's software provider. Readers see by
+ * the stamps of slots whether they have met it.
  */
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
@@ -348,7 +349,8 @@ static int body(int rank, int n, void *arg)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != start->parent)
 		return 1;
-	*job = (struct mp_job){.rank = rank, .n = n, .arg = start->run->arg, .shared = start->shared};
+	*job = (struct mp_job){
+		.rank = rank, .n = n, .arg = start->run->arg, .shared = start->shared};
 	pthread_mutex_init(&job->log_lock, NULL);
 	atomic_store(&job->shared->pid[rank], getpid());
 	set_env(start->run, job);

@@ -29,7 +29,8 @@ struct mp_shared {
 
 struct mp_job {
 	int rank, n;
-	struct tutti_context *ctx; /* NULL with no_init, or when the function has finalized itself */
+	struct tutti_context
+		*ctx; /* NULL with no_init, or when the function has finalized itself */
 	struct tutti_comm *world;
 	void *arg;
 	struct mp_shared *shared;
@@ -44,7 +45,8 @@ enum mp_way { MP_ID, MP_GATHER, MP_DIR, MP_ENV };
 
 struct mp_run {
 	int n;
-	const char *env; /* "NAME=value NAME=value": %r is the rank, %h half of it, %n the number of ranks, %d the directory */
+	const char *env; /* "NAME=value NAME=value": %r is the rank, %h half of it, %n the number of
+			    ranks, %d the directory */
 	mp_fn *fn;
 	void *arg;
 	enum mp_way way; /* MP_ENV: env says how */
@@ -64,7 +66,10 @@ int mp_join(struct mp_job *job, enum mp_way way, struct tutti_config *config);
 /* With no_init: of the first n ranks, which start the job; of another, which it grows by. */
 int mp_join_first(struct mp_job *job, int n);
 int mp_join_later(struct mp_job *job);
-/* Leave before fn returns, which may fail if the job has: what tutti_finalize says, or 0 if it never joined. */
+/*
+ * Leave before fn returns, which may fail if the job has: what tutti_finalize says, or 0 if it
+ * never joined.
+ */
 int mp_leave(struct mp_job *job);
 /* A barrier that uses nothing of the library; gives up (and ends the process) after 30 s. */
 void mp_meet(struct mp_job *job);
@@ -72,15 +77,17 @@ void mp_meet(struct mp_job *job);
 bool mp_await(atomic_int *word, int value, int ms);
 double mp_now(void); /* seconds */
 void mp_sleep_ms(int ms);
-void mp_log_level(struct mp_job *job, enum tutti_log_level level); /* of job->log, warn to begin with */
+void mp_log_level(struct mp_job *job,
+		  enum tutti_log_level level); /* of job->log, warn to begin with */
 bool mp_log_has(struct mp_job *job, const char *text);
 bool mp_log_await(struct mp_job *job, const char *text); /* 10 s at most */
-uint64_t mp_got_bytes(struct mp_job *job); /* read from others so far */
+uint64_t mp_got_bytes(struct mp_job *job);		 /* read from others so far */
 /* Why no test can use transport ofi, NULL: it is there. */
 const char *mp_no_ofi(void);
 /*
- * AddressSanitizer keeps freed memory for a while, so memory use says little; and all takes several times as long, so
- * that the longest tests leave out a part of what is the same for the code.
+ * AddressSanitizer keeps freed memory for a while, so memory use says little; and all takes
+ * several times as long, so that the longest tests leave out a part of what is the same for the
+ * code.
  */
 bool mp_sanitized(void);
 /* The same of transport verbs. */
@@ -95,23 +102,23 @@ int mp_shm_files(void);
 void mp_failed(struct mp_job *job, const char *what, int err, const char *file, int line);
 /* In a rank: the call must succeed, or fail with this code. */
 #define MP_OK(call) MP_ERR(call, 0)
-#define MP_ERR(call, code) \
-	do { \
-		int mp_err = (call); \
-\
-		if (mp_err != (code)) { \
-			mp_failed(job, #call, mp_err, __FILE__, __LINE__); \
-			return 1; \
-		} \
+#define MP_ERR(call, code)                                                                         \
+	do {                                                                                       \
+		int mp_err = (call);                                                               \
+                                                                                                   \
+		if (mp_err != (code)) {                                                            \
+			mp_failed(job, #call, mp_err, __FILE__, __LINE__);                         \
+			return 1;                                                                  \
+		}                                                                                  \
 	} while (0)
 /* The last failed call's text contains word. */
 bool mp_said(const char *word);
-#define MP_SAID(word) \
-	do { \
-		if (!mp_said(word)) { \
-			mp_failed(job, "the text contains \"" word "\"", 0, __FILE__, __LINE__); \
-			return 1; \
-		} \
+#define MP_SAID(word)                                                                              \
+	do {                                                                                       \
+		if (!mp_said(word)) {                                                              \
+			mp_failed(job, "the text contains \"" word "\"", 0, __FILE__, __LINE__);   \
+			return 1;                                                                  \
+		}                                                                                  \
 	} while (0)
 
 /* The first so many ranks serve, the others work; negative: all do both. */
@@ -134,13 +141,13 @@ void mp_allreduce_expect(enum tutti_datatype type, enum tutti_op op, unsigned se
 			 size_t count, void *out);
 bool mp_op_valid(enum tutti_datatype type, enum tutti_op op);
 /*
- * The same of values of which any order of the operands gives the same bits; and what ranks first to last
- * of them combine to, divided by n for an average. Elements from .. from + count.
+ * The same of values of which any order of the operands gives the same bits; and what ranks first
+ * to last of them combine to, divided by n for an average. Elements from .. from + count.
  */
 void mp_fill_exact(enum tutti_datatype type, unsigned seed, int rank, size_t from, size_t count,
 		   void *buf);
-void mp_reduce_expect(enum tutti_datatype type, enum tutti_op op, unsigned seed, int first, int last,
-		      int n, size_t from, size_t count, void *out);
+void mp_reduce_expect(enum tutti_datatype type, enum tutti_op op, unsigned seed, int first,
+		      int last, int n, size_t from, size_t count, void *out);
 /* One step of it: a = a . b. */
 void mp_combine(enum tutti_datatype type, enum tutti_op op, void *a, const void *b, size_t count);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an all-reduce must give, bit for bit. The ring combines block b of n as
- * (((x[b+1] . x[b+2]) . x[b+3]) ...) . x[b], rounding to the element's type at every hop; an average
- * is divided at the end, which is one step with the last sum where 16-bit floats are rounded. The
- * arithmetic here shares nothing with lib/reduce.
+ * What an all-reduce must give, bit for bit. The ring combines block b of n as (((x[b+1] . x[b+2])
+ * . x[b+3]) ...) . x[b], rounding to the element's type at every hop; an average is divided at the
+ * end, which is one step with the last sum where 16-bit floats are rounded. The arithmetic here
+ * shares nothing with lib/reduce.
  */
 #include <math.h>
 
@@ -83,12 +83,12 @@ static uint16_t bf_of(float f)
 
 /* ---- input ---- */
 
-#define FILL(type, expr) \
-	for (i = 0; i < count; i++) { \
-		uint64_t h = draw(seed, rank, from + i); \
-\
-		((type *)buf)[i] = (type)(expr); \
-	} \
+#define FILL(type, expr)                                                                           \
+	for (i = 0; i < count; i++) {                                                              \
+		uint64_t h = draw(seed, rank, from + i);                                           \
+                                                                                                   \
+		((type *)buf)[i] = (type)(expr);                                                   \
+	}                                                                                          \
 	break
 
 /* Elements from .. from + count of rank's input. */
@@ -127,36 +127,36 @@ void mp_fill(enum tutti_datatype type, unsigned seed, int rank, size_t count, vo
 
 /* ---- combining ---- */
 
-#define EACH(type, expr) \
-	for (i = 0; i < count; i++) { \
-		type x = ((const type *)a)[i], y = ((const type *)b)[i]; \
-\
-		((type *)a)[i] = (type)(expr); \
-	} \
+#define EACH(type, expr)                                                                           \
+	for (i = 0; i < count; i++) {                                                              \
+		type x = ((const type *)a)[i], y = ((const type *)b)[i];                           \
+                                                                                                   \
+		((type *)a)[i] = (type)(expr);                                                     \
+	}                                                                                          \
 	return
 
 /* a = a . b; w is the unsigned type, where overflow is defined. */
-#define INT_COMBINE(name, type, w) \
-	static void name(void *a, const void *b, enum tutti_op op, size_t count) \
-	{ \
-		size_t i; \
-\
-		switch (op) { \
-		case TUTTI_PROD: \
-			EACH(type, (w)x * (w)y); \
-		case TUTTI_MIN: \
-			EACH(type, x < y ? x : y); \
-		case TUTTI_MAX: \
-			EACH(type, x > y ? x : y); \
-		case TUTTI_BAND: \
-			EACH(type, x & y); \
-		case TUTTI_BOR: \
-			EACH(type, x | y); \
-		case TUTTI_BXOR: \
-			EACH(type, x ^ y); \
-		default: \
-			EACH(type, (w)x + (w)y); \
-		} \
+#define INT_COMBINE(name, type, w)                                                                 \
+	static void name(void *a, const void *b, enum tutti_op op, size_t count)                   \
+	{                                                                                          \
+		size_t i;                                                                          \
+                                                                                                   \
+		switch (op) {                                                                      \
+		case TUTTI_PROD:                                                                   \
+			EACH(type, (w)x *(w)y);                                                    \
+		case TUTTI_MIN:                                                                    \
+			EACH(type, x < y ? x : y);                                                 \
+		case TUTTI_MAX:                                                                    \
+			EACH(type, x > y ? x : y);                                                 \
+		case TUTTI_BAND:                                                                   \
+			EACH(type, x &y);                                                          \
+		case TUTTI_BOR:                                                                    \
+			EACH(type, x | y);                                                         \
+		case TUTTI_BXOR:                                                                   \
+			EACH(type, x ^ y);                                                         \
+		default:                                                                           \
+			EACH(type, (w)x + (w)y);                                                   \
+		}                                                                                  \
 	}
 INT_COMBINE(i8_combine, int8_t, unsigned)
 INT_COMBINE(u8_combine, uint8_t, unsigned)
@@ -166,20 +166,20 @@ INT_COMBINE(i64_combine, int64_t, uint64_t)
 INT_COMBINE(u64_combine, uint64_t, uint64_t)
 
 /* get and put convert to and from the type computed in, c. */
-#define FLOAT_COMBINE(name, type, c, get, put) \
-	static void name(void *a, const void *b, enum tutti_op op, size_t count) \
-	{ \
-		size_t i; \
-\
-		for (i = 0; i < count; i++) { \
-			c x = get(((const type *)a)[i]), y = get(((const type *)b)[i]), r; \
-\
-			r = op == TUTTI_PROD  ? x * y \
-			    : op == TUTTI_MIN ? (x < y ? x : y) \
-			    : op == TUTTI_MAX ? (x > y ? x : y) \
-					      : x + y; \
-			((type *)a)[i] = put(r); \
-		} \
+#define FLOAT_COMBINE(name, type, c, get, put)                                                     \
+	static void name(void *a, const void *b, enum tutti_op op, size_t count)                   \
+	{                                                                                          \
+		size_t i;                                                                          \
+                                                                                                   \
+		for (i = 0; i < count; i++) {                                                      \
+			c x = get(((const type *)a)[i]), y = get(((const type *)b)[i]), r;         \
+                                                                                                   \
+			r = op == TUTTI_PROD  ? x * y                                              \
+			    : op == TUTTI_MIN ? (x < y ? x : y)                                    \
+			    : op == TUTTI_MAX ? (x > y ? x : y)                                    \
+					      : x + y;                                             \
+			((type *)a)[i] = put(r);                                                   \
+		}                                                                                  \
 	}
 FLOAT_COMBINE(f16_combine, uint16_t, float, (float)half_value, half_of)
 FLOAT_COMBINE(bf16_combine, uint16_t, float, bf_value, bf_of)
@@ -192,12 +192,12 @@ static combine_fn *const combine[TUTTI_NUM_DATATYPES] = {
 	u64_combine, f16_combine, bf16_combine, f32_combine, f64_combine,
 };
 
-#define DIVIDE(type, expr) \
-	for (i = 0; i < count; i++) { \
-		type x = ((type *)a)[i]; \
-\
-		((type *)a)[i] = (type)(expr); \
-	} \
+#define DIVIDE(type, expr)                                                                         \
+	for (i = 0; i < count; i++) {                                                              \
+		type x = ((type *)a)[i];                                                           \
+                                                                                                   \
+		((type *)a)[i] = (type)(expr);                                                     \
+	}                                                                                          \
 	break
 
 static void divide(void *a, enum tutti_datatype type, int n, size_t count)
@@ -314,8 +314,8 @@ void mp_combine(enum tutti_datatype type, enum tutti_op op, void *a, const void 
 	combine[type](a, b, op, count);
 }
 
-void mp_reduce_expect(enum tutti_datatype type, enum tutti_op op, unsigned seed, int first, int last,
-		      int n, size_t from, size_t count, void *out)
+void mp_reduce_expect(enum tutti_datatype type, enum tutti_op op, unsigned seed, int first,
+		      int last, int n, size_t from, size_t count, void *out)
 {
 	char *x = malloc(count * tutti_datatype_size(type) + 1);
 	int rank;

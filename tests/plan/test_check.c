@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The checker is only worth something if it finds faults: each kind is planted here and must be named. */
+/*
+ * The checker is only worth something if it finds faults: each kind is planted here and must be
+ * named.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -222,7 +225,8 @@ static void test_wrong_root(void)
 	TT_REQUIRE(build("binomial", bcast_args)); /* a leaf gets the message shifted */
 	op_at(0, 0, 1, 0)->a.off = ELEM;
 	op_at(0, 0, 1, 0)->len = op_at(1, 0, 0, 0)->len = 5 * ELEM;
-	TT_CHECK(refused(N, &unlimited, "rank 1: element 0 of the result is not element 0 of rank 0"));
+	TT_CHECK(refused(N, &unlimited,
+			 "rank 1: element 0 of the result is not element 0 of rank 0"));
 }
 
 static void test_hazards(void)
@@ -445,7 +449,8 @@ static void test_untouched(void)
 	append_copy(0, TT_RECVBUF(ELEM), TT_RECVBUF(0), ELEM);
 	TT_CHECK(refused(N, &unlimited, "rank 0: element 1 of recvbuf is no part of the result"));
 	a.in_place = false;
-	TT_REQUIRE(build_whole(TT_COLL_GATHERV, "linear", 2, a)); /* blocks with gaps between them */
+	TT_REQUIRE(
+		build_whole(TT_COLL_GATHERV, "linear", 2, a)); /* blocks with gaps between them */
 	append_copy(0, TT_RECVBUF(0), TT_SENDBUF(0), 0);
 	TT_CHECK(accepted(N, &unlimited));
 	TT_REQUIRE(build_whole(TT_COLL_ALLGATHERV, "ring", 3, a));

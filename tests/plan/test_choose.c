@@ -48,8 +48,9 @@ static void test_synthetic(void)
 	set_model(1000, 0, 0);
 	TT_REQUIRE(!tt_chooser_new("", 1 << 20, 1, &model, &c));
 	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 8, 1 << 20, "radix")); /* one round */
-	TT_CHECK(chosen(c, TT_COLL_ALLREDUCE, 128, 64, "single_master") ||
-		 chosen(c, TT_COLL_ALLREDUCE, 128, 64, "direct_rsag")); /* two; nothing else costs */
+	TT_CHECK(
+		chosen(c, TT_COLL_ALLREDUCE, 128, 64, "single_master") ||
+		chosen(c, TT_COLL_ALLREDUCE, 128, 64, "direct_rsag")); /* two; nothing else costs */
 	TT_CHECK(chosen(c, TT_COLL_BCAST, 8, 1 << 20, "binomial"));
 	TT_CHECK(chosen(c, TT_COLL_ALLGATHER, 64, 64, "bruck") ||
 		 chosen(c, TT_COLL_ALLGATHER, 64, 64, "recursive_doubling"));
@@ -97,9 +98,11 @@ static void check_cheapest(const struct tt_chooser *c, struct tt_plan_args a)
 				tt_cost(alg, &d, &model, &cost);
 				TT_CHECK(best.time <= 1.03 * cost.time);
 				if (best.time > 1.03 * cost.time)
-					printf("  %s n=%d count=%zu: %s %zu %d costs %.0f, %s %zu %d only %.0f\n",
-					       tt_coll_name(a.coll), a.nranks, a.count, taken->name, b.chunk, b.lanes,
-					       best.time, alg->name, d.chunk, d.lanes, cost.time);
+					printf("  %s n=%d count=%zu: %s %zu %d costs %.0f, %s %zu "
+					       "%d only %.0f\n",
+					       tt_coll_name(a.coll), a.nranks, a.count, taken->name,
+					       b.chunk, b.lanes, best.time, alg->name, d.chunk,
+					       d.lanes, cost.time);
 			}
 	}
 }
@@ -131,7 +134,9 @@ static void test_cheapest(void)
 	set_model(1000, 0.1, 0.05);
 }
 
-/* Measured times bend the curves: who is slower than predicted is not taken; no step at a switch. */
+/*
+ * Measured times bend the curves: who is slower than predicted is not taken; no step at a switch.
+ */
 static void test_measured(void)
 {
 	struct tt_point slow[] = {
@@ -180,18 +185,27 @@ static int lanes_of_ring(const struct tt_chooser *c, size_t bytes)
 	return -1;
 }
 
-/* One lane where that was measured to be faster, and about there; the settings may allow fewer still. */
+/*
+ * One lane where that was measured to be faster, and about there; the settings may allow fewer
+ * still.
+ */
 static void test_measured_lanes(void)
 {
-	struct tt_point points[] = {{.coll = TT_COLL_ALLREDUCE, .algo = "ring", .bytes = 1 << 20, .time = 1e6},
-				    {.coll = TT_COLL_ALLREDUCE, .algo = "ring", .bytes = 16 << 20, .lanes = 1, .time = 9e6}};
+	struct tt_point points[] = {
+		{.coll = TT_COLL_ALLREDUCE, .algo = "ring", .bytes = 1 << 20, .time = 1e6},
+		{.coll = TT_COLL_ALLREDUCE,
+		 .algo = "ring",
+		 .bytes = 16 << 20,
+		 .lanes = 1,
+		 .time = 9e6}};
 	struct tt_chooser *c;
 
 	TT_REQUIRE(!tt_chooser_new("", 256 << 10, 4, &model, &c));
 	TT_REQUIRE(lanes_of_ring(c, 1 << 20) > 1 && lanes_of_ring(c, 16 << 20) > 1);
 	TT_REQUIRE(!tt_chooser_measured(c, points, 2, 4));
 	TT_CHECK(lanes_of_ring(c, 1 << 20) > 1 && lanes_of_ring(c, 8 << 20) > 1);
-	TT_CHECK(lanes_of_ring(c, 9 << 20) == 1 && lanes_of_ring(c, 16 << 20) == 1 && lanes_of_ring(c, 64 << 20) == 1);
+	TT_CHECK(lanes_of_ring(c, 9 << 20) == 1 && lanes_of_ring(c, 16 << 20) == 1 &&
+		 lanes_of_ring(c, 64 << 20) == 1);
 	points[1].lanes = 8;
 	TT_REQUIRE(!tt_chooser_measured(c, points, 2, 4));
 	TT_CHECK(lanes_of_ring(c, 16 << 20) > 1 && lanes_of_ring(c, 16 << 20) <= 4);
@@ -225,7 +239,9 @@ static void test_every_collective(void)
 	tt_chooser_free(c);
 }
 
-/* On one host by the defaults: short vectors in slots, longer ones pulled, neither when it is off. */
+/*
+ * On one host by the defaults: short vectors in slots, longer ones pulled, neither when it is off.
+ */
 static void test_node(void)
 {
 	struct tt_chooser_params p = {.rules = "",
@@ -254,7 +270,8 @@ static void test_node(void)
 			slots = pull = ring = 0;
 			n = tt_candidates(c, &a, list, TT_CANDIDATES);
 			for (i = 0; i < n; i++) {
-				slots = strcmp(list[i].alg->name, "node_slots") ? slots : list[i].time;
+				slots = strcmp(list[i].alg->name, "node_slots") ? slots
+										: list[i].time;
 				pull = strcmp(list[i].alg->name, "node_pull") ? pull : list[i].time;
 				ring = strcmp(list[i].alg->name, "ring") ? ring : list[i].time;
 			}
@@ -268,8 +285,8 @@ static void test_node(void)
 /* The sizes of v forms: a mean block where all know all counts, nothing where they do not. */
 static void test_v_forms(void)
 {
-	static const size_t counts[4] = {40 << 10, 0, 0, 0}, even[4] = {10 << 10, 10 << 10,
-									10 << 10, 10 << 10};
+	static const size_t counts[4] = {40 << 10, 0, 0, 0},
+			    even[4] = {10 << 10, 10 << 10, 10 << 10, 10 << 10};
 	struct tt_plan_args a = call(TT_COLL_ALLGATHERV, 4, 0), b = a;
 	struct tt_chooser *c;
 
@@ -407,13 +424,18 @@ static void test_pieces(void)
 	tt_chooser_free(c);
 }
 
-static const struct tt_test tests[] = {{"synthetic", test_synthetic}, {"cheapest", test_cheapest}, {"measured", test_measured},
-		{"measured_lanes", test_measured_lanes}, {"every_collective", test_every_collective},
+static const struct tt_test tests[] = {{"synthetic", test_synthetic},
+				       {"cheapest", test_cheapest},
+				       {"measured", test_measured},
+				       {"measured_lanes", test_measured_lanes},
+				       {"every_collective", test_every_collective},
 				       {"node", test_node},
 				       {"v_forms", test_v_forms},
 				       {"allreduces", test_allreduces},
-				       {"rules", test_rules},	    {"bad_rules", test_bad_rules},
-				       {"pieces", test_pieces},	    {NULL, NULL}};
+				       {"rules", test_rules},
+				       {"bad_rules", test_bad_rules},
+				       {"pieces", test_pieces},
+				       {NULL, NULL}};
 
 int main(int argc, char **argv)
 {

@@ -14,10 +14,10 @@
 #include "lib/verify/sim.h"
 #include "tests/test.h"
 
-#define WITHIN 2.1 /* times; anything */
+#define WITHIN 2.1	  /* times; anything */
 #define WITHIN_FLAT 2.2	  /* flat algorithms on hosts with several ranks */
 #define WITHIN_UNEVEN 3.2 /* no closed form knows which ranks are alone on their hosts */
-#define CLOSE 1.25 /* most of them: */
+#define CLOSE 1.25	  /* most of them: */
 #define SHARE 0.85
 #define SHARE_HIER 0.8
 #define SHARE_FLAT 0.8
@@ -143,8 +143,8 @@ static void test_simulator(void)
 /* Ranks of all, and of one host after the other, over and over. */
 static const struct layout {
 	int n, sizes, of[3];
-} layouts[] = {{4, 1, {2}},  {8, 1, {4}},     {8, 1, {2}},	 {16, 1, {4}},	   {16, 1, {2}}, {32, 1, {4}},
-	       {9, 1, {3}}, {4, 2, {3, 1}}, {7, 3, {4, 2, 1}}, {6, 3, {1, 4, 1}}};
+} layouts[] = {{4, 1, {2}},  {8, 1, {4}}, {8, 1, {2}},	  {16, 1, {4}},	     {16, 1, {2}},
+	       {32, 1, {4}}, {9, 1, {3}}, {4, 2, {3, 1}}, {7, 3, {4, 2, 1}}, {6, 3, {1, 4, 1}}};
 enum { EVEN = 7, LAYOUTS = sizeof(layouts) / sizeof(layouts[0]) };
 
 static struct tt_hosts *hosts_of(const struct layout *l, struct tt_model *m)
@@ -279,7 +279,8 @@ static void test_picks_on_hosts(void)
 			h = hosts_of(&layouts[i], &m);
 			TT_REQUIRE(!tt_chooser_new("", 256 << 10, 4, &m, &c));
 			for (coll = 0; coll < TT_NUM_COLLS; coll++)
-				for (bytes = 8; simulated(coll) && bytes <= largest(coll); bytes *= 8) {
+				for (bytes = 8; simulated(coll) && bytes <= largest(coll);
+				     bytes *= 8) {
 					a = (struct tt_plan_args){.coll = coll,
 								  .nranks = layouts[i].n,
 								  .elem = 4,
@@ -291,7 +292,8 @@ static void test_picks_on_hosts(void)
 			free(h);
 		}
 	printf("  %d of %d pairs in order; picks take %.3f times the best one's time on average, "
-	       "%.2f at worst\n", t.right, t.pairs, t.lost / t.picks, t.worst);
+	       "%.2f at worst\n",
+	       t.right, t.pairs, t.lost / t.picks, t.worst);
 	TT_CHECK(t.right >= ORDERED_HOSTS * t.pairs);
 	TT_CHECK(t.lost <= 1.05 * t.picks);
 	TT_CHECK(t.worst <= WITHIN);
@@ -306,7 +308,11 @@ struct numa {
 
 static void numa_new(int n, int nodes, struct numa *u)
 {
-	struct tt_layout layout = {.hosts = 1, .ranks_per_host = n, .cores = n, .numa = nodes, .ranks_per_numa = n / nodes};
+	struct tt_layout layout = {.hosts = 1,
+				   .ranks_per_host = n,
+				   .cores = n,
+				   .numa = nodes,
+				   .ranks_per_numa = n / nodes};
 
 	u->n = n;
 	tt_model_of(&u->model, &layout, tt_link_default("shm"), tt_link_default("ofi"));
@@ -321,7 +327,9 @@ static void numa_costs(const struct numa *u, struct score *score)
 	size_t bytes;
 
 	for (alg = tt_algs; alg->name; alg++)
-		for (bytes = 512; is_hier(alg) && simulated(alg->coll) && bytes <= largest(alg->coll); bytes *= 32) {
+		for (bytes = 512;
+		     is_hier(alg) && simulated(alg->coll) && bytes <= largest(alg->coll);
+		     bytes *= 32) {
 			a = (struct tt_plan_args){.coll = alg->coll,
 						  .nranks = u->n,
 						  .elem = 4,
@@ -337,7 +345,11 @@ static void numa_costs(const struct numa *u, struct score *score)
 /* *hier: the longest all-reduce goes in two levels. */
 static void numa_picks(const struct numa *u, struct tally *t, bool *hier)
 {
-	struct tt_plan_args a = {.coll = TT_COLL_ALLREDUCE, .nranks = u->n, .elem = 4, .node = true, .hosts = u->hosts};
+	struct tt_plan_args a = {.coll = TT_COLL_ALLREDUCE,
+				 .nranks = u->n,
+				 .elem = 4,
+				 .node = true,
+				 .hosts = u->hosts};
 	struct tt_chooser *c;
 	size_t bytes;
 	int before;
@@ -354,7 +366,10 @@ static void numa_picks(const struct numa *u, struct tally *t, bool *hier)
 	tt_chooser_free(c);
 }
 
-/* Two levels on one host: as costly as in the simulator, picked where many ranks share a node, and not where few do. */
+/*
+ * Two levels on one host: as costly as in the simulator, picked where many ranks share a node, and
+ * not where few do.
+ */
 static void test_numa(void)
 {
 	static const int ranks[] = {4, 16, 64}, nodes[] = {2, 4};
@@ -373,7 +388,8 @@ static void test_numa(void)
 			TT_CHECK(hier == (ranks[i] / nodes[k] >= 16));
 			free(u.hosts);
 		}
-	printf("  %d of %d within %g; picks take %.3f times the best one's time on average, %.2f at worst\n",
+	printf("  %d of %d within %g; picks take %.3f times the best one's time on average, %.2f "
+	       "at worst\n",
 	       score.close, score.all, CLOSE, t.lost / t.picks, t.worst);
 	TT_CHECK(score.close >= SHARE_HIER * score.all);
 	TT_CHECK(t.lost <= 1.05 * t.picks);
@@ -411,10 +427,11 @@ static void test_picks(void)
 	TT_CHECK(t.worst <= WITHIN);
 }
 
-static const struct tt_test tests[] = {{"simulator", test_simulator}, {"hier", test_hier},
-				       {"flat", test_flat},	  {"uneven", test_uneven}, {"picks", test_picks},
-				       {"picks_on_hosts", test_picks_on_hosts}, {"numa", test_numa},
-				       {NULL, NULL}};
+static const struct tt_test tests[] = {
+	{"simulator", test_simulator}, {"hier", test_hier},
+	{"flat", test_flat},	       {"uneven", test_uneven},
+	{"picks", test_picks},	       {"picks_on_hosts", test_picks_on_hosts},
+	{"numa", test_numa},	       {NULL, NULL}};
 
 int main(int argc, char **argv)
 {

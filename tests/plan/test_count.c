@@ -66,7 +66,9 @@ static struct want single_master(const struct tt_plan_args *a)
 			     .received = moved,
 			     .reduced = a->rank ? 0 : moved,
 			     .steps = moved ? 2 : 0,
-			     .fan_in = !moved ? 0 : a->rank ? 1 : (int)others};
+			     .fan_in = !moved	 ? 0
+				       : a->rank ? 1
+						 : (int)others};
 }
 
 /* 2(n-1)/n N: every block but the own one pushed, and the own one given to all others. */
@@ -226,7 +228,8 @@ static void exactly(const char *name, want_fn *wanted)
 	size_t i;
 
 	for (a.nranks = 2; a.nranks <= MAX_N; a.nranks++) {
-		size_t n = (size_t)a.nranks, counts[] = {96 * n, 97, 1000 + n, n - 1, n / 2, 2, 1, 0};
+		size_t n = (size_t)a.nranks,
+		       counts[] = {96 * n, 97, 1000 + n, n - 1, n / 2, 2, 1, 0};
 
 		for (i = 0; i < 8; i++)
 			for (a.rank = 0; a.rank < a.nranks; a.rank++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every algorithm in two levels, proved by the checker: hosts x ranks on each, ranks dealt out to hosts in several ways,
- * counts, chunks, lanes, channel limits. And that the checker would see it if something were missing.
+ * Every algorithm in two levels, proved by the checker: hosts x ranks on each, ranks dealt out to
+ * hosts in several ways, counts, chunks, lanes, channel limits. And that the checker would see it
+ * if something were missing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,8 +162,8 @@ static void check_alg(const struct tt_alg *alg, const struct sizes *sizes, enum 
 static void test_grid(void)
 {
 	static const struct sizes grid[] = {
-		{2, {2, 2}},	   {2, {3, 1}},	   {3, {2, 2, 2}},    {3, {4, 2, 1}}, {2, {3, 3}},
-		{4, {2, 2, 2, 2}}, {3, {3, 3, 3}}, {2, {4, 4}},	      {3, {1, 3, 1}}, {2, {1, 2}},
+		{2, {2, 2}},	   {2, {3, 1}},	   {3, {2, 2, 2}},   {3, {4, 2, 1}}, {2, {3, 3}},
+		{4, {2, 2, 2, 2}}, {3, {3, 3, 3}}, {2, {4, 4}},	     {3, {1, 3, 1}}, {2, {1, 2}},
 		{4, {4, 4, 4, 4}}, {3, {2, 3, 2}}, {4, {2, 1, 1, 3}}};
 	const struct tt_alg *alg;
 	unsigned i;
@@ -265,7 +266,8 @@ static bool sends(const struct tt_alg *alg, const struct tt_plan_args *whole, in
 	tt_plan_free(plan);
 	if (c.bytes_sent == want.bytes && (size_t)c.steps == want.steps && c.fan_in == want.fan_in)
 		return true;
-	printf("  %s %s, %d hosts x %d, rank %d: %zu bytes in %d steps from %d, not %zu in %zu from %d\n",
+	printf("  %s %s, %d hosts x %d, rank %d: %zu bytes in %d steps from %d, not %zu in %zu "
+	       "from %d\n",
 	       tt_coll_name(alg->coll), alg->name, whole->hosts->hosts, whole->hosts->places, rank,
 	       (size_t)c.bytes_sent, c.steps, c.fan_in, want.bytes, want.steps, want.fan_in);
 	return false;
@@ -301,10 +303,14 @@ static int log2_up(int n)
 	return log;
 }
 
-/* Blocks that grow with their rank, where odd ranks have gaps: whatever goes round but what the next has. */
+/*
+ * Blocks that grow with their rank, where odd ranks have gaps: whatever goes round but what the
+ * next has.
+ */
 static bool gatherv_sends(struct tt_plan_args a, int rank)
 {
-	size_t counts[MAX_RANKS], displs[MAX_RANKS * MAX_RANKS], sum = 0, n = (size_t)a.nranks, i, k;
+	size_t counts[MAX_RANKS], displs[MAX_RANKS * MAX_RANKS], sum = 0, n = (size_t)a.nranks, i,
+								 k;
 	const struct tt_hosts *h = a.hosts;
 	int place = h->local[rank], host;
 
@@ -328,7 +334,8 @@ static bool gatherv_sends(struct tt_plan_args a, int rank)
 static void check_sent(struct tt_plan_args a, int rank)
 {
 	size_t H = (size_t)a.hosts->hosts, part = a.count * ELEM / (size_t)a.hosts->places;
-	size_t m = (size_t)a.hosts->places, block = a.count * ELEM, rounds = (size_t)log2_up(a.hosts->hosts);
+	size_t m = (size_t)a.hosts->places, block = a.count * ELEM,
+	       rounds = (size_t)log2_up(a.hosts->hosts);
 	bool first = !a.hosts->local[rank], two = tt_fold_pow2((int)H) == (int)H;
 	struct sent none = {0};
 
@@ -349,12 +356,14 @@ static void check_sent(struct tt_plan_args a, int rank)
 	TT_CHECK(sends(tt_alg_find(a.coll, "hier_binomial"), &a, rank,
 		       flat(a.coll, "binomial", (int)H, a.hosts->host[rank], part / ELEM)));
 	TT_CHECK(sends(tt_alg_find(a.coll, "hier_leader"), &a, rank,
-		       first ? flat(a.coll, "binomial", (int)H, a.hosts->host[rank], a.count) : none));
+		       first ? flat(a.coll, "binomial", (int)H, a.hosts->host[rank], a.count)
+			     : none));
 	a.coll = TT_COLL_REDUCE;
 	TT_CHECK(sends(tt_alg_find(a.coll, "hier_binomial"), &a, rank,
 		       flat(a.coll, "binomial", (int)H, a.hosts->host[rank], part / ELEM)));
 	TT_CHECK(sends(tt_alg_find(a.coll, "hier_leader"), &a, rank,
-		       first ? flat(a.coll, "binomial", (int)H, a.hosts->host[rank], a.count) : none));
+		       first ? flat(a.coll, "binomial", (int)H, a.hosts->host[rank], a.count)
+			     : none));
 	a.coll = TT_COLL_REDUCE_SCATTER_BLOCK;
 	TT_CHECK(sends(tt_alg_find(a.coll, "hier_ring"), &a, rank,
 		       (struct sent){(H - 1) * block, H - 1, 1}));
@@ -363,16 +372,23 @@ static void check_sent(struct tt_plan_args a, int rank)
 		       (struct sent){(H - 1) * block, H - 1, 1}));
 	TT_CHECK(gatherv_sends(a, rank));
 	a.coll = TT_COLL_ALLTOALL;
-	TT_CHECK(sends(tt_alg_find(a.coll, "hier_pairwise"), &a, rank, (struct sent){(H - 1) * m * block, H - 1, 1}));
+	TT_CHECK(sends(tt_alg_find(a.coll, "hier_pairwise"), &a, rank,
+		       (struct sent){(H - 1) * m * block, H - 1, 1}));
 	a.coll = TT_COLL_GATHER;
 	TT_CHECK(sends(tt_alg_find(a.coll, "hier_leader"), &a, rank,
-		       !first ? none : rank ? (struct sent){m * block, 1, 0} : (struct sent){0, 1, (int)H - 1}));
+		       !first ? none
+		       : rank ? (struct sent){m * block, 1, 0}
+			      : (struct sent){0, 1, (int)H - 1}));
 	a.coll = TT_COLL_SCATTER;
 	TT_CHECK(sends(tt_alg_find(a.coll, "hier_leader"), &a, rank,
-		       !first ? none : rank ? (struct sent){0, 1, 1} : (struct sent){(H - 1) * m * block, 1, 0}));
+		       !first ? none
+		       : rank ? (struct sent){0, 1, 1}
+			      : (struct sent){(H - 1) * m * block, 1, 0}));
 	a.coll = TT_COLL_SCAN;
-	TT_CHECK(sends(tt_alg_find(a.coll, "hier_leader"), &a, rank,
-		       first ? flat(TT_COLL_EXSCAN, "doubling", (int)H, a.hosts->host[rank], a.count) : none));
+	TT_CHECK(
+		sends(tt_alg_find(a.coll, "hier_leader"), &a, rank,
+		      first ? flat(TT_COLL_EXSCAN, "doubling", (int)H, a.hosts->host[rank], a.count)
+			    : none));
 	a.coll = TT_COLL_BARRIER;
 	TT_CHECK(sends(tt_alg_find(a.coll, "hier"), &a, rank,
 		       first ? (struct sent){rounds, rounds, 1} : none));

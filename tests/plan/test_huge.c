@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * No length or offset of a plan is cut to 32 bits: the plan of a call with a million times as many elements,
- * in pieces a million times as long, is the same op by op, with every length and offset a million times as big.
- * Nothing is moved, so terabytes cost nothing. (tests/mp/coll/test_big moves 4 GiB for real.)
+ * No length or offset of a plan is cut to 32 bits: the plan of a call with a million times as many
+ * elements, in pieces a million times as long, is the same op by op, with every length and offset
+ * a million times as big. Nothing is moved, so terabytes cost nothing. (tests/mp/coll/test_big
+ * moves 4 GiB for real.)
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,8 +125,8 @@ static int compare(const struct tt_alg *alg, const struct tt_plan_args *call)
 			tt_plan_free(big);
 		if (!equal) {
 			printf("  %s %s n=%d rank=%d chunk=%zu lanes=%d: not the same\n",
-			       tt_coll_name(alg->coll), alg->name, call->nranks, rank,
-			       call->chunk, call->lanes);
+			       tt_coll_name(alg->coll), alg->name, call->nranks, rank, call->chunk,
+			       call->lanes);
 			return -1;
 		}
 	}

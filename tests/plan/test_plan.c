@@ -50,7 +50,8 @@ static bool check_call(const struct tt_alg *alg, const struct tt_plan_args *a, i
 	int i, err = build_all(alg, *a, plans);
 
 	for (i = 0; !err && i < howmany; i++) {
-		o = tt_whole_opts(turn++ * 37 % TT_WHOLE_OPTS, ELEM); /* 37: a generator of the 81 */
+		o = tt_whole_opts(turn++ * 37 % TT_WHOLE_OPTS,
+				  ELEM); /* 37: a generator of the 81 */
 		err = tt_plan_check_plans(plans, a->nranks, &o);
 	}
 	free_all(plans, a->nranks);
@@ -165,7 +166,9 @@ static void test_allreduce_node_pull(void)
 	check_alg(TT_COLL_ALLREDUCE, "node_pull");
 }
 
-/* An all-reduce nobody wrote a test for would go unproved; test_colls finds the others by itself. */
+/*
+ * An all-reduce nobody wrote a test for would go unproved; test_colls finds the others by itself.
+ */
 static const struct tt_test tests[];
 
 static void test_every_algorithm_is_tested(void)
@@ -175,7 +178,8 @@ static void test_every_algorithm_is_tested(void)
 	char name[64];
 
 	for (alg = tt_algs; alg->name; alg++) {
-		if (alg->coll != TT_COLL_ALLREDUCE || !strncmp(alg->name, "hier", 4)) /* test_hier */
+		if (alg->coll != TT_COLL_ALLREDUCE ||
+		    !strncmp(alg->name, "hier", 4)) /* test_hier */
 			continue;
 		snprintf(name, sizeof(name), "%s_%s", tt_coll_name(alg->coll), alg->name);
 		for (t = tests; t->name && strcmp(t->name, name); t++)
@@ -363,8 +367,8 @@ static void check_forms(enum tt_coll coll, const char *name)
 }
 
 static const char *const allreduces[] = {
-	"ring",	 "single_master", "direct_rsag",	       "recursive_doubling", "halving_doubling",
-	"radix", "dbt",		  "circulant", "circulant_rsag",
+	"ring",	 "single_master", "direct_rsag", "recursive_doubling", "halving_doubling",
+	"radix", "dbt",		  "circulant",	 "circulant_rsag",
 };
 #define NUM_ALLREDUCES (sizeof(allreduces) / sizeof(allreduces[0]))
 

@@ -103,7 +103,10 @@ static void test_buffer(void)
 	struct tt_plan_args a = args_of(TT_COLL_BCAST, 3, 1000);
 	struct tt_model m = plain();
 
-	/* rank 0 sends to two; the second message waits at the port, whether its sender waits or not */
+	/*
+	 * rank 0 sends to two; the second message waits at the port, whether its sender waits or
+	 * not
+	 */
 	m.overhead = 70;
 	TT_CHECK(near(run("binomial", &a, &m), 70 + BETA * 4000 + 70 + ALPHA + BETA * 4000 + 70));
 	m.buffer = 4000;
@@ -229,7 +232,8 @@ static void emit_into_one_leaf(struct tt_builder *b)
 
 static void test_downlink(void)
 {
-	static const struct tt_alg inward = {TT_COLL_ALLREDUCE, "inward", emit_into_one_leaf, NULL, NULL};
+	static const struct tt_alg inward = {TT_COLL_ALLREDUCE, "inward", emit_into_one_leaf, NULL,
+					     NULL};
 	struct tt_plan_args a = args_of(TT_COLL_ALLREDUCE, 20, 1000000);
 	struct tt_model m = plain();
 	struct tt_sim_result one, eight;
@@ -257,7 +261,8 @@ static void test_cores(void)
 	TT_CHECK(near(run("ring", &a, &m), work));
 	m.cores = 2;
 	TT_CHECK(fabs(run("ring", &a, &m) - work * 8 / 2) < 0.05 * work * 8 / 2);
-	a = args_of(TT_COLL_BCAST, 2, 1000); /* one message; one rank is never faster than one processor */
+	a = args_of(TT_COLL_BCAST, 2,
+		    1000); /* one message; one rank is never faster than one processor */
 	TT_CHECK(near(run("binomial", &a, &m), 50 + BETA * 4000 + 50));
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Measured tables: written and read, damaged in every way, found; what tutti_explain says of one. */
+/*
+ * Measured tables: written and read, damaged in every way, found; what tutti_explain says of one.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +18,11 @@ static struct tt_tune *table(const char *hosts, int nhosts, int nranks)
 {
 	static const struct tt_point points[] = {
 		{.coll = TT_COLL_ALLREDUCE, .algo = "ring", .bytes = 8, .time = 5e6},
-		{.coll = TT_COLL_ALLREDUCE, .algo = "ring", .bytes = 1 << 20, .lanes = 1, .time = 1e5},
+		{.coll = TT_COLL_ALLREDUCE,
+		 .algo = "ring",
+		 .bytes = 1 << 20,
+		 .lanes = 1,
+		 .time = 1e5},
 		{.coll = TT_COLL_ALLREDUCE, .algo = "dbt", .bytes = 8, .time = 12345.5},
 		{.coll = TT_COLL_BCAST, .algo = "chain", .bytes = 8, .time = 100}};
 	struct tt_tune *t = calloc(1, sizeof(*t));
@@ -42,8 +48,8 @@ static bool write_file(void)
 	bool good;
 
 	snprintf(path, sizeof(path), "/tmp/tt_tune_%d.json", (int)getpid());
-	good = !tt_tunes_put(&tunes, table("a,b", 2, 4)) && !tt_tunes_put(&tunes, table("c", 1, 2)) &&
-	       !tt_tunes_save(path, &tunes);
+	good = !tt_tunes_put(&tunes, table("a,b", 2, 4)) &&
+	       !tt_tunes_put(&tunes, table("c", 1, 2)) && !tt_tunes_save(path, &tunes);
 	tt_tunes_free(&tunes);
 	return good;
 }
@@ -60,7 +66,8 @@ static bool same(const struct tt_tune *a, const struct tt_tune *b)
 	for (i = 0; i < a->npoints; i++)
 		if (a->points[i].coll != b->points[i].coll ||
 		    strcmp(a->points[i].algo, b->points[i].algo) != 0 ||
-		    a->points[i].bytes != b->points[i].bytes || a->points[i].lanes != b->points[i].lanes ||
+		    a->points[i].bytes != b->points[i].bytes ||
+		    a->points[i].lanes != b->points[i].lanes ||
 		    a->points[i].time != b->points[i].time)
 			return false;
 	return true;
@@ -136,9 +143,9 @@ static bool refused(const char *text, const char *says)
 	return false;
 }
 
-#define TABLE(ranks, links, points) \
-	"{\"tutti_tune\": 1, \"tables\": [{\"hosts\": \"a\", \"ranks\": " ranks \
-	", \"gamma_ns_per_byte\": 0.1, \"copy_ns_per_byte\": 0.1, \"inside\": [" links \
+#define TABLE(ranks, links, points)                                                                \
+	"{\"tutti_tune\": 1, \"tables\": [{\"hosts\": \"a\", \"ranks\": " ranks                    \
+	", \"gamma_ns_per_byte\": 0.1, \"copy_ns_per_byte\": 0.1, \"inside\": [" links             \
 	"], \"between\": [], \"measured\": [" points "]}]}"
 
 static void test_bad(void)
@@ -155,14 +162,23 @@ static void test_bad(void)
 	TT_CHECK(refused(TABLE("1e300", "", ""), "ranks"));
 	TT_CHECK(refused(TABLE("2", "7", ""), "transport is missing"));
 	TT_CHECK(refused(TABLE("2", "{\"transport\": \"shm\", \"alpha_ns\": -1}", ""), "alpha_ns"));
-	TT_CHECK(refused(TABLE("2", "{\"transport\": \"shm\", \"alpha_ns\": 1, "
-				    "\"beta_ns_per_byte\": 0}", ""), "beta_ns_per_byte"));
-	TT_CHECK(refused(TABLE("2", "", "{\"collective\": \"alreduce\", \"algorithm\": \"ring\", "
-					"\"bytes\": 8, \"ns\": 5}"), "none of ours"));
-	TT_CHECK(refused(TABLE("2", "", "{\"collective\": \"bcast\", \"algorithm\": \"ring\", "
-					"\"bytes\": 8, \"ns\": \"5\"}"), "ns is missing"));
-	TT_CHECK(refused(TABLE("2", "", "{\"collective\": \"allreduce\", \"algorithm\": \"ring\", "
-					"\"bytes\": 8, \"ns\": 5, \"lanes\": 0}"), "lanes is missing or out of range"));
+	TT_CHECK(refused(TABLE("2",
+			       "{\"transport\": \"shm\", \"alpha_ns\": 1, "
+			       "\"beta_ns_per_byte\": 0}",
+			       ""),
+			 "beta_ns_per_byte"));
+	TT_CHECK(refused(TABLE("2", "",
+			       "{\"collective\": \"alreduce\", \"algorithm\": \"ring\", "
+			       "\"bytes\": 8, \"ns\": 5}"),
+			 "none of ours"));
+	TT_CHECK(refused(TABLE("2", "",
+			       "{\"collective\": \"bcast\", \"algorithm\": \"ring\", "
+			       "\"bytes\": 8, \"ns\": \"5\"}"),
+			 "ns is missing"));
+	TT_CHECK(refused(TABLE("2", "",
+			       "{\"collective\": \"allreduce\", \"algorithm\": \"ring\", "
+			       "\"bytes\": 8, \"ns\": 5, \"lanes\": 0}"),
+			 "lanes is missing or out of range"));
 	unlink(path);
 }
 

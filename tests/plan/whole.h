@@ -87,7 +87,8 @@ static inline void tt_whole_init(struct tt_whole *w, const struct tt_plan_args *
 	}
 	/* displacements are each rank's own business */
 	for (r = 0; call->coll == TT_COLL_ALLGATHERV && r < n; r++)
-		tt_whole_place(w->rcounts, w->rdispls + r * n, n, shape == 2 || (shape == 3 && r % 2));
+		tt_whole_place(w->rcounts, w->rdispls + r * n, n,
+			       shape == 2 || (shape == 3 && r % 2));
 	/* out of place one direction may differ from the other */
 	for (r = 0; all && shape == 1 && !call->in_place && r < n; r++) {
 		for (i = 0; i < n; i++) {
@@ -121,7 +122,7 @@ static inline struct tt_check_opts tt_whole_opts(unsigned i, size_t elem)
 
 /* What was being checked when it failed, and why it did. */
 static inline void tt_whole_describe(const struct tt_alg *alg, const struct tt_plan_args *a,
-		     const struct tt_check_opts *o)
+				     const struct tt_check_opts *o)
 {
 	printf("  %s %s n=%d root=%d count=%zu chunk=%zu lanes=%d in_place=%d divide=%d ordered=%d "
 	       "credits=%d offers=%d eager=%zd seed=%llu\n  %s\n",

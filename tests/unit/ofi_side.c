@@ -24,8 +24,10 @@ int side_open(struct side *s, const struct config *c, int rank)
 	rc = tt_env_load(&s->env);
 	if (rc)
 		return rc;
-	s->params = (struct tt_tp_params){
-		.env = &s->env, .rank = rank, .local_addr = c->addr ? c->addr : "127.0.0.1", .cookie = {rank, 99}};
+	s->params = (struct tt_tp_params){.env = &s->env,
+					  .rank = rank,
+					  .local_addr = c->addr ? c->addr : "127.0.0.1",
+					  .cookie = {rank, 99}};
 	rc = c->fault ? tt_fault_open(&tt_ofi_tp, c->fault, &s->params, &s->tp)
 		      : tt_ofi_tp.open(&s->params, &s->tp);
 	if (rc) {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One end of a connection over transport ofi, as test_ofi.c and test_ofi_ends.c drive it; and jobs of two processes. */
+/*
+ * One end of a connection over transport ofi, as test_ofi.c and test_ofi_ends.c drive it; and jobs
+ * of two processes.
+ */
 #ifndef OFI_SIDE_H
 #define OFI_SIDE_H
 
@@ -15,18 +18,29 @@ extern const struct tt_tp_ops tt_ofi_tp;
 
 struct config {
 	const char *name, *provider, *ep, *addr; /* NULL: 127.0.0.1 */
-	const char *fault; /* wrapped, with this for TUTTI_FAULT; NULL: not */
+	const char *fault;			 /* wrapped, with this for TUTTI_FAULT; NULL: not */
 };
 
 extern const struct config msg_tcp, rdm_rxm, rdm_sockets;
 
-#define EACH(test) \
-	static void test##_msg(void) { test(&msg_tcp); } \
-	static void test##_rxm(void) { test(&rdm_rxm); } \
-	static void test##_sockets(void) { test(&rdm_sockets); }
-#define ROWS(test) \
-	{#test "_msg_tcp", test##_msg}, {#test "_rdm_rxm", test##_rxm}, \
-		{#test "_rdm_sockets", test##_sockets}
+#define EACH(test)                                                                                 \
+	static void test##_msg(void)                                                               \
+	{                                                                                          \
+		test(&msg_tcp);                                                                    \
+	}                                                                                          \
+	static void test##_rxm(void)                                                               \
+	{                                                                                          \
+		test(&rdm_rxm);                                                                    \
+	}                                                                                          \
+	static void test##_sockets(void)                                                           \
+	{                                                                                          \
+		test(&rdm_sockets);                                                                \
+	}
+#define ROWS(test)                                                                                 \
+	{#test "_msg_tcp", test##_msg}, {#test "_rdm_rxm", test##_rxm},                            \
+	{                                                                                          \
+#test "_rdm_sockets", test##_sockets                                               \
+	}
 
 struct side {
 	struct tt_env env;
@@ -86,14 +100,14 @@ int side_start(struct side *s, const struct side_job *job, int rank);
 int side_meet(const struct side_job *job, int rank, struct side *s);
 
 /* Do the rest until cond holds; cond may have effects: it is not asked again once it held. */
-#define WAIT_FOR(cond, ms, ...) \
-	({ \
-		uint64_t end_ = tt_deadline_ms(ms); \
-		bool held_; \
-		while (!(held_ = (cond)) && !tt_passed(end_)) { \
-			__VA_ARGS__; \
-		} \
-		held_; \
+#define WAIT_FOR(cond, ms, ...)                                                                    \
+	({                                                                                         \
+		uint64_t end_ = tt_deadline_ms(ms);                                                \
+		bool held_;                                                                        \
+		while (!(held_ = (cond)) && !tt_passed(end_)) {                                    \
+			__VA_ARGS__;                                                               \
+		}                                                                                  \
+		held_;                                                                             \
 	})
 
 #endif

@@ -86,7 +86,10 @@ static int rank_start_stop(int rank, int n, void *arg)
 	struct tt_boot *boot = NULL;
 	struct bt_seen seen;
 
-	/* No heartbeat wakes a control thread that sleeps with work left, such as a part of the table. */
+	/*
+	 * No heartbeat wakes a control thread that sleeps with work left, such as a part of the
+	 * table.
+	 */
 	p.heartbeat = 60000;
 	p.heartbeat_limit = 240000;
 	bt_seen_init(&seen);
@@ -422,7 +425,10 @@ static int rank_missing(int rank, int n, void *arg)
 	return 0;
 }
 
-/* The others must have joined by the deadline, so it is several times what a start takes here and now. */
+/*
+ * The others must have joined by the deadline, so it is several times what a start takes here and
+ * now.
+ */
 static void test_missing_ranks_are_named(void)
 {
 	struct job *j = new_job();
@@ -692,8 +698,8 @@ static void test_parent_dies_in_stop(void)
 }
 
 /*
- * At the root, in the moment between the end of a child's link and its burial: that rank has said goodbye, and is gone,
- * and counts once. Rank 3 is between two parents.
+ * At the root, in the moment between the end of a child's link and its burial: that rank has said
+ * goodbye, and is gone, and counts once. Rank 3 is between two parents.
  */
 static void test_goodbyes_count_once(void)
 {
@@ -702,8 +708,12 @@ static void test_goodbyes_count_once(void)
 	struct tt_child child[] = {{.link = &dead, .bye = true, .below = 1},
 				   {.link = &open, .bye = true, .below = 1},
 				   {0}};
-	struct tt_boot b = {.nranks = 4, .phase = TT_PH_UP, .stopping = true,
-			    .child = child, .nchildren = 3, .ngone = 1};
+	struct tt_boot b = {.nranks = 4,
+			    .phase = TT_PH_UP,
+			    .stopping = true,
+			    .child = child,
+			    .nchildren = 3,
+			    .ngone = 1};
 
 	tt_tree_step(&b);
 	TT_CHECK(b.phase == TT_PH_UP);
@@ -712,29 +722,28 @@ static void test_goodbyes_count_once(void)
 	TT_CHECK(b.phase == TT_PH_BYE);
 }
 
-static const struct tt_test tests[] = {
-	{"start_stop", test_start_stop},
-	{"messages", test_messages},
-	{"threads_as_ranks", test_threads_as_ranks},
-	{"kill_root", test_kill_root},
-	{"kill_inner", test_kill_inner},
-	{"kill_leaf", test_kill_leaf},
-	{"mends", test_mends},
-	{"stopped_rank", test_stopped_rank},
-	{"busy_is_alive", test_busy_is_alive},
-	{"missing_ranks_are_named", test_missing_ranks_are_named},
-	{"wrong_ranks", test_wrong_ranks},
-	{"wrong_secret", test_wrong_secret},
-	{"junk_does_not_disturb", test_junk_does_not_disturb},
-	{"lost_during_start", test_lost_during_start},
-	{"unreachable_store", test_unreachable_store},
-	{"no_secret_to_a_far_store", test_no_secret_to_a_far_store},
-	{"impossible_rank", test_impossible_rank},
-	{"stop_waits_for_all", test_stop_waits_for_all},
-	{"stop_deadline", test_stop_deadline},
-	{"parent_dies_in_stop", test_parent_dies_in_stop},
-	{"goodbyes_count_once", test_goodbyes_count_once},
-	{NULL, NULL}};
+static const struct tt_test tests[] = {{"start_stop", test_start_stop},
+				       {"messages", test_messages},
+				       {"threads_as_ranks", test_threads_as_ranks},
+				       {"kill_root", test_kill_root},
+				       {"kill_inner", test_kill_inner},
+				       {"kill_leaf", test_kill_leaf},
+				       {"mends", test_mends},
+				       {"stopped_rank", test_stopped_rank},
+				       {"busy_is_alive", test_busy_is_alive},
+				       {"missing_ranks_are_named", test_missing_ranks_are_named},
+				       {"wrong_ranks", test_wrong_ranks},
+				       {"wrong_secret", test_wrong_secret},
+				       {"junk_does_not_disturb", test_junk_does_not_disturb},
+				       {"lost_during_start", test_lost_during_start},
+				       {"unreachable_store", test_unreachable_store},
+				       {"no_secret_to_a_far_store", test_no_secret_to_a_far_store},
+				       {"impossible_rank", test_impossible_rank},
+				       {"stop_waits_for_all", test_stop_waits_for_all},
+				       {"stop_deadline", test_stop_deadline},
+				       {"parent_dies_in_stop", test_parent_dies_in_stop},
+				       {"goodbyes_count_once", test_goodbyes_count_once},
+				       {NULL, NULL}};
 
 int main(int argc, char **argv)
 {

@@ -148,19 +148,26 @@ static void test_launchers(void)
 {
 	struct tt_boot_params p;
 
-	TT_REQUIRE(!discover("SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=8 SLURM_LOCALID=1 SLURM_JOB_ID=12 "
-			     "SLURM_STEP_ID=0 TUTTI_BOOT_DIR=/tmp", NULL, &p));
+	TT_REQUIRE(
+		!discover("SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=8 SLURM_LOCALID=1 SLURM_JOB_ID=12 "
+			  "SLURM_STEP_ID=0 TUTTI_BOOT_DIR=/tmp",
+			  NULL, &p));
 	TT_CHECK(p.rank == 3 && p.nranks == 8 && p.local_rank == 1);
-	TT_REQUIRE(!discover("SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 "
-			     "PMIX_NAMESPACE=../x TUTTI_STORE=a:5", NULL, &p));
+	TT_REQUIRE(!discover("SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 OMPI_COMM_WORLD_RANK=1 "
+			     "OMPI_COMM_WORLD_SIZE=2 "
+			     "PMIX_NAMESPACE=../x TUTTI_STORE=a:5",
+			     NULL, &p));
 	TT_CHECK(p.rank == 1 && p.nranks == 2 && p.local_rank == -1);
 	TT_CHECK(!strcmp(p.origin, "OMPI_COMM_WORLD_RANK"));
-	TT_REQUIRE(!discover("RANK=1 WORLD_SIZE=4 SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=8 TUTTI_BOOT_DIR=/tmp", NULL, &p));
+	TT_REQUIRE(!discover(
+		"RANK=1 WORLD_SIZE=4 SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=8 TUTTI_BOOT_DIR=/tmp",
+		NULL, &p));
 	TT_CHECK(p.rank == 1 && p.nranks == 4); /* torchrun in a step of Slurm */
 	TT_REQUIRE(!discover("SLURM_PROCID=2 SLURM_STEP_NUM_TASKS=3 MASTER_ADDR=a MASTER_PORT=5",
 			     NULL, &p));
 	TT_CHECK(p.rank == 2 && p.nranks == 3 && !strcmp(p.store, "a:5"));
-	TT_REQUIRE(!discover("SLURM_PROCID=0 SLURM_NTASKS=8 TUTTI_BOOT_DIR=/tmp", NULL, &p)); /* a batch script */
+	TT_REQUIRE(!discover("SLURM_PROCID=0 SLURM_NTASKS=8 TUTTI_BOOT_DIR=/tmp", NULL,
+			     &p)); /* a batch script */
 	TT_CHECK(p.rank == 0 && p.nranks == 1);
 	TT_REQUIRE(!discover("SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=8 TUTTI_RANK=0 TUTTI_NRANKS=1",
 			     NULL, &p));
@@ -554,7 +561,8 @@ static void stale_file(const char *dir, int port)
 	for (i = 0; i < 2; i++) {
 		snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
 		f = fopen(path, "w");
-		fprintf(f, "tutti-boot 1\nstore 127.0.0.1:%d\njob %032d\nsecret %064d\n", port, 1, 2);
+		fprintf(f, "tutti-boot 1\nstore 127.0.0.1:%d\njob %032d\nsecret %064d\n", port, 1,
+			2);
 		fclose(f);
 		chmod(path, 0600);
 	}

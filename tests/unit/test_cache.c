@@ -28,7 +28,7 @@
 #include "tests/test.h"
 
 #define PAGE 4096ul
-#define ARENA 64	     /* pages */
+#define ARENA 64 /* pages */
 #define BUF (8 * PAGE)
 
 struct noted_mr {
@@ -127,10 +127,10 @@ static const char *unusable(void)
 	return NULL;
 }
 
-#define NEEDS_WATCH() \
-	do { \
-		if (unusable()) \
-			TT_SKIP("%s", unusable()); \
+#define NEEDS_WATCH()                                                                              \
+	do {                                                                                       \
+		if (unusable())                                                                    \
+			TT_SKIP("%s", unusable());                                                 \
 	} while (0)
 
 static void *map_at(void *at, size_t len)
@@ -157,7 +157,10 @@ static void changed(int first, int n)
 		generation[first]++;
 }
 
-/* Whether the region covers [addr, addr + len) and was registered when the pages were those of now. */
+/*
+ * Whether the region covers [addr, addr + len) and was registered when the pages were those of
+ * now.
+ */
 static bool fresh(const struct tt_region *r, const char *addr, size_t len)
 {
 	const struct noted_mr *mr = (const struct noted_mr *)r->mr[0];
@@ -190,7 +193,8 @@ static uint64_t touch(struct tt_memory *m, void *addr, size_t len)
 
 #define SPANS 300
 
-static struct tt_span *naive_overlap(struct tt_span *span, const bool *in, uintptr_t start, uintptr_t end)
+static struct tt_span *naive_overlap(struct tt_span *span, const bool *in, uintptr_t start,
+				     uintptr_t end)
 {
 	struct tt_span *best = NULL;
 	int i;
@@ -202,7 +206,8 @@ static struct tt_span *naive_overlap(struct tt_span *span, const bool *in, uintp
 	return best;
 }
 
-static bool naive_covered(const struct tt_span *span, const bool *in, uintptr_t start, uintptr_t end)
+static bool naive_covered(const struct tt_span *span, const bool *in, uintptr_t start,
+			  uintptr_t end)
 {
 	int i;
 
@@ -270,7 +275,8 @@ static void test_hits(void)
 	TT_CHECK(s.cache_hits == 2 && s.cache_misses == 2 && !s.cache_evictions && !s.cache_stale);
 	TT_CHECK(s.cache_count == 2 && s.cache_bytes == 9 * PAGE + 9 * PAGE);
 	TT_CHECK(!tt_mem_register(m, arena + 20 * PAGE, BUF, TT_ACCESS_WRITE, &mine));
-	TT_CHECK(tt_mem_borrow(m, arena + 20 * PAGE, BUF) == mine); /* what is registered needs no cache */
+	TT_CHECK(tt_mem_borrow(m, arena + 20 * PAGE, BUF) ==
+		 mine); /* what is registered needs no cache */
 	tt_mem_return(mine);
 	TT_CHECK(!tt_mem_deregister(mine));
 	end_memory(m);
@@ -368,7 +374,9 @@ static void change(int how, char *p, size_t len)
 
 #define CHANGES 6
 
-/* Every way in which another page comes to an address, for all of a buffer and for its last page. */
+/*
+ * Every way in which another page comes to an address, for all of a buffer and for its last page.
+ */
 static void test_changes(void)
 {
 	struct tt_memory *m;
@@ -488,9 +496,10 @@ static void test_random(void)
 			break;
 		default:
 			tt_mem_return(held[k]);
-			held[k] = tt_mem_borrow(m, arena + (size_t)i * PAGE + 8, (size_t)n * PAGE - 16);
-			TT_REQUIRE(!held[k] ||
-				   fresh(held[k], arena + (size_t)i * PAGE + 8, (size_t)n * PAGE - 16));
+			held[k] = tt_mem_borrow(m, arena + (size_t)i * PAGE + 8,
+						(size_t)n * PAGE - 16);
+			TT_REQUIRE(!held[k] || fresh(held[k], arena + (size_t)i * PAGE + 8,
+						     (size_t)n * PAGE - 16));
 		}
 		TT_REQUIRE(stats_of(m).cache_bytes <= 24 * PAGE && stats_of(m).cache_count <= 5);
 		TT_REQUIRE(live_mrs <= 5);
@@ -539,7 +548,8 @@ static void test_threads(void)
 	shared_memory = new_memory(1 << 20, 16);
 	new_arena();
 	for (i = 0; i < 4; i++)
-		TT_REQUIRE(!pthread_create(&thread[i], NULL, remap_loop, arena + (size_t)i * 2 * BUF));
+		TT_REQUIRE(
+			!pthread_create(&thread[i], NULL, remap_loop, arena + (size_t)i * 2 * BUF));
 	for (i = 0; i < 4; i++) {
 		pthread_join(thread[i], &bad);
 		TT_CHECK(!bad);
@@ -548,7 +558,9 @@ static void test_threads(void)
 	end_arena();
 }
 
-/* munmap by a thread that holds the lock which the cache needs: the notice is taken all the same. */
+/*
+ * munmap by a thread that holds the lock which the cache needs: the notice is taken all the same.
+ */
 static void test_locked_unmap(void)
 {
 	struct tt_memory *m;
@@ -609,7 +621,8 @@ static int forbid_userfaultfd(void)
 	};
 	struct sock_fprog prog = {sizeof(code) / sizeof(code[0]), code};
 
-	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
 }
 
 static int without_userfaultfd(void)
@@ -648,7 +661,8 @@ static void test_once(void)
 
 	new_arena();
 	TT_REQUIRE(!tt_mem_register_once(m, arena, BUF, &r));
-	TT_CHECK(live_mrs == 1 && r->mr[0] && !tt_mem_find(m, arena, BUF) && !tt_mem_borrow(m, arena, BUF));
+	TT_CHECK(live_mrs == 1 && r->mr[0] && !tt_mem_find(m, arena, BUF) &&
+		 !tt_mem_borrow(m, arena, BUF));
 	TT_CHECK(!tt_mem_partial(m, arena, 2 * BUF));
 	tt_mem_return(r);
 	TT_CHECK(live_mrs == 0);

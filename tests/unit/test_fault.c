@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Transport fault itself, over the model transport of the conformance suite: what it does, and when. */
+/*
+ * Transport fault itself, over the model transport of the conformance suite: what it does, and
+ * when.
+ */
 #include "transports/fault/fault.h"
 
 #include <errno.h>
@@ -49,12 +52,12 @@ static int count(const struct pair *p, int end, enum tt_event_kind kind)
 	return n;
 }
 
-#define UNTIL(p, cond) \
-	do { \
-		uint64_t deadline_ = tt_deadline_ms(5000); \
-		while (!(cond) && !tt_passed(deadline_)) \
-			poll_both(p); \
-		TT_CHECK(cond); \
+#define UNTIL(p, cond)                                                                             \
+	do {                                                                                       \
+		uint64_t deadline_ = tt_deadline_ms(5000);                                         \
+		while (!(cond) && !tt_passed(deadline_))                                           \
+			poll_both(p);                                                              \
+		TT_CHECK(cond);                                                                    \
 	} while (0)
 
 static void pair_open(struct pair *p, const struct tt_tp_ops *inner, const char *spec0,
@@ -131,13 +134,15 @@ static void test_spec_values(void)
 	TT_CHECK(s.delay == 0 && s.again == 0 && !s.finish && !s.die_after && s.delay_us == 200);
 	TT_CHECK(s.rank == -1 && !s.alloc && !s.flip_after);
 	TT_CHECK(!tt_faults_parse(NULL, &s));
-	TT_CHECK(!tt_faults_parse("seed=18446744073709551615,delay=0.5:1000,reorder=1,again=0.99,hold=0.25,"
-			      "error=1e-3,error_after=7,die_after=8,finish=1,max_put=9,one_place=1,flip=0.125,"
-			      "flip_after=10,alloc=11,reg=12,socket=13,rank=14",
-			      &s));
+	TT_CHECK(!tt_faults_parse(
+		"seed=18446744073709551615,delay=0.5:1000,reorder=1,again=0.99,hold=0.25,"
+		"error=1e-3,error_after=7,die_after=8,finish=1,max_put=9,one_place=1,flip=0.125,"
+		"flip_after=10,alloc=11,reg=12,socket=13,rank=14",
+		&s));
 	TT_CHECK(s.seed == UINT64_MAX && s.delay == 0.5 && s.delay_us == 1000 && s.reorder == 1);
 	TT_CHECK(s.again == 0.99 && s.hold == 0.25 && s.error == 1e-3);
-	TT_CHECK(s.error_after == 7 && s.die_after == 8 && s.finish && s.max_put == 9 && s.one_place);
+	TT_CHECK(s.error_after == 7 && s.die_after == 8 && s.finish && s.max_put == 9 &&
+		 s.one_place);
 	TT_CHECK(s.flip == 0.125 && s.flip_after == 10 && s.alloc == 11 && s.reg == 12);
 	TT_CHECK(s.socket == 13 && s.rank == 14);
 }
@@ -331,7 +336,9 @@ static void test_error_probability(void)
 	pair_close(&p);
 }
 
-/* The peer leaves while everything is held back for 10 s: all of it comes out at once, DOWN last. */
+/*
+ * The peer leaves while everything is held back for 10 s: all of it comes out at once, DOWN last.
+ */
 static void test_down_is_last(void)
 {
 	struct pair p;
@@ -460,7 +467,10 @@ static void fill(struct pair *p)
 	}
 }
 
-/* A put's bytes change on their way and not at the origin, over transports that register and that do not. */
+/*
+ * A put's bytes change on their way and not at the origin, over transports that register and that
+ * do not.
+ */
 static void flip_puts(const struct tt_tp_ops *inner, const char *spec, int want)
 {
 	uint8_t before[PUTS * 8];

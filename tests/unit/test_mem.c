@@ -496,7 +496,10 @@ static bool comes_again(struct tt_memory *m, const char *p, size_t size)
 	return again;
 }
 
-/* A part of a page, pages, a slab of its own: freed, but not used again before all who withhold it give it back. */
+/*
+ * A part of a page, pages, a slab of its own: freed, but not used again before all who withhold it
+ * give it back.
+ */
 static void test_withheld(void)
 {
 	static const size_t sizes[] = {100, 3 * 4096 + 1, 600000};
@@ -527,7 +530,10 @@ static void test_withheld(void)
 	end_memory(m);
 }
 
-/* Given back while it is in use: as if nothing had been; nor is what is no block of the pool, or a free one, withheld. */
+/*
+ * Given back while it is in use: as if nothing had been; nor is what is no block of the pool, or a
+ * free one, withheld.
+ */
 static void test_not_withheld(void)
 {
 	struct tt_memory *m = new_memory(256 << 20);
@@ -552,7 +558,10 @@ static void test_not_withheld(void)
 	end_memory(m);
 }
 
-/* No memory to remember a block that is withheld: nothing of its slab is used again, which costs room and harms nobody. */
+/*
+ * No memory to remember a block that is withheld: nothing of its slab is used again, which costs
+ * room and harms nobody.
+ */
 static void test_withheld_for_good(void)
 {
 	struct tt_memory *m = new_memory(256 << 20);

@@ -379,8 +379,8 @@ static void naps(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"left", left},	    {"full", full}, {"fenced", fenced}, {"stopped", stopped},
-		{"reach", reach},   {"naps", naps}, {NULL, NULL},
+		{"left", left},	  {"full", full}, {"fenced", fenced}, {"stopped", stopped},
+		{"reach", reach}, {"naps", naps}, {NULL, NULL},
 	};
 
 	return tt_test_main("node_memory", tests, argc, argv);

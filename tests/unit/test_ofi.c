@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transport ofi on msg:tcp, rdm:tcp;ofi_rxm and rdm:sockets: both ends in one process, and in two. What goes wrong is
- * in test_ofi_ends.c. Speeds are printed as information and never judged.
+ * Transport ofi on msg:tcp, rdm:tcp;ofi_rxm and rdm:sockets: both ends in one process, and in two.
+ * What goes wrong is in test_ofi_ends.c. Speeds are printed as information and never judged.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -107,8 +107,9 @@ static void both_here(const struct config *c)
 		});
 	TT_CHECK(rc == 0);
 	TT_CHECK(arrived == total);
-	TT_CHECK(rc || WAIT_FOR(s[0].done == (int)total && s[1].done == (int)total, 5000, pump(&s[0]);
-				pump(&s[1])));
+	TT_CHECK(rc ||
+		 WAIT_FOR(s[0].done == (int)total && s[1].done == (int)total, 5000, pump(&s[0]);
+			  pump(&s[1])));
 	TT_CHECK(!s[0].failed && !s[1].failed && !s[0].stray && !s[1].stray);
 	TT_CHECK(!s[0].down && !s[1].down);
 	pair_close(s);
@@ -145,7 +146,8 @@ static int stream_rank(int rank, int n, void *arg)
 
 static void two_processes(const struct config *c)
 {
-	struct side_job job = {.c = c, .puts = c == &rdm_sockets ? 500 : 10000}; /* sockets sleeps */
+	struct side_job job = {.c = c,
+			       .puts = c == &rdm_sockets ? 500 : 10000}; /* sockets sleeps */
 
 	TT_CHECK(side_two(stream_rank, &job, 60000, 0) == 0);
 }
@@ -186,8 +188,11 @@ static void get_msg_amo(const struct config *c)
 	TT_CHECK(s[0].ep->ops->msg(s[0].ep, rma.local, TT_TP_MSG_MAX + 1) == -EMSGSIZE);
 	printf("  %s: caps %#x, %s\n", c->name, s[0].tp->caps, s[0].tp->detail);
 	if (s[0].tp->caps & TT_CAP_AMO) {
-		struct tt_amo amo = {.operand = step, .result = &old, .remote = s[0].remote,
-				     .rkey = &s[0].rkey, .user = &s[0]};
+		struct tt_amo amo = {.operand = step,
+				     .result = &old,
+				     .remote = s[0].remote,
+				     .rkey = &s[0].rkey,
+				     .user = &s[0]};
 
 		word = (uint64_t *)s[1].mem;
 		*word = 37;
@@ -431,17 +436,10 @@ static void speed(const struct config *c)
 }
 EACH(speed)
 
-static const struct tt_test tests[] = {ROWS(both_here),
-				       ROWS(two_processes),
-				       ROWS(get_msg_amo),
-				       ROWS(sleep_wakes),
-				       ROWS(no_wildcard),
-				       {"devices", devices},
-				       ROWS(full_queue),
-				       ROWS(confirmed),
-				       ROWS(silent_target),
-				       ROWS(speed),
-				       {NULL, NULL}};
+static const struct tt_test tests[] = {ROWS(both_here),	  ROWS(two_processes), ROWS(get_msg_amo),
+				       ROWS(sleep_wakes), ROWS(no_wildcard),   {"devices", devices},
+				       ROWS(full_queue),  ROWS(confirmed),     ROWS(silent_target),
+				       ROWS(speed),	  {NULL, NULL}};
 
 int main(int argc, char **argv)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connections of transport ofi that are refused, break, or are closed with something under way; and what is left of them. */
+/*
+ * Connections of transport ofi that are refused, break, or are closed with something under way;
+ * and what is left of them.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -61,7 +64,8 @@ static void refused(void)
 {
 	static const struct config bad[] = {{.provider = "shm", .ep = "rdm"},
 					    {.provider = "udp;ofi_rxd", .ep = "rdm"},
-					    {.provider = "nosuch", .ep = "msg"}, {.provider = "tcp", .ep = "msg"}};
+					    {.provider = "nosuch", .ep = "msg"},
+					    {.provider = "tcp", .ep = "msg"}};
 	struct tutti_error_info info = {.size = sizeof(info)};
 	struct side s;
 	int i;
@@ -164,8 +168,8 @@ static void close_busy(const struct config *c)
 EACH(close_busy)
 
 /*
- * Connectionless, nothing that was begun is taken back: the next endpoint is up when all of it has arrived. (sockets moves
- * its bytes by a thread of its own.)
+ * Connectionless, nothing that was begun is taken back: the next endpoint is up when all of it has
+ * arrived. (sockets moves its bytes by a thread of its own.)
  */
 static void begun_over(const struct config *c)
 {
@@ -241,7 +245,8 @@ static void no_leaks(const struct config *c)
 		if (i == 20)
 			during = tt_open_fds();
 	}
-	printf("  %s: %d descriptors after 20 connections, %d after 100\n", c->name, during, tt_open_fds());
+	printf("  %s: %d descriptors after 20 connections, %d after 100\n", c->name, during,
+	       tt_open_fds());
 	TT_CHECK(tt_open_fds() <= during + 2);
 	pair_close(s);
 	TT_CHECK(tt_open_fds() <= start_fds + 2); /* libfabric keeps a few of its own */
@@ -290,8 +295,9 @@ extern void __lsan_disable(void) __attribute__((weak));
 extern void __lsan_enable(void) __attribute__((weak));
 
 /*
- * Somebody calls and says nothing, or not all, or goes: libfabric may forget that socket, and what it knows of it. Closing
- * the transport closes it, and nothing of another one, nor of the caller's own.
+ * Somebody calls and says nothing, or not all, or goes: libfabric may forget that socket, and what
+ * it knows of it. Closing the transport closes it, and nothing of another one, nor of the caller's
+ * own.
  */
 static void forgotten_at(const char *addr)
 {
@@ -361,8 +367,12 @@ static void bad_key(const struct config *c)
 		WAIT_FOR(s[0].failed || s[0].down, 2000, pump(&s[0]); pump(&s[1]));
 		for (i = 0; i < 200; i++)
 			pump(&s[0]), pump(&s[1]);
-		printf("  %s: %s: done %d failed %d (%d), down %d at origin, %d at target, notes %u\n",
-		       c->name, k == 0 ? "bad key" : k == 1 ? "beyond the end" : "before the start",
+		printf("  %s: %s: done %d failed %d (%d), down %d at origin, %d at target, notes "
+		       "%u\n",
+		       c->name,
+		       k == 0	? "bad key"
+		       : k == 1 ? "beyond the end"
+				: "before the start",
 		       s[0].done, s[0].failed, s[0].status, s[0].down, s[1].down, s[1].ntail);
 		TT_CHECK(s[1].ntail == 0);
 		TT_CHECK(s[0].failed || s[0].down);

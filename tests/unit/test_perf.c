@@ -14,7 +14,8 @@ static void overlap(void)
 	TT_CHECK(near(perf_overlap(100, 100, 200), 0));	  /* one after the other */
 	TT_CHECK(near(perf_overlap(100, 100, 110), 90));
 	TT_CHECK(near(perf_overlap(100, 100, 175), 25));
-	TT_CHECK(near(perf_overlap(200, 100, 150), 75));  /* of the communication, not the shorter one */
+	TT_CHECK(near(perf_overlap(200, 100, 150),
+		      75)); /* of the communication, not the shorter one */
 	TT_CHECK(near(perf_overlap(100, 400, 450), 50));
 	TT_CHECK(near(perf_overlap(200, 100, 200), 50)); /* a short computation hides a part */
 	/* noise takes it beyond neither end */
@@ -43,8 +44,7 @@ static void summary(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {
-		{"overlap", overlap}, {"summary", summary}, {0}};
+	static const struct tt_test tests[] = {{"overlap", overlap}, {"summary", summary}, {0}};
 
 	return tt_test_main("perf_stats", tests, argc, argv);
 }

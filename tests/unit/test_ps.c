@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pieces of the parameter server that need no job: placement, keys, initial values, update rules. */
+/*
+ * Pieces of the parameter server that need no job: placement, keys, initial values, update rules.
+ */
 #include "config.h"
 
 #include <math.h>
@@ -73,7 +75,8 @@ static void place(void)
 	TT_CHECK(begin[3] == 1ull << 40 && begin[1] >= (1ull << 40) / 3);
 	tt_ps_place(none, heavy, 3, 10 << 20, 4, begin); /* 6 : 2 : 2 */
 	TT_CHECK(begin[1] == 6 << 20 && begin[2] == 8 << 20 && begin[3] == 10 << 20);
-	tt_ps_place(uneven, heavy, 3, 1 << 20, 4, begin); /* what the first has counts: 3 MiB, 1, 1 */
+	tt_ps_place(uneven, heavy, 3, 1 << 20, 4,
+		    begin); /* what the first has counts: 3 MiB, 1, 1 */
 	TT_CHECK(begin[1] == 1 << 19 && begin[2] == 3 << 18 && begin[3] == 1 << 20);
 }
 
@@ -93,7 +96,8 @@ static void keys_spread(void)
 		}
 		if (stride < 1ull << 40) /* beyond, keys repeat */
 			for (k = 0; k < 7; k++)
-				TT_CHECK(of[k] < 10300 && (uint64_t)of[k] <= tt_ps_key_room(upto, 7, k, 70000));
+				TT_CHECK(of[k] < 10300 &&
+					 (uint64_t)of[k] <= tt_ps_key_room(upto, 7, k, 70000));
 	}
 	TT_CHECK(tt_ps_key_room(upto, 1, 0, 5) == 5 && tt_ps_key_room(upto, 4, 3, 5) == 5);
 }
@@ -194,8 +198,10 @@ static void magnitude(void)
 
 	TT_CHECK(tt_ps_magnitude(TUTTI_INT8, i8, 3) == 255);
 	TT_CHECK(tt_ps_magnitude(TUTTI_UINT64, u64, 2) == 9223372036854775808.0 + 3);
-	TT_CHECK(tt_ps_magnitude(TUTTI_FLOAT16, half, 2) == 3 && tt_ps_magnitude(TUTTI_BFLOAT16, bf16, 2) == 3);
-	TT_CHECK(tt_ps_magnitude(TUTTI_FLOAT32, f, 3) == 0.875 && tt_ps_magnitude(TUTTI_FLOAT64, d, 1) == 1e300);
+	TT_CHECK(tt_ps_magnitude(TUTTI_FLOAT16, half, 2) == 3 &&
+		 tt_ps_magnitude(TUTTI_BFLOAT16, bf16, 2) == 3);
+	TT_CHECK(tt_ps_magnitude(TUTTI_FLOAT32, f, 3) == 0.875 &&
+		 tt_ps_magnitude(TUTTI_FLOAT64, d, 1) == 1e300);
 }
 
 static void fill(void)
@@ -204,7 +210,8 @@ static void fill(void)
 	double a[1000], b[1000], sum = 0, squares = 0;
 	int i;
 
-	t.opt = (struct tutti_ps_options){.init = TUTTI_PS_NORMAL, .init_a = 3, .init_b = 2, .seed = 9};
+	t.opt = (struct tutti_ps_options){
+		.init = TUTTI_PS_NORMAL, .init_a = 3, .init_b = 2, .seed = 9};
 	tt_ps_fill(&t, a, 100, 1000);
 	tt_ps_fill(&t, b, 600, 500); /* whatever piece it is filled in */
 	TT_CHECK(!memcmp(a + 500, b, 500 * sizeof(double)));
@@ -227,7 +234,8 @@ static void fill(void)
 /* ---- rules ---- */
 
 /* One element, in double, as the papers write it. */
-static double truth(const struct tutti_ps_options *o, double x, double u, double *s1, double *s2, int step)
+static double truth(const struct tutti_ps_options *o, double x, double u, double *s1, double *s2,
+		    int step)
 {
 	double g = o->rule == TUTTI_PS_ADAMW ? u : u + o->weight_decay * x, m, v;
 
@@ -280,14 +288,20 @@ static double get(enum tutti_datatype type, const void *p, int i)
 static void rule_of(int rule, enum tutti_datatype type, double tolerance)
 {
 	static double x[N], u[N], s1[N], s2[N], want, t1[N], t2[N];
-	struct tutti_ps_table gen = {.datatype = type, .elem = tutti_datatype_size(type), .width = 1};
+	struct tutti_ps_table gen = {
+		.datatype = type, .elem = tutti_datatype_size(type), .width = 1};
 	struct tutti_ps_table t = gen;
 	uint64_t seed = (uint64_t)rule;
 	int step, i;
 
 	gen.opt = (struct tutti_ps_options){.init = TUTTI_PS_UNIFORM, .init_a = -1, .init_b = 1};
-	t.opt = (struct tutti_ps_options){.rule = rule, .rate = 0.05, .momentum = 0.8, .beta1 = 0.9,
-					  .beta2 = 0.95, .epsilon = 1e-6, .weight_decay = 0.1};
+	t.opt = (struct tutti_ps_options){.rule = rule,
+					  .rate = 0.05,
+					  .momentum = 0.8,
+					  .beta1 = 0.9,
+					  .beta2 = 0.95,
+					  .epsilon = 1e-6,
+					  .weight_decay = 0.1};
 	gen.opt.seed = 77;
 	tt_ps_fill(&gen, x, 0, N);
 	memset(s1, 0, sizeof(s1));
@@ -363,8 +377,12 @@ static void rules_cut(void)
 	tt_ps_fill(&t, u, 0, N);
 	for (rule = TUTTI_PS_SUM; rule <= TUTTI_PS_ADAMW; rule++)
 		for (cut = 1; cut < N; cut += 97) {
-			t.opt = (struct tutti_ps_options){.rule = rule, .rate = 0.05, .momentum = 0.8,
-							  .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-6};
+			t.opt = (struct tutti_ps_options){.rule = rule,
+							  .rate = 0.05,
+							  .momentum = 0.8,
+							  .beta1 = 0.9,
+							  .beta2 = 0.95,
+							  .epsilon = 1e-6};
 			memset(x, 0, sizeof(x));
 			memset(s1, 0, sizeof(s1));
 			memset(s2, 0, sizeof(s2));
@@ -378,20 +396,26 @@ static void rules_cut(void)
 		}
 }
 
-/* Every kernel gives the bits of the serial one, also of what is fewer than a vector, lies anywhere, or is no number. */
+/*
+ * Every kernel gives the bits of the serial one, also of what is fewer than a vector, lies
+ * anywhere, or is no number.
+ */
 struct levels {
 	unsigned char x[(N + 1) * 8], u[(N + 1) * 8], s1[(N + 1) * 8], s2[(N + 1) * 8];
 };
 
 static void odd_values(struct levels *l, enum tutti_datatype type, int rule)
 {
-	static const float odd[] = {NAN, INFINITY, -INFINITY, -0.0f, 0, 1e-41f, 3e38f, -3e38f, 65504, 6e-8f};
-	struct tutti_ps_table gen = {.datatype = type, .elem = tutti_datatype_size(type), .width = 1};
+	static const float odd[] = {NAN,    INFINITY, -INFINITY, -0.0f, 0,
+				    1e-41f, 3e38f,    -3e38f,	 65504, 6e-8f};
+	struct tutti_ps_table gen = {
+		.datatype = type, .elem = tutti_datatype_size(type), .width = 1};
 	uint64_t seed = (uint64_t)rule + 5, at;
 	unsigned char *to;
 	size_t i;
 
-	gen.opt = (struct tutti_ps_options){.init = TUTTI_PS_UNIFORM, .init_a = -1, .init_b = 1, .seed = seed};
+	gen.opt = (struct tutti_ps_options){
+		.init = TUTTI_PS_UNIFORM, .init_a = -1, .init_b = 1, .seed = seed};
 	memset(l, 0, sizeof(*l));
 	tt_ps_fill(&gen, l->x, 0, N);
 	tt_ps_fill(&gen, l->u, N, N);
@@ -403,8 +427,9 @@ static void odd_values(struct levels *l, enum tutti_datatype type, int rule)
 		else if (type == TUTTI_FLOAT32)
 			((float *)(void *)to)[at] = odd[i / 2];
 		else
-			((uint16_t *)(void *)to)[at] = type == TUTTI_FLOAT16 ? tt_f32_to_f16(odd[i / 2])
-									     : tt_f32_to_bf16(odd[i / 2]);
+			((uint16_t *)(void *)to)[at] = type == TUTTI_FLOAT16
+							       ? tt_f32_to_f16(odd[i / 2])
+							       : tt_f32_to_bf16(odd[i / 2]);
 	}
 }
 
@@ -416,8 +441,13 @@ static void levels_of(int rule, enum tutti_datatype type, size_t count, size_t o
 	struct levels *l;
 	int level, step;
 
-	t.opt = (struct tutti_ps_options){.rule = rule, .rate = 0.05, .momentum = 0.8, .beta1 = 0.9,
-					  .beta2 = 0.95, .epsilon = 1e-6, .weight_decay = 0.1};
+	t.opt = (struct tutti_ps_options){.rule = rule,
+					  .rate = 0.05,
+					  .momentum = 0.8,
+					  .beta1 = 0.9,
+					  .beta2 = 0.95,
+					  .epsilon = 1e-6,
+					  .weight_decay = 0.1};
 	for (level = TT_REDUCE_TRUTH; level < TT_REDUCE_LEVELS; level++) {
 		if (!tt_reduce_use((enum tt_reduce_level)level))
 			continue;
@@ -433,7 +463,8 @@ static void levels_of(int rule, enum tutti_datatype type, size_t count, size_t o
 
 static void rules_levels(void)
 {
-	static const size_t counts[] = {0, 1, 2, 3, 5, 7, 9, 15, 16, 17, 31, 33, 47, 63, 65, 127, 255, 600};
+	static const size_t counts[] = {0,  1,	2,  3,	5,  7,	9,   15,  16,
+					17, 31, 33, 47, 63, 65, 127, 255, 600};
 	int rule, type;
 	size_t i;
 

@@ -50,14 +50,15 @@ static bool selects(const struct vb_port *all, int n, const char *list, int max,
 static void list_of_ports(void)
 {
 	const struct vb_port all[] = {
-		port("mlx5_0", 1, ETH, 100, NEAR), port("mlx5_1", 1, ETH, 25, FAR),
-		port("mlx4_0", 1, !ETH, 40, NEAR), port("mlx4_0", 2, ETH, 40, NEAR),
+		port("mlx5_0", 1, ETH, 100, NEAR),	     port("mlx5_1", 1, ETH, 25, FAR),
+		port("mlx4_0", 1, !ETH, 40, NEAR),	     port("mlx4_0", 2, ETH, 40, NEAR),
 		unusable("mlx5_2", "its link is PORT_DOWN"), port("mlx5", 1, ETH, 50, NEAR)};
 	struct vb_port p[6];
 	struct vb_choice c;
 
 	TT_CHECK(selects(all, 6, "mlx5_0", 1, "0", &c, p));
-	TT_CHECK(selects(all, 6, "mlx5_0:1,mlx5_1:1", 1, "01", &c, p)); /* as named, max is not for these */
+	TT_CHECK(selects(all, 6, "mlx5_0:1,mlx5_1:1", 1, "01", &c,
+			 p)); /* as named, max is not for these */
 	TT_CHECK(strstr(p[0].why, "rail 0") && strstr(p[0].why, "80 %"));
 	TT_CHECK(strstr(p[1].why, "rail 1") && strstr(p[1].why, "20 %"));
 	TT_CHECK(strstr(p[5].why, "does not name it") && p[5].usable);
@@ -84,8 +85,16 @@ static bool refused(const char *list, int err, const char *word)
 
 static void bad_lists(void)
 {
-	static const char *const malformed[] = {",", "a,,b", ":1", "a:", "a:x", "a:0", "a:1x", "a:256",
-						"a:-1", "a:1:2",
+	static const char *const malformed[] = {",",
+						"a,,b",
+						":1",
+						"a:",
+						"a:x",
+						"a:0",
+						"a:1x",
+						"a:256",
+						"a:-1",
+						"a:1:2",
 						"a_name_that_is_longer_than_any_device_has"};
 	unsigned i;
 
@@ -109,7 +118,8 @@ static void by_themselves(void)
 		unusable("down", "it is")};
 	const struct vb_port far[] = {port("x", 1, !ETH, 100, FAR), port("y", 1, !ETH, 400, 31),
 				      port("z", 1, !ETH, 200, FAR)};
-	const struct vb_port none[] = {unusable("a", "its link is DOWN"), unusable("b", "it is odd")};
+	const struct vb_port none[] = {unusable("a", "its link is DOWN"),
+				       unusable("b", "it is odd")};
 	struct vb_port p[7];
 	struct vb_choice c;
 
@@ -126,7 +136,10 @@ static void by_themselves(void)
 	TT_CHECK(selects(none, 0, "", 4, "", &c, p) && strstr(c.why, "no RDMA device") != NULL);
 }
 
-/* A rail for each letter, in the network it names; '-': not in use, capital: InfiniBand, '?': unknown. */
+/*
+ * A rail for each letter, in the network it names; '-': not in use, capital: InfiniBand, '?':
+ * unknown.
+ */
 static struct vb_blob blob(const char *nets)
 {
 	struct vb_blob b = {.magic = VB_MAGIC};
@@ -211,7 +224,8 @@ static bool spreads(const uint32_t *weight, int n, size_t len, int expect)
 
 static void shares(void)
 {
-	static const uint32_t equal[4] = {2500, 2500, 2500, 2500}, mixed[3] = {100000, 50000, 100000};
+	static const uint32_t equal[4] = {2500, 2500, 2500, 2500},
+			      mixed[3] = {100000, 50000, 100000};
 	uint32_t weight[VB_EP_QPS];
 	uint64_t random = 7;
 	int i, k, n;
@@ -227,7 +241,8 @@ static void shares(void)
 		n = 1 + (int)(tt_random(&random) % VB_EP_QPS);
 		for (k = 0; k < n; k++)
 			weight[k] = 1 + (uint32_t)(tt_random(&random) % 1600000);
-		TT_CHECK(spreads(weight, n, 1 + tt_random(&random) % ((size_t)1 << (10 + i % 30)), 0));
+		TT_CHECK(spreads(weight, n, 1 + tt_random(&random) % ((size_t)1 << (10 + i % 30)),
+				 0));
 	}
 }
 

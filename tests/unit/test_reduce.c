@@ -284,7 +284,7 @@ static void test_combinations(void)
 	TT_CHECK(!strcmp(tt_op_name(TUTTI_BXOR), "bxor") && !strcmp(tt_op_name(99), "invalid"));
 }
 
-#define MOST 11 /* sources */
+#define MOST 11	  /* sources */
 #define ROOM 1216 /* whole lines, so that all destinations can begin where one does */
 
 /* Put pairs of special values, a from one list and b from another, at the start of each source. */
@@ -361,7 +361,10 @@ static void run_trial(const struct trial *x, enum tt_reduce_level level,
 			x->divide_by, x->flags);
 }
 
-/* Whether a block goes around the cache: all results begin at one place in a line, and none is a source. */
+/*
+ * Whether a block goes around the cache: all results begin at one place in a line, and none is a
+ * source.
+ */
 static bool streams(const struct trial *x, unsigned char out[MOST][ROOM])
 {
 	size_t at = (uintptr_t)(out[0] + x->doff[0]) % 64, before = (64 - at) % 64;

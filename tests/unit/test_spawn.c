@@ -31,7 +31,8 @@ static void *look(void *arg)
 	sigset_t now;
 
 	pthread_sigmask(SIG_SETMASK, NULL, &now);
-	seen->blocked = sigismember(&now, SIGUSR1) + sigismember(&now, SIGINT) + sigismember(&now, SIGCHLD);
+	seen->blocked =
+		sigismember(&now, SIGUSR1) + sigismember(&now, SIGINT) + sigismember(&now, SIGCHLD);
 	if (seen->policy)
 		sched_setscheduler(0, seen->policy, &(struct sched_param){0});
 	syscall(SYS_sched_getattr, 0, &seen->before, sizeof(seen->before), 0);
@@ -86,10 +87,8 @@ static void test_batch(void)
 	TT_CHECK(!memcmp(&seen.before, &seen.after, sizeof(seen.before)));
 }
 
-static const struct tt_test tests[] = {{"plain", test_plain},
-				       {"batch", test_batch},
-				       {"brief", test_brief},
-				       {NULL, NULL}};
+static const struct tt_test tests[] = {
+	{"plain", test_plain}, {"batch", test_batch}, {"brief", test_brief}, {NULL, NULL}};
 
 int main(int argc, char **argv)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The moment between an unmapping and its notice. It is made to last: a child stops the thread that takes
- * notices, by ptrace, while another unmaps a page and this one gets its address again. What was there has
- * changed, and tt_watch_changes has to say so, though nobody has been told yet.
+ * The moment between an unmapping and its notice. It is made to last: a child stops the thread
+ * that takes notices, by ptrace, while another unmaps a page and this one gets its address again.
+ * What was there has changed, and tt_watch_changes has to say so, though nobody has been told yet.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -42,7 +42,10 @@ static int newest_thread(void)
 	return newest;
 }
 
-/* In the child: stop the thread whose number comes, say so, and let it go when told, or when the pipe ends. */
+/*
+ * In the child: stop the thread whose number comes, say so, and let it go when told, or when the
+ * pipe ends.
+ */
 static void tracer(int in, int out)
 {
 	int tid, status;
@@ -51,8 +54,8 @@ static void tracer(int in, int out)
 	alarm(2 * PATIENCE_MS / 1000);
 	if (read(in, &tid, sizeof(tid)) != (ssize_t)sizeof(tid))
 		_exit(1);
-	done = !ptrace(PTRACE_SEIZE, tid, NULL, NULL) && !ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) &&
-	       waitpid(tid, &status, __WALL) == tid;
+	done = !ptrace(PTRACE_SEIZE, tid, NULL, NULL) &&
+	       !ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) && waitpid(tid, &status, __WALL) == tid;
 	(void)!write(out, &done, 1);
 	(void)!read(in, &tid, 1);
 	ptrace(PTRACE_DETACH, tid, NULL, NULL);
@@ -90,7 +93,8 @@ static void unmap_unnoticed(struct tt_watch *w, char *page, pthread_t *thread)
 	TT_CHECK(take_again(page));
 	TT_CHECK(!atomic_load(&unmapped)); /* its caller waits for the notice to be taken */
 	TT_CHECK(!tt_watch_changes(w, range, &n));
-	TT_CHECK(n == 1 && range[0].start == (uintptr_t)page && range[0].end == (uintptr_t)page + PAGE);
+	TT_CHECK(n == 1 && range[0].start == (uintptr_t)page &&
+		 range[0].end == (uintptr_t)page + PAGE);
 }
 
 static void before_the_notice(void)
@@ -138,7 +142,8 @@ static void before_the_notice(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"before_the_notice", before_the_notice}, {NULL, NULL}};
+	static const struct tt_test tests[] = {{"before_the_notice", before_the_notice},
+					       {NULL, NULL}};
 
 	return tt_test_main("watch", tests, argc, argv);
 }

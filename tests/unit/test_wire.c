@@ -26,7 +26,8 @@ static void tokens(void)
 			token = tt_slot_token(&chan, slots[i % 3]);
 			TT_CHECK(token & TT_TOKEN_SLOT);
 			TT_CHECK(token == tt_slot_token(&chan, 0) + (uint32_t)slots[i % 3]);
-			TT_CHECK(tt_slot_chan(&wire, token, &slot) == &chan && slot == slots[i % 3]);
+			TT_CHECK(tt_slot_chan(&wire, token, &slot) == &chan &&
+				 slot == slots[i % 3]);
 			chan.generation++;
 			TT_CHECK(!tt_slot_chan(&wire, token, &slot));
 			chan.generation += 30; /* 31 later */
@@ -56,8 +57,12 @@ static void on_fenced(void *arg, int peer, bool mine, uint64_t comm)
 
 static struct tt_wire *new_wire(int *came)
 {
-	struct tt_wire_params params = {.env = &env, .nranks = 1, .local_addr = "127.0.0.1",
-					.early = on_early, .fenced = on_fenced, .arg = came};
+	struct tt_wire_params params = {.env = &env,
+					.nranks = 1,
+					.local_addr = "127.0.0.1",
+					.early = on_early,
+					.fenced = on_fenced,
+					.arg = came};
 	struct tt_wire *wire;
 
 	setenv("TUTTI_TRANSPORT", "self", 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transport verbs connected by rdma_cm: who does not know the cookie is turned away at either end, an
- * address nobody answers at is given up in time, and nothing of it is left behind. That connections
- * work is the conformance suite's, with TUTTI_VERBS_CM=rdmacm.
+ * Transport verbs connected by rdma_cm: who does not know the cookie is turned away at either end,
+ * an address nobody answers at is given up in time, and nothing of it is left behind. That
+ * connections work is the conformance suite's, with TUTTI_VERBS_CM=rdmacm.
  */
 #include "config.h"
 
@@ -125,7 +125,10 @@ static struct sockaddr_in v4_of(const struct vb_rail_addr *a, uint16_t port)
 	return sa;
 }
 
-/* The connection has failed when the address of another of its queue pairs is found: that one must not begin anew. */
+/*
+ * The connection has failed when the address of another of its queue pairs is found: that one must
+ * not begin anew.
+ */
 static void found_too_late(void)
 {
 	struct ibv_qp_init_attr init;
@@ -147,10 +150,13 @@ static void found_too_late(void)
 		q++;
 	from = v4_of(&blob_of(&net.link[0]).rail[ep->qp[q].rail->index], 0);
 	to = v4_of(&b.rail[ep->qp[q].theirs], b.rail[ep->qp[q].theirs].port);
-	TT_CHECK(!ep->qp[q].id && !rdma_create_id(vb_tp_of(ep)->cm, &ep->qp[q].id, ep, RDMA_PS_TCP) &&
-		 !rdma_resolve_addr(ep->qp[q].id, (struct sockaddr *)&from, (struct sockaddr *)&to, 1000));
+	TT_CHECK(!ep->qp[q].id &&
+		 !rdma_create_id(vb_tp_of(ep)->cm, &ep->qp[q].id, ep, RDMA_PS_TCP) &&
+		 !rdma_resolve_addr(ep->qp[q].id, (struct sockaddr *)&from, (struct sockaddr *)&to,
+				    1000));
 	pump_ms(&net, 300);
-	TT_CHECK(!ibv_query_qp(ep->qp[q].qp, &attr, IBV_QP_STATE, &init) && attr.qp_state == IBV_QPS_ERR);
+	TT_CHECK(!ibv_query_qp(ep->qp[q].qp, &attr, IBV_QP_STATE, &init) &&
+		 attr.qp_state == IBV_QPS_ERR);
 	net_close(&net);
 }
 
@@ -193,11 +199,13 @@ static void agreed(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {
-		{"wrong_cookie", wrong_cookie}, {"wrong_queue_pair", wrong_queue_pair},
-		{"peer_gone", peer_gone},	{"nobody_there", nobody_there},
-		{"agreed", agreed},		{"found_too_late", found_too_late},
-		{NULL, NULL}};
+	static const struct tt_test tests[] = {{"wrong_cookie", wrong_cookie},
+					       {"wrong_queue_pair", wrong_queue_pair},
+					       {"peer_gone", peer_gone},
+					       {"nobody_there", nobody_there},
+					       {"agreed", agreed},
+					       {"found_too_late", found_too_late},
+					       {NULL, NULL}};
 
 	setenv("TUTTI_VERBS_CM", "rdmacm", 1);
 	return tt_test_main("cm", tests, argc, argv);

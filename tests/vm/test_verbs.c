@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What only transport verbs promises: a peer's mistake spares the other connections, a fork spares all
- * of them, a port that goes down is told, several ports carry their shares. Uses the networks of the
- * conformance suite.
+ * What only transport verbs promises: a peer's mistake spares the other connections, a fork spares
+ * all of them, a port that goes down is told, several ports carry their shares. Uses the networks
+ * of the conformance suite.
  */
 #include "tests/conform/conform.h"
 
@@ -28,7 +28,8 @@ static bool works(struct net *net, struct link *l, uint64_t salt)
 	struct op op;
 
 	fill(l->node->tx.addr, 100000, salt);
-	if (put(net, l, l->node->tx.addr, 100000, l->to->rx.addr, &l->to->rx.mr->rkey, 5, &op) < 0 ||
+	if (put(net, l, l->node->tx.addr, 100000, l->to->rx.addr, &l->to->rx.mr->rkey, 5, &op) <
+		    0 ||
 	    settle(net, &op))
 		return false;
 	WAIT(net, l->to->nnotes == notes + 1);
@@ -47,8 +48,8 @@ static void bad_key_spares_others(void)
 	key = net.node[1].rx.mr->rkey;
 	for (i = 0; i < 4; i++) /* of every rail */
 		key.word[i] ^= 0xff00;
-	TT_CHECK(put(&net, &net.link[0], net.node[0].tx.addr, 5000, net.node[1].rx.addr, &key, 1, &op) >=
-		 0);
+	TT_CHECK(put(&net, &net.link[0], net.node[0].tx.addr, 5000, net.node[1].rx.addr, &key, 1,
+		     &op) >= 0);
 	TT_CHECK(settle(&net, &op) < 0);
 	WAIT(&net, net.link[0].down);
 	/* Not every device tells the other end of its own accord; its next operation fails. */
@@ -144,8 +145,8 @@ static long sent(const char *port)
 	long count;
 	FILE *f;
 
-	snprintf(path, sizeof(path), "/sys/class/infiniband/%.*s/ports/%s/hw_counters/sent_pkts", (int)n,
-		 port, port + n + 1);
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%.*s/ports/%s/hw_counters/sent_pkts",
+		 (int)n, port, port + n + 1);
 	usleep(20000); /* the kernel gives out what it read of a counter up to 10 ms ago */
 	f = fopen(path, "re");
 	if (!f)
@@ -168,8 +169,10 @@ static void check_data(struct node *node, uint32_t note)
 	TT_CHECK(!memcmp(node->rx.addr, expected.data, expected.len));
 }
 
-/* Puts and gets of len; each rail must have sent its share of the packets, give or take one transfer. */
-static void carry(struct net *net, const struct tt_tp_device *rail, int nrails, size_t len, int times)
+/* Puts and gets of len; each rail must have sent its share of the packets, give or take one
+ * transfer. */
+static void carry(struct net *net, const struct tt_tp_device *rail, int nrails, size_t len,
+		  int times)
 {
 	size_t total = (size_t)times * len, slack = len < 200000 ? len : 8192;
 	struct node *to = net->link[0].to;
@@ -208,7 +211,8 @@ static void carry(struct net *net, const struct tt_tp_device *rail, int nrails, 
 		double share = (double)total * rail[i].gbps / sum;
 
 		packets = sent(rail[i].name) - before[i];
-		printf("# %d transfers of %zu: %s sent %ld packets\n", times, len, rail[i].name, packets);
+		printf("# %d transfers of %zu: %s sent %ld packets\n", times, len, rail[i].name,
+		       packets);
 		TT_CHECK((double)packets >= (share - (double)slack) / 4096);
 	}
 }
@@ -297,8 +301,8 @@ static void every_rail_wakes(void)
 }
 
 /*
- * More messages than there is room for arrive while nobody looks, and the memory for them is refused: they stay
- * with the device until there is some, and none is lost.
+ * More messages than there is room for arrive while nobody looks, and the memory for them is
+ * refused: they stay with the device until there is some, and none is lost.
  */
 static void no_memory_for_events(void)
 {
@@ -341,8 +345,8 @@ static void no_memory_for_events(void)
 }
 
 /*
- * Operations are under way when an interface goes down, and it stays down: each ends. If one fails, so does the
- * connection, and one end says of which port.
+ * Operations are under way when an interface goes down, and it stays down: each ends. If one fails,
+ * so does the connection, and one end says of which port.
  */
 static void take_down(struct net *net, const char *command, const char *port)
 {
@@ -351,8 +355,8 @@ static void take_down(struct net *net, const char *command, const char *port)
 
 	TT_CHECK(works(net, &net->link[0], 10));
 	for (i = 0; i < 8; i++)
-		TT_CHECK(put(net, &net->link[0], net->node[0].tx.addr, 1 << 20, net->node[1].rx.addr,
-			     &net->node[1].rx.mr->rkey, 1, &op[i]) >= 0);
+		TT_CHECK(put(net, &net->link[0], net->node[0].tx.addr, 1 << 20,
+			     net->node[1].rx.addr, &net->node[1].rx.mr->rkey, 1, &op[i]) >= 0);
 	TT_CHECK(!system(command));
 	for (i = done = 0; i < 8; i++) {
 		WAIT(net, op[i].done);
@@ -467,7 +471,8 @@ static void idle_port_is_left(void)
 	net_set("TUTTI_VERBS_PORT_WAIT", NULL);
 }
 
-/* The only port: what is started meanwhile waits, and the connection ends if it is away for too long. */
+/* The only port: what is started meanwhile waits, and the connection ends if it is away for too
+ * long. */
 static void only_port_flaps(void)
 {
 	struct tt_tp_device rail[4];
@@ -489,7 +494,8 @@ static void only_port_flaps(void)
 		pump_ms(&net, 50);
 		run_command("ip link set dummy1 down");
 		WAIT(&net, net.link[0].down && net.link[1].down);
-		TT_CHECK(strstr(net.link[0].why, "rxe1/1: ") && strstr(net.link[0].why, "not back within"));
+		TT_CHECK(strstr(net.link[0].why, "rxe1/1: ") &&
+			 strstr(net.link[0].why, "not back within"));
 		run_command("ip link set dummy1 up");
 		net_close(&net);
 	}

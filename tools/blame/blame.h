@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tutti_blame, from the inside: dumps of flight recorders (tutti_dump(5)) are kept as the JSON they are.
+ * tutti_blame, from the inside: dumps of flight recorders (tutti_dump(5)) are kept as the JSON
+ * they are.
  *
  *	main.c	the command line, and what is printed
  *	read.c	the files

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whose fault it is. In this order: ranks that called different things; a rank that is gone, as the others
- * say; a rank that has not called what the others wait in. Who is late because it waits itself is not
- * blamed, but whom it waits for; if that leads in a circle, the ranks call in different orders.
+ * Whose fault it is. In this order: ranks that called different things; a rank that is gone, as
+ * the others say; a rank that has not called what the others wait in. Who is late because it waits
+ * itself is not blamed, but whom it waits for; if that leads in a circle, the ranks call in
+ * different orders.
  */
 #include <search.h>
 #include <stdio.h>
@@ -22,17 +23,20 @@ const char *op_text(const json_t *op, char *buf, size_t size)
 	int n = snprintf(buf, size, "%s", str(op, "call"));
 
 	if (num(op, "sequence", 0))
-		n += snprintf(buf + n, size - (size_t)n, " #%lld", (long long)num(op, "sequence", 0));
+		n += snprintf(buf + n, size - (size_t)n, " #%lld",
+			      (long long)num(op, "sequence", 0));
 	n += snprintf(buf + n, size - (size_t)n, " of communicator %lld",
 		      (long long)num(op, "communicator", 0));
 	if (json_object_get(op, "count"))
-		n += snprintf(buf + n, size - (size_t)n, ", count %lld", (long long)num(op, "count", 0));
+		n += snprintf(buf + n, size - (size_t)n, ", count %lld",
+			      (long long)num(op, "count", 0));
 	if (*str(op, "type"))
 		n += snprintf(buf + n, size - (size_t)n, ", %s", str(op, "type"));
 	if (*str(op, "op"))
 		n += snprintf(buf + n, size - (size_t)n, ", %s", str(op, "op"));
 	if (num(op, "root", -1) >= 0)
-		n += snprintf(buf + n, size - (size_t)n, ", root %lld", (long long)num(op, "root", 0));
+		n += snprintf(buf + n, size - (size_t)n, ", root %lld",
+			      (long long)num(op, "root", 0));
 	if (num(op, "peer", -1) >= 0)
 		snprintf(buf + n, size - (size_t)n, ", rank %lld", (long long)num(op, "peer", 0));
 	return buf;
@@ -152,7 +156,10 @@ static bool mismatch(const struct dumps *all, struct verdict *v)
 
 /* ---- the first failure that some rank reports ---- */
 
-/* A rank that others miss because it has given up before, for a reason that is not another rank's death. */
+/*
+ * A rank that others miss because it has given up before, for a reason that is not another rank's
+ * death.
+ */
 static bool gave_up(const struct dumps *all, int64_t rank, double before)
 {
 	const struct dump *d = rank >= 0 && rank < all->nranks ? all->of[rank] : NULL;
@@ -244,7 +251,8 @@ static bool gone(const struct dumps *all, struct verdict *v)
 	if (rank < 0 || rank >= all->nranks)
 		return false;
 	d = all->of[rank];
-	if (d && strcmp(str(d->head, "reason"), "error") && strcmp(str(d->head, "reason"), "signal"))
+	if (d && strcmp(str(d->head, "reason"), "error") &&
+	    strcmp(str(d->head, "reason"), "signal"))
 		reason = str(d->head, "reason");
 	op = waited_in(all, rank);
 	v->rank = rank;
@@ -258,8 +266,12 @@ static bool gone(const struct dumps *all, struct verdict *v)
 
 /* ---- who has not come ---- */
 
-/* A member of the communicator of op, other than those before `from`, that has not called it; -1: all have. */
-static int missing(const struct dumps *all, const struct dump *d, const json_t *op, size_t from, size_t *at)
+/*
+ * A member of the communicator of op, other than those before `from`, that has not called it; -1:
+ * all have.
+ */
+static int missing(const struct dumps *all, const struct dump *d, const json_t *op, size_t from,
+		   size_t *at)
 {
 	const json_t *comm = comm_of(d, str(op, "uid")), *theirs;
 	const json_t *members = json_object_get(comm, "members");
@@ -359,11 +371,11 @@ static bool late(const struct dumps *all, struct verdict *v)
 	since = real(op, "end") ? real(op, "end") - real(op, "start") : 0;
 	say_where(all->of[rank], where, sizeof(where));
 	if (since > 0)
-		snprintf(v->why, sizeof(v->why), "it never called that, in which others waited %.3f s; %s",
-			 since, where);
+		snprintf(v->why, sizeof(v->why),
+			 "it never called that, in which others waited %.3f s; %s", since, where);
 	else
-		snprintf(v->why, sizeof(v->why), "it has not called that yet, in which others wait; %s",
-			 where);
+		snprintf(v->why, sizeof(v->why),
+			 "it has not called that yet, in which others wait; %s", where);
 	return true;
 }
 
@@ -372,5 +384,6 @@ void judge(const struct dumps *all, struct verdict *v)
 	*v = (struct verdict){.rank = -1};
 	if (mismatch(all, v) || told_mismatch(all, v) || gone(all, v) || late(all, v))
 		return;
-	snprintf(v->why, sizeof(v->why), "no rank differs from the others, is gone, or is waited for");
+	snprintf(v->why, sizeof(v->why),
+		 "no rank differs from the others, is gone, or is waited for");
 }

@@ -74,9 +74,8 @@ static int report(const struct dumps *all)
 	return v.rank < 0;
 }
 
-static const struct option options[] = {{"help", no_argument, NULL, 'h'},
-					{"version", no_argument, NULL, 'V'},
-					{NULL, 0, NULL, 0}};
+static const struct option options[] = {
+	{"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'V'}, {NULL, 0, NULL, 0}};
 
 static const char usage[] = "usage: tutti_blame FILE...\n"
 			    "  --version  show the version\n"

@@ -58,7 +58,8 @@ static int keep(struct dump *d, json_t *line, unsigned long number)
 		d->head = line;
 		if (num(line, "tutti_dump", 0) == 1)
 			return 0;
-		return bad(d->path, number, "not the dump of a flight recorder, or of another version");
+		return bad(d->path, number,
+			   "not the dump of a flight recorder, or of another version");
 	}
 	if (json_object_get(line, "operation"))
 		err = append(&d->op, &d->nops, line);

@@ -66,9 +66,11 @@ static size_t *blocks_of(const struct tt_plan_args *args)
 	return counts;
 }
 
-bool explain_count(const struct tt_alg *alg, const struct tt_plan_args *args, struct tt_plan_cost *most)
+bool explain_count(const struct tt_alg *alg, const struct tt_plan_args *args,
+		   struct tt_plan_cost *most)
 {
-	size_t n = (size_t)args->nranks, pairs = args->coll == TT_COLL_ALLTOALLV ? n * n : n, *counts = NULL;
+	size_t n = (size_t)args->nranks, pairs = args->coll == TT_COLL_ALLTOALLV ? n * n : n,
+	       *counts = NULL;
 	struct tt_plan_args a = *args;
 	bool ok = (double)pairs <= MOST_OPS;
 	int r;

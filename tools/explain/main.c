@@ -36,7 +36,8 @@ static const char usage[] =
 	"Print which algorithm, chunk and lanes a call (default allreduce) would take, and why.\n"
 	"\n"
 	"  -n, --ranks N          number of ranks (default: the table's, or 2)\n"
-	"  -H, --hosts N|N,N...   on so many hosts (default: the table's, or 1), or so many ranks on each\n"
+	"  -H, --hosts N|N,N...   on so many hosts (default: the table's, or 1), or so many ranks "
+	"on each\n"
 	"  -N, --numa N           one host, the ranks on so many NUMA nodes of it (default 1)\n"
 	"  -b, --minbytes SIZE    smallest size (default 8; K, M, G)\n"
 	"  -e, --maxbytes SIZE    largest (default: the same)\n"
@@ -119,7 +120,8 @@ static int parse_one(void *into, int c, char *arg)
 /* 0, 1: done, or negative. */
 static int parse(struct options *opt, int argc, char **argv)
 {
-	static const struct cli cli = {cli_prog, usage, ":n:H:N:b:e:f:t:c:r:T:ahV", long_options, parse_one};
+	static const struct cli cli = {cli_prog, usage, ":n:H:N:b:e:f:t:c:r:T:ahV", long_options,
+				       parse_one};
 	int err;
 
 	*opt = (struct options){.min_bytes = 8, .factor = 2, .numa = 1, .cores = tt_topo_cpus()};
@@ -141,7 +143,8 @@ static int parse(struct options *opt, int argc, char **argv)
 /* A table of one rank has no costs of messages. */
 static bool is_of(const struct tt_tune *tune, int nranks, int nhosts)
 {
-	return tune->nranks > 1 && (!nranks || tune->nranks == nranks) && (!nhosts || tune->nhosts == nhosts);
+	return tune->nranks > 1 && (!nranks || tune->nranks == nranks) &&
+	       (!nhosts || tune->nhosts == nhosts);
 }
 
 /* The table that fits what was asked: as many ranks, on as many hosts. */
@@ -191,8 +194,9 @@ static void print_counts(const struct tt_candidate *c, const struct tt_plan_args
 	cut.hosts = hier ? args->hosts : NULL;
 	cut.rcounts = NULL;
 	if (explain_count(c->alg, &cut, &most))
-		printf(" %7d %14llu %14llu %14llu\n", most.steps, (unsigned long long)most.bytes_sent,
-		       (unsigned long long)most.bytes_received, (unsigned long long)most.bytes_reduced);
+		printf(" %7d %14llu %14llu %14llu\n", most.steps,
+		       (unsigned long long)most.bytes_sent, (unsigned long long)most.bytes_received,
+		       (unsigned long long)most.bytes_reduced);
 	else
 		printf(" %7s %14s %14s %14s\n", "-", "-", "-", "-");
 }
@@ -265,7 +269,8 @@ static int explain(const struct options *opt, const struct tt_chooser *chooser, 
 	cut = args;
 	n = tt_candidates(chooser, &args, list, TT_CANDIDATES);
 	taken = tt_choose(chooser, &cut);
-	for (i = 0; tt_coll_own_counts(opt->coll) && i < n; i++) { /* cut alike, whatever the candidate */
+	for (i = 0; tt_coll_own_counts(opt->coll) && i < n;
+	     i++) { /* cut alike, whatever the candidate */
 		list[i].chunk = cut.chunk;
 		list[i].lanes = cut.lanes;
 	}
@@ -294,7 +299,8 @@ static void print_head(const struct options *opt, const struct tt_tune *tune, co
 		       tune->npoints);
 	else
 		printf(", by the defaults; tutti_tune measures\n");
-	printf("# inside a host (shm): alpha %.2f us, %.2f GB/s; between hosts (%s): alpha %.2f us, "
+	printf("# inside a host (shm): alpha %.2f us, %.2f GB/s; between hosts (%s): alpha %.2f "
+	       "us, "
 	       "%.2f GB/s\n",
 	       in->hop.alpha / 1e3, 1 / in->hop.beta, opt->between, out->hop.alpha / 1e3,
 	       1 / out->hop.beta);
@@ -302,11 +308,12 @@ static void print_head(const struct options *opt, const struct tt_tune *tune, co
 	       "compared\n",
 	       opt->env.algo.text, (long long)opt->env.chunk.number,
 	       (long long)opt->env.lanes.number);
-	printf("# of the busiest rank, counted in the plans: rounds of the longest lane, sent, inbound, reduced; "
+	printf("# of the busiest rank, counted in the plans: rounds of the longest lane, sent, "
+	       "inbound, reduced; "
 	       "-: too many to count\n");
 	printf("# %12s %-23s %9s %5s %14s %13s %12s %7s %14s %14s %14s\n", "size (B)", "algorithm",
-	       "chunk (B)", "lanes", "predicted (us)", "measured (us)", "time (us)", "rounds", "sent (B)",
-	       "inbound (B)", "reduced (B)");
+	       "chunk (B)", "lanes", "predicted (us)", "measured (us)", "time (us)", "rounds",
+	       "sent (B)", "inbound (B)", "reduced (B)");
 }
 
 static int run(struct options *opt, const struct tt_tune *tune, const char *path)
@@ -326,20 +333,20 @@ static int run(struct options *opt, const struct tt_tune *tune, const char *path
 	opt->hosts = opt->hosts ? opt->hosts : tune ? tune->nhosts : 1;
 	if (opt->hosts > opt->nranks)
 		return cli_fail("-H: %d ranks are on at most as many hosts, not on %d", opt->nranks,
-			    opt->hosts);
+				opt->hosts);
 	if (opt->numa > 1 && (opt->hosts > 1 || opt->numa > opt->nranks))
-		return cli_fail("-N %d: the NUMA nodes are those of one host, with a rank on each", opt->numa);
+		return cli_fail("-N %d: the NUMA nodes are those of one host, with a rank on each",
+				opt->numa);
 	if (opt->root >= opt->nranks)
 		return cli_fail("-r %d: with %d ranks they are 0 to %d", opt->root, opt->nranks,
-			    opt->nranks - 1);
+				opt->nranks - 1);
 	params.nranks = opt->nranks;
 	params.between = opt->between;
-	params.layout = (struct tt_layout){
-		.hosts = opt->hosts,
-		.ranks_per_host = most_of(opt),
-		.cores = opt->cores,
-		.numa = opt->numa,
-		.ranks_per_numa = most_near(opt)};
+	params.layout = (struct tt_layout){.hosts = opt->hosts,
+					   .ranks_per_host = most_of(opt),
+					   .cores = opt->cores,
+					   .numa = opt->numa,
+					   .ranks_per_numa = most_near(opt)};
 	if (tt_chooser_by_table(&params, &chooser))
 		return cli_fail("%s", tt_fail_text(-EINVAL));
 	print_head(opt, tune, path);
@@ -366,7 +373,8 @@ int main(int argc, char **argv)
 	err = parse(&opt, argc, argv);
 	if (err)
 		return err < 0;
-	err = explain_load(opt.file ? opt.file : opt.env.tune_file.text, &tunes, path, sizeof(path));
+	err = explain_load(opt.file ? opt.file : opt.env.tune_file.text, &tunes, path,
+			   sizeof(path));
 	if (!err) {
 		err = run(&opt, fitting(&opt, &tunes), path);
 		tt_tunes_free(&tunes);

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tutti_explain ps: how long summing a vector over n machines takes with k machines that only serve, by each way of
- * placing it, where nothing but bandwidth counts. A way gives each dedicated server d and each of c workers' machines
- * g bytes of the vector's M = kd + cg. Pushes and pulls travel at once, so a machine sends and receives
+ * tutti_explain ps: how long summing a vector over n machines takes with k machines that only
+ * serve, by each way of placing it, where nothing but bandwidth counts. A way gives each dedicated
+ * server d and each of c workers' machines g bytes of the vector's M = kd + cg. Pushes and pulls
+ * travel at once, so a machine sends and receives
  *
  *	a dedicated server	n d
  *	a co-located one	(M - g) + (n - 1) g
  *	a worker alone		M
  *
- * and the most of these, divided by the bandwidth, is the time. The best split makes the first two equal:
+ * and the most of these, divided by the bandwidth, is the time. The best split makes the first two
+ * equal:
  *
- *	d = (n + c - 2) M / D, g = (n - k) M / D, D = nc + k (n - 2)	for k < n; for more servers d = M / k, g = 0
+ *	d = (n + c - 2) M / D, g = (n - k) M / D, D = nc + k (n - 2)    for k < n; for more servers
+ *	d = M / k, g = 0
  *
  * which with c = n is D = n^2 + kn - 2k.
  *
- * Jiang et al.: A unified architecture for accelerating distributed DNN training in heterogeneous GPU/CPU clusters.
- * OSDI 2020.
+ * Jiang et al.: A unified architecture for accelerating distributed DNN training in heterogeneous
+ * GPU/CPU clusters. OSDI 2020.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -45,11 +48,11 @@ enum way { ALLREDUCE, COLOCATED, SERVER, SPLIT, WAYS };
 static const char *const names[WAYS] = {"allreduce", "colocated", "server", "split"};
 
 struct row {
-	bool there; /* this way needs servers that there are */
-	double dedicated, colocated; /* bytes of the vector that each keeps */
+	bool there;				      /* this way needs servers that there are */
+	double dedicated, colocated;		      /* bytes of the vector that each keeps */
 	double by_dedicated, by_colocated, by_worker; /* that each sends, and receives */
 	int weight[2]; /* for the server's config: dedicated, co-located */
-	double time; /* ns */
+	double time;   /* ns */
 };
 
 static double most(double a, double b)
@@ -115,7 +118,8 @@ static void work_out(const struct asked *a, enum way way, double bytes, struct r
 		r->by_dedicated = n * r->dedicated;
 	if (r->colocated > 0)
 		r->by_colocated = bytes - r->colocated + (n - 1) * r->colocated;
-	r->by_worker = r->colocated > 0 && a->c == a->n ? 0 : bytes; /* there is none that only works */
+	r->by_worker =
+		r->colocated > 0 && a->c == a->n ? 0 : bytes; /* there is none that only works */
 	load = most(most(r->by_dedicated, r->by_colocated), r->by_worker);
 	r->time = load / a->bandwidth;
 }
@@ -135,13 +139,15 @@ static int best_of(const struct row *r)
 
 static void print_head(const struct asked *a)
 {
-	printf("# %d workers, %d dedicated servers, %d of the workers' machines may serve, too; %.4g GB/s each way\n",
+	printf("# %d workers, %d dedicated servers, %d of the workers' machines may serve, too; "
+	       "%.4g GB/s each way\n",
 	       a->n, a->k, a->c, a->bandwidth);
-	printf("# server, split: push and pull at once, bandwidth alone counts; *: best. Of each machine: the part that it "
+	printf("# server, split: push and pull at once, bandwidth alone counts; *: best. Of each "
+	       "machine: the part that it "
 	       "keeps, and what it sends\n");
-	printf("# %12s %-10s %12s %11s %9s  %13s %14s  %13s %14s  %14s  %s\n", "size (B)", "way", "time (us)",
-	       "x allreduce", "x server", "dedicated (%)", "sends (B)", "colocated (%)", "sends (B)", "worker (B)",
-	       "weights");
+	printf("# %12s %-10s %12s %11s %9s  %13s %14s  %13s %14s  %14s  %s\n", "size (B)", "way",
+	       "time (us)", "x allreduce", "x server", "dedicated (%)", "sends (B)",
+	       "colocated (%)", "sends (B)", "worker (B)", "weights");
 }
 
 static void print_row(const struct row *r, const struct row *all, size_t bytes, int way, bool best)
@@ -150,28 +156,33 @@ static void print_row(const struct row *r, const struct row *all, size_t bytes, 
 	double m = (double)bytes;
 
 	if (all[SERVER].there)
-		snprintf(server, sizeof(server), "%.3f", r->time > 0 ? all[SERVER].time / r->time : 1);
+		snprintf(server, sizeof(server), "%.3f",
+			 r->time > 0 ? all[SERVER].time / r->time : 1);
 	if (way != ALLREDUCE)
 		snprintf(weights, sizeof(weights), "%d:%d", r->weight[0], r->weight[1]);
-	printf("%c %12zu %-10s %12.1f %11.3f %9s  %13.2f %14.0f  %13.2f %14.0f  %14.0f  %s\n", best ? '*' : ' ', bytes,
-	       names[way], r->time / 1e3, r->time > 0 ? all[ALLREDUCE].time / r->time : 1, server,
-	       m > 0 ? r->dedicated / m * 100 : 0, r->by_dedicated, m > 0 ? r->colocated / m * 100 : 0,
-	       r->by_colocated, r->by_worker, weights);
+	printf("%c %12zu %-10s %12.1f %11.3f %9s  %13.2f %14.0f  %13.2f %14.0f  %14.0f  %s\n",
+	       best ? '*' : ' ', bytes, names[way], r->time / 1e3,
+	       r->time > 0 ? all[ALLREDUCE].time / r->time : 1, server,
+	       m > 0 ? r->dedicated / m * 100 : 0, r->by_dedicated,
+	       m > 0 ? r->colocated / m * 100 : 0, r->by_colocated, r->by_worker, weights);
 }
 
-static void csv_row(FILE *f, const struct asked *a, const struct row *r, size_t bytes, int way, bool best)
+static void csv_row(FILE *f, const struct asked *a, const struct row *r, size_t bytes, int way,
+		    bool best)
 {
-	fprintf(f, "%d,%d,%d,%zu,%.9g,%s,%.9g,%d,%.9g,%.9g,%.9g,%.9g,%.9g,%d,%d\n", a->n, a->k, a->c, bytes,
-		a->bandwidth, names[way], r->time / 1e3, best, r->dedicated, r->by_dedicated, r->colocated,
-		r->by_colocated, r->by_worker, r->weight[0], r->weight[1]);
+	fprintf(f, "%d,%d,%d,%zu,%.9g,%s,%.9g,%d,%.9g,%.9g,%.9g,%.9g,%.9g,%d,%d\n", a->n, a->k,
+		a->c, bytes, a->bandwidth, names[way], r->time / 1e3, best, r->dedicated,
+		r->by_dedicated, r->colocated, r->by_colocated, r->by_worker, r->weight[0],
+		r->weight[1]);
 }
 
 static json_t *json_row(const struct row *r, size_t bytes, int way, bool best)
 {
-	return json_pack("{s:I,s:s,s:f,s:b,s:f,s:f,s:f,s:f,s:f,s:[i,i]}", "bytes", (json_int_t)bytes, "way",
-			 names[way], "time_us", r->time / 1e3, "best", best, "dedicated_bytes", r->dedicated,
-			 "dedicated_sends", r->by_dedicated, "colocated_bytes", r->colocated, "colocated_sends",
-			 r->by_colocated, "worker_sends", r->by_worker, "weights", r->weight[0], r->weight[1]);
+	return json_pack("{s:I,s:s,s:f,s:b,s:f,s:f,s:f,s:f,s:f,s:[i,i]}", "bytes",
+			 (json_int_t)bytes, "way", names[way], "time_us", r->time / 1e3, "best",
+			 best, "dedicated_bytes", r->dedicated, "dedicated_sends", r->by_dedicated,
+			 "colocated_bytes", r->colocated, "colocated_sends", r->by_colocated,
+			 "worker_sends", r->by_worker, "weights", r->weight[0], r->weight[1]);
 }
 
 struct out {
@@ -194,7 +205,8 @@ static int one_size(const struct asked *a, size_t bytes, struct out *out)
 		if (out->csv)
 			csv_row(out->csv, a, &r[w], bytes, w, w == best);
 		if (out->json)
-			err |= json_array_append_new(out->rows, json_row(&r[w], bytes, w, w == best));
+			err |= json_array_append_new(out->rows,
+						     json_row(&r[w], bytes, w, w == best));
 	}
 	return err ? cli_fail("no memory for the results") : 0;
 }
@@ -205,8 +217,10 @@ static int open_out(const struct asked *a, struct out *out)
 		out->csv = fopen(a->csv, "we");
 		if (!out->csv)
 			return cli_fail("cannot write %s: %s", a->csv, strerror(errno));
-		fprintf(out->csv, "workers,servers,colocated,bytes,gb_s,way,time_us,best,dedicated_bytes,dedicated_sends,"
-				  "colocated_bytes,colocated_sends,worker_sends,dedicated_weight,colocated_weight\n");
+		fprintf(out->csv, "workers,servers,colocated,bytes,gb_s,way,time_us,best,dedicated_"
+				  "bytes,dedicated_sends,"
+				  "colocated_bytes,colocated_sends,worker_sends,dedicated_weight,"
+				  "colocated_weight\n");
 	}
 	if (a->json) {
 		out->json = fopen(a->json, "we");
@@ -229,8 +243,8 @@ static int close_out(const struct asked *a, struct out *out, int err)
 	json_t *all = NULL;
 
 	if (out->json && !err) {
-		all = json_pack("{s:i,s:i,s:i,s:f,s:O}", "workers", a->n, "servers", a->k, "colocated", a->c, "gb_s",
-				a->bandwidth, "results", out->rows);
+		all = json_pack("{s:i,s:i,s:i,s:f,s:O}", "workers", a->n, "servers", a->k,
+				"colocated", a->c, "gb_s", a->bandwidth, "results", out->rows);
 		if (!all || json_dumpf(all, out->json, JSON_INDENT(1)))
 			err = cli_fail("cannot write %s", a->json);
 		fputc('\n', out->json);
@@ -263,7 +277,8 @@ static int print_all(const struct asked *a)
 
 static const char usage[] =
 	"usage: tutti_explain ps [options]\n"
-	"How long it takes to push a vector of every worker and pull the sum, with servers of their own machines,\n"
+	"How long it takes to push a vector of every worker and pull the sum, with servers of "
+	"their own machines,\n"
 	"on the workers', or both; and to all-reduce it. See tutti_explain(1).\n"
 	"\n"
 	"  -n, --workers N        machines that work (default 4)\n"
@@ -272,7 +287,8 @@ static const char usage[] =
 	"  -b, --minbytes SIZE    smallest vector (default 64M; K, M, G)\n"
 	"  -e, --maxbytes SIZE    largest (default: the same)\n"
 	"  -f, --stepfactor X     from one size to the next (default 2)\n"
-	"      --bw GBPS          GB/s of a machine, each way (default: that between hosts in the table)\n"
+	"      --bw GBPS          GB/s of a machine, each way (default: that between hosts in the "
+	"table)\n"
 	"  -t, --transport NAME   of the table: verbs or ofi (default: its first, or ofi)\n"
 	"  -T, --table FILE       measured table (default: as TUTTI_TUNE_FILE)\n"
 	"      --csv FILE, --json FILE  write the results there too\n"
@@ -281,20 +297,14 @@ static const char usage[] =
 
 enum { OPT_BW = 256, OPT_CSV, OPT_JSON };
 
-static const struct option long_options[] = {{"workers", required_argument, NULL, 'n'},
-					     {"servers", required_argument, NULL, 'k'},
-					     {"colocated", required_argument, NULL, 'c'},
-					     {"minbytes", required_argument, NULL, 'b'},
-					     {"maxbytes", required_argument, NULL, 'e'},
-					     {"stepfactor", required_argument, NULL, 'f'},
-					     {"bw", required_argument, NULL, OPT_BW},
-					     {"transport", required_argument, NULL, 't'},
-					     {"table", required_argument, NULL, 'T'},
-					     {"csv", required_argument, NULL, OPT_CSV},
-					     {"json", required_argument, NULL, OPT_JSON},
-					     {"help", no_argument, NULL, 'h'},
-					     {"version", no_argument, NULL, 'V'},
-					     {0}};
+static const struct option long_options[] = {
+	{"workers", required_argument, NULL, 'n'},   {"servers", required_argument, NULL, 'k'},
+	{"colocated", required_argument, NULL, 'c'}, {"minbytes", required_argument, NULL, 'b'},
+	{"maxbytes", required_argument, NULL, 'e'},  {"stepfactor", required_argument, NULL, 'f'},
+	{"bw", required_argument, NULL, OPT_BW},     {"transport", required_argument, NULL, 't'},
+	{"table", required_argument, NULL, 'T'},     {"csv", required_argument, NULL, OPT_CSV},
+	{"json", required_argument, NULL, OPT_JSON}, {"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, 'V'},	     {0}};
 
 static int parse_one(void *into, int c, char *arg)
 {
@@ -317,7 +327,9 @@ static int parse_one(void *into, int c, char *arg)
 		return cli_number("--bw", arg, 1e-6, 1e6, &a->bandwidth);
 	case 't':
 		a->transport = arg;
-		return tt_link_default(arg) && strcmp(arg, "shm") ? 0 : cli_fail("-t: verbs or ofi, not '%s'", arg);
+		return tt_link_default(arg) && strcmp(arg, "shm")
+			       ? 0
+			       : cli_fail("-t: verbs or ofi, not '%s'", arg);
 	case 'T':
 		a->table = arg;
 		return 0;
@@ -333,7 +345,8 @@ static int parse_one(void *into, int c, char *arg)
 /* 0, 1: done, or negative. */
 static int parse(struct asked *a, int argc, char **argv)
 {
-	static const struct cli cli = {cli_prog, usage, ":n:k:c:b:e:f:t:T:hV", long_options, parse_one};
+	static const struct cli cli = {cli_prog, usage, ":n:k:c:b:e:f:t:T:hV", long_options,
+				       parse_one};
 	int err;
 
 	*a = (struct asked){.n = 4, .k = 1, .c = -1, .min_bytes = 64 << 20, .factor = 2};

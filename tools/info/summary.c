@@ -7,13 +7,14 @@
 
 #define DEVICES_SHOWN 5 /* of a transport */
 
-static const char *value_of(const struct facts *facts, const char *section, const char *name, const char *key)
+static const char *value_of(const struct facts *facts, const char *section, const char *name,
+			    const char *key)
 {
 	int i;
 
 	for (i = 0; i < facts->n; i++)
-		if (!strcmp(facts->fact[i].section, section) && !strcmp(facts->fact[i].name, name) &&
-		    !strcmp(facts->fact[i].key, key))
+		if (!strcmp(facts->fact[i].section, section) &&
+		    !strcmp(facts->fact[i].name, name) && !strcmp(facts->fact[i].key, key))
 			return facts->fact[i].value;
 	return "";
 }
@@ -23,12 +24,18 @@ static bool usable(const struct facts *facts, const char *name)
 	return !strcmp(value_of(facts, "transport", name, "usable"), "yes");
 }
 
-/* A transport is the fact "usable" of a name without a colon; a device's name has its transport's before one. */
+/*
+ * A transport is the fact "usable" of a name without a colon; a device's name has its transport's
+ * before one.
+ */
 static const char *transport_at(const struct facts *facts, int i)
 {
 	const struct fact *f = &facts->fact[i];
 
-	return !strcmp(f->section, "transport") && !strcmp(f->key, "usable") && !strchr(f->name, ':') ? f->name : NULL;
+	return !strcmp(f->section, "transport") && !strcmp(f->key, "usable") &&
+			       !strchr(f->name, ':')
+		       ? f->name
+		       : NULL;
 }
 
 static bool device_at(const struct facts *facts, int i, const char *transport)
@@ -36,8 +43,8 @@ static bool device_at(const struct facts *facts, int i, const char *transport)
 	const struct fact *f = &facts->fact[i];
 	size_t len = strlen(transport);
 
-	return !strcmp(f->section, "transport") && !strcmp(f->key, "usable") && !strncmp(f->name, transport, len) &&
-	       f->name[len] == ':';
+	return !strcmp(f->section, "transport") && !strcmp(f->key, "usable") &&
+	       !strncmp(f->name, transport, len) && f->name[len] == ':';
 }
 
 static void print_device(const struct facts *facts, const char *name)
@@ -101,8 +108,9 @@ static const char *why_not(const struct facts *facts, const char *transport, con
 /* The first that is usable and allowed, transports being told best first. near: of one host. */
 static void print_used(const struct facts *facts, const char *what, bool near)
 {
-	const char *list = value_of(facts, "variable", "TUTTI_TRANSPORT", "value"), *tp, *used = NULL;
-	char not[512] = "", per_peer[64] = "";
+	const char *list = value_of(facts, "variable", "TUTTI_TRANSPORT", "value"), *tp,
+		   *used = NULL;
+	char not [512] = "", per_peer[64] = "";
 	size_t len = 0;
 	int i;
 
@@ -112,13 +120,14 @@ static void print_used(const struct facts *facts, const char *what, bool near)
 			continue;
 		if (usable(facts, tp) && allowed(list, tp))
 			used = tp;
-		else if (len < sizeof(not))
-			len += (size_t)snprintf(not + len, sizeof(not) - len, "; not %s: %s", tp,
+		else if (len < sizeof(not ))
+			len += (size_t)snprintf(not +len, sizeof(not ) - len, "; not %s: %s", tp,
 						why_not(facts, tp, list));
 	}
 	if (used)
-		snprintf(per_peer, sizeof(per_peer), ", %s per peer", value_of(facts, "transport", used, "per peer"));
-	printf("  %-20s %s%s%s\n", what, used ? used : "none", per_peer, not);
+		snprintf(per_peer, sizeof(per_peer), ", %s per peer",
+			 value_of(facts, "transport", used, "per peer"));
+	printf("  %-20s %s%s%s\n", what, used ? used : "none", per_peer, not );
 }
 
 static void print_set(const struct facts *facts)
@@ -128,7 +137,8 @@ static void print_set(const struct facts *facts)
 
 	for (i = 0; i < facts->n; i++) {
 		f = &facts->fact[i];
-		if (strcmp(f->section, "variable") || strcmp(f->key, "source") || !strcmp(f->value, "default"))
+		if (strcmp(f->section, "variable") || strcmp(f->key, "source") ||
+		    !strcmp(f->value, "default"))
 			continue;
 		if (!n++)
 			printf("set\n");
@@ -142,9 +152,11 @@ void print_summary(const struct facts *facts)
 	const char *fabric = value_of(facts, "version", "libfabric", "version");
 	int i;
 
-	printf("tutti %s%s%s\n", value_of(facts, "version", "tutti", "version"), *fabric ? ", libfabric " : "", fabric);
+	printf("tutti %s%s%s\n", value_of(facts, "version", "tutti", "version"),
+	       *fabric ? ", libfabric " : "", fabric);
 	printf("host %s: %s usable CPUs, %s of usable memory, registration cache %s\n",
-	       value_of(facts, "host", "name", "value"), value_of(facts, "host", "usable CPUs", "value"),
+	       value_of(facts, "host", "name", "value"),
+	       value_of(facts, "host", "usable CPUs", "value"),
 	       value_of(facts, "host", "usable memory", "value"),
 	       value_of(facts, "host", "registration cache", "value"));
 	printf("transport device       usable  why\n");

@@ -48,8 +48,7 @@ static int read_key(struct client *c, unsigned char key[32])
 	while (dir && err && (e = readdir(dir))) {
 		memset(link, 0, sizeof(link));
 		snprintf(path, sizeof(path), "/proc/%d/fd/%s", door->pid, e->d_name);
-		if (readlink(path, link, sizeof(link) - 1) < 0 ||
-		    strncmp(link, want, strlen(want)))
+		if (readlink(path, link, sizeof(link) - 1) < 0 || strncmp(link, want, strlen(want)))
 			continue;
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 		if (fd < 0)
@@ -59,8 +58,9 @@ static int read_key(struct client *c, unsigned char key[32])
 	}
 	if (dir)
 		closedir(dir);
-	return !err ? 0 : give_up(c, "the key of process %d can't be read: %s", door->pid,
-				  dir ? "it has none, or is another user's" : strerror(errno));
+	return !err ? 0
+		    : give_up(c, "the key of process %d can't be read: %s", door->pid,
+			      dir ? "it has none, or is another user's" : strerror(errno));
 }
 
 static void on_open(struct tt_link *link)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti_ras: who is where in a running job, who is late, over what they are connected, how much they move. */
+/*
+ * tutti_ras: who is where in a running job, who is late, over what they are connected, how much
+ * they move.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +39,10 @@ static int look(const struct wish *w, struct client *c)
 	return err;
 }
 
-/* A rank that ends closes its sockets one after another, so its connection may break before its door is gone. */
+/*
+ * A rank that ends closes its sockets one after another, so its connection may break before its
+ * door is gone.
+ */
 static bool ended(const struct door *door)
 {
 	int i;
@@ -46,7 +52,10 @@ static bool ended(const struct door *door)
 	return i < ENDING_MS;
 }
 
-/* Any rank will do: one that is stopped, or ends just now, is passed over. 1: complained; -1: all have ended. */
+/*
+ * Any rank will do: one that is stopped, or ends just now, is passed over. 1: complained; -1: all
+ * have ended.
+ */
 static int look_at(const struct wish *w, const struct door *door, int n)
 {
 	struct client c;
@@ -100,7 +109,8 @@ static int choose(const struct wish *w)
 	}
 	for (i = 0; i < n; i += k) {
 		k = of_one_job(door + i, n - i);
-		printf("job %s: rank %d is process %d of this host", door[i].job, door[i].rank, door[i].pid);
+		printf("job %s: rank %d is process %d of this host", door[i].job, door[i].rank,
+		       door[i].pid);
 		printf(k > 1 ? ", and %d more ranks are here\n" : "\n", k - 1);
 	}
 	free(door);
@@ -111,16 +121,12 @@ static int choose(const struct wish *w)
 	return n ? 1 : none_here();
 }
 
-static const struct option options[] = {{"json", no_argument, NULL, 'j'},
-					{"links", no_argument, NULL, 'l'},
-					{"list", no_argument, NULL, 'L'},
-					{"pid", required_argument, NULL, 'p'},
-					{"interval", required_argument, NULL, 'i'},
-					{"follow", no_argument, NULL, 'f'},
-					{"wait", required_argument, NULL, 'w'},
-					{"help", no_argument, NULL, 'h'},
-					{"version", no_argument, NULL, 'V'},
-					{NULL, 0, NULL, 0}};
+static const struct option options[] = {
+	{"json", no_argument, NULL, 'j'},	    {"links", no_argument, NULL, 'l'},
+	{"list", no_argument, NULL, 'L'},	    {"pid", required_argument, NULL, 'p'},
+	{"interval", required_argument, NULL, 'i'}, {"follow", no_argument, NULL, 'f'},
+	{"wait", required_argument, NULL, 'w'},	    {"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, 'V'},	    {NULL, 0, NULL, 0}};
 
 static const char usage[] =
 	"usage: tutti_ras [OPTION...] [JOB]\n"

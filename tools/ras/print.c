@@ -43,8 +43,8 @@ static void print_comm(const json_t *c)
 	if (other)
 		print_request(other);
 	if (!coll && !other)
-		printf("  communicator %lld: idle after %lld collectives\n", number(c, "communicator"),
-		       number(c, "calls"));
+		printf("  communicator %lld: idle after %lld collectives\n",
+		       number(c, "communicator"), number(c, "calls"));
 	for (i = 0; i < json_array_size(late); i++)
 		printf("  late: rank %lld\n", json_integer_value(json_array_get(late, i)));
 }
@@ -94,7 +94,8 @@ static void print_rank(const struct wish *w, int r, const json_t *now, const jso
 	if (before && real(now, "time") > real(before, "time")) {
 		calls = (double)(number(now, "operations") - number(before, "operations")) /
 			(real(now, "time") - real(before, "time"));
-		printf("; per second: %.0f operations, %.1f MB put, %.1f got, %.1f pulled, %.1f reduced",
+		printf("; per second: %.0f operations, %.1f MB put, %.1f got, %.1f pulled, %.1f "
+		       "reduced",
 		       calls, rate(now, before, "put_bytes"), rate(now, before, "got_bytes"),
 		       rate(now, before, "pulled_bytes"), rate(now, before, "reduced_bytes"));
 	}

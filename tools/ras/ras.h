@@ -31,8 +31,9 @@ struct wish {
 };
 
 /*
- * find.c: the ranks of jobs whose id begins with w->job, or w->pid itself, by job and rank; others' only if they
- * are asked for by name. Returns how many there are, or -1, having said why; free *list.
+ * find.c: the ranks of jobs whose id begins with w->job, or w->pid itself, by job and rank;
+ * others' only if they are asked for by name. Returns how many there are, or -1, having said why;
+ * free *list.
  */
 int find_doors(const struct wish *w, struct door **list);
 /* Whether the rank still listens. */
@@ -52,7 +53,7 @@ struct client {
 	struct answers *answers; /* being collected */
 	uint32_t number;
 	bool ready;
-	bool json; /* print the lines as they come */
+	bool json;     /* print the lines as they come */
 	char why[512]; /* what went wrong */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tutti_run --agent: the remote end of a job. Standard input brings frames from the launcher, standard
- * output takes frames to it; the end of standard input means that the launcher is gone.
+ * tutti_run --agent: the remote end of a job. Standard input brings frames from the launcher,
+ * standard output takes frames to it; the end of standard input means that the launcher is gone.
  */
 #include <errno.h>
 #include <limits.h>
@@ -66,8 +66,9 @@ static bool start_job(struct pack *p)
 		say("there is no %s here, staying in the home directory", s->wdir);
 	}
 	if (s->gate && access(s->gate, R_OK | W_OK | X_OK)) {
-		fail("%s, through which new processes join (TUTTI_BOOT_DIR), cannot be used here: %s", s->gate,
-		     strerror(errno));
+		fail("%s, through which new processes join (TUTTI_BOOT_DIR), cannot be used here: "
+		     "%s",
+		     s->gate, strerror(errno));
 		return false;
 	}
 	s->store_fd = agent.store_fd;
@@ -78,7 +79,10 @@ static bool start_job(struct pack *p)
 	return agent.local;
 }
 
-/* What can't be started counts as a process that was killed at once: the launcher waits for its end. */
+/*
+ * What can't be started counts as a process that was killed at once: the launcher waits for its
+ * end.
+ */
 static bool replace(struct pack *p)
 {
 	const struct share *s = &agent.share;
@@ -104,7 +108,8 @@ static bool tell_outside(struct pack *p)
 
 static bool start_listening(struct pack *p)
 {
-	char **peers = unpack_strs(p), text[128], *own[2] = {NULL, NULL}, *ssh = getenv("SSH_CONNECTION");
+	char **peers = unpack_strs(p), text[128], *own[2] = {NULL, NULL},
+	     *ssh = getenv("SSH_CONNECTION");
 	struct pack reply = {0};
 
 	/* SSH_CONNECTION: client address, client port, server address, server port. */

@@ -2,10 +2,11 @@
 /*
  * Which rank failed first.
  *
- * The order in which ranks end does not tell: a rank whose connections close wakes the others before the
- * system reports that it has ended, other hosts report later still, and a rank that leaves with status 0
- * fails the others too. A rank that fails because of another says so in its flight recorder. From
- * the rank that was reported first these words lead to the one that is to be named.
+ * The order in which ranks end does not tell: a rank whose connections close wakes the others
+ * before the system reports that it has ended, other hosts report later still, and a rank that
+ * leaves with status 0 fails the others too. A rank that fails because of another says so in its
+ * flight recorder. From the rank that was reported first these words lead to the one that is to be
+ * named.
  */
 #include <stdlib.h>
 
@@ -31,8 +32,8 @@ void first_ended(struct first *f, int rank, int status, int blames)
 {
 	bool other = blames >= 0 && blames < f->nranks && blames != rank;
 
-	f->rank[rank] = (struct first_rank){
-		.ended = true, .status = status, .blames = other ? blames : -1};
+	f->rank[rank] =
+		(struct first_rank){.ended = true, .status = status, .blames = other ? blames : -1};
 }
 
 void first_excuse(struct first *f, int rank)

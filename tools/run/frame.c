@@ -240,7 +240,8 @@ bool share_unpack(struct pack *p, struct share *s)
 		free(s->gate);
 		s->gate = NULL;
 	}
-	return !p->bad && s->argv[0] && s->count > 0 && s->first >= 0 && s->nranks - s->first >= s->count;
+	return !p->bad && s->argv[0] && s->count > 0 && s->first >= 0 &&
+	       s->nranks - s->first >= s->count;
 }
 
 void share_free(struct share *s)

@@ -160,7 +160,8 @@ int hosts_place(struct hosts *hosts, int *nranks)
 		*nranks = total;
 	if (*nranks > total)
 		return fail("%d ranks asked for, but the hosts have %d slots; give more with "
-			    "HOST:SLOTS in -H or slots=N in the hostfile", *nranks, total);
+			    "HOST:SLOTS in -H or slots=N in the hostfile",
+			    *nranks, total);
 	for (i = 0; i < hosts->n && next < *nranks; i++) {
 		struct host *h = &hosts->v[i];
 

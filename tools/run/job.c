@@ -18,7 +18,9 @@
 
 #define GRACE_MS 2000
 #define TERM_MS 2000
-#define STOP_MS 30000 /* after a forwarded SIGINT, SIGTERM or SIGHUP: ranks may save their state */
+#define STOP_MS                                                                                    \
+	30000 /* after a forwarded SIGINT, SIGTERM or SIGHUP: ranks may save their state           \
+	       */
 #define HELLO_MS 60000
 #define LOOK_MS 1000 /* how often it is looked who has joined, where ranks are replaced */
 
@@ -31,18 +33,18 @@ static struct {
 	struct tagger *tagger;
 	struct watch in; /* our standard input, when it has to be passed on */
 	int running, status, interrupts;
-	bool failed;	  /* status is that of the first, which may become known a little later */
-	struct first who; /* failed because of whom */
-	int first;	  /* the rank whose failure failed the job, until it is said; -1 */
-	bool *ended;	 /* by rank */
-	int replaced;	 /* so often, by --replace */
+	bool failed;	   /* status is that of the first, which may become known a little later */
+	struct first who;  /* failed because of whom */
+	int first;	   /* the rank whose failure failed the job, until it is said; -1 */
+	bool *ended;	   /* by rank */
+	int replaced;	   /* so often, by --replace */
 	unsigned question; /* the last to other hosts: how many new processes have not joined */
 	int64_t ask_next;
-	int lost;	 /* the status for a killed rank without which the job went on */
-	bool succeeded;	 /* a rank has ended with status 0 */
-	bool dismissed;	 /* those that run never joined, and are ended as there is nothing to join */
+	int lost;	/* the status for a killed rank without which the job went on */
+	bool succeeded; /* a rank has ended with status 0 */
+	bool dismissed; /* those that run never joined, and are ended as there is nothing to join */
 	enum phase phase;
-	int64_t next;	 /* when the next phase begins, -1: not by time */
+	int64_t next;	  /* when the next phase begins, -1: not by time */
 	int64_t deadline; /* of --timeout, -1: none */
 } job;
 
@@ -116,8 +118,8 @@ static void describe(char *text, size_t size, int rank, int status)
 }
 
 /*
- * How many new processes have not joined: asked of other hosts as often as a rank ends, since whoever was inside then
- * may have ended in between, and now and then. -1: not all have answered.
+ * How many new processes have not joined: asked of other hosts as often as a rank ends, since
+ * whoever was inside then may have ended in between, and now and then. -1: not all have answered.
  */
 static int outside(void)
 {
@@ -353,7 +355,8 @@ static void advance_phase(void)
 
 static int wait_ms(void)
 {
-	int64_t until = job.next, left, most = job.replaced ? LOOK_MS : 60000; /* dismiss() looks now and then */
+	int64_t until = job.next, left,
+		most = job.replaced ? LOOK_MS : 60000; /* dismiss() looks now and then */
 
 	if (!job.failed && job.deadline >= 0 && (until < 0 || job.deadline < until))
 		until = job.deadline;
@@ -414,7 +417,8 @@ static int choose_store(void)
 		snprintf(job.share.store, sizeof(job.share.store), "%s", remote_store(first));
 		err = *job.share.store ? 0 : -1;
 	} else {
-		job.share.store_fd = store_listen(peers, own, job.share.store, sizeof(job.share.store));
+		job.share.store_fd =
+			store_listen(peers, own, job.share.store, sizeof(job.share.store));
 		err = job.share.store_fd < 0 ? -1 : 0;
 	}
 	free(peers);
@@ -437,13 +441,15 @@ static int make_secret(struct share *s)
 
 extern char **environ;
 
-/* What ranks elsewhere get: our TUTTI_ variables, except what is of one host or one job; then -x. */
+/*
+ * What ranks elsewhere get: our TUTTI_ variables, except what is of one host or one job; then -x.
+ */
 static char **remote_environment(void)
 {
-	static const char *const no[] = {"TUTTI_RANK=",	    "TUTTI_NRANKS=",	"TUTTI_LOCAL_RANK=",
-					 "TUTTI_STORE=",    "TUTTI_STORE_FD=",	"TUTTI_JOB_ID=",
-					 "TUTTI_SECRET_",   "TUTTI_HOST_ID=",	"TUTTI_IF=",
-					 "TUTTI_BOOT_DIR="};
+	static const char *const no[] = {
+		"TUTTI_RANK=",	   "TUTTI_NRANKS=",  "TUTTI_LOCAL_RANK=", "TUTTI_STORE=",
+		"TUTTI_STORE_FD=", "TUTTI_JOB_ID=",  "TUTTI_SECRET_",	  "TUTTI_HOST_ID=",
+		"TUTTI_IF=",	   "TUTTI_BOOT_DIR="};
 	size_t n = 0, i, j;
 	char **v;
 
@@ -480,7 +486,9 @@ static int start_on(struct host *h, char **remote_env)
 		s->env = remote_env;
 		remote_job(h->remote, s);
 	} else {
-		/* A terminal is not handed on: a process group in the background may not read it. */
+		/*
+		 * A terminal is not handed on: a process group in the background may not read it.
+		 */
 		s->env = job.opt->env;
 		s->stdin_fd = feed ? -1 : STDIN_FILENO;
 		job.local = local_start(s, &events, feed);
@@ -504,7 +512,8 @@ static int prepare_replacing(void)
 	if (other && (!told || !*told)) {
 		if (!job.opt->replace)
 			return 0; /* nobody will join */
-		return fail("--replace with ranks on another host (%s) needs TUTTI_BOOT_DIR, a directory that all "
+		return fail("--replace with ranks on another host (%s) needs TUTTI_BOOT_DIR, a "
+			    "directory that all "
 			    "hosts share: new processes find the job through it",
 			    other);
 	}
@@ -525,7 +534,8 @@ static int start_all(void)
 	if (make_secret(&job.share) || start_remotes() || choose_store())
 		return -1;
 	if (opt->verbose)
-		say("job %s: %d ranks, store at %s", job.share.job_id, opt->nranks, job.share.store);
+		say("job %s: %d ranks, store at %s", job.share.job_id, opt->nranks,
+		    job.share.store);
 	job.share.wdir = getcwd(NULL, 0);
 	job.ended = must_alloc((size_t)opt->nranks * sizeof(*job.ended));
 	first_open(&job.who, opt->nranks);
@@ -547,9 +557,13 @@ int job_run(struct options *opt)
 	job.opt = opt;
 	job.next = job.first = -1;
 	job.deadline = opt->timeout_ms ? now_ms() + opt->timeout_ms : -1;
-	job.share = (struct share){.nranks = opt->nranks, .store_fd = -1, .stdin_fd = -1,
-				   .bind = opt->bind, .capture = opt->tag,
-				   .wdir_must = opt->wdir, .argv = opt->argv};
+	job.share = (struct share){.nranks = opt->nranks,
+				   .store_fd = -1,
+				   .stdin_fd = -1,
+				   .bind = opt->bind,
+				   .capture = opt->tag,
+				   .wdir_must = opt->wdir,
+				   .argv = opt->argv};
 	if (opt->tag)
 		job.tagger = tagger_new(opt->nranks);
 	loop_signals(on_signal);

@@ -2,13 +2,14 @@
 /*
  * The keeper: a process that ends the ranks of this host when tutti_run, or its agent, was killed.
  *
- * A rank that is its launcher's child dies with it (PR_SET_PDEATHSIG), but what that rank has started,
- * such as the program of an "sh -c", does not. Every rank leads a process group. It tells the keeper
- * that group through a pipe before it runs its program, and the launcher tells which groups
- * have ended. The end of the pipe means that the launcher is gone: the groups that are left are killed.
+ * A rank that is its launcher's child dies with it (PR_SET_PDEATHSIG), but what that rank has
+ * started, such as the program of an "sh -c", does not. Every rank leads a process group. It tells
+ * the keeper that group through a pipe before it runs its program, and the launcher tells which
+ * groups have ended. The end of the pipe means that the launcher is gone: the groups that are left
+ * are killed.
  *
- * The keeper is a session of its own, so that a signal to the launcher's group or terminal leaves it alone. It has
- * no copy of the launcher's memory, as it is another execution of tutti_run.
+ * The keeper is a session of its own, so that a signal to the launcher's group or terminal leaves
+ * it alone. It has no copy of the launcher's memory, as it is another execution of tutti_run.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +48,8 @@ int keeper_start(struct keeper *k)
 		become_keeper(p[0]);
 	close(p[0]);
 	k->fd = p[1];
-	return k->pid < 0 ? fail("cannot start a process that ends the ranks if this one is killed: %s",
+	return k->pid < 0 ? fail("cannot start a process that ends the ranks if this one is "
+				 "killed: %s",
 				 strerror(errno))
 			  : 0;
 }

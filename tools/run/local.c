@@ -33,8 +33,8 @@ struct local {
 	int count, running;
 	struct keeper keeper;
 	struct local_rank *ranks;
-	char *path; /* of the program */
-	char *dump; /* TUTTI_DUMP, or NULL */
+	char *path;	   /* of the program */
+	char *dump;	   /* TUTTI_DUMP, or NULL */
 	struct watch feed; /* towards rank 0's standard input */
 	char fed[FEED_MAX];
 	size_t fed_len, fed_at;
@@ -150,7 +150,10 @@ static int pipe_stream(struct local_rank *r, int number, int *fd)
 
 static int start_one(struct local *l, const struct share *share, int i, int in, bool joins)
 {
-	struct spawn spawn = {.path = l->path, .local_rank = i, .joins = joins, .keeper = &l->keeper,
+	struct spawn spawn = {.path = l->path,
+			      .local_rank = i,
+			      .joins = joins,
+			      .keeper = &l->keeper,
 			      .fd = {in, STDOUT_FILENO, STDERR_FILENO}};
 	struct local_rank *r = &l->ranks[i];
 	int s, err = 0;
@@ -273,7 +276,8 @@ static bool reap_one(struct local_rank *r, int *status)
 {
 	siginfo_t info = {0};
 
-	if (r->ended || waitid(P_PID, (id_t)r->pid, &info, WEXITED | WNOHANG | WNOWAIT) || !info.si_pid)
+	if (r->ended || waitid(P_PID, (id_t)r->pid, &info, WEXITED | WNOHANG | WNOWAIT) ||
+	    !info.si_pid)
 		return false;
 	kill(-r->pid, SIGKILL); /* before the wait below: until then the group's number is ours */
 	keeper_tell(&r->local->keeper, r->pid, true);
@@ -307,7 +311,10 @@ void local_reap(struct local *l)
 			ended[i] = 1;
 			l->running--;
 		}
-	/* Of several at once, those that a signal ended come first: the others may be their victims. */
+	/*
+	 * Of several at once, those that a signal ended come first: the others may be their
+	 * victims.
+	 */
 	for (pass = 0; pass < 2; pass++)
 		for (i = 0; i < l->count; i++)
 			if (ended[i] && WIFSIGNALED(status[i]) == !pass)

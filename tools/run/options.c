@@ -11,25 +11,34 @@
 
 #define MAX_RANKS (1 << 20)
 
-enum { OPT_HOSTFILE = 256, OPT_SSH, OPT_TAG, OPT_TIMEOUT, OPT_WDIR, OPT_BIND, OPT_REPLACE, OPT_AGENT, OPT_KEEPER };
+enum {
+	OPT_HOSTFILE = 256,
+	OPT_SSH,
+	OPT_TAG,
+	OPT_TIMEOUT,
+	OPT_WDIR,
+	OPT_BIND,
+	OPT_REPLACE,
+	OPT_AGENT,
+	OPT_KEEPER
+};
 
-static const struct option long_options[] = {
-	{"np", required_argument, NULL, 'n'},
-	{"host", required_argument, NULL, 'H'},
-	{"hostfile", required_argument, NULL, OPT_HOSTFILE},
-	{"ssh", required_argument, NULL, OPT_SSH},
-	{"export", required_argument, NULL, 'x'},
-	{"tag-output", no_argument, NULL, OPT_TAG},
-	{"timeout", required_argument, NULL, OPT_TIMEOUT},
-	{"wdir", required_argument, NULL, OPT_WDIR},
-	{"bind", required_argument, NULL, OPT_BIND},
-	{"replace", required_argument, NULL, OPT_REPLACE},
-	{"verbose", no_argument, NULL, 'v'},
-	{"version", no_argument, NULL, 'V'},
-	{"help", no_argument, NULL, 'h'},
-	{"agent", no_argument, NULL, OPT_AGENT},
-	{"keeper", no_argument, NULL, OPT_KEEPER},
-	{0}};
+static const struct option long_options[] = {{"np", required_argument, NULL, 'n'},
+					     {"host", required_argument, NULL, 'H'},
+					     {"hostfile", required_argument, NULL, OPT_HOSTFILE},
+					     {"ssh", required_argument, NULL, OPT_SSH},
+					     {"export", required_argument, NULL, 'x'},
+					     {"tag-output", no_argument, NULL, OPT_TAG},
+					     {"timeout", required_argument, NULL, OPT_TIMEOUT},
+					     {"wdir", required_argument, NULL, OPT_WDIR},
+					     {"bind", required_argument, NULL, OPT_BIND},
+					     {"replace", required_argument, NULL, OPT_REPLACE},
+					     {"verbose", no_argument, NULL, 'v'},
+					     {"version", no_argument, NULL, 'V'},
+					     {"help", no_argument, NULL, 'h'},
+					     {"agent", no_argument, NULL, OPT_AGENT},
+					     {"keeper", no_argument, NULL, OPT_KEEPER},
+					     {0}};
 
 static const char usage[] =
 	"usage: tutti_run [options] PROGRAM [ARGUMENTS]\n"
@@ -44,12 +53,14 @@ static const char usage[] =
 	"      --timeout TIME     end the job after TIME (30, 30s, 500ms, 5m): status 124\n"
 	"      --wdir DIR         run in DIR; default: here\n"
 	"      --bind none|core   core: bind each rank to one core, in turn; default: none\n"
-	"      --replace N        go on when a rank is killed; put a new process in its place, N times at most\n"
+	"      --replace N        go on when a rank is killed; put a new process in its place, N "
+	"times at most\n"
 	"  -v, --verbose          say what is started where\n"
 	"      --version          print the version\n"
 	"  -h, --help             print this\n"
 	"\n"
-	"PROGRAM is looked for in PATH, then beside tutti_run. The exit status is that of the rank that\n"
+	"PROGRAM is looked for in PATH, then beside tutti_run. The exit status is that of the rank "
+	"that\n"
 	"failed first, 128 + N if signal N ended it, 1 if the job could not be started.\n"
 	"See tutti_run(1).\n";
 
@@ -68,10 +79,11 @@ static int parse_time(const char *text, int64_t *ms)
 {
 	char *end;
 	double v = strtod(text, &end);
-	double unit = !strcmp(end, "ms") ? 1 : !*end || !strcmp(end, "s") ? 1000
-		      : !strcmp(end, "m")			      ? 60000
-		      : !strcmp(end, "h")			      ? 3600000
-								      : 0;
+	double unit = !strcmp(end, "ms")	   ? 1
+		      : !*end || !strcmp(end, "s") ? 1000
+		      : !strcmp(end, "m")	   ? 60000
+		      : !strcmp(end, "h")	   ? 3600000
+						   : 0;
 
 	if (end == text || !unit || !(v * unit >= 1) || v * unit > 1e12)
 		return fail("--timeout: a time such as 30, 30s, 500ms or 5m, not '%s'", text);
@@ -92,8 +104,9 @@ static int add_env(struct options *opt, const char *text)
 	} else {
 		value = getenv(text);
 		if (!value)
-			return fail("-x %s: there is no such variable here; -x %s=VALUE gives it one",
-				    text, text);
+			return fail(
+				"-x %s: there is no such variable here; -x %s=VALUE gives it one",
+				text, text);
 		item = must_alloc(len + strlen(value) + 2);
 		sprintf(item, "%s=%s", text, value);
 	}
@@ -137,8 +150,9 @@ static int parse_one(void *into, int c, char *arg)
 		return 0;
 	case OPT_BIND:
 		opt->bind = !strcmp(arg, "core");
-		return opt->bind || !strcmp(arg, "none") ? 0
-							 : fail("--bind: none or core, not '%s'", arg);
+		return opt->bind || !strcmp(arg, "none")
+			       ? 0
+			       : fail("--bind: none or core, not '%s'", arg);
 	case OPT_REPLACE:
 		if (parse_number("--replace", arg, 0, MAX_RANKS, &n))
 			return -1;

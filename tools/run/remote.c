@@ -63,7 +63,8 @@ static void lose(struct remote *r)
 	if (r->failed)
 		fail("host %s: could not do its part (see above)", r->host->name);
 	else if (!r->ready)
-		fail("host %s: the remote shell ended before " PROG " answered there", r->host->name);
+		fail("host %s: the remote shell ended before " PROG " answered there",
+		     r->host->name);
 	else
 		fail("host %s: lost the connection to it", r->host->name);
 	r->events.lost(r->events.arg, r->host);
@@ -111,7 +112,8 @@ static bool on_output(struct remote *r, struct pack *p)
 	size_t len;
 	const char *data = unpack_bytes(p, &len);
 
-	if (p->bad || rank < r->host->first || rank >= r->host->first + r->host->count || stream >> 1)
+	if (p->bad || rank < r->host->first || rank >= r->host->first + r->host->count ||
+	    stream >> 1)
 		return false;
 	r->events.output(r->events.arg, rank, stream, data, len);
 	return true;
@@ -155,7 +157,8 @@ static void on_data(struct watch *w, short revents)
 		if (type < 0 || !handle(r, type, &p)) {
 			if (!r->failed)
 				say("host %s: what the remote shell prints is not " PROG "'s "
-				    "(does a login script write to standard output?)", r->host->name);
+				    "(does a login script write to standard output?)",
+				    r->host->name);
 			lose(r);
 			return;
 		}

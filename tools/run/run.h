@@ -74,7 +74,8 @@ struct options {
 	char **env; /* VAR=VALUE, ended by NULL */
 	bool tag, verbose, bind, agent, keeper;
 	int64_t timeout_ms; /* 0: none */
-	int replace; /* new processes in the place of killed ones, at most; -1: a killed rank ends the job */
+	int replace; /* new processes in the place of killed ones, at most; -1: a killed rank ends
+			the job */
 	const char *wdir, *ssh;
 	char **argv; /* the program and its arguments */
 };
@@ -120,8 +121,8 @@ struct share {
 	char job_id[33];
 	unsigned char secret[SECRET_LEN];
 	char store[128];
-	int store_fd;	/* for rank 0; -1: none */
-	int stdin_fd;	/* for rank 0; -1: none */
+	int store_fd; /* for rank 0; -1: none */
+	int stdin_fd; /* for rank 0; -1: none */
 	bool bind;
 	bool capture;	/* read the ranks' output instead of letting them inherit ours */
 	char *wdir;	/* NULL: stay */
@@ -147,7 +148,10 @@ pid_t spawn_rank(const struct share *share, const struct spawn *s);
 
 /* ---- flight.c ---- */
 
-/* The memory of a rank that has ended: dumped if the rank ended badly and has not done so itself. Closes fd. */
+/*
+ * The memory of a rank that has ended: dumped if the rank ended badly and has not done so itself.
+ * Closes fd.
+ */
 void flight_ended(const char *prefix, int fd, int status);
 /* The rank because of which this one has failed, by its flight recorder; -1: it does not say. */
 int flight_blames(int fd);
@@ -160,7 +164,7 @@ struct local_events {
 	void (*output)(void *arg, int rank, int stream, const char *data, size_t len);
 	/* Status as from waitpid; blames: the rank because of which it failed, -1: not said. */
 	void (*ended)(void *arg, int rank, int status, int blames);
-	void (*fed)(void *arg);				/* local_feed may be called again */
+	void (*fed)(void *arg); /* local_feed may be called again */
 	void *arg;
 };
 
@@ -207,7 +211,10 @@ int limits_check(const struct share *share);
 
 /* ---- gate.c ---- */
 
-/* The directory for --replace: the one of TUTTI_BOOT_DIR, or one made for this job. NULL: said why. */
+/*
+ * The directory for --replace: the one of TUTTI_BOOT_DIR, or one made for this job. NULL: said
+ * why.
+ */
 char *gate_dir(void);
 void gate_remove(void);
 

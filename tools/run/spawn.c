@@ -76,7 +76,8 @@ static int secret_fd(const struct share *share)
 {
 	int fd = memfd_create("tutti secret", 0);
 
-	if (fd < 0 || !write_all(fd, share->secret, sizeof(share->secret)) || lseek(fd, 0, SEEK_SET))
+	if (fd < 0 || !write_all(fd, share->secret, sizeof(share->secret)) ||
+	    lseek(fd, 0, SEEK_SET))
 		_exit(fail("cannot hand over the job's secret: %s", strerror(errno)));
 	return fd;
 }
@@ -105,7 +106,10 @@ static void set_place(const struct share *share, const struct spawn *s)
 	}
 }
 
-/* What transport ofi needs of libfabric and no call of its library can set; the user's word counts. */
+/*
+ * What transport ofi needs of libfabric and no call of its library can set; the user's word
+ * counts.
+ */
 static void set_libfabric(void)
 {
 	setenv("FI_MR_CACHE_MAX_COUNT", "0", 0);

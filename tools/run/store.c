@@ -119,7 +119,8 @@ static int listen_as_told(const char *what, char *text, size_t size)
 	if (of_interface(what, &a) || resolve(what, AI_NUMERICHOST, &a))
 		fd = listen_on(&a, text, size);
 	if (fd < 0)
-		fail("TUTTI_IF=%s is neither an interface that is up nor an address of this host", what);
+		fail("TUTTI_IF=%s is neither an interface that is up nor an address of this host",
+		     what);
 	return fd;
 }
 

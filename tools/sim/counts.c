@@ -58,7 +58,8 @@ int sim_counts(const struct options *opt, int nranks, size_t elems, struct tt_pl
 	free(off);
 	args->count = 0;
 	args->rcounts = args->scounts = counts;
-	if (opt->coll != TT_COLL_ALLGATHERV) /* there they are each rank's own: one block after the other */
+	if (opt->coll !=
+	    TT_COLL_ALLGATHERV) /* there they are each rank's own: one block after the other */
 		args->rdispls = args->sdispls = counts + rows * n;
 	return 0;
 }

@@ -84,7 +84,8 @@ static const char usage[] =
 	"  -f, --stepfactor FACTOR         from one size to the next (default 2)\n"
 	"  -a, --algorithm NAME[,NAME...]  default: all that can do it\n"
 	"  -r, --root RANK                 root of rooted collectives (default 0)\n"
-	"      --skew X                        counts per rank: the largest is X times the smallest\n"
+	"      --skew X                        counts per rank: the largest is X times the "
+	"smallest\n"
 	"      --chunk SIZE, --lanes N     as TUTTI_CHUNK and TUTTI_LANES\n"
 	"  -c, --check                     prove the plans, too (up to 1024 ranks)\n"
 	"      --table                     the literature's table, computed from the plans\n"
@@ -101,7 +102,8 @@ static const char usage[] =
 	"      --eager SIZE|inf            longer messages wait for their receive (default 8K)\n"
 	"      --buffer SIZE               what a port takes off a sender's hands (default 0)\n"
 	"      --ranks-per-host N, --hosts-per-leaf N, --rails N, --oversub X\n"
-	"      --cores N                   processors that the ranks of a host share (default: one each)\n"
+	"      --cores N                   processors that the ranks of a host share (default: one "
+	"each)\n"
 	"      --straggler RANK:DELAY_US[:FACTOR], --jitter US, --seed N\n"
 	"  -h, --help                      show this\n"
 	"  -V, --version                   show the version\n"
@@ -117,7 +119,8 @@ static int parse_ranks(struct options *opt, char *text)
 	if (cli_numbers("-n", text, ":", 1, MAX_RANKS, v, 3, &n))
 		return -1;
 	if (v[0] != floor(v[0]) || v[1] != floor(v[1]))
-		return cli_fail("-n: whole numbers of ranks, not %g", v[0] != floor(v[0]) ? v[0] : v[1]);
+		return cli_fail("-n: whole numbers of ranks, not %g",
+				v[0] != floor(v[0]) ? v[0] : v[1]);
 	opt->min_ranks = (int)v[0];
 	opt->max_ranks = n > 1 ? (int)v[1] : (int)v[0];
 	opt->rank_factor = v[2];
@@ -178,7 +181,8 @@ static int parse_servers(struct options *opt, char *text)
 {
 	int i;
 
-	if (cli_numbers("--servers", text, ",", 1, MAX_RANKS, opt->servers, MAX_SERVERS, &opt->nservers))
+	if (cli_numbers("--servers", text, ",", 1, MAX_RANKS, opt->servers, MAX_SERVERS,
+			&opt->nservers))
 		return -1;
 	for (i = 0; i < opt->nservers; i++)
 		if (opt->servers[i] != floor(opt->servers[i]))
@@ -229,7 +233,8 @@ static int parse_model(struct options *opt, int c, char *arg)
 	default: /* OPT_SEED */
 		err = cli_number("--seed", arg, 0, 9e15, &v);
 		m->seed = (uint64_t)v;
-		return err || v == floor(v) ? err : cli_fail("--seed: a whole number, not '%s'", arg);
+		return err || v == floor(v) ? err
+					    : cli_fail("--seed: a whole number, not '%s'", arg);
 	}
 }
 
@@ -311,7 +316,8 @@ static int check_whole(struct options *opt, int argc, char **argv)
 
 int sim_parse(struct options *opt, int argc, char **argv)
 {
-	static const struct cli cli = {cli_prog, usage, ":n:b:e:f:a:r:chV", long_options, parse_one};
+	static const struct cli cli = {cli_prog, usage, ":n:b:e:f:a:r:chV", long_options,
+				       parse_one};
 	int err;
 
 	*opt = (struct options){.coll = TT_COLL_ALLREDUCE,

@@ -129,6 +129,7 @@ int sim_plot(const struct options *opt, const struct points *points)
 	fprintf(g, "unset multiplot\nset output\n");
 	status = pclose(g);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 127) /* the shell's */
-		return cli_fail("--plot: gnuplot, which draws it, is not installed (Debian package gnuplot-nox)");
+		return cli_fail("--plot: gnuplot, which draws it, is not installed (Debian package "
+				"gnuplot-nox)");
 	return status ? cli_fail("--plot: gnuplot could not draw %s", opt->plot) : 0;
 }

@@ -13,7 +13,7 @@
 #define ELEM 4	       /* bytes of the simulated type */
 #define CHECK_MAX 1024 /* ranks */
 #define MAX_SERVERS 16
-#define FULL_OPS 50e6  /* more operations than that: the recurrence, if there is one */
+#define FULL_OPS 50e6 /* more operations than that: the recurrence, if there is one */
 
 struct options {
 	enum tt_coll coll;
@@ -50,7 +50,10 @@ int sim_parse(struct options *opt, int argc, char **argv);
 
 /* run.c: simulate all; rows are printed as they come. */
 int sim_run(const struct options *opt, struct points *points);
-/* The arguments of a call, chunk and lanes as the library would choose them for alg; sim_counts_free. */
+/*
+ * The arguments of a call, chunk and lanes as the library would choose them for alg;
+ * sim_counts_free.
+ */
 int sim_args(const struct options *opt, const struct tt_alg *alg, int nranks, size_t bytes,
 	     struct tt_plan_args *args);
 

@@ -13,7 +13,7 @@
 #include "tools/values.h"
 
 #define DEFAULT_BYTES 65536 /* at least, if -b is missing */
-#define PIPELINE 8 /* slices of a pipelined algorithm */
+#define PIPELINE 8	    /* slices of a pipelined algorithm */
 
 /* Names as the literature has them, and the algorithms that are implemented here. */
 static const struct {
@@ -186,11 +186,12 @@ int sim_table(const struct options *opt)
 
 	if (!opt->sized)
 		bytes = default_bytes(n);
-	printf("# all-reduce, %d ranks, %zu bytes: what the busiest machine sends and receives, and all together send\n"
+	printf("# all-reduce, %d ranks, %zu bytes: what the busiest machine sends and receives, "
+	       "and all together send\n"
 	       "# steps: of one slice; port: the busiest machine's bytes one way at %g GB/s\n",
 	       n, bytes, 1 / opt->model.link[TT_LEVEL_LEAF].beta);
-	printf("# %-22s %-18s %14s %8s %14s %16s %6s %7s %14s\n", "name", "algorithm", "sent (B)", "of size",
-	       "inbound (B)", "total (B)", "steps", "fan-in", "port (us)");
+	printf("# %-22s %-18s %14s %8s %14s %16s %6s %7s %14s\n", "name", "algorithm", "sent (B)",
+	       "of size", "inbound (B)", "total (B)", "steps", "fan-in", "port (us)");
 	print_bounds(opt, n, bytes);
 	print_naive(opt, n, bytes);
 	for (i = 0; i < opt->nservers; i++)

@@ -47,10 +47,10 @@ static int force(struct job *job, const struct tt_alg *alg, char *rule, size_t s
 /* ---- turns ---- */
 
 /*
- * Machines become faster and slower meanwhile: a virtual one's cores may be two threads of one now, and far apart a second
- * later, which makes short messages five times as long. So algorithms take turns, and what counts is each one's
- * share of a turn, the median of them. Nothing but what IEEE 754 says to the last bit, of what all ranks have measured alike: all come to
- * the same.
+ * Machines become faster and slower meanwhile: a virtual one's cores may be two threads of one
+ * now, and far apart a second later, which makes short messages five times as long. So algorithms
+ * take turns, and what counts is each one's share of a turn, the median of them. Nothing but what
+ * IEEE 754 says to the last bit, of what all ranks have measured alike: all come to the same.
  */
 struct contender {
 	const struct tt_alg *alg;
@@ -60,7 +60,8 @@ struct contender {
 
 static int list_algs(const struct job *job, enum tt_coll coll, size_t bytes, struct contender *list)
 {
-	struct tt_plan_args args = {.coll = coll, .nranks = job->n, .count = bytes / ELEM, .elem = ELEM};
+	struct tt_plan_args args = {
+		.coll = coll, .nranks = job->n, .count = bytes / ELEM, .elem = ELEM};
 	const struct tt_alg *alg;
 	int n = 0;
 
@@ -100,8 +101,8 @@ static int take_turn(struct job *job, size_t bytes, struct contender *list, int 
 			continue;
 		err = force(job, c->alg, rule, sizeof(rule));
 		if (!err)
-			err = tune_time(job, job->comm, c->alg->coll, bytes, job->opt.seconds / TURNS,
-					&c->turn[turn]);
+			err = tune_time(job, job->comm, c->alg->coll, bytes,
+					job->opt.seconds / TURNS, &c->turn[turn]);
 	}
 	return err;
 }
@@ -116,7 +117,10 @@ static double greater(double a, double b)
 	return a > b ? a : b;
 }
 
-/* The best one's time, by its slower one of two turns: what is compared with that may have had the worse time in both. */
+/*
+ * The best one's time, by its slower one of two turns: what is compared with that may have had the
+ * worse time in both.
+ */
 static double best_of(const struct contender *list, int n, int turns)
 {
 	double best = INFINITY;
@@ -153,7 +157,10 @@ static void find_times(struct contender *list, int n, int turns)
 	}
 }
 
-/* How many turns of so long calls fit into the time that was asked for: an odd number, which has a median. */
+/*
+ * How many turns of so long calls fit into the time that was asked for: an odd number, which has a
+ * median.
+ */
 static int turns_of(const struct job *job, double time, int most)
 {
 	double n = job->opt.seconds * 1e9 / (CALLS * time);
@@ -161,7 +168,10 @@ static int turns_of(const struct job *job, double time, int most)
 	return n < 3 ? 1 : n < most ? (int)n - !((int)n % 2) : most;
 }
 
-/* All twice, then those again that took at most contends times as long as the best; all once if they take long. */
+/*
+ * All twice, then those again that took at most contends times as long as the best; all once if
+ * they take long.
+ */
 static int time_all(struct job *job, size_t bytes, struct contender *list, int n, double contends)
 {
 	int err = take_turn(job, bytes, list, n, 0), turns, turn, i;
@@ -183,12 +193,14 @@ static int time_all(struct job *job, size_t bytes, struct contender *list, int n
 
 /* ---- sizes ---- */
 
-static int measure_size(struct job *job, enum tt_coll coll, size_t bytes, struct contender *list, int n)
+static int measure_size(struct job *job, enum tt_coll coll, size_t bytes, struct contender *list,
+			int n)
 {
 	int i, err = n ? time_all(job, bytes, list, n, CONTENDS) : 0;
 
 	for (i = 0; i < n && !err; i++) {
-		struct tt_point point = {.coll = coll, .bytes = bytes, .time = list[i].time, .ratio = 1};
+		struct tt_point point = {
+			.coll = coll, .bytes = bytes, .time = list[i].time, .ratio = 1};
 
 		snprintf(point.algo, sizeof(point.algo), "%s", list[i].alg->name);
 		job->tune = tt_tune_add(job->tune, &point);
@@ -238,7 +250,8 @@ static double time_at(const struct job *job, enum tt_coll coll, const char *algo
 	return 0;
 }
 
-static const struct tt_alg *best_at(const struct job *job, enum tt_coll coll, size_t bytes, double *best)
+static const struct tt_alg *best_at(const struct job *job, enum tt_coll coll, size_t bytes,
+				    double *best)
 {
 	const struct tt_alg *alg, *found = NULL;
 	double time;
@@ -282,7 +295,8 @@ static int measure_between(struct job *job, enum tt_coll coll, size_t low, size_
 	for (i = 0; i < all; i++) {
 		time[0] = time_at(job, coll, list[i].alg->name, low);
 		time[1] = time_at(job, coll, list[i].alg->name, high);
-		if ((time[0] && time[0] <= CONTENDS * best[0]) || (time[1] && time[1] <= CONTENDS * best[1]))
+		if ((time[0] && time[0] <= CONTENDS * best[0]) ||
+		    (time[1] && time[1] <= CONTENDS * best[1]))
 			list[n++] = list[i];
 	}
 	return measure_size(job, coll, mid, list, n);
@@ -296,7 +310,8 @@ static int measure_crossovers(struct job *job)
 
 	for (coll = 0; coll < TT_NUM_COLLS && !err; coll++)
 		for (i = 0; i < CLOSER && !err; i++)
-			for (low = size_above(job, (enum tt_coll)coll, 0); low && !err; low = high) {
+			for (low = size_above(job, (enum tt_coll)coll, 0); low && !err;
+			     low = high) {
 				high = size_above(job, (enum tt_coll)coll, low);
 				if (high)
 					err = measure_between(job, (enum tt_coll)coll, low, high);
@@ -309,7 +324,8 @@ static int measure_crossovers(struct job *job)
 #define FEWER 0.97 /* of the time, for one lane to be worth it */
 #define LANE_TURNS 3
 
-static int time_lanes(struct job *job, const struct tt_alg *alg, size_t bytes, int lanes, double *sum)
+static int time_lanes(struct job *job, const struct tt_alg *alg, size_t bytes, int lanes,
+		      double *sum)
 {
 	int model = job->agreed.lanes, err;
 	char rule[64];
@@ -319,19 +335,21 @@ static int time_lanes(struct job *job, const struct tt_alg *alg, size_t bytes, i
 	err = force(job, alg, rule, sizeof(rule));
 	job->agreed.lanes = model;
 	if (!err)
-		err = tune_time(job, job->comm, alg->coll, bytes, job->opt.seconds / LANE_TURNS, &time);
+		err = tune_time(job, job->comm, alg->coll, bytes, job->opt.seconds / LANE_TURNS,
+				&time);
 	if (!err)
 		*sum += time;
 	return err;
 }
 
 /*
- * Pieces on their way at the same time fill a line; where the processors are what is short, one after the other is less
- * work. No model knows which it is: both are measured, in turns.
+ * Pieces on their way at the same time fill a line; where the processors are what is short, one
+ * after the other is less work. No model knows which it is: both are measured, in turns.
  */
 static int measure_lanes_of(struct job *job, const struct tt_alg *alg, struct tt_point *p)
 {
-	struct tt_plan_args args = {.coll = p->coll, .nranks = job->n, .count = p->bytes / ELEM, .elem = ELEM};
+	struct tt_plan_args args = {
+		.coll = p->coll, .nranks = job->n, .count = p->bytes / ELEM, .elem = ELEM};
 	int turns = turns_of(job, p->time, LANE_TURNS), turn;
 	double by_model = 0, by_one = 0;
 	char rule[64];
@@ -385,7 +403,8 @@ int tune_algs(struct job *job)
 
 static const struct tt_alg *pick_of(struct job *job, enum tt_coll coll, size_t bytes)
 {
-	struct tt_plan_args args = {.coll = coll, .nranks = job->n, .count = bytes / ELEM, .elem = ELEM};
+	struct tt_plan_args args = {
+		.coll = coll, .nranks = job->n, .count = bytes / ELEM, .elem = ELEM};
 
 	tt_comm_place(job->comm, &args);
 	return tt_choose(job->comm->chooser, &args);
@@ -396,7 +415,8 @@ static int compare(struct job *job, enum tt_coll coll, size_t bytes, double *las
 	struct contender list[MOST], *best = NULL;
 	const struct tt_alg *taken;
 	double picked = 0;
-	int err = tune_force(job, job->comm, "", job->tune), i, n = list_algs(job, coll, bytes, list);
+	int err = tune_force(job, job->comm, "", job->tune), i,
+	    n = list_algs(job, coll, bytes, list);
 
 	if (err || !n)
 		return err;
@@ -413,7 +433,8 @@ static int compare(struct job *job, enum tt_coll coll, size_t bytes, double *las
 	if (!job->rank)
 		printf("  %-20s %10zu %-18s %12.1f %-18s %12.1f %7.2f %s\n", tt_coll_name(coll),
 		       bytes, taken->name, picked / 1e3, best->alg->name, best->time / 1e3,
-		       picked / best->time, *last > 1.1 * picked ? "  less than the size before" : "");
+		       picked / best->time,
+		       *last > 1.1 * picked ? "  less than the size before" : "");
 	*last = picked;
 	return 0;
 }
@@ -428,9 +449,9 @@ int tune_verify(struct job *job)
 		printf("# %-20s %10s %-18s %12s %-18s %12s %7s\n", "collective", "bytes", "picked",
 		       "us", "best", "us", "ratio");
 	for (coll = 0; coll < TT_NUM_COLLS && !err && job->n > 1; coll++)
-		for (bytes = 2 * ELEM, last = 0; tune_measured((enum tt_coll)coll) && !err &&
-						 listed(job, (enum tt_coll)coll) &&
-						 bytes <= most_bytes(job, (enum tt_coll)coll);
+		for (bytes = 2 * ELEM, last = 0;
+		     tune_measured((enum tt_coll)coll) && !err && listed(job, (enum tt_coll)coll) &&
+		     bytes <= most_bytes(job, (enum tt_coll)coll);
 		     bytes = next_size(job, bytes))
 			err = compare(job, (enum tt_coll)coll, bytes, &last);
 	return err;

@@ -31,8 +31,9 @@ static struct tt_link_costs *slot(struct tt_tune *tune, bool between, const char
 }
 
 /*
- * The smallest all-reduce of two ranks is a message each way: overhead, alpha, overhead. Broadcasts that
- * follow one another are as fast as the slower end handles messages, or as the port carries them.
+ * The smallest all-reduce of two ranks is a message each way: overhead, alpha, overhead.
+ * Broadcasts that follow one another are as fast as the slower end handles messages, or as the
+ * port carries them.
  */
 static int measure(struct job *job, struct tutti_comm *pair, struct tt_link_costs *link)
 {
@@ -86,8 +87,7 @@ static int measure_link(struct job *job, bool between)
 		err = measure(job, pair, link);
 	if (mine)
 		tutti_comm_free(pair);
-	return err ? err
-		   : tutti_bcast(link, sizeof(*link), TUTTI_UINT8, 0, job->world);
+	return err ? err : tutti_bcast(link, sizeof(*link), TUTTI_UINT8, 0, job->world);
 }
 
 static int by_value(const void *a, const void *b)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tutti_tune: what messages cost in this job, how long each algorithm takes, and a table of that for
- * the jobs to come.
+ * tutti_tune: what messages cost in this job, how long each algorithm takes, and a table of that
+ * for the jobs to come.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -35,8 +35,7 @@ static void print_links(const struct job *job)
 	for (where = 0; where < 2; where++)
 		for (i = 0; i < t->nlinks[where]; i++)
 			printf("# %s, %s: alpha %.2f us, %.4f GB/s, overhead %.2f us\n",
-			       t->links[where][i].name,
-			       where ? "between hosts" : "inside a host",
+			       t->links[where][i].name, where ? "between hosts" : "inside a host",
 			       t->links[where][i].hop.alpha / 1e3, 1 / t->links[where][i].hop.beta,
 			       t->links[where][i].overhead / 1e3);
 	fflush(stdout);
@@ -175,7 +174,8 @@ int main(int argc, char **argv)
 	if (err)
 		return err < 0 ? 2 : 0;
 	setenv("TUTTI_TUNE_FILE", "none", 1); /* what is measured does not depend on an older one */
-	setenv("TUTTI_LATE_AFTER", "60s", 0); /* the others wait while two ranks measure their link */
+	setenv("TUTTI_LATE_AFTER", "60s",
+	       0); /* the others wait while two ranks measure their link */
 	err = tutti_init(NULL, &job.ctx);
 	if (err)
 		return 1;
@@ -183,7 +183,8 @@ int main(int argc, char **argv)
 	job.rank = tutti_comm_rank(job.world);
 	job.n = tutti_comm_size(job.world);
 	if (job.n < 2)
-		err = cli_fail("messages need 2 ranks or more, and here is one: tutti_run -n 2 tutti_tune; see --help");
+		err = cli_fail("messages need 2 ranks or more, and here is one: tutti_run -n 2 "
+			       "tutti_tune; see --help");
 	else
 		err = work(&job);
 	free(job.tune);

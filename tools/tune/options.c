@@ -24,11 +24,13 @@ static const struct option long_options[] = {{"output", required_argument, NULL,
 
 static const char usage[] =
 	"usage: tutti_run -n RANKS [...] tutti_tune [options]\n"
-	"Measure what messages cost between these ranks (at least 2) and how long each algorithm takes.\n"
+	"Measure what messages cost between these ranks (at least 2) and how long each algorithm "
+	"takes.\n"
 	"Without -o or --install nothing is written.\n"
 	"\n"
 	"  -o, --output FILE        write the table there\n"
-	"      --install            write it where jobs on the same hosts look for it from then on: to\n"
+	"      --install            write it where jobs on the same hosts look for it from then "
+	"on: to\n"
 	"                           tutti/tune.json in XDG_CONFIG_HOME or ~/.config\n"
 	"  -c, --collectives LIST   default allreduce,bcast,reduce,allgather,alltoall; all\n"
 	"  -e, --maxbytes SIZE      largest size (default 16M)\n"
@@ -50,8 +52,8 @@ static int check_list(const char *list)
 		len = strcspn(list, ",");
 		snprintf(name, sizeof(name), "%.*s", (int)len, list);
 		if (tt_coll_find(name, &coll, NULL) || !tune_measured(coll))
-			return cli_fail("-c: names of collectives without counts per rank, not '%s'",
-					name);
+			return cli_fail(
+				"-c: names of collectives without counts per rank, not '%s'", name);
 	}
 	return 0;
 }

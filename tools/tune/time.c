@@ -68,8 +68,7 @@ static int turn(struct job *job, struct tutti_comm *comm, enum tt_coll coll, siz
 	for (i = 0; i < n && !err; i++)
 		err = call(job, comm, coll, count);
 	*ns = (double)(tt_now_ns() - start) / n;
-	return err ? err
-		   : tutti_allreduce(TUTTI_IN_PLACE, ns, 1, TUTTI_FLOAT64, TUTTI_MAX, comm);
+	return err ? err : tutti_allreduce(TUTTI_IN_PLACE, ns, 1, TUTTI_FLOAT64, TUTTI_MAX, comm);
 }
 
 static int by_value(const void *a, const void *b)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti_tune: what its files share. It links the library's insides, openly: it forces algorithms. */
+/*
+ * tutti_tune: what its files share. It links the library's insides, openly: it forces algorithms.
+ */
 #ifndef TUTTI_TUNE_TOOL_H
 #define TUTTI_TUNE_TOOL_H
 
@@ -11,7 +13,8 @@
 #define TUNE_LONG (4u << 20) /* message by which bandwidth is measured */
 
 struct options {
-	const char *output, *collectives; /* output: NULL: nothing is written, "": where jobs look by themselves */
+	const char *output, *collectives; /* output: NULL: nothing is written, "": where jobs look
+					     by themselves */
 	size_t max_bytes;
 	double factor, seconds;
 	bool links_only, verify;
@@ -24,8 +27,8 @@ struct job {
 	struct tt_agreed agreed;
 	int rank, n;
 	void *in, *out;
-	size_t room; /* bytes of each */
-	char path[4096]; /* of the table, at rank 0 */
+	size_t room;	      /* bytes of each */
+	char path[4096];      /* of the table, at rank 0 */
 	struct tt_tune *tune; /* the table being made, the same on all ranks */
 };
 
@@ -33,12 +36,17 @@ int tune_parse(struct options *opt, int argc, char **argv);
 
 /* time.c: have comm use these rules, and the table. */
 int tune_force(struct job *job, struct tutti_comm *comm, const char *rules, struct tt_tune *tune);
-/* ns of one call, the lower quartile of turns of back-to-back ones; the same on all ranks of comm. */
+/*
+ * ns of one call, the lower quartile of turns of back-to-back ones; the same on all ranks of comm.
+ */
 int tune_time(struct job *job, struct tutti_comm *comm, enum tt_coll coll, size_t bytes,
 	      double seconds, double *ns);
 bool tune_measured(enum tt_coll coll); /* those that are */
 
-/* algs.c: how long each algorithm takes, into the table; and what that picks, against every algorithm, printed. */
+/*
+ * algs.c: how long each algorithm takes, into the table; and what that picks, against every
+ * algorithm, printed.
+ */
 int tune_algs(struct job *job);
 int tune_verify(struct job *job);
 

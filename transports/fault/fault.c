@@ -37,13 +37,15 @@ static enum fate choose_fate(const struct fault_tp *f)
 }
 
 /* By the number of the operation as well, and apart from its fate, which an old seed keeps. */
-static void choose_flip(struct fault_tp *f, struct fault_node *op, const struct tt_rma *rma, bool get)
+static void choose_flip(struct fault_tp *f, struct fault_node *op, const struct tt_rma *rma,
+			bool get)
 {
 	uint64_t rng = tt_hash_add(tt_hash_add(f->spec.seed, 3), f->stats.ops + 1);
 
 	bool now = f->spec.flip_after && !f->flipped && f->stats.ops + 1 >= f->spec.flip_after;
 
-	if (rma->len && (now || fault_chance(&rng, f->spec.flip)) && fault_flip(f, op, rma, get, rng))
+	if (rma->len && (now || fault_chance(&rng, f->spec.flip)) &&
+	    fault_flip(f, op, rma, get, rng))
 		f->flipped |= now;
 }
 
@@ -363,8 +365,8 @@ static void fault_init(struct fault_tp *f, const struct tt_tp_ops *inner, int ra
 	f->rng_event = tt_hash_add(f->spec.seed, 2);
 }
 
-int tt_fault_open(const struct tt_tp_ops *inner, const char *spec, const struct tt_tp_params *params,
-		  struct tt_tp **tp)
+int tt_fault_open(const struct tt_tp_ops *inner, const char *spec,
+		  const struct tt_tp_params *params, struct tt_tp **tp)
 {
 	struct fault_tp *f = calloc(1, sizeof(*f));
 	int err;

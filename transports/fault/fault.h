@@ -2,7 +2,8 @@
 /*
  * Transport fault: wraps another transport and misbehaves, by a seed, in every way the contract
  * allows (late and shuffled events, refused and postponed operations) and in the ways networks do
- * (errors, death). shm and tcp happen to be ordered and prompt, and so hide the bugs of their callers.
+ * (errors, death). shm and tcp happen to be ordered and prompt, and so hide the bugs of their
+ * callers.
  */
 #ifndef TT_FAULT_H
 #define TT_FAULT_H
@@ -19,7 +20,7 @@ struct fault_stats {
 	uint64_t errors; /* endpoints failed on purpose */
 	uint64_t events;
 	uint64_t delayed, reordered;
-	uint64_t flips;	 /* bits changed on their way */
+	uint64_t flips; /* bits changed on their way */
 };
 
 struct fault_stats fault_get_stats(const struct tt_tp *tp);
@@ -41,7 +42,8 @@ struct fault_node {
 	uint64_t key;	     /* place among the held events */
 	uint64_t due;	     /* not before this moment ... */
 	unsigned polls;	     /* ... and so many polls */
-	struct fault_copy *copy; /* a put with a bit flipped carries this instead of the caller's bytes */
+	struct fault_copy
+		*copy; /* a put with a bit flipped carries this instead of the caller's bytes */
 	unsigned char *flip; /* a get: the byte to change when all is there, and how */
 	unsigned char flip_bit;
 	union {
@@ -61,7 +63,7 @@ struct fault_tp {
 	struct tt_tp *inner;
 	struct tt_faults spec;
 	struct fault_stats stats;
-	bool flipped;		  /* flip_after has had its operation */
+	bool flipped;		      /* flip_after has had its operation */
 	uint64_t rng_call, rng_event; /* apart, so that one does not shift the other */
 	struct tt_list held;	      /* events, by key */
 	struct tt_list started_late;  /* operations of spec.hold, not yet started */
@@ -75,11 +77,11 @@ enum fault_state { FAULT_NEW, FAULT_UP, FAULT_DOWN };
 
 struct fault_ep {
 	struct tt_ep ep;
-	struct tt_ep *inner;	  /* NULL once failed on purpose */
-	enum fault_state state;	  /* as the caller knows it */
-	bool failed;		  /* refuses everything; DOWN is on its way or delivered */
-	struct tt_list ops;	  /* under way in the inner transport */
-	struct fault_node *down;  /* kept for the DOWN event */
+	struct tt_ep *inner;	 /* NULL once failed on purpose */
+	enum fault_state state;	 /* as the caller knows it */
+	bool failed;		 /* refuses everything; DOWN is on its way or delivered */
+	struct tt_list ops;	 /* under way in the inner transport */
+	struct fault_node *down; /* kept for the DOWN event */
 };
 
 static inline struct fault_tp *fault_tp_of(const struct tt_tp *tp)

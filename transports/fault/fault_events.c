@@ -13,10 +13,10 @@
 #include "lib/base/clock.h"
 #include "lib/base/hash.h"
 
-#define PULL_MAX 32	  /* inner events a poll */
-#define HELD_MAX 1024	  /* then the caller must take some first */
+#define PULL_MAX 32   /* inner events a poll */
+#define HELD_MAX 1024 /* then the caller must take some first */
 #define SPARE_MAX 256
-#define OVERTAKE_MAX 16	  /* a reordered event is overtaken by at most so many */
+#define OVERTAKE_MAX 16 /* a reordered event is overtaken by at most so many */
 #define OVERTAKE_POLLS 3
 
 bool fault_chance(uint64_t *rng, double p)
@@ -84,7 +84,8 @@ static void release(struct fault_tp *f, struct fault_ep *ep)
 	struct tt_list *pos, *tmp;
 	struct fault_node *node;
 
-	tt_list_each(pos, tmp, &f->held) {
+	tt_list_each(pos, tmp, &f->held)
+	{
 		node = tt_container(pos, struct fault_node, link);
 		if (node->ep != ep && node->ev.kind != TT_EV_NOTE)
 			continue;
@@ -102,7 +103,8 @@ static void choose_fate(struct fault_tp *f, struct fault_node *node)
 		return;
 	}
 	if (fault_chance(&f->rng_event, f->spec.delay)) {
-		node->due = tt_now_ns() + 1000 * (tt_random(&f->rng_event) % (f->spec.delay_us + 1ull));
+		node->due =
+			tt_now_ns() + 1000 * (tt_random(&f->rng_event) % (f->spec.delay_us + 1ull));
 		f->stats.delayed++;
 	}
 	if (node->ev.kind != TT_EV_UP && fault_chance(&f->rng_event, f->spec.reorder)) {
@@ -130,7 +132,8 @@ static void cancel_late(struct fault_tp *f, struct fault_ep *ep)
 	struct tt_list *pos, *tmp;
 	struct fault_node *op;
 
-	tt_list_each(pos, tmp, &f->started_late) {
+	tt_list_each(pos, tmp, &f->started_late)
+	{
 		op = tt_container(pos, struct fault_node, link);
 		if (op->ep != ep)
 			continue;
@@ -150,7 +153,8 @@ void fault_fail_ep(struct fault_tp *f, struct fault_ep *ep, struct fault_node *v
 	f->stats.errors++;
 	f->inner->ops->ep_close(ep->inner);
 	ep->inner = NULL;
-	tt_list_each(pos, tmp, &ep->ops) {
+	tt_list_each(pos, tmp, &ep->ops)
+	{
 		node = tt_container(pos, struct fault_node, link);
 		fault_flip_keep(f, node);
 		node->ev.status = node == victim ? status : -ECANCELED;
@@ -169,7 +173,8 @@ static void drop_from(struct fault_tp *f, struct tt_list *list, const struct fau
 	struct tt_list *pos, *tmp;
 	struct fault_node *node;
 
-	tt_list_each(pos, tmp, list) {
+	tt_list_each(pos, tmp, list)
+	{
 		node = tt_container(pos, struct fault_node, link);
 		if (ep && node->ep != ep)
 			continue;
@@ -263,7 +268,8 @@ static void start_late(struct fault_tp *f)
 	struct tt_rma rma;
 	int err;
 
-	tt_list_each(pos, tmp, &f->started_late) {
+	tt_list_each(pos, tmp, &f->started_late)
+	{
 		op = tt_container(pos, struct fault_node, link);
 		if (op->polls) {
 			op->polls--;
@@ -315,7 +321,8 @@ int fault_poll(struct tt_tp *tp, struct tt_event *events, int max)
 	if (!f->nheld)
 		return 0;
 	now = tt_now_ns();
-	tt_list_each(pos, tmp, &f->held) {
+	tt_list_each(pos, tmp, &f->held)
+	{
 		if (n == max)
 			break;
 		node = tt_container(pos, struct fault_node, link);

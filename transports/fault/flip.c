@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bits that change on their way. A put carries a changed copy of the caller's bytes, which stay as they
- * are; of a get a bit is changed where it landed, before it is reported complete. Where the end of an endpoint is not that
- * of its operations (TT_CAP_LATE_WRITES) the copies of those that were under way stay until the inner transport is closed.
+ * Bits that change on their way. A put carries a changed copy of the caller's bytes, which stay as
+ * they are; of a get a bit is changed where it landed, before it is reported complete. Where the
+ * end of an endpoint is not that of its operations (TT_CAP_LATE_WRITES) the copies of those that
+ * were under way stay until the inner transport is closed.
  */
 #include "transports/fault/fault.h"
 
@@ -46,7 +47,8 @@ bool fault_flip(struct fault_tp *f, struct fault_node *op, const struct tt_rma *
 		return false;
 	}
 	f->stats.flips++;
-	tt_info("fault: operation %llu, a %s of %zu bytes, arrives with bit 0x%02x of byte %zu changed",
+	tt_info("fault: operation %llu, a %s of %zu bytes, arrives with bit 0x%02x of byte %zu "
+		"changed",
 		(unsigned long long)f->stats.ops + 1, get ? "get" : "put", rma->len, bit, at);
 	return true;
 }

@@ -75,7 +75,8 @@ int ofi_why_none(const struct tt_env *env, int rc, char *why, size_t size)
 {
 	struct fi_info *hints = make_hints(env, 0, FI_MR_ENDPOINT | FI_MR_RMA_EVENT), *infos = NULL;
 
-	if (hints && !fi_getinfo(OFI_API, NULL, NULL, 0, hints, &infos) && ofi_lacks(infos, why, size))
+	if (hints && !fi_getinfo(OFI_API, NULL, NULL, 0, hints, &infos) &&
+	    ofi_lacks(infos, why, size))
 		rc = 0;
 	if (infos)
 		fi_freeinfo(infos);
@@ -125,10 +126,11 @@ static int choose(struct ofi_tp *tp, const struct tt_tp_params *params)
 	rc = ofi_find(env, params->local_addr, &infos);
 	if (rc) {
 		ofi_why_none(env, rc, why, sizeof(why));
-		return tt_fail(-TUTTI_ETRANSPORT,
-			       "libfabric has no usable provider %s with %s endpoints here: %s; see "
-			       "tutti_info, set TUTTI_OFI_PROVIDER or TUTTI_OFI_EP",
-			       env->ofi_provider.text, env->ofi_ep.text, why);
+		return tt_fail(
+			-TUTTI_ETRANSPORT,
+			"libfabric has no usable provider %s with %s endpoints here: %s; see "
+			"tutti_info, set TUTTI_OFI_PROVIDER or TUTTI_OFI_EP",
+			env->ofi_provider.text, env->ofi_ep.text, why);
 	}
 	for (i = infos; i && !ofi_has_addr(i, params->local_addr); i = i->next)
 		;
@@ -187,7 +189,9 @@ static bool has_atomics(struct ofi_tp *tp)
 
 	if (!(tp->info->caps & FI_ATOMIC))
 		return false;
-	/* Provider verbs takes the operand's address for its value (seen with 1.17 on soft-RoCE). */
+	/*
+	 * Provider verbs takes the operand's address for its value (seen with 1.17 on soft-RoCE).
+	 */
 	if (!strncmp(tp->info->fabric_attr->prov_name, "verbs", 5))
 		return false;
 	return !fi_query_atomic(tp->domain, FI_UINT64, FI_SUM, &attr, FI_FETCH_ATOMIC) &&
@@ -226,7 +230,8 @@ static int open_arm_fd(struct ofi_tp *tp)
 		return tt_fail(-errno, "no file descriptor to sleep on: %s", strerror(errno));
 	for (i = 0; i < 2 && fids[i] && !tp->timer; i++) {
 		if (fi_control(fids[i], FI_GETWAIT, &fd))
-			return tt_fail(-TUTTI_ETRANSPORT, "libfabric has no descriptor to sleep on");
+			return tt_fail(-TUTTI_ETRANSPORT,
+				       "libfabric has no descriptor to sleep on");
 		if (epoll_ctl(tp->arm_fd, EPOLL_CTL_ADD, fd, &ev))
 			return tt_fail(-errno, "epoll_ctl: %s", strerror(errno));
 	}
@@ -245,8 +250,8 @@ static int open_domain(struct ofi_tp *tp)
 }
 
 /*
- * Connectionless providers do not survive being closed after a peer has died: rxm crashes now and then
- * in fi_close. Then everything stays as it is until the process ends, reachable from here.
+ * Connectionless providers do not survive being closed after a peer has died: rxm crashes now and
+ * then in fi_close. Then everything stays as it is until the process ends, reachable from here.
  */
 static bool abandon(struct ofi_tp *tp)
 {

@@ -51,8 +51,9 @@ int ofi_msg_open(struct ofi_tp *tp)
 }
 
 /*
- * Requests that nobody has read are sockets of their own, which libfabric forgets with the queue. Each look at
- * the queue takes such a connection one step on: accepted, read, or found to be closed by the peer.
+ * Requests that nobody has read are sockets of their own, which libfabric forgets with the queue.
+ * Each look at the queue takes such a connection one step on: accepted, read, or found to be
+ * closed by the peer.
  */
 static void reject_unread(struct ofi_tp *tp)
 {
@@ -124,7 +125,8 @@ static int answer(struct ofi_ep *ep)
 
 	ep->request = NULL;
 	if (!tt_mac_is(ep->call.mac, CALL_LABEL, &key, &ep->call, call_head())) {
-		tt_info("ofi: a connection request that knows an endpoint but not its key was rejected");
+		tt_info("ofi: a connection request that knows an endpoint but not its key was "
+			"rejected");
 		fi_reject(tp->pep, request->handle, NULL, 0);
 		fi_freeinfo(request);
 		return 0;
@@ -137,7 +139,8 @@ static int answer(struct ofi_ep *ep)
 		return rc;
 	tt_mac(mac, ANSWER_LABEL, &key, &ep->call, sizeof(ep->call));
 	rc = fi_accept(ep->fid, mac, sizeof(mac));
-	return rc ? tt_fail(-ECONNRESET, "libfabric can't accept a connection: %s", fi_strerror(-rc))
+	return rc ? tt_fail(-ECONNRESET, "libfabric can't accept a connection: %s",
+			    fi_strerror(-rc))
 		  : 0;
 }
 
@@ -173,7 +176,8 @@ static int call(struct ofi_ep *ep)
 	if (rc)
 		return rc;
 	rc = fi_connect(ep->fid, ep->peer.addr, c, sizeof(*c));
-	return rc ? tt_fail(-ECONNREFUSED, "libfabric can't connect to a peer: %s", fi_strerror(-rc))
+	return rc ? tt_fail(-ECONNREFUSED, "libfabric can't connect to a peer: %s",
+			    fi_strerror(-rc))
 		  : 0;
 }
 
@@ -242,7 +246,8 @@ static void on_request(struct ofi_tp *tp, struct fi_info *request, const void *d
 	if (len < sizeof(c))
 		goto reject;
 	memcpy(&c, data, sizeof(c));
-	tt_list_each(pos, tmp, &tp->eps) {
+	tt_list_each(pos, tmp, &tp->eps)
+	{
 		ep = tt_container(pos, struct ofi_ep, link);
 		if (ep->id != c.id)
 			continue;
@@ -269,7 +274,8 @@ static struct ofi_ep *find(struct ofi_tp *tp, const struct fid *fid)
 	struct tt_list *pos, *tmp;
 	struct ofi_ep *ep;
 
-	tt_list_each(pos, tmp, &tp->eps) {
+	tt_list_each(pos, tmp, &tp->eps)
+	{
 		ep = tt_container(pos, struct ofi_ep, link);
 		if (ep->fid && &ep->fid->fid == fid)
 			return ep;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transport ofi: libfabric, over connected endpoints (msg, the default) or connectionless ones (rdm).
+ * Transport ofi: libfabric, over connected endpoints (msg, the default) or connectionless ones
+ * (rdm).
  *
  * What libfabric 1.17's providers were found to do, and what follows from it here:
  *
@@ -13,7 +14,8 @@
  *   is written. rdm: tcp;ofi_rxm with delivery-complete fails the put and drops the link, sockets
  *   fails the put alone (EACCES). The layer above knows the bounds of a window and checks first.
  * - A full send queue is -FI_EAGAIN on all.
- * - A put of tcp is complete when the kernel has its bytes; FI_DELIVERY_COMPLETE per operation makes
+ * - A put of tcp is complete when the kernel has its bytes; FI_DELIVERY_COMPLETE per operation
+ * makes
  *   the target confirm it (TT_RMA_REMOTE). On rdm all operations are confirmed.
  * - fi_close may drop completions nobody has read yet: read the queue before it, too (msg_ep.c).
  * - FI_WAIT_FD with fi_trywait is sound on tcp, ofi_rxm and sockets. Their sleeping costs time:
@@ -39,11 +41,11 @@
 #include "transports/ofi/ofi_load.h"
 
 #define OFI_API FI_VERSION(1, 17)
-#define OFI_DEPTH 128	    /* puts and gets under way per endpoint */
-#define OFI_SENDS 16	    /* messages from our buffers, and atomics, per endpoint */
-#define OFI_RECVS 8	    /* receives posted where only messages consume them */
-#define OFI_RECVS_NOTES 64  /* where notes do, too (FI_RX_CQ_DATA), and for rdm's one endpoint */
-#define OFI_BUF 192	    /* bytes of a message buffer: header and TT_TP_MSG_MAX */
+#define OFI_DEPTH 128	   /* puts and gets under way per endpoint */
+#define OFI_SENDS 16	   /* messages from our buffers, and atomics, per endpoint */
+#define OFI_RECVS 8	   /* receives posted where only messages consume them */
+#define OFI_RECVS_NOTES 64 /* where notes do, too (FI_RX_CQ_DATA), and for rdm's one endpoint */
+#define OFI_BUF 192	   /* bytes of a message buffer: header and TT_TP_MSG_MAX */
 #define OFI_ADDR_MAX 128
 #define OFI_MAGIC 0x4f464902u /* and its bytes tell the byte order */
 
@@ -104,11 +106,12 @@ struct ofi_peer {
 
 enum ofi_state {
 	OFI_OPEN,	/* has an address */
-	OFI_CONNECTING, /* told its peer, not up; rdm: waits for the end of what an earlier one has begun */
+	OFI_CONNECTING, /* told its peer, not up; rdm: waits for the end of what an earlier one has
+			   begun */
 	OFI_READY,	/* connected, but the caller has not been told */
 	OFI_UP,
-	OFI_FAILED,	/* an error was seen; no new operations */
-	OFI_FLUSH,	/* can't be written any more; DONE and DOWN events are due */
+	OFI_FAILED, /* an error was seen; no new operations */
+	OFI_FLUSH,  /* can't be written any more; DONE and DOWN events are due */
 	OFI_DOWN
 };
 
@@ -121,11 +124,11 @@ struct ofi_ep {
 	struct tt_ep base;
 	struct tt_list link; /* tp->eps or tp->spare */
 	enum ofi_state state;
-	int status;	     /* why it went down */
-	int busy;	     /* operations of ops and tx that libfabric has */
-	bool closed;	     /* rdm: by the owner, but operations are still under way */
-	struct fid_ep *fid;  /* msg: its own; rdm: the shared one */
-	fi_addr_t addr;	     /* rdm */
+	int status;	    /* why it went down */
+	int busy;	    /* operations of ops and tx that libfabric has */
+	bool closed;	    /* rdm: by the owner, but operations are still under way */
+	struct fid_ep *fid; /* msg: its own; rdm: the shared one */
+	fi_addr_t addr;	    /* rdm */
 	uint64_t token[2], id;
 	uint32_t index;
 	bool passive;
@@ -198,7 +201,7 @@ struct ofi_tp {
 	struct tt_list eps, spare, lost;
 	struct ofi_ep **table; /* rdm: by index */
 	uint32_t table_size;
-	struct ofi_op *used;  /* receives whose message has been handed out */
+	struct ofi_op *used;	 /* receives whose message has been handed out */
 	struct ofi_event *queue; /* a ring */
 	unsigned head, count, size;
 	unsigned polls;
@@ -261,7 +264,10 @@ void ofi_msg_close(struct ofi_tp *tp);
 void ofi_watch_strangers(struct ofi_tp *tp);
 /* Those that are there are dropped, all of them or those that it is time for. */
 void ofi_drop_strangers(struct ofi_tp *tp, bool all);
-/* The listener once more, so that nobody else gets its address before it is closed for good; -1: there is none. */
+/*
+ * The listener once more, so that nobody else gets its address before it is closed for good; -1:
+ * there is none.
+ */
 int ofi_msg_keep_place(const struct ofi_tp *tp);
 /* After everything else of libfabric's is closed. */
 void ofi_msg_close_forgotten(const struct ofi_tp *tp, int kept);

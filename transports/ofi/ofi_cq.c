@@ -16,7 +16,9 @@ static int to_errno(int err)
 	return err > 0 && err < FI_ERRNO_OFFSET ? -err : -EIO;
 }
 
-/* Errors after which a connectionless peer is given up; others concern one operation (a bad key). */
+/*
+ * Errors after which a connectionless peer is given up; others concern one operation (a bad key).
+ */
 static bool peer_lost(int err)
 {
 	switch (err) {
@@ -200,7 +202,8 @@ static void mend(struct ofi_tp *tp)
 	struct tt_list *pos, *tmp;
 	struct ofi_ep *ep;
 
-	tt_list_each(pos, tmp, &tp->eps) {
+	tt_list_each(pos, tmp, &tp->eps)
+	{
 		ep = tt_container(pos, struct ofi_ep, link);
 		if (ep->state != OFI_FAILED)
 			continue;

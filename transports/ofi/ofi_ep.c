@@ -2,8 +2,8 @@
 /*
  * What connected and connectionless endpoints share: addresses, life and death.
  *
- * An endpoint and its operations are contexts that libfabric may still hand back, so the memory of a
- * closed one is kept for the next endpoint and freed with the transport.
+ * An endpoint and its operations are contexts that libfabric may still hand back, so the memory of
+ * a closed one is kept for the next endpoint and freed with the transport.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -100,7 +100,8 @@ void ofi_ep_recycle(struct ofi_ep *ep)
 static void write_blob(const struct ofi_ep *ep, void *blob, size_t *len)
 {
 	const struct ofi_tp *tp = ofi_tp(ep->base.tp);
-	struct ofi_blob b = {.magic = OFI_MAGIC, .index = ep->index, .rdm = tp->rdm != NULL, .id = ep->id};
+	struct ofi_blob b = {
+		.magic = OFI_MAGIC, .index = ep->index, .rdm = tp->rdm != NULL, .id = ep->id};
 
 	memcpy(b.token, ep->token, sizeof(b.token));
 	b.bell_addr = (uintptr_t)&tp->bell - tp->bell_mr->rkey.word[1];
@@ -143,18 +144,19 @@ static int read_blob(struct ofi_ep *ep, const void *blob, size_t len)
 	struct ofi_blob b;
 
 	if (len != sizeof(b))
-		return tt_fail(-TUTTI_EVERSION, "the peer's ofi address has %zu bytes, not %zu", len,
-			       sizeof(b));
+		return tt_fail(-TUTTI_EVERSION, "the peer's ofi address has %zu bytes, not %zu",
+			       len, sizeof(b));
 	memcpy(&b, blob, sizeof(b));
 	if (b.magic != OFI_MAGIC || b.addrlen > sizeof(b.addr))
 		return tt_fail(-TUTTI_EVERSION,
 			       "the peer's ofi address is of another version or byte order");
 	b.provider[sizeof(b.provider) - 1] = 0;
 	if (b.rdm != rdm || strcmp(b.provider, ours))
-		return tt_fail(-TUTTI_ETRANSPORT,
-			       "the peer's libfabric uses %s (%s endpoints), this process %s (%s): set "
-			       "TUTTI_OFI_PROVIDER and TUTTI_OFI_EP alike on all ranks",
-			       b.provider, b.rdm ? "rdm" : "msg", ours, rdm ? "rdm" : "msg");
+		return tt_fail(
+			-TUTTI_ETRANSPORT,
+			"the peer's libfabric uses %s (%s endpoints), this process %s (%s): set "
+			"TUTTI_OFI_PROVIDER and TUTTI_OFI_EP alike on all ranks",
+			b.provider, b.rdm ? "rdm" : "msg", ours, rdm ? "rdm" : "msg");
 	ep->peer = b;
 	ep->bell_addr = b.bell_addr;
 	ep->bell_key = b.bell_key;

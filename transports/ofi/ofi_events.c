@@ -6,7 +6,7 @@
 
 #include "transports/ofi/ofi.h"
 
-#define NONE ((enum tt_event_kind)-1) /* an event whose endpoint was closed */
+#define NONE ((enum tt_event_kind) - 1) /* an event whose endpoint was closed */
 
 bool ofi_queue_reserve(struct ofi_tp *tp, unsigned n)
 {
@@ -115,8 +115,7 @@ static int flush_one(struct ofi_tp *tp, struct ofi_ep *ep, struct tt_event *even
 		return n;
 	ep->state = OFI_DOWN;
 	tp->troubled--;
-	events[n++] =
-		(struct tt_event){.kind = TT_EV_DOWN, .status = ep->status, .ep = &ep->base};
+	events[n++] = (struct tt_event){.kind = TT_EV_DOWN, .status = ep->status, .ep = &ep->base};
 	return n;
 }
 
@@ -127,7 +126,8 @@ int ofi_flush_events(struct ofi_tp *tp, struct tt_event *events, int max)
 	struct ofi_ep *ep;
 	int n = 0;
 
-	tt_list_each(pos, tmp, &tp->eps) {
+	tt_list_each(pos, tmp, &tp->eps)
+	{
 		ep = tt_container(pos, struct ofi_ep, link);
 		if (ep->state == OFI_FLUSH && n < max)
 			n += flush_one(tp, ep, events + n, max - n);

@@ -17,11 +17,12 @@ static int reg_failed(struct ofi_tp *tp, size_t len, int rc)
 		return tt_fail(-rc == FI_ENOMEM ? -ENOMEM : -TUTTI_ETRANSPORT,
 			       "libfabric provider %s can't register %zu bytes: %s",
 			       tp->info->fabric_attr->prov_name, len, fi_strerror(-rc));
-	return tt_fail(-ENOMEM,
-		       "libfabric provider %s can't register %zu bytes: %s; the limit of locked memory "
-		       "(RLIMIT_MEMLOCK) is %llu KiB: raise it (ulimit -l) or register less",
-		       tp->info->fabric_attr->prov_name, len, fi_strerror(-rc),
-		       (unsigned long long)rl.rlim_cur / 1024);
+	return tt_fail(
+		-ENOMEM,
+		"libfabric provider %s can't register %zu bytes: %s; the limit of locked memory "
+		"(RLIMIT_MEMLOCK) is %llu KiB: raise it (ulimit -l) or register less",
+		tp->info->fabric_attr->prov_name, len, fi_strerror(-rc),
+		(unsigned long long)rl.rlim_cur / 1024);
 }
 
 static int reg_raw(struct ofi_tp *tp, void *addr, size_t len, uint64_t access, struct fid_mr **mr)
@@ -75,7 +76,10 @@ int ofi_reg(struct tt_tp *base, const struct tt_mem *mem, unsigned access, struc
 	m->desc = fi_mr_desc(m->fid);
 	m->base.tp = base;
 	m->base.rkey.word[0] = fi_mr_key(m->fid);
-	/* Addresses are virtual for our callers; where the provider counts from the region's start, */
+	/*
+	 * Addresses are virtual for our callers; where the provider counts from the region's
+	 * start,
+	 */
 	/* the origin subtracts this. */
 	m->base.rkey.word[1] = tp->virt_addr ? 0 : (uintptr_t)mem->addr;
 	*mr = &m->base;

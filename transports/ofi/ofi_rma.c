@@ -61,8 +61,7 @@ static int put_inject(struct ofi_ep *ep, const struct tt_rma *rma, const void *l
 	ssize_t rc;
 
 	if (rma->flags & TT_RMA_NOTE)
-		rc = fi_inject_writedata(ep->fid, local, rma->len, rma->note, ep->addr, addr,
-					 key);
+		rc = fi_inject_writedata(ep->fid, local, rma->len, rma->note, ep->addr, addr, key);
 	else
 		rc = fi_inject_write(ep->fid, local, rma->len, ep->addr, addr, key);
 	return rc ? posted(NULL, rc) : TT_FINISHED;

@@ -48,10 +48,11 @@ int ofi_refuse(const struct tt_env *env, char *why, size_t size)
 	if (strstr(prov, "ofi_rxd"))
 		return snprintf(why, size, "libfabric's ofi_rxd hangs when a peer is lost");
 	if (variable)
-		return snprintf(why, size,
-				"%s must be 0 in the environment (tutti_run sets it), or deregistered "
-				"memory stays open to peers",
-				variable);
+		return snprintf(
+			why, size,
+			"%s must be 0 in the environment (tutti_run sets it), or deregistered "
+			"memory stays open to peers",
+			variable);
 	return 0;
 }
 
@@ -60,7 +61,8 @@ bool ofi_lacks(const struct fi_info *info, char *why, size_t size)
 	const char *lacks = NULL;
 
 	if (info->domain_attr->mr_mode & FI_MR_ENDPOINT)
-		lacks = "it registers memory with an endpoint (FI_MR_ENDPOINT), not with the domain";
+		lacks = "it registers memory with an endpoint (FI_MR_ENDPOINT), not with the "
+			"domain";
 	else if (info->domain_attr->mr_mode & FI_MR_RMA_EVENT)
 		lacks = "it asks for regions that are enabled for events (FI_MR_RMA_EVENT)";
 	else if (!(info->caps & FI_RMA))

@@ -43,7 +43,8 @@ static void describe(struct tt_tp_device *d, const struct fi_info *info, const c
 		return;
 	d->usable = !local_addr || ofi_has_addr(info, local_addr);
 	if (!d->usable)
-		snprintf(d->why, sizeof(d->why), "not the chosen interface (%s; TUTTI_IF)", local_addr);
+		snprintf(d->why, sizeof(d->why), "not the chosen interface (%s; TUTTI_IF)",
+			 local_addr);
 	else
 		snprintf(d->why, sizeof(d->why), "%s",
 			 local_addr ? "serves the chosen interface" : "available");
@@ -71,9 +72,12 @@ static void unusable(struct tt_tp_device *d, const char *name, const char *why)
 	d->numa = -1;
 }
 
-/* Those of infos that can be used, or the others, from dev[n] on; returns how many there are with the n before. */
-static int list(const struct fi_info *infos, bool usable, const char *local_addr, struct tt_tp_device *dev,
-		int n, int max)
+/*
+ * Those of infos that can be used, or the others, from dev[n] on; returns how many there are with
+ * the n before.
+ */
+static int list(const struct fi_info *infos, bool usable, const char *local_addr,
+		struct tt_tp_device *dev, int n, int max)
 {
 	const struct fi_info *i;
 	struct tt_tp_device d;

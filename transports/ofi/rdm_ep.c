@@ -4,10 +4,10 @@
  * lost peer or a bad key can look like success. A tt_ep is an entry of the address vector.
  *
  * Closing such an endpoint is no fence by itself: a peer that still has a key can write here. Here
- * deregistering the memory (or withdrawing its key) is the fence. Operations of ours cannot be taken
- * back either: ep_close gives them LEAVE_MS to end, so that the provider leaves the caller's buffers
- * alone; with a peer that is lost nothing moves any more, and the endpoint's memory waits for them, as does the next
- * endpoint to that peer before it is up.
+ * deregistering the memory (or withdrawing its key) is the fence. Operations of ours cannot be
+ * taken back either: ep_close gives them LEAVE_MS to end, so that the provider leaves the caller's
+ * buffers alone; with a peer that is lost nothing moves any more, and the endpoint's memory waits
+ * for them, as does the next endpoint to that peer before it is up.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -36,7 +36,8 @@ int ofi_rdm_open(struct ofi_tp *tp)
 	if (!rc)
 		rc = fi_getname(&tp->rdm->fid, tp->name, &tp->namelen);
 	if (rc)
-		return tt_fail(-TUTTI_ETRANSPORT, "libfabric provider %s can't make an endpoint: %s",
+		return tt_fail(-TUTTI_ETRANSPORT,
+			       "libfabric provider %s can't make an endpoint: %s",
 			       tp->info->fabric_attr->prov_name, fi_strerror(-rc));
 	rc = ofi_ring_init(tp, &tp->rx, NULL, tp->recvs, OFI_RECV);
 	return rc ? rc : ofi_post_all(tp, &tp->rx);
@@ -83,8 +84,8 @@ int ofi_rdm_index(struct ofi_ep *ep)
 }
 
 /*
- * The address vector's entry for a peer. None is ever removed: sockets does not close the connection
- * with it, and an operation may still be under way.
+ * The address vector's entry for a peer. None is ever removed: sockets does not close the
+ * connection with it, and an operation may still be under way.
  */
 static int resolve(struct ofi_tp *tp, const struct ofi_blob *blob, fi_addr_t *addr)
 {
@@ -131,7 +132,8 @@ static bool leaving(const struct ofi_tp *tp, fi_addr_t addr)
 	struct tt_list *pos, *tmp;
 	const struct ofi_ep *ep;
 
-	tt_list_each(pos, tmp, &tp->eps) {
+	tt_list_each(pos, tmp, &tp->eps)
+	{
 		ep = tt_container(pos, struct ofi_ep, link);
 		if (ep->closed && ep->addr == addr)
 			return true;
@@ -140,8 +142,8 @@ static bool leaving(const struct ofi_tp *tp, fi_addr_t addr)
 }
 
 /*
- * An endpoint is up when nothing of those before it is left, so that whoever hears of it knows: no write of theirs
- * will come any more.
+ * An endpoint is up when nothing of those before it is left, so that whoever hears of it knows: no
+ * write of theirs will come any more.
  */
 void ofi_rdm_progress(struct ofi_tp *tp)
 {
@@ -149,7 +151,8 @@ void ofi_rdm_progress(struct ofi_tp *tp)
 	struct ofi_ep *ep;
 	struct ofi_op *op;
 
-	tt_list_each(pos, tmp, &tp->eps) {
+	tt_list_each(pos, tmp, &tp->eps)
+	{
 		ep = tt_container(pos, struct ofi_ep, link);
 		if (ep->state != OFI_CONNECTING || leaving(tp, ep->addr) ||
 		    !ofi_queue_reserve(tp, 1 + (unsigned)tp->rx.n))

@@ -150,7 +150,8 @@ static int check(struct self_ep *ep, uint64_t remote, size_t len, const struct t
 	struct self_mr *mr = NULL;
 	struct tt_list *pos, *next;
 
-	tt_list_each(pos, next, &tp->mrs) {
+	tt_list_each(pos, next, &tp->mrs)
+	{
 		mr = tt_container(pos, struct self_mr, link);
 		if (mr->mr.rkey.word[0] == rkey->word[0] && mr->mr.rkey.word[1] == rkey->word[1])
 			break;
@@ -316,7 +317,8 @@ static struct self_ep *find_ep(struct self_tp *tp, const struct self_blob *b)
 
 	if (b->pid != (uint32_t)getpid() || memcmp(b->cookie, tp->cookie, sizeof(b->cookie)))
 		return NULL;
-	tt_list_each(pos, next, &tp->eps) {
+	tt_list_each(pos, next, &tp->eps)
+	{
 		ep = tt_container(pos, struct self_ep, link);
 		if (ep->id == b->id)
 			return ep;
@@ -358,7 +360,8 @@ static void self_ep_close(struct tt_ep *base)
 	uint32_t i;
 
 	tt_list_del(&ep->link);
-	tt_list_each(pos, next, &tp->eps) {
+	tt_list_each(pos, next, &tp->eps)
+	{
 		other = tt_container(pos, struct self_ep, link);
 		if (other->peer != ep)
 			continue;
@@ -379,7 +382,8 @@ static int report_up(struct self_tp *tp, struct tt_event *ev, int max)
 	struct self_ep *ep;
 	int n = 0;
 
-	tt_list_each(pos, next, &tp->eps) {
+	tt_list_each(pos, next, &tp->eps)
+	{
 		ep = tt_container(pos, struct self_ep, link);
 		if (!ep->up_due || n == max)
 			continue;
@@ -396,7 +400,8 @@ static int report_down(struct self_tp *tp, struct tt_event *ev, int max)
 	struct self_ep *ep;
 	int n = 0;
 
-	tt_list_each(pos, next, &tp->eps) {
+	tt_list_each(pos, next, &tp->eps)
+	{
 		ep = tt_container(pos, struct self_ep, link);
 		if (!ep->down_due || n == max)
 			continue;

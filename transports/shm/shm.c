@@ -72,7 +72,8 @@ static int shm_tp_open(const struct tt_tp_params *params, struct tt_tp **tpp)
 	if (err)
 		goto free_tp;
 	tp->tp.ops = &tt_shm_tp;
-	tp->tp.caps = TT_CAP_LOCAL_ANY | TT_CAP_AUTO_PROGRESS | TT_CAP_AMO | TT_CAP_MAP | TT_CAP_GET_HEAD;
+	tp->tp.caps =
+		TT_CAP_LOCAL_ANY | TT_CAP_AUTO_PROGRESS | TT_CAP_AMO | TT_CAP_MAP | TT_CAP_GET_HEAD;
 	if (shm_vm_allowed())
 		tp->tp.caps |= TT_CAP_REG_ANY;
 	snprintf(tp->tp.detail, sizeof(tp->tp.detail), "shm over memfd%s",
@@ -285,7 +286,8 @@ static int serve(struct shm_ep *ep, uint8_t (*msgs)[TT_TP_MSG_MAX], struct tt_ev
 		return n;
 	}
 	set_state(ep, SHM_EP_DOWN);
-	ev[n++] = (struct tt_event){.kind = TT_EV_DOWN, .status = -EPIPE, .data = ep->closed, .ep = &ep->ep};
+	ev[n++] = (struct tt_event){
+		.kind = TT_EV_DOWN, .status = -EPIPE, .data = ep->closed, .ep = &ep->ep};
 	return n;
 }
 

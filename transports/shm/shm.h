@@ -119,7 +119,7 @@ struct shm_ep;
 
 struct shm_tp {
 	struct tt_tp tp;
-	uint64_t probe[2]; /* the cookie again, where process_vm_readv is tried */
+	uint64_t probe[2];	  /* the cookie again, where process_vm_readv is tried */
 	void (*alive)(void *arg); /* as in struct tt_tp_params */
 	void *alive_arg;
 	uint32_t pid;
@@ -171,7 +171,7 @@ struct shm_ep {
 	struct shm_map *maps; /* by slot of the peer's table */
 	uint32_t nkept;
 	struct shm_map *kept; /* stale ones whose slot another region took */
-	char closed[80]; /* in words, should the peer's end be */
+	char closed[80];      /* in words, should the peer's end be */
 };
 
 struct shm_mr {

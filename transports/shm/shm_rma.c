@@ -75,12 +75,13 @@ static int grow_maps(struct shm_ep *ep, uint32_t slot)
 }
 
 /*
- * A process on its way out refuses what it allowed when we connected, and has no descriptors any more, before its pid is gone.
- * One that lives keeps that of a region while we are busy with it.
+ * A process on its way out refuses what it allowed when we connected, and has no descriptors any
+ * more, before its pid is gone. One that lives keeps that of a region while we are busy with it.
  */
 static bool is_dying(const struct shm_ep *ep, int err)
 {
-	return err == ESRCH || err == EACCES || err == EPERM || err == ENOENT || tt_proc_gone(ep->pid);
+	return err == ESRCH || err == EACCES || err == EPERM || err == ENOENT ||
+	       tt_proc_gone(ep->pid);
 }
 
 /* First sight of a region. Called while busy with id, so its entry in the table is stable. */
@@ -280,7 +281,9 @@ static int vm_get(struct shm_ep *ep, const struct tt_rma *rma)
 {
 	int err = rma->head_len ? vm_copy(ep, rma->head, rma->remote, rma->head_len, false) : 0;
 
-	return err ? err : vm_copy(ep, rma->local, rma->remote + rma->head_len, rma->len - rma->head_len, false);
+	return err ? err
+		   : vm_copy(ep, rma->local, rma->remote + rma->head_len, rma->len - rma->head_len,
+			     false);
 }
 
 static int shm_get(struct tt_ep *base, const struct tt_rma *rma)

@@ -147,7 +147,8 @@ void shm_ring_close(struct shm_ep *ep)
 	do
 		next = shm_state(ep->gen, (uint32_t)state == SHM_ATTACHED ? SHM_CLOSED : SHM_FREE);
 	while (!atomic_compare_exchange_weak(&ep->in->state, &state, next));
-	if (next == shm_state(ep->gen, SHM_CLOSED) && shm_fence((const struct shm_tp *)ep->ep.tp, ep->in, 0))
+	if (next == shm_state(ep->gen, SHM_CLOSED) &&
+	    shm_fence((const struct shm_tp *)ep->ep.tp, ep->in, 0))
 		tt_warn("shm: process %d is stopped in the middle of a transfer with this process; "
 			"end it before its buffers here are used again",
 			(int)atomic_load(&ep->in->pid));
@@ -197,7 +198,8 @@ static int open_peer(struct shm_ep *ep, const struct shm_blob *b)
 	int fd = tt_proc_open_fd((pid_t)b->pid, b->seg_fd, "/memfd:" SEG_NAME, 0), err;
 
 	if (fd == -EMFILE || fd == -ENFILE)
-		return tt_fail(fd, "shm: the segment of process %u cannot be opened: %s", b->pid, strerror(-fd));
+		return tt_fail(fd, "shm: the segment of process %u cannot be opened: %s", b->pid,
+			       strerror(-fd));
 	if (fd < 0)
 		return tt_fail(fd,
 			       "shm: the segment of process %u (uid %u, here %u) cannot be opened: "
@@ -226,7 +228,8 @@ int shm_peer_attach(struct shm_ep *ep, const struct shm_blob *b)
 	err = shm_vm_probe(b);
 	if (err)
 		goto unmap;
-	ep->wake_fd = tt_proc_open_fd((pid_t)b->pid, ep->peer->wake_fd, "pipe:", ep->peer->wake_ino);
+	ep->wake_fd =
+		tt_proc_open_fd((pid_t)b->pid, ep->peer->wake_fd, "pipe:", ep->peer->wake_ino);
 	if (ep->wake_fd < 0) {
 		err = tt_fail(ep->wake_fd,
 			      "shm: the wake-up pipe of process %u cannot be opened: %s", b->pid,
@@ -234,7 +237,8 @@ int shm_peer_attach(struct shm_ep *ep, const struct shm_blob *b)
 		goto unmap;
 	}
 	ep->pid = (pid_t)b->pid;
-	snprintf(ep->closed, sizeof(ep->closed), "shm: process %u closed the connection or is gone", b->pid);
+	snprintf(ep->closed, sizeof(ep->closed), "shm: process %u closed the connection or is gone",
+		 b->pid);
 	ep->out_index = b->ring;
 	ep->attached = shm_state(b->gen, SHM_ATTACHED);
 	atomic_store(&ep->out->pid, ((struct shm_tp *)ep->ep.tp)->pid);

@@ -2,17 +2,18 @@
 /*
  * Connecting by rdma_cm, where iWARP needs it or TUTTI_VERBS_CM asks for it.
  *
- * Each rail listens at an address of its interface, on a port that the system chooses; both are in the
- * endpoint's address, with a random cookie. The active end connects each queue pair by an id of its own,
- * bound to its rail's address: resolve the address, then the route, then ask, with {the peer's queue
- * pair, a nonce, a MAC of them}. The passive end keeps a request that comes before its own ep_connect,
- * rejects one that has not the right MAC, and accepts with another of {the active end's queue pair, that
- * nonce}, which that checks. The key is both ends' cookies. The hello follows as always, because only that tells the passive end that it may send.
+ * Each rail listens at an address of its interface, on a port that the system chooses; both are in
+ * the endpoint's address, with a random cookie. The active end connects each queue pair by an id
+ * of its own, bound to its rail's address: resolve the address, then the route, then ask, with
+ * {the peer's queue pair, a nonce, a MAC of them}. The passive end keeps a request that comes
+ * before its own ep_connect, rejects one that has not the right MAC, and accepts with another of
+ * {the active end's queue pair, that nonce}, which that checks. The key is both ends' cookies. The
+ * hello follows as always, because only that tells the passive end that it may send.
  *
- * The queue pairs stay the transport's own: rdma_cm only says which attributes they need. Nothing here
- * blocks: the event channel and a timer for repetitions and the deadline are part of the descriptor to
- * sleep on. An attempt that fails is repeated until the deadline, unless the peer has said no. A passive
- * end whose connection fails before it is UP waits for the next request.
+ * The queue pairs stay the transport's own: rdma_cm only says which attributes they need. Nothing
+ * here blocks: the event channel and a timer for repetitions and the deadline are part of the
+ * descriptor to sleep on. An attempt that fails is repeated until the deadline, unless the peer
+ * has said no. A passive end whose connection fails before it is UP waits for the next request.
  */
 #include "config.h"
 #include "transports/verbs/verbs.h"
@@ -32,9 +33,9 @@
 #define HAIL_MAGIC 0x54543032u /* "TT02" */
 #define CALL_LABEL "tutti cm call"
 #define ANSWER_LABEL "tutti cm answer"
-#define BACKLOG 1024	       /* requests that wait to be looked at */
-#define RESOLVE_MS 2000	       /* one try to resolve an address or a route */
-#define AGAIN_MS 100	       /* until a failed attempt is repeated, and between looks at the time */
+#define BACKLOG 1024	/* requests that wait to be looked at */
+#define RESOLVE_MS 2000 /* one try to resolve an address or a route */
+#define AGAIN_MS 100	/* until a failed attempt is repeated, and between looks at the time */
 
 /* The data of a request, an acceptance and a rejection. */
 struct hail {
@@ -155,15 +156,17 @@ static int listen_on(struct vb_rail *rail)
 	find_address(rail);
 	err = rail->listener ? 0 : vb_few_files();
 	if (err)
-		return tt_fail(err, "verbs: %s/%u: rdma_cm finds no address there: %s", rail->port.name,
-			       rail->port.num, strerror(-err));
+		return tt_fail(err, "verbs: %s/%u: rdma_cm finds no address there: %s",
+			       rail->port.name, rail->port.num, strerror(-err));
 	if (!rail->listener)
-		return tt_fail(-EADDRNOTAVAIL,
-			       "verbs: %s/%u: rdma_cm needs an IP address on the port: give its interface "
-			       "one%s",
-			       rail->port.name, rail->port.num,
-			       rail->port.fabric == VB_IWARP ? ""
-							     : ", or connect with TUTTI_VERBS_CM=bootstrap");
+		return tt_fail(
+			-EADDRNOTAVAIL,
+			"verbs: %s/%u: rdma_cm needs an IP address on the port: give its interface "
+			"one%s",
+			rail->port.name, rail->port.num,
+			rail->port.fabric == VB_IWARP
+				? ""
+				: ", or connect with TUTTI_VERBS_CM=bootstrap");
 	if (rdma_listen(rail->listener, BACKLOG))
 		return tt_fail(-errno, "verbs: %s/%u: rdma_cm cannot listen: %s", rail->port.name,
 			       rail->port.num, strerror(errno));
@@ -237,8 +240,8 @@ void vb_cm_close(struct vb_tp *tp)
 
 static void wake_at(struct vb_tp *tp, uint64_t when)
 {
-	struct itimerspec its = {.it_value = {.tv_sec = (time_t)(when / TT_SEC),
-					      .tv_nsec = (long)(when % TT_SEC)}};
+	struct itimerspec its = {
+		.it_value = {.tv_sec = (time_t)(when / TT_SEC), .tv_nsec = (long)(when % TT_SEC)}};
 
 	if (tp->cm_wake && tp->cm_wake <= when)
 		return;
@@ -297,7 +300,8 @@ static void resolve(struct vb_ep *ep, struct vb_qp *q)
 	}
 	if (tos && rdma_set_option(q->id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof(tos)))
 		call_failed(ep, q, "rdma_set_option");
-	else if (rdma_resolve_addr(q->id, (struct sockaddr *)&from, (struct sockaddr *)&to, RESOLVE_MS))
+	else if (rdma_resolve_addr(q->id, (struct sockaddr *)&from, (struct sockaddr *)&to,
+				   RESOLVE_MS))
 		call_failed(ep, q, "rdma_resolve_addr");
 }
 
@@ -310,7 +314,8 @@ static int to_state(struct vb_ep *ep, struct vb_qp *q, enum ibv_qp_state state)
 
 	if (rdma_init_qp_attr(q->id, &attr, &mask))
 		return -errno;
-	mask &= (1 << 21) - 1; /* above are bits of the kernel's own, and what no connection needs */
+	mask &= (1 << 21) -
+		1; /* above are bits of the kernel's own, and what no connection needs */
 	if (mask & IBV_QP_ACCESS_FLAGS)
 		attr.qp_access_flags = vb_qp_access(vb_tp_of(ep));
 	if (mask & IBV_QP_MIN_RNR_TIMER)
@@ -346,7 +351,10 @@ static int to_rts(struct vb_ep *ep, struct vb_qp *q)
 	return err ? err : to_state(ep, q, IBV_QPS_RTS);
 }
 
-/* A request is checked when it comes, when the active end's cookie may not be known yet: without it. */
+/*
+ * A request is checked when it comes, when the active end's cookie may not be known yet: without
+ * it.
+ */
 static struct tt_mac_key key_of(const struct vb_ep *ep, bool call)
 {
 	struct tt_mac_key key = {{0}, {0}};
@@ -381,8 +389,9 @@ static struct rdma_conn_param conn_param(struct vb_ep *ep, const struct vb_qp *q
 	const struct vb_rail_addr *peer = &ep->peer->rail[q->theirs];
 	const struct tt_env *env = vb_tp_of(ep)->env;
 	const struct vb_rail *rail = q->rail;
-	int rd = rail->max_rd < rail->port.dev.max_qp_init_rd_atom ? rail->max_rd
-								   : rail->port.dev.max_qp_init_rd_atom;
+	int rd = rail->max_rd < rail->port.dev.max_qp_init_rd_atom
+			 ? rail->max_rd
+			 : rail->port.dev.max_qp_init_rd_atom;
 
 	*hail = (struct hail){.magic = HAIL_MAGIC, .qpn = peer->qpn[q->nth]};
 	memcpy(hail->nonce, q->nonce, sizeof(hail->nonce));
@@ -429,7 +438,8 @@ static void accepted(struct vb_ep *ep, int i, const struct news *news)
 	if (!ep->active || ep->state != VB_CONNECTING)
 		return; /* the passive end waits for the hello */
 	if (!knows(ep, q, &news->hail, false)) {
-		lost(ep, q, -EACCES, "accepted by someone who does not know this connection", false);
+		lost(ep, q, -EACCES, "accepted by someone who does not know this connection",
+		     false);
 		return;
 	}
 	err = to_rts(ep, q);
@@ -467,7 +477,8 @@ static void accept_request(struct vb_ep *ep, struct vb_qp *q)
 		err = rdma_accept(q->id, &param) ? -errno : 0;
 	}
 	if (err)
-		vb_fail(ep, q->rail, err, "rdma_cm: a connection cannot be accepted: %s", strerror(-err));
+		vb_fail(ep, q->rail, err, "rdma_cm: a connection cannot be accepted: %s",
+			strerror(-err));
 }
 
 static void requested(const struct news *news)
@@ -481,8 +492,8 @@ static void requested(const struct news *news)
 	q = ep ? &ep->qp[i] : NULL;
 	if (!ep || ep->state > VB_CONNECTING || q->greeted ||
 	    (ep->state == VB_CONNECTING && ep->active) || !knows(ep, q, &news->hail, true)) {
-		tt_info("verbs: %s/%u: a connection that nobody here expects is rejected", rail->port.name,
-			rail->port.num);
+		tt_info("verbs: %s/%u: a connection that nobody here expects is rejected",
+			rail->port.name, rail->port.num);
 		reject(news->id);
 		return;
 	}
@@ -527,14 +538,17 @@ static const char *why_lost(const struct news *news, bool *again)
 	*again = true;
 	if (news->event == RDMA_CM_EVENT_REJECTED && news->hail.magic == HAIL_MAGIC) {
 		*again = false;
-		return "rejected: the peer expects no such connection (wrong cookie, or closed since)";
+		return "rejected: the peer expects no such connection (wrong cookie, or closed "
+		       "since)";
 	}
-	if (news->event == RDMA_CM_EVENT_REJECTED && (news->status == 8 || news->status == -ECONNREFUSED)) {
+	if (news->event == RDMA_CM_EVENT_REJECTED &&
+	    (news->status == 8 || news->status == -ECONNREFUSED)) {
 		*again = false;
 		return "rejected: nobody listens at that port (has the process ended?)";
 	}
 	if (news->event == RDMA_CM_EVENT_REJECTED && news->status == 10)
-		return "rejected: the queue pair's number is that of a connection not forgotten yet";
+		return "rejected: the queue pair's number is that of a connection not forgotten "
+		       "yet";
 	if (news->event == RDMA_CM_EVENT_ADDR_ERROR)
 		return "the address cannot be resolved";
 	if (news->event == RDMA_CM_EVENT_ROUTE_ERROR)

@@ -59,8 +59,8 @@ static int node_of(const struct ibv_device *dev)
 }
 
 /*
- * libnuma's measure, from the nearest node this process may run on: to a process that may run everywhere all
- * are near. 10: the same node, or unknown.
+ * libnuma's measure, from the nearest node this process may run on: to a process that may run
+ * everywhere all are near. 10: the same node, or unknown.
  */
 static int distance_to(int node)
 {
@@ -95,7 +95,10 @@ static int as_gid(const struct sockaddr *sa, uint8_t gid[16])
 	return 0;
 }
 
-/* In this network namespace there is the interface, and it has the address. A GID of others does not answer. */
+/*
+ * In this network namespace there is the interface, and it has the address. A GID of others does
+ * not answer.
+ */
 static bool is_here(const struct ifaddrs *all, const struct ibv_gid_entry *gid)
 {
 	const struct sockaddr_ll *link;
@@ -138,21 +141,26 @@ int vb_port_gid(struct vb_port *port, struct ibv_context *ctx, int64_t asked)
 	if (all)
 		freeifaddrs(all);
 	port->gid_index = found;
-	if (found >= 0 && !most && roce && !ibv_query_gid_ex(ctx, port->num, (uint32_t)found, &gid, 0))
+	if (found >= 0 && !most && roce &&
+	    !ibv_query_gid_ex(ctx, port->num, (uint32_t)found, &gid, 0))
 		best = gid;
 	if (roce)
 		port->fabric = best.gid_type == IBV_GID_TYPE_ROCE_V1 ? VB_ROCE_V1 : VB_ROCE;
 	if (found >= 0 && !ibv_query_gid(ctx, port->num, found, &port->gid))
 		return 0;
 	if (found >= 0)
-		snprintf(port->why, sizeof(port->why), "it has no GID of index %d (TUTTI_VERBS_GID)", found);
+		snprintf(port->why, sizeof(port->why),
+			 "it has no GID of index %d (TUTTI_VERBS_GID)", found);
 	else
 		snprintf(port->why, sizeof(port->why),
 			 "it has no GID of an interface here: give its interface an address");
 	return -EADDRNOTAVAIL;
 }
 
-/* InfiniBand: the subnet prefix. RoCE: by the mask of the interface that has the GID as its address. */
+/*
+ * InfiniBand: the subnet prefix. RoCE: by the mask of the interface that has the GID as its
+ * address.
+ */
 void vb_port_net(struct vb_port *port)
 {
 	uint8_t addr[16], mask[16];
@@ -202,7 +210,8 @@ static void inspect(struct vb_port *port, struct ibv_context *ctx, const struct 
 		snprintf(port->why, sizeof(port->why), "its link is %s",
 			 ibv_port_state_str(port->attr.state));
 	else if (port->fabric == VB_IB && !port->attr.lid)
-		snprintf(port->why, sizeof(port->why), "it has no LID: is a subnet manager running?");
+		snprintf(port->why, sizeof(port->why),
+			 "it has no LID: is a subnet manager running?");
 	else if (has_what_it_takes(port) && !vb_port_gid(port, ctx, env->verbs_gid.number)) {
 		vb_port_net(port);
 		port->usable = true;
@@ -251,7 +260,8 @@ static void set_capabilities(struct vb_port *port, const char *mask)
 }
 
 /* Every port of one device; returns how many are in ports now. */
-static int inspect_device(struct ibv_device *dev, const struct tt_env *env, struct vb_port *ports, int n)
+static int inspect_device(struct ibv_device *dev, const struct tt_env *env, struct vb_port *ports,
+			  int n)
 {
 	struct vb_port common = {.num = 1, .numa = node_of(dev)};
 	struct ibv_context *ctx;
@@ -265,8 +275,11 @@ static int inspect_device(struct ibv_device *dev, const struct tt_env *env, stru
 	err = ctx ? ibv_query_device(ctx, &common.dev) : vb_errno(ENODEV);
 	if (err) {
 		common.dev = (struct ibv_device_attr){0};
-		snprintf(common.why, sizeof(common.why), "it cannot be opened: %s%s", tutti_strerror(-err),
-			 err == EMFILE ? "" : " (/dev/infiniband/uverbs* must be readable and writable)");
+		snprintf(common.why, sizeof(common.why), "it cannot be opened: %s%s",
+			 tutti_strerror(-err),
+			 err == EMFILE
+				 ? ""
+				 : " (/dev/infiniband/uverbs* must be readable and writable)");
 		ports[n++] = common;
 	}
 	set_capabilities(&common, env->verbs_mask.text);
@@ -299,7 +312,8 @@ static void blame_files(struct vb_choice *choice)
 	if (!err)
 		return;
 	choice->err = err;
-	snprintf(choice->why, sizeof(choice->why), "RDMA devices can't be looked at: %s", tutti_strerror(err));
+	snprintf(choice->why, sizeof(choice->why), "RDMA devices can't be looked at: %s",
+		 tutti_strerror(err));
 }
 
 static bool any_opened(const struct vb_port *ports, int n)
@@ -356,7 +370,8 @@ static void describe(const struct vb_port *port, struct tt_tp_device *dev)
 			 port->imm ? "" : ", no immediate data", port->atomic ? "" : ", no atomics",
 			 port->srq ? "" : ", no shared receive queues");
 	else
-		snprintf(dev->detail, sizeof(dev->detail), "%s", port->attr.state ? fabric : "RDMA");
+		snprintf(dev->detail, sizeof(dev->detail), "%s",
+			 port->attr.state ? fabric : "RDMA");
 	dev->gbps = port->gbps;
 	dev->numa = port->numa;
 	dev->usable = port->usable;

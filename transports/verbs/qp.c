@@ -173,16 +173,15 @@ static int to_rtr(struct vb_qp *q, const struct vb_rail_addr *peer, uint32_t psn
 	const struct vb_port *port = &q->rail->port;
 	const struct tt_env *env = q->rail->tp->env;
 	uint8_t mtu = (uint8_t)port->attr.active_mtu;
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = (enum ibv_mtu)(mtu < peer->mtu ? mtu : peer->mtu),
-		.dest_qp_num = peer->qpn[q->nth],
-		.rq_psn = psn,
-		.max_dest_rd_atomic = (uint8_t)q->rail->max_rd,
-		.min_rnr_timer = VB_RNR_TIMER,
-		.ah_attr = {.dlid = (uint16_t)peer->lid,
-			    .sl = (uint8_t)env->verbs_sl.number,
-			    .port_num = port->num}};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
+				   .path_mtu = (enum ibv_mtu)(mtu < peer->mtu ? mtu : peer->mtu),
+				   .dest_qp_num = peer->qpn[q->nth],
+				   .rq_psn = psn,
+				   .max_dest_rd_atomic = (uint8_t)q->rail->max_rd,
+				   .min_rnr_timer = VB_RNR_TIMER,
+				   .ah_attr = {.dlid = (uint16_t)peer->lid,
+					       .sl = (uint8_t)env->verbs_sl.number,
+					       .port_num = port->num}};
 
 	if (vb_is_roce(port->fabric) || port->attr.flags & IBV_QPF_GRH_REQUIRED ||
 	    memcmp(port->gid.raw, peer->gid, 8)) {

@@ -34,7 +34,8 @@ static int no_resource(const struct vb_rail *rail, const char *what, long limit)
 	int err = -vb_errno(ENOMEM);
 
 	if (err == -EMFILE || err == -ENFILE)
-		return tt_fail(err, "verbs: %s gives no %s: %s", rail->port.name, what, strerror(-err));
+		return tt_fail(err, "verbs: %s gives no %s: %s", rail->port.name, what,
+			       strerror(-err));
 	return tt_fail(err,
 		       "verbs: %s gives no %s (%s): of those it has %ld for all processes; end "
 		       "others, or raise the limit on locked memory ('ulimit -l unlimited')",
@@ -54,7 +55,7 @@ static int add_cq(struct vb_rail *rail, int size)
 	if (!c->cq)
 		return no_resource(rail, "completion queue", dev->max_cq);
 	c->size = rail->port.resize ? c->cq->cqe : size; /* as short as the mask's test wants it */
-	c->used = (int)rail->recvq.total; /* any of the receives may complete here */
+	c->used = (int)rail->recvq.total;		 /* any of the receives may complete here */
 	c->acks = 0;
 	if (rail->ncq++)
 		tt_info("verbs: %s: completion queue %d, of %d entries", rail->port.name, rail->ncq,
@@ -194,7 +195,8 @@ static int open_rail(struct vb_rail *rail)
 	rail->ctx = open_named(rail->port.name);
 	if (!rail->ctx) {
 		err = -vb_errno(ENODEV);
-		return tt_fail(err, "verbs: %s cannot be opened: %s", rail->port.name, strerror(-err));
+		return tt_fail(err, "verbs: %s cannot be opened: %s", rail->port.name,
+			       strerror(-err));
 	}
 	err = open_queues(rail);
 	if (!err)
@@ -327,7 +329,8 @@ static int check(const struct vb_ep *ep, const struct vb_blob *b)
 		return tt_fail(-EINVAL, "verbs: this is not the address of a verbs endpoint");
 	for (i = 0; i < b->nrails; i++) {
 		if (b->rail[i].nqp && !b->rail[i].port != !tp->cm)
-			return tt_fail(-EINVAL, "verbs: TUTTI_VERBS_CM is %s here and not at the peer",
+			return tt_fail(-EINVAL,
+				       "verbs: TUTTI_VERBS_CM is %s here and not at the peer",
 				       tp->cm ? "rdmacm" : "bootstrap");
 		if (b->rail[i].mtu < IBV_MTU_256 || b->rail[i].mtu > IBV_MTU_4096)
 			return tt_fail(-EINVAL,

@@ -127,7 +127,7 @@ static const char *worse(const struct vb_port *port, const struct vb_port *best,
 {
 	if (port->fabric != best->fabric)
 		return best->fabric ? "up, but the fastest is an Ethernet port"
-				  : "up, but the fastest is an InfiniBand port";
+				    : "up, but the fastest is an InfiniBand port";
 	if (port->gbps < best->gbps / 2)
 		return "up, but less than half as fast as the fastest";
 	return port->distance > near ? "up, but another is nearer" : NULL;
@@ -280,8 +280,8 @@ int vb_gid_rank(const struct ibv_gid_entry *gid, bool here)
 
 bool vb_gid_is_of_mac(const uint8_t gid[16], const uint8_t mac[6])
 {
-	const uint8_t own[16] = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, mac[0] ^ 2, mac[1], mac[2], 0xff, 0xfe,
-				 mac[3], mac[4], mac[5]};
+	const uint8_t own[16] = {0xfe,	     0x80,   0,	     0,	   0,	 0,	 0,	 0,
+				 mac[0] ^ 2, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
 
 	return !memcmp(gid, own, sizeof(own));
 }

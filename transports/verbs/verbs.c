@@ -36,8 +36,8 @@ static void describe(struct vb_tp *tp)
 		inet_ntop(AF_INET6, port->gid.raw, addr, sizeof(addr));
 	else
 		snprintf(addr, sizeof(addr), "LID %u", port->attr.lid);
-	n = (size_t)snprintf(base->detail, sizeof(base->detail), "verbs over %s/%u (%s%s)", port->name,
-			     port->num, addr, tp->cm ? ", rdma_cm" : "");
+	n = (size_t)snprintf(base->detail, sizeof(base->detail), "verbs over %s/%u (%s%s)",
+			     port->name, port->num, addr, tp->cm ? ", rdma_cm" : "");
 	for (i = 1; i < tp->nrails && n < sizeof(base->detail); i++)
 		n += (size_t)snprintf(base->detail + n, sizeof(base->detail) - n, ", %s/%u",
 				      tp->rail[i].port.name, tp->rail[i].port.num);
@@ -101,7 +101,8 @@ static int connect_how(struct vb_tp *tp)
 	if (!strcmp(how, "rdmacm") || (iwarp && !strcmp(how, "auto")))
 		return vb_cm_open(tp);
 	if (iwarp)
-		return tt_fail(-EOPNOTSUPP, "verbs: %s/%u is iWARP, which rdma_cm connects: not with "
+		return tt_fail(-EOPNOTSUPP,
+			       "verbs: %s/%u is iWARP, which rdma_cm connects: not with "
 			       "TUTTI_VERBS_CM=bootstrap",
 			       tp->rail[0].port.name, tp->rail[0].port.num);
 	return 0;

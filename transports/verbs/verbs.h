@@ -47,8 +47,8 @@
 #include "transports/verbs/verbs_load.h"
 
 #define VB_MAGIC 0x3430425645545454ull /* "TTTEVB04": layout version included */
-#define VB_RAILS 4	    /* ports in use, at most: one word of a key each */
-#define VB_QPS 8	    /* queue pairs of an endpoint on a rail, at most */
+#define VB_RAILS 4		       /* ports in use, at most: one word of a key each */
+#define VB_QPS 8		       /* queue pairs of an endpoint on a rail, at most */
 #define VB_EP_QPS (VB_RAILS * VB_QPS)
 /*
  * Requests under way of a queue pair, and beyond those: hello, bye, mark. With the inline data
@@ -73,8 +73,8 @@
 #define VB_LOOKS 8	    /* at completion queues that are empty, in one poll */
 #define VB_RNR_TIMER 6	    /* 0.08 ms until a peer whose receive queue was empty is tried again */
 #define VB_HELLO_MS 10000   /* how long the active end tries to reach a peer */
-#define VB_BYE_MS 20	    /* how long closing waits for peers to be told, all of a second together */
-#define VB_DRAIN_MS 1000    /* how long it waits for the marks */
+#define VB_BYE_MS 20	 /* how long closing waits for peers to be told, all of a second together */
+#define VB_DRAIN_MS 1000 /* how long it waits for the marks */
 
 enum vb_fabric { VB_IB, VB_ROCE, VB_IWARP, VB_ROCE_V1 };
 
@@ -90,11 +90,12 @@ struct vb_port {
 	bool placed;	  /* a WRITE ends when its bytes are in place */
 	bool srq;	  /* shared receive queues */
 	bool resize;	  /* completion queues that grow, until one refuses */
-	int inline_most; /* queue pairs that ask for more inline data are refused: for tests */
+	int inline_most;  /* queue pairs that ask for more inline data are refused: for tests */
 	struct ibv_port_attr attr;
 	struct ibv_device_attr dev;
 	double gbps;
-	int numa, distance; /* from the nearest node this process may run on; 10: that node, or unknown */
+	int numa, distance; /* from the nearest node this process may run on; 10: that node, or
+			       unknown */
 	bool usable;
 	char why[160];
 };
@@ -135,7 +136,7 @@ struct vb_buf {
 /* What a queue pair has posted. */
 struct vb_req {
 	enum vb_kind kind;
-	void *user; /* VB_PIECE: the split */
+	void *user;	    /* VB_PIECE: the split */
 	struct vb_buf *buf; /* sent from; NULL: none */
 };
 
@@ -180,9 +181,9 @@ struct vb_qp {
 	struct ibv_sge held_sge[VB_CHAIN][2];
 	struct vb_ep *holder; /* in tp->holding while nheld is not 0 */
 	struct vb_qp *next_holding;
-	struct rdma_cm_id *id; /* by rdma_cm: the attempt under way, the connection */
+	struct rdma_cm_id *id;	 /* by rdma_cm: the attempt under way, the connection */
 	unsigned char nonce[16]; /* of its connection request */
-	uint64_t again;	      /* when the next attempt is due; 0: none is */
+	uint64_t again;		 /* when the next attempt is due; 0: none is */
 	struct vb_req ring[VB_RING];
 };
 _Static_assert(VB_SQ_ALL <= VB_RING && VB_CHAIN <= VB_SQ / 2, "the ring holds what is posted");
@@ -195,20 +196,20 @@ struct vb_ep {
 	uint32_t index, gen;	 /* place in tp->eps, and which user of it */
 	enum vb_state state;
 	bool active, closing, bye_done;
-	int status;		/* of a failed one */
+	int status; /* of a failed one */
 	char reason[160];
-	int nqp, up;		/* up: how many queue pairs are greeted */
-	int lead;		/* the first that is usable; -1: none is now */
-	bool partial;		/* not all are */
-	unsigned lost;		/* requests of those that were left */
+	int nqp, up;   /* up: how many queue pairs are greeted */
+	int lead;      /* the first that is usable; -1: none is now */
+	bool partial;  /* not all are */
+	unsigned lost; /* requests of those that were left */
 	uint32_t psn;
-	uint64_t cookie[2];	/* half of the key of the MACs that rdma_cm carries */
-	uint64_t deadline;	/* of connecting */
-	struct vb_blob *peer;	/* to connect again */
-	int nrails;		/* rails that meet one of the peer's: so many first queue pairs */
-	size_t most;		/* longest piece */
+	uint64_t cookie[2];   /* half of the key of the MACs that rdma_cm carries */
+	uint64_t deadline;    /* of connecting */
+	struct vb_blob *peer; /* to connect again */
+	int nrails;	      /* rails that meet one of the peer's: so many first queue pairs */
+	size_t most;	      /* longest piece */
 	uint32_t weight[VB_EP_QPS]; /* of the queue pairs: speed of the slower end */
-	struct vb_qp qp[];	/* the first of each rail, then the second of each ... */
+	struct vb_qp qp[];	    /* the first of each rail, then the second of each ... */
 };
 
 /* A put or get in several pieces; the note is rung when all are acknowledged. */
@@ -249,10 +250,10 @@ struct vb_rail {
 	struct rdma_cm_id *listener; /* by rdma_cm: at this address, in network order */
 	uint8_t ip[16];
 	uint16_t cm_port;
-	bool down; /* the port is: new endpoints do without */
-	bool homeless; /* it has no address any more: they do, too */
+	bool down;	     /* the port is: new endpoints do without */
+	bool homeless;	     /* it has no address any more: they do, too */
 	uint64_t down_until; /* how long its return is waited for; 0: not, or no more */
-	bool dead; /* the device is gone, or rdma_cm has no address there */
+	bool dead;	     /* the device is gone, or rdma_cm has no address there */
 };
 
 /*
@@ -274,9 +275,9 @@ struct vb_tp {
 	struct rdma_event_channel *cm; /* NULL: connecting is the caller's exchange of addresses */
 	int cm_timer;
 	uint64_t cm_wake; /* when cm_timer fires; 0: never */
-	int port_timer;  /* fires when a port has been down for long; -1: none has been down */
+	int port_timer;	  /* fires when a port has been down for long; -1: none has been down */
 	uint64_t bye_from, bye_left; /* see vb_bye_wait */
-	int turn;	     /* rail to be polled first */
+	int turn;		     /* rail to be polled first */
 	bool armed;
 	unsigned polls;
 	struct tt_ep_ops ops;
@@ -325,7 +326,10 @@ int vb_query(const struct tt_tp_params *params, struct tt_tp_device *dev, int ma
 const char *vb_fabric_name(unsigned fabric);
 /* The ports to use, at most VB_RAILS; how many, or negative. */
 int vb_choose(const struct tt_tp_params *params, struct vb_port chosen[VB_RAILS]);
-/* With hardly a descriptor left the libraries find nothing and do not say why: -EMFILE or -ENFILE then, or 0. */
+/*
+ * With hardly a descriptor left the libraries find nothing and do not say why: -EMFILE or -ENFILE
+ * then, or 0.
+ */
 int vb_few_files(void);
 /* errno, which was 0 before a call that failed and may not have set it. */
 static inline int vb_errno(int otherwise)
@@ -343,16 +347,23 @@ static inline bool vb_is_roce(unsigned fabric)
 {
 	return fabric == VB_ROCE || fabric == VB_ROCE_V1;
 }
-/* What becomes of a connection on a port that is down or not, after the time that it is waited for. */
+/*
+ * What becomes of a connection on a port that is down or not, after the time that it is waited
+ * for.
+ */
 enum vb_verdict { VB_PORT_STAY, VB_PORT_LEAVE, VB_PORT_END };
 enum vb_verdict vb_port_verdict(bool down, bool waited, bool others);
-/* How good a GID of a RoCE port is, more is better; here: it belongs to an interface of this namespace. */
+/*
+ * How good a GID of a RoCE port is, more is better; here: it belongs to an interface of this
+ * namespace.
+ */
 int vb_gid_rank(const struct ibv_gid_entry *gid, bool here);
 /* The link-local GID that a port has by itself: of its interface's hardware address. */
 bool vb_gid_is_of_mac(const uint8_t gid[16], const uint8_t mac[6]);
 /*
- * How many milliseconds closing may wait for a bye: together most in a second, so that many peers that don't
- * answer cost no more than one, and at least one each. from, left: what is left since when (0: begin).
+ * How many milliseconds closing may wait for a bye: together most in a second, so that many peers
+ * that don't answer cost no more than one, and at least one each. from, left: what is left since
+ * when (0: begin).
  */
 uint64_t vb_bye_wait(uint64_t *from, uint64_t *left, uint64_t now, uint64_t most);
 /* So much of it was used. */
@@ -368,11 +379,14 @@ void vb_select(struct vb_port *ports, int n, const char *list, int max, struct v
 /* Which rail of theirs meets each of ours (-1: none); both ends find the same pairs. How many. */
 int vb_match(const struct vb_blob *ours, const struct vb_blob *theirs, int match[VB_RAILS]);
 /*
- * Only rdma_cm finds the way between them: InfiniBand ports of different subnets, where the address to send to is
- * a router's, which libibverbs cannot ask for.
+ * Only rdma_cm finds the way between them: InfiniBand ports of different subnets, where the
+ * address to send to is a router's, which libibverbs cannot ask for.
  */
 bool vb_needs_cm(const struct vb_rail_addr *ours, const struct vb_rail_addr *theirs);
-/* Over how many of the n queue pairs, from the first, len bytes are spread; *sum: of their weights. */
+/*
+ * Over how many of the n queue pairs, from the first, len bytes are spread; *sum: of their
+ * weights.
+ */
 int vb_spread(const uint32_t *weight, int n, size_t len, uint64_t *sum);
 /* Where the part of those ends whose weights add up to part of sum. */
 size_t vb_cut(size_t len, uint64_t part, uint64_t sum);
@@ -455,7 +469,10 @@ static inline uint32_t vb_qpn_slot(const struct vb_tp *tp, uint32_t qpn)
 	return (qpn * 2654435761u) & (tp->by_qpn_size - 1);
 }
 
-/* Whose queue pair number qpn of rail's device is, and which of its queue pairs; NULL: of nobody any more. */
+/*
+ * Whose queue pair number qpn of rail's device is, and which of its queue pairs; NULL: of nobody
+ * any more.
+ */
 static inline struct vb_ep *vb_ep_of_qpn(const struct vb_rail *rail, uint32_t qpn, int *q)
 {
 	const struct vb_tp *tp = rail->tp;

@@ -12,9 +12,11 @@
 #define OWN_ID (1ull << 62)  /* of a queue pair's own: the rest is whose, and which */
 #define ASYNC_EVERY 512	     /* polls between two looks at asynchronous events */
 #define CM_EVERY 16	     /* and at those of rdma_cm, while we connect */
-#define STASH_BATCH (20 * VB_BATCH) /* events of VB_BATCH completions: each may end a chain, and bring two */
+#define STASH_BATCH                                                                                \
+	(20 * VB_BATCH) /* events of VB_BATCH completions: each may end a chain, and bring two */
 #define STASH_MIN 512
-_Static_assert(STASH_BATCH >= VB_BATCH * (VB_CHAIN + 3) && STASH_MIN >= STASH_BATCH, "there is room");
+_Static_assert(STASH_BATCH >= VB_BATCH * (VB_CHAIN + 3) && STASH_MIN >= STASH_BATCH,
+	       "there is room");
 
 /* ---- receive buffers ---- */
 
@@ -106,7 +108,10 @@ static void feed(struct vb_tp *tp)
 
 /* ---- events ---- */
 
-/* The buffer of a message that has been handed out, or never will be: the next poll may post it again. */
+/*
+ * The buffer of a message that has been handed out, or never will be: the next poll may post it
+ * again.
+ */
 static void recycle_of(const struct tt_event *ev)
 {
 	const char *data = (const char *)ev->data - sizeof(struct vb_head);
@@ -117,7 +122,8 @@ static void recycle_of(const struct tt_event *ev)
 /* Room for `need` more events. */
 static bool stash_room(struct vb_tp *tp, uint32_t need)
 {
-	uint32_t n = tp->stash_tail - tp->stash_head, max = tp->stash_max ? 2 * tp->stash_max : STASH_MIN;
+	uint32_t n = tp->stash_tail - tp->stash_head,
+		 max = tp->stash_max ? 2 * tp->stash_max : STASH_MIN;
 	struct tt_event *stash;
 
 	if (tp->stash_head) {
@@ -247,10 +253,13 @@ void vb_abandon(struct vb_ep *ep, int i, int status)
 
 static const char *what(enum vb_kind kind)
 {
-	return kind == VB_HELLO ? "connecting" : kind == VB_QUIET ? "a small put or message" : "an operation";
+	return kind == VB_HELLO	  ? "connecting"
+	       : kind == VB_QUIET ? "a small put or message"
+				  : "an operation";
 }
 
-static void request_failed(struct vb_ep *ep, int q, const struct vb_req *req, enum ibv_wc_status status)
+static void request_failed(struct vb_ep *ep, int q, const struct vb_req *req,
+			   enum ibv_wc_status status)
 {
 	int code = vb_status(status);
 
@@ -260,7 +269,8 @@ static void request_failed(struct vb_ep *ep, int q, const struct vb_req *req, en
 		vb_hello_again(ep, q, code);
 		return;
 	}
-	vb_async(vb_tp_of(ep)); /* a port that went down is the better reason, if it is known by now */
+	vb_async(vb_tp_of(
+		ep)); /* a port that went down is the better reason, if it is known by now */
 	if (vb_port_to_blame(&ep->qp[q]))
 		vb_fail(ep, ep->qp[q].rail, -ENETDOWN,
 			"the port%s went down: %s and up to %u other requests under way are lost",
@@ -376,7 +386,9 @@ static void arrived(struct vb_rail *rail, const struct ibv_wc *wc)
 		vb_greeted(ep, q);
 		return;
 	}
-	/* The peer sends only when all its hellos were received, even if we see one of them later. */
+	/*
+	 * The peer sends only when all its hellos were received, even if we see one of them later.
+	 */
 	for (q = 0; ep->state == VB_CONNECTING && q < ep->nqp; q++)
 		vb_greeted(ep, q);
 	if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
@@ -393,7 +405,8 @@ static int reap_cq(struct vb_rail *rail, struct ibv_cq *cq, int looks)
 	struct ibv_wc wc[VB_BATCH];
 
 	/* While there is no memory for what they bring, completions stay where they are. */
-	if (rail->tp->stash_max - rail->tp->stash_tail < STASH_BATCH && !stash_room(rail->tp, STASH_BATCH))
+	if (rail->tp->stash_max - rail->tp->stash_tail < STASH_BATCH &&
+	    !stash_room(rail->tp, STASH_BATCH))
 		return 0;
 	if (room <= 0 || room > VB_BATCH)
 		room = VB_BATCH;
@@ -472,7 +485,10 @@ int vb_poll(struct tt_tp *base, struct tt_event *events, int max)
 	tp->out = events;
 	tp->nout = 0;
 	tp->max_out = max;
-	/* Buffers of what the caller has seen; then events in their order: what waited comes first. */
+	/*
+	 * Buffers of what the caller has seen; then events in their order: what waited comes
+	 * first.
+	 */
 	if (tp->hungry)
 		feed(tp);
 	unstash(tp);
@@ -487,7 +503,8 @@ int vb_poll(struct tt_tp *base, struct tt_event *events, int max)
 		disarm(tp);
 	/* All that is around a poll takes longer than a look, and who polls most often waits. */
 	for (i = 0; i < VB_LOOKS && !tp->nout && max > 0; i += looks)
-		for (n = reap(tp, looks); n >= VB_BATCH && tp->nout < max;) /* less: there is no more */
+		for (n = reap(tp, looks);
+		     n >= VB_BATCH && tp->nout < max;) /* less: there is no more */
 			n = reap(tp, 1);
 	n = tp->nout;
 	tp->nout = tp->max_out = 0;
@@ -508,7 +525,10 @@ int vb_arm(struct tt_tp *base, int *fd)
 			if (ibv_req_notify_cq(tp->rail[i].cq[k].cq, 0))
 				return -EAGAIN;
 	tp->armed = true;
-	/* What came before it was armed wakes nobody; what matters of it may be behind much that does not. */
+	/*
+	 * What came before it was armed wakes nobody; what matters of it may be behind much that
+	 * does not.
+	 */
 	while (tp->stash_head == tp->stash_tail && vb_reap(tp) >= VB_BATCH)
 		;
 	if (tp->stash_head != tp->stash_tail)

@@ -95,7 +95,8 @@ static void free_ep(struct vb_ep *ep)
 int vb_ep_open(struct tt_tp *base, struct tt_ep **epp, void *blob, size_t *len)
 {
 	struct vb_tp *tp = (struct vb_tp *)base;
-	struct vb_ep *ep = calloc(1, sizeof(*ep) + (size_t)(tp->nrails * tp->nqp) * sizeof(ep->qp[0]));
+	struct vb_ep *ep =
+		calloc(1, sizeof(*ep) + (size_t)(tp->nrails * tp->nqp) * sizeof(ep->qp[0]));
 	struct vb_blob b = {.magic = VB_MAGIC};
 	int err = 0, i;
 
@@ -138,7 +139,8 @@ int vb_ep_connect(struct tt_ep *base, const void *blob, size_t len, bool active)
 	if (ep->state != VB_NEW)
 		return tt_fail(-EISCONN, "verbs: the endpoint is connected already");
 	if (len != sizeof(b))
-		return tt_fail(-EINVAL, "verbs: an address of %zu bytes (expected %zu)", len, sizeof(b));
+		return tt_fail(-EINVAL, "verbs: an address of %zu bytes (expected %zu)", len,
+			       sizeof(b));
 	memcpy(&b, blob, sizeof(b));
 	err = vb_rails_match(ep, &b);
 	index_qpns(vb_tp_of(ep));
@@ -183,8 +185,8 @@ void vb_hello_again(struct vb_ep *ep, int i, int status)
 	int err;
 
 	if (vb_tp_of(ep)->cm || tt_passed(ep->deadline)) {
-		vb_fail(ep, rail, -ETIMEDOUT, "the peer does not answer over this network (status %d)",
-			status);
+		vb_fail(ep, rail, -ETIMEDOUT,
+			"the peer does not answer over this network (status %d)", status);
 		return;
 	}
 	err = vb_qp_connect(ep, i);
@@ -243,8 +245,7 @@ void vb_fail(struct vb_ep *ep, const struct vb_rail *rail, int status, const cha
 
 	if (ep->state == VB_NEW || ep->state >= VB_FAILED)
 		return;
-	n = snprintf(ep->reason, sizeof(ep->reason), "%s/%u: ", rail->port.name,
-		     rail->port.num);
+	n = snprintf(ep->reason, sizeof(ep->reason), "%s/%u: ", rail->port.name, rail->port.num);
 	va_start(ap, fmt);
 	vsnprintf(ep->reason + n, sizeof(ep->reason) - (size_t)n, fmt, ap);
 	va_end(ap);
@@ -257,11 +258,11 @@ void vb_fail(struct vb_ep *ep, const struct vb_rail *rail, int status, const cha
 /* ---- closing ---- */
 
 /* Reap until cond or for at most ms; what comes for other endpoints waits in the stash. */
-#define REAP_UNTIL(tp, cond, ms) \
-	do { \
-		uint64_t deadline_ = tt_deadline_ms(ms); \
-		while (!(cond) && !tt_passed(deadline_)) \
-			vb_reap(tp); \
+#define REAP_UNTIL(tp, cond, ms)                                                                   \
+	do {                                                                                       \
+		uint64_t deadline_ = tt_deadline_ms(ms);                                           \
+		while (!(cond) && !tt_passed(deadline_))                                           \
+			vb_reap(tp);                                                               \
 	} while (0)
 
 void vb_ep_close(struct tt_ep *base)
@@ -275,7 +276,8 @@ void vb_ep_close(struct tt_ep *base)
 		;
 	ep->closing = true;
 	vb_stash_drop(tp, ep);
-	if (ep->state == VB_UP && ep->lead >= 0 && !vb_post_word(ep, ep->lead, VB_WORD_BYE, 0, VB_BYE)) {
+	if (ep->state == VB_UP && ep->lead >= 0 &&
+	    !vb_post_word(ep, ep->lead, VB_WORD_BYE, 0, VB_BYE)) {
 		REAP_UNTIL(tp, ep->bye_done || ep->state != VB_UP,
 			   vb_bye_wait(&tp->bye_from, &tp->bye_left, began, VB_BYE_MS));
 		vb_bye_used(&tp->bye_left, tt_now_ns() - began);

@@ -18,16 +18,18 @@ static int refused(const struct vb_rail *rail, size_t len, int err)
 	if ((err == ENOMEM || err == EPERM || err == EAGAIN) && limit.rlim_cur != RLIM_INFINITY)
 		return tt_mem_fail_memlock(len, "registering memory with an RDMA device");
 	if (err == ENOMEM || err == EAGAIN) /* the latter is how a cgroup's limit is told */
-		return tt_fail(-ENOMEM,
-			       "verbs: %s cannot register %zu more bytes: it has no memory or none of "
-			       "its %d memory regions left; register fewer, larger regions",
-			       rail->port.name, len, rail->port.dev.max_mr);
+		return tt_fail(
+			-ENOMEM,
+			"verbs: %s cannot register %zu more bytes: it has no memory or none of "
+			"its %d memory regions left; register fewer, larger regions",
+			rail->port.name, len, rail->port.dev.max_mr);
 	return tt_fail(-err, "verbs: %s cannot register %zu bytes: %s", rail->port.name, len,
 		       strerror(err));
 }
 
 /* NULL: errno says why. */
-static struct ibv_mr *reg(struct vb_rail *rail, const struct tt_mem *mem, unsigned access, int flags)
+static struct ibv_mr *reg(struct vb_rail *rail, const struct tt_mem *mem, unsigned access,
+			  int flags)
 {
 	struct ibv_mr *ib;
 
@@ -59,12 +61,16 @@ int vb_reg(struct tt_tp *base, const struct tt_mem *mem, unsigned access, struct
 	struct vb_mr *mr;
 
 	if (!mem->len || (uint64_t)(uintptr_t)mem->addr + mem->len < mem->len)
-		return tt_fail(-EINVAL, "verbs: a region of %zu bytes cannot be registered", mem->len);
+		return tt_fail(-EINVAL, "verbs: a region of %zu bytes cannot be registered",
+			       mem->len);
 	if (access & TT_ACCESS_READ)
 		flags |= IBV_ACCESS_REMOTE_READ;
 	if (access & TT_ACCESS_WRITE)
 		flags |= IBV_ACCESS_REMOTE_WRITE;
-	/* iWARP: what a READ brings is written by the peer. Only where no peer has been given the key. */
+	/*
+	 * iWARP: what a READ brings is written by the peer. Only where no peer has been given the
+	 * key.
+	 */
 	if (tp->rail[0].port.fabric == VB_IWARP && access == TT_ACCESS_LOCAL)
 		flags |= IBV_ACCESS_REMOTE_WRITE;
 	if (access & TT_ACCESS_WRITE && base->caps & TT_CAP_AMO)

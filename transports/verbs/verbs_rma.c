@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The hot calls of transport verbs: put, get, amo, msg; and spreading large ones over queue pairs. */
+/*
+ * The hot calls of transport verbs: put, get, amo, msg; and spreading large ones over queue pairs.
+ */
 #include "config.h"
 #include "lib/base/clock.h"
 #include "transports/verbs/verbs.h"
@@ -38,8 +40,9 @@ static void held_failed(struct vb_ep *ep, int i, unsigned first, unsigned n, int
 }
 
 /*
- * Post those held back on queue pair i, which there are, and then last, unless it is NULL, in one go. 0, or a
- * negative code if last was not posted. Of those held back the last is signalled, if nothing behind it is.
+ * Post those held back on queue pair i, which there are, and then last, unless it is NULL, in one
+ * go. 0, or a negative code if last was not posted. Of those held back the last is signalled, if
+ * nothing behind it is.
  */
 static int post_list(struct vb_ep *ep, int i, struct ibv_send_wr *last)
 {
@@ -134,7 +137,10 @@ static int post_send(struct vb_ep *ep, int i, const struct vb_head *head, const 
 	return err;
 }
 
-/* As vb_post, of something that may wait for company, because its end is waited for and nothing else. */
+/*
+ * As vb_post, of something that may wait for company, because its end is waited for and nothing
+ * else.
+ */
 static int post_later(struct vb_ep *ep, int i, struct ibv_send_wr *wr, size_t len, void *user)
 {
 	struct vb_qp *q = &ep->qp[i];
@@ -203,8 +209,8 @@ static inline uint32_t rkey_of(const struct vb_qp *q, const struct tt_rkey *rkey
 }
 
 /* Where [off, off + len) of a get with a head lands; returns in how many places. */
-static int two_places(struct ibv_sge sge[2], const struct vb_qp *q, const struct tt_rma *rma, size_t off,
-		      size_t len)
+static int two_places(struct ibv_sge sge[2], const struct vb_qp *q, const struct tt_rma *rma,
+		      size_t off, size_t len)
 {
 	size_t part = off < rma->head_len ? rma->head_len - off : 0;
 	int n = 0;
@@ -215,15 +221,16 @@ static int two_places(struct ibv_sge sge[2], const struct vb_qp *q, const struct
 					    .length = (uint32_t)part,
 					    .lkey = lkey_of(q, rma->head_mr)};
 	if (len > part)
-		sge[n++] = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)rma->local + off + part - rma->head_len,
+		sge[n++] = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)rma->local + off + part -
+						    rma->head_len,
 					    .length = (uint32_t)(len - part),
 					    .lkey = lkey_of(q, rma->mr)};
 	return n;
 }
 
 /*
- * A request on q for [off, off + len) of rma. Field by field: to clear all of a request first costs more than
- * to fill it.
+ * A request on q for [off, off + len) of rma. Field by field: to clear all of a request first
+ * costs more than to fill it.
  */
 static void rdma_wr(struct ibv_send_wr *wr, struct ibv_sge sge[2], const struct vb_qp *q,
 		    const struct tt_rma *rma, size_t off, size_t len, enum ibv_wr_opcode opcode)
@@ -262,8 +269,8 @@ static void ring_note(struct vb_ep *ep, int i, uint32_t note)
 }
 
 /*
- * The note goes out when the peer's device has acknowledged all pieces: nothing less says that those on
- * other queue pairs are in place.
+ * The note goes out when the peer's device has acknowledged all pieces: nothing less says that
+ * those on other queue pairs are in place.
  */
 void vb_piece_done(struct vb_tp *tp, struct vb_split *s, int status)
 {
@@ -312,14 +319,17 @@ static bool split_room(const struct vb_ep *ep, int first, int n, size_t each, bo
 	int i;
 
 	for (i = first; i < first + n; i++)
-		if (ep->qp[i].tail - ep->qp[i].head + ep->qp[i].reserved + each + (note && i == first) > VB_SQ)
+		if (ep->qp[i].tail - ep->qp[i].head + ep->qp[i].reserved + each +
+			    (note && i == first) >
+		    VB_SQ)
 			return false;
 	return true;
 }
 
 /* The pieces [off, end) of queue pair i; how many were posted, and in *err why no more. */
-static unsigned post_pieces(struct vb_ep *ep, int i, const struct tt_rma *rma, enum ibv_wr_opcode opcode,
-			    size_t off, size_t end, struct vb_split *s, int *err)
+static unsigned post_pieces(struct vb_ep *ep, int i, const struct tt_rma *rma,
+			    enum ibv_wr_opcode opcode, size_t off, size_t end, struct vb_split *s,
+			    int *err)
 {
 	struct ibv_send_wr wr;
 	struct ibv_sge sge[2];
@@ -337,8 +347,8 @@ static unsigned post_pieces(struct vb_ep *ep, int i, const struct tt_rma *rma, e
 }
 
 /* Over n queue pairs from the first-th on, by their weights, which add up to sum. */
-static int split(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opcode opcode, int first, int n,
-		 uint64_t sum)
+static int split(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opcode opcode, int first,
+		 int n, uint64_t sum)
 {
 	bool put = opcode != IBV_WR_RDMA_READ, note = put && rma->flags & TT_RMA_NOTE;
 	bool flush = put && vb_must_flush(true, ep->nrails, n > 1, rma->flags);
@@ -349,13 +359,18 @@ static int split(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opcode 
 	int i, err = 0;
 
 	if (each > VB_SQ / 2)
-		return tt_fail(-EMSGSIZE, "verbs: %zu bytes are too many for one operation", rma->len);
+		return tt_fail(-EMSGSIZE, "verbs: %zu bytes are too many for one operation",
+			       rma->len);
 	if (!s || !split_room(ep, first, n, each + flush, note))
 		return -EAGAIN;
 	tp->free_split = s->next_free;
 	/* One more is left until all are posted: none of them ends it before. */
-	*s = (struct vb_split){.ep = ep, .left = 1, .note = note, .imm = rma->note, .user = rma->user,
-				.via = first};
+	*s = (struct vb_split){.ep = ep,
+			       .left = 1,
+			       .note = note,
+			       .imm = rma->note,
+			       .user = rma->user,
+			       .via = first};
 	ep->qp[first].reserved += note;
 	for (i = first; !err && i < first + n; i++, off = end) {
 		part += ep->weight[i];
@@ -368,7 +383,8 @@ static int split(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opcode 
 	}
 	/* Some pieces may be on their way: let the connection end, and the split with it. */
 	if (err) {
-		vb_fail(ep, ep->qp[i - 1].rail, err, "a request cannot be posted: %s", strerror(-err));
+		vb_fail(ep, ep->qp[i - 1].rail, err, "a request cannot be posted: %s",
+			strerror(-err));
 		vb_piece_done(tp, s, err);
 		return TT_STARTED;
 	}
@@ -445,7 +461,10 @@ static int put_in_steps(struct vb_ep *ep, int i, const struct tt_rma *rma, struc
 	return err ? err : TT_STARTED;
 }
 
-/* On queue pair i, in one request, which has all but the note; quiet: as soon as it is posted it is complete here. */
+/*
+ * On queue pair i, in one request, which has all but the note; quiet: as soon as it is posted it
+ * is complete here.
+ */
 static inline int put_whole(struct vb_ep *ep, int i, const struct tt_rma *rma,
 			    struct ibv_send_wr *wr, bool quiet)
 {
@@ -533,7 +552,10 @@ static int vb_get(struct tt_ep *base, const struct tt_rma *rma)
 	return by_memory(ep, rma, IBV_WR_RDMA_READ);
 }
 
-/* Atomics of different devices are not atomic to each other: all peers use the first one of the target. */
+/*
+ * Atomics of different devices are not atomic to each other: all peers use the first one of the
+ * target.
+ */
 static int amo_qp(const struct vb_ep *ep)
 {
 	int i;
@@ -541,7 +563,8 @@ static int amo_qp(const struct vb_ep *ep)
 	for (i = 0; i < ep->nrails; i++)
 		if (!ep->qp[i].theirs)
 			return i;
-	return tt_fail(-EOPNOTSUPP, "verbs: no port here reaches the peer's first one, which executes atomics");
+	return tt_fail(-EOPNOTSUPP,
+		       "verbs: no port here reaches the peer's first one, which executes atomics");
 }
 
 static int vb_amo(struct tt_ep *base, const struct tt_amo *amo)
@@ -563,7 +586,8 @@ static int vb_amo(struct tt_ep *base, const struct tt_amo *amo)
 		return i;
 	q = &ep->qp[i];
 	if (q->off)
-		return tt_fail(-ENETDOWN, "verbs: the port that executes the peer's atomics is down");
+		return tt_fail(-ENETDOWN,
+			       "verbs: the port that executes the peer's atomics is down");
 	if (!q->usable || !room(q, 1))
 		return -EAGAIN;
 	sge = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)amo->result,

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One process's part in bootstrap and control tree: its state, and what its files call in each other. */
+/*
+ * One process's part in bootstrap and control tree: its state, and what its files call in each
+ * other.
+ */
 #ifndef TT_CONTROL_H
 #define TT_CONTROL_H
 
@@ -48,15 +51,15 @@ struct tt_rank_info {
 	char *host;
 	unsigned char *card;
 	uint16_t card_len;
-	bool gone; /* this and the next two: written by the control thread, under lock */
+	bool gone;   /* this and the next two: written by the control thread, under lock */
 	int gone_by; /* the lowest rank that has said so: its words count */
 	char *gone_why;
-	bool suspect; /* silent for a while; peer_watch.c */
+	bool suspect;	       /* silent for a while; peer_watch.c */
 	struct tt_addr listen; /* of rank 0: none, see tt_boot.store */
 	struct tt_link *via;   /* the link over which it was heard last; NULL: not known */
-	uint32_t seen;	       /* the number of its last message, and which of those up to it came */
+	uint32_t seen; /* the number of its last message, and which of those up to it came */
 	uint64_t seen_bits[TT_SEEN / 64];
-	struct tt_link *join;  /* rank 0 only, during the start */
+	struct tt_link *join; /* rank 0 only, during the start */
 };
 
 struct tt_child {
@@ -79,7 +82,9 @@ struct tt_dialer {
 	char last[256]; /* why the last try failed */
 };
 
-#define TT_OUT_EVICT ((enum tt_ctl_type)0) /* not a message: `to` is to be evicted, data says why */
+#define TT_OUT_EVICT                                                                               \
+	((enum tt_ctl_type)0) /* not a message: `to` is to be evicted, data says why               \
+			       */
 
 struct tt_outmsg {
 	struct tt_list node;
@@ -118,7 +123,7 @@ struct tt_boot {
 	enum tt_phase phase;
 	int epfd, wakefd, listenfd;
 	bool listen_armed;
-	bool out_of_files; /* during the start */
+	bool out_of_files;     /* during the start */
 	uint64_t listen_again; /* after running out of descriptors */
 	uint64_t start_deadline, drain_deadline, last_loop;
 	uint64_t ask_at; /* params.stop, next */
@@ -128,7 +133,7 @@ struct tt_boot {
 	int nwatches;
 	bool watch_again; /* who is to be watched may have changed */
 	struct tt_dialer dialer;
-	struct tt_link *join;   /* rank > 0: to rank 0 */
+	struct tt_link *join; /* rank > 0: to rank 0 */
 	struct tt_link *parent;
 	struct tt_child *child; /* those of rank order, then, with gaps, those adopted since */
 	int nchildren, njoined, npending;
@@ -136,16 +141,16 @@ struct tt_boot {
 	struct tt_list held; /* messages for ranks that are between two parents */
 	size_t held_bytes;
 	uint32_t msg_seq;
-	uint64_t lost_at; /* when this rank lost its parent */
+	uint64_t lost_at;   /* when this rank lost its parent */
 	uint64_t unsettled; /* until then, as a neighbour was lost a moment ago */
-	int nknown; /* entries [0, nknown) of ranks are there */
-	bool done;  /* rank 0 has said that the tree stands */
+	int nknown;	    /* entries [0, nknown) of ranks are there */
+	bool done;	    /* rank 0 has said that the tree stands */
 	bool ready_sent, stopping;
 	int bye_said; /* ranks below, as the parent was told; 0: not yet */
 	int stop_result;
-	int ras_fd, ras_key; /* ras.c; -1: none */
+	int ras_fd, ras_key;  /* ras.c; -1: none */
 	unsigned ras_clients; /* ever */
-	unsigned refused; /* connections that failed authentication */
+	unsigned refused;     /* connections that failed authentication */
 	char refused_text[128];
 	char evicted[TT_GONE_WHY]; /* the others have taken this rank for dead: why */
 };

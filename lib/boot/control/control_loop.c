@@ -2,8 +2,9 @@
 /*
  * The control thread: one epoll loop that joins, forms the tree, keeps it, and ends it.
  *
- * Frames (link.c says how they are sealed). Integers are little-endian; "str" is u16 length and bytes;
- * "addr" is u8 family (4, 6, or 0: none), u16 port, 16 bytes of address (IPv4: the first four).
+ * Frames (link.c says how they are sealed). Integers are little-endian; "str" is u16 length and
+ * bytes; "addr" is u8 family (4, 6, or 0: none), u16 port, 16 bytes of address (IPv4: the first
+ * four).
  *
  * On the join of rank r to rank 0's store (kind 1), open during the start only:
  *	 1 JOIN		r -> 0	addr where r listens for its children, str host, u16 n,
@@ -12,9 +13,9 @@
  *				store's)
  *	 3 ERROR	both	i32 code, i32 rank it is about (-1: none), str host, str text
  *	 4 DONE		0 -> r	empty: the tree stands; the join is closed now
- * Ranks join when they like; when all have, rank 0 sends PARENT to each. An ERROR from a rank is passed
- * by rank 0 to all and ends the start everywhere; one with code -ETIMEDOUT says that the sender's
- * deadline has passed, and is answered with the names of those who are missing.
+ * Ranks join when they like; when all have, rank 0 sends PARENT to each. An ERROR from a rank is
+ * passed by rank 0 to all and ends the start everywhere; one with code -ETIMEDOUT says that the
+ * sender's deadline has passed, and is answered with the names of those who are missing.
  *
  * On links of the tree (kind 2, child to parent):
  *	 5 ENTRY	down	u32 rank, addr where it listens, str host, u16 n, n bytes card: the
@@ -24,18 +25,20 @@
  *	 8 BEAT		both	empty: alive; sent when nothing else was for TUTTI_HEARTBEAT
  *	 9 MSG		both	i32 from, i32 to (-1: all), u32 number (of from's messages), u8 type
  *				(enum tt_ctl_type), payload (0 to 4096 bytes)
- *	10 GONE		both	i32 rank, i32 by, str why: flooded; to the rank itself: it was taken for
+ *	10 GONE         both    i32 rank, i32 by, str why: flooded; to the rank itself: it was
+ *	taken for
  *				dead and is cut off
  *	11 BYE_UP	up	u32 how many: the sender and all below it want to end
  *	12 BYE_DOWN	down	empty: all want to end; what follows is the end of the stream
  *	13 AGAIN	both	as MSG: it may have come already
- *	14 PLACE	up	u32 ms: the sender lost its parent so long ago, and has a new one now
+ *	14 PLACE        up      u32 ms: the sender lost its parent so long ago, and has a new one
+ *	now
  * On links between a rank and one that should be its child (kind 5, peer_watch.c): BEAT and GONE.
  *
- * GO travels down on the links that messages travel on, so no message overtakes it. A process that is
- * gone is noticed by its neighbours: by the end of its stream or a reset (it died), or by silence
- * for TUTTI_HEARTBEAT_LIMIT (it is stopped, or its host or network is down). They flood GONE. When
- * an inner rank dies the tree falls apart, and mends itself: reparent.c.
+ * GO travels down on the links that messages travel on, so no message overtakes it. A process that
+ * is gone is noticed by its neighbours: by the end of its stream or a reset (it died), or by
+ * silence for TUTTI_HEARTBEAT_LIMIT (it is stopped, or its host or network is down). They flood
+ * GONE. When an inner rank dies the tree falls apart, and mends itself: reparent.c.
  */
 #include "lib/boot/control/control.h"
 
@@ -56,7 +59,7 @@
 #define HANDSHAKE_MS 5000
 #define PENDING_MAX 256 /* unauthenticated connections, besides one for each rank */
 #define DRAIN_MS 1000
-#define STOP_MS 100 /* how often params.stop is asked */
+#define STOP_MS 100    /* how often params.stop is asked */
 #define LINGER_MS 2000 /* a failed rank 0 stays for those who have not heard of it */
 
 static char listen_mark, wake_mark; /* told apart from links by address */
@@ -88,7 +91,10 @@ void tt_listen_close(struct tt_boot *b)
 	b->listenfd = -1;
 }
 
-/* Closing is not enough: a child may have the socket, too, and its events must not come here any more. */
+/*
+ * Closing is not enough: a child may have the socket, too, and its events must not come here any
+ * more.
+ */
 static void unwatch(struct tt_boot *b, const struct tt_link *link)
 {
 	if (link->fd >= 0)
@@ -100,7 +106,8 @@ static bool drop_oldest_pending(struct tt_boot *b)
 {
 	struct tt_list *pos, *tmp;
 
-	tt_list_each (pos, tmp, &b->links) {
+	tt_list_each(pos, tmp, &b->links)
+	{
 		struct tt_link *link = tt_container(pos, struct tt_link, node);
 
 		if (!link->server || link->state == TT_LINK_OPEN || link->state == TT_LINK_DEAD)
@@ -115,8 +122,8 @@ static bool drop_oldest_pending(struct tt_boot *b)
 }
 
 /*
- * No descriptor for whoever wants in, if there is one: the kernel looks for a descriptor first. A stranger makes
- * room, or it is tried again a little later.
+ * No descriptor for whoever wants in, if there is one: the kernel looks for a descriptor first. A
+ * stranger makes room, or it is tried again a little later.
  */
 static void no_file(struct tt_boot *b)
 {
@@ -224,7 +231,8 @@ static void link_lost(struct tt_boot *b, struct tt_link *link)
 				 link->peer_addr, link->hello.rank);
 			/* The 1st, 2nd, 4th, 8th ...: strangers must not fill the log. */
 			if (!(b->refused & (b->refused - 1)))
-				tt_warn("a connection from %s, as rank %d, was refused: %s (%u so far)",
+				tt_warn("a connection from %s, as rank %d, was refused: %s (%u so "
+					"far)",
 					link->peer_addr, link->hello.rank, link->why, b->refused);
 		}
 		return;
@@ -253,7 +261,8 @@ static void sweep(struct tt_boot *b)
 
 	do {
 		again = false;
-		tt_list_each (pos, tmp, &b->links) {
+		tt_list_each(pos, tmp, &b->links)
+		{
 			struct tt_link *link = tt_container(pos, struct tt_link, node);
 
 			tt_link_flush(link);
@@ -279,7 +288,8 @@ static void bury(struct tt_boot *b, struct tt_list *list)
 {
 	struct tt_list *pos, *tmp;
 
-	tt_list_each (pos, tmp, list) {
+	tt_list_each(pos, tmp, list)
+	{
 		tt_list_del(pos);
 		tt_link_free(tt_container(pos, struct tt_link, node));
 	}
@@ -291,8 +301,7 @@ void tt_start_done(struct tt_boot *b)
 	uint64_t now = tt_now_ns();
 
 	b->phase = TT_PH_UP; /* the listener stays, for ranks that lose their parent */
-	tt_list_each (pos, tmp, &b->links)
-		tt_container(pos, struct tt_link, node)->last_rx = now;
+	tt_list_each(pos, tmp, &b->links) tt_container(pos, struct tt_link, node)->last_rx = now;
 	if (b->join)
 		tt_link_kill(b->join, 0, "the start is over");
 	b->join = NULL;
@@ -321,7 +330,8 @@ static void tell_all(struct tt_boot *b)
 	struct tt_list *pos, *tmp;
 
 	b->njoined = 0; /* from now on: who has been told */
-	tt_list_each (pos, tmp, &b->links) {
+	tt_list_each(pos, tmp, &b->links)
+	{
 		struct tt_link *link = tt_container(pos, struct tt_link, node);
 
 		if (link->kind != TT_LINK_JOIN || link->state != TT_LINK_OPEN)
@@ -374,14 +384,17 @@ void tt_start_refuse(struct tt_boot *b)
 		      b->host, why->text);
 }
 
-/* A process that was itself stopped, or did not listen, must not take the others' silence for death. */
+/*
+ * A process that was itself stopped, or did not listen, must not take the others' silence for
+ * death.
+ */
 static void notice_pause(struct tt_boot *b, uint64_t now)
 {
 	struct tt_list *pos, *tmp;
 
 	if (now - b->last_loop > b->limit_ns / 2) {
-		tt_list_each (pos, tmp, &b->links)
-			tt_container(pos, struct tt_link, node)->last_rx = now;
+		tt_list_each(pos, tmp, &b->links) tt_container(pos, struct tt_link, node)->last_rx =
+			now;
 		tt_watch_paused(b, now);
 		b->dialer.until = now + b->limit_ns;
 	}
@@ -395,14 +408,16 @@ static void take_outbox(struct tt_boot *b)
 
 	tt_list_init(&mine);
 	pthread_mutex_lock(&b->lock);
-	tt_list_each (pos, tmp, &b->outbox) {
+	tt_list_each(pos, tmp, &b->outbox)
+	{
 		tt_list_del(pos);
 		tt_list_add(&mine, pos);
 	}
 	b->outbox_bytes = 0;
 	stop = b->stop;
 	pthread_mutex_unlock(&b->lock);
-	tt_list_each (pos, tmp, &mine) {
+	tt_list_each(pos, tmp, &mine)
+	{
 		struct tt_outmsg *msg = tt_container(pos, struct tt_outmsg, node);
 
 		if (b->phase == TT_PH_UP && msg->type == TT_OUT_EVICT)
@@ -432,7 +447,8 @@ static void timers(struct tt_boot *b)
 	uint64_t now = tt_now_ns();
 	struct tt_list *pos, *tmp;
 
-	tt_list_each (pos, tmp, &b->links) {
+	tt_list_each(pos, tmp, &b->links)
+	{
 		struct tt_link *link = tt_container(pos, struct tt_link, node);
 
 		if (now >= link->deadline)
@@ -468,7 +484,8 @@ static int next_timeout(struct tt_boot *b)
 
 	if (b->phase < TT_PH_UP && tt_tree_more(b))
 		return 0;
-	tt_list_each (pos, tmp, &b->links) {
+	tt_list_each(pos, tmp, &b->links)
+	{
 		struct tt_link *link = tt_container(pos, struct tt_link, node);
 
 		next = link->deadline < next ? link->deadline : next;
@@ -486,7 +503,8 @@ static int next_timeout(struct tt_boot *b)
 		next = b->start_deadline;
 	if (b->phase < TT_PH_UP && b->params.stop && b->ask_at < next)
 		next = b->ask_at;
-	if (b->phase <= TT_PH_UP && b->dialer.active && !b->dialer.link && b->dialer.next_try < next)
+	if (b->phase <= TT_PH_UP && b->dialer.active && !b->dialer.link &&
+	    b->dialer.next_try < next)
 		next = b->dialer.next_try;
 	if (b->phase == TT_PH_UP && b->stopping && b->stop_deadline < next)
 		next = b->stop_deadline;
@@ -532,7 +550,8 @@ void *tt_ctl_main(void *arg)
 		for (i = 0; i < n; i++)
 			dispatch(b, &ev[i]);
 		take_outbox(b);
-		notice_pause(b, tt_now_ns()); /* also that of a handler that has waited for a lock */
+		notice_pause(b,
+			     tt_now_ns()); /* also that of a handler that has waited for a lock */
 		timers(b);
 		tt_tree_step(b);
 		sweep(b);

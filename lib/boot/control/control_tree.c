@@ -225,8 +225,8 @@ static void bye_down(struct tt_boot *b)
 }
 
 /*
- * The end: up when all below want it, down when all do. The root counts, so that nobody is left behind
- * who is between two parents at that moment.
+ * The end: up when all below want it, down when all do. The root counts, so that nobody is left
+ * behind who is between two parents at that moment.
  */
 static void check_bye(struct tt_boot *b)
 {
@@ -239,7 +239,8 @@ static void check_bye(struct tt_boot *b)
 	for (i = 0; i < b->nchildren; i++) {
 		const struct tt_child *c = &b->child[i];
 
-		if (!c->link || c->link->state == TT_LINK_DEAD) /* who was below it comes by another way */
+		if (!c->link ||
+		    c->link->state == TT_LINK_DEAD) /* who was below it comes by another way */
 			continue;
 		if (!c->bye)
 			return;

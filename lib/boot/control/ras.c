@@ -46,8 +46,8 @@ static int key_fd(const struct tt_boot *b)
 
 	tt_boot_job(b, name + strlen(name));
 	fd = memfd_create(name, MFD_CLOEXEC);
-	if (fd >= 0 && (fchmod(fd, 0600) ||
-			write(fd, b->self.secret, sizeof(b->self.secret)) != sizeof(b->self.secret))) {
+	if (fd >= 0 && (fchmod(fd, 0600) || write(fd, b->self.secret, sizeof(b->self.secret)) !=
+						    sizeof(b->self.secret))) {
 		close(fd);
 		fd = -1;
 	}
@@ -89,8 +89,7 @@ static int clients(const struct tt_boot *b)
 	struct tt_list *pos, *tmp;
 	int n = 0;
 
-	tt_list_each (pos, tmp, &b->links)
-		n += tt_container(pos, struct tt_link, node)->local;
+	tt_list_each(pos, tmp, &b->links) n += tt_container(pos, struct tt_link, node)->local;
 	return n;
 }
 
@@ -102,7 +101,8 @@ void tt_ras_accept(struct tt_boot *b)
 
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
 		/* It would be asked for without end. */
-		tt_warn("out of file descriptors: tutti_ras can't ask this rank any more; raise 'ulimit -n'");
+		tt_warn("out of file descriptors: tutti_ras can't ask this rank any more; raise "
+			"'ulimit -n'");
 		tt_ras_close(b);
 	}
 	if (fd < 0)
@@ -171,7 +171,8 @@ void tt_ras_told(struct tt_boot *b, int from, const unsigned char *data, size_t 
 	tt_put_u(&k, number, 4);
 	tt_put_u(&k, (uint32_t)from, 4);
 	tt_put(&k, u.p, u.len);
-	tt_list_each (pos, tmp, &b->links) {
+	tt_list_each(pos, tmp, &b->links)
+	{
 		struct tt_link *link = tt_container(pos, struct tt_link, node);
 
 		if (link->local && link->user == client && link->state == TT_LINK_OPEN)

@@ -13,8 +13,8 @@
  * are numbered, so none comes twice. Those that were inside a process when it died are lost:
  * whoever sends repeats what matters when a rank is gone.
  *
- * Where a rank is reached is computed (control_tree.h) as long as the link computed is there, and learnt
- * from the links over which it was heard; what neither answers goes to all neighbours.
+ * Where a rank is reached is computed (control_tree.h) as long as the link computed is there, and
+ * learnt from the links over which it was heard; what neither answers goes to all neighbours.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -56,7 +56,8 @@ void tt_tree_say_gone(struct tt_boot *b, struct tt_link *to, const struct tt_lin
 		return;
 	}
 	tt_tree_around(b, except, TT_F_GONE, buf, k.len);
-	tt_list_each (pos, tmp, &b->links) {
+	tt_list_each(pos, tmp, &b->links)
+	{
 		struct tt_link *link = tt_container(pos, struct tt_link, node);
 
 		if (link->kind == TT_LINK_WATCH && link != except)

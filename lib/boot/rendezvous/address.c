@@ -2,8 +2,9 @@
 /*
  * Addresses: parsing, resolving, choosing the local one, listening.
  *
- * Which of its addresses a process tells others is found by asking the kernel's routes: a UDP socket
- * connected to the peer sends nothing, but gets the source address that packets to it would carry.
+ * Which of its addresses a process tells others is found by asking the kernel's routes: a UDP
+ * socket connected to the peer sends nothing, but gets the source address that packets to it would
+ * carry.
  */
 #include "lib/boot/rendezvous/address.h"
 
@@ -219,7 +220,10 @@ static int addr_of_iface(const char *iface, int family, struct tt_addr *addr)
 			       iface, names);
 }
 
-/* No peer is known yet: the address that the default route uses, else any interface's, else loopback. */
+/*
+ * No peer is known yet: the address that the default route uses, else any interface's, else
+ * loopback.
+ */
 static int addr_to_world(struct tt_addr *addr)
 {
 	static const char *const probes[] = {"198.51.100.1",
@@ -270,7 +274,8 @@ int tt_addr_local(const char *iface, const struct sockaddr *target, struct tt_ad
 		return 0;
 	tt_addr_text(target, text, sizeof(text));
 	if (err == -EMFILE || err == -ENFILE)
-		return tt_fail(err, "the way to rank 0 at %s cannot be looked for: %s", text, strerror(-err));
+		return tt_fail(err, "the way to rank 0 at %s cannot be looked for: %s", text,
+			       strerror(-err));
 	return tt_fail(-TUTTI_EBOOT,
 		       "no network interface of this host reaches rank 0 at %s: %s; set "
 		       "TUTTI_IF or correct the address",

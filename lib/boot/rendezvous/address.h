@@ -27,12 +27,14 @@ int tt_addr_numeric(const char *host, int port, struct tt_addr *addr);
 int tt_addr_split(const char *text, char *host, size_t size, int *port);
 /*
  * Resolve HOST:PORT to at most TT_ADDR_MAX addresses, *n receives how many. -TUTTI_EBOOT with a
- * sentence that names host and reason; -EAGAIN, with one too, when the name service may know it later.
+ * sentence that names host and reason; -EAGAIN, with one too, when the name service may know it
+ * later.
  */
 int tt_addr_resolve(const char *store, struct tt_addr *addrs, int *n);
 /*
- * A local address: that of iface (a name or numeric address) if given, else loopback when target is on
- * loopback, else the one that reaches target, else (target NULL) the one that reaches the world.
+ * A local address: that of iface (a name or numeric address) if given, else loopback when target
+ * is on loopback, else the one that reaches target, else (target NULL) the one that reaches the
+ * world.
  */
 int tt_addr_local(const char *iface, const struct sockaddr *target, struct tt_addr *addr);
 struct tt_boot_params;

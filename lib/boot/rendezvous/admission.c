@@ -2,20 +2,24 @@
 /*
  * Both sides of the gate.
  *
- *	DIR/tutti-gate, or DIR/tutti-gate-JOBID		as a boot directory's file (bootdir.c): where the leader
- *							listens, a nonce of this gate, and a secret if the
- *							job was given none of its own
+ *	DIR/tutti-gate, or DIR/tutti-gate-JOBID         as a boot directory's file (bootdir.c):
+ *	where the leader
+ *							listens, a nonce of this gate, and a secret
+ *							if the job was given none of its own
  *
- * Connections are those of the bootstrap (link.c), of kind 4, from a process without a rank (-1) to rank 0. Frames:
+ * Connections are those of the bootstrap (link.c), of kind 4, from a process without a rank (-1)
+ * to rank 0. Frames:
  *
  *	 3 ERROR	to guest	i32 code, i32 -1, str host, str text: not this one
  *	 8 BEAT		both		empty: alive; every second
- *	18 ADMIT	to guest	u32 rank, u32 ranks of the job, u32 ms within which it must stand, 192 bytes
+ *	18 ADMIT        to guest        u32 rank, u32 ranks of the job, u32 ms within which it must
+ *	stand, 192 bytes
  *					unique id
  *
- * A guest is one that is authenticated. It waits at the gate until it is admitted; when the gate is closed before that,
- * it looks for the next one. Nothing of the job that runs changes: its control tree does not know of guests, and
- * the secret by which they came is not the one of the job that they start.
+ * A guest is one that is authenticated. It waits at the gate until it is admitted; when the gate
+ * is closed before that, it looks for the next one. Nothing of the job that runs changes: its
+ * control tree does not know of guests, and the secret by which they came is not the one of the
+ * job that they start.
  */
 #include "lib/boot/rendezvous/admission.h"
 
@@ -91,13 +95,15 @@ static void on_open(struct tt_link *link)
 
 	link->deadline = TT_NEVER;
 	if (link->kind != TT_LINK_GATE) {
-		tt_link_kill(link, -EPROTO, "it wants a connection of unknown kind %d", (int)link->kind);
+		tt_link_kill(link, -EPROTO, "it wants a connection of unknown kind %d",
+			     (int)link->kind);
 		return;
 	}
 	if (link->hello.proto == TT_BOOT_PROTO && !strcmp(link->hello.version, g->self.version))
 		return;
-	snprintf(e.text, sizeof(e.text), "this process runs tutti %s, the job that it would join %s",
-		 link->hello.version, g->self.version);
+	snprintf(e.text, sizeof(e.text),
+		 "this process runs tutti %s, the job that it would join %s", link->hello.version,
+		 g->self.version);
 	tt_send_error(&e, link);
 	tt_link_close_after(link, tt_deadline_ms(ADMIT_MS));
 }
@@ -172,7 +178,8 @@ static bool make_room(struct tt_gate *g)
 
 	if (g->nlinks < g->guests + STRANGERS_MAX)
 		return true;
-	tt_list_each (pos, tmp, &g->links) {
+	tt_list_each(pos, tmp, &g->links)
+	{
 		struct tt_link *link = tt_container(pos, struct tt_link, node);
 
 		if (link->state != TT_LINK_OPEN) {
@@ -229,7 +236,8 @@ static void step(struct tt_gate *g)
 	int i, n = 1;
 
 	g->poll[0] = (struct pollfd){.fd = g->fd, .events = POLLIN};
-	tt_list_each (pos, tmp, &g->links) {
+	tt_list_each(pos, tmp, &g->links)
+	{
 		struct tt_link *link = tt_container(pos, struct tt_link, node);
 		short events = tt_link_wants_out(link) ? POLLIN | POLLOUT : POLLIN;
 
@@ -240,7 +248,8 @@ static void step(struct tt_gate *g)
 	for (i = 1; i < n; i++)
 		if (g->poll[i].revents)
 			tt_link_readable(g->at[i]);
-	tt_list_each (pos, tmp, &g->links) {
+	tt_list_each(pos, tmp, &g->links)
+	{
 		struct tt_link *link = tt_container(pos, struct tt_link, node);
 
 		keep_alive(link, g->limit_ms);
@@ -259,8 +268,7 @@ static int here(const struct tt_gate *g)
 	struct tt_list *pos, *tmp;
 	int n = 0;
 
-	tt_list_each (pos, tmp, &g->links)
-		n += is_guest(tt_container(pos, struct tt_link, node));
+	tt_list_each(pos, tmp, &g->links) n += is_guest(tt_container(pos, struct tt_link, node));
 	return n;
 }
 
@@ -269,11 +277,13 @@ static int too_few(const struct tt_gate *g)
 	char refused[220] = "";
 
 	if (g->refused)
-		snprintf(refused, sizeof(refused), "; %u were turned away for a wrong secret, the last from %s",
-			 g->refused, g->refused_text);
-	return tt_fail(-ETIMEDOUT,
-		       "%d of %d new processes came in time (TUTTI_JOIN=1, and TUTTI_BOOT_DIR=%s)%s", here(g),
-		       g->guests, g->params.boot_dir, refused);
+		snprintf(refused, sizeof(refused),
+			 "; %u were turned away for a wrong secret, the last from %s", g->refused,
+			 g->refused_text);
+	return tt_fail(
+		-ETIMEDOUT,
+		"%d of %d new processes came in time (TUTTI_JOIN=1, and TUTTI_BOOT_DIR=%s)%s",
+		here(g), g->guests, g->params.boot_dir, refused);
 }
 
 int tt_gate_wait(struct tt_gate *g, uint64_t deadline, int (*stop)(void *), void *arg)
@@ -299,7 +309,8 @@ void tt_gate_admit(struct tt_gate *g, int first, int nranks, int64_t boot_ms,
 	unsigned char buf[12 + sizeof(*id)];
 	int rank = first, waiting = g->guests;
 
-	tt_list_each (pos, tmp, &g->links) {
+	tt_list_each(pos, tmp, &g->links)
+	{
 		struct tt_link *link = tt_container(pos, struct tt_link, node);
 		struct tt_pack k = {.p = buf, .cap = sizeof(buf)};
 
@@ -316,8 +327,8 @@ void tt_gate_admit(struct tt_gate *g, int first, int nranks, int64_t boot_ms,
 	while (waiting && !tt_passed(until)) {
 		step(g);
 		waiting = 0;
-		tt_list_each (pos, tmp, &g->links)
-			waiting += tt_container(pos, struct tt_link, node)->closing;
+		tt_list_each(pos, tmp, &g->links) waiting +=
+			tt_container(pos, struct tt_link, node)->closing;
 	}
 }
 
@@ -346,8 +357,8 @@ static void on_admit(struct tt_visit *v, struct tt_link *link, struct tt_unpack 
 	v->nranks = (int)(uint32_t)tt_get_u(u, 4);
 	v->boot_ms = (int64_t)tt_get_u(u, 4);
 	id = tt_get(u, sizeof(v->id));
-	if (u->bad || v->nranks < 2 || v->nranks > RANKS_MAX || v->rank < 1 || v->rank >= v->nranks ||
-	    !v->boot_ms) {
+	if (u->bad || v->nranks < 2 || v->nranks > RANKS_MAX || v->rank < 1 ||
+	    v->rank >= v->nranks || !v->boot_ms) {
 		tt_link_kill(link, -EPROTO, "it sent a malformed admission");
 		return;
 	}
@@ -372,7 +383,8 @@ static void visit_open(struct tt_link *link)
 
 	link->deadline = TT_NEVER;
 	tt_info("waiting at the gate of a job, %s", link->peer_addr);
-	snprintf(v->last, sizeof(v->last), "the job at %s did not let this process in", link->peer_addr);
+	snprintf(v->last, sizeof(v->last), "the job at %s did not let this process in",
+		 link->peer_addr);
 }
 
 static void visit_frame(struct tt_link *link, int type, const unsigned char *data, size_t len)
@@ -409,7 +421,8 @@ static void wait_at(struct tt_visit *v, struct tt_link *link, uint64_t deadline)
 		return;
 	if (link->err == -TUTTI_EAUTH)
 		v->err = tt_fail(-TUTTI_EAUTH,
-				 "the job at %s and this process do not share a secret: %s; give it the job's "
+				 "the job at %s and this process do not share a secret: %s; give "
+				 "it the job's "
 				 "TUTTI_SECRET_FILE",
 				 link->peer_addr, link->why);
 	else if (!link->rx) /* never open */
@@ -430,8 +443,8 @@ static void call_once(struct tt_visit *v, uint64_t deadline)
 		return;
 	}
 	set_self(&v->self, -1, v->params);
-	err = tt_link_connect((struct sockaddr *)&addrs[0].sa, addrs[0].len, TT_LINK_GATE, 0, &v->self,
-			      &tt_visit_ops, v, tt_deadline_ms(HANDSHAKE_MS), &link);
+	err = tt_link_connect((struct sockaddr *)&addrs[0].sa, addrs[0].len, TT_LINK_GATE, 0,
+			      &v->self, &tt_visit_ops, v, tt_deadline_ms(HANDSHAKE_MS), &link);
 	if (err) {
 		snprintf(v->last, sizeof(v->last), "%s: %s", v->params->store, strerror(-err));
 		return;
@@ -461,7 +474,8 @@ int tt_gate_enter(struct tt_boot_params *params)
 	} else {
 		err = v.err ? v.err
 			    : tt_fail(-TUTTI_EBOOT,
-				      "no job has let this process in (TUTTI_JOIN=1) through TUTTI_BOOT_DIR=%s "
+				      "no job has let this process in (TUTTI_JOIN=1) through "
+				      "TUTTI_BOOT_DIR=%s "
 				      "within %lld ms (TUTTI_INIT_TIMEOUT): %s",
 				      params->boot_dir, (long long)params->init_timeout, v.last);
 	}

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Mutual authentication of two processes of a job and the encryption of what follows; see auth.c. */
+/*
+ * Mutual authentication of two processes of a job and the encryption of what follows; see auth.c.
+ */
 #ifndef TT_AUTH_H
 #define TT_AUTH_H
 

@@ -47,7 +47,10 @@ int tt_bootdir_write(const struct tt_boot_params *params)
 	if (fd < 0)
 		return tt_fail(-TUTTI_EBOOT, "TUTTI_BOOT_DIR=%s: can't create a file there: %s",
 			       params->boot_dir, strerror(errno));
-	/* No fsync, which may take seconds beside other writers: the file is of no use after a crash, and close() sends it. */
+	/*
+	 * No fsync, which may take seconds beside other writers: the file is of no use after a
+	 * crash, and close() sends it.
+	 */
 	errno = 0;
 	if (write(fd, text, (size_t)len) != len)
 		err = errno ? errno : EIO;

@@ -189,8 +189,10 @@ int tt_boot_gate_params(const struct tt_env *env, struct tt_boot_params *params)
 	int err;
 
 	if (!env->boot_dir.is_set || !*env->boot_dir.text)
-		return tt_fail(-EINVAL, "TUTTI_BOOT_DIR is not set: a job and processes that join it find each "
-					"other in a directory");
+		return tt_fail(
+			-EINVAL,
+			"TUTTI_BOOT_DIR is not set: a job and processes that join it find each "
+			"other in a directory");
 	params->gate = true;
 	err = tt_secret_load(env, params);
 	return err ? err : use_dir(env, params);

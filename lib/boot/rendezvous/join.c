@@ -95,12 +95,16 @@ static int64_t dial_ms(const struct tt_boot *b)
 	return b->params.boot_dir[0] ? DIAL_DIR_MS : DIAL_MS;
 }
 
-/* A guest is told of rank 0's address when that listens already: nobody there means that it has given up. */
+/*
+ * A guest is told of rank 0's address when that listens already: nobody there means that it has
+ * given up.
+ */
 static bool given_up(struct tt_boot *b, int err)
 {
 	if (err != -ECONNREFUSED || !b->params.gate || b->dialer.kind != TT_LINK_JOIN)
 		return false;
-	tt_start_fail(b, -TUTTI_EBOOT, 0, NULL, "rank 0 at %s has given up the start", b->params.store);
+	tt_start_fail(b, -TUTTI_EBOOT, 0, NULL, "rank 0 at %s has given up the start",
+		      b->params.store);
 	return true;
 }
 

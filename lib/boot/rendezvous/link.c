@@ -8,13 +8,13 @@
  *	 4  n  sealed: 1 byte frame type, then the payload (0 to 4160 bytes), encrypted, with the
  *	       17 bytes that crypto_secretstream_xchacha20poly1305 adds (tag byte and authenticator)
  *
- * The meaning of types and payloads is in control_loop.c. The length is not authenticated by itself: a changed
- * one makes the next frame fail to open, and a frame that fails to open, or a length out of range, ends the
- * connection.
+ * The meaning of types and payloads is in control_loop.c. The length is not authenticated by
+ * itself: a changed one makes the next frame fail to open, and a frame that fails to open, or a
+ * length out of range, ends the connection.
  *
  * Memory: until the other side is authenticated a connection costs this struct and 256 bytes;
- * afterwards a receive buffer of fixed size, and a send queue that grows to a bound; who does not read
- * his connection for so long that the bound is reached loses it. A silent or slow stranger is
+ * afterwards a receive buffer of fixed size, and a send queue that grows to a bound; who does not
+ * read his connection for so long that the bound is reached loses it. A silent or slow stranger is
  * dropped by the owner at the handshake's deadline. Nothing here blocks or raises SIGPIPE.
  */
 #include "lib/boot/rendezvous/link.h"

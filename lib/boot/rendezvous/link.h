@@ -46,7 +46,7 @@ struct tt_link {
 	enum tt_link_state state;
 	enum tt_link_kind kind;
 	bool server;
-	bool local; /* by the socket of this host; ras.h */
+	bool local;   /* by the socket of this host; ras.h */
 	bool closing; /* the owner has said all: shut down when sent, ignore the rest */
 	bool shut;
 	int peer; /* rank at the other end: expected (client) or, once open, proven (server) */
@@ -55,7 +55,7 @@ struct tt_link {
 	uint64_t last_rx, last_tx;
 	int err;
 	char why[128];
-	char peer_addr[64]; /* numeric, for texts */
+	char peer_addr[64];    /* numeric, for texts */
 	struct tt_hello hello; /* the other side's */
 	struct tt_auth auth;
 	unsigned char hs[TT_HELLO_SIZE]; /* handshake bytes received so far */
@@ -74,8 +74,8 @@ int tt_link_accept(int fd, const struct sockaddr *addr, const struct tt_self *se
 		   struct tt_link **link);
 /* Start to connect to rank peer at addr. */
 int tt_link_connect(const struct sockaddr *addr, socklen_t addr_len, enum tt_link_kind kind,
-		    int peer, const struct tt_self *self, const struct tt_link_ops *ops, void *owner,
-		    uint64_t deadline, struct tt_link **link);
+		    int peer, const struct tt_self *self, const struct tt_link_ops *ops,
+		    void *owner, uint64_t deadline, struct tt_link **link);
 /* TCP_USER_TIMEOUT: unacknowledged data for this long ends the connection. */
 void tt_link_user_timeout(struct tt_link *link, int64_t ms);
 /* Read what is there, calling ops; the state tells whether it died. */
@@ -87,7 +87,10 @@ bool tt_link_wants_out(const struct tt_link *link);
 /* Queue a frame. A queue beyond its bound kills the link. */
 void tt_link_send(struct tt_link *link, int type, const void *data, size_t len);
 size_t tt_link_queued(const struct tt_link *link);
-/* Say no more: after the queue has been sent, shut down; the end of the other side's stream kills it. */
+/*
+ * Say no more: after the queue has been sent, shut down; the end of the other side's stream kills
+ * it.
+ */
 void tt_link_close_after(struct tt_link *link, uint64_t deadline);
 void tt_link_kill(struct tt_link *link, int err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

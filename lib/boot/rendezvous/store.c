@@ -55,12 +55,14 @@ static void turn_away(struct tt_link *link)
 	struct tutti_error_info e = {.code = -TUTTI_EBOOT, .rank = link->peer};
 
 	snprintf(e.text, sizeof(e.text),
-		 "the job runs already, and rank %d has been in it; a new process joins by TUTTI_JOIN=1 "
+		 "the job runs already, and rank %d has been in it; a new process joins by "
+		 "TUTTI_JOIN=1 "
 		 "(tutti_comm_grow)",
 		 link->peer);
 	tt_send_error(&e, link);
 	tt_link_close_after(link, tt_deadline_ms(1000));
-	tt_warn("a process (%s) wants to join as rank %d, and was turned away: the job runs already",
+	tt_warn("a process (%s) wants to join as rank %d, and was turned away: the job runs "
+		"already",
 		link->peer_addr, link->peer);
 }
 
@@ -239,8 +241,7 @@ bool tt_store_all_told(struct tt_boot *b)
 
 	if (b->njoined < b->nranks - 1)
 		return false;
-	tt_list_each (pos, tmp, &b->links)
-		if (tt_container(pos, struct tt_link, node)->kind == TT_LINK_JOIN)
-			return false;
+	tt_list_each(pos, tmp, &b->links) if (tt_container(pos, struct tt_link, node)->kind ==
+					      TT_LINK_JOIN) return false;
 	return true;
 }

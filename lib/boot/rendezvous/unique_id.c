@@ -45,7 +45,8 @@ static int take(const unsigned char job[16])
 	int fd = -1;
 
 	pthread_mutex_lock(&made_lock);
-	tt_list_each (pos, tmp, &made_ids) {
+	tt_list_each(pos, tmp, &made_ids)
+	{
 		struct made *m = tt_container(pos, struct made, node);
 
 		if (memcmp(m->job, job, sizeof(m->job)))

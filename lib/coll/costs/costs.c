@@ -108,7 +108,8 @@ void tt_cost_reduce_linear(struct tt_cost *c, const struct tt_plan_args *a)
 	tt_cost_flow(c, (struct tt_flow){.hops = 1,
 					 .len = len,
 					 .in = others,
-					 .all = others, .to = TT_ROOT,
+					 .all = others,
+					 .to = TT_ROOT,
 					 .waits = others,
 					 .reduces = true});
 	tt_cost_queue(c, others - 1, len, true, TT_ROOT);
@@ -294,7 +295,8 @@ void tt_cost_gather_linear(struct tt_cost *c, const struct tt_plan_args *a)
 	tt_cost_flow(c, (struct tt_flow){.hops = 1,
 					 .len = len,
 					 .in = others,
-					 .all = others, .to = TT_ROOT,
+					 .all = others,
+					 .to = TT_ROOT,
 					 .waits = (others + GATHER_WIDTH - 1) / GATHER_WIDTH});
 	tt_cost_queue(c, others - 1, len, false, TT_ROOT);
 	tt_cost_once(c, tt_cost_bytes(a)); /* the root's own */
@@ -304,9 +306,12 @@ void tt_cost_scatter_linear(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	double others = a->nranks - 1, len = tt_cost_cut(c, a, tt_cost_bytes(a), a->chunk);
 
-	tt_cost_flow(c,
-		     (struct tt_flow){
-			     .hops = 1, .len = len, .out = others, .all = others, .to = TT_ROOT, .early = true});
+	tt_cost_flow(c, (struct tt_flow){.hops = 1,
+					 .len = len,
+					 .out = others,
+					 .all = others,
+					 .to = TT_ROOT,
+					 .early = true});
 	tt_cost_queue(c, others - 1, len, false, TT_ROOT);
 	tt_cost_once(c, tt_cost_bytes(a)); /* the root's own */
 }

@@ -65,8 +65,8 @@ static inline void tt_cost_exchange(struct tt_cost *c, const struct tt_plan_args
 }
 
 /* One of them, with the rank whose number differs by a bit, or to the one so far away. */
-static inline void tt_cost_meet(struct tt_cost *c, const struct tt_plan_args *a, enum tt_reach to, int dist,
-				double len, bool reduces)
+static inline void tt_cost_meet(struct tt_cost *c, const struct tt_plan_args *a, enum tt_reach to,
+				int dist, double len, bool reduces)
 {
 	tt_cost_rounds(c, (struct tt_rounds){.n = 1,
 					     .len = len,

@@ -28,9 +28,11 @@ void tt_cost_single_master(struct tt_cost *c, const struct tt_plan_args *a)
 	double others = a->nranks - 1,
 	       len = tt_cost_cut(c, a, tt_cost_bytes(a), fan_in_chunk(a, a->nranks - 1));
 
-	tt_cost_rounds(c, (struct tt_rounds){.n = 1, .len = len, .in = others, .all = others, .to = TT_ROOT});
+	tt_cost_rounds(c, (struct tt_rounds){
+				  .n = 1, .len = len, .in = others, .all = others, .to = TT_ROOT});
 	tt_cost_work(c, others * len, true, 1);
-	tt_cost_rounds(c, (struct tt_rounds){.n = 1, .len = len, .out = others, .all = others, .to = TT_ROOT});
+	tt_cost_rounds(c, (struct tt_rounds){
+				  .n = 1, .len = len, .out = others, .all = others, .to = TT_ROOT});
 }
 
 void tt_cost_ps(struct tt_cost *c, const struct tt_plan_args *a)

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The costs of algorithms in two levels: memory of a host, then so many ranks as there are hosts. */
+/*
+ * The costs of algorithms in two levels: memory of a host, then so many ranks as there are hosts.
+ */
 #include "lib/coll/costs/costs.h"
 
-#define IN_CACHE 0.6 /* as in costs_node.c */
+#define IN_CACHE 0.6	/* as in costs_node.c */
 #define SLICE_CHUNKS 16 /* as in hier.c */
-#define STEPS 3	     /* two that all wait for, and as much to look whether all may be touched */
+#define STEPS 3		/* two that all wait for, and as much to look whether all may be touched */
 
 /* One rank of each host, and a vector of so many elements. */
-static struct tt_plan_args across_of(const struct tt_cost *c, const struct tt_plan_args *a, size_t count)
+static struct tt_plan_args across_of(const struct tt_cost *c, const struct tt_plan_args *a,
+				     size_t count)
 {
 	struct tt_plan_args across = *a;
 
@@ -20,7 +23,8 @@ static struct tt_plan_args across_of(const struct tt_cost *c, const struct tt_pl
 }
 
 /* What so many places do, each with so many elements, in slices of so many chunks. */
-static void places(struct tt_cost *c, const struct tt_plan_args *a, tt_cost_fn *cost, int n, size_t count, int chunks)
+static void places(struct tt_cost *c, const struct tt_plan_args *a, tt_cost_fn *cost, int n,
+		   size_t count, int chunks)
 {
 	size_t most = a->chunk * (size_t)(chunks < SLICE_CHUNKS ? chunks : SLICE_CHUNKS);
 	size_t slices = tt_num_pieces(count * a->elem, a->elem, most);
@@ -35,7 +39,8 @@ static void places(struct tt_cost *c, const struct tt_plan_args *a, tt_cost_fn *
 /* Places that have a part of a vector of all: parts are of whole lines. */
 static int parts(const struct tt_cost *c, const struct tt_plan_args *a)
 {
-	size_t lines = tt_num_pieces(a->count * a->elem, 1, TT_NODE_LINE), n = (size_t)tt_cost_places(c);
+	size_t lines = tt_num_pieces(a->count * a->elem, 1, TT_NODE_LINE),
+	       n = (size_t)tt_cost_places(c);
 
 	return (int)(lines < n ? lines : n);
 }
@@ -178,8 +183,12 @@ void tt_cost_reduce_scatter_hier_ring(struct tt_cost *c, const struct tt_plan_ar
 	within(c, a, 0, a->nranks * tt_cost_bytes(a) * IN_CACHE);
 }
 
-/* What goes across is one message, of the blocks of a host's ranks, of which there are so many on average. */
-static struct tt_plan_args blocks_across(const struct tt_cost *c, const struct tt_plan_args *a, int *each)
+/*
+ * What goes across is one message, of the blocks of a host's ranks, of which there are so many on
+ * average.
+ */
+static struct tt_plan_args blocks_across(const struct tt_cost *c, const struct tt_plan_args *a,
+					 int *each)
 {
 	struct tt_plan_args across;
 

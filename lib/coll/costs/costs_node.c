@@ -2,9 +2,11 @@
 /* The costs of algorithms in the memory of one host. */
 #include "lib/coll/costs/costs.h"
 
-#define IN_CACHE 0.6 /* of the time that as much costs in memory: slots stay there */
-#define OWN_CACHE 0.1  /* and what another rank of this core has fetched */
-#define TAKEN_BACK 0.8 /* a slot's lines, from those that have read them two turns ago, before it is written */
+#define IN_CACHE 0.6  /* of the time that as much costs in memory: slots stay there */
+#define OWN_CACHE 0.1 /* and what another rank of this core has fetched */
+#define TAKEN_BACK                                                                                 \
+	0.8 /* a slot's lines, from those that have read them two turns ago, before it is written  \
+	     */
 
 void tt_cost_node_slots(struct tt_cost *c, const struct tt_plan_args *a)
 {
@@ -12,7 +14,8 @@ void tt_cost_node_slots(struct tt_cost *c, const struct tt_plan_args *a)
 
 	tt_cost_signals(c, 1);
 	/* ranks that share a core fetch the slots once for all of them */
-	tt_cost_work(c, (cores * IN_CACHE + shared * OWN_CACHE + TAKEN_BACK) * tt_cost_bytes(a), true, a->nranks);
+	tt_cost_work(c, (cores * IN_CACHE + shared * OWN_CACHE + TAKEN_BACK) * tt_cost_bytes(a),
+		     true, a->nranks);
 }
 
 void tt_cost_node_pull(struct tt_cost *c, const struct tt_plan_args *a)

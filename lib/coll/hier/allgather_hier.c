@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All-gather (block and v) in two levels, H hosts with m ranks each: the ranks at the same place of all hosts gather their blocks, on
- * a ring, and each stores what it gets, and its own block, in the results of the other ranks of its host. Slices of blocks in lanes,
- * as in allreduce_hier.c. On a ring of a place that is no rank's own on some host that host has no block; it passes the others'.
+ * All-gather (block and v) in two levels, H hosts with m ranks each: the ranks at the same place
+ * of all hosts gather their blocks, on a ring, and each stores what it gets, and its own block, in
+ * the results of the other ranks of its host. Slices of blocks in lanes, as in allreduce_hier.c.
+ * On a ring of a place that is no rank's own on some host that host has no block; it passes the
+ * others'.
  *
- *	Cost, blocks of B bytes: (H-1)B sent and received, H (m-1) B stored by each rank. A host sends m (H-1) B, where a flat ring
- *	sends (n-1)B; but each of its ranks only a part of it.
+ *	Cost, blocks of B bytes: (H-1)B sent and received, H (m-1) B stored by each rank. A host
+ *	sends m (H-1) B, where a flat ring sends (n-1)B; but each of its ranks only a part of it.
  *
- * In the v form each rank has displacements of its own, which nobody else knows; all know the counts. So a result is where the blocks
- * follow one another: in recvbuf, if that is how this rank wants them, else in scratch, out of which it copies each block to its place
- * when all is there. Where that is makes no difference to the others.
+ * In the v form each rank has displacements of its own, which nobody else knows; all know the
+ * counts. So a result is where the blocks follow one another: in recvbuf, if that is how this rank
+ * wants them, else in scratch, out of which it copies each block to its place when all is there.
+ * Where that is makes no difference to the others.
  */
 #include "lib/coll/coll.h"
 #include "lib/coll/hier/hier.h"
@@ -28,7 +31,10 @@ static bool is_packed(const struct tt_plan_args *a)
 	return true;
 }
 
-/* Of the block at this place of each host: a slice of it, in elements, and where it is in the result. */
+/*
+ * Of the block at this place of each host: a slice of it, in elements, and where it is in the
+ * result.
+ */
 static size_t cut(struct tt_hier *h, int place, size_t slice)
 {
 	const struct tt_plan_args *a = h->a;
@@ -38,7 +44,8 @@ static size_t cut(struct tt_hier *h, int place, size_t slice)
 
 	for (i = 0; i < a->hosts->hosts; i++) {
 		rank = tt_hier_own(a, i, place);
-		at = rank < 0 ? (struct tt_span){0, 0} : tt_hier_piece(h, tt_packed_block(a, rank), slice);
+		at = rank < 0 ? (struct tt_span){0, 0}
+			      : tt_hier_piece(h, tt_packed_block(a, rank), slice);
 		all += h->counts[i] = at.len / a->elem;
 		h->displs[i] = at.off / a->elem;
 	}

@@ -2,7 +2,8 @@
 /*
  * All-reduce in two levels, H hosts with m ranks each.
  *
- * hier_*: rank j of every host is in charge of part j of the vector, and does with each slice of it:
+ * hier_*: rank j of every host is in charge of part j of the vector, and does with each slice of
+ * it:
  *
  *	host 0    0 ─┐ 1 ─┐                  0 <─────> 2 ─┐           0 ─> 1
  *	          1 ─┴> 0 0 ─┴> 1            1 <─────> 3  │ across    1 ─> 0
@@ -10,26 +11,29 @@
  *	          3 ─┴> 2 2 ─┴> 3                        ─┘           3 ─> 2
  *
  *	combine it straight out of the inputs of all ranks of the host into the own recvbuf;
- *	all-reduce it, in place, with the ranks in charge of the same part on the other hosts, by ring, recursive halving and
- *	doubling, recursive doubling or the double tree;
- *	store it in the recvbufs of the other ranks of the host.
+ *	all-reduce it, in place, with the ranks in charge of the same part on the other hosts, by
+ *	ring, recursive halving and doubling, recursive doubling or the double tree; store it in
+ *	the recvbufs of the other ranks of the host.
  *
- * Nobody but its rank touches a part between the beginning, when all have told where their buffers are, and the end, when
- * all have stored everything: within a host that is all the waiting there is, two times, however many slices.
- * Slices are dealt out to lanes, so one slice is combined while another one is on the network. In place that is right
- * as well: what a rank overwrites of its own input, its part, only itself has to read.
+ * Nobody but its rank touches a part between the beginning, when all have told where their buffers
+ * are, and the end, when all have stored everything: within a host that is all the waiting there
+ * is, two times, however many slices. Slices are dealt out to lanes, so one slice is combined
+ * while another one is on the network. In place that is right as well: what a rank overwrites of
+ * its own input, its part, only itself has to read.
  *
- *	Cost per rank: N/m read from each of m inputs, and what an all-reduce of N/m among H ranks costs, N/m stored in each
- *	of m - 1 other recvbufs. A host sends what its ranks do together: 2(H-1)/H N by ring, where a flat ring of all n = Hm
- *	sends 2(n-1)/n N.
+ *	Cost per rank: N/m read from each of m inputs, and what an all-reduce of N/m among H ranks
+ *	costs, N/m stored in each of m - 1 other recvbufs. A host sends what its ranks do together:
+ *	2(H-1)/H N by ring, where a flat ring of all n = Hm sends 2(n-1)/n N.
  *
- * hier_leader, for short vectors: each rank copies its vector into its slot; the first of the host combines them, does recursive
- * doubling (radix, if H is no power of two) with those of the other hosts, and puts the result into its slot, out of which the others copy it.
+ * hier_leader, for short vectors: each rank copies its vector into its slot; the first of the host
+ * combines them, does recursive doubling (radix, if H is no power of two) with those of the other
+ * hosts, and puts the result into its slot, out of which the others copy it.
  *
- *	Cost: one copy, two signals within the host, log2 H messages of N bytes by the first of each host.
+ *	Cost: one copy, two signals within the host, log2 H messages of N bytes by the first of
+ *	each host.
  *
- * All combine in order of rank within a host. One rank of each host computes an element, and all of those by an
- * algorithm that gives the same bits.
+ * All combine in order of rank within a host. One rank of each host computes an element, and all
+ * of those by an algorithm that gives the same bits.
  */
 #include "lib/coll/hier/hier.h"
 
@@ -69,7 +73,8 @@ static void levels(struct tt_builder *b, const char *name, size_t chunks)
 	struct tt_hier h = {.b = b, .a = a, .name = name};
 
 	if (a->count)
-		tt_hier_lanes(&h, tt_hier_longest_part(a), chunks, tt_input(a), TT_RECVBUF(0), add_slice);
+		tt_hier_lanes(&h, tt_hier_longest_part(a), chunks, tt_input(a), TT_RECVBUF(0),
+			      add_slice);
 }
 
 void tt_allreduce_hier_ring(struct tt_builder *b)
@@ -104,7 +109,8 @@ static void lead(struct tt_builder *b)
 	tt_wait(b, TT_ALL_RANKS, 1);
 	tt_hier_combine(b, TT_SCRATCH(own), TT_SLOT(0), len);
 	/* a fold would be two steps more */
-	tt_hier_once(b, tt_fold_pow2(across.nranks) == across.nranks ? "recursive_doubling" : "radix",
+	tt_hier_once(b,
+		     tt_fold_pow2(across.nranks) == across.nranks ? "recursive_doubling" : "radix",
 		     &across, where);
 	tt_copy(b, TT_SLOT(0), TT_RECVBUF(0), len);
 	tt_signal(b, 2, TT_NONE, TT_NONE);

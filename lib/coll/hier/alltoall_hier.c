@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All-to-all in two levels, H hosts with m ranks each: what the ranks of a host have for one rank of another host goes there as one
- * message.
+ * All-to-all in two levels, H hosts with m ranks each: what the ranks of a host have for one rank
+ * of another host goes there as one message.
  *
- *	host 0	0: 0->2 ─┐			who is at place j collects, out of the inputs of all ranks of its host, what is for
- *		1: 1->2 ─┴ 0: 0->2 1->2 ──> 2	the ranks at place j of the others, and sends it there
+ *	host 0  0: 0->2 ─┐                      who is at place j collects, out of the inputs of
+ *	all ranks of its host, what is for
+ *		1: 1->2 ─┴ 0: 0->2 1->2 ──> 2   the ranks at place j of the others, and sends it
+ *		there
  *
- * Blocks for ranks of the same host are fetched from where they are. In place inputs are overwritten by what arrives, so nothing is
- * received before all of the host have fetched what they need.
+ * Blocks for ranks of the same host are fetched from where they are. In place inputs are
+ * overwritten by what arrives, so nothing is received before all of the host have fetched what
+ * they need.
  *
- *	Cost, blocks of B bytes: n B read, (H-1) m B sent in H - 1 messages, two waits for the ranks of the host; where
- *	the ranks of a host do not follow one another, what arrives is copied to its places.
+ *	Cost, blocks of B bytes: n B read, (H-1) m B sent in H - 1 messages, two waits for the
+ *	ranks of the host; where the ranks of a host do not follow one another, what arrives is
+ *	copied to its places.
  */
 #include "lib/coll/coll.h"
 #include "lib/coll/hier/hier.h"
 
-#define ALLTOALL_HIER_MOST ((size_t)4 << 20) /* of scratch; longer blocks have messages of their own that are long enough */
+#define ALLTOALL_HIER_MOST                                                                         \
+	((size_t)4                                                                                 \
+	 << 20) /* of scratch; longer blocks have messages of their own that are long enough */
 
 struct work {
 	struct tt_builder *b;
@@ -43,7 +49,10 @@ static void collect(const struct work *w, int rank, size_t to)
 	}
 }
 
-/* This rank's blocks of its own host; in place they are where they come from at the others, so by way of scratch. */
+/*
+ * This rank's blocks of its own host; in place they are where they come from at the others, so by
+ * way of scratch.
+ */
 static void collect_near(const struct work *w)
 {
 	struct tt_ref own = TT_SENDBUF((size_t)w->a->rank * w->len), dst;
@@ -69,11 +78,14 @@ static void spread(const struct work *w, int host, size_t from)
 	int i;
 
 	for (i = 0; i < w->a->hosts->size[host]; i++, from += w->len)
-		tt_copy(w->b, TT_RECVBUF((size_t)tt_hier_rank(w->a, host, i) * w->len), TT_SCRATCH(from),
-			w->len);
+		tt_copy(w->b, TT_RECVBUF((size_t)tt_hier_rank(w->a, host, i) * w->len),
+			TT_SCRATCH(from), w->len);
 }
 
-/* The ranks of a host that this one sends to: those at its places. Returns the end of what is sent. */
+/*
+ * The ranks of a host that this one sends to: those at its places. Returns the end of what is
+ * sent.
+ */
 static size_t each_of(const struct work *w, int host, size_t from, bool send)
 {
 	size_t part = (size_t)tt_hier_size(w->a) * w->len;
@@ -100,9 +112,10 @@ static void across(const struct work *w, int host)
 		out = each_of(w, (host + k) % hosts, out, true);
 		from = (host - k + hosts) % hosts;
 		tt_recv_long(w->b, tt_hier_rank(a, from, tt_hier_place(a)),
-			a->hosts->in_order ? TT_RECVBUF((size_t)tt_hier_own(a, from, 0) * w->len)
-					   : TT_SCRATCH(w->in + (size_t)a->nranks * w->len * (size_t)k),
-			(size_t)a->hosts->size[from] * w->len);
+			     a->hosts->in_order
+				     ? TT_RECVBUF((size_t)tt_hier_own(a, from, 0) * w->len)
+				     : TT_SCRATCH(w->in + (size_t)a->nranks * w->len * (size_t)k),
+			     (size_t)a->hosts->size[from] * w->len);
 		tt_round(w->b);
 	}
 	for (k = 1; k < hosts && !a->hosts->in_order; k++) {

@@ -2,15 +2,17 @@
 /*
  * Broadcast in two levels, H hosts with m ranks each.
  *
- * hier_binomial: on the root's host rank j reads part j of the vector out of the root's memory; then on every host
- * rank j is in charge of part j: it goes to the ranks at the same place of the other hosts by a binomial tree, and each
- * stores it in the recvbufs of the others of its host. Slices of parts in lanes, as in allreduce_hier.c.
+ * hier_binomial: on the root's host rank j reads part j of the vector out of the root's memory;
+ * then on every host rank j is in charge of part j: it goes to the ranks at the same place of the
+ * other hosts by a binomial tree, and each stores it in the recvbufs of the others of its host.
+ * Slices of parts in lanes, as in allreduce_hier.c.
  *
- *	Cost: N/m read on the root's host, what a broadcast of N/m among H ranks costs, (m-1)/m N stored.
- *	All ranks of a host send and receive.
+ *	Cost: N/m read on the root's host, what a broadcast of N/m among H ranks costs, (m-1)/m N
+ *	stored. All ranks of a host send and receive.
  *
- * hier_leader, for short vectors: the root, and the ranks at its place of the other hosts when they have it from
- * there, copy the vector into their slots, out of which the others of their hosts copy it.
+ * hier_leader, for short vectors: the root, and the ranks at its place of the other hosts when
+ * they have it from there, copy the vector into their slots, out of which the others of their
+ * hosts copy it.
  *
  *	Cost: log2 H messages of N bytes, two copies and a signal within each host.
  */

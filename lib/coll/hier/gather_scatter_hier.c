@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gather and scatter of short blocks in two levels: one rank of each host, who is at the root's place, sends or receives what is of its
- * host as one message. Long blocks go straight to the root, or from there, by the flat algorithms: no byte of theirs can be saved.
+ * Gather and scatter of short blocks in two levels: one rank of each host, who is at the root's
+ * place, sends or receives what is of its host as one message. Long blocks go straight to the
+ * root, or from there, by the flat algorithms: no byte of theirs can be saved.
  *
  *	gather	host 0	0 <───────────────┐ 2+3		scatter	host 0	0 ───────────────┐ 2+3
  *			1 ─ slot ─┘ 0	  │				1 <─ 0 stores	 │
- *		host 1	2 <─ slot of 3 ───┘			host 1	2 <──────────────┘ and stores 3's
+ *		host 1  2 <─ slot of 3 ───┘                     host 1  2 <──────────────┘ and
+ *		stores 3's
  *
- * Cost, blocks of B bytes: H - 1 messages of m B received or sent by the root; in the gather the others copy their block into their
- * slot and are done, in the scatter they say where to store theirs and wait.
+ * Cost, blocks of B bytes: H - 1 messages of m B received or sent by the root; in the gather the
+ * others copy their block into their slot and are done, in the scatter they say where to store
+ * theirs and wait.
  */
 #include "lib/coll/coll.h"
 #include "lib/coll/hier/hier.h"
@@ -51,7 +54,8 @@ static void rearrange(const struct work *w, struct tt_ref buf, size_t scratch, b
 		for (i = 0; host != tt_hier_host(w->a) && i < h->size[host]; i++) {
 			piece = blocks_of(w, host, buf, scratch);
 			piece.off += (size_t)i * w->len;
-			block = (struct tt_ref){buf.buf, (size_t)tt_hier_own(w->a, host, i) * w->len};
+			block = (struct tt_ref){buf.buf,
+						(size_t)tt_hier_own(w->a, host, i) * w->len};
 			tt_copy(w->b, gather ? block : piece, gather ? piece : block, w->len);
 		}
 	tt_round(w->b);
@@ -61,7 +65,9 @@ static void rearrange(const struct work *w, struct tt_ref buf, size_t scratch, b
 static void root_messages(const struct work *w, struct tt_ref buf, bool gather)
 {
 	const struct tt_hosts *h = w->a->hosts;
-	size_t scratch = h->in_order ? 0 : tt_scratch(w->b, (size_t)(h->hosts * h->places) * w->len), len;
+	size_t scratch =
+		       h->in_order ? 0 : tt_scratch(w->b, (size_t)(h->hosts * h->places) * w->len),
+	       len;
 	struct tt_ref ref;
 	int host, peer;
 
@@ -83,7 +89,10 @@ static void root_messages(const struct work *w, struct tt_ref buf, bool gather)
 		rearrange(w, buf, scratch, gather);
 }
 
-/* The blocks of this host's ranks, out of their slots: to scratch, or to their places in the root's recvbuf. */
+/*
+ * The blocks of this host's ranks, out of their slots: to scratch, or to their places in the
+ * root's recvbuf.
+ */
 static void collect(const struct work *w, size_t to)
 {
 	bool root = w->a->rank == w->a->root;
@@ -92,7 +101,8 @@ static void collect(const struct work *w, size_t to)
 
 	for (i = 0; i < tt_hier_size(w->a); i++) {
 		near = tt_hier_near(w->a, i);
-		dst = root ? TT_RECVBUF((size_t)near * w->len) : TT_SCRATCH(to + (size_t)i * w->len);
+		dst = root ? TT_RECVBUF((size_t)near * w->len)
+			   : TT_SCRATCH(to + (size_t)i * w->len);
 		if (near != w->a->rank)
 			tt_pull_copy(w->b, near, dst, TT_SLOT(0), w->len);
 		else if (!root || !w->a->in_place)
@@ -135,7 +145,8 @@ static void store(const struct work *w, size_t from)
 	tt_wait(w->b, TT_ALL_RANKS, 1);
 	for (i = 0; i < tt_hier_size(a); i++) {
 		near = tt_hier_near(a, i);
-		block = root ? TT_SENDBUF((size_t)near * w->len) : TT_SCRATCH(from + (size_t)i * w->len);
+		block = root ? TT_SENDBUF((size_t)near * w->len)
+			     : TT_SCRATCH(from + (size_t)i * w->len);
 		if (near != a->rank)
 			tt_push(w->b, near, TT_RECVBUF(0), block, w->len);
 		else if (!root || !a->in_place)

@@ -115,7 +115,8 @@ bool tt_hier_slice(struct tt_hier *h, const struct tt_plan_args *across, struct 
 	if ((!across->count && !across->rcounts) || !tt_hier_plan(h->b, h->name, across, &h->plan))
 		return false;
 	own = (h->plan->scratch + 63) / 64 * 64;
-	if (scratch->len < own + bytes) /* slices differ by little, the first of a place is its longest */
+	if (scratch->len <
+	    own + bytes) /* slices differ by little, the first of a place is its longest */
 		*scratch = (struct tt_span){tt_scratch(h->b, own + bytes), own + bytes};
 	where->scratch = scratch->off;
 	if (more)

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What algorithms in two levels share: ranks of a host in its memory, and across hosts, for each place on a host,
- * the ranks at that place, one of each host. What goes across is the plan of another algorithm for so
- * many ranks as there are hosts, whose ops become ops of the plan of all: the stages of a lane follow one another, and
- * while one lane is on the network, another one is in memory.
+ * What algorithms in two levels share: ranks of a host in its memory, and across hosts, for each
+ * place on a host, the ranks at that place, one of each host. What goes across is the plan of
+ * another algorithm for so many ranks as there are hosts, whose ops become ops of the plan of all:
+ * the stages of a lane follow one another, and while one lane is on the network, another one is in
+ * memory.
  */
 #ifndef TT_COLL_HIER_H
 #define TT_COLL_HIER_H
 
 #include "lib/coll/node/coll_node.h"
 
-/* Where the plan across hosts has its buffers; blocks of the v forms are wherever its arguments say. */
+/*
+ * Where the plan across hosts has its buffers; blocks of the v forms are wherever its arguments
+ * say.
+ */
 struct tt_across {
 	int place; /* of all its ranks */
 	struct tt_ref send, recv;
@@ -64,7 +68,10 @@ static inline int tt_hier_own(const struct tt_plan_args *a, int host, int place)
 
 /* The arguments of what goes across: one rank for each host, one lane. */
 struct tt_plan_args tt_hier_args(const struct tt_plan_args *a, enum tt_coll coll, size_t count);
-/* *plan, if it is not of these arguments, becomes one that is, of that algorithm. False: b is broken. */
+/*
+ * *plan, if it is not of these arguments, becomes one that is, of that algorithm. False: b is
+ * broken.
+ */
 bool tt_hier_plan(struct tt_builder *b, const char *name, const struct tt_plan_args *across,
 		  struct tt_plan **plan);
 /* Its rounds, in the current lane. */
@@ -74,19 +81,21 @@ void tt_hier_once(struct tt_builder *b, const char *name, const struct tt_plan_a
 		  struct tt_across where);
 
 /*
- * A plan in lanes: all signal that they have begun, each lane does its slices when all have, and it ends when all lanes
- * of all ranks of the host have. In between nobody waits for ranks of the host. A rank does what it is in charge of at each
- * of its places; all hosts do a slice of a place in the same lane, and in the same order.
+ * A plan in lanes: all signal that they have begun, each lane does its slices when all have, and
+ * it ends when all lanes of all ranks of the host have. In between nobody waits for ranks of the
+ * host. A rank does what it is in charge of at each of its places; all hosts do a slice of a place
+ * in the same lane, and in the same order.
  */
 struct tt_hier {
 	struct tt_builder *b;
 	const struct tt_plan_args *a;
 	const char *name; /* of what goes across */
 	size_t slices;
-	int lanes, lane;  /* how many; where the builder is */
+	int lanes, lane;	 /* how many; where the builder is */
 	struct tt_span *scratch; /* of each lane */
 	size_t *counts, *displs; /* room for those of a v form across */
-	struct tt_ref result;	 /* where the caller of tt_hier_lanes wants one, if that is its own business */
+	struct tt_ref result;	 /* where the caller of tt_hier_lanes wants one, if that is its own
+				    business */
 	struct tt_plan *plan;	 /* of the last slice */
 };
 /* Does a slice, all of which that are not empty have. */
@@ -96,21 +105,28 @@ typedef void tt_hier_fn(struct tt_hier *h, int place, size_t slice);
 void tt_hier_lanes(struct tt_hier *h, size_t longest, size_t chunks, struct tt_ref reads,
 		   struct tt_ref writes, tt_hier_fn *slice);
 /*
- * The plan of a slice, of these arguments, in h->plan, where->scratch for it, and so many bytes more of the lane's, which *more is the
- * offset of; false: nothing to do.
+ * The plan of a slice, of these arguments, in h->plan, where->scratch for it, and so many bytes
+ * more of the lane's, which *more is the offset of; false: nothing to do.
  */
 bool tt_hier_slice(struct tt_hier *h, const struct tt_plan_args *across, struct tt_across *where,
 		   size_t bytes, size_t *more);
 /* What all inputs of this host have there, combined in order of rank. */
 void tt_hier_combine(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, size_t len);
-/* What is stored in the others of this host, at an offset in what they have published; out of recvbuf at the same one. */
+/*
+ * What is stored in the others of this host, at an offset in what they have published; out of
+ * recvbuf at the same one.
+ */
 void tt_hier_store(struct tt_hier *h, struct tt_ref from, size_t off, size_t len);
 void tt_hier_push(struct tt_hier *h, size_t off, size_t len);
-/* The part of a vector that who is at a place is in charge of; a slice of it; the length of the longest. */
+/*
+ * The part of a vector that who is at a place is in charge of; a slice of it; the length of the
+ * longest.
+ */
 struct tt_span tt_hier_part(const struct tt_hier *h, int place, size_t slice);
 size_t tt_hier_longest_part(const struct tt_plan_args *a);
 /* A slice of a block. */
-static inline struct tt_span tt_hier_piece(const struct tt_hier *h, struct tt_span block, size_t slice)
+static inline struct tt_span tt_hier_piece(const struct tt_hier *h, struct tt_span block,
+					   size_t slice)
 {
 	return tt_pieces(block, h->a->elem, h->slices, slice, 1);
 }

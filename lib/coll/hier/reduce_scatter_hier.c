@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduce-scatter (block and v) in two levels, H hosts with m ranks each: each rank combines, out of the inputs of its host, the
- * blocks of the H ranks at its place of all hosts, and they reduce-scatter those, on a ring. Slices of blocks in lanes, as in
- * allreduce_hier.c; the combined slices are in scratch. In place the result is kept where the rank's own block is, which on its
- * host only itself reads, until all have read the rest. What a rank does at another than its own place ends on other hosts.
+ * Reduce-scatter (block and v) in two levels, H hosts with m ranks each: each rank combines, out
+ * of the inputs of its host, the blocks of the H ranks at its place of all hosts, and they
+ * reduce-scatter those, on a ring. Slices of blocks in lanes, as in allreduce_hier.c; the combined
+ * slices are in scratch. In place the result is kept where the rank's own block is, which on its
+ * host only itself reads, until all have read the rest. What a rank does at another than its own
+ * place ends on other hosts.
  *
  *	Cost, blocks of B bytes: H B read from each of m inputs, (H-1)B sent, received and reduced.
  */
@@ -31,13 +33,16 @@ static void add_slice(struct tt_hier *h, int place, size_t slice)
 	const struct tt_plan_args *a = h->a;
 	struct tt_span own = tt_send_block(a, a->rank), at = tt_hier_piece(h, own, slice);
 	struct tt_plan_args across = tt_hier_args(a, TT_COLL_REDUCE_SCATTER, 0);
-	struct tt_across where = {.place = place, .recv = TT_RECVBUF(at.off - (a->in_place ? 0 : own.off))};
+	struct tt_across where = {.place = place,
+				  .recv = TT_RECVBUF(at.off - (a->in_place ? 0 : own.off))};
 	size_t blocks, len = 0;
 	int i, rank;
 
 	for (i = 0; i < a->hosts->hosts; i++) {
 		rank = tt_hier_own(a, i, place);
-		h->counts[i] = rank < 0 ? 0 : tt_hier_piece(h, tt_send_block(a, rank), slice).len / a->elem;
+		h->counts[i] =
+			rank < 0 ? 0
+				 : tt_hier_piece(h, tt_send_block(a, rank), slice).len / a->elem;
 		len += h->counts[i] * a->elem;
 	}
 	across.rcounts = h->counts;

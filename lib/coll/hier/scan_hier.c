@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Scan and exscan of short vectors in two levels, where the ranks of a host follow one another: all copy their vectors into their slots;
- * the first of each host combines them, and the first ones do an exscan of those, by recursive doubling. What a rank has in the end
- * is what the hosts before have, and what the ranks of its host before it have, which it combines itself, out of their slots.
+ * Scan and exscan of short vectors in two levels, where the ranks of a host follow one another:
+ * all copy their vectors into their slots; the first of each host combines them, and the first
+ * ones do an exscan of those, by recursive doubling. What a rank has in the end is what the hosts
+ * before have, and what the ranks of its host before it have, which it combines itself, out of
+ * their slots.
  *
  *	host 0	0: x0 ─┐			x0
  *		1: x1 ─┴ x0+x1 ──┐		x0+x1
  *	host 1	2: x2 ─┐	 └> x0+x1	(x0+x1) + x2
  *		3: x3 ─┴ x2+x3 ──> ...		(x0+x1) + (x2+x3)
  *
- * Cost: two signals within the host, what an exscan of N among H ranks costs, up to m vectors read by each rank. Long vectors: a chain
- * crosses from host to host as often, and nobody reads more than a message.
+ * Cost: two signals within the host, what an exscan of N among H ranks costs, up to m vectors read
+ * by each rank. Long vectors: a chain crosses from host to host as often, and nobody reads more
+ * than a message.
  */
 #include "lib/coll/hier/hier.h"
 
@@ -30,7 +33,8 @@ static bool combine_first(struct tt_builder *b, int n, size_t sum, size_t next, 
 		if (tt_hier_near(a, i) == a->rank)
 			tt_copy(b, TT_SCRATCH(i ? next : sum), TT_SLOT(0), len);
 		else
-			tt_pull_copy(b, tt_hier_near(a, i), TT_SCRATCH(i ? next : sum), TT_SLOT(0), len);
+			tt_pull_copy(b, tt_hier_near(a, i), TT_SCRATCH(i ? next : sum), TT_SLOT(0),
+				     len);
 		tt_round(b);
 		if (i)
 			tt_reduce(b, TT_SCRATCH(sum), TT_SCRATCH(sum), TT_SCRATCH(next), len, 0);

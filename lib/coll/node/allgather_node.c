@@ -32,7 +32,10 @@ static bool is_empty(const struct tt_plan_args *a)
 	return true;
 }
 
-/* The others' blocks, each rank beginning with the next one's, so that they do not all read from one. */
+/*
+ * The others' blocks, each rank beginning with the next one's, so that they do not all read from
+ * one.
+ */
 static void pull_blocks(struct tt_builder *b, struct tt_ref from)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);

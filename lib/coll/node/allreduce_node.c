@@ -2,18 +2,20 @@
 /*
  * All-reduce in the memory of one host.
  *
- * node_slots, for short vectors: every rank copies its vector into its slot and signals, then combines all
- * ranks' slots into its own recvbuf. Nobody waits at the end: slots exist twice, see lib/node/node.h.
+ * node_slots, for short vectors: every rank copies its vector into its slot and signals, then
+ * combines all ranks' slots into its own recvbuf. Nobody waits at the end: slots exist twice, see
+ * lib/node/node.h.
  *
- *	Cost: one copy of N bytes, one wait for all, n N bytes read, of which (n-1) N are other ranks'.
+ *	Cost: one copy of N bytes, one wait for all, n N bytes read, of which (n-1) N are other
+ *	ranks'.
  *
- * node_pull, for long ones: every rank signals where its buffers are, combines its part of the vector straight
- * out of all ranks' inputs and stores it in all ranks' recvbufs; a second signal says that it is done.
- * In place that is right too: nobody else touches the part, and of an element all inputs are read
- * before any result is written.
+ * node_pull, for long ones: every rank signals where its buffers are, combines its part of the
+ * vector straight out of all ranks' inputs and stores it in all ranks' recvbufs; a second signal
+ * says that it is done. In place that is right too: nobody else touches the part, and of an
+ * element all inputs are read before any result is written.
  *
- *	Cost: two waits for all; N bytes read and N written by each rank, and nothing copied: every input is read once
- *	and every result written once, which no algorithm can do without.
+ *	Cost: two waits for all; N bytes read and N written by each rank, and nothing copied: every
+ *	input is read once and every result written once, which no algorithm can do without.
  *
  * Both combine all elements in order of rank, so they serve any operator, and give the same bits.
  */

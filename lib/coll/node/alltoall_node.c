@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All-to-all in the memory of one host: each copies its blocks straight out of the others' inputs. In place
- * the input is copied aside first, as its blocks are overwritten while others still want them.
+ * All-to-all in the memory of one host: each copies its blocks straight out of the others' inputs.
+ * In place the input is copied aside first, as its blocks are overwritten while others still want
+ * them.
  *
  *	Cost: two waits for all; n-1 blocks read and written by each rank, n more copied in place.
  */

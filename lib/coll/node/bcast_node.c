@@ -2,11 +2,13 @@
 /*
  * Broadcast in the memory of one host.
  *
- * node_slots: the root copies the vector into its slot, signals and is done; the others copy it out when they come.
+ * node_slots: the root copies the vector into its slot, signals and is done; the others copy it
+ * out when they come.
  *
  *	Cost: one signal; N bytes copied in by the root and out by each other rank.
  *
- * node_pull: the root signals where the vector is, the others copy it out of there and signal that they have.
+ * node_pull: the root signals where the vector is, the others copy it out of there and signal that
+ * they have.
  *
  *	Cost: two signals; N bytes read and written by each rank but the root, which waits for them.
  */

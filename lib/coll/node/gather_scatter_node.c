@@ -2,9 +2,10 @@
 /*
  * Gather and scatter in the memory of one host: who receives copies straight out of who has it.
  *
- *	Cost of the gather: two signals; the root waits for all and reads n-1 blocks, the others wait for the root. By node_slots
- *	the others have copied their blocks into their slots, and do not wait.
- *	Cost of the scatter: two signals; each reads its block, the root waits for all.
+ *	Cost of the gather: two signals; the root waits for all and reads n-1 blocks, the others
+ *	wait for the root. By node_slots the others have copied their blocks into their slots, and
+ *	do not wait. Cost of the scatter: two signals; each reads its block, the root waits for
+ *	all.
  */
 #include "lib/coll/node/coll_node.h"
 

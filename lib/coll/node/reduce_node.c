@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduce in the memory of one host; see allreduce_node.c, of which these are the parts that the root needs.
+ * Reduce in the memory of one host; see allreduce_node.c, of which these are the parts that the
+ * root needs.
  *
- * node_slots: all copy their vectors into their slots and signal; the root combines them, the others are done.
+ * node_slots: all copy their vectors into their slots and signal; the root combines them, the
+ * others are done.
  *
  *	Cost: N bytes copied by each rank; one wait at the root, and n N bytes read by it.
  *

@@ -2,13 +2,15 @@
 /*
  * All-reduce on two binary trees: logarithmic latency at the bandwidth of a ring, nearly.
  *
- *	tree 0, 8 ranks                tree 1: mirrored, v = n - 1 - rank (odd n: v = rank - 1 mod n)
+ *	tree 0, 8 ranks                tree 1: mirrored, v = n - 1 - rank (odd n: v = rank - 1 mod
+ *	n)
  *
  *	0 ──────┐                                      ┌────── 7
  *	        4                                      3
  *	    ┌───┴───┐                              ┌───┴───┐
- *	    2       6                              1       5       odd v are leaves, so a rank is inner
- *	  ┌─┴─┐   ┌─┴─┐                          ┌─┴─┐   ┌─┴─┐     in one tree and a leaf in the other
+ *	2       6                              1       5       odd v are leaves, so a rank is inner
+ *	┌─┴─┐   ┌─┴─┐                          ┌─┴─┐   ┌─┴─┐     in one tree and a leaf in the
+ *	other
  *	  1   3   5   7                          0   2   4   6       (but rank 0, if n is odd)
  *
  * Each tree carries half the vector, in slices of at most chunk bytes: up to the root, being summed

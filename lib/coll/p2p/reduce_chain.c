@@ -24,8 +24,8 @@
 
 /* Who is before and after a rank; -1: nobody. */
 struct place {
-	int below,
-		above; /* who sends: what comes from below goes to the left, from above to the right */
+	int below, above; /* who sends: what comes from below goes to the left, from above to the
+			     right */
 	int to;
 };
 

@@ -11,7 +11,8 @@
  *	v           0       1       2       3
  *	            0 1 2 3 0 1 2 3 0 1 2 3 0 1 2 3
  *	v ^ 1       0 1     . . 2 3 0 1     . . 2 3
- *	v ^ 2       0       . . 2   . 1     . . . 3     then back: root 0 gets 1 from 2, 3 goes to 1,
+ *	v ^ 2       0       . . 2   . 1     . . . 3     then back: root 0 gets 1 from 2, 3 goes to
+ *	1,
  *	                                                        and 2 3 from 1
  *
  * As nearest ranks meet first, and the lower one's sum is always on the left, operands are in

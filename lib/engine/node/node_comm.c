@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * With whom a communicator's rank shares memory: all, those of its host where there are several, and those of its NUMA node
- * where one host has several. For each of these there is an area of its own (lib/node/node.h).
+ * With whom a communicator's rank shares memory: all, those of its host where there are several,
+ * and those of its NUMA node where one host has several. For each of these there is an area of its
+ * own (lib/node/node.h).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +11,10 @@
 #include "lib/base/hash.h"
 #include "lib/engine/node/node_ops.h"
 
-/* Asked while waiting: meanwhile what the others need to get here goes on, such as the last bytes of a split. */
+/*
+ * Asked while waiting: meanwhile what the others need to get here goes on, such as the last bytes
+ * of a split.
+ */
 static bool has_failed(void *arg)
 {
 	struct tutti_comm *comm = arg;
@@ -49,7 +53,8 @@ static struct tt_node_params params_of(struct tutti_comm *comm, const struct tt_
 static int new_group(struct tutti_comm *comm, const struct tt_hosts *hosts, uint64_t uid,
 		     struct tt_node_comm **out)
 {
-	int host = hosts ? hosts->host[comm->rank] : 0, n = hosts ? hosts->size[host] : comm->size, i, err;
+	int host = hosts ? hosts->host[comm->rank] : 0, n = hosts ? hosts->size[host] : comm->size,
+	    i, err;
 	struct tt_node_comm *nc = calloc(1, sizeof(*nc) + 3 * (size_t)n * sizeof(int));
 	struct tt_node_params p;
 	int *world, *numa;
@@ -77,7 +82,10 @@ static int new_group(struct tutti_comm *comm, const struct tt_hosts *hosts, uint
 	return 0;
 }
 
-/* In the place of hosts; *hosts is NULL if the ranks are all on one, or none is with another, or any is unknown. */
+/*
+ * In the place of hosts; *hosts is NULL if the ranks are all on one, or none is with another, or
+ * any is unknown.
+ */
 static int find_numa(const struct tutti_comm *comm, uint64_t *key, struct tt_hosts **hosts)
 {
 	int i, node;
@@ -92,9 +100,12 @@ static int find_numa(const struct tutti_comm *comm, uint64_t *key, struct tt_hos
 	return tt_hosts_new(key, comm->size, hosts);
 }
 
-/* *hosts is NULL if all ranks share one host, then *numa may not be; *alone: or if none does with another. */
-static int find_hosts(const struct tutti_comm *comm, struct tt_hosts **hosts, struct tt_hosts **numa,
-		      bool *alone)
+/*
+ * *hosts is NULL if all ranks share one host, then *numa may not be; *alone: or if none does with
+ * another.
+ */
+static int find_hosts(const struct tutti_comm *comm, struct tt_hosts **hosts,
+		      struct tt_hosts **numa, bool *alone)
 {
 	uint64_t *key = malloc((size_t)comm->size * sizeof(*key));
 	bool one = true;
@@ -114,7 +125,9 @@ static int find_hosts(const struct tutti_comm *comm, struct tt_hosts **hosts, st
 	return err;
 }
 
-#define UID_NEAR 0x6e656172 /* of the area of a NUMA node's ranks, whose lowest one may be the communicator's */
+#define UID_NEAR                                                                                   \
+	0x6e656172 /* of the area of a NUMA node's ranks, whose lowest one may be the              \
+		      communicator's */
 
 int tt_node_comm_new(struct tutti_comm *comm)
 {
@@ -140,7 +153,8 @@ static void free_group(struct tutti_comm *comm, struct tt_node_comm **nc)
 {
 	if (!*nc)
 		return;
-	if (atomic_load(&comm->failed)) /* at all ranks: those that have not come for its area will not */
+	if (atomic_load(&comm->failed)) /* at all ranks: those that have not come for its area will
+					   not */
 		tt_node_forget(comm->ctx->node, (*nc)->uid);
 	tt_node_group_free((*nc)->group);
 	free(*nc);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The node ops of plans: turns of a communicator in the memory of its host, see lib/node/node.h. The groups come from node_comm.c.
+ * The node ops of plans: turns of a communicator in the memory of its host, see lib/node/node.h.
+ * The groups come from node_comm.c.
  *
- * Turns of one communicator go one after the other: nothing is lost, as every rank has them in the same order. What waits
+ * Turns of one communicator go one after the other: nothing is lost, as every rank has them in the
+ * same order. What waits
  * for a peer, or has a part of its work left, is in ctx->node_waits and tried by every progress.
  */
 #include <errno.h>
@@ -25,10 +27,14 @@ static bool may_begin(const struct tt_plan_req *req)
 {
 	const struct tt_node_comm *nc = req->node;
 
-	return !nc->running && req->turn == nc->begun + 1 && tt_node_may_begin(nc->group, req->turn);
+	return !nc->running && req->turn == nc->begun + 1 &&
+	       tt_node_may_begin(nc->group, req->turn);
 }
 
-/* Whether all ranks have called the same up to a turn that all have finished; if not, the verdict will come. */
+/*
+ * Whether all ranks have called the same up to a turn that all have finished; if not, the verdict
+ * will come.
+ */
 static bool agreed(struct tutti_comm *comm, struct tt_node_comm *nc, uint64_t upto)
 {
 	const struct tt_past *past;
@@ -157,8 +163,8 @@ bool tt_node_may_move(struct tutti_context *ctx, size_t n)
 }
 
 /*
- * How much of len bytes may be moved now: what takes long is done in pieces, between which others get
- * the lock. The elements of what stays are whole.
+ * How much of len bytes may be moved now: what takes long is done in pieces, between which others
+ * get the lock. The elements of what stays are whole.
  */
 static size_t spend(struct tutti_context *ctx, size_t len)
 {
@@ -168,7 +174,10 @@ static size_t spend(struct tutti_context *ctx, size_t len)
 	return n;
 }
 
-/* One piece of len bytes; whether it was the last. In place, a block may move down over a part of itself. */
+/*
+ * One piece of len bytes; whether it was the last. In place, a block may move down over a part of
+ * itself.
+ */
 static bool copy_piece(struct tt_op_run *run, char *dst, const char *src, size_t len)
 {
 	struct tutti_context *ctx = run->lane->req->r.comm->ctx;
@@ -186,7 +195,8 @@ static bool copy_op(struct tt_op_run *run)
 	const struct tt_op *op = run->op;
 	char *dst, *src;
 
-	if (req->ring.mem && run->lane->round == run->lane->rounds) /* the lane has come to its end */
+	if (req->ring.mem &&
+	    run->lane->round == run->lane->rounds) /* the lane has come to its end */
 		return tt_ring_drain(run);
 	dst = req->base[op->dst.buf] + op->dst.off;
 	src = req->base[op->a.buf] + op->a.off;
@@ -211,15 +221,16 @@ static int bounce(struct tt_plan_req *req, enum tt_node_which which, size_t len)
 	}
 	if (which == TT_NODE_RESULT && req->plan->mixed)
 		bounce_messages(req, req->bounce[which], region);
-	return tt_node_publish(req->node->group, req->turn, which, req->bounce[which], len,
-			       region, &copied);
+	return tt_node_publish(req->node->group, req->turn, which, req->bounce[which], len, region,
+			       &copied);
 }
 
 static bool prefers_pool(const struct tt_plan_req *req, const struct tt_region *region, size_t len)
 {
 	const struct tutti_comm *comm = req->r.comm;
 
-	if (len <= TT_NODE_SLOT || len > TT_NODE_POOL_MOST || tt_node_maps(req->node->group, region))
+	if (len <= TT_NODE_SLOT || len > TT_NODE_POOL_MOST ||
+	    tt_node_maps(req->node->group, region))
 		return false;
 	/* not where each peer reads a part only, unless there are many of them */
 	return req->fields.coll != TT_COLL_SCATTER &&
@@ -235,10 +246,11 @@ static int publish(struct tt_plan_req *req, enum tt_node_which which, struct tt_
 	if (!ref.buf || req->node->n == 1) /* nobody else is here */
 		return 0;
 	/* scratch is in the pool, and the plan, not the engine, copies results out of it */
-	if (ref.buf != TT_BUF_SCRATCH && prefers_pool(req, req->region[ref.buf], len) && !bounce(req, which, len))
+	if (ref.buf != TT_BUF_SCRATCH && prefers_pool(req, req->region[ref.buf], len) &&
+	    !bounce(req, which, len))
 		return 0;
-	err = tt_node_publish(req->node->group, req->turn, which, addr, len,
-			      req->region[ref.buf], &copied);
+	err = tt_node_publish(req->node->group, req->turn, which, addr, len, req->region[ref.buf],
+			      &copied);
 	if (err == -EOPNOTSUPP && ref.buf == TT_BUF_SCRATCH)
 		return tt_fail(-ENOMEM, "peers can map no more pool memory of this process");
 	if (err == -EOPNOTSUPP)
@@ -268,7 +280,8 @@ static int signal_op(struct tt_op_run *run)
 	if (op->a.buf && req->bounce[TT_NODE_INPUT] &&
 	    !copy_piece(run, req->bounce[TT_NODE_INPUT], input, req->extent[op->a.buf] - op->a.off))
 		return 0;
-	if (!op->a.buf && op->dst.buf && req->unbounced && req->plan->args.in_place && /* the input, too */
+	if (!op->a.buf && op->dst.buf && req->unbounced &&
+	    req->plan->args.in_place && /* the input, too */
 	    !copy_piece(run, req->base[TT_BUF_RECV] + own.off, req->unbounced + own.off,
 			tt_send_bytes(&req->plan->args)))
 		return 0;
@@ -316,14 +329,14 @@ struct tt_node_reduce tt_node_reduction(struct tt_plan_req *req, const struct tt
 {
 	bool own = req->user && req->user->kind != TT_OP_PREMUL_SUM;
 
-	return (struct tt_node_reduce){
-		.datatype = req->datatype,
-		.op = req->op,
-		.elem = req->elem,
-		.divide_by = op->flags & TT_OPF_DIVIDE ? req->r.comm->size : 0,
-		.flags = tt_reduce_flags(req->extent[TT_BUF_SEND]),
-		.fn = own ? pair : NULL,
-		.arg = req};
+	return (struct tt_node_reduce){.datatype = req->datatype,
+				       .op = req->op,
+				       .elem = req->elem,
+				       .divide_by =
+					       op->flags & TT_OPF_DIVIDE ? req->r.comm->size : 0,
+				       .flags = tt_reduce_flags(req->extent[TT_BUF_SEND]),
+				       .fn = own ? pair : NULL,
+				       .arg = req};
 }
 
 void tt_node_count_bytes(struct tutti_context *ctx, const struct tt_node_count *count)
@@ -394,7 +407,9 @@ static bool try_op(struct tt_op_run *run)
 		run->broken = true;
 		gone = req->node->member[gone];
 		tt_request_broken(&req->r, comm->world[gone],
-				  rc == -ENOMEM ? rc : gone == comm->rank ? -TUTTI_ETRANSPORT : -TUTTI_EPEER);
+				  rc == -ENOMEM	       ? rc
+				  : gone == comm->rank ? -TUTTI_ETRANSPORT
+						       : -TUTTI_EPEER);
 	}
 	return rc > 0;
 }
@@ -416,16 +431,19 @@ int tt_node_poll(struct tutti_context *ctx)
 	struct tt_list *l, *tmp;
 	int n = 0;
 
-	tt_list_each(l, tmp, &ctx->node_gated) {
+	tt_list_each(l, tmp, &ctx->node_gated)
+	{
 		struct tt_lane_run *lane = tt_container(l, struct tt_lane_run, ready);
 
 		if (!may_begin(lane->req) ||
-		    (lane->req->turn > 2 && !agreed(lane->req->r.comm, lane->req->node, lane->req->turn - 2)))
+		    (lane->req->turn > 2 &&
+		     !agreed(lane->req->r.comm, lane->req->node, lane->req->turn - 2)))
 			continue;
 		begin(lane->req);
 		n++;
 	}
-	tt_list_each(l, tmp, &ctx->node_waits) {
+	tt_list_each(l, tmp, &ctx->node_waits)
+	{
 		struct tt_op_run *run = tt_container(l, struct tt_op_run, wait);
 		size_t at = run->at;
 		bool over = try_op(run);
@@ -446,7 +464,8 @@ bool tt_node_keep_core(struct tutti_context *ctx)
 
 	if (!tt_list_empty(&ctx->node_gated) || tt_list_empty(&ctx->node_waits))
 		return false;
-	tt_list_each(l, tmp, &ctx->node_waits) {
+	tt_list_each(l, tmp, &ctx->node_waits)
+	{
 		struct tt_op_run *run = tt_container(l, struct tt_op_run, wait);
 		struct tt_plan_req *req = run->lane->req;
 		struct tt_node_comm *nc = req->node;
@@ -468,10 +487,11 @@ bool tt_node_ready(struct tutti_context *ctx)
 	struct tt_list *l, *tmp;
 	bool differs;
 
-	tt_list_each(l, tmp, &ctx->node_gated)
-		if (may_begin(tt_container(l, struct tt_lane_run, ready)->req))
-			return true;
-	tt_list_each(l, tmp, &ctx->node_waits) {
+	tt_list_each(l, tmp,
+		     &ctx->node_gated) if (may_begin(tt_container(l, struct tt_lane_run, ready)
+							     ->req)) return true;
+	tt_list_each(l, tmp, &ctx->node_waits)
+	{
 		struct tt_op_run *run = tt_container(l, struct tt_op_run, wait);
 		struct tt_plan_req *req = run->lane->req;
 		int j = run->op->peer == TT_ALL_RANKS ? (int)run->at : place_of(req, run->op->peer);
@@ -484,8 +504,8 @@ bool tt_node_ready(struct tutti_context *ctx)
 			continue;
 		}
 		if (run->op->kind != TT_OP_WAIT ||
-		    tt_node_reached(req->node->group, j, req->turn, run->op->index,
-				    req->fprint, &differs))
+		    tt_node_reached(req->node->group, j, req->turn, run->op->index, req->fprint,
+				    &differs))
 			return true;
 	}
 	return false;

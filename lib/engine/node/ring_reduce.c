@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that peers can't map, in a reduction of which each rank combines a part: an all-reduce, for one.
+ * Memory that peers can't map, in a reduction of which each rank combines a part: an all-reduce,
+ * for one.
  *
- * A rank with such memory has a ring (lib/node/node.h) of shared memory, short enough to stay in the cache. It puts what
- * the others are to combine into it, piece by piece; they combine straight out of the rings of all, store the result over the input
- * in the rings, and this rank takes it out. Its own part it combines from its own memory into its own memory. Of N bytes
- * and n ranks (n-1)/n N are copied in and as many out, where there is a result. Pieces of all ranks' parts have the same
- * number, so what a place of a ring is for needs no telling, only how far each rank is, and that only if there are more pieces
- * than places:
+ * A rank with such memory has a ring (lib/node/node.h) of shared memory, short enough to stay in
+ * the cache. It puts what the others are to combine into it, piece by piece; they combine straight
+ * out of the rings of all, store the result over the input in the rings, and this rank takes it
+ * out. Its own part it combines from its own memory into its own memory. Of N bytes and n ranks
+ * (n-1)/n N are copied in and as many out, where there is a result. Pieces of all ranks' parts
+ * have the same number, so what a place of a ring is for needs no telling, only how far each rank
+ * is, and that only if there are more pieces than places:
  *
  *	FILLED	  this rank's ring has pieces up to here, or has had them
  *	COMBINED  this rank has combined its part up to here
  *
- * The signals of the plan say the rest: a rank gives the first one when the places are filled, and takes out what is in
- * them after all have given the second one.
+ * The signals of the plan say the rest: a rank gives the first one when the places are filled, and
+ * takes out what is in them after all have given the second one.
  */
 #include <string.h>
 
@@ -21,7 +23,8 @@
 
 #define WHOLE_MOST TT_NODE_POOL_MOST /* a vector up to here is one piece for each rank */
 #define DEPTH 2
-#define RING_BYTES ((size_t)512 << 10) /* half of a second-level cache; shorter pieces are more waiting */
+#define RING_BYTES                                                                                 \
+	((size_t)512 << 10) /* half of a second-level cache; shorter pieces are more waiting */
 #define PIECE_LEAST ((size_t)4096)
 
 /* The part of a vector that rank j combines. */
@@ -31,7 +34,8 @@ static struct tt_span part_of(const struct tt_plan_args *a, int j)
 }
 
 /* Bytes of its piece k, of which there may be none. */
-static struct tt_span piece_of(const struct tt_plan_args *a, const struct tt_node_ring *shape, int j, uint32_t k)
+static struct tt_span piece_of(const struct tt_plan_args *a, const struct tt_node_ring *shape,
+			       int j, uint32_t k)
 {
 	struct tt_span part = part_of(a, j);
 	size_t piece = shape->piece, at = (size_t)k * piece;
@@ -55,7 +59,8 @@ struct tt_node_ring tt_ring_of_one_piece(const struct tt_plan_args *a)
 
 	for (j = 0; j < a->nranks; j++)
 		longest = part_of(a, j).len > longest ? part_of(a, j).len : longest;
-	return (struct tt_node_ring){.piece = (longest + TT_NODE_LINE - 1) & ~(TT_NODE_LINE - 1), .depth = 1};
+	return (struct tt_node_ring){.piece = (longest + TT_NODE_LINE - 1) & ~(TT_NODE_LINE - 1),
+				     .depth = 1};
 }
 
 static void find_shape(struct tt_plan_req *req)
@@ -143,8 +148,8 @@ static bool make_ring(struct tt_plan_req *req, struct tt_region **region)
 	return true;
 }
 
-static void publish(struct tt_plan_req *req, enum tt_node_which which, struct tt_ref ref, bool by_ring,
-		    const struct tt_region *region)
+static void publish(struct tt_plan_req *req, enum tt_node_which which, struct tt_ref ref,
+		    bool by_ring, const struct tt_region *region)
 {
 	struct tt_node_group *g = req->node->group;
 	char *addr = req->base[ref.buf] + ref.off;
@@ -171,7 +176,10 @@ bool tt_ring_publish(struct tt_plan_req *req, const struct tt_op *op)
 		ring->filled = ring->pieces;
 		return true;
 	}
-	/* Peers that read what this rank has in its memory need not wait for it, which may be busy. */
+	/*
+	 * Peers that read what this rank has in its memory need not wait for it, which may be
+	 * busy.
+	 */
 	if (!(in || out) || (vector_bytes(&req->plan->args) > TT_NODE_POOL_MOST && !req->blocking &&
 			     (req->r.comm->ctx->node_can & TT_NODE_READS)))
 		return false;
@@ -186,8 +194,8 @@ bool tt_ring_publish(struct tt_plan_req *req, const struct tt_op *op)
 
 /* ---- pieces ---- */
 
-size_t tt_ring_move(struct tt_node_group *g, const struct tt_plan_args *a, const struct tt_node_ring *shape, char *ring,
-		    char *vector, uint32_t k, bool in)
+size_t tt_ring_move(struct tt_node_group *g, const struct tt_plan_args *a,
+		    const struct tt_node_ring *shape, char *ring, char *vector, uint32_t k, bool in)
 {
 	struct tt_span at;
 	size_t copied = 0;
@@ -291,9 +299,10 @@ static int combine_next(struct tt_op_run *run, int *gone)
 	r.number = ring->combined;
 	if (!req->bounce[TT_NODE_RESULT])
 		tt_node_own(g, req->turn, TT_NODE_RESULT, req->base[op->dst.buf]);
-	err = len ? tt_node_pull_reduce(g, req->turn, (struct tt_node_ref){TT_NODE_INPUT, op->a.off + at},
-					op->peer, (struct tt_node_ref){TT_NODE_RESULT, op->dst.off + at},
-					len, &r, &count, gone)
+	err = len ? tt_node_pull_reduce(
+			    g, req->turn, (struct tt_node_ref){TT_NODE_INPUT, op->a.off + at},
+			    op->peer, (struct tt_node_ref){TT_NODE_RESULT, op->dst.off + at}, len,
+			    &r, &count, gone)
 		  : 0;
 	if (err)
 		return err;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Short blocking all-reduces, and barriers, in the memory of a host, without a request: what their plan says, done
- * here and now. By slots, or each rank its part, straight out of the vectors where they are in memory that all can map, and of
- * rings (ring_reduce.c) in the slots where not.
+ * Short blocking all-reduces, and barriers, in the memory of a host, without a request: what their
+ * plan says, done here and now. By slots, or each rank its part, straight out of the vectors where
+ * they are in memory that all can map, and of rings (ring_reduce.c) in the slots where not.
  *
- * It ends up the same in every way: a turn of its own, a place in the history, the same bits. If the other ranks do not come
- * at once, the call goes on as a request that does the same things again, which changes nothing; all but the combining of its
- * part, which in place would be wrong, and the filling of its ring, which has others' results.
+ * It ends up the same in every way: a turn of its own, a place in the history, the same bits. If
+ * the other ranks do not come at once, the call goes on as a request that does the same things
+ * again, which changes nothing; all but the combining of its part, which in place would be wrong,
+ * and the filling of its ring, which has others' results.
  */
 #include <sched.h>
 #include <string.h>
@@ -14,13 +15,14 @@
 #include "lib/base/clock.h"
 #include "lib/engine/node/node_ops.h"
 
-#define SPINS 2000    /* with a core per rank */
-#define NEAR 32	      /* after so many, */
-#define EARLY 128     /* and then again from so many to so many: does one that is missing share the core? */
-#define YIELDS 50     /* with fewer */
-#define LOOKS 64      /* for each of these, if the ranks that are missing run elsewhere */
+#define SPINS 2000 /* with a core per rank */
+#define NEAR 32	   /* after so many, */
+#define EARLY                                                                                      \
+	128 /* and then again from so many to so many: does one that is missing share the core? */
+#define YIELDS 50 /* with fewer */
+#define LOOKS 64  /* for each of these, if the ranks that are missing run elsewhere */
 #define PULL_MOST ((size_t)256 << 10) /* for longer ones a request is nothing */
-#define PROGRESS 32   /* other communication is looked after every so many calls */
+#define PROGRESS 32		      /* other communication is looked after every so many calls */
 
 /* The algorithm whose plan says what is done here. */
 static const char *alg_of(enum tt_coll coll, enum tt_quick_way way)
@@ -91,7 +93,8 @@ static struct tt_quick_known *known_of(struct tutti_comm *comm, const struct tt_
 }
 
 /* Whether it may be such a call; then *known says how it is done. */
-static bool applies(struct tutti_comm *comm, const struct tt_call *call, struct tt_quick_known **known)
+static bool applies(struct tutti_comm *comm, const struct tt_call *call,
+		    struct tt_quick_known **known)
 {
 	bool fits = call->coll == TT_COLL_BARRIER;
 
@@ -122,19 +125,22 @@ static void move(struct tutti_comm *comm, const struct tt_quick *q, char *vector
 		comm->node->group, &q->known->args, &q->known->reduce.ring, q->ring, vector, 0, in);
 }
 
-static void publish(struct tutti_comm *comm, const struct tt_quick *q, enum tt_node_which which, void *vector,
-		    const struct tt_region *region, bool by_ring)
+static void publish(struct tutti_comm *comm, const struct tt_quick *q, enum tt_node_which which,
+		    void *vector, const struct tt_region *region, bool by_ring)
 {
 	struct tt_node_group *g = comm->node->group;
 	size_t copied;
 
 	if (by_ring)
-		tt_node_publish_ring(g, q->turn, which, vector, q->ring, q->known->ring_bytes, NULL);
+		tt_node_publish_ring(g, q->turn, which, vector, q->ring, q->known->ring_bytes,
+				     NULL);
 	else
 		tt_node_publish(g, q->turn, which, vector, q->known->bytes, region, &copied);
 }
 
-/* The others can see it: this before anything is written down, which then takes no time of theirs. */
+/*
+ * The others can see it: this before anything is written down, which then takes no time of theirs.
+ */
 static void tell(struct tutti_comm *comm, const struct tt_quick *q, const struct tt_call *call)
 {
 	void *in = call->in_place ? call->recvbuf : (void *)call->sendbuf;
@@ -173,8 +179,9 @@ static bool refused(struct tutti_comm *comm, const struct tt_quick *q, const str
 	struct tt_memory *memory = tt_wire_memory(comm->ctx->wire);
 	size_t bytes = q->known->bytes;
 
-	return bytes && ((!q->out && tt_mem_partly_given(memory, call->recvbuf, bytes)) ||
-			 (!q->in && !call->in_place && tt_mem_partly_given(memory, call->sendbuf, bytes)));
+	return bytes &&
+	       ((!q->out && tt_mem_partly_given(memory, call->recvbuf, bytes)) ||
+		(!q->in && !call->in_place && tt_mem_partly_given(memory, call->sendbuf, bytes)));
 }
 
 static void record(struct tutti_comm *comm, struct tt_quick *q, const struct tt_call *call)
@@ -195,7 +202,8 @@ static bool begin(struct tutti_comm *comm, struct tt_quick *q, const struct tt_c
 		tt_engine_progress(ctx);
 	if (atomic_load(&comm->failed) || ctx->running || nc->running || nc->begun != nc->turn ||
 	    !tt_node_may_begin(nc->group, nc->turn + 1) ||
-	    (q->known->way == TT_QUICK_PULL && !find_memory(comm, q, call)) || refused(comm, q, call))
+	    (q->known->way == TT_QUICK_PULL && !find_memory(comm, q, call)) ||
+	    refused(comm, q, call))
 		return false;
 	q->fprint = tt_comm_called(comm, &q->known->fields, NULL);
 	q->seq = comm->seq;
@@ -224,8 +232,9 @@ static struct meeting meeting_of(const struct tutti_context *ctx)
 }
 
 /*
- * Rank j has not come yet. If one that is missing was last seen on this core, it needs it; else looking is better than giving
- * way to a rank that waits as well, which costs as much as several calls.
+ * Rank j has not come yet. If one that is missing was last seen on this core, it needs it; else
+ * looking is better than giving way to a rank that waits as well, which costs as much as several
+ * calls.
  */
 static void linger(struct tutti_comm *comm, const struct tt_quick *q, int j, unsigned step,
 		   struct meeting *m)

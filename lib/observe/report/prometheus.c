@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Counters as a text file for Prometheus' node exporter (TUTTI_PROMETHEUS), written every now and then by a
- * thread that does nothing else, and at the end. It is renamed into place, so no reader sees a part.
+ * Counters as a text file for Prometheus' node exporter (TUTTI_PROMETHEUS), written every now and
+ * then by a thread that does nothing else, and at the end. It is renamed into place, so no reader
+ * sees a part.
  */
 #include "lib/observe/report/prometheus.h"
 
@@ -37,7 +38,8 @@ static void count_state(struct tutti_context *ctx, uint64_t *failed, uint64_t *l
 	struct tt_list *l, *tmp;
 
 	*failed = *late = 0;
-	tt_list_each(l, tmp, &ctx->comms) {
+	tt_list_each(l, tmp, &ctx->comms)
+	{
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
 		*failed += atomic_load(&comm->failed) != 0;
@@ -62,22 +64,31 @@ static void write_metrics(struct tutti_context *ctx, FILE *f)
 		{"operations_total", "counter", "Operations started", atomic_load(&head->last)},
 		{"put_bytes_total", "counter", "Bytes written to peers", s.put_bytes},
 		{"got_bytes_total", "counter", "Bytes read from peers", s.got_bytes},
-		{"pulled_bytes_total", "counter", "Bytes read out of mapped peer memory", s.pulled_bytes},
+		{"pulled_bytes_total", "counter", "Bytes read out of mapped peer memory",
+		 s.pulled_bytes},
 		{"reduced_bytes_total", "counter", "Result bytes of reductions", s.reduced_bytes},
 		{"copied_bytes_total", "counter", "Bytes copied by the CPU", s.copied_bytes},
-		{"eager_messages_total", "counter", "Messages sent through slots", s.eager_messages},
-		{"put_messages_total", "counter", "Messages put into the receiver's buffer", s.put_messages},
-		{"control_messages_total", "counter", "Offers, credits and flow control sent", s.control_messages},
+		{"eager_messages_total", "counter", "Messages sent through slots",
+		 s.eager_messages},
+		{"put_messages_total", "counter", "Messages put into the receiver's buffer",
+		 s.put_messages},
+		{"control_messages_total", "counter", "Offers, credits and flow control sent",
+		 s.control_messages},
 		{"parked_messages_total", "counter", "Messages that came early", s.parked_messages},
 		{"connections_total", "counter", "Endpoints connected", s.connections},
 		{"registrations_total", "counter", "Memory regions registered", s.registrations},
-		{"allocations_total", "counter", "Allocations made by communication calls", s.allocations},
+		{"allocations_total", "counter", "Allocations made by communication calls",
+		 s.allocations},
 		{"sleeps_total", "counter", "Times that a waiting thread slept", s.sleeps},
-		{"late_sleeps_total", "counter", "Sleeps while an operation could go on", s.late_sleeps},
-		{"cache_hits_total", "counter", "Buffers found in the registration cache", s.cache_hits},
+		{"late_sleeps_total", "counter", "Sleeps while an operation could go on",
+		 s.late_sleeps},
+		{"cache_hits_total", "counter", "Buffers found in the registration cache",
+		 s.cache_hits},
 		{"cache_misses_total", "counter", "Buffers not found there", s.cache_misses},
-		{"cache_evictions_total", "counter", "Regions that left it to make room", s.cache_evictions},
-		{"cache_stale_total", "counter", "Regions that left it as their memory had changed", s.cache_stale},
+		{"cache_evictions_total", "counter", "Regions that left it to make room",
+		 s.cache_evictions},
+		{"cache_stale_total", "counter", "Regions that left it as their memory had changed",
+		 s.cache_stale},
 		{"cache_bytes", "gauge", "Bytes in it", s.cache_bytes},
 		{"requests_running", "gauge", "Requests under way", running},
 		{"communicators_failed", "gauge", "Communicators that have failed", failed},
@@ -85,9 +96,10 @@ static void write_metrics(struct tutti_context *ctx, FILE *f)
 	};
 	for (i = 0; i < sizeof(m) / sizeof(m[0]); i++)
 		fprintf(f,
-			"# HELP tutti_%s %s.\n# TYPE tutti_%s %s\ntutti_%s{rank=\"%d\",job=\"%s\"} %llu\n",
-			m[i].name, m[i].help, m[i].name, m[i].type, m[i].name, head->rank, head->job,
-			(unsigned long long)m[i].value);
+			"# HELP tutti_%s %s.\n# TYPE tutti_%s %s\ntutti_%s{rank=\"%d\",job=\"%s\"} "
+			"%llu\n",
+			m[i].name, m[i].help, m[i].name, m[i].type, m[i].name, head->rank,
+			head->job, (unsigned long long)m[i].value);
 }
 
 static void write_file(struct tt_prom *p)
@@ -151,7 +163,8 @@ int tt_prom_start(struct tutti_context *ctx)
 	p->ctx = ctx;
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* or a clock set back would end the writing */
+	pthread_condattr_setclock(&attr,
+				  CLOCK_MONOTONIC); /* or a clock set back would end the writing */
 	pthread_cond_init(&p->cond, &attr);
 	pthread_condattr_destroy(&attr);
 	err = tt_spawn(&p->thread, run, p, "the thread of TUTTI_PROMETHEUS");

@@ -112,9 +112,8 @@ static size_t describe(struct tutti_context *ctx, char *buf, size_t size)
 	tt_json_u64(&j, "operations", atomic_load(&head->last));
 	put_counters(&j, tt_wire_stats(ctx->wire));
 	tt_json_open(&j, "communicators", '[');
-	tt_list_each(l, tmp, &ctx->comms)
-		if (n++ < COMMS && j.len < size / 2)
-			put_comm(&j, tt_container(l, struct tutti_comm, link), &clock);
+	tt_list_each(l, tmp, &ctx->comms) if (n++ < COMMS && j.len < size / 2)
+		put_comm(&j, tt_container(l, struct tutti_comm, link), &clock);
 	tt_json_close(&j, ']');
 	put_links(&j, ctx->wire);
 	tt_json_end(&j);

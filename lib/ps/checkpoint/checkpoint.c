@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tables to a file and back. All workers meet at the servers, one of them leads: it writes the header, or reads
- * and checks it, and has every server do its part; then they meet again, and are told how it ended.
+ * Tables to a file and back. All workers meet at the servers, one of them leads: it writes the
+ * header, or reads and checks it, and has every server do its part; then they meet again, and are
+ * told how it ended.
  */
 #include "lib/ps/ps.h"
 
@@ -26,11 +27,16 @@ struct keeping {
 	struct tt_ps_said said;
 };
 
-static int ask(struct keeping *k, enum tt_ps_kind kind, const void *payload, size_t len, size_t step,
-	       struct tt_ps_reply *reply)
+static int ask(struct keeping *k, enum tt_ps_kind kind, const void *payload, size_t len,
+	       size_t step, struct tt_ps_reply *reply)
 {
-	struct tt_ps_ask ask = {.kind = kind, .first = k->ps->meetings, .to = k->ps->nservers,
-				.payload = payload, .len = len, .step = step, .reply = reply,
+	struct tt_ps_ask ask = {.kind = kind,
+				.first = k->ps->meetings,
+				.to = k->ps->nservers,
+				.payload = payload,
+				.len = len,
+				.step = step,
+				.reply = reply,
 				.call = k->call};
 	struct tutti_request *req;
 	int err = tt_ps_ask(k->ps, &ask, &req);
@@ -173,7 +179,10 @@ static int keep(struct keeping *k, const char *path,
 	uint64_t leader;
 	int err, end;
 
-	/* what budgets have kept back is of before, too; those who can't go on say so, that the others do not wait in vain */
+	/*
+	 * what budgets have kept back is of before, too; those who can't go on say so, that the
+	 * others do not wait in vain
+	 */
 	err = tt_ps_send_accrued(k->ps, k->ps->clock);
 	if (err) {
 		k->said.status = err;
@@ -196,7 +205,8 @@ static int keep(struct keeping *k, const char *path,
 	}
 	end = meet(k);
 	if (!end && !k->met->said.led)
-		end = tt_fail(-TUTTI_EPEER, "%s: worker %d, which led, is gone", k->call, (int)leader);
+		end = tt_fail(-TUTTI_EPEER, "%s: worker %d, which led, is gone", k->call,
+			      (int)leader);
 	return err ? err : end;
 }
 
@@ -212,7 +222,8 @@ static uint64_t hash_text(const char *text)
 static int keep_all(struct tutti_ps *ps, const char *path, const char *call,
 		    int (*lead)(struct keeping *k, const char *path), bool restores)
 {
-	struct keeping k = {.ps = ps, .call = call, .said.what = tt_hash_add(hash_text(path), restores)};
+	struct keeping k = {
+		.ps = ps, .call = call, .said.what = tt_hash_add(hash_text(path), restores)};
 	size_t n;
 	int err;
 

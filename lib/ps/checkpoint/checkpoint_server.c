@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A server's side of files, and of the meetings of workers around them. Between two meetings nobody pushes. What
- * is read goes beside the values until all servers have theirs, then takes their place, which can't fail.
+ * A server's side of files, and of the meetings of workers around them. Between two meetings
+ * nobody pushes. What is read goes beside the values until all servers have theirs, then takes
+ * their place, which can't fail.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -38,7 +39,10 @@ static int said(struct tt_ps_said *to, int status, const char *text)
 	return status;
 }
 
-/* Under BSP, once all is settled: updates of a clock that has not ended. They are in no values, or in those of some servers. */
+/*
+ * Under BSP, once all is settled: updates of a clock that has not ended. They are in no values, or
+ * in those of some servers.
+ */
 bool tt_ps_unended(const struct tt_ps_server *srv)
 {
 	uint32_t i;
@@ -78,7 +82,8 @@ static void open_meeting(struct tt_ps_server *srv, uint64_t number)
 	}
 	if (!srv->verdict.status && tt_ps_unended(srv))
 		said(&srv->verdict, -EBUSY,
-		     "a worker has pushed or set values since its clock has moved: call it right after "
+		     "a worker has pushed or set values since its clock has moved: call it right "
+		     "after "
 		     "tutti_ps_clock");
 }
 
@@ -167,7 +172,8 @@ static int save(struct tt_ps_server *srv, const struct tt_ps_order *order)
 
 		err = tt_ps_file_find(&file, s->t, tensor);
 		if (!err && !s->t->rows && !s->is_set)
-			err = tt_fail(-ENODATA, "table '%s' has no values yet (tutti_ps_set)", s->t->name);
+			err = tt_fail(-ENODATA, "table '%s' has no values yet (tutti_ps_set)",
+				      s->t->name);
 		if (!err)
 			err = s->t->rows ? write_rows(s, &file, tensor, order->before[i])
 					 : write_dense(s, &file, tensor);
@@ -205,7 +211,8 @@ int tt_ps_kept_new(struct tt_ps_store *s)
 	if (!k)
 		return tt_fail(-ENOMEM, "no memory for the values of table '%s'", t->name);
 	k->values = calloc(n, t->elem);
-	k->steps = calloc((size_t)(t->rows ? tt_ps_units(s) : s->part->blocks) + 1, sizeof(*k->steps));
+	k->steps =
+		calloc((size_t)(t->rows ? tt_ps_units(s) : s->part->blocks) + 1, sizeof(*k->steps));
 	ok = k->values && k->steps;
 	for (i = 0; i < 2 && ok && s->state[i]; i++) {
 		k->state[i] = calloc(n, tt_ps_state_size(t->datatype));
@@ -232,7 +239,8 @@ void tt_ps_kept_steps(struct tt_ps_store *s, uint64_t lo, uint64_t hi, uint64_t 
 			s->kept->steps[b] = (uint32_t)steps;
 }
 
-void tt_ps_kept_dense(struct tt_ps_store *s, uint64_t first, uint64_t count, const char *const *from)
+void tt_ps_kept_dense(struct tt_ps_store *s, uint64_t first, uint64_t count,
+		      const char *const *from)
 {
 	size_t size = tt_ps_state_size(s->t->datatype), elem = s->t->elem;
 	uint64_t at = first - s->part->begin;
@@ -248,7 +256,7 @@ static int read_steps(struct tt_ps_store *s, const struct tt_ps_file *file,
 		      const struct tt_ps_tensor *tensor)
 {
 	uint64_t n = tensor->shape[0], i;
-	uint64_t (*pair)[2] = calloc((size_t)n + 1, sizeof(*pair));
+	uint64_t(*pair)[2] = calloc((size_t)n + 1, sizeof(*pair));
 	int err;
 
 	if (!pair)
@@ -292,7 +300,8 @@ int tt_ps_kept_row(struct tt_ps_store *s, uint64_t key, uint64_t step, const cha
 	int j, err;
 
 	if (tt_ps_keys_find(k->keys, key) != TT_PS_NOWHERE)
-		return tt_fail(-EBADMSG, "'%s.keys' has %llu twice", t->name, (unsigned long long)key);
+		return tt_fail(-EBADMSG, "'%s.keys' has %llu twice", t->name,
+			       (unsigned long long)key);
 	if (k->nrows == tt_ps_units(s))
 		return tt_fail(-ENOSPC, "a server has no room for its rows of table '%s'", t->name);
 	err = tt_ps_keys_add(k->keys, key, k->nrows);
@@ -329,7 +338,8 @@ static int take_rows(struct tt_ps_store *s, const uint64_t *key, const uint64_t 
 static int read_chunk(struct tt_ps_store *s, const struct tt_ps_file *file,
 		      const struct tt_ps_tensor *tensor, char *buf, uint64_t at, uint64_t n)
 {
-	size_t row = s->t->width * s->t->elem, size = s->t->width * tt_ps_state_size(s->t->datatype);
+	size_t row = s->t->width * s->t->elem,
+	       size = s->t->width * tt_ps_state_size(s->t->datatype);
 	uint64_t key[CHUNK], step[CHUNK];
 	const char *from[3] = {buf, buf + CHUNK * row, buf + CHUNK * (row + size)};
 	int i, err;
@@ -350,7 +360,8 @@ static int read_chunk(struct tt_ps_store *s, const struct tt_ps_file *file,
 static int read_rows(struct tt_ps_store *s, const struct tt_ps_file *file,
 		     const struct tt_ps_tensor *tensor)
 {
-	size_t row = s->t->width * s->t->elem, size = s->t->width * tt_ps_state_size(s->t->datatype);
+	size_t row = s->t->width * s->t->elem,
+	       size = s->t->width * tt_ps_state_size(s->t->datatype);
 	uint64_t rows = tensor[TT_PS_ROW_KEYS].shape[0], at, n;
 	char *buf = malloc(CHUNK * (row + 2 * size));
 	int err = buf ? 0 : tt_fail(-ENOMEM, "no memory to restore table '%s'", s->t->name);
@@ -366,7 +377,8 @@ static int read_rows(struct tt_ps_store *s, const struct tt_ps_file *file,
 /* Where worker w goes on: if there are as many as there were, where it was. */
 static uint64_t clock_in(const struct tt_ps_server *srv, const struct tt_ps_order *order, int w)
 {
-	bool known = order->workers == (uint64_t)srv->ps->nworkers && order->workers <= TT_PS_CLOCKS;
+	bool known =
+		order->workers == (uint64_t)srv->ps->nworkers && order->workers <= TT_PS_CLOCKS;
 
 	return known ? order->clock[w] : order->min_clock;
 }
@@ -377,9 +389,11 @@ static int check_clocks(const struct tt_ps_server *srv, const struct tt_ps_order
 
 	for (w = 0; w < srv->ps->nworkers; w++)
 		if (!srv->client[w].gone && srv->client[w].clock > clock_in(srv, order, w))
-			return tt_fail(-EINVAL, "the clock of worker %d is %llu, and in %s it is %llu: it "
-				       "can't go back", w, (unsigned long long)srv->client[w].clock,
-				       order->path, (unsigned long long)clock_in(srv, order, w));
+			return tt_fail(-EINVAL,
+				       "the clock of worker %d is %llu, and in %s it is %llu: it "
+				       "can't go back",
+				       w, (unsigned long long)srv->client[w].clock, order->path,
+				       (unsigned long long)clock_in(srv, order, w));
 	return 0;
 }
 
@@ -402,7 +416,8 @@ static int read_all(struct tt_ps_server *srv, const struct tt_ps_order *order)
 		if (!err)
 			err = tt_ps_kept_new(s);
 		if (!err)
-			err = s->t->rows ? read_rows(s, &file, tensor) : read_dense(s, &file, tensor);
+			err = s->t->rows ? read_rows(s, &file, tensor)
+					 : read_dense(s, &file, tensor);
 	}
 	tt_ps_file_close(&file, false);
 	if (err)
@@ -416,12 +431,12 @@ static int prepare(struct tt_ps_server *srv, const struct tt_ps_order *order)
 	return srv->unprepared;
 }
 
-#define SWAP(a, b) \
-	do { \
-		__typeof__(a) swap_ = (a); \
-\
-		(a) = (b); \
-		(b) = swap_; \
+#define SWAP(a, b)                                                                                 \
+	do {                                                                                       \
+		__typeof__(a) swap_ = (a);                                                         \
+                                                                                                   \
+		(a) = (b);                                                                         \
+		(b) = swap_;                                                                       \
 	} while (0)
 
 /* All blocks are to be published anew; none waits for that of before. */
@@ -458,7 +473,8 @@ static int commit(struct tt_ps_server *srv, const struct tt_ps_order *order)
 
 	for (i = 0; i < srv->ps->ntables; i++)
 		if (!tt_ps_store_of(srv, i)->kept)
-			return tt_fail(-EPROTO, "table '%s' was not prepared", srv->ps->table[i]->name);
+			return tt_fail(-EPROTO, "table '%s' was not prepared",
+				       srv->ps->table[i]->name);
 	for (i = 0; i < srv->ps->ntables; i++)
 		tt_ps_kept_take(tt_ps_store_of(srv, i));
 	for (w = 0; w < srv->ps->nworkers; w++)
@@ -476,7 +492,8 @@ static int commit(struct tt_ps_server *srv, const struct tt_ps_order *order)
 /* ---- answers ---- */
 
 /* again: it has been dealt with, and not been answered. */
-static int obey(struct tt_ps_server *srv, const struct tt_ps_msg *m, const char *payload, bool again)
+static int obey(struct tt_ps_server *srv, const struct tt_ps_msg *m, const char *payload,
+		bool again)
 {
 	const struct tt_ps_order *order = (const struct tt_ps_order *)(const void *)payload;
 	uint32_t i;
@@ -495,8 +512,9 @@ static int obey(struct tt_ps_server *srv, const struct tt_ps_msg *m, const char 
 void tt_ps_keep(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
 		const char *payload, struct tt_ps_credit *credit)
 {
-	struct tt_ps_reply *r = (struct tt_ps_reply *)(void *)(tt_ps_answer(c, m->number % TT_PS_SLOTS) +
-								sizeof(*credit));
+	struct tt_ps_reply *r =
+		(struct tt_ps_reply *)(void *)(tt_ps_answer(c, m->number % TT_PS_SLOTS) +
+					       sizeof(*credit));
 	uint32_t i;
 	int w, err;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Safetensors files: the length of the header (8 bytes, little-endian), the header (JSON: of every tensor its type, shape
- * and where its bytes begin and end), the bytes. Whatever is in a file may be wrong: all is checked.
+ * Safetensors files: the length of the header (8 bytes, little-endian), the header (JSON: of every
+ * tensor its type, shape and where its bytes begin and end), the bytes. Whatever is in a file may
+ * be wrong: all is checked.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -62,10 +63,11 @@ void tt_ps_tensors(const struct tutti_ps_table *t, uint64_t rows, uint64_t block
 	}
 	if (!states)
 		return;
-	tensor[TT_PS_STEPS] = (struct tt_ps_tensor){.dtype = "U64",
-						    .elem = 8,
-						    .dims = t->rows ? 1 : 2,
-						    .shape = {t->rows ? rows : blocks, t->rows ? 1 : 2}};
+	tensor[TT_PS_STEPS] =
+		(struct tt_ps_tensor){.dtype = "U64",
+				      .elem = 8,
+				      .dims = t->rows ? 1 : 2,
+				      .shape = {t->rows ? rows : blocks, t->rows ? 1 : 2}};
 	name_it(&tensor[TT_PS_STEPS], t, ".steps");
 }
 
@@ -92,14 +94,16 @@ static int add_tensor(json_t *root, const struct tt_ps_tensor *tensor, uint64_t 
 	json_t *shape, *entry;
 
 	if (json_object_get(root, tensor->name))
-		return tt_fail(-EEXIST, "two tensors of the file would be called '%s'", tensor->name);
+		return tt_fail(-EEXIST, "two tensors of the file would be called '%s'",
+			       tensor->name);
 	shape = tensor->dims == 1 ? json_pack("[I]", (json_int_t)tensor->shape[0])
 				  : json_pack("[II]", (json_int_t)tensor->shape[0],
 					      (json_int_t)tensor->shape[1]);
 	entry = json_pack("{s:s, s:o, s:[II]}", "dtype", tensor->dtype, "shape", shape,
 			  "data_offsets", (json_int_t)*at, (json_int_t)end);
 	if (!entry || json_object_set_new(root, tensor->name, entry))
-		return tt_fail(-EINVAL, "the name '%s' can't be written: it is not UTF-8", tensor->name);
+		return tt_fail(-EINVAL, "the name '%s' can't be written: it is not UTF-8",
+			       tensor->name);
 	*at = end;
 	return 0;
 }
@@ -177,8 +181,8 @@ static int put_header(struct tt_ps_file *file, const char *text, size_t len, uin
 		err = tt_ps_file_write(file, pad, whole, 8);
 	free(pad);
 	if (!err && ftruncate(file->fd, (off_t)file->size))
-		err = tt_fail(-errno, "can't make %s %" PRIu64 " bytes long: %s", file->path, file->size,
-			      strerror(errno));
+		err = tt_fail(-errno, "can't make %s %" PRIu64 " bytes long: %s", file->path,
+			      file->size, strerror(errno));
 	if (!err && fsync(file->fd))
 		err = tt_fail(-errno, "can't write %s: %s", file->path, strerror(errno));
 	return err;
@@ -226,7 +230,8 @@ int tt_ps_file_create(struct tutti_ps *ps, const char *path, const uint64_t *row
 
 	memset(file, 0, sizeof(*file));
 	snprintf(file->path, sizeof(file->path), "%s", path);
-	err = root ? add_metadata(root, ps, clocks) : tt_fail(-ENOMEM, "no memory for a file's header");
+	err = root ? add_metadata(root, ps, clocks)
+		   : tt_fail(-ENOMEM, "no memory for a file's header");
 	if (!err)
 		err = add_tables(root, ps, rows, &bytes);
 	if (!err) {
@@ -290,7 +295,8 @@ int tt_ps_file_read(const struct tt_ps_file *file, void *to, uint64_t len, uint6
 		else if (n < 0)
 			return tt_fail(-errno, "can't read %s: %s", file->path, strerror(errno));
 		else if (!n)
-			return tt_fail(-EBADMSG, "%s is truncated: it ends at byte %" PRIu64, file->path, at);
+			return tt_fail(-EBADMSG, "%s is truncated: it ends at byte %" PRIu64,
+				       file->path, at);
 	}
 	return 0;
 }
@@ -304,8 +310,10 @@ static int get_header(struct tt_ps_file *file)
 	int i, err;
 
 	if (file->size < 8)
-		return tt_fail(-EBADMSG, "%s is truncated: it has %" PRIu64 " bytes, less than the length "
-			       "of a header", file->path, file->size);
+		return tt_fail(-EBADMSG,
+			       "%s is truncated: it has %" PRIu64 " bytes, less than the length "
+			       "of a header",
+			       file->path, file->size);
 	err = tt_ps_file_read(file, head, 8, 0);
 	for (i = 0; i < 8; i++)
 		len |= (uint64_t)head[i] << 8 * i;
@@ -313,8 +321,10 @@ static int get_header(struct tt_ps_file *file)
 		err = tt_fail(-EBADMSG, "%s is no safetensors file: a header of %" PRIu64 " bytes",
 			      file->path, len);
 	if (!err && len > file->size - 8)
-		err = tt_fail(-EBADMSG, "%s is truncated: its header has %" PRIu64 " bytes, the file %"
-			      PRIu64, file->path, len, file->size);
+		err = tt_fail(-EBADMSG,
+			      "%s is truncated: its header has %" PRIu64
+			      " bytes, the file %" PRIu64,
+			      file->path, len, file->size);
 	if (err)
 		return err;
 	file->data = 8 + len;
@@ -395,22 +405,29 @@ static int find_one(const struct tt_ps_file *file, struct tt_ps_tensor *want, bo
 			       want->name, json_array_size(shape), want->dims);
 	for (i = 0; i < want->dims; i++)
 		if (!get_u64(shape, (size_t)i, &dim[i]))
-			return tt_fail(-EBADMSG, "%s: shape of '%s' has something that is no number",
+			return tt_fail(-EBADMSG,
+				       "%s: shape of '%s' has something that is no number",
 				       file->path, want->name);
-	if (first && dim[0] <= INT32_MAX) /* bounds of both kinds of tensors whose first is not known */
+	if (first &&
+	    dim[0] <= INT32_MAX) /* bounds of both kinds of tensors whose first is not known */
 		want->shape[0] = dim[0];
 	for (i = 0; i < want->dims; i++)
 		if (dim[i] != want->shape[i])
-			return tt_fail(-EINVAL, "%s: shape of '%s' is %" PRIu64 " in dimension %d, not %"
-				       PRIu64, file->path, want->name, dim[i], i, want->shape[i]);
+			return tt_fail(-EINVAL,
+				       "%s: shape of '%s' is %" PRIu64
+				       " in dimension %d, not %" PRIu64,
+				       file->path, want->name, dim[i], i, want->shape[i]);
 	offsets = json_object_get(entry, "data_offsets");
-	if (json_array_size(offsets) != 2 || !get_u64(offsets, 0, &begin) || !get_u64(offsets, 1, &end) ||
-	    end < begin || end - begin != bytes_of(want))
-		return tt_fail(-EBADMSG, "%s: data_offsets of '%s' are not those of its %" PRIu64 " bytes",
+	if (json_array_size(offsets) != 2 || !get_u64(offsets, 0, &begin) ||
+	    !get_u64(offsets, 1, &end) || end < begin || end - begin != bytes_of(want))
+		return tt_fail(-EBADMSG,
+			       "%s: data_offsets of '%s' are not those of its %" PRIu64 " bytes",
 			       file->path, want->name, bytes_of(want));
 	if (end > file->size - file->data)
-		return tt_fail(-EBADMSG, "%s is truncated: '%s' ends at byte %" PRIu64 ", the file at %"
-			       PRIu64, file->path, want->name, file->data + end, file->size);
+		return tt_fail(-EBADMSG,
+			       "%s is truncated: '%s' ends at byte %" PRIu64
+			       ", the file at %" PRIu64,
+			       file->path, want->name, file->data + end, file->size);
 	want->at = file->data + begin;
 	return 0;
 }
@@ -431,7 +448,8 @@ int tt_ps_file_find(const struct tt_ps_file *file, const struct tutti_ps_table *
 		if (tensor[j].name[0])
 			err = find_one(file, &tensor[j], !t->rows && j == TT_PS_STEPS);
 	if (!err && t->rows && tensor[TT_PS_ROW_KEYS].shape[0] > t->count)
-		err = tt_fail(-ENOSPC, "%s: '%s' has %" PRIu64 " rows, and the table room for %" PRIu64,
+		err = tt_fail(-ENOSPC,
+			      "%s: '%s' has %" PRIu64 " rows, and the table room for %" PRIu64,
 			      file->path, t->name, tensor[TT_PS_ROW_KEYS].shape[0], t->count);
 	return err;
 }
@@ -442,8 +460,11 @@ static int meta_text(const struct tt_ps_file *file, const char *field, const cha
 {
 	*text = json_string_value(
 		json_object_get(json_object_get(file->header, "__metadata__"), field));
-	return *text ? 0 : tt_fail(-EINVAL, "%s: __metadata__ has no '%s': it is no checkpoint of a "
-				   "parameter server", file->path, field);
+	return *text ? 0
+		     : tt_fail(-EINVAL,
+			       "%s: __metadata__ has no '%s': it is no checkpoint of a "
+			       "parameter server",
+			       file->path, field);
 }
 
 /* As many as there are, separated by commas. */
@@ -459,8 +480,10 @@ static int numbers(const struct tt_ps_file *file, const char *field, uint64_t *o
 
 		errno = 0;
 		value = strtoull(text, &end, 10);
-		if (end == text || *text == '-' || errno || value > INT64_MAX || (*end && *end != ','))
-			return tt_fail(-EBADMSG, "%s: '%s' of __metadata__ is not made of numbers: '%.40s'",
+		if (end == text || *text == '-' || errno || value > INT64_MAX ||
+		    (*end && *end != ','))
+			return tt_fail(-EBADMSG,
+				       "%s: '%s' of __metadata__ is not made of numbers: '%.40s'",
 				       file->path, field, text);
 		if (*n < most)
 			out[*n] = value;
@@ -471,7 +494,8 @@ static int numbers(const struct tt_ps_file *file, const char *field, uint64_t *o
 	return err;
 }
 
-static int check_table(const struct tt_ps_file *file, const struct tutti_ps_table *t, size_t *tensors)
+static int check_table(const struct tt_ps_file *file, const struct tutti_ps_table *t,
+		       size_t *tensors)
 {
 	struct tt_ps_tensor tensor[TT_PS_TENSORS];
 	char field[TT_PS_NAME + 8];
@@ -483,8 +507,8 @@ static int check_table(const struct tt_ps_file *file, const struct tutti_ps_tabl
 	if (!err)
 		err = meta_text(file, field, &rule);
 	if (!err && strcmp(rule, tt_ps_rule_name(t->opt.rule)))
-		err = tt_fail(-EINVAL, "%s: '%s' is %s, and the table's rule is %s", file->path, field,
-			      rule, tt_ps_rule_name(t->opt.rule));
+		err = tt_fail(-EINVAL, "%s: '%s' is %s, and the table's rule is %s", file->path,
+			      field, rule, tt_ps_rule_name(t->opt.rule));
 	for (j = 0; j < TT_PS_TENSORS && !err; j++)
 		*tensors += tensor[j].name[0] != 0;
 	return err;
@@ -500,8 +524,10 @@ int tt_ps_file_check(const struct tt_ps_file *file, const struct tutti_ps *ps,
 	int err = meta_text(file, "tutti_ps", &version);
 
 	if (!err && strcmp(version, FORMAT))
-		return tt_fail(-TUTTI_EVERSION, "%s: 'tutti_ps' of __metadata__ is '%.20s'; this library "
-			       "reads version " FORMAT, file->path, version);
+		return tt_fail(-TUTTI_EVERSION,
+			       "%s: 'tutti_ps' of __metadata__ is '%.20s'; this library "
+			       "reads version " FORMAT,
+			       file->path, version);
 	if (!err)
 		err = numbers(file, "min_clock", &order->min_clock, 1, &one);
 	if (!err)
@@ -509,8 +535,9 @@ int tt_ps_file_check(const struct tt_ps_file *file, const struct tutti_ps *ps,
 	for (i = 0; i < ps->ntables && !err; i++)
 		err = check_table(file, ps->table[i], &tensors);
 	if (!err && json_object_size(file->header) != tensors)
-		err = tt_fail(-EINVAL, "%s has %zu tensors, and the tables here %zu: there are tables in it "
-			      "that were not made", file->path, json_object_size(file->header) - 1,
-			      tensors - 1);
+		err = tt_fail(-EINVAL,
+			      "%s has %zu tensors, and the tables here %zu: there are tables in it "
+			      "that were not made",
+			      file->path, json_object_size(file->header) - 1, tensors - 1);
 	return err;
 }

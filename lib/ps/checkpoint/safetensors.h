@@ -5,7 +5,14 @@
 
 #include "lib/ps/ps.h"
 
-enum tt_ps_tensor_of { TT_PS_VALUES, TT_PS_ROW_KEYS, TT_PS_STATE1, TT_PS_STATE2, TT_PS_STEPS, TT_PS_TENSORS };
+enum tt_ps_tensor_of {
+	TT_PS_VALUES,
+	TT_PS_ROW_KEYS,
+	TT_PS_STATE1,
+	TT_PS_STATE2,
+	TT_PS_STEPS,
+	TT_PS_TENSORS
+};
 
 struct tt_ps_tensor {
 	char name[TT_PS_NAME + 16]; /* "": the table has none */
@@ -16,14 +23,17 @@ struct tt_ps_tensor {
 	uint64_t at; /* in the file */
 };
 
-/* What a table is in a file. rows: of a row table; blocks: of a dense one, by which its steps are counted. */
+/*
+ * What a table is in a file. rows: of a row table; blocks: of a dense one, by which its steps are
+ * counted.
+ */
 void tt_ps_tensors(const struct tutti_ps_table *t, uint64_t rows, uint64_t blocks,
 		   struct tt_ps_tensor *tensor);
 
 struct tt_ps_file {
 	int fd;
 	char path[1040];
-	void *header; /* json_t */
+	void *header;	     /* json_t */
 	uint64_t data, size; /* where the bytes begin; of the file */
 };
 
@@ -37,7 +47,10 @@ int tt_ps_file_create(struct tutti_ps *ps, const char *path, const uint64_t *row
 void tt_ps_file_sweep(const char *path);
 int tt_ps_file_open(const char *path, bool write, struct tt_ps_file *file);
 int tt_ps_file_close(struct tt_ps_file *file, bool sync);
-/* Fill in where the tensors of a table are, and the first dimension of those whose it is not known. */
+/*
+ * Fill in where the tensors of a table are, and the first dimension of those whose it is not
+ * known.
+ */
 int tt_ps_file_find(const struct tt_ps_file *file, const struct tutti_ps_table *t,
 		    struct tt_ps_tensor *tensor);
 /* All tables are in it as they are here, and nothing else; the clocks. */

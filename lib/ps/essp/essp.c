@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ESSP (Dai and others, 2015), the server's side: when the clock has moved, or a worker's own
- * pushes are published, it gets a batch: the blocks that it has subscribed to and that have changed
- * since the last one, straight out of the slots in which they are published, then where they are,
- * then the clock (essp_batch.c). essp_cache.c says when a batch is in force. A worker that is slow to take one
- * gets the next when it has. Blocks with many subscribers are sent to some, who pass them on:
- * essp_tree.c says who to whom. What changes while the clock stands still goes after a while, so that
- * workers which only pull see the last updates. A copy of a server keeps the subscriptions as it
- * keeps all else, and sends to all when it serves.
+ * pushes are published, it gets a batch: the blocks that it has subscribed to and that have
+ * changed since the last one, straight out of the slots in which they are published, then where
+ * they are, then the clock (essp_batch.c). essp_cache.c says when a batch is in force. A worker
+ * that is slow to take one gets the next when it has. Blocks with many subscribers are sent to
+ * some, who pass them on: essp_tree.c says who to whom. What changes while the clock stands still
+ * goes after a while, so that workers which only pull see the last updates. A copy of a server
+ * keeps the subscriptions as it keeps all else, and sends to all when it serves.
  */
 #include "lib/ps/essp/essp.h"
 
@@ -66,8 +66,8 @@ static const struct tt_ps_head *sub_take(struct tt_ps_sub *sub, uint64_t block, 
 	sub->due[block / 64] &= ~(1ull << block % 64);
 	*sequence = current >> 8;
 	*reading = &s->sending[block * TT_PS_COPIES + slot];
-	return (const struct tt_ps_head *)(const void *)(s->mem +
-							 tt_ps_slot_at(s->t, s->server, block, slot));
+	return (const struct tt_ps_head *)(const void *)(s->mem + tt_ps_slot_at(s->t, s->server,
+										block, slot));
 }
 
 static void sub_starts(struct tt_ps_sub *sub)
@@ -168,7 +168,8 @@ static void add(struct tt_ps_store *s, struct tt_ps_sub *sub, uint64_t block)
 	sub->any = sub->fresh = true;
 }
 
-static void choose(struct tt_ps_store *s, int worker, const uint32_t *block, uint32_t n, uint32_t *feeder)
+static void choose(struct tt_ps_store *s, int worker, const uint32_t *block, uint32_t n,
+		   uint32_t *feeder)
 {
 	struct tt_ps_server *srv = server_of(s);
 	struct tt_wire *wire = s->t->ps->comm->ctx->wire;
@@ -188,8 +189,8 @@ static void choose(struct tt_ps_store *s, int worker, const uint32_t *block, uin
 	}
 }
 
-int tt_ps_subscribe(struct tt_ps_store *s, int worker, const struct tt_ps_msg *m, const char *payload,
-		    uint32_t *feeder)
+int tt_ps_subscribe(struct tt_ps_store *s, int worker, const struct tt_ps_msg *m,
+		    const char *payload, uint32_t *feeder)
 {
 	const uint32_t *block = (const uint32_t *)(const void *)payload;
 	uint32_t i;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ESSP: servers send what workers have subscribed to, and workers pass it on. Where its parts are, and the state of who
- * sends and who gets.
+ * ESSP: servers send what workers have subscribed to, and workers pass it on. Where its parts are,
+ * and the state of who sends and who gets.
  *
- *	of a worker's memory, for each copy of each server:
- *	[feed: words 0, words 1, batch] ... [want, bits] ... [block 0: copy 0, copy 1] [block 1: ...]
+ *	of a worker's memory, for each copy of each server: [feed: words 0, words 1, batch] ...
+ *	[want, bits] ... [block 0: copy 0, copy 1] [block 1: ...]
  *
- * A feed is what one sender writes: the server, or, where blocks are relayed, another worker. A block has one sender at a
- * time. A want is what another worker asks this one for.
+ * A feed is what one sender writes: the server, or, where blocks are relayed, another worker. A
+ * block has one sender at a time. A want is what another worker asks this one for.
  */
 #ifndef TT_ESSP_H
 #define TT_ESSP_H
@@ -17,8 +17,10 @@
 #define TT_PS_PARENTS 4	 /* workers that one gets blocks of a server from */
 #define TT_PS_NEAR 2	 /* workers that one passes them on to: of its own host, */
 #define TT_PS_CHILDREN 4 /* and in all */
-#define TT_PS_PIECE ((size_t)512 << 10) /* what is passed on travels in batches of about so much */
-#define TT_PS_LEFT UINT64_MAX	      /* the number of a batch that is none: the feed has ended */
+#define TT_PS_PIECE                                                                                \
+	((size_t)512 << 10)   /* what is passed on travels in batches of about so much             \
+			       */
+#define TT_PS_LEFT UINT64_MAX /* the number of a batch that is none: the feed has ended */
 
 /* The last of a batch, behind which the sender waits to be told that it is in force. */
 struct tt_ps_batch {
@@ -85,11 +87,14 @@ struct tt_ps_sub_ops {
 	void (*stir)(struct tt_ps_sub *sub); /* something more can be sent, perhaps */
 };
 
-/* What is sent to a worker of a server's part of a table, by a copy of that server or by another worker. */
+/*
+ * What is sent to a worker of a server's part of a table, by a copy of that server or by another
+ * worker.
+ */
 struct tt_ps_sub {
 	const struct tt_ps_sub_ops *ops;
 	struct tutti_ps_table *table;
-	int server, rank; /* whose blocks; to whom */
+	int server, rank;    /* whose blocks; to whom */
 	uint64_t area, feed; /* in its memory */
 	uint32_t token;	     /* of its bell of parts; that of the line is the next */
 	struct tt_bell acked;
@@ -101,16 +106,17 @@ struct tt_ps_sub {
 	bool more;		   /* the last batch had not all */
 	uint64_t clock;		   /* what the worker is told when it has all */
 	uint64_t at, lo, hi, last_lo, last_hi; /* blocks of this batch, and of the one before */
-	uint64_t *wanted; /* bits of blocks */
+	uint64_t *wanted;		       /* bits of blocks */
 
 	/* a server's; its thread alone looks at it */
 	struct tt_ps_store *store;
-	uint64_t *due;	  /* bits: published since it was sent */
-	uint64_t due_at;  /* by then what is due goes, even if the clock does not move; TT_NEVER:
-			     nothing is due */
-	bool any, fresh;  /* it has subscribed; to something new */
-	bool relays;	  /* it passes on */
-	uint64_t promised; /* the worker, or one behind it, waits for this publication; 0: for none */
+	uint64_t *due;	   /* bits: published since it was sent */
+	uint64_t due_at;   /* by then what is due goes, even if the clock does not move; TT_NEVER:
+			      nothing is due */
+	bool any, fresh;   /* it has subscribed; to something new */
+	bool relays;	   /* it passes on */
+	uint64_t promised; /* the worker, or one behind it, waits for this publication; 0: for none
+			    */
 };
 
 /* A worker that gets blocks from this one; under the lock. */
@@ -129,11 +135,12 @@ struct tt_ps_cache {
 	struct tutti_ps_table *table;
 	int server;
 	struct tt_ps_feed *feed; /* of the server's copies, then of parents */
-	uint8_t *of;		 /* by block: who sends it; 0: nobody, 1: the server, else a parent */
-	uint64_t *asked;	 /* bits of blocks that were subscribed to */
-	uint32_t *ask;		 /* those that the server does not know of */
+	uint8_t *of;	 /* by block: who sends it; 0: nobody, 1: the server, else a parent */
+	uint64_t *asked; /* bits of blocks that were subscribed to */
+	uint32_t *ask;	 /* those that the server does not know of */
 	uint32_t asks;
-	uint64_t *own; /* by block: a publication that will be sent, for it has this worker's pushes */
+	uint64_t *own; /* by block: a publication that will be sent, for it has this worker's pushes
+			*/
 	struct tt_ps_child *child;
 	struct tt_stalled step; /* children are looked at */
 	uint64_t news;		/* batches that came into force, and wants */
@@ -175,7 +182,8 @@ static inline uint64_t tt_ps_feed_at(const struct tutti_ps_table *t, int server,
 
 static inline uint64_t tt_ps_want_at(const struct tutti_ps_table *t, int server, int slot)
 {
-	return tt_ps_feed_at(t, server, t->ps->parents) + (uint64_t)slot * tt_ps_want_size(t, server);
+	return tt_ps_feed_at(t, server, t->ps->parents) +
+	       (uint64_t)slot * tt_ps_want_size(t, server);
 }
 
 static inline uint64_t tt_ps_cache_block(const struct tutti_ps_table *t, int server, uint64_t block,
@@ -190,7 +198,10 @@ static inline uint64_t tt_ps_area_at(const struct tutti_ps_table *t, int rank, i
 	return tt_ps_copies_at(t, rank) + (uint64_t)copy * t->dirs + t->part[server].cache;
 }
 
-/* Bells of a worker, behind its first: of a feed, parts then line; of a child, wants then acknowledgements. */
+/*
+ * Bells of a worker, behind its first: of a feed, parts then line; of a child, wants then
+ * acknowledgements.
+ */
 static inline uint32_t tt_ps_feed_bell(const struct tutti_ps_table *t, int server, int feed)
 {
 	return 2 * (uint32_t)(server * (t->ps->copies + t->ps->parents) + feed);
@@ -198,7 +209,8 @@ static inline uint32_t tt_ps_feed_bell(const struct tutti_ps_table *t, int serve
 
 static inline uint32_t tt_ps_child_bell(const struct tutti_ps_table *t, int server, int slot)
 {
-	return tt_ps_feed_bell(t, t->ps->nservers, 0) + 2 * (uint32_t)(server * t->ps->children + slot);
+	return tt_ps_feed_bell(t, t->ps->nservers, 0) +
+	       2 * (uint32_t)(server * t->ps->children + slot);
 }
 
 uint64_t tt_ps_ack_at(const struct tutti_ps_table *t, int server, int worker);
@@ -227,8 +239,8 @@ uint64_t tt_ps_next_bit(const uint64_t *bits, uint64_t from, uint64_t n);
 int tt_ps_sub_new(struct tt_ps_store *s);
 void tt_ps_sub_free(struct tt_ps_store *s);
 /* Who sends each block is in feeder. */
-int tt_ps_subscribe(struct tt_ps_store *s, int worker, const struct tt_ps_msg *m, const char *payload,
-		    uint32_t *feeder);
+int tt_ps_subscribe(struct tt_ps_store *s, int worker, const struct tt_ps_msg *m,
+		    const char *payload, uint32_t *feeder);
 /* The worker waits for this publication. */
 void tt_ps_sub_promise(struct tt_ps_store *s, int worker, uint64_t sequence);
 /* A block was published. */
@@ -262,7 +274,8 @@ bool tt_ps_tree_relayed(const struct tt_ps_tree *tree, int worker);
 struct tt_ps_feed *tt_ps_feed_of(const struct tt_ps_cache *c, uint64_t block);
 /* Which copy of it is the newest, and of which publication; 0: none. */
 uint64_t tt_ps_feed_word(const struct tt_ps_feed *f, uint64_t block);
-const struct tt_ps_head *tt_ps_feed_block(const struct tt_ps_feed *f, uint64_t block, uint64_t word);
+const struct tt_ps_head *tt_ps_feed_block(const struct tt_ps_feed *f, uint64_t block,
+					  uint64_t word);
 /* A batch is in force: tell its sender, as soon as no child reads what would be written then. */
 void tt_ps_feed_ack(struct tt_ps_feed *f);
 
@@ -272,7 +285,10 @@ void tt_ps_relay_bells(struct tt_ps_cache *c, struct tt_bell **bells);
 void tt_ps_relay_free(struct tt_ps_cache *c);
 /* Children may get more. */
 void tt_ps_relay_stir(struct tt_ps_cache *c);
-/* From now on this block is wanted of a worker, at that slot of it; if that can't be, nobody sends it. Then ask for all such. */
+/*
+ * From now on this block is wanted of a worker, at that slot of it; if that can't be, nobody sends
+ * it. Then ask for all such.
+ */
 void tt_ps_relay_want(struct tt_ps_cache *c, uint64_t block, int worker, int slot);
 void tt_ps_relay_ask(struct tt_ps_cache *c);
 /* A copy of the server has taken over, which sends to all. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ESSP: batches to one worker, by whoever sends: blocks, each with a note, then the words that say which of the worker's
- * copies are the newest, then the line with the clock and the number of parts, so that nothing depends on their order. Until
- * the worker has said that the batch is in force it gets no other; blocks that change several times until then go once. Who
- * has to pass on what he gets, gets it in short batches, so that he passes on the first while the next is coming; the
- * clock is in the last of them.
+ * ESSP: batches to one worker, by whoever sends: blocks, each with a note, then the words that say
+ * which of the worker's copies are the newest, then the line with the clock and the number of
+ * parts, so that nothing depends on their order. Until the worker has said that the batch is in
+ * force it gets no other; blocks that change several times until then go once. Who has to pass on
+ * what he gets, gets it in short batches, so that he passes on the first while the next is coming;
+ * the clock is in the last of them.
  */
 #include "lib/ps/essp/essp.h"
 
@@ -15,8 +16,10 @@ uint64_t tt_ps_next_bit(const uint64_t *bits, uint64_t from, uint64_t n)
 	uint64_t word;
 
 	while (from < n) {
-		word = atomic_load_explicit((const _Atomic uint64_t *)(const void *)&bits[from / 64],
-					    memory_order_relaxed) >> from % 64;
+		word = atomic_load_explicit(
+			       (const _Atomic uint64_t *)(const void *)&bits[from / 64],
+			       memory_order_relaxed) >>
+		       from % 64;
 		if (word)
 			return from + (uint64_t)__builtin_ctzll(word) < n
 				       ? from + (uint64_t)__builtin_ctzll(word)
@@ -113,8 +116,9 @@ static void send_block(struct tt_ps_sub *sub, struct tt_ps_part_put *p, uint64_t
 	p->sub = sub;
 	p->end.over = put_over;
 	atomic_fetch_add(p->reading, 1);
-	tt_ps_sub_put(sub, head, len, sub->area + tt_ps_cache_block(sub->table, sub->server, block, copy),
-		      false, &p->end);
+	tt_ps_sub_put(sub, head, len,
+		      sub->area + tt_ps_cache_block(sub->table, sub->server, block, copy), false,
+		      &p->end);
 }
 
 /* Words that differ from those of two batches ago are of this one or the last. */
@@ -137,10 +141,11 @@ static void send_rest(struct tt_ps_sub *sub, bool all)
 	sub->state = TT_PS_SUB_SENT;
 	if (lo < hi) {
 		sub->batch->parts++;
-		tt_ps_sub_put(sub, tt_ps_sub_words(sub) + lo, (hi - lo) * sizeof(uint64_t),
-			      sub->feed + tt_ps_feed_words(sub->table, sub->server, sub->batch->number) +
-				      tt_ps_dir_at(lo),
-			      false, &sub->end);
+		tt_ps_sub_put(
+			sub, tt_ps_sub_words(sub) + lo, (hi - lo) * sizeof(uint64_t),
+			sub->feed + tt_ps_feed_words(sub->table, sub->server, sub->batch->number) +
+				tt_ps_dir_at(lo),
+			false, &sub->end);
 	}
 	tt_ps_sub_put(sub, sub->batch, sizeof(*sub->batch),
 		      sub->feed + tt_ps_feed_line(sub->table, sub->server), true, &sub->end);

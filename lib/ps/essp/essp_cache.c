@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ESSP, the worker's side: blocks that were pulled once are sent from then on, in batches, by their server or by a
- * worker that gets them itself (essp_relay.c), and pulled out of this rank's own memory.
+ * ESSP, the worker's side: blocks that were pulled once are sent from then on, in batches, by
+ * their server or by a worker that gets them itself (essp_relay.c), and pulled out of this rank's
+ * own memory.
  *
- * A batch is in force when its last line and all its parts are here, in whatever order they came, each with a note. Then
- * words[number % 2] says which copy of each block is the newest. Until its sender has been told so, by a put into its part
- * of the window, it sends nothing more; so it never writes a copy that can be read here. A block has one sender at a time,
- * so senders have the copies in common. Each copy of a server has memory of its own here.
+ * A batch is in force when its last line and all its parts are here, in whatever order they came,
+ * each with a note. Then words[number % 2] says which copy of each block is the newest. Until its
+ * sender has been told so, by a put into its part of the window, it sends nothing more; so it
+ * never writes a copy that can be read here. A block has one sender at a time, so senders have the
+ * copies in common. Each copy of a server has memory of its own here.
  *
- * Whatever a sender does, the server can be read. Where blocks are passed on, who waits for one that the server has told the
- * clock of does so for TUTTI_PS_RELAY_WAIT from the last thing that came, and reads it there until the next comes.
+ * Whatever a sender does, the server can be read. Where blocks are passed on, who waits for one
+ * that the server has told the clock of does so for TUTTI_PS_RELAY_WAIT from the last thing that
+ * came, and reads it there until the next comes.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -37,22 +40,26 @@ struct tt_ps_feed *tt_ps_feed_of(const struct tt_ps_cache *c, uint64_t block)
 
 uint64_t tt_ps_feed_word(const struct tt_ps_feed *f, uint64_t block)
 {
-	const char *words = f->base + tt_ps_feed_words(f->cache->table, f->cache->server, f->number);
+	const char *words =
+		f->base + tt_ps_feed_words(f->cache->table, f->cache->server, f->number);
 
 	return ((const uint64_t *)(const void *)words)[block];
 }
 
 const struct tt_ps_head *tt_ps_feed_block(const struct tt_ps_feed *f, uint64_t block, uint64_t word)
 {
-	return (const struct tt_ps_head *)(const void *)(
-		f->area + tt_ps_cache_block(f->cache->table, f->cache->server, block, word & 0xff));
+	return (const struct tt_ps_head *)(const void *)(f->area +
+							 tt_ps_cache_block(f->cache->table,
+									   f->cache->server, block,
+									   word & 0xff));
 }
 
 static int sender_of(const struct tt_ps_feed *f)
 {
 	const struct tutti_ps *ps = f->cache->table->ps;
 
-	return f->parent < 0 ? ps->server[tt_ps_host(ps, f->cache->server, f->index)] : ps->worker[f->parent];
+	return f->parent < 0 ? ps->server[tt_ps_host(ps, f->cache->server, f->index)]
+			     : ps->worker[f->parent];
 }
 
 /* A sender that was not told sends nothing any more: if it lives, one of the two has to go. */
@@ -98,11 +105,14 @@ void tt_ps_feed_ack(struct tt_ps_feed *f)
 /* Everything of the batch may be here. */
 static void look(struct tt_ps_feed *f)
 {
-	const struct tt_ps_batch *batch = (const struct tt_ps_batch *)(const void *)(
-		f->base + tt_ps_feed_line(f->cache->table, f->cache->server));
+	const struct tt_ps_batch *batch =
+		(const struct tt_ps_batch *)(const void *)(f->base +
+							   tt_ps_feed_line(f->cache->table,
+									   f->cache->server));
 
 	f->left = f->left || (f->here && batch->number == TT_PS_LEFT);
-	if (!f->here || f->left || f->parts != batch->parts || atomic_load(&f->cache->table->ps->comm->failed))
+	if (!f->here || f->left || f->parts != batch->parts ||
+	    atomic_load(&f->cache->table->ps->comm->failed))
 		return;
 	f->here = false;
 	f->parts = 0;
@@ -165,7 +175,8 @@ static int new_feeds(struct tt_ps_cache *c)
 		f->line.ring = line_ring;
 		f->acked.over = ack_over;
 		f->area = t->mem + tt_ps_area_at(t, t->ps->comm->rank, c->server, copy);
-		f->base = f->area + tt_ps_feed_at(t, c->server, i < t->ps->copies ? -1 : i - t->ps->copies);
+		f->base = f->area +
+			  tt_ps_feed_at(t, c->server, i < t->ps->copies ? -1 : i - t->ps->copies);
 		if (i < t->ps->copies)
 			memset(f->area, 0, tt_ps_cache_block(t, c->server, 0, 0));
 	}
@@ -318,7 +329,8 @@ void tt_ps_cache_told(struct tutti_ps_table *t, struct tt_ps_link *link, const u
 		if (!by_others || link->copy || feeder[i] == TT_PS_BY_SERVER)
 			c->of[block[i]] = 1;
 		else
-			tt_ps_relay_want(c, block[i], tt_ps_feeder_worker(feeder[i]), (int)(feeder[i] & 0xff));
+			tt_ps_relay_want(c, block[i], tt_ps_feeder_worker(feeder[i]),
+					 (int)(feeder[i] & 0xff));
 	tt_ps_relay_ask(c);
 }
 
@@ -345,7 +357,8 @@ static void take(struct tt_ps_unit *u, const struct tt_ps_feed *f, uint64_t word
 
 	memcpy((void *)&u->landing->head, copy, sizeof(*copy));
 	for (i = 0; i < u->items; i++) {
-		memcpy(u->item[i].local, (const char *)(copy + 1) + u->item[i].offset, u->item[i].len);
+		memcpy(u->item[i].local, (const char *)(copy + 1) + u->item[i].offset,
+		       u->item[i].len);
 		tt_wire_stats(t->ps->comm->ctx->wire)->copied_bytes += u->item[i].len;
 	}
 	u->word = word;
@@ -355,7 +368,10 @@ static void take(struct tt_ps_unit *u, const struct tt_ps_feed *f, uint64_t word
 	u->span = 0;
 }
 
-/* It will be sent. That the server has it already, and the sender does not bring it, is borne for a while only. */
+/*
+ * It will be sent. That the server has it already, and the sender does not bring it, is borne for
+ * a while only.
+ */
 static enum tt_ps_where coming(struct tt_ps_unit *u, struct tt_ps_feed *f)
 {
 	const struct tutti_ps_table *t = f->cache->table;
@@ -388,7 +404,8 @@ enum tt_ps_where tt_ps_cached(struct tt_ps_unit *u)
 	if (f->min_clock < u->pull->need)
 		return coming(u, f);
 	if (!word)
-		return TT_PS_AWAY; /* it was not subscribed to when that was sent, or has no values */
+		return TT_PS_AWAY; /* it was not subscribed to when that was sent, or has no values
+				    */
 	if ((t->ps->staleness && track->pending[u->block]) || sequence < c->own[u->block])
 		return coming(u, f);
 	if (sequence < track->floor[u->block])

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ESSP, a worker between the server and other workers. The server says, when a worker subscribes, whom it gets a block from, and
- * which place it has there (essp_tree.c); into that place the worker puts bits of the blocks that it wants. Who is asked so
- * sends them on as the server would, out of what it keeps itself: whatever is in force here and newer than what was sent,
- * and the lowest clock that it has of all that this child wants. A batch is acknowledged to its sender when no put to a
- * child reads what the next one would overwrite, so a child that is slow to take holds up its parent's batches, whose
- * readers then read at the server: see essp_cache.c.
+ * ESSP, a worker between the server and other workers. The server says, when a worker subscribes,
+ * whom it gets a block from, and which place it has there (essp_tree.c); into that place the
+ * worker puts bits of the blocks that it wants. Who is asked so sends them on as the server would,
+ * out of what it keeps itself: whatever is in force here and newer than what was sent, and the
+ * lowest clock that it has of all that this child wants. A batch is acknowledged to its sender
+ * when no put to a child reads what the next one would overwrite, so a child that is slow to take
+ * holds up its parent's batches, whose readers then read at the server: see essp_cache.c.
  *
- * Who dies is missed by its children alone: they read at the server, and those on other hosts subscribe again, and get
- * the blocks from it. On its own host one that was only taken for dead might still write, where nothing else is to be then. Who has said
- * good-bye goes on until all have; then each asks for nothing any more, and waits until that is confirmed, so nobody
- * writes the memory of one that has left.
+ * Who dies is missed by its children alone: they read at the server, and those on other hosts
+ * subscribe again, and get the blocks from it. On its own host one that was only taken for dead
+ * might still write, where nothing else is to be then. Who has said good-bye goes on until all
+ * have; then each asks for nothing any more, and waits until that is confirmed, so nobody writes
+ * the memory of one that has left.
  */
 #include <errno.h>
 #include <string.h>
@@ -40,21 +42,23 @@ static bool newer(const struct tt_ps_sub *sub, uint64_t block, uint64_t word)
 }
 
 /*
- * What was told holds for all that the child has. So a block of a feed that is behind what was told is not sent, and if
- * one that it has is lost here, the clock stays until it is here again.
+ * What was told holds for all that the child has. So a block of a feed that is behind what was
+ * told is not sent, and if one that it has is lost here, the clock stays until it is here again.
  */
 static bool child_begin(struct tt_ps_sub *sub)
 {
 	struct tt_ps_child *child = child_of(sub);
 	const struct tt_ps_cache *c = child->cache;
-	uint64_t n = sub->table->part[sub->server].blocks, told = sub->batch->min_clock, clock = UINT64_MAX;
+	uint64_t n = sub->table->part[sub->server].blocks, told = sub->batch->min_clock,
+		 clock = UINT64_MAX;
 	uint64_t b, word;
 	bool due = false;
 
 	if (child->seen == c->news)
 		return false;
 	child->seen = c->news;
-	for (b = tt_ps_next_bit(sub->wanted, 0, n); b < n; b = tt_ps_next_bit(sub->wanted, b + 1, n)) {
+	for (b = tt_ps_next_bit(sub->wanted, 0, n); b < n;
+	     b = tt_ps_next_bit(sub->wanted, b + 1, n)) {
 		const struct tt_ps_feed *f = source(c, b, &word);
 
 		if (!f) {
@@ -75,7 +79,8 @@ static bool child_next(struct tt_ps_sub *sub, uint64_t *block)
 	const struct tt_ps_cache *c = child_of(sub)->cache;
 	uint64_t n = sub->table->part[sub->server].blocks, b, word;
 
-	for (b = tt_ps_next_bit(sub->wanted, sub->at, n); b < n; b = tt_ps_next_bit(sub->wanted, b + 1, n)) {
+	for (b = tt_ps_next_bit(sub->wanted, sub->at, n); b < n;
+	     b = tt_ps_next_bit(sub->wanted, b + 1, n)) {
 		const struct tt_ps_feed *f = source(c, b, &word);
 
 		if (f && newer(sub, b, word) && f->min_clock >= sub->clock)
@@ -85,8 +90,8 @@ static bool child_next(struct tt_ps_sub *sub, uint64_t *block)
 	return b < n;
 }
 
-static const struct tt_ps_head *child_take(struct tt_ps_sub *sub, uint64_t block, uint64_t *sequence,
-					   atomic_uint **reading)
+static const struct tt_ps_head *child_take(struct tt_ps_sub *sub, uint64_t block,
+					   uint64_t *sequence, atomic_uint **reading)
 {
 	struct tt_ps_feed *f = tt_ps_feed_of(child_of(sub)->cache, block);
 	uint64_t word = tt_ps_feed_word(f, block);
@@ -106,8 +111,8 @@ static void put_failed(const struct tt_ps_child *child, int status)
 	struct tutti_ps *ps = child->cache->table->ps;
 
 	if (status && !ps->worker_lost[child->worker])
-		tt_comm_broken(ps->comm, ps->comm->world[ps->worker[child->worker]], status, "ps", 0,
-			       "passing blocks on to a worker");
+		tt_comm_broken(ps->comm, ps->comm->world[ps->worker[child->worker]], status, "ps",
+			       0, "passing blocks on to a worker");
 }
 
 static void child_over(struct tt_ps_sub *sub, int status)
@@ -189,8 +194,9 @@ static const struct tt_ps_want *want_of(const struct tt_ps_child *child)
 {
 	const struct tt_ps_cache *c = child->cache;
 
-	return (const struct tt_ps_want *)(const void *)(
-		c->feed[0].area + tt_ps_want_at(c->table, c->server, child->slot));
+	return (const struct tt_ps_want *)(const void *)(c->feed[0].area +
+							 tt_ps_want_at(c->table, c->server,
+								       child->slot));
 }
 
 /* A child has said what it wants. */
@@ -227,8 +233,8 @@ static void asked_over(struct tt_win_end *end, int status)
 	if (status) {
 		f->lost = true;
 		if (!ps->worker_lost[f->parent])
-			tt_comm_broken(ps->comm, ps->comm->world[ps->worker[f->parent]], status, "ps", 0,
-				       "telling a worker what it should pass on");
+			tt_comm_broken(ps->comm, ps->comm->world[ps->worker[f->parent]], status,
+				       "ps", 0, "telling a worker what it should pass on");
 	} else {
 		ask(f);
 	}
@@ -446,7 +452,8 @@ void tt_ps_relay_new(struct tt_ps_cache *c, char *memory)
 		child->sub.most = TT_PS_PIECE;
 		child->sub.batch = (struct tt_ps_batch *)(void *)memory;
 		tt_ps_sub_to(&child->sub, t->ps->comm->rank, 0, 0); /* until it is known */
-		child->sub.wanted = (uint64_t *)(void *)((char *)(void *)want_of(child) + sizeof(struct tt_ps_want));
+		child->sub.wanted = (uint64_t *)(void *)((char *)(void *)want_of(child) +
+							 sizeof(struct tt_ps_want));
 		memory += lines_size(t, c->server);
 	}
 }

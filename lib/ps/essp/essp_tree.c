@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ESSP, who sends a block to whom. The first TUTTI_PS_RELAY subscribers of a block get it from the server. Each further one
- * gets it from one of those before it: whoever it gets other blocks from, if that one has it, else a worker of its own host,
- * else one near the server, which has a place left. So the workers of a block form trees, whose roots the server sends to,
- * and a worker gets only what it asked for. Where no one has a place, the server sends. Who subscribes again has
+ * ESSP, who sends a block to whom. The first TUTTI_PS_RELAY subscribers of a block get it from the
+ * server. Each further one gets it from one of those before it: whoever it gets other blocks from,
+ * if that one has it, else a worker of its own host, else one near the server, which has a place
+ * left. So the workers of a block form trees, whose roots the server sends to, and a worker gets
+ * only what it asked for. Where no one has a place, the server sends. Who subscribes again has
  * lost whom it got the block from, and gets it from the server: so there is no circle.
  */
 #include <errno.h>

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What moves when a parameter server goes on with other ranks. Its servers rest, and one rank for each of them (the first copy
- * that is left) walks over what it has, and cuts it into pieces, each for one new server: elements of one block, or
- * rows. All copies of a new server get the same pieces in the same order, so a row has the same place in each.
- * Pieces say what they are, so it does not matter to who gets them how many servers there were.
+ * What moves when a parameter server goes on with other ranks. Its servers rest, and one rank for
+ * each of them (the first copy that is left) walks over what it has, and cuts it into pieces, each
+ * for one new server: elements of one block, or rows. All copies of a new server get the same
+ * pieces in the same order, so a row has the same place in each. Pieces say what they are, so it
+ * does not matter to who gets them how many servers there were.
  *
- * As when a file is restored, what has come lies beside the (empty) values until all is here. What is sent stays as it is
- * until all ranks have agreed that they go on.
+ * As when a file is restored, what has come lies beside the (empty) values until all is here. What
+ * is sent stays as it is until all ranks have agreed that they go on.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +18,10 @@
 
 #define ROOM ((size_t)4 << 20) /* of a round, for all servers */
 
-/* Then: of elements, values and each state, to 8 bytes; or each row: key, steps, values and states, likewise. */
+/*
+ * Then: of elements, values and each state, to 8 bytes; or each row: key, steps, values and
+ * states, likewise.
+ */
 struct piece {
 	uint64_t first; /* element of the table */
 	uint64_t steps; /* of its block */
@@ -64,7 +68,8 @@ static int server_at(const struct tt_ps_layout *l, uint32_t table, uint64_t at, 
 	const uint64_t *begin = l->begin + (size_t)table * ((size_t)l->nservers + 1);
 	int lo = 0, hi = l->nservers - 1, mid;
 
-	while (lo < hi) { /* the first whose end is behind it: who has nothing ends where it begins */
+	while (lo <
+	       hi) { /* the first whose end is behind it: who has nothing ends where it begins */
 		mid = (lo + hi) / 2;
 		if (at < begin[mid + 1])
 			hi = mid;
@@ -163,7 +168,8 @@ static bool pack_elements(struct tt_ps_move *m, const struct tt_ps_store *s)
 	size_t size = tt_ps_state_size(t->datatype), left;
 	uint64_t first = s->part->begin + m->at, end, n = t->block_elems - m->at % t->block_elems;
 	int k = server_at(m->to, m->table, first, &end), i;
-	struct piece p = {.first = first, .steps = s->steps[m->at / t->block_elems], .table = m->table};
+	struct piece p = {
+		.first = first, .steps = s->steps[m->at / t->block_elems], .table = m->table};
 	char *to = out_of(m, k) + m->len[k];
 
 	n = n < s->part->elems - m->at ? n : s->part->elems - m->at;
@@ -257,7 +263,8 @@ bool tt_ps_move_pack(struct tt_ps_move *m)
 
 static int bad_piece(const struct tutti_ps_table *t)
 {
-	return tt_fail(-EPROTO, "a piece of table '%s' came that does not belong here", t ? t->name : "?");
+	return tt_fail(-EPROTO, "a piece of table '%s' came that does not belong here",
+		       t ? t->name : "?");
 }
 
 static int take_elements(struct tt_ps_store *s, const struct piece *p, const char *data)
@@ -329,7 +336,8 @@ static void publish_all(struct tt_ps_store *s, uint64_t min_clock)
 	if (s->copy && s->t->ps->staleness)
 		return;
 	for (i = 0; i < s->dirty.n; i++) {
-		tt_ps_publish(s, s->dirty.block[i], tt_ps_first(s->copy) + 1, min_clock, false, NULL);
+		tt_ps_publish(s, s->dirty.block[i], tt_ps_first(s->copy) + 1, min_clock, false,
+			      NULL);
 		s->flags[s->dirty.block[i]] &= (uint8_t)~s->dirty.flag;
 	}
 	s->dirty.n = 0;
@@ -420,8 +428,8 @@ void tt_ps_rest_settle(struct tutti_ps *ps)
 }
 
 /*
- * Whoever has no part in it any more has left, or is about to: under BSP that has to wait for the end of a clock. Of copies, the
- * one that serves knows.
+ * Whoever has no part in it any more has left, or is about to: under BSP that has to wait for the
+ * end of a clock. Of copies, the one that serves knows.
  */
 static bool only_present(const struct tt_ps_server *srv)
 {
@@ -446,7 +454,8 @@ bool tt_ps_at_rest(struct tutti_ps *ps)
 	for (c = 0; c < ps->copies; c++) {
 		const struct tt_ps_server *srv = ps->srv[c];
 
-		if (!tt_ps_settled(srv) || (ps->copies > 1 && srv->acked != srv->order) || !only_present(srv))
+		if (!tt_ps_settled(srv) || (ps->copies > 1 && srv->acked != srv->order) ||
+		    !only_present(srv))
 			return false;
 	}
 	return true;

@@ -5,16 +5,16 @@
 #include "lib/ps/ps.h"
 
 /*
- * resize.c: what moves when there are other servers. All ranks of the communicator of the call, of which some have
- * no part in the old one, some none in the new one, know where everything goes:
+ * resize.c: what moves when there are other servers. All ranks of the communicator of the call, of
+ * which some have no part in the old one, some none in the new one, know where everything goes:
  */
 struct tt_ps_layout {
 	int nservers, copies;
 	uint64_t ntables;
-	uint64_t *words;	  /* all of the below */
-	uint64_t *server;	  /* by server: rank in that communicator */
-	uint32_t *upto;		  /* weights, as in struct tutti_ps */
-	uint64_t *begin;	  /* by table: nservers + 1 of them; of rows 0 */
+	uint64_t *words;  /* all of the below */
+	uint64_t *server; /* by server: rank in that communicator */
+	uint32_t *upto;	  /* weights, as in struct tutti_ps */
+	uint64_t *begin;  /* by table: nservers + 1 of them; of rows 0 */
 };
 
 size_t tt_ps_layout_words(int nservers, uint64_t ntables);
@@ -27,12 +27,12 @@ void tt_ps_layout_get(const struct tutti_ps *ps, const int *rank_of, struct tt_p
 struct tt_ps_move {
 	const struct tt_ps_layout *to;
 	struct tutti_ps *old, *fresh; /* NULL: it has no part in it */
-	const int *copy; /* by old server: which copy this rank sends; -1: none */
-	size_t room;	 /* bytes for each new server at once */
-	char *out;	 /* so many for each */
-	size_t *len;	 /* of them in use */
-	char **last;	 /* the piece that rows are added to */
-	int server;	 /* where we are: old server, table, element of its part, or row */
+	const int *copy;	      /* by old server: which copy this rank sends; -1: none */
+	size_t room;		      /* bytes for each new server at once */
+	char *out;		      /* so many for each */
+	size_t *len;		      /* of them in use */
+	char **last;		      /* the piece that rows are added to */
+	int server; /* where we are: old server, table, element of its part, or row */
 	uint32_t table;
 	uint64_t at;
 	uint64_t *arrived; /* by table and copy: elements */
@@ -48,7 +48,10 @@ int tt_ps_move_unpack(struct tt_ps_move *m, int copy, const char *data, size_t l
 int tt_ps_move_end(struct tt_ps_move *m, const uint64_t *clock, uint64_t min_clock);
 /* The servers' thread is to say when it has nothing left to do; or not. */
 void tt_ps_rest_wanted(struct tutti_ps *ps, bool wanted);
-/* Of servers whose threads do not run: their clock; there are updates of a clock that has not ended; groups are applied. */
+/*
+ * Of servers whose threads do not run: their clock; there are updates of a clock that has not
+ * ended; groups are applied.
+ */
 uint64_t tt_ps_rest_clock(const struct tutti_ps *ps);
 bool tt_ps_rest_unended(const struct tutti_ps *ps);
 void tt_ps_rest_settle(struct tutti_ps *ps);

@@ -17,7 +17,8 @@ static int share_layout(struct tt_ps_resize *r)
 	r->to.ntables = r->ntables;
 	words = tt_ps_layout_words(r->to.nservers, r->ntables) + 1;
 	r->to.words = calloc(words, sizeof(*r->to.words));
-	err = tt_ps_resize_agree(r, r->to.words ? 0 : tt_fail(-ENOMEM, "no memory for " TT_PS_RESIZE));
+	err = tt_ps_resize_agree(r,
+				 r->to.words ? 0 : tt_fail(-ENOMEM, "no memory for " TT_PS_RESIZE));
 	if (err)
 		return err;
 	tt_ps_layout_set(&r->to);
@@ -62,9 +63,12 @@ static int new_round(const struct tt_ps_resize *r, const struct tt_ps_move *m, s
 	return 0;
 }
 
-/* Whom this copy of each server's pieces go to, and how many bytes come; *more: the last round was not the last. */
-static int announce(struct tt_ps_resize *r, struct tt_ps_move *m, struct round *d, int copy, bool left,
-		    bool *more)
+/*
+ * Whom this copy of each server's pieces go to, and how many bytes come; *more: the last round was
+ * not the last.
+ */
+static int announce(struct tt_ps_resize *r, struct tt_ps_move *m, struct round *d, int copy,
+		    bool left, bool *more)
 {
 	size_t n = (size_t)r->comm->size, i, at = 0;
 	int k, err;
@@ -85,11 +89,13 @@ static int announce(struct tt_ps_resize *r, struct tt_ps_move *m, struct round *
 		at += d->takes[i];
 		*more = *more || (d->heard[i] & 1);
 	}
-	return err || at <= (d->in ? d->room : 0) ? err : tt_fail(-EPROTO, "more came than was expected");
+	return err || at <= (d->in ? d->room : 0) ? err
+						  : tt_fail(-EPROTO, "more came than was expected");
 }
 
 /* Who can't go on takes part all the same, and says so at the end: *mine. */
-static int do_round(struct tt_ps_resize *r, struct tt_ps_move *m, struct round *d, bool *more, int *mine)
+static int do_round(struct tt_ps_resize *r, struct tt_ps_move *m, struct round *d, bool *more,
+		    int *mine)
 {
 	bool left = m->old && !*mine && tt_ps_move_pack(m);
 	int c, i, err = 0;

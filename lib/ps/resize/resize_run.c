@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tutti_ps_resize: a new parameter server on other ranks takes the tables of the old one. The steps, each of which all ranks
- * have done before one does the next:
+ * tutti_ps_resize: a new parameter server on other ranks takes the tables of the old one. The
+ * steps, each of which all ranks have done before one does the next:
  *
  *	tell	 who was what, and who is to be what; the same verdict everywhere
  *	hush	 what workers have sent is answered, so nothing is under way to a server
@@ -9,10 +9,11 @@
  *	open	 the new one, with the same tables, empty
  *	move	 what is in them: lib/ps/resize/resize.c
  *	start	 its servers' threads
- *	vote	 (tutti_comm_agree) it is so on all ranks that live, or it is not: who dies after this dies as at any time
+ *	vote     (tutti_comm_agree) it is so on all ranks that live, or it is not: who dies after
+ *	this dies as at any time
  *
- * Until the vote the old one has all that it had; if it fails, its servers' threads start again, and the new one is
- * dropped.
+ * Until the vote the old one has all that it had; if it fails, its servers' threads start again,
+ * and the new one is dropped.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -47,13 +48,14 @@ static int read_arguments(struct tt_ps_resize *r, const struct tutti_ps_config *
 	return 0;
 }
 
-static void tell(const struct tt_ps_resize *r, const struct tutti_ps_config *config, struct tt_ps_was *w)
+static void tell(const struct tt_ps_resize *r, const struct tutti_ps_config *config,
+		 struct tt_ps_was *w)
 {
 	const struct tutti_ps *old = r->old;
 
 	*w = (struct tt_ps_was){.role = (uint64_t)r->config.role,
-			  .new_staleness = (uint64_t)(int64_t)r->config.staleness,
-			  .given = config != NULL};
+				.new_staleness = (uint64_t)(int64_t)r->config.staleness,
+				.given = config != NULL};
 	if (!old)
 		return;
 	w->generation = old->generation ? old->generation : 1;
@@ -69,7 +71,10 @@ static void tell(const struct tt_ps_resize *r, const struct tutti_ps_config *con
 	w->trace_ids = (uint64_t)old->trace_ids;
 }
 
-/* All that is not new is of one parameter server; the rest of the roles is checked when the new one is opened. */
+/*
+ * All that is not new is of one parameter server; the rest of the roles is checked when the new
+ * one is opened.
+ */
 static int check_told(struct tt_ps_resize *r)
 {
 	const struct tt_ps_was *w;
@@ -86,14 +91,19 @@ static int check_told(struct tt_ps_resize *r)
 		r->stays += tt_ps_stays(w);
 		if (w->generation && w->generation != r->first->generation)
 			err = tt_fail_rank(-TUTTI_EMISMATCH, i, NULL,
-					   TT_PS_RESIZE ": rank %d gave another parameter server", i);
+					   TT_PS_RESIZE ": rank %d gave another parameter server",
+					   i);
 		else if (!w->generation && !tt_ps_stays(w))
 			err = tt_fail_rank(-EINVAL, i, NULL,
-					   TT_PS_RESIZE ": rank %d is new and leaves: it had no part in it", i);
+					   TT_PS_RESIZE
+					   ": rank %d is new and leaves: it had no part in it",
+					   i);
 		else if (w->given && tt_ps_stays(w) && w->new_staleness != r->first->staleness)
-			err = tt_fail_rank(-EINVAL, i, NULL,
-					   TT_PS_RESIZE ": the staleness is %d, and %d on rank %d; it can't change",
-					   (int)r->first->staleness, (int)w->new_staleness, i);
+			err = tt_fail_rank(
+				-EINVAL, i, NULL,
+				TT_PS_RESIZE
+				": the staleness is %d, and %d on rank %d; it can't change",
+				(int)r->first->staleness, (int)w->new_staleness, i);
 		/* one that others don't have was not made: somebody died before they could */
 		if (w->generation && w->ntables < r->ntables)
 			r->ntables = w->ntables;
@@ -130,8 +140,10 @@ static int find_sources(struct tt_ps_resize *r)
 				break;
 		}
 		if (rank < 0)
-			return tt_fail(-TUTTI_EPEER, TT_PS_RESIZE ": server %d is gone, and no copy of it is left "
-						     "(copies was %d): what it had is lost",
+			return tt_fail(-TUTTI_EPEER,
+				       TT_PS_RESIZE
+				       ": server %d is gone, and no copy of it is left "
+				       "(copies was %d): what it had is lost",
 				       (int)k, (int)r->first->copies);
 		r->copy[k] = rank == r->comm->rank ? (int)c : -1;
 	}
@@ -190,7 +202,8 @@ static int miss(struct tt_ps_resize *r)
 		if (!here[w])
 			tt_ps_trace(old, "dead %d\n", tt_ps_trace_id(old, w));
 	for (i = 0; i < old->comm->size; i++)
-		if (!here[old->nworkers + i] && !tt_boot_gone(ctx->boot, old->comm->world[i], NULL, 0))
+		if (!here[old->nworkers + i] &&
+		    !tt_boot_gone(ctx->boot, old->comm->world[i], NULL, 0))
 			tt_ps_lost(old, i);
 	tt_wire_unlock(ctx->wire);
 	return 0;
@@ -235,7 +248,8 @@ static int await(struct tt_ps_resize *r, bool (*done)(void *), const char *what)
 	while (tt_engine_wait(ctx, done, r, now + SLICE_NS < end ? now + SLICE_NS : end)) {
 		now = tt_now_ns();
 		if (now >= end)
-			return tt_fail(-ETIMEDOUT, TT_PS_RESIZE ": %s within %lld ms (TUTTI_TIMEOUT)", what,
+			return tt_fail(-ETIMEDOUT,
+				       TT_PS_RESIZE ": %s within %lld ms (TUTTI_TIMEOUT)", what,
 				       (long long)ctx->env.timeout.number);
 		if (other == ctx)
 			continue;
@@ -261,7 +275,8 @@ static int hush(struct tt_ps_resize *r)
 		return err;
 	tt_ps_budget_rest(old);
 	if (old->tasks)
-		return tt_fail(-EBUSY, TT_PS_RESIZE ": %d requests have not been waited for", old->tasks);
+		return tt_fail(-EBUSY, TT_PS_RESIZE ": %d requests have not been waited for",
+			       old->tasks);
 	err = tt_ps_send_accrued(old, leaves ? UINT64_MAX : old->clock);
 	if (!err)
 		err = await(r, hushed, "a server did not answer");
@@ -293,8 +308,9 @@ static int stop(struct tt_ps_resize *r)
 	tt_ps_server_stop(old);
 	r->stopped = true;
 	if (tt_ps_rest_unended(old))
-		return tt_fail(-EBUSY, TT_PS_RESIZE ": a worker has pushed or set values since its clock has moved: "
-				       "call it right after tutti_ps_clock");
+		return tt_fail(-EBUSY, TT_PS_RESIZE
+			       ": a worker has pushed or set values since its clock has moved: "
+			       "call it right after tutti_ps_clock");
 	tt_ps_rest_settle(old);
 	(void)tt_ps_settle_own(old); /* what was under way to the dead fails */
 	return 0;
@@ -323,8 +339,8 @@ static int set_clocks(struct tt_ps_resize *r)
 	if (err)
 		return err;
 	for (i = 0; i < r->comm->size; i++)
-		if (tt_ps_stays(&r->was[i]) && r->was[i].worker && r->was[i].role & TUTTI_PS_WORKER &&
-		    r->was[i].clock < min)
+		if (tt_ps_stays(&r->was[i]) && r->was[i].worker &&
+		    r->was[i].role & TUTTI_PS_WORKER && r->was[i].clock < min)
 			min = r->was[i].clock;
 	r->min_clock = min == UINT64_MAX ? served : min;
 	for (i = 0; i < r->comm->size; i++)
@@ -360,7 +376,8 @@ static int split(struct tt_ps_resize *r)
 
 	if (!color) {
 		r->fresh = tt_ps_new(r->comm->size, &r->cards);
-		err = r->fresh ? number_traces(r) : tt_fail(-ENOMEM, "no memory for a parameter server");
+		err = r->fresh ? number_traces(r)
+			       : tt_fail(-ENOMEM, "no memory for a parameter server");
 	}
 	err = tt_ps_resize_agree(r, err);
 	if (err)
@@ -394,9 +411,12 @@ static int make_tables(struct tt_ps_resize *r, const struct described *d)
 	int err = 0;
 
 	for (i = 0; i < r->ntables && !err; i++, d++) {
-		struct tutti_ps_table like = {.rows = d->rows, .kept = true,
+		struct tutti_ps_table like = {.rows = d->rows,
+					      .kept = true,
 					      .datatype = (enum tutti_datatype)d->datatype,
-					      .elem = d->elem, .width = d->width, .count = d->count,
+					      .elem = d->elem,
+					      .width = d->width,
+					      .count = d->count,
 					      .opt = d->opt};
 
 		memcpy(like.name, d->name, sizeof(like.name));
@@ -432,7 +452,9 @@ static int open_fresh(struct tt_ps_resize *r)
 	int err = split(r);
 
 	if (!err)
-		err = tt_ps_resize_agree(r, r->fresh ? tt_ps_open_on(TT_PS_RESIZE, r->fresh, &r->config, r->cards) : 0);
+		err = tt_ps_resize_agree(
+			r,
+			r->fresh ? tt_ps_open_on(TT_PS_RESIZE, r->fresh, &r->config, r->cards) : 0);
 	if (!err)
 		err = set_clocks(r);
 	return err ? err : open_tables(r);
@@ -460,8 +482,8 @@ static int start(struct tt_ps_resize *r)
 }
 
 /*
- * Who only serves has come to serve until the workers come, however long they are at work. From the first of them on there is a
- * deadline: his, which fails the call on all ranks.
+ * Who only serves has come to serve until the workers come, however long they are at work. From
+ * the first of them on there is a deadline: his, which fails the call on all ranks.
  */
 static bool only_serves(const struct tutti_ps *old)
 {
@@ -480,7 +502,8 @@ static bool only_serves(const struct tutti_ps *old)
 
 static int arrive(const struct tt_ps_resize *r, int mine)
 {
-	return only_serves(r->old) ? tt_agree_patient(r->comm, TT_PS_RESIZE, mine) : tt_ps_resize_agree(r, mine);
+	return only_serves(r->old) ? tt_agree_patient(r->comm, TT_PS_RESIZE, mine)
+				   : tt_ps_resize_agree(r, mine);
 }
 
 static int steps(struct tt_ps_resize *r, const struct tutti_ps_config *config)
@@ -550,8 +573,9 @@ static int all_agree(struct tutti_comm *comm, uint64_t *fine)
 }
 
 /*
- * Nobody frees what another's server still writes into: the transport would take that for a fault and close the connection, and
- * of two ranks that live one would have to go. So all that have voted meet again, unless that did not end.
+ * Nobody frees what another's server still writes into: the transport would take that for a fault
+ * and close the connection, and of two ranks that live one would have to go. So all that have
+ * voted meet again, unless that did not end.
  */
 static void free_fresh(struct tt_ps_resize *r)
 {
@@ -594,7 +618,8 @@ static int say_who(struct tutti_comm *comm)
 
 	if (!tutti_comm_failed(comm, &dead, 1, &n) && n)
 		return tt_fail_rank(-TUTTI_EPEER, dead.world_rank, dead.host,
-				    TT_PS_RESIZE ": rank %d on host %s died: %s", dead.rank, dead.host, dead.reason);
+				    TT_PS_RESIZE ": rank %d on host %s died: %s", dead.rank,
+				    dead.host, dead.reason);
 	return tt_fail(-TUTTI_EPEER, TT_PS_RESIZE ": another rank could not go on");
 }
 

@@ -20,12 +20,13 @@ struct tt_ps_resize {
 	struct tutti_comm *comm;
 	struct tutti_ps *old, *fresh; /* NULL: no part in it */
 	struct tutti_ps_config config;
-	struct tt_ps_was *was; /* by rank of comm */
+	struct tt_ps_was *was;	       /* by rank of comm */
 	const struct tt_ps_was *first; /* the lowest rank that is not new */
 	struct tt_ps_card *cards;
-	int *rank_of;	  /* by rank of the new one: that of comm */
-	bool *present;	  /* by old worker */
-	int *copy, stays; /* by old server: which copy this rank sends, or -1; how many ranks go on */
+	int *rank_of;  /* by rank of the new one: that of comm */
+	bool *present; /* by old worker */
+	int *copy,
+		stays; /* by old server: which copy this rank sends, or -1; how many ranks go on */
 	uint64_t ntables, min_clock, *clock; /* clock: by new worker */
 	struct tt_ps_layout to;
 	bool stopped;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies of a server, in a chain (van Renesse and Schneider, 2004). The first that lives serves; each passes on what it
- * has dealt with, numbered, to the next, which does the same in the same order and comes to the same state. A worker
- * is answered when the last has it: what was answered outlives all but one. What a copy tells the one before is how
- * many it has, and all behind it; and whether one of them could not do what the last PREPARE says, which they do alike
- * or not at all.
+ * Copies of a server, in a chain (van Renesse and Schneider, 2004). The first that lives serves;
+ * each passes on what it has dealt with, numbered, to the next, which does the same in the same
+ * order and comes to the same state. A worker is answered when the last has it: what was answered
+ * outlives all but one. What a copy tells the one before is how many it has, and all behind it;
+ * and whether one of them could not do what the last PREPARE says, which they do alike or not at
+ * all.
  *
- * When a copy in the middle dies, the one before it passes on again what was not told of; the next knows by
- * the numbers what it has. When the first dies, its successor serves, and workers send it again what was not
- * answered; it knows by their numbers what it has.
+ * When a copy in the middle dies, the one before it passes on again what was not told of; the next
+ * knows by the numbers what it has. When the first dies, its successor serves, and workers send it
+ * again what was not answered; it knows by their numbers what it has.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,7 +35,9 @@ static void ring(struct tt_bell *bell)
 	atomic_store(&b->srv->stirred, true);
 }
 
-/* Whichever copy does not get it is gone, or will count as gone; what it should have had is kept. */
+/*
+ * Whichever copy does not get it is gone, or will count as gone; what it should have had is kept.
+ */
 static void broken(struct tt_ps_server *srv, int copy, int status, const char *what)
 {
 	struct tutti_ps *ps = srv->ps;
@@ -97,8 +100,12 @@ static void put(struct tt_ps_server *srv, int copy, void *from, size_t len, size
 	struct tutti_ps *ps = srv->ps;
 	int rank = ps->server[tt_ps_host(ps, srv->index, copy)], err;
 	uint32_t token = ps->in_token[rank] + (uint32_t)bell;
-	struct tt_win_access a = {
-		.rank = rank, .local = from, .len = len, .offset = to, .note = true, .token = &token};
+	struct tt_win_access a = {.rank = rank,
+				  .local = from,
+				  .len = len,
+				  .offset = to,
+				  .note = true,
+				  .token = &token};
 
 	err = tt_win_op_start(ps->win, &a, end);
 	if (err)
@@ -111,11 +118,14 @@ static void pass_on(struct tt_ps_server *srv, const struct tt_ps_entry *e)
 	int slot = (int)(e->number % TT_PS_SLOTS), w = e->client->index;
 
 	put(srv, srv->behind, e->msg, sizeof(*e->msg) + e->len,
-	    tt_ps_box_log(srv->ps, srv->behind, w, slot), tt_ps_bell_log(srv->ps, srv->behind, w, slot),
-	    &srv->log_end);
+	    tt_ps_box_log(srv->ps, srv->behind, w, slot),
+	    tt_ps_bell_log(srv->ps, srv->behind, w, slot), &srv->log_end);
 }
 
-/* What a copy tells: how many messages it has, and why it could not prepare; one word, so that they belong together. */
+/*
+ * What a copy tells: how many messages it has, and why it could not prepare; one word, so that
+ * they belong together.
+ */
 static uint64_t ack_word(const struct tt_ps_server *srv)
 {
 	int status = srv->unprepared ? srv->unprepared : srv->refused;
@@ -131,7 +141,8 @@ static void look_behind(struct tt_ps_server *srv)
 
 	if (srv->behind >= 0) {
 		word = (const _Atomic uint64_t *)(const void *)(ps->box +
-								tt_ps_box_ack(ps, srv->copy, srv->behind));
+								tt_ps_box_ack(ps, srv->copy,
+									      srv->behind));
 		told = atomic_load(word);
 	}
 	if (told >> 16 > srv->order || told >> 16 < srv->acked)
@@ -141,16 +152,18 @@ static void look_behind(struct tt_ps_server *srv)
 }
 
 /* What a copy can't do, the others must not. */
-static void say_refused(const struct tt_ps_server *srv, const struct tt_ps_client *c, const struct tt_ps_msg *m)
+static void say_refused(const struct tt_ps_server *srv, const struct tt_ps_client *c,
+			const struct tt_ps_msg *m)
 {
-	struct tt_ps_reply *r = (struct tt_ps_reply *)(void *)(tt_ps_answer(c, m->number % TT_PS_SLOTS) +
-								sizeof(struct tt_ps_credit));
+	struct tt_ps_reply *r =
+		(struct tt_ps_reply *)(void *)(tt_ps_answer(c, m->number % TT_PS_SLOTS) +
+					       sizeof(struct tt_ps_credit));
 
 	if (m->kind != TT_PS_PREPARE || r->said.status || !srv->refused)
 		return;
 	r->said.status = srv->refused;
-	snprintf(r->said.text, sizeof(r->said.text), "a copy of server %d can't restore: %s", srv->index,
-		 tutti_strerror(srv->refused));
+	snprintf(r->said.text, sizeof(r->said.text), "a copy of server %d can't restore: %s",
+		 srv->index, tutti_strerror(srv->refused));
 }
 
 /* How much is everywhere; and then workers are answered, or the copy before is told. */
@@ -175,11 +188,8 @@ static void add_entry(struct tt_ps_server *srv, struct tt_ps_client *c, struct t
 	m->order = ++srv->order;
 	c->order[head->number % TT_PS_SLOTS] = srv->order;
 	e = entry_of(srv, srv->order);
-	*e = (struct tt_ps_entry){.client = c,
-				  .msg = m,
-				  .number = head->number,
-				  .len = head->len,
-				  .credit = *credit};
+	*e = (struct tt_ps_entry){
+		.client = c, .msg = m, .number = head->number, .len = head->len, .credit = *credit};
 	if (srv->behind >= 0) {
 		tt_wire_lock(srv->ps->comm->ctx->wire);
 		pass_on(srv, e);
@@ -188,7 +198,10 @@ static void add_entry(struct tt_ps_server *srv, struct tt_ps_client *c, struct t
 	look(srv);
 }
 
-/* A good-bye counts when it has its number: else whoever closes could find all left, and everything passed on. */
+/*
+ * A good-bye counts when it has its number: else whoever closes could find all left, and
+ * everything passed on.
+ */
 static void count_out(struct tt_ps_client *c)
 {
 	struct tt_ps_server *srv = c->srv;
@@ -225,7 +238,8 @@ static void tell_before(struct tt_ps_server *srv)
 		srv->ack_due = false;
 		srv->told = srv->acked;
 	}
-	if (before >= 0 && before != srv->ack_to) /* what was told last may have gone to a dead copy */
+	if (before >= 0 &&
+	    before != srv->ack_to) /* what was told last may have gone to a dead copy */
 		srv->ack_due = true;
 	if (!srv->ack_due || srv->ack_busy)
 		return;
@@ -244,14 +258,14 @@ static struct tt_ps_msg *log_slot(const struct tt_ps_server *srv, uint64_t i)
 {
 	const struct tutti_ps *ps = srv->ps;
 
-	return (struct tt_ps_msg *)(void *)(ps->box +
-					    tt_ps_box_log(ps, srv->copy, (int)(i / TT_PS_SLOTS),
-							  (int)(i % TT_PS_SLOTS)));
+	return (struct tt_ps_msg *)(void *)(ps->box + tt_ps_box_log(ps, srv->copy,
+								    (int)(i / TT_PS_SLOTS),
+								    (int)(i % TT_PS_SLOTS)));
 }
 
 /*
- * Under BSP a copy publishes whenever it could, where nobody reads: so what it shows when it takes over is a clock that
- * has ended, without the pushes of the one that runs.
+ * Under BSP a copy publishes whenever it could, where nobody reads: so what it shows when it takes
+ * over is a clock that has ended, without the pushes of the one that runs.
  */
 static void seal(struct tt_ps_server *srv)
 {
@@ -277,7 +291,9 @@ bool tt_ps_unfit(struct tt_ps_server *srv, int64_t status)
 
 	if (status != -ENOMEM || (srv->serves && srv->behind < 0))
 		return false;
-	snprintf(why, sizeof(why), "rank %d has no memory for what server %d is told, of which others have copies: it is out",
+	snprintf(why, sizeof(why),
+		 "rank %d has no memory for what server %d is told, of which others have copies: "
+		 "it is out",
 		 ctx->boot_params.rank, srv->index);
 	tt_wire_lock(ctx->wire);
 	if (!atomic_load(&srv->ps->comm->failed))
@@ -342,8 +358,8 @@ static bool take_next(struct tt_ps_server *srv)
 /* Under BSP what seal() has published; else all that there is, as it is now. */
 static void show(struct tt_ps_server *srv, struct tt_ps_store *s)
 {
-	uint64_t b, blocks = s->t->rows ? ((uint64_t)s->nrows * s->t->width + s->t->block_elems - 1) /
-						  s->t->block_elems
+	uint64_t b, blocks = s->t->rows ? ((uint64_t)s->nrows * s->t->width + s->t->block_elems -
+					   1) / s->t->block_elems
 					: s->part->blocks;
 
 	for (b = 0; b < blocks && (s->t->rows || s->is_set); b++)
@@ -372,7 +388,10 @@ static void serve(struct tt_ps_server *srv)
 	tt_warn("server %d goes on here, from its copy", srv->index);
 }
 
-/* A worker sends what was not answered: if it is here already, it is answered when it is everywhere. */
+/*
+ * A worker sends what was not answered: if it is here already, it is answered when it is
+ * everywhere.
+ */
 static int again(struct tt_ps_server *srv)
 {
 	struct tt_wire *wire = srv->ps->comm->ctx->wire;
@@ -396,8 +415,9 @@ static int again(struct tt_ps_server *srv)
 			if (!m)
 				continue;
 			/* what was here before is in every publication of this copy */
-			credit = (struct tt_ps_credit){.number = m->number,
-						       .sequence = tt_ps_first((uint64_t)srv->copy) + 1};
+			credit = (struct tt_ps_credit){
+				.number = m->number,
+				.sequence = tt_ps_first((uint64_t)srv->copy) + 1};
 			if (m->kind == TT_PS_LOOKUP || m->kind >= TT_PS_MEET)
 				tt_ps_handle(srv, c, m, (const char *)(m + 1), &credit);
 			say_refused(srv, c, m);

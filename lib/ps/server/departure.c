@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Workers that leave. Before the first good-bye nobody waits for any: a server serves. From then on others wait in tutti_ps_close. As
- * long as one of those who are missing sends anything they are at work; when none has for TUTTI_TIMEOUT all ranks are told who they are.
+ * Workers that leave. Before the first good-bye nobody waits for any: a server serves. From then
+ * on others wait in tutti_ps_close. As long as one of those who are missing sends anything they
+ * are at work; when none has for TUTTI_TIMEOUT all ranks are told who they are.
  *
- * They wait for the servers, too, which may be long at work: a server says so, between two messages, as long as it gets
- * on. One that is stuck, in a function of its user for example, says nothing, whichever server's copy it is stuck with: one thread runs
- * all of a rank, its own server too (shutdown.c).
+ * They wait for the servers, too, which may be long at work: a server says so, between two
+ * messages, as long as it gets on. One that is stuck, in a function of its user for example, says
+ * nothing, whichever server's copy it is stuck with: one thread runs all of a rank, its own server
+ * too (shutdown.c).
  */
 #include <errno.h>
 
@@ -39,8 +41,10 @@ static void give_up(struct tt_ps_server *srv, const struct tt_ps_client *first, 
 	if (missing > 1)
 		snprintf(more, sizeof(more), "and %d more have", missing - 1);
 	tt_comm_fail(comm, -ETIMEDOUT, rank, "ps_close", 0, "",
-		     "worker %d (rank %d on host %s) %s not called tutti_ps_close, in which others wait, nor sent anything "
-		     "for %lld ms (TUTTI_TIMEOUT)", first->index, rank, tt_boot_host(comm->ctx->boot, rank), more,
+		     "worker %d (rank %d on host %s) %s not called tutti_ps_close, in which others "
+		     "wait, nor sent anything "
+		     "for %lld ms (TUTTI_TIMEOUT)",
+		     first->index, rank, tt_boot_host(comm->ctx->boot, rank), more,
 		     (long long)comm->ctx->env.timeout.number);
 }
 

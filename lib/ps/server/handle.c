@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages in their turn. With a staleness a message is dealt with as it comes, a worker's in the order in which
- * it sent them. Under BSP (staleness 0) the pushes of a clock are applied in the workers' rank order: a
- * message waits until all workers of lower rank have ended that clock, and until its clock is the current one. So the
- * result depends on what was pushed, not on when.
+ * Messages in their turn. With a staleness a message is dealt with as it comes, a worker's in the
+ * order in which it sent them. Under BSP (staleness 0) the pushes of a clock are applied in the
+ * workers' rank order: a message waits until all workers of lower rank have ended that clock, and
+ * until its clock is the current one. So the result depends on what was pushed, not on when.
  */
 #include <errno.h>
 #include <string.h>
@@ -25,7 +25,10 @@ static bool fresh_left(const struct tt_ps_server *srv)
 	return false;
 }
 
-/* Or is about to: a clock, what was restored, or values that nobody has seen yet. Nothing may change meanwhile. */
+/*
+ * Or is about to: a clock, what was restored, or values that nobody has seen yet. Nothing may
+ * change meanwhile.
+ */
 static bool publishes(const struct tt_ps_server *srv)
 {
 	return srv->passing || srv->all || srv->published != srv->min_clock || fresh_left(srv);
@@ -64,7 +67,9 @@ bool tt_ps_turn(const struct tt_ps_server *srv, const struct tt_ps_client *c,
 	return m->clock <= srv->min_clock;
 }
 
-/* Every worker has ended the current clock: what was added up is applied, and the clock moves on. */
+/*
+ * Every worker has ended the current clock: what was added up is applied, and the clock moves on.
+ */
 static void advance(struct tt_ps_server *srv)
 {
 	struct tutti_ps *ps = srv->ps;
@@ -113,8 +118,9 @@ void tt_ps_find_slow(struct tt_ps_server *srv)
 	}
 	for (w = 0; w < srv->ps->nworkers && slow && srv->ps->staleness >= 0; w++) {
 		c = &srv->client[w];
-		waits = waits || (!c->gone &&
-				  (c->held || c->clock > slow->clock + (uint64_t)srv->ps->staleness));
+		waits = waits ||
+			(!c->gone &&
+			 (c->held || c->clock > slow->clock + (uint64_t)srv->ps->staleness));
 	}
 	if (!waits)
 		return;
@@ -157,7 +163,10 @@ static int with_table(struct tt_ps_server *srv, struct tt_ps_client *c, const st
 	switch (m->kind) {
 	case TT_PS_SET:
 		err = tt_ps_store_set(s, m, payload);
-		/* under BSP what has been seen changes at the end of the clock, which nobody can wait for here */
+		/*
+		 * under BSP what has been seen changes at the end of the clock, which nobody can
+		 * wait for here
+		 */
 		if (!err && (!bsp || s->fresh.n) &&
 		    (!bsp || !atomic_load(tt_ps_dir(s, m->first / s->t->block_elems))))
 			credit->sequence = srv->epoch + 1;
@@ -169,16 +178,18 @@ static int with_table(struct tt_ps_server *srv, struct tt_ps_client *c, const st
 		err = tt_ps_store_push_rows(s, m, payload, &done);
 		break;
 	case TT_PS_LOOKUP:
-		err = tt_ps_store_lookup(s, m, payload,
-					 (uint32_t *)(void *)(tt_ps_answer(c, m->number % TT_PS_SLOTS) +
-							      sizeof(*credit)),
-					 &wait);
+		err = tt_ps_store_lookup(
+			s, m, payload,
+			(uint32_t *)(void *)(tt_ps_answer(c, m->number % TT_PS_SLOTS) +
+					     sizeof(*credit)),
+			&wait);
 		credit->len = err ? 0 : m->count * sizeof(uint32_t);
 		break;
 	case TT_PS_SUBSCRIBE:
-		err = tt_ps_subscribe(s, c->index, m, payload,
-				      (uint32_t *)(void *)(tt_ps_answer(c, m->number % TT_PS_SLOTS) +
-							   sizeof(*credit)));
+		err = tt_ps_subscribe(
+			s, c->index, m, payload,
+			(uint32_t *)(void *)(tt_ps_answer(c, m->number % TT_PS_SLOTS) +
+					     sizeof(*credit)));
 		credit->len = err || !s->tree ? 0 : m->count * sizeof(uint32_t);
 		break;
 	}
@@ -201,6 +212,7 @@ void tt_ps_handle(struct tt_ps_server *srv, struct tt_ps_client *c, const struct
 	else if (m->kind >= TT_PS_MEET)
 		tt_ps_keep(srv, c, m, payload, credit);
 	else
-		credit->status = m->table < srv->ps->ntables ? with_table(srv, c, m, payload, credit)
-							      : -ENOENT;
+		credit->status = m->table < srv->ps->ntables
+					 ? with_table(srv, c, m, payload, credit)
+					 : -ENOENT;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A worker's messages to this server, taken in the order of their numbers, whatever order they arrived in. One
- * whose turn has not come is copied aside, so that its sender goes on, as long as that takes no more than
- * HELD bytes; after that it stays in its slot, and its sender waits for a free one.
+ * A worker's messages to this server, taken in the order of their numbers, whatever order they
+ * arrived in. One whose turn has not come is copied aside, so that its sender goes on, as long as
+ * that takes no more than HELD bytes; after that it stays in its slot, and its sender waits for a
+ * free one.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +17,8 @@ static struct tt_ps_msg *slot_of(const struct tt_ps_client *c, int slot)
 {
 	const struct tutti_ps *ps = c->srv->ps;
 
-	return (struct tt_ps_msg *)(void *)(ps->box + tt_ps_box_in(ps, c->srv->copy, c->index, slot));
+	return (struct tt_ps_msg *)(void *)(ps->box +
+					    tt_ps_box_in(ps, c->srv->copy, c->index, slot));
 }
 
 struct tt_ps_msg *tt_ps_arrived(const struct tt_ps_client *c, int slot)
@@ -27,7 +29,10 @@ struct tt_ps_msg *tt_ps_arrived(const struct tt_ps_client *c, int slot)
 	return b[0].rung && (m->behind || b[1].rung) ? m : NULL;
 }
 
-/* Under the lock: all of the worker's next message is here. Of copies, what a worker sends again is dealt with there. */
+/*
+ * Under the lock: all of the worker's next message is here. Of copies, what a worker sends again
+ * is dealt with there.
+ */
 static bool arrived(const struct tt_ps_client *c)
 {
 	const struct tt_ps_msg *m = tt_ps_arrived(c, (int)(c->next % TT_PS_SLOTS));
@@ -119,16 +124,15 @@ int tt_ps_run_held(struct tt_ps_server *srv)
 bool tt_ps_take_in(struct tt_ps_client *c, const struct tt_ps_msg *m, const char *payload,
 		   struct tt_ps_credit *credit)
 {
-	bool at_once = m->kind == TT_PS_SET || m->kind == TT_PS_LOOKUP ||
-		       m->kind >= TT_PS_SUBSCRIBE;
+	bool at_once =
+		m->kind == TT_PS_SET || m->kind == TT_PS_LOOKUP || m->kind >= TT_PS_SUBSCRIBE;
 
 	if (at_once || (!c->held && tt_ps_turn(c->srv, c, m)))
 		tt_ps_handle(c->srv, c, m, payload, credit);
 	else if (m->kind == TT_PS_BYE) { /* it is the last to tell that a push was refused */
 		tt_ps_leaves(c);
 		return false;
-	}
-	else if ((credit->status = hold(c, m, payload)))
+	} else if ((credit->status = hold(c, m, payload)))
 		return false;
 	if (!credit->status && !at_once) {
 		credit->status = c->late;
@@ -146,7 +150,8 @@ bool tt_ps_damaged(struct tt_ps_server *srv, int rank, const struct tt_ps_msg *m
 	tt_wire_lock(comm->ctx->wire);
 	if (!atomic_load(&comm->failed))
 		tt_ctx_damaged(comm->ctx, comm->world[rank],
-			       "a message to a parameter server arrived damaged: its checksum is another one");
+			       "a message to a parameter server arrived damaged: its checksum is "
+			       "another one");
 	tt_wire_unlock(comm->ctx->wire);
 	return true;
 }
@@ -170,7 +175,10 @@ static bool run_slot(struct tt_ps_client *c)
 	return true;
 }
 
-/* What came of a dead worker is dealt with as ever; then it leaves, in its turn: by a message such as it would have sent. */
+/*
+ * What came of a dead worker is dealt with as ever; then it leaves, in its turn: by a message such
+ * as it would have sent.
+ */
 static void bury(struct tt_ps_client *c)
 {
 	int slot = (int)(c->next % TT_PS_SLOTS);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Initial values. Random ones are a function of (seed, which element), so they do not depend on how many
- * servers there are, who touches a row first, or when.
+ * Initial values. Random ones are a function of (seed, which element), so they do not depend on
+ * how many servers there are, who touches a row first, or when.
  */
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A map from 64-bit keys to places: open addressing, at most three quarters full. Nothing is taken out but all at once. */
+/*
+ * A map from 64-bit keys to places: open addressing, at most three quarters full. Nothing is taken
+ * out but all at once.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +111,8 @@ int tt_ps_met_new(const struct tutti_ps_table *t, struct tt_ps_met *met)
 	int err;
 
 	if (t->count >= UINT32_MAX)
-		return tt_fail(-EINVAL, "table '%s' is too large to add up its rows' updates", t->name);
+		return tt_fail(-EINVAL, "table '%s' is too large to add up its rows' updates",
+			       t->name);
 	err = tt_ps_keys_new(&met->units);
 	if (err)
 		return err;
@@ -123,7 +127,8 @@ void tt_ps_met_free(struct tt_ps_met *met)
 	*met = (struct tt_ps_met){0};
 }
 
-int tt_ps_met_unit(const struct tutti_ps_table *t, struct tt_ps_met *met, uint64_t key, uint32_t *unit)
+int tt_ps_met_unit(const struct tutti_ps_table *t, struct tt_ps_met *met, uint64_t key,
+		   uint32_t *unit)
 {
 	int err;
 
@@ -131,9 +136,11 @@ int tt_ps_met_unit(const struct tutti_ps_table *t, struct tt_ps_met *met, uint64
 	if (*unit != TT_PS_NOWHERE)
 		return 0;
 	if (met->n == t->count)
-		return tt_fail(-ENOSPC, "table '%s' has %llu rows, and this worker has met as many keys; make "
-					"the table with more (tutti_ps_rows)",
-			       t->name, (unsigned long long)t->count);
+		return tt_fail(
+			-ENOSPC,
+			"table '%s' has %llu rows, and this worker has met as many keys; make "
+			"the table with more (tutti_ps_rows)",
+			t->name, (unsigned long long)t->count);
 	err = tt_ps_keys_add(met->units, key, met->n);
 	if (err)
 		return tt_fail(err, "no memory for the keys of table '%s'", t->name);

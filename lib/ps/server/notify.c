@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a server tells workers: answers, the words of its directories that have changed, and the clock. Each is a
- * put with a note. Directories and clock are told again when the last telling is over, the newest state each
- * time, so a worker that is slow to take them costs nothing. A copy of a directory is a hint; the clock, which is
- * put when all blocks of its snapshot are in place, is a promise.
+ * What a server tells workers: answers, the words of its directories that have changed, and the
+ * clock. Each is a put with a note. Directories and clock are told again when the last telling is
+ * over, the newest state each time, so a worker that is slow to take them costs nothing. A copy of
+ * a directory is a hint; the clock, which is put when all blocks of its snapshot are in place, is
+ * a promise.
  */
 #include <string.h>
 
 #include "lib/ps/essp/essp.h"
 
-/* A put is over. What a worker was not told it would wait for: whether it is gone is for the control tree to say. */
+/*
+ * A put is over. What a worker was not told it would wait for: whether it is gone is for the
+ * control tree to say.
+ */
 void tt_ps_put_over(const struct tt_ps_client *c, int status, const char *what)
 {
 	struct tutti_comm *comm = c->srv->ps->comm;
@@ -45,7 +49,8 @@ static void put(struct tt_ps_client *c, struct tutti_win *win, void *from, size_
 
 void tt_ps_credit_over(struct tt_win_end *end, int status)
 {
-	tt_ps_put_over(tt_container(end, struct tt_ps_client, credit_end), status, "an answer to a worker");
+	tt_ps_put_over(tt_container(end, struct tt_ps_client, credit_end), status,
+		       "an answer to a worker");
 }
 
 void tt_ps_credit(struct tt_ps_server *srv, struct tt_ps_client *c,
@@ -149,8 +154,9 @@ void tt_ps_tell(struct tt_ps_server *srv)
 		note.min_clock = srv->published;
 		memcpy(tt_ps_answer(c, TT_PS_SLOTS), &note, sizeof(note));
 		put(c, ps->win, tt_ps_answer(c, TT_PS_SLOTS), sizeof(note),
-		    tt_ps_box_back(ps, c->rank) + tt_ps_box_credit(ps, srv->index, srv->copy, TT_PS_SLOTS), TT_PS_SLOTS,
-		    &c->note_end);
+		    tt_ps_box_back(ps, c->rank) +
+			    tt_ps_box_credit(ps, srv->index, srv->copy, TT_PS_SLOTS),
+		    TT_PS_SLOTS, &c->note_end);
 	}
 	tt_ps_sub_send(srv);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Publication: a snapshot of a block is written into a slot that nobody can be reading, then the directory
- * names it, then the slot before it is retired. A slot rests from its retirement for the grace before it is
- * written again, so a read that was begun while the slot was the current one, and did not take longer than
- * the grace, has seen the snapshot alone. Longer reads look at the stamp again: see pull.c.
+ * Publication: a snapshot of a block is written into a slot that nobody can be reading, then the
+ * directory names it, then the slot before it is retired. A slot rests from its retirement for the
+ * grace before it is written again, so a read that was begun while the slot was the current one,
+ * and did not take longer than the grace, has seen the snapshot alone. Longer reads look at the
+ * stamp again: see pull.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -45,7 +46,8 @@ static void write_new(const struct tt_ps_store *s, uint64_t block, char *to, con
 static void know_rows(struct tt_ps_store *s, uint64_t block)
 {
 	const struct tutti_ps_table *t = s->t;
-	uint64_t row = block * (t->block_elems / t->width), end = row + elems_of(s, block) / t->width;
+	uint64_t row = block * (t->block_elems / t->width),
+		 end = row + elems_of(s, block) / t->width;
 
 	for (; s->known && row < end; row++)
 		if (s->steps[row])
@@ -56,7 +58,8 @@ static void know_rows(struct tt_ps_store *s, uint64_t block)
 static void write_rows(const struct tt_ps_store *s, uint64_t block, char *to)
 {
 	const struct tutti_ps_table *t = s->t;
-	uint64_t row = block * (t->block_elems / t->width), end = row + elems_of(s, block) / t->width, version;
+	uint64_t row = block * (t->block_elems / t->width),
+		 end = row + elems_of(s, block) / t->width, version;
 	size_t len = t->width * t->elem;
 
 	for (; row < end; row++, to += t->pitch) {
@@ -97,7 +100,8 @@ int tt_ps_publish(struct tt_ps_store *s, uint64_t block, uint64_t sequence, uint
 	uint64_t *retired = &s->retired[block * TT_PS_COPIES];
 	/* an eighth more: the two clocks that count are of different machines */
 	uint64_t rest = s->t->ps->grace_ns + s->t->ps->grace_ns / 8;
-	struct tt_ps_head *head = slot_of(s, block, slot), *old = word ? slot_of(s, block, cur) : NULL;
+	struct tt_ps_head *head = slot_of(s, block, slot),
+			  *old = word ? slot_of(s, block, cur) : NULL;
 
 	if (when && retired[slot] && now < retired[slot] + rest) {
 		*when = retired[slot] + rest;
@@ -107,7 +111,8 @@ int tt_ps_publish(struct tt_ps_store *s, uint64_t block, uint64_t sequence, uint
 		*when = now + rest;
 		return -EAGAIN;
 	}
-	atomic_store(&head->stamp, 0); /* whoever reads the old stamp reads no byte of what follows */
+	atomic_store(&head->stamp,
+		     0); /* whoever reads the old stamp reads no byte of what follows */
 	atomic_thread_fence(memory_order_seq_cst);
 	write_slot(s, block, head, old, only_new);
 	head->min_clock = min_clock;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Passes: each publishes the blocks that had changed when it began, under one sequence number, and then the clock
- * that they contain. A block whose slot still rests is left for later within the pass. Of copies that do not serve nobody
- * reads, or is told: see chain.c.
+ * Passes: each publishes the blocks that had changed when it began, under one sequence number, and
+ * then the clock that they contain. A block whose slot still rests is left for later within the
+ * pass. Of copies that do not serve nobody reads, or is told: see chain.c.
  */
 #include "lib/base/clock.h"
 #include "lib/ps/server/server.h"
@@ -92,7 +92,8 @@ int tt_ps_pass(struct tt_ps_server *srv)
 		n += publish_table(srv, tt_ps_store_of(srv, i));
 		left += tt_ps_store_of(srv, i)->pass.n;
 	}
-	if (left || (srv->serves && srv->acked < srv->pass_order)) /* a clock that is told is at all copies */
+	if (left || (srv->serves &&
+		     srv->acked < srv->pass_order)) /* a clock that is told is at all copies */
 		return n;
 	srv->passing = false;
 	srv->published = srv->pass_min;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A server's thread: it sleeps until a message comes, or until a slot that it waits for has rested. */
+/*
+ * A server's thread: it sleeps until a message comes, or until a slot that it waits for has
+ * rested.
+ */
 #include "lib/ps/server/server.h"
 
 #include <errno.h>
@@ -10,7 +13,8 @@
 #include "lib/base/spawn.h"
 #include "lib/ps/resize/resize.h"
 
-#define ANSWERS (TT_PS_SLOTS * (sizeof(struct tt_ps_credit) + TT_PS_REPLY) + sizeof(struct tt_ps_note))
+#define ANSWERS                                                                                    \
+	(TT_PS_SLOTS * (sizeof(struct tt_ps_credit) + TT_PS_REPLY) + sizeof(struct tt_ps_note))
 
 static void ring(struct tt_bell *bell)
 {
@@ -45,7 +49,8 @@ static bool server_lost(struct tutti_ps *ps, int index)
 	for (k = 0; k < ps->nservers; k++)
 		if (tt_ps_living(ps, k, 0) < 0)
 			return false;
-	tt_warn("server %d (rank %d) is gone; its copies go on", index, ps->comm->world[ps->server[index]]);
+	tt_warn("server %d (rank %d) is gone; its copies go on", index,
+		ps->comm->world[ps->server[index]]);
 	for (c = 0; c < ps->copies && ps->srv[c]; c++)
 		atomic_store(&ps->srv[c]->stirred, true);
 	for (k = 0; k < ps->nservers && ps->link; k++)
@@ -76,7 +81,8 @@ static bool has_work(void *arg)
 	int c;
 
 	for (c = 0; c < ps->copies; c++)
-		if (srv[c]->kick || atomic_load(&srv[c]->stirred) || tt_ps_may_end(srv[c]) || tt_ps_inbox_any(srv[c]))
+		if (srv[c]->kick || atomic_load(&srv[c]->stirred) || tt_ps_may_end(srv[c]) ||
+		    tt_ps_inbox_any(srv[c]))
 			return true;
 	return atomic_load(&srv[0]->stop) || atomic_load(&ps->comm->failed);
 }
@@ -256,8 +262,8 @@ bool tt_ps_server_done(struct tutti_ps *ps)
 	for (c = 0; c < ps->copies && ps->srv[c]; c++) {
 		const struct tt_ps_server *srv = ps->srv[c];
 
-		if (srv->left || srv->told < srv->order || srv->puts || srv->ack_due || srv->ack_busy ||
-		    (srv->serves && !srv->ended))
+		if (srv->left || srv->told < srv->order || srv->puts || srv->ack_due ||
+		    srv->ack_busy || (srv->serves && !srv->ended))
 			return false;
 	}
 	return true;

@@ -42,18 +42,18 @@ struct tt_ps_held {
 struct tt_ps_client {
 	int index, rank;
 	struct tt_ps_in_bell bell[TT_PS_SLOTS][2]; /* head, payload; under the lock */
-	uint64_t next;	/* message */
-	uint64_t order[TT_PS_SLOTS]; /* of the last that came in each slot */
+	uint64_t next;				   /* message */
+	uint64_t order[TT_PS_SLOTS];		   /* of the last that came in each slot */
 	uint64_t clock;
-	bool dead;	/* under the lock */
-	bool buried;	/* and what it has left behind is being dealt with */
-	bool gone;	/* has said good-bye, or died */
-	bool counted;	/* and is none of srv->left any more */
-	bool leaves;	/* its good-bye has come, be it its turn or not */
-	bool stuck;	/* what is in its slot must wait for other workers */
+	bool dead;	  /* under the lock */
+	bool buried;	  /* and what it has left behind is being dealt with */
+	bool gone;	  /* has said good-bye, or died */
+	bool counted;	  /* and is none of srv->left any more */
+	bool leaves;	  /* its good-bye has come, be it its turn or not */
+	bool stuck;	  /* what is in its slot must wait for other workers */
 	uint64_t meeting; /* that it has come to */
 	struct tt_ps_said said;
-	int late;	/* why a message was refused after its answer */
+	int late; /* why a message was refused after its answer */
 	struct tt_ps_held *held, **held_end;
 	char *answers; /* sent from here: a credit and its data for each slot, then the note */
 	bool note_due, note_busy; /* under the lock */
@@ -63,49 +63,53 @@ struct tt_ps_client {
 
 struct tt_ps_server {
 	struct tutti_ps *ps;
-	int index, copy; /* of which server, and the how manieth of its copies */
+	int index, copy;  /* of which server, and the how manieth of its copies */
 	pthread_t thread; /* of ps->srv[0], which runs all */
 	bool runs;
 	atomic_bool stop;
 	atomic_bool stirred; /* there is something new to look at, other than workers' messages */
-	bool kick; /* something to be told can go out now; under the lock */
+	bool kick;	     /* something to be told can go out now; under the lock */
 	struct tt_ps_client *client; /* by worker */
 	char *answers;
-	int left; /* workers whose good-bye has not been dealt with; under the lock */
-	int here; /* workers that have not left, as tables know it */
-	int puts; /* to workers, under way; under the lock */
+	int left;   /* workers whose good-bye has not been dealt with; under the lock */
+	int here;   /* workers that have not left, as tables know it */
+	int puts;   /* to workers, under way; under the lock */
 	bool ended; /* the last notes are out; under the lock */
 	size_t held_bytes;
 
 	/* copies, see chain.c */
-	atomic_bool serves; /* who closes looks at it, too, and at order and acked */
-	int behind; /* the copy that is told of everything; -1: none */
+	atomic_bool serves;	       /* who closes looks at it, too, and at order and acked */
+	int behind;		       /* the copy that is told of everything; -1: none */
 	_Atomic uint64_t order, acked; /* messages dealt with; and by all copies behind, too */
-	uint64_t answered, told;       /* of them told the workers; acked, as the copy before was told, under the lock */
-	int unprepared, refused;	 /* why the last PREPARE could not be done here, or by a copy behind; 0: it could */
-	struct tt_ps_entry *entry; /* those from acked + 1 to order, by order modulo the number of slots */
+	uint64_t answered, told; /* of them told the workers; acked, as the copy before was told,
+				    under the lock */
+	int unprepared, refused; /* why the last PREPARE could not be done here, or by a copy
+				    behind; 0: it could */
+	struct tt_ps_entry
+		*entry; /* those from acked + 1 to order, by order modulo the number of slots */
 	struct tt_ps_log_bell *log, ack_bell[TT_PS_CHAIN];
 	atomic_bool ack_due;
 	bool ack_busy; /* under the lock */
-	int ack_to;		/* the copy that is being told */
+	int ack_to;    /* the copy that is being told */
 	struct tt_win_end log_end, ack_end;
 	char *ack;
 
 	/* publication: all lists are in the tables' stores */
-	uint64_t epoch;	    /* sequence of the last pass */
-	uint64_t min_clock; /* of all workers that are here */
-	uint64_t published; /* the min clock that a finished pass has published */
+	uint64_t epoch;		/* sequence of the last pass */
+	uint64_t min_clock;	/* of all workers that are here */
+	uint64_t published;	/* the min clock that a finished pass has published */
 	bool passing, only_new; /* a pass is under way; it shows new rows and nothing else */
 	uint64_t pass_min, pass_order;
-	bool all;	  /* it shows everything, also within a clock of BSP */
-	uint64_t wake_at; /* a slot has rested by then */
-	uint64_t send_at; /* essp: changes go by then without a clock */
-	uint64_t slow_at; /* workers that wait for another are told for whom */
-	int slowest;	  /* its index + 1, as it was told */
-	uint64_t heard, end_at; /* from the first good-bye on: the last message; those who are missing are looked for */
-	uint64_t alive_at; /* when it says again that it lives */
-	bool waited;	/* for it, also while nothing comes */
-	bool alive;	/* it is saying so: to those, too, who have said good-bye */
+	bool all;		/* it shows everything, also within a clock of BSP */
+	uint64_t wake_at;	/* a slot has rested by then */
+	uint64_t send_at;	/* essp: changes go by then without a clock */
+	uint64_t slow_at;	/* workers that wait for another are told for whom */
+	int slowest;		/* its index + 1, as it was told */
+	uint64_t heard, end_at; /* from the first good-bye on: the last message; those who are
+				   missing are looked for */
+	uint64_t alive_at;	/* when it says again that it lives */
+	bool waited;		/* for it, also while nothing comes */
+	bool alive;		/* it is saying so: to those, too, who have said good-bye */
 
 	uint64_t met; /* the last meeting that all have come to */
 	int leader;
@@ -124,7 +128,10 @@ int tt_ps_inbox(struct tt_ps_server *srv);
 bool tt_ps_inbox_any(const struct tt_ps_server *srv);
 void tt_ps_inbox_free(struct tt_ps_server *srv);
 
-/* As messages come: in its turn, or aside. false: it must stay where it is; status -ENOMEM: for want of memory. */
+/*
+ * As messages come: in its turn, or aside. false: it must stay where it is; status -ENOMEM: for
+ * want of memory.
+ */
 bool tt_ps_take_in(struct tt_ps_client *c, const struct tt_ps_msg *m, const char *payload,
 		   struct tt_ps_credit *credit);
 /* Those aside whose turn has come; returns how many. */
@@ -132,13 +139,16 @@ int tt_ps_run_held(struct tt_ps_server *srv);
 
 /* chain.c: what other servers do; returns how many messages that were */
 int tt_ps_chain(struct tt_ps_server *srv);
-/* What is in slot m, with this head, has been dealt with: its answer goes when all copies have it. */
+/*
+ * What is in slot m, with this head, has been dealt with: its answer goes when all copies have it.
+ */
 void tt_ps_chain_add(struct tt_ps_server *srv, struct tt_ps_client *c, struct tt_ps_msg *m,
 		     const struct tt_ps_msg *head, const struct tt_ps_credit *credit);
 int tt_ps_chain_new(struct tt_ps_server *srv, struct tt_bell **bells);
 /*
- * One of a chain had no memory for a message, of which it may have done a part. Others have done it or will, so that its keys would
- * have other places from now on: this rank is out. false: it had, or nobody has copies, so it can refuse.
+ * One of a chain had no memory for a message, of which it may have done a part. Others have done
+ * it or will, so that its keys would have other places from now on: this rank is out. false: it
+ * had, or nobody has copies, so it can refuse.
  */
 bool tt_ps_unfit(struct tt_ps_server *srv, int64_t status);
 /* The message in this slot, if it is all here; or NULL. */
@@ -152,12 +162,16 @@ void tt_ps_handle(struct tt_ps_server *srv, struct tt_ps_client *c, const struct
 /* A worker may be waiting for others from now on; and whom for, when that has lasted. */
 void tt_ps_slow_soon(struct tt_ps_server *srv);
 void tt_ps_find_slow(struct tt_ps_server *srv);
-/* departure.c: a worker's good-bye has come; whether those who are missing are at work, or others wait for them in vain */
+/*
+ * departure.c: a worker's good-bye has come; whether those who are missing are at work, or others
+ * wait for them in vain
+ */
 void tt_ps_leaves(struct tt_ps_client *c);
 void tt_ps_find_missing(struct tt_ps_server *srv);
 /*
- * Workers wait for this server, so it says now and then that it lives, also when it has nothing to do. That is said, if it is
- * time: between two messages, as it may have many before it comes to the one that is waited for.
+ * Workers wait for this server, so it says now and then that it lives, also when it has nothing to
+ * do. That is said, if it is time: between two messages, as it may have many before it comes to
+ * the one that is waited for.
  */
 void tt_ps_waited_for(struct tt_ps_server *srv);
 void tt_ps_say_alive(struct tt_ps_server *srv);
@@ -174,10 +188,14 @@ bool tt_ps_turn(const struct tt_ps_server *srv, const struct tt_ps_client *c,
 /* Whether, under BSP, all is published that has ended, and dealt with whose turn has come. */
 bool tt_ps_settled(const struct tt_ps_server *srv);
 
-/* checkpoint_server.c: meetings, and what is done with files; the answer is behind credit in c->answers */
+/*
+ * checkpoint_server.c: meetings, and what is done with files; the answer is behind credit in
+ * c->answers
+ */
 bool tt_ps_met(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
 	       const char *payload);
-bool tt_ps_unended(const struct tt_ps_server *srv); /* there are updates of a clock that has not ended */
+bool tt_ps_unended(
+	const struct tt_ps_server *srv); /* there are updates of a clock that has not ended */
 void tt_ps_keep(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
 		const char *payload, struct tt_ps_credit *credit);
 
@@ -189,9 +207,13 @@ void tt_ps_tell(struct tt_ps_server *srv);
 /* A block is in another slot now; without the lock. */
 void tt_ps_tell_block(struct tt_ps_server *srv, struct tt_ps_store *s, uint64_t block);
 void tt_ps_tell_clock(struct tt_ps_server *srv);
-/* All have said good-bye, all copies know, and nothing is under way to those who are here: they can be told. */
+/*
+ * All have said good-bye, all copies know, and nothing is under way to those who are here: they
+ * can be told.
+ */
 bool tt_ps_may_end(const struct tt_ps_server *srv);
-void tt_ps_put_over(const struct tt_ps_client *c, int status, const char *what); /* one of srv->puts */
+void tt_ps_put_over(const struct tt_ps_client *c, int status,
+		    const char *what); /* one of srv->puts */
 void tt_ps_tell_over(struct tt_win_end *end, int status);
 void tt_ps_note_over(struct tt_win_end *end, int status);
 void tt_ps_credit_over(struct tt_win_end *end, int status);

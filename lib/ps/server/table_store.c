@@ -73,7 +73,8 @@ static int new_values(struct tt_ps_store *s)
 	if (!t->rows && values_size(s) > tt_topo_memory_available())
 		return -ENOMEM;
 	s->values = calloc(n, t->elem);
-	s->steps = calloc((size_t)(t->rows ? tt_ps_units(s) : s->part->blocks) + 1, sizeof(uint32_t));
+	s->steps =
+		calloc((size_t)(t->rows ? tt_ps_units(s) : s->part->blocks) + 1, sizeof(uint32_t));
 	if (!s->values || !s->steps)
 		return -ENOMEM;
 	for (i = 0; i < tt_ps_rule_states(t->opt.rule); i++) {
@@ -90,7 +91,8 @@ static int new_sums(struct tt_ps_store *s)
 	size_t units = (size_t)(t->rows ? tt_ps_units(s) : s->part->blocks) + 1;
 
 	if (t->opt.staleness_aware) {
-		size_t most = t->rows ? t->width * (size_t)(t->opt.threads > 1 ? t->opt.threads : 1) : t->block_elems;
+		size_t most = t->rows ? t->width * (size_t)(t->opt.threads > 1 ? t->opt.threads : 1)
+				      : t->block_elems;
 
 		s->scaled = malloc(most * t->elem);
 		if (!s->scaled)
@@ -223,8 +225,12 @@ static uint32_t tau_of(const struct tt_ps_store *s, uint64_t unit, uint32_t vers
 	return version < s->steps[unit] ? s->steps[unit] - version : 0;
 }
 
-/* An update that was computed from values tau versions old counts for a tau-th; by this thread of a crew. */
-static const char *scale(const struct tt_ps_store *s, const char *update, size_t count, uint32_t tau, int thread)
+/*
+ * An update that was computed from values tau versions old counts for a tau-th; by this thread of
+ * a crew.
+ */
+static const char *scale(const struct tt_ps_store *s, const char *update, size_t count,
+			 uint32_t tau, int thread)
 {
 	const void *from = update;
 	void *to;
@@ -292,7 +298,10 @@ static void apply(struct tt_ps_store *s, uint64_t first, size_t count, const cha
 		apply_at(s, first, count, update, step);
 }
 
-/* What was added up of these elements of a run, at most a block, or one row: divided if need be, and applied. */
+/*
+ * What was added up of these elements of a run, at most a block, or one row: divided if need be,
+ * and applied.
+ */
 static void apply_sum(struct tt_ps_store *s, uint64_t first, uint64_t count, int divide)
 {
 	struct tutti_ps_table *t = s->t;
@@ -313,7 +322,8 @@ static void apply_sums(struct tt_ps_store *s, uint64_t from, uint64_t end, int d
 
 	for (; tt_ps_sum_next(&s->sum, &from, &to, end); from = to) {
 		for (first = from * t->width; first < to * t->width; first = next) {
-			next = t->rows ? first + t->width : (first / t->block_elems + 1) * t->block_elems;
+			next = t->rows ? first + t->width
+				       : (first / t->block_elems + 1) * t->block_elems;
 			if (next > to * t->width)
 				next = to * t->width;
 			apply_sum(s, first, next - first, divide);
@@ -336,7 +346,8 @@ static void apply_group(struct tt_ps_store *s, uint64_t group)
 {
 	uint64_t per = s->t->rows ? 1 : s->t->block_elems, end = (group + 1) * per;
 
-	apply_sums(s, group * per, end < tt_ps_units(s) ? end : tt_ps_units(s), (int)s->group[group]);
+	apply_sums(s, group * per, end < tt_ps_units(s) ? end : tt_ps_units(s),
+		   (int)s->group[group]);
 	s->group[group] = 0;
 }
 
@@ -366,8 +377,8 @@ void tt_ps_store_forget(struct tt_ps_store *s)
 	if (s->sum.sums)
 		tt_ps_sum_clear(&s->sum, 0, tt_ps_units(s));
 	if (s->group)
-		memset(s->group, 0, (size_t)(s->t->rows ? tt_ps_units(s) : s->part->blocks) *
-					    sizeof(*s->group));
+		memset(s->group, 0,
+		       (size_t)(s->t->rows ? tt_ps_units(s) : s->part->blocks) * sizeof(*s->group));
 	s->added = false;
 }
 
@@ -424,7 +435,10 @@ int tt_ps_store_push_rows(struct tt_ps_store *s, const struct tt_ps_msg *m, cons
 		if (place[i] >= s->nrows)
 			return -EPROTO;
 	if (s->crew && !s->sum.sums && m->count * row >= SHARED) {
-		struct shared sh = {.s = s, .place = place, .version = version, .count = m->count,
+		struct shared sh = {.s = s,
+				    .place = place,
+				    .version = version,
+				    .count = m->count,
 				    .update = payload + head};
 
 		for (i = 0; i < m->count; i++)
@@ -441,7 +455,8 @@ int tt_ps_store_push_rows(struct tt_ps_store *s, const struct tt_ps_msg *m, cons
 		     scale(s, payload + head + i * row, t->width, tau, 0), done);
 		any = any || done->applied;
 	}
-	for (i = 0; any && s->group && i < m->count; i++) /* its answer names a publication, of all of its blocks */
+	for (i = 0; any && s->group && i < m->count;
+	     i++) /* its answer names a publication, of all of its blocks */
 		tt_ps_mark(s, &s->dirty, (uint64_t)place[i] * t->width / t->block_elems);
 	done->applied = any;
 	return 0;
@@ -463,7 +478,10 @@ static int add_row(struct tt_ps_store *s, uint64_t key, uint32_t *place)
 	return 0;
 }
 
-/* Whether the row is in no publication yet; then its block is to be published, again if it is about to be. */
+/*
+ * Whether the row is in no publication yet; then its block is to be published, again if it is
+ * about to be.
+ */
 static bool unseen(struct tt_ps_store *s, uint32_t place)
 {
 	struct tutti_ps_table *t = s->t;

@@ -30,7 +30,7 @@ struct tt_ps_store {
 	const struct tt_ps_part *part;
 	int server;
 	uint64_t copy; /* which of its copies this is */
-	char *mem; /* directory and blocks */
+	char *mem;     /* directory and blocks */
 	char *values;
 	void *state[2];
 	uint32_t *steps; /* dense: by block; rows: by row */
@@ -43,9 +43,9 @@ struct tt_ps_store {
 	struct tt_ps_told *told; /* by worker */
 
 	/* essp.c; NULL: not essp */
-	struct tt_ps_sub *sub; /* by worker */
-	atomic_uint *sending;  /* by slot: puts that read it */
-	char *lines;	       /* memory of the subs' batches */
+	struct tt_ps_sub *sub;	 /* by worker */
+	atomic_uint *sending;	 /* by slot: puts that read it */
+	char *lines;		 /* memory of the subs' batches */
 	struct tt_ps_tree *tree; /* who sends what; NULL: the server all */
 	bool *living;		 /* by worker; while one is chosen */
 	uint32_t my_acks;
@@ -56,15 +56,16 @@ struct tt_ps_store {
 	uint64_t *key; /* by place */
 	uint32_t nrows;
 	uint32_t *shown; /* by block: how many of its rows are published */
-	uint64_t *known; /* BSP, no initial values: bits of the rows that a clock has ended with; else NULL */
+	uint64_t *known; /* BSP, no initial values: bits of the rows that a clock has ended with;
+			    else NULL */
 
 	struct tt_ps_kept *kept; /* read of a file, to take the place of what is here; or NULL */
 
-	bool added; /* combine: since the clock has moved */
+	bool added;	      /* combine: since the clock has moved */
 	struct tt_ps_sum sum; /* combine, and softsync */
 	uint32_t *group;      /* softsync: by block or row: updates in the sum */
 	uint32_t group_size;
-	char *scaled; /* staleness_aware: a block, or a row for each thread */
+	char *scaled;		 /* staleness_aware: a block, or a row for each thread */
 	struct tt_ps_crew *crew; /* options.threads; NULL: one */
 };
 
@@ -91,10 +92,14 @@ int tt_ps_crew_new(int n, struct tt_ps_crew **crew);
 void tt_ps_crew_free(struct tt_ps_crew *crew);
 void tt_ps_crew_run(struct tt_ps_crew *crew, tt_ps_part_fn *part, void *arg);
 
-/* checkpoint_server.c: what is to take the place of what is here: from is values, and state if there is any */
+/*
+ * checkpoint_server.c: what is to take the place of what is here: from is values, and state if
+ * there is any
+ */
 int tt_ps_kept_new(struct tt_ps_store *s);
 int tt_ps_kept_row(struct tt_ps_store *s, uint64_t key, uint64_t step, const char *const *from);
-void tt_ps_kept_dense(struct tt_ps_store *s, uint64_t first, uint64_t count, const char *const *from);
+void tt_ps_kept_dense(struct tt_ps_store *s, uint64_t first, uint64_t count,
+		      const char *const *from);
 /* Elements lo to hi of the table have had so many updates. */
 void tt_ps_kept_steps(struct tt_ps_store *s, uint64_t lo, uint64_t hi, uint64_t steps);
 void tt_ps_kept_take(struct tt_ps_store *s); /* it does; all is dirty */
@@ -131,8 +136,9 @@ void tt_ps_store_settle(struct tt_ps_store *s);
 void tt_ps_store_forget(struct tt_ps_store *s);
 
 /*
- * Write block into another slot, make that the current one, and retire the old. only_new: what was published stays
- * as it is, new rows are added. -EAGAIN: the slot must rest until *when. when NULL: nobody can be reading.
+ * Write block into another slot, make that the current one, and retire the old. only_new: what was
+ * published stays as it is, new rows are added. -EAGAIN: the slot must rest until *when. when
+ * NULL: nobody can be reading.
  */
 int tt_ps_publish(struct tt_ps_store *s, uint64_t block, uint64_t sequence, uint64_t min_clock,
 		  bool only_new, uint64_t *when);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Updates that are added up, and pushed later or not as they are; likewise pulls that fetch nothing. */
+/*
+ * Updates that are added up, and pushed later or not as they are; likewise pulls that fetch
+ * nothing.
+ */
 #ifndef TT_ACCUMULATE_H
 #define TT_ACCUMULATE_H
 
@@ -8,9 +11,12 @@
 /* update_sum.c: units are elements, or rows */
 int tt_ps_sum_new(const struct tutti_ps_table *t, uint64_t units, struct tt_ps_sum *sum);
 void tt_ps_sum_free(struct tt_ps_sum *sum);
-void tt_ps_sum_add(const struct tutti_ps_table *t, struct tt_ps_sum *sum, uint64_t unit, uint64_t units,
-		   const char *update);
-/* The next units from *from on, and before end, that something was added to; false: there are none. */
+void tt_ps_sum_add(const struct tutti_ps_table *t, struct tt_ps_sum *sum, uint64_t unit,
+		   uint64_t units, const char *update);
+/*
+ * The next units from *from on, and before end, that something was added to; false: there are
+ * none.
+ */
 bool tt_ps_sum_next(const struct tt_ps_sum *sum, uint64_t *from, uint64_t *to, uint64_t end);
 void tt_ps_sum_clear(struct tt_ps_sum *sum, uint64_t from, uint64_t to);
 
@@ -27,7 +33,10 @@ void tt_ps_fetched_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n
 void tt_ps_downpour_forget(struct tutti_ps_table *t);
 /* A pull that is none. */
 int tt_ps_nothing(struct tutti_ps_table *t, const char *call, struct tutti_request **request);
-/* Send what has been added up, if the worker's clock becomes clock; UINT64_MAX: it leaves. Of budgets in any case. */
+/*
+ * Send what has been added up, if the worker's clock becomes clock; UINT64_MAX: it leaves. Of
+ * budgets in any case.
+ */
 int tt_ps_send_accrued(struct tutti_ps *ps, uint64_t clock);
 /* Push all that is in sum, and clear it; met: of a row table. */
 int tt_ps_send_sum(struct tutti_ps_table *t, struct tt_ps_sum *sum, const struct tt_ps_met *met);
@@ -51,11 +60,12 @@ int tt_ps_budget_new(struct tutti_ps_table *t);
 void tt_ps_budget_free(struct tutti_ps_table *t);
 int tt_ps_budget_push(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count,
 		      const char *call, struct tutti_request **request);
-int tt_ps_budget_push_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,
-			   const char *call, struct tutti_request **request);
+int tt_ps_budget_push_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n,
+			   const void *buf, const char *call, struct tutti_request **request);
 /* These values were pulled. */
 void tt_ps_budget_seen(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count);
-void tt_ps_budget_seen_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf);
+void tt_ps_budget_seen_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n,
+			    const void *buf);
 /* Send what is left. */
 int tt_ps_budget_finish(struct tutti_ps_table *t);
 /* Of all tables: nothing is under way, nor starts before the next push. */

@@ -2,18 +2,21 @@
 /*
  * Blocks read one-sidedly, several at once. No server runs anything for it.
  *
- * A read knows which slot holds which sequence before it is posted: from the clock's note (the hint), or
- * from the directory. Head and data are read together, in no order. If the head says that sequence, not retired,
- * then the slot was retired, if at all, after the read was posted; it rests for the grace from then on, so a read
- * that took no longer has seen nothing else. One that took longer, or whose slot was retired, nobody knows since when, reads
- * the stamp again: if it has still that sequence, retired or not, nothing was written before head and data had been read.
- * Otherwise, or if that is too old, the directory says where to read next. What the head was when it was sampled also bounds
- * the age: the server had published everything up to the clock it told before the read was posted, and this slot was the
- * newest of its block. Of one that was retired, only its head says what it contains.
+ * A read knows which slot holds which sequence before it is posted: from the clock's note (the
+ * hint), or from the directory. Head and data are read together, in no order. If the head says
+ * that sequence, not retired, then the slot was retired, if at all, after the read was posted; it
+ * rests for the grace from then on, so a read that took no longer has seen nothing else. One that
+ * took longer, or whose slot was retired, nobody knows since when, reads the stamp again: if it
+ * has still that sequence, retired or not, nothing was written before head and data had been read.
+ * Otherwise, or if that is too old, the directory says where to read next. What the head was when
+ * it was sampled also bounds the age: the server had published everything up to the clock it told
+ * before the read was posted, and this slot was the newest of its block. Of one that was retired,
+ * only its head says what it contains.
  *
- * What lies near the beginning of a block, rows in particular, is read in one operation with the head, and copied; anything
- * else goes straight into the caller's buffer: what begins near the beginning of a block in one operation with the head, and with
- * what is between them, if the transport lets a get land in two places; else the head is read beside it.
+ * What lies near the beginning of a block, rows in particular, is read in one operation with the
+ * head, and copied; anything else goes straight into the caller's buffer: what begins near the
+ * beginning of a block in one operation with the head, and with what is between them, if the
+ * transport lets a get land in two places; else the head is read beside it.
  */
 #include <errno.h>
 #include <string.h>
@@ -73,7 +76,10 @@ static uint64_t floor_of(const struct tt_ps_unit *u)
 	return u->pull->task.table->track[u->server].floor[u->block];
 }
 
-/* All of its worker's pushes to the block are known to be in what is looked for, and so is the clock. */
+/*
+ * All of its worker's pushes to the block are known to be in what is looked for, and so is the
+ * clock.
+ */
 static bool may_read(const struct tt_ps_unit *u)
 {
 	const struct tutti_ps_table *t = u->pull->task.table;
@@ -89,7 +95,10 @@ static size_t span_of(const struct tt_ps_unit *u)
 	const struct tutti_ps_table *t = u->pull->task.table;
 	size_t block = t->block_pitch - sizeof(struct tt_ps_head), end = 0, i;
 
-	/* With checksums more of it than is asked for, if that is little: only a whole block's can be compared. */
+	/*
+	 * With checksums more of it than is asked for, if that is little: only a whole block's can
+	 * be compared.
+	 */
 	if ((t->rows || t->ps->verify) && block <= TT_PS_SPAN)
 		return block;
 	for (i = 0; i < u->items; i++)
@@ -98,7 +107,10 @@ static size_t span_of(const struct tt_ps_unit *u)
 	return end <= TT_PS_SPAN ? end : 0;
 }
 
-/* Straight into the caller's buffer, the head with the first item near enough to it, or beside them. */
+/*
+ * Straight into the caller's buffer, the head with the first item near enough to it, or beside
+ * them.
+ */
 static void read_items(struct tt_ps_unit *u, uint64_t at)
 {
 	const struct tt_ps_item *item;
@@ -192,8 +204,8 @@ static void accept(struct tt_ps_unit *u)
 		pull->seen.min_clock = min;
 	if (u->word >> 8 < pull->seen.version)
 		pull->seen.version = u->word >> 8;
-	tt_ps_trace(task->ps, "read %u %d %llu %llu %llu %llu %llu %llu\n", task->table->index, u->server,
-		    (unsigned long long)u->block, (unsigned long long)task->clock,
+	tt_ps_trace(task->ps, "read %u %d %llu %llu %llu %llu %llu %llu\n", task->table->index,
+		    u->server, (unsigned long long)u->block, (unsigned long long)task->clock,
 		    (unsigned long long)min, (unsigned long long)(u->word >> 8),
 		    (unsigned long long)u->floor, (unsigned long long)tt_now_ns());
 	if (task->table->cache) /* what is sent may have been on its way for longer */
@@ -222,7 +234,8 @@ static bool again_if_moved(struct tt_ps_unit *u)
 static void find_newest(struct tt_ps_unit *u)
 {
 	struct tutti_ps_table *t = u->pull->task.table;
-	uint64_t told = atomic_load(tt_ps_hint(t, u->server, u->block)), seen = t->track[u->server].seen[u->block];
+	uint64_t told = atomic_load(tt_ps_hint(t, u->server, u->block)),
+		 seen = t->track[u->server].seen[u->block];
 
 	if (seen > told && !t->cache && seen >> 8 > tt_ps_first((uint64_t)u->copy))
 		told = seen;
@@ -356,7 +369,8 @@ static void finish(struct tt_ps_pull *pull)
 	pull->seen.clock = task->clock;
 	if (pull->seen.version == UINT64_MAX) /* nothing was read */
 		pull->seen.version = pull->seen.min_clock = 0;
-	pull->seen.age = task->clock > pull->seen.min_clock ? task->clock - pull->seen.min_clock : 0;
+	pull->seen.age =
+		task->clock > pull->seen.min_clock ? task->clock - pull->seen.min_clock : 0;
 	pull->seen.retries += last->retries;
 	if (!task->status)
 		*last = pull->seen;

@@ -25,7 +25,7 @@ enum tt_ps_read_state {
 /* Memory of a unit that its device can write. */
 struct tt_ps_landing {
 	struct tt_ps_landing *next; /* of those that are free, in the first of each pull's */
-	uint64_t word; /* of the directory, or a stamp */
+	uint64_t word;		    /* of the directory, or a stamp */
 	uint64_t spare[6];
 	struct tt_ps_head head;
 	char data[TT_PS_SPAN];
@@ -42,13 +42,13 @@ struct tt_ps_unit {
 	uint64_t block;
 	struct tt_ps_item *item, one;
 	size_t items;
-	size_t span;   /* > 0: so much lands behind the head */
-	bool retired;  /* its slot was, when it was read */
-	uint64_t word; /* where it is looked for */
+	size_t span;	       /* > 0: so much lands behind the head */
+	bool retired;	       /* its slot was, when it was read */
+	uint64_t word;	       /* where it is looked for */
 	uint64_t posted, told; /* when, and the clock that the server had told then */
 	uint64_t over;	       /* when all that was posted had come */
-	uint64_t since;	       /* essp: when it began to wait for what the server has; 0: it does not */
-	uint64_t floor;	       /* when it was posted: pushes of later calls may be answered meanwhile */
+	uint64_t since; /* essp: when it began to wait for what the server has; 0: it does not */
+	uint64_t floor; /* when it was posted: pushes of later calls may be answered meanwhile */
 	struct tt_ps_landing *landing;
 };
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Managed bandwidth (Wei and others: Managed communication and consistency for fast data-parallel iterative analytics,
- * SoCC 2015): what a worker pushes to a table is added up here, and goes as a budget of bytes per second allows, what has
- * changed most relative to its value first; at the clock all that is left goes.
+ * Managed bandwidth (Wei and others: Managed communication and consistency for fast data-parallel
+ * iterative analytics, SoCC 2015): what a worker pushes to a table is added up here, and goes as a
+ * budget of bytes per second allows, what has changed most relative to its value first; at the
+ * clock all that is left goes.
  *
- * The unit is a row, or a piece of a dense table. It presses by sum |u| / sum |x|: u what waits, x as this worker
- * has pulled it last. Between clocks it is progress, of this thread or of the progress thread, that sends: requests like
- * those of the caller's pushes, which nobody waits for. While `held`, only the caller's thread touches all this.
+ * The unit is a row, or a piece of a dense table. It presses by sum |u| / sum |x|: u what waits, x
+ * as this worker has pulled it last. Between clocks it is progress, of this thread or of the
+ * progress thread, that sends: requests like those of the caller's pushes, which nobody waits for.
+ * While `held`, only the caller's thread touches all this.
  */
 #include <errno.h>
 #include <math.h>
@@ -16,14 +18,14 @@
 #include "lib/base/clock.h"
 #include "lib/ps/worker/accumulate.h"
 
-#define PIECE 2048	/* bytes of a dense table's unit, less than what travels behind its head */
-#define BATCH 65536	/* of rows that go together */
+#define PIECE 2048  /* bytes of a dense table's unit, less than what travels behind its head */
+#define BATCH 65536 /* of rows that go together */
 #define FLIGHTS 8
 #define BURST_NS (100 * TT_MS) /* so much budget is kept for later */
-#define AT_ONCE 65536	/* elements, and */
-#define ROWS_AT_ONCE 1024 /* rows that are added under one lock */
-#define SEEN_AT_ONCE 128  /* units of which it is learnt under one lock what they were pulled as */
-#define NOTHING 1e-30	/* a value of 0, or not known */
+#define AT_ONCE 65536	       /* elements, and */
+#define ROWS_AT_ONCE 1024      /* rows that are added under one lock */
+#define SEEN_AT_ONCE 128 /* units of which it is learnt under one lock what they were pulled as */
+#define NOTHING 1e-30	 /* a value of 0, or not known */
 
 struct flight {
 	struct tutti_request *req; /* NULL: free */
@@ -36,7 +38,7 @@ struct tt_ps_budget {
 	struct tt_stalled stalled;
 	struct tt_ps_sum sum; /* by element, or by row in the order in which they were met */
 	struct tt_ps_urgent urgent;
-	double *value;	   /* by unit */
+	double *value; /* by unit */
 	uint64_t units;
 	uint64_t unit_elems;
 	struct tt_ps_met met; /* rows */
@@ -49,11 +51,11 @@ struct tt_ps_budget {
 
 /* ---- how much a unit presses ---- */
 
-#define SUM_OF(type, value) \
-	do { \
-		const type *v = p; \
-		for (i = 0; i < n; i++) \
-			sum += fabs((double)(value)); \
+#define SUM_OF(type, value)                                                                        \
+	do {                                                                                       \
+		const type *v = p;                                                                 \
+		for (i = 0; i < n; i++)                                                            \
+			sum += fabs((double)(value));                                              \
 	} while (0)
 
 double tt_ps_magnitude(enum tutti_datatype datatype, const void *p, size_t n)
@@ -122,11 +124,13 @@ static void weigh(struct tt_ps_budget *b, uint32_t unit)
 	bool any = false;
 
 	for (; tt_ps_sum_next(&b->sum, &from, &to, end); from = to) {
-		moved += tt_ps_magnitude(t->datatype, b->sum.sums + from * pitch(t), (to - from) * t->width);
+		moved += tt_ps_magnitude(t->datatype, b->sum.sums + from * pitch(t),
+					 (to - from) * t->width);
 		any = true;
 	}
 	if (any)
-		tt_ps_urgent_set(&b->urgent, unit, moved / (b->value[unit] > NOTHING ? b->value[unit] : NOTHING));
+		tt_ps_urgent_set(&b->urgent, unit,
+				 moved / (b->value[unit] > NOTHING ? b->value[unit] : NOTHING));
 	else
 		tt_ps_urgent_drop(&b->urgent, unit);
 }
@@ -135,7 +139,8 @@ static void weigh(struct tt_ps_budget *b, uint32_t unit)
 
 static void earn(struct tt_ps_budget *b)
 {
-	double rate = b->t->opt.budget, most = rate * BURST_NS / 1e9, unit = (double)(b->unit_elems * b->t->elem);
+	double rate = b->t->opt.budget, most = rate * BURST_NS / 1e9,
+	       unit = (double)(b->unit_elems * b->t->elem);
 	uint64_t now = tt_now_ns();
 
 	b->earned += rate * (double)(now - b->earned_at) / 1e9;
@@ -177,7 +182,10 @@ static void fly(struct tt_ps_budget *b, struct flight *f, struct tutti_request *
 		req->ended = landed;
 }
 
-/* The first run of a piece; the rest of it waits on. false: it could not start, and waits as before. */
+/*
+ * The first run of a piece; the rest of it waits on. false: it could not start, and waits as
+ * before.
+ */
 static bool send_piece(struct tt_ps_budget *b, struct flight *f)
 {
 	struct tutti_ps_table *t = b->t;
@@ -281,7 +289,8 @@ int tt_ps_budget_push(struct tutti_ps_table *t, const void *buf, uint64_t offset
 		n = count - at < AT_ONCE ? count - at : AT_ONCE;
 		tt_wire_lock(wire);
 		tt_ps_sum_add(t, &b->sum, offset + at, n, (const char *)buf + at * t->elem);
-		for (unit = (offset + at) / b->unit_elems; unit * b->unit_elems < offset + at + n; unit++)
+		for (unit = (offset + at) / b->unit_elems; unit * b->unit_elems < offset + at + n;
+		     unit++)
 			weigh(b, (uint32_t)unit);
 		tt_wire_unlock(wire);
 	}
@@ -290,8 +299,8 @@ int tt_ps_budget_push(struct tutti_ps_table *t, const void *buf, uint64_t offset
 	return err;
 }
 
-int tt_ps_budget_push_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,
-			   const char *call, struct tutti_request **request)
+int tt_ps_budget_push_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n,
+			   const void *buf, const char *call, struct tutti_request **request)
 {
 	struct tt_wire *wire = t->ps->comm->ctx->wire;
 	struct tt_ps_budget *b = t->budget;
@@ -339,9 +348,12 @@ void tt_ps_budget_seen(struct tutti_ps_table *t, const void *buf, uint64_t offse
 
 	do {
 		first = unit;
-		for (n = 0; n < SEEN_AT_ONCE && unit < b->units && end_of(b, unit) <= offset + count; unit++, n++)
+		for (n = 0;
+		     n < SEEN_AT_ONCE && unit < b->units && end_of(b, unit) <= offset + count;
+		     unit++, n++)
 			value[n] = tt_ps_magnitude(t->datatype, /* of whole ones */
-						   (const char *)buf + (first_of(b, unit) - offset) * t->elem,
+						   (const char *)buf +
+							   (first_of(b, unit) - offset) * t->elem,
 						   end_of(b, unit) - first_of(b, unit));
 		tt_wire_lock(wire);
 		for (i = 0; i < n; i++)
@@ -350,7 +362,8 @@ void tt_ps_budget_seen(struct tutti_ps_table *t, const void *buf, uint64_t offse
 	} while (n);
 }
 
-void tt_ps_budget_seen_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf)
+void tt_ps_budget_seen_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n,
+			    const void *buf)
 {
 	struct tt_wire *wire = t->ps->comm->ctx->wire;
 	struct tt_ps_budget *b = t->budget;
@@ -361,7 +374,8 @@ void tt_ps_budget_seen_rows(struct tutti_ps_table *t, const uint64_t *keys, size
 	for (i = 0; i < n; i = end) {
 		end = n - i < SEEN_AT_ONCE ? n : i + SEEN_AT_ONCE;
 		for (j = i; j < end; j++)
-			value[j - i] = tt_ps_magnitude(t->datatype, (const char *)buf + j * pitch(t), t->width);
+			value[j - i] = tt_ps_magnitude(t->datatype,
+						       (const char *)buf + j * pitch(t), t->width);
 		tt_wire_lock(wire);
 		for (j = i; j < end; j++)
 			if (!tt_ps_met_unit(t, &b->met, keys[j], &unit)) /* else it counts as 0 */
@@ -413,7 +427,8 @@ int tt_ps_budget_finish(struct tutti_ps_table *t)
 
 	hold(b);
 	err = finish(b);
-	if (!err) { /* nothing waits, so the next push begins with what will have been earned by then */
+	if (!err) { /* nothing waits, so the next push begins with what will have been earned by
+		       then */
 		tt_wire_lock(t->ps->comm->ctx->wire);
 		b->held = false;
 		tt_wire_unlock(t->ps->comm->ctx->wire);
@@ -425,7 +440,8 @@ int tt_ps_budget_finish(struct tutti_ps_table *t)
 
 static int get_flights(struct tt_ps_budget *b)
 {
-	size_t row = pitch(b->t), size = b->t->rows ? (row > BATCH ? row : BATCH) : PIECE + b->t->elem;
+	size_t row = pitch(b->t),
+	       size = b->t->rows ? (row > BATCH ? row : BATCH) : PIECE + b->t->elem;
 	int i;
 
 	for (i = 0; i < FLIGHTS; i++) {

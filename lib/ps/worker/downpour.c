@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Downpour (Dean and others, 2012): a worker fetches a table every n_fetch clocks and pushes what its updates have added
- * up to every n_push clocks. In between its loop stays the same: a pull leaves the caller's values, which he updates
- * himself, and a push is added up here. Of a row table each row has its own periods: it is fetched by the first pull of it in a
- * period, as not all rows are pulled at each clock.
+ * Downpour (Dean and others, 2012): a worker fetches a table every n_fetch clocks and pushes what
+ * its updates have added up to every n_push clocks. In between its loop stays the same: a pull
+ * leaves the caller's values, which he updates himself, and a push is added up here. Of a row
+ * table each row has its own periods: it is fetched by the first pull of it in a period, as not
+ * all rows are pulled at each clock.
  */
 #include <errno.h>
 
@@ -115,8 +116,8 @@ int tt_ps_send_sum(struct tutti_ps_table *t, struct tt_ps_sum *sum, const struct
 			to = from + most;
 		err = t->rows ? tt_ps_push_rows(t, met->key + from, (size_t)(to - from),
 						sum->sums + from * unit, "ps_clock", &req)
-			      : tt_ps_push(t, sum->sums + from * unit, from, to - from, false, "ps_clock",
-					   &req);
+			      : tt_ps_push(t, sum->sums + from * unit, from, to - from, false,
+					   "ps_clock", &req);
 		if (!err)
 			err = tutti_wait(&req);
 		if (!err)

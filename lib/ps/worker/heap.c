@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Units in the order of how much they press: a binary heap in which a unit's place is known, so that it can move. */
+/*
+ * Units in the order of how much they press: a binary heap in which a unit's place is known, so
+ * that it can move.
+ */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A pull of a range of a dense table: the blocks of all servers, straight into the caller's buffer. */
+/*
+ * A pull of a range of a dense table: the blocks of all servers, straight into the caller's
+ * buffer.
+ */
 #include "lib/ps/worker/accumulate.h"
 #include "lib/ps/ps.h"
 #include "lib/ps/worker/block_read.h"
@@ -31,9 +34,10 @@ static bool next_block(struct tt_ps_pull *pull, struct tt_ps_unit *u)
 	n = (u->block + 1) * t->block_elems - at;
 	if (n > p->range.next[p->range.n + k] - at)
 		n = p->range.next[p->range.n + k] - at;
-	u->one = (struct tt_ps_item){.local = p->buf + (t->part[k].begin + at - p->offset) * t->elem,
-				     .offset = (size_t)(at % t->block_elems) * t->elem,
-				     .len = (size_t)n * t->elem};
+	u->one =
+		(struct tt_ps_item){.local = p->buf + (t->part[k].begin + at - p->offset) * t->elem,
+				    .offset = (size_t)(at % t->block_elems) * t->elem,
+				    .len = (size_t)n * t->elem};
 	u->item = &u->one;
 	u->items = 1;
 	p->range.next[k] += n;
@@ -56,7 +60,8 @@ static int pull_emit(struct tt_ps_task *task)
 	if (!t->cache)
 		return 0;
 	for (k = 0; k < r->n; k++)
-		for (block = r->next[k] / t->block_elems; block * t->block_elems < r->next[r->n + k]; block++)
+		for (block = r->next[k] / t->block_elems;
+		     block * t->block_elems < r->next[r->n + k]; block++)
 			tt_ps_cache_want(t, k, block);
 	return tt_ps_cache_ask(task);
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A push to a dense table, a message for each block; and its first values, which travel likewise. */
+/*
+ * A push to a dense table, a message for each block; and its first values, which travel likewise.
+ */
 #include <errno.h>
 
 #include "lib/ps/ps.h"
@@ -62,7 +64,10 @@ static void push_advance(struct tt_ps_task *task)
 		tt_ps_task_end(task);
 }
 
-/* All answered; and all blocks published, as far as the answers said that this is to be waited for. */
+/*
+ * All answered; and all blocks published, as far as the answers said that this is to be waited
+ * for.
+ */
 static void set_advance(struct tt_ps_task *task)
 {
 	struct push *push = push_of(task);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rows of many keys at once. First the places of keys that this worker has not met are asked of their servers,
- * which make rows that do not exist; places never change, so they are kept. Then a pull reads the rows one-sidedly,
- * and a push goes in messages of as many rows as fit.
+ * Rows of many keys at once. First the places of keys that this worker has not met are asked of
+ * their servers, which make rows that do not exist; places never change, so they are kept. Then a
+ * pull reads the rows one-sidedly, and a push goes in messages of as many rows as fit.
  */
 #include <errno.h>
 #include <string.h>
@@ -107,14 +107,15 @@ static void told_places(struct tt_ps_task *task, struct tt_ps_out *out,
 			continue;
 		place = answer[i] & ~TT_PS_UNSEEN;
 		if (place >= room) {
-			tt_ps_task_fail(task, -EPROTO, "rank %d has room for %llu rows, and says that one "
-						       "is at place %u",
+			tt_ps_task_fail(task, -EPROTO,
+					"rank %d has room for %llu rows, and says that one "
+					"is at place %u",
 					out->link->rank, (unsigned long long)room, place);
 			return;
 		}
 		if (answer[i] & TT_PS_UNSEEN)
-			tt_ps_floor(t, out->link->index, (uint64_t)place * t->width / t->block_elems,
-				    credit->sequence);
+			tt_ps_floor(t, out->link->index,
+				    (uint64_t)place * t->width / t->block_elems, credit->sequence);
 		if (rows_of(task)->push && tt_ps_rows_late(t))
 			place = answer[i];
 		if (tt_ps_keys_add(t->places, key[i], place))
@@ -142,9 +143,10 @@ static int resolve(struct rows *rows)
 		return task->status;
 	for (i = 0; i < rows->n; i++)
 		if (place_of(rows, rows->keys[i]) == TT_PS_NOWHERE)
-			return tt_ps_task_fail(task, -ENOENT,
-					       "table '%s' has no row of key %llu, and no initial values",
-					       t->name, (unsigned long long)rows->keys[i]);
+			return tt_ps_task_fail(
+				task, -ENOENT,
+				"table '%s' has no row of key %llu, and no initial values", t->name,
+				(unsigned long long)rows->keys[i]);
 	rows->found = true;
 	memset(rows->cursor, 0, (size_t)task->ps->nservers * sizeof(*rows->cursor));
 	return 0;
@@ -236,7 +238,10 @@ static void sift(struct row *row, size_t at, size_t n)
 	row[at] = down;
 }
 
-/* A heapsort: in place, where qsort takes memory for more than a few; and faster, up to 100,000 rows. */
+/*
+ * A heapsort: in place, where qsort takes memory for more than a few; and faster, up to 100,000
+ * rows.
+ */
 static void sort(struct row *row, size_t n)
 {
 	struct row last;
@@ -297,13 +302,16 @@ static bool next_block(struct tt_ps_pull *pull, struct tt_ps_unit *u)
 	u->server = r->server;
 	u->block = r->place / per_block;
 	u->item = &rows->item[rows->at * (size_t)items];
-	for (u->items = 0; rows->at < rows->reads && r->server == u->server && r->place / per_block == u->block;
+	for (u->items = 0;
+	     rows->at < rows->reads && r->server == u->server && r->place / per_block == u->block;
 	     rows->at++, r++) {
 		offset = (size_t)(r->place % per_block) * t->pitch;
-		u->item[u->items++] = (struct tt_ps_item){.local = r->local, .offset = offset, .len = row_size(t)};
+		u->item[u->items++] = (struct tt_ps_item){
+			.local = r->local, .offset = offset, .len = row_size(t)};
 		if (items > 1)
 			u->item[u->items++] = (struct tt_ps_item){.local = &r->version,
-								  .offset = offset + t->pitch - sizeof(r->version),
+								  .offset = offset + t->pitch -
+									    sizeof(r->version),
 								  .len = sizeof(r->version)};
 	}
 	return true;

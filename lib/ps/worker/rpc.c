@@ -18,8 +18,7 @@ static struct asking *asking_of(struct tt_ps_task *task)
 static int ask_emit(struct tt_ps_task *task)
 {
 	struct tt_ps_ask *ask = &asking_of(task)->ask;
-	struct tt_ps_msg msg = {
-		.kind = ask->kind, .first = ask->first, .len = (uint32_t)ask->len};
+	struct tt_ps_msg msg = {.kind = ask->kind, .first = ask->first, .len = (uint32_t)ask->len};
 	struct tt_ps_out *out;
 
 	for (; ask->from < ask->to; ask->from++) {
@@ -41,8 +40,8 @@ static void ask_answered(struct tt_ps_task *task, struct tt_ps_out *out,
 	if (credit->len == sizeof(*reply))
 		memcpy(reply, data, sizeof(*reply));
 	else
-		tt_ps_task_fail(task, -EPROTO, "rank %d sent a reply of %llu bytes", out->link->rank,
-				(unsigned long long)credit->len);
+		tt_ps_task_fail(task, -EPROTO, "rank %d sent a reply of %llu bytes",
+				out->link->rank, (unsigned long long)credit->len);
 }
 
 static void ask_advance(struct tt_ps_task *task)

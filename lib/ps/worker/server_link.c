@@ -41,7 +41,8 @@ int tt_ps_link_failed(struct tt_ps_task *task, struct tt_ps_link *link, int stat
 
 	if (!link->lost && tt_ps_living(ps, link->index, link->copy + 1) < 0)
 		return status;
-	if (!link->lost && task) /* the control tree will say what has become of it, or this suspicion will */
+	if (!link->lost &&
+	    task) /* the control tree will say what has become of it, or this suspicion will */
 		tt_request_broken(&task->r, ps->comm->world[link->rank], status);
 	return 0;
 }
@@ -229,7 +230,8 @@ static void pushed(struct tt_ps_out *out, const struct tt_ps_msg *msg, uint64_t 
 }
 
 /* It came over the network: of as many blocks as were subscribed to, or of none. */
-static void subscribed(struct tt_ps_out *out, const struct tt_ps_msg *msg, const struct tt_ps_credit *credit)
+static void subscribed(struct tt_ps_out *out, const struct tt_ps_msg *msg,
+		       const struct tt_ps_credit *credit)
 {
 	const uint32_t *block = (const uint32_t *)(const void *)(out->staging + sizeof(*msg));
 
@@ -255,13 +257,15 @@ static void say_refused(const struct tt_ps_out *out, const struct tt_ps_msg *msg
 
 	if (t)
 		n = snprintf(buf, size, "rank %d refused %s table '%s': ", out->link->rank,
-			     msg->kind == TT_PS_LOOKUP ? "new rows of" : "what was pushed to", t->name);
+			     msg->kind == TT_PS_LOOKUP ? "new rows of" : "what was pushed to",
+			     t->name);
 	else
 		n = snprintf(buf, size, "rank %d refused %s: ", out->link->rank,
 			     msg->kind > TT_PS_BYE ? out->task->call : "a push made earlier");
 	if (t && status == -ENOSPC)
 		snprintf(buf + n, size - (size_t)n,
-			 "it has room for %llu of the table's %llu rows, and has them all; make the table "
+			 "it has room for %llu of the table's %llu rows, and has them all; make "
+			 "the table "
 			 "with more (tutti_ps_rows)",
 			 (unsigned long long)(t->part[out->link->index].elems / t->width),
 			 (unsigned long long)t->count);
@@ -275,7 +279,8 @@ static void say_refused(const struct tt_ps_out *out, const struct tt_ps_msg *msg
 		snprintf(buf + n, size - (size_t)n, "%s",
 			 status == -ENODATA ? "it has no values yet (tutti_ps_set)"
 			 : t && status == -ENOTSUP
-				 ? "this new server does not know the table's function: make the table again (tutti_ps_dense)"
+				 ? "this new server does not know the table's function: make the "
+				   "table again (tutti_ps_dense)"
 				 : tutti_strerror(status));
 }
 
@@ -307,8 +312,9 @@ void tt_ps_credit_ring(struct tt_bell *bell)
 	struct tt_ps_msg msg;
 
 	credit = (const struct tt_ps_credit *)(void *)(ps->box + ps->box_back +
-						       tt_ps_box_credit(ps, b->link->index, b->copy,
-									(int)(out->number % TT_PS_SLOTS)));
+						       tt_ps_box_credit(
+							       ps, b->link->index, b->copy,
+							       (int)(out->number % TT_PS_SLOTS)));
 	if (b->copy != b->link->copy || !out->busy || credit->number != out->number)
 		return;
 	b->link->said++;

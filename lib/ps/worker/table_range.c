@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A range of a dense table as what it is at each server, taken in turn so that all are busy at once. */
+/*
+ * A range of a dense table as what it is at each server, taken in turn so that all are busy at
+ * once.
+ */
 #include "lib/ps/ps.h"
 
 size_t tt_ps_range_size(const struct tutti_ps_table *t)
@@ -7,13 +10,14 @@ size_t tt_ps_range_size(const struct tutti_ps_table *t)
 	return 2 * (size_t)t->ps->nservers * sizeof(uint64_t);
 }
 
-void tt_ps_range_set(const struct tutti_ps_table *t, uint64_t offset, uint64_t count, uint64_t *next,
-		     struct tt_ps_range *range)
+void tt_ps_range_set(const struct tutti_ps_table *t, uint64_t offset, uint64_t count,
+		     uint64_t *next, struct tt_ps_range *range)
 {
 	int n = t->ps->nservers, k;
 
 	range->n = n;
-	range->at = t->ps->my_worker % n; /* workers that begin together begin at different servers */
+	range->at =
+		t->ps->my_worker % n; /* workers that begin together begin at different servers */
 	range->next = next;
 	for (k = 0; k < n; k++) {
 		uint64_t begin = t->part[k].begin, end = begin + t->part[k].elems;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A worker's calls, as requests. Those of a worker send in the order in which they were made: a clock so comes
- * after the pushes before it at each server, and a pull knows which of its worker's pushes it must see.
+ * A worker's calls, as requests. Those of a worker send in the order in which they were made: a
+ * clock so comes after the pushes before it at each server, and a pull knows which of its worker's
+ * pushes it must see.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -12,7 +13,9 @@
 #include "lib/ps/ps.h"
 #include "lib/ps/worker/block_read.h"
 
-/* Memory of calls that are over is kept for others: so much of each size, which are powers of two. */
+/*
+ * Memory of calls that are over is kept for others: so much of each size, which are powers of two.
+ */
 #define LEAST ((size_t)8 << 10)
 #define KEPT ((size_t)1 << 20)
 
@@ -102,7 +105,8 @@ static int say_server(const struct tt_ps_link *link, char *buf, size_t size)
 	const struct tutti_ps *ps = link->ps;
 	int rank = ps->comm->world[link->rank];
 
-	snprintf(buf, size, "server %d (rank %d on host %s)", link->index, rank, tt_boot_host(ps->comm->ctx->boot, rank));
+	snprintf(buf, size, "server %d (rank %d on host %s)", link->index, rank,
+		 tt_boot_host(ps->comm->ctx->boot, rank));
 	return rank;
 }
 
@@ -159,7 +163,8 @@ static const struct tt_ps_link *publisher(const struct tt_ps_task *task)
 }
 
 /* Of the server itself, or what it has not done. */
-static int say_waits(const char *what, const struct tt_ps_link *link, const char *why, char *buf, size_t size)
+static int say_waits(const char *what, const struct tt_ps_link *link, const char *why, char *buf,
+		     size_t size)
 {
 	char server[140] = "";
 	int rank = link ? say_server(link, server, sizeof(server)) : -1;
@@ -180,15 +185,17 @@ static int task_waits(const struct tutti_request *r, char *buf, size_t size)
 	buf[0] = 0;
 	if (pull && tt_ps_told_min(ps) < need) {
 		rank = say_slowest(ps, slowest, sizeof(slowest));
-		snprintf(buf, size, "; it waits for clock %llu, and %s", (unsigned long long)need, slowest);
+		snprintf(buf, size, "; it waits for clock %llu, and %s", (unsigned long long)need,
+			 slowest);
 	} else if (!task->emitted) {
-		rank = say_waits("room at a server", unanswered(ps), ", and has no answer of ", buf, size);
+		rank = say_waits("room at a server", unanswered(ps), ", and has no answer of ", buf,
+				 size);
 	} else if (task->answers && unanswered(ps)) {
 		rank = say_waits("an answer", unanswered(ps), " of ", buf, size);
 	} else if (!task->table) {
 		rank = say_slowest(ps, slowest, sizeof(slowest));
-		snprintf(buf, size, "; this worker is at clock %llu, %s", (unsigned long long)ps->clock,
-			 slowest);
+		snprintf(buf, size, "; this worker is at clock %llu, %s",
+			 (unsigned long long)ps->clock, slowest);
 	} else if (pull) {
 		rank = say_waits("a publication", publisher(task), " of ", buf, size);
 	}
@@ -225,8 +232,8 @@ static int task_explain(const struct tutti_request *r)
 	const struct tt_ps_task *task = task_of(r);
 
 	return tt_fail_rank(r->status, task->rank,
-			    task->rank < 0 ? NULL : tt_boot_host(r->comm->ctx->boot, task->rank), "%s",
-			    task->why);
+			    task->rank < 0 ? NULL : tt_boot_host(r->comm->ctx->boot, task->rank),
+			    "%s", task->why);
 }
 
 static const struct tt_request_ops task_ops = {.list = TT_ACTIVE_OTHER,
@@ -278,7 +285,10 @@ int tt_ps_check_role(const char *call, struct tutti_ps *ps)
 	return ps->my_worker < 0 ? tt_fail(-EPERM, "%s: this rank is no worker", call) : 0;
 }
 
-/* A push that a server refused after its call had returned is told by the next call, which is not done. */
+/*
+ * A push that a server refused after its call had returned is told by the next call, which is not
+ * done.
+ */
 int tt_ps_check_worker(const char *call, struct tutti_ps *ps)
 {
 	int err = tt_ps_check_role(call, ps);
@@ -305,14 +315,15 @@ void tt_ps_spares_free(struct tutti_ps *ps)
 		}
 }
 
-int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char *call, size_t size, size_t more,
-		   struct tt_ps_task **out)
+int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char *call, size_t size,
+		   size_t more, struct tt_ps_task **out)
 {
 	struct tt_ps_task *task;
 	int i;
 
 	task = get_memory(ps, size + more, &i);
-	if (atomic_load(&ps->relaying) && !ps->helped) { /* without one, others read at the server */
+	if (atomic_load(&ps->relaying) &&
+	    !ps->helped) { /* without one, others read at the server */
 		ps->helped = true;
 		(void)tt_thread_start(ps->comm->ctx);
 	}
@@ -369,7 +380,8 @@ int tt_ps_task_start(struct tt_ps_task *task, struct tutti_request **request)
 		tt_list_add(&ps->queue, &task->queue);
 		tt_ps_pump(ps);
 	}
-	if (ps->read_away) { /* of shared memory, at once: who does nothing else would never see that it has been sent */
+	if (ps->read_away) { /* of shared memory, at once: who does nothing else would never see
+				that it has been sent */
 		ps->read_away = false;
 		tt_engine_progress(ps->comm->ctx);
 	}

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The clock of a worker: told to all servers, after everything that was pushed before; and the good-bye. */
+/*
+ * The clock of a worker: told to all servers, after everything that was pushed before; and the
+ * good-bye.
+ */
 #include <errno.h>
 
 #include "lib/base/clock.h"
@@ -23,9 +26,13 @@ static int tick_emit(struct tt_ps_task *task)
 	struct tt_ps_msg msg = {.kind = tick->kind, .first = tick->clock};
 	struct tt_ps_out *out;
 
-	if (tick->kind == TT_PS_BYE) /* answered in its turn, which other workers may be long away from */
+	if (tick->kind ==
+	    TT_PS_BYE) /* answered in its turn, which other workers may be long away from */
 		task->r.deadline = TT_NEVER;
-	/* under BSP a pull reads the clock that it began in: all of its blocks, before that can end */
+	/*
+	 * under BSP a pull reads the clock that it began in: all of its blocks, before that can
+	 * end
+	 */
 	if (!task->ps->staleness && tt_ps_pulling(task->ps))
 		return -EAGAIN;
 	for (; tick->told < task->ps->nservers; tick->told++) {
@@ -44,7 +51,10 @@ static bool may_go_on(const struct tutti_ps *ps, uint64_t clock)
 	       tt_ps_told_min(ps) >= clock - (uint64_t)ps->staleness;
 }
 
-/* A copy that took over may have told the end to all, and left, before it got the good-bye that was sent again. */
+/*
+ * A copy that took over may have told the end to all, and left, before it got the good-bye that
+ * was sent again.
+ */
 static bool ended(struct tt_ps_task *task)
 {
 	struct tutti_ps *ps = task->ps;
@@ -111,7 +121,8 @@ static int tick_start(struct tutti_ps *ps, enum tt_ps_kind kind, uint64_t clock,
 	return err;
 }
 
-int tt_ps_clock(struct tutti_ps *ps, uint64_t clock, const char *call, struct tutti_request **request)
+int tt_ps_clock(struct tutti_ps *ps, uint64_t clock, const char *call,
+		struct tutti_request **request)
 {
 	return tick_start(ps, TT_PS_CLOCK, clock, call, request);
 }

@@ -114,7 +114,8 @@ static void extents(const struct mp_job *job, struct coll *c, size_t *send, size
 {
 	int i, n = job->n, me = job->rank;
 	bool displs = c->displs && is_v(c->kind);
-	bool mine = displs && (c->kind != C_ALLGATHERV || me % 2); /* which are each rank's own there */
+	bool mine =
+		displs && (c->kind != C_ALLGATHERV || me % 2); /* which are each rank's own there */
 
 	for (i = 0; i < n; i++) {
 		c->scounts[i] = block(c, me, i);

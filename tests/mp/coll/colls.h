@@ -30,9 +30,9 @@ enum colls_kind {
 
 enum colls_form { F_BLOCKING, F_NONBLOCKING, F_PERSISTENT, F_FORMS };
 /* A call in one of them: its name, and what stands before the communicator. */
-#define COLLS_CALL(form, comm, req, name, ...)                                 \
-	((form) == F_BLOCKING	   ? tutti_##name(__VA_ARGS__, comm)           \
-	 : (form) == F_NONBLOCKING ? tutti_i##name(__VA_ARGS__, comm, req)     \
+#define COLLS_CALL(form, comm, req, name, ...)                                                     \
+	((form) == F_BLOCKING	   ? tutti_##name(__VA_ARGS__, comm)                               \
+	 : (form) == F_NONBLOCKING ? tutti_i##name(__VA_ARGS__, comm, req)                         \
 				   : tutti_##name##_init(__VA_ARGS__, comm, req))
 
 struct coll {

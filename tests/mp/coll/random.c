@@ -178,14 +178,15 @@ static int call_shift(struct rnd_slot *s)
 
 	switch (c->form) {
 	case F_BLOCKING:
-		return tutti_sendrecv(in, c->count, c->type, to, tag, out, c->count, c->type, from, tag,
-				      c->comm, NULL);
+		return tutti_sendrecv(in, c->count, c->type, to, tag, out, c->count, c->type, from,
+				      tag, c->comm, NULL);
 	case F_NONBLOCKING:
 		err = tutti_irecv(out, c->count, c->type, from, tag, c->comm, NULL, &s->req[0]);
 		return err ? err : tutti_isend(in, c->count, c->type, to, tag, c->comm, &s->req[1]);
 	default:
 		err = tutti_recv_init(out, c->count, c->type, from, tag, c->comm, NULL, &s->req[0]);
-		return err ? err : tutti_send_init(in, c->count, c->type, to, tag, c->comm, &s->req[1]);
+		return err ? err
+			   : tutti_send_init(in, c->count, c->type, to, tag, c->comm, &s->req[1]);
 	}
 }
 
@@ -297,7 +298,8 @@ static int check_element(const struct rnd_slot *s, const char *at, uint64_t want
 	memcpy(&got, at, tutti_datatype_size(c->type));
 	if (got != want)
 		fprintf(stderr,
-			"rank %d of %d: step %d, call %d, form %d%s, count %zu, type %d, op %d, root %d: "
+			"rank %d of %d: step %d, call %d, form %d%s, count %zu, type %d, op %d, "
+			"root %d: "
 			"byte %zd of %s is %llx, not %llx\n",
 			c->rank, c->n, c->step, c->what, c->form, c->in_place ? ", in place" : "",
 			c->count, c->type, c->op, c->root,
@@ -333,7 +335,8 @@ static int check(const struct rnd_slot *s)
 	TT_EXPECT(!check_sources(s));
 	for (b = 0; b < s->out.n; b++) {
 		for (; i < s->out.off[b]; i++)
-			TT_EXPECT(!check_element(s, s->out.buf.p + i * size, rnd_untouched(c), "recvbuf"));
+			TT_EXPECT(!check_element(s, s->out.buf.p + i * size, rnd_untouched(c),
+						 "recvbuf"));
 		for (k = 0; k < s->out.len[b]; k++, i++)
 			TT_EXPECT(!check_element(s, s->out.buf.p + i * size, rnd_expected(s, b, k),
 						 "recvbuf"));
@@ -381,8 +384,8 @@ int rnd_finish(struct mp_job *job, struct rnd_slot *s)
 
 static bool has_root(enum rnd_what what)
 {
-	return what == RND_REDUCE || what == RND_GATHER || what == RND_SCATTER || what == RND_GATHER_V ||
-	       what == RND_SCATTER_V;
+	return what == RND_REDUCE || what == RND_GATHER || what == RND_SCATTER ||
+	       what == RND_GATHER_V || what == RND_SCATTER_V;
 }
 
 static bool can_be_in_place(const struct rnd_call *c)
@@ -408,7 +411,7 @@ void rnd_draw(uint64_t *s, const struct rnd_ops *ops, struct tutti_comm *comm, i
 	c->count = counts[rnd_below(s, big)];
 	c->type = rnd_type(type);
 	c->op = (enum rnd_op)rnd_below(s, RND_OPS);
-	c->handle = c->op < RND_COMMUTING	? built_in[c->op]
+	c->handle = c->op < RND_COMMUTING    ? built_in[c->op]
 		    : c->op == RND_COMMUTING ? ops->commuting
 		    : c->op == RND_ORDERED   ? ops->ordered
 					     : ops->premul[type];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One call of a random program: drawn, started in one of its forms, finished, and compared with a serial oracle
- * (random_oracle.c).
+ * One call of a random program: drawn, started in one of its forms, finished, and compared with a
+ * serial oracle (random_oracle.c).
  */
 #ifndef TT_MP_RANDOM_H
 #define TT_MP_RANDOM_H
@@ -47,14 +47,14 @@ struct rnd_call {
 	enum rnd_what what;
 	struct tutti_comm *comm;
 	int rank, n, root, by;
-	int step; /* in its program */
+	int step;     /* in its program */
 	size_t count; /* of a block; v forms: the longest */
 	enum tutti_datatype type;
 	enum rnd_op op;
 	enum tutti_op handle; /* of op */
 	bool in_place;
 	enum colls_form form;
-	int times; /* one after the other */
+	int times;	   /* one after the other */
 	uint64_t id, data; /* what it is like, and its data, are drawn from these */
 };
 
@@ -91,7 +91,10 @@ uint64_t rnd_expected(const struct rnd_slot *s, int b, size_t k);
 /* What an element is that nothing was written to. */
 uint64_t rnd_untouched(const struct rnd_call *c);
 
-/* A call on comm, from a state that is equal on all ranks. once: what is in a group is not repeated. */
+/*
+ * A call on comm, from a state that is equal on all ranks. once: what is in a group is not
+ * repeated.
+ */
 void rnd_draw(uint64_t *state, const struct rnd_ops *ops, struct tutti_comm *comm, int step,
 	      bool once, struct rnd_call *c);
 /* 0, or what to fail with. Buffers of slot->c, of this kind of memory. */

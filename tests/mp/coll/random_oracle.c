@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a call of a random program puts in, and what must come out, computed element by element; see random.h. */
+/*
+ * What a call of a random program puts in, and what must come out, computed element by element;
+ * see random.h.
+ */
 #include "config.h"
 
 #include "tests/mp/coll/random.h"
@@ -8,7 +11,8 @@
 
 enum tutti_datatype rnd_type(int i)
 {
-	static const enum tutti_datatype types[RND_TYPES] = {TUTTI_UINT8, TUTTI_UINT32, TUTTI_UINT64};
+	static const enum tutti_datatype types[RND_TYPES] = {TUTTI_UINT8, TUTTI_UINT32,
+							     TUTTI_UINT64};
 
 	return types[i];
 }
@@ -32,7 +36,8 @@ static uint64_t commuting(uint64_t v, uint64_t w)
 static uint64_t ordered(enum tutti_datatype type, uint64_t v, uint64_t w)
 {
 	size_t half = tutti_datatype_size(type) * 4;
-	uint64_t mask = (1ull << half) - 1, a = v >> half, b = v & mask, c = w >> half, d = w & mask;
+	uint64_t mask = (1ull << half) - 1, a = v >> half, b = v & mask, c = w >> half,
+		 d = w & mask;
 
 	return (c * a & mask) << half | ((c * b + d) & mask);
 }

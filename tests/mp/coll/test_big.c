@@ -44,9 +44,9 @@ static int gathered(struct mp_job *job, unsigned char *v)
 	memset(half, 0, counts[!job->rank]);
 	MP_OK(tutti_allgatherv(TUTTI_IN_PLACE, 0, v, counts, NULL, TUTTI_UINT8, job->world));
 	for (i = 0; i < counts[!job->rank]; i += PERIOD)
-		TT_EXPECT(!memcmp(half + i, want, counts[!job->rank] - i < PERIOD
-							  ? counts[!job->rank] - i
-							  : PERIOD));
+		TT_EXPECT(
+			!memcmp(half + i, want,
+				counts[!job->rank] - i < PERIOD ? counts[!job->rank] - i : PERIOD));
 	return 0;
 }
 
@@ -67,7 +67,8 @@ static int big_body(struct mp_job *job)
 		len = COUNT - i < PERIOD ? COUNT - i : PERIOD;
 		if (!memcmp(v + i, mine, len))
 			continue;
-		fprintf(stderr, "rank %d: wrong from element %zu on or a little later\n", job->rank, i);
+		fprintf(stderr, "rank %d: wrong from element %zu on or a little later\n", job->rank,
+			i);
 		return 1;
 	}
 	TT_EXPECT(!gathered(job, v));
@@ -81,7 +82,8 @@ static void allreduce(void)
 
 	if (mib < 12 * 1024)
 		TT_SKIP("%ld MiB of memory are available; 12 GiB are needed", mib);
-	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=100s TUTTI_POOL_LIMIT=6G",
+	TT_CHECK(!MP_RUN(.n = 2,
+			 .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=100s TUTTI_POOL_LIMIT=6G",
 			 .fn = big_body, .timeout_ms = 150000));
 }
 

@@ -15,9 +15,9 @@
 /* How much of the matrix a job goes through. */
 struct amount {
 	bool all_types;
-	int big;       /* rounds of large messages */
-	size_t most;   /* longest, in elements of float32 */
-	int many;      /* requests outstanding at once */
+	int big;     /* rounds of large messages */
+	size_t most; /* longest, in elements of float32 */
+	int many;    /* requests outstanding at once */
 	int restarts;
 };
 
@@ -110,8 +110,8 @@ static int types_and_ops(struct mp_job *job, const struct amount *a)
 				turn++;
 				if (!mp_op_valid(type, op) || (!a->all_types && turn % 7))
 					continue;
-				TT_EXPECT(!allreduce_once(job, type, op, counts[i],
-							  turn % MP_KINDS, turn / 3 % 2));
+				TT_EXPECT(!allreduce_once(job, type, op, counts[i], turn % MP_KINDS,
+							  turn / 3 % 2));
 			}
 	return 0;
 }
@@ -319,10 +319,10 @@ static const int sockets_sizes[] = {2, 3, 0}; /* a slow provider */
 #define TINY "TUTTI_CHUNK=4096 TUTTI_EAGER=256 TUTTI_SLOTS=4 TUTTI_PARKED=1"
 #define FAULTS(seed) "TUTTI_FAULT=seed=" seed ",delay=0.2,reorder=0.3,again=0.2,finish=1"
 
-#define NEEDS_OFI() \
-	do { \
-		if (mp_no_ofi()) \
-			TT_SKIP("%s", mp_no_ofi()); \
+#define NEEDS_OFI()                                                                                \
+	do {                                                                                       \
+		if (mp_no_ofi())                                                                   \
+			TT_SKIP("%s", mp_no_ofi());                                                \
 	} while (0)
 
 static void shm(void)
@@ -391,7 +391,8 @@ static void ofi_rxm(void)
 static void ofi_sockets(void)
 {
 	NEEDS_OFI();
-	jobs("TUTTI_TRANSPORT=ofi TUTTI_OFI_EP=rdm TUTTI_OFI_PROVIDER=sockets", &little, sockets_sizes);
+	jobs("TUTTI_TRANSPORT=ofi TUTTI_OFI_EP=rdm TUTTI_OFI_PROVIDER=sockets", &little,
+	     sockets_sizes);
 }
 
 /* Emulated processors are slow: few sizes. */
@@ -444,11 +445,17 @@ static int random_floats(struct mp_job *job)
 
 #define RING "TUTTI_ALGO=allreduce:ring "
 
-/* What is chosen may depend on what messages cost; the same algorithm gives the same bits over any transport. */
+/*
+ * What is chosen may depend on what messages cost; the same algorithm gives the same bits over any
+ * transport.
+ */
 static void same_bits(void)
 {
-	static const char *const env[] = {"TUTTI_TRANSPORT=shm", "TUTTI_TRANSPORT=shm", "TUTTI_TRANSPORT=fault:shm " FAULTS("9"),
-					  RING "TUTTI_TRANSPORT=shm", RING "TUTTI_TRANSPORT=fault:shm " FAULTS("9"),
+	static const char *const env[] = {"TUTTI_TRANSPORT=shm",
+					  "TUTTI_TRANSPORT=shm",
+					  "TUTTI_TRANSPORT=fault:shm " FAULTS("9"),
+					  RING "TUTTI_TRANSPORT=shm",
+					  RING "TUTTI_TRANSPORT=fault:shm " FAULTS("9"),
 					  RING "TUTTI_TRANSPORT=ofi"};
 	struct sums *s = mp_shared_mem(sizeof(*s));
 	size_t i;
@@ -465,12 +472,12 @@ static void same_bits(void)
 /* ---- every all-reduce algorithm, forced ---- */
 
 static const char *const allreduces[] = {
-	"ring",	 "single_master", "direct_rsag",	       "recursive_doubling", "halving_doubling",
-	"radix", "dbt",		  "circulant", "circulant_rsag", NULL};
+	"ring",	 "single_master", "direct_rsag", "recursive_doubling", "halving_doubling",
+	"radix", "dbt",		  "circulant",	 "circulant_rsag",     NULL};
 
 /*
- * Sums of floats depend on the order, which is each algorithm's own: they must be close to the ring's, and
- * have the same bits on all ranks.
+ * Sums of floats depend on the order, which is each algorithm's own: they must be close to the
+ * ring's, and have the same bits on all ranks.
  */
 static int float_sums(struct mp_job *job, size_t count, bool in_place)
 {

@@ -382,18 +382,22 @@ static void node(void)
 static void node_forced(void)
 {
 	jobs("TUTTI_ALGO=allreduce:node_slots;bcast:node_slots;reduce:node_slots;"
-	     "allgather:node_slots;allgatherv:node_slots;gather:node_slots", &some, few_sizes);
+	     "allgather:node_slots;allgatherv:node_slots;gather:node_slots",
+	     &some, few_sizes);
 	jobs("TUTTI_ALGO=allreduce:node_pull;bcast:node_pull;reduce:node_pull;"
-	     "allgather:node_pull;allgatherv:node_pull;gather:node_pull", &some, few_sizes);
+	     "allgather:node_pull;allgatherv:node_pull;gather:node_pull",
+	     &some, few_sizes);
 }
 
 /* In two levels, on hosts of two ranks each; of five ranks one is alone on its host. */
 #define HOSTS "TUTTI_HOST_ID=h%h"
 
 static const char *const in_levels[] = {
-	"allreduce:hier_ring;bcast:hier_binomial;reduce:hier_binomial;allgather:hier_ring;allgatherv:hier_ring;"
+	"allreduce:hier_ring;bcast:hier_binomial;reduce:hier_binomial;allgather:hier_ring;"
+	"allgatherv:hier_ring;"
 	"reduce_scatter_block:hier_ring;reduce_scatter:hier_ring;barrier:hier",
-	"allreduce:hier_leader;bcast:hier_leader;reduce:hier_leader;gather:hier_leader;scatter:hier_leader;"
+	"allreduce:hier_leader;bcast:hier_leader;reduce:hier_leader;gather:hier_leader;scatter:"
+	"hier_leader;"
 	"alltoall:hier_pairwise;scan:hier_leader;exscan:hier_leader",
 	"allreduce:hier_halving_doubling",
 	"allreduce:hier_recursive_doubling",
@@ -410,16 +414,21 @@ static void hosts(void)
 		TT_SKIP("%s", mp_no_ofi());
 	jobs(HOSTS, &some, sizes);
 	jobs(HOSTS " TUTTI_PROGRESS=thread TUTTI_CHUNK=4K", &little, four);
-	jobs(HOSTS " TUTTI_NODE=on TUTTI_TRANSPORT=fault:ofi " FAULTS("25") " " TINY, &little, four);
+	jobs(HOSTS " TUTTI_NODE=on TUTTI_TRANSPORT=fault:ofi " FAULTS("25") " " TINY, &little,
+	     four);
 	for (i = 0; i < sizeof(in_levels) / sizeof(in_levels[0]); i++) {
 		snprintf(env, sizeof(env), "%s TUTTI_ALGO=%s TUTTI_LANES=%zu", HOSTS, in_levels[i],
 			 i % 4 + 1);
 		jobs(env, &little, !i ? six : i % 2 ? five : four);
 	}
-	TT_CHECK(!MP_RUN(.n = 4, .env = HOSTS, .fn = forbidden, .arg = (void *)&little, .no_init = true));
+	TT_CHECK(!MP_RUN(.n = 4, .env = HOSTS, .fn = forbidden, .arg = (void *)&little,
+			 .no_init = true));
 }
 
-/* The same on two NUMA nodes of one host, where plans of all ranks in its memory go on beside them. */
+/*
+ * The same on two NUMA nodes of one host, where plans of all ranks in its memory go on beside
+ * them.
+ */
 static void numa(void)
 {
 	static const int sizes[] = {4, 5, 0};
@@ -427,7 +436,8 @@ static void numa(void)
 	size_t i;
 
 	for (i = 0; i < sizeof(in_levels) / sizeof(in_levels[0]); i++) {
-		snprintf(env, sizeof(env), "TUTTI_NUMA=%%h TUTTI_ALGO=%s TUTTI_LANES=%zu", in_levels[i], i % 4 + 1);
+		snprintf(env, sizeof(env), "TUTTI_NUMA=%%h TUTTI_ALGO=%s TUTTI_LANES=%zu",
+			 in_levels[i], i % 4 + 1);
 		jobs(env, &little, sizes);
 	}
 }
@@ -435,9 +445,16 @@ static void numa(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"shm", shm},	    {"shm_tiny", shm_tiny}, {"shm_fault", shm_fault},
-		{"forced", forced}, {"ofi", ofi},	    {"verbs", verbs},
-		{"node", node},	    {"node_forced", node_forced}, {"hosts", hosts}, {"numa", numa},
+		{"shm", shm},
+		{"shm_tiny", shm_tiny},
+		{"shm_fault", shm_fault},
+		{"forced", forced},
+		{"ofi", ofi},
+		{"verbs", verbs},
+		{"node", node},
+		{"node_forced", node_forced},
+		{"hosts", hosts},
+		{"numa", numa},
 		{NULL, NULL},
 	};
 

@@ -49,15 +49,16 @@ static int allreduce_counted(struct mp_job *job, enum mp_kind kind, bool in_plac
 	for (i = 0; i < COUNT; i++)
 		v[i] = (float)(i % 1000 + job->rank);
 	MP_OK(tutti_barrier(job->world)); /* connected */
-	MP_OK(tutti_allreduce(in_place ? TUTTI_IN_PLACE : in.p, out.p, COUNT, TUTTI_FLOAT32, TUTTI_MAX,
-			      job->world));
+	MP_OK(tutti_allreduce(in_place ? TUTTI_IN_PLACE : in.p, out.p, COUNT, TUTTI_FLOAT32,
+			      TUTTI_MAX, job->world));
 	mp_meet(job);
 	TT_EXPECT(!stats_of(job, &a));
-	MP_OK(tutti_allreduce(in_place ? TUTTI_IN_PLACE : in.p, out.p, COUNT, TUTTI_FLOAT32, TUTTI_MAX,
-			      job->world));
+	MP_OK(tutti_allreduce(in_place ? TUTTI_IN_PLACE : in.p, out.p, COUNT, TUTTI_FLOAT32,
+			      TUTTI_MAX, job->world));
 	/*
-	 * A call may return while its last put is under way; it is counted when it is complete, which a
-	 * finished barrier of the same kind can't promise either: so poll until it is there.
+	 * A call may return while its last put is under way; it is counted when it is complete,
+	 * which a finished barrier of the same kind can't promise either: so poll until it is
+	 * there.
 	 */
 	for (i = 0; i < 2000; i++) {
 		TT_EXPECT(!stats_of(job, &b));
@@ -112,11 +113,12 @@ static int bcast_counted(struct mp_job *job, enum mp_kind kind, int root)
 }
 
 /*
- * Out of place the own block is copied from one buffer to the other, once; in place nothing is, but for
- * the result of a reduce-scatter, which goes to the beginning. An all-to-all in place must set aside what it
- * has not sent yet.
+ * Out of place the own block is copied from one buffer to the other, once; in place nothing is,
+ * but for the result of a reduce-scatter, which goes to the beginning. An all-to-all in place must
+ * set aside what it has not sent yet.
  */
-static int other_counted(struct mp_job *job, enum colls_kind kind, enum mp_kind memory, bool in_place)
+static int other_counted(struct mp_job *job, enum colls_kind kind, enum mp_kind memory,
+			 bool in_place)
 {
 	struct coll c = {.kind = kind,
 			 .type = TUTTI_FLOAT32,
@@ -142,9 +144,10 @@ static int other_counted(struct mp_job *job, enum colls_kind kind, enum mp_kind 
 	if (kind == C_REDUCE_SCATTER_BLOCK && in_place && job->rank)
 		own = COUNT;
 	if (b.copied_bytes - a.copied_bytes != own)
-		fprintf(stderr, "rank %d of %d: %s%s copied %llu bytes, not %llu\n", job->rank, job->n,
-			colls_name(kind), in_place ? " in place" : "",
-			(unsigned long long)(b.copied_bytes - a.copied_bytes), (unsigned long long)own);
+		fprintf(stderr, "rank %d of %d: %s%s copied %llu bytes, not %llu\n", job->rank,
+			job->n, colls_name(kind), in_place ? " in place" : "",
+			(unsigned long long)(b.copied_bytes - a.copied_bytes),
+			(unsigned long long)own);
 	TT_EXPECT(b.copied_bytes - a.copied_bytes == own);
 	TT_EXPECT(b.registrations == a.registrations);
 	return colls_free(job, &c);
@@ -152,14 +155,15 @@ static int other_counted(struct mp_job *job, enum colls_kind kind, enum mp_kind 
 
 static int others_counted(struct mp_job *job)
 {
-	static const enum colls_kind kinds[] = {C_REDUCE, C_REDUCE_SCATTER_BLOCK, C_ALLGATHER, C_GATHER,
-						C_SCATTER, C_ALLTOALL};
+	static const enum colls_kind kinds[] = {
+		C_REDUCE, C_REDUCE_SCATTER_BLOCK, C_ALLGATHER, C_GATHER, C_SCATTER, C_ALLTOALL};
 	size_t i;
 
 	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		TT_EXPECT(!other_counted(job, kinds[i], i % 2 ? MP_POOL : MP_REGISTERED, false));
 		if (kinds[i] != C_ALLTOALL)
-			TT_EXPECT(!other_counted(job, kinds[i], i % 2 ? MP_REGISTERED : MP_POOL, true));
+			TT_EXPECT(!other_counted(job, kinds[i], i % 2 ? MP_REGISTERED : MP_POOL,
+						 true));
 	}
 	return 0;
 }
@@ -185,7 +189,8 @@ static void zero_copy_ofi(void)
 	for (n = 2; n <= 4; n++)
 		TT_CHECK(!MP_RUN(.n = n, .env = "TUTTI_TRANSPORT=ofi " RING, .fn = zero_copy_body));
 	TT_CHECK(!MP_RUN(.n = 3, .fn = zero_copy_body,
-			 .env = "TUTTI_TRANSPORT=ofi TUTTI_OFI_EP=rdm TUTTI_OFI_PROVIDER=tcp;ofi_rxm " RING));
+			 .env = "TUTTI_TRANSPORT=ofi TUTTI_OFI_EP=rdm "
+				"TUTTI_OFI_PROVIDER=tcp;ofi_rxm " RING));
 }
 
 /* On shm unregistered memory needs no copy at the sender; the pool's promise is the same. */
@@ -254,7 +259,8 @@ static int wire_once(struct mp_job *job, const char *algo, size_t count)
 	put = b.put_bytes - a.put_bytes;
 	messages = b.put_messages - a.put_messages + b.eager_messages - a.eager_messages;
 	if (put != cost.bytes_sent || messages != cost.messages_sent)
-		fprintf(stderr, "%s, rank %d of %d, %zu elements: %llu bytes in %llu messages, planned "
+		fprintf(stderr,
+			"%s, rank %d of %d, %zu elements: %llu bytes in %llu messages, planned "
 			"%llu in %llu\n",
 			algo, job->rank, job->n, count, (unsigned long long)put,
 			(unsigned long long)messages, (unsigned long long)cost.bytes_sent,
@@ -287,9 +293,9 @@ static void wire_of(const char *algo, int n, bool hosts)
 
 static void wire_ofi(void)
 {
-	static const char *const algos[] = {"ring", "single_master",	  "direct_rsag",
+	static const char *const algos[] = {"ring",  "single_master",	   "direct_rsag",
 					    "radix", "recursive_doubling", "halving_doubling",
-					    "dbt",   "circulant", "circulant_rsag"};
+					    "dbt",   "circulant",	   "circulant_rsag"};
 	static const char *const hier[] = {"hier_ring", "hier_halving_doubling",
 					   "hier_recursive_doubling", "hier_dbt", "hier_leader"};
 	size_t i;
@@ -331,7 +337,8 @@ static int cached_counted(struct mp_job *job, bool bcast, float *in, float *out)
 	TT_EXPECT(!cached_call(job, bcast, in, out));
 	TT_EXPECT(!stats_of(job, &b));
 	if (!bcast) /* the reduction used it before */
-		TT_EXPECT(b.cache_misses == a.cache_misses + 2 && b.registrations > a.registrations);
+		TT_EXPECT(b.cache_misses == a.cache_misses + 2 &&
+			  b.registrations > a.registrations);
 	TT_EXPECT(!cached_call(job, bcast, in, out));
 	TT_EXPECT(!cached_call(job, bcast, in, out));
 	TT_EXPECT(!stats_of(job, &c));
@@ -354,8 +361,8 @@ static int messages_cached(struct mp_job *job, float *in, float *out)
 		in[i] = (float)(i % 1000 + job->rank);
 	MP_OK(tutti_barrier(job->world));
 	TT_EXPECT(!stats_of(job, &a));
-	MP_OK(tutti_sendrecv(in, COUNT, TUTTI_FLOAT32, next, 3, out, COUNT, TUTTI_FLOAT32, before, 3,
-			     job->world, NULL));
+	MP_OK(tutti_sendrecv(in, COUNT, TUTTI_FLOAT32, next, 3, out, COUNT, TUTTI_FLOAT32, before,
+			     3, job->world, NULL));
 	TT_EXPECT(!stats_of(job, &b));
 	for (i = 0; i < COUNT; i++)
 		TT_EXPECT(out[i] == (float)(i % 1000 + before));
@@ -441,7 +448,8 @@ static void cache_verbs(void)
 /* ---- nothing per call ---- */
 
 /* One round of what a training step does. */
-static int step(struct mp_job *job, float *big, float *small, struct tutti_request *persistent, int i)
+static int step(struct mp_job *job, float *big, float *small, struct tutti_request *persistent,
+		int i)
 {
 	struct tutti_request *req[3];
 
@@ -479,12 +487,15 @@ static int steady_body(struct mp_job *job)
 		TT_EXPECT(!step(job, big, small, persistent, i));
 	TT_EXPECT(!stats_of(job, &b));
 	if (a.allocations != b.allocations || a.registrations != b.registrations)
-		fprintf(stderr, "rank %d: %llu allocations, %llu registrations in 300 steps\n", job->rank,
-			(unsigned long long)(b.allocations - a.allocations),
+		fprintf(stderr, "rank %d: %llu allocations, %llu registrations in 300 steps\n",
+			job->rank, (unsigned long long)(b.allocations - a.allocations),
 			(unsigned long long)(b.registrations - a.registrations));
 	TT_EXPECT(a.registrations == b.registrations);
 	TT_EXPECT(a.connections == b.connections);
-	/* What is kept for reuse may still grow once or twice, when ranks drift further apart than before. */
+	/*
+	 * What is kept for reuse may still grow once or twice, when ranks drift further apart than
+	 * before.
+	 */
 	TT_EXPECT(b.allocations - a.allocations <= 8);
 	MP_OK(tutti_request_free(&persistent));
 	MP_OK(tutti_free(big));
@@ -512,18 +523,18 @@ static void zero_copy_verbs(void)
 	if (mp_no_verbs())
 		TT_SKIP("%s", mp_no_verbs());
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=verbs", .fn = zero_copy_body));
-	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=verbs TUTTI_VERBS_QPS=2", .fn = zero_copy_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=verbs TUTTI_VERBS_QPS=2",
+			 .fn = zero_copy_body));
 }
 
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"zero_copy_ofi", zero_copy_ofi}, {"zero_copy_shm", zero_copy_shm},
-		{"wire_ofi", wire_ofi},
-		{"steady_shm", steady_shm},	  {"steady_ofi", steady_ofi},
-		{"zero_copy_verbs", zero_copy_verbs}, {"cache_ofi", cache_ofi},
-		{"cache_shm", cache_shm},	  {"cache_verbs", cache_verbs},
-		{NULL, NULL},
+		{"wire_ofi", wire_ofi},		  {"steady_shm", steady_shm},
+		{"steady_ofi", steady_ofi},	  {"zero_copy_verbs", zero_copy_verbs},
+		{"cache_ofi", cache_ofi},	  {"cache_shm", cache_shm},
+		{"cache_verbs", cache_verbs},	  {NULL, NULL},
 	};
 
 	return tt_test_main("counters", tests, argc, argv);

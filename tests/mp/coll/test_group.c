@@ -117,7 +117,10 @@ static int wrong_body(struct mp_job *job)
 	return 0;
 }
 
-/* Floats, of different lengths: where an algorithm combines all elements in one order it does them together. */
+/*
+ * Floats, of different lengths: where an algorithm combines all elements in one order it does them
+ * together.
+ */
 static int fused_floats(struct mp_job *job)
 {
 	enum { N = 6, LEN = 40 };
@@ -141,8 +144,8 @@ static int fused_floats(struct mp_job *job)
 	MP_OK(tutti_stats_get(job->ctx, &a));
 	MP_OK(tutti_group_start());
 	for (i = 0; i < N; i++)
-		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, f[i], (size_t)(LEN - i), TUTTI_FLOAT32, TUTTI_AVG,
-				      job->world));
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, f[i], (size_t)(LEN - i), TUTTI_FLOAT32,
+				      TUTTI_AVG, job->world));
 	MP_OK(tutti_group_end());
 	MP_OK(tutti_stats_get(job->ctx, &b));
 	for (i = 0; i < N; i++)
@@ -290,7 +293,8 @@ static void shm(void)
 	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm", .fn = steady_body));
 	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm TUTTI_ALGO=allreduce:ring",
 			 .fn = fused_body));
-	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm TUTTI_ALGO=allreduce:recursive_doubling",
+	TT_CHECK(!MP_RUN(.n = 4,
+			 .env = "TUTTI_TRANSPORT=shm TUTTI_ALGO=allreduce:recursive_doubling",
 			 .fn = fused_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TIMEOUT=700ms", .fn = fused_late_body));
 }
@@ -322,7 +326,8 @@ static void fault(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"self", self}, {"shm", shm}, {"node", node}, {"ofi", ofi}, {"fault", fault}, {NULL, NULL},
+		{"self", self}, {"shm", shm},	  {"node", node},
+		{"ofi", ofi},	{"fault", fault}, {NULL, NULL},
 	};
 
 	return tt_test_main("group", tests, argc, argv);

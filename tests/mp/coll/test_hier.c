@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives in two levels, on hosts that are pretended: that nothing is copied where nothing need be, that all ranks have the same
- * bits however ranks are dealt out to hosts, and what happens when a rank dies, is late or calls something
- * else. test_colls.c has their results.
+ * Collectives in two levels, on hosts that are pretended: that nothing is copied where nothing
+ * need be, that all ranks have the same bits however ranks are dealt out to hosts, and what
+ * happens when a rank dies, is late or calls something else. test_colls.c has their results.
  */
 #include "config.h"
 
@@ -25,7 +25,10 @@ static int stats_of(struct mp_job *job, struct tutti_stats *s)
 	return 0;
 }
 
-/* Two hosts with two ranks: half of the vector is combined, of two ranks, then sent, and stored in the other's. */
+/*
+ * Two hosts with two ranks: half of the vector is combined, of two ranks, then sent, and stored in
+ * the other's.
+ */
 static int counted(struct mp_job *job)
 {
 	size_t bytes = COUNT * 4, i;
@@ -60,8 +63,9 @@ static void counters(void)
 }
 
 /*
- * Areas that this rank has made, with pages of ranks that are to be on node 0, and behind them pages of others; -1: the
- * kernel doesn't say. An area whose end is to be there, too, counts as two.
+ * Areas that this rank has made, with pages of ranks that are to be on node 0, and behind them
+ * pages of others; -1: the kernel doesn't say. An area whose end is to be there, too, counts as
+ * two.
  */
 static int placed(void)
 {
@@ -81,12 +85,16 @@ static int placed(void)
 	return f ? n : -1;
 }
 
-/* The same on two NUMA nodes of one host: what goes to the other node is a message, and each has an area. */
+/*
+ * The same on two NUMA nodes of one host: what goes to the other node is a message, and each has
+ * an area.
+ */
 static int numa_counted(struct mp_job *job)
 {
 	int areas = placed();
 
-	TT_EXPECT(areas < 0 || areas == !job->rank); /* that of all; in that of a node nobody else is */
+	TT_EXPECT(areas < 0 ||
+		  areas == !job->rank); /* that of all; in that of a node nobody else is */
 	return counted(job);
 }
 
@@ -105,7 +113,10 @@ static int one_cpu(void)
 	return sched_setaffinity(0, sizeof(one), &one);
 }
 
-/* Nobody says which algorithm: on one processor two levels are worth it, but for a model that knows of no nodes. */
+/*
+ * Nobody says which algorithm: on one processor two levels are worth it, but for a model that
+ * knows of no nodes.
+ */
 static int numa_chosen(struct mp_job *job)
 {
 	struct tutti_config config = {0};
@@ -120,7 +131,8 @@ static int numa_chosen(struct mp_job *job)
 static void numa(void)
 {
 	TT_CHECK(!MP_RUN(.n = 4, .fn = numa_counted, .env = NUMA "TUTTI_ALGO=allreduce:hier_ring"));
-	TT_CHECK(!MP_RUN(.n = 4, .fn = numa_chosen, .no_init = true, .env = NUMA "TUTTI_TUNE_FILE=none"));
+	TT_CHECK(!MP_RUN(.n = 4, .fn = numa_chosen, .no_init = true,
+			 .env = NUMA "TUTTI_TUNE_FILE=none"));
 }
 
 /* One, two, three ... ranks on each of the hosts, in turns, and all of them have the same bits. */
@@ -164,7 +176,10 @@ static void same_bits(void)
 	TT_CHECK(!MP_RUN(.n = 5, .fn = bits_body, .arg = &hosts, .no_init = true));
 }
 
-/* Unequal blocks, of which each rank decides itself where it wants them: odd ones the last first, 2 and 3 with gaps. */
+/*
+ * Unequal blocks, of which each rank decides itself where it wants them: odd ones the last first,
+ * 2 and 3 with gaps.
+ */
 static int own_places(struct mp_job *job, size_t unit, bool in_place)
 {
 	size_t counts[8], displs[8], at = 0, all = 0, k;
@@ -187,8 +202,8 @@ static int own_places(struct mp_job *job, size_t unit, bool in_place)
 	for (k = 0; k < counts[me]; k++)
 		in[k] = me * 1000003 + (int32_t)k;
 	TT_EXPECT(!stats_of(job, &a));
-	MP_OK(tutti_allgatherv(in_place ? TUTTI_IN_PLACE : in, counts[me], out, counts, displs, TUTTI_INT32,
-			       job->world));
+	MP_OK(tutti_allgatherv(in_place ? TUTTI_IN_PLACE : in, counts[me], out, counts, displs,
+			       TUTTI_INT32, job->world));
 	TT_EXPECT(!stats_of(job, &b));
 	for (i = 0; i < n; i++) {
 		for (k = 0; k < counts[i]; k++)
@@ -240,7 +255,8 @@ static int death_body(struct mp_job *job)
 
 	MP_OK(tutti_alloc(job->ctx, bad->count * 4, (void **)&v));
 	memset(v, 0, bad->count * 4);
-	for (i = 0; i < 10 && job->rank == bad->rank; i++) /* it may die before the others have ended the last */
+	for (i = 0; i < 10 && job->rank == bad->rank;
+	     i++) /* it may die before the others have ended the last */
 		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, bad->count, TUTTI_FLOAT32, TUTTI_SUM,
 				      job->world));
 	if (job->rank == bad->rank)
@@ -278,7 +294,9 @@ static void numa_death(void)
 
 	for (i = 0; i < 2; i++) {
 		bad = (struct bad){1 + i, counts[i]};
-		TT_CHECK(!MP_RUN(.n = 4, .env = NUMA "TUTTI_ALGO=allreduce:hier_leader:0-1K;allreduce:hier_ring",
+		TT_CHECK(!MP_RUN(.n = 4,
+				 .env = NUMA
+				 "TUTTI_ALGO=allreduce:hier_leader:0-1K;allreduce:hier_ring",
 				 .fn = death_body, .arg = &bad, .killed = 1u << bad.rank));
 	}
 }
@@ -318,8 +336,8 @@ static void late(void)
 	for (i = 0; i < 2; i++)
 		TT_CHECK(!MP_RUN(.n = 4, .env = HOSTS "TUTTI_TIMEOUT=1500", .fn = late_body,
 				 .arg = &bad[i]));
-	TT_CHECK(!MP_RUN(.n = 4, .env = NUMA "TUTTI_ALGO=allreduce:hier_ring TUTTI_TIMEOUT=1500", .fn = late_body,
-			 .arg = &bad[0]));
+	TT_CHECK(!MP_RUN(.n = 4, .env = NUMA "TUTTI_ALGO=allreduce:hier_ring TUTTI_TIMEOUT=1500",
+			 .fn = late_body, .arg = &bad[0]));
 }
 
 static int mismatch_body(struct mp_job *job)
@@ -327,8 +345,9 @@ static int mismatch_body(struct mp_job *job)
 	const struct bad *bad = job->arg;
 	float *v = calloc(bad->count + 1, 4);
 
-	MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, v, bad->count + (job->rank == bad->rank), TUTTI_FLOAT32,
-			       TUTTI_SUM, job->world), -TUTTI_EMISMATCH);
+	MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, v, bad->count + (job->rank == bad->rank),
+			       TUTTI_FLOAT32, TUTTI_SUM, job->world),
+	       -TUTTI_EMISMATCH);
 	MP_SAID("count");
 	free(v);
 	mp_leave(job);
@@ -344,15 +363,16 @@ static void mismatch(void)
 		TT_SKIP("%s", mp_no_ofi());
 	for (i = 0; i < 2; i++)
 		TT_CHECK(!MP_RUN(.n = 4, .env = HOSTS, .fn = mismatch_body, .arg = &bad[i]));
-	TT_CHECK(!MP_RUN(.n = 4, .env = NUMA "TUTTI_ALGO=allreduce:hier_ring", .fn = mismatch_body, .arg = &bad[1]));
+	TT_CHECK(!MP_RUN(.n = 4, .env = NUMA "TUTTI_ALGO=allreduce:hier_ring", .fn = mismatch_body,
+			 .arg = &bad[1]));
 }
 
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"counters", counters}, {"numa", numa}, {"same_bits", same_bits}, {"displs", displs},
-		{"death", death}, {"numa_death", numa_death},
-		{"late", late},		{"mismatch", mismatch},	  {NULL, NULL},
+		{"counters", counters}, {"numa", numa},		{"same_bits", same_bits},
+		{"displs", displs},	{"death", death},	{"numa_death", numa_death},
+		{"late", late},		{"mismatch", mismatch}, {NULL, NULL},
 	};
 
 	return tt_test_main("hier", tests, argc, argv);

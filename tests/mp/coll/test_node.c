@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives in the memory of one host: that nothing is copied where nothing need be, that peers keep up with memory that
- * comes and goes, and that nobody touches a buffer after its call has failed. test_colls.c has their results.
+ * Collectives in the memory of one host: that nothing is copied where nothing need be, that peers
+ * keep up with memory that comes and goes, and that nobody touches a buffer after its call has
+ * failed. test_colls.c has their results.
  */
 #include "config.h"
 
@@ -66,8 +67,9 @@ static size_t part(size_t count, size_t n, size_t r)
 }
 
 /*
- * Ordinary memory: all but the own part is copied to where peers combine it, and its result back; a short vector by the
- * slot, a longer one by a ring of the pool. When the pool has no room, peers reach longer ones as they are.
+ * Ordinary memory: all but the own part is copied to where peers combine it, and its result back;
+ * a short vector by the slot, a longer one by a ring of the pool. When the pool has no room, peers
+ * reach longer ones as they are.
  */
 static int ordinary(struct mp_job *job)
 {
@@ -84,14 +86,16 @@ static int ordinary(struct mp_job *job)
 	for (k = 0; k < 8; k++) {
 		memset(out, 0, counts[k % 4] * 4);
 		TT_EXPECT(!stats_of(job, &a));
-		MP_OK(tutti_allreduce(in, out, counts[k % 4], TUTTI_FLOAT32, TUTTI_SUM, job->world));
+		MP_OK(tutti_allreduce(in, out, counts[k % 4], TUTTI_FLOAT32, TUTTI_SUM,
+				      job->world));
 		TT_EXPECT(!stats_of(job, &b));
 		for (i = 0; i < counts[k % 4]; i++)
 			TT_EXPECT(out[i] == (float)(n * (n + 1) / 2));
 		own = part(counts[k % 4], n, (size_t)job->rank) * 4;
 		TT_EXPECT(b.reduced_bytes - a.reduced_bytes == own);
 		if (k < 5)
-			TT_EXPECT(b.copied_bytes - a.copied_bytes == 2 * (counts[k % 4] * 4 - own) &&
+			TT_EXPECT(b.copied_bytes - a.copied_bytes ==
+					  2 * (counts[k % 4] * 4 - own) &&
 				  b.pulled_bytes - a.pulled_bytes == (n - 1) * own);
 		else if (k > 5)
 			TT_EXPECT(b.pulled_bytes == a.pulled_bytes);
@@ -103,8 +107,8 @@ static int ordinary(struct mp_job *job)
 	return 0;
 }
 
-#define PULLS \
-	"TUTTI_ALGO=allreduce:node_pull;reduce:node_pull;bcast:node_pull;allgather:node_pull;" \
+#define PULLS                                                                                      \
+	"TUTTI_ALGO=allreduce:node_pull;reduce:node_pull;bcast:node_pull;allgather:node_pull;"     \
 	"reduce_scatter_block:node_pull;barrier:node"
 
 static void counters(void)
@@ -115,7 +119,10 @@ static void counters(void)
 	TT_CHECK(!MP_RUN(.n = 3, .fn = ordinary, .env = PULLS " TUTTI_POOL_LIMIT=64M"));
 }
 
-/* Slabs of many sizes, given up and made anew between calls, on one rank more often than on another. */
+/*
+ * Slabs of many sizes, given up and made anew between calls, on one rank more often than on
+ * another.
+ */
 static int churn(struct mp_job *job)
 {
 	size_t count, i;
@@ -126,12 +133,14 @@ static int churn(struct mp_job *job)
 		count = ((size_t)k * 7919 + 13) % 200000 + (k % 10 == 9 ? 900000 : 1);
 		if (!v || k % (job->rank + 2) == 0 || k % 10 > 7) {
 			MP_OK(tutti_free(v));
-			MP_OK(tutti_alloc(job->ctx, 1200000 * 8 + (size_t)(k % 7) * 1000000, (void **)&v));
+			MP_OK(tutti_alloc(job->ctx, 1200000 * 8 + (size_t)(k % 7) * 1000000,
+					  (void **)&v));
 		}
 		for (i = 0; i < count; i += 997)
 			v[i] = (int64_t)i + k + job->rank;
 		v[count - 1] = job->rank;
-		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, count, TUTTI_INT64, TUTTI_SUM, job->world));
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, count, TUTTI_INT64, TUTTI_SUM,
+				      job->world));
 		TT_EXPECT(v[count - 1] == job->n * (job->n - 1) / 2);
 		for (i = 0; i + 1 < count; i += 997)
 			TT_EXPECT(v[i] == ((int64_t)i + k) * job->n + job->n * (job->n - 1) / 2);
@@ -146,8 +155,9 @@ static void remapped(void)
 }
 
 /*
- * Short vectors in place, time and again: most calls are made without a request and some go on as one, before or after the own
- * part is combined, which must happen once. At times one rank has memory that others can't map, or all have.
+ * Short vectors in place, time and again: most calls are made without a request and some go on as
+ * one, before or after the own part is combined, which must happen once. At times one rank has
+ * memory that others can't map, or all have.
  */
 static int short_pulls(struct mp_job *job)
 {
@@ -164,13 +174,15 @@ static int short_pulls(struct mp_job *job)
 		if (k % 50 == 20 && job->rank == 1)
 			usleep(2000);
 		TT_EXPECT(!stats_of(job, &a));
-		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, count, TUTTI_INT32, TUTTI_SUM, job->world));
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, count, TUTTI_INT32, TUTTI_SUM,
+				      job->world));
 		TT_EXPECT(!stats_of(job, &b));
 		for (i = 0; i < count; i++)
 			TT_EXPECT(v[i] == (int32_t)i * job->n + k * job->n * (job->n - 1) / 2);
 		TT_EXPECT(b.reduced_bytes - a.reduced_bytes == own);
 		TT_EXPECT(b.pulled_bytes - a.pulled_bytes == ((size_t)job->n - 1) * own);
-		TT_EXPECT(b.copied_bytes - a.copied_bytes == (v == pool ? 0 : 2 * (count * 4 - own)));
+		TT_EXPECT(b.copied_bytes - a.copied_bytes ==
+			  (v == pool ? 0 : 2 * (count * 4 - own)));
 	}
 	MP_OK(tutti_free(pool));
 	free(plain);
@@ -178,8 +190,9 @@ static int short_pulls(struct mp_job *job)
 }
 
 /*
- * All ways of such calls meet: vectors that peers can map or not, either of them, in place or not; parts of no elements, and so long
- * ones that rings are in the pool; ranks that come late, or do not wait at once.
+ * All ways of such calls meet: vectors that peers can map or not, either of them, in place or not;
+ * parts of no elements, and so long ones that rings are in the pool; ranks that come late, or do
+ * not wait at once.
  */
 static int any_pulls(struct mp_job *job)
 {
@@ -208,9 +221,11 @@ static int any_pulls(struct mp_job *job)
 		if (k % 37 == job->rank)
 			usleep(1500);
 		if (mine & 4)
-			MP_OK(tutti_iallreduce(out == in ? TUTTI_IN_PLACE : in, out, count, TUTTI_INT32, ops[op], job->world, &req));
+			MP_OK(tutti_iallreduce(out == in ? TUTTI_IN_PLACE : in, out, count,
+					       TUTTI_INT32, ops[op], job->world, &req));
 		else
-			MP_OK(tutti_allreduce(out == in ? TUTTI_IN_PLACE : in, out, count, TUTTI_INT32, ops[op], job->world));
+			MP_OK(tutti_allreduce(out == in ? TUTTI_IN_PLACE : in, out, count,
+					      TUTTI_INT32, ops[op], job->world));
 		MP_OK(tutti_wait(&req));
 		first = k * n * (op == 1 ? n - 1 : op == 0 ? n * (n - 1) / 2 : 0);
 		step = op == 0 ? n * n : n;
@@ -228,7 +243,10 @@ static int any_pulls(struct mp_job *job)
 	return 0;
 }
 
-/* A vector that is registered in part is refused at once, by every algorithm, whether others come in time or not; and all can go on. */
+/*
+ * A vector that is registered in part is refused at once, by every algorithm, whether others come
+ * in time or not; and all can go on.
+ */
 static int partly(struct mp_job *job)
 {
 	static const size_t counts[] = {4, 200, 2048};
@@ -244,11 +262,14 @@ static int partly(struct mp_job *job)
 
 		if (k % 4 == 3 && job->rank == 1)
 			usleep(5000);
-		MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, at, count, TUTTI_INT32, TUTTI_SUM, job->world), -EINVAL);
+		MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, at, count, TUTTI_INT32, TUTTI_SUM,
+				       job->world),
+		       -EINVAL);
 		MP_SAID("does not cover");
 		for (i = 0; i < count; i++)
 			v[2048 + i] = 1;
-		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v + 2048, count, TUTTI_INT32, TUTTI_SUM, job->world));
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v + 2048, count, TUTTI_INT32, TUTTI_SUM,
+				      job->world));
 		TT_EXPECT(v[2048] == job->n && v[2048 + count - 1] == job->n);
 	}
 	MP_OK(tutti_deregister(region));
@@ -273,7 +294,10 @@ static void registered_in_part(void)
 	TT_CHECK(!MP_RUN(.n = 3, .fn = partly, .env = PULLS));
 }
 
-/* The same sums in every size of vector: an element's bits do not depend on how the vector travels. */
+/*
+ * The same sums in every size of vector: an element's bits do not depend on how the vector
+ * travels.
+ */
 static int bits(struct mp_job *job)
 {
 	float *in, *out, first = 0;
@@ -305,7 +329,8 @@ static int mismatched(struct mp_job *job)
 	float *v = calloc(big + 1, 4);
 
 	MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, v, job->rank == 1 ? big + 1 : big, TUTTI_FLOAT32,
-			       TUTTI_SUM, job->world), -TUTTI_EMISMATCH);
+			       TUTTI_SUM, job->world),
+	       -TUTTI_EMISMATCH);
 	MP_SAID("rank 1");
 	MP_SAID("count");
 	free(v);
@@ -337,7 +362,8 @@ static int late(struct mp_job *job)
 		v[i] = 1;
 	mp_meet(job);
 	if (job->rank == 0) {
-		MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, v, COUNT, TUTTI_FLOAT32, TUTTI_SUM, job->world),
+		MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, v, COUNT, TUTTI_FLOAT32, TUTTI_SUM,
+				       job->world),
 		       -ETIMEDOUT);
 		for (i = 0; i < COUNT; i++)
 			v[i] = 7;
@@ -409,7 +435,8 @@ static int dup_often(struct mp_job *job)
 static void held_back(void)
 {
 	TT_CHECK(!MP_RUN(.n = 3, .fn = dup_often,
-			 .env = "TUTTI_NODE=on TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=1,hold=0.3 "
+			 .env = "TUTTI_NODE=on TUTTI_TRANSPORT=fault:shm "
+				"TUTTI_FAULT=seed=1,hold=0.3 "
 				"TUTTI_ALGO=allgather:ring TUTTI_TIMEOUT=5000"));
 }
 
@@ -462,8 +489,8 @@ static int split_and_use(struct mp_job *job, int color)
 }
 
 /*
- * One rank has no descriptor for its part of a communicator: it can't use it, and nobody else can. A communicator
- * without that rank works.
+ * One rank has no descriptor for its part of a communicator: it can't use it, and nobody else can.
+ * A communicator without that rank works.
  */
 static int short_of_files(struct mp_job *job)
 {
@@ -509,8 +536,12 @@ struct pieces {
 #define PIECE ((size_t)4 << 20)
 #define BLOCK ((size_t)9 << 20)
 
-/* What a request moves from one call of the library to the next: others can have the lock between them. */
-static int stepwise(struct mp_job *job, struct tutti_request *req, struct tutti_stats a, size_t pulls)
+/*
+ * What a request moves from one call of the library to the next: others can have the lock between
+ * them.
+ */
+static int stepwise(struct mp_job *job, struct tutti_request *req, struct tutti_stats a,
+		    size_t pulls)
 {
 	struct tutti_stats b;
 	int done = 0;
@@ -581,10 +612,19 @@ static void pieces(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"counters", counters},	  {"quick", quick},	    {"registered_in_part", registered_in_part},		    {"remapped", remapped},	    {"same_bits", same_bits},
-		{"mismatch", mismatch},	  {"withdrawn", withdrawn}, {"communicators", communicators},
-		{"held_back", held_back}, {"gated", gated},	    {"one_fails", one_fails},
-		{"pieces", pieces},	  {NULL, NULL},
+		{"counters", counters},
+		{"quick", quick},
+		{"registered_in_part", registered_in_part},
+		{"remapped", remapped},
+		{"same_bits", same_bits},
+		{"mismatch", mismatch},
+		{"withdrawn", withdrawn},
+		{"communicators", communicators},
+		{"held_back", held_back},
+		{"gated", gated},
+		{"one_fails", one_fails},
+		{"pieces", pieces},
+		{NULL, NULL},
 	};
 
 	return tt_test_main("node", tests, argc, argv);

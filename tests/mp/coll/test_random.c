@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random programs: sequences of collectives (v forms too) and messages (from any source, too) on several
- * communicators, of random types, operators (the caller's, too), sizes, roots and memory, in place or not, blocking,
- * nonblocking and persistent, alone and in groups, completed in an order that each rank draws for itself; every
- * element of every result is compared with a serial oracle. TUTTI_TEST_SEED=N runs program N alone, TT_TIMES=N runs N
- * times as many (30 are a million collectives); from 20 on what is kept has been filled after a third, and memory and
+ * Random programs: sequences of collectives (v forms too) and messages (from any source, too) on
+ * several communicators, of random types, operators (the caller's, too), sizes, roots and memory,
+ * in place or not, blocking, nonblocking and persistent, alone and in groups, completed in an
+ * order that each rank draws for itself; every element of every result is compared with a serial
+ * oracle. TUTTI_TEST_SEED=N runs program N alone, TT_TIMES=N runs N times as many (30 are a
+ * million collectives); from 20 on what is kept has been filled after a third, and memory and
  * descriptors stay as they are.
  */
 #include "config.h"
@@ -121,7 +122,10 @@ static int program(struct mp_job *job, const struct rnd_ops *ops, unsigned seed)
 	return 0;
 }
 
-/* Memory of its own: that of the pool and of transports, of which more and more pages are in use, has descriptors. */
+/*
+ * Memory of its own: that of the pool and of transports, of which more and more pages are in use,
+ * has descriptors.
+ */
 static long own_kib(void)
 {
 	FILE *f = fopen("/proc/self/status", "r");
@@ -181,9 +185,10 @@ static void jobs_of(int from, int to, const char *env, int howmany)
 	sum->howmany = howmany * times;
 	sum->soak = times >= 20;
 	for (n = from; n <= to; n++)
-		TT_CHECK(!MP_RUN(.n = n, .env = env, .fn = programs, .arg = sum, .timeout_ms = 120000 * times));
-	printf("  %lld collectives and %lld messages as they must be", atomic_load(&sum->collectives),
-	       atomic_load(&sum->messages));
+		TT_CHECK(!MP_RUN(.n = n, .env = env, .fn = programs, .arg = sum,
+				 .timeout_ms = 120000 * times));
+	printf("  %lld collectives and %lld messages as they must be",
+	       atomic_load(&sum->collectives), atomic_load(&sum->messages));
 	if (sum->soak)
 		printf("; at most %ld KiB more after two thirds", atomic_load(&sum->grown));
 	printf("\n");
@@ -231,26 +236,38 @@ static void node(void)
 	jobs("TUTTI_NODE=on", 100);
 }
 
-/* Two hosts of two ranks, and a third with one: plans in two levels, as they are chosen, and all that there are. */
+/*
+ * Two hosts of two ranks, and a third with one: plans in two levels, as they are chosen, and all
+ * that there are.
+ */
 static void hosts(void)
 {
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
 	jobs_of(4, 5, "TUTTI_HOST_ID=h%h", 10);
 	jobs_of(4, 5,
-		"TUTTI_HOST_ID=h%h TUTTI_CHUNK=4096 TUTTI_ALGO=allreduce:hier_ring;bcast:hier_binomial;"
-		"reduce:hier_binomial;allgather:hier_ring;allgatherv:hier_ring;reduce_scatter_block:hier_ring;"
-		"reduce_scatter:hier_ring;barrier:hier", 10);
+		"TUTTI_HOST_ID=h%h TUTTI_CHUNK=4096 "
+		"TUTTI_ALGO=allreduce:hier_ring;bcast:hier_binomial;"
+		"reduce:hier_binomial;allgather:hier_ring;allgatherv:hier_ring;reduce_scatter_"
+		"block:hier_ring;"
+		"reduce_scatter:hier_ring;barrier:hier",
+		10);
 	jobs_of(4, 5,
-		"TUTTI_HOST_ID=h%h TUTTI_CHUNK=4096 TUTTI_ALGO=gather:hier_leader;scatter:hier_leader;"
-		"alltoall:hier_pairwise;scan:hier_leader;exscan:hier_leader", 10);
+		"TUTTI_HOST_ID=h%h TUTTI_CHUNK=4096 "
+		"TUTTI_ALGO=gather:hier_leader;scatter:hier_leader;"
+		"alltoall:hier_pairwise;scan:hier_leader;exscan:hier_leader",
+		10);
 }
 
 /* Two NUMA nodes: some in two levels, others in the memory of all. */
 static void numa(void)
 {
-	jobs_of(4, 5, "TUTTI_NUMA=%h TUTTI_ALGO=allreduce:hier_ring:4K-inf;bcast:hier_binomial;reduce:hier_leader:0-32K;"
-		"allgather:hier_ring;scan:hier_leader;alltoall:hier_pairwise", 10);
+	jobs_of(4, 5,
+		"TUTTI_NUMA=%h "
+		"TUTTI_ALGO=allreduce:hier_ring:4K-inf;bcast:hier_binomial;reduce:hier_leader:0-"
+		"32K;"
+		"allgather:hier_ring;scan:hier_leader;alltoall:hier_pairwise",
+		10);
 }
 
 static void ofi(void)
@@ -282,7 +299,8 @@ static const struct tt_test tests[] = {
 	{"shm_fault", shm_fault},
 	{"shm_short", shm_short},
 	{"node", node},
-	{"hosts", hosts}, {"numa", numa},
+	{"hosts", hosts},
+	{"numa", numa},
 	{"ofi", ofi},
 	{"ofi_fault", ofi_fault},
 	{"verbs", verbs},

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rings, which stand for memory that peers can't map (lib/engine/node/ring_reduce.c): they meet all kinds of memory and of calls; and
- * calls that end in the middle of one, after which nobody touches what was in use.
+ * Rings, which stand for memory that peers can't map (lib/engine/node/ring_reduce.c): they meet
+ * all kinds of memory and of calls; and calls that end in the middle of one, after which nobody
+ * touches what was in use.
  */
 #include "config.h"
 
@@ -14,7 +15,10 @@
 
 #define PULLS "TUTTI_ALGO=allreduce:node_pull;reduce:node_pull;reduce_scatter_block:node_pull"
 
-/* Calls with input and result of the pool or not, as bits of mix say for each rank; which of them wait at once. */
+/*
+ * Calls with input and result of the pool or not, as bits of mix say for each rank; which of them
+ * wait at once.
+ */
 static int mixed_call(struct mp_job *job, unsigned mix, int coll, size_t count, char *mem[2][2])
 {
 	unsigned mine = mix >> 3 * job->rank;
@@ -31,21 +35,28 @@ static int mixed_call(struct mp_job *job, unsigned mix, int coll, size_t count, 
 	for (i = 0; i < blocks * count; i++)
 		in[i] = (int32_t)(i * 7 + (size_t)job->rank + mix);
 	if (coll == 1)
-		MP_OK(tutti_ireduce(from, has ? out : NULL, count, TUTTI_INT32, TUTTI_SUM, 1, job->world, &req));
+		MP_OK(tutti_ireduce(from, has ? out : NULL, count, TUTTI_INT32, TUTTI_SUM, 1,
+				    job->world, &req));
 	else if (coll == 2)
-		MP_OK(tutti_reduce_scatter_block(from, out, count, TUTTI_INT32, TUTTI_SUM, job->world));
+		MP_OK(tutti_reduce_scatter_block(from, out, count, TUTTI_INT32, TUTTI_SUM,
+						 job->world));
 	else if (mine & 4)
 		MP_OK(tutti_iallreduce(from, out, count, TUTTI_INT32, TUTTI_SUM, job->world, &req));
 	else
 		MP_OK(tutti_allreduce(from, out, count, TUTTI_INT32, TUTTI_SUM, job->world));
 	MP_OK(tutti_wait(&req));
 	for (i = 0; has && i < count; i++)
-		TT_EXPECT(out[i] == (int32_t)(n * ((i + (coll == 2 ? (size_t)job->rank * count : 0)) * 7 + mix) +
-					      n * (n - 1) / 2));
+		TT_EXPECT(out[i] ==
+			  (int32_t)(n * ((i + (coll == 2 ? (size_t)job->rank * count : 0)) * 7 +
+					 mix) +
+				    n * (n - 1) / 2));
 	return 0;
 }
 
-/* Rings meet memory that is mapped, and memory that has no ring; short ones, and such as go around often. */
+/*
+ * Rings meet memory that is mapped, and memory that has no ring; short ones, and such as go around
+ * often.
+ */
 static int mixed_memory(struct mp_job *job)
 {
 	static const size_t counts[] = {1, 33, 3000, 8192, 70001, 262144, 262147, 1500000};
@@ -59,8 +70,8 @@ static int mixed_memory(struct mp_job *job)
 		MP_OK(tutti_alloc(job->ctx, most, (void **)&mem[1][k]));
 	}
 	for (k = 0; k < 72; k++)
-		TT_EXPECT(!mixed_call(job, k < 24 ? 0 : (unsigned)(tt_random(&seed) >> 40), k / 8 % 3,
-				      counts[k % 8], mem));
+		TT_EXPECT(!mixed_call(job, k < 24 ? 0 : (unsigned)(tt_random(&seed) >> 40),
+				      k / 8 % 3, counts[k % 8], mem));
 	for (k = 0; k < 2; k++) {
 		free(mem[0][k]);
 		MP_OK(tutti_free(mem[1][k]));
@@ -89,8 +100,8 @@ static bool is_marked(const char *p, size_t size)
 }
 
 /*
- * A call has failed: at once vectors and pool memory are used for something else, which stays as it is when so
- * many ranks have come here.
+ * A call has failed: at once vectors and pool memory are used for something else, which stays as
+ * it is when so many ranks have come here.
  */
 static int untouched(struct mp_job *job, char *v, int ranks)
 {
@@ -122,11 +133,13 @@ static int late(struct mp_job *job)
 	TT_EXPECT(v);
 	mp_meet(job);
 	if (job->rank == 1) {
-		MP_OK(tutti_iallreduce(v, v + VECTOR, LONG, TUTTI_INT32, TUTTI_SUM, job->world, &req));
+		MP_OK(tutti_iallreduce(v, v + VECTOR, LONG, TUTTI_INT32, TUTTI_SUM, job->world,
+				       &req));
 		TT_EXPECT(mp_await(&job->shared->word[0], job->n - 1, 20000));
 		TT_EXPECT(tutti_wait(&req) < 0);
 	} else {
-		TT_EXPECT(tutti_allreduce(v, v + VECTOR, LONG, TUTTI_INT32, TUTTI_SUM, job->world) < 0);
+		TT_EXPECT(tutti_allreduce(v, v + VECTOR, LONG, TUTTI_INT32, TUTTI_SUM, job->world) <
+			  0);
 	}
 	TT_EXPECT(!untouched(job, v, job->n));
 	mp_leave(job);
@@ -209,7 +222,8 @@ static void torn(void)
 	TT_CHECK(!MP_RUN(.n = 3, .fn = revoked, .env = PULLS));
 	TT_CHECK(!MP_RUN(.n = 3, .fn = revoked, .env = PULLS " TUTTI_PROGRESS=thread"));
 	for (us = 1000; us < 9000; us += 2300)
-		TT_CHECK(!MP_RUN(.n = 3, .fn = killed, .arg = &us, .env = PULLS, .killed = 1u << 1));
+		TT_CHECK(
+			!MP_RUN(.n = 3, .fn = killed, .arg = &us, .env = PULLS, .killed = 1u << 1));
 }
 
 int main(int argc, char **argv)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What grows with the number of ranks: starting, connections, memory for each peer, communicators and
- * their making. Times are printed, not asserted.
+ * What grows with the number of ranks: starting, connections, memory for each peer, communicators
+ * and their making. Times are printed, not asserted.
  */
 #include "config.h"
 
@@ -38,8 +38,8 @@ static int start_body(struct mp_job *job)
 	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &v, 1, TUTTI_INT32, TUTTI_SUM, job->world));
 	TT_EXPECT(v == job->n * (job->n + 1) / 2);
 	if (job->rank == 0)
-		printf("  %d ranks: all started after %.3f s, first all-reduce after %.3f s\n", job->n,
-		       took, mp_now() - started);
+		printf("  %d ranks: all started after %.3f s, first all-reduce after %.3f s\n",
+		       job->n, took, mp_now() - started);
 	fflush(stdout);
 	return 0;
 }
@@ -64,7 +64,8 @@ static int call_all(struct mp_job *job, size_t count)
 
 	for (i = 0; i < 2; i++) {
 		root = i ? job->n - 1 : 0;
-		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, count, TUTTI_FLOAT32, TUTTI_MAX, job->world));
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, count, TUTTI_FLOAT32, TUTTI_MAX,
+				      job->world));
 		MP_OK(tutti_bcast(v, count, TUTTI_FLOAT32, root, job->world));
 		MP_OK(tutti_reduce(job->rank == root ? TUTTI_IN_PLACE : v, v, count, TUTTI_FLOAT32,
 				   TUTTI_MAX, root, job->world));
@@ -91,23 +92,28 @@ static int connections_body(struct mp_job *job)
 }
 
 /*
- * A rank of a double tree has a parent and two children in each of the two, whatever the root; binomial trees of two
- * roots have log2(n) children and a parent each; recursive doubling has a partner a step, and one for the fold.
+ * A rank of a double tree has a parent and two children in each of the two, whatever the root;
+ * binomial trees of two roots have log2(n) children and a parent each; recursive doubling has a
+ * partner a step, and one for the fold.
  */
 static void connections(void)
 {
 	static const struct tree trees[] = {
 		{"TUTTI_NODE=off TUTTI_ALGO=allreduce:dbt;bcast:dbt;reduce:dbt", 0, 18},
-		{"TUTTI_NODE=off TUTTI_ALGO=allreduce:recursive_doubling;bcast:binomial;reduce:binomial", 3, 3},
-		{"TUTTI_NODE=off TUTTI_ALGO=allreduce:halving_doubling;bcast:binomial;reduce:binomial", 3, 3},
+		{"TUTTI_NODE=off "
+		 "TUTTI_ALGO=allreduce:recursive_doubling;bcast:binomial;reduce:binomial",
+		 3, 3},
+		{"TUTTI_NODE=off "
+		 "TUTTI_ALGO=allreduce:halving_doubling;bcast:binomial;reduce:binomial",
+		 3, 3},
 	};
 	static const int sizes[] = {17, 48};
 	size_t i, k;
 
 	for (i = 0; i < sizeof(trees) / sizeof(trees[0]); i++)
 		for (k = 0; k < 2; k++)
-			TT_CHECK(!MP_RUN(.n = sizes[k], .env = trees[i].algo, .fn = connections_body,
-					 .arg = (void *)&trees[i]));
+			TT_CHECK(!MP_RUN(.n = sizes[k], .env = trees[i].algo,
+					 .fn = connections_body, .arg = (void *)&trees[i]));
 }
 
 /* ---- memory of a peer ---- */
@@ -132,8 +138,8 @@ static int exchange(struct mp_job *job, int peer)
 	int i;
 
 	for (i = 0; i < 20; i++)
-		MP_OK(tutti_sendrecv(block, sizeof(block), TUTTI_UINT8, peer, 1, other, sizeof(other),
-				     TUTTI_UINT8, peer, 1, job->world, NULL));
+		MP_OK(tutti_sendrecv(block, sizeof(block), TUTTI_UINT8, peer, 1, other,
+				     sizeof(other), TUTTI_UINT8, peer, 1, job->world, NULL));
 	return 0;
 }
 
@@ -196,7 +202,8 @@ static int thousand_body(struct mp_job *job)
 			    : tutti_comm_split(job->world, i / 2 % 2, job->rank, &c));
 		for (k = 0; k < 300; k++)
 			v[k] = job->rank;
-		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, i % 3 ? 2 : 300, TUTTI_INT32, TUTTI_MAX, c));
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, i % 3 ? 2 : 300, TUTTI_INT32, TUTTI_MAX,
+				      c));
 		TT_EXPECT(v[0] == job->n - 1);
 		MP_OK(tutti_comm_free(c));
 	}
@@ -206,7 +213,8 @@ static int thousand_body(struct mp_job *job)
 	TT_EXPECT(b.connections == a.connections && b.registrations == a.registrations);
 	grown = (long)after.uordblks - (long)before.uordblks;
 	if (grown > 65536)
-		fprintf(stderr, "rank %d: %ld bytes more after 850 communicators\n", job->rank, grown);
+		fprintf(stderr, "rank %d: %ld bytes more after 850 communicators\n", job->rank,
+			grown);
 	TT_EXPECT(mp_sanitized() || grown <= 65536); /* 77 bytes each */
 	return 0;
 }
@@ -245,12 +253,15 @@ static int second_body(struct mp_job *job)
 	bytes = b.put_bytes - a.put_bytes;
 	heap = (long)(after.uordblks - before.uordblks);
 	if (job->rank == 0)
-		printf("  a second communicator of %d ranks: %llu messages, %llu bytes sent, %ld bytes kept, "
+		printf("  a second communicator of %d ranks: %llu messages, %llu bytes sent, %ld "
+		       "bytes kept, "
 		       "%.2f ms with its first all-reduce\n",
-		       job->n, (unsigned long long)messages, (unsigned long long)bytes, heap, t0 * 1e3);
+		       job->n, (unsigned long long)messages, (unsigned long long)bytes, heap,
+		       t0 * 1e3);
 	fflush(stdout);
 	if ((int)messages > 2 * log2_up(job->n))
-		fprintf(stderr, "rank %d: %llu messages\n", job->rank, (unsigned long long)messages);
+		fprintf(stderr, "rank %d: %llu messages\n", job->rank,
+			(unsigned long long)messages);
 	/* a step's blocks go in two messages where they end at the last rank */
 	TT_EXPECT((int)messages <= 2 * log2_up(job->n));
 	TT_EXPECT(bytes <= 3 * 24 * (uint64_t)job->n); /* with a fold all go once more */

@@ -15,7 +15,8 @@ static int works(struct mp_job *job)
 {
 	int64_t v[2] = {job->rank, 1};
 
-	TT_EXPECT(tutti_comm_rank(job->world) == job->rank && tutti_comm_size(job->world) == job->n);
+	TT_EXPECT(tutti_comm_rank(job->world) == job->rank &&
+		  tutti_comm_size(job->world) == job->n);
 	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, 2, TUTTI_INT64, TUTTI_SUM, job->world));
 	TT_EXPECT(v[0] == job->n * (job->n - 1) / 2 && v[1] == job->n);
 	return 0;
@@ -42,14 +43,18 @@ static void directory(void)
 			 .env = "TUTTI_BOOT_DIR=%d RANK=%r WORLD_SIZE=%n"));
 }
 
-/* A port that nobody uses now; somebody else may take it before the job does, so the caller tries again. */
+/*
+ * A port that nobody uses now; somebody else may take it before the job does, so the caller tries
+ * again.
+ */
 static int free_port(void)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 	socklen_t len = sizeof(a);
 
-	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) || getsockname(fd, (struct sockaddr *)&a, &len))
+	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) ||
+	    getsockname(fd, (struct sockaddr *)&a, &len))
 		a.sin_port = 0;
 	close(fd);
 	return ntohs(a.sin_port);
@@ -128,7 +133,10 @@ static void again(void)
 	TT_CHECK(!MP_RUN(.n = 3, .fn = again_body, .no_init = true));
 }
 
-/* What is refused before the job is joined costs nothing: the id serves the next try, and nothing is left open. */
+/*
+ * What is refused before the job is joined costs nothing: the id serves the next try, and nothing
+ * is left open.
+ */
 static int refused_body(struct mp_job *job)
 {
 	struct tutti_config config = {0};
@@ -185,9 +193,12 @@ static int progress_body(struct mp_job *job)
 		MP_OK(tutti_barrier(job->world));
 		MP_OK(tutti_stats_get(job->ctx, &before));
 		mp_meet(job);
-		MP_OK(tutti_iallreduce(TUTTI_IN_PLACE, v, LONG, TUTTI_FLOAT32, TUTTI_SUM, job->world,
-				       &req));
-		/* as long as it takes on a busy machine; the check is of what was done, not of time */
+		MP_OK(tutti_iallreduce(TUTTI_IN_PLACE, v, LONG, TUTTI_FLOAT32, TUTTI_SUM,
+				       job->world, &req));
+		/*
+		 * as long as it takes on a busy machine; the check is of what was done, not of
+		 * time
+		 */
 		for (i = 0; i < (thread ? 400 : 8); i++) {
 			mp_sleep_ms(25);
 			if (all_moved(job, &before))
@@ -210,22 +221,28 @@ static void progress(void)
 {
 	bool thread = true;
 
-	TT_CHECK(!MP_RUN(.n = 3, .fn = progress_body, .env = "TUTTI_PROGRESS=thread TUTTI_TRANSPORT=shm",
-			 .arg = &thread));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = progress_body,
+			 .env = "TUTTI_PROGRESS=thread TUTTI_TRANSPORT=shm", .arg = &thread));
 	if (!mp_no_ofi())
 		TT_CHECK(!MP_RUN(.n = 2, .fn = progress_body,
-				 .env = "TUTTI_PROGRESS=thread TUTTI_TRANSPORT=ofi", .arg = &thread));
+				 .env = "TUTTI_PROGRESS=thread TUTTI_TRANSPORT=ofi",
+				 .arg = &thread));
 	thread = false;
-	TT_CHECK(!MP_RUN(.n = 3, .fn = progress_body, .env = "TUTTI_TRANSPORT=shm", .arg = &thread));
+	TT_CHECK(
+		!MP_RUN(.n = 3, .fn = progress_body, .env = "TUTTI_TRANSPORT=shm", .arg = &thread));
 }
 
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"unique_id", unique_id}, {"allgather", allgather},
-		{"directory", directory}, {"torchrun", torchrun},
-		{"tutti_variables", tutti_variables}, {"single", single},
-		{"again", again},	  {"refused", refused},
+		{"unique_id", unique_id},
+		{"allgather", allgather},
+		{"directory", directory},
+		{"torchrun", torchrun},
+		{"tutti_variables", tutti_variables},
+		{"single", single},
+		{"again", again},
+		{"refused", refused},
 		{"progress", progress},
 		{NULL, NULL},
 	};

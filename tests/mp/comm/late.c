@@ -12,7 +12,8 @@ char *late_offered(struct tt_wire *wire)
 
 	tt_wire_lock(wire);
 	for (i = 0; i < TT_BUCKETS; i++)
-		tt_list_each(l, tmp, &wire->posted.bucket[i]) {
+		tt_list_each(l, tmp, &wire->posted.bucket[i])
+		{
 			struct tt_xfer *x = tt_container(l, struct tt_xfer, link);
 
 			if (x->state == TT_X_OFFERED)

@@ -16,7 +16,8 @@ static int sums_to(struct mp_job *job, struct tutti_comm *comm, int want)
 
 	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, 3, TUTTI_INT32, TUTTI_SUM, comm));
 	if (v[0] != want || v[1] != 100 * want || v[2] != tutti_comm_size(comm))
-		fprintf(stderr, "rank %d: %d of %d ranks, expected %d\n", job->rank, v[0], v[2], want);
+		fprintf(stderr, "rank %d: %d of %d ranks, expected %d\n", job->rank, v[0], v[2],
+			want);
 	TT_EXPECT(v[0] == want && v[1] == 100 * want && v[2] == tutti_comm_size(comm));
 	return 0;
 }
@@ -139,7 +140,10 @@ static void split(void)
 
 /* ---- hosts ---- */
 
-/* *arg: ranks of a host share its memory, and connect only if the chosen algorithms send messages inside it. */
+/*
+ * *arg: ranks of a host share its memory, and connect only if the chosen algorithms send messages
+ * inside it.
+ */
 static int hosts_body(struct mp_job *job)
 {
 	struct tutti_comm *host, *across;
@@ -289,15 +293,16 @@ static int not_loaded_body(struct mp_job *job)
 static int swap(struct mp_job *job, int peer, char *out, char *in)
 {
 	memset(out, job->rank + 1, LONG);
-	MP_OK(tutti_sendrecv(out, LONG, TUTTI_UINT8, peer, 1, in, LONG, TUTTI_UINT8, peer, 1, job->world,
-			     NULL));
+	MP_OK(tutti_sendrecv(out, LONG, TUTTI_UINT8, peer, 1, in, LONG, TUTTI_UINT8, peer, 1,
+			     job->world, NULL));
 	TT_EXPECT(in[0] == peer + 1 && in[LONG - 1] == peer + 1);
 	return 0;
 }
 
 /*
- * A pair for which shared memory turns out not to work, when all is long under way: ranks 1 and 2 open libfabric, and
- * what is registered already is registered with it too; rank 0, to which both are connected, does without.
+ * A pair for which shared memory turns out not to work, when all is long under way: ranks 1 and 2
+ * open libfabric, and what is registered already is registered with it too; rank 0, to which both
+ * are connected, does without.
  */
 static int late_pair_body(struct mp_job *job)
 {
@@ -372,10 +377,13 @@ static void when_needed(void)
 
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
-	/* by the algorithm in which each sends to all others, which is not the choice on one processor */
+	/*
+	 * by the algorithm in which each sends to all others, which is not the choice on one
+	 * processor
+	 */
 	for (i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
-		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=off TUTTI_ALGO=allreduce:radix", .fn = bodies[i],
-				 .no_init = true));
+		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=off TUTTI_ALGO=allreduce:radix",
+				 .fn = bodies[i], .no_init = true));
 }
 
 /* Calls of read so far; -1: the kernel does not count them. */
@@ -430,15 +438,17 @@ static int many_body(struct mp_job *job)
 		MP_OK(i % 2 ? tutti_comm_dup(job->world, &c)
 			    : tutti_comm_split(job->world, i / 2 % 2, job->rank, &c));
 		for (k = 0; k < 3; k++)
-			MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, k ? 10 : 2000, TUTTI_FLOAT32, TUTTI_SUM,
-					      c));
+			MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, k ? 10 : 2000, TUTTI_FLOAT32,
+					      TUTTI_SUM, c));
 		MP_OK(tutti_comm_free(c));
 	}
 	after = tt_resident() / 1024;
 	if (after - before > 2000)
 		fprintf(stderr, "rank %d: %ld KiB more after 500 communicators\n", job->rank,
 			after - before);
-	/* The shells of freed ones stay, to catch their use: about 5 KiB each with their history. */
+	/*
+	 * The shells of freed ones stay, to catch their use: about 5 KiB each with their history.
+	 */
 	TT_EXPECT(after - before < (mp_sanitized() ? 100000 : 8000));
 	return 0;
 }
@@ -457,10 +467,12 @@ static int crowd_body(struct mp_job *job)
 	int i;
 
 	for (i = 0; i < 100; i++)
-		MP_OK(tutti_comm_split(i ? c[i - 1] : job->world, 0, i % 2 ? job->rank : -job->rank, &c[i]));
+		MP_OK(tutti_comm_split(i ? c[i - 1] : job->world, 0, i % 2 ? job->rank : -job->rank,
+				       &c[i]));
 	for (i = 0; i < 100; i++) {
 		v[i] = i + job->rank;
-		MP_OK(tutti_iallreduce(TUTTI_IN_PLACE, &v[i], 1, TUTTI_INT32, TUTTI_MAX, c[i], &req[i]));
+		MP_OK(tutti_iallreduce(TUTTI_IN_PLACE, &v[i], 1, TUTTI_INT32, TUTTI_MAX, c[i],
+				       &req[i]));
 	}
 	MP_OK(tutti_waitall(100, req));
 	for (i = 0; i < 100; i++) {
@@ -497,7 +509,8 @@ static int talk(struct mp_job *job, struct worker *w, int32_t *v, size_t count, 
 	struct tutti_status status;
 	size_t k;
 
-	MP_OK(tutti_irecv(&got, 1, TUTTI_INT32, TUTTI_ANY_SOURCE, w->id, w->comm, &status, &req[0]));
+	MP_OK(tutti_irecv(&got, 1, TUTTI_INT32, TUTTI_ANY_SOURCE, w->id, w->comm, &status,
+			  &req[0]));
 	MP_OK(tutti_isend(&mine, 1, TUTTI_INT32, next, w->id, w->comm, &req[1]));
 	MP_OK(tutti_waitall(2, req));
 	TT_EXPECT(got == 1000 * before + i && status.source == before);
@@ -505,7 +518,8 @@ static int talk(struct mp_job *job, struct worker *w, int32_t *v, size_t count, 
 		v[k] = mine + (int32_t)k;
 	MP_OK(tutti_group_start());
 	MP_OK(tutti_isend(v, count / 2, TUTTI_INT32, next, 7, w->comm, &req[0]));
-	MP_OK(tutti_irecv(v + count / 2, count / 2, TUTTI_INT32, before, 7, w->comm, NULL, &req[1]));
+	MP_OK(tutti_irecv(v + count / 2, count / 2, TUTTI_INT32, before, 7, w->comm, NULL,
+			  &req[1]));
 	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &a, 1, TUTTI_INT32, TUTTI_SUM, w->comm));
 	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &b, 1, TUTTI_INT32, TUTTI_SUM, w->comm));
 	MP_OK(tutti_group_end());

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Long lives and odd orders: what is made and freed many times, threads, windows of failed communicators. */
+/*
+ * Long lives and odd orders: what is made and freed many times, threads, windows of failed
+ * communicators.
+ */
 #include "config.h"
 
 #include "tests/mp/job.h"
@@ -61,7 +64,10 @@ static void test_window_and_comm(void)
 	TT_CHECK(MP_RUN(.n = 2, .fn = window_and_comm) == 0);
 }
 
-/* Rank 2 dies while rank 0 reads from rank 1, which stands still: nothing is written after the error. */
+/*
+ * Rank 2 dies while rank 0 reads from rank 1, which stands still: nothing is written after the
+ * error.
+ */
 static int window_fails(struct mp_job *job)
 {
 	struct tutti_comm *pair; /* without rank 2: its barrier polls */
@@ -134,7 +140,8 @@ static int dup_often(struct dupper *d)
 	for (k = 0; k < 20; k++)
 		for (i = 0; i < 8; i++) {
 			sum = i;
-			MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &sum, 1, TUTTI_INT64, TUTTI_SUM, comm[i]));
+			MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &sum, 1, TUTTI_INT64, TUTTI_SUM,
+					      comm[i]));
 			TT_EXPECT(sum == (int64_t)i * job->n);
 		}
 	for (i = 0; i < 8; i++)
@@ -186,7 +193,10 @@ static double cpu_seconds(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
-/* A rank that waits for another's slots sleeps; the credits are gone, and there is nothing to poll for. */
+/*
+ * A rank that waits for another's slots sleeps; the credits are gone, and there is nothing to poll
+ * for.
+ */
 static int out_of_credits(struct mp_job *job)
 {
 	struct tutti_request *req[64];
@@ -210,18 +220,16 @@ static int out_of_credits(struct mp_job *job)
 
 static void test_out_of_credits(void)
 {
-	TT_CHECK(MP_RUN(.n = 2, .fn = out_of_credits, .env = "TUTTI_SLOTS=4 TUTTI_WAIT=sleep") == 0);
+	TT_CHECK(MP_RUN(.n = 2, .fn = out_of_credits, .env = "TUTTI_SLOTS=4 TUTTI_WAIT=sleep") ==
+		 0);
 }
 
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"many_windows", test_many_windows},
-		{"window_and_comm", test_window_and_comm},
-		{"window_fails", test_window_fails},
-		{"threads_dup", test_threads_dup},
-		{"out_of_credits", test_out_of_credits},
-		{NULL, NULL},
+		{"many_windows", test_many_windows},	 {"window_and_comm", test_window_and_comm},
+		{"window_fails", test_window_fails},	 {"threads_dup", test_threads_dup},
+		{"out_of_credits", test_out_of_credits}, {NULL, NULL},
 	};
 
 	return tt_test_main("core", tests, argc, argv);

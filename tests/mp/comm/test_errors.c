@@ -21,7 +21,7 @@ static int bad_allreduce(struct mp_job *job)
 
 	MP_ERR(tutti_allreduce(a, b, 8, (enum tutti_datatype)99, TUTTI_SUM, w), -EINVAL);
 	MP_SAID("99");
-	MP_ERR(tutti_allreduce(a, b, 8, (enum tutti_datatype)-1, TUTTI_SUM, w), -EINVAL);
+	MP_ERR(tutti_allreduce(a, b, 8, (enum tutti_datatype) - 1, TUTTI_SUM, w), -EINVAL);
 	MP_ERR(tutti_allreduce(a, b, 8, TUTTI_FLOAT32, (enum tutti_op)77, w), -EINVAL);
 	MP_SAID("77");
 	MP_ERR(tutti_allreduce(a, b, 8, TUTTI_FLOAT32, TUTTI_BAND, w), -EINVAL);
@@ -172,15 +172,15 @@ static int pending_body(struct mp_job *job)
 		v[i] = 1;
 	MP_OK(tutti_barrier_init(job->world, &idle));
 	if (job->rank == 0) {
-		MP_OK(tutti_iallreduce(TUTTI_IN_PLACE, v, 100000, TUTTI_FLOAT32, TUTTI_SUM, job->world,
-				       &req));
+		MP_OK(tutti_iallreduce(TUTTI_IN_PLACE, v, 100000, TUTTI_FLOAT32, TUTTI_SUM,
+				       job->world, &req));
 		MP_ERR(tutti_finalize(job->ctx), -EBUSY);
 		MP_SAID("2 requests");
 	}
 	mp_meet(job);
 	if (!req)
-		MP_OK(tutti_iallreduce(TUTTI_IN_PLACE, v, 100000, TUTTI_FLOAT32, TUTTI_SUM, job->world,
-				       &req));
+		MP_OK(tutti_iallreduce(TUTTI_IN_PLACE, v, 100000, TUTTI_FLOAT32, TUTTI_SUM,
+				       job->world, &req));
 	MP_OK(tutti_wait(&req));
 	TT_EXPECT(v[0] == (float)job->n && v[99999] == (float)job->n);
 	MP_ERR(tutti_finalize(job->ctx), -EBUSY);
@@ -224,7 +224,9 @@ static void refused(const struct refusal *r)
 			 .arg = (void *)r, .timeout_ms = 10000));
 }
 
-#define RULES "allreduce:ring;allreduce:ring;allreduce:ring;allreduce:ring;allreduce:ring;allreduce:ring;"
+#define RULES                                                                                      \
+	"allreduce:ring;allreduce:ring;allreduce:ring;allreduce:ring;allreduce:ring;allreduce:"    \
+	"ring;"
 
 /* Of more rules than there is room for, the first 255 characters are rules without a mistake. */
 static void bad_values(void)
@@ -239,19 +241,34 @@ static void bad_values(void)
 		{"TUTTI_OFI_EP=dgram", "TUTTI_OFI_EP", -EINVAL, {0}},
 		{"TUTTI_TRANSPORT=smh TUTTI_RANK=0 TUTTI_NRANKS=1", "shm", -EINVAL, {0}},
 		{"TUTTI_ALGO=bcast:rnig", "bcast", -EINVAL, {0}},
-		{"TUTTI_ALGO=allreduce:radix;" RULES RULES RULES "allreduce:ring", "255", -EINVAL, {0}},
+		{"TUTTI_ALGO=allreduce:radix;" RULES RULES RULES "allreduce:ring",
+		 "255",
+		 -EINVAL,
+		 {0}},
 		{"TUTTI_RANK=5 TUTTI_NRANKS=2", "TUTTI_RANK=5", -EINVAL, {0}},
 		{"TUTTI_NRANKS=2", "TUTTI_RANK", -EINVAL, {0}},
 		{"TUTTI_RANK=0", "TUTTI_NRANKS", -EINVAL, {0}},
 		{"TUTTI_RANK=0 TUTTI_NRANKS=2", "MASTER_ADDR", -EINVAL, {0}},
 		{"RANK=0 WORLD_SIZE=2", "MASTER_ADDR", -EINVAL, {0}},
 		{"RANK=2 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=9", "RANK=2", -EINVAL, {0}},
-		{"RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=x", "MASTER_PORT", -EINVAL, {0}},
+		{"RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=x",
+		 "MASTER_PORT",
+		 -EINVAL,
+		 {0}},
 		{"TUTTI_RANK=0 TUTTI_NRANKS=2 TUTTI_STORE=nowhere", "TUTTI_STORE", -EINVAL, {0}},
-		{"", "config.rank", -EINVAL, {.size = sizeof(struct tutti_config), .nranks = 2, .rank = 2}},
-		{"", "config.rank", -EINVAL, {.size = sizeof(struct tutti_config), .nranks = 2, .rank = -1}},
+		{"",
+		 "config.rank",
+		 -EINVAL,
+		 {.size = sizeof(struct tutti_config), .nranks = 2, .rank = 2}},
+		{"",
+		 "config.rank",
+		 -EINVAL,
+		 {.size = sizeof(struct tutti_config), .nranks = 2, .rank = -1}},
 		{"", "config.size", -EINVAL, {.size = 3}},
-		{"", "timeout_ms", -EINVAL, {.size = sizeof(struct tutti_config), .timeout_ms = -1}},
+		{"",
+		 "timeout_ms",
+		 -EINVAL,
+		 {.size = sizeof(struct tutti_config), .timeout_ms = -1}},
 	};
 	size_t i;
 
@@ -263,16 +280,27 @@ static void unreachable(void)
 {
 	static const struct refusal r[] = {
 		{"RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 TUTTI_INIT_TIMEOUT=1s",
-		 "127.0.0.1:1", 0, {0}},
+		 "127.0.0.1:1",
+		 0,
+		 {0}},
 		{"RANK=1 WORLD_SIZE=2 MASTER_ADDR=no.such.host.invalid MASTER_PORT=999 "
 		 "TUTTI_INIT_TIMEOUT=1s TUTTI_INSECURE=1",
-		 "no.such.host.invalid", 0, {0}},
-		/* Documentation addresses: nothing answers. And without a secret it is not even tried. */
+		 "no.such.host.invalid",
+		 0,
+		 {0}},
+		/*
+		 * Documentation addresses: nothing answers. And without a secret it is not even
+		 * tried.
+		 */
 		{"RANK=1 WORLD_SIZE=2 MASTER_ADDR=192.0.2.1 MASTER_PORT=999 TUTTI_INIT_TIMEOUT=1s "
 		 "TUTTI_INSECURE=1",
-		 "192.0.2.1", 0, {0}},
+		 "192.0.2.1",
+		 0,
+		 {0}},
 		{"RANK=1 WORLD_SIZE=2 MASTER_ADDR=192.0.2.1 MASTER_PORT=999 TUTTI_INIT_TIMEOUT=1s",
-		 "TUTTI_INSECURE", 0, {0}},
+		 "TUTTI_INSECURE",
+		 0,
+		 {0}},
 	};
 	size_t i;
 
@@ -325,7 +353,8 @@ static void missing(void)
 static int duplicate_body(struct mp_job *job)
 {
 	int real = job->rank, err;
-	struct tutti_config config = {.size = sizeof(config), .nranks = 3, .rank = real == 2 ? 1 : real};
+	struct tutti_config config = {
+		.size = sizeof(config), .nranks = 3, .rank = real == 2 ? 1 : real};
 
 	if (real == 2)
 		mp_await(&job->shared->word[0], 1, 10000);
@@ -382,7 +411,8 @@ static void *talk_junk(void *arg)
 			(void)!send(fd, junk, sizeof(junk) / (size_t)(1 + i % 5), MSG_NOSIGNAL);
 		}
 		if (i % 4)
-			close(fd); /* some stay open and say nothing more; the end of the process closes them */
+			close(fd); /* some stay open and say nothing more; the end of the process
+				      closes them */
 		usleep(1000);
 	}
 	return NULL;
@@ -400,7 +430,8 @@ static int junk_body(struct mp_job *job)
 		TT_EXPECT(!pthread_create(&thread, NULL, talk_junk, job->shared));
 		usleep(10000);
 		atomic_store(&job->shared->id_ready, 1);
-		config = (struct tutti_config){.size = sizeof(config), .nranks = job->n, .id = &job->shared->id};
+		config = (struct tutti_config){
+			.size = sizeof(config), .nranks = job->n, .id = &job->shared->id};
 		MP_OK(tutti_init(&config, &job->ctx));
 		job->world = tutti_world(job->ctx);
 		pthread_join(thread, &said);
@@ -453,7 +484,8 @@ static int differ_body(struct mp_job *job)
 	char name[32];
 	int err;
 
-	err = tutti_barrier(job->world); /* others may leave it and disagree while this rank is in it */
+	err = tutti_barrier(
+		job->world); /* others may leave it and disagree while this rank is in it */
 	if (!err)
 		err = call_one(job, d, in, out);
 	if (!err && job->rank == 0) /* it may have done its part; it learns at its next call */
@@ -558,7 +590,8 @@ static int never_body(struct mp_job *job)
 		TT_EXPECT(mp_await(&job->shared->word[0], job->n - 1, 20000));
 	} else {
 		t0 = mp_now();
-		MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, v, count, TUTTI_FLOAT32, TUTTI_SUM, job->world),
+		MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, v, count, TUTTI_FLOAT32, TUTTI_SUM,
+				       job->world),
 		       -ETIMEDOUT);
 		TT_EXPECT(mp_now() - t0 > 0.9 && mp_now() - t0 < 10);
 		MP_OK(tutti_comm_error(job->world, &info));

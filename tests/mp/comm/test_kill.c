@@ -44,7 +44,8 @@ static int survivor(struct mp_job *job, const struct death *d)
 	MP_OK(tutti_alloc(job->ctx, d->count * 4, (void **)&v));
 	memset(v, 0, d->count * 4);
 	do
-		err = tutti_allreduce(TUTTI_IN_PLACE, v, d->count, TUTTI_FLOAT32, TUTTI_SUM, job->world);
+		err = tutti_allreduce(TUTTI_IN_PLACE, v, d->count, TUTTI_FLOAT32, TUTTI_SUM,
+				      job->world);
 	while (!err);
 	after = now_ms() - atomic_load(&job->shared->word[0]);
 	MP_ERR(err, -TUTTI_EPEER);
@@ -54,8 +55,8 @@ static int survivor(struct mp_job *job, const struct death *d)
 	snprintf(name, sizeof(name), "rank %d on", d->victim);
 	MP_OK(tutti_comm_error(job->world, &info));
 	if (info.rank != d->victim || !strstr(info.text, name))
-		fprintf(stderr, "rank %d of %d: %s (rank %d is dead)\n", job->rank, job->n, info.text,
-			d->victim);
+		fprintf(stderr, "rank %d of %d: %s (rank %d is dead)\n", job->rank, job->n,
+			info.text, d->victim);
 	TT_EXPECT(info.code == -TUTTI_EPEER && info.rank == d->victim && strstr(info.text, name));
 	TT_EXPECT(info.host[0]);
 	t0 = mp_now();
@@ -85,7 +86,8 @@ static int death_body(struct mp_job *job)
 	memset(v, 0, d->count * 4);
 	TT_EXPECT(!pthread_create(&thread, NULL, die_later, job));
 	for (;;)
-		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, d->count, TUTTI_FLOAT32, TUTTI_SUM, job->world));
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, d->count, TUTTI_FLOAT32, TUTTI_SUM,
+				      job->world));
 }
 
 static void deaths(const char *env, int signal)
@@ -204,7 +206,8 @@ static int abort_body(struct mp_job *job)
 	t0 = mp_now();
 	if (job->rank == 0)
 		mp_sleep_ms(1000);
-	MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, v, 10, TUTTI_FLOAT32, TUTTI_SUM, dup), -TUTTI_EABORTED);
+	MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, v, 10, TUTTI_FLOAT32, TUTTI_SUM, dup),
+	       -TUTTI_EABORTED);
 	MP_SAID("42");
 	MP_SAID("rank 1");
 	TT_EXPECT(mp_now() - t0 < 5);
@@ -254,7 +257,8 @@ static void exits(void)
 #define PIECES 256
 
 /* The last failed call: rank 0 is dead, and which call of the communicator it was. */
-static int told(struct mp_job *job, const char *call, uint64_t sequence, struct tutti_error_info *info)
+static int told(struct mp_job *job, const char *call, uint64_t sequence,
+		struct tutti_error_info *info)
 {
 	*info = (struct tutti_error_info){.size = sizeof(*info)};
 	MP_OK(tutti_last_error(info));
@@ -263,7 +267,10 @@ static int told(struct mp_job *job, const char *call, uint64_t sequence, struct 
 	return 0;
 }
 
-/* The root dies after some of its messages; each is sent when the one before has arrived, so some have. */
+/*
+ * The root dies after some of its messages; each is sent when the one before has arrived, so some
+ * have.
+ */
 static int how_far_body(struct mp_job *job)
 {
 	static unsigned char v[PIECE * PIECES];
@@ -292,7 +299,8 @@ static int how_far_body(struct mp_job *job)
 	MP_ERR(tutti_wait(&recv), -TUTTI_EPEER);
 	TT_EXPECT(!told(job, "recv", 0, &info) && info.phase[0] && !info.bytes);
 	MP_ERR(tutti_barrier(job->world), -TUTTI_EPEER);
-	TT_EXPECT(!told(job, "barrier", 3, &info) && !strcmp(info.phase, "not started") && !info.bytes);
+	TT_EXPECT(!told(job, "barrier", 3, &info) && !strcmp(info.phase, "not started") &&
+		  !info.bytes);
 	TT_EXPECT(mp_now() - t0 < 1);
 	(void)tutti_finalize(job->ctx);
 	job->ctx = NULL;
@@ -302,18 +310,18 @@ static int how_far_body(struct mp_job *job)
 static void how_far(void)
 {
 	TT_CHECK(!MP_RUN(.n = 2, .fn = how_far_body, .killed = 1,
-			 .env = "TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=die_after=150,rank=0 TUTTI_EAGER=0 "
+			 .env = "TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=die_after=150,rank=0 "
+				"TUTTI_EAGER=0 "
 				"TUTTI_ALGO=bcast:chain TUTTI_CHUNK=4096 TUTTI_LANES=1"));
 }
 
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"kill_shm", kill_shm}, {"kill_node", kill_node}, {"kill_ofi", kill_ofi},	      {"kill_rdm", kill_rdm},
-		{"stopped", stopped},	{"kill_thread", kill_thread}, {"aborts", aborts},
-		{"exits", exits},	{"at_start", at_start},
-		{"kill_verbs", kill_verbs}, {"how_far", how_far},
-		{NULL, NULL},
+		{"kill_shm", kill_shm},	    {"kill_node", kill_node}, {"kill_ofi", kill_ofi},
+		{"kill_rdm", kill_rdm},	    {"stopped", stopped},     {"kill_thread", kill_thread},
+		{"aborts", aborts},	    {"exits", exits},	      {"at_start", at_start},
+		{"kill_verbs", kill_verbs}, {"how_far", how_far},     {NULL, NULL},
 	};
 
 	return tt_test_main("kill", tests, argc, argv);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Over connectionless endpoints what a peer has begun lands when its connection is closed already. Until the peer
- * has closed its end, too, the pool does not use that memory again: a transfer is under way at rank 0, which does not look,
- * closes the connection, frees the memory, and fills all that it can get instead. Then it looks.
+ * Over connectionless endpoints what a peer has begun lands when its connection is closed already.
+ * Until the peer has closed its end, too, the pool does not use that memory again: a transfer is
+ * under way at rank 0, which does not look, closes the connection, frees the memory, and fills all
+ * that it can get instead. Then it looks.
  */
 #include "config.h"
 

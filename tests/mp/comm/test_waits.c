@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A thread that waits does not go to sleep while an operation of its own process can go on: the counter of
- * such sleeps stays 0, whatever is waited for.
+ * A thread that waits does not go to sleep while an operation of its own process can go on: the
+ * counter of such sleeps stays 0, whatever is waited for.
  */
 #include "config.h"
 
@@ -60,8 +60,8 @@ static int work(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table *
 
 static int ps_body(struct mp_job *job)
 {
-	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO,
-				       .essp = *(const int *)job->arg};
+	struct tutti_ps_options opt = {
+		.size = sizeof(opt), .init = TUTTI_PS_ZERO, .essp = *(const int *)job->arg};
 	struct tutti_ps_table *rows, *dense;
 	struct tutti_ps *ps;
 	int err = 0;
@@ -97,12 +97,14 @@ static int windows_body(struct mp_job *job)
 	MP_OK(tutti_alloc(job->ctx, 4 * BYTES, (void **)&v));
 	MP_OK(tutti_win_create(job->world, mem, 4 * BYTES, 0, &win));
 	for (i = 0; i < 4; i++)
-		MP_OK(tutti_iput(win, next, v + (size_t)i * BYTES, BYTES, (uint64_t)i * BYTES, &req[i]));
+		MP_OK(tutti_iput(win, next, v + (size_t)i * BYTES, BYTES, (uint64_t)i * BYTES,
+				 &req[i]));
 	MP_OK(tutti_waitall(4, req));
 	MP_OK(tutti_win_flush_all(win));
 	MP_OK(tutti_barrier(job->world));
 	for (i = 0; i < 4; i++)
-		MP_OK(tutti_iget(win, next, v + (size_t)i * BYTES, BYTES, (uint64_t)i * BYTES, &req[i]));
+		MP_OK(tutti_iget(win, next, v + (size_t)i * BYTES, BYTES, (uint64_t)i * BYTES,
+				 &req[i]));
 	MP_OK(tutti_waitall(4, req));
 	for (i = 0; i < 100; i++)
 		MP_OK(tutti_fetch_add(win, next, 1, 0, &old));
@@ -118,9 +120,10 @@ static int messages_body(struct mp_job *job)
 	char *v = calloc(2, BYTES);
 
 	for (i = 0; i < 5; i++) {
-		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, BYTES / 4, TUTTI_FLOAT32, TUTTI_SUM, job->world));
-		MP_OK(tutti_sendrecv(v, BYTES, TUTTI_UINT8, next, 1, v + BYTES, BYTES, TUTTI_UINT8, prev, 1,
-				     job->world, NULL));
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, BYTES / 4, TUTTI_FLOAT32, TUTTI_SUM,
+				      job->world));
+		MP_OK(tutti_sendrecv(v, BYTES, TUTTI_UINT8, next, 1, v + BYTES, BYTES, TUTTI_UINT8,
+				     prev, 1, job->world, NULL));
 	}
 	free(v);
 	return none_was_late(job);

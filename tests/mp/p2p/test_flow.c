@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks that run far ahead of others, and many operations under way at once on several communicators:
- * early messages must be parked within bounds, senders held back, and nothing may get stuck.
+ * Ranks that run far ahead of others, and many operations under way at once on several
+ * communicators: early messages must be parked within bounds, senders held back, and nothing may
+ * get stuck.
  */
 #include "config.h"
 
@@ -17,8 +18,9 @@ struct ahead {
 };
 
 /*
- * Who asks for nothing and looks gets early what the root has sent: more than may stay in slots. Until one of the others has seen
- * that; not all do, as one behind a late one gets its messages late. Injected delays may hide it.
+ * Who asks for nothing and looks gets early what the root has sent: more than may stay in slots.
+ * Until one of the others has seen that; not all do, as one behind a late one gets its messages
+ * late. Injected delays may hide it.
  */
 static int see_parked(struct mp_job *job)
 {
@@ -55,8 +57,8 @@ static int ahead_body(struct mp_job *job)
 	if (job->rank != root && a->calls > 500 && !getenv("TUTTI_FAULT"))
 		TT_EXPECT(!see_parked(job));
 	for (i = 0; i < a->calls; i++) {
-		MP_OK(tutti_ibcast(data + (size_t)i * a->words, a->words, TUTTI_UINT32, root, job->world,
-				   &req[i]));
+		MP_OK(tutti_ibcast(data + (size_t)i * a->words, a->words, TUTTI_UINT32, root,
+				   job->world, &req[i]));
 		if (job->rank == root && i == a->calls * 3 / 4)
 			atomic_store(&job->shared->word[0], 1);
 		if (i % 16 == 0) /* give it a chance to move */
@@ -80,7 +82,8 @@ static void ahead_on(const char *env)
 	size_t i;
 
 	for (i = 0; i < 3; i++) {
-		int failed = MP_RUN(.n = i ? 3 : 4, .env = env, .fn = ahead_body, .arg = (void *)&a[i]);
+		int failed =
+			MP_RUN(.n = i ? 3 : 4, .env = env, .fn = ahead_body, .arg = (void *)&a[i]);
 
 		if (failed)
 			fprintf(stderr, "case %zu, %s\n", i, env);
@@ -141,7 +144,8 @@ static int launch(struct mp_job *job, struct tutti_comm *comm, int c, int i, str
 		o->count = 0;
 		return tutti_ibarrier(comm, &o->req);
 	}
-	return tutti_iallreduce(TUTTI_IN_PLACE, o->v, o->count, TUTTI_INT32, TUTTI_SUM, comm, &o->req);
+	return tutti_iallreduce(TUTTI_IN_PLACE, o->v, o->count, TUTTI_INT32, TUTTI_SUM, comm,
+				&o->req);
 }
 
 static int right(struct mp_job *job, int c, int i, const struct one *o)
@@ -155,8 +159,8 @@ static int right(struct mp_job *job, int c, int i, const struct one *o)
 		else
 			want = job->n * (job->n + 1) / 2 + job->n * ((int32_t)k + c);
 		if (o->v[k] != want) {
-			fprintf(stderr, "communicator %d call %d element %zu: %d, not %d\n", c, i, k, o->v[k],
-				want);
+			fprintf(stderr, "communicator %d call %d element %zu: %d, not %d\n", c, i,
+				k, o->v[k], want);
 			return 0;
 		}
 	}
@@ -240,7 +244,8 @@ static void tangle_ofi(void)
 
 static void tangle_fault(void)
 {
-	tangle_on("TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=11,delay=0.1:100,reorder=0.4,again=0.2,hold=0.1 "
+	tangle_on("TUTTI_TRANSPORT=fault:shm "
+		  "TUTTI_FAULT=seed=11,delay=0.1:100,reorder=0.4,again=0.2,hold=0.1 "
 		  "TUTTI_PARKED=1 TUTTI_SLOTS=4");
 	if (!mp_no_ofi())
 		tangle_on("TUTTI_TRANSPORT=fault:ofi "
@@ -251,8 +256,12 @@ static void tangle_fault(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"ahead_shm", ahead_shm},   {"ahead_ofi", ahead_ofi},	{"ahead_fault", ahead_fault},
-		{"tangle_shm", tangle_shm}, {"tangle_ofi", tangle_ofi}, {"tangle_fault", tangle_fault},
+		{"ahead_shm", ahead_shm},
+		{"ahead_ofi", ahead_ofi},
+		{"ahead_fault", ahead_fault},
+		{"tangle_shm", tangle_shm},
+		{"tangle_ofi", tangle_ofi},
+		{"tangle_fault", tangle_fault},
 		{NULL, NULL},
 	};
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The parameter server: dense tables and rows, set, push and pull, under BSP, SSP and without a bound. */
+/*
+ * The parameter server: dense tables and rows, set, push and pull, under BSP, SSP and without a
+ * bound.
+ */
 #include "config.h"
 
 #include "tests/mp/job.h"
@@ -56,7 +59,8 @@ static int sums(struct mp_job *job, const struct how *how, struct tutti_ps *ps,
 			if (how->staleness == 0)
 				most = least;
 			if (values[i] < least || values[i] > most) {
-				fprintf(stderr, "rank %d, round %d, element %zu: %g, not %g to %g\n",
+				fprintf(stderr,
+					"rank %d, round %d, element %zu: %g, not %g to %g\n",
 					job->rank, round, i, values[i], least, most);
 				return 1;
 			}
@@ -75,7 +79,8 @@ static int dense_body(struct mp_job *job)
 	MP_OK(mp_ps_open(job, how->servers, how->staleness, &ps));
 	MP_OK(tutti_ps_dense(ps, "w", BIG, TUTTI_FLOAT32,
 			     &(struct tutti_ps_options){.size = sizeof(struct tutti_ps_options),
-							.init = TUTTI_PS_ZERO}, &t));
+							.init = TUTTI_PS_ZERO},
+			     &t));
 	MP_OK(tutti_ps_find(ps, "w", &found));
 	TT_EXPECT(found == t);
 	if (is_worker(job, how->servers)) {
@@ -159,8 +164,10 @@ static int rows_body(struct mp_job *job)
 			if (!how->staleness)
 				most = least;
 			if (v[i] < least || v[i] > most)
-				fprintf(stderr, "rank %d, round %d, element %d: %lld, not %lld to %lld\n",
-					job->rank, round, i, (long long)v[i], (long long)least, (long long)most);
+				fprintf(stderr,
+					"rank %d, round %d, element %d: %lld, not %lld to %lld\n",
+					job->rank, round, i, (long long)v[i], (long long)least,
+					(long long)most);
 			TT_EXPECT(v[i] >= least && v[i] <= most);
 		}
 	}
@@ -190,7 +197,8 @@ static void fill_huge(void *value, uint64_t first, size_t count, enum tutti_data
 
 static int huge_body(struct mp_job *job)
 {
-	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_FILL, .fill = fill_huge};
+	struct tutti_ps_options opt = {
+		.size = sizeof(opt), .init = TUTTI_PS_FILL, .fill = fill_huge};
 	size_t wrap = (size_t)1 << 32, i;
 	/* two of them are the same in 32 bits */
 	size_t from[] = {0, HUGE_COUNT / 2 - 3, wrap - 7, HUGE_COUNT / 3, wrap, HUGE_COUNT - 5};
@@ -200,7 +208,8 @@ static int huge_body(struct mp_job *job)
 	uint64_t bytes;
 	int k, round;
 
-	MP_OK(mp_ps_open(job, 1, TUTTI_PS_ASYNC, &ps)); /* one server: offsets in its part have more than 32 bits */
+	MP_OK(mp_ps_open(job, 1, TUTTI_PS_ASYNC,
+			 &ps)); /* one server: offsets in its part have more than 32 bits */
 	MP_OK(tutti_ps_dense(ps, "huge", HUGE_COUNT, TUTTI_UINT8, &opt, &t));
 	MP_OK(tutti_ps_load(ps, 0, &bytes));
 	TT_EXPECT(bytes == HUGE_COUNT);
@@ -208,7 +217,8 @@ static int huge_body(struct mp_job *job)
 		for (i = 0; i < sizeof(from) / sizeof(from[0]); i++) {
 			MP_OK(tutti_ps_pull(t, v, from[i], 5, TUTTI_UINT8));
 			for (k = 0; k < 5; k++)
-				TT_EXPECT(v[k] == (uint8_t)(huge_value(from[i] + (size_t)k) + round));
+				TT_EXPECT(v[k] ==
+					  (uint8_t)(huge_value(from[i] + (size_t)k) + round));
 			MP_OK(tutti_ps_push(t, one, from[i], 5, TUTTI_UINT8));
 		}
 	MP_OK(tutti_ps_close(ps));
@@ -219,20 +229,29 @@ static void huge(void)
 {
 	if (!getenv("TUTTI_TEST_HUGE"))
 		TT_SKIP("it needs 12 GiB of memory: TUTTI_TEST_HUGE=1 runs it");
-	TT_CHECK(!MP_RUN(.n = 2, .fn = huge_body, .timeout_ms = 150000, .env = "TUTTI_TRANSPORT=shm "
-			 "TUTTI_TIMEOUT=100s TUTTI_HEARTBEAT_LIMIT=100s TUTTI_POOL_LIMIT=9G"));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = huge_body, .timeout_ms = 150000,
+			 .env = "TUTTI_TRANSPORT=shm "
+				"TUTTI_TIMEOUT=100s TUTTI_HEARTBEAT_LIMIT=100s "
+				"TUTTI_POOL_LIMIT=9G"));
 }
 
 static void run(const char *env, size_t step)
 {
-	static const struct how ways[] = {{1, 0}, {2, 0}, {-1, 0}, {1, 2}, {2, 1}, {-1, 3},
-					  {1, TUTTI_PS_ASYNC}, {-1, TUTTI_PS_ASYNC}};
+	static const struct how ways[] = {{1, 0},
+					  {2, 0},
+					  {-1, 0},
+					  {1, 2},
+					  {2, 1},
+					  {-1, 3},
+					  {1, TUTTI_PS_ASYNC},
+					  {-1, TUTTI_PS_ASYNC}};
 	static mp_fn *const bodies[] = {dense_body, set_body, rows_body};
 	size_t i, b;
 
 	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i += step)
 		for (b = 0; b < sizeof(bodies) / sizeof(bodies[0]); b++) {
-			int failed = MP_RUN(.n = 4, .env = env, .fn = bodies[b], .arg = (void *)&ways[i]);
+			int failed = MP_RUN(.n = 4, .env = env, .fn = bodies[b],
+					    .arg = (void *)&ways[i]);
 
 			if (failed)
 				fprintf(stderr, "body %zu, %d servers, staleness %d, %s\n", b,
@@ -248,7 +267,9 @@ static void shm(void)
 
 static void shm_fault(void)
 {
-	run("TUTTI_TRANSPORT=fault:shm TUTTI_PS_VERIFY=1 TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2,finish=1", 1);
+	run("TUTTI_TRANSPORT=fault:shm TUTTI_PS_VERIFY=1 "
+	    "TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2,finish=1",
+	    1);
 }
 
 static void ofi(void)
@@ -262,7 +283,9 @@ static void ofi_fault(void)
 {
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
-	run("TUTTI_TRANSPORT=fault:ofi TUTTI_PS_VERIFY=1 TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2", 3);
+	run("TUTTI_TRANSPORT=fault:ofi TUTTI_PS_VERIFY=1 "
+	    "TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2",
+	    3);
 }
 
 static void verbs(void)
@@ -274,9 +297,9 @@ static void verbs(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"shm", shm},	     {"shm_fault", shm_fault},
-					       {"ofi", ofi},	     {"ofi_fault", ofi_fault},
-					       {"verbs", verbs},     {"huge", huge},		       {NULL, NULL}};
+	static const struct tt_test tests[] = {
+		{"shm", shm},	  {"shm_fault", shm_fault}, {"ofi", ofi}, {"ofi_fault", ofi_fault},
+		{"verbs", verbs}, {"huge", huge},	    {NULL, NULL}};
 
 	return tt_test_main("ps", tests, argc, argv);
 }

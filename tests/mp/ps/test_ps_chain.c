@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies of a server at the moments that count: what its death leaves, when it dies behind an answer, within a clock,
- * or within a meeting. Here a test looks into the servers, so that the moment is met and not waited for.
+ * Copies of a server at the moments that count: what its death leaves, when it dies behind an
+ * answer, within a clock, or within a meeting. Here a test looks into the servers, so that the
+ * moment is met and not waited for.
  */
 #include "config.h"
 
@@ -17,10 +18,15 @@
 #include "lib/base/inject.h"
 #include "lib/ps/server/server.h"
 
-/* Ranks 0 and 1 serve, each with a copy of the other; the others work. Server 0, on rank 0, is the one that dies. */
+/*
+ * Ranks 0 and 1 serve, each with a copy of the other; the others work. Server 0, on rank 0, is the
+ * one that dies.
+ */
 static int open_ps(struct mp_job *job, int staleness, struct tutti_ps **ps)
 {
-	struct tutti_ps_config config = {.size = sizeof(config), .staleness = staleness, .copies = 2,
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .staleness = staleness,
+					 .copies = 2,
 					 .role = job->rank < 2 ? TUTTI_PS_SERVER : TUTTI_PS_WORKER};
 
 	return tutti_ps_open(job->world, &config, ps);
@@ -97,14 +103,17 @@ static bool all_there(struct mp_job *job, const struct tutti_ps *ps)
 }
 
 /*
- * Whatever comes to the last copy comes late; so what was answered before it had come, by the head or by a copy between them,
- * is not there yet, and would be lost with those.
+ * Whatever comes to the last copy comes late; so what was answered before it had come, by the head
+ * or by a copy between them, is not there yet, and would be lost with those.
  */
 static int late_body(struct mp_job *job)
 {
 	int servers = *(int *)job->arg, i;
-	struct tutti_ps_config config = {.size = sizeof(config), .staleness = TUTTI_PS_ASYNC, .copies = servers,
-					 .role = job->rank < servers ? TUTTI_PS_SERVER : TUTTI_PS_WORKER};
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .staleness = TUTTI_PS_ASYNC,
+					 .copies = servers,
+					 .role = job->rank < servers ? TUTTI_PS_SERVER
+								     : TUTTI_PS_WORKER};
 	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
 	struct tutti_ps_table *t, *r;
 	struct tutti_ps *ps;
@@ -144,11 +153,13 @@ static void answered(void)
 	int servers = 2, i;
 
 	for (i = 0; i < 2; i++)
-		TT_CHECK(!MP_RUN(.n = 3, .fn = late_body, .arg = &servers, .killed = 1, .env = "TUTTI_TRANSPORT=fault:shm "
-				 "TUTTI_FAULT=rank=1,delay=1:60000"));
+		TT_CHECK(!MP_RUN(.n = 3, .fn = late_body, .arg = &servers, .killed = 1,
+				 .env = "TUTTI_TRANSPORT=fault:shm "
+					"TUTTI_FAULT=rank=1,delay=1:60000"));
 	servers = 3;
-	TT_CHECK(!MP_RUN(.n = 4, .fn = late_body, .arg = &servers, .killed = 3, .env = "TUTTI_TRANSPORT=fault:shm "
-			 "TUTTI_FAULT=rank=2,delay=1:60000"));
+	TT_CHECK(!MP_RUN(.n = 4, .fn = late_body, .arg = &servers, .killed = 3,
+			 .env = "TUTTI_TRANSPORT=fault:shm "
+				"TUTTI_FAULT=rank=2,delay=1:60000"));
 }
 
 /* ---- within a clock ---- */
@@ -174,7 +185,10 @@ static bool rows_are(struct tutti_ps_table *t, int c, int code)
 	return true;
 }
 
-/* Under BSP nobody sees pushes of the clock that runs, nor rows that came to be with them, whoever serves. */
+/*
+ * Under BSP nobody sees pushes of the clock that runs, nor rows that came to be with them, whoever
+ * serves.
+ */
 static int running_body(struct mp_job *job)
 {
 	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
@@ -220,7 +234,8 @@ static int running_body(struct mp_job *job)
 
 static void running(void)
 {
-	TT_CHECK(!MP_RUN(.n = 4, .fn = running_body, .killed = 1, .env = "TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1"));
+	TT_CHECK(!MP_RUN(.n = 4, .fn = running_body, .killed = 1,
+			 .env = "TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1"));
 }
 
 /* ---- files ---- */
@@ -248,7 +263,8 @@ static int groups_body(struct mp_job *job)
 		MP_OK(tutti_ps_pull(t, &got, 0, 1, TUTTI_FLOAT32));
 		TT_EXPECT(got == 2);
 		TT_EXPECT(workers_meet(job, 1));
-		MP_OK(tutti_ps_push(t, &u, 0, 1, TUTTI_FLOAT32)); /* a group of two: their mean is 4 */
+		MP_OK(tutti_ps_push(t, &u, 0, 1,
+				    TUTTI_FLOAT32)); /* a group of two: their mean is 4 */
 		for (end = mp_now() + 10; got != 6 && mp_now() < end;)
 			MP_OK(tutti_ps_pull(t, &got, 0, 1, TUTTI_FLOAT32));
 		TT_EXPECT(got == 6);
@@ -259,12 +275,14 @@ static int groups_body(struct mp_job *job)
 
 static void groups(void)
 {
-	TT_CHECK(!MP_RUN(.n = 4, .fn = groups_body, .killed = 1, .env = "TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1"));
+	TT_CHECK(!MP_RUN(.n = 4, .fn = groups_body, .killed = 1,
+			 .env = "TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1"));
 }
 
 /*
- * The copy's rank sees it deal with what the head has passed on, and kills that before it can answer. What that is, its number
- * tells: a push, two workers at a meeting, an order to save, and again those at a meeting; then the same for restoring.
+ * The copy's rank sees it deal with what the head has passed on, and kills that before it can
+ * answer. What that is, its number tells: a push, two workers at a meeting, an order to save, and
+ * again those at a meeting; then the same for restoring.
  */
 #define AT_SECOND_MEETING 5
 #define AT_RESTORED 10
@@ -331,13 +349,17 @@ static void meeting(void)
 	int i;
 
 	for (i = 0; i < 3; i++) {
-		restores = i == 2; /* the copy hears of one worker before the other, and the head late of what it has */
+		restores = i == 2; /* the copy hears of one worker before the other, and the head
+				      late of what it has */
 		TT_CHECK(!MP_RUN(.n = 4, .fn = meeting_body, .arg = &restores, .killed = 1,
 				 .env = "TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=delay=1:10000"));
 	}
 }
 
-/* At the copy's rank: bells of the second meeting at server 0. The head dies when the copy has one worker's message only. */
+/*
+ * At the copy's rank: bells of the second meeting at server 0. The head dies when the copy has one
+ * worker's message only.
+ */
 static struct {
 	struct tt_ps_server *copy;
 	void (*log_ring)(struct tt_bell *bell), (*in_ring)(struct tt_bell *bell);
@@ -369,7 +391,10 @@ static void keep(struct tt_bell *bell)
 	half.kept = bell;
 }
 
-/* Worker 0 sends a push, a meeting, an order to save and the second meeting, worker 1 two meetings. */
+/*
+ * Worker 0 sends a push, a meeting, an order to save and the second meeting, worker 1 two
+ * meetings.
+ */
 static void plan_half(struct tutti_ps *ps)
 {
 	struct tt_ps_server *copy = half.copy = ps->srv[1];
@@ -391,7 +416,8 @@ static void *half_watch(void *arg)
 
 	while (!atomic_load(&half.lost) && mp_now() < end)
 		;
-	for (late = mp_now() + 0.2; atomic_load(&half.copy->order) < AT_SECOND_MEETING && mp_now() < late;)
+	for (late = mp_now() + 0.2;
+	     atomic_load(&half.copy->order) < AT_SECOND_MEETING && mp_now() < late;)
 		;
 	kill_head(arg);
 	taken_over(arg);
@@ -406,7 +432,10 @@ static void *half_watch(void *arg)
 	return NULL;
 }
 
-/* Who is answered before the copy has heard of the other is told of the meeting before, in which nobody has led. */
+/*
+ * Who is answered before the copy has heard of the other is told of the meeting before, in which
+ * nobody has led.
+ */
 static int half_body(struct mp_job *job)
 {
 	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
@@ -436,12 +465,14 @@ static int half_body(struct mp_job *job)
 
 static void half_met(void)
 {
-	TT_CHECK(!MP_RUN(.n = 4, .fn = half_body, .killed = 1, .env = "TUTTI_TRANSPORT=shm", .timeout_ms = 30000));
+	TT_CHECK(!MP_RUN(.n = 4, .fn = half_body, .killed = 1, .env = "TUTTI_TRANSPORT=shm",
+			 .timeout_ms = 30000));
 }
 
 /*
- * A copy that can't do what the others can: nobody does it. Here the copy of server 0 believes that a worker's clock would
- * go back, once; the second time it can, and has it when the head is gone.
+ * A copy that can't do what the others can: nobody does it. Here the copy of server 0 believes
+ * that a worker's clock would go back, once; the second time it can, and has it when the head is
+ * gone.
  */
 static int unable_body(struct mp_job *job)
 {
@@ -485,12 +516,16 @@ static int unable_body(struct mp_job *job)
 
 static void unable(void)
 {
-	TT_CHECK(!MP_RUN(.n = 4, .fn = unable_body, .killed = 1, .env = "TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1"));
+	TT_CHECK(!MP_RUN(.n = 4, .fn = unable_body, .killed = 1,
+			 .env = "TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1"));
 }
 
 /* ---- what a copy tells the head is lost ---- */
 
-/* Of all that rank 1 does only telling what it has is left here. Then one of the two has to go, and the pushes go on. */
+/*
+ * Of all that rank 1 does only telling what it has is left here. Then one of the two has to go,
+ * and the pushes go on.
+ */
 static int deaf_body(struct mp_job *job)
 {
 	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
@@ -529,7 +564,10 @@ static void deaf(void)
 
 #define MANY 200 /* more than a new map of keys has room for */
 
-/* Rank `out` has no memory when its map of the keys of server 0 grows: it goes, and all that was pushed is there. */
+/*
+ * Rank `out` has no memory when its map of the keys of server 0 grows: it goes, and all that was
+ * pushed is there.
+ */
 static int short_body(struct mp_job *job)
 {
 	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
@@ -568,7 +606,10 @@ static int short_body(struct mp_job *job)
 	return 0;
 }
 
-/* A copy that made other rows than the head would show others when it serves; so would a head that had made fewer. */
+/*
+ * A copy that made other rows than the head would show others when it serves; so would a head that
+ * had made fewer.
+ */
 static void no_memory(void)
 {
 	int out;
@@ -580,10 +621,10 @@ static void no_memory(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"answered", answered}, {"running", running}, {"groups", groups},
-					       {"meeting", meeting},   {"half_met", half_met}, {"unable", unable},
-					       {"deaf", deaf},	       {"no_memory", no_memory},
-					       {NULL, NULL}};
+	static const struct tt_test tests[] = {
+		{"answered", answered}, {"running", running},	  {"groups", groups},
+		{"meeting", meeting},	{"half_met", half_met},	  {"unable", unable},
+		{"deaf", deaf},		{"no_memory", no_memory}, {NULL, NULL}};
 
 	return tt_test_main("ps_chain", tests, argc, argv);
 }

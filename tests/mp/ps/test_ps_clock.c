@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How far workers run apart, exactly; what BSP computes, bit for bit; what the trace's checker says; and
- * what is refused.
+ * How far workers run apart, exactly; what BSP computes, bit for bit; what the trace's checker
+ * says; and what is refused.
  */
 #include "config.h"
 
@@ -19,8 +19,9 @@
 #define CLOCKS 12
 
 /*
- * word[0]: clocks that the slow worker has begun, word[1]: has ended; word[2]: that the fast one has passed. The fast
- * one passes clock c when the slow one has told c - s, no sooner, and, as it is woken, soon after.
+ * word[0]: clocks that the slow worker has begun, word[1]: has ended; word[2]: that the fast one
+ * has passed. The fast one passes clock c when the slow one has told c - s, no sooner, and, as it
+ * is woken, soon after.
  */
 static int straggler_body(struct mp_job *job)
 {
@@ -53,7 +54,8 @@ static int straggler_body(struct mp_job *job)
 		}
 	}
 	if (getenv("TUTTI_TEST_VERBOSE") && job->rank == 2)
-		printf("staleness %d: passed before the slow one's call returned by %.3f ms on average\n",
+		printf("staleness %d: passed before the slow one's call returned by %.3f ms on "
+		       "average\n",
 		       s, late / CLOCKS * 1e3);
 	MP_OK(tutti_ps_close(ps));
 	return 0;
@@ -87,8 +89,12 @@ static void straggler_ofi(void)
 
 static float gradient(int worker, int round, size_t i)
 {
-	return 0.37f * (float)((i * 2654435761u + (unsigned)worker * 40503u + (unsigned)round * 977u) % 1000) /
-		       (float)(1 + worker) - 0.1f;
+	return 0.37f *
+		       (float)((i * 2654435761u + (unsigned)worker * 40503u +
+				(unsigned)round * 977u) %
+			       1000) /
+		       (float)(1 + worker) -
+	       0.1f;
 }
 
 /* The rule that is tested: momentum. */
@@ -121,10 +127,15 @@ static void oracle(int combine, int rounds, float *x, float *v)
 	}
 }
 
-/* Workers in any order, pieces in any order; what is pulled after each clock is what the oracle has. */
-static int bsp_rounds(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table *t, int combine)
+/*
+ * Workers in any order, pieces in any order; what is pulled after each clock is what the oracle
+ * has.
+ */
+static int bsp_rounds(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table *t,
+		      int combine)
 {
-	float *u = malloc(N * sizeof(float)), *x = malloc(N * sizeof(float)), *v = malloc(N * sizeof(float));
+	float *u = malloc(N * sizeof(float)), *x = malloc(N * sizeof(float)),
+	      *v = malloc(N * sizeof(float));
 	float *got = malloc(N * sizeof(float));
 	int round, w = job->rank - 2;
 	struct tutti_request *req[2];
@@ -180,8 +191,8 @@ static int during_body(struct mp_job *job)
 }
 
 /*
- * Rows without initial values exist for pulls from the end of the clock in which they were first pushed, also
- * for who has pushed them, whoever comes first.
+ * Rows without initial values exist for pulls from the end of the clock in which they were first
+ * pushed, also for who has pushed them, whoever comes first.
  */
 static int unset_body(struct mp_job *job)
 {
@@ -227,8 +238,12 @@ static int unset_body(struct mp_job *job)
 
 static int bsp_body(struct mp_job *job)
 {
-	struct tutti_ps_options opt = {.size = sizeof(opt), .rule = TUTTI_PS_MOMENTUM, .rate = 0.05,
-				       .init = TUTTI_PS_CONSTANT, .init_a = 1, .block = 8192};
+	struct tutti_ps_options opt = {.size = sizeof(opt),
+				       .rule = TUTTI_PS_MOMENTUM,
+				       .rate = 0.05,
+				       .init = TUTTI_PS_CONSTANT,
+				       .init_a = 1,
+				       .block = 8192};
 	struct tutti_ps_table *t[TUTTI_PS_NUM_COMBINES];
 	struct tutti_ps *ps;
 	int c;
@@ -236,7 +251,8 @@ static int bsp_body(struct mp_job *job)
 	MP_OK(mp_ps_open(job, 2, 0, &ps));
 	for (c = 0; c < TUTTI_PS_NUM_COMBINES; c++) {
 		opt.combine = c;
-		MP_OK(tutti_ps_dense(ps, c ? c == 1 ? "sum" : "mean" : "each", N, TUTTI_FLOAT32, &opt, &t[c]));
+		MP_OK(tutti_ps_dense(ps, c ? c == 1 ? "sum" : "mean" : "each", N, TUTTI_FLOAT32,
+				     &opt, &t[c]));
 	}
 	for (c = 0; c < TUTTI_PS_NUM_COMBINES && job->rank >= 2; c++)
 		TT_EXPECT(!bsp_rounds(job, ps, t[c], c));
@@ -249,10 +265,12 @@ static void bsp(void)
 	TT_CHECK(!MP_RUN(.n = 2 + WORKERS, .env = "TUTTI_TRANSPORT=shm", .fn = bsp_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = during_body));
 	TT_CHECK(!MP_RUN(.n = 2 + WORKERS, .env = "TUTTI_TRANSPORT=shm", .fn = unset_body));
-	TT_CHECK(!MP_RUN(.n = 2 + WORKERS, .fn = unset_body, .env = "TUTTI_TRANSPORT=fault:shm "
-			 "TUTTI_FAULT=seed=8,delay=0.2:200,reorder=0.4,again=0.2"));
-	TT_CHECK(!MP_RUN(.n = 2 + WORKERS, .fn = bsp_body, .env = "TUTTI_TRANSPORT=fault:shm "
-			 "TUTTI_FAULT=seed=8,delay=0.2:200,reorder=0.4,again=0.2"));
+	TT_CHECK(!MP_RUN(.n = 2 + WORKERS, .fn = unset_body,
+			 .env = "TUTTI_TRANSPORT=fault:shm "
+				"TUTTI_FAULT=seed=8,delay=0.2:200,reorder=0.4,again=0.2"));
+	TT_CHECK(!MP_RUN(.n = 2 + WORKERS, .fn = bsp_body,
+			 .env = "TUTTI_TRANSPORT=fault:shm "
+				"TUTTI_FAULT=seed=8,delay=0.2:200,reorder=0.4,again=0.2"));
 }
 
 /* ---- the trace ---- */
@@ -332,25 +350,39 @@ static void trace(void)
 	TT_CHECK(checked(dir, "true") == 0);
 	/* a worker went on three clocks ahead; a read is three clocks old */
 	TT_CHECK(checked(dir, "sed -i 's/^clock 9 .*/clock 9 6/' t.1") == 1);
-	TT_CHECK(checked(dir, "sed -i -E 's/^(read [0-9]+ [0-9]+ [0-9]+) 12 [0-9]+/\\1 12 9/' t.2") == 1);
+	TT_CHECK(checked(dir,
+			 "sed -i -E 's/^(read [0-9]+ [0-9]+ [0-9]+) 12 [0-9]+/\\1 12 9/' t.2") ==
+		 1);
 	/* it claims what nobody has told; or what came later */
-	TT_CHECK(checked(dir, "sed -i -E 's/^(read [0-9]+ [0-9]+ [0-9]+) 12 [0-9]+/\\1 12 30/' t.0") == 1);
-	TT_CHECK(checked(dir, "sed -i -E 's/^(read [0-9]+ [0-9]+ [0-9]+) 5 [0-9]+/\\1 5 15/' t.0") == 1);
+	TT_CHECK(checked(dir,
+			 "sed -i -E 's/^(read [0-9]+ [0-9]+ [0-9]+) 12 [0-9]+/\\1 12 30/' t.0") ==
+		 1);
+	TT_CHECK(checked(dir,
+			 "sed -i -E 's/^(read [0-9]+ [0-9]+ [0-9]+) 5 [0-9]+/\\1 5 15/' t.0") == 1);
 	/* its own push is missing; a block gets older */
-	TT_CHECK(checked(dir, "sed -i -E 's/^(read .*) ([0-9]+) [0-9]+ ([0-9]+)$/\\1 \\2 9999 \\3/' t.0") == 1);
-	TT_CHECK(checked(dir, "sed -i -E '/^read/{x;s/^/x/;/x{9}/{x;s/^(read [0-9]+ [0-9]+ [0-9]+ [0-9]+ [0-9]+) "
+	TT_CHECK(checked(dir, "sed -i -E 's/^(read .*) ([0-9]+) [0-9]+ ([0-9]+)$/\\1 \\2 9999 "
+			      "\\3/' t.0") == 1);
+	TT_CHECK(checked(dir, "sed -i -E '/^read/{x;s/^/x/;/x{9}/{x;s/^(read [0-9]+ [0-9]+ [0-9]+ "
+			      "[0-9]+ [0-9]+) "
 			      "[0-9]+ [0-9]+/\\1 1 0/;x};x}' t.0") == 1);
 	/* no whole traces of one run */
 	TT_CHECK(checked(dir, "rm t.1") == 1);
 	TT_CHECK(checked(dir, "truncate -s -3 t.1") == 1);
 	TT_CHECK(checked(dir, "echo nonsense >> t.1") == 1);
 	TT_CHECK(checked(dir, "cp t.0 t.1") == 1);
-	/* one that died in the middle of a line is not waited for; but what it had not told before, nobody may claim */
+	/*
+	 * one that died in the middle of a line is not waited for; but what it had not told
+	 * before, nobody may claim
+	 */
 	TT_CHECK(checked(dir, "sed -i '/^tick 10 /{s/.$//;q}' t.1; truncate -s -1 t.1") == 1);
-	TT_CHECK(checked(dir, "sed -i '/^tick 10 /q' t.1; truncate -s -1 t.1; echo dead 1 >> t.0") == 0);
-	TT_CHECK(checked(dir, "sed -i '/^tick 10 /q' t.1; truncate -s -1 t.1; echo dead 1 >> t.0; "
-			      "sed -i -E 's/^(read [0-9]+ [0-9]+ [0-9]+) 5 [0-9]+/\\1 5 9/' t.0") == 1);
-	snprintf(env, sizeof(env), "TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=4,delay=0.5:2000,finish=1 TUTTI_PS_TRACE=%s/t",
+	TT_CHECK(checked(dir,
+			 "sed -i '/^tick 10 /q' t.1; truncate -s -1 t.1; echo dead 1 >> t.0") == 0);
+	TT_CHECK(checked(dir,
+			 "sed -i '/^tick 10 /q' t.1; truncate -s -1 t.1; echo dead 1 >> t.0; "
+			 "sed -i -E 's/^(read [0-9]+ [0-9]+ [0-9]+) 5 [0-9]+/\\1 5 9/' t.0") == 1);
+	snprintf(env, sizeof(env),
+		 "TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=4,delay=0.5:2000,finish=1 "
+		 "TUTTI_PS_TRACE=%s/t",
 		 dir);
 	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = overlap_body));
 	TT_CHECK(checked(dir, "rm t.2") == 0); /* of the job before */
@@ -392,8 +424,10 @@ static int tables_refused(struct mp_job *job, struct tutti_ps *ps)
 	MP_ERR(tutti_ps_dense(ps, "t", 0, TUTTI_FLOAT32, &o, &t), -EINVAL);
 	MP_ERR(tutti_ps_dense(ps, "t", SIZE_MAX, TUTTI_FLOAT32, &o, &t), -EINVAL);
 	MP_ERR(tutti_ps_dense(ps, "t", 10, (enum tutti_datatype)77, &o, &t), -EINVAL);
-	MP_ERR(tutti_ps_dense(ps, "t", 10u + (unsigned)job->rank, TUTTI_FLOAT32, &o, &t), -TUTTI_EMISMATCH);
-	MP_ERR(tutti_ps_dense(ps, job->rank ? "t" : "u", 10, TUTTI_FLOAT32, &o, &t), -TUTTI_EMISMATCH);
+	MP_ERR(tutti_ps_dense(ps, "t", 10u + (unsigned)job->rank, TUTTI_FLOAT32, &o, &t),
+	       -TUTTI_EMISMATCH);
+	MP_ERR(tutti_ps_dense(ps, job->rank ? "t" : "u", 10, TUTTI_FLOAT32, &o, &t),
+	       -TUTTI_EMISMATCH);
 	bad.rate = job->rank;
 	MP_ERR(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, &bad, &t), -TUTTI_EMISMATCH);
 	bad = o;
@@ -520,8 +554,8 @@ static int refused_body(struct mp_job *job)
 }
 
 /*
- * Under BSP a push is answered before its turn comes: its refusal is told all the same, by a later call, be it
- * the good-bye. *arg: whether there is a clock between.
+ * Under BSP a push is answered before its turn comes: its refusal is told all the same, by a later
+ * call, be it the good-bye. *arg: whether there is a clock between.
  */
 static int held_refused_body(struct mp_job *job)
 {
@@ -608,7 +642,8 @@ static void refused(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = refused_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = told_body));
 	for (clocks = 0; clocks <= 2; clocks++)
-		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = held_refused_body, .arg = &clocks));
+		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = held_refused_body,
+				 .arg = &clocks));
 }
 
 /* ---- a rank dies: nobody hangs ---- */
@@ -650,7 +685,7 @@ static void dead(void)
 
 /* ---- a worker dies: the others go on ---- */
 
-#define LAST 40	 /* clocks of those that live */
+#define LAST 40	  /* clocks of those that live */
 #define WIDE 5000 /* elements, in several blocks */
 
 struct dying {
@@ -668,8 +703,8 @@ static void *die(void *arg)
 }
 
 /*
- * Element 0 counts what the victim has pushed, those behind it all the others' pushes, which must all be there, once
- * each. Every element of a push of the victim's in one block is there, or none.
+ * Element 0 counts what the victim has pushed, those behind it all the others' pushes, which must
+ * all be there, once each. Every element of a push of the victim's in one block is there, or none.
  */
 static int orphans(struct mp_job *job, const struct dying *d, struct tutti_ps *ps,
 		   struct tutti_ps_table *t)
@@ -777,11 +812,16 @@ static void worker_dies_verbs(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {
-		{"straggler_shm", straggler_shm}, {"straggler_ofi", straggler_ofi}, {"bsp", bsp},
-		{"trace", trace}, {"refused", refused}, {"dead", dead},
-		{"worker_dies", worker_dies}, {"worker_dies_ofi", worker_dies_ofi},
-		{"worker_dies_verbs", worker_dies_verbs}, {NULL, NULL}};
+	static const struct tt_test tests[] = {{"straggler_shm", straggler_shm},
+					       {"straggler_ofi", straggler_ofi},
+					       {"bsp", bsp},
+					       {"trace", trace},
+					       {"refused", refused},
+					       {"dead", dead},
+					       {"worker_dies", worker_dies},
+					       {"worker_dies_ofi", worker_dies_ofi},
+					       {"worker_dies_verbs", worker_dies_verbs},
+					       {NULL, NULL}};
 
 	return tt_test_main("ps_clock", tests, argc, argv);
 }

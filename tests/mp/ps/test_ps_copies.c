@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Servers with copies that are killed at any time: every push that returned is in the tables, once. The sums are of
- * integers, so the oracle is exact.
+ * Servers with copies that are killed at any time: every push that returned is in the tables,
+ * once. The sums are of integers, so the oracle is exact.
  */
 #include "config.h"
 
@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define WIDE 40000 /* elements; a push of them is several messages, some behind their head, some not */
+#define WIDE                                                                                       \
+	40000 /* elements; a push of them is several messages, some behind their head, some not */
 #define KEYS 300
 #define WIDTH 2
 #define ROUNDS 30
@@ -39,12 +40,13 @@ static int worker_of(const struct mp_job *job)
 static int open_all(struct mp_job *job, const struct plan *p, struct tutti_ps **ps,
 		    struct tutti_ps_table **t)
 {
-	struct tutti_ps_config config = {.size = sizeof(config), .staleness = p->staleness,
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .staleness = p->staleness,
 					 .copies = p->copies,
 					 .role = worker_of(job) >= 0 ? TUTTI_PS_WORKER
 								     : TUTTI_PS_SERVER};
-	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO,
-				       .combine = p->combine, .essp = p->essp};
+	struct tutti_ps_options opt = {
+		.size = sizeof(opt), .init = TUTTI_PS_ZERO, .combine = p->combine, .essp = p->essp};
 
 	MP_OK(tutti_ps_open(job->world, &config, ps));
 	MP_OK(tutti_ps_dense(*ps, "t", WIDE, TUTTI_INT64, &opt, &t[0]));
@@ -52,7 +54,10 @@ static int open_all(struct mp_job *job, const struct plan *p, struct tutti_ps **
 	return 0;
 }
 
-/* What worker w adds to element i in round c: which of them are in a sum can be told, and how often. */
+/*
+ * What worker w adds to element i in round c: which of them are in a sum can be told, and how
+ * often.
+ */
 static int64_t part(int w, int c, int i)
 {
 	return ((int64_t)(c + 1) << (16 * w)) + ((int64_t)(i % 7) << (32 + 8 * w));
@@ -70,8 +75,8 @@ static int64_t sum_of(const struct plan *p, int rounds, int i)
 }
 
 /*
- * BSP: exactly what all have pushed. Else: what this worker has pushed, as a part of two workers' sums: the number that
- * rank 1 pushes is above that of rank 0, which never reaches so far.
+ * BSP: exactly what all have pushed. Else: what this worker has pushed, as a part of two workers'
+ * sums: the number that rank 1 pushes is above that of rank 0, which never reaches so far.
  */
 static int check_round(struct mp_job *job, const struct plan *p, const int64_t *v, int c)
 {
@@ -83,8 +88,8 @@ static int check_round(struct mp_job *job, const struct plan *p, const int64_t *
 			own += k + 1;
 		if (p->staleness ? (worker_of(job) ? v[i] >> 16 : v[i] & 0xffff) % 0x10000 < own
 				 : v[i] != sum_of(p, c + 1, i)) {
-			fprintf(stderr, "rank %d, round %d, element %d: %llx, not %llx\n", job->rank, c, i,
-				(long long)v[i], (long long)sum_of(p, c + 1, i));
+			fprintf(stderr, "rank %d, round %d, element %d: %llx, not %llx\n",
+				job->rank, c, i, (long long)v[i], (long long)sum_of(p, c + 1, i));
 			return 1;
 		}
 	}
@@ -126,7 +131,8 @@ static int last_look(struct mp_job *job, const struct plan *p, struct tutti_ps *
 	atomic_fetch_add(&job->shared->word[20], 1);
 	TT_EXPECT(mp_await(&job->shared->word[20], p->workers, 20000));
 	if (p->staleness < 0) /* one push more of nothing: what is published after it has all */
-		MP_OK(tutti_ps_push_pull(t[0], memset(v, 0, WIDE * sizeof(*v)), v, 0, WIDE, TUTTI_INT64));
+		MP_OK(tutti_ps_push_pull(t[0], memset(v, 0, WIDE * sizeof(*v)), v, 0, WIDE,
+					 TUTTI_INT64));
 	MP_OK(tutti_ps_pull(t[0], v, 0, WIDE, TUTTI_INT64));
 	for (i = 0; i < WIDE; i++)
 		if (v[i] != sum_of(p, ROUNDS, i)) {
@@ -195,8 +201,8 @@ static void run(const char *env, struct plan p)
 	p.first = p.first ? p.workers : 0;
 	if (MP_RUN(.n = p.workers + p.servers, .env = env, .fn = copies_body, .arg = &p,
 		   .killed = p.killed << p.first)) {
-		fprintf(stderr, "%d servers, %d copies, staleness %d, killed %x after %d us, %s\n", p.servers,
-			p.copies, p.staleness, p.killed, p.after_us, env);
+		fprintf(stderr, "%d servers, %d copies, staleness %d, killed %x after %d us, %s\n",
+			p.servers, p.copies, p.staleness, p.killed, p.after_us, env);
 		TT_CHECK(false);
 	}
 }
@@ -209,7 +215,10 @@ static void living(void)
 	for (i = 0; i < 3; i++)
 		for (copies = 1; copies <= 3; copies++)
 			run("TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1",
-			    (struct plan){.servers = 3, .workers = 2, .copies = copies, .staleness = staleness[i]});
+			    (struct plan){.servers = 3,
+					  .workers = 2,
+					  .copies = copies,
+					  .staleness = staleness[i]});
 }
 
 /* One of two or three servers, at many moments; every kind of consistency. */
@@ -219,10 +228,15 @@ static void deaths_of(const char *env, int usual, int essp)
 	int tries = getenv("TUTTI_TEST_TRIES") ? atoi(getenv("TUTTI_TEST_TRIES")) : usual, i;
 
 	for (i = 0; i < tries; i++)
-		run(env, (struct plan){.servers = 2 + i % 2, .workers = 2, .copies = 2,
-				       .staleness = staleness[i % 3], .killed = 1u << i / 2 % 2, .first = i % 4 > 0,
+		run(env, (struct plan){.servers = 2 + i % 2,
+				       .workers = 2,
+				       .copies = 2,
+				       .staleness = staleness[i % 3],
+				       .killed = 1u << i / 2 % 2,
+				       .first = i % 4 > 0,
 				       .combine = i % 6 == 3 ? TUTTI_PS_COMBINE_SUM : 0,
-				       .after_us = i * 7919 % 60000, .essp = essp});
+				       .after_us = i * 7919 % 60000,
+				       .essp = essp});
 }
 
 static void deaths(const char *env, int usual)
@@ -239,7 +253,8 @@ static void one_fault(void)
 {
 	/* long delays: what was answered too early would not be at the copies */
 	deaths("TUTTI_TRANSPORT=fault:shm TUTTI_PS_VERIFY=1 "
-	       "TUTTI_FAULT=seed=3,delay=0.3:3000,reorder=0.3,again=0.2", 4);
+	       "TUTTI_FAULT=seed=3,delay=0.3:3000,reorder=0.3,again=0.2",
+	       4);
 }
 
 static void one_ofi(void)
@@ -264,12 +279,20 @@ static void two(void)
 
 	for (i = 0; i < tries; i++)
 		run("TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1",
-		    (struct plan){.servers = 3, .workers = 2, .copies = 3, .staleness = i % 2, .first = 1,
-				  .killed = killed[i % 3], .after_us = i * 7919 % 40000,
+		    (struct plan){.servers = 3,
+				  .workers = 2,
+				  .copies = 3,
+				  .staleness = i % 2,
+				  .first = 1,
+				  .killed = killed[i % 3],
+				  .after_us = i * 7919 % 40000,
 				  .between_us = i % 4 * 3000});
 }
 
-/* Rank 0 is a server, and dies with others that are no neighbours of it; a replica of each shard lives. */
+/*
+ * Rank 0 is a server, and dies with others that are no neighbours of it; a replica of each shard
+ * lives.
+ */
 static void with_root(void)
 {
 	static const struct {
@@ -280,17 +303,25 @@ static void with_root(void)
 
 	for (i = 0; i < tries; i++)
 		run("TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1",
-		    (struct plan){.servers = set[i % 8].servers, .workers = 2, .copies = 3,
-				  .staleness = i / 2 % 2, .killed = set[i % 8].killed,
-				  .after_us = i * 7919 % 40000, .between_us = i % 3 * 3000});
+		    (struct plan){.servers = set[i % 8].servers,
+				  .workers = 2,
+				  .copies = 3,
+				  .staleness = i / 2 % 2,
+				  .killed = set[i % 8].killed,
+				  .after_us = i * 7919 % 40000,
+				  .between_us = i % 3 * 3000});
 	run("TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1 TUTTI_HEARTBEAT_LIMIT=1s",
-	    (struct plan){.servers = 4, .workers = 2, .copies = 3, .killed = 5, .after_us = 5000,
+	    (struct plan){.servers = 4,
+			  .workers = 2,
+			  .copies = 3,
+			  .killed = 5,
+			  .after_us = 5000,
 			  .signal = SIGSTOP});
 }
 
 /*
- * A server that only stands still for a while is taken for dead. When it goes on, it believes that it serves: what
- * it writes then is read by nobody, and it learns that it has been cut off.
+ * A server that only stands still for a while is taken for dead. When it goes on, it believes that
+ * it serves: what it writes then is read by nobody, and it learns that it has been cut off.
  */
 static int back_body(struct mp_job *job)
 {
@@ -303,7 +334,8 @@ static int back_body(struct mp_job *job)
 	TT_EXPECT(!open_all(job, p, &ps, t));
 	mp_meet(job);
 	if (job->rank == victim) {
-		err = tutti_ps_close(ps); /* stops here, and goes on when the others have gone on without it */
+		err = tutti_ps_close(
+			ps); /* stops here, and goes on when the others have gone on without it */
 		if (!err)
 			mp_failed(job, "it is told that it was cut off", err, __FILE__, __LINE__);
 		free(v);
@@ -333,13 +365,16 @@ static void back(void)
 {
 	struct plan p = {.servers = 2, .workers = 2, .copies = 2, .first = 2};
 
-	TT_CHECK(!MP_RUN(.n = 4, .fn = back_body, .arg = &p, .env = "TUTTI_TRANSPORT=shm "
-			 "TUTTI_PS_VERIFY=1 TUTTI_HEARTBEAT=100ms TUTTI_HEARTBEAT_LIMIT=1s"));
+	TT_CHECK(
+		!MP_RUN(.n = 4, .fn = back_body, .arg = &p,
+			.env = "TUTTI_TRANSPORT=shm "
+			       "TUTTI_PS_VERIFY=1 TUTTI_HEARTBEAT=100ms TUTTI_HEARTBEAT_LIMIT=1s"));
 }
 
 /*
- * ESSP: the copy that takes over goes on sending, to all, whoever relayed before; over the traces the bound is proven. Where
- * nobody relays, pulls wait for what is sent, and would not end if nothing was.
+ * ESSP: the copy that takes over goes on sending, to all, whoever relayed before; over the traces
+ * the bound is proven. Where nobody relays, pulls wait for what is sent, and would not end if
+ * nothing was.
  */
 static void essp(const char *transport, int tries)
 {
@@ -349,14 +384,21 @@ static void essp(const char *transport, int tries)
 	int i;
 
 	TT_CHECK(mkdtemp(dir) != NULL);
-	snprintf(command, sizeof(command), "%s/tutti_ps_check %s/t.* >%s/out && rm %s/t.* || { cat %s/out; false; }",
+	snprintf(command, sizeof(command),
+		 "%s/tutti_ps_check %s/t.* >%s/out && rm %s/t.* || { cat %s/out; false; }",
 		 build ? build : ".", dir, dir, dir, dir);
 	for (i = 0; i < tries; i++) {
-		snprintf(env, sizeof(env), "TUTTI_PS_TRACE=%s/t TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=%d %s", dir,
+		snprintf(env, sizeof(env),
+			 "TUTTI_PS_TRACE=%s/t TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=%d %s", dir,
 			 i % 3 ? 0 : 1, transport);
-		run(env, (struct plan){.servers = 2 + i % 2, .workers = i % 3 ? 2 : 3, .copies = 2,
-				       .staleness = staleness[i % 3], .killed = 1u << i / 2 % 2, .first = i % 4 > 0,
-				       .after_us = (i + 1) * 7919 % 60000, .essp = 1});
+		run(env, (struct plan){.servers = 2 + i % 2,
+				       .workers = i % 3 ? 2 : 3,
+				       .copies = 2,
+				       .staleness = staleness[i % 3],
+				       .killed = 1u << i / 2 % 2,
+				       .first = i % 4 > 0,
+				       .after_us = (i + 1) * 7919 % 60000,
+				       .essp = 1});
 		TT_CHECK(system(command) == 0);
 	}
 	snprintf(command, sizeof(command), "rm -rf %s", dir);
@@ -365,20 +407,27 @@ static void essp(const char *transport, int tries)
 
 static void essp_shm(void)
 {
-	essp("TUTTI_TRANSPORT=shm", getenv("TUTTI_TEST_TRIES") ? atoi(getenv("TUTTI_TEST_TRIES")) : 6);
+	essp("TUTTI_TRANSPORT=shm",
+	     getenv("TUTTI_TEST_TRIES") ? atoi(getenv("TUTTI_TEST_TRIES")) : 6);
 }
 
 static void essp_fault(void)
 {
-	essp("TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=3,delay=0.3:3000,reorder=0.3,again=0.2", 3);
+	essp("TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=3,delay=0.3:3000,reorder=0.3,again=0.2",
+	     3);
 }
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"living", living},	 {"one_shm", one_shm},
-					       {"one_fault", one_fault}, {"one_ofi", one_ofi},
-					       {"one_verbs", one_verbs}, {"two", two},	 {"with_root", with_root},
-					       {"back", back},	 {"essp_shm", essp_shm},
+	static const struct tt_test tests[] = {{"living", living},
+					       {"one_shm", one_shm},
+					       {"one_fault", one_fault},
+					       {"one_ofi", one_ofi},
+					       {"one_verbs", one_verbs},
+					       {"two", two},
+					       {"with_root", with_root},
+					       {"back", back},
+					       {"essp_shm", essp_shm},
 					       {"essp_fault", essp_fault},
 					       {NULL, NULL}};
 

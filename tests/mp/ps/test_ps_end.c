@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Servers with copies at the end: who has nothing left to do, and who may leave. Here a test looks into the servers, as test_ps_chain does. */
+/*
+ * Servers with copies at the end: who has nothing left to do, and who may leave. Here a test looks
+ * into the servers, as test_ps_chain does.
+ */
 #include "config.h"
 
 #include "tests/mp/job.h"
@@ -11,8 +14,11 @@
 /* The first so many ranks serve, each with a copy of the one before it; the others work. */
 static int open_ps(struct mp_job *job, int servers, struct tutti_ps **ps)
 {
-	struct tutti_ps_config config = {.size = sizeof(config), .staleness = TUTTI_PS_ASYNC, .copies = 2,
-					 .role = job->rank < servers ? TUTTI_PS_SERVER : TUTTI_PS_WORKER};
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .staleness = TUTTI_PS_ASYNC,
+					 .copies = 2,
+					 .role = job->rank < servers ? TUTTI_PS_SERVER
+								     : TUTTI_PS_WORKER};
 
 	return tutti_ps_open(job->world, &config, ps);
 }
@@ -20,8 +26,8 @@ static int open_ps(struct mp_job *job, int servers, struct tutti_ps **ps)
 #define ENDS 40
 
 /*
- * Again and again: those who serve only look at what their threads do as the last good-bye comes, when all that is before it has
- * been passed on. ThreadSanitizer sees whether they may.
+ * Again and again: those who serve only look at what their threads do as the last good-bye comes,
+ * when all that is before it has been passed on. ThreadSanitizer sees whether they may.
  */
 static int leaving_body(struct mp_job *job)
 {
@@ -51,7 +57,10 @@ static void leaving(void)
 #define THROUGH 1 /* words: ranks that have closed; the worker is about to */
 #define LEAVES 2
 
-/* Server 2 tells its worker nothing of the end, and dies when its copy, on rank 3, has left, or has had time to. */
+/*
+ * Server 2 tells its worker nothing of the end, and dies when its copy, on rank 3, has left, or
+ * has had time to.
+ */
 static void *last_to_die(void *arg)
 {
 	struct mp_job *job = arg;
@@ -62,7 +71,9 @@ static void *last_to_die(void *arg)
 	return NULL;
 }
 
-/* Who has nothing left to do may have the copy that others need, also if somebody has died before. */
+/*
+ * Who has nothing left to do may have the copy that others need, also if somebody has died before.
+ */
 static int last_body(struct mp_job *job)
 {
 	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
@@ -101,8 +112,10 @@ static void last(void)
 
 	for (i = 0; i < 2; i++) {
 		before = i;
-		TT_CHECK(!MP_RUN(.n = 5, .fn = last_body, .arg = &before, .killed = 4u | (before ? 1 : 0),
-				 .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=5s", .timeout_ms = 15000));
+		TT_CHECK(!MP_RUN(.n = 5, .fn = last_body, .arg = &before,
+				 .killed = 4u | (before ? 1 : 0),
+				 .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=5s",
+				 .timeout_ms = 15000));
 	}
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The parameter server when something fails: nobody waits for what can't come, and nothing is lost unsaid. */
+/*
+ * The parameter server when something fails: nobody waits for what can't come, and nothing is lost
+ * unsaid.
+ */
 #include "config.h"
 
 #include "tests/mp/job.h"
@@ -45,9 +48,11 @@ static int deaf_body(struct mp_job *job)
 	}
 	if (err) {
 		MP_ERR(err, -TUTTI_EPEER);
-		TT_EXPECT(!atomic_fetch_add(&job->shared->word[0], 1)); /* one, and the others go on */
+		TT_EXPECT(!atomic_fetch_add(&job->shared->word[0],
+					    1)); /* one, and the others go on */
 	}
-	MP_ERR(tutti_ps_close(ps), err); /* of the two ends that accuse each other, the server stays */
+	MP_ERR(tutti_ps_close(ps),
+	       err);   /* of the two ends that accuse each other, the server stays */
 	mp_leave(job); /* the rank that could not be reached is out of the job */
 	TT_EXPECT(mp_await(&job->shared->word[0], 1, 10000));
 	return 0;
@@ -59,7 +64,8 @@ static void deaf(void)
 
 	/* an answer, a directory, the clock: some of each */
 	for (at = 300; at < 304; at++)
-		TT_CHECK(!MP_RUN(.n = 3, .no_init = true, .fn = deaf_body, .arg = &at, .timeout_ms = 20000,
+		TT_CHECK(!MP_RUN(.n = 3, .no_init = true, .fn = deaf_body, .arg = &at,
+				 .timeout_ms = 20000,
 				 .env = "TUTTI_TRANSPORT=fault:shm TUTTI_TIMEOUT=60s"));
 }
 
@@ -87,8 +93,10 @@ static int forged(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table
 
 	MP_OK(tutti_ps_ipull_rows(t, key, 2, v, TUTTI_FLOAT32, &req));
 	tt_wire_lock(wire);
-	credit = (struct tt_ps_credit *)(void *)(ps->box + ps->box_back +
-						 tt_ps_box_credit(ps, 0, 0, (int)(out->number % TT_PS_SLOTS)));
+	credit =
+		(struct tt_ps_credit *)(void *)(ps->box + ps->box_back +
+						tt_ps_box_credit(ps, 0, 0,
+								 (int)(out->number % TT_PS_SLOTS)));
 	*credit = (struct tt_ps_credit){.number = out->number, .len = len};
 	((uint32_t *)(void *)(credit + 1))[0] = 0;
 	((uint32_t *)(void *)(credit + 1))[1] = place;
@@ -101,7 +109,8 @@ static int forged(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table
 
 static int forged_body(struct mp_job *job)
 {
-	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_FILL, .fill = fill_late, .arg = job};
+	struct tutti_ps_options opt = {
+		.size = sizeof(opt), .init = TUTTI_PS_FILL, .fill = fill_late, .arg = job};
 	struct tutti_ps_table *t;
 	struct tutti_ps *ps;
 
@@ -111,7 +120,8 @@ static int forged_body(struct mp_job *job)
 		TT_EXPECT(!forged(job, ps, t, 8, 1 << 30)); /* a place behind the end */
 		MP_SAID("at place 1073741824");
 		TT_EXPECT(!forged(job, ps, t, 8, 100));
-		TT_EXPECT(!forged(job, ps, t, 3 * sizeof(uint32_t), 1)); /* more of them than keys */
+		TT_EXPECT(
+			!forged(job, ps, t, 3 * sizeof(uint32_t), 1)); /* more of them than keys */
 		MP_SAID("12 bytes of places of 2 keys");
 		atomic_store(&job->shared->word[0], 1);
 	}
@@ -136,7 +146,8 @@ static int early_body(struct mp_job *job)
 	struct tutti_ps_config both = {.size = sizeof(both), .staleness = 1};
 	int i;
 
-	MP_OK(*(int *)job->arg ? mp_ps_open(job, 1, 1, &ps) : tutti_ps_open(job->world, &both, &ps));
+	MP_OK(*(int *)job->arg ? mp_ps_open(job, 1, 1, &ps)
+			       : tutti_ps_open(job->world, &both, &ps));
 	MP_OK(tutti_ps_dense(ps, "t", 100, TUTTI_FLOAT32, &opt, &t));
 	for (i = 0; i < 10 && job->rank == 2; i++) {
 		mp_sleep_ms(100);
@@ -147,7 +158,9 @@ static int early_body(struct mp_job *job)
 	return 0;
 }
 
-/* A clock that was not reached in time leaves the worker as it was: it can wait again, and leave. */
+/*
+ * A clock that was not reached in time leaves the worker as it was: it can wait again, and leave.
+ */
 static int gone_body(struct mp_job *job)
 {
 	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
@@ -195,8 +208,10 @@ static void slow_update(void *value, const void *update, size_t count, enum tutt
 /* One that can't go on can't say good-bye: the others hear of it all the same when it closes. */
 static int stuck_body(struct mp_job *job)
 {
-	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO,
-				       .rule = TUTTI_PS_CALLBACK, .update = slow_update};
+	struct tutti_ps_options opt = {.size = sizeof(opt),
+				       .init = TUTTI_PS_ZERO,
+				       .rule = TUTTI_PS_CALLBACK,
+				       .update = slow_update};
 	struct tutti_ps_table *t;
 	struct tutti_ps *ps;
 	float v[10] = {0};
@@ -217,20 +232,23 @@ static int stuck_body(struct mp_job *job)
 		MP_SAID("rank 1");
 	}
 	TT_EXPECT(mp_now() - begin < 10);
-	mp_meet(job); /* the server is held up by its update */
+	mp_meet(job);			  /* the server is held up by its update */
 	MP_OK(tutti_barrier(job->world)); /* the world has lost nothing */
 	return 0;
 }
 
 /*
- * Those who close wait for a server at work, however long that takes it; one that does not get on they are told of.
- * updates: how many there are, and the milliseconds of each.
+ * Those who close wait for a server at work, however long that takes it; one that does not get on
+ * they are told of. updates: how many there are, and the milliseconds of each.
  */
 static int busy_body(struct mp_job *job)
 {
 	int *updates = job->arg, i;
-	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO, .arg = &updates[1],
-				       .rule = TUTTI_PS_CALLBACK, .update = slow_update};
+	struct tutti_ps_options opt = {.size = sizeof(opt),
+				       .init = TUTTI_PS_ZERO,
+				       .arg = &updates[1],
+				       .rule = TUTTI_PS_CALLBACK,
+				       .update = slow_update};
 	struct tutti_error_info info = {.size = sizeof(info)};
 	struct tutti_ps_table *t;
 	struct tutti_ps *ps;
@@ -251,14 +269,22 @@ static int busy_body(struct mp_job *job)
 	return 0;
 }
 
-/* The server itself is at work, and answers nobody, for its copy does not get on, which is the one that is named. */
+/*
+ * The server itself is at work, and answers nobody, for its copy does not get on, which is the one
+ * that is named.
+ */
 static int copy_body(struct mp_job *job)
 {
-	struct tutti_ps_config config = {.size = sizeof(config), .copies = 2, .staleness = TUTTI_PS_ASYNC,
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .copies = 2,
+					 .staleness = TUTTI_PS_ASYNC,
 					 .role = job->rank < 2 ? TUTTI_PS_SERVER : TUTTI_PS_WORKER};
 	int ms = job->rank == 1 ? 1500 : 0;
-	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO, .arg = &ms,
-				       .rule = TUTTI_PS_CALLBACK, .update = slow_update};
+	struct tutti_ps_options opt = {.size = sizeof(opt),
+				       .init = TUTTI_PS_ZERO,
+				       .arg = &ms,
+				       .rule = TUTTI_PS_CALLBACK,
+				       .update = slow_update};
 	struct tutti_request *req;
 	struct tutti_ps_table *t;
 	struct tutti_ps *ps;
@@ -276,7 +302,10 @@ static int copy_body(struct mp_job *job)
 	return 0;
 }
 
-/* Others wait for one that does nothing, as long as another is at work, and no longer than TUTTI_TIMEOUT after that. */
+/*
+ * Others wait for one that does nothing, as long as another is at work, and no longer than
+ * TUTTI_TIMEOUT after that.
+ */
 static int missing_body(struct mp_job *job)
 {
 	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
@@ -309,25 +338,29 @@ static int missing_body(struct mp_job *job)
 
 static void missing(void)
 {
-	static const int staleness[] = {TUTTI_PS_ASYNC, 0}; /* BSP: the others' good-byes are not in their turn */
+	static const int staleness[] = {TUTTI_PS_ASYNC,
+					0}; /* BSP: the others' good-byes are not in their turn */
 	int i, s;
 
 	for (i = 0; i < 2; i++) {
 		s = staleness[i];
-		TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=600ms", .fn = missing_body, .arg = &s,
-				 .timeout_ms = 15000));
+		TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=600ms",
+				 .fn = missing_body, .arg = &s, .timeout_ms = 15000));
 	}
 }
 
 /*
- * All is done, and one whose thread serves does not come to meet the others: who collects names it, and is the first
- * to say so. *arg: who that is; if it collects itself the others know no more than that.
+ * All is done, and one whose thread serves does not come to meet the others: who collects names
+ * it, and is the first to say so. *arg: who that is; if it collects itself the others know no more
+ * than that.
  */
 static int absent_body(struct mp_job *job)
 {
 	int absent = *(int *)job->arg;
-	struct tutti_ps_config config = {.size = sizeof(config), .staleness = TUTTI_PS_ASYNC,
-					 .role = job->rank == absent ? TUTTI_PS_SERVER : TUTTI_PS_WORKER};
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .staleness = TUTTI_PS_ASYNC,
+					 .role = job->rank == absent ? TUTTI_PS_SERVER
+								     : TUTTI_PS_WORKER};
 	struct tutti_ps *ps;
 	int err;
 
@@ -338,7 +371,9 @@ static int absent_body(struct mp_job *job)
 	atomic_fetch_add(&job->shared->word[0], 1);
 	MP_ERR(err, -ETIMEDOUT);
 	MP_SAID("the end of tutti_ps_close did not finish within 1600 ms (TUTTI_TIMEOUT); ");
-	TT_EXPECT(mp_said(absent ? "; it waits for rank 2" : "; rank 0, which collects, waits for others or has not come itself"));
+	TT_EXPECT(mp_said(
+		absent ? "; it waits for rank 2"
+		       : "; rank 0, which collects, waits for others or has not come itself"));
 	MP_OK(tutti_barrier(job->world));
 	return 0;
 }
@@ -349,10 +384,10 @@ static void stuck(void)
 	int i;
 
 	for (i = 0; i < 2; i++)
-		TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=600ms", .fn = busy_body,
-				 .arg = ways[i], .timeout_ms = 15000));
-	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=600ms", .fn = copy_body, .killed = 4,
-			 .timeout_ms = 15000));
+		TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=600ms",
+				 .fn = busy_body, .arg = ways[i], .timeout_ms = 15000));
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=600ms", .fn = copy_body,
+			 .killed = 4, .timeout_ms = 15000));
 }
 
 /* A quarter of the time is between who collects and the others. */
@@ -361,8 +396,8 @@ static void absent(void)
 	int rank;
 
 	for (rank = 0; rank < 3; rank += 2)
-		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=1600ms", .fn = absent_body,
-				 .arg = &rank, .timeout_ms = 15000));
+		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=1600ms",
+				 .fn = absent_body, .arg = &rank, .timeout_ms = 15000));
 }
 
 static void closing(void)
@@ -370,8 +405,8 @@ static void closing(void)
 	int servers;
 
 	for (servers = 0; servers < 2; servers++)
-		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=400ms", .fn = early_body,
-				 .arg = &servers));
+		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=400ms",
+				 .fn = early_body, .arg = &servers));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=300ms", .fn = gone_body,
 			 .timeout_ms = 10000));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=300ms", .fn = stuck_body,
@@ -441,7 +476,10 @@ static int damaged_body(struct mp_job *job)
 	return 0;
 }
 
-/* Of what is pushed or pulled nothing is ever wrong; answers, and heads of blocks, have no checksum. */
+/*
+ * Of what is pushed or pulled nothing is ever wrong; answers, and heads of blocks, have no
+ * checksum.
+ */
 static void damaged(void)
 {
 	struct damage *d = mp_shared_mem(sizeof(*d));
@@ -449,10 +487,13 @@ static void damaged(void)
 
 	for (i = 0; i < 16; i++) {
 		d->after = 50 + i;
-		TT_CHECK(!MP_RUN(.n = 2, .no_init = true, .fn = damaged_body, .arg = d, .timeout_ms = 30000,
-				 .env = "TUTTI_TRANSPORT=fault:shm TUTTI_CHECKSUM=1 TUTTI_TIMEOUT=2s"));
+		TT_CHECK(!MP_RUN(.n = 2, .no_init = true, .fn = damaged_body, .arg = d,
+				 .timeout_ms = 30000,
+				 .env = "TUTTI_TRANSPORT=fault:shm TUTTI_CHECKSUM=1 "
+					"TUTTI_TIMEOUT=2s"));
 	}
-	printf("  %d bits changed: %d found by checksums, %d otherwise; no value was wrong\n", i, d->found, d->other);
+	printf("  %d bits changed: %d found by checksums, %d otherwise; no value was wrong\n", i,
+	       d->found, d->other);
 	TT_CHECK(d->found >= 8);
 	munmap(d, sizeof(*d));
 }
@@ -460,8 +501,8 @@ static void damaged(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"deaf", deaf}, {"answers", answers}, {"closing", closing}, {"stuck", stuck},
-		{"missing", missing}, {"absent", absent}, {"damaged", damaged}, {NULL, NULL}};
+		{"deaf", deaf},	      {"answers", answers}, {"closing", closing}, {"stuck", stuck},
+		{"missing", missing}, {"absent", absent},   {"damaged", damaged}, {NULL, NULL}};
 
 	return tt_test_main("ps_errors", tests, argc, argv);
 }

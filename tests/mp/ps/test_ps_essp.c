@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ESSP: what a worker has pulled once is sent to it, so that a pull reads nothing at the servers; values, bounds and the
- * worker's own pushes are as ever, which the checker of traces proves.
+ * ESSP: what a worker has pulled once is sent to it, so that a pull reads nothing at the servers;
+ * values, bounds and the worker's own pushes are as ever, which the checker of traces proves.
  */
 #include "config.h"
 
@@ -24,7 +24,9 @@ struct how {
 	bool slow; /* one worker is */
 };
 
-/* Every worker adds 1 to all, clock after clock: between least and most, and whole within a block. */
+/*
+ * Every worker adds 1 to all, clock after clock: between least and most, and whole within a block.
+ */
 static int in_bounds(struct mp_job *job, const struct how *how, const float *v, size_t n, int clock)
 {
 	int workers = how->servers < 0 ? job->n : job->n - how->servers, s = how->staleness;
@@ -36,8 +38,8 @@ static int in_bounds(struct mp_job *job, const struct how *how, const float *v, 
 		most = least = (float)(workers * clock);
 	for (i = 0; i < n; i++)
 		if (v[i] < least || v[i] > most) {
-			fprintf(stderr, "rank %d, clock %d, element %zu: %g, not %g to %g\n", job->rank,
-				clock, i, v[i], least, most);
+			fprintf(stderr, "rank %d, clock %d, element %zu: %g, not %g to %g\n",
+				job->rank, clock, i, v[i], least, most);
 			return 1;
 		}
 	return 0;
@@ -62,8 +64,8 @@ static int pull_all(struct mp_job *job, const struct how *how, struct tables *t,
 }
 
 /*
- * From which clock on nothing is read at the servers: when a clock is needed behind which the first subscription was; without
- * a bound when that has had ample time.
+ * From which clock on nothing is read at the servers: when a clock is needed behind which the
+ * first subscription was; without a bound when that has had ample time.
  */
 static int settled(const struct how *how)
 {
@@ -126,7 +128,8 @@ static int essp_body(struct mp_job *job)
 /* A table that has no values yet, whose first are seen by all; workers that leave early. */
 static int unset_body(struct mp_job *job)
 {
-	struct tutti_ps_config config = {.size = sizeof(config), .staleness = 1,
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .staleness = 1,
 					 .role = job->rank ? TUTTI_PS_WORKER : TUTTI_PS_SERVER};
 	struct tutti_ps_options opt = {.size = sizeof(opt), .essp = 1, .rule = TUTTI_PS_ASSIGN};
 	int32_t v[100], i, c;
@@ -204,8 +207,9 @@ static void last(void)
 
 static void run(const char *env, size_t from, size_t step)
 {
-	static const struct how ways[] = {{1, 0, false}, {2, 2, true}, {-1, 0, true}, {1, TUTTI_PS_ASYNC, false},
-					  {-1, 3, false}, {2, 0, true}, {1, 10, true}};
+	static const struct how ways[] = {
+		{1, 0, false},	{2, 2, true}, {-1, 0, true}, {1, TUTTI_PS_ASYNC, false},
+		{-1, 3, false}, {2, 0, true}, {1, 10, true}};
 	size_t i;
 
 	for (i = from; i < sizeof(ways) / sizeof(ways[0]); i += step) {
@@ -227,7 +231,8 @@ static void shm(void)
 static void shm_fault(void)
 {
 	run("TUTTI_TRANSPORT=fault:shm TUTTI_PS_VERIFY=1 "
-	    "TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2,finish=1", 0, 1);
+	    "TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2,finish=1",
+	    0, 1);
 }
 
 static void ofi(void)
@@ -235,7 +240,9 @@ static void ofi(void)
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
 	run("TUTTI_TRANSPORT=ofi TUTTI_PS_VERIFY=1", 0, 3);
-	run("TUTTI_TRANSPORT=fault:ofi TUTTI_PS_VERIFY=1 TUTTI_FAULT=seed=4,delay=0.1:100,reorder=0.3,again=0.2", 1, 3);
+	run("TUTTI_TRANSPORT=fault:ofi TUTTI_PS_VERIFY=1 "
+	    "TUTTI_FAULT=seed=4,delay=0.1:100,reorder=0.3,again=0.2",
+	    1, 3);
 }
 
 static void verbs(void)
@@ -255,10 +262,13 @@ static void traced(void)
 
 	TT_CHECK(mkdtemp(dir) != NULL);
 	for (i = 0; i < 2; i++) {
-		snprintf(env, sizeof(env), "TUTTI_PS_TRACE=%s/t%d TUTTI_TRANSPORT=fault:shm "
-			 "TUTTI_FAULT=seed=7,delay=0.1:100,reorder=0.3", dir, i);
+		snprintf(env, sizeof(env),
+			 "TUTTI_PS_TRACE=%s/t%d TUTTI_TRANSPORT=fault:shm "
+			 "TUTTI_FAULT=seed=7,delay=0.1:100,reorder=0.3",
+			 dir, i);
 		TT_CHECK(!MP_RUN(.n = 4, .env = env, .fn = essp_body, .arg = (void *)&ways[i]));
-		snprintf(command, sizeof(command), "%s/tutti_ps_check %s/t%d.* >%s/out || { cat %s/out; false; }",
+		snprintf(command, sizeof(command),
+			 "%s/tutti_ps_check %s/t%d.* >%s/out || { cat %s/out; false; }",
 			 build ? build : ".", dir, i, dir, dir);
 		TT_CHECK(system(command) == 0);
 	}

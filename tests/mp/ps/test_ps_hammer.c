@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writers and readers on the same blocks: every block that is read must be one publication, whole, and never an
- * older one than was read before.
+ * Writers and readers on the same blocks: every block that is read must be one publication, whole,
+ * and never an older one than was read before.
  */
 #include "config.h"
 
@@ -31,7 +31,10 @@ static int open_all(struct mp_job *job, struct tutti_ps **ps, struct tutti_ps_ta
 	return 0;
 }
 
-/* As long as was asked for, and, where everything is slow, until every reader has seen some changes. */
+/*
+ * As long as was asked for, and, where everything is slow, until every reader has seen some
+ * changes.
+ */
 static bool go_on(struct mp_job *job, double end)
 {
 	int r;
@@ -77,8 +80,10 @@ static int reader(struct mp_job *job, struct tutti_ps_table *t, uint32_t *v)
 		for (b = 0; b < 2 * BLOCKS; b++) {
 			for (i = 1; i < ELEMS; i++)
 				if (v[b * ELEMS + i] != v[b * ELEMS]) {
-					fprintf(stderr, "rank %d, pull %u, block %u: %u at 0, %u at %u\n",
-						job->rank, pulls, b, v[b * ELEMS], v[b * ELEMS + i], i);
+					fprintf(stderr,
+						"rank %d, pull %u, block %u: %u at 0, %u at %u\n",
+						job->rank, pulls, b, v[b * ELEMS], v[b * ELEMS + i],
+						i);
 					return 1;
 				}
 			TT_EXPECT(v[b * ELEMS] >= last[b]);
@@ -90,8 +95,8 @@ static int reader(struct mp_job *job, struct tutti_ps_table *t, uint32_t *v)
 	}
 	MP_OK(tutti_ps_last_read(t, &read));
 	if (getenv("TUTTI_TEST_VERBOSE"))
-		printf("rank %d: %u pulls, %u new blocks, %u reads again\n", job->rank, pulls, changes,
-		       (unsigned)read.retries);
+		printf("rank %d: %u pulls, %u new blocks, %u reads again\n", job->rank, pulls,
+		       changes, (unsigned)read.retries);
 	TT_EXPECT(pulls && changes);
 	return 0;
 }
@@ -125,7 +130,8 @@ static void shm(void)
 {
 	run("TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1");
 	run("TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1 TUTTI_PS_GRACE=20");
-	run("TUTTI_TRANSPORT=shm TUTTI_PS_GRACE=0"); /* nothing is in time: each read is checked again */
+	run("TUTTI_TRANSPORT=shm TUTTI_PS_GRACE=0"); /* nothing is in time: each read is checked
+							again */
 }
 
 static void shm_fault(void)
@@ -161,7 +167,9 @@ static void verbs(void)
 
 #define PULLS 20000
 
-/* The library's threads in this process: seconds on a processor, and how often they went to sleep. */
+/*
+ * The library's threads in this process: seconds on a processor, and how often they went to sleep.
+ */
 static double cpu_of_threads(long *switches)
 {
 	char path[300], line[256];
@@ -213,15 +221,18 @@ static int idle_body(struct mp_job *job)
 		mp_meet(job);
 		cpu = cpu_of_threads(&after) - cpu;
 		if (getenv("TUTTI_TEST_VERBOSE"))
-			printf("server %d: %.3f ms, %ld switches\n", job->rank, cpu * 1e3, after - before);
+			printf("server %d: %.3f ms, %ld switches\n", job->rank, cpu * 1e3,
+			       after - before);
 		/* timers and heartbeats, far less than one step for each pull */
 		TT_EXPECT(after - before < PULLS / 4);
-		if (!job->arg) /* a device that is software takes its time from whoever is running */
+		if (!job->arg) /* a device that is software takes its time from whoever is running
+				*/
 			TT_EXPECT(cpu < PULLS * 2e-6);
 	} else {
 		mp_meet(job);
 		for (i = 0; i < PULLS; i++)
-			MP_OK(tutti_ps_pull(t, v, (size_t)i * 100 % (COUNT - 100), 100, TUTTI_UINT32));
+			MP_OK(tutti_ps_pull(t, v, (size_t)i * 100 % (COUNT - 100), 100,
+					    TUTTI_UINT32));
 		mp_meet(job);
 	}
 	MP_OK(tutti_ps_close(ps));
@@ -243,9 +254,14 @@ static void idle_verbs(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {
-		{"shm", shm},	  {"shm_fault", shm_fault}, {"ofi", ofi},	       {"ofi_fault", ofi_fault},
-		{"verbs", verbs}, {"idle", idle},	    {"idle_verbs", idle_verbs}, {NULL, NULL}};
+	static const struct tt_test tests[] = {{"shm", shm},
+					       {"shm_fault", shm_fault},
+					       {"ofi", ofi},
+					       {"ofi_fault", ofi_fault},
+					       {"verbs", verbs},
+					       {"idle", idle},
+					       {"idle_verbs", idle_verbs},
+					       {NULL, NULL}};
 
 	return tt_test_main("ps_hammer", tests, argc, argv);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ways to push and pull beside the plain ones: Downpour's periods, threads that apply a push together; and what is refused. Those with
- * groups of pushes: test_ps_softsync.c.
+ * Ways to push and pull beside the plain ones: Downpour's periods, threads that apply a push
+ * together; and what is refused. Those with groups of pushes: test_ps_softsync.c.
  */
 #include "config.h"
 
@@ -17,8 +17,8 @@
 
 /* ---- Downpour: fetch every 3 clocks, push every 2 ---- */
 
-static void count_update(void *value, const void *update, size_t count, enum tutti_datatype datatype,
-			 void *arg)
+static void count_update(void *value, const void *update, size_t count,
+			 enum tutti_datatype datatype, void *arg)
 {
 	size_t i;
 
@@ -31,8 +31,8 @@ static void count_update(void *value, const void *update, size_t count, enum tut
 #define CLOCKS 6
 
 /*
- * Each row has its own periods: of keys 0, 1 and 7 they begin at clocks 0, 3 and 6; 200 is pulled from clock 1 on, and 100 + c at
- * clock c only. Worker w pushes to rows w and 7.
+ * Each row has its own periods: of keys 0, 1 and 7 they begin at clocks 0, 3 and 6; 200 is pulled
+ * from clock 1 on, and 100 + c at clock c only. Worker w pushes to rows w and 7.
  */
 static int downpour_rows(struct mp_job *job, struct tutti_ps_table *rows, int w, int c)
 {
@@ -62,7 +62,10 @@ static int downpour_rows_end(struct mp_job *job, struct tutti_ps_table *rows)
 	return 0;
 }
 
-/* BSP, so that what is fetched is known exactly: worker 1 does 5 clocks and leaves, the other one goes on. */
+/*
+ * BSP, so that what is fetched is known exactly: worker 1 does 5 clocks and leaves, the other one
+ * goes on.
+ */
 static int downpour_steps(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table *sum,
 			  struct tutti_ps_table *counted, struct tutti_ps_table *rows)
 {
@@ -77,7 +80,9 @@ static int downpour_steps(struct mp_job *job, struct tutti_ps *ps, struct tutti_
 		whole = c / 2; /* pushes of each worker so far */
 		for (i = 0; i < 20; i++) {
 			TT_EXPECT(got[i] == (c % 3 ? -1.0f : i % 10 < 5 ? (float)(whole * 2) : 0));
-			TT_EXPECT(many[i] == (c % 3 ? -1.0f : i % 10 < 5 ? (float)(whole * 100) : 0));
+			TT_EXPECT(many[i] == (c % 3	   ? -1.0f
+					      : i % 10 < 5 ? (float)(whole * 100)
+							   : 0));
 		}
 		MP_OK(tutti_ps_push(sum, one, (size_t)w * 10, 5, TUTTI_FLOAT32));
 		MP_OK(tutti_ps_push(counted, one, (size_t)w * 10, 2, TUTTI_FLOAT32));
@@ -96,7 +101,8 @@ static int downpour_steps(struct mp_job *job, struct tutti_ps *ps, struct tutti_
 
 static int downpour_body(struct mp_job *job)
 {
-	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO, .n_fetch = 3, .n_push = 2};
+	struct tutti_ps_options opt = {
+		.size = sizeof(opt), .init = TUTTI_PS_ZERO, .n_fetch = 3, .n_push = 2};
 	struct tutti_ps_table *sum, *counted, *rows;
 	struct tutti_ps *ps;
 
@@ -127,7 +133,8 @@ static void downpour(void)
 static atomic_int callers;
 
 /* Counts the threads that call it; every update of 1 must be there in the end. */
-static void add_and_tell(void *value, const void *update, size_t count, enum tutti_datatype datatype, void *arg)
+static void add_and_tell(void *value, const void *update, size_t count,
+			 enum tutti_datatype datatype, void *arg)
 {
 	static _Thread_local bool known;
 	size_t i;
@@ -165,7 +172,8 @@ static int crew_sums(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_ta
 	}
 	MP_OK(tutti_ps_pull_rows(t[2], key, KEYS / 2, v, TUTTI_INT64));
 	for (i = 0; i < KEYS / 2 * WIDTH; i++)
-		TT_EXPECT(v[i] == (int64_t)WORKERS * PUSHES * (i % 7 + 1 + (i + KEYS / 2 * WIDTH) % 7 + 1));
+		TT_EXPECT(v[i] ==
+			  (int64_t)WORKERS * PUSHES * (i % 7 + 1 + (i + KEYS / 2 * WIDTH) % 7 + 1));
 	free(v);
 	free(key);
 	return 0;
@@ -194,8 +202,10 @@ static int crew_body(struct mp_job *job)
 static int crew_bits_body(struct mp_job *job)
 {
 	static const int rules[] = {TUTTI_PS_ADAM, TUTTI_PS_MOMENTUM, TUTTI_PS_SGD};
-	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_NORMAL, .init_b = 1, .weight_decay = 0.01};
-	float *u = malloc(MANY * sizeof(*u)), *v[2] = {malloc(MANY * sizeof(float)), malloc(MANY * sizeof(float))};
+	struct tutti_ps_options opt = {
+		.size = sizeof(opt), .init = TUTTI_PS_NORMAL, .init_b = 1, .weight_decay = 0.01};
+	float *u = malloc(MANY * sizeof(*u)),
+	      *v[2] = {malloc(MANY * sizeof(float)), malloc(MANY * sizeof(float))};
 	struct tutti_ps_table *t[2];
 	struct tutti_ps *ps;
 	char name[8];
@@ -237,7 +247,8 @@ static void verbs(void)
 {
 	if (mp_no_verbs())
 		TT_SKIP("%s", mp_no_verbs());
-	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=verbs TUTTI_PS_VERIFY=1", .fn = downpour_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=verbs TUTTI_PS_VERIFY=1",
+			 .fn = downpour_body));
 }
 
 /* ---- what is refused ---- */
@@ -291,17 +302,17 @@ static void refused(void)
 	int s;
 
 	for (s = TUTTI_PS_ASYNC; s <= 0; s++)
-		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = refused_body, .arg = &s));
+		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = refused_body,
+				 .arg = &s));
 }
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {
-		{"downpour", downpour},
-		{"threads", threads},
-		{"verbs", verbs},
-		{"refused", refused},
-		{NULL, NULL}};
+	static const struct tt_test tests[] = {{"downpour", downpour},
+					       {"threads", threads},
+					       {"verbs", verbs},
+					       {"refused", refused},
+					       {NULL, NULL}};
 
 	return tt_test_main("ps_modes", tests, argc, argv);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ESSP with blocks that workers pass on: a server sends less, and nothing else changes, whoever dies or stops. Every
- * worker adds 1 to all, clock after clock, so sums tell which clocks were seen.
+ * ESSP with blocks that workers pass on: a server sends less, and nothing else changes, whoever
+ * dies or stops. Every worker adds 1 to all, clock after clock, so sums tell which clocks were
+ * seen.
  */
 #include "config.h"
 
@@ -25,7 +26,11 @@ struct how {
 	int dies, stops; /* the worker that does, in clock 3; -1: none */
 	bool half;	 /* each worker pulls some of the rows only */
 	double most;	 /* tables that the server sends in a clock */
-	enum { GOES_ON, IS_SAVED, IS_RESIZED } then; /* after clock 5; saved: and those after it, but the last */
+	enum {
+		GOES_ON,
+		IS_SAVED,
+		IS_RESIZED
+	} then; /* after clock 5; saved: and those after it, but the last */
 };
 
 struct tables {
@@ -39,7 +44,8 @@ static int in_bounds(const struct mp_job *job, const float *v, size_t n, int clo
 {
 	const struct how *how = job->arg;
 	int s = how->staleness, others = clock < s ? 0 : clock - s;
-	float least = (float)(clock + (WORKERS - 1) * others), most = (float)(WORKERS * how->clocks);
+	float least = (float)(clock + (WORKERS - 1) * others),
+	      most = (float)(WORKERS * how->clocks);
 	size_t i;
 
 	if (how->dies >= 0) /* its pushes end somewhere */
@@ -48,8 +54,8 @@ static int in_bounds(const struct mp_job *job, const float *v, size_t n, int clo
 		most = (float)(WORKERS * clock);
 	for (i = 0; i < n; i++)
 		if (v[i] < least || v[i] > most) {
-			fprintf(stderr, "rank %d, clock %d, element %zu: %g, not %g to %g\n", job->rank,
-				clock, i, v[i], least, most);
+			fprintf(stderr, "rank %d, clock %d, element %zu: %g, not %g to %g\n",
+				job->rank, clock, i, v[i], least, most);
 			return 1;
 		}
 	return 0;
@@ -106,7 +112,10 @@ static int resize(struct mp_job *job, struct tutti_ps **ps, struct tables *t)
 	return 0;
 }
 
-/* As if nothing had been pushed since this clock; and in the end out of what is sent, though no clock moves. */
+/*
+ * As if nothing had been pushed since this clock; and in the end out of what is sent, though no
+ * clock moves.
+ */
 static int arrives(struct mp_job *job, struct tables *t, int clock)
 {
 	size_t i, n = (size_t)t->keys * WIDTH;
@@ -131,7 +140,10 @@ static int push_all(struct mp_job *job, struct tables *t)
 	return 0;
 }
 
-/* What is sent after that is newer than all that was sent before, what was pushed meanwhile included. */
+/*
+ * What is sent after that is newer than all that was sent before, what was pushed meanwhile
+ * included.
+ */
 static int save_and_restore(struct mp_job *job, struct tutti_ps *ps, struct tables *t, int clock)
 {
 	char path[80];
@@ -184,14 +196,16 @@ static void fill(struct mp_job *job, struct tables *t)
 	for (i = 0; i < BIG; i++)
 		t->one[i] = 1;
 	for (i = 0; i < KEYS; i++) /* of half: two neighbouring workers have some in common */
-		if (!how->half || i / 50 == job->rank - 1 || i / 50 == job->rank % WORKERS || i < 20)
+		if (!how->half || i / 50 == job->rank - 1 || i / 50 == job->rank % WORKERS ||
+		    i < 20)
 			t->key[t->keys++] = (uint64_t)(i * 7919 % KEYS) << 20;
 }
 
 static int relay_body(struct mp_job *job)
 {
 	const struct how *how = job->arg;
-	struct tutti_ps_config config = {.size = sizeof(config), .staleness = how->staleness,
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .staleness = how->staleness,
 					 .role = job->rank ? TUTTI_PS_WORKER : TUTTI_PS_SERVER};
 	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO, .essp = 1};
 	struct tables t = {.keys = 0};
@@ -220,7 +234,8 @@ static int relay_body(struct mp_job *job)
 	MP_OK(tutti_ps_close(ps));
 	tables = sent(job) / (how->clocks + 1);
 	if (!job->rank && how->most > 0 && tables > how->most)
-		fprintf(stderr, "the server sent %.2f tables in a clock, not at most %.2f\n", tables, how->most);
+		fprintf(stderr, "the server sent %.2f tables in a clock, not at most %.2f\n",
+			tables, how->most);
 	TT_EXPECT(job->rank || how->most <= 0 || tables <= how->most);
 	return 0;
 }
@@ -230,8 +245,8 @@ static void run(const char *env, struct how how)
 	how.clocks = how.clocks ? how.clocks : CLOCKS;
 	if (MP_RUN(.n = WORKERS + 1, .env = env, .fn = relay_body, .arg = &how,
 		   .killed = how.dies >= 0 ? 2u << how.dies : 0)) {
-		fprintf(stderr, "staleness %d, worker %d dies, %d stops, %s\n", how.staleness, how.dies,
-			how.stops, env);
+		fprintf(stderr, "staleness %d, worker %d dies, %d stops, %s\n", how.staleness,
+			how.dies, how.stops, env);
 		TT_CHECK(false);
 	}
 }
@@ -250,18 +265,22 @@ static void less(void)
 static void faults(void)
 {
 	run("TUTTI_TRANSPORT=fault:shm TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1 "
-	    "TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2,finish=1", (struct how){2, 0, -1, -1, false, 0, GOES_ON});
+	    "TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2,finish=1",
+	    (struct how){2, 0, -1, -1, false, 0, GOES_ON});
 	if (!mp_no_ofi())
 		run("TUTTI_TRANSPORT=fault:ofi TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1 TUTTI_HOST_ID=%h "
-		    "TUTTI_FAULT=seed=4,delay=0.1:100,reorder=0.3,again=0.2", (struct how){0, 0, -1, -1, false, 0, GOES_ON});
+		    "TUTTI_FAULT=seed=4,delay=0.1:100,reorder=0.3,again=0.2",
+		    (struct how){0, 0, -1, -1, false, 0, GOES_ON});
 }
 
 static void verbs(void)
 {
 	if (mp_no_verbs())
 		TT_SKIP("%s", mp_no_verbs());
-	run("TUTTI_TRANSPORT=verbs TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1", (struct how){2, 0, -1, -1, false, 0, GOES_ON});
-	run("TUTTI_TRANSPORT=verbs TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1", (struct how){0, 0, 0, -1, false, 0, GOES_ON});
+	run("TUTTI_TRANSPORT=verbs TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1",
+	    (struct how){2, 0, -1, -1, false, 0, GOES_ON});
+	run("TUTTI_TRANSPORT=verbs TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1",
+	    (struct how){0, 0, 0, -1, false, 0, GOES_ON});
 }
 
 /* Over the traces of such runs the checker proves the bound and read-my-writes. */
@@ -273,10 +292,13 @@ static void traced(const char *transport, const struct how *ways, int n)
 
 	TT_CHECK(mkdtemp(dir) != NULL);
 	for (i = 0; i < n; i++) {
-		snprintf(env, sizeof(env), "TUTTI_PS_TRACE=%s/t%d TUTTI_PS_RELAY=1 TUTTI_PS_RELAY_WAIT=100ms "
-			 "%s TUTTI_FAULT=seed=7,delay=0.1:100,reorder=0.3", dir, i, transport);
+		snprintf(env, sizeof(env),
+			 "TUTTI_PS_TRACE=%s/t%d TUTTI_PS_RELAY=1 TUTTI_PS_RELAY_WAIT=100ms "
+			 "%s TUTTI_FAULT=seed=7,delay=0.1:100,reorder=0.3",
+			 dir, i, transport);
 		run(env, ways[i]);
-		snprintf(command, sizeof(command), "%s/tutti_ps_check %s/t%d.* >%s/out || { cat %s/out; false; }",
+		snprintf(command, sizeof(command),
+			 "%s/tutti_ps_check %s/t%d.* >%s/out || { cat %s/out; false; }",
 			 build ? build : ".", dir, i, dir, dir);
 		TT_CHECK(system(command) == 0);
 	}
@@ -286,7 +308,8 @@ static void traced(const char *transport, const struct how *ways, int n)
 
 static void bounds(void)
 {
-	static const struct how ways[] = {{0, 0, -1, -1, false, 0, GOES_ON}, {2, 0, -1, -1, false, 0, GOES_ON}};
+	static const struct how ways[] = {{0, 0, -1, -1, false, 0, GOES_ON},
+					  {2, 0, -1, -1, false, 0, GOES_ON}};
 
 	traced("TUTTI_TRANSPORT=fault:shm", ways, 2);
 }
@@ -294,28 +317,36 @@ static void bounds(void)
 /* The first relays to two, the second to others; the last to nobody. */
 static void deaths(void)
 {
-	static const struct how ways[] = {
-		{0, 0, 0, -1, false, 0, GOES_ON}, {2, 0, 0, -1, false, 0, GOES_ON}, {2, 0, 1, -1, false, 0, GOES_ON},
-		{0, 0, 5, -1, false, 0, GOES_ON}};
+	static const struct how ways[] = {{0, 0, 0, -1, false, 0, GOES_ON},
+					  {2, 0, 0, -1, false, 0, GOES_ON},
+					  {2, 0, 1, -1, false, 0, GOES_ON},
+					  {0, 0, 5, -1, false, 0, GOES_ON}};
 
 	traced("TUTTI_TRANSPORT=fault:shm", ways, 4);
 	if (!mp_no_ofi()) /* each on a host of its own: they subscribe again */
 		traced("TUTTI_TRANSPORT=fault:ofi TUTTI_HOST_ID=%r", ways, 2);
 }
 
-/* Who relays, and is stopped, holds up nobody within the bound: the others get LONG clocks ahead of it. */
+/*
+ * Who relays, and is stopped, holds up nobody within the bound: the others get LONG clocks ahead
+ * of it.
+ */
 static void stops(void)
 {
-	static const struct how ways[] = {{LONG, LONG, -1, 0, false, 0, GOES_ON}, {LONG, LONG, -1, 1, false, 0, GOES_ON}};
+	static const struct how ways[] = {{LONG, LONG, -1, 0, false, 0, GOES_ON},
+					  {LONG, LONG, -1, 1, false, 0, GOES_ON}};
 
 	traced("TUTTI_TRANSPORT=fault:shm", ways, 2);
 }
 
-/* In the middle of it all is saved and restored, or other ranks serve: relays have to begin anew. */
+/*
+ * In the middle of it all is saved and restored, or other ranks serve: relays have to begin anew.
+ */
 static void anew(void)
 {
 	static const struct how ways[] = {
-		{.dies = -1, .stops = -1, .then = IS_SAVED}, {.staleness = 2, .dies = -1, .stops = -1, .then = IS_SAVED},
+		{.dies = -1, .stops = -1, .then = IS_SAVED},
+		{.staleness = 2, .dies = -1, .stops = -1, .then = IS_SAVED},
 		{.dies = -1, .stops = -1, .most = 2.2, .then = IS_RESIZED},
 		{.staleness = 2, .dies = -1, .stops = -1, .then = IS_RESIZED}};
 
@@ -326,10 +357,9 @@ static void anew(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"less", less},	   {"faults", faults}, {"verbs", verbs},
-					       {"bounds", bounds}, {"deaths", deaths}, {"stops", stops},
-					       {"anew", anew},
-					       {NULL, NULL}};
+	static const struct tt_test tests[] = {
+		{"less", less},	    {"faults", faults}, {"verbs", verbs}, {"bounds", bounds},
+		{"deaths", deaths}, {"stops", stops},	{"anew", anew},	  {NULL, NULL}};
 
 	return tt_test_main("ps_relay", tests, argc, argv);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Parameter servers whose ranks change: workers and servers join, leave and die. After every clock all tables, and so the
- * state of their rules, are what one process has that does the same.
+ * Parameter servers whose ranks change: workers and servers join, leave and die. After every clock
+ * all tables, and so the state of their rules, are what one process has that does the same.
  */
 #include "config.h"
 
@@ -24,8 +24,8 @@
 #define MS 20000 /* new processes are waited for so long */
 
 /*
- * What each process is in each stage: s, w, b: server, worker, both; .: not there; l: it leaves before this stage; k: it has
- * been killed. A process that comes is the last of all so far.
+ * What each process is in each stage: s, w, b: server, worker, both; .: not there; l: it leaves
+ * before this stage; k: it has been killed. A process that comes is the last of all so far.
  */
 struct plan {
 	int copies, stages;
@@ -38,7 +38,10 @@ static int role_in(const struct plan *p, int stage, int i)
 {
 	char c = i < (int)strlen(p->role[stage]) ? p->role[stage][i] : '.';
 
-	return c == 's' ? TUTTI_PS_SERVER : c == 'w' ? TUTTI_PS_WORKER : c == 'b' ? TUTTI_PS_BOTH : 0;
+	return c == 's'	  ? TUTTI_PS_SERVER
+	       : c == 'w' ? TUTTI_PS_WORKER
+	       : c == 'b' ? TUTTI_PS_BOTH
+			  : 0;
 }
 
 /* ---- the same by one process ---- */
@@ -53,8 +56,12 @@ struct tables {
 
 static float mom_of(int w, int round, int i)
 {
-	return 0.37f * (float)(((unsigned)i * 2654435761u + (unsigned)w * 40503u + (unsigned)round * 977u) % 1000) /
-		       (float)(1 + w) - 0.1f;
+	return 0.37f *
+		       (float)(((unsigned)i * 2654435761u + (unsigned)w * 40503u +
+				(unsigned)round * 977u) %
+			       1000) /
+		       (float)(1 + w) -
+	       0.1f;
 }
 
 static double real_of(int w, int round, int i)
@@ -124,8 +131,12 @@ struct rank {
 
 static int make_tables(struct mp_job *job, struct rank *k)
 {
-	struct tutti_ps_options opt = {.size = sizeof(opt), .rule = TUTTI_PS_MOMENTUM, .rate = 0.05,
-				       .init = TUTTI_PS_CONSTANT, .init_a = 1, .block = 8192};
+	struct tutti_ps_options opt = {.size = sizeof(opt),
+				       .rule = TUTTI_PS_MOMENTUM,
+				       .rate = 0.05,
+				       .init = TUTTI_PS_CONSTANT,
+				       .init_a = 1,
+				       .block = 8192};
 
 	MP_OK(tutti_ps_dense(k->ps, "mom", MOM, TUTTI_FLOAT32, &opt, &k->mom));
 	opt.rule = TUTTI_PS_ADAM;
@@ -140,8 +151,10 @@ static int make_tables(struct mp_job *job, struct rank *k)
 
 static struct tutti_ps_config config_in(const struct rank *k, int stage)
 {
-	struct tutti_ps_config config = {.size = sizeof(config), .staleness = k->p->staleness,
-					 .role = role_in(k->p, stage, k->me), .copies = k->p->copies};
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .staleness = k->p->staleness,
+					 .role = role_in(k->p, stage, k->me),
+					 .copies = k->p->copies};
 
 	if (!config.role)
 		config.role = TUTTI_PS_LEAVE;
@@ -163,7 +176,8 @@ static int push_round(struct mp_job *job, struct rank *k, int round)
 	for (i = 0; i < KEYS / 2; i++) {
 		key[i] = key_of(row_of(k->me, round, i));
 		for (r = 0; r < WIDTH; r++)
-			u->row[i * WIDTH + r] = real_of(k->me, round, row_of(k->me, round, i) * WIDTH + r);
+			u->row[i * WIDTH + r] =
+				real_of(k->me, round, row_of(k->me, round, i) * WIDTH + r);
 	}
 	MP_OK(tutti_ps_push(k->mom, u->mom, 0, MOM, TUTTI_FLOAT32));
 	MP_OK(tutti_ps_push(k->adam, u->adam, 0, ADAM, TUTTI_FLOAT64));
@@ -194,7 +208,9 @@ static int check_all(struct mp_job *job, struct rank *k)
 	return 0;
 }
 
-/* Pushes of what all know, one after the other: only the tables of rows has its rows from then on. */
+/*
+ * Pushes of what all know, one after the other: only the tables of rows has its rows from then on.
+ */
 static int level(struct mp_job *job, struct rank *k)
 {
 	uint64_t most = 0, sum = 0, bytes;
@@ -411,8 +427,7 @@ static const struct plan server_joins = {.stages = 3, .role = {"sw", "sws", "sws
 static const struct plan leaves = {.stages = 4, .role = {"sswwb", "slwws", "s.wls", "s.w.l"}};
 static const struct plan replaced = {
 	.copies = 2, .stages = 3, .whole = true, .role = {"sssw", "skswb", "s.sksw"}};
-static const struct plan fewer = {
-	.copies = 2, .stages = 3, .role = {"sswsw", "kswsw", ".swswb"}};
+static const struct plan fewer = {.copies = 2, .stages = 3, .role = {"sswsw", "kswsw", ".swswb"}};
 static const struct plan worker_dies = {.stages = 3, .role = {"swww", "swkw", "sw.ww"}};
 
 static void workers_join(void)
@@ -455,7 +470,9 @@ static void ofi(void)
 
 /* ---- the bound, over a trace that spans the changes ---- */
 
-static const struct plan stale = {.staleness = 1, .stages = 5, .copies = 2,
+static const struct plan stale = {.staleness = 1,
+				  .stages = 5,
+				  .copies = 2,
 				  .role = {"ssww", "sswws", "sswlsw", "ssk.sw", "ss..sww"}};
 
 static int checked(const char *dir, const char *edit)
@@ -463,8 +480,8 @@ static int checked(const char *dir, const char *edit)
 	const char *build = getenv("TT_BUILD");
 	char command[500];
 
-	snprintf(command, sizeof(command), "%s && %s/tutti_ps_check %s/t.* >%s/out 2>&1",
-		 edit, build ? build : ".", dir, dir);
+	snprintf(command, sizeof(command), "%s && %s/tutti_ps_check %s/t.* >%s/out 2>&1", edit,
+		 build ? build : ".", dir, dir);
 	return WEXITSTATUS(system(command));
 }
 
@@ -473,14 +490,19 @@ static void traced(void)
 	char dir[] = "/tmp/tutti-resize-XXXXXX", env[200], edit[200];
 
 	TT_CHECK(mkdtemp(dir) != NULL);
-	snprintf(env, sizeof(env), "TUTTI_BOOT_DIR=%%d TUTTI_TRANSPORT=shm TUTTI_PS_TRACE=%s/t", dir);
+	snprintf(env, sizeof(env), "TUTTI_BOOT_DIR=%%d TUTTI_TRANSPORT=shm TUTTI_PS_TRACE=%s/t",
+		 dir);
 	run(&stale, env);
 	TT_CHECK(checked(dir, "true") == 0);
 	/* who has joined claims less than it entered with; what nobody has told */
-	snprintf(edit, sizeof(edit), "cp -r %s %s.x && sed -i -E 's/^(read [0-9]+ [0-9]+ [0-9]+ [0-9]+) [0-9]+/\\1 0/' %s/t.2",
+	snprintf(edit, sizeof(edit),
+		 "cp -r %s %s.x && sed -i -E 's/^(read [0-9]+ [0-9]+ [0-9]+ [0-9]+) [0-9]+/\\1 0/' "
+		 "%s/t.2",
 		 dir, dir, dir);
 	TT_CHECK(checked(dir, edit) == 1);
-	snprintf(edit, sizeof(edit), "cp %s.x/t.* %s && sed -i -E 's/^(read [0-9]+ [0-9]+ [0-9]+ 8) [0-9]+/\\1 30/' %s/t.2",
+	snprintf(edit, sizeof(edit),
+		 "cp %s.x/t.* %s && sed -i -E 's/^(read [0-9]+ [0-9]+ [0-9]+ 8) [0-9]+/\\1 30/' "
+		 "%s/t.2",
 		 dir, dir, dir);
 	TT_CHECK(checked(dir, edit) == 1);
 	/* the trace of one who was there for a while is missing */
@@ -493,8 +515,9 @@ static void traced(void)
 }
 
 /*
- * ---- options that keep something back, or count: servers 0 and 1, then 0, 1 and 3 of weights 1, 3 and 2. With copies 0 dies
- * before that, and 1 afterwards, so that each time a copy has to know what there was ----
+ * ---- options that keep something back, or count: servers 0 and 1, then 0, 1 and 3 of weights 1,
+ * 3 and 2. With copies 0 dies before that, and 1 afterwards, so that each time a copy has to know
+ * what there was ----
  */
 
 #define OPTS 1200
@@ -505,7 +528,8 @@ struct kept_tables {
 
 static int make_kept(struct mp_job *job, struct tutti_ps *ps, struct kept_tables *k)
 {
-	struct tutti_ps_options opt = {.size = sizeof(opt), .rule = TUTTI_PS_SGD, .rate = 1, .init = TUTTI_PS_ZERO};
+	struct tutti_ps_options opt = {
+		.size = sizeof(opt), .rule = TUTTI_PS_SGD, .rate = 1, .init = TUTTI_PS_ZERO};
 
 	opt.softsync = 1;
 	MP_OK(tutti_ps_dense(ps, "soft", OPTS, TUTTI_FLOAT32, &opt, &k->soft));
@@ -531,11 +555,16 @@ static int expect(struct mp_job *job, struct tutti_ps_table *t, bool rows, float
 		MP_OK(tutti_ps_pull(t, got, 0, OPTS, TUTTI_FLOAT32));
 	for (i = 0; i < (rows ? WIDTH : OPTS); i++)
 		if (got[i] != value)
-			return fprintf(stderr, "element %d is %g, not %g\n", i, (double)got[i], (double)value), 1;
+			return fprintf(stderr, "element %d is %g, not %g\n", i, (double)got[i],
+				       (double)value),
+			       1;
 	return 0;
 }
 
-/* After a pull, three pushes of 6: what was computed 0, 1 and 2 versions ago counts 6, 6 and 3. Then how much there is. */
+/*
+ * After a pull, three pushes of 6: what was computed 0, 1 and 2 versions ago counts 6, 6 and 3.
+ * Then how much there is.
+ */
 static int push_late(struct mp_job *job, struct kept_tables *k, const float *six, float so_far)
 {
 	const uint64_t key = 7;
@@ -558,7 +587,10 @@ static int work_before(struct mp_job *job, struct kept_tables *k, const float *s
 	return expect(job, k->soft, false, 0);
 }
 
-/* Of one: the half was applied, and each is a group; nothing is known to have been pulled; the budget's rest is there. */
+/*
+ * Of one: the half was applied, and each is a group; nothing is known to have been pulled; the
+ * budget's rest is there.
+ */
 static int work_after(struct mp_job *job, struct kept_tables *k, const float *six)
 {
 	const uint64_t key = 7;
@@ -609,7 +641,8 @@ static int work_last(struct mp_job *job, struct kept_tables *k, const float *six
 
 static int move(struct mp_job *job, bool copies, struct tutti_ps **ps, struct kept_tables *k)
 {
-	struct tutti_ps_config config = {.size = sizeof(config), .copies = copies ? 2 : 0, .staleness = TUTTI_PS_ASYNC};
+	struct tutti_ps_config config = {
+		.size = sizeof(config), .copies = copies ? 2 : 0, .staleness = TUTTI_PS_ASYNC};
 	static const int weight[] = {1, 3, 0, 2}, all[] = {1, 3, 2}, living[] = {3, 2};
 	struct tutti_comm *comm = job->world;
 
@@ -631,7 +664,9 @@ static int move(struct mp_job *job, bool copies, struct tutti_ps **ps, struct ke
 static int options_body(struct mp_job *job)
 {
 	const bool copies = job->arg != NULL;
-	struct tutti_ps_config config = {.size = sizeof(config), .copies = copies ? 2 : 0, .staleness = TUTTI_PS_ASYNC,
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .copies = copies ? 2 : 0,
+					 .staleness = TUTTI_PS_ASYNC,
 					 .role = job->rank < 2 ? TUTTI_PS_SERVER : TUTTI_PS_WORKER};
 	struct kept_tables k;
 	struct tutti_ps *ps;
@@ -667,7 +702,8 @@ static void options_on(const char *env)
 	static const bool copies = true;
 
 	TT_CHECK(!MP_RUN(.n = 4, .env = env, .fn = options_body));
-	TT_CHECK(!MP_RUN(.n = 4, .env = env, .fn = options_body, .arg = (void *)&copies, .killed = 1 << 0 | 1 << 1));
+	TT_CHECK(!MP_RUN(.n = 4, .env = env, .fn = options_body, .arg = (void *)&copies,
+			 .killed = 1 << 0 | 1 << 1));
 }
 
 static void options(void)

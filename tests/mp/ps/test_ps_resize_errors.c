@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tutti_ps_resize when something is wrong: all ranks are told, and the parameter server that there was goes on; whoever is killed at
- * any moment of it, what was pushed is in the tables, once.
+ * tutti_ps_resize when something is wrong: all ranks are told, and the parameter server that there
+ * was goes on; whoever is killed at any moment of it, what was pushed is in the tables, once.
  */
 #include "config.h"
 
@@ -16,7 +16,8 @@
 
 /* ---- what does not fit: said by all, and what there was goes on ---- */
 
-static int still_works(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table *t, int64_t *sum)
+static int still_works(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table *t,
+		       int64_t *sum)
 {
 	int64_t u = 1, v = 0;
 
@@ -41,7 +42,8 @@ static void plus(void *value, const void *update, size_t count, enum tutti_datat
 		v[i] += u[i];
 }
 
-static int bad_config(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table *t, int64_t *sum)
+static int bad_config(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table *t,
+		      int64_t *sum)
 {
 	static const struct {
 		struct tutti_ps_config config;
@@ -100,7 +102,8 @@ static int bad_body(struct mp_job *job)
 	TT_EXPECT(!bad_config(job, ps, t, &sum));
 	/* another one on one rank; updates of a clock that has not ended; a request */
 	MP_OK(tutti_ps_open(job->world, NULL, &other));
-	MP_ERR(tutti_ps_resize(job->rank == 1 ? other : ps, job->world, NULL, &none), -TUTTI_EMISMATCH);
+	MP_ERR(tutti_ps_resize(job->rank == 1 ? other : ps, job->world, NULL, &none),
+	       -TUTTI_EMISMATCH);
 	MP_SAID("rank 1 gave another");
 	MP_OK(tutti_ps_close(other));
 	if (job->rank == 1) {
@@ -128,7 +131,8 @@ static int bad_body(struct mp_job *job)
 	opt.update = plus;
 	MP_ERR(tutti_ps_dense(ps, "c", 9001, TUTTI_INT64, &opt, &found), -EINVAL);
 	MP_SAID("9000 elements");
-	MP_ERR(tutti_ps_dense(ps, "c", 9000 + (size_t)job->rank, TUTTI_INT64, &opt, &found), -TUTTI_EMISMATCH);
+	MP_ERR(tutti_ps_dense(ps, "c", 9000 + (size_t)job->rank, TUTTI_INT64, &opt, &found),
+	       -TUTTI_EMISMATCH);
 	opt.rate = 3;
 	MP_ERR(tutti_ps_dense(ps, "c", 9000, TUTTI_INT64, &opt, &found), -EINVAL);
 	MP_SAID("other options");
@@ -227,7 +231,9 @@ static int storm_rounds(struct mp_job *job, struct tutti_ps *ps, struct tutti_co
 static int storm_body(struct mp_job *job)
 {
 	int seed = *(int *)job->arg, victim = seed % 5;
-	struct tutti_ps_config config = {.size = sizeof(config), .copies = 2, .staleness = 1,
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .copies = 2,
+					 .staleness = 1,
 					 .role = job->rank < 3 ? TUTTI_PS_SERVER : TUTTI_PS_WORKER};
 	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
 	struct tutti_ps_table *t;
@@ -279,7 +285,10 @@ static void storm_ofi(void)
 
 /* ---- who only serves ---- */
 
-/* It comes early, and serves for several times TUTTI_TIMEOUT; when a worker has come, it waits for the other no longer than that. */
+/*
+ * It comes early, and serves for several times TUTTI_TIMEOUT; when a worker has come, it waits for
+ * the other no longer than that.
+ */
 static int patient_body(struct mp_job *job)
 {
 	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
@@ -328,11 +337,8 @@ static void patient(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"bad_input", bad_input},
-		{"patient", patient},
-		{"storm", storm},
-		{"storm_ofi", storm_ofi},
-		{NULL, NULL},
+		{"bad_input", bad_input}, {"patient", patient}, {"storm", storm},
+		{"storm_ofi", storm_ofi}, {NULL, NULL},
 	};
 
 	return tt_test_main("ps_resize_errors", tests, argc, argv);

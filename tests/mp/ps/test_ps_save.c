@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tables to a file and back: what goes on from a file, on any number of servers, ends with the same bits as
- * what was never stopped; others read the file; bad files are refused and change nothing.
+ * Tables to a file and back: what goes on from a file, on any number of servers, ends with the
+ * same bits as what was never stopped; others read the file; bad files are refused and change
+ * nothing.
  */
 #include "config.h"
 
@@ -45,11 +46,16 @@ struct open {
 
 static int open_all(struct mp_job *job, const struct what *what, struct open *o)
 {
-	struct tutti_ps_config config = {.size = sizeof(config), .staleness = what->staleness,
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .staleness = what->staleness,
 					 .role = job->rank < what->servers ? TUTTI_PS_SERVER
 									   : TUTTI_PS_WORKER};
-	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_UNIFORM, .init_a = -1,
-				       .init_b = 1, .rule = TUTTI_PS_ADAM, .block = 8192};
+	struct tutti_ps_options opt = {.size = sizeof(opt),
+				       .init = TUTTI_PS_UNIFORM,
+				       .init_a = -1,
+				       .init_b = 1,
+				       .rule = TUTTI_PS_ADAM,
+				       .block = 8192};
 
 	MP_OK(tutti_ps_open(job->world, &config, &o->ps));
 	MP_OK(tutti_ps_dense(o->ps, "adam", N, TUTTI_FLOAT32, &opt, &o->adam));
@@ -154,7 +160,8 @@ static void round_trip(const char *env, bool brief)
 	for (servers = brief ? 3 : 1; servers <= 3; servers++) {
 		memset(&result[1], 0, sizeof(*result));
 		what.servers = servers;
-		TT_CHECK(!MP_RUN(.n = servers + WORKERS, .env = env, .fn = train_body, .arg = &what));
+		TT_CHECK(!MP_RUN(.n = servers + WORKERS, .env = env, .fn = train_body,
+				 .arg = &what));
 		TT_CHECK(!memcmp(&result[0], &result[1], sizeof(*result)));
 	}
 	strcat(file, ".tmp");
@@ -172,7 +179,8 @@ static void shm(void)
 static void shm_fault(void)
 {
 	round_trip("TUTTI_TRANSPORT=fault:shm TUTTI_PS_VERIFY=1 "
-		   "TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2", true);
+		   "TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2",
+		   true);
 }
 
 static void ofi(void)
@@ -194,13 +202,16 @@ static void verbs(void)
 static int small_open(struct mp_job *job, const char *type, uint64_t count, struct tutti_ps **ps,
 		      struct tutti_ps_table **t)
 {
-	struct tutti_ps_config config = {.size = sizeof(config), .staleness = 1,
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .staleness = 1,
 					 .role = job->rank < 2 ? TUTTI_PS_SERVER : TUTTI_PS_WORKER};
-	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO,
+	struct tutti_ps_options opt = {.size = sizeof(opt),
+				       .init = TUTTI_PS_ZERO,
 				       .rule = *type == 'm' ? TUTTI_PS_MOMENTUM : TUTTI_PS_SUM};
 
 	MP_OK(tutti_ps_open(job->world, &config, ps));
-	MP_OK(tutti_ps_dense(*ps, "w", count, *type == 'i' ? TUTTI_INT32 : TUTTI_FLOAT32, &opt, &t[0]));
+	MP_OK(tutti_ps_dense(*ps, "w", count, *type == 'i' ? TUTTI_INT32 : TUTTI_FLOAT32, &opt,
+			     &t[0]));
 	opt.rule = 0;
 	MP_OK(tutti_ps_rows(*ps, "r", 2, 50, TUTTI_INT64, &opt, &t[1]));
 	return 0;
@@ -276,7 +287,8 @@ static int bad_body(struct mp_job *job)
 	if (job->rank >= 2) {
 		for (i = 0; i < 100; i++)
 			((float *)v)[i] = 1;
-		MP_OK(tutti_ps_push(t[0], v, 0, 100, *bad->type == 'i' ? TUTTI_INT32 : TUTTI_FLOAT32));
+		MP_OK(tutti_ps_push(t[0], v, 0, 100,
+				    *bad->type == 'i' ? TUTTI_INT32 : TUTTI_FLOAT32));
 		MP_OK(tutti_ps_clock_to(ps, bad->code == -EINVAL && !bad->edit ? 8 : 1));
 		MP_ERR(tutti_ps_restore(ps, bad->path), bad->code);
 		MP_SAID("all.safetensors");
@@ -286,7 +298,8 @@ static int bad_body(struct mp_job *job)
 		memset(v, 0, sizeof(v));
 		MP_OK(tutti_ps_clock(ps)); /* as it was, and goes on */
 		MP_OK(tutti_ps_clock(ps));
-		MP_OK(tutti_ps_pull(t[0], v, 0, 100, *bad->type == 'i' ? TUTTI_INT32 : TUTTI_FLOAT32));
+		MP_OK(tutti_ps_pull(t[0], v, 0, 100,
+				    *bad->type == 'i' ? TUTTI_INT32 : TUTTI_FLOAT32));
 		for (i = 0; i < 100; i++)
 			TT_EXPECT(*bad->type == 'm' ? ((float *)v)[i] < 0 : v[i] != 0);
 		MP_OK(tutti_ps_pull_rows(t[1], &key, 1, row, TUTTI_INT64));
@@ -336,20 +349,33 @@ static void files(void)
 		{.edit = "truncate -s 5 $f", .code = -EBADMSG, .said = "truncated"},
 		{.edit = "truncate -s 100 $f", .code = -EBADMSG, .said = "truncated"},
 		{.edit = "truncate -s -1 $f", .code = -EBADMSG, .said = "'w' ends at byte"},
-		{.edit = "printf '\\377\\377\\377\\377\\377\\377' | dd of=$f conv=notrunc status=none",
-		 .code = -EBADMSG, .said = "header of"},
-		{.edit = "printf x | dd of=$f bs=1 seek=8 conv=notrunc status=none", .code = -EBADMSG,
+		{.edit = "printf '\\377\\377\\377\\377\\377\\377' | dd of=$f conv=notrunc "
+			 "status=none",
+		 .code = -EBADMSG,
+		 .said = "header of"},
+		{.edit = "printf x | dd of=$f bs=1 seek=8 conv=notrunc status=none",
+		 .code = -EBADMSG,
 		 .said = "JSON"},
-		{.edit = "sed -i 's/\"tutti_ps\":\"1\"/\"tutti_ps\":\"2\"/' $f", .code = -TUTTI_EVERSION,
+		{.edit = "sed -i 's/\"tutti_ps\":\"1\"/\"tutti_ps\":\"2\"/' $f",
+		 .code = -TUTTI_EVERSION,
 		 .said = "'tutti_ps' of __metadata__ is '2'"},
-		{.edit = "sed -i 's/\"clocks\":\"6,7,7\"/\"clocks\":\"6,-,7\"/' $f", .code = -EBADMSG,
+		{.edit = "sed -i 's/\"clocks\":\"6,7,7\"/\"clocks\":\"6,-,7\"/' $f",
+		 .code = -EBADMSG,
 		 .said = "clocks"},
-		{.edit = "sed -i 's/\"r.keys\"/\"r.kyes\"/' $f", .code = -EINVAL, .said = "'r.keys'"},
-		{.edit = "sed -i 's/\"r.keys\":{\"dtype\":\"U64\"/\"r.keys\":{\"dtype\":\"I64\"/' $f",
-		 .code = -EINVAL, .said = "dtype of 'r.keys' is I64"},
-		{.edit = "sed -i 's/,16024\\]/,16020]/' $f; sed -i 's/,16072\\]/,16068]/' $f", .code = -EBADMSG,
+		{.edit = "sed -i 's/\"r.keys\"/\"r.kyes\"/' $f",
+		 .code = -EINVAL,
+		 .said = "'r.keys'"},
+		{.edit = "sed -i 's/\"r.keys\":{\"dtype\":\"U64\"/\"r.keys\":{\"dtype\":\"I64\"/' "
+			 "$f",
+		 .code = -EINVAL,
+		 .said = "dtype of 'r.keys' is I64"},
+		{.edit = "sed -i 's/,16024\\]/,16020]/' $f; sed -i 's/,16072\\]/,16068]/' $f",
+		 .code = -EBADMSG,
 		 .said = "data_offsets of 'w'"},
-		{.edit = "true", .type = "i", .code = -EINVAL, .said = "dtype of 'w' is F32, not I32"},
+		{.edit = "true",
+		 .type = "i",
+		 .code = -EINVAL,
+		 .said = "dtype of 'w' is F32, not I32"},
 		{.edit = "true", .count = 4001, .code = -EINVAL, .said = "shape of 'w' is 4000"},
 		{.edit = "true", .type = "m", .code = -EINVAL, .said = "'w.state1'"},
 		{.code = -EINVAL, .said = "the clock of worker 0 is 8"},
@@ -361,11 +387,13 @@ static void files(void)
 	snprintf(file, sizeof(file), "%s/all.safetensors", path);
 	TT_CHECK(!MP_RUN(.n = 5, .env = "TUTTI_TRANSPORT=shm", .fn = small_save, .arg = file));
 	if (!shell(file, "command -v python3 >/dev/null")) {
-		snprintf(command, sizeof(command),
-			 "python3 ${TT_SRC:-${srcdir:-../..}}/tests/mp/safetensors.py $f >$f.out && "
-			 "grep -q '^w F32 4000 54000.0$' $f.out && grep -q '^r I64 3x2 63$' $f.out && "
-			 "grep -q '^r.keys U64 3 18446744073709552616$' $f.out && "
-			 "grep -q '^clocks 6,7,7 min 6 version 1$' $f.out && rm $f.out");
+		snprintf(
+			command, sizeof(command),
+			"python3 ${TT_SRC:-${srcdir:-../..}}/tests/mp/safetensors.py $f >$f.out && "
+			"grep -q '^w F32 4000 54000.0$' $f.out && grep -q '^r I64 3x2 63$' $f.out "
+			"&& "
+			"grep -q '^r.keys U64 3 18446744073709552616$' $f.out && "
+			"grep -q '^clocks 6,7,7 min 6 version 1$' $f.out && rm $f.out");
 		TT_CHECK(!shell(file, command));
 	}
 	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm", .fn = fewer_body, .arg = file));
@@ -460,9 +488,9 @@ static void prompt(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"shm", shm},	 {"shm_fault", shm_fault}, {"ofi", ofi},
-					       {"verbs", verbs}, {"files", files},	   {"busy", busy},
-					       {"prompt", prompt}, {NULL, NULL}};
+	static const struct tt_test tests[] = {
+		{"shm", shm},	  {"shm_fault", shm_fault}, {"ofi", ofi},	{"verbs", verbs},
+		{"files", files}, {"busy", busy},	    {"prompt", prompt}, {NULL, NULL}};
 
 	return tt_test_main("ps_save", tests, argc, argv);
 }

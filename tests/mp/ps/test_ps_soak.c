@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A parameter server with stragglers, of which servers and workers are killed, for TT_SECONDS (make soak: an hour; else a
- * server and a worker, in seconds): no acknowledged push is lost or doubled, memory and descriptors stay flat, and over the
- * traces tutti_ps_check proves the bound. Prints what there was.
+ * A parameter server with stragglers, of which servers and workers are killed, for TT_SECONDS
+ * (make soak: an hour; else a server and a worker, in seconds): no acknowledged push is lost or
+ * doubled, memory and descriptors stay flat, and over the traces tutti_ps_check proves the bound.
+ * Prints what there was.
  */
 #include "config.h"
 
@@ -73,7 +74,10 @@ enum { ROOM = 2048 }; /* KiB */
 #define MEASURED true
 #endif
 
-/* From when everything has happened to the end. Within a second the control tree may still be mending itself: no word on descriptors. */
+/*
+ * From when everything has happened to the end. Within a second the control tree may still be
+ * mending itself: no word on descriptors.
+ */
 static int flat(struct mp_job *job, const struct soak *s, const struct had *before)
 {
 	bool mended = s->seconds > 30;
@@ -88,12 +92,15 @@ static int flat(struct mp_job *job, const struct soak *s, const struct had *befo
 		most = now.kib - before[r].kib > most ? now.kib - before[r].kib : most;
 		if ((MEASURED && now.kib > before[r].kib + ROOM + before[r].kib / 50) ||
 		    (mended && now.descriptors > before[r].descriptors)) {
-			fprintf(stderr, "rank %d has grown from %ld to %ld KiB, from %d to %d descriptors\n", r,
-				before[r].kib, now.kib, before[r].descriptors, now.descriptors);
+			fprintf(stderr,
+				"rank %d has grown from %ld to %ld KiB, from %d to %d "
+				"descriptors\n",
+				r, before[r].kib, now.kib, before[r].descriptors, now.descriptors);
 			return 1;
 		}
 	}
-	printf("  %d clocks; grown in the last third by %ld KiB at most; %d to %d descriptors at a worker\n",
+	printf("  %d clocks; grown in the last third by %ld KiB at most; %d to %d descriptors at a "
+	       "worker\n",
 	       atomic_load(&job->shared->word[0]), most, before[job->rank].descriptors,
 	       had_by(job, job->rank).descriptors);
 	fflush(stdout);
@@ -157,8 +164,11 @@ static int work(struct mp_job *job, const struct soak *s, struct tutti_ps *ps, s
 
 static int soak_body(struct mp_job *job)
 {
-	struct tutti_ps_config config = {.size = sizeof(config), .staleness = STALENESS, .copies = 2,
-					 .role = job->rank < SERVERS ? TUTTI_PS_SERVER : TUTTI_PS_WORKER};
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .staleness = STALENESS,
+					 .copies = 2,
+					 .role = job->rank < SERVERS ? TUTTI_PS_SERVER
+								     : TUTTI_PS_WORKER};
 	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
 	struct work w = {.state = (uint64_t)job->rank, .v = calloc(WIDE, sizeof(float))};
 	struct tutti_ps *ps;
@@ -184,7 +194,8 @@ static bool proven(const char *dir)
 	char command[300];
 	int status;
 
-	snprintf(command, sizeof(command), "%s/tutti_ps_check %s/t.* && rm %s/t.*", build ? build : ".", dir, dir);
+	snprintf(command, sizeof(command), "%s/tutti_ps_check %s/t.* && rm %s/t.*",
+		 build ? build : ".", dir, dir);
 	fflush(stdout);
 	status = system(command);
 	return WIFEXITED(status) && !WEXITSTATUS(status);
@@ -202,7 +213,8 @@ static void soak(void)
 	TT_CHECK(mkdtemp(dir) != NULL);
 	for (i = 0; i < jobs; i++) {
 		s.victim = victims[i % 4];
-		snprintf(env, sizeof(env), "TUTTI_TRANSPORT=%s TUTTI_PS_VERIFY=1 TUTTI_PS_TRACE=%s/t",
+		snprintf(env, sizeof(env),
+			 "TUTTI_TRANSPORT=%s TUTTI_PS_VERIFY=1 TUTTI_PS_TRACE=%s/t",
 			 i / 4 % 2 && !mp_no_ofi() ? "ofi" : "shm", dir);
 		TT_CHECK(!MP_RUN(.n = SERVERS + WORKERS, .env = env, .fn = soak_body, .arg = &s,
 				 .killed = s.victim < 0 ? 0 : 1u << s.victim,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * n-softsync and staleness-aware rates (Zhang and others, 2015) against a serial oracle, bit for bit; rows that are late.
+ * n-softsync and staleness-aware rates (Zhang and others, 2015) against a serial oracle, bit for
+ * bit; rows that are late.
  */
 #include "config.h"
 
@@ -22,15 +23,18 @@
 #define RATE 0.125f
 
 struct soft_plan {
-	int first, last; /* softsync */
+	int first, last;	     /* softsync */
 	int servers, copies, killed; /* killed: 1 + the server that is, half way; of rows only */
 };
 
-/* What the servers do, done again by every rank: versions of each unit, and what each worker knows. */
+/*
+ * What the servers do, done again by every rank: versions of each unit, and what each worker
+ * knows.
+ */
 struct oracle {
 	int size; /* of a group */
 	bool aware, momentum, rows;
-	int units, per; /* elements of one */
+	int units, per;	  /* elements of one */
 	float (*past)[N]; /* by version */
 	float v[N], sum[N];
 	int version[UNITS], grouped[UNITS];
@@ -51,7 +55,10 @@ static bool pulls(int step)
 	return step % 5 == 0 || step % 7 == 3 || step % 11 == 4;
 }
 
-/* And which units, in which order: of a dense table all; of rows some, some of which a push has twice. */
+/*
+ * And which units, in which order: of a dense table all; of rows some, some of which a push has
+ * twice.
+ */
 static int which(const struct oracle *o, int step, int *unit)
 {
 	int n = 0, b;
@@ -67,7 +74,8 @@ static int which(const struct oracle *o, int step, int *unit)
 
 static float gradient(const struct oracle *o, int w, int step, int i)
 {
-	return 0.3f * (o->known[w][i] - (float)(i % 13)) + 0.01f * (float)((step * 31 + i * 17) % 23 - 11);
+	return 0.3f * (o->known[w][i] - (float)(i % 13)) +
+	       0.01f * (float)((step * 31 + i * 17) % 23 - 11);
 }
 
 static void apply_unit(struct oracle *o, int b)
@@ -131,7 +139,8 @@ static uint64_t key_of(int b)
 	return (uint64_t)b * 7919 + 3;
 }
 
-static int soft_pull(struct mp_job *job, const struct soft *s, const struct oracle *o, int step, int *version)
+static int soft_pull(struct mp_job *job, const struct soft *s, const struct oracle *o, int step,
+		     int *version)
 {
 	int unit[MOST], n = which(o, step, unit), k;
 	uint64_t key[MOST];
@@ -151,10 +160,11 @@ static int soft_pull(struct mp_job *job, const struct soft *s, const struct orac
 }
 
 /*
- * A pull of its own push to another table says that the server has dealt with this one. Where there are copies, a push that has
- * returned says so.
+ * A pull of its own push to another table says that the server has dealt with this one. Where
+ * there are copies, a push that has returned says so.
  */
-static int soft_push(struct mp_job *job, const struct soft *s, const struct oracle *o, int w, int step)
+static int soft_push(struct mp_job *job, const struct soft *s, const struct oracle *o, int w,
+		     int step)
 {
 	int unit[MOST], n = which(o, step, unit), k, i;
 	uint64_t key[MOST];
@@ -187,14 +197,15 @@ static void oracle_step(struct oracle *o, int w, int step, const int *version)
 	for (k = 0; k < n; k++) {
 		b = unit[k];
 		o->seen[w][b] = version[b];
-		memcpy(o->known[w] + b * o->per, o->past[version[b]] + b * o->per, (size_t)o->per * sizeof(float));
+		memcpy(o->known[w] + b * o->per, o->past[version[b]] + b * o->per,
+		       (size_t)o->per * sizeof(float));
 	}
 }
 
 static int soft_steps(struct mp_job *job, struct soft *s, struct oracle *o)
 {
 	atomic_int *turn = &job->shared->word[s->number];
-	int (*version)[UNITS] = (int (*)[UNITS])(void *)job->shared->gather, step, w;
+	int(*version)[UNITS] = (int(*)[UNITS])(void *)job->shared->gather, step, w;
 	struct tutti_ps_read last = {.size = sizeof(last)};
 
 	for (step = 0; step < STEPS; step++) {
@@ -210,7 +221,8 @@ static int soft_steps(struct mp_job *job, struct soft *s, struct oracle *o)
 		oracle_step(o, w, step, version[step]);
 	}
 	w = job->rank - s->p->servers;
-	TT_EXPECT(!soft_pull(job, s, o, 0, version[STEPS + w])); /* waits for the answers to its pushes */
+	TT_EXPECT(!soft_pull(job, s, o, 0,
+			     version[STEPS + w])); /* waits for the answers to its pushes */
 	MP_OK(tutti_ps_last_read(s->t, &last));
 	TT_EXPECT(o->pushes[w] && last.tau == o->taus[w] / o->pushes[w]);
 	/* what is shared is free again, and nobody leaves, which would make groups smaller */
@@ -219,12 +231,17 @@ static int soft_steps(struct mp_job *job, struct soft *s, struct oracle *o)
 	return 0;
 }
 
-static int soft_one(struct mp_job *job, struct tutti_ps *ps, struct soft *s, struct oracle *o, int softsync)
+static int soft_one(struct mp_job *job, struct tutti_ps *ps, struct soft *s, struct oracle *o,
+		    int softsync)
 {
-	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_CONSTANT, .init_a = 2,
-				       .rate = RATE, .block = 2000,
+	struct tutti_ps_options opt = {.size = sizeof(opt),
+				       .init = TUTTI_PS_CONSTANT,
+				       .init_a = 2,
+				       .rate = RATE,
+				       .block = 2000,
 				       .rule = o->momentum ? TUTTI_PS_MOMENTUM : TUTTI_PS_SGD,
-				       .softsync = softsync, .staleness_aware = o->aware};
+				       .softsync = softsync,
+				       .staleness_aware = o->aware};
 	struct tutti_ps_options zero = {.size = sizeof(zero), .init = TUTTI_PS_ZERO};
 	char name[20];
 	int i, err = 0;
@@ -238,7 +255,8 @@ static int soft_one(struct mp_job *job, struct tutti_ps *ps, struct soft *s, str
 	memset(o->seen, 0xff, sizeof(o->seen));
 	snprintf(name, sizeof(name), "t%d", s->number);
 	if (o->rows)
-		MP_OK(tutti_ps_rows(ps, name, (size_t)o->per, 2 * UNITS, TUTTI_FLOAT32, &opt, &s->t));
+		MP_OK(tutti_ps_rows(ps, name, (size_t)o->per, 2 * UNITS, TUTTI_FLOAT32, &opt,
+				    &s->t));
 	else
 		MP_OK(tutti_ps_dense(ps, name, N, TUTTI_FLOAT32, &opt, &s->t));
 	name[0] = 's';
@@ -246,7 +264,8 @@ static int soft_one(struct mp_job *job, struct tutti_ps *ps, struct soft *s, str
 	if (job->rank >= s->p->servers)
 		err = soft_steps(job, s, o);
 	if (err)
-		fprintf(stderr, "softsync %d, aware %d, momentum %d, rows %d\n", softsync, o->aware, o->momentum, o->rows);
+		fprintf(stderr, "softsync %d, aware %d, momentum %d, rows %d\n", softsync, o->aware,
+			o->momentum, o->rows);
 	free(o->past);
 	return err;
 }
@@ -255,8 +274,11 @@ static int soft_one(struct mp_job *job, struct tutti_ps *ps, struct soft *s, str
 static int soft_body(struct mp_job *job)
 {
 	const struct soft_plan *p = job->arg;
-	struct tutti_ps_config config = {.size = sizeof(config), .staleness = TUTTI_PS_ASYNC, .copies = p->copies,
-					 .role = job->rank < p->servers ? TUTTI_PS_SERVER : TUTTI_PS_WORKER};
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .staleness = TUTTI_PS_ASYNC,
+					 .copies = p->copies,
+					 .role = job->rank < p->servers ? TUTTI_PS_SERVER
+									: TUTTI_PS_WORKER};
 	struct oracle *o = malloc(sizeof(*o));
 	struct soft s = {.p = p};
 	struct tutti_ps *ps;
@@ -283,7 +305,9 @@ static int soft_run(const char *env, struct soft_plan p)
 		      .killed = p.killed ? 1u << (p.killed - 1) : 0);
 }
 
-/* Whoever leaves is not waited for: the rest of a group is applied when so many workers are left. */
+/*
+ * Whoever leaves is not waited for: the rest of a group is applied when so many workers are left.
+ */
 static int leave_body(struct mp_job *job)
 {
 	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO, .softsync = 1};
@@ -323,8 +347,9 @@ static void softsync(void)
 {
 	TT_CHECK(!soft_run("TUTTI_TRANSPORT=shm", (struct soft_plan){.last = WORKERS}));
 	TT_CHECK(!MP_RUN(.n = 1 + WORKERS, .env = "TUTTI_TRANSPORT=shm", .fn = leave_body));
-	TT_CHECK(!soft_run("TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=5,delay=0.1:100,reorder=0.3,again=0.2",
-			   (struct soft_plan){.last = WORKERS}));
+	TT_CHECK(!soft_run(
+		"TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=5,delay=0.1:100,reorder=0.3,again=0.2",
+		(struct soft_plan){.last = WORKERS}));
 }
 
 static void softsync_ofi(void)
@@ -342,7 +367,10 @@ static void softsync_copies(void)
 	for (n = 0; n <= 2; n += 2)
 		for (killed = 1; killed <= 2; killed++)
 			TT_CHECK(!soft_run("TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1",
-					   (struct soft_plan){.first = n, .last = n, .servers = 2, .copies = 2,
+					   (struct soft_plan){.first = n,
+							      .last = n,
+							      .servers = 2,
+							      .copies = 2,
 							      .killed = killed}));
 }
 
@@ -361,7 +389,8 @@ static void late_pushes(float *x, int pushes, bool known)
 			x[i] -= known && k > 1 ? (float)(i % 97) / (float)k : (float)(i % 97);
 }
 
-static int late_check(struct mp_job *job, struct tutti_ps_table **t, const uint64_t *key, const float *want)
+static int late_check(struct mp_job *job, struct tutti_ps_table **t, const uint64_t *key,
+		      const float *want)
 {
 	float *got = malloc(KEYS / 2 * WIDTH * sizeof(*got));
 	int k;
@@ -374,7 +403,8 @@ static int late_check(struct mp_job *job, struct tutti_ps_table **t, const uint6
 	return 0;
 }
 
-static int late_push(struct mp_job *job, struct tutti_ps_table **t, const uint64_t *key, const float *u, int pushes)
+static int late_push(struct mp_job *job, struct tutti_ps_table **t, const uint64_t *key,
+		     const float *u, int pushes)
 {
 	for (; pushes; pushes--) {
 		MP_OK(tutti_ps_push_rows(t[0], key, KEYS, u, TUTTI_FLOAT32));
@@ -420,8 +450,12 @@ static int late_work(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_ta
 
 static int late_body(struct mp_job *job)
 {
-	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO, .rule = TUTTI_PS_SGD, .rate = 1,
-				       .staleness_aware = 1, .block = job->arg ? 65536 : 0};
+	struct tutti_ps_options opt = {.size = sizeof(opt),
+				       .init = TUTTI_PS_ZERO,
+				       .rule = TUTTI_PS_SGD,
+				       .rate = 1,
+				       .staleness_aware = 1,
+				       .block = job->arg ? 65536 : 0};
 	struct tutti_ps_table *t[2];
 	struct tutti_ps *ps;
 
@@ -442,7 +476,8 @@ static void late_rows(void)
 	int large = 1;
 
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1", .fn = late_body));
-	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1", .fn = late_body, .arg = &large));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1", .fn = late_body,
+			 .arg = &large));
 }
 
 static void verbs(void)
@@ -457,13 +492,12 @@ static void verbs(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {
-		{"softsync", softsync},
-		{"softsync_ofi", softsync_ofi},
-		{"softsync_copies", softsync_copies},
-		{"late_rows", late_rows},
-		{"verbs", verbs},
-		{NULL, NULL}};
+	static const struct tt_test tests[] = {{"softsync", softsync},
+					       {"softsync_ofi", softsync_ofi},
+					       {"softsync_copies", softsync_copies},
+					       {"late_rows", late_rows},
+					       {"verbs", verbs},
+					       {NULL, NULL}};
 
 	return tt_test_main("ps_softsync", tests, argc, argv);
 }

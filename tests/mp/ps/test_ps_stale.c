@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Slots that are retired when they are read: what such a read may give, and when it must be made again. Here the reader's
- * copy of the directory is made older than it is, so that the moment is met and not waited for.
+ * Slots that are retired when they are read: what such a read may give, and when it must be made
+ * again. Here the reader's copy of the directory is made older than it is, so that the moment is
+ * met and not waited for.
  */
 #include "config.h"
 
@@ -49,7 +50,10 @@ static int forget(struct stale *s)
 	return 0;
 }
 
-/* ---- without a bound: it is what it is, and nothing is read twice; but never anything older than before ---- */
+/*
+ * ---- without a bound: it is what it is, and nothing is read twice; but never anything older than
+ * before ----
+ */
 
 static int read_any(struct mp_job *job, struct stale *s)
 {
@@ -135,7 +139,8 @@ static void bound(void)
 
 /* ---- rows: what lacks the row is read again ---- */
 
-static void sevens(void *value, uint64_t first, size_t count, enum tutti_datatype datatype, void *arg)
+static void sevens(void *value, uint64_t first, size_t count, enum tutti_datatype datatype,
+		   void *arg)
 {
 	int64_t *v = value;
 
@@ -179,7 +184,8 @@ static void rows(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"any", any}, {"bound", bound}, {"rows", rows}, {NULL, NULL}};
+	static const struct tt_test tests[] = {
+		{"any", any}, {"bound", bound}, {"rows", rows}, {NULL, NULL}};
 
 	return tt_test_main("ps_stale", tests, argc, argv);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls of a parameter server that have been made before take no memory from the heap: neither the worker nor the server
- * does, in any thread, counted at malloc itself and by the library's own counter.
+ * Calls of a parameter server that have been made before take no memory from the heap: neither the
+ * worker nor the server does, in any thread, counted at malloc itself and by the library's own
+ * counter.
  */
 #include "config.h"
 
@@ -33,7 +34,8 @@ static void count(size_t size)
 
 #define COUNTED 1
 #define TURNS 200
-extern int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *, size_t),
+extern int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *,
+								       size_t),
 						     void (*on_free)(const volatile void *));
 
 static void on_malloc(const volatile void *p, size_t size)
@@ -197,7 +199,8 @@ static int at_once(struct work *w, size_t n, size_t keys)
 	if (!err)
 		err = tutti_ps_ipull(w->dense, w->v, 0, n, TUTTI_FLOAT32, &req[2]);
 	if (!err)
-		err = tutti_ps_ipull_rows(w->aware, w->key, keys, w->v + ELEMS, TUTTI_FLOAT32, &req[3]);
+		err = tutti_ps_ipull_rows(w->aware, w->key, keys, w->v + ELEMS, TUTTI_FLOAT32,
+					  &req[3]);
 	if (!err)
 		err = tutti_ps_iclock(w->ps, &req[4]);
 	return err ? err : tutti_waitall(5, req);
@@ -206,8 +209,13 @@ static int at_once(struct work *w, size_t n, size_t keys)
 static const struct {
 	const char *name;
 	int (*call)(struct work *w, size_t n, size_t keys);
-} call[] = {{"push", push}, {"pull", pull}, {"push_pull", push_pull}, {"push_rows", push_rows},
-	    {"pull_rows", pull_rows}, {"clock", tick}, {"five nonblocking calls", at_once}};
+} call[] = {{"push", push},
+	    {"pull", pull},
+	    {"push_pull", push_pull},
+	    {"push_rows", push_rows},
+	    {"pull_rows", pull_rows},
+	    {"clock", tick},
+	    {"five nonblocking calls", at_once}};
 
 #define CALLS ((int)(sizeof(call) / sizeof(call[0])))
 
@@ -244,8 +252,8 @@ static int turns(struct mp_job *job, struct work *w, int c, int n)
 }
 
 /*
- * Lists of what is under way grow as often as there is more of it than ever before; that happens by chance, but not in each
- * of the calls, nor in each of those with all that there is.
+ * Lists of what is under way grow as often as there is more of it than ever before; that happens
+ * by chance, but not in each of the calls, nor in each of those with all that there is.
  */
 static int counted(struct mp_job *job, struct work *w, int c)
 {
@@ -260,8 +268,11 @@ static int counted(struct mp_job *job, struct work *w, int c)
 	n = atomic_exchange(&taken, 0);
 	if (n <= TURNS / 20 && b.allocations - a.allocations <= TURNS / 20)
 		return 0;
-	fprintf(stderr, "rank %d, %s: %g times from the heap for each, at most %zu bytes; %g were counted\n", job->rank, call[c].name,
-		(double)n / TURNS, atomic_exchange(&largest, 0), (double)(b.allocations - a.allocations) / TURNS);
+	fprintf(stderr,
+		"rank %d, %s: %g times from the heap for each, at most %zu bytes; %g were "
+		"counted\n",
+		job->rank, call[c].name, (double)n / TURNS, atomic_exchange(&largest, 0),
+		(double)(b.allocations - a.allocations) / TURNS);
 	return 1;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much goes where, and when: what a pull reads; servers of different weight; pushes under a budget, in the order of a serial oracle
- * until the clock, and with exact sums.
+ * How much goes where, and when: what a pull reads; servers of different weight; pushes under a
+ * budget, in the order of a serial oracle until the clock, and with exact sums.
  */
 #include "config.h"
 
@@ -12,14 +12,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- what a pull reads of a block: with one get the head comes along, and what is between, if that is not far ---- */
+/*
+ * ---- what a pull reads of a block: with one get the head comes along, and what is between, if
+ * that is not far ----
+ */
 
 #define BLOCK (1 << 16) /* elements */
 
 /* A pull of count elements that begin here and are as they should be, by one get or two. */
-static int read_once(struct mp_job *job, struct tutti_ps_table *t, float *v, size_t first, size_t count, bool together)
+static int read_once(struct mp_job *job, struct tutti_ps_table *t, float *v, size_t first,
+		     size_t count, bool together)
 {
-	uint64_t before = mp_got_bytes(job), want = 64 + (count + (together ? first % BLOCK : 0)) * sizeof(float);
+	uint64_t before = mp_got_bytes(job),
+		 want = 64 + (count + (together ? first % BLOCK : 0)) * sizeof(float);
 	size_t i;
 
 	for (i = 0; i < count + 2; i++)
@@ -49,7 +54,8 @@ static int reads_body(struct mp_job *job)
 		v[i] = (float)i;
 	if (job->rank) {
 		MP_OK(tutti_ps_set(t, v, 3 * BLOCK, TUTTI_FLOAT32));
-		MP_OK(tutti_ps_pull(t, v, 0, 3 * BLOCK, TUTTI_FLOAT32)); /* from here on it is known where they are */
+		MP_OK(tutti_ps_pull(t, v, 0, 3 * BLOCK,
+				    TUTTI_FLOAT32)); /* from here on it is known where they are */
 		TT_EXPECT(!read_once(job, t, v, BLOCK, BLOCK, can));
 		TT_EXPECT(!read_once(job, t, v, BLOCK + 1, BLOCK - 1, can));
 		TT_EXPECT(!read_once(job, t, v, BLOCK + 2032, 5000, can));
@@ -68,10 +74,13 @@ static void reads(void)
 	bool yes = true, no = false;
 
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm" LONG, .fn = reads_body, .arg = &yes));
-	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=max_put=5003" LONG, .fn = reads_body, .arg = &yes));
-	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=one_place=1" LONG, .fn = reads_body, .arg = &no));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=max_put=5003" LONG,
+			 .fn = reads_body, .arg = &yes));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=one_place=1" LONG,
+			 .fn = reads_body, .arg = &no));
 	if (!mp_no_ofi())
-		TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi" LONG, .fn = reads_body, .arg = &yes));
+		TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi" LONG, .fn = reads_body,
+				 .arg = &yes));
 }
 
 /* ---- weights: rank 0 only serves, and keeps three times what each of the two workers does ---- */
@@ -107,7 +116,8 @@ static int use_tables(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_t
 
 static int weights_body(struct mp_job *job)
 {
-	struct tutti_ps_config config = {.size = sizeof(config), .weight = job->rank ? 2 : 6,
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .weight = job->rank ? 2 : 6,
 					 .role = job->rank ? TUTTI_PS_BOTH : TUTTI_PS_SERVER};
 	struct tutti_ps_options zero = {.size = sizeof(zero), .init = TUTTI_PS_ZERO};
 	struct tutti_ps_table *dense, *rows;
@@ -176,7 +186,8 @@ static float update_of(int unit)
 	return (float)((unit * 101 % UNITS + 1) * (unit % 2 ? -1 : 1)) / 1024;
 }
 
-static void fill_units(void *value, uint64_t first, size_t count, enum tutti_datatype datatype, void *arg)
+static void fill_units(void *value, uint64_t first, size_t count, enum tutti_datatype datatype,
+		       void *arg)
 {
 	const struct ordered *o = arg;
 	size_t i;
@@ -186,7 +197,8 @@ static void fill_units(void *value, uint64_t first, size_t count, enum tutti_dat
 		((float *)value)[i] = value_of((int)(o->rows ? first : (first + i) / PIECE));
 }
 
-static void note(void *value, const void *update, size_t count, enum tutti_datatype datatype, void *arg)
+static void note(void *value, const void *update, size_t count, enum tutti_datatype datatype,
+		 void *arg)
 {
 	size_t i, each = unit_elems(arg);
 	int n = atomic_load(noted.n);
@@ -227,7 +239,8 @@ static int check_order(const struct ordered *o, int first)
 	for (i = 0; i < first; i++)
 		if (noted.first[i] != update_of(order[i]))
 			return fprintf(stderr, "update %d of %d is %g, not %g\n", i, first,
-				       (double)noted.first[i], (double)update_of(order[i])), 1;
+				       (double)noted.first[i], (double)update_of(order[i])),
+			       1;
 	for (i = 0; i < o->units; i++) {
 		for (j = 0; j < o->units && noted.first[j] != update_of(i); j++)
 			;
@@ -269,8 +282,12 @@ static int push_ordered(struct mp_job *job, struct ordered *o, float *u, float *
 static int ordered_body(struct mp_job *job)
 {
 	struct ordered o = *(struct ordered *)job->arg;
-	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_FILL, .fill = fill_units,
-				       .rule = TUTTI_PS_CALLBACK, .update = note, .arg = &o,
+	struct tutti_ps_options opt = {.size = sizeof(opt),
+				       .init = TUTTI_PS_FILL,
+				       .fill = fill_units,
+				       .rule = TUTTI_PS_CALLBACK,
+				       .update = note,
+				       .arg = &o,
 				       .budget = RATE * (double)(unit_elems(&o) * sizeof(float))};
 	size_t bytes = (size_t)o.units * unit_elems(&o) * sizeof(float);
 	double opened;
@@ -282,7 +299,8 @@ static int ordered_body(struct mp_job *job)
 	if (o.rows)
 		MP_OK(tutti_ps_rows(o.ps, "t", ROW, UNITS, TUTTI_FLOAT32, &opt, &o.t));
 	else
-		MP_OK(tutti_ps_dense(o.ps, "t", (size_t)o.units * PIECE, TUTTI_FLOAT32, &opt, &o.t));
+		MP_OK(tutti_ps_dense(o.ps, "t", (size_t)o.units * PIECE, TUTTI_FLOAT32, &opt,
+				     &o.t));
 	if (job->rank) {
 		float *u = malloc(bytes), *x = malloc(bytes);
 
@@ -294,7 +312,10 @@ static int ordered_body(struct mp_job *job)
 	if (job->rank)
 		return 0;
 	first = atomic_load(&job->shared->word[1]);
-	/* something has gone, and not more than was earned since the beginning and one that was begun */
+	/*
+	 * something has gone, and not more than was earned since the beginning and one that was
+	 * begun
+	 */
 	TT_EXPECT(first > 0 && first <= RATE * (mp_now() - opened) + 1);
 	return check_order(&o, first);
 }
@@ -305,13 +326,18 @@ static void order(void)
 
 	for (rows = 0; rows < 2; rows++)
 		for (pulled = 0; pulled < 2; pulled++) {
-			struct ordered o = {.rows = rows, .pulled = pulled, .units = rows ? UNITS : 120};
+			struct ordered o = {
+				.rows = rows, .pulled = pulled, .units = rows ? UNITS : 120};
 
-			TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = ordered_body, .arg = &o));
+			TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = ordered_body,
+					 .arg = &o));
 		}
 }
 
-/* ---- the sums under a budget: two servers, three workers, some clocks, and a push after the last ---- */
+/*
+ * ---- the sums under a budget: two servers, three workers, some clocks, and a push after the last
+ * ----
+ */
 
 #define WIDE 3000
 #define ROWS 500
@@ -323,11 +349,16 @@ static uint64_t random_next(uint64_t *seed)
 	return *seed >> 33;
 }
 
-/* Parts of the dense table, and rows, some of them twice. total: what all that were pushed come to. */
-static int push_random(struct mp_job *job, struct tutti_ps_table *dense, struct tutti_ps_table *rows, uint64_t *seed,
-		       int32_t *total, int64_t *row_total)
+/*
+ * Parts of the dense table, and rows, some of them twice. total: what all that were pushed come
+ * to.
+ */
+static int push_random(struct mp_job *job, struct tutti_ps_table *dense,
+		       struct tutti_ps_table *rows, uint64_t *seed, int32_t *total,
+		       int64_t *row_total)
 {
-	size_t offset = random_next(seed) % WIDE, count = random_next(seed) % (WIDE - offset) + 1, i;
+	size_t offset = random_next(seed) % WIDE, count = random_next(seed) % (WIDE - offset) + 1,
+	       i;
 	int32_t u[WIDE];
 	uint64_t key[ROWS];
 	int64_t v[ROWS][2];
@@ -350,8 +381,9 @@ static int push_random(struct mp_job *job, struct tutti_ps_table *dense, struct 
 	return 0;
 }
 
-static int all_pushes(struct mp_job *job, int worker, struct tutti_ps *ps, struct tutti_ps_table *dense,
-		      struct tutti_ps_table *rows, int32_t *total, int64_t *row_total)
+static int all_pushes(struct mp_job *job, int worker, struct tutti_ps *ps,
+		      struct tutti_ps_table *dense, struct tutti_ps_table *rows, int32_t *total,
+		      int64_t *row_total)
 {
 	uint64_t seed = (uint64_t)worker + 1;
 	int32_t x[WIDE];
@@ -389,7 +421,9 @@ static int sums_body(struct mp_job *job)
 		for (w = 0; w < 2; w++)
 			TT_EXPECT(!all_pushes(NULL, w, ps, dense, rows, total, row_total));
 		MP_OK(tutti_ps_clock_to(ps, CLOCKS + 1));
-		for (w = 0; w < 2000 && (!w || memcmp(x, total, sizeof(x)) || memcmp(y, row_total, sizeof(y))); w++) {
+		for (w = 0; w < 2000 &&
+			    (!w || memcmp(x, total, sizeof(x)) || memcmp(y, row_total, sizeof(y)));
+		     w++) {
 			MP_OK(tutti_ps_pull(dense, x, 0, WIDE, TUTTI_INT32));
 			MP_OK(tutti_ps_pull_rows(rows, key, ROWS, y, TUTTI_INT64));
 			mp_sleep_ms(1);
@@ -408,8 +442,9 @@ static void sums(void)
 
 	for (s = TUTTI_PS_ASYNC; s <= 1; s++) {
 		TT_CHECK(!MP_RUN(.n = 5, .env = "TUTTI_TRANSPORT=shm", .fn = sums_body, .arg = &s));
-		TT_CHECK(!MP_RUN(.n = 5, .fn = sums_body, .arg = &s, .env = "TUTTI_TRANSPORT=fault:shm "
-				 "TUTTI_FAULT=seed=5,delay=0.1:100,reorder=0.3,again=0.2"));
+		TT_CHECK(!MP_RUN(.n = 5, .fn = sums_body, .arg = &s,
+				 .env = "TUTTI_TRANSPORT=fault:shm "
+					"TUTTI_FAULT=seed=5,delay=0.1:100,reorder=0.3,again=0.2"));
 	}
 	if (!mp_no_ofi())
 		TT_CHECK(!MP_RUN(.n = 5, .env = "TUTTI_TRANSPORT=ofi", .fn = sums_body, .arg = &s));
@@ -456,7 +491,8 @@ static void files(void)
 
 static int refused_body(struct mp_job *job)
 {
-	struct tutti_ps_options good = {.size = sizeof(good), .init = TUTTI_PS_ZERO, .budget = 1e4}, o = good;
+	struct tutti_ps_options good = {.size = sizeof(good), .init = TUTTI_PS_ZERO, .budget = 1e4},
+				o = good;
 	float u[8] = {1, 2, 3, 4, 5, 6, 7, 8}, x[8];
 	uint64_t key[5] = {1, 2, 3, 4, 5};
 	struct tutti_ps_table *t = NULL;
@@ -497,8 +533,9 @@ static void refused(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"reads", reads}, {"weights", weights}, {"order", order}, {"sums", sums},
-					       {"files", files}, {"refused", refused}, {NULL, NULL}};
+	static const struct tt_test tests[] = {
+		{"reads", reads}, {"weights", weights}, {"order", order}, {"sums", sums},
+		{"files", files}, {"refused", refused}, {NULL, NULL}};
 
 	return tt_test_main("ps_traffic", tests, argc, argv);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows: their edges, which nothing crosses, and atomics that ranks of several hosts contend for. */
+/*
+ * Windows: their edges, which nothing crosses, and atomics that ranks of several hosts contend
+ * for.
+ */
 #include "config.h"
 
 #include "tests/mp/job.h"
@@ -130,9 +133,9 @@ static int edges_body(struct mp_job *job)
 /* ---- atomics ---- */
 
 /*
- * All ranks, the target included, add to two words of it, each adds times and then until the slowest
- * has done so, too: those on mapped memory would be through before the others begin. Every old value
- * is seen exactly once.
+ * All ranks, the target included, add to two words of it, each adds times and then until the
+ * slowest has done so, too: those on mapped memory would be through before the others begin. Every
+ * old value is seen exactly once.
  */
 static int contend(struct mp_job *job, struct tutti_win *win, int target)
 {
@@ -219,7 +222,7 @@ static int atomics_on(struct mp_job *job, void *mem, bool plain)
 
 	memset(mem, 0, SIZE);
 	MP_OK(tutti_win_create(job->world, mem, SIZE, 0, &win));
-	for (target = 0; target < job->n; target += job->n > 1 ? job->n - 1 : 1) {
+	for (target = 0; target<job->n; target += job->n> 1 ? job->n - 1 : 1) {
 		TT_EXPECT(!contend(job, win, target));
 		if (!plain) /* which put and get can't reach everywhere */
 			TT_EXPECT(!lock(job, win, target));
@@ -335,15 +338,20 @@ static void shm_fault(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = atomics_body));
 }
 
-/* A refused operation may end a connection of some providers: what is out of bounds never gets so far. */
+/*
+ * A refused operation may end a connection of some providers: what is out of bounds never gets so
+ * far.
+ */
 static void ofi_more(void)
 {
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
-	TT_CHECK(!MP_RUN(.n = 2, .fn = edges_body, .env = "TUTTI_TRANSPORT=fault:ofi "
-			 "TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2"));
-	TT_CHECK(!MP_RUN(.n = 2, .fn = edges_body, .env = "TUTTI_TRANSPORT=ofi TUTTI_OFI_EP=rdm "
-			 "TUTTI_OFI_PROVIDER=tcp;ofi_rxm"));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = edges_body,
+			 .env = "TUTTI_TRANSPORT=fault:ofi "
+				"TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2"));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = edges_body,
+			 .env = "TUTTI_TRANSPORT=ofi TUTTI_OFI_EP=rdm "
+				"TUTTI_OFI_PROVIDER=tcp;ofi_rxm"));
 	TT_CHECK(!MP_RUN(.n = 1, .fn = edges_body));
 }
 
@@ -372,22 +380,29 @@ static void verbs_device(void)
 {
 	if (mp_no_verbs())
 		TT_SKIP("%s", mp_no_verbs());
-	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=verbs", .fn = device_body, .no_init = true));
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=verbs", .fn = device_body,
+			 .no_init = true));
 }
 
 static void verbs_mixed(void)
 {
 	if (mp_no_verbs())
 		TT_SKIP("%s", mp_no_verbs());
-	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm,verbs", .fn = mixed_body, .no_init = true));
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm,verbs", .fn = mixed_body,
+			 .no_init = true));
 }
 
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"shm", shm},	  {"shm_fault", shm_fault}, {"ofi", ofi},
-		{"hosts", hosts}, {"ofi_more", ofi_more},   {"verbs", verbs},
-		{"verbs_device", verbs_device}, {"verbs_mixed", verbs_mixed},
+		{"shm", shm},
+		{"shm_fault", shm_fault},
+		{"ofi", ofi},
+		{"hosts", hosts},
+		{"ofi_more", ofi_more},
+		{"verbs", verbs},
+		{"verbs_device", verbs_device},
+		{"verbs_mixed", verbs_mixed},
 		{NULL, NULL},
 	};
 

@@ -35,7 +35,9 @@ static int differs(struct mp_job *job, const char *how, const uint32_t *v, int f
 
 	for (k = 0; k < len; k++)
 		if (v[k] != base + k) {
-			fprintf(stderr, "rank %d of %d, %s: round %d, word %u of %u of rank %d: %u, not %u\n",
+			fprintf(stderr,
+				"rank %d of %d, %s: round %d, word %u of %u of rank %d: %u, not "
+				"%u\n",
 				job->rank, job->n, how, round, k, len, from, v[k], base + k);
 			return 1;
 		}
@@ -79,11 +81,14 @@ static int silent_target(struct mp_job *job, struct tutti_win *win, uint32_t *mi
 	mp_meet(job);
 	if (job->rank == 0) {
 		TT_EXPECT(mp_await(&job->shared->word[5], job->n - 1, 15000));
-		/* moves nothing, but shows ThreadSanitizer an order with the library's own thread */
+		/*
+		 * moves nothing, but shows ThreadSanitizer an order with the library's own thread
+		 */
 		MP_OK(tutti_stats_get(job->ctx, &stats));
 		for (round = 1; round < job->n; round++)
 			for (k = 0; k < 100; k++)
-				TT_EXPECT(mine[round * 100 + (int)k] == (uint32_t)round * 1000 + 49 + k);
+				TT_EXPECT(mine[round * 100 + (int)k] ==
+					  (uint32_t)round * 1000 + 49 + k);
 		return 0;
 	}
 	for (round = 0; round < 50; round++) {
@@ -294,7 +299,8 @@ static int requests_body(struct mp_job *job)
 	struct tutti_win *win;
 
 	MP_OK(tutti_alloc(job->ctx, WORDS * 4, (void **)&mine));
-	local = malloc(WORDS * 4); /* as it comes: registered for the operation where that is needed */
+	local = malloc(WORDS *
+		       4); /* as it comes: registered for the operation where that is needed */
 	memset(mine, 0, WORDS * 4);
 	MP_OK(tutti_win_create(job->world, mine, WORDS * 4, 0, &win));
 	TT_EXPECT(!request_errors(job, win, local));
@@ -328,7 +334,10 @@ static int freed_errors(struct mp_job *job, struct tutti_win *win, uint32_t *loc
 }
 
 /* Puts, a flush of them, and puts behind it; where the flush says so the first ones are there. */
-/* On shm alone the puts are over at once, and the flushes with them; under fault and ofi they have to wait. */
+/*
+ * On shm alone the puts are over at once, and the flushes with them; under fault and ofi they have
+ * to wait.
+ */
 static int iflush_body(struct mp_job *job)
 {
 	struct tutti_request *req[3] = {NULL};
@@ -360,7 +369,8 @@ static int iflush_body(struct mp_job *job)
 		mp_meet(job);
 		r = (job->rank + 10 * job->n - 1 - round) % job->n; /* who wrote here */
 		for (k = 0; k < 64; k++)
-			TT_EXPECT(mine[(uint32_t)r * 64 + k] == (uint32_t)(round * 1000 + r * 100) + k);
+			TT_EXPECT(mine[(uint32_t)r * 64 + k] ==
+				  (uint32_t)(round * 1000 + r * 100) + k);
 		MP_OK(tutti_win_iflush_all(win, &req[2]));
 		MP_OK(tutti_waitall(3, req));
 		MP_OK(tutti_barrier(job->world));
@@ -404,7 +414,8 @@ static int late_body(struct mp_job *job)
 		} while (!err);
 		TT_EXPECT(mp_await(&job->shared->word[5], 1, 15000));
 		err = tutti_put(win, 0, mine, 64, 0);
-		TT_EXPECT((err ? err : tutti_win_flush(win, 0)) < 0); /* a put may fail after its call */
+		TT_EXPECT((err ? err : tutti_win_flush(win, 0)) <
+			  0); /* a put may fail after its call */
 		TT_EXPECT(tutti_fetch_add(win, 0, 1, 512, &old) < 0);
 		tutti_win_free(win); /* rank 0 was there, so this may well succeed */
 	}
@@ -503,7 +514,9 @@ static int refused_body(struct mp_job *job)
 			MP_ERR(code, -EINVAL);
 			TT_EXPECT(!win);
 			if (!me)
-				TT_EXPECT(mp_said(bad == 0 ? "rank 0" : bad == 1 ? "rank 1" : "rank 2"));
+				TT_EXPECT(mp_said(bad == 0   ? "rank 0"
+						  : bad == 1 ? "rank 1"
+							     : "rank 2"));
 		}
 	word[0] = 0;
 	MP_OK(tutti_win_create(job->world, word, sizeof(word), 0, &win));
@@ -542,7 +555,8 @@ static void shm(void)
 
 static void shm_fault(void)
 {
-	run("TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2,finish=1");
+	run("TUTTI_TRANSPORT=fault:shm "
+	    "TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2,finish=1");
 }
 
 /* Operations longer than the transport takes: in pieces, the note after the last. */
@@ -550,15 +564,18 @@ static void pieces(void)
 {
 	run("TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=4,again=0.2,max_put=5003");
 	if (!mp_no_ofi())
-		TT_CHECK(!MP_RUN(.n = 3, .fn = requests_body, .env = "TUTTI_TRANSPORT=fault:ofi "
-				 "TUTTI_FAULT=seed=5,delay=0.1:100,reorder=0.3,again=0.2,max_put=5003"));
+		TT_CHECK(!MP_RUN(.n = 3, .fn = requests_body,
+				 .env = "TUTTI_TRANSPORT=fault:ofi "
+					"TUTTI_FAULT=seed=5,delay=0.1:100,reorder=0.3,again=0.2,"
+					"max_put=5003"));
 }
 
 static void cached(void)
 {
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
-	TT_CHECK(!MP_RUN(.n = 3, .fn = requests_body, .env = "TUTTI_TRANSPORT=ofi TUTTI_REG_CACHE=1M"));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = requests_body,
+			 .env = "TUTTI_TRANSPORT=ofi TUTTI_REG_CACHE=1M"));
 }
 
 static void ofi_fault(void)

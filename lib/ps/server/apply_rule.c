@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a push does to a value. float64 is computed in double, all other floats in float, to which 16-bit
- * values are widened and from which they are rounded; the state of a rule has the precision of the computation.
+ * What a push does to a value. float64 is computed in double, all other floats in float, to which
+ * 16-bit values are widened and from which they are rounded; the state of a rule has the precision
+ * of the computation.
  */
 #include <math.h>
 #include <string.h>
@@ -16,8 +17,13 @@ size_t tt_ps_state_size(enum tutti_datatype datatype)
 static void by_rule(const struct tutti_ps_table *t, void *value, const void *update, void *state1,
 		    void *state2, size_t count, uint64_t step)
 {
-	struct tt_ps_rule_job job = {.opt = &t->opt, .datatype = t->datatype, .x = value, .u = update,
-				     .s1 = state1, .s2 = state2, .count = count};
+	struct tt_ps_rule_job job = {.opt = &t->opt,
+				     .datatype = t->datatype,
+				     .x = value,
+				     .u = update,
+				     .s1 = state1,
+				     .s2 = state2,
+				     .count = count};
 
 	if (tt_ps_rule_states(t->opt.rule) == 2) {
 		job.bias1 = 1 - pow(t->opt.beta1, (double)step);
