@@ -298,10 +298,7 @@ static int check_buffers(const struct tutti_comm *comm, struct tt_call *call)
 	return 0;
 }
 
-/*
- * An all-reduce of two vectors, or of one in place, in which all is right. What is not plain, the
- * rest looks at.
- */
+/* Fast path for a valid contiguous allreduce; every other call gets the full checks. */
 static bool is_plain(const struct tutti_comm *comm, struct tt_call *call)
 {
 	uintptr_t send = (uintptr_t)call->sendbuf, recv = (uintptr_t)call->recvbuf;

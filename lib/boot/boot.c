@@ -35,7 +35,7 @@ int tt_boot_check_secret(const struct tt_boot_params *params, const struct socka
 		-TUTTI_EAUTH,
 		"without a secret only loopback is used, not %s: give all ranks the same "
 		"TUTTI_SECRET_FILE (or start them with tutti_run), or set TUTTI_INSECURE=1 to let "
-		"anybody who reaches this address join",
+		"any process that reaches this address join",
 		text);
 }
 
@@ -262,7 +262,7 @@ remove_file:
 		struct tutti_error_info keep = {.size = sizeof(keep)};
 		bool have = err && !tutti_last_error(&keep);
 
-		tt_bootdir_remove(&b->params); /* everybody has joined, or nobody can any more */
+		tt_bootdir_remove(&b->params); /* all ranks have joined, or none can any more */
 		if (have)
 			tt_fail_info(&keep);
 	}

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Agreement among the ranks of a communicator that live, over the control tree.
+ * Agreement among the live ranks of a communicator, over the control tree.
  *
- * The lowest rank that lives is the coordinator. It collects the ballot of every rank that lives
- * (ASK, STATE), combines them, and proposes the result (PROPOSE). Who gets a proposal keeps it and
- * says so (ACK). When all that live have, it is decided (DECIDE). If the coordinator dies the next
- * one takes over: STATE contains the proposal that its sender keeps, and the new coordinator
- * proposes that again, so what anybody has been told as decided stays so: all who live had it as a
- * proposal by then. Whose proposal counts more? That of the higher coordinator, as that is the
- * later one. Ranks that are gone are cut off, so two coordinators never both find that all who live
- * agree with them.
+ * The lowest live rank is the coordinator. It collects the ballot of every live rank (ASK, STATE),
+ * combines them, and proposes the result (PROPOSE). Each rank keeps the proposal and acknowledges
+ * it (ACK). When all live ranks have acknowledged, the proposal is decided (DECIDE).
  *
- * Messages may be lost with a rank that dies: whoever waits repeats them, ten times a second. A
- * rank whose call is over answers from ctx->decided.
+ * If the coordinator dies, the next rank takes over. STATE contains the proposal that its sender
+ * keeps, and the new coordinator proposes it again. A decision therefore stands: all live ranks
+ * kept it as a proposal before any rank learnt of the decision. Among several proposals that of the
+ * highest coordinator counts, as it is the latest. Failed ranks are cut off, so two coordinators
+ * never both find that all live ranks agree with them.
+ *
+ * Messages may be lost with a rank that dies: waiting ranks repeat them ten times a second. A rank
+ * whose call is over answers from ctx->decided.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -327,14 +327,13 @@ int tt_ctx_abort(struct tutti_context *ctx, int code);
 /* lost_link.c: under the lock but for the handler */
 
 /*
- * Transfers to or from rank fail, and the control tree does not know why: to be repeated every
- * TT_ACCUSE_AGAIN until somebody is gone. The lowest rank decides who. Of this rank itself: it
- * can't go on.
+ * Transfers to or from rank fail for a reason that the control tree does not know. Repeat this
+ * every TT_ACCUSE_AGAIN until a rank has failed; the lowest rank decides which. With this rank
+ * itself: it cannot go on.
  */
 #define TT_ACCUSE_AGAIN (500 * TT_MS)
 void tt_ctx_lost(struct tutti_context *ctx, int rank, const char *why);
-/* The connection to rank carries nothing: communicators with both fail, whoever waits on it or not.
- */
+/* The connection to rank carries nothing: all communicators with both ranks fail. */
 void tt_ctx_cut(void *ctx, int rank, const char *why);
 void tt_ctx_accuse_msg(void *ctx, int from, const void *data, size_t len);
 
@@ -366,7 +365,7 @@ bool tt_vote_fits(const struct tutti_comm *comm);
  */
 void tt_vote_end(struct tutti_comm *comm, struct tt_ballot *decision, unsigned char *left_out);
 void tt_vote_drop(struct tutti_comm *comm);
-/* Who has not come yet, as a text. */
+/* The ranks that have not come yet, as a text. */
 void tt_vote_missing(const struct tutti_comm *comm, char *text, size_t size);
 void tt_vote_msg(void *ctx, int from, const void *data, size_t len);
 /* A rank is gone. */

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks that live, and have lost the connection between them.
+ * Live ranks that have lost the connection between them.
  *
- * Communicators need both, so one has to go. Each end that notices says so to the lowest rank that
- * lives, which decides, and repeats it until somebody is gone. The decider notes every broken
- * connection it is told of, and decides about one when an end repeats it: by then it has heard of
- * all that were noticed at about the same time. Out goes the end that has lost more connections,
- * as the fault is probably there. Of two that have lost as many it is the higher rank, so that the
- * decider never goes on the word of one, and it does not matter whose word comes first.
- * Connections to ranks that are out already count: a rank whose connections break one by one takes
- * at most one other with it. The verdict has the words of both ends: often one knows the reason,
- * and the other only that the connection was closed.
+ * Communicators need both ranks, so one of them has to fail. Each end that notices reports it to
+ * the lowest live rank, which decides, and repeats the report until a rank has failed. The decider
+ * notes every broken connection reported, and decides about a connection when an end repeats its
+ * report: by then it has heard of all connections that broke at about the same time. The end that
+ * has lost more connections fails, as the fault is probably there. If both have lost as many, the
+ * higher rank fails, so a decision never depends on one end's word or on the order of reports.
+ * Connections to ranks already failed count too: a rank whose connections break one by one takes at
+ * most one other rank with it. The verdict quotes both ends: often one knows the reason, and the
+ * other only that the connection was closed.
  */
 #include <stdio.h>
 #include <stdlib.h>

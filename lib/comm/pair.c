@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gatherv, scatterv, alltoallv: how much one rank sends another is known to these two only, and
- * they may disagree.
+ * Detects mismatched block lengths in gatherv, scatterv and alltoallv: only the two ranks of a pair
+ * know the length of a block, and they may disagree.
  *
- * What a rank believes of a peer's block is part of the fingerprint of the messages between the
- * two, so no message of a block ever lands where another length is expected. Whoever meets such a
- * message, or makes no progress, asks the peer over the control tree {what I send you, what I
- * expect of you} (PAIR). The peer compares with its own call of that number, which its history
- * still knows, and tells rank 0 what differs (MISMATCH, stuck.c), which tells all.
+ * A rank's idea of a peer's block is part of the fingerprint of their messages, so a block never
+ * lands where another length is expected. A rank that receives such a message, or makes no
+ * progress, asks the peer over the control tree {what I send you, what I expect of you} (PAIR). The
+ * peer compares this with its own call of that sequence number, which its history still has, and
+ * reports a difference to rank 0 (MISMATCH, stuck.c), which tells all ranks.
  */
 #include <errno.h>
 #include <stdlib.h>

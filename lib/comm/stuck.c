@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who is late, and who called something else.
+ * Finds stragglers, and ranks that called a different collective.
  *
- * A rank whose call makes no progress for TUTTI_LATE_AFTER reports {communicator, sequence,
- * fields} to rank 0 (STUCK; if that is gone, the lowest that lives), and again every second. Rank
- * 0 compares it with the first report for that call: if a field differs, it asks all members for
- * their fields (QUERY) and tells all ranks what most of them called, and a rank that called
- * something else (MISMATCH). Otherwise it asks everybody (QUERY), at most five times a second per
- * call. Each member compares with its history: other fields: it answers STUCK with its own; not
- * called yet: it answers LATE, and rank 0 passes the first few on. So the cost is a handful of
- * messages per stuck call, whatever the number of stuck ranks.
+ * A rank whose call makes no progress for TUTTI_LATE_AFTER reports {communicator, sequence, fields}
+ * to rank 0 (STUCK; if rank 0 has failed, to the lowest live rank), and again every second. Rank 0
+ * compares the report with the first one for that call. If a field differs, it asks all members for
+ * their fields (QUERY) and tells all ranks what most members called and one rank that called
+ * something else (MISMATCH). Otherwise it asks all members (QUERY), at most five times a second per
+ * call. Each member compares the call with its history: if its fields differ, it answers STUCK with
+ * its own; if it has not made the call, it answers LATE, and rank 0 passes the first few on. The
+ * cost is a handful of messages per stuck call, whatever the number of stuck ranks.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ struct kind {
 	int rank, votes;
 };
 
-/* Rank 0's note of a call that somebody is stuck in. */
+/* Rank 0's note of a call that ranks are stuck in. */
 struct tt_stuck_entry {
 	struct stuck_msg first;
 	uint64_t asked_at, polled_at;

@@ -13,8 +13,8 @@ static struct tt_plan_req *plan_req(const struct tutti_request *r)
 }
 
 /*
- * What is not registered comes from the registration cache, if that is on, for each start anew: the
- * memory of a persistent request may be another between two of them.
+ * Buffers without a registration borrow one from the registration cache, if it is on. Each start
+ * borrows anew: a persistent request's memory may be remapped between two starts.
  */
 static void borrow_regions(struct tt_plan_req *req)
 {

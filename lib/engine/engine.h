@@ -65,8 +65,8 @@ struct tt_request_ops {
 	 */
 	bool (*expire)(struct tutti_request *req);
 	/*
-	 * It is over, and whoever began it has come for it: in his thread, without the lock. NULL:
-	 * nothing to do.
+	 * The request is over and its starter collects it, in the starter's thread and without the
+	 * lock. NULL: nothing to do.
 	 */
 	void (*collected)(struct tutti_request *req);
 	/*
@@ -226,9 +226,7 @@ int tt_request_start(struct tutti_request *req);
 void tt_request_free(struct tutti_request *req);
 /* For ops->start: under way from now on, with a deadline; or the communicator's failure. */
 int tt_request_begin(struct tutti_request *req);
-/*
- * It is over: the only way to become so, whoever finds out. Its memory may be freed from then on.
- */
+/* The only way to end a request. Its memory may be freed from then on. */
 void tt_request_end(struct tutti_request *req, int status);
 /*
  * A transfer of req to or from peer (of the world) has failed: this fails the communicator, now or
@@ -316,7 +314,10 @@ void tt_engine_wait_mode(struct tutti_context *ctx);
 int tt_thread_start(struct tutti_context *ctx);
 /* Ends the standby thread, too. */
 void tt_thread_stop(struct tutti_context *ctx);
-/* Somebody to take notifications while the caller makes no calls, where bytes need nobody. */
+/*
+ * Starts a standby thread that takes notifications while the caller makes no calls, where the data
+ * itself needs no target CPU.
+ */
 int tt_standby_start(struct tutti_context *ctx);
 
 #endif

@@ -100,7 +100,7 @@ static struct tutti_request *start_all(struct tutti_request *first)
 		if (atomic_load(&req->state) != TT_REQ_HELD || tt_fuse(req, next))
 			continue;
 		err = tt_request_start(req);
-		if (err) { /* for whoever waits for it */
+		if (err) { /* the waiting thread reads it */
 			req->status = err;
 			atomic_store(&req->state, TT_REQ_DONE);
 		}

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The optional progress thread advances operations while the callers compute. The standby thread of
- * a process with windows, whose transports need no calls at the target, only takes notifications: a
- * device and a ring hold some hundred or fewer, and the puts behind them wait until somebody takes
- * them. It polls when nobody has since it looked last, and sleeps longer while nothing comes.
+ * The optional progress thread advances operations while the callers compute. The standby thread
+ * only takes notifications: a process with windows has one if its transports need no calls at the
+ * target. A device and a ring hold a hundred notifications or fewer; the puts behind them wait
+ * until some are taken. The standby thread polls when no other thread has since its last look, and
+ * sleeps longer while nothing comes.
  */
 #include <errno.h>
 #include <poll.h>

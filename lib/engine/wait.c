@@ -225,7 +225,7 @@ struct waiter {
 	struct tutti_context *ctx;
 	bool (*done)(void *);
 	void *arg;
-	bool stalled; /* operations wait for room or their turn, of which not everybody tells */
+	bool stalled; /* operations wait for room or a turn without a wake-up for each */
 	bool slow;    /* a look costs a system call */
 	bool keep;    /* no rank that we wait for needs this core */
 	bool slept;   /* until the time was up */

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tutti_comm_grow. The tables of a job (ranks, cards, control tree, channels) have their size from
- * its start, so a job does not grow: a new one is started, by the ranks that live and new
- * processes together, and the old one stays until its ranks finalize it. The steps:
+ * tutti_comm_grow. The tables of a job (ranks, cards, control tree, channels) have a fixed size, so
+ * a job does not grow: the live ranks and the new processes start a new job together. The old job
+ * stays until its ranks finalize it. The steps:
  *
- *	agree		who lives, and that all want the same (lib/comm/agree.c)
- *	gather          the lowest rank that lives, the leader, waits at the gate for the new ones
- *	(lib/boot/rendezvous/admission.c) tell               it makes a unique id, and sends it to
- *	the others over the control tree, and to the new ones
- *	start		all start that job, the leader as rank 0
- *	agree again	all that live have started it, or none keeps it
- *	meet            in a barrier of the new world, in which new processes learn that it is
- *	kept; if it fails, they
- *			go to the gate again, and to the others the world has failed as any may
+ *	agree        on the live ranks, and that all want the same (lib/comm/agree.c)
+ *	gather       the leader (lowest live rank) waits at the gate for the new processes
+ *	             (lib/boot/rendezvous/admission.c)
+ *	tell         the leader makes a unique id and sends it to the live ranks over the
+ *	             control tree, and to the new processes
+ *	start        all start the new job, the leader as rank 0
+ *	agree again  all live ranks have started it, or none keeps it
+ *	meet         in a barrier of the new world, by which new processes learn that it is kept;
+ *	             if it fails, they return to the gate, and the world has failed elsewhere
  *
- * Who fails or dies before it has come to the new start would be waited for there: so who fails
- * says so to the leader, and that to all, and all watch the old job while they start the new one.
- * What is said may be lost with a rank on its way, and is said again when one is gone.
+ * A rank that fails before it has reached the new start would be waited for there. A failing rank
+ * therefore reports to the leader, which tells all; and all watch the old job during the new start.
+ * Reports may be lost with a rank on their way, and are repeated after each failure.
  *
  * The id and its secret are sent over authenticated, encrypted links only. A rank that was taken
- * for dead takes part in neither agreement and is sent nothing, so it does not know the new
+ * for dead takes part in neither agreement and is sent nothing, so it does not learn the new
  * secret.
  */
 #include <errno.h>

@@ -155,7 +155,7 @@ static void on_gone(void *ctx, int rank, const char *host, const char *why)
 	tt_grow_again(ctx);
 }
 
-/* Somebody waits for what only calls of this rank, or the thread, would do. */
+/* Rank from waits for an atomic that only calls of this rank, or the progress thread, execute. */
 static void on_progress(void *ctx, int from, const void *data, size_t len)
 {
 	int err;
@@ -542,8 +542,8 @@ static bool all_sent_anyway(void *arg)
 }
 
 /*
- * Nobody leaves while another rank may still need it: first everything sent has left, then all
- * meet in a barrier, then in tt_boot_stop; only then connections are closed.
+ * Leaves when no rank needs this one any more: everything sent has left, then all ranks meet in a
+ * barrier, then in tt_boot_stop. Connections are closed only afterwards.
  */
 static int say_goodbye(struct tutti_context *ctx)
 {
@@ -571,7 +571,7 @@ int tt_finalize(struct tutti_context *ctx)
 		return err;
 	err = say_goodbye(ctx);
 	failed = err || atomic_load(&ctx->world->failed);
-	/* Some will not come to say goodbye; but who goes on without them comes when he is done. */
+	/* Failed ranks never come; after a shrink, survivors may come as late as the timeout. */
 	stop = leave_job(ctx,
 			 tt_deadline_ms(failed && !ctx->shrunk ? 1000 : ctx->env.timeout.number),
 			 &late);

@@ -106,8 +106,8 @@ static int open_area(struct tt_node_group *g, uint64_t *ino)
 }
 
 /*
- * Where ranks are on several NUMA nodes, before anybody has touched the area: what a rank writes,
- * and the others look at all the time, is near that rank, whoever comes by first.
+ * With ranks on several NUMA nodes, before the first touch of the area: the part that a rank
+ * writes, and its peers poll, is near that rank, whichever process touches it first.
  */
 static void place_parts(struct tt_node_group *g, const int *numa)
 {

@@ -18,10 +18,7 @@ static int p2p_start(struct tutti_request *r)
 
 	if (err)
 		return err;
-	/*
-	 * What is not registered comes from the registration cache, if that is on, where it may be
-	 * of use.
-	 */
+	/* A long unregistered buffer borrows its registration from the cache, if that is on. */
 	if (!req->region && req->bytes > (size_t)r->comm->ctx->env.eager.number)
 		req->region = tt_mem_borrow(tt_wire_memory(r->comm->ctx->wire), req->call.buf,
 					    req->bytes);

@@ -86,7 +86,7 @@ struct tt_win_amo {
 	bool started, over;
 	uint32_t age;
 	int status;
-	void (*done)(struct tt_win_amo *amo); /* after it is over; NULL: whoever waits looks */
+	void (*done)(struct tt_win_amo *amo); /* after it is over; NULL: the waiting thread polls */
 };
 
 /* An operation on rank begins; returns its age, with which it ends, once. Under the lock. */
@@ -116,8 +116,8 @@ int tt_win_status(int status);
 /* put_get.c: a put or get; waits for connection and room. Without the lock. */
 int tt_win_op(struct tutti_win *win, const struct tt_win_access *access);
 /*
- * The same, under the lock, for somebody who is told of its end, perhaps before this returns.
- * Waits for nothing.
+ * The same, under the lock, with a callback at its end, perhaps before this returns. Waits for
+ * nothing.
  */
 int tt_win_op_start(struct tutti_win *win, const struct tt_win_access *access,
 		    struct tt_win_end *end);

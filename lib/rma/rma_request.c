@@ -12,7 +12,7 @@ struct tt_win_req {
 	struct tt_win_req *next;
 	int rank;
 	const char *call;
-	bool cancelled; /* whoever does that ends the request */
+	bool cancelled; /* set by the cancel, which also ends the request */
 	struct tt_win_end end;
 	/* a flush: of so many operations that had begun when the window had this age */
 	struct tt_list flushing;

@@ -6,7 +6,7 @@
 
 #include "lib/engine/vote.h"
 
-/* This rank's part, and somebody for what comes while it makes no calls. */
+/* Opens this rank's part, and starts the thread that serves it while this rank makes no calls. */
 static int open_part(struct tutti_comm *comm, void *base, size_t size, unsigned flags,
 		     struct tutti_win **win, struct tt_win_part *mine)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * 64-bit atomics. Whoever executes one does so with a CPU, so that all of them on one word, of all
- * origins, are atomic to each other: the origin where it has the word mapped, else the target,
- * which is asked by a control message. A device's atomics are not atomic to a CPU's: where all
- * origins have agreed on them, the target itself included, which then has a connection to itself
- * (loopback.c), there is no other way.
+ * 64-bit atomics. A CPU executes them, so that all atomics on one word, from all origins, are
+ * atomic to each other: the origin's CPU if it has the word mapped, else the target's, asked by a
+ * control message. A device's atomics are not atomic with a CPU's. If all origins have agreed on
+ * device atomics, only these are used, also by the target, which then has a connection to itself
+ * (loopback.c).
  */
 #include <errno.h>
 

@@ -2,20 +2,20 @@
 /*
  * Opening a channel, on first use.
  *
- * Which transports a pair may use follows from both ends' cards (card.c), best first. The end that
- * needs the channel asks over the control tree: CONN_REQ {transport, its endpoint's address, its
- * slots}. The other opens its own end and answers CONN_REP {address, slots} or a refusal, upon
- * which the first tries the next transport. When both ask at once, the lower rank's request
- * counts. Addresses and keys thus travel over authenticated links only. Both ends log the choice
- * in one line.
+ * Both ends' cards (card.c) determine the transports a pair may use, best first. The end that needs
+ * the channel asks over the control tree: CONN_REQ {transport, its endpoint's address, its slots}.
+ * Its peer opens an endpoint and answers CONN_REP {address, slots}, or refuses; after a refusal the
+ * asking end tries the next transport. When both ends ask at once, the lower rank's request counts.
+ * Addresses and keys thus travel over authenticated links only. Both ends log the choice in one
+ * line.
  *
- * A connection that was closed while both ends lived, to take back a transfer, may be opened
- * again: the messages name its *generation*, and whoever hears of a higher one than his own learns
- * that the connection he knows is gone. The end that closes says so at once, too (FENCED). All
- * communicators that share it have failed by then, so no message is missed.
+ * A connection that was closed while both ends lived, to take back a transfer, may be reopened.
+ * Messages carry its *generation*: an end that receives a higher generation than its own learns
+ * that its connection was closed. The end that closes also sends FENCED at once. All communicators
+ * that share the connection have failed by then, so no message is missed.
  *
- * The end that was asked keeps quiet until it has heard the other over the new endpoint: only then
- * is it sure that the attempt has worked at both ends.
+ * The end that was asked sends nothing until it has received over the new endpoint: only then has
+ * the attempt succeeded at both ends.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -125,10 +125,7 @@ void tt_chan_close_ep(struct tt_chan *chan, int status)
 	}
 }
 
-/*
- * The connection ends, the channel does not: whoever uses it gives up, and others may open it
- * anew.
- */
+/* Ends the connection but not the channel: its users give up, and later users may reopen it. */
 static void shut(struct tt_chan *chan, bool mine, uint64_t comm)
 {
 	struct tt_wire *wire = chan->wire;

@@ -212,10 +212,9 @@ struct tt_ep_ops {
 	int (*map)(struct tt_ep *ep, uint64_t remote, size_t len, const struct tt_rkey *rkey,
 		   void **ptr);
 	/*
-	 * Of an endpoint that is up, or on its way. It is asked several times within
-	 * TUTTI_HEARTBEAT_LIMIT while somebody waits: a transport whose device notices a lost peer
-	 * only when it sends something sends it then. Negative: not known. NULL where both ends are
-	 * on one host.
+	 * For an endpoint that is up or connecting. During a wait it is called several times
+	 * within TUTTI_HEARTBEAT_LIMIT: a transport whose device notices a lost peer only on
+	 * sending sends then. Negative: not known. NULL where both ends are on one host.
 	 */
 	int (*silence)(struct tt_ep *ep, struct tt_silence *silence);
 };

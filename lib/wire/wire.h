@@ -147,9 +147,9 @@ struct tt_way {
 };
 
 /*
- * Who else may end a sleep. lie_down gives a descriptor that becomes readable when something has
- * happened after the call; ready is asked once more then. first: no other thread sleeps. get_up:
- * nobody sleeps any more. Under the lock.
+ * A second source of wake-ups for a sleep. lie_down returns a descriptor that becomes readable
+ * when something happens after the call; ready is then checked once more. first: no other thread
+ * sleeps. get_up: no thread sleeps any more. Under the lock.
  */
 struct tt_wire_sleeper {
 	int (*lie_down)(void *arg, bool first);
@@ -173,9 +173,9 @@ struct tt_wire_params {
 	 */
 	void (*mismatch)(void *arg, int peer, const struct tt_key *key);
 	/*
-	 * A connection to peer was closed though the peer lives, by this process (mine), to take
-	 * back a transfer of comm, or by the peer. Whoever uses it must give up before this
-	 * returns; it may be opened anew afterwards.
+	 * A connection to a live peer was closed to take back a transfer of comm: by this process
+	 * (mine) or by the peer. Its users must give up before this returns; it may be reopened
+	 * afterwards.
 	 */
 	void (*fenced)(void *arg, int peer, bool mine, uint64_t comm);
 	/* A message, or an offer, came that nothing here waits for yet; under the lock. */
@@ -234,7 +234,7 @@ struct tt_wire_link {
 	struct tt_silence silence;     /* 0 where it is not known */
 };
 int tt_wire_links(const struct tt_wire *wire, int from, struct tt_wire_link *link, int max);
-/* While somebody waits, often: connections that carry nothing any more fail. Under the lock. */
+/* Fails connections that carry nothing any more; called often during a wait. Under the lock. */
 void tt_wire_watch(struct tt_wire *wire);
 /* A process is gone: its channel's transfers fail with -TUTTI_EPEER. */
 void tt_wire_peer_gone(struct tt_wire *wire, int rank);

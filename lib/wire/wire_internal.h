@@ -271,7 +271,7 @@ void tt_chan_up(struct tt_chan *chan);
 void tt_chan_heard(struct tt_chan *chan);
 void tt_chan_down(struct tt_chan *chan, const char *why);
 void tt_chan_fail(struct tt_chan *chan, int status, const char *fmt, ...) TT_PRINTF(3, 4);
-/* Close the connection, to be opened anew by whoever needs it then; comm's transfer is why. */
+/* Closes the connection because of comm's transfer; the next user reopens it. */
 void tt_chan_fence(struct tt_chan *chan, uint64_t comm, const char *why);
 void tt_chan_free(struct tt_chan *chan);
 /* Closes the endpoint; operations under way end with status. */

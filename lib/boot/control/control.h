@@ -41,7 +41,7 @@ enum tt_phase {
 	TT_PH_TREE, /* links of the tree are made, the table travels down */
 	TT_PH_UP,
 	TT_PH_BYE,  /* the end is agreed: links are emptied and closed */
-	TT_PH_FAIL, /* the start failed: whoever is there is told */
+	TT_PH_FAIL, /* the start failed: connected ranks receive the error */
 	TT_PH_END
 };
 
@@ -159,13 +159,13 @@ struct tt_boot {
 extern const struct tt_link_ops tt_ctl_link_ops;
 void *tt_ctl_main(void *boot);
 void tt_ctl_add_link(struct tt_boot *b, struct tt_link *link);
-/* The start is over: for good, or with an error that everybody is told. */
+/* Ends the start: for good, or with an error that all ranks receive. */
 void tt_start_done(struct tt_boot *b);
 void tt_start_fail(struct tt_boot *b, int code, int rank, const char *host, const char *fmt, ...)
 	TT_PRINTF(5, 6);
 /* The same with params.broken. */
 void tt_start_refuse(struct tt_boot *b);
-/* Whoever ran out of descriptors meanwhile says so in b->error: the others could only miss him. */
+/* Puts a shortage of descriptors into b->error: its peers would only see this rank missing. */
 void tt_note_files(struct tt_boot *b);
 void tt_send_error(const struct tutti_error_info *error, struct tt_link *link);
 void tt_listen_close(struct tt_boot *b);

@@ -2,43 +2,38 @@
 /*
  * The control thread: one epoll loop that joins, forms the tree, keeps it, and ends it.
  *
- * Frames (link.c says how they are sealed). Integers are little-endian; "str" is u16 length and
- * bytes; "addr" is u8 family (4, 6, or 0: none), u16 port, 16 bytes of address (IPv4: the first
- * four).
+ * Frames (link.c describes the sealing). Integers are little-endian; "str" is u16 length and bytes;
+ * "addr" is u8 family (4, 6, or 0: none), u16 port, 16 bytes of address (IPv4: the first four).
  *
  * On the join of rank r to rank 0's store (kind 1), open during the start only:
- *	 1 JOIN		r -> 0	addr where r listens for its children, str host, u16 n,
- *				n bytes card
- *	 2 PARENT	0 -> r	u32 rank of the parent, addr where it listens (family 0: the
- *				store's)
- *	 3 ERROR	both	i32 code, i32 rank it is about (-1: none), str host, str text
- *	 4 DONE		0 -> r	empty: the tree stands; the join is closed now
- * Ranks join when they like; when all have, rank 0 sends PARENT to each. An ERROR from a rank is
- * passed by rank 0 to all and ends the start everywhere; one with code -ETIMEDOUT says that the
- * sender's deadline has passed, and is answered with the names of those who are missing.
+ *	 1 JOIN      r -> 0  addr where r listens for its children, str host, u16 n, n bytes card
+ *	 2 PARENT    0 -> r  u32 rank of the parent, addr where it listens (family 0: the store's)
+ *	 3 ERROR     both    i32 code, i32 rank it is about (-1: none), str host, str text
+ *	 4 DONE      0 -> r  empty: the tree stands; the join is closed now
+ * Ranks join at any time; when all have, rank 0 sends PARENT to each. Rank 0 passes an ERROR from a
+ * rank to all, which ends the start everywhere. An ERROR with code -ETIMEDOUT says that the
+ * sender's deadline has passed; the answer has the names of the missing ranks.
  *
  * On links of the tree (kind 2, child to parent):
- *	 5 ENTRY	down	u32 rank, addr where it listens, str host, u16 n, n bytes card: the
- *				table, in rank order
- *	 6 READY	up	empty: the sender has the table, and all its children are ready
- *	 7 GO		down	empty: everybody is ready; the start is over
- *	 8 BEAT		both	empty: alive; sent when nothing else was for TUTTI_HEARTBEAT
- *	 9 MSG		both	i32 from, i32 to (-1: all), u32 number (of from's messages), u8 type
- *				(enum tt_ctl_type), payload (0 to 4096 bytes)
- *	10 GONE         both    i32 rank, i32 by, str why: flooded; to the rank itself: it was
- *	taken for
- *				dead and is cut off
- *	11 BYE_UP	up	u32 how many: the sender and all below it want to end
- *	12 BYE_DOWN	down	empty: all want to end; what follows is the end of the stream
- *	13 AGAIN	both	as MSG: it may have come already
- *	14 PLACE        up      u32 ms: the sender lost its parent so long ago, and has a new one
- *	now
+ *	 5 ENTRY     down    u32 rank, addr where it listens, str host, u16 n, n bytes card: the
+ *	                     table, in rank order
+ *	 6 READY     up      empty: the sender has the table, and all its children are ready
+ *	 7 GO        down    empty: all ranks are ready; the start is over
+ *	 8 BEAT      both    empty: alive; sent when nothing else was for TUTTI_HEARTBEAT
+ *	 9 MSG       both    i32 from, i32 to (-1: all), u32 number (of from's messages), u8 type
+ *	                     (enum tt_ctl_type), payload (0 to 4096 bytes)
+ *	10 GONE      both    i32 rank, i32 by, str why: flooded; to the rank itself: it was taken
+ *	                     for dead and is cut off
+ *	11 BYE_UP    up      u32 how many: the sender and all below it want to end
+ *	12 BYE_DOWN  down    empty: all want to end; what follows is the end of the stream
+ *	13 AGAIN     both    as MSG: it may have come already
+ *	14 PLACE     up      u32 ms: the sender lost its parent so long ago, and has a new one now
  * On links between a rank and one that should be its child (kind 5, peer_watch.c): BEAT and GONE.
  *
- * GO travels down on the links that messages travel on, so no message overtakes it. A process that
- * is gone is noticed by its neighbours: by the end of its stream or a reset (it died), or by
- * silence for TUTTI_HEARTBEAT_LIMIT (it is stopped, or its host or network is down). They flood
- * GONE. When an inner rank dies the tree falls apart, and mends itself: reparent.c.
+ * GO travels down the links that messages use, so no message overtakes it. The neighbours notice a
+ * failed process: by the end of its stream or a reset (it died), or by silence for
+ * TUTTI_HEARTBEAT_LIMIT (it is stopped, or its host or network is down). They flood GONE. When an
+ * inner rank dies the tree falls apart; reparent.c repairs it.
  */
 #include "lib/boot/control/control.h"
 
@@ -60,7 +55,7 @@
 #define PENDING_MAX 256 /* unauthenticated connections, besides one for each rank */
 #define DRAIN_MS 1000
 #define STOP_MS 100    /* how often params.stop is asked */
-#define LINGER_MS 2000 /* a failed rank 0 stays for those who have not heard of it */
+#define LINGER_MS 2000 /* a failed rank 0 stays until all ranks have been told */
 
 static char listen_mark, wake_mark; /* told apart from links by address */
 
@@ -92,8 +87,8 @@ void tt_listen_close(struct tt_boot *b)
 }
 
 /*
- * Closing is not enough: a child may have the socket, too, and its events must not come here any
- * more.
+ * Closing is not enough: a child process may also hold the socket, and its events must not arrive
+ * here.
  */
 static void unwatch(struct tt_boot *b, const struct tt_link *link)
 {
@@ -101,7 +96,7 @@ static void unwatch(struct tt_boot *b, const struct tt_link *link)
 		epoll_ctl(b->epfd, EPOLL_CTL_DEL, link->fd, NULL);
 }
 
-/* The stranger who waits longest makes room for the next one. */
+/* Drops the stranger that has waited longest. */
 static bool drop_oldest_pending(struct tt_boot *b)
 {
 	struct tt_list *pos, *tmp;
@@ -122,8 +117,8 @@ static bool drop_oldest_pending(struct tt_boot *b)
 }
 
 /*
- * No descriptor for whoever wants in, if there is one: the kernel looks for a descriptor first. A
- * stranger makes room, or it is tried again a little later.
+ * Out of descriptors for a connection that may be waiting (accept checks descriptors first): drop
+ * a stranger, or retry a little later.
  */
 static void no_file(struct tt_boot *b)
 {
@@ -143,8 +138,7 @@ static void no_file(struct tt_boot *b)
 	b->out_of_files = true;
 }
 
-/* In a job that runs, only ranks that lose their parent come: strangers leave it most descriptors.
- */
+/* Strangers leave most descriptors of a running job to ranks that lose their parent. */
 static int pending_max(const struct tt_boot *b)
 {
 	struct rlimit lim = {.rlim_cur = RLIM_INFINITY};
@@ -251,7 +245,7 @@ static void link_lost(struct tt_boot *b, struct tt_link *link)
 		tt_join_lost(b, link);
 }
 
-/* Write what is queued, bury the dead; deaths may queue more. */
+/* Writes queued frames and removes dead links; a removal may queue more. */
 static void sweep(struct tt_boot *b)
 {
 	struct epoll_event ev;
@@ -351,7 +345,7 @@ void tt_note_files(struct tt_boot *b)
 			 "; rank %d was out of file descriptors: raise 'ulimit -n'", b->rank);
 }
 
-/* At rank 0 everybody who has joined is told; elsewhere rank 0, which then tells everybody. */
+/* Rank 0 tells all ranks that have joined; any other rank tells rank 0. */
 void tt_start_fail(struct tt_boot *b, int code, int rank, const char *host, const char *fmt, ...)
 {
 	va_list ap;
@@ -384,10 +378,7 @@ void tt_start_refuse(struct tt_boot *b)
 		      b->host, why->text);
 }
 
-/*
- * A process that was itself stopped, or did not listen, must not take the others' silence for
- * death.
- */
+/* A process that was stopped, or did not read, must not take its peers' silence for death. */
 static void notice_pause(struct tt_boot *b, uint64_t now)
 {
 	struct tt_list *pos, *tmp;
@@ -429,7 +420,7 @@ static void take_outbox(struct tt_boot *b)
 	b->stopping = stop; /* after the messages queued before it */
 }
 
-/* Where that is answered ranks may be numbered otherwise, so only code and text are taken over. */
+/* The new job may number its ranks differently, so only code and text are taken over. */
 static void ask_stop(struct tt_boot *b, uint64_t now)
 {
 	int err;

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The control tree when ranks are gone.
+ * Repair of the control tree after ranks have failed.
  *
- * Who is gone is a set that only grows, flooded over the tree; the words are those of the lowest
- * rank that has reported it, so in the end all survivors have the same list. A rank that hears that
- * it is in the set itself was taken for dead: it cuts its links and never connects again.
+ * The set of failed ranks only grows. It is flooded over the tree; the reason is that of the lowest
+ * reporting rank, so all survivors end with the same list. A rank that finds itself in the set has
+ * been taken for dead: it cuts its links and never connects again.
  *
- * Who loses his parent connects to the next ancestor that lives, or, if none does, to the lowest
- * rank that lives, which is a root then. Parents have smaller ranks than their children, before and
- * after, so there are no circles. Both ends of a new link tell each other who is gone, and what was
- * said to all, or to ranks whose place is not known, while the tree was in pieces (AGAIN). Messages
- * are numbered, so none comes twice. Those that were inside a process when it died are lost:
- * whoever sends repeats what matters when a rank is gone.
+ * A rank that loses its parent connects to the next live ancestor. Without one it connects to the
+ * lowest live rank, which is then a root. Parents always have smaller ranks than their children, so
+ * there are no cycles. Both ends of a new link exchange their sets of failed ranks. They also
+ * repeat (AGAIN) the messages sent while the tree was in pieces, if these were for all ranks or for
+ * ranks without a known place. Messages are numbered, so none is delivered twice. Messages inside a
+ * process that dies are lost: senders repeat what matters after each failure.
  *
- * Where a rank is reached is computed (control_tree.h) as long as the link computed is there, and
- * learnt from the links over which it was heard; what neither answers goes to all neighbours.
+ * The next hop to a rank is computed (control_tree.h) while the computed link exists. Otherwise it
+ * is learnt from the links over which that rank was heard. If neither gives a hop, the message goes
+ * to all neighbours.
  */
 #include <errno.h>
 #include <stdlib.h>

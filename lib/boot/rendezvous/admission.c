@@ -171,7 +171,7 @@ static void drop(struct tt_gate *g, struct tt_link *link)
 	tt_link_free(link);
 }
 
-/* Whoever is not authenticated makes room, the one that waits longest first. */
+/* Makes room by dropping the unauthenticated connection that has waited longest. */
 static bool make_room(struct tt_gate *g)
 {
 	struct tt_list *pos, *tmp;

@@ -81,7 +81,7 @@ static int parse_job(const char *text, unsigned char job[16])
 	return 0;
 }
 
-/* Rank 0 makes an id, everybody gathers, rank 0's is used. */
+/* Rank 0 makes an id, all ranks gather, rank 0's is used. */
 static int where_allgather(const struct tutti_config *config, struct tt_boot_params *p)
 {
 	struct tutti_unique_id own = {{0}}, *all;

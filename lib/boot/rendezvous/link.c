@@ -8,14 +8,14 @@
  *	 4  n  sealed: 1 byte frame type, then the payload (0 to 4160 bytes), encrypted, with the
  *	       17 bytes that crypto_secretstream_xchacha20poly1305 adds (tag byte and authenticator)
  *
- * The meaning of types and payloads is in control_loop.c. The length is not authenticated by
- * itself: a changed one makes the next frame fail to open, and a frame that fails to open, or a
- * length out of range, ends the connection.
+ * control_loop.c defines types and payloads. The length itself is not authenticated: a changed
+ * length makes the next frame fail to open. A frame that fails to open, or a length out of range,
+ * ends the connection.
  *
- * Memory: until the other side is authenticated a connection costs this struct and 256 bytes;
- * afterwards a receive buffer of fixed size, and a send queue that grows to a bound; who does not
- * read his connection for so long that the bound is reached loses it. A silent or slow stranger is
- * dropped by the owner at the handshake's deadline. Nothing here blocks or raises SIGPIPE.
+ * Memory: an unauthenticated connection costs this struct and 256 bytes. An authenticated one has a
+ * receive buffer of fixed size and a send queue with a bound; a peer that stops reading loses the
+ * connection when the queue reaches the bound. The owner drops silent or slow strangers at the
+ * handshake's deadline. Nothing here blocks or raises SIGPIPE.
  */
 #include "lib/boot/rendezvous/link.h"
 

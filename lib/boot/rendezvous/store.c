@@ -2,10 +2,10 @@
 /*
  * The store: rank 0's collecting side of the start.
  *
- * Every rank joins; what is wrong with one of them (its number, its idea of the size, its version)
- * is an error on all, as the job can't start; a connection that fails authentication is nobody's
- * and changes nothing. When the deadline passes, here or at a rank that has joined, everybody is
- * told the names of those who are missing.
+ * A joining rank with a wrong number, job size or version is an error on all ranks, as the job
+ * cannot start. A connection that fails authentication belongs to no rank and changes nothing.
+ * When a deadline passes, here or at a joined rank, all ranks receive the names of the missing
+ * ranks.
  */
 #include <errno.h>
 #include <stdlib.h>
