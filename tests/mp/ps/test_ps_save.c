@@ -387,13 +387,13 @@ static void files(void)
 	snprintf(file, sizeof(file), "%s/all.safetensors", path);
 	TT_CHECK(!MP_RUN(.n = 5, .env = "TUTTI_TRANSPORT=shm", .fn = small_save, .arg = file));
 	if (!shell(file, "command -v python3 >/dev/null")) {
-		snprintf(
-			command, sizeof(command),
-			"python3 ${TT_SRC:-${srcdir:-../..}}/tests/mp/safetensors.py $f >$f.out && "
-			"grep -q '^w F32 4000 54000.0$' $f.out && grep -q '^r I64 3x2 63$' $f.out "
-			"&& "
-			"grep -q '^r.keys U64 3 18446744073709552616$' $f.out && "
-			"grep -q '^clocks 6,7,7 min 6 version 1$' $f.out && rm $f.out");
+		snprintf(command, sizeof(command),
+			 "python3 ${TT_SRC:-${srcdir:-../..}}/tests/mp/ps/safetensors.py $f "
+			 ">$f.out && "
+			 "grep -q '^w F32 4000 54000.0$' $f.out && grep -q '^r I64 3x2 63$' $f.out "
+			 "&& "
+			 "grep -q '^r.keys U64 3 18446744073709552616$' $f.out && "
+			 "grep -q '^clocks 6,7,7 min 6 version 1$' $f.out && rm $f.out");
 		TT_CHECK(!shell(file, command));
 	}
 	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm", .fn = fewer_body, .arg = file));
