@@ -27,7 +27,7 @@ struct place {
 static int wrong(const struct place *at, const char *what)
 {
 	return tt_fail(-EINVAL,
-		       "%s is no measured table: %s in table %d; tutti_tune makes a new one",
+		       "%s: not a valid tuning table: %s in table %d; make one with tutti_tune",
 		       at->path, what, at->table);
 }
 
@@ -186,12 +186,15 @@ static int read_tables(const char *path, const json_t *root, struct tt_tunes *tu
 	int err = 0;
 
 	if (json_integer_value(json_object_get(root, "tutti_tune")) != FORMAT)
-		return tt_fail(-EINVAL,
-			       "%s is no measured table of this version: it must say "
-			       "\"tutti_tune\": %d; tutti_tune makes a new one",
-			       path, FORMAT);
+		return tt_fail(
+			-EINVAL,
+			"%s: not a tuning table of this version: need \"tutti_tune\": %d; make "
+			"one with tutti_tune",
+			path, FORMAT);
 	if (!json_is_array(list) || json_array_size(list) > MAX_TABLES)
-		return tt_fail(-EINVAL, "%s has no list of tables, or one that is too long", path);
+		return tt_fail(-EINVAL,
+			       "%s: not a valid tuning table: needs a list of at most %d tables",
+			       path, MAX_TABLES);
 	for (i = 0; !err && i < json_array_size(list); i++) {
 		at.table = (int)i + 1;
 		err = read_table(&at, json_array_get(list, i), &tune);
@@ -220,9 +223,10 @@ int tt_tunes_load(const char *path, struct tt_tunes *tunes)
 	root = json_loadf(f, 0, &why);
 	fclose(f);
 	if (!root)
-		return tt_fail(-EINVAL,
-			       "%s is no measured table, or only a part of one: %s at line %d",
-			       path, why.text, why.line);
+		return tt_fail(
+			-EINVAL,
+			"%s: not a valid tuning table: %s at line %d; make one with tutti_tune",
+			path, why.text, why.line);
 	err = read_tables(path, root, tunes);
 	json_decref(root);
 	return err;

@@ -152,7 +152,7 @@ static void test_bad(void)
 {
 	snprintf(path, sizeof(path), "/tmp/tt_tune_%d.json", (int)getpid());
 	TT_CHECK(refused("", "only a part"));
-	TT_CHECK(refused("hello", "no measured table"));
+	TT_CHECK(refused("hello", "not a valid tuning table"));
 	TT_CHECK(refused("[1, 2]", "\"tutti_tune\": 1"));
 	TT_CHECK(refused("{\"tutti_tune\": 2, \"tables\": []}", "of this version"));
 	TT_CHECK(refused("{\"tutti_tune\": 1}", "no list of tables"));

@@ -80,7 +80,7 @@ test_default()
 	! grep -q "measured table" "$tmp/perf" || die "$(cat "$tmp/perf")"
 	echo '{' >"$tmp/config/tutti/tune.json"
 	sizes 2
-	grep -q "tune.json is no measured table.*the defaults are used" "$tmp/perf" || die "$(cat "$tmp/perf")"
+	grep -q "tune.json: not a valid tuning table.*the defaults are used" "$tmp/perf" || die "$(cat "$tmp/perf")"
 	make_table
 	cp "$tmp/t.json" "$tmp/config/tutti/tune.json"
 	TUTTI_LOG=info sizes 3
@@ -117,7 +117,7 @@ run part says "only a part of one" bad "$tmp/part.json"
 run default test_default
 run not_installed test_not_installed
 run new_home test_new_home
-run not_ours says "is no measured table" ./tutti_run -n 2 ./tutti_tune -o "$TT_SRC/LICENSE" --links -t 0.001
+run not_ours says "not a valid tuning table" ./tutti_run -n 2 ./tutti_tune -o "$TT_SRC/LICENSE" --links -t 0.001
 run nowhere says "cannot write /nowhere/t.json: No such file" ./tutti_run -n 2 ./tutti_tune -o /nowhere/t.json --links
 # A table of one rank, as a version before could leave, says nothing of messages.
 test_one_rank()
