@@ -185,7 +185,7 @@ static void count_line(const struct glove *g, float *x, int line)
 		}
 }
 
-/* Everybody's pushes before this are in everybody's pulls after it. */
+/* The pulls of all workers after this see the pushes of all workers before it. */
 static int meet(struct glove *g)
 {
 	int i;

@@ -288,8 +288,8 @@ static int learn(struct learner *l, const struct texts *train, const struct text
 			return -1;
 	}
 	/*
-	 * what all have pushed before this is in what is pulled after it: everybody tells as many
-	 * clocks as may be missing
+	 * A pull after this sees all pushes before it: every worker tells as many clocks as another
+	 * may be behind.
 	 */
 	for (e = 0; e < 3; e++)
 		if (tutti_ps_clock(l->ps))

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Training that outlives its ranks: train_digits, whose ranks may be killed at any moment, and
- * others join.
+ * Training that survives the loss of ranks: train_digits, whose ranks may be killed at any moment
+ * and new ones join.
  *
  *	tutti_run -n 4 --replace 2 train_elastic --kill 1:40,0:90
  *
- * What there is to know, the model and how far it has come, every rank has. A step counts when its
- * gradients have been summed, so when a rank dies the others are at most one step apart. They
- * agree that something went wrong (tutti_comm_agree), go on without it (tutti_comm_shrink), take
- * over the state of whoever is farthest, and do the interrupted step with slices of another size.
- * No sample is lost or counted twice, and the result is that of an undisturbed run, but for
- * rounding.
+ * Every rank holds the whole state: the model and its progress. A step counts when its gradients
+ * have been summed, so when a rank dies the others are at most one step apart. They agree that
+ * something went wrong (tutti_comm_agree), go on without the dead rank (tutti_comm_shrink), take
+ * over the most advanced state, and do the interrupted step with slices of another size. No sample
+ * is lost or counted twice, and the result is that of an undisturbed run, except for rounding.
  *
- * At the end of an epoch new processes, if there are any, fill up the job (tutti_comm_grow). They
- * begin where every change of ranks ends: by taking over the state of whoever is farthest.
+ * At the end of an epoch new processes, if there are any, fill up the job (tutti_comm_grow). They,
+ * too, begin by taking over the most advanced state.
  */
 #include <errno.h>
 #include <signal.h>
@@ -246,7 +245,7 @@ static int run_epoch(struct elastic *e)
 	return 0;
 }
 
-/* Rank 0 does, whoever that is now. */
+/* The current rank 0 reports. */
 static int report(struct elastic *e)
 {
 	const struct train_options *opt = &e->t.opt;
@@ -294,7 +293,7 @@ static int train(struct elastic *e)
 	return err;
 }
 
-/* Everybody reads the data; a new process learns the rest from the others. */
+/* Every process reads the data; a new one gets the rest from the others. */
 static int prepare(struct elastic *e)
 {
 	const char *join = getenv("TUTTI_JOIN");

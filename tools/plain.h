@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Texts of other processes, before they are shown on somebody's terminal. */
+/* Cleans texts of other processes before they are shown on a terminal. */
 #ifndef TUTTI_PLAIN_H
 #define TUTTI_PLAIN_H
 

@@ -68,7 +68,7 @@ static int bad_line(const struct check *c, const char *line)
 	return 1;
 }
 
-/* ---- first: who, and when did everybody tell which clock ---- */
+/* ---- first: the workers, and when each reported which clock ---- */
 
 static int more_workers(struct check *c, int of)
 {
@@ -166,7 +166,7 @@ static int learn(struct check *c, FILE *f)
 	return 0;
 }
 
-/* Of all traces: nobody's is missing, or ends in the middle of a line, unless he died. */
+/* Check that all traces are there and whole; the trace of a dead worker may be cut off. */
 static int all_whole(struct check *c)
 {
 	int i;

@@ -18,7 +18,7 @@ struct tt_env;
  * second time goes on counting. -EINVAL: as tt_faults_parse.
  */
 int tt_inject_arm(const struct tt_env *env, int rank);
-/* Whoever sweeps over all N learns from this line how far. */
+/* Report the number of calls counted, so that a sweep over all N knows where to end. */
 void tt_inject_report(void);
 
 /* Whether this call fails: errno is set then. */

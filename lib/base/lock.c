@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A lock that somebody else holds: sleeping and waking. See lock.h. */
+/* The slow path of tt_lock: sleeping for a held lock, and waking. See lock.h. */
 #include "lib/base/lock.h"
 
 #include <linux/futex.h>
@@ -9,8 +9,8 @@
 #include "lib/base/clock.h"
 
 /*
- * Whoever has slept takes it as one that others may sleep on, as it cannot know of them: a wake
- * too many is harmless.
+ * A thread that has slept sets 2, because it cannot know whether other threads sleep. An
+ * unnecessary wake is harmless.
  */
 bool tt_lock_slowly(struct tt_lock *lock, int ms)
 {

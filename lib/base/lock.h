@@ -13,7 +13,7 @@
 
 /* Free when all is zero; nothing has to be destroyed. */
 struct tt_lock {
-	atomic_uint word; /* 0: free, 1: held, 2: held, and somebody may sleep until it is free */
+	atomic_uint word; /* 0: free, 1: held, 2: held, and threads may sleep until it is free */
 	unsigned depth;	  /* the owner's: how often it holds it, less one */
 	_Atomic(uintptr_t) owner;
 };

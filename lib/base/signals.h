@@ -7,7 +7,7 @@
  * libinfinipath and libpsm2, which libfabric's psm providers pull in, install handlers for SIGSEGV,
  * SIGINT and others when they are loaded: those print a backtrace and exit with status 1. A program
  * that crashes must die by its signal instead, so that core dumps, debuggers and launchers see it.
- * Handlers of anybody else are left alone.
+ * Other handlers are left alone.
  */
 void tt_signals_restore(void);
 

@@ -11,8 +11,9 @@
  */
 int tt_spawn(pthread_t *thread, void *(*run)(void *), void *arg, const char *what);
 /*
- * For a thread that runs seldom and briefly, beside others that compute: to run at once when there
- * is something to do. Linux from 6.12 on prefers whoever asks for short slices; others ignore it.
+ * For a thread that runs seldom and briefly beside threads that compute: ask for a short time
+ * slice, so that it runs at once when there is something to do. Linux before 6.12 ignores the
+ * request.
  */
 void tt_spawned_brief(void);
 

@@ -188,8 +188,7 @@ void tt_watch_free(struct tt_watch *w)
 
 	while (write(w->stop_fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
-	pthread_join(w->thread,
-		     NULL); /* it has closed fd: whoever waits for it to take a notice goes on */
+	pthread_join(w->thread, NULL); /* it has closed fd: callers that wait for it go on */
 	munmap(w->probe, w->page);
 	close(w->stop_fd);
 	sem_destroy(&w->running);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Watching memory of the user's for being unmapped, moved or emptied, so that whatever was built on
- * its pages (a registration) is never used for others that later lie at the same address.
+ * Watches user memory for being unmapped, moved or emptied, so that a registration is not used for
+ * other pages that later lie at the same address.
  *
- * By userfaultfd, write-protect mode: nothing is ever write-protected, so no fault changes, but the
- * kernel tells of every munmap, mmap over it, mremap, brk and madvise, and lets the caller of those
- * return only when a thread here has taken the notice. That thread takes no lock that anybody holds
- * while giving memory back, and allocates nothing.
+ * Uses userfaultfd in write-protect mode. No page is write-protected, so faults do not change, but
+ * the kernel reports every munmap, mmap over the range, mremap, brk and madvise, and lets the
+ * caller return only when a thread here has read the report. That thread allocates nothing and
+ * takes no lock that may be held while memory is freed.
  */
 #ifndef TT_WATCH_H
 #define TT_WATCH_H
@@ -35,8 +35,8 @@ void tt_watch_remove(struct tt_watch *watch, uintptr_t start, uintptr_t end);
 /*
  * Fill range[0..n) with what has changed since the last call, n at most TT_WATCH_MAX; if it was
  * more, one range stands for everything. Complete: a change whose system call had returned
- * anywhere, or whose effect anybody can have seen, is among them. -EBUSY: a change is under way
- * and does not end.
+ * anywhere, or whose effect can have been seen, is included. -EBUSY: a change is under way and
+ * does not end.
  */
 int tt_watch_changes(struct tt_watch *watch, struct tt_range *range, int *n);
 

@@ -249,7 +249,7 @@ static int write_new(struct out *o, const char *path, const char *tmp, const str
 {
 	int err;
 
-	unlink(tmp); /* of somebody who died in the middle */
+	unlink(tmp); /* left by a process that died while writing */
 	o->fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (o->fd < 0)
 		return -errno;

@@ -106,7 +106,7 @@ int tt_flight_memfd(void);
  * nothing.
  */
 int tt_flight_open(struct tt_flight *f, int fd);
-/* Map somebody else's to read. */
+/* Map another process's recorder, read-only. */
 int tt_flight_attach(struct tt_flight *f, int fd);
 void tt_flight_close(struct tt_flight *f);
 /*

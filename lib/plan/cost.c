@@ -182,7 +182,7 @@ static double leaving(const struct tt_cost *c, enum tt_reach to, int dist)
 {
 	int n = c->args->nranks, each = c->model->ranks_per_host;
 	const struct tt_hosts *hosts = c->args->hosts;
-	double anybody = (double)(n - each) / (n - 1);
+	double any_rank = (double)(n - each) / (n - 1);
 
 	if (c->hosts <= 1 || c->places > 0)
 		return c->places > 0;
@@ -191,7 +191,7 @@ static double leaving(const struct tt_cost *c, enum tt_reach to, int dist)
 	if (to == TT_ROOT && hosts)
 		return (double)(n - hosts->size[hosts->host[c->args->root]]) / (n - 1);
 	if (to <= TT_ROOT || (hosts && !hosts->in_order))
-		return anybody;
+		return any_rank;
 	if (to == TT_TREE || to == TT_CHAIN)
 		return (c->hosts - 1) / (n - 1);
 	if (to == TT_BIT && !(n & (n - 1)) && each % (2 * dist) == 0 && !uneven(c))
@@ -215,7 +215,7 @@ static struct message message_of(const struct tt_cost *c, double len, double out
 		m.way = m.leave;
 	if (larger(out, in) > 1 && to == TT_TREE && !dist)
 		m.most = m.way;
-	else if (larger(out, in) > 1 && (to == TT_ROOT || (to == TT_ANYBODY && !uneven(c))))
+	else if (larger(out, in) > 1 && (to == TT_ROOT || (to == TT_ANY_RANK && !uneven(c))))
 		m.most = m.leave;
 	return m;
 }

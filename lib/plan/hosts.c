@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who shares a host with whom, for plans in two levels. */
+/* The layout of ranks on hosts, for plans in two levels. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static int number(struct member *m, int n, int *host, int *local)
 	return hosts;
 }
 
-/* Who is at each place: as many as the largest host has ranks, at others in turns. */
+/* The rank at each place. Smaller hosts than the largest assign their ranks to places in turn. */
 static void fill_places(const struct tt_hosts *h, int n, int *rank)
 {
 	int r, j;

@@ -67,8 +67,8 @@ struct tt_op {
 	enum tt_op_kind kind;
 	unsigned flags;
 	int peer;	/* rank in the communicator */
-	uint32_t index; /* the how-manieth message of this lane to/from this peer, from 0; by the
-			   builder */
+	uint32_t index; /* number of the message to/from this peer in this lane, from 0; set by
+			   the builder */
 	struct tt_ref dst, a, b;
 	size_t len; /* bytes */
 };
@@ -103,10 +103,10 @@ enum tt_coll {
 struct tt_hosts {
 	int hosts, places, least; /* least: ranks on any host */
 	bool in_order;		  /* the ranks of a host follow one another */
-	const int *host,
-		*local; /* by rank: its host, and the how-manieth of it, which is its first place */
-	const int *size; /* by host: ranks */
-	const int *rank; /* by host and place there: [host * places + place] */
+	const int *host, *local;  /* by rank: its host, and its number on that host, which is its
+				     first place */
+	const int *size;	  /* by host: ranks */
+	const int *rank;	  /* by host and place there: [host * places + place] */
 };
 /*
  * hosts.c. by: a number for each rank's host. *hosts is NULL if they are not like that. free() it.
@@ -310,9 +310,9 @@ void tt_cost_parts(struct tt_cost *c, size_t parts);
 /* Turns of the lanes; does a message of so many bytes wait for its receive? */
 double tt_cost_turns(const struct tt_cost *c);
 bool tt_cost_waits(const struct tt_cost *c, double len);
-/* Whom messages go to, which decides how many leave their host where hosts have several ranks. */
+/* The destination of messages: it decides how many of them leave a host with several ranks. */
 enum tt_reach {
-	TT_ANYBODY,
+	TT_ANY_RANK,
 	TT_ROOT,  /* or from there */
 	TT_SHIFT, /* the rank dist further on, or back */
 	TT_BIT,	  /* the rank whose number differs by dist, a power of two */

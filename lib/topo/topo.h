@@ -52,8 +52,8 @@ uint64_t tt_topo_cgroup_memory(const char *dir);
 int tt_topo_if_node(const char *sysfs, const char *ifname);
 
 /*
- * Who this process is on which host, to be sent to other ranks: plain bytes, zero padded.
- * uid is not part of what makes a host the same, but of whether memory can be shared on it.
+ * The identity of this process's host, sent to other ranks: plain bytes, zero padded. Two processes
+ * with different uids can be on the same host; uid only decides whether they can share memory.
  */
 struct tt_host {
 	char boot_id[40]; /* of the running kernel; "" if it can't be read */

@@ -193,7 +193,7 @@ int tt_ck_match_messages(struct tt_checker *c)
 	return err;
 }
 
-/* Who has touched an element so far. */
+/* The lanes that have touched an element so far. */
 enum { NO_LANE = -1, SOME_LANES = -2 };
 
 struct touch {

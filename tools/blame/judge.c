@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whose fault it is. In this order: ranks that called different things; a rank that is gone, as
- * the others say; a rank that has not called what the others wait in. Who is late because it waits
- * itself is not blamed, but whom it waits for; if that leads in a circle, the ranks call in
- * different orders.
+ * Finds the rank at fault. In this order: ranks whose calls do not match; a rank that has failed,
+ * as other ranks report; a rank that has not made the call in which the others wait. A rank that is
+ * late because it waits itself is not blamed; the rank it waits for is. If these waits form a
+ * circle, the ranks make their calls in different orders.
  */
 #include <search.h>
 #include <stdio.h>

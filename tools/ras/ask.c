@@ -149,7 +149,7 @@ static int run(struct client *c, uint64_t deadline)
 	return give_up(c, "rank %d: %s", c->door->rank, c->link->why);
 }
 
-/* Names of such sockets are anybody's: it must be the process that has told us the key. */
+/* Any process can bind such a name, so check that it is the process that gave the key. */
 static bool is_process(int fd, int pid)
 {
 	struct ucred who;

@@ -118,8 +118,8 @@ static void describe(char *text, size_t size, int rank, int status)
 }
 
 /*
- * How many new processes have not joined: asked of other hosts as often as a rank ends, since
- * whoever was inside then may have ended in between, and now and then. -1: not all have answered.
+ * How many new processes have not joined. Other hosts are asked now and then and whenever a rank
+ * ends, since a process that was inside may have ended meanwhile. -1: not all have answered.
  */
 static int outside(void)
 {

@@ -30,7 +30,7 @@ bool write_all(int fd, const void *data, size_t len)
 	while (len) {
 		n = write(fd, at, len);
 		if (n < 0 && errno == EAGAIN)
-			poll(&p, 1, -1); /* somebody else made the terminal nonblocking */
+			poll(&p, 1, -1); /* another process made the terminal nonblocking */
 		else if (n < 0 && errno != EINTR)
 			return false;
 		if (n > 0) {

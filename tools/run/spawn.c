@@ -82,7 +82,7 @@ static int secret_fd(const struct share *share)
 	return fd;
 }
 
-/* Who it is, and where the others are: of a new process the gate tells. */
+/* The rank, and where to find the others; a new process learns both at the gate. */
 static void set_place(const struct share *share, const struct spawn *s)
 {
 	int rank = share->first + s->local_rank;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The socket on which rank 0 will collect the ranks. It is bound before anybody is started and
- * inherited by rank 0, so no port is chosen twice, and it is bound to one address only.
+ * The socket on which rank 0 collects the ranks. It is bound, to one address only, before any rank
+ * starts, and inherited by rank 0, so no port is chosen twice.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -373,7 +373,7 @@ static int measure_lanes_of(struct job *job, const struct tt_alg *alg, struct tt
 	return 0;
 }
 
-/* Of those that are not far from the best. */
+/* Measure fewer lanes for each algorithm whose time is near the best. */
 static int measure_lanes(struct job *job)
 {
 	const struct tt_alg *alg;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Connected endpoints: one listener (passive endpoint) per process, bound to the chosen address,
- * and one event queue for connections. The tokens of both ends, told over an authenticated link,
- * are the key of two MACs: the active side's request carries {the endpoint's id, a nonce, a MAC of
- * them}, the acceptance a MAC of the request. So a stranger can neither connect nor answer, and
- * learns from what he sees nothing that serves twice: an endpoint takes one request.
+ * and one event queue for connections. The tokens of both ends, exchanged over an authenticated
+ * link, are the key of two MACs: the active side's request carries {the endpoint's id, a nonce, a
+ * MAC of them}, the acceptance a MAC of the request. So a stranger can neither connect nor answer.
+ * An endpoint takes one request, so a recorded request cannot be replayed.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -45,7 +45,7 @@ void ofi_recv_again(struct ofi_tp *tp, struct ofi_op *op)
 	tp->used = op;
 }
 
-/* Whom a message on the shared receives is for; NULL: nobody who is still here. */
+/* The endpoint a message on the shared receives is for; NULL: unknown or closed. */
 static struct ofi_ep *addressee(struct ofi_tp *tp, const struct ofi_op *op, size_t len)
 {
 	struct ofi_msg_hdr hdr;

@@ -86,7 +86,7 @@ static void keep_alive(int fd, uint64_t limit_ns)
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
 }
 
-/* Whose socket fd is, of those whose socket is not known. */
+/* Assign fd to the endpoint with its addresses, among the endpoints without a known socket. */
 static void give(struct ofi_tp *tp, int fd)
 {
 	struct tt_list *pos, *tmp;

@@ -34,7 +34,7 @@ struct self_tp {
 	uint64_t cookie[2];
 	uint64_t next_id;
 	int wake;	   /* eventfd; written only while armed */
-	bool armed, slept; /* armed: wake whoever sleeps; slept: since the last poll */
+	bool armed, slept; /* armed: wake the sleeper; slept: since the last poll */
 	bool changes;	   /* an endpoint may have UP or DOWN to report */
 	uint32_t head, tail;
 	uint32_t taken; /* items the last poll gave out: their data is in use until the next */

@@ -8,7 +8,7 @@
  * (shm_reg.c). Layout, rings and fences are described in shm.h.
  *
  * Sleeping is on a pipe, as nothing else has both a file descriptor and a way to be opened by
- * another process. Whoever pushes writes a byte only when the receiver said that it sleeps.
+ * another process. A sender writes a byte only while the receiver says that it sleeps.
  *
  * A peer's death is not noticed here unless something is pushed to it or its memory is opened: the
  * control tree watches processes.

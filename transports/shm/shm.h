@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transport shm: what its files share, and the layout of the memory that processes share.
+ * Transport shm: declarations for its files, and the layout of the shared memory.
  *
- * Each process has one segment, a memfd without a name anywhere; peers of the same user open it as
- * /proc/PID/fd/N and believe it only if it carries the cookie they were told over the authenticated
- * link. It is sparse: pages nobody touched cost nothing, so it is laid out once for the largest
- *case.
+ * Each process has one segment, an unnamed memfd. Peers of the same user open it as /proc/PID/fd/N
+ * and accept it only if it carries the cookie they were told over the authenticated link. It is
+ * sparse: untouched pages cost nothing, so it is laid out once for the largest case.
  *
- *	head	who I am, the bell, whether I sleep			peers write
- *	regs	table of my registrations				peers read
- *	ring[]	one inbound ring an endpoint, 16 KiB			its one peer writes
+ *	head	identity of the owner, the bell, whether the owner sleeps	peers write
+ *	regs	table of the owner's registrations				peers read
+ *	ring[]	one inbound ring per endpoint, 16 KiB				its peer writes
  *
- * Rings have a single producer and a single consumer and no lock, so a process killed halfway
- *through anything leaves everybody else working. An entry is published by its own sequence number:
- *there is no shared head, and a note costs the consumer one cache line.
+ * Rings have one producer, one consumer and no lock, so a process killed at any point leaves the
+ * others working. An entry is published by its own sequence number: there is no shared head, and an
+ * entry costs the consumer one cache line.
  *
  * The state of a ring is one word, {generation, enum shm_ring_state}, and decides who may use it:
  *
@@ -21,15 +20,14 @@
  *	ATTACHED --ep_close--> CLOSED --peer notices (or is dead)--> FREE
  *	OPEN, LEFT --ep_close--> FREE
  *
- * A ring is used again only when FREE, that is when nobody can push into it any more. So a peer
- *that pushes into a closed ring hits nobody, and a peer with an old address finds another
- *generation.
+ * A ring is reused only when FREE, that is when no process can push into it any more. So a push
+ * into a closed ring does no harm, and a peer with an old address finds another generation.
  *
  * Fences: before touching a region a peer stores its id in `busy` of the ring and then checks, in
- *this order, the ring's state and the region's entry. ep_close and dereg change those first and
- *wait for busy afterwards (both sides seq_cst, as in Dekker's algorithm). That wait lasts as long
- *as a copy that is under way; a peer that was killed in it is not waited for. Pointers from map()
- *bypass all this: who hands out such memory keeps it until the peer has finished or ended.
+ * this order, the ring's state and the region's entry. ep_close and dereg change those first and
+ * wait for busy afterwards (both sides seq_cst, as in Dekker's algorithm). That wait lasts as long
+ * as a copy under way, but does not wait for a peer that was killed during its copy. Pointers from
+ * map() bypass the fences: the owner of such memory keeps it until the peer has finished or ended.
  */
 #ifndef TT_SHM_H
 #define TT_SHM_H

@@ -36,7 +36,7 @@ static bool has_ptrace_capability(void)
 	return eff >> CAP_SYS_PTRACE & 1;
 }
 
-/* Yama: 0 anybody of this user, 1 descendants only, 2 with CAP_SYS_PTRACE only, 3 nobody. */
+/* Yama: 0 any process of this user, 1 descendants, 2 with CAP_SYS_PTRACE, 3 no process. */
 static int yama_scope(void)
 {
 	FILE *f = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
@@ -166,7 +166,7 @@ int shm_dereg(struct tt_mr *base)
 			shm_ring_bell(ep);
 		}
 	}
-	if (!err) /* else somebody may still read the entry */
+	if (!err) /* else a peer may still read the entry */
 		tp->free_regs[tp->nfree++] = mr->slot;
 	free(mr);
 	return err;

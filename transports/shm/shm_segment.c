@@ -264,7 +264,7 @@ void shm_peer_detach(struct shm_ep *ep)
 		next = state == ep->attached ? ep->attached - SHM_ATTACHED + SHM_LEFT
 					     : ep->attached - SHM_ATTACHED + SHM_FREE;
 	while (!atomic_compare_exchange_weak(&ep->out->state, &state, next));
-	/* From here on a ring that became FREE may be somebody else's. The bell does no harm. */
+	/* From here on a FREE ring may belong to another endpoint. Ringing its bell is harmless. */
 	shm_ring_bell(ep);
 	close(ep->wake_fd);
 	unmap_peer(ep);

@@ -133,8 +133,10 @@ static const char *worse(const struct vb_port *port, const struct vb_port *best,
 	return port->distance > near ? "up, but another is nearer" : NULL;
 }
 
-/* Of those with the link layer of the fastest and half its speed the nearest, the fastest of them
- * first. */
+/*
+ * Select the nearest ports that have the link layer and at least half the speed of the fastest one,
+ * fastest first.
+ */
 static void select_best(struct vb_port *ports, int n, int max, struct vb_choice *c)
 {
 	const struct vb_port *best = NULL;

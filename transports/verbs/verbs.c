@@ -57,7 +57,7 @@ static void set_ops(struct vb_tp *tp)
 	for (i = 0; i < tp->nrails; i++) {
 		if (!tp->rail[i].port.atomic || tp->rail[0].dead) /* all use the first one's */
 			tp->tp.caps &= ~(unsigned)(TT_CAP_AMO | TT_CAP_AMO_DEVICE);
-		if (!tp->rail[i].port.srq) /* few receives: what comes waits until somebody polls */
+		if (!tp->rail[i].port.srq) /* few receives: messages wait until the next poll */
 			tp->tp.caps &= ~(unsigned)TT_CAP_AUTO_PROGRESS;
 		if (tp->rail[i].port.dev.max_sge_rd < VB_SGE)
 			tp->tp.caps &= ~(unsigned)TT_CAP_GET_HEAD;

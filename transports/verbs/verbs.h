@@ -428,7 +428,7 @@ void vb_slabs_free(struct vb_rail *rail);
 int vb_rails_open(struct vb_tp *tp);
 /* Also of one that was opened in part. */
 void vb_rails_close(struct vb_tp *tp);
-/* Make fd one of those that wake whoever sleeps on vb_arm's. */
+/* Add fd to the descriptors that wake a thread that sleeps on vb_arm's descriptor. */
 int vb_watch(struct vb_tp *tp, int fd);
 /* Set the queue pairs' rails of ep, before its peer is known; returns how many there are. */
 int vb_rails_deal(struct vb_ep *ep);
@@ -470,8 +470,8 @@ static inline uint32_t vb_qpn_slot(const struct vb_tp *tp, uint32_t qpn)
 }
 
 /*
- * Whose queue pair number qpn of rail's device is, and which of its queue pairs; NULL: of nobody
- * any more.
+ * The endpoint that owns queue pair number qpn of rail's device, and the index of the queue pair;
+ * NULL: the endpoint has been closed.
  */
 static inline struct vb_ep *vb_ep_of_qpn(const struct vb_rail *rail, uint32_t qpn, int *q)
 {
@@ -491,7 +491,7 @@ static inline struct vb_ep *vb_ep_of_qpn(const struct vb_rail *rail, uint32_t qp
 	return NULL;
 }
 
-/* Whose request this was; NULL: it has been closed since. */
+/* The endpoint of a request; NULL: it has been closed since. */
 static inline struct vb_ep *vb_ep_at(struct vb_tp *tp, uint32_t index, uint32_t gen)
 {
 	struct vb_ep *ep = index < tp->neps ? tp->eps[index] : NULL;
@@ -550,9 +550,9 @@ int vb_cq_take(struct vb_rail *rail, int n, struct vb_cq **cq);
 int vb_recv_fill(struct vb_recvq *rq);
 /* It ends: it is not to be filled any more. */
 void vb_recv_forget(struct vb_tp *tp, struct vb_recvq *rq);
-/* A request is over: tell whoever waits for it. */
+/* A request has ended: report it to its waiter. */
 void vb_release(struct vb_ep *ep, int q, const struct vb_req *req, int status);
-/* Requests of queue pair q that nobody will complete: end them with status. */
+/* End with status the requests of queue pair q that will not complete. */
 void vb_abandon(struct vb_ep *ep, int q, int status);
 
 /* outage.c: ports that go down and come back, or change their addresses */

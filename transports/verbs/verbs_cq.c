@@ -347,7 +347,7 @@ static bool is_hello(const struct ibv_wc *wc, const struct vb_buf *buf)
 	return word == VB_WORD_HELLO;
 }
 
-/* Whose receive this was, and its buffer; NULL: of nobody any more. */
+/* The endpoint and the buffer of a completed receive; NULL: the endpoint has been closed. */
 static struct vb_ep *receiver(struct vb_rail *rail, const struct ibv_wc *wc, int *q,
 			      struct vb_buf **buf)
 {

@@ -40,9 +40,9 @@ static void held_failed(struct vb_ep *ep, int i, unsigned first, unsigned n, int
 }
 
 /*
- * Post those held back on queue pair i, which there are, and then last, unless it is NULL, in one
- * go. 0, or a negative code if last was not posted. Of those held back the last is signalled, if
- * nothing behind it is.
+ * Post the requests held back on queue pair i (at least one), then last unless NULL, with one call.
+ * Returns 0, or a negative code if last was not posted. The last held-back request is signalled
+ * unless a later one is.
  */
 static int post_list(struct vb_ep *ep, int i, struct ibv_send_wr *last)
 {

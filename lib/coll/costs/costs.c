@@ -423,5 +423,5 @@ void tt_cost_scan_doubling(struct tt_cost *c, const struct tt_plan_args *a)
 					     .in = 1,
 					     .all = a->nranks / 1.5, /* fewer as they get farther */
 					     .reduces = true});
-	tt_cost_queue(c, q - depth, len, true, TT_ANYBODY);
+	tt_cost_queue(c, q - depth, len, true, TT_ANY_RANK);
 }

@@ -37,13 +37,13 @@ static inline int tt_hier_size(const struct tt_plan_args *a)
 	return a->hosts->size[tt_hier_host(a)];
 }
 
-/* Who is at a place of a host, */
+/* The rank at a place of a host, */
 static inline int tt_hier_rank(const struct tt_plan_args *a, int host, int place)
 {
 	return a->hosts->rank[host * a->hosts->places + place];
 }
 
-/* and who of this rank's host. */
+/* and at a place of this rank's host. */
 static inline int tt_hier_near(const struct tt_plan_args *a, int place)
 {
 	return tt_hier_rank(a, tt_hier_host(a), place);

@@ -2,9 +2,9 @@
 /*
  * Dissemination barrier.
  *
- * In round k, rank r tells r + 2^k and hears from r - 2^k (mod n). After round k a rank knows of
- * the 2^(k+1) ranks up to itself, so after ceil(log2 n) rounds of everybody. Messages are one byte
- * without meaning, as empty ones do not exist in plans; it goes from and to scratch.
+ * In round k, rank r sends to r + 2^k and receives from r - 2^k (mod n). After round k a rank knows
+ * that the 2^(k+1) ranks up to itself have entered, so after ceil(log2 n) rounds all ranks have.
+ * Plans have no empty messages, so a message is one byte without meaning, from and to scratch.
  *
  * Cost: ceil(log2 n) steps, as many messages of one byte sent by every rank, fan-in 1.
  *

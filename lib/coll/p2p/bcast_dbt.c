@@ -4,12 +4,11 @@
  * latency.
  *
  * Each tree carries half of the message, in slices of at most chunk bytes. The root is at the top
- * of both with one kid in each; of the others who is inside one tree is a leaf of the other
- * (binary_tree.h), so everybody sends and receives the message about once. In a round of a lane a
- * rank receives a slice while it sends the one before to both its kids:
+ * of both with one child in each. Every other rank that is inside one tree is a leaf of the other
+ * (binary_tree.h), so every rank sends and receives the message about once. In a round of a lane a
+ * rank receives a slice while it sends the previous slice to both its children:
  *
- *	tree 0, 8 ranks    0              tree 1    0            slices 0, 2, 4, ... and 1, 3, 5,
- *	...
+ *	tree 0, 8 ranks    0              tree 1    0            slices 0, 2, 4, .. and 1, 3, 5, ..
  *	                   └───┐                    └───┐
  *	                       4                        3        round   0       1       2
  *	                   ┌───┴───┐                ┌───┴───┐    rank 4  recv 0  recv 2  recv 4

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gather(v), linear: everybody sends its block straight to the root, which receives from WIDTH
- * ranks at a time, starting with the rank after it. Only the root knows the counts, and nothing
- * else has to.
+ * Gather(v), linear: every rank sends its block straight to the root, which receives from WIDTH
+ * ranks at a time, starting with the rank after it. Only the root needs the counts.
  *
  *	1 ──> ┐
  *	2 ──> 0     slices of at most chunk bytes, slice i of a block in lane i % lanes

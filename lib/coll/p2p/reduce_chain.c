@@ -22,10 +22,9 @@
  */
 #include "lib/coll/coll.h"
 
-/* Who is before and after a rank; -1: nobody. */
+/* The neighbours of a rank; -1: there is none. */
 struct place {
-	int below, above; /* who sends: what comes from below goes to the left, from above to the
-			     right */
+	int below, above; /* senders: the left operand comes from below, the right from above */
 	int to;
 };
 
@@ -48,7 +47,7 @@ static struct place place_of(const struct tt_plan_args *a)
 	return p;
 }
 
-/* The how-manieth step of a slice is this rank's last: one for each who sends, one to send. */
+/* This rank's steps for a slice: one for each sender, and one to send. */
 static int num_steps(const struct place *p)
 {
 	return (p->below >= 0) + (p->above >= 0) + (p->to >= 0);

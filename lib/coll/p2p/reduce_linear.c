@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduce, linear: everybody sends to the root, which combines in the order of ranks.
+ * Reduce, linear: every rank sends to the root, which combines in the order of ranks.
  *
  *	x0 ──> root   x1 ──> root   own   x3 ──> root      acc = ((x0 + x1) + own) + x3
  *
