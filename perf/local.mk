@@ -31,7 +31,7 @@ perf-compare-quick: all
 	TT_SRC=$(abs_top_srcdir) CC="$(CC)" sh $(srcdir)/perf/compare/compare -q $(WHERE)
 perf-scale: all
 	TT_BUILD=$(abs_top_builddir) $(SHELL) $(srcdir)/perf/scale
-# tutti_sim beside shaped hosts, as root; what a measured table picks, against every algorithm.
+# tutti_sim beside shaped hosts, as root; what a tuning table picks, against every algorithm.
 perf-sim: all
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/predict
 perf-tune: all

@@ -57,8 +57,8 @@ static void wrong(struct check *c, const char *what, uint64_t found, uint64_t wa
 {
 	c->wrong++;
 	if (c->wrong <= 20)
-		printf("%s:%lu: %s: %" PRIu64 ", and it must be at least %" PRIu64 "\n", c->path,
-		       c->line, what, found, wanted);
+		printf("%s:%lu: %s: %" PRIu64 ", must be at least %" PRIu64 "\n", c->path, c->line,
+		       what, found, wanted);
 }
 
 static int bad_line(const struct check *c, const char *line)

@@ -21,7 +21,7 @@ int tt_spawn(pthread_t *thread, void *(*run)(void *), void *arg, const char *wha
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	err = pthread_create(thread, NULL, run, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return err ? tt_fail(-err, "%s can't be started: %s", what, strerror(err)) : 0;
+	return err ? tt_fail(-err, "cannot start %s: %s", what, strerror(err)) : 0;
 }
 
 void tt_spawned_brief(void)

@@ -181,7 +181,7 @@ struct tutti_context {
 	int ndead;
 	struct tt_list ops; /* struct tt_userop */
 	uint32_t next_comm_id;
-	struct tt_tune *tune;	      /* the measured table, the same on all ranks; NULL: none */
+	struct tt_tune *tune;	      /* the tuning table, the same on all ranks; NULL: none */
 	struct tt_stuck_table *stuck; /* rank 0's */
 	enum tt_wait_mode wait_mode;
 	bool wait_forced;	  /* TUTTI_WAIT is not auto: stay in wait_mode */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The measured table: rank 0 reads it before it joins, and says on its card whether there is one;
+ * The tuning table: rank 0 reads it before it joins, and says on its card whether there is one;
  * the part that is about the job's hosts is broadcast over the world, which is then equipped anew.
  * All ranks so have the same, or all fail.
  */
@@ -65,7 +65,7 @@ static const struct tt_tune *find(struct tutti_context *ctx, const struct tt_tun
 	if (!tt_tune_job_hosts(ctx, hosts, sizeof(hosts)))
 		tune = tt_tunes_find(tunes, hosts, ctx->boot_params.nranks);
 	if (tune)
-		tt_info("measured table of hosts %s, %d ranks, with %d times", tune->hosts,
+		tt_info("tuning table of hosts %s, %d ranks, with %d times", tune->hosts,
 			tune->nranks, tune->npoints);
 	else if (*file)
 		tt_warn("TUTTI_TUNE_FILE: %s has no table of hosts %s, only of %s; the defaults "
@@ -88,12 +88,12 @@ static int broadcast(struct tutti_context *ctx, const struct tt_tune *mine, stru
 		return err;
 	tune = malloc(len);
 	if (!tune)
-		return tt_fail(-ENOMEM, "no memory for the measured table");
+		return tt_fail(-ENOMEM, "no memory for the tuning table");
 	if (mine)
 		memcpy(tune, mine, len);
 	err = tutti_bcast(tune, len, TUTTI_UINT8, 0, ctx->world);
 	if (!err && (len < sizeof(*tune) || tt_tune_bytes(tune) != len))
-		err = tt_fail(-EPROTO, "rank 0's measured table of %zu bytes is damaged",
+		err = tt_fail(-EPROTO, "rank 0's tuning table of %zu bytes is damaged",
 			      (size_t)len);
 	if (err)
 		free(tune);

@@ -327,8 +327,7 @@ int tt_mem_alloc(struct tt_memory *memory, size_t size, void **ptr, struct tt_re
 	int err;
 
 	if (size > SIZE_MAX / 2)
-		return tt_fail(-ENOMEM, "%zu bytes of pool memory are more than any machine has",
-			       size);
+		return tt_fail(-ENOMEM, "pool memory of %zu bytes is too large", size);
 	if (!size)
 		size = 1;
 	pthread_mutex_lock(&memory->mutex);
@@ -513,7 +512,7 @@ int tt_mem_free(struct tt_memory *memory, void *ptr)
 	pthread_mutex_unlock(&memory->mutex);
 	destroy(memory, &victims);
 	if (held < 0)
-		return tt_fail(-EINVAL, "%p was not allocated here, or was freed already", ptr);
+		return tt_fail(-EINVAL, "%p is not pool memory, or was freed already", ptr);
 	return 0;
 }
 

@@ -128,7 +128,7 @@ static int register_with(struct tt_region *region, int i, int *count)
 	if (!tp->optional)
 		return err;
 	if (!memory->gave_up[i])
-		tt_warn("transport %s does without new memory: %s", tp->ops->name,
+		tt_warn("transport %s cannot use new pool memory: %s", tp->ops->name,
 			tt_fail_text(err));
 	memory->gave_up[i] = true;
 	return 0;

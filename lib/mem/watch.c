@@ -117,7 +117,7 @@ static int open_uffd(struct tt_watch *w)
 			strerror(errno));
 	if (ioctl(w->fd, UFFDIO_API, &api)) {
 		err = tt_fail(-EOPNOTSUPP,
-			      "userfaultfd does not tell of memory being unmapped here: %s; that "
+			      "userfaultfd cannot report unmapped memory here: %s; this "
 			      "takes Linux 5.7 and a processor with write-protect faults",
 			      strerror(errno));
 		close(w->fd);

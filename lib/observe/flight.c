@@ -133,7 +133,7 @@ int tt_flight_open(struct tt_flight *f, int fd)
 	if (err) {
 		close(fd);
 		f->fd = -1;
-		return tt_fail(err, "the flight recorder can't be mapped: %s", strerror(-err));
+		return tt_fail(err, "cannot map the flight recorder: %s", strerror(-err));
 	}
 	memset(f->rec, 0, TT_FLIGHT_RECORDS * sizeof(*f->rec));
 	fill_head(f->head);

@@ -50,8 +50,7 @@ int tt_trace_open(struct tt_flight *f, const char *prefix, struct tt_trace **tra
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	t->file = fd < 0 ? NULL : fdopen(fd, "w");
 	if (!t->file) {
-		err = tt_fail(-errno, "TUTTI_TRACE: %s can't be written: %s", path,
-			      strerror(errno));
+		err = tt_fail(-errno, "TUTTI_TRACE: cannot write %s: %s", path, strerror(errno));
 		if (fd >= 0)
 			close(fd);
 		free(t);

@@ -104,7 +104,7 @@ static int check_blocks(const struct tt_plan_args *a, const size_t *counts, cons
 			continue;
 		if (__builtin_add_overflow(has_displs ? displs[i] : off, counts[i], &end) ||
 		    too_long(end, a->elem))
-			return tt_fail(-EINVAL, "the block of rank %d, %zu elements, is no buffer",
+			return tt_fail(-EINVAL, "the block of rank %d is too large: %zu elements",
 				       i, counts[i]);
 		off = end;
 	}
@@ -161,8 +161,8 @@ static int check_args(const struct tt_plan_args *a)
 		return tt_fail(-EINVAL, "root %d is not in 0..%d", a->root, a->nranks - 1);
 	if (!a->elem || too_long(a->count, a->elem) ||
 	    (has_blocks(a->coll) && too_long((size_t)a->nranks, a->count * a->elem)))
-		return tt_fail(-EINVAL, "%zu elements of %zu bytes are no buffer", a->count,
-			       a->elem);
+		return tt_fail(-EINVAL, "the buffer is too large: %zu elements of %zu bytes",
+			       a->count, a->elem);
 	if (a->chunk < a->elem || a->chunk % a->elem)
 		return tt_fail(-EINVAL, "a chunk of %zu bytes is not made of whole elements of %zu",
 			       a->chunk, a->elem);
@@ -201,7 +201,7 @@ int tt_plan_build(const struct tt_alg *alg, const struct tt_plan_args *args, str
 	if (err)
 		return err;
 	if (alg->coll != a.coll || (alg->can && !alg->can(&a)))
-		return tt_fail(-EINVAL, "algorithm %s of %s can't do this %s of %d ranks",
+		return tt_fail(-EINVAL, "algorithm %s of %s cannot do this %s of %d ranks",
 			       alg->name, tt_coll_name(alg->coll), tt_coll_name(a.coll), a.nranks);
 	b = tt_builder_new(&a, alg->name);
 	if (!b)

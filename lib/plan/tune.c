@@ -38,7 +38,7 @@ int tt_tunes_put(struct tt_tunes *tunes, struct tt_tune *tune)
 		}
 	more = realloc(tunes->tune, ((size_t)tunes->n + 1) * sizeof(struct tt_tune *));
 	if (!more)
-		return tt_fail(-ENOMEM, "no memory for %d measured tables", tunes->n + 1);
+		return tt_fail(-ENOMEM, "no memory for %d tuning tables", tunes->n + 1);
 	tunes->tune = more;
 	tunes->tune[tunes->n++] = tune;
 	return 0;
@@ -76,8 +76,7 @@ int tt_tune_hosts(const char **names, int n, char *hosts, size_t size)
 		len = snprintf(hosts + used, size - used, "%s%s", i ? "," : "", names[i]);
 		if (len < 0 || (size_t)len >= size - used)
 			return tt_fail(-EINVAL,
-				       "the names of %d hosts are too long for a measured table",
-				       n);
+				       "the names of %d hosts are too long for a tuning table", n);
 		used += (size_t)len;
 	}
 	return 0;
@@ -153,6 +152,6 @@ int tt_tune_path(const char *value, char *path, size_t size)
 	else if (home && *home)
 		len = snprintf(path, size, "%s/.config/tutti/tune.json", home);
 	if (len < 0 || (size_t)len >= size)
-		return tt_fail(-ENAMETOOLONG, "the name of the measured table is too long");
+		return tt_fail(-ENAMETOOLONG, "the name of the tuning table is too long");
 	return 0;
 }

@@ -122,7 +122,7 @@ static int read_point(const struct place *at, const json_t *object, struct tt_po
 	if (err)
 		return err;
 	if (tt_coll_find(coll, &point->coll, NULL))
-		return wrong(at, "a collective is none of ours");
+		return wrong(at, "unknown collective");
 	point->bytes = (size_t)bytes;
 	return 0;
 }
@@ -142,7 +142,7 @@ static int read_points(const struct place *at, const json_t *table, struct tt_tu
 			return err;
 		*tune = tt_tune_add(*tune, &point);
 		if (!*tune)
-			return tt_fail(-ENOMEM, "no memory for a measured table");
+			return tt_fail(-ENOMEM, "no memory for a tuning table");
 	}
 	return 0;
 }
@@ -154,7 +154,7 @@ static int read_table(const struct place *at, const json_t *table, struct tt_tun
 	int err;
 
 	if (!t)
-		return tt_fail(-ENOMEM, "no memory for a measured table");
+		return tt_fail(-ENOMEM, "no memory for a tuning table");
 	err = get_text(at, table, "hosts", t->hosts, sizeof(t->hosts));
 	if (!err)
 		err = get_int(at, table, "ranks", 1, 1 << 24, &t->nranks);
@@ -218,7 +218,7 @@ int tt_tunes_load(const char *path, struct tt_tunes *tunes)
 
 	*tunes = (struct tt_tunes){0};
 	if (!f)
-		return tt_fail(-errno, "cannot read the measured table %s: %s", path,
+		return tt_fail(-errno, "cannot read the tuning table %s: %s", path,
 			       strerror(errno));
 	root = json_loadf(f, 0, &why);
 	fclose(f);
@@ -293,5 +293,5 @@ int tt_tunes_save(const char *path, const struct tt_tunes *tunes)
 		return 0;
 	if (f)
 		unlink(temp);
-	return tt_fail(err, "cannot write the measured table %s: %s", path, strerror(-err));
+	return tt_fail(err, "cannot write the tuning table %s: %s", path, strerror(-err));
 }

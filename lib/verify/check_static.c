@@ -187,7 +187,7 @@ int tt_ck_match_messages(struct tt_checker *c)
 	free(m.slot);
 	for (i = 0; !err && i < c->nmsgs; i++)
 		if (c->msgs[i].recv == UINT32_MAX)
-			err = tt_fail(-EINVAL, "%s: left over, nobody receives message number %u",
+			err = tt_fail(-EINVAL, "%s: message number %u is never received",
 				      tt_ck_where(c, &c->ops[c->msgs[i].send]),
 				      c->ops[c->msgs[i].send].op.index);
 	return err;

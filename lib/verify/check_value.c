@@ -135,7 +135,7 @@ void tt_ck_values_free(struct tt_checker *c)
 static int fail_unset(const struct tt_checker *c, const struct ck_op *op, struct tt_ref ref,
 		      size_t e)
 {
-	return tt_fail(-EINVAL, "%s: reads byte %zu of %s, which nothing was written to",
+	return tt_fail(-EINVAL, "%s: reads byte %zu of %s, which is not written before",
 		       tt_ck_where(c, op), ref.off + e * c->args.elem, tt_ck_buf_name(ref.buf));
 }
 

@@ -423,7 +423,7 @@ static int recur_rank(const struct tt_alg *alg, const struct tt_plan_args *args,
 	else if (!all_alike(plan, tmp))
 		err = tt_fail(
 			-EOPNOTSUPP,
-			"the ranks of %s do not all do alike: there is no recurrence over rounds",
+			"the ranks of %s do different work: there is no recurrence over rounds",
 			alg->name);
 	else
 		err = simulate(&plan, 1, args->rank, model, result);
@@ -448,7 +448,8 @@ int tt_sim_recurrence(const struct tt_alg *alg, const struct tt_plan_args *args,
 			"no jitter, no oversubscription, a port and a processor for each rank of a "
 			"host");
 	if (tt_coll_counts(a.coll))
-		return tt_fail(-EOPNOTSUPP, "%s has counts per rank, which no recurrence follows",
+		return tt_fail(-EOPNOTSUPP,
+			       "%s has counts per rank: there is no recurrence over rounds",
 			       tt_coll_name(a.coll));
 	if (group > a.nranks)
 		group = a.nranks;

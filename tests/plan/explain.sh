@@ -195,5 +195,5 @@ run too_many says "-c: 5 of 4 workers' machines cannot serve" ./tutti_explain ps
 run workers says "a whole number from 1" ./tutti_explain ps -n 0
 run option says "did you mean --workers?" ./tutti_explain ps --wokers 3
 run nowhere says "cannot write /nowhere/t.csv" ./tutti_explain ps --csv /nowhere/t.csv
-run table says "cannot read the measured table /nowhere/t.json" ./tutti_explain ps -T /nowhere/t.json
+run table says "cannot read the tuning table /nowhere/t.json" ./tutti_explain ps -T /nowhere/t.json
 finish

@@ -2,7 +2,7 @@
 # test_plan: the all-reduces, proved; test_count: and counted; test_colls, test_colls_count: all other
 # collectives; test_check: the checker finds planted faults; test_choose: TUTTI_ALGO and the defaults;
 # test_huge: of terabytes; test_sim: the simulator, sim.sh: its program; explain.sh: of parameter servers; test_cost: the costs against it;
-# test_tune: measured tables; test_hier: plans in two levels.
+# test_tune: tuning tables; test_hier: plans in two levels.
 check_PROGRAMS += tests/plan/test_plan tests/plan/test_colls tests/plan/test_check tests/plan/test_choose \
 	tests/plan/test_count tests/plan/test_colls_count tests/plan/test_sim tests/plan/test_huge tests/plan/test_cost tests/plan/test_tune tests/plan/test_hier
 TESTS += tests/plan/test_plan tests/plan/test_colls tests/plan/test_check tests/plan/test_choose \

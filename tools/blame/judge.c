@@ -385,5 +385,5 @@ void judge(const struct dumps *all, struct verdict *v)
 	if (mismatch(all, v) || told_mismatch(all, v) || gone(all, v) || late(all, v))
 		return;
 	snprintf(v->why, sizeof(v->why),
-		 "no rank differs from the others, is gone, or is waited for");
+		 "no rank differs from the others, has failed, or is waited for");
 }

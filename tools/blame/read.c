@@ -102,7 +102,7 @@ static int place(struct dumps *all, struct dump *d)
 	int64_t rank = num(d->head, "rank", -1), n = num(d->head, "nranks", 0);
 
 	if (n < 1 || n > RANKS_MAX || rank < 0 || rank >= n)
-		return bad(d->path, 1, "the rank or the number of ranks makes no sense");
+		return bad(d->path, 1, "invalid rank or number of ranks");
 	if (!all->of) {
 		all->of = calloc((size_t)n, sizeof(struct dump *));
 		if (!all->of)
@@ -110,7 +110,7 @@ static int place(struct dumps *all, struct dump *d)
 		all->nranks = (int)n;
 	}
 	if (n != all->nranks || all->of[rank] || !same_job(all, d))
-		return bad(d->path, 1, "it is of another job, or of a rank once more");
+		return bad(d->path, 1, "the dump is of another job, or of a rank already read");
 	d->rank = (int)rank;
 	all->of[rank] = d;
 	return 0;

@@ -45,7 +45,7 @@ static const char usage[] =
 	"  -t, --transport NAME   between hosts: verbs or ofi (default: the table's, or ofi)\n"
 	"  -c, --cores N          processors of a host (default: those of this one)\n"
 	"  -r, --root RANK        root of rooted collectives (default 0)\n"
-	"  -T, --table FILE       measured table (default: as TUTTI_TUNE_FILE)\n"
+	"  -T, --table FILE       tuning table (default: as TUTTI_TUNE_FILE)\n"
 	"  -a, --all              every algorithm that can do it, not the best three only\n"
 	"  -h, --help             show this\n"
 	"  -V, --version          show the version\n"
@@ -131,7 +131,7 @@ static int parse(struct options *opt, int argc, char **argv)
 	if (optind < argc && cli_coll(argv[optind], &opt->coll))
 		return -1;
 	if (optind + 1 < argc)
-		return cli_fail("'%s' is one argument too many", argv[optind + 1]);
+		return cli_fail("unexpected argument '%s'", argv[optind + 1]);
 	opt->max_bytes = opt->max_bytes ? opt->max_bytes : opt->min_bytes;
 	if (opt->max_bytes < opt->min_bytes)
 		return cli_fail("-e %zu is less than -b %zu", opt->max_bytes, opt->min_bytes);
@@ -332,13 +332,12 @@ static int run(struct options *opt, const struct tt_tune *tune, const char *path
 	opt->nranks = opt->nranks ? opt->nranks : tune ? tune->nranks : 2;
 	opt->hosts = opt->hosts ? opt->hosts : tune ? tune->nhosts : 1;
 	if (opt->hosts > opt->nranks)
-		return cli_fail("-H: %d ranks are on at most as many hosts, not on %d", opt->nranks,
-				opt->hosts);
+		return cli_fail("-H: %d ranks cannot be on %d hosts", opt->nranks, opt->hosts);
 	if (opt->numa > 1 && (opt->hosts > 1 || opt->numa > opt->nranks))
 		return cli_fail("-N %d: the NUMA nodes are those of one host, with a rank on each",
 				opt->numa);
 	if (opt->root >= opt->nranks)
-		return cli_fail("-r %d: with %d ranks they are 0 to %d", opt->root, opt->nranks,
+		return cli_fail("-r %d: not a rank of %d (0 to %d)", opt->root, opt->nranks,
 				opt->nranks - 1);
 	params.nranks = opt->nranks;
 	params.between = opt->between;

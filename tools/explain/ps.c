@@ -290,7 +290,7 @@ static const char usage[] =
 	"      --bw GBPS          GB/s of a machine, each way (default: that between hosts in the "
 	"table)\n"
 	"  -t, --transport NAME   of the table: verbs or ofi (default: its first, or ofi)\n"
-	"  -T, --table FILE       measured table (default: as TUTTI_TUNE_FILE)\n"
+	"  -T, --table FILE       tuning table (default: as TUTTI_TUNE_FILE)\n"
 	"      --csv FILE, --json FILE  write the results there too\n"
 	"  -h, --help             show this\n"
 	"  -V, --version          show the version\n";
@@ -354,7 +354,7 @@ static int parse(struct asked *a, int argc, char **argv)
 	if (err)
 		return err;
 	if (optind < argc)
-		return cli_fail("'%s' is one argument too many", argv[optind]);
+		return cli_fail("unexpected argument '%s'", argv[optind]);
 	if (a->c > a->n)
 		return cli_fail("-c: %d of %d workers' machines cannot serve", a->c, a->n);
 	a->c = a->c < 0 ? a->n : a->c;

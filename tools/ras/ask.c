@@ -59,8 +59,9 @@ static int read_key(struct client *c, unsigned char key[32])
 	if (dir)
 		closedir(dir);
 	return !err ? 0
-		    : give_up(c, "the key of process %d can't be read: %s", door->pid,
-			      dir ? "it has none, or is another user's" : strerror(errno));
+		    : give_up(c, "cannot read the key of process %d: %s", door->pid,
+			      dir ? "the process has no key, or is another user's"
+				  : strerror(errno));
 }
 
 static void on_open(struct tt_link *link)

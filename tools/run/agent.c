@@ -63,7 +63,7 @@ static bool start_job(struct pack *p)
 			fail("cannot go to --wdir %s: %s", s->wdir, strerror(errno));
 			return false;
 		}
-		say("there is no %s here, staying in the home directory", s->wdir);
+		say("no directory %s here: staying in the home directory", s->wdir);
 	}
 	if (s->gate && access(s->gate, R_OK | W_OK | X_OK)) {
 		fail("%s, through which new processes join (TUTTI_BOOT_DIR), cannot be used here: "

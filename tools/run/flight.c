@@ -58,8 +58,8 @@ void flight_ended(const char *prefix, int fd, int status)
 	if (atomic_load(&f.head->dumped) != atomic_load(&f.head->last) + 1) {
 		err = tt_dump_file(prefix, &f, why, false);
 		if (err)
-			say("rank %d's flight recorder can't be written to %s.%d: %s", f.head->rank,
-			    prefix, f.head->rank, strerror(-err));
+			say("cannot write the flight recorder of rank %d to %s.%d: %s",
+			    f.head->rank, prefix, f.head->rank, strerror(-err));
 	}
 	tt_flight_close(&f);
 	close(fd);

@@ -56,7 +56,7 @@ static int add(struct hosts *hosts, const struct where *w, const char *name, int
 
 	/* A leading '-' would be an option to the remote shell. */
 	if (!*name || *name == '-' || strpbrk(name, " \t'\"\\$;&|<>`()"))
-		return complain(w, "this is no host name:", name);
+		return complain(w, "not a host name:", name);
 	for (i = 0; i < hosts->n; i++)
 		if (!strcmp(hosts->v[i].name, name))
 			return complain(w, "host given twice (add up its slots instead):", name);
@@ -79,7 +79,7 @@ static int parse_item(struct hosts *hosts, const struct where *w, char *item)
 		char *end = strchr(item, ']');
 
 		if (!end || (end[1] && end[1] != ':'))
-			return complain(w, "this is no host name:", item);
+			return complain(w, "not a host name:", item);
 		colon = end[1] ? end + 1 : NULL;
 		*end = 0;
 		name = item + 1;

@@ -61,12 +61,12 @@ static void lose(struct remote *r)
 	if (r->count && !r->running && !r->failed)
 		return; /* nothing was left to do there */
 	if (r->failed)
-		fail("host %s: could not do its part (see above)", r->host->name);
+		fail("host %s: cannot start its ranks (see above)", r->host->name);
 	else if (!r->ready)
 		fail("host %s: the remote shell ended before " PROG " answered there",
 		     r->host->name);
 	else
-		fail("host %s: lost the connection to it", r->host->name);
+		fail("host %s: connection lost", r->host->name);
 	r->events.lost(r->events.arg, r->host);
 }
 
@@ -156,7 +156,8 @@ static void on_data(struct watch *w, short revents)
 	while (r->from.fd >= 0 && (type = frames_next(&r->frames, &p)))
 		if (type < 0 || !handle(r, type, &p)) {
 			if (!r->failed)
-				say("host %s: what the remote shell prints is not " PROG "'s "
+				say("host %s: unexpected output of the remote shell, not " PROG
+				    "'s "
 				    "(does a login script write to standard output?)",
 				    r->host->name);
 			lose(r);

@@ -295,7 +295,7 @@ static int check_whole(struct options *opt, int argc, char **argv)
 	if (optind < argc && cli_coll(argv[optind], &opt->coll))
 		return -1;
 	if (optind + 1 < argc)
-		return cli_fail("'%s' is one argument too many", argv[optind + 1]);
+		return cli_fail("unexpected argument '%s'", argv[optind + 1]);
 	if (opt->skew > 1 && !tt_coll_counts(opt->coll))
 		return cli_fail("--skew: %s has no counts per rank", tt_coll_name(opt->coll));
 	if (!opt->max_bytes)
@@ -303,13 +303,13 @@ static int check_whole(struct options *opt, int argc, char **argv)
 	if (opt->max_bytes < opt->min_bytes)
 		return cli_fail("-e %zu is less than -b %zu", opt->max_bytes, opt->min_bytes);
 	if (opt->root >= opt->min_ranks)
-		return cli_fail("-r %d: with %d ranks they are 0 to %d", opt->root, opt->min_ranks,
+		return cli_fail("-r %d: not a rank of %d (0 to %d)", opt->root, opt->min_ranks,
 				opt->min_ranks - 1);
 	if (opt->model.straggler >= opt->min_ranks)
-		return cli_fail("--straggler %d: with %d ranks they are 0 to %d",
-				opt->model.straggler, opt->min_ranks, opt->min_ranks - 1);
+		return cli_fail("--straggler %d: not a rank of %d (0 to %d)", opt->model.straggler,
+				opt->min_ranks, opt->min_ranks - 1);
 	if (opt->table && opt->coll != TT_COLL_ALLREDUCE)
-		return cli_fail("--table is about allreduce");
+		return cli_fail("--table: only for allreduce");
 	opt->chunk -= opt->chunk % ELEM;
 	return 0;
 }

@@ -110,7 +110,7 @@ int sim_plot(const struct options *opt, const struct points *points)
 	if (!term)
 		return cli_fail("--plot: the name ends in .png, .svg or .pdf, not '%s'", opt->plot);
 	if (strchr(opt->plot, '\n'))
-		return cli_fail("--plot: a name of one line");
+		return cli_fail("--plot: the file name must be one line");
 	if (!points->n)
 		return cli_fail("--plot: there is nothing to draw");
 	n = choose_panels(opt, points, panels, titles);
@@ -129,7 +129,7 @@ int sim_plot(const struct options *opt, const struct points *points)
 	fprintf(g, "unset multiplot\nset output\n");
 	status = pclose(g);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 127) /* the shell's */
-		return cli_fail("--plot: gnuplot, which draws it, is not installed (Debian package "
+		return cli_fail("--plot: gnuplot is not installed (Debian package "
 				"gnuplot-nox)");
 	return status ? cli_fail("--plot: gnuplot could not draw %s", opt->plot) : 0;
 }

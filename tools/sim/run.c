@@ -199,8 +199,8 @@ static int one_call(const struct options *opt, const struct tt_plan_args *args, 
 
 	if (p->alg->can && !p->alg->can(args)) {
 		if (opt->algorithms)
-			cli_fail("%s cannot do %s of %d ranks and %zu bytes: left out",
-				 p->alg->name, tt_coll_name(opt->coll), p->nranks, p->bytes);
+			cli_fail("%s cannot do %s of %d ranks and %zu bytes: skipped", p->alg->name,
+				 tt_coll_name(opt->coll), p->nranks, p->bytes);
 		return 0;
 	}
 	progress(p);

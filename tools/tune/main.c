@@ -79,7 +79,7 @@ static int find_place(struct job *job)
 		return 0;
 	err = tt_tune_path(job->opt.output, path, sizeof(job->path));
 	if (!err && !path[0])
-		err = tt_fail(-EINVAL, "there is no home directory; -o names a file");
+		err = tt_fail(-EINVAL, "no home directory; name a file with -o");
 	if (err)
 		return err;
 	if (!*job->opt.output)
@@ -101,7 +101,7 @@ static int save(struct job *job)
 	int err;
 
 	if (!job->opt.output) {
-		printf("# nothing is written: -o FILE or --install does that\n");
+		printf("# not saved: use -o FILE or --install\n");
 		return 0;
 	}
 	err = tt_tunes_load(path, &tunes);
@@ -183,7 +183,7 @@ int main(int argc, char **argv)
 	job.rank = tutti_comm_rank(job.world);
 	job.n = tutti_comm_size(job.world);
 	if (job.n < 2)
-		err = cli_fail("messages need 2 ranks or more, and here is one: tutti_run -n 2 "
+		err = cli_fail("one rank is not enough to measure messages; run: tutti_run -n 2 "
 			       "tutti_tune; see --help");
 	else
 		err = work(&job);

@@ -98,6 +98,6 @@ int tune_parse(struct options *opt, int argc, char **argv)
 				.seconds = 0.05};
 	err = cli_options(&cli, argc, argv, opt);
 	if (!err && optind < argc)
-		return cli_fail("there are no arguments but options, not '%s'", argv[optind]);
+		return cli_fail("unexpected argument '%s'", argv[optind]);
 	return err;
 }

@@ -149,8 +149,8 @@ static int start_rma(struct tt_ep *tt_ep, const struct tt_rma *rma, bool get)
 	if (err)
 		return err;
 	if (f->tp.max_put && rma->len > f->tp.max_put)
-		return tt_fail(-EMSGSIZE, "%zu bytes in one operation: at most %zu", rma->len,
-			       f->tp.max_put);
+		return tt_fail(-EMSGSIZE, "fault: operation of %zu bytes is too long (at most %zu)",
+			       rma->len, f->tp.max_put);
 	op = fault_node_get(f, ep, TT_EV_DONE);
 	if (!op)
 		return tt_fail(-ENOMEM, "no memory for an operation of transport fault");
@@ -335,7 +335,7 @@ static int no_query(const struct tt_tp_params *params, struct tt_tp_device *dev,
 
 static int no_open(const struct tt_tp_params *params, struct tt_tp **tp)
 {
-	return tt_fail(-EOPNOTSUPP, "transport fault wraps another one: fault:NAME");
+	return tt_fail(-EOPNOTSUPP, "transport fault needs the transport to wrap: fault:NAME");
 }
 
 static const struct tt_tp_ops fault_ops = {.name = "fault",

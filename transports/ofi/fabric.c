@@ -212,7 +212,7 @@ static int open_cq(struct ofi_tp *tp)
 		rc = fi_cq_open(tp->domain, &attr, &tp->cq, NULL);
 	}
 	if (rc)
-		return tt_fail(-TUTTI_ETRANSPORT, "libfabric can't open a completion queue: %s",
+		return tt_fail(-TUTTI_ETRANSPORT, "libfabric cannot open a completion queue: %s",
 			       fi_strerror(-rc));
 	return 0;
 }
@@ -244,7 +244,7 @@ static int open_domain(struct ofi_tp *tp)
 
 	if (!rc)
 		rc = fi_domain(tp->fabric, tp->info, &tp->domain, NULL);
-	return rc ? tt_fail(-TUTTI_ETRANSPORT, "libfabric can't open %s: %s",
+	return rc ? tt_fail(-TUTTI_ETRANSPORT, "libfabric cannot open %s: %s",
 			    tp->info->fabric_attr->prov_name, fi_strerror(-rc))
 		  : 0;
 }

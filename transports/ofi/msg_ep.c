@@ -45,7 +45,7 @@ int ofi_msg_open(struct ofi_tp *tp)
 	if (!rc)
 		rc = fi_getname(&tp->pep->fid, tp->name, &tp->namelen);
 	if (rc)
-		return tt_fail(-TUTTI_ETRANSPORT, "libfabric provider %s can't listen: %s",
+		return tt_fail(-TUTTI_ETRANSPORT, "libfabric provider %s cannot listen: %s",
 			       tp->info->fabric_attr->prov_name, fi_strerror(-rc));
 	return 0;
 }
@@ -111,7 +111,8 @@ static int make_fid(struct ofi_ep *ep, struct fi_info *info)
 		goto failed;
 	return ofi_post_all(tp, &ep->rx);
 failed:
-	return tt_fail(-TUTTI_ETRANSPORT, "libfabric can't make an endpoint: %s", fi_strerror(-rc));
+	return tt_fail(-TUTTI_ETRANSPORT, "libfabric cannot create an endpoint: %s",
+		       fi_strerror(-rc));
 }
 
 /* Accept the request this passive endpoint holds, if it comes from the right peer. */
@@ -139,7 +140,7 @@ static int answer(struct ofi_ep *ep)
 		return rc;
 	tt_mac(mac, ANSWER_LABEL, &key, &ep->call, sizeof(ep->call));
 	rc = fi_accept(ep->fid, mac, sizeof(mac));
-	return rc ? tt_fail(-ECONNRESET, "libfabric can't accept a connection: %s",
+	return rc ? tt_fail(-ECONNRESET, "libfabric cannot accept a connection: %s",
 			    fi_strerror(-rc))
 		  : 0;
 }
@@ -176,7 +177,7 @@ static int call(struct ofi_ep *ep)
 	if (rc)
 		return rc;
 	rc = fi_connect(ep->fid, ep->peer.addr, c, sizeof(*c));
-	return rc ? tt_fail(-ECONNREFUSED, "libfabric can't connect to a peer: %s",
+	return rc ? tt_fail(-ECONNREFUSED, "libfabric cannot connect to a peer: %s",
 			    fi_strerror(-rc))
 		  : 0;
 }
@@ -206,7 +207,9 @@ static void on_connected(struct ofi_ep *ep, const void *data, size_t len)
 	if (!ep->passive && ep->state == OFI_CONNECTING &&
 	    (len < TT_MAC_SIZE ||
 	     !tt_mac_is(data, ANSWER_LABEL, &key, &ep->call, sizeof(ep->call)))) {
-		ofi_ep_fail(ep, tt_fail(-EACCES, "ofi: accepted by someone who is not the peer"));
+		ofi_ep_fail(ep,
+			    tt_fail(-EACCES,
+				    "ofi: connection accepted by a process that is not the peer"));
 		return;
 	}
 	ep->proven = true;

@@ -267,7 +267,7 @@ int ofi_arm(struct tt_tp *base, int *fd)
 	if (rc == -FI_EAGAIN)
 		return -EAGAIN;
 	if (rc)
-		return tt_fail(-TUTTI_ETRANSPORT, "libfabric can't wait: %s", fi_strerror(-rc));
+		return tt_fail(-TUTTI_ETRANSPORT, "libfabric cannot wait: %s", fi_strerror(-rc));
 	*fd = tp->arm_fd;
 	return 0;
 }

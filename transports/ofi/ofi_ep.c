@@ -152,11 +152,11 @@ static int read_blob(struct ofi_ep *ep, const void *blob, size_t len)
 			       "the peer's ofi address is of another version or byte order");
 	b.provider[sizeof(b.provider) - 1] = 0;
 	if (b.rdm != rdm || strcmp(b.provider, ours))
-		return tt_fail(
-			-TUTTI_ETRANSPORT,
-			"the peer's libfabric uses %s (%s endpoints), this process %s (%s): set "
-			"TUTTI_OFI_PROVIDER and TUTTI_OFI_EP alike on all ranks",
-			b.provider, b.rdm ? "rdm" : "msg", ours, rdm ? "rdm" : "msg");
+		return tt_fail(-TUTTI_ETRANSPORT,
+			       "libfabric providers differ: %s (%s endpoints) at the peer, %s (%s) "
+			       "here; set "
+			       "TUTTI_OFI_PROVIDER and TUTTI_OFI_EP alike on all ranks",
+			       b.provider, b.rdm ? "rdm" : "msg", ours, rdm ? "rdm" : "msg");
 	ep->peer = b;
 	ep->bell_addr = b.bell_addr;
 	ep->bell_key = b.bell_key;
@@ -169,7 +169,7 @@ int ofi_ep_connect(struct tt_ep *tep, const void *blob, size_t len, bool active)
 	int rc;
 
 	if (ep->state != OFI_OPEN)
-		return tt_fail(-EISCONN, "this ofi endpoint was connected before");
+		return tt_fail(-EISCONN, "the ofi endpoint is connected already");
 	rc = read_blob(ep, blob, len);
 	if (rc)
 		return rc;

@@ -15,11 +15,11 @@ static int reg_failed(struct ofi_tp *tp, size_t len, int rc)
 
 	if ((rc != -FI_ENOMEM && rc != -FI_EAGAIN) || getrlimit(RLIMIT_MEMLOCK, &rl))
 		return tt_fail(-rc == FI_ENOMEM ? -ENOMEM : -TUTTI_ETRANSPORT,
-			       "libfabric provider %s can't register %zu bytes: %s",
+			       "libfabric provider %s cannot register %zu bytes: %s",
 			       tp->info->fabric_attr->prov_name, len, fi_strerror(-rc));
 	return tt_fail(
 		-ENOMEM,
-		"libfabric provider %s can't register %zu bytes: %s; the limit of locked memory "
+		"libfabric provider %s cannot register %zu bytes: %s; the limit on locked memory "
 		"(RLIMIT_MEMLOCK) is %llu KiB: raise it (ulimit -l) or register less",
 		tp->info->fabric_attr->prov_name, len, fi_strerror(-rc),
 		(unsigned long long)rl.rlim_cur / 1024);
@@ -58,7 +58,7 @@ int ofi_reg(struct tt_tp *base, const struct tt_mem *mem, unsigned access, struc
 	int rc;
 
 	if (!mem->addr || !mem->len)
-		return tt_fail(-EINVAL, "can't register an empty region");
+		return tt_fail(-EINVAL, "cannot register an empty region");
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return tt_fail(-ENOMEM, "out of memory registering a region");
@@ -93,7 +93,7 @@ int ofi_dereg(struct tt_mr *mr)
 
 	if (rc)
 		return tt_fail(rc == -FI_EBUSY ? -EBUSY : -TUTTI_ETRANSPORT,
-			       "libfabric can't deregister a region: %s", fi_strerror(-rc));
+			       "libfabric cannot deregister a region: %s", fi_strerror(-rc));
 	free(m);
 	return 0;
 }
@@ -156,7 +156,7 @@ int ofi_post_all(struct ofi_tp *tp, struct ofi_ring *ring)
 	for (i = 0; i < ring->n; i++) {
 		rc = ofi_post_recv(tp, &ring->ops[i]);
 		if (rc)
-			return tt_fail(-TUTTI_ETRANSPORT, "libfabric can't post a receive: %s",
+			return tt_fail(-TUTTI_ETRANSPORT, "libfabric cannot post a receive: %s",
 				       fi_strerror(-rc));
 	}
 	return 0;

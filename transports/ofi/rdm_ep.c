@@ -37,7 +37,7 @@ int ofi_rdm_open(struct ofi_tp *tp)
 		rc = fi_getname(&tp->rdm->fid, tp->name, &tp->namelen);
 	if (rc)
 		return tt_fail(-TUTTI_ETRANSPORT,
-			       "libfabric provider %s can't make an endpoint: %s",
+			       "libfabric provider %s cannot create an endpoint: %s",
 			       tp->info->fabric_attr->prov_name, fi_strerror(-rc));
 	rc = ofi_ring_init(tp, &tp->rx, NULL, tp->recvs, OFI_RECV);
 	return rc ? rc : ofi_post_all(tp, &tp->rx);
@@ -105,7 +105,7 @@ static int resolve(struct ofi_tp *tp, const struct ofi_blob *blob, fi_addr_t *ad
 	rc = fi_av_insert(tp->av, p->name, 1, &p->addr, 0, NULL);
 	if (rc != 1) {
 		free(p);
-		return tt_fail(-TUTTI_ETRANSPORT, "libfabric can't use a peer's address: %s",
+		return tt_fail(-TUTTI_ETRANSPORT, "libfabric cannot use a peer's address: %s",
 			       rc < 0 ? fi_strerror(-rc) : "not accepted");
 	}
 	p->next = tp->peers;

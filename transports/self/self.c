@@ -266,7 +266,7 @@ static int self_msg(struct tt_ep *base, const void *data, size_t len)
 	int err = usable(ep);
 
 	if (!err && len > TT_TP_MSG_MAX)
-		err = tt_fail(-EMSGSIZE, "self: a message of %zu bytes (at most %d)", len,
+		err = tt_fail(-EMSGSIZE, "self: message of %zu bytes is too long (at most %d)", len,
 			      TT_TP_MSG_MAX);
 	if (!err && !room(ep))
 		err = -EAGAIN;

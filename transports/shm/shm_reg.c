@@ -74,11 +74,13 @@ int shm_vm_probe(const struct shm_blob *b)
 	n = process_vm_readv((pid_t)b->pid, &local, 1, &remote, 1, 0);
 	if (n < 0)
 		return tt_fail(-errno,
-			       "shm: process %u offers its memory but process_vm_readv says: %s; "
+			       "shm: cannot read the memory of process %u: process_vm_readv: %s; "
 			       "ptrace restrictions (Yama, seccomp) differ between the two",
 			       b->pid, strerror(errno));
 	if (n != sizeof(got) || memcmp(got, b->cookie, sizeof(got)))
-		return tt_fail(-ESTALE, "shm: process %u has another cookie in its memory", b->pid);
+		return tt_fail(-ESTALE,
+			       "shm: process %u is not the peer: wrong cookie in its memory",
+			       b->pid);
 	return 0;
 }
 
@@ -108,7 +110,7 @@ int shm_reg(struct tt_tp *base, const struct tt_mem *mem, unsigned access, struc
 	if (mem->memfd < 0 && !(base->caps & TT_CAP_REG_ANY))
 		return tt_fail(
 			-EOPNOTSUPP,
-			"shm: this system lets no process touch another's memory "
+			"shm: processes cannot access each other's memory on this system "
 			"(ptrace_scope or seccomp): only memory from tutti_alloc is reachable");
 	if (mem->memfd >= 0 && fstat(mem->memfd, &st))
 		return tt_fail(-errno, "shm: the memory's memfd %d: %s", mem->memfd,
@@ -158,7 +160,7 @@ int shm_dereg(struct tt_mr *base)
 		if (shm_fence(tp, ep->in, id))
 			err = tt_fail(-ETIMEDOUT,
 				      "shm: process %d is stopped while it copies from or to "
-				      "a region that is given up",
+				      "a region that is being deregistered",
 				      (int)atomic_load(&ep->in->pid));
 		/* So that the peer unmaps it and the pages can be given back. */
 		if (mr->mappable && ep->out) {

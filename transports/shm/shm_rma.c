@@ -341,7 +341,7 @@ static int shm_msg(struct tt_ep *base, const void *data, size_t len)
 	int err = usable(ep);
 
 	if (!err && len > TT_TP_MSG_MAX)
-		err = tt_fail(-EMSGSIZE, "shm: a message of %zu bytes (at most %d)", len,
+		err = tt_fail(-EMSGSIZE, "shm: message of %zu bytes is too long (at most %d)", len,
 			      TT_TP_MSG_MAX);
 	if (!err)
 		err = room(ep);

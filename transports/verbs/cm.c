@@ -156,7 +156,7 @@ static int listen_on(struct vb_rail *rail)
 	find_address(rail);
 	err = rail->listener ? 0 : vb_few_files();
 	if (err)
-		return tt_fail(err, "verbs: %s/%u: rdma_cm finds no address there: %s",
+		return tt_fail(err, "verbs: %s/%u: rdma_cm finds no address of the port: %s",
 			       rail->port.name, rail->port.num, strerror(-err));
 	if (!rail->listener)
 		return tt_fail(
@@ -186,7 +186,7 @@ static int listen_on_all(struct vb_tp *tp)
 		if (err && err != -EADDRNOTAVAIL)
 			return err;
 		if (err && tp->nrails > 1)
-			tt_warn("transport verbs does without %s/%u: %s", tp->rail[i].port.name,
+			tt_warn("verbs: %s/%u is not used: %s", tp->rail[i].port.name,
 				tp->rail[i].port.num, tt_fail_text(err));
 	}
 	return listening ? 0 : -EADDRNOTAVAIL;
@@ -492,8 +492,8 @@ static void requested(const struct news *news)
 	q = ep ? &ep->qp[i] : NULL;
 	if (!ep || ep->state > VB_CONNECTING || q->greeted ||
 	    (ep->state == VB_CONNECTING && ep->active) || !knows(ep, q, &news->hail, true)) {
-		tt_info("verbs: %s/%u: a connection that nobody here expects is rejected",
-			rail->port.name, rail->port.num);
+		tt_info("verbs: %s/%u: rejected an unexpected connection", rail->port.name,
+			rail->port.num);
 		reject(news->id);
 		return;
 	}
@@ -513,7 +513,7 @@ int vb_cm_connect(struct vb_ep *ep)
 	for (i = 0; i < ep->nqp; i++) {
 		err = vb_qp_init(&ep->qp[i]);
 		if (err)
-			return tt_fail(-err, "verbs: a queue pair cannot be brought to INIT: %s",
+			return tt_fail(-err, "verbs: cannot move a queue pair to INIT: %s",
 				       strerror(err));
 	}
 	ep->state = VB_CONNECTING;

@@ -126,7 +126,7 @@ void vb_left(struct vb_ep *ep, int i, const struct vb_req *req, int status)
 		vb_fail(ep, rail, -ENETDOWN, "the port went down: %u requests under way are lost",
 			ep->lost);
 	else if (!under_way(ep, rail))
-		tt_info("verbs: %s/%u is used no more for this connection: its port, or the "
+		tt_info("verbs: %s/%u is no longer used for this connection: its port, or the "
 			"peer's, is down",
 			rail->port.name, rail->port.num);
 }

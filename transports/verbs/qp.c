@@ -236,6 +236,6 @@ int vb_qp_connect(struct vb_ep *ep, int i)
 	}
 	if (!err)
 		return 0;
-	return tt_fail(-err, "verbs: %s/%u: a queue pair cannot be brought to %s: %s",
-		       q->rail->port.name, q->rail->port.num, step, strerror(err));
+	return tt_fail(-err, "verbs: %s/%u: cannot move a queue pair to %s: %s", q->rail->port.name,
+		       q->rail->port.num, step, strerror(err));
 }

@@ -334,7 +334,7 @@ static void arrived_send(struct vb_rail *rail, struct vb_ep *ep, struct vb_buf *
 	else if (head.word == VB_WORD_BYE)
 		vb_fail(ep, rail, -EPIPE, "the peer closed the connection");
 	else if (head.word != VB_WORD_HELLO)
-		vb_fail(ep, rail, -EPROTO, "the peer sent what is no message");
+		vb_fail(ep, rail, -EPROTO, "the peer sent an invalid message");
 }
 
 static bool is_hello(const struct ibv_wc *wc, const struct vb_buf *buf)

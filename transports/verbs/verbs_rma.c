@@ -265,7 +265,7 @@ static void ring_note(struct vb_ep *ep, int i, uint32_t note)
 	else
 		err = vb_post_word(ep, i, VB_WORD_NOTE, note, VB_QUIET);
 	if (err)
-		vb_fail(ep, rail, err, "a note cannot be posted: %s", strerror(-err));
+		vb_fail(ep, rail, err, "a notification cannot be posted: %s", strerror(-err));
 }
 
 /*
@@ -359,8 +359,7 @@ static int split(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opcode 
 	int i, err = 0;
 
 	if (each > VB_SQ / 2)
-		return tt_fail(-EMSGSIZE, "verbs: %zu bytes are too many for one operation",
-			       rma->len);
+		return tt_fail(-EMSGSIZE, "verbs: operation of %zu bytes is too long", rma->len);
 	if (!s || !split_room(ep, first, n, each + flush, note))
 		return -EAGAIN;
 	tp->free_split = s->next_free;
@@ -617,8 +616,8 @@ static int vb_msg(struct tt_ep *base, const void *data, size_t len)
 	if (ep->state != VB_UP)
 		return not_up(ep);
 	if (len > TT_TP_MSG_MAX)
-		return tt_fail(-EMSGSIZE, "verbs: a message of %zu bytes (at most %d)", len,
-			       TT_TP_MSG_MAX);
+		return tt_fail(-EMSGSIZE, "verbs: message of %zu bytes is too long (at most %d)",
+			       len, TT_TP_MSG_MAX);
 	if (ep->lead < 0 || !room(&ep->qp[ep->lead], 1))
 		return -EAGAIN;
 	err = post_send(ep, ep->lead, &head, data, len, VB_QUIET);

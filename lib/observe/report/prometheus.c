@@ -118,7 +118,7 @@ static void write_file(struct tt_prom *p)
 	bad |= f && fclose(f);
 	bad = bad || rename(tmp, path);
 	if (bad && !p->warned) {
-		tt_warn("TUTTI_PROMETHEUS: %s can't be written: %s", path, strerror(errno));
+		tt_warn("TUTTI_PROMETHEUS: cannot write %s: %s", path, strerror(errno));
 		p->warned = true;
 	}
 	if (bad && f)

@@ -53,7 +53,7 @@ test_rank0()
 	END
 	chmod +x "$tmp/job"
 	sizes 3 "$tmp/job"
-	grep -q "measured table of hosts" "$tmp/perf" || die "$(cat "$tmp/perf")"
+	grep -q "tuning table of hosts" "$tmp/perf" || die "$(cat "$tmp/perf")"
 }
 
 test_foreign()
@@ -77,14 +77,14 @@ test_default()
 	export XDG_CONFIG_HOME="$tmp/config"
 	unset TUTTI_TUNE_FILE
 	sizes 2
-	! grep -q "measured table" "$tmp/perf" || die "$(cat "$tmp/perf")"
+	! grep -q "tuning table" "$tmp/perf" || die "$(cat "$tmp/perf")"
 	echo '{' >"$tmp/config/tutti/tune.json"
 	sizes 2
 	grep -q "tune.json: not a valid tuning table.*the defaults are used" "$tmp/perf" || die "$(cat "$tmp/perf")"
 	make_table
 	cp "$tmp/t.json" "$tmp/config/tutti/tune.json"
 	TUTTI_LOG=info sizes 3
-	grep -q "measured table of hosts" "$tmp/perf" || die "$(cat "$tmp/perf")"
+	grep -q "tuning table of hosts" "$tmp/perf" || die "$(cat "$tmp/perf")"
 }
 
 # Nothing is written that was not asked for.
@@ -112,7 +112,7 @@ run made test_made
 run merged test_merged
 run rank0 test_rank0
 run foreign test_foreign
-run missing says "cannot read the measured table /nowhere/t.json" bad /nowhere/t.json
+run missing says "cannot read the tuning table /nowhere/t.json" bad /nowhere/t.json
 run part says "only a part of one" bad "$tmp/part.json"
 run default test_default
 run not_installed test_not_installed
