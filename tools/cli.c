@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Options, and complaints about unknown ones, with the nearest known one. */
+/* Parses options; an unknown option is reported with the nearest known one. */
 #include "tools/cli.h"
 
 #include <stdio.h>

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What the command-line tools share: reading options, with complaints about those that are not
- * known.
- */
+/* Option parsing shared by the command-line tools. */
 #ifndef TUTTI_CLI_H
 #define TUTTI_CLI_H
 

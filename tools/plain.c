@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Without control characters: a terminal would obey them. */
+/* Removes control characters, which a terminal would interpret. */
 #include "tools/plain.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Proves, over the traces of all workers of a parameter server, that no read was older than the
- * staleness allows.
+ * tutti_ps_check: proves, from the traces of all workers of a parameter server, that no read was
+ * older than the staleness bound allows.
  */
 #include <errno.h>
 #include <inttypes.h>

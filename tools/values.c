@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Values on command lines. */
+/* Parses values on command lines; see values.h. */
 #include "tools/values.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Values on the command lines of tools that link the plan folder; what is wrong is told with its
+ * Values on the command lines of tools that link the plan code. An error text gives the valid
  * range.
  */
 #ifndef TUTTI_VALUES_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Copies for another processor. */
+/* Copies of data that another processor reads next. */
 #ifndef TT_COPY_H
 #define TT_COPY_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Levenshtein's distance of two words, for "did you mean ...?". A header alone, so that tools need
- * no library for it.
+ * Levenshtein distance of two words, for "did you mean ...?". Header only, so that tools can use it
+ * without the library.
  */
 #ifndef TT_DISTANCE_H
 #define TT_DISTANCE_H

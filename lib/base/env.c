@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Parsing of the environment by the table in env.def. */
+/* Parses the environment by the table in env.def. */
 #include "lib/base/env.h"
 
 #include <ctype.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Recording the details of a failure for tutti_last_error. */
+/* Records the details of a failure for tutti_last_error. */
 #ifndef TT_ERROR_H
 #define TT_ERROR_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The syntax of TUTTI_FAULT: key=value, comma-separated. */
+/* Parses TUTTI_FAULT: key=value, comma-separated. */
 #include "lib/base/faults.h"
 
 #include <errno.h>

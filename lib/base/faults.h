@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* TUTTI_FAULT, parsed: what is to go wrong; transports/fault and inject.h see to it. */
+/* TUTTI_FAULT, parsed. transports/fault and inject.h produce the faults. */
 #ifndef TT_FAULTS_H
 #define TT_FAULTS_H
 

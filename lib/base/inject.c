@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counting the calls that TUTTI_FAULT can make fail; inject.h puts itself before them. */
+/* Counts the calls that TUTTI_FAULT can make fail. inject.h redirects them to this file. */
 #include "lib/base/inject.h"
 
 #include <errno.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The N-th allocation, registration or new descriptor of the library fails, if TUTTI_FAULT says
- * so. This file is included before each of the library's (lib/base/local.mk), so that none is
- * forgotten.
+ * Makes the N-th allocation, registration or new descriptor of the library fail (TUTTI_FAULT).
+ * lib/base/local.mk includes this file before every source file, so that no call is missed.
  */
 #ifndef TT_INJECT_H
 #define TT_INJECT_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See library.h. */
+/* Loads shared libraries at run time; see library.h. */
 #include "lib/base/library.h"
 
 #include <dlfcn.h>

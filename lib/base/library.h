@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Libraries that are loaded when a transport is opened, not when the program starts. */
+/* Shared libraries that are loaded when a transport is opened, not at program start. */
 #ifndef TT_LIBRARY_H
 #define TT_LIBRARY_H
 

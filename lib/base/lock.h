@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A recursive lock that is taken and given back around every message: where nobody else wants it,
- * that is one atomic operation each, and no call.
+ * A recursive lock that is taken and released around every message. Without contention each is one
+ * atomic operation and no call.
  */
 #ifndef TT_LOCK_H
 #define TT_LOCK_H

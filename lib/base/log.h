@@ -2,7 +2,7 @@
 /*
  * The log: one line per event, "tutti[RANK]: level: text", to standard error or the user's
  * callback. A failure of the job, of a communicator or of tutti_init is logged once, where it is
- * detected; code that only passes it on is silent. A call with wrong arguments logs nothing:
+ * detected; code that passes it on is silent. A call with wrong arguments is not logged:
  * tutti_last_error has the text.
  */
 #ifndef TT_LOG_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Other processes of this host. */
+/* Other processes of this host; see proc.h. */
 #include "lib/base/proc.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Other processes of this host: whether they live, and what they have open. */
+/* Other processes of this host: whether they are alive, and which files they have open. */
 #ifndef TT_PROC_H
 #define TT_PROC_H
 

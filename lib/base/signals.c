@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See signals.h. */
+/* Restores signal handlers; see signals.h. */
 #include "lib/base/signals.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Undoing what a library loaded along with libfabric does to the process. */
+/* Undoes what a library loaded along with libfabric does to signal handlers. */
 #ifndef TT_SIGNALS_H
 #define TT_SIGNALS_H
 

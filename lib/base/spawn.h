@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads of the library. */
+/* Starts the library's threads. */
 #ifndef TT_SPAWN_H
 #define TT_SPAWN_H
 

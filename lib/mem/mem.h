@@ -2,9 +2,9 @@
 /*
  * Regions (memory known to transports) and the pool (slabs of registered memory, memfd-backed).
  *
- * A region has one registration per open transport, made when the region is made, so that nothing
- * is registered on a hot path and registrations do not grow with peers. Lookups by address are a
- * binary search over a sorted array. Thread-safe: one mutex of the struct tt_memory.
+ * A region has one registration per open transport, made with the region. So no hot path registers
+ * memory, and the number of registrations does not grow with the number of peers. A lookup by
+ * address is a binary search in a sorted array. Thread-safe: one mutex per struct tt_memory.
  */
 #ifndef TT_MEM_H
 #define TT_MEM_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The one text for the limit that every new user of registered memory runs into. */
+/* The error text for the limit on locked memory, which new users of registered memory often hit. */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/resource.h>

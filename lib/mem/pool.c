@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Allocation inside slabs: whole pages first-fit, smaller sizes as equal blocks of a page, sizes
- * beyond half a slab in a slab of their own. In the steady state neither alloc nor free takes
- * anything from the system: freed runs merge lazily, and large slabs are cached up to a bound.
+ * beyond half a slab in a slab of their own. In the steady state neither alloc nor free calls the
+ * system: freed runs merge lazily, and large slabs are cached up to a bound.
  */
 #include <errno.h>
 #include <stdlib.h>

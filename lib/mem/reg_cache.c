@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The registration cache: the user's memory that was not registered, registered on first use and
- * kept so, in whole pages. Opt-in (TUTTI_REG_CACHE), as it costs a thread and slows munmap of such
- * memory.
+ * The registration cache: registers unregistered user memory, in whole pages, on first use and
+ * keeps the registration. Opt-in (TUTTI_REG_CACHE), because it costs a thread and slows munmap of
+ * such memory.
  *
- * An entry is found by its interval, so a buffer inside a larger one that was used before is a
- * hit. Entries may overlap. When there is no room for a new one the one unused for longest goes;
- * those in use stay, and if there are only such, the new one is not made. Both limits are hard.
+ * An entry is found by its interval, so a buffer inside a cached larger one is a hit. Entries may
+ * overlap. When the cache is full, the least recently used idle entry is evicted; if all entries
+ * are in use, no new entry is made. Both limits are hard.
  *
- * Right before fast: before every lookup all that has happened to watched memory is learnt
- * (watch.h), and entries that share a byte with it are out of the tree before it is searched.
+ * Correctness comes before speed: every lookup first reads all changes of watched memory (watch.h)
+ * and removes the entries that share a byte with them.
  */
 #include <errno.h>
 #include <stdlib.h>

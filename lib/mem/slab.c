@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Slabs: memory from the system. A memfd, so that peers of this host can map it; on huge pages
- * where there are free ones; on the NUMA node of the thread that asked. All of it is allocated
- * here and now (fallocate), because running out later would be a SIGBUS in the middle of a memory
- * access.
+ * Slabs: memory from the system. A slab is a memfd, so that peers on this host can map it; it uses
+ * free huge pages if there are any, and the NUMA node of the calling thread. All of it is allocated
+ * at once (fallocate), because running out later would raise SIGBUS during a memory access.
  */
 #include <errno.h>
 #include <fcntl.h>

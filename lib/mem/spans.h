@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An interval tree: spans of addresses, which may overlap, found by what they cover. A treap
- * ordered by start, each node with the highest end below it, so all calls take O(log n) steps
- * (expected, by priorities that no caller chooses). Spans are embedded; nothing is allocated here.
+ * An interval tree: address spans, which may overlap, found by the addresses they cover. A treap
+ * ordered by start, where each node holds the highest end below it, so all calls take O(log n)
+ * expected steps (no caller chooses priorities). Spans are embedded; nothing is allocated here.
  */
 #ifndef TT_SPANS_H
 #define TT_SPANS_H

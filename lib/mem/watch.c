@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Notices about the user's memory, from userfaultfd; see watch.h. */
+/* Reads the changes of user memory from userfaultfd; see watch.h. */
 #include "lib/base/spawn.h"
 #include "lib/mem/watch.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The flight recorder as lines of JSON. All of this may run in a signal handler of a thread that
- * holds any lock, so it takes none, allocates nothing and formats by itself.
+ * Writes the flight recorder as lines of JSON. This code may run in a signal handler of a thread
+ * that holds any lock, so it takes no locks, allocates nothing and formats by itself.
  */
 #include "lib/observe/dump.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writing a flight recorder to a file, as lines of JSON; tutti_dump(5) describes them. */
+/* Writes a flight recorder to a file, as lines of JSON; tutti_dump(5) describes them. */
 #ifndef TT_DUMP_H
 #define TT_DUMP_H
 

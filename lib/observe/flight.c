@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writing the flight recorder; flight.h. */
+/* Records calls in the flight recorder; see flight.h. */
 #include "lib/observe/flight.h"
 
 #include <errno.h>

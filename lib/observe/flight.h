@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The flight recorder: what this process called last, in memory that outlives it for a moment.
+ * The flight recorder: the last calls of this process, in memory that survives it for a moment.
  *
- * The memory is a memfd: tutti_run makes it and keeps a descriptor, so that it can write down what
- * a killed or stopped rank was doing; else the library makes it. It explains itself (names of
- * calls, types and so on are in it), as its reader may be another program. One writer at a time,
- * under the wire lock; readers take what they find: a record whose number is not what it should
- * be, before and after it was copied, is being written.
+ * The memory is a memfd. Under tutti_run the launcher creates it and keeps a descriptor, so that it
+ * can write down what a killed or stopped rank was doing; otherwise the library creates it. The
+ * recorder contains the names of calls, types and so on, because its reader may be another program.
+ * There is one writer at a time, under the wire lock. Readers do not lock: a record whose number is
+ * wrong before or after the copy is being written.
  */
 #ifndef TT_FLIGHT_H
 #define TT_FLIGHT_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* JSON without snprintf; json.h. */
+/* Formats JSON without snprintf; see json.h. */
 #include "lib/observe/json.h"
 
 #include <string.h>

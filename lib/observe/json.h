@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writing JSON objects into a buffer, with nothing that a signal handler may not call. A buffer
- * that is full stays as it was before the member that did not fit; json.full says so.
+ * Writes JSON objects into a buffer, using async-signal-safe functions only. When the buffer is
+ * full, it keeps its state from before the member that did not fit, and json.full is set.
  */
 #ifndef TT_JSON_H
 #define TT_JSON_H

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A trace of calls and rounds as Chrome's JSON, TUTTI_TRACE. Events are kept as they are and
- * written when there are many, and at the end. Under the wire lock, as the recorder, whose names
- * it uses.
+ * A trace of calls and rounds as Chrome's JSON (TUTTI_TRACE). Events are buffered and written in
+ * batches and at the end. Used under the wire lock, like the flight recorder, whose names it uses.
  */
 #ifndef TT_TRACE_H
 #define TT_TRACE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* TUTTI_ALGO: which algorithm for which sizes, as the user says. */
+/* Parses TUTTI_ALGO: the user's choice of algorithms by size. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

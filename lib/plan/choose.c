@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The choice of algorithm, chunk and lanes: the cheapest by the cost functions, but for what the
- * user's rules say.
+ * Chooses algorithm, chunk and lanes: the cheapest by the cost functions, unless the user's rules
+ * decide.
  *
- * Everything here depends on values that are equal on all ranks (collective, size, number of
- * ranks, settings agreed when the communicator was made), so all ranks choose the same.
+ * The choice depends only on values that are equal on all ranks (collective, size, number of ranks,
+ * settings agreed when the communicator was made), so all ranks choose the same.
  */
 #include "lib/plan/choose.h"
 

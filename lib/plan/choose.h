@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which algorithm, chunk and lanes: from values that are equal on all ranks only. */
+/* Chooses algorithm, chunk and lanes from values that are equal on all ranks. */
 #ifndef TT_CHOOSE_H
 #define TT_CHOOSE_H
 

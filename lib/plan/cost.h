@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a call costs on a modelled cluster, from closed forms: no plan is built, so the chooser can
- * ask for every algorithm. The cost functions (lib/coll/costs*.c, one line in algs.def each) say
- * how many rounds of which messages an algorithm has; this file makes time of them.
+ * Estimates what a call costs on a modelled cluster, from closed forms. No plan is built, so the
+ * chooser can ask for every algorithm. The cost functions (lib/coll/costs, one line in algs.def
+ * each) say how many rounds of which messages an algorithm has; this file turns them into time.
  */
 #ifndef TT_COST_H
 #define TT_COST_H

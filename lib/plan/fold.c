@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What several algorithms share: numbers of ranks that do not suit them, and sums of many operands.
+ * What several algorithms share: reduction to a suitable number of ranks, and sums of many
+ * operands.
  *
- * A pair of a fold are neighbours, and the core is numbered in order of rank, so that what rank 2i
- * and 2i + 1 have together still lies between what the ranks before and after them have: algorithms
- * that combine in order of their numbers combine in order of rank.
+ * The two ranks of a folded pair are neighbours, and the core is numbered in order of rank. So the
+ * combined input of ranks 2i and 2i + 1 still lies between the inputs of the ranks before and after
+ * them, and an algorithm that combines in order of core numbers combines in order of rank.
  */
 #include "lib/plan/plan.h"
 

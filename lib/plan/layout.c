@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the blocks of a collective's buffers are, on the rank that asks. */
+/* The positions of blocks in a collective's buffers, on the calling rank. */
 #include "lib/plan/plan.h"
 
 bool tt_coll_reduces(enum tt_coll coll)

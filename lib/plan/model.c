@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Clusters that the model knows, and who is where in one. */
+/* The clusters that the model knows, and the place of each rank in them. */
 #include "lib/plan/model.h"
 
 #include <stdbool.h>

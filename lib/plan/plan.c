@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Plans from the outside: making one by an algorithm, walking it, freeing it; names. */
+/* The public side of plans: making one by an algorithm, walking and freeing it; names. */
 #include "lib/plan/plan.h"
 
 #include <errno.h>

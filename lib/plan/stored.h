@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The stored form of a plan: shared by the builder, which makes it, and plan.c, which reads it. */
+/* The stored form of a plan, shared by the builder (writer) and plan.c (reader). */
 #ifndef TT_STORED_H
 #define TT_STORED_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Measured tables: keeping, finding and using them. tune_file.c reads and writes them. */
+/* Tuning tables: keeping, finding and using them. tune_file.c reads and writes them. */
 #include "lib/plan/tune.h"
 
 #include <errno.h>

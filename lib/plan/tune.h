@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Measured tables, as tutti_tune writes them: for a set of hosts, what messages cost over each
- * transport, and how long the algorithms took. A file has one table for each set and number of
- * ranks. It is JSON; tutti_tune(1) describes it.
+ * Tuning tables, as tutti_tune writes them: for a set of hosts, the cost of messages over each
+ * transport, and the time of each algorithm. A file has one table per set of hosts and number of
+ * ranks. The format is JSON; tutti_tune(1) describes it.
  */
 #ifndef TT_TUNE_H
 #define TT_TUNE_H

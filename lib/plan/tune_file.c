@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Measured tables as files. What is read may be anything: every value is checked. */
+/* Reads and writes tuning tables. The file is untrusted: every value is checked. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What kernels can't say in C: for vectors of TT_VEC bytes, which the build sets together with the
- * compiler's options, the conversions of float16, square roots, and stores around the cache (to
- * aligned addresses). "Half" is a vector of as many elements of half the size. AT_LEVEL names what
- * is built for each level.
+ * What kernels cannot express in C, for vectors of TT_VEC bytes (the build sets TT_VEC together
+ * with the compiler's options): float16 conversions, square roots, and non-temporal stores to
+ * aligned addresses. A "half" vector has the same number of elements at half the element size.
+ * AT_LEVEL names the functions built for each level.
  *
- * AVX512-BF16 has no part in this: its conversion takes subnormals for zero.
+ * AVX512-BF16 is not used: its conversion treats subnormals as zero.
  */
 #ifndef TT_ISA_H
 #define TT_ISA_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What reduce.c hands to the kernels it chooses from, one set for each level of instructions. */
+/* The kernels that reduce.c chooses from, one set per instruction level. */
 #ifndef TT_KERNELS_H
 #define TT_KERNELS_H
 

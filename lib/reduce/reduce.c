@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Choice of the kernels for this CPU, and the names of datatypes and operators. */
+/* Chooses the kernels for this CPU; names of datatypes and operators. */
 #include "config.h"
 #include "lib/reduce/reduce.h"
 

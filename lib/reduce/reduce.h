@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduction kernels: many sources combined element by element, from left to right.
+ * Reduction kernels: combine many sources element by element, from left to right.
  *
  * float16 and bfloat16 are widened to float32, combined, and rounded to nearest even at the end.
- * Integer sums and products wrap. min and max of floats: a NaN anywhere gives NaN; of equals, the
- * left one. The scalar kernel in reference.c is the truth; faster ones (chosen at run time) give
- * the same bits.
+ * Integer sums and products wrap. min and max of floats: a NaN in any source gives NaN; of equal
+ * values, the left one. The scalar kernel in reference.c is the reference; the faster ones (chosen
+ * at run time) give the same bits.
  */
 #ifndef TT_REDUCE_H
 #define TT_REDUCE_H

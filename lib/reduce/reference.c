@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What every kernel must give, bit for bit: one element after the other, in the plainest words
- * there are. Integers are computed in 64 bits, of which the lower ones are what fewer bits would
- * have given (sums and products), or the same (the rest); 16-bit floats are computed in float32.
+ * The reference that every kernel must match bit for bit: one element at a time, written as plainly
+ * as possible. Integers are computed in 64 bits: for sums and products the low bits are those of
+ * the narrower type, for other operators the value is the same. 16-bit floats are computed in
+ * float32.
  */
 #include "lib/reduce/half.h"
 #include "lib/reduce/kernels.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The kernels, in the compiler's vectors of TT_VEC bytes; built once for each level of instructions
- * (local.mk). Everything is inlined into ten functions, one a datatype, with a loop for each
+ * The kernels, in the compiler's vectors of TT_VEC bytes, built once per instruction level
+ * (local.mk). Everything is inlined into ten functions, one per datatype, with a loop for each
  * operator.
  *
- * A block of a few vectors is combined over all sources in registers and then stored, so that each
- * byte of the sources is read once and each byte of the result written once, however many sources
- * there are. Same bits at every level: each step is one operation, rounded by itself (no fma), and
- * a NaN in a result is always the one quiet NaN: which of two an instruction lets through doesn't
- * matter.
+ * A block of a few vectors is combined over all sources in registers and then stored. So each
+ * source byte is read once and each result byte written once, whatever the number of sources. All
+ * levels give the same bits: each step is one operation with its own rounding (no fma), and a NaN
+ * result is always the same quiet NaN, because instructions differ in which NaN operand they pass
+ * on.
  */
 #include "lib/reduce/isa.h"
 #include "lib/reduce/kernels.h"

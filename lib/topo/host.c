@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What counts as the same host. Containers and network namespaces share the boot id and often the
- * host name, so neither is enough: processes that reach each other only over a (virtual) wire are
- * taken for different hosts unless TUTTI_HOST_ID says otherwise. So are processes that do not see
- * each other in /proc, by which memory is shared.
+ * Decides what counts as the same host. Containers and network namespaces share the boot id and
+ * often the host name, so neither is enough. Processes that reach each other only over a (virtual)
+ * network count as different hosts unless TUTTI_HOST_ID says otherwise; so do processes that cannot
+ * see each other in /proc, which shared memory needs.
  */
 #include <errno.h>
 #include <stdio.h>

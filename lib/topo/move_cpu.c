@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Moving away from a crowded CPU; see topo.h. */
+/* Moves a thread away from a crowded CPU; see topo.h. */
 #include "lib/topo/topo.h"
 
 #include <errno.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The checker from the outside: flattens the plans of all ranks and runs its parts; see
- * check_int.h.
+ * The checker's entry points: flattens the plans of all ranks and runs the parts; see check_int.h.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The plan checker: runs the plans of all ranks in one process, on symbolic values, and proves
- * that the result is right, nothing deadlocks under few credits and bounded offer rings, no
- * message is left over, no two ops that may run at the same time touch the same bytes (one of them
- * writing), and that this holds in any order of lanes (seeded).
+ * The plan checker: runs the plans of all ranks in one process on symbolic values. It proves that
+ * the result is right, that no deadlock occurs under few credits and bounded offer rings, that no
+ * message is left over, and that no two concurrent ops touch the same bytes with one of them
+ * writing. All this must hold for any order of lanes (seeded).
  */
 #ifndef TT_CHECK_H
 #define TT_CHECK_H

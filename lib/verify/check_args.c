@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The checker's view of a call's arguments: each rank's out of a description, and that they
- * agree.
+ * The checker's view of a call's arguments: each rank's arguments from one description, and whether
+ * they agree.
  */
 #include <errno.h>
 

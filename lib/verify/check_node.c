@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The checker's view of node ops: ranks that reach into each other's buffers.
+ * The checker's view of node ops: ranks that access each other's buffers.
  *
- * What orders the ranks is signals and waits, and messages. Each lane has a vector clock, which a
- * signal carries to those that wait for it, and a message to its receiver. Two touches of the same
- * bytes, one of them writing, by different lanes that are not ordered by it are a hazard, whatever
- * the order in which they happened here; and so is a touch that is not ordered before the end of
- * its owner's plan, when the caller has the buffers back; so are two by ops of one round. (Of a
- * rank's own buffers: check_static.c.) Slots are not the caller's: turns that may overlap have
- * different ones.
+ * Signals and waits, and messages, order the ranks. Each lane has a vector clock, which a signal
+ * carries to its waiters and a message to its receiver. These are hazards, whatever the order in
+ * this run: two touches of the same bytes by different lanes, one of them writing, that the clocks
+ * do not order; a touch that is not ordered before the end of the owner's plan, when the caller has
+ * the buffers back; and two touches by ops of one round. (check_static.c covers a rank's own
+ * buffers.) Slots do not belong to the caller: turns that may overlap use different slots.
  */
 #include <errno.h>
 #include <stdlib.h>

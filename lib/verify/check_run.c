@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The checker's run: the channel in small.
+ * The checker's run: a small model of the channel.
  *
- * A message of at most opts->eager bytes goes at once if a credit of its pair and direction is
- * left, and holds the credit until the receiving op takes it (in a slot or parked, that makes no
- * difference here). Without a credit, or if it is longer, it needs an offer: the receiving op,
- * once its round has come, writes one into the pair's offer ring if there is room. The sender's
+ * A message of at most opts->eager bytes is sent at once if a credit of its pair and direction is
+ * left, and holds the credit until the receiving op takes it (the model does not distinguish a slot
+ * from a parked message). A longer message, or one without a credit, needs an offer: the receiving
+ * op, once its round has come, writes one into the pair's offer ring if there is room. The sender's
  * process empties its rings now and then, whatever its lanes are doing, and remembers the offers:
- * if they stayed in the ring until their ops came, lanes would block one another and more lanes
- * than entries could deadlock. For the same reason the lack of a credit must never be the end of
- * it.
+ * if offers stayed in the ring until their ops came, lanes would block one another, and more lanes
+ * than entries could deadlock. For the same reason a message without a credit must be able to use
+ * an offer.
  *
  * Lanes with something to try, and ranks with rings to empty, sit in a queue. The seed decides
- * whether the oldest, the newest or any of them goes on, and in which order the ops of a round are
- * tried. When the queue is empty and a lane is not at its end, that is a deadlock.
+ * whether the oldest, the newest or a random entry goes on, and in which order the ops of a round
+ * are tried. An empty queue with a lane not at its end is a deadlock.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the checker can say without running anything: every reference is inside its buffer, every
- * message has a sender and a receiver that agree on its length, and no two ops that may run at the
- * same time touch the same element with one of them writing. At the same time may run: the ops of a
- * round, and ops of different lanes whatever their rounds.
+ * What the checker can decide without a run: every reference is inside its buffer, every message
+ * has a sender and a receiver that agree on its length, and no two concurrent ops touch the same
+ * element with one of them writing. Concurrent are the ops of a round, and ops of different lanes
+ * in any rounds.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The checker's symbolic values: what the buffers hold before, and what each op does to them.
- */
+/* The checker's symbolic values: the initial contents of buffers, and the effect of each op. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

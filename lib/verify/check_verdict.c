@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The checker's verdict: whether every rank's recvbuf holds what the collective promises, and
- * whether everything else in it is as it was.
+ * The checker's verdict: whether every rank's recvbuf holds the result of the collective, and
+ * whether the rest of recvbuf is unchanged.
  */
 #include <errno.h>
 #include <stdlib.h>

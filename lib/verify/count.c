@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a plan costs its rank, counted op by op; tests compare it with the published formulas. */
+/*
+ * Counts the cost of a plan for its rank, op by op; tests compare it with the published formulas.
+ */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The simulator's node ops: steps that ranks of a host reach and wait for, and work in their
+ * The simulator's node ops: steps that ranks of a host signal and wait for, and work in their
  * memory.
  */
 #include <errno.h>

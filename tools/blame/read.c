@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reading dumps. */
+/* Reads the dumps of flight recorders. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the busiest rank of a call does, counted in the plans of all ranks. */
+/* Counts the work of the busiest rank of a call in the plans of all ranks. */
 #include <stdlib.h>
 
 #include "tools/explain/explain.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The parts of tutti_explain: main.c and count.c, of collectives; ps.c, of parameter servers. */
+/* The parts of tutti_explain: main.c and count.c for collectives, ps.c for parameter servers. */
 #ifndef TUTTI_EXPLAIN_H
 #define TUTTI_EXPLAIN_H
 

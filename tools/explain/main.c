@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti_explain: which algorithm a call would take, and why. It links the plan folder, openly. */
+/*
+ * tutti_explain: which algorithm a call would take, and why. Links the library's internal plan
+ * code.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

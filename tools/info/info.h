@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti_info: what its files share. */
+/* Declarations shared by the files of tutti_info. */
 #ifndef TUTTI_INFO_TOOL_H
 #define TUTTI_INFO_TOOL_H
 

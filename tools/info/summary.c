@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is used on this machine, why, and which variables are set: a screen of it. */
+/* The summary of tutti_info: what is used on this machine, why, and which variables are set. */
 #include <stdio.h>
 #include <string.h>
 

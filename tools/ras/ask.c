@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One connection to a rank, questions and answers. */
+/* One connection to a rank: questions and answers. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

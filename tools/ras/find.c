@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ranks of this host that listen: their sockets are in /proc/net/unix. */
+/* Finds the listening ranks of this host by their sockets in /proc/net/unix. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tutti_ras: who is where in a running job, who is late, over what they are connected, how much
- * they move.
+ * tutti_ras: shows the ranks of a running job: their hosts, which are late, their connections and
+ * traffic.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What ranks have answered. */
+/* Prints the ranks' answers. */
 #include <stdio.h>
 #include <stdlib.h>
 

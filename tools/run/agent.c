@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tutti_run --agent: the remote end of a job. Standard input brings frames from the launcher,
- * standard output takes frames to it; the end of standard input means that the launcher is gone.
+ * tutti_run --agent: the remote end of a job. Frames from the launcher arrive on standard input,
+ * frames to it go to standard output. The end of standard input means that the launcher has ended.
  */
 #include <errno.h>
 #include <limits.h>

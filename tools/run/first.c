@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which rank failed first.
+ * Finds the rank that failed first.
  *
- * The order in which ranks end does not tell: a rank whose connections close wakes the others
- * before the system reports that it has ended, other hosts report later still, and a rank that
- * leaves with status 0 fails the others too. A rank that fails because of another says so in its
- * flight recorder. From the rank that was reported first these words lead to the one that is to be
- * named.
+ * The order in which ranks end is not enough: a rank whose connections close wakes its peers before
+ * the system reports its end, other hosts report later still, and a rank that leaves with status 0
+ * makes other ranks fail. A rank that fails because of another rank names that rank in its flight
+ * recorder. Following these names from the first reported rank leads to the cause.
  */
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The flight recorders of ranks that have died, which only the launcher can still read. */
+/* Writes out the flight recorders of dead ranks, which only the launcher can still read. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

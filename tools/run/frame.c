@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What launcher and agent say to each other over the remote shell's standard input and output:
- * frames of {type, 8 bits; length, 32 bits little endian; payload}.
+ * The protocol of launcher and agent over the remote shell's standard input and output: frames of
+ * {type, 8 bits; length, 32 bits little endian; payload}.
  */
 #include <errno.h>
 #include <stdlib.h>

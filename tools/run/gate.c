@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The directory through which new processes find the job that they join (TUTTI_BOOT_DIR). */
+/* The directory in which new processes find the job that they join (TUTTI_BOOT_DIR). */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Hosts and their slots, from -H or a hostfile, and which ranks run where. */
+/* Hosts and their slots, from -H or a hostfile, and the placement of ranks. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A job from start to end. When a rank fails, the others get GRACE_MS to find out by themselves and
- * say what they saw (the library's control tree tells them), then SIGTERM, then SIGKILL.
+ * Runs a job from start to end. When a rank fails, the others get GRACE_MS to detect and report it
+ * (the library's control tree tells them), then SIGTERM, then SIGKILL.
  */
 #include <errno.h>
 #include <limits.h>

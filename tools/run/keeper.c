@@ -2,14 +2,14 @@
 /*
  * The keeper: a process that ends the ranks of this host when tutti_run, or its agent, was killed.
  *
- * A rank that is its launcher's child dies with it (PR_SET_PDEATHSIG), but what that rank has
- * started, such as the program of an "sh -c", does not. Every rank leads a process group. It tells
- * the keeper that group through a pipe before it runs its program, and the launcher tells which
- * groups have ended. The end of the pipe means that the launcher is gone: the groups that are left
- * are killed.
+ * A rank that is its launcher's child dies with the launcher (PR_SET_PDEATHSIG), but processes that
+ * the rank has started, such as the program of an "sh -c", do not. Every rank leads a process group
+ * and reports it to the keeper through a pipe before it runs its program; the launcher reports
+ * which groups have ended. The end of the pipe means that the launcher has ended: the keeper then
+ * kills the remaining groups.
  *
- * The keeper is a session of its own, so that a signal to the launcher's group or terminal leaves
- * it alone. It has no copy of the launcher's memory, as it is another execution of tutti_run.
+ * The keeper has a session of its own, so that signals to the launcher's group or terminal do not
+ * reach it. It is another execution of tutti_run, so it holds no copy of the launcher's memory.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The limits of this host, looked at before the first of many processes is started. */
+/* Checks the limits of this host before the first rank starts. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>

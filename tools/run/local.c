@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ranks of this host: started, their output read, reaped, signalled. */
+/* The ranks of this host: starts, reaps and signals them, and reads their output. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

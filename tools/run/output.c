@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Output of the ranks, passed on in whole lines with the rank in front. */
+/* Passes on the output of the ranks in whole lines, with the rank in front. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>

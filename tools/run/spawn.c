@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Starting one rank: its environment, descriptors and CPU. */
+/* Starts one rank: its environment, descriptors and CPU. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

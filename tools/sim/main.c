@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti_sim: the plans of the library on clusters that are not there. */
+/* tutti_sim: runs the library's plans on simulated clusters. */
 #include <stdlib.h>
 
 #include "tools/sim/sim.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The results as a table, CSV and JSON. */
+/* Prints the results as a table, CSV and JSON. */
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The results drawn by gnuplot: one panel per question that they can answer. */
+/* Draws the results with gnuplot: one panel per question that they can answer. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every number of ranks x size x algorithm. */
+/* Simulates every combination of number of ranks, size and algorithm. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti_sim: what its files share. It links the plan folder, openly. */
+/* Declarations shared by the files of tutti_sim, which links the library's internal plan code. */
 #ifndef TUTTI_SIM_TOOL_H
 #define TUTTI_SIM_TOOL_H
 

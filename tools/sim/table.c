@@ -2,8 +2,8 @@
 /*
  * The literature's table of all-reduce algorithms. Bytes and fan-in are counted in the plans of all
  * ranks. Steps are those of one slice: the rounds of the busiest rank. In a tree no rank takes part
- * in every step, so there the simulator counts messages that follow one another. What no plan does
- * has its formula.
+ * in every step, so there the simulator counts consecutive messages. Rows without a plan show their
+ * formula.
  */
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How long each algorithm takes, at which sizes, and with how many lanes. */
+/* Measures how long each algorithm takes, at which sizes, and with how many lanes. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

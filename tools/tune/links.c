@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * alpha, beta and gamma: of messages between rank 0 and one other rank of its host, and one of
- * another host; of this host's memory and processors.
+ * Measures alpha, beta and gamma: of messages between rank 0 and one rank of its host, and one rank
+ * of another host; and of this host's memory and processors.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tutti_tune: what messages cost in this job, how long each algorithm takes, and a table of that
- * for the jobs to come.
+ * tutti_tune: measures the cost of messages and the time of each algorithm in this job, and writes
+ * a tuning table for later jobs.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How long a collective takes by an algorithm. */
+/* Measures how long an algorithm of a collective takes. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tutti_tune: what its files share. It links the library's insides, openly: it forces algorithms.
+ * Declarations shared by the files of tutti_tune, which links the library's internals to force
+ * algorithms.
  */
 #ifndef TUTTI_TUNE_TOOL_H
 #define TUTTI_TUNE_TOOL_H

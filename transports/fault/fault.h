@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transport fault: wraps another transport and misbehaves, by a seed, in every way the contract
- * allows (late and shuffled events, refused and postponed operations) and in the ways networks do
- * (errors, death). shm and tcp happen to be ordered and prompt, and so hide the bugs of their
+ * Transport fault: wraps another transport and, driven by a seed, misbehaves in every way that the
+ * contract allows (late and reordered events, refused and postponed operations) and that networks
+ * show (errors, death). shm and tcp are usually ordered and prompt, and so hide bugs of their
  * callers.
  */
 #ifndef TT_FAULT_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Events of transport fault: taken from the inner transport as they come, given to the caller late
- * and in another order. Kept promises: nothing is lost or doubled; UP comes before the MSGs of its
- * endpoint; DOWN comes after everything of its endpoint and after every NOTE that came before it.
+ * Events of transport fault: taken from the inner transport and given to the caller late and
+ * reordered. Guarantees: nothing is lost or duplicated; UP comes before the MSGs of its endpoint;
+ * DOWN comes after all events of its endpoint and after every NOTE that came before it.
  */
 #include "transports/fault/fault.h"
 

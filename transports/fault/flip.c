@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bits that change on their way. A put carries a changed copy of the caller's bytes, which stay as
- * they are; of a get a bit is changed where it landed, before it is reported complete. Where the
- * end of an endpoint is not that of its operations (TT_CAP_LATE_WRITES) the copies of those that
- * were under way stay until the inner transport is closed.
+ * Flips bits in transit. A put carries a changed copy of the caller's bytes, which stay unchanged;
+ * a get is changed where it landed, before its completion is reported. On a transport where
+ * operations may outlive their endpoint (TT_CAP_LATE_WRITES), the copies of pending operations stay
+ * until the inner transport is closed.
  */
 #include "transports/fault/fault.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finding a provider that suits, opening fabric and domain, and closing them again. */
+/* Finds a suitable provider; opens and closes fabric and domain. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completions become events here: poll, arm, and the translation of libfabric's errors. */
+/* Turns completions into events: poll, arm, and the translation of libfabric's errors. */
 #include <errno.h>
 #include <string.h>
 #include <sys/timerfd.h>

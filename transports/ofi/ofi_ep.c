@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What connected and connectionless endpoints share: addresses, life and death.
+ * What connected and connectionless endpoints share: addresses, opening and closing.
  *
- * An endpoint and its operations are contexts that libfabric may still hand back, so the memory of
- * a closed one is kept for the next endpoint and freed with the transport.
+ * Endpoints and operations are contexts that libfabric may still return, so the memory of a closed
+ * endpoint is kept for the next endpoint and freed with the transport.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events that wait for the next poll, and those that an endpoint going down still owes. */
+/* Events that wait for the next poll, and the final events of an endpoint that goes down. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See ofi_load.h. */
+/* Loads libfabric at run time; see ofi_load.h. */
 #define OFI_LOAD_TABLE
 #include "transports/ofi/ofi_load.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libfabric, loaded when it is first needed. Its calls are written as usual: most are inline
- * functions of its headers, which go through the objects' own tables, and the names of the exported
- * ones lead through this table.
+ * libfabric, loaded on first use. Calls are written as usual: most are inline functions of its
+ * headers that use the objects' own tables; the exported functions go through this table.
  */
 #ifndef OFI_LOAD_H
 #define OFI_LOAD_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Registration of user memory, and of the buffers that messages travel in. */
+/* Registration of user memory and of message buffers. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

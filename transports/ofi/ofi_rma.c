@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The hot calls: put, get, amo, msg. No allocation; -EAGAIN when out of operations or of queue. */
+/*
+ * The hot calls: put, get, amo, msg. They do not allocate; without a free operation or queue entry
+ * they return -EAGAIN.
+ */
 #include <errno.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is decided about a provider from its name, its attributes and the environment alone. */
+/* Decisions about a provider from its name, its attributes and the environment alone. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

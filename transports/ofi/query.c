@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tutti_info shows of libfabric: the chosen provider's devices, and the others' names. */
+/* What tutti_info shows of libfabric: the chosen provider's devices, and other providers' names. */
 #include <stdio.h>
 #include <string.h>
 

@@ -3,11 +3,11 @@
  * Connectionless endpoints: one for all peers, opened with delivery-complete, because without it a
  * lost peer or a bad key can look like success. A tt_ep is an entry of the address vector.
  *
- * Closing such an endpoint is no fence by itself: a peer that still has a key can write here. Here
- * deregistering the memory (or withdrawing its key) is the fence. Operations of ours cannot be
- * taken back either: ep_close gives them LEAVE_MS to end, so that the provider leaves the caller's
- * buffers alone; with a peer that is lost nothing moves any more, and the endpoint's memory waits
- * for them, as does the next endpoint to that peer before it is up.
+ * Closing such an endpoint is not a fence: a peer that still has a key can write here. The fence is
+ * deregistering the memory (or withdrawing its key). Pending operations cannot be cancelled either:
+ * ep_close gives them LEAVE_MS to end, so that the provider leaves the caller's buffers alone. With
+ * a lost peer they do not end; then the endpoint's memory is kept for them, and the next endpoint
+ * to that peer waits for them before it is up.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections to the listener of provider tcp that no peer has made.
+ * Drops connections to the listener of provider tcp that no peer has made.
  *
- * libfabric 1.17 accepts every connection. It keeps one that says nothing for as long as the caller
- * stays, and forgets, without closing it, one that ends before it has said everything. Such sockets
- * are at the listener's address and belong to no endpoint. They are shut down, which makes
- * libfabric take them out of what it polls, and then closed here, unless libfabric has closed them
- * itself.
+ * libfabric 1.17 accepts every connection. It keeps a silent connection as long as the caller
+ * stays, and forgets, without closing it, a connection that ends before its handshake. Such sockets
+ * have the listener's address and belong to no endpoint. This file shuts them down, which makes
+ * libfabric remove them from its poll set, and then closes them unless libfabric has done so.
  */
 #include "config.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Starting libfabric without reading the kernel's symbols.
+ * Starts libfabric without reading the kernel's symbols.
  *
  * When libfabric 1.17 starts, its provider verbs reads all of /proc/kallsyms twice, to learn
- * whether the kernel can register a GPU's memory: 90 ms of a core in each process, whichever
- * providers FI_PROVIDER and the hints name. On a host without an RDMA device the answer is of no
- * use. There, while libfabric starts, its fopen() finds no such file: its relocated reference to
- * fopen leads here. On hosts with such a device nothing is changed.
+ * whether the kernel can register GPU memory: 90 ms of CPU time in each process, whatever
+ * FI_PROVIDER and the hints say. Without an RDMA device the answer is useless. On such a host this
+ * file redirects libfabric's relocated reference to fopen while libfabric starts, so that it finds
+ * no such file. Hosts with an RDMA device are unaffected.
  */
 #include <elf.h>
 #include <errno.h>

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sockets of provider tcp. libfabric hands none of them out: the socket of a connection is
- * found by the addresses of its two ends. The kernel then tells whether the peer's host still
- * answers.
+ * The sockets of provider tcp. libfabric does not expose them: the socket of a connection is found
+ * by the addresses of its two ends. The kernel then tells whether the peer's host still answers.
  *
- * TCP_USER_TIMEOUT is not used here: it also ends a connection whose peer is alive and takes
- * nothing for a while (zero window), as a rank does that computes between two calls.
+ * TCP_USER_TIMEOUT is not used, because it also ends a connection whose live peer receives nothing
+ * for a while (zero window), such as a rank that computes between two calls.
  */
 #include "config.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transport self: a process to itself. put and get are memmove, notes and messages are queued to
- * the next poll. An endpoint connects to itself or to another endpoint of the same open transport.
+ * Transport self: a process to itself. put and get are memmove; notifications and messages are
+ * queued until the next poll. An endpoint connects to itself or to another endpoint of the same
+ * open transport.
  *
- * Keys are checked as strictly as on any other transport, so that a mistake shows here first.
+ * Keys are checked as strictly as on any other transport, so that mistakes show here first.
  */
 #include "config.h"
 #include "lib/wire/transport.h"

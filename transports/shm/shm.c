@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transport shm: the processes of one host, through memory they share.
+ * Transport shm: the processes of one host, through shared memory.
  *
- * A put is a copy straight into place, sender's memory to receiver's memory, followed by an entry
- * in the receiver's ring; get and amo never involve the target. Everything finishes within the
- * call. Memory with a memfd is mapped on first use, other memory goes through process_vm_writev
- * (shm_reg.c). Layout, rings and fences are described in shm.h.
+ * A put copies from the sender's memory straight into the receiver's memory and then adds an entry
+ * to the receiver's ring; get and amo do not involve the target. Every operation finishes within
+ * the call. Memory with a memfd is mapped on first use; other memory is accessed by
+ * process_vm_writev (shm_reg.c). shm.h describes the layout, rings and fences.
  *
- * Sleeping is on a pipe, as nothing else has both a file descriptor and a way to be opened by
+ * A receiver sleeps on a pipe, because only a pipe has a file descriptor and can be opened by
  * another process. A sender writes a byte only while the receiver says that it sleeps.
  *
- * A peer's death is not noticed here unless something is pushed to it or its memory is opened: the
- * control tree watches processes.
+ * The control tree watches for dead processes. This transport notices a dead peer only when it
+ * pushes to it or opens its memory.
  */
 #include "config.h"
 #include "transports/shm/shm.h"

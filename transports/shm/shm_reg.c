@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registrations of transport shm: entries of the table in our segment that peers check before every
- * access, so that a stale key or a range outside is an error at the initiator with nothing touched.
+ * Registrations of transport shm: entries in the owner's segment that peers check before every
+ * access. A stale key or a range out of bounds is an error at the initiator, and touches no memory.
  *
- * Memory with a memfd is mapped by peers. Ordinary memory they reach by process_vm_readv and
- * writev, which the kernel may forbid where /proc/PID/fd is allowed (Yama, seccomp). Callers must
- * know before they start, so: a process to which that seems forbidden does not offer
- * TT_CAP_REG_ANY, and one that offers it does not connect to a peer that finds it to be forbidden
- * (shm_vm_probe): that pair takes another transport.
+ * Peers map memory with a memfd. They access ordinary memory by process_vm_readv and writev, which
+ * the kernel may forbid even where it allows /proc/PID/fd (Yama, seccomp). Callers must know this
+ * in advance: a process for which the access seems forbidden does not offer TT_CAP_REG_ANY, and a
+ * process that offers it does not connect to a peer that finds it forbidden (shm_vm_probe). Such a
+ * pair uses another transport.
  */
 #include "config.h"
 #include "transports/shm/shm.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Segments of transport shm: making one, opening a peer's, the life of rings, bells and fences. */
+/*
+ * Segments of transport shm: creation, opening a peer's, and the states of rings, bells and fences.
+ */
 #include "config.h"
 #include "transports/shm/shm.h"
 

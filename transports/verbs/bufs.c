@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Registered buffers of a rail: for receives, and for what is too long to travel in a request. */
+/* Registered buffers of a rail: for receives, and for data too long to be sent inline. */
 #include "config.h"
 #include "transports/verbs/verbs.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Devices, ports and GIDs: what there is, which one is used, and why not the others. */
+/* Devices, ports and GIDs: which exist, which are used, and why the others are not. */
 #include "config.h"
 #include "transports/verbs/verbs.h"
 

@@ -2,13 +2,13 @@
 /*
  * A port that goes down, comes back, or changes its addresses.
  *
- * While a port is down its queue pairs stay as they are, and take no new requests: their device
- * goes on trying what was posted, and nothing is lost if the port is back before it gives up.
- * Endpoints with other rails go on over those, and tell the peer, whose port may be up, not to use
- * the pair (VB_WORD_RAIL). After TUTTI_VERBS_PORT_WAIT an endpoint without another rail fails. One
- * that has others leaves the rail for good, at both ends: its queue pairs are stopped, and what
- * comes back then was lost. If that is anything but the mark, the endpoint fails and says how much
- * it was: a note or a message may have arrived, and cannot be repeated.
+ * While a port is down its queue pairs stay as they are and take no new requests. The device keeps
+ * retrying the posted requests, so nothing is lost if the port is back before it gives up.
+ * Endpoints with other rails continue on those, and tell the peer, whose port may be up, not to use
+ * the pair (VB_WORD_RAIL). After TUTTI_VERBS_PORT_WAIT an endpoint without another rail fails. An
+ * endpoint with other rails abandons the rail at both ends: its queue pairs are stopped, and
+ * requests that come back flushed are lost. If any of them is not the mark, the endpoint fails and
+ * reports how many: a notification or message may have arrived, so it cannot be repeated.
  */
 #include "config.h"
 #include "transports/verbs/verbs.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queue pairs: making them, and their way from RESET to RTS. */
+/* Queue pairs: creation, and the transitions from RESET to RTS. */
 #include "config.h"
 #include "transports/verbs/verbs.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rails: opening the ports in use, and which of ours meets which of a peer's. See verbs.h. */
+/* Rails: opens the ports in use, and pairs local rails with a peer's. See verbs.h. */
 #include "config.h"
 #include "transports/verbs/verbs.h"
 

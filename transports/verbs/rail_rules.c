@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is decided about rails without a device: which ports, which pairs, and who carries how much.
- */
+/* Decisions about rails that need no device: which ports, which pairs, and each rail's share. */
 #include "config.h"
 #include "transports/verbs/verbs.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Transport verbs: opening and closing; the table. See verbs.h. */
+/* Transport verbs: opening and closing, and its table of functions. See verbs.h. */
 #include "config.h"
 #include "transports/verbs/verbs.h"
 

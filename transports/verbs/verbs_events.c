@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Asynchronous events of the device, and what completion statuses mean. */
+/* Asynchronous events of the device, and texts for completion statuses. */
 #include "config.h"
 #include "transports/verbs/verbs.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See verbs_load.h. */
+/* Loads libibverbs and librdmacm at run time; see verbs_load.h. */
 #define VB_LOAD_TABLES
 #include "transports/verbs/verbs_load.h"
 

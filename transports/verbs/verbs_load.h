@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libibverbs and librdmacm, loaded when they are first needed. Calls are written as usual: some are
- * inline functions of the headers, which go through the device's own table, and the names of the
- * exported ones lead through these tables. Where an inline function of the headers calls an
- * exported one, it has its replacement here.
+ * libibverbs and librdmacm, loaded on first use. Calls are written as usual: some are inline
+ * functions of the headers that use the device's own table; the exported functions go through these
+ * tables. An inline function of the headers that calls an exported one is replaced here.
  */
 #ifndef VB_LOAD_H
 #define VB_LOAD_H

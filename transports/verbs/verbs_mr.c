@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory regions. */
+/* Registers memory regions. */
 #include "config.h"
 #include "transports/verbs/verbs.h"
 

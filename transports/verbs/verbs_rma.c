@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The hot calls of transport verbs: put, get, amo, msg; and spreading large ones over queue pairs.
- */
+/* The hot calls of transport verbs: put, get, amo, msg; large ones are spread over queue pairs. */
 #include "config.h"
 #include "lib/base/clock.h"
 #include "transports/verbs/verbs.h"

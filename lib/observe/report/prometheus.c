@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Counters as a text file for Prometheus' node exporter (TUTTI_PROMETHEUS), written every now and
- * then by a thread that does nothing else, and at the end. It is renamed into place, so no reader
- * sees a part.
+ * Writes counters to a text file for Prometheus' node exporter (TUTTI_PROMETHEUS), periodically
+ * from a thread of its own, and at the end. The file is renamed into place, so readers see whole
+ * files only.
  */
 #include "lib/observe/report/prometheus.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counters for Prometheus. */
+/* Writes counters for Prometheus. */
 #ifndef TT_PROMETHEUS_H
 #define TT_PROMETHEUS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What this rank is doing, as one line of JSON, for who looks at the job (tutti_ras). */
+/* Reports the state of this rank to tutti_ras, as one line of JSON. */
 #include "lib/observe/report/rank_report.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Answers to who looks at the job. */
+/* Answers the questions of tutti_ras. */
 #ifndef TT_RANK_REPORT_H
 #define TT_RANK_REPORT_H
 
