@@ -11,7 +11,7 @@
 #define WORTH 8192 /* bytes; fewer are read again soon after, from a cache */
 
 #ifdef __SSE2__
-/* Whole lines, to where one begins. */
+/* Copy whole cache lines to an aligned address, around the cache. */
 static void copy_lines(char *to, const char *from, size_t len)
 {
 	size_t at;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of all algorithms, out of algs.def, and the usual answers to "can it do this call?". */
+/* The table of all algorithms (algs.def), and common predicates for "can it do this call?". */
 #include "lib/plan/plan.h"
 
 const struct tt_alg tt_algs[] = {

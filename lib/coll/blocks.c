@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages of several blocks, see blocks.h. */
+/* Builds messages of several blocks; see blocks.h. */
 #include "lib/coll/blocks.h"
 
 struct tt_ref tt_block_ref(const struct tt_plan_args *a, const struct tt_blocks *s, int i,

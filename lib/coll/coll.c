@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What algorithms share, see coll.h. */
+/* Helpers for algorithms; see coll.h. */
 #include "lib/coll/coll.h"
 
 size_t tt_longest(const struct tt_plan_args *a,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What algorithms share: cutting blocks into slices, messages longer than a chunk, pipelines.
+ * Helpers for algorithms: cutting blocks into slices, messages longer than a chunk, pipelines.
  */
 #ifndef TT_COLL_H
 #define TT_COLL_H

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of lib/mem share.
+ * Declarations shared by the files of lib/mem.
  *
  * Locks, in the order in which they are taken:
- *   1. the transport lock given to tt_memory_new. It must be recursive: the progress path allocates
- * pool memory while holding it. Growing the pool takes it first, so it also sees to it that two
- *      threads short of memory do not both make a slab.
- *   2. all.lock, of the process-wide table (tt_mem_owner, tt_mem_deregister).
- * 3. the mutex of a struct tt_memory. Nothing is called with it held that takes one of the others.
+ *   1. The transport lock given to tt_memory_new. It must be recursive: the progress path allocates
+ *      pool memory while holding it. Growing the pool takes it first, so two threads short of
+ * memory do not both make a slab.
+ *   2. all.lock of the process-wide table (tt_mem_owner, tt_mem_deregister).
+ *   3. The mutex of a struct tt_memory. No function that takes 1 or 2 is called with it held.
  */
 #ifndef TT_MEM_INTERNAL_H
 #define TT_MEM_INTERNAL_H

@@ -121,11 +121,10 @@ int tt_hosts_blocks(int nranks, int each, struct tt_hosts **hosts);
  * collectives, and what only some ranks know of a v form:
  *
  *	reduce_scatter	rcounts, on all ranks
- *	allgatherv      rcounts, on all ranks; rdispls, each rank its own, or NULL: one block after
- *	the other
- *	gatherv		count: this rank's own; rcounts, rdispls at the root only
- *	scatterv	count: this rank's own; scounts, sdispls at the root only
- *	alltoallv	all four, each rank its own; in place rcounts and rdispls only
+ *	allgatherv      rcounts, on all ranks; rdispls, each rank its own, or NULL: blocks in
+ *sequence gatherv		count: this rank's own; rcounts, rdispls at the root only scatterv
+ *count: this rank's own; scounts, sdispls at the root only alltoallv	all four, each rank its own;
+ *in place rcounts and rdispls only
  *
  * all in elements, nranks of each; NULL where not named. count of the others: the vector's
  * (reductions, bcast, scans), or one block's (reduce_scatter_block, allgather, gather, scatter,

@@ -5,7 +5,7 @@
  *
  *	main.c	the command line, and what is printed
  *	read.c	the files
- *	judge.c	whose fault it is
+ *	judge.c	finds the rank at fault
  */
 #ifndef TUTTI_BLAME_H
 #define TUTTI_BLAME_H

@@ -6,7 +6,7 @@
  *	options.c	the command line
  *	hosts.c		hosts and slots: -H, --hostfile; which ranks go where
  *	job.c		a job from start to end: who failed first, grace, SIGTERM, SIGKILL
- *	first.c		which rank failed first
+ *	first.c		finds the rank that failed first
  *	limits.c	whether this host's limits allow so many ranks
  *	local.c		the ranks of this host: started, read, reaped, signalled
  *	keeper.c	a process that ends the ranks of this host when tutti_run was killed
@@ -20,9 +20,9 @@
  *	output.c	lines with the rank in front
  *	loop.c		poll(2)
  *
- * Everything is one thread. The job's secret exists in memory and in the descriptors that ranks
- * inherit; it reaches other hosts through the remote shell's standard input and is never an
- *argument, an environment variable or part of a message.
+ * tutti_run has one thread. The job's secret exists in memory and in the descriptors that ranks
+ * inherit. It reaches other hosts through the remote shell's standard input, and is never an
+ * argument, an environment variable or part of a message.
  */
 #ifndef TUTTI_RUN_H
 #define TUTTI_RUN_H

@@ -3,7 +3,7 @@
  * Transport ofi: libfabric, over connected endpoints (msg, the default) or connectionless ones
  * (rdm).
  *
- * What libfabric 1.17's providers were found to do, and what follows from it here:
+ * Observed behaviour of libfabric 1.17's providers, and the consequences here:
  *
  * - tcp reports FI_PROGRESS_AUTO but moves data only inside calls of the process concerned: a get
  *   from a target that makes no call stays open. So no TT_CAP_AUTO_PROGRESS for it (fabric.c).
@@ -14,10 +14,9 @@
  *   is written. rdm: tcp;ofi_rxm with delivery-complete fails the put and drops the link, sockets
  *   fails the put alone (EACCES). The layer above knows the bounds of a window and checks first.
  * - A full send queue is -FI_EAGAIN on all.
- * - A put of tcp is complete when the kernel has its bytes; FI_DELIVERY_COMPLETE per operation
- * makes
- *   the target confirm it (TT_RMA_REMOTE). On rdm all operations are confirmed.
- * - fi_close may drop completions nobody has read yet: read the queue before it, too (msg_ep.c).
+ * - A put of tcp is complete when the kernel has its bytes. With FI_DELIVERY_COMPLETE per operation
+ *   the target confirms it (TT_RMA_REMOTE). On rdm all operations are confirmed.
+ * - fi_close may drop unread completions: read the queue before it (msg_ep.c).
  * - FI_WAIT_FD with fi_trywait is sound on tcp, ofi_rxm and sockets. Their sleeping costs time:
  *   sockets' own thread wakes only every few milliseconds (FI_SOCKETS_PE_WAITTIME).
  * - sockets keeps the connection of an address that was removed from the address vector.

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connecting by rdma_cm, where iWARP needs it or TUTTI_VERBS_CM asks for it.
+ * Connecting by rdma_cm, for iWARP or where TUTTI_VERBS_CM asks for it.
  *
- * Each rail listens at an address of its interface, on a port that the system chooses; both are in
- * the endpoint's address, with a random cookie. The active end connects each queue pair by an id
- * of its own, bound to its rail's address: resolve the address, then the route, then ask, with
- * {the peer's queue pair, a nonce, a MAC of them}. The passive end keeps a request that comes
- * before its own ep_connect, rejects one that has not the right MAC, and accepts with another of
- * {the active end's queue pair, that nonce}, which that checks. The key is both ends' cookies. The
- * hello follows as always, because only that tells the passive end that it may send.
+ * Each rail listens at an address of its interface, on a port that the system chooses. Both are in
+ * the endpoint's address, with a random cookie. The active end connects each queue pair through its
+ * own id, bound to its rail's address: it resolves the address, then the route, then sends a
+ * request with {the peer's queue pair, a nonce, a MAC of them}. The passive end keeps a request
+ * that arrives before its own ep_connect, rejects a request with a wrong MAC, and accepts with a
+ * MAC of {the active end's queue pair, that nonce}, which the active end checks. The key is both
+ * ends' cookies. The hello follows as always, because only the hello tells the passive end that it
+ * may send.
  *
- * The queue pairs stay the transport's own: rdma_cm only says which attributes they need. Nothing
- * here blocks: the event channel and a timer for repetitions and the deadline are part of the
- * descriptor to sleep on. An attempt that fails is repeated until the deadline, unless the peer
- * has said no. A passive end whose connection fails before it is UP waits for the next request.
+ * The queue pairs stay the transport's own: rdma_cm only determines their attributes. Nothing here
+ * blocks: the event channel, and a timer for repetitions and the deadline, are part of the
+ * descriptor to sleep on. A failed attempt is repeated until the deadline, unless the peer has
+ * rejected it. A passive end whose connection fails before it is UP waits for the next request.
  */
 #include "config.h"
 #include "transports/verbs/verbs.h"

@@ -1,41 +1,40 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transport verbs: what its files share.
+ * Transport verbs: declarations for its files.
  *
  * Rails. Each device port in use is a rail, with its own protection domain, completion queues and
- * shared receive queue, which serve all peers; a peer costs its reliable-connected queue pairs
- * only, some on each rail. A put is an RDMA WRITE, with a note WRITE_WITH_IMM; a get is a READ;
- * control messages are SENDs. Notes and messages take an entry of the shared receive queue at the
- * target; while that is empty for a moment the sender's device tries again (RNR). On a device
- * without shared receive queues each queue pair has receives of its own.
+ * shared receive queue, which serve all peers. A peer costs only its reliable-connected queue
+ * pairs, some on each rail. A put is an RDMA WRITE, with a notification WRITE_WITH_IMM; a get is a
+ * READ; control messages are SENDs. Notifications and messages consume an entry of the target's
+ * shared receive queue; while that queue is empty the sender's device retries (RNR). On a device
+ * without shared receive queues each queue pair has its own receives.
  *
- * Inline data. Each device says how many bytes travel in the request itself, by refusing more
- * (qp.c). Longer messages are sent from registered buffers (bufs.c), longer puts from the caller's
- * registered memory.
+ * Inline data. Each device's limit for data inside a request is found by trial (qp.c). Longer
+ * messages are sent from registered buffers (bufs.c), longer puts from the caller's registered
+ * memory.
  *
- * Lesser devices (iWARP) have no immediate data: there a note is a SEND behind the WRITE on the
- * same queue pair. Nor does the end of a WRITE say there that its bytes are in place: a READ behind
- * it, which is answered after the WRITE, does. struct vb_port has what was queried.
+ * Lesser devices (iWARP) have no immediate data: there a notification is a SEND behind the WRITE on
+ * the same queue pair. The completion of a WRITE does not prove there that its bytes are in place;
+ * the completion of a READ posted behind the WRITE does. struct vb_port has the queried attributes.
  *
- * Completions. The queue pair completes in the order of posting, so each keeps a ring of what it
- * has posted, and a completion releases everything up to its place. What needs no event (small puts
- * and messages, whose bytes travel in the request itself) is posted unsignalled, every 8th
- * signalled. The completion queues have room for everything that is posted: after a failure each
- * request completes.
+ * Completions. A queue pair completes in the order of posting, so each keeps a ring of its posted
+ * requests, and a completion releases every request up to its own. Requests without an event (small
+ * inline puts and messages) are posted unsignalled, every 8th signalled. The completion queues have
+ * room for every posted request: after a failure each request completes.
  *
- * Holding back. Short puts and gets that are waited for, but ring nothing, are posted together, as
- * one list with one doorbell and one completion: while others are under way, they are held until
- * there are VB_CHAIN of them, something else is posted behind them, or the next poll, without which
- * nobody learns of their end.
+ * Holding back. Short puts and gets that need a completion, but no notification, are posted
+ * together, as one list with one doorbell and one completion. While earlier requests are under way,
+ * they are held until there are VB_CHAIN of them, until another request is posted behind them, or
+ * until the next poll, without which no caller learns of their completion.
  *
- * Connecting. Addresses are exchanged by the caller; cm.c is for rdma_cm. The active end then sends
- * a hello, which tells it, once acknowledged, and the passive end, once received, that both can
- * receive: UP. A hello that meets a peer not ready yet is repeated by the device, and by us when
- * the device gives up.
+ * Connecting. The caller exchanges addresses; cm.c is for rdma_cm. The active end then sends a
+ * hello. Its acknowledgement tells the active end, and its arrival the passive end, that both can
+ * receive: UP. The device repeats a hello that meets a peer not ready yet, and when the device
+ * gives up, this transport does.
  *
- * Failing. Whatever goes wrong moves all queue pairs of the endpoint to the error state, and a last
- * request, the mark, is posted to each: when it comes back flushed, everything has, and DOWN is
- * said. Closing does the same, after telling the peer (bye), and waits for the marks.
+ * Failing. Any failure moves all queue pairs of the endpoint to the error state and posts a last
+ * request, the mark, to each. When the marks come back flushed, all requests have, and DOWN is
+ * reported. Closing tells the peer (bye), then does the same and waits for the marks.
  */
 #ifndef TT_VERBS_H
 #define TT_VERBS_H

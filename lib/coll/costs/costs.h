@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the cost functions share. A function says in closed form what the head of its algorithm's
- * file says in words; tests/plan/test_cost.c compares it with the simulated plans.
+ * What the cost functions share. A cost function is the closed form of the cost in the header of
+ * its algorithm's file; tests/plan/test_cost.c compares it with the simulated plans.
  */
 #ifndef TT_COSTS_H
 #define TT_COSTS_H

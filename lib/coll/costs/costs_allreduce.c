@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The all-reduces' costs. */
+/* Costs of the all-reduce algorithms. */
 #include "lib/coll/costs/costs.h"
 
 #define SCRATCH_MAX (8u << 20) /* as the algorithms that fan in have it */

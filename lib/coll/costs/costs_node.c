@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The costs of algorithms in the memory of one host. */
+/* Costs of the algorithms in the memory of one host. */
 #include "lib/coll/costs/costs.h"
 
 #define IN_CACHE 0.6  /* of the time that as much costs in memory: slots stay there */

@@ -3,16 +3,15 @@
  * All-gather (block and v) in two levels, H hosts with m ranks each: the ranks at the same place
  * of all hosts gather their blocks, on a ring, and each stores what it gets, and its own block, in
  * the results of the other ranks of its host. Slices of blocks in lanes, as in allreduce_hier.c.
- * On a ring of a place that is no rank's own on some host that host has no block; it passes the
- * others'.
+ * On the ring of a place where a host has no rank of its own, that host has no block and passes on
+ * the others' blocks.
  *
  *	Cost, blocks of B bytes: (H-1)B sent and received, H (m-1) B stored by each rank. A host
  *	sends m (H-1) B, where a flat ring sends (n-1)B; but each of its ranks only a part of it.
  *
- * In the v form each rank has displacements of its own, which nobody else knows; all know the
- * counts. So a result is where the blocks follow one another: in recvbuf, if that is how this rank
- * wants them, else in scratch, out of which it copies each block to its place when all is there.
- * Where that is makes no difference to the others.
+ * In the v form all ranks know the counts, but displacements only their own. So the blocks arrive
+ *one after the other: in recvbuf, if this rank's displacements are like that, else in scratch, from
+ * which the rank copies each block to its place at the end. Its peers need not know which.
  */
 #include "lib/coll/coll.h"
 #include "lib/coll/hier/hier.h"

@@ -15,11 +15,11 @@
  *	ring, recursive halving and doubling, recursive doubling or the double tree; store it in
  *	the recvbufs of the other ranks of the host.
  *
- * Nobody but its rank touches a part between the beginning, when all have told where their buffers
- * are, and the end, when all have stored everything: within a host that is all the waiting there
- * is, two times, however many slices. Slices are dealt out to lanes, so one slice is combined
- * while another one is on the network. In place that is right as well: what a rank overwrites of
- * its own input, its part, only itself has to read.
+ * Only the rank in charge touches a part between the beginning, when all ranks have published their
+ * buffers, and the end, when all have stored everything. So ranks of a host wait twice, however
+ *many slices there are. Slices are dealt out to lanes, so one slice is combined while another one
+ *is on the network. This also works in place: the part of its input that a rank overwrites is read
+ *by that rank only.
  *
  *	Cost per rank: N/m read from each of m inputs, and what an all-reduce of N/m among H ranks
  *	costs, N/m stored in each of m - 1 other recvbufs. A host sends what its ranks do together:

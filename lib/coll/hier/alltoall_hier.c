@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All-to-all in two levels, H hosts with m ranks each: what the ranks of a host have for one rank
- * of another host goes there as one message.
+ * All-to-all in two levels, H hosts with m ranks each: the blocks of all ranks of a host for one
+ * rank of another host travel as one message.
  *
- *	host 0  0: 0->2 ─┐                      who is at place j collects, out of the inputs of
- *	all ranks of its host, what is for
- *		1: 1->2 ─┴ 0: 0->2 1->2 ──> 2   the ranks at place j of the others, and sends it
- *		there
+ *	host 0  0: 0->2 ─┐                      the rank at place j collects, from all inputs of
+ *		1: 1->2 ─┴ 0: 0->2 1->2 ──> 2   its host, the blocks for the ranks at place j of
+ *						the other hosts, and sends them there
  *
  * Blocks for ranks of the same host are fetched from where they are. In place inputs are
  * overwritten by what arrives, so nothing is received before all of the host have fetched what

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Barrier in two levels: the first rank of each host waits for the others, meets those of the
- * other hosts by dissemination, and tells the others. Cost: two signals within the host, log2 H
- * messages by its first rank, H hosts.
+ * Barrier in two levels: the first rank of each host waits for the ranks of its host, runs a
+ * dissemination barrier with the first ranks of the other hosts, and releases its host. Cost: two
+ * signals within the host, log2 H messages by its first rank, H hosts.
  */
 #include "lib/coll/hier/hier.h"
 

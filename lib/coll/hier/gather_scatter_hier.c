@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gather and scatter of short blocks in two levels: one rank of each host, who is at the root's
- * place, sends or receives what is of its host as one message. Long blocks go straight to the
- * root, or from there, by the flat algorithms: no byte of theirs can be saved.
+ * Gather and scatter of short blocks in two levels: the rank at the root's place on each host sends
+ * or receives the blocks of its host as one message. Long blocks go straight to or from the root
+ * by the flat algorithms: two levels would not save any of their bytes.
  *
  *	gather	host 0	0 <───────────────┐ 2+3		scatter	host 0	0 ───────────────┐ 2+3
  *			1 ─ slot ─┘ 0	  │				1 <─ 0 stores	 │
- *		host 1  2 <─ slot of 3 ───┘                     host 1  2 <──────────────┘ and
- *		stores 3's
+ *		host 1  2 <─ slot of 3 ───┘                     host 1  2 <──────────────┘
+ *								(2 stores 3's)
  *
  * Cost, blocks of B bytes: H - 1 messages of m B received or sent by the root; in the gather the
  * others copy their block into their slot and are done, in the scatter they say where to store

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Plans across hosts within plans of all ranks, see hier.h. */
+/* Embeds plans across hosts in plans of all ranks; see hier.h. */
 #include "lib/coll/hier/hier.h"
 
 #include <errno.h>

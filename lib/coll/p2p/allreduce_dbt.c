@@ -2,16 +2,14 @@
 /*
  * All-reduce on two binary trees: logarithmic latency at the bandwidth of a ring, nearly.
  *
- *	tree 0, 8 ranks                tree 1: mirrored, v = n - 1 - rank (odd n: v = rank - 1 mod
- *	n)
+ *	tree 0, 8 ranks                tree 1: mirrored, v = n - 1 - rank (odd n: rank - 1 mod n)
  *
  *	0 ──────┐                                      ┌────── 7
  *	        4                                      3
  *	    ┌───┴───┐                              ┌───┴───┐
- *	2       6                              1       5       odd v are leaves, so a rank is inner
- *	┌─┴─┐   ┌─┴─┐                          ┌─┴─┐   ┌─┴─┐     in one tree and a leaf in the
- *	other
- *	  1   3   5   7                          0   2   4   6       (but rank 0, if n is odd)
+ *	    2       6                              1       5       odd v are leaves, so a rank is
+ *	  ┌─┴─┐   ┌─┴─┐                          ┌─┴─┐   ┌─┴─┐     inner in one tree, a leaf in the
+ *	  1   3   5   7                          0   2   4   6     other (but rank 0, if n is odd)
  *
  * Each tree carries half the vector, in slices of at most chunk bytes: up to the root, being summed
  * up, and down again. The level of v is its lowest set bit; the parent has the next bit set
@@ -26,10 +24,10 @@
  *	2c + 1	receive it from the right		2c + D + 1	send it down to the left
  *	2c + 2	send it up				2c + D + 2	send it down to the right
  *
- * so every pair of rounds begins a slice, and on the way are those that have gone up and not come
- * back yet: D is 3 for every edge up to the root. (The root has one kid, D = 0.) A message goes up
- * in round t of the parent and t + 2 of a left kid, t + 1 of a right one, and the next one down in
- * just such a pair of rounds: numbers of rounds differ between neighbours, but by the same both
+ * so every pair of rounds begins a slice, while earlier slices have gone up and not come back yet:
+ * D is 3 for every edge up to the root. (The root has one child, D = 0.) A message goes up in round
+ * t of the parent and t + 2 of a left child, t + 1 of a right one, and the next one down in just
+ * such a pair of rounds: numbers of rounds differ between neighbours, but by the same both
  * ways, so all ranks keep step and no round waits for more than the ones it talks to. In a pair of
  * rounds a rank sends and receives four slices, in its inner place three, in its leaf's one: both
  * ways busy. If there is but one slice, both kids are served in round D + 1, and D is 2 over a

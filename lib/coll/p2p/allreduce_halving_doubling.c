@@ -6,8 +6,7 @@
  *	step 0   0 <-> 1   2 <-> 3   half        step 2   0 <---> 2   1 <---> 3   a quarter
  *	step 1   0 <---> 2  1 <---> 3  quarter    step 3   0 <-> 1    2 <-> 3     half
  *
- *	what v has, p = 4:   [0 1 2 3]  ->  v even [0 1], odd [2 3]  ->  v = 0 [0], 2 [1], 1 [2], 3
- *	[3]
+ *	v has, p = 4:   [0 1 2 3]  ->  v even [0 1], odd [2 3]  ->  v = 0 [0], 2 [1], 1 [2], 3 [3]
  *
  * In step k of the first half, v and v xor 2^k each give the other half of the part both have, and
  * add up what they keep; the second half of the steps goes the same way back, with finished parts.

@@ -11,9 +11,8 @@
  *	v           0       1       2       3
  *	            0 1 2 3 0 1 2 3 0 1 2 3 0 1 2 3
  *	v ^ 1       0 1     . . 2 3 0 1     . . 2 3
- *	v ^ 2       0       . . 2   . 1     . . . 3     then back: root 0 gets 1 from 2, 3 goes to
- *	1,
- *	                                                        and 2 3 from 1
+ *	v ^ 2       0       . . 2   . 1     . . . 3     then back: root 0 gets 1 from 2, 3 goes
+ *	                                                to 1, and 2 3 come from 1
  *
  * As nearest ranks meet first, and the lower one's sum is always on the left, operands are in
  * order of rank. Other numbers of ranks: rank 2i + 1 gives its vector to rank 2i first (tt_fold);
