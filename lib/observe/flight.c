@@ -151,7 +151,7 @@ int tt_flight_move(struct tt_flight *f, int fd)
 		return err;
 	}
 	memcpy(to.head, f->head, f->size);
-	/* Over the old pages in one step: nobody who reads or writes finds nothing there. */
+	/* Replace the old pages in one step: readers and writers always find a mapping. */
 	if (mremap(to.head, to.size, to.size, MREMAP_MAYMOVE | MREMAP_FIXED, f->head) ==
 	    MAP_FAILED) {
 		err = -errno;
@@ -201,7 +201,7 @@ uint64_t tt_flight_begin(struct tt_flight *f, const struct tt_flight_op *op, uin
 	rec = &f->rec[number % TT_FLIGHT_RECORDS];
 	atomic_store_explicit(&rec->number, 0, memory_order_relaxed);
 	atomic_thread_fence(
-		memory_order_release); /* for who reads meanwhile; here, or by a signal */
+		memory_order_release); /* for concurrent readers, signal handlers included */
 	rec->comm = op->comm;
 	rec->seq = seq;
 	rec->count = op->count;

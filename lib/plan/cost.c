@@ -347,7 +347,8 @@ void tt_cost_across(struct tt_cost *c, tt_cost_fn *cost, const struct tt_plan_ar
 		c->hop.beta *= (double)places / (double)turns / c->model->rails;
 	cost(c, across);
 	tt_cost_slices(c, slices, args->lanes);
-	if (!c->one_way) /* else who only sends need not wait, whatever comes next in the lane */
+	if (!c->one_way) /* else a rank that only sends need not wait, whatever comes next in the
+			    lane */
 		c->serial = larger(c->serial, c->path);
 	c->one_way = false;
 	c->hop = hop;

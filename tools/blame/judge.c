@@ -42,7 +42,7 @@ const char *op_text(const json_t *op, char *buf, size_t size)
 	return buf;
 }
 
-/* ---- who called something else ---- */
+/* ---- ranks whose calls do not match ---- */
 
 struct call {
 	const char *uid;
@@ -264,7 +264,7 @@ static bool gone(const struct dumps *all, struct verdict *v)
 	return true;
 }
 
-/* ---- who has not come ---- */
+/* ---- ranks that have not made the call ---- */
 
 /*
  * A member of the communicator of op, other than those before `from`, that has not called it; -1:

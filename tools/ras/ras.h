@@ -57,7 +57,7 @@ struct client {
 	char why[512]; /* what went wrong */
 };
 
-/* ask.c: connect and prove who we are. 0, or 1 and c->why; to be closed in either case. */
+/* ask.c: connect and authenticate. 0, or 1 and c->why; to be closed in either case. */
 int client_open(struct client *c, const struct door *door);
 /* Ask all ranks; wait for them at most ms. 0, or 1 and c->why. */
 int client_ask(struct client *c, struct answers *a, int ms);

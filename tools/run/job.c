@@ -22,7 +22,7 @@
 	30000 /* after a forwarded SIGINT, SIGTERM or SIGHUP: ranks may save their state           \
 	       */
 #define HELLO_MS 60000
-#define LOOK_MS 1000 /* how often it is looked who has joined, where ranks are replaced */
+#define LOOK_MS 1000 /* interval of checks for new ranks, with --replace */
 
 enum phase { RUNNING, GRACE, TERMINATED, KILLED };
 
@@ -34,7 +34,7 @@ static struct {
 	struct watch in; /* our standard input, when it has to be passed on */
 	int running, status, interrupts;
 	bool failed;	   /* status is that of the first, which may become known a little later */
-	struct first who;  /* failed because of whom */
+	struct first who;  /* finds the rank that failed first */
 	int first;	   /* the rank whose failure failed the job, until it is said; -1 */
 	bool *ended;	   /* by rank */
 	int replaced;	   /* so often, by --replace */

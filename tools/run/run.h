@@ -5,7 +5,7 @@
  *	tutti_run.c	main: a job, or with --agent the remote end of one
  *	options.c	the command line
  *	hosts.c		hosts and slots: -H, --hostfile; which ranks go where
- *	job.c		a job from start to end: who failed first, grace, SIGTERM, SIGKILL
+ *	job.c		a job from start to end: first failure, grace, SIGTERM, SIGKILL
  *	first.c		finds the rank that failed first
  *	limits.c	whether this host's limits allow so many ranks
  *	local.c		the ranks of this host: started, read, reaped, signalled

@@ -374,7 +374,7 @@ static void seal(const struct vb_ep *ep, struct hail *hail)
 	       offsetof(struct hail, mac));
 }
 
-/* Said to this queue pair by who may: a request, or the answer to what was asked just now. */
+/* Authentic and for this queue pair: a request, or the answer to the last request. */
 static bool knows(const struct vb_ep *ep, const struct vb_qp *q, const struct hail *hail, bool call)
 {
 	struct tt_mac_key key = key_of(ep, call);
@@ -418,7 +418,7 @@ static void ask(struct vb_ep *ep, struct vb_qp *q)
 	err = to_init(ep, q);
 	if (err) {
 		errno = -err;
-		call_failed(ep, q, "a queue pair cannot be brought to INIT");
+		call_failed(ep, q, "cannot move a queue pair to INIT");
 		return;
 	}
 	if (getrandom(q->nonce, sizeof(q->nonce), 0) != sizeof(q->nonce)) {
@@ -439,7 +439,7 @@ static void accepted(struct vb_ep *ep, int i, const struct news *news)
 	if (!ep->active || ep->state != VB_CONNECTING)
 		return; /* the passive end waits for the hello */
 	if (!knows(ep, q, &news->hail, false)) {
-		lost(ep, q, -EACCES, "accepted by someone who does not know this connection",
+		lost(ep, q, -EACCES, "connection accepted by a process that is not the peer",
 		     false);
 		return;
 	}

@@ -308,7 +308,7 @@ void vb_bye_used(uint64_t *left, uint64_t ns)
 	*left -= ns < *left ? ns : *left;
 }
 
-/* ---- who carries how much ---- */
+/* ---- the share of each rail ---- */
 
 int vb_spread(const uint32_t *weight, int n, size_t len, uint64_t *sum)
 {

@@ -501,7 +501,7 @@ int vb_poll(struct tt_tp *base, struct tt_event *events, int max)
 		vb_cm_poll(tp);
 	if (tp->armed)
 		disarm(tp);
-	/* All that is around a poll takes longer than a look, and who polls most often waits. */
+	/* A poll costs more than a look, and a caller that polls is usually waiting. */
 	for (i = 0; i < VB_LOOKS && !tp->nout && max > 0; i += looks)
 		for (n = reap(tp, looks);
 		     n >= VB_BATCH && tp->nout < max;) /* less: there is no more */

@@ -14,7 +14,7 @@
 
 #define EPS_MAX (1u << 20) /* index in a work request's id */
 
-/* ---- the table, and who owns a queue pair number ---- */
+/* ---- the table, and the owners of queue pair numbers ---- */
 
 static void index_qpns(struct vb_tp *tp)
 {

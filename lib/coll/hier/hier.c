@@ -165,7 +165,7 @@ void tt_hier_lanes(struct tt_hier *h, size_t longest, size_t chunks, struct tt_r
 {
 	struct tt_builder *b = h->b;
 	const struct tt_plan_args *a = h->a;
-	size_t turns; /* lanes that are worth it for who has the most places */
+	size_t turns; /* lanes worth using at the rank with most places */
 	int lane;
 
 	chunks = chunks < SLICE_CHUNKS ? chunks : SLICE_CHUNKS;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gather and scatter in the memory of one host: who receives copies straight out of who has it.
+ * Gather and scatter in the memory of one host: the receiver copies straight out of the sender.
  *
  *	Cost of the gather: two signals; the root waits for all and reads n-1 blocks, the others
  *	wait for the root. By node_slots the others have copied their blocks into their slots, and

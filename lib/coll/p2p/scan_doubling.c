@@ -26,7 +26,7 @@
 
 struct work {
 	struct tt_builder *b;
-	int v, n;	    /* numbers of those who scan */
+	int v, n;	    /* number among, and count of, the ranks that scan */
 	struct tt_span s;   /* the slice */
 	struct tt_ref temp; /* for sums that are not the last */
 	bool in_place;
