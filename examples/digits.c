@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finding and reading the data, and shuffling it. */
+/* Finds, reads and shuffles the data. */
 #include "examples/digits.h"
 
 #include <errno.h>

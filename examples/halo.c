@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Heat in a rod: every rank has a part of it and gives the edges to its neighbours in each step. A
- * group starts the sends and receives together, so nobody has to think about who sends first. Run
- * it with: tutti_run -n 4 halo
+ * Heat in a rod: every rank has a part of the rod and sends the edges to its neighbours in each
+ * step. A group starts the sends and receives together, so their order does not matter. Run it
+ * with: tutti_run -n 4 halo
  */
 #include <stdio.h>
 #include <tutti/tutti.h>

@@ -4,10 +4,10 @@
  *
  *	tutti_run -n 4 logreg ReutersCorn-train.arff ReutersCorn-test.arff
  *
- * Every rank is server and worker. The weights are rows of one number in a table, found by a hash
- * of their word, which come to be when a worker first pulls them; a step pulls and pushes only
- * those of the words in its batch. The servers apply Adagrad, which gives rare words larger steps.
- * Workers are at most two clocks apart (SSP).
+ * Every rank is server and worker. A weight is a row of one number in a table, keyed by a hash of
+ *its word, and created when a worker first pulls it. A step pulls and pushes only the weights of
+ *the words in its batch. The servers apply Adagrad, which gives rare words larger steps. Workers
+ *are at most two clocks apart (SSP).
  */
 #include <ctype.h>
 #include <math.h>

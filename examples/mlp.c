@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The arithmetic of the perceptron; the textbook, in loops. */
+/* The arithmetic of the perceptron, in plain loops. */
 #include "examples/mlp.h"
 
 #include <math.h>

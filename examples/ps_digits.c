@@ -5,14 +5,14 @@
  *
  *	tutti_run -n 5 ps_digits --staleness 3 --csv loss.csv
  *
- * Workers are as far apart as --staleness allows. A worker keeps the weights that it has pulled as
- * long as they are fresh enough (its clock less the staleness), and applies its own steps to them;
- * with --essp the server sends the weights whenever the slowest worker has moved, and every step
- * takes the newest. So the two differ in how old the weights are that gradients are computed from,
- * not in how long workers wait. make perf-staleness draws the difference.
+ * Workers are at most --staleness clocks apart. A worker keeps its pulled weights as long as they
+ *are fresh enough (its clock less the staleness), and applies its own steps to them. With --essp
+ *the server sends the weights whenever the slowest worker has advanced, and every step uses the
+ *newest. The two differ in the age of the weights that gradients are computed from, not in how long
+ *workers wait. make perf-staleness draws the difference.
  *
  * With --second N rank 1 serves, too, from clock N on: half of the weights, and the state of their
- * rule, move to it.
+ * rule, move to rank 1.
  */
 #include <getopt.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What train_digits and train_elastic have in common. */
+/* The common part of train_digits and train_elastic; see trainer.h. */
 #include "examples/trainer.h"
 
 #include <errno.h>

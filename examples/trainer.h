@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Data-parallel training of a perceptron on digits, as train_digits and train_elastic have in
- * common: every rank holds a copy of the model and runs its slice of each batch; the gradients are
- * summed by all-reduces that hide behind the computation.
+ * Data-parallel training of a perceptron on digits, shared by train_digits and train_elastic. Every
+ * rank holds the whole model and runs its slice of each batch. All-reduces that overlap with the
+ * computation sum the gradients.
  *
- * Functions return 0 or a negative code of tutti's, and leave in `doing` what they were at.
+ * Functions return 0 or a negative code of tutti, and name the failed step in `doing`.
  */
 #ifndef TRAINER_H
 #define TRAINER_H

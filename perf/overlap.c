@@ -48,7 +48,7 @@ static void compute(size_t passes)
 	for (; passes; passes--) {
 		for (i = 0; i < CELLS; i++)
 			cells[i] = cells[i] * 0.999f + 1;
-		__asm__ volatile("" : : "r"(cells) : "memory"); /* somebody may read them */
+		__asm__ volatile("" : : "r"(cells) : "memory"); /* treat the cells as read */
 	}
 }
 

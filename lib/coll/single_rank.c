@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives of one rank: nobody to talk to.
+ * Collectives of a single rank, which has no peers.
  *
  * The result is the input, copied unless the call is in place; a broadcast, a barrier and an
  * exclusive scan have nothing to do. The average of one vector is the vector itself (dividing by

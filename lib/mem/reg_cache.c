@@ -127,7 +127,8 @@ static struct entry *new_entry(struct tt_memory *memory, uintptr_t start, uintpt
 	if (!e)
 		return NULL;
 	e->region.mem = (struct tt_mem){.addr = (void *)start, .len = end - start, .memfd = -1};
-	e->region.access = TT_ACCESS_WRITE; /* receives are offered to peers; nobody gets from it */
+	e->region.access =
+		TT_ACCESS_WRITE; /* receives are offered to peers; no peer gets from it */
 	e->region.memory = memory;
 	e->region.cached = true;
 	e->span = (struct tt_span){.start = start, .end = end};

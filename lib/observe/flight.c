@@ -98,7 +98,7 @@ int tt_flight_attach(struct tt_flight *f, int fd)
 	f->fd = -1;
 	if (!err && (f->head->magic != TT_FLIGHT_MAGIC || f->head->rec_size != sizeof(*f->rec))) {
 		tt_flight_close(f);
-		return -ENODATA; /* nobody has written there yet, or another version */
+		return -ENODATA; /* not written yet, or by another version */
 	}
 	return err;
 }

@@ -381,7 +381,7 @@ double tt_cost_num_slices(const struct tt_cost *c)
 /*
  * Either lanes do their slices one after another, each lane a message behind the one before; or
  * something is busy all the time, but for the way of the last message. Slices that flow one way
- * need no turns if nobody waits: serial is 0.
+ * need no turns if no rank waits: serial is 0.
  */
 static double total(const struct tt_cost *c)
 {

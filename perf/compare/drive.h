@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the drivers of perf/compare share: one way to measure, whoever carries the data. A driver
+ * What the drivers of perf/compare share: the same measurement for every library. A driver
  *says how its library does the few things below and calls drive().
  *
  *	DRIVER each|rate SECONDS BYTES...

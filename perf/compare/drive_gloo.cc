@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Gloo over its tcp transport, on the network interface COMPARE_IF. The ranks are those of
- * TUTTI_RANK and TUTTI_NRANKS, whoever started them; they meet in the empty directory COMPARE_DIR.
+ * TUTTI_RANK and TUTTI_NRANKS, from any launcher; they meet in the empty directory COMPARE_DIR.
  */
 #include <cstdlib>
 #include <exception>

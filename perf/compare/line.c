@@ -113,7 +113,7 @@ int main(int argc, char **argv)
 	in = out < 0 ? -1 : accept(listener, NULL, NULL);
 	if (in < 0)
 		return 1;
-	/* a byte once round the ring: everybody is connected */
+	/* a byte once round the ring: all are connected */
 	if ((rank && read(in, &byte, 1) != 1) || write(out, &byte, 1) != 1 ||
 	    (!rank && read(in, &byte, 1) != 1))
 		return failed("starting"), 1;

@@ -43,7 +43,7 @@ const json_t *current(const struct dump *d);
 bool pending(const json_t *op);
 
 struct verdict {
-	int rank;	/* -1: nobody */
+	int rank;	/* -1: none */
 	char call[256]; /* the operation that it is about */
 	char field[32]; /* what disagrees, "" */
 	char why[1024];

@@ -194,7 +194,7 @@ static void say_hello(void)
 	pack_free(&p);
 }
 
-/* The launcher is gone, or this host can't do its part: end what runs here. */
+/* The launcher has ended, or this host cannot start its ranks: end the local ranks. */
 static void end_ranks(void)
 {
 	int64_t until = now_ms() + ORPHAN_GRACE_MS;

@@ -181,7 +181,7 @@ static bool goes_on(int rank, int status, const char *text)
 	return true;
 }
 
-/* New processes are all that is left: nobody will let them in. */
+/* Only new processes are left, and no rank can admit them. */
 static void dismiss(void)
 {
 	if (job.opt->replace < 0 || job.dismissed || !job.running || job.phase != RUNNING ||
@@ -298,7 +298,7 @@ static void on_signal(int sig)
 		reap();
 		return;
 	}
-	if (!job.running) { /* nobody there yet to forward it to */
+	if (!job.running) { /* no rank to forward it to yet */
 		set_failed(128 + sig);
 		return;
 	}
@@ -310,7 +310,7 @@ static void on_signal(int sig)
 	}
 	signal_all(sig);
 	if (job.phase == RUNNING && (sig == SIGINT || sig == SIGTERM || sig == SIGHUP))
-		enter(TERMINATED, STOP_MS); /* a rank that hangs must not keep the job for ever */
+		enter(TERMINATED, STOP_MS); /* a rank that hangs must not keep the job running */
 }
 
 /* Standard input goes to rank 0 in pieces, the next one when the last was taken. */
@@ -511,7 +511,7 @@ static int prepare_replacing(void)
 		other = job.opt->hosts.v[i].local ? NULL : job.opt->hosts.v[i].name;
 	if (other && (!told || !*told)) {
 		if (!job.opt->replace)
-			return 0; /* nobody will join */
+			return 0; /* no process will join */
 		return fail("--replace with ranks on another host (%s) needs TUTTI_BOOT_DIR, a "
 			    "directory that all "
 			    "hosts share: new processes find the job through it",

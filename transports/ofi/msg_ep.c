@@ -51,7 +51,7 @@ int ofi_msg_open(struct ofi_tp *tp)
 }
 
 /*
- * Requests that nobody has read are sockets of their own, which libfabric forgets with the queue.
+ * Unread requests are sockets of their own, which libfabric forgets with the queue.
  * Each look at the queue takes such a connection one step on: accepted, read, or found to be
  * closed by the peer.
  */

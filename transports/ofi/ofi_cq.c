@@ -7,7 +7,7 @@
 #include "transports/ofi/ofi.h"
 
 #define BATCH 16
-#define EQ_EVERY 256 /* polls between looks at the event queue while nobody connects */
+#define EQ_EVERY 256 /* polls between looks at the event queue while no peer connects */
 
 static int to_errno(int err)
 {
@@ -146,7 +146,7 @@ static void on_error(struct ofi_tp *tp)
 			ofi_recv_again(tp, op);
 		return;
 	}
-	/* Of a connection being closed: ofi_flush_events tells, or nobody wants to know. */
+	/* Of a connection being closed: ofi_flush_events reports it if needed. */
 	if (!op->busy || (!tp->rdm && ep->state > OFI_FAILED))
 		return;
 	if (!tp->rdm || peer_lost(err.err))

@@ -12,7 +12,7 @@
  *		3: x3 ─┴ x2+x3 ──> ...		(x0+x1) + (x2+x3)
  *
  * Cost: two signals within the host, what an exscan of N among H ranks costs, up to m vectors read
- * by each rank. Long vectors: a chain crosses from host to host as often, and nobody reads more
+ * by each rank. Long vectors: a chain crosses from host to host as often, and no rank reads more
  * than a message.
  */
 #include "lib/coll/hier/hier.h"

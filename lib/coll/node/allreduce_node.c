@@ -3,7 +3,7 @@
  * All-reduce in the memory of one host.
  *
  * node_slots, for short vectors: every rank copies its vector into its slot and signals, then
- * combines all ranks' slots into its own recvbuf. Nobody waits at the end: slots exist twice, see
+ * combines all ranks' slots into its own recvbuf. No rank waits at the end: slots exist twice, see
  * lib/node/node.h.
  *
  *	Cost: one copy of N bytes, one wait for all, n N bytes read, of which (n-1) N are other
@@ -11,7 +11,7 @@
  *
  * node_pull, for long ones: every rank signals where its buffers are, combines its part of the
  * vector straight out of all ranks' inputs and stores it in all ranks' recvbufs; a second signal
- * says that it is done. In place that is right too: nobody else touches the part, and of an
+ * says that it is done. This is right in place, too: no other rank touches the part, and of an
  * element all inputs are read before any result is written.
  *
  *	Cost: two waits for all; N bytes read and N written by each rank, and nothing copied: every

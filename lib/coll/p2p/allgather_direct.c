@@ -4,7 +4,7 @@
  *
  *	step k = 1 .. n-1:   r ──> r+k      r-k ──> r      (mod n), WIDTH of them in a round
  *
- * Everything goes straight from where it is to where it belongs, and nobody waits for a third
+ * Everything goes straight from where it is to where it belongs, and no rank waits for a third
  * rank: good where ranks are few, or the network is a crossbar and messages are long.
  *
  * Cost, blocks of N bytes: (n-1)N sent and received by every rank; (n-1)/WIDTH steps a slice,

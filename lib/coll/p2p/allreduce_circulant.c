@@ -31,7 +31,7 @@
  * Cost, n ranks, N bytes, B blocks a lane: 2(B - 1 + q) rounds, q = ceil(log2 n), in each of which
  * a rank sends and receives at most one block; rank 0 receives but does not send in the first half,
  * the other way round in the second. Every rank but 0 sends N up and receives N; all together send
- * 2(n-1)N, nobody more than 2N(1 + (q-1)/B). Fan-in 1. Not for operators that do not commute.
+ * 2(n-1)N, no rank more than 2N(1 + (q-1)/B). Fan-in 1. Not for operators that do not commute.
  *
  * Träff: Optimal broadcast schedules in logarithmic time with applications to broadcast, all-
  * broadcast, reduction and all-reduction. doi 10.1145/3735139, arXiv 2407.18004.
