@@ -29,11 +29,11 @@
 
 enum step { ASK = 1, STATE, PROPOSE, ACK, DECIDE };
 
-/* What follows it: a bit for each rank that is left out. */
+/* Followed by a bit for each rank that is left out. */
 struct vote_msg {
 	uint64_t comm;
 	uint32_t number, step;
-	int32_t by; /* whose proposal; STATE: -1: has none */
+	int32_t by; /* rank that proposed; STATE: -1: none */
 	uint32_t pad;
 	struct tt_ballot ballot; /* STATE: the sender's own */
 	struct tt_ballot decision;
@@ -47,12 +47,12 @@ struct tt_vote {
 	uint32_t number;
 	int size;
 	uint64_t again_at;
-	int by; /* the coordinator whose proposal is kept; -1: none */
+	int by; /* the coordinator of the kept proposal; -1: none */
 	bool decided;
 	struct tt_ballot mine, decision;
-	unsigned char *left_out;      /* of the decision; a bit each, as the next two */
-	unsigned char *state, *acked; /* as coordinator: who has said so */
-	struct tt_ballot *ballot;     /* as coordinator: of each */
+	unsigned char *left_out;      /* of the decision: a bit each, like the next two */
+	unsigned char *state, *acked; /* as coordinator: the ranks that have answered */
+	struct tt_ballot *ballot;     /* as coordinator: of each rank */
 };
 
 static size_t bits_of(int size)
@@ -129,7 +129,7 @@ static void say(struct tutti_context *ctx, const struct tt_vote *v, enum step st
 	tt_ctl_send(ctx->boot, world, TT_CTL_AGREE, buf, sizeof(msg) + bits_of(v->size));
 }
 
-/* To every rank that lives, but this one, for which no bit is set. */
+/* To every other live rank whose bit is not set in but. */
 static void say_all(struct tutti_comm *comm, enum step step, const unsigned char *but)
 {
 	int i;
@@ -149,7 +149,7 @@ static bool all_that_live(const struct tutti_comm *comm, const unsigned char *bi
 	return true;
 }
 
-/* All ballots are there, and nobody keeps a proposal: make one. */
+/* All ballots are in, and no rank keeps a proposal: make one. */
 static void combine(struct tutti_comm *comm)
 {
 	struct tt_vote *v = comm->vote;
@@ -180,7 +180,7 @@ static void decide(struct tutti_comm *comm)
 	tt_wire_wake(comm->ctx->wire);
 }
 
-/* The coordinator's next step, if it is time for it. */
+/* Takes the coordinator's next step if its condition holds. */
 static void drive(struct tutti_comm *comm)
 {
 	struct tt_vote *v = comm->vote;
@@ -202,7 +202,7 @@ static void drive(struct tutti_comm *comm)
 	decide(comm);
 }
 
-/* Tell the coordinator; being it, ask. */
+/* Reports to the coordinator; as coordinator, asks. */
 static void report(struct tutti_comm *comm)
 {
 	struct tt_vote *v = comm->vote;
@@ -345,7 +345,7 @@ static void take_proposal(struct tutti_comm *comm, int from, const struct vote_m
 	say(comm->ctx, v, ACK, comm->world[from]);
 }
 
-/* To a rank of the world that still says `step`. */
+/* To a rank of the world that is still at `step`. */
 static void tell_decided(struct tutti_context *ctx, const struct tt_vote *v, int world,
 			 uint32_t step)
 {
@@ -358,7 +358,7 @@ static void take(struct tutti_comm *comm, int from, const struct vote_msg *msg,
 {
 	struct tt_vote *v = comm->vote;
 
-	if (v->decided) { /* though the caller may have given up before, and not repeated it */
+	if (v->decided) { /* the caller may have given up before, and not repeated its call */
 		tell_decided(comm->ctx, v, comm->world[from], msg->step);
 		return;
 	}
@@ -388,7 +388,7 @@ static void take(struct tutti_comm *comm, int from, const struct vote_msg *msg,
 	drive(comm);
 }
 
-/* Is it one whose end the sender has missed? */
+/* The sender may have missed the end of an earlier agreement. */
 static void answer(struct tutti_context *ctx, int from, const struct vote_msg *msg)
 {
 	struct tt_list *l, *tmp;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making and unmaking communicators; their memory of past calls. */
+/* Creates and frees communicators, and keeps their history of calls. */
 #include "lib/comm/comm.h"
 
 #include <errno.h>
@@ -126,7 +126,7 @@ struct tutti_comm *tt_comm_find(struct tutti_context *ctx, uint64_t uid)
 	return NULL;
 }
 
-/* What is the same in all calls of these fields. */
+/* The part of the fingerprint that all calls with these fields share. */
 static uint64_t mix_fields(const struct tutti_comm *comm, const struct tt_fields *f)
 {
 	uint64_t h = tt_hash_add(comm->uid, (uint64_t)f->coll << 48 | (uint64_t)f->datatype << 40 |
@@ -153,7 +153,7 @@ uint64_t tt_comm_called(struct tutti_comm *comm, const struct tt_fields *fields,
 	const struct tt_past *before = &comm->history[comm->seq % TT_HISTORY];
 	struct tt_past *past = &comm->history[++comm->seq % TT_HISTORY];
 
-	/* a call is mostly the one before once more */
+	/* a call mostly repeats the previous one */
 	past->mixed = before->seq && same_fields(fields, &before->fields)
 			      ? before->mixed
 			      : mix_fields(comm, fields);

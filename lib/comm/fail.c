@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Failure: how the death of a rank, an abort or a lost connection reaches every communicator it
- * concerns, on every rank. The engine ends the requests of failed communicators; here only the
- * state is set and sleepers are woken.
+ * How the death of a rank, an abort or a lost connection reaches every affected communicator, on
+ * every rank. This file sets the state and wakes sleepers; the engine ends the requests of failed
+ * communicators.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 #include "lib/base/clock.h"
 #include "lib/comm/comm.h"
 
-#define TELL_AGAIN (10 * TT_SEC) /* messages may be lost with a rank that dies so soon after */
+#define TELL_AGAIN (10 * TT_SEC) /* messages may be lost with a rank that dies this soon after */
 #define LOCK_MS 50
 
 /* What travels in TT_CTL_ABORT. */
@@ -41,7 +41,7 @@ void tt_ctx_lock(struct tutti_context *ctx)
 	}
 }
 
-/* The others would take this rank for dead, too. */
+/* Without heartbeats the other ranks would take this rank for dead, too. */
 void tt_ctx_alive(void *arg)
 {
 	struct tutti_context *ctx = arg;
@@ -109,7 +109,7 @@ static void describe(struct tutti_context *ctx, struct tutti_error_info *info, i
 	va_end(ap);
 }
 
-/* ---- a failure that the other ranks of the communicator have to be told ---- */
+/* ---- failures that a rank reports to the other ranks of the communicator ---- */
 
 static struct tt_doomed *find_doomed(struct tutti_context *ctx, uint64_t uid)
 {
@@ -121,7 +121,7 @@ static struct tt_doomed *find_doomed(struct tutti_context *ctx, uint64_t uid)
 	return NULL;
 }
 
-/* NULL: it is known. */
+/* NULL: already known. */
 static struct tt_doomed *doom(struct tutti_context *ctx, uint64_t uid,
 			      const struct tutti_error_info *info)
 {
@@ -175,7 +175,7 @@ void tt_comm_fail(struct tutti_comm *comm, int code, int rank, const char *call,
 	info.sequence = seq;
 	tt_err("%s", info.text);
 	fail_one(comm, &info);
-	if (code != -TUTTI_EMISMATCH) /* all have that verdict from the rank that compared */
+	if (code != -TUTTI_EMISMATCH) /* all ranks have that verdict from the rank that compared */
 		spread(comm->ctx, comm->uid, &info);
 }
 
@@ -226,7 +226,7 @@ void tt_ctx_fail_msg(void *arg, int from, const void *data, size_t len)
 	tt_ctx_unlock(ctx);
 }
 
-/* A rank is gone, and with it perhaps what was on its way through it. */
+/* A rank has failed, perhaps with messages in transit through it. */
 static void tell_again(struct tutti_context *ctx)
 {
 	unsigned i, n = ctx->ndoomed < TT_DOOMED_MAX ? ctx->ndoomed : TT_DOOMED_MAX;
@@ -241,7 +241,7 @@ static void tell_again(struct tutti_context *ctx)
 	tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_ABORT, &msg, sizeof(msg));
 }
 
-/* It goes on without that rank. */
+/* The communicator goes on without that rank. */
 static bool outlives(struct tutti_comm *comm, int rank)
 {
 	int r = rank < 0 ? -1 : tt_comm_rank_of(comm, rank);
@@ -263,7 +263,7 @@ static bool contains(const struct tutti_comm *comm, int rank)
 	return rank < 0;
 }
 
-/* Every communicator with this rank fails with info. */
+/* Fails every communicator with this rank. */
 static void fail_members(struct tutti_context *ctx, int rank, const struct tutti_error_info *info)
 {
 	struct tt_list *l, *tmp;
@@ -298,7 +298,7 @@ void tt_ctx_fail(struct tutti_context *ctx, int code, int rank, const char *fmt,
 }
 
 /*
- * What has failed before it was made: the job, a rank of it, or the communicator itself at others.
+ * A failure from before the creation: the job's, a rank's, or this communicator's on other ranks.
  */
 static bool inherited(struct tutti_comm *comm, struct tutti_error_info *info)
 {
@@ -367,9 +367,12 @@ int tt_comm_failure(const struct tutti_comm *comm, const char *call, uint64_t se
 	return tt_fail_info(&info);
 }
 
-/* ---- ranks that are gone ---- */
+/* ---- failed ranks ---- */
 
-/* A healthy rank has finalized after a failure: its communicators fail for the reason of that. */
+/*
+ * A healthy rank has finalized after a failure: its communicators fail for the reason of that
+ * failure.
+ */
 static void left_after(struct tutti_context *ctx, int rank, const char *host)
 {
 	struct tutti_error_info info = ctx->first_failure;
@@ -451,7 +454,7 @@ int tt_ctx_abort(struct tutti_context *ctx, int code)
 	ctx->abort_mine = true;
 	ctx->abort_code = code;
 	if (ctx->boot_params.nranks >
-	    1) /* before what follows from it, which another thread may say */
+	    1) /* before its consequences, which another thread may report */
 		err = tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_ABORT, &msg, sizeof(msg));
 	tt_wire_wake(ctx->wire);
 	tt_wire_unlock(ctx->wire);

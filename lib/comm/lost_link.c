@@ -19,7 +19,7 @@
 #include "lib/base/clock.h"
 #include "lib/comm/comm.h"
 
-#define BROKEN_MAX 65536 /* then every word is believed at once */
+#define BROKEN_MAX 65536 /* above: decide on the first report */
 
 /* In TT_CTL_ACCUSE. */
 struct accuse_msg {
@@ -30,8 +30,8 @@ _Static_assert(sizeof(struct accuse_msg) == 264, "doc/WIRE.md");
 
 struct tt_broken {
 	int end[2];	  /* lower rank first */
-	uint64_t said[2]; /* when that end said so first; 0: it has not */
-	char why[2][256]; /* its words; empty: none yet */
+	uint64_t said[2]; /* when that end first reported; 0: not yet */
+	char why[2][256]; /* its reason; empty: none yet */
 	bool judged;
 };
 
@@ -73,7 +73,7 @@ static struct tt_broken *find(const struct tutti_context *ctx, int low, int high
 	return NULL;
 }
 
-/* Note it; NULL: there is no room. */
+/* Finds or adds an entry; NULL: no room. */
 static struct tt_broken *connection(struct tutti_context *ctx, int a, int b)
 {
 	int low = a < b ? a : b, high = a < b ? b : a;
@@ -92,7 +92,7 @@ static struct tt_broken *connection(struct tutti_context *ctx, int a, int b)
 	return c;
 }
 
-/* How many connections rank has lost. */
+/* The number of connections that rank has lost. */
 static int lost_by(const struct tutti_context *ctx, int rank)
 {
 	unsigned i;
@@ -142,7 +142,7 @@ static void judge(struct tutti_context *ctx, const struct accuse_msg *msg)
 		c->judged = true;
 }
 
-/* A rank that is not the lowest (any more) passes it on. */
+/* A rank that is not the lowest (any more) forwards the message. */
 void tt_ctx_accuse_msg(void *arg, int from, const void *data, size_t len)
 {
 	struct tutti_context *ctx = arg;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Operators that callers make. Their numbers come from one counter in the process, so that the
- * number of one context is never mistaken for another's, nor that of a freed one for a new one's.
+ * User-defined operators. One counter of the process gives their numbers, so a number is never
+ * reused, neither by another context nor after a free.
  */
 #include <errno.h>
 #include <stdlib.h>

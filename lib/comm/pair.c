@@ -18,7 +18,7 @@
 
 struct pair_msg {
 	uint64_t uid, seq;
-	int32_t rank; /* who asks, in the world */
+	int32_t rank; /* the asking rank, in the world */
 	uint32_t coll, datatype;
 	int32_t root;
 	uint64_t sends, expects; /* elements */
@@ -36,7 +36,7 @@ static size_t copy_array(struct tt_counts *c, size_t at, const size_t **array)
 	return at + n;
 }
 
-/* Displacements that the caller left out: one block after the other. */
+/* Displacements that the caller left out: blocks are contiguous. */
 static size_t fill_displs(struct tt_counts *c, size_t at, const size_t *counts,
 			  const size_t **displs)
 {
@@ -135,7 +135,7 @@ static void compare(struct tutti_comm *comm, const struct pair_msg *msg)
 
 	if (peer < 0 || past->seq != msg->seq || !past->counts || past->fields.coll != msg->coll ||
 	    past->fields.datatype != msg->datatype || past->fields.root != msg->root)
-		return; /* not called yet, or something else: stuck.c finds that out */
+		return; /* not called yet, or another call: stuck.c reports that */
 	sends = tt_pair_sends(&past->counts->args, peer);
 	expects = tt_pair_expects(&past->counts->args, peer);
 	if (msg->sends != expects)

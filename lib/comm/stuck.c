@@ -21,19 +21,19 @@
 #include "lib/plan/plan.h"
 
 #define TABLE 64
-#define KINDS 8		      /* different calls that are told apart */
-#define POLL_NS (500 * TT_MS) /* for all members to answer; then those count that have */
+#define KINDS 8		      /* distinct calls counted */
+#define POLL_NS (500 * TT_MS) /* longest wait for all members to answer */
 #define EACH (-1)	      /* QUERY, as rank: all members answer */
 
-/* The lowest rank that lives; what its predecessor knew is told again by those who are stuck. */
+/* The lowest live rank collects. After its death the stuck ranks report again. */
 static bool collects(struct tutti_context *ctx)
 {
 	return ctx->boot && ctx->boot_params.rank == tt_boot_lowest(ctx->boot);
 }
 
 /*
- * All four messages. rank, fields: what this rank called; other...: the rank that differs; STUCK:
- * minus the size of the communicator.
+ * All four messages. rank, fields: what this rank called. other, ...: the differing rank; in
+ * STUCK: minus the size of the communicator.
  */
 struct stuck_msg {
 	uint64_t uid, seq;
@@ -42,7 +42,7 @@ struct stuck_msg {
 };
 _Static_assert(sizeof(struct stuck_msg) == 104, "doc/WIRE.md");
 
-/* What some ranks called, the lowest of them first. */
+/* A call that some ranks made, with the lowest of them. */
 struct kind {
 	struct tt_fields fields;
 	int rank, votes;
@@ -57,7 +57,7 @@ struct tt_stuck_entry {
 	int size, nkinds, answered; /* size: of the communicator, 0: not known */
 	int nlate;
 	int late[TT_LATE_MAX];
-	bool told; /* a mismatch was announced */
+	bool told; /* the mismatch is announced */
 };
 
 struct tt_stuck_table {
@@ -183,15 +183,15 @@ static void count(struct tutti_context *ctx, struct tt_stuck_entry *e, int rank,
 	e->kind[i].rank = rank < e->kind[i].rank ? rank : e->kind[i].rank;
 }
 
-/* Whether a is rather the one that is right: more called it, or as many and a lower rank. */
+/* Whether a is more likely the right call: more ranks, or as many and a lower rank. */
 static bool before(const struct kind *a, const struct kind *b)
 {
 	return a->votes != b->votes ? a->votes > b->votes : a->rank < b->rank;
 }
 
 /*
- * If calls differ: ask what each member called; then name the call of most, and a rank that made
- * the rarest.
+ * If calls differ: asks each member for its call; then names the majority's call, and a rank with
+ * the rarest call.
  */
 static void compare(struct tutti_context *ctx, struct tt_stuck_entry *e)
 {
@@ -243,7 +243,7 @@ void tt_stuck_msg(void *arg, int from, const void *data, size_t len)
 	tt_ctx_unlock(ctx);
 }
 
-/* At every rank: compare with what it called. */
+/* At every rank: compares with its own call. */
 void tt_query_msg(void *arg, int from, const void *data, size_t len)
 {
 	struct tutti_context *ctx = arg;
@@ -260,7 +260,7 @@ void tt_query_msg(void *arg, int from, const void *data, size_t len)
 		msg.other = ctx->boot_params.rank;
 		msg.other_fields = past->fields;
 		if (comm->seq < msg.seq && msg.rank == EACH)
-			comm->polled_seq = msg.seq; /* it answers when it has called */
+			comm->polled_seq = msg.seq; /* answered when this rank makes the call */
 		if (comm->seq < msg.seq)
 			tt_ctl_send(ctx->boot, from, TT_CTL_LATE, &msg, sizeof(msg));
 		else if (past->seq == msg.seq &&
@@ -298,7 +298,10 @@ static void note_late(struct tutti_context *ctx, const struct stuck_msg *msg)
 		tt_boot_host(ctx->boot, msg->other));
 }
 
-/* At rank 0: from a late rank; elsewhere, and at rank 0 from itself: passed on by rank 0. */
+/*
+ * At rank 0: received from a late rank, and passed on. Elsewhere, and at rank 0 from itself:
+ * shown.
+ */
 void tt_late_msg(void *arg, int from, const void *data, size_t len)
 {
 	struct tutti_context *ctx = arg;
@@ -374,7 +377,7 @@ static void note_mismatch(struct tutti_context *ctx, const struct stuck_msg *msg
 		     tt_fields_text(&msg->other_fields, msg->seq, b, sizeof(b)));
 }
 
-/* At rank 0: of lengths that only two ranks know, passed on to all; elsewhere: the verdict. */
+/* At rank 0: mismatched lengths, passed on to all. Elsewhere: the verdict. */
 void tt_mismatch_msg(void *arg, int from, const void *data, size_t len)
 {
 	struct tutti_context *ctx = arg;

@@ -46,9 +46,7 @@ static int plan_start(struct tutti_request *r)
 	int err;
 
 	if (req->unscaled) {
-		tt_wire_unlock(
-			r->comm->ctx
-				->wire); /* nobody else uses the request, and it can take long */
+		tt_wire_unlock(r->comm->ctx->wire); /* scaling can take long */
 		tt_combine_scale(req);
 		tt_wire_lock(r->comm->ctx->wire);
 	}
@@ -161,7 +159,7 @@ static int bind_buffer(struct tt_plan_req *req, enum tt_buf which, const void *b
 	return 0;
 }
 
-/* Whether the multiple of a premultiplied sum's input can be made in recvbuf. */
+/* Whether recvbuf can hold the scaled input of a premultiplied sum. */
 static bool scale_in_recvbuf(const struct tt_plan_args *a)
 {
 	switch (a->coll) {
@@ -180,7 +178,7 @@ static bool premultiplies(const struct tt_plan_req *req)
 	return req->user && req->user->kind == TT_OP_PREMUL_SUM;
 }
 
-/* Memory for the multiple of the input where recvbuf can't have it. */
+/* Allocates memory for the scaled input where recvbuf cannot hold it. */
 static int bind_scaled(struct tt_plan_req *req, size_t len)
 {
 	int err = 0;
@@ -214,7 +212,7 @@ static int bind(struct tt_plan_req *req, const struct tt_call *call)
 	return bind_buffer(req, TT_BUF_SEND, call->sendbuf, tt_send_bytes(a));
 }
 
-/* The operator, if it is the caller's; changes what is planned. */
+/* Looks up a user-defined operator; it changes what is planned. */
 static int find_op(struct tutti_comm *comm, const struct tt_call *call, struct tt_plan_args *args,
 		   struct tt_userop **user)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reductions by the operator of a request: a kernel of lib/reduce, or the caller's function. */
+/* Reductions by a request's operator: a kernel of lib/reduce, or a user-defined function. */
 #include <string.h>
 
 #include "lib/engine/engine.h"
@@ -11,8 +11,7 @@ static void count_copy(struct tt_plan_req *req, size_t bytes)
 	tt_wire_stats(req->r.comm->ctx->wire)->copied_bytes += bytes;
 }
 
-/* The function leaves its result in its second operand, so one that must stay as it is, is copied.
- */
+/* The function overwrites its second operand, so an operand that must not change is copied. */
 static void apply(struct tt_plan_req *req, char *dst, const char *a, const char *b, size_t count)
 {
 	const struct tt_userop *user = req->user;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks that crowd on one core while another has fewer of them.
+ * Spreads ranks that share a core while another core has fewer ranks.
  *
- * The kernel leaves them there for a long time: who gives its core away all the time never seems
- * to want more than it has. Each hand-over costs more than a short collective itself, so ranks
- * that wait for one on their own core look where all of them are, and move. One in each turn may,
- * so that they don't all go to the same place; and only while nothing but ranks wants to run, as a
- * core without a rank may be another program's.
+ * The kernel leaves such ranks together for a long time: a rank that yields all the time never
+ * seems to want more than it has. Each hand-over costs more than a short collective. Ranks that
+ * wait for a rank on their own core therefore look where all ranks are, and move. One rank may
+ * move per turn, so that they do not all go to the same place. They move only while nothing but
+ * ranks wants to run, as a core without a rank may be another program's.
  */
 #include "lib/base/clock.h"
 #include "lib/engine/node/node_ops.h"
 #include "lib/topo/topo.h"
 
 #define CORES 1024
-#define AGAIN_NS TT_MS	       /* after it was not possible */
+#define AGAIN_NS TT_MS	       /* after a move was not possible */
 #define SETTLE_NS (10 * TT_MS) /* after a move */
 
 void tt_spread(const struct tutti_context *ctx, struct tt_node_comm *nc, uint64_t turn)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The engine runs plans: it starts the ops of a round, learns of their ends from the wire, and
- * goes on to the next. Blocking, nonblocking and persistent calls are all requests: a collective
- * is one with a plan bound to buffers, point-to-point has its own kind. Everything here is called
- * under the wire lock unless said otherwise.
+ * starts the next round. Blocking, nonblocking and persistent calls are all requests: a collective
+ * is a plan bound to buffers, point-to-point has its own kind. Everything here is called under the
+ * wire lock unless a comment says otherwise.
  */
 #ifndef TT_ENGINE_H
 #define TT_ENGINE_H
@@ -17,51 +17,48 @@
 struct tt_plan_entry;
 struct tt_lane_run;
 
-/* HELD: started by the end of a group of calls. */
+/* HELD: the end of a group of calls will start it. */
 enum tt_req_state { TT_REQ_IDLE, TT_REQ_HELD, TT_REQ_RUNNING, TT_REQ_DONE };
 
 /*
- * What a request is: a running plan (call.c), or an operation of another folder. All are called
- * under the wire lock. The hot path of plans does not come by here.
+ * The kinds of requests: a running plan (call.c), or an operation of another folder. All are
+ * called under the wire lock. The hot path of plans bypasses this.
  */
 struct tt_request_ops {
-	enum tt_active list; /* which list of its communicator it is in while under way */
+	enum tt_active list; /* the communicator's list it is in while under way */
 	/* As in tutti_error_info.call: "allreduce". */
 	const char *(*call)(const struct tutti_request *req);
-	/* Start, or start again: tt_request_begin, then whatever is to be done. */
+	/* Starts, or restarts: tt_request_begin, then the operation's own part. */
 	int (*start)(struct tutti_request *req);
 	/*
-	 * Take back everything under way: afterwards nobody touches its buffers. The caller ends
-	 * it.
+	 * Takes back everything under way: afterwards its buffers are not accessed. The caller
+	 * ends the request.
 	 */
 	void (*cancel)(struct tutti_request *req);
-	/* It is over, by tt_request_end; NULL: nothing to do. */
+	/* Called by tt_request_end; NULL: nothing to do. */
 	void (*ended)(struct tutti_request *req);
 	/* Not under way, and not needed any more. */
 	void (*free)(struct tutti_request *req);
 	/*
-	 * No progress for TUTTI_LATE_AFTER, and then every second; only the oldest of a list is
-	 * asked.
+	 * No progress for TUTTI_LATE_AFTER, then every second; called for the oldest of a list
+	 * only.
 	 */
 	void (*late)(struct tutti_request *req);
-	/* What it is, such as "allreduce #5 (count 10, float32, sum)". Returns buf. */
+	/* A description, such as "allreduce #5 (count 10, float32, sum)". Returns buf. */
 	const char *(*text)(const struct tutti_request *req, char *buf, size_t size);
 	/*
-	 * For a deadline: what it waits for, as "; it waits for ..." or "". Returns the world rank
-	 * or -1.
+	 * For a deadline: the cause of the wait, as "; it waits for ..." or "". Returns the world
+	 * rank or -1.
 	 */
 	int (*waits)(const struct tutti_request *req, char *buf, size_t size);
-	/*
-	 * After cancel: how far it had come, and how many bytes of it were in place; NULL: nobody
-	 * knows.
-	 */
+	/* After cancel: the phase reached, and how many bytes were in place; NULL: not known. */
 	uint64_t (*where)(struct tutti_request *req, char *phase, size_t size);
-	/* More for the flight recorder, which knows the call; may be NULL. */
+	/* More for the flight recorder, which has the call; may be NULL. */
 	void (*record)(const struct tutti_request *req, struct tt_flight_op *op,
 		       enum tutti_datatype *type);
 	/*
-	 * Its deadline has passed. True: nothing of it was under way, so it has ended, and its
-	 * communicator is as good as before. NULL, false: the communicator fails.
+	 * The deadline has passed. True: nothing was under way, so the request has ended and its
+	 * communicator is intact. NULL or false: the communicator fails.
 	 */
 	bool (*expire)(struct tutti_request *req);
 	/*
@@ -70,44 +67,42 @@ struct tt_request_ops {
 	 */
 	void (*collected)(struct tutti_request *req);
 	/*
-	 * Its status, which is not its communicator's failure, as the thread's last error; NULL:
-	 * has none.
+	 * Sets the thread's last error from the request's own status, if that is not its
+	 * communicator's failure; NULL: has none.
 	 */
 	int (*explain)(const struct tutti_request *req);
 };
 
-/*
- * A request; embedded at the start of what it is. Fields of this run are set by tt_request_begin.
- */
+/* A request; embedded at the start of its kind. tt_request_begin sets the fields of a run. */
 struct tutti_request {
 	const struct tt_request_ops *ops;
 	struct tutti_comm *comm;
 	struct tt_list link; /* in comm->active while under way; else its owner's */
 	bool persistent;
-	bool progressed;  /* since late_at was set: set it whenever something happened */
-	bool group_waits; /* its group ends when it has */
+	bool progressed;		/* since late_at was set: set it on every event */
+	bool group_waits;		/* its group ends when this request has */
 	struct tutti_request *in_group; /* the next of its group */
-	/* By tt_request_end, which is then done with it; mostly NULL. */
+	/* Called by tt_request_end as its last step; mostly NULL. */
 	void (*ended)(struct tutti_request *req);
 	atomic_int state;
 	int status;
 	uint64_t seq; /* of a collective, else 0 */
 	uint64_t deadline, late_at;
-	char phase[48]; /* of one that a failure has ended */
+	char phase[48]; /* if a failure has ended it */
 	uint64_t bytes;
 	uint64_t flight; /* number of its record */
 };
 
 /*
- * What could not start, or go on, for want of a connection or of room; tried again by every
- * progress.
+ * An operation that could not start or go on for want of a connection or room; every progress step
+ * retries it.
  */
 struct tt_stalled {
 	struct tt_list link; /* in ctx->stalled */
-	/* Takes itself off the list when it need not be tried again. */
+	/* Leaves the list when no further try is needed. */
 	void (*again)(struct tt_stalled *stalled);
 };
-/* For a wait that tries again by itself: being on the list keeps the sleeps short. */
+/* For a wait that retries by itself: an entry in the list keeps the sleeps short. */
 void tt_stalled_wait(struct tt_stalled *stalled);
 
 /* One op of the current round of a lane. */
@@ -117,7 +112,7 @@ struct tt_op_run {
 	const struct tt_op *op;
 	/* of a node op or a copy */
 	struct tt_list wait; /* in ctx->node_waits */
-	size_t at;	     /* ranks waited for; bytes moved */
+	size_t at;	     /* ranks waited for, or bytes moved */
 	bool told, broken, published;
 };
 
@@ -125,33 +120,31 @@ struct tt_lane_run {
 	struct tt_list ready; /* in ctx->ready */
 	struct tt_plan_req *req;
 	int lane, round, rounds, pending;
-	uint64_t started;      /* the round, in ticks, if there is a trace */
+	uint64_t started;      /* start of the round in ticks, if there is a trace */
 	struct tt_op_run *ops; /* plan->max_ops of them */
 	struct tt_op *tmp;     /* room for generated ops */
 };
 
-/*
- * ring_reduce.c: how far a reduction is that goes by rings; pieces are those of the longest part.
- */
+/* ring_reduce.c: progress of a reduction over rings; pieces are those of the longest part. */
 struct tt_ring_run {
 	struct tt_node_ring shape;
 	uint32_t pieces; /* 0: this plan has none */
-	bool known, on;	 /* the two above are known; this turn may have rings */
+	bool known, on;	 /* the two above are known; this turn may use rings */
 	uint32_t filled, combined, drained;
 	char *mem;    /* this rank's; NULL: it has none */
-	void *pool;   /* to be given back */
-	bool in, out; /* what it stands for: input, result */
+	void *pool;   /* to be returned */
+	bool in, out; /* what it replaces: input, result */
 	bool made;    /* by short_path.c: published, and filled */
 };
 
 /* A plan bound to buffers. */
 struct tt_plan_req {
-	struct tutti_request r; /* r.link: in entry->idle while nobody has it */
+	struct tutti_request r; /* r.link: in entry->idle while unused */
 	struct tt_plan_entry *entry;
 	const struct tt_plan *plan;
-	struct tt_node_comm *node; /* of whose ranks its node ops are; NULL: it has none */
+	struct tt_node_comm *node; /* the ranks of its node ops; NULL: it has none */
 
-	/* what it is bound to */
+	/* the bound buffers */
 	char *base[TT_BUF_NET]; /* by enum tt_buf */
 	size_t extent[TT_BUF_NET];
 	struct tt_region *region[TT_BUF_NET];
@@ -159,11 +152,10 @@ struct tt_plan_req {
 	struct tt_fields fields;
 	enum tutti_datatype datatype;
 	size_t elem;
-	enum tutti_op op;	/* built-in; of a premultiplied sum: sum */
-	struct tt_userop *user; /* the caller's operator, or NULL */
-	const void *unscaled;	/* premultiplied sum: the input; base[TT_BUF_SEND] is where its
-				   multiple goes */
-	void *scaled;		/* memory for that, if recvbuf is none; kept as scratch is */
+	enum tutti_op op;	/* built-in; for a premultiplied sum: sum */
+	struct tt_userop *user; /* the user-defined operator, or NULL */
+	const void *unscaled;	/* input of a premultiplied sum; base[TT_BUF_SEND]: scaled */
+	void *scaled;		/* for the scaled input, unless in recvbuf; kept like scratch */
 	struct tt_region *scaled_region;
 	bool blocking;		  /* as in struct tt_call */
 	struct tt_counts *counts; /* a v form where ranks have their own counts */
@@ -171,26 +163,25 @@ struct tt_plan_req {
 	/* this run */
 	uint64_t fprint;
 	uint64_t turn;		 /* of a node plan */
-	unsigned step;		 /* that this rank has reached in it */
-	bool resumed;		 /* short_path.c has made this call, but could not end it */
-	bool pulled;		 /* and has combined this rank's part already */
-	void *bounce[2];	 /* of a node plan: copies that peers can reach */
-	struct tt_ring_run ring; /* or instead */
-	char *unbounced; /* of a mixed one: the result's own place, if messages go to the copy */
+	unsigned step;		 /* the step that this rank has reached in it */
+	bool resumed;		 /* short_path.c has begun this call, but could not end it */
+	bool pulled;		 /* ... and has combined this rank's part already */
+	void *bounce[2];	 /* of a node plan: buffers that peers can reach */
+	struct tt_ring_run ring; /* used instead */
+	char *unbounced;	 /* of a mixed plan: the result's place, while bounced */
 	struct tt_region *unbounced_region;
 	int lanes_left;
 	uint32_t rounds; /* in all lanes */
 	struct tt_lane_run *lanes;
-	struct tt_plan_req *fused; /* fuse.c: the next of those that travel together */
+	struct tt_plan_req *fused; /* fuse.c: the next member of the fused set */
 };
 
 /* A call, checked by lib/api. */
 struct tt_call {
 	enum tt_coll coll;
 	bool in_place;
-	bool blocking;	     /* nothing happens between its start and its end but waiting */
-	const void *sendbuf; /* NULL: this rank has none, or in place; so with recvbuf of a scatter
-				in place */
+	bool blocking;	     /* the caller only waits between its start and its end */
+	const void *sendbuf; /* NULL: none, or in place (recvbuf: scatter) */
 	void *recvbuf;
 	size_t count;
 	enum tutti_datatype datatype;
@@ -202,13 +193,10 @@ struct tt_call {
 
 /* Where the ranks are, for a plan. */
 void tt_comm_place(const struct tutti_comm *comm, struct tt_plan_args *args);
-/*
- * What is to be planned for a call. ordered and in_place may depend on the operator, see
- * request.c.
- */
+/* What to plan for a call. ordered and in_place may depend on the operator, see request.c. */
 struct tt_plan_args tt_call_args(const struct tutti_comm *comm, const struct tt_call *call);
 
-/* plans.c: the plan of a call, from the communicator's cache; and requests ready to be bound. */
+/* plans.c: the plan of a call, from the communicator's cache, and requests ready to be bound */
 int tt_plans_get(struct tutti_comm *comm, const struct tt_plan_args *args,
 		 struct tt_plan_req **req);
 void tt_plans_put(struct tt_plan_req *req);
@@ -219,37 +207,40 @@ void tt_plans_free(struct tt_plan_cache *cache);
 int tt_request_new(struct tutti_comm *comm, const struct tt_call *call, bool persistent,
 		   struct tutti_request **req);
 
-/* request.c: what all requests have in common */
+/* request.c: the part that all requests share */
 void tt_request_init(struct tutti_request *req, const struct tt_request_ops *ops,
 		     struct tutti_comm *comm, bool persistent);
 int tt_request_start(struct tutti_request *req);
 void tt_request_free(struct tutti_request *req);
-/* For ops->start: under way from now on, with a deadline; or the communicator's failure. */
+/*
+ * For ops->start: marks the request under way, with a deadline; or returns the communicator's
+ * failure.
+ */
 int tt_request_begin(struct tutti_request *req);
 /* The only way to end a request. Its memory may be freed from then on. */
 void tt_request_end(struct tutti_request *req, int status);
 /*
- * A transfer of req to or from peer (of the world) has failed: this fails the communicator, now or
- * as soon as the control tree has said what happened, and with it ends the request.
+ * A transfer of req to or from peer (of the world) has failed: fails the communicator, at once or
+ * when the control tree has given a reason, and thereby ends the request.
  */
 void tt_request_broken(struct tutti_request *req, int peer, int status);
-/* The same where no request is: what was transferred, in words. */
+/* The same without a request; the text names what was transferred. */
 void tt_comm_broken(struct tutti_comm *comm, int peer, int status, const char *call, uint64_t seq,
 		    const char *what);
-/* The communicator's failure as the calling thread's last error, if it has one; else 0. */
+/* Sets the thread's last error to the communicator's failure, if it has failed; else 0. */
 int tt_comm_check(struct tutti_comm *comm);
-/* The same for a call that would have begun now. */
+/* The same for a call that would begin now. */
 int tt_comm_check_call(struct tutti_comm *comm, const char *call);
 
 /* record.c: the flight recorder of a context, always there after init */
 int tt_record_open(struct tutti_context *ctx);
-/* The control tree stands: what is known only then. */
+/* The control tree stands: records what is known only now. */
 void tt_record_joined(struct tutti_context *ctx);
 void tt_record_close(struct tutti_context *ctx);
-/* A request has begun: a collective, with its sequence number; or another. */
+/* A request has begun: a collective, with its sequence number, or another. */
 void tt_record_plan(struct tt_plan_req *req);
 void tt_record_other(struct tutti_request *req);
-/* Without the lock: write it to a file, if a communicator has failed since it was written. */
+/* Without the lock: writes the file if a communicator has failed since the last write. */
 void tt_record_due(struct tutti_context *ctx);
 
 /*
@@ -258,61 +249,57 @@ void tt_record_due(struct tutti_context *ctx);
  */
 void tt_combine(struct tt_plan_req *req, void *dst, const void *a, const void *b, size_t count,
 		int divide_by);
-/* Write the request's multiple of its input to where the plan takes it from. */
+/* Writes the request's scaled input to where the plan reads it. */
 void tt_combine_scale(struct tt_plan_req *req);
 
 /*
- * fuse.c: first is held by a group, and rest follow it there. If some of these can travel with it,
- * start them together; otherwise nothing has happened. They are not held any more, then.
+ * fuse.c: a group holds first, and rest follow it there. Starts together all that can be fused
+ * with first, which are then no longer held. False: nothing has happened.
  */
 bool tt_fuse(struct tutti_request *first, struct tutti_request *rest);
 
 /* run.c */
 void tt_run_start(struct tt_plan_req *req);
-/* Take back everything req has under way: afterwards nobody touches its buffers. */
+/* Takes back everything req has under way: afterwards its buffers are not accessed. */
 void tt_run_cancel(struct tt_plan_req *req);
 /*
- * After that: the round of the slowest lane, as text, and the bytes that whole rounds have
+ * After a cancel: the round of the slowest lane, as text, and the bytes that complete rounds
  * brought.
  */
 uint64_t tt_run_where(struct tt_plan_req *req, char *phase, size_t size);
 /* One op of a lane's round is over; after the last, the lane goes on. */
 void tt_run_op_over(struct tt_lane_run *lane);
-/* Rounds that can start, start. */
+/* Starts the rounds that can start. */
 void tt_run_ready(struct tutti_context *ctx);
 /* For the wire: a message met a receive with other fields. */
 void tt_run_mismatch(void *ctx, int peer, const struct tt_key *key);
-/* For the wire: a message came that nothing waits for: perhaps its sender called something else. */
+/* For the wire: an unexpected message came; its sender may have called something else. */
 void tt_run_early(void *ctx, int peer, const struct tt_key *key, uint64_t fprint, bool offer);
-/* For the wire: the connection to peer was closed; comm is why, or the peer knows. */
+/* For the wire: the connection to peer was closed because of comm, or by the peer. */
 void tt_run_fenced(void *ctx, int peer, bool mine, uint64_t comm);
-/*
- * req makes no progress: ask the peers that it waits for, where they may disagree with it on
- * lengths.
- */
+/* req makes no progress: asks the peers that may disagree with it on lengths. */
 void tt_run_ask(struct tt_plan_req *req);
 
 /* wait.c */
 /*
- * One step: poll, run what became ready, end the requests of failed communicators. Returns how
- * much went on: events, and steps in ctx->moves. Code that takes an operation a step further
- * without an event adds to ctx->moves. Otherwise a thread that waits for the operation goes to
- * sleep.
+ * One step: polls, runs what became ready, ends the requests of failed communicators. Returns the
+ * amount of progress: events, and steps in ctx->moves. Code that advances an operation without an
+ * event must add to ctx->moves; otherwise a thread that waits for the operation goes to sleep.
  */
 int tt_engine_progress(struct tutti_context *ctx);
-/* Lateness, deadlines and suspicions; now and then, not on the hot path. */
+/* Checks lateness, deadlines and suspicions; rarely, not on the hot path. */
 void tt_engine_timers(struct tutti_context *ctx);
 /*
- * Without the lock: advance until done(arg) (asked under the lock, also again after it said yes)
- * or deadline. Returns 0 or -ETIMEDOUT. Communicators time out by themselves, so TT_NEVER is fine
- * for requests.
+ * Without the lock: advances until done(arg) or deadline. done is called under the lock, also
+ * again after it returned true. Returns 0 or -ETIMEDOUT. Communicators have their own timeout, so
+ * TT_NEVER is fine for requests.
  */
 int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, uint64_t deadline);
 void tt_engine_wait_mode(struct tutti_context *ctx);
 
 /* thread.c: without the lock */
 int tt_thread_start(struct tutti_context *ctx);
-/* Ends the standby thread, too. */
+/* Also ends the standby thread. */
 void tt_thread_stop(struct tutti_context *ctx);
 /*
  * Starts a standby thread that takes notifications while the caller makes no calls, where the data

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Small all-reduces of one group travel as one: packed into a vector of the pool, and unpacked when
- * that has been combined.
+ * Fuses small allreduces of one group: packs them into a vector of the pool, combines it once, and
+ * unpacks the result.
  *
- * The bits must be those of the calls one by one. Operations on integers do not care in which
- * order an element's operands are combined. Those on floats do, and in most algorithms the order
- * depends on the place in the vector; in a few it does not, so these are fused if such a one is
- * what all of them, and the whole, are done by.
+ * The bits must equal those of separate calls. Integer operations do not depend on the order in
+ * which an element's operands are combined. Float operations do, and in most algorithms the order
+ * depends on the place in the vector. Float calls are fused only if all of them, and the whole,
+ * use algorithms with the same order for every element.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "lib/engine/engine.h"
 
-#define FUSE_MAX ((size_t)32 << 10) /* bytes that travel together */
+#define FUSE_MAX ((size_t)32 << 10) /* bytes that are fused */
 
 static struct tt_plan_req *plan_req(struct tutti_request *r)
 {
@@ -27,7 +27,7 @@ static size_t bytes_of(const struct tt_plan_req *req)
 
 /*
  * The order in which an algorithm combines all elements, whatever their place; NULL: it depends on
- * that. In a host's memory both do it in order of rank.
+ * the place. Both algorithms in a host's memory combine in rank order.
  */
 static const char *order_of(const char *algo)
 {
@@ -52,7 +52,7 @@ static bool is_integer(const struct tt_fields *f)
 	return f->datatype <= TUTTI_UINT64;
 }
 
-/* Algorithms are chosen by what is equal on all ranks, so all ranks see the same here. */
+/* Algorithms are chosen by values equal on all ranks, so all ranks decide alike. */
 static bool same_order(const struct tt_plan_req *a, const struct tt_plan_req *b)
 {
 	const char *x = order_of(a->plan->algo), *y = order_of(b->plan->algo);
@@ -60,9 +60,7 @@ static bool same_order(const struct tt_plan_req *a, const struct tt_plan_req *b)
 	return is_integer(&a->fields) || (x && y && !strcmp(x, y));
 }
 
-/*
- * An all-reduce that is to be started and whose bits do not depend on what else is in the vector.
- */
+/* A held allreduce whose bits do not depend on the other elements of the vector. */
 static bool fusible(struct tutti_request *r)
 {
 	const struct tt_fields *f = &plan_req(r)->fields;
@@ -83,7 +81,7 @@ static bool alike(struct tutti_request *a, struct tutti_request *b)
 	       same_order(plan_req(a), plan_req(b));
 }
 
-/* What the members get: their results, or the failure of them all. */
+/* Gives the members their results, or the failure. */
 static void unpack(struct tutti_request *r)
 {
 	struct tt_wire *wire = r->comm->ctx->wire;
@@ -104,8 +102,9 @@ static void unpack(struct tutti_request *r)
 	tt_mem_free(tt_wire_memory(wire), data);
 }
 
-/* Find what can travel with first, of the same context: it is chained, in order. Returns the bytes
- * of all. */
+/*
+ * Chains, in order, the requests that can be fused with first (same context). Returns their bytes.
+ */
 static size_t gather(struct tutti_request *first, struct tutti_request *rest)
 {
 	struct tt_plan_req *last = plan_req(first);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a new request starts: at once, or, inside a group of its thread, at the end of the outermost
+ * Starts new requests: at once, or, inside a group of the thread, at the end of the outermost
  * group.
  */
 #include <errno.h>
@@ -62,7 +62,7 @@ void tt_group_begin(void)
 	group.depth++;
 }
 
-/* From one context to another, or none. */
+/* Moves the lock from one context to another, or to none. */
 static struct tutti_context *enter(struct tutti_context *from, struct tutti_context *to)
 {
 	if (from == to)
@@ -78,9 +78,9 @@ static struct tutti_context *enter(struct tutti_context *from, struct tutti_cont
 }
 
 /*
- * Start all in their order, with no progress between those of one context. Returns the list of
- * those that the group waits for: once started, the others belong to the caller, whose other
- * threads may free them.
+ * Starts all in order, with no progress between requests of one context. Returns the list of
+ * requests that the group waits for. The rest belong to the caller once started: its other threads
+ * may free them.
  */
 static struct tutti_request *start_all(struct tutti_request *first)
 {

@@ -6,9 +6,9 @@
 #include "lib/engine/engine.h"
 
 /*
- * Every new request that is not persistent goes through the first of these, under the wire lock: it
- * is started, or joins the thread's open group; on failure it is freed. Blocking forms end with the
- * second.
+ * Every new non-persistent request goes through tt_request_launch, under the wire lock: it is
+ * started, or joins the thread's open group; on failure it is freed. Blocking calls end with the
+ * second function.
  */
 int tt_request_launch(struct tutti_request *req);
 int tt_request_finish(struct tutti_request **req);

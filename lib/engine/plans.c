@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The plans a communicator has used, and idle requests for them, so that a repeated call allocates
- * nothing. Least recently used plans go first when there are too many.
+ * The plans that a communicator has used, with idle requests for them, so that a repeated call
+ * allocates nothing. Evicts the least recently used plans.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -133,7 +133,7 @@ static void trim(struct tt_plan_cache *cache)
 	}
 }
 
-/* From what is equal on all ranks only, which counts of a v form may not be. */
+/* Depends only on values equal on all ranks; the counts of a v form may not be. */
 static const struct tt_alg *choose(struct tutti_comm *comm, struct tt_plan_args *args)
 {
 	struct tt_plan_args agreed = *args;
@@ -159,14 +159,14 @@ static int new_entry(struct tutti_comm *comm, const struct tt_plan_args *key,
 	trim(comm->plans);
 	entry = calloc(1, sizeof(*entry));
 	if (entry && tt_coll_counts(key->coll))
-		entry->counts = tt_counts_new(key); /* the caller's arrays may be gone tomorrow */
+		entry->counts = tt_counts_new(key); /* the caller may free its arrays */
 	if (!entry || (tt_coll_counts(key->coll) && !entry->counts)) {
 		free(entry);
 		return tt_fail(-ENOMEM, "no memory for a plan");
 	}
 	args = entry->counts ? entry->counts->args : *key;
 	entry->key = args;
-	if (!key->sdispls) /* as it is looked for */
+	if (!key->sdispls) /* as looked up */
 		entry->key.sdispls = NULL;
 	if (!key->rdispls)
 		entry->key.rdispls = NULL;
@@ -229,8 +229,7 @@ static int new_request(struct tutti_comm *comm, struct tt_plan_entry *entry,
 			free(req);
 			return err;
 		}
-		memset(req->scratch, 0,
-		       plan->scratch); /* a barrier sends bytes that nobody wrote */
+		memset(req->scratch, 0, plan->scratch); /* a barrier sends uninitialised bytes */
 	}
 	tt_wire_stats(comm->ctx->wire)->allocations++;
 	*out = req;

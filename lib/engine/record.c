@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the flight recorder is told of requests, and when it is written to a file. */
+/* Fills the flight recorder from requests, and decides when to write it to a file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -13,8 +13,8 @@
 #include "lib/engine/node/node_ops.h"
 
 /*
- * The memory of TUTTI_FLIGHT_FD, which the launcher reads, is one context's at a time: the first
- * one's, and when that ends, another's that lives, such as the one that tutti_comm_grow has made.
+ * The launcher reads the memory of TUTTI_FLIGHT_FD. It belongs to one context at a time: the
+ * first, and after its end another live one, such as the context that tutti_comm_grow made.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the three below, and of inherited */
 static bool inherited_taken;
@@ -44,8 +44,8 @@ static uint8_t name_of(struct tt_recorder *r, const char *text)
 }
 
 /*
- * What tutti_run gave us, if it still is what it was; a copy, as there may be another context
- * later.
+ * The descriptor from tutti_run, if it is still the same file; duplicated, as another context may
+ * follow.
  */
 static int inherited_fd(const struct tutti_context *ctx)
 {
@@ -55,7 +55,7 @@ static int inherited_fd(const struct tutti_context *ctx)
 		return -1;
 	copy = tt_proc_open_fd(getpid(), fd, "/memfd:tutti flight", 0);
 	if (copy >= 0)
-		fcntl(fd, F_SETFD, FD_CLOEXEC); /* not for the programs that this one starts */
+		fcntl(fd, F_SETFD, FD_CLOEXEC); /* not inherited by child programs */
 	return copy < 0 ? -1 : copy;
 }
 
@@ -155,10 +155,10 @@ void tt_record_close(struct tutti_context *ctx)
 	ctx->trace = NULL;
 	ctx->flight = NULL;
 	ctx->recorder = NULL;
-	/* The launcher has nothing to tell of a job that this process has left. */
+	/* Nothing to report to the launcher about a job that this process has left. */
 	atomic_store(&r->flight.head->dumped, atomic_load(&r->flight.head->last) + 1);
 	if (!unread)
-		return; /* rather this is left than a handler reads what is not there */
+		return; /* leaked on purpose: a signal handler must not read freed memory */
 	close_flight(r);
 	free(r);
 }
@@ -233,7 +233,7 @@ void tt_record_due(struct tutti_context *ctx)
 	err = tt_dump_file(prefix, ctx->flight, "error", true);
 	if (err == -EBUSY)
 		atomic_store(&ctx->dump_due,
-			     true); /* what a signal asked for may lack the failure */
+			     true); /* a record written on a signal may lack the failure */
 	else if (err)
 		tt_warn("the flight recorder can't be written to %s.%d: %s", prefix,
 			ctx->boot_params.rank, strerror(-err));

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The life of a request, whatever its kind: started, ended, or broken. */
+/* The life of a request of any kind: started, ended, or broken. */
 #include <errno.h>
 #include <stdio.h>
 
 #include "lib/base/clock.h"
 #include "lib/engine/engine.h"
 
-/* How long the control tree has to say who died before a broken connection itself is the reason. */
+/*
+ * Time for the control tree to name a failed rank; then the broken connection itself is the
+ * reason.
+ */
 #define SUSPECT_NS (1 * TT_SEC)
 
 int tt_comm_check(struct tutti_comm *comm)
@@ -22,9 +25,9 @@ int tt_comm_check_call(struct tutti_comm *comm, const char *call)
 	if (!atomic_load_explicit(&comm->failed, memory_order_relaxed))
 		return 0;
 	comm->told = true;
-	if (comm->failure.code == -TUTTI_EMISMATCH) /* it names the calls that differ */
+	if (comm->failure.code == -TUTTI_EMISMATCH) /* the failure names the calls that differ */
 		return tt_fail_info(&comm->failure);
-	if (!comm->failure.phase[0] && !comm->failure.call[0]) { /* it has interrupted none */
+	if (!comm->failure.phase[0] && !comm->failure.call[0]) { /* no call was interrupted */
 		snprintf(comm->failure.call, sizeof(comm->failure.call), "%s", call);
 		snprintf(comm->failure.phase, sizeof(comm->failure.phase), "not started");
 		comm->failure.sequence = comm->seq + 1;
@@ -99,8 +102,8 @@ void tt_request_end(struct tutti_request *req, int status)
 }
 
 /*
- * Whatever a transport calls it: the peer may have died, or closed its end because of a verdict
- * that has not reached this rank yet. The control tree knows better, soon; until then it is a
+ * Whatever the transport's error: the peer may have died, or closed its end because of a verdict
+ * that has not reached this rank yet. The control tree will know more soon; until then it is a
  * suspicion.
  */
 static void suspect(struct tutti_comm *comm, int peer, int status, const char *what)
@@ -130,7 +133,7 @@ void tt_comm_broken(struct tutti_comm *comm, int peer, int status, const char *c
 	struct tutti_context *ctx = comm->ctx;
 
 	if (atomic_load(&comm->failed) || status == -TUTTI_EMISMATCH)
-		return; /* the verdict is there, or on its way from rank 0 */
+		return; /* the verdict is here, or on its way from rank 0 */
 	if (status != -ENOMEM && status != -TUTTI_EABORTED) {
 		suspect(comm, peer, status, what);
 		return;

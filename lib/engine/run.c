@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Running a plan: the ops of a round, what arrives for them, the next round. */
+/* Runs a plan: the ops of a round, the arrivals for them, the next round. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "lib/engine/node/node_ops.h"
 
-#define ASK_MAX 8 /* peers asked at a time by a request that is stuck */
+#define ASK_MAX 8 /* peers asked at a time by a stuck request */
 
 static char *ptr(const struct tt_plan_req *req, struct tt_ref ref, const void *net)
 {
@@ -54,7 +54,7 @@ static void xfer_over(struct tt_xfer *x, const void *data, int status)
 
 	if (status) {
 		tt_request_broken(&req->r, x->peer, status);
-		return; /* the lane stays where it is; the sweep ends the request */
+		return; /* the lane stays here; the sweep ends the request */
 	}
 	tt_flight_more(req->r.comm->ctx->flight, req->r.flight, 0, op->len);
 	if (op->kind == TT_OP_RECV)
@@ -64,7 +64,7 @@ static void xfer_over(struct tt_xfer *x, const void *data, int status)
 	tt_run_op_over(run->lane);
 }
 
-/* Messages of blocks whose length only two ranks know carry what this one believes. */
+/* Messages of blocks with a length that only two ranks know carry this rank's idea of it. */
 static uint64_t fprint_of(const struct tt_plan_req *req, const struct tt_op *op)
 {
 	const struct tt_plan_args *a = &req->plan->args;
@@ -105,7 +105,7 @@ static void start_op(struct tt_op_run *run)
 	tt_wire_recv(wire, &run->x);
 }
 
-/* Whether it is over. */
+/* Returns whether the op is over. */
 static bool start_local(struct tt_op_run *run)
 {
 	if (run->op->kind != TT_OP_REDUCE)
@@ -129,7 +129,7 @@ static void start_round(struct tt_lane_run *lane)
 	if (req->r.comm->ctx->trace)
 		lane->started = tt_ticks();
 	n = tt_plan_ops(req->plan, lane->lane, lane->round, lane->tmp, &ops);
-	lane->pending = n + 1; /* one more, so that the round can't end while it starts */
+	lane->pending = n + 1; /* counts one extra, so that the round cannot end while it starts */
 	for (i = 0; i < n; i++) {
 		lane->ops[i].lane = lane;
 		lane->ops[i].op = &ops[i];
@@ -156,7 +156,7 @@ void tt_run_ready(struct tutti_context *ctx)
 		if (lane->round < lane->rounds)
 			start_round(lane);
 		else if (lane->req->plan->node && tt_node_unbounce(lane))
-			continue; /* it comes by once more */
+			continue; /* it is handled once more */
 		else if (--lane->req->lanes_left == 0)
 			tt_request_end(&lane->req->r, 0);
 	}
@@ -241,7 +241,7 @@ uint64_t tt_run_where(struct tt_plan_req *req, char *phase, size_t size)
 	return bytes;
 }
 
-/* This rank's call of a key, NULL: not made yet, or long ago. */
+/* This rank's call of a key; NULL: not made yet, or too long ago. */
 static const struct tt_past *past_of(const struct tutti_comm *comm, const struct tt_key *key)
 {
 	const struct tt_past *past = comm ? &comm->history[key->seq % TT_HISTORY] : NULL;
@@ -249,7 +249,7 @@ static const struct tt_past *past_of(const struct tutti_comm *comm, const struct
 	return past && past->seq && (uint32_t)past->seq == key->seq ? past : NULL;
 }
 
-/* A message between peer and this rank does not go with this rank's call: find out why. */
+/* A message from peer does not match this rank's call: finds out why. */
 static void report(struct tutti_comm *comm, const struct tt_past *past, int peer)
 {
 	int rank = past->counts ? tt_comm_rank_of(comm, peer) : -1;
@@ -275,7 +275,7 @@ void tt_run_early(void *arg, int peer, const struct tt_key *key, uint64_t fprint
 	uint64_t expected;
 	int rank;
 
-	/* what comes before this rank's own call is looked at when that is made */
+	/* messages ahead of this rank's own call are checked when it is made */
 	if (!comm || (int32_t)(key->seq - (uint32_t)comm->seq) > 0)
 		return;
 	past = past_of(comm, key);

@@ -38,7 +38,7 @@ int tt_thread_start(struct tutti_context *ctx)
 {
 	int err = 0;
 
-	tt_wire_lock(ctx->wire); /* windows of two communicators may be made at once */
+	tt_wire_lock(ctx->wire); /* two communicators may create windows at once */
 	if (!ctx->thread_runs && !atomic_load(&ctx->thread_stop)) {
 		err = tt_spawn(&ctx->thread, run, ctx, "the progress thread");
 		ctx->thread_runs = !err;

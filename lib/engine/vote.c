@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What collective calls that make something do besides: tell each other what each has, and whether
- * all could.
+ * What the collective calls that create objects share: exchanging each rank's part, and agreeing
+ * whether all ranks succeeded.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@ int tt_exchange(struct tutti_comm *comm, const void *mine, void *all, size_t wor
 			       TUTTI_SUM, comm);
 }
 
-/* Nor does this rank ask where the others are. */
+/* This rank does not ask for stragglers either. */
 static int max_without_deadline(uint64_t *word, struct tutti_comm *comm)
 {
 	struct tutti_request *req;
@@ -32,7 +32,7 @@ static int max_without_deadline(uint64_t *word, struct tutti_comm *comm)
 	return tutti_wait(&req);
 }
 
-/* The text of the rank's error goes to all ranks; where that fails they have its code. */
+/* Sends the text of the rank's error to all ranks; if that fails they report its code. */
 static int tell_why(struct tutti_comm *comm, const char *call, int mine, int code, int root)
 {
 	int rank = comm->world[root], err;

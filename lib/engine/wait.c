@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Progress and waiting. A waiting thread polls: it spins while every rank of the host has a core,
- * gives the core away when there are more ranks than cores, and goes to sleep when nothing happens
- * for long.
+ * yields when oversubscribed, and sleeps after a long time without events.
  */
 #include <errno.h>
 #include <sched.h>
@@ -12,18 +11,18 @@
 #include "lib/base/clock.h"
 #include "lib/engine/node/node_ops.h"
 
-#define SPIN_NS (2 * TT_MS)	 /* with a core per rank */
-#define BUSY_SPIN_NS 50000ull	 /* of this without giving way: another program may need the core */
-#define YIELD_NS (200 * 1000ull) /* with fewer: giving way costs the others nothing for so long */
-#define SLOW_YIELD_NS (1 * TT_MS) /* the same where looking takes a system call */
-#define SLEEP_MS 50		  /* then timers are looked at again */
-#define STALLED_MS 1		  /* then operations without room are tried again */
-#define TIMER_STEPS 64		  /* look at timers every so many steps */
-#define CLOCK_STEPS 16		  /* and at the clock while spinning: it costs as much as a poll */
-#define YIELD_STEPS 8		  /* between two offers of the core: they cost as much as several */
-#define PAUSE_STEPS 8  /* and between two pauses of the core: a look takes as long as one */
-#define KEEP_STEPS 16  /* between two offers of a core that nobody seems to need */
-#define EARLY_STEPS 32 /* without news until the first offer, where a rank shares its core */
+#define SPIN_NS (2 * TT_MS)	  /* with a core per rank */
+#define BUSY_SPIN_NS 50000ull	  /* of this without yielding: another program may need the core */
+#define YIELD_NS (200 * 1000ull)  /* oversubscribed: so long, yielding costs peers nothing */
+#define SLOW_YIELD_NS (1 * TT_MS) /* the same where a look takes a system call */
+#define SLEEP_MS 50		  /* then timers run */
+#define STALLED_MS 1		  /* then operations without room are retried */
+#define TIMER_STEPS 64		  /* timers run every so many steps */
+#define CLOCK_STEPS 16		  /* clock reads while spinning: a read costs as much as a poll */
+#define YIELD_STEPS 8		  /* between yields: one costs as much as several polls */
+#define PAUSE_STEPS 8		  /* between pauses of the core: a look takes as long as a pause */
+#define KEEP_STEPS 16		  /* between yields of a core that no other thread seems to need */
+#define EARLY_STEPS 32 /* without events until the first yield, where a rank shares its core */
 
 static struct tutti_request *oldest(struct tutti_comm *comm, int list)
 {
@@ -32,7 +31,7 @@ static struct tutti_request *oldest(struct tutti_comm *comm, int list)
 	return tt_container(comm->active[list].next, struct tutti_request, link);
 }
 
-/* What it was doing; the first that ends says so for its communicator. */
+/* Notes the phase of a request; the first one to end reports it for its communicator. */
 static void note_where(struct tutti_request *req)
 {
 	struct tutti_error_info *f = &req->comm->failure;
@@ -78,7 +77,7 @@ void tt_stalled_wait(struct tt_stalled *stalled)
 	(void)stalled;
 }
 
-/* Once each, even if one that is tried takes others off the list. */
+/* Tries each once, even if a try removes others from the list. */
 static void try_stalled(struct tutti_context *ctx)
 {
 	struct tt_list todo;
@@ -100,7 +99,7 @@ static void try_stalled(struct tutti_context *ctx)
 	}
 }
 
-/* Returns events; what else went on is in ctx->moves. */
+/* Returns events; other progress is in ctx->moves. */
 static int advance(struct tutti_context *ctx)
 {
 	int n = tt_wire_progress(ctx->wire);
@@ -158,14 +157,14 @@ static void request_timers(struct tutti_request *req, uint64_t now)
 	req->progressed = false;
 }
 
-/* The control tree has said nothing about the rank whose connection broke, for a while. */
+/* The control tree has given no reason for the broken connection in time. */
 static void condemn(struct tutti_comm *comm)
 {
 	struct tutti_context *ctx = comm->ctx;
 	bool gone = comm->suspect_code == -TUTTI_EPEER;
 	const char *why = gone ? tt_wire_why(ctx->wire, comm->suspect) : NULL;
 
-	/* The transport's own reason, which came after the operation that failed first. */
+	/* the transport's own reason, known only after the failed operation */
 	if (why)
 		snprintf(comm->suspect_why, sizeof(comm->suspect_why), "%s", why);
 	if (!gone) {
@@ -200,7 +199,7 @@ void tt_engine_timers(struct tutti_context *ctx)
 		for (i = 0; i < TT_ACTIVE_LISTS; i++) {
 			req = oldest(comm, i);
 			if (req && !atomic_load(&comm->failed))
-				/* the oldest is the one that the others may be waiting behind */
+				/* other requests may be waiting behind the oldest */
 				request_timers(req, now);
 		}
 	}
@@ -227,9 +226,10 @@ struct waiter {
 	void *arg;
 	bool stalled; /* operations wait for room or a turn without a wake-up for each */
 	bool slow;    /* a look costs a system call */
-	bool keep;    /* no rank that we wait for needs this core */
-	bool slept;   /* until the time was up */
-	bool refused; /* in the last look: it waits for a connection or for room at another rank */
+	bool keep;    /* no awaited rank needs this core */
+	bool slept;   /* the last sleep lasted until its timeout */
+	bool refused; /* in the last look: an operation waits for a connection, or for room at
+			 another rank */
 	int events;   /* in the last look */
 };
 
@@ -243,10 +243,9 @@ static bool ready_to_go(void *arg)
 }
 
 /*
- * Nothing happened in this step, nor in the time before it; quiet steps have been so. Where
- * looking costs a system call anyway, giving way costs little more, and lets those run whom we
- * wait for. Until the deadline at most. Says whether it offered the core to others though there
- * should be one for each rank.
+ * A step without events, after others (quiet of them, for idle ns). Where a look costs a system
+ * call anyway, yielding costs little more and lets the awaited ranks run. Waits until the deadline
+ * at most. Returns whether it yielded although each rank should have a core.
  */
 static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t deadline)
 {
@@ -280,8 +279,8 @@ static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t
 }
 
 /*
- * As tt_engine_progress. What goes on after a sleep that nobody ended, and was not refused before
- * it, could have gone on instead of it.
+ * As tt_engine_progress. Progress right after a full sleep, if not refused before, could have
+ * happened during the sleep.
  */
 static int look(struct waiter *w)
 {
@@ -296,7 +295,7 @@ static int look(struct waiter *w)
 	return w->events + (ctx->moves != moves);
 }
 
-/* What the last step of a wait leaves to be done without the lock. */
+/* Does what the last step of a wait leaves to be done without the lock. */
 static inline void wait_over(struct tutti_context *ctx, bool offered)
 {
 	if (offered)
@@ -317,22 +316,23 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 		tt_wire_lock(ctx->wire);
 		n = look(&w);
 		if (done(arg)) {
-			tt_wire_wake(ctx->wire); /* our polling has disarmed what they sleep on */
+			tt_wire_wake(ctx->wire); /* polling has disarmed the other threads'
+						    descriptors */
 			tt_wire_unlock(ctx->wire);
 			wait_over(ctx, offered);
 			return 0;
 		}
 		if (step % TIMER_STEPS == TIMER_STEPS - 1)
 			tt_engine_timers(ctx);
-		/* nobody is woken by the end of a turn */
+		/* the end of a turn wakes no thread */
 		w.stalled = !tt_list_empty(&ctx->stalled) || !tt_list_empty(&ctx->node_gated);
 		if (step % CLOCK_STEPS == 0)
 			w.slow = tt_wire_slow_poll(ctx->wire);
 		if (!n && !ctx->wait_forced &&
-		    (!spin || quiet % EARLY_STEPS == 1)) /* or it moves */
+		    (!spin || quiet % EARLY_STEPS == 1)) /* or the rank moves to another core */
 			w.keep = tt_node_keep_core(ctx) && !spin;
 		tt_wire_unlock(ctx->wire);
-		if (offered) /* did the rank we wait for need this core? */
+		if (offered) /* whether the awaited rank needed this core */
 			atomic_store_explicit(&ctx->shares_core, w.events > 0,
 					      memory_order_relaxed);
 		offered = false;
@@ -354,6 +354,6 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 		}
 		offered = pause_step(&w, idle_since ? now - idle_since : 0, quiet, deadline);
 		if (idle_since && now - idle_since > SPIN_NS)
-			step |= TIMER_STEPS - 2; /* asleep between steps: timers every time */
+			step |= TIMER_STEPS - 2; /* slept between steps: run timers every time */
 	}
 }

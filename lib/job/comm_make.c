@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Making a communicator's parts: its chooser and plan cache, its memory of the host, and their
- * end.
- */
+/* The parts of a communicator: its chooser, its plan cache and its host memory, made and freed. */
 #include "lib/p2p/p2p.h"
 
 #include <errno.h>
@@ -11,7 +8,7 @@
 #include "lib/engine/node/node_ops.h"
 #include "lib/job/job.h"
 
-/* By what all ranks know alike. */
+/* From values that are equal on all ranks. */
 static int new_chooser(struct tutti_comm *comm, const struct tt_agreed *agreed,
 		       struct tt_chooser **chooser)
 {
@@ -55,7 +52,7 @@ int tt_comm_choose(struct tutti_comm *comm, const struct tt_agreed *agreed)
 	tt_chooser_free(comm->chooser);
 	comm->plans = plans;
 	comm->chooser = chooser;
-	if (comm->node) /* what the one before would have chosen */
+	if (comm->node) /* choices of the previous chooser */
 		memset(comm->node->known, 0, sizeof(comm->node->known));
 	tt_wire_unlock(comm->ctx->wire);
 	return 0;

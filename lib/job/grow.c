@@ -34,8 +34,8 @@
 #include "lib/boot/rendezvous/discover.h"
 #include "lib/boot/rendezvous/admission.h"
 
-#define BOOT_MS 5000   /* for starting the new job, at least */
-#define SLACK_MS 10000 /* until what the leader says has arrived */
+#define BOOT_MS 5000   /* for the start of the new job, at least */
+#define SLACK_MS 10000 /* until the leader's message has arrived */
 #define LOCK_MS 50
 
 struct tt_growth {
@@ -43,8 +43,8 @@ struct tt_growth {
 	int nranks, timeout_ms;
 	uint64_t deadline;
 	const unsigned char *left_out; /* bits by rank of comm */
-	int living, leader, place;     /* how many; a rank of comm; this rank among them */
-	struct tt_grown told;	       /* by the leader; or what this rank tells */
+	int living, leader, place;     /* count; rank of comm; this rank among them */
+	struct tt_grown told;	       /* by the leader; or what this rank reports */
 };
 
 static bool lives(const struct tt_growth *g, int rank)
@@ -74,7 +74,7 @@ static int count(struct tt_growth *g)
 		       g->nranks, g->living);
 }
 
-/* What another rank has told in this call; NULL: nothing. Under the lock. */
+/* A report of another rank in this call; NULL: none. Under the lock. */
 static const struct tt_grown *heard_of(const struct tt_growth *g)
 {
 	const struct tt_grown *told = g->comm->grown;
@@ -105,7 +105,7 @@ static int find_dead(const struct tt_growth *g)
 	return 0;
 }
 
-/* A rank that takes part has died or failed meanwhile, or this one is out of it. */
+/* A participating rank has died or failed, or this rank is cut off. */
 static int stopped(const struct tt_growth *g)
 {
 	const struct tt_grown *told;
@@ -124,8 +124,8 @@ static int stopped(const struct tt_growth *g)
 }
 
 /*
- * The same now and then, also in the control thread of the new job: it must not wait for the lock
- * of the old one.
+ * The same as a poll, also in the new job's control thread: it must not wait for the old job's
+ * lock.
  */
 static int watch(void *arg)
 {
@@ -139,7 +139,7 @@ static int watch(void *arg)
 	return err;
 }
 
-/* The leader tells all, others only it. Under the lock. */
+/* The leader tells all ranks; any other rank tells the leader. Under the lock. */
 static void say(const struct tt_growth *g)
 {
 	struct tutti_comm *comm = g->comm;
@@ -151,7 +151,7 @@ static void say(const struct tt_growth *g)
 				    sizeof(g->told));
 }
 
-/* That there is a new job to be started, or of err, the last error. */
+/* Reports that the new job is to be started, or the last error (err). */
 static void tell(struct tt_growth *g, int err)
 {
 	struct tutti_error_info info = {.size = sizeof(info), .rank = -1};
@@ -187,7 +187,7 @@ void tt_grow_again(struct tutti_context *ctx)
 
 /* ---- the leader ---- */
 
-/* Listen where the old job does; a job of one process does not. */
+/* Where to listen: at the old job's address; a job of one process has none, so at TUTTI_IF. */
 static const char *own_address(const struct tutti_context *ctx)
 {
 	return ctx->boot_params.nranks > 1 ? ctx->local_addr : ctx->env.iface.text;
@@ -219,9 +219,9 @@ static int lead(struct tt_growth *g)
 	return err ? tt_fail_info(&info) : 0;
 }
 
-/* ---- the others ---- */
+/* ---- the other ranks ---- */
 
-/* The first error stands, though what was said before it may come again. */
+/* Keeps the first error, even if earlier messages arrive again. */
 static void keep(struct tutti_comm *comm, const struct tt_grown *msg)
 {
 	if (!comm->grown)
@@ -292,9 +292,9 @@ static int follow(struct tt_growth *g)
 				  leader, g->timeout_ms + SLACK_MS);
 }
 
-/* ---- all ---- */
+/* ---- all ranks ---- */
 
-/* The new job's error, or why it was given up: with ranks as they are numbered in this job. */
+/* Translates the new job's error, or the reason to give it up, to this job's rank numbers. */
 static int start_failed(struct tt_growth *g, int err)
 {
 	struct tutti_context *ctx = g->comm->ctx;
@@ -328,14 +328,14 @@ static int start(struct tt_growth *g, struct tutti_context **newctx)
 	return err ? start_failed(g, err) : 0;
 }
 
-/* Others can't keep what this rank has, or this rank can't: nobody waits for it. */
+/* Leaves a new job that this rank, or another rank, cannot keep; no rank waits for it. */
 static void discard(struct tutti_context *newctx)
 {
 	tutti_comm_abort(tutti_world(newctx), 0);
 	tutti_finalize(newctx);
 }
 
-/* All that live have come so far, or none has: err is this rank's own. */
+/* Whether all live ranks have come so far; err is this rank's own error. */
 static int settle(struct tt_growth *g, int err)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
@@ -364,7 +364,7 @@ static int grow(struct tt_growth *g, struct tutti_context **newctx)
 	err = settle(g, err);
 	if (!err) {
 		*newctx = made;
-		if (g->nranks > g->living) /* new processes wait in tutti_init to hear that */
+		if (g->nranks > g->living) /* new processes wait for this in tutti_init */
 			tutti_barrier(tutti_world(made));
 		return 0;
 	}
@@ -378,8 +378,8 @@ static int grow(struct tt_growth *g, struct tutti_context **newctx)
 }
 
 /*
- * Nothing is said again, and the secret is wiped; what comes late is of another agreement, and not
- * kept.
+ * Stops the repeats and wipes the secret. Late messages belong to a finished agreement and are
+ * dropped.
  */
 static void forget(struct tt_growth *g)
 {

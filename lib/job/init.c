@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The start and the end of a job: the layers go up in order, and down in reverse. */
+/* Start and end of a job: brings the layers up in order, and down in reverse. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static int set_text(struct tt_env_value *value, const char *text)
 	return 0;
 }
 
-/* What the caller's struct says goes before the environment. */
+/* The caller's struct takes precedence over the environment. */
 static int apply_config(struct tt_env *env, const struct tutti_config *config)
 {
 	int err = 0;
@@ -75,7 +75,7 @@ static bool wants_node(const struct tutti_context *ctx)
 	       (!strcmp(node, "on") || (!strcmp(node, "auto") && !*ctx->env.transport.text));
 }
 
-/* Without it, messages do. */
+/* Without shared memory the ranks of a host use messages. */
 static void open_node(struct tutti_context *ctx)
 {
 	int err = wants_node(ctx) ? tt_node_open(&ctx->node) : 0;
@@ -170,7 +170,7 @@ static void on_progress(void *ctx, int from, const void *data, size_t len)
 }
 
 /*
- * The card: the wire's part, where this rank's segment is, then what all ranks take over from rank
+ * The card: the wire's part, this rank's segment, then the values that all ranks adopt from rank
  * 0.
  */
 static int join(struct tutti_context *ctx, int tune)
@@ -188,7 +188,7 @@ static int join(struct tutti_context *ctx, int tune)
 	int err;
 
 	if (strlen(ctx->env.algo.text) >=
-	    sizeof(agreed.algo)) /* what is cut off would be ignored */
+	    sizeof(agreed.algo)) /* a truncated tail would be ignored */
 		return tt_fail(-EINVAL, "TUTTI_ALGO: more than %zu characters",
 			       sizeof(agreed.algo) - 1);
 	handlers.fn[TT_CTL_CONN_REQ] = on_conn_req;
@@ -218,7 +218,7 @@ static int join(struct tutti_context *ctx, int tune)
 	sodium_memzero(ctx->boot_params.secret, sizeof(ctx->boot_params.secret));
 	if (err)
 		return err;
-	/* Handlers that run before this do without; what matters of that time is asked again. */
+	/* Earlier handlers ran without ctx->boot; senders repeat what matters. */
 	tt_wire_lock(ctx->wire);
 	ctx->boot = boot;
 	atomic_store(&ctx->beats, boot);
@@ -308,8 +308,8 @@ static void free_comms(struct tutti_context *ctx)
 }
 
 /*
- * A new process that was let in, but nothing came of it, because of others: it goes to the gate
- * again.
+ * A new process that was admitted to a job that other processes failed to start: it returns to the
+ * gate.
  */
 struct guest {
 	uint64_t until; /* 0: the first time */
@@ -322,7 +322,7 @@ static void note_guest(const struct tutti_context *ctx, int err, struct guest *g
 
 	if (!ctx->boot_params.gate)
 		return;
-	ctx->flight->head->nranks = 0; /* for tutti_run: it is not in the job */
+	ctx->flight->head->nranks = 0; /* for tutti_run: this process is not in the job */
 	guest->again = (err == -TUTTI_EBOOT || err == -TUTTI_EVERSION || err == -ETIMEDOUT ||
 			err == -TUTTI_EPEER || err == -TUTTI_EABORTED) &&
 		       !tutti_last_error(&info) && info.rank != ctx->boot_params.rank &&
@@ -331,7 +331,7 @@ static void note_guest(const struct tutti_context *ctx, int err, struct guest *g
 		tt_warn("the job that has let this process in did not start: %s", info.text);
 }
 
-/* For tutti_run: because of which rank the start failed. */
+/* For tutti_run: the rank that caused the failure of the start. */
 static void note_blame(const struct tutti_context *ctx)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
@@ -340,7 +340,7 @@ static void note_blame(const struct tutti_context *ctx)
 		ctx->flight->head->blames = (uint32_t)info.rank + 1;
 }
 
-/* The settings, and where the others are. */
+/* The settings, and where the other ranks are. */
 static int configure(struct tutti_context *ctx, const struct tutti_config *config,
 		     const struct tt_start *start, struct guest *guest)
 {
@@ -368,7 +368,7 @@ static int configure(struct tutti_context *ctx, const struct tutti_config *confi
 	return 0;
 }
 
-/* What needs nobody else. */
+/* The parts that need no other rank. */
 static int open_own(struct tutti_context *ctx)
 {
 	int err = tt_boot_local_addr(&ctx->boot_params, ctx->local_addr, sizeof(ctx->local_addr));
@@ -385,7 +385,7 @@ static int open_own(struct tutti_context *ctx)
 	return err;
 }
 
-/* Calls of other ranks have failed since this rank has made its own, of which none knows. */
+/* A failure in other ranks' calls that no call of this rank has returned. */
 static struct tutti_error_info untold(const struct tutti_context *ctx)
 {
 	struct tutti_error_info none = {0};
@@ -401,10 +401,7 @@ static struct tutti_error_info untold(const struct tutti_context *ctx)
 	return none;
 }
 
-/*
- * When nobody uses the context any more: the job goes on without this rank, and what was for the
- * job is freed.
- */
+/* The context has no users left: leaves the job and frees what belonged to it. */
 static int leave_job(struct tutti_context *ctx, uint64_t deadline, struct tutti_error_info *late)
 {
 	int err;
@@ -414,7 +411,7 @@ static int leave_job(struct tutti_context *ctx, uint64_t deadline, struct tutti_
 	tt_record_due(ctx);
 	err = tt_boot_stop(ctx->boot, deadline);
 	*late = untold(ctx);
-	free_comms(ctx); /* its handlers have looked at them until then */
+	free_comms(ctx); /* read by its handlers until then */
 	free(ctx->tune);
 	tt_userop_free_all(ctx);
 	tt_stuck_free(ctx);
@@ -425,7 +422,7 @@ static int leave_job(struct tutti_context *ctx, uint64_t deadline, struct tutti_
 	return err;
 }
 
-/* The job, and the world in it. */
+/* Joins the job and makes the world. */
 static int enter_job(struct tutti_context *ctx, struct guest *guest)
 {
 	struct tutti_error_info info = {.size = sizeof(info)}, late;
@@ -434,7 +431,7 @@ static int enter_job(struct tutti_context *ctx, struct guest *guest)
 
 	if (!err)
 		err = make_world(ctx, &tunes);
-	if (!err && ctx->boot_params.gate) /* those that let it in keep the new world */
+	if (!err && ctx->boot_params.gate) /* the old job's ranks keep the new world */
 		err = tutti_barrier(ctx->world);
 	if (err)
 		note_guest(ctx, err, guest);
@@ -443,7 +440,7 @@ static int enter_job(struct tutti_context *ctx, struct guest *guest)
 		return err;
 	tutti_last_error(&info);
 	leave_job(ctx, tt_deadline_ms(0), &late);
-	return tt_fail_info(&info); /* not what stopping says */
+	return tt_fail_info(&info); /* not the error of stopping */
 }
 
 static int init(const struct tutti_config *user, const struct tt_start *start, struct guest *guest,

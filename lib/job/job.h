@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A job's start and end, and what all of its ranks do together to its communicators. */
+/* A job's start and end, and collective operations on its communicators. */
 #ifndef TT_JOB_H
 #define TT_JOB_H
 
@@ -8,41 +8,41 @@
 #include "lib/engine/engine.h"
 #include "lib/plan/tune.h"
 
-/* The values that must be equal on all ranks, as rank 0 has them. */
+/* Values that must be equal on all ranks, taken from rank 0. */
 struct tt_agreed {
 	uint64_t chunk;
 	int32_t lanes, node;
 	int32_t checksum;
-	int32_t tune; /* TT_TUNE_*: has it a tuning table? */
+	int32_t tune; /* TT_TUNE_*: whether there is a measured table */
 	char algo[256];
 };
 _Static_assert(sizeof(struct tt_agreed) == 280, "doc/WIRE.md");
 /*
- * This rank's part of a communicator that all ranks of world make; NULL: there was no memory for
- * it. Ranks that can't make theirs put it into failure at all: it may come out failed, or does
- * soon.
+ * This rank's part of a communicator that all ranks of world make; NULL: no memory. A rank that
+ * cannot make its part fails the communicator on all ranks: the result may have failed already, or
+ * fails soon.
  */
 int tt_comm_make(struct tutti_context *ctx, const int *world, int n, uint32_t id, uint64_t uid,
 		 const char *call, struct tutti_comm **comm);
 /* Plan cache and chooser of a new communicator. */
 int tt_comm_equip(struct tutti_comm *comm, const struct tt_agreed *agreed);
-/* The same anew, for a communicator without requests: agreed, or ctx->tune, has changed. */
+/* Renews both for a communicator without requests, after a change of agreed or ctx->tune. */
 int tt_comm_choose(struct tutti_comm *comm, const struct tt_agreed *agreed);
 void tt_comm_strip(struct tutti_comm *comm);
 int tt_agreed_get(struct tutti_context *ctx, struct tt_agreed *agreed);
 
 /*
- * tuning_table.c: read the file, at rank 0; then let all have what is about the job's hosts, and
- * use it.
+ * tuning_table.c: reads the file at rank 0; then distributes the part about the job's hosts, and
+ * uses it.
  */
 enum { TT_TUNE_NONE, TT_TUNE_READ, TT_TUNE_BAD };
 int tt_tune_read(struct tutti_context *ctx, struct tt_tunes *tunes);
-/* The names of the job's hosts, as tables have them. */
+/* The names of the job's hosts, as written in tables. */
 int tt_tune_job_hosts(struct tutti_context *ctx, char *hosts, size_t size);
 int tt_tune_share(struct tutti_context *ctx, const struct tt_agreed *agreed,
 		  const struct tt_tunes *tunes);
 
-/* init.c: logs nothing. start: of a job that grows out of another; NULL: of the user's */
+/* init.c: logs nothing. start: for a job that grows out of another; NULL: for the user's own */
 struct tt_start {
 	int64_t timeout_ms;
 	int (*stop)(void *arg); /* as in struct tt_boot_params */
@@ -52,19 +52,19 @@ int tt_init(const struct tutti_config *user, const struct tt_start *start,
 	    struct tutti_context **out);
 
 /*
- * survive.c: agreement among the ranks of comm that live, until TUTTI_TIMEOUT; left_out: bits by
- * rank, or NULL
+ * survive.c: agreement among the live ranks of comm, until TUTTI_TIMEOUT; left_out: bits by rank,
+ * or NULL
  */
 int tt_vote(struct tutti_comm *comm, const char *call, struct tt_ballot *ballot,
 	    unsigned char *left_out);
-/* This rank was cut off, or the job aborted: nobody will answer. */
+/* This rank was cut off, or the job aborted: no rank will answer. */
 bool tt_out_of_it(const struct tutti_comm *comm);
-int tt_why_out(const struct tutti_comm *comm); /* then: the error */
-/* grow.c: of TT_CTL_GROW; and a rank is gone */
+int tt_why_out(const struct tutti_comm *comm); /* the error in that case */
+/* grow.c: the handler of TT_CTL_GROW, and of a failed rank */
 void tt_grow_msg(void *ctx, int from, const void *data, size_t len);
 void tt_grow_again(struct tutti_context *ctx);
 
-/* init.c: -EBUSY where requests or windows are left */
+/* init.c: -EBUSY if requests or windows are left */
 int tt_finalize(struct tutti_context *ctx);
 /* split.c: color is 0 or more, or TUTTI_UNDEFINED */
 int tt_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_comm **newcomm);

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Splitting a communicator: every rank tells color and key, then each color makes its own. */
+/*
+ * Splits a communicator: all ranks exchange color and key, then the ranks of each color make one.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "lib/base/hash.h"
 #include "lib/job/job.h"
 
-/* What every rank tells the others when a communicator is split. */
+/* What every rank contributes to a split. */
 struct part {
 	int64_t color, key, next_id;
 };
 
 /*
- * All ranks' parts: for few ranks log2 messages of a rank, and never more bytes than there are
- * parts.
+ * Gathers all ranks' parts. With few ranks a rank sends log2 messages; no rank sends more bytes
+ * than there are parts.
  */
 static int exchange(struct tutti_comm *comm, int color, int key, struct part **out)
 {
@@ -51,7 +53,7 @@ static int by_key(const void *a, const void *b)
 	return x->rank - y->rank;
 }
 
-/* The world ranks of one color, in order; returns how many. */
+/* The world ranks of one color, in order; returns their number. */
 static int members(const struct tutti_comm *comm, const struct part *all, int color, int *world)
 {
 	struct member *m = malloc((size_t)comm->size * sizeof(*m));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Going on without ranks that are gone: who they are, revoke, agree, shrink. */
+/* Going on without failed ranks: lists them, revokes, agrees, shrinks. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ bool tt_out_of_it(const struct tutti_comm *comm)
 	return ctx->aborted || tt_boot_gone(ctx->boot, ctx->boot_params.rank, NULL, 0);
 }
 
-/* Others may have gone before, so the first failure says nothing of this rank's end. */
+/* Other ranks may have failed before, so the first failure does not explain this rank's end. */
 int tt_why_out(const struct tutti_comm *comm)
 {
 	struct tutti_context *ctx = comm->ctx;
@@ -125,7 +125,7 @@ int tt_comm_agree(struct tutti_comm *comm, enum tutti_op op, uint64_t *value)
 /* ---- shrink ---- */
 
 /*
- * Those of comm that are not left out become *newcomm, in failure if one of them has gone
+ * The ranks of comm that are not left out become *newcomm, failed if one of them has failed
  * meanwhile.
  */
 static int make(struct tutti_comm *comm, const struct tt_ballot *decision,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The tuning table: rank 0 reads it before it joins, and says on its card whether there is one;
- * the part that is about the job's hosts is broadcast over the world, which is then equipped anew.
- * All ranks so have the same, or all fail.
+ * The measured table. Rank 0 reads it before it joins, and its card says whether there is one. The
+ * part about the job's hosts is broadcast over the world, which is then equipped anew: all ranks
+ * have the same table, or all fail.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -55,7 +55,7 @@ int tt_tune_job_hosts(struct tutti_context *ctx, char *hosts, size_t size)
 	return err;
 }
 
-/* Rank 0: the table of these hosts; NULL: there is none, which is said if it was asked for. */
+/* Rank 0: the table of these hosts. NULL: none; warns if TUTTI_TUNE_FILE asked for one. */
 static const struct tt_tune *find(struct tutti_context *ctx, const struct tt_tunes *tunes)
 {
 	const char *file = ctx->env.tune_file.text;
