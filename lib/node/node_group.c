@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The area of a communicator: made, handed out, flags in it, and the fence. */
+/* The area of a communicator: its creation and distribution, the flags in it, and the fence. */
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -16,7 +16,7 @@
 #include "lib/node/node_internal.h"
 #include "lib/topo/topo.h"
 
-#define FENCE_MS 5000 /* a peer that is stopped in the middle of a pull for longer is ended */
+#define FENCE_MS 5000 /* a peer stopped in the middle of a pull for longer is killed */
 
 size_t tt_node_area_bytes(int size)
 {
@@ -168,7 +168,7 @@ static int make_area(struct tt_node_group *g, const struct tt_node_params *p)
 	return err;
 }
 
-/* Elsewhere: 0, -EAGAIN: not there yet. */
+/* At other ranks: 0, or -EAGAIN: not there yet. */
 static int find_area(struct tt_node_group *g, uint64_t uid)
 {
 	const struct node_peer *peer = g->peer[0];
@@ -182,7 +182,8 @@ static int find_area(struct tt_node_group *g, uint64_t uid)
 		return -EAGAIN;
 	h = &peer->seg->home[i];
 	fd = tt_proc_open_fd(peer->pid, h->fd, "/memfd:" AREA_NAME, h->ino);
-	if (fd == -ENOENT || fd == -ESRCH) /* it is dying: who waits sees when it is gone */
+	if (fd == -ENOENT ||
+	    fd == -ESRCH) /* the process is dying: the waiting caller notices its end */
 		return -EAGAIN;
 	if (fd < 0)
 		return tt_fail(fd, "the area of a communicator can't be opened: %s", strerror(-fd));
@@ -249,7 +250,7 @@ int tt_node_group_new(struct tt_node *node, const struct tt_node_params *p,
 	return 0;
 }
 
-/* Whether the area stays mapped: some are still to come for it, even after the home has left. */
+/* Whether the area stays mapped: some ranks have yet to map it, even after its home has left. */
 static bool leave_home(struct tt_node_group *g)
 {
 	struct tt_node *node = g->node;
@@ -354,8 +355,8 @@ void tt_node_wake_all(struct tt_node_group *g)
 	int i;
 
 	/*
-	 * What was stored is visible before we look who sleeps; tt_node_lie_down has the other
-	 * half.
+	 * Makes all stores visible before the check for sleepers; tt_node_lie_down has the
+	 * matching fence.
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	for (i = 0; i < g->size; i++)
@@ -365,8 +366,8 @@ void tt_node_wake_all(struct tt_node_group *g)
 }
 
 /*
- * Where this rank runs, for those that wait for it. Where the system doesn't know, all are on one
- * core.
+ * Publishes the core this rank runs on, for ranks that wait for it. If the system does not know,
+ * all ranks are on one core.
  */
 static void seen_here(struct tt_node_group *g)
 {
@@ -443,9 +444,9 @@ int tt_node_cores(struct tt_node_group *g, uint16_t *on, int n)
 }
 
 /*
- * Ranks that need nothing of each other, such as two that both are root of a broadcast, meet no
- * flag that differs, so what they called is compared again when all have finished it. A peer may
- * be two turns ahead of us, at most, so that four places are enough.
+ * Ranks that need nothing of each other, such as two that both are root of a broadcast, see no
+ * differing flag. Their calls are therefore compared again when all have finished. A peer is at
+ * most two turns ahead, so four places are enough.
  */
 void tt_node_began(struct tt_node_group *g, uint64_t turn, uint64_t fprint)
 {
@@ -523,7 +524,7 @@ static void wait_for_claim(struct tt_node_group *g, int i)
 			deadline = TT_NEVER;
 		}
 		if (tt_passed(last))
-			return; /* not even that helps: it sits in the kernel, and not in its own
+			return; /* even a kill does not help: it is stuck in the kernel, not in user
 				   code */
 	}
 }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What the files of lib/node share: the layout of memory that processes share, and the structs
- * behind node.h.
- */
+/* Shared by the files of lib/node: the layout of shared memory, and the structs behind node.h. */
 #ifndef TT_NODE_INTERNAL_H
 #define TT_NODE_INTERNAL_H
 
@@ -14,22 +11,21 @@
 
 #define SEG_NAME "tutti-node"
 #define AREA_NAME "tutti-area"
-#define SEG_MAGIC 0x3630444e54545454ull /* layout version included */
-#define SEG_AREAS 256			/* being handed out at once */
+#define SEG_MAGIC 0x3630444e54545454ull /* includes the layout version */
+#define SEG_AREAS 256			/* areas being distributed at once */
 #define SEG_SLABS 4096
 #define SLOT_SKIP                                                                                  \
-	((size_t)48) /* in the slot a ring begins where a cache line does, as vectors are stored   \
-			there */
+	((size_t)48) /* in the slot a ring begins at a cache line, as vectors are stored there */
 #define LINE 128     /* two cache lines: processors fetch them in pairs */
 
-/* An area for which its lowest rank is the home. The uid is written last. */
+/* An area whose home is the lowest rank. The uid is written last. */
 struct node_home {
 	_Atomic uint64_t uid; /* 0: free */
 	uint64_t ino;
 	int32_t fd, pad;
 };
 
-/* Pool memory of a process. id is never used again; 0: none. */
+/* Pool memory of a process. id is never reused; 0: none. */
 struct node_slab {
 	_Atomic uint64_t id;
 	uint64_t base, len, memfd_off, ino;
@@ -42,14 +38,14 @@ struct node_seg {
 	uint64_t magic, cookie[2], wake_ino;
 	int32_t pid, wake_fd;
 	_Alignas(LINE) _Atomic uint32_t sleeping;
-	_Atomic uint32_t given_up; /* slabs, so far */
+	_Atomic uint32_t given_up; /* slabs so far */
 	_Alignas(LINE) struct node_home home[SEG_AREAS];
 	_Alignas(4096) struct node_slab slab[SEG_SLABS];
 };
 
 enum node_kind { NODE_NONE, NODE_POOL, NODE_PLAIN, NODE_SLOT };
 
-/* This buffer is a ring, node.h; its rank has one (said with its input). */
+/* This buffer is a ring (node.h); its rank has one (published with its input). */
 enum { NODE_RING_HERE = 1, NODE_RING_OWNER = 2 };
 
 /* A published buffer. */
@@ -66,17 +62,17 @@ struct node_slot {
 	char data[SLOT_SKIP + TT_NODE_SLOT];
 };
 
-/* A rank's part of an area: only that rank writes it. Whole pages, which are on its NUMA node. */
+/* A rank's part of an area, written by that rank only. Whole pages, on its NUMA node. */
 struct node_rank {
 	_Alignas(4096) struct node_slot slot[2];
 	_Alignas(LINE) struct node_buf buf[2][TT_NODE_WHICH];
 	_Alignas(LINE) _Atomic uint64_t done; /* turns it has finished */
 	_Atomic uint64_t called[4]; /* fingerprints of its last turns, by turn % 4; node_group.c */
-	_Atomic uint32_t busy;	    /* it is touching peers' memory */
+	_Atomic uint32_t busy;	    /* it is accessing peers' memory */
 	_Alignas(LINE) _Atomic uint32_t
 		count[2][TT_NODE_COUNTS]; /* of its ring and its part, by turn % 2 */
 	/* In a line that is seldom written: */
-	_Alignas(LINE) _Atomic int32_t core; /* where it was seen last */
+	_Alignas(LINE) _Atomic int32_t core; /* last known core */
 	_Atomic uint32_t withdrawn;
 };
 
@@ -92,7 +88,7 @@ struct node_map {
 	uint64_t id; /* 0: none */
 	void *addr;
 	size_t len;
-	char *ptr; /* where the slab starts */
+	char *ptr; /* start of the slab */
 };
 
 struct node_peer {
@@ -104,11 +100,11 @@ struct node_peer {
 	struct node_map *maps; /* by slab */
 };
 
-/* An area that not all have mapped yet. */
+/* An area that some ranks have not mapped yet. */
 struct node_handing {
 	struct node_area *area; /* NULL: none */
 	int size;
-	bool orphan; /* the home has left it: it is mapped for this alone */
+	bool orphan; /* the home has left it: it stays mapped for the remaining ranks */
 };
 
 struct tt_node {
@@ -120,7 +116,7 @@ struct tt_node {
 	uint32_t *free_slabs;
 	struct node_peer **peer; /* by rank in the world */
 	int npeers;
-	/* communicators may be made and freed by several threads at once */
+	/* several threads may create and free communicators at once */
 	pthread_mutex_t homes; /* guards home, and seg->home of this process */
 	struct node_handing home[SEG_AREAS];
 };
@@ -131,42 +127,42 @@ struct tt_node_group {
 	size_t area_len;
 	int rank, size;
 	bool plain;
-	struct node_peer **peer; /* by rank here; NULL for this one */
+	struct node_peer **peer; /* by rank here; NULL for this rank */
 	bool (*gone)(void *arg, int world);
 	const int *world; /* the caller's, by rank here */
 	void *arg;
-	uint64_t all_done;	     /* all ranks have finished so many turns, or more */
-	uint64_t agreed;	     /* all ranks have called the same in so many */
-	char *own[2][TT_NODE_WHICH]; /* what this rank has published, or keeps to itself */
+	uint64_t all_done;	     /* all ranks have finished this many turns */
+	uint64_t agreed;	     /* all ranks have made the same calls in this many */
+	char *own[2][TT_NODE_WHICH]; /* published or private buffers of this rank */
 	int core;		     /* as in this rank's part of the area */
-	char *tmp;		     /* for ordinary memory of peers */
+	char *tmp;		     /* scratch for ordinary memory of peers */
 	size_t tmp_len;
 };
 
-/* node_group.c: what peers map a region by, NULL: they can't. */
+/* node_group.c: the registration by which peers map a region; NULL: they cannot. */
 const struct tt_mr *tt_node_mr(const struct tt_node_group *g, const struct tt_region *region);
-/* Memory that they can map, described to them. */
+/* Memory that peers can map, described for them. */
 struct node_buf tt_node_pool_buf(const struct tt_mr *mr, const void *addr, size_t len);
 
 /* node_segment.c */
 void tt_node_wake(struct node_peer *peer);
 size_t tt_node_area_bytes(int size);
-/* Descriptors of areas that all have mapped are closed. */
+/* Closes the descriptors of areas that all ranks have mapped. */
 void tt_node_hand_out(struct tt_node *node);
-/* At the end: nobody comes for the others any more. */
+/* At the end: no rank comes for the remaining areas. */
 void tt_node_take_back(struct tt_node *node);
 
 /* peer_memory.c */
 int tt_node_reg(struct tt_tp *tp, const struct tt_mem *mem, unsigned access, struct tt_mr **mr);
 int tt_node_dereg(struct tt_mr *mr);
-/* Where a byte of a peer's slab is here. */
+/* The local address of a byte of a peer's slab. */
 int tt_node_map(struct node_peer *peer, const struct node_buf *buf, char **ptr);
 void tt_node_unmap_stale(struct node_peer *peer);
 void tt_node_unmap_all(struct node_peer *peer);
 
 /*
- * Publish: not if it is the same as two turns ago, as peers then still have the line. By fields,
- * which are in registers; read again as a whole they would be waited for.
+ * Publishes a buffer unless it is the same as two turns ago, as peers then still have the line.
+ * Compares by fields, which are in registers; reading the whole struct again would stall.
  */
 static inline void tt_node_put_buf(struct node_buf *buf, const struct node_buf *b)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The segment of a process: made, mapped by peers, slept on. */
+/* The segment of a process: its creation, its mapping by peers, and sleeping on it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -121,8 +121,8 @@ struct tt_tp *tt_node_keeper(struct tt_node *node)
 }
 
 /*
- * Ordinary memory: the peer's table of slabs, a place that is known to be there, is read without
- * its mapping.
+ * Whether the peer's ordinary memory can be read: tries its table of slabs, whose address is
+ * known.
  */
 static bool can_read(const struct node_peer *peer)
 {
@@ -130,7 +130,7 @@ static bool can_read(const struct node_peer *peer)
 	struct iovec local = {cookie, sizeof(cookie)};
 	struct iovec remote = {(void *)(uintptr_t)peer->seg->slab[0].base, sizeof(cookie)};
 
-	/* EFAULT: allowed, but that address is not there */
+	/* EFAULT: permitted, but nothing at that address */
 	return process_vm_readv(peer->pid, &local, 1, &remote, 1, 0) >= 0 || errno == EFAULT;
 }
 
@@ -188,7 +188,7 @@ int tt_node_attach(struct tt_node *node, int rank, int nranks, const struct tt_n
 }
 
 /*
- * The first of several threads empties the pipe: those that are woken leave it, so that it wakes
+ * The first of several sleeping threads empties the pipe. Woken threads do not, so that it wakes
  * all.
  */
 int tt_node_lie_down(struct tt_node *node, bool first)
@@ -199,8 +199,8 @@ int tt_node_lie_down(struct tt_node *node, bool first)
 		;
 	atomic_store(&node->seg->sleeping, 1);
 	/*
-	 * That it sleeps is visible before it looks at flags once more, whatever the order of
-	 * those loads.
+	 * Makes the sleep visible before the flags are read once more, whatever the order of those
+	 * loads.
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	return node->wake[0];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pool memory, seen by the processes of a host: each lists its slabs in its segment; peers map one
- * when they first meet it in a published buffer, and keep it until its owner gives it up.
+ * Pool memory, as seen by the processes of a host. Each process lists its slabs in its segment. A
+ * peer maps a slab when it first finds it in a published buffer, and keeps the mapping until the
+ * owner gives the slab up.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ int tt_node_reg(struct tt_tp *tp, const struct tt_mem *mem, unsigned access, str
 	struct stat st;
 	uint32_t i;
 
-	/* What can't be listed is ordinary memory to peers. */
+	/* For peers, unlisted memory is ordinary memory. */
 	if (mem->memfd < 0 || (access & TT_ACCESS_WRITE) == 0 || fstat(mem->memfd, &st) ||
 	    (!node->nfree && node->nslabs == SEG_SLABS))
 		return -EOPNOTSUPP;
@@ -122,7 +123,7 @@ static int map_slab(struct node_peer *peer, uint32_t i, uint64_t id, struct node
 	if (err)
 		return tt_fail(err, "%zu bytes of pool memory of process %d cannot be mapped: %s",
 			       len, (int)peer->pid, strerror(-err));
-	madvise(addr, len, MADV_HUGEPAGE); /* as its owner may have; a hint */
+	madvise(addr, len, MADV_HUGEPAGE); /* as its owner may have done; a hint */
 	*m = (struct node_map){id, addr, len, (char *)addr + skip};
 	return 0;
 }

@@ -2,9 +2,9 @@
 /*
  * Pulling: reductions and copies straight out of peers' memory.
  *
- * What is mapped is an operand of the kernel as it is. Ordinary memory is fetched by
- * process_vm_readv, in pieces that stay in the cache until the kernel has used them, and results
- * go there by process_vm_writev.
+ * Mapped memory is an operand of the kernel directly. Ordinary memory is read with
+ * process_vm_readv, in pieces that stay in the cache until the kernel has used them; results are
+ * written with process_vm_writev.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,10 +14,9 @@
 #include "lib/base/proc.h"
 #include "lib/node/node_internal.h"
 
-#define TMP_BYTES                                                                                  \
-	((size_t)512 << 10) /* of all pieces together: a good part of a second-level cache */
+#define TMP_BYTES ((size_t)512 << 10) /* of all pieces: much of a second-level cache */
 #define PIECE_MIN ((size_t)16 << 10)
-#define PIECE_MAX ((size_t)128 << 10) /* fewer calls than this saves do not pay for misses */
+#define PIECE_MAX ((size_t)128 << 10) /* longer pieces cost more misses than calls */
 
 /* A part of a rank's buffer: mapped, or ordinary memory of a peer. */
 struct part {
@@ -36,7 +35,7 @@ struct pull {
 	int *gone;
 };
 
-/* r: what it is for, if rings are possible */
+/* r: the reduction it is for, if rings are possible */
 static int look(struct tt_node_group *g, uint64_t turn, int rank, struct tt_node_ref ref,
 		size_t len, const struct tt_node_reduce *r, struct part *part)
 {
@@ -52,7 +51,7 @@ static int look(struct tt_node_group *g, uint64_t turn, int rank, struct tt_node
 		part->ptr = g->own[turn % 2][ref.which] + ref.off;
 		return 0;
 	}
-	buf = nr->buf[turn % 2][ref.which]; /* a copy, which the peer can't change */
+	buf = nr->buf[turn % 2][ref.which]; /* a copy, which the peer cannot change */
 	if ((buf.ring & NODE_RING_HERE) && r && r->ring.piece)
 		ref.off = tt_node_ring_place(g, &r->ring, rank, g->rank, r->number);
 	if (ref.off > buf.len || len > buf.len - ref.off)
@@ -89,7 +88,7 @@ bool tt_node_all_mapped(const struct tt_node_group *g, uint64_t turn)
 	return true;
 }
 
-/* Say that we touch, then see whether we may; seq_cst both, as in Dekker's algorithm. */
+/* Announces the access, then checks for permission; seq_cst both, as in Dekker's algorithm. */
 static int claim(struct tt_node_group *g, int *gone)
 {
 	int i;
@@ -110,7 +109,7 @@ static void release(struct tt_node_group *g)
 	atomic_store_explicit(&g->area->rank[g->rank].busy, 0, memory_order_release);
 }
 
-/* process_vm_* moves at most 2 GiB a call and stops at pages it can't reach. */
+/* process_vm_* moves at most 2 GiB per call and stops at inaccessible pages. */
 static int plain_copy(const struct part *p, size_t off, char *local, size_t len, bool write)
 {
 	struct iovec l, r;
@@ -147,7 +146,7 @@ static char *tmp_of(struct tt_node_group *g, size_t len)
 	return g->tmp;
 }
 
-/* By the caller's operator, pair by pair, into acc. */
+/* By the user-defined operator, pair by pair, into acc. */
 static void combine_pairs(const struct tt_node_reduce *r, char *acc, const void *const *src, int n,
 			  size_t count)
 {
@@ -158,9 +157,7 @@ static void combine_pairs(const struct tt_node_reduce *r, char *acc, const void 
 		r->fn(r->arg, acc, acc, src[i], count);
 }
 
-/*
- * len bytes from off on; room for so many in each place of tmp, which is NULL if nothing needs it.
- */
+/* len bytes from off on; each place of tmp has room for so many. tmp is NULL if not needed. */
 static int reduce_piece(struct pull *p, size_t off, size_t len, char *tmp, size_t room)
 {
 	const struct tt_node_reduce *r = p->r;
@@ -244,7 +241,7 @@ int tt_node_pull_reduce(struct tt_node_group *g, uint64_t turn, struct tt_node_r
 			struct tt_node_count *count, int *gone)
 {
 	int i, err = claim(g, gone);
-	struct pull p; /* long, and mostly not used */
+	struct pull p; /* long, and mostly unused */
 
 	if (err)
 		return err;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rings: what stands for vectors that peers can't map; node.h. lib/engine/node/ring_reduce.c runs
+ * Rings, which replace vectors that peers cannot map; node.h. lib/engine/node/ring_reduce.c runs
  * them.
  */
 #include <assert.h>

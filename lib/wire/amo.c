@@ -25,7 +25,7 @@ static void atomic_done(struct tt_wr *wr, int status)
 	at->done(at, status);
 }
 
-/* By the transport. */
+/* Asks the transport to execute it. */
 static int execute(struct tt_chan *chan, struct tt_atomic *at)
 {
 	struct tt_amo amo = {.op = at->op,
@@ -63,7 +63,8 @@ static int ask(struct tt_chan *chan, struct tt_atomic *at)
 	ctrl.rkey.word[0] = at->op;
 	ctrl.rkey.word[1] = at->token;
 	/*
-	 * Under way from here: if the message finds the channel broken, the channel's end ends it.
+	 * Under way from here: if the channel turns out broken during the send, its end ends the
+	 * atomic.
 	 */
 	tt_list_add(&chan->inflight, &at->wr.link);
 	chan->wire->inflight++;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Cards: what every rank tells all others about its host and transports, and the choice that
- * follows from two of them. Both ends of a pair come to the same list, best first; the endpoints'
- * own connection set-up then has the last word (a probe of shared memory may fail).
+ * Cards: what every rank publishes about its host and transports, and the choice of transports for
+ * a pair. Both ends of a pair derive the same list, best first. The connection set-up of the
+ * endpoints may still reject an entry (a probe of shared memory may fail).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,10 +16,10 @@ struct card {
 	struct tt_host host;
 	uint32_t ntps;
 	char tp[TT_TP_MAX][16];
-	uint64_t longest; /* put that all its transports carry */
-	uint64_t cpu_set; /* which CPUs it may use, and how many */
+	uint64_t longest; /* longest put that all its transports carry */
+	uint64_t cpu_set; /* which CPUs the process may use, and how many */
 	uint32_t cpus;
-	uint32_t numa; /* its NUMA node + 1; 0: unknown, or on several */
+	uint32_t numa; /* the process's NUMA node + 1; 0: unknown, or several */
 };
 _Static_assert(sizeof(struct card) <= TT_CARD_MAX, "fits the bootstrap");
 _Static_assert(sizeof(struct card) == 280, "doc/WIRE.md");
@@ -148,7 +148,7 @@ static bool all_have(struct tt_wire *wire, const int *ranks, int n, const char *
 	return true;
 }
 
-/* CPUs that those of the ranks on the first one's host may use: bound ranks' sets add up. */
+/* The CPUs that the ranks on the first rank's host may use; the sets of bound ranks add up. */
 static int host_cpus(struct tt_wire *wire, const int *ranks, int n, uint64_t *sets)
 {
 	struct card first, its;
@@ -169,7 +169,7 @@ static int host_cpus(struct tt_wire *wire, const int *ranks, int n, uint64_t *se
 	return cpus ? cpus : 1;
 }
 
-/* How many different keys, and how often the most frequent one is there. */
+/* The number of different keys, and how often the most frequent key occurs. */
 static int count_groups(uint64_t *keys, int n, int *most)
 {
 	int i, run = 0, groups = 0;
@@ -183,7 +183,7 @@ static int count_groups(uint64_t *keys, int n, int *most)
 	return groups;
 }
 
-/* Of ranks on one host. */
+/* For ranks on one host. */
 static void spread_numa(struct tt_wire *wire, const int *ranks, int n, uint64_t *keys,
 			struct tt_wire_spread *spread)
 {
@@ -217,7 +217,7 @@ int tt_wire_spread(struct tt_wire *wire, const int *ranks, int n, struct tt_wire
 	free(keys);
 	for (i = 0; tt_transports[i]; i++)
 		;
-	while (i--) { /* whatever is open here by now: all ranks must find the same */
+	while (i--) { /* whatever is open here now: all ranks must get the same result */
 		const char *name = tt_transports[i]->name;
 
 		if (!strcmp(name, "self") || !all_have(wire, ranks, n, name))
@@ -228,7 +228,7 @@ int tt_wire_spread(struct tt_wire *wire, const int *ranks, int n, struct tt_wire
 	return 0;
 }
 
-/* The transports this pair may use, best first; why: the reason if there are none. */
+/* The transports this pair may use, best first; why: the reason if the list is empty. */
 int tt_card_transports(struct tt_wire *wire, int rank, int *places, int max, char *why, size_t size)
 {
 	struct card its;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A channel: operations at its transport, control messages, and the queues of what has to wait.
+ * A channel: operations at its transport, control messages, and the queues of waiting items.
  *
- * A message and its receive meet by key, in any order: wire_send.c and wire_recv.c are the two
- * sides. Arrival is learnt from notes only: a slot's note, or the token of an offer. Credits: the
- * receiver owns nslots slots per channel; the sender has a bit per free one, and gets bits back in
- * headers of the other direction or in a credit message.
+ * A message and its receive are matched by key, in any order: wire_send.c and wire_recv.c are the
+ * two sides. Only notes signal arrival: a slot's note, or the token of an offer. Credits: the
+ * receiver owns nslots slots per channel. The sender has a bit per free slot, and gets bits back
+ * in the headers of the reverse direction or in a credit message.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,8 +16,8 @@
 /* ---- operations at the transport ---- */
 
 /*
- * A transport that refuses an operation for another reason than lack of room is broken for this
- * peer, most likely because the peer closed its end or is dying.
+ * A transport that refuses an operation for any reason but lack of room is broken for this peer,
+ * most likely because the peer closed its end or is dying.
  */
 void tt_chan_refused(struct tt_chan *chan, int status)
 {
@@ -50,7 +50,7 @@ static bool ctrl_push(struct tt_chan *chan, struct tt_ctrl *ctrl)
 	return true;
 }
 
-/* A copy of a control message that must wait. */
+/* A copy of a control message that has to wait. */
 static struct tt_ctrl_item *ctrl_item(struct tt_chan *chan, const struct tt_ctrl *ctrl)
 {
 	struct tt_wire *wire = chan->wire;
@@ -87,7 +87,7 @@ void tt_chan_send_ctrl(struct tt_chan *chan, struct tt_ctrl *ctrl)
 	tt_chan_busy(chan);
 }
 
-/* Give a slot back; tell the peer when half of them wait to be told. */
+/* Frees a slot; notifies the peer when half of the slots are free and not yet reported. */
 void tt_slot_free(struct tt_chan *chan, int slot)
 {
 	struct tt_ctrl ctrl = {.kind = TT_CTRL_CREDIT};
@@ -106,8 +106,8 @@ void tt_chan_withhold(struct tt_chan *chan, const void *addr)
 }
 
 /*
- * Nothing rings for it any more; closed: its connection is, or will be at once, and the peer may
- * be writing.
+ * After this no note leads to x. closed: its connection is closed, or about to be, and the peer
+ * may still be writing.
  */
 static void take_offer_back(struct tt_xfer *x, bool closed)
 {
@@ -133,10 +133,7 @@ void tt_xfer_end(struct tt_xfer *x, const void *data, int status)
 		tt_mem_free(wire->memory, bounce);
 }
 
-/*
- * The channel of x, being connected if it was not yet; NULL: there is no memory for one, and x has
- * ended.
- */
+/* The channel of x, connecting if it was idle; NULL: no memory for a channel, and x has ended. */
 struct tt_chan *tt_xfer_begin(struct tt_wire *wire, struct tt_xfer *x)
 {
 	struct tt_chan *chan = tt_chan_get(wire, x->peer);
@@ -207,7 +204,7 @@ void tt_chan_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl)
 
 /* ---- queues ---- */
 
-/* The endpoint is up: what waited for it can go. */
+/* The endpoint is up: starts what waited for it. */
 void tt_chan_opened(struct tt_chan *chan)
 {
 	struct tt_list *l, *tmp;
@@ -255,7 +252,7 @@ void tt_chan_flush(struct tt_chan *chan)
 		struct tt_xfer *x = tt_container(chan->sendq.next, struct tt_xfer, link);
 
 		if (!tt_send_now(chan, x)) {
-			/* put_to_offer unlinks before it tries: put it back in front */
+			/* put_to_offer unlinks before it tries: return it to the front */
 			if (tt_list_empty(&x->link)) {
 				x->state = TT_X_QUEUED;
 				tt_list_add(chan->sendq.next, &x->link);
@@ -273,7 +270,7 @@ static void fail_table(struct tt_chan *chan, struct tt_table *table, int status)
 	int i;
 
 	for (i = 0; i < TT_BUCKETS; i++) {
-		do { /* from the start after each, as fn may change the bucket */
+		do { /* restart after each call, as fn may change the bucket */
 			struct tt_list *l, *tmp;
 
 			again = false;
@@ -291,7 +288,7 @@ static void fail_table(struct tt_chan *chan, struct tt_table *table, int status)
 	}
 }
 
-/* End everything that was to travel on a channel that has failed. */
+/* Ends all transfers of a channel that has failed. */
 void tt_chan_fail_xfers(struct tt_chan *chan, int status)
 {
 	while (!tt_list_empty(&chan->sendq))
@@ -320,8 +317,8 @@ void tt_wire_cancel(struct tt_wire *wire, struct tt_xfer *x)
 	x->state = TT_X_IDLE;
 	x->bounce_region = NULL;
 	/*
-	 * The peer, or the transport, may touch the buffer at any moment: only a closed endpoint
-	 * stops it.
+	 * The peer, or the transport, may access the buffer at any moment: only closing the
+	 * endpoint stops that.
 	 */
 	if (claimed)
 		tt_chan_fence(x->chan, x->key.comm, "a transfer under way was taken back");

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Checksums of messages from end to end (TUTTI_CHECKSUM; all ranks do as rank 0 does): XXH3, 64
- * bits.
+ * End-to-end checksums of messages (TUTTI_CHECKSUM; rank 0's setting applies to all ranks): XXH3,
+ * 64 bits.
  *
- * That of an eager message is in its head and covers head and payload; it is checked before either
- * is looked at. That of a payload that is put into an offer follows in a control message of its
- * own, in any order with the note: the receive ends when both are there. Whatever does not fit
- * ends the channel, as nothing that came over it can be trusted, and with it the call. A put into
- * a window that notifies rings no note: when it is in place a control message asks the target to
- * compare, and to ring. Not covered: control messages, which the transport carries, other
- * one-sided operations, whose target takes no part, and memory that ranks of a host share.
+ * The checksum of an eager message is in its head and covers head and payload; it is verified
+ * before either is used. The checksum of a payload put into an offer follows in a control message,
+ * in any order with the note: the receive ends when both have come. A mismatch ends the channel,
+ * as no data of it can be trusted, and with it the call. A notifying put into a window rings no
+ * note: when the put is in place, a control message asks the target to compare and to ring. Not
+ * covered: control messages, which the transport carries; other one-sided operations, whose target
+ * takes no part; and memory shared by ranks of a host.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -54,7 +54,7 @@ bool tt_sum_check(struct tt_chan *chan, struct tt_eager_head *head)
 	return false;
 }
 
-/* Payload and checksum are both there. */
+/* Compares when payload and checksum have both come. */
 static void compare(struct tt_xfer *x)
 {
 	struct tt_chan *chan = x->chan;
@@ -79,7 +79,7 @@ void tt_sum_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl)
 	struct tt_xfer *x = t && t->kind == TT_TOKEN_XFER ? t->target : NULL;
 
 	if (!x || x->chan != chan || x->summed)
-		return; /* taken back meanwhile */
+		return; /* taken back in the meantime */
 	x->sum = ctrl->fprint;
 	x->summed = true;
 	if (x->landed)
@@ -113,7 +113,7 @@ void tt_sum_ring(struct tt_chan *chan, const struct tt_ctrl *ctrl)
 	const void *data;
 
 	if (!bell)
-		return; /* the window was freed meanwhile */
+		return; /* the window was freed in the meantime */
 	data = bell->put ? bell->put(bell, chan->peer, ctrl->addr, ctrl->len) : NULL;
 	if (!data)
 		tt_chan_fail(chan, -EPROTO, "a notification of a put that cannot have been");

@@ -25,16 +25,16 @@
 
 #include "lib/wire/wire_internal.h"
 
-/* In a reply: not to one attempt, the sender has given up on this channel for good. */
+/* In a reply: applies to all attempts, as the sender has given up on this channel for good. */
 #define TT_NO_ATTEMPT UINT32_MAX
 
-/* What both messages carry. doc/WIRE.md. */
+/* The body of both messages. doc/WIRE.md. */
 struct conn_msg {
 	uint32_t attempt, generation;
-	int32_t status; /* reply: 0 or why not */
+	int32_t status; /* reply: 0, or the error code */
 	uint32_t pad;
 	char transport[16];
-	char text[200]; /* reply with status: a sentence */
+	char text[200]; /* reply with an error: its text */
 	uint64_t slots_addr;
 	struct tt_rkey slots_rkey;
 	uint32_t nslots, slot_size;
@@ -104,7 +104,7 @@ struct tt_chan *tt_chan_get(struct tt_wire *wire, int peer)
 	return chan;
 }
 
-/* Operations of a closed endpoint bring no events: end them here. */
+/* Operations of a closed endpoint produce no events: end them here. */
 void tt_chan_close_ep(struct tt_chan *chan, int status)
 {
 	if (chan->ep) {
@@ -188,7 +188,7 @@ static int open_end(struct tt_chan *chan, int tp, struct conn_msg *msg)
 	return 0;
 }
 
-/* Nothing is left of an earlier connection. */
+/* Clears the state of an earlier connection. */
 static void fresh(struct tt_chan *chan)
 {
 	struct tt_wire *wire = chan->wire;
@@ -226,7 +226,7 @@ static void fresh(struct tt_chan *chan)
 	chan->early_notes = 0;
 }
 
-/* Learn the peer's slots and start connecting to its end. */
+/* Reads the peer's slots and starts connecting to its endpoint. */
 static int connect_end(struct tt_chan *chan, const struct conn_msg *msg, bool active)
 {
 	size_t mine = chan->slot_size, its = msg->slot_size;
@@ -247,7 +247,7 @@ static int connect_end(struct tt_chan *chan, const struct conn_msg *msg, bool ac
 	return chan->ep->tp->ops->ep_connect(chan->ep, msg->blob, msg->blob_len, active);
 }
 
-/* A channel to this very process: both ends are one endpoint of transport self. */
+/* A channel to this process itself: both ends are one endpoint of transport self. */
 static void connect_self(struct tt_chan *chan)
 {
 	struct conn_msg msg = {0};
@@ -272,7 +272,7 @@ static void refuse(struct tt_wire *wire, int peer, uint32_t generation, uint32_t
 	tt_ctl_send(wire->boot, peer, TT_CTL_CONN_REP, &msg, sizeof(msg));
 }
 
-/* What was said last, to be said again should it be lost. */
+/* Keeps the last message, to repeat it in case it is lost. */
 static void keep(struct tt_chan *chan, const struct conn_msg *msg)
 {
 	if (!chan->said)
@@ -281,7 +281,7 @@ static void keep(struct tt_chan *chan, const struct conn_msg *msg)
 		*chan->said = *msg;
 }
 
-/* Ask the peer for the next transport both can use. */
+/* Asks the peer for the next transport that both can use. */
 static void request(struct tt_chan *chan)
 {
 	struct tt_wire *wire = chan->wire;
@@ -327,7 +327,7 @@ void tt_chan_connect(struct tt_chan *chan)
 	request(chan);
 }
 
-/* This attempt is over: the next one, if we are the end that asks. */
+/* This attempt has failed: starts the next, if this is the asking end. */
 static void next_attempt(struct tt_chan *chan, const char *why)
 {
 	tt_debug("rank %d over %s: %s", chan->peer, chan->wire->tp[chan->tp].name, why);
@@ -347,7 +347,7 @@ static int find_tp(struct tt_wire *wire, const char *name)
 	return -1;
 }
 
-/* The transport of this name that a peer has chosen. */
+/* The transport of this name, chosen by a peer. */
 static int find_or_open(struct tt_wire *wire, const char *name, int *tp)
 {
 	int i;
@@ -395,12 +395,12 @@ void tt_chan_fence(struct tt_chan *chan, uint64_t comm, const char *why)
 	tt_debug("the connection to rank %d is closed: %s", chan->peer, why);
 	msg = (struct fenced_msg){.generation = ++chan->generation};
 	shut(chan, true, comm);
-	/* after it has told why the communicators that share it fail */
+	/* after the reports that explain the failure of its communicators */
 	if (chan->peer != wire->params.rank && wire->boot)
 		tt_ctl_send(wire->boot, chan->peer, TT_CTL_FENCED, &msg, sizeof(msg));
 }
 
-/* The connection of an earlier generation is gone, whatever it looked like from here. */
+/* The peer has closed the connection of an earlier generation, even if it looks intact here. */
 static void closed_by_peer(struct tt_chan *chan, uint32_t generation)
 {
 	if (chan->gone)
@@ -463,8 +463,7 @@ static void handle_request(struct tt_wire *wire, int from, const void *data, siz
 		return;
 	}
 	switch (chan->state) {
-	case TT_CHAN_FAILED: /* what was said of it then may have come before the peer had a channel
-			      */
+	case TT_CHAN_FAILED: /* the peer may have had no channel when the failure was reported */
 		refuse(wire, from, chan->generation, msg.attempt,
 		       tt_fail(-ECONNABORTED, "rank %d: %s", wire->params.rank, chan->reason));
 		return;
@@ -478,8 +477,8 @@ static void handle_request(struct tt_wire *wire, int from, const void *data, siz
 			return;
 		}
 		/*
-		 * Both ask: the lower rank's request counts. A later attempt replaces an earlier
-		 * one.
+		 * Both ends ask: the lower rank's request counts. A later attempt replaces an
+		 * earlier one.
 		 */
 		if (chan->active || chan->state == TT_CHAN_REQUESTED)
 			if (wire->params.rank < from)
@@ -566,7 +565,7 @@ void tt_wire_conn_rep(struct tt_wire *wire, int from, const void *data, size_t l
 	tt_wire_unlock(wire);
 }
 
-/* Why this transport: what the hosts are, and, on one host, why it is not shm. */
+/* The reason for this transport: the relation of the hosts and, on one host, why it is not shm. */
 static void why_this(struct tt_chan *chan, char *why, size_t size)
 {
 	struct tt_wire *wire = chan->wire;
@@ -608,8 +607,9 @@ static void opened(struct tt_chan *chan)
 	tt_info("rank %d is reached over %s: %s", chan->peer,
 		detail[0] ? detail : wire->tp[chan->tp].name, why);
 	if (chan->peer != wire->params.rank && (chan->active || chan->generation))
-		tt_chan_send_ctrl(chan,
-				  &hello); /* what it withholds for an earlier one waits for it */
+		tt_chan_send_ctrl(
+			chan,
+			&hello); /* releases what the peer withholds for an earlier connection */
 	tt_chan_opened(chan);
 }
 
@@ -623,8 +623,8 @@ void tt_chan_up(struct tt_chan *chan)
 }
 
 /*
- * The first that has come over the endpoint, perhaps before it is ours to use. When both ends are
- * up nothing that was begun over an earlier one is under way any more.
+ * The first arrival over the endpoint, perhaps before it may be used. When both ends are up,
+ * nothing of an earlier connection is under way.
  */
 void tt_chan_heard(struct tt_chan *chan)
 {

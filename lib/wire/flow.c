@@ -2,12 +2,12 @@
 /*
  * Flow control of early messages, per communicator and channel, driven by the receiver.
  *
- * A sender may run ahead: its eager messages are parked on the receiver's heap. Over the bound
- * (TUTTI_PARKED) the receiver says STOP {epoch}. The sender answers STOP_ACK {epoch, messages sent
- * so far} and from then on sends only into offers. When the receiver has seen that many messages,
- * it knows that none is under way and offers memory for its posted receives. Once nothing is
- * parked and no offer is open it says GO {epoch}; a GO that was overtaken by the next STOP is
- * ignored by its epoch. No step relies on messages staying in order.
+ * A sender may run ahead: the receiver parks its eager messages on the heap. Above the bound
+ * (TUTTI_PARKED) the receiver sends STOP {epoch}. The sender answers STOP_ACK {epoch, messages
+ * sent so far} and then sends only into offers. When the receiver has seen that many messages,
+ * none is under way, and it offers memory for its posted receives. Once nothing is parked and no
+ * offer is open, it sends GO {epoch}. The epoch identifies a GO that was overtaken by the next
+ * STOP; the sender ignores it. No step relies on message order.
  */
 #include <stdlib.h>
 
@@ -52,7 +52,7 @@ void tt_flow_parked(struct tt_chan *chan, struct tt_flow *flow)
 	say(chan, TT_CTRL_STOP, flow->comm, ++flow->epoch, 0);
 }
 
-/* All eager messages sent before the STOP have come: offer to every receive that still waits. */
+/* All eager messages sent before the STOP have come: makes an offer for every waiting receive. */
 static void stopped(struct tt_chan *chan, struct tt_flow *flow)
 {
 	struct tt_list *l, *tmp;
@@ -68,7 +68,7 @@ static void stopped(struct tt_chan *chan, struct tt_flow *flow)
 				continue;
 			tt_xfer_offer(chan, x);
 			if (chan->state != TT_CHAN_OPEN)
-				return; /* it took the others out of the list */
+				return; /* it unlinked the other entries */
 		}
 	tt_flow_consumed(chan, flow);
 }
@@ -80,7 +80,7 @@ void tt_flow_received(struct tt_chan *chan, struct tt_flow *flow)
 		stopped(chan, flow);
 }
 
-/* An early message was taken, or an offer used. */
+/* An early message was consumed, or an offer used. */
 void tt_flow_consumed(struct tt_chan *chan, struct tt_flow *flow)
 {
 	if (flow->state != TT_FLOW_STOPPED || flow->parked || flow->offers)

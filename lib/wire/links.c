@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The channels as links between hosts: what waits on them, whether they still carry data. */
+/* Channels as links between hosts: what waits on them, and whether they still carry data. */
 #include <stdio.h>
 
 #include "lib/wire/wire_internal.h"

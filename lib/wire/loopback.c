@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A connection of this process with itself by a transport that has a device. A device's atomics on
- * a word are atomic to each other only, so where peers use them on memory of this process, it
- * must, too.
+ * A connection of this process with itself through a device transport. A device's atomics on a
+ * word are atomic with each other only, so if peers use them on memory of this process, it must
+ * use them too.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include "lib/wire/wire_internal.h"
 
 struct tt_loop {
-	struct tt_chan chan; /* for atomics; its endpoint is one end */
-	struct tt_ep *end;   /* the other, at which nothing is started */
+	struct tt_chan chan; /* for atomics; owns one of the two endpoints */
+	struct tt_ep *end;   /* the other endpoint, at which no operation starts */
 	int up;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What transports authenticate their own connection requests with. */
+/* The MAC with which transports authenticate their own connection requests. */
 #include <sodium.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Opening transports. All that are cheap to open are opened at once; a costly one that nobody
- * asked for by name is told to the others as usable here and opened when a peer can be reached
- * over nothing better: right after the cards are known, mostly never within one host.
+ * Opens transports. Cheap transports are opened at once. A costly transport that was not requested
+ * by name is published as usable here, and opened when it is the best way to a peer: right after
+ * the cards are known, rarely within one host.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "lib/base/signals.h"
 #include "lib/wire/wire_internal.h"
 
-/* TUTTI_TRANSPORT without its "fault:" prefix; *fault says whether it was there. */
+/* TUTTI_TRANSPORT without its "fault:" prefix; *fault: whether the prefix was present. */
 static const char *allowed(const struct tt_env *env, bool *fault)
 {
 	const char *list = env->transport.text;
@@ -34,7 +34,7 @@ static bool in_list(const char *list, const char *name)
 	return false;
 }
 
-/* Every name in TUTTI_TRANSPORT must be a transport. */
+/* Checks that every name in TUTTI_TRANSPORT is a transport. */
 static int check_list(const char *list)
 {
 	const char *names[TT_TP_MAX], *near;
@@ -58,7 +58,7 @@ static int check_list(const char *list)
 	return 0;
 }
 
-/* Long enough for a slot and, if opened late, for what all have agreed on? */
+/* Whether puts are long enough for a slot and, for a late opening, for the agreed length. */
 static int check_longest(struct tt_wire *wire, const struct tt_tp *tp)
 {
 	size_t need = tt_slot_size(wire->env);
@@ -126,7 +126,7 @@ static int open_or_leave(struct tt_wire *wire, int place, const char *list)
 	return 0;
 }
 
-/* A transport that can't be opened is left out, unless it was asked for by name. */
+/* Skips a transport that cannot be opened, unless it was requested by name. */
 int tt_open_transports(struct tt_wire *wire)
 {
 	const char *list = allowed(wire->env, &wire->fault);
@@ -134,8 +134,8 @@ int tt_open_transports(struct tt_wire *wire)
 
 	wire->asked = *list != 0;
 	/*
-	 * Before, as their handlers must not run in the middle of libfabric; after, in case they
-	 * come back.
+	 * Before the open, as restored handlers must not run inside libfabric; after it, in case
+	 * it reinstalled its own.
 	 */
 	tt_signals_restore();
 	err = check_list(list);
@@ -202,11 +202,13 @@ void tt_open_needed(struct tt_wire *wire)
 	for (r = 0; r < wire->params.nranks && any_late(wire); r++)
 		if (r != wire->params.rank &&
 		    tt_card_transports(wire, r, tps, TT_TP_MAX, NULL, 0) && wire->late[tps[0]])
-			(void)tt_open_place(wire, tps[0], &tp); /* connecting says that it failed */
+			(void)tt_open_place(wire, tps[0], &tp); /* connecting reports the failure */
 }
 
-/* By their cards this process and that rank share memory, and no connection has shown that they
- * cannot. */
+/*
+ * Whether, by the cards, this process and that rank share memory, and no connection has disproved
+ * it.
+ */
 static bool shares_memory(struct tt_wire *wire, int rank)
 {
 	const struct tt_chan *chan = wire->chan[rank];

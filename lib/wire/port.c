@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ports: messages whose receiver decides what they are for, such as those with tags. */
+/* Ports: messages that the receiver matches itself, such as tagged messages. */
 #include <string.h>
 
 #include "lib/wire/wire_internal.h"
@@ -78,7 +78,7 @@ void tt_wire_port_say(struct tt_wire *wire, int peer, uint32_t what, const struc
 	struct tt_ctrl ctrl = {
 		.kind = TT_CTRL_PORT, .token = what, .key = *key, .addr = a, .len = b};
 
-	if (wire->chan[peer]) /* it has sent, so there is one */
+	if (wire->chan[peer]) /* the peer has sent, so there is a channel */
 		tt_chan_send_ctrl(wire->chan[peer], &ctrl);
 }
 

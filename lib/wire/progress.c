@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Polling the transports, handing events to channels, and sleeping when nothing happens. */
+/* Polls the transports, passes events to channels, and sleeps when nothing happens. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "lib/wire/wire_internal.h"
 
 #define EVENTS 32
-#define BUSY_MS 1 /* longest sleep while something waits for room: not every transport tells */
+#define BUSY_MS 1 /* longest sleep while items wait for room: not every transport reports room */
 #define TT_EV_DROPPED ((enum tt_event_kind)(-1))
 
 static void on_note(struct tt_wire *wire, uint32_t note)
@@ -39,7 +39,7 @@ static void on_done(struct tt_wire *wire, struct tt_wr *wr, int status)
 	wr->done(wr, status);
 }
 
-/* All but notes. */
+/* All events but notes. */
 static void on_event(struct tt_wire *wire, const struct tt_event *ev)
 {
 	struct tt_chan *chan = ev->ep ? ev->ep->user : NULL;
@@ -94,7 +94,7 @@ int tt_wire_progress(struct tt_wire *wire)
 		wire->batch = ev;
 		wire->batch_len = n;
 		for (k = 0; k < n; k++)
-			if (ev[k].kind == TT_EV_NOTE) /* what is waited for most often */
+			if (ev[k].kind == TT_EV_NOTE) /* the most frequent event */
 				on_note(wire, ev[k].note);
 			else if (ev[k].kind != TT_EV_DROPPED)
 				on_event(wire, &ev[k]);
@@ -128,7 +128,7 @@ bool tt_wire_slow_poll(const struct tt_wire *wire)
 	return false;
 }
 
-/* ep is being closed, or wr taken back: events of the batch at hand must not name it any more. */
+/* ep is being closed, or wr taken back: removes events that name it from the batch at hand. */
 void tt_wire_drop_events(struct tt_wire *wire, const struct tt_ep *ep, const struct tt_wr *wr)
 {
 	int i;
@@ -155,7 +155,7 @@ void tt_wire_wake(struct tt_wire *wire)
 		(void)!write(wire->wake_fd, &one, sizeof(one));
 }
 
-/* Fill fds with what to sleep on; false: something is there already. */
+/* Fills fds with the descriptors to sleep on; false: an event is there already. */
 static bool arm(struct tt_wire *wire, struct pollfd *fds, int *nfds)
 {
 	int i, fd;
@@ -171,8 +171,8 @@ static bool arm(struct tt_wire *wire, struct pollfd *fds, int *nfds)
 }
 
 /*
- * wake_fd is emptied by the first to lie down, under the lock: if those that are woken emptied it,
- * one of them could take the signal away from another that has not seen it yet.
+ * The first sleeper empties wake_fd, under the lock. If woken threads emptied it, one of them
+ * could take the signal from another that has not seen it yet.
  */
 bool tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(void *), void *arg)
 {
@@ -199,7 +199,7 @@ bool tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(void *), 
 		found = poll(fds, (nfds_t)nfds, timeout_ms);
 	if (atomic_fetch_sub(&wire->sleepers, 1) != 1 || !other->get_up)
 		return !found;
-	tt_wire_lock(wire); /* another thread may have lain down meanwhile */
+	tt_wire_lock(wire); /* another thread may sleep again by now */
 	if (!atomic_load(&wire->sleepers))
 		other->get_up(other->arg);
 	tt_wire_unlock(wire);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tokens: the 32-bit notes that peers ring. A token names an entry of a table; the generation in
- * its upper bits makes a note that comes after its receive was taken back find nothing.
+ * Tokens: the 32-bit notes that peers ring. A token names an entry of a table. Its upper bits hold
+ * a generation, so that a late note for a receive taken back finds nothing.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ uint32_t tt_slot_token(const struct tt_chan *chan, int slot)
 	       (uint32_t)slot;
 }
 
-/* NULL: of a connection that is closed. */
+/* NULL: the token belongs to a closed connection. */
 struct tt_chan *tt_slot_chan(struct tt_wire *wire, uint32_t token, int *slot)
 {
 	uint32_t peer = token >> TT_TOKEN_SLOT_BITS & RANK_MASK;
@@ -87,7 +87,8 @@ void tt_token_free(struct tt_wire *wire, uint32_t token)
 }
 
 /*
- * The first of n free neighbours of one generation, whose tokens are consecutive; NO_TOKEN: none.
+ * The first of n free adjacent entries of one generation, whose tokens are consecutive; NO_TOKEN:
+ * none.
  */
 static uint32_t find_run(const struct tt_wire *wire, uint32_t n)
 {
@@ -108,7 +109,7 @@ static uint32_t find_run(const struct tt_wire *wire, uint32_t n)
 	return NO_TOKEN;
 }
 
-/* Make the list of free tokens anew, lowest first. */
+/* Rebuilds the list of free tokens, lowest first. */
 static void relink(struct tt_wire *wire)
 {
 	uint32_t i;
@@ -122,7 +123,7 @@ static void relink(struct tt_wire *wire)
 	}
 }
 
-/* Rare enough to look through the whole table. */
+/* Rare enough to scan the whole table. */
 int tt_wire_tokens_new(struct tt_wire *wire, struct tt_bell *const *bells, int n, uint32_t *token)
 {
 	uint32_t first;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The list of transports and the stubs for what one of them lacks. */
+/* The list of transports, and stubs for the operations that a transport lacks. */
 #include "config.h"
 #include "lib/wire/transport.h"
 

@@ -3,8 +3,8 @@
  * The transport contract: a transport moves bytes and rings bells, nothing else.
  *
  * A transport is one folder in transports/ with one const table of these operations, and one line
- * in lib/wire/transports.def. Every call on a tt_tp, its endpoints and its registrations is made
- * under one lock by the caller: transports need none of their own and must never block.
+ * in lib/wire/transports.def. The caller makes every call on a tt_tp, its endpoints and its
+ * registrations under one lock: transports need no locks of their own and must never block.
  * tests/conform runs one suite over every transport, bare and wrapped by transports/fault.
  */
 #ifndef TT_TRANSPORT_H
@@ -25,47 +25,49 @@
 struct tt_tp_ops;
 struct tt_ep_ops;
 
-/* What a transport can do, so that callers choose without asking for its name. */
+/* What a transport can do; callers decide by these, not by name. */
 enum tt_tp_caps {
 	TT_CAP_LOCAL_ANY = 1,	  /* the near side of put and get needs no registration */
-	TT_CAP_AUTO_PROGRESS = 2, /* put, get and amo at a target that makes no call complete */
+	TT_CAP_AUTO_PROGRESS = 2, /* put, get and amo complete without calls of the target */
 	TT_CAP_AMO = 4,
 	TT_CAP_MAP = 8,	     /* map() works for memory that has a memfd */
-	TT_CAP_REG_ANY = 16, /* reg() takes memory without a memfd too */
+	TT_CAP_REG_ANY = 16, /* reg() also takes memory without a memfd */
 	/*
-	 * amo is executed by the target's device, one and the same for all that reach it by this
-	 * transport: they are atomic to each other, and not to a CPU
+	 * The target's device executes amo, the same device for all peers of this transport: these
+	 * amo are atomic with each other, and not with a CPU's.
 	 */
 	TT_CAP_AMO_DEVICE = 32,
-	TT_CAP_SLOW_POLL = 64, /* poll() makes system calls: spinning on it is of no use */
+	TT_CAP_SLOW_POLL = 64, /* poll() makes system calls: spinning on it is useless */
 	/*
-	 * ep_close is no fence: what either end has begun may still land. The next endpoint to the
-	 * same peer is up only when nothing that this end began over an earlier one is left
+	 * ep_close is no fence: operations that either end has begun may still land. The next
+	 * endpoint to the same peer is up only when nothing that this end began over an earlier
+	 * endpoint is left.
 	 */
 	TT_CAP_LATE_WRITES = 128,
 	TT_CAP_GET_HEAD =
-		256 /* a get's first bytes can land elsewhere than the others: tt_rma.head */
+		256 /* a get's first bytes can land elsewhere than the rest: tt_rma.head */
 };
 
-/* A device, or the transport itself, as tutti_info shows it. */
+/* A device, or the transport itself, as shown by tutti_info. */
 struct tt_tp_device {
 	char name[64];	  /* "tcp", "mlx5_0/1" */
 	char detail[160]; /* address, provider version, GID ... */
 	double gbps;	  /* 0: unknown */
 	int numa;	  /* -1: unknown */
 	bool usable;
-	char why[160]; /* why it is (not) usable */
+	char why[160]; /* why it is or is not usable */
 };
 
-/* What open() is told. Everything stays valid until close(). */
+/* Input of open(). Everything stays valid until close(). */
 struct tt_tp_params {
 	const struct tt_env *env;
-	int rank;		  /* of this process in the world */
-	const char *local_addr;	  /* numeric address of the chosen interface; sockets bind it and no
-				     other */
-	uint64_t cookie[2];	  /* random, of this process: no other job's process has it */
-	void (*alive)(void *arg); /* called by what waits long in ep_close: this process lives; may
-				     be NULL */
+	int rank;		/* of this process in the world */
+	const char *local_addr; /* numeric address of the chosen interface; the only one that
+				   sockets bind */
+	uint64_t cookie[2];	/* random, of this process: distinguishes it from processes of other
+				   jobs */
+	void (*alive)(void *arg); /* called during a long wait in ep_close: sends heartbeats; may be
+				     NULL */
 	void *alive_arg;
 };
 
@@ -76,9 +78,9 @@ struct tt_tp {
 	const struct tt_tp_ops *ops;
 	unsigned caps;
 	size_t max_put;	   /* longest put or get; 0: any */
-	size_t inline_put; /* the near side of a put of so many bytes needs no registration either;
-			      0: none */
-	bool optional;	   /* set by the owner: where it can't register memory, others will do */
+	size_t inline_put; /* longest put whose near side needs no registration either; 0: none */
+	bool optional;	   /* set by the owner: it may fail to register memory, as there are other
+			      transports */
 	bool peer_lost; /* set by the owner: a peer has died, so close() may meet broken connections
 			 */
 	char detail[96]; /* for the line logged when it is chosen: "ofi, tcp (msg) over 127.0.0.1"
@@ -92,7 +94,7 @@ struct tt_ep {
 	void *user;
 };
 
-/* What a peer needs, besides an address, to reach a registered region. Meaning: the transport's. */
+/* What a peer needs, besides an address, to reach a registered region. The transport defines it. */
 struct tt_rkey {
 	uint64_t word[4];
 };
@@ -120,14 +122,14 @@ struct tt_mr {
 enum tt_rma_flags {
 	TT_RMA_NOTE = 1,   /* put: ring note at the target once, after all bytes are in place */
 	TT_RMA_REMOTE = 2, /* put: done means that the bytes are in place at the target */
-	TT_RMA_AWAY =
-		4 /* put: a hint: the target reads it next, and the origin doesn't (tt_copy_away) */
+	TT_RMA_AWAY = 4	   /* put: a hint: the target reads the bytes next, the origin does not
+			      (tt_copy_away) */
 };
 
 /*
- * A put or get. Remote addresses are the target's own virtual addresses on every transport. Of a
- * get, with TT_CAP_GET_HEAD, the first head_len bytes (fewer than len) land at head, the others
- * from local on; in no order, as all bytes of an operation.
+ * A put or get. Remote addresses are the target's own virtual addresses on every transport. For a
+ * get with TT_CAP_GET_HEAD, the first head_len bytes (fewer than len) land at head, the rest from
+ * local on. Bytes land in no particular order.
  */
 struct tt_rma {
 	void *local;
@@ -137,13 +139,13 @@ struct tt_rma {
 	const struct tt_rkey *rkey;
 	uint32_t note;
 	unsigned flags;
-	void *user; /* comes back in the TT_EV_DONE event */
+	void *user; /* returned in the TT_EV_DONE event */
 	void *head;
-	size_t head_len;       /* 0: all of it is at local */
-	struct tt_mr *head_mr; /* of head, as mr */
+	size_t head_len;       /* 0: all bytes go to local */
+	struct tt_mr *head_mr; /* of head, like mr */
 };
 
-/* What a get brings, for transports that see it as memory. */
+/* Copies the result of a get, for transports that access it as memory. */
 static inline void tt_rma_land(const struct tt_rma *get, const void *from)
 {
 	if (get->head_len)
@@ -165,12 +167,12 @@ struct tt_amo {
 };
 
 enum tt_event_kind {
-	TT_EV_DONE, /* an operation of user is complete here: status 0 or negative */
-	TT_EV_NOTE, /* a peer's put has landed entirely and rang note */
+	TT_EV_DONE, /* an operation of user has completed: status 0 or negative */
+	TT_EV_NOTE, /* a peer's put has landed completely and rang note */
 	TT_EV_MSG,  /* a control message; data is valid until the next poll of this transport */
 	TT_EV_UP,   /* the endpoint is connected: operations may be started */
-	TT_EV_DOWN  /* the endpoint is gone, status says why; its operations have all been reported
-		     */
+	TT_EV_DOWN  /* the endpoint has failed, status says why; its operations have all been
+		       reported */
 };
 
 struct tt_event {
@@ -184,11 +186,11 @@ struct tt_event {
 	struct tt_ep *ep; /* MSG, UP, DOWN; NULL in NOTE, which need not know its peer */
 };
 
-/* What a connection has sent that its peer's end has not acknowledged. */
+/* Data that a connection has sent and its peer's end has not acknowledged. */
 struct tt_silence {
 	uint64_t bytes, ops; /* as far as the transport counts them */
-	uint64_t ns; /* since nothing of it was acknowledged; dead: since nothing came at all */
-	bool dead;   /* for longer than TUTTI_HEARTBEAT_LIMIT, and not because the peer is busy */
+	uint64_t ns;	     /* since the last acknowledgement; dead: since the last arrival */
+	bool dead; /* for longer than TUTTI_HEARTBEAT_LIMIT, and not because the peer is busy */
 };
 
 /* Started operations: TT_STARTED: an event will follow. TT_FINISHED: complete already, no event. */
@@ -206,8 +208,8 @@ struct tt_ep_ops {
 	/* Send len <= TT_TP_MSG_MAX bytes; data may be reused on return. No event at the sender. */
 	int (*msg)(struct tt_ep *ep, const void *data, size_t len);
 	/*
-	 * Peer memory [remote, remote + len) as a pointer, valid until close; -EOPNOTSUPP if it
-	 * can't be.
+	 * Peer memory [remote, remote + len) as a pointer, valid until close; -EOPNOTSUPP if not
+	 * possible.
 	 */
 	int (*map)(struct tt_ep *ep, uint64_t remote, size_t len, const struct tt_rkey *rkey,
 		   void **ptr);
@@ -221,30 +223,33 @@ struct tt_ep_ops {
 
 struct tt_tp_ops {
 	const char *name;
-	bool costly; /* open() takes long: it is called when no better transport reaches some rank
-		      */
-	/* Of a costly one, a quick look before its card names it: can there be a device? NULL: yes.
+	bool costly; /* open() takes long: called when no better transport reaches a rank */
+	/*
+	 * For a costly transport, a quick check before its card names it: can there be a device?
+	 * NULL: yes.
 	 */
 	bool (*present)(void);
-	/* The library beneath and its version, loading it; 0, or why not. NULL: there is none worth
-	 * naming. */
+	/*
+	 * Loads the underlying library and gives its version; 0 or an error. NULL: no library
+	 * worth naming.
+	 */
 	int (*library)(const char **name, unsigned *major, unsigned *minor);
 	/*
-	 * Fill at most max devices and return how many there are; 0: none, the transport is
-	 * unusable here.
+	 * Fills at most max devices and returns their number; 0: none, the transport is unusable
+	 * here.
 	 */
 	int (*query)(const struct tt_tp_params *params, struct tt_tp_device *dev, int max);
 	int (*open)(const struct tt_tp_params *params, struct tt_tp **tp);
 	/*
-	 * Memory that this transport itself keeps for a connected peer, with such settings. NULL:
-	 * not worth saying.
+	 * Memory that this transport keeps for a connected peer with these settings. NULL:
+	 * negligible.
 	 */
 	size_t (*peer_bytes)(const struct tt_env *env);
-	/* All endpoints and registrations must be gone. */
+	/* All endpoints and registrations must have been closed. */
 	void (*close)(struct tt_tp *tp);
 
 	/*
-	 * Register memory. *mr->rkey may be sent to peers. -ENOMEM with a text for exhausted
+	 * Registers memory. *mr->rkey may be sent to peers. -ENOMEM with a text for exhausted
 	 * limits.
 	 */
 	int (*reg)(struct tt_tp *tp, const struct tt_mem *mem, unsigned access, struct tt_mr **mr);
@@ -252,23 +257,23 @@ struct tt_tp_ops {
 		struct tt_mr *mr); /* afterwards no peer reaches it through this registration */
 
 	/*
-	 * ep_open makes a local end and writes its address to blob (at most TT_TP_BLOB_MAX bytes,
-	 * *len receives how many); the two ends exchange blobs over an authenticated link; each
-	 * then calls ep_connect with the other's. Exactly one side is active. It returns at once;
-	 * TT_EV_UP or TT_EV_DOWN follows. A negative return: this pair can't use the transport,
-	 * say why (tt_fail). Operations before TT_EV_UP return -EAGAIN.
+	 * ep_open makes a local end and writes its address to blob (at most TT_TP_BLOB_MAX bytes;
+	 * *len receives the length). The two ends exchange blobs over an authenticated link; each
+	 * then calls ep_connect with its peer's blob. Exactly one side is active. It returns at
+	 * once; TT_EV_UP or TT_EV_DOWN follows. Negative: this pair cannot use the transport, and
+	 * tt_fail has the reason. Operations before TT_EV_UP return -EAGAIN.
 	 */
 	int (*ep_open)(struct tt_tp *tp, struct tt_ep **ep, void *blob, size_t *len);
 	int (*ep_connect)(struct tt_ep *ep, const void *blob, size_t len, bool active);
 	/*
 	 * A fence: afterwards no peer writes here through ep (but see TT_CAP_LATE_WRITES).
-	 * Operations still under way are dropped without an event, so the caller forgets their
-	 * user pointers first. A note that has come already may still be handed out. Allowed in
-	 * any state.
+	 * Operations under way are dropped without an event, so the caller forgets their user
+	 * pointers first. A note that has come already may still be delivered. Allowed in any
+	 * state.
 	 */
 	void (*ep_close)(struct tt_ep *ep);
 
-	/* Make progress and fill at most max events; returns how many. Never blocks. */
+	/* Makes progress and fills at most max events; returns their number. Never blocks. */
 	int (*poll)(struct tt_tp *tp, struct tt_event *events, int max);
 	/*
 	 * Before sleeping: 0 and *fd: the next event makes fd readable (poll(2)); -EAGAIN: events
@@ -278,34 +283,34 @@ struct tt_tp_ops {
 };
 
 /*
- * Fill the missing slots of an endpoint table with stubs that return -EOPNOTSUPP, so that callers
- * never test for NULL. Transports call it once on their (static, non-const until then) table.
+ * Fills the missing entries of an endpoint table with stubs that return -EOPNOTSUPP, so that
+ * callers never test for NULL. Transports call it once on their (static, until then non-const)
+ * table.
  */
 void tt_ep_ops_fill(struct tt_ep_ops *ops);
 
 /* The transports compiled in, best first, NULL at the end; see transports.def. */
 extern const struct tt_tp_ops *const tt_transports[];
-/* Does the kernel know an RDMA device, usable or not? Loads no library. */
+/* Whether the kernel knows an RDMA device, usable or not. Loads no library. */
 bool tt_transport_rdma(void);
-/* By name; NULL if there is none. */
+/* By name; NULL: none. */
 const struct tt_tp_ops *tt_transport_find(const char *name);
 
 /*
- * A transport that accepts connections itself knows by a MAC that a request, and by another that
- * the answer to it, comes from the peer: the key is what each of the two ends has told the other
- * in its address, which travels over authenticated links only. The label keeps the one from being
- * taken for the other.
+ * For transports that accept connections themselves: one MAC proves that a request comes from the
+ * peer, another proves it for the answer. The key combines what each end has put into its address,
+ * which travels over authenticated links only. The label distinguishes request and answer.
  */
 #define TT_MAC_SIZE 16
 struct tt_mac_key {
-	uint64_t passive[2], active[2]; /* random, of each end */
+	uint64_t passive[2], active[2]; /* random, one per end */
 };
 void tt_mac(unsigned char mac[TT_MAC_SIZE], const char *label, const struct tt_mac_key *key,
 	    const void *data, size_t len);
 bool tt_mac_is(const unsigned char mac[TT_MAC_SIZE], const char *label,
 	       const struct tt_mac_key *key, const void *data, size_t len);
 
-/* transports/fault: open `inner` wrapped, behaving as spec (TUTTI_FAULT's syntax) says. */
+/* transports/fault: opens `inner` wrapped, behaving as spec (TUTTI_FAULT's syntax) says. */
 int tt_fault_open(const struct tt_tp_ops *inner, const char *spec,
 		  const struct tt_tp_params *params, struct tt_tp **tp);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opening and closing the transports of a process, one-sided access, and counters; see wire.h. */
+/* Opens and closes the transports of a process; one-sided access, and counters; see wire.h. */
 #include "lib/wire/wire.h"
 
 #include <errno.h>
@@ -105,8 +105,7 @@ int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **out)
 		goto close_tps;
 	for (i = 0; i < wire->ntps; i++)
 		tps[i] = wire->tp[i].tp;
-	if (params->keeper) { /* last, so that transports which are opened later have their own
-				 index, too */
+	if (params->keeper) { /* last, so that transports opened later have their own index, too */
 		i = TT_TP_MAX;
 		err = tps[i - 1] ? -E2BIG : 0;
 		tps[i - 1] = params->keeper;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The wire: open transports, the memory they know, and channels to the other processes of the job.
+ * The wire: open transports, the memory registered with them, and channels to the job's other
+ * processes.
  *
  * A channel is the credit domain of a pair of processes, shared by all their communicators. It
  * carries messages named by a key {communicator, sequence, lane, index} and promises no order: a
- * message meets the receive of the same key. Small ones travel eagerly into slots; for larger ones
- * the receiver offers memory and the sender puts straight into it. Channels connect on first use.
+ * message is matched with the receive of the same key. Short messages travel eagerly into slots;
+ * for longer ones the receiver offers memory and the sender puts straight into it. Channels
+ * connect on first use.
  *
- * One recursive lock per wire covers transports, channels and everything the engine hangs on them.
+ * One recursive lock per wire covers transports, channels and all engine state attached to them.
  */
 #ifndef TT_WIRE_H
 #define TT_WIRE_H
@@ -26,20 +28,19 @@ struct tt_xfer;
 /* The name of a message between two processes; unique per direction. */
 struct tt_key {
 	uint64_t comm; /* uid of the communicator */
-	uint32_t seq;  /* which collective of it */
+	uint32_t seq;  /* sequence number of the collective */
 	uint32_t lane;
 	uint32_t index;
 	uint32_t port; /* 1: for the port of comm, not for a receive of this key */
 };
 
 /*
- * An operation under way at a transport; embedded in what started it. done runs under the wire
- * lock, exactly once, after the wr has been unlinked.
+ * An operation under way at a transport; embedded in its owner. done runs under the wire lock,
+ * exactly once, after the wr has been unlinked.
  */
 struct tt_wr {
-	struct tt_list link; /* of the channel, while under way */
-	const void
-		*lands[2]; /* where what comes back is written; NULL: nowhere. Set by the wire. */
+	struct tt_list link;  /* of the channel, while under way */
+	const void *lands[2]; /* where a result is written; NULL: none. Set by the wire. */
 	void (*done)(struct tt_wr *wr, int status);
 };
 
@@ -50,23 +51,23 @@ struct tt_wr {
  */
 typedef void tt_xfer_fn(struct tt_xfer *x, const void *data, int status);
 
-/* How a transfer finds its end. */
+/* How a transfer is matched. */
 enum tt_xfer_kind {
-	TT_XFER_KEYED = 0, /* short ones eagerly, longer ones into an offer */
-	TT_XFER_OFFER,	   /* into an offer, however short: both ends say so */
+	TT_XFER_KEYED = 0, /* short messages eagerly, longer ones into an offer */
+	TT_XFER_OFFER,	   /* into an offer, however short: both ends must agree */
 	TT_XFER_PORT	   /* send only: to the peer's port; see struct tt_port */
 };
 
-/* A message to be sent or received. The upper part is the caller's, the lower the wire's. */
+/* A message to send or receive. The upper part is the caller's, the lower the wire's. */
 struct tt_xfer {
 	enum tt_xfer_kind kind;
 	bool bare;  /* to a port: without the payload, however short */
-	bool whole; /* to a port, in fn: the payload went along */
+	bool whole; /* to a port, in fn: the payload was sent with it */
 	int peer;   /* rank in the world */
 	struct tt_key key;
-	uint64_t fprint; /* must agree at both ends */
-	void *buf;	 /* send: the source; receive: where it should land, NULL: anywhere */
-	size_t len;	 /* both ends give the same */
+	uint64_t fprint;	  /* must agree at both ends */
+	void *buf;		  /* send: the source; receive: the destination, NULL: anywhere */
+	size_t len;		  /* the same at both ends */
 	struct tt_region *region; /* covers buf, or NULL */
 	tt_xfer_fn *fn;
 
@@ -81,17 +82,15 @@ struct tt_xfer {
 	struct tt_region *bounce_region;
 };
 
-/* Where a note leads: registered with a token, rung by a peer's put. */
+/* The object that a note leads to: registered with a token, rung by a peer's put. */
 struct tt_bell {
 	void (*ring)(struct tt_bell *bell);
-	/*
-	 * peer asks for an atomic on what the bell belongs to; NULL: refused. Returns 0 and *old.
-	 */
+	/* peer asks for an atomic on the bell's object; NULL: refused. Returns 0 and *old. */
 	int (*amo)(struct tt_bell *bell, int peer, enum tt_amo_op op, uint64_t operand,
 		   uint64_t compare, uint64_t offset, uint64_t *old);
 	/*
-	 * Where peer has put so many bytes, to compare their checksum; NULL: it may not have, or
-	 * there are none.
+	 * Where peer has put so many bytes, to compare their checksum; NULL: peer may not put, or
+	 * no such bytes.
 	 */
 	const void *(*put)(struct tt_bell *bell, int peer, uint64_t offset, uint64_t len);
 };
@@ -102,12 +101,12 @@ struct tt_atomic {
 	uint64_t operand, compare;
 	uint64_t remote;	    /* the word's address, and */
 	const struct tt_rkey *rkey; /* its key, if it is mapped memory; else NULL */
-	uint32_t bell;		    /* the target's token whose amo executes it otherwise */
-	uint64_t offset;	    /* for that */
-	bool device;		    /* by the target's device instead, and no other way: */
+	uint32_t bell;		    /* otherwise: the token of the target's bell that executes it */
+	uint64_t offset;	    /* for the bell */
+	bool device;		    /* by the target's device only: */
 	int place;		    /* of the transport, as agreed; rkey is its key */
 	uint64_t *result;	    /* registered memory for the old value */
-	struct tt_region *region;   /* which covers it */
+	struct tt_region *region;   /* covers result */
 	/* Under the lock, exactly once; old is valid with status 0. */
 	void (*done)(struct tt_atomic *at, int status);
 	uint64_t old;
@@ -115,33 +114,33 @@ struct tt_atomic {
 	/* the wire's */
 	struct tt_wr wr;
 	struct tt_chan *chan;
-	bool asked; /* the target, and token waits for its reply */
+	bool asked; /* the target; token waits for its reply */
 	uint32_t token;
 };
 
 /*
- * Messages that no receive of the same key waits for, because only its receiver can say which:
- * those with key.port set are handed to the port of key.comm, in no order. fprint is the length of
- * the whole message; len bytes of data came with it, all or none: none if it is longer than the
- * eager limit or was sent bare. data is valid during the call. Messages that come before the port
- * is open are kept within the bounds of flow.c.
+ * Messages that the receiver matches itself: those with key.port set are passed to the port of
+ * key.comm, in no order. fprint is the length of the whole message. len bytes of data came with
+ * it: all or none (none if the message exceeds the eager limit or was sent bare). data is valid
+ * during the call. Messages that come before the port is open are kept within the bounds of
+ * flow.c.
  */
 struct tt_port {
 	struct tt_list link;
 	uint64_t comm;
 	void (*message)(struct tt_port *port, int peer, const struct tt_key *key, uint64_t total,
 			const void *data, uint32_t len);
-	/* What tt_wire_port_say said at the peer. */
+	/* The peer called tt_wire_port_say. */
 	void (*said)(struct tt_port *port, int peer, uint32_t what, const struct tt_key *key,
 		     uint64_t a, uint64_t b);
 };
 
-/* An open transport, as one-sided operations see it. */
+/* An open transport, for one-sided operations. */
 struct tt_way {
-	int place;   /* in the list of compiled ones, which is the same at all ranks: keys are
-			exchanged by place */
-	int index;   /* here: of the registrations of a region */
-	size_t most; /* longest put or get */
+	int place; /* in the list of compiled transports, the same at all ranks: keys are exchanged
+		      by place */
+	int index; /* here: among the registrations of a region */
+	size_t most;		   /* longest put or get */
 	size_t bare_put, bare_get; /* longest one whose near side needs no registration */
 	bool get_head;		   /* TT_CAP_GET_HEAD */
 };
@@ -162,7 +161,7 @@ struct tt_wire_params {
 	int rank, nranks;
 	const char *local_addr;
 	/*
-	 * One more that wants to know of memory, and has no endpoints; NULL: none. It outlives the
+	 * Also receives memory registrations, but has no endpoints; NULL: none. It outlives the
 	 * wire.
 	 */
 	struct tt_tp *keeper;
@@ -178,26 +177,26 @@ struct tt_wire_params {
 	 * afterwards.
 	 */
 	void (*fenced)(void *arg, int peer, bool mine, uint64_t comm);
-	/* A message, or an offer, came that nothing here waits for yet; under the lock. */
+	/* An unexpected message or offer has come; under the lock. */
 	void (*early)(void *arg, int peer, const struct tt_key *key, uint64_t fprint, bool offer);
-	/*
-	 * What came from peer was damaged on its way; its channel fails next. Only with checksums.
-	 */
+	/* Data from peer was damaged in transit; its channel fails next. Only with checksums. */
 	void (*damaged)(void *arg, int peer, const char *why);
-	/* The connection to peer carries nothing, though both may live; its channel fails next. May
-	 * be NULL. */
+	/*
+	 * The connection to peer carries nothing, though both ends may live; its channel fails
+	 * next. May be NULL.
+	 */
 	void (*cut)(void *arg, int peer, const char *why);
-	/* A transport waits for a peer that is stopped, in this thread; may be NULL. */
+	/* A transport waits for a stopped peer, in this thread; may be NULL. */
 	void (*alive)(void *arg);
 	void *arg;
 };
 
 int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **wire);
-/* Bytes that other ranks need to choose a transport with this one. */
+/* The data that other ranks need to choose a transport with this one. */
 size_t tt_wire_card(struct tt_wire *wire, void *card, size_t max);
 /*
- * From now on channels can be opened. Requests that came earlier are answered now, and transports
- * opened that were left for later and some rank needs.
+ * From now on channels can be opened. Answers earlier requests, and opens deferred transports that
+ * some rank needs.
  */
 void tt_wire_attach(struct tt_wire *wire, struct tt_boot *boot);
 /* Closes all channels (their transfers fail with -ECANCELED), memory and transports. */
@@ -206,161 +205,150 @@ void tt_wire_close(struct tt_wire *wire);
 /* Handlers for the control tree. */
 void tt_wire_conn_req(struct tt_wire *wire, int from, const void *data, size_t len);
 void tt_wire_conn_rep(struct tt_wire *wire, int from, const void *data, size_t len);
-/* A peer has closed its end of a connection that this end may still think is there. */
+/* A peer has closed its end of a connection that may look intact here. */
 void tt_wire_fenced_msg(struct tt_wire *wire, int from, const void *data, size_t len);
-/*
- * Messages may have been lost: say once more to peers what they have not answered. Under the lock.
- */
+/* Messages may have been lost: repeats to peers what they have not answered. Under the lock. */
 void tt_wire_ask_again(struct tt_wire *wire);
 /* Why the channel to peer has failed; NULL: it has not. Under the lock. */
 const char *tt_wire_why(const struct tt_wire *wire, int peer);
-/*
- * Messages have checksums from now on, or have none; before anything is sent, the same on all
- * ranks.
- */
+/* Turns checksums of messages on or off; before anything is sent, the same on all ranks. */
 void tt_wire_checksums(struct tt_wire *wire, bool on);
 bool tt_wire_has_checksums(const struct tt_wire *wire);
 uint64_t tt_sum(const void *data, size_t len);
 /*
- * Instead of a put's note: peer rings the bell of this token if what is in place at this offset
- * has the checksum. Under the lock, after the put is complete.
+ * In place of a put's note: peer rings the bell of this token if the bytes at this offset have the
+ * checksum. Under the lock, after the put is complete.
  */
 int tt_wire_ring(struct tt_wire *wire, int peer, uint32_t token, uint64_t offset, uint64_t len,
 		 uint64_t sum);
-/* The channels there are to ranks from `from` on, at most max; returns how many. Under the lock. */
+/* Lists channels to ranks from `from` on, at most max; returns their number. Under the lock. */
 struct tt_wire_link {
 	int peer;
 	const char *state, *transport; /* "": none yet */
-	struct tt_silence silence;     /* 0 where it is not known */
+	struct tt_silence silence;     /* 0 if not known */
 };
 int tt_wire_links(const struct tt_wire *wire, int from, struct tt_wire_link *link, int max);
 /* Fails connections that carry nothing any more; called often during a wait. Under the lock. */
 void tt_wire_watch(struct tt_wire *wire);
-/* A process is gone: its channel's transfers fail with -TUTTI_EPEER. */
+/* A process has failed: its channel's transfers fail with -TUTTI_EPEER. */
 void tt_wire_peer_gone(struct tt_wire *wire, int rank);
 
 void tt_wire_lock(struct tt_wire *wire);
-bool tt_wire_lock_within(struct tt_wire *wire, int ms); /* false: not got in time */
+bool tt_wire_lock_within(struct tt_wire *wire, int ms); /* false: not acquired in time */
 void tt_wire_unlock(struct tt_wire *wire);
 struct tt_memory *tt_wire_memory(struct tt_wire *wire);
 struct tutti_stats *tt_wire_stats(struct tt_wire *wire);
-/* No message that comes eagerly is longer: TUTTI_EAGER, rounded up to whole cache lines. */
+/* The longest eager message: TUTTI_EAGER, rounded up to whole cache lines. */
 size_t tt_wire_eager_max(const struct tt_env *env);
 /* Whether all transports carry one-sided operations to a target that makes no calls. */
 bool tt_wire_auto_progress(struct tt_wire *wire);
-/* How often tt_wire_progress has looked at the transports; under the lock. */
+/* How often tt_wire_progress has polled the transports; under the lock. */
 uint64_t tt_wire_looks(const struct tt_wire *wire);
-/* Is a thread in tt_wire_sleep, which wakes when something comes? */
+/* Whether a thread is in tt_wire_sleep, to be woken by the next event. */
 bool tt_wire_asleep(const struct tt_wire *wire);
-/* Whether looking for news makes system calls, so that a thread should not spin. */
+/* Whether polling makes system calls, so that a thread should not spin. */
 bool tt_wire_slow_poll(const struct tt_wire *wire);
-/* Have the ranks that may use this one's CPUs, itself included, a CPU each? */
+/* Whether the ranks that may use this rank's CPUs, itself included, have a CPU each. */
 bool tt_wire_cpu_each(struct tt_wire *wire);
 /* Whether rank is on this process's host; text (may be NULL) receives why. */
 bool tt_wire_same_host(struct tt_wire *wire, int rank, char *why, size_t size);
 /* Identity of a rank's host: equal numbers mean same host. For splitting by host. */
 uint64_t tt_wire_host_key(struct tt_wire *wire, int rank);
-/* The NUMA node that a rank is on, -1: unknown, or it may be on several. */
+/* The NUMA node of a rank; -1: unknown, or several. */
 int tt_wire_numa(struct tt_wire *wire, int rank);
 /*
- * How n ranks are spread, the same on all ranks: hosts, the most ranks on one, CPUs they may use on
- * the first one's, the transport that all of them have best, on one host and between hosts ("" if
- * none; constant strings). If there is one host: its NUMA nodes, and the most ranks on one.
+ * How n ranks are spread, the same on all ranks: hosts, the most ranks on a host, the CPUs they
+ * may use on the first rank's host, and the best transport that all have, on one host and between
+ * hosts ("": none; constant strings). For one host: its NUMA nodes, and the most ranks on a node.
  */
 struct tt_wire_spread {
 	int hosts, most, cpus;
-	int numa, numa_most; /* 1 if they are not known */
+	int numa, numa_most; /* 1 if not known */
 	const char *inside, *between;
 };
 int tt_wire_spread(struct tt_wire *wire, const int *ranks, int n, struct tt_wire_spread *spread);
 
 /* All of the following are called under the lock. */
 
-/* Start a transfer; its fn may run before the call returns. Failures are told through fn too. */
+/*
+ * Starts a transfer; its fn may run before the call returns. Failures are reported through fn too.
+ */
 void tt_wire_send(struct tt_wire *wire, struct tt_xfer *x);
 void tt_wire_recv(struct tt_wire *wire, struct tt_xfer *x);
 /*
- * Take back a transfer without running fn: afterwards nobody writes or reads its buffer. If a peer
- * may be writing it right now, the channel to that peer is closed first (a fence).
+ * Takes back a transfer without running fn: afterwards its buffer is not accessed. If a peer may
+ * be writing it, the channel to that peer is closed first (a fence).
  */
 void tt_wire_cancel(struct tt_wire *wire, struct tt_xfer *x);
-/*
- * Close the channel to peer, if there is one: what is under way on it fails and touches nothing
- * any more.
- */
+/* Closes the channel to peer, if there is one: its transfers fail and access no memory any more. */
 void tt_wire_fence(struct tt_wire *wire, int peer, uint64_t comm, const char *why);
 /*
- * Tell params.early once more of every message and offer that waits here for call seq of comm.
- * Costs nothing while nothing waits.
+ * Calls params.early again for every message and offer that waits here for call seq of comm. Costs
+ * nothing while none waits.
  */
 void tt_wire_early_again(struct tt_wire *wire, uint64_t comm, uint32_t seq);
-/* Forget early messages and flow state of a communicator that is freed or has failed. */
+/* Drops early messages and flow state of a communicator that is freed or has failed. */
 void tt_wire_forget_comm(struct tt_wire *wire, uint64_t comm);
 
-/* Hands over what came before. */
+/* Delivers the messages that came before. */
 void tt_wire_port_open(struct tt_wire *wire, struct tt_port *port);
 void tt_wire_port_close(struct tt_wire *wire, struct tt_port *port);
 /*
- * A control message to the port of key->comm at peer, which has sent to this one; lost if it is
- * closed.
+ * Sends a control message to the port of key->comm at peer, which has sent to this rank; lost if
+ * the port is closed.
  */
 void tt_wire_port_say(struct tt_wire *wire, int peer, uint32_t what, const struct tt_key *key,
 		      uint64_t a, uint64_t b);
 
 /*
  * One-sided operations on a peer that tt_wire_reach has found. 0: started, wr->done will run
- * (perhaps before return); -EAGAIN: no room: progress and retry; other: failed. rma->user and
- * rma->mr are filled in here from wr
- * and region; rma->head_mr is the caller's.
+ * (perhaps before return); -EAGAIN: no room, progress and retry; other: failed. rma->user and
+ * rma->mr are filled in here from wr and region; rma->head_mr is the caller's.
  */
 int tt_wire_put(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_region *region,
 		struct tt_wr *wr);
 int tt_wire_get(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_region *region,
 		struct tt_wr *wr);
-/* The same of an atomic; at stays until done has run. */
+/* The same for an atomic; at must stay valid until done has run. */
 int tt_wire_atomic(struct tt_wire *wire, int peer, struct tt_atomic *at);
 /*
- * Before each one-sided operation, under the same lock: how it gets there. 0, -EAGAIN while
+ * Before each one-sided operation, under the same lock: finds the way to peer. 0, -EAGAIN while
  * connecting, or an error.
  */
 int tt_wire_reach(struct tt_wire *wire, int peer, const struct tt_way **way);
 /*
- * Memory is about to be exchanged with these ranks, and no key can be added later: open what was
- * left for later, unless all of them are on this host and share memory.
+ * Keys of memory are about to be exchanged with these ranks, and none can be added later: opens
+ * deferred transports, unless all the ranks are on this host and share memory.
  */
 void tt_wire_open_rest(struct tt_wire *wire, const int *ranks, int n);
 /*
- * What a peer connected over a transport costs this process: slots, a channel, and the transport's
- * part.
+ * Memory that a peer connected over a transport costs this process: slots, a channel, and the
+ * transport's part.
  */
 size_t tt_wire_peer_bytes(const struct tt_env *env, const struct tt_tp_ops *tp);
 /*
- * The place of the transport by which all of these ranks (of the world), this one included, are
- * reached first, and whose device executes atomics; -1: there is none. Opens this process's way to
- * its own device.
+ * The place of the transport that reaches all of these ranks (of the world, including this one)
+ * first and whose device executes atomics; -1: none. Opens this process's way to its own device.
  */
 int tt_wire_amo_place(struct tt_wire *wire, const int *ranks, int n);
-/*
- * The longest message of collectives and messages: what the transports of all ranks carry in one
- * put.
- */
+/* The longest message: what the transports of all ranks carry in one put. */
 size_t tt_wire_longest(const struct tt_wire *wire);
-/* The open transport of a place, -1: it is not open here. */
+/* The open transport of a place; -1: not open here. */
 int tt_wire_at_place(struct tt_wire *wire, int place);
 
-/* n bells get the tokens *token, *token + 1, ...; to be freed one by one. */
+/* Gives n bells the tokens *token, *token + 1, ...; to be freed one by one. */
 int tt_wire_tokens_new(struct tt_wire *wire, struct tt_bell *const *bells, int n, uint32_t *token);
 void tt_wire_token_free(struct tt_wire *wire, uint32_t token);
 
-/* Poll all transports in use; returns how many events were handled. */
+/* Polls all transports in use; returns the number of events handled. */
 int tt_wire_progress(struct tt_wire *wire);
-/* Operations under way or queued at transports and channels: 0 means everything sent has left. */
+/* Operations under way or queued at transports and channels; 0: everything sent has left. */
 int tt_wire_pending(struct tt_wire *wire);
 
 /*
- * Sleep until something may have happened, at most timeout_ms. Called without the lock. ready is
- * asked under it before going to sleep. Other threads end the sleep with tt_wire_wake after they
- * have made ready true. Returns whether the time was up before anything ended it.
+ * Sleeps until something may have happened, at most timeout_ms. Called without the lock. Calls
+ * ready under the lock before sleeping. Other threads make ready true, then call tt_wire_wake.
+ * Returns whether the time ran out.
  */
 bool tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(void *), void *arg);
 void tt_wire_wake(struct tt_wire *wire);

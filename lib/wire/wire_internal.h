@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of lib/wire share: the structs behind wire.h. */
+/* Shared by the files of lib/wire: the structs behind wire.h. */
 #ifndef TT_WIRE_INTERNAL_H
 #define TT_WIRE_INTERNAL_H
 
@@ -26,7 +26,7 @@ struct tt_eager_head {
 	uint64_t freed; /* slots of the reverse direction that are free again */
 	uint32_t len;
 	uint32_t pad;
-	uint64_t sum; /* of head and payload, with 0 here; 0: there are no checksums */
+	uint64_t sum; /* over head and payload, with 0 here; 0: no checksums */
 	uint64_t pad2;
 };
 _Static_assert(sizeof(struct tt_eager_head) == 64, "one cache line");
@@ -40,16 +40,16 @@ enum tt_ctrl_kind {
 	TT_CTRL_AMO, /* amo.c: execute this on a window */
 	TT_CTRL_AMO_REPLY,
 	TT_CTRL_PORT, /* port.c: for the port of this communicator */
-	TT_CTRL_SUM,  /* checksum.c: the checksum of what is put into the offer of this token */
-	TT_CTRL_RING  /* checksum.c: ring this window's bell if what was put has this checksum */
+	TT_CTRL_SUM,  /* checksum.c: the checksum of the payload put into the offer of this token */
+	TT_CTRL_RING  /* checksum.c: ring this window's bell if the put data has this checksum */
 };
 
 /* A control message between the two ends of a channel. doc/WIRE.md. */
 struct tt_ctrl {
 	uint32_t kind;
-	uint32_t token; /* offer: the note to ring; amo: the window's bell; its reply: whose; port:
-			   what */
-	struct tt_key key; /* flow control: only comm counts */
+	uint32_t token;	   /* offer: the note to ring; amo: the window's bell; its reply: the asking
+			      token; port: what */
+	struct tt_key key; /* flow control: only comm is used */
 	uint64_t fprint;   /* amo: compare; sum: the checksum */
 	uint64_t freed;
 	/*
@@ -57,7 +57,7 @@ struct tt_ctrl {
 	 * port: a, b; ring: offset
 	 */
 	uint64_t addr, len;
-	struct tt_rkey rkey; /* offer; amo: which, and the token for the reply */
+	struct tt_rkey rkey; /* offer; amo: the operation, and the token for the reply */
 };
 _Static_assert(sizeof(struct tt_ctrl) <= TT_TP_MSG_MAX, "fits a control message");
 
@@ -88,7 +88,7 @@ struct tt_early {
 struct tt_stage {
 	struct tt_wr wr;
 	struct tt_wire *wire;
-	struct tt_chan *chan; /* that it was put on */
+	struct tt_chan *chan; /* the channel it was sent on */
 	struct tt_stage *next;
 	struct tt_region *region;
 	char *mem;
@@ -109,7 +109,7 @@ struct tt_flow {
 
 enum tt_chan_state {
 	TT_CHAN_CLOSED,
-	TT_CHAN_REQUESTED, /* we asked the peer and wait for its answer */
+	TT_CHAN_REQUESTED, /* the peer was asked and has not answered */
 	TT_CHAN_OPENING,   /* the endpoints are connecting */
 	TT_CHAN_OPEN,
 	TT_CHAN_FAILED
@@ -119,20 +119,20 @@ struct tt_chan {
 	struct tt_wire *wire;
 	int peer;
 	enum tt_chan_state state;
-	int status;	       /* of a failed one */
-	uint32_t generation;   /* connections that were closed though both ends lived */
+	int status;	       /* of a failed channel */
+	uint32_t generation;   /* connections closed while both ends lived */
 	struct conn_msg *said; /* the last request or answer; NULL: none */
-	bool gone;	       /* the peer is: never again */
+	bool gone;	       /* the peer has failed: never reconnect */
 	char reason[256];
-	bool active;		   /* we asked */
-	bool up;		   /* the transport says so */
+	bool active;		   /* this end asked */
+	bool up;		   /* reported by the transport */
 	bool heard;		   /* something came from the peer */
 	uint64_t early_notes;	   /* slots rung before the channel was open */
-	struct tt_list early_ctrl; /* control messages that came before it */
+	struct tt_list early_ctrl; /* control messages from before */
 	int tp, attempt, candidate;
 	struct tt_ep *ep;
 
-	/* what the peer may write: our slots */
+	/* our slots, which the peer may write */
 	char *slots;
 	struct tt_region *slots_region;
 	int nslots;
@@ -146,7 +146,7 @@ struct tt_chan {
 	uint64_t tx_free;
 	size_t tx_slot_size;
 	uint32_t tx_token;
-	size_t eager; /* longest eager payload: what both ends allow */
+	size_t eager; /* longest eager payload that both ends allow */
 
 	struct tt_list sendq;	 /* transfers waiting for a credit, room, or the connection */
 	struct tt_list recvq;	 /* receives posted before the connection */
@@ -167,8 +167,8 @@ struct tt_token {
 
 struct tt_wire_tp {
 	struct tt_tp *tp;
-	const char *name; /* of the wrapped one under fault */
-	int place;	  /* in the list of compiled ones */
+	const char *name; /* of the wrapped transport under fault */
+	int place;	  /* in the list of compiled transports */
 	int endpoints;	  /* polled while > 0 */
 	struct tt_way way;
 };
@@ -192,14 +192,14 @@ struct tt_wire {
 	bool asked; /* TUTTI_TRANSPORT names transports */
 	bool sums;  /* messages have checksums, on all ranks */
 	bool fault;
-	bool late[TT_TP_MAX]; /* by place: usable, and opened when it is needed */
-	char left_out[160];   /* why one of these could not be */
-	size_t longest;	      /* put, on the transports of all ranks */
+	bool late[TT_TP_MAX]; /* by place: usable, and opened when needed */
+	char left_out[160];   /* why one of these could not be opened */
+	size_t longest;	      /* longest put on the transports of all ranks */
 	struct tt_memory *memory;
 	struct tutti_stats stats;
 
 	struct tt_chan **chan; /* by rank; made on first use */
-	struct tt_loop *loop;  /* to this process by a device; loopback.c */
+	struct tt_loop *loop;  /* to this process through a device; loopback.c */
 	struct tt_list busy;
 	struct tt_list requests;
 	struct tt_table posted, sends, offers, early;
@@ -210,14 +210,13 @@ struct tt_wire {
 
 	struct tt_stage *stages;
 	struct tt_list free_ctrl, free_offer, free_early;
-	const char
-		*why; /* the operation that is being ended has failed, by its transport; or NULL */
-	int nearly;   /* objects in early and offers */
-	int inflight; /* wrs at transports */
+	const char *why; /* the transport's reason for the failed operation being ended; or NULL */
+	int nearly;	 /* objects in early and offers */
+	int inflight;	 /* wrs at transports */
 	struct tt_event *batch; /* events being handled */
 	int batch_len;
 
-	uint64_t watch_at; /* when connections are looked at next */
+	uint64_t watch_at; /* time of the next look at connections */
 	int wake_fd;
 	atomic_int sleepers;
 	uint64_t looks;
@@ -225,8 +224,8 @@ struct tt_wire {
 
 /*
  * Tokens: bit 31 set: an eager slot of a peer, {generation of the connection, rank, slot}; else an
- * entry of
- * wire->token. Slots of a connection that was closed may still ring: the generation tells.
+ * entry of wire->token. Slots of a closed connection may still ring: the generation identifies
+ * them.
  */
 #define TT_TOKEN_SLOT 0x80000000u
 #define TT_TOKEN_SLOT_BITS 6
@@ -263,7 +262,7 @@ static inline struct tt_token *tt_token_find(struct tt_wire *wire, uint32_t toke
 }
 
 /* connect.c */
-/* NULL: no memory, and tt_fail has said so. */
+/* NULL: no memory; tt_fail has the error. */
 struct tt_chan *tt_chan_get(struct tt_wire *wire, int peer);
 void tt_chan_connect(struct tt_chan *chan);
 size_t tt_slot_size(const struct tt_env *env);
@@ -278,19 +277,16 @@ void tt_chan_free(struct tt_chan *chan);
 void tt_chan_close_ep(struct tt_chan *chan, int status);
 
 /* channel.c */
-/*
- * A transport that refuses an operation for another reason than lack of room is broken for this
- * peer.
- */
+/* A transport that refuses an operation for any reason but lack of room is broken for this peer. */
 void tt_chan_refused(struct tt_chan *chan, int status);
-/* Give a slot back to the peer. */
+/* Returns a slot to the peer. */
 void tt_slot_free(struct tt_chan *chan, int slot);
-/* Set up the wire's part of x; returns its channel, being connected if it was not yet. */
+/* Sets up the wire's part of x; returns its channel, connecting if it was idle. */
 struct tt_chan *tt_xfer_begin(struct tt_wire *wire, struct tt_xfer *x);
 void tt_xfer_end(struct tt_xfer *x, const void *data, int status);
-/* wire_send.c: whether x can travel into an offer only */
+/* wire_send.c: whether x can only travel into an offer */
 bool tt_needs_offer(const struct tt_chan *chan, const struct tt_xfer *x);
-/* get x on its way; false: it must stay queued */
+/* starts x; false: it must stay queued */
 bool tt_send_now(struct tt_chan *chan, struct tt_xfer *x);
 void tt_send_offer(struct tt_chan *chan, const struct tt_ctrl *ctrl);
 /* wire_recv.c: x on an open channel */
@@ -302,19 +298,20 @@ void tt_chan_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl);
 void tt_xfer_landed(struct tt_wire *wire, struct tt_xfer *x);
 void tt_chan_fail_xfers(struct tt_chan *chan, int status);
 /*
- * Where the connection's end may not be the end of it (TT_CAP_LATE_WRITES): something may still be
- * written there.
+ * With TT_CAP_LATE_WRITES, writes may land at addr even after the connection has ended: withholds
+ * it.
  */
 void tt_chan_withhold(struct tt_chan *chan, const void *addr);
 void tt_chan_send_ctrl(struct tt_chan *chan, struct tt_ctrl *ctrl);
 void tt_chan_busy(struct tt_chan *chan);
 void tt_xfer_offer(struct tt_chan *chan, struct tt_xfer *x);
 void tt_xfer_start_send(struct tt_chan *chan, struct tt_xfer *x);
-/* An early message's bytes; forget it, and give its slot back. */
+/* An early message's bytes; and its removal, which frees its slot. */
 const char *tt_early_data(struct tt_chan *chan, const struct tt_early *early);
 void tt_early_drop(struct tt_wire *wire, struct tt_early *early);
 /*
- * Hand wr to the transport's put or get. As tt_ep_ops.put, but in-place completion runs done too.
+ * Passes wr to the transport's put or get. As tt_ep_ops.put, but in-place completion runs done
+ * too.
  */
 static inline int tt_chan_rma(struct tt_chan *chan, struct tt_rma *rma, struct tt_wr *wr, bool get)
 {
@@ -341,14 +338,14 @@ void tt_flow_received(struct tt_chan *chan, struct tt_flow *flow);
 void tt_flow_consumed(struct tt_chan *chan, struct tt_flow *flow);
 void tt_flow_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl);
 
-/* wire_recv.c: the payload is in place, and right */
+/* wire_recv.c: the payload is in place and verified */
 void tt_xfer_complete(struct tt_wire *wire, struct tt_xfer *x);
 
 /* checksum.c */
 void tt_sum_head(struct tt_eager_head *head);
-/* An eager message that has come; false: it is damaged, and the channel has failed. */
+/* Checks an eager message that has come; false: it is damaged, and the channel has failed. */
 bool tt_sum_check(struct tt_chan *chan, struct tt_eager_head *head);
-/* What was put into the offer of x is there, its checksum may not be. */
+/* The payload has been put into the offer of x; its checksum may not have come yet. */
 void tt_sum_landed(struct tt_xfer *x);
 void tt_sum_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl);
 void tt_sum_ring(struct tt_chan *chan, const struct tt_ctrl *ctrl);
@@ -368,9 +365,9 @@ int tt_loop_open(struct tt_wire *wire, int tp);
 void tt_loop_close(struct tt_wire *wire);
 /* An event of one of its endpoints, which have no user. */
 void tt_loop_event(struct tt_wire *wire, const struct tt_event *ev);
-/* Its channel, for atomics only; NULL: there is none. */
+/* Its channel, for atomics only; NULL: none. */
 struct tt_chan *tt_loop_chan(struct tt_wire *wire);
-/* What is under way on it ends. */
+/* Ends what is under way on it. */
 void tt_loop_fence(struct tt_wire *wire, const char *why);
 
 /* connect.c: an unconnected channel's lists */
@@ -379,22 +376,20 @@ void tt_chan_init(struct tt_chan *chan, struct tt_wire *wire, int peer);
 /* progress.c */
 void tt_wire_drop_events(struct tt_wire *wire, const struct tt_ep *ep, const struct tt_wr *wr);
 
-/*
- * card.c: the places of the transports that rank may be reached over, best first; returns how many
- */
+/* card.c: the places of the transports that may reach rank, best first; returns their number */
 int tt_card_transports(struct tt_wire *wire, int rank, int *places, int max, char *why,
 		       size_t size);
 
-/* Work out wire->longest, once all cards are here. */
+/* Computes wire->longest, once all cards are here. */
 void tt_card_longest(struct tt_wire *wire);
 
 /* open.c */
 int tt_open_transports(struct tt_wire *wire);
-/* Is the transport of this place open, or will it be when it is needed? */
+/* Whether the transport of this place is open, or will be when needed. */
 bool tt_usable_place(struct tt_wire *wire, int place);
-/* The index of the transport of a place, opened now if it was left for later. */
+/* The index of the transport of a place; opens it if it was deferred. */
 int tt_open_place(struct tt_wire *wire, int place, int *tp);
-/* Open those left for later that are the best, or only, way to some rank. */
+/* Opens the deferred transports that are the best, or only, way to some rank. */
 void tt_open_needed(struct tt_wire *wire);
 
 /* States of a transfer. */
@@ -402,7 +397,7 @@ enum tt_xfer_state {
 	TT_X_IDLE = 0,
 	TT_X_QUEUED,  /* send: in chan->sendq; receive: in chan->recvq */
 	TT_X_WAITING, /* send: for an offer, in wire->sends */
-	TT_X_PUTTING, /* send: the transport has it */
+	TT_X_PUTTING, /* send: at the transport */
 	TT_X_POSTED,  /* receive: in wire->posted, eager expected */
 	TT_X_OFFERED  /* receive: in wire->posted, offered to the peer */
 };

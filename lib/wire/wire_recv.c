@@ -20,7 +20,7 @@ static struct tt_xfer *posted_find(struct tt_chan *chan, const struct tt_key *ke
 	return NULL;
 }
 
-/* Offer x's memory, or a bounce in its place, to the sender. */
+/* Offers x's memory, or a bounce buffer in its place, to the sender. */
 void tt_xfer_offer(struct tt_chan *chan, struct tt_xfer *x)
 {
 	struct tt_region *region = x->region;
@@ -53,7 +53,7 @@ void tt_xfer_offer(struct tt_chan *chan, struct tt_xfer *x)
 	tt_chan_send_ctrl(chan, &ctrl);
 }
 
-/* Give an early or just arrived eager message to its receive. */
+/* Gives an early or just arrived eager message to its receive. */
 static void deliver(struct tt_chan *chan, struct tt_xfer *x, uint64_t fprint, uint32_t len,
 		    const void *data)
 {
@@ -166,7 +166,9 @@ void tt_xfer_complete(struct tt_wire *wire, struct tt_xfer *x)
 	}
 }
 
-/* Nobody wants this message yet: keep it in its slot while few are, else move it to the heap. */
+/*
+ * No receive matches this message yet: keeps it in its slot while few are kept, else on the heap.
+ */
 static void park(struct tt_chan *chan, int slot, const struct tt_eager_head *head,
 		 struct tt_flow *flow)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sending: small messages through a slot of the receiver, larger ones into what it offers. */
+/*
+ * Sending: short messages through a slot of the receiver, longer ones into an offer of the
+ * receiver.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,15 +43,14 @@ static void stage_done(struct tt_wr *wr, int status)
 	struct tt_stage *s = tt_container(wr, struct tt_stage, wr);
 
 	stage_put(s);
-	if (status) /* its transfer has ended well already: the message must not be lost in silence
-		     */
+	if (status) /* its transfer has ended with success: the loss must not go unnoticed */
 		tt_chan_fail(s->chan, -TUTTI_EPEER, "an eager message was lost: %s",
 			     s->wire->why ? s->wire->why : tutti_strerror(status));
 }
 
 /* ---- messages ---- */
 
-/* Send through a slot; false: no credit or no room now. */
+/* Sends through a slot; false: no credit or no room now. */
 static bool send_eager(struct tt_chan *chan, struct tt_xfer *x)
 {
 	struct tt_flow *flow = tt_flow_get(chan, x->key.comm);
@@ -118,7 +120,7 @@ static void put_done(struct tt_wr *wr, int status)
 	tt_xfer_end(x, NULL, status);
 }
 
-/* The source as registered memory where the transport needs that; copies if the caller's is not. */
+/* The source as registered memory if the transport needs that; copies if the caller's is not. */
 static int local_source(struct tt_chan *chan, struct tt_xfer *x, void **src, struct tt_mr **mr)
 {
 	struct tt_wire *wire = chan->wire;
@@ -140,7 +142,7 @@ static int local_source(struct tt_chan *chan, struct tt_xfer *x, void **src, str
 	return 0;
 }
 
-/* Put x into what ctrl offers; false: no room now, keep the offer. */
+/* Puts x into the memory that ctrl offers; false: no room now, keep the offer. */
 static bool put_to_offer(struct tt_chan *chan, struct tt_xfer *x, const struct tt_ctrl *ctrl)
 {
 	struct tt_rma rma = {.len = x->len,
@@ -175,7 +177,7 @@ static bool put_to_offer(struct tt_chan *chan, struct tt_xfer *x, const struct t
 	if (rc < 0) {
 		tt_xfer_end(x, NULL, -TUTTI_EPEER);
 		tt_chan_refused(chan, rc);
-	} else if (chan->wire->sums) { /* x may be over, and gone */
+	} else if (chan->wire->sums) { /* x may have ended and been freed */
 		tt_sum_send(chan, &ctrl->key, sum, ctrl->token);
 	}
 	return true;
@@ -210,7 +212,7 @@ static bool wants_offer(struct tt_chan *chan, const struct tt_xfer *x)
 	return flow && flow->stopped;
 }
 
-/* Try to get x on its way; false: it must stay queued. */
+/* Tries to start x; false: it must stay queued. */
 bool tt_send_now(struct tt_chan *chan, struct tt_xfer *x)
 {
 	struct tt_offer *o;
@@ -234,7 +236,7 @@ bool tt_send_now(struct tt_chan *chan, struct tt_xfer *x)
 
 void tt_xfer_start_send(struct tt_chan *chan, struct tt_xfer *x)
 {
-	/* Keep the order of those that wait for room, so that none of them starves. */
+	/* Keeps the order of transfers that wait for room, so that none starves. */
 	if (chan->state == TT_CHAN_OPEN && tt_list_empty(&chan->sendq) && tt_send_now(chan, x))
 		return;
 	if (chan->state == TT_CHAN_FAILED) {
@@ -270,7 +272,7 @@ void tt_send_offer(struct tt_chan *chan, const struct tt_ctrl *ctrl)
 			continue;
 		if (put_to_offer(chan, x, ctrl))
 			return;
-		/* No room: it waits in the queue, where it finds the offer again. */
+		/* No room: x waits in the queue, where it finds the offer again. */
 		x->state = TT_X_QUEUED;
 		tt_list_add(&chan->sendq, &x->link);
 		tt_chan_busy(chan);
