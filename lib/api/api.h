@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of lib/api share: checks of arguments, with one sentence each. */
+/* Shared by the files of lib/api: argument checks, each with an error text. */
 #ifndef TT_API_H
 #define TT_API_H
 
@@ -10,14 +10,14 @@
 /* 0, or -EINVAL: NULL, freed, or no communicator at all. */
 int tt_check_comm(const struct tutti_comm *comm);
 int tt_check_ctx(const struct tutti_context *ctx);
-/* check_call.c: 0 and the call as the engine wants it, or why it can't be made. */
+/* check_call.c: 0 and the call in the engine's form, or an error */
 int tt_check_call(const struct tutti_comm *comm, struct tt_call *call);
 /*
- * coll_calls.c: check a call, then run it to its end; or start it; or make it a persistent
- * request.
+ * coll_calls.c: checks a call, then runs it to its end, starts it, or makes a persistent request
+ * of it
  */
 int tt_call_run(struct tutti_comm *comm, struct tt_call *call);
-/* Here, so that the call is made where it is used, and not copied. */
+/* Inline, so that the struct is built in place and not copied. */
 static inline int tt_coll_run(struct tutti_comm *comm, struct tt_call call)
 {
 	return tt_call_run(comm, &call);

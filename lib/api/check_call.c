@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The arguments of a collective, checked before anything is sent and brought into the one form that
- * the engine knows: what this rank does not use is dropped, in place is a flag.
+ * Checks the arguments of a collective before anything is sent, and converts them to the engine's
+ * form: unused arguments are dropped, in-place is a flag.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static bool one_of(enum tt_coll coll, enum tt_coll a, enum tt_coll b)
 	return coll == a || coll == b;
 }
 
-/* Made by tutti_op_create or not: the engine looks that up. */
+/* The engine looks up user-defined operators. */
 static int check_op(const struct tt_call *call, const char *name)
 {
 	if (!tt_coll_reduces(call->coll) || (call->op > TUTTI_NUM_OPS && call->op < TUTTI_OP_LIMIT))
@@ -124,7 +124,7 @@ static int check_sorted(const struct tutti_comm *comm, const struct tt_call *cal
 	return err;
 }
 
-/* What is received must not land on what another rank's block receives. */
+/* Received blocks must not overlap. */
 static int check_displs(const struct tutti_comm *comm, const struct tt_call *call)
 {
 	size_t end = 0;
@@ -142,7 +142,7 @@ static int check_displs(const struct tutti_comm *comm, const struct tt_call *cal
 	return 0;
 }
 
-/* Drops the arrays that this rank's part of a v form does not use, and checks the others. */
+/* Drops the arrays that this rank's part of a v form does not use, and checks the rest. */
 static int check_arrays(const struct tutti_comm *comm, struct tt_call *call)
 {
 	bool root = comm->rank == call->root, all = call->coll == TT_COLL_ALLTOALLV;
@@ -166,8 +166,7 @@ static int check_arrays(const struct tutti_comm *comm, struct tt_call *call)
 	return err || !recvs ? err : check_displs(comm, call);
 }
 
-/* What this rank sends to itself is what it receives from itself. count stays where it has a
- * meaning. */
+/* A rank sends itself as much as it receives from itself. Keeps count where it has a meaning. */
 static int check_own(const struct tutti_comm *comm, struct tt_call *call)
 {
 	size_t sent = call->count, got = call->count;
@@ -191,7 +190,7 @@ static int check_own(const struct tutti_comm *comm, struct tt_call *call)
 
 /* ---- buffers ---- */
 
-/* The in-place form: by name, or because the other buffer is where it would be then. */
+/* In-place: TUTTI_IN_PLACE, or the other buffer is at the in-place address. */
 static bool is_in_place(const struct tutti_comm *comm, const struct tt_call *call)
 {
 	const struct tt_call placed = {.coll = call->coll,
@@ -243,7 +242,7 @@ static bool meet(uintptr_t a, size_t alen, uintptr_t b, size_t blen)
 	return alen && blen && a < b + blen && b < a + alen;
 }
 
-/* Block i of a side, or all of it as block 0. */
+/* Block i of a side; block 0 is all of it if there is one block only. */
 static struct tt_span side_block(const struct tt_plan_args *a, bool sends, int i)
 {
 	if (sends ? !a->scounts : !a->rcounts || a->coll == TT_COLL_REDUCE_SCATTER)
@@ -251,7 +250,7 @@ static struct tt_span side_block(const struct tt_plan_args *a, bool sends, int i
 	return sends ? tt_send_block(a, i) : tt_recv_block(a, i);
 }
 
-/* Between blocks that lie apart there may be the other buffer's. */
+/* Buffers with gaps between their blocks may interleave. */
 static bool blocks_meet(const struct tt_plan_args *a, uintptr_t send, uintptr_t recv)
 {
 	int i, k;

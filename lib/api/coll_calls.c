@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From a call to a request. Every collective has three forms, which differ in what is done here
- * with the tt_call that one function makes out of its arguments (reduce_calls.c, gather_calls.c).
+ * From a call to a request. One function per collective builds a tt_call from the arguments
+ * (reduce_calls.c, gather_calls.c); the three forms of the collective differ in what is done with
+ * it here.
  */
 #include <errno.h>
 

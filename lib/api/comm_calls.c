@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Jobs and communicators: start and end, queries, dup, split, free, errors, abort, and what
- * survivors of a death do.
- */
+/* Communicators: queries, dup, split, free, errors, abort, and recovery after failures. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -78,7 +75,7 @@ int tutti_comm_split_host(struct tutti_comm *comm, int key, struct tutti_comm **
 	err = tt_check_comm(comm);
 	if (err)
 		return err;
-	/* The color of a host is the lowest rank on it. */
+	/* The color of a host is its lowest rank. */
 	mine = tt_wire_host_key(comm->ctx->wire, comm->world[comm->rank]);
 	for (i = 0; i < comm->rank; i++)
 		if (tt_wire_host_key(comm->ctx->wire, comm->world[i]) == mine)

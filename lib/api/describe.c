@@ -50,7 +50,7 @@ static void tell_version(const struct teller *t)
 			tell(t, "version", name, "version", "%u.%u", major, minor);
 }
 
-/* Device i of a transport; one of several with the same name gets its number too. */
+/* Device i of a transport; devices with the same name also get a number. */
 static void tell_device(const struct teller *t, const char *tp, const struct tt_tp_device *dev,
 			int i)
 {
@@ -98,7 +98,7 @@ static void tell_transport(const struct teller *t, const struct tt_tp_ops *tp,
 }
 
 /*
- * The address TUTTI_IF asks for; without it every device may serve, as there is no job to choose.
+ * The address given by TUTTI_IF; without it every device may serve, as there is no job to choose.
  */
 static int chosen_addr(const struct tt_env *env, char *addr, size_t size)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The collectives that collect or hand out blocks; see coll_calls.c for what the three forms of
- * each do.
- */
+/* The collectives that gather or scatter blocks; coll_calls.c explains their three forms. */
 #include "lib/api/api.h"
 
 static struct tt_call bcast_call(void *buf, size_t count, enum tutti_datatype datatype, int root)

@@ -21,7 +21,7 @@ int tutti_init(const struct tutti_config *user, struct tutti_context **out)
 	if (!err)
 		err = tt_init(user, NULL, out);
 
-	if (err) /* there is no communicator that could be asked why */
+	if (err) /* there is no communicator to ask for the reason */
 		tt_err("tutti_init: %s", tt_fail_text(err));
 	return err;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operators of the caller's. */
+/* User-defined operators. */
 #include <errno.h>
 #include <string.h>
 

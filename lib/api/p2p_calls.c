@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Point-to-point: arguments are checked here, then one call down. */
+/* Point-to-point calls: check arguments, then call lib/p2p. */
 #include "lib/p2p/p2p.h"
 
 #include <errno.h>
@@ -70,9 +70,7 @@ static int run(struct tutti_comm *comm, const struct tt_p2p_call *call)
 	return err ? err : tt_request_finish(&req);
 }
 
-/*
- * Neither starts unless both can: a receive must not wait for the peer of a call that has failed.
- */
+/* Starts both or neither: a receive must not wait for the peer of a failed call. */
 static int launch_both(struct tutti_comm *comm, const struct tt_p2p_call *recv,
 		       struct tutti_request **in, const struct tt_p2p_call *send,
 		       struct tutti_request **out)

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The calls of a parameter server's workers; ps_setup_calls.c has those that all ranks make
- * together.
- */
+/* Calls of a parameter server's workers; ps_setup_calls.c has the collective ones. */
 #include "lib/ps/ps.h"
 
 #include <errno.h>
@@ -13,8 +10,8 @@
 #include "lib/ps/worker/accumulate.h"
 
 /*
- * A clock is told all the same: what would its worker do without? Its request ends with the
- * refusal.
+ * A clock advances even if its call is refused, as its worker cannot undo it; its request ends
+ * with the error.
  */
 static int check_clock(const char *call, struct tutti_ps *ps)
 {
@@ -67,7 +64,7 @@ static int check_range(const char *call, const struct tutti_ps_table *t, const v
 	return 0;
 }
 
-/* A table of n_fetch, n_push is pulled and pushed at some clocks only. */
+/* A table with n_fetch or n_push is pulled and pushed at some clocks only. */
 static int start_pull(struct tutti_ps_table *t, void *buf, size_t offset, size_t count,
 		      const char *call, struct tutti_request **request)
 {
@@ -227,7 +224,7 @@ int tutti_ps_push_rows(struct tutti_ps_table *table, const uint64_t *keys, size_
 
 /* ---- the clock ---- */
 
-/* What n_push or a budget has kept back goes first. */
+/* Sends first what n_push or a budget has held back. */
 static int start_clock(struct tutti_ps *ps, uint64_t clock, const char *call,
 		       struct tutti_request **request)
 {

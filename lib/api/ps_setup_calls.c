@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calls of a parameter server that all its ranks, or all its workers, make together. */
+/* Calls of a parameter server that are collective over all ranks, or over all workers. */
 #include <errno.h>
 #include <string.h>
 
@@ -30,7 +30,10 @@ int tutti_ps_close(struct tutti_ps *ps)
 	return err ? err : tt_ps_close(ps);
 }
 
-/* The other ranks cannot be told of an open group either: that would wait for its end. */
+/*
+ * With an open group no collective can report the error to the other ranks: it would wait for the
+ * group's end.
+ */
 int tutti_ps_resize(struct tutti_ps *ps, struct tutti_comm *comm,
 		    const struct tutti_ps_config *config, struct tutti_ps **newps)
 {

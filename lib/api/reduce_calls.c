@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The collectives that combine vectors; see coll_calls.c for what the three forms of each do. */
+/* The collectives that combine vectors; coll_calls.c explains their three forms. */
 #include "lib/api/api.h"
 
 static struct tt_call allreduce_call(const void *sendbuf, void *recvbuf, size_t count,

@@ -17,7 +17,7 @@ static bool request_done(void *arg)
 	return finished(arg);
 }
 
-/* Hand the result of a finished request to the caller; NULLs *request unless it is persistent. */
+/* Passes the result of a finished request to the caller; NULLs *request unless it is persistent. */
 static int collect(struct tutti_request **request)
 {
 	struct tutti_request *req = *request;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One-sided access: arguments are checked here, then one call down. */
+/* One-sided access: checks arguments, then calls lib/rma. */
 #include "lib/rma/rma.h"
 
 #include <errno.h>
@@ -43,7 +43,7 @@ int tutti_win_free(struct tutti_win *win)
 	return err;
 }
 
-/* What is wrong with the arguments of a call. */
+/* Finds and reports the wrong argument of a call. */
 static int wrong(const char *call, struct tutti_win *win, int rank, const void *local, size_t len,
 		 uint64_t offset)
 {
@@ -69,7 +69,7 @@ static int wrong(const char *call, struct tutti_win *win, int rank, const void *
 	return 0;
 }
 
-/* Mostly nothing is: these are the same questions, asked without a call. */
+/* Fast path for valid arguments: the same checks without a call. */
 static inline int check(const char *call, struct tutti_win *win, int rank, const void *local,
 			size_t len, uint64_t offset)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Starting and stopping a process's part in bootstrap and control tree; what other threads call. */
+/*
+ * Starts and stops a process's part in bootstrap and control tree; and the calls of other threads.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +24,7 @@
 
 #define OUTBOX_MAX (16u << 20)
 #define OWN_FILES 4    /* epoll, eventfd, listener, tutti_ras */
-#define REFUSE_MS 3000 /* for the others to be there and hear that this rank can't take part */
+#define REFUSE_MS 3000 /* for the other ranks to come and hear that this rank cannot take part */
 
 int tt_boot_check_secret(const struct tt_boot_params *params, const struct sockaddr *sa)
 {
@@ -82,7 +84,7 @@ static struct tt_boot *new_boot(const struct tt_boot_params *params,
 {
 	struct tt_boot *b = calloc(1, sizeof(*b));
 	const char *version =
-		getenv("TUTTI_TEST_BOOT_VERSION"); /* the tests' way to be another version */
+		getenv("TUTTI_TEST_BOOT_VERSION"); /* lets tests pretend to be another version */
 
 	if (!b)
 		return NULL;
@@ -117,7 +119,7 @@ static struct tt_boot *new_boot(const struct tt_boot_params *params,
 	return b;
 }
 
-/* Rank 0 listens at the address that all others were given. */
+/* Rank 0 listens at the address that the other ranks were given. */
 static int open_store(struct tt_boot *b)
 {
 	struct tt_addr addrs[TT_ADDR_MAX];
@@ -158,7 +160,7 @@ static int open_listener(struct tt_boot *b)
 	int err;
 
 	if (b->rank && p->broken)
-		return 0; /* nobody will connect */
+		return 0; /* no rank will connect */
 	if (!b->rank)
 		err = open_store(b);
 	else
@@ -191,12 +193,12 @@ static int open_all(struct tt_boot *b)
 	return tt_spawn(&b->thread, tt_ctl_main, b, "the control thread");
 }
 
-/* How many descriptors this process can still open. */
+/* The number of descriptors that this process can still open. */
 static long free_files(void)
 {
 	struct rlimit limit;
 	DIR *dir = opendir("/proc/self/fd");
-	long used = -3; /* ".", "..", and the one for looking */
+	long used = -3; /* ".", "..", and the descriptor of the directory */
 
 	if (!dir)
 		return LONG_MAX;
@@ -208,7 +210,7 @@ static long free_files(void)
 		       : (long)limit.rlim_cur - used;
 }
 
-/* Descriptors that are missing show now, instead of as ranks that do not come. */
+/* Reports too few descriptors now; later they would show as ranks that do not come. */
 static void check_files(struct tt_boot *b)
 {
 	long peers = b->rank ? 2 : b->nranks - 1, left = free_files();
@@ -362,7 +364,10 @@ const char *tt_boot_host(const struct tt_boot *boot, int rank)
 	return boot->ranks[rank].host;
 }
 
-/* A single process: run the handlers here, one message after the other, also those they send. */
+/*
+ * A single process runs the handlers here, one message after the other, including messages they
+ * send.
+ */
 static void deliver_solo(struct tt_boot *b)
 {
 	struct tt_outmsg *msg;

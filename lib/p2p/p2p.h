@@ -2,16 +2,16 @@
 /*
  * Point-to-point messages: send, receive and probe with tags, in MPI's matching order.
  *
- * Messages of a pair are numbered, as channels promise no order; those that overtake wait in
+ * Channels promise no order, so the messages of a pair are numbered; those that overtake wait in
  * `ahead`. A message comes to the port of its communicator with its tag and length, and with its
- * payload if it is short. Longer ones stay with the sender until they are matched; then the
- * payload travels in pieces of PIECE bytes (or what transports carry), each into memory that the
+ * payload if it is short. A longer payload stays with the sender until the message is matched;
+ * then it travels in pieces of PIECE bytes (or what transports carry), each into memory that the
  * receiver offers, PIECES at a time.
  *
- * What waits at a receiver is bounded by credit, for each communicator and peer: a sender may be
- * WINDOW messages ahead of what was matched. A receive that none of these fits might wait for one
- * behind them, so as long as it waits the receiver lets more come, bare: their payload stays with
- * the sender however short it is.
+ * Credit bounds what waits at a receiver, per communicator and peer: a sender may be WINDOW
+ * messages ahead of the matched ones. A receive that matches none of these may be waiting for a
+ * later message, so while it waits the receiver admits more messages, bare: their payload stays
+ * with the sender however short it is.
  *
  * State is made at the first use, so communicators without point-to-point cost nothing. Everything
  * is called under the wire lock.
@@ -35,7 +35,7 @@ struct tt_p2p_call {
 	void *buf;
 	size_t count;
 	enum tutti_datatype datatype;
-	int rank; /* the other one in the communicator, or TUTTI_ANY_SOURCE */
+	int rank; /* the peer in the communicator, or TUTTI_ANY_SOURCE */
 	int tag;
 	struct tutti_status *status;
 };
@@ -50,7 +50,7 @@ struct tt_p2p_piece {
 };
 
 struct tt_p2p_req {
-	struct tutti_request r; /* r.link: in p2p->idle while nobody has it */
+	struct tutti_request r; /* r.link: in p2p->idle while unused */
 	struct tt_p2p *p2p;
 	struct tt_p2p_call call;
 	size_t bytes; /* of the buffer */
@@ -63,12 +63,12 @@ struct tt_p2p_req {
 	uint32_t seq;
 	int tag;      /* of the message */
 	size_t total; /* of the message */
-	size_t next;  /* what of it is not under way yet */
+	size_t next;  /* the part of it that is not under way yet */
 	int pieces;   /* under way */
 	struct tt_p2p_piece piece[TT_P2P_PIECES];
 };
 
-/* A message that nobody has received yet. */
+/* A message that matches no receive yet. */
 struct tt_p2p_msg {
 	struct tt_list link; /* in its peer's ahead or arrived */
 	struct tt_list all;  /* in p2p->arrived */
@@ -81,11 +81,15 @@ struct tt_p2p_msg {
 
 struct tt_p2p_peer {
 	int rank; /* in the communicator */
-	/* as sender: messages from limit on must wait, those from whole on leave their payload here
+	/*
+	 * as sender: messages from limit on must wait, those from whole on leave their payload
+	 * here
 	 */
 	uint32_t seq, limit, whole;
 	struct tt_list held, announced;
-	/* as receiver: the next in order, how many were matched, what the peer was told */
+	/*
+	 * as receiver: the next in order, the number matched, and the limits last sent to the peer
+	 */
 	uint32_t expected, matched, said_limit, said_whole;
 	struct tt_list posted, ahead, arrived;
 };
@@ -108,7 +112,7 @@ struct tt_p2p {
 int tt_p2p_get(struct tutti_comm *comm, struct tt_p2p **p2p);
 void tt_p2p_free(struct tt_p2p *p2p);
 struct tt_p2p_peer *tt_p2p_peer(struct tt_p2p *p2p, int rank);
-/* A message to be kept, with a copy of its len bytes. */
+/* Keeps a message with a copy of its len bytes. */
 struct tt_p2p_msg *tt_p2p_keep(struct tt_p2p *p2p, const void *data, uint32_t len);
 void tt_p2p_drop(struct tt_p2p *p2p, struct tt_p2p_msg *msg);
 
@@ -118,7 +122,7 @@ int tt_p2p_new(struct tutti_comm *comm, const struct tt_p2p_call *call, bool per
 
 /* p2p_send.c */
 void tt_p2p_send(struct tt_p2p_req *req);
-/* From the port: more messages may come, or the receiver has no use for this payload. */
+/* Sent to the port: more messages may come, or the receiver drops this payload. */
 enum tt_p2p_said { TT_P2P_CREDIT = 1, TT_P2P_REFUSE };
 void tt_p2p_said(struct tt_port *port, int peer, uint32_t what, const struct tt_key *key,
 		 uint64_t a, uint64_t b);
@@ -127,10 +131,10 @@ void tt_p2p_said(struct tt_port *port, int peer, uint32_t what, const struct tt_
 void tt_p2p_recv(struct tt_p2p_req *req);
 void tt_p2p_message(struct tt_port *port, int peer, const struct tt_key *key, uint64_t total,
 		    const void *data, uint32_t len);
-/* The first message that fits, or NULL; then more are allowed to come. */
+/* The first matching message; NULL: none, and more messages are admitted. */
 const struct tt_p2p_msg *tt_p2p_find(struct tt_p2p *p2p, int rank, int tag);
 
-/* piece.c: the payload of a message that is matched, from or into req's buffer */
+/* piece.c: transfers the payload of a matched message, from or into req's buffer */
 void tt_p2p_payload(struct tt_p2p_req *req);
 
 /* The key of a message from rank `from` (here); lanes of payloads have the upper bit set. */

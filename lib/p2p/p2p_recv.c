@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Receiving: messages put in order, matched, and allowed to come. */
+/* Receiving: puts messages in order, matches them, and grants credit. */
 #include <errno.h>
 #include <string.h>
 
@@ -7,8 +7,9 @@
 
 /* ---- credit ---- */
 
-/* Tell peer how many messages may come, if that is enough news; waits: a receive found none that
- * fits. */
+/*
+ * Sends peer its new limit if that changed enough; waits: a receive has found no matching message.
+ */
 static void grant(struct tt_p2p *p2p, struct tt_p2p_peer *peer, bool waits)
 {
 	uint32_t whole = peer->matched + TT_P2P_WINDOW, limit = peer->said_limit;
@@ -28,7 +29,7 @@ static void grant(struct tt_p2p *p2p, struct tt_p2p_peer *peer, bool waits)
 			 whole);
 }
 
-/* A receive or probe finds nothing among what has arrived. */
+/* A receive or probe matches no arrived message. */
 static void want(struct tt_p2p *p2p, int rank)
 {
 	int i;
@@ -65,7 +66,7 @@ static struct tt_p2p_req *first_fit(struct tt_list *list, const struct tt_p2p_pe
 	return NULL;
 }
 
-/* The receive that was posted first of those that a message from peer fits. */
+/* The earliest posted receive that matches a message from peer. */
 static struct tt_p2p_req *find_posted(struct tt_p2p *p2p, struct tt_p2p_peer *peer, int tag)
 {
 	struct tt_p2p_req *own = first_fit(&peer->posted, peer, tag);
@@ -98,7 +99,7 @@ static void tell(struct tt_p2p_req *req, int source, int tag, size_t bytes)
 			(struct tutti_status){.source = source, .tag = tag, .bytes = bytes};
 }
 
-/* req gets this message: data of it (NULL: none), or what its sender keeps. */
+/* req gets this message: its data (NULL: none), or the payload that its sender keeps. */
 static void take(struct tt_p2p_req *req, struct tt_p2p_peer *peer, uint32_t seq, int tag,
 		 size_t total, const void *data)
 {
@@ -187,7 +188,7 @@ static void answer_probes(struct tt_p2p *p2p, const struct tt_p2p_msg *msg)
 	}
 }
 
-/* It is msg's turn, and no receive fits: it waits for one. */
+/* It is msg's turn, and no receive matches: it waits for one. */
 static void wait_for_receive(struct tt_p2p *p2p, struct tt_p2p_msg *msg)
 {
 	struct tt_p2p_peer *peer = msg->peer;
@@ -201,7 +202,7 @@ static void wait_for_receive(struct tt_p2p *p2p, struct tt_p2p_msg *msg)
 		      !tt_list_empty(&p2p->probes));
 }
 
-/* Messages that came too early and whose turn it is now. */
+/* Handles messages that came early and whose turn it is now. */
 static void catch_up(struct tt_p2p *p2p, struct tt_p2p_peer *peer)
 {
 	struct tt_list *l, *tmp;
@@ -222,11 +223,11 @@ static void catch_up(struct tt_p2p *p2p, struct tt_p2p_peer *peer)
 		} else {
 			wait_for_receive(p2p, msg);
 		}
-		tmp = peer->ahead.next; /* the next one may stand before it */
+		tmp = peer->ahead.next; /* the next message may precede it in the list */
 	}
 }
 
-/* Keep a message: in ahead, or among those that have arrived. */
+/* Keeps a message: in ahead, or among the arrived ones. */
 static bool keep(struct tt_p2p *p2p, struct tt_p2p_peer *peer, const struct tt_key *key,
 		 uint64_t total, const void *data, uint32_t len)
 {

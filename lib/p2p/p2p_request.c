@@ -81,7 +81,7 @@ static const char *p2p_text(const struct tutti_request *r, char *buf, size_t siz
 	return buf;
 }
 
-/* What a receive that nothing fits could have had, as a hint at a wrong tag. */
+/* For a receive without a match: the messages that wait with other tags, as a hint. */
 static void others(const struct tt_p2p_req *req, char *buf, size_t size)
 {
 	struct tt_p2p *p2p = req->p2p;
@@ -134,7 +134,7 @@ static int p2p_explain(const struct tutti_request *r)
 		p2p_text(r, text, sizeof(text)), req->peer, req->tag, req->total, req->bytes);
 }
 
-/* Pieces under way count as nothing. */
+/* Pieces under way do not count. */
 static uint64_t p2p_where(struct tutti_request *r, char *phase, size_t size)
 {
 	const struct tt_p2p_req *req = p2p_req(r);

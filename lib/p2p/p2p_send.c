@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sending: heads as credit allows, in order; then the payload, if it did not go along. */
+/* Sending: heads as credit allows, in order; then the payload, if it was not sent along. */
 #include <errno.h>
 
 #include "lib/p2p/p2p.h"
 
-/* The head has left: short messages are done, others wait to be matched. */
+/* The head has left: short messages are done, longer ones wait for a match. */
 static void head_left(struct tt_xfer *x, const void *data, int status)
 {
 	struct tt_p2p_req *req = tt_container(x, struct tt_p2p_piece, x)->req;
@@ -70,7 +70,7 @@ static void credit(struct tt_p2p_peer *peer, uint32_t limit, uint32_t whole)
 	}
 }
 
-/* The receiver has dropped the message, as it did not fit: for the sender it has gone. */
+/* The receiver has dropped an oversized message: for the sender it is complete. */
 static void refused(struct tt_p2p_peer *peer, uint32_t seq)
 {
 	struct tt_list *l, *tmp;

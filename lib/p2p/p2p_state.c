@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a communicator keeps for its messages, and their memory. */
+/* A communicator's state for its messages, and its memory. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +61,7 @@ struct tt_p2p_peer *tt_p2p_peer(struct tt_p2p *p2p, int rank)
 	return peer;
 }
 
-/* All of one size: what comes eagerly is no longer. */
+/* All of one size, the longest of an eager message. */
 static char *data_new(struct tt_p2p *p2p)
 {
 	size_t size = tt_wire_eager_max(&p2p->comm->ctx->env);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Payloads that stayed with their sender: pieces that the receiver offers memory for, a few at a
- * time, so that memory that is not registered passes through a bounded part of the pool. Both ends
- * cut alike.
+ * Payloads that stayed with their sender travel in pieces, a few at a time, each into memory
+ * offered by the receiver. Unregistered memory thus passes through a bounded part of the pool.
+ * Both ends cut alike.
  */
 #include <string.h>
 
@@ -62,7 +62,7 @@ static void piece_over(struct tt_xfer *x, const void *data, int status)
 	}
 }
 
-/* One more than there are is counted while they start, as they may end at once. */
+/* The count starts at one too many, as pieces may end while others start. */
 void tt_p2p_payload(struct tt_p2p_req *req)
 {
 	int i;

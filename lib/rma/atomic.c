@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Atomics on windows, at both ends. All origins take one path (lib/wire/amo.c), agreed when the
- * window is made: the device of the target, if each of them, the target too, can go through it;
- * else CPUs. A target that is asked to execute one checks again what it is asked.
+ * Atomics on windows, at both ends. All origins take one path (lib/wire/amo.c), agreed on when the
+ * window is made: the target's device, if all ranks, the target included, can use it; else CPUs. A
+ * target validates every request again.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -36,7 +36,7 @@ int tt_win_execute(struct tt_bell *b, int peer, enum tt_amo_op op, uint64_t oper
 	return 0;
 }
 
-/* Where the device writes the old value; false: all are in use. */
+/* A word for the device to write the old value; false: all are in use. */
 static bool take_word(struct tt_win_amo *a)
 {
 	struct tutti_win *win = a->win;
@@ -92,8 +92,7 @@ void tt_win_amo_init(struct tt_win_amo *amo, struct tutti_win *win, int rank, en
 }
 
 /*
- * A target that makes no calls executes what it is asked in its progress thread: once for each
- * window.
+ * A target that makes no calls executes requests in its progress thread: wakes it once per window.
  */
 static void wake_target(struct tt_win_amo *a)
 {
@@ -196,11 +195,11 @@ int tt_win_atomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t o
 	tt_list_del(&a.stalled.link);
 	late = late && !a.over;
 	if (a.started && !a.over)
-		tt_win_take_back(win, rank); /* a is about to be gone */
+		tt_win_take_back(win, rank); /* a goes out of scope */
 	if (late)
 		err = too_late(win, rank);
 	else if (a.over && !a.started)
-		err = a.status; /* told already */
+		err = a.status; /* reported already */
 	else if (!a.over || a.status)
 		err = tt_win_amo_failure(win, rank, a.status);
 	else

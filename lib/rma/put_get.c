@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts and gets. Where the transport limits how much one of its operations moves, or to where, one
- * of ours is several, each started when the one before is in place, so that the notification,
- * which goes with the last, comes after all bytes. With checksums it comes after the last, by a
- * message, and the target compares before it counts.
+ * Puts and gets. If the transport limits the length or the place of its operations, an operation
+ * is split into pieces. Each piece starts when the previous piece is in place, so the
+ * notification, which goes with the last piece, comes after all bytes. With checksums the
+ * notification is a message after the last piece, and the target compares before it counts.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,11 +19,11 @@ struct tt_win_op {
 	struct tt_win_op *next;
 	struct tt_win_access access;
 	uint32_t age;
-	size_t sent, piece; /* bytes that are there, and under way now */
+	size_t sent, piece; /* bytes in place, and bytes under way */
 	struct tt_region *region, *head_region;
 	struct tt_win_end *end;
 	uint32_t token;
-	bool summed; /* it notifies, and the target compares this before */
+	bool summed; /* with a notification: the target compares this first */
 	uint64_t sum;
 };
 
@@ -68,7 +68,7 @@ static void op_over(struct tt_win_op *op, int status)
 		end->over(end, status);
 }
 
-/* Memory the transport can't use as it is, registered until the operation is over. */
+/* Registers memory that the transport cannot use directly, until the operation ends. */
 static int register_part(struct tt_win_op *op, int tp, void *addr, size_t len,
 			 struct tt_region **region)
 {
@@ -98,7 +98,7 @@ static int register_local(struct tt_win_op *op, int tp)
 }
 
 /*
- * How much the next piece is, and where it begins here; returns the registration of what is at
+ * Sets the length and the local start of the next piece; returns the registration of the memory at
  * rma->local.
  */
 static struct tt_region *set_piece(struct tt_win_op *op, const struct tt_way *way,
@@ -128,7 +128,7 @@ static struct tt_region *set_piece(struct tt_win_op *op, const struct tt_way *wa
 	return op->region;
 }
 
-/* The next piece. 0: started; -EAGAIN: to be tried again; else it failed. */
+/* Starts the next piece. 0: started; -EAGAIN: to be retried; else it failed. */
 static int issue(struct tt_win_op *op)
 {
 	const struct tt_win_access *a = &op->access;
@@ -175,7 +175,7 @@ static void stall(struct tt_win_op *op)
 		tt_list_add(&op->win->comm->ctx->stalled, &op->stalled.link);
 }
 
-/* Go on, now or when there is room. */
+/* Goes on, now or when there is room. */
 static void go_on(struct tt_win_op *op)
 {
 	int err = issue(op);
@@ -205,7 +205,7 @@ static void op_done(struct tt_wr *wr, int status)
 				      op->token, a->offset, a->len, op->sum);
 	if (status || op->sent == op->access.len)
 		op_over(op, status);
-	else /* not from here: a transport may have finished this one within the call */
+	else /* not started here: a transport may have finished this piece within the call */
 		stall(op);
 }
 
@@ -236,7 +236,7 @@ static inline struct tt_win_op *op_new(struct tutti_win *win, const struct tt_wi
 		return NULL;
 	op->access = *access;
 	op->sent = op->piece = 0;
-	op->region = op->head_region = NULL; /* many need none: issue() sees */
+	op->region = op->head_region = NULL; /* many need none: issue() decides */
 	op->end = end;
 	op->token = access->token
 			    ? *access->token
@@ -273,9 +273,7 @@ void tt_win_drop_stalled(struct tutti_win *win, int rank, int status)
 	}
 }
 
-/*
- * An operation that could not start: what the transport says of a rank that is gone, in our words.
- */
+/* An operation that could not start: rephrases the transport's error for a failed rank. */
 static int refused(const struct tutti_win *win, int rank, int err)
 {
 	int status = tt_win_status(err);
@@ -310,7 +308,7 @@ int tt_win_op_start(struct tutti_win *win, const struct tt_win_access *access,
 	return err == -EAGAIN ? 0 : refused(win, access->rank, err);
 }
 
-/* A blocking call whose operation, its first piece, has not started yet. */
+/* A blocking call whose operation has not started its first piece yet. */
 struct attempt {
 	struct tt_stalled stalled; /* while it has no room */
 	struct tt_win_op *op;
@@ -318,7 +316,7 @@ struct attempt {
 	int result;
 };
 
-/* A wait asks more than once whether it is over: the operation must not start twice. */
+/* A wait may call this again after success: the operation must not start twice. */
 static bool try_start(void *arg)
 {
 	struct attempt *a = arg;
@@ -332,7 +330,7 @@ static bool try_start(void *arg)
 	return a->over;
 }
 
-/* Under the lock, which it gives back: op could not start, and why. */
+/* Under the lock, which it releases: op could not start, because of err. */
 static int start_later(struct tt_win_op *op, int err)
 {
 	struct attempt a = {.stalled.again = tt_stalled_wait, .op = op, .result = err};

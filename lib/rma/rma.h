@@ -8,17 +8,17 @@
 #include "lib/engine/engine.h"
 
 #define TT_WIN_AMOS 64 /* a device's atomics of a window under way */
-#define TT_WIN_TPS 4   /* transports whose keys a rank tells: places in the list of compiled ones */
+#define TT_WIN_TPS 4   /* transports with published keys: places in the compiled list */
 
-/* What every rank tells the others about its part of a window: whole 64-bit words. */
+/* What every rank publishes about its part of a window, in whole 64-bit words. */
 struct tt_win_part {
 	uint64_t base, size;
 	uint64_t flags;	  /* enum tutti_win_flags */
 	uint64_t token;	  /* of rank 0's notifications; rank i rings token + i */
 	uint64_t has_key; /* bit per transport */
 	uint64_t mapped;  /* 1: its host's processes can map the memory */
-	uint64_t device;  /* of which transport's place - 1 this rank could use the atomics; 0: none
-			   */
+	uint64_t device;  /* place + 1 of the transport whose device atomics this rank could use; 0:
+			     none */
 	struct tt_rkey rkey[TT_WIN_TPS];
 };
 
@@ -34,7 +34,7 @@ struct tt_win_req;
 
 struct tutti_win {
 	struct tutti_comm *comm;
-	bool closed; /* freed: kept for a while, so that a late call is told */
+	bool closed; /* freed: kept for a while to report late calls */
 	char *base;
 	size_t size;
 	unsigned flags;
@@ -43,13 +43,14 @@ struct tutti_win {
 	struct tt_win_bell *bell; /* by origin */
 	uint32_t token;
 	int *pending; /* operations of this rank under way, by target: tt_win_begin */
-	uint32_t age; /* how many flushes as requests there were: an operation has the age it began
-			 at */
-	struct tt_list flushing; /* those that wait */
-	int status;		 /* of the first that failed and has no request */
+	uint32_t age; /* number of flush requests so far; an operation has the age at which it began
+		       */
+	struct tt_list flushing; /* flush requests that wait */
+	int status;		 /* of the first operation that failed without a request */
 	int requests;		 /* not collected yet */
-	int amo_place;	    /* whose devices execute atomics, as all have agreed; -1: CPUs do */
-	uint64_t *amo_word; /* for what devices' atomics bring */
+	int amo_place; /* place of the transport whose devices execute atomics, as agreed; -1: CPUs
+			  do */
+	uint64_t *amo_word; /* for the results of devices' atomics */
 	uint64_t amo_busy;  /* which of these TT_WIN_AMOS are in use */
 	struct tt_region *amo_region;
 	struct tt_win_op *free_ops;
@@ -64,20 +65,20 @@ struct tt_win_access {
 	uint64_t offset;
 	bool get, note;
 	bool away;  /* put: the target reads it next */
-	bool loose; /* put: its end says that local is free, not that the bytes are in place */
-	const uint32_t
-		*token; /* what a note rings there; NULL: the window's count of this origin */
-	void *head;	/* get: where the first head_len bytes, fewer than len, go; the others go to
-			   local */
+	bool loose; /* put: its end means that local is free, not that the bytes are in place */
+	const uint32_t *token; /* the token that a note rings there; NULL: the window's count of
+				  this origin */
+	void *head; /* get: where the first head_len bytes (fewer than len) go; the rest go to local
+		     */
 	size_t head_len;
 };
 
-/* Told of the end of an operation, once for each that was started with it. Under the lock. */
+/* Called at the end of each operation started with it. Under the lock. */
 struct tt_win_end {
 	void (*over)(struct tt_win_end *end, int status);
 };
 
-/* An atomic, from its first try to its end; embedded in whatever waits for it. */
+/* An atomic, from its first try to its end; embedded in its owner. */
 struct tt_win_amo {
 	struct tt_atomic at;
 	struct tt_stalled stalled; /* of a blocking call, while it has no room */
@@ -89,7 +90,10 @@ struct tt_win_amo {
 	void (*done)(struct tt_win_amo *amo); /* after it is over; NULL: the waiting thread polls */
 };
 
-/* An operation on rank begins; returns its age, with which it ends, once. Under the lock. */
+/*
+ * Begins an operation on rank; returns its age, which is passed to tt_win_end once. Under the
+ * lock.
+ */
 static inline uint32_t tt_win_begin(struct tutti_win *win, int rank)
 {
 	win->pending[rank]++;
@@ -100,17 +104,14 @@ void tt_win_end(struct tutti_win *win, int rank, uint32_t age);
 /* Before the parts are exchanged: registration and tokens. Fills *mine. */
 int tt_win_open(struct tutti_comm *comm, void *base, size_t size, unsigned flags,
 		struct tutti_win **win, struct tt_win_part *mine);
-/* After it: what follows from all parts. */
+/* After the exchange: derives the settings that follow from all parts. */
 void tt_win_agree(struct tutti_win *win);
-/* What is left of it is only good to be told from a window. */
+/* Afterwards the struct only serves to detect late calls. */
 void tt_win_close(struct tutti_win *win);
-/* Forget what is left of the windows of ctx. */
+/* Frees the closed windows of ctx. */
 void tt_win_forget(const struct tutti_context *ctx);
 
-/*
- * Each transport has its own words for a lost connection: in ours. A refusal says what was
- * refused.
- */
+/* Translates a transport's code for a lost connection to tutti's. A refusal keeps its text. */
 int tt_win_status(int status);
 
 /* put_get.c: a put or get; waits for connection and room. Without the lock. */
@@ -122,11 +123,11 @@ int tt_win_op(struct tutti_win *win, const struct tt_win_access *access);
 int tt_win_op_start(struct tutti_win *win, const struct tt_win_access *access,
 		    struct tt_win_end *end);
 /*
- * Whether a get with a head is one operation of the transport; else, or while that is not known,
- * it is one after the other, and who wants no order starts two. Under the lock.
+ * Whether a get with a head is one operation of the transport. If not, or not yet known, it is two
+ * in sequence; a caller that needs no order starts two operations instead. Under the lock.
  */
 bool tt_win_gets_head(struct tutti_win *win, int rank);
-/* Those on rank (-1: all) that wait for their turn end with status. Under the lock. */
+/* Ends the operations on rank (-1: all) that wait for their turn, with status. Under the lock. */
 void tt_win_drop_stalled(struct tutti_win *win, int rank, int status);
 void tt_win_free_ops(struct tutti_win *win);
 
@@ -136,11 +137,11 @@ int tt_win_atomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t o
 void tt_win_amo_init(struct tt_win_amo *amo, struct tutti_win *win, int rank, enum tt_amo_op op,
 		     uint64_t operand, uint64_t compare, uint64_t offset);
 /*
- * Try to start it if it has not; afterwards it has, is over, or is to be tried again. Under the
- * lock.
+ * Tries to start it if it has not started; afterwards it has started, has ended, or is to be
+ * retried. Under the lock.
  */
 void tt_win_amo_try(struct tt_win_amo *amo);
-/* What to tell of one that did not succeed; returns the code. */
+/* Sets the last error for a failed atomic; returns the code. */
 int tt_win_amo_failure(struct tutti_win *win, int rank, int status);
 /* For the bells: a peer's request to execute an atomic here. Under the lock. */
 int tt_win_execute(struct tt_bell *bell, int peer, enum tt_amo_op op, uint64_t operand,
@@ -156,24 +157,24 @@ int tt_win_iatomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t 
 int tt_win_iflush(struct tutti_win *win, int rank, const char *call,
 		  struct tutti_request **request);
 /*
- * For window.c: an operation that the flushing request of this link may wait for has ended. Under
- * the lock.
+ * For window.c: an operation has ended that the flush request of this link may wait for. Under the
+ * lock.
  */
 void tt_win_flush_end(struct tt_list *link, int rank, uint32_t age);
 void tt_win_free_reqs(struct tutti_win *win);
 
 /*
- * Nobody touches a buffer of this rank's operations on rank afterwards, -1: on all. Under the
- * lock.
+ * Takes back this rank's operations on rank (-1: all): afterwards their buffers are not accessed.
+ * Under the lock.
  */
 void tt_win_take_back(struct tutti_win *win, int rank);
-/* Wait for this rank's operations on rank, -1: on all. Without the lock. */
+/* Waits for this rank's operations on rank (-1: all). Without the lock. */
 int tt_win_wait(struct tutti_win *win, int rank);
 int tt_win_wait_bell(struct tutti_win *win, int rank, uint64_t count);
 
 /*
- * window_make.c: a window on comm, made by collectives on coll, which has the same ranks; and its
- * end without waiting for others.
+ * window_make.c: creates a window on comm by collectives on coll, which has the same ranks; and
+ * frees it without waiting for other ranks.
  */
 int tt_win_make(struct tutti_comm *comm, struct tutti_comm *coll, void *base, size_t size,
 		unsigned flags, struct tutti_win **out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One-sided operations as requests: tutti_iput and its kin. */
+/* One-sided operations as requests, such as tutti_iput. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ struct tt_win_req {
 	const char *call;
 	bool cancelled; /* set by the cancel, which also ends the request */
 	struct tt_win_end end;
-	/* a flush: of so many operations that had begun when the window had this age */
+	/* a flush: operations left of those begun at or before this age */
 	struct tt_list flushing;
 	uint64_t left;
 	uint32_t age;
@@ -59,7 +59,9 @@ static void req_cancel(struct tutti_request *r)
 	tt_win_take_back(req->win, req->rank);
 }
 
-/* An atomic counts from its call on, so that a flush waits for those that could not start yet. */
+/*
+ * An atomic counts from its call on, so that a flush also waits for atomics that have not started.
+ */
 static void req_ended(struct tutti_request *r)
 {
 	if (win_req(r)->old)
@@ -133,12 +135,12 @@ static void amo_done(struct tt_win_amo *amo)
 	req_over(req, amo->status);
 }
 
-/* Started, over, or among those that are tried again. */
+/* It has started, has ended, or is to be retried. */
 static void amo_try(struct tt_win_req *req)
 {
 	tt_win_amo_try(&req->amo);
 	if (req->amo.started)
-		return; /* amo_done ends it, or has */
+		return; /* amo_done ends the request, or has done so */
 	if (req->amo.over)
 		req_over(req, req->amo.status);
 	else
@@ -151,7 +153,7 @@ static void amo_again(struct tt_stalled *stalled)
 	amo_try(tt_container(stalled, struct tt_win_req, stalled));
 }
 
-/* A request under way, NULL: why is the last error's *err. */
+/* A request under way; NULL: *err is the code of the last error. */
 static struct tt_win_req *req_new(struct tutti_win *win, int rank, const char *call, int *err)
 {
 	struct tt_win_req *req = win->free_reqs;
@@ -269,7 +271,7 @@ int tt_win_iflush(struct tutti_win *win, int rank, const char *call, struct tutt
 	int err, i;
 
 	tt_wire_lock(ctx->wire);
-	tt_engine_progress(ctx); /* what has been held back leaves, what is complete ends */
+	tt_engine_progress(ctx); /* sends what has been held back, ends what is complete */
 	req = req_new(win, rank, call, &err);
 	if (req) {
 		req->age = win->age++;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Windows, and waiting for what was done on them. Bounds are checked at the initiator, keys by
- * transports.
+ * Windows, and waiting for operations on them. The initiator checks bounds, transports check keys.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -56,8 +55,8 @@ void tt_win_end(struct tutti_win *win, int rank, uint32_t age)
 }
 
 /*
- * The structs of windows that were freed, each with its context: a call on one of the last few is
- * an error instead of a surprise.
+ * The structs of the last freed windows, with their contexts: a call on one of them is an error
+ * instead of undefined behaviour.
  */
 #define CLOSED 64
 static struct {
@@ -129,8 +128,8 @@ static void fill_part(struct tutti_win *win, void *base, size_t size, struct tt_
 }
 
 /*
- * Could devices execute the atomics of this rank, and of others on its memory? What they bring
- * needs registered memory.
+ * Whether devices could execute this rank's atomics, and other ranks' atomics on its memory. The
+ * results need registered memory.
  */
 static void prepare_atomics(struct tutti_win *win)
 {
@@ -218,7 +217,7 @@ void tt_win_close(struct tutti_win *win)
 	int i;
 
 	tt_wire_lock(wire);
-	tt_win_take_back(win, -1); /* those that were never flushed */
+	tt_win_take_back(win, -1); /* operations never flushed */
 	for (i = 0; i < win->comm->size; i++)
 		tt_wire_token_free(wire, win->token + (uint32_t)i);
 	tt_wire_unlock(wire);
@@ -257,8 +256,8 @@ int tt_win_wait(struct tutti_win *win, int rank)
 
 	err = tt_engine_wait(ctx, flushed, &f, tt_deadline_ms(ctx->env.timeout.number));
 	tt_wire_lock(ctx->wire);
-	tt_win_take_back(
-		win, rank); /* of a failed communicator, or late: before the caller learns of it */
+	tt_win_take_back(win,
+			 rank); /* after a failure or timeout: before the caller learns of it */
 	if (err)
 		err = tt_fail(
 			-ETIMEDOUT,

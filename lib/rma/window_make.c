@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making a window: each rank opens its part, then all exchange keys. */
+/* Creates a window: each rank opens its part, then all ranks exchange keys. */
 #include "lib/rma/rma.h"
 
 #include <errno.h>

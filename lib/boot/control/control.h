@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One process's part in bootstrap and control tree: its state, and what its files call in each
- * other.
+ * One process's part in bootstrap and control tree: its state, and the functions shared by its
+ * files.
  */
 #ifndef TT_CONTROL_H
 #define TT_CONTROL_H
@@ -37,8 +37,8 @@ enum tt_frame {
 };
 
 enum tt_phase {
-	TT_PH_JOIN, /* rank 0 collects, the others join */
-	TT_PH_TREE, /* links of the tree are made, the table travels down */
+	TT_PH_JOIN, /* rank 0 collects, the other ranks join */
+	TT_PH_TREE, /* tree links are being made, the table travels down */
 	TT_PH_UP,
 	TT_PH_BYE,  /* the end is agreed: links are emptied and closed */
 	TT_PH_FAIL, /* the start failed: connected ranks receive the error */
@@ -52,12 +52,12 @@ struct tt_rank_info {
 	unsigned char *card;
 	uint16_t card_len;
 	bool gone;   /* this and the next two: written by the control thread, under lock */
-	int gone_by; /* the lowest rank that has said so: its words count */
+	int gone_by; /* the lowest rank that has reported it: its reason counts */
 	char *gone_why;
 	bool suspect;	       /* silent for a while; peer_watch.c */
 	struct tt_addr listen; /* of rank 0: none, see tt_boot.store */
-	struct tt_link *via;   /* the link over which it was heard last; NULL: not known */
-	uint32_t seen; /* the number of its last message, and which of those up to it came */
+	struct tt_link *via;   /* the link over which it was last heard; NULL: not known */
+	uint32_t seen; /* the number of its last message, and which of the preceding ones came */
 	uint64_t seen_bits[TT_SEEN / 64];
 	struct tt_link *join; /* rank 0 only, during the start */
 };
@@ -65,10 +65,10 @@ struct tt_rank_info {
 struct tt_child {
 	struct tt_link *link;
 	bool ready, bye;
-	int below; /* with bye: ranks there, itself included */
+	int below; /* with bye: ranks in its subtree, itself included */
 };
 
-/* Connecting, again and again, until the deadline of the start. */
+/* Connects repeatedly until the deadline of the start. */
 struct tt_dialer {
 	bool active;
 	enum tt_link_kind kind;
@@ -77,14 +77,12 @@ struct tt_dialer {
 	int n, i;
 	unsigned pause_ms;
 	uint64_t next_try;
-	uint64_t until; /* after the start: then the peer counts as gone */
+	uint64_t until; /* after the start: the time at which the peer counts as failed */
 	struct tt_link *link;
 	char last[256]; /* why the last try failed */
 };
 
-#define TT_OUT_EVICT                                                                               \
-	((enum tt_ctl_type)0) /* not a message: `to` is to be evicted, data says why               \
-			       */
+#define TT_OUT_EVICT ((enum tt_ctl_type)0) /* not a message: evict `to`, for the reason in data */
 
 struct tt_outmsg {
 	struct tt_list node;
@@ -106,7 +104,7 @@ struct tt_boot {
 	struct tt_addr store; /* rank 0 as this rank reached it */
 	struct tt_boot **out;
 
-	/* Between the threads, under lock. */
+	/* Shared by the threads, under lock. */
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
@@ -117,42 +115,44 @@ struct tt_boot {
 	size_t outbox_bytes;
 	bool delivering; /* solo */
 	struct tutti_error_info error;
-	struct tutti_error_info unfit; /* this rank cannot take part: why */
+	struct tutti_error_info unfit; /* why this rank cannot take part */
 
-	/* The control thread's own. */
+	/* Of the control thread only. */
 	enum tt_phase phase;
 	int epfd, wakefd, listenfd;
 	bool listen_armed;
 	bool out_of_files;     /* during the start */
 	uint64_t listen_again; /* after running out of descriptors */
 	uint64_t start_deadline, drain_deadline, last_loop;
-	uint64_t ask_at; /* params.stop, next */
+	uint64_t ask_at; /* when params.stop is called next */
 	uint64_t beat_ns, limit_ns;
 	struct tt_list links, graves;
 	struct tt_list watches;
 	int nwatches;
-	bool watch_again; /* who is to be watched may have changed */
+	bool watch_again; /* the set of watched ranks may have changed */
 	struct tt_dialer dialer;
 	struct tt_link *join; /* rank > 0: to rank 0 */
 	struct tt_link *parent;
-	struct tt_child *child; /* those of rank order, then, with gaps, those adopted since */
+	struct tt_child
+		*child; /* first the children by rank order, then, with gaps, adopted ones */
 	int nchildren, njoined, npending;
 	int ngone;
 	struct tt_list held; /* messages for ranks that are between two parents */
 	size_t held_bytes;
 	uint32_t msg_seq;
 	uint64_t lost_at;   /* when this rank lost its parent */
-	uint64_t unsettled; /* until then, as a neighbour was lost a moment ago */
-	int nknown;	    /* entries [0, nknown) of ranks are there */
+	uint64_t unsettled; /* a neighbour was lost: wait until then */
+	int nknown;	    /* entries [0, nknown) of ranks are valid */
 	bool done;	    /* rank 0 has said that the tree stands */
 	bool ready_sent, stopping;
-	int bye_said; /* ranks below, as the parent was told; 0: not yet */
+	int bye_said; /* ranks below, as reported to the parent; 0: not yet */
 	int stop_result;
 	int ras_fd, ras_key;  /* ras.c; -1: none */
-	unsigned ras_clients; /* ever */
+	unsigned ras_clients; /* ever accepted */
 	unsigned refused;     /* connections that failed authentication */
 	char refused_text[128];
-	char evicted[TT_GONE_WHY]; /* the others have taken this rank for dead: why */
+	char evicted[TT_GONE_WHY]; /* the reason why the other ranks have taken this rank for dead
+				    */
 };
 
 /* control_loop.c */
@@ -179,7 +179,7 @@ void tt_store_timeout(struct tt_boot *b, const char *who);
 void tt_store_done(struct tt_boot *b);
 bool tt_store_all_told(struct tt_boot *b);
 
-/* join.c: the side of all others */
+/* join.c: the joining side, of all other ranks */
 void tt_join_begin(struct tt_boot *b);
 void tt_join_open(struct tt_boot *b, struct tt_link *link);
 void tt_join_frame(struct tt_boot *b, struct tt_link *link, int type, const unsigned char *data,
@@ -200,7 +200,7 @@ void tt_tree_frame(struct tt_boot *b, struct tt_link *link, int type, const unsi
 		   size_t len);
 void tt_tree_lost(struct tt_boot *b, struct tt_link *link);
 void tt_tree_step(struct tt_boot *b);
-/* There is more of the table to send, and room for it: nothing will wake the thread for that. */
+/* More of the table can be sent at once: no event will wake the thread for that. */
 bool tt_tree_more(const struct tt_boot *b);
 void tt_tree_beats(struct tt_boot *b, uint64_t now);
 void tt_tree_send(struct tt_boot *b, const struct tt_outmsg *msg);
@@ -209,40 +209,40 @@ struct tt_link *tt_tree_link(struct tt_boot *b, int rank);
 void tt_tree_around(struct tt_boot *b, const struct tt_link *except, int type, const void *data,
 		    size_t len);
 int tt_tree_entry(struct tt_boot *b, int rank, const char *host, const void *card, size_t len);
-/* reparent.c: who is gone, and a new place for those who have lost their parent */
+/* reparent.c: failed ranks, and new places for ranks that have lost their parent */
 void tt_tree_gone(struct tt_boot *b, const struct tt_link *from, int rank, int by, const char *why);
 void tt_tree_say_gone(struct tt_boot *b, struct tt_link *to, const struct tt_link *except, int rank,
 		      int by, const char *why);
 void tt_tree_on_gone(struct tt_boot *b, struct tt_link *link, struct tt_unpack *u);
 /* A link of the tree has ended after the start. */
 void tt_tree_cut(struct tt_boot *b, struct tt_link *link);
-/* A link of the tree is there, after the start: to a child (false: it is refused), to a parent. */
+/* A new link of the tree after the start: to a child (false: refused), or to a parent. */
 bool tt_tree_adopt(struct tt_boot *b, struct tt_link *link);
 void tt_tree_attached(struct tt_boot *b, struct tt_link *link);
 void tt_tree_on_place(struct tt_boot *b, struct tt_link *link, struct tt_unpack *u);
-/* The dialer gives up on a parent, or on this try: true if it is to go on trying. */
+/* The dialer gives up on a parent, or on this try: true to go on trying. */
 bool tt_tree_dial_failed(struct tt_boot *b, int err, const char *why);
 void tt_tree_evict(struct tt_boot *b, int rank, const char *why);
-/* Both ends of a new link know the same then. */
+/* Both ends of a new link send this, and then know the same. */
 void tt_tree_tell_gone(struct tt_boot *b, struct tt_link *link);
-/* The other end of link was taken for dead: tell it so. */
+/* Tells the other end of link that it was taken for dead. */
 void tt_tree_turn_away(struct tt_boot *b, struct tt_link *link);
-/* A message that may not reach all it should: keep it for the links that come. */
+/* Keeps a message for future links, as it may not reach all its receivers. */
 void tt_tree_hold(struct tt_boot *b, const void *frame, size_t len);
 void tt_tree_settle(struct tt_boot *b, uint64_t now);
 bool tt_tree_is_root(const struct tt_boot *b);
-/* peer_watch.c: ranks that have no link of the tree to those that should notice their deaths */
+/* peer_watch.c: watching ranks that have no tree link to a rank that should notice their death */
 void tt_watch_open(struct tt_boot *b, struct tt_link *link);
 void tt_watch_frame(struct tt_boot *b, struct tt_link *link, int type, const unsigned char *data,
 		    size_t len);
 void tt_watch_lost(struct tt_boot *b, struct tt_link *link);
 void tt_watch_timers(struct tt_boot *b, uint64_t now);
-/* The time at which to look again, at next at the latest. */
+/* The time of the next check; at most next. */
 uint64_t tt_watch_next(const struct tt_boot *b, uint64_t next);
-/* This process has paused: what it has not heard meanwhile counts for nothing. */
+/* This process has paused: silence during the pause does not count. */
 void tt_watch_paused(struct tt_boot *b, uint64_t now);
 void tt_watch_end(struct tt_boot *b);
-/* "2, 5 and 17 more": ranks for which test says so. */
+/* "2, 5 and 17 more": the ranks for which test is true. */
 void tt_rank_list(const struct tt_boot *b, bool (*test)(const struct tt_boot *, int), char *text,
 		  size_t size);
 

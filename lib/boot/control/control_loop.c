@@ -54,10 +54,10 @@
 #define HANDSHAKE_MS 5000
 #define PENDING_MAX 256 /* unauthenticated connections, besides one for each rank */
 #define DRAIN_MS 1000
-#define STOP_MS 100    /* how often params.stop is asked */
+#define STOP_MS 100    /* how often params.stop is called */
 #define LINGER_MS 2000 /* a failed rank 0 stays until all ranks have been told */
 
-static char listen_mark, wake_mark; /* told apart from links by address */
+static char listen_mark, wake_mark; /* distinguished from links by address */
 
 void tt_ctl_add_link(struct tt_boot *b, struct tt_link *link)
 {
@@ -223,7 +223,7 @@ static void link_lost(struct tt_boot *b, struct tt_link *link)
 			b->refused++;
 			snprintf(b->refused_text, sizeof(b->refused_text), "%s, as rank %d",
 				 link->peer_addr, link->hello.rank);
-			/* The 1st, 2nd, 4th, 8th ...: strangers must not fill the log. */
+			/* log the 1st, 2nd, 4th, 8th ... only: strangers must not fill the log */
 			if (!(b->refused & (b->refused - 1)))
 				tt_warn("a connection from %s, as rank %d, was refused: %s (%u so "
 					"far)",
@@ -323,7 +323,7 @@ static void tell_all(struct tt_boot *b)
 {
 	struct tt_list *pos, *tmp;
 
-	b->njoined = 0; /* from now on: who has been told */
+	b->njoined = 0; /* from now on: ranks that have been told */
 	tt_list_each(pos, tmp, &b->links)
 	{
 		struct tt_link *link = tt_container(pos, struct tt_link, node);
@@ -485,7 +485,8 @@ static int next_timeout(struct tt_boot *b)
 			continue;
 		at = link->last_tx + b->beat_ns;
 		next = at < next ? at : next;
-		at = link->last_rx + b->limit_ns + TT_MS; /* then it was silent for too long */
+		at = link->last_rx + b->limit_ns +
+		     TT_MS; /* the time at which its silence is too long */
 		next = b->phase == TT_PH_UP && at < next ? at : next;
 	}
 	if (b->phase == TT_PH_UP)
@@ -541,8 +542,8 @@ void *tt_ctl_main(void *arg)
 		for (i = 0; i < n; i++)
 			dispatch(b, &ev[i]);
 		take_outbox(b);
-		notice_pause(b,
-			     tt_now_ns()); /* also that of a handler that has waited for a lock */
+		notice_pause(
+			b, tt_now_ns()); /* includes the time of a handler that waited for a lock */
 		timers(b);
 		tt_tree_step(b);
 		sweep(b);

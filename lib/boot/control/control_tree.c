@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The control tree: forming it, the table's way down, messages, heartbeats, deaths, the end.
- */
+/* The control tree: forming it, distributing the table, messages, heartbeats, failures, the end. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -12,8 +10,7 @@
 #include "lib/boot/control/ras.h"
 #include "lib/boot/control/control_tree.h"
 
-#define TABLE_AHEAD                                                                                \
-	16384 /* bytes of the table queued on a link at once: bounded, whatever nranks */
+#define TABLE_AHEAD 16384 /* most bytes of the table queued on a link at once */
 #define DRAIN_MS 1000
 #define LEAVE_MS 200
 
@@ -29,7 +26,7 @@ struct tt_link *tt_tree_link(struct tt_boot *b, int rank)
 	return NULL;
 }
 
-/* To the parent and all children but one. */
+/* Sends to the parent and all children but one. */
 void tt_tree_around(struct tt_boot *b, const struct tt_link *except, int type, const void *data,
 		    size_t len)
 {
@@ -114,7 +111,7 @@ static struct tt_child *child_of(struct tt_boot *b, const struct tt_link *link)
 	return NULL;
 }
 
-/* Fill each child's link with as much of the table as is known here and its queue should hold. */
+/* Fills each child's queue with the known part of the table, up to the queue's bound. */
 static void pump_table(struct tt_boot *b)
 {
 	unsigned char buf[TT_FRAME_MAX];
@@ -225,8 +222,8 @@ static void bye_down(struct tt_boot *b)
 }
 
 /*
- * The end: up when all below want it, down when all do. The root counts, so that nobody is left
- * behind who is between two parents at that moment.
+ * The end: goes up when all ranks below want it, and down when all ranks do. The root counts, so
+ * that a rank between two parents at that moment is included.
  */
 static void check_bye(struct tt_boot *b)
 {
@@ -240,7 +237,7 @@ static void check_bye(struct tt_boot *b)
 		const struct tt_child *c = &b->child[i];
 
 		if (!c->link ||
-		    c->link->state == TT_LINK_DEAD) /* who was below it comes by another way */
+		    c->link->state == TT_LINK_DEAD) /* the ranks below it come by another way */
 			continue;
 		if (!c->bye)
 			return;
@@ -288,7 +285,7 @@ static bool waited_for(const struct tt_boot *b, int rank)
 	return false;
 }
 
-/* The deadline of tt_boot_stop has passed: leave, so that nobody waits for this rank. */
+/* The deadline of tt_boot_stop has passed: leaves, so that no rank waits for this one. */
 void tt_tree_leave(struct tt_boot *b)
 {
 	char list[200];
@@ -325,7 +322,7 @@ static void deliver(struct tt_boot *b, int from, int type, const void *data, siz
 		b->handlers.fn[type](b->handlers.arg, from, data, len);
 }
 
-/* Whether a message of this number has not come yet, as far as is remembered; notes it. */
+/* Whether a message number is new, as far as remembered; notes it. */
 static bool first_time(struct tt_rank_info *from, uint32_t seq)
 {
 	uint32_t ahead = seq - from->seen, i;
@@ -359,7 +356,7 @@ static void route(struct tt_boot *b, const struct tt_link *src, int type, int to
 		tt_link_send(hop, type, frame, len);
 		return;
 	}
-	/* To all; or, since the tree has changed, to where nobody here knows: to all who may. */
+	/* To all ranks; or, if the changed tree gives no next hop, in all directions. */
 	tt_tree_around(b, src, type, frame, len);
 	tt_tree_hold(b, frame, len);
 }

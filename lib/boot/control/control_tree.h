@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The shape of the control tree: complete, of arity TT_CTL_ARITY, in rank order. Nobody needs to be
- * told it: parents, children and the way to any rank are computed.
+ * The shape of the control tree: complete, of arity TT_CTL_ARITY, in rank order. Parents, children
+ * and the way to any rank are computed, not transmitted.
  *
  *	0 -- 1..8;   1 -- 9..16;   2 -- 17..24;   r -- 8r+1 .. 8r+8
  */
@@ -27,7 +27,7 @@ static inline int tt_tree_children(int rank, int nranks)
 	return left < 0 ? 0 : left > TT_CTL_ARITY ? TT_CTL_ARITY : (int)left;
 }
 
-/* The neighbour of me through which `to` (another rank) is reached. */
+/* The neighbour of me on the way to rank `to` (not me). */
 static inline int tt_tree_hop(int me, int to)
 {
 	while (to > me) { /* parents have smaller ranks than their children */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Children of this process do not keep its control connections open. Otherwise the death of a
- * process would be noticed only by its silence, as long as a child that it has forked lives, such
- * as one that loads data.
+ * Children of this process must not keep its control connections open: while such a child (for
+ * example a data loader) lives, the death of its parent would be noticed only by silence.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -47,7 +46,7 @@ void tt_fork_guard(int fd)
 		fds = p;
 		room = more;
 	}
-	if (nfds < room) /* else children keep this one */
+	if (nfds < room) /* otherwise children keep it open */
 		fds[nfds++] = fd;
 	pthread_mutex_unlock(&lock);
 }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The control tree when several ranks are gone: no rank that lives or dies is without a rank that
- * watches it.
+ * The control tree when several ranks have failed: every rank, live or dying, is watched by some
+ * rank.
  *
- * For every set of ranks that are gone each other rank has one parent, which all compute alike
- * (next_parent). A link of the tree watches both its ends. A rank that should have a child, and has
- * no link to it, watches that child here: it connects to where the child listens, and tells it who
- * is gone. A child that lives then comes to its place; one that has died refuses the connection,
- * and one that is stopped is silent for TUTTI_HEARTBEAT_LIMIT. Parents have smaller ranks than
- * their children, and an orphan finds by itself which of the ranks it may come to are dead. So by
- * induction over the ranks every death is found, whichever ranks die together.
+ * For every set of failed ranks each other rank has one parent, which all ranks compute alike
+ * (next_parent). A tree link watches both its ends. A rank that should have a child, and has no
+ * link to it, watches that child here: it connects to the child's listener and reports the failed
+ * ranks. A live child then comes to its place; a dead one refuses the connection; a stopped one is
+ * silent for TUTTI_HEARTBEAT_LIMIT. Parents have smaller ranks than their children, and an orphan
+ * finds by itself which of its possible parents are dead. By induction over the ranks every death
+ * is found, whichever ranks die together.
  *
- * Silences are waited for together: a rank that has been silent for a while is *suspect*. Suspects
- * keep their place in the tree, but a rank also watches those that would be its parents and
- * children without them.
+ * Silences are waited for concurrently: a rank that has been silent for a while is *suspect*.
+ * Suspects keep their place in the tree, but a rank also watches the parents and children that it
+ * would have without them.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,18 +23,18 @@
 #include "lib/boot/rendezvous/pack.h"
 #include "lib/boot/control/control_tree.h"
 
-#define WATCH_MAX 128 /* connections at once; the next ones wait */
+#define WATCH_MAX 128 /* connections at once; further ones wait */
 #define GRACE_MS 20   /* for a child to come by itself */
 #define PAUSE_MS 50   /* between two tries */
 #define SUSPECT_MIN_MS 40
-#define SUSPECT_PART 16 /* of the limit: then who does not answer is suspect */
+#define SUSPECT_PART 16 /* of the limit: a rank silent for longer is suspect */
 
-/* A rank that is watched without a link of the tree. */
+/* A rank that is watched without a tree link. */
 struct watch {
 	struct tt_list node;
 	int rank;
 	bool wanted;
-	uint64_t heard, next_try; /* heard: or begun, before */
+	uint64_t heard, next_try; /* heard: the last arrival, or the start of the watch */
 	struct tt_link *link;
 	char last[128]; /* why the last try failed */
 };
@@ -67,14 +67,14 @@ void tt_watch_end(struct tt_boot *b)
 	tt_list_each(pos, tmp, &b->watches) end_watch(b, tt_container(pos, struct watch, node));
 }
 
-/* ---- who is to be watched ---- */
+/* ---- which ranks to watch ---- */
 
 static bool out(const struct tt_boot *b, int rank)
 {
 	return b->ranks[rank].gone || b->ranks[rank].suspect;
 }
 
-/* The next ancestor of rank that is in, or the lowest rank that is. */
+/* The next ancestor of rank that is in the set, or the lowest rank in it. */
 static int parent_without(const struct tt_boot *b, int rank, int lowest)
 {
 	int r;
@@ -100,7 +100,7 @@ static void want(struct tt_boot *b, int rank)
 		w->wanted = true;
 }
 
-/* One that may become the parent; returns whether another is to be watched besides. */
+/* Watches a possible parent; returns whether to watch another one as well. */
 static bool want_parent(struct tt_boot *b, int rank, int *suspects, int *others)
 {
 	if (b->ranks[rank].gone)
@@ -109,7 +109,7 @@ static bool want_parent(struct tt_boot *b, int rank, int *suspects, int *others)
 		want(b, rank);
 	*suspects += b->ranks[rank].suspect;
 	*others += !b->ranks[rank].suspect;
-	return *others <= *suspects; /* so their number doubles as time goes by */
+	return *others <= *suspects; /* so the number of watched ranks doubles with time */
 }
 
 static void want_parents(struct tt_boot *b)
@@ -215,11 +215,11 @@ static void dial(struct tt_boot *b, struct watch *w, uint64_t now)
 		w->heard = 0;
 }
 
-/* NULL: it may live. */
+/* The reason why the rank is dead; NULL: it may live. */
 static const char *verdict(const struct tt_boot *b, const struct watch *w, uint64_t now, char *text,
 			   size_t size)
 {
-	if (!w->heard) /* where it listened no process does: it has ended */
+	if (!w->heard) /* no process listens at its address: it has ended */
 		snprintf(text, size, "it can't be reached: %s", w->last);
 	else if (now > w->heard + b->limit_ns)
 		snprintf(text, size, "it was silent for %llu ms%s%s",
@@ -297,7 +297,7 @@ void tt_watch_paused(struct tt_boot *b, uint64_t now)
 	}
 }
 
-/* Both ends: who is gone, to who is not. */
+/* Both ends exchange which ranks have failed. */
 void tt_watch_open(struct tt_boot *b, struct tt_link *link)
 {
 	if (b->phase != TT_PH_UP || link->peer == b->rank)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Clients that look at the job; ras.h. */
+/* Serves clients that inspect a running job; ras.h. */
 #include "lib/boot/control/ras.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "lib/boot/rendezvous/pack.h"
 
 #define HANDSHAKE_MS 5000
-#define GONE_MAX 1000 /* named in an answer */
+#define GONE_MAX 1000 /* failed ranks named in an answer */
 
 static int listen_here(const struct tt_boot *b)
 {
@@ -100,7 +100,7 @@ void tt_ras_accept(struct tt_boot *b)
 	int fd = accept4(b->ras_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
-		/* It would be asked for without end. */
+		/* otherwise epoll would report it forever */
 		tt_warn("out of file descriptors: tutti_ras can't ask this rank any more; raise "
 			"'ulimit -n'");
 		tt_ras_close(b);

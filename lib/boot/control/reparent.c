@@ -26,8 +26,8 @@
 #include "lib/boot/control/control_tree.h"
 
 #define HELD_MAX (1u << 20)
-#define SETTLE_MS 3000 /* and twice the limit of heartbeats: then all have a place again */
-#define SLACK_MS 500   /* between two ranks' idea of when a third one was lost */
+#define SETTLE_MS 3000 /* plus twice the heartbeat limit: by then all ranks have a place again */
+#define SLACK_MS 500   /* between two ranks' estimates of when a third rank was lost */
 
 /* A frame of type MSG. */
 struct held {
@@ -66,7 +66,7 @@ void tt_tree_say_gone(struct tt_boot *b, struct tt_link *to, const struct tt_lin
 	}
 }
 
-/* Returns whether this is news: the rank, or words that count more. */
+/* Returns whether this is news: a new rank, or a reason that takes precedence. */
 static bool record(struct tt_boot *b, int rank, int by, const char *why)
 {
 	struct tt_rank_info *info = &b->ranks[rank];
@@ -85,7 +85,7 @@ static bool record(struct tt_boot *b, int rank, int by, const char *why)
 	return true;
 }
 
-/* The next ancestor that lives, else the lowest rank that lives; -1: that is this one. */
+/* The next live ancestor, else the lowest live rank; -1: this rank itself. */
 static int next_parent(const struct tt_boot *b)
 {
 	int r;
@@ -161,8 +161,7 @@ static void detach(struct tt_boot *b, struct tt_link **link)
 	tt_link_kill(l, -ECONNABORTED, "cut off");
 }
 
-/* The others have taken this rank for dead, and will not hear it any more: it must not go on as if.
- */
+/* The other ranks have taken this rank for dead and ignore it: it must not go on. */
 static void evicted(struct tt_boot *b, const char *why)
 {
 	int i;
@@ -223,7 +222,7 @@ void tt_tree_cut(struct tt_boot *b, struct tt_link *link)
 			b->ranks[r].via = NULL;
 	if (b->evicted[0])
 		return;
-	if (!b->ranks[rank].gone) /* else others have said why */
+	if (!b->ranks[rank].gone) /* otherwise another rank has given the reason */
 		tt_tree_gone(b, NULL, rank, b->rank, link->why);
 	b->unsettled = tt_deadline_ms(SETTLE_MS) + 2 * b->limit_ns;
 	if (!b->parent && !b->dialer.active) {
@@ -243,7 +242,7 @@ void tt_tree_tell_gone(struct tt_boot *b, struct tt_link *link)
 					 b->ranks[r].gone_why ? b->ranks[r].gone_why : "");
 }
 
-/* What came since the child, or this rank, had no parent. */
+/* Messages from the time when the child, or this rank, had no parent. */
 static void catch_up(struct tt_boot *b, struct tt_link *link, uint64_t since)
 {
 	struct tt_list *pos, *tmp;
@@ -337,7 +336,7 @@ bool tt_tree_dial_failed(struct tt_boot *b, int err, const char *why)
 	int rank = b->dialer.peer;
 	char text[200];
 
-	/* No process listens where it did, or another does: it has ended. */
+	/* no process, or another process, listens at its address: it has ended */
 	if (err != -ECONNREFUSED && err != -ESTALE && !tt_passed(b->dialer.until))
 		return true;
 	snprintf(text, sizeof(text), "it can't be reached: %.160s", why);
@@ -381,7 +380,7 @@ bool tt_boot_is_control(const struct tt_boot *b)
 	return pthread_equal(pthread_self(), b->thread);
 }
 
-/* From a handler, which runs in the control thread: nobody is judged, and nothing freed, here. */
+/* Called from a handler, in the control thread: declares no rank failed and frees nothing. */
 void tt_boot_beat(struct tt_boot *b)
 {
 	uint64_t now = tt_now_ns();

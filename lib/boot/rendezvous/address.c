@@ -2,9 +2,8 @@
 /*
  * Addresses: parsing, resolving, choosing the local one, listening.
  *
- * Which of its addresses a process tells others is found by asking the kernel's routes: a UDP
- * socket connected to the peer sends nothing, but gets the source address that packets to it would
- * carry.
+ * The kernel's routes determine which of its addresses a process publishes: a UDP socket connected
+ * to the peer sends nothing, but gets the source address that packets to the peer would carry.
  */
 #include "lib/boot/rendezvous/address.h"
 
@@ -182,7 +181,7 @@ static void set_addr(struct tt_addr *addr, const struct sockaddr *sa)
 	tt_addr_set_port(addr, 0);
 }
 
-/* The address of TUTTI_IF; of an interface's several, one of the wanted family. */
+/* The address of TUTTI_IF; of an interface with several, one of the wanted family. */
 static int addr_of_iface(const char *iface, int family, struct tt_addr *addr)
 {
 	struct tt_addr numeric;
@@ -220,14 +219,11 @@ static int addr_of_iface(const char *iface, int family, struct tt_addr *addr)
 			       iface, names);
 }
 
-/*
- * No peer is known yet: the address that the default route uses, else any interface's, else
- * loopback.
- */
+/* No peer is known yet: the default route's address, else any interface's, else loopback. */
 static int addr_to_world(struct tt_addr *addr)
 {
 	static const char *const probes[] = {"198.51.100.1",
-					     "2001:db8::1"}; /* for documentation only */
+					     "2001:db8::1"}; /* a documentation address */
 	struct ifaddrs *list, *i;
 	struct tt_addr probe;
 	bool found = false;
@@ -282,8 +278,7 @@ int tt_addr_local(const char *iface, const struct sockaddr *target, struct tt_ad
 		       text, strerror(-err));
 }
 
-/* A new network namespace has its loopback interface down: an address can be bound, but not
- * reached. */
+/* In a new network namespace the loopback interface is down: binding works, connecting does not. */
 static int check_loopback(const struct tt_addr *addr)
 {
 	const struct sockaddr *sa = (const struct sockaddr *)&addr->sa;
@@ -318,7 +313,7 @@ int tt_addr_listen(struct tt_addr *addr, int *fd)
 		return err;
 	}
 	setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	/* A rank that tries to connect may hold the very port for a moment as its own local one. */
+	/* A connecting rank may hold this very port for a moment as its local port. */
 	while ((err = bind(s, sa, addr->len) ? -errno : 0) == -EADDRINUSE && tt_addr_port(sa) &&
 	       !tt_passed(deadline))
 		usleep(50000);

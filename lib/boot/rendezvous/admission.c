@@ -2,24 +2,22 @@
 /*
  * Both sides of the gate.
  *
- *	DIR/tutti-gate, or DIR/tutti-gate-JOBID         as a boot directory's file (bootdir.c):
- *	where the leader
- *							listens, a nonce of this gate, and a secret
- *							if the job was given none of its own
+ *	DIR/tutti-gate, or DIR/tutti-gate-JOBID
  *
- * Connections are those of the bootstrap (link.c), of kind 4, from a process without a rank (-1)
- * to rank 0. Frames:
+ * has the format of a boot directory's file (bootdir.c): where the leader listens, a nonce of this
+ * gate, and a secret if the job was given none of its own.
  *
- *	 3 ERROR	to guest	i32 code, i32 -1, str host, str text: not this one
- *	 8 BEAT		both		empty: alive; every second
- *	18 ADMIT        to guest        u32 rank, u32 ranks of the job, u32 ms within which it must
- *	stand, 192 bytes
- *					unique id
+ * Connections are those of the bootstrap (link.c), of kind 4, from a process without a rank (-1) to
+ * rank 0. Frames:
  *
- * A guest is one that is authenticated. It waits at the gate until it is admitted; when the gate
- * is closed before that, it looks for the next one. Nothing of the job that runs changes: its
- * control tree does not know of guests, and the secret by which they came is not the one of the
- * job that they start.
+ *	 3 ERROR  to guest  i32 code, i32 -1, str host, str text: not this one
+ *	 8 BEAT   both      empty: alive; every second
+ *	18 ADMIT  to guest  u32 rank, u32 ranks of the job, u32 ms within which it must stand,
+ *	                    192 bytes unique id
+ *
+ * A guest is an authenticated process. It waits at the gate until it is admitted; if the gate
+ * closes first, it looks for the next gate. The running job does not change: its control tree does
+ * not know the guests, and the secret by which they came differs from that of the job they start.
  */
 #include "lib/boot/rendezvous/admission.h"
 
@@ -36,23 +34,23 @@
 #include "lib/boot/rendezvous/discover.h"
 #include "lib/boot/rendezvous/pack.h"
 
-#define STRANGERS_MAX 64 /* connections that are not authenticated, or more guests than wanted */
+#define STRANGERS_MAX 64 /* unauthenticated connections, or guests beyond the wanted number */
 #define HANDSHAKE_MS 5000
 #define STEP_MS 100
 #define BEAT_MS 1000
-#define ADMIT_MS 2000 /* for guests to take what they are told */
+#define ADMIT_MS 2000 /* for guests to read their answer */
 #define PAUSE_MS 100
 #define RANKS_MAX (1 << 24)
 
 struct tt_gate {
-	struct tt_boot_params params; /* what the file says */
+	struct tt_boot_params params; /* from the file */
 	struct tt_self self;
 	int fd, guests; /* wanted */
 	struct tt_list links;
 	int nlinks;
 	struct pollfd *poll; /* [0]: the listener */
 	struct tt_link **at;
-	int64_t limit_ms; /* who is silent for so long is gone */
+	int64_t limit_ms; /* silence after which a guest counts as failed */
 	bool written;
 	unsigned refused;
 	char refused_text[128];
@@ -66,7 +64,7 @@ static void set_self(struct tt_self *self, int rank, const struct tt_boot_params
 	memcpy(self->secret, params->secret, sizeof(self->secret));
 }
 
-/* Both ends of an open link; a handshake has a deadline instead. */
+/* For both ends of an open link; a handshake has a deadline instead. */
 static void keep_alive(struct tt_link *link, int64_t limit_ms)
 {
 	uint64_t now = tt_now_ns();
@@ -229,7 +227,7 @@ static void note_lost(struct tt_gate *g, const struct tt_link *link)
 			link->why, g->refused);
 }
 
-/* Until something happens, or STEP_MS. */
+/* Waits for an event, at most STEP_MS. */
 static void step(struct tt_gate *g)
 {
 	struct tt_list *pos, *tmp;
@@ -429,7 +427,7 @@ static void wait_at(struct tt_visit *v, struct tt_link *link, uint64_t deadline)
 		snprintf(v->last, sizeof(v->last), "%s: %s", link->peer_addr, link->why);
 }
 
-/* The file may be missing, or the leftover of a leader that has died: then later. */
+/* The file may be missing, or left over from a dead leader: retry later. */
 static void call_once(struct tt_visit *v, uint64_t deadline)
 {
 	struct tt_addr addrs[TT_ADDR_MAX];

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Mutual authentication of two processes of a job and the encryption of what follows; see auth.c.
- */
+/* Mutual authentication of two processes of a job, and encryption of the frames; see auth.c. */
 #ifndef TT_AUTH_H
 #define TT_AUTH_H
 
@@ -15,7 +13,7 @@
 #define TT_PROOF_SIZE (32 + crypto_secretstream_xchacha20poly1305_HEADERBYTES) /* 56 */
 #define TT_SEAL_OVERHEAD crypto_secretstream_xchacha20poly1305_ABYTES	       /* 17 */
 
-/* What this process says and knows about itself in every handshake. */
+/* What this process presents in every handshake, and the key. */
 struct tt_self {
 	int rank, nranks;
 	char version[TT_AUTH_VERSION_MAX];
@@ -31,29 +29,29 @@ struct tt_hello {
 	unsigned char job[16];
 };
 
-/* One handshake and the two ciphers that come out of it. */
+/* One handshake and the two ciphers derived from it. */
 struct tt_auth {
 	unsigned char hello_c[TT_HELLO_SIZE], hello_s[TT_HELLO_SIZE]; /* as sent */
 	crypto_secretstream_xchacha20poly1305_state push, pull;
 };
 
-/* Write this side's hello into auth and out. */
+/* Writes this side's hello into auth and out. */
 void tt_auth_hello(struct tt_auth *auth, const struct tt_self *self, unsigned kind, char role,
 		   unsigned char out[TT_HELLO_SIZE]);
-/* Read the other side's. -EPROTO: not a hello of role. */
+/* Reads the peer's hello. -EPROTO: not a hello of role. */
 int tt_auth_read_hello(struct tt_auth *auth, const unsigned char in[TT_HELLO_SIZE], char role,
 		       struct tt_hello *hello);
 /* After both hellos: this side's proof and cipher header. */
 void tt_auth_prove(struct tt_auth *auth, const struct tt_self *self, char role,
 		   unsigned char out[TT_PROOF_SIZE]);
-/* Check the other side's, of role. -TUTTI_EAUTH: wrong secret. */
+/* Checks the peer's proof, of role. -TUTTI_EAUTH: wrong secret. */
 int tt_auth_check(struct tt_auth *auth, const struct tt_self *self, char role,
 		  const unsigned char in[TT_PROOF_SIZE]);
-/* Seal len bytes into out (len + TT_SEAL_OVERHEAD bytes); open returns -EBADMSG for a forgery. */
+/* Seals len bytes into out (len + TT_SEAL_OVERHEAD bytes); open returns -EBADMSG for a forgery. */
 void tt_auth_seal(struct tt_auth *auth, const void *data, size_t len, unsigned char *out);
 int tt_auth_open(struct tt_auth *auth, const unsigned char *in, size_t len, unsigned char *out);
 
-/* The key made of a secret of any length, as TUTTI_SECRET_FILE has it. */
+/* Derives the key from a secret of any length, as in TUTTI_SECRET_FILE. */
 void tt_auth_derive(const void *secret, size_t len, unsigned char key[32]);
 
 #endif

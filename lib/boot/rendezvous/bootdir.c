@@ -10,9 +10,10 @@
  *	job 32 hexadecimal digits
  *	secret 64 hexadecimal digits	"-" if the ranks have one of their own (TUTTI_SECRET_FILE)
  *
- * Mode 0600, written under another name (".new") and renamed, so it is never seen half; believed
- *only if it belongs to this user. What a rank 0 that died has left, under either name, is replaced
- *by the next; until then readers find nobody, or a stranger, at its address, and read it again.
+ * The file has mode 0600. It is written under another name (".new") and renamed, so readers never
+ * see half of it. It is trusted only if it belongs to this user. The next rank 0 replaces the files
+ * of a rank 0 that died; until then readers find no process, or a stranger, at its address, and
+ * read the file again.
  */
 #include "lib/boot/rendezvous/bootdir.h"
 
@@ -48,7 +49,7 @@ int tt_bootdir_write(const struct tt_boot_params *params)
 		return tt_fail(-TUTTI_EBOOT, "TUTTI_BOOT_DIR=%s: can't create a file there: %s",
 			       params->boot_dir, strerror(errno));
 	/*
-	 * No fsync, which may take seconds beside other writers: the file is of no use after a
+	 * No fsync, which may take seconds beside other writers: the file is useless after a
 	 * crash, and close() sends it.
 	 */
 	errno = 0;
@@ -66,7 +67,7 @@ int tt_bootdir_write(const struct tt_boot_params *params)
 	return tt_fail(-TUTTI_EBOOT, "%s can't be written: %s", path, strerror(err));
 }
 
-/* Open and check the file; its text in buf. */
+/* Opens and checks the file; puts its text into buf. */
 static int read_text(const char *path, char *buf, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);

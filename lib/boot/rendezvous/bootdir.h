@@ -5,11 +5,11 @@
 
 #include "lib/boot/boot.h"
 
-/* Rank 0: write params' store, job nonce and secret, in place of whatever was there. */
+/* Rank 0: writes params' store, job nonce and secret, and replaces an existing file. */
 int tt_bootdir_write(const struct tt_boot_params *params);
-/* Others: read them into params. -ENOENT (not there yet), -EPERM, -EPROTO, with a text. */
+/* Other ranks: read them into params. -ENOENT (not there yet), -EPERM, -EPROTO, with a text. */
 int tt_bootdir_read(struct tt_boot_params *params);
-/* Rank 0: remove the file if it is still this job's. */
+/* Rank 0: removes the file if it is still this job's. */
 void tt_bootdir_remove(const struct tt_boot_params *params);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where rank, size, meeting place and secret come from.
+ * Where rank, size, rendezvous address and secret come from.
  *
- * Two questions, each answered by the first that says anything:
- *	who am I?	config.nranks and rank; TUTTI_RANK and TUTTI_NRANKS; variables of a launcher
- *			(launcher.c); none of these: a single process. TUTTI_JOIN, without
- *			config.nranks: the gate of a job tells (admission.c)
- *	where is rank 0? config.id or config.allgather; TUTTI_STORE; TUTTI_BOOT_DIR; MASTER_ADDR and
- *			MASTER_PORT
+ * Two questions, each answered by the first source that is set:
+ *	which rank?	config.nranks and rank; TUTTI_RANK and TUTTI_NRANKS; a launcher's
+ *			variables (launcher.c); none of these: a single process. TUTTI_JOIN
+ *			without config.nranks: the gate of a job assigns it (admission.c)
+ *	where is rank 0? config.id or config.allgather; TUTTI_STORE; TUTTI_BOOT_DIR; MASTER_ADDR
+ *			and MASTER_PORT
  */
 #include "lib/boot/rendezvous/discover.h"
 
@@ -87,7 +87,7 @@ static int where_allgather(const struct tutti_config *config, struct tt_boot_par
 	struct tutti_unique_id own = {{0}}, *all;
 	int err = p->rank == 0 ? tt_unique_id_make(p->iface, &own) : 0, failed;
 
-	/* A rank 0 that failed takes part all the same, else the others would wait for it. */
+	/* A failed rank 0 also takes part, as the other ranks would wait for it. */
 	all = calloc((size_t)p->nranks, sizeof(*all));
 	if (!all)
 		return tt_fail(-ENOMEM, "no memory to gather %d ids", p->nranks);
@@ -149,7 +149,7 @@ static int where_master(struct tt_boot_params *p)
 	err = tt_launcher_number("MASTER_PORT", 1, 65534, &port);
 	if (err)
 		return err;
-	/* torchrun's agent itself listens on MASTER_PORT then. */
+	/* Then torchrun's agent itself listens on MASTER_PORT. */
 	if (agent && !strcmp(agent, "True"))
 		port++;
 	n = snprintf(p->store, sizeof(p->store),
@@ -198,7 +198,7 @@ int tt_boot_gate_params(const struct tt_env *env, struct tt_boot_params *params)
 	return err ? err : use_dir(env, params);
 }
 
-/* A new process for a job that runs: who it is, and where, is told at the gate. */
+/* A new process for a running job: the gate assigns its rank and the address. */
 static int fill_join(const struct tt_env *env, struct tt_boot_params *p)
 {
 	int err = 0;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Joining: how every rank but 0 gets from an address to its place in the tree.
+ * Joining: takes every rank but 0 from an address to its place in the tree.
  *
- * The dialer connects, first to rank 0's store, then to the parent, again and again until it works
- * or the deadline passes: rank 0 may not be up yet, or what answers may be the leftover of another
- * job.
+ * The dialer connects, first to rank 0's store, then to the parent. It retries until success or
+ * the deadline: rank 0 may not be up yet, or the listener may be left over from another job.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -17,8 +16,8 @@
 #include "lib/boot/rendezvous/secure.h"
 #include "lib/boot/control/control_tree.h"
 
-#define DIAL_MS 5000	 /* one try, handshake included */
-#define DIAL_DIR_MS 2000 /* the same where the address may be a leftover */
+#define DIAL_MS 5000	 /* one try, including the handshake */
+#define DIAL_DIR_MS 2000 /* the same if the address may be left over */
 #define PAUSE_MIN_MS 20
 #define PAUSE_MAX_MS 500
 
@@ -65,7 +64,7 @@ static int dial_targets(struct tt_boot *b)
 	int err, i;
 
 	if (d->kind == TT_LINK_TREE)
-		return 0; /* told by rank 0 */
+		return 0; /* rank 0 tells it */
 	if (p->boot_dir[0]) {
 		err = tt_bootdir_read(p);
 		if (err)
@@ -96,7 +95,7 @@ static int64_t dial_ms(const struct tt_boot *b)
 }
 
 /*
- * A guest is told of rank 0's address when that listens already: nobody there means that it has
+ * A guest gets rank 0's address when rank 0 listens already: no listener means that rank 0 has
  * given up.
  */
 static bool given_up(struct tt_boot *b, int err)
@@ -266,7 +265,7 @@ void tt_join_lost(struct tt_boot *b, struct tt_link *link)
 		return;
 	b->join = NULL;
 	if (b->phase == TT_PH_FAIL)
-		b->phase = TT_PH_END; /* with the own error */
+		b->phase = TT_PH_END; /* with this rank's error */
 	else if (!b->done)
 		tt_start_fail(b, -TUTTI_EBOOT, 0, NULL,
 			      "rank 0 at %s was lost during the start: %s", link->peer_addr,

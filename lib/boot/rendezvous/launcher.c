@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Launchers that number their processes: which one started this process, as what, and in which job.
+ * Launchers that number their processes: which launcher started this process, its rank, and its
+ * job.
  *
- * Only variables of a step count. An allocation's (SLURM_NTASKS) are also set in the script of a
- * batch job, which is one process.
+ * Only variables of a step count. An allocation's variables (SLURM_NTASKS) are also set in the
+ * script of a batch job, which is one process.
  *
- * The name of a job goes into the name of its file in TUTTI_BOOT_DIR, so that jobs of one directory
- * do not mix: the launcher's word, then what tells that launcher's jobs apart.
+ * The job's name is part of its file name in TUTTI_BOOT_DIR, so that jobs in one directory do not
+ * mix: a word for the launcher, then what distinguishes that launcher's jobs.
  */
 #include "lib/boot/rendezvous/launcher.h"
 
@@ -23,12 +24,12 @@
 #define ANCESTORS_MAX 64
 #define IDS_MAX 50 /* bytes of a readable name; TUTTI_JOB_ID may follow it */
 
-/* The innermost first: an mpirun in a step of Slurm, torchrun in either. */
+/* Innermost first: an mpirun in a step of Slurm, torchrun in either. */
 static const struct tt_launcher {
 	const char *word;
 	const char *rank, *nranks, *local_rank;
 	const char *nlocal, *nnodes; /* processes on this host, hosts */
-	const char *job[4];	     /* the first is needed */
+	const char *job[4];	     /* the first is required */
 } launchers[] = {
 	{"torch",
 	 "RANK",
@@ -126,7 +127,9 @@ static bool is_number(const char *name, int number)
 	return s && strtol(s, NULL, 10) == number;
 }
 
-/* Hydra's mpiexec sets no id. Its proxy, from which ranks descend, is told where mpiexec listens.
+/*
+ * Hydra's mpiexec sets no id. Its proxy, an ancestor of the ranks, has mpiexec's port as an
+ * argument.
  */
 static bool hydra_port(char *text, size_t size)
 {
@@ -139,7 +142,7 @@ static bool hydra_port(char *text, size_t size)
 	return false;
 }
 
-/* What tells jobs of this launcher apart; false: nothing does. */
+/* What distinguishes jobs of this launcher; false: nothing. */
 static bool job_ids(const struct tt_launcher *l, char *text, size_t size)
 {
 	const char *id;
@@ -156,7 +159,7 @@ static bool job_ids(const struct tt_launcher *l, char *text, size_t size)
 	return true;
 }
 
-/* As text where it can be the name of a file, else as a hash. */
+/* As text if that is a valid file name, else as a hash. */
 static void name_job(const char *word, const char *ids, char *name, size_t size)
 {
 	size_t len = strlen(ids);
@@ -174,7 +177,7 @@ static void name_job(const char *word, const char *ids, char *name, size_t size)
 	snprintf(name, size, "%s-%s", word, hex);
 }
 
-/* A launcher without ids may have been started by one that has some, for the same processes. */
+/* A launcher without ids may have been started by one with ids, for the same processes. */
 static void find_name(const struct tt_launcher *l, struct tt_boot_params *p)
 {
 	const struct tt_launcher *other;

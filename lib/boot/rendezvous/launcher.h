@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What launchers other than tutti_run say of this process, by environment variables. */
+/* What launchers other than tutti_run pass to this process in environment variables. */
 #ifndef TT_LAUNCHER_H
 #define TT_LAUNCHER_H
 
@@ -9,13 +9,13 @@ struct tt_launcher;
 
 /* The value of a variable that is not in tutti's table; NULL: not set, or empty. */
 const char *tt_launcher_text(const char *name);
-/* The same as a whole number from lo to hi. */
+/* The same as an integer from lo to hi. */
 int tt_launcher_number(const char *name, long lo, long hi, int *value);
-/* The launcher that has numbered this process, the innermost one; NULL: none. */
+/* The innermost launcher that has numbered this process; NULL: none. */
 const struct tt_launcher *tt_launcher_find(void);
-/* Rank, size, local rank, whether all ranks are on this host, and the name of the job. */
+/* Fills in rank, size, local rank, whether all ranks are on this host, and the job's name. */
 int tt_launcher_fill(const struct tt_launcher *launcher, struct tt_boot_params *params);
-/* Without a launcher: fails if a variable says all the same that there may be more processes. */
+/* Without a launcher: fails if a variable suggests that there are more processes. */
 int tt_launcher_check_alone(void);
 
 #endif

@@ -36,7 +36,7 @@
 
 #define RX_SIZE 16384
 #define TX_MAX (16u << 20)
-#define READ_BURST 8 /* reads in one go, so that one busy peer does not starve the others */
+#define READ_BURST 8 /* reads per event, so that one busy peer does not starve the other links */
 
 void tt_link_kill(struct tt_link *link, int err, const char *fmt, ...)
 {

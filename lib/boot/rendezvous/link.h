@@ -22,16 +22,16 @@ enum tt_link_kind {
 
 enum tt_link_state {
 	TT_LINK_CONNECTING,
-	TT_LINK_HELLO, /* waits for the other side's hello */
-	TT_LINK_PROOF, /* waits for its proof */
+	TT_LINK_HELLO, /* waits for the peer's hello */
+	TT_LINK_PROOF, /* waits for the peer's proof */
 	TT_LINK_OPEN,
-	TT_LINK_DEAD /* err and why say why; only to be freed */
+	TT_LINK_DEAD /* err and why have the reason; only to be freed */
 };
 
 struct tt_link;
 
 struct tt_link_ops {
-	/* Authenticated: hello tells who it is. */
+	/* Authenticated: hello identifies the peer. */
 	void (*open)(struct tt_link *link);
 	void (*frame)(struct tt_link *link, int type, const unsigned char *data, size_t len);
 };
@@ -47,7 +47,7 @@ struct tt_link {
 	enum tt_link_kind kind;
 	bool server;
 	bool local;   /* by the socket of this host; ras.h */
-	bool closing; /* the owner has said all: shut down when sent, ignore the rest */
+	bool closing; /* the owner sends no more: shut down when sent, ignore further input */
 	bool shut;
 	int peer; /* rank at the other end: expected (client) or, once open, proven (server) */
 	int user; /* the owner's: next entry of the table to be sent */
@@ -56,7 +56,7 @@ struct tt_link {
 	int err;
 	char why[128];
 	char peer_addr[64];    /* numeric, for texts */
-	struct tt_hello hello; /* the other side's */
+	struct tt_hello hello; /* the peer's */
 	struct tt_auth auth;
 	unsigned char hs[TT_HELLO_SIZE]; /* handshake bytes received so far */
 	size_t hs_len;
@@ -68,28 +68,28 @@ struct tt_link {
 
 _Static_assert(sizeof(struct tt_link) < 2048, "a stranger costs less than 4 KiB");
 
-/* Take over the connected socket fd; closes it on failure. */
+/* Takes over the connected socket fd; closes it on failure. */
 int tt_link_accept(int fd, const struct sockaddr *addr, const struct tt_self *self,
 		   const struct tt_link_ops *ops, void *owner, uint64_t deadline,
 		   struct tt_link **link);
-/* Start to connect to rank peer at addr. */
+/* Starts to connect to rank peer at addr. */
 int tt_link_connect(const struct sockaddr *addr, socklen_t addr_len, enum tt_link_kind kind,
 		    int peer, const struct tt_self *self, const struct tt_link_ops *ops,
 		    void *owner, uint64_t deadline, struct tt_link **link);
 /* TCP_USER_TIMEOUT: unacknowledged data for this long ends the connection. */
 void tt_link_user_timeout(struct tt_link *link, int64_t ms);
-/* Read what is there, calling ops; the state tells whether it died. */
+/* Reads available data, calling ops; afterwards state shows whether the link died. */
 void tt_link_readable(struct tt_link *link);
-/* Write as much of the queue as the socket takes; completes the connecting and the closing. */
+/* Writes as much of the queue as the socket takes; completes connecting and closing. */
 void tt_link_flush(struct tt_link *link);
 /* Whether to wait for writability. */
 bool tt_link_wants_out(const struct tt_link *link);
-/* Queue a frame. A queue beyond its bound kills the link. */
+/* Queues a frame. A queue beyond its bound kills the link. */
 void tt_link_send(struct tt_link *link, int type, const void *data, size_t len);
 size_t tt_link_queued(const struct tt_link *link);
 /*
- * Say no more: after the queue has been sent, shut down; the end of the other side's stream kills
- * it.
+ * Sends no more: shuts down after the queue has been sent; the end of the peer's stream kills the
+ * link.
  */
 void tt_link_close_after(struct tt_link *link, uint64_t deadline);
 void tt_link_kill(struct tt_link *link, int err, const char *fmt, ...)

@@ -74,9 +74,7 @@ static inline uint64_t tt_get_u(struct tt_unpack *u, int bytes)
 	return v;
 }
 
-/*
- * What does not fit into dst is cut; what is not printable becomes '?', as it may end up in a log.
- */
+/* Truncates to dst; replaces unprintable characters by '?', as the text may end up in a log. */
 static inline void tt_get_str(struct tt_unpack *u, char *dst, size_t size)
 {
 	size_t n = (size_t)tt_get_u(u, 2), i;

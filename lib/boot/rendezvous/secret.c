@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The job's secret, from TUTTI_SECRET_FD or TUTTI_SECRET_FILE: any 16 to 4096 bytes, the same at
- * every rank. What is kept is the key derived from them.
+ * every rank. Only the derived key is kept.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #define SECRET_MIN 16
 #define SECRET_MAX 4096
 
-/* Read all of fd, from the start if it has one (ranks may share the description). */
+/* Reads all of fd, from the start if seekable (ranks may share the description). */
 static ssize_t read_all(int fd, unsigned char *buf, size_t size)
 {
 	bool seekable = lseek(fd, 0, SEEK_CUR) >= 0;

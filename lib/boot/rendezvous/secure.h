@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The rule about secrets: without one only loopback is used. */
+/* The rule about secrets: without a secret only loopback is used. */
 #ifndef TT_SECURE_H
 #define TT_SECURE_H
 

@@ -15,7 +15,7 @@
 #include "lib/boot/rendezvous/pack.h"
 #include "lib/boot/control/control_tree.h"
 
-/* The hello is authentic now: is it one of ours, and new? */
+/* The hello is authentic: checks that it belongs to this job and is new. */
 static bool admit(struct tt_boot *b, const struct tt_link *link)
 {
 	const struct tt_hello *h = &link->hello;
@@ -49,7 +49,7 @@ static bool admit(struct tt_boot *b, const struct tt_link *link)
 	return false;
 }
 
-/* All have joined: this is one that was taken for dead and started anew, or one too many. */
+/* All ranks have joined: this is a rank taken for dead and restarted, or one too many. */
 static void turn_away(struct tt_link *link)
 {
 	struct tutti_error_info e = {.code = -TUTTI_EBOOT, .rank = link->peer};
@@ -219,7 +219,7 @@ void tt_store_timeout(struct tt_boot *b, const char *who)
 			      limit, who, list);
 	}
 	b->drain_deadline = tt_deadline_ms(1000);
-	b->njoined = b->nranks - 1; /* nobody else is waited for */
+	b->njoined = b->nranks - 1; /* no other rank is waited for */
 }
 
 void tt_store_done(struct tt_boot *b)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Unique ids: what one process makes and the caller hands round. The process that made it already
- * listens; the socket waits here until rank 0's tutti_init in this process takes it.
+ * Unique ids: made by one process and distributed by the caller. The process that made an id
+ * already listens; its socket waits here until rank 0's tutti_init in this process takes it.
  *
  *	  0  8  "TUTTIuid"
  *	  8 88  HOST:PORT of the socket, numeric, NUL padded
  *	 96 16  job nonce
  *	112 32  key of the job (see auth.c)
- *	144 16  BLAKE2b-128 of the 144 bytes before, against ids cut or garbled on their way
+ *	144 16  BLAKE2b-128 of the preceding 144 bytes, against truncated or garbled ids
  *	160 32  zero
  */
 #include <errno.h>
@@ -38,7 +38,7 @@ _Static_assert(sizeof(struct id_bytes) == sizeof(struct tutti_unique_id), "an id
 static pthread_mutex_t made_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tt_list made_ids = {&made_ids, &made_ids};
 
-/* The socket of job, taken out of the list; -1: not made here, or taken already. */
+/* Removes the socket of job from the list and returns it; -1: not made here, or taken already. */
 static int take(const unsigned char job[16])
 {
 	struct tt_list *pos, *tmp;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * With whom a communicator's rank shares memory: all, those of its host where there are several,
- * and those of its NUMA node where one host has several. For each of these there is an area of its
- * own (lib/node/node.h).
+ * The ranks with which a communicator's rank shares memory: all of them, those of its host if
+ * there are several hosts, and those of its NUMA node if one host has several. Each of these
+ * groups has its own area (lib/node/node.h).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 #include "lib/engine/node/node_ops.h"
 
 /*
- * Asked while waiting: meanwhile what the others need to get here goes on, such as the last bytes
- * of a split.
+ * Called during a wait: makes the progress that other ranks need to get here, such as the last
+ * bytes of a split.
  */
 static bool has_failed(void *arg)
 {
@@ -49,7 +49,9 @@ static struct tt_node_params params_of(struct tutti_comm *comm, const struct tt_
 				       .arg = comm};
 }
 
-/* The group of the ranks that share this one's host, or NUMA node; of all if hosts is NULL. */
+/*
+ * The group of the ranks that share this rank's host or NUMA node; of all ranks if hosts is NULL.
+ */
 static int new_group(struct tutti_comm *comm, const struct tt_hosts *hosts, uint64_t uid,
 		     struct tt_node_comm **out)
 {
@@ -83,8 +85,8 @@ static int new_group(struct tutti_comm *comm, const struct tt_hosts *hosts, uint
 }
 
 /*
- * In the place of hosts; *hosts is NULL if the ranks are all on one, or none is with another, or
- * any is unknown.
+ * As hosts, for NUMA nodes; *hosts is NULL if all ranks are on one node, each is alone, or a node
+ * is unknown.
  */
 static int find_numa(const struct tutti_comm *comm, uint64_t *key, struct tt_hosts **hosts)
 {
@@ -101,8 +103,8 @@ static int find_numa(const struct tutti_comm *comm, uint64_t *key, struct tt_hos
 }
 
 /*
- * *hosts is NULL if all ranks share one host, then *numa may not be; *alone: or if none does with
- * another.
+ * *hosts is NULL if all ranks share one host (*numa may then be set), or if each rank is alone on
+ * its host (*alone).
  */
 static int find_hosts(const struct tutti_comm *comm, struct tt_hosts **hosts,
 		      struct tt_hosts **numa, bool *alone)
@@ -125,9 +127,7 @@ static int find_hosts(const struct tutti_comm *comm, struct tt_hosts **hosts,
 	return err;
 }
 
-#define UID_NEAR                                                                                   \
-	0x6e656172 /* of the area of a NUMA node's ranks, whose lowest one may be the              \
-		      communicator's */
+#define UID_NEAR 0x6e656172 /* of a NUMA node's area, as its lowest rank may be comm's lowest */
 
 int tt_node_comm_new(struct tutti_comm *comm)
 {
@@ -153,8 +153,8 @@ static void free_group(struct tutti_comm *comm, struct tt_node_comm **nc)
 {
 	if (!*nc)
 		return;
-	if (atomic_load(&comm->failed)) /* at all ranks: those that have not come for its area will
-					   not */
+	if (atomic_load(&comm->failed)) /* on all ranks: those that have not come for its area never
+					   will */
 		tt_node_forget(comm->ctx->node, (*nc)->uid);
 	tt_node_group_free((*nc)->group);
 	free(*nc);

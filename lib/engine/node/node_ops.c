@@ -3,9 +3,9 @@
  * The node ops of plans: turns of a communicator in the memory of its host, see lib/node/node.h.
  * The groups come from node_comm.c.
  *
- * Turns of one communicator go one after the other: nothing is lost, as every rank has them in the
- * same order. What waits
- * for a peer, or has a part of its work left, is in ctx->node_waits and tried by every progress.
+ * Turns of one communicator run one after the other, which costs nothing: every rank has them in
+ * the same order. Ops that wait for a peer, or have work left, are in ctx->node_waits; every
+ * progress step retries them.
  */
 #include <errno.h>
 #include <string.h>
@@ -32,8 +32,8 @@ static bool may_begin(const struct tt_plan_req *req)
 }
 
 /*
- * Whether all ranks have called the same up to a turn that all have finished; if not, the verdict
- * will come.
+ * Whether all ranks have made the same calls up to a turn that all have finished; if not, a
+ * verdict follows.
  */
 static bool agreed(struct tutti_comm *comm, struct tt_node_comm *nc, uint64_t upto)
 {
@@ -79,7 +79,10 @@ static void give_back(struct tt_plan_req *req)
 	tt_ring_end(req);
 }
 
-/* Messages go to a copy of the result that peers can reach; NULL: to its own place again. */
+/*
+ * Redirects messages to a bounce buffer of the result that peers can reach; NULL: to its own
+ * place.
+ */
 static void bounce_messages(struct tt_plan_req *req, void *copy, struct tt_region *region)
 {
 	if (copy) {
@@ -102,7 +105,7 @@ bool tt_node_unbounce(struct tt_lane_run *lane)
 	    lane->round > lane->rounds || req->lanes_left > 1)
 		return false;
 	bounce_messages(req, NULL, NULL);
-	req->base[TT_BUF_SLOT] = req->bounce[TT_NODE_RESULT]; /* nobody needs the slot any more */
+	req->base[TT_BUF_SLOT] = req->bounce[TT_NODE_RESULT]; /* no rank needs the slot any more */
 	lane->tmp[0] = (struct tt_op){.kind = TT_OP_COPY,
 				      .peer = -1,
 				      .dst = {TT_BUF_RECV, 0},
@@ -137,7 +140,7 @@ void tt_node_cancel(struct tt_plan_req *req)
 
 /* ---- ops ---- */
 
-/* The place in the group of a rank that an op names. */
+/* The place in the group of the rank that an op names. */
 static int place_of(const struct tt_plan_req *req, int rank)
 {
 	const struct tt_hosts *hosts = req->plan->args.hosts;
@@ -145,7 +148,7 @@ static int place_of(const struct tt_plan_req *req, int rank)
 	return hosts && rank != TT_ALL_RANKS ? hosts->local[rank] : rank;
 }
 
-/* Peers know what was published to be read as the input, what they may write as the result. */
+/* Peers know published memory as the input (to read) or the result (to write). */
 static struct tt_node_ref ref_of(struct tt_ref ref)
 {
 	return (struct tt_node_ref){ref.buf == TT_BUF_SLOT   ? TT_NODE_SLOTS
@@ -163,8 +166,8 @@ bool tt_node_may_move(struct tutti_context *ctx, size_t n)
 }
 
 /*
- * How much of len bytes may be moved now: what takes long is done in pieces, between which others
- * get the lock. The elements of what stays are whole.
+ * How much of len bytes may be moved now: long work is split, and the lock is released in between.
+ * The rest keeps whole elements.
  */
 static size_t spend(struct tutti_context *ctx, size_t len)
 {
@@ -175,8 +178,8 @@ static size_t spend(struct tutti_context *ctx, size_t len)
 }
 
 /*
- * One piece of len bytes; whether it was the last. In place, a block may move down over a part of
- * itself.
+ * Copies one piece of len bytes; returns whether it was the last. In place, a block may move down
+ * over a part of itself.
  */
 static bool copy_piece(struct tt_op_run *run, char *dst, const char *src, size_t len)
 {
@@ -195,15 +198,14 @@ static bool copy_op(struct tt_op_run *run)
 	const struct tt_op *op = run->op;
 	char *dst, *src;
 
-	if (req->ring.mem &&
-	    run->lane->round == run->lane->rounds) /* the lane has come to its end */
+	if (req->ring.mem && run->lane->round == run->lane->rounds) /* the lane has ended */
 		return tt_ring_drain(run);
 	dst = req->base[op->dst.buf] + op->dst.off;
 	src = req->base[op->a.buf] + op->a.off;
 	return dst == src || copy_piece(run, dst, src, op->len);
 }
 
-/* Peers get a copy that is in the pool. */
+/* Publishes a copy in the pool. */
 static int bounce(struct tt_plan_req *req, enum tt_node_which which, size_t len)
 {
 	struct tutti_context *ctx = req->r.comm->ctx;
@@ -232,7 +234,7 @@ static bool prefers_pool(const struct tt_plan_req *req, const struct tt_region *
 	if (len <= TT_NODE_SLOT || len > TT_NODE_POOL_MOST ||
 	    tt_node_maps(req->node->group, region))
 		return false;
-	/* not where each peer reads a part only, unless there are many of them */
+	/* not if each peer reads only a part, unless there are many peers */
 	return req->fields.coll != TT_COLL_SCATTER &&
 	       (req->fields.coll != TT_COLL_ALLTOALL || comm->size >= 4);
 }
@@ -243,7 +245,7 @@ static int publish(struct tt_plan_req *req, enum tt_node_which which, struct tt_
 	char *addr = req->base[ref.buf] + ref.off;
 	int err;
 
-	if (!ref.buf || req->node->n == 1) /* nobody else is here */
+	if (!ref.buf || req->node->n == 1) /* no other rank is here */
 		return 0;
 	/* scratch is in the pool, and the plan, not the engine, copies results out of it */
 	if (ref.buf != TT_BUF_SCRATCH && prefers_pool(req, req->region[ref.buf], len) &&
@@ -281,7 +283,7 @@ static int signal_op(struct tt_op_run *run)
 	    !copy_piece(run, req->bounce[TT_NODE_INPUT], input, req->extent[op->a.buf] - op->a.off))
 		return 0;
 	if (!op->a.buf && op->dst.buf && req->unbounced &&
-	    req->plan->args.in_place && /* the input, too */
+	    req->plan->args.in_place && /* also the input */
 	    !copy_piece(run, req->base[TT_BUF_RECV] + own.off, req->unbounced + own.off,
 			tt_send_bytes(&req->plan->args)))
 		return 0;
@@ -382,7 +384,7 @@ static int pull_op(struct tt_op_run *run, int *gone)
 	return run->at == op->len;
 }
 
-/* Whether it is over. */
+/* Returns whether the op is over. */
 static bool try_op(struct tt_op_run *run)
 {
 	struct tt_plan_req *req = run->lane->req;

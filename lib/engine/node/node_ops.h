@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The node ops of plans; node_ops.c. Under the wire lock but for the first two. */
+/* The node ops of plans; node_ops.c. Under the wire lock, except the first two. */
 #ifndef TT_NODE_OPS_H
 #define TT_NODE_OPS_H
 
@@ -7,14 +7,14 @@
 #include "lib/node/node.h"
 
 /*
- * How short_path.c does calls like this one, as their plan says: not, by slots (or a barrier), or
- * out of buffers and rings that are mapped.
+ * How short_path.c runs a call, following its plan: not at all, by slots (or a barrier), or out of
+ * mapped buffers and rings.
  */
 enum tt_quick_way { TT_QUICK_NO, TT_QUICK_SLOTS, TT_QUICK_PULL };
-#define TT_QUICK_SET 4 /* so many that hash to the same are kept */
-/* What is the same in all calls of these fields, worked out once. */
+#define TT_QUICK_SET 4 /* calls kept per hash value */
+/* The part that all calls with these fields share, computed once. */
 struct tt_quick_known {
-	bool known; /* this is about some call */
+	bool known; /* the entry is in use */
 	enum tt_quick_way way;
 	struct tt_fields fields;
 	size_t bytes;
@@ -27,28 +27,28 @@ struct tt_quick_known {
 };
 
 /*
- * The ranks of a communicator that share this one's host: all, or those of a plan in two levels;
- * or its NUMA node.
+ * The ranks of a communicator that share this rank's host: all ranks, or those of a two-level
+ * plan; or its NUMA node.
  */
 struct tt_node_comm {
 	struct tt_node_group *group;
 	uint64_t uid;
 	int n, *member;	    /* by place in the group: the rank in the communicator */
-	int member_here;    /* the place of this one */
-	uint64_t spread_at; /* crowding.c: not before */
+	int member_here;    /* the place of this rank */
+	uint64_t spread_at; /* crowding.c: time of the next move at the earliest */
 	uint64_t turn;	    /* of the last call */
-	uint64_t begun;	    /* the last that has begun */
+	uint64_t begun;	    /* the last turn that has begun */
 	struct tt_plan_req *running;
 	uint64_t seq[4];			      /* of the last turns' calls, by turn % 4 */
-	uint64_t told;				      /* a turn in which ranks differ: reported */
+	uint64_t told;				      /* a turn in which ranks differ, reported */
 	unsigned quick;				      /* quick calls so far */
 	struct tt_quick_known known[4][TT_QUICK_SET]; /* sets, by a hash of the shape */
-	unsigned learned;			      /* shapes so far */
+	unsigned learned;			      /* shapes learned so far */
 };
 
 /*
- * At the start: find out what works with the memory of the ranks of each host, and agree with all
- * ranks on it: what does not work for one pair is used by nobody, as all must choose the same
+ * At the start: probes which memory access works between the ranks of each host, and agrees on it
+ * with all ranks. Access that fails for one pair is used by no rank, as all must choose the same
  * algorithms.
  */
 int tt_node_agree(struct tutti_context *ctx,
@@ -56,9 +56,9 @@ int tt_node_agree(struct tutti_context *ctx,
 /* A handler of the control tree. */
 void tt_node_msg(void *ctx, int from, const void *data, size_t len);
 /*
- * Makes comm->node if its ranks share a host and its memory, and comm->numa and comm->near if that
- * has them on several NUMA nodes; or comm->hosts as well if ranks do on each of several hosts.
- * Collective, may wait for the others.
+ * Makes comm->node if its ranks share a host and its memory; also comm->numa and comm->near if the
+ * host has them on several NUMA nodes; or comm->hosts if each of several hosts has several ranks.
+ * Collective, may wait for other ranks.
  */
 int tt_node_comm_new(struct tutti_comm *comm);
 void tt_node_comm_free(struct tutti_comm *comm);
@@ -67,25 +67,24 @@ void tt_node_comm_free(struct tutti_comm *comm);
 struct tt_quick {
 	struct tt_quick_known *known;
 	/* TT_QUICK_PULL: */
-	struct tt_region *in, *out; /* that cover the vectors */
-	char *ring;		    /* where peers can't map one of them; NULL: they can */
-	bool in_ring, out_ring;	    /* what it stands for */
-	bool pulled;		    /* it has combined its part, which is not to be done again */
+	struct tt_region *in, *out; /* the regions of the vectors */
+	char *ring;		/* for a vector that peers cannot map; NULL: they can map both */
+	bool in_ring, out_ring; /* the vectors that it replaces */
+	bool pulled;		/* this rank's part is combined and must not be combined again */
 	uint64_t fprint, seq, turn;
 	uint64_t flight; /* number of its record */
 };
 #define TT_QUICK_NOT 1
 /*
- * Without the lock, in no group: run a blocking call, which has been checked. 0: it is done if
- * *request is NULL, else it is to be waited for; TT_QUICK_NOT: nothing has happened, make a
- * request; or an error.
+ * Runs a checked blocking call, without the lock and outside groups. 0: done if *request is NULL,
+ * else wait for *request; TT_QUICK_NOT: nothing has happened, make a request; or an error.
  */
 int tt_quick_run(struct tutti_comm *comm, const struct tt_call *call,
 		 struct tutti_request **request);
-/* record.c: what is recorded of such calls, in_place aside */
+/* record.c: the record of such calls, without in_place */
 struct tt_flight_op tt_record_quick(struct tutti_comm *comm, const struct tt_fields *fields,
 				    const char *alg);
-/* call.c: start a request for a call that has been made already. */
+/* call.c: starts a request for a call that has been made already. */
 int tt_request_resume(struct tutti_request *req, const struct tt_quick *quick);
 
 /* A request with a node plan: its lane starts when its turn has come. */
@@ -93,81 +92,83 @@ void tt_node_start(struct tt_plan_req *req);
 void tt_node_ended(struct tt_plan_req *req);
 void tt_node_cancel(struct tt_plan_req *req);
 /*
- * Start an op of a node plan, or a copy of any plan: whether it is over already; else it is in
- * ctx->node_waits, as it waits for a
- * peer, or ctx->node_left is used up.
+ * Starts an op of a node plan, or a copy of any plan; returns whether it is over. If not, it is in
+ * ctx->node_waits: it waits for a peer, or ctx->node_left is used up.
  */
 bool tt_node_start_op(struct tt_op_run *run);
-#define TT_NODE_AT_ONCE ((size_t)4 << 20) /* bytes moved before others get the lock */
+#define TT_NODE_AT_ONCE ((size_t)4 << 20) /* bytes moved before the lock is released */
 /*
- * The lane has come to its end: whether results that could not be stored in place are still to be
- * copied there.
+ * The lane has ended: whether results that could not be stored in place still have to be copied
+ * there.
  */
 bool tt_node_unbounce(struct tt_lane_run *lane);
 /*
- * Ordinary memory up to here goes through the pool though peers could read it: the kernel takes
- * longer, as it looks for every page. Time of cores with 2 and 4 ranks, 256 KiB and 1 MiB: 0.5 to
- * 0.9 of that; from 4 MiB on more for some.
+ * Ordinary memory up to this size goes through the pool even if peers could read it: the kernel
+ * takes longer, as it looks up every page. Core time with 2 and 4 ranks, 256 KiB and 1 MiB: 0.5 to
+ * 0.9 of direct reads; from 4 MiB on more for some.
  */
 #define TT_NODE_POOL_MOST ((size_t)1 << 20)
-/* Whether n bytes may be moved now; then they are to be. */
+/* Whether n bytes may be moved now; if so, they must be. */
 bool tt_node_may_move(struct tutti_context *ctx, size_t n);
-/* What an op that combines does. */
+/* The reduction of an op that combines. */
 struct tt_node_reduce tt_node_reduction(struct tt_plan_req *req, const struct tt_op *op);
-/* Count what was pulled. */
+/* Counts pulled bytes. */
 void tt_node_count_bytes(struct tutti_context *ctx, const struct tt_node_count *count);
 
 /*
- * ring_reduce.c: memory that peers can't map, in a reduction of which each rank combines a part.
+ * ring_reduce.c: memory that peers cannot map, in a reduction of which each rank combines a part.
  * All for the request's current turn.
  */
 
-/* Of a vector that is one piece for each rank. */
+/* For a vector that is one piece for each rank. */
 struct tt_node_ring tt_ring_of_one_piece(const struct tt_plan_args *args);
 /*
- * Piece k of the others' parts of a vector, into this rank's ring or out of it; returns the bytes.
+ * Copies piece k of the other ranks' parts of a vector into this rank's ring or out of it; returns
+ * the bytes.
  */
 size_t tt_ring_move(struct tt_node_group *g, const struct tt_plan_args *args,
 		    const struct tt_node_ring *shape, char *ring, char *vector, uint32_t k,
 		    bool in);
-/* The request goes on with a quick call's, if that has one. */
+/* The request continues with the ring of a quick call, if that has one. */
 void tt_ring_resume(struct tt_plan_req *req, const struct tt_quick *q);
 /*
- * The turn begins: whether its first signal may publish rings, and their shape, the same on all
- * ranks.
+ * The turn begins: decides whether its first signal may publish rings, and their shape, the same
+ * on all ranks.
  */
 void tt_ring_begin(struct tt_plan_req *req);
 /*
- * The first signal: publish a ring where one is needed; false: it is not, or there is no memory
- * for it.
+ * The first signal: publishes a ring where one is needed; false: not needed, or no memory for it.
  */
 bool tt_ring_publish(struct tt_plan_req *req, const struct tt_op *op);
-/* Then, before the signal is given: put the first pieces in; false: not yet. */
+/* Before that signal is given: puts the first pieces in; false: not yet. */
 bool tt_ring_fill(struct tt_plan_req *req);
-/* Whether this rank's part goes in pieces, as some rank has a ring; known after the first wait. */
+/*
+ * Whether this rank's part is split into pieces, as some rank has a ring; known after the first
+ * wait.
+ */
 bool tt_ring_is_on(struct tt_plan_req *req);
-/* Combine the own part, as far as it goes now. 1: over, 0: not yet, or a negative code. */
+/* Combines this rank's part as far as possible now. 1: over, 0: not yet, or a negative code. */
 int tt_ring_pull(struct tt_op_run *run, int *gone);
-/* Whether more of it can be done now. */
+/* Whether more of it can be combined now. */
 bool tt_ring_ready(struct tt_op_run *run);
-/* When all have combined all: take the last results out. False: not yet. */
+/* When all ranks have combined all: takes the last results out. False: not yet. */
 bool tt_ring_drain(struct tt_op_run *run);
 void tt_ring_end(struct tt_plan_req *req);
 
 /*
- * crowding.c: this rank waits for one that shares its core, in this turn: perhaps it can go to
- * another.
+ * crowding.c: in this turn this rank waits for a rank on its own core: may move it to another
+ * core.
  */
 void tt_spread(const struct tutti_context *ctx, struct tt_node_comm *nc, uint64_t turn);
 
-/* Try what waits; returns how much went on. */
+/* Retries waiting ops; returns the amount of progress. */
 int tt_node_poll(struct tutti_context *ctx);
 /*
- * Whether the core is better kept than given away while ops wait: those that they wait for run
- * elsewhere. If one shares it, this rank perhaps goes to another.
+ * Whether keeping the core is better than yielding while ops wait: the awaited ranks run
+ * elsewhere. If one shares the core, this rank may move to another core.
  */
 bool tt_node_keep_core(struct tutti_context *ctx);
-/* Whether something that waits could go on. */
+/* Whether a waiting op could go on. */
 bool tt_node_ready(struct tutti_context *ctx);
 
 #endif

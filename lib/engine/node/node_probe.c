@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What works with the memory of the ranks of a host: found out and agreed when the job starts. */
+/*
+ * Probes, and agrees on, the memory access that works between the ranks of a host when the job
+ * starts.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +49,7 @@ void tt_node_msg(void *arg, int from, const void *data, size_t len)
 	tt_ctx_unlock(ctx);
 }
 
-/* Whether any two ranks share a host; all ranks see the same cards. */
+/* For a sort that finds two ranks with equal host keys; all ranks see the same cards. */
 static int by_number(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -107,11 +110,11 @@ int tt_node_agree(struct tutti_context *ctx, int (*card)(void *, int, struct tt_
 		return err;
 	err = attach(ctx, card, &msg.can);
 	if (err)
-		msg.can = 0; /* the others wait for a report */
+		msg.can = 0; /* the other ranks wait for a report */
 	if (ctx->boot_params.rank) {
 		int unsent = tt_ctl_send(ctx->boot, 0, TT_CTL_NODE, &msg, sizeof(msg));
 
-		err = err ? err : unsent; /* leave now: the others would wait for it */
+		err = err ? err : unsent; /* leave now: the other ranks would wait for it */
 	} else {
 		tt_wire_lock(ctx->wire);
 		count_report(ctx, msg.can);
@@ -119,6 +122,6 @@ int tt_node_agree(struct tutti_context *ctx, int (*card)(void *, int, struct tt_
 	}
 	if (!err && tt_engine_wait(ctx, agreed, ctx, deadline))
 		err = tt_fail(-ETIMEDOUT, "the ranks did not agree on shared memory in time");
-	/* what has failed since is for the calls that come */
+	/* later failures are reported by later calls */
 	return err || atomic_load(&ctx->node_agreed) ? err : tt_comm_check(ctx->world);
 }

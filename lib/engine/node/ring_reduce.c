@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that peers can't map, in a reduction of which each rank combines a part: an all-reduce,
- * for one.
+ * Reductions of which each rank combines a part (such as allreduce) in memory that peers cannot
+ * map.
  *
  * A rank with such memory has a ring (lib/node/node.h) of shared memory, short enough to stay in
- * the cache. It puts what the others are to combine into it, piece by piece; they combine straight
- * out of the rings of all, store the result over the input in the rings, and this rank takes it
- * out. Its own part it combines from its own memory into its own memory. Of N bytes and n ranks
- * (n-1)/n N are copied in and as many out, where there is a result. Pieces of all ranks' parts
- * have the same number, so what a place of a ring is for needs no telling, only how far each rank
- * is, and that only if there are more pieces than places:
+ * the cache. It fills the ring, piece by piece, with the input that the other ranks combine. They
+ * combine straight out of all rings and store the result over the input in the rings; this rank
+ * then takes it out. It combines its own part from its own memory into its own memory. Of N bytes
+ * and n ranks (n-1)/n N are copied in, and as many out if there is a result. Pieces of all ranks'
+ * parts have the same numbers, so the use of a place needs no message. Only each rank's progress is
+ * published, and only if there are more pieces than places:
  *
  *	FILLED	  this rank's ring has pieces up to here, or has had them
  *	COMBINED  this rank has combined its part up to here
  *
- * The signals of the plan say the rest: a rank gives the first one when the places are filled, and
- * takes out what is in them after all have given the second one.
+ * The signals of the plan do the rest: a rank gives the first signal when the places are filled,
+ * and takes the results out after all ranks have given the second.
  */
 #include <string.h>
 
 #include "lib/engine/node/node_ops.h"
 
-#define WHOLE_MOST TT_NODE_POOL_MOST /* a vector up to here is one piece for each rank */
+#define WHOLE_MOST TT_NODE_POOL_MOST /* a vector up to this size is one piece for each rank */
 #define DEPTH 2
 #define RING_BYTES                                                                                 \
-	((size_t)512 << 10) /* half of a second-level cache; shorter pieces are more waiting */
+	((size_t)512 << 10) /* half of a second-level cache; shorter pieces wait more often */
 #define PIECE_LEAST ((size_t)4096)
 
 /* The part of a vector that rank j combines. */
@@ -33,7 +33,7 @@ static struct tt_span part_of(const struct tt_plan_args *a, int j)
 	return a->coll == TT_COLL_REDUCE_SCATTER_BLOCK ? tt_send_block(a, j) : tt_node_part(a, j);
 }
 
-/* Bytes of its piece k, of which there may be none. */
+/* The bytes of its piece k, which may be empty. */
 static struct tt_span piece_of(const struct tt_plan_args *a, const struct tt_node_ring *shape,
 			       int j, uint32_t k)
 {
@@ -177,7 +177,7 @@ bool tt_ring_publish(struct tt_plan_req *req, const struct tt_op *op)
 		return true;
 	}
 	/*
-	 * Peers that read what this rank has in its memory need not wait for it, which may be
+	 * Peers that read directly from this rank's memory need not wait for it, which may be
 	 * busy.
 	 */
 	if (!(in || out) || (vector_bytes(&req->plan->args) > TT_NODE_POOL_MOST && !req->blocking &&
@@ -246,7 +246,7 @@ bool tt_ring_is_on(struct tt_plan_req *req)
 	return false;
 }
 
-/* Whether all others have come to more than n; who has no ring fills none. */
+/* Whether all other ranks have come to more than n; ranks without a ring fill none. */
 static bool all_counted(const struct tt_plan_req *req, enum tt_node_counter which, uint32_t n)
 {
 	const struct tt_node_group *g = req->node->group;
@@ -259,7 +259,7 @@ static bool all_counted(const struct tt_plan_req *req, enum tt_node_counter whic
 	return true;
 }
 
-/* Whether all rings have the piece that this rank is to combine next. */
+/* Whether all rings have the piece that this rank combines next. */
 static bool has_next(const struct tt_plan_req *req)
 {
 	const struct tt_ring_run *ring = &req->ring;
@@ -268,7 +268,7 @@ static bool has_next(const struct tt_plan_req *req)
 						 all_counted(req, TT_NODE_FILLED, ring->combined));
 }
 
-/* Whether all others have combined what the next piece would overwrite. */
+/* Whether all other ranks have combined the piece that the next one would overwrite. */
 static bool has_room(const struct tt_plan_req *req)
 {
 	const struct tt_ring_run *ring = &req->ring;
@@ -277,7 +277,7 @@ static bool has_room(const struct tt_plan_req *req)
 	       all_counted(req, TT_NODE_COMBINED, ring->drained);
 }
 
-/* Whether a piece was combined; or a negative code. */
+/* Returns whether a piece was combined; or a negative code. */
 static int combine_next(struct tt_op_run *run, int *gone)
 {
 	struct tt_plan_req *req = run->lane->req;
@@ -314,7 +314,7 @@ static int combine_next(struct tt_op_run *run, int *gone)
 	return 1;
 }
 
-/* Whether a piece was taken out and another one put in its place. */
+/* Returns whether a piece was taken out and another one put in its place. */
 static bool refill(struct tt_op_run *run)
 {
 	struct tt_plan_req *req = run->lane->req;

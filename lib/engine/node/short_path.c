@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Short blocking all-reduces, and barriers, in the memory of a host, without a request: what their
- * plan says, done here and now. By slots, or each rank its part, straight out of the vectors where
- * they are in memory that all can map, and of rings (ring_reduce.c) in the slots where not.
+ * Short blocking allreduces, and barriers, in the memory of a host, without a request: runs the
+ * steps of their plan directly. By slots; or each rank combines its part, straight out of mapped
+ * vectors, or out of rings (ring_reduce.c) in the slots.
  *
- * It ends up the same in every way: a turn of its own, a place in the history, the same bits. If
- * the other ranks do not come at once, the call goes on as a request that does the same things
- * again, which changes nothing; all but the combining of its part, which in place would be wrong,
- * and the filling of its ring, which has others' results.
+ * The outcome equals that of a request: a turn of its own, a place in the history, the same bits.
+ * If the other ranks do not come at once, the call goes on as a request that repeats the same
+ * steps, which changes nothing. Two steps are not repeated: combining its part, which in place
+ * would be wrong, and filling its ring, which holds other ranks' results.
  */
 #include <sched.h>
 #include <string.h>
@@ -17,14 +17,13 @@
 
 #define SPINS 2000 /* with a core per rank */
 #define NEAR 32	   /* after so many, */
-#define EARLY                                                                                      \
-	128 /* and then again from so many to so many: does one that is missing share the core? */
-#define YIELDS 50 /* with fewer */
-#define LOOKS 64  /* for each of these, if the ranks that are missing run elsewhere */
-#define PULL_MOST ((size_t)256 << 10) /* for longer ones a request is nothing */
-#define PROGRESS 32		      /* other communication is looked after every so many calls */
+#define EARLY 128  /* and from then on every so many: check for a missing rank on this core */
+#define YIELDS 50  /* oversubscribed */
+#define LOOKS 64   /* for each of these, if the missing ranks run elsewhere */
+#define PULL_MOST ((size_t)256 << 10) /* above this size the cost of a request is negligible */
+#define PROGRESS 32		      /* other communication progresses every so many calls */
 
-/* The algorithm whose plan says what is done here. */
+/* The algorithm whose plan is run here. */
 static const char *alg_of(enum tt_coll coll, enum tt_quick_way way)
 {
 	return coll == TT_COLL_BARRIER ? "node" : way == TT_QUICK_PULL ? "node_pull" : "node_slots";
@@ -92,7 +91,7 @@ static struct tt_quick_known *known_of(struct tutti_comm *comm, const struct tt_
 	return &set[i];
 }
 
-/* Whether it may be such a call; then *known says how it is done. */
+/* Whether the call qualifies; then *known says how it is run. */
 static bool applies(struct tutti_comm *comm, const struct tt_call *call,
 		    struct tt_quick_known **known)
 {
@@ -107,7 +106,7 @@ static bool applies(struct tutti_comm *comm, const struct tt_call *call,
 	return (*known)->way;
 }
 
-/* What the counters say of slots; sign -1 takes it back. */
+/* Counters for the use of slots; sign -1 undoes it. */
 static void count(struct tutti_comm *comm, size_t bytes, int sign)
 {
 	struct tutti_stats *stats = tt_wire_stats(comm->ctx->wire);
@@ -118,7 +117,7 @@ static void count(struct tutti_comm *comm, size_t bytes, int sign)
 	stats->pulled_bytes += add * (uint64_t)(comm->size - 1);
 }
 
-/* The others' parts of a vector, into the ring or out of it. */
+/* Copies the other ranks' parts of a vector into the ring or out of it. */
 static void move(struct tutti_comm *comm, const struct tt_quick *q, char *vector, bool in)
 {
 	tt_wire_stats(comm->ctx->wire)->copied_bytes += tt_ring_move(
@@ -139,7 +138,8 @@ static void publish(struct tutti_comm *comm, const struct tt_quick *q, enum tt_n
 }
 
 /*
- * The others can see it: this before anything is written down, which then takes no time of theirs.
+ * Makes the call visible to the other ranks, before any bookkeeping, which then costs them no
+ * time.
  */
 static void tell(struct tutti_comm *comm, const struct tt_quick *q, const struct tt_call *call)
 {
@@ -173,7 +173,9 @@ static bool find_memory(struct tutti_comm *comm, struct tt_quick *q, const struc
 	return q->ring || !(q->in_ring || q->out_ring);
 }
 
-/* Whether a request would refuse a vector, that is in no region; then one is made, to say so. */
+/*
+ * Whether a request would refuse a vector without a region; then one is made, to report the error.
+ */
 static bool refused(struct tutti_comm *comm, const struct tt_quick *q, const struct tt_call *call)
 {
 	struct tt_memory *memory = tt_wire_memory(comm->ctx->wire);
@@ -192,7 +194,7 @@ static void record(struct tutti_comm *comm, struct tt_quick *q, const struct tt_
 	q->flight = tt_flight_begin(comm->ctx->flight, &q->known->record, q->seq);
 }
 
-/* Under the lock: the call is made, unless something is in the way; then false. */
+/* Under the lock: makes the call, unless something is in the way; then false. */
 static bool begin(struct tutti_comm *comm, struct tt_quick *q, const struct tt_call *call)
 {
 	struct tt_node_comm *nc = comm->node;
@@ -215,9 +217,9 @@ static bool begin(struct tutti_comm *comm, struct tt_quick *q, const struct tt_c
 	return true;
 }
 
-/* A wait for the others. */
+/* A wait for the other ranks. */
 struct meeting {
-	bool spins, yields; /* neither: go to sleep soon */
+	bool spins, yields; /* neither: sleep soon */
 	int left;
 	unsigned looks;
 };
@@ -232,9 +234,9 @@ static struct meeting meeting_of(const struct tutti_context *ctx)
 }
 
 /*
- * Rank j has not come yet. If one that is missing was last seen on this core, it needs it; else
- * looking is better than giving way to a rank that waits as well, which costs as much as several
- * calls.
+ * Rank j has not come yet. If a missing rank was last seen on this core, it needs the core.
+ * Otherwise polling is better than yielding to another waiting rank, which costs as much as
+ * several calls.
  */
 static void linger(struct tutti_comm *comm, const struct tt_quick *q, int j, unsigned step,
 		   struct meeting *m)
@@ -256,7 +258,7 @@ static void linger(struct tutti_comm *comm, const struct tt_quick *q, int j, uns
 		tt_cpu_relax();
 }
 
-/* Whether all have come to a step, within a moment. */
+/* Whether all ranks reach a step within a moment. */
 static bool meet(struct tutti_comm *comm, const struct tt_quick *q, unsigned step)
 {
 	struct tt_node_group *g = comm->node->group;
@@ -265,18 +267,18 @@ static bool meet(struct tutti_comm *comm, const struct tt_quick *q, unsigned ste
 	uint64_t other;
 	int j;
 
-	/* While what was told is on its way; it is visible before we look who sleeps. */
+	/* while the signal travels; makes it visible before the check for sleepers */
 	tt_node_wake_all(g);
 	j = tt_node_missing(g, 0, q->turn, step, q->fprint, &differs);
 	while (j < comm->size && !differs && m.left > 0) {
 		linger(comm, q, j, step, &m);
 		j = tt_node_missing(g, j, q->turn, step, q->fprint, &differs);
 	}
-	/* where they differ, a request gives the same signal once more */
+	/* if they differ, a request repeats the same signal */
 	return j == comm->size && !differs && tt_node_agreed(g, q->turn - 1, &other);
 }
 
-/* This rank's part, and to all that it is done; false: not, and all is as it was. */
+/* Combines this rank's part and signals all ranks; false: not done, and nothing has changed. */
 static bool pull(struct tutti_comm *comm, struct tt_quick *q)
 {
 	struct tt_node_group *g = comm->node->group;
@@ -285,7 +287,7 @@ static bool pull(struct tutti_comm *comm, struct tt_quick *q)
 	struct tt_node_count count = {0};
 	int gone;
 
-	tt_wire_lock(comm->ctx->wire); /* what peers have published may have to be mapped */
+	tt_wire_lock(comm->ctx->wire); /* published memory may have to be mapped */
 	q->pulled = tt_node_all_mapped(g, q->turn) &&
 		    (!part.len || !tt_node_pull_reduce(g, q->turn, src, TT_NODE_ALL, dst, part.len,
 						       &q->known->reduce, &count, &gone));
@@ -297,7 +299,7 @@ static bool pull(struct tutti_comm *comm, struct tt_quick *q)
 	return q->pulled;
 }
 
-/* What the others have left in the ring, when all are done. */
+/* When all ranks are done: takes their results out of the ring. */
 static void take_out(struct tutti_comm *comm, const struct tt_quick *q, const struct tt_call *call)
 {
 	tt_wire_lock(comm->ctx->wire);
@@ -326,7 +328,7 @@ static void trace(struct tutti_comm *comm, const struct tt_quick *q)
 	tt_wire_unlock(comm->ctx->wire);
 }
 
-/* Under the lock: go on as a request. */
+/* Under the lock: goes on as a request. */
 static int resume(struct tutti_comm *comm, const struct tt_quick *q, const struct tt_call *call,
 		  struct tutti_request **out)
 {
@@ -336,7 +338,7 @@ static int resume(struct tutti_comm *comm, const struct tt_quick *q, const struc
 	if (q->known->way == TT_QUICK_SLOTS)
 		count(comm, q->known->bytes, -1);
 	err = tt_request_new(comm, call, false, &req);
-	if (err) { /* the others have begun it */
+	if (err) { /* the other ranks have begun it */
 		tt_comm_fail(comm, err, -1, tt_coll_name(call->coll), q->seq, "", "%s",
 			     tt_fail_text(err));
 	} else {
