@@ -47,7 +47,7 @@ int tutti_op_free(struct tutti_context *ctx, enum tutti_op *op)
 	if (!op)
 		return tt_fail(-EINVAL, "tutti_op_free: op is NULL");
 	if ((unsigned)*op < TUTTI_NUM_OPS)
-		return tt_fail(-EINVAL, "tutti_op_free: %s is not made by tutti_op_create",
+		return tt_fail(-EINVAL, "tutti_op_free: %s was not made by tutti_op_create",
 			       tt_op_name(*op));
 	err = tt_userop_free(ctx, *op);
 	if (!err)

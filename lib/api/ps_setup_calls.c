@@ -86,7 +86,7 @@ int tutti_ps_load(struct tutti_ps *ps, int index, uint64_t *bytes)
 	if (!ps || !bytes)
 		return tt_fail(-EINVAL, "tutti_ps_load: %s is NULL", ps ? "bytes" : "ps");
 	if (index < 0 || index >= ps->nservers)
-		return tt_fail(-EINVAL, "tutti_ps_load: %d is no server (0 to %d)", index,
+		return tt_fail(-EINVAL, "tutti_ps_load: %d is not a server (0 to %d)", index,
 			       ps->nservers - 1);
 	*bytes = ps->load[index];
 	return 0;

@@ -233,9 +233,8 @@ static void warn_of_files(const struct tt_boot *b)
 	long left = free_files();
 
 	if (left < b->nranks - 1)
-		tt_warn("%ld file descriptors are left for connections to %d ranks; if more are "
-			"needed, calls "
-			"wait in vain: raise 'ulimit -n'",
+		tt_warn("%ld file descriptors are left for connections to %d ranks: calls that "
+			"need more will hang; raise 'ulimit -n'",
 			left, b->nranks - 1);
 }
 

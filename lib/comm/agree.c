@@ -232,8 +232,8 @@ int tt_vote_begin(struct tutti_comm *comm, const struct tt_ballot *mine)
 		return 0;
 	}
 	if (comm->vote)
-		return tt_fail(-EBUSY,
-			       "another agreement of the communicator did not end; repeat that");
+		return tt_fail(-EBUSY, "another agreement of the communicator has not ended; "
+				       "repeat that call first");
 	if (!tt_vote_fits(comm))
 		return tt_fail(-EINVAL, "a communicator of %d ranks is too large to agree",
 			       comm->size);

@@ -108,8 +108,9 @@ int tt_tune_share(struct tutti_context *ctx, const struct tt_agreed *agreed,
 	int err;
 
 	if (agreed->tune == TT_TUNE_BAD)
-		return tt_fail(-EINVAL,
-			       "the file of TUTTI_TUNE_FILE is no good; rank 0 has said why");
+		return tt_fail(
+			-EINVAL,
+			"the file of TUTTI_TUNE_FILE is not usable; see the warning of rank 0");
 	if (agreed->tune == TT_TUNE_NONE)
 		return 0;
 	err = broadcast(ctx, ctx->boot_params.rank ? NULL : find(ctx, tunes), &ctx->tune);

@@ -192,7 +192,7 @@ static int find_area(struct tt_node_group *g, uint64_t uid)
 	if (!err && (g->area->uid != uid || g->area->size != g->size)) {
 		munmap(g->area, g->area_len);
 		g->area = NULL;
-		err = tt_fail(-EPROTO, "the area of a communicator is another one's");
+		err = tt_fail(-EPROTO, "the area belongs to another communicator");
 	}
 	return err;
 }

@@ -35,8 +35,8 @@ static void damaged(struct tt_chan *chan, const char *what, size_t len)
 	const struct tt_wire_params *p = &chan->wire->params;
 	char why[160];
 
-	snprintf(why, sizeof(why),
-		 "%s of up to %zu bytes arrived damaged: its checksum is another one", what, len);
+	snprintf(why, sizeof(why), "%s of up to %zu bytes arrived damaged: checksum mismatch", what,
+		 len);
 	p->damaged(p->arg, chan->peer, why);
 	tt_chan_fail(chan, -EBADMSG, "%s", why);
 }
@@ -116,7 +116,7 @@ void tt_sum_ring(struct tt_chan *chan, const struct tt_ctrl *ctrl)
 		return; /* the window was freed in the meantime */
 	data = bell->put ? bell->put(bell, chan->peer, ctrl->addr, ctrl->len) : NULL;
 	if (!data)
-		tt_chan_fail(chan, -EPROTO, "a notification of a put that cannot have been");
+		tt_chan_fail(chan, -EPROTO, "a notification without a matching put");
 	else if (tt_sum(data, ctrl->len) == ctrl->fprint)
 		bell->ring(bell);
 	else

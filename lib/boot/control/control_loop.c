@@ -190,7 +190,7 @@ static void on_open(struct tt_link *link)
 	else if (link->kind == TT_LINK_WATCH && !link->local)
 		tt_watch_open(b, link);
 	else if (link->kind != TT_LINK_LOOK || !link->local)
-		tt_link_kill(link, -EPROTO, "it wants a connection of unknown kind %d",
+		tt_link_kill(link, -EPROTO, "it asked for a connection of unknown kind %d",
 			     (int)link->kind);
 }
 

@@ -96,7 +96,8 @@ void tt_tree_open(struct tt_boot *b, struct tt_link *link)
 		return;
 	}
 	if (b->phase > TT_PH_TREE || i < 0 || i >= b->nchildren || b->child[i].link)
-		tt_link_kill(link, -EPROTO, "it is no child of this rank, or already connected");
+		tt_link_kill(link, -EPROTO,
+			     "it is not a child of this rank, or is already connected");
 	else
 		b->child[i].link = link;
 }

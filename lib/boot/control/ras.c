@@ -132,7 +132,7 @@ void tt_ras_frame(struct tt_boot *b, struct tt_link *link, int type, const unsig
 	int r;
 
 	if (type != TT_F_ASK || u.bad || !ask) {
-		tt_link_kill(link, ask ? -EPROTO : -ENOMEM, "it can't be answered");
+		tt_link_kill(link, ask ? -EPROTO : -ENOMEM, "its question cannot be answered");
 		free(ask);
 		return;
 	}

@@ -270,7 +270,7 @@ int tt_addr_local(const char *iface, const struct sockaddr *target, struct tt_ad
 		return 0;
 	tt_addr_text(target, text, sizeof(text));
 	if (err == -EMFILE || err == -ENFILE)
-		return tt_fail(err, "the way to rank 0 at %s cannot be looked for: %s", text,
+		return tt_fail(err, "cannot find a route to rank 0 at %s: %s", text,
 			       strerror(-err));
 	return tt_fail(-TUTTI_EBOOT,
 		       "no network interface of this host reaches rank 0 at %s: %s; set "

@@ -93,7 +93,7 @@ static void on_open(struct tt_link *link)
 
 	link->deadline = TT_NEVER;
 	if (link->kind != TT_LINK_GATE) {
-		tt_link_kill(link, -EPROTO, "it wants a connection of unknown kind %d",
+		tt_link_kill(link, -EPROTO, "it asked for a connection of unknown kind %d",
 			     (int)link->kind);
 		return;
 	}
@@ -137,7 +137,7 @@ int tt_gate_open(const struct tt_env *env, const char *iface, int guests, struct
 	int err;
 
 	if (!g)
-		return tt_fail(-ENOMEM, "no memory to take in new processes");
+		return tt_fail(-ENOMEM, "no memory to admit new processes");
 	g->fd = -1;
 	g->guests = guests;
 	g->limit_ms = env->heartbeat_limit.number;
@@ -145,7 +145,7 @@ int tt_gate_open(const struct tt_env *env, const char *iface, int guests, struct
 	g->poll = calloc(most + 1, sizeof(*g->poll));
 	g->at = calloc(most + 1, sizeof(struct tt_link *));
 	err = g->poll && g->at ? tt_boot_gate_params(env, &g->params)
-			       : tt_fail(-ENOMEM, "no memory to take in %d new processes", guests);
+			       : tt_fail(-ENOMEM, "no memory to admit %d new processes", guests);
 	if (!err && g->params.boot_secret) {
 		randombytes_buf(g->params.secret, sizeof(g->params.secret));
 		g->params.have_secret = true;

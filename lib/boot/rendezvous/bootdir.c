@@ -101,7 +101,7 @@ int tt_bootdir_read(struct tt_boot_params *params)
 	if (sscanf(text, "tutti-boot 1\nstore %127s\njob %32s\nsecret %64s\n", store, job,
 		   secret) != 3 ||
 	    sodium_hex2bin(bytes, 16, job, 32, NULL, &len, NULL) || len != 16)
-		return tt_fail(-EPROTO, "%s is not a file of tutti's", path);
+		return tt_fail(-EPROTO, "%s is not a tutti boot file", path);
 	memcpy(params->job, bytes, 16);
 	snprintf(params->store, sizeof(params->store), "%s", store);
 	if (params->boot_secret) {

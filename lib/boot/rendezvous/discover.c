@@ -171,12 +171,11 @@ static int use_dir(const struct tt_env *env, struct tt_boot_params *p)
 			       sizeof(p->boot_dir) - 1);
 	snprintf(p->boot_dir, sizeof(p->boot_dir), "%s", env->boot_dir.text);
 	if (p->nameless && !env->job_id.is_set)
-		return tt_fail(
-			-EINVAL,
-			"this is rank %d of %d (%s), but nothing tells this job from others "
-			"that use TUTTI_BOOT_DIR=%s; set TUTTI_JOB_ID to 32 hexadecimal digits, "
-			"others for each job",
-			p->rank, p->nranks, p->origin, p->boot_dir);
+		return tt_fail(-EINVAL,
+			       "this is rank %d of %d (%s), but nothing distinguishes this job "
+			       "from other jobs that use TUTTI_BOOT_DIR=%s; set TUTTI_JOB_ID to 32 "
+			       "hexadecimal digits that differ for each job",
+			       p->rank, p->nranks, p->origin, p->boot_dir);
 	if (env->job_id.is_set)
 		snprintf(p->boot_name + used, sizeof(p->boot_name) - used, "%s%.32s",
 			 used ? "-" : "", env->job_id.text);

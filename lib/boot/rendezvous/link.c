@@ -133,7 +133,7 @@ static unsigned char *tx_room(struct tt_link *link, size_t n)
 	unsigned char *p;
 
 	if (link->tx_len + n > TX_MAX) {
-		tt_link_kill(link, -ENOBUFS, "it reads nothing and %u MiB wait for it",
+		tt_link_kill(link, -ENOBUFS, "it does not read, and %u MiB are queued for it",
 			     TX_MAX >> 20);
 		return NULL;
 	}

@@ -107,11 +107,10 @@ int tt_unique_id_use(const struct tutti_unique_id *id, struct tt_boot_params *pa
 	memcpy(&b, id, sizeof(b));
 	sum(&b, want);
 	if (memcmp(b.magic, "TUTTIuid", 8) || memcmp(want, b.sum, sizeof(want)))
-		return tt_fail(
-			-EINVAL,
-			"the unique id is not one of tutti_unique_id_get, or was damaged on its "
-			"way; all %zu bytes must be handed round",
-			sizeof(*id));
+		return tt_fail(-EINVAL,
+			       "the unique id is not from tutti_unique_id_get, or was damaged in "
+			       "transit; pass all %zu bytes to every rank",
+			       sizeof(*id));
 	if (params->rank == 0) {
 		params->listen_fd = take(b.job);
 		if (params->listen_fd < 0)
