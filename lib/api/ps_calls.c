@@ -10,8 +10,8 @@
 #include "lib/ps/worker/accumulate.h"
 
 /*
- * A clock advances even if its call is refused, as its worker cannot undo it; its request ends
- * with the error.
+ * A clock is sent even after a server has refused a push, as the worker could not go on without
+ * it. The clock's request ends with the refusal.
  */
 static int check_clock(const char *call, struct tutti_ps *ps)
 {

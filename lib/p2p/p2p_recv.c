@@ -173,7 +173,7 @@ const struct tt_p2p_msg *tt_p2p_find(struct tt_p2p *p2p, int rank, int tag)
 static bool out_of_memory(struct tt_p2p *p2p, struct tt_p2p_peer *peer)
 {
 	tt_comm_fail(p2p->comm, -ENOMEM, p2p->comm->world[peer->rank], "recv", 0, "",
-		     "no memory for a message that nobody has received yet");
+		     "no memory for an unexpected message");
 	return false;
 }
 

@@ -13,8 +13,8 @@
  * hello:
  *	 0  8  "TUTTIctl"
  *	 8  2  protocol version (TT_BOOT_PROTO)
- *	10  1  kind of connection: 1 join (to rank 0's store), 2 tree (child to parent), 3 look
- *	(ras.h), 4 gate (admission.h)
+ *	10  1  kind of connection: 1 join (to rank 0's store), 2 tree (child to parent),
+ *	       3 look (ras.h), 4 gate (admission.h), 5 watch (peer_watch.c)
  *	11  1  role of the sender: 'C' or 'S'
  *	12  4  rank of the sender
  *	16  4  number of ranks of the job, as the sender knows it
@@ -28,22 +28,22 @@
  *	32 24  header of the sender's secretstream
  *
  * K is the job's key: BLAKE2b-256 of the secret's bytes, keyed with "tutti secret" (NUL padded to
- * 32 bytes), or the 32 bytes that a unique id or a boot directory's file carries, or zero without
- * a secret: one code path, no authentication then. With H = BLAKE2b-256 keyed with K:
+ * 32 bytes); or the 32 bytes in a unique id or in a boot directory's file; or zero without a
+ * secret, which gives the same code path but no authentication. With H = BLAKE2b-256 keyed with K:
  *
  *	hash in proof of role R:   H("tutti proof\0" R J hello_C hello_S)
  *	key of the stream from R:  H("tutti frame\0" R J hello_C hello_S)
  *
  * where the label has 12 bytes, R is one byte 'C' or 'S', and J is the 16-byte job nonce of
- * hello_S. Both sides contribute a fresh random to what is hashed, so a recorded proof is worth
- * nothing later (replay); the role is hashed, so a proof can't be sent back to its maker
- * (reflection); S proves nothing before C has. Both hellos are covered, so rank, size and versions
- * can't be changed on the way. The streams are crypto_secretstream_xchacha20poly1305: frames can't
- * be read, changed, dropped, repeated or reordered unnoticed. There is no forward secrecy: who
- * learns the secret later can read what was recorded; the control tree carries nothing worth that.
+ * hello_S. The hash covers a fresh random of each side, so a recorded proof is useless later
+ * (replay). It covers the role, so a proof cannot be sent back to its author (reflection). S proves
+ * nothing before C has. Both hellos are covered, so rank, size and versions cannot be changed in
+ * transit. The streams are crypto_secretstream_xchacha20poly1305: frames cannot be read, nor
+ * changed, dropped, repeated or reordered unnoticed. There is no forward secrecy: an attacker that
+ * learns the secret later can read recorded frames; the control tree carries nothing worth that.
  *
- * Hello and proof keep this layout in every protocol version, so that a difference of versions can
- * be told to an authenticated peer, and a stranger can't stop a job by claiming one.
+ * Hello and proof keep this layout in every protocol version. A version mismatch is therefore
+ * reported to authenticated peers only, and a stranger cannot stop a job by claiming one.
  */
 #include "lib/boot/rendezvous/auth.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ranks with which a communicator's rank shares memory: all of them, those of its host if
- * there are several hosts, and those of its NUMA node if one host has several. Each of these
+ * The ranks with which a communicator's rank shares memory: all ranks, the ranks of its host if
+ * there are several hosts, and the ranks of its NUMA node if one host has several. Each of these
  * groups has its own area (lib/node/node.h).
  */
 #include <errno.h>

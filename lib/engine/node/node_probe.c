@@ -49,7 +49,7 @@ void tt_node_msg(void *arg, int from, const void *data, size_t len)
 	tt_ctx_unlock(ctx);
 }
 
-/* For a sort that finds two ranks with equal host keys; all ranks see the same cards. */
+/* Sorts host keys, to find two ranks on one host. All ranks see the same cards. */
 static int by_number(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
