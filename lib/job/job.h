@@ -13,7 +13,7 @@ struct tt_agreed {
 	uint64_t chunk;
 	int32_t lanes, node;
 	int32_t checksum;
-	int32_t tune; /* TT_TUNE_*: whether there is a measured table */
+	int32_t tune; /* TT_TUNE_*: whether there is a tuning table */
 	char algo[256];
 };
 _Static_assert(sizeof(struct tt_agreed) == 280, "doc/WIRE.md");

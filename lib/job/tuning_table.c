@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The measured table. Rank 0 reads it before it joins, and its card says whether there is one. The
+ * The tuning table. Rank 0 reads it before it joins, and its card says whether there is one. The
  * part about the job's hosts is broadcast over the world, which is then equipped anew: all ranks
  * have the same table, or all fail.
  */
