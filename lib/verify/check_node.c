@@ -229,8 +229,8 @@ static int load_place(struct tt_checker *c, const struct place *p, const struct 
 	for (e = 0; e < op->op.len / c->args.elem; e++)
 		if (!(*val)[e].set)
 			return tt_fail(-EINVAL,
-				       "%s: reads byte %zu of %s of rank %d, which nothing "
-				       "was written to",
+				       "%s: reads byte %zu of %s of rank %d, which is not "
+				       "written before",
 				       tt_ck_where(c, op), p->off + e * c->args.elem,
 				       tt_ck_buf_name(p->buf), p->rank);
 	return 0;

@@ -151,7 +151,7 @@ test_format()
 test_bad_files()
 {
 	job '137 4' kill 2
-	says "once more" "$TT_BUILD/tutti_blame" "$tmp/d.0" "$tmp/d.0"
+	says "already read" "$TT_BUILD/tutti_blame" "$tmp/d.0" "$tmp/d.0"
 	sed 's/"job":"[0-9a-f]*"/"job":"0123456789abcdef0123456789abcdef"/' "$tmp/d.1" >"$tmp/other"
 	cmp -s "$tmp/d.1" "$tmp/other" && die "a dump without its job: $(head -n 1 "$tmp/d.1")"
 	says "of another job" "$TT_BUILD/tutti_blame" "$tmp/d.0" "$tmp/other"

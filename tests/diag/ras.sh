@@ -162,7 +162,7 @@ test_strangers()
 	command -v setpriv >/dev/null || skip "setpriv is missing"
 	begin busy 0
 	# Another user can't read the key; tests/fault/test_strangers shows who has it the door. The job goes on.
-	says "can't be read" setpriv --reuid 65534 --clear-groups "$TT_BUILD/tutti_ras" -p "$pid0"
+	says "cannot read" setpriv --reuid 65534 --clear-groups "$TT_BUILD/tutti_ras" -p "$pid0"
 	! cat /proc/"$pid0"/cmdline /proc/$launcher/cmdline | grep -qi secret || die "a secret in a command line"
 	look -i 0
 	expect '4 ranks'

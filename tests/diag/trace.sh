@@ -46,7 +46,7 @@ test_trace_node()
 	job -x TUTTI_TRACE="$tmp/t"
 	[ "$(count '.cat == "call" and .ph == "b" and .name == "allreduce" and .args.count == 1000')" = 21 ] ||
 		die "$(cat "$tmp/t.1.json")"
-	says "can't be written" timeout 40 "$TT_BUILD/tutti_run" -n 1 -x TUTTI_TRACE="$tmp/no/t" \
+	says "cannot write" timeout 40 "$TT_BUILD/tutti_run" -n 1 -x TUTTI_TRACE="$tmp/no/t" \
 		"$TT_BUILD/tests/diag/rank" ok 0
 }
 

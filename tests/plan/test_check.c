@@ -152,11 +152,11 @@ static void test_dropped_ops(void)
 	TT_CHECK(refused(N, &unlimited, "never sent"));
 	TT_REQUIRE(build("ring", ring_args));
 	drop_op(1, 0, 5, 1); /* the last receive */
-	TT_CHECK(refused(N, &unlimited, "left over"));
+	TT_CHECK(refused(N, &unlimited, "is never received"));
 	TT_REQUIRE(build("ring", ring_args));
 	drop_op(0, 0, 3, 1); /* one in between, on both sides: block 3 is not passed on */
 	drop_op(3, 0, 3, 0);
-	TT_CHECK(refused(N, &unlimited, "nothing was written to"));
+	TT_CHECK(refused(N, &unlimited, "is not written before"));
 }
 
 static void test_messages(void)
@@ -191,7 +191,7 @@ static void test_values(void)
 	TT_CHECK(refused(N, &unlimited, "too often or too early"));
 	TT_REQUIRE(build("ring", ring_args));
 	op_at(2, 0, 1, 0)->a.off = op_at(2, 0, 3, 1)->dst.off; /* sent before it comes */
-	TT_CHECK(refused(N, &unlimited, "nothing was written to"));
+	TT_CHECK(refused(N, &unlimited, "is not written before"));
 }
 
 static void test_wrong_root(void)
@@ -203,7 +203,7 @@ static void test_wrong_root(void)
 	TT_REQUIRE(build("binomial", a));
 	for (r = 0; r < N; r++)
 		plans[r]->args.root = 0; /* all do as if 1 were the root */
-	TT_CHECK(refused(N, &unlimited, "nothing was written to"));
+	TT_CHECK(refused(N, &unlimited, "is not written before"));
 	TT_REQUIRE(build("binomial", bcast_args));
 	tt_plan_free(plans[3]);
 	a.rank = 3;
@@ -217,7 +217,7 @@ static void test_wrong_root(void)
 	TT_REQUIRE(build("binomial", bcast_args));
 	drop_op(0, 0, 0, 0); /* 0 no longer sends to 2, nor 2 waits for it */
 	drop_op(2, 0, 0, 0);
-	TT_CHECK(refused(N, &unlimited, "nothing was written to"));
+	TT_CHECK(refused(N, &unlimited, "is not written before"));
 	TT_REQUIRE(build("binomial", bcast_args));
 	drop_op(0, 0, 1, 0); /* nor 1, which passes nothing on */
 	drop_op(1, 0, 0, 0);
@@ -488,7 +488,7 @@ static void test_wrong_blocks(void)
 	TT_CHECK(refused(N, &unlimited, "exactly once"));
 	TT_REQUIRE(build_whole(TT_COLL_ALLTOALLV, "linear", 1, four)); /* gaps are not to be read */
 	append_copy(0, TT_RECVBUF(0), TT_SENDBUF(plans[0]->args.sdispls[1] * ELEM - ELEM), ELEM);
-	TT_CHECK(refused(N, &unlimited, "nothing was written to"));
+	TT_CHECK(refused(N, &unlimited, "is not written before"));
 }
 
 static void test_counts_disagree(void)
@@ -529,7 +529,7 @@ static void test_v_args(void)
 	struct tt_plan_args a = four;
 
 	a.count = SIZE_MAX / 12;
-	TT_CHECK(bad_args(TT_COLL_ALLGATHER, "ring", a, "are no buffer"));
+	TT_CHECK(bad_args(TT_COLL_ALLGATHER, "ring", a, "is too large"));
 	a.count = 4;
 	TT_CHECK(bad_args(TT_COLL_REDUCE_SCATTER, "ring", a, "needs the counts"));
 	TT_CHECK(bad_args(TT_COLL_SCATTERV, "linear", a, "needs the counts"));

@@ -57,7 +57,7 @@ static void wrong_cookie_once(void)
 	b = blob_of(&net.link[1]);
 	TT_CHECK(!connect_to(&net.link[2], &b, true)); /* knows it, though it is another end */
 	WAIT(&net, net.link[2].down);
-	TT_CHECK(says(&net.link[2], "does not know this connection"));
+	TT_CHECK(says(&net.link[2], "not the peer"));
 	TT_CHECK(!net.link[2].up && !net.link[1].up && !net.link[1].down);
 	net_close(&net);
 }

@@ -92,10 +92,10 @@ test_not_installed()
 {
 	mkdir "$tmp/clean"
 	HOME="$tmp/clean" XDG_CONFIG_HOME= ./tutti_run -n 2 ./tutti_tune --links -t 0.001 >"$tmp/out" 2>&1 || die "$(cat "$tmp/out")"
-	grep -q "nothing is written" "$tmp/out" || die "$(cat "$tmp/out")"
+	grep -q "not saved" "$tmp/out" || die "$(cat "$tmp/out")"
 	for command in ./tutti_tune "./tutti_tune --install" "./tutti_run -n 1 ./tutti_tune --install" \
 		"./tutti_tune -o $tmp/clean/one.json"; do
-		HOME="$tmp/clean" XDG_CONFIG_HOME= says "2 ranks or more" $command
+		HOME="$tmp/clean" XDG_CONFIG_HOME= says "one rank is not enough" $command
 	done
 	[ -z "$(find "$tmp/clean" -type f)" ] || die "written: $(find "$tmp/clean" -type f)"
 }
@@ -113,7 +113,7 @@ run merged test_merged
 run rank0 test_rank0
 run foreign test_foreign
 run missing says "cannot read the tuning table /nowhere/t.json" bad /nowhere/t.json
-run part says "only a part of one" bad "$tmp/part.json"
+run part says "not a valid tuning table" bad "$tmp/part.json"
 run default test_default
 run not_installed test_not_installed
 run new_home test_new_home
@@ -129,9 +129,9 @@ test_one_rank()
 }
 
 run one_rank test_one_rank
-run explain_part says "only a part of one" ./tutti_explain -T "$tmp/part.json"
+run explain_part says "not a valid tuning table" ./tutti_explain -T "$tmp/part.json"
 run explain_coll says "did you mean allreduce?" ./tutti_explain alreduce
-run explain_root says "they are 0 to 3" ./tutti_explain bcast -n 4 -r 4
+run explain_root says "not a rank of 4 (0 to 3)" ./tutti_explain bcast -n 4 -r 4
 run tune_option says "did you mean --links?" ./tutti_tune --lnks
 run tune_two_places says "one -o or --install" ./tutti_tune --install -o "$tmp/x.json"
 run tune_list says "names of collectives" ./tutti_tune -c alreduce
