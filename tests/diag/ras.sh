@@ -132,6 +132,8 @@ test_without_0()
 		i=$((i + 1))
 	done
 	kill -STOP "$1"
+	i=0 # all of its threads have stopped
+	until ! grep -qs '^State:[^T]*$' /proc/"$1"/task/*/status || [ $i = 50 ]; do i=$((i + 1)); sleep 0.1; done
 	i=0
 	until "$TT_BUILD/tutti_ras" -i 0 -w 500 "$id" >"$tmp/look" 2>&1 && grep -q '^rank 1 on ' "$tmp/look" || [ $i = 10 ]; do
 		i=$((i + 1)) # beside other work the others may be slow, too
