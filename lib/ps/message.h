@@ -45,7 +45,7 @@ struct tt_ps_msg {
 	uint32_t len;	  /* of the payload */
 	uint32_t behind;  /* 1: it is behind the head; 0: it rings for itself */
 	uint32_t version; /* of the block when it was pulled last; TT_PS_NOWHERE: never */
-	uint64_t order;	  /* between servers: the how manieth that changes this part */
+	uint64_t order;	  /* between servers: the replication sequence number */
 	uint64_t sum;	  /* verify: tt_ps_msg_sum */
 };
 
@@ -107,10 +107,7 @@ struct tt_ps_head {
 	uint64_t spare[2];
 };
 
-/*
- * All sequence numbers of a copy of a server are above this one, and above all of the copies
- * before.
- */
+/* Lower bound of a replica's sequence numbers; above those of all replicas before it. */
 static inline uint64_t tt_ps_first(uint64_t copy)
 {
 	return copy << 40;

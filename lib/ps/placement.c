@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which server keeps what. A dense table is cut into one range for each server such that the bytes
+ * Places data on servers. A dense table is cut into one range for each server such that the bytes
  * of all tables so far become level, as water fills a vessel: the emptier a server, the more it
- * gets. So largest/mean stays near 1 whatever the sizes; what is too small to be worth cutting
- * goes to the emptiest. Rows go by a hash of their key. A server of weight w counts as w of them;
- * upto has the sums of the weights, up to each server and with it.
+ * gets. So largest/mean stays near 1 for any sizes; a table too small to cut goes to the emptiest
+ * server. Rows are placed by a hash of their key. A server of weight w counts as w servers; upto
+ * has the prefix sums of the weights.
  */
 #include <math.h>
 
@@ -33,7 +33,7 @@ static int emptiest(const uint64_t *load, const uint64_t *more, const uint32_t *
 	return best;
 }
 
-/* A height: bytes for so much weight. */
+/* A fill level: bytes for so much weight. */
 struct level {
 	uint64_t bytes, weight;
 };
@@ -45,13 +45,14 @@ static uint64_t share(const struct level *l, const uint32_t *upto, int i)
 	return l->bytes / l->weight * w + l->bytes % l->weight * w / l->weight;
 }
 
-/* The level at which all that are below it hold `bytes` more. */
+/* The level at which all servers below it hold `bytes` more. */
 static struct level find_level(const uint64_t *load, const uint32_t *upto, int n, uint64_t bytes)
 {
 	struct level now = {UINT64_MAX, 1}, next;
 	int i, round;
 
-	for (round = 0; round <= n; round++) { /* each but the last leaves out whoever is above */
+	for (round = 0; round <= n;
+	     round++) { /* each round but the last leaves out servers above the level */
 		next = (struct level){bytes, 0};
 		for (i = 0; i < n; i++)
 			if (!round || load[i] < share(&now, upto, i)) {
@@ -74,7 +75,7 @@ void tt_ps_place(const uint64_t *load, const uint32_t *upto, int n, uint64_t cou
 
 	for (i = 0; i <= n; i++)
 		begin[i] = 0;
-	/* begin[i + 1]: bytes of i for now */
+	/* begin[i + 1]: bytes of server i for now */
 	for (i = 0; i < n && count * bytes > WHOLE; i++) {
 		more = share(&level, upto, i);
 		more = more > load[i] ? (more - load[i]) / bytes : 0;
@@ -102,7 +103,7 @@ int tt_ps_key_server(const uint32_t *upto, int n, uint64_t key)
 	uint64_t at = (tt_mix64(key + 0x9e3779b97f4a7c15ull) >> 32) * (uint64_t)upto[n - 1] >> 32;
 	int lo = 0, hi = n - 1, mid;
 
-	if (upto[n - 1] == (uint32_t)n) /* all weigh 1 */
+	if (upto[n - 1] == (uint32_t)n) /* all have weight 1 */
 		return (int)at;
 	while (lo < hi) {
 		mid = (lo + hi) / 2;
@@ -114,7 +115,7 @@ int tt_ps_key_server(const uint32_t *upto, int n, uint64_t key)
 	return lo;
 }
 
-/* Six standard deviations above the mean. */
+/* The mean and six standard deviations. */
 uint64_t tt_ps_key_room(const uint32_t *upto, int n, int server, uint64_t rows)
 {
 	double mean = (double)rows * (double)weight_of(upto, server) / (double)upto[n - 1];

@@ -25,7 +25,7 @@
 
 #define TT_PS_ROW_BLOCK 4096
 #define TT_PS_COPIES 2 /* slots of a block */
-#define TT_PS_CHAIN 4  /* copies of a server */
+#define TT_PS_CHAIN 4  /* replicas of a server */
 #define TT_PS_THREADS 64
 #define TT_PS_WEIGHT 65535 /* the most; their sum has 32 bits */
 #define TT_PS_NAME 64
@@ -391,12 +391,15 @@ enum tt_ps_where tt_ps_cached(struct tt_ps_unit *u);
 /* A server's answer to a subscription; by_others: feeder says who sends each block. */
 void tt_ps_cache_told(struct tutti_ps_table *t, struct tt_ps_link *link, const uint32_t *block,
 		      uint32_t count, const uint32_t *feeder, bool by_others);
-/* The next copy of a server has taken over. */
+/* The next replica of a server has taken over. */
 void tt_ps_cache_moved(struct tutti_ps *ps, int server);
 
-/* essp_relay.c: a worker that others get blocks from, and those; under the lock */
+/* essp_relay.c: relaying between workers; under the lock */
 void tt_ps_relay_lost(struct tutti_ps *ps, int worker);
-/* All have said good-bye: nobody is asked for anything any more. Then: all know, here and there. */
+/*
+ * All workers have said good-bye: ask no worker for anything more. Then: all ranks know, in both
+ * directions.
+ */
 void tt_ps_relay_leave(struct tutti_ps *ps);
 bool tt_ps_relay_left(void *ps);
 
@@ -438,8 +441,8 @@ bool tt_ps_pulling(const struct tutti_ps *ps);
 /* All servers have told that all workers have said good-bye; under the lock. */
 bool tt_ps_told_end(const struct tutti_ps *ps);
 /*
- * The first refusal of a push that nobody was told: from now on somebody is. 0, or an error with
- * its text. Under the lock.
+ * The first refusal of a push that no call has reported yet; it counts as reported from now on.
+ * Returns 0, or an error with its text. Under the lock.
  */
 int tt_ps_refusal(struct tutti_ps *ps);
 /* A put or get on the server of this rank failed. */

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The parameter server: making one, and its end, which all ranks do together. Its tables:
- * ps_tables.c. The rest is lib/ps.
- */
+/* Opens and closes a parameter server, collectively. Its tables are in ps_tables.c. */
 #include "lib/ps/essp/essp.h"
 
 #include <errno.h>
@@ -82,7 +79,7 @@ static int check_cards(const char *call, const struct tutti_comm *comm,
 	return 0;
 }
 
-/* Who is what; the same on all ranks. */
+/* Assign roles from the cards of all ranks; the result is the same on all ranks. */
 static int take_roles(const char *call, struct tutti_ps *ps, const struct tt_ps_card *card)
 {
 	struct tutti_comm *comm = ps->comm;
@@ -147,8 +144,8 @@ static int tell_tokens(struct tutti_ps *ps, struct tt_ps_card *all)
 }
 
 /*
- * Equal for ranks of one host; 0 where that can't be told, which costs copies of what is relayed
- * at most.
+ * Equal for ranks of one host. 0 if the host is unknown: relayed blocks may then travel between
+ * hosts more than once.
  */
 static uint64_t host_number(const struct tutti_context *ctx)
 {
@@ -191,7 +188,7 @@ int tt_ps_open_on(const char *call, struct tutti_ps *ps, const struct tutti_ps_c
 	ps->staleness = c->staleness;
 	err = tt_exchange(ps->coll, &mine, all, CARD_WORDS);
 	if (!err)
-		err = take_roles(call, ps, all); /* the same verdict on all ranks */
+		err = take_roles(call, ps, all); /* all ranks come to the same verdict */
 	if (err)
 		return err;
 	err = tt_agree(ps->coll, call, open_memory(ps));
@@ -302,7 +299,7 @@ static bool answered(void *arg)
 	return atomic_load(&bye->state) == TT_REQ_DONE;
 }
 
-/* The answer comes in its turn, which other workers may be long away from. */
+/* The answer comes in its turn, which other workers may take long to reach. */
 static int say_bye(struct tutti_ps *ps)
 {
 	struct tutti_request *bye = NULL;
@@ -327,10 +324,10 @@ static int wait_for_workers(struct tutti_ps *ps)
 {
 	int err;
 
-	/* Everybody, as long as one works; one that dies has left, too. */
+	/* Wait for all workers while one works. A worker that has failed counts as having left. */
 	tt_ps_await_servers(ps, served, ps);
 	tt_wire_lock(ps->comm->ctx->wire);
-	if (ps->comm->failed == -ETIMEDOUT) /* or the others wait in it */
+	if (ps->comm->failed == -ETIMEDOUT) /* other ranks wait in coll */
 		tt_comm_fail(ps->coll, -ETIMEDOUT, -1, "ps_close", 0, "", "%s",
 			     ps->comm->failure.text);
 	err = tt_comm_check(ps->comm);
@@ -373,8 +370,8 @@ int tt_ps_settle(struct tutti_ps *ps)
 }
 
 /*
- * What was told last is that all have left. Until all that live know, who dies may be followed by
- * a copy here.
+ * Every rank was told that all workers have left. Until every live rank knows, a replica here may
+ * still have to take over.
  */
 static int leave_together(struct tutti_ps *ps)
 {
@@ -386,7 +383,8 @@ static int leave_together(struct tutti_ps *ps)
 	}
 	err = tt_ps_last_meeting(ps);
 	tt_ps_server_stop(ps);
-	(void)tt_ps_settle_own(ps); /* what a copy that took over has told those who had left */
+	(void)tt_ps_settle_own(
+		ps); /* what a replica that took over has told workers that had left */
 	return err;
 }
 
@@ -394,7 +392,7 @@ int tt_ps_close(struct tutti_ps *ps)
 {
 	int err = 0, end;
 
-	tt_ps_budget_rest(ps); /* its requests are nobody's to wait for */
+	tt_ps_budget_rest(ps); /* no caller waits for the budgets' requests */
 	if (ps->tasks)
 		return tt_fail(-EBUSY, "tutti_ps_close: %d requests have not been waited for",
 			       ps->tasks);

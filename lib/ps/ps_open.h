@@ -7,42 +7,43 @@
 #include "lib/engine/vote.h"
 #include "lib/ps/ps.h"
 
-/* What every rank tells the others: whole 64-bit words. */
+/* What every rank tells all ranks: whole 64-bit words. */
 struct tt_ps_card {
 	uint64_t role, workers, servers, staleness, copies, weight, in, back, generation, grace,
 		verify, relay, host;
 };
 
 /*
- * What the caller gave, or what NULL means; errors name the call. last_role: the greatest that
- * there is.
+ * Reads the caller's configuration, or the defaults for NULL; errors name the call. last_role: the
+ * greatest valid role.
  */
 int tt_ps_read_config(const char *call, const struct tutti_ps_config *user, int last_role,
 		      struct tutti_ps_config *c);
-/* n ranks; *all: room for what they tell. */
+/* n ranks; *all: room for their cards. */
 struct tutti_ps *tt_ps_new(int n, struct tt_ps_card **all);
-/* All but the servers' threads. ps has its communicators. Collective over them. */
+/* Everything but the servers' threads. ps has its communicators. Collective over them. */
 int tt_ps_open_on(const char *call, struct tutti_ps *ps, const struct tutti_ps_config *c,
 		  struct tt_ps_card *all);
 void tt_ps_free(struct tutti_ps *ps);
 /*
- * What this rank does on others is done; and nobody does anything here: it can't go on after this.
+ * Wait until this rank's operations on other ranks are done; tt_ps_settle also until no rank
+ * operates on this one. ps cannot be used afterwards.
  */
 int tt_ps_settle_own(struct tutti_ps *ps);
 int tt_ps_settle(struct tutti_ps *ps);
-/* A table like this one, which has been checked; all ranks give the same. Collective. */
+/* Makes a table with the checked settings of `like`, which are equal on all ranks. Collective. */
 int tt_ps_make_table(struct tutti_ps *ps, const struct tutti_ps_table *like,
 		     struct tutti_ps_table **table);
 
 /*
- * What tutti_ps_open and tutti_ps_close do once their arguments are checked; NULL is told to all
+ * The body of tutti_ps_open and tutti_ps_close once arguments are checked. NULL is reported to all
  * ranks.
  */
 int tt_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config,
 	       struct tutti_ps **out);
 int tt_ps_close(struct tutti_ps *ps);
 /*
- * ps_tables.c: `like` has shape and type; all ranks check the rest, and that they agree.
+ * ps_tables.c: `like` has shape and type. All ranks check the rest, and that they agree.
  * Collective.
  */
 int tt_ps_table(struct tutti_ps *ps, const char *name, struct tutti_ps_table *like,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The parameter server's tables, which all ranks make together. */
+/* The parameter server's tables, made collectively. */
 #include "lib/ps/essp/essp.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ static bool is_float(enum tutti_datatype type)
 	       type == TUTTI_FLOAT64;
 }
 
-/* ---- the numbers of a rule: 0 is the default of each, and in range ---- */
+/* ---- a rule's numbers: 0 selects the default ---- */
 
 /* The largest number that a rule of this type computes with, or that a value can be. */
 static double largest(enum tutti_datatype type, bool value)
@@ -67,7 +67,7 @@ static double lowest(enum tutti_datatype type)
 	}
 }
 
-/* From 0 on; once it is rounded to what is computed with, it must not be 0 or infinite. */
+/* 0 or more. Rounded to the type of the computation, it must be neither 0 nor infinite. */
 static int check_factor(const char *name, double x, enum tutti_datatype type)
 {
 	double most = largest(type, false);
@@ -85,7 +85,7 @@ static int check_factor(const char *name, double x, enum tutti_datatype type)
 	return 0;
 }
 
-/* A share of the state that is kept: with 1 or more it grows without end. */
+/* The share of the state that is kept: with 1 or more the state grows without bound. */
 static int check_share(const char *name, double x)
 {
 	return x >= 0 && x < 1
@@ -273,7 +273,7 @@ static int check_table(struct tutti_ps *ps, const char *name, const struct tutti
 	return err ? err : check_modes(ps, like);
 }
 
-/* What must be equal on all ranks, as one number. */
+/* What must be equal on all ranks, in one number. */
 static uint64_t fingerprint(const struct tutti_ps_table *t)
 {
 	struct tutti_ps_options o = t->opt;
@@ -326,7 +326,10 @@ static void count_load(struct tutti_ps *ps, const struct tutti_ps_table *t)
 		ps->load[k] += t->part[k].elems * t->elem;
 }
 
-/* Whom to ring for what servers send, and for having it. */
+/*
+ * Exchange the tokens of the bells that announce batches (to workers) and acknowledgements (to
+ * servers).
+ */
 static int tell_cache(struct tutti_ps *ps, struct tutti_ps_table *t)
 {
 	uint64_t mine[1 + TT_PS_CHAIN] = {t->my_cache};
@@ -377,7 +380,7 @@ int tt_ps_make_table(struct tutti_ps *ps, const struct tutti_ps_table *like,
 	ps->table[ps->ntables] = t;
 	atomic_fetch_add(&ps->ntables, 1);
 	tt_wire_unlock(ps->comm->ctx->wire);
-	err = tutti_barrier(ps->coll); /* servers know it before workers use it */
+	err = tutti_barrier(ps->coll); /* servers know the table before workers use it */
 	if (!err)
 		*out = t;
 	return err;
@@ -394,8 +397,7 @@ struct tutti_ps_table *tt_ps_find(const struct tutti_ps *ps, const char *name)
 }
 
 /*
- * A table that has come with a resize, and is made again: it is there, but for what a new rank did
- * not know.
+ * Make again a table that a resize has moved: only what a new rank lacked (its functions) is added.
  */
 static int take_over(struct tutti_ps *ps, const struct tutti_ps_table *like,
 		     struct tutti_ps_table **out)

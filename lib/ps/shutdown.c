@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end, for a rank in tutti_ps_close. A worker waits for others as long as they are at work,
- * but not for a server that is stuck: servers that somebody waits for say now and then that they
- * live (departure.c), and one that has said nothing for TUTTI_TIMEOUT fails the parameter server
- * for all. Then all that live meet, also after deaths: a rank that has nothing left to do may have
- * the copy that others need if one more dies, so all leave when all are through.
+ * The end of a parameter server, for a rank in tutti_ps_close. A worker waits for other workers as
+ * long as they are at work, but not for a stuck server. A server that is waited for reports now and
+ * then that it is alive (departure.c); a server that reports nothing for TUTTI_TIMEOUT fails the
+ * parameter server on all ranks. At last all live ranks meet, also after failures: an idle rank may
+ * hold a replica that must take over if another rank fails, so all ranks leave together.
  */
 #include <errno.h>
 
@@ -18,7 +18,7 @@ static uint64_t limit(const struct tutti_ps *ps)
 	return (uint64_t)ps->comm->ctx->env.timeout.number * TT_MS;
 }
 
-/* ---- servers that say nothing ---- */
+/* ---- silent servers ---- */
 
 /* Under the lock. */
 static void fail_for(struct tutti_ps *ps, const struct tt_ps_link *link)
@@ -34,7 +34,7 @@ static void fail_for(struct tutti_ps *ps, const struct tt_ps_link *link)
 		     (long long)comm->ctx->env.timeout.number);
 }
 
-/* Under the lock. begin: all of them are waited for from now on. */
+/* Under the lock. begin: all servers are waited for from now on. */
 static void look(struct tutti_ps *ps, bool begin)
 {
 	uint64_t now = tt_now_ns();
@@ -47,8 +47,8 @@ static void look(struct tutti_ps *ps, bool begin)
 			link->heard = now;
 		link->seen = link->said;
 		if (now - link->heard >=
-		    limit(ps) + limit(ps) / 4) /* a call that waits for it knows more, and is the
-						  first to say so */
+		    limit(ps) + limit(ps) / 4) /* a call that waits for this server knows more, and
+						  reports first */
 			fail_for(ps, link);
 	}
 }
@@ -76,8 +76,9 @@ static bool met(void *arg)
 }
 
 /*
- * Whether the others are expected from now on: not before a worker is through, which is so when
- * all servers are. Who only serves, and does not collect, hears of none; who does will tell.
+ * Whether other ranks are expected by now. None is before a worker arrives, and a worker arrives
+ * when all servers are done. Only the collector of arrivals can tell; its report reaches a rank
+ * that only serves.
  */
 static bool expected(const struct tutti_ps *ps)
 {
@@ -95,8 +96,8 @@ static bool expected(const struct tutti_ps *ps)
 }
 
 /*
- * Under the lock: it took too long. Who collects knows best for whom, and so is the first to say
- * so.
+ * Under the lock: the deadline has passed. The collector knows which ranks are missing, so it
+ * reports first.
  */
 static void give_up(struct tutti_ps *ps)
 {

@@ -43,7 +43,7 @@ struct tt_ps_file {
  */
 int tt_ps_file_create(struct tutti_ps *ps, const char *path, const uint64_t *rows,
 		      const struct tt_ps_reply *clocks, struct tt_ps_file *file);
-/* Remove what a killed save has left, unless somebody is writing it. */
+/* Remove what a killed save has left, unless another process is writing it. */
 void tt_ps_file_sweep(const char *path);
 int tt_ps_file_open(const char *path, bool write, struct tt_ps_file *file);
 int tt_ps_file_close(struct tt_ps_file *file, bool sync);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ESSP (Dai and others, 2015), the server's side: when the clock has moved, or a worker's own
- * pushes are published, it gets a batch: the blocks that it has subscribed to and that have
- * changed since the last one, straight out of the slots in which they are published, then where
- * they are, then the clock (essp_batch.c). essp_cache.c says when a batch is in force. A worker
- * that is slow to take one gets the next when it has. Blocks with many subscribers are sent to
- * some, who pass them on: essp_tree.c says who to whom. What changes while the clock stands still
- * goes after a while, so that workers which only pull see the last updates. A copy of a server
- * keeps the subscriptions as it keeps all else, and sends to all when it serves.
+ * ESSP (Dai and others, 2015), the server's side. When the clock has moved, or a worker's own
+ * pushes are published, the server sends that worker a batch: the subscribed blocks that have
+ * changed since the last batch, straight out of their published slots, then where they are, then
+ * the clock (essp_batch.c; essp_cache.c says when a batch is in force). A slow worker gets the next
+ * batch after it has taken this one. Blocks with many subscribers are relayed: see essp_tree.c.
+ * Changes while the clock stands still are sent after a while, so that workers which only pull see
+ * the last updates. A replica keeps the subscriptions too, and sends everything to all workers when
+ * it takes over.
  */
 #include "lib/ps/essp/essp.h"
 
@@ -17,7 +17,7 @@
 
 #include "lib/base/clock.h"
 
-#define OVERDUE_MS 50 /* what has changed goes by then, whatever the clock does */
+#define OVERDUE_MS 50 /* what has changed is sent by then, whatever the clock does */
 
 static struct tt_ps_server *server_of(const struct tt_ps_store *s)
 {
@@ -36,7 +36,8 @@ static bool sub_begin(struct tt_ps_sub *sub)
 	bool own = sub->promised && sub->promised <= finished;
 	bool overdue = sub->due_at != TT_NEVER && tt_passed(sub->due_at);
 
-	if (srv->published == UINT64_MAX) /* it has taken over, and has published nothing yet */
+	if (srv->published ==
+	    UINT64_MAX) /* the replica has taken over, and has published nothing yet */
 		return false;
 	if (!sub->fresh && !own && !overdue && srv->published <= sub->batch->min_clock)
 		return false;
@@ -106,7 +107,7 @@ void tt_ps_sub_send(struct tt_ps_server *srv)
 			struct tt_ps_sub *sub = &s->sub[w];
 			const struct tt_ps_client *c = &srv->client[w];
 
-			/* who has left passes on until all have */
+			/* a worker that has left relays until all have left */
 			if (!sub->any || c->dead || (c->gone && !sub->relays))
 				continue;
 			srv->kick |= tt_ps_sub_go(sub);
@@ -159,7 +160,7 @@ void tt_ps_sub_serve(struct tt_ps_store *s)
 		s->sub[w].fresh = s->sub[w].any;
 }
 
-/* The worker gets this block from here, beginning with what there is of it. */
+/* Send this block to the worker, beginning with its current values. */
 static void add(struct tt_ps_store *s, struct tt_ps_sub *sub, uint64_t block)
 {
 	sub->wanted[block / 64] |= 1ull << block % 64;

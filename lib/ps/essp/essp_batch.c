@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ESSP: batches to one worker, by whoever sends: blocks, each with a note, then the words that say
- * which of the worker's copies are the newest, then the line with the clock and the number of
- * parts, so that nothing depends on their order. Until the worker has said that the batch is in
- * force it gets no other; blocks that change several times until then go once. Who has to pass on
- * what he gets, gets it in short batches, so that he passes on the first while the next is coming;
- * the clock is in the last of them.
+ * ESSP: the batches that a server or a relaying worker sends to one worker. A batch is its blocks,
+ * each with a note, then the words that name the newest slot of each block, then the line with the
+ * clock and the number of parts, so that the order of arrival does not matter. The next batch
+ * starts after the worker has acknowledged this one; a block that changes several times meanwhile
+ * is sent once. A worker that relays gets short batches, so that it relays one while the next
+ * arrives; the last of them has the clock.
  */
 #include "lib/ps/essp/essp.h"
 
-#define AT_ONCE 8 /* blocks put while the lock is kept */
+#define AT_ONCE 8 /* blocks put before the lock is released */
 
 uint64_t tt_ps_next_bit(const uint64_t *bits, uint64_t from, uint64_t n)
 {
@@ -98,7 +98,7 @@ bool tt_ps_sub_quiet(const struct tt_ps_sub *sub)
 	return true;
 }
 
-/* Into the other copy than last time. */
+/* Into the slot that the last put did not write. */
 static void send_block(struct tt_ps_sub *sub, struct tt_ps_part_put *p, uint64_t block)
 {
 	uint64_t *word = &tt_ps_sub_words(sub)[block], sequence;
@@ -121,7 +121,10 @@ static void send_block(struct tt_ps_sub *sub, struct tt_ps_part_put *p, uint64_t
 		      &p->end);
 }
 
-/* Words that differ from those of two batches ago are of this one or the last. */
+/*
+ * The words to send are those of this batch and the last: words[] alternates, so they differ from
+ * those of two batches ago.
+ */
 static void send_rest(struct tt_ps_sub *sub, bool all)
 {
 	uint64_t lo = sub->lo, hi = sub->hi, old_lo = sub->last_lo, old_hi = sub->last_hi;
@@ -151,7 +154,7 @@ static void send_rest(struct tt_ps_sub *sub, bool all)
 		      sub->feed + tt_ps_feed_line(sub->table, sub->server), true, &sub->end);
 }
 
-/* A batch: the rest of what the last one did not have, or something new. */
+/* A batch: the rest of what the last one lacked, or something new. */
 static bool start(struct tt_ps_sub *sub)
 {
 	if (!sub->more) {

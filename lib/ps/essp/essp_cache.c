@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ESSP, the worker's side: blocks that were pulled once are sent from then on, in batches, by
- * their server or by a worker that gets them itself (essp_relay.c), and pulled out of this rank's
- * own memory.
+ * ESSP, the worker's side. A block that was pulled once is sent from then on, in batches, by its
+ * server or by a relaying worker (essp_relay.c); later pulls read it from this rank's own memory.
  *
- * A batch is in force when its last line and all its parts are here, in whatever order they came,
- * each with a note. Then words[number % 2] says which copy of each block is the newest. Until its
- * sender has been told so, by a put into its part of the window, it sends nothing more; so it
- * never writes a copy that can be read here. A block has one sender at a time, so senders have the
- * copies in common. Each copy of a server has memory of its own here.
+ * A batch is in force when its last line and all its parts have arrived, in any order, each with a
+ * note. Then words[number % 2] says which slot of each block is the newest. The sender sends
+ * nothing more until it is told so, by a put into its part of the window; so it never writes a slot
+ * that can be read here. A block has one sender at a time, so the feeds share the slots of a block.
+ * Each replica of a server has its own memory here.
  *
- * Whatever a sender does, the server can be read. Where blocks are passed on, who waits for one
- * that the server has told the clock of does so for TUTTI_PS_RELAY_WAIT from the last thing that
- * came, and reads it there until the next comes.
+ * The server can always be read instead. With relaying, a pull waits at most TUTTI_PS_RELAY_WAIT,
+ * counted from the last arrival, for a block that the server has announced; then it reads at the
+ * server until the next arrival.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -62,7 +61,9 @@ static int sender_of(const struct tt_ps_feed *f)
 			     : ps->worker[f->parent];
 }
 
-/* A sender that was not told sends nothing any more: if it lives, one of the two has to go. */
+/*
+ * A sender that was not told sends nothing more: if both ranks live, one of them has to be dropped.
+ */
 static void ack_over(struct tt_win_end *end, int status)
 {
 	const struct tt_ps_feed *f = tt_container(end, struct tt_ps_feed, acked);
@@ -102,7 +103,7 @@ void tt_ps_feed_ack(struct tt_ps_feed *f)
 		ack_over(&f->acked, err);
 }
 
-/* Everything of the batch may be here. */
+/* The whole batch may have arrived. */
 static void look(struct tt_ps_feed *f)
 {
 	const struct tt_ps_batch *batch =
@@ -276,7 +277,7 @@ void tt_ps_cache_free(struct tutti_ps_table *t)
 
 /* ---- subscribing ---- */
 
-/* Whether the server's answer says who sends; else it does. */
+/* Whether the server's answer names the senders; if not, the server sends. */
 static bool is_told(const struct tutti_ps *ps)
 {
 	return ps->parents || ps->copies > 1;
@@ -369,8 +370,8 @@ static void take(struct tt_ps_unit *u, const struct tt_ps_feed *f, uint64_t word
 }
 
 /*
- * It will be sent. That the server has it already, and the sender does not bring it, is borne for
- * a while only.
+ * The block will be sent. If the server has announced it already and the sender does not bring it,
+ * the pull waits for a limited time only.
  */
 static enum tt_ps_where coming(struct tt_ps_unit *u, struct tt_ps_feed *f)
 {
@@ -404,12 +405,12 @@ enum tt_ps_where tt_ps_cached(struct tt_ps_unit *u)
 	if (f->min_clock < u->pull->need)
 		return coming(u, f);
 	if (!word)
-		return TT_PS_AWAY; /* it was not subscribed to when that was sent, or has no values
-				    */
+		return TT_PS_AWAY; /* not subscribed when the batch was sent, or has no values */
 	if ((t->ps->staleness && track->pending[u->block]) || sequence < c->own[u->block])
 		return coming(u, f);
 	if (sequence < track->floor[u->block])
-		return TT_PS_AWAY; /* a newer one was read at the server before this was sent */
+		return TT_PS_AWAY; /* a newer one was read at the server before the batch was sent
+				    */
 	take(u, f, word);
 	return TT_PS_HERE;
 }

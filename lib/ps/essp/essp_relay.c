@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ESSP, a worker between the server and other workers. The server says, when a worker subscribes,
- * whom it gets a block from, and which place it has there (essp_tree.c); into that place the
- * worker puts bits of the blocks that it wants. Who is asked so sends them on as the server would,
- * out of what it keeps itself: whatever is in force here and newer than what was sent, and the
- * lowest clock that it has of all that this child wants. A batch is acknowledged to its sender
- * when no put to a child reads what the next one would overwrite, so a child that is slow to take
- * holds up its parent's batches, whose readers then read at the server: see essp_cache.c.
+ * ESSP, a worker between the server and other workers. When a worker subscribes, the server says
+ * which worker sends it a block and which slot it has there (essp_tree.c); the child puts the bits
+ * of the blocks that it wants into that slot. The parent sends them as the server would, out of its
+ * own cache: what is in force there and newer than what was sent, and the lowest clock of all feeds
+ * with blocks that the child wants. The parent acknowledges a batch when no put to a child reads
+ * what the next batch overwrites. So a slow child holds up its parent's batches, and their readers
+ * read at the server: see essp_cache.c.
  *
- * Who dies is missed by its children alone: they read at the server, and those on other hosts
- * subscribe again, and get the blocks from it. On its own host one that was only taken for dead
- * might still write, where nothing else is to be then. Who has said good-bye goes on until all
- * have; then each asks for nothing any more, and waits until that is confirmed, so nobody writes
- * the memory of one that has left.
+ * Only its children notice when a worker fails: they read at the server. Children on other hosts
+ * also subscribe again, and the server sends them the blocks. Children on the same host do not: a
+ * parent wrongly taken for dead could still write the slots that the server would write. A worker
+ * that has said good-bye relays until all workers have. Then each asks for nothing more and waits
+ * for the confirmation, so no rank writes memory of a rank that has left.
  */
 #include <errno.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static struct tt_ps_child *child_of(struct tt_ps_sub *sub)
 	return tt_container(sub, struct tt_ps_child, sub);
 }
 
-/* The feed that this block comes from, if it has been sent something; *word: what is newest. */
+/* The feed with this block, if anything was sent; *word: the newest. */
 static const struct tt_ps_feed *source(const struct tt_ps_cache *c, uint64_t block, uint64_t *word)
 {
 	const struct tt_ps_feed *f = tt_ps_feed_of(c, block);
@@ -42,8 +42,9 @@ static bool newer(const struct tt_ps_sub *sub, uint64_t block, uint64_t word)
 }
 
 /*
- * What was told holds for all that the child has. So a block of a feed that is behind what was
- * told is not sent, and if one that it has is lost here, the clock stays until it is here again.
+ * The clock that the child was told holds for all its blocks. So a block from a feed behind that
+ * clock is not sent; and if a block that the child has is lost here, the clock stands still until
+ * it is back.
  */
 static bool child_begin(struct tt_ps_sub *sub)
 {
@@ -143,7 +144,7 @@ static void told_over(struct tt_win_end *end, int status)
 	put_failed(tt_container(end, struct tt_ps_child, end), status);
 }
 
-/* Whether there may be more to do for it. */
+/* Whether there may be more to send to the child. */
 static bool serve(struct tt_ps_child *child)
 {
 	struct tt_ps_sub *sub = &child->sub;
@@ -176,7 +177,7 @@ static void step(struct tt_stalled *stalled)
 		tt_ps_relay_stir(c);
 }
 
-/* Not at once: whoever calls may be in the midst of one. */
+/* Deferred: the caller may be in the middle of serving a child. */
 void tt_ps_relay_stir(struct tt_ps_cache *c)
 {
 	int i;
@@ -269,7 +270,7 @@ void tt_ps_relay_ask(struct tt_ps_cache *c)
 		ask(&c->feed[ps->copies + i]);
 }
 
-/* Nobody sends this block any more: if that is safe, it is to be subscribed to again. */
+/* This block has no sender any more. Subscribe again if that is safe. */
 static void unsent(struct tt_ps_cache *c, uint64_t block, int worker)
 {
 	const struct tutti_ps *ps = c->table->ps;
@@ -279,7 +280,7 @@ static void unsent(struct tt_ps_cache *c, uint64_t block, int worker)
 		c->asked[block / 64] &= ~(1ull << block % 64);
 }
 
-/* The feed of a worker's slot, perhaps a new one; NULL: there is none left. */
+/* The feed of a worker's slot, perhaps a new one; NULL: none is left. */
 static struct tt_ps_feed *feed_from(struct tt_ps_cache *c, int worker, int slot)
 {
 	const struct tutti_ps *ps = c->table->ps;
@@ -321,7 +322,7 @@ void tt_ps_relay_want(struct tt_ps_cache *c, uint64_t block, int worker, int slo
 
 /* ---- ends ---- */
 
-/* Nothing comes from this parent any more. */
+/* This parent sends nothing more. */
 static void orphaned(struct tt_ps_cache *c, struct tt_ps_feed *f)
 {
 	uint64_t b, n = c->table->part[c->server].blocks;
@@ -451,7 +452,7 @@ void tt_ps_relay_new(struct tt_ps_cache *c, char *memory)
 		child->sub.server = c->server;
 		child->sub.most = TT_PS_PIECE;
 		child->sub.batch = (struct tt_ps_batch *)(void *)memory;
-		tt_ps_sub_to(&child->sub, t->ps->comm->rank, 0, 0); /* until it is known */
+		tt_ps_sub_to(&child->sub, t->ps->comm->rank, 0, 0); /* until the child is known */
 		child->sub.wanted = (uint64_t *)(void *)((char *)(void *)want_of(child) +
 							 sizeof(struct tt_ps_want));
 		memory += lines_size(t, c->server);

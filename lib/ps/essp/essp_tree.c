@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ESSP, who sends a block to whom. The first TUTTI_PS_RELAY subscribers of a block get it from the
- * server. Each further one gets it from one of those before it: whoever it gets other blocks from,
- * if that one has it, else a worker of its own host, else one near the server, which has a place
- * left. So the workers of a block form trees, whose roots the server sends to, and a worker gets
- * only what it asked for. Where no one has a place, the server sends. Who subscribes again has
- * lost whom it got the block from, and gets it from the server: so there is no circle.
+ * ESSP relay trees: which process sends a block to which worker. The first TUTTI_PS_RELAY
+ * subscribers of a block get it from the server. A later subscriber gets it from an earlier one
+ * that has a free place: preferably a worker that already sends it other blocks, else a worker on
+ * its own host, else a worker near the server. So the workers of a block form trees, the server
+ * sends to the roots, and a worker receives only blocks that it asked for. If no worker has a free
+ * place, the server sends. A worker that subscribes again has lost its parent, and gets the block
+ * from the server; so there is no cycle.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,17 +16,17 @@
 /* A worker. */
 struct node {
 	int parent[TT_PS_PARENTS];
-	uint32_t place[TT_PS_PARENTS]; /* there */
-	int parents, near, far;	       /* children of its host, and others */
+	uint32_t place[TT_PS_PARENTS]; /* index of the slot at that parent */
+	int parents, near, far;	       /* children on its host, and on other hosts */
 	int level;
 	uint64_t host;
-	uint64_t *has; /* bits of blocks that it has subscribed to */
+	uint64_t *has; /* bits: blocks that it has subscribed to */
 };
 
 struct tt_ps_tree {
 	struct node *node;
 	int n, most;
-	uint16_t *roots; /* by block */
+	uint16_t *roots; /* by block: how many workers the server sends to */
 };
 
 bool tt_ps_tree_relayed(const struct tt_ps_tree *tree, int worker)
@@ -38,7 +39,7 @@ static bool has(const struct node *node, uint64_t block)
 	return node->has[block / 64] >> block % 64 & 1;
 }
 
-/* What is better is lower; -1: it can't. */
+/* Lower is better; -1: no free place. */
 static int rank_of(const struct node *me, const struct node *other)
 {
 	bool near = me->host == other->host;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What moves when a parameter server goes on with other ranks. Its servers rest, and one rank for
- * each of them (the first copy that is left) walks over what it has, and cuts it into pieces, each
- * for one new server: elements of one block, or rows. All copies of a new server get the same
- * pieces in the same order, so a row has the same place in each. Pieces say what they are, so it
- * does not matter to who gets them how many servers there were.
+ * What moves when a parameter server goes on with other ranks. The old servers rest. One rank for
+ * each of them (its first live replica) walks over its values and cuts them into pieces, each for
+ * one new server: elements of one block, or rows. All replicas of a new server get the same pieces
+ * in the same order, so a row has the same place in each. A piece says what it contains, so
+ * receivers need not know how many old servers there were.
  *
- * As when a file is restored, what has come lies beside the (empty) values until all is here. What
- * is sent stays as it is until all ranks have agreed that they go on.
+ * As in a restore, data that arrives lies beside the (empty) values until all has arrived. The old
+ * values stay unchanged until all ranks have agreed to go on.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,20 +16,20 @@
 #include "lib/ps/resize/resize.h"
 #include "lib/ps/server/server.h"
 
-#define ROOM ((size_t)4 << 20) /* of a round, for all servers */
+#define ROOM ((size_t)4 << 20) /* per round, for all servers */
 
 /*
- * Then: of elements, values and each state, to 8 bytes; or each row: key, steps, values and
- * states, likewise.
+ * Followed by the elements' values and each state, each padded to 8 bytes; or by rows: key, steps,
+ * values and states, likewise.
  */
 struct piece {
-	uint64_t first; /* element of the table */
-	uint64_t steps; /* of its block */
-	uint64_t len;	/* of what follows */
+	uint64_t first; /* index in the table */
+	uint64_t steps; /* of the elements' block */
+	uint64_t len;	/* bytes that follow */
 	uint32_t table, count;
 };
 
-/* ---- where it goes ---- */
+/* ---- layout ---- */
 
 size_t tt_ps_layout_words(int nservers, uint64_t ntables)
 {
@@ -62,14 +62,14 @@ void tt_ps_layout_get(const struct tutti_ps *ps, const int *rank_of, struct tt_p
 	}
 }
 
-/* Whose an element is, and where that one's end. */
+/* The server that keeps an element; *end: where that server's range ends. */
 static int server_at(const struct tt_ps_layout *l, uint32_t table, uint64_t at, uint64_t *end)
 {
 	const uint64_t *begin = l->begin + (size_t)table * ((size_t)l->nservers + 1);
 	int lo = 0, hi = l->nservers - 1, mid;
 
-	while (lo <
-	       hi) { /* the first whose end is behind it: who has nothing ends where it begins */
+	while (lo < hi) { /* the first server that ends beyond `at`; an empty server ends where it
+			     begins */
 		mid = (lo + hi) / 2;
 		if (at < begin[mid + 1])
 			hi = mid;
@@ -101,7 +101,7 @@ static size_t dense_len(const struct tutti_ps_table *t, uint64_t n)
 	return pad(n * t->elem) + (size_t)states_of(t) * pad(n * tt_ps_state_size(t->datatype));
 }
 
-/* A round has room for a row at least; the same on all ranks. */
+/* A round has room for at least one row; the same on all ranks. */
 static size_t room_for(const struct tt_ps_move *m)
 {
 	const struct tutti_ps *ps = m->old ? m->old : m->fresh;
@@ -161,7 +161,7 @@ static char *put(char *to, const void *from, size_t len)
 	return to + pad(len);
 }
 
-/* The next elements of one block for one server; false: there is no room. */
+/* The next elements of one block for one server; false: no room. */
 static bool pack_elements(struct tt_ps_move *m, const struct tt_ps_store *s)
 {
 	const struct tutti_ps_table *t = s->t;
@@ -190,14 +190,14 @@ static bool pack_elements(struct tt_ps_move *m, const struct tt_ps_store *s)
 	return true;
 }
 
-/* Rows of one table that go to one server are one piece. */
+/* Rows of one table for one server form one piece. */
 static char *begin_row(struct tt_ps_move *m, const struct tutti_ps_table *t, int k)
 {
 	struct piece fresh = {.table = m->table}, *p = (struct piece *)(void *)m->last[k];
 	size_t stride = row_stride(t), need = stride;
 
 	if (p && (p->table != m->table || (char *)(p + 1) + p->len != out_of(m, k) + m->len[k]))
-		p = NULL; /* elements have come between */
+		p = NULL; /* elements have been packed since */
 	if (!p)
 		need += sizeof(*p);
 	if (m->room - m->len[k] < need)
@@ -214,7 +214,7 @@ static char *begin_row(struct tt_ps_move *m, const struct tutti_ps_table *t, int
 	return out_of(m, k) + m->len[k] - stride;
 }
 
-/* The next row; one of a clock that did not end is none. */
+/* The next row. Skips a row that first appeared in a clock that has not ended. */
 static bool pack_row(struct tt_ps_move *m, const struct tt_ps_store *s)
 {
 	const struct tutti_ps_table *t = s->t;
@@ -328,7 +328,7 @@ int tt_ps_move_unpack(struct tt_ps_move *m, int copy, const char *data, size_t l
 	return err;
 }
 
-/* Nobody reads yet. Copies publish under BSP only, see chain.c. */
+/* No worker reads yet. Replicas publish under BSP only, see chain.c. */
 static void publish_all(struct tt_ps_store *s, uint64_t min_clock)
 {
 	uint64_t i;
@@ -351,7 +351,7 @@ static int end_table(struct tt_ps_move *m, struct tt_ps_store *s, uint64_t min_c
 		return tt_fail(-EPROTO, "of table '%s' %llu of %llu elements have come", s->t->name,
 			       (unsigned long long)arrived, (unsigned long long)s->part->elems);
 	if (!s->t->rows && arrived != s->part->elems) {
-		tt_ps_kept_free(s); /* it has no values yet */
+		tt_ps_kept_free(s); /* the store has no values yet */
 		return 0;
 	}
 	tt_ps_kept_take(s);
@@ -381,7 +381,7 @@ int tt_ps_move_end(struct tt_ps_move *m, const uint64_t *clock, uint64_t min_clo
 	return err;
 }
 
-/* ---- those that rest ---- */
+/* ---- resting servers ---- */
 
 void tt_ps_rest_wanted(struct tutti_ps *ps, bool wanted)
 {
@@ -428,8 +428,8 @@ void tt_ps_rest_settle(struct tutti_ps *ps)
 }
 
 /*
- * Whoever has no part in it any more has left, or is about to: under BSP that has to wait for the
- * end of a clock. Of copies, the one that serves knows.
+ * Whether every worker that takes no part in the resize has left: under BSP its leaving waits for
+ * the end of a clock. Only the primary knows; other replicas return true.
  */
 static bool only_present(const struct tt_ps_server *srv)
 {

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The rounds of a resize: who sends what to whom is lib/ps/resize/resize.c's, this carries it. */
+/*
+ * The rounds in which a resize moves data. resize.c decides what goes to which server; this file
+ * carries it.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/ps/resize/resize_run.h"
 
-/* Who leaves must know, too, where things go. */
+/* Also on ranks that leave: they must know where to send. */
 static int share_layout(struct tt_ps_resize *r)
 {
 	int i, root = r->rank_of[0], err;
@@ -31,10 +34,10 @@ static int share_layout(struct tt_ps_resize *r)
 	return err;
 }
 
-/* Of one round: bytes and where they are, by rank of comm. */
+/* One round: bytes and offsets, by rank of comm. */
 struct round {
 	size_t *sends, *from, *takes, *to;
-	uint64_t *said, *heard; /* bytes << 1 | there will be more */
+	uint64_t *said, *heard; /* bytes << 1 | another round follows */
 	char *in;
 	size_t room;
 };
@@ -50,7 +53,7 @@ static int new_round(const struct tt_ps_resize *r, const struct tt_ps_move *m, s
 {
 	size_t n = (size_t)r->comm->size;
 
-	d->room = (size_t)r->first->nservers * m->room; /* not more ranks send */
+	d->room = (size_t)r->first->nservers * m->room; /* at most this many ranks send */
 	d->sends = calloc(4 * n, sizeof(*d->sends));
 	d->said = calloc(2 * n, sizeof(*d->said));
 	d->in = r->fresh && r->fresh->my_server >= 0 ? malloc(d->room) : NULL;
@@ -64,8 +67,8 @@ static int new_round(const struct tt_ps_resize *r, const struct tt_ps_move *m, s
 }
 
 /*
- * Whom this copy of each server's pieces go to, and how many bytes come; *more: the last round was
- * not the last.
+ * Announce how many bytes this rank sends to replica `copy` of each new server, and learn how many
+ * arrive. *more: another round follows.
  */
 static int announce(struct tt_ps_resize *r, struct tt_ps_move *m, struct round *d, int copy,
 		    bool left, bool *more)
@@ -93,7 +96,7 @@ static int announce(struct tt_ps_resize *r, struct tt_ps_move *m, struct round *
 						  : tt_fail(-EPROTO, "more came than was expected");
 }
 
-/* Who can't go on takes part all the same, and says so at the end: *mine. */
+/* A rank with an error in *mine still takes part, and reports the error at the end. */
 static int do_round(struct tt_ps_resize *r, struct tt_ps_move *m, struct round *d, bool *more,
 		    int *mine)
 {

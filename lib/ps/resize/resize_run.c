@@ -104,7 +104,7 @@ static int check_told(struct tt_ps_resize *r)
 				TT_PS_RESIZE
 				": the staleness is %d, and %d on rank %d; it can't change",
 				(int)r->first->staleness, (int)w->new_staleness, i);
-		/* one that others don't have was not made: somebody died before they could */
+		/* a table that some ranks lack was not made: a rank failed before the call ended */
 		if (w->generation && w->ntables < r->ntables)
 			r->ntables = w->ntables;
 	}
@@ -329,7 +329,7 @@ static int quieten(struct tt_ps_resize *r)
 
 /* ---- open ---- */
 
-/* The clocks: who stays keeps his, who is new gets the lowest. */
+/* Existing workers keep their clock; new ones start at the minimum. */
 static int set_clocks(struct tt_ps_resize *r)
 {
 	uint64_t min = UINT64_MAX, served = r->old && r->old->srv[0] ? tt_ps_rest_clock(r->old) : 0;
@@ -482,8 +482,9 @@ static int start(struct tt_ps_resize *r)
 }
 
 /*
- * Who only serves has come to serve until the workers come, however long they are at work. From
- * the first of them on there is a deadline: his, which fails the call on all ranks.
+ * Whether this rank only serves, and live workers may compute for any time before they call. The
+ * rank then waits without a deadline until the first worker comes; from then on that worker's
+ * deadline applies, and fails the call on all ranks.
  */
 static bool only_serves(const struct tutti_ps *old)
 {
@@ -553,13 +554,13 @@ static void go_on(struct tt_ps_resize *r)
 	}
 	if (old)
 		(void)tt_ps_settle(old);
-	if (!atomic_load(&r->comm->failed)) /* all have, or somebody has died since */
+	if (!atomic_load(&r->comm->failed)) /* all are done, or a rank has failed since */
 		(void)tutti_barrier(r->comm);
 	if (old)
 		tt_ps_free(old);
 }
 
-/* One that does not end is dropped: the next agreement of comm is its user's. */
+/* A vote that does not end is dropped: the next agreement of comm belongs to its user. */
 static int all_agree(struct tutti_comm *comm, uint64_t *fine)
 {
 	int err = tutti_comm_agree(comm, TUTTI_BAND, fine);
@@ -573,9 +574,9 @@ static int all_agree(struct tutti_comm *comm, uint64_t *fine)
 }
 
 /*
- * Nobody frees what another's server still writes into: the transport would take that for a fault
- * and close the connection, and of two ranks that live one would have to go. So all that have
- * voted meet again, unless that did not end.
+ * A rank must not free memory that another rank's server still writes: the transport would report a
+ * fault and close the connection, and one of two live ranks would be dropped. So all ranks that
+ * voted meet before they free, unless that vote did not end.
  */
 static void free_fresh(struct tt_ps_resize *r)
 {
@@ -610,7 +611,7 @@ static void go_back(struct tt_ps_resize *r)
 		tt_err("a server's thread could not be started again: %s", tt_fail_text(-EAGAIN));
 }
 
-/* Who got through, when others did not: somebody has died. */
+/* This rank succeeded and others did not: report the failed rank. */
 static int say_who(struct tutti_comm *comm)
 {
 	struct tutti_failed dead;
@@ -623,7 +624,7 @@ static int say_who(struct tutti_comm *comm)
 	return tt_fail(-TUTTI_EPEER, TT_PS_RESIZE ": another rank could not go on");
 }
 
-/* Every rank comes by here, whatever has become of it, or others would wait. */
+/* Every rank votes, also after an error; otherwise the other ranks would wait. */
 static int vote(struct tt_ps_resize *r, int err)
 {
 	struct tutti_error_info why = {.size = sizeof(why)};

@@ -199,8 +199,8 @@ static void add_entry(struct tt_ps_server *srv, struct tt_ps_client *c, struct t
 }
 
 /*
- * A good-bye counts when it has its number: else whoever closes could find all left, and
- * everything passed on.
+ * A good-bye counts once it has its number: otherwise a closing rank could find that all have left
+ * and everything is passed on.
  */
 static void count_out(struct tt_ps_client *c)
 {
@@ -318,7 +318,7 @@ static bool take_next(struct tt_ps_server *srv)
 		m = log_slot(srv, i);
 		if (m->order == srv->order + 1)
 			break;
-		if (m->order <= srv->order) { /* passed on again: whoever did has not been told */
+		if (m->order <= srv->order) { /* passed on again: the sender has not been told */
 			srv->log[i].rung = false;
 			srv->ack_due = true;
 		}

@@ -112,7 +112,7 @@ int tt_ps_publish(struct tt_ps_store *s, uint64_t block, uint64_t sequence, uint
 		return -EAGAIN;
 	}
 	atomic_store(&head->stamp,
-		     0); /* whoever reads the old stamp reads no byte of what follows */
+		     0); /* a reader that finds the old stamp has read nothing of what follows */
 	atomic_thread_fence(memory_order_seq_cst);
 	write_slot(s, block, head, old, only_new);
 	head->min_clock = min_clock;

@@ -63,7 +63,7 @@ struct tt_ps_client {
 
 struct tt_ps_server {
 	struct tutti_ps *ps;
-	int index, copy;  /* of which server, and the how manieth of its copies */
+	int index, copy;  /* which server, and its replica number */
 	pthread_t thread; /* of ps->srv[0], which runs all */
 	bool runs;
 	atomic_bool stop;

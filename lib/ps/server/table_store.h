@@ -115,7 +115,7 @@ static inline void tt_ps_know(struct tt_ps_store *s, uint64_t row)
 		s->known[row / 64] |= 1ull << row % 64;
 }
 
-/* essp.c: all is of publication sequence now, which everybody is to get. */
+/* essp.c: everything is of this publication now, and is sent to all workers. */
 void tt_ps_sub_restart(struct tt_ps_store *s, uint64_t sequence);
 void tt_ps_mark(struct tt_ps_store *s, struct tt_ps_blocks *list, uint64_t block);
 /* 0, or why a message is refused. */

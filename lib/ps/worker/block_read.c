@@ -47,7 +47,7 @@ static int rank_of(const struct tt_ps_unit *u)
 	return ps->server[tt_ps_host(ps, u->server, u->copy)];
 }
 
-/* Of those bytes the first head_len go to the landing's head and on from there. */
+/* The first head_len bytes go to the landing, from its head on; the rest goes to local. */
 static void get_behind(struct tt_ps_unit *u, size_t head_len, void *local, size_t len, uint64_t at)
 {
 	struct tutti_ps_table *t = u->pull->task.table;

@@ -151,7 +151,7 @@ static void earn(struct tt_ps_budget *b)
 		b->earned = most;
 }
 
-/* Whoever called has left; the next call tells what has become of it. */
+/* No caller waits for this request: keep its error for the next call. */
 static void landed(struct tutti_request *req)
 {
 	struct tt_ps_task *task = tt_container(req, struct tt_ps_task, r);

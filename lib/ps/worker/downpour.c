@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Downpour (Dean and others, 2012): a worker fetches a table every n_fetch clocks and pushes what
- * its updates have added up to every n_push clocks. In between its loop stays the same: a pull
- * leaves the caller's values, which he updates himself, and a push is added up here. Of a row
- * table each row has its own periods: it is fetched by the first pull of it in a period, as not
- * all rows are pulled at each clock.
+ * Downpour (Dean and others, 2012): a worker fetches a table every n_fetch clocks and pushes its
+ * accumulated updates every n_push clocks. The caller's loop does not change: in between, a pull
+ * leaves the caller's values (which the caller updates itself) as they are, and a push is
+ * accumulated here. In a row table each row has its own periods: the first pull of a row within a
+ * period fetches it, as not all rows are pulled at each clock.
  */
 #include <errno.h>
 
 #include "lib/ps/worker/accumulate.h"
 
-#define BATCH 65536 /* bytes of rows that go together */
+#define BATCH 65536 /* bytes of rows that are sent together */
 #define CLOCK_BITS 0x7fffffffu
 
-/* The first clock of a period at which there is a pull. */
+/* The first clock of a period in which the table is pulled. */
 bool tt_ps_fetches(struct tutti_ps_table *t)
 {
 	uint64_t clock = t->ps->clock, period;
@@ -37,7 +37,7 @@ bool tt_ps_fetches_row(const struct tutti_ps_table *t, uint64_t key)
 	return at == TT_PS_NOWHERE || !ago || (clock - ago) / period != clock / period;
 }
 
-/* Without memory to know that it was fetched, it will be fetched again. */
+/* Without memory for this note, the row is fetched again. */
 void tt_ps_fetched_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n)
 {
 	size_t i;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Units in the order of how much they press: a binary heap in which a unit's place is known, so
- * that it can move.
- */
+/* Units ordered by urgency: a binary heap that knows each unit's place, so that a unit can move. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -29,7 +26,7 @@ void tt_ps_urgent_free(struct tt_ps_urgent *u)
 	*u = (struct tt_ps_urgent){0};
 }
 
-/* Of those that press alike, the first. */
+/* Ties go to the lower unit. */
 static bool before(const struct tt_ps_urgent *u, uint32_t a, uint32_t b)
 {
 	return u->key[a] > u->key[b] || (u->key[a] == u->key[b] && a < b);
@@ -41,7 +38,7 @@ static void put(struct tt_ps_urgent *u, uint32_t place, uint32_t unit)
 	u->at[unit] = place + 1;
 }
 
-/* Its key has changed: where it belongs. */
+/* Move a unit whose key has changed to its place. */
 static void settle(struct tt_ps_urgent *u, uint32_t unit)
 {
 	uint32_t place = u->at[unit] - 1, up, down;

@@ -122,7 +122,7 @@ static const struct tt_ps_link *unanswered(const struct tutti_ps *ps)
 	return NULL;
 }
 
-/* Whom a clock waits for: its rank in the world, if a server has told. */
+/* Writes which worker a clock waits for: its world rank, if a server has reported it. */
 static int say_slowest(const struct tutti_ps *ps, char *buf, size_t size)
 {
 	uint64_t min = tt_ps_told_min(ps);
