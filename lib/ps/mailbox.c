@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Boxes: where servers get messages, and workers answers and the clock.
+ * Mailboxes: memory in which servers receive messages, and workers receive answers and the clock.
  *
- *	server's:	[worker 0: slot 0 .. 3] [worker 1: ...]		a slot: head, payload
- *	worker's:	[server 0: answer 0 .. 3, note] [server 1: ...]	an answer: credit, data
+ * server's:       [worker 0: slot 0 .. 3] [worker 1: ...]         a slot: head, payload
+ * worker's:       [server 0: answer 0 .. 3, note] [server 1: ...] an answer: credit, data
  *
- * Where servers have copies, all of this is there for each copy, so that nothing that a rank still
- * writes which was taken for dead can harm what its successor writes. A server has as many slots
- * again for what other servers pass on, and words in which they say what they have got.
+ * Each replica of a server has its own areas, so that a rank wrongly taken for dead cannot
+ * overwrite what its successor writes. A server has the same slots again for messages that other
+ * servers pass on, and words in which they acknowledge them.
  *
- * A rank that is both has the one after the other. What is sent from lies in memory that nobody
- * else reaches.
+ * A rank with both roles has the two parts one after the other. Sends start from memory that is not
+ * exposed to other ranks.
  */
 #include <errno.h>
 #include <stdlib.h>

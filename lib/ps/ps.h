@@ -2,14 +2,13 @@
 /*
  * The parameter server, see tutti_ps(7) and doc/ARCHITECTURE.md.
  *
- * Every rank exposes a box: a server's holds slots into which workers put messages, a worker's
- * holds the answers and the clock. Every table is a window as well: a server's part holds its
- * blocks, each in several slots, and a directory of which slot is the current one; a worker's part
- * holds copies of the directories, which are hints.
+ * Every rank exposes a mailbox: a server's has slots into which workers put messages, a worker's
+ * has the answers and the clock. Every table is also a window: a server's part holds its blocks,
+ * each in several slots, and a directory that names the current slot; a worker's part holds copies
+ * of the directories, as hints.
  *
- * The worker's side runs under the wire lock; the server's side is one thread, which alone touches
- * what it keeps in struct tt_ps_server and struct tt_ps_store, and takes the lock for what bells
- * and operations touch as well.
+ * The worker's side runs under the wire lock. The server's side is one thread: struct tt_ps_server
+ * and struct tt_ps_store are its own, and it takes the lock for what bells and operations also use.
  */
 #ifndef TT_PS_H
 #define TT_PS_H
@@ -27,31 +26,30 @@
 #define TT_PS_COPIES 2 /* slots of a block */
 #define TT_PS_CHAIN 4  /* replicas of a server */
 #define TT_PS_THREADS 64
-#define TT_PS_WEIGHT 65535 /* the most; their sum has 32 bits */
+#define TT_PS_WEIGHT 65535 /* maximum; a sum of weights has 32 bits */
 #define TT_PS_NAME 64
-#define TT_PS_SPARES 8 /* sizes of calls' memory that is kept */
+#define TT_PS_SPARES 8 /* size classes of cached call memory */
 
 /* ---- tables ---- */
 
-/* Where a table's parts are, the same at all ranks. */
+/* Where a table's parts are; equal on all ranks. */
 struct tt_ps_part {
-	uint64_t begin,
-		elems; /* dense: elements of the table; rows: room for elems / width of them */
+	uint64_t begin, elems; /* dense: elements of the table; rows: room for elems / width rows */
 	uint64_t blocks;
-	uint64_t copy;	/* offset of the directory's copy in those of a worker */
-	uint64_t cache; /* essp: likewise, of what the server sends */
+	uint64_t copy;	/* offset of the directory's copy at a worker */
+	uint64_t cache; /* essp: offset of the memory for what the server sends */
 };
 
 struct tt_ps_task;
 struct tt_ps_store; /* a server's side of a table */
-struct tt_ps_cache; /* essp: what a server sends a worker of it */
+struct tt_ps_cache; /* essp: what a worker is sent */
 struct tt_ps_keys;
 struct tt_ps_budget; /* managed bandwidth */
 
-/* Updates added up until they are applied or sent. */
+/* Updates accumulated until they are applied or sent. */
 struct tt_ps_sum {
-	char *sums;	   /* NULL: nothing is added up */
-	uint64_t *touched; /* bits of elements, or of rows */
+	char *sums;	   /* NULL: nothing is accumulated */
+	uint64_t *touched; /* bits: elements, or rows */
 };
 
 struct tt_ps_met {
@@ -65,21 +63,22 @@ struct tutti_ps_table {
 	uint32_t index;
 	char name[TT_PS_NAME];
 	bool rows;
-	bool kept; /* it has come with a resize, and was not made again since */
+	bool kept; /* moved by a resize, and not made again since */
 	enum tutti_datatype datatype;
 	size_t elem, width; /* bytes; elements of a row, 1 for a dense table */
 	uint64_t count;	    /* elements, or most rows */
 	struct tutti_ps_options opt;
-	size_t pitch; /* bytes of an element, or a row with its version, as it is published */
+	size_t pitch; /* bytes of an element, or of a published row with its version */
 	size_t block_elems, block_pitch; /* whole rows; bytes of a slot with its head */
 	struct tt_ps_part *part;	 /* by server */
 	struct tutti_win *win;
-	char *mem; /* of this rank: directory and blocks of a server, then a worker's copies */
-	size_t size, copies; /* copies: where those begin */
-	size_t dirs;	     /* bytes of the directories of all servers: by copy of the servers */
-	struct tt_ps_store *store[TT_PS_CHAIN]; /* of this rank's servers; NULL: it is none */
-	uint32_t *cache_token;			/* essp, by rank: first of a worker's bells */
-	uint32_t *sub_token; /* by rank and copy, of TT_PS_CHAIN each: of a server's */
+	char *mem; /* of this rank: directory and blocks as a server, then copies as a worker */
+	size_t size, copies; /* copies: the offset of the worker's part */
+	size_t dirs;	     /* size of all servers' directories, by replica number */
+	struct tt_ps_store
+		*store[TT_PS_CHAIN]; /* of the servers on this rank; NULL: not a server */
+	uint32_t *cache_token;	     /* essp, by rank: first of a worker's bells */
+	uint32_t *sub_token;	     /* by rank and copy, of TT_PS_CHAIN each: of a server's */
 
 	/* a worker's */
 	struct tt_ps_track *track; /* by server */
@@ -91,20 +90,20 @@ struct tutti_ps_table {
 	bool has_cache;
 	uint32_t my_cache; /* token of its first bell */
 	char *relay;	   /* memory that is sent to other workers, and of what is asked of them */
-	struct tt_ps_sum accrued;      /* n_push > 1: what is not sent yet */
-	struct tt_ps_met accrued_rows; /* rows: their keys */
+	struct tt_ps_sum accrued;      /* n_push > 1: updates not sent yet */
+	struct tt_ps_met accrued_rows; /* the keys of rows in accrued */
 	uint64_t fetch_period,
-		fetch_clock; /* n_fetch > 1: the last period, from 1, and when it fetched */
-	struct tt_ps_keys
-		*fetched; /* rows: at which clock, its lower 31 bits; NULL: each pull fetches */
-	struct tt_ps_budget *budget; /* NULL: pushes go at once */
+		fetch_clock;	     /* n_fetch > 1: the last period, from 1, and when it fetched */
+	struct tt_ps_keys *fetched;  /* rows: the clock of the last fetch, its lower 31 bits; NULL:
+					each pull fetches */
+	struct tt_ps_budget *budget; /* NULL: pushes are sent at once */
 };
 
 /* What a worker knows of a server's blocks. */
 struct tt_ps_track {
-	uint64_t *floor;   /* by block: nothing older is accepted */
-	uint64_t *seen;	   /* the word of the newest publication that was read */
-	uint32_t *pending; /* pushes whose answer is not here */
+	uint64_t *floor;   /* by block: older publications are not accepted */
+	uint64_t *seen;	   /* word of the newest publication that was read */
+	uint32_t *pending; /* pushes without an answer yet */
 	uint32_t *version; /* ~ of the one that was pulled last, by block, or by row; 0: none was.
 			      NULL: rows without */
 };
@@ -113,7 +112,7 @@ struct tt_ps_track {
 
 struct tt_ps_task;
 
-/* A slot at a server, from this end. */
+/* A slot at a server, seen from the worker. */
 struct tt_ps_back_bell {
 	struct tt_bell bell;
 	struct tt_ps_link *link;
@@ -125,34 +124,34 @@ struct tt_ps_back_bell {
 struct tt_ps_out {
 	struct tt_ps_back_bell bell[TT_PS_CHAIN]; /* the answer is here */
 	struct tt_ps_link *link;
-	const void *payload; /* that rings for itself; it stays until the answer where there are
-				copies */
+	const void *payload; /* payload with its own bell; kept until the answer if there are
+				replicas */
 	bool busy;	     /* not answered yet */
 	uint64_t number;
-	struct tt_ps_task *task;  /* told of the answer, or NULL */
+	struct tt_ps_task *task;  /* informed of the answer, or NULL */
 	struct tt_ps_task *owner; /* of the puts */
 	struct tt_win_end end;
 	int puts;      /* under way */
-	char *staging; /* head, and payloads that are copied */
+	char *staging; /* head, and copied payloads */
 };
 
 struct tt_ps_link {
 	struct tutti_ps *ps;
-	int index, rank;  /* of the server, which rank is */
-	int copy;	  /* whose turn it is: how many of its ranks have died */
-	bool lost, ready; /* it has died, and what was under way to it is not over; it has told that
-			     it serves */
+	int index, rank;  /* of the server; its rank */
+	int copy;	  /* the replica that serves: how many of the server's ranks have failed */
+	bool lost, ready; /* the rank has failed and operations to it are under way; a replica has
+			     said that it serves */
 	uint64_t sent;
 	struct tt_ps_out out[TT_PS_SLOTS];
 	struct tt_ps_back_bell note[TT_PS_CHAIN];
 	uint64_t min_clock;
-	uint64_t slowest;	    /* as told */
-	uint64_t said, seen, heard; /* notes and answers; up to the last look, and when there was a
-				       new one: shutdown.c */
+	uint64_t slowest;	    /* as the server reported it */
+	uint64_t said, seen, heard; /* notes and answers so far; those at the last look, and when a
+				       new one came: shutdown.c */
 	bool ended;
 };
 
-/* A call under way; embedded at the start of what it is. */
+/* A call under way; embedded at the start of the call's own structure. */
 struct tt_ps_task {
 	struct tutti_request r;
 	struct tutti_ps *ps;
@@ -160,19 +159,19 @@ struct tt_ps_task {
 	const char *call;
 	struct tt_stalled stalled;
 	struct tt_list queue; /* of ps, in the order of the calls */
-	/* In its turn: send what there is to be sent. 0: done; -EAGAIN: later; other: failed. */
+	/* In its turn: send what there is to send. 0: done; -EAGAIN: later; other: failed. */
 	int (*emit)(struct tt_ps_task *task);
-	/* Called when something has happened, after emit is done; ends the task. */
+	/* Called after every event once emit is done; ends the task. */
 	void (*advance)(struct tt_ps_task *task);
 	void (*answered)(struct tt_ps_task *task, struct tt_ps_out *out,
 			 const struct tt_ps_credit *credit, const void *data);
-	void (*seen)(struct tt_ps_task *task);	  /* it went well, says the caller's thread, without
-						     the lock; may be NULL */
-	void (*release)(struct tt_ps_task *task); /* its own memory; may be NULL */
+	void (*seen)(struct tt_ps_task *task); /* on success, run by the caller's thread without the
+						  lock; may be NULL */
+	void (*release)(struct tt_ps_task *task); /* frees what the task owns; may be NULL */
 	bool emitted, cancelled;
-	int size;	   /* of its memory: tutti_ps.spare; TT_PS_SPARES: larger */
-	int rank;	   /* of the world, whom status is about; -1: nobody */
-	bool broken;	   /* its communicator fails, which ends it */
+	int size;	   /* class of its memory: tutti_ps.spare; TT_PS_SPARES: not cached */
+	int rank;	   /* world rank that status is about; -1: none */
+	bool broken;	   /* its communicator fails, which ends the task */
 	int puts, answers; /* waited for */
 	uint64_t clock;	   /* of the call */
 	int status;
@@ -181,29 +180,29 @@ struct tt_ps_task {
 
 struct tt_ps_server;
 
-/* Memory of calls that are over, all of one size. */
+/* Memory of ended calls, all of one size. */
 struct tt_ps_spare {
 	struct tt_ps_spare *next;
 };
 
 struct tutti_ps {
 	/*
-	 * Its own, twice: windows and calls are on comm, which outlives workers, the making of
-	 * tables and such on coll, which doesn't.
+	 * Duplicates of the user's communicator. Windows and calls use comm, which survives failed
+	 * workers; collective calls such as making a table use coll, which does not.
 	 */
 	struct tutti_comm *comm, *coll;
 	int role, staleness;
 	int nworkers, nservers, copies;
 	int *worker, *server;  /* ranks in comm */
-	bool *lost;	       /* by server: its first rank has died; under the lock */
+	bool *lost;	       /* by server: its first rank has failed; under the lock */
 	bool *worker_lost;     /* by worker, likewise */
-	uint64_t *host;	       /* by rank: equal on one host */
+	uint64_t *host;	       /* by rank: host number, equal on one host */
 	int relay;	       /* essp: subscribers of a block that its server sends to itself */
-	int parents, children; /* TT_PS_PARENTS and TT_PS_CHILDREN; 0: nobody passes on */
-	atomic_bool relaying;  /* this worker does */
-	bool helped;	       /* by the progress thread: callers compute between clocks */
-	bool read_away; /* by a pull out of memory of this rank's, which had it not; under the lock
-			 */
+	int parents, children; /* TT_PS_PARENTS and TT_PS_CHILDREN; 0: no relaying */
+	atomic_bool relaying;  /* this worker relays */
+	bool helped;	       /* a progress thread runs: callers compute between clocks */
+	bool read_away; /* a pull found nothing in this rank's own memory and read at the server;
+			   under the lock */
 	int my_worker, my_server;	 /* index, -1: is none */
 	uint32_t *in_token, *back_token; /* by rank: first of a server's, of a worker's bells */
 	uint64_t generation;
@@ -219,47 +218,45 @@ struct tutti_ps {
 	struct tutti_ps_table *table[TT_PS_TABLES];
 	atomic_uint ntables;
 	uint64_t *load; /* by server: bytes of values */
-	uint32_t *upto; /* by server: weights, up to and with its own; see placement.c */
+	uint32_t *upto; /* by server: prefix sums of weights; see placement.c */
 
 	struct tt_ps_link *link; /* by server; NULL: no worker */
 	uint64_t clock;
-	struct tt_list queue;		/* tasks whose turn to send has not come, or is not over */
-	struct tt_ps_landing *landings; /* free ones, TT_PS_UNITS together */
+	struct tt_list queue;		/* tasks that have not finished sending */
+	struct tt_ps_landing *landings; /* free list, in sets of TT_PS_UNITS */
 	bool pumping;
-	int tasks;				 /* that exist */
+	int tasks;				 /* tasks that exist */
 	struct tt_ps_spare *spare[TT_PS_SPARES]; /* each size twice the one before */
 	size_t spares[TT_PS_SPARES];		 /* how many */
 	uint64_t meetings;
-	int dead;    /* ranks that have died */
-	int status;  /* of a push that was refused, not told yet: tt_ps_refusal */
+	int dead;    /* failed ranks */
+	int status;  /* of a refused push that no call has reported yet: tt_ps_refusal */
 	int refuser; /* world rank */
 	char why[300];
 	FILE *trace;
 	int *trace_id; /* by worker: of its trace; NULL: its index */
-	int trace_ids; /* that were given away so far */
+	int trace_ids; /* trace numbers given out so far */
 
 	/* resize.c */
-	bool inherits; /* its tables get their values from another */
-	const bool
-		*present; /* by worker: takes part in the resize under way; NULL: there is none */
+	bool inherits;	     /* its tables get their values from another */
+	const bool *present; /* by worker: takes part in the current resize; NULL: no resize */
 	atomic_bool resting,
-		calm; /* the servers here are to say that they have nothing to do; they do */
+		calm; /* servers here are asked to report that they are idle; they are idle */
 
-	struct tt_ps_server *srv[TT_PS_CHAIN]; /* of this rank: its own, then those it has copies
-						  of; NULL: no server */
+	struct tt_ps_server *srv[TT_PS_CHAIN]; /* of this rank: its own server, then its replicas of
+						  others; NULL: not a server */
 };
 
 /*
- * The copies of a server are on the ranks of the servers behind it, in a circle: copy c of server
- * k is on that of k + c. The copy of the lowest number whose rank lives serves. Here: the server
- * whose first rank is that of this copy.
+ * Replicas are placed in a circle: replica c of server k is on the rank of server k + c. The live
+ * replica of the lowest number is the primary. Returns the server whose own rank has this replica.
  */
 static inline int tt_ps_host(const struct tutti_ps *ps, int server, int copy)
 {
 	return (server + copy) % ps->nservers;
 }
 
-/* The first copy from `copy` on that lives; -1: none does. Under the lock. */
+/* The first live replica from `copy` on; -1: none. Under the lock. */
 static inline int tt_ps_living(const struct tutti_ps *ps, int server, int copy)
 {
 	for (; copy < ps->copies; copy++)
@@ -268,35 +265,38 @@ static inline int tt_ps_living(const struct tutti_ps *ps, int server, int copy)
 	return -1;
 }
 
-/* mailbox.c: where things are in the box, and its bells */
+/* mailbox.c: offsets in the mailbox, and its bells */
 size_t tt_ps_box_size(const struct tutti_ps *ps);
 size_t tt_ps_box_in(const struct tutti_ps *ps, int copy, int worker, int slot);
-/* What the copy before passes on; how much the copy `after` has of it. */
+/*
+ * The slot for what the previous replica passes on; the word in which replica `after` acknowledges
+ * it.
+ */
 size_t tt_ps_box_log(const struct tutti_ps *ps, int copy, int worker, int slot);
 size_t tt_ps_box_ack(const struct tutti_ps *ps, int copy, int after);
-/* The bells of those, from in_token on. */
+/* The bells of those slots, from in_token on. */
 int tt_ps_bell_in(const struct tutti_ps *ps, int copy, int worker, int slot, int payload);
 int tt_ps_bell_log(const struct tutti_ps *ps, int copy, int worker, int slot);
 int tt_ps_bell_ack(const struct tutti_ps *ps, int copy, int after);
 int tt_ps_bells(const struct tutti_ps *ps);
 /*
- * Of the worker's part, from its beginning; and its bells, from back_token on. slot TT_PS_SLOTS:
+ * Offsets from the start of the worker's part, and its bells from back_token on. slot TT_PS_SLOTS:
  * the note
  */
 size_t tt_ps_box_credit(const struct tutti_ps *ps, int server, int copy, int slot);
 int tt_ps_bell_credit(const struct tutti_ps *ps, int server, int copy, int slot);
-/* The beginning of a worker's part in its box, which depends on its role. */
+/* Start of the worker's part of the mailbox; depends on the rank's role. */
 size_t tt_ps_box_back(const struct tutti_ps *ps, int rank);
 int tt_ps_box_open(struct tutti_ps *ps);
 void tt_ps_box_close(struct tutti_ps *ps);
 
 /*
- * placement.c: split count units of so many bytes so that load, by server, becomes level for its
- * weight; begin has n + 1. upto: the weights of a server and those before it, added up.
+ * placement.c: split count units of `bytes` bytes so that load, by server, becomes level for its
+ * weight; begin has n + 1 entries. upto: prefix sums of the weights.
  */
 void tt_ps_place(const uint64_t *load, const uint32_t *upto, int n, uint64_t count, uint64_t bytes,
 		 uint64_t *begin);
-/* The server of a key, and how many of `rows` rows one must have room for. */
+/* The server of a key; how many of `rows` rows a server must have room for. */
 int tt_ps_key_server(const uint32_t *upto, int n, uint64_t key);
 uint64_t tt_ps_key_room(const uint32_t *upto, int n, int server, uint64_t rows);
 
@@ -312,7 +312,7 @@ uint32_t tt_ps_keys_find(const struct tt_ps_keys *keys, uint64_t key); /* TT_PS_
 int tt_ps_keys_add(struct tt_ps_keys *keys, uint64_t key, uint32_t place);
 void tt_ps_keys_clear(struct tt_ps_keys *keys);
 /*
- * Units of rows, counted in the order in which their keys were met; as many as the table has rows.
+ * Row units, numbered in the order in which their keys are met; at most the table's number of rows.
  */
 int tt_ps_met_new(const struct tutti_ps_table *t, struct tt_ps_met *met);
 void tt_ps_met_free(struct tt_ps_met *met);
@@ -320,17 +320,16 @@ int tt_ps_met_unit(const struct tutti_ps_table *t, struct tt_ps_met *met, uint64
 		   uint32_t *unit);
 void tt_ps_met_clear(struct tt_ps_met *met);
 
-/* table_layout.c: layout and memory of a table's part on this rank; without what is exchanged. */
+/* table_layout.c: layout and memory of a table's part on this rank, without what ranks exchange. */
 int tt_ps_table_new(struct tutti_ps *ps, const struct tutti_ps_table *like,
 		    struct tutti_ps_table **table);
 void tt_ps_table_free(struct tutti_ps_table *table);
-/* This rank has no memory for the table: what it needs, and the limit. err: of an allocation that
- * said why, else 0. */
-int tt_ps_no_memory(const struct tutti_ps_table *t, uint64_t need, int err);
 /*
- * Rows exist from the end of the clock in which they were first pushed, as all that is pushed
- * under BSP.
+ * Report that this rank lacks memory for the table: the need and the limit. err: of an allocation
+ * that has set the error, else 0.
  */
+int tt_ps_no_memory(const struct tutti_ps_table *t, uint64_t need, int err);
+/* A row exists from the end of the clock that first pushed it, like all pushes under BSP. */
 static inline bool tt_ps_rows_late(const struct tutti_ps_table *t)
 {
 	return t->opt.init == TUTTI_PS_UNSET && !t->ps->staleness;
@@ -340,26 +339,26 @@ static inline uint64_t tt_ps_dir_at(uint64_t block)
 {
 	return block * sizeof(uint64_t);
 }
-/* Rows are published with their versions, and pushed with those that were pulled. */
+/* Rows are published with their versions, and pushed with the versions that were pulled. */
 static inline bool tt_ps_row_versions(const struct tutti_ps_table *t)
 {
 	return t->rows && t->opt.staleness_aware;
 }
-/* Of a TT_PS_PUSH_ROWS, what comes before the rows. */
+/* Bytes in front of the rows of a TT_PS_PUSH_ROWS. */
 static inline size_t tt_ps_rows_head(const struct tutti_ps_table *t, size_t count)
 {
 	return (count * sizeof(uint32_t) * (tt_ps_row_versions(t) ? 2 : 1) + 7) / 8 * 8;
 }
-/* A worker has pulled nothing. */
+/* Forget all pulled versions of a worker. */
 void tt_ps_forget_versions(struct tutti_ps_table *t);
 size_t tt_ps_dir_size(const struct tutti_ps_table *t, int server);
 uint64_t tt_ps_slot_at(const struct tutti_ps_table *t, int server, uint64_t block, unsigned slot);
-/* Where those of a server begin in the memory of the rank that has this copy. */
+/* Where a server's part begins in the memory of the rank that has this replica. */
 uint64_t tt_ps_base_at(const struct tutti_ps_table *t, int server, int copy);
-/* Where the copies begin in the part of a rank that is a worker: behind what it has as a server. */
+/* Where a worker's copies begin in a rank's part: behind its part as a server. */
 uint64_t tt_ps_copies_at(const struct tutti_ps_table *t, int rank);
 
-/* table_store.c, publish.c: a server's values, and what workers see of them */
+/* table_store.c, publish.c: a server's values and their publication */
 int tt_ps_store_new(struct tutti_ps_table *t, int copy);
 void tt_ps_store_free(struct tt_ps_store *store);
 uint32_t tt_ps_acks(const struct tutti_ps_table *t, int copy); /* essp: token of its first bell */
@@ -382,7 +381,7 @@ struct tt_ps_unit;
 uint64_t tt_ps_cache_size(const struct tutti_ps_table *t, int server);
 int tt_ps_cache_new(struct tutti_ps_table *t);
 void tt_ps_cache_free(struct tutti_ps_table *t);
-/* A block is to be sent from now on; the servers are told by the second. 0, or -EAGAIN. */
+/* Have a block sent from now on; the second call tells the servers. 0, or -EAGAIN. */
 void tt_ps_cache_want(struct tutti_ps_table *t, int server, uint64_t block);
 int tt_ps_cache_ask(struct tt_ps_task *task);
 /* This publication of the block, which has a push of this worker's, will be sent. */
@@ -414,11 +413,11 @@ int tt_ps_server_start(struct tutti_ps *ps);
 void tt_ps_server_stop(struct tutti_ps *ps);
 int tt_ps_server_restart(struct tutti_ps *ps); /* after it was stopped */
 void tt_ps_server_free(struct tutti_ps *ps);
-/* A rank has died. true: the others can do without. Under the lock. */
+/* A rank has failed. true: the other ranks can go on. Under the lock. */
 bool tt_ps_lost(void *ps, int rank);
 /*
- * Under the lock: all workers have said good-bye, and have been told so; nothing is under way to
- * them any more.
+ * Under the lock: all workers have said good-bye and have been told so; nothing is under way to
+ * them.
  */
 bool tt_ps_server_done(struct tutti_ps *ps);
 
@@ -429,16 +428,16 @@ bool tt_ps_server_done(struct tutti_ps *ps);
 int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char *call, size_t size,
 		   size_t more, struct tt_ps_task **task);
 void tt_ps_task_drop(struct tt_ps_task *task); /* one that was not started */
-/* Hands it to the caller as *request, or frees it if it can't start. */
+/* Hands the task to the caller as *request, or frees it if it cannot start. */
 int tt_ps_task_start(struct tt_ps_task *task, struct tutti_request **request);
 void tt_ps_spares_free(struct tutti_ps *ps);
 void tt_ps_task_end(struct tt_ps_task *task);
 void tt_ps_task_stall(struct tt_ps_task *task); /* advance is tried again by every progress */
-/* The first failure of its own, which it ends with. Returns status. */
+/* Record the task's first failure, which it ends with. Returns status. */
 int tt_ps_task_fail(struct tt_ps_task *task, int status, const char *fmt, ...) TT_PRINTF(3, 4);
-/* A pull has had its turn and is not over; under the lock. */
+/* A pull has started and has not ended; under the lock. */
 bool tt_ps_pulling(const struct tutti_ps *ps);
-/* All servers have told that all workers have said good-bye; under the lock. */
+/* All servers have reported that all workers have said good-bye; under the lock. */
 bool tt_ps_told_end(const struct tutti_ps *ps);
 /*
  * The first refusal of a push that no call has reported yet; it counts as reported from now on.
@@ -453,7 +452,7 @@ void tt_ps_pump(struct tutti_ps *ps);
 /* A free slot, or NULL. */
 struct tt_ps_out *tt_ps_out_get(struct tt_ps_link *link);
 /*
- * payload NULL: msg.len bytes are in out->staging behind the head already. answer: the task waits
+ * payload NULL: msg.len bytes are already behind the head in out->staging. answer: the task waits
  * for it.
  */
 void tt_ps_send(struct tt_ps_task *task, struct tt_ps_out *out, struct tt_ps_msg msg,
@@ -462,23 +461,23 @@ void tt_ps_send(struct tt_ps_task *task, struct tt_ps_out *out, struct tt_ps_msg
 uint64_t tt_ps_msg_sum(const struct tt_ps_msg *msg, const void *payload);
 void tt_ps_credit_ring(struct tt_bell *bell);
 void tt_ps_note_ring(struct tt_bell *bell);
-/* The rank of a link may have died: go on with the next copy. */
+/* The rank of a link may have failed: go on with the next replica. */
 void tt_ps_link_step(struct tt_ps_link *link);
-/* Something under way to a server's rank failed: 0 if a copy will take over. */
+/* An operation to a server's rank failed: 0 if a replica will take over. */
 int tt_ps_link_failed(struct tt_ps_task *task, struct tt_ps_link *link, int status);
 uint64_t
 tt_ps_told_min(const struct tutti_ps *ps); /* the lowest clock that all servers have told */
-/* Nothing older than sequence is accepted for block any more. */
+/* Accept nothing older than sequence for block from now on. */
 void tt_ps_floor(struct tutti_ps_table *t, int server, uint64_t block, uint64_t sequence);
 /* This worker's copy of a directory's word. */
 _Atomic uint64_t *tt_ps_hint(const struct tutti_ps_table *t, int server, uint64_t block);
 
 /*
- * shutdown.c: the end. Without the lock: wait until done, which is so when ps->comm has failed,
- * too; a server that a worker hears nothing of fails it.
+ * shutdown.c: the end. Wait, without the lock, until done() (true also when ps->comm has failed). A
+ * server that stays silent towards a worker fails ps->comm.
  */
 void tt_ps_await_servers(struct tutti_ps *ps, bool (*done)(void *), void *arg);
-/* All that live are through, so nobody needs anything here any more. */
+/* All live ranks have finished, so no rank needs anything here. */
 int tt_ps_last_meeting(struct tutti_ps *ps);
 
 /* table_range.c: a range of a dense table, taken from all servers in turn */
@@ -523,8 +522,8 @@ int tt_ps_ask(struct tutti_ps *ps, const struct tt_ps_ask *ask, struct tutti_req
 /* ps_trace.c: TUTTI_PS_TRACE; under the lock */
 int tt_ps_trace_open(struct tutti_ps *ps, const char *prefix);
 /*
- * The trace of who goes on as a worker; the first two of one that begins in a resize, which may
- * not come to be.
+ * The trace of a worker that goes on. The first two are for a worker that begins in a resize, which
+ * may still fail.
  */
 int tt_ps_trace_join(struct tutti_ps *ps, const char *prefix);
 void tt_ps_trace_undo(struct tutti_ps *ps, const char *prefix);

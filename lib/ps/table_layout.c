@@ -100,7 +100,7 @@ static int cut(struct tutti_ps_table *t)
 	t->block_pitch = sizeof(struct tt_ps_head) + lines(t->block_elems / t->width * t->pitch);
 	for (k = 0; k < t->ps->nservers; k++) {
 		t->part[k].blocks = (t->part[k].elems + t->block_elems - 1) / t->block_elems;
-		if (t->part[k].blocks > UINT32_MAX) /* lists of them have 32 bits for each */
+		if (t->part[k].blocks > UINT32_MAX) /* lists of blocks have 32-bit entries */
 			return tt_fail(-EINVAL,
 				       "table '%s' would have %llu blocks on a server, and there "
 				       "are at most %u: options.block, %zu bytes, is too small",
@@ -151,7 +151,7 @@ static int lay_out(struct tutti_ps_table *t)
 	return 0;
 }
 
-/* What has a version at a server: a block of a dense table, or a row. */
+/* Units with a version at a server: blocks of a dense table, or rows. */
 static uint64_t versions_of(const struct tutti_ps_table *t, int server)
 {
 	return t->rows ? t->part[server].elems / t->width : t->part[server].blocks;
@@ -227,7 +227,7 @@ static int get_memory(struct tutti_ps_table *t)
 	if (err)
 		return tt_ps_no_memory(t, t->size, err);
 	for (c = 0; c < ps->copies && ps->my_server >= 0 && t->mem;
-	     c++) { /* of a small one a server may have nothing */
+	     c++) { /* a server may have nothing of a small table */
 		k = (ps->my_server - c + ps->nservers) % ps->nservers;
 		memset(t->mem + tt_ps_base_at(t, k, c), 0, tt_ps_dir_size(t, k));
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Updates added up, with a bit for each element, or row, that has one: at a server until the clock
- * or a group is over, at a worker until it is time to push.
+ * Accumulated updates, with a bit for each element, or row, that has one: at a server until the
+ * clock or a group ends, at a worker until the next push is due.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -62,7 +62,7 @@ static void mark(uint64_t *bits, uint64_t at, uint64_t end, bool value)
 		}
 }
 
-/* The first update of a unit is taken, others are added. */
+/* The first update of a unit is copied, later ones are added. */
 void tt_ps_sum_add(const struct tutti_ps_table *t, struct tt_ps_sum *sum, uint64_t unit,
 		   uint64_t units, const char *update)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The update rules' kernels: one set for each level of instructions that lib/reduce knows, all
- * with the same bits: every step is one IEEE operation, rounded by itself, in the order in which
- * rule_loops.h has it, and a NaN that is stored is the one quiet NaN.
+ * The update rules' kernels, one set for each instruction level of lib/reduce, all with the same
+ * bits: every step is one IEEE operation, rounded separately, in the order of rule_loops.h, and
+ * every stored NaN is the same quiet NaN.
  */
 #ifndef TT_PS_RULE_H
 #define TT_PS_RULE_H
@@ -12,10 +12,7 @@
 
 #include "lib/reduce/reduce.h"
 
-/*
- * float64 is computed in double and has such state; all others are computed in float, with float
- * state.
- */
+/* float64 is computed in double, with double state; all other types in float, with float state. */
 struct tt_ps_rule_job {
 	const struct tutti_ps_options *opt;
 	enum tutti_datatype datatype;
@@ -28,7 +25,7 @@ struct tt_ps_rule_job {
 
 typedef void tt_ps_rule_fn(const struct tt_ps_rule_job *job);
 
-tt_ps_rule_fn tt_ps_rule_truth; /* rule_reference.c: one element after the other */
+tt_ps_rule_fn tt_ps_rule_truth; /* rule_reference.c: one element at a time */
 tt_ps_rule_fn tt_ps_rule_base;
 tt_ps_rule_fn tt_ps_rule_avx2;	 /* only with TT_HAVE_AVX2 */
 tt_ps_rule_fn tt_ps_rule_avx512; /* only with TT_HAVE_AVX512 */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names of the update rules, what state they have, and the choice of their kernels. */
+/* Names of the update rules, their state, and the choice of kernels. */
 #include "config.h"
 #include "lib/rules/rule.h"
 

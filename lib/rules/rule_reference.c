@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every kernel of the update rules must give, bit for bit: one element after the other. */
+/*
+ * The reference for all kernels of the update rules, which match it bit for bit: one element at a
+ * time.
+ */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>

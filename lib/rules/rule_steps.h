@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The update rules in vectors VEC of REAL, with their square root SQRT, the NaN NOT_A_NUMBER, and
- * NAME to make names of. Included by rule_vector.c, for float and for double; the operations are
- * those of rule_loops.h, in its order.
+ * The update rules in vectors VEC of REAL, with square root SQRT, the NaN NOT_A_NUMBER, and NAME to
+ * make names. Included by rule_vector.c, for float and for double. The operations are those of
+ * rule_loops.h, in the same order.
  */
 struct NAME(factors) {
 	REAL r, decay, m, e, keep, add, b1, a1, b2, a2, c1, c2; /* a: 1 - b */
 };
 
-/* A vector of values from those before, their updates and their state. */
+/* The new values of a vector, from old values, updates and state. */
 typedef VEC NAME(step_fn)(const struct NAME(factors) * f, VEC x, VEC u, VEC *s1, VEC *s2);
 
 /* How values and updates lie in memory; state lies as it is computed. */

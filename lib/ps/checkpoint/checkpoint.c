@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tables to a file and back. All workers meet at the servers, one of them leads: it writes the
- * header, or reads and checks it, and has every server do its part; then they meet again, and are
- * told how it ended.
+ * Saves tables to a file and restores them. All workers meet at the servers, and one of them leads:
+ * it writes the header, or reads and checks it, and has every server do its part. Then the workers
+ * meet again and learn the result.
  */
 #include "lib/ps/ps.h"
 
@@ -44,7 +44,7 @@ static int ask(struct keeping *k, enum tt_ps_kind kind, const void *payload, siz
 	return err ? err : tutti_wait(&req);
 }
 
-/* All workers are here, and what they pushed has been dealt with. */
+/* All workers are here, and their pushes have been handled. */
 static int meet(struct keeping *k)
 {
 	int err, i;
@@ -58,7 +58,7 @@ static int meet(struct keeping *k)
 	return err;
 }
 
-/* Every server does it; the error of the first that can't. */
+/* Every server carries out the order; returns the first server's error. */
 static int order(struct keeping *k, enum tt_ps_kind kind)
 {
 	int err = ask(k, kind, k->order, sizeof(*k->order), sizeof(*k->order), k->reply), i;
@@ -70,7 +70,7 @@ static int order(struct keeping *k, enum tt_ps_kind kind)
 	return err;
 }
 
-/* A rename is there for good when the directory is. */
+/* A rename is durable once the directory is. */
 static int move(const char *from, const char *to)
 {
 	char copy[1024];
@@ -109,7 +109,7 @@ static int lead_save(struct keeping *k, const char *path)
 		err = move(k->order->path, path);
 	else
 		unlink(k->order->path);
-	tt_ps_file_close(&file, false); /* until here it is locked */
+	tt_ps_file_close(&file, false); /* the file was locked until here */
 	return err;
 }
 
@@ -134,7 +134,7 @@ static int lead_restore(struct keeping *k, const char *path)
 	return err ? err : order(k, TT_PS_COMMIT);
 }
 
-/* What this worker knows is of before. */
+/* What this worker knows dates from before the restore. */
 static int go_on(struct tutti_ps *ps, const struct tt_ps_reply *met)
 {
 	struct tt_ps_keys *fresh[TT_PS_TABLES] = {NULL};
@@ -180,8 +180,8 @@ static int keep(struct keeping *k, const char *path,
 	int err, end;
 
 	/*
-	 * what budgets have kept back is of before, too; those who can't go on say so, that the
-	 * others do not wait in vain
+	 * updates that budgets kept back belong before the meeting, too; a worker with an error
+	 * still comes, so that other workers do not wait in vain
 	 */
 	err = tt_ps_send_accrued(k->ps, k->ps->clock);
 	if (err) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A server's side of files, and of the meetings of workers around them. Between two meetings
- * nobody pushes. What is read goes beside the values until all servers have theirs, then takes
- * their place, which can't fail.
+ * A server's side of checkpoint files, and of the workers' meetings around them. No worker pushes
+ * between two meetings. Restored values lie beside the current ones until all servers have theirs;
+ * then they take their place, which cannot fail.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -40,8 +40,8 @@ static int said(struct tt_ps_said *to, int status, const char *text)
 }
 
 /*
- * Under BSP, once all is settled: updates of a clock that has not ended. They are in no values, or
- * in those of some servers.
+ * Under BSP, with nothing under way: whether there are updates of a clock that has not ended. Such
+ * updates are in the values of no server, or of some servers only.
  */
 bool tt_ps_unended(const struct tt_ps_server *srv)
 {
@@ -64,7 +64,7 @@ static void open_meeting(struct tt_ps_server *srv, uint64_t number)
 	int w;
 
 	srv->met = number;
-	drop(srv); /* what another server, or a copy, could not restore */
+	drop(srv); /* values that another server, or a replica, could not restore */
 	memset(&srv->verdict, 0, sizeof(srv->verdict));
 	for (w = 0; w < srv->ps->nworkers; w++) {
 		if (c[w].gone)
@@ -225,7 +225,7 @@ int tt_ps_kept_new(struct tt_ps_store *s)
 	return ok ? 0 : tt_ps_no_memory(t, s->part->elems * t->elem, 0);
 }
 
-/* A block has the most steps of what it is made of. */
+/* A block's step count is the greatest of its parts. */
 void tt_ps_kept_steps(struct tt_ps_store *s, uint64_t lo, uint64_t hi, uint64_t steps)
 {
 	uint64_t begin = s->part->begin, end = begin + s->part->elems, b;
@@ -251,7 +251,7 @@ void tt_ps_kept_dense(struct tt_ps_store *s, uint64_t first, uint64_t count,
 		memcpy((char *)s->kept->state[i] + at * size, from[1 + i], count * size);
 }
 
-/* Of a block here, the most steps of those in the file that have a part of it. */
+/* The greatest step count of the file's blocks that overlap a block here. */
 static int read_steps(struct tt_ps_store *s, const struct tt_ps_file *file,
 		      const struct tt_ps_tensor *tensor)
 {
@@ -291,7 +291,7 @@ static int read_dense(struct tt_ps_store *s, const struct tt_ps_file *file,
 	return err || !s->state[0] ? err : read_steps(s, file, &tensor[TT_PS_STEPS]);
 }
 
-/* To the server's next place. */
+/* Into the server's next place. */
 int tt_ps_kept_row(struct tt_ps_store *s, uint64_t key, uint64_t step, const char *const *from)
 {
 	const struct tutti_ps_table *t = s->t;
@@ -317,7 +317,7 @@ int tt_ps_kept_row(struct tt_ps_store *s, uint64_t key, uint64_t step, const cha
 	return 0;
 }
 
-/* Rows of a chunk of the file that are this server's. */
+/* Take the rows of a chunk of the file that belong to this server. */
 static int take_rows(struct tt_ps_store *s, const uint64_t *key, const uint64_t *step,
 		     const char *const *from, uint64_t n)
 {
@@ -374,7 +374,7 @@ static int read_rows(struct tt_ps_store *s, const struct tt_ps_file *file,
 	return err;
 }
 
-/* Where worker w goes on: if there are as many as there were, where it was. */
+/* The clock at which worker w goes on: its own if the number of workers is unchanged. */
 static uint64_t clock_in(const struct tt_ps_server *srv, const struct tt_ps_order *order, int w)
 {
 	bool known =
@@ -439,7 +439,7 @@ static int prepare(struct tt_ps_server *srv, const struct tt_ps_order *order)
 		(b) = swap_;                                                                       \
 	} while (0)
 
-/* All blocks are to be published anew; none waits for that of before. */
+/* Publish all blocks anew; earlier due publications are dropped. */
 void tt_ps_kept_take(struct tt_ps_store *s)
 {
 	struct tt_ps_kept *k = s->kept;
@@ -491,7 +491,7 @@ static int commit(struct tt_ps_server *srv, const struct tt_ps_order *order)
 
 /* ---- answers ---- */
 
-/* again: it has been dealt with, and not been answered. */
+/* again: the message was handled but not answered. */
 static int obey(struct tt_ps_server *srv, const struct tt_ps_msg *m, const char *payload,
 		bool again)
 {
@@ -506,7 +506,7 @@ static int obey(struct tt_ps_server *srv, const struct tt_ps_msg *m, const char 
 		return again ? 0 : commit(srv, order);
 	for (i = 0; i < srv->ps->ntables; i++)
 		tt_ps_store_settle(tt_ps_store_of(srv, i));
-	return srv->serves ? save(srv, order) : 0; /* of copies, the one that serves writes */
+	return srv->serves ? save(srv, order) : 0; /* of replicas, only the primary writes */
 }
 
 void tt_ps_keep(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Safetensors files: the length of the header (8 bytes, little-endian), the header (JSON: of every
- * tensor its type, shape and where its bytes begin and end), the bytes. Whatever is in a file may
- * be wrong: all is checked.
+ * Reads and writes safetensors files: the length of the header (8 bytes, little-endian), the header
+ * (JSON: type, shape, begin and end of every tensor), the data. A file may contain anything, so
+ * everything is checked.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -108,7 +108,7 @@ static int add_tensor(json_t *root, const struct tt_ps_tensor *tensor, uint64_t 
 	return 0;
 }
 
-/* Those of long elements first, so that every one is aligned. */
+/* Tensors of long elements first, so that every tensor is aligned. */
 static int add_tables(json_t *root, const struct tutti_ps *ps, const uint64_t *rows, uint64_t *at)
 {
 	struct tt_ps_tensor tensor[TT_PS_TENSORS];
@@ -130,7 +130,7 @@ static int add_tables(json_t *root, const struct tutti_ps *ps, const uint64_t *r
 	return 0;
 }
 
-/* Strings only, as the format has it. */
+/* Strings only, as the format requires. */
 static int add_metadata(json_t *root, const struct tutti_ps *ps, const struct tt_ps_reply *clocks)
 {
 	int n = ps->nworkers <= TT_PS_CLOCKS ? ps->nworkers : 0;
@@ -181,14 +181,16 @@ static int put_header(struct tt_ps_file *file, const char *text, size_t len, uin
 		err = tt_ps_file_write(file, pad, whole, 8);
 	free(pad);
 	if (!err && ftruncate(file->fd, (off_t)file->size))
-		err = tt_fail(-errno, "can't make %s %" PRIu64 " bytes long: %s", file->path,
+		err = tt_fail(-errno, "cannot extend %s to %" PRIu64 " bytes: %s", file->path,
 			      file->size, strerror(errno));
 	if (!err && fsync(file->fd))
 		err = tt_fail(-errno, "can't write %s: %s", file->path, strerror(errno));
 	return err;
 }
 
-/* The open file still has this name; its writer may have renamed it before it could be locked. */
+/*
+ * Whether the open file still has this name: its writer may have renamed it before it was locked.
+ */
 static bool has_name(int fd, const char *path)
 {
 	struct stat a, b;
@@ -196,7 +198,7 @@ static bool has_name(int fd, const char *path)
 	return !fstat(fd, &a) && !stat(path, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/* What a killed save has left is written over, what another one is writing is not. */
+/* A file left by a killed save is overwritten; a file that another process is writing is not. */
 static int open_locked(const char *path, struct tt_ps_file *file)
 {
 	int i;
@@ -252,8 +254,7 @@ int tt_ps_file_create(struct tutti_ps *ps, const char *path, const uint64_t *row
 	return err;
 }
 
-/* A lock that can't be had at all, as on some network file systems, protects nothing: such a file
- * is left alone. */
+/* Some network file systems have no locks. Without a lock the file may be in use, so it stays. */
 void tt_ps_file_sweep(const char *path)
 {
 	int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -386,7 +387,7 @@ static bool get_u64(const json_t *array, size_t i, uint64_t *value)
 	return true;
 }
 
-/* first: its first dimension is not known here. */
+/* first: the first dimension is not known here. */
 static int find_one(const struct tt_ps_file *file, struct tt_ps_tensor *want, bool first)
 {
 	const json_t *entry = json_object_get(file->header, want->name), *shape, *offsets;
@@ -408,8 +409,8 @@ static int find_one(const struct tt_ps_file *file, struct tt_ps_tensor *want, bo
 			return tt_fail(-EBADMSG,
 				       "%s: shape of '%s' has something that is no number",
 				       file->path, want->name);
-	if (first &&
-	    dim[0] <= INT32_MAX) /* bounds of both kinds of tensors whose first is not known */
+	if (first && dim[0] <= INT32_MAX) /* bounds for tensors of either kind whose first dimension
+					     is unknown */
 		want->shape[0] = dim[0];
 	for (i = 0; i < want->dims; i++)
 		if (dim[i] != want->shape[i])
@@ -438,7 +439,7 @@ int tt_ps_file_find(const struct tt_ps_file *file, const struct tutti_ps_table *
 	int j, err = 0;
 
 	tt_ps_tensors(t, 0, 0, tensor);
-	if (t->rows) { /* all are as long as the keys are */
+	if (t->rows) { /* all tensors have as many rows as there are keys */
 		err = find_one(file, &tensor[TT_PS_ROW_KEYS], true);
 		if (err)
 			return err;
@@ -454,7 +455,7 @@ int tt_ps_file_find(const struct tt_ps_file *file, const struct tutti_ps_table *
 	return err;
 }
 
-/* ---- is it what was saved of such tables? ---- */
+/* ---- does the file fit these tables? ---- */
 
 static int meta_text(const struct tt_ps_file *file, const char *field, const char **text)
 {
@@ -467,7 +468,7 @@ static int meta_text(const struct tt_ps_file *file, const char *field, const cha
 			       file->path, field);
 }
 
-/* As many as there are, separated by commas. */
+/* The expected number of numbers, separated by commas. */
 static int numbers(const struct tt_ps_file *file, const char *field, uint64_t *out, uint64_t most,
 		   uint64_t *n)
 {

@@ -15,17 +15,17 @@ enum tt_ps_tensor_of {
 };
 
 struct tt_ps_tensor {
-	char name[TT_PS_NAME + 16]; /* "": the table has none */
+	char name[TT_PS_NAME + 16]; /* "": the table has no such tensor */
 	const char *dtype;
 	size_t elem;
 	int dims;
 	uint64_t shape[2];
-	uint64_t at; /* in the file */
+	uint64_t at; /* offset in the file */
 };
 
 /*
- * What a table is in a file. rows: of a row table; blocks: of a dense one, by which its steps are
- * counted.
+ * The tensors of a table. rows: of a row table; blocks: of a dense table, the unit of its step
+ * counts.
  */
 void tt_ps_tensors(const struct tutti_ps_table *t, uint64_t rows, uint64_t blocks,
 		   struct tt_ps_tensor *tensor);
@@ -34,12 +34,12 @@ struct tt_ps_file {
 	int fd;
 	char path[1040];
 	void *header;	     /* json_t */
-	uint64_t data, size; /* where the bytes begin; of the file */
+	uint64_t data, size; /* offset of the data; size of the file */
 };
 
 /*
- * The header only, in the file for good; the file becomes as long as it will be. rows: by table.
- * Afterwards it is open, and locked: what a save that was killed has left has no lock.
+ * Create the file, write and sync its header, and extend it to its final size. rows: by table. The
+ * file stays open and locked; a file left by a killed save has no lock.
  */
 int tt_ps_file_create(struct tutti_ps *ps, const char *path, const uint64_t *rows,
 		      const struct tt_ps_reply *clocks, struct tt_ps_file *file);
@@ -47,13 +47,10 @@ int tt_ps_file_create(struct tutti_ps *ps, const char *path, const uint64_t *row
 void tt_ps_file_sweep(const char *path);
 int tt_ps_file_open(const char *path, bool write, struct tt_ps_file *file);
 int tt_ps_file_close(struct tt_ps_file *file, bool sync);
-/*
- * Fill in where the tensors of a table are, and the first dimension of those whose it is not
- * known.
- */
+/* Fill in the offsets of a table's tensors, and first dimensions that are not known. */
 int tt_ps_file_find(const struct tt_ps_file *file, const struct tutti_ps_table *t,
 		    struct tt_ps_tensor *tensor);
-/* All tables are in it as they are here, and nothing else; the clocks. */
+/* Check that the file has exactly the tables that exist here; read the clocks. */
 int tt_ps_file_check(const struct tt_ps_file *file, const struct tutti_ps *ps,
 		     struct tt_ps_order *order);
 int tt_ps_file_write(const struct tt_ps_file *file, const void *from, uint64_t len, uint64_t at);

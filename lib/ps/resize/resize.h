@@ -5,8 +5,8 @@
 #include "lib/ps/ps.h"
 
 /*
- * resize.c: what moves when there are other servers. All ranks of the communicator of the call, of
- * which some have no part in the old one, some none in the new one, know where everything goes:
+ * resize.c: what moves when servers change. Every rank of the call's communicator knows where
+ * everything goes, also ranks that are only in the old or only in the new parameter server.
  */
 struct tt_ps_layout {
 	int nservers, copies;
@@ -23,7 +23,7 @@ void tt_ps_layout_set(struct tt_ps_layout *l);
 /* rank_of: by rank of ps, that in the communicator */
 void tt_ps_layout_get(const struct tutti_ps *ps, const int *rank_of, struct tt_ps_layout *l);
 
-/* Of this rank: what is left to be sent, piece by piece; and what has come. */
+/* This rank's pieces still to send, and what has arrived. */
 struct tt_ps_move {
 	const struct tt_ps_layout *to;
 	struct tutti_ps *old, *fresh; /* NULL: it has no part in it */
@@ -40,26 +40,32 @@ struct tt_ps_move {
 
 int tt_ps_move_new(struct tt_ps_move *m);
 void tt_ps_move_free(struct tt_ps_move *m);
-/* Fill out; false: there is no more. */
+/* Fill out; false: nothing is left. */
 bool tt_ps_move_pack(struct tt_ps_move *m);
-/* What has come for the server of this copy. */
+/* Store what arrived for the server of this replica number. */
 int tt_ps_move_unpack(struct tt_ps_move *m, int copy, const char *data, size_t len);
-/* All is here: it takes its place, and is published. clock: by worker; min_clock: the lowest. */
+/*
+ * Everything has arrived: it replaces the empty values and is published. clock: by worker;
+ * min_clock: the lowest.
+ */
 int tt_ps_move_end(struct tt_ps_move *m, const uint64_t *clock, uint64_t min_clock);
-/* The servers' thread is to say when it has nothing left to do; or not. */
+/* Ask the servers' thread to report when it is idle; or stop asking. */
 void tt_ps_rest_wanted(struct tutti_ps *ps, bool wanted);
 /*
- * Of servers whose threads do not run: their clock; there are updates of a clock that has not
- * ended; groups are applied.
+ * For servers whose threads do not run: their clock; whether updates of an unfinished clock exist;
+ * apply groups.
  */
 uint64_t tt_ps_rest_clock(const struct tutti_ps *ps);
 bool tt_ps_rest_unended(const struct tutti_ps *ps);
 void tt_ps_rest_settle(struct tutti_ps *ps);
 /* For the servers' thread. */
 bool tt_ps_at_rest(struct tutti_ps *ps);
-/* Under the lock: all that this worker has sent was answered. */
+/* Under the lock: everything that this worker sent was answered. */
 bool tt_ps_answered_all(const struct tutti_ps *ps);
-/* A rank of a table's new server was not told its function: tutti_ps_dense, tutti_ps_rows. */
+/*
+ * A rank of a table's new server has not been given the table's function: tutti_ps_dense,
+ * tutti_ps_rows.
+ */
 static inline bool tt_ps_lacks_function(const struct tutti_ps_table *t)
 {
 	return (t->opt.rule == TUTTI_PS_CALLBACK && !t->opt.update) ||

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies of a server, in a chain (van Renesse and Schneider, 2004). The first that lives serves;
- * each passes on what it has dealt with, numbered, to the next, which does the same in the same
- * order and comes to the same state. A worker is answered when the last has it: what was answered
- * outlives all but one. What a copy tells the one before is how many it has, and all behind it;
- * and whether one of them could not do what the last PREPARE says, which they do alike or not at
- * all.
+ * Replicas of a server in a chain (van Renesse and Schneider, 2004). The first live replica is the
+ * primary. Each replica numbers what it has handled and passes it on to the next, which handles it
+ * in the same order and reaches the same state. A worker is answered when the last replica has its
+ * message: an answered message survives the failure of all replicas but one. A replica tells the
+ * previous one how many messages it and all replicas behind it have, and whether one of them failed
+ * the last PREPARE: all of them prepare, or none.
  *
- * When a copy in the middle dies, the one before it passes on again what was not told of; the next
- * knows by the numbers what it has. When the first dies, its successor serves, and workers send it
- * again what was not answered; it knows by their numbers what it has.
+ * When a middle replica fails, the previous one passes on again what was not acknowledged; the next
+ * replica recognizes by the numbers what it has. When the primary fails, the next replica takes
+ * over, and workers send it again what was not answered; it recognizes by their numbers what it
+ * has.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -36,7 +37,7 @@ static void ring(struct tt_bell *bell)
 }
 
 /*
- * Whichever copy does not get it is gone, or will count as gone; what it should have had is kept.
+ * The replica that did not get it has failed, or will be declared failed; what it missed is kept.
  */
 static void broken(struct tt_ps_server *srv, int copy, int status, const char *what)
 {
@@ -123,8 +124,8 @@ static void pass_on(struct tt_ps_server *srv, const struct tt_ps_entry *e)
 }
 
 /*
- * What a copy tells: how many messages it has, and why it could not prepare; one word, so that
- * they belong together.
+ * What a replica tells: how many messages it has, and why it could not prepare. One word, so that
+ * the two belong together.
  */
 static uint64_t ack_word(const struct tt_ps_server *srv)
 {
@@ -151,7 +152,7 @@ static void look_behind(struct tt_ps_server *srv)
 	srv->refused = -(int)(told & 0xffff);
 }
 
-/* What a copy can't do, the others must not. */
+/* What one replica cannot do, no replica may do. */
 static void say_refused(const struct tt_ps_server *srv, const struct tt_ps_client *c,
 			const struct tt_ps_msg *m)
 {
@@ -166,7 +167,7 @@ static void say_refused(const struct tt_ps_server *srv, const struct tt_ps_clien
 		 srv->index, tutti_strerror(srv->refused));
 }
 
-/* How much is everywhere; and then workers are answered, or the copy before is told. */
+/* Find how much all replicas have; then answer workers, or tell the previous replica. */
 static void look(struct tt_ps_server *srv)
 {
 	look_behind(srv);
@@ -239,7 +240,7 @@ static void tell_before(struct tt_ps_server *srv)
 		srv->told = srv->acked;
 	}
 	if (before >= 0 &&
-	    before != srv->ack_to) /* what was told last may have gone to a dead copy */
+	    before != srv->ack_to) /* what was told last may have gone to a failed replica */
 		srv->ack_due = true;
 	if (!srv->ack_due || srv->ack_busy)
 		return;
@@ -252,7 +253,7 @@ static void tell_before(struct tt_ps_server *srv)
 	    tt_ps_bell_ack(ps, before, srv->copy), &srv->ack_end);
 }
 
-/* ---- what the copy before passes on ---- */
+/* ---- what the previous replica passes on ---- */
 
 static struct tt_ps_msg *log_slot(const struct tt_ps_server *srv, uint64_t i)
 {
@@ -264,8 +265,8 @@ static struct tt_ps_msg *log_slot(const struct tt_ps_server *srv, uint64_t i)
 }
 
 /*
- * Under BSP a copy publishes whenever it could, where nobody reads: so what it shows when it takes
- * over is a clock that has ended, without the pushes of the one that runs.
+ * Under BSP a replica publishes whenever the primary could, although no worker reads it there. So
+ * when it takes over it shows a clock that has ended, without pushes of the current clock.
  */
 static void seal(struct tt_ps_server *srv)
 {
@@ -273,7 +274,7 @@ static void seal(struct tt_ps_server *srv)
 		tt_ps_pass(srv);
 }
 
-/* The rank that passes on to this copy, or did last. */
+/* The rank that passes on to this replica, or did last. */
 static int host_before(const struct tt_ps_server *srv)
 {
 	const struct tutti_ps *ps = srv->ps;
@@ -302,7 +303,10 @@ bool tt_ps_unfit(struct tt_ps_server *srv, int64_t status)
 	return true;
 }
 
-/* The next in order is dealt with as the copy before did. false: it is not here, or must wait. */
+/*
+ * Handle the next message in order as the previous replica did. false: it has not arrived, or must
+ * wait.
+ */
 static bool take_next(struct tt_ps_server *srv)
 {
 	struct tt_ps_credit none = {0};
@@ -353,9 +357,9 @@ static bool take_next(struct tt_ps_server *srv)
 	return true;
 }
 
-/* ---- deaths ---- */
+/* ---- failures ---- */
 
-/* Under BSP what seal() has published; else all that there is, as it is now. */
+/* Under BSP what seal() has published; otherwise the current values. */
 static void show(struct tt_ps_server *srv, struct tt_ps_store *s)
 {
 	uint64_t b, blocks = s->t->rows ? ((uint64_t)s->nrows * s->t->width + s->t->block_elems -
@@ -369,14 +373,14 @@ static void show(struct tt_ps_server *srv, struct tt_ps_store *s)
 			tt_ps_tell_block(srv, s, b);
 }
 
-/* Workers are told, under sequence numbers that are higher than any of the copy before. */
+/* Take over: workers are told, under sequence numbers above any of the previous replica. */
 static void serve(struct tt_ps_server *srv)
 {
 	uint32_t i;
 
 	srv->serves = true;
 	tt_ps_heard(srv);
-	srv->answered = srv->order; /* what is sent again is answered by again() */
+	srv->answered = srv->order; /* again() answers what is sent again */
 	for (i = 0; i < srv->ps->ntables; i++) {
 		tt_ps_sub_serve(tt_ps_store_of(srv, i));
 		show(srv, tt_ps_store_of(srv, i));
@@ -389,8 +393,8 @@ static void serve(struct tt_ps_server *srv)
 }
 
 /*
- * A worker sends what was not answered: if it is here already, it is answered when it is
- * everywhere.
+ * A worker sends again what was not answered. If it is here already, it is answered when all
+ * replicas have it.
  */
 static int again(struct tt_ps_server *srv)
 {
@@ -414,7 +418,7 @@ static int again(struct tt_ps_server *srv)
 			tt_wire_unlock(wire);
 			if (!m)
 				continue;
-			/* what was here before is in every publication of this copy */
+			/* every publication of this replica contains what was here before */
 			credit = (struct tt_ps_credit){
 				.number = m->number,
 				.sequence = tt_ps_first((uint64_t)srv->copy) + 1};

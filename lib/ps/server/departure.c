@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Workers that leave. Before the first good-bye nobody waits for any: a server serves. From then
- * on others wait in tutti_ps_close. As long as one of those who are missing sends anything they
- * are at work; when none has for TUTTI_TIMEOUT all ranks are told who they are.
+ * Workers that leave. Before the first good-bye a server waits for no worker: it serves. From then
+ * on other workers wait in tutti_ps_close. As long as a missing worker sends anything, it is at
+ * work; when no missing worker has sent anything for TUTTI_TIMEOUT, all ranks are told which
+ * workers are missing.
  *
- * They wait for the servers, too, which may be long at work: a server says so, between two
- * messages, as long as it gets on. One that is stuck, in a function of its user for example, says
- * nothing, whichever server's copy it is stuck with: one thread runs all of a rank, its own server
- * too (shutdown.c).
+ * Workers also wait for servers, which may be at work for long: a server reports between two
+ * messages that it is alive, as long as it makes progress. A stuck server, for example in a
+ * user-defined function, reports nothing for any replica on its rank: one thread runs all of them
+ * (shutdown.c).
  */
 #include <errno.h>
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages in their turn. With a staleness a message is dealt with as it comes, a worker's in the
- * order in which it sent them. Under BSP (staleness 0) the pushes of a clock are applied in the
- * workers' rank order: a message waits until all workers of lower rank have ended that clock, and
- * until its clock is the current one. So the result depends on what was pushed, not on when.
+ * Handles messages in their turn. With a staleness, messages are handled as they come, each
+ * worker's in the order in which it sent them. Under BSP (staleness 0) the pushes of a clock are
+ * applied in the workers' rank order: a message waits until all workers of lower rank have ended
+ * that clock, and until its clock is the current one. So the result depends on what was pushed, not
+ * on when.
  */
 #include <errno.h>
 #include <string.h>
@@ -26,8 +27,8 @@ static bool fresh_left(const struct tt_ps_server *srv)
 }
 
 /*
- * Or is about to: a clock, what was restored, or values that nobody has seen yet. Nothing may
- * change meanwhile.
+ * Whether a publication is under way or about to start: a clock, restored values, or first values.
+ * Nothing may change meanwhile.
  */
 static bool publishes(const struct tt_ps_server *srv)
 {
@@ -67,9 +68,7 @@ bool tt_ps_turn(const struct tt_ps_server *srv, const struct tt_ps_client *c,
 	return m->clock <= srv->min_clock;
 }
 
-/*
- * Every worker has ended the current clock: what was added up is applied, and the clock moves on.
- */
+/* Every worker has ended the current clock: apply what was accumulated, and move the clock. */
 static void advance(struct tt_ps_server *srv)
 {
 	struct tutti_ps *ps = srv->ps;
@@ -101,7 +100,10 @@ void tt_ps_slow_soon(struct tt_ps_server *srv)
 		srv->slow_at = tt_now_ns() + SLOW_NS;
 }
 
-/* For the text of their deadlines. By now all messages that could be dealt with have been. */
+/*
+ * Find the slowest worker, for the texts of deadlines. All messages that could be handled by now
+ * have been.
+ */
 void tt_ps_find_slow(struct tt_ps_server *srv)
 {
 	const struct tt_ps_client *slow = NULL, *c;
@@ -164,8 +166,8 @@ static int with_table(struct tt_ps_server *srv, struct tt_ps_client *c, const st
 	case TT_PS_SET:
 		err = tt_ps_store_set(s, m, payload);
 		/*
-		 * under BSP what has been seen changes at the end of the clock, which nobody can
-		 * wait for here
+		 * under BSP, values already seen change at the end of the clock, which cannot be
+		 * waited for here
 		 */
 		if (!err && (!bsp || s->fresh.n) &&
 		    (!bsp || !atomic_load(tt_ps_dir(s, m->first / s->t->block_elems))))

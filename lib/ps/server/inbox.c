@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A worker's messages to this server, taken in the order of their numbers, whatever order they
- * arrived in. One whose turn has not come is copied aside, so that its sender goes on, as long as
- * that takes no more than HELD bytes; after that it stays in its slot, and its sender waits for a
- * free one.
+ * arrived in. A message whose turn has not come is copied aside, up to HELD bytes in all, so that
+ * its sender goes on; beyond that it stays in its slot, and its sender waits for a free slot.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -30,8 +29,8 @@ struct tt_ps_msg *tt_ps_arrived(const struct tt_ps_client *c, int slot)
 }
 
 /*
- * Under the lock: all of the worker's next message is here. Of copies, what a worker sends again
- * is dealt with there.
+ * Under the lock: the worker's next message has arrived completely. A replica handles there what a
+ * worker sends again.
  */
 static bool arrived(const struct tt_ps_client *c)
 {
@@ -104,7 +103,8 @@ static int run_held(struct tt_ps_client *c)
 			c->held_end = &c->held;
 		c->srv->held_bytes -= h->msg.len;
 		tt_ps_handle(c->srv, c, &h->msg, h->payload, &none);
-		if (none.status && !c->late) /* its answer is long gone: the next one tells */
+		if (none.status &&
+		    !c->late) /* it was answered long ago: the next answer reports it */
 			c->late = (int)none.status;
 		free(h);
 		n++;
@@ -129,7 +129,7 @@ bool tt_ps_take_in(struct tt_ps_client *c, const struct tt_ps_msg *m, const char
 
 	if (at_once || (!c->held && tt_ps_turn(c->srv, c, m)))
 		tt_ps_handle(c->srv, c, m, payload, credit);
-	else if (m->kind == TT_PS_BYE) { /* it is the last to tell that a push was refused */
+	else if (m->kind == TT_PS_BYE) { /* the last answer that can report a refused push */
 		tt_ps_leaves(c);
 		return false;
 	} else if ((credit->status = hold(c, m, payload)))
@@ -156,7 +156,7 @@ bool tt_ps_damaged(struct tt_ps_server *srv, int rank, const struct tt_ps_msg *m
 	return true;
 }
 
-/* Whether there may be another. */
+/* Returns whether there may be another message. */
 static bool run_slot(struct tt_ps_client *c)
 {
 	struct tt_ps_msg *m = slot_of(c, (int)(c->next % TT_PS_SLOTS));
@@ -176,8 +176,8 @@ static bool run_slot(struct tt_ps_client *c)
 }
 
 /*
- * What came of a dead worker is dealt with as ever; then it leaves, in its turn: by a message such
- * as it would have sent.
+ * What arrived from a failed worker is handled as usual. Then the worker leaves in its turn, as if
+ * it had sent a good-bye.
  */
 static void bury(struct tt_ps_client *c)
 {
@@ -186,7 +186,7 @@ static void bury(struct tt_ps_client *c)
 	const struct tt_ps_held *h;
 
 	if (c->next >= TT_PS_SLOTS && c->order[slot] > c->srv->acked)
-		return; /* the message before in this slot is still being passed on */
+		return; /* the previous message in this slot is still being passed on */
 	*bye = (struct tt_ps_msg){
 		.kind = TT_PS_BYE, .clock = c->clock, .number = c->next, .behind = 1};
 	for (h = c->held; h; h = h->next)

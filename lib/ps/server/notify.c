@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a server tells workers: answers, the words of its directories that have changed, and the
- * clock. Each is a put with a note. Directories and clock are told again when the last telling is
- * over, the newest state each time, so a worker that is slow to take them costs nothing. A copy of
- * a directory is a hint; the clock, which is put when all blocks of its snapshot are in place, is
- * a promise.
+ * What a server tells workers: answers, changed words of its directories, and the clock, each as a
+ * put with a note. Directories and the clock are sent again when the last put has ended, with the
+ * newest state each time, so a slow worker costs nothing. A copy of a directory is a hint; the
+ * clock is a promise: it is put when all blocks of its snapshot are in place.
  */
 #include <string.h>
 
 #include "lib/ps/essp/essp.h"
 
 /*
- * A put is over. What a worker was not told it would wait for: whether it is gone is for the
- * control tree to say.
+ * A put has ended. A worker that was not told would wait forever; the control tree decides whether
+ * it has failed.
  */
 void tt_ps_put_over(const struct tt_ps_client *c, int status, const char *what)
 {
@@ -22,7 +21,7 @@ void tt_ps_put_over(const struct tt_ps_client *c, int status, const char *what)
 	if (c->srv->ended && !c->srv->puts)
 		tt_wire_wake(comm->ctx->wire);
 	c->srv->kick = c->srv->kick || !c->srv->left;
-	/* where a copy has taken over, a worker may have been told the end before */
+	/* after a replica took over, a worker may have been told the end before */
 	if (status && !c->dead && !(c->gone && c->srv->copy))
 		tt_comm_broken(comm, comm->world[c->rank], status, "ps", 0, what);
 }
@@ -134,7 +133,7 @@ void tt_ps_tell(struct tt_ps_server *srv)
 	int w;
 
 	srv->alive = srv->kick = false;
-	if (!srv->serves || srv->ended) /* nobody listens any more */
+	if (!srv->serves || srv->ended) /* no worker listens any more */
 		return;
 	note.ended = tt_ps_may_end(srv);
 	srv->ended = note.ended;
@@ -149,7 +148,7 @@ void tt_ps_tell(struct tt_ps_server *srv)
 			srv->ended = srv->ended && !c->note_due;
 			continue;
 		}
-		c->note_due = c->gone && !note.ended; /* which is told in any case */
+		c->note_due = c->gone && !note.ended; /* the end is told in any case */
 		c->note_busy = true;
 		note.min_clock = srv->published;
 		memcpy(tt_ps_answer(c, TT_PS_SLOTS), &note, sizeof(note));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Publication: a snapshot of a block is written into a slot that nobody can be reading, then the
- * directory names it, then the slot before it is retired. A slot rests from its retirement for the
- * grace before it is written again, so a read that was begun while the slot was the current one,
- * and did not take longer than the grace, has seen the snapshot alone. Longer reads look at the
- * stamp again: see pull.c.
+ * Publication: a snapshot of a block is written into a slot that no reader can be using, then the
+ * directory names that slot, then the previous slot is retired. A slot rests for the grace period
+ * after its retirement before it is written again. So a read that began while the slot was current
+ * and took no longer than the grace has seen only that snapshot. Longer reads check the stamp
+ * again: see pull.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static struct tt_ps_head *slot_of(const struct tt_ps_store *s, uint64_t block, u
 	return (struct tt_ps_head *)(void *)(s->mem + tt_ps_slot_at(s->t, s->server, block, slot));
 }
 
-/* Rows of a block that exist; every element of a dense one does. */
+/* Elements of a block that exist: of rows those present, of a dense table all. */
 static uint64_t elems_of(const struct tt_ps_store *s, uint64_t block)
 {
 	uint64_t from = block * s->t->block_elems;
@@ -28,7 +28,7 @@ static uint64_t elems_of(const struct tt_ps_store *s, uint64_t block)
 	return end - from < s->t->block_elems ? end - from : s->t->block_elems;
 }
 
-/* What was published before, with the initial values of rows that are new since. */
+/* The values published before, with initial values for rows that are new since. */
 static void write_new(const struct tt_ps_store *s, uint64_t block, char *to, const char *old)
 {
 	const struct tutti_ps_table *t = s->t;
@@ -42,7 +42,7 @@ static void write_new(const struct tt_ps_store *s, uint64_t block, char *to, con
 		tt_ps_fill(t, to + i * pitch, s->key[first + i], t->width);
 }
 
-/* The end of a clock: rows with an update exist now. */
+/* The end of a clock: rows with an update exist from now on. */
 static void know_rows(struct tt_ps_store *s, uint64_t block)
 {
 	const struct tutti_ps_table *t = s->t;
@@ -98,7 +98,7 @@ int tt_ps_publish(struct tt_ps_store *s, uint64_t block, uint64_t sequence, uint
 	uint64_t word = atomic_load(tt_ps_dir(s, block)), now = tt_now_ns();
 	unsigned cur = word & 0xff, slot = word ? (cur + 1) % TT_PS_COPIES : 0;
 	uint64_t *retired = &s->retired[block * TT_PS_COPIES];
-	/* an eighth more: the two clocks that count are of different machines */
+	/* an eighth more: the clocks of two hosts are compared */
 	uint64_t rest = s->t->ps->grace_ns + s->t->ps->grace_ns / 8;
 	struct tt_ps_head *head = slot_of(s, block, slot),
 			  *old = word ? slot_of(s, block, cur) : NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Passes: each publishes the blocks that had changed when it began, under one sequence number, and
- * then the clock that they contain. A block whose slot still rests is left for later within the
- * pass. Of copies that do not serve nobody reads, or is told: see chain.c.
+ * then the clock that they contain. A block whose slot still rests comes later within the pass. No
+ * worker reads or is told of a replica that does not serve: see chain.c.
  */
 #include "lib/base/clock.h"
 #include "lib/ps/server/server.h"
@@ -31,7 +31,7 @@ static bool any(const struct tt_ps_server *srv, bool fresh)
 	return false;
 }
 
-/* What the next pass is for, if there is one to be made. */
+/* Decide what the next pass is for; false: no pass is needed. */
 static bool begin(struct tt_ps_server *srv)
 {
 	bool clock = srv->published != srv->min_clock;
@@ -55,7 +55,7 @@ static bool begin(struct tt_ps_server *srv)
 	return true;
 }
 
-/* Returns how many blocks; those that rest stay in the list. */
+/* Returns how many blocks were published; blocks whose slot rests stay in the list. */
 static int publish_table(struct tt_ps_server *srv, struct tt_ps_store *s)
 {
 	uint64_t i, left = 0, when = 0, *rest = srv->serves ? &when : NULL;
@@ -93,11 +93,11 @@ int tt_ps_pass(struct tt_ps_server *srv)
 		left += tt_ps_store_of(srv, i)->pass.n;
 	}
 	if (left || (srv->serves &&
-		     srv->acked < srv->pass_order)) /* a clock that is told is at all copies */
+		     srv->acked < srv->pass_order)) /* a clock is told once all replicas have it */
 		return n;
 	srv->passing = false;
 	srv->published = srv->pass_min;
-	if (srv->serves) /* also without a new clock: who waits for a publication is woken */
+	if (srv->serves) /* also without a new clock: wake workers that wait for a publication */
 		tt_ps_tell_clock(srv);
 	return n + 1;
 }

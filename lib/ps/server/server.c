@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A server's thread: it sleeps until a message comes, or until a slot that it waits for has
- * rested.
- */
+/* A server's thread: it sleeps until a message comes, or until a slot has rested. */
 #include "lib/ps/server/server.h"
 
 #include <errno.h>
@@ -21,7 +18,7 @@ static void ring(struct tt_bell *bell)
 	struct tt_ps_in_bell *b = tt_container(bell, struct tt_ps_in_bell, bell);
 
 	b->rung = true;
-	if (b->srv->copy) /* it may be one that this server has had already */
+	if (b->srv->copy) /* the message may be one that this server has had already */
 		atomic_store(&b->srv->stirred, true);
 }
 
@@ -133,7 +130,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* Tokens must follow each other for all copies together. */
+/* The tokens of all replicas must be consecutive. */
 static void open_clients(struct tt_ps_server *srv, struct tt_bell **bells)
 {
 	struct tutti_ps *ps = srv->ps;
@@ -185,7 +182,7 @@ static int open_server(struct tutti_ps *ps, int copy, struct tt_bell **bells)
 	return tt_ps_chain_new(srv, bells);
 }
 
-/* All but the thread, which needs what the ranks tell each other. */
+/* Everything but the thread, which needs what the ranks tell each other. */
 int tt_ps_server_new(struct tutti_ps *ps)
 {
 	int n = tt_ps_bells(ps), c, err = 0;

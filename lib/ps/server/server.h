@@ -22,10 +22,10 @@ struct tt_ps_log_bell {
 	bool rung;
 };
 
-/* A message that has been dealt with, and is not at all copies yet. */
+/* A message that has been handled, and has not reached all replicas yet. */
 struct tt_ps_entry {
 	struct tt_ps_client *client;
-	struct tt_ps_msg *msg; /* in the slot where it came, which stays as it is */
+	struct tt_ps_msg *msg; /* in the slot where it came, which stays unchanged */
 	uint64_t number;
 	uint32_t len;
 	struct tt_ps_credit credit;
@@ -45,17 +45,17 @@ struct tt_ps_client {
 	uint64_t next;				   /* message */
 	uint64_t order[TT_PS_SLOTS];		   /* of the last that came in each slot */
 	uint64_t clock;
-	bool dead;	  /* under the lock */
-	bool buried;	  /* and what it has left behind is being dealt with */
+	bool dead;	  /* under the lock: the worker has failed */
+	bool buried;	  /* what a failed worker left behind is being handled */
 	bool gone;	  /* has said good-bye, or died */
-	bool counted;	  /* and is none of srv->left any more */
-	bool leaves;	  /* its good-bye has come, be it its turn or not */
-	bool stuck;	  /* what is in its slot must wait for other workers */
-	uint64_t meeting; /* that it has come to */
+	bool counted;	  /* no longer counted in srv->left */
+	bool leaves;	  /* its good-bye has arrived, in its turn or not */
+	bool stuck;	  /* the message in its slot waits for other workers */
+	uint64_t meeting; /* the meeting that the worker has come to */
 	struct tt_ps_said said;
 	int late; /* why a message was refused after its answer */
 	struct tt_ps_held *held, **held_end;
-	char *answers; /* sent from here: a credit and its data for each slot, then the note */
+	char *answers; /* memory to send from: a credit and its data for each slot, then the note */
 	bool note_due, note_busy; /* under the lock */
 	struct tt_win_end note_end, credit_end;
 	struct tt_ps_server *srv;
@@ -64,54 +64,56 @@ struct tt_ps_client {
 struct tt_ps_server {
 	struct tutti_ps *ps;
 	int index, copy;  /* which server, and its replica number */
-	pthread_t thread; /* of ps->srv[0], which runs all */
+	pthread_t thread; /* of ps->srv[0], which runs all servers of the rank */
 	bool runs;
 	atomic_bool stop;
-	atomic_bool stirred; /* there is something new to look at, other than workers' messages */
-	bool kick;	     /* something to be told can go out now; under the lock */
+	atomic_bool stirred;	     /* there is something new other than workers' messages */
+	bool kick;		     /* something to tell can be sent now; under the lock */
 	struct tt_ps_client *client; /* by worker */
 	char *answers;
-	int left;   /* workers whose good-bye has not been dealt with; under the lock */
-	int here;   /* workers that have not left, as tables know it */
-	int puts;   /* to workers, under way; under the lock */
-	bool ended; /* the last notes are out; under the lock */
+	int left;   /* workers whose good-bye has not been handled; under the lock */
+	int here;   /* workers that have not left, as far as tables know */
+	int puts;   /* puts to workers under way; under the lock */
+	bool ended; /* the last notes are sent; under the lock */
 	size_t held_bytes;
 
 	/* copies, see chain.c */
-	atomic_bool serves;	       /* who closes looks at it, too, and at order and acked */
-	int behind;		       /* the copy that is told of everything; -1: none */
-	_Atomic uint64_t order, acked; /* messages dealt with; and by all copies behind, too */
-	uint64_t answered, told; /* of them told the workers; acked, as the copy before was told,
-				    under the lock */
-	int unprepared, refused; /* why the last PREPARE could not be done here, or by a copy
-				    behind; 0: it could */
+	atomic_bool serves; /* read by a closing rank, too, like order and acked */
+	int behind;	    /* the replica that gets everything passed on; -1: none */
+	_Atomic uint64_t order,
+		acked; /* messages handled; of these, handled by all replicas behind, too */
+	uint64_t answered, told; /* of these, told to workers; acked, as told to the previous
+				    replica, under the lock */
+	int unprepared, refused; /* why the last PREPARE failed here, or at a replica behind; 0: it
+				    succeeded */
 	struct tt_ps_entry
-		*entry; /* those from acked + 1 to order, by order modulo the number of slots */
+		*entry; /* messages from acked + 1 to order, by order modulo the number of slots */
 	struct tt_ps_log_bell *log, ack_bell[TT_PS_CHAIN];
 	atomic_bool ack_due;
 	bool ack_busy; /* under the lock */
-	int ack_to;    /* the copy that is being told */
+	int ack_to;    /* the replica that is being told */
 	struct tt_win_end log_end, ack_end;
 	char *ack;
 
 	/* publication: all lists are in the tables' stores */
 	uint64_t epoch;		/* sequence of the last pass */
-	uint64_t min_clock;	/* of all workers that are here */
+	uint64_t min_clock;	/* of all workers that have not left */
 	uint64_t published;	/* the min clock that a finished pass has published */
-	bool passing, only_new; /* a pass is under way; it shows new rows and nothing else */
+	bool passing, only_new; /* a pass is under way; it shows new rows only */
 	uint64_t pass_min, pass_order;
-	bool all;		/* it shows everything, also within a clock of BSP */
+	bool all;		/* the pass shows everything, also within a clock of BSP */
 	uint64_t wake_at;	/* a slot has rested by then */
 	uint64_t send_at;	/* essp: changes go by then without a clock */
 	uint64_t slow_at;	/* workers that wait for another are told for whom */
-	int slowest;		/* its index + 1, as it was told */
-	uint64_t heard, end_at; /* from the first good-bye on: the last message; those who are
-				   missing are looked for */
-	uint64_t alive_at;	/* when it says again that it lives */
-	bool waited;		/* for it, also while nothing comes */
-	bool alive;		/* it is saying so: to those, too, who have said good-bye */
+	int slowest;		/* index + 1 of the slowest worker, as told */
+	uint64_t heard, end_at; /* from the first good-bye on: time of the last message; when
+				   missing workers are reported */
+	uint64_t alive_at;	/* when the server next reports that it is alive */
+	bool waited;		/* workers wait for this server, also while no message comes */
+	bool alive; /* the server is reporting that it is alive, also to workers that have said
+		       good-bye */
 
-	uint64_t met; /* the last meeting that all have come to */
+	uint64_t met; /* the last meeting that all workers have come to */
 	int leader;
 	uint64_t restored;
 	struct tt_ps_said verdict; /* of it */
@@ -122,60 +124,64 @@ static inline struct tt_ps_store *tt_ps_store_of(const struct tt_ps_server *srv,
 	return srv->ps->table[table]->store[srv->copy];
 }
 
-/* inbox.c: deal with what has come; returns how many messages. */
+/* inbox.c: handle what has come; returns the number of messages. */
 int tt_ps_inbox(struct tt_ps_server *srv);
-/* Under the lock: there is a message that was not looked at. */
+/* Under the lock: there is a message that has not been looked at. */
 bool tt_ps_inbox_any(const struct tt_ps_server *srv);
 void tt_ps_inbox_free(struct tt_ps_server *srv);
 
 /*
- * As messages come: in its turn, or aside. false: it must stay where it is; status -ENOMEM: for
- * want of memory.
+ * Take a message in its turn, or put it aside. false: it must stay in its slot; status -ENOMEM: no
+ * memory to put it aside.
  */
 bool tt_ps_take_in(struct tt_ps_client *c, const struct tt_ps_msg *m, const char *payload,
 		   struct tt_ps_credit *credit);
-/* Those aside whose turn has come; returns how many. */
+/* Run messages put aside whose turn has come; returns their number. */
 int tt_ps_run_held(struct tt_ps_server *srv);
 
-/* chain.c: what other servers do; returns how many messages that were */
+/* chain.c: handle what other servers send; returns the number of messages */
 int tt_ps_chain(struct tt_ps_server *srv);
 /*
- * What is in slot m, with this head, has been dealt with: its answer goes when all copies have it.
+ * The message in slot m, with this head, has been handled: it is answered when all replicas have
+ * it.
  */
 void tt_ps_chain_add(struct tt_ps_server *srv, struct tt_ps_client *c, struct tt_ps_msg *m,
 		     const struct tt_ps_msg *head, const struct tt_ps_credit *credit);
 int tt_ps_chain_new(struct tt_ps_server *srv, struct tt_bell **bells);
 /*
- * One of a chain had no memory for a message, of which it may have done a part. Others have done
- * it or will, so that its keys would have other places from now on: this rank is out. false: it
- * had, or nobody has copies, so it can refuse.
+ * This replica had no memory for a message, and may have done a part of it. Other replicas have
+ * done all of it, so the places of keys would differ from now on: this rank drops out. false: there
+ * was memory, or there are no replicas and the message can be refused.
  */
 bool tt_ps_unfit(struct tt_ps_server *srv, int64_t status);
-/* The message in this slot, if it is all here; or NULL. */
+/* The message in this slot if it has arrived completely, else NULL. */
 struct tt_ps_msg *tt_ps_arrived(const struct tt_ps_client *c, int slot);
-/* Verify: this message of that rank is not what was sent, so all that it has a part in fails. */
+/*
+ * Verify: this message of that rank was damaged in transfer, so everything the rank takes part in
+ * fails.
+ */
 bool tt_ps_damaged(struct tt_ps_server *srv, int rank, const struct tt_ps_msg *m);
 
-/* handle.c: one message, in its turn */
+/* handle.c: handle one message in its turn */
 void tt_ps_handle(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
 		  const char *payload, struct tt_ps_credit *credit);
-/* A worker may be waiting for others from now on; and whom for, when that has lasted. */
+/* A worker may wait for others from now on; name the slowest worker when that has lasted. */
 void tt_ps_slow_soon(struct tt_ps_server *srv);
 void tt_ps_find_slow(struct tt_ps_server *srv);
 /*
- * departure.c: a worker's good-bye has come; whether those who are missing are at work, or others
+ * departure.c: a worker's good-bye has come; decide whether missing workers are at work, or others
  * wait for them in vain
  */
 void tt_ps_leaves(struct tt_ps_client *c);
 void tt_ps_find_missing(struct tt_ps_server *srv);
 /*
- * Workers wait for this server, so it says now and then that it lives, also when it has nothing to
- * do. That is said, if it is time: between two messages, as it may have many before it comes to
- * the one that is waited for.
+ * Workers wait for this server, so it reports now and then that it is alive, also while idle. The
+ * second call reports it, if due, between two messages: many may come before the one that is waited
+ * for.
  */
 void tt_ps_waited_for(struct tt_ps_server *srv);
 void tt_ps_say_alive(struct tt_ps_server *srv);
-/* A message has been taken of one who is. */
+/* A message of a worker that has not left has been taken. */
 static inline void tt_ps_heard(struct tt_ps_server *srv)
 {
 	if (srv->end_at != TT_NEVER)
@@ -185,12 +191,14 @@ static inline void tt_ps_heard(struct tt_ps_server *srv)
 /* Whether it is this message's turn. */
 bool tt_ps_turn(const struct tt_ps_server *srv, const struct tt_ps_client *c,
 		const struct tt_ps_msg *m);
-/* Whether, under BSP, all is published that has ended, and dealt with whose turn has come. */
+/*
+ * Whether, under BSP, every ended clock is published and every message whose turn has come is
+ * handled.
+ */
 bool tt_ps_settled(const struct tt_ps_server *srv);
 
 /*
- * checkpoint_server.c: meetings, and what is done with files; the answer is behind credit in
- * c->answers
+ * checkpoint_server.c: meetings and file operations; the answer is behind the credit in c->answers
  */
 bool tt_ps_met(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
 	       const char *payload);
@@ -202,14 +210,14 @@ void tt_ps_keep(struct tt_ps_server *srv, struct tt_ps_client *c, const struct t
 /* publish_pass.c */
 int tt_ps_pass(struct tt_ps_server *srv); /* returns how many blocks were published */
 
-/* notify.c, under the lock: start what can be started of what workers are to be told */
+/* notify.c, under the lock: start the puts that tell workers what is new */
 void tt_ps_tell(struct tt_ps_server *srv);
 /* A block is in another slot now; without the lock. */
 void tt_ps_tell_block(struct tt_ps_server *srv, struct tt_ps_store *s, uint64_t block);
 void tt_ps_tell_clock(struct tt_ps_server *srv);
 /*
- * All have said good-bye, all copies know, and nothing is under way to those who are here: they
- * can be told.
+ * All workers have said good-bye, all replicas know, and no put to a live worker is under way:
+ * workers can be told of the end.
  */
 bool tt_ps_may_end(const struct tt_ps_server *srv);
 void tt_ps_put_over(const struct tt_ps_client *c, int status,

@@ -10,8 +10,8 @@
 #include "lib/ps/worker/accumulate.h"
 #include "lib/topo/topo.h"
 
-#define SHARED 16384  /* bytes of an update from which on a crew's threads share it */
-#define LINE_ELEMS 64 /* neighbours are one thread's */
+#define SHARED 16384  /* bytes of an update above which a thread pool shares it */
+#define LINE_ELEMS 64 /* one thread takes neighbours */
 
 enum { DIRTY = 1, FRESH = 2, PASS = 4 };
 
@@ -63,7 +63,7 @@ static uint64_t values_size(const struct tt_ps_store *s)
 	return s->part->elems * (t->elem + states + sums);
 }
 
-/* calloc: pages that are never used cost nothing. All of a dense table are: they must be there. */
+/* calloc: unused pages cost nothing. A dense table uses all pages, so they must be there. */
 static int new_values(struct tt_ps_store *s)
 {
 	struct tutti_ps_table *t = s->t;
@@ -219,16 +219,13 @@ static void apply_at(const struct tt_ps_store *s, uint64_t first, size_t count, 
 		    s->state[1] ? (char *)s->state[1] + first * size : NULL, count, step);
 }
 
-/* How many versions ago that one was: TT_PS_NOWHERE, that of what was never pulled, is now. */
+/* How many versions ago the pulled one was; TT_PS_NOWHERE (never pulled) counts as 0. */
 static uint32_t tau_of(const struct tt_ps_store *s, uint64_t unit, uint32_t version)
 {
 	return version < s->steps[unit] ? s->steps[unit] - version : 0;
 }
 
-/*
- * An update that was computed from values tau versions old counts for a tau-th; by this thread of
- * a crew.
- */
+/* Weight an update computed from values tau versions old by 1 / tau; in this thread of the pool. */
 static const char *scale(const struct tt_ps_store *s, const char *update, size_t count,
 			 uint32_t tau, int thread)
 {
@@ -242,7 +239,7 @@ static const char *scale(const struct tt_ps_store *s, const char *update, size_t
 	return to;
 }
 
-/* What the threads of a crew share. */
+/* What the threads of a pool share. */
 struct shared {
 	const struct tt_ps_store *s;
 	uint64_t first; /* a range of elements, of this step */
@@ -264,7 +261,7 @@ static void apply_range(void *arg, int i, int n)
 			 sh->update + from * sh->s->t->elem, sh->step);
 }
 
-/* A row is one thread's, so that its updates keep their order. */
+/* Each row belongs to one thread, so its updates keep their order. */
 static void apply_rows(void *arg, int i, int n)
 {
 	struct shared *sh = arg;
@@ -299,8 +296,7 @@ static void apply(struct tt_ps_store *s, uint64_t first, size_t count, const cha
 }
 
 /*
- * What was added up of these elements of a run, at most a block, or one row: divided if need be,
- * and applied.
+ * Apply the sum of a run of elements, at most a block, or of one row; divide it first if need be.
  */
 static void apply_sum(struct tt_ps_store *s, uint64_t first, uint64_t count, int divide)
 {
@@ -314,7 +310,7 @@ static void apply_sum(struct tt_ps_store *s, uint64_t first, uint64_t count, int
 	tt_ps_mark(s, &s->dirty, first / t->block_elems);
 }
 
-/* All that was added up of units from to end. */
+/* Apply all sums of units from to end. */
 static void apply_sums(struct tt_ps_store *s, uint64_t from, uint64_t end, int divide)
 {
 	struct tutti_ps_table *t = s->t;
@@ -382,7 +378,7 @@ void tt_ps_store_forget(struct tt_ps_store *s)
 	s->added = false;
 }
 
-/* An update of at most a block, or of one row. */
+/* Take an update of at most a block, or of one row. */
 static void take(struct tt_ps_store *s, uint64_t first, size_t count, const char *update,
 		 struct tt_ps_done *done)
 {
@@ -456,7 +452,7 @@ int tt_ps_store_push_rows(struct tt_ps_store *s, const struct tt_ps_msg *m, cons
 		any = any || done->applied;
 	}
 	for (i = 0; any && s->group && i < m->count;
-	     i++) /* its answer names a publication, of all of its blocks */
+	     i++) /* its answer names a publication that contains all of its blocks */
 		tt_ps_mark(s, &s->dirty, (uint64_t)place[i] * t->width / t->block_elems);
 	done->applied = any;
 	return 0;
@@ -479,8 +475,8 @@ static int add_row(struct tt_ps_store *s, uint64_t key, uint32_t *place)
 }
 
 /*
- * Whether the row is in no publication yet; then its block is to be published, again if it is
- * about to be.
+ * Whether the row is in no publication yet; if so its block is published, again if a publication is
+ * about to start.
  */
 static bool unseen(struct tt_ps_store *s, uint32_t place)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Threads that apply updates together (options.threads). In Hogwild (Niu and others, 2011) they
- * race for elements, and now and then one update is lost under another. Here every thread has
- * elements, or rows, of its own and goes through a push in order: there is no lock either, nothing
- * is lost, and the bits are those of a single thread. What takes a lock is going to sleep between
- * two pushes.
+ * The thread pool of a server, which applies updates in parallel (options.threads). In Hogwild (Niu
+ * and others, 2011) threads race for elements, and an update is lost now and then. Here every
+ * thread has its own elements, or rows, and goes through a push in order: no locks, no lost
+ * updates, and the same bits as with one thread. Only going to sleep between two pushes takes a
+ * lock.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Updates that are added up, and pushed later or not as they are; likewise pulls that fetch
- * nothing.
- */
+/* Updates that are accumulated and pushed later, or weighted; and pulls that fetch nothing. */
 #ifndef TT_ACCUMULATE_H
 #define TT_ACCUMULATE_H
 
@@ -13,35 +10,32 @@ int tt_ps_sum_new(const struct tutti_ps_table *t, uint64_t units, struct tt_ps_s
 void tt_ps_sum_free(struct tt_ps_sum *sum);
 void tt_ps_sum_add(const struct tutti_ps_table *t, struct tt_ps_sum *sum, uint64_t unit,
 		   uint64_t units, const char *update);
-/*
- * The next units from *from on, and before end, that something was added to; false: there are
- * none.
- */
+/* The next units from *from on, before end, with an update; false: none. */
 bool tt_ps_sum_next(const struct tt_ps_sum *sum, uint64_t *from, uint64_t *to, uint64_t end);
 void tt_ps_sum_clear(struct tt_ps_sum *sum, uint64_t from, uint64_t to);
 
-/* downpour.c: what is pulled and pushed now and then only. Without the lock. */
-bool tt_ps_fetches(struct tutti_ps_table *t); /* whether a pull is one */
+/* downpour.c: periodic pulls and pushes. Without the lock. */
+bool tt_ps_fetches(struct tutti_ps_table *t); /* whether a pull fetches now */
 int tt_ps_accrue(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count,
 		 const char *call, struct tutti_request **request);
 int tt_ps_accrue_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,
 		      const char *call, struct tutti_request **request);
-/* Whether a pull fetches this row; it has. */
+/* Whether a pull fetches this row; the second call notes that it did. */
 bool tt_ps_fetches_row(const struct tutti_ps_table *t, uint64_t key);
 void tt_ps_fetched_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n);
-/* As if nothing had been fetched, and nothing waited. */
+/* Forget what was fetched and what is accumulated. */
 void tt_ps_downpour_forget(struct tutti_ps_table *t);
-/* A pull that is none. */
+/* A pull that fetches nothing. */
 int tt_ps_nothing(struct tutti_ps_table *t, const char *call, struct tutti_request **request);
 /*
- * Send what has been added up, if the worker's clock becomes clock; UINT64_MAX: it leaves. Of
- * budgets in any case.
+ * Send accumulated updates that are due when the worker's clock becomes clock; UINT64_MAX: it
+ * leaves. Budgets send in any case.
  */
 int tt_ps_send_accrued(struct tutti_ps *ps, uint64_t clock);
 /* Push all that is in sum, and clear it; met: of a row table. */
 int tt_ps_send_sum(struct tutti_ps_table *t, struct tt_ps_sum *sum, const struct tt_ps_met *met);
 
-/* heap.c: units 0 to n - 1, those that wait in a heap; heap[0] presses most */
+/* heap.c: units 0 to n - 1 that wait, in a heap; heap[0] is the most urgent */
 struct tt_ps_urgent {
 	double *key;	/* by unit */
 	uint32_t *heap; /* n units */
@@ -68,7 +62,7 @@ void tt_ps_budget_seen_rows(struct tutti_ps_table *t, const uint64_t *keys, size
 			    const void *buf);
 /* Send what is left. */
 int tt_ps_budget_finish(struct tutti_ps_table *t);
-/* Of all tables: nothing is under way, nor starts before the next push. */
+/* For all tables: nothing is under way, nor starts before the next push. */
 void tt_ps_budget_rest(struct tutti_ps *ps);
 /* The sum of absolute values. */
 double tt_ps_magnitude(enum tutti_datatype datatype, const void *p, size_t n);

@@ -49,7 +49,7 @@ static void got_block(struct tt_ps_pull *pull, const struct tt_ps_unit *u)
 	pull->task.table->track[u->server].version[u->block] = ~(uint32_t)u->landing->head.version;
 }
 
-/* It sends little or nothing; but those before it have sent when it is its turn. */
+/* A pull sends little or nothing, but takes its turn, so that the tasks before it have sent. */
 static int pull_emit(struct tt_ps_task *task)
 {
 	struct tt_ps_range *r = &range_of(task)->range;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A push to a dense table, a message for each block; and its first values, which travel likewise.
+ * Pushes to a dense table, a message for each block; and its first values, which are sent the same
+ * way.
  */
 #include <errno.h>
 
@@ -12,7 +13,7 @@ struct push {
 	const char *buf; /* of element offset */
 	uint64_t offset;
 	bool set;
-	int server; /* set: which of its blocks are published is known up to here */
+	int server; /* set: up to here it is known which blocks are published */
 	uint64_t block;
 };
 
@@ -42,7 +43,7 @@ static void send_block(struct push *push, struct tt_ps_out *out, int k)
 	*next += n;
 }
 
-/* Every server in turn, until none that is left has a free slot. */
+/* Send to every server in turn, until no server with work left has a free slot. */
 static int push_emit(struct tt_ps_task *task)
 {
 	struct push *push = push_of(task);
@@ -64,10 +65,7 @@ static void push_advance(struct tt_ps_task *task)
 		tt_ps_task_end(task);
 }
 
-/*
- * All answered; and all blocks published, as far as the answers said that this is to be waited
- * for.
- */
+/* All messages are answered, and all blocks are published that the answers name. */
 static void set_advance(struct tt_ps_task *task)
 {
 	struct push *push = push_of(task);

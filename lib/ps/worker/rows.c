@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rows of many keys at once. First the places of keys that this worker has not met are asked of
- * their servers, which make rows that do not exist; places never change, so they are kept. Then a
- * pull reads the rows one-sidedly, and a push goes in messages of as many rows as fit.
+ * Pulls and pushes rows of many keys at once. A worker first asks the servers for the places of new
+ * keys; servers make missing rows. Places never change, so the worker keeps them. Then a pull reads
+ * the rows one-sidedly, and a push sends messages of as many rows as fit.
  */
 #include <errno.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static size_t row_size(const struct tutti_ps_table *t)
 
 /* ---- places ---- */
 
-/* As this worker knows it. */
+/* The key's place, as far as this worker knows. */
 static uint32_t place_of(const struct rows *rows, uint64_t key)
 {
 	uint32_t place = tt_ps_keys_find(rows->pull.task.table->places, key);
@@ -84,7 +84,10 @@ static bool ask(struct rows *rows, int k)
 	return true;
 }
 
-/* It came over the network: it must be of as many keys as were asked, and of places that exist. */
+/*
+ * The answer came over the network: check that it has as many places as keys were asked, and that
+ * these places exist.
+ */
 static void told_places(struct tt_ps_task *task, struct tt_ps_out *out,
 			const struct tt_ps_credit *credit, const void *data)
 {
@@ -95,7 +98,7 @@ static void told_places(struct tt_ps_task *task, struct tt_ps_out *out,
 	const uint32_t *answer = data;
 	uint32_t i, place;
 
-	if (msg->kind != TT_PS_LOOKUP) /* a push, which is waited for where there are copies */
+	if (msg->kind != TT_PS_LOOKUP) /* a push, which is waited for if there are replicas */
 		return;
 	if (credit->len != msg->count * sizeof(*answer)) {
 		tt_ps_task_fail(task, -EPROTO, "rank %d answered %llu bytes of places of %u keys",
@@ -202,7 +205,7 @@ static int push_emit(struct tt_ps_task *task)
 				err = -EAGAIN;
 				break;
 			}
-	/* one server without a free slot does not hold up the others */
+	/* a server without a free slot does not hold up other servers */
 	for (; err == -EAGAIN && rows->found && k < task->ps->nservers; k++)
 		while (rows->cursor[k] < rows->n && send_rows(rows, k))
 			;

@@ -42,7 +42,7 @@ int tt_ps_link_failed(struct tt_ps_task *task, struct tt_ps_link *link, int stat
 	if (!link->lost && tt_ps_living(ps, link->index, link->copy + 1) < 0)
 		return status;
 	if (!link->lost &&
-	    task) /* the control tree will say what has become of it, or this suspicion will */
+	    task) /* the control tree reports the rank's failure, or this suspicion does */
 		tt_request_broken(&task->r, ps->comm->world[link->rank], status);
 	return 0;
 }
@@ -87,7 +87,7 @@ static void put(struct tt_ps_out *out, const void *from, size_t len, size_t at, 
 				  .note = true,
 				  .token = &token,
 				  .away = true,
-				  .loose = true}; /* the server's answer says that it is there */
+				  .loose = true}; /* the server's answer confirms arrival */
 
 	err = tt_win_op_start(ps->win, &a, &out->end);
 	if (err)
@@ -137,7 +137,8 @@ void tt_ps_send(struct tt_ps_task *task, struct tt_ps_out *out, struct tt_ps_msg
 	out->number = msg.number;
 	out->payload = payload;
 	out->busy = true;
-	answer = answer || link->ps->copies > 1; /* until then it may have to be sent again */
+	answer = answer ||
+		 link->ps->copies > 1; /* until then the message may have to be sent again */
 	out->task = answer ? task : NULL;
 	task->answers += answer;
 	transmit(out, task);
@@ -229,7 +230,7 @@ static void pushed(struct tt_ps_out *out, const struct tt_ps_msg *msg, uint64_t 
 	}
 }
 
-/* It came over the network: of as many blocks as were subscribed to, or of none. */
+/* The answer came over the network: it must have as many blocks as were subscribed to, or none. */
 static void subscribed(struct tt_ps_out *out, const struct tt_ps_msg *msg,
 		       const struct tt_ps_credit *credit)
 {

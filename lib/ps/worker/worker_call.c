@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A worker's calls, as requests. Those of a worker send in the order in which they were made: a
- * clock so comes after the pushes before it at each server, and a pull knows which of its worker's
- * pushes it must see.
+ * A worker's calls, as requests. A worker's requests send in the order of its calls. So a clock
+ * follows the earlier pushes at each server, and a pull knows which of its worker's pushes it must
+ * see.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -31,7 +31,7 @@ static const char *task_call(const struct tutti_request *r)
 	return task_of(r)->call;
 }
 
-/* Afterwards nobody touches its buffers; what comes back for it in the meantime is ignored. */
+/* Afterwards the buffers are not touched; late answers are ignored. */
 static void task_cancel(struct tutti_request *r)
 {
 	struct tt_ps_task *task = task_of(r);
@@ -110,7 +110,7 @@ static int say_server(const struct tt_ps_link *link, char *buf, size_t size)
 	return rank;
 }
 
-/* The first server that has not answered this worker; NULL: all have. */
+/* The first server that has not answered this worker; NULL: none. */
 static const struct tt_ps_link *unanswered(const struct tutti_ps *ps)
 {
 	int k, j;
@@ -134,7 +134,7 @@ static int say_slowest(const struct tutti_ps *ps, char *buf, size_t size)
 			break;
 	if (n < 0 || (size_t)n >= size)
 		return -1;
-	if (k == ps->nservers) { /* it was not looked for, or the server that would tell is stuck */
+	if (k == ps->nservers) { /* not looked for, or the server that would report it is stuck */
 		for (k = 0; ps->link[k].min_clock != min;)
 			k++;
 		snprintf(buf + n, size - (size_t)n, ", as ");
@@ -202,7 +202,9 @@ static int task_waits(const struct tutti_request *r, char *buf, size_t size)
 	return rank;
 }
 
-/* It waits for what others do; all that it has sent is there, and all that it reads is here. */
+/*
+ * The task waits for other ranks only: all that it sent has arrived, and all that it reads is here.
+ */
 static bool only_waits(const struct tt_ps_task *task)
 {
 	if (task->puts || task->answers || task->broken)
@@ -286,8 +288,8 @@ int tt_ps_check_role(const char *call, struct tutti_ps *ps)
 }
 
 /*
- * A push that a server refused after its call had returned is told by the next call, which is not
- * done.
+ * A push that a server refused after its call returned is reported by the next call, which then
+ * does nothing.
  */
 int tt_ps_check_worker(const char *call, struct tutti_ps *ps)
 {
@@ -350,8 +352,10 @@ void tt_ps_task_drop(struct tt_ps_task *task)
 	tt_wire_unlock(task->ps->comm->ctx->wire);
 }
 
-/* A pull out of this rank's own memory waits for nothing: without a look it would never see what
- * has come since. */
+/*
+ * A pull from this rank's own memory waits for nothing: without a look it would miss what has
+ * arrived since.
+ */
 static void look_first(const struct tt_ps_task *task)
 {
 	int i;
@@ -380,8 +384,8 @@ int tt_ps_task_start(struct tt_ps_task *task, struct tutti_request **request)
 		tt_list_add(&ps->queue, &task->queue);
 		tt_ps_pump(ps);
 	}
-	if (ps->read_away) { /* of shared memory, at once: who does nothing else would never see
-				that it has been sent */
+	if (ps->read_away) { /* in shared memory, at once: a worker that does nothing else would not
+				see what was sent */
 		ps->read_away = false;
 		tt_engine_progress(ps->comm->ctx);
 	}

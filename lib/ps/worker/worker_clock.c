@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The clock of a worker: told to all servers, after everything that was pushed before; and the
- * good-bye.
- */
+/* A worker's clock, told to all servers after all earlier pushes; and its good-bye. */
 #include <errno.h>
 
 #include "lib/base/clock.h"
@@ -27,11 +24,11 @@ static int tick_emit(struct tt_ps_task *task)
 	struct tt_ps_out *out;
 
 	if (tick->kind ==
-	    TT_PS_BYE) /* answered in its turn, which other workers may be long away from */
+	    TT_PS_BYE) /* answered in its turn, which other workers may take long to reach */
 		task->r.deadline = TT_NEVER;
 	/*
-	 * under BSP a pull reads the clock that it began in: all of its blocks, before that can
-	 * end
+	 * under BSP a pull reads the clock in which it began: all of its blocks, before that clock
+	 * can end
 	 */
 	if (!task->ps->staleness && tt_ps_pulling(task->ps))
 		return -EAGAIN;
@@ -52,8 +49,8 @@ static bool may_go_on(const struct tutti_ps *ps, uint64_t clock)
 }
 
 /*
- * A copy that took over may have told the end to all, and left, before it got the good-bye that
- * was sent again.
+ * A replica that took over may have told the end and left before it got the good-bye that was sent
+ * again.
  */
 static bool ended(struct tt_ps_task *task)
 {
