@@ -360,7 +360,7 @@ int tt_ps_settle(struct tutti_ps *ps)
 	if (err) {
 		tt_wire_lock(ctx->wire);
 		tt_comm_fail(ps->comm, err, -1, "ps_close", 0, "",
-			     "workers did not end what they pass on to each other within %lld ms "
+			     "workers did not stop relaying within %lld ms "
 			     "(TUTTI_TIMEOUT)",
 			     (long long)ctx->env.timeout.number);
 		tt_wire_unlock(ctx->wire);

@@ -312,10 +312,10 @@ static int all_same(struct tutti_ps *ps, const struct tutti_ps_table *like)
 
 	if (err || both[0] == ~both[1])
 		return err;
-	return tt_fail(-TUTTI_EMISMATCH,
-		       "ranks made different tables, or with different options; "
-		       "here it is '%s'",
-		       like->name);
+	return tt_fail(
+		-TUTTI_EMISMATCH,
+		"ranks make different tables, or use different options; this rank makes '%s'",
+		like->name);
 }
 
 static void count_load(struct tutti_ps *ps, const struct tutti_ps_table *t)

@@ -16,7 +16,7 @@ int tt_ps_sum_new(const struct tutti_ps_table *t, uint64_t units, struct tt_ps_s
 	if (sum->sums && sum->touched)
 		return 0;
 	tt_ps_sum_free(sum);
-	return tt_fail(-ENOMEM, "no memory to add up %llu updates of table '%s'",
+	return tt_fail(-ENOMEM, "no memory to accumulate %llu updates of table '%s'",
 		       (unsigned long long)units, t->name);
 }
 

@@ -75,15 +75,14 @@ static void open_meeting(struct tt_ps_server *srv, uint64_t number)
 		}
 		if (c[w].said.what != first->said.what)
 			said(&srv->verdict, -TUTTI_EMISMATCH,
-			     "workers did not all call the same with the same path");
+			     "workers called different functions, or gave different paths");
 		else if (c[w].said.status)
 			srv->verdict = c[w].said;
 		srv->verdict.led |= c[w].said.led;
 	}
 	if (!srv->verdict.status && tt_ps_unended(srv))
 		said(&srv->verdict, -EBUSY,
-		     "a worker has pushed or set values since its clock has moved: call it right "
-		     "after "
+		     "a worker has pushed or set values since its last clock; call it right after "
 		     "tutti_ps_clock");
 }
 
@@ -141,7 +140,7 @@ static int write_rows(const struct tt_ps_store *s, const struct tt_ps_file *file
 	int i, err;
 
 	if (before + n > tensor[TT_PS_ROW_KEYS].shape[0])
-		return tt_fail(-EPROTO, "table '%s' has got rows while it was saved", t->name);
+		return tt_fail(-EPROTO, "rows were added to table '%s' during the save", t->name);
 	err = tt_ps_file_write(file, s->values, n * row, tensor[TT_PS_VALUES].at + before * row);
 	if (!err)
 		err = tt_ps_file_write(file, s->key, n * sizeof(*s->key),
@@ -300,7 +299,7 @@ int tt_ps_kept_row(struct tt_ps_store *s, uint64_t key, uint64_t step, const cha
 	int j, err;
 
 	if (tt_ps_keys_find(k->keys, key) != TT_PS_NOWHERE)
-		return tt_fail(-EBADMSG, "'%s.keys' has %llu twice", t->name,
+		return tt_fail(-EBADMSG, "'%s.keys' contains key %llu twice", t->name,
 			       (unsigned long long)key);
 	if (k->nrows == tt_ps_units(s))
 		return tt_fail(-ENOSPC, "a server has no room for its rows of table '%s'", t->name);

@@ -319,7 +319,8 @@ static int get_header(struct tt_ps_file *file)
 	for (i = 0; i < 8; i++)
 		len |= (uint64_t)head[i] << 8 * i;
 	if (!err && len > HEADER_MAX)
-		err = tt_fail(-EBADMSG, "%s is no safetensors file: a header of %" PRIu64 " bytes",
+		err = tt_fail(-EBADMSG,
+			      "%s is not a safetensors file: a header of %" PRIu64 " bytes",
 			      file->path, len);
 	if (!err && len > file->size - 8)
 		err = tt_fail(-EBADMSG,
@@ -406,8 +407,7 @@ static int find_one(const struct tt_ps_file *file, struct tt_ps_tensor *want, bo
 			       want->name, json_array_size(shape), want->dims);
 	for (i = 0; i < want->dims; i++)
 		if (!get_u64(shape, (size_t)i, &dim[i]))
-			return tt_fail(-EBADMSG,
-				       "%s: shape of '%s' has something that is no number",
+			return tt_fail(-EBADMSG, "%s: shape of '%s' is not made of numbers",
 				       file->path, want->name);
 	if (first && dim[0] <= INT32_MAX) /* bounds for tensors of either kind whose first dimension
 					     is unknown */
@@ -463,8 +463,8 @@ static int meta_text(const struct tt_ps_file *file, const char *field, const cha
 		json_object_get(json_object_get(file->header, "__metadata__"), field));
 	return *text ? 0
 		     : tt_fail(-EINVAL,
-			       "%s: __metadata__ has no '%s': it is no checkpoint of a "
-			       "parameter server",
+			       "%s: __metadata__ has no '%s': not a checkpoint of a parameter "
+			       "server",
 			       file->path, field);
 }
 
@@ -484,7 +484,7 @@ static int numbers(const struct tt_ps_file *file, const char *field, uint64_t *o
 		if (end == text || *text == '-' || errno || value > INT64_MAX ||
 		    (*end && *end != ','))
 			return tt_fail(-EBADMSG,
-				       "%s: '%s' of __metadata__ is not made of numbers: '%.40s'",
+				       "%s: '%s' of __metadata__ is not a list of numbers: '%.40s'",
 				       file->path, field, text);
 		if (*n < most)
 			out[*n] = value;

@@ -73,7 +73,7 @@ static void ack_over(struct tt_win_end *end, int status)
 
 	if (status && !lost)
 		tt_comm_broken(ps->comm, ps->comm->world[sender_of(f)], status, "ps", 0,
-			       "telling who sends what is here");
+			       "acknowledging a batch");
 }
 
 void tt_ps_feed_ack(struct tt_ps_feed *f)
@@ -240,7 +240,7 @@ int tt_ps_cache_new(struct tutti_ps_table *t)
 	}
 	if (!t->cache || !bells || err) {
 		free(bells);
-		return tt_fail(-ENOMEM, "no memory to keep table '%s'", t->name);
+		return tt_fail(-ENOMEM, "no memory to cache table '%s'", t->name);
 	}
 	tt_wire_lock(wire);
 	err = tt_wire_tokens_new(wire, bells, n, &t->my_cache);

@@ -113,7 +113,7 @@ static void put_failed(const struct tt_ps_child *child, int status)
 
 	if (status && !ps->worker_lost[child->worker])
 		tt_comm_broken(ps->comm, ps->comm->world[ps->worker[child->worker]], status, "ps",
-			       0, "passing blocks on to a worker");
+			       0, "relaying blocks to a worker");
 }
 
 static void child_over(struct tt_ps_sub *sub, int status)
@@ -235,7 +235,7 @@ static void asked_over(struct tt_win_end *end, int status)
 		f->lost = true;
 		if (!ps->worker_lost[f->parent])
 			tt_comm_broken(ps->comm, ps->comm->world[ps->worker[f->parent]], status,
-				       "ps", 0, "telling a worker what it should pass on");
+				       "ps", 0, "asking a worker to relay blocks");
 	} else {
 		ask(f);
 	}

@@ -129,7 +129,7 @@ int tt_ps_move_new(struct tt_ps_move *m)
 	m->out = m->old ? malloc(n * m->room) : NULL;
 	m->arrived = calloc((size_t)m->to->ntables * TT_PS_CHAIN + 1, sizeof(*m->arrived));
 	if (!m->len || !m->last || !m->arrived || (m->old && !m->out))
-		return tt_fail(-ENOMEM, "no memory for what moves");
+		return tt_fail(-ENOMEM, "no memory to move tables");
 	for (i = 0; m->fresh && i < m->to->ntables; i++)
 		for (c = 0; c < m->fresh->copies && m->fresh->table[i]->store[c]; c++) {
 			err = tt_ps_kept_new(m->fresh->table[i]->store[c]);
@@ -263,7 +263,7 @@ bool tt_ps_move_pack(struct tt_ps_move *m)
 
 static int bad_piece(const struct tutti_ps_table *t)
 {
-	return tt_fail(-EPROTO, "a piece of table '%s' came that does not belong here",
+	return tt_fail(-EPROTO, "table '%s': received a piece for another server",
 		       t ? t->name : "?");
 }
 
@@ -348,7 +348,7 @@ static int end_table(struct tt_ps_move *m, struct tt_ps_store *s, uint64_t min_c
 	uint64_t arrived = m->arrived[s->t->index * TT_PS_CHAIN + s->copy];
 
 	if (!s->t->rows && arrived && arrived != s->part->elems)
-		return tt_fail(-EPROTO, "of table '%s' %llu of %llu elements have come", s->t->name,
+		return tt_fail(-EPROTO, "table '%s': %llu of %llu elements arrived", s->t->name,
 			       (unsigned long long)arrived, (unsigned long long)s->part->elems);
 	if (!s->t->rows && arrived != s->part->elems) {
 		tt_ps_kept_free(s); /* the store has no values yet */

@@ -58,7 +58,7 @@ static int new_round(const struct tt_ps_resize *r, const struct tt_ps_move *m, s
 	d->said = calloc(2 * n, sizeof(*d->said));
 	d->in = r->fresh && r->fresh->my_server >= 0 ? malloc(d->room) : NULL;
 	if (!d->sends || !d->said || (r->fresh && r->fresh->my_server >= 0 && !d->in))
-		return tt_fail(-ENOMEM, "no memory for what moves");
+		return tt_fail(-ENOMEM, "no memory to move tables");
 	d->from = d->sends + n;
 	d->takes = d->from + n;
 	d->to = d->takes + n;
@@ -92,8 +92,9 @@ static int announce(struct tt_ps_resize *r, struct tt_ps_move *m, struct round *
 		at += d->takes[i];
 		*more = *more || (d->heard[i] & 1);
 	}
-	return err || at <= (d->in ? d->room : 0) ? err
-						  : tt_fail(-EPROTO, "more came than was expected");
+	return err || at <= (d->in ? d->room : 0)
+		       ? err
+		       : tt_fail(-EPROTO, "more data arrived than expected");
 }
 
 /* A rank with an error in *mine still takes part, and reports the error at the end. */

@@ -94,10 +94,11 @@ static int check_told(struct tt_ps_resize *r)
 					   TT_PS_RESIZE ": rank %d gave another parameter server",
 					   i);
 		else if (!w->generation && !tt_ps_stays(w))
-			err = tt_fail_rank(-EINVAL, i, NULL,
-					   TT_PS_RESIZE
-					   ": rank %d is new and leaves: it had no part in it",
-					   i);
+			err = tt_fail_rank(
+				-EINVAL, i, NULL,
+				TT_PS_RESIZE
+				": rank %d leaves, but has no part in the old parameter server",
+				i);
 		else if (w->given && tt_ps_stays(w) && w->new_staleness != r->first->staleness)
 			err = tt_fail_rank(
 				-EINVAL, i, NULL,
@@ -308,9 +309,9 @@ static int stop(struct tt_ps_resize *r)
 	tt_ps_server_stop(old);
 	r->stopped = true;
 	if (tt_ps_rest_unended(old))
-		return tt_fail(-EBUSY, TT_PS_RESIZE
-			       ": a worker has pushed or set values since its clock has moved: "
-			       "call it right after tutti_ps_clock");
+		return tt_fail(-EBUSY,
+			       TT_PS_RESIZE ": a worker has pushed or set values since its last "
+					    "clock; call it right after tutti_ps_clock");
 	tt_ps_rest_settle(old);
 	(void)tt_ps_settle_own(old); /* what was under way to the dead fails */
 	return 0;
@@ -608,7 +609,7 @@ static void go_back(struct tt_ps_resize *r)
 	old->present = NULL;
 	tt_wire_unlock(old->comm->ctx->wire);
 	if (r->stopped && old->srv[0] && tt_ps_server_restart(old))
-		tt_err("a server's thread could not be started again: %s", tt_fail_text(-EAGAIN));
+		tt_err("cannot restart a server's thread: %s", tt_fail_text(-EAGAIN));
 }
 
 /* This rank succeeded and others did not: report the failed rank. */
@@ -619,9 +620,9 @@ static int say_who(struct tutti_comm *comm)
 
 	if (!tutti_comm_failed(comm, &dead, 1, &n) && n)
 		return tt_fail_rank(-TUTTI_EPEER, dead.world_rank, dead.host,
-				    TT_PS_RESIZE ": rank %d on host %s died: %s", dead.rank,
+				    TT_PS_RESIZE ": rank %d on host %s has failed: %s", dead.rank,
 				    dead.host, dead.reason);
-	return tt_fail(-TUTTI_EPEER, TT_PS_RESIZE ": another rank could not go on");
+	return tt_fail(-TUTTI_EPEER, TT_PS_RESIZE ": another rank failed to resize");
 }
 
 /* Every rank votes, also after an error; otherwise the other ranks would wait. */

@@ -52,14 +52,14 @@ static void passed(struct tt_win_end *end, int status)
 {
 	struct tt_ps_server *srv = tt_container(end, struct tt_ps_server, log_end);
 
-	broken(srv, srv->behind, status, "passing on to a copy");
+	broken(srv, srv->behind, status, "passing on to a replica");
 }
 
 static void ack_over(struct tt_win_end *end, int status)
 {
 	struct tt_ps_server *srv = tt_container(end, struct tt_ps_server, ack_end);
 
-	broken(srv, srv->ack_to, status, "telling a copy what is here");
+	broken(srv, srv->ack_to, status, "acknowledging to a replica");
 	srv->ack_busy = false;
 	atomic_store(&srv->stirred, true);
 }
@@ -389,7 +389,7 @@ static void serve(struct tt_ps_server *srv)
 		srv->published = UINT64_MAX;
 	else
 		tt_ps_tell_clock(srv);
-	tt_warn("server %d goes on here, from its copy", srv->index);
+	tt_warn("server %d: the replica on this rank takes over", srv->index);
 }
 
 /*

@@ -111,7 +111,7 @@ int tt_ps_met_new(const struct tutti_ps_table *t, struct tt_ps_met *met)
 	int err;
 
 	if (t->count >= UINT32_MAX)
-		return tt_fail(-EINVAL, "table '%s' is too large to add up its rows' updates",
+		return tt_fail(-EINVAL, "table '%s' is too large to accumulate its rows' updates",
 			       t->name);
 	err = tt_ps_keys_new(&met->units);
 	if (err)

@@ -466,7 +466,7 @@ static int get_memory(struct tt_ps_budget *b)
 		return err;
 	b->value = calloc((size_t)b->units, sizeof(*b->value));
 	if (!b->value || get_flights(b))
-		return tt_fail(-ENOMEM, "no memory to add up updates of table '%s'", t->name);
+		return tt_fail(-ENOMEM, "no memory to accumulate updates of table '%s'", t->name);
 	return 0;
 }
 

@@ -443,6 +443,7 @@ void tt_ps_task_broken(struct tt_ps_task *task, int rank, int status)
 		return;
 	task->broken = true;
 	task->rank = task->ps->comm->world[rank];
-	tt_ps_task_fail(task, status, "rank %d can't be reached: %s", rank, tutti_strerror(status));
+	tt_ps_task_fail(task, status, "rank %d cannot be reached: %s", rank,
+			tutti_strerror(status));
 	tt_request_broken(&task->r, task->ps->comm->world[rank], status);
 }
