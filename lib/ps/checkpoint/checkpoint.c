@@ -205,7 +205,7 @@ static int keep(struct keeping *k, const char *path,
 	}
 	end = meet(k);
 	if (!end && !k->met->said.led)
-		end = tt_fail(-TUTTI_EPEER, "%s: worker %d, which led, is gone", k->call,
+		end = tt_fail(-TUTTI_EPEER, "%s: worker %d, the leader, has failed", k->call,
 			      (int)leader);
 	return err ? err : end;
 }

@@ -337,8 +337,8 @@ static int get_header(struct tt_ps_file *file)
 	if (!err) {
 		file->header = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
 		if (!json_is_object((json_t *)file->header))
-			err = tt_fail(-EBADMSG, "%s: its header is no JSON object: %s", file->path,
-				      file->header ? "it is something else" : why.text);
+			err = tt_fail(-EBADMSG, "%s: its header is not a JSON object: %s",
+				      file->path, file->header ? "it is something else" : why.text);
 	}
 	free(text);
 	return err;

@@ -142,9 +142,8 @@ static int find_sources(struct tt_ps_resize *r)
 		}
 		if (rank < 0)
 			return tt_fail(-TUTTI_EPEER,
-				       TT_PS_RESIZE
-				       ": server %d is gone, and no copy of it is left "
-				       "(copies was %d): what it had is lost",
+				       TT_PS_RESIZE ": server %d has failed, and no replica is "
+						    "left (copies was %d): its values are lost",
 				       (int)k, (int)r->first->copies);
 		r->copy[k] = rank == r->comm->rank ? (int)c : -1;
 	}

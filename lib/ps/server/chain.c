@@ -78,7 +78,7 @@ int tt_ps_chain_new(struct tt_ps_server *srv, struct tt_bell **bells)
 	srv->entry = calloc((size_t)slots(srv), sizeof(*srv->entry));
 	srv->log = calloc((size_t)slots(srv), sizeof(*srv->log));
 	if (!srv->entry || !srv->log)
-		return tt_fail(-ENOMEM, "no memory for the copies of a server");
+		return tt_fail(-ENOMEM, "no memory for the replicas of a server");
 	for (w = 0; w < ps->nworkers && srv->copy; w++)
 		for (j = 0; j < TT_PS_SLOTS; j++) {
 			struct tt_ps_log_bell *b = &srv->log[w * TT_PS_SLOTS + j];
@@ -163,7 +163,7 @@ static void say_refused(const struct tt_ps_server *srv, const struct tt_ps_clien
 	if (m->kind != TT_PS_PREPARE || r->said.status || !srv->refused)
 		return;
 	r->said.status = srv->refused;
-	snprintf(r->said.text, sizeof(r->said.text), "a copy of server %d can't restore: %s",
+	snprintf(r->said.text, sizeof(r->said.text), "server %d: a replica cannot restore: %s",
 		 srv->index, tutti_strerror(srv->refused));
 }
 

@@ -29,7 +29,8 @@ static void worker_lost(struct tutti_ps *ps, int w)
 	ps->dead++;
 	tt_ps_relay_lost(ps, w);
 	tt_ps_trace(ps, "dead %d\n", tt_ps_trace_id(ps, w));
-	tt_warn("worker %d (rank %d) is gone; the others go on", w, ps->comm->world[ps->worker[w]]);
+	tt_warn("worker %d (rank %d) has failed; other workers go on", w,
+		ps->comm->world[ps->worker[w]]);
 	for (c = 0; c < ps->copies && ps->srv[c]; c++) {
 		ps->srv[c]->client[w].dead = true;
 		atomic_store(&ps->srv[c]->stirred, true);
@@ -46,7 +47,7 @@ static bool server_lost(struct tutti_ps *ps, int index)
 	for (k = 0; k < ps->nservers; k++)
 		if (tt_ps_living(ps, k, 0) < 0)
 			return false;
-	tt_warn("server %d (rank %d) is gone; its copies go on", index,
+	tt_warn("server %d (rank %d) has failed; its replicas go on", index,
 		ps->comm->world[ps->server[index]]);
 	for (c = 0; c < ps->copies && ps->srv[c]; c++)
 		atomic_store(&ps->srv[c]->stirred, true);

@@ -40,7 +40,7 @@ static int kill_head(struct mp_job *job)
 /* This rank goes on with the copy. */
 static bool taken_over(struct mp_job *job)
 {
-	return mp_log_await(job, "its copies go on");
+	return mp_log_await(job, "its replicas go on");
 }
 
 /* Rank 2 kills, all workers have seen it. */
@@ -66,7 +66,7 @@ static bool is_gone(struct mp_job *job, int server)
 {
 	char text[64];
 
-	snprintf(text, sizeof(text), "server %d (rank %d) is gone", server, server);
+	snprintf(text, sizeof(text), "server %d (rank %d) has failed", server, server);
 	return mp_log_await(job, text);
 }
 
@@ -502,7 +502,7 @@ static int unable_body(struct mp_job *job)
 			continue;
 		MP_ERR(tutti_ps_restore(ps, path), i ? 0 : -EINVAL);
 		if (!i)
-			MP_SAID("a copy of server 0");
+			MP_SAID("server 0: a replica cannot restore");
 		if (i)
 			TT_EXPECT(!change(job));
 		for (end = mp_now() + 10; got[0] + got[1] != (i ? 24 : 48) && mp_now() < end;)

@@ -95,7 +95,7 @@ static int last_body(struct mp_job *job)
 		MP_OK(tutti_ps_push(t, v, 0, 4, TUTTI_INT64));
 		if (*(bool *)job->arg) {
 			TT_EXPECT(!kill(atomic_load(&job->shared->pid[0]), SIGKILL));
-			TT_EXPECT(mp_log_await(job, "server 0 (rank 0) is gone"));
+			TT_EXPECT(mp_log_await(job, "server 0 (rank 0) has failed"));
 		}
 		MP_OK(tutti_ps_pull(t, v, 0, 4, TUTTI_INT64));
 		atomic_store(&job->shared->word[LEAVES], 1);

@@ -633,7 +633,7 @@ static void die(struct mp_job *job)
 static int work_last(struct mp_job *job, struct kept_tables *k, const float *six)
 {
 	atomic_store(&job->shared->word[1], 1);
-	TT_EXPECT(mp_log_await(job, "server 0 (rank 1) is gone"));
+	TT_EXPECT(mp_log_await(job, "server 0 (rank 1) has failed"));
 	TT_EXPECT(!expect(job, k->soft, false, -12) && !expect(job, k->slow, false, -6));
 	TT_EXPECT(!push_late(job, k, six, -36));
 	return expect(job, k->late, false, -51) || expect(job, k->rows, true, -51);
