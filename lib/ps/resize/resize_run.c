@@ -26,7 +26,7 @@
 #define SLICE_NS (10 * TT_MS)
 #define WAS_WORDS (sizeof(struct tt_ps_was) / sizeof(uint64_t))
 
-/* A table, for those who don't know it; without its functions. */
+/* A table's description for new ranks, without its functions. */
 struct described {
 	char name[TT_PS_NAME];
 	uint64_t rows, datatype, elem, width, count;
@@ -72,8 +72,8 @@ static void tell(const struct tt_ps_resize *r, const struct tutti_ps_config *con
 }
 
 /*
- * All that is not new is of one parameter server; the rest of the roles is checked when the new
- * one is opened.
+ * All ranks that are not new must pass one parameter server. The remaining roles are checked when
+ * the new one is opened.
  */
 static int check_told(struct tt_ps_resize *r)
 {
@@ -125,7 +125,7 @@ static int host_of(const struct tt_ps_resize *r, uint64_t server)
 	return -1;
 }
 
-/* The first copy of each old server that is here sends. */
+/* The first live replica of each old server sends. */
 static int find_sources(struct tt_ps_resize *r)
 {
 	uint64_t k, c, n = r->first->nservers;
@@ -173,7 +173,10 @@ static int meet(struct tt_ps_resize *r, const struct tutti_ps_config *config)
 
 /* ---- hush, rest ---- */
 
-/* Those of before that do not take part are gone, whether this rank has heard of it or not. */
+/*
+ * Workers of the old parameter server that do not take part have left, whether this rank has heard
+ * of it or not.
+ */
 static int miss(struct tt_ps_resize *r)
 {
 	struct tutti_ps *old = r->old;
@@ -238,7 +241,7 @@ static int failure_of(struct tutti_comm *comm)
 	return err;
 }
 
-/* In the old context; the new one, if it is another, must go on, too. */
+/* Wait in the old context; if the new context is another, it must progress, too. */
 static int await(struct tt_ps_resize *r, bool (*done)(void *), const char *what)
 {
 	struct tutti_context *ctx = r->old->comm->ctx, *other = r->comm->ctx;
@@ -261,7 +264,7 @@ static int await(struct tt_ps_resize *r, bool (*done)(void *), const char *what)
 	return err ? err : failure_of(r->old->comm);
 }
 
-/* A worker's part: all that it has sent was dealt with. */
+/* A worker's part: everything that it sent has been handled. */
 static int hush(struct tt_ps_resize *r)
 {
 	struct tutti_ps *old = r->old;
@@ -298,7 +301,7 @@ static int rest(struct tt_ps_resize *r)
 	return await(r, rested, "a server was not done");
 }
 
-/* Nobody sends servers anything any more, nor do copies. */
+/* No rank sends to servers any more, replicas included. */
 static int stop(struct tt_ps_resize *r)
 {
 	struct tutti_ps *old = r->old;
@@ -312,7 +315,7 @@ static int stop(struct tt_ps_resize *r)
 			       TT_PS_RESIZE ": a worker has pushed or set values since its last "
 					    "clock; call it right after tutti_ps_clock");
 	tt_ps_rest_settle(old);
-	(void)tt_ps_settle_own(old); /* what was under way to the dead fails */
+	(void)tt_ps_settle_own(old); /* what was under way to failed ranks fails */
 	return 0;
 }
 
@@ -349,7 +352,7 @@ static int set_clocks(struct tt_ps_resize *r)
 	return 0;
 }
 
-/* Traces of workers that are new have new numbers. */
+/* New workers get new trace numbers. */
 static int number_traces(struct tt_ps_resize *r)
 {
 	struct tutti_ps *fresh = r->fresh;
@@ -368,7 +371,7 @@ static int number_traces(struct tt_ps_resize *r)
 	return 0;
 }
 
-/* One for windows and calls, one for collectives, of those who stay. */
+/* Of the ranks that stay: one communicator for windows and calls, one for collectives. */
 static int split(struct tt_ps_resize *r)
 {
 	int color = tt_ps_stays(&r->was[r->comm->rank]) ? 0 : TUTTI_UNDEFINED, err = 0, end;
@@ -520,7 +523,7 @@ static int steps(struct tt_ps_resize *r, const struct tutti_ps_config *config)
 	return err ? err : tt_ps_resize_agree(r, start(r));
 }
 
-/* What n_push holds back goes on, as does what is counted. */
+/* What n_push holds back moves to the new table, as do its counters. */
 static void keep_own(struct tutti_ps_table *from, struct tutti_ps_table *to)
 {
 	struct tt_ps_sum sum = to->accrued;

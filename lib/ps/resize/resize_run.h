@@ -8,12 +8,12 @@
 
 #define TT_PS_RESIZE "tutti_ps_resize"
 
-/* What every rank tells the others. */
+/* What every rank tells all ranks. */
 struct tt_ps_was {
-	uint64_t generation;	 /* of the old one; 0: this rank is new */
-	uint64_t worker, server; /* index + 1; 0: was none */
+	uint64_t generation;	 /* of the old parameter server; 0: this rank is new */
+	uint64_t worker, server; /* index + 1; 0: not one */
 	uint64_t nworkers, nservers, copies, staleness, ntables, clock, trace_id, trace_ids;
-	uint64_t role, new_staleness, given; /* to be; given: the caller said so */
+	uint64_t role, new_staleness, given; /* new role; given: set by the caller */
 };
 
 struct tt_ps_resize {
@@ -23,14 +23,14 @@ struct tt_ps_resize {
 	struct tt_ps_was *was;	       /* by rank of comm */
 	const struct tt_ps_was *first; /* the lowest rank that is not new */
 	struct tt_ps_card *cards;
-	int *rank_of;  /* by rank of the new one: that of comm */
-	bool *present; /* by old worker */
-	int *copy,
-		stays; /* by old server: which copy this rank sends, or -1; how many ranks go on */
+	int *rank_of;	  /* by rank of the new parameter server: rank of comm */
+	bool *present;	  /* by old worker */
+	int *copy, stays; /* by old server: the replica that this rank sends, or -1; number of ranks
+			     that stay */
 	uint64_t ntables, min_clock, *clock; /* clock: by new worker */
 	struct tt_ps_layout to;
 	bool stopped;
-	bool voted; /* all that live know how it ended */
+	bool voted; /* all live ranks know the result */
 };
 
 static inline bool tt_ps_stays(const struct tt_ps_was *w)
@@ -38,13 +38,13 @@ static inline bool tt_ps_stays(const struct tt_ps_was *w)
 	return w->role != TUTTI_PS_LEAVE;
 }
 
-/* Whether all ranks have got so far. */
+/* Whether all ranks have succeeded so far. */
 static inline int tt_ps_resize_agree(const struct tt_ps_resize *r, int mine)
 {
 	return tt_agree(r->comm, TT_PS_RESIZE, mine);
 }
 
-/* resize_move.c: the new one gets what the old one has. Collective over comm. */
+/* resize_move.c: move all values from the old to the new parameter server. Collective over comm. */
 int tt_ps_move_all(struct tt_ps_resize *r);
 
 #endif

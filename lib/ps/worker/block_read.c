@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Blocks read one-sidedly, several at once. No server runs anything for it.
+ * Reads blocks one-sidedly, several at once. The server runs nothing for a read.
  *
  * A read knows which slot holds which sequence before it is posted: from the clock's note (the
- * hint), or from the directory. Head and data are read together, in no order. If the head says
- * that sequence, not retired, then the slot was retired, if at all, after the read was posted; it
- * rests for the grace from then on, so a read that took no longer has seen nothing else. One that
- * took longer, or whose slot was retired, nobody knows since when, reads the stamp again: if it
- * has still that sequence, retired or not, nothing was written before head and data had been read.
- * Otherwise, or if that is too old, the directory says where to read next. What the head was when
- * it was sampled also bounds the age: the server had published everything up to the clock it told
- * before the read was posted, and this slot was the newest of its block. Of one that was retired,
- * only its head says what it contains.
+ * hint), or from the directory. Head and data are read together, in no order. If the head has that
+ * sequence and is not retired, the slot was retired, if at all, after the read was posted. It then
+ * rests for the grace, so a read that took no longer has seen nothing else. A read that took
+ * longer, or whose slot was retired at an unknown time, reads the stamp again: if the stamp still
+ * has that sequence, retired or not, nothing was written before head and data had been read.
+ * Otherwise, or if that publication is too old, the directory says where to read next. The head
+ * also bounds the age: the server had published everything up to the clock that it told before the
+ * read was posted, and this slot was the newest of its block. For a retired slot, only its head
+ * says what it contains.
  *
- * What lies near the beginning of a block, rows in particular, is read in one operation with the
- * head, and copied; anything else goes straight into the caller's buffer: what begins near the
- * beginning of a block in one operation with the head, and with what is between them, if the
- * transport lets a get land in two places; else the head is read beside it.
+ * Data near the beginning of a block, rows in particular, is read in one operation with the head,
+ * and copied. Other data goes straight into the caller's buffer. If it begins near the beginning of
+ * the block and the transport lets a get land in two places, one operation reads the head, the data
+ * and what lies between; else the head is read separately.
  */
 #include <errno.h>
 #include <string.h>
@@ -77,8 +77,8 @@ static uint64_t floor_of(const struct tt_ps_unit *u)
 }
 
 /*
- * All of its worker's pushes to the block are known to be in what is looked for, and so is the
- * clock.
+ * All pushes of this worker to the block are known to be in the publication looked for, and the
+ * needed clock is reached.
  */
 static bool may_read(const struct tt_ps_unit *u)
 {
@@ -89,15 +89,14 @@ static bool may_read(const struct tt_ps_unit *u)
 	       link->min_clock >= u->pull->need;
 }
 
-/* What would be read together with the head; 0: it is too long. */
+/* Bytes to read together with the head; 0: too long. */
 static size_t span_of(const struct tt_ps_unit *u)
 {
 	const struct tutti_ps_table *t = u->pull->task.table;
 	size_t block = t->block_pitch - sizeof(struct tt_ps_head), end = 0, i;
 
 	/*
-	 * With checksums more of it than is asked for, if that is little: only a whole block's can
-	 * be compared.
+	 * With checksums, read the whole block if it is small: a checksum covers the whole block.
 	 */
 	if ((t->rows || t->ps->verify) && block <= TT_PS_SPAN)
 		return block;
@@ -108,8 +107,8 @@ static size_t span_of(const struct tt_ps_unit *u)
 }
 
 /*
- * Straight into the caller's buffer, the head with the first item near enough to it, or beside
- * them.
+ * Straight into the caller's buffer; the head with the first item if that is near enough, else
+ * separately.
  */
 static void read_items(struct tt_ps_unit *u, uint64_t at)
 {
@@ -217,7 +216,7 @@ static void accept(struct tt_ps_unit *u)
 	pull->active--;
 }
 
-/* Another copy of the server has other slots. */
+/* Another replica of the server has other slots. */
 static bool again_if_moved(struct tt_ps_unit *u)
 {
 	int copy = u->pull->task.ps->link[u->server].copy;
@@ -230,7 +229,7 @@ static bool again_if_moved(struct tt_ps_unit *u)
 	return true;
 }
 
-/* What is known to be the newest: as told, or as read before, which may not have been told. */
+/* Find the newest known publication: as told, or as read before, which may not have been told. */
 static void find_newest(struct tt_ps_unit *u)
 {
 	struct tutti_ps_table *t = u->pull->task.table;
@@ -243,7 +242,7 @@ static void find_newest(struct tt_ps_unit *u)
 		u->word = told;
 }
 
-/* There, unless it is known to be too old. */
+/* Read there, unless that publication is known to be too old. */
 static bool try_read(struct tt_ps_unit *u)
 {
 	struct tutti_ps_table *t = u->pull->task.table;
@@ -283,7 +282,7 @@ static void got_dir(struct tt_ps_unit *u)
 	u->state = TT_PS_READ_WAIT;
 }
 
-/* Of a publication that was not the newest: it has the clock and the rows that are asked for. */
+/* For a publication that was not the newest: whether it has the needed clock and rows. */
 static bool has_all(const struct tt_ps_unit *u)
 {
 	const struct tt_ps_head *h = &u->landing->head;
@@ -295,7 +294,7 @@ static bool has_all(const struct tt_ps_unit *u)
 	return h->min_clock >= u->pull->need;
 }
 
-/* It is new enough, and no older than what was read before. */
+/* Whether it is new enough, and no older than what was read before. */
 static bool current(const struct tt_ps_unit *u)
 {
 	const struct tt_ps_track *track = &u->pull->task.table->track[u->server];
@@ -303,7 +302,7 @@ static bool current(const struct tt_ps_unit *u)
 	return u->word >> 8 >= track->seen[u->block] >> 8 && (!u->retired || has_all(u));
 }
 
-/* What was under way is over. */
+/* All operations of the unit have ended. */
 static void judge(struct tt_ps_unit *u)
 {
 	bool first = u->state == TT_PS_READ_DATA;
@@ -410,7 +409,8 @@ void tt_ps_pull_advance(struct tt_ps_task *task)
 	if (!pull->active && !task->puts && !task->answers && (!pull->more || task->status))
 		finish(pull);
 	else
-		tt_ps_task_stall(task); /* some wait for the servers' notes, or for their turn */
+		tt_ps_task_stall(
+			task); /* some units wait for the servers' notes, or for their turn */
 }
 
 static int get_landing(struct tutti_ps *ps, struct tt_ps_landing **landing)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Managed bandwidth (Wei and others: Managed communication and consistency for fast data-parallel
- * iterative analytics, SoCC 2015): what a worker pushes to a table is added up here, and goes as a
- * budget of bytes per second allows, what has changed most relative to its value first; at the
- * clock all that is left goes.
+ * iterative analytics, SoCC 2015). A worker's pushes to a table are accumulated here and sent as a
+ * budget of bytes per second allows, the greatest change relative to its value first. At the clock
+ * everything left is sent.
  *
- * The unit is a row, or a piece of a dense table. It presses by sum |u| / sum |x|: u what waits, x
- * as this worker has pulled it last. Between clocks it is progress, of this thread or of the
- * progress thread, that sends: requests like those of the caller's pushes, which nobody waits for.
- * While `held`, only the caller's thread touches all this.
+ * The unit is a row, or a piece of a dense table. Its urgency is sum |u| / sum |x|: u the updates
+ * that wait, x the values as last pulled by this worker. Between clocks progress sends, in this
+ * thread or the progress thread: requests like those of the caller's pushes, which no caller waits
+ * for. While `held`, only the caller's thread touches this state.
  */
 #include <errno.h>
 #include <math.h>
@@ -21,11 +21,11 @@
 #define PIECE 2048  /* bytes of a dense table's unit, less than what travels behind its head */
 #define BATCH 65536 /* of rows that go together */
 #define FLIGHTS 8
-#define BURST_NS (100 * TT_MS) /* so much budget is kept for later */
+#define BURST_NS (100 * TT_MS) /* unused budget is kept for so long */
 #define AT_ONCE 65536	       /* elements, and */
 #define ROWS_AT_ONCE 1024      /* rows that are added under one lock */
-#define SEEN_AT_ONCE 128 /* units of which it is learnt under one lock what they were pulled as */
-#define NOTHING 1e-30	 /* a value of 0, or not known */
+#define SEEN_AT_ONCE 128       /* units whose pulled values are noted under one lock */
+#define NOTHING 1e-30	       /* a value of 0, or not known */
 
 struct flight {
 	struct tutti_request *req; /* NULL: free */
@@ -49,7 +49,7 @@ struct tt_ps_budget {
 	int flying;
 };
 
-/* ---- how much a unit presses ---- */
+/* ---- urgency ---- */
 
 #define SUM_OF(type, value)                                                                        \
 	do {                                                                                       \
@@ -97,7 +97,7 @@ double tt_ps_magnitude(enum tutti_datatype datatype, const void *p, size_t n)
 	return sum;
 }
 
-/* The units of `sum` (elements, or rows) that a unit here is made of. */
+/* The first unit of `sum` (element, or row) of a unit here. */
 static uint64_t first_of(const struct tt_ps_budget *b, uint64_t unit)
 {
 	return b->t->rows ? unit : unit * b->unit_elems;
@@ -115,7 +115,7 @@ static size_t pitch(const struct tutti_ps_table *t)
 	return t->width * t->elem;
 }
 
-/* What waits of it has changed, or its value. */
+/* The waiting updates of a unit, or its value, have changed. */
 static void weigh(struct tt_ps_budget *b, uint32_t unit)
 {
 	struct tutti_ps_table *t = b->t;
@@ -145,7 +145,7 @@ static void earn(struct tt_ps_budget *b)
 
 	b->earned += rate * (double)(now - b->earned_at) / 1e9;
 	b->earned_at = now;
-	if (most < unit) /* it would never go */
+	if (most < unit) /* otherwise the unit could never be sent */
 		most = unit;
 	if (b->earned > most)
 		b->earned = most;
@@ -171,7 +171,7 @@ static void landed(struct tutti_request *req)
 	tt_request_free(req);
 }
 
-/* It has begun, and may be over. */
+/* The request has started, and may have ended. */
 static void fly(struct tt_ps_budget *b, struct flight *f, struct tutti_request *req)
 {
 	f->req = req;
@@ -183,8 +183,7 @@ static void fly(struct tt_ps_budget *b, struct flight *f, struct tutti_request *
 }
 
 /*
- * The first run of a piece; the rest of it waits on. false: it could not start, and waits as
- * before.
+ * Send the first run of a piece; the rest waits on. false: it could not start, and waits as before.
  */
 static bool send_piece(struct tt_ps_budget *b, struct flight *f)
 {
@@ -391,7 +390,7 @@ static bool all_landed(void *arg)
 	return !((struct tt_ps_budget *)arg)->flying;
 }
 
-/* From now on nothing starts by itself, and what had is over. */
+/* From now on nothing starts by itself; wait for what has started. */
 static void hold(struct tt_ps_budget *b)
 {
 	struct tutti_context *ctx = b->t->ps->comm->ctx;
@@ -427,8 +426,7 @@ int tt_ps_budget_finish(struct tutti_ps_table *t)
 
 	hold(b);
 	err = finish(b);
-	if (!err) { /* nothing waits, so the next push begins with what will have been earned by
-		       then */
+	if (!err) { /* nothing waits, so the next push begins with the budget earned by then */
 		tt_wire_lock(t->ps->comm->ctx->wire);
 		b->held = false;
 		tt_wire_unlock(t->ps->comm->ctx->wire);

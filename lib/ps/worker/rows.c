@@ -15,12 +15,12 @@ struct row {
 	int server;
 	uint32_t place;
 	char *local;
-	uint64_t version; /* as it is pulled, of tables with row versions */
+	uint64_t version; /* as pulled, in tables with row versions */
 };
 
 /* What it points to lies behind it. */
 struct rows {
-	struct tt_ps_pull pull; /* of a push: its task only */
+	struct tt_ps_pull pull; /* a push uses its task only */
 	const uint64_t *keys;
 	size_t n;
 	char *buf;
@@ -58,7 +58,7 @@ static uint32_t place_of(const struct rows *rows, uint64_t key)
 	return rows->push ? place & ~TT_PS_UNSEEN : TT_PS_NOWHERE;
 }
 
-/* As many unknown keys of server k as fit in a message; false: there is no slot for one. */
+/* Ask server k for the places of as many unknown keys as fit in a message; false: no slot. */
 static bool ask(struct rows *rows, int k)
 {
 	struct tt_ps_task *task = &rows->pull.task;
@@ -70,7 +70,7 @@ static bool ask(struct rows *rows, int k)
 
 	if (!out)
 		return false;
-	/* which rows a clock has is known at its end */
+	/* the rows of a clock are known at its end */
 	if (!rows->push && tt_ps_rows_late(t) && task->ps->link[k].min_clock < rows->pull.need)
 		return false;
 	key = (uint64_t *)(void *)(out->staging + sizeof(msg));
@@ -126,7 +126,7 @@ static void told_places(struct tt_ps_task *task, struct tt_ps_out *out,
 	}
 }
 
-/* 0: all places are known; -EAGAIN: some are asked for. */
+/* 0: all places are known; -EAGAIN: waiting for some. */
 static int resolve(struct rows *rows)
 {
 	struct tt_ps_task *task = &rows->pull.task;
@@ -157,7 +157,7 @@ static int resolve(struct rows *rows)
 
 /* ---- push ---- */
 
-/* The next message to server k; false: there is no slot for it. */
+/* Send the next message to server k; false: no slot. */
 static bool send_rows(struct rows *rows, int k)
 {
 	struct tt_ps_task *task = &rows->pull.task;
@@ -225,7 +225,7 @@ static bool before(const struct row *a, const struct row *b)
 	return a->server < b->server || (a->server == b->server && a->place < b->place);
 }
 
-/* Of a heap of n: the one at `at` may belong further down. */
+/* In a heap of n, move the row at `at` down to its place. */
 static void sift(struct row *row, size_t at, size_t n)
 {
 	struct row down = row[at];
@@ -242,7 +242,7 @@ static void sift(struct row *row, size_t at, size_t n)
 }
 
 /*
- * A heapsort: in place, where qsort takes memory for more than a few; and faster, up to 100,000
+ * Heapsort: in place, whereas qsort allocates memory for longer arrays; and faster up to 100,000
  * rows.
  */
 static void sort(struct row *row, size_t n)
@@ -274,7 +274,7 @@ static void sort_rows(struct rows *rows)
 	sort(rows->row, rows->reads);
 }
 
-/* All, but for those that Downpour does not fetch. Without the lock. */
+/* Choose all rows but those that Downpour does not fetch. Without the lock. */
 static void choose_rows(struct rows *rows)
 {
 	const struct tutti_ps_table *t = rows->pull.task.table;
@@ -285,7 +285,7 @@ static void choose_rows(struct rows *rows)
 			rows->row[rows->reads++].local = rows->buf + i * row_size(t);
 }
 
-/* What is read of a row: it, and its version if it has one. */
+/* Items to read of a row: its values, and its version if it has one. */
 static int items_of(const struct tutti_ps_table *t)
 {
 	return tt_ps_row_versions(t) ? 2 : 1;
@@ -364,7 +364,7 @@ static void rows_release(struct tt_ps_task *task)
 	tt_ps_pull_free(&rows_of(task)->pull);
 }
 
-/* Of n rows that are pushed, how many go in one message. */
+/* How many of n pushed rows go in one message. */
 static size_t most_of(const struct tutti_ps_table *t, size_t n)
 {
 	size_t fit = (TT_PS_BLOCK - 8) / (tt_ps_rows_head(t, 2) / 2 + row_size(t));
@@ -372,7 +372,7 @@ static size_t most_of(const struct tutti_ps_table *t, size_t n)
 	return n < fit ? n : fit;
 }
 
-/* Of all that lies behind it. */
+/* Size of all memory behind the struct. */
 static size_t bytes_of(const struct tutti_ps_table *t, size_t n, bool push)
 {
 	size_t cursor = (size_t)t->ps->nservers * sizeof(size_t);
