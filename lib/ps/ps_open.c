@@ -383,8 +383,7 @@ static int leave_together(struct tutti_ps *ps)
 	}
 	err = tt_ps_last_meeting(ps);
 	tt_ps_server_stop(ps);
-	(void)tt_ps_settle_own(
-		ps); /* what a replica that took over has told workers that had left */
+	(void)tt_ps_settle_own(ps); /* what a replica told workers that had left */
 	return err;
 }
 

@@ -106,9 +106,8 @@ struct tt_ps_sub {
 	size_t most, bytes;	   /* limits of a batch, in blocks and bytes; 0: all that is due */
 	bool more;		   /* the last batch was not complete */
 	uint64_t clock;		   /* what the worker is told with the last batch */
-	uint64_t at, lo, hi, last_lo,
-		last_hi;  /* range of blocks in this batch, and in the one before */
-	uint64_t *wanted; /* bits: blocks */
+	uint64_t at, lo, hi, last_lo, last_hi; /* blocks of this batch, and of the last */
+	uint64_t *wanted;		       /* bits: blocks */
 
 	/* of a server; used by its thread alone */
 	struct tt_ps_store *store;

@@ -409,8 +409,7 @@ void tt_ps_pull_advance(struct tt_ps_task *task)
 	if (!pull->active && !task->puts && !task->answers && (!pull->more || task->status))
 		finish(pull);
 	else
-		tt_ps_task_stall(
-			task); /* some units wait for the servers' notes, or for their turn */
+		tt_ps_task_stall(task); /* units wait for notes, or for their turn */
 }
 
 static int get_landing(struct tutti_ps *ps, struct tt_ps_landing **landing)
