@@ -49,9 +49,10 @@ enum tutti_op {
 };
 
 /*
- * As sendbuf: the input is in recvbuf and the result replaces it (scatter: as the root's recvbuf,
- * its block stays in sendbuf). All ranks of a call do this or none; of one with a root, the root
- * alone.
+ * As sendbuf: the input is in recvbuf and the result replaces it. Scatter: as the root's recvbuf,
+ * the root's block stays in sendbuf. Rooted collectives: at the root only. Reduce-scatter and
+ * all-to-all, v forms included: on all ranks or on none, else -TUTTI_EMISMATCH. All-reduce, scans
+ * and all-gather: each rank chooses for itself.
  */
 #define TUTTI_IN_PLACE ((void *)(intptr_t)-1)
 
@@ -60,22 +61,22 @@ struct tutti_request;
 /** tutti_datatype_size - bytes of one element, 0 for a value that is no datatype. */
 size_t tutti_datatype_size(enum tutti_datatype datatype);
 
-/*
- * * tutti_op_fn - an operator of the caller's: b[i] = a[i] op b[i] for i < count, a of the lower
+/**
+ * tutti_op_fn - an operator of the caller's: b[i] = a[i] op b[i] for i < count, a of the lower
  * ranks. Must be associative. Called for pieces of the vector, one at a time, from any thread that
  * advances operations; must not call tutti. arg is what tutti_op_create was given.
  */
 typedef void tutti_op_fn(const void *a, void *b, size_t count, enum tutti_datatype datatype,
 			 void *arg);
 
-/*
- * * tutti_op_create - an operator of ctx out of fn; local. commutative 0: operands combine in rank
+/**
+ * tutti_op_create - an operator of ctx out of fn; local. commutative 0: operands combine in rank
  * order.
  */
 int tutti_op_create(struct tutti_context *ctx, tutti_op_fn *fn, void *arg, int commutative,
 		    enum tutti_op *op);
-/*
- * * tutti_op_create_premul_sum - the sum of each rank's vector times that rank's *scalar (an
+/**
+ * tutti_op_create_premul_sum - the sum of each rank's vector times that rank's *scalar (an
  * element of datatype, copied). For vectors of datatype only; local.
  */
 int tutti_op_create_premul_sum(struct tutti_context *ctx, const void *scalar,
@@ -156,8 +157,8 @@ int tutti_exscan_init(const void *sendbuf, void *recvbuf, size_t count,
 		      struct tutti_request **request);
 
 /*
- * Everybody gets the sendcount elements of every rank, in rank order. In place: the own block is
- * in its place in recvbuf already.
+ * All ranks get the sendcount elements of every rank, in rank order. In place: this rank's block
+ * is already at its place in recvbuf.
  */
 int tutti_allgather(const void *sendbuf, void *recvbuf, size_t sendcount,
 		    enum tutti_datatype datatype, struct tutti_comm *comm);
@@ -269,8 +270,8 @@ int tutti_waitany(int n, struct tutti_request **requests, int *index);
 /** tutti_request_free - free a persistent request that is not running, else -EBUSY. */
 int tutti_request_free(struct tutti_request **request);
 
-/*
- * * tutti_comm_agree - *value becomes the AND (op TUTTI_BAND) or OR (TUTTI_BOR), bit by bit, of
+/**
+ * tutti_comm_agree - *value becomes the AND (op TUTTI_BAND) or OR (TUTTI_BOR), bit by bit, of
  * the values of the ranks of comm that live, and the same on all of them. Collective over those;
  * comm may have failed.
  */

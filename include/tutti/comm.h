@@ -67,8 +67,8 @@ int tutti_comm_rank(const struct tutti_comm *comm);
 int tutti_comm_size(const struct tutti_comm *comm);
 struct tutti_context *tutti_comm_context(const struct tutti_comm *comm);
 
-/*
- * * tutti_comm_dup - a communicator of the same ranks whose messages never mix with comm's.
+/**
+ * tutti_comm_dup - a communicator of the same ranks whose messages never mix with comm's.
  * Collective.
  */
 int tutti_comm_dup(struct tutti_comm *comm, struct tutti_comm **newcomm);
@@ -81,14 +81,14 @@ int tutti_comm_dup(struct tutti_comm *comm, struct tutti_comm **newcomm);
  */
 int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_comm **newcomm);
 
-/*
- * * tutti_comm_split_host - one communicator per host (see tutti(7) for what counts as one).
+/**
+ * tutti_comm_split_host - one communicator per host (see tutti(7) for what counts as one).
  * Collective.
  */
 int tutti_comm_split_host(struct tutti_comm *comm, int key, struct tutti_comm **newcomm);
 
-/*
- * * tutti_comm_free - free a communicator made by dup, split or shrink. -EBUSY with requests
+/**
+ * tutti_comm_free - free a communicator made by dup, split or shrink. -EBUSY with requests
  * pending. Local.
  */
 int tutti_comm_free(struct tutti_comm *comm);
@@ -106,27 +106,27 @@ struct tutti_failed {
 	char reason[160]; /* the same words on all survivors */
 };
 
-/*
- * * tutti_comm_failed - the ranks of comm that are gone, in order of rank: at most max of them go
+/**
+ * tutti_comm_failed - the ranks of comm that are gone, in order of rank: at most max of them go
  * to list, *n is how many there are. Works on communicators that have failed. Any thread.
  */
 int tutti_comm_failed(struct tutti_comm *comm, struct tutti_failed *list, int max, int *n);
 
-/*
- * * tutti_comm_revoke - make every pending and later call on comm fail with -TUTTI_EREVOKED on all
+/**
+ * tutti_comm_revoke - make every pending and later call on comm fail with -TUTTI_EREVOKED on all
  * its ranks, but for those below. Local: returns at once. Any thread.
  */
 int tutti_comm_revoke(struct tutti_comm *comm);
 
-/*
- * * tutti_comm_shrink - a new communicator of the ranks of comm that live, in the same order; all
+/**
+ * tutti_comm_shrink - a new communicator of the ranks of comm that live, in the same order; all
  * of them agree on who that is. Collective over those that live; comm may have failed or been
  * revoked.
  */
 int tutti_comm_shrink(struct tutti_comm *comm, struct tutti_comm **newcomm);
 
-/*
- * * tutti_comm_grow - the ranks of comm that live, in the same order, and processes that join now
+/**
+ * tutti_comm_grow - the ranks of comm that live, in the same order, and processes that join now
  * (TUTTI_JOIN=1), nranks in all, as a context of its own: a new world. Collective over those of
  * comm that live; comm may have failed, and stays as it is. timeout_ms: how long new processes are
  * waited for; 0: TUTTI_INIT_TIMEOUT. The same at all ranks.

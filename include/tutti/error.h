@@ -76,8 +76,8 @@ enum tutti_log_level {
  */
 typedef void tutti_log_fn(enum tutti_log_level level, const char *line, void *arg);
 
-/*
- * * tutti_set_log - send the log to fn (NULL: standard error) from now on; process-wide,
+/**
+ * tutti_set_log - send the log to fn (NULL: standard error) from now on; process-wide,
  * thread-safe.
  */
 void tutti_set_log(tutti_log_fn *fn, void *arg, enum tutti_log_level level);

@@ -18,8 +18,8 @@ extern "C" {
 typedef void tutti_describe_fn(const char *section, const char *name, const char *key,
 			       const char *value, void *arg);
 
-/*
- * * tutti_describe - report every fact to fn; needs no context. 0 or a negative code. Thread-safe.
+/**
+ * tutti_describe - report every fact to fn; needs no context. 0 or a negative code. Thread-safe.
  */
 int tutti_describe(tutti_describe_fn *fn, void *arg);
 

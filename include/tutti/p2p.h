@@ -36,8 +36,8 @@ int tutti_isend(const void *buf, size_t count, enum tutti_datatype datatype, int
 int tutti_send_init(const void *buf, size_t count, enum tutti_datatype datatype, int dest, int tag,
 		    struct tutti_comm *comm, struct tutti_request **request);
 
-/*
- * * tutti_recv - source may be TUTTI_ANY_SOURCE, tag TUTTI_ANY_TAG. *status (may be NULL) is
+/**
+ * tutti_recv - source may be TUTTI_ANY_SOURCE, tag TUTTI_ANY_TAG. *status (may be NULL) is
  * written before the request is seen to be done. A message that is longer than count elements is
  * -EMSGSIZE: it is dropped, nothing is written to buf, and everything else goes on.
  */
@@ -61,8 +61,8 @@ int tutti_probe(int source, int tag, struct tutti_comm *comm, struct tutti_statu
 int tutti_iprobe(int source, int tag, struct tutti_comm *comm, int *found,
 		 struct tutti_status *status);
 
-/*
- * * tutti_group_start, tutti_group_end - the calls of this thread between them are started
+/**
+ * tutti_group_start, tutti_group_end - the calls of this thread between them are started
  * together by the end of the outermost group: collectives in their order, sends and receives in
  * any. Blocking forms return at once, and tutti_group_end returns when they are complete, with the
  * first error among them.

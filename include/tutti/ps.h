@@ -39,21 +39,21 @@ struct tutti_ps_config {
 		       0: 1 */
 };
 
-/*
- * * tutti_ps_open - make servers and workers of the ranks of comm. Collective over comm; if it
+/**
+ * tutti_ps_open - make servers and workers of the ranks of comm. Collective over comm; if it
  * fails, it does on all ranks. config NULL: every rank is both, staleness 0.
  */
 int tutti_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config,
 		  struct tutti_ps **ps);
 
-/*
- * * tutti_ps_close - collective. Returns when every worker has called it, however long that takes;
+/**
+ * tutti_ps_close - collective. Returns when every worker has called it, however long that takes;
  * servers serve until then. -EBUSY, with nothing freed, while a request has not been waited for.
  */
 int tutti_ps_close(struct tutti_ps *ps);
 
-/*
- * * tutti_ps_resize - go on with the ranks of comm: those of ps that live, and new ones, whose ps
+/**
+ * tutti_ps_resize - go on with the ranks of comm: those of ps that live, and new ones, whose ps
  * is NULL. Collective over comm. config says the roles and copies from now on. Tables, the state
  * of their rules and the clocks move to where they belong then. *newps takes the place of ps,
  * which is gone, with its tables; NULL for who leaves. On failure ps goes on.
@@ -130,8 +130,8 @@ struct tutti_ps_options {
 			  limit] */
 };
 
-/*
- * * tutti_ps_dense - a table of count elements. Collective. options NULL: sums, unset. After
+/**
+ * tutti_ps_dense - a table of count elements. Collective. options NULL: sums, unset. After
  * tutti_ps_resize: the table of this name that there was, if it is the same; this is how new ranks
  * get it, and its functions.
  */
@@ -139,8 +139,8 @@ int tutti_ps_dense(struct tutti_ps *ps, const char *name, size_t count,
 		   enum tutti_datatype datatype, const struct tutti_ps_options *options,
 		   struct tutti_ps_table **table);
 
-/*
- * * tutti_ps_rows - a table of rows of width elements, found by 64-bit keys, at most rows of them
+/**
+ * tutti_ps_rows - a table of rows of width elements, found by 64-bit keys, at most rows of them
  * in all. A row comes to be when it is first pulled or pushed. Collective.
  */
 int tutti_ps_rows(struct tutti_ps *ps, const char *name, size_t width, uint64_t rows,
@@ -150,14 +150,14 @@ int tutti_ps_rows(struct tutti_ps *ps, const char *name, size_t width, uint64_t 
 /** tutti_ps_find - the table of this name; -ENOENT: there is none. Local. */
 int tutti_ps_find(struct tutti_ps *ps, const char *name, struct tutti_ps_table **table);
 
-/*
- * * tutti_ps_load - bytes of values placed on server index (0 to servers - 1), of all tables.
+/**
+ * tutti_ps_load - bytes of values placed on server index (0 to servers - 1), of all tables.
  * Local.
  */
 int tutti_ps_load(struct tutti_ps *ps, int index, uint64_t *bytes);
 
-/*
- * * tutti_ps_set - give a dense table its count values; by one worker. Visible to all when it
+/**
+ * tutti_ps_set - give a dense table its count values; by one worker. Visible to all when it
  * returns.
  */
 int tutti_ps_set(struct tutti_ps_table *table, const void *values, size_t count,
@@ -190,8 +190,8 @@ int tutti_ps_ipush_rows(struct tutti_ps_table *table, const uint64_t *keys, size
 			const void *buf, enum tutti_datatype datatype,
 			struct tutti_request **request);
 
-/*
- * * tutti_ps_clock - this worker's clock rises by one. Returns when the slowest worker is at most
+/**
+ * tutti_ps_clock - this worker's clock rises by one. Returns when the slowest worker is at most
  * staleness clocks behind.
  */
 int tutti_ps_clock(struct tutti_ps *ps);
@@ -219,8 +219,8 @@ int tutti_ps_last_read(struct tutti_ps_table *table, struct tutti_ps_read *read)
  */
 /** tutti_ps_save - write path, as a whole or not at all. */
 int tutti_ps_save(struct tutti_ps *ps, const char *path);
-/*
- * * tutti_ps_restore - what path has becomes the values of the tables, which have been made like
+/**
+ * tutti_ps_restore - what path has becomes the values of the tables, which have been made like
  * those that were saved, on as many servers as there are now. On failure they are as they were.
  */
 int tutti_ps_restore(struct tutti_ps *ps, const char *path);

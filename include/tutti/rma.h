@@ -21,8 +21,8 @@ enum tutti_win_flags {
 	TUTTI_WIN_READ_ONLY = 1 /* of this rank's memory: others may get, not put nor use atomics */
 };
 
-/*
- * * tutti_win_create - expose [base, base + size) to the ranks of comm. Collective; sizes and
+/**
+ * tutti_win_create - expose [base, base + size) to the ranks of comm. Collective; sizes and
  * flags (0 or enum tutti_win_flags) may differ, size 0 is allowed. The memory should come from
  * tutti_alloc or be registered; other memory is registered for the life of the window. If it
  * fails, it does on all ranks.
@@ -30,27 +30,27 @@ enum tutti_win_flags {
 int tutti_win_create(struct tutti_comm *comm, void *base, size_t size, unsigned flags,
 		     struct tutti_win **win);
 
-/*
- * * tutti_win_free - collective; waits for this rank's own operations first. -EBUSY while a
+/**
+ * tutti_win_free - collective; waits for this rank's own operations first. -EBUSY while a
  * request of one has not been waited for.
  */
 int tutti_win_free(struct tutti_win *win);
 
-/*
- * * tutti_put - start writing len bytes at local to rank's window; local may be reused after a
+/**
+ * tutti_put - start writing len bytes at local to rank's window; local may be reused after a
  * flush. Short puts may leave together, at the latest with the next call that waits or tests.
  */
 int tutti_put(struct tutti_win *win, int rank, const void *local, size_t len, uint64_t offset);
 
-/*
- * * tutti_put_notify - as put; when all bytes have arrived the target's count for this origin
+/**
+ * tutti_put_notify - as put; when all bytes have arrived the target's count for this origin
  * rises by 1.
  */
 int tutti_put_notify(struct tutti_win *win, int rank, const void *local, size_t len,
 		     uint64_t offset);
 
-/*
- * * tutti_win_wait_notify - wait until `count` further notifications from rank have arrived, and
+/**
+ * tutti_win_wait_notify - wait until `count` further notifications from rank have arrived, and
  * consume them.
  */
 int tutti_win_wait_notify(struct tutti_win *win, int rank, uint64_t count);
@@ -58,8 +58,8 @@ int tutti_win_wait_notify(struct tutti_win *win, int rank, uint64_t count);
 /** tutti_get - start reading len bytes of rank's window into local; complete after a flush. */
 int tutti_get(struct tutti_win *win, int rank, void *local, size_t len, uint64_t offset);
 
-/*
- * * tutti_fetch_add - add value to the 64-bit word at offset (a multiple of 8) of rank's window,
+/**
+ * tutti_fetch_add - add value to the 64-bit word at offset (a multiple of 8) of rank's window,
  * modulo 2^64; *old receives what it was. Blocks until done. Atomic to all fetch_add and
  * compare_swap of all ranks, the target's own included, and to nothing else.
  */
@@ -70,8 +70,8 @@ int tutti_fetch_add(struct tutti_win *win, int rank, uint64_t value, uint64_t of
 int tutti_compare_swap(struct tutti_win *win, int rank, uint64_t compare, uint64_t value,
 		       uint64_t offset, uint64_t *old);
 
-/*
- * * The same as requests for tutti_test, tutti_wait and the like: when that says done, a put is in
+/**
+ * The same as requests for tutti_test, tutti_wait and the like: when that says done, a put is in
  * place at the target, local of a get holds the bytes, *old is set; local and old stay untouched
  * until then. tutti_win_flush waits for them as well, but each request must be waited for. They
  * never wait themselves.
@@ -91,8 +91,8 @@ int tutti_icompare_swap(struct tutti_win *win, int rank, uint64_t compare, uint6
 int tutti_win_flush(struct tutti_win *win, int rank);
 int tutti_win_flush_all(struct tutti_win *win);
 
-/*
- * * tutti_win_iflush - a request that is done when those operations of this rank on rank are
+/**
+ * tutti_win_iflush - a request that is done when those operations of this rank on rank are
  * complete, here and there, that were started before it; tutti_win_iflush_all: on all ranks. Each
  * must be waited for.
  */
