@@ -62,7 +62,7 @@ struct tutti_request;
 size_t tutti_datatype_size(enum tutti_datatype datatype);
 
 /**
- * tutti_op_fn - an operator of the caller's: b[i] = a[i] op b[i] for i < count, a of the lower
+ * tutti_op_fn - a user-defined operator: b[i] = a[i] op b[i] for i < count, a of the lower
  * ranks. Must be associative. Called for pieces of the vector, one at a time, from any thread that
  * advances operations; must not call tutti. arg is what tutti_op_create was given.
  */
@@ -104,8 +104,7 @@ int tutti_ibarrier(struct tutti_comm *comm, struct tutti_request **request);
 int tutti_barrier_init(struct tutti_comm *comm, struct tutti_request **request);
 
 /*
- * Rooted: only the root has the result. recvbuf of the others is not looked at. In place: at the
- * root.
+ * Rooted: only the root has the result. In place, and recvbuf: at the root only.
  */
 int tutti_reduce(const void *sendbuf, void *recvbuf, size_t count, enum tutti_datatype datatype,
 		 enum tutti_op op, int root, struct tutti_comm *comm);

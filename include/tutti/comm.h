@@ -15,7 +15,7 @@ extern "C" {
 struct tutti_context;
 struct tutti_comm;
 
-/* What one process makes and all processes of a job are given, by any means. Opaque bytes. */
+/* Made by one process, passed to all processes of the job by any means. Opaque bytes. */
 struct tutti_unique_id {
 	unsigned char bytes[192];
 };
@@ -26,7 +26,7 @@ struct tutti_unique_id {
  */
 typedef int tutti_allgather_fn(const void *send, void *recv, size_t len, void *arg);
 
-/* Zero always means: default, which is what the environment says. */
+/* Zero always means the default: the value from the environment. */
 struct tutti_config {
 	size_t size; /* sizeof(struct tutti_config) */
 	int nranks;  /* > 0: rank and nranks below count, not the environment */
@@ -49,14 +49,15 @@ struct tutti_config {
 int tutti_unique_id_get(struct tutti_unique_id *id);
 
 /**
- * tutti_init - join the job. Collective over all its ranks. config NULL: the environment says all.
+ * tutti_init - join the job. Collective over all its ranks. config NULL: all from the environment.
  * On failure *ctx is untouched and tutti_last_error tells more.
  */
 int tutti_init(const struct tutti_config *config, struct tutti_context **ctx);
 
 /**
  * tutti_finalize - leave the job and free everything of ctx. Collective.
- * -EBUSY, with nothing freed, while requests are pending.
+ * -EBUSY, with nothing freed, while requests are pending. -TUTTI_EMISMATCH if ranks disagreed on a
+ * call and no call of this rank has reported it.
  */
 int tutti_finalize(struct tutti_context *ctx);
 
@@ -99,7 +100,7 @@ int tutti_comm_free(struct tutti_comm *comm);
  */
 int tutti_comm_abort(struct tutti_comm *comm, int code);
 
-/* A rank that is gone. */
+/* A rank that has failed. */
 struct tutti_failed {
 	int rank, world_rank; /* in the communicator asked about, and in the world */
 	char host[64];
@@ -107,7 +108,7 @@ struct tutti_failed {
 };
 
 /**
- * tutti_comm_failed - the ranks of comm that are gone, in order of rank: at most max of them go
+ * tutti_comm_failed - the ranks of comm that have failed, in order of rank: at most max of them go
  * to list, *n is how many there are. Works on communicators that have failed. Any thread.
  */
 int tutti_comm_failed(struct tutti_comm *comm, struct tutti_failed *list, int max, int *n);

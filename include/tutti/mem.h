@@ -22,7 +22,7 @@ struct tutti_region;
 int tutti_alloc(struct tutti_context *ctx, size_t size, void **ptr);
 
 /**
- * tutti_free - give back memory of tutti_alloc. NULL is allowed; -EINVAL for any other stranger.
+ * tutti_free - give back memory of tutti_alloc. NULL is allowed; -EINVAL for other memory.
  */
 int tutti_free(void *ptr);
 
