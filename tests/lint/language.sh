@@ -77,7 +77,7 @@ test_errors()
 		found "error texts that start upper case or end in a full stop"
 }
 
-for t in columns format basenames errors; do
+for t in columns format basenames openings pronouns terms errors; do
 	run $t test_$t
 done
 finish
