@@ -435,7 +435,7 @@ test_remote_shell_dies()
 	kill -9 $pid 2>/dev/null && die "the launcher did not notice"
 	wait $pid
 	expect 1 $?
-	expect_text 'host beta: lost the connection' "$tmp/err"
+	expect_text 'host beta: connection lost' "$tmp/err"
 	! pgrep -f "^sleep ${MARK}4\$" || die "processes are left"
 }
 
@@ -521,7 +521,7 @@ test_replace_host_dies()
 	until grep -q "the ranks on beta are gone; the others go on" "$tmp/err" || [ $i = 200 ]; do sleep 0.05; i=$((i + 1)); done
 	: >"$tmp/goes"
 	wait $pid || die "status $?: $(cat "$tmp/err")"
-	expect_text 'host beta: lost the connection' "$tmp/err"
+	expect_text 'host beta: connection lost' "$tmp/err"
 	expect_text 'the ranks on beta are gone; the others go on' "$tmp/err"
 }
 
