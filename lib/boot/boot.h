@@ -51,6 +51,7 @@ enum tt_ctl_type {
 	TT_CTL_AGREE,	 /* lib/comm: agreement among the live ranks */
 	TT_CTL_FENCED,	 /* lib/wire: the sender has closed its connection to the receiver */
 	TT_CTL_GROW,	 /* lib/api: the outcome of a tutti_comm_grow call */
+	TT_CTL_SLOWER,	 /* lib/wire, to the lowest rank: a connection over a slower network */
 	TT_CTL_TYPES
 };
 

@@ -149,6 +149,14 @@ static void on_fenced(void *ctx, int from, const void *data, size_t len)
 	tt_ctx_unlock(ctx);
 }
 
+static void on_slower(void *ctx, int from, const void *data, size_t len)
+{
+	tt_ctx_lock(ctx);
+	tt_wire_slower_msg(((struct tutti_context *)ctx)->wire, data, len);
+	tt_ctx_unlock(ctx);
+	(void)from;
+}
+
 static void on_gone(void *ctx, int rank, const char *host, const char *why)
 {
 	tt_ctx_gone(ctx, rank, host, why);
@@ -206,6 +214,7 @@ static int join(struct tutti_context *ctx, int tune)
 	handlers.fn[TT_CTL_AGREE] = tt_vote_msg;
 	handlers.fn[TT_CTL_GROW] = tt_grow_msg;
 	handlers.fn[TT_CTL_FENCED] = on_fenced;
+	handlers.fn[TT_CTL_SLOWER] = on_slower;
 	handlers.fn[TT_CTL_ASK] = tt_look_msg;
 	snprintf(agreed.algo, sizeof(agreed.algo), "%s", ctx->env.algo.text);
 	if (ctx->node)

@@ -129,22 +129,31 @@ static int by_key(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+static bool names(const struct card *card, const char *name)
+{
+	uint32_t k;
+
+	for (k = 0; k < card->ntps; k++)
+		if (!strncmp(card->tp[k], name, sizeof(card->tp[k])))
+			return true;
+	return false;
+}
+
+bool tt_card_has(struct tt_wire *wire, int rank, const char *name)
+{
+	struct card card;
+
+	return card_of(wire, rank, &card) && names(&card, name);
+}
+
 /* Whether all ranks have this transport. */
 static bool all_have(struct tt_wire *wire, const int *ranks, int n, const char *name)
 {
-	struct card card;
 	int i;
-	uint32_t k;
 
-	for (i = 0; i < n; i++) {
-		if (!card_of(wire, ranks[i], &card))
+	for (i = 0; i < n; i++)
+		if (!tt_card_has(wire, ranks[i], name))
 			return false;
-		for (k = 0; k < card.ntps; k++)
-			if (!strncmp(card.tp[k], name, sizeof(card.tp[k])))
-				break;
-		if (k == card.ntps)
-			return false;
-	}
 	return true;
 }
 
@@ -233,7 +242,7 @@ int tt_card_transports(struct tt_wire *wire, int rank, int *places, int max, cha
 {
 	struct card its;
 	bool same = tt_wire_same_host(wire, rank, why, size);
-	int n = 0, i, k;
+	int n = 0, i;
 
 	if (!card_of(wire, rank, &its))
 		return 0;
@@ -243,10 +252,7 @@ int tt_card_transports(struct tt_wire *wire, int rank, int *places, int max, cha
 		if (!tt_usable_place(wire, i) || !strcmp(name, "self") ||
 		    (!strcmp(name, "shm") && !same))
 			continue;
-		for (k = 0; k < (int)its.ntps; k++)
-			if (!strncmp(its.tp[k], name, sizeof(its.tp[k])))
-				break;
-		if (k < (int)its.ntps && n < max)
+		if (names(&its, name) && n < max)
 			places[n++] = i;
 	}
 	return n;

@@ -285,8 +285,8 @@ static void keep(struct tt_chan *chan, const struct conn_msg *msg)
 static void request(struct tt_chan *chan)
 {
 	struct tt_wire *wire = chan->wire;
-	char why[200] = "", last[200] = "";
-	int places[TT_TP_MAX], n, tp, err;
+	char why[200] = "";
+	int places[TT_TP_MAX], n, tp, err = 0;
 	struct conn_msg msg;
 
 	n = tt_card_transports(wire, chan->peer, places, TT_TP_MAX, why, sizeof(why));
@@ -302,12 +302,12 @@ static void request(struct tt_chan *chan)
 			tt_ctl_send(wire->boot, chan->peer, TT_CTL_CONN_REQ, &msg, sizeof(msg));
 			return;
 		}
-		snprintf(last, sizeof(last), "%s", tt_fail_text(err));
+		snprintf(chan->reason, sizeof(chan->reason), "%s", tt_fail_text(err));
+		if (tt_slower_forbidden(chan, places[chan->candidate]))
+			break;
 	}
-	if (!last[0])
-		snprintf(last, sizeof(last), "%s", wire->left_out);
-	if (last[0])
-		snprintf(chan->reason, sizeof(chan->reason), "%s", last);
+	if (!err && wire->left_out[0])
+		snprintf(chan->reason, sizeof(chan->reason), "%s", wire->left_out);
 	snprintf(why + strlen(why), sizeof(why) - strlen(why), "%s%.120s",
 		 chan->reason[0] ? "; " : "", chan->reason);
 	tt_err("no transport to rank %d (%s): %s", chan->peer, tt_boot_host(wire->boot, chan->peer),
@@ -330,10 +330,12 @@ void tt_chan_connect(struct tt_chan *chan)
 /* This attempt has failed: starts the next, if this is the asking end. */
 static void next_attempt(struct tt_chan *chan, const char *why)
 {
+	int place = chan->wire->tp[chan->tp].place;
+
 	tt_debug("rank %d over %s: %s", chan->peer, chan->wire->tp[chan->tp].name, why);
 	snprintf(chan->reason, sizeof(chan->reason), "%s: %s", chan->wire->tp[chan->tp].name, why);
 	tt_chan_close_ep(chan, -TUTTI_ETRANSPORT);
-	chan->candidate++;
+	chan->candidate = tt_slower_forbidden(chan, place) ? TT_TP_MAX : chan->candidate + 1;
 	request(chan);
 }
 
@@ -606,6 +608,7 @@ static void opened(struct tt_chan *chan)
 	why_this(chan, why, sizeof(why));
 	tt_info("rank %d is reached over %s: %s", chan->peer,
 		detail[0] ? detail : wire->tp[chan->tp].name, why);
+	tt_slower_check(chan);
 	if (chan->peer != wire->params.rank && (chan->active || chan->generation))
 		tt_chan_send_ctrl(
 			chan,

@@ -207,6 +207,8 @@ void tt_wire_conn_req(struct tt_wire *wire, int from, const void *data, size_t l
 void tt_wire_conn_rep(struct tt_wire *wire, int from, const void *data, size_t len);
 /* A peer has closed its end of a connection that may look intact here. */
 void tt_wire_fenced_msg(struct tt_wire *wire, int from, const void *data, size_t len);
+/* A rank has connected over a slower network than it could: warn, once. Under the lock. */
+void tt_wire_slower_msg(struct tt_wire *wire, const void *data, size_t len);
 /* Messages may have been lost: repeats to peers what they have not answered. Under the lock. */
 void tt_wire_ask_again(struct tt_wire *wire);
 /* Why the channel to peer has failed; NULL: it has not. Under the lock. */

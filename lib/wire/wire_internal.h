@@ -194,6 +194,7 @@ struct tt_wire {
 	bool fault;
 	bool late[TT_TP_MAX]; /* by place: usable, and opened when needed */
 	char left_out[160];   /* why one of these could not be opened */
+	bool slower;	      /* the job has been warned of a slower network, or will be */
 	size_t longest;	      /* longest put on the transports of all ranks */
 	struct tt_memory *memory;
 	struct tutti_stats stats;
@@ -380,6 +381,9 @@ void tt_wire_drop_events(struct tt_wire *wire, const struct tt_ep *ep, const str
 int tt_card_transports(struct tt_wire *wire, int rank, int *places, int max, char *why,
 		       size_t size);
 
+/* Whether the card of rank names this transport. */
+bool tt_card_has(struct tt_wire *wire, int rank, const char *name);
+
 /* Computes wire->longest, once all cards are here. */
 void tt_card_longest(struct tt_wire *wire);
 
@@ -391,6 +395,11 @@ bool tt_usable_place(struct tt_wire *wire, int place);
 int tt_open_place(struct tt_wire *wire, int place, int *tp);
 /* Opens the deferred transports that are the best, or only, way to some rank. */
 void tt_open_needed(struct tt_wire *wire);
+
+/* slower.c: whether the channel fails with the transport of place, instead of trying the next. */
+bool tt_slower_forbidden(struct tt_chan *chan, int place);
+/* The channel is open. */
+void tt_slower_check(struct tt_chan *chan);
 
 /* States of a transfer. */
 enum tt_xfer_state {

@@ -59,6 +59,19 @@ test_chosen()
 	grep -q 'is reached over verbs over' "$tmp/out" || { cat "$tmp/out"; exit 1; }
 }
 
+# A connection that verbs cannot make goes over ofi with one warning, or fails where TUTTI_TRANSPORT names verbs.
+test_slower()
+{
+	cat >"$tmp/slower.sh" <<-'END'
+		[ "$TUTTI_RANK" = 0 ] || export TUTTI_VERBS_CM=rdmacm
+		TUTTI_HOST_ID=h$TUTTI_RANK exec ./tutti_perf barrier -n 2
+	END
+	timeout 60 ./tutti_run -n 3 sh "$tmp/slower.sh" >"$tmp/out" 2>&1 || { cat "$tmp/out"; exit 1; }
+	[ "$(grep -c 'over ofi instead of verbs.*TUTTI_VERBS_CM' "$tmp/out")" = 1 ] || { cat "$tmp/out"; exit 1; }
+	! job shm,verbs,ofi 3 sh "$tmp/slower.sh" >"$tmp/out" 2>&1 || { cat "$tmp/out"; exit 1; }
+	grep -q 'no transport to rank .*verbs: TUTTI_VERBS_CM' "$tmp/out" || { cat "$tmp/out"; exit 1; }
+}
+
 # siw would be a second software device; doc/STATUS.md says that this kernel has none.
 test_siw()
 {
@@ -406,6 +419,7 @@ atomics_mask()
 
 run info test_info
 run chosen test_chosen
+run slower test_slower
 run siw test_siw
 run no_such_device test_no_such_device
 run no_such_mask test_no_such_mask
