@@ -92,7 +92,9 @@ static int make(struct tutti_comm *parent, const struct part *all, int color,
 	free(world);
 	if (err)
 		return err;
+	tt_wire_lock(comm->ctx->wire); /* the control thread may be writing the failure */
 	err = tt_comm_check(comm);
+	tt_wire_unlock(comm->ctx->wire);
 	if (!err) {
 		*out = comm;
 		return 0;
