@@ -58,6 +58,7 @@ static struct tt_boot *boot_new(int rank, enum tt_phase phase)
 	tt_list_init(&b->outbox);
 	tt_list_init(&b->links);
 	tt_list_init(&b->graves);
+	tt_list_init(&b->watches);
 	for (i = 1; i < TT_CTL_TYPES; i++)
 		b->handlers.fn[i] = on_msg;
 	b->handlers.gone = on_gone;
@@ -69,6 +70,7 @@ static void boot_free(struct tt_boot *b)
 {
 	int r;
 
+	tt_watch_end(b);
 	tt_tree_settle(b, TT_NEVER);
 	for (r = 0; r < RANKS; r++) {
 		free(b->ranks[r].host);
