@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who does not have the job's secret gets nowhere, costs little and stalls nobody. TT_TIMES makes
+ * A process without the job's secret gets nowhere, costs little and stalls no rank. TT_TIMES makes
  * the counts larger: 50 gives 10,000 junk connections over 1,000 starts.
  */
 #include <errno.h>

@@ -18,7 +18,7 @@ struct ahead {
 };
 
 /*
- * Who asks for nothing and looks gets early what the root has sent: more than may stay in slots.
+ * A rank that posts no receive and polls gets the root's messages early: more than fit into slots.
  * Until one of the others has seen that; not all do, as one behind a late one gets its messages
  * late. Injected delays may hide it.
  */

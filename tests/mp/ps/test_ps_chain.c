@@ -433,8 +433,8 @@ static void *half_watch(void *arg)
 }
 
 /*
- * Who is answered before the copy has heard of the other is told of the meeting before, in which
- * nobody has led.
+ * A worker that is answered before the replica has heard of the other one is told of the meeting
+ * before, which no worker led.
  */
 static int half_body(struct mp_job *job)
 {

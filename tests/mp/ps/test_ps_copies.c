@@ -373,7 +373,7 @@ static void back(void)
 
 /*
  * ESSP: the copy that takes over goes on sending, to all, whoever relayed before; over the traces
- * the bound is proven. Where nobody relays, pulls wait for what is sent, and would not end if
+ * the bound is proven. Without relays, pulls wait for what is sent, and would not end if
  * nothing was.
  */
 static void essp(const char *transport, int tries)

@@ -72,7 +72,7 @@ static void *last_to_die(void *arg)
 }
 
 /*
- * Who has nothing left to do may have the copy that others need, also if somebody has died before.
+ * A rank with nothing left to do may hold the replica that others need, also after a death.
  */
 static int last_body(struct mp_job *job)
 {

@@ -328,7 +328,7 @@ static void deaths(void)
 }
 
 /*
- * Who relays, and is stopped, holds up nobody within the bound: the others get LONG clocks ahead
+ * A stopped relay holds up no worker within the bound: the others get LONG clocks ahead
  * of it.
  */
 static void stops(void)

@@ -306,7 +306,7 @@ static int soft_run(const char *env, struct soft_plan p)
 }
 
 /*
- * Whoever leaves is not waited for: the rest of a group is applied when so many workers are left.
+ * No worker waits for one that has left: the rest of a group is applied once so many are left.
  */
 static int leave_body(struct mp_job *job)
 {
