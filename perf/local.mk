@@ -12,6 +12,11 @@ noinst_PROGRAMS += perf/essp
 perf_essp_SOURCES = perf/essp.c
 perf_essp_LDADD = libtutti.la
 
+# What perf/instructions runs.
+noinst_PROGRAMS += perf/steps
+perf_steps_SOURCES = perf/steps.c
+perf_steps_LDADD = libtutti.la
+
 # What perf/compare_verbs compares with besides perftest.
 if HAVE_VERBS
 noinst_PROGRAMS += perf/bare_verbs
@@ -45,7 +50,7 @@ perf-staleness: all
 # ESSP relayed by workers beside a server that sends all, as root.
 perf-relay: all
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/relay
-# What being watched costs a call.
+# Instructions of each short call, and what being watched costs it; CSV=FILE: the former, to a file.
 perf-instructions: all
-	TT_BUILD=$(abs_top_builddir) $(SHELL) $(srcdir)/perf/instructions
+	TT_BUILD=$(abs_top_builddir) $(SHELL) $(srcdir)/perf/instructions $(CSV:%=--csv=%)
 .PHONY: perf-hier perf-relay perf-instructions perf-staleness perf-compare perf-compare-quick perf-scale perf-sim perf-tune
