@@ -357,6 +357,26 @@ static void versions(void)
 }
 
 static void subnets(void)
+static void last_receives(void)
+{
+	struct vb_rail shared = {.recvq = {.srq = (void *)&shared}}, own = {.index = 0};
+	struct vb_qp q = {.rail = &shared};
+
+	TT_CHECK(!vb_holds_receives(&q)); /* it has never received */
+	q.receives = true;
+	TT_CHECK(vb_holds_receives(&q));
+	q.last = true;
+	TT_CHECK(!vb_holds_receives(&q));
+	q.last = false;
+	shared.mute = true; /* a device that does not tell */
+	TT_CHECK(!vb_holds_receives(&q));
+	shared.mute = false;
+	shared.dead = true;
+	TT_CHECK(!vb_holds_receives(&q));
+	q.rail = &own;
+	TT_CHECK(!vb_holds_receives(&q));
+}
+
 {
 	struct vb_blob a = blob("ABab"), b = blob("AAcb");
 
@@ -398,6 +418,7 @@ int main(int argc, char **argv)
 					       {"versions", versions},
 					       {"subnets", subnets},
 					       {"outages", outages},
+					       {"last_receives", last_receives},
 					       {NULL, NULL}};
 
 	return tt_test_main("rails", tests, argc, argv);

@@ -344,6 +344,56 @@ static void no_memory_for_events(void)
 	net_close(&net);
 }
 
+/* How many messages the other end's device takes while its process does not look. */
+static unsigned taken(struct net *net, struct link *l)
+{
+	uint64_t stalled = tt_deadline_ms(500);
+	unsigned n = 0;
+	int rc;
+
+	while (!tt_passed(stalled) && n < 2000) {
+		rc = l->ep->ops->msg(l->ep, &n, sizeof(n));
+		TT_CHECK(rc >= 0 || rc == -EAGAIN);
+		n += rc >= 0;
+		if (rc >= 0)
+			stalled = tt_deadline_ms(500);
+		else
+			poll_node(net, l->node, 8);
+	}
+	pump_ms(net, 300);
+	return n;
+}
+
+/*
+ * All connections of a process share the receives. Connections that end with messages that nobody
+ * has looked at give them back.
+ */
+static void closed_peers_return_receives(void)
+{
+	unsigned before, after, i, k;
+	struct net net;
+
+	if (!net_pair(&net))
+		return;
+	before = taken(&net, &net.link[0]);
+	for (i = 0; i < 100; i++) {
+		struct link *l = &net.link[2];
+
+		if (!net_link(&net, 0, 1) || !net_up(&net, 2))
+			break;
+		for (k = 0; k < 8; k++)
+			TT_CHECK(l->ep->ops->msg(l->ep, &k, sizeof(k)) >= 0);
+		usleep(1000);
+		link_close(&net.link[2 + i % 2]);
+		link_close(&net.link[3 - i % 2]);
+		net.nlinks = 2;
+	}
+	after = taken(&net, &net.link[0]);
+	printf("# %u messages before, %u after %u connections\n", before, after, i);
+	TT_CHECK(i == 100 && after + 16 >= before);
+	net_close(&net);
+}
+
 /*
  * Operations are under way when an interface goes down, and it stays down: each ends. If one fails,
  * so does the connection, and one end says of which port.
@@ -549,6 +599,7 @@ int main(int argc, char **argv)
 		{"no_note_without_all_rails", no_note_without_all_rails},
 		{"every_rail_wakes", every_rail_wakes},
 		{"no_memory_for_events", no_memory_for_events},
+		{"closed_peers_return_receives", closed_peers_return_receives},
 		{"idle_port_flaps", idle_port_flaps},
 		{"idle_port_is_left", idle_port_is_left},
 		{"only_port_flaps", only_port_flaps},

@@ -356,6 +356,7 @@ static int to_rts(struct vb_ep *ep, struct vb_qp *q)
  * A request is checked when it comes, when the active end's cookie may not be known yet: without
  * it.
  */
+	q->receives = q->last = false;
 static struct tt_mac_key key_of(const struct vb_ep *ep, bool call)
 {
 	struct tt_mac_key key = {{0}, {0}};
@@ -365,6 +366,7 @@ static struct tt_mac_key key_of(const struct vb_ep *ep, bool call)
 		memcpy(key.active, ep->active ? ep->cookie : ep->peer->cookie, sizeof(key.active));
 	return key;
 }
+	q->receives = true;
 
 static void seal(const struct vb_ep *ep, struct hail *hail)
 {

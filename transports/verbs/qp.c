@@ -223,6 +223,7 @@ int vb_qp_connect(struct vb_ep *ep, int i)
 	int err;
 
 	ibv_modify_qp(q->qp, &reset, IBV_QP_STATE);
+	q->receives = q->last = false;
 	err = vb_qp_init(q);
 	if (!err) {
 		step = "RTR (is the peer's address reachable from this port?)";
@@ -230,6 +231,7 @@ int vb_qp_connect(struct vb_ep *ep, int i)
 	}
 	if (!err)
 		err = to_rtr(q, peer, ep->peer->psn);
+	q->receives = !err;
 	if (!err) {
 		step = "RTS";
 		err = to_rts(q, peer, ep->psn);

@@ -337,6 +337,11 @@ size_t vb_cut(size_t len, uint64_t part, uint64_t sum)
 
 /* ---- how ---- */
 
+bool vb_holds_receives(const struct vb_qp *q)
+{
+	return q->rail->recvq.srq && q->receives && !q->last && !q->rail->dead && !q->rail->mute;
+}
+
 /*
  * An acknowledgement says that the target's device has the bytes, not that its memory does: another
  * device's write may be visible before. A note that one device rings for pieces of several, and a

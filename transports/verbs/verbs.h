@@ -74,6 +74,7 @@
 #define VB_HELLO_MS 10000   /* how long the active end tries to reach a peer */
 #define VB_BYE_MS 20	 /* how long closing waits for peers to be told, all of a second together */
 #define VB_DRAIN_MS 1000 /* how long it waits for the marks */
+#define VB_LAST_MS 20	 /* and for the last receives, if the device tells of them */
 
 enum vb_fabric { VB_IB, VB_ROCE, VB_IWARP, VB_ROCE_V1 };
 
@@ -177,6 +178,8 @@ struct vb_qp {
 	bool off;	      /* left for good: see outage.c */
 	unsigned nheld;	      /* the last nheld of ring are not posted yet, but here */
 	struct ibv_send_wr held[VB_CHAIN];
+	bool receives;	      /* may hold entries of the shared receive queue ... */
+	bool last;	      /* ... unless this was told: it has returned all of them */
 	struct ibv_sge held_sge[VB_CHAIN][2];
 	struct vb_ep *holder; /* in tp->holding while nheld is not 0 */
 	struct vb_qp *next_holding;
@@ -256,6 +259,8 @@ struct vb_rail {
 };
 
 /*
+	bool tells_last;     /* it has told of the last receive of a queue pair */
+	bool mute;	     /* it has not: it is not waited for again */
  * A page of each rail: where peers read from to know that their puts are in place, and where what
  * we read lands.
  */
@@ -276,7 +281,8 @@ struct vb_tp {
 	uint64_t cm_wake; /* when cm_timer fires; 0: never */
 	int port_timer;	  /* fires when a port has been down for long; -1: none has been down */
 	uint64_t bye_from, bye_left; /* see vb_bye_wait */
-	int turn;		     /* rail to be polled first */
+	uint64_t last_from, last_left;
+	int turn; /* rail to be polled first */
 	bool armed;
 	unsigned polls;
 	struct tt_ep_ops ops;
@@ -373,6 +379,11 @@ struct vb_choice {
 	int port[VB_RAILS];
 	char why[160];
 };
+/*
+ * Closing waits for the last receives of q: a queue pair in the error state may still hold entries
+ * of the shared receive queue, which are lost if it is destroyed before it returns them.
+ */
+bool vb_holds_receives(const struct vb_qp *q);
 /* By list (TUTTI_VERBS_DEVICE), or at most max by themselves; sets why of all that are usable. */
 void vb_select(struct vb_port *ports, int n, const char *list, int max, struct vb_choice *choice);
 /* Which rail of theirs meets each of ours (-1: none); both ends find the same pairs. How many. */

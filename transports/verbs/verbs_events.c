@@ -102,6 +102,18 @@ static void qp_event(struct vb_rail *rail, const struct ibv_async_event *ev)
 		vb_fail(ep, rail, -EPIPE, "%s", ibv_event_type_str(ev->event_type));
 }
 
+/* The queue pair has returned all entries of the shared receive queue that it had taken. */
+static void last_receive(struct vb_rail *rail, const struct ibv_async_event *ev)
+{
+	struct vb_ep *ep;
+	int q;
+
+	rail->tells_last = true;
+	ep = vb_ep_of_qpn(rail, ev->element.qp->qp_num, &q);
+	if (ep)
+		ep->qp[q].last = true;
+}
+
 static void handle(struct vb_rail *rail, const struct ibv_async_event *ev)
 {
 	switch (ev->event_type) {
@@ -110,6 +122,9 @@ static void handle(struct vb_rail *rail, const struct ibv_async_event *ev)
 	case IBV_EVENT_QP_ACCESS_ERR:
 	case IBV_EVENT_PATH_MIG_ERR:
 		qp_event(rail, ev);
+		break;
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		last_receive(rail, ev);
 		break;
 	case IBV_EVENT_PORT_ERR:
 		if (ev->element.port_num == rail->port.num)
