@@ -149,6 +149,7 @@ static struct vb_blob blob(const char *nets)
 
 		a->nqp = *nets != '-';
 		a->fabric = *nets < 'A' || *nets > 'Z';
+		a->routed = a->fabric;
 		a->net[0] = *nets == '?' ? 0 : (uint8_t)*nets;
 	}
 	return b;
@@ -356,7 +357,43 @@ static void versions(void)
 		 !vb_is_roce(VB_IWARP));
 }
 
-static void subnets(void)
+/* What both ends decide; -1: they differ. listen: which of our and which of their ports do. */
+static int way(const char *ours, const char *theirs, const char *listen, int *rail)
+{
+	struct vb_blob a = blob(ours), b = blob(theirs);
+	int match[VB_RAILS], i, there, here;
+
+	for (i = 0; i < VB_RAILS; i++) {
+		a.rail[i].port = strchr(listen, '0' + i) != NULL;
+		b.rail[i].port = strchr(listen, 'a' + i) != NULL;
+		a.rail[i].cm = strchr(listen, '+') != NULL;
+		b.rail[i].cm = strchr(listen, '+') != NULL || strchr(listen, '-') != NULL;
+	}
+	TT_CHECK(vb_match(&b, &a, match) > 0);
+	there = vb_way(&b, &a, match, rail);
+	vb_match(&a, &b, match);
+	here = vb_way(&a, &b, match, rail);
+	if (there == VB_WAY_NO_CM_HERE || there == VB_WAY_NO_CM_THERE)
+		there = there == VB_WAY_NO_CM_HERE ? VB_WAY_NO_CM_THERE : VB_WAY_NO_CM_HERE;
+	return here == there ? here : -1;
+}
+
+static void ways(void)
+{
+	int rail = -1;
+
+	TT_CHECK(way("A", "A", "0a", &rail) == VB_WAY_DIRECT);
+	TT_CHECK(way("A", "A", "", &rail) == VB_WAY_DIRECT);
+	TT_CHECK(way("a", "b", "", &rail) == VB_WAY_DIRECT);
+	TT_CHECK(way("A", "B", "0a", &rail) == VB_WAY_CM);
+	TT_CHECK(way("A", "A", "0a+", &rail) == VB_WAY_CM);
+	TT_CHECK(way("AB", "CA", "01ab", &rail) == VB_WAY_DIRECT); /* one network is common */
+	TT_CHECK(way("AB", "CD", "01ab", &rail) == VB_WAY_CM);
+	TT_CHECK(way("AB", "CD", "01a", &rail) == VB_WAY_NO_CM_THERE && rail == 1);
+	TT_CHECK(way("AB", "CD", "1ab", &rail) == VB_WAY_NO_CM_HERE && rail == 0);
+	TT_CHECK(way("A", "A", "0a-", &rail) == VB_WAY_DIFFER);
+}
+
 static void last_receives(void)
 {
 	struct vb_rail shared = {.recvq = {.srq = (void *)&shared}}, own = {.index = 0};
@@ -377,6 +414,7 @@ static void last_receives(void)
 	TT_CHECK(!vb_holds_receives(&q));
 }
 
+static void subnets(void)
 {
 	struct vb_blob a = blob("ABab"), b = blob("AAcb");
 
@@ -417,8 +455,9 @@ int main(int argc, char **argv)
 					       {"gids", gids},
 					       {"versions", versions},
 					       {"subnets", subnets},
-					       {"outages", outages},
+					       {"ways", ways},
 					       {"last_receives", last_receives},
+					       {"outages", outages},
 					       {NULL, NULL}};
 
 	return tt_test_main("rails", tests, argc, argv);

@@ -173,6 +173,22 @@ test_rdmacm()
 	grep -q 'is reached over verbs over .*rdma_cm' "$tmp/out" || { cat "$tmp/out"; exit 1; }
 }
 
+# Ranks 0 and 1 are in one InfiniBand subnet, as far as the library knows, and rank 2 is in another: only the
+# pairs with rank 2 are connected by rdma_cm.
+test_subnets()
+{
+	cat >"$tmp/subnets.sh" <<-'END'
+		export TUTTI_VERBS_MASK=subnet=$((TUTTI_RANK / 2))
+		TUTTI_HOST_ID=h$TUTTI_RANK exec ./tutti_perf alltoall -b 64 -e 64K -f 1024 -n 2 -w 0 -c 1
+	END
+	TUTTI_LOG=info job verbs 3 sh "$tmp/subnets.sh" >"$tmp/out" 2>&1 || { cat "$tmp/out"; exit 1; }
+	grep -q '^# Out of bounds values : 0 OK' "$tmp/out" || { cat "$tmp/out"; exit 1; }
+	[ "$(grep -c 'another subnet is connected by rdma_cm' "$tmp/out")" = 4 ] || { cat "$tmp/out"; exit 1; }
+	! TUTTI_VERBS_CM=bootstrap job verbs 3 sh "$tmp/subnets.sh" >"$tmp/out" 2>&1 || { cat "$tmp/out"; exit 1; }
+	grep -q 'another InfiniBand subnet.*takes rdma_cm: TUTTI_VERBS_CM=bootstrap' "$tmp/out" ||
+		{ cat "$tmp/out"; exit 1; }
+}
+
 # A third device, on an interface without an address: rdma_cm does not use it, and says why.
 test_rdmacm_no_address()
 {
@@ -447,6 +463,7 @@ run nth nth
 run listen listen
 run rdmacm test_rdmacm
 run rdmacm_no_address test_rdmacm_no_address
+run subnets test_subnets
 run death_rdmacm death_rdmacm
 run turned_away turned_away
 run mask test_mask

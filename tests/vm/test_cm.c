@@ -191,9 +191,13 @@ static void agreed(void)
 	if (!net_open(&net, 2) || !net_link(&net, 0, 1))
 		return;
 	b = blob_of(&net.link[1]);
-	b.rail[0].port = 0;
+	b.rail[0].cm = 0;
 	err = connect_to(&net.link[0], &b, true);
 	TT_CHECK(err == -EINVAL && strstr(tt_fail_text(err), "TUTTI_VERBS_CM"));
+	b.rail[0].cm = 1;
+	b.rail[0].port = 0;
+	err = connect_to(&net.link[0], &b, true);
+	TT_CHECK(err == -EHOSTUNREACH && strstr(tt_fail_text(err), "IP address"));
 	net_close(&net);
 }
 

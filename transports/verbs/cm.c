@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connecting by rdma_cm, for iWARP or where TUTTI_VERBS_CM asks for it.
+ * Connecting by rdma_cm: on iWARP, where TUTTI_VERBS_CM asks for it, and to peers of another
+ * InfiniBand subnet.
  *
  * Each rail listens at an address of its interface, on a port that the system chooses. Both are in
  * the endpoint's address, with a random cookie. The active end connects each queue pair through its
@@ -183,10 +184,10 @@ static int listen_on_all(struct vb_tp *tp)
 	for (i = 0; i < tp->nrails; i++) {
 		err = listen_on(&tp->rail[i]);
 		listening += !err;
-		tp->rail[i].dead = err == -EADDRNOTAVAIL;
 		if (err && err != -EADDRNOTAVAIL)
 			return err;
-		if (err && tp->nrails > 1)
+		tp->rail[i].dead = err && tp->cm_only;
+		if (err && tp->cm_only && tp->nrails > 1)
 			tt_warn("verbs: %s/%u is not used: %s", tp->rail[i].port.name,
 				tp->rail[i].port.num, tt_fail_text(err));
 	}
@@ -223,16 +224,34 @@ int vb_cm_open(struct vb_tp *tp)
 	return listen_on_all(tp);
 }
 
+int vb_cm_try(struct vb_tp *tp)
+{
+	int err = vb_cm_open(tp);
+
+	if (!err)
+		return 0;
+	vb_cm_close(tp);
+	if (err == -EMFILE || err == -ENFILE || err == -ENOMEM)
+		return err;
+	snprintf(tp->cm_why, sizeof(tp->cm_why), "%s", tt_fail_text(err));
+	tt_info("verbs: peers of other subnets cannot be reached: %s", tp->cm_why);
+	return 0;
+}
+
 void vb_cm_close(struct vb_tp *tp)
 {
 	int i;
 
 	if (!tp->cm)
 		return;
-	for (i = 0; i < tp->nrails; i++)
+	for (i = 0; i < tp->nrails; i++) {
 		if (tp->rail[i].listener)
 			rdma_destroy_id(tp->rail[i].listener);
+		tp->rail[i].listener = NULL;
+		tp->rail[i].cm_port = 0;
+	}
 	rdma_destroy_event_channel(tp->cm);
+	tp->cm = NULL;
 	if (tp->cm_timer >= 0)
 		close(tp->cm_timer);
 }
@@ -337,6 +356,7 @@ static int to_init(struct vb_ep *ep, struct vb_qp *q)
 	int err;
 
 	ibv_modify_qp(q->qp, &reset, IBV_QP_STATE);
+	q->receives = q->last = false;
 	err = to_state(ep, q, IBV_QPS_INIT);
 	return err ? err : vb_qp_receive(ep, q);
 }
@@ -346,6 +366,7 @@ static int to_rts(struct vb_ep *ep, struct vb_qp *q)
 {
 	int err = 0;
 
+	q->receives = true;
 	if (q->rail->port.fabric == VB_IWARP)
 		return 0;
 	err = to_state(ep, q, IBV_QPS_RTR);
@@ -356,7 +377,6 @@ static int to_rts(struct vb_ep *ep, struct vb_qp *q)
  * A request is checked when it comes, when the active end's cookie may not be known yet: without
  * it.
  */
-	q->receives = q->last = false;
 static struct tt_mac_key key_of(const struct vb_ep *ep, bool call)
 {
 	struct tt_mac_key key = {{0}, {0}};
@@ -366,7 +386,6 @@ static struct tt_mac_key key_of(const struct vb_ep *ep, bool call)
 		memcpy(key.active, ep->active ? ep->cookie : ep->peer->cookie, sizeof(key.active));
 	return key;
 }
-	q->receives = true;
 
 static void seal(const struct vb_ep *ep, struct hail *hail)
 {
@@ -494,7 +513,8 @@ static void requested(const struct news *news)
 	ep = vb_ep_of_qpn(rail, news->hail.qpn, &i);
 	q = ep ? &ep->qp[i] : NULL;
 	if (!ep || ep->state > VB_CONNECTING || q->greeted ||
-	    (ep->state == VB_CONNECTING && ep->active) || !knows(ep, q, &news->hail, true)) {
+	    (ep->state == VB_CONNECTING && (ep->active || !ep->by_cm)) ||
+	    !knows(ep, q, &news->hail, true)) {
 		tt_info("verbs: %s/%u: rejected an unexpected connection", rail->port.name,
 			rail->port.num);
 		reject(news->id);
@@ -684,7 +704,7 @@ static uint64_t look_at(struct vb_ep *ep)
 	char peer[80];
 	int i;
 
-	if (ep->state != VB_CONNECTING || !ep->active)
+	if (ep->state != VB_CONNECTING || !ep->active || !ep->by_cm)
 		return TT_NEVER;
 	if (tt_passed(ep->deadline)) {
 		vb_fail(ep, ep->qp[0].rail, -ETIMEDOUT, "rdma_cm: %s has not answered for %d s",

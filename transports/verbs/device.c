@@ -168,7 +168,10 @@ void vb_port_net(struct vb_port *port)
 	int i;
 
 	memset(port->net, 0, sizeof(port->net));
-	if (port->fabric == VB_IWARP)
+	port->routed = vb_is_roce(port->fabric) && port->subnet < 0;
+	if (port->subnet >= 0)
+		snprintf((char *)port->net, sizeof(port->net), "subnet %d", port->subnet % 10000);
+	if (port->fabric == VB_IWARP || port->subnet >= 0)
 		return; /* its GID is no address */
 	if (port->fabric == VB_IB) {
 		memcpy(port->net, port->gid.raw, 8);
@@ -218,21 +221,26 @@ static void inspect(struct vb_port *port, struct ibv_context *ctx, const struct 
 	}
 }
 
+static int mask_number(const char *text, size_t len, int *number)
+{
+	char *end;
+	long n = strtol(text, &end, 10);
+
+	*number = (int)n;
+	return end == text + len && n >= 0 && n <= INT_MAX ? 0 : -EINVAL;
+}
+
 /* TUTTI_VERBS_MASK; what is not known is told by vb_choose. */
 static int parse_mask(const char *list, struct vb_port *port)
 {
-	char *end;
+	int err = 0;
 	size_t n;
 
-	for (; *list; list += n + (list[n] == ',')) {
+	for (; *list && !err; list += n + (list[n] == ',')) {
 		n = strcspn(list, ",");
-		if (n > 7 && !strncmp(list, "inline=", 7)) {
-			port->inline_most = (int)strtol(list + 7, &end, 10);
-			if (end != list + n || port->inline_most < 0)
-				return -EINVAL;
-			continue;
-		}
-		if (n == 3 && !strncmp(list, "imm", n))
+		if (n > 7 && !strncmp(list, "inline=", 7))
+			err = mask_number(list + 7, n - 7, &port->inline_most);
+		else if (n == 3 && !strncmp(list, "imm", n))
 			port->imm = false;
 		else if (n == 6 && !strncmp(list, "atomic", n))
 			port->atomic = false;
@@ -242,10 +250,12 @@ static int parse_mask(const char *list, struct vb_port *port)
 			port->srq = false;
 		else if (n == 6 && !strncmp(list, "resize", n))
 			port->resize = false;
+		else if (n > 7 && !strncmp(list, "subnet=", 7))
+			err = mask_number(list + 7, n - 7, &port->subnet);
 		else
-			return -EINVAL;
+			err = -EINVAL;
 	}
-	return 0;
+	return err;
 }
 
 /* Of immediate data and of when a WRITE ends no query tells; they follow from the protocol. */
@@ -256,6 +266,7 @@ static void set_capabilities(struct vb_port *port, const char *mask)
 	port->srq = port->dev.max_srq > 0 && port->dev.max_srq_wr >= 64;
 	port->resize = true; /* until it refuses */
 	port->inline_most = INT_MAX;
+	port->subnet = -1;
 	parse_mask(mask, port);
 }
 
@@ -408,7 +419,7 @@ int vb_choose(const struct tt_tp_params *params, struct vb_port chosen[VB_RAILS]
 	if (parse_mask(mask, chosen))
 		return tt_fail(-EINVAL,
 			       "TUTTI_VERBS_MASK=%s: must be a list of imm, atomic, placed, srq, "
-			       "resize and inline=BYTES",
+			       "resize, inline=BYTES and subnet=NUMBER",
 			       mask);
 	ports = calloc(PORTS_MAX, sizeof(*ports));
 	if (!ports)

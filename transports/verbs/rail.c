@@ -309,6 +309,8 @@ void vb_rails_tell(const struct vb_ep *ep, struct vb_blob *b)
 		a->rd_atomic = (uint8_t)tp->rail[i].max_rd;
 		memcpy(a->ip, tp->rail[i].ip, sizeof(a->ip));
 		a->port = tp->rail[i].cm_port;
+		a->cm = tp->cm_only;
+		a->routed = port->routed;
 		a->flush_addr = (uint64_t)(uintptr_t)&tp->rail[i].flush->word;
 		a->flush_key = tp->rail[i].flush_mr->rkey;
 	}
@@ -320,6 +322,13 @@ void vb_rails_tell(const struct vb_ep *ep, struct vb_blob *b)
 	}
 }
 
+static int cm_differs(const struct vb_tp *tp)
+{
+	return tt_fail(-EINVAL,
+		       "verbs: TUTTI_VERBS_CM is rdmacm %s; set the same value on all ranks",
+		       tp->cm_only ? "here and not at the peer" : "at the peer and not here");
+}
+
 static int check(const struct vb_ep *ep, const struct vb_blob *b)
 {
 	const struct vb_tp *tp = vb_tp_of(ep);
@@ -328,10 +337,8 @@ static int check(const struct vb_ep *ep, const struct vb_blob *b)
 	if (b->magic != VB_MAGIC || b->psn > 0xffffff || !b->nrails || b->nrails > VB_RAILS)
 		return tt_fail(-EINVAL, "verbs: this is not the address of a verbs endpoint");
 	for (i = 0; i < b->nrails; i++) {
-		if (b->rail[i].nqp && !b->rail[i].port != !tp->cm)
-			return tt_fail(-EINVAL,
-				       "verbs: TUTTI_VERBS_CM is %s here and not at the peer",
-				       tp->cm ? "rdmacm" : "bootstrap");
+		if (b->rail[i].nqp && b->rail[i].cm != tp->cm_only)
+			return cm_differs(tp);
 		if (b->rail[i].mtu < IBV_MTU_256 || b->rail[i].mtu > IBV_MTU_4096)
 			return tt_fail(-EINVAL,
 				       "verbs: this is not the address of a verbs endpoint");
@@ -360,12 +367,44 @@ static int none_meets(const struct vb_tp *tp, const struct vb_blob *b)
 		       port->num, vb_fabric_name(port->fabric));
 }
 
-static int other_subnet(const struct vb_port *port)
+/* The peer is in another subnet, where only rdma_cm finds the way, and it is not to be had. */
+static int no_cm(const struct vb_rail *rail, bool here)
 {
+	const struct vb_tp *tp = rail->tp;
+
 	return tt_fail(-EHOSTUNREACH,
-		       "verbs: the peer is in another InfiniBand subnet than %s/%u: set "
-		       "TUTTI_VERBS_CM=rdmacm on all ranks, and give the ports IP addresses",
-		       port->name, port->num);
+		       "verbs: the peer is in another InfiniBand subnet than %s/%u, which takes "
+		       "rdma_cm: %s",
+		       rail->port.name, rail->port.num,
+		       !here ? "the peer has no address for it; give its port an IP address"
+		       : tp->cm_why[0]	? tp->cm_why
+		       : rail->homeless ? "the port has lost its address"
+					: "TUTTI_VERBS_CM=bootstrap does without it");
+}
+
+/* Whether ep is connected by rdma_cm. */
+static int choose_way(struct vb_ep *ep, const struct vb_blob *ours, const struct vb_blob *theirs,
+		      const int match[VB_RAILS])
+{
+	struct vb_tp *tp = vb_tp_of(ep);
+	int rail = 0;
+
+	switch (vb_way(ours, theirs, match, &rail)) {
+	case VB_WAY_DIRECT:
+		return 0;
+	case VB_WAY_CM:
+		ep->by_cm = true;
+		if (!tp->cm_only)
+			tt_info("verbs: a peer in another subnet is connected by rdma_cm");
+		return 0;
+	case VB_WAY_DIFFER:
+		return cm_differs(tp);
+	case VB_WAY_NO_CM_HERE:
+		return no_cm(&tp->rail[rail], true);
+	case VB_WAY_NO_CM_THERE:
+		break;
+	}
+	return no_cm(&tp->rail[rail], false);
 }
 
 /* A connection is as fast as its slower end, and takes pieces as long as every port does. */
@@ -396,9 +435,9 @@ int vb_rails_match(struct vb_ep *ep, const struct vb_blob *b)
 	ep->nrails = vb_match(&ours, b, match);
 	if (!ep->nrails)
 		return none_meets(vb_tp_of(ep), b);
-	for (i = 0; i < VB_RAILS && !vb_tp_of(ep)->cm; i++)
-		if (match[i] >= 0 && vb_needs_cm(&ours.rail[i], &b->rail[match[i]]))
-			return other_subnet(&vb_tp_of(ep)->rail[i].port);
+	err = choose_way(ep, &ours, b, match);
+	if (err)
+		return err;
 	for (i = 0; i < ep->nqp; i++) {
 		struct vb_qp *q = &ep->qp[i];
 

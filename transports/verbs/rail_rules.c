@@ -261,7 +261,36 @@ int vb_match(const struct vb_blob *ours, const struct vb_blob *theirs, int match
 
 bool vb_needs_cm(const struct vb_rail_addr *ours, const struct vb_rail_addr *theirs)
 {
-	return ours->fabric == VB_IB && theirs->fabric == VB_IB && !same_net(ours, theirs);
+	return !(ours->routed && theirs->routed) && !same_net(ours, theirs);
+}
+
+enum vb_way vb_way(const struct vb_blob *ours, const struct vb_blob *theirs,
+		   const int match[VB_RAILS], int *rail)
+{
+	const struct vb_rail_addr *a, *b;
+	bool cm = false;
+	int i;
+
+	for (i = 0; i < VB_RAILS; i++) {
+		if (match[i] < 0)
+			continue;
+		*rail = i;
+		a = &ours->rail[i];
+		b = &theirs->rail[match[i]];
+		if (a->cm != b->cm)
+			return VB_WAY_DIFFER;
+		cm = cm || a->cm || vb_needs_cm(a, b);
+	}
+	for (i = 0; cm && i < VB_RAILS; i++) {
+		if (match[i] < 0)
+			continue;
+		*rail = i;
+		if (!ours->rail[i].port)
+			return VB_WAY_NO_CM_HERE;
+		if (!theirs->rail[match[i]].port)
+			return VB_WAY_NO_CM_THERE;
+	}
+	return cm ? VB_WAY_CM : VB_WAY_DIRECT;
 }
 
 /* ---- which GID, and what of a port that is down ---- */
@@ -308,6 +337,11 @@ void vb_bye_used(uint64_t *left, uint64_t ns)
 	*left -= ns < *left ? ns : *left;
 }
 
+bool vb_holds_receives(const struct vb_qp *q)
+{
+	return q->rail->recvq.srq && q->receives && !q->last && !q->rail->dead && !q->rail->mute;
+}
+
 /* ---- the share of each rail ---- */
 
 int vb_spread(const uint32_t *weight, int n, size_t len, uint64_t *sum)
@@ -336,11 +370,6 @@ size_t vb_cut(size_t len, uint64_t part, uint64_t sum)
 }
 
 /* ---- how ---- */
-
-bool vb_holds_receives(const struct vb_qp *q)
-{
-	return q->rail->recvq.srq && q->receives && !q->last && !q->rail->dead && !q->rail->mute;
-}
 
 /*
  * An acknowledgement says that the target's device has the bytes, not that its memory does: another

@@ -37,7 +37,7 @@ static void describe(struct vb_tp *tp)
 	else
 		snprintf(addr, sizeof(addr), "LID %u", port->attr.lid);
 	n = (size_t)snprintf(base->detail, sizeof(base->detail), "verbs over %s/%u (%s%s)",
-			     port->name, port->num, addr, tp->cm ? ", rdma_cm" : "");
+			     port->name, port->num, addr, tp->cm_only ? ", rdma_cm" : "");
 	for (i = 1; i < tp->nrails && n < sizeof(base->detail); i++)
 		n += (size_t)snprintf(base->detail + n, sizeof(base->detail) - n, ", %s/%u",
 				      tp->rail[i].port.name, tp->rail[i].port.num);
@@ -98,8 +98,12 @@ static int connect_how(struct vb_tp *tp)
 	bool iwarp = tp->rail[0].port.fabric == VB_IWARP;
 	const char *how = tp->env->verbs_cm.text;
 
-	if (!strcmp(how, "rdmacm") || (iwarp && !strcmp(how, "auto")))
+	tp->cm_only = !strcmp(how, "rdmacm") || (iwarp && !strcmp(how, "auto"));
+	if (tp->cm_only)
 		return vb_cm_open(tp);
+	/* For peers of other subnets, if there are any: none of them can be known yet. */
+	if (!strcmp(how, "auto") && !tp->rail[0].port.routed)
+		return vb_cm_try(tp);
 	if (iwarp)
 		return tt_fail(-EOPNOTSUPP,
 			       "verbs: %s/%u is iWARP, which rdma_cm connects: not with "

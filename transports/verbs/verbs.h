@@ -45,7 +45,7 @@
 #include "lib/wire/transport.h"
 #include "transports/verbs/verbs_load.h"
 
-#define VB_MAGIC 0x3430425645545454ull /* "TTTEVB04": layout version included */
+#define VB_MAGIC 0x3530425645545454ull /* "TTTEVB05": layout version included */
 #define VB_RAILS 4		       /* ports in use, at most: one word of a key each */
 #define VB_QPS 8		       /* queue pairs of an endpoint on a rail, at most */
 #define VB_EP_QPS (VB_RAILS * VB_QPS)
@@ -90,7 +90,9 @@ struct vb_port {
 	bool placed;	  /* a WRITE ends when its bytes are in place */
 	bool srq;	  /* shared receive queues */
 	bool resize;	  /* completion queues that grow, until one refuses */
+	bool routed;	  /* the address of a peer in another network is the way to it */
 	int inline_most;  /* queue pairs that ask for more inline data are refused: for tests */
+	int subnet;	  /* taken for an InfiniBand port's of this subnet: for tests; -1: not */
 	struct ibv_port_attr attr;
 	struct ibv_device_attr dev;
 	double gbps;
@@ -176,10 +178,10 @@ struct vb_qp {
 	bool usable;	      /* takes requests: none of the next three */
 	bool away;	      /* the peer's port is down */
 	bool off;	      /* left for good: see outage.c */
-	unsigned nheld;	      /* the last nheld of ring are not posted yet, but here */
-	struct ibv_send_wr held[VB_CHAIN];
 	bool receives;	      /* may hold entries of the shared receive queue ... */
 	bool last;	      /* ... unless this was told: it has returned all of them */
+	unsigned nheld;	      /* the last nheld of ring are not posted yet, but here */
+	struct ibv_send_wr held[VB_CHAIN];
 	struct ibv_sge held_sge[VB_CHAIN][2];
 	struct vb_ep *holder; /* in tp->holding while nheld is not 0 */
 	struct vb_qp *next_holding;
@@ -198,6 +200,7 @@ struct vb_ep {
 	uint32_t index, gen;	 /* place in tp->eps, and which user of it */
 	enum vb_state state;
 	bool active, closing, bye_done;
+	bool by_cm; /* connected by rdma_cm */
 	int status; /* of a failed one */
 	char reason[160];
 	int nqp, up;   /* up: how many queue pairs are greeted */
@@ -256,11 +259,11 @@ struct vb_rail {
 	bool homeless;	     /* it has no address any more: they do, too */
 	uint64_t down_until; /* how long its return is waited for; 0: not, or no more */
 	bool dead;	     /* the device is gone, or rdma_cm has no address there */
+	bool tells_last;     /* it has told of the last receive of a queue pair */
+	bool mute;	     /* it has not: it is not waited for again */
 };
 
 /*
-	bool tells_last;     /* it has told of the last receive of a queue pair */
-	bool mute;	     /* it has not: it is not waited for again */
  * A page of each rail: where peers read from to know that their puts are in place, and where what
  * we read lands.
  */
@@ -277,6 +280,8 @@ struct vb_tp {
 	int inline_max, nqp; /* inline_max: what all rails can; nqp: of an endpoint on each rail */
 	struct vb_recvq *hungry;
 	struct rdma_event_channel *cm; /* NULL: connecting is the caller's exchange of addresses */
+	bool cm_only;		       /* else only peers of other subnets are connected by it */
+	char cm_why[160];	       /* it was wanted for those, and cannot be had */
 	int cm_timer;
 	uint64_t cm_wake; /* when cm_timer fires; 0: never */
 	int port_timer;	  /* fires when a port has been down for long; -1: none has been down */
@@ -310,9 +315,10 @@ struct vb_rail_addr {
 	uint8_t fabric, mtu, rd_atomic;
 	uint8_t nqp; /* 0: none on this rail */
 	uint32_t qpn[VB_QPS];
-	uint8_t ip[16]; /* for rdma_cm: IPv6, or IPv4 mapped to it */
-	uint16_t port;	/* 0: not by rdma_cm */
-	uint16_t zero;
+	uint8_t ip[16];	     /* for rdma_cm: IPv6, or IPv4 mapped to it */
+	uint16_t port;	     /* where rdma_cm listens; 0: nowhere */
+	uint8_t cm;	     /* connects by rdma_cm only */
+	uint8_t routed;	     /* see struct vb_port */
 	uint64_t flush_addr; /* 8 bytes to be read, to know that what was written before is in place
 			      */
 	uint32_t flush_key, pad;
@@ -373,17 +379,17 @@ bool vb_gid_is_of_mac(const uint8_t gid[16], const uint8_t mac[6]);
 uint64_t vb_bye_wait(uint64_t *from, uint64_t *left, uint64_t now, uint64_t most);
 /* So much of it was used. */
 void vb_bye_used(uint64_t *left, uint64_t ns);
+/*
+ * Closing waits for the last receives of q: a queue pair in the error state may still hold entries
+ * of the shared receive queue, which are lost if it is destroyed before it returns them.
+ */
+bool vb_holds_receives(const struct vb_qp *q);
 /* Ports chosen, best first, or why there is none. */
 struct vb_choice {
 	int n, err;
 	int port[VB_RAILS];
 	char why[160];
 };
-/*
- * Closing waits for the last receives of q: a queue pair in the error state may still hold entries
- * of the shared receive queue, which are lost if it is destroyed before it returns them.
- */
-bool vb_holds_receives(const struct vb_qp *q);
 /* By list (TUTTI_VERBS_DEVICE), or at most max by themselves; sets why of all that are usable. */
 void vb_select(struct vb_port *ports, int n, const char *list, int max, struct vb_choice *choice);
 /* Which rail of theirs meets each of ours (-1: none); both ends find the same pairs. How many. */
@@ -393,6 +399,13 @@ int vb_match(const struct vb_blob *ours, const struct vb_blob *theirs, int match
  * address to send to is a router's, which libibverbs cannot ask for.
  */
 bool vb_needs_cm(const struct vb_rail_addr *ours, const struct vb_rail_addr *theirs);
+/*
+ * How a pair of endpoints is connected, given what vb_match has found; both ends decide the same.
+ * *rail: of ours, on which it cannot be done.
+ */
+enum vb_way { VB_WAY_DIRECT, VB_WAY_CM, VB_WAY_DIFFER, VB_WAY_NO_CM_HERE, VB_WAY_NO_CM_THERE };
+enum vb_way vb_way(const struct vb_blob *ours, const struct vb_blob *theirs,
+		   const int match[VB_RAILS], int *rail);
 /*
  * Over how many of the n queue pairs, from the first, len bytes are spread; *sum: of their
  * weights.
@@ -520,8 +533,10 @@ void vb_fail(struct vb_ep *ep, const struct vb_rail *rail, int status, const cha
 void vb_check_down(struct vb_ep *ep);
 
 /* cm.c */
-/* Listen on every rail. */
+/* Listen on every rail, for all peers or (tp->cm_only is false) for those of other subnets. */
 int vb_cm_open(struct vb_tp *tp);
+/* The same, but where it cannot be had, tp->cm_why says why; an error: descriptors run out. */
+int vb_cm_try(struct vb_tp *tp);
 /* Also of what was opened in part. */
 void vb_cm_close(struct vb_tp *tp);
 /* Connect, or take the requests of the peer's end. */

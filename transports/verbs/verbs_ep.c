@@ -152,8 +152,10 @@ int vb_ep_connect(struct tt_ep *base, const void *blob, size_t len, bool active)
 	*ep->peer = b;
 	ep->active = active;
 	ep->deadline = tt_deadline_ms(VB_HELLO_MS);
-	if (vb_tp_of(ep)->cm)
+	if (ep->by_cm)
 		return vb_cm_connect(ep);
+	for (i = 0; i < ep->nqp; i++)
+		vb_cm_drop(&ep->qp[i]); /* requests that no peer has a reason to make */
 	for (i = 0; !err && i < ep->nqp; i++)
 		err = vb_qp_connect(ep, i);
 	if (err)
@@ -184,7 +186,7 @@ void vb_hello_again(struct vb_ep *ep, int i, int status)
 	const struct vb_rail *rail = ep->qp[i].rail;
 	int err;
 
-	if (vb_tp_of(ep)->cm || tt_passed(ep->deadline)) {
+	if (ep->by_cm || tt_passed(ep->deadline)) {
 		vb_fail(ep, rail, -ETIMEDOUT,
 			"the peer does not answer over this network (status %d)", status);
 		return;
@@ -265,8 +267,6 @@ void vb_fail(struct vb_ep *ep, const struct vb_rail *rail, int status, const cha
 			vb_reap(tp);                                                               \
 	} while (0)
 
-void vb_ep_close(struct tt_ep *base)
-{
 static bool holds_receives(const struct vb_ep *ep)
 {
 	int i;
@@ -307,6 +307,8 @@ static void take_last_receives(struct vb_ep *ep)
 		;
 }
 
+void vb_ep_close(struct tt_ep *base)
+{
 	struct vb_ep *ep = (struct vb_ep *)base;
 	struct vb_tp *tp = vb_tp_of(ep);
 	uint64_t began = tt_now_ns();
