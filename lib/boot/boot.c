@@ -23,8 +23,7 @@
 #include "lib/boot/control/control_tree.h"
 
 #define OUTBOX_MAX (16u << 20)
-#define OWN_FILES 4    /* epoll, eventfd, listener, tutti_ras */
-#define REFUSE_MS 3000 /* for the other ranks to come and hear that this rank cannot take part */
+#define OWN_FILES 4 /* epoll, eventfd, listener, tutti_ras */
 
 int tt_boot_check_secret(const struct tt_boot_params *params, const struct sockaddr *sa)
 {
@@ -78,9 +77,7 @@ static void set_times(struct tt_boot *b)
 	b->start_deadline = tt_deadline_ms(b->params.init_timeout);
 }
 
-static struct tt_boot *new_boot(const struct tt_boot_params *params,
-				const struct tt_boot_handlers *handlers, const void *card,
-				size_t len)
+static struct tt_boot *new_boot(const struct tt_boot_params *params)
 {
 	struct tt_boot *b = calloc(1, sizeof(*b));
 	const char *version =
@@ -89,8 +86,6 @@ static struct tt_boot *new_boot(const struct tt_boot_params *params,
 	if (!b)
 		return NULL;
 	b->params = *params;
-	if (handlers)
-		b->handlers = *handlers;
 	b->rank = b->self.rank = params->rank;
 	b->nranks = b->self.nranks = params->nranks;
 	snprintf(b->self.version, sizeof(b->self.version), "%s",
@@ -112,7 +107,7 @@ static struct tt_boot *new_boot(const struct tt_boot_params *params,
 		snprintf(b->host, sizeof(b->host), "unknown");
 	b->ranks = calloc((size_t)params->nranks, sizeof(*b->ranks));
 	b->child = calloc((size_t)b->nchildren + 1, sizeof(*b->child));
-	if (!b->ranks || !b->child || tt_tree_entry(b, b->rank, b->host, card, len)) {
+	if (!b->ranks || !b->child || tt_tree_entry(b, b->rank, b->host, "", 0)) {
 		free_boot(b);
 		return NULL;
 	}
@@ -174,12 +169,23 @@ static int open_listener(struct tt_boot *b)
 	return err;
 }
 
+/* This rank cannot take part (last error); it stays for a while to tell the other ranks. */
+static void set_unfit(struct tt_boot *b)
+{
+	b->unfit.size = sizeof(b->unfit);
+	tutti_last_error(&b->unfit);
+	b->params.broken = &b->unfit;
+	b->start_deadline = tt_deadline_ms(TT_REFUSE_MS);
+}
+
 static int open_all(struct tt_boot *b)
 {
 	int flags, err = open_listener(b);
 
-	if (err)
+	if (err && !b->rank)
 		return err;
+	if (err)
+		set_unfit(b);
 	if (b->listenfd >= 0) {
 		tt_fork_guard(b->listenfd);
 		flags = fcntl(b->listenfd, F_GETFL);
@@ -210,11 +216,10 @@ static long free_files(void)
 		       : (long)limit.rlim_cur - used;
 }
 
-/* Reports too few descriptors now; later they would show as ranks that do not come. */
-static void check_files(struct tt_boot *b)
+void tt_check_files(struct tt_boot *b, int open)
 {
 	long peers = b->rank ? 2 : b->nranks - 1, left = free_files();
-	long need = peers + b->nchildren + OWN_FILES;
+	long need = peers + b->nchildren + OWN_FILES - open;
 
 	if (b->params.broken || left >= need)
 		return;
@@ -222,10 +227,7 @@ static void check_files(struct tt_boot *b)
 		"%ld file descriptors are left, the start of a job of %d ranks needs %ld here; "
 		"raise 'ulimit -n'",
 		left, b->nranks, need);
-	b->unfit.size = sizeof(b->unfit);
-	tutti_last_error(&b->unfit);
-	b->params.broken = &b->unfit;
-	b->start_deadline = tt_deadline_ms(REFUSE_MS);
+	set_unfit(b);
 }
 
 static void warn_of_files(const struct tt_boot *b)
@@ -238,38 +240,110 @@ static void warn_of_files(const struct tt_boot *b)
 			left, b->nranks - 1);
 }
 
-static int join_job(struct tt_boot *b)
+static void wake(struct tt_boot *b)
+{
+	uint64_t one = 1;
+	ssize_t n = write(b->wakefd, &one, sizeof(one)); /* full: awake already */
+
+	(void)n;
+}
+
+static void remove_file(struct tt_boot *b)
+{
+	struct tutti_error_info keep = {.size = sizeof(keep)};
+	bool have;
+
+	if (b->rank || !b->params.boot_dir[0] || !b->params.store[0])
+		return;
+	have = !tutti_last_error(&keep);
+	tt_bootdir_remove(&b->params); /* all ranks have joined, or none can any more */
+	if (have)
+		tt_fail_info(&keep);
+}
+
+/* Waits for the outcome of the start; frees b if the start has failed. */
+static int await_start(struct tt_boot *b)
 {
 	int err;
 
-	check_files(b);
-	err = open_all(b);
-
-	if (err)
-		goto remove_file;
 	pthread_mutex_lock(&b->lock);
 	while (!b->started && !b->failed)
 		pthread_cond_wait(&b->cond, &b->lock);
 	err = b->started ? 0 : b->error.code;
 	pthread_mutex_unlock(&b->lock);
-	if (err) {
-		pthread_join(b->thread, NULL);
-		tt_fail_info(&b->error);
-	} else {
+	remove_file(b);
+	if (!err) {
 		warn_of_files(b);
+		return 0;
 	}
-remove_file:
-	if (!b->rank && b->params.boot_dir[0] && b->params.store[0]) {
-		struct tutti_error_info keep = {.size = sizeof(keep)};
-		bool have = err && !tutti_last_error(&keep);
+	pthread_join(b->thread, NULL);
+	if (b->unfit.code)
+		b->error = b->unfit;
+	err = tt_fail_info(&b->error);
+	free_boot(b);
+	return err;
+}
 
-		tt_bootdir_remove(&b->params); /* all ranks have joined, or none can any more */
-		if (have)
-			tt_fail_info(&keep);
+int tt_boot_contact(const struct tt_boot_params *params, struct tt_boot **boot)
+{
+	struct tt_boot_params drop = *params;
+	struct tt_boot *b = NULL;
+	int err = 0;
+
+	if (params->nranks < 1 || params->rank < 0 || params->rank >= params->nranks)
+		err = tt_fail(-EINVAL, "rank %d of %d: ranks are from 0 to %d", params->rank,
+			      params->nranks, params->nranks - 1);
+	else if (sodium_init() < 0)
+		err = tt_fail(-EIO, "libsodium could not be initialized");
+	else if (!(b = new_boot(params)))
+		err = tt_fail(-ENOMEM, "no memory to join the job");
+	if (err) {
+		tt_boot_params_drop(&drop);
+		return err;
 	}
-	if (b->unfit.code) {
-		tt_fail_info(&b->unfit);
-		err = b->unfit.code;
+	sodium_memzero(drop.secret, sizeof(drop.secret));
+	if (b->solo) {
+		tt_boot_params_drop(&b->params);
+		*boot = b;
+		return 0;
+	}
+	tt_check_files(b, 0);
+	err = open_all(b);
+	if (err) {
+		remove_file(b);
+		free_boot(b);
+	} else if (b->params.broken) {
+		err = await_start(b);
+	} else {
+		*boot = b;
+	}
+	return err;
+}
+
+int tt_boot_join(struct tt_boot *boot, const struct tt_boot_handlers *handlers, const void *card,
+		 size_t card_len)
+{
+	int err = 0;
+
+	if (card_len > TT_CARD_MAX) {
+		err = tt_fail(-EINVAL, "a card of %zu bytes is longer than %d", card_len,
+			      TT_CARD_MAX);
+		tt_boot_refuse(boot);
+		return err;
+	}
+	pthread_mutex_lock(&boot->lock);
+	if (handlers)
+		boot->handlers = *handlers;
+	boot->card = card_len ? card : "";
+	boot->card_len = card_len;
+	pthread_mutex_unlock(&boot->lock);
+	if (!boot->solo) {
+		wake(boot);
+		return await_start(boot);
+	}
+	if (tt_tree_entry(boot, 0, boot->host, card, card_len)) {
+		free_boot(boot);
+		err = tt_fail(-ENOMEM, "no memory to join the job");
 	}
 	return err;
 }
@@ -277,53 +351,34 @@ remove_file:
 int tt_boot_start(const struct tt_boot_params *params, const struct tt_boot_handlers *handlers,
 		  const void *card, size_t card_len, struct tt_boot **boot)
 {
-	struct tt_boot_params drop = *params;
-	struct tt_boot *b = NULL;
-	int err;
+	int err = tt_boot_contact(params, boot);
 
-	if (params->nranks < 1 || params->rank < 0 || params->rank >= params->nranks)
-		err = tt_fail(-EINVAL, "rank %d of %d: ranks are from 0 to %d", params->rank,
-			      params->nranks, params->nranks - 1);
-	else if (card_len > TT_CARD_MAX)
-		err = tt_fail(-EINVAL, "a card of %zu bytes is longer than %d", card_len,
-			      TT_CARD_MAX);
-	else if (sodium_init() < 0)
-		err = tt_fail(-EIO, "libsodium could not be initialized");
-	else if (!(b = new_boot(params, handlers, card, card_len)))
-		err = tt_fail(-ENOMEM, "no memory to join the job");
-	else
-		err = 0;
-	if (!b) {
-		tt_boot_params_drop(&drop);
-		return err;
-	}
-	sodium_memzero(drop.secret, sizeof(drop.secret));
-	b->out = boot;
-	if (b->solo) {
-		tt_boot_params_drop(&b->params);
-		*boot = b;
-		return 0;
-	}
-	err = join_job(b);
 	if (err)
-		free_boot(b);
+		return err;
+	err = tt_boot_join(*boot, handlers, card, card_len);
+	if (err)
+		*boot = NULL;
 	return err;
 }
 
-void tt_boot_refuse(struct tt_boot_params *params)
+void tt_boot_refuse(struct tt_boot *boot)
 {
 	struct tutti_error_info why = {.size = sizeof(why)};
-	struct tt_boot *b = NULL;
 
-	if (params->nranks < 2 || params->gate || tutti_last_error(&why) || why.code >= 0) {
-		tt_boot_params_drop(params);
+	if (boot->solo) {
+		free_boot(boot);
 		return;
 	}
-	params->broken = &why;
-	if (params->init_timeout > REFUSE_MS)
-		params->init_timeout = REFUSE_MS;
-	tt_boot_start(params, NULL, NULL, 0, &b);
-	tt_fail_info(&why);
+	if (tutti_last_error(&why) || why.code >= 0) {
+		tt_fail(-TUTTI_EBOOT, "the start failed here");
+		tutti_last_error(&why);
+	}
+	pthread_mutex_lock(&boot->lock);
+	boot->unfit = why;
+	boot->refused_start = true;
+	pthread_mutex_unlock(&boot->lock);
+	wake(boot);
+	await_start(boot);
 }
 
 void tt_boot_job(const struct tt_boot *boot, char text[TT_JOB_TEXT])
@@ -385,14 +440,6 @@ static void deliver_solo(struct tt_boot *b)
 		b->delivering = false;
 	}
 	pthread_mutex_unlock(&b->lock);
-}
-
-static void wake(struct tt_boot *b)
-{
-	uint64_t one = 1;
-	ssize_t n = write(b->wakefd, &one, sizeof(one)); /* full: awake already */
-
-	(void)n;
 }
 
 static int post(struct tt_boot *boot, int to, enum tt_ctl_type type, const void *data, size_t len)

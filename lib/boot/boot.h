@@ -112,17 +112,26 @@ void tt_boot_params_drop(struct tt_boot_params *params);
  */
 int tt_boot_local_addr(const struct tt_boot_params *params, char *addr, size_t size);
 
-/* Reports to the other ranks that this rank cannot take part (last error). Takes over params. */
-void tt_boot_refuse(struct tt_boot_params *params);
+/*
+ * Begins to contact rank 0 (at rank 0: listens) and returns at once. Once in contact, the end of
+ * this process fails the start on all ranks. Takes over params->listen_fd. tt_boot_join or
+ * tt_boot_refuse comes next.
+ */
+int tt_boot_contact(const struct tt_boot_params *params, struct tt_boot **boot);
+/* Reports to the other ranks that this rank cannot take part (last error). Frees boot. */
+void tt_boot_refuse(struct tt_boot *boot);
 /*
  * Joins the job: collective over nranks; returns when the control tree stands. Messages may arrive
- * at once, so handlers are passed here. card is this rank's. Takes over params->listen_fd.
+ * at once, so handlers are passed here. card is this rank's. Frees boot on failure.
  */
 struct tt_boot_handlers {
 	tt_ctl_fn *fn[TT_CTL_TYPES];
 	tt_gone_fn *gone;
 	void *arg;
 };
+int tt_boot_join(struct tt_boot *boot, const struct tt_boot_handlers *handlers, const void *card,
+		 size_t card_len);
+/* Contacts rank 0 and joins at once; *boot is NULL on failure. */
 int tt_boot_start(const struct tt_boot_params *params, const struct tt_boot_handlers *handlers,
 		  const void *card, size_t card_len, struct tt_boot **boot);
 

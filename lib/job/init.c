@@ -181,7 +181,7 @@ static void on_progress(void *ctx, int from, const void *data, size_t len)
  * The card: the wire's part, this rank's segment, then the values that all ranks adopt from rank
  * 0.
  */
-static int join(struct tutti_context *ctx, int tune)
+static int join(struct tutti_context *ctx, int tune, struct tt_boot *boot)
 {
 	struct tt_boot_handlers handlers = {.gone = on_gone, .arg = ctx};
 	struct tt_agreed agreed = {.chunk = (uint64_t)ctx->env.chunk.number,
@@ -191,14 +191,16 @@ static int join(struct tutti_context *ctx, int tune)
 				   .tune = tune};
 	struct tt_node_card node_card = {0};
 	char card[TT_CARD_MAX];
-	struct tt_boot *boot;
 	size_t len;
 	int err;
 
 	if (strlen(ctx->env.algo.text) >=
-	    sizeof(agreed.algo)) /* a truncated tail would be ignored */
-		return tt_fail(-EINVAL, "TUTTI_ALGO: more than %zu characters",
-			       sizeof(agreed.algo) - 1);
+	    sizeof(agreed.algo)) { /* a truncated tail would be ignored */
+		err = tt_fail(-EINVAL, "TUTTI_ALGO: more than %zu characters",
+			      sizeof(agreed.algo) - 1);
+		tt_boot_refuse(boot);
+		return err;
+	}
 	handlers.fn[TT_CTL_CONN_REQ] = on_conn_req;
 	handlers.fn[TT_CTL_CONN_REP] = on_conn_rep;
 	handlers.fn[TT_CTL_STUCK] = tt_stuck_msg;
@@ -223,8 +225,7 @@ static int join(struct tutti_context *ctx, int tune)
 	memcpy(card + len, &node_card, sizeof(node_card));
 	len += sizeof(node_card);
 	memcpy(card + len, &agreed, sizeof(agreed));
-	err = tt_boot_start(&ctx->boot_params, &handlers, card, len + sizeof(agreed), &boot);
-	sodium_memzero(ctx->boot_params.secret, sizeof(ctx->boot_params.secret));
+	err = tt_boot_join(boot, &handlers, card, len + sizeof(agreed));
 	if (err)
 		return err;
 	/* Earlier handlers ran without ctx->boot; senders repeat what matters. */
@@ -384,7 +385,6 @@ static int open_own(struct tutti_context *ctx)
 
 	if (err)
 		return err;
-	tt_log_set_rank(ctx->boot_params.rank);
 	err = tt_record_open(ctx);
 	if (err)
 		return err;
@@ -431,12 +431,32 @@ static int leave_job(struct tutti_context *ctx, uint64_t deadline, struct tutti_
 	return err;
 }
 
+/*
+ * Makes contact before the transports are opened, which can take long or kill the process: the
+ * other ranks then learn of it at once.
+ */
+static int contact(struct tutti_context *ctx, struct tt_boot **boot)
+{
+	int err;
+
+	tt_log_set_rank(ctx->boot_params.rank);
+	err = tt_boot_contact(&ctx->boot_params, boot);
+	ctx->boot_params.listen_fd = -1;
+	sodium_memzero(ctx->boot_params.secret, sizeof(ctx->boot_params.secret));
+	if (err)
+		return err;
+	err = open_own(ctx);
+	if (err)
+		tt_boot_refuse(*boot);
+	return err;
+}
+
 /* Joins the job and makes the world. */
-static int enter_job(struct tutti_context *ctx, struct guest *guest)
+static int enter_job(struct tutti_context *ctx, struct tt_boot *boot, struct guest *guest)
 {
 	struct tutti_error_info info = {.size = sizeof(info)}, late;
 	struct tt_tunes tunes;
-	int tune = tt_tune_read(ctx, &tunes), err = join(ctx, tune);
+	int tune = tt_tune_read(ctx, &tunes), err = join(ctx, tune, boot);
 
 	if (!err)
 		err = make_world(ctx, &tunes);
@@ -457,6 +477,7 @@ static int init(const struct tutti_config *user, const struct tt_start *start, s
 {
 	struct tutti_config config;
 	struct tutti_context *ctx;
+	struct tt_boot *boot;
 	int err;
 
 	if (!out)
@@ -473,12 +494,10 @@ static int init(const struct tutti_config *user, const struct tt_start *start, s
 	err = configure(ctx, &config, start, guest);
 	if (err)
 		goto free_ctx;
-	err = open_own(ctx);
-	if (err) {
-		tt_boot_refuse(&ctx->boot_params);
+	err = contact(ctx, &boot);
+	if (err)
 		goto free_env;
-	}
-	err = enter_job(ctx, guest); /* takes over the parameters */
+	err = enter_job(ctx, boot, guest);
 	if (err)
 		goto close_own;
 	tt_debug("rank %d of %d, found by %s, listening on %s", ctx->boot_params.rank,

@@ -35,7 +35,6 @@ static void on_gone(void *arg, int rank, const char *host, const char *why)
 static struct tt_boot *boot_new(int rank, enum tt_phase phase)
 {
 	struct tt_boot *b = calloc(1, sizeof(*b));
-	static struct tt_boot *out;
 	int i;
 
 	b->rank = b->self.rank = rank;
@@ -46,8 +45,8 @@ static struct tt_boot *boot_new(int rank, enum tt_phase phase)
 	b->params.rank = rank;
 	b->params.listen_fd = -1;
 	b->ranks = calloc(RANKS, sizeof(*b->ranks));
-	b->out = &out;
 	b->phase = phase;
+	b->entered = true;
 	b->epfd = b->wakefd = b->listenfd = b->ras_fd = b->ras_key = -1;
 	b->nchildren = tt_tree_children(rank, RANKS);
 	b->child = calloc((size_t)b->nchildren + 1, sizeof(*b->child));

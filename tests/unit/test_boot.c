@@ -591,6 +591,84 @@ static void test_lost_during_start(void)
 	run_job(4, rank_lost, 1u << 2);
 }
 
+/* Rank 0's log: a rank is in contact. */
+static void count_contacts(enum tutti_log_level level, const char *text, void *arg)
+{
+	struct job *j = arg;
+
+	(void)level;
+	j->here += strstr(text, " is there, on ") != NULL;
+}
+
+/* The victim is killed after the first contact of all ranks and before its own join. */
+static int rank_lost_early(int rank, int n, void *arg)
+{
+	struct job *j = arg;
+	struct tt_boot_params p = bt_params(rank, n, j->port);
+	const char *victim = j->victim ? "rank 2 on " : "rank 0 at ";
+	struct tt_boot *boot = NULL;
+	uint64_t t0 = tt_now_ns();
+
+	p.init_timeout = 120000;
+	if (!rank)
+		tutti_set_log(count_contacts, j, TUTTI_LOG_DEBUG);
+	TT_EXPECT(!tt_boot_contact(&p, &boot));
+	BT_WAIT(j->here == n - 1, 20000);
+	if (rank == j->victim)
+		kill(getpid(), SIGKILL);
+	if (rank == 1) /* comes late */
+		usleep(200000);
+	TT_EXPECT(tt_boot_join(boot, NULL, "x", 1) == -TUTTI_EBOOT);
+	TT_EXPECT(bt_error_has(victim));
+	TT_EXPECT(!j->victim || bt_error_has("ended before it joined"));
+	TT_EXPECT(tt_now_ns() - t0 < 20 * TT_SEC);
+	return 0;
+}
+
+static void test_lost_before_join(void)
+{
+	struct job *j = new_job();
+
+	for (j->victim = 0; j->victim <= 2; j->victim += 2) {
+		j->here = 0;
+		j->port = bt_free_port();
+		TT_CHECK(!tt_run_ranks(4, rank_lost_early, j, BOUND_MS, 1u << j->victim));
+	}
+	munmap(j, sizeof(*j));
+}
+
+/* A rank that cannot take part tells the others why. */
+static int rank_refuses(int rank, int n, void *arg)
+{
+	struct job *j = arg;
+	struct tt_boot_params p = bt_params(rank, n, j->port);
+	struct tt_boot *boot = NULL;
+	int err;
+
+	p.init_timeout = 120000;
+	TT_EXPECT(!tt_boot_contact(&p, &boot));
+	if (rank == j->victim) {
+		err = tt_fail(-ENODEV, "no such device here");
+		tt_boot_refuse(boot);
+		TT_EXPECT(err == -ENODEV && bt_error_has("no such device here"));
+		return 0;
+	}
+	TT_EXPECT(tt_boot_join(boot, NULL, "x", 1) == -ENODEV);
+	TT_EXPECT(bt_error_has("cannot start: no such device here"));
+	return 0;
+}
+
+static void test_refuses(void)
+{
+	struct job *j = new_job();
+
+	for (j->victim = 0; j->victim < 3; j->victim++) {
+		j->port = bt_free_port();
+		TT_CHECK(!tt_run_ranks(3, rank_refuses, j, BOUND_MS, 0));
+	}
+	munmap(j, sizeof(*j));
+}
+
 static void test_unreachable_store(void)
 {
 	struct tt_boot_params p = bt_params(1, 2, bt_free_port());
@@ -736,6 +814,8 @@ static const struct tt_test tests[] = {{"start_stop", test_start_stop},
 				       {"wrong_secret", test_wrong_secret},
 				       {"junk_does_not_disturb", test_junk_does_not_disturb},
 				       {"lost_during_start", test_lost_during_start},
+				       {"lost_before_join", test_lost_before_join},
+				       {"refuses", test_refuses},
 				       {"unreachable_store", test_unreachable_store},
 				       {"no_secret_to_a_far_store", test_no_secret_to_a_far_store},
 				       {"impossible_rank", test_impossible_rank},

@@ -33,7 +33,8 @@ enum tt_frame {
 	TT_F_ASK, /* ras.h */
 	TT_F_JOB,
 	TT_F_TOLD,
-	TT_F_ADMIT /* admission.c */
+	TT_F_ADMIT, /* admission.c */
+	TT_F_CARD
 };
 
 enum tt_phase {
@@ -46,6 +47,7 @@ enum tt_phase {
 };
 
 #define TT_SEEN 256
+#define TT_REFUSE_MS 3000 /* for rank 0 to come and hear that this rank cannot take part */
 
 struct tt_rank_info {
 	char *host;
@@ -59,7 +61,8 @@ struct tt_rank_info {
 	struct tt_link *via;   /* the link over which it was last heard; NULL: not known */
 	uint32_t seen; /* the number of its last message, and which of the preceding ones came */
 	uint64_t seen_bits[TT_SEEN / 64];
-	struct tt_link *join; /* rank 0 only, during the start */
+	struct tt_link *join; /* this and the next: rank 0 only, during the start */
+	bool joined;	      /* its card is here */
 };
 
 struct tt_child {
@@ -102,13 +105,15 @@ struct tt_boot {
 	struct tt_rank_info *ranks;
 	struct tt_addr local; /* of the own listener; family 0: none */
 	struct tt_addr store; /* rank 0 as this rank reached it */
-	struct tt_boot **out;
 
 	/* Shared by the threads, under lock. */
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	bool started, failed;
+	const void *card; /* of tt_boot_join, until the control thread has taken it */
+	size_t card_len;
+	bool refused_start; /* tt_boot_refuse was called, with unfit */
 	bool stop;
 	uint64_t stop_deadline;
 	struct tt_list outbox;
@@ -121,6 +126,7 @@ struct tt_boot {
 	enum tt_phase phase;
 	int epfd, wakefd, listenfd;
 	bool listen_armed;
+	bool entered;	       /* this rank's card is in the table */
 	bool out_of_files;     /* during the start */
 	uint64_t listen_again; /* after running out of descriptors */
 	uint64_t start_deadline, drain_deadline, last_loop;
@@ -165,12 +171,16 @@ void tt_start_fail(struct tt_boot *b, int code, int rank, const char *host, cons
 	TT_PRINTF(5, 6);
 /* The same with params.broken. */
 void tt_start_refuse(struct tt_boot *b);
+/* boot.c: fails with b->unfit if the start would run out of descriptors; so many are open. */
+void tt_check_files(struct tt_boot *b, int open);
 /* Puts a shortage of descriptors into b->error: its peers would only see this rank missing. */
 void tt_note_files(struct tt_boot *b);
 void tt_send_error(const struct tutti_error_info *error, struct tt_link *link);
 void tt_listen_close(struct tt_boot *b);
 
 /* store.c: rank 0's collecting side */
+/* Rank 0's own card is in the table. */
+void tt_store_enter(struct tt_boot *b);
 void tt_store_open(struct tt_boot *b, struct tt_link *link);
 void tt_store_frame(struct tt_boot *b, struct tt_link *link, int type, const unsigned char *data,
 		    size_t len);
@@ -181,6 +191,8 @@ bool tt_store_all_told(struct tt_boot *b);
 
 /* join.c: the joining side, of all other ranks */
 void tt_join_begin(struct tt_boot *b);
+/* The same at any other rank. */
+void tt_join_enter(struct tt_boot *b);
 void tt_join_open(struct tt_boot *b, struct tt_link *link);
 void tt_join_frame(struct tt_boot *b, struct tt_link *link, int type, const unsigned char *data,
 		   size_t len);

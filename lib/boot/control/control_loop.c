@@ -6,12 +6,15 @@
  * "addr" is u8 family (4, 6, or 0: none), u16 port, 16 bytes of address (IPv4: the first four).
  *
  * On the join of rank r to rank 0's store (kind 1), open during the start only:
- *	 1 JOIN      r -> 0  addr where r listens for its children, str host, u16 n, n bytes card
+ *	 1 JOIN      r -> 0  addr where r listens for its children, str host
+ *	19 CARD      r -> 0  u16 n, n bytes card: r is ready to start
  *	 2 PARENT    0 -> r  u32 rank of the parent, addr where it listens (family 0: the store's)
  *	 3 ERROR     both    i32 code, i32 rank it is about (-1: none), str host, str text
  *	 4 DONE      0 -> r  empty: the tree stands; the join is closed now
- * Ranks join at any time; when all have, rank 0 sends PARENT to each. Rank 0 passes an ERROR from a
- * rank to all, which ends the start everywhere. An ERROR with code -ETIMEDOUT says that the
+ * A rank sends JOIN as early as it can, so that its death is noticed, and CARD when its transports
+ * are open. When rank 0 has all cards, it sends PARENT to each rank. If a join ends before DONE,
+ * rank 0 sends ERROR to all. Rank 0 passes an ERROR from a rank to all, which ends the start
+ * everywhere. An ERROR with code -ETIMEDOUT says that the
  * sender's deadline has passed; the answer has the names of the missing ranks.
  *
  * On links of the tree (kind 2, child to parent):
@@ -300,7 +303,6 @@ void tt_start_done(struct tt_boot *b)
 		tt_link_kill(b->join, 0, "the start is over");
 	b->join = NULL;
 	tt_ras_open(b);
-	*b->out = b; /* before any handler can run */
 	pthread_mutex_lock(&b->lock);
 	b->started = true;
 	pthread_cond_broadcast(&b->cond);
@@ -390,6 +392,54 @@ static void notice_pause(struct tt_boot *b, uint64_t now)
 		b->dialer.until = now + b->limit_ns;
 	}
 	b->last_loop = now;
+}
+
+/* Enters this rank's card; the caller of tt_boot_join waits with the lock free. */
+static void enter(struct tt_boot *b, const void *card, size_t len)
+{
+	struct tt_list *pos, *tmp;
+	int open = b->listenfd >= 0 ? 3 : 2; /* with epfd and wakefd */
+
+	if (b->phase != TT_PH_JOIN || b->entered)
+		return;
+	tt_list_each(pos, tmp, &b->links) open += tt_container(pos, struct tt_link, node)->fd >= 0;
+	tt_check_files(b, open);
+	if (b->params.broken) {
+		tt_start_refuse(b);
+		return;
+	}
+	if (tt_tree_entry(b, b->rank, b->host, card, len)) {
+		tt_start_fail(b, -ENOMEM, b->rank, b->host, "rank %d has no memory for its card",
+			      b->rank);
+		return;
+	}
+	b->entered = true;
+	if (b->rank)
+		tt_join_enter(b);
+	else
+		tt_store_enter(b);
+}
+
+/* What the caller of the start wants: to join, or to tell why this rank cannot. */
+static void take_card(struct tt_boot *b)
+{
+	const void *card;
+	bool refuses;
+	size_t len;
+
+	pthread_mutex_lock(&b->lock);
+	card = b->card;
+	len = b->card_len;
+	refuses = b->refused_start;
+	pthread_mutex_unlock(&b->lock);
+	if (card)
+		enter(b, card, len);
+	if (!refuses || b->params.broken)
+		return;
+	b->params.broken = &b->unfit;
+	b->start_deadline = tt_deadline_ms(TT_REFUSE_MS);
+	if (!b->rank || b->join)
+		tt_start_refuse(b);
 }
 
 static void take_outbox(struct tt_boot *b)
@@ -541,6 +591,8 @@ void *tt_ctl_main(void *arg)
 		n = epoll_wait(b->epfd, ev, 64, next_timeout(b));
 		for (i = 0; i < n; i++)
 			dispatch(b, &ev[i]);
+		if (b->phase == TT_PH_JOIN)
+			take_card(b);
 		take_outbox(b);
 		notice_pause(
 			b, tt_now_ns()); /* includes the time of a handler that waited for a lock */

@@ -137,6 +137,10 @@ void tt_dial_timer(struct tt_boot *b, uint64_t now)
 	d->link = NULL;
 	if (given_up(b, err))
 		return;
+	if (err == -ENETUNREACH && b->params.broken) { /* perhaps for this very reason */
+		tt_start_refuse(b);
+		return;
+	}
 	b->out_of_files |= err == -EMFILE || err == -ENFILE;
 	snprintf(d->last, sizeof(d->last), "%s", strerror(-err));
 	if (b->phase == TT_PH_UP && !tt_tree_dial_failed(b, err, d->last))
@@ -187,11 +191,27 @@ void tt_join_begin(struct tt_boot *b)
 	tt_dial(b, TT_LINK_JOIN, 0);
 }
 
-void tt_join_open(struct tt_boot *b, struct tt_link *link)
+static void send_card(struct tt_boot *b)
 {
 	unsigned char buf[TT_FRAME_MAX];
 	struct tt_pack k = {.p = buf, .cap = sizeof(buf)};
 	const struct tt_rank_info *me = &b->ranks[b->rank];
+
+	tt_put_u(&k, me->card_len, 2);
+	tt_put(&k, me->card, me->card_len);
+	tt_link_send(b->join, TT_F_CARD, buf, k.len);
+}
+
+void tt_join_enter(struct tt_boot *b)
+{
+	if (b->phase == TT_PH_JOIN && b->join)
+		send_card(b);
+}
+
+void tt_join_open(struct tt_boot *b, struct tt_link *link)
+{
+	unsigned char buf[TT_FRAME_MAX];
+	struct tt_pack k = {.p = buf, .cap = sizeof(buf)};
 
 	b->dialer.active = false;
 	b->dialer.link = NULL;
@@ -204,9 +224,9 @@ void tt_join_open(struct tt_boot *b, struct tt_link *link)
 	}
 	tt_put_addr(&k, &b->local);
 	tt_put_str(&k, b->host);
-	tt_put_u(&k, me->card_len, 2);
-	tt_put(&k, me->card, me->card_len);
 	tt_link_send(link, TT_F_JOIN, buf, k.len);
+	if (b->entered)
+		send_card(b);
 }
 
 static void on_parent(struct tt_boot *b, struct tt_unpack *u)

@@ -117,8 +117,12 @@ int tt_link_connect(const struct sockaddr *addr, socklen_t addr_len, enum tt_lin
 void tt_link_user_timeout(struct tt_link *link, int64_t ms)
 {
 	unsigned v = (unsigned)ms;
+	int on = 1, idle = ms < 4000 ? 1 : ms > 120000 ? 30 : (int)(ms / 4000);
 
 	setsockopt(link->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &v, sizeof(v));
+	setsockopt(link->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	setsockopt(link->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+	setsockopt(link->fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle, sizeof(idle));
 }
 
 size_t tt_link_queued(const struct tt_link *link)

@@ -76,7 +76,7 @@ int tt_link_accept(int fd, const struct sockaddr *addr, const struct tt_self *se
 int tt_link_connect(const struct sockaddr *addr, socklen_t addr_len, enum tt_link_kind kind,
 		    int peer, const struct tt_self *self, const struct tt_link_ops *ops,
 		    void *owner, uint64_t deadline, struct tt_link **link);
-/* TCP_USER_TIMEOUT: unacknowledged data for this long ends the connection. */
+/* A connection whose other host does not answer for about this long ends, also when idle. */
 void tt_link_user_timeout(struct tt_link *link, int64_t ms);
 /* Reads available data, calling ops; afterwards state shows whether the link died. */
 void tt_link_readable(struct tt_link *link);

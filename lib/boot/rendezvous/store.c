@@ -38,7 +38,7 @@ static bool admit(struct tt_boot *b, const struct tt_link *link)
 			"a process (%s) joined as rank %d%s; the ranks of this job are 0 to %d",
 			link->peer_addr, h->rank, h->rank ? "" : ", which is already here",
 			b->nranks - 1);
-	else if (b->ranks[h->rank].join || b->ranks[h->rank].host)
+	else if (b->ranks[h->rank].join)
 		tt_start_fail(b, -TUTTI_EBOOT, h->rank, b->ranks[h->rank].host,
 			      "two processes joined as rank %d of %d: one on %s, and one from %s",
 			      h->rank, b->nranks,
@@ -100,35 +100,68 @@ static void send_parent(struct tt_boot *b, int rank)
 	tt_link_send(b->ranks[rank].join, TT_F_PARENT, buf, k.len);
 }
 
-static void on_join(struct tt_boot *b, struct tt_link *link, struct tt_unpack *u)
+/* When all cards are here, the tree can be formed. */
+static void check_all(struct tt_boot *b)
 {
-	struct tt_rank_info *info = &b->ranks[link->peer];
-	const void *card;
-	char host[64];
-	size_t n;
 	int r;
 
-	tt_get_addr(u, &info->listen);
-	tt_get_str(u, host, sizeof(host));
-	n = (size_t)tt_get_u(u, 2);
-	card = tt_get(u, n);
-	if (u->bad || n > TT_CARD_MAX || info->host || !info->listen.len) {
-		tt_start_fail(b, -TUTTI_EBOOT, link->peer, NULL, "rank %d sent a malformed join",
-			      link->peer);
-		return;
-	}
-	if (tt_tree_entry(b, link->peer, host, card, n)) {
-		tt_start_fail(b, -ENOMEM, 0, b->host,
-			      "rank 0 has no memory for the table of ranks");
-		return;
-	}
-	tt_debug("rank %d joined from %s (%s)", link->peer, host, link->peer_addr);
-	if (++b->njoined < b->nranks - 1)
+	if (b->njoined < b->nranks - 1 || !b->entered)
 		return;
 	b->phase = TT_PH_TREE;
 	b->nknown = b->nranks;
 	for (r = 1; r < b->nranks; r++)
 		send_parent(b, r);
+}
+
+void tt_store_enter(struct tt_boot *b)
+{
+	if (b->phase == TT_PH_JOIN)
+		check_all(b);
+}
+
+static void malformed(struct tt_boot *b, const struct tt_link *link)
+{
+	tt_start_fail(b, -TUTTI_EBOOT, link->peer, NULL, "rank %d sent a malformed join",
+		      link->peer);
+}
+
+static void no_memory(struct tt_boot *b)
+{
+	tt_start_fail(b, -ENOMEM, 0, b->host, "rank 0 has no memory for the table of ranks");
+}
+
+static void on_join(struct tt_boot *b, struct tt_link *link, struct tt_unpack *u)
+{
+	struct tt_rank_info *info = &b->ranks[link->peer];
+	char host[64];
+
+	tt_get_addr(u, &info->listen);
+	tt_get_str(u, host, sizeof(host));
+	if (u->bad || info->host || !info->listen.len)
+		malformed(b, link);
+	else if (tt_tree_entry(b, link->peer, host, "", 0))
+		no_memory(b);
+	else
+		tt_debug("rank %d is there, on %s (%s)", link->peer, host, link->peer_addr);
+}
+
+static void on_card(struct tt_boot *b, struct tt_link *link, struct tt_unpack *u)
+{
+	struct tt_rank_info *info = &b->ranks[link->peer];
+	size_t n = (size_t)tt_get_u(u, 2);
+	const void *card = tt_get(u, n);
+
+	if (u->bad || n > TT_CARD_MAX || !info->host || info->joined) {
+		malformed(b, link);
+		return;
+	}
+	if (tt_tree_entry(b, link->peer, info->host, card, n)) {
+		no_memory(b);
+		return;
+	}
+	info->joined = true;
+	b->njoined++;
+	check_all(b);
 }
 
 static void on_error(struct tt_boot *b, struct tt_link *link, struct tt_unpack *u)
@@ -155,6 +188,8 @@ void tt_store_frame(struct tt_boot *b, struct tt_link *link, int type, const uns
 		return;
 	if (type == TT_F_JOIN && b->phase == TT_PH_JOIN)
 		on_join(b, link, &u);
+	else if (type == TT_F_CARD && b->phase == TT_PH_JOIN)
+		on_card(b, link, &u);
 	else if (type == TT_F_ERROR)
 		on_error(b, link, &u);
 	else
@@ -168,17 +203,20 @@ void tt_store_lost(struct tt_boot *b, struct tt_link *link)
 	if (rank < 1 || rank >= b->nranks || b->ranks[rank].join != link)
 		return;
 	b->ranks[rank].join = NULL;
-	if (b->phase < TT_PH_UP)
-		tt_start_fail(b, -TUTTI_EBOOT, rank, b->ranks[rank].host,
-			      "rank %d%s%s (%s) was lost during the start: %s", rank,
-			      b->ranks[rank].host ? " on " : "",
-			      b->ranks[rank].host ? b->ranks[rank].host : "", link->peer_addr,
-			      link->why);
+	if (b->phase >= TT_PH_UP)
+		return;
+	tt_start_fail(b, -TUTTI_EBOOT, rank, b->ranks[rank].host, "rank %d%s%s (%s) %s: %s", rank,
+		      b->ranks[rank].host ? " on " : "",
+		      b->ranks[rank].host ? b->ranks[rank].host : "", link->peer_addr,
+		      b->ranks[rank].joined ? "was lost during the start"
+					    : "ended before it joined",
+		      link->why);
+	b->njoined++; /* needs no answer */
 }
 
 static bool missing(const struct tt_boot *b, int rank)
 {
-	return !b->ranks[rank].host;
+	return rank && !b->ranks[rank].joined;
 }
 
 static bool not_ready(const struct tt_boot *b, int rank)

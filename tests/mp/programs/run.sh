@@ -238,6 +238,26 @@ test_refuse()
 	expect_text "rank 1 of 3: the average is 1" "$tmp/err.1"
 }
 
+# A rank that is killed after its first contact ends the start of the others at once; so does rank 0.
+test_lost_early()
+{
+	[ -x "$TT_BUILD/hello" ] || skip "examples/hello was not built"
+	for victim in 1 0; do
+		mkdir -p "$tmp/early.$victim"
+		for r in 0 1; do # rank 2 never comes
+			TUTTI_BOOT_DIR=$tmp/early.$victim TUTTI_RANK=$r TUTTI_NRANKS=3 TUTTI_INIT_TIMEOUT=120s TUTTI_LOG=debug \
+				timeout 60 "$TT_BUILD/hello" >"$tmp/early.$victim/err.$r" 2>&1 &
+			eval pid$r=$!
+		done
+		i=0
+		until grep -q "rank 1 is there, on" "$tmp/early.$victim/err.0" || [ $i = 400 ]; do sleep 0.05; i=$((i + 1)); done
+		eval "pkill -9 -P \$pid$victim; kill -9 \$pid$victim"
+		wait
+	done 2>/dev/null
+	expect_text "tutti_init: rank 1 on .* \(ended before it joined\|was lost during the start\)" "$tmp/early.1/err.0"
+	expect_text "tutti_init: rank 0 at .* was lost during the start" "$tmp/early.0/err.1"
+}
+
 test_loopback_down()
 {
 	[ -x "$TT_BUILD/hello" ] || skip "examples/hello was not built"
@@ -537,7 +557,7 @@ test_replace_dismissed()
 	! pgrep -f "^sleep ${MARK}6\$" || die "processes are left"
 }
 
-for t in environment store secret secret_hidden tags stdin status first refuse loopback_down limits grace nothing_left launcher_killed launcher_killed_shells \
+for t in environment store secret secret_hidden tags stdin status first refuse lost_early loopback_down limits grace nothing_left launcher_killed launcher_killed_shells \
 	signals signal_death timeout options lookup export wdir bind hostfile remote remote_mixed \
 	remote_failures remote_shell_dies replace replace_status replace_remote replace_host_dies replace_dismissed; do
 	run $t test_$t
