@@ -327,15 +327,6 @@ static void blame_files(struct vb_choice *choice)
 		 tutti_strerror(err));
 }
 
-static bool any_opened(const struct vb_port *ports, int n)
-{
-	int i;
-
-	for (i = 0; i < n && !ports[i].dev.phys_port_cnt; i++)
-		;
-	return i < n;
-}
-
 /* All ports there are, and which to use. */
 static int find_ports(const struct tt_env *env, struct vb_port *ports, struct vb_choice *choice)
 {
@@ -353,7 +344,7 @@ static int find_ports(const struct tt_env *env, struct vb_port *ports, struct vb
 	if (list)
 		ibv_free_device_list(list);
 	vb_select(ports, n, env->verbs_device.text, (int)env->verbs_rails.number, choice);
-	if (!any_opened(ports, n))
+	if (!choice->n)
 		blame_files(choice);
 	return n;
 }
