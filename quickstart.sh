@@ -3,7 +3,7 @@
 #
 # sh quickstart.sh		install what is needed, build, run the main job
 # sh quickstart.sh check	the same set-up, then the tests of every feature; the last line counts them
-# sh quickstart.sh check full	all tests: long fault runs, sanitizers, valgrind, fuzzers, distcheck as well
+# sh quickstart.sh check full	all tests: long fault runs, sanitizers, valgrind, fuzzers, distcheck, arm64
 #
 # For Debian 12, as root or with sudo. Everything made is in build/: the programs and the library in
 # build/install, data in build/data, logs in build/log.
@@ -16,6 +16,7 @@ check_packages="libcunit1-dev mandoc valgrind strace iproute2 nftables procps cp
 	gnuplot-nox qemu-system-x86 busybox-static rdma-core perftest util-linux xz-utils
 	mpich libmpich-dev openmpi-bin libopenmpi-dev clang clang-format libclang-rt-14-dev
 	libreadline8 jq"
+full_packages="gcc-aarch64-linux-gnu qemu-user"
 
 say()
 {
@@ -176,7 +177,7 @@ case $extent in
 esac
 case $mode in
 run) packages=$build_packages ;;
-check) packages="$build_packages $check_packages" ;;
+check) packages="$build_packages $check_packages ${extent:+$full_packages}" ;;
 *) die "usage: sh quickstart.sh [check [full]]" ;;
 esac
 mkdir -p build/log build/data || die "cannot write to $PWD/build"

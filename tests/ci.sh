@@ -8,7 +8,7 @@
 # The tests of make check run one after the other, as many of them look at the clock, and many wait, or keep one
 # processor busy. What they leave goes to what no clock looks at (stage_beside), below everything else's priority.
 #
-#	sh tests/ci.sh [check] [asan] [tsan] [valgrind] [fuzz] [distcheck]	default: all of them
+#	sh tests/ci.sh [check] [asan] [tsan] [valgrind] [fuzz] [distcheck] [arm64]	default: all of them
 #	sh tests/ci.sh names	only whether the tests exist that are named here; make check does that, too
 #	sh tests/ci.sh quick	make check without long_tests, and nothing else
 set -u
@@ -242,6 +242,11 @@ beside_distcheck()
 	timeout -k 30 15m make -C build -j"$jobs" distcheck TESTS=tests/unit/test_env AM_DISTCHECK_CONFIGURE_FLAGS=--disable-static
 }
 
+beside_arm64()
+{
+	TT_SRC=$top TT_BUILD=$top/build timeout -k 30 15m sh tests/vm/arm64.sh >build/log/arm64.log 2>&1
+}
+
 # start_beside WHAT...: those of the stages that will come, and the tests. Not with one processor, where nothing is left.
 start_beside()
 {
@@ -301,7 +306,7 @@ check_with()
 stage_check()
 {
 	check_with "$(make -s -C build print-tests)" \
-		$(for s in $stages; do case $s in asan | tsan | fuzz | distcheck) echo $s ;; esac done)
+		$(for s in $stages; do case $s in asan | tsan | fuzz | distcheck | arm64) echo $s ;; esac done)
 }
 
 # What a newcomer runs: all but what is long and in the whole run.
@@ -389,6 +394,13 @@ stage_distcheck()
 	fi
 }
 
+stage_arm64()
+{
+	await arm64 || beside=arm64 stage_beside
+	grep -E '^(ok|FAIL|skip)' build/log/arm64.log
+	count build/log/arm64.log "$(cat build/log/beside-arm64.status)" tests/vm/arm64.sh
+}
+
 wrap=
 again=
 if [ "$*" = names ]; then
@@ -403,7 +415,7 @@ if [ "$*" = beside ]; then
 	exit
 fi
 rm -f build/log/failures
-stages=${*:-check asan tsan valgrind fuzz distcheck}
+stages=${*:-check asan tsan valgrind fuzz distcheck arm64}
 stage_names
 for stage in $stages; do
 	say "$stage"

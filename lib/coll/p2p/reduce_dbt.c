@@ -31,7 +31,7 @@ static int slice(const struct tt_plan_args *a, const struct tt_pipe *p, size_t i
 	struct tt_tree t = tt_rooted_tree(a, i);
 	struct tt_span s = tt_tree_slice(a, p->slices, i);
 	struct tt_ref own = TT_SENDBUF(s.off), sum = TT_RECVBUF(s.off);
-	int kid[2], kids = 0;
+	int kid[2] = {-1, -1}, kids = 0;
 
 	if (t.left >= 0)
 		kid[kids++] = t.left;
