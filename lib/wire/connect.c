@@ -268,7 +268,8 @@ static void refuse(struct tt_wire *wire, int peer, uint32_t generation, uint32_t
 {
 	struct conn_msg msg = {.attempt = attempt, .generation = generation, .status = status};
 
-	snprintf(msg.text, sizeof(msg.text), "%s", tt_fail_text(status));
+	snprintf(msg.text, sizeof(msg.text), "rank %d: %s", wire->params.rank,
+		 tt_fail_text(status));
 	tt_ctl_send(wire->boot, peer, TT_CTL_CONN_REP, &msg, sizeof(msg));
 }
 
@@ -467,7 +468,7 @@ static void handle_request(struct tt_wire *wire, int from, const void *data, siz
 	switch (chan->state) {
 	case TT_CHAN_FAILED: /* the peer may have had no channel when the failure was reported */
 		refuse(wire, from, chan->generation, msg.attempt,
-		       tt_fail(-ECONNABORTED, "rank %d: %s", wire->params.rank, chan->reason));
+		       tt_fail(-ECONNABORTED, "%s", chan->reason));
 		return;
 	case TT_CHAN_OPEN:
 		return; /* a stale request: both ends have agreed already */
@@ -563,6 +564,10 @@ void tt_wire_conn_rep(struct tt_wire *wire, int from, const void *data, size_t l
 				next_attempt(chan, tt_fail_text(err));
 		}
 		tt_wire_wake(wire);
+	} else if (chan && chan->state == TT_CHAN_OPENING && chan->active && msg.status &&
+		   (uint32_t)chan->attempt == msg.attempt) {
+		next_attempt(chan, msg.text); /* it agreed, and could not do it */
+		tt_wire_wake(wire);
 	}
 	tt_wire_unlock(wire);
 }
@@ -638,14 +643,25 @@ void tt_chan_heard(struct tt_chan *chan)
 		opened(chan);
 }
 
+/* At the end that was asked: the asking end tries again, and need not find out by itself. */
+static void cannot_open(struct tt_chan *chan, const char *why)
+{
+	struct tt_wire *wire = chan->wire;
+
+	if (chan->peer != wire->params.rank && wire->boot)
+		refuse(wire, chan->peer, chan->generation, (uint32_t)chan->attempt,
+		       tt_fail(-ECONNABORTED, "%s", why));
+	tt_chan_close_ep(chan, -ECONNABORTED);
+	chan->state = TT_CHAN_CLOSED;
+}
+
 void tt_chan_down(struct tt_chan *chan, const char *why)
 {
 	if (chan->state == TT_CHAN_OPENING && chan->active &&
 	    chan->peer != chan->wire->params.rank) {
 		next_attempt(chan, why);
 	} else if (chan->state == TT_CHAN_OPENING) {
-		tt_chan_close_ep(chan, -ECONNABORTED);
-		chan->state = TT_CHAN_CLOSED; /* the asking end tries again */
+		cannot_open(chan, why);
 	} else {
 		tt_chan_fail(chan, -TUTTI_EPEER, "the connection was lost: %s", why);
 	}

@@ -341,6 +341,70 @@ static void nofile(void)
 	told = NULL;
 }
 
+/* Which of ranks 0 and 2 begins, and which has no descriptor left. */
+struct late {
+	int sender, short_of;
+};
+
+/*
+ * Ranks 0 and 2 connect in mid-job, where one of them has no descriptor left: both fail soon, and
+ * the text names the limit and the rank that has reached it.
+ */
+static int none_left(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	const struct late *late = job->arg;
+	struct rlimit old, none;
+	int v = job->rank, err;
+	char name[16];
+	double began, took;
+
+	mp_log_level(job, TUTTI_LOG_NONE);
+	if (job->rank < 2) /* what a connection needs in memory is there */
+		MP_OK(job->rank ? tutti_recv(&v, 1, TUTTI_INT32, 0, 1, job->world, NULL)
+				: tutti_send(&v, 1, TUTTI_INT32, 1, 1, job->world));
+	mp_meet(job);
+	TT_EXPECT(!getrlimit(RLIMIT_NOFILE, &old));
+	none = (struct rlimit){3, old.rlim_max};
+	TT_EXPECT(job->rank != late->short_of || !setrlimit(RLIMIT_NOFILE, &none));
+	mp_meet(job);
+	began = mp_now();
+	err = 0;
+	if (job->rank != 1)
+		err = job->rank == late->sender
+			      ? tutti_send(&v, 1, TUTTI_INT32, 2 - job->rank, 1, job->world)
+			      : tutti_recv(&v, 1, TUTTI_INT32, 2 - job->rank, 1, job->world, NULL);
+	TT_EXPECT(!setrlimit(RLIMIT_NOFILE, &old) && (!err || !tutti_last_error(&info)));
+	took = mp_now() - began;
+	mp_meet(job);
+	mp_leave(job); /* fails, as the job has */
+	if (job->rank == 1)
+		return 0;
+	TT_EXPECT(err < 0 || job->rank == late->sender); /* a short message may be on its way */
+	if (!err)
+		return 0;
+	printf("  rank %d after %.1f s: %s\n", job->rank, took, info.text);
+	fflush(stdout);
+	TT_EXPECT(took < 15);
+	TT_EXPECT(strstr(info.text, "ulimit -n") != NULL);
+	snprintf(name, sizeof(name), "rank %d: ", late->short_of);
+	TT_EXPECT(job->rank == late->short_of || strstr(info.text, name) ||
+		  !strncmp(info.text, name, strlen(name) - 2));
+	return 0;
+}
+
+static void late_files(void)
+{
+	static const struct late late[] = {{0, 0}, {0, 2}, {2, 0}, {2, 2}};
+	size_t i;
+
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	for (i = 0; i < 4; i++)
+		TT_CHECK(!MP_RUN(.n = 3, .fn = none_left, .arg = (void *)(uintptr_t)&late[i],
+				 .env = "TUTTI_IF=lo TUTTI_TRANSPORT=ofi TUTTI_TIMEOUT=40s"));
+}
+
 /*
  * What libibverbs and librdmacm open for themselves is not counted by TUTTI_FAULT: it runs out by
  * the system's limit.
@@ -402,12 +466,19 @@ static void dev_shm(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"solo", solo},	     {"node", node},
-					       {"shm", shm},	     {"ofi", ofi},
-					       {"verbs", verbs},     {"verbs_cm", verbs_cm},
-					       {"memlock", memlock}, {"memlock_pool", memlock_pool},
-					       {"nofile", nofile},   {"verbs_files", verbs_files},
-					       {"dev_shm", dev_shm}, {NULL, NULL}};
+	static const struct tt_test tests[] = {{"solo", solo},
+					       {"node", node},
+					       {"shm", shm},
+					       {"ofi", ofi},
+					       {"verbs", verbs},
+					       {"verbs_cm", verbs_cm},
+					       {"memlock", memlock},
+					       {"memlock_pool", memlock_pool},
+					       {"nofile", nofile},
+					       {"late_files", late_files},
+					       {"verbs_files", verbs_files},
+					       {"dev_shm", dev_shm},
+					       {NULL, NULL}};
 
 	return tt_test_main("nth", tests, argc, argv);
 }

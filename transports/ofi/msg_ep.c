@@ -111,6 +111,10 @@ static int make_fid(struct ofi_ep *ep, struct fi_info *info)
 		goto failed;
 	return ofi_post_all(tp, &ep->rx);
 failed:
+	/* libfabric does not always say why. */
+	if (ofi_out_of_files(tp))
+		return tt_fail(-EMFILE, "libfabric cannot create an endpoint: %s",
+			       tutti_strerror(-EMFILE));
 	return tt_fail(-TUTTI_ETRANSPORT, "libfabric cannot create an endpoint: %s",
 		       fi_strerror(-rc));
 }
@@ -195,7 +199,7 @@ int ofi_msg_connect(struct ofi_ep *ep, bool active)
 	else if (ep->request)
 		rc = answer(ep);
 	if (rc)
-		ofi_ep_fail(ep, rc);
+		ofi_ep_fail_text(ep, rc);
 	return 0; /* what went wrong follows as DOWN */
 }
 
@@ -207,8 +211,8 @@ static void on_connected(struct ofi_ep *ep, const void *data, size_t len)
 	if (!ep->passive && ep->state == OFI_CONNECTING &&
 	    (len < TT_MAC_SIZE ||
 	     !tt_mac_is(data, ANSWER_LABEL, &key, &ep->call, sizeof(ep->call)))) {
-		ofi_ep_fail(ep,
-			    tt_fail(-EACCES,
+		ofi_ep_fail_text(
+			ep, tt_fail(-EACCES,
 				    "ofi: connection accepted by a process that is not the peer"));
 		return;
 	}
@@ -261,7 +265,7 @@ static void on_request(struct ofi_tp *tp, struct fi_info *request, const void *d
 		ep->call = c;
 		rc = ep->state == OFI_CONNECTING ? answer(ep) : 0;
 		if (rc)
-			ofi_ep_fail(ep, rc);
+			ofi_ep_fail_text(ep, rc);
 		return;
 	}
 reject:

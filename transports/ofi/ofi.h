@@ -123,7 +123,8 @@ struct ofi_ep {
 	struct tt_ep base;
 	struct tt_list link; /* tp->eps or tp->spare */
 	enum ofi_state state;
-	int status;	    /* why it went down */
+	int status;	    /* why it went down ... */
+	char reason[160];   /* ... in words; empty: nothing but the status is known */
 	int busy;	    /* operations of ops and tx that libfabric has */
 	bool closed;	    /* rdm: by the owner, but operations are still under way */
 	struct fid_ep *fid; /* msg: its own; rdm: the shared one */
@@ -171,6 +172,7 @@ struct ofi_strangers {
 	bool some;		     /* at the last look, and perhaps since */
 	int lowest;		     /* free descriptor after the last look */
 	uint64_t look_at, again;     /* when to look next; not before, whatever happens */
+	uint64_t starved;	     /* no descriptor has been left since; 0: there is one */
 	unsigned long dropped, said; /* so far; when the log says so next */
 };
 
@@ -255,6 +257,10 @@ void ofi_ep_close(struct tt_ep *ep);
 void ofi_ep_recycle(struct ofi_ep *ep);
 void ofi_ep_free(struct ofi_ep *ep);
 void ofi_ep_fail(struct ofi_ep *ep, int status);
+/* The same with the text that tt_fail has just recorded with status. */
+void ofi_ep_fail_text(struct ofi_ep *ep, int status);
+/* No descriptor is left in this process. */
+bool ofi_out_of_files(const struct ofi_tp *tp);
 /* msg_ep.c */
 int ofi_msg_open(struct ofi_tp *tp);
 void ofi_msg_close(struct ofi_tp *tp);

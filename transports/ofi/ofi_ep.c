@@ -85,6 +85,7 @@ void ofi_ep_recycle(struct ofi_ep *ep)
 	ep->base.user = NULL;
 	ep->state = OFI_OPEN;
 	ep->status = 0;
+	ep->reason[0] = '\0';
 	ep->closed = ep->passive = false;
 	ep->fid = NULL;
 	ep->sock = -1;
@@ -188,6 +189,13 @@ void ofi_ep_fail(struct ofi_ep *ep, int status)
 	ep->state = OFI_FAILED;
 	ep->status = status;
 	tp->troubled++;
+}
+
+void ofi_ep_fail_text(struct ofi_ep *ep, int status)
+{
+	if (ep->state <= OFI_UP)
+		snprintf(ep->reason, sizeof(ep->reason), "%s", tt_fail_text(status));
+	ofi_ep_fail(ep, status);
 }
 
 void ofi_ep_close(struct tt_ep *tep)

@@ -115,7 +115,10 @@ static int flush_one(struct ofi_tp *tp, struct ofi_ep *ep, struct tt_event *even
 		return n;
 	ep->state = OFI_DOWN;
 	tp->troubled--;
-	events[n++] = (struct tt_event){.kind = TT_EV_DOWN, .status = ep->status, .ep = &ep->base};
+	events[n++] = (struct tt_event){.kind = TT_EV_DOWN,
+					.status = ep->status,
+					.data = ep->reason[0] ? ep->reason : NULL,
+					.ep = &ep->base};
 	return n;
 }
 

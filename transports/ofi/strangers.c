@@ -30,6 +30,7 @@
 #define SILENT_NS (2 * TT_SEC) /* a peer has said what it wants long before */
 #define MANY 16		       /* more at once are not waited for */
 #define SPARE 24	       /* descriptors that the job may need at any time */
+#define STARVED_NS TT_SEC      /* without a descriptor: who calls will not be answered */
 #define SETTLE 16	       /* looks of libfabric at its sockets until it has seen each */
 
 static bool same_place(int fd, const struct ofi_tp *tp)
@@ -314,6 +315,43 @@ void ofi_drop_strangers(struct ofi_tp *tp, bool all)
 	report(s);
 }
 
+bool ofi_out_of_files(const struct ofi_tp *tp)
+{
+	return lowest_free(tp) < 0 && (errno == EMFILE || errno == ENFILE);
+}
+
+/*
+ * libfabric cannot accept the calls that are expected, and does not say so: the caller would wait
+ * until TUTTI_TIMEOUT.
+ */
+static void fail_expected(struct ofi_tp *tp)
+{
+	struct tt_list *pos, *tmp;
+
+	tt_list_each(pos, tmp, &tp->eps)
+	{
+		struct ofi_ep *ep = tt_container(pos, struct ofi_ep, link);
+
+		if (ep->state == OFI_CONNECTING && ep->passive && !ep->fid)
+			ofi_ep_fail_text(ep, tt_fail(-EMFILE,
+						     "libfabric cannot accept a connection: %s",
+						     tutti_strerror(-EMFILE)));
+	}
+}
+
+static void watch_starving(struct ofi_tp *tp, bool starving)
+{
+	struct ofi_strangers *s = &tp->strangers;
+	uint64_t now = tt_now_ns();
+
+	if (!starving || !tp->connecting)
+		s->starved = 0;
+	else if (!s->starved)
+		s->starved = now;
+	else if (now - s->starved >= STARVED_NS)
+		fail_expected(tp);
+}
+
 void ofi_watch_strangers(struct ofi_tp *tp)
 {
 	struct ofi_strangers *s = &tp->strangers;
@@ -325,6 +363,8 @@ void ofi_watch_strangers(struct ofi_tp *tp)
 	if (!ofi_is_tcp(tp) || now < s->again)
 		return;
 	low = lowest_free(tp);
+	if (low >= 0 || (low == s->lowest && !s->some))
+		watch_starving(tp, low < 0);
 	if (low == s->lowest && !s->some)
 		return;
 	getrlimit(RLIMIT_NOFILE, &lim);
@@ -333,6 +373,7 @@ void ofi_watch_strangers(struct ofi_tp *tp)
 	if (now < s->look_at && !scarce && !many)
 		return;
 	ofi_drop_strangers(tp, scarce);
+	watch_starving(tp, s->lowest < 0);
 	s->look_at = tt_now_ns() + LOOK_NS;
 	s->again = tt_now_ns() + HURRY_NS;
 }
