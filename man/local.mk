@@ -66,10 +66,11 @@ dist_man_MANS += \
 	man/tutti_igather.3 \
 	man/tutti_igatherv.3 \
 	man/tutti_iget.3 \
-	man/tutti_iput.3 \
-	man/tutti_iput_notify.3 \
 	man/tutti_init.3 \
 	man/tutti_iprobe.3 \
+	man/tutti_iput.3 \
+	man/tutti_iput_notify.3 \
+	man/tutti_iput_notify_id.3 \
 	man/tutti_irecv.3 \
 	man/tutti_ireduce.3 \
 	man/tutti_ireduce_scatter.3 \
@@ -85,6 +86,7 @@ dist_man_MANS += \
 	man/tutti_probe.3 \
 	man/tutti_put.3 \
 	man/tutti_put_notify.3 \
+	man/tutti_put_notify_id.3 \
 	man/tutti_recv.3 \
 	man/tutti_recv_init.3 \
 	man/tutti_reduce.3 \
@@ -109,9 +111,17 @@ dist_man_MANS += \
 	man/tutti_stats_get.3 \
 	man/tutti_strerror.3 \
 	man/tutti_test.3 \
+	man/tutti_test_notify.3 \
+	man/tutti_test_notify_all.3 \
+	man/tutti_test_notify_any.3 \
+	man/tutti_test_notify_id.3 \
 	man/tutti_unique_id_get.3 \
 	man/tutti_version.3 \
 	man/tutti_wait.3 \
+	man/tutti_wait_notify.3 \
+	man/tutti_wait_notify_all.3 \
+	man/tutti_wait_notify_any.3 \
+	man/tutti_wait_notify_id.3 \
 	man/tutti_waitall.3 \
 	man/tutti_waitany.3 \
 	man/tutti_win_create.3 \
@@ -120,5 +130,4 @@ dist_man_MANS += \
 	man/tutti_win_free.3 \
 	man/tutti_win_iflush.3 \
 	man/tutti_win_iflush_all.3 \
-	man/tutti_win_wait_notify.3 \
 	man/tutti_world.3

@@ -128,9 +128,9 @@ static int ping(const struct pair *p, int other)
 
 static int pong(const struct pair *p, int other)
 {
-	int err = tutti_win_wait_notify(p->win, other, 1);
+	int err = tutti_wait_notify(p->win, other, 1);
 
-	return err ? perf_call_failed(p->perf, "win_wait_notify", err) : 0;
+	return err ? perf_call_failed(p->perf, "wait_notify", err) : 0;
 }
 
 /*

@@ -44,9 +44,9 @@ static int notify(const struct run *r, int other)
 
 static int wait(const struct run *r, int other)
 {
-	int err = tutti_win_wait_notify(r->win, other, 1);
+	int err = tutti_wait_notify(r->win, other, 1);
 
-	return err ? perf_call_failed(r->perf, "win_wait_notify", err) : 0;
+	return err ? perf_call_failed(r->perf, "wait_notify", err) : 0;
 }
 
 static int meet(const struct run *r)

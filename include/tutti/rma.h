@@ -17,6 +17,9 @@ extern "C" {
 struct tutti_win;
 struct tutti_request;
 
+#define TUTTI_NOTIFY_IDS 256   /* notification ids of a window: 0 to 255 */
+#define TUTTI_NOTIFY_RANK (-1) /* in place of an id: the count of the notifying rank */
+
 enum tutti_win_flags {
 	TUTTI_WIN_READ_ONLY = 1 /* of this rank's memory: others may get, not put nor use atomics */
 };
@@ -50,10 +53,36 @@ int tutti_put_notify(struct tutti_win *win, int rank, const void *local, size_t 
 		     uint64_t offset);
 
 /**
- * tutti_win_wait_notify - wait until `count` further notifications from rank have arrived, and
- * consume them.
+ * tutti_put_notify_id - as put; when all bytes have arrived the target's count for this id
+ * (0 to TUTTI_NOTIFY_IDS - 1) rises by 1, whichever rank puts.
  */
-int tutti_win_wait_notify(struct tutti_win *win, int rank, uint64_t count);
+int tutti_put_notify_id(struct tutti_win *win, int rank, const void *local, size_t len,
+			uint64_t offset, int id);
+
+/**
+ * tutti_wait_notify - wait until `count` further notifications from rank have arrived, and
+ * consume them; tutti_wait_notify_id: notifications of an id. tutti_test_notify and
+ * tutti_test_notify_id never wait: *done becomes 1 if that many had arrived and were consumed,
+ * else 0.
+ */
+int tutti_wait_notify(struct tutti_win *win, int rank, uint64_t count);
+int tutti_test_notify(struct tutti_win *win, int rank, uint64_t count, int *done);
+int tutti_wait_notify_id(struct tutti_win *win, int id, uint64_t count);
+int tutti_test_notify_id(struct tutti_win *win, int id, uint64_t count, int *done);
+
+/**
+ * tutti_wait_notify_any - wait until one of the n ids has a notification, and consume one; *index
+ * is its place in ids. tutti_test_notify_any: *index becomes -1 if there is none.
+ */
+int tutti_wait_notify_any(struct tutti_win *win, int n, const int *ids, int *index);
+int tutti_test_notify_any(struct tutti_win *win, int n, const int *ids, int *index);
+
+/**
+ * tutti_wait_notify_all - wait until each of the n ids has a notification, and consume one of
+ * each; an id that is listed twice needs two. tutti_test_notify_all consumes all or none.
+ */
+int tutti_wait_notify_all(struct tutti_win *win, int n, const int *ids);
+int tutti_test_notify_all(struct tutti_win *win, int n, const int *ids, int *done);
 
 /** tutti_get - start reading len bytes of rank's window into local; complete after a flush. */
 int tutti_get(struct tutti_win *win, int rank, void *local, size_t len, uint64_t offset);
@@ -80,6 +109,8 @@ int tutti_iput(struct tutti_win *win, int rank, const void *local, size_t len, u
 	       struct tutti_request **request);
 int tutti_iput_notify(struct tutti_win *win, int rank, const void *local, size_t len,
 		      uint64_t offset, struct tutti_request **request);
+int tutti_iput_notify_id(struct tutti_win *win, int rank, const void *local, size_t len,
+			 uint64_t offset, int id, struct tutti_request **request);
 int tutti_iget(struct tutti_win *win, int rank, void *local, size_t len, uint64_t offset,
 	       struct tutti_request **request);
 int tutti_ifetch_add(struct tutti_win *win, int rank, uint64_t value, uint64_t offset,

@@ -27,4 +27,10 @@ int tt_coll_init(struct tutti_comm *comm, struct tt_call call, struct tutti_requ
 /* A buffer of count elements; name is the call, for the text. */
 int tt_check_data(const char *name, const void *buf, size_t count, enum tutti_datatype datatype);
 
+struct tutti_win;
+int tt_check_win(const char *call, const struct tutti_win *win);
+/* The same, and len bytes from offset on are in rank's window; local may be NULL if len is 0. */
+int tt_check_access(const char *call, struct tutti_win *win, int rank, const void *local,
+		    size_t len, uint64_t offset);
+
 #endif

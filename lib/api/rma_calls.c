@@ -14,7 +14,9 @@ int tutti_win_create(struct tutti_comm *comm, void *base, size_t size, unsigned 
 
 	if (!err)
 		err = tt_group_refuse("tutti_win_create");
-	return err ? err : tt_win_make(comm, comm, base, size, flags, out);
+	if (flags & TT_WIN_IDS)
+		flags |= TT_WIN_UNKNOWN;
+	return err ? err : tt_win_make(comm, comm, base, size, flags | TT_WIN_IDS, out);
 }
 
 int tutti_win_free(struct tutti_win *win)
@@ -43,16 +45,24 @@ int tutti_win_free(struct tutti_win *win)
 	return err;
 }
 
-/* Finds and reports the wrong argument of a call. */
-static int wrong(const char *call, struct tutti_win *win, int rank, const void *local, size_t len,
-		 uint64_t offset)
+int tt_check_win(const char *call, const struct tutti_win *win)
 {
-	uint64_t size;
-
 	if (!win)
 		return tt_fail(-EINVAL, "%s: win is NULL", call);
 	if (win->closed)
 		return tt_fail(-EINVAL, "%s: the window has been freed", call);
+	return 0;
+}
+
+/* Finds and reports the wrong argument of a call. */
+int tt_check_access(const char *call, struct tutti_win *win, int rank, const void *local,
+		    size_t len, uint64_t offset)
+{
+	uint64_t size;
+	int err = tt_check_win(call, win);
+
+	if (err)
+		return err;
 	if (rank < 0 || rank >= win->comm->size)
 		return tt_fail(-EINVAL,
 			       "%s: %d is not a rank of the window's communicator (0 to %d)", call,
@@ -76,7 +86,7 @@ static inline int check(const char *call, struct tutti_win *win, int rank, const
 	if (win && !win->closed && rank >= 0 && rank < win->comm->size && (local || !len) &&
 	    len <= win->part[rank].size && offset <= win->part[rank].size - len)
 		return 0;
-	return wrong(call, win, rank, local, len, offset);
+	return tt_check_access(call, win, rank, local, len, offset);
 }
 
 static inline int check_write(const char *call, struct tutti_win *win, int rank, const void *local,
@@ -106,6 +116,35 @@ int tutti_put_notify(struct tutti_win *win, int rank, const void *local, size_t 
 		.rank = rank, .local = (void *)local, .len = len, .offset = offset, .note = true};
 	int err = check_write("tutti_put_notify", win, rank, local, len, offset);
 
+	return err ? err : tt_win_op(win, &a);
+}
+
+/* The token of an id in *token, and what is wrong with it. */
+static int check_id(const char *call, const struct tutti_win *win, int rank, int id,
+		    uint32_t *token)
+{
+	if (id < 0 || id >= TUTTI_NOTIFY_IDS)
+		return tt_fail(-EINVAL, "%s: %d is not a notification id (0 to %d)", call, id,
+			       TUTTI_NOTIFY_IDS - 1);
+	*token = tt_win_id_token(win, rank, id);
+	return 0;
+}
+
+int tutti_put_notify_id(struct tutti_win *win, int rank, const void *local, size_t len,
+			uint64_t offset, int id)
+{
+	uint32_t token;
+	struct tt_win_access a = {.rank = rank,
+				  .local = (void *)local,
+				  .len = len,
+				  .offset = offset,
+				  .note = true,
+				  .counted = true,
+				  .token = &token};
+	int err = check_write("tutti_put_notify_id", win, rank, local, len, offset);
+
+	if (!err)
+		err = check_id("tutti_put_notify_id", win, rank, id, &token);
 	return err ? err : tt_win_op(win, &a);
 }
 
@@ -183,6 +222,26 @@ int tutti_iput_notify(struct tutti_win *win, int rank, const void *local, size_t
 	return err ? err : tt_win_iop(win, &a, "iput_notify", request);
 }
 
+int tutti_iput_notify_id(struct tutti_win *win, int rank, const void *local, size_t len,
+			 uint64_t offset, int id, struct tutti_request **request)
+{
+	uint32_t token;
+	struct tt_win_access a = {.rank = rank,
+				  .local = (void *)local,
+				  .len = len,
+				  .offset = offset,
+				  .note = true,
+				  .counted = true,
+				  .token = &token};
+	int err = check_write("tutti_iput_notify_id", win, rank, local, len, offset);
+
+	if (!err)
+		err = check_id("tutti_iput_notify_id", win, rank, id, &token);
+	if (!err)
+		err = check_request("tutti_iput_notify_id", request);
+	return err ? err : tt_win_iop(win, &a, "iput_notify_id", request);
+}
+
 int tutti_iget(struct tutti_win *win, int rank, void *local, size_t len, uint64_t offset,
 	       struct tutti_request **request)
 {
@@ -217,13 +276,6 @@ int tutti_icompare_swap(struct tutti_win *win, int rank, uint64_t compare, uint6
 	return err ? err
 		   : tt_win_iatomic(win, rank, TT_AMO_CAS, value, compare, offset, old,
 				    "icompare_swap", request);
-}
-
-int tutti_win_wait_notify(struct tutti_win *win, int rank, uint64_t count)
-{
-	int err = check("tutti_win_wait_notify", win, rank, NULL, 0, 0);
-
-	return err ? err : tt_win_wait_bell(win, rank, count);
 }
 
 int tutti_win_flush(struct tutti_win *win, int rank)

@@ -241,7 +241,7 @@ static inline struct tt_win_op *op_new(struct tutti_win *win, const struct tt_wi
 	op->token = access->token
 			    ? *access->token
 			    : (uint32_t)win->part[access->rank].token + (uint32_t)win->comm->rank;
-	op->summed = access->note && !access->token && access->len &&
+	op->summed = access->note && (!access->token || access->counted) && access->len &&
 		     tt_wire_has_checksums(win->comm->ctx->wire);
 	if (op->summed)
 		op->sum = tt_sum(access->local, access->len);

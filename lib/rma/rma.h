@@ -7,8 +7,10 @@
 
 #include "lib/engine/engine.h"
 
-#define TT_WIN_AMOS 64 /* a device's atomics of a window under way */
-#define TT_WIN_TPS 4   /* transports with published keys: places in the compiled list */
+#define TT_WIN_AMOS 64		  /* a device's atomics of a window under way */
+#define TT_WIN_IDS (1u << 31)	  /* with the flags: the window has notification ids */
+#define TT_WIN_UNKNOWN (1u << 30) /* flags that no window has: the call fails on all ranks */
+#define TT_WIN_TPS 4		  /* transports with published keys: places in the compiled list */
 
 /* What every rank publishes about its part of a window, in whole 64-bit words. */
 struct tt_win_part {
@@ -40,7 +42,8 @@ struct tutti_win {
 	unsigned flags;
 	struct tt_region *region;
 	struct tt_win_part *part; /* by rank */
-	struct tt_win_bell *bell; /* by origin */
+	struct tt_win_bell *bell; /* by origin, then by notification id */
+	int nbells;
 	uint32_t token;
 	int *pending; /* operations of this rank under way, by target: tt_win_begin */
 	uint32_t age; /* number of flush requests so far; an operation has the age at which it began
@@ -64,8 +67,9 @@ struct tt_win_access {
 	size_t len;
 	uint64_t offset;
 	bool get, note;
-	bool away;  /* put: the target reads it next */
-	bool loose; /* put: its end means that local is free, not that the bytes are in place */
+	bool away;    /* put: the target reads it next */
+	bool loose;   /* put: its end means that local is free, not that the bytes are in place */
+	bool counted; /* with token: one of the window's own, so checksums cover the put */
 	const uint32_t *token; /* the token that a note rings there; NULL: the window's count of
 				  this origin */
 	void *head; /* get: where the first head_len bytes (fewer than len) go; the rest go to local
@@ -170,7 +174,28 @@ void tt_win_free_reqs(struct tutti_win *win);
 void tt_win_take_back(struct tutti_win *win, int rank);
 /* Waits for this rank's operations on rank (-1: all). Without the lock. */
 int tt_win_wait(struct tutti_win *win, int rank);
-int tt_win_wait_bell(struct tutti_win *win, int rank, uint64_t count);
+
+/*
+ * notification.c: notifications of a rank (bell = rank) or an id (bell = size + id). Waits until the n
+ * bells have `count` each (all), or one of them has (*index is its place), and consumes these. With
+ * test it looks once: *index is -1 if not.
+ */
+struct tt_win_bells {
+	int n;
+	const int *bell;
+	int first; /* added to each bell */
+	uint64_t count;
+	bool all, test;
+};
+int tt_win_wait_bells(struct tutti_win *win, const struct tt_win_bells *bells, int *index);
+/* Registers this rank's bells. */
+int tt_win_new_bells(struct tutti_win *win);
+void tt_win_free_bells(struct tutti_win *win);
+/* The token that notifies an id of rank. */
+static inline uint32_t tt_win_id_token(const struct tutti_win *win, int rank, int id)
+{
+	return (uint32_t)win->part[rank].token + (uint32_t)win->comm->size + (uint32_t)id;
+}
 
 /*
  * window_make.c: creates a window on comm by collectives on coll, which has the same ranks; and

@@ -10,42 +10,6 @@
 #include "lib/base/clock.h"
 #include "lib/rma/rma.h"
 
-static void ring(struct tt_bell *bell)
-{
-	tt_container(bell, struct tt_win_bell, bell)->count++;
-}
-
-/* For checksums: bell i is rung by the communicator's rank i. */
-static const void *put_at(struct tt_bell *b, int peer, uint64_t offset, uint64_t len)
-{
-	struct tt_win_bell *bell = tt_container(b, struct tt_win_bell, bell);
-	struct tutti_win *win = bell->win;
-
-	if (win->comm->world[bell - win->bell] != peer || win->flags & TUTTI_WIN_READ_ONLY ||
-	    offset > win->size || len > win->size - offset)
-		return NULL;
-	return win->base + offset;
-}
-
-static int new_tokens(struct tutti_win *win)
-{
-	int n = win->comm->size, i, err;
-	struct tt_bell **bells = malloc((size_t)n * sizeof(struct tt_bell *));
-
-	if (!bells)
-		return tt_fail(-ENOMEM, "no memory for a window");
-	for (i = 0; i < n; i++) {
-		win->bell[i] = (struct tt_win_bell){
-			.bell = {.ring = ring, .amo = tt_win_execute, .put = put_at}, .win = win};
-		bells[i] = &win->bell[i].bell;
-	}
-	tt_wire_lock(win->comm->ctx->wire);
-	err = tt_wire_tokens_new(win->comm->ctx->wire, bells, n, &win->token);
-	tt_wire_unlock(win->comm->ctx->wire);
-	free(bells);
-	return err;
-}
-
 void tt_win_end(struct tutti_win *win, int rank, uint32_t age)
 {
 	struct tt_list *l, *tmp;
@@ -164,6 +128,7 @@ int tt_win_open(struct tutti_comm *comm, void *base, size_t size, unsigned flags
 {
 	struct tutti_win *win = calloc(1, sizeof(*win));
 	size_t n = (size_t)comm->size;
+	size_t nbells = n + (flags & TT_WIN_IDS ? TUTTI_NOTIFY_IDS : 0);
 	unsigned access = TT_ACCESS_READ;
 	int err;
 
@@ -175,7 +140,8 @@ int tt_win_open(struct tutti_comm *comm, void *base, size_t size, unsigned flags
 	win->flags = flags;
 	win->amo_place = -1;
 	win->part = calloc(n, sizeof(*win->part));
-	win->bell = calloc(n, sizeof(*win->bell));
+	win->bell = calloc(nbells, sizeof(*win->bell));
+	win->nbells = (int)nbells;
 	win->pending = calloc(n, sizeof(*win->pending));
 	if (!win->part || !win->bell || !win->pending) {
 		free_win(win);
@@ -187,7 +153,7 @@ int tt_win_open(struct tutti_comm *comm, void *base, size_t size, unsigned flags
 				     &win->region)
 		   : 0;
 	if (!err)
-		err = new_tokens(win);
+		err = tt_win_new_bells(win);
 	if (err) {
 		if (win->region)
 			tt_mem_deregister(win->region);
@@ -214,12 +180,10 @@ void tt_win_take_back(struct tutti_win *win, int rank)
 void tt_win_close(struct tutti_win *win)
 {
 	struct tt_wire *wire = win->comm->ctx->wire;
-	int i;
 
 	tt_wire_lock(wire);
 	tt_win_take_back(win, -1); /* operations never flushed */
-	for (i = 0; i < win->comm->size; i++)
-		tt_wire_token_free(wire, win->token + (uint32_t)i);
+	tt_win_free_bells(win);
 	tt_wire_unlock(wire);
 	if (win->region)
 		tt_mem_deregister(win->region);
@@ -269,44 +233,6 @@ int tt_win_wait(struct tutti_win *win, int rank)
 		err = tt_fail(win->status, "a one-sided operation failed: %s",
 			      tutti_strerror(win->status));
 	win->status = 0;
-	tt_wire_unlock(ctx->wire);
-	return err;
-}
-
-struct bell_wait {
-	struct tutti_win *win;
-	int rank;
-	uint64_t count;
-	bool taken;
-};
-
-/* Takes the notifications, once: the lock is held here anyway. */
-static bool rung(void *arg)
-{
-	struct bell_wait *w = arg;
-	struct tt_win_bell *bell = &w->win->bell[w->rank];
-
-	if (!w->taken && bell->count >= w->count) {
-		bell->count -= w->count;
-		w->taken = true;
-	}
-	return w->taken || atomic_load(&w->win->comm->failed);
-}
-
-int tt_win_wait_bell(struct tutti_win *win, int rank, uint64_t count)
-{
-	struct tutti_context *ctx = win->comm->ctx;
-	struct bell_wait w = {.win = win, .rank = rank, .count = count};
-	int err;
-
-	if (tt_engine_wait(ctx, rung, &w, tt_deadline_ms(ctx->env.timeout.number)))
-		return tt_fail_rank(-ETIMEDOUT, rank, NULL,
-				    "rank %d did not notify within %lld ms (TUTTI_TIMEOUT)", rank,
-				    (long long)ctx->env.timeout.number);
-	if (w.taken)
-		return 0;
-	tt_wire_lock(ctx->wire);
-	err = tt_comm_check(win->comm);
 	tt_wire_unlock(ctx->wire);
 	return err;
 }

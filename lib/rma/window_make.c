@@ -29,8 +29,8 @@ static int check_create(void *base, size_t size, unsigned flags, struct tutti_wi
 {
 	if (!out || (size && !base))
 		return tt_fail(-EINVAL, "tutti_win_create: %s is NULL", out ? "base" : "win");
-	if (flags & ~(unsigned)TUTTI_WIN_READ_ONLY)
-		return tt_fail(-EINVAL, "tutti_win_create: unknown flags %#x", flags);
+	if (flags & ~(TT_WIN_IDS | TUTTI_WIN_READ_ONLY))
+		return tt_fail(-EINVAL, "tutti_win_create: unknown flags %#x", flags & ~TT_WIN_IDS);
 	return 0;
 }
 

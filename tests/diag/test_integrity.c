@@ -58,7 +58,7 @@ static int one_put(struct mp_job *job, int i, float *v, struct tutti_win *win)
 		v[k] = (float)(job->rank + 1);
 	err = tutti_put_notify(win, next, v, count * sizeof(*v), 0);
 	if (!err)
-		err = tutti_win_wait_notify(win, prev, 1);
+		err = tutti_wait_notify(win, prev, 1);
 	if (!err && check(job, v + LONG, count, (float)(prev + 1)))
 		return 1;
 	if (!err)

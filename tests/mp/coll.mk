@@ -41,6 +41,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/ps/test_ps_steady \
 	tests/mp/ps/test_ps_soak \
 	tests/mp/rma/test_atomics \
+	tests/mp/rma/test_notify \
 	tests/mp/coll/test_ways \
 	tests/mp/coll/test_node \
 	tests/mp/coll/test_rings \
@@ -79,6 +80,8 @@ tests_mp_rma_test_rma_SOURCES = tests/mp/rma/test_rma.c
 tests_mp_rma_test_rma_LDADD = libttmp.la
 tests_mp_rma_test_atomics_SOURCES = tests/mp/rma/test_atomics.c
 tests_mp_rma_test_atomics_LDADD = libttmp.la
+tests_mp_rma_test_notify_SOURCES = tests/mp/rma/test_notify.c
+tests_mp_rma_test_notify_LDADD = libttmp.la
 tests_mp_coll_test_ways_SOURCES = tests/mp/coll/test_ways.c
 tests_mp_coll_test_ways_LDADD = libttmp.la
 tests_mp_coll_test_scale_SOURCES = tests/mp/coll/test_scale.c

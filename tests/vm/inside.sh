@@ -397,6 +397,7 @@ zero_copy() { program tests/mp/coll/test_counters zero_copy_verbs; }
 one_sided() {
 	program tests/mp/rma/test_rma verbs
 	program tests/mp/rma/test_atomics verbs verbs_device verbs_mixed
+	program tests/mp/rma/test_notify verbs
 }
 parameter_server() {
 	program tests/mp/ps/test_ps verbs

@@ -29,8 +29,8 @@ static int many_windows(struct mp_job *job)
 		mem[256] = value;
 		MP_OK(tutti_put_notify(win, next, &mem[256], 8, 8));
 		MP_OK(tutti_put_notify(old, next, &mem[256], 8, 16));
-		MP_OK(tutti_win_wait_notify(win, prev, 1));
-		MP_OK(tutti_win_wait_notify(old, prev, 1));
+		MP_OK(tutti_wait_notify(win, prev, 1));
+		MP_OK(tutti_wait_notify(old, prev, 1));
 		TT_EXPECT(mem[1] == ((uint64_t)i << 8 | (unsigned)prev));
 		TT_EXPECT(mem[2] == mem[1]);
 		MP_OK(tutti_win_flush_all(old));

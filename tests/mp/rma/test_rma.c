@@ -23,7 +23,7 @@ static int check_errors(struct mp_job *job, struct tutti_win *win, uint32_t *loc
 	MP_ERR(tutti_put(win, 0, NULL, 8, 0), -EINVAL);
 	MP_ERR(tutti_put(NULL, 0, local, 8, 0), -EINVAL);
 	MP_ERR(tutti_win_flush(win, 99), -EINVAL);
-	MP_ERR(tutti_win_wait_notify(win, -2, 1), -EINVAL);
+	MP_ERR(tutti_wait_notify(win, -2, 1), -EINVAL);
 	MP_ERR(tutti_finalize(job->ctx), -EBUSY);
 	return 0;
 }
@@ -56,7 +56,7 @@ static int everybody(struct mp_job *job, struct tutti_win *win, uint32_t *mine, 
 	for (r = 0; r < job->n; r++)
 		MP_OK(tutti_put_notify(win, r, local, part * 4, (uint64_t)job->rank * part * 4));
 	for (r = 0; r < job->n; r++)
-		MP_OK(tutti_win_wait_notify(win, r, 1));
+		MP_OK(tutti_wait_notify(win, r, 1));
 	for (r = 0; r < job->n; r++)
 		TT_EXPECT(!differs(job, "notified", mine + (uint32_t)r * part, r, round, part));
 	MP_OK(tutti_win_flush_all(win));
@@ -115,7 +115,7 @@ static int flood_body(struct mp_job *job)
 
 	MP_OK(tutti_win_create(job->world, mine, sizeof(mine), 0, &win));
 	MP_OK(tutti_put_notify(win, 1 - job->rank, &value, 0, 0)); /* both are connected */
-	MP_OK(tutti_win_wait_notify(win, 1 - job->rank, 1));
+	MP_OK(tutti_wait_notify(win, 1 - job->rank, 1));
 	MP_OK(tutti_win_flush_all(win));
 	mp_meet(job);
 	if (job->rank) {
@@ -126,7 +126,7 @@ static int flood_body(struct mp_job *job)
 		atomic_fetch_add(&job->shared->word[5], 1);
 	} else {
 		TT_EXPECT(mp_await(&job->shared->word[5], 1, 30000));
-		MP_OK(tutti_win_wait_notify(win, 1, NOTES));
+		MP_OK(tutti_wait_notify(win, 1, NOTES));
 		TT_EXPECT(mine[0] == 1 && mine[1] == 1);
 	}
 	MP_OK(tutti_win_free(win));
@@ -170,7 +170,7 @@ static int sizes_body(struct mp_job *job)
 	MP_OK(tutti_put_notify(win, 0, NULL, 0, 0)); /* only rings */
 	if (job->rank == 0)
 		for (i = 0; i < job->n; i++)
-			MP_OK(tutti_win_wait_notify(win, i, 1));
+			MP_OK(tutti_wait_notify(win, i, 1));
 	MP_OK(tutti_alloc(job->ctx, 8, (void **)&mine));
 	*mine = 42;
 	for (i = 0; i < 300; i++)
@@ -178,8 +178,8 @@ static int sizes_body(struct mp_job *job)
 	MP_OK(tutti_win_flush_all(win));
 	if (job->rank == job->n - 1) {
 		for (i = 0; i < job->n; i++) {
-			MP_OK(tutti_win_wait_notify(win, i, 100));
-			MP_OK(tutti_win_wait_notify(win, i, 200));
+			MP_OK(tutti_wait_notify(win, i, 100));
+			MP_OK(tutti_wait_notify(win, i, 200));
 		}
 		MP_OK(tutti_get(win, job->rank, mine, 8, 8));
 		MP_OK(tutti_win_flush(win, job->rank));
@@ -222,7 +222,7 @@ static int many_requests(struct mp_job *job, struct tutti_win *win, uint32_t *mi
 	MP_ERR(tutti_win_free(win), -EBUSY);
 	MP_OK(tutti_waitall(MANY, req));
 	for (r = 0; r < job->n; r++)
-		MP_OK(tutti_win_wait_notify(win, r, 1));
+		MP_OK(tutti_wait_notify(win, r, 1));
 	for (r = 0; r < job->n; r++)
 		for (k = 0; k < part; k++)
 			TT_EXPECT(mine[(uint32_t)r * part + k] == (uint32_t)r * 1000000 + k);
@@ -327,7 +327,7 @@ static int freed_errors(struct mp_job *job, struct tutti_win *win, uint32_t *loc
 	MP_ERR(tutti_fetch_add(win, 0, 1, 0, &old), -EINVAL);
 	MP_ERR(tutti_win_flush_all(win), -EINVAL);
 	MP_ERR(tutti_win_iflush(win, 0, &req), -EINVAL);
-	MP_ERR(tutti_win_wait_notify(win, 0, 1), -EINVAL);
+	MP_ERR(tutti_wait_notify(win, 0, 1), -EINVAL);
 	MP_ERR(tutti_win_free(win), -EINVAL);
 	TT_EXPECT(!req && old == 3);
 	return 0;
@@ -485,7 +485,7 @@ static int read_only_body(struct mp_job *job)
 		MP_OK(tutti_win_flush(win, r));
 		TT_EXPECT(*local == 100 + (uint64_t)r);
 		if (job->rank == 0)
-			MP_OK(tutti_win_wait_notify(win, r, 1));
+			MP_OK(tutti_wait_notify(win, r, 1));
 	}
 	MP_OK(tutti_barrier(job->world));
 	MP_OK(tutti_put(win, job->n - 1, local, 8, 8 * (uint64_t)(1 + job->rank)));
