@@ -124,10 +124,13 @@ dist_man_MANS += \
 	man/tutti_wait_notify_id.3 \
 	man/tutti_waitall.3 \
 	man/tutti_waitany.3 \
+	man/tutti_win_allocate.3 \
+	man/tutti_win_allocate_shared.3 \
 	man/tutti_win_create.3 \
 	man/tutti_win_flush.3 \
 	man/tutti_win_flush_all.3 \
 	man/tutti_win_free.3 \
 	man/tutti_win_iflush.3 \
 	man/tutti_win_iflush_all.3 \
+	man/tutti_win_shared_query.3 \
 	man/tutti_world.3

@@ -34,6 +34,27 @@ int tutti_win_create(struct tutti_comm *comm, void *base, size_t size, unsigned 
 		     struct tutti_win **win);
 
 /**
+ * tutti_win_allocate - as tutti_win_create, of size bytes that the library takes from its pool;
+ * *base receives their address (NULL for size 0). They are zero, and freed with the window.
+ */
+int tutti_win_allocate(struct tutti_comm *comm, size_t size, unsigned flags, void **base,
+		       struct tutti_win **win);
+
+/**
+ * tutti_win_allocate_shared - the same, and each rank can load and store the other ranks' parts
+ * directly, at the addresses that tutti_win_shared_query gives. -EINVAL, on all ranks, unless all
+ * ranks of comm are on one host.
+ */
+int tutti_win_allocate_shared(struct tutti_comm *comm, size_t size, unsigned flags, void **base,
+			      struct tutti_win **win);
+
+/**
+ * tutti_win_shared_query - where rank's part is in this process, and its size; valid until the
+ * window is freed. Local. A part of another rank that is read-only must not be stored to.
+ */
+int tutti_win_shared_query(struct tutti_win *win, int rank, void **base, size_t *size);
+
+/**
  * tutti_win_free - collective; waits for this rank's own operations first. -EBUSY while a
  * request of one has not been waited for.
  */

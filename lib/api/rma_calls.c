@@ -19,6 +19,30 @@ int tutti_win_create(struct tutti_comm *comm, void *base, size_t size, unsigned 
 	return err ? err : tt_win_make(comm, comm, base, size, flags | TT_WIN_IDS, out);
 }
 
+static int allocate(const char *call, struct tutti_comm *comm, size_t size, unsigned flags,
+		    bool shared, void **base, struct tutti_win **out)
+{
+	int err = tt_check_comm(comm);
+
+	if (!err)
+		err = tt_group_refuse(call);
+	if (flags & TT_WIN_IDS)
+		flags |= TT_WIN_UNKNOWN;
+	return err ? err : tt_win_allocate(comm, size, flags | TT_WIN_IDS, shared, base, out);
+}
+
+int tutti_win_allocate(struct tutti_comm *comm, size_t size, unsigned flags, void **base,
+		       struct tutti_win **out)
+{
+	return allocate("tutti_win_allocate", comm, size, flags, false, base, out);
+}
+
+int tutti_win_allocate_shared(struct tutti_comm *comm, size_t size, unsigned flags, void **base,
+			      struct tutti_win **out)
+{
+	return allocate("tutti_win_allocate_shared", comm, size, flags, true, base, out);
+}
+
 int tutti_win_free(struct tutti_win *win)
 {
 	struct tutti_comm *comm;
@@ -41,6 +65,7 @@ int tutti_win_free(struct tutti_win *win)
 	err = tt_win_wait(win, -1);
 	if (!err)
 		err = tutti_barrier(comm);
+	win->abandoned = err && win->maps;
 	tt_win_drop(win);
 	return err;
 }
@@ -76,6 +101,23 @@ int tt_check_access(const char *call, struct tutti_win *win, int rank, const voi
 			"%s: bytes %llu to %llu are outside rank %d's window of %llu bytes", call,
 			(unsigned long long)offset, (unsigned long long)(offset + len), rank,
 			(unsigned long long)size);
+	return 0;
+}
+
+int tutti_win_shared_query(struct tutti_win *win, int rank, void **base, size_t *size)
+{
+	const char *call = "tutti_win_shared_query";
+	int err = tt_check_access(call, win, rank, NULL, 0, 0);
+
+	if (err)
+		return err;
+	if (!base || !size)
+		return tt_fail(-EINVAL, "%s: %s is NULL", call, base ? "size" : "base");
+	if (!win->maps)
+		return tt_fail(-EINVAL, "%s: the window was not made by tutti_win_allocate_shared",
+			       call);
+	*base = tt_win_shared_base(win, rank);
+	*size = win->part[rank].size;
 	return 0;
 }
 

@@ -33,6 +33,7 @@ struct tt_win_bell {
 
 struct tt_win_op;
 struct tt_win_req;
+struct tt_win_map;
 
 struct tutti_win {
 	struct tutti_comm *comm;
@@ -41,6 +42,9 @@ struct tutti_win {
 	size_t size;
 	unsigned flags;
 	struct tt_region *region;
+	void *owned;		  /* memory of the pool, to be freed with the window; or NULL */
+	struct tt_win_map *maps;  /* by rank: the parts of a shared window; or NULL */
+	bool abandoned;		  /* other ranks may still store into a shared window */
 	struct tt_win_part *part; /* by rank */
 	struct tt_win_bell *bell; /* by origin, then by notification id */
 	int nbells;
@@ -176,9 +180,9 @@ void tt_win_take_back(struct tutti_win *win, int rank);
 int tt_win_wait(struct tutti_win *win, int rank);
 
 /*
- * notification.c: notifications of a rank (bell = rank) or an id (bell = size + id). Waits until the n
- * bells have `count` each (all), or one of them has (*index is its place), and consumes these. With
- * test it looks once: *index is -1 if not.
+ * notification.c: notifications of a rank (bell = rank) or an id (bell = size + id). Waits until
+ * the n bells have `count` each (all), or one of them has (*index is its place), and consumes
+ * these. With test it looks once: *index is -1 if not.
  */
 struct tt_win_bells {
 	int n;
@@ -203,6 +207,14 @@ static inline uint32_t tt_win_id_token(const struct tutti_win *win, int rank, in
  */
 int tt_win_make(struct tutti_comm *comm, struct tutti_comm *coll, void *base, size_t size,
 		unsigned flags, struct tutti_win **out);
+/* The same on comm, of memory of the pool; shared: which the ranks of the host map. */
+int tt_win_allocate(struct tutti_comm *comm, size_t size, unsigned flags, bool shared, void **base,
+		    struct tutti_win **out);
 void tt_win_drop(struct tutti_win *win);
+
+/* shared_window.c: collective; maps the other ranks' parts. */
+int tt_win_share(struct tutti_win *win);
+void tt_win_unshare(struct tutti_win *win);
+void *tt_win_shared_base(const struct tutti_win *win, int rank);
 
 #endif

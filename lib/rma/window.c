@@ -189,6 +189,9 @@ void tt_win_close(struct tutti_win *win)
 		tt_mem_deregister(win->region);
 	if (win->amo_word)
 		tt_mem_free(tt_wire_memory(wire), win->amo_word);
+	tt_win_unshare(win);
+	if (win->owned && !win->abandoned)
+		tt_mem_free(tt_wire_memory(wire), win->owned);
 	free_win(win);
 }
 

@@ -3,6 +3,7 @@
 #include "lib/rma/rma.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "lib/engine/vote.h"
 
@@ -25,26 +26,26 @@ static int open_part(struct tutti_comm *comm, void *base, size_t size, unsigned 
 	return err;
 }
 
-static int check_create(void *base, size_t size, unsigned flags, struct tutti_win **out)
+static int check_create(const char *call, size_t size, const void *base, unsigned flags,
+			const void *out)
 {
 	if (!out || (size && !base))
-		return tt_fail(-EINVAL, "tutti_win_create: %s is NULL", out ? "base" : "win");
+		return tt_fail(-EINVAL, "%s: %s is NULL", call, out ? "base" : "win");
 	if (flags & ~(TT_WIN_IDS | TUTTI_WIN_READ_ONLY))
-		return tt_fail(-EINVAL, "tutti_win_create: unknown flags %#x", flags & ~TT_WIN_IDS);
+		return tt_fail(-EINVAL, "%s: unknown flags %#x", call, flags & ~TT_WIN_IDS);
 	return 0;
 }
 
-int tt_win_make(struct tutti_comm *comm, struct tutti_comm *coll, void *base, size_t size,
-		unsigned flags, struct tutti_win **out)
+/* err: why this rank cannot make a window, which then fails on all ranks. */
+static int make(struct tutti_comm *comm, struct tutti_comm *coll, const char *call, void *base,
+		size_t size, unsigned flags, int err, struct tutti_win **out)
 {
 	struct tutti_win *win = NULL;
 	struct tt_win_part mine;
-	int err;
 
-	err = check_create(base, size, flags, out);
 	if (!err)
 		err = open_part(comm, base, size, flags, &win, &mine);
-	err = tt_agree(coll, "tutti_win_create", err);
+	err = tt_agree(coll, call, err);
 	if (!err)
 		err = tt_exchange(coll, &mine, win->part, sizeof(mine) / sizeof(uint64_t));
 	if (err) {
@@ -56,6 +57,47 @@ int tt_win_make(struct tutti_comm *comm, struct tutti_comm *coll, void *base, si
 	tt_wire_lock(comm->ctx->wire);
 	comm->windows++;
 	tt_wire_unlock(comm->ctx->wire);
+	*out = win;
+	return 0;
+}
+
+int tt_win_make(struct tutti_comm *comm, struct tutti_comm *coll, void *base, size_t size,
+		unsigned flags, struct tutti_win **out)
+{
+	int err = check_create("tutti_win_create", size, base, flags, out);
+
+	return make(comm, coll, "tutti_win_create", base, size, flags, err, out);
+}
+
+int tt_win_allocate(struct tutti_comm *comm, size_t size, unsigned flags, bool shared, void **base,
+		    struct tutti_win **out)
+{
+	const char *call = shared ? "tutti_win_allocate_shared" : "tutti_win_allocate";
+	struct tt_memory *memory = tt_wire_memory(comm->ctx->wire);
+	size_t page = shared ? 4096 : 1; /* peers map whole pages */
+	struct tutti_win *win;
+	void *mem = NULL;
+	int err = check_create(call, 1, base, flags, out);
+
+	if (!err && size > SIZE_MAX - page)
+		err = tt_fail(-ENOMEM, "%s: no memory for %zu bytes", call, size);
+	if (!err && size)
+		err = tt_mem_alloc(memory, (size + page - 1) / page * page, &mem, NULL);
+	if (mem)
+		memset(mem, 0, size);
+	err = make(comm, comm, call, mem, size, flags, err, &win);
+	if (err) {
+		if (mem)
+			tt_mem_free(memory, mem);
+		return err;
+	}
+	win->owned = mem;
+	err = shared ? tt_agree(comm, call, tt_win_share(win)) : 0;
+	if (err) {
+		tt_win_drop(win);
+		return err;
+	}
+	*base = mem;
 	*out = win;
 	return 0;
 }

@@ -40,6 +40,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/ps/test_ps_stale \
 	tests/mp/ps/test_ps_steady \
 	tests/mp/ps/test_ps_soak \
+	tests/mp/rma/test_allocate \
 	tests/mp/rma/test_atomics \
 	tests/mp/rma/test_notify \
 	tests/mp/coll/test_ways \
@@ -80,6 +81,8 @@ tests_mp_rma_test_rma_SOURCES = tests/mp/rma/test_rma.c
 tests_mp_rma_test_rma_LDADD = libttmp.la
 tests_mp_rma_test_atomics_SOURCES = tests/mp/rma/test_atomics.c
 tests_mp_rma_test_atomics_LDADD = libttmp.la
+tests_mp_rma_test_allocate_SOURCES = tests/mp/rma/test_allocate.c
+tests_mp_rma_test_allocate_LDADD = libttmp.la
 tests_mp_rma_test_notify_SOURCES = tests/mp/rma/test_notify.c
 tests_mp_rma_test_notify_LDADD = libttmp.la
 tests_mp_coll_test_ways_SOURCES = tests/mp/coll/test_ways.c

@@ -398,6 +398,7 @@ one_sided() {
 	program tests/mp/rma/test_rma verbs
 	program tests/mp/rma/test_atomics verbs verbs_device verbs_mixed
 	program tests/mp/rma/test_notify verbs
+	program tests/mp/rma/test_allocate verbs
 }
 parameter_server() {
 	program tests/mp/ps/test_ps verbs

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Shared windows: each rank maps the pool memory of the other ranks' parts, which is a part of a
+ * memfd of its owner. The mappings stay until the window is freed.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/base/proc.h"
+#include "lib/engine/vote.h"
+#include "lib/rma/rma.h"
+
+struct tt_win_map {
+	void *addr; /* NULL: no mapping */
+	size_t len;
+	char *base; /* of the part */
+};
+
+/* Where a rank's part is: told to the ranks of its host, in whole 64-bit words. */
+struct place {
+	uint64_t pid, memfd, ino, off, page;
+};
+
+static int find_place(const struct tutti_win *win, struct place *place)
+{
+	struct tt_region *region =
+		tt_mem_find(tt_wire_memory(win->comm->ctx->wire), win->owned, win->size);
+	struct stat st;
+
+	memset(place, 0, sizeof(*place));
+	if (!win->size)
+		return 0;
+	if (!region || region->mem.memfd < 0 || fstat(region->mem.memfd, &st))
+		return tt_fail(-EOPNOTSUPP,
+			       "the pool's memory cannot be mapped by other processes");
+	*place = (struct place){.pid = (uint64_t)getpid(),
+				.memfd = (uint64_t)region->mem.memfd,
+				.ino = st.st_ino,
+				.off = region->mem.memfd_off +
+				       (uint64_t)((char *)win->owned - (char *)region->mem.addr),
+				.page = (uint64_t)st.st_blksize};
+	return 0;
+}
+
+static int map_part(struct tutti_win *win, int rank, const struct place *place)
+{
+	const struct tt_win_part *part = &win->part[rank];
+	int prot = part->flags & TUTTI_WIN_READ_ONLY ? PROT_READ : PROT_READ | PROT_WRITE;
+	uint64_t skip = place->off & (place->page - 1);
+	struct tt_win_map *map = &win->maps[rank];
+	int fd = tt_proc_open_fd((pid_t)place->pid, (int)place->memfd, "/memfd:", place->ino), err;
+
+	if (fd < 0)
+		return tt_fail_rank(
+			fd, rank, NULL,
+			"rank %d's memory cannot be opened through /proc/%d/fd: %s; run "
+			"the ranks as one user in one process namespace",
+			rank, (int)place->pid, strerror(-fd));
+	map->len = (part->size + skip + place->page - 1) / place->page * place->page;
+	map->addr = mmap(NULL, map->len, prot, MAP_SHARED, fd, (off_t)(place->off - skip));
+	err = map->addr == MAP_FAILED ? -errno : 0;
+	close(fd);
+	if (err) {
+		map->addr = NULL;
+		return tt_fail_rank(err, rank, NULL, "%zu bytes of rank %d cannot be mapped: %s",
+				    map->len, rank, strerror(-err));
+	}
+	madvise(map->addr, map->len, MADV_HUGEPAGE); /* as its owner may have done; a hint */
+	map->base = (char *)map->addr + skip;
+	return 0;
+}
+
+static int check_host(const struct tutti_win *win)
+{
+	const struct tutti_comm *comm = win->comm;
+	char why[160];
+	int i;
+
+	for (i = 0; i < comm->size; i++)
+		if (i != comm->rank &&
+		    !tt_wire_same_host(comm->ctx->wire, comm->world[i], why, sizeof(why)))
+			return tt_fail_rank(-EINVAL, i,
+					    tt_boot_host(comm->ctx->boot, comm->world[i]),
+					    "rank %d is not on the host of rank %d: %s; use a "
+					    "communicator of tutti_comm_split_host",
+					    i, comm->rank, why);
+	return 0;
+}
+
+int tt_win_share(struct tutti_win *win)
+{
+	size_t n = (size_t)win->comm->size, words = sizeof(struct place) / sizeof(uint64_t);
+	struct place mine, *all = calloc(n, sizeof(*all));
+	int err, i;
+
+	win->maps = calloc(n, sizeof(*win->maps));
+	err = all && win->maps ? check_host(win) : tt_fail(-ENOMEM, "no memory for a window");
+	if (!err)
+		err = find_place(win, &mine);
+	/* nobody may skip the exchange alone */
+	err = tt_agree(win->comm, "tutti_win_allocate_shared", err);
+	if (!err)
+		err = tt_exchange(win->comm, &mine, all, words);
+	for (i = 0; !err && i < win->comm->size; i++) {
+		if (i == win->comm->rank)
+			win->maps[i].base = win->base;
+		else if (win->part[i].size)
+			err = map_part(win, i, &all[i]);
+	}
+	free(all);
+	return err;
+}
+
+void tt_win_unshare(struct tutti_win *win)
+{
+	int i;
+
+	for (i = 0; win->maps && i < win->comm->size; i++)
+		if (win->maps[i].addr)
+			munmap(win->maps[i].addr, win->maps[i].len);
+	free(win->maps);
+	win->maps = NULL;
+}
+
+void *tt_win_shared_base(const struct tutti_win *win, int rank)
+{
+	return win->maps[rank].base;
+}

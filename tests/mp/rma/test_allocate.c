@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Windows whose memory the library allocates, and windows shared by the ranks of a host. */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- allocated ---- */
+
+static size_t size_of(int rank, int round)
+{
+	return rank == 1 ? 0 : (size_t)(rank + 1) * 1000 + (size_t)round * 300;
+}
+
+static int one_window(struct mp_job *job, int round, bool shared)
+{
+	size_t size = size_of(job->rank, round), its, i;
+	unsigned char *mine = (unsigned char *)job, one = (unsigned char)(job->rank + 1), got;
+	struct tutti_win *win;
+	int to;
+
+	if (shared)
+		MP_OK(tutti_win_allocate_shared(job->world, size, 0, (void **)&mine, &win));
+	else
+		MP_OK(tutti_win_allocate(job->world, size, 0, (void **)&mine, &win));
+	TT_EXPECT(!size == !mine);
+	for (i = 0; i < size; i++)
+		TT_EXPECT(mine[i] == 0); /* though used in the round before */
+	MP_OK(tutti_barrier(job->world));
+	for (to = 0; to < job->n; to++) {
+		its = size_of(to, round);
+		MP_ERR(tutti_put(win, to, &one, 1, its), -ERANGE);
+		if (!its)
+			continue;
+		MP_OK(tutti_put_notify(win, to, &one, 1, its - 1 - (size_t)job->rank));
+		MP_OK(tutti_win_flush(win, to));
+		MP_OK(tutti_get(win, to, &got, 1, its - 1 - (size_t)job->rank));
+		MP_OK(tutti_win_flush(win, to));
+		TT_EXPECT(got == one);
+	}
+	for (i = 0; size && i < (size_t)job->n; i++) {
+		MP_OK(tutti_wait_notify(win, (int)i, 1));
+		TT_EXPECT(mine[size - 1 - i] == i + 1);
+	}
+	MP_OK(tutti_barrier(job->world));
+	memset(mine, 0xff, size);
+	MP_OK(tutti_win_free(win));
+	return 0;
+}
+
+static int allocate_errors(struct mp_job *job, bool shared)
+{
+	int (*make)(struct tutti_comm *, size_t, unsigned, void **, struct tutti_win **) =
+		shared ? tutti_win_allocate_shared : tutti_win_allocate;
+	struct tutti_win *win = NULL;
+	void *base = NULL;
+	int bad;
+
+	for (bad = 0; bad < job->n; bad++) { /* of one rank: fails on all */
+		bool me = job->rank == bad;
+
+		MP_ERR(make(job->world, 64, me ? 1u << 31 : 0, &base, &win), -EINVAL);
+		MP_ERR(make(job->world, 64, 0, me ? NULL : &base, &win), -EINVAL);
+		MP_ERR(make(job->world, 64, 0, &base, me ? NULL : &win), -EINVAL);
+		MP_ERR(make(job->world, me ? SIZE_MAX - 100 : 64, 0, &base, &win), -ENOMEM);
+		TT_EXPECT(!win && !base);
+	}
+	MP_ERR(make(NULL, 64, 0, &base, &win), -EINVAL);
+	return 0;
+}
+
+static int allocate_body(struct mp_job *job)
+{
+	struct tutti_win *win;
+	uint64_t *mine, old;
+	void *base;
+	size_t size;
+	int round;
+
+	TT_EXPECT(!allocate_errors(job, false));
+	for (round = 0; round < 8; round++)
+		TT_EXPECT(!one_window(job, round, false));
+	MP_OK(tutti_win_allocate(job->world, 64, TUTTI_WIN_READ_ONLY, (void **)&mine, &win));
+	MP_ERR(tutti_put(win, 0, &old, 8, 0), -EACCES);
+	MP_ERR(tutti_win_shared_query(win, 0, &base, &size), -EINVAL);
+	MP_SAID("tutti_win_allocate_shared");
+	MP_OK(tutti_win_free(win));
+	MP_OK(tutti_win_allocate(job->world, 64, 0, (void **)&mine, &win));
+	MP_OK(tutti_fetch_add(win, 0, 1, 0, &old));
+	MP_OK(tutti_barrier(job->world));
+	if (job->rank == 0)
+		MP_OK(tutti_fetch_add(win, 0, 0, 0, &old));
+	TT_EXPECT(old == (uint64_t)job->n || job->rank);
+	MP_OK(tutti_win_free(win));
+	return 0;
+}
+
+/* ---- shared ---- */
+
+/* A table that all ranks fill in all parts, by plain stores, and read. */
+static int table(struct mp_job *job)
+{
+	enum { WORDS = 700 };
+	uint64_t *part[MP_MAX], *mine;
+	struct tutti_win *win;
+	size_t size;
+	int r, i, from;
+
+	MP_OK(tutti_win_allocate_shared(job->world, WORDS * 8, 0, (void **)&mine, &win));
+	for (r = 0; r < job->n; r++) {
+		MP_OK(tutti_win_shared_query(win, r, (void **)&part[r], &size));
+		TT_EXPECT(size == WORDS * 8);
+	}
+	TT_EXPECT(part[job->rank] == mine);
+	for (r = 0; r < job->n; r++)
+		for (i = job->rank; i < WORDS; i += job->n)
+			part[r][i] = (uint64_t)(r * 1000000 + i);
+	MP_OK(tutti_barrier(job->world));
+	for (r = 0; r < job->n; r++)
+		for (i = 0; i < WORDS; i++)
+			TT_EXPECT(part[r][i] == (uint64_t)(r * 1000000 + i));
+	MP_OK(tutti_barrier(job->world));
+	/* stores, then a notification; and a put that the target's peers load */
+	part[(job->rank + 1) % job->n][0] = 77 + (uint64_t)job->rank;
+	MP_OK(tutti_put_notify_id(win, (job->rank + 1) % job->n, NULL, 0, 0, 3));
+	MP_OK(tutti_wait_notify_id(win, 3, 1));
+	from = (job->rank + job->n - 1) % job->n;
+	TT_EXPECT(mine[0] == 77 + (uint64_t)from);
+	MP_OK(tutti_put(win, 0, &part[job->rank][5], 8, 8 * (uint64_t)(100 + job->rank)));
+	MP_OK(tutti_win_flush(win, 0));
+	MP_OK(tutti_barrier(job->world));
+	for (r = 0; r < job->n; r++)
+		TT_EXPECT(part[0][100 + r] == (uint64_t)(r * 1000000 + 5));
+	MP_ERR(tutti_win_shared_query(win, job->n, (void **)&mine, &size), -EINVAL);
+	MP_ERR(tutti_win_shared_query(win, 0, NULL, &size), -EINVAL);
+	MP_OK(tutti_win_free(win));
+	MP_ERR(tutti_win_shared_query(win, 0, (void **)&mine, &size), -EINVAL);
+	return 0;
+}
+
+/* A counter that all ranks add to, by the CPU's own atomics. */
+static int counter(struct mp_job *job)
+{
+	atomic_ulong *word;
+	struct tutti_win *win;
+	size_t size;
+	void *base;
+	int i;
+
+	MP_OK(tutti_win_allocate_shared(job->world, job->rank ? 0 : sizeof(*word), 0, &base, &win));
+	MP_OK(tutti_win_shared_query(win, 0, (void **)&word, &size));
+	TT_EXPECT(size == sizeof(*word) && word);
+	if (job->n > 1) {
+		MP_OK(tutti_win_shared_query(win, 1, &base, &size));
+		TT_EXPECT(!size && !base);
+	}
+	for (i = 0; i < 10000; i++)
+		atomic_fetch_add(word, 1);
+	MP_OK(tutti_barrier(job->world));
+	TT_EXPECT(atomic_load(word) == 10000ul * (unsigned long)job->n);
+	MP_OK(tutti_win_free(win));
+	return 0;
+}
+
+/* Whether a store to p kills a child of this process. */
+static bool faults(volatile char *p)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		signal(SIGSEGV, SIG_DFL);
+		*p = 1;
+		_exit(0);
+	}
+	return pid > 0 && waitpid(pid, &status, 0) == pid && WIFSIGNALED(status);
+}
+
+/* Rank 0's part is read-only: it stores, the others may load. */
+static int read_only(struct mp_job *job)
+{
+	struct tutti_win *win;
+	char *mine, *its;
+	size_t size;
+
+	MP_OK(tutti_win_allocate_shared(job->world, 10, job->rank ? 0 : TUTTI_WIN_READ_ONLY,
+					(void **)&mine, &win));
+	MP_OK(tutti_win_shared_query(win, 0, (void **)&its, &size));
+	if (job->rank == 0)
+		mine[9] = 'x';
+	MP_OK(tutti_barrier(job->world));
+	TT_EXPECT(its[9] == 'x');
+	if (job->rank && !mp_sanitized())
+		TT_EXPECT(faults(its));
+	MP_OK(tutti_win_free(win));
+	return 0;
+}
+
+static int shared_body(struct mp_job *job)
+{
+	int round;
+
+	TT_EXPECT(!allocate_errors(job, true));
+	for (round = 0; round < 3; round++)
+		TT_EXPECT(!one_window(job, round, true));
+	TT_EXPECT(!table(job));
+	TT_EXPECT(!counter(job));
+	TT_EXPECT(!read_only(job));
+	return 0;
+}
+
+/* Ranks of several hosts have none: the error names one, and the next collective works. */
+static int hosts_body(struct mp_job *job)
+{
+	struct tutti_win *win = NULL;
+	struct tutti_comm *host;
+	void *base = NULL;
+
+	MP_ERR(tutti_win_allocate_shared(job->world, 64, 0, &base, &win), -EINVAL);
+	MP_SAID("tutti_comm_split_host");
+	TT_EXPECT(!win && !base);
+	MP_OK(tutti_comm_split_host(job->world, 0, &host));
+	MP_OK(tutti_win_allocate_shared(host, 64, 0, &base, &win));
+	MP_OK(tutti_win_free(win));
+	MP_OK(tutti_comm_free(host));
+	return 0;
+}
+
+/* After a death the parts can still be loaded and stored, and the window can be freed. */
+static int dead_body(struct mp_job *job)
+{
+	struct tutti_win *win;
+	char *mine, *its;
+	size_t size;
+	int err;
+
+	MP_OK(tutti_win_allocate_shared(job->world, 100, 0, (void **)&mine, &win));
+	MP_OK(tutti_win_shared_query(win, 0, (void **)&its, &size));
+	mp_meet(job);
+	if (job->rank == 0)
+		kill(getpid(), SIGKILL);
+	do
+		err = tutti_barrier(job->world);
+	while (!err);
+	TT_EXPECT(err == -TUTTI_EPEER || err == -TUTTI_EABORTED);
+	its[99] = 1;
+	TT_EXPECT(its[99] == 1);
+	TT_EXPECT(tutti_win_free(win) < 0);
+	mp_leave(job);
+	return 0;
+}
+
+static void run(const char *env)
+{
+	int n;
+
+	for (n = 1; n <= 4; n++) {
+		int failed = MP_RUN(.n = n, .env = env, .fn = allocate_body) +
+			     MP_RUN(.n = n, .env = env, .fn = shared_body);
+
+		if (failed)
+			fprintf(stderr, "%d ranks, %s\n", n, env);
+		TT_CHECK(!failed);
+	}
+	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = dead_body, .killed = 1));
+}
+
+static void shm(void)
+{
+	run("TUTTI_TRANSPORT=shm");
+}
+
+static void ofi(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	run("TUTTI_TRANSPORT=ofi TUTTI_IF=lo");
+	TT_CHECK(!MP_RUN(.n = 4, .fn = hosts_body,
+			 .env = "TUTTI_TRANSPORT=shm,ofi TUTTI_IF=lo TUTTI_HOST_ID=h%h"));
+}
+
+static void verbs(void)
+{
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	run("TUTTI_TRANSPORT=verbs TUTTI_TIMEOUT=30s");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {
+		{"shm", shm}, {"ofi", ofi}, {"verbs", verbs}, {NULL, NULL}};
+
+	return tt_test_main("allocate", tests, argc, argv);
+}
