@@ -3,10 +3,15 @@
  * Starts libfabric without reading the kernel's symbols.
  *
  * When libfabric 1.17 starts, its provider verbs reads all of /proc/kallsyms twice, to learn
- * whether the kernel can register GPU memory: 90 ms of CPU time in each process, whatever
- * FI_PROVIDER and the hints say. Without an RDMA device the answer is useless. On such a host this
- * file redirects libfabric's relocated reference to fopen while libfabric starts, so that it finds
- * no such file. Hosts with an RDMA device are unaffected.
+ * whether the kernel can register GPU memory: 90 ms of CPU time in each process. Without an RDMA
+ * device the answer is useless. On such a host this file redirects libfabric's relocated reference
+ * to fopen while libfabric starts, so that it finds no such file. Hosts with an RDMA device are
+ * unaffected.
+ *
+ * No documented way exists: libfabric initializes each built-in provider before it looks at
+ * FI_PROVIDER (also =^verbs), FI_HOOK or the hints, and FI_VERBS_USE_DMABUF is read, but the file
+ * is too (tried with 1.17). Those would have to be set in the environment besides, which a library
+ * must not do.
  */
 #include <elf.h>
 #include <errno.h>
