@@ -3,6 +3,7 @@
 #include "lib/base/library.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -25,6 +26,15 @@ static int look_up(void *handle, const struct tt_library *library)
 	return 0;
 }
 
+/* why: dlerror()'s text, which begins with the library's name and ends with errno's. */
+static int cannot_load(const struct tt_library *library, const char *why)
+{
+	if (strstr(why, tutti_strerror(-EMFILE)))
+		return tt_fail(-EMFILE, "cannot load a library: %s", why);
+	return tt_fail(-TUTTI_ETRANSPORT, "cannot load a library: %s; install package %s", why,
+		       library->package);
+}
+
 int tt_library_load(const struct tt_library *library)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -37,9 +47,7 @@ int tt_library_load(const struct tt_library *library)
 		err = look_up(handle, library);
 		dlclose(handle);
 	} else {
-		/* dlerror() begins with the library's name */
-		err = tt_fail(-TUTTI_ETRANSPORT, "cannot load a library: %s; install package %s",
-			      dlerror(), library->package);
+		err = cannot_load(library, dlerror());
 	}
 	pthread_mutex_unlock(&lock);
 	return err;

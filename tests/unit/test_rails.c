@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "lib/base/clock.h"
 #include "lib/base/hash.h"
@@ -442,6 +443,23 @@ static void outages(void)
 	TT_CHECK(vb_bye_wait(&from, &left, now + TT_SEC, VB_BYE_MS) == VB_BYE_MS);
 }
 
+/* A library that is there, and no descriptor to open it with: not a package that is missing. */
+static void library_without_files(void)
+{
+	struct rlimit old, none;
+	int err;
+
+	TT_CHECK(!getrlimit(RLIMIT_NOFILE, &old));
+	none = (struct rlimit){3, old.rlim_max};
+	TT_CHECK(!setrlimit(RLIMIT_NOFILE, &none));
+	err = vb_load_rdmacm();
+	TT_CHECK(!setrlimit(RLIMIT_NOFILE, &old));
+	if (!err)
+		TT_SKIP("librdmacm is loaded already");
+	TT_CHECK(err == -EMFILE && strstr(tt_fail_text(err), "ulimit -n") &&
+		 !strstr(tt_fail_text(err), "install"));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"list_of_ports", list_of_ports},
@@ -458,6 +476,7 @@ int main(int argc, char **argv)
 					       {"ways", ways},
 					       {"last_receives", last_receives},
 					       {"outages", outages},
+					       {"library_without_files", library_without_files},
 					       {NULL, NULL}};
 
 	return tt_test_main("rails", tests, argc, argv);

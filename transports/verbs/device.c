@@ -126,8 +126,12 @@ int vb_port_gid(struct vb_port *port, struct ibv_context *ctx, int64_t asked)
 	int i, found = asked >= 0 ? (int)asked : roce ? -1 : 0, most = 0, rank;
 	struct ifaddrs *all = NULL;
 
-	if (roce && getifaddrs(&all))
-		all = NULL;
+	if (roce && asked < 0 && getifaddrs(&all)) {
+		i = errno;
+		snprintf(port->why, sizeof(port->why), "addresses here cannot be read: %s",
+			 strerror(i));
+		return -i;
+	}
 	for (i = 0; roce && asked < 0 && i < port->attr.gid_tbl_len && i < GIDS_MAX; i++) {
 		if (ibv_query_gid_ex(ctx, port->num, (uint32_t)i, &gid, 0))
 			continue;
@@ -161,7 +165,7 @@ int vb_port_gid(struct vb_port *port, struct ibv_context *ctx, int64_t asked)
  * InfiniBand: the subnet prefix. RoCE: by the mask of the interface that has the GID as its
  * address.
  */
-void vb_port_net(struct vb_port *port)
+int vb_port_net(struct vb_port *port)
 {
 	uint8_t addr[16], mask[16];
 	struct ifaddrs *all, *ifa;
@@ -172,13 +176,17 @@ void vb_port_net(struct vb_port *port)
 	if (port->subnet >= 0)
 		snprintf((char *)port->net, sizeof(port->net), "subnet %d", port->subnet % 10000);
 	if (port->fabric == VB_IWARP || port->subnet >= 0)
-		return; /* its GID is no address */
+		return 0; /* its GID is no address */
 	if (port->fabric == VB_IB) {
 		memcpy(port->net, port->gid.raw, 8);
-		return;
+		return 0;
 	}
-	if (getifaddrs(&all))
-		return;
+	if (getifaddrs(&all)) {
+		i = errno;
+		snprintf(port->why, sizeof(port->why), "its network cannot be read: %s",
+			 strerror(i));
+		return -i;
+	}
 	for (ifa = all; ifa; ifa = ifa->ifa_next) {
 		if (as_gid(ifa->ifa_addr, addr) || memcmp(addr, port->gid.raw, 16) ||
 		    as_gid(ifa->ifa_netmask, mask))
@@ -187,6 +195,7 @@ void vb_port_net(struct vb_port *port)
 			port->net[i] = addr[i] & mask[i];
 	}
 	freeifaddrs(all);
+	return 0;
 }
 
 static bool has_what_it_takes(struct vb_port *port)
@@ -215,10 +224,9 @@ static void inspect(struct vb_port *port, struct ibv_context *ctx, const struct 
 	else if (port->fabric == VB_IB && !port->attr.lid)
 		snprintf(port->why, sizeof(port->why),
 			 "it has no LID: is a subnet manager running?");
-	else if (has_what_it_takes(port) && !vb_port_gid(port, ctx, env->verbs_gid.number)) {
-		vb_port_net(port);
-		port->usable = true;
-	}
+	else
+		port->usable = has_what_it_takes(port) &&
+			       !vb_port_gid(port, ctx, env->verbs_gid.number) && !vb_port_net(port);
 }
 
 static int mask_number(const char *text, size_t len, int *number)

@@ -220,18 +220,21 @@ static void given_up(struct vb_ep *ep, struct vb_rail *rail)
 void vb_port_changed(struct vb_rail *rail)
 {
 	struct vb_port now = rail->port;
+	int err;
 
 	if (ibv_query_port(rail->ctx, now.num, &now.attr) || now.attr.state != IBV_PORT_ACTIVE)
 		return;
-	rail->homeless = vb_port_gid(&now, rail->ctx, rail->tp->env->verbs_gid.number) != 0;
-	if (rail->homeless) {
+	err = vb_port_gid(&now, rail->ctx, rail->tp->env->verbs_gid.number);
+	rail->homeless = err == -EADDRNOTAVAIL;
+	if (!err)
+		err = vb_port_net(&now);
+	if (err) {
 		tt_info("verbs: %s/%u: %s", now.name, now.num, now.why);
 		return;
 	}
 	if (now.attr.lid == rail->port.attr.lid && now.gid_index == rail->port.gid_index &&
 	    !memcmp(now.gid.raw, rail->port.gid.raw, sizeof(now.gid.raw)))
 		return;
-	vb_port_net(&now);
 	rail->port = now;
 	tt_info("verbs: %s/%u: its LID or GID has changed", now.name, now.num);
 }

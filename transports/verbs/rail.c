@@ -31,8 +31,9 @@ static struct ibv_context *open_named(const char *name)
 /* ENOMEM of the device: almost always its limits or RLIMIT_MEMLOCK. */
 static int no_resource(const struct vb_rail *rail, const char *what, long limit)
 {
-	int err = -vb_errno(ENOMEM);
+	int err = errno ? -errno : vb_few_files();
 
+	err = err ? err : -ENOMEM;
 	if (err == -EMFILE || err == -ENFILE)
 		return tt_fail(err, "verbs: %s gives no %s: %s", rail->port.name, what,
 			       strerror(-err));
@@ -195,6 +196,7 @@ static int open_rail(struct vb_rail *rail)
 	rail->ctx = open_named(rail->port.name);
 	if (!rail->ctx) {
 		err = -vb_errno(ENODEV);
+		err = vb_few_files() ? vb_few_files() : err;
 		return tt_fail(err, "verbs: %s cannot be opened: %s", rail->port.name,
 			       strerror(-err));
 	}

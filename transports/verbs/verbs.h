@@ -350,8 +350,8 @@ static inline int vb_errno(int otherwise)
 
 /* Look at a port's GIDs: 0, or -errno and port->why. */
 int vb_port_gid(struct vb_port *port, struct ibv_context *ctx, int64_t asked);
-/* The network that its GID is in. */
-void vb_port_net(struct vb_port *port);
+/* The network that its GID is in: 0, or -errno and port->why. */
+int vb_port_net(struct vb_port *port);
 
 /* rail_rules.c: what needs no device. */
 static inline bool vb_is_roce(unsigned fabric)
