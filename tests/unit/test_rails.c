@@ -443,6 +443,30 @@ static void outages(void)
 	TT_CHECK(vb_bye_wait(&from, &left, now + TT_SEC, VB_BYE_MS) == VB_BYE_MS);
 }
 
+static void losses(void)
+{
+	static const enum ibv_wr_opcode op[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
+						IBV_WR_RDMA_READ, IBV_WR_SEND,
+						IBV_WR_ATOMIC_FETCH_AND_ADD};
+	struct vb_lost lost = {0};
+	struct vb_req req = {.kind = VB_MARK, .opcode = IBV_WR_SEND};
+	char text[VB_LOST_TEXT];
+	unsigned i, k;
+
+	vb_lose(&lost, &req); /* our own are nobody's loss */
+	TT_CHECK(!vb_lost_text(&lost, text) && !text[0]);
+	req.kind = VB_OP;
+	for (i = 0; i < 5; i++)
+		for (k = 0; k <= i; k++) {
+			req.opcode = (uint16_t)op[i];
+			vb_lose(&lost, &req);
+		}
+	TT_CHECK(vb_lost_text(&lost, text));
+	TT_CHECK(!strcmp(text, "1 put, 2 put with notification, 3 gets, 5 atomics, 4 messages"));
+	lost = (struct vb_lost){~0u, ~0u, ~0u, ~0u, ~0u};
+	TT_CHECK(vb_lost_text(&lost, text) && strlen(text) + sizeof(" lost") <= sizeof(text));
+}
+
 /* A library that is there, and no descriptor to open it with: not a package that is missing. */
 static void library_without_files(void)
 {
@@ -476,6 +500,7 @@ int main(int argc, char **argv)
 					       {"ways", ways},
 					       {"last_receives", last_receives},
 					       {"outages", outages},
+					       {"losses", losses},
 					       {"library_without_files", library_without_files},
 					       {NULL, NULL}};
 

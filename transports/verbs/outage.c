@@ -8,7 +8,14 @@
  * the pair (VB_WORD_RAIL). After TUTTI_VERBS_PORT_WAIT an endpoint without another rail fails. An
  * endpoint with other rails abandons the rail at both ends: its queue pairs are stopped, and
  * requests that come back flushed are lost. If any of them is not the mark, the endpoint fails and
- * reports how many: a notification or message may have arrived, so it cannot be repeated.
+ * reports how many of each kind.
+ *
+ * Lost requests are not repeated over another rail. A device that has not been answered does not
+ * know whether a request was executed, so a notification, a message or an atomic could happen
+ * twice. A put without notification is the same when it is repeated only as long as no later
+ * operation has overwritten its bytes: a short one is over for the caller when it is posted, and
+ * the caller may have sent a newer value over the other rail. A long put or a get alone could be
+ * repeated, but collectives and messages never have only those under way.
  */
 #include "config.h"
 #include "transports/verbs/verbs.h"
@@ -80,7 +87,6 @@ static void tell(struct vb_ep *ep, const struct vb_rail *rail, uint32_t what)
 			strerror(-err));
 }
 
-/* Requests of rail's queue pairs that have not come back; some of them may be complete. */
 static unsigned under_way(const struct vb_ep *ep, const struct vb_rail *rail)
 {
 	unsigned n = 0;
@@ -90,6 +96,74 @@ static unsigned under_way(const struct vb_ep *ep, const struct vb_rail *rail)
 		if (ep->qp[i].rail == rail)
 			n += ep->qp[i].tail - ep->qp[i].head;
 	return n;
+}
+
+void vb_lose(struct vb_lost *lost, const struct vb_req *req)
+{
+	if (req->opcode == VB_FLUSH ||
+	    (req->kind != VB_QUIET && req->kind != VB_OP && req->kind != VB_PIECE))
+		return;
+	switch (req->opcode) {
+	case IBV_WR_RDMA_WRITE:
+		lost->puts++;
+		break;
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		lost->notes++;
+		break;
+	case IBV_WR_RDMA_READ:
+		lost->gets++;
+		break;
+	case IBV_WR_SEND:
+		lost->messages++;
+		break;
+	default:
+		lost->atomics++;
+		break;
+	}
+}
+
+bool vb_lost_text(const struct vb_lost *lost, char text[VB_LOST_TEXT])
+{
+	const struct {
+		unsigned n;
+		const char *what;
+	} part[] = {{lost->puts, "put"},
+		    {lost->notes, "put with notification"},
+		    {lost->gets, "get"},
+		    {lost->atomics, "atomic"},
+		    {lost->messages, "message"}};
+	size_t len = 0, i;
+
+	text[0] = '\0';
+	for (i = 0; i < sizeof(part) / sizeof(part[0]) && len < VB_LOST_TEXT; i++)
+		if (part[i].n)
+			len += (size_t)snprintf(text + len, VB_LOST_TEXT - len, "%s%u %s%s",
+						len ? ", " : "", part[i].n, part[i].what,
+						part[i].n > 1 && i != 1 ? "s" : "");
+	return len > 0;
+}
+
+/* What rail's queue pairs have not brought back; some of it may be complete. */
+static void lose_all(const struct vb_ep *ep, const struct vb_rail *rail, struct vb_lost *lost)
+{
+	uint32_t at;
+	int i;
+
+	for (i = 0; i < ep->nqp; i++)
+		for (at = ep->qp[i].head; ep->qp[i].rail == rail && at != ep->qp[i].tail; at++)
+			vb_lose(lost, &ep->qp[i].ring[at % VB_RING]);
+}
+
+void vb_fail_by_port(struct vb_ep *ep, const struct vb_qp *q, const struct vb_req *req)
+{
+	struct vb_lost lost = ep->lost;
+	char text[VB_LOST_TEXT];
+
+	if (req)
+		vb_lose(&lost, req);
+	lose_all(ep, q->rail, &lost);
+	vb_fail(ep, q->rail, -ENETDOWN, "the port%s went down: %s", q->away ? " of the peer" : "",
+		vb_lost_text(&lost, text) ? strcat(text, " lost") : "nothing is lost");
 }
 
 /* Stop its queue pairs on rail; what they had under way comes back to vb_left. */
@@ -116,15 +190,16 @@ static void leave(struct vb_ep *ep, struct vb_rail *rail)
 void vb_left(struct vb_ep *ep, int i, const struct vb_req *req, int status)
 {
 	const struct vb_rail *rail = ep->qp[i].rail;
+	char text[VB_LOST_TEXT];
 
 	vb_release(ep, i, req, status ? -ENETDOWN : 0);
 	if (req->kind != VB_MARK) {
-		ep->lost += status != 0;
+		if (status)
+			vb_lose(&ep->lost, req);
 		return;
 	}
-	if (ep->lost)
-		vb_fail(ep, rail, -ENETDOWN, "the port went down: %u requests under way are lost",
-			ep->lost);
+	if (vb_lost_text(&ep->lost, text))
+		vb_fail_by_port(ep, &ep->qp[i], NULL);
 	else if (!under_way(ep, rail))
 		tt_info("verbs: %s/%u is no longer used for this connection: its port, or the "
 			"peer's, is down",
@@ -199,14 +274,15 @@ void vb_port_up(struct vb_rail *rail)
 static void given_up(struct vb_ep *ep, struct vb_rail *rail)
 {
 	const struct tt_env *env = rail->tp->env;
+	struct vb_lost lost = ep->lost;
+	char text[VB_LOST_TEXT];
 
 	switch (vb_port_verdict(rail->down, true, has_others(ep, rail))) {
 	case VB_PORT_END:
-		vb_fail(ep, rail, -ENETDOWN,
-			"the port went down and was not back within %lld ms: up to %u requests "
-			"under way "
-			"are lost",
-			(long long)env->verbs_port_wait.number, under_way(ep, rail));
+		lose_all(ep, rail, &lost);
+		vb_fail(ep, rail, -ENETDOWN, "the port was not back within %lld ms: %s",
+			(long long)env->verbs_port_wait.number,
+			vb_lost_text(&lost, text) ? strcat(text, " lost") : "nothing is lost");
 		break;
 	case VB_PORT_LEAVE:
 		leave(ep, rail);

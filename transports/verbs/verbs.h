@@ -74,6 +74,7 @@
 #define VB_HELLO_MS 10000   /* how long the active end tries to reach a peer */
 #define VB_BYE_MS 20	 /* how long closing waits for peers to be told, all of a second together */
 #define VB_DRAIN_MS 1000 /* how long it waits for the marks */
+#define VB_LOST_TEXT 120 /* bytes of a text that says what is lost */
 #define VB_LAST_MS 20	 /* and for the last receives, if the device tells of them */
 
 enum vb_fabric { VB_IB, VB_ROCE, VB_IWARP, VB_ROCE_V1 };
@@ -111,6 +112,8 @@ enum vb_kind {
 	VB_MARK
 };
 
+#define VB_FLUSH UINT16_MAX /* in place of the opcode of a READ that belongs to a put */
+
 struct vb_rail;
 struct vb_recvq;
 
@@ -137,9 +140,15 @@ struct vb_buf {
 
 /* What a queue pair has posted. */
 struct vb_req {
-	enum vb_kind kind;
+	uint16_t kind;	    /* enum vb_kind */
+	uint16_t opcode;    /* enum ibv_wr_opcode; VB_FLUSH */
 	void *user;	    /* VB_PIECE: the split */
 	struct vb_buf *buf; /* sent from; NULL: none */
+};
+
+/* Requests that have failed, or may have, because a port went down; see outage.c. */
+struct vb_lost {
+	unsigned puts, notes, gets, atomics, messages;
 };
 
 /* A rail's shared receive queue, or a queue pair's own. */
@@ -203,10 +212,10 @@ struct vb_ep {
 	bool by_cm; /* connected by rdma_cm */
 	int status; /* of a failed one */
 	char reason[160];
-	int nqp, up;   /* up: how many queue pairs are greeted */
-	int lead;      /* the first that is usable; -1: none is now */
-	bool partial;  /* not all are */
-	unsigned lost; /* requests of those that were left */
+	int nqp, up;	     /* up: how many queue pairs are greeted */
+	int lead;	     /* the first that is usable; -1: none is now */
+	bool partial;	     /* not all are */
+	struct vb_lost lost; /* requests of those that were left */
 	uint32_t psn;
 	uint64_t cookie[2];   /* half of the key of the MACs that rdma_cm carries */
 	uint64_t deadline;    /* of connecting */
@@ -593,8 +602,14 @@ void vb_paths(struct vb_ep *ep);
 void vb_left(struct vb_ep *ep, int q, const struct vb_req *req, int status);
 /* The peer's port has gone down, or come back. */
 void vb_rail_word(struct vb_ep *ep, uint32_t note);
-/* The text of what failed on q, and whether its port is down. */
 bool vb_port_to_blame(const struct vb_qp *q);
+/* Count req, unless the transport posted it for itself. */
+void vb_lose(struct vb_lost *lost, const struct vb_req *req);
+/* "3 puts, 1 get"; false: nothing was lost. */
+bool vb_lost_text(const struct vb_lost *lost, char text[VB_LOST_TEXT]);
+/* The endpoint ends by its port on q; req: what has failed there, before it all that q still has.
+ */
+void vb_fail_by_port(struct vb_ep *ep, const struct vb_qp *q, const struct vb_req *req);
 
 /* verbs_events.c */
 void vb_async(struct vb_tp *tp);

@@ -272,10 +272,7 @@ static void request_failed(struct vb_ep *ep, int q, const struct vb_req *req,
 	vb_async(vb_tp_of(
 		ep)); /* a port that went down is the better reason, if it is known by now */
 	if (vb_port_to_blame(&ep->qp[q]))
-		vb_fail(ep, ep->qp[q].rail, -ENETDOWN,
-			"the port%s went down: %s and up to %u other requests under way are lost",
-			ep->qp[q].away ? " of the peer" : "", what(req->kind),
-			ep->qp[q].tail - ep->qp[q].head);
+		vb_fail_by_port(ep, &ep->qp[q], req);
 	vb_fail(ep, ep->qp[q].rail, code, "%s failed: %s", what(req->kind), vb_status_text(status));
 }
 

@@ -96,6 +96,7 @@ static inline int post_as(struct vb_ep *ep, int i, struct ibv_send_wr *wr, struc
 	if (err)
 		return err;
 	q->quiet = wr->send_flags & IBV_SEND_SIGNALED ? 0 : q->quiet + 1;
+	req.opcode = (uint16_t)wr->opcode;
 	q->ring[q->tail++ % VB_RING] = req;
 	return 0;
 }
@@ -158,7 +159,8 @@ static int post_later(struct vb_ep *ep, int i, struct ibv_send_wr *wr, size_t le
 		memcpy(q->held_sge[n], wr->sg_list, (size_t)wr->num_sge * sizeof(*wr->sg_list));
 		q->held[n].sg_list = q->held_sge[n];
 	}
-	q->ring[q->tail++ % VB_RING] = (struct vb_req){.kind = VB_OP, .user = user};
+	q->ring[q->tail++ % VB_RING] =
+		(struct vb_req){.kind = VB_OP, .opcode = (uint16_t)wr->opcode, .user = user};
 	if (++q->nheld == VB_CHAIN)
 		post_list(ep, i, NULL);
 	return 0;
@@ -307,8 +309,11 @@ static int post_flush(struct vb_ep *ep, int i, enum vb_kind kind, void *user)
 		.sg_list = &sge,
 		.num_sge = 1,
 		.wr.rdma = {.remote_addr = there->flush_addr, .rkey = there->flush_key}};
+	int err = vb_post(ep, i, &wr, kind, user);
 
-	return vb_post(ep, i, &wr, kind, user);
+	if (!err)
+		q->ring[(q->tail - 1) % VB_RING].opcode = VB_FLUSH;
+	return err;
 }
 
 /* Room for as many requests on each of n queue pairs from the first-th on, and the note? */
