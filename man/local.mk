@@ -7,6 +7,7 @@ include man/diag.mk
 dist_man_MANS += \
 	man/tutti_info.1 man/tutti_run.1 man/tutti_sim.1 man/tutti_explain.1 man/tutti_tune.1 \
 	man/tutti.7 man/tutti_errors.7 man/tutti_transport.7 man/tutti_fault.7 man/tutti_security.7 \
+	man/tutti_accumulate.3 \
 	man/tutti_allgather.3 \
 	man/tutti_allgather_init.3 \
 	man/tutti_allgatherv.3 \
@@ -51,8 +52,11 @@ dist_man_MANS += \
 	man/tutti_gatherv.3 \
 	man/tutti_gatherv_init.3 \
 	man/tutti_get.3 \
+	man/tutti_get_accumulate.3 \
+	man/tutti_get_strided.3 \
 	man/tutti_group_end.3 \
 	man/tutti_group_start.3 \
+	man/tutti_iaccumulate.3 \
 	man/tutti_iallgather.3 \
 	man/tutti_iallgatherv.3 \
 	man/tutti_iallreduce.3 \
@@ -66,11 +70,14 @@ dist_man_MANS += \
 	man/tutti_igather.3 \
 	man/tutti_igatherv.3 \
 	man/tutti_iget.3 \
+	man/tutti_iget_accumulate.3 \
+	man/tutti_iget_strided.3 \
 	man/tutti_init.3 \
 	man/tutti_iprobe.3 \
 	man/tutti_iput.3 \
 	man/tutti_iput_notify.3 \
 	man/tutti_iput_notify_id.3 \
+	man/tutti_iput_strided.3 \
 	man/tutti_irecv.3 \
 	man/tutti_ireduce.3 \
 	man/tutti_ireduce_scatter.3 \
@@ -87,6 +94,8 @@ dist_man_MANS += \
 	man/tutti_put.3 \
 	man/tutti_put_notify.3 \
 	man/tutti_put_notify_id.3 \
+	man/tutti_put_strided.3 \
+	man/tutti_put_strided_notify.3 \
 	man/tutti_recv.3 \
 	man/tutti_recv_init.3 \
 	man/tutti_reduce.3 \

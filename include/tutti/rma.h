@@ -7,7 +7,8 @@
 #ifndef TUTTI_RMA_H
 #define TUTTI_RMA_H
 
-#include <tutti/comm.h>
+#include <stddef.h>
+#include <tutti/coll.h>
 
 #pragma GCC visibility push(default)
 #ifdef __cplusplus
@@ -15,13 +16,28 @@ extern "C" {
 #endif
 
 struct tutti_win;
-struct tutti_request;
 
 #define TUTTI_NOTIFY_IDS 256   /* notification ids of a window: 0 to 255 */
 #define TUTTI_NOTIFY_RANK (-1) /* in place of an id: the count of the notifying rank */
 
 enum tutti_win_flags {
-	TUTTI_WIN_READ_ONLY = 1 /* of this rank's memory: others may get, not put nor use atomics */
+	TUTTI_WIN_READ_ONLY =
+		1, /* of this rank's memory: others may get, not put nor use atomics */
+	TUTTI_WIN_ACCUMULATE = 2 /* for tutti_accumulate instead of tutti_fetch_add and
+				    tutti_compare_swap: on all ranks or on none */
+};
+
+/* Operators of accumulates, beside those of collectives; rma only. */
+#define TUTTI_REPLACE ((enum tutti_op)(TUTTI_OP_LIMIT - 1)) /* the new value */
+#define TUTTI_NO_OP ((enum tutti_op)(TUTTI_OP_LIMIT - 2))   /* the old value: get only */
+
+/* Blocks at equal distances, here and at the target. Distances may be negative. */
+struct tutti_strides {
+	size_t size;		/* of this struct */
+	size_t block;		/* bytes of a block */
+	size_t count;		/* blocks */
+	ptrdiff_t local_stride; /* bytes from the begin of a block to that of the next */
+	ptrdiff_t stride;	/* the same in the window of the target */
 };
 
 /**
@@ -109,6 +125,37 @@ int tutti_test_notify_all(struct tutti_win *win, int n, const int *ids, int *don
 int tutti_get(struct tutti_win *win, int rank, void *local, size_t len, uint64_t offset);
 
 /**
+ * tutti_put_strided - as put, of strides->count blocks: the first from local to offset, each
+ * further one strides->local_stride and strides->stride bytes from the last. Blocks must not
+ * overlap where they are written. tutti_put_strided_notify: when all are in place, the target's
+ * count for id rises by 1; TUTTI_NOTIFY_RANK: its count for this rank.
+ */
+int tutti_put_strided(struct tutti_win *win, int rank, const void *local, uint64_t offset,
+		      const struct tutti_strides *strides);
+int tutti_put_strided_notify(struct tutti_win *win, int rank, const void *local, uint64_t offset,
+			     const struct tutti_strides *strides, int id);
+/** tutti_get_strided - as get, of such blocks. */
+int tutti_get_strided(struct tutti_win *win, int rank, void *local, uint64_t offset,
+		      const struct tutti_strides *strides);
+
+/**
+ * tutti_accumulate - start to combine count elements at local with those at offset of rank's
+ * window: each becomes itself op local's. op is an operator of the collectives but TUTTI_AVG and
+ * those of tutti_op_create, or TUTTI_REPLACE. Atomic, element by element, to all accumulates of all
+ * ranks, and to nothing else. The window must have been made with TUTTI_WIN_ACCUMULATE. local may
+ * be reused after a flush.
+ */
+int tutti_accumulate(struct tutti_win *win, int rank, const void *local, size_t count,
+		     enum tutti_datatype datatype, enum tutti_op op, uint64_t offset);
+/**
+ * tutti_get_accumulate - the same, and result receives the old elements; complete after a flush.
+ * With TUTTI_NO_OP it only gets, and local may be NULL.
+ */
+int tutti_get_accumulate(struct tutti_win *win, int rank, const void *local, void *result,
+			 size_t count, enum tutti_datatype datatype, enum tutti_op op,
+			 uint64_t offset);
+
+/**
  * tutti_fetch_add - add value to the 64-bit word at offset (a multiple of 8) of rank's window,
  * modulo 2^64; *old receives what it was. Blocks until done. Atomic to all fetch_add and
  * compare_swap of all ranks, the target's own included, and to nothing else.
@@ -138,6 +185,17 @@ int tutti_ifetch_add(struct tutti_win *win, int rank, uint64_t value, uint64_t o
 		     uint64_t *old, struct tutti_request **request);
 int tutti_icompare_swap(struct tutti_win *win, int rank, uint64_t compare, uint64_t value,
 			uint64_t offset, uint64_t *old, struct tutti_request **request);
+
+int tutti_iput_strided(struct tutti_win *win, int rank, const void *local, uint64_t offset,
+		       const struct tutti_strides *strides, struct tutti_request **request);
+int tutti_iget_strided(struct tutti_win *win, int rank, void *local, uint64_t offset,
+		       const struct tutti_strides *strides, struct tutti_request **request);
+int tutti_iaccumulate(struct tutti_win *win, int rank, const void *local, size_t count,
+		      enum tutti_datatype datatype, enum tutti_op op, uint64_t offset,
+		      struct tutti_request **request);
+int tutti_iget_accumulate(struct tutti_win *win, int rank, const void *local, void *result,
+			  size_t count, enum tutti_datatype datatype, enum tutti_op op,
+			  uint64_t offset, struct tutti_request **request);
 
 /** tutti_win_flush - wait until this rank's operations on rank are complete here and there. */
 int tutti_win_flush(struct tutti_win *win, int rank);

@@ -208,6 +208,11 @@ static int check_atomic(const char *call, struct tutti_win *win, int rank, uint6
 		return err;
 	if (!old)
 		return tt_fail(-EINVAL, "%s: old is NULL", call);
+	if (win->flags & TUTTI_WIN_ACCUMULATE)
+		return tt_fail(-EINVAL,
+			       "%s: the window was made with TUTTI_WIN_ACCUMULATE; use "
+			       "tutti_get_accumulate, or another window",
+			       call);
 	if (offset % sizeof(*old))
 		return tt_fail(-EINVAL, "%s: offset %llu is not a multiple of 8", call,
 			       (unsigned long long)offset);

@@ -19,7 +19,7 @@ int tt_win_execute(struct tt_bell *b, int peer, enum tt_amo_op op, uint64_t oper
 
 	if (win->comm->world[bell - win->bell] != peer)
 		return -EACCES;
-	if (win->amo_place >= 0)
+	if (win->amo_place >= 0 || win->accs)
 		return -EOPNOTSUPP;
 	if (win->flags & TUTTI_WIN_READ_ONLY)
 		return -EPERM;
@@ -94,15 +94,15 @@ void tt_win_amo_init(struct tt_win_amo *amo, struct tutti_win *win, int rank, en
 /*
  * A target that makes no calls executes requests in its progress thread: wakes it once per window.
  */
-static void wake_target(struct tt_win_amo *a)
+void tt_win_wake_target(struct tutti_win *win, int rank)
 {
-	struct tt_win_bell *bell = &a->win->bell[a->rank];
+	struct tt_win_bell *bell = &win->bell[rank];
 	uint32_t zero = 0;
 
-	if (a->over || !a->at.asked || bell->woken || a->rank == a->win->comm->rank)
+	if (bell->woken || rank == win->comm->rank)
 		return;
-	bell->woken = !tt_ctl_send(a->win->comm->ctx->boot, a->win->comm->world[a->rank],
-				   TT_CTL_PROGRESS, &zero, sizeof(zero));
+	bell->woken = !tt_ctl_send(win->comm->ctx->boot, win->comm->world[rank], TT_CTL_PROGRESS,
+				   &zero, sizeof(zero));
 }
 
 void tt_win_amo_try(struct tt_win_amo *a)
@@ -130,7 +130,8 @@ void tt_win_amo_try(struct tt_win_amo *a)
 		err = tt_wire_atomic(wire, peer, &a->at);
 		if (!err) {
 			win->comm->ctx->moves++;
-			wake_target(a);
+			if (!a->over && a->at.asked)
+				tt_win_wake_target(win, a->rank);
 			return;
 		}
 		tt_win_end(win, a->rank, a->age);

@@ -34,6 +34,7 @@ struct tt_win_bell {
 struct tt_win_op;
 struct tt_win_req;
 struct tt_win_map;
+struct tt_accs;
 
 struct tutti_win {
 	struct tutti_comm *comm;
@@ -62,6 +63,8 @@ struct tutti_win {
 	struct tt_region *amo_region;
 	struct tt_win_op *free_ops;
 	struct tt_win_req *free_reqs;
+	struct tt_list strides, free_strides; /* strided operations, under way and idle */
+	struct tt_accs *accs;		      /* NULL: the window is not for accumulates */
 };
 
 /* A put or a get, checked by lib/api. */
@@ -86,6 +89,29 @@ struct tt_win_end {
 	void (*over)(struct tt_win_end *end, int status);
 };
 
+/* A strided put or get, checked by lib/api. */
+struct tt_win_strides {
+	int rank;
+	void *local;
+	ptrdiff_t local_stride;
+	uint64_t offset;
+	int64_t stride;
+	size_t block, count;
+	bool get, note;
+	uint32_t token; /* with note; 0: the window's count of this origin */
+};
+
+/* An accumulate, checked by lib/api. */
+struct tt_win_acc {
+	int rank;
+	const void *local;
+	void *result; /* of the old elements; NULL: not wanted */
+	size_t count;
+	enum tutti_datatype datatype;
+	enum tutti_op op;
+	uint64_t offset;
+};
+
 /* An atomic, from its first try to its end; embedded in its owner. */
 struct tt_win_amo {
 	struct tt_atomic at;
@@ -108,6 +134,14 @@ static inline uint32_t tt_win_begin(struct tutti_win *win, int rank)
 	return win->age;
 }
 void tt_win_end(struct tutti_win *win, int rank, uint32_t age);
+
+/* An operation on rank without a request has ended: the next flush reports the first failure. */
+static inline void tt_win_keep_status(struct tutti_win *win, int rank, int status)
+{
+	(void)rank;
+	if (status && !win->status)
+		win->status = status;
+}
 
 /* Before the parts are exchanged: registration and tokens. Fills *mine. */
 int tt_win_open(struct tutti_comm *comm, void *base, size_t size, unsigned flags,
@@ -155,12 +189,40 @@ int tt_win_amo_failure(struct tutti_win *win, int rank, int status);
 int tt_win_execute(struct tt_bell *bell, int peer, enum tt_amo_op op, uint64_t operand,
 		   uint64_t compare, uint64_t offset, uint64_t *old);
 
+/* Wakes a target that makes no calls, once per window. Under the lock. */
+void tt_win_wake_target(struct tutti_win *win, int rank);
+
+/*
+ * strided.c. Each starts without waiting; `what` is a struct tt_win_strides. The second is under
+ * the lock, end as for tt_win_op_start.
+ */
+int tt_win_strided(struct tutti_win *win, const struct tt_win_strides *strides);
+int tt_win_strides_start(struct tutti_win *win, const void *what, struct tt_win_end *end);
+/* What is under way starts no more blocks. Under the lock. */
+void tt_win_drop_strides(struct tutti_win *win, int rank, int status);
+void tt_win_free_strides(struct tutti_win *win);
+
+/* win_accumulate.c: the same of a struct tt_win_acc. */
+int tt_win_accumulate(struct tutti_win *win, const struct tt_win_acc *acc);
+int tt_win_acc_start(struct tutti_win *win, const void *what, struct tt_win_end *end);
+/* Whether an accumulate of these elements can have this operator. */
+bool tt_win_acc_valid(enum tutti_datatype datatype, enum tutti_op op);
+int tt_accs_new(struct tutti_win *win);
+/* After the parts are exchanged, which name the port. Under the lock, as are all below. */
+void tt_accs_open(struct tutti_win *win);
+void tt_accs_drop(struct tutti_win *win, int rank, int status);
+void tt_accs_free(struct tutti_win *win);
+
 /* rma_request.c: operations as requests. Without the lock. */
 int tt_win_iop(struct tutti_win *win, const struct tt_win_access *access, const char *call,
 	       struct tutti_request **request);
 int tt_win_iatomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t operand,
 		   uint64_t compare, uint64_t offset, uint64_t *old, const char *call,
 		   struct tutti_request **request);
+/* Of strided operations and accumulates. */
+int tt_win_irun(struct tutti_win *win, int rank, const char *call,
+		int (*start)(struct tutti_win *win, const void *what, struct tt_win_end *end),
+		const void *what, struct tutti_request **request);
 /* All operations on rank, -1: on all ranks, that have begun. */
 int tt_win_iflush(struct tutti_win *win, int rank, const char *call,
 		  struct tutti_request **request);

@@ -220,6 +220,31 @@ int tt_win_iop(struct tutti_win *win, const struct tt_win_access *access, const 
 	return err;
 }
 
+int tt_win_irun(struct tutti_win *win, int rank, const char *call,
+		int (*start)(struct tutti_win *win, const void *what, struct tt_win_end *end),
+		const void *what, struct tutti_request **request)
+{
+	struct tutti_context *ctx = win->comm->ctx;
+	struct tt_win_req *req;
+	int err;
+
+	tt_wire_lock(ctx->wire);
+	req = req_new(win, rank, call, &err);
+	if (req) {
+		err = start(win, what, &req->end);
+		if (err) {
+			tt_request_end(&req->r, err);
+			tt_request_free(&req->r);
+		} else {
+			*request = &req->r;
+		}
+	}
+	if (ctx->thread_runs)
+		tt_wire_wake(ctx->wire);
+	tt_wire_unlock(ctx->wire);
+	return err;
+}
+
 int tt_win_iatomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t operand,
 		   uint64_t compare, uint64_t offset, uint64_t *old, const char *call,
 		   struct tutti_request **request)

@@ -64,6 +64,8 @@ static void free_win(struct tutti_win *win)
 {
 	tt_win_free_ops(win);
 	tt_win_free_reqs(win);
+	tt_win_free_strides(win);
+	tt_accs_free(win);
 	free(win->part);
 	free(win->bell);
 	free(win->pending);
@@ -118,7 +120,6 @@ void tt_win_agree(struct tutti_win *win)
 	for (i = 0; i < win->comm->size; i++)
 		if (win->part[i].device != win->part[0].device)
 			win->amo_place = -1;
-	tt_list_init(&win->flushing);
 	tt_info("atomics on this window are executed by %s",
 		win->amo_place < 0 ? "CPUs" : "the devices of the targets");
 }
@@ -139,6 +140,9 @@ int tt_win_open(struct tutti_comm *comm, void *base, size_t size, unsigned flags
 	win->size = size;
 	win->flags = flags;
 	win->amo_place = -1;
+	tt_list_init(&win->flushing);
+	tt_list_init(&win->strides);
+	tt_list_init(&win->free_strides);
 	win->part = calloc(n, sizeof(*win->part));
 	win->bell = calloc(nbells, sizeof(*win->bell));
 	win->nbells = (int)nbells;
@@ -152,6 +156,8 @@ int tt_win_open(struct tutti_comm *comm, void *base, size_t size, unsigned flags
 	err = size ? tt_mem_register(tt_wire_memory(comm->ctx->wire), base, size, access,
 				     &win->region)
 		   : 0;
+	if (!err && flags & TUTTI_WIN_ACCUMULATE)
+		err = tt_accs_new(win);
 	if (!err)
 		err = tt_win_new_bells(win);
 	if (err) {
@@ -160,7 +166,8 @@ int tt_win_open(struct tutti_comm *comm, void *base, size_t size, unsigned flags
 		free_win(win);
 		return err;
 	}
-	prepare_atomics(win);
+	if (!win->accs)
+		prepare_atomics(win);
 	fill_part(win, base, size, mine);
 	*out = win;
 	return 0;
@@ -170,6 +177,8 @@ void tt_win_take_back(struct tutti_win *win, int rank)
 {
 	int i;
 
+	tt_win_drop_strides(win, rank, -TUTTI_EABORTED);
+	tt_accs_drop(win, rank, -TUTTI_EABORTED);
 	tt_win_drop_stalled(win, rank, -TUTTI_EABORTED);
 	for (i = 0; i < win->comm->size; i++)
 		if (win->pending[i] && (rank < 0 || rank == i))
@@ -183,6 +192,7 @@ void tt_win_close(struct tutti_win *win)
 
 	tt_wire_lock(wire);
 	tt_win_take_back(win, -1); /* operations never flushed */
+	tt_accs_free(win);
 	tt_win_free_bells(win);
 	tt_wire_unlock(wire);
 	if (win->region)

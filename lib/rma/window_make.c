@@ -31,8 +31,24 @@ static int check_create(const char *call, size_t size, const void *base, unsigne
 {
 	if (!out || (size && !base))
 		return tt_fail(-EINVAL, "%s: %s is NULL", call, out ? "base" : "win");
-	if (flags & ~(TT_WIN_IDS | TUTTI_WIN_READ_ONLY))
+	if (flags & ~(TT_WIN_IDS | TUTTI_WIN_READ_ONLY | TUTTI_WIN_ACCUMULATE))
 		return tt_fail(-EINVAL, "%s: unknown flags %#x", call, flags & ~TT_WIN_IDS);
+	return 0;
+}
+
+/* The same error on all ranks. */
+static int check_flags(const struct tutti_win *win, const char *call)
+{
+	const struct tt_win_part *part = win->part;
+	int i;
+
+	for (i = 1; i < win->comm->size; i++)
+		if ((part[i].flags ^ part[0].flags) & TUTTI_WIN_ACCUMULATE)
+			return tt_fail_rank(
+				-EINVAL, i, NULL,
+				"%s: rank %d passes TUTTI_WIN_ACCUMULATE and rank %d does not",
+				call, part[0].flags & TUTTI_WIN_ACCUMULATE ? 0 : i,
+				part[0].flags & TUTTI_WIN_ACCUMULATE ? i : 0);
 	return 0;
 }
 
@@ -48,6 +64,8 @@ static int make(struct tutti_comm *comm, struct tutti_comm *coll, const char *ca
 	err = tt_agree(coll, call, err);
 	if (!err)
 		err = tt_exchange(coll, &mine, win->part, sizeof(mine) / sizeof(uint64_t));
+	if (!err)
+		err = check_flags(win, call);
 	if (err) {
 		if (win)
 			tt_win_close(win);
@@ -56,6 +74,8 @@ static int make(struct tutti_comm *comm, struct tutti_comm *coll, const char *ca
 	tt_win_agree(win);
 	tt_wire_lock(comm->ctx->wire);
 	comm->windows++;
+	if (win->accs)
+		tt_accs_open(win);
 	tt_wire_unlock(comm->ctx->wire);
 	*out = win;
 	return 0;

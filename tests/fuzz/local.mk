@@ -2,7 +2,7 @@
 # Fuzzers of everything that reads what others wrote. configure --enable-fuzz CC=clang links them with libFuzzer;
 # elsewhere driver.c feeds them. tests/fuzz/corpus has inputs that reach most of the code.
 TT_FUZZERS = tests/fuzz/fuzz_link tests/fuzz/fuzz_frames tests/fuzz/fuzz_ctl tests/fuzz/fuzz_wire \
-	tests/fuzz/fuzz_ps tests/fuzz/fuzz_env tests/fuzz/fuzz_hosts tests/fuzz/fuzz_tune
+	tests/fuzz/fuzz_ps tests/fuzz/fuzz_accumulate tests/fuzz/fuzz_env tests/fuzz/fuzz_hosts tests/fuzz/fuzz_tune
 check_PROGRAMS += $(TT_FUZZERS)
 dist_check_SCRIPTS += tests/fuzz/fuzz.sh
 TESTS += tests/fuzz/fuzz.sh
@@ -21,6 +21,7 @@ tests_fuzz_fuzz_frames_LDADD = $(TT_FUZZ_LIBS)
 tests_fuzz_fuzz_ctl_LDADD = $(TT_FUZZ_LIBS)
 tests_fuzz_fuzz_wire_LDADD = $(TT_FUZZ_LIBS)
 tests_fuzz_fuzz_ps_LDADD = $(TT_FUZZ_LIBS)
+tests_fuzz_fuzz_accumulate_LDADD = $(TT_FUZZ_LIBS)
 tests_fuzz_fuzz_env_LDADD = $(TT_FUZZ_LIBS)
 tests_fuzz_fuzz_tune_LDADD = $(TT_FUZZ_LIBS)
 tests_fuzz_fuzz_hosts_LDADD = $(TT_FUZZ_LIBS)

@@ -41,6 +41,8 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/ps/test_ps_steady \
 	tests/mp/ps/test_ps_soak \
 	tests/mp/rma/test_allocate \
+	tests/mp/rma/test_accumulate \
+	tests/mp/rma/test_strided \
 	tests/mp/rma/test_atomics \
 	tests/mp/rma/test_notify \
 	tests/mp/coll/test_ways \
@@ -81,6 +83,10 @@ tests_mp_rma_test_rma_SOURCES = tests/mp/rma/test_rma.c
 tests_mp_rma_test_rma_LDADD = libttmp.la
 tests_mp_rma_test_atomics_SOURCES = tests/mp/rma/test_atomics.c
 tests_mp_rma_test_atomics_LDADD = libttmp.la
+tests_mp_rma_test_strided_SOURCES = tests/mp/rma/test_strided.c
+tests_mp_rma_test_strided_LDADD = libttmp.la
+tests_mp_rma_test_accumulate_SOURCES = tests/mp/rma/test_accumulate.c
+tests_mp_rma_test_accumulate_LDADD = libttmp.la
 tests_mp_rma_test_allocate_SOURCES = tests/mp/rma/test_allocate.c
 tests_mp_rma_test_allocate_LDADD = libttmp.la
 tests_mp_rma_test_notify_SOURCES = tests/mp/rma/test_notify.c

@@ -399,6 +399,8 @@ one_sided() {
 	program tests/mp/rma/test_atomics verbs verbs_device verbs_mixed
 	program tests/mp/rma/test_notify verbs
 	program tests/mp/rma/test_allocate verbs
+	program tests/mp/rma/test_accumulate verbs
+	program tests/mp/rma/test_strided verbs
 }
 parameter_server() {
 	program tests/mp/ps/test_ps verbs

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Accumulates: checks arguments, then calls lib/rma. */
+#include <errno.h>
+
+#include "lib/api/api.h"
+#include "lib/reduce/reduce.h"
+#include "lib/rma/rma.h"
+
+static int check_op(const char *call, const struct tt_win_acc *acc, bool fetch)
+{
+	const char *why = "has no such operation for this datatype";
+
+	if (acc->op == TUTTI_NO_OP && !fetch)
+		why = "changes nothing; use tutti_get_accumulate";
+	else if (acc->op == TUTTI_AVG)
+		why = "needs the number of operands, which an accumulate has not";
+	else if ((unsigned)acc->op >= TUTTI_NUM_OPS && acc->op != TUTTI_REPLACE &&
+		 acc->op != TUTTI_NO_OP)
+		why = "is no operator that other ranks know";
+	else if (tt_win_acc_valid(acc->datatype, acc->op))
+		return 0;
+	return tt_fail(-EINVAL, "%s: operator %s (%d): it %s", call,
+		       acc->op == TUTTI_REPLACE ? "replace"
+		       : acc->op == TUTTI_NO_OP ? "no-op"
+						: tt_op_name(acc->op),
+		       (int)acc->op, why);
+}
+
+static int check(const char *call, struct tutti_win *win, const struct tt_win_acc *acc, bool fetch)
+{
+	size_t size = tutti_datatype_size(acc->datatype), bytes;
+	int err;
+
+	if (!size)
+		return tt_fail(-EINVAL, "%s: %d is not a datatype", call, (int)acc->datatype);
+	if (__builtin_mul_overflow(acc->count, size, &bytes))
+		bytes = SIZE_MAX;
+	err = tt_check_access(call, win, acc->rank, acc->op == TUTTI_NO_OP ? call : acc->local,
+			      bytes, acc->offset);
+	if (!err)
+		err = check_op(call, acc, fetch);
+	if (err)
+		return err;
+	if (fetch && acc->count && !acc->result)
+		return tt_fail(-EINVAL, "%s: result is NULL", call);
+	if (!(win->flags & TUTTI_WIN_ACCUMULATE))
+		return tt_fail(-EINVAL,
+			       "%s: the window was made without TUTTI_WIN_ACCUMULATE, for "
+			       "tutti_fetch_add and tutti_compare_swap",
+			       call);
+	if (acc->op != TUTTI_NO_OP && acc->count &&
+	    win->part[acc->rank].flags & TUTTI_WIN_READ_ONLY)
+		return tt_fail_rank(-EACCES, acc->rank, NULL, "%s: rank %d's window is read-only",
+				    call, acc->rank);
+	return 0;
+}
+
+int tutti_accumulate(struct tutti_win *win, int rank, const void *local, size_t count,
+		     enum tutti_datatype datatype, enum tutti_op op, uint64_t offset)
+{
+	const struct tt_win_acc acc = {.rank = rank,
+				       .local = local,
+				       .count = count,
+				       .datatype = datatype,
+				       .op = op,
+				       .offset = offset};
+	int err = check("tutti_accumulate", win, &acc, false);
+
+	return err ? err : tt_win_accumulate(win, &acc);
+}
+
+int tutti_get_accumulate(struct tutti_win *win, int rank, const void *local, void *result,
+			 size_t count, enum tutti_datatype datatype, enum tutti_op op,
+			 uint64_t offset)
+{
+	const struct tt_win_acc acc = {.rank = rank,
+				       .local = local,
+				       .result = result,
+				       .count = count,
+				       .datatype = datatype,
+				       .op = op,
+				       .offset = offset};
+	int err = check("tutti_get_accumulate", win, &acc, true);
+
+	return err ? err : tt_win_accumulate(win, &acc);
+}
+
+int tutti_iaccumulate(struct tutti_win *win, int rank, const void *local, size_t count,
+		      enum tutti_datatype datatype, enum tutti_op op, uint64_t offset,
+		      struct tutti_request **request)
+{
+	const struct tt_win_acc acc = {.rank = rank,
+				       .local = local,
+				       .count = count,
+				       .datatype = datatype,
+				       .op = op,
+				       .offset = offset};
+	int err = check("tutti_iaccumulate", win, &acc, false);
+
+	if (!err && !request)
+		err = tt_fail(-EINVAL, "tutti_iaccumulate: request is NULL");
+	return err ? err : tt_win_irun(win, rank, "iaccumulate", tt_win_acc_start, &acc, request);
+}
+
+int tutti_iget_accumulate(struct tutti_win *win, int rank, const void *local, void *result,
+			  size_t count, enum tutti_datatype datatype, enum tutti_op op,
+			  uint64_t offset, struct tutti_request **request)
+{
+	const struct tt_win_acc acc = {.rank = rank,
+				       .local = local,
+				       .result = result,
+				       .count = count,
+				       .datatype = datatype,
+				       .op = op,
+				       .offset = offset};
+	int err = check("tutti_iget_accumulate", win, &acc, true);
+
+	if (!err && !request)
+		err = tt_fail(-EINVAL, "tutti_iget_accumulate: request is NULL");
+	return err ? err
+		   : tt_win_irun(win, rank, "iget_accumulate", tt_win_acc_start, &acc, request);
+}

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Accumulates at their origin: cut into pieces, a few under way to each rank. */
+#include "lib/rma/win_accumulate.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/hash.h"
+
+#define PORT_SALT 0x616363ull
+
+/* ---- pieces ---- */
+
+struct tt_acc_piece *tt_acc_piece_new(struct tt_accs *accs)
+{
+	struct tt_wire *wire = accs->win->comm->ctx->wire;
+	size_t size = sizeof(struct tt_acc_head) + accs->most;
+	struct tt_acc_piece *piece;
+
+	if (!tt_list_empty(&accs->free)) {
+		piece = tt_container(accs->free.next, struct tt_acc_piece, link);
+		tt_list_del(&piece->link);
+		return piece;
+	}
+	piece = calloc(1, sizeof(*piece));
+	if (!piece)
+		return NULL;
+	size = (size + 63) / 64 * 64;
+	if (tt_mem_alloc(tt_wire_memory(wire), 2 * size, (void **)&piece->request,
+			 &piece->region)) {
+		free(piece);
+		return NULL;
+	}
+	piece->reply = piece->request + size;
+	piece->accs = accs;
+	tt_list_init(&piece->link);
+	tt_list_init(&piece->send.link);
+	tt_list_init(&piece->recv.link);
+	tt_wire_stats(wire)->allocations++;
+	return piece;
+}
+
+void tt_acc_piece_free(struct tt_acc_piece *piece)
+{
+	tt_list_del(&piece->link);
+	tt_list_add(&piece->accs->free, &piece->link);
+}
+
+/* ---- an operation ---- */
+
+static void op_over(struct tt_accs *accs, struct tt_acc_op *op)
+{
+	struct tutti_win *win = accs->win;
+	struct tt_win_end *end = op->end;
+	int status = tt_win_status(op->status), rank = op->acc.rank;
+	uint32_t age = op->age;
+
+	tt_list_del(&op->link);
+	tt_list_add(&accs->free_ops, &op->link);
+	if (!end)
+		tt_win_keep_status(win, rank, status);
+	tt_win_end(win, rank, age);
+	if (end)
+		end->over(end, status);
+}
+
+static void start_pieces(struct tt_accs *accs, struct tt_acc_peer *peer);
+
+/* Ends the piece when nothing of it is under way, and perhaps its operation. */
+static void piece_step(struct tt_acc_piece *piece)
+{
+	struct tt_accs *accs = piece->accs;
+	struct tt_acc_peer *peer = &accs->peer[piece->rank];
+	struct tt_acc_op *op = piece->op;
+
+	if (piece->sending || piece->receiving)
+		return;
+	peer->under_way--;
+	op->under_way--;
+	if (piece->status && !op->status)
+		op->status = piece->status;
+	tt_acc_piece_free(piece);
+	if (op->status)
+		op->next = op->acc.count; /* no more pieces */
+	if (op->next == op->acc.count) {
+		tt_list_del(&op->link);
+		if (!op->under_way)
+			op_over(accs, op);
+	}
+	start_pieces(accs, peer);
+}
+
+static void replied(struct tt_xfer *x, const void *data, int status)
+{
+	struct tt_acc_piece *piece = tt_container(x, struct tt_acc_piece, recv);
+	const struct tt_win_acc *acc = &piece->op->acc;
+	struct tutti_context *ctx = piece->accs->win->comm->ctx;
+	struct tt_acc_reply reply;
+
+	piece->receiving = false;
+	if (!status) {
+		memcpy(&reply, data, sizeof(reply));
+		status = reply.status > 0 || reply.status < -4095 - TUTTI_EPEER ? -EPROTO
+										: (int)reply.status;
+		if (!status && acc->result) {
+			size_t size = tutti_datatype_size(acc->datatype);
+
+			memcpy((char *)acc->result + piece->at * size,
+			       (const char *)data + sizeof(reply), piece->count * size);
+			tt_wire_stats(ctx->wire)->copied_bytes += piece->count * size;
+		}
+	}
+	if (status && !piece->status)
+		piece->status = status;
+	ctx->moves++;
+	piece_step(piece);
+}
+
+/* The failure of a channel ends the receive too; other failures do not. */
+static void sent(struct tt_xfer *x, const void *data, int status)
+{
+	struct tt_acc_piece *piece = tt_container(x, struct tt_acc_piece, send);
+	struct tt_wire *wire = piece->accs->win->comm->ctx->wire;
+
+	(void)data;
+	if (!status && x->key.port && !x->whole) {
+		x->kind = TT_XFER_OFFER;
+		x->key.port = 0;
+		tt_wire_send(wire, x);
+		return;
+	}
+	piece->sending = false;
+	if (status && !piece->status)
+		piece->status = status;
+	if ((status == -ENOMEM || status == -TUTTI_EMISMATCH) && piece->receiving) {
+		tt_wire_cancel(wire, &piece->recv);
+		piece->receiving = false;
+	}
+	piece_step(piece);
+}
+
+/* Writes the request; returns its length. */
+static size_t write_request(struct tt_acc_piece *piece)
+{
+	const struct tt_win_acc *acc = &piece->op->acc;
+	size_t size = tutti_datatype_size(acc->datatype);
+	struct tt_acc_head head = {.offset = acc->offset + piece->at * size,
+				   .count = (uint32_t)piece->count,
+				   .datatype = acc->datatype,
+				   .op = acc->op,
+				   .fetch = acc->result != NULL};
+
+	memcpy(piece->request, &head, sizeof(head));
+	if (acc->op == TUTTI_NO_OP)
+		return sizeof(head);
+	memcpy(piece->request + sizeof(head), (const char *)acc->local + piece->at * size,
+	       piece->count * size);
+	tt_wire_stats(piece->accs->win->comm->ctx->wire)->copied_bytes += piece->count * size;
+	return sizeof(head) + piece->count * size;
+}
+
+/* The receive of the reply first, as the reply may come at once. */
+static void send_piece(struct tt_acc_piece *piece)
+{
+	struct tt_accs *accs = piece->accs;
+	const struct tt_win_acc *acc = &piece->op->acc;
+	struct tutti_comm *comm = accs->win->comm;
+	size_t len = write_request(piece), back = sizeof(struct tt_acc_reply);
+
+	if (acc->result)
+		back += piece->count * tutti_datatype_size(acc->datatype);
+	piece->sending = piece->receiving = true;
+	piece->recv =
+		(struct tt_xfer){.kind = TT_XFER_KEYED,
+				 .peer = comm->world[piece->rank],
+				 .key = tt_acc_key(accs, piece->seq, TT_ACC_REPLY, comm->rank),
+				 .fprint = back,
+				 .buf = piece->reply,
+				 .len = back,
+				 .region = piece->region,
+				 .fn = replied};
+	piece->send =
+		(struct tt_xfer){.kind = TT_XFER_PORT,
+				 .peer = comm->world[piece->rank],
+				 .key = tt_acc_key(accs, piece->seq, TT_ACC_REQUEST, comm->rank),
+				 .fprint = len,
+				 .buf = piece->request,
+				 .len = len,
+				 .region = piece->region,
+				 .fn = sent};
+	piece->send.key.port = 1;
+	tt_list_init(&piece->recv.link);
+	tt_list_init(&piece->send.link);
+	tt_wire_recv(comm->ctx->wire, &piece->recv);
+	tt_wire_send(comm->ctx->wire, &piece->send);
+}
+
+/* Starts what the rank has room for; a piece may end within its start. */
+static void start_pieces(struct tt_accs *accs, struct tt_acc_peer *peer)
+{
+	if (peer->starting)
+		return;
+	peer->starting = true;
+	while (peer->under_way < TT_ACC_DEPTH && !tt_list_empty(&peer->queue)) {
+		struct tt_acc_op *op = tt_container(peer->queue.next, struct tt_acc_op, link);
+		size_t most = accs->most / tutti_datatype_size(op->acc.datatype);
+		struct tt_acc_piece *piece = tt_acc_piece_new(accs);
+
+		if (!piece) {
+			op->status = -ENOMEM;
+			op->next = op->acc.count;
+			tt_list_del(&op->link);
+			if (!op->under_way)
+				op_over(accs, op);
+			continue;
+		}
+		piece->op = op;
+		piece->rank = op->acc.rank;
+		piece->status = 0;
+		piece->seq = peer->seq++;
+		piece->at = op->next;
+		piece->count = op->acc.count - op->next < most ? op->acc.count - op->next : most;
+		op->next += piece->count;
+		op->under_way++;
+		peer->under_way++;
+		if (op->next == op->acc.count)
+			tt_list_del(&op->link);
+		send_piece(piece);
+	}
+	peer->starting = false;
+}
+
+static struct tt_acc_op *op_new(struct tt_accs *accs)
+{
+	struct tt_acc_op *op;
+
+	if (!tt_list_empty(&accs->free_ops)) {
+		op = tt_container(accs->free_ops.next, struct tt_acc_op, link);
+		tt_list_del(&op->link);
+		return op;
+	}
+	op = calloc(1, sizeof(*op));
+	if (!op) {
+		tt_fail(-ENOMEM, "no memory for a one-sided operation");
+		return NULL;
+	}
+	tt_list_init(&op->link);
+	tt_wire_stats(accs->win->comm->ctx->wire)->allocations++;
+	return op;
+}
+
+int tt_win_acc_start(struct tutti_win *win, const void *what, struct tt_win_end *end)
+{
+	const struct tt_win_acc *acc = what;
+	struct tt_accs *accs = win->accs;
+	struct tt_acc_op *op;
+	int err = tt_comm_check(win->comm);
+
+	if (err)
+		return err;
+	op = op_new(accs);
+	if (!op)
+		return -ENOMEM;
+	op->acc = *acc;
+	op->end = end;
+	op->next = 0;
+	op->under_way = op->status = 0;
+	op->age = tt_win_begin(win, acc->rank);
+	if (acc->rank == win->comm->rank)
+		tt_acc_apply(win->base + acc->offset, acc->local, acc->result, acc->count,
+			     acc->datatype, acc->op);
+	if (!acc->count || acc->rank == win->comm->rank) {
+		op_over(accs, op);
+		return 0;
+	}
+	tt_list_add(&accs->peer[acc->rank].queue, &op->link);
+	start_pieces(accs, &accs->peer[acc->rank]);
+	tt_win_wake_target(win, acc->rank);
+	return 0;
+}
+
+int tt_win_accumulate(struct tutti_win *win, const struct tt_win_acc *acc)
+{
+	struct tutti_context *ctx = win->comm->ctx;
+	int err;
+
+	tt_wire_lock(ctx->wire);
+	err = tt_win_acc_start(win, acc, NULL);
+	if (ctx->thread_runs)
+		tt_wire_wake(ctx->wire);
+	tt_wire_unlock(ctx->wire);
+	return err;
+}
+
+/* ---- a window ---- */
+
+void tt_accs_drop(struct tutti_win *win, int rank, int status)
+{
+	struct tt_accs *accs = win->accs;
+	int i;
+
+	for (i = 0; accs && i < win->comm->size; i++) {
+		struct tt_acc_peer *peer = &accs->peer[i];
+
+		if (rank >= 0 && rank != i)
+			continue;
+		while (!tt_list_empty(&peer->queue)) {
+			struct tt_acc_op *op =
+				tt_container(peer->queue.next, struct tt_acc_op, link);
+
+			tt_list_del(&op->link);
+			op->status = status;
+			op->next = op->acc.count;
+			if (!op->under_way)
+				op_over(accs, op);
+		}
+	}
+}
+
+int tt_accs_new(struct tutti_win *win)
+{
+	size_t n = (size_t)win->comm->size, longest = tt_wire_longest(win->comm->ctx->wire), i;
+	struct tt_accs *accs = calloc(1, sizeof(*accs));
+
+	if (accs)
+		accs->peer = calloc(n, sizeof(*accs->peer));
+	if (!accs || !accs->peer) {
+		free(accs);
+		return tt_fail(-ENOMEM, "no memory for the accumulates of a window");
+	}
+	accs->win = win;
+	accs->most = TT_ACC_MOST;
+	if (accs->most > longest - sizeof(struct tt_acc_head))
+		accs->most = longest - sizeof(struct tt_acc_head);
+	tt_list_init(&accs->free);
+	tt_list_init(&accs->served);
+	tt_list_init(&accs->free_ops);
+	for (i = 0; i < n; i++)
+		tt_list_init(&accs->peer[i].queue);
+	win->accs = accs;
+	return 0;
+}
+
+void tt_accs_open(struct tutti_win *win)
+{
+	struct tt_accs *accs = win->accs;
+
+	accs->port.comm = tt_hash_add(tt_hash_add(win->comm->uid, PORT_SALT), win->part[0].token);
+	accs->port.message = tt_acc_message;
+	accs->port.said = NULL;
+	tt_wire_port_open(win->comm->ctx->wire, &accs->port);
+	accs->open = true;
+}
+
+static void free_pieces(struct tt_accs *accs)
+{
+	while (!tt_list_empty(&accs->free)) {
+		struct tt_acc_piece *piece =
+			tt_container(accs->free.next, struct tt_acc_piece, link);
+
+		tt_list_del(&piece->link);
+		tt_mem_free(tt_wire_memory(accs->win->comm->ctx->wire), piece->request);
+		free(piece);
+	}
+}
+
+void tt_accs_free(struct tutti_win *win)
+{
+	struct tt_accs *accs = win->accs;
+
+	if (!accs)
+		return;
+	tt_acc_stop_serving(accs);
+	if (accs->open)
+		tt_wire_port_close(win->comm->ctx->wire, &accs->port);
+	free_pieces(accs);
+	while (!tt_list_empty(&accs->free_ops)) {
+		struct tt_acc_op *op = tt_container(accs->free_ops.next, struct tt_acc_op, link);
+
+		tt_list_del(&op->link);
+		free(op);
+	}
+	free(accs->peer);
+	free(accs);
+	win->accs = NULL;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Accumulates: the origin (win_accumulate.c) sends pieces of a vector to the port of the window,
+ * the target (accumulate_target.c) combines each with its memory, under its wire lock, and replies.
+ * One thread of the target at a time executes pieces, so accumulates are atomic to each other,
+ * element by element. The reply says that a piece is in place, and has the old values if they are
+ * wanted.
+ */
+#ifndef TT_ACCUMULATE_H
+#define TT_ACCUMULATE_H
+
+#include "lib/rma/rma.h"
+
+#define TT_ACC_MOST (32u << 10) /* bytes of data in a piece */
+#define TT_ACC_DEPTH 4		/* pieces of one rank under way to another */
+#define TT_ACC_SERVED 256	/* pieces of one rank that the target keeps; more are dropped */
+
+/* A request; its data follows. doc/WIRE.md */
+struct tt_acc_head {
+	uint64_t offset;
+	uint32_t count, datatype, op;
+	uint32_t fetch; /* 1: the reply has the old values */
+	uint64_t pad;
+};
+_Static_assert(sizeof(struct tt_acc_head) == 32, "doc/WIRE.md");
+
+/* A reply; the old values follow if they were wanted, zeros if it failed. */
+struct tt_acc_reply {
+	int64_t status;
+	uint64_t pad;
+};
+_Static_assert(sizeof(struct tt_acc_reply) == 16, "doc/WIRE.md");
+
+/* In the lane of keys; index is the origin's rank, seq the number of its piece. */
+enum { TT_ACC_REQUEST, TT_ACC_REPLY };
+
+/* An accumulate of this rank. */
+struct tt_acc_op {
+	struct tt_list link; /* of its rank's queue while it has pieces to start */
+	struct tt_win_acc acc;
+	struct tt_win_end *end;
+	size_t next; /* first element of the next piece */
+	int under_way;
+	int status;
+	uint32_t age;
+};
+
+/* A piece, at either end. */
+struct tt_acc_piece {
+	struct tt_list link; /* free or served */
+	struct tt_accs *accs;
+	struct tt_acc_op *op; /* NULL: at the target */
+	struct tt_xfer send, recv;
+	bool sending, receiving;
+	int rank; /* the other end's */
+	uint32_t seq;
+	int status;
+	size_t at, count;
+	char *request, *reply; /* pool memory */
+	struct tt_region *region;
+};
+
+struct tt_acc_peer {
+	struct tt_list queue;
+	uint32_t seq;
+	int under_way, served;
+	bool starting;
+};
+
+/* Of a window made for accumulates. */
+struct tt_accs {
+	struct tutti_win *win;
+	struct tt_port port;
+	bool open;
+	size_t most; /* bytes of data in a piece */
+	struct tt_list free, served, free_ops;
+	struct tt_acc_peer *peer; /* by rank */
+};
+
+struct tt_acc_piece *tt_acc_piece_new(struct tt_accs *accs);
+void tt_acc_piece_free(struct tt_acc_piece *piece);
+/* The key of a message that starts or belongs to a piece of the origin. */
+static inline struct tt_key tt_acc_key(const struct tt_accs *accs, uint32_t seq, uint32_t lane,
+				       int origin)
+{
+	return (struct tt_key){
+		.comm = accs->port.comm, .seq = seq, .lane = lane, .index = (uint32_t)origin};
+}
+
+/* Whether a request of so many bytes may be executed here: 0 or a code. */
+int tt_acc_check(const struct tutti_win *win, const struct tt_acc_head *head, size_t len,
+		 size_t most);
+/* Stores the old values at old, unless NULL, then combines. */
+void tt_acc_apply(void *target, const void *data, void *old, size_t count,
+		  enum tutti_datatype datatype, enum tutti_op op);
+/* Of the port. */
+void tt_acc_message(struct tt_port *port, int peer, const struct tt_key *key, uint64_t total,
+		    const void *data, uint32_t len);
+/* Takes back what is served. */
+void tt_acc_stop_serving(struct tt_accs *accs);
+
+#endif

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Accumulates against a serial oracle: all operators and datatypes, many origins at once, targets
+ * that make no calls, and targets that die.
+ */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define SIZE (64u << 10)
+
+static int new_window(struct mp_job *job, size_t size, char **mine, struct tutti_win **win)
+{
+	MP_OK(tutti_win_allocate(job->world, size, TUTTI_WIN_ACCUMULATE, (void **)mine, win));
+	return 0;
+}
+
+/*
+ * All ranks accumulate to all ranks at once. Values are such that the order of operands does not
+ * change the bits.
+ */
+static int one_operator(struct mp_job *job, struct tutti_win *win, char *mine,
+			enum tutti_datatype type, enum tutti_op op, size_t count)
+{
+	size_t bytes = count * tutti_datatype_size(type), at = 8 * ((size_t)op + 1);
+	char *local = malloc(bytes + 1), *want = malloc(bytes + 1);
+	unsigned seed = (unsigned)(type * 100 + op);
+	int r;
+
+	mp_fill_exact(type, seed, 0, 0, count, mine + at);
+	mine[at - 1] = mine[at + bytes] = 0x5a;
+	mp_fill_exact(type, seed, job->rank + 1, 0, count, local);
+	MP_OK(tutti_barrier(job->world));
+	for (r = 0; r < job->n; r++)
+		MP_OK(tutti_accumulate(win, (job->rank + r) % job->n, local, count, type, op, at));
+	MP_OK(tutti_win_flush_all(win));
+	MP_OK(tutti_barrier(job->world));
+	mp_reduce_expect(type, op, seed, 0, job->n, job->n, 0, count, want);
+	if (memcmp(want, mine + at, bytes)) {
+		fprintf(stderr, "rank %d of %d: type %d, op %d, %zu elements differ\n", job->rank,
+			job->n, type, op, count);
+		return 1;
+	}
+	TT_EXPECT(mine[at - 1] == 0x5a && mine[at + bytes] == 0x5a);
+	free(local);
+	free(want);
+	return 0;
+}
+
+static int operators_body(struct mp_job *job)
+{
+	static const size_t counts[] = {1, 37, 1201, 5000};
+	struct tutti_win *win;
+	char *mine;
+	int type, op, k = 0;
+
+	TT_EXPECT(!new_window(job, SIZE, &mine, &win));
+	for (type = 0; type < TUTTI_NUM_DATATYPES; type++)
+		for (op = 0; op < TUTTI_NUM_OPS; op++)
+			if (op != TUTTI_AVG &&
+			    mp_op_valid((enum tutti_datatype)type, (enum tutti_op)op))
+				TT_EXPECT(!one_operator(job, win, mine, (enum tutti_datatype)type,
+							(enum tutti_op)op, counts[k++ % 4]));
+	MP_OK(tutti_win_free(win));
+	return 0;
+}
+
+/*
+ * Random parts of random ranks' windows, all ranks at once, some as requests: every rank knows all
+ * seeds, so each knows what its own window must hold, and the sum over all is what was added.
+ */
+static int random_body(struct mp_job *job)
+{
+	enum { WORDS = 20000, ROUNDS = 60 };
+	int32_t *mine, *want = calloc(WORDS, 4), *local[ROUNDS];
+	struct tutti_request *req[ROUNDS] = {NULL};
+	uint64_t total[2] = {0, 0}, got[2] = {0, 0};
+	struct tutti_win *win;
+	int from, round, i;
+
+	TT_EXPECT(!new_window(job, WORDS * 4, (char **)&mine, &win));
+	for (from = 0; from < job->n; from++) {
+		unsigned seed = (unsigned)from * 31 + 5;
+
+		for (round = 0; round < ROUNDS; round++) {
+			int to = rand_r(&seed) % job->n, at = rand_r(&seed) % WORDS;
+			int n = rand_r(&seed) % (round % 8 ? 300 : WORDS), *v;
+
+			n = n < WORDS - at ? n : WORDS - at;
+			v = malloc((size_t)n * 4 + 4);
+			for (i = 0; i < n; i++) {
+				v[i] = rand_r(&seed) % 2000000 - 1000000;
+				total[0] += (uint64_t)v[i];
+				if (to == job->rank)
+					want[at + i] =
+						(int32_t)((uint32_t)want[at + i] + (uint32_t)v[i]);
+			}
+			if (from != job->rank) {
+				free(v);
+				continue;
+			}
+			local[round] = v;
+			if (round % 3)
+				MP_OK(tutti_accumulate(win, to, v, (size_t)n, TUTTI_INT32,
+						       TUTTI_SUM, (uint64_t)at * 4));
+			else
+				MP_OK(tutti_iaccumulate(win, to, v, (size_t)n, TUTTI_INT32,
+							TUTTI_SUM, (uint64_t)at * 4, &req[round]));
+			if (round % 20 == 7)
+				MP_OK(tutti_win_flush(win, to));
+		}
+	}
+	MP_ERR(tutti_win_free(win), -EBUSY);
+	MP_OK(tutti_waitall(ROUNDS, req));
+	MP_OK(tutti_win_flush_all(win));
+	MP_OK(tutti_barrier(job->world));
+	TT_EXPECT(!memcmp(mine, want, WORDS * 4));
+	for (i = 0; i < WORDS; i++)
+		got[0] += (uint64_t)mine[i];
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, got, 1, TUTTI_UINT64, TUTTI_SUM, job->world));
+	TT_EXPECT(got[0] == total[0]); /* conserved */
+	MP_OK(tutti_win_free(win));
+	for (round = 0; round < ROUNDS; round++)
+		free(local[round]);
+	free(want);
+	return 0;
+}
+
+/* Every element is counted up by all ranks at once: each old value is seen once. */
+static int fetch_body(struct mp_job *job)
+{
+	enum { WORDS = 900, ROUNDS = 25, LONG = 10000 };
+	uint64_t *mine, *one = malloc(LONG * 8), *old = malloc(LONG * 8), last = 0, seen = 0;
+	struct tutti_request *req = NULL;
+	uint64_t n = (uint64_t)job->n * ROUNDS;
+	struct tutti_win *win;
+	int round, i;
+
+	TT_EXPECT(!new_window(job, LONG * 8, (char **)&mine, &win));
+	for (i = 0; i < LONG; i++)
+		one[i] = 1;
+	for (round = 0; round < ROUNDS; round++) {
+		MP_OK(tutti_get_accumulate(win, job->n - 1, one, old, WORDS, TUTTI_UINT64,
+					   TUTTI_SUM, 800));
+		MP_OK(tutti_win_flush(win, job->n - 1));
+		TT_EXPECT(round == 0 || old[5] > last);
+		last = old[5];
+		for (i = 0; i < WORDS; i++)
+			seen += old[i];
+	}
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &seen, 1, TUTTI_UINT64, TUTTI_SUM, job->world));
+	TT_EXPECT(seen == WORDS * (n * (n - 1) / 2));
+	/* an atomic get of all, then what was there is replaced, in turn */
+	MP_OK(tutti_iget_accumulate(win, job->n - 1, NULL, old, LONG, TUTTI_UINT64, TUTTI_NO_OP, 0,
+				    &req));
+	MP_OK(tutti_wait(&req));
+	for (i = 0; i < LONG; i++)
+		TT_EXPECT(old[i] == (i >= 100 && i < 100 + WORDS ? n : 0));
+	MP_OK(tutti_barrier(job->world));
+	for (i = 0; i < LONG; i++)
+		one[i] = (uint64_t)(job->rank + 1) * 1000000 + (uint64_t)i;
+	MP_OK(tutti_get_accumulate(win, 0, one, old, LONG, TUTTI_UINT64, TUTTI_REPLACE, 0));
+	MP_OK(tutti_win_flush(win, 0));
+	MP_OK(tutti_barrier(job->world));
+	for (seen = 0, i = 0; job->rank == 0 && i < LONG; i++) {
+		TT_EXPECT(mine[i] % 1000000 == (uint64_t)i && mine[i] / 1000000 >= 1 &&
+			  mine[i] / 1000000 <= (uint64_t)job->n);
+		seen += mine[i] / 1000000;
+	}
+	if (job->n > 1 || job->rank)
+		for (i = 0; i < LONG; i++) /* what others put, or what was there before */
+			seen += old[i] / 1000000;
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &seen, 1, TUTTI_UINT64, TUTTI_SUM, job->world));
+	TT_EXPECT(job->n == 1 ||
+		  seen == LONG * (uint64_t)job->n * (uint64_t)(job->n + 1) / 2); /* each once */
+	MP_OK(tutti_win_free(win));
+	free(one);
+	free(old);
+	return 0;
+}
+
+/* Rank 0 makes no call; what the others add is there when their flush has ended. */
+static int silent_body(struct mp_job *job)
+{
+	enum { WORDS = 30000 };
+	struct tutti_stats stats = {.size = sizeof(stats)};
+	double *mine, *local = malloc(WORDS * 8), *old = malloc(WORDS * 8);
+	struct tutti_request *req = NULL;
+	struct tutti_win *win;
+	int round, i;
+
+	TT_EXPECT(!new_window(job, WORDS * 8, (char **)&mine, &win));
+	for (i = 0; i < WORDS; i++)
+		local[i] = i + job->rank;
+	mp_meet(job);
+	if (job->rank == 0) {
+		TT_EXPECT(mp_await(&job->shared->word[5], job->n - 1, 20000));
+		MP_OK(tutti_stats_get(job->ctx, &stats)); /* an order for ThreadSanitizer */
+		for (i = 0; i < WORDS; i++)
+			TT_EXPECT(mine[i] == 4.0 * ((job->n - 1) * i + job->n * (job->n - 1) / 2));
+	} else {
+		for (round = 0; round < 4; round++) {
+			MP_OK(tutti_get_accumulate(win, 0, local, old, WORDS, TUTTI_FLOAT64,
+						   TUTTI_SUM, 0));
+			MP_OK(tutti_win_iflush(win, 0, &req));
+			MP_OK(tutti_wait(&req));
+			TT_EXPECT(old[WORDS - 1] >= round * local[WORDS - 1]);
+		}
+		atomic_fetch_add(&job->shared->word[5], 1);
+	}
+	MP_OK(tutti_win_free(win));
+	free(local);
+	free(old);
+	return 0;
+}
+
+/* ---- refused ---- */
+
+static int errors_body(struct mp_job *job)
+{
+	struct tutti_win *win, *plain = NULL;
+	struct tutti_request *req = NULL;
+	uint64_t v[4] = {0}, old[4] = {7}, word;
+	enum tutti_op own;
+	char *mine;
+	int r;
+
+	TT_EXPECT(!new_window(job, 64, &mine, &win));
+	MP_ERR(tutti_fetch_add(win, 0, 1, 0, &word), -EINVAL);
+	MP_SAID("TUTTI_WIN_ACCUMULATE");
+	MP_ERR(tutti_icompare_swap(win, 0, 1, 0, 0, &word, &req), -EINVAL);
+	MP_ERR(tutti_accumulate(win, 0, v, 4, TUTTI_UINT64, TUTTI_SUM, 40), -ERANGE);
+	MP_ERR(tutti_accumulate(win, 0, v, SIZE_MAX / 4, TUTTI_UINT64, TUTTI_SUM, 0), -ERANGE);
+	MP_ERR(tutti_accumulate(win, job->n, v, 1, TUTTI_UINT64, TUTTI_SUM, 0), -EINVAL);
+	MP_ERR(tutti_accumulate(win, 0, NULL, 1, TUTTI_UINT64, TUTTI_SUM, 0), -EINVAL);
+	MP_ERR(tutti_accumulate(NULL, 0, v, 1, TUTTI_UINT64, TUTTI_SUM, 0), -EINVAL);
+	MP_ERR(tutti_accumulate(win, 0, v, 1, (enum tutti_datatype)999, TUTTI_SUM, 0), -EINVAL);
+	MP_ERR(tutti_accumulate(win, 0, v, 1, TUTTI_FLOAT32, TUTTI_BOR, 0), -EINVAL);
+	MP_ERR(tutti_accumulate(win, 0, v, 1, TUTTI_FLOAT32, TUTTI_AVG, 0), -EINVAL);
+	MP_ERR(tutti_accumulate(win, 0, v, 1, TUTTI_FLOAT32, TUTTI_NO_OP, 0), -EINVAL);
+	MP_SAID("tutti_get_accumulate");
+	MP_OK(tutti_op_create_premul_sum(job->ctx, v, TUTTI_UINT64, &own));
+	MP_ERR(tutti_accumulate(win, 0, v, 1, TUTTI_UINT64, own, 0), -EINVAL);
+	MP_OK(tutti_op_free(job->ctx, &own));
+	MP_ERR(tutti_get_accumulate(win, 0, v, NULL, 1, TUTTI_UINT64, TUTTI_SUM, 0), -EINVAL);
+	MP_ERR(tutti_iaccumulate(win, 0, v, 1, TUTTI_UINT64, TUTTI_SUM, 0, NULL), -EINVAL);
+	MP_ERR(tutti_iget_accumulate(win, 0, v, old, 1, TUTTI_UINT64, TUTTI_SUM, 64, &req),
+	       -ERANGE);
+	TT_EXPECT(!req && old[0] == 7);
+	MP_OK(tutti_accumulate(win, 0, NULL, 0, TUTTI_UINT64, TUTTI_SUM, 64)); /* nothing */
+	MP_OK(tutti_put(win, 0, v, 8, 8 * (uint64_t)job->rank)); /* plain puts are as ever */
+	MP_OK(tutti_win_free(win));
+	MP_ERR(tutti_accumulate(win, 0, v, 1, TUTTI_UINT64, TUTTI_SUM, 0), -EINVAL);
+	/* one rank disagrees: on all ranks */
+	for (r = 0; r < job->n && job->n > 1; r++) {
+		MP_ERR(tutti_win_create(job->world, v, 32,
+					job->rank == r ? TUTTI_WIN_ACCUMULATE : 0, &plain),
+		       -EINVAL);
+		MP_SAID("does not");
+		TT_EXPECT(!plain);
+	}
+	MP_OK(tutti_win_create(job->world, v, 32, 0, &plain));
+	MP_ERR(tutti_accumulate(plain, 0, old, 1, TUTTI_UINT64, TUTTI_SUM, 0), -EINVAL);
+	MP_SAID("without TUTTI_WIN_ACCUMULATE");
+	MP_OK(tutti_win_free(plain));
+	MP_OK(tutti_win_create(job->world, v, 32,
+			       TUTTI_WIN_ACCUMULATE | (job->rank ? 0 : TUTTI_WIN_READ_ONLY),
+			       &plain));
+	MP_ERR(tutti_accumulate(plain, 0, old, 1, TUTTI_UINT64, TUTTI_SUM, 0), -EACCES);
+	MP_OK(tutti_get_accumulate(plain, 0, NULL, old, 1, TUTTI_UINT64, TUTTI_NO_OP, 0));
+	MP_OK(tutti_win_free(plain));
+	TT_EXPECT(old[0] == 0);
+	return 0;
+}
+
+/* ---- under fault ---- */
+
+/* The target dies with accumulates under way: they end with the error, and the window can go. */
+static int dead_body(struct mp_job *job)
+{
+	enum { WORDS = 40000 };
+	struct tutti_request *req[3] = {NULL};
+	double *mine, *local = calloc(WORDS, 8), *old = calloc(WORDS, 8);
+	struct tutti_win *win;
+	int err, i;
+
+	TT_EXPECT(!new_window(job, WORDS * 8, (char **)&mine, &win));
+	mp_meet(job);
+	if (job->rank == 0) {
+		usleep(20000); /* in the middle */
+		kill(getpid(), SIGKILL);
+	}
+	do {
+		err = tutti_iaccumulate(win, 0, local, WORDS, TUTTI_FLOAT64, TUTTI_SUM, 0, &req[0]);
+		if (!err)
+			err = tutti_iget_accumulate(win, 0, local, old, WORDS, TUTTI_FLOAT64,
+						    TUTTI_MAX, 0, &req[1]);
+		for (i = 0; !err && i < 20; i++)
+			err = tutti_accumulate(win, 0, local, 10, TUTTI_FLOAT64, TUTTI_SUM, 80);
+		if (!err)
+			err = tutti_win_iflush(win, 0, &req[2]);
+		if (!err)
+			err = tutti_waitall(3, req);
+	} while (!err);
+	TT_EXPECT(err == -TUTTI_EPEER || err == -TUTTI_EABORTED || err == -TUTTI_ETRANSPORT);
+	tutti_waitall(3, req);
+	TT_EXPECT(!req[0] && !req[1] && !req[2]);
+	TT_EXPECT(tutti_win_free(win) != -EBUSY);
+	mp_leave(job);
+	free(local);
+	free(old);
+	return 0;
+}
+
+/* Rank 0 is stopped: the others' flush ends in time, and nothing of theirs is touched later. */
+static int stopped_body(struct mp_job *job)
+{
+	enum { WORDS = 20000 };
+	double *mine, *local, *old;
+	struct tutti_win *win;
+	int err, i;
+
+	TT_EXPECT(!new_window(job, WORDS * 8, (char **)&mine, &win));
+	MP_OK(tutti_accumulate(win, 0, mine + 1, 1, TUTTI_FLOAT64, TUTTI_SUM, 0));
+	MP_OK(tutti_win_flush_all(win));
+	atomic_store(&job->shared->pid[job->rank], (int)getpid());
+	mp_meet(job);
+	if (job->rank == 0) {
+		TT_EXPECT(mp_await(&job->shared->word[5], 1, 30000));
+		tutti_win_free(win);
+		mp_leave(job);
+		return 0;
+	}
+	local = calloc(WORDS, 8);
+	old = calloc(WORDS, 8);
+	kill(atomic_load(&job->shared->pid[0]), SIGSTOP);
+	err = tutti_get_accumulate(win, 0, local, old, WORDS, TUTTI_FLOAT64, TUTTI_SUM, 0);
+	if (!err)
+		err = tutti_win_flush(win, 0);
+	TT_EXPECT(err == -ETIMEDOUT || err == -TUTTI_EPEER || err == -TUTTI_EABORTED);
+	memset(old, 0x33, WORDS * 8);
+	atomic_store(&job->shared->word[5], 1);
+	kill(atomic_load(&job->shared->pid[0]), SIGCONT);
+	tutti_win_free(win);
+	for (i = 0; i < WORDS * 8; i++)
+		TT_EXPECT(((char *)old)[i] == 0x33);
+	mp_leave(job);
+	free(local);
+	free(old);
+	return 0;
+}
+
+static void run(const char *env)
+{
+	char with[256];
+	int n;
+
+	for (n = 1; n <= 4; n++) {
+		int failed = MP_RUN(.n = n, .env = env, .fn = operators_body) +
+			     MP_RUN(.n = n, .env = env, .fn = random_body) +
+			     MP_RUN(.n = n, .env = env, .fn = fetch_body) +
+			     MP_RUN(.n = n, .env = env, .fn = silent_body) +
+			     MP_RUN(.n = n, .env = env, .fn = errors_body);
+
+		if (failed)
+			fprintf(stderr, "%d ranks, %s\n", n, env);
+		TT_CHECK(!failed);
+	}
+	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = dead_body, .killed = 1));
+	snprintf(with, sizeof(with), "%s TUTTI_TIMEOUT=1s", env);
+	TT_CHECK(!MP_RUN(.n = 2, .env = with, .fn = stopped_body));
+}
+
+static void shm(void)
+{
+	run("TUTTI_TRANSPORT=shm");
+}
+
+/* All requests and replies go by offers. */
+static void offers(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_EAGER=0", .fn = operators_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_EAGER=0", .fn = fetch_body));
+}
+
+static void checksums(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_CHECKSUM=1", .fn = fetch_body));
+}
+
+static void shm_fault(void)
+{
+	run("TUTTI_TRANSPORT=fault:shm "
+	    "TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2,finish=1,max_put=5003");
+}
+
+static void ofi(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	run("TUTTI_TRANSPORT=ofi TUTTI_IF=lo");
+}
+
+static void verbs(void)
+{
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	run("TUTTI_TRANSPORT=verbs TUTTI_TIMEOUT=30s");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {
+		{"shm", shm},	    {"shm_fault", shm_fault},
+		{"offers", offers}, {"checksums", checksums},
+		{"ofi", ofi},	    {"verbs", verbs},
+		{NULL, NULL},
+	};
+
+	return tt_test_main("accumulate", tests, argc, argv);
+}
