@@ -4,8 +4,8 @@
  *
  * Blocks of the block form that are not cut into slices and follow one another in memory go
  * together, in as few messages as chunks allow; otherwise each block has a message of its own.
- * Both sides of a message know enough to do the same: the form, the number of slices, and whether
- * the run goes past block n - 1 to block 0.
+ * Both ends of a message decide alike, from the form, the number of slices, and whether the run
+ * goes past block n - 1 to block 0.
  */
 #ifndef TT_BLOCKS_H
 #define TT_BLOCKS_H

@@ -70,7 +70,7 @@ void tt_recv_reduce_long(struct tt_builder *b, int peer, struct tt_ref dst, stru
 	}
 }
 
-/* What a pipeline remembers. */
+/* State of a pipeline. */
 enum { SLICES, STEPS, BASE, SLOT };
 
 static struct tt_pipe pipe_of(const struct tt_sliced *s)
@@ -102,7 +102,7 @@ int tt_pipe_round(const struct tt_plan_args *a, const struct tt_sliced *s, const
 	return n;
 }
 
-/* A slot is used from one step of a slice to its last one at most, so steps of them go round. */
+/* A slot is in use until the last step of its slice at most, so slots are reused in turn. */
 struct tt_ref tt_pipe_slot(const struct tt_pipe *p, size_t slice, size_t which)
 {
 	size_t lanes = (size_t)p->lanes, steps = (size_t)p->steps;

@@ -7,7 +7,7 @@
 
 #include "lib/plan/plan.h"
 
-/* Into how many slices a block of len bytes is cut. */
+/* Number of slices of a block of len bytes. */
 static inline size_t tt_num_slices(const struct tt_plan_args *a, size_t len)
 {
 	return tt_num_pieces(len, a->elem, a->chunk);
@@ -25,7 +25,7 @@ static inline struct tt_span tt_vector(const struct tt_plan_args *a)
 	return (struct tt_span){0, a->count * a->elem};
 }
 
-/* Lanes worth having for so many slices. */
+/* Number of lanes that are useful for this number of slices. */
 static inline int tt_num_lanes(const struct tt_plan_args *a, size_t slices)
 {
 	return slices < (size_t)a->lanes ? (int)slices : a->lanes;
@@ -36,8 +36,8 @@ size_t tt_longest(const struct tt_plan_args *a,
 		  struct tt_span (*block)(const struct tt_plan_args *, int));
 
 /*
- * Scratch for n slices of a block of len bytes; returns where it begins, *slot is the bytes of
- * one.
+ * Scratch for n slices of a block of len bytes; returns its offset, *slot becomes the bytes of one
+ * slice.
  */
 size_t tt_slice_slots(struct tt_builder *b, size_t n, size_t len, size_t *slot);
 
@@ -79,10 +79,9 @@ static inline struct tt_op tt_op_copy(struct tt_ref dst, struct tt_ref a, size_t
 
 /*
  * A pipeline: step k of a slice shares a round with step k - 1 of the lane's next slice. Emitted
- * as a sliced algorithm whose "slices" are the lanes, each with a pipeline of its own; its fn
- * calls tt_pipe_round with what a slice does in a step (indexes are set, if a slice has one
- * message at most to and one from a peer). tt_pipe's scratch, for slices under way together, is
- * in tt_pipe_slot.
+ * as a sliced algorithm whose "slices" are the lanes, each with its own pipeline. Its fn calls
+ * tt_pipe_round with the function that emits a step of a slice (indexes are set if a slice has at
+ * most one message to and one from a peer). tt_pipe_slot returns the scratch of a slice under way.
  */
 struct tt_pipe {
 	size_t slices; /* in all */

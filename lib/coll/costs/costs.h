@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the cost functions share. A cost function is the closed form of the cost in the header of
+ * Shared by the cost functions. A cost function is the closed form of the cost in the header of
  * its algorithm's file; tests/plan/test_cost.c compares it with the simulated plans.
  */
 #ifndef TT_COSTS_H
@@ -64,7 +64,7 @@ static inline void tt_cost_exchange(struct tt_cost *c, const struct tt_plan_args
 					     .reduces = reduces});
 }
 
-/* One of them, with the rank whose number differs by a bit, or to the one so far away. */
+/* One such round, with the rank whose number differs by a bit, or to the rank at a distance. */
 static inline void tt_cost_meet(struct tt_cost *c, const struct tt_plan_args *a, enum tt_reach to,
 				int dist, double len, bool reduces)
 {
@@ -92,7 +92,7 @@ static inline void tt_cost_pass(struct tt_cost *c, const struct tt_plan_args *a,
 					     .dist = 1});
 }
 
-/* A round in which each of so many ranks sends another one a message, such as a fold. */
+/* A round in which each of some ranks sends a message to another rank, such as a fold. */
 static inline void tt_cost_pairs(struct tt_cost *c, double pairs, double len, bool reduces)
 {
 	if (pairs > 0)
@@ -106,8 +106,8 @@ static inline void tt_cost_pairs(struct tt_cost *c, double pairs, double len, bo
 }
 
 /*
- * The end of a fold. If a single rank was folded, others have waited for its partner, which itself
- * had what they sent early, if that did not have to wait.
+ * The end of a fold. If only one rank was folded, other ranks have waited for its partner, which
+ * already had their messages unless these had to wait.
  */
 static inline void tt_cost_unfold(struct tt_cost *c, int extra, double len)
 {

@@ -126,7 +126,7 @@ void tt_cost_radix(struct tt_cost *c, const struct tt_plan_args *a)
 
 /*
  * A lane's slice is two rounds, in which its rank has four messages each way in two trees, two on
- * average in one. The first slice goes up and comes down, by way of both kids at each level.
+ * average in one. The first slice goes up and comes down, through both children at each level.
  */
 void tt_cost_dbt(struct tt_cost *c, const struct tt_plan_args *a)
 {
@@ -148,7 +148,7 @@ void tt_cost_dbt(struct tt_cost *c, const struct tt_plan_args *a)
 		up.hops *= 1.5;
 	down.hops = up.hops;
 	if (a->lanes == 1 &&
-	    n > 2) /* one tree after the other: inner ranks have two kids all the time */
+	    n > 2) /* one tree after the other: inner ranks always have two children */
 		up.in = 2;
 	down.reduces = false;
 	down.waits = 0;
@@ -178,8 +178,10 @@ void tt_cost_circulant(struct tt_cost *c, const struct tt_plan_args *a)
 	tt_cost_rounds(c, half);
 }
 
-/* The distances: n, halved until 1, rounding up; as many blocks travel as it is less than the one
- * before. */
+/*
+ * The distances: n, halved until 1, rounding up. The number of blocks that travel is the
+ * difference from the previous distance.
+ */
 void tt_cost_circulant_rsag(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	double len = cut_by_halves(c, a, a->nranks);

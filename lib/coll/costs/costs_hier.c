@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The costs of algorithms in two levels: memory of a host, then so many ranks as there are hosts.
+ * The costs of algorithms in two levels: the memory of a host, then one rank for each host.
  */
 #include "lib/coll/costs/costs.h"
 
@@ -8,7 +8,7 @@
 #define SLICE_CHUNKS 16 /* as in hier.c */
 #define STEPS 3		/* two that all wait for, and as much to look whether all may be touched */
 
-/* One rank of each host, and a vector of so many elements. */
+/* One rank of each host, and a vector of this many elements. */
 static struct tt_plan_args across_of(const struct tt_cost *c, const struct tt_plan_args *a,
 				     size_t count)
 {
@@ -22,7 +22,7 @@ static struct tt_plan_args across_of(const struct tt_cost *c, const struct tt_pl
 	return across;
 }
 
-/* What so many places do, each with so many elements, in slices of so many chunks. */
+/* The work of some places, each with some elements, in slices of some chunks. */
 static void places(struct tt_cost *c, const struct tt_plan_args *a, tt_cost_fn *cost, int n,
 		   size_t count, int chunks)
 {
@@ -36,7 +36,7 @@ static void places(struct tt_cost *c, const struct tt_plan_args *a, tt_cost_fn *
 	tt_cost_across(c, cost, &across, n, slices);
 }
 
-/* Places that have a part of a vector of all: parts are of whole lines. */
+/* Number of places that have a part of a vector; parts are whole cache lines. */
 static int parts(const struct tt_cost *c, const struct tt_plan_args *a)
 {
 	size_t lines = tt_num_pieces(a->count * a->elem, 1, TT_NODE_LINE),
@@ -45,7 +45,7 @@ static int parts(const struct tt_cost *c, const struct tt_plan_args *a)
 	return (int)(lines < n ? lines : n);
 }
 
-/* The longest part; each place with one does that. */
+/* The longest part, assumed for each place with a part. */
 static void each_part(struct tt_cost *c, const struct tt_plan_args *a, tt_cost_fn *cost, int chunks)
 {
 	int n = parts(c, a);
@@ -124,7 +124,7 @@ void tt_cost_barrier_hier(struct tt_cost *c, const struct tt_plan_args *a)
 	tt_cost_signals(c, 2);
 }
 
-/* So many bytes of each slice of a vector are copied, and combined, by every rank. */
+/* Every rank copies, and combines, this many bytes of each slice of a vector. */
 static void within(struct tt_cost *c, const struct tt_plan_args *a, double copied, double reduced)
 {
 	double slices = tt_cost_num_slices(c);
@@ -172,7 +172,7 @@ void tt_cost_allgather_hier_ring(struct tt_cost *c, const struct tt_plan_args *a
 {
 	int each = tt_cost_places(c);
 
-	tt_cost_one_way(c); /* where a rank has several places it has but one block */
+	tt_cost_one_way(c); /* a rank with several places has only one block */
 	places(c, a, tt_cost_allgather_ring, each, a->count, 1);
 	within(c, a, (double)tt_cost_hosts(c) * (each - 1) * tt_cost_bytes(a), 0);
 }
@@ -183,10 +183,7 @@ void tt_cost_reduce_scatter_hier_ring(struct tt_cost *c, const struct tt_plan_ar
 	within(c, a, 0, a->nranks * tt_cost_bytes(a) * IN_CACHE);
 }
 
-/*
- * What goes across is one message, of the blocks of a host's ranks, of which there are so many on
- * average.
- */
+/* One message across hosts contains the blocks of a host's ranks, here their average number. */
 static struct tt_plan_args blocks_across(const struct tt_cost *c, const struct tt_plan_args *a,
 					 int *each)
 {
@@ -198,7 +195,7 @@ static struct tt_plan_args blocks_across(const struct tt_cost *c, const struct t
 	return across;
 }
 
-/* The root of it has all messages. */
+/* The root has all messages. */
 void tt_cost_gather_hier(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	int each;
@@ -214,7 +211,7 @@ void tt_cost_alltoall_hier(struct tt_cost *c, const struct tt_plan_args *a)
 	int each;
 	struct tt_plan_args across = blocks_across(c, a, &each);
 
-	tt_cost_one_way(c); /* where a rank has several places its messages are as much shorter */
+	tt_cost_one_way(c); /* a rank with several places has correspondingly shorter messages */
 	tt_cost_across(c, tt_cost_alltoall_pairwise, &across, each, 1);
 	tt_cost_signals(c, STEPS);
 	tt_cost_pull(c, a->nranks * tt_cost_bytes(a), a->nranks);

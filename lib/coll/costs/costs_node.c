@@ -2,8 +2,8 @@
 /* Costs of the algorithms in the memory of one host. */
 #include "lib/coll/costs/costs.h"
 
-#define IN_CACHE 0.6  /* of the time that as much costs in memory: slots stay there */
-#define OWN_CACHE 0.1 /* and what another rank of this core has fetched */
+#define IN_CACHE 0.6  /* of the time in memory: slots stay in the cache */
+#define OWN_CACHE 0.1 /* and bytes that another rank of this core has fetched */
 #define TAKEN_BACK                                                                                 \
 	0.8 /* a slot's lines, from those that have read them two turns ago, before it is written  \
 	     */
@@ -47,7 +47,7 @@ void tt_cost_reduce_node_slots(struct tt_cost *c, const struct tt_plan_args *a)
 	tt_cost_work(c, a->nranks * tt_cost_bytes(a) * IN_CACHE, true, 1);
 }
 
-/* What is stored is a part, where an all-reduce stores as much as it reads. */
+/* Only a part is stored; an all-reduce stores as much as it reads. */
 void tt_cost_reduce_node_pull(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	tt_cost_signals(c, 2);

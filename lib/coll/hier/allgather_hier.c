@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * All-gather (block and v) in two levels, H hosts with m ranks each: the ranks at the same place
- * of all hosts gather their blocks, on a ring, and each stores what it gets, and its own block, in
- * the results of the other ranks of its host. Slices of blocks in lanes, as in allreduce_hier.c.
- * On the ring of a place where a host has no rank of its own, that host has no block and passes on
- * the others' blocks.
+ * of all hosts gather their blocks on a ring, and each stores the gathered blocks and its own
+ * block in the results of the other ranks of its host. Slices of blocks in lanes, as in
+ * allreduce_hier.c. If a host has no rank of its own at a place, it contributes no block to that
+ * ring and only passes blocks on.
  *
  *	Cost, blocks of B bytes: (H-1)B sent and received, H (m-1) B stored by each rank. A host
  *	sends m (H-1) B, where a flat ring sends (n-1)B; but each of its ranks only a part of it.
  *
  * In the v form all ranks know the counts, but displacements only their own. So the blocks arrive
- *one after the other: in recvbuf, if this rank's displacements are like that, else in scratch, from
- * which the rank copies each block to its place at the end. Its peers need not know which.
+ * one after the other: in recvbuf if this rank's displacements allow it, else in scratch, from
+ * which the rank copies each block to its place at the end. Peers do the same in both cases.
  */
 #include "lib/coll/coll.h"
 #include "lib/coll/hier/hier.h"
@@ -31,7 +31,7 @@ static bool is_packed(const struct tt_plan_args *a)
 }
 
 /*
- * Of the block at this place of each host: a slice of it, in elements, and where it is in the
+ * The block at this place of each host: its slice, in elements, and the slice's place in the
  * result.
  */
 static size_t cut(struct tt_hier *h, int place, size_t slice)
@@ -51,7 +51,7 @@ static size_t cut(struct tt_hier *h, int place, size_t slice)
 	return all;
 }
 
-/* Where this rank's slice of its block is before. */
+/* The input: this rank's slice of its block. */
 static struct tt_ref input(const struct tt_hier *h, size_t slice)
 {
 	struct tt_span own = tt_packed_block(h->a, h->a->rank);

@@ -2,8 +2,7 @@
 /*
  * All-reduce in two levels, H hosts with m ranks each.
  *
- * hier_*: rank j of every host is in charge of part j of the vector, and does with each slice of
- * it:
+ * hier_*: rank j of every host owns part j of the vector. For each slice of the part:
  *
  *	host 0    0 ─┐ 1 ─┐                  0 <─────> 2 ─┐           0 ─> 1
  *	          1 ─┴> 0 0 ─┴> 1            1 <─────> 3  │ across    1 ─> 0
@@ -15,25 +14,26 @@
  *	ring, recursive halving and doubling, recursive doubling or the double tree; store it in
  *	the recvbufs of the other ranks of the host.
  *
- * Only the rank in charge touches a part between the beginning, when all ranks have published their
- * buffers, and the end, when all have stored everything. So ranks of a host wait twice, however
- *many slices there are. Slices are dealt out to lanes, so one slice is combined while another one
- *is on the network. This also works in place: the part of its input that a rank overwrites is read
- *by that rank only.
+ * Only the owner accesses a part between the beginning, when all ranks have published their
+ * buffers, and the end, when all have stored everything. So ranks of a host wait only twice, for
+ * any number of slices. Slices are distributed over lanes, so one slice is combined while another
+ * is on the network. This also works in place: the part of its input that a rank overwrites is
+ * read by that rank only.
  *
  *	Cost per rank: N/m read from each of m inputs, and what an all-reduce of N/m among H ranks
  *	costs, N/m stored in each of m - 1 other recvbufs. A host sends what its ranks do together:
  *	2(H-1)/H N by ring, where a flat ring of all n = Hm sends 2(n-1)/n N.
  *
- * hier_leader, for short vectors: each rank copies its vector into its slot; the first of the host
- * combines them, does recursive doubling (radix, if H is no power of two) with those of the other
- * hosts, and puts the result into its slot, out of which the others copy it.
+ * hier_leader, for short vectors: each rank copies its vector into its slot. The first rank of the
+ * host combines the slots, runs recursive doubling (radix if H is not a power of two) with the
+ * first ranks of the other hosts, and puts the result into its slot, from which the other ranks
+ * copy it.
  *
  *	Cost: one copy, two signals within the host, log2 H messages of N bytes by the first of
  *	each host.
  *
- * All combine in order of rank within a host. One rank of each host computes an element, and all
- * of those by an algorithm that gives the same bits.
+ * All combine in rank order within a host. One rank of each host computes an element, by an
+ * algorithm that gives the same bits on all hosts.
  */
 #include "lib/coll/hier/hier.h"
 

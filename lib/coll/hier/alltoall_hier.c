@@ -7,9 +7,8 @@
  *		1: 1->2 ─┴ 0: 0->2 1->2 ──> 2   its host, the blocks for the ranks at place j of
  *						the other hosts, and sends them there
  *
- * Blocks for ranks of the same host are fetched from where they are. In place inputs are
- * overwritten by what arrives, so nothing is received before all of the host have fetched what
- * they need.
+ * Blocks for ranks of the same host are read in place. An in-place call overwrites its inputs with
+ * arriving blocks, so it receives nothing before all ranks of the host have read their blocks.
  *
  *	Cost, blocks of B bytes: n B read, (H-1) m B sent in H - 1 messages, two waits for the
  *	ranks of the host; where the ranks of a host do not follow one another, what arrives is
@@ -25,7 +24,7 @@
 struct work {
 	struct tt_builder *b;
 	const struct tt_plan_args *a;
-	size_t len, out, in; /* a block; of scratch: what is sent, and what arrives */
+	size_t len, out, in; /* a block; scratch for the blocks sent, and for those that arrive */
 };
 
 bool tt_can_alltoall_hier(const struct tt_plan_args *a)
@@ -33,7 +32,7 @@ bool tt_can_alltoall_hier(const struct tt_plan_args *a)
 	return a->hosts && a->count * a->elem * (size_t)a->nranks <= ALLTOALL_HIER_MOST;
 }
 
-/* What the host has for a rank, one block after the other, in scratch from `to` on. */
+/* Collects the host's blocks for a rank in scratch, one after the other, from `to` on. */
 static void collect(const struct work *w, int rank, size_t to)
 {
 	struct tt_ref block = TT_SENDBUF((size_t)rank * w->len);
@@ -49,8 +48,8 @@ static void collect(const struct work *w, int rank, size_t to)
 }
 
 /*
- * This rank's blocks of its own host; in place they are where they come from at the others, so by
- * way of scratch.
+ * This rank's blocks from its own host. In place their destination is still input for other ranks,
+ * so they go through scratch.
  */
 static void collect_near(const struct work *w)
 {
@@ -81,10 +80,7 @@ static void spread(const struct work *w, int host, size_t from)
 			TT_SCRATCH(from), w->len);
 }
 
-/*
- * The ranks of a host that this one sends to: those at its places. Returns the end of what is
- * sent.
- */
+/* Sends to the ranks at this rank's places on a host. Returns the end of the blocks sent. */
 static size_t each_of(const struct work *w, int host, size_t from, bool send)
 {
 	size_t part = (size_t)tt_hier_size(w->a) * w->len;

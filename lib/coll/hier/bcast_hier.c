@@ -2,17 +2,17 @@
 /*
  * Broadcast in two levels, H hosts with m ranks each.
  *
- * hier_binomial: on the root's host rank j reads part j of the vector out of the root's memory;
- * then on every host rank j is in charge of part j: it goes to the ranks at the same place of the
- * other hosts by a binomial tree, and each stores it in the recvbufs of the others of its host.
+ * hier_binomial: on the root's host rank j reads part j of the vector from the root's memory. On
+ * every host rank j owns part j: the part goes to the ranks at the same place of the other hosts
+ * by a binomial tree, and each owner stores it in the recvbufs of the other ranks of its host.
  * Slices of parts in lanes, as in allreduce_hier.c.
  *
  *	Cost: N/m read on the root's host, what a broadcast of N/m among H ranks costs, (m-1)/m N
  *	stored. All ranks of a host send and receive.
  *
- * hier_leader, for short vectors: the root, and the ranks at its place of the other hosts when
- * they have it from there, copy the vector into their slots, out of which the others of their
- * hosts copy it.
+ * hier_leader, for short vectors: the root sends the vector to the ranks at its place on the other
+ * hosts. It and they copy the vector into their slots, from which the other ranks of their hosts
+ * copy it.
  *
  *	Cost: log2 H messages of N bytes, two copies and a signal within each host.
  */
@@ -23,7 +23,7 @@ bool tt_can_bcast_hier_leader(const struct tt_plan_args *a)
 	return tt_can_hier(a) && a->count * a->elem <= TT_SLOT_BYTES;
 }
 
-/* To all others of this host that have not got it. */
+/* Stores the part at all other ranks of this host that do not have it. */
 static void push_slice(struct tt_hier *h, struct tt_span at)
 {
 	const struct tt_hosts *hosts = h->a->hosts;

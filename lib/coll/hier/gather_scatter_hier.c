@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gather and scatter of short blocks in two levels: the rank at the root's place on each host sends
- * or receives the blocks of its host as one message. Long blocks go straight to or from the root
- * by the flat algorithms: two levels would not save any of their bytes.
+ * Gather and scatter of short blocks in two levels: the rank at the root's place on each host
+ * sends or receives the blocks of its host as one message. Long blocks use the flat algorithms:
+ * two levels would not save any bytes.
  *
  *	gather	host 0	0 <───────────────┐ 2+3		scatter	host 0	0 ───────────────┐ 2+3
  *			1 ─ slot ─┘ 0	  │				1 <─ 0 stores	 │
@@ -10,8 +10,8 @@
  *								(2 stores 3's)
  *
  * Cost, blocks of B bytes: H - 1 messages of m B received or sent by the root; in the gather the
- * others copy their block into their slot and are done, in the scatter they say where to store
- * theirs and wait.
+ * other ranks copy their block into their slot and are done, in the scatter they publish their
+ * recvbuf and wait.
  */
 #include "lib/coll/coll.h"
 #include "lib/coll/hier/hier.h"
@@ -35,7 +35,7 @@ static struct work work_of(struct tt_builder *b)
 	return (struct work){b, a, a->hosts->local[a->root], a->count * a->elem};
 }
 
-/* A host's blocks in the root's buffer are in one piece, or gathered in scratch. */
+/* A host's blocks are contiguous in the root's buffer, or gathered in scratch. */
 static struct tt_ref blocks_of(const struct work *w, int host, struct tt_ref buf, size_t scratch)
 {
 	if (!w->a->hosts->in_order)
@@ -90,7 +90,7 @@ static void root_messages(const struct work *w, struct tt_ref buf, bool gather)
 }
 
 /*
- * The blocks of this host's ranks, out of their slots: to scratch, or to their places in the
+ * Copies the blocks of this host's ranks from their slots to scratch, or to their places in the
  * root's recvbuf.
  */
 static void collect(const struct work *w, size_t to)
@@ -134,7 +134,7 @@ void tt_gather_hier_leader(struct tt_builder *b)
 		tt_send_long(b, a->root, TT_SCRATCH(to), len);
 }
 
-/* What came, or what the root has, to the others of this host. */
+/* Stores the received blocks, or the root's, at the other ranks of this host. */
 static void store(const struct work *w, size_t from)
 {
 	const struct tt_plan_args *a = w->a;

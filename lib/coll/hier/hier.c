@@ -115,8 +115,8 @@ bool tt_hier_slice(struct tt_hier *h, const struct tt_plan_args *across, struct 
 	if ((!across->count && !across->rcounts) || !tt_hier_plan(h->b, h->name, across, &h->plan))
 		return false;
 	own = (h->plan->scratch + 63) / 64 * 64;
-	if (scratch->len <
-	    own + bytes) /* slices differ by little, the first of a place is its longest */
+	if (scratch->len < own + bytes) /* slices differ by an element at most; the first of a place
+					   is its longest */
 		*scratch = (struct tt_span){tt_scratch(h->b, own + bytes), own + bytes};
 	where->scratch = scratch->off;
 	if (more)
@@ -165,7 +165,7 @@ void tt_hier_lanes(struct tt_hier *h, size_t longest, size_t chunks, struct tt_r
 {
 	struct tt_builder *b = h->b;
 	const struct tt_plan_args *a = h->a;
-	size_t turns; /* lanes worth using at the rank with most places */
+	size_t turns; /* useful lanes of the rank with the most places */
 	int lane;
 
 	chunks = chunks < SLICE_CHUNKS ? chunks : SLICE_CHUNKS;

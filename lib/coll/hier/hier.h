@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What algorithms in two levels share: ranks of a host in its memory, and across hosts, for each
- * place on a host, the ranks at that place, one of each host. What goes across is the plan of
- * another algorithm for so many ranks as there are hosts, whose ops become ops of the plan of all:
- * the stages of a lane follow one another, and while one lane is on the network, another one is in
- * memory.
+ * Shared by algorithms in two levels: the ranks of a host work in its memory; across hosts, the
+ * ranks at the same place of each host communicate. The part across hosts is the plan of another
+ * algorithm with one rank for each host, whose ops become ops of the whole plan. The stages of a
+ * lane follow one another, and while one lane is on the network, another is in memory.
  */
 #ifndef TT_COLL_HIER_H
 #define TT_COLL_HIER_H
 
 #include "lib/coll/node/coll_node.h"
 
-/*
- * Where the plan across hosts has its buffers; blocks of the v forms are wherever its arguments
- * say.
- */
+/* The buffers of the plan across hosts; the arguments give the places of blocks in the v forms. */
 struct tt_across {
 	int place; /* of all its ranks */
 	struct tt_ref send, recv;
@@ -66,7 +62,7 @@ static inline int tt_hier_own(const struct tt_plan_args *a, int host, int place)
 	return place < a->hosts->size[host] ? tt_hier_rank(a, host, place) : -1;
 }
 
-/* The arguments of what goes across: one rank for each host, one lane. */
+/* The arguments of the plan across hosts: one rank for each host, one lane. */
 struct tt_plan_args tt_hier_args(const struct tt_plan_args *a, enum tt_coll coll, size_t count);
 /*
  * *plan, if it is not of these arguments, becomes one that is, of that algorithm. False: b is
@@ -81,47 +77,46 @@ void tt_hier_once(struct tt_builder *b, const char *name, const struct tt_plan_a
 		  struct tt_across where);
 
 /*
- * A plan in lanes: all signal that they have begun, each lane does its slices when all have, and
- * it ends when all lanes of all ranks of the host have. In between nobody waits for ranks of the
- * host. A rank does what it is in charge of at each of its places; all hosts do a slice of a place
- * in the same lane, and in the same order.
+ * A plan in lanes. All ranks of the host signal that they have begun; then each lane processes its
+ * slices; the plan ends when all lanes of all ranks of the host have ended. In between no rank
+ * waits for ranks of its host. A rank works for each of its places; all hosts process a slice of a
+ * place in the same lane and in the same order.
  */
 struct tt_hier {
 	struct tt_builder *b;
 	const struct tt_plan_args *a;
-	const char *name; /* of what goes across */
+	const char *name; /* of the plan across hosts */
 	size_t slices;
 	int lanes, lane;	 /* how many; where the builder is */
 	struct tt_span *scratch; /* of each lane */
 	size_t *counts, *displs; /* room for those of a v form across */
-	struct tt_ref result;	 /* where the caller of tt_hier_lanes wants one, if that is its own
-				    business */
+	struct tt_ref result;	 /* the result's place, if the caller of tt_hier_lanes sets one */
 	struct tt_plan *plan;	 /* of the last slice */
 };
-/* Does a slice, all of which that are not empty have. */
+/* Emits a slice of a place; not called for empty slices. */
 typedef void tt_hier_fn(struct tt_hier *h, int place, size_t slice);
 
-/* longest: of what is cut; chunks: in a slice of it. reads, writes: see tt_signal. */
+/*
+ * longest: length of the longest part that is cut; chunks: in a slice of it. reads, writes: see
+ * tt_signal.
+ */
 void tt_hier_lanes(struct tt_hier *h, size_t longest, size_t chunks, struct tt_ref reads,
 		   struct tt_ref writes, tt_hier_fn *slice);
 /*
- * The plan of a slice, of these arguments, in h->plan, where->scratch for it, and so many bytes
- * more of the lane's, which *more is the offset of; false: nothing to do.
+ * Builds the plan of a slice in h->plan and reserves where->scratch for it, and further bytes of
+ * the lane's scratch at offset *more; false: nothing to do.
  */
 bool tt_hier_slice(struct tt_hier *h, const struct tt_plan_args *across, struct tt_across *where,
 		   size_t bytes, size_t *more);
-/* What all inputs of this host have there, combined in order of rank. */
+/* Combines this range of all inputs of this host in rank order. */
 void tt_hier_combine(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, size_t len);
 /*
- * What is stored in the others of this host, at an offset in what they have published; out of
- * recvbuf at the same one.
+ * Stores a range of recvbuf at the other ranks of this host, at the same offset in the buffers
+ * that they have published.
  */
 void tt_hier_store(struct tt_hier *h, struct tt_ref from, size_t off, size_t len);
 void tt_hier_push(struct tt_hier *h, size_t off, size_t len);
-/*
- * The part of a vector that who is at a place is in charge of; a slice of it; the length of the
- * longest.
- */
+/* The part of a vector that belongs to a place; a slice of it; the length of the longest part. */
 struct tt_span tt_hier_part(const struct tt_hier *h, int place, size_t slice);
 size_t tt_hier_longest_part(const struct tt_plan_args *a);
 /* A slice of a block. */

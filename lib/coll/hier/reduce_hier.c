@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduce in two levels, H hosts with m ranks each; see allreduce_hier.c, of which these are the
- * parts that the root needs.
+ * Reduce in two levels, H hosts with m ranks each: the stages of allreduce_hier.c that the root
+ * needs.
  *
- * hier_binomial: rank j of every host combines part j out of all inputs of the host, the parts are
- * reduced to the ranks at the same place of the root's host by a binomial tree, and those store
- * them in the root's recvbuf.
+ * hier_binomial: rank j of every host combines part j from all inputs of the host. A binomial tree
+ * reduces the parts to the ranks at the same place of the root's host, which store them in the
+ * root's recvbuf.
  *
  *	Cost: N/m read from each of m inputs, what a reduce of N/m among H ranks costs, N/m stored.
  *
  * hier_leader, for short vectors: all copy their vectors into their slots; the rank at the root's
- * place of each host combines them and takes part in a binomial tree to the root. The others are
+ * place of each host combines them and takes part in a binomial tree to the root. Other ranks are
  * done at once.
  *
  *	Cost: a copy, a signal within the host, log2 H messages of N bytes.

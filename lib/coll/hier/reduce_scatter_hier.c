@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduce-scatter (block and v) in two levels, H hosts with m ranks each: each rank combines, out
- * of the inputs of its host, the blocks of the H ranks at its place of all hosts, and they
- * reduce-scatter those, on a ring. Slices of blocks in lanes, as in allreduce_hier.c; the combined
- * slices are in scratch. In place the result is kept where the rank's own block is, which on its
- * host only itself reads, until all have read the rest. What a rank does at another than its own
- * place ends on other hosts.
+ * Reduce-scatter (block and v) in two levels, H hosts with m ranks each: each rank combines, from
+ * the inputs of its host, the blocks of the H ranks at its place on all hosts, which then
+ * reduce-scatter them on a ring. Slices of blocks in lanes, as in allreduce_hier.c; the combined
+ * slices are in scratch. In place the result stays in the place of the rank's own block, which no
+ * other rank of its host reads, until all ranks have read the rest. The work of a rank at a place
+ * that is not its own ends on other hosts.
  *
  *	Cost, blocks of B bytes: H B read from each of m inputs, (H-1)B sent, received and reduced.
  */

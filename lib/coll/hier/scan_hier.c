@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Scan and exscan of short vectors in two levels, where the ranks of a host follow one another:
- * all copy their vectors into their slots; the first of each host combines them, and the first
- * ones do an exscan of those, by recursive doubling. What a rank has in the end is what the hosts
- * before have, and what the ranks of its host before it have, which it combines itself, out of
- * their slots.
+ * all ranks copy their vectors into their slots. The first rank of each host combines them, and
+ * the first ranks run an exscan by recursive doubling. Each rank then combines the sum of the
+ * hosts before with the slots of the ranks before it on its host.
  *
  *	host 0	0: x0 ─┐			x0
  *		1: x1 ─┴ x0+x1 ──┐		x0+x1
@@ -43,7 +42,7 @@ static bool combine_first(struct tt_builder *b, int n, size_t sum, size_t next, 
 	return n > 0;
 }
 
-/* What the hosts before have, at `to`. */
+/* Stores the sum of the hosts before at `to`. */
 static void before(struct tt_builder *b, size_t to, size_t len)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);

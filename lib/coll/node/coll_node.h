@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What algorithms for the ranks of one host share. */
+/* Shared by algorithms for the ranks of one host. */
 #ifndef TT_COLL_NODE_H
 #define TT_COLL_NODE_H
 

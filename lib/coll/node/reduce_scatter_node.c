@@ -2,7 +2,8 @@
 /*
  * Reduce-scatter in the memory of one host: every rank combines its block straight out of all
  * inputs. In place the block's own place, which no other rank reads, takes the result until all
- *have read the rest, where its place is; where those would overlap, as blocks differ, scratch does.
+ * have read the rest, where its place is; where those would overlap, as blocks differ, scratch
+ * does.
  *
  *	Cost: two waits for all; each rank reads n blocks and writes one, and in place copies that.
  */

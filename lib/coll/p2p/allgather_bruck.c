@@ -7,10 +7,10 @@
  *	step 1   sends 0 1 to 3, gets 2 3 from 2      0 1 2 3
  *	step 2   sends 0 to 1, gets 4 from 4          0 1 2 3 4
  *
- * After step k rank r has the blocks r, r + 1, ..., r + 2^(k+1) - 1 (mod n), each in its place:
- * unlike the paper's, nothing is turned round in the end, for at most one message more where a
- * run goes past block n - 1 (the v form sends every block by itself). The last step sends what is
- * missing.
+ * After step k rank r has the blocks r, r + 1, ..., r + 2^(k+1) - 1 (mod n), each in its place.
+ * Unlike in the paper there is no rotation at the end, at the price of one more message where a
+ * run goes past block n - 1 (the v form sends every block by itself). The last step sends the
+ * missing blocks.
  *
  * Cost, n ranks, N bytes the whole result: (n-1)/n N sent and received; ceil(log2 n) steps a
  * slice; fan-in 1.

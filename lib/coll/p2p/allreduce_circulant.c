@@ -4,10 +4,10 @@
  * both in the least possible number of rounds, and full duplex.
  *
  * The graph: distances ("skips") s0 = 1, ..., sq = n, each half of the next one, rounded up. In
- * round i of the broadcast every rank r sends a block to r + sk, k = i mod q, and receives one from
- * r - sk. Which ones is said by two tables of q numbers a rank: block R[k] + o is received and
- * block S[k] + o is sent, where o grows by q every q rounds; blocks below 0 are not there yet,
- * blocks above the last one are the last.
+ * round i of the broadcast every rank r sends a block to r + sk, k = i mod q, and receives one
+ * from r - sk. Each rank has two tables of q numbers: it receives block R[k] + o and sends block
+ * S[k] + o, where o grows by q every q rounds. Blocks below 0 do not exist yet; blocks above the
+ * last one are the last one.
  *
  *	5 ranks, distances 1 2 3 (5), q = 3; a turn of 3 rounds:
  *
@@ -15,12 +15,12 @@
  *	R        (root)     0 -1 -2   -3  1 -1   -2 -3  2   -1 -2  0
  *	S        0  1  2   -3 -3  0   -2 -2 -2   -1 -1 -2   -3 -1 -1
  *
- * In a turn a rank receives q different blocks: a new one, of o and after, and the q before o but
- * the one that was its new one a turn ago. Rank 1 gets block o in round 0, rank 2 block o + 1 in
- * round 1, ... (r's new block is the last of the distances that add up to r, largest first.) The
- * reduction is the broadcast run backwards: what was received is sent, and where a block was sent
- * to, a partial sum of it comes from. A rank thus sends a block's sum exactly once, after all that
- * come to it.
+ * In a turn a rank receives q different blocks: one new block, o or later, and the q blocks before
+ * o except its new block of the previous turn. Rank 1 gets block o in round 0, rank 2 block o + 1
+ * in round 1, ... (r's new block is the last of the distances that add up to r, largest first.)
+ * The reduction is the broadcast run backwards: a rank sends the block that it would receive, and
+ * receives a partial sum from the rank to which it would send. A rank thus sends a block's sum
+ * exactly once, after all that come to it.
  *
  * The tables: R[k] is the largest new block of the ranks between r - s(k+1) and r - sk that is not
  * the rank's own and not taken yet; S[k] of r is R[k] of r + sk. A search over sums of decreasing
@@ -40,7 +40,7 @@
 
 #include "lib/plan/plan.h"
 
-#define Q_MAX 24 /* tables of two times so many bytes fit in what a plan remembers */
+#define Q_MAX 24 /* twice this many bytes fit in the state of a plan */
 
 struct search {
 	int n, q, r; /* r: the rank + n, so that distances reach below it */
@@ -115,7 +115,7 @@ static void receives(struct search *s, int r, int8_t *table)
 		table[k] = (int8_t)(s->found[k] == s->q ? own : s->found[k] - s->q);
 }
 
-/* What a rank knows of one lane's pipeline. */
+/* A rank's state of one lane's pipeline. */
 struct pipe {
 	const struct tt_plan_args *a;
 	struct search s;

@@ -5,9 +5,9 @@
  *
  * The distances ("skips") s0 = 1, ..., sq = n, each half of the next one, rounded up. In the
  * reduce-scatter, rank r holds partial sums of blocks r, r + 1, ... (mod n), all of them to begin
- * with. It sends those from the middle on to the rank whose first ones they are, keeps the others,
- * and goes on with the next smaller distance until one is left. The all-gather runs the same way
- * back with finished blocks.
+ * with. It sends the second half to the rank whose first blocks these are, keeps the first half,
+ * and continues with the next smaller distance until one block is left. The all-gather runs the
+ * same way back with finished blocks.
  *
  *	5 ranks, distances 3 2 1: what rank 0 has	0 1 2 3 4
  *	step 0	sends 3 4 to rank 3, adds 0 1 of rank 2	0 1 2
@@ -15,10 +15,10 @@
  *	step 2	sends   1 to rank 1, adds 0 of rank 4	0
  *	then rank 0 receives 1 of rank 1, 2 of rank 2, 3 4 of rank 3, and sends 0, 0, 0 1 to 4, 3, 2
  *
- * Blocks are as even as whole elements allow. The first hop leaves from sendbuf, sums are in
- * recvbuf, nothing is copied, no scratch. If n is odd, the last block kept in the first step has
- * met no other one yet, and is sent from sendbuf in the second. Blocks go round from n - 1 to 0, so
- * a step has one to three messages, cut into pieces of at most chunk bytes; slices are up to
+ * Blocks are as even as whole elements allow. The first hop leaves from sendbuf; sums are in
+ * recvbuf; there are no copies and no scratch. If n is odd, the last block kept in the first step
+ * has not been combined yet, and is sent from sendbuf in the second. Blocks go round from n - 1 to
+ * 0, so a step has one to three messages, cut into pieces of at most chunk bytes; slices are up to
  * SLICE_CHUNKS chunks long. One rank computes an element: the same bits everywhere. The order of
  * operands is not that of ranks.
  *

@@ -43,9 +43,7 @@
  */
 #include "lib/coll/p2p/binary_tree.h"
 
-/*
- * A rank's place in a tree; -1: nobody. kid[0] is on the left; the root has only one, on the right.
- */
+/* A rank's place in a tree; -1: no rank. kid[0] is on the left; the root has only kid[1]. */
 struct node {
 	int up, kid[2];
 	int lefts,

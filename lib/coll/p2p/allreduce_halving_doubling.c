@@ -8,17 +8,18 @@
  *
  *	v has, p = 4:   [0 1 2 3]  ->  v even [0 1], odd [2 3]  ->  v = 0 [0], 2 [1], 1 [2], 3 [3]
  *
- * In step k of the first half, v and v xor 2^k each give the other half of the part both have, and
- * add up what they keep; the second half of the steps goes the same way back, with finished parts.
- * The nearest ranks exchange first, so a sum always is of neighbouring ranks, lower + upper: the
- * operator need not commute. One rank computes an element, so all have the same bits.
+ * In step k of the first half, v and v xor 2^k have the same part: each sends one half to the
+ * other rank and combines the half that it keeps. The second half of the steps goes the same way
+ * back with finished parts. The nearest ranks exchange first, so a sum always is of neighbouring
+ * ranks, lower + upper: the operator need not commute. One rank computes an element, so all have
+ * the same bits.
  *
  * n ranks that are no power of two are folded first and unfolded last (fold.c): with p the power of
  * two below and e = n - p, ranks 2i + 1, i < e, hand their vector to rank 2i, which speaks for
  * both.
  *
- * The first hop leaves from sendbuf, sums are in recvbuf, nothing is copied, no scratch. Slices are
- * up to SLICE_CHUNKS chunks long, so that the short messages of the last steps do not get too
+ * The first hop leaves from sendbuf; sums are in recvbuf; there are no copies and no scratch.
+ * Slices are up to SLICE_CHUNKS chunks long, so that the messages of the last steps are not too
  * short; longer messages travel as pieces of at most chunk bytes in one round.
  *
  * Cost, N bytes, per rank: 2(p-1)/p N sent and received, (p-1)/p N reduced, 2 log2 p steps a slice,
@@ -54,7 +55,7 @@ static size_t pieces_of(const struct tt_plan_args *a, size_t slices, int core, i
 	return tt_num_pieces(tt_pieces(s, a->elem, (size_t)core, 0, parts).len, a->elem, a->chunk);
 }
 
-/* What v has left after step k: parts of the slice; the half it gave away if other. */
+/* The parts of the slice that v keeps in step k, or with other those that it sends. */
 static struct tt_span part(const struct place *p, int k, bool other)
 {
 	size_t base = 0, parts = (size_t)p->f.core >> (k + 1);

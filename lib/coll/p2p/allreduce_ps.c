@@ -11,10 +11,10 @@
  *	0  [own  1   2   3 ]    row r: what rank r sends;   [own 0   0   0 ]
  *	1  [ 0  own  2   3 ]    the number is the block      [ 1  own 1   1 ]
  *
- * A server receives its block from all at once, each into scratch of its own, and combines them in
- * order of rank, so the operator need not commute, and only one rank computes an element. Blocks
- * are as even as whole elements allow and cut into slices of at most chunk bytes, so short that a
- * lane's scratch stays below SCRATCH_MAX.
+ * A server receives its block from all ranks at once, each into its own scratch, and combines them
+ * in rank order, so the operator need not commute. One rank computes an element. Blocks are as
+ * even as whole elements allow and cut into slices of at most chunk bytes, so short that a lane's
+ * scratch stays below SCRATCH_MAX.
  *
  * Cost per rank, n ranks, N bytes: 2(n-1)/n N sent and received, (n-1)/n N reduced; 2 steps a
  * slice; fan-in n-1. Exactly, with b_i bytes in block i: rank r sends N - b_r + (n-1) b_r.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All-reduce by direct exchange, radix k: for short vectors and small teams.
+ * All-reduce by direct exchange, radix k: for short vectors and few ranks.
  *
  *	up to 8 ranks: one step             9 ranks, 3 x 3
  *	                                                      step 0      step 1
@@ -9,14 +9,14 @@
  *	2 <-> 3   one                       6 7 8            6 - 7 - 8   3   4   5 ...
  *
  * The number of ranks is a product k0 k1 k2 ... of factors of at most RADIX, the largest first; a
- * rank's number has a digit for each. In step i the ki ranks that differ in digit i only exchange
- * all they have with each other, and each combines the ki operands in order of rank: the same bits
- * everywhere, and as groups of step 0 are neighbours, those of step 1 groups of neighbours ..., the
- * operator need not commute. This is recursive doubling with other bases than 2: fewer steps, more
- * bytes.
+ * rank's number has a digit for each. In step i the ki ranks that differ only in digit i exchange
+ * their sums, and each combines the ki operands in rank order, with the same bits on all ranks.
+ * Groups of step 0 are neighbours, those of step 1 groups of neighbours ..., so the operator need
+ * not commute. This is recursive doubling with other bases than 2: fewer steps, more bytes.
  *
- * Where a factor is larger than RADIX, ranks are folded (fold.c) down to the next number p without
- * one: with e = n - p, ranks 2i + 1, i < e, hand their vector to rank 2i, which speaks for both.
+ * If a factor is larger than RADIX, ranks are folded (fold.c) down to the next number p without
+ * such a factor: with e = n - p, ranks 2i + 1, i < e, hand their vector to rank 2i, which speaks
+ * for both.
  *
  * Cost, N bytes, per rank: sum(ki - 1) N sent, received and reduced, as many steps a slice as there
  * are factors, fan-in the largest ki - 1. With a fold: rank 2i, i < e: one N more of each, 2 steps

@@ -6,17 +6,17 @@
  *	step 1    0 <-----> 2    1 <-----> 3    ...		of 4
  *	step 2    0 <-----------> 4    ...			of 8
  *
- * In step k, v exchanges all it has with v xor 2^k. Both compute lower + upper, the same operands
- * in the same order, hence the same bits; what a rank has always comes from neighbouring ranks, so
- * the operator need not commute.
+ * In step k, v exchanges its sum with v xor 2^k. Both compute lower + upper: the same operands in
+ * the same order give the same bits. A sum is always of neighbouring ranks, so the operator need
+ * not commute.
  *
  * n ranks that are no power of two are folded first and unfolded last (fold.c): with p the power of
  * two below and e = n - p, ranks 2i + 1, i < e, hand their vector to rank 2i, which speaks for
  * both.
  *
- * What is sent in a step must not be overwritten in it, so partial sums go to recvbuf and to
- * scratch in turns, ending in recvbuf. Only if that does not come out even in place (log2 p odd)
- * the first arrival is stored and combined separately.
+ * A step must not overwrite the sum that it sends, so partial sums alternate between recvbuf and
+ * scratch and end in recvbuf. Only in place with log2 p odd the first arrival is stored and
+ * combined separately.
  *
  * Cost, N bytes, per rank: log2(p) N sent, received and reduced, log2(p) steps a slice, fan-in 1.
  * With a fold: rank 2i, i < e: one N more sent, received and reduced, 2 steps more; rank 2i + 1: N
@@ -37,7 +37,7 @@ struct place {
 	bool apart; /* store and combine the first arrival separately */
 };
 
-/* Where the sum after exchange k is; -1: after the fold. */
+/* The place of the sum after exchange k; -1: after the fold. */
 static struct tt_ref sum_ref(const struct place *p, int k)
 {
 	if (k < 0 && p->f.other < 0)
@@ -88,7 +88,10 @@ static int combine_apart(const struct place *p, struct tt_op *ops)
 	return 1;
 }
 
-/* Step 0: fold; 1: first exchange; 2: combine what it stored; 3 ...: the others; last: unfold. */
+/*
+ * Step 0: fold; 1: first exchange; 2: combine what it stored; 3 ...: further exchanges; last:
+ * unfold.
+ */
 static int step(const struct tt_plan_args *a, const struct tt_sliced *sl, const struct tt_step *at,
 		struct tt_op *ops)
 {

@@ -13,17 +13,18 @@
  *
  * with what arrives always on the left. Only rank b computes it, so all ranks have the same bits.
  *
- * Zero copy: the first hop is sent straight from the caller's sendbuf; what arrives is combined
- * with the rank's own part in sendbuf and the sum goes to recvbuf, where later hops start and
- * finished blocks land. In place the two buffers are one and dst is exactly one operand. In one
- * step the block sent and the block received differ, so nothing in a round touches the same bytes.
+ * Zero copy: the first hop is sent directly from the caller's sendbuf. An arriving block is
+ * combined with the rank's own part in sendbuf, and the sum goes to recvbuf, from which later hops
+ * leave and where finished blocks arrive. In place the two buffers are one and dst is exactly one
+ * operand. The block sent and the block received in one step differ, so no two ops of a round
+ * access the same bytes.
  *
  * Pipelining: every block is cut into the same number of slices of at most chunk bytes; lane l
  * runs slices l, l + lanes, ... of all blocks, one slice after the other. While one lane reduces,
- * another one's slice is on the wire.
+ * another lane's slice is on the wire.
  *
  * Cost per rank, n ranks, N bytes: 2(n-1)/n N bytes sent and received, (n-1)/n N reduced, 2(n-1)
- * steps a slice, fan-in 1. Fewer elements than ranks: some blocks are empty, their ops vanish.
+ * steps a slice, fan-in 1. With fewer elements than ranks some blocks are empty and have no ops.
  *
  * Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations.
  * J. Parallel Distrib. Comput. 69(2), 2009.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All-reduce by a single master: the naive, centralized way. All send to rank 0, which combines and
- * sends the result to all.
+ * All-reduce by a single master: all ranks send to rank 0, which combines and sends the result to
+ * all.
  *
  *	step 0    1 ──┐              step 1        ┌──> 1
  *	          2 ──┼──> 0: x0+x1+x2+x3     0 ───┼──> 2
@@ -12,8 +12,7 @@
  * so short that a lane's scratch stays below SCRATCH_MAX.
  *
  * Cost, n ranks, N bytes: the master sends and receives (n-1) N and reduces (n-1) N, every other
- * rank sends and receives N; 2 steps a slice; fan-in n-1. It is here as the yardstick of the
- * others.
+ * rank sends and receives N; 2 steps a slice; fan-in n-1. Other algorithms are compared with it.
  *
  * Li et al.: Scaling distributed machine learning with the parameter server. OSDI 2014 (what more
  * than one master is good for).

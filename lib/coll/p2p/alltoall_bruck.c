@@ -7,12 +7,12 @@
  *
  *	j = 5 = 101:   r ── step 0 ──> r + 1 ── step 2 ──> r + 5              (mod n)
  *
- * In step k a rank packs the blocks of all j with bit k set, sends them to r + 2^k in one
- * message, and unpacks what comes from r - 2^k: block j to its place if bit k is its last one,
- * else to slot j of scratch. A block is packed from sendbuf the first time (in place all are
- * copied to their slots at first), so that nothing is turned round before or after, unlike in the
- * paper. Slices of blocks are so short that those of all blocks fit in SLICE_CHUNKS chunks (or
- * have an element each).
+ * In step k a rank packs the blocks of all j with bit k set, sends them to r + 2^k in one message,
+ * and unpacks the message from r - 2^k: block j to its place if bit k is its last one, else to
+ * slot j of scratch. A block is packed from sendbuf the first time (in place all are copied to
+ * their slots at first), so there is no rotation before or after, unlike in the paper. Slices of
+ * blocks are so short that those of all blocks fit in SLICE_CHUNKS chunks (or have an element
+ * each).
  *
  * Cost, n = 2^k ranks, blocks of N bytes: n/2 k N sent and received, as much copied twice; k
  * steps a slice; fan-in 1. In general each block moves as often as j has bits set.

@@ -30,7 +30,7 @@ static size_t slices_of(const struct tt_plan_args *a, struct tt_span block)
 	return tt_num_slices(a, block.len);
 }
 
-/* Slice i of what goes to one rank and what comes from another, those there are. */
+/* Slice i of the block to one rank and of the block from another, if they have one. */
 static void exchange(struct tt_builder *b, int to, int from, size_t i)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);

@@ -3,10 +3,9 @@
  * Broadcast down a binomial tree: few steps, so right for short messages.
  *
  * Ranks are numbered v = rank - root (mod n). v receives from v without its lowest set bit 2^k,
- * then sends to v + 2^(k-1), ..., v + 2, v + 1 (those below n), the largest subtree first; the
- * root does as if its lowest bit were the first power of two not below n. The message is cut into
- * even pieces of at most chunk bytes, dealt out to the lanes; a lane sends its pieces one after
- * the other.
+ * then sends to v + 2^(k-1), ..., v + 2, v + 1 (those below n), the largest subtree first; for the
+ * root 2^k is the first power of two not below n. The message is cut into even pieces of at most
+ * chunk bytes, distributed over the lanes; a lane sends its pieces one after the other.
  *
  * Cost: ceil(log2 n) steps a piece; N bytes received by every rank but the root, up to
  * ceil(log2 n) N sent; fan-in 1.

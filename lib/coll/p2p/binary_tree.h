@@ -14,7 +14,7 @@
 
 #include "lib/coll/coll.h"
 
-/* The neighbours of a node; -1: nobody. */
+/* The neighbours of a node; -1: no node. */
 struct tt_tree {
 	int up, left, right;
 };
@@ -24,10 +24,10 @@ struct tt_tree tt_tree(int n, int v);
 
 /*
  * Two trees for a rooted collective: ranks in the place of numbers, the root at the top of both.
- * In the second one numbers but 0 are mirrored (odd n) or shifted (even n), so that odd ones
- * become even and who is an inner node in one tree is a leaf in the other. Each tree has its half
- * of the vector, and every second lane: slice i goes over tree i % 2. If there is but one lane,
- * all goes over the first tree.
+ * In the second tree all numbers but 0 are mirrored (odd n) or shifted (even n), so odd numbers
+ * become even, and an inner node of one tree is a leaf of the other. Each tree has half of the
+ * vector and every second lane: slice i goes over tree i % 2. With a single lane everything goes
+ * over the first tree.
  */
 struct tt_tree tt_rooted_tree(const struct tt_plan_args *a, size_t slice);
 int tt_tree_lanes(const struct tt_plan_args *a, size_t slices);

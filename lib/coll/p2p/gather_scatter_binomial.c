@@ -7,7 +7,7 @@
  *	         0 <──────────── 4 5 6 7
  *
  * The subtree of v has the blocks v up to v + 2^k - 1 (those below n), 2^k being the lowest set
- * bit of v. Inner ranks keep them in scratch; what comes to the root goes straight to its place.
+ * bit of v. Inner ranks keep them in scratch; the root receives blocks directly at their places.
  * Slices are so short that those of all blocks fit in SLICE_CHUNKS chunks (or have an element
  * each).
  *
@@ -21,7 +21,7 @@
 
 #define SLICE_CHUNKS 8
 
-/* Where a rank is in the tree. */
+/* A rank's place in the tree. */
 struct place {
 	int v, bit; /* bit: the lowest one set, or the first power of two not below n */
 	int size;   /* of its subtree */
@@ -48,7 +48,7 @@ static int subtree(const struct tt_plan_args *a, int v, int bit)
 	return v + bit < a->nranks ? bit : a->nranks - v;
 }
 
-/* Where this rank has its subtree's blocks. */
+/* The place of this rank's subtree's blocks. */
 static struct tt_blocks blocks_of(struct tt_builder *b, size_t slices)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);

@@ -6,13 +6,13 @@
  *	step 1   0 <─────── 2         4 <─────── 6           v = rank - root (mod n)
  *	step 2   0 <─────────────────── 4
  *
- * v receives from v + 1, v + 2, v + 4, ... as long as that bit of v is clear (and the sum is
- * below n), and puts each to the right of what it has; then it sends to v without that bit. So v
- * combines v up to v + 2^k - 1 in order. For an operator that does not commute the numbers are
- * the ranks themselves, and if the root is not rank 0 that rank sends it the result.
+ * v receives from v + 1, v + 2, v + 4, ... as long as that bit of v is clear (and the sum is below
+ * n), and combines each on the right; then it sends to v without that bit. So v combines v up to v
+ * + 2^k - 1 in order. For an operator that does not commute the numbers are the ranks themselves,
+ * and if the root is not rank 0 that rank sends it the result.
  *
- * The vector is cut into even pieces of at most chunk bytes, dealt out to the lanes; a lane takes
- * one after the other. Sums on their way are in a slot of scratch for each lane.
+ * The vector is cut into even pieces of at most chunk bytes, distributed over the lanes; a lane
+ * processes its pieces one after the other. Each lane keeps partial sums in a slot of scratch.
  *
  * Cost: ceil(log2 n) steps a piece, one more for an operator that does not commute and another
  * root; N bytes sent by every rank but the root, up to ceil(log2 n) N received and reduced;

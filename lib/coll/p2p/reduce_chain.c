@@ -4,8 +4,8 @@
  *
  *	root + n - 1 ── x ──> root + n - 2 ── x+x ──> ... ──> root        (mod n), slice by slice
  *
- * Every rank puts its own part to the left of what comes and passes the sum on, from one of two
- * slots of scratch, while the next slice arrives; the root combines into recvbuf.
+ * Every rank combines its own part on the left of the received slice and passes the sum on, from
+ * one of two slots of scratch, while the next slice arrives; the root combines into recvbuf.
  *
  * If the operator does not commute there are two chains, one from each end:
  *

@@ -3,21 +3,21 @@
  * Reduce up two binary trees, pipelined: the broadcast of bcast_dbt.c, backwards.
  *
  * Each tree carries half of the vector, in slices of at most chunk bytes. An inner node takes
- * three steps a slice: combine its own part with the left kid's, then with the right kid's, send
- * the sum up; a leaf one. Each step of a slice shares a round with the step before of the lane's
- * next one. Sums on their way are in a few slots of scratch; the root, with one kid in each tree,
- * combines into recvbuf.
+ * three steps a slice: combine its own part with the left child's, then with the right child's,
+ * send the sum up. A leaf takes one step. Step k of a slice shares a round with step k - 1 of the
+ * lane's next slice. Partial sums are in a few slots of scratch; the root, with one child in each
+ * tree, combines into recvbuf.
  *
  *	round    0            1            2
  *	inner    left+own 0   sum+right 0  send 0
  *	                      left+own 2   sum+right 2  ...
  *
- * Operands are in the order of the tree's numbers, which is not that of ranks: not for operators
- * that do not commute.
+ * Operands are in the order of the tree's numbers, not in rank order, so the operator must
+ * commute.
  *
- * Cost, n ranks, N bytes in S slices a lane: N sent by every rank but the root; at most N
- * received and reduced; at most S + 3d steps, d <= ceil(log2 n); fan-in 2 (two kids in one
- * round). With one lane there is one tree for all: two that wait for each other in one lane would
+ * Cost, n ranks, N bytes in S slices a lane: N sent by every rank but the root; at most N received
+ * and reduced; at most S + 3d steps, d <= ceil(log2 n); fan-in 2 (two children in one round). With
+ * one lane there is one tree, because two trees that wait for each other in one lane would
  * deadlock.
  *
  * Sanders, Speck, Träff: Two-tree algorithms for full bandwidth broadcast, reduction and scan.

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Reduce by recursive halving and a gather (Rabenseifner): the bytes of a chain in a logarithmic
- * number of steps, for vectors of middle length.
+ * number of steps, for vectors of medium length.
  *
  * With 2^k ranks: in step i rank v meets v ^ 2^i. Both hold the same range of blocks; the lower
- * one keeps the lower half, the other one the upper half, and each sends the other what that one
- * keeps. In the end each has one block, summed up. The gather runs the same way back, but only
- * towards the root: of a pair the one that shares the root's bit 2^i receives.
+ * rank keeps the lower half, the upper rank the upper half, and each sends its other half. In the
+ * end each has the sum of one block. The gather runs the same way back, but only towards the root:
+ * in a pair, the rank that shares the root's bit 2^i receives.
  *
  *	v           0       1       2       3
  *	            0 1 2 3 0 1 2 3 0 1 2 3 0 1 2 3
@@ -14,10 +14,10 @@
  *	v ^ 2       0       . . 2   . 1     . . . 3     then back: root 0 gets 1 from 2, 3 goes
  *	                                                to 1, and 2 3 come from 1
  *
- * As nearest ranks meet first, and the lower one's sum is always on the left, operands are in
- * order of rank. Other numbers of ranks: rank 2i + 1 gives its vector to rank 2i first (tt_fold);
- * a root that is folded gets the result from its partner. Slices are up to SLICE_CHUNKS chunks
- * long; sums on their way are in scratch of that size for each lane.
+ * The nearest ranks meet first, and the lower rank's sum is always on the left, so operands are in
+ * rank order. Other numbers of ranks: rank 2i + 1 gives its vector to rank 2i first (tt_fold); a
+ * folded root gets the result from its partner. Slices are up to SLICE_CHUNKS chunks long; each
+ * lane keeps partial sums in scratch of that size.
  *
  * Cost, n = 2^k ranks, N bytes: 2(n-1)/n N sent and received at most (the root sends half of
  * that, (n-1)/n N), (n-1)/n N reduced, 2k steps a slice; fan-in 1. Otherwise one step and N bytes

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduce, linear: every rank sends to the root, which combines in the order of ranks.
+ * Reduce, linear: every rank sends to the root, which combines in rank order.
  *
  *	x0 ──> root   x1 ──> root   own   x3 ──> root      acc = ((x0 + x1) + own) + x3
  *
  * The root keeps what is left of its own part in a slot of scratch (its recvbuf may hold that
- * part), the rest in recvbuf. Right for operators that do not commute, and for few ranks.
+ * part), the rest in recvbuf. For operators that do not commute, and for few ranks.
  *
  * Cost: N bytes sent by every rank but the root, (n-1)N received there; n - 1 steps a slice;
  * fan-in 1.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the sum of a reduce-scatter is kept, see reduce_scatter.h. */
+/* The place of the sum of a reduce-scatter, see reduce_scatter.h. */
 #include "lib/coll/p2p/reduce_scatter.h"
 
 static bool moves_late(const struct tt_plan_args *a)
@@ -21,7 +21,7 @@ void tt_rs_slice_end(struct tt_builder *b, struct tt_span s)
 			s.len);
 }
 
-/* By way of scratch if the block overlaps its new place. */
+/* Through scratch if the block overlaps its new place. */
 void tt_rs_end(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);

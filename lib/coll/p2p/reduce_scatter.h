@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where the sum of a reduce-scatter is kept, and how it gets to the front of recvbuf in place.
+ * The place of the sum of a reduce-scatter, and how in place it moves to the front of recvbuf.
  *
- * Out of place: in recvbuf. In place: where the rank's own block is, as the front of recvbuf is
- * block 0, which may not have been sent yet. All blocks of the block form have slices alike, so
- * the sum of a slice moves to the front as soon as the slice is through (tt_rs_slice_end); in the
- * v form it moves when all are (tt_rs_end), which takes one lane.
+ * Out of place: in recvbuf. In place: in the place of the rank's own block, because the front of
+ * recvbuf is block 0, which may not have been sent yet. All blocks of the block form have equal
+ * slices, so the sum of a slice moves to the front when the slice is complete (tt_rs_slice_end);
+ * in the v form all slices move at the end (tt_rs_end), which requires one lane.
  */
 #ifndef TT_REDUCE_SCATTER_H
 #define TT_REDUCE_SCATTER_H

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduce-scatter (block and v), direct: every rank sends each block straight to the rank it
- * belongs to, which combines what comes. Also known as pairwise exchange.
+ * Reduce-scatter (block and v), direct: every rank sends each block directly to its owner, which
+ * combines the blocks. Also known as pairwise exchange.
  *
  *	step k = 1 .. n-1:   block r+k of r ──> r+k      block r of r-k ──> r      (mod n)
  *
- * Rank r hears from r-1, r-2, ..., 0 and then from n-1, ..., r+1, and puts each on the left of
- * what it has. That is the order of ranks if the second half is collected apart and comes to the
- * right of the first in the end; so operators that do not commute are done as well, for one more
- * slot of scratch:
+ * Rank r receives from r-1, r-2, ..., 0 and then from n-1, ..., r+1, and combines each on the
+ * left. This is rank order if the second half is combined apart and added on the right of the
+ * first at the end. So operators that do not commute work too, with one more slot of scratch:
  *
  *	(x0 + (x1 + ... + (x[r-1] + x[r])))  +  (x[r+1] + (... + x[n-1]))
  *
- * In place the input is in recvbuf, and so is rank r's sum until block 0, whose place it gets,
- * has been sent. In the v form blocks differ in length, so that place overlaps slices of other
- * lanes: one lane then.
+ * In place the input is in recvbuf, and so is rank r's sum until block 0, whose place it gets, has
+ * been sent. In the v form blocks differ in length, so that place overlaps slices of other lanes,
+ * and the plan has one lane.
  *
  * Cost, N bytes the whole input: (n-1)/n N bytes sent, received and reduced; n - 1 steps a slice;
  * fan-in 1.

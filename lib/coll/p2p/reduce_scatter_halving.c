@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduce-scatter (block and v) by recursive halving: few steps, so right for short vectors.
+ * Reduce-scatter (block and v) by recursive halving: few steps, for short vectors.
  *
  *	v           0       1       2       3
  *	            0 1 2 3 0 1 2 3 0 1 2 3 0 1 2 3      blocks that a rank has sums of
  *	v ^ 2       0 1     0 1     . . 2 3 . . 2 3
  *	v ^ 1       0         1         2         3
  *
- * Two ranks that meet have the same blocks; the lower one keeps the lower half, the other one the
- * upper half, and each sends the other what that one keeps. Other numbers of ranks than 2^k: rank
- * 2i + 1 gives its vector to rank 2i first (tt_fold), which works for the blocks of both and
- * sends rank 2i + 1 its block in the end. The first to meet are the farthest: not for operators
- * that do not commute.
+ * Two ranks that meet have the same blocks; the lower rank keeps the lower half, the upper rank
+ * the upper half, and each sends its other half. Other numbers of ranks than 2^k: rank 2i + 1
+ * gives its vector to rank 2i first (tt_fold), which works for the blocks of both and sends rank
+ * 2i + 1 its block in the end. The farthest ranks meet first, so the operator must commute.
  *
- * Sums are in scratch, the last one where the result is kept. Slices of blocks are so short that
- * those of all blocks together fit in SLICE_CHUNKS chunks (or have an element each); if there is
- * more than one, the input is copied to scratch, so that a message is in one piece.
+ * Sums are in scratch, the last one in the result's place. Slices are so short that the slices of
+ * all blocks together fit in SLICE_CHUNKS chunks (or have one element each); with more than one
+ * slice, the input is copied to scratch, so that a message is contiguous.
  *
  * Cost, n = 2^k ranks, N bytes the whole input: (n-1)/n N sent, received and reduced; k steps a
  * slice, fan-in 1. Otherwise two steps more: N and a block of bytes between the two of a pair.
@@ -81,7 +80,7 @@ static void add_run(const struct work *w, int peer, int first, int end, struct t
 	tt_recv_reduce_long(w->b, peer, to, TT_NET, at(w->from, s.off), s.len, flags);
 }
 
-/* The blocks that are left in the end, one by one, as their sums go to different places. */
+/* The remaining blocks, one by one, because their sums go to different places. */
 static void last_step(const struct work *w, int peer, int mine, int mine_end, int theirs,
 		      int theirs_end)
 {
@@ -129,7 +128,7 @@ static void halve(struct work *w)
 	}
 }
 
-/* The input in one piece: it is, unless it is cut. */
+/* Makes the input contiguous; it is unless it is cut. */
 static void begin(struct work *w)
 {
 	int i;

@@ -5,14 +5,14 @@
  *
  *	block 0 of 4:   x1 ──> 2   x1+x2 ──> 3   (x1+x2)+x3 ──> 0   + x0
  *
- * In step k rank r sends what it has of block r - 1 - k to rank r + 1, and combines what comes of
- * block r - 2 - k with its own part; the last block that comes is its own. Sums on their way are
- * in two slots of scratch for each lane, of which one is sent while the other is written.
- * Operands come as the ring goes: not for operators that do not commute.
+ * In step k rank r sends its sum of block r - 1 - k to rank r + 1, and combines the sum of block r
+ * - 2 - k that arrives with its own part; the last block is its own. Each lane has two slots of
+ * scratch for partial sums: one is sent while the other is written. Operands are in the order of
+ * the ring, so the operator must commute.
  *
  * Every block is cut into the same number of slices of at most chunk bytes; lane l does slices l,
- * l + lanes, ... In place the sum is kept where the rank's own block is, and copied to the front
- * in the end; in the v form that takes one lane (reduce_scatter.h).
+ * l + lanes, ... In place the sum stays in the place of the rank's own block and is copied to the
+ * front at the end; in the v form this requires one lane (reduce_scatter.h).
  *
  * Cost, n ranks, N bytes the whole input: (n-1)/n N sent, received and reduced; n - 1 steps a
  * slice; fan-in 1.
@@ -22,7 +22,7 @@
  */
 #include "lib/coll/p2p/reduce_scatter.h"
 
-enum { SLICES, TURN, BASE, SLOT }; /* what is remembered; TURN: steps of a slice */
+enum { SLICES, TURN, BASE, SLOT }; /* state; TURN: steps of a slice */
 
 static struct tt_span slice_of(const struct tt_plan_args *a, const struct tt_sliced *s, int block,
 			       size_t slice)

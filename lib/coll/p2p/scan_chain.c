@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Scan and exscan along a chain, pipelined: right for long vectors, and for operators that do not
+ * Scan and exscan along a chain, pipelined: for long vectors, and for operators that do not
  * commute.
  *
  *	0 ── x0 ──> 1 ── x0+x1 ──> 2 ── (x0+x1)+x2 ──> 3       slice by slice
  *
- * Every rank receives the combination of all before it, puts its own part on the right and passes
- * the sum on. A scan keeps the sum; an exscan keeps what came and sums in scratch. In place what
- * came has to wait in scratch, too, until the rank's own part, which is in recvbuf, has been
- * used. While one slice is combined the next one arrives: a slice has up to three steps (receive,
- * combine, send), each in the round after the one before.
+ * Every rank receives the sum of all ranks before it, combines its own part on the right and
+ * passes the sum on. A scan keeps the sum; an exscan keeps the received sum and combines in
+ * scratch. In place the received sum also waits in scratch until the rank's own part, which is in
+ * recvbuf, has been used. While one slice is combined the next one arrives: a slice has up to
+ * three steps (receive, combine, send) in successive rounds.
  *
  * Cost, N bytes in S slices over one lane: N received by all but rank 0, N sent by all but the
  * last; S + n - 2 steps (exscan S + 2n - 4) until the last rank has all; fan-in 1.
@@ -40,7 +40,7 @@ static int scan_round(const struct tt_plan_args *a, const struct tt_sliced *s,
 	return tt_pipe_round(a, s, at, ops, scan_slice);
 }
 
-/* Of a rank that has one before it and one after it; scratch: the sums, and what came in place. */
+/* An inner rank; scratch: the sums and, in place, the received sums. */
 static int middle_slice(const struct tt_plan_args *a, const struct tt_pipe *p, size_t slice,
 			int step, struct tt_op *ops)
 {

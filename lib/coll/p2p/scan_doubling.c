@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Scan and exscan by recursive doubling: few steps, so right for short vectors.
+ * Scan and exscan by recursive doubling: few steps, for short vectors.
  *
  *	step 0   0 ──> 1 ──> 2 ──> 3 ──> 4      2 has x1+x2, 3 has x2+x3, ...
  *	step 1   0 ────────> 2
@@ -8,14 +8,14 @@
  *	                     2 ────────> 4
  *	step 2   0 ────────────────────> 4
  *
- * In step k rank r sends what it has to r + 2^k and puts what comes from r - 2^k to the left of
- * it; then it has the combination of the 2^(k+1) ranks up to itself, in order: right for
- * operators that do not commute. In an exscan every rank first gives its own vector to the next
- * one, and ranks 1 up to n - 1 scan what they were given.
+ * In step k rank r sends its sum to r + 2^k and combines the sum from r - 2^k on the left; then it
+ * has the sum of the 2^(k+1) ranks up to itself in rank order, so the operator need not commute.
+ * In an exscan every rank first sends its own vector to the next rank, and ranks 1 to n - 1 scan
+ * the received vectors.
  *
- * What is sent and what is made in the same step are different: sums alternate between scratch
- * and recvbuf, so that the last one is in recvbuf. Only where the first sum is already that one,
- * in place, sending comes first.
+ * A step must not overwrite the sum that it sends: sums alternate between scratch and recvbuf, and
+ * the last one is in recvbuf. Only in place, if the first sum is also the last, the send comes
+ * first.
  *
  * Cost, n ranks, N bytes: ceil(log2 n) steps a slice (exscan 1 + ceil(log2 (n-1))), in each at
  * most N sent, received and reduced; fan-in 1.
@@ -32,7 +32,7 @@ struct work {
 	bool in_place;
 };
 
-/* What left messages still to come make of the next sum's place. */
+/* The place of the next sum, given the number of messages still to come. */
 static struct tt_ref place(const struct work *w, int left)
 {
 	return left % 2 ? w->temp : TT_RECVBUF(w->s.off);
@@ -45,7 +45,7 @@ static bool same_place(const struct work *w, struct tt_ref a, struct tt_ref b)
 	return one || (a.buf == b.buf && a.off == b.off);
 }
 
-/* cur: what this rank begins with; peers are v's plus shift. */
+/* cur: the rank's first operand; peers are v's plus shift. */
 static void scan(const struct work *w, struct tt_ref cur, int shift)
 {
 	int receives = 0, r = w->v + shift;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Scatter(v), linear: the root sends each rank its block, WIDTH of them at a time, starting with
- * the rank after it. Only the root knows the counts, and nothing else has to.
+ * the rank after it. Only the root needs the counts.
  *
  *	    ┌ ──> 1
  *	    0 ──> 2     slices of at most chunk bytes, slice i of a block in lane i % lanes
