@@ -224,7 +224,7 @@ void tt_copy(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, size_t le
 	tt_add(b, &(struct tt_op){.kind = TT_OP_COPY, .peer = -1, .dst = dst, .a = a, .len = len});
 }
 
-/* Each a round of its own, as they are about order. */
+/* Each has its own round, because it orders other ops. */
 static void add_round(struct tt_builder *b, const struct tt_op *op)
 {
 	tt_round(b);

@@ -142,14 +142,14 @@ static void best_pieces(const struct tt_chooser *c, struct tt_candidate *best,
 	}
 }
 
-/* ---- what was measured ---- */
+/* ---- measurements ---- */
 
 static bool is_of(const struct tt_point *p, const struct tt_alg *alg)
 {
 	return p->coll == alg->coll && !strcmp(p->algo, alg->name);
 }
 
-/* The measured sizes on both sides of so many bytes, or the one that it is; NULL: none. */
+/* The measured sizes below and above bytes, or the same size twice; NULL: none. */
 struct near {
 	const struct tt_point *below, *above;
 };
@@ -170,7 +170,7 @@ static struct near around(const struct tt_chooser *c, const struct tt_alg *alg, 
 	return n;
 }
 
-/* As many lanes as were best there; the most, where the model decides. */
+/* The number of lanes that was best there; the maximum if the model decides. */
 static int lanes_at(const struct tt_chooser *c, const struct tt_point *p)
 {
 	return p && p->lanes && p->lanes < c->lanes ? p->lanes : c->lanes;
@@ -184,9 +184,9 @@ static const struct tt_point *nearest(const struct near *n, size_t bytes)
 }
 
 /*
- * Measured over predicted, for so many bytes: between the measured sizes in proportion to where
- * they are (by their logarithm, roughly), beyond them as at the last one. So a curve is as
- * continuous as the model's, and a switch from one algorithm to another makes no step.
+ * Measured over predicted time at a size: interpolated between the measured sizes (roughly by
+ * logarithm), constant beyond the last. A curve is then as continuous as the model's, so a switch
+ * between algorithms makes no step.
  */
 static double correction(const struct near *n, size_t bytes)
 {

@@ -6,7 +6,7 @@
 #include "lib/plan/model.h"
 #include "lib/plan/plan.h"
 
-struct tt_chooser; /* TUTTI_ALGO's rules, a model, what was measured; made once per communicator */
+struct tt_chooser; /* TUTTI_ALGO's rules, a model, measurements; made once per communicator */
 
 /*
  * rules: TUTTI_ALGO, "coll:algorithm:LO-HI;..." with sizes like 64K and inf, "" for none. A wrong
@@ -21,8 +21,8 @@ int tt_chooser_new(const char *rules, size_t chunk, int lanes, const struct tt_m
 void tt_chooser_levels(struct tt_chooser *chooser, const struct tt_model *levels);
 void tt_chooser_free(struct tt_chooser *chooser);
 /*
- * Sets args->chunk and args->lanes, returns the algorithm. Never fails. Where args has both node
- * and hosts, what the algorithm has no use for is taken out.
+ * Sets args->chunk and args->lanes, returns the algorithm. Never fails. If args has both node and
+ * hosts, removes the one that the algorithm does not use.
  */
 const struct tt_alg *tt_choose(const struct tt_chooser *chooser, struct tt_plan_args *args);
 
@@ -36,19 +36,19 @@ struct tt_point {
 	int lanes;    /* at most, when it was measured: fewer than the model's were faster; 0: the
 			 model's */
 	double time;  /* ns */
-	double ratio; /* over what the model says; by tt_chooser_measured */
+	double ratio; /* measured over predicted; by tt_chooser_measured */
 };
 /* From now on predictions are corrected by these (copied). */
 int tt_chooser_measured(struct tt_chooser *chooser, const struct tt_point *points, int n,
 			int nranks);
 
-/* What was compared. */
+/* A compared candidate. */
 #define TT_CANDIDATES 32
 struct tt_candidate {
 	const struct tt_alg *alg;
 	size_t chunk;
 	int lanes;
-	double time;		    /* ns, what is compared: predicted, corrected by measurements */
+	double time; /* ns, the compared value: predicted, corrected by measurements */
 	double predicted, measured; /* measured: 0 if this size was not */
 };
 /* All that can do the call; returns how many, at least one. */

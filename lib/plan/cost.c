@@ -2,11 +2,11 @@
 /*
  * The time of rounds of messages.
  *
- * A round of one lane takes as long as its longest way: overhead, the news of the receive if the
- * message is long, alpha, beta * L, overhead, gamma * L. Meanwhile other lanes use the port and the
- * processor; K lanes together cannot be faster than the busiest of those: the port of a rank (or of
- * a host whose ranks share it), the processor of a rank, the processors of a host. So a round of K
- * lanes takes max(way, K * busiest), and the last one what is left of its way.
+ * A round of one lane takes as long as its longest path: overhead, the announcement of the receive
+ * if the message is long, alpha, beta * L, overhead, gamma * L. Meanwhile other lanes use the port
+ * and the processor; K lanes together cannot be faster than the busiest resource: the port of a
+ * rank (or of a host whose ranks share it), the processor of a rank, the processors of a host. So
+ * a round of K lanes takes max(path, K * busiest), and the last round the rest of its path.
  *
  * Only +, * and max of doubles, in an order that the source fixes: the same on all ranks.
  */
@@ -17,16 +17,16 @@ static double larger(double a, double b)
 	return a > b ? a : b;
 }
 
-/* One message: what it costs, and how much of what it keeps busy. */
+/* One message: its cost, and how long it occupies each resource. */
 struct message {
 	double len, out, in, all;
 	bool reduces, waits;
 	double leave; /* share of all messages that leave their host, */
 	double most;  /* of those of the rank that has the most, */
-	double way;   /* and of those that follow one another */
+	double way;   /* and of messages that follow one another */
 };
 
-/* What a message inside a host costs, and one that leaves it. */
+/* Cost of a message inside a host, and of one that leaves it. */
 static struct tt_hop hop_of(const struct tt_cost *c, bool leaves)
 {
 	return leaves ? c->hop : c->model->link[TT_LEVEL_HOST];
@@ -68,13 +68,13 @@ static double way_of(const struct tt_cost *c, const struct message *m, bool leav
 	return lead(c, m, leaves) + hop.alpha + hop.beta * m->len + work_in(c, m, leaves);
 }
 
-/* Of a message that is as far as most are. */
+/* Of a message at the typical distance. */
 static double way(const struct tt_cost *c, const struct message *m)
 {
 	return m->way * way_of(c, m, true) + (1 - m->way) * way_of(c, m, false);
 }
 
-/* Processor time of so many messages out and in, of which a share leaves the host. */
+/* Processor time of messages out and in, a share of which leaves the host. */
 static double work(const struct tt_cost *c, const struct message *m, double out, double in,
 		   double leave)
 {
@@ -177,7 +177,7 @@ static bool uneven(const struct tt_cost *c)
 	return c->args->hosts && c->args->hosts->least < c->args->hosts->places;
 }
 
-/* The share of messages that leave their host, where so many ranks follow one another on each. */
+/* The share of messages that leave their host if this many ranks follow one another on each. */
 static double leaving(const struct tt_cost *c, enum tt_reach to, int dist)
 {
 	int n = c->args->nranks, each = c->model->ranks_per_host;
@@ -246,7 +246,7 @@ void tt_cost_rounds(struct tt_cost *c, struct tt_rounds r)
 	m.in *= pieces;
 	leaves = m.leave > 0;
 	if (m.waits || r.n <= 1 ||
-	    r.to != TT_SHIFT) /* else what goes round has the slow way once a host */
+	    r.to != TT_SHIFT) /* else a message round the ring crosses hosts once for each host */
 		m.way = leaves;
 	busy = busy_of(c, &m);
 	most = larger(larger(m.out, m.in), 1); /* through one port, one after another */
@@ -303,7 +303,7 @@ void tt_cost_once(struct tt_cost *c, double bytes)
 		add_busy(&c->busy, &busy, 1 / c->slices);
 }
 
-/* time of the processor, of so many ranks at once */
+/* processor time, of this many ranks at once */
 static void spend(struct tt_cost *c, double time, double ranks)
 {
 	struct tt_busy busy = {.cpu = time};
@@ -319,7 +319,7 @@ void tt_cost_work(struct tt_cost *c, double bytes, bool reduces, double ranks)
 	spend(c, bytes * (reduces ? c->model->gamma : c->model->copy), ranks);
 }
 
-/* What a put does, without the notes and offers for each chunk. */
+/* A put, without the notes and offers for each chunk. */
 void tt_cost_pull(struct tt_cost *c, double bytes, double ranks)
 {
 	double copy = c->model->copy, beta = c->model->link[TT_LEVEL_HOST].beta;

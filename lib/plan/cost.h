@@ -2,7 +2,7 @@
 /*
  * Estimates what a call costs on a modelled cluster, from closed forms. No plan is built, so the
  * chooser can ask for every algorithm. The cost functions (lib/coll/costs, one line in algs.def
- * each) say how many rounds of which messages an algorithm has; this file turns them into time.
+ * each) give the rounds and messages of an algorithm; this file converts them to time.
  */
 #ifndef TT_COST_H
 #define TT_COST_H
@@ -18,7 +18,7 @@ struct tt_busy {
 struct tt_cost {
 	double time; /* ns, of the last rank */
 
-	/* what the cost functions work with */
+	/* state of the cost functions */
 	const struct tt_model *model;
 	const struct tt_plan_args *args;
 	struct tt_hop hop; /* of the slowest level there is */
@@ -30,7 +30,7 @@ struct tt_cost {
 	/* of a slice: from its beginning to its end; until its lane can do the next one */
 	double path, serial;
 	struct tt_busy busy;
-	double peak, tail; /* longest that a round is busy; of the last one, what is not */
+	double peak, tail; /* longest busy time of a round; idle time of the last */
 };
 
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What several algorithms share: reduction to a suitable number of ranks, and sums of many
+ * Shared by several algorithms: reduction to a suitable number of ranks, and sums of many
  * operands.
  *
  * The two ranks of a folded pair are neighbours, and the core is numbered in order of rank. So the

@@ -57,8 +57,8 @@ enum tt_level tt_model_level(const struct tt_model *model, int a, int b)
 }
 
 /*
- * Of machines as they are common, for want of measurements (tutti_tune makes them): shared memory
- * of one socket, TCP on 10 Gbit/s Ethernet, RDMA at 100 Gbit/s.
+ * Defaults for common machines, used without measurements (tutti_tune): shared memory of one
+ * socket, TCP on 10 Gbit/s Ethernet, RDMA at 100 Gbit/s.
  */
 static const struct tt_link_costs defaults[] = {
 	{.name = "shm", .hop = {400, 1 / 10.0}, .overhead = 200},

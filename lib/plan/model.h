@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a cluster costs: alpha-beta-gamma (Hockney's model, with a cost per reduced byte), per
- * level: ranks of one host, hosts of one leaf switch, and beyond. The simulator (sim.h) plays plans
- * on it, the cost functions (cost.h) estimate them.
+ * The cost model of a cluster: alpha-beta-gamma (Hockney's model, with a cost per reduced byte),
+ * per level: ranks of one host, hosts of one leaf switch, and beyond. The simulator (sim.h) runs
+ * plans on it; the cost functions (cost.h) estimate them.
  */
 #ifndef TT_MODEL_H
 #define TT_MODEL_H
@@ -26,8 +26,8 @@ struct tt_model {
 	double host_overhead; /* of one inside a host, where that is another way; 0: as much */
 	size_t eager;	      /* longer messages wait for their receive; SIZE_MAX: none does */
 	int ranks_per_host;   /* at least 1; the most, where they differ */
-	int hosts;	      /* 0: as many as ranks, dealt out one host after the other, fill */
-	const int *host;      /* by rank, where they are not dealt out like that; NULL */
+	int hosts;	      /* 0: as many as the ranks fill, one host after the other */
+	const int *host;      /* host of each rank, if they do not follow one another; else NULL */
 	int hosts_per_leaf;   /* 0: all hosts are on one leaf */
 	int rails; /* ports of a host, at least 1; lane l of a rank uses port (rank + l) % rails */
 	/*
@@ -43,8 +43,8 @@ struct tt_model {
 	size_t buffer; /* a send to another host is over when at most so many bytes wait at its port
 			*/
 	int straggler; /* rank that is slow, -1: none: */
-	double straggler_delay;	 /* it begins so many ns later, */
-	double straggler_factor; /* and its processor takes so many times longer (1: as the others)
+	double straggler_delay;	 /* it begins this many ns later, */
+	double straggler_factor; /* and its processor is this many times slower (1: as other ranks)
 				  */
 	double jitter;		 /* mean of an exponential random addition to each alpha, ns */
 	uint64_t seed;
@@ -53,7 +53,7 @@ struct tt_model {
 /* A cluster of common hardware: see tutti_sim(1). */
 void tt_model_default(struct tt_model *model);
 
-/* What messages over a transport cost. */
+/* Message costs of a transport. */
 struct tt_link_costs {
 	char name[16]; /* the transport's */
 	struct tt_hop hop;
@@ -73,9 +73,9 @@ struct tt_layout {
 void tt_model_of(struct tt_model *model, const struct tt_layout *layout,
 		 const struct tt_link_costs *host, const struct tt_link_costs *net);
 /*
- * Of a model of one host, the memory of whose ranks is on several NUMA nodes: *levels is that of
- * its nodes in the place of hosts, for plans in two levels, and in *model bytes become dearer by
- * those that come from another node.
+ * Adapts the model of one host whose ranks are on several NUMA nodes: *levels has its nodes in the
+ * place of hosts, for plans in two levels; in *model the cost of a byte includes the share that
+ * comes from other nodes.
  */
 void tt_model_numa(struct tt_model *model, const struct tt_layout *layout, struct tt_model *levels);
 

@@ -173,7 +173,7 @@ static int check_args(const struct tt_plan_args *a)
 	return check_v(a);
 }
 
-/* What need not be set, or is said twice. */
+/* Fields that are optional or redundant. */
 static void complete_args(struct tt_plan_args *a)
 {
 	bool root = a->rank == a->root && a->in_place;

@@ -22,17 +22,17 @@ enum tt_op_kind {
 	TT_OP_COPY,	   /* dst = a */
 	/*
 	 * On mapped memory of one host, lib/coll/node/coll_node.h; peers, and all ranks, are those
-	 * of this rank's host. Ranks name places in each other's buffers; what a rank lets others
-	 * touch it says in a SIGNAL, and who touches it has waited for that.
+	 * of this rank's host. Refs name places in other ranks' buffers. A rank publishes buffers
+	 * in a SIGNAL; a rank that accesses them has waited for it.
 	 */
 	TT_OP_PULL_REDUCE, /* dst of peer (TT_ALL_RANKS: of all) = all ranks' a, combined in order
 			      of rank */
 	TT_OP_PULL_COPY,   /* dst = a of peer */
 	TT_OP_PUSH,	   /* dst of peer (TT_ALL_RANKS: of all others) = a */
 	/*
-	 * This rank has reached step index, from 1 on, others may read a, and write dst.
-	 * TT_NEXT_STEP: one step more than it had reached, in whichever lanes; so the last of
-	 * lanes that end so tells of all.
+	 * This rank has reached step index, from 1 on; other ranks may read a and write dst.
+	 * TT_NEXT_STEP: one step more than before, in any lane, so the last lane to end signals
+	 * for all.
 	 */
 	TT_OP_SIGNAL,
 	TT_OP_WAIT /* until peer (TT_ALL_RANKS: each) has reached step index */
@@ -112,23 +112,23 @@ struct tt_hosts {
  * hosts.c. by: a number for each rank's host. *hosts is NULL if they are not like that. free() it.
  */
 int tt_hosts_new(const uint64_t *by, int nranks, struct tt_hosts **hosts);
-/* Where ranks are dealt out one host after the other, so many to each of n hosts, over and over. */
+/* A layout that repeats: ranks fill one host after the other, size[i] on each of n hosts. */
 int tt_hosts_sized(int nranks, const int *sizes, int n, struct tt_hosts **hosts);
 int tt_hosts_blocks(int nranks, int each, struct tt_hosts **hosts);
 
 /*
- * What is to be planned, and how: equal on all ranks but for rank itself, in_place of rooted
- * collectives, and what only some ranks know of a v form:
+ * Arguments of a plan: equal on all ranks except rank itself, in_place of rooted collectives, and
+ * the counts of v forms that only some ranks know:
  *
  *	reduce_scatter	rcounts, on all ranks
- *	allgatherv      rcounts, on all ranks; rdispls, each rank its own, or NULL: blocks in
- *sequence gatherv		count: this rank's own; rcounts, rdispls at the root only scatterv
- *count: this rank's own; scounts, sdispls at the root only alltoallv	all four, each rank its own;
- *in place rcounts and rdispls only
+ *	allgatherv	rcounts, on all ranks; rdispls, each rank's own, or NULL: in sequence
+ *	gatherv		count, this rank's own; rcounts, rdispls, at the root only
+ *	scatterv	count, this rank's own; scounts, sdispls, at the root only
+ *	alltoallv	all four, each rank's own; in place only rcounts, rdispls
  *
- * all in elements, nranks of each; NULL where not named. count of the others: the vector's
- * (reductions, bcast, scans), or one block's (reduce_scatter_block, allgather, gather, scatter,
- * alltoall).
+ * All in elements, nranks of each; NULL if not named. count of other collectives: that of the
+ * vector (reductions, bcast, scans), or of one block (reduce_scatter_block, allgather, gather,
+ * scatter, alltoall).
  */
 struct tt_plan_args {
 	enum tt_coll coll;
@@ -141,13 +141,13 @@ struct tt_plan_args {
 	bool node;		      /* all ranks share a host and its memory */
 	const struct tt_hosts *hosts; /* NULL: no plans in two levels */
 	size_t chunk; /* longest message in bytes, a multiple of elem (at least one element) */
-	int lanes;    /* at most so many lanes */
+	int lanes;    /* maximum number of lanes */
 	const size_t *scounts, *sdispls, *rcounts, *rdispls;
 };
 
 struct tt_plan;
 
-/* Where a sliced algorithm is: slice s is turn s / lanes of lane s % lanes. */
+/* Position in a sliced algorithm: slice s is turn s / lanes of lane s % lanes. */
 struct tt_step {
 	size_t slice;
 	uint32_t turn;
@@ -155,9 +155,9 @@ struct tt_step {
 };
 
 /*
- * A sliced algorithm: the vector (or whatever it likes) in slices that all take the same steps; a
- * lane does its slices one after the other. fn writes this rank's ops of a step of a slice, a
- * round of their own; none is fine. Stored as long as that is short, else generated. The builder
+ * A sliced algorithm: the vector consists of slices that all take the same steps; a lane processes
+ * its slices one after the other. fn writes this rank's ops of a step of a slice, perhaps none;
+ * they are a round of their own. Stored as long as that is short, else generated. The builder
  * numbers the messages of the stored form; for the generated one fn sets index to the same
  * numbers, which it can as long as no op is empty: full says so.
  */
@@ -244,8 +244,7 @@ void tt_push(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a,
 void tt_add(struct tt_builder *b, const struct tt_op *op);
 /*
  * Use a generator instead of stored ops: for plans of more than tt_plan_store_max ops. Its ops are
- * taken as they are: none may have length zero, and index must be what the builder would have
- * given.
+ * used unchanged: none may have length zero, and index must be as the builder would set it.
  */
 void tt_generate(struct tt_builder *b, tt_gen_fn *gen, int nlanes, int rounds, int max_ops,
 		 const size_t state[8]);
@@ -254,7 +253,7 @@ void tt_sliced(struct tt_builder *b, const struct tt_sliced *s);
 extern size_t tt_plan_store_max; /* ops; tests change it to see both forms of a plan */
 /* Building can't go on, for a reason that tt_fail has been told. */
 void tt_builder_broken(struct tt_builder *b, int err);
-/* End of building: the plan, or what went wrong meanwhile. Frees b in any case. */
+/* Ends the building: returns the plan, or the first error. Frees b in any case. */
 int tt_plan_finish(struct tt_builder *b, struct tt_plan **plan);
 
 #define TT_SENDBUF(o) ((struct tt_ref){TT_BUF_SEND, (o)})
@@ -267,7 +266,7 @@ int tt_plan_finish(struct tt_builder *b, struct tt_plan **plan);
 /* An algorithm: emits the plan of args->rank. One line in lib/coll/algs.def each. */
 typedef void tt_alg_fn(struct tt_builder *b);
 
-/* What it costs, in closed form: rounds and flows of messages, told to the functions below. */
+/* A cost in closed form: rounds and flows of messages, passed to the functions below. */
 struct tt_cost;
 typedef void tt_cost_fn(struct tt_cost *c, const struct tt_plan_args *args);
 
@@ -298,15 +297,15 @@ int tt_coll_find(const char *name, enum tt_coll *coll, const char **near);
 int tt_plan_build(const struct tt_alg *alg, const struct tt_plan_args *args, struct tt_plan **plan);
 
 /*
- * cost.c: what a cost function says. What follows is of one slice, of which there are so many,
- * dealt out to so many lanes (at first one slice in one lane).
+ * cost.c: called by cost functions. The following calls describe one slice; sets the number of
+ * slices and of lanes (initially one slice in one lane).
  */
 void tt_cost_slices(struct tt_cost *c, size_t slices, int lanes);
-/* Slices follow one another: those who only send do not wait for those who receive. */
+/* Slices follow one another: ranks that only send do not wait for their receivers. */
 void tt_cost_one_way(struct tt_cost *c);
-/* The vector is cut into so many parts, of which many are empty if it is short. */
+/* The vector is cut into this many parts; parts of a short vector may be empty. */
 void tt_cost_parts(struct tt_cost *c, size_t parts);
-/* Turns of the lanes; does a message of so many bytes wait for its receive? */
+/* Turns of the lanes; whether a message of this length waits for its receive. */
 double tt_cost_turns(const struct tt_cost *c);
 bool tt_cost_waits(const struct tt_cost *c, double len);
 /* The destination of messages: it decides how many of them leave a host with several ranks. */
@@ -320,15 +319,15 @@ enum tt_reach {
 		     between hosts */
 };
 /*
- * Rounds in which all ranks, or all that matter, move together: a rank begins the next one when it
- * has received what it must in this one. A message longer than a chunk is sent in pieces.
+ * Rounds in which all relevant ranks move together: a rank begins the next round when it has
+ * received all messages of this one. A message longer than a chunk is sent in pieces.
  */
 struct tt_rounds {
 	double n;	/* one after another */
 	double len;	/* bytes of a message */
 	double out, in; /* messages that the busiest rank sends and receives in one round */
 	double all;	/* that are received by all ranks together */
-	bool reduces;	/* what is received is combined */
+	bool reduces;	/* received data is combined */
 	enum tt_reach to;
 	int dist;
 };
@@ -345,18 +344,16 @@ struct tt_flow {
 	int dist;
 };
 void tt_cost_flow(struct tt_cost *c, struct tt_flow f);
-/* After the first message of a flow, so many others that its receiver (or sender) has to take. */
+/* Further messages of a flow after the first that its receiver (or sender) must handle. */
 void tt_cost_queue(struct tt_cost *c, double messages, double len, bool reduces, enum tt_reach to);
 /* So many bytes copied by one rank, once, not for each slice. */
 void tt_cost_once(struct tt_cost *c, double bytes);
-/*
- * So many bytes combined, or copied, by so many ranks at the same time; nothing is sent meanwhile.
- */
+/* Bytes combined, or copied, by a number of ranks at the same time; nothing is sent meanwhile. */
 void tt_cost_work(struct tt_cost *c, double bytes, bool reduces, double ranks);
 /*
- * What another algorithm costs that goes across hosts, so many slices of it for each of so many
- * places on a host, which all do that at once. across: as tt_plan_build takes it, of a slice, for
- * one rank of each host.
+ * The cost of another algorithm across hosts, with a number of slices for each of a number of
+ * places on a host, all at once. across: arguments as for tt_plan_build, of a slice, with one rank
+ * of each host.
  */
 void tt_cost_across(struct tt_cost *c, tt_cost_fn *cost, const struct tt_plan_args *across,
 		    int places, size_t slices);
@@ -365,7 +362,7 @@ int tt_cost_places(const struct tt_cost *c); /* ranks on a host, the most */
 /* Processors that the ranks of one host have, a rank one at most. */
 int tt_cost_cores(const struct tt_cost *c);
 double tt_cost_num_slices(const struct tt_cost *c);
-/* So many bytes copied out of other ranks' memory by so many ranks at the same time. */
+/* Bytes copied from other ranks' memory by a number of ranks at the same time. */
 void tt_cost_pull(struct tt_cost *c, double bytes, double ranks);
 /* So many times every rank waits for a flag of all others, in memory that they share. */
 void tt_cost_signals(struct tt_cost *c, double times);
@@ -375,7 +372,7 @@ bool tt_coll_reduces(enum tt_coll coll);
 bool tt_coll_rooted(enum tt_coll coll);
 /* Are there counts per rank? */
 bool tt_coll_counts(enum tt_coll coll);
-/* Is the count that of a block, of which the larger of its buffers has one for each rank? */
+/* Whether the count is that of a block, and the larger buffer has a block for each rank. */
 static inline bool tt_coll_blocks(enum tt_coll coll)
 {
 	return coll == TT_COLL_REDUCE_SCATTER_BLOCK || coll == TT_COLL_ALLGATHER ||
@@ -398,7 +395,7 @@ struct tt_span {
 struct tt_span tt_send_block(const struct tt_plan_args *a, int i);
 struct tt_span tt_recv_block(const struct tt_plan_args *a, int i);
 /*
- * Where a block of the result would be if they followed one another: the same on all ranks that
+ * The place of a block of the result if blocks followed one another: the same on all ranks that
  * know the counts.
  */
 struct tt_span tt_packed_block(const struct tt_plan_args *a, int i);
@@ -446,9 +443,8 @@ static inline size_t tt_num_pieces(size_t len, size_t elem, size_t most)
 	((size_t)64) /* parts of a vector begin at whole cache lines of it, where they can */
 
 /*
- * Part i of n of a vector that all have. Two ranks that write into the same cache line would take
- * it from each other, so parts are cut at lines (of an aligned buffer); the last one takes what is
- * left over.
+ * Part i of n of a vector that all ranks have. Parts are cut at cache lines (of an aligned buffer)
+ * to avoid false sharing; the last part takes the remainder.
  */
 static inline struct tt_span tt_node_part_of(const struct tt_plan_args *a, int n, int i)
 {

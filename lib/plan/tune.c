@@ -99,7 +99,8 @@ struct tt_tune *tt_tune_add(struct tt_tune *tune, const struct tt_point *point)
 const struct tt_link_costs *tt_tune_link(const struct tt_tune *tune, bool between,
 					 const char *transport)
 {
-	const char *wrapped = strrchr(transport, ':'); /* one that is wrapped costs what it wraps */
+	const char *wrapped =
+		strrchr(transport, ':'); /* a wrapped transport costs as much as the inner one */
 	const struct tt_link_costs *costs;
 	int i;
 

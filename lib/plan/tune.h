@@ -32,7 +32,8 @@ struct tt_tunes {
 };
 
 /*
- * 0; -ENOENT: no such file; -EINVAL: what is wrong, and where. tunes is to be freed in case of 0.
+ * 0, then tunes must be freed; -ENOENT: no such file; -EINVAL: the text has the error and its
+ * place.
  */
 int tt_tunes_load(const char *path, struct tt_tunes *tunes);
 void tt_tunes_free(struct tt_tunes *tunes);
@@ -40,14 +41,14 @@ void tt_tunes_free(struct tt_tunes *tunes);
 int tt_tunes_put(struct tt_tunes *tunes, struct tt_tune *tune);
 /* Writes all, or nothing: a new file takes the place of the old one. */
 int tt_tunes_save(const char *path, const struct tt_tunes *tunes);
-/* The table of these hosts, and best of so many ranks; NULL: there is none. */
+/* The table of these hosts, preferably for this number of ranks; NULL: none. */
 const struct tt_tune *tt_tunes_find(const struct tt_tunes *tunes, const char *hosts, int nranks);
 /* "a,b" of n names, which are sorted; -EINVAL: too long. */
 int tt_tune_hosts(const char **names, int n, char *hosts, size_t size);
 
-/* Room for one more point, for who makes a table; NULL: no memory, or too many. */
+/* Adds a point to a table under construction; NULL: no memory, or too many. */
 struct tt_tune *tt_tune_add(struct tt_tune *tune, const struct tt_point *point);
-/* What messages over a transport cost, inside a host or between hosts; measured or the default. */
+/* Message costs of a transport, inside a host or between hosts; measured or default. */
 const struct tt_link_costs *tt_tune_link(const struct tt_tune *tune, bool between,
 					 const char *transport);
 /* A chooser by the table, which may be NULL, for a communicator of nranks so placed. */

@@ -18,7 +18,7 @@
 
 static const char *const where[2] = {"inside", "between"};
 
-/* What is being read, for texts. */
+/* Position in the file, for error texts. */
 struct place {
 	const char *path;
 	int table;

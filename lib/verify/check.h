@@ -19,7 +19,7 @@ struct tt_check_opts {
 	uint64_t seed; /* order of lanes and ranks */
 };
 
-/* What a plan costs one rank. */
+/* The cost of a plan for one rank. */
 struct tt_plan_cost {
 	uint64_t bytes_sent, bytes_received, bytes_reduced, messages_sent;
 	int steps;  /* rounds with communication in the longest lane */

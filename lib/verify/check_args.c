@@ -42,7 +42,7 @@ void tt_plan_args_of(const struct tt_plan_args *whole, int rank, struct tt_plan_
 	}
 }
 
-/* Does each rank pass a count of its own? */
+/* Whether each rank passes its own count. */
 static bool own_count(enum tt_coll coll)
 {
 	return coll == TT_COLL_GATHERV || coll == TT_COLL_SCATTERV;

@@ -71,7 +71,7 @@ struct ck_node; /* check_node.c */
 struct tt_checker {
 	struct tt_plan *const *plans;
 	int n;			  /* ranks */
-	struct tt_plan_args args; /* rank 0's: what is equal on all ranks is read here */
+	struct tt_plan_args args; /* rank 0's, for values that are equal on all ranks */
 	struct tt_check_opts opts;
 	struct ck_op *ops;
 	uint32_t nops;
@@ -122,7 +122,7 @@ static inline bool ck_one_buffer(const struct tt_plan_args *a)
 	return a->in_place && a->coll != TT_COLL_SCATTER && a->coll != TT_COLL_SCATTERV;
 }
 
-/* Where the buffer really is. */
+/* The buffer after resolving in-place calls. */
 static inline enum tt_buf ck_real(const struct tt_checker *c, int rank, enum tt_buf buf)
 {
 	return buf == TT_BUF_SEND && ck_one_buffer(&c->plans[rank]->args) ? TT_BUF_RECV : buf;
@@ -142,9 +142,9 @@ int tt_ck_check_hazards(const struct tt_checker *c);
 int tt_ck_values_init(struct tt_checker *c);
 void tt_ck_values_free(struct tt_checker *c);
 struct ck_buf *tt_ck_buf(const struct tt_checker *c, int rank, enum tt_buf buf);
-/* What element e of this rank's input is, before anything happens. */
+/* The initial value of element e of this rank's input. */
 struct ck_val tt_ck_input(int rank, size_t e);
-/* Read what a sends into out; -EINVAL if a byte of it was never written. */
+/* Reads the data that a sends into out; -EINVAL if a byte was never written. */
 int tt_ck_read(const struct tt_checker *c, const struct ck_op *op, struct tt_ref a,
 	       struct ck_val *out);
 /* Receive, reduce or copy; net is what arrives. */
@@ -163,13 +163,13 @@ int tt_ck_node_init(struct tt_checker *c);
 int tt_ck_node_op(struct tt_checker *c, const struct ck_op *op);
 bool tt_ck_near(const struct tt_checker *c, int a, int b); /* do these ranks share a host? */
 void tt_ck_node_free(struct tt_checker *c);
-/* Any other op: what it touches; what goes with a message. */
+/* Other ops: their accesses; the clock that a message carries. */
 int tt_ck_node_touch(struct tt_checker *c, const struct ck_op *op);
 void tt_ck_node_tell(struct tt_checker *c, const struct ck_op *send);
 void tt_ck_node_learn(struct tt_checker *c, const struct ck_op *recv);
 /* The end of a lane's round, perhaps its last. */
 int tt_ck_node_round(struct tt_checker *c, int lane, bool last);
-/* For the verdict on a barrier: whom lanes know of. */
+/* For the verdict on a barrier: the ranks that lanes know to have entered. */
 void tt_ck_node_known(struct tt_checker *c);
 
 int tt_ck_verdict(const struct tt_checker *c);

@@ -17,7 +17,7 @@
 #include "lib/verify/check_int.h"
 
 #define STEPS 64 /* of a plan */
-#define CELLS 64 /* of a buffer at most, see struct rank_state; of so many bytes at least: */
+#define CELLS 64 /* of a buffer at most, see struct rank_state; of at least this many bytes: */
 #define CELL_LEAST 64
 
 /* A touch of a part of a rank's buffer. */
@@ -47,7 +47,7 @@ struct rank_state {
 struct ck_node {
 	struct rank_state *rank;
 	uint32_t *clock;       /* of each lane: of all lanes, as it knows */
-	uint32_t *learnt;      /* what it has been told in this round */
+	uint32_t *learnt;      /* clocks received in this round */
 	uint32_t *told;	       /* with each message */
 	uint32_t *steps;       /* the memory of rank_state's signal */
 	struct touch *touches; /* of all ranks */
@@ -112,7 +112,7 @@ static bool is_over(const struct touch *t, int lane, const uint32_t *clock, cons
 	return !op || t->op == op || t->clock < clock[lane]; /* else they are of one round */
 }
 
-/* A touch of what a cell's list has; the list gets it. */
+/* Checks an access against a cell's list, and adds it. */
 static int touch_cell(struct tt_checker *c, uint32_t *list, const struct place *p,
 		      const struct touch *by, const uint32_t *clock)
 {
@@ -162,7 +162,7 @@ static int touch_op(struct tt_checker *c, const struct place *p, bool write, con
 	return touch(c, op->lane, p, op->op.len, write, op, clock_of(c, op->lane));
 }
 
-/* Where ref of rank is, for op; published things only, but for its own. */
+/* The place of ref of rank, for op; of other ranks only published buffers. */
 static int find_place(const struct tt_checker *c, int rank, struct tt_ref ref, bool write,
 		      const struct ck_op *op, struct place *p)
 {

@@ -24,7 +24,7 @@
 #include "lib/base/hash.h"
 #include "lib/verify/check_int.h"
 
-/* In the queue, a number from nlanes on is that of a rank that empties its offer rings. */
+/* In the queue, numbers from nlanes on stand for ranks that empty their offer rings. */
 static void enqueue(struct tt_checker *c, int item, bool *queued)
 {
 	if (*queued)
@@ -85,7 +85,7 @@ static void learn(struct tt_checker *c, uint64_t *to, const uint64_t *from)
 		to[i] |= from[i];
 }
 
-/* What the sender knows goes with the message. */
+/* The message carries the sender's clock. */
 static void tell(struct tt_checker *c, const struct ck_op *send)
 {
 	learn(c, c->told + send->msg * c->words, c->known + (size_t)send->lane * c->words);
@@ -199,7 +199,7 @@ static void empty_rings(struct tt_checker *c, int rank)
 	}
 }
 
-/* A step of this rank may be what others wait for. */
+/* Other ranks may wait for a step of this rank. */
 static void wake_host(struct tt_checker *c, int rank)
 {
 	int r;

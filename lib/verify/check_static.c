@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the checker can decide without a run: every reference is inside its buffer, every message
- * has a sender and a receiver that agree on its length, and no two concurrent ops touch the same
- * element with one of them writing. Concurrent are the ops of a round, and ops of different lanes
- * in any rounds.
+ * Checks without a run: every reference is inside its buffer, every message has a sender and a
+ * receiver that agree on its length, and no two concurrent ops access the same element if one of
+ * them writes. Ops of one round, and ops of different lanes in any rounds, are concurrent.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -201,13 +200,13 @@ struct touch {
 	uint32_t write_op, read_op; /* the last ones */
 };
 
-/* The touches of one rank, by buffer; what it has published. */
+/* The accesses of one rank, by buffer; its published buffers. */
 struct touches {
 	struct touch *of[TT_BUF_NET];
 	struct tt_ref reads;
 };
 
-/* What an op touches in its own rank's buffers. */
+/* The accesses of an op to its own rank's buffers. */
 struct touched {
 	struct tt_ref dst, a, b; /* TT_BUF_NONE or TT_BUF_NET: nothing */
 };

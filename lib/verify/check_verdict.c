@@ -16,7 +16,7 @@ struct want {
 	int rank;	   /* whose input; -1: all ranks', or all up to this one's of a scan */
 };
 
-/* What the verdict remembers from rank to rank. */
+/* State of the verdict from rank to rank. */
 struct verdict {
 	const struct tt_checker *c;
 	uint64_t *sum; /* of the ranks' inputs that belong into the result, by element */

@@ -143,7 +143,7 @@ static void landed(struct sim *s, uint32_t i, double now)
 		received(s, i, now);
 }
 
-/* In a mirror, what the peer sends in this round takes as long as what this rank sends in it. */
+/* In a mirror, the peer's sends of this round take as long as this rank's. */
 static void start_message(struct sim *s, uint32_t l, const struct tt_op *op, uint32_t index,
 			  double now)
 {
@@ -382,7 +382,7 @@ int tt_sim(const struct tt_alg *alg, const struct tt_plan_args *args, const stru
 
 /* ---- the recurrence ---- */
 
-/* As many sends as receives in every round, of lengths that differ by at most one element. */
+/* Every round has as many sends as receives, of lengths that differ by at most one element. */
 static bool all_alike(const struct tt_plan *plan, struct tt_op *tmp)
 {
 	const struct tt_op *ops;

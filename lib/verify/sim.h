@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The simulator: how long the plans of all ranks take on a modelled cluster, by discrete events.
+ * The simulator computes the time of the plans of all ranks on a modelled cluster, by discrete
+ * events.
  *
  * The model is that of model.h. A message of L bytes costs its sender's processor `overhead`, then
  * holds the sender's port for beta * L; its head is at the receiver's port alpha later, and holds
- * that for beta * L too (cut-through: both at the same time if the port is free). Its receiver's
+ * that port for beta * L too (cut-through: at the same time if the port is free). Its receiver's
  * processor pays `overhead` and, if it reduces, gamma * L. Messages longer than `eager` start when
- * their receive is posted and that news (one alpha) has reached the sender. Ports and processors
- * serve in order of time. If ranks share `cores`, a message inside a host passes no ports, but
- * keeps a processor of the host for beta * L.
+ * their receive is posted and the sender knows it, one alpha later. Ports and processors serve in
+ * order of time. If ranks share `cores`, a message inside a host passes no ports, but keeps a
+ * processor of the host for beta * L.
  *
  * Between leaves a message also passes the uplink of its leaf and the downlink of the receiver's.
- * All hosts of a leaf share both; the rate of each is that of all their ports divided by `oversub`.
- * A link passes messages in order of time and delays their tails only: a message is there when
- * the slowest of uplink, downlink and port has passed its last byte.
+ * All hosts of a leaf share both; the rate of each is that of all their ports divided by
+ * `oversub`. A link passes messages in order of time and delays their tails only: a message
+ * arrives when the slowest of uplink, downlink and port has passed its last byte.
  */
 #ifndef TT_SIM_H
 #define TT_SIM_H
@@ -34,11 +35,11 @@ struct tt_sim_result {
 int tt_sim(const struct tt_alg *alg, const struct tt_plan_args *args, const struct tt_model *model,
 	   struct tt_sim_result *result);
 /*
- * The same from the rounds of few ranks: round k + 1 begins when round k is over, and what a rank
- * receives in a round took as long as what it sends in it. That holds where all ranks do alike (as
- * many sends as receives of like length in every round, as on a ring), one host has one port per
- * rank, and nobody straggles; then the work is that of the rounds of one rank. -EOPNOTSUPP where it
- * does not hold. With several levels the slowest of the first host's (or leaf's) ranks decides: a
+ * The same from the rounds of few ranks: round k + 1 begins when round k is over, and a rank's
+ * receives in a round take as long as its sends. This holds if all ranks do the same (every round
+ * has as many sends as receives of the same length, as on a ring), a host has one port for each
+ * rank, and there is no straggler; the work is then that of one rank's rounds. Otherwise
+ * -EOPNOTSUPP. With several levels the slowest of the first host's (or leaf's) ranks decides: a
  * ring moves at the pace of its slowest link.
  */
 int tt_sim_recurrence(const struct tt_alg *alg, const struct tt_plan_args *args,

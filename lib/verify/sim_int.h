@@ -82,7 +82,7 @@ int tt_sim_steps_init(struct sim_steps *steps, const struct tt_plan_args *args);
 void tt_sim_steps_free(struct sim_steps *steps);
 /* 1: it has been reached; 0: the lane waits; or -ENOMEM. */
 int tt_sim_wait(struct sim_steps *steps, int rank, uint32_t lane, const struct tt_op *op);
-/* What SIM_STEP is about, for tt_sim_seen. */
+/* The subject of SIM_STEP, for tt_sim_seen. */
 uint32_t tt_sim_signal(struct sim_steps *steps, int rank, const struct tt_op *op);
 void tt_sim_seen(struct sim_steps *steps, uint32_t signal);
 /* A lane that need not wait any more, and does not; SIM_NONE: there is none. */
@@ -91,7 +91,7 @@ uint32_t tt_sim_woken(struct sim_steps *steps);
 double tt_sim_node_work(const struct sim_steps *steps, const struct tt_model *model, int rank,
 			const struct tt_op *op);
 
-/* What serves one thing at a time: free from this time on. */
+/* A resource that does one thing at a time; free from this time on. */
 struct sim_net {
 	const struct tt_model *model;
 	bool mirror; /* one rank stands for all: it has one set of ports */

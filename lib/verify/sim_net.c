@@ -54,8 +54,8 @@ double tt_sim_serve(double *free_at, double now, double busy)
 }
 
 /*
- * A rank does one thing at a time. Where ranks share processors, these take up all that is to be
- * done on their host, so many times as fast as one.
+ * A rank does one thing at a time. If ranks share processors, these take all work of their host
+ * and are as fast as their number.
  */
 double tt_sim_compute(struct sim_net *net, int rank, double now, double busy)
 {

@@ -9,8 +9,8 @@
 #include "lib/verify/sim_int.h"
 
 /*
- * Of what a byte costs that is copied, or combined and stored again, in memory: as the cost
- * functions have it.
+ * Share of the cost of a byte that is copied, or combined and stored, in memory: as in the cost
+ * functions.
  */
 #define IN_CACHE 0.6
 
