@@ -242,7 +242,7 @@ static bool meet(uintptr_t a, size_t alen, uintptr_t b, size_t blen)
 	return alen && blen && a < b + blen && b < a + alen;
 }
 
-/* Block i of a side; block 0 is all of it if there is one block only. */
+/* Block i of one side; a side with a single block has only block 0. */
 static struct tt_span side_block(const struct tt_plan_args *a, bool sends, int i)
 {
 	if (sends ? !a->scounts : !a->rcounts || a->coll == TT_COLL_REDUCE_SCATTER)

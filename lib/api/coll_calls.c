@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * From a call to a request. One function per collective builds a tt_call from the arguments
- * (reduce_calls.c, gather_calls.c); the three forms of the collective differ in what is done with
- * it here.
+ * (reduce_calls.c, gather_calls.c); the three forms of the collective differ only here.
  */
 #include <errno.h>
 

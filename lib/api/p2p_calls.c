@@ -235,8 +235,8 @@ int tutti_iprobe(int source, int tag, struct tutti_comm *comm, int *found,
 	if (msg && status)
 		*status = (struct tutti_status){
 			.source = msg->peer->rank, .tag = msg->tag, .bytes = msg->total};
-	tt_wire_wake(
-		comm->ctx->wire); /* the poll has disarmed what the progress thread sleeps on */
+	tt_wire_wake(comm->ctx->wire); /* the poll has disarmed the descriptor on which the progress
+					  thread sleeps */
 	tt_wire_unlock(comm->ctx->wire);
 	if (!err)
 		*found = msg != NULL;

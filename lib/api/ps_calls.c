@@ -142,7 +142,8 @@ int tutti_ps_push_pull(struct tutti_ps_table *table, const void *update, void *v
 	if (!err && values != update)
 		err = start_pull(table, values, offset, count, "ps_push_pull", &req[1]);
 	end = tutti_waitall(2, req);
-	if (!err && !end && values == update) /* the pull must not write what is being sent */
+	if (!err && !end &&
+	    values == update) /* the pull must not overwrite data that is being sent */
 		return tutti_ps_pull(table, values, offset, count, datatype);
 	return err ? err : end;
 }

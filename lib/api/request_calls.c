@@ -84,8 +84,8 @@ int tutti_test(struct tutti_request **request, int *done)
 		tt_engine_progress(ctx);
 		if (!finished(*request))
 			tt_engine_timers(ctx);
-		tt_wire_wake(
-			ctx->wire); /* the poll has disarmed what the progress thread sleeps on */
+		tt_wire_wake(ctx->wire); /* the poll has disarmed the descriptor on which the
+					    progress thread sleeps */
 		tt_wire_unlock(ctx->wire);
 	}
 	if (!finished(*request)) {

@@ -12,7 +12,7 @@ struct tt_faults {
 	/* In transports wrapped by transports/fault. */
 	uint64_t seed;
 	double delay;	      /* events held back ... */
-	unsigned delay_us;    /* ... for up to so long */
+	unsigned delay_us;    /* ... for at most this time */
 	double reorder;	      /* events overtaken by later ones */
 	double again;	      /* operations refused with -EAGAIN */
 	double hold;	      /* operations accepted now and started at a later poll */

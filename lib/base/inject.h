@@ -13,8 +13,8 @@ enum tt_inject { TT_INJECT_ALLOC, TT_INJECT_REG, TT_INJECT_SOCKET, TT_INJECT_KIN
 struct tt_env;
 
 /*
- * Count from now on, if env.fault is about this rank; -1: not known yet, what is about all ranks. A
- * second time goes on counting. -EINVAL: as tt_faults_parse.
+ * Starts counting if env.fault selects this rank; -1: the rank is not known yet, faults of all
+ * ranks. A second call continues the count. -EINVAL: as tt_faults_parse.
  */
 int tt_inject_arm(const struct tt_env *env, int rank);
 /* Report the number of calls counted, so that a sweep over all N knows where to end. */

@@ -31,7 +31,7 @@ void tt_lock_wake(struct tt_lock *lock);
 #endif
 #endif
 
-/* Of this thread and no other, without a call where the compiler knows how. */
+/* An id of the calling thread, without a system or library call where the compiler supports it. */
 static inline uintptr_t tt_lock_self(void)
 {
 #ifdef TT_THREAD_POINTER

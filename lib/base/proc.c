@@ -17,7 +17,9 @@ bool tt_proc_gone(pid_t pid)
 	struct pollfd p = {.events = POLLIN};
 	bool gone;
 
-	/* A zombie writes nothing any more, but only a pidfd tells it from the living. */
+	/*
+	 * A zombie writes nothing any more, but only a pidfd distinguishes it from a live process.
+	 */
 	p.fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (p.fd < 0) /* some containers forbid pidfds */
 		return errno == ESRCH || (kill(pid, 0) && errno == ESRCH);

@@ -16,7 +16,7 @@ bool tt_proc_gone(pid_t pid);
 int tt_proc_open_fd(pid_t pid, int fd, const char *prefix, uint64_t ino);
 /* The parent of a process; 0: it is gone, or may not be looked at. */
 pid_t tt_proc_parent(pid_t pid);
-/* What follows an argument of a process's command line ("--port", "7"); false: nothing does. */
+/* The value after an argument of a process's command line ("--port", "7"); false: none. */
 bool tt_proc_option(pid_t pid, const char *option, char *value, size_t size);
 
 #endif

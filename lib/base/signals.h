@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Undoes what a library loaded along with libfabric does to signal handlers. */
+/* Restores signal handlers that a library loaded with libfabric has changed. */
 #ifndef TT_SIGNALS_H
 #define TT_SIGNALS_H
 

@@ -34,7 +34,7 @@ void tt_spawned_brief(void)
 		uint64_t runtime, deadline, period;
 	} attr = {.size = sizeof(attr)};
 
-	/* what the program chose stays: its policy, its niceness */
+	/* keep the program's own policy and niceness */
 	if (!syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) && attr.policy == SCHED_OTHER) {
 		attr.runtime = SLICE_NS;
 		(void)syscall(SYS_sched_setattr, 0, &attr, 0);

@@ -44,7 +44,7 @@ enum tt_ctl_type {
 	TT_CTL_PROGRESS, /* lib/engine: run the progress thread */
 	TT_CTL_PAIR,	 /* lib/comm: block lengths that only two ranks know */
 	TT_CTL_NODE,	 /* lib/engine: which memory methods work between the ranks of a host */
-	TT_CTL_ASK,	 /* lib/api: a client asks what this rank is doing; ras.h */
+	TT_CTL_ASK,	 /* lib/api: a client asks for this rank's state; ras.h */
 	TT_CTL_TOLD,	 /* the answer, to the rank that asked; taken by lib/boot */
 	TT_CTL_FAIL,	 /* lib/comm: a communicator has failed at one of its ranks */
 	TT_CTL_ACCUSE,	 /* lib/comm, to the lowest rank: a rank cannot be reached */
@@ -63,7 +63,7 @@ typedef void tt_ctl_fn(void *arg, int from, const void *data, size_t len);
  */
 typedef void tt_gone_fn(void *arg, int rank, const char *host, const char *why);
 
-/* Where rank, size, store and secret come from; filled by tt_boot_discover. */
+/* Rank, size, store and secret, filled by tt_boot_discover. */
 struct tt_boot_params {
 	int rank, nranks, local_rank;
 	char store[128];	  /* HOST:PORT; at rank 0 the port may be 0 with listen_fd given */
@@ -106,9 +106,9 @@ int tt_boot_discover(const struct tutti_config *config, const struct tt_env *env
 void tt_boot_params_drop(struct tt_boot_params *params);
 
 /*
- * The address on which this process will listen: that of TUTTI_IF; else loopback when the store is
- * on loopback; else the local address that reaches the store. With a boot directory, where no
- * store is known yet: that of the default route. 127.0.0.1 for a single process.
+ * The address on which this process will listen: that of TUTTI_IF; else loopback if the store is
+ * on loopback; else the local address that reaches the store. With a boot directory, before the
+ * store is known: the address of the default route. 127.0.0.1 for a single process.
  */
 int tt_boot_local_addr(const struct tt_boot_params *params, char *addr, size_t size);
 

@@ -93,8 +93,8 @@ struct tt_broken; /* lost_link.c */
 struct tt_growth; /* lib/job/grow.c */
 
 /*
- * In tutti_comm_grow: what the lowest live rank tells all ranks; or an error that a rank reports
- * to it.
+ * tutti_comm_grow: the message of the lowest live rank to all ranks, or an error that a rank
+ * reports to it.
  */
 struct tt_grown {
 	uint64_t comm;
@@ -121,9 +121,8 @@ struct tutti_comm {
 
 	atomic_int failed; /* 0 or the code; readable without the lock */
 	struct tutti_error_info failure;
-	bool told; /* a call has returned it */
-	uint64_t
-		polled_seq; /* others want to know what this rank calls with that number; 0: none */
+	bool told;	     /* a call has returned it */
+	uint64_t polled_seq; /* other ranks ask for this rank's call of that number; 0: none */
 	/*
 	 * True: the death of that rank does not fail the communicator. For communicators whose
 	 * ranks do not all need each other, such as one with only windows. Under the lock; NULL:
@@ -265,7 +264,9 @@ void tt_counts_put(struct tt_counts *counts); /* NULL is fine */
 /* Elements that this rank sends to peer, and expects of it. */
 size_t tt_pair_sends(const struct tt_plan_args *a, int peer);
 size_t tt_pair_expects(const struct tt_plan_args *a, int peer);
-/* The fingerprint of messages of a block of so many elements, in a call of fprint. */
+/*
+ * The fingerprint of messages of a block of this many elements, in a call with fingerprint fprint.
+ */
 uint64_t tt_pair_fprint(uint64_t fprint, size_t elements);
 /* Compares past, which has counts, with the call of a peer (rank in comm). */
 void tt_pair_ask(struct tutti_comm *comm, const struct tt_past *past, int peer);
@@ -369,7 +370,9 @@ void tt_stuck_msg(void *ctx, int from, const void *data, size_t len);
 void tt_query_msg(void *ctx, int from, const void *data, size_t len);
 void tt_late_msg(void *ctx, int from, const void *data, size_t len);
 void tt_mismatch_msg(void *ctx, int from, const void *data, size_t len);
-/* sender sends so many elements, receiver expects another number: tells rank 0. World ranks. */
+/*
+ * Tells rank 0 that sender sends one number of elements and receiver expects another. World ranks.
+ */
 void tt_pair_differ(struct tutti_comm *comm, const struct tt_past *past, int sender, uint64_t sends,
 		    int receiver, uint64_t expects);
 void tt_stuck_free(struct tutti_context *ctx);

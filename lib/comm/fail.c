@@ -16,7 +16,7 @@
 #define TELL_AGAIN (10 * TT_SEC) /* messages may be lost with a rank that dies this soon after */
 #define LOCK_MS 50
 
-/* What travels in TT_CTL_ABORT. */
+/* The payload of TT_CTL_ABORT. */
 struct abort_msg {
 	int32_t user_code;
 };

@@ -4,13 +4,13 @@
  *
  * Communicators need both ranks, so one of them has to fail. Each end that notices reports it to
  * the lowest live rank, which decides, and repeats the report until a rank has failed. The decider
- * notes every broken connection reported, and decides about a connection when an end repeats its
- * report: by then it has heard of all connections that broke at about the same time. The end that
- * has lost more connections fails, as the fault is probably there. If both have lost as many, the
- * higher rank fails, so a decision never depends on one end's word or on the order of reports.
- * Connections to ranks already failed count too: a rank whose connections break one by one takes at
- * most one other rank with it. The verdict quotes both ends: often one knows the reason, and the
- * other only that the connection was closed.
+ * records every reported connection, and decides about a connection when an end repeats its
+ * report: by then all connections that broke at about the same time have been reported. The end
+ * that has lost more connections fails, because the fault is probably there. If both have lost the
+ * same number, the higher rank fails, so a decision never depends on one end's word or on the
+ * order of reports. Connections to ranks already failed count too: a rank whose connections break
+ * one by one takes at most one other rank with it. The verdict quotes both ends: often one knows
+ * the reason, and the other only that the connection was closed.
  */
 #include <stdio.h>
 #include <stdlib.h>

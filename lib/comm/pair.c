@@ -3,10 +3,10 @@
  * Detects mismatched block lengths in gatherv, scatterv and alltoallv: only the two ranks of a pair
  * know the length of a block, and they may disagree.
  *
- * A rank's idea of a peer's block is part of the fingerprint of their messages, so a block never
- * lands where another length is expected. A rank that receives such a message, or makes no
- * progress, asks the peer over the control tree {what I send you, what I expect of you} (PAIR). The
- * peer compares this with its own call of that sequence number, which its history still has, and
+ * The expected length of a block is part of the fingerprint of its messages, so a block never
+ * arrives where another length is expected. A rank that receives such a message, or makes no
+ * progress, asks the peer over the control tree {count sent, count expected} (PAIR). The peer
+ * compares this with its own call of that sequence number, which its history still has, and
  * reports a difference to rank 0 (MISMATCH, stuck.c), which tells all ranks.
  */
 #include <errno.h>

@@ -2,14 +2,14 @@
 /*
  * Finds stragglers, and ranks that called a different collective.
  *
- * A rank whose call makes no progress for TUTTI_LATE_AFTER reports {communicator, sequence, fields}
- * to rank 0 (STUCK; if rank 0 has failed, to the lowest live rank), and again every second. Rank 0
- * compares the report with the first one for that call. If a field differs, it asks all members for
- * their fields (QUERY) and tells all ranks what most members called and one rank that called
- * something else (MISMATCH). Otherwise it asks all members (QUERY), at most five times a second per
- * call. Each member compares the call with its history: if its fields differ, it answers STUCK with
- * its own; if it has not made the call, it answers LATE, and rank 0 passes the first few on. The
- * cost is a handful of messages per stuck call, whatever the number of stuck ranks.
+ * A rank whose call makes no progress for TUTTI_LATE_AFTER reports {communicator, sequence,
+ * fields} to rank 0 (STUCK; if rank 0 has failed, to the lowest live rank), and again every
+ * second. Rank 0 compares the report with the first one for that call. If a field differs, it asks
+ * all members for their fields (QUERY) and tells all ranks what most members called and one rank
+ * that called something else (MISMATCH). Otherwise it asks all members (QUERY), at most five times
+ * a second per call. Each member compares the call with its history: if its fields differ, it
+ * answers STUCK with its own; if it has not made the call, it answers LATE, and rank 0 passes the
+ * first few on. The cost is a handful of messages per stuck call, for any number of stuck ranks.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -32,8 +32,8 @@ static bool collects(struct tutti_context *ctx)
 }
 
 /*
- * All four messages. rank, fields: what this rank called. other, ...: the differing rank; in
- * STUCK: minus the size of the communicator.
+ * Layout of all four messages. rank, fields: the call of this rank. other, ...: the differing
+ * rank; in STUCK: minus the size of the communicator.
  */
 struct stuck_msg {
 	uint64_t uid, seq;

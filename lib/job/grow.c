@@ -14,9 +14,10 @@
  *	meet         in a barrier of the new world, by which new processes learn that it is kept;
  *	             if it fails, they return to the gate, and the world has failed elsewhere
  *
- * A rank that fails before it has reached the new start would be waited for there. A failing rank
- * therefore reports to the leader, which tells all; and all watch the old job during the new start.
- * Reports may be lost with a rank on their way, and are repeated after each failure.
+ * If a rank fails before the new start, the other ranks would wait for it there. A failing rank
+ * therefore reports to the leader, which tells all ranks, and all ranks watch the old job during
+ * the new start. Reports may be lost with a rank on their way, and are repeated after each
+ * failure.
  *
  * The id and its secret are sent over authenticated, encrypted links only. A rank that was taken
  * for dead takes part in neither agreement and is sent nothing, so it does not learn the new
@@ -44,7 +45,7 @@ struct tt_growth {
 	uint64_t deadline;
 	const unsigned char *left_out; /* bits by rank of comm */
 	int living, leader, place;     /* count; rank of comm; this rank among them */
-	struct tt_grown told;	       /* by the leader; or what this rank reports */
+	struct tt_grown told;	       /* from the leader, or this rank's own report */
 };
 
 static bool lives(const struct tt_growth *g, int rank)
@@ -187,7 +188,7 @@ void tt_grow_again(struct tutti_context *ctx)
 
 /* ---- the leader ---- */
 
-/* Where to listen: at the old job's address; a job of one process has none, so at TUTTI_IF. */
+/* The listening address: the old job's, or that of TUTTI_IF if the old job has one process. */
 static const char *own_address(const struct tutti_context *ctx)
 {
 	return ctx->boot_params.nranks > 1 ? ctx->local_addr : ctx->env.iface.text;

@@ -8,7 +8,7 @@
 #include "lib/base/hash.h"
 #include "lib/job/job.h"
 
-/* What every rank contributes to a split. */
+/* A rank's contribution to a split. */
 struct part {
 	int64_t color, key, next_id;
 };

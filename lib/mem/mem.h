@@ -38,9 +38,9 @@ struct tt_mem_stats {
 /*
  * tps[0..ntps) are the open transports, or NULL; they outlive the struct (the array need not).
  * lock_tp/unlock_tp: the lock under which transports may be called, NULL in single-threaded tests.
- * It must be recursive: any call here may be made with it held, and those that register or grow
- * the pool take it themselves. A call made without it may wait for it: hold no lock then that
- * holders of the transport lock take.
+ * It must be recursive: every call here may be made with it held; calls that register or grow the
+ * pool take it themselves. A call without it may wait for it, so the caller must not hold a lock
+ * that holders of the transport lock take.
  */
 int tt_memory_new(const struct tt_env *env, struct tt_tp *const *tps, int ntps,
 		  void (*lock_tp)(void *), void (*unlock_tp)(void *), void *lock_arg,
@@ -64,9 +64,8 @@ int tt_mem_alloc(struct tt_memory *memory, size_t size, void **ptr, struct tt_re
 /* -EINVAL if ptr was not allocated here or was freed already. */
 int tt_mem_free(struct tt_memory *memory, void *ptr);
 /*
- * Something of owner's may still write at addr: the block there, when it is freed, is not used
- * again before owner gives back what it has withheld. Memory that is not of this pool, or free, is
- * left alone.
+ * An operation of owner may still write at addr: after it is freed, the block there is not reused
+ * until owner releases its withheld blocks. No effect on free memory and memory outside the pool.
  */
 void tt_mem_withhold(struct tt_memory *memory, const void *addr, const void *owner);
 void tt_mem_give_back(struct tt_memory *memory, const void *owner);
@@ -78,7 +77,7 @@ struct tt_memory *tt_mem_owner(const void *ptr);
 /*
  * User regions. Overlapping registrations are allowed. Transports without TT_CAP_REG_ANY get no mr
  * unless the memory lies in the pool; a transport that refuses otherwise fails the call.
- * Deregistering what is not (or no longer) a user region is -EINVAL.
+ * Deregistering anything else than a user region is -EINVAL.
  */
 int tt_mem_register(struct tt_memory *memory, void *addr, size_t len, unsigned access,
 		    struct tt_region **region);
@@ -87,13 +86,13 @@ int tt_mem_deregister(struct tt_region *region);
 /* A region, pool or user's, that covers all of [addr, addr + len), NULL if none does. Fast. */
 struct tt_region *tt_mem_find(struct tt_memory *memory, const void *addr, size_t len);
 /*
- * The same for one operation, with the registration cache behind it where that is on: NULL means
- * that the memory has to be copied. To be given back (NULL is fine) when nobody uses it any more.
+ * The same for one operation, with the registration cache if it is on. NULL: the memory must be
+ * copied. Give the region (or NULL) back when it is no longer in use.
  */
 struct tt_region *tt_mem_borrow(struct tt_memory *memory, void *addr, size_t len);
 /*
- * A region that nobody else finds, as it goes when it is given back: for one operation whose
- * transport takes no other memory. For the near side only.
+ * A private region for one operation whose transport needs registered memory; it ends when it is
+ * given back. For the local side only.
  */
 int tt_mem_register_once(struct tt_memory *memory, void *addr, size_t len,
 			 struct tt_region **region);

@@ -63,7 +63,7 @@ struct tt_slab {
 	uint32_t npages;
 	uint32_t max_free; /* no free run is longer than this */
 	uint32_t nused;	   /* pages in use */
-	bool kept; /* what is freed is not used again: there was no memory to withhold a block */
+	bool kept; /* freed blocks are not reused: there was no memory to withhold a block */
 	struct tt_page page[];
 };
 
@@ -72,7 +72,7 @@ struct tt_withheld {
 	struct tt_withheld *next;
 	const void *owner;
 	void *block;
-	bool freed; /* by whom it was; to be used again when it is given back */
+	bool freed; /* owner that withheld it; reusable when given back */
 };
 
 struct tt_memory {
@@ -107,7 +107,7 @@ void tt_mem_unlock_tp(struct tt_memory *memory);
 int tt_region_enter(struct tt_region *region);
 void tt_region_leave(struct tt_region *region);
 
-/* What of that knows nothing of tables. *count rises by the registrations made. */
+/* The part without tables. *count rises by the number of registrations. */
 int tt_region_register(struct tt_region *region, int *count);
 void tt_region_unregister(struct tt_region *region);
 

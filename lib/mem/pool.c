@@ -50,7 +50,7 @@ static void release_run(struct tt_page *page)
 	slab->nused -= page->run;
 	page->state = TT_PAGE_FREE;
 	merge(slab, page);
-	slab->max_free = slab->npages; /* unknown: it may merge with what lies before it */
+	slab->max_free = slab->npages; /* unknown: it may merge with the block before it */
 }
 
 static void split(struct tt_slab *slab, struct tt_page *page, uint32_t n)
@@ -161,7 +161,7 @@ static void use_large(struct tt_memory *memory, struct tt_slab *slab)
 	split(slab, slab->page, 1);
 }
 
-/* From what the pool has; false if it must grow. Mutex held. */
+/* Allocates from the existing slabs; false if the pool must grow. Mutex held. */
 static bool take(struct tt_memory *memory, size_t size, void **ptr, struct tt_region **region)
 {
 	int bin = bin_of(memory, size);
@@ -189,7 +189,7 @@ static bool take(struct tt_memory *memory, size_t size, void **ptr, struct tt_re
 	return true;
 }
 
-/* Unlink for destroy(): what is unused and could be given back. Mutex held. */
+/* Unlinks unused slabs for destroy(). Mutex held. */
 static void drop_unused(struct tt_memory *memory, struct tt_list *from, size_t keep,
 			struct tt_list *victims)
 {
@@ -227,7 +227,7 @@ static void destroy(struct tt_memory *memory, struct tt_list *victims)
 	tt_mem_unlock_tp(memory);
 }
 
-/* Count len against the limit, giving back what is unused if need be. Transport lock held. */
+/* Counts len against the limit; frees unused slabs if necessary. Transport lock held. */
 static int charge(struct tt_memory *memory, size_t len)
 {
 	struct tt_list victims;
@@ -415,10 +415,7 @@ static void *block_at(const struct tt_slab *slab, const void *addr)
 	return tt_block_live(slab, block) ? block : NULL;
 }
 
-/*
- * 0: what is freed may be used again; 1: not yet; -EINVAL: nor was it the first time that it was
- * freed.
- */
+/* 0: the freed block may be reused; 1: not yet; -EINVAL: it was freed before. */
 static int hold(struct tt_memory *memory, const struct tt_slab *slab, const void *block)
 {
 	struct tt_withheld *w, *mine = NULL;

@@ -100,7 +100,10 @@ static bool evict_oldest(struct tt_cache *cache)
 	return true;
 }
 
-/* Drop what lies in changed memory. That is not unwatched: it may be another's by now. */
+/*
+ * Drops regions in changed memory, and keeps its watch: the memory may belong to another mapping
+ * now.
+ */
 static int apply_changes(struct tt_cache *cache)
 {
 	struct tt_range range[TT_WATCH_MAX];

@@ -73,7 +73,7 @@ void tt_memory_free(struct tt_memory *memory)
 		return;
 	if (memory->cache)
 		tt_cache_free(memory);
-	for (i = memory->table.n - 1; i >= 0; i--) /* removal moves only what has been seen */
+	for (i = memory->table.n - 1; i >= 0; i--) /* removal moves only visited entries */
 		if (!memory->table.region[i]->pool)
 			tt_mem_deregister(memory->table.region[i]);
 	tt_pool_free(memory);

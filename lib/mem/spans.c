@@ -21,7 +21,7 @@ static void update(struct tt_span *t)
 		t->reach = t->right->reach;
 }
 
-/* What of t comes before key, and the rest. */
+/* Splits t into the entries before key, and the rest. */
 static void split(struct tt_span *t, const struct tt_span *key, struct tt_span **left,
 		  struct tt_span **right)
 {

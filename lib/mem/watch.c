@@ -105,7 +105,7 @@ static int open_uffd(struct tt_watch *w)
 	struct uffdio_api api = {.api = UFFD_API, .features = NEEDED};
 	int err;
 
-	/* user mode only: what a process without privileges may have, and more is not needed */
+	/* user mode only, which needs no privileges and is sufficient */
 	w->fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
 	if (w->fd < 0 && errno == EINVAL) /* before Linux 5.11 */
 		w->fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
@@ -222,7 +222,7 @@ static bool is_plain(uintptr_t start, uintptr_t end)
 
 int tt_watch_add(struct tt_watch *w, uintptr_t start, uintptr_t end)
 {
-	/* First the watch, then the look: what changes after it is told. */
+	/* Watch first, then look: later changes are reported. */
 	if (register_range(w, start, end))
 		return -EOPNOTSUPP;
 	return is_plain(start, end) ? 0 : -EINVAL;

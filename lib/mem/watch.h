@@ -30,12 +30,12 @@ void tt_watch_free(struct tt_watch *watch);
  * after which all of it is watched and to be removed; both without a text.
  */
 int tt_watch_add(struct tt_watch *watch, uintptr_t start, uintptr_t end);
-/* No more; only for memory that is still what it was when it was added. */
+/* Ends the watch; only for memory that has not changed since it was added. */
 void tt_watch_remove(struct tt_watch *watch, uintptr_t start, uintptr_t end);
 /*
- * Fill range[0..n) with what has changed since the last call, n at most TT_WATCH_MAX; if it was
- * more, one range stands for everything. Complete: a change whose system call had returned
- * anywhere, or whose effect can have been seen, is included. -EBUSY: a change is under way and
+ * Fills range[0..n) with the ranges changed since the last call, n at most TT_WATCH_MAX; with
+ * more, one range stands for everything. Complete: includes every change whose system call has
+ * returned in any thread, or whose effect may have been visible. -EBUSY: a change is under way and
  * does not end.
  */
 int tt_watch_changes(struct tt_watch *watch, struct tt_range *range, int *n);

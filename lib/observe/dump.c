@@ -153,7 +153,7 @@ static void write_comm(struct out *o, const struct tt_flight_comm *c,
 			tt_json_i64(&j, NULL, c->late[i]);
 		tt_json_close(&j, ']');
 	}
-	if (c->code) /* last, as it may be too long, and what comes then is left out, too */
+	if (c->code) /* last: if it is too long, everything after it is left out too */
 		tt_json_str(&j, "error_text", c->text);
 	end(o, &j);
 }

@@ -2,11 +2,11 @@
 /*
  * The flight recorder: the last calls of this process, in memory that survives it for a moment.
  *
- * The memory is a memfd. Under tutti_run the launcher creates it and keeps a descriptor, so that it
- * can write down what a killed or stopped rank was doing; otherwise the library creates it. The
- * recorder contains the names of calls, types and so on, because its reader may be another program.
- * There is one writer at a time, under the wire lock. Readers do not lock: a record whose number is
- * wrong before or after the copy is being written.
+ * The memory is a memfd. Under tutti_run the launcher creates it and keeps a descriptor, so that
+ * it can dump the calls of a killed or stopped rank; otherwise the library creates it. The
+ * recorder contains the names of calls, types and so on, because its reader may be another
+ * program. There is one writer at a time, under the wire lock. Readers do not lock: a record whose
+ * number is wrong before or after the copy is being written.
  */
 #ifndef TT_FLIGHT_H
 #define TT_FLIGHT_H
@@ -33,7 +33,7 @@ struct tt_flight_rec {
 	uint64_t count;		 /* TT_FLIGHT_NO_COUNT: it has none */
 	uint64_t bytes;		 /* sent, received, copied or combined so far */
 	uint64_t start, end;	 /* ticks */
-	uint32_t rounds, of;	 /* rounds done in all lanes; of so many, 0: not known */
+	uint32_t rounds, of;	 /* rounds complete in all lanes, and their number; 0: not known */
 	int32_t peer;		 /* root, or the other rank of a message; -1: none */
 	int32_t tag;		 /* of a message, -1 */
 	int32_t status;
@@ -82,7 +82,7 @@ struct tt_flight {
 
 uint64_t tt_flight_clock(void);
 
-/* What costs a few cycles and goes on evenly; dump.c turns it into time. */
+/* A cheap, steady counter; dump.c converts it to time. */
 static inline uint64_t tt_ticks(void)
 {
 #if defined(__x86_64__)
@@ -118,7 +118,7 @@ int tt_flight_move(struct tt_flight *f, int fd);
 /* The index of a name, added if need be; 0 if there is no room. Not for hot paths. */
 uint8_t tt_flight_name(struct tt_flight *f, const char *name);
 
-/* What an operation is, as far as it is known when it starts. */
+/* The description of an operation, as far as known at its start. */
 struct tt_flight_op {
 	uint64_t comm, count;
 	uint32_t of;
@@ -128,7 +128,7 @@ struct tt_flight_op {
 
 /* An operation starts: its number, which the others take. seq: of a collective, else 0. */
 uint64_t tt_flight_begin(struct tt_flight *f, const struct tt_flight_op *op, uint64_t seq);
-/* It is of so many rounds, other than was said when it started. */
+/* Corrects the number of rounds given at the start. */
 void tt_flight_rounds(struct tt_flight *f, uint64_t number, uint32_t of);
 /* Rounds and bytes more are done. */
 void tt_flight_more(struct tt_flight *f, uint64_t number, uint32_t rounds, uint64_t bytes);

@@ -40,14 +40,14 @@ static void put_quoted(struct tt_json *j, const char *s)
 	char esc[7] = "\\u00";
 
 	put_text(j, "\"");
-	for (; *s && !j->full; s++) { /* so what has no end is not read far beyond it */
+	for (; *s && !j->full; s++) { /* so text without an end is not read far beyond the limit */
 		unsigned char c = (unsigned char)*s;
 
 		if (c == '"' || c == '\\') {
 			esc[1] = (char)c;
 			put(j, esc, 2, END);
 			esc[1] = 'u';
-		} else if (c < 0x20 || c >= 0x7f) { /* what is not ASCII may not be UTF-8 either */
+		} else if (c < 0x20 || c >= 0x7f) { /* bytes that are not ASCII may not be UTF-8 */
 			esc[4] = hex[c >> 4];
 			esc[5] = hex[c & 15];
 			put(j, esc, 6, END);
@@ -58,7 +58,7 @@ static void put_quoted(struct tt_json *j, const char *s)
 	put_text(j, "\"");
 }
 
-/* Where the object was before this member. */
+/* The object's length before this member. */
 static size_t member(struct tt_json *j, const char *key)
 {
 	size_t at = j->len;

@@ -202,7 +202,7 @@ static void wait_for_receive(struct tt_p2p *p2p, struct tt_p2p_msg *msg)
 		      !tt_list_empty(&p2p->probes));
 }
 
-/* Handles messages that came early and whose turn it is now. */
+/* Handles early messages that are now next in order. */
 static void catch_up(struct tt_p2p *p2p, struct tt_p2p_peer *peer)
 {
 	struct tt_list *l, *tmp;

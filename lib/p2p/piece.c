@@ -2,7 +2,7 @@
 /*
  * Payloads that stayed with their sender travel in pieces, a few at a time, each into memory
  * offered by the receiver. Unregistered memory thus passes through a bounded part of the pool.
- * Both ends cut alike.
+ * Both ends cut in the same way.
  */
 #include <string.h>
 

@@ -51,7 +51,7 @@ static inline uint16_t tt_half_narrow(float f)
 
 	if (mag > 0x7f800000)
 		return (uint16_t)(sign | 0x7e00 | (mag >> 13 & 0x3ff));
-	if (mag >= 0x47800000) /* 2^16 and more; what lies between rounds up into infinity below */
+	if (mag >= 0x47800000) /* 2^16 and more; values in between round up to infinity below */
 		return (uint16_t)(sign | 0x7c00);
 	if (exp >= 113) /* normal: a carry out of the mantissa steps the exponent, as it should */
 		return (uint16_t)(sign | tt_shift_round(mag - (112u << 23), 13));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What kernels cannot express in C, for vectors of TT_VEC bytes (the build sets TT_VEC together
+ * Operations that C cannot express, for vectors of TT_VEC bytes (the build sets TT_VEC together
  * with the compiler's options): float16 conversions, square roots, and non-temporal stores to
  * aligned addresses. A "half" vector has the same number of elements at half the element size.
  * AT_LEVEL names the functions built for each level.
@@ -200,7 +200,7 @@ INLINE vec_f32 widen_bf16(half h)
 	return (vec_f32)(__builtin_convertvector(h, vec_u32) << 16);
 }
 
-/* To nearest even. What is NaN must be the one NaN, whose lower bits are 0. */
+/* To nearest even. Every NaN becomes the NaN whose lower bits are 0. */
 INLINE half narrow_bf16(vec_f32 x)
 {
 	vec_u32 u = (vec_u32)x;

@@ -126,10 +126,9 @@ void tt_reduce_multi(void *const *dst, int ndst, const void *const *src, int nsr
 }
 
 /*
- * Where the result is read at once, going around the cache took 1.5 times as long with vectors of
- * 2 MiB, and 0.8 to 0.6 times from 4 MiB on: 2 ranks whose cores have a second level of 1 MiB. The
- * size of the last level says little, least of all in a virtual machine, which has some part of
- * it.
+ * If the result is read at once, stores around the cache take 1.5 times as long with vectors of 2
+ * MiB, and 0.8 to 0.6 times from 4 MiB on (2 ranks, second level of 1 MiB for each core). The size
+ * of the last level is a poor guide, especially in a virtual machine, which gets only part of it.
  */
 #define STREAM_FROM ((size_t)4 << 20)
 

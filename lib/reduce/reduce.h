@@ -29,8 +29,8 @@ enum { TT_REDUCE_STREAM = 1 };
 void tt_reduce_multi(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count,
 		     enum tutti_datatype datatype, enum tutti_op op, int divide_by, unsigned flags);
 /*
- * TT_REDUCE_STREAM if each rank's vector has so many bytes that its result is better kept out of
- * the cache.
+ * TT_REDUCE_STREAM if each rank's vector is so long that stores of the result should bypass the
+ * cache.
  */
 unsigned tt_reduce_flags(size_t bytes);
 bool tt_reduce_valid(enum tutti_datatype datatype, enum tutti_op op);
@@ -50,7 +50,7 @@ enum tt_reduce_level {
 };
 bool tt_reduce_use(enum tt_reduce_level level); /* from now on; false: not here */
 enum tt_reduce_level tt_reduce_best(void);
-enum tt_reduce_level tt_reduce_level(void); /* what is used */
+enum tt_reduce_level tt_reduce_level(void); /* the level in use */
 const char *tt_reduce_level_name(enum tt_reduce_level level);
 
 float tt_f16_to_f32(uint16_t h);

@@ -24,7 +24,7 @@ typedef uint64_t vec_u64 __attribute__((vector_size(TT_VEC)));
 
 typedef void store_fn(void *p, const vec *x);
 typedef vec op_fn(vec a, vec b);
-typedef vec end_fn(vec x, int divide_by); /* what is done to the combination of all sources */
+typedef vec end_fn(vec x, int divide_by); /* applied to the combination of all sources */
 
 /* How elements lie in memory: in units, each of which becomes one vector or several. */
 struct form {
@@ -34,7 +34,7 @@ struct form {
 	store_fn *store, *stream; /* of all parts */
 };
 
-/* What is going to be read of a source, into the second level of the cache. */
+/* Prefetches a source into the second level of the cache. */
 INLINE void fetch(const char *s, const size_t len)
 {
 	size_t i;
@@ -87,8 +87,8 @@ INLINE vec load_word(const void *p)
 }
 
 /*
- * Eight bytes, as short vectors often are: by registers only, as a vector is not loaded well from
- * what was just stored.
+ * Vectors of eight bytes are common. They use registers only, because a vector load right after
+ * narrower stores stalls.
  */
 INLINE void run_word(const struct tt_reduce_job *job, op_fn *op, end_fn *end, size_t at)
 {
@@ -200,7 +200,7 @@ INLINE vec bxor(vec a, vec b)
 	return a ^ b;
 }
 
-/* What depends neither on the sign nor on the size. */
+/* Operations that depend neither on sign nor on size. */
 INLINE void run_bits(const struct tt_reduce_job *job)
 {
 	switch (job->op) {
@@ -581,7 +581,7 @@ INLINE vec load_bf16(const void *p, int part)
 	return (vec)(part ? both & 0xffff0000 : both << 16);
 }
 
-/* To nearest even, in the upper half. What is NaN is the one NaN, whose lower bits are 0. */
+/* To nearest even, in the upper half. Every NaN becomes the NaN whose lower bits are 0. */
 INLINE vec_u32 round_bf16(vec x)
 {
 	vec_u32 u = (vec_u32)x;

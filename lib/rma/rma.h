@@ -12,7 +12,7 @@
 #define TT_WIN_UNKNOWN (1u << 30) /* flags that no window has: the call fails on all ranks */
 #define TT_WIN_TPS 4		  /* transports with published keys: places in the compiled list */
 
-/* What every rank publishes about its part of a window, in whole 64-bit words. */
+/* A rank's published part of a window, in whole 64-bit words. */
 struct tt_win_part {
 	uint64_t base, size;
 	uint64_t flags;	  /* enum tutti_win_flags */

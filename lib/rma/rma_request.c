@@ -296,7 +296,7 @@ int tt_win_iflush(struct tutti_win *win, int rank, const char *call, struct tutt
 	int err, i;
 
 	tt_wire_lock(ctx->wire);
-	tt_engine_progress(ctx); /* sends what has been held back, ends what is complete */
+	tt_engine_progress(ctx); /* sends held operations, ends complete ones */
 	req = req_new(win, rank, call, &err);
 	if (req) {
 		req->age = win->age++;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The update rules in one precision: REAL, its square root SQRT, its NaN NOT_A_NUMBER, and NAME to
- *make names of. Included by rule_reference.c, once for float and once for double; everything is
- *computed in REAL, in the order that is written here. Only 1 - b1 and 1 - b2 are computed in double
- *and rounded once: in float, 1 - 0.9999 is wrong by a thousandth.
+ * make names of. Included by rule_reference.c, once for float and once for double; everything is
+ * computed in REAL, in the order written here. Only 1 - b1 and 1 - b2 are computed in double and
+ * rounded once: in float, 1 - 0.9999 is wrong by a thousandth.
  *
  *	g = u + weight_decay x
  *	SGD		x -= r g

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where this process runs: NUMA nodes, usable CPUs and memory, and what counts as the same host.
+ * The machine of this process: NUMA nodes, usable CPUs and memory, and the identity of the host.
  *
  * Everything here is a hint except tt_host: on machines that hide their topology the answers are
  * "unknown" (-1) or the whole machine, never an error. All calls are thread-safe.
@@ -48,7 +48,9 @@ uint64_t tt_topo_memory_available(void);
 int tt_topo_cgroup_cpus(const char *dir);
 uint64_t tt_topo_cgroup_memory(const char *dir);
 
-/* The NUMA node of a network interface (a VLAN's or bond's: of what is below it), -1: unknown. */
+/*
+ * The NUMA node of a network interface (for a VLAN or bond: of its lower interface), -1: unknown.
+ */
 int tt_topo_if_node(const char *sysfs, const char *ifname);
 
 /*
@@ -66,9 +68,9 @@ struct tt_host {
 /* host_id: the value of TUTTI_HOST_ID, "" or NULL: unset. -EINVAL if it is too long. */
 int tt_host_get(const char *host_id, struct tt_host *host);
 /*
- * Same host = same boot id, network and process namespace (memory is shared by way of /proc/PID);
- * TUTTI_HOST_ID overrides all. Symmetric.
- * *why (may be NULL) receives the reason, a constant string that goes after "because".
+ * Same host = same boot id, network and process namespace (memory is shared through /proc/PID);
+ * TUTTI_HOST_ID overrides all. Symmetric. *why (may be NULL) receives the reason, a constant
+ * string that goes after "because".
  */
 bool tt_host_same(const struct tt_host *a, const struct tt_host *b, const char **why);
 

@@ -615,9 +615,8 @@ static void opened(struct tt_chan *chan)
 		detail[0] ? detail : wire->tp[chan->tp].name, why);
 	tt_slower_check(chan);
 	if (chan->peer != wire->params.rank && (chan->active || chan->generation))
-		tt_chan_send_ctrl(
-			chan,
-			&hello); /* releases what the peer withholds for an earlier connection */
+		tt_chan_send_ctrl(chan, &hello); /* releases blocks that the peer withholds for an
+						    earlier connection */
 	tt_chan_opened(chan);
 }
 

@@ -28,7 +28,7 @@ bool tt_slower_forbidden(struct tt_chan *chan, int place)
 	return wire->asked && is_network(place) && !tt_wire_same_host(wire, chan->peer, NULL, 0);
 }
 
-/* The best network that this rank or the peer has told of; NULL: none. */
+/* The best network that this rank or the peer has announced; NULL: none. */
 static const char *best_network(struct tt_chan *chan)
 {
 	struct tt_wire *wire = chan->wire;
@@ -71,7 +71,7 @@ void tt_slower_check(struct tt_chan *chan)
 	const char *best;
 	char why[256];
 
-	/* Providers with devices of their own, such as efa, are not what is warned of. */
+	/* No warning for providers with their own devices, such as efa. */
 	if (wire->slower || wire->asked || !chan->active || !(t->tp->caps & TT_CAP_SLOW_POLL) ||
 	    tt_wire_same_host(wire, chan->peer, NULL, 0))
 		return;

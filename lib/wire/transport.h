@@ -25,7 +25,7 @@
 struct tt_tp_ops;
 struct tt_ep_ops;
 
-/* What a transport can do; callers decide by these, not by name. */
+/* Capabilities of a transport; callers decide by these, not by name. */
 enum tt_tp_caps {
 	TT_CAP_LOCAL_ANY = 1,	  /* the near side of put and get needs no registration */
 	TT_CAP_AUTO_PROGRESS = 2, /* put, get and amo complete without calls of the target */
@@ -94,7 +94,7 @@ struct tt_ep {
 	void *user;
 };
 
-/* What a peer needs, besides an address, to reach a registered region. The transport defines it. */
+/* The key with which a peer accesses a registered region. The transport defines it. */
 struct tt_rkey {
 	uint64_t word[4];
 };

@@ -89,8 +89,8 @@ struct tt_bell {
 	int (*amo)(struct tt_bell *bell, int peer, enum tt_amo_op op, uint64_t operand,
 		   uint64_t compare, uint64_t offset, uint64_t *old);
 	/*
-	 * Where peer has put so many bytes, to compare their checksum; NULL: peer may not put, or
-	 * no such bytes.
+	 * The place of bytes that peer has put, to compare their checksum; NULL: peer may not put
+	 * there, or out of bounds.
 	 */
 	const void *(*put)(struct tt_bell *bell, int peer, uint64_t offset, uint64_t len);
 };
@@ -209,7 +209,7 @@ void tt_wire_conn_rep(struct tt_wire *wire, int from, const void *data, size_t l
 void tt_wire_fenced_msg(struct tt_wire *wire, int from, const void *data, size_t len);
 /* A rank has connected over a slower network than it could: warn, once. Under the lock. */
 void tt_wire_slower_msg(struct tt_wire *wire, const void *data, size_t len);
-/* Messages may have been lost: repeats to peers what they have not answered. Under the lock. */
+/* Messages may have been lost: repeats unanswered ones to peers. Under the lock. */
 void tt_wire_ask_again(struct tt_wire *wire);
 /* Why the channel to peer has failed; NULL: it has not. Under the lock. */
 const char *tt_wire_why(const struct tt_wire *wire, int peer);
@@ -333,7 +333,7 @@ size_t tt_wire_peer_bytes(const struct tt_env *env, const struct tt_tp_ops *tp);
  * first and whose device executes atomics; -1: none. Opens this process's way to its own device.
  */
 int tt_wire_amo_place(struct tt_wire *wire, const int *ranks, int n);
-/* The longest message: what the transports of all ranks carry in one put. */
+/* The longest put that the transports of all ranks support. */
 size_t tt_wire_longest(const struct tt_wire *wire);
 /* The open transport of a place; -1: not open here. */
 int tt_wire_at_place(struct tt_wire *wire, int place);

@@ -368,7 +368,7 @@ void tt_loop_close(struct tt_wire *wire);
 void tt_loop_event(struct tt_wire *wire, const struct tt_event *ev);
 /* Its channel, for atomics only; NULL: none. */
 struct tt_chan *tt_loop_chan(struct tt_wire *wire);
-/* Ends what is under way on it. */
+/* Ends its operations under way. */
 void tt_loop_fence(struct tt_wire *wire, const char *why);
 
 /* connect.c: an unconnected channel's lists */

@@ -122,7 +122,7 @@ struct tt_boot {
 	struct tutti_error_info error;
 	struct tutti_error_info unfit; /* why this rank cannot take part */
 
-	/* Of the control thread only. */
+	/* Used by the control thread only. */
 	enum tt_phase phase;
 	int epfd, wakefd, listenfd;
 	bool listen_armed;

@@ -14,7 +14,7 @@
  *	15 ASK		to	u32 a number, which comes back
  *	16 JOB		from	that number, u32 ranks, u32 n, n times u32: ranks that have failed
  *	17 TOLD		from	that number, u32 rank, bytes: that rank's description of itself,
- *JSON
+ * JSON
  *
  * Ranks are asked, and answer, over the control tree; the rank with the client forwards the
  * answers.

@@ -4,8 +4,8 @@
  *
  *	DIR/tutti-gate, or DIR/tutti-gate-JOBID
  *
- * has the format of a boot directory's file (bootdir.c): where the leader listens, a nonce of this
- * gate, and a secret if the job was given none of its own.
+ * has the format of a boot directory's file (bootdir.c): the leader's address, a nonce of this
+ * gate, and a secret if the job has none.
  *
  * Connections are those of the bootstrap (link.c), of kind 4, from a process without a rank (-1) to
  * rank 0. Frames:

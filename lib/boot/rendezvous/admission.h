@@ -14,7 +14,7 @@
 
 struct tt_gate;
 
-/* Opens a gate for so many guests, on the address given by iface, as for tt_unique_id_make. */
+/* Opens a gate for this many guests, on the address of iface, as for tt_unique_id_make. */
 int tt_gate_open(const struct tt_env *env, const char *iface, int guests, struct tt_gate **gate);
 /*
  * Waits until all guests are there. Calls stop often, and returns its result if not 0. -ETIMEDOUT

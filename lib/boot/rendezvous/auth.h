@@ -13,7 +13,7 @@
 #define TT_PROOF_SIZE (32 + crypto_secretstream_xchacha20poly1305_HEADERBYTES) /* 56 */
 #define TT_SEAL_OVERHEAD crypto_secretstream_xchacha20poly1305_ABYTES	       /* 17 */
 
-/* What this process presents in every handshake, and the key. */
+/* This process's part of every handshake, and the key. */
 struct tt_self {
 	int rank, nranks;
 	char version[TT_AUTH_VERSION_MAX];

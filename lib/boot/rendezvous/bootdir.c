@@ -8,7 +8,7 @@
  *	tutti-boot 1
  *	store HOST:PORT
  *	job 32 hexadecimal digits
- *	secret 64 hexadecimal digits	"-" if the ranks have one of their own (TUTTI_SECRET_FILE)
+ *	secret 64 hexadecimal digits	"-" if the ranks have their own (TUTTI_SECRET_FILE)
  *
  * The file has mode 0600. It is written under another name (".new") and renamed, so readers never
  * see half of it. It is trusted only if it belongs to this user. The next rank 0 replaces the files

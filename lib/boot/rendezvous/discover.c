@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where rank, size, rendezvous address and secret come from.
+ * Finds rank, size, rendezvous address and secret.
  *
  * Two questions, each answered by the first source that is set:
  *	which rank?	config.nranks and rank; TUTTI_RANK and TUTTI_NRANKS; a launcher's

@@ -64,7 +64,7 @@ static int dial_targets(struct tt_boot *b)
 	int err, i;
 
 	if (d->kind == TT_LINK_TREE)
-		return 0; /* rank 0 tells it */
+		return 0; /* set by rank 0 */
 	if (p->boot_dir[0]) {
 		err = tt_bootdir_read(p);
 		if (err)

@@ -142,7 +142,7 @@ static bool hydra_port(char *text, size_t size)
 	return false;
 }
 
-/* What distinguishes jobs of this launcher; false: nothing. */
+/* The launcher's id of the job; false: it has none. */
 static bool job_ids(const struct tt_launcher *l, char *text, size_t size)
 {
 	const char *id;

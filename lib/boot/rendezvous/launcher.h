@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What launchers other than tutti_run pass to this process in environment variables. */
+/* Environment variables of launchers other than tutti_run. */
 #ifndef TT_LAUNCHER_H
 #define TT_LAUNCHER_H
 

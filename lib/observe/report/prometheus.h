@@ -5,7 +5,7 @@
 
 #include "lib/engine/engine.h"
 
-/* Start writing, if TUTTI_PROMETHEUS says so; and end it. */
+/* Starts writing if TUTTI_PROMETHEUS is set; ends writing. */
 int tt_prom_start(struct tutti_context *ctx);
 void tt_prom_stop(struct tutti_context *ctx);
 

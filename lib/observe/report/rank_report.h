@@ -5,7 +5,7 @@
 
 #include "lib/engine/engine.h"
 
-/* A handler of the control tree: say what this rank is doing. */
+/* A handler of the control tree: reports the state of this rank. */
 void tt_look_msg(void *ctx, int from, const void *ask, size_t len);
 
 #endif
