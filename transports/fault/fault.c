@@ -18,7 +18,7 @@ struct fault_mr {
 	struct tt_mr *inner;
 };
 
-/* What becomes of an operation that would be accepted. */
+/* The fate of an operation that would be accepted. */
 enum fate { FATE_NORMAL, FATE_LOST, FATE_FAIL };
 
 static struct tt_mr *inner_mr(struct tt_mr *mr)
@@ -330,7 +330,7 @@ static void fault_close(struct tt_tp *tp)
 
 static int no_query(const struct tt_tp_params *params, struct tt_tp_device *dev, int max)
 {
-	return 0; /* it has no devices of its own */
+	return 0; /* the wrapper has no devices */
 }
 
 static int no_open(const struct tt_tp_params *params, struct tt_tp **tp)

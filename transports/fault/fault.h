@@ -12,7 +12,7 @@
 #include "lib/base/list.h"
 #include "lib/wire/transport.h"
 
-/* What was done so far; equal for equal seeds and equal calls. */
+/* Counts of injected faults; equal for equal seeds and equal calls. */
 struct fault_stats {
 	uint64_t ops;	 /* accepted put, get, amo, msg */
 	uint64_t again;	 /* refused here, not by the inner transport */
@@ -41,7 +41,7 @@ struct fault_node {
 	struct fault_ep *ep; /* NULL for NOTE */
 	uint64_t key;	     /* place among the held events */
 	uint64_t due;	     /* not before this moment ... */
-	unsigned polls;	     /* ... and so many polls */
+	unsigned polls;	     /* ... and this many polls */
 	struct fault_copy
 		*copy; /* a put with a bit flipped carries this instead of the caller's bytes */
 	unsigned char *flip; /* a get: the byte to change when all is there, and how */
@@ -118,7 +118,7 @@ void fault_flip_arrived(struct fault_node *op);
 void fault_flip_free(struct fault_node *op);
 /* Its endpoint is closed, which may not be the end of it: the copy stays. */
 void fault_flip_keep(struct fault_tp *f, struct fault_node *op);
-/* Close the inner transport, and give back what was kept for it. */
+/* Closes the inner transport and frees its state. */
 void fault_close_inner(struct fault_tp *f);
 
 /* fault.c: start an operation that spec.hold kept back; as the slots of struct tt_ep_ops return. */

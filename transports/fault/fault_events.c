@@ -16,7 +16,7 @@
 #define PULL_MAX 32   /* inner events a poll */
 #define HELD_MAX 1024 /* then the caller must take some first */
 #define SPARE_MAX 256
-#define OVERTAKE_MAX 16 /* a reordered event is overtaken by at most so many */
+#define OVERTAKE_MAX 16 /* at most this many events overtake a reordered event */
 #define OVERTAKE_POLLS 3
 
 bool fault_chance(uint64_t *rng, double p)
@@ -338,7 +338,7 @@ int fault_arm(struct tt_tp *tp, int *fd)
 {
 	struct fault_tp *f = fault_tp_of(tp);
 
-	/* What is held here no descriptor announces: the caller must come back for it. */
+	/* No descriptor announces held events, so the caller must poll again. */
 	if (f->nheld || !tt_list_empty(&f->started_late))
 		return -EAGAIN;
 	return f->inner->ops->arm(f->inner, fd);

@@ -203,7 +203,7 @@ static int open_cq(struct ofi_tp *tp)
 	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_DATA, .wait_obj = FI_WAIT_FD};
 	int rc;
 
-	/* Where receives are consumed by notes the hardware's queue must hold them all. */
+	/* If notes consume receives, the hardware's queue must hold all of them. */
 	attr.size = tp->rx_cq_data ? 16384 : 2048;
 	rc = fi_cq_open(tp->domain, &attr, &tp->cq, NULL);
 	if (rc) {

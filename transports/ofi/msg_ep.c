@@ -338,7 +338,7 @@ void ofi_msg_progress(struct ofi_tp *tp)
 	}
 }
 
-/* The fence: the connection is closed, what was under way comes back cancelled or not at all. */
+/* The fence: closes the connection; operations under way come back cancelled or not at all. */
 void ofi_msg_shut(struct ofi_ep *ep)
 {
 	struct ofi_tp *tp = ofi_tp(ep->base.tp);
@@ -350,14 +350,15 @@ void ofi_msg_shut(struct ofi_ep *ep)
 	}
 	if (!ep->fid)
 		return;
-	fi_shutdown(ep->fid, 0); /* sends what the provider has buffered of finished operations */
+	fi_shutdown(ep->fid,
+		    0); /* sends data of finished operations that the provider has buffered */
 	fi_close(&ep->fid->fid);
 	ep->fid = NULL;
 	ep->sock = -1;
 	memset(&ep->ends, 0, sizeof(ep->ends));
 }
 
-/* A failed endpoint: read what came in before the end, then close it. */
+/* A failed endpoint: read the data that arrived before the end, then close it. */
 void ofi_msg_flush(struct ofi_ep *ep)
 {
 	struct ofi_tp *tp = ofi_tp(ep->base.tp);

@@ -50,7 +50,7 @@
 
 enum ofi_kind { OFI_RMA, OFI_AMO, OFI_SEND, OFI_RECV };
 
-/* What libfabric gets as context of an operation; fi must be first. */
+/* libfabric's context of an operation; fi must be first. */
 struct ofi_op {
 	struct fi_context2 fi;
 	struct ofi_op *next; /* in a free list, or in tp->used */
@@ -75,7 +75,7 @@ struct ofi_ring {
 struct ofi_blob {
 	uint32_t magic;
 	uint32_t index;	   /* rdm: which endpoint of its process a message is for */
-	uint64_t token[2]; /* random; who knows it was told by the authenticated link */
+	uint64_t token[2]; /* random; sent over the authenticated link only */
 	uint64_t id;	   /* msg: random; tells which endpoint a request is for */
 	uint64_t bell_addr, bell_key;
 	char provider[40];
@@ -89,7 +89,7 @@ struct ofi_call {
 	unsigned char nonce[16], mac[TT_MAC_SIZE];
 };
 
-/* In front of a message on rdm, whose receives do not say from whom they come. */
+/* Header of a message on rdm, whose receives do not identify the sender. */
 struct ofi_msg_hdr {
 	uint64_t token[2];
 	uint64_t index;
@@ -114,7 +114,7 @@ enum ofi_state {
 	OFI_DOWN
 };
 
-/* Of a connection of provider tcp. */
+/* State of a connection of provider tcp. */
 struct ofi_ends {
 	struct sockaddr_storage local, remote;
 };
@@ -133,7 +133,7 @@ struct ofi_ep {
 	uint32_t index;
 	bool passive;
 	struct fi_info *request; /* a connection request that came before ep_connect */
-	struct ofi_call call;	 /* what it said; at the active end: what was said */
+	struct ofi_call call;	 /* connection data received; at the active end: sent */
 	bool proven;		 /* active: the passive end has shown that it is the peer */
 	struct ofi_blob peer;
 	uint64_t bell_addr, bell_key;
@@ -226,14 +226,14 @@ static inline struct ofi_ep *ofi_ep(struct tt_ep *ep)
 /* fabric.c */
 extern const struct tt_tp_ops tt_ofi_tp;
 int ofi_find(const struct tt_env *env, const char *addr, struct fi_info **infos);
-/* Why ofi_find found none, with what it returned: what the provider lacks, or the error. */
+/* The reason why ofi_find found none, for its return value: a missing capability, or the error. */
 int ofi_why_none(const struct tt_env *env, int rc, char *why, size_t size);
 bool ofi_has_addr(const struct fi_info *info, const char *addr);
 int ofi_addr_text(const struct fi_info *info, char *text, size_t size);
 /* provider.c */
 /* The provider named by TUTTI_OFI_PROVIDER must not be used: the length of the reason, or 0. */
 int ofi_refuse(const struct tt_env *env, char *why, size_t size);
-/* It does not have what this transport needs. */
+/* It lacks a capability that this transport needs. */
 bool ofi_lacks(const struct fi_info *info, char *why, size_t size);
 /* Operations complete at a target that makes no call. */
 bool ofi_moves_alone(const struct fi_info *info);
@@ -265,13 +265,13 @@ bool ofi_out_of_files(const struct ofi_tp *tp);
 int ofi_msg_open(struct ofi_tp *tp);
 void ofi_msg_close(struct ofi_tp *tp);
 /* strangers.c */
-/* Now and then: those that say nothing, or have gone, are dropped. */
+/* Periodically drops connections that are silent or closed. */
 void ofi_watch_strangers(struct ofi_tp *tp);
-/* Those that are there are dropped, all of them or those that it is time for. */
+/* Drops all strangers, or those whose time is up. */
 void ofi_drop_strangers(struct ofi_tp *tp, bool all);
 /*
- * The listener once more, so that nobody else gets its address before it is closed for good; -1:
- * there is none.
+ * Duplicates the listener, so that no other process gets its address before it is closed for good;
+ * -1: none.
  */
 int ofi_msg_keep_place(const struct ofi_tp *tp);
 /* After everything else of libfabric's is closed. */
@@ -286,7 +286,7 @@ void ofi_msg_shut(struct ofi_ep *ep);
 void ofi_msg_flush(struct ofi_ep *ep);
 /* tcp.c */
 bool ofi_is_tcp(const struct ofi_tp *tp);
-/* Ask libfabric for the addresses of ep->fid; that of the peer is 0 until there is one. */
+/* Asks libfabric for the addresses of ep->fid; the peer's is 0 until it is connected. */
 void ofi_ends(struct ofi_ep *ep);
 int ofi_silence(struct tt_ep *ep, struct tt_silence *silence);
 /* rdm_ep.c */

@@ -146,7 +146,7 @@ static void on_error(struct ofi_tp *tp)
 			ofi_recv_again(tp, op);
 		return;
 	}
-	/* Of a connection being closed: ofi_flush_events reports it if needed. */
+	/* An event of a connection being closed: ofi_flush_events reports it if needed. */
 	if (!op->busy || (!tp->rdm && ep->state > OFI_FAILED))
 		return;
 	if (!tp->rdm || peer_lost(err.err))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What connected and connectionless endpoints share: addresses, opening and closing.
+ * Shared by connected and connectionless endpoints: addresses, opening and closing.
  *
  * Endpoints and operations are contexts that libfabric may still return, so the memory of a closed
  * endpoint is kept for the next endpoint and freed with the transport.

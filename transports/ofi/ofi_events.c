@@ -122,7 +122,7 @@ static int flush_one(struct ofi_tp *tp, struct ofi_ep *ep, struct tt_event *even
 	return n;
 }
 
-/* What endpoints in OFI_FLUSH owe: an error for each operation, then DOWN. */
+/* Pending events of endpoints in OFI_FLUSH: an error for each operation, then DOWN. */
 int ofi_flush_events(struct ofi_tp *tp, struct tt_event *events, int max)
 {
 	struct tt_list *pos, *tmp;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tutti_info shows of libfabric: the chosen provider's devices, and other providers' names. */
+/* tutti_info's facts of libfabric: the chosen provider's devices, and other providers' names. */
 #include <stdio.h>
 #include <string.h>
 
 #include "transports/ofi/ofi.h"
 
-/* Of a network interface, where the provider does not know its device's speed; 0: unknown. */
+/* The speed of a network interface, if the provider does not report it; 0: unknown. */
 static double interface_gbps(const char *name)
 {
 	char path[96];

@@ -142,8 +142,8 @@ static bool leaving(const struct ofi_tp *tp, fi_addr_t addr)
 }
 
 /*
- * An endpoint is up when no operation of its predecessors is left. So its first message tells the
- * peer that no write of a predecessor will arrive any more.
+ * An endpoint is up when all operations of its predecessors have ended. Its first message
+ * therefore tells the peer that no write of a predecessor will arrive any more.
  */
 void ofi_rdm_progress(struct ofi_tp *tp)
 {

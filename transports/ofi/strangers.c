@@ -27,7 +27,7 @@
 
 #define LOOK_NS TT_SEC	       /* between two looks while few have come */
 #define HURRY_NS (2 * TT_MS)   /* and while descriptors are scarce */
-#define SILENT_NS (2 * TT_SEC) /* a peer has said what it wants long before */
+#define SILENT_NS (2 * TT_SEC) /* a peer has sent its request long before */
 #define MANY 16		       /* more at once are not waited for */
 #define SPARE 24	       /* descriptors that the job may need at any time */
 #define STARVED_NS TT_SEC      /* without a descriptor: who calls will not be answered */
@@ -119,7 +119,7 @@ void ofi_msg_close_forgotten(const struct ofi_tp *tp, int kept)
 
 /* ---- while it is open ---- */
 
-/* Whether the peer of socket fd is that of an endpoint, or of a request that one holds. */
+/* Whether the peer of socket fd belongs to an endpoint, or to a request that an endpoint holds. */
 static bool is_ours(struct ofi_tp *tp, int fd)
 {
 	struct sockaddr_storage peer = {0};
@@ -223,8 +223,8 @@ static bool same_host(const void *a, const struct sockaddr_storage *b)
 }
 
 /*
- * Whether socket fd may be that of a peer whose call is expected: its process may compute for long
- * before libfabric there says anything.
+ * Whether socket fd may belong to a peer whose connection is expected: its process may compute for
+ * a long time before its libfabric sends anything.
  */
 static bool may_be_expected(struct ofi_tp *tp, int fd)
 {
@@ -264,7 +264,7 @@ static int shut_down(struct ofi_tp *tp, bool all)
 	return n;
 }
 
-/* libfabric has closed those that it knew. */
+/* libfabric has closed its own connections. */
 static void close_shut(struct ofi_tp *tp)
 {
 	struct ofi_strangers *s = &tp->strangers;

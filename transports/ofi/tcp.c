@@ -60,7 +60,7 @@ void ofi_ends(struct ofi_ep *ep)
 		memset(&ep->ends.remote, 0, sizeof(ep->ends.remote));
 }
 
-/* What can be looked at: a connection, or the attempt to make one. */
+/* The states in which a connection can be inspected: connected or connecting. */
 static bool has_socket(const struct ofi_ep *ep)
 {
 	return ep->fid && (ep->state == OFI_UP || (ep->state == OFI_CONNECTING && !ep->passive));
@@ -138,10 +138,10 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 }
 
 /*
- * What waits in the socket, and since when nothing of it was acknowledged. A peer that takes
- * nothing (its window is closed) acknowledges no byte, and an idle one has none to acknowledge:
- * there the kernel's probes tell, and as long as they are answered the peer's host is there. Time
- * alone proves nothing, as this host may have been paused.
+ * Bytes waiting in the socket, and the time since the last acknowledgement. A peer with a closed
+ * window acknowledges nothing, and an idle peer has nothing to acknowledge; in both cases the
+ * kernel probes, and while probes are answered the peer's host is up. Time alone proves nothing,
+ * because this host may have been paused.
  */
 static void judge(struct ofi_ep *ep, const struct tcp_info *ti, uint64_t queued, uint64_t limit_ns,
 		  struct tt_silence *s)

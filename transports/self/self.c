@@ -46,7 +46,7 @@ struct self_ep {
 	struct tt_ep ep;
 	struct tt_list link;
 	uint64_t id;
-	struct self_ep *peer; /* whom I connected to */
+	struct self_ep *peer; /* the endpoint it is connected to */
 	bool connected;
 	bool up, down;	       /* reported */
 	bool up_due, down_due; /* to be reported by the next poll */
@@ -376,7 +376,7 @@ static void self_ep_close(struct tt_ep *base)
 	free(ep);
 }
 
-/* UP goes out before what the peer sent, DOWN after it. */
+/* UP is reported before the peer's messages, DOWN after them. */
 static int report_up(struct self_tp *tp, struct tt_event *ev, int max)
 {
 	struct tt_list *pos, *next;

@@ -264,7 +264,7 @@ static int drain(struct shm_ep *ep, uint8_t (*msgs)[TT_TP_MSG_MAX], struct tt_ev
 static int serve(struct shm_ep *ep, uint8_t (*msgs)[TT_TP_MSG_MAX], struct tt_event *ev, int max,
 		 bool *more)
 {
-	/* The state first: what was pushed before the peer left is seen after it. */
+	/* Read the state first: entries pushed before the peer left are visible after that. */
 	uint32_t state = (uint32_t)atomic_load_explicit(&ep->in->state, memory_order_acquire);
 	int n = 0;
 

@@ -86,7 +86,7 @@ enum shm_ring_state { SHM_FREE, SHM_OPEN, SHM_ATTACHED, SHM_LEFT, SHM_CLOSED };
 
 struct shm_ring {
 	_Alignas(SHM_LINE) _Atomic uint64_t state; /* generation << 32 | shm_ring_state */
-	_Atomic uint32_t sweep; /* the producer gave up regions: unmap what is stale */
+	_Atomic uint32_t sweep; /* the producer gave up regions: unmap stale ones */
 	_Atomic uint32_t pid;	/* of the producer */
 	_Alignas(SHM_LINE) _Atomic uint64_t busy; /* region id the producer works on, 0: none */
 	_Alignas(SHM_LINE) _Atomic uint32_t tail; /* entries consumed */

@@ -75,8 +75,8 @@ static int grow_maps(struct shm_ep *ep, uint32_t slot)
 }
 
 /*
- * A process on its way out refuses what it allowed when we connected, and has no descriptors any
- * more, before its pid is gone. One that lives keeps that of a region while we are busy with it.
+ * An exiting process loses its descriptors, and refuses accesses that it allowed before, while its
+ * pid still exists. A live process keeps a region's descriptor while this process is busy with it.
  */
 static bool is_dying(const struct shm_ep *ep, int err)
 {

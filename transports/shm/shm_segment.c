@@ -43,7 +43,7 @@ int shm_seg_create(struct shm_tp *tp, const uint64_t cookie[2])
 	tp->seg_fd = memfd_create(SEG_NAME, MFD_CLOEXEC);
 	if (tp->seg_fd < 0)
 		return tt_fail(-errno, "shm: memfd_create: %s", strerror(errno));
-	/* /proc/PID/fd lets only this user in anyway; the mode says it once more. */
+	/* /proc/PID/fd admits only this user; the mode repeats this. */
 	if (fchmod(tp->seg_fd, 0600) || ftruncate(tp->seg_fd, SHM_SEG_SIZE)) {
 		err = tt_fail(-errno, "shm: sizing the shared segment: %s", strerror(errno));
 		goto close_fd;
@@ -278,9 +278,9 @@ void shm_ring_bell(struct shm_ep *ep)
 	uint32_t word = ep->out_index / 64;
 
 	/*
-	 * What was pushed must be visible before the bell is, and the bell before `sleeping` is
-	 * read: a full barrier either way, so the bit is set without looking. A bit that is already
-	 * set in sum means that the consumer has yet to take that word of bell.
+	 * Entries must be visible before the bell, and the bell before `sleeping` is read. Both
+	 * need a full barrier, so the bit is set without a test. A bit that is already set in sum
+	 * means that the consumer has not yet taken that word of bell.
 	 */
 	atomic_fetch_or(&h->bell[word], 1ull << ep->out_index % 64);
 	if (!(atomic_load(&h->sum) & 1ull << word))

@@ -279,7 +279,7 @@ void vb_cm_drop(struct vb_qp *q)
 	q->again = 0;
 }
 
-/* The attempt has failed: once more a little later, or never. */
+/* The attempt has failed: retry a little later, or give up. */
 static void lost(struct vb_ep *ep, struct vb_qp *q, int status, const char *why, bool again)
 {
 	uint64_t next = tt_deadline_ms(AGAIN_MS);
@@ -618,7 +618,7 @@ static void on_event(struct vb_ep *ep, int i, const struct news *news)
 {
 	struct vb_qp *q = &ep->qp[i];
 
-	/* Its queue pairs must stay as they are: what they have posted is still coming back. */
+	/* Its queue pairs must not change: their posted requests are still coming back. */
 	if (ep->state >= VB_FAILED)
 		return;
 	switch (news->event) {
@@ -697,7 +697,7 @@ static bool next_event(struct vb_tp *tp, struct news *news)
 	return true;
 }
 
-/* The timer has fired: what is due for ep; returns when something is due next. */
+/* The timer has fired: handles due work of ep; returns the time of the next. */
 static uint64_t look_at(struct vb_ep *ep)
 {
 	uint64_t next = tt_deadline_ms(AGAIN_MS);

@@ -238,7 +238,7 @@ static int mask_number(const char *text, size_t len, int *number)
 	return end == text + len && n >= 0 && n <= INT_MAX ? 0 : -EINVAL;
 }
 
-/* TUTTI_VERBS_MASK; what is not known is told by vb_choose. */
+/* TUTTI_VERBS_MASK; vb_choose reports unknown words. */
 static int parse_mask(const char *list, struct vb_port *port)
 {
 	int err = 0;
@@ -266,7 +266,10 @@ static int parse_mask(const char *list, struct vb_port *port)
 	return err;
 }
 
-/* Of immediate data and of when a WRITE ends no query tells; they follow from the protocol. */
+/*
+ * No query reports immediate data and the meaning of a WRITE's completion; both follow from the
+ * protocol.
+ */
 static void set_capabilities(struct vb_port *port, const char *mask)
 {
 	port->imm = port->placed = port->fabric != VB_IWARP;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A queue pair, with so many inline bytes; *most becomes how many it has. NULL: errno says why. */
+/* Makes a queue pair with these inline bytes; *most becomes the actual number. NULL: see errno. */
 static struct ibv_qp *create(struct vb_rail *rail, struct vb_cq *cq, int *most)
 {
 	struct ibv_qp_init_attr init = {.send_cq = cq->cq,
@@ -26,7 +26,7 @@ static struct ibv_qp *create(struct vb_rail *rail, struct vb_cq *cq, int *most)
 		return NULL;
 	errno = 0;
 	qp = ibv_create_qp(rail->pd, &init);
-	/* Some take what was asked for and say that they have less. */
+	/* Some drivers accept the requested size but report less. */
 	if (qp && (int)init.cap.max_inline_data < *most)
 		*most = (int)init.cap.max_inline_data;
 	return qp;
@@ -69,7 +69,7 @@ int vb_qp_probe(struct vb_rail *rail, int most)
 	return no_queue_pair(rail, err);
 }
 
-/* Receives of its own, all to be posted. */
+/* Its own receives, all to be posted. */
 static int own_receives(struct vb_qp *q)
 {
 	struct vb_recvq *own = calloc(1, sizeof(*own) + VB_RQ * sizeof(struct vb_buf *));
@@ -151,7 +151,7 @@ int vb_qp_init(struct vb_qp *q)
 			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-/* A RESET forgets what was posted: everything is posted anew. */
+/* A RESET drops posted requests: post all again. */
 int vb_qp_receive(struct vb_ep *ep, struct vb_qp *q)
 {
 	struct vb_recvq *own = q->own;

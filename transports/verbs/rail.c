@@ -138,12 +138,12 @@ static int open_queues(struct vb_rail *rail)
 				    (rail->port.resize ? 4 * VB_SRQ : 2 * VB_SQ_ALL + VB_RQ));
 }
 
-/* What peers read of this rail, and what it reads of theirs: see vb_must_flush. */
+/* The words that peers read of this rail, and that it reads of theirs: see vb_must_flush. */
 static int open_flush(struct vb_rail *rail)
 {
 	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
 
-	if (rail->port.fabric == VB_IWARP) /* what a READ brings is written by the peer */
+	if (rail->port.fabric == VB_IWARP) /* the peer writes the data of a READ */
 		access |= IBV_ACCESS_REMOTE_WRITE;
 	rail->flush = aligned_alloc(4096, 4096);
 	if (!rail->flush)

@@ -38,7 +38,7 @@ static void add(struct vb_choice *c, int port)
 			return;
 	if (c->n < VB_RAILS)
 		c->port[c->n] = port;
-	c->n++; /* one too many is told by the caller */
+	c->n++; /* the caller reports one too many */
 }
 
 static void TT_PRINTF(3, 4) refuse(struct vb_choice *c, int err, const char *fmt, ...)
@@ -165,7 +165,7 @@ static void select_best(struct vb_port *ports, int n, int max, struct vb_choice 
 	}
 }
 
-/* What tutti_info says of each. */
+/* tutti_info's text for each. */
 static void explain(struct vb_port *ports, int n, const char *list, const struct vb_choice *c)
 {
 	double sum = 0;
@@ -302,7 +302,7 @@ int vb_gid_rank(const struct ibv_gid_entry *gid, bool here)
 
 	if (!here || !memcmp(gid->gid.raw, zero, 16) || gid->gid_type == IBV_GID_TYPE_IB)
 		return 0;
-	/* Version 2 before 1, what a router forwards before what it does not. */
+	/* Version 2 before 1, routable addresses before others. */
 	if (gid->gid_type == IBV_GID_TYPE_ROCE_V1)
 		return 1;
 	return link_local ? 2 : !memcmp(gid->gid.raw, v4, sizeof(v4)) ? 4 : 3;
@@ -372,10 +372,10 @@ size_t vb_cut(size_t len, uint64_t part, uint64_t sum)
 /* ---- how ---- */
 
 /*
- * An acknowledgement says that the target's device has the bytes, not that its memory does: another
- * device's write may be visible before. A note that one device rings for pieces of several, and a
- * put that is waited for because something may be said over another device, are told only after
- * each device has answered a READ, which it does when all that came before on that connection is in
+ * An acknowledgement means that the target's device has the bytes, not its memory: another
+ * device's write may become visible earlier. So a note for pieces over several devices, and the
+ * completion of a put that may be followed by a message over another device, wait until each
+ * device has answered a READ. A device answers when all earlier requests on that connection are in
  * place.
  */
 bool vb_must_flush(bool placed, int rails, bool spread, unsigned flags)
@@ -385,7 +385,7 @@ bool vb_must_flush(bool placed, int rails, bool spread, unsigned flags)
 	return flags & TT_RMA_NOTE && spread && rails > 1;
 }
 
-/* What drivers have: bnxt_re 96, irdma 101, siw 80, others multiples of 16 less a head. */
+/* Limits of drivers: bnxt_re 96, irdma 101, siw 80, others multiples of 16 less a header. */
 int vb_inline_below(int refused)
 {
 	static const int steps[] = {VB_INLINE, 101, 96, 80, 64, 48, 32, 16, 8, 0};

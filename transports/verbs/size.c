@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What drivers allocate in a process for a reliable-connected queue pair, computed as rdma-core's
- * providers do: send queues, receive queues, request bookkeeping, and completion queue entries, at
- * most twice the needed number. Memory of the kernel and the device is not counted.
+ * Computes the memory that drivers allocate in a process for a reliable-connected queue pair, as
+ * rdma-core's providers do: send queues, receive queues, request bookkeeping, and completion queue
+ * entries, at most twice the needed number. Memory of the kernel and the device is not counted.
  */
 #include "config.h"
 #include "transports/verbs/verbs.h"

@@ -156,7 +156,7 @@ static void vb_close(struct tt_tp *base)
 	close_all((struct vb_tp *)base);
 }
 
-/* On one port, with what the driver allocates. */
+/* On one port, including the driver's allocations. */
 static size_t vb_peer_bytes(const struct tt_env *env)
 {
 	struct vb_qp_size size = {.send = VB_SQ_ALL, .sge = VB_SGE, .inline_bytes = VB_INLINE};

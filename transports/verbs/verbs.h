@@ -57,7 +57,7 @@
 #define VB_SQ_EXTRA 4
 #define VB_SQ_ALL (VB_SQ + VB_SQ_EXTRA)
 #define VB_RING 32	    /* a power of two that holds them */
-#define VB_SIGNAL 8	    /* one of so many unsignalled requests is signalled */
+#define VB_SIGNAL 8	    /* one in this many unsignalled requests is signalled */
 #define VB_CHAIN 8	    /* requests of a queue pair that are held back to be posted together */
 #define VB_HOLD_MAX 4096    /* bytes of the longest of them */
 #define VB_SRQ 1024	    /* entries of a shared receive queue */
@@ -104,7 +104,7 @@ struct vb_port {
 };
 
 enum vb_kind {
-	VB_QUIET, /* nobody waits for it */
+	VB_QUIET, /* no caller waits for it */
 	VB_OP,	  /* DONE for user */
 	VB_PIECE, /* of a split */
 	VB_HELLO,
@@ -117,7 +117,7 @@ enum vb_kind {
 struct vb_rail;
 struct vb_recvq;
 
-/* What a SEND begins with; a message follows. */
+/* Header of a SEND; a message follows. */
 enum vb_word { VB_WORD_MSG = 1, VB_WORD_NOTE, VB_WORD_HELLO, VB_WORD_BYE, VB_WORD_RAIL };
 struct vb_head {
 	uint32_t word;
@@ -126,8 +126,8 @@ struct vb_head {
 #define VB_SEND_MAX (sizeof(struct vb_head) + TT_TP_MSG_MAX)
 
 /*
- * Registered with one rail: what a receive fills, or a SEND that is too long for the request is
- * sent from.
+ * A buffer registered with one rail: for a receive, or for a SEND that is too long for inline
+ * data.
  */
 struct vb_buf {
 	struct vb_buf *next;	/* in the rail's free ones or a receive queue's idle ones */
@@ -138,7 +138,7 @@ struct vb_buf {
 	uint8_t data[VB_SEND_MAX];
 };
 
-/* What a queue pair has posted. */
+/* A posted request of a queue pair. */
 struct vb_req {
 	uint16_t kind;	    /* enum vb_kind */
 	uint16_t opcode;    /* enum ibv_wr_opcode; VB_FLUSH */
@@ -159,8 +159,8 @@ struct vb_recvq {
 	struct vb_buf *idle; /* to be posted again at a later poll */
 	unsigned nidle, total;
 	struct vb_buf **all; /* of a queue pair's own */
-	uint64_t id;	     /* and who that is, in the requests' ids */
-	bool hungry;	     /* in tp->hungry: so many are idle that it is worth it */
+	uint64_t id;	     /* and its number in the requests' ids */
+	bool hungry;	     /* in tp->hungry: enough buffers are idle to post them */
 	struct vb_recvq *next_hungry;
 };
 
@@ -188,7 +188,7 @@ struct vb_qp {
 	bool away;	      /* the peer's port is down */
 	bool off;	      /* left for good: see outage.c */
 	bool receives;	      /* may hold entries of the shared receive queue ... */
-	bool last;	      /* ... unless this was told: it has returned all of them */
+	bool last;	      /* ... unless it has reported: it has returned all of them */
 	unsigned nheld;	      /* the last nheld of ring are not posted yet, but here */
 	struct ibv_send_wr held[VB_CHAIN];
 	struct ibv_sge held_sge[VB_CHAIN][2];
@@ -220,7 +220,7 @@ struct vb_ep {
 	uint64_t cookie[2];   /* half of the key of the MACs that rdma_cm carries */
 	uint64_t deadline;    /* of connecting */
 	struct vb_blob *peer; /* to connect again */
-	int nrails;	      /* rails that meet one of the peer's: so many first queue pairs */
+	int nrails;	      /* rails that meet one of the peer's: number of first queue pairs */
 	size_t most;	      /* longest piece */
 	uint32_t weight[VB_EP_QPS]; /* of the queue pairs: speed of the slower end */
 	struct vb_qp qp[];	    /* the first of each rail, then the second of each ... */
@@ -268,7 +268,7 @@ struct vb_rail {
 	bool homeless;	     /* it has no address any more: they do, too */
 	uint64_t down_until; /* how long its return is waited for; 0: not, or no more */
 	bool dead;	     /* the device is gone, or rdma_cm has no address there */
-	bool tells_last;     /* it has told of the last receive of a queue pair */
+	bool tells_last;     /* it has reported the last receive of a queue pair */
 	bool mute;	     /* it has not: it is not waited for again */
 };
 
@@ -309,7 +309,7 @@ struct vb_tp {
 	struct vb_split split[VB_SPLITS], *free_split;
 	struct vb_qp *holding; /* queue pairs with requests held back */
 
-	/* Where events go: the caller's array, and what does not fit there until the next poll. */
+	/* Events go to the caller's array; the rest waits for the next poll. */
 	struct tt_event *out;
 	int nout, max_out;
 	struct tt_event *stash;
@@ -362,15 +362,12 @@ int vb_port_gid(struct vb_port *port, struct ibv_context *ctx, int64_t asked);
 /* The network that its GID is in: 0, or -errno and port->why. */
 int vb_port_net(struct vb_port *port);
 
-/* rail_rules.c: what needs no device. */
+/* rail_rules.c: rules that need no device. */
 static inline bool vb_is_roce(unsigned fabric)
 {
 	return fabric == VB_ROCE || fabric == VB_ROCE_V1;
 }
-/*
- * What becomes of a connection on a port that is down or not, after the time that it is waited
- * for.
- */
+/* The fate of a connection after the wait for its port, which is down or not. */
 enum vb_verdict { VB_PORT_STAY, VB_PORT_LEAVE, VB_PORT_END };
 enum vb_verdict vb_port_verdict(bool down, bool waited, bool others);
 /*
@@ -381,9 +378,9 @@ int vb_gid_rank(const struct ibv_gid_entry *gid, bool here);
 /* The link-local GID that a port has by itself: of its interface's hardware address. */
 bool vb_gid_is_of_mac(const uint8_t gid[16], const uint8_t mac[6]);
 /*
- * How many milliseconds closing may wait for a bye: together most in a second, so that many peers
- * that don't answer cost no more than one, and at least one each. from, left: what is left since
- * when (0: begin).
+ * Milliseconds that closing may wait for a bye: at most a second for all peers together, so many
+ * silent peers cost no more than one, and at least one each. from, left: the rest, and since when
+ * (0: begin).
  */
 uint64_t vb_bye_wait(uint64_t *from, uint64_t *left, uint64_t now, uint64_t most);
 /* So much of it was used. */
@@ -420,7 +417,7 @@ enum vb_way vb_way(const struct vb_blob *ours, const struct vb_blob *theirs,
  * weights.
  */
 int vb_spread(const uint32_t *weight, int n, size_t len, uint64_t *sum);
-/* Where the part of those ends whose weights add up to part of sum. */
+/* The end of the part of rails whose weights add up to part of sum. */
 size_t vb_cut(size_t len, uint64_t part, uint64_t sum);
 
 /*
@@ -464,9 +461,9 @@ void vb_rails_close(struct vb_tp *tp);
 int vb_watch(struct vb_tp *tp, int fd);
 /* Set the queue pairs' rails of ep, before its peer is known; returns how many there are. */
 int vb_rails_deal(struct vb_ep *ep);
-/* What the peer is told of the rails and the queue pairs on them. */
+/* The address for the peer: rails and their queue pairs. */
 void vb_rails_tell(const struct vb_ep *ep, struct vb_blob *b);
-/* Connect rails with those of the peer, and drop the queue pairs of those that meet none. */
+/* Connects rails with the peer's, and drops the queue pairs of rails that meet none. */
 int vb_rails_match(struct vb_ep *ep, const struct vb_blob *b);
 
 /* verbs_mr.c */
@@ -484,9 +481,9 @@ int vb_qp_new(struct vb_qp *q);
 void vb_qp_free(struct vb_qp *q);
 /* From RESET to INIT; 0 or an errno value. */
 int vb_qp_init(struct vb_qp *q);
-/* In INIT: post all receives of its own, if it has some; 0 or -errno. */
+/* In INIT: posts the queue pair's own receives, if any; 0 or -errno. */
 int vb_qp_receive(struct vb_ep *ep, struct vb_qp *q);
-/* What peers may do through a queue pair, as ibv_modify_qp takes it. */
+/* Access rights of peers through a queue pair, for ibv_modify_qp. */
 unsigned vb_qp_access(const struct vb_tp *tp);
 /* From RESET to RTS. */
 int vb_qp_connect(struct vb_ep *ep, int i);
@@ -533,7 +530,7 @@ static inline struct vb_ep *vb_ep_at(struct vb_tp *tp, uint32_t index, uint32_t 
 
 /* The hello of queue pair q is acknowledged or received. */
 void vb_greeted(struct vb_ep *ep, int q);
-/* The hello of queue pair q found nobody: once more, or fail. */
+/* The hello of queue pair q was not answered: repeat it, or fail. */
 void vb_hello_again(struct vb_ep *ep, int q, int status);
 /* Say why, and on which rail, stop everything; DOWN follows when all requests have come back. */
 void vb_fail(struct vb_ep *ep, const struct vb_rail *rail, int status, const char *fmt, ...)
@@ -546,7 +543,7 @@ void vb_check_down(struct vb_ep *ep);
 int vb_cm_open(struct vb_tp *tp);
 /* The same, but where it cannot be had, tp->cm_why says why; an error: descriptors run out. */
 int vb_cm_try(struct vb_tp *tp);
-/* Also of what was opened in part. */
+/* Also for partly opened transports. */
 void vb_cm_close(struct vb_tp *tp);
 /* Connect, or take the requests of the peer's end. */
 int vb_cm_connect(struct vb_ep *ep);
@@ -559,7 +556,7 @@ void vb_cm_poll(struct vb_tp *tp);
 extern const struct tt_ep_ops vb_ep_ops;
 /* Post wr as request of a kind; 0 or -errno (then nothing was posted). */
 int vb_post(struct vb_ep *ep, int q, struct ibv_send_wr *wr, enum vb_kind kind, void *user);
-/* Post what is held back on any queue pair. */
+/* Posts held requests of all queue pairs. */
 void vb_ring(struct vb_tp *tp);
 /* Forget what queue pair q holds back: it has been ended. */
 void vb_unhold(struct vb_tp *tp, struct vb_qp *q);
@@ -571,7 +568,7 @@ void vb_piece_done(struct vb_tp *tp, struct vb_split *split, int status);
 /* verbs_cq.c */
 int vb_poll(struct tt_tp *tp, struct tt_event *events, int max);
 int vb_arm(struct tt_tp *tp, int *fd);
-/* Where events wait. */
+/* Events that wait. */
 int vb_stash_new(struct vb_tp *tp);
 /* Take completions; their events go to the caller's array or the stash. Returns how many. */
 int vb_reap(struct vb_tp *tp);

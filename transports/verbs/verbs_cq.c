@@ -25,7 +25,7 @@ static int post_receives(struct vb_recvq *rq, struct ibv_recv_wr *wr, struct ibv
 	return rq->srq ? ibv_post_srq_recv(rq->srq, wr, bad) : ibv_post_recv(rq->qp, wr, bad);
 }
 
-/* Completions may outlive a queue pair: its own receives are told by number. */
+/* Completions may outlive a queue pair, so its receives are identified by number. */
 static uint64_t recv_id(const struct vb_recvq *rq, const struct vb_buf *buf)
 {
 	return RECV_ID | (rq->srq ? (uint64_t)(uintptr_t)buf : OWN_ID | rq->id | buf->nth);
@@ -51,7 +51,7 @@ int vb_recv_fill(struct vb_recvq *rq)
 		}
 		wr[n - 1].next = NULL;
 		err = post_receives(rq, wr, &bad);
-		n = err ? (unsigned)(bad - wr) : n; /* so many were posted */
+		n = err ? (unsigned)(bad - wr) : n; /* number posted */
 		for (i = 0; i < n; i++)
 			rq->idle = rq->idle->next;
 		rq->nidle -= n;
@@ -94,7 +94,7 @@ void vb_recv_forget(struct vb_tp *tp, struct vb_recvq *rq)
 	rq->hungry = false;
 }
 
-/* What cannot be posted now stays idle, until the next buffer of its queue. */
+/* Buffers that cannot be posted now stay idle until the next buffer of their queue. */
 static void feed(struct vb_tp *tp)
 {
 	struct vb_recvq *rq;
@@ -146,7 +146,7 @@ int vb_stash_new(struct vb_tp *tp)
 	return stash_room(tp, STASH_BATCH) ? 0 : tt_fail(-ENOMEM, "verbs: out of memory");
 }
 
-/* Where the next event goes, for one that is no message; each kind fills in what it has. */
+/* The place of the next event that is not a message; each kind fills in its fields. */
 static inline struct tt_event *next_event(struct vb_tp *tp)
 {
 	if (tp->nout < tp->max_out)
@@ -306,7 +306,7 @@ static void sent(struct vb_tp *tp, const struct ibv_wc *wc)
 	vb_check_down(ep);
 }
 
-/* ---- what has arrived ---- */
+/* ---- arrivals ---- */
 
 /* A SEND has come: of a message the event keeps the buffer. */
 static void arrived_send(struct vb_rail *rail, struct vb_ep *ep, struct vb_buf *buf, uint32_t len)
@@ -355,7 +355,7 @@ static struct vb_ep *receiver(struct vb_rail *rail, const struct ibv_wc *wc, int
 		*buf = (struct vb_buf *)(uintptr_t)id;
 		return wc->status == IBV_WC_SUCCESS ? vb_ep_of_qpn(rail, wc->qp_num, q) : NULL;
 	}
-	*buf = NULL; /* what has failed is not posted again before the queue pair is */
+	*buf = NULL; /* failed requests are posted again only with the queue pair */
 	ep = wc->status == IBV_WC_SUCCESS
 		     ? vb_ep_at(rail->tp, (uint32_t)(id >> 40), id >> 24 & 0xffff)
 		     : NULL;
@@ -401,7 +401,7 @@ static int reap_cq(struct vb_rail *rail, struct ibv_cq *cq, int looks)
 	int room = rail->tp->max_out - rail->tp->nout, n, i;
 	struct ibv_wc wc[VB_BATCH];
 
-	/* While there is no memory for what they bring, completions stay where they are. */
+	/* Without memory for their data, completions stay in the queue. */
 	if (rail->tp->stash_max - rail->tp->stash_tail < STASH_BATCH &&
 	    !stash_room(rail->tp, STASH_BATCH))
 		return 0;
@@ -483,8 +483,8 @@ int vb_poll(struct tt_tp *base, struct tt_event *events, int max)
 	tp->nout = 0;
 	tp->max_out = max;
 	/*
-	 * Buffers of what the caller has seen; then events in their order: what waited comes
-	 * first.
+	 * First repost buffers of messages that the caller has seen; then report events in order,
+	 * waiting ones first.
 	 */
 	if (tp->hungry)
 		feed(tp);
@@ -523,8 +523,8 @@ int vb_arm(struct tt_tp *base, int *fd)
 				return -EAGAIN;
 	tp->armed = true;
 	/*
-	 * What came before it was armed wakes nobody; what matters of it may be behind much that
-	 * does not.
+	 * Completions from before the arming wake no thread, and an important one may be behind
+	 * many others.
 	 */
 	while (tp->stash_head == tp->stash_tail && vb_reap(tp) >= VB_BATCH)
 		;

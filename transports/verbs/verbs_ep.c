@@ -259,7 +259,7 @@ void vb_fail(struct vb_ep *ep, const struct vb_rail *rail, int status, const cha
 
 /* ---- closing ---- */
 
-/* Reap until cond or for at most ms; what comes for other endpoints waits in the stash. */
+/* Reaps until cond or for at most ms; events of other endpoints wait in the stash. */
 #define REAP_UNTIL(tp, cond, ms)                                                                   \
 	do {                                                                                       \
 		uint64_t deadline_ = tt_deadline_ms(ms);                                           \
@@ -278,8 +278,9 @@ static bool holds_receives(const struct vb_ep *ep)
 }
 
 /*
- * Entries of the shared receive queue that the queue pairs have taken come back before the device
- * tells of the last one. A device that never does (soft-RoCE of Linux 6.1) is waited for once.
+ * Entries of the shared receive queue that a queue pair has taken come back before the device
+ * reports the last one. A device that never reports it (soft-RoCE of Linux 6.1) is waited for
+ * once.
  */
 static void take_last_receives(struct vb_ep *ep)
 {

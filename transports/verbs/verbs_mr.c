@@ -17,7 +17,7 @@ static int refused(const struct vb_rail *rail, size_t len, int err)
 	getrlimit(RLIMIT_MEMLOCK, &limit);
 	if ((err == ENOMEM || err == EPERM || err == EAGAIN) && limit.rlim_cur != RLIM_INFINITY)
 		return tt_mem_fail_memlock(len, "registering memory with an RDMA device");
-	if (err == ENOMEM || err == EAGAIN) /* the latter is how a cgroup's limit is told */
+	if (err == ENOMEM || err == EAGAIN) /* the latter reports a cgroup's limit */
 		return tt_fail(
 			-ENOMEM,
 			"verbs: %s cannot register %zu more bytes: it has no memory or none of "
@@ -67,10 +67,7 @@ int vb_reg(struct tt_tp *base, const struct tt_mem *mem, unsigned access, struct
 		flags |= IBV_ACCESS_REMOTE_READ;
 	if (access & TT_ACCESS_WRITE)
 		flags |= IBV_ACCESS_REMOTE_WRITE;
-	/*
-	 * iWARP: what a READ brings is written by the peer. Only where no peer has been given the
-	 * key.
-	 */
+	/* iWARP: the peer writes the data of a READ. Only if no peer has the key. */
 	if (tp->rail[0].port.fabric == VB_IWARP && access == TT_ACCESS_LOCAL)
 		flags |= IBV_ACCESS_REMOTE_WRITE;
 	if (access & TT_ACCESS_WRITE && base->caps & TT_CAP_AMO)

@@ -294,8 +294,8 @@ void vb_piece_done(struct vb_tp *tp, struct vb_split *s, int status)
 }
 
 /*
- * A READ of a word of the peer's, behind what was put on queue pair i: then that is in place, and
- * what it reads says nothing.
+ * A READ of a word of the peer behind the puts on queue pair i: its completion means that they are
+ * in place; the word itself has no meaning.
  */
 static int post_flush(struct vb_ep *ep, int i, enum vb_kind kind, void *user)
 {
@@ -408,7 +408,7 @@ static int try_split(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opc
 	return n > 1 || rma->len > ep->most ? split(ep, rma, opcode, first, n, sum) : -ERANGE;
 }
 
-/* ---- what is sent in one piece ---- */
+/* ---- transfers in one piece ---- */
 
 /*
  * Small ones and messages use the first queue pair, so that few completion queues have something.
@@ -434,9 +434,9 @@ static void charge(struct vb_ep *ep, int i, size_t len)
 /* ---- the slots ---- */
 
 /*
- * Where there is no immediate data, or the end of a WRITE does not say that its bytes are in place:
- * WRITE, then a SEND for the note, then a READ to wait for. The first two are complete in that
- * order at the target, and the READ is answered after them, because they share a queue pair.
+ * Without immediate data, or if the completion of a WRITE does not prove that its bytes are in
+ * place: WRITE, then a SEND for the note, then a READ to wait for. The first two are complete in
+ * that order at the target, and the READ is answered after them, because they share a queue pair.
  */
 static int put_in_steps(struct vb_ep *ep, int i, const struct tt_rma *rma, struct ibv_send_wr *wr,
 			bool quiet, bool flush)
@@ -628,9 +628,9 @@ static int vb_msg(struct tt_ep *base, const void *data, size_t len)
 }
 
 /*
- * A device repeats what is not acknowledged, and reports a lost peer in the end; it notices nothing
- * where nothing is under way. So there an empty write is sent. Age alone says nothing: a peer whose
- * receive queue is empty makes requests wait for as long as it computes.
+ * A device repeats unacknowledged requests and finally reports a lost peer, but notices nothing
+ * without a request under way. So an idle connection sends an empty write. Age alone proves
+ * nothing: a peer whose receive queue is empty makes requests wait for as long as it computes.
  */
 static int vb_silence(struct tt_ep *tt_ep, struct tt_silence *s)
 {
