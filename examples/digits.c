@@ -32,8 +32,8 @@ static void program_dir(char *dir)
 }
 
 /*
- * Where the file may be: where the environment says, where it is installed, near the program (in a
- * build tree, whose programs may be in .libs, and in an install tree inside it), here.
+ * Places of the file: the environment's, the installation's, near the program (in a build tree,
+ * whose programs may be in .libs, and in an install tree inside it), the current directory.
  */
 static const char *find(char *path)
 {

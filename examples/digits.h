@@ -14,8 +14,8 @@ struct digit {
 };
 
 /*
- * Read digits.csv or digits.csv.gz: 64 pixels and the label on each line. path NULL: look for it.
- * Prints what is wrong and returns -1, else the number of digits; free *digits.
+ * Read digits.csv or digits.csv.gz: 64 pixels and the label on each line. path NULL: search for
+ * the file. Returns the number of digits, or -1 after printing the error; free *digits.
  */
 int digits_load(const char *path, struct digit **digits);
 

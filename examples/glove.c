@@ -77,8 +77,8 @@ static int by_count(const void *a, const void *b)
 }
 
 /*
- * The next word of *p, in small letters; what has no letter first, as a verse's number, is passed
- * over.
+ * The next word of *p, in lower case; skips words that do not start with a letter, such as verse
+ * numbers.
  */
 static int next_word(const char **p, char *word)
 {
@@ -314,8 +314,8 @@ static int batch(struct glove *g, const struct pair *p, int n, int learns, doubl
 }
 
 /*
- * All workers tell as many clocks, whatever their share of the pairs is: nobody waits for one that
- * has no more.
+ * All workers end the same number of clocks, whatever their share of the pairs, so no worker waits
+ * for one that is done.
  */
 static int all_pairs(struct glove *g, int learns, double *loss)
 {
@@ -372,7 +372,7 @@ static int train(struct glove *g)
 	return all_pairs(g, 0, &loss) || tell(g, "at the end", loss);
 }
 
-/* ---- what has been learnt ---- */
+/* ---- results ---- */
 
 static double dot(const float *a, const float *b)
 {

@@ -5,9 +5,9 @@
  *	tutti_run -n 4 logreg ReutersCorn-train.arff ReutersCorn-test.arff
  *
  * Every rank is server and worker. A weight is a row of one number in a table, keyed by a hash of
- *its word, and created when a worker first pulls it. A step pulls and pushes only the weights of
- *the words in its batch. The servers apply Adagrad, which gives rare words larger steps. Workers
- *are at most two clocks apart (SSP).
+ * its word, and created when a worker first pulls it. A step pulls and pushes only the weights of
+ * the words in its batch. The servers apply Adagrad, which gives rare words larger steps. Workers
+ * are at most two clocks apart (SSP).
  */
 #include <ctype.h>
 #include <math.h>
@@ -41,7 +41,7 @@ struct learner {
 	size_t keys;
 };
 
-/* What is added up over all ranks. */
+/* Sums over all ranks. */
 struct totals {
 	double n, loss, right, positives, found, claimed;
 };
@@ -76,7 +76,7 @@ static size_t unique(uint64_t *key, size_t n)
 	return kept;
 }
 
-/* FNV-1a: the same on all machines. The empty word's is that of the bias. */
+/* FNV-1a: the same on all machines. The hash of the empty word stands for the bias. */
 static uint64_t hash(const char *word, size_t len)
 {
 	uint64_t h = 14695981039346656037u;
@@ -100,7 +100,7 @@ static int parse(const char *line, struct text *t)
 		return -1;
 	t->key[0] = hash("", 0);
 	while (p < end) {
-		if (*p == '\\') /* with what it escapes */
+		if (*p == '\\') /* including escapes */
 			p += 2;
 		for (start = 0; p + start < end && isalpha((unsigned char)p[start]); start++)
 			;
@@ -288,7 +288,7 @@ static int learn(struct learner *l, const struct texts *train, const struct text
 			return -1;
 	}
 	/*
-	 * A pull after this sees all pushes before it: every worker tells as many clocks as another
+	 * A pull after this sees all pushes before it: every worker ends as many clocks as another
 	 * may be behind.
 	 */
 	for (e = 0; e < 3; e++)

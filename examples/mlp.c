@@ -58,7 +58,7 @@ void mlp_random_weights(struct mlp *net, uint64_t seed)
 	}
 }
 
-/* What layer l sees: the outputs of the one before it, or the data. */
+/* The input of layer l: the outputs of the previous layer, or the data. */
 static const double *input_of(const struct mlp *net, int l)
 {
 	return l ? net->layers[l - 1].output : net->input;

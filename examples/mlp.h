@@ -18,7 +18,7 @@ struct layer {
 	double *gradient; /* summed over samples */
 	double *velocity; /* of momentum */
 	double *output;	  /* [row * out + o] */
-	double *delta;	  /* derivative of the loss by what goes into the layer's nonlinearity */
+	double *delta;	  /* derivative of the loss by the input of the layer's nonlinearity */
 };
 
 struct mlp {

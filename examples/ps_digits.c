@@ -6,10 +6,10 @@
  *	tutti_run -n 5 ps_digits --staleness 3 --csv loss.csv
  *
  * Workers are at most --staleness clocks apart. A worker keeps its pulled weights as long as they
- *are fresh enough (its clock less the staleness), and applies its own steps to them. With --essp
- *the server sends the weights whenever the slowest worker has advanced, and every step uses the
- *newest. The two differ in the age of the weights that gradients are computed from, not in how long
- *workers wait. make perf-staleness draws the difference.
+ * are fresh enough (its clock less the staleness), and applies its own steps to them. With --essp
+ * the server sends the weights whenever the slowest worker has advanced, and every step uses the
+ * newest. The two differ in the age of the weights that gradients are computed from, not in how
+ * long workers wait. make perf-staleness draws the difference.
  *
  * With --second N rank 1 serves, too, from clock N on: half of the weights, and the state of their
  * rule, move to rank 1.
@@ -104,7 +104,7 @@ static const char help[] =
 
 enum kind { FLAG, INT, REAL, TEXT, SEED, STALENESS };
 
-/* What the options above set. */
+/* Values of the options above. */
 static const struct choice {
 	const char *name;
 	enum kind kind;
@@ -359,7 +359,7 @@ static int train(struct worker *w)
 			 (random_uniform(&state) < w->opt.straggle ? w->opt.straggle_ms : 0));
 		if (tutti_ps_push(w->table, w->gradient, 0, w->size, TUTTI_FLOAT64))
 			return failed(w, "pushing");
-		for (i = 0; i < w->size; i++) /* its own steps are in what it keeps */
+		for (i = 0; i < w->size; i++) /* its own steps are in its kept values */
 			w->weights[i] -= w->opt.rate * w->gradient[i];
 		before = now();
 		if (tutti_ps_clock(w->ps))

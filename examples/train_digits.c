@@ -5,8 +5,8 @@
  *	tutti_run -n 4 train_digits
  *
  * Every rank holds the whole model. A step takes the next batch of samples; each rank runs its
- *slice of the batch forward and backward, and an all-reduce sums the gradients, so that all ranks
- *take the same step. The result does not depend on the number of ranks.
+ * slice of the batch forward and backward, and an all-reduce sums the gradients, so that all ranks
+ * take the same step. The result does not depend on the number of ranks.
  *
  * Communication hides behind computation: the gradient of the last layer is ready first, so its
  * all-reduce (its "bucket") starts while the layers before it are still being worked on. What could

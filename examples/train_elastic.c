@@ -33,7 +33,7 @@ struct state {
 };
 
 struct elastic {
-	struct trainer t; /* comm: those who are here now */
+	struct trainer t; /* comm: the live ranks */
 	struct state s;
 	int64_t printed; /* epochs */
 	int steps;	 /* of an epoch */
@@ -57,7 +57,7 @@ static int send_model(struct trainer *t, int root)
 	return err;
 }
 
-/* The lowest of the ranks that are farthest sends what it has. */
+/* The lowest of the most advanced ranks sends its state. */
 static int catch_up(struct elastic *e)
 {
 	struct trainer *t = &e->t;
@@ -119,7 +119,7 @@ static int shrink(struct elastic *e)
 	return 0;
 }
 
-/* After every change of ranks; err: what has happened before. */
+/* After every change of ranks; err: the earlier error. */
 static int together(struct elastic *e, int err)
 {
 	int fine = all_fine(e, err);
@@ -170,7 +170,7 @@ static int refill(struct elastic *e)
 
 	t->doing = "taking in new ranks";
 	err = tutti_comm_grow(t->comm, (int)e->s.wanted, t->opt.wait_ms, &ctx);
-	if (err) { /* those that are here go on; if one of them has died, the next call says so */
+	if (err) { /* the live ranks go on; if one has died, the next call reports it */
 		tutti_last_error(&info);
 		if (t->rank == 0)
 			printf("no new ranks: %s\n", info.text);
@@ -271,7 +271,7 @@ static int report(struct elastic *e)
 	return fclose(csv) ? -EIO : 0;
 }
 
-/* Between two epochs, so that those that are left do not stop in the middle of one to wait. */
+/* Between two epochs, so that the live ranks do not wait in the middle of one. */
 static int may_refill(const struct elastic *e)
 {
 	return e->t.nranks < e->s.wanted && e->s.tested < e->t.opt.epochs &&

@@ -199,7 +199,7 @@ static enum parsed parse(struct train_options *opt, int argc, char **argv, char 
 	return WRONG;
 }
 
-/* Before tutti_init the launcher's variables say who we are; one rank is enough to complain. */
+/* Before tutti_init the launcher's variables give the rank; only one rank prints the error. */
 static int first_rank(void)
 {
 	const char *rank = getenv("TUTTI_RANK");

@@ -54,7 +54,7 @@ int trainer_take(struct trainer *t, int n)
 	return 0;
 }
 
-/* Each epoch shuffles what the one before has left; who joins later must come to the same. */
+/* Each epoch shuffles the previous order; a rank that joins later must get the same order. */
 void trainer_order(struct trainer *t, int epoch)
 {
 	int i, n = t->ntrain + t->ntest;
@@ -66,7 +66,7 @@ void trainer_order(struct trainer *t, int epoch)
 		shuffle(t->order, t->ntrain, t->opt.seed + (uint64_t)i);
 }
 
-/* A rank may come to be the only one, so there is room for whole batches. */
+/* A rank may become the only one, so there is room for whole batches. */
 int trainer_model(struct trainer *t)
 {
 	t->doing = "making the model";

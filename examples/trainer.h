@@ -31,7 +31,7 @@ struct trainer {
 	double exposed; /* seconds in calls of tutti while training, this epoch */
 };
 
-/* What an epoch adds up to, over all ranks: all-reduced as an array of doubles. */
+/* The sums of an epoch over all ranks, all-reduced as an array of doubles. */
 struct totals {
 	double loss, right, exposed;
 };

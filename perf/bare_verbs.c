@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bare_verbs send|imm BYTES ITERATIONS DEVICE GID PORT [ADDRESS]: what a message there and back
- * costs on a device without tutti: by SEND, as ib_send_lat does it, or by RDMA WRITE WITH
- * IMMEDIATE, as a put with a note is carried out, which perftest of this age cannot measure.
- * Without an ADDRESS it is the server. It prints a row like ib_send_lat, with half the median
- * round trip in microseconds in the fifth column. For perf/compare_verbs.
+ * bare_verbs send|imm BYTES ITERATIONS DEVICE GID PORT [ADDRESS]: measures a round trip on a
+ * device without tutti, by SEND as in ib_send_lat, or by RDMA WRITE WITH IMMEDIATE as in a put
+ * with a note, which older versions of perftest cannot measure. Without an ADDRESS it is the
+ * server. It prints a row like ib_send_lat, with half the median round trip in microseconds in the
+ * fifth column. For perf/compare_verbs.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,7 +25,7 @@
 #define DEPTH 64   /* receives posted */
 #define INLINE 64  /* bytes that travel in the request */
 
-struct place { /* what the other side has to know */
+struct place { /* parameters sent to the peer */
 	uint32_t qpn, rkey;
 	uint64_t addr;
 	union ibv_gid gid;
@@ -40,7 +40,7 @@ struct bare {
 	struct ibv_cq *sends, *receives;
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
-	char *mem; /* what is sent, then what is received */
+	char *mem; /* send buffer, then receive buffer */
 	struct place mine, its;
 	long sent;
 };

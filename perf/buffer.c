@@ -50,8 +50,8 @@ static int get_all(struct perf *perf, struct perf_buffer *bufs, int n, size_t si
 	int i, err;
 
 	/*
-	 * Memory is only promised when it is allocated and taken when it is touched. Without this
-	 * look at what there is, asking for too much would end in the kernel killing some process.
+	 * The kernel overcommits: it assigns memory at the first access. Without this check, too
+	 * large a request would make the kernel kill a process.
 	 */
 	if ((double)size * n * perf->local_ranks > 0.95 * (double)memory_available())
 		return -ENOMEM;

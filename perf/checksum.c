@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What TUTTI_CHECKSUM costs each end of a message: the checksum of so many bytes, by the function
- * that the library uses, beside a copy of them; both by turns, medians.
+ * Measures the cost of TUTTI_CHECKSUM at each end of a message: the library's checksum function
+ * and a copy of the same bytes, in turns; medians.
  */
 #include "perf/perf.h"
 

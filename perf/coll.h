@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The collectives that tutti_perf measures: how to call each, and how to know what it must give. */
+/* The collectives that tutti_perf measures: their calls and expected results. */
 #ifndef PERF_COLL_H
 #define PERF_COLL_H
 
@@ -51,7 +51,7 @@ struct perf_coll_job {
 int perf_coll_call(const struct perf_coll_job *job);
 /* Inputs with a known result; everything that the call must overwrite holds something else. */
 void perf_coll_fill(const struct perf_coll_job *job, uint64_t seed);
-/* After a call on what this seed filled in: wrong elements, and bytes changed that must not be. */
+/* Counts wrong elements and illegally changed bytes after a call on this seed's data. */
 size_t perf_coll_wrong(const struct perf_coll_job *job, uint64_t seed);
 size_t perf_coll_violations(const struct perf_coll_job *job, uint64_t seed);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The collectives one by one. Blocks of a buffer have data of different seeds, so that one that
- * goes to a wrong place is noticed. Sizes and factors are those of nccl-tests (its
- * doc/PERFORMANCE.md): what the wires must carry at least, for each byte of the size. A scan has to
- * bring every rank one vector.
+ * The collectives one by one. Blocks of a buffer have data of different seeds, so a misplaced
+ * block is detected. Sizes and factors are those of nccl-tests (its doc/PERFORMANCE.md): the
+ * minimum bytes on the wire for each byte of the size. A scan must bring every rank one vector.
  */
 #include "perf/coll.h"
 
@@ -161,7 +160,7 @@ static void prepare(const struct perf_coll_job *job, uint64_t seed, int b)
 		job->kind->reduces ? job->op : TUTTI_MAX; /* moved values: any that the type has */
 }
 
-/* What this rank gives for block b. */
+/* This rank's input for block b. */
 static const void *given(const struct perf_coll_job *job, uint64_t seed, int b)
 {
 	prepare(job, seed, b);
@@ -169,7 +168,7 @@ static const void *given(const struct perf_coll_job *job, uint64_t seed, int b)
 	return job->oracle->input;
 }
 
-/* What must be in block i of this rank's result. */
+/* The expected block i of this rank's result. */
 static const void *expected(const struct perf_coll_job *job, uint64_t seed, int i)
 {
 	int rank = job->perf->rank, last = job->perf->nranks - 1;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ESSP, for perf/relay: rank 0 serves a table of argv[1] KiB, all others pull it in each of
- * argv[2] clocks, between which one of them changes something in every block, under staleness
- * argv[3] (0). Prints the workers, the time of a clock, and what the server has written for it,
- * and what a worker has read of it, in tables.
+ * ESSP, for perf/relay: rank 0 serves a table of argv[1] KiB. All other ranks pull it in each of
+ * argv[2] clocks, between which one of them changes every block, with staleness argv[3] (0).
+ * Prints the number of workers, the time of a clock, and the bytes that the server wrote and a
+ * worker read for it, in tables.
  */
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The reduction kernels beside a copy of the same traffic: it reads the same buffers and writes as
- * many bytes as one of them has, so one byte for as many read as there are sources. A copy of as
- * many bytes altogether that writes half of them would be no measure: out of the cache a core
- * writes three times as fast as it reads. What a kernel loses against it is not the memory's
- * fault. The kernels are the library's own, linked in besides.
+ * Compares the reduction kernels with a copy of the same traffic, which reads the same buffers and
+ * writes one byte for each byte of one source. A plain copy is no reference, because it writes
+ * half of its bytes, and a core writes three times as fast as it reads out of the cache. The
+ * difference is therefore the kernel's cost, not the memory's. The kernels are the library's own,
+ * linked in.
  */
 #include "perf/perf.h"
 
@@ -79,8 +79,8 @@ typedef void put_fn(void *dst, const line *x);
 #define INLINE static inline __attribute__((always_inline))
 
 /*
- * A line for as many read as there are sources: these in turn, each by quarters side by side, which
- * is faster than from one end to the other. What is left over is copied from each.
+ * Writes a line for each group of lines read, one from each source in turn, in four streams side
+ * by side, which is faster than one. The remainder is copied from each source.
  */
 INLINE void copy_lines(const struct kernel_job *job, put_fn *put)
 {

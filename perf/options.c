@@ -104,7 +104,7 @@ static const char help[] =
 	"  -h, --help               show this\n"
 	"  -V, --version            show the version\n";
 
-/* What collectives on data have in common. */
+/* Options common to collectives on data. */
 #define COLLECTIVE                                                                                 \
 	.run = perf_run_coll, .bytes = 32 << 20, .iters = 20, .warmup = 5, .min_ranks = 1,         \
 	.has_size = true

@@ -40,7 +40,7 @@ static int64_t in_range(uint64_t hash, int64_t most, int datatype)
 	return (int64_t)(hash % (uint64_t)(most + 1));
 }
 
-/* What rank contributes at index i. */
+/* The contribution of rank at index i. */
 static int64_t contribution(const struct perf_oracle *o, int rank, size_t i)
 {
 	uint64_t hash = mix(o->seed + mix(((uint64_t)rank << 32) + i + 1));

@@ -18,7 +18,7 @@ enum what { ALONE, COMPUTE, TOGETHER, WHATS };
 #define FIRST 3	    /* samples that say how long either takes */
 #define CLOSE 0.03  /* it need not be equal to the last bit */
 #define ATTEMPTS 10 /* to come that close */
-#define GROW 100    /* at most so much in one attempt, as a short one is measured badly */
+#define GROW 100    /* limit for one attempt; short ones are measured badly */
 
 struct run {
 	struct perf *perf; /* with a context of its own */
@@ -98,7 +98,7 @@ static int median(const struct run *r, double *times, int n, double *usec)
 	return 0;
 }
 
-/* Of the computation: what disturbs it only makes it longer, so the least of a few. */
+/* Time of the computation: disturbances only lengthen it, so take the least of a few. */
 static int least(const struct run *r, double *usec)
 {
 	double took;
@@ -115,7 +115,7 @@ static int least(const struct run *r, double *usec)
 	return err;
 }
 
-/* As many passes as take usec at the slowest rank while all ranks compute, as they will. */
+/* The number of passes that takes usec at the slowest rank while all ranks compute. */
 static int calibrate(struct run *r, double usec)
 {
 	double took, more;
@@ -238,7 +238,7 @@ static int gather(const void *send, void *recv, size_t len, void *perf)
 	return tutti_allgather(send, recv, len, TUTTI_UINT8, ((struct perf *)perf)->world);
 }
 
-/* In a job of its own, as a job either has the thread or not. */
+/* In a separate job, because a job either has the thread or not. */
 static int with(struct perf *outer, struct run *r, bool thread)
 {
 	struct tutti_config config = {.size = sizeof(config),

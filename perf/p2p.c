@@ -20,7 +20,7 @@ struct pair {
 	struct perf *perf;
 	enum kind kind;
 	struct perf_buffer exposed; /* the window of this rank */
-	struct perf_buffer local;   /* what is sent or received */
+	struct perf_buffer local;   /* the data */
 	struct tutti_win *win;
 	size_t size;
 	int atomic;
@@ -52,7 +52,7 @@ static const struct perf_column latency_columns[] = {
 };
 #define LATENCY_COLUMNS (sizeof(latency_columns) / sizeof(latency_columns[0]))
 
-/* What rank sends in round `round`; another rank or round has another byte at the same place. */
+/* The data of rank in round `round`; every rank and round has a different byte at each place. */
 static unsigned char pattern(int rank, unsigned int round, size_t i)
 {
 	return (unsigned char)(i * 167 + (i >> 8) * 13 + (size_t)rank * 59 + round * 101 + 1);
@@ -160,7 +160,7 @@ static int ping_pong(const struct pair *p, int n, double *times)
 	return err ? perf_call_failed(p->perf, "win_flush", err) : 0;
 }
 
-/* One atomic on rank 1's word, which is p->word before; p->word is what it is afterwards. */
+/* One atomic on rank 1's word; p->word is its value before, and is updated. */
 static int one_atomic(struct pair *p, uint64_t *old)
 {
 	uint64_t next = p->word + ADDED;
@@ -211,7 +211,7 @@ static int meet(const struct pair *p)
 	return err ? perf_call_failed(p->perf, "barrier", err) : 0;
 }
 
-/* Where the data of a transfer ends up on this rank and who sent them; NULL: not here. */
+/* The destination of a transfer on this rank, and its sender; NULL: not on this rank. */
 static const struct perf_buffer *landing(const struct pair *p, int *sender)
 {
 	int me = p->perf->rank;

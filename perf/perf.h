@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the parts of tutti_perf share: the options, the list of sizes, the table of results, and the
+ * Shared by the parts of tutti_perf: the options, the list of sizes, the table of results, and the
  * runners, one for each kind of measurement.
  */
 #ifndef PERF_H
@@ -113,10 +113,7 @@ struct perf_oracle {
 };
 int perf_oracle_init(struct perf_oracle *oracle);
 void perf_oracle_free(struct perf_oracle *oracle);
-/*
- * For this seed and up to count elements: input, what a rank gives; expected, what 0 to last
- * combine to.
- */
+/* For this seed and up to count elements: input of a rank; expected result of ranks 0 to last. */
 void perf_oracle_given(struct perf_oracle *oracle, size_t count, int rank);
 void perf_oracle_reduce(struct perf_oracle *oracle, size_t count, int last);
 /* Fill dst by repeating a block; count how many elements of buf differ from it. */

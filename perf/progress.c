@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a long run is doing, on a terminal: a line that rewrites itself. It is written between
- * measurements only, and only when the last row is more than a second old.
+ * Shows the progress of a long run on a terminal, in a line that rewrites itself. It is written
+ * between measurements only, and only when the last row is more than a second old.
  */
 #include "perf/perf.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Measuring the parameter server: the last --servers ranks serve, all others work at once, and the
- * first --colocated of them serve as well. Pull beside plain reads of the same bytes from windows
- * of the servers, push beside plain writes; pushes are applied by SGD; what the processors of
- * those that only serve do for a pull.
+ * Measures the parameter server. The last --servers ranks only serve; all other ranks work at
+ * once, and the first --colocated of them also serve. Compares pulls with plain reads of the same
+ * bytes from windows of the servers, and pushes, applied by SGD, with plain writes; measures the
+ * CPU time of dedicated servers for a pull.
  */
 #include "perf/perf.h"
 
@@ -52,7 +52,7 @@ static size_t elements(const struct run *r)
 	return r->size / sizeof(float);
 }
 
-/* Where a table's elements begin in the buffers. */
+/* The offset of a table's elements in the buffers. */
 static size_t begin_of(const struct run *r, int table)
 {
 	return elements(r) * (size_t)table / (size_t)r->perf->opt.tables;
@@ -68,7 +68,7 @@ static float *at(const struct run *r, int buffer, int table)
 	return (float *)(void *)r->buf[buffer].data + begin_of(r, table);
 }
 
-/* Where the bytes of server k begin: the co-located ones are first. */
+/* The offset of the bytes of server k; co-located servers come first. */
 static size_t cut(const struct run *r, int k)
 {
 	const int *w = r->perf->opt.weights;
@@ -165,7 +165,7 @@ static int timed(struct run *r, enum step step, int n, double *seconds, double *
 	return err ? err : perf_agree(r->perf, cpu, TUTTI_SUM);
 }
 
-/* Every update was 1, at a rate of 1: what is there now is known. */
+/* Every update was 1 at a rate of 1, so the values are known. */
 static int check(struct run *r, double *wrong)
 {
 	const float *v = (const float *)(const void *)r->buf[1].data;

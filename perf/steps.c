@@ -22,7 +22,7 @@
 
 #define WARM 6	       /* calls that are not counted: both halves of slots, caches of plans */
 #define CALLS 8	       /* calls of which the least counts */
-#define LEAD_NS 200000 /* the other rank is so much earlier */
+#define LEAD_NS 200000 /* the other rank is earlier by this */
 #define TAG 7
 
 /* Shared with the tracer. */

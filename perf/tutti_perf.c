@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tutti_perf: how fast, and how right, the library is here. The columns are those people know from
- * nccl-tests and perftest. This file joins the job, says who takes part, runs the chosen
- * measurement and adds it up.
+ * tutti_perf measures the speed of the library and checks its results. The columns are those of
+ * nccl-tests and perftest. This file joins the job, prints the participants, runs the chosen
+ * measurement and sums up.
  */
 #include "perf/perf.h"
 
@@ -83,7 +83,7 @@ static int join(struct perf *perf)
 	return tutti_comm_free(host);
 }
 
-/* What only a job's size can tell to be wrong. */
+/* Checks options that depend on the job's size. */
 static int check_ranks(const struct perf *perf)
 {
 	const struct perf_options *opt = &perf->opt;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What it costs to wake a rank that has waited so long that it sleeps: rank 0 computes until the
- * others sleep, and then times how long they take to answer; and again at once, while they are
- * awake. The difference of the two is the waking. Clocks of different hosts are never compared.
+ * Measures the cost of waking a sleeping rank: rank 0 computes until the other ranks sleep, then
+ * times their answer, and again at once while they are awake. The difference is the cost of the
+ * wake-up. Clocks of different hosts are never compared.
  */
 #include "perf/perf.h"
 
@@ -113,7 +113,7 @@ static int once(struct run *r, double *asleep, double *awake)
 	return err;
 }
 
-/* How often the rank slept that did so least, of those that rank 0 wakes. */
+/* The least number of sleeps among the ranks that rank 0 wakes. */
 static int agree_slept(const struct run *r, int64_t *slept)
 {
 	int me = r->perf->rank, err;

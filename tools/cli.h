@@ -15,9 +15,9 @@ struct cli {
 };
 
 /*
- * Hand all options to take, up to optind; --help and --version are answered here. 0; 1: that was
- * all; or negative: "PROG: unknown option WORD; did you mean --NEAREST?" or what else is wrong is
- * said on standard error.
+ * Passes all options to take, up to optind, and handles --help and --version. Returns 0; 1: the
+ * program is done; negative: an error was printed, such as "PROG: unknown option WORD; did you
+ * mean --NEAREST?".
  */
 int cli_options(const struct cli *cli, int argc, char **argv, void *into);
 

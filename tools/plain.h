@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-/* In all strings inside v, what is not printable ASCII becomes '?'. */
+/* Replaces bytes that are not printable ASCII by '?' in all strings inside v. */
 void plain(json_t *v);
 
 #endif

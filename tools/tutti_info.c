@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tutti_info: what the library can use on this machine and how it is configured. info/summary.c
- * prints the summary.
+ * tutti_info shows what the library can use on this machine and how it is configured.
+ * info/summary.c prints the summary.
  */
 #include <errno.h>
 #include <jansson.h>

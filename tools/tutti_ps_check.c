@@ -27,7 +27,8 @@ struct worker {
 	uint64_t left; /* when it said good-bye; UINT64_MAX: never */
 	int of;	       /* how many there were when it began, or when it was last told */
 	bool gone;     /* it left while the others went on */
-	bool dead;     /* another says so: it left after its last line, which may be cut off */
+	bool dead; /* reported by another worker: it left after its last line, which may be cut off
+		    */
 	uint64_t last; /* time of that */
 	unsigned long cut;
 };

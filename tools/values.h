@@ -15,7 +15,7 @@ extern const char cli_prog[]; /* the tool's name, which it defines */
 /* Print "PROG: ..." to standard error; returns -1. */
 int cli_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* All: 0, or -1 and the complaint printed; what is the option's name. */
+/* All return 0, or -1 after printing the error; what is the option's name. */
 int cli_integer(const char *what, const char *text, long lo, long hi, int *value);
 int cli_number(const char *what, const char *text, double lo, double hi, double *value);
 int cli_bytes(const char *what, const char *text, size_t lo, size_t hi, size_t *value);

@@ -44,7 +44,7 @@ static int batch(const struct run *run, long n, double *each)
 	return err ? err : run->peer->max(each, 1);
 }
 
-/* As many as fill the time, the same number on all ranks. */
+/* The number of calls that fills the time, the same on all ranks. */
 static long fit(double seconds, double each, long least, long most)
 {
 	double n = seconds / each;

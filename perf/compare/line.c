@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * line SECONDS ADDRESS...: what plain TCP carries in a ring: every rank sends to the next and
- * receives from the one before, all at once, as a ring all-reduce does. An address a rank; which
- * rank this is says TUTTI_RANK. After a start of half a second, in which windows and shapers
+ * line SECONDS ADDRESS...: measures plain TCP in a ring: every rank sends to the next rank and
+ * receives from the previous one, all at once, as in a ring all-reduce. One address for each rank;
+ * TUTTI_RANK is this process's rank. After a start of half a second, in which windows and shapers
  * settle, each rank counts what it receives for SECONDS and prints bytes per microsecond.
  */
 #include <arpa/inet.h>

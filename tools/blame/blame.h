@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tutti_blame, from the inside: dumps of flight recorders (tutti_dump(5)) are kept as the JSON
- * they are.
+ * Internals of tutti_blame, which keeps dumps of flight recorders (tutti_dump(5)) as JSON.
  *
- *	main.c	the command line, and what is printed
+ *	main.c	the command line and the output
  *	read.c	the files
  *	judge.c	finds the rank at fault
  */

@@ -192,7 +192,7 @@ static const json_t *first_failure(const struct dumps *all, int code)
 	return first;
 }
 
-/* What only the failure itself knows, such as lengths that differ between two ranks. */
+/* Facts that only the failure contains, such as lengths that differ between two ranks. */
 static bool told_mismatch(const struct dumps *all, struct verdict *v)
 {
 	const json_t *c = first_failure(all, E_MISMATCH);
@@ -301,7 +301,7 @@ static const json_t *waits(const struct dump *d)
 	return op && pending(op) ? op : NULL;
 }
 
-/* Of the ranks that wait, one whose call the fewest wait in. */
+/* A waiting rank whose call has the fewest waiting ranks. */
 static int odd_one(const struct dumps *all)
 {
 	int i, k, n, rank = -1, fewest = 0;

@@ -27,7 +27,7 @@ static void print_rank(const struct dumps *all, int i)
 		       (long long)num(op, "of", 0), (long long)num(op, "bytes", 0));
 }
 
-/* Of a rank without a dump, as an error of another rank has it: "rank 3 on host H is gone". */
+/* The host of a rank without a dump, from another rank's error: "rank 3 on host H is gone". */
 static const char *host_of(const struct dumps *all, int rank, char *buf, size_t size)
 {
 	char start[48];

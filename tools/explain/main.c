@@ -150,7 +150,7 @@ static bool is_of(const struct tt_tune *tune, int nranks, int nhosts)
 	       (!nhosts || tune->nhosts == nhosts);
 }
 
-/* The table that fits what was asked: as many ranks, on as many hosts. */
+/* The table that matches the requested numbers of ranks and hosts. */
 static const struct tt_tune *fitting(const struct options *opt, const struct tt_tunes *tunes)
 {
 	int i;
@@ -268,12 +268,12 @@ static int explain(const struct options *opt, const struct tt_chooser *chooser, 
 	for (i = 0; i < opt->nranks; i++)
 		counts[i] = args.count;
 	args.hosts = hosts;
-	args.rcounts = counts; /* of the v forms: all alike */
+	args.rcounts = counts; /* v forms: equal counts */
 	cut = args;
 	n = tt_candidates(chooser, &args, list, TT_CANDIDATES);
 	taken = tt_choose(chooser, &cut);
 	for (i = 0; tt_coll_own_counts(opt->coll) && i < n;
-	     i++) { /* cut alike, whatever the candidate */
+	     i++) { /* cut in the same way for every candidate */
 		list[i].chunk = cut.chunk;
 		list[i].lanes = cut.lanes;
 	}

@@ -65,7 +65,7 @@ static enum way needed(const struct asked *a, enum way way)
 {
 	if (way != SPLIT)
 		return way;
-	if (a->c && (!a->k || a->n == 1)) /* what a lone worker keeps does not travel */
+	if (a->c && (!a->k || a->n == 1)) /* the part of a lone worker does not travel */
 		return COLOCATED;
 	return !a->c || a->k >= a->n ? SERVER : SPLIT;
 }
@@ -364,7 +364,7 @@ static int parse(struct asked *a, int argc, char **argv)
 	return 0;
 }
 
-/* What a byte between hosts takes, by the first table that knows it. */
+/* The cost of a byte between hosts, from the first table that has it. */
 static int find_bandwidth(struct asked *a)
 {
 	const struct tt_tune *tune = NULL;

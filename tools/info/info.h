@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-/* What tutti_describe has told, in its order. */
+/* The facts of tutti_describe, in its order. */
 struct fact {
 	char *section, *name, *key, *value;
 };
@@ -16,7 +16,7 @@ struct facts {
 	bool failed; /* no memory */
 };
 
-/* summary.c: what is used here and why, about 25 lines. */
+/* summary.c: the devices in use and the reasons, about 25 lines. */
 void print_summary(const struct facts *facts);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The summary of tutti_info: what is used on this machine, why, and which variables are set. */
+/* The summary of tutti_info: devices in use, reasons, and variables that are set. */
 #include <stdio.h>
 #include <string.h>
 

@@ -54,7 +54,7 @@ struct client {
 	uint32_t number;
 	bool ready;
 	bool json;     /* print the lines as they come */
-	char why[512]; /* what went wrong */
+	char why[512]; /* the error */
 };
 
 /* ask.c: connect and authenticate. 0, or 1 and c->why; to be closed in either case. */

@@ -80,7 +80,7 @@ static bool start_job(struct pack *p)
 }
 
 /*
- * What can't be started counts as a process that was killed at once: the launcher waits for its
+ * A process that cannot be started counts as killed at once, because the launcher waits for its
  * end.
  */
 static bool replace(struct pack *p)

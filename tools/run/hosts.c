@@ -11,7 +11,7 @@
 
 #define MAX_SLOTS 65536
 
-/* Where a complaint belongs: "FILE:LINE: " or "-H: ". */
+/* Prefix of an error: "FILE:LINE: " or "-H: ". */
 struct where {
 	const char *file;
 	int line;

@@ -33,7 +33,7 @@ static struct {
 	struct tagger *tagger;
 	struct watch in; /* our standard input, when it has to be passed on */
 	int running, status, interrupts;
-	bool failed;	   /* status is that of the first, which may become known a little later */
+	bool failed;	   /* status is the first rank's, which may become known a little later */
 	struct first who;  /* finds the rank that failed first */
 	int first;	   /* the rank whose failure failed the job, until it is said; -1 */
 	bool *ended;	   /* by rank */
@@ -42,7 +42,7 @@ static struct {
 	int64_t ask_next;
 	int lost;	/* the status for a killed rank without which the job went on */
 	bool succeeded; /* a rank has ended with status 0 */
-	bool dismissed; /* those that run never joined, and are ended as there is nothing to join */
+	bool dismissed; /* running processes never joined and have nothing to join: end them */
 	enum phase phase;
 	int64_t next;	  /* when the next phase begins, -1: not by time */
 	int64_t deadline; /* of --timeout, -1: none */
@@ -252,7 +252,7 @@ static void on_output(void *arg, int rank, int stream, const char *data, size_t 
 	else
 		ok = write_all(stream ? STDERR_FILENO : STDOUT_FILENO, data, len);
 	if (!ok && set_failed(128 + SIGPIPE))
-		signal_all(SIGPIPE); /* what they would get if they wrote there themselves */
+		signal_all(SIGPIPE); /* the signal that a direct write would raise */
 }
 
 static void on_fed(void *arg)
@@ -442,7 +442,8 @@ static int make_secret(struct share *s)
 extern char **environ;
 
 /*
- * What ranks elsewhere get: our TUTTI_ variables, except what is of one host or one job; then -x.
+ * Variables for ranks on other hosts: our TUTTI_ variables, except those of one host or one job;
+ * then -x.
  */
 static char **remote_environment(void)
 {

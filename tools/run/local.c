@@ -49,7 +49,7 @@ static void stream_close(struct stream *s)
 	s->watch.fd = -1;
 }
 
-/* Pass on what is there; true: there may be more. */
+/* Passes on available output; true: there may be more. */
 static bool stream_read(struct stream *s)
 {
 	const struct local_events *ev;
@@ -271,7 +271,7 @@ int local_running(const struct local *l)
 	return l->running;
 }
 
-/* Whether the rank ended; if so what it left behind in its process group goes with it. */
+/* Whether the rank ended; if so, ends the rest of its process group. */
 static bool reap_one(struct local_rank *r, int *status)
 {
 	siginfo_t info = {0};
@@ -312,7 +312,7 @@ void local_reap(struct local *l)
 			l->running--;
 		}
 	/*
-	 * Of several at once, those that a signal ended come first: the others may be their
+	 * Of several ends at once, ranks ended by a signal come first: other ranks may be their
 	 * victims.
 	 */
 	for (pass = 0; pass < 2; pass++)

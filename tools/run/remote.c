@@ -24,8 +24,8 @@ struct remote {
 	struct frames frames;
 	bool ready, lost, failed;
 	int count;	   /* ranks that were sent there */
-	int running;	   /* of them, those that have not ended */
-	unsigned answered; /* question about those that have not joined */
+	int running;	   /* of these, ranks that have not ended */
+	unsigned answered; /* question about ranks that have not joined */
 	int outside;
 	char *client_addr, *store;
 };
@@ -73,7 +73,7 @@ static void lose(struct remote *r)
 static void send_frame(struct remote *r, enum frame_type type, const struct pack *p)
 {
 	if (r->to >= 0)
-		frame_send(r->to, type, p); /* a failure shows as the end of what it sends */
+		frame_send(r->to, type, p); /* a failure shows as the end of its stream */
 }
 
 static bool on_hello(struct remote *r, struct pack *p)

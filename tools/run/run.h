@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tutti_run, from the inside.
+ * Internals of tutti_run.
  *
  *	tutti_run.c	main: a job, or with --agent the remote end of one
  *	options.c	the command line
  *	hosts.c		hosts and slots: -H, --hostfile; which ranks go where
  *	job.c		a job from start to end: first failure, grace, SIGTERM, SIGKILL
  *	first.c		finds the rank that failed first
- *	limits.c	whether this host's limits allow so many ranks
+ *	limits.c	whether this host's limits allow these ranks
  *	local.c		the ranks of this host: started, read, reaped, signalled
  *	keeper.c	a process that ends the ranks of this host when tutti_run was killed
  *	spawn.c		one process: environment, descriptors, binding, program lookup
  *	store.c		the listening socket that rank 0 inherits, and its address
  *	remote.c	other hosts: one remote shell each, running tutti_run --agent
  *	agent.c		that agent
- *	frame.c		what launcher and agent say to each other
+ *	frame.c		messages between launcher and agent
  *	gate.c		the directory through which new processes join
  *	flight.c	flight recorders of ranks that have died
  *	output.c	lines with the rank in front
@@ -206,7 +206,7 @@ int first_cause(const struct first *f, int rank, int *waits);
 
 /* ---- limits.c ---- */
 
-/* Whether so many ranks can be started here; if not, said why. */
+/* Whether this many ranks can start here; prints the reason if not. */
 int limits_check(const struct share *share);
 
 /* ---- gate.c ---- */
@@ -222,7 +222,7 @@ void gate_remove(void);
 
 struct tagger;
 struct tagger *tagger_new(int nranks);
-/* Returns false when nobody reads our output any more. */
+/* Returns false when our output has no reader any more. */
 bool tagger_write(struct tagger *t, int rank, int stream, const char *data, size_t len);
 void tagger_free(struct tagger *t); /* writes unfinished lines */
 bool write_all(int fd, const void *data, size_t len);

@@ -107,8 +107,7 @@ static void set_place(const struct share *share, const struct spawn *s)
 }
 
 /*
- * What transport ofi needs of libfabric and no call of its library can set; the user's word
- * counts.
+ * Variables of libfabric that transport ofi needs and that no call can set; the user's values win.
  */
 static void set_libfabric(void)
 {

@@ -47,7 +47,7 @@ static bool resolve(const char *name, int flags, struct addr *a)
 	return true;
 }
 
-/* Our address on the way to a peer: what the kernel chooses as source. Nothing is sent. */
+/* Our address towards a peer: the source that the kernel chooses. Nothing is sent. */
 static bool towards(const char *peer, struct addr *a)
 {
 	int fd, saved;

@@ -52,7 +52,7 @@ int sim_counts(const struct options *opt, int nranks, size_t elems, struct tt_pl
 		return cli_fail("no memory for the counts of %d ranks", nranks);
 	}
 	cut(off, nranks, elems, opt->skew);
-	/* What r sends to p is as long as what p sends to r, so one table is both. */
+	/* r sends as much to p as p sends to r, so one table serves both. */
 	for (r = 0; r < rows; r++)
 		fill(off, nranks, (int)r, counts + r * n, counts + (rows + r) * n);
 	free(off);

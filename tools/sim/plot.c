@@ -114,7 +114,7 @@ int sim_plot(const struct options *opt, const struct points *points)
 	if (!points->n)
 		return cli_fail("--plot: there is nothing to draw");
 	n = choose_panels(opt, points, panels, titles);
-	signal(SIGPIPE, SIG_IGN); /* its status tells more */
+	signal(SIGPIPE, SIG_IGN); /* its status has the reason */
 	g = popen("gnuplot", "we");
 	if (!g)
 		return cli_fail("gnuplot cannot be started: %s", strerror(errno));

@@ -67,7 +67,7 @@ int sim_table(const struct options *opt);
 /* output.c */
 void sim_print_head(const struct options *opt);
 void sim_print_row(const struct point *p);
-/* Where another algorithm becomes the fastest. */
+/* A size at which another algorithm becomes the fastest. */
 void sim_print_crossovers(const struct points *points);
 int sim_write_csv(const struct points *points, const char *path);
 int sim_write_json(const struct options *opt, const struct points *points, const char *path);

@@ -29,7 +29,7 @@ static const struct {
 	{"double binary tree", "dbt", 2, PIPELINE, true},
 };
 
-/* Of the busiest machine; total: sent by all together. */
+/* Counts of the busiest machine; total: sent by all machines together. */
 struct row {
 	uint64_t sent, inbound, total;
 	int steps, fan_in;
@@ -85,7 +85,7 @@ static int follow(const struct tt_alg *alg, const struct tt_plan_args *args, int
 	return 0;
 }
 
-/* Of one slice, in which every rank has an element of its own. */
+/* Counts of one slice, in which every rank has one element. */
 static int count_steps(const struct tt_alg *alg, const struct tt_plan_args *args, bool tree,
 		       struct row *row)
 {

@@ -47,10 +47,11 @@ static int force(struct job *job, const struct tt_alg *alg, char *rule, size_t s
 /* ---- turns ---- */
 
 /*
- * Machines become faster and slower meanwhile: a virtual one's cores may be two threads of one
- * now, and far apart a second later, which makes short messages five times as long. So algorithms
- * take turns, and what counts is each one's share of a turn, the median of them. Nothing but what
- * IEEE 754 says to the last bit, of what all ranks have measured alike: all come to the same.
+ * The speed of a machine changes meanwhile: a virtual machine's cores may be two threads of one
+ * core now, and far apart a second later, which makes short messages five times as slow. So
+ * algorithms take turns, and the result is the median of an algorithm's share of each turn. All
+ * ranks compute the same result, because they use the same measurements and only operations that
+ * IEEE 754 defines to the last bit.
  */
 struct contender {
 	const struct tt_alg *alg;
@@ -118,8 +119,8 @@ static double greater(double a, double b)
 }
 
 /*
- * The best one's time, by its slower one of two turns: what is compared with that may have had the
- * worse time in both.
+ * The time of the best algorithm, in its slower turn of two: the compared algorithm may have been
+ * slowed in both.
  */
 static double best_of(const struct contender *list, int n, int turns)
 {
@@ -131,7 +132,7 @@ static double best_of(const struct contender *list, int n, int turns)
 	return best;
 }
 
-/* As long a turn took those that were in all. */
+/* The time of a turn for the algorithms that were in all turns. */
 static double length_of(const struct contender *list, int n, int turn)
 {
 	double sum = 0;
@@ -158,8 +159,8 @@ static void find_times(struct contender *list, int n, int turns)
 }
 
 /*
- * How many turns of so long calls fit into the time that was asked for: an odd number, which has a
- * median.
+ * The number of turns of calls of this length that fit into the requested time; odd, so that there
+ * is a median.
  */
 static int turns_of(const struct job *job, double time, int most)
 {
@@ -281,7 +282,7 @@ static size_t size_above(const struct job *job, enum tt_coll coll, size_t bytes)
 	return least;
 }
 
-/* Between two sizes, those that are not far from the best at either. */
+/* Between two sizes, the algorithms near the best at either. */
 static int measure_between(struct job *job, enum tt_coll coll, size_t low, size_t high)
 {
 	double best[2] = {0}, time[2];
@@ -343,8 +344,8 @@ static int time_lanes(struct job *job, const struct tt_alg *alg, size_t bytes, i
 }
 
 /*
- * Pieces on their way at the same time fill a line; where the processors are what is short, one
- * after the other is less work. No model knows which it is: both are measured, in turns.
+ * Concurrent pieces fill a line; if processors are the bottleneck, one piece after the other is
+ * less work. No model knows which applies, so both are measured, in turns.
  */
 static int measure_lanes_of(struct job *job, const struct tt_alg *alg, struct tt_point *p)
 {
@@ -399,7 +400,7 @@ int tune_algs(struct job *job)
 	return err ? err : measure_lanes(job);
 }
 
-/* ---- what is picked, against every algorithm ---- */
+/* ---- the choice, against every algorithm ---- */
 
 static const struct tt_alg *pick_of(struct job *job, enum tt_coll coll, size_t bytes)
 {

@@ -41,7 +41,7 @@ static void print_links(const struct job *job)
 	fflush(stdout);
 }
 
-/* What other transports cost was measured before; it stays. */
+/* Keep earlier measurements of other transports. */
 static void keep_links(struct tt_tune *tune, const struct tt_tune *old)
 {
 	int where, i, k;
@@ -68,7 +68,7 @@ static void make_folders(char *path)
 	}
 }
 
-/* Where the table goes, and that it can: better known before measuring than after. */
+/* Finds the table's file and checks that it can be written, before measuring. */
 static int find_place(struct job *job)
 {
 	char *path = job->path, *slash;
@@ -173,7 +173,7 @@ int main(int argc, char **argv)
 
 	if (err)
 		return err < 0 ? 2 : 0;
-	setenv("TUTTI_TUNE_FILE", "none", 1); /* what is measured does not depend on an older one */
+	setenv("TUTTI_TUNE_FILE", "none", 1); /* measurements must not depend on an older table */
 	setenv("TUTTI_LATE_AFTER", "60s",
 	       0); /* the others wait while two ranks measure their link */
 	err = tutti_init(NULL, &job.ctx);

@@ -45,8 +45,8 @@ int tune_time(struct job *job, struct tutti_comm *comm, enum tt_coll coll, size_
 bool tune_measured(enum tt_coll coll); /* those that are */
 
 /*
- * algs.c: how long each algorithm takes, into the table; and what that picks, against every
- * algorithm, printed.
+ * algs.c: measures each algorithm for the table; compares the table's choice with every algorithm
+ * and prints it.
  */
 int tune_algs(struct job *job);
 int tune_verify(struct job *job);
