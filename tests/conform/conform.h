@@ -13,7 +13,7 @@
 #include "tests/test.h"
 
 #define WAIT_MS 15000
-#define GUARD 4096u /* bytes before and after every region, which nobody may touch */
+#define GUARD 4096u /* guard bytes before and after every region */
 #define GUARD_BYTE 0xa5
 #define RX_SIZE (5u << 20)
 #define MSGS_MAX 4096
@@ -135,7 +135,7 @@ int amo(struct net *net, struct link *link, enum tt_amo_op kind, uint64_t operan
 int msg(struct net *net, struct link *link, const void *data, size_t len);
 struct tt_rma rma_put(struct link *link, const void *local, size_t len, void *remote,
 		      const struct tt_rkey *rkey, int64_t note, struct op *op);
-/* What an operation of link came back with: 0 is success. */
+/* The status of an operation of link; 0: success. */
 int settle(struct net *net, struct op *op);
 
 /* t_basic.c */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transport loop: the contract of lib/wire/transport.h as plainly as it can be written, between
- * endpoints of one process. It shows that the conformance suite accepts what is right, and gives
- * the tests of transport fault something predictable to wrap. Nothing completes before the next
- * poll.
+ * Transport loop: the simplest implementation of the contract of lib/wire/transport.h, between
+ * endpoints of one process. It shows that the conformance suite accepts a correct transport, and
+ * is a predictable inner transport for the tests of transport fault. Nothing completes before the
+ * next poll.
  */
 #include "tests/conform/loop.h"
 

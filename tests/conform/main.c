@@ -70,7 +70,7 @@ static const struct tt_test conformance[] = {
 
 static unsigned checks, failures;
 
-/* What CUnit calls for every test: the real one, under every seed. */
+/* Called by CUnit for every test; runs the test with every seed. */
 static void run_current(void)
 {
 	const char *name = CU_get_current_test()->pName;

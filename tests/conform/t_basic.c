@@ -55,7 +55,7 @@ void test_open_close(void)
 	int before = 0, i;
 
 	for (i = 0; i < 10; i++) {
-		if (i == 2) /* what a library keeps for the process it has by now */
+		if (i == 2) /* a library's process-wide memory is allocated by now */
 			before = count_fds();
 		if (!net_open(&net, 2))
 			return;
@@ -145,7 +145,7 @@ void test_no_ops_before_up(void)
 	}
 	try_early(x);
 	WAIT(&net, x->up && y->up);
-	pump_ms(&net, 20); /* enough for what was sent too early, if it was, to land */
+	pump_ms(&net, 20); /* enough time for an early message to arrive */
 	TT_CHECK(!x->node->nnotes && !y->node->nnotes && !x->nmsgs && !y->nmsgs);
 	net_close(&net);
 }
@@ -419,7 +419,7 @@ void test_arm(void)
 	net_close(&net);
 }
 
-/* As many small puts as there is room for, which nobody waits for; returns how many. */
+/* Fills the queue with small puts without waiting; returns their number. */
 static int put_until_full(struct link *l, struct op *op, int max)
 {
 	struct tt_rma rma;
@@ -438,8 +438,7 @@ static int put_until_full(struct link *l, struct op *op, int max)
 }
 
 /*
- * Much has come back that is nobody's business, and a note behind it: who goes to sleep now must
- * not miss that.
+ * Many unrelated completions have arrived, and a note behind them: a sleep must not miss the note.
  */
 void test_arm_behind(void)
 {
@@ -474,7 +473,7 @@ void test_arm_behind(void)
 	net_close(&net);
 }
 
-/* What two processes tell each other before they are connected. */
+/* Data that two processes exchange before they are connected. */
 struct hello {
 	uint8_t blob[TT_TP_BLOB_MAX];
 	uint64_t blob_len, rx;

@@ -11,7 +11,7 @@
 #define SLOT 64
 #define AMOS 300
 
-/* What the next note must find in place. */
+/* The data that must be in place at the next note. */
 static struct {
 	const uint8_t *dst, *src;
 	size_t len;

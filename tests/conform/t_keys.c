@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Keys that are made up or stale, and ranges outside of what a key is for, with every operation:
- * it fails, or ends the connection, and no byte of the target changes, nor one beside where a get
- * would have landed.
+ * Invalid and stale keys, and ranges out of bounds, with every operation: it fails or ends the
+ * connection, and changes no byte of the target and none outside the destination of a get.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +18,7 @@ static const char *const what_name[] = {"put", "get", "add"};
 static const char *const wrong_name[] = {"made-up key", "stale key", "before", "across the end",
 					 "beyond"};
 
-/* Registers mem and gives what the operation names: key and address. */
+/* Registers mem and returns key and address. */
 static bool target(struct mem *mem, struct tt_tp *tp, enum wrong wrong, struct tt_rkey *key,
 		   uint8_t **at, size_t len)
 {
@@ -120,7 +119,7 @@ void test_wrong_keys(void)
 	int what, wrong;
 
 	if (seed > 1)
-		return; /* what a broken connection costs is paid once */
+		return; /* the cost of a broken connection occurs once */
 	for (what = 0; what < WHATS; what++)
 		for (wrong = 0; wrong < WRONGS; wrong++)
 			try((enum what)what, (enum wrong)wrong);

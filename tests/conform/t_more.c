@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Conformance: control messages, several peers, registrations and what they must keep out. */
+/* Conformance: control messages, several peers, registrations and their protection. */
 #include "tests/conform/conform.h"
 
 #include <errno.h>
@@ -274,7 +274,7 @@ void test_bounds(void)
 	}
 }
 
-/* What was registered for reading can be read, and not written: not even with the right key. */
+/* Memory registered for reading can be read but not written, even with the right key. */
 void test_read_only(void)
 {
 	uint8_t before[4096];

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank of the jobs in tests/diag: so many all-reduces of 1000 floats, and then something goes
- *wrong at one of them.
+ * A rank of the jobs in tests/diag: some all-reduces of 1000 floats, and then a fault at one rank.
  *
  *	rank WHAT RANK
  *
- * WHAT: ok; kill, stop (itself); leave, fail (it exits with status 0, 3 without a word); count,
- *root, type (this rank calls something else); late (it sleeps for 600 ms before a call); never (it
- *sleeps for long); order (two communicators, the other way round); busy (all go on for 20 s);
- *sleepy (as busy, but it sleeps); stay (as busy, and 20 s more after an error).
+ * WHAT: ok; kill, stop (itself); leave, fail (it exits with status 0 or 3 without finalizing);
+ * count, root, type (this rank calls something else); late (it sleeps for 600 ms before a call);
+ * never (it sleeps for long); order (two communicators, the other way round); busy (all go on for
+ * 20 s); sleepy (as busy, but it sleeps); stay (as busy, and 20 s more after an error).
  */
 #include <signal.h>
 #include <stdio.h>

@@ -159,7 +159,7 @@ static void inherited(void)
 	struct tt_flight f;
 
 	TT_REQUIRE(fd >= 0);
-	TT_CHECK(ftruncate(fd, 0) && ftruncate(fd, 1 << 20)); /* who reads it must not lose it */
+	TT_CHECK(ftruncate(fd, 0) && ftruncate(fd, 1 << 20)); /* its reader must not lose it */
 	TT_CHECK(child_takes(fd));			      /* nobody has it */
 	TT_CHECK(child_takes(fd));			      /* who had it has ended */
 	TT_REQUIRE(!tt_flight_open(&f, dup(fd)));
@@ -203,7 +203,7 @@ static void calls(struct tutti_context *ctx, int n)
 					  tutti_world(ctx)));
 }
 
-/* What the launcher can read is the first context's, then that of the one that lives on. */
+/* The launcher reads the first context's record, then that of the remaining context. */
 static void handed_on(void)
 {
 	struct tutti_context *a, *b, *c;

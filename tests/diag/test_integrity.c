@@ -48,7 +48,7 @@ static int one_call(struct mp_job *job, int i, float *v)
 	return err ? err : check(job, v + LONG, count, (float)(prev + 1));
 }
 
-/* Each rank puts into the next one's window, and looks at what it was notified of. */
+/* Each rank puts into the next rank's window, and checks the data of its notifications. */
 static int one_put(struct mp_job *job, int i, float *v, struct tutti_win *win)
 {
 	size_t count = i % 3 == 0 ? 7 : LONG, k;
@@ -103,7 +103,7 @@ static int trial_body(struct mp_job *job)
 	atomic_fetch_add(&job->shared->word[0], flips);
 	if (strstr(info.text, "checksum"))
 		atomic_fetch_add(&job->shared->word[1], 1);
-	/* The one that finds it says so by its code; the others hear it from that. */
+	/* The rank that detects it returns the code; it tells the other ranks. */
 	if (info.code == -EBADMSG)
 		TT_EXPECT(strstr(info.text, "arrived damaged") && info.rank >= 0);
 	tutti_free(v);

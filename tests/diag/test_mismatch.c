@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Every collective, with every field that must agree different on one rank: every rank gets an
- * error that names both ranks and the field, by this call or, where it has done its part, by the
- * next. And for each collective a rank that is late, which is no error. Prints how long the
- * slowest took. Short vectors: each case is on a communicator of its own. Long ones: in a job of
- * its own, since a connection over which a failed call was writing is closed; over libfabric a
- * field for each collective, with TT_TIMES all of them.
+ * error that names both ranks and the field, from this call or, if its part was complete, from the
+ * next. Also a late rank for each collective, which is no error. Prints the time of the slowest
+ * case. Short vectors: each case is on a communicator of its own. Long ones: in a job of its own,
+ * since a connection over which a failed call was writing is closed; over libfabric a field for
+ * each collective, with TT_TIMES all of them.
  */
 #include "tests/mp/job.h"
 
@@ -353,8 +353,8 @@ static int split_body(struct mp_job *job)
 }
 
 /*
- * Some have done their part of a broadcast whose root differs, and call nothing more: finalize
- * tells them.
+ * Some ranks have completed their part of a broadcast whose root differs and call nothing more:
+ * finalize reports the mismatch.
  */
 static int last_body(struct mp_job *job)
 {
@@ -409,7 +409,8 @@ static int late_body(struct mp_job *job)
 		MP_OK(tutti_barrier(job->world));
 	}
 	/*
-	 * The oldest call tells: the barrier, where this collective needs nothing of the late one.
+	 * The oldest call is reported: the barrier, if this collective needs nothing from the late
+	 * rank.
 	 */
 	TT_EXPECT(mp_log_has(job, "which has not called it yet"));
 	free(in);

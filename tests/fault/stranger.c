@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What strangers do; see stranger.h. */
+/* Behaviour of strangers; see stranger.h. */
 #include "tests/fault/stranger.h"
 
 #include <arpa/inet.h>
@@ -146,7 +146,7 @@ bool st_refused(int fd)
 	return !n || errno == ECONNRESET;
 }
 
-/* Pass on what one side has sent; false: it has closed. */
+/* Passes on data from one side; false: it has closed. */
 static bool pass(struct st_relay *relay, int from, int to, int way, bool keep)
 {
 	unsigned char buf[4096];

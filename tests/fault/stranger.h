@@ -26,7 +26,7 @@ struct st_job {
 	struct st_rank rank[ST_RANKS];
 };
 
-/* A job of n ranks with a store on loopback, that nobody has started yet. */
+/* A job of n ranks with a store on loopback, not started yet. */
 void st_job_init(struct st_job *job, int n);
 void st_start(struct st_job *job, int rank);
 /* Wait for the starts of ranks first to last; how many failed. */
@@ -42,7 +42,7 @@ bool st_write(int fd, const void *buf, size_t len);
 /* The other side closes without having sent anything that is not zero. */
 bool st_refused(int fd);
 
-/* Between a client and the server at port: passes everything on, and keeps what came first. */
+/* A proxy between a client and the server at port; keeps the first bytes. */
 struct st_relay {
 	int port, to, listen_fd;
 	atomic_bool stop;

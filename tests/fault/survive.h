@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What jobs do whose ranks die or are cut off: test_survive.c, test_cut_off.c. */
+/* Jobs whose ranks die or are cut off: test_survive.c, test_cut_off.c. */
 #ifndef TT_SURVIVE_H
 #define TT_SURVIVE_H
 
@@ -7,11 +7,11 @@
 
 #define WORDS 5000
 
-/* Each rank's part is its world rank + 1, so the sum tells who took part. */
+/* Each rank contributes its world rank + 1, so the sum identifies the participants. */
 int check_sum(struct mp_job *job, struct tutti_comm *comm, unsigned members);
 /* All-reduces until one fails; that must be because of victim. */
 int until_death(struct mp_job *job, struct tutti_comm *comm, int victim);
-/* Those that have failed are the victim, and nobody else. */
+/* The victim is the only failed rank. */
 int check_list(struct mp_job *job, struct tutti_comm *comm, int victim);
 /* Of a thread: SIGKILL within 2 ms. */
 void *die_soon(void *arg);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks that live and are lost to the others all the same: their connections break, they are
- * stopped or busy for too long; who was taken for dead stays out. Jobs that are aborted at any
- * moment, and what killed ones leave behind.
+ * Live ranks that other ranks lose: their connections break, or they are stopped or busy for too
+ * long. A rank that was taken for dead stays out. Also jobs that are aborted at any moment, and
+ * files left by killed jobs.
  */
 #include "config.h"
 
@@ -26,12 +26,12 @@
 
 #define WORDS_MAX 4
 
-/* Who says of whom that it can't be reached, and who is out then. */
+/* The reporting rank, the unreachable rank, and the rank that must fail. */
 struct verdict {
 	int n, by[WORDS_MAX], rank[WORDS_MAX], out;
 };
 
-/* What a rank does that has lost the connection, without losing it. */
+/* Simulates the loss of a connection at one rank. */
 static void accuse(struct mp_job *job, const struct verdict *v)
 {
 	char words[32];
@@ -85,7 +85,7 @@ static void accused(void)
 {
 	static const struct verdict verdicts[] = {
 		{2, {1, 0}, {0, 1}, 1},		    /* as many each: not the one that decides */
-		{1, {1}, {0}, 1},		    /* though it alone says so */
+		{1, {1}, {0}, 1},		    /* the only rank that reports it */
 		{2, {3, 1}, {0, 0}, 0},		    /* it has lost two, */
 		{2, {0, 0}, {3, 1}, 0},		    /* also by its own word */
 		{4, {2, 1, 3, 2}, {1, 2, 1, 1}, 1}, /* each connection counts once */
@@ -98,7 +98,7 @@ static void accused(void)
 				 .arg = (void *)&verdicts[i]));
 }
 
-/* A rank that is cut off hears of itself, whoever had gone before. */
+/* A rank that is cut off is told so, whichever ranks have failed before. */
 static int cut_off_body(struct mp_job *job)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
@@ -248,7 +248,7 @@ static void in_the_middle(void)
 			 .fn = middle_body, .killed = 2));
 }
 
-/* What is sent and not acknowledged ends a control connection after the limit, too. */
+/* Unacknowledged data also ends a control connection after the limit. */
 static int unacknowledged_body(struct mp_job *job)
 {
 	struct sockaddr_storage peer;
@@ -456,7 +456,7 @@ static void aborts(void)
 	munmap(a, sizeof(*a));
 }
 
-/* ---- abort by what a signal handler has noted ---- */
+/* ---- abort by a signal handler's flag ---- */
 
 static volatile sig_atomic_t asked;
 

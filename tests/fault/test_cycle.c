@@ -12,7 +12,7 @@
 
 #define FEW 40
 
-/* A job from its beginning to its end, with messages, pool memory and a communicator of its own. */
+/* A whole job, with messages, pool memory and a communicator. */
 static int one_cycle(struct mp_job *job)
 {
 	struct tutti_config config = {0};

@@ -22,11 +22,11 @@
 
 struct forks {
 	int each;    /* of a rank */
-	bool hidden; /* what is registered is not in the child at all */
+	bool hidden; /* the child does not have registered memory */
 	atomic_int done, calls, failed;
 };
 
-/* What the forking thread shares with the one that calls. */
+/* Shared by the forking and the calling thread. */
 struct forker {
 	struct forks *forks;
 	int32_t *plain;
@@ -51,7 +51,7 @@ static void child(struct forker *f, int kind)
 	switch (kind % 4) {
 	case 0:
 		break;
-	case 1: /* what the parent reduces is its own copy here */
+	case 1: /* the child has its own copy of the parent's data */
 		if (!f->forks->hidden)
 			memset(f->plain, 0x5a, WORDS * 4);
 		break;
@@ -112,7 +112,7 @@ static int fork_body(struct mp_job *job)
 	for (i = 0; i < MP_KINDS; i++)
 		MP_OK(mp_buf_new(job, (enum mp_kind)i, WORDS * 4, &buf[i]));
 	f.plain = (int32_t *)(void *)buf[MP_PLAIN].p;
-	TT_EXPECT(!call(job, f.plain, 0, true, &more)); /* what is opened at first use is open */
+	TT_EXPECT(!call(job, f.plain, 0, true, &more)); /* resources opened at first use are open */
 	fds = tt_open_fds();
 	TT_EXPECT(!pthread_create(&thread, NULL, fork_often, &f));
 	for (i = 0; more; i++)

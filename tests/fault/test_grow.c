@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * New processes in a job that runs: all-reduces of old and new ranks are exact, also in the place
- * of killed ones; who does not know the secret, does not come, or was taken for dead disturbs
- * nobody.
+ * New processes in a running job: all-reduces of old and new ranks are exact, also if they replace
+ * killed ranks. Processes without the secret, processes that do not come, and ranks taken for dead
+ * do not disturb the job.
  */
 #include "config.h"
 
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define WORDS 5000
-#define MS 20000 /* new processes are waited for so long */
+#define MS 20000 /* time to wait for new processes */
 
 /* Rank r puts in (r + 1) * (i % 7 + 1), so the sum is known. */
 static int check_sum(struct mp_job *job, struct tutti_comm *comm, int n)
@@ -306,7 +306,7 @@ static int make_secret(struct mp_job *job, const char *name, const char *text)
 	return setenv("TUTTI_SECRET_FILE", path, 1);
 }
 
-/* Connect to the gate and send what is no hello, or nothing. */
+/* Connects to the gate and sends an invalid hello, or nothing. */
 static int junk(struct mp_job *job, int i)
 {
 	struct sockaddr_in sa = {.sin_family = AF_INET};
@@ -497,7 +497,7 @@ static void dying(void)
 #define INNER 1
 #define BELOW 9 /* its first child */
 
-/* What is said in the second that INNER is stopped, and not taken for dead yet, goes to it. */
+/* Messages sent while INNER is stopped and not yet taken for dead go to INNER. */
 static int stop_inner(struct mp_job *job, bool come)
 {
 	TT_EXPECT(mp_await(&job->shared->word[0], BELOW, 30000));
@@ -550,7 +550,7 @@ static void lost_word(void)
 					"TUTTI_HEARTBEAT_LIMIT=1s"));
 }
 
-/* ---- nobody comes; wrong arguments ---- */
+/* ---- no process comes; wrong arguments ---- */
 
 static int nobody_body(struct mp_job *job)
 {
@@ -578,7 +578,7 @@ static int nobody_body(struct mp_job *job)
 	MP_ERR(tutti_comm_grow(NULL, 4, MS, &ctx), -EINVAL);
 	unsetenv("TUTTI_BOOT_DIR");
 	TT_EXPECT(!ctx && !check_sum(job, comm, 3));
-	for (i = 0; i < 3; i++) { /* nobody is asked for: a new job of the same ranks */
+	for (i = 0; i < 3; i++) { /* no new processes requested: a new job of the same ranks */
 		MP_OK(tutti_comm_grow(comm, 3, MS, &ctx));
 		TT_EXPECT(!check_sum(job, tutti_world(ctx), 3));
 		MP_OK(tutti_finalize(ctx));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whole jobs among strangers: junk at every socket that listens, while collectives run and must
- * stay exact; where ranks listen; and what they share is private.
+ * Whole jobs among strangers: invalid data at every listening socket, while collectives run and
+ * must stay exact. Also checks the addresses at which ranks listen, and that shared resources are
+ * private.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -99,9 +100,10 @@ static void junk_ofi(void)
 /* ---- strangers take up no descriptors ---- */
 
 #define STRANGERS 300
-#define KEPT 150 /* at once, of those that stay */
+#define KEPT 150 /* staying connections at a time */
 
-/* What the last rank does to rank 0's listeners: some go at once, some say too little, some stay.
+/*
+ * The last rank's connections to rank 0's listeners: some close, some send too little, some stay.
  */
 static void *throng_main(void *arg)
 {

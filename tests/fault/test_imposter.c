@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Somebody else accepts a connection of transport ofi at the address where the peer should be,
- * with nothing, with junk, or with what the request itself carried: the active end takes none of
- * it.
+ * An imposter accepts a connection of transport ofi at the peer's address, with no data, invalid
+ * data, or the data of the request: the active end refuses all of these.
  */
 #include <errno.h>
 #include <string.h>

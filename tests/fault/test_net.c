@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A bad network: packets that get lost change nothing but the time, and a rank whose link goes down
- *is named by all others in time. Each rank is in a network namespace of its own, joined by a bridge
- *in that of this program, so nothing of the machine's network is touched. As root; loss needs
- *nft(8).
+ * A bad network: lost packets change nothing but the time, and all other ranks name a rank whose
+ * link goes down in time. Each rank is in a network namespace of its own, joined by a bridge in
+ * that of this program, so nothing of the machine's network is touched. As root; loss needs
+ * nft(8).
  *
  *	TT_LOSSY=60		seconds of each loss (soak); default: 1
  *	TT_CUTS=2		each cut one way and both ways (soak); default: 1
@@ -27,9 +27,9 @@
 #define LIMIT_MS 1000 /* TUTTI_HEARTBEAT_LIMIT where a link goes down */
 
 struct net {
-	int percent; /* of packets that are lost */
+	int percent; /* share of lost packets */
 	double seconds;
-	int victim; /* whose link goes down */
+	int victim; /* the rank whose link goes down */
 	atomic_int calls, dropped, slowest_ms;
 };
 
@@ -44,7 +44,7 @@ __attribute__((format(printf, 1, 2))) static int run(const char *fmt, ...)
 	return system(command);
 }
 
-/* This program's own network, without a way out. Why not, or NULL. */
+/* Makes this program's own isolated network. Returns the error, or NULL. */
 static const char *own_network(void)
 {
 	static bool done;
@@ -61,7 +61,7 @@ static const char *own_network(void)
 	return NULL;
 }
 
-/* In a rank: a host of its own, plugged into the bridge. */
+/* In a rank: makes a host of its own, connected to the bridge. */
 static int plug_in(struct mp_job *job)
 {
 	int me = getpid(), outside = getppid();
@@ -85,7 +85,7 @@ static int join(struct mp_job *job)
 	return 0;
 }
 
-/* One call of many lengths, exact; its error. v[0] is rank 0's to say whether all go on. */
+/* One call of many lengths, exact; returns its error. Rank 0's v[0] tells whether all go on. */
 static int call(struct mp_job *job, struct tutti_comm *comm, int32_t *v, int i, bool *more)
 {
 	size_t count = i % 4 ? (size_t)(i * 37 % 900 + 2) : WORDS, k;
@@ -243,7 +243,7 @@ static int down_body(struct mp_job *job)
 		TT_EXPECT(!pthread_create(&thread, NULL, unplug_soon, job));
 	TT_EXPECT(!until_cut(job, &ms));
 	MP_OK(tutti_last_error(&info));
-	if (job->rank == net->victim) { /* from where it is, the others have gone */
+	if (job->rank == net->victim) { /* seen from this rank, the other ranks have failed */
 		TT_EXPECT(!pthread_join(thread, &failed) && !failed);
 		TT_EXPECT(info.rank >= 0 && info.rank != job->rank);
 	} else {
@@ -291,7 +291,7 @@ static void down_leaf(void)
 
 enum wait_in { IN_ALLREDUCE, IN_RECV, IN_FIRST_RECV, IN_FLUSH };
 
-#define ONE 2 /* of these two the higher one has to go, as nothing else tells them apart */
+#define ONE 2 /* the higher rank of the two must fail, as nothing else distinguishes them */
 #define OTHER 3
 
 struct cut {
@@ -308,7 +308,7 @@ static int drop_from(int rank)
 		   rank + 1);
 }
 
-/* What each rank does until it fails; with once: one time, while all is well. */
+/* The work of each rank until it fails; with once: a single time. */
 static int use_links(struct mp_job *job, struct tutti_win *win, char *mem, enum wait_in in,
 		     bool once)
 {
@@ -329,7 +329,7 @@ static int use_links(struct mp_job *job, struct tutti_win *win, char *mem, enum 
 	return err;
 }
 
-/* As tutti_ras is told: what is unacknowledged between the two, and for how long. */
+/* As reported to tutti_ras: the unacknowledged data between the two, and for how long. */
 static void *see_unacked(void *arg)
 {
 	struct mp_job *job = arg;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The N-th allocation, registration or new descriptor of a whole job fails (TUTTI_FAULT), for N
- * after N: every call either works, with exact results, or fails with a code and a sentence;
- * nobody hangs or crashes, and all descriptors come back (and, with AddressSanitizer, all memory).
- * TT_TIMES above 1 takes every N, else some 6 of each, over verbs 3. Then what the limits of the
- * system do. TT_FILES=FIRST-LAST: verbs_files takes every limit from one to the other.
+ * after N: every call either works, with exact results, or fails with a code and a text; no rank
+ * hangs or crashes, and all descriptors are closed (and, with AddressSanitizer, all memory freed).
+ * TT_TIMES above 1 takes every N, else about 6 of each, over verbs 3. Then the same for limits of
+ * the system. TT_FILES=FIRST-LAST: verbs_files takes every limit in this range.
  */
 #include <errno.h>
 #include <sched.h>
@@ -29,7 +29,7 @@ struct sweep {
 	atomic_ulong total; /* calls of this kind in a run without a failure */
 	atomic_int failed;  /* ranks that saw an error */
 	bool count;
-	int few; /* so many N */
+	int few; /* number of N */
 };
 
 /* TT_TIMES: a step from N to the next. */
@@ -230,12 +230,15 @@ struct limit {
 	bool may_work;
 };
 
-/* By the ranks of a job, unless NULL: errors, and those that name the limit on descriptors. */
+/*
+ * Counts over the ranks of a job, unless NULL: errors, and errors that name the limit on
+ * descriptors.
+ */
 static struct told {
 	atomic_int errors, files;
 } * told;
 
-/* Who has not run out of descriptors names the other rank at least. */
+/* A rank that has descriptors left names the other rank. */
 static bool tells(const char *text, int rank)
 {
 	bool limit = strstr(text, "ulimit -n") != NULL;
@@ -302,8 +305,8 @@ static void memlock_pool(void)
 }
 
 /*
- * So many descriptors, no more: who runs out says so, in words, and nobody waits for longer than
- * the limits of time.
+ * With a limit on descriptors, a rank that runs out reports it in its error text, and no rank
+ * waits longer than its deadlines.
  */
 static void few_files(const char *env, struct limit *l)
 {
@@ -406,8 +409,8 @@ static void late_files(void)
 }
 
 /*
- * What libibverbs and librdmacm open for themselves is not counted by TUTTI_FAULT: it runs out by
- * the system's limit.
+ * TUTTI_FAULT does not count descriptors that libibverbs and librdmacm open; here the system's
+ * limit makes them fail.
  */
 static void verbs_files(void)
 {
@@ -435,9 +438,7 @@ static void verbs_files(void)
 	told = NULL;
 }
 
-/*
- * A /dev/shm without a byte left, of a mount namespace of its own: nothing of ours is kept there.
- */
+/* A full /dev/shm in a mount namespace of its own: the library keeps nothing there. */
 static int full_shm(struct mp_job *job)
 {
 	struct statvfs vfs;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * kill -9 at random points: jobs of 2, 4 and 8 ranks over every transport and algorithm. In each,
- * ranks run collectives of random lengths, and those with a v also with blocks of different ones.
- * One of them is killed at a random moment, the others must all say who it was, go on as a
- * shrunken communicator, and so on until one is left. Every call that succeeded is exact, and
- * wrote nothing between blocks; at the end threads, descriptors and /dev/shm are what they were.
- * Prints how long it took until each survivor knew.
+ * ranks run collectives of random lengths, v forms also with blocks of different lengths. One rank
+ * is killed at a random moment; all other ranks must name it and continue with a shrunken
+ * communicator, until one rank is left. Every successful call is exact and writes nothing between
+ * blocks; at the end threads, descriptors and /dev/shm are as before. Prints the time until each
+ * survivor knew.
  *
  *	TT_ONLY=verbs                   only transports with this in their name (the guest:
  *	verbs.sh)
@@ -27,7 +27,7 @@
 #define MAX_TIMES 20000
 #define LONGEST 60000 /* elements */
 
-/* What all jobs of this program add to. */
+/* Totals of all jobs of this program. */
 struct result {
 	atomic_int points, times, calls;
 	int us[MAX_TIMES];
@@ -66,7 +66,7 @@ static int threads(void)
 	return n;
 }
 
-/* ThreadSanitizer makes a thread of its own, with the first of ours at the latest. */
+/* ThreadSanitizer starts its own thread, at the latest with our first thread. */
 #ifdef __SANITIZE_THREAD__
 #define MORE 1
 #else
@@ -74,8 +74,8 @@ static int threads(void)
 #endif
 
 /*
- * Beside those of before. The kernel lets who joins a thread go on before it takes the thread off
- * that list.
+ * Threads beyond the earlier number. The kernel lets a joining thread continue before it removes
+ * the ended thread from this list.
  */
 static int threads_left(int before)
 {
@@ -159,7 +159,7 @@ static size_t length(const struct one *c, int from, int to)
 	return block == c->none ? 0 : c->count - (size_t)(block % 3) * (c->count / 4);
 }
 
-/* Where block r begins in what is scattered. */
+/* The offset of block r in the scattered data. */
 static size_t begin(const struct one *c, int r)
 {
 	size_t sum = 0;
@@ -278,8 +278,8 @@ static int make(const struct one *c, struct tutti_comm *comm, int32_t *v, int32_
 }
 
 /*
- * A random call on comm; what it gives is exact. The first one is between all pairs of ranks: it
- * meets what the communicator before has left on its way.
+ * A random call on comm with an exact result. The first call is between all pairs of ranks, so it
+ * meets messages of the previous communicator that are still on their way.
  */
 static int call(struct tutti_comm *comm, int32_t *v, unsigned *state, bool first)
 {
@@ -413,8 +413,8 @@ static const char *const transports[] = {
 	"TUTTI_TRANSPORT=verbs"};
 
 /*
- * The first: what the chooser takes. Those in two levels are for hosts, where they stand before
- * one that goes round all ranks.
+ * The first is the chooser's choice. Two-level algorithms are for several hosts, where they
+ * precede an algorithm over all ranks.
  */
 static const char *const algorithms[] = {
 	"",

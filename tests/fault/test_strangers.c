@@ -90,7 +90,7 @@ static void test_wrong_and_empty(void)
 	quiet(false);
 }
 
-/* What was recorded of rank 1's join, and of the store's answer, is worth nothing. */
+/* A recording of rank 1's join and of the store's answer is useless. */
 static void test_replayed(void)
 {
 	unsigned char hello[TT_HELLO_SIZE];
@@ -119,7 +119,7 @@ static void test_replayed(void)
 	TT_CHECK(st_started(&job, 0, 2) == 0);
 	TT_CHECK(st_stop(&job) == 0);
 	st_relay_stop(&relay);
-	/* A store that only repeats what the real one said. */
+	/* A store that only repeats the real store's messages. */
 	st_job_init(&job, 3);
 	close(job.rank[0].params.listen_fd);
 	fd = st_listen(&job.port);
@@ -335,9 +335,7 @@ static int ras_connect(const struct sockaddr_un *sa, socklen_t len)
 	return -1;
 }
 
-/*
- * Whether who asks for this kind of connection, and proves with this secret, may stay; closes fd.
- */
+/* Whether a client of this kind of connection with this secret is accepted; closes fd. */
 static bool may_stay(int fd, unsigned kind, unsigned char secret)
 {
 	unsigned char out[TT_HELLO_SIZE], in[TT_HELLO_SIZE];
@@ -359,7 +357,7 @@ static bool may_stay(int fd, unsigned kind, unsigned char secret)
 	return stays;
 }
 
-/* In a child: another user is shown the door at once, before he can say what he knows. */
+/* In a child: another user is refused at once, before any proof. */
 static bool shut_to_others(int rank)
 {
 	struct sockaddr_un sa;

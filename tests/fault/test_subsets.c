@@ -30,7 +30,7 @@ struct set {
 	bool down; /* the highest dies first */
 };
 
-/* What all jobs of this program add to. */
+/* Totals of all jobs of this program. */
 struct result {
 	atomic_int jobs, failed, slowest_ms[2]; /* killed, stopped */
 };

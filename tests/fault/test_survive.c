@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Going on without ranks that are gone: who is gone is the same list everywhere, agreement is
- * uniform, and shrink gives a communicator that works, again and again.
+ * Continuing without failed ranks: all ranks have the same list of failed ranks, agreement is
+ * uniform, and shrink returns a working communicator, repeatedly.
  */
 #include "config.h"
 
@@ -16,7 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The same ranks, hosts and words everywhere: rank last shows what it has. */
+/* The same ranks, hosts and texts on all ranks: rank last publishes its list. */
 static int same_list(struct mp_job *job, struct tutti_comm *old, struct tutti_comm *now, int last)
 {
 	struct tutti_failed list[MP_MAX], *all = (struct tutti_failed *)job->shared->gather;
@@ -244,7 +244,7 @@ static void agrees(void)
 				 .killed = 3));
 }
 
-/* What can't agree says so. */
+/* Communicators that cannot agree report it. */
 static int disagree_body(struct mp_job *job)
 {
 	uint64_t value = 1;
@@ -375,7 +375,7 @@ static int revoke_body(struct mp_job *job)
 	return 0;
 }
 
-/* What shares a connection that is closed fails for the same reason at both of its ends. */
+/* A communicator that shares a closed connection fails for the same reason at both ends. */
 static int sharing_body(struct mp_job *job)
 {
 	enum { MANY = 1 << 18 };

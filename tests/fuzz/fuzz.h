@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the fuzzers share. Each has one entry, which libFuzzer calls where the tree was configured
- * with --enable-fuzz and driver.c elsewhere.
+ * Shared by the fuzzers. Each has one entry, called by libFuzzer if configured with --enable-fuzz,
+ * else by driver.c.
  */
 #ifndef TT_FUZZ_H
 #define TT_FUZZ_H
@@ -12,7 +12,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What is left of the input; at its end everything reads as zero. */
+/* The rest of the input; beyond its end everything reads as zero. */
 struct fz {
 	const uint8_t *p;
 	size_t len;

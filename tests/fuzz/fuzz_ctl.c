@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages of the control tree: from any rank of a job of three that has just done some
- * collectives, to the handlers of any, which may be in an agreement. What a handler sends reaches
- * those that it is for, here.
+ * collectives, to the handlers of any, which may be in an agreement. Messages that a handler sends
+ * are delivered here.
  */
 #include <assert.h>
 #include <pthread.h>
@@ -71,8 +71,8 @@ static void start(void)
 }
 
 /*
- * As after start(): what the messages have done is not over with them, and none may stand in the
- * way of others.
+ * Restores the state after start(): effects of messages outlast them and must not disturb later
+ * inputs.
  */
 static void forget(struct tutti_context *c)
 {
@@ -111,7 +111,7 @@ static void deliver(int to, int from, int type, const void *data, size_t len)
 		h->fn[type](h->arg, from, data, len);
 }
 
-/* What rank from has to send; only so much of it is delivered, as messages lead to messages. */
+/* Messages of rank from; a limited number is delivered, because messages cause messages. */
 static void pass_on(int from, int *left)
 {
 	struct tt_boot *b = ctx[from]->boot;
@@ -139,7 +139,7 @@ static void pass_on(int from, int *left)
 	}
 }
 
-/* What a message begins with is small numbers: that of a communicator, of a call, of a rank. */
+/* A message begins with small numbers: of a communicator, a call, a rank. */
 static void near(unsigned char *body, size_t len, unsigned words)
 {
 	uint32_t w;

@@ -83,7 +83,7 @@ static void boot_free(struct tt_boot *b)
 	free(b);
 }
 
-/* An open connection to rank peer that leads nowhere: what is sent stays in its queue. */
+/* An open connection to rank peer without a remote end: sent data stays in its queue. */
 static struct tt_link *link_new(struct tt_boot *b, enum tt_link_kind kind, int peer, bool server)
 {
 	struct tt_link *l = calloc(1, sizeof(*l));

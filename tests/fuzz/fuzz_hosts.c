@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti_run: a hostfile, a list of hosts, and what comes through the remote shell. */
+/* tutti_run: a hostfile, a list of hosts, and frames through the remote shell. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

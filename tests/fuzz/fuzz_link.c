@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What comes over a control connection: the handshake, as either end, from somebody without the
- * secret; or, from a peer that has it, frames of any length and content, and then bytes that are
- * none.
+ * Data over a control connection: the handshake, as either end, from a peer without the secret;
+ * or, from a peer with the secret, frames of any length and content, then invalid bytes.
  */
 #include <assert.h>
 #include <netinet/in.h>
@@ -103,7 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	tt_link_readable(link);
 	tt_link_readable(link);
 	tt_link_flush(link);
-	assert(mode == 2 || opened == before); /* nobody gets in */
+	assert(mode == 2 || opened == before); /* no peer is accepted */
 	if (!(z.len % 2))
 		close(fd[1]);
 	tt_link_free(link);

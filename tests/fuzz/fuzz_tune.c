@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A tuning file: what is accepted must also come out as it went in. */
+/* A tuning file: accepted files must be written out unchanged. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a connected peer writes and says: control messages, heads in eager slots, notes, and
- * requests to connect; to an open channel with sends and receives under way. The endpoint swallows
- * what this side sends.
+ * Data from a connected peer: control messages, headers in eager slots, notes, and connection
+ * requests, to an open channel with sends and receives under way. The endpoint discards data that
+ * this side sends.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -84,7 +84,7 @@ static void start(void)
 	tutti_set_log(NULL, NULL, TUTTI_LOG_NONE);
 	if (tt_env_load(&env) || tt_wire_open(&params, &wire))
 		abort();
-	boot.solo = true; /* what is sent is dropped */
+	boot.solo = true; /* sent data is dropped */
 	boot.nranks = 2;
 	boot.ranks = infos;
 	infos[0].host = infos[1].host = (char *)"here";

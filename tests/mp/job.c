@@ -29,9 +29,9 @@ const char *__lsan_default_suppressions(void)
 
 #ifdef __SANITIZE_THREAD__
 /*
- * What is published is written while others read it one-sidedly: another thread of this process
- * does that in a device's place, for itself or in libfabric's software provider. Readers see by
- * the stamps of slots whether they have met it.
+ * Slots are written while workers read them one-sidedly, here by another thread of this process in
+ * place of a device, or by libfabric's software provider. Readers detect this by the stamps of
+ * slots.
  */
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)

@@ -85,9 +85,8 @@ uint64_t mp_got_bytes(struct mp_job *job);		 /* read from others so far */
 /* Why no test can use transport ofi, NULL: it is there. */
 const char *mp_no_ofi(void);
 /*
- * AddressSanitizer keeps freed memory for a while, so memory use says little; and all takes
- * several times as long, so that the longest tests leave out a part of what is the same for the
- * code.
+ * AddressSanitizer keeps freed memory for a while, so memory use is not meaningful, and slows
+ * everything several times, so the longest tests leave out some equivalent cases.
  */
 bool mp_sanitized(void);
 /* The same of transport verbs. */
@@ -121,7 +120,7 @@ bool mp_said(const char *word);
 		}                                                                                  \
 	} while (0)
 
-/* The first so many ranks serve, the others work; negative: all do both. */
+/* The first ranks, this many, serve, the rest work; negative: all do both. */
 int mp_ps_open(struct mp_job *job, int servers, int staleness, struct tutti_ps **ps);
 
 /* Memory of the three kinds a caller can have. */
@@ -135,7 +134,7 @@ struct mp_buf {
 int mp_buf_new(struct mp_job *job, enum mp_kind kind, size_t size, struct mp_buf *buf);
 int mp_buf_free(struct mp_buf *buf);
 
-/* oracle.c: what rank puts in, and what comes out of a ring, bit for bit. */
+/* oracle.c: the input of a rank, and the result of a ring, bit for bit. */
 void mp_fill(enum tutti_datatype type, unsigned seed, int rank, size_t count, void *buf);
 void mp_allreduce_expect(enum tutti_datatype type, enum tutti_op op, unsigned seed, int n,
 			 size_t count, void *out);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an all-reduce must give, bit for bit. The ring combines block b of n as (((x[b+1] . x[b+2])
- * . x[b+3]) ...) . x[b], rounding to the element's type at every hop; an average is divided at the
- * end, which is one step with the last sum where 16-bit floats are rounded. The arithmetic here
- * shares nothing with lib/reduce.
+ * The expected result of an all-reduce, bit for bit. The ring combines block b of n as (((x[b+1] .
+ * x[b+2]) . x[b+3]) ...) . x[b], rounding to the element's type at every hop; an average is
+ * divided at the end, which is one step with the last sum where 16-bit floats are rounded. The
+ * arithmetic here shares nothing with lib/reduce.
  */
 #include <math.h>
 
@@ -29,7 +29,7 @@ static double draw_real(uint64_t h)
 	return h & 1 ? -m : m;
 }
 
-/* ---- 16-bit floats by way of double: nearest even, by hand ---- */
+/* ---- 16-bit floats through double: nearest even ---- */
 
 static double half_value(uint16_t h)
 {
@@ -265,7 +265,7 @@ void mp_allreduce_expect(enum tutti_datatype type, enum tutti_op op, unsigned se
 	int b, k;
 
 	for (k = 1; k <= n; k++) {
-		/* the operand that block b takes in its k-th step is that of rank b + k */
+		/* in step k block b combines the operand of rank b + k */
 		for (b = 0; b < n; b++) {
 			from = block_begin(count, n, b);
 			len = block_begin(count, n, b + 1) - from;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See colls.h. What is expected shares nothing with lib/plan/layout.c. */
+/* See colls.h. The expected layout shares no code with lib/plan/layout.c. */
 #include "tests/mp/coll/colls.h"
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ static bool is_v(enum colls_kind kind)
 	       kind == C_SCATTERV || kind == C_ALLTOALLV;
 }
 
-/* ---- who sends how much to whom ---- */
+/* ---- counts of each pair of ranks ---- */
 
 /* Between none and twice count, zero now and then. */
 static size_t uneven(const struct coll *c, int i)
@@ -61,13 +61,13 @@ static size_t block(const struct coll *c, int from, int to)
 	}
 }
 
-/* Whether what a rank sends is the same for all receivers, from one block. */
+/* Whether a rank sends the same block to all receivers. */
 static bool one_block_sent(enum colls_kind kind)
 {
 	return kind == C_BCAST || (kind >= C_ALLGATHER && kind <= C_GATHERV);
 }
 
-/* Where blocks of these sizes begin; returns the end of the last. */
+/* Offsets of blocks of these sizes; returns the end of the last. */
 static size_t lay_out(const struct coll *c, int n, const size_t *counts, bool displs, size_t *begin)
 {
 	size_t at = 0;
@@ -349,7 +349,7 @@ int colls_check(struct mp_job *job, struct coll *c)
 
 	if (c->kind == C_EXSCAN && !job->rank)
 		len = GUARD;		   /* rank 0's result has no meaning */
-	if (reduce_scatter && c->in_place) /* nor what follows it */
+	if (reduce_scatter && c->in_place) /* nor the bytes after it */
 		len = GUARD + block(c, 0, job->rank) * tutti_datatype_size(c->type);
 	for (i = 0; i < len && c->recv.p[i] == c->want[i]; i++)
 		;

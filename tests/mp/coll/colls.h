@@ -29,7 +29,7 @@ enum colls_kind {
 };
 
 enum colls_form { F_BLOCKING, F_NONBLOCKING, F_PERSISTENT, F_FORMS };
-/* A call in one of them: its name, and what stands before the communicator. */
+/* A call in one of them: its name, and the arguments before the communicator. */
 #define COLLS_CALL(form, comm, req, name, ...)                                                     \
 	((form) == F_BLOCKING	   ? tutti_##name(__VA_ARGS__, comm)                               \
 	 : (form) == F_NONBLOCKING ? tutti_i##name(__VA_ARGS__, comm, req)                         \
@@ -40,7 +40,7 @@ struct coll {
 	enum colls_kind kind;
 	enum tutti_datatype type;
 	enum tutti_op op;      /* given to the call */
-	enum tutti_op base_op; /* what the oracle computes; op itself if that is built in */
+	enum tutti_op base_op; /* the oracle's operator; op itself if that is built in */
 	bool premul;	       /* a premultiplied sum, of rank + 1 */
 	void (*combine)(void *a, const void *b, size_t count); /* instead of base_op */
 	int root;

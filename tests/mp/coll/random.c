@@ -97,7 +97,7 @@ static void lay_out(struct rnd_side *side, size_t gap)
 	}
 }
 
-/* Where the input is in the result's buffer. */
+/* The offset of the input in the result's buffer. */
 static void share(struct rnd_slot *s)
 {
 	int what = s->c.what;
@@ -325,7 +325,7 @@ static int check_sources(const struct rnd_slot *s)
 	return 0;
 }
 
-/* The result, the gaps in it, and what the call must not have written. */
+/* The result, its gaps, and the bytes that the call must not write. */
 static int check(const struct rnd_slot *s)
 {
 	const struct rnd_call *c = &s->c;
@@ -416,7 +416,7 @@ void rnd_draw(uint64_t *s, const struct rnd_ops *ops, struct tutti_comm *comm, i
 		    : c->op == RND_ORDERED   ? ops->ordered
 					     : ops->premul[type];
 	c->id = c->data = rnd_next(s);
-	/* of communicators that differ in size: numbers that all draw alike, then cut down */
+	/* communicators differ in size: all ranks draw the same numbers, then reduce them */
 	c->root = rnd_below(s, 1 << 20);
 	c->by = rnd_below(s, 1 << 20);
 	in_place = rnd_below(s, 3);

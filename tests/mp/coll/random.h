@@ -55,7 +55,7 @@ struct rnd_call {
 	bool in_place;
 	enum colls_form form;
 	int times;	   /* one after the other */
-	uint64_t id, data; /* what it is like, and its data, are drawn from these */
+	uint64_t id, data; /* its properties and data are drawn from these */
 };
 
 /* The blocks of a buffer, in elements. */
@@ -82,17 +82,17 @@ int rnd_ops_new(struct mp_job *job, struct rnd_ops *ops);
 int rnd_ops_free(struct mp_job *job, struct rnd_ops *ops);
 enum tutti_datatype rnd_type(int i); /* i < RND_TYPES; all are unsigned */
 bool rnd_is_v(const struct rnd_call *c);
-/* Of the block that one rank has for another; in v forms only some of the two matter. */
+/* The count of the block from one rank to another; some v forms use only one of the two. */
 size_t rnd_length(const struct rnd_call *c, int from, int to);
 /* Element k of block b of what rank puts in. */
 uint64_t rnd_input(const struct rnd_call *c, int rank, int b, size_t k);
-/* What element k of block b of the result must be in the end. */
+/* The expected element k of block b of the result. */
 uint64_t rnd_expected(const struct rnd_slot *s, int b, size_t k);
-/* What an element is that nothing was written to. */
+/* The value of an element that was not written. */
 uint64_t rnd_untouched(const struct rnd_call *c);
 
 /*
- * A call on comm, from a state that is equal on all ranks. once: what is in a group is not
+ * A call on comm, drawn from a state that is equal on all ranks. once: calls in a group are not
  * repeated.
  */
 void rnd_draw(uint64_t *state, const struct rnd_ops *ops, struct tutti_comm *comm, int step,

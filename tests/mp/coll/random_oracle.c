@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a call of a random program puts in, and what must come out, computed element by element;
- * see random.h.
+ * The inputs and expected results of a random program, computed element by element; see random.h.
  */
 #include "config.h"
 
@@ -95,7 +94,7 @@ int rnd_ops_free(struct mp_job *job, struct rnd_ops *ops)
 	return 0;
 }
 
-/* ---- what goes in, and what comes out ---- */
+/* ---- inputs and results ---- */
 
 bool rnd_is_v(const struct rnd_call *c)
 {

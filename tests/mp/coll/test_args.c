@@ -106,7 +106,7 @@ static int bad_arrays(struct mp_job *job)
 	MP_SAID("fit");
 	MP_ERR(tutti_allgatherv(a, 4, b, huge, NULL, N, w), -EINVAL);
 	MP_ERR(tutti_allgatherv(a, 4, b, four, huge, N, w), -EINVAL);
-	/* what goes to oneself */
+	/* the block to itself */
 	MP_ERR(tutti_allgatherv(a, 5, b, four, NULL, N, w), -EINVAL);
 	MP_SAID("to itself");
 	MP_ERR(tutti_gatherv(a, 5, b, four, NULL, N, job->rank, w), -EINVAL);
@@ -267,7 +267,7 @@ static int differ_body(struct mp_job *job)
 
 	memset(out, JUNK, room);
 	MP_OK(tutti_barrier(job->world));
-	mp_meet(job); /* nobody is in the barrier any more when the first fails */
+	mp_meet(job); /* no rank is in the barrier any more when the first fails */
 	err = call_differ(job, d, in, out, counts, other);
 	while (!err &&
 	       mp_now() - t0 < 5) { /* done its part before the verdict came: a later call tells */

@@ -267,7 +267,7 @@ static int persistent(struct mp_job *job, const struct amount *a)
 		for (k = 0; k < 4; k++)
 			MP_OK(tutti_start(req[(k + i) % 4]));
 		MP_OK(tutti_test(&req[i % 4], &done));
-		if (!done && !getenv("TUTTI_PROGRESS")) /* and nobody ends it behind our back */
+		if (!done && !getenv("TUTTI_PROGRESS")) /* and no other thread ends it */
 			MP_ERR(tutti_start(req[i % 4]), -EBUSY);
 		for (k = 4; k--;)
 			MP_OK(tutti_wait(&req[k]));
@@ -446,7 +446,7 @@ static int random_floats(struct mp_job *job)
 #define RING "TUTTI_ALGO=allreduce:ring "
 
 /*
- * What is chosen may depend on what messages cost; the same algorithm gives the same bits over any
+ * The choice may depend on message costs; the same algorithm gives the same bits over any
  * transport.
  */
 static void same_bits(void)

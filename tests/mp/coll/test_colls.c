@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-/* How much of the matrix a job goes through: one in so many. */
+/* The share of the matrix that a job covers: one in this many. */
 struct amount {
 	int every;
 	size_t big; /* elements */

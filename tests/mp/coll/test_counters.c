@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Zero copy, measured: what the counters say about registered and other buffers, and that a steady
- * state allocates and registers nothing.
+ * Zero copy, measured by the counters for registered and other buffers; a steady state allocates
+ * and registers nothing.
  */
 #include "config.h"
 
@@ -113,9 +113,9 @@ static int bcast_counted(struct mp_job *job, enum mp_kind kind, int root)
 }
 
 /*
- * Out of place the own block is copied from one buffer to the other, once; in place nothing is,
- * but for the result of a reduce-scatter, which goes to the beginning. An all-to-all in place must
- * set aside what it has not sent yet.
+ * Out of place a rank copies its own block once. In place it copies nothing, except the result of
+ * a reduce-scatter, which moves to the beginning, and blocks of an all-to-all that are not sent
+ * yet.
  */
 static int other_counted(struct mp_job *job, enum colls_kind kind, enum mp_kind memory,
 			 bool in_place)
@@ -211,7 +211,7 @@ static void zero_copy_shm(void)
 		TT_CHECK(!MP_RUN(.n = n, .env = "TUTTI_TRANSPORT=shm " RING, .fn = zero_copy_pool));
 }
 
-/* ---- what a plan promises is what goes over the wire ---- */
+/* ---- bytes of a plan against bytes on the wire ---- */
 
 #define CHUNK 16384
 #define LANES 4
@@ -351,7 +351,7 @@ static int cached_counted(struct mp_job *job, bool bcast, float *in, float *out)
 	return 0;
 }
 
-/* Messages find what the collectives have registered. */
+/* Messages use registrations of the collectives. */
 static int messages_cached(struct mp_job *job, float *in, float *out)
 {
 	int next = (job->rank + 1) % job->n, before = (job->rank + job->n - 1) % job->n, i;
@@ -412,7 +412,7 @@ static int cache_body(struct mp_job *job)
 	return 0;
 }
 
-/* Where the system gives no notice of changes there is no cache, which is another test's to say. */
+/* Without notices of changes there is no cache; another test covers that. */
 static void cache_over(const char *env)
 {
 	char all[256];
@@ -447,7 +447,7 @@ static void cache_verbs(void)
 
 /* ---- nothing per call ---- */
 
-/* One round of what a training step does. */
+/* The calls of a training step. */
 static int step(struct mp_job *job, float *big, float *small, struct tutti_request *persistent,
 		int i)
 {
@@ -493,7 +493,7 @@ static int steady_body(struct mp_job *job)
 	TT_EXPECT(a.registrations == b.registrations);
 	TT_EXPECT(a.connections == b.connections);
 	/*
-	 * What is kept for reuse may still grow once or twice, when ranks drift further apart than
+	 * Pools for reuse may still grow once or twice, when ranks drift further apart than
 	 * before.
 	 */
 	TT_EXPECT(b.allocations - a.allocations <= 8);

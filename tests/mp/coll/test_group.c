@@ -84,7 +84,7 @@ static int mixed_body(struct mp_job *job)
 	return 0;
 }
 
-/* What is wrong in a group. */
+/* Errors in a group. */
 static int wrong_body(struct mp_job *job)
 {
 	struct tutti_request *req = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives in two levels, on hosts that are pretended: that nothing is copied where nothing
- * need be, that all ranks have the same bits however ranks are dealt out to hosts, and what
- * happens when a rank dies, is late or calls something else. test_colls.c has their results.
+ * Collectives in two levels on simulated hosts: no unnecessary copies, the same bits on all ranks
+ * for any assignment of ranks to hosts, and ranks that die, are late or call something else.
+ * test_colls.c has their results.
  */
 #include "config.h"
 
@@ -86,19 +86,20 @@ static int placed(void)
 }
 
 /*
- * The same on two NUMA nodes of one host: what goes to the other node is a message, and each has
- * an area.
+ * The same on two NUMA nodes of one host: data to the other node travels as messages, and each
+ * node has an area.
  */
 static int numa_counted(struct mp_job *job)
 {
 	int areas = placed();
 
-	TT_EXPECT(areas < 0 ||
-		  areas == !job->rank); /* that of all; in that of a node nobody else is */
+	TT_EXPECT(
+		areas < 0 ||
+		areas == !job->rank); /* the area of all ranks; that of a node has only its ranks */
 	return counted(job);
 }
 
-/* From now on this process, and what it starts, has one processor, the same in all ranks. */
+/* Binds this process and its children to one processor, the same in all ranks. */
 static int one_cpu(void)
 {
 	cpu_set_t may, one;
@@ -301,7 +302,7 @@ static void numa_death(void)
 	}
 }
 
-/* A rank does not come: the others time out, and nobody writes their buffers afterwards. */
+/* A rank does not call: the other ranks time out, and their buffers are not written afterwards. */
 static int late_body(struct mp_job *job)
 {
 	const struct bad *bad = job->arg;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives in the memory of one host: that nothing is copied where nothing need be, that peers
- * keep up with memory that comes and goes, and that nobody touches a buffer after its call has
- * failed. test_colls.c has their results.
+ * Collectives in the memory of one host: no unnecessary copies, memory that is mapped and unmapped
+ * at peers, and no access to a buffer after its call has failed. test_colls.c has their results.
  */
 #include "config.h"
 
@@ -58,7 +57,7 @@ static int counted(struct mp_job *job)
 	return 0;
 }
 
-/* What rank r combines of so many elements: test_node's vectors are cut at whole cache lines. */
+/* The elements that rank r combines: vectors are cut at whole cache lines. */
 static size_t part(size_t count, size_t n, size_t r)
 {
 	size_t lines = count / 16, begin = lines / n * r + (r < lines % n ? r : lines % n);
@@ -190,9 +189,8 @@ static int short_pulls(struct mp_job *job)
 }
 
 /*
- * All ways of such calls meet: vectors that peers can map or not, either of them, in place or not;
- * parts of no elements, and so long ones that rings are in the pool; ranks that come late, or do
- * not wait at once.
+ * All variants of such calls: vectors that peers can map or not, in place or not; empty parts, and
+ * parts so long that rings are in the pool; ranks that are late, or do not wait at once.
  */
 static int any_pulls(struct mp_job *job)
 {
@@ -347,7 +345,7 @@ static void mismatch(void)
 		TT_CHECK(!MP_RUN(.n = 3, .fn = mismatched, .arg = &big[i]));
 }
 
-/* Rank 0 gives up; whoever comes later must not write into its buffer. */
+/* Rank 0 gives up; ranks that come later must not write into its buffer. */
 static int late(struct mp_job *job)
 {
 	bool pool = *(bool *)job->arg;
@@ -431,7 +429,7 @@ static int dup_often(struct mp_job *job)
 	return 0;
 }
 
-/* Who waits for an area goes on sending what the others need to get there. */
+/* A rank that waits for an area still sends the data that other ranks need to get there. */
 static void held_back(void)
 {
 	TT_CHECK(!MP_RUN(.n = 3, .fn = dup_often,
@@ -471,7 +469,7 @@ static void gated(void)
 				"reduce:node_slots"));
 }
 
-/* This rank's split, and if that worked, the first call on what it made. */
+/* This rank's split and, if that worked, the first call on the new communicator. */
 static int split_and_use(struct mp_job *job, int color)
 {
 	struct tutti_comm *comm = (void *)job;
@@ -489,8 +487,8 @@ static int split_and_use(struct mp_job *job, int color)
 }
 
 /*
- * One rank has no descriptor for its part of a communicator: it can't use it, and nobody else can.
- * A communicator without that rank works.
+ * One rank has no descriptor for its part of a communicator, so no rank can use it. A communicator
+ * without that rank works.
  */
 static int short_of_files(struct mp_job *job)
 {
@@ -500,7 +498,7 @@ static int short_of_files(struct mp_job *job)
 	int k, r, err;
 	int64_t v;
 
-	MP_OK(tutti_comm_dup(job->world, &comm)); /* what the pool needs is there */
+	MP_OK(tutti_comm_dup(job->world, &comm)); /* the pool has its memory */
 	MP_OK(tutti_comm_free(comm));
 	TT_EXPECT(!getrlimit(RLIMIT_NOFILE, &old));
 	low = (struct rlimit){.rlim_cur = 3, .rlim_max = old.rlim_max};
@@ -537,8 +535,8 @@ struct pieces {
 #define BLOCK ((size_t)9 << 20)
 
 /*
- * What a request moves from one call of the library to the next: others can have the lock between
- * them.
+ * The progress of a request in one call of the library; other threads can take the lock between
+ * two calls.
  */
 static int stepwise(struct mp_job *job, struct tutti_request *req, struct tutti_stats a,
 		    size_t pulls)

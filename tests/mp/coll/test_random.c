@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Random programs: sequences of collectives (v forms too) and messages (from any source, too) on
- * several communicators, of random types, operators (the caller's, too), sizes, roots and memory,
+ * several communicators, of random types, operators (also user-defined), sizes, roots and memory,
  * in place or not, blocking, nonblocking and persistent, alone and in groups, completed in an
  * order that each rank draws for itself; every element of every result is compared with a serial
  * oracle. TUTTI_TEST_SEED=N runs program N alone, TT_TIMES=N runs N times as many (30 are a
- * million collectives); from 20 on what is kept has been filled after a third, and memory and
- * descriptors stay as they are.
+ * million collectives); from 20 on caches are full after a third, and memory and descriptors stay
+ * constant.
  */
 #include "config.h"
 
@@ -123,8 +123,8 @@ static int program(struct mp_job *job, const struct rnd_ops *ops, unsigned seed)
 }
 
 /*
- * Memory of its own: that of the pool and of transports, of which more and more pages are in use,
- * has descriptors.
+ * Private memory: memory of the pool and of transports, whose pages come into use gradually, has
+ * descriptors.
  */
 static long own_kib(void)
 {
@@ -172,7 +172,7 @@ static int programs(struct mp_job *job)
 	return rnd_ops_free(job, &ops);
 }
 
-/* Jobs of so many ranks, each of so many programs. */
+/* Jobs of a number of ranks, each with a number of programs. */
 static void jobs_of(int from, int to, const char *env, int howmany)
 {
 	const char *text = getenv("TT_TIMES");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rings, which stand for memory that peers can't map (lib/engine/node/ring_reduce.c): they meet
- * all kinds of memory and of calls; and calls that end in the middle of one, after which nobody
- * touches what was in use.
+ * Rings, used for memory that peers cannot map (lib/engine/node/ring_reduce.c), with all kinds of
+ * memory and calls, and with calls that fail in the middle, after which no rank accesses their
+ * buffers.
  */
 #include "config.h"
 
@@ -100,8 +100,8 @@ static bool is_marked(const char *p, size_t size)
 }
 
 /*
- * A call has failed: at once vectors and pool memory are used for something else, which stays as
- * it is when so many ranks have come here.
+ * A call has failed: reuses vectors and pool memory at once; their new contents must not change
+ * until this many ranks have come here.
  */
 static int untouched(struct mp_job *job, char *v, int ranks)
 {

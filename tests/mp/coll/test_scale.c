@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What grows with the number of ranks: starting, connections, memory for each peer, communicators
- * and their making. Times are printed, not asserted.
+ * Costs that grow with the number of ranks: start, connections, memory for each peer, making of
+ * communicators. Times are printed, not asserted.
  */
 #include "config.h"
 
@@ -264,7 +264,8 @@ static int second_body(struct mp_job *job)
 			(unsigned long long)messages);
 	/* a step's blocks go in two messages where they end at the last rank */
 	TT_EXPECT((int)messages <= 2 * log2_up(job->n));
-	TT_EXPECT(bytes <= 3 * 24 * (uint64_t)job->n); /* with a fold all go once more */
+	TT_EXPECT(bytes <=
+		  3 * 24 * (uint64_t)job->n); /* with a fold every message takes one more step */
 	TT_EXPECT(mp_sanitized() || heap <= 256 << 10);
 	MP_OK(tutti_comm_free(c));
 	return 0;

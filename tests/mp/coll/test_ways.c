@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ways in, and who makes progress: every way to start a job, and the progress thread. */
+/* Every way to start a job, and the progress thread. */
 #include "config.h"
 
 #include "tests/mp/job.h"
@@ -43,10 +43,7 @@ static void directory(void)
 			 .env = "TUTTI_BOOT_DIR=%d RANK=%r WORLD_SIZE=%n"));
 }
 
-/*
- * A port that nobody uses now; somebody else may take it before the job does, so the caller tries
- * again.
- */
+/* A free port; another process may take it before the job does, so the caller tries again. */
 static int free_port(void)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -134,8 +131,8 @@ static void again(void)
 }
 
 /*
- * What is refused before the job is joined costs nothing: the id serves the next try, and nothing
- * is left open.
+ * A refusal before the job is joined costs nothing: the id serves the next try, and nothing is
+ * left open.
  */
 static int refused_body(struct mp_job *job)
 {
@@ -195,10 +192,7 @@ static int progress_body(struct mp_job *job)
 		mp_meet(job);
 		MP_OK(tutti_iallreduce(TUTTI_IN_PLACE, v, LONG, TUTTI_FLOAT32, TUTTI_SUM,
 				       job->world, &req));
-		/*
-		 * as long as it takes on a busy machine; the check is of what was done, not of
-		 * time
-		 */
+		/* no limit, for a busy machine; the check is of results, not of time */
 		for (i = 0; i < (thread ? 400 : 8); i++) {
 			mp_sleep_ms(25);
 			if (all_moved(job, &before))

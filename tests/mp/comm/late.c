@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What test_late.c has to know of the wire's inside. */
+/* Internals of the wire for test_late.c. */
 #include "tests/mp/comm/late.h"
 
 #include "lib/wire/wire_internal.h"

@@ -4,7 +4,7 @@
 
 struct tt_wire;
 
-/* Where a peer may write now, as memory has been offered for its message; NULL: nowhere. */
+/* The memory offered for a peer's message, where it may write now; NULL: none. */
 char *late_offered(struct tt_wire *wire);
 
 #endif

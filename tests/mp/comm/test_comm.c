@@ -38,7 +38,7 @@ static int dup_body(struct mp_job *job)
 	return 0;
 }
 
-/* What the members of color should add up to, and where this rank should be among them. */
+/* The expected sum over the members of color, and this rank's expected place among them. */
 static void expect_split(struct mp_job *job, int color, int (*color_of)(int), int (*key_of)(int),
 			 int *sum, int *rank, int *size)
 {
@@ -300,9 +300,8 @@ static int swap(struct mp_job *job, int peer, char *out, char *in)
 }
 
 /*
- * A pair for which shared memory turns out not to work, when all is long under way: ranks 1 and 2
- * open libfabric, and what is registered already is registered with it too; rank 0, to which both
- * are connected, does without.
+ * A pair for which shared memory fails late: ranks 1 and 2 open libfabric and register existing
+ * regions with it; rank 0, to which both are connected, does not open it.
  */
 static int late_pair_body(struct mp_job *job)
 {
@@ -348,7 +347,9 @@ static int late_others_body(struct mp_job *job)
 	return 0;
 }
 
-/* A rank on another host can't open what it has offered: all learn it, and why. */
+/*
+ * A rank on another host cannot open the transport that it has offered: all ranks get the reason.
+ */
 static int late_fails_body(struct mp_job *job)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};

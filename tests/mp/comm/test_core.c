@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Long lives and odd orders: what is made and freed many times, threads, windows of failed
+ * Long lives and odd orders: objects made and freed many times, threads, windows of failed
  * communicators.
  */
 #include "config.h"

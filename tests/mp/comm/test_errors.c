@@ -454,7 +454,7 @@ static void junk(void)
 
 struct differ {
 	const char *field;
-	int rank; /* who calls something else */
+	int rank; /* the rank that calls something else */
 	size_t count;
 	bool root_goes_on;
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Over connectionless endpoints what a peer has begun lands when its connection is closed already.
- * Until the peer has closed its end, too, the pool does not use that memory again: a transfer is
- * under way at rank 0, which does not look, closes the connection, frees the memory, and fills all
- * that it can get instead. Then it looks.
+ * Over connectionless endpoints, a transfer that a peer has begun may arrive after its connection
+ * is closed here. The pool does not reuse that memory until the peer has closed its end too. Rank
+ * 0 does not poll while a transfer is under way, closes the connection, frees the memory, and
+ * fills all memory that it can allocate instead. Then it polls.
  */
 #include "config.h"
 
@@ -100,7 +100,7 @@ static int given_back(struct mp_job *job, const char *addr, const struct blocks 
 	return 0;
 }
 
-/* ---- what is received ---- */
+/* ---- receives ---- */
 
 static int sender(struct mp_job *job, struct tutti_comm *comm)
 {
@@ -161,9 +161,9 @@ static void receive(void)
 		TT_CHECK(!MP_RUN(.n = 2, .env = RDM, .fn = receive_body, .arg = &kinds[i]));
 }
 
-/* ---- what is got ---- */
+/* ---- gets ---- */
 
-/* Rank 1 is stopped while rank 0 reads from it, and answers when nobody wants to know any more. */
+/* Rank 1 is stopped while rank 0 reads from it, and answers after rank 0 has given up. */
 static int get_body(struct mp_job *job)
 {
 	struct tutti_win *win;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A thread that waits does not go to sleep while an operation of its own process can go on: the
- * counter of such sleeps stays 0, whatever is waited for.
+ * A waiting thread does not go to sleep while an operation of its own process can advance: the
+ * counter of such sleeps stays 0 for every kind of wait.
  */
 #include "config.h"
 

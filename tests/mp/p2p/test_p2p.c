@@ -87,7 +87,7 @@ static int sizes_body(struct mp_job *job)
 
 /* ---- matching ---- */
 
-/* What rank from sends to rank to, the i-th of them. */
+/* The i-th message from rank from to rank to. */
 static int tag_of(int from, int to, int i)
 {
 	return (from * 3 + to * 5 + i * i) % 4;
@@ -401,7 +401,7 @@ static int flood_body(struct mp_job *job)
 	return 0;
 }
 
-/* ---- what is promised about copies and allocations ---- */
+/* ---- copies and allocations ---- */
 
 static int swap(struct mp_job *job, char *in, char *out, size_t n)
 {
@@ -413,7 +413,7 @@ static int swap(struct mp_job *job, char *in, char *out, size_t n)
 	return 0;
 }
 
-/* As many unreceived messages at once as there can be later on: their memory is kept. */
+/* Allocates for the maximum number of unreceived messages; their memory is kept. */
 static int warm_up(struct mp_job *job)
 {
 	struct tutti_request *req[4];
@@ -477,7 +477,7 @@ static void all_on(const char *env)
 	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = flood_body));
 }
 
-/* TUTTI_EAGER is rounded up: what is kept of an early message is too. */
+/* TUTTI_EAGER is rounded up, and so is the kept part of an early message. */
 static int kept_body(struct mp_job *job)
 {
 	unsigned char buf[1024];

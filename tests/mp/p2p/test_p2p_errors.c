@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Send and receive where something is wrong: lengths, arguments, nobody there, somebody dead. */
+/* Send and receive with errors: lengths, arguments, missing peers, dead peers. */
 #include "config.h"
 
 #include "tests/mp/job.h"
@@ -109,7 +109,7 @@ static int arguments_body(struct mp_job *job)
 	MP_SAID("region does not cover");
 	MP_OK(tutti_deregister(region));
 	TT_EXPECT(status.source == 7 && status.bytes == 7 && found == 5 && !req && v == 3);
-	/* what is wrong does not cost a number: the next one arrives */
+	/* a wrong call uses no number: the next message arrives */
 	if (job->rank == 0)
 		MP_OK(tutti_send(&v, 1, TUTTI_INT32, 1, 0, w));
 	else
@@ -122,7 +122,7 @@ static void arguments(void)
 	TT_CHECK(!MP_RUN(.n = 2, .fn = arguments_body));
 }
 
-/* ---- nobody there ---- */
+/* ---- missing peers ---- */
 
 enum { NOT_SENT, OTHER_TAG, ANYBODY, NOT_RECEIVED, PROBED };
 
@@ -187,8 +187,8 @@ static void waiting(void)
 }
 
 /*
- * The head of a long message has come, its sender sleeps, the receive times out. Once it has
- * returned, the buffer is the caller's: what the sender does when it wakes must not reach it.
+ * The header of a long message has arrived, its sender sleeps, the receive times out. Then the
+ * buffer belongs to the caller: the sender must not write to it when it wakes.
  */
 static int fence_body(struct mp_job *job)
 {

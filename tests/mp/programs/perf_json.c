@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* perf_json FILE ROWS: does tutti_perf --json write this, with so many rows, none wrong? */
+/* perf_json FILE ROWS: checks a file of tutti_perf --json: ROWS rows, none wrong. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
