@@ -45,33 +45,33 @@ enum tutti_op {
 	TUTTI_BOR,
 	TUTTI_BXOR,
 	TUTTI_NUM_OPS,
-	TUTTI_OP_LIMIT = 0x7fffffff /* tutti_op_create's values are below */
+	TUTTI_OP_LIMIT = 0x7fffffff /* values of tutti_op_create are less */
 };
 
 /*
- * As sendbuf: the input is in recvbuf and the result replaces it. Scatter: as the root's recvbuf,
- * the root's block stays in sendbuf. Rooted collectives: at the root only. Reduce-scatter and
- * all-to-all, v forms included: on all ranks or on none, else -TUTTI_EMISMATCH. All-reduce, scans
- * and all-gather: each rank chooses for itself.
+ * As sendbuf: the result replaces the input in recvbuf. Scatter: as the root's recvbuf; the root's
+ * block stays in sendbuf. Rooted collectives: at the root only. Reduce-scatter and all-to-all, v
+ * forms included: on all ranks or on none, else -TUTTI_EMISMATCH. All-reduce, scans and
+ * all-gather: each rank chooses for itself.
  */
 #define TUTTI_IN_PLACE ((void *)(intptr_t)-1)
 
 struct tutti_request;
 
-/** tutti_datatype_size - bytes of one element, 0 for a value that is no datatype. */
+/** tutti_datatype_size - bytes of one element, 0 for an invalid value. */
 size_t tutti_datatype_size(enum tutti_datatype datatype);
 
 /**
- * tutti_op_fn - a user-defined operator: b[i] = a[i] op b[i] for i < count, a of the lower
- * ranks. Must be associative. Called for pieces of the vector, one at a time, from any thread that
- * advances operations; must not call tutti. arg is what tutti_op_create was given.
+ * tutti_op_fn - a user-defined operator: b[i] = a[i] op b[i] for i < count; a is from lower ranks.
+ * Must be associative. Called for pieces of the vector, one at a time, from any thread that
+ * advances operations; must not call tutti. arg is that of tutti_op_create.
  */
 typedef void tutti_op_fn(const void *a, void *b, size_t count, enum tutti_datatype datatype,
 			 void *arg);
 
 /**
- * tutti_op_create - an operator of ctx out of fn; local. commutative 0: operands combine in rank
- * order.
+ * tutti_op_create - make an operator of ctx from fn; local. commutative 0: operands combine in
+ * rank order.
  */
 int tutti_op_create(struct tutti_context *ctx, tutti_op_fn *fn, void *arg, int commutative,
 		    enum tutti_op *op);
@@ -270,9 +270,9 @@ int tutti_waitany(int n, struct tutti_request **requests, int *index);
 int tutti_request_free(struct tutti_request **request);
 
 /**
- * tutti_comm_agree - *value becomes the AND (op TUTTI_BAND) or OR (TUTTI_BOR), bit by bit, of
- * the values of the ranks of comm that live, and the same on all of them. Collective over those;
- * comm may have failed.
+ * tutti_comm_agree - *value becomes the bitwise AND (op TUTTI_BAND) or OR (TUTTI_BOR) of the
+ * values of the live ranks of comm, the same on all. Collective over the live ranks; comm may have
+ * failed.
  */
 int tutti_comm_agree(struct tutti_comm *comm, enum tutti_op op, uint64_t *value);
 

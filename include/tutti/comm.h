@@ -21,8 +21,8 @@ struct tutti_unique_id {
 };
 
 /*
- * An all-gather that the caller already has: every rank passes len bytes at send and receives
- * nranks * len bytes at recv, in rank order. Returns 0, or nonzero to fail tutti_init.
+ * An existing all-gather of the caller: every rank passes len bytes at send and receives nranks *
+ * len bytes at recv, in rank order. Returns 0, or nonzero to fail tutti_init.
  */
 typedef int tutti_allgather_fn(const void *send, void *recv, size_t len, void *arg);
 
@@ -50,7 +50,7 @@ int tutti_unique_id_get(struct tutti_unique_id *id);
 
 /**
  * tutti_init - join the job. Collective over all its ranks. config NULL: all from the environment.
- * On failure *ctx is untouched and tutti_last_error tells more.
+ * On failure *ctx is untouched and tutti_last_error has the details.
  */
 int tutti_init(const struct tutti_config *config, struct tutti_context **ctx);
 
@@ -83,8 +83,7 @@ int tutti_comm_dup(struct tutti_comm *comm, struct tutti_comm **newcomm);
 int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_comm **newcomm);
 
 /**
- * tutti_comm_split_host - one communicator per host (see tutti(7) for what counts as one).
- * Collective.
+ * tutti_comm_split_host - one communicator per host, as tutti(7) defines it. Collective.
  */
 int tutti_comm_split_host(struct tutti_comm *comm, int key, struct tutti_comm **newcomm);
 
@@ -108,29 +107,28 @@ struct tutti_failed {
 };
 
 /**
- * tutti_comm_failed - the ranks of comm that have failed, in order of rank: at most max of them go
- * to list, *n is how many there are. Works on communicators that have failed. Any thread.
+ * tutti_comm_failed - store at most max of the failed ranks of comm in list, in order of rank, and
+ * their number in *n. Works on communicators that have failed. Any thread.
  */
 int tutti_comm_failed(struct tutti_comm *comm, struct tutti_failed *list, int max, int *n);
 
 /**
  * tutti_comm_revoke - make every pending and later call on comm fail with -TUTTI_EREVOKED on all
- * its ranks, but for those below. Local: returns at once. Any thread.
+ * its ranks, except those below. Local: returns at once. Any thread.
  */
 int tutti_comm_revoke(struct tutti_comm *comm);
 
 /**
- * tutti_comm_shrink - a new communicator of the ranks of comm that live, in the same order; all
- * of them agree on who that is. Collective over those that live; comm may have failed or been
- * revoked.
+ * tutti_comm_shrink - a new communicator of the live ranks of comm, in the same order; all of them
+ * agree on the set. Collective over the live ranks; comm may have failed or been revoked.
  */
 int tutti_comm_shrink(struct tutti_comm *comm, struct tutti_comm **newcomm);
 
 /**
- * tutti_comm_grow - the ranks of comm that live, in the same order, and processes that join now
- * (TUTTI_JOIN=1), nranks in all, as a context of its own: a new world. Collective over those of
- * comm that live; comm may have failed, and stays as it is. timeout_ms: how long new processes are
- * waited for; 0: TUTTI_INIT_TIMEOUT. The same at all ranks.
+ * tutti_comm_grow - a new context with the live ranks of comm, in the same order, and new
+ * processes (TUTTI_JOIN=1), nranks in all. Collective over the live ranks of comm, which may have
+ * failed and does not change. timeout_ms: how long to wait for new processes; 0:
+ * TUTTI_INIT_TIMEOUT. The same at all ranks.
  */
 int tutti_comm_grow(struct tutti_comm *comm, int nranks, int timeout_ms,
 		    struct tutti_context **newctx);
@@ -144,7 +142,7 @@ void tutti_comm_perror(struct tutti_comm *comm, const char *what);
 /* Counters since tutti_init, of this process. Bytes are payload bytes. */
 struct tutti_stats {
 	size_t size;		   /* sizeof(struct tutti_stats) */
-	uint64_t copied_bytes;	   /* moved by the CPU from one buffer of this process to another */
+	uint64_t copied_bytes;	   /* copied by the CPU between buffers of this process */
 	uint64_t put_bytes;	   /* written to peers */
 	uint64_t got_bytes;	   /* read from peers with get */
 	uint64_t pulled_bytes;	   /* read out of mapped peer memory, or stored there */
@@ -162,8 +160,8 @@ struct tutti_stats {
 	uint64_t cache_misses;	  /* buffers that were not */
 	uint64_t cache_evictions; /* regions given up to make room */
 	uint64_t cache_stale;	  /* regions given up because their memory changed */
-	uint64_t cache_bytes;	  /* in it now */
-	uint64_t late_sleeps; /* of sleeps: an operation of this process could go on meanwhile */
+	uint64_t cache_bytes;	  /* bytes in the cache now */
+	uint64_t late_sleeps;	  /* sleeps while an operation of this process could advance */
 };
 
 int tutti_stats_get(struct tutti_context *ctx, struct tutti_stats *stats);

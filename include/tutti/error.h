@@ -33,18 +33,18 @@ enum tutti_error {
 	TUTTI_EREVOKED	    /* the communicator was revoked by tutti_comm_revoke */
 };
 
-/* What went wrong, in parts a program can use. Fields that do not apply are -1, 0 or "". */
+/* A failure, in parts that a program can use. Fields that do not apply are -1, 0 or "". */
 struct tutti_error_info {
 	size_t size;	   /* set by the caller: sizeof(struct tutti_error_info) */
 	int code;	   /* the negative code */
 	int rank;	   /* the rank the error is about, in the world communicator */
 	char host[64];	   /* the host of that rank */
 	char call[32];	   /* the call that failed: "allreduce", "init", ... */
-	uint64_t sequence; /* which collective of its communicator, from 1 */
-	char field[32];	   /* what disagreed: "count", "datatype", ... */
+	uint64_t sequence; /* number of the collective on its communicator, from 1 */
+	char field[32];	   /* the argument that differs: "count", "datatype", ... */
 	char text[512];	   /* one sentence: what, where, and what to do */
 	char phase[48];	   /* how far the call had come: "round 3 of 6", "not started", ... */
-	uint64_t bytes;	   /* of its payload that had come by then */
+	uint64_t bytes;	   /* bytes of payload received by then */
 };
 
 /** tutti_strerror - the text of a code returned by any call; never NULL, thread-safe. */
@@ -61,7 +61,7 @@ int tutti_last_error(struct tutti_error_info *info);
 const char *tutti_version(void);
 
 enum tutti_log_level {
-	TUTTI_LOG_DEFAULT = 0, /* what TUTTI_LOG says, else warn */
+	TUTTI_LOG_DEFAULT = 0, /* the value of TUTTI_LOG, else warn */
 	TUTTI_LOG_ERROR,
 	TUTTI_LOG_WARN,
 	TUTTI_LOG_INFO,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What this library can use on this machine and how it is configured: what tutti_info prints. */
+/* Transports, devices and settings on this machine, as tutti_info prints them. */
 #ifndef TUTTI_INFO_H
 #define TUTTI_INFO_H
 

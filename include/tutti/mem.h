@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory the transports can reach directly. Buffers from tutti_alloc, or registered with
- * tutti_register, travel without being copied; any other buffer is correct too, but staged.
+ * Memory that transports access directly. Buffers from tutti_alloc, or registered with
+ * tutti_register, are sent and received without a copy; all other buffers work too, but are
+ * staged.
  */
 #ifndef TUTTI_MEM_H
 #define TUTTI_MEM_H
@@ -27,7 +28,7 @@ int tutti_alloc(struct tutti_context *ctx, size_t size, void **ptr);
 int tutti_free(void *ptr);
 
 /**
- * tutti_register - make [addr, addr + len) known to every open transport until tutti_deregister.
+ * tutti_register - register [addr, addr + len) with every open transport until tutti_deregister.
  * The memory must stay mapped that long. Thread-safe.
  */
 int tutti_register(struct tutti_context *ctx, void *addr, size_t len, struct tutti_region **region);

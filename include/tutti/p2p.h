@@ -3,10 +3,10 @@
  * Messages between two ranks, and groups of calls.
  *
  * A message has a tag; a receive takes the first message, in the order of its sender's calls,
- * whose sender, tag and communicator fit. Counts are in elements; a receive's count is the most
- * that it takes. Sends of short messages complete at once as long as few wait at the receiver,
- * others when the receive is there: no program may rely on either. A buffer belongs to the library
- * until the call or request is done.
+ * whose sender, tag and communicator match. Counts are in elements; a receive's count is the
+ * maximum. Sends of short messages complete at once while few messages wait at the receiver; other
+ * sends complete when the receive is posted. Programs must not rely on either. A buffer belongs to
+ * the library until the call or request is done.
  */
 #ifndef TUTTI_P2P_H
 #define TUTTI_P2P_H
@@ -22,7 +22,7 @@ extern "C" {
 #define TUTTI_ANY_TAG (-1)
 #define TUTTI_TAG_MAX 0x7fffffff /* tags are 0 to this */
 
-/* What a receive or a probe found. After -EMSGSIZE: of the message that did not fit. */
+/* The message of a receive or a probe; after -EMSGSIZE the message that did not fit. */
 struct tutti_status {
 	int source; /* rank in the communicator */
 	int tag;
@@ -55,7 +55,7 @@ int tutti_sendrecv(const void *sendbuf, size_t sendcount, enum tutti_datatype se
 		   int sendtag, void *recvbuf, size_t recvcount, enum tutti_datatype recvtype,
 		   int source, int recvtag, struct tutti_comm *comm, struct tutti_status *status);
 
-/** tutti_probe - wait until a message could be received, and say which, without receiving it. */
+/** tutti_probe - wait for a message and store its status without receiving it. */
 int tutti_probe(int source, int tag, struct tutti_comm *comm, struct tutti_status *status);
 /** tutti_iprobe - *found becomes 1 if there is such a message now, else 0. */
 int tutti_iprobe(int source, int tag, struct tutti_comm *comm, int *found,

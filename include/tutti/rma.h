@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One-sided access: a window is memory that every rank of a communicator exposes to the others.
- * Offsets are in bytes from the base of the target's window. Operations progress without calls at
- * the target.
+ * One-sided access: a window is memory that every rank of a communicator exposes to the other
+ * ranks. Offsets are in bytes from the base of the target's window. Operations progress without
+ * calls at the target.
  */
 #ifndef TUTTI_RMA_H
 #define TUTTI_RMA_H
@@ -41,10 +41,10 @@ struct tutti_strides {
 };
 
 /**
- * tutti_win_create - expose [base, base + size) to the ranks of comm. Collective; sizes and
- * flags (0 or enum tutti_win_flags) may differ, size 0 is allowed. The memory should come from
- * tutti_alloc or be registered; other memory is registered for the life of the window. If it
- * fails, it does on all ranks.
+ * tutti_win_create - expose [base, base + size) to the ranks of comm. Collective; sizes and flags
+ * (0 or enum tutti_win_flags) may differ, size 0 is allowed. The memory should come from
+ * tutti_alloc or be registered; other memory is registered for the life of the window. On failure
+ * all ranks fail.
  */
 int tutti_win_create(struct tutti_comm *comm, void *base, size_t size, unsigned flags,
 		     struct tutti_win **win);
@@ -78,7 +78,7 @@ int tutti_win_free(struct tutti_win *win);
 
 /**
  * tutti_put - start writing len bytes at local to rank's window; local may be reused after a
- * flush. Short puts may leave together, at the latest with the next call that waits or tests.
+ * flush. Short puts may be held back to travel together, until the next call that waits or tests.
  */
 int tutti_put(struct tutti_win *win, int rank, const void *local, size_t len, uint64_t offset);
 
@@ -157,8 +157,8 @@ int tutti_get_accumulate(struct tutti_win *win, int rank, const void *local, voi
 
 /**
  * tutti_fetch_add - add value to the 64-bit word at offset (a multiple of 8) of rank's window,
- * modulo 2^64; *old receives what it was. Blocks until done. Atomic to all fetch_add and
- * compare_swap of all ranks, the target's own included, and to nothing else.
+ * modulo 2^64; *old receives the previous value. Blocks until done. Atomic only to fetch_add and
+ * compare_swap of all ranks, the target's own included.
  */
 int tutti_fetch_add(struct tutti_win *win, int rank, uint64_t value, uint64_t offset,
 		    uint64_t *old);
@@ -168,10 +168,10 @@ int tutti_compare_swap(struct tutti_win *win, int rank, uint64_t compare, uint64
 		       uint64_t offset, uint64_t *old);
 
 /**
- * The same as requests for tutti_test, tutti_wait and the like: when that says done, a put is in
- * place at the target, local of a get holds the bytes, *old is set; local and old stay untouched
- * until then. tutti_win_flush waits for them as well, but each request must be waited for. They
- * never wait themselves.
+ * The same as requests for tutti_test and tutti_wait. When a request is done, a put is in place at
+ * the target, local of a get holds the bytes, and *old is set; until then do not use local and
+ * old. tutti_win_flush also waits for them, but each request must be waited for. These calls never
+ * wait.
  */
 int tutti_iput(struct tutti_win *win, int rank, const void *local, size_t len, uint64_t offset,
 	       struct tutti_request **request);
@@ -202,9 +202,8 @@ int tutti_win_flush(struct tutti_win *win, int rank);
 int tutti_win_flush_all(struct tutti_win *win);
 
 /**
- * tutti_win_iflush - a request that is done when those operations of this rank on rank are
- * complete, here and there, that were started before it; tutti_win_iflush_all: on all ranks. Each
- * must be waited for.
+ * tutti_win_iflush - a request that is done when this rank's earlier operations on rank are
+ * complete at both ends; tutti_win_iflush_all: on all ranks. Each must be waited for.
  */
 int tutti_win_iflush(struct tutti_win *win, int rank, struct tutti_request **request);
 int tutti_win_iflush_all(struct tutti_win *win, struct tutti_request **request);
