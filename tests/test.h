@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What every test program uses: CUnit, run from a table, with skips and with ranks as processes.
- * A program exits 0, 1, or 77 when every one of its tests was skipped.
+ * Used by every test program: CUnit, run from a table, with skips and with ranks as processes. A
+ * program exits 0, 1, or 77 when every one of its tests was skipped.
  */
 #ifndef TT_TEST_H
 #define TT_TEST_H
@@ -62,11 +62,12 @@ int tt_run_ranks(int n, tt_rank_fn *fn, void *arg, int timeout_ms, unsigned expe
 int tt_open_fds(void);
 /* Bytes of memory that this process has. */
 long tt_resident(void);
-/* How often: what the environment variable says, as in a soak, else a few times. */
+/* Number of repetitions: from the environment variable, as in a soak, else a few. */
 int tt_times(const char *name, int few);
 
 /*
- * Sockets of this process that listen for connections, or take datagrams or packets from anybody.
+ * Sockets of this process that listen for connections, or accept datagrams or packets from any
+ * peer.
  */
 struct tt_listeners {
 	int n, beyond, wild; /* all; not on a loopback address; on all addresses */

@@ -52,7 +52,7 @@ static void nested(struct tt_json *j)
 		tt_json_close(j, '}');
 }
 
-/* Whatever does not fit is left out; what remains is an object. */
+/* Members that do not fit are left out; the rest is an object. */
 static void json_full(void)
 {
 	char buf[1024];
@@ -160,7 +160,7 @@ static void inherited(void)
 
 	TT_REQUIRE(fd >= 0);
 	TT_CHECK(ftruncate(fd, 0) && ftruncate(fd, 1 << 20)); /* its reader must not lose it */
-	TT_CHECK(child_takes(fd));			      /* nobody has it */
+	TT_CHECK(child_takes(fd));			      /* no process has it */
 	TT_CHECK(child_takes(fd));			      /* who had it has ended */
 	TT_REQUIRE(!tt_flight_open(&f, dup(fd)));
 	tt_flight_begin(&f, &op, 0);

@@ -404,7 +404,7 @@ static void unfit(void)
 }
 
 /*
- * ---- a rank that fails, or dies, before it has come to the new start: nobody waits for it there
+ * ---- a rank that fails, or dies, before it has come to the new start: no rank waits for it there
  * ----
  */
 

@@ -297,7 +297,7 @@ static void seen(void *arg, int from, const void *data, size_t len)
 	atomic_store(&changed, 1);
 }
 
-/* Before somebody agrees; the control thread has seen it when this returns. */
+/* Before a rank agrees; the control thread has seen it when this returns. */
 static int become_deaf(struct mp_job *job)
 {
 	struct tt_boot_handlers *h = &job->ctx->boot->handlers;

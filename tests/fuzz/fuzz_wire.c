@@ -68,7 +68,7 @@ static void over(struct tt_xfer *x, const void *data, int status)
 		sum = (char)(sum + ((const char *)data)[i]);
 }
 
-/* A wire of rank 0 of 2, with no transport that could reach anybody. */
+/* A wire of rank 0 of 2, without a usable transport. */
 static void start(void)
 {
 	struct tt_wire_params params = {.env = &env,

@@ -239,7 +239,7 @@ static void test_hazards(void)
 	TT_REQUIRE(build("ring", ring_args)); /* a lane reads what another one writes */
 	op_at(1, 1, 4, 0)->a.off = op_at(1, 0, 4, 1)->dst.off;
 	TT_CHECK(refused(N, &unlimited, "hazard"));
-	TT_REQUIRE(build("ring", ring_args)); /* a round sends what it receives */
+	TT_REQUIRE(build("ring", ring_args)); /* a round sends the data that it receives */
 	op_at(1, 0, 4, 0)->a.off = op_at(1, 0, 4, 1)->dst.off;
 	TT_CHECK(refused(N, &unlimited, "hazard"));
 
@@ -356,7 +356,7 @@ static void test_barrier(void)
 	}
 	TT_CHECK(refused(N, &unlimited, "may leave the barrier before"));
 	TT_REQUIRE(build("dissemination",
-			 a)); /* all in one round: nobody waits for what it passes on */
+			 a)); /* all in one round: no rank waits for the data that it passes on */
 	for (r = 0; r < N; r++) {
 		struct tt_builder *b = tt_builder_new(&plans[r]->args, "by hand");
 
@@ -468,7 +468,7 @@ static void test_untouched(void)
 static void test_wrong_blocks(void)
 {
 	TT_REQUIRE(build_whole(TT_COLL_ALLTOALL, "pairwise", 0, four));
-	op_at(1, 0, 1, 0)->a.off = 0; /* 1 sends 3 what is for 0 */
+	op_at(1, 0, 1, 0)->a.off = 0; /* 1 sends 3 the data for 0 */
 	TT_CHECK(refused(N, &unlimited, "of rank 1's input"));
 	TT_REQUIRE(build_whole(TT_COLL_SCATTER, "linear", 0, four));
 	op_at(0, 0, 0, 1)->a.off += ELEM;
@@ -484,7 +484,7 @@ static void test_wrong_blocks(void)
 	op_at(3, 0, 0, 1)->b.off = 0;
 	TT_CHECK(refused(N, &unlimited, "exactly once"));
 	TT_REQUIRE(build_whole(TT_COLL_REDUCE, "linear", 0, four));
-	op_at(0, 0, 1, 0)->a = TT_SENDBUF(0); /* what has been summed is forgotten */
+	op_at(0, 0, 1, 0)->a = TT_SENDBUF(0); /* the sum is lost */
 	TT_CHECK(refused(N, &unlimited, "exactly once"));
 	TT_REQUIRE(build_whole(TT_COLL_ALLTOALLV, "linear", 1, four)); /* gaps are not to be read */
 	append_copy(0, TT_RECVBUF(0), TT_SENDBUF(plans[0]->args.sdispls[1] * ELEM - ELEM), ELEM);
@@ -565,7 +565,7 @@ enum node_fault {
 	NODE_FAULTS
 };
 
-/* A broadcast of two: rank 1 says where, rank 0 stores it there and says so. */
+/* A broadcast of two: rank 1 publishes its buffer, rank 0 stores there and signals. */
 static void store(enum node_fault fault)
 {
 	struct tt_plan_args a = bcast_args;

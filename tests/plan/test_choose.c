@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The choice of algorithm, chunk and lanes: TUTTI_ALGO's rules and their errors; on fixed synthetic
- * models the cheapest is taken; what was measured corrects the model, without steps.
+ * The choice of algorithm, chunk and lanes: TUTTI_ALGO's rules and their errors; on fixed
+ * synthetic models the cheapest is chosen; measurements correct the model, without steps.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -135,7 +135,8 @@ static void test_cheapest(void)
 }
 
 /*
- * Measured times bend the curves: who is slower than predicted is not taken; no step at a switch.
+ * Measured times bend the curves: an algorithm slower than predicted is not chosen; no step at a
+ * switch.
  */
 static void test_measured(void)
 {
@@ -172,7 +173,7 @@ static void test_measured(void)
 	tt_chooser_free(c);
 }
 
-/* How the ring cuts so many bytes on 4 ranks. */
+/* How the ring cuts a vector on 4 ranks. */
 static int lanes_of_ring(const struct tt_chooser *c, size_t bytes)
 {
 	struct tt_candidate list[TT_CANDIDATES];
@@ -332,7 +333,7 @@ static void test_allreduces(void)
 			if (!strcmp(names[i], "dbt") && bytes > 1) /* both trees at the same time */
 				TT_CHECK(a.lanes % 2 == 0);
 		}
-		a.ordered = true; /* those that can't are passed over */
+		a.ordered = true; /* algorithms that cannot execute the call are skipped */
 		TT_CHECK(!tt_choose(c, &a)->can || tt_choose(c, &a)->can(&a));
 		tt_chooser_free(c);
 	}

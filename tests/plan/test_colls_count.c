@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Plans of the collectives other than all-reduce, counted, against what the heads of their files
- * say: bytes, steps, fan-in. Lengths divide evenly; slices are one unless said otherwise.
+ * Counts in plans of the collectives other than all-reduce, compared with their file headers:
+ * bytes, steps, fan-in. Lengths divide evenly; slices are one unless said otherwise.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -67,7 +67,7 @@ static int log2_down(int n)
 	return 1 << log2_up(n) == n ? log2_up(n) : log2_up(n) - 1;
 }
 
-/* Every rank sends and receives so many bytes, in so many steps, from one rank at a time. */
+/* Every rank sends and receives these bytes, in these steps, from one rank at a time. */
 static bool all_alike(uint64_t bytes, int howmany, int fan_in, int n)
 {
 	int r;

@@ -22,7 +22,7 @@
 #define SHARE_HIER 0.8
 #define SHARE_FLAT 0.8
 #define SHARE_UNEVEN 0.6
-#define APART 1.7 /* algorithms that differ by so much are in the right order, nearly all: */
+#define APART 1.7 /* nearly all algorithms that differ by this factor are in the right order: */
 #define ORDERED 0.985
 #define ORDERED_HOSTS 0.98
 
@@ -215,7 +215,7 @@ static void test_uneven(void)
 	on_hosts(false, EVEN, LAYOUTS, SHARE_UNEVEN);
 }
 
-/* ---- order, and what is picked ---- */
+/* ---- order, and the choice ---- */
 
 struct tally {
 	int pairs, right, picks, hier; /* hier: picks in two levels */
@@ -262,7 +262,7 @@ static void judge(const struct tt_chooser *c, const struct tt_plan_args *a,
 		       list[tt_pick(c, a, list, n)].alg->name, lost);
 }
 
-/* What is picked of flat algorithms and those in two levels, on hosts with several ranks. */
+/* The choice among flat and two-level algorithms, on hosts with several ranks. */
 static void test_picks_on_hosts(void)
 {
 	struct tally t = {0};
@@ -299,7 +299,7 @@ static void test_picks_on_hosts(void)
 	TT_CHECK(t.worst <= WITHIN);
 }
 
-/* On one host, so many of them on each of its NUMA nodes. */
+/* On one host, this many ranks on each of its NUMA nodes. */
 struct numa {
 	int n;
 	struct tt_model model, levels;

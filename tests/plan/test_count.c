@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Proof by counting: what the all-reduce plans of every rank send, receive and reduce, their steps
- * and their fan-in, against the formulas of doc/ALGORITHMS.md, n = 2..33. Exact wherever there is a
- * closed form, whatever the length: where n (or the fold's power of two) does not divide it, the
- * blocks of each rank are stated. Only the double tree and the circulant graph are held against a
+ * Proof by counting: bytes sent, received and reduced in the all-reduce plans of every rank, their
+ * steps and fan-in, compared with the formulas of doc/ALGORITHMS.md, n = 2..33. Exact wherever
+ * there is a closed form, for any length: if n (or the fold's power of two) does not divide it,
+ * the blocks of each rank are stated. The double tree and the circulant graph are compared with a
  * bound for each rank, and exactly for all ranks together.
  */
 #include <stdio.h>
@@ -156,7 +156,7 @@ static struct want halving_doubling(const struct tt_plan_args *a)
 	return w;
 }
 
-/* What is exchanged by n ranks in each step; a fold where the product is less than n. */
+/* The bytes exchanged by n ranks in each step; with a fold if the product is less than n. */
 static const char *const factors[MAX_N + 1] = {
 	NULL, NULL, "2",  "3",	 "4",  "5",  "6",  "7",	 "8",  "33", "52", "52",
 	"62", "62", "72", "53",	 "82", "82", "63", "63", "54", "73", "73", "73",
@@ -372,8 +372,9 @@ static int log2_up(int n)
 }
 
 /*
- * Together 2(n-1) N, as every tree has n - 1 edges with half of N each way; a rank has at most
- * four, gets over each what it gives, and adds up at most one half of its own twice.
+ * All ranks together 2(n-1) N, because every tree has n - 1 edges with half of N each way. A rank
+ * has at most four edges, receives over each as much as it sends, and combines at most one half of
+ * its own twice.
  */
 static void test_dbt(void)
 {
@@ -445,7 +446,7 @@ static void test_circulant(void)
 		}
 }
 
-/* Trees and doublings talk to few: what a rank must be connected to. */
+/* Number of peers of a rank: few in trees and doublings. */
 static int peers_of(const char *name, const struct tt_plan_args *a, bool *seen)
 {
 	const struct tt_op *ops;

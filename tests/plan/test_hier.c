@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every algorithm in two levels, proved by the checker: hosts x ranks on each, ranks dealt out to
- * hosts in several ways, counts, chunks, lanes, channel limits. And that the checker would see it
- * if something were missing.
+ * Every two-level algorithm, proved by the checker: hosts x ranks on each, several assignments of
+ * ranks to hosts, counts, chunks, lanes, channel limits. Also checks that the checker detects
+ * missing operations.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 
 #define ELEM 4
 #define MAX_N 20
-#define MAX_RANKS 36 /* of which what is sent is counted */
+#define MAX_RANKS 36 /* whose sends are counted */
 #define PART_LINE 64 /* parts begin at whole lines */
 
 enum place { BLOCKED, CYCLIC, SHUFFLED, PLACES };
@@ -203,7 +203,7 @@ static void test_elements(void)
 	free(h);
 }
 
-/* Who is at the places of hosts of one, four and two ranks. */
+/* The ranks at the places of hosts of one, four and two ranks. */
 static void test_places(void)
 {
 	static const uint64_t by[] = {8, 1, 1, 5, 1, 1, 5};
@@ -220,7 +220,7 @@ static void test_places(void)
 	free(h);
 }
 
-/* Layouts that there are no plans in two levels for, and numbers in those that there are. */
+/* Layouts without plans in two levels, and the numbers of layouts that have them. */
 static void test_layouts(void)
 {
 	static const uint64_t uneven[] = {0, 0, 1, 1, 1}, one[] = {4, 4, 4}, alone[] = {0, 1, 2},
@@ -245,7 +245,7 @@ static void test_layouts(void)
 	free(h);
 }
 
-/* ---- what is sent ---- */
+/* ---- sends ---- */
 
 struct sent {
 	size_t bytes, steps;
@@ -273,7 +273,7 @@ static bool sends(const struct tt_alg *alg, const struct tt_plan_args *whole, in
 	return false;
 }
 
-/* What a rank of another algorithm sends among so many ranks as there are hosts. */
+/* The bytes that a rank sends in another algorithm with one rank for each host. */
 static struct sent flat(enum tt_coll coll, const char *name, int hosts, int rank, size_t count)
 {
 	struct tt_plan_args a = {.coll = coll,
@@ -304,8 +304,8 @@ static int log2_up(int n)
 }
 
 /*
- * Blocks that grow with their rank, where odd ranks have gaps: whatever goes round but what the
- * next has.
+ * Blocks that grow with their rank, with gaps at odd ranks: every block goes round except the next
+ * rank's.
  */
 static bool gatherv_sends(struct tt_plan_args a, int rank)
 {
@@ -412,7 +412,7 @@ static void test_counts(void)
 		}
 }
 
-/* ---- what the checker must not let through ---- */
+/* ---- errors that the checker must detect ---- */
 
 static int build_all(const struct tt_alg *alg, const struct tt_plan_args *whole,
 		     struct tt_plan **plans)
@@ -427,7 +427,7 @@ static int build_all(const struct tt_alg *alg, const struct tt_plan_args *whole,
 	return err;
 }
 
-/* The how-manieth op of a kind in a plan; the test may change it. */
+/* The nth op of a kind in a plan; the test may change it. */
 static struct tt_op *op_at(struct tt_plan *plan, enum tt_op_kind kind, int nth)
 {
 	const struct tt_op *ops;

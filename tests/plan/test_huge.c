@@ -97,7 +97,7 @@ static struct tt_plan *plan_of(const struct tt_alg *alg, struct tt_plan_args cal
 
 	call.count <<= shift;
 	call.chunk <<= shift;
-	tt_whole_init(w, &call, 0); /* counts all alike: the other shapes add odd ends */
+	tt_whole_init(w, &call, 0); /* equal counts: the other shapes add odd ends */
 	if (alg->can && !alg->can(&w->args))
 		goto free_whole;
 	tt_plan_args_of(&w->args, rank, &a);

@@ -167,7 +167,8 @@ static void test_allreduce_node_pull(void)
 }
 
 /*
- * An all-reduce nobody wrote a test for would go unproved; test_colls finds the others by itself.
+ * An all-reduce without a test here would go unproved; test_colls finds the other collectives by
+ * itself.
  */
 static const struct tt_test tests[];
 

@@ -97,7 +97,7 @@ static void test_message(void)
 	TT_CHECK(near(run("binomial", &a, &m), 70 + ALPHA + BETA * 4000 + 70));
 }
 
-/* What the port has taken over is off the sender's hands. */
+/* The sender is done with bytes that its port has buffered. */
 static void test_buffer(void)
 {
 	struct tt_plan_args a = args_of(TT_COLL_BCAST, 3, 1000);
@@ -121,7 +121,7 @@ static void test_buffer(void)
 	TT_CHECK(near(run("binomial", &a, &m), 70 + BETA * 4000 + 70 + ALPHA + BETA * 4000 + 70));
 }
 
-/* Each port has its own; where all ranks do alike, one stands for all with it, too. */
+/* Each port has its own; if all ranks do the same, one stands for all here too. */
 static void test_buffer_rails(void)
 {
 	const struct tt_alg *ring = tt_alg_find(TT_COLL_ALLREDUCE, "ring");
@@ -296,7 +296,7 @@ static void test_jitter(void)
 	TT_CHECK(two > usual && !near(one, two));
 }
 
-/* Where both run they agree: exactly with even blocks, else within an element a step. */
+/* Both methods agree: exactly with even blocks, else within an element for each step. */
 static void test_recurrence(void)
 {
 	struct tt_model m = plain();
@@ -338,7 +338,7 @@ static void test_no_recurrence(void)
 		 -EOPNOTSUPP);
 }
 
-/* Rank 1 waits for what nobody sends. */
+/* Rank 1 waits for a message that no rank sends. */
 static void emit_stuck(struct tt_builder *b)
 {
 	tt_lane(b, 0);

@@ -192,7 +192,7 @@ static void test_hosts(void)
 	TT_CHECK(tt_tune_hosts(names, 4, hosts, 20) == -EINVAL);
 }
 
-/* A line of tutti_explain says what the chooser takes. */
+/* A line of tutti_explain shows the chooser's choice. */
 static bool says_so(const char *line, const struct tt_chooser *c, enum tt_coll coll, int n,
 		    const struct tt_hosts *hosts, bool node)
 {

@@ -32,7 +32,7 @@ static inline int tt_whole_shapes(enum tt_coll coll)
 }
 
 /*
- * What a gives b (or b has). 0: all alike; 1: unequal, some nothing; 2: one has it all; 3:
+ * The count from a to b (or of b). 0: all equal; 1: unequal, some 0; 2: one rank has all; 3:
  * growing.
  */
 static inline size_t tt_whole_count(size_t count, int n, int shape, int a, int b)
@@ -78,7 +78,7 @@ static inline void tt_whole_init(struct tt_whole *w, const struct tt_plan_args *
 		return;
 	w->args.count = 0;
 	for (r = 0; r < rows; r++) {
-		for (i = 0; i < n; i++) { /* alike in both directions, so it may be in place */
+		for (i = 0; i < n; i++) { /* equal in both directions, so it may be in place */
 			w->rcounts[r * n + i] = w->scounts[r * n + i] =
 				tt_whole_count(call->count, n, shape, r, i);
 		}
@@ -120,7 +120,7 @@ static inline struct tt_check_opts tt_whole_opts(unsigned i, size_t elem)
 				      .seed = i / 27 + 3 * i};
 }
 
-/* What was being checked when it failed, and why it did. */
+/* The case that failed, and the reason. */
 static inline void tt_whole_describe(const struct tt_alg *alg, const struct tt_plan_args *a,
 				     const struct tt_check_opts *o)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of lib/boot share; see boot_help.h. */
+/* Shared by the tests of lib/boot; see boot_help.h. */
 #include "tests/unit/boot_help.h"
 
 #include <arpa/inet.h>

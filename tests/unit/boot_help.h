@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of lib/boot share: jobs on loopback, handlers that record, memory the ranks share.
+/* Shared by the tests of lib/boot: jobs on loopback, recording handlers, shared memory.
  */
 #ifndef BOOT_HELP_H
 #define BOOT_HELP_H
@@ -12,7 +12,7 @@
 
 #define BT_RANKS 64
 
-/* What one rank's handlers saw. */
+/* Events of one rank's handlers. */
 struct bt_seen {
 	pthread_mutex_t lock;
 	int nmsg[BT_RANKS]; /* messages from each rank to this one */

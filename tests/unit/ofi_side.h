@@ -59,7 +59,7 @@ struct side {
 	unsigned msg_len;
 };
 
-/* What the ends tell each other before they connect. */
+/* Data that the ends exchange before they connect. */
 struct card {
 	char blob[TT_TP_BLOB_MAX];
 	size_t len;
@@ -71,7 +71,7 @@ int side_open(struct side *s, const struct config *c, int rank);
 int side_ep(struct side *s, struct card *card);
 int side_connect(struct side *s, const struct card *peer, int active);
 void side_close(struct side *s);
-/* Poll once and count what comes. */
+/* Polls once and counts events. */
 void pump(struct side *s);
 /* Sleep until something comes, then poll; -ETIMEDOUT: nothing came. */
 int sleep_pump(struct side *s, int ms);

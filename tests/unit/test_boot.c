@@ -17,7 +17,7 @@
 
 #define BOUND_MS 30000 /* a hang, not a slow machine */
 
-/* What all ranks of one test know. */
+/* Known to all ranks of a test. */
 struct job {
 	int port;
 	int victim;
@@ -36,7 +36,7 @@ static struct job *new_job(void)
 	return j;
 }
 
-/* Ranks that must all be content, but for those that are killed. */
+/* Ranks that must all succeed, except killed ones. */
 static void run_job(int n, tt_rank_fn *fn, unsigned killed)
 {
 	struct job *j = new_job();
@@ -281,7 +281,7 @@ static bool heard_all(struct mend *m, int first, int n, int round)
 	return all;
 }
 
-/* Everybody reaches everybody again, by name and all together. */
+/* All ranks reach all ranks again, by name and by broadcast. */
 static int mend_round(struct tt_boot *boot, struct mend *m, int first, int n, int round)
 {
 	int word[2] = {round, 1}, r;
@@ -384,7 +384,7 @@ static void test_stopped_rank(void)
 	munmap(j, sizeof(*j));
 }
 
-/* A caller that is busy for longer than the limit is alive all the same. */
+/* A caller that is busy for longer than the limit still counts as alive. */
 static int rank_busy(int rank, int n, void *arg)
 {
 	struct job *j = arg;
@@ -416,7 +416,7 @@ static int rank_missing(int rank, int n, void *arg)
 
 	if (rank == 2 || rank == 5)
 		return 0;
-	p.init_timeout = rank == j->victim ? j->limit : 20000; /* one deadline is everybody's end */
+	p.init_timeout = rank == j->victim ? j->limit : 20000; /* one deadline ends all */
 	bt_seen_init(&seen);
 	TT_EXPECT(start_card(&p, &seen, &boot) == -TUTTI_EBOOT);
 	TT_EXPECT(bt_error_has("rank 2, 5 of 8 did not join within"));
@@ -425,10 +425,7 @@ static int rank_missing(int rank, int n, void *arg)
 	return 0;
 }
 
-/*
- * The others must have joined by the deadline, so it is several times what a start takes here and
- * now.
- */
+/* All other ranks must have joined by the deadline, so it is several times a measured start. */
 static void test_missing_ranks_are_named(void)
 {
 	struct job *j = new_job();
@@ -700,7 +697,7 @@ static void test_no_secret_to_a_far_store(void)
 	TT_CHECK(!expect_failure(&p, -TUTTI_EAUTH, "TUTTI_INSECURE=1"));
 }
 
-/* Nobody's stop returns before the last rank has called it and all messages before it have come. */
+/* No stop returns before the last rank has called it and all earlier messages have come. */
 static int rank_stop_waits(int rank, int n, void *arg)
 {
 	struct job *j = arg;
@@ -751,7 +748,9 @@ static void test_stop_deadline(void)
 	run_job(2, rank_never_stops, 0);
 }
 
-/* Who has told his parent that he wants to end, and then loses that parent, ends by himself. */
+/*
+ * A rank that has told its parent that it wants to end, and then loses the parent, ends by itself.
+ */
 static int rank_parent_dies(int rank, int n, void *arg)
 {
 	struct job *j = arg;

@@ -373,7 +373,7 @@ static void test_addresses(void)
 	snprintf(p.iface, sizeof(p.iface), "nosuch0");
 	TT_CHECK(tt_boot_local_addr(&p, addr, sizeof(addr)) == -EINVAL);
 	TT_CHECK(bt_error_has("TUTTI_IF=nosuch0") && bt_error_has("lo"));
-	snprintf(p.iface, sizeof(p.iface), "203.0.113.5"); /* nobody's */
+	snprintf(p.iface, sizeof(p.iface), "203.0.113.5"); /* without an owner */
 	TT_CHECK(tt_boot_local_addr(&p, addr, sizeof(addr)) == -EINVAL);
 	p.iface[0] = 0;
 	snprintf(p.store, sizeof(p.store), "no-such-host.invalid:1");
@@ -550,7 +550,7 @@ static int rank_dir(int rank, int n, void *arg)
 	return meet(&p);
 }
 
-/* What rank 0 leaves when it is killed before all have joined, or in the middle of writing. */
+/* Files left by a rank 0 killed before all have joined, or while writing. */
 static void stale_file(const char *dir, int port)
 {
 	static const char *const names[] = {"tutti-boot", "tutti-boot.new"};
@@ -577,11 +577,10 @@ static void test_directory(void)
 	strcpy(s->dir, "/tmp/tutti-test-XXXXXX");
 	TT_REQUIRE(mkdtemp(s->dir) != NULL);
 	TT_CHECK(!tt_run_ranks(3, rank_dir, s, BOUND_MS, 0));
-	stale_file(s->dir, bt_free_port()); /* nobody there */
+	stale_file(s->dir, bt_free_port()); /* no process there */
 	TT_CHECK(!tt_run_ranks(3, rank_dir, s, BOUND_MS, 0));
 	TT_REQUIRE(!tt_addr_numeric("127.0.0.1", 0, &addr) && !tt_addr_listen(&addr, &fd));
-	stale_file(s->dir,
-		   tt_addr_port((struct sockaddr *)&addr.sa)); /* a stranger who is silent */
+	stale_file(s->dir, tt_addr_port((struct sockaddr *)&addr.sa)); /* a silent stranger */
 	TT_CHECK(!tt_run_ranks(3, rank_dir, s, BOUND_MS, 0));
 	close(fd);
 	TT_CHECK(!rmdir(s->dir)); /* nothing is left in it */

@@ -276,11 +276,11 @@ static void test_hits(void)
 	TT_CHECK(s.cache_count == 2 && s.cache_bytes == 9 * PAGE + 9 * PAGE);
 	TT_CHECK(!tt_mem_register(m, arena + 20 * PAGE, BUF, TT_ACCESS_WRITE, &mine));
 	TT_CHECK(tt_mem_borrow(m, arena + 20 * PAGE, BUF) ==
-		 mine); /* what is registered needs no cache */
+		 mine); /* registered memory needs no cache */
 	tt_mem_return(mine);
 	TT_CHECK(!tt_mem_deregister(mine));
 	end_memory(m);
-	end_arena(); /* nobody watches any more: it does not wait */
+	end_arena(); /* the watch has ended: it does not wait */
 }
 
 static void test_limits(void)
@@ -433,7 +433,7 @@ static void test_malloc(void)
 	end_memory(m);
 }
 
-/* What can change without a notice is not cached. */
+/* Memory that can change without a notice is not cached. */
 static void test_strangers(void)
 {
 	int memfd = memfd_create("shared", 0), file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -470,7 +470,7 @@ static void test_strangers(void)
 	end_arena();
 }
 
-/* Anything in any order: what is given out is never stale, and limits hold. */
+/* Random operations: regions given out are never stale, and limits hold. */
 static void test_random(void)
 {
 	struct tt_region *held[4] = {NULL};
@@ -558,9 +558,7 @@ static void test_threads(void)
 	end_arena();
 }
 
-/*
- * munmap by a thread that holds the lock which the cache needs: the notice is taken all the same.
- */
+/* munmap by a thread that holds the lock which the cache needs: the notice is still taken. */
 static void test_locked_unmap(void)
 {
 	struct tt_memory *m;
@@ -579,7 +577,7 @@ static void test_locked_unmap(void)
 	end_arena();
 }
 
-/* A child gives its copy back: it waits for nobody, and nothing changes here. */
+/* A child gives its copy back: it does not wait, and nothing changes here. */
 static void test_fork(void)
 {
 	struct tt_memory *m;

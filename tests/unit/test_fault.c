@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transport fault itself, over the model transport of the conformance suite: what it does, and
- * when.
+ * Transport fault itself, over the model transport of the conformance suite: its faults and their
+ * times.
  */
 #include "transports/fault/fault.h"
 
@@ -18,7 +18,7 @@
 
 static struct tt_env env;
 
-/* Two ends: 0 wrapped with a spec, 1 plain. What came out of them is kept in order. */
+/* Two ends: 0 wrapped with a spec, 1 plain. Their events are kept in order. */
 struct pair {
 	struct tt_tp *tp[2];
 	struct tt_ep *ep[2];
@@ -223,7 +223,7 @@ static void test_seed_reproduces(void)
 	TT_CHECK(a.again > PUTS * 0.43 * 0.7 && a.again < PUTS * 0.43 * 1.3);
 	TT_CHECK(a.reordered > PUTS * 0.8 && a.reordered < PUTS * 1.2);
 	TT_CHECK(a.held > PUTS * 0.12 && a.held < PUTS * 0.28);
-	/* delays by the clock do not shift what else a seed decides */
+	/* delays by the clock do not shift other random choices */
 	a = run_seed("seed=5,delay=0.5,reorder=0.5,again=0.3", order[0]);
 	b = run_seed("seed=5,delay=0.5,reorder=0.5,again=0.3", order[1]);
 	TT_CHECK(a.delayed == b.delayed && a.reordered == b.reordered && a.delayed > PUTS / 2);
@@ -447,7 +447,7 @@ static void test_finish(void)
 	}
 }
 
-/* Bits in which what arrived differs from what was sent. */
+/* Number of bits in which received and sent data differ. */
 static int flipped_bits(const uint8_t *a, const uint8_t *b, size_t len)
 {
 	int n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The lock: one at a time, as often as it likes, and those who sleep on it are woken. */
+/* The lock: one owner at a time, recursive, and sleeping waiters are woken. */
 #include <pthread.h>
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pool and regions, over transports that only count what is registered with them. */
-#include "lib/base/inject.h" /* first: it renames what the others declare */
+/* Pool and regions, over transports that only count registrations. */
+#include "lib/base/inject.h" /* first: it renames declarations of the next headers */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -118,7 +118,7 @@ static void test_alignment(void)
 		for (k = 0; k < i; k++)
 			TT_CHECK(p[k] != p[i]);
 	}
-	for (i = 0; i < 2 * N; i++) /* nobody overlaps anybody */
+	for (i = 0; i < 2 * N; i++) /* no two blocks overlap */
 		for (k = 0; k < (int)sizes[i % N]; k += 61)
 			TT_CHECK(p[i][k] == (char)i);
 	for (i = 0; i < 2 * N; i++)
@@ -205,7 +205,7 @@ static void test_limit(void)
 	TT_CHECK(last_text("2097152") && last_text("4194304") && last_text("TUTTI_POOL_LIMIT"));
 	TT_CHECK(!tt_mem_alloc(m, 1000, &q, NULL));
 	TT_CHECK(!tt_mem_free(m, p) && !tt_mem_free(m, q));
-	for (i = 0; i < 3; i++) { /* neither failures nor what is given back is counted twice */
+	for (i = 0; i < 3; i++) { /* neither failures nor returned memory is counted twice */
 		TT_CHECK(!tt_mem_alloc(m, 4 << 20, &p, NULL) && !tt_mem_free(m, p));
 		TT_CHECK(tt_mem_alloc(m, (4 << 20) + 1, &q, NULL) == -ENOMEM);
 	}
@@ -318,7 +318,7 @@ static void test_find_random(void)
 	end_memory(m);
 }
 
-/* What one transport took is undone when the next one refuses. */
+/* A registration with one transport is undone when the next one refuses. */
 static void test_registration_fails(void)
 {
 	struct tt_memory *m = new_memory(0);
@@ -332,14 +332,14 @@ static void test_registration_fails(void)
 	TT_CHECK(last_text("told to fail") && stats_of(m).pool_bytes == 0);
 	fail_after = 0;
 	TT_CHECK(tt_mem_register(m, buf, 100, 0, &r) == -ENOMEM && !r && live_mrs == 0);
-	fail_code = -EOPNOTSUPP; /* not an error: the region is not known there, that is all */
+	fail_code = -EOPNOTSUPP; /* not an error: only the region is not registered there */
 	TT_CHECK(!tt_mem_register(m, buf, 100, 0, &r) && r && !r->mr[0]);
 	fail_after = -1;
 	TT_CHECK(!tt_mem_alloc(m, 100, &p, NULL));
 	end_memory(m);
 }
 
-/* A transport that nobody asked for by name must not cost anybody their memory. */
+/* A transport that was not selected by name must not make a registration fail. */
 static void test_optional_transport(void)
 {
 	struct tt_memory *m = new_memory(0);
@@ -415,7 +415,7 @@ static int without_files(int rank, int nranks, void *arg)
 	void *p;
 
 	TT_EXPECT(!getrlimit(RLIMIT_FSIZE, &none) && !getrlimit(RLIMIT_NOFILE, &files));
-	files.rlim_cur = 0; /* the hard limit stays: valgrind lets nobody change it */
+	files.rlim_cur = 0; /* the hard limit stays: valgrind does not allow a change */
 	signal(SIGXFSZ, SIG_IGN);
 	TT_EXPECT(!setrlimit(RLIMIT_FSIZE, &fsize));
 	TT_EXPECT(tt_mem_alloc(m, 100, &p, NULL) == -ENOMEM && last_text("RLIMIT_FSIZE"));
@@ -480,7 +480,7 @@ static void test_threads(void)
 	end_memory(m);
 }
 
-/* Take so many blocks of that size: is p (that was as long) among them? They are freed again. */
+/* Allocates blocks of that size, checks whether p is among them, and frees them. */
 static bool comes_again(struct tt_memory *m, const char *p, size_t size)
 {
 	char *q[100];
@@ -497,7 +497,7 @@ static bool comes_again(struct tt_memory *m, const char *p, size_t size)
 }
 
 /*
- * A part of a page, pages, a slab of its own: freed, but not used again before all who withhold it
+ * A part of a page, pages, a whole slab: freed, but not reused before all owners that withhold it
  * give it back.
  */
 static void test_withheld(void)
@@ -530,10 +530,7 @@ static void test_withheld(void)
 	end_memory(m);
 }
 
-/*
- * Given back while it is in use: as if nothing had been; nor is what is no block of the pool, or a
- * free one, withheld.
- */
+/* Given back while in use: no effect. Memory outside the pool and free blocks are not withheld. */
 static void test_not_withheld(void)
 {
 	struct tt_memory *m = new_memory(256 << 20);
@@ -558,10 +555,7 @@ static void test_not_withheld(void)
 	end_memory(m);
 }
 
-/*
- * No memory to remember a block that is withheld: nothing of its slab is used again, which costs
- * room and harms nobody.
- */
+/* No memory to record a withheld block: its slab is not reused, which costs only room. */
 static void test_withheld_for_good(void)
 {
 	struct tt_memory *m = new_memory(256 << 20);

@@ -18,7 +18,7 @@
 #define TWO 2
 #define WAIT_MS 10000
 
-/* What the two tell each other besides. */
+/* Further data that the two exchange. */
 struct board {
 	struct tt_node_card card[TWO];
 	_Atomic int stage[TWO];
@@ -146,7 +146,7 @@ static int left_body(int me, int n, void *arg)
 		}
 		TT_EXPECT(tt_open_fds() == fds);
 	}
-	/* one that nobody comes for is gone with the node */
+	/* an area without users ends with the node */
 	if (!me) {
 		TT_EXPECT(!group(node, me, 8, WAIT_MS, &g));
 		tt_node_group_free(g);
@@ -206,7 +206,7 @@ static int touching(struct board *b, int me, struct tt_node **node, struct tt_no
 	return 0;
 }
 
-/* Nobody gets past the fence while the other says that it touches buffers. */
+/* No rank passes the fence while the other rank accesses buffers. */
 static int fenced_body(int me, int n, void *arg)
 {
 	struct board *b = arg;
@@ -280,7 +280,7 @@ static int publish(struct tt_node_group *g, int me, uint32_t *word, uint32_t *re
 	return 0;
 }
 
-/* Whose memory can't be reached is the one that is named; and nobody reaches what was withdrawn. */
+/* Names the rank whose memory cannot be reached; no rank reaches withdrawn memory. */
 static int reach_body(int me, int n, void *arg)
 {
 	struct tt_node_reduce r = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Transport ofi on msg:tcp, rdm:tcp;ofi_rxm and rdm:sockets: both ends in one process, and in two.
- * What goes wrong is in test_ofi_ends.c. Speeds are printed as information and never judged.
+ * Errors are in test_ofi_ends.c. Speeds are printed and never asserted.
  */
 #include <arpa/inet.h>
 #include <errno.h>

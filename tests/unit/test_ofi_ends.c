@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections of transport ofi that are refused, break, or are closed with something under way;
- * and what is left of them.
+ * Connections of transport ofi that are refused, break, or are closed with operations under way;
+ * and leaks after them.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -168,8 +168,8 @@ static void close_busy(const struct config *c)
 EACH(close_busy)
 
 /*
- * Connectionless, nothing that was begun is taken back: the next endpoint is up when all of it has
- * arrived. (sockets moves its bytes by a thread of its own.)
+ * Connectionless endpoints cancel nothing: the next endpoint is up when all operations have
+ * arrived. (sockets moves its bytes with a thread of its own.)
  */
 static void begun_over(const struct config *c)
 {
@@ -192,7 +192,7 @@ static void begun_over(const struct config *c)
 		;
 	TT_CHECK(puts > 0);
 	s[0].tp->ops->ep_close(s[0].ep);
-	for (i = 0; i < 4; i++) { /* what is freed now serves others at once */
+	for (i = 0; i < 4; i++) { /* memory freed now is reused at once */
 		other[i] = malloc(SLOT + 64);
 		TT_REQUIRE(other[i]);
 		memset(other[i], 0x11, SLOT + 64);
@@ -290,14 +290,14 @@ static int new_port(const struct tt_listeners *before)
 	return -1;
 }
 
-/* LeakSanitizer's, where it is: what is allocated between them may be lost. */
+/* LeakSanitizer's calls: allocations between them may leak. */
 extern void __lsan_disable(void) __attribute__((weak));
 extern void __lsan_enable(void) __attribute__((weak));
 
 /*
- * Somebody calls and says nothing, or not all, or goes: libfabric may forget that socket, and what
- * it knows of it. Closing the transport closes it, and nothing of another one, nor of the caller's
- * own.
+ * A stranger connects and sends nothing, or too little, or closes: libfabric may lose that socket
+ * and its state. Closing the transport closes this socket, and none of another transport or of the
+ * caller.
  */
 static void forgotten_at(const char *addr)
 {
@@ -348,7 +348,7 @@ static void forgotten(void)
 	TT_CHECK(tt_open_fds() == fds);
 }
 
-/* A key that is no key, and a range beyond the region: nothing is written, and what is told? */
+/* An invalid key, and a range beyond the region: nothing is written; reports the error. */
 static void bad_key(const struct config *c)
 {
 	struct side s[2];

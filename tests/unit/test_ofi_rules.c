@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What transport ofi decides about providers, with providers that are not here. */
+/* Decisions of transport ofi about providers, with simulated providers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ struct provider {
 	char name[32];
 };
 
-/* One that has what is needed. */
+/* A provider that meets all requirements. */
 static struct provider *provider(struct provider *p, const char *name)
 {
 	*p = (struct provider){.info = {.caps = FI_MSG | FI_RMA}};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tutti_perf makes of the times it has measured. */
+/* The figures that tutti_perf computes from its measured times. */
 #include "perf/perf.h"
 #include "tests/test.h"
 

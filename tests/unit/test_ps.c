@@ -76,7 +76,7 @@ static void place(void)
 	tt_ps_place(none, heavy, 3, 10 << 20, 4, begin); /* 6 : 2 : 2 */
 	TT_CHECK(begin[1] == 6 << 20 && begin[2] == 8 << 20 && begin[3] == 10 << 20);
 	tt_ps_place(uneven, heavy, 3, 1 << 20, 4,
-		    begin); /* what the first has counts: 3 MiB, 1, 1 */
+		    begin); /* the existing tables count: 3 MiB, 1, 1 */
 	TT_CHECK(begin[1] == 1 << 19 && begin[2] == 3 << 18 && begin[3] == 1 << 20);
 }
 
@@ -102,7 +102,7 @@ static void keys_spread(void)
 	TT_CHECK(tt_ps_key_room(upto, 1, 0, 5) == 5 && tt_ps_key_room(upto, 4, 3, 5) == 5);
 }
 
-/* As many as weigh what they weigh. */
+/* Servers of these weights. */
 static void keys_weighted(void)
 {
 	uint32_t upto[7];
@@ -366,7 +366,7 @@ static void rules(void)
 	}
 }
 
-/* Cut anywhere, the bits are the same: what a table is split into does not matter. */
+/* Cut anywhere, the bits are the same: the split of a table does not matter. */
 static void rules_cut(void)
 {
 	static float x[2][N], u[N], s1[2][N], s2[2][N];
@@ -397,8 +397,8 @@ static void rules_cut(void)
 }
 
 /*
- * Every kernel gives the bits of the serial one, also of what is fewer than a vector, lies
- * anywhere, or is no number.
+ * Every kernel gives the bits of the serial one, also for less than a vector, for any alignment,
+ * and for NaN.
  */
 struct levels {
 	unsigned char x[(N + 1) * 8], u[(N + 1) * 8], s1[(N + 1) * 8], s2[(N + 1) * 8];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What transport verbs decides about rails, without a device: ports, pairs, shares. */
+/* Decisions of transport verbs about rails, without a device: ports, pairs, shares. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -156,7 +156,7 @@ static struct vb_blob blob(const char *nets)
 	return b;
 }
 
-/* match[] as digits, '-' for none; and what the peer finds is the reverse. */
+/* match[] as digits, '-' for none; the peer's result must be the reverse. */
 static bool meets(const char *ours, const char *theirs, const char *expect)
 {
 	struct vb_blob a = blob(ours), b = blob(theirs);
@@ -248,7 +248,7 @@ static void shares(void)
 	}
 }
 
-/* Notes over several devices, and what is waited for, after a READ on each. */
+/* Notes over several devices, and waits, after a READ on each. */
 static void flushes(void)
 {
 	const unsigned note = TT_RMA_NOTE, wait = TT_RMA_REMOTE;
@@ -358,7 +358,7 @@ static void versions(void)
 		 !vb_is_roce(VB_IWARP));
 }
 
-/* What both ends decide; -1: they differ. listen: which of our and which of their ports do. */
+/* The decision of both ends; -1: they differ. listen: our and their listening ports. */
 static int way(const char *ours, const char *theirs, const char *listen, int *rail)
 {
 	struct vb_blob a = blob(ours), b = blob(theirs);

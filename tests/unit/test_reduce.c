@@ -339,7 +339,7 @@ static struct trial any_trial(int t, int op, uint64_t *seed)
 	return x;
 }
 
-/* Run the trial at a level; out gets what lies around every destination too. */
+/* Runs the trial at a level; out includes the bytes around every destination. */
 static void run_trial(const struct trial *x, enum tt_reduce_level level,
 		      unsigned char in[MOST][ROOM], unsigned char out[MOST][ROOM])
 {
@@ -538,7 +538,7 @@ static void test_scale(void)
 		}
 }
 
-/* What src combine to in float or 128 bits, from left to right, and divided by n if that is not 0.
+/* The combination of src in float or 128 bits, from left to right, divided by n if n is not 0.
  */
 static bool right_multi(int t, int op, const void *got, const unsigned char *const *src, int nsrc,
 			size_t at, int n)

@@ -48,7 +48,7 @@ static void test_close(void)
 	TT_CHECK(t.ep[1]->ops->msg(t.ep[1], "to nought", 10) == TT_FINISHED);
 	tt_self_tp.ep_close(t.ep[1]);
 	TT_CHECK(t.ep[0]->ops->msg(t.ep[0], "x", 2) == -EPIPE);
-	/* what was sent to the closed one is gone, what it sent comes before DOWN */
+	/* messages to the closed end are lost, its own messages come before DOWN */
 	TT_CHECK(tt_self_tp.poll(t.tp, ev, 4) == 2);
 	TT_CHECK(ev[0].kind == TT_EV_MSG && ev[0].ep == t.ep[0] &&
 		 !strcmp(ev[0].data, "to nought"));

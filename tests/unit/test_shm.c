@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Where an endpoint's address has these. */
+/* Offsets of these in an endpoint's address. */
 #define BLOB_UID 36
 #define BLOB_RING 44
 
@@ -271,7 +271,9 @@ static void test_closed_ring(void)
 	TT_CHECK(p.end[0].ep->ops->msg(p.end[0].ep, "x", 1) == -EPIPE);
 	TT_CHECK(strstr(tt_fail_text(-EPIPE), "closed the connection") != NULL);
 
-	/* end[0] may still push into the ring of end[1]: it must not be given to anybody else */
+	/*
+	 * end[0] may still push into the ring of end[1]: it must not be given to another endpoint
+	 */
 	TT_REQUIRE(!end_open(&b2, p.tp[1]));
 	TT_CHECK(memcmp(b2.blob + BLOB_RING, p.end[1].blob + BLOB_RING, 4) != 0);
 	/* now it may, but the address of before is refused */
@@ -402,11 +404,11 @@ static void test_arm(void)
 	int fd = -1;
 
 	TT_REQUIRE(pair_new(&p));
-	/* what came after the last poll keeps us awake */
+	/* an arrival after the last poll keeps the thread awake */
 	pump(&p);
 	TT_CHECK(put(&p.end[0], NULL, 0, 0, NULL, 1) == TT_FINISHED);
 	TT_CHECK(tt_shm_tp.arm(p.tp[1], &fd) == -EAGAIN && fd == -1);
-	/* and so does what a poll left over */
+	/* and so do events left by a poll */
 	TT_CHECK(put(&p.end[0], NULL, 0, 0, NULL, 2) == TT_FINISHED);
 	TT_CHECK(end_poll(p.tp[1], &p.end[1], 1) == 1);
 	TT_CHECK(tt_shm_tp.arm(p.tp[1], &fd) == -EAGAIN);
@@ -415,7 +417,7 @@ static void test_arm(void)
 	TT_CHECK(put(&p.end[0], NULL, 0, 0, NULL, 3) == TT_FINISHED && readable(fd));
 	TT_CHECK(end_poll(p.tp[1], &p.end[1], 1) == 1 && !readable(fd));
 	pump(&p);
-	/* not asleep: nobody writes to the pipe */
+	/* not asleep: no process writes to the pipe */
 	TT_CHECK(put(&p.end[0], NULL, 0, 0, NULL, 4) == TT_FINISHED && !readable(fd));
 	pump(&p);
 	TT_CHECK(tt_shm_tp.arm(p.tp[1], &fd) == 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What both files of test_shm share: ends of a connection and memory with and without a memfd. */
+/* Shared by both files of test_shm: ends of a connection, memory with and without a memfd. */
 #ifndef TT_TEST_SHM_H
 #define TT_TEST_SHM_H
 

@@ -21,7 +21,7 @@
 #define ARMS 30000
 #define TEXT 48
 
-/* What two ranks tell each other besides: memory shared before the fork. */
+/* Further data that two ranks exchange: memory shared before the fork. */
 struct board {
 	_Atomic int ready[2];
 	struct end end[2];
@@ -365,7 +365,7 @@ static int forbid_process_vm(void)
 	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog, 0, 0);
 }
 
-/* Without process_vm a process says so beforehand, and memory with a memfd works as ever. */
+/* Without process_vm a process reports it beforehand, and memory with a memfd still works. */
 static int no_process_vm_rank(int me, int n, void *arg)
 {
 	struct board *b = arg;
@@ -473,7 +473,7 @@ void test_killed_peer(void)
 	board_free(b);
 }
 
-/* Rank 1 is killed, most likely within a copy, and nobody waits for it for long. */
+/* Rank 1 is killed, most likely within a copy, and no rank waits for it for long. */
 static int killed_writing_rank(int me, int n, void *arg)
 {
 	struct board *b = arg;
@@ -512,7 +512,7 @@ void test_killed_while_writing(void)
 	board_free(b);
 }
 
-/* Fill the memory, wait, and see whether anybody still writes to it. */
+/* Fills the memory, waits, and checks whether any process still writes to it. */
 static bool stays(char *p, size_t len)
 {
 	size_t i;

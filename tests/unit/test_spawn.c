@@ -77,7 +77,7 @@ static void test_brief(void)
 	TT_CHECK(seen.after.runtime == 100000 && seen.before.runtime > seen.after.runtime);
 }
 
-/* What the program chose for its threads stays. */
+/* The program's own thread settings stay. */
 static void test_batch(void)
 {
 	struct seen seen = {.brief = true, .policy = SCHED_BATCH};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The moment between an unmapping and its notice. It is made to last: a child stops the thread
- * that takes notices, by ptrace, while another unmaps a page and this one gets its address again.
- * What was there has changed, and tt_watch_changes has to say so, though nobody has been told yet.
+ * The moment between an unmapping and its notice, extended: a child stops the thread that takes
+ * notices, by ptrace, while another thread unmaps a page and this thread maps its address again.
+ * The memory has changed, and tt_watch_changes must report it before the notice is taken.
  */
 #include <dirent.h>
 #include <errno.h>

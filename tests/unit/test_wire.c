@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the wire keeps apart by itself: notes of the connection that is, and of those that were. */
+/* The wire distinguishes notes of the current connection from those of earlier ones. */
 #include <stdlib.h>
 
 #include "lib/wire/wire_internal.h"
 #include "tests/test.h"
 
-/* ---- what a slot's note says ---- */
+/* ---- a slot's note ---- */
 
 static void tokens(void)
 {
@@ -37,7 +37,7 @@ static void tokens(void)
 		TT_CHECK(!tt_slot_chan(&wire, token, &slot));
 	}
 	wire.params.nranks = 64;
-	chan.peer = 64; /* nobody */
+	chan.peer = 64; /* no rank */
 	TT_CHECK(!tt_slot_chan(&wire, tt_slot_token(&chan, 0), &slot));
 	free(wire.chan);
 }
@@ -104,7 +104,7 @@ static void write_head(struct tt_chan *chan, int slot, uint32_t seq)
 	*head = (struct tt_eager_head){.key = {.comm = 7, .seq = seq}};
 }
 
-/* What was begun over a connection that is closed rings when the next one is there already. */
+/* A put over a closed connection rings when the next connection already exists. */
 static void stale_note(void)
 {
 	struct tt_chan *chan;

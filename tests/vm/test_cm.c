@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transport verbs connected by rdma_cm: who does not know the cookie is turned away at either end,
- * an address nobody answers at is given up in time, and nothing of it is left behind. That
- * connections work is the conformance suite's, with TUTTI_VERBS_CM=rdmacm.
+ * Transport verbs connected by rdma_cm: both ends refuse a peer without the cookie, an address
+ * without an answer is given up in time, and nothing leaks. The conformance suite tests working
+ * connections, with TUTTI_VERBS_CM=rdmacm.
  */
 #include "config.h"
 
@@ -18,7 +18,7 @@ const struct config *config = &verbs;
 bool faulty;
 unsigned seed = 1, timeouts;
 
-/* What link has told its peer, changed at one place. */
+/* Link's data for its peer, changed at one place. */
 static struct vb_blob blob_of(const struct link *link)
 {
 	struct vb_blob b;
@@ -113,7 +113,7 @@ static void peer_gone(void)
 	net.nnodes = 1;
 	TT_CHECK(!net_connect(&net.link[2], &closed, true));
 	WAIT(&net, net.link[2].down);
-	TT_CHECK(says(&net.link[2], "nobody listens") && net.link[2].status == -ECONNREFUSED);
+	TT_CHECK(says(&net.link[2], "no process listens") && net.link[2].status == -ECONNREFUSED);
 	net_close(&net);
 }
 

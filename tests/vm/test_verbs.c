@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What only transport verbs promises: a peer's mistake spares the other connections, a fork spares
- * all of them, a port that goes down is told, several ports carry their shares. Uses the networks
- * of the conformance suite.
+ * Promises of transport verbs only: a peer's error does not affect other connections, a fork
+ * affects none, a port that goes down is reported, several ports carry their shares. Uses the
+ * networks of the conformance suite.
  */
 #include "tests/conform/conform.h"
 
@@ -52,7 +52,7 @@ static void bad_key_spares_others(void)
 		     &op) >= 0);
 	TT_CHECK(settle(&net, &op) < 0);
 	WAIT(&net, net.link[0].down);
-	/* Not every device tells the other end of its own accord; its next operation fails. */
+	/* Not every device tells the other end by itself; its next operation fails. */
 	if (!net.link[1].down) {
 		TT_CHECK(put(&net, &net.link[1], net.node[1].tx.addr, 5000, net.node[0].rx.addr,
 			     &net.node[0].rx.mr->rkey, 1, &op) >= 0);
@@ -75,7 +75,7 @@ static bool look(struct link *l)
 	return l->down;
 }
 
-/* An end that sends nothing, and is told nothing, finds by an empty write that its peer is gone. */
+/* An end that neither sends nor receives detects by an empty write that its peer has failed. */
 static void lost_peer_is_noticed(void)
 {
 	struct tt_rkey key;
@@ -147,7 +147,7 @@ static long sent(const char *port)
 
 	snprintf(path, sizeof(path), "/sys/class/infiniband/%.*s/ports/%s/hw_counters/sent_pkts",
 		 (int)n, port, port + n + 1);
-	usleep(20000); /* the kernel gives out what it read of a counter up to 10 ms ago */
+	usleep(20000); /* the kernel caches counters for up to 10 ms */
 	f = fopen(path, "re");
 	if (!f)
 		return -1;
@@ -157,7 +157,7 @@ static long sent(const char *port)
 	return count;
 }
 
-/* What the note of the put under way promises to be in place. */
+/* The data that must be in place when the note of the put arrives. */
 static struct {
 	const void *data;
 	size_t len;
@@ -291,7 +291,7 @@ static void every_rail_wakes(void)
 		TT_CHECK(armed(&net, &net.node[0], &p[0]) && armed(&net, &net.node[1], &p[1]));
 		TT_CHECK(put(&net, &net.link[0], net.node[0].tx.addr, 100000, net.node[1].rx.addr,
 			     &net.node[1].rx.mr->rkey, 1, &op) >= 0);
-		/* Nobody polls the transports here. */
+		/* No thread polls the transports here. */
 		TT_CHECK(poll(&p[0], 1, WAIT_MS) == 1 && poll(&p[1], 1, WAIT_MS) == 1);
 		WAIT(&net, op.done && net.node[1].nnotes == 1u + (unsigned)i);
 	}
@@ -301,8 +301,8 @@ static void every_rail_wakes(void)
 }
 
 /*
- * More messages than there is room for arrive while nobody looks, and the memory for them is
- * refused: they stay with the device until there is some, and none is lost.
+ * More messages than there is room for arrive without a poll, and memory for them is refused: they
+ * stay with the device until there is memory, and none is lost.
  */
 static void no_memory_for_events(void)
 {
@@ -365,8 +365,8 @@ static unsigned taken(struct net *net, struct link *l)
 }
 
 /*
- * All connections of a process share the receives. Connections that end with messages that nobody
- * has looked at give them back.
+ * All connections of a process share the receives. Connections that end with unread messages give
+ * them back.
  */
 static void closed_peers_return_receives(void)
 {
@@ -421,7 +421,7 @@ static void take_down(struct net *net, const char *command, const char *port)
 		TT_CHECK(strstr(net->link[0].why, port) || strstr(net->link[1].why, port));
 }
 
-/* What is connected afterwards does without. */
+/* Later connections do not use it. */
 static void second_port_down(void)
 {
 	struct tt_tp_device rail[4];
@@ -521,7 +521,7 @@ static void idle_port_is_left(void)
 	net_set("TUTTI_VERBS_PORT_WAIT", NULL);
 }
 
-/* The only port: what is started meanwhile waits, and the connection ends if it is away for too
+/* The only port: operations started meanwhile wait, and the connection ends if it is down for too
  * long. */
 static void only_port_flaps(void)
 {
@@ -553,7 +553,7 @@ static void only_port_flaps(void)
 	net_set("TUTTI_VERBS_PORT_WAIT", NULL);
 }
 
-/* The port gets another address, and so another GID: what is connected afterwards uses that. */
+/* The port gets another address, and so another GID, which later connections use. */
 static void address_changes(void)
 {
 	struct tt_tp_device rail[4];

@@ -162,7 +162,7 @@ static int bcasts(struct mp_job *job, const struct amount *a)
 	return 0;
 }
 
-/* Nobody leaves the barrier before everybody has come. */
+/* No rank leaves the barrier before all ranks have come. */
 static int barriers(struct mp_job *job, const struct amount *a)
 {
 	int i, k, rounds = a->restarts;

@@ -115,8 +115,8 @@ static int one_cpu(void)
 }
 
 /*
- * Nobody says which algorithm: on one processor two levels are worth it, but for a model that
- * knows of no nodes.
+ * The chooser decides: on one processor two levels are worth it, but for a model that knows of no
+ * nodes.
  */
 static int numa_chosen(struct mp_job *job)
 {

@@ -236,8 +236,10 @@ static void fence(void)
 				 .fn = fence_body));
 }
 
-/* A receive that waits for long is not a reason to suspect anybody; collectives behind it are
- * checked as ever. */
+/*
+ * A receive that waits for long is no reason to suspect a rank; later collectives are still
+ * checked.
+ */
 static int beside_body(struct mp_job *job)
 {
 	struct tutti_request *req;
@@ -261,10 +263,12 @@ static void beside(void)
 	TT_CHECK(!MP_RUN(.n = 2, .fn = beside_body));
 }
 
-/* ---- somebody dead ---- */
+/* ---- dead peers ---- */
 
-/* Rank 1 dies while rank 0 receives from it, 2 sends to it, 3 receives from anybody, 4 is sent
- * something half of which has come. */
+/*
+ * Rank 1 dies while rank 0 receives from it, 2 sends to it, 3 receives from any rank, and half of
+ * a message to 4 has arrived.
+ */
 static int kill_body(struct mp_job *job)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};

@@ -19,7 +19,7 @@ static int is_worker(const struct mp_job *job, int servers)
 	return servers < 0 || job->rank >= servers;
 }
 
-/* What the test below is run with. */
+/* Parameters of the test below. */
 struct how {
 	int servers, staleness;
 };
@@ -30,7 +30,7 @@ static float part_of(int rank, int round, size_t i)
 	return (float)((rank + 1) * (int)(i % 7) + round);
 }
 
-/* Every worker adds to all elements, round after round; what is read has what it must have. */
+/* Every worker adds to all elements in every round; pulls must contain the required updates. */
 static int sums(struct mp_job *job, const struct how *how, struct tutti_ps *ps,
 		struct tutti_ps_table *t, float *update, float *values)
 {
@@ -135,7 +135,7 @@ static uint64_t key_of(int i)
 	return (uint64_t)i * 0x123456789abcdefull;
 }
 
-/* Rows come to be with their initial values, whoever touches them first; pushes of all add up. */
+/* The first access creates a row with its initial values; the pushes of all workers add up. */
 static int rows_body(struct mp_job *job)
 {
 	struct how *how = job->arg;

@@ -82,7 +82,7 @@ static void count(struct tt_bell *bell)
 	counted.ring(bell);
 }
 
-/* What comes to the last copy of server 0, where this rank has it, is counted. */
+/* Counts messages to the last replica of server 0, if this rank has it. */
 static void count_log(struct mp_job *job, struct tutti_ps *ps, int workers)
 {
 	struct tt_ps_server *srv = ps->srv[ps->copies - 1];
@@ -103,8 +103,8 @@ static bool all_there(struct mp_job *job, const struct tutti_ps *ps)
 }
 
 /*
- * Whatever comes to the last copy comes late; so what was answered before it had come, by the head
- * or by a copy between them, is not there yet, and would be lost with those.
+ * Delays messages to the last replica: an update that the head or a middle replica answered too
+ * early is not there yet, and would be lost with them.
  */
 static int late_body(struct mp_job *job)
 {
@@ -186,8 +186,8 @@ static bool rows_are(struct tutti_ps_table *t, int c, int code)
 }
 
 /*
- * Under BSP nobody sees pushes of the clock that runs, nor rows that came to be with them, whoever
- * serves.
+ * Under BSP no pull returns pushes of the current clock, nor rows created by them, whichever
+ * server answers.
  */
 static int running_body(struct mp_job *job)
 {
@@ -280,9 +280,9 @@ static void groups(void)
 }
 
 /*
- * The copy's rank sees it deal with what the head has passed on, and kills that before it can
- * answer. What that is, its number tells: a push, two workers at a meeting, an order to save, and
- * again those at a meeting; then the same for restoring.
+ * The replica's rank watches it handle a message passed on by the head, and kills the head before
+ * it can answer. The number selects the message: a push, two workers at a meeting, an order to
+ * save, and again a meeting; then the same for a restore.
  */
 #define AT_SECOND_MEETING 5
 #define AT_RESTORED 10
@@ -290,7 +290,7 @@ static void groups(void)
 struct watch {
 	struct mp_job *job;
 	const struct tt_ps_server *copy;
-	uint64_t moment; /* so many messages have been dealt with */
+	uint64_t moment; /* number of handled messages */
 	bool met;
 };
 
@@ -349,8 +349,8 @@ static void meeting(void)
 	int i;
 
 	for (i = 0; i < 3; i++) {
-		restores = i == 2; /* the copy hears of one worker before the other, and the head
-				      late of what it has */
+		restores = i == 2; /* the replica gets one worker's message before the other's, and
+				      the head gets the replica's answer late */
 		TT_CHECK(!MP_RUN(.n = 4, .fn = meeting_body, .arg = &restores, .killed = 1,
 				 .env = "TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=delay=1:10000"));
 	}
@@ -372,7 +372,7 @@ static void never_told(struct tt_win_end *end, int status)
 	(void)end, (void)status;
 }
 
-/* From here on the head hears nothing of what the copy has, so it does not answer. */
+/* From here on the head gets no answer from the replica, so it does not answer. */
 static void ring_untold(struct tt_bell *bell)
 {
 	half.copy->ack_end.over = never_told;
@@ -433,8 +433,8 @@ static void *half_watch(void *arg)
 }
 
 /*
- * A worker that is answered before the replica has heard of the other one is told of the meeting
- * before, which no worker led.
+ * A worker that is answered before the replica has the other worker's message gets the answer of
+ * the previous meeting, which no worker led.
  */
 static int half_body(struct mp_job *job)
 {
@@ -470,9 +470,9 @@ static void half_met(void)
 }
 
 /*
- * A copy that can't do what the others can: nobody does it. Here the copy of server 0 believes
- * that a worker's clock would go back, once; the second time it can, and has it when the head is
- * gone.
+ * A restore that one replica cannot do fails on all. Here the replica of server 0 believes once
+ * that a worker's clock would go back; the second time it succeeds, and has the values when the
+ * head has failed.
  */
 static int unable_body(struct mp_job *job)
 {
@@ -487,7 +487,7 @@ static int unable_body(struct mp_job *job)
 	snprintf(path, sizeof(path), "%s/x", job->shared->dir);
 	MP_OK(open_ps(job, TUTTI_PS_ASYNC, &ps));
 	MP_OK(tutti_ps_dense(ps, "t", 2, TUTTI_INT64, &opt, &t));
-	for (i = 0; i < 2 && job->rank >= 2; i++) { /* what is saved, and what comes after */
+	for (i = 0; i < 2 && job->rank >= 2; i++) { /* saved values, and later ones */
 		MP_OK(tutti_ps_push(t, two, 0, 2, TUTTI_INT64));
 		MP_OK(i ? 0 : tutti_ps_save(ps, path));
 	}
@@ -520,11 +520,11 @@ static void unable(void)
 			 .env = "TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1"));
 }
 
-/* ---- what a copy tells the head is lost ---- */
+/* ---- lost messages from a replica to the head ---- */
 
 /*
- * Of all that rank 1 does only telling what it has is left here. Then one of the two has to go,
- * and the pushes go on.
+ * Rank 1's connection to the head is lost while rank 1 reports what it has. One of the two must
+ * fail, and the pushes continue.
  */
 static int deaf_body(struct mp_job *job)
 {

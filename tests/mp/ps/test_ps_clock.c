@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How far workers run apart, exactly; what BSP computes, bit for bit; what the trace's checker
- * says; and what is refused.
+ * The exact distance of workers; results of BSP, bit for bit; verdicts of the trace checker; and
+ * refused calls.
  */
 #include "config.h"
 
@@ -19,9 +19,9 @@
 #define CLOCKS 12
 
 /*
- * word[0]: clocks that the slow worker has begun, word[1]: has ended; word[2]: that the fast one
- * has passed. The fast one passes clock c when the slow one has told c - s, no sooner, and, as it
- * is woken, soon after.
+ * word[0]: clocks that the slow worker has begun; word[1]: has ended; word[2]: clocks that the
+ * fast worker has passed. The fast worker passes clock c when the slow one has announced c - s,
+ * not earlier, and soon after, because it is woken.
  */
 static int straggler_body(struct mp_job *job)
 {
@@ -128,8 +128,7 @@ static void oracle(int combine, int rounds, float *x, float *v)
 }
 
 /*
- * Workers in any order, pieces in any order; what is pulled after each clock is what the oracle
- * has.
+ * Workers in any order, pieces in any order; the values pulled after each clock are the oracle's.
  */
 static int bsp_rounds(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table *t,
 		      int combine)
@@ -163,7 +162,7 @@ static int bsp_rounds(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_t
 	return 0;
 }
 
-/* A clock that is told while a pull is under way does not end under it. */
+/* A clock started while a pull is under way does not end before the pull. */
 static int during_body(struct mp_job *job)
 {
 	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
@@ -191,8 +190,8 @@ static int during_body(struct mp_job *job)
 }
 
 /*
- * Rows without initial values exist for pulls from the end of the clock in which they were first
- * pushed, also for who has pushed them, whoever comes first.
+ * Rows without initial values exist for pulls from the end of the clock of the first push, also
+ * for the worker that pushed them, in any order of workers.
  */
 static int unset_body(struct mp_job *job)
 {
@@ -205,7 +204,7 @@ static int unset_body(struct mp_job *job)
 	MP_OK(mp_ps_open(job, 2, 0, &ps));
 	MP_OK(tutti_ps_rows(ps, "r", 2, 1000, TUTTI_INT64, NULL, &t));
 	for (c = 0; c < 20 && job->rank >= 2; c++) {
-		w = c % WORKERS + 2; /* who pushes first, and new rows alone */
+		w = c % WORKERS + 2; /* the worker that pushes first, and new rows alone */
 		for (i = 0; i < 3; i++) {
 			key[i] = (uint64_t)(i < 2 ? c * 10 + i : 7777);
 			v[i][0] = v[i][1] = job->rank;
@@ -321,7 +320,7 @@ static int overlap_body(struct mp_job *job)
 	return 0;
 }
 
-/* What the checker says of the traces in dir, after `edit` was done to them. */
+/* The checker's verdict on the traces in dir, after `edit` has changed them. */
 static int checked(const char *dir, const char *edit)
 {
 	char command[1024];
@@ -353,7 +352,7 @@ static void trace(void)
 	TT_CHECK(checked(dir,
 			 "sed -i -E 's/^(read [0-9]+ [0-9]+ [0-9]+) 12 [0-9]+/\\1 12 9/' t.2") ==
 		 1);
-	/* it claims what nobody has told; or what came later */
+	/* a read that claims a clock never announced, or announced later */
 	TT_CHECK(checked(dir,
 			 "sed -i -E 's/^(read [0-9]+ [0-9]+ [0-9]+) 12 [0-9]+/\\1 12 30/' t.0") ==
 		 1);
@@ -371,8 +370,8 @@ static void trace(void)
 	TT_CHECK(checked(dir, "echo nonsense >> t.1") == 1);
 	TT_CHECK(checked(dir, "cp t.0 t.1") == 1);
 	/*
-	 * one that died in the middle of a line is not waited for; but what it had not told
-	 * before, nobody may claim
+	 * a worker that died in the middle of a line is not waited for, but no read may contain a
+	 * clock that it had not announced
 	 */
 	TT_CHECK(checked(dir, "sed -i '/^tick 10 /{s/.$//;q}' t.1; truncate -s -1 t.1") == 1);
 	TT_CHECK(checked(dir,
@@ -390,7 +389,7 @@ static void trace(void)
 	TT_CHECK(system(command) == 0);
 }
 
-/* ---- what is refused ---- */
+/* ---- refused calls ---- */
 
 /* Of opening: the same on all ranks, and the communicator is as good as before. */
 static int open_refused(struct mp_job *job)
@@ -492,7 +491,7 @@ static int calls_refused(struct mp_job *job, struct tutti_ps *ps, struct tutti_p
 	return 0;
 }
 
-/* What only a server can refuse: told by the call, or by the next. */
+/* Refusals by a server only: reported by the call, or by the next. */
 static int late_refused(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table *t,
 			struct tutti_ps_table *rows)
 {
@@ -541,7 +540,7 @@ static int refused_body(struct mp_job *job)
 	if (job->rank)
 		MP_OK(tutti_ps_clock_to(ps, 7));
 	TT_EXPECT(!calls_refused(job, ps, t, rows));
-	MP_OK(tutti_barrier(job->world)); /* nobody is before the refusals */
+	MP_OK(tutti_barrier(job->world)); /* all workers are behind the refusals */
 	TT_EXPECT(!late_refused(job, ps, t, rows));
 	if (job->rank) {
 		MP_OK(tutti_ps_iclock(ps, &req));
@@ -554,8 +553,8 @@ static int refused_body(struct mp_job *job)
 }
 
 /*
- * Under BSP a push is answered before its turn comes: its refusal is told all the same, by a later
- * call, be it the good-bye. *arg: whether there is a clock between.
+ * Under BSP a push is answered before it is applied; a later call, perhaps the close, reports its
+ * refusal. *arg: whether there is a clock between.
  */
 static int held_refused_body(struct mp_job *job)
 {
@@ -571,7 +570,7 @@ static int held_refused_body(struct mp_job *job)
 	MP_OK(tutti_ps_rows(ps, "r", 2, 20, TUTTI_FLOAT32, NULL, &rows));
 	if (job->rank == 2)
 		MP_OK(tutti_ps_push(t, v, 0, 10, TUTTI_FLOAT32)); /* never set */
-	/* what the server can do at once is done behind a push that waits */
+	/* requests behind a waiting push that the server can handle at once */
 	if (job->rank == 2)
 		MP_OK(tutti_ps_push_rows(rows, &key, 1, v, TUTTI_FLOAT32));
 	mp_meet(job);
@@ -590,7 +589,7 @@ static int held_refused_body(struct mp_job *job)
 	return 0;
 }
 
-/* A clock that tells of a refusal has moved all the same; any other call has done nothing. */
+/* A clock call that reports a refusal has moved the clock; any other call has done nothing. */
 static int told_body(struct mp_job *job)
 {
 	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
@@ -646,7 +645,7 @@ static void refused(void)
 				 .arg = &clocks));
 }
 
-/* ---- a rank dies: nobody hangs ---- */
+/* ---- a rank dies: no rank hangs ---- */
 
 static int dead_body(struct mp_job *job)
 {
@@ -685,7 +684,7 @@ static void dead(void)
 
 /* ---- a worker dies: the others go on ---- */
 
-#define LAST 40	  /* clocks of those that live */
+#define LAST 40	  /* clocks of live workers */
 #define WIDE 5000 /* elements, in several blocks */
 
 struct dying {
@@ -703,8 +702,9 @@ static void *die(void *arg)
 }
 
 /*
- * Element 0 counts what the victim has pushed, those behind it all the others' pushes, which must
- * all be there, once each. Every element of a push of the victim's in one block is there, or none.
+ * Element 0 counts the victim's pushes, the elements behind it those of all other workers, each of
+ * which must be there exactly once. Within a block, all elements of a push of the victim are
+ * there, or none.
  */
 static int orphans(struct mp_job *job, const struct dying *d, struct tutti_ps *ps,
 		   struct tutti_ps_table *t)

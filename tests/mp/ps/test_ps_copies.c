@@ -55,8 +55,8 @@ static int open_all(struct mp_job *job, const struct plan *p, struct tutti_ps **
 }
 
 /*
- * What worker w adds to element i in round c: which of them are in a sum can be told, and how
- * often.
+ * The update of worker w to element i in round c, chosen so that a sum tells which updates it has,
+ * and how often.
  */
 static int64_t part(int w, int c, int i)
 {
@@ -75,8 +75,8 @@ static int64_t sum_of(const struct plan *p, int rounds, int i)
 }
 
 /*
- * BSP: exactly what all have pushed. Else: what this worker has pushed, as a part of two workers'
- * sums: the number that rank 1 pushes is above that of rank 0, which never reaches so far.
+ * BSP: exactly the pushes of all workers. Otherwise this worker's pushes as a part of two workers'
+ * sums: rank 1's number is above any sum of rank 0's.
  */
 static int check_round(struct mp_job *job, const struct plan *p, const int64_t *v, int c)
 {
@@ -130,7 +130,7 @@ static int last_look(struct mp_job *job, const struct plan *p, struct tutti_ps *
 	MP_OK(tutti_ps_clock_to(ps, ROUNDS + (uint64_t)(p->staleness > 0 ? p->staleness : 0)));
 	atomic_fetch_add(&job->shared->word[20], 1);
 	TT_EXPECT(mp_await(&job->shared->word[20], p->workers, 20000));
-	if (p->staleness < 0) /* one push more of nothing: what is published after it has all */
+	if (p->staleness < 0) /* one more push of zeros: the publication after it has all updates */
 		MP_OK(tutti_ps_push_pull(t[0], memset(v, 0, WIDE * sizeof(*v)), v, 0, WIDE,
 					 TUTTI_INT64));
 	MP_OK(tutti_ps_pull(t[0], v, 0, WIDE, TUTTI_INT64));
@@ -251,7 +251,7 @@ static void one_shm(void)
 
 static void one_fault(void)
 {
-	/* long delays: what was answered too early would not be at the copies */
+	/* long delays: updates answered too early would not be at the replicas */
 	deaths("TUTTI_TRANSPORT=fault:shm TUTTI_PS_VERIFY=1 "
 	       "TUTTI_FAULT=seed=3,delay=0.3:3000,reorder=0.3,again=0.2",
 	       4);
@@ -320,8 +320,8 @@ static void with_root(void)
 }
 
 /*
- * A server that only stands still for a while is taken for dead. When it goes on, it believes that
- * it serves: what it writes then is read by nobody, and it learns that it has been cut off.
+ * A server that is stopped for a while is taken for dead. When it continues, it believes that it
+ * serves: no rank reads its writes, and it learns that it has been cut off.
  */
 static int back_body(struct mp_job *job)
 {
@@ -372,9 +372,9 @@ static void back(void)
 }
 
 /*
- * ESSP: the copy that takes over goes on sending, to all, whoever relayed before; over the traces
- * the bound is proven. Without relays, pulls wait for what is sent, and would not end if
- * nothing was.
+ * ESSP: the replica that takes over continues to send to all workers, whichever relayed before;
+ * the traces prove the bound. Without relays, pulls wait for its messages, and would not end
+ * without them.
  */
 static void essp(const char *transport, int tries)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Servers with copies at the end: who has nothing left to do, and who may leave. Here a test looks
- * into the servers, as test_ps_chain does.
+ * Servers with replicas at the end: which are done, and which may leave. The tests look into the
+ * servers, as in test_ps_chain.
  */
 #include "config.h"
 
@@ -11,7 +11,7 @@
 
 #include "lib/ps/server/server.h"
 
-/* The first so many ranks serve, each with a copy of the one before it; the others work. */
+/* The first ranks serve, each with a replica of the server before it; the other ranks work. */
 static int open_ps(struct mp_job *job, int servers, struct tutti_ps **ps)
 {
 	struct tutti_ps_config config = {.size = sizeof(config),
@@ -26,8 +26,8 @@ static int open_ps(struct mp_job *job, int servers, struct tutti_ps **ps)
 #define ENDS 40
 
 /*
- * Again and again: those who serve only look at what their threads do as the last good-bye comes,
- * when all that is before it has been passed on. ThreadSanitizer sees whether they may.
+ * Repeatedly: dedicated servers inspect their threads when the last worker leaves, after all
+ * earlier messages have been passed on. ThreadSanitizer checks these accesses.
  */
 static int leaving_body(struct mp_job *job)
 {
@@ -58,8 +58,8 @@ static void leaving(void)
 #define LEAVES 2
 
 /*
- * Server 2 tells its worker nothing of the end, and dies when its copy, on rank 3, has left, or
- * has had time to.
+ * Server 2 does not report the end to its worker, and dies when its replica, on rank 3, has left
+ * or has had time to.
  */
 static void *last_to_die(void *arg)
 {

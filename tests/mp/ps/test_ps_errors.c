@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The parameter server when something fails: nobody waits for what can't come, and nothing is lost
- * unsaid.
+ * Failures of the parameter server: no rank waits for a message that cannot come, and no loss is
+ * silent.
  */
 #include "config.h"
 
@@ -15,7 +15,7 @@
 
 #include "lib/ps/ps.h"
 
-/* ---- what a server tells does not arrive ---- */
+/* ---- lost messages of a server ---- */
 
 /* *arg: the operation of rank 0, counted from the first of the server's, that fails. */
 static int deaf_body(struct mp_job *job)
@@ -205,7 +205,7 @@ static void slow_update(void *value, const void *update, size_t count, enum tutt
 	slept = true;
 }
 
-/* One that can't go on can't say good-bye: the others hear of it all the same when it closes. */
+/* A worker that cannot continue cannot leave normally; its close still tells the other ranks. */
 static int stuck_body(struct mp_job *job)
 {
 	struct tutti_ps_options opt = {.size = sizeof(opt),
@@ -238,8 +238,8 @@ static int stuck_body(struct mp_job *job)
 }
 
 /*
- * Those who close wait for a server at work, however long that takes it; one that does not get on
- * they are told of. updates: how many there are, and the milliseconds of each.
+ * Closing ranks wait as long as a server makes progress; a server without progress is reported.
+ * updates: their number, and the milliseconds of each.
  */
 static int busy_body(struct mp_job *job)
 {
@@ -270,8 +270,8 @@ static int busy_body(struct mp_job *job)
 }
 
 /*
- * The server itself is at work, and answers nobody, for its copy does not get on, which is the one
- * that is named.
+ * The server itself makes progress but answers no rank, because its replica makes none; the
+ * replica is named.
  */
 static int copy_body(struct mp_job *job)
 {
@@ -350,9 +350,8 @@ static void missing(void)
 }
 
 /*
- * All is done, and one whose thread serves does not come to meet the others: who collects names
- * it, and is the first to say so. *arg: who that is; if it collects itself the others know no more
- * than that.
+ * All is done, but one server does not come to the last meeting: the collector names it and
+ * reports first. *arg: the missing rank; if it is the collector, the other ranks know only that.
  */
 static int absent_body(struct mp_job *job)
 {
@@ -390,7 +389,7 @@ static void stuck(void)
 			 .killed = 4, .timeout_ms = 15000));
 }
 
-/* A quarter of the time is between who collects and the others. */
+/* The collector reports a quarter of the time before the other ranks. */
 static void absent(void)
 {
 	int rank;
@@ -476,10 +475,7 @@ static int damaged_body(struct mp_job *job)
 	return 0;
 }
 
-/*
- * Of what is pushed or pulled nothing is ever wrong; answers, and heads of blocks, have no
- * checksum.
- */
+/* Pushed and pulled data is never wrong; answers, and headers of blocks, have no checksum. */
 static void damaged(void)
 {
 	struct damage *d = mp_shared_mem(sizeof(*d));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ESSP: what a worker has pulled once is sent to it, so that a pull reads nothing at the servers;
- * values, bounds and the worker's own pushes are as ever, which the checker of traces proves.
+ * ESSP: servers send blocks that a worker has pulled before, so that a pull reads nothing at the
+ * servers. Values, bounds and the worker's own pushes do not change; the trace checker proves
+ * this.
  */
 #include "config.h"
 
@@ -158,9 +159,9 @@ static int unset_body(struct mp_job *job)
 }
 
 /*
- * Rank 0 serves, rank 1 pushes, the others do nothing but pull until they see the last update,
- * which is behind the last clock. clocks: the readers' clocks move first, so that rank 1's are what
- * the server waits for; else they stand still.
+ * Rank 0 serves, rank 1 pushes, the other ranks only pull until they see the last update, which is
+ * behind the last clock. clocks: the readers' clocks move first, so the server waits for rank 1's;
+ * otherwise they stand still.
  */
 static int last_body(struct mp_job *job)
 {

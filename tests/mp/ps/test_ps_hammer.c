@@ -31,10 +31,7 @@ static int open_all(struct mp_job *job, struct tutti_ps **ps, struct tutti_ps_ta
 	return 0;
 }
 
-/*
- * As long as was asked for, and, where everything is slow, until every reader has seen some
- * changes.
- */
+/* For the requested time, and on a slow machine until every reader has seen some changes. */
 static bool go_on(struct mp_job *job, double end)
 {
 	int r;
@@ -47,7 +44,7 @@ static bool go_on(struct mp_job *job, double end)
 	return false;
 }
 
-/* Writes each block with a number of its own, in the order of the numbers. */
+/* Writes a different number to each block, in increasing order. */
 static int writer(struct mp_job *job, struct tutti_ps_table *t, uint32_t *v, double seconds)
 {
 	double end = mp_now() + seconds;
@@ -225,7 +222,7 @@ static int idle_body(struct mp_job *job)
 			       after - before);
 		/* timers and heartbeats, far less than one step for each pull */
 		TT_EXPECT(after - before < PULLS / 4);
-		if (!job->arg) /* a device that is software takes its time from whoever is running
+		if (!job->arg) /* a software device uses the time of the running process
 				*/
 			TT_EXPECT(cpu < PULLS * 2e-6);
 	} else {

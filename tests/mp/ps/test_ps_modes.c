@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ways to push and pull beside the plain ones: Downpour's periods, threads that apply a push
- * together; and what is refused. Those with groups of pushes: test_ps_softsync.c.
+ * Special modes of push and pull: Downpour's periods, threads that apply a push together; and
+ * refused calls. For groups of pushes see test_ps_softsync.c.
  */
 #include "config.h"
 
@@ -63,8 +63,8 @@ static int downpour_rows_end(struct mp_job *job, struct tutti_ps_table *rows)
 }
 
 /*
- * BSP, so that what is fetched is known exactly: worker 1 does 5 clocks and leaves, the other one
- * goes on.
+ * BSP, so that fetched values are known exactly: worker 1 does 5 clocks and leaves, the other
+ * worker continues.
  */
 static int downpour_steps(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table *sum,
 			  struct tutti_ps_table *counted, struct tutti_ps_table *rows)
@@ -251,7 +251,7 @@ static void verbs(void)
 			 .fn = downpour_body));
 }
 
-/* ---- what is refused ---- */
+/* ---- refused calls ---- */
 
 static int refused_body(struct mp_job *job)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the parameter server refuses, and how it says so: each option with values that make no
- * sense, memory that is not there; and what a save that was killed leaves behind.
+ * Refusals of the parameter server and their texts: invalid values of each option, missing memory;
+ * and the file left by a killed save.
  */
 #include "config.h"
 
@@ -142,7 +142,7 @@ static int options_body(struct mp_job *job)
 		o.block = blocks[i];
 		TT_EXPECT(!refused(job, ps, &o, TUTTI_FLOAT32, "block", (double)blocks[i]));
 	}
-	o = good; /* the ends of what is allowed */
+	o = good; /* the limits of the allowed range */
 	o.rule = TUTTI_PS_ADAM;
 	o.beta1 = 0.999999;
 	o.rate = 1e30;
@@ -194,7 +194,7 @@ static void config(void)
 
 /* ---- memory ---- */
 
-/* All ranks are told which table, how much it needs, what the limit is, and where. */
+/* All ranks get the table, its need, the limit, and the rank. */
 static int memory_body(struct mp_job *job)
 {
 	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};

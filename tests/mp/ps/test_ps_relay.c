@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ESSP with blocks that workers pass on: a server sends less, and nothing else changes, whoever
- * dies or stops. Every worker adds 1 to all, clock after clock, so sums tell which clocks were
- * seen.
+ * ESSP with blocks that workers pass on: a server sends less, and nothing else changes, whichever
+ * rank dies or stops. Every worker adds 1 to all elements in every clock, so sums tell which
+ * clocks were seen.
  */
 #include "config.h"
 
@@ -19,7 +19,7 @@
 #define KEYS 300
 #define WIDTH 6
 #define CLOCKS 10
-#define LONG 20 /* clocks while somebody is stopped */
+#define LONG 20 /* clocks while a rank is stopped */
 
 struct how {
 	int staleness, clocks;
@@ -87,7 +87,7 @@ static int subscribe(struct mp_job *job, struct tables *t)
 	return 0;
 }
 
-/* Of the clock at which who is to die does, or stops until all others have reached the end. */
+/* At this clock the victim dies, or stops until all other ranks have reached the end. */
 static int accident(struct mp_job *job, int clock)
 {
 	const struct how *how = job->arg;
@@ -103,7 +103,7 @@ static int accident(struct mp_job *job, int clock)
 	return 0;
 }
 
-/* Who passes on what to whom begins anew, and the values are the same. */
+/* The relay trees are rebuilt, and the values are the same. */
 static int resize(struct mp_job *job, struct tutti_ps **ps, struct tables *t)
 {
 	MP_OK(tutti_ps_resize(*ps, job->world, NULL, ps));
@@ -113,8 +113,8 @@ static int resize(struct mp_job *job, struct tutti_ps **ps, struct tables *t)
 }
 
 /*
- * As if nothing had been pushed since this clock; and in the end out of what is sent, though no
- * clock moves.
+ * Values as if nothing had been pushed since this clock; at the end values from the server's
+ * messages, though no clock moves.
  */
 static int arrives(struct mp_job *job, struct tables *t, int clock)
 {
@@ -140,10 +140,7 @@ static int push_all(struct mp_job *job, struct tables *t)
 	return 0;
 }
 
-/*
- * What is sent after that is newer than all that was sent before, what was pushed meanwhile
- * included.
- */
+/* Later messages are newer than all earlier ones and include the pushes made meanwhile. */
 static int save_and_restore(struct mp_job *job, struct tutti_ps *ps, struct tables *t, int clock)
 {
 	char path[80];
@@ -154,7 +151,7 @@ static int save_and_restore(struct mp_job *job, struct tutti_ps *ps, struct tabl
 		TT_EXPECT(!push_all(job, t) && !pull_all(job, t, clock));
 	MP_OK(tutti_ps_restore(ps, path));
 	TT_EXPECT(!arrives(job, t, clock));
-	MP_OK(tutti_barrier(job->world)); /* nobody pushes before all have seen that */
+	MP_OK(tutti_barrier(job->world)); /* no worker pushes before all have seen that */
 	return 0;
 }
 
@@ -179,7 +176,7 @@ static int work(struct mp_job *job, struct tutti_ps **own, struct tables *t)
 	return 0;
 }
 
-/* What this rank has sent, in tables. */
+/* Bytes that this rank has sent, in tables. */
 static double sent(struct mp_job *job)
 {
 	struct tutti_stats stats = {.size = sizeof(stats)};
@@ -314,7 +311,7 @@ static void bounds(void)
 	traced("TUTTI_TRANSPORT=fault:shm", ways, 2);
 }
 
-/* The first relays to two, the second to others; the last to nobody. */
+/* The first relays to two workers, the second to others, the last to none. */
 static void deaths(void)
 {
 	static const struct how ways[] = {{0, 0, 0, -1, false, 0, GOES_ON},

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Parameter servers whose ranks change: workers and servers join, leave and die. After every clock
- * all tables, and so the state of their rules, are what one process has that does the same.
+ * all tables, and thus the state of their rules, equal those of a single process that does the
+ * same.
  */
 #include "config.h"
 
@@ -21,17 +22,17 @@
 #define WIDTH 3
 #define ROUNDS 3 /* of each stage */
 #define STAGES 5
-#define MS 20000 /* new processes are waited for so long */
+#define MS 20000 /* time to wait for new processes */
 
 /*
- * What each process is in each stage: s, w, b: server, worker, both; .: not there; l: it leaves
- * before this stage; k: it has been killed. A process that comes is the last of all so far.
+ * The role of each process in each stage: s, w, b: server, worker, both; .: not there; l: it
+ * leaves before this stage; k: it has been killed. A new process gets the last rank.
  */
 struct plan {
 	int copies, stages;
 	const char *role[STAGES];
 	int staleness;
-	bool whole; /* all comms are worlds: grown, even if nobody comes */
+	bool whole; /* all comms are worlds: grown, even without new processes */
 };
 
 static int role_in(const struct plan *p, int stage, int i)
@@ -69,7 +70,7 @@ static double real_of(int w, int round, int i)
 	return (double)((i * 7 + w * 3 + round * 5) % 11) / 4 - 1;
 }
 
-/* Some rows come to be later than others. */
+/* Some rows are created later than others. */
 static int row_of(int w, int round, int i)
 {
 	return round < 4 ? (i + w) % (KEYS / 2) : (i + w) % KEYS;
@@ -262,7 +263,7 @@ static int there(const struct plan *p, int stage)
 	return n;
 }
 
-/* Those that were there before, and were not killed. */
+/* The processes of the previous stage that were not killed. */
 static int living(const struct plan *p, int stage)
 {
 	const char *c;
@@ -278,7 +279,7 @@ static bool has(const struct plan *p, int stage, char c)
 	return strchr(p->role[stage], c) != NULL;
 }
 
-/* The ranks of this stage: those before, without the dead, and whoever comes. */
+/* The ranks of this stage: the live ranks of the previous stage and the new ones. */
 static int next_comm(struct mp_job *job, struct rank *k, int stage)
 {
 	bool comes = strlen(k->p->role[stage]) > strlen(k->p->role[stage - 1]);
@@ -352,9 +353,9 @@ static int stage_of(struct mp_job *job, struct rank *k, int stage)
 	int round;
 
 	if (stage && role_in(k->p, stage, k->me) & TUTTI_PS_WORKER)
-		TT_EXPECT(!check_all(job, k) && !check_sums(job, k)); /* what has moved */
+		TT_EXPECT(!check_all(job, k) && !check_sums(job, k)); /* moved bytes */
 	if (stage && k->p->staleness && k->ps)
-		MP_OK(tutti_barrier(k->comm)); /* nobody has pushed before */
+		MP_OK(tutti_barrier(k->comm)); /* no worker has pushed before */
 	for (round = stage * ROUNDS; round < (stage + 1) * ROUNDS; round++) {
 		serial_round(k->p, k->o, round);
 		if (!(role_in(k->p, stage, k->me) & TUTTI_PS_WORKER))
@@ -494,7 +495,7 @@ static void traced(void)
 		 dir);
 	run(&stale, env);
 	TT_CHECK(checked(dir, "true") == 0);
-	/* who has joined claims less than it entered with; what nobody has told */
+	/* a new worker claims less than its first clock; a clock never announced */
 	snprintf(edit, sizeof(edit),
 		 "cp -r %s %s.x && sed -i -E 's/^(read [0-9]+ [0-9]+ [0-9]+ [0-9]+) [0-9]+/\\1 0/' "
 		 "%s/t.2",
@@ -505,7 +506,7 @@ static void traced(void)
 		 "%s/t.2",
 		 dir, dir, dir);
 	TT_CHECK(checked(dir, edit) == 1);
-	/* the trace of one who was there for a while is missing */
+	/* the trace of a worker that left is missing */
 	snprintf(edit, sizeof(edit), "cp %s.x/t.* %s && rm %s/t.1", dir, dir, dir);
 	TT_CHECK(checked(dir, edit) == 1);
 	mp_remove_dir(dir);
@@ -562,8 +563,8 @@ static int expect(struct mp_job *job, struct tutti_ps_table *t, bool rows, float
 }
 
 /*
- * After a pull, three pushes of 6: what was computed 0, 1 and 2 versions ago counts 6, 6 and 3.
- * Then how much there is.
+ * After a pull, three pushes of 6: updates computed 0, 1 and 2 versions ago count 6, 6 and 3. Then
+ * checks the sum.
  */
 static int push_late(struct mp_job *job, struct kept_tables *k, const float *six, float so_far)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tutti_ps_resize when something is wrong: all ranks are told, and the parameter server that there
- * was goes on; whoever is killed at any moment of it, what was pushed is in the tables, once.
+ * tutti_ps_resize with errors: all ranks get the error, and the old parameter server continues. A
+ * rank may be killed at any moment: pushed updates are in the tables exactly once.
  */
 #include "config.h"
 
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- what does not fit: said by all, and what there was goes on ---- */
+/* ---- mismatches: reported by all ranks; the old parameter server continues ---- */
 
 static int still_works(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table *t,
 		       int64_t *sum)
@@ -123,7 +123,7 @@ static int bad_body(struct mp_job *job)
 		MP_SAID("rank 2");
 	}
 	TT_EXPECT(!still_works(job, ps, t, &sum));
-	/* rank 2 serves, too; it does not know the function, until the table is made once more */
+	/* rank 2 also serves; it does not have the function until the table is made once more */
 	config.role = job->rank == 2 ? TUTTI_PS_BOTH : config.role;
 	MP_OK(tutti_ps_resize(ps, job->world, &config, &ps));
 	MP_OK(tutti_ps_find(ps, "t", &t));
@@ -164,7 +164,7 @@ static void bad_input(void)
 	TT_CHECK(!MP_RUN(.n = 3, .fn = bad_body));
 }
 
-/* ---- somebody is killed at any moment of it ---- */
+/* ---- a rank is killed at any moment of it ---- */
 
 #define CHANGES 10
 
@@ -203,7 +203,7 @@ static int storm_rounds(struct mp_job *job, struct tutti_ps *ps, struct tutti_co
 	int64_t u = 1, v;
 
 	for (i = 0; i < CHANGES; i++) {
-		/* who serves beside the three changes */
+		/* the servers beside these three change */
 		config.role = me < 3 ? TUTTI_PS_SERVER : TUTTI_PS_WORKER;
 		if (me >= 3 && i % 2)
 			config.role = TUTTI_PS_BOTH;
@@ -224,7 +224,7 @@ static int storm_rounds(struct mp_job *job, struct tutti_ps *ps, struct tutti_co
 		MP_OK(tutti_ps_clock(ps));
 	}
 	TT_EXPECT(deaths <= 1);
-	(void)tutti_ps_close(ps); /* somebody may have died since */
+	(void)tutti_ps_close(ps); /* a rank may have died since */
 	return 0;
 }
 
@@ -283,7 +283,7 @@ static void storm_ofi(void)
 	storm_on("TUTTI_TRANSPORT=ofi", 3);
 }
 
-/* ---- who only serves ---- */
+/* ---- dedicated servers ---- */
 
 /*
  * It comes early, and serves for several times TUTTI_TIMEOUT; when a worker has come, it waits for

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tables to a file and back: what goes on from a file, on any number of servers, ends with the
- * same bits as what was never stopped; others read the file; bad files are refused and change
- * nothing.
+ * Tables to a file and back: a run restored from a file, on any number of servers, ends with the
+ * same bits as one that never stopped; other programs read the file; bad files are refused and
+ * change nothing.
  */
 #include "config.h"
 
@@ -31,7 +31,7 @@ struct tables {
 	double row[KEYS * WIDTH];
 };
 
-/* What a job is told, and what it leaves. */
+/* Arguments and results of a job. */
 struct what {
 	int servers, staleness;
 	bool saves, restores;
@@ -81,7 +81,7 @@ static int push_all(struct mp_job *job, const struct what *what, struct open *o,
 		u->adam[i] = (float)((i * 7 + me * 3 + round * 5) % 11) - 5;
 	for (i = 0; i < N / 3; i++)
 		u->ints[i] = (me + 1) * (round + 1) * (i % 10);
-	for (i = 0; i < KEYS; i++) /* some rows come to be later than others */
+	for (i = 0; i < KEYS; i++) /* some rows are created later than others */
 		key[i] = key_of(round < BEFORE ? i / 2 : i);
 	for (i = 0; i < KEYS * WIDTH; i++)
 		u->row[i] = (double)((i + me + round) % 5) - 2;
@@ -128,7 +128,7 @@ static int train_body(struct mp_job *job)
 	TT_EXPECT(!open_all(job, what, &o));
 	if (job->rank >= what->servers) {
 		if (what->restores) {
-			/* what was there is gone, rows that the file does not have too */
+			/* old values are replaced, and rows that are not in the file removed */
 			TT_EXPECT(!push_all(job, what, &o, v, BEFORE + AFTER));
 			MP_OK(tutti_ps_clock(o.ps));
 			MP_OK(tutti_ps_restore(o.ps, what->path));
@@ -266,7 +266,7 @@ static int small_save(struct mp_job *job)
 	return 0;
 }
 
-/* What a bad file is, and what is said of it. */
+/* A bad file and its expected error. */
 struct bad {
 	const char *path, *edit, *type;
 	uint64_t count;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A parameter server with stragglers, of which servers and workers are killed, for TT_SECONDS
- * (make soak: an hour; else a server and a worker, in seconds): no acknowledged push is lost or
- * doubled, memory and descriptors stay flat, and over the traces tutti_ps_check proves the bound.
- * Prints what there was.
+ * A parameter server with stragglers, whose servers and workers are killed, for TT_SECONDS (make
+ * soak: an hour; else a server and a worker, in seconds): no acknowledged push is lost or doubled,
+ * memory and descriptors stay constant, and tutti_ps_check proves the bound over the traces.
+ * Prints counts.
  */
 #include "config.h"
 
@@ -27,7 +27,7 @@
 
 struct soak {
 	double seconds;
-	int victim; /* rank; -1: nobody */
+	int victim; /* rank; -1: none */
 };
 
 static uint64_t draw(uint64_t *state)
@@ -36,7 +36,7 @@ static uint64_t draw(uint64_t *state)
 	return *state >> 33;
 }
 
-/* What a rank has; all 0: it is not there. */
+/* State of a rank; all 0: the rank does not exist. */
 struct had {
 	long kib;
 	int descriptors;
@@ -114,7 +114,7 @@ struct work {
 	float *v;
 };
 
-/* Its own pushes are all in what is pulled, once. */
+/* A pull contains each of the worker's own pushes exactly once. */
 static int step(struct mp_job *job, struct tutti_ps *ps, struct work *w)
 {
 	int64_t one = 1, got;
@@ -201,7 +201,7 @@ static bool proven(const char *dir)
 	return WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
-/* A server dies, or the other one, or a worker, or nobody, in turn. */
+/* Kills in turn: a server, the other server, a worker, no rank. */
 static void soak(void)
 {
 	static const int victims[] = {0, 4, 1, -1};

@@ -28,7 +28,7 @@ struct soft_plan {
 };
 
 /*
- * What the servers do, done again by every rank: versions of each unit, and what each worker
+ * A model of the servers in every rank: versions of each unit, and the version that each worker
  * knows.
  */
 struct oracle {
@@ -160,8 +160,8 @@ static int soft_pull(struct mp_job *job, const struct soft *s, const struct orac
 }
 
 /*
- * A pull of its own push to another table says that the server has dealt with this one. Where
- * there are copies, a push that has returned says so.
+ * A pull of a later push to another table proves that the server has handled this one. With
+ * replicas, the return of the push proves it.
  */
 static int soft_push(struct mp_job *job, const struct soft *s, const struct oracle *o, int w,
 		     int step)
@@ -185,7 +185,7 @@ static int soft_push(struct mp_job *job, const struct soft *s, const struct orac
 	return 0;
 }
 
-/* All know what was read, and do what the servers do. */
+/* All ranks know the reads, and repeat the servers' work. */
 static void oracle_step(struct oracle *o, int w, int step, const int *version)
 {
 	int unit[MOST], n = which(o, step, unit), k, b;
@@ -225,7 +225,7 @@ static int soft_steps(struct mp_job *job, struct soft *s, struct oracle *o)
 			     version[STEPS + w])); /* waits for the answers to its pushes */
 	MP_OK(tutti_ps_last_read(s->t, &last));
 	TT_EXPECT(o->pushes[w] && last.tau == o->taus[w] / o->pushes[w]);
-	/* what is shared is free again, and nobody leaves, which would make groups smaller */
+	/* shared memory is free again, and no worker leaves, which would make groups smaller */
 	atomic_fetch_add(&job->shared->word[32 + s->number], 1);
 	TT_EXPECT(mp_await(&job->shared->word[32 + s->number], WORKERS, 20000));
 	return 0;
@@ -306,7 +306,8 @@ static int soft_run(const char *env, struct soft_plan p)
 }
 
 /*
- * No worker waits for one that has left: the rest of a group is applied once so many are left.
+ * No worker waits for one that has left: an incomplete group is applied when it has enough updates
+ * for the remaining workers.
  */
 static int leave_body(struct mp_job *job)
 {
@@ -374,12 +375,12 @@ static void softsync_copies(void)
 							      .killed = killed}));
 }
 
-/* ---- rows that are late, by one thread and by five; and what a restore forgets ---- */
+/* ---- stale rows, with one thread and with five; and state that a restore resets ---- */
 
 #define KEYS 3000
 #define WIDTH 4
 
-/* Every row is in a push twice. What was computed tau updates ago counts for a tau-th. */
+/* Every row is in a push twice. An update computed tau updates ago counts for 1/tau. */
 static void late_pushes(float *x, int pushes, bool known)
 {
 	int i, k;

@@ -27,7 +27,7 @@ static uint64_t retries(struct tutti_ps_table *t)
 	return tutti_ps_last_read(t, &read) ? UINT64_MAX : read.retries;
 }
 
-/* What this worker is told of the block, which has been read. */
+/* This worker's tau of the block, which has been read. */
 static void know(struct stale *s, uint64_t word)
 {
 	tt_wire_lock(s->ps->comm->ctx->wire);

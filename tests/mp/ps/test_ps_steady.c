@@ -119,7 +119,7 @@ static void count_begin(void)
 
 #endif
 
-/* What is taken is seen. */
+/* Allocations are counted. */
 static void counter(void)
 {
 	void *volatile p[2];
@@ -252,8 +252,8 @@ static int turns(struct mp_job *job, struct work *w, int c, int n)
 }
 
 /*
- * Lists of what is under way grow as often as there is more of it than ever before; that happens
- * by chance, but not in each of the calls, nor in each of those with all that there is.
+ * Lists of operations under way grow when there are more than ever before. This happens by chance,
+ * but not in every call.
  */
 static int counted(struct mp_job *job, struct work *w, int c)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much goes where, and when: what a pull reads; servers of different weight; pushes under a
- * budget, in the order of a serial oracle until the clock, and with exact sums.
+ * Amount and time of traffic: reads of a pull; servers of different weight; pushes under a budget,
+ * in the order of a serial oracle until the clock, and with exact sums.
  */
 #include "config.h"
 
@@ -66,7 +66,7 @@ static int reads_body(struct mp_job *job)
 	return 0;
 }
 
-/* However slow the machine is, no read takes so long that its stamp is read again. */
+/* Even on a slow machine no read takes so long that its stamp is read again. */
 #define LONG " TUTTI_PS_GRACE=1000000"
 
 static void reads(void)
@@ -151,7 +151,7 @@ static void weights(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = weights_body));
 }
 
-/* ---- the order under a budget: a server that writes down what it gets, and one worker ---- */
+/* ---- the order under a budget: a server that records pushes, and one worker ---- */
 
 #define UNITS 300
 #define ROW 4
@@ -175,7 +175,7 @@ static size_t unit_elems(const struct ordered *o)
 	return o->rows ? ROW : PIECE;
 }
 
-/* Values and updates by unit; no two of the latter are alike, and all sums are exact. */
+/* Values and updates by unit; all updates differ, and all sums are exact. */
 static float value_of(int unit)
 {
 	return 1 + (float)(unit * 7 % 23);
@@ -450,7 +450,7 @@ static void sums(void)
 		TT_CHECK(!MP_RUN(.n = 5, .env = "TUTTI_TRANSPORT=ofi", .fn = sums_body, .arg = &s));
 }
 
-/* ---- files: what was pushed before is in them, and does not come after ---- */
+/* ---- files contain all earlier pushes, which are not sent again ---- */
 
 static int files_body(struct mp_job *job)
 {
@@ -487,7 +487,7 @@ static void files(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = files_body));
 }
 
-/* ---- what is refused ---- */
+/* ---- refused calls ---- */
 
 static int refused_body(struct mp_job *job)
 {

@@ -339,8 +339,8 @@ static void shm_fault(void)
 }
 
 /*
- * A refused operation may end a connection of some providers: what is out of bounds never gets so
- * far.
+ * With some providers a refused operation may end the connection; operations out of bounds fail
+ * before that.
  */
 static void ofi_more(void)
 {

@@ -44,8 +44,11 @@ static int differs(struct mp_job *job, const char *how, const uint32_t *v, int f
 	return 0;
 }
 
-/* Every rank writes its own part of every window, is told of all, and reads all back. */
-static int everybody(struct mp_job *job, struct tutti_win *win, uint32_t *mine, uint32_t *local,
+/*
+ * Every rank writes its own part of every window, gets all notifications, and reads all parts
+ * back.
+ */
+static int write_all(struct mp_job *job, struct tutti_win *win, uint32_t *mine, uint32_t *local,
 		     int round)
 {
 	uint32_t part = WORDS / (uint32_t)job->n, k;
@@ -145,7 +148,7 @@ static int rma_body(struct mp_job *job)
 	MP_OK(tutti_win_create(job->world, mine, WORDS * 4, 0, &win));
 	TT_EXPECT(!check_errors(job, win, local, WORDS * 4));
 	for (round = 0; round < 20; round++)
-		TT_EXPECT(!everybody(job, win, mine, local, round));
+		TT_EXPECT(!write_all(job, win, mine, local, round));
 	TT_EXPECT(!silent_target(job, win, mine, local));
 	MP_OK(tutti_barrier(job->world));
 	MP_OK(tutti_win_free(win));
@@ -154,7 +157,7 @@ static int rma_body(struct mp_job *job)
 	return 0;
 }
 
-/* Sizes differ, one window is empty, and many notes arrive before anybody waits for them. */
+/* Sizes differ, one window is empty, and many notes arrive before any rank waits for them. */
 static int sizes_body(struct mp_job *job)
 {
 	size_t size = (size_t)job->rank * 64;
@@ -333,7 +336,7 @@ static int freed_errors(struct mp_job *job, struct tutti_win *win, uint32_t *loc
 	return 0;
 }
 
-/* Puts, a flush of them, and puts behind it; where the flush says so the first ones are there. */
+/* Puts, a flush, and more puts; when the flush is done, the first puts are in place. */
 /*
  * On shm alone the puts are over at once, and the flushes with them; under fault and ofi they have
  * to wait.
@@ -367,7 +370,7 @@ static int iflush_body(struct mp_job *job)
 		MP_ERR(tutti_win_free(win), -EBUSY);
 		MP_OK(tutti_wait(&req[0]));
 		mp_meet(job);
-		r = (job->rank + 10 * job->n - 1 - round) % job->n; /* who wrote here */
+		r = (job->rank + 10 * job->n - 1 - round) % job->n; /* the rank that wrote here */
 		for (k = 0; k < 64; k++)
 			TT_EXPECT(mine[(uint32_t)r * 64 + k] ==
 				  (uint32_t)(round * 1000 + r * 100) + k);
@@ -497,7 +500,7 @@ static int read_only_body(struct mp_job *job)
 	return 0;
 }
 
-/* What fails on one rank fails on all, and the communicator is as good as before. */
+/* A failure on one rank fails on all, and the communicator still works. */
 static int refused_body(struct mp_job *job)
 {
 	struct tutti_win *win = NULL;
