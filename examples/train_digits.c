@@ -9,8 +9,8 @@
  * take the same step. The result does not depend on the number of ranks.
  *
  * Communication hides behind computation: the gradient of the last layer is ready first, so its
- * all-reduce (its "bucket") starts while the layers before it are still being worked on. What could
- * not be hidden is printed as exposed time.
+ * all-reduce (its "bucket") starts while the layers before it are still being worked on.
+ * Communication that could not be hidden is printed as exposed time.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -71,8 +71,7 @@ static int catch_up(struct elastic *e)
 	if (err)
 		return err;
 	if (best < 0)
-		return fprintf(stderr, "train_elastic: nobody who is left has the model\n"),
-		       -ENODATA;
+		return fprintf(stderr, "train_elastic: no live rank has the model\n"), -ENODATA;
 	root = t->nranks - 1 - (int)(best % t->nranks);
 	s = e->s;
 	err = tutti_bcast(&s, sizeof(s), TUTTI_UINT8, root, t->comm);

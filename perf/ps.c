@@ -310,7 +310,7 @@ int perf_run_ps(struct perf *perf)
 		if (!perf->rank)
 			fprintf(stderr,
 				"tutti_perf: %d ranks are too few for %d servers and %d workers, "
-				"or nobody serves\n",
+				"or no rank serves\n",
 				perf->nranks, r.servers, r.colocated ? r.colocated : 1);
 		return -EINVAL;
 	}

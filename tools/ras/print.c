@@ -106,7 +106,7 @@ static void print_rank(const struct wish *w, int r, const json_t *now, const jso
 		print_links(now);
 }
 
-/* Those that others wait for, once each. */
+/* The ranks that other ranks wait for, once each. */
 static void print_late(const struct answers *a)
 {
 	bool *late = calloc((size_t)a->nranks, sizeof(*late));

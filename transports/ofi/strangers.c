@@ -183,7 +183,7 @@ static bool note(void *arg, int fd)
 	return s->n < OFI_STRANGERS;
 }
 
-/* Those that are there now, the oldest first; libfabric may have closed some. */
+/* The present strangers, the oldest first; libfabric may have closed some. */
 static void find_all(struct ofi_tp *tp)
 {
 	struct ofi_strangers *s = &tp->strangers;

@@ -567,7 +567,7 @@ static const char *why_lost(const struct news *news, bool *again)
 	if (news->event == RDMA_CM_EVENT_REJECTED &&
 	    (news->status == 8 || news->status == -ECONNREFUSED)) {
 		*again = false;
-		return "rejected: nobody listens at that port (has the process ended?)";
+		return "rejected: no process listens at that port (has it ended?)";
 	}
 	if (news->event == RDMA_CM_EVENT_REJECTED && news->status == 10)
 		return "rejected: the queue pair's number is that of a connection not forgotten "

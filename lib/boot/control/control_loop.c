@@ -420,7 +420,7 @@ static void enter(struct tt_boot *b, const void *card, size_t len)
 		tt_store_enter(b);
 }
 
-/* What the caller of the start wants: to join, or to tell why this rank cannot. */
+/* The request of the caller of the start: to join, or to report why this rank cannot. */
 static void take_card(struct tt_boot *b)
 {
 	const void *card;
