@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # sh quickstart.sh		install what is needed, build, run the main job
-# sh quickstart.sh check	the same set-up, then the tests of every feature; the last line counts them
-# sh quickstart.sh check full	all tests: long fault runs, sanitizers, valgrind, fuzzers, distcheck, arm64
+# sh quickstart.sh check	the same set-up, then the tests of every feature; the last line
+# counts them sh quickstart.sh check full	all tests: long fault runs, sanitizers, valgrind,
+# fuzzers, distcheck, arm64
 #
 # For Debian 12, as root or with sudo. Everything made is in build/: the programs and the library in
 # build/install, data in build/data, logs in build/log.
@@ -63,7 +64,8 @@ check_system()
 missing_packages()
 {
 	for package in $*; do
-		[ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
+		[ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed \
+			] ||
 			echo "$package"
 	done
 }
@@ -99,7 +101,8 @@ build()
 			die "configure failed; see build/log/configure.log and build/config.log"
 		echo "$options" >build/.options
 	fi
-	step build "building" make -C build -j"$(nproc)" || die "the build failed; see build/log/build.log"
+	step build "building" make -C build -j"$(nproc)" ||
+		die "the build failed; see build/log/build.log"
 	step install "installing into build/install" make -C build install ||
 		die "the installation failed; see build/log/install.log"
 }
@@ -112,7 +115,8 @@ fetch_digits()
 	mkdir -p build/data/unpack
 	(cd build/data/unpack && apt-get download python3-sklearn) >build/log/digits.log 2>&1 || {
 		update_lists
-		(cd build/data/unpack && apt-get download python3-sklearn) >build/log/digits.log 2>&1
+		(cd build/data/unpack &&
+			apt-get download python3-sklearn) >build/log/digits.log 2>&1
 	} || die "apt-get download python3-sklearn failed (no network?); see build/log/digits.log"
 	say "unpacking the handwritten digits"
 	dpkg -x build/data/unpack/python3-sklearn_*.deb build/data/unpack ||
@@ -127,7 +131,8 @@ unpack()
 {
 	rm -rf build/data/unpack
 	mkdir -p build/data/unpack
-	(cd build/data/unpack && apt-get download "$@" && for deb in *.deb; do dpkg -x "$deb" . || exit 1; done) \
+	(cd build/data/unpack && apt-get download "$@" && for deb in *.deb; do dpkg -x "$deb" . ||
+		exit 1; done) \
 		>build/log/texts.log 2>&1
 }
 
@@ -135,26 +140,33 @@ unpack()
 fetch_texts()
 {
 	if [ ! -s build/data/ReutersCorn-train.arff ]; then
-		unpack weka && mv build/data/unpack/usr/share/doc/weka/examples/Reuters*.arff build/data/ ||
+		unpack weka &&
+			mv build/data/unpack/usr/share/doc/weka/examples/Reuters*.arff \
+			build/data/ ||
 			say "apt-get download weka failed: the test that learns from news will be skipped"
 	fi
 	if [ ! -s build/data/bible.txt ]; then # a verse a line, without its number
-		unpack bible-kjv bible-kjv-text && build/data/unpack/usr/bin/bible -p build/data/unpack/usr/lib -f \
-			gen1:1-rev22:21 2>>build/log/texts.log </dev/null | sed 's/^[^ ]* //' >build/data/bible.txt
+		unpack bible-kjv bible-kjv-text &&
+			build/data/unpack/usr/bin/bible -p build/data/unpack/usr/lib -f \
+			gen1:1-rev22:21 2>>build/log/texts.log </dev/null |
+			sed 's/^[^ ]* //' >build/data/bible.txt
 		[ -s build/data/bible.txt ] ||
 			say "no text from package bible-kjv (build/log/texts.log): the test of word vectors will be skipped"
 	fi
 	rm -rf build/data/unpack
 }
 
-# What tests start jobs with, and what that needs: fetched, not installed, as these packages bring daemons.
+# What tests start jobs with, and what that needs: fetched, not installed, as these packages bring
+# daemons.
 fetch_cluster()
 {
 	[ -d build/data/cluster ] && return
 	rm -rf build/data/unpack
 	mkdir -p build/data/unpack/partial
-	step cluster "fetching OpenSSH and Slurm" as_root apt-get install -y --no-install-recommends --download-only \
-		-o "Dir::Cache::archives=$PWD/build/data/unpack" openssh-server openssh-client slurmctld slurmd slurm-client \
+	step cluster "fetching OpenSSH and Slurm" as_root apt-get install \
+		-y --no-install-recommends --download-only \
+		-o "Dir::Cache::archives=$PWD/build/data/unpack" openssh-server openssh-client \
+		slurmctld slurmd slurm-client \
 		slurm-wlm-basic-plugins munge && mv build/data/unpack build/data/cluster ||
 		say "no OpenSSH and Slurm: the tests that start jobs with them will be skipped"
 }

@@ -3,7 +3,8 @@ bin_PROGRAMS += tutti_perf
 tutti_perf_SOURCES = \
 	perf/tutti_perf.c perf/perf.h perf/options.c perf/nearest.c perf/sizes.c perf/stats.c \
 	perf/types.c perf/oracle.c perf/buffer.c perf/table.c perf/files.c perf/progress.c \
-	perf/coll.c perf/coll.h perf/coll_kinds.c perf/overlap.c perf/wakeup.c perf/p2p.c perf/kernel.c \
+	perf/coll.c perf/coll.h perf/coll_kinds.c perf/overlap.c perf/wakeup.c perf/p2p.c \
+	perf/kernel.c \
 	perf/checksum.c perf/rules.c perf/ps.c
 tutti_perf_LDADD = libtt_rules.la libtt_reduce.la libtutti.la $(JANSSON_LIBS)
 
@@ -24,12 +25,15 @@ perf_bare_verbs_SOURCES = perf/bare_verbs.c
 perf_bare_verbs_LDADD = $(VERBS_LIBS)
 endif
 
-EXTRA_DIST += perf/staleness perf/staleness.gp perf/relay perf/compare_verbs perf/scale perf/servers perf/predict perf/tune perf/hier perf/hosts.inc \
-	perf/instructions perf/compare/compare perf/compare/table.awk perf/compare/figure.gp perf/compare/absolute.gp perf/compare/drive.h \
+EXTRA_DIST += perf/staleness perf/staleness.gp perf/relay perf/compare_verbs perf/scale \
+	perf/servers perf/predict perf/tune perf/hier perf/hosts.inc \
+	perf/instructions perf/compare/compare perf/compare/table.awk perf/compare/figure.gp \
+	perf/compare/absolute.gp perf/compare/drive.h \
 	perf/compare/drive.c perf/compare/drive_tutti.c perf/compare/drive_mpi.c \
 	perf/compare/drive_gloo.cc perf/compare/line.c perf/compare/bare_ofi.c
 
-# Against Open MPI, MPICH and Gloo, as far as they are installed; doc/COMPARE.md. WHERE: some of its tables.
+# Against Open MPI, MPICH and Gloo, as far as they are installed; doc/COMPARE.md. WHERE: some of
+# its tables.
 perf-compare: all
 	TT_SRC=$(abs_top_srcdir) CC="$(CC)" sh $(srcdir)/perf/compare/compare $(WHERE)
 perf-compare-quick: all
@@ -53,4 +57,5 @@ perf-relay: all
 # Instructions of each short call, and what being watched costs it; CSV=FILE: the former, to a file.
 perf-instructions: all
 	TT_BUILD=$(abs_top_builddir) $(SHELL) $(srcdir)/perf/instructions $(CSV:%=--csv=%)
-.PHONY: perf-hier perf-relay perf-instructions perf-staleness perf-compare perf-compare-quick perf-scale perf-sim perf-tune
+.PHONY: perf-hier perf-relay perf-instructions perf-staleness perf-compare \
+	perf-compare-quick perf-scale perf-sim perf-tune

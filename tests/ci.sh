@@ -2,14 +2,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # All tests, over a tree that quickstart.sh has built: make check, then subsets with sanitizers and
-# valgrind, the fuzzers, then make distcheck. Every test program prints "# NAME: P passed, F failed, S skipped";
-# the last line here is their sum.
+# valgrind, the fuzzers, then make distcheck. Every test program prints "# NAME: P passed, F
+# failed, S skipped"; the last line here is their sum.
 #
-# The tests of make check run one after the other, as many of them look at the clock, and many wait, or keep one
-# processor busy. What they leave goes to what no clock looks at (stage_beside), below everything else's priority.
+# The tests of make check run one after the other, as many of them look at the clock, and many
+# wait, or keep one processor busy. What they leave goes to what no clock looks at (stage_beside),
+# below everything else's priority.
 #
-#	sh tests/ci.sh [check] [asan] [tsan] [valgrind] [fuzz] [distcheck] [arm64]	default: all of them
-#	sh tests/ci.sh names	only whether the tests exist that are named here; make check does that, too
+# sh tests/ci.sh [check] [asan] [tsan] [valgrind] [fuzz] [distcheck] [arm64]	default: all of
+# them
+# sh tests/ci.sh names	only whether the tests exist that are named here; make check does that, too
 #	sh tests/ci.sh quick	make check without long_tests, and nothing else
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -20,20 +22,28 @@ werror=
 [ "${CI:-}" != true ] || werror=--enable-werror
 
 # Which programs (patterns over the list of make check) run where else.
-asan_tests="tests/unit/* tests/plan/test_check tests/plan/test_choose tests/plan/test_tune tests/conform/conform_self
+asan_tests="tests/unit/* tests/plan/test_check tests/plan/test_choose tests/plan/test_tune
+	tests/conform/conform_self
 	tests/conform/conform_shm tests/conform/conform_ofi_tcp tests/conform/conform_fault_shm
-	tests/conform/conform_fault_ofi_tcp tests/mp/*/test_[!bc]* tests/mp/coll/test_colls tests/mp/comm/test_comm tests/mp/comm/test_core
+	tests/conform/conform_fault_ofi_tcp tests/mp/*/test_[!bc]* tests/mp/coll/test_colls
+	tests/mp/comm/test_comm tests/mp/comm/test_core
 	tests/diag/test_flight tests/fault/test_nth tests/fault/test_strangers"
-tsan_tests="tests/unit/test_lock tests/unit/test_boot tests/unit/test_mem tests/unit/test_self tests/unit/test_shm
-	tests/mp/comm/test_comm tests/mp/coll/test_ways tests/mp/coll/test_group tests/mp/coll/test_random tests/mp/coll/test_rings
-	tests/mp/ps/test_ps_chain tests/mp/ps/test_ps_end tests/mp/ps/test_ps_modes tests/mp/ps/test_ps_soak tests/mp/ps/test_ps_softsync tests/mp/ps/test_ps_stale
+tsan_tests="tests/unit/test_lock tests/unit/test_boot tests/unit/test_mem tests/unit/test_self
+	tests/unit/test_shm
+	tests/mp/comm/test_comm tests/mp/coll/test_ways tests/mp/coll/test_group
+	tests/mp/coll/test_random tests/mp/coll/test_rings
+	tests/mp/ps/test_ps_chain tests/mp/ps/test_ps_end tests/mp/ps/test_ps_modes
+	tests/mp/ps/test_ps_soak tests/mp/ps/test_ps_softsync tests/mp/ps/test_ps_stale
 	tests/mp/ps/test_ps_traffic"
 valgrind_tests="tests/unit/test_env tests/unit/test_mem
-	tests/unit/test_topo tests/unit/test_reduce tests/plan/test_check tests/plan/test_choose tests/plan/test_tune tests/plan/test_sim"
+	tests/unit/test_topo tests/unit/test_reduce tests/plan/test_check tests/plan/test_choose
+	tests/plan/test_tune tests/plan/test_sim"
 
 # What the quick run leaves to the whole one.
-long_tests="tests/fault/test_points tests/fault/test_nth tests/fault/test_grow tests/mp/coll/test_big
-	tests/plan/test_huge tests/mp/ps/test_ps_soak tests/diag/test_mismatch tests/fault/test_cut_off"
+long_tests="tests/fault/test_points tests/fault/test_nth tests/fault/test_grow
+	tests/mp/coll/test_big
+	tests/plan/test_huge tests/mp/ps/test_ps_soak tests/diag/test_mismatch
+	tests/fault/test_cut_off"
 
 # Programs of make check that only compute: they run beside the others.
 beside_tests="tests/plan/test_* tests/unit/test_reduce"
@@ -51,12 +61,13 @@ add()
 	skipped=$((skipped + $3))
 }
 
-# count LOG STATUS NAME: add what the program counted itself; one that died without counting, or failed
-# with nothing counted as failed, is one failure.
+# count LOG STATUS NAME: add what the program counted itself; one that died without counting, or
+# failed with nothing counted as failed, is one failure.
 count()
 {
 	set -- "$1" "$2" "$3" $(sed -n \
-		's/^# .*: \([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p' "$1" |
+		's/^# .*: \([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p' \
+		"$1" |
 		awk '{ p += $1; f += $2; s += $3 } END { print p + 0, f + 0, s + 0, NR }')
 	add "$4" "$5" "$6"
 	case $2 in
@@ -76,27 +87,32 @@ count()
 	esac
 }
 
-# failure WHAT [LOG]: for the summary at the end, with the first lines of the log that say what failed
+# failure WHAT [LOG]: for the summary at the end, with the first lines of the log that say what
+# failed
 failure()
 {
 	{
 		echo "FAILED: $1"
-		[ -z "${2:-}" ] || grep -E '^FAIL|\.[ch]:[0-9]+: ' "$2" | head -n 5 | sed 's/^/    /'
+		[ -z "${2:-}" ] || grep -E '^FAIL|\.[ch]:[0-9]+: ' "$2" | head -n 5 |
+			sed 's/^/    /'
 		[ -z "${again:-}" ] || echo "    again: $again"
 	} >>build/log/failures
 }
 
-# The results of make check as they come, each with its seconds, and how much is left: progress COUNT
+# The results of make check as they come, each with its seconds, and how much is left: progress
+# COUNT
 progress()
 {
 	of=$1 ended=0 start=$(date +%s)
 	last=$start
 	while read -r result name; do
-		case $result in PASS: | FAIL: | SKIP: | ERROR: | XFAIL: | XPASS:) ;; *) continue ;; esac
+		case $result in PASS: | FAIL: | SKIP: | ERROR: | XFAIL: | XPASS:) ;; *) \
+			continue ;; esac
 		now=$(date +%s)
 		ended=$((ended + 1))
 		left=$(((now - start) * (of - ended) / ended))
-		echo "$result $name ($((now - last)) s; $ended of $of, about $((left / 60)) min $((left % 60)) s left)"
+		echo \
+			"$result $name ($((now - last)) s; $ended of $of, about $((left / 60)) min $((left % 60)) s left)"
 		last=$now
 	done
 }
@@ -110,7 +126,8 @@ collect()
 		if [ -f "$base.trs" ]; then
 			count "$base.log" "$(sed -n 's/^:global-test-result: //p' "$base.trs")" "$t"
 		else
-			echo "---- $1: $t has no result: it did not end in time, or could not be run"
+			echo \
+				"---- $1: $t has no result: it did not end in time, or could not be run"
 			failure "$t has no result in $1"
 			add 0 1 0
 		fi
@@ -145,7 +162,9 @@ stage_names()
 			$p) found=yes && break ;;
 			esac
 		done
-		[ $found = yes ] || { echo "---- tests/ci.sh names $p, which is no test of make check"; add 0 1 0; }
+		[ $found = yes ] ||
+			{ echo "---- tests/ci.sh names $p, which is no test of make check"; add 0 \
+			1 0; }
 	done
 	set +f
 }
@@ -189,7 +208,8 @@ sanitizer_tree()
 	mkdir -p "build/$name"
 	[ -f "build/$name/Makefile" ] || (
 		cd "build/$name" &&
-			"$top/configure" -q $werror --disable-static --prefix="$top/build/$name/install" \
+			"$top/configure" -q $werror \
+			--disable-static --prefix="$top/build/$name/install" \
 				--with-sanitizer="$sanitizers" "$@"
 	) >"build/log/configure-$name.log" 2>&1 && return
 	tail -n 20 "build/log/configure-$name.log"
@@ -229,7 +249,8 @@ beside_fuzz()
 	command -v clang >/dev/null || return 77
 	mkdir -p build/fuzz
 	[ -f build/fuzz/Makefile ] || (
-		cd build/fuzz && "$top/configure" -q --disable-static --enable-fuzz CC=clang CFLAGS="-g -O1"
+		cd build/fuzz &&
+			"$top/configure" -q --disable-static --enable-fuzz CC=clang CFLAGS="-g -O1"
 	) || return
 	make -C build/fuzz -j"$jobs" -s fuzzers || return
 	TT_SRC=$top TT_BUILD=$top/build/fuzz TT_FUZZ_SECONDS=60 timeout -k 10 20m \
@@ -239,15 +260,18 @@ beside_fuzz()
 # The distribution builds out of its own files alone; one test of it is enough there.
 beside_distcheck()
 {
-	timeout -k 30 15m make -C build -j"$jobs" distcheck TESTS=tests/unit/test_env AM_DISTCHECK_CONFIGURE_FLAGS=--disable-static
+	timeout -k 30 15m make -C build -j"$jobs" distcheck TESTS=tests/unit/test_env \
+		AM_DISTCHECK_CONFIGURE_FLAGS=--disable-static
 }
 
 beside_arm64()
 {
-	TT_SRC=$top TT_BUILD=$top/build timeout -k 30 15m sh tests/vm/arm64.sh >build/log/arm64.log 2>&1
+	TT_SRC=$top TT_BUILD=$top/build timeout -k 30 15m sh tests/vm/arm64.sh \
+		>build/log/arm64.log 2>&1
 }
 
-# start_beside WHAT...: those of the stages that will come, and the tests. Not with one processor, where nothing is left.
+# start_beside WHAT...: those of the stages that will come, and the tests. Not with one processor,
+# where nothing is left.
 start_beside()
 {
 	rm -f build/log/beside-*.status build/log/fuzz.log
@@ -273,7 +297,8 @@ weigh()
 await()
 {
 	[ -e "build/log/beside-$1.status" ] || weigh --other
-	while [ -n "$lane" ] && [ ! -e "build/log/beside-$1.status" ] && kill -0 "$lane" 2>/dev/null; do
+	while [ -n "$lane" ] && [ ! -e "build/log/beside-$1.status" ] &&
+		kill -0 "$lane" 2>/dev/null; do
 		sleep 0.5
 	done
 	weigh --idle
@@ -282,7 +307,8 @@ await()
 
 # ---- the stages ----
 
-# check_with TESTS STAGE...: the tests, and beside them those that only compute, and what the stages need built
+# check_with TESTS STAGE...: the tests, and beside them those that only compute, and what the
+# stages need built
 check_with()
 {
 	all=$1 rest=
@@ -306,7 +332,8 @@ check_with()
 stage_check()
 {
 	check_with "$(make -s -C build print-tests)" \
-		$(for s in $stages; do case $s in asan | tsan | fuzz | distcheck | arm64) echo $s ;; esac done)
+		$(for s in $stages; do case $s in asan | tsan | fuzz | distcheck | arm64) echo \
+		$s ;; esac done)
 }
 
 # What a newcomer runs: all but what is long and in the whole run.
@@ -352,7 +379,9 @@ stage_valgrind()
 	for t in $(choose build "$valgrind_tests"); do
 		log=$top/build/log/valgrind-$(basename "$t").log
 		(
-			cd build && timeout -k 10 180 ./libtool --mode=execute valgrind -q --error-exitcode=99 \
+			cd build &&
+				timeout -k 10 180 ./libtool --mode=execute valgrind \
+				-q --error-exitcode=99 \
 				--leak-check=full --errors-for-leak-kinds=definite "$t"
 		) >"$log" 2>&1
 		status=$?

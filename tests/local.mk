@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Shell tests find both trees by these.
-AM_TESTS_ENVIRONMENT = TT_SRC='$(abs_top_srcdir)'; TT_BUILD='$(abs_top_builddir)'; TUTTI_TUNE_FILE=none; export TT_SRC TT_BUILD TUTTI_TUNE_FILE;
+AM_TESTS_ENVIRONMENT = TT_SRC='$(abs_top_srcdir)'; TT_BUILD='$(abs_top_builddir)'; \
+	TUTTI_TUNE_FILE=none; export TT_SRC TT_BUILD TUTTI_TUNE_FILE;
 TEST_EXTENSIONS = .sh
 SH_LOG_COMPILER = $(SHELL)
 EXTRA_DIST += tests/sh.inc
@@ -30,24 +31,26 @@ soak:
 	TT_TIMES=$${TT_TIMES:-10} tests/diag/test_integrity
 	TT_TIMES=$${TT_TIMES:-50} tests/fault/test_nth
 	mkdir -p fuzz && cd fuzz && { [ -f Makefile ] || \
-		$(abs_top_srcdir)/configure -q --disable-static --enable-fuzz CC=clang CFLAGS="-g -O1"; }
+		$(abs_top_srcdir)/configure -q --disable-static --enable-fuzz CC=clang \
+			CFLAGS="-g -O1"; }
 	$(MAKE) -C fuzz fuzzers
-	TT_SRC=$(abs_top_srcdir) TT_BUILD=$(abs_top_builddir)/fuzz TT_FUZZ_RUNS=$${TT_FUZZ_RUNS:-10000000} \
-		TT_FUZZ_SECONDS=$${TT_FUZZ_SECONDS:-3600} sh $(srcdir)/tests/fuzz/fuzz.sh
+	TT_SRC=$(abs_top_srcdir) TT_BUILD=$(abs_top_builddir)/fuzz \
+		TT_FUZZ_RUNS=$${TT_FUZZ_RUNS:-10000000} TT_FUZZ_SECONDS=$${TT_FUZZ_SECONDS:-3600} \
+		sh $(srcdir)/tests/fuzz/fuzz.sh
 	TT_SECONDS=$${TT_SECONDS:-3600} TT_BUILD=$(abs_top_builddir) tests/mp/ps/test_ps_soak
 	TT_POINTS=$${TT_POINTS:-1000} tests/fault/test_points
-	TT_ONLY=verbs TT_POINTS=$${TT_VERBS_POINTS:-1000} sh $(srcdir)/tests/vm/guest.sh -t 3500 -- \
-		tests/fault/test_points || [ $$? = 77 ]
-	TT_TIMES=2 sh $(srcdir)/tests/vm/guest.sh -t 3500 -- tests/fault/test_nth verbs verbs_cm verbs_files || \
-		[ $$? = 77 ]
+	TT_ONLY=verbs TT_POINTS=$${TT_VERBS_POINTS:-1000} sh $(srcdir)/tests/vm/guest.sh \
+		-t 3500 -- tests/fault/test_points || [ $$? = 77 ]
+	TT_TIMES=2 sh $(srcdir)/tests/vm/guest.sh -t 3500 -- \
+		tests/fault/test_nth verbs verbs_cm verbs_files || [ $$? = 77 ]
 	TT_GROWS=$${TT_GROWS:-300} tests/fault/test_grow storm
 	TT_ABORTS=$${TT_ABORTS:-1000} TT_RESTARTS=$${TT_RESTARTS:-100} tests/fault/test_cut_off
 	TT_SUBSETS=$${TT_SUBSETS:-8} tests/fault/test_subsets apart
 	TT_FORKS=$${TT_FORKS:-1000} tests/fault/test_fork
 	TT_LOSSY=$${TT_LOSSY:-60} TT_CUTS=$${TT_CUTS:-2} tests/fault/test_net
-	TT_CYCLES=$${TT_CYCLES:-1000} timeout 3600 ./libtool --mode=execute valgrind -q --error-exitcode=99 \
-		--leak-check=full --errors-for-leak-kinds=definite --show-leak-kinds=definite \
-		tests/fault/test_cycle
+	TT_CYCLES=$${TT_CYCLES:-1000} timeout 3600 ./libtool --mode=execute valgrind -q \
+		--error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite \
+		--show-leak-kinds=definite tests/fault/test_cycle
 	TT_SRC=$(abs_top_srcdir) sh $(srcdir)/perf/staleness
 	TT_SRC=$(abs_top_srcdir) sh $(srcdir)/perf/predict || [ $$? = 77 ]
 	TT_SRC=$(abs_top_srcdir) sh $(srcdir)/perf/servers scale split || [ $$? = 77 ]

@@ -2,18 +2,22 @@
 bin_PROGRAMS += tutti_run
 tutti_run_SOURCES = \
 	tools/tutti_run.c tools/cli.c tools/cli.h tools/run/run.h \
-	tools/run/options.c tools/run/hosts.c tools/run/job.c tools/run/local.c tools/run/spawn.c tools/run/keeper.c tools/run/first.c tools/run/limits.c \
-	tools/run/store.c tools/run/remote.c tools/run/agent.c tools/run/frame.c tools/run/output.c \
+	tools/run/options.c tools/run/hosts.c tools/run/job.c tools/run/local.c tools/run/spawn.c \
+	tools/run/keeper.c tools/run/first.c tools/run/limits.c \
+	tools/run/store.c tools/run/remote.c tools/run/agent.c tools/run/frame.c \
+	tools/run/output.c \
 	tools/run/loop.c tools/run/flight.c tools/run/gate.c
 tutti_run_LDADD = libtt.la
 
 bin_PROGRAMS += tutti_info
-tutti_info_SOURCES = tools/tutti_info.c tools/info/info.h tools/info/summary.c tools/cli.c tools/cli.h
+tutti_info_SOURCES = tools/tutti_info.c tools/info/info.h tools/info/summary.c tools/cli.c \
+	tools/cli.h
 tutti_info_LDADD = libtutti.la $(JANSSON_LIBS)
 
 bin_PROGRAMS += tutti_sim
 tutti_sim_SOURCES = \
-	tools/sim/main.c tools/sim/sim.h tools/sim/counts.c tools/sim/options.c tools/sim/run.c tools/sim/table.c \
+	tools/sim/main.c tools/sim/sim.h tools/sim/counts.c tools/sim/options.c tools/sim/run.c \
+	tools/sim/table.c \
 	tools/sim/output.c tools/sim/plot.c tools/cli.c tools/cli.h tools/values.c tools/values.h
 tutti_sim_LDADD = libtt_verify.la libtt.la $(TT_LIBS) $(JANSSON_LIBS)
 
@@ -29,18 +33,21 @@ tutti_explain_LDADD = libtt_verify.la libtt.la $(TT_LIBS) $(JANSSON_LIBS)
 
 bin_PROGRAMS += tutti_tune
 tutti_tune_SOURCES = \
-	tools/tune/main.c tools/tune/algs.c tools/tune/tune.h tools/tune/options.c tools/tune/time.c tools/tune/links.c \
+	tools/tune/main.c tools/tune/algs.c tools/tune/tune.h tools/tune/options.c \
+	tools/tune/time.c tools/tune/links.c \
 	tools/cli.c tools/cli.h tools/values.c tools/values.h
 tutti_tune_LDADD = libtt.la $(TT_LIBS)
 
 bin_PROGRAMS += tutti_blame
 tutti_blame_SOURCES = \
-	tools/blame/main.c tools/blame/blame.h tools/blame/read.c tools/blame/judge.c tools/plain.c tools/plain.h \
+	tools/blame/main.c tools/blame/blame.h tools/blame/read.c tools/blame/judge.c \
+	tools/plain.c tools/plain.h \
 	tools/cli.c tools/cli.h
 tutti_blame_LDADD = $(JANSSON_LIBS)
 
 bin_PROGRAMS += tutti_ras
 tutti_ras_SOURCES = \
-	tools/ras/main.c tools/ras/ras.h tools/ras/find.c tools/ras/ask.c tools/ras/print.c tools/plain.c \
+	tools/ras/main.c tools/ras/ras.h tools/ras/find.c tools/ras/ask.c tools/ras/print.c \
+	tools/plain.c \
 	tools/plain.h tools/cli.c tools/cli.h tools/values.c tools/values.h
 tutti_ras_LDADD = libtt.la $(TT_LIBS) $(JANSSON_LIBS)

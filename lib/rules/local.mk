@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 libtt_la_SOURCES += lib/rules/rule.h
 
-# The update rules, once for each level of instructions, as lib/reduce builds its kernels. The serial ones are with those that any CPU
-# has, for their flags.
+# The update rules, once for each level of instructions, as lib/reduce builds its kernels. The
+# serial ones are with those that any CPU has, for their flags.
 tt_rule_sources = lib/rules/rule_vector.c lib/rules/rule_steps.h lib/rules/rule.h
 
 noinst_LTLIBRARIES += libtt_rules.la

@@ -58,15 +58,18 @@ tests_conform_conform_fault_shm_CPPFLAGS = $(AM_CPPFLAGS) -DCONFORM='"shm"' -DCO
 tests_conform_conform_fault_shm_LDADD = libconform.la
 
 tests_conform_conform_fault_ofi_tcp_SOURCES = tests/conform/main.c
-tests_conform_conform_fault_ofi_tcp_CPPFLAGS = $(AM_CPPFLAGS) -DCONFORM='"ofi_tcp"' -DCONFORM_FAULT=1
+tests_conform_conform_fault_ofi_tcp_CPPFLAGS = $(AM_CPPFLAGS) -DCONFORM='"ofi_tcp"' \
+	-DCONFORM_FAULT=1
 tests_conform_conform_fault_ofi_tcp_LDADD = libconform.la
 
 tests_conform_conform_fault_ofi_rxm_SOURCES = tests/conform/main.c
-tests_conform_conform_fault_ofi_rxm_CPPFLAGS = $(AM_CPPFLAGS) -DCONFORM='"ofi_rxm"' -DCONFORM_FAULT=1
+tests_conform_conform_fault_ofi_rxm_CPPFLAGS = $(AM_CPPFLAGS) -DCONFORM='"ofi_rxm"' \
+	-DCONFORM_FAULT=1
 tests_conform_conform_fault_ofi_rxm_LDADD = libconform.la
 
 tests_conform_conform_fault_ofi_sockets_SOURCES = tests/conform/main.c
-tests_conform_conform_fault_ofi_sockets_CPPFLAGS = $(AM_CPPFLAGS) -DCONFORM='"ofi_sockets"' -DCONFORM_FAULT=1
+tests_conform_conform_fault_ofi_sockets_CPPFLAGS = $(AM_CPPFLAGS) -DCONFORM='"ofi_sockets"' \
+	-DCONFORM_FAULT=1
 tests_conform_conform_fault_ofi_sockets_LDADD = libconform.la
 
 # These need an RDMA device: tests/vm runs them in its guest.
@@ -95,5 +98,6 @@ tests_conform_conform_fault_verbs_CPPFLAGS = $(AM_CPPFLAGS) -DCONFORM='"verbs"' 
 tests_conform_conform_fault_verbs_LDADD = libconform.la
 
 tests_conform_conform_fault_ofi_verbs_SOURCES = tests/conform/main.c
-tests_conform_conform_fault_ofi_verbs_CPPFLAGS = $(AM_CPPFLAGS) -DCONFORM='"ofi_verbs"' -DCONFORM_FAULT=1
+tests_conform_conform_fault_ofi_verbs_CPPFLAGS = $(AM_CPPFLAGS) -DCONFORM='"ofi_verbs"' \
+	-DCONFORM_FAULT=1
 tests_conform_conform_fault_ofi_verbs_LDADD = libconform.la

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Flight recorders and tutti_blame, on ranks that are really killed, stopped, late or of another mind.
+# Flight recorders and tutti_blame, on ranks that are really killed, stopped, late or of another
+# mind.
 only=$*
 . "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
 suite blame
@@ -18,7 +19,8 @@ job()
 	timeout -k 5 40 "$TT_BUILD/tutti_run" -n 4 "$@" "$TT_BUILD/tests/diag/rank" "$what" "$bad" \
 		>"$tmp/out" 2>&1
 	status=$?
-	case " $want " in *" $status "*) ;; *) die "status $status, not $want: $(cat "$tmp/out")" ;; esac
+	case " $want " in *" $status "*) ;; *) die "status $status, not $want: $(cat \
+		"$tmp/out")" ;; esac
 }
 
 # verdict LINE...: tutti_blame over all dumps prints these
@@ -26,7 +28,8 @@ verdict()
 {
 	"$TT_BUILD/tutti_blame" "$tmp"/d.* >"$tmp/verdict" || die "status $?: $(cat "$tmp/verdict")"
 	for line in "$@"; do
-		grep -qE -e "$line" "$tmp/verdict" || die "expected '$line' in: $(cat "$tmp/verdict")"
+		grep -qE -e "$line" "$tmp/verdict" ||
+			die "expected '$line' in: $(cat "$tmp/verdict")"
 	done
 }
 
@@ -45,7 +48,8 @@ test_killed()
 {
 	job '137 4' kill 2
 	dumps 4
-	verdict '^culprit: rank 2 on ' '^call: allreduce #[0-9]+ of communicator 1, count 1000, float32, sum$' \
+	verdict '^culprit: rank 2 on ' \
+		'^call: allreduce #[0-9]+ of communicator 1, count 1000, float32, sum$' \
 		'killed by signal 9' 'last call was allreduce #[0-9]+ .*finished'
 }
 
@@ -53,13 +57,15 @@ test_stopped()
 {
 	job 4 stop 1 -x TUTTI_HEARTBEAT=100ms -x TUTTI_HEARTBEAT_LIMIT=1s
 	dumps 4
-	verdict '^culprit: rank 1 on ' '^call: allreduce #[0-9]+ ' 'silent for' 'last call was allreduce #[0-9]+'
+	verdict '^culprit: rank 1 on ' '^call: allreduce #[0-9]+ ' 'silent for' \
+		'last call was allreduce #[0-9]+'
 }
 
 test_count()
 {
 	job 4 count 3
-	verdict '^culprit: rank 3 on ' '^field: count$' 'it called allreduce #[0-9]+ .*count 999' '[23] others? .*count 1000'
+	verdict '^culprit: rank 3 on ' '^field: count$' 'it called allreduce #[0-9]+ .*count 999' \
+		'[23] others? .*count 1000'
 }
 
 test_type()
@@ -81,13 +87,15 @@ test_late()
 	dumps 0
 	job 4 never 2 -x TUTTI_TIMEOUT=1s
 	dumps 4
-	verdict '^culprit: rank 2 on ' '^call: allreduce #[0-9]+ ' 'never called that' 'last call was allreduce #[0-9]+'
+	verdict '^culprit: rank 2 on ' '^call: allreduce #[0-9]+ ' 'never called that' \
+		'last call was allreduce #[0-9]+'
 }
 
 test_order()
 {
 	job 4 order 3 -x TUTTI_TIMEOUT=1s
-	verdict '^culprit: rank 3 on ' '^field: order$' 'different orders' 'communicator 1' 'communicator [23]'
+	verdict '^culprit: rank 3 on ' '^field: order$' 'different orders' 'communicator 1' \
+		'communicator [23]'
 }
 
 # It exits with status 0 and leaves no dump: its host is known to the others.
@@ -100,14 +108,16 @@ test_left()
 # waits_for LAUNCHER RANK: the other ranks do, and know it
 waits_for()
 {
-	"$TT_BUILD/tutti_ras" -i 0 -p "$(pgrep -n -P "$1")" 2>"$tmp/said" | grep -q "^late: rank $2\$"
+	"$TT_BUILD/tutti_ras" -i 0 -p "$(pgrep -n -P "$1")" 2>"$tmp/said" |
+		grep -q "^late: rank $2\$"
 }
 
 # A hung job, asked by a signal: it goes on, and all that ranks are in can be seen.
 test_signal()
 {
 	rm -f "$tmp"/d.*
-	timeout -k 5 40 "$TT_BUILD/tutti_run" -n 4 "$TT_BUILD/tests/diag/rank" sleepy 1 >"$tmp/out" 2>&1 &
+	timeout -k 5 40 "$TT_BUILD/tutti_run" -n 4 "$TT_BUILD/tests/diag/rank" sleepy 1 \
+		>"$tmp/out" 2>&1 &
 	wrapper=$!
 	i=0
 	until pid=$(pgrep -P $wrapper) && waits_for "$pid" 1; do
@@ -117,7 +127,8 @@ test_signal()
 	done
 	kill -USR2 "$pid"
 	i=0
-	until [ "$(ls "$tmp" | grep -c '^d\.[0-9]$')" = 4 ] || [ $i = 50 ]; do sleep 0.1; i=$((i + 1)); done
+	until [ "$(ls "$tmp" | grep -c '^d\.[0-9]$')" = 4 ] ||
+		[ $i = 50 ]; do sleep 0.1; i=$((i + 1)); done
 	dumps 4
 	kill -0 "$pid" || die "the job has ended: $(cat "$tmp/out")"
 	verdict '^culprit: rank 1 on ' 'has not called that yet'
@@ -136,15 +147,20 @@ test_format()
 	done
 	[ "$(jq -r 'select(.tutti_dump) | "\(.rank) \(.nranks) \(.reason)"' "$tmp/d.2")" = \
 		"2 4 killed by signal 9" ] || die "$(head -n 1 "$tmp/d.2")"
-	# The 20 all-reduces, done, and not the last one; with an algorithm, bytes and times in order.
-	jq -c 'select(.call == "allreduce" and .in_place == 1 and .communicator == 1 and .state == "done" and .count == 1000 and
-		.type == "float32" and .op == "sum" and .algorithm != null and .rounds == .of and .rounds > 0 and
+	# The 20 all-reduces, done, and not the last one; with an algorithm, bytes and times in
+	# order.
+	jq -c \
+		'select(.call == "allreduce" and .in_place == 1 and .communicator == 1 and
+			.state == "done" and .count == 1000 and
+		.type == "float32" and .op == "sum" and .algorithm != null and .rounds == .of and
+			.rounds > 0 and
 		.bytes > 0 and .end >= .start)' "$tmp/d.2" >"$tmp/ops"
 	[ "$(wc -l <"$tmp/ops")" = 20 ] || die "$(cat "$tmp/ops" "$tmp/d.2")"
 	jq -c 'select(.state == "failed" and .status == -4097)' "$tmp/d.0" | grep -q . ||
 		die "$(tail -n 3 "$tmp/d.0")"
 	now=$(date +%s)
-	jq -e -s --argjson now "$now" 'map(select(.start)) | last | .start > $now - 60 and .start < $now + 60' \
+	jq -e -s --argjson now "$now" \
+		'map(select(.start)) | last | .start > $now - 60 and .start < $now + 60' \
 		"$tmp/d.2" >/dev/null || die "the time is wrong: $now, $(tail -n 1 "$tmp/d.2")"
 }
 
@@ -157,7 +173,8 @@ test_bad_files()
 	says "of another job" "$TT_BUILD/tutti_blame" "$tmp/d.0" "$tmp/other"
 	# What a terminal would obey is not shown.
 	sed 's/"host":"/&\\u001b[31m\\u009b/' "$tmp/d.0" >"$tmp/colour"
-	"$TT_BUILD/tutti_blame" "$tmp/colour" "$tmp/d.1" "$tmp/d.2" "$tmp/d.3" >"$tmp/verdict" || die "status $?"
+	"$TT_BUILD/tutti_blame" "$tmp/colour" "$tmp/d.1" "$tmp/d.2" "$tmp/d.3" >"$tmp/verdict" ||
+		die "status $?"
 	grep -q '??*\[31m??*' "$tmp/verdict" || die "$(cat -v "$tmp/verdict")"
 	! LC_ALL=C grep -q '[^ -~]' "$tmp/verdict" || die "$(cat -v "$tmp/verdict")"
 	head -c 100 "$tmp/d.0" >"$tmp/cut"

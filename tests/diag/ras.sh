@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# tutti_ras on running jobs: who is late, rates, links, a stopped rank, who may look and who may not.
+# tutti_ras on running jobs: who is late, rates, links, a stopped rank, who may look and who may
+# not.
 only=$*
 . "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
 suite ras
@@ -14,7 +15,8 @@ begin()
 {
 	what=$1 bad=$2
 	shift 2
-	"$TT_BUILD/tutti_run" -n 4 "$@" "$TT_BUILD/tests/diag/rank" "$what" "$bad" >"$tmp/out" 2>&1 &
+	"$TT_BUILD/tutti_run" -n 4 "$@" "$TT_BUILD/tests/diag/rank" "$what" "$bad" >"$tmp/out" \
+		2>&1 &
 	launcher=$!
 	i=0
 	while :; do
@@ -36,12 +38,14 @@ finish_job()
 
 look()
 {
-	"$TT_BUILD/tutti_ras" -p "$pid0" "$@" >"$tmp/look" 2>&1 || die "status $?: $(cat "$tmp/look")"
+	"$TT_BUILD/tutti_ras" -p "$pid0" "$@" >"$tmp/look" 2>&1 ||
+		die "status $?: $(cat "$tmp/look")"
 }
 
 expect()
 {
-	grep -qE -e "$1" "$tmp/look" || { kill -TERM $launcher; die "expected '$1' in: $(cat "$tmp/look")"; }
+	grep -qE -e "$1" "$tmp/look" ||
+		{ kill -TERM $launcher; die "expected '$1' in: $(cat "$tmp/look")"; }
 }
 
 test_late()
@@ -54,7 +58,8 @@ test_late()
 	done
 	expect '^late: rank 2$'
 	expect '^job [0-9a-f]{32}: 4 ranks$'
-	expect 'in allreduce #[0-9]+ \(count 1000, float32, sum\) for [0-9.]* s, .* it waits for rank 2 on host'
+	expect \
+		'in allreduce #[0-9]+ \(count 1000, float32, sum\) for [0-9.]* s, .* it waits for rank 2 on host'
 	expect '^rank 2 on .*, process [0-9]*, [0-9]+ operations$'
 	[ "$(grep -c '^late' "$tmp/look")" = 1 ] || die "$(cat "$tmp/look")"
 	finish_job
@@ -98,14 +103,16 @@ test_stopped()
 	finish_job
 }
 
-# A job that ends while it is asked is no job any more, and no broken pipe; whatever it had read until then.
+# A job that ends while it is asked is no job any more, and no broken pipe; whatever it had read
+# until then.
 test_ending()
 {
 	job=$(printf '%032d' $$)
 	for bytes in 0 1 60; do
 		"$TT_BUILD/tests/diag/door" "$job" $bytes &
 		i=0
-		until "$TT_BUILD/tutti_ras" --list | grep -q "^job $job: rank 0 is process $!" || [ $i = 50 ]; do
+		until "$TT_BUILD/tutti_ras" --list | grep -q "^job $job: rank 0 is process $!" ||
+			[ $i = 50 ]; do
 			sleep 0.1
 			i=$((i + 1))
 		done
@@ -115,12 +122,14 @@ test_ending()
 	done
 }
 
-# Any rank of this host can be asked, also when rank 0 is stopped, and when it is gone; without tutti_run.
+# Any rank of this host can be asked, also when rank 0 is stopped, and when it is gone; without
+# tutti_run.
 test_without_0()
 {
 	pids=
 	for r in 0 1 2 3; do
-		TUTTI_BOOT_DIR=$tmp TUTTI_RANK=$r TUTTI_NRANKS=4 "$TT_BUILD/tests/diag/rank" stay 0 >"$tmp/out.$r" 2>&1 &
+		TUTTI_BOOT_DIR=$tmp TUTTI_RANK=$r TUTTI_NRANKS=4 "$TT_BUILD/tests/diag/rank" stay \
+			0 >"$tmp/out.$r" 2>&1 &
 		pids="$pids $!"
 	done
 	set -- $pids
@@ -128,32 +137,39 @@ test_without_0()
 	i=0
 	until [ -n "$id" ] || [ $i = 100 ]; do
 		sleep 0.1
-		id=$("$TT_BUILD/tutti_ras" --list | sed -n "s/^job \([0-9a-f]*\): rank 0 is process $1 of .*, and 3 more.*/\1/p")
+		id=$("$TT_BUILD/tutti_ras" --list |
+			sed -n \
+			"s/^job \([0-9a-f]*\): rank 0 is process $1 of .*, and 3 more.*/\1/p")
 		i=$((i + 1))
 	done
 	kill -STOP "$1"
 	i=0 # all of its threads have stopped
-	until ! grep -qs '^State:[^T]*$' /proc/"$1"/task/*/status || [ $i = 50 ]; do i=$((i + 1)); sleep 0.1; done
+	until ! grep -qs '^State:[^T]*$' /proc/"$1"/task/*/status ||
+		[ $i = 50 ]; do i=$((i + 1)); sleep 0.1; done
 	i=0
-	until "$TT_BUILD/tutti_ras" -i 0 -w 500 "$id" >"$tmp/look" 2>&1 && grep -q '^rank 1 on ' "$tmp/look" || [ $i = 10 ]; do
+	until "$TT_BUILD/tutti_ras" -i 0 -w 500 "$id" >"$tmp/look" 2>&1 &&
+		grep -q '^rank 1 on ' "$tmp/look" || [ $i = 10 ]; do
 		i=$((i + 1)) # beside other work the others may be slow, too
 	done
 	"$TT_BUILD/tutti_ras" -i 0 -w 500 -p "$3" >"$tmp/third" 2>&1
 	kill -KILL "$1"
 	i=0
-	until "$TT_BUILD/tutti_ras" -i 0 "$id" >"$tmp/gone" 2>&1 && grep -q 'rank 1 on .*' "$tmp/gone" &&
+	until "$TT_BUILD/tutti_ras" -i 0 "$id" >"$tmp/gone" 2>&1 &&
+		grep -q 'rank 1 on .*' "$tmp/gone" &&
 		[ "$(grep -c 'has failed: .*rank 0' "$tmp/gone")" -ge 3 ] || [ $i = 50 ]; do
 		i=$((i + 1))
 		sleep 0.1
 	done
 	kill -KILL "$2" "$3" "$4"
 	# What is behind rank 0 in the tree can't be reached through it, until it is given up.
-	for want in "^tutti_ras: rank 0, process $1, does not answer" '^rank 0: no answer within 500 ms' \
+	for want in "^tutti_ras: rank 0, process $1, does not answer" \
+		'^rank 0: no answer within 500 ms' \
 		'^rank 1 on .*, process [0-9]*, [0-9]+ operations'; do
 		grep -qE -e "$want" "$tmp/look" || die "expected '$want' in: $(cat "$tmp/look")"
 	done
 	grep -q '^rank 2 on ' "$tmp/third" || die "$(cat "$tmp/third")"
-	for want in '^rank 0: gone$' '^rank 1 on ' '^rank 3 on ' 'communicator 1 has failed: .*rank 0'; do
+	for want in '^rank 0: gone$' '^rank 1 on ' '^rank 3 on ' \
+		'communicator 1 has failed: .*rank 0'; do
 		grep -qE -e "$want" "$tmp/gone" || die "expected '$want' in: $(cat "$tmp/gone")"
 	done
 }
@@ -163,9 +179,11 @@ test_strangers()
 	[ "$(id -u)" = 0 ] || skip "only root can be somebody else"
 	command -v setpriv >/dev/null || skip "setpriv is missing"
 	begin busy 0
-	# Another user can't read the key; tests/fault/test_strangers shows who has it the door. The job goes on.
+	# Another user can't read the key; tests/fault/test_strangers shows who has it the door.
+	# The job goes on.
 	says "cannot read" setpriv --reuid 65534 --clear-groups "$TT_BUILD/tutti_ras" -p "$pid0"
-	! cat /proc/"$pid0"/cmdline /proc/$launcher/cmdline | grep -qi secret || die "a secret in a command line"
+	! cat /proc/"$pid0"/cmdline /proc/$launcher/cmdline | grep -qi secret ||
+		die "a secret in a command line"
 	look -i 0
 	expect '4 ranks'
 	finish_job

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What listens while a job runs, as ss(8) sees it: no process of it on all addresses, over any protocol and any of
-# the transports; with TUTTI_IF=lo none beyond this host.
+# What listens while a job runs, as ss(8) sees it: no process of it on all addresses, over any
+# protocol and any of the transports; with TUTTI_IF=lo none beyond this host.
 only=$*
 . "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
 suite listen
@@ -24,7 +24,8 @@ cm_listeners()
 		sed -n 's/.* src-addr \([^ ]*\) .*/cm_id \1/p'
 }
 
-# job VARIABLE=VALUE...: runs one; all that listens meanwhile is in $tmp/seen, with how often it was seen.
+# job VARIABLE=VALUE...: runs one; all that listens meanwhile is in $tmp/seen, with how often it
+# was seen.
 job()
 {
 	: >"$tmp/all"
@@ -45,13 +46,15 @@ job()
 
 none_wild()
 {
-	! grep -E ' (0\.0\.0\.0|\*|\[?::\]?)(%[^:]*)?:[^:]*$' "$tmp/seen" || die "listens on all addresses"
+	! grep -E ' (0\.0\.0\.0|\*|\[?::\]?)(%[^:]*)?:[^:]*$' "$tmp/seen" ||
+		die "listens on all addresses"
 }
 
 none_beyond()
 {
 	none_wild
-	! grep -vE ' (127\.[0-9.]*|\[::1\]|\[::ffff:127\.[0-9.]*\]):[^:]*$' "$tmp/seen" || die "listens beyond this host"
+	! grep -vE ' (127\.[0-9.]*|\[::1\]|\[::ffff:127\.[0-9.]*\]):[^:]*$' "$tmp/seen" ||
+		die "listens beyond this host"
 }
 
 shm()
@@ -79,7 +82,8 @@ chosen()
 
 verbs()
 {
-	./tutti_info 2>/dev/null | grep -q '^ *verbs:.*/1' || skip "there is no RDMA device; tests/vm/verbs.sh runs this in its guest"
+	./tutti_info 2>/dev/null | grep -q '^ *verbs:.*/1' ||
+		skip "there is no RDMA device; tests/vm/verbs.sh runs this in its guest"
 	job TUTTI_TRANSPORT=verbs TUTTI_VERBS_CM=rdmacm
 	grep -q ' cm_id ' "$tmp/seen" || die "rdma_cm listens and was not seen"
 	none_wild
@@ -92,10 +96,12 @@ found()
 	for p in tcp:0.0.0.0 udp:0.0.0.0 tcp::: udp:::; do
 		rm -f "$tmp/there" # of the one before, whose place the next takes when it pleases
 		perl -MSocket -e 'my ($t, $a) = split /:/, $ARGV[0], 2; my $six = $a eq "::";
-			socket(my $s, $six ? AF_INET6 : AF_INET, $t eq "tcp" ? SOCK_STREAM : SOCK_DGRAM, 0) or exit 77;
+			socket(my $s, $six ? AF_INET6 : AF_INET,
+				$t eq "tcp" ? SOCK_STREAM : SOCK_DGRAM, 0) or exit 77;
 			bind($s, $six ? pack_sockaddr_in6(0, Socket::inet_pton(AF_INET6, $a)) :
 				pack_sockaddr_in(0, inet_aton($a))) or exit 77;
-			listen($s, 1) if $t eq "tcp"; print "there\n"; close(STDOUT); sleep 30' "$p" >"$tmp/there" &
+			listen($s, 1) if $t eq "tcp"; print "there\n"; close(STDOUT); sleep 30' \
+				"$p" >"$tmp/there" &
 		perl=$! i=0
 		until [ -s "$tmp/there" ] || [ $i = 100 ]; do sleep 0.05; i=$((i + 1)); done
 		listeners $perl | uniq -c >"$tmp/seen"

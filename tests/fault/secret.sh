@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A job's secret is on no command line, in no environment, in no file of /dev/shm and in nothing that is logged,
-# whether tutti_run makes it or a file has it.
+# A job's secret is on no command line, in no environment, in no file of /dev/shm and in nothing
+# that is logged, whether tutti_run makes it or a file has it.
 only=$*
 . "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
 suite secret
@@ -59,7 +59,8 @@ job()
 	wait $launcher
 	[ "$(wc -c <"$tmp/hex")" -ge 32 ] || die "no secret was seen: $(cat "$tmp/log")"
 	clean "$(cat "$tmp/hex")" "$tmp/log" $(find /dev/shm -type f -user "$(id -u)" 2>/dev/null)
-	grep -q 'tutti\[0\]: debug' "$tmp/log" || die "the job logged nothing: $(head -n 5 "$tmp/log")"
+	grep -q 'tutti\[0\]: debug' "$tmp/log" ||
+		die "the job logged nothing: $(head -n 5 "$tmp/log")"
 }
 
 made() { job TUTTI_IF=lo; }

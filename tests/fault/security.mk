@@ -8,7 +8,8 @@ dist_check_SCRIPTS += tests/fault/secret.sh tests/fault/listen.sh
 TESTS += tests/fault/secret.sh tests/fault/listen.sh
 check_PROGRAMS += tests/fault/test_guarded
 TESTS += tests/fault/test_guarded
-tests_fault_test_guarded_SOURCES = tests/fault/test_guarded.c tests/fault/stranger.c tests/fault/stranger.h
+tests_fault_test_guarded_SOURCES = tests/fault/test_guarded.c tests/fault/stranger.c \
+	tests/fault/stranger.h
 tests_fault_test_guarded_LDADD = libttmp.la
 check_PROGRAMS += tests/fault/test_nth
 TESTS += tests/fault/test_nth
@@ -17,6 +18,7 @@ tests_fault_test_nth_LDADD = libttmp.la
 if HAVE_OFI
 check_PROGRAMS += tests/fault/test_imposter
 TESTS += tests/fault/test_imposter
-tests_fault_test_imposter_SOURCES = tests/fault/test_imposter.c tests/unit/ofi_side.c tests/unit/ofi_side.h
+tests_fault_test_imposter_SOURCES = tests/fault/test_imposter.c tests/unit/ofi_side.c \
+	tests/unit/ofi_side.h
 tests_fault_test_imposter_LDADD = libtttest.la
 endif

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The fuzzers, each on its part of tests/fuzz/corpus. With libFuzzer (configure --enable-fuzz) for TT_FUZZ_SECONDS of
-# processor time each, default 5, within twice that; or for TT_FUZZ_RUNS inputs, if that is set, within TT_FUZZ_SECONDS.
-# Without libFuzzer on the corpus and 2,000 changed inputs. How many there were is printed.
+# The fuzzers, each on its part of tests/fuzz/corpus. With libFuzzer (configure --enable-fuzz) for
+# TT_FUZZ_SECONDS of processor time each, default 5, within twice that; or for TT_FUZZ_RUNS inputs,
+# if that is set, within TT_FUZZ_SECONDS. Without libFuzzer on the corpus and 2,000 changed inputs.
+# How many there were is printed.
 only=$*
 . "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
 suite fuzz
@@ -15,7 +16,8 @@ once()
 	[ ! -f "$TT_SRC/tests/fuzz/$1.dict" ] || dict="-dict=$TT_SRC/tests/fuzz/$1.dict"
 	# New inputs go to the first directory; what breaks is kept in the build tree.
 	"tests/fuzz/fuzz_$1" -max_total_time="$2" ${TT_FUZZ_RUNS:+-runs=$TT_FUZZ_RUNS} -timeout=20 \
-		-rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 -artifact_prefix="fuzz-found/$1-" $dict \
+		-rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 \
+		-artifact_prefix="fuzz-found/$1-" $dict \
 		"$tmp/$1" "$TT_SRC/tests/fuzz/corpus/$1" >"$tmp/$1.log" 2>&1 || {
 		tail -n 60 "$tmp/$1.log"
 		die "the input is in $TT_BUILD/fuzz-found"
@@ -27,7 +29,8 @@ once()
 look_at_time()
 {
 	times >"$tmp/times"
-	spent=$(sed -n '2s/[ms]/ /gp' "$tmp/times" | awk '{ print int(60 * $1 + $2 + 60 * $3 + $4) }')
+	spent=$(sed -n '2s/[ms]/ /gp' "$tmp/times" |
+		awk '{ print int(60 * $1 + $2 + 60 * $3 + $4) }')
 }
 
 libfuzzer()
@@ -37,12 +40,14 @@ libfuzzer()
 	once "$1" "$seconds"
 	look_at_time
 	# libFuzzer looks at the clock, and here others may have had the processor.
-	while [ -z "${TT_FUZZ_RUNS:-}" ] && [ $((seconds - spent)) -ge 2 ] && [ "$(date +%s)" -lt "$end" ]; do
+	while [ -z "${TT_FUZZ_RUNS:-}" ] && [ $((seconds - spent)) -ge 2 ] &&
+		[ "$(date +%s)" -lt "$end" ]; do
 		once "$1" $((seconds - spent))
 		look_at_time
 	done
 	sed -n 's/^stat::number_of_executed_units: *//p' "$tmp/$1.logs" |
-		awk -v n="$1" -v s="$spent" '{ k += $1 } END { print "  fuzz_" n ": inputs: " k ", " s " s of processor time" }' \
+		awk -v n="$1" -v s="$spent" '{ k += $1 }
+			END { print "  fuzz_" n ": inputs: " k ", " s " s of processor time" }' \
 			>>"$tmp/counts"
 }
 
@@ -52,7 +57,8 @@ fuzz()
 	if grep -q LLVMFuzzerRunDriver "tests/fuzz/fuzz_$1"; then
 		libfuzzer "$1"
 	else
-		"tests/fuzz/fuzz_$1" "${TT_FUZZ_RUNS:-2000}" "$TT_SRC/tests/fuzz/corpus/$1"/* >"$tmp/$1.log" 2>&1 ||
+		"tests/fuzz/fuzz_$1" "${TT_FUZZ_RUNS:-2000}" "$TT_SRC/tests/fuzz/corpus/$1"/* \
+			>"$tmp/$1.log" 2>&1 ||
 			die "$(tail -n 60 "$tmp/$1.log")"
 		echo "  fuzz_$1: $(cat "$tmp/$1.log")" >>"$tmp/counts"
 	fi

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Fuzzers of everything that reads what others wrote. configure --enable-fuzz CC=clang links them with libFuzzer;
-# elsewhere driver.c feeds them. tests/fuzz/corpus has inputs that reach most of the code.
+# Fuzzers of everything that reads what others wrote. configure --enable-fuzz CC=clang links them
+# with libFuzzer; elsewhere driver.c feeds them. tests/fuzz/corpus has inputs that reach most of
+# the code.
 TT_FUZZERS = tests/fuzz/fuzz_link tests/fuzz/fuzz_frames tests/fuzz/fuzz_ctl tests/fuzz/fuzz_wire \
 	tests/fuzz/fuzz_ps tests/fuzz/fuzz_accumulate tests/fuzz/fuzz_env tests/fuzz/fuzz_hosts tests/fuzz/fuzz_tune
 check_PROGRAMS += $(TT_FUZZERS)
@@ -25,7 +26,8 @@ tests_fuzz_fuzz_accumulate_LDADD = $(TT_FUZZ_LIBS)
 tests_fuzz_fuzz_env_LDADD = $(TT_FUZZ_LIBS)
 tests_fuzz_fuzz_tune_LDADD = $(TT_FUZZ_LIBS)
 tests_fuzz_fuzz_hosts_LDADD = $(TT_FUZZ_LIBS)
-tests_fuzz_fuzz_hosts_SOURCES = tests/fuzz/fuzz_hosts.c tools/run/hosts.c tools/run/frame.c tools/run/run.h
+tests_fuzz_fuzz_hosts_SOURCES = tests/fuzz/fuzz_hosts.c tools/run/hosts.c tools/run/frame.c \
+	tools/run/run.h
 
 # For tests/ci.sh and soak, which build them apart.
 .PHONY: fuzzers

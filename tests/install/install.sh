@@ -25,8 +25,10 @@ test_headers()
 		name=tutti/$(basename "$h")
 		echo "#include <$name>" >"$tmp/h.c"
 		cp "$tmp/h.c" "$tmp/h.cc"
-		cc -std=c11 -pedantic -Wall -Wextra -Werror -fsyntax-only -I"$root/include" "$tmp/h.c" || bad=1
-		c++ -std=c++11 -pedantic -Wall -Wextra -Werror -fsyntax-only -I"$root/include" "$tmp/h.cc" || bad=1
+		cc -std=c11 -pedantic -Wall -Wextra -Werror -fsyntax-only -I"$root/include" \
+			"$tmp/h.c" || bad=1
+		c++ -std=c++11 -pedantic -Wall -Wextra -Werror -fsyntax-only -I"$root/include" \
+			"$tmp/h.cc" || bad=1
 	done
 	[ -f "$root/include/tutti/tutti.h" ] || die "no tutti.h was installed"
 	return $bad
@@ -35,7 +37,8 @@ test_headers()
 # runs PROGRAM: as two ranks
 runs()
 {
-	LD_LIBRARY_PATH=$root/lib timeout 60 "$root/bin/tutti_run" -n 2 "$1" >"$tmp/out" || die "status $?"
+	LD_LIBRARY_PATH=$root/lib timeout 60 "$root/bin/tutti_run" -n 2 "$1" >"$tmp/out" ||
+		die "status $?"
 	[ "$(sort "$tmp/out" | tr '\n' ,)" = "rank 0 of 2: sum 2,rank 1 of 2: sum 2," ] ||
 		die "printed: $(cat "$tmp/out")"
 }
@@ -52,7 +55,8 @@ test_cxx()
 {
 	[ -f "$root/lib/libtutti.so" ] || skip "there is no shared library"
 	cp "$TT_SRC/tests/install/program.c" "$tmp/program.cc"
-	c++ -std=c++11 -pedantic -Wall $sanitized $(pc --cflags) "$tmp/program.cc" -o "$tmp/cxx" $(pc --libs) ||
+	c++ -std=c++11 -pedantic -Wall $sanitized $(pc --cflags) "$tmp/program.cc" -o "$tmp/cxx" \
+		$(pc --libs) ||
 		die "does not link"
 	runs "$tmp/cxx"
 }
@@ -62,7 +66,8 @@ test_static()
 	[ -f "$root/lib/libtutti.a" ] || skip "there is no static library"
 	mkdir "$tmp/static" && cp "$root/lib/libtutti.a" "$tmp/static"
 	cc -std=c11 -pedantic -Wall $sanitized $(pc --cflags) "$TT_SRC/tests/install/program.c" \
-		-o "$tmp/static/program" -L"$tmp/static" $(pc --static --libs) || die "does not link"
+		-o "$tmp/static/program" -L"$tmp/static" $(pc --static --libs) ||
+		die "does not link"
 	! ldd "$tmp/static/program" | grep libtutti || die "libtutti.so was linked all the same"
 	runs "$tmp/static/program"
 }
@@ -73,29 +78,42 @@ test_programs()
 		program=tutti_$program
 		LD_LIBRARY_PATH=$root/lib "$root/bin/$program" --version | grep "^$program [0-9]" ||
 			die "$program --version"
-		LD_LIBRARY_PATH=$root/lib "$root/bin/$program" --help | grep "^usage: \(.* \)\?$program" ||
+		LD_LIBRARY_PATH=$root/lib "$root/bin/$program" --help |
+			grep "^usage: \(.* \)\?$program" ||
 			die "$program --help"
 		says "--version" env LD_LIBRARY_PATH="$root/lib" "$root/bin/$program" --versoin
 	done
 	LD_LIBRARY_PATH=$root/lib "$root/bin/tutti_info" >"$tmp/info" || die "tutti_info: status $?"
 	[ "$(wc -l <"$tmp/info")" -le 40 ] || die "tutti_info prints $(wc -l <"$tmp/info") lines"
-	for text in "^tutti [0-9]" "^host .* usable CPUs" "^  shm:shm *yes *memfd" "^  on one host *shm, [0-9]* bytes per peer$" "^  between hosts  *[a-z]"; do
-		grep -q "$text" "$tmp/info" || die "tutti_info does not say $text: $(cat "$tmp/info")"
+	for text in "^tutti [0-9]" "^host .* usable CPUs" "^  shm:shm *yes *memfd" \
+		"^  on one host *shm, [0-9]* bytes per peer$" "^  between hosts  *[a-z]"; do
+		grep -q "$text" "$tmp/info" ||
+			die "tutti_info does not say $text: $(cat "$tmp/info")"
 	done
-	TUTTI_CHUNK=x TUTTI_TRANSPORT=ofi LD_LIBRARY_PATH=$root/lib "$root/bin/tutti_info" >"$tmp/info"
-	for text in "^  TUTTI_CHUNK  *x (environment, malformed" "^  on one host .*not shm: not in TUTTI_TRANSPORT"; do
-		grep -q "$text" "$tmp/info" || die "tutti_info does not say $text: $(cat "$tmp/info")"
+	TUTTI_CHUNK=x TUTTI_TRANSPORT=ofi LD_LIBRARY_PATH=$root/lib "$root/bin/tutti_info" \
+		>"$tmp/info"
+	for text in "^  TUTTI_CHUNK  *x (environment, malformed" \
+		"^  on one host .*not shm: not in TUTTI_TRANSPORT"; do
+		grep -q "$text" "$tmp/info" ||
+			die "tutti_info does not say $text: $(cat "$tmp/info")"
 	done
-	LD_LIBRARY_PATH=$root/lib "$root/bin/tutti_info" --config >"$tmp/info" || die "tutti_info --config"
-	grep -q "^  TUTTI_CHUNK$" "$tmp/info" && ! grep -q "^transport$" "$tmp/info" || die "$(cat "$tmp/info")"
-	LD_LIBRARY_PATH=$root/lib "$root/bin/tutti_info" --devices >"$tmp/info" || die "tutti_info --devices"
-	grep -q "^transport$" "$tmp/info" && ! grep -q "^variable$" "$tmp/info" || die "$(cat "$tmp/info")"
-	LD_LIBRARY_PATH=$root/lib "$root/bin/tutti_info" --json | grep -q '"TUTTI_CHUNK"' || die "no JSON"
-	! LD_LIBRARY_PATH=$root/lib "$root/bin/tutti_info" --jsn 2>"$tmp/err" || die "--jsn was accepted"
+	LD_LIBRARY_PATH=$root/lib "$root/bin/tutti_info" --config >"$tmp/info" ||
+		die "tutti_info --config"
+	grep -q "^  TUTTI_CHUNK$" "$tmp/info" && ! grep -q "^transport$" "$tmp/info" ||
+		die "$(cat "$tmp/info")"
+	LD_LIBRARY_PATH=$root/lib "$root/bin/tutti_info" --devices >"$tmp/info" ||
+		die "tutti_info --devices"
+	grep -q "^transport$" "$tmp/info" && ! grep -q "^variable$" "$tmp/info" ||
+		die "$(cat "$tmp/info")"
+	LD_LIBRARY_PATH=$root/lib "$root/bin/tutti_info" --json | grep -q '"TUTTI_CHUNK"' ||
+		die "no JSON"
+	! LD_LIBRARY_PATH=$root/lib "$root/bin/tutti_info" --jsn 2>"$tmp/err" ||
+		die "--jsn was accepted"
 	grep -q 'did you mean --json' "$tmp/err" || die "no nearest option: $(cat "$tmp/err")"
 }
 
-# A library that is missing, or not the right one, is named with its package, and only where it is needed.
+# A library that is missing, or not the right one, is named with its package, and only where it is
+# needed.
 test_missing_library()
 {
 	[ -f "$root/lib/libtutti.so" ] || skip "there is no shared library"
@@ -105,20 +123,26 @@ test_missing_library()
 	: >"$tmp/none/libfabric.so.1"
 	cc -shared -o "$tmp/other/libfabric.so.1" -xc /dev/null -Wl,-soname,libfabric.so.1
 	for kind in none other; do
-		LD_LIBRARY_PATH=$tmp/$kind:$root/lib "$root/bin/tutti_info" >"$tmp/info" || die "tutti_info: status $?"
+		LD_LIBRARY_PATH=$tmp/$kind:$root/lib "$root/bin/tutti_info" >"$tmp/info" ||
+			die "tutti_info: status $?"
 		grep 'libfabric\.so\.1' "$tmp/info" | grep 'package libfabric1' ||
 			die "tutti_info does not name the library and its package"
-		! TUTTI_TRANSPORT=ofi LD_LIBRARY_PATH=$tmp/$kind:$root/lib timeout 60 "$root/bin/tutti_run" -n 2 \
-			"$tmp/shared" >"$tmp/out" 2>"$tmp/err" || die "a job over ofi ran without libfabric"
-		grep 'libfabric\.so\.1.*package libfabric1' "$tmp/err" || die "the job said: $(cat "$tmp/err")"
-		LD_LIBRARY_PATH=$tmp/$kind:$root/lib timeout 60 "$root/bin/tutti_run" -n 2 "$tmp/shared" >"$tmp/out" ||
+		! TUTTI_TRANSPORT=ofi LD_LIBRARY_PATH=$tmp/$kind:$root/lib timeout 60 \
+			"$root/bin/tutti_run" -n 2 \
+			"$tmp/shared" >"$tmp/out" 2>"$tmp/err" ||
+			die "a job over ofi ran without libfabric"
+		grep 'libfabric\.so\.1.*package libfabric1' "$tmp/err" ||
+			die "the job said: $(cat "$tmp/err")"
+		LD_LIBRARY_PATH=$tmp/$kind:$root/lib timeout 60 "$root/bin/tutti_run" -n 2 \
+			"$tmp/shared" >"$tmp/out" ||
 			die "a job on one host needs libfabric"
 	done
 }
 
 test_uninstall()
 {
-	make -C "$TT_BUILD" uninstall DESTDIR="$tmp/stage" >"$tmp/uninstall.log" 2>&1 || die "make uninstall failed"
+	make -C "$TT_BUILD" uninstall DESTDIR="$tmp/stage" >"$tmp/uninstall.log" 2>&1 ||
+		die "make uninstall failed"
 	left=$(find "$tmp/stage" ! -type d)
 	[ -z "$left" ] || die "left behind: $left"
 }

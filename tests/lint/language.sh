@@ -23,19 +23,40 @@ found()
 	die "$1"
 }
 
-# C, prose and pages. Tables and pictures in Markdown cannot be wrapped.
+# wide: lines over 100 columns of the files that standard input names
+wide()
+{
+	LC_ALL=C xargs awk '{
+		n = split($0, part, "\t")
+		width = 0
+		for (i = 1; i <= n; i++) {
+			gsub(/[\200-\277]/, "", part[i])
+			width += length(part[i])
+			if (i < n)
+				width += 8 - width % 8
+		}
+		if (width > 100)
+			print FILENAME ":" FNR ":" $0
+	}'
+}
+
+# Tables and pictures in Markdown, and long words and quoted texts in scripts, cannot be wrapped.
 test_columns()
 {
-	for file in $(tracked '*.[ch]' '*.md' '*.[1-9]'); do
-		expand "$file" | LC_ALL=C.UTF-8 grep -nE '^.{101,}' | sed "s|^|$file:|"
-	done | grep -vE '[.]md:[0-9]+:([|]|    )' | cut -c 1-120 | found "lines over 100 columns"
+	tracked '*.[ch]' '*.md' '*.[1-9]' '*.def' | wide |
+		grep -vE '[.]md:[0-9]+:([|]|    )' | cut -c 1-120 >"$tmp/wide"
+	tracked '*.sh' '*.mk' '*.am' '*.ac' | wide |
+		grep -vE "[	 =][\"'][^\"']{60,}|[^ :]{60,}" | cut -c 1-120 >>"$tmp/wide"
+	found "lines over 100 columns" <"$tmp/wide"
 }
 
 test_format()
 {
 	command -v clang-format >/dev/null || skip "clang-format is missing"
-	clang-format --version | grep -q 'version 14' || skip "other versions than 14 format differently"
-	tracked '*.[ch]' | xargs clang-format --dry-run 2>&1 | grep 'code should be clang-formatted' |
+	clang-format --version | grep -q 'version 14' ||
+		skip "other versions than 14 format differently"
+	tracked '*.[ch]' | xargs clang-format --dry-run 2>&1 |
+		grep 'code should be clang-formatted' |
 		cut -d : -f 1 | sort | uniq -c | found "files that clang-format changes"
 }
 
@@ -45,20 +66,42 @@ test_basenames()
 		found "base names that occur twice in lib/ and transports/"
 }
 
-prose="lib transports include man tools doc README.md CONTRIBUTING.md SECURITY.md"
+# text PATTERN [OPTION]...: lines of code, pages and prose that match
+text()
+{
+	pattern=$1
+	shift
+	grep -rnE "$@" -e "$pattern" lib transports include man tools perf examples tests doc \
+		README.md CONTRIBUTING.md SECURITY.md --include='*.[ch1-9]' --include='*.md'
+}
 
-# A sentence starts with what acts.
+# A sentence starts with its subject, not with a clause that stands for one.
 test_openings()
 {
-	grep -rnE '(^|[.:;*/"] +|[.*/"])(Who|Whoever|Whom|Whose|Of those|Of these|Where nobody|What is not) ' $prose \
-		--include='*.[ch1-9]' --include='*.md' | found "sentences to turn round"
+	start='(^|[.:;*/"] +|[.*/"])'
+	text "$start(Who|Whoever|Whom|Whose|Of (those|these|which)|Where nobody|What is not) " \
+		>"$tmp/openings"
+	text "$start(That which|Those (that|who)|(To|From|By|Of) whom|Wherever) " >>"$tmp/openings"
+	# In comments, "What ..." stands for a noun. The folders left out are still to be rewritten.
+	text '/[*][*]? ?What(ever)? |^[[:space:]]*[*] What(ever)? ' |
+		grep -vE '^lib/(ps|engine|node|rules)/' >>"$tmp/openings"
+	found "sentences to turn round" <"$tmp/openings"
 }
 
 # Processes, ranks and servers are it; users are they or you.
 test_pronouns()
 {
-	grep -rnwE '[Hh]e|[Hh]is|[Hh]im|[Ss]he|[Hh]er' $prose --include='*.[ch1-9]' --include='*.md' |
-		found "gendered pronouns"
+	text '[Hh]e|[Hh]is|[Hh]im|[Ss]he|[Hh]er' -w | grep -v 'He et al' | found "gendered pronouns"
+}
+
+# A line of a comment has a space behind its star: without one, a sentence was cut there.
+test_comments()
+{
+	tracked '*.[ch]' | xargs awk '
+		FNR == 1 { inside = 0 }
+		inside && /^[ \t]*[*][^ \t\/*]/ { print FILENAME ":" FNR ": " $0 }
+		/^[ \t]*\/[*]/ { inside = 1 }
+		/[*]\// { inside = 0 }' | found "broken lines of comments"
 }
 
 # tests/lint/terms: a regular expression, a tab, the term to use
@@ -66,18 +109,20 @@ test_terms()
 {
 	while IFS='	' read -r bad good; do
 		case $bad in '' | '#'*) continue ;; esac
-		grep -rnE "$bad" $prose --include='*.[ch1-9]' --include='*.md' | sed "s|\$| -> $good|"
+		text "$bad" | sed "s|\$| -> $good|"
 	done <tests/lint/terms | cut -c 1-180 | found "terms of another name"
 }
 
 # what failed: why (numbers); what to do: lower case, no full stop
 test_errors()
 {
-	tracked 'lib/*.c' 'transports/*.c' | xargs grep -nE 'tt_(fail|fail_rank|warn|log)[a-z_]*\(.*"[A-Z][a-z]+ |tt_fail[a-z_]*\(.*[a-z]\."' |
+	tracked 'lib/*.c' 'transports/*.c' |
+		xargs grep -nE -e 'tt_(fail|fail_rank|warn|log)[a-z_]*\(.*"[A-Z][a-z]+ ' \
+			-e 'tt_fail[a-z_]*\(.*[a-z]\."' |
 		found "error texts that start upper case or end in a full stop"
 }
 
-for t in columns format basenames openings pronouns terms errors; do
+for t in columns format basenames openings pronouns comments terms errors; do
 	run $t test_$t
 done
 finish

@@ -6,8 +6,9 @@ only=$*
 suite lint
 cd "$TT_SRC" || exit 1
 
-# Who may include whom: the table in doc/ARCHITECTURE.md, one line a folder: its name, then what it may include besides
-# itself, config.h, the public headers and lib/base (not the last if the first word is "public").
+# Who may include whom: the table in doc/ARCHITECTURE.md, one line a folder: its name, then what it
+# may include besides itself, config.h, the public headers and lib/base (not the last if the first
+# word is "public").
 include_rules()
 {
 	awk '
@@ -75,7 +76,8 @@ allowed()
 	return 1
 }
 
-# rule_of FILE: the line of the longest name that is the file's folder, or the file without its ending
+# rule_of FILE: the line of the longest name that is the file's folder, or the file without its
+# ending
 rule_of()
 {
 	awk -v file="$1" '
@@ -92,11 +94,13 @@ rule_of()
 test_include_table()
 {
 	include_rules >"$tmp/rules"
-	[ "$(wc -l <"$tmp/rules")" -gt 10 ] || die "doc/ARCHITECTURE.md has no table of includes: $(cat "$tmp/rules")"
+	[ "$(wc -l <"$tmp/rules")" -gt 10 ] ||
+		die "doc/ARCHITECTURE.md has no table of includes: $(cat "$tmp/rules")"
 	bad=0
 	for what in $(cat "$tmp/rules"); do
 		[ "$what" = public ] || [ -e "$what" ] || [ -e "$what.c" ] ||
-			{ echo "doc/ARCHITECTURE.md: the table of includes names $what, which does not exist"; bad=1; }
+			{ echo \
+			"doc/ARCHITECTURE.md: the table of includes names $what, which does not exist"; bad=1; }
 	done
 	return $bad
 }
@@ -108,12 +112,15 @@ test_includes()
 	for file in $(sources); do
 		rule=$(rule_of "$file")
 		own=${rule%% *}
-		[ -n "$rule" ] || { echo "$file: its folder is not in the table of doc/ARCHITECTURE.md"; bad=1; continue; }
+		[ -n "$rule" ] ||
+			{ echo "$file: its folder is not in the table of doc/ARCHITECTURE.md"; \
+			bad=1; continue; }
 		rule=${rule#"$own"}
 		[ "$own" != transports ] || own=$(echo "$file" | cut -d/ -f1,2)
 		for what in $(included "$file"); do
 			# shellcheck disable=SC2086
-			allowed "$own" "$what" $rule || { echo "$file includes $what; $own may include:$rule"; bad=1; }
+			allowed "$own" "$what" $rule ||
+				{ echo "$file includes $what; $own may include:$rule"; bad=1; }
 		done
 	done
 	return $bad
@@ -128,7 +135,8 @@ test_transports_listed()
 			{ echo "$dir is not in Makefile.am"; bad=1; }
 		grep -q "transports/$name/.*\.c" "transports/$name/local.mk" ||
 			{ echo "$dir/local.mk builds nothing"; bad=1; }
-		[ "$name" = fault ] || grep -q "^TT_TRANSPORT(tt_${name}_tp)" lib/wire/transports.def ||
+		[ "$name" = fault ] ||
+			grep -q "^TT_TRANSPORT(tt_${name}_tp)" lib/wire/transports.def ||
 			{ echo "$dir is not in lib/wire/transports.def"; bad=1; }
 	done
 	return $bad
@@ -152,11 +160,14 @@ test_symbols()
 {
 	mapped >"$tmp/mapped"
 	declared >"$tmp/declared"
-	diff "$tmp/mapped" "$tmp/declared" || die "libtutti.map (<) and the public headers (>) differ"
+	diff "$tmp/mapped" "$tmp/declared" ||
+		die "libtutti.map (<) and the public headers (>) differ"
 	so=$TT_BUILD/.libs/libtutti.so
 	[ -f "$so" ] || skip "there is no shared library"
-	nm -D --defined-only "$so" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort >"$tmp/exported"
-	diff "$tmp/mapped" "$tmp/exported" || die "libtutti.map (<) and libtutti.so's symbols (>) differ"
+	nm -D --defined-only "$so" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' |
+		sort >"$tmp/exported"
+	diff "$tmp/mapped" "$tmp/exported" ||
+		die "libtutti.map (<) and libtutti.so's symbols (>) differ"
 }
 
 # Libraries of transports are loaded when a transport is opened: their constructors take 200 ms.
@@ -165,7 +176,8 @@ test_needed()
 	so=$TT_BUILD/.libs/libtutti.so
 	[ -f "$so" ] || skip "there is no shared library"
 	readelf -d "$so" >"$tmp/dynamic"
-	! grep -E 'NEEDED.*lib(fabric|ibverbs|rdmacm)' "$tmp/dynamic" || die "libtutti.so is linked with it"
+	! grep -E 'NEEDED.*lib(fabric|ibverbs|rdmacm)' "$tmp/dynamic" ||
+		die "libtutti.so is linked with it"
 }
 
 test_man_functions()
@@ -181,7 +193,8 @@ test_man_programs()
 {
 	bad=0
 	for program in $(make -s -C "$TT_BUILD" print-programs); do
-		[ -f "man/$(basename "$program").1" ] || { echo "no man/$(basename "$program").1"; bad=1; }
+		[ -f "man/$(basename "$program").1" ] ||
+			{ echo "no man/$(basename "$program").1"; bad=1; }
 	done
 	return $bad
 }
@@ -194,7 +207,8 @@ test_man_lint()
 		[ -f "$page" ] || continue
 		alias=$(sed -n '1,2s/^\.so *//p' "$page")
 		if [ -n "$alias" ]; then
-			[ -f "man/$(basename "$alias")" ] || { echo "$page: .so $alias is not there"; bad=1; }
+			[ -f "man/$(basename "$alias")" ] ||
+				{ echo "$page: .so $alias is not there"; bad=1; }
 		else
 			mandoc -T lint -W warning "$page" || bad=1
 		fi
@@ -207,7 +221,8 @@ test_man_listed()
 	bad=0
 	cat man/*.mk >"$tmp/man.mk"
 	for page in man/*.[1-9]; do
-		[ ! -f "$page" ] || grep -q "$page" "$tmp/man.mk" || { echo "$page is not in man/*.mk"; bad=1; }
+		[ ! -f "$page" ] || grep -q "$page" "$tmp/man.mk" ||
+			{ echo "$page is not in man/*.mk"; bad=1; }
 	done
 	return $bad
 }
@@ -224,7 +239,8 @@ test_spdx()
 	bad=0
 	for file in $(ours); do
 		case $file in
-		LICENSE | NEWS | AUTHORS | *.md | .gitignore | *.gz | *.bin | *.csv | tests/fuzz/corpus/*) continue ;;
+		LICENSE | NEWS | AUTHORS | *.md | .gitignore | *.gz | *.bin | *.csv | \
+			tests/fuzz/corpus/*) continue ;;
 		esac
 		[ -f "$file" ] || continue
 		head -n 5 "$file" | grep -qE 'SPDX-License-Identifier: BSD-3-Clause|^\.so ' ||
@@ -237,7 +253,8 @@ test_leftovers()
 {
 	[ -n "$(ours)" ] || skip "not a git tree, or git is missing"
 	! grep -nIE '\<(TO[D]O|FIX[M]E|XX[X])\>' $(ours) || die "unfinished things are in the tree"
-	! grep -nIE '(^|[^[:alnum:]_.$}/-])/(wor[k]|hom[e]|User[s])/' $(ours) || die "paths of one machine are in the tree"
+	! grep -nIE '(^|[^[:alnum:]_.$}/-])/(wor[k]|hom[e]|User[s])/' $(ours) ||
+		die "paths of one machine are in the tree"
 }
 
 test_lists()
@@ -255,7 +272,8 @@ test_lists()
 		grep -q '^int main(' "$t" || continue
 		case " $tests " in *" ${t%.c} "*) continue ;; esac
 		# Long ones, in make soak only.
-		grep -q "^	.* ${t%.c}\( \|$\)" tests/local.mk || { echo "$t is run neither by check nor by soak"; bad=1; }
+		grep -q "^	.* ${t%.c}\( \|$\)" tests/local.mk ||
+			{ echo "$t is run neither by check nor by soak"; bad=1; }
 	done
 	return $bad
 }
@@ -273,21 +291,25 @@ documented()
 {
 	sed -n '/^## The algorithms/,/^## Choice/p' doc/ALGORITHMS.md | awk -F ' *[|] *' '
 		BEGIN {
-			split("all-reduce ALLREDUCE broadcast BCAST barrier BARRIER reduce REDUCE scan SCAN exscan EXSCAN " \
-				"reduce-scatter REDUCE_SCATTER_BLOCK all-gather ALLGATHER gather GATHER scatter SCATTER " \
-				"all-to-all ALLTOALL", names, " ")
+			split("all-reduce ALLREDUCE broadcast BCAST barrier BARRIER " \
+				"reduce REDUCE scan SCAN exscan EXSCAN all-gather ALLGATHER " \
+				"reduce-scatter REDUCE_SCATTER_BLOCK gather GATHER " \
+				"scatter SCATTER all-to-all ALLTOALL", names, " ")
 			for (i = 1; i in names; i += 2)
 				coll[names[i]] = names[i + 1]
 		}
 		!/^[|]/ || $2 == "collective" || $3 ~ /^-*$/ { next }
-		$2 != "" { text = $2; gsub(/ [(]block, v[)]/, "+v", text); sub(/ [(]block[)]/, "", text) }
+		$2 != "" { text = $2; gsub(/ [(]block, v[)]/, "+v", text)
+			sub(/ [(]block[)]/, "", text) }
 		{
 			n = split(text, of, ", ")
 			for (i = 1; i <= n; i++) {
 				v = sub(/[+]v$/, "", of[i])
 				print coll[of[i]], $3
-				if (v)
-					print (of[i] == "reduce-scatter" ? "REDUCE_SCATTER" : coll[of[i]] "V"), $3
+				if (!v)
+					continue
+				v = of[i] == "reduce-scatter" ? "REDUCE_SCATTER" : coll[of[i]] "V"
+				print v, $3
 			}
 		}' | grep -v single | sort
 }
@@ -295,15 +317,18 @@ documented()
 test_algorithms()
 {
 	documented >"$tmp/documented"
-	sed -n 's/^TT_ALG(\([A-Z_]*\), "\([a-z_]*\)".*/\1 \2/p' lib/coll/algs.def | grep -v single | sort >"$tmp/algs"
+	sed -n 's/^TT_ALG(\([A-Z_]*\), "\([a-z_]*\)".*/\1 \2/p' lib/coll/algs.def |
+		grep -v single | sort >"$tmp/algs"
 	[ -s "$tmp/algs" ] || die "lib/coll/algs.def cannot be read"
-	diff "$tmp/algs" "$tmp/documented" || die "lib/coll/algs.def (<) and the tables of doc/ALGORITHMS.md (>) differ"
+	diff "$tmp/algs" "$tmp/documented" ||
+		die "lib/coll/algs.def (<) and the tables of doc/ALGORITHMS.md (>) differ"
 }
 
 # numbered ENUM PREFIX FILE: its members but for the count at the end, as "number name"
 numbered()
 {
-	sed -n "/^enum $1 {/,/^}/s/^	$2\\([A-Z_]*\\).*/\\1/p" "$3" | grep -v '^TYPES$' | awk '{ print NR, $0 }'
+	sed -n "/^enum $1 {/,/^}/s/^	$2\\([A-Z_]*\\).*/\\1/p" "$3" | grep -v '^TYPES$' |
+		awk '{ print NR, $0 }'
 }
 
 # doc/WIRE.md has every frame and every control message, with its number.
@@ -314,15 +339,18 @@ test_wire_types()
 	[ -s "$tmp/frames" ] && [ -s "$tmp/messages" ] || die "lib/boot cannot be read"
 	bad=0
 	while read -r type; do
-		grep -q "^| $type |" doc/WIRE.md || { echo "doc/WIRE.md has no frame $type"; bad=1; }
+		grep -q "^| $type |" doc/WIRE.md ||
+			{ echo "doc/WIRE.md has no frame $type"; bad=1; }
 	done <"$tmp/frames"
 	while read -r type; do
-		grep -qE "\\*\\*([0-9]+ [A-Z_]+, )*$type[,*]" doc/WIRE.md || { echo "doc/WIRE.md has no message $type"; bad=1; }
+		grep -qE "\\*\\*([0-9]+ [A-Z_]+, )*$type[,*]" doc/WIRE.md ||
+			{ echo "doc/WIRE.md has no message $type"; bad=1; }
 	done <"$tmp/messages"
 	return $bad
 }
 
-for t in include_table includes transports_listed symbols needed man_functions man_programs man_lint man_listed spdx leftovers \
+for t in include_table includes transports_listed symbols needed man_functions man_programs \
+	man_lint man_listed spdx leftovers \
 	lists ci_names algorithms wire_types; do
 	run $t test_$t
 done

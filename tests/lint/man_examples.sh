@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Every display in an EXAMPLES section of a man page of section 3, and every one in C of section 7, is a
-# source file that compiles by itself without a warning. README.md shows examples/hello.c as it is.
+# Every display in an EXAMPLES section of a man page of section 3, and every one in C of section 7,
+# is a source file that compiles by itself without a warning. README.md shows examples/hello.c as
+# it is.
 only=$*
 . "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
 suite man_examples
@@ -32,8 +33,10 @@ compile()
 	for file in "$dir"/*.c; do
 		[ -f "$file" ] && grep -q '#include' "$file" || continue
 		found=1
-		$cc -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wno-unused-parameter -Werror -fsyntax-only \
-			-Iinclude "$file" || { echo "$1: its example $(basename "$file" .c)"; bad=1; }
+		$cc -std=c11 \
+			-D_GNU_SOURCE -Wall -Wextra -Wno-unused-parameter -Werror -fsyntax-only \
+			-Iinclude "$file" ||
+			{ echo "$1: its example $(basename "$file" .c)"; bad=1; }
 	done
 	if [ "$2" = 1 ] && [ $found = 0 ] && ! grep -q '^See$' "$1"; then
 		echo "$1 has no example"
@@ -59,7 +62,8 @@ done
 readme()
 {
 	sed -n '/^```c$/,/^```$/p' README.md | sed '1d;$d' >"$tmp/readme.c"
-	sed 1,2d examples/hello.c | diff - "$tmp/readme.c" || die "README.md (>) and examples/hello.c (<) differ"
+	sed 1,2d examples/hello.c | diff - "$tmp/readme.c" ||
+		die "README.md (>) and examples/hello.c (<) differ"
 }
 run README.md readme
 finish

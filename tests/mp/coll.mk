@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Tests of the library through its public calls, by jobs of forked ranks.
 check_LTLIBRARIES += libttmp.la
-libttmp_la_SOURCES = tests/mp/job.c tests/mp/job.h tests/mp/oracle.c tests/mp/coll/colls.c tests/mp/coll/colls.h
+libttmp_la_SOURCES = tests/mp/job.c tests/mp/job.h tests/mp/oracle.c tests/mp/coll/colls.c \
+	tests/mp/coll/colls.h
 libttmp_la_LIBADD = libtttest.la
 
 TT_MP_TESTS = tests/mp/comm/test_core \
@@ -73,7 +74,8 @@ tests_mp_p2p_test_p2p_SOURCES = tests/mp/p2p/test_p2p.c
 tests_mp_p2p_test_p2p_LDADD = libttmp.la
 tests_mp_p2p_test_p2p_errors_SOURCES = tests/mp/p2p/test_p2p_errors.c
 tests_mp_p2p_test_p2p_errors_LDADD = libttmp.la
-tests_mp_comm_test_late_SOURCES = tests/mp/comm/test_late.c tests/mp/comm/late.c tests/mp/comm/late.h
+tests_mp_comm_test_late_SOURCES = tests/mp/comm/test_late.c tests/mp/comm/late.c \
+	tests/mp/comm/late.h
 tests_mp_comm_test_late_LDADD = libttmp.la
 tests_mp_comm_test_slower_SOURCES = tests/mp/comm/test_slower.c
 tests_mp_comm_test_slower_LDADD = libttmp.la
@@ -99,7 +101,8 @@ tests_mp_coll_test_big_SOURCES = tests/mp/coll/test_big.c
 tests_mp_coll_test_big_LDADD = libttmp.la
 tests_mp_comm_test_core_SOURCES = tests/mp/comm/test_core.c
 tests_mp_comm_test_core_LDADD = libttmp.la
-tests_mp_coll_test_random_SOURCES = tests/mp/coll/test_random.c tests/mp/coll/random.c tests/mp/coll/random_oracle.c tests/mp/coll/random.h
+tests_mp_coll_test_random_SOURCES = tests/mp/coll/test_random.c tests/mp/coll/random.c \
+	tests/mp/coll/random_oracle.c tests/mp/coll/random.h
 tests_mp_coll_test_random_LDADD = libttmp.la
 tests_mp_ps_test_ps_SOURCES = tests/mp/ps/test_ps.c
 tests_mp_ps_test_ps_LDADD = libttmp.la

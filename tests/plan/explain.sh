@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# tutti_explain: bytes as the plans have them; NUMA nodes. tutti_explain ps: times and shares worked out by hand,
-# files, and complaints.
+# tutti_explain: bytes as the plans have them; NUMA nodes. tutti_explain ps: times and shares
+# worked out by hand, files, and complaints.
 only=$*
 . "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
 suite tutti_explain
 unset TUTTI_TUNE_FILE
 export HOME="$tmp" XDG_CONFIG_HOME="$tmp"
 
-# rows OPTION...: the CSV without what was asked: way, time, best, share and bytes of a dedicated server,
-# of a co-located one, bytes of a worker, weights
+# rows OPTION...: the CSV without what was asked: way, time, best, share and bytes of a dedicated
+# server, of a co-located one, bytes of a worker, weights
 rows()
 {
 	./tutti_explain ps --csv "$tmp/t.csv" "$@" >"$tmp/out" || die "$(cat "$tmp/out")"
@@ -28,14 +28,16 @@ got
 $got"
 }
 
-# D = 16 + 8 - 4 = 20: 0.3 M and 0.1 M; 1 MB/s. Gains 20/16 over all-reduce, 20/12 over the servers alone.
+# D = 16 + 8 - 4 = 20: 0.3 M and 0.1 M; 1 MB/s. Gains 20/16 over all-reduce, 20/12 over the servers
+# alone.
 test_four_and_two()
 {
 	same "allreduce,1500000,0,0,0,0,0,1500000,0,0
 colocated,1500000,0,0,0,250000,1500000,0,0,1
 server,2000000,0,500000,2000000,0,0,1000000,1,0
 split,1200000,1,300000,1200000,100000,1200000,0,6,2" -n 4 -k 2 -b 1000000 --bw 0.001
-	awk '$1 == "*" { exit !($3 == "split" && $5 == "1.250" && $6 == "1.667" && $7 == "30.00" && $9 == "10.00" &&
+	awk '$1 == "*" { exit !($3 == "split" && $5 == "1.250" && $6 == "1.667" && $7 == "30.00" &&
+		$9 == "10.00" &&
 		$12 == "6:2") }' "$tmp/out" || die "$(cat "$tmp/out")"
 }
 
@@ -66,8 +68,10 @@ split,6000,0,0,0,1000,6000,0,0,1" -n 4 -k 0 -b 4000 --bw 0.001
 	same "allreduce,6000,0,0,0,0,0,6000,0,0
 server,4000,1,1000,4000,0,0,4000,1,0
 split,4000,0,1000,4000,0,0,4000,1,0" -n 4 -k 4 -c 0 -b 4000 --bw 0.001
-	rows -n 4 -k 8 -b 4000 --bw 0.001 | grep -qx 'server,4000,1,500,2000,0,0,4000,1,0' || die "$(cat "$tmp/t.csv")"
-	rows -n 1 -k 2 -b 4000 --bw 0.001 | grep -qx 'split,0,0,0,0,4000,0,0,0,1' || die "$(cat "$tmp/t.csv")"
+	rows -n 4 -k 8 -b 4000 --bw 0.001 | grep -qx 'server,4000,1,500,2000,0,0,4000,1,0' ||
+		die "$(cat "$tmp/t.csv")"
+	rows -n 1 -k 2 -b 4000 --bw 0.001 | grep -qx 'split,0,0,0,0,4000,0,0,0,1' ||
+		die "$(cat "$tmp/t.csv")"
 }
 
 # A server's weight is at most 65535; 70000 : 34990 is the ratio here.
@@ -82,12 +86,15 @@ test_sums()
 	for n in 2 3 5 16 100; do
 		for k in 1 2 7 99; do
 			for c in 1 $((n / 2)) "$n"; do
-				./tutti_explain ps -n "$n" -k "$k" -c "$c" -b 1G --bw 1 --csv "$tmp/s.csv" >"$tmp/out" || exit 1
+				./tutti_explain ps -n "$n" -k "$k" -c "$c" -b 1G --bw 1 \
+					--csv "$tmp/s.csv" >"$tmp/out" || exit 1
 				awk -F, 'NR > 1 && $6 != "allreduce" { all = $9 * $2 + $11 * $3
-						if (all < $4 * 0.999999 || all > $4 * 1.000001) { print; bad = 1 }
+						if (all < $4 * 0.999999 || all > $4 * 1.000001) {
+							print; bad = 1 }
 						if (!least || $7 < least) least = $7
 						split_time = $7 }
-					END { exit bad || split_time > least * 1.000001 }' "$tmp/s.csv" || die "$(cat "$tmp/s.csv")"
+					END { exit bad || split_time > least * 1.000001 }' \
+						"$tmp/s.csv" || die "$(cat "$tmp/s.csv")"
 			done
 		done
 	done
@@ -103,14 +110,17 @@ test_files()
 	./tutti_explain ps | grep -q 'GB/s each way' || exit 1
 }
 
-# counted OPTION...: of each algorithm, rounds and the busiest rank's bytes sent, inbound and reduced
+# counted OPTION...: of each algorithm, rounds and the busiest rank's bytes sent, inbound and
+# reduced
 counted()
 {
 	TUTTI_LANES=1 TUTTI_CHUNK=64M ./tutti_explain -a "$@" >"$tmp/out" || die "$(cat "$tmp/out")"
-	sed -n 's/^[* ] *[0-9]* //p' "$tmp/out" | awk '{ print $1, $(NF - 3), $(NF - 2), $(NF - 1), $NF }' | sort
+	sed -n 's/^[* ] *[0-9]* //p' "$tmp/out" |
+		awk '{ print $1, $(NF - 3), $(NF - 2), $(NF - 1), $NF }' | sort
 }
 
-# All-reduces with a rank on each host, by the formulas in the headers of lib/coll, of a size that all parts divide.
+# All-reduces with a rank on each host, by the formulas in the headers of lib/coll, of a size that
+# all parts divide.
 test_counts()
 {
 	for p in 2 3 4 7 8 16 33; do
@@ -126,44 +136,59 @@ test_counts()
 				best = 2 * (P - 1) * N / P
 				row("circulant_rsag", 2 * up, best, best / 2)
 				row("direct_rsag", 2, best, best / 2)
-				row("halving_doubling", 2 * log2 + (fold ? 2 : 0), 2 * (p - 1) * N / p + fold,
+				row("halving_doubling", 2 * log2 + (fold ? 2 : 0),
+					2 * (p - 1) * N / p + fold,
 					(p - 1) * N / p + fold)
 				if (P <= 8)
 					row("radix", 1, (P - 1) * N, (P - 1) * N)
-				row("recursive_doubling", log2 + (fold ? 2 : 0), log2 * N + fold, log2 * N + fold)
+				row("recursive_doubling", log2 + (fold ? 2 : 0), log2 * N + fold,
+					log2 * N + fold)
 				row("ring", 2 * (P - 1), best, best / 2)
 				row("single_master", 2, (P - 1) * N, (P - 1) * N)
 			}' >"$tmp/formulas"
 		counted -n "$p" -H "$p" -b "$n" >"$tmp/counted"
-		awk -v P="$p" '!/^dbt|^circulant / && (P <= 8 || !/^radix/)' "$tmp/counted" | diff "$tmp/formulas" - ||
+		awk -v P="$p" '!/^dbt|^circulant / && (P <= 8 || !/^radix/)' "$tmp/counted" |
+			diff "$tmp/formulas" - ||
 			die "$p ranks: formulas (<) and tutti_explain (>) differ"
-		# one slice: rank 0 sends or receives it in every round; inner ranks have four halves, adding up two
+		# one slice: rank 0 sends or receives it in every round; inner ranks have four
+		# halves, adding up two
 		awk -v P="$p" -v N="$n" 'BEGIN { while (2 ^ q < P) q++ }
-			/^circulant / { n += $2 == 2 * q && $3 == q * N && $4 == q * N && $5 == q * N }
+			/^circulant / { n += $2 == 2 * q && $3 == q * N && $4 == q * N &&
+				$5 == q * N }
 			/^dbt/ { n += P < 4 ? $3 <= 2 * N : $3 == 2 * N && $4 == 2 * N && $5 == N }
 			END { exit n != 2 }' "$tmp/counted" || die "$p ranks: $(cat "$tmp/counted")"
 	done
-	[ "$(counted -n 16 -H 16 -b 8 | grep -c '^ring 6 16 16 8$')" = 1 ] || die "$(cat "$tmp/out")"
+	[ "$(counted -n 16 -H 16 -b 8 | grep -c '^ring 6 16 16 8$')" = 1 ] ||
+		die "$(cat "$tmp/out")"
 }
 
 # Counts per rank, two levels, the memory of a host: each column has a unit, and a figure or a dash.
 test_columns()
 {
-	for coll in allreduce bcast barrier reduce reduce_scatter_block reduce_scatter allgather allgatherv gather gatherv \
+	for coll in allreduce bcast barrier reduce reduce_scatter_block reduce_scatter allgather \
+		allgatherv gather gatherv \
 		scatter scatterv alltoall alltoallv scan exscan; do
 		# in two levels; and on one host
 		for where in 3 $([ $coll = allreduce ] && echo 1 || :); do
-			./tutti_explain $coll -n 6 -H "$where" -a -b 4K >"$tmp/out" || die "$coll $where: $(cat "$tmp/out")"
-			awk '/^[* ]/ { rows++; sub(/^[*]/, ""); bad += NF != 11 } END { exit bad || !rows }' "$tmp/out" ||
+			./tutti_explain $coll -n 6 -H "$where" -a -b 4K >"$tmp/out" ||
+				die "$coll $where: $(cat "$tmp/out")"
+			awk '/^[* ]/ { rows++; sub(/^[*]/, ""); bad += NF != 11 } END { exit bad ||
+				!rows }' "$tmp/out" ||
 				die "$(cat "$tmp/out")"
 		done
 	done
-	grep -q '^# *size (B) *algorithm *chunk (B) *lanes *predicted (us) *measured (us) *time (us) *rounds *sent (B) *inbound (B) *reduced (B)$' \
+	grep \
+		-q '^# *size (B) *algorithm *chunk (B) *lanes *predicted (us) *measured (us) *time (us) *rounds *sent (B) *inbound (B) *reduced (B)$' \
 		"$tmp/out" || die "$(cat "$tmp/out")"
-	[ "$(counted alltoallv -n 6 -H 6 -b 4K | grep -c '^linear 1 20480 20480 0$')" = 1 ] || die "$(cat "$tmp/out")"
-	[ "$(counted gatherv -n 6 -H 6 -b 4K | grep -c '^linear 1 4096 20480 0$')" = 1 ] || die "$(cat "$tmp/out")"
-	./tutti_explain -n 1000 -H 1000 -a -b 64G | grep -q ' ring .* - *- *- *-$' || die "a long ring was counted"
-	./tutti_explain ps | grep -q '^# *size (B) *way *time (us) *x allreduce *x server *dedicated (%) *sends (B)' ||
+	[ "$(counted alltoallv -n 6 -H 6 -b 4K | grep -c '^linear 1 20480 20480 0$')" = 1 ] ||
+		die "$(cat "$tmp/out")"
+	[ "$(counted gatherv -n 6 -H 6 -b 4K | grep -c '^linear 1 4096 20480 0$')" = 1 ] ||
+		die "$(cat "$tmp/out")"
+	./tutti_explain -n 1000 -H 1000 -a -b 64G | grep -q ' ring .* - *- *- *-$' ||
+		die "a long ring was counted"
+	./tutti_explain ps |
+		grep \
+		-q '^# *size (B) *way *time (us) *x allreduce *x server *dedicated (%) *sends (B)' ||
 		die "$(./tutti_explain ps)"
 }
 
@@ -171,8 +196,10 @@ test_columns()
 test_numa()
 {
 	for ranks in 4 64; do
-		./tutti_explain allreduce -n "$ranks" -c "$ranks" -N 2 -b 64M -a >"$tmp/$ranks" || exit 1
-		grep -q ' node_pull ' "$tmp/$ranks" && grep -q ' hier_ring ' "$tmp/$ranks" || die "$(cat "$tmp/$ranks")"
+		./tutti_explain allreduce -n "$ranks" -c "$ranks" -N 2 -b 64M -a >"$tmp/$ranks" ||
+			exit 1
+		grep -q ' node_pull ' "$tmp/$ranks" && grep -q ' hier_ring ' "$tmp/$ranks" ||
+			die "$(cat "$tmp/$ranks")"
 	done
 	grep -q '^\* .* node_pull ' "$tmp/4" || die "$(cat "$tmp/4")"
 	grep -q '^\* .* hier_' "$tmp/64" || die "$(cat "$tmp/64")"

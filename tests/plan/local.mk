@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# test_plan: the all-reduces, proved; test_count: and counted; test_colls, test_colls_count: all other
-# collectives; test_check: the checker finds planted faults; test_choose: TUTTI_ALGO and the defaults;
-# test_huge: of terabytes; test_sim: the simulator, sim.sh: its program; explain.sh: of parameter servers; test_cost: the costs against it;
-# test_tune: tuning tables; test_hier: plans in two levels.
-check_PROGRAMS += tests/plan/test_plan tests/plan/test_colls tests/plan/test_check tests/plan/test_choose \
-	tests/plan/test_count tests/plan/test_colls_count tests/plan/test_sim tests/plan/test_huge tests/plan/test_cost tests/plan/test_tune tests/plan/test_hier
+# test_plan: the all-reduces, proved; test_count: and counted; test_colls, test_colls_count: all
+# other collectives; test_check: the checker finds planted faults; test_choose: TUTTI_ALGO and the
+# defaults; test_huge: of terabytes; test_sim: the simulator, sim.sh: its program; explain.sh: of
+# parameter servers; test_cost: the costs against it; test_tune: tuning tables; test_hier: plans in
+# two levels.
+check_PROGRAMS += tests/plan/test_plan tests/plan/test_colls tests/plan/test_check \
+	tests/plan/test_choose \
+	tests/plan/test_count tests/plan/test_colls_count tests/plan/test_sim tests/plan/test_huge \
+	tests/plan/test_cost tests/plan/test_tune tests/plan/test_hier
 TESTS += tests/plan/test_plan tests/plan/test_colls tests/plan/test_check tests/plan/test_choose \
-	tests/plan/test_count tests/plan/test_colls_count tests/plan/test_sim tests/plan/test_huge tests/plan/test_cost tests/plan/test_tune tests/plan/test_hier
+	tests/plan/test_count tests/plan/test_colls_count tests/plan/test_sim tests/plan/test_huge \
+	tests/plan/test_cost tests/plan/test_tune tests/plan/test_hier
 dist_check_SCRIPTS += tests/plan/sim.sh tests/plan/explain.sh
 TESTS += tests/plan/sim.sh tests/plan/explain.sh
 tests_plan_test_plan_SOURCES = tests/plan/test_plan.c tests/plan/whole.h

@@ -26,7 +26,8 @@ test_linear()
 	column 4 -n 2:24576 -b 8 -a ring >"$tmp/t"
 	column 1 -n 2:24576 -b 8 -a ring >"$tmp/n"
 	[ "$(tail -n 1 "$tmp/n")" = 24576 ] || die "the last number of ranks is not there"
-	paste "$tmp/n" "$tmp/t" | awk '{ r = $2 / (2 * ($1 - 1)); if (r < 2.1 || r > 2.3) { print; bad = 1 } }
+	paste "$tmp/n" "$tmp/t" |
+		awk '{ r = $2 / (2 * ($1 - 1)); if (r < 2.1 || r > 2.3) { print; bad = 1 } }
 		END { exit bad || NR != 15 }'
 }
 
@@ -40,10 +41,13 @@ test_recurrence()
 
 test_files()
 {
-	./tutti_sim bcast -n 2:8 -b 1K -e 4K -a binomial --csv "$tmp/a.csv" --json "$tmp/a.json" >"$tmp/out" ||
+	./tutti_sim bcast -n 2:8 -b 1K -e 4K -a binomial --csv "$tmp/a.csv" --json "$tmp/a.json" \
+		>"$tmp/out" ||
 		exit 1
-	[ "$(grep -c '^[0-9]*,[0-9]*,binomial,' "$tmp/a.csv")" = 9 ] || { cat "$tmp/a.csv"; exit 1; }
-	[ "$(grep -c '"algorithm": "binomial"' "$tmp/a.json")" = 9 ] || { cat "$tmp/a.json"; exit 1; }
+	[ "$(grep -c '^[0-9]*,[0-9]*,binomial,' "$tmp/a.csv")" = 9 ] ||
+		{ cat "$tmp/a.csv"; exit 1; }
+	[ "$(grep -c '"algorithm": "binomial"' "$tmp/a.json")" = 9 ] ||
+		{ cat "$tmp/a.json"; exit 1; }
 	rows=$(awk '$1 != "#"' "$tmp/out" | wc -l)
 	[ "$rows" = 9 ] || die "$rows rows"
 }
@@ -57,14 +61,16 @@ test_plot()
 		[ -s "$tmp/a.$kind" ] || die "a.$kind is empty"
 	done
 	grep -q ring "$tmp/a.svg" || die "no curve is called ring"
-	! ./tutti_sim -n 2 -a ring --plot "$tmp/none/a.png" >"$tmp/out" 2>&1 || die "drawn in a folder that is not there"
+	! ./tutti_sim -n 2 -a ring --plot "$tmp/none/a.png" >"$tmp/out" 2>&1 ||
+		die "drawn in a folder that is not there"
 	grep -q "could not draw $tmp/none/a.png" "$tmp/out" || die "$(cat "$tmp/out")"
 }
 
 # As on a machine without it: the figures are printed, and what is missing is named.
 test_no_gnuplot()
 {
-	! PATH=$tmp ./tutti_sim -n 2:8 -b 1K -e 4K -a ring --plot "$tmp/never.png" >"$tmp/out" 2>"$tmp/err" ||
+	! PATH=$tmp ./tutti_sim -n 2:8 -b 1K -e 4K -a ring --plot "$tmp/never.png" >"$tmp/out" \
+		2>"$tmp/err" ||
 		die "drawn without gnuplot"
 	[ ! -e "$tmp/never.png" ] || die "never.png is there"
 	grep -q "gnuplot is not installed" "$tmp/err" || die "$(cat "$tmp/err")"
@@ -76,10 +82,12 @@ test_check()
 	./tutti_sim -n 1024 -b 4K -a ring --check
 }
 
-# Equal counts take as long as blocks do; blocks of 1, 2, 3 and 4 tenths reach the owner of the first through one port.
+# Equal counts take as long as blocks do; blocks of 1, 2, 3 and 4 tenths reach the owner of the
+# first through one port.
 test_counts()
 {
-	for pair in allgather:allgatherv:ring alltoall:alltoallv:pairwise gather:gatherv:linear scatter:scatterv:linear; do
+	for pair in allgather:allgatherv:ring alltoall:alltoallv:pairwise gather:gatherv:linear \
+		scatter:scatterv:linear; do
 		IFS=: read -r blocks counts algo <<-end
 			$pair
 		end
@@ -87,12 +95,15 @@ test_counts()
 		b=$(column 4 "$counts" -n 12 -b 48K -a "$algo" --check)
 		[ -n "$a" ] && [ "$a" = "$b" ] || die "$blocks takes $a us, $counts $b"
 	done
-	t=$(column 4 gatherv -n 4 -b 4000 -a linear --skew 4 --alpha 0 --bw 0.004 --overhead 0 --check)
+	t=$(column 4 gatherv -n 4 -b 4000 -a linear --skew 4 --alpha 0 --bw 0.004 --overhead 0 \
+		--check)
 	[ "$t" = 900.00 ] || die "time $t"
-	./tutti_sim alltoallv -n 7 -b 1000 --skew 3 --check && ./tutti_sim reduce_scatter -n 7 -b 1000 --skew 3 --check
+	./tutti_sim alltoallv -n 7 -b 1000 --skew 3 --check &&
+		./tutti_sim reduce_scatter -n 7 -b 1000 --skew 3 --check
 }
 
-# Those of double trees grow with the logarithm: each doubling adds as much as the one before, or 3 steps more.
+# Those of double trees grow with the logarithm: each doubling adds as much as the one before, or 3
+# steps more.
 test_logarithmic()
 {
 	column 4 -n 2:24576 -b 8 -a dbt >"$tmp/t"
@@ -100,7 +111,8 @@ test_logarithmic()
 		END { exit bad || NR != 15 || last > 100 }' "$tmp/t" || { cat "$tmp/t"; exit 1; }
 }
 
-# table OPTION...: name, bytes sent, inbound and total, steps, fan-in and time of the port, without blanks in names
+# table OPTION...: name, bytes sent, inbound and total, steps, fan-in and time of the port, without
+# blanks in names
 table()
 {
 	./tutti_sim --table "$@" >"$tmp/out" || die "$(cat "$tmp/out")"
@@ -110,11 +122,13 @@ table()
 		print name, $(NF - 6), $(NF - 4), $(NF - 3), $(NF - 2), $(NF - 1), $NF }' "$tmp/out"
 }
 
-# formulas RANKS BYTES: the same, as published for powers of two and as the headers of lib/coll have it for a fold
+# formulas RANKS BYTES: the same, as published for powers of two and as the headers of lib/coll
+# have it for a fold
 formulas()
 {
 	awk -v P="$1" -v N="$2" 'function row(name, sent, total, steps, fan) {
-			printf "%s %d %d %d %d %d %.2f\n", name, sent, sent, total, steps, fan, sent / 12.5e3
+			printf "%s %d %d %d %d %d %.2f\n", name, sent, sent, total, steps, fan,
+				sent / 12.5e3
 		}
 		BEGIN {
 			for (p = 1; 2 * p <= P; p *= 2)
@@ -124,12 +138,15 @@ formulas()
 			row("bounds", best, 2 * (P - 1) * N, e ? log2 + 1 : log2, 1)
 			row("naive", (P - 1) * N, P * (P - 1) * N, 1, P - 1)
 			for (k = 1; k <= 4; k *= 2)
-				row(k "_dedicated_server" (k > 1 ? "s" : ""), P > k ? P * N / k : N, 2 * P * N, 2, P)
+				row(k "_dedicated_server" (k > 1 ? "s" : ""), P > k ? P * N / k : N,
+					2 * P * N, 2, P)
 			row("single_master", (P - 1) * N, 2 * (P - 1) * N, 2, P - 1)
 			row("P_servers,_one_a_rank", best, 2 * (P - 1) * N, 2, P - 1)
 			row("ring", best, 2 * (P - 1) * N, 2 * (P - 1), 1)
-			row("recursive_doubling", log2 * N + (e ? N : 0), p * log2 * N + 2 * e * N, log2 + (e ? 2 : 0), 1)
-			row("halving-doubling", 2 * (p - 1) * N / p + (e ? N : 0), 2 * (p - 1) * N + 2 * e * N,
+			row("recursive_doubling", log2 * N + (e ? N : 0), p * log2 * N + 2 * e * N,
+				log2 + (e ? 2 : 0), 1)
+			row("halving-doubling", 2 * (p - 1) * N / p + (e ? N : 0),
+				2 * (p - 1) * N + 2 * e * N,
 				2 * log2 + (e ? 2 : 0), 1)
 		}'
 }
@@ -142,7 +159,8 @@ test_table()
 		n=$(sed -n 's/^# all-reduce.* \([0-9]*\) bytes:.*/\1/p' "$tmp/out")
 		[ $((n % p)) = 0 ] && [ "$n" -ge 65536 ] || die "$n bytes of $p ranks"
 		formulas "$p" "$n" >"$tmp/formulas"
-		grep -v ^double "$tmp/table" | diff "$tmp/formulas" - || die "$p ranks: formulas (<) and table (>) differ"
+		grep -v ^double "$tmp/table" | diff "$tmp/formulas" - ||
+			die "$p ranks: formulas (<) and table (>) differ"
 		# two trees: at most 2N, fan-in 2, up and down
 		awk -v P="$p" -v N="$n" '/^double/ {
 			while (2 ^ depth < P)
@@ -154,14 +172,18 @@ test_table()
 	done
 }
 
-# Steps are those of the algorithm where ranks have nothing to send, and where there are many slices.
+# Steps are those of the algorithm where ranks have nothing to send, and where there are many
+# slices.
 test_table_steps()
 {
 	for size in 8 64M; do
-		steps=$(table -n 16 -b $size | awk '/^ring|^recursive|^halving|^double/ { print $5 }' | tr '\n' ' ')
+		steps=$(table -n 16 -b $size |
+			awk '/^ring|^recursive|^halving|^double/ { print $5 }' | tr '\n' ' ')
 		[ "$steps" = "30 4 8 8 " ] || die "$size: steps $steps"
 	done
-	table -n 12 -b 12M --servers 3,24 | awk '/^3_/ { n += $2 == 4 * 12582912 } /^24_/ { n += $2 == 12582912 } END { exit n != 2 }'
+	table -n 12 -b 12M --servers 3,24 |
+		awk '/^3_/ { n += $2 == 4 * 12582912 } /^24_/ { n += $2 == 12582912 } END {
+			exit n != 2 }'
 }
 
 run ring_time test_ring_time

@@ -10,7 +10,8 @@ suite arm64
 host=aarch64-linux-gnu
 work=$TT_BUILD/arm64
 root=$work/root
-packages="libc6-dev libgcc-12-dev libsodium-dev libxxhash-dev libjansson-dev libnuma-dev libfabric-dev
+packages="libc6-dev libgcc-12-dev libsodium-dev libxxhash-dev libjansson-dev libnuma-dev
+	libfabric-dev
 	libibverbs-dev librdmacm-dev zlib1g-dev libcunit1-dev"
 
 command -v $host-gcc >/dev/null || skip_all "there is no $host-gcc (package gcc-aarch64-linux-gnu)"
@@ -19,7 +20,8 @@ command -v qemu-aarch64 >/dev/null || skip_all "there is no qemu-aarch64 (packag
 # apt with lists, status and archives of its own, for the other architecture
 apt_arm64()
 {
-	apt-get -q -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Acquire::Languages=none \
+	apt-get -q -o APT::Architecture=arm64 -o APT::Architectures=arm64 \
+		-o Acquire::Languages=none \
 		-o APT::Sandbox::User=root -o Dir::State::lists="$work/lists" \
 		-o Dir::State::status="$work/status" -o Dir::Cache="$work" -o Debug::NoLocking=1 \
 		-o Dir::Etc::sourceparts=- -o Dir::Etc::sourcelist="$work/sources" "$@"
@@ -77,17 +79,20 @@ programs()
 		grep -E '^tests/(unit|plan)/test_[a-z_0-9]*$'
 }
 
-# What is not run there, and why: qemu-user orders a store before a later load of the same thread less
-# strictly than arm64 does (shm.arming), has no seccomp (shm.no_process_vm), cannot start programs of
-# its own kind (tune.explain), or would take minutes (the others).
-left_out="shm.arming shm.no_process_vm tune.explain plan.allreduce_single_master plan.allreduce_direct_rsag
-	plan.allreduce_recursive_doubling plan.allreduce_halving_doubling plan.allreduce_radix plan.allreduce_dbt
+# What is not run there, and why: qemu-user orders a store before a later load of the same thread
+# less strictly than arm64 does (shm.arming), has no seccomp (shm.no_process_vm), cannot start
+# programs of its own kind (tune.explain), or would take minutes (the others).
+left_out="shm.arming shm.no_process_vm tune.explain plan.allreduce_single_master
+	plan.allreduce_direct_rsag
+	plan.allreduce_recursive_doubling plan.allreduce_halving_doubling plan.allreduce_radix
+	plan.allreduce_dbt
 	plan.allreduce_circulant_rsag plan.allreduce_node_slots plan.allreduce_node_pull
 	plan.many_ranks plan.huge"
 
 emulated()
 {
-	timeout 300 ./libtool --mode=execute qemu-aarch64 -L "$root" -E LD_LIBRARY_PATH="$PWD/.libs" "$@"
+	timeout 300 ./libtool --mode=execute qemu-aarch64 -L "$root" \
+		-E LD_LIBRARY_PATH="$PWD/.libs" "$@"
 }
 
 # one TEST: its cases, under qemu-user
@@ -97,7 +102,8 @@ one()
 	suite=${1##*/test_}
 	cases=
 	for c in $(emulated "$1" -l); do
-		case " $(echo $left_out) " in *" $suite.${c#"$suite".} "*) ;; *) cases="$cases ${c#"$suite".}" ;; esac
+		case " $(echo $left_out) " in *" $suite.${c#"$suite".} "*) ;; *) \
+			cases="$cases ${c#"$suite".}" ;; esac
 	done
 	[ "$cases" ] || die "it lists no case"
 	emulated "$1" $cases

@@ -3,23 +3,25 @@
 #
 # Run a command in a small virtual machine that has RDMA devices, though this one has none:
 #
-#	sh tests/vm/guest.sh [-d NDEV] [-t SECONDS] [-m MEMORY] [-c CABLE:END] [-i] [--] COMMAND [ARGUMENT...]
+# sh tests/vm/guest.sh [-d NDEV] [-t SECONDS] [-m MEMORY] [-c CABLE:END] [-i] [--] COMMAND
+# [ARGUMENT...]
 #	sh tests/vm/guest.sh --prepare		only fetch and build what a boot needs
 #
-# The kernel is Debian's own, downloaded and unpacked but not installed; qemu emulates the processor,
-# so neither KVM nor a module of the running kernel is needed. The guest sees this machine's files
-# read-only, with /tmp, /run and /dev/shm of its own, and so runs the very programs that were just built.
-# Its devices rxe0, rxe1 ... (NDEV of them, default 1) are soft-RoCE on dummy0 10.77.0.1/24, dummy1
-# 10.77.1.1/24 ...: real verbs of a real kernel, on no hardware. With -c it has one, rxe0 on eth0
-# 10.78.0.END/24, joined to the guest that is booted with the same folder CABLE and the other END of 1
-# and 2; CABLE/END.pid is the process to kill for the sudden death of that host. With -i it has one processor,
-# and its clocks count instructions, one a nanosecond: slow, but the same on a busy machine as on a quiet one.
+# The kernel is Debian's own, downloaded and unpacked but not installed; qemu emulates the
+# processor, so neither KVM nor a module of the running kernel is needed. The guest sees this
+# machine's files read-only, with /tmp, /run and /dev/shm of its own, and so runs the very programs
+# that were just built. Its devices rxe0, rxe1 ... (NDEV of them, default 1) are soft-RoCE on
+# dummy0 10.77.0.1/24, dummy1 10.77.1.1/24 ...: real verbs of a real kernel, on no hardware. With
+# -c it has one, rxe0 on eth0 10.78.0.END/24, joined to the guest that is booted with the same
+# folder CABLE and the other END of 1 and 2; CABLE/END.pid is the process to kill for the sudden
+# death of that host. With -i it has one processor, and its clocks count instructions, one a
+# nanosecond: slow, but the same on a busy machine as on a quiet one.
 #
-# The command runs as root in the current folder, with the variables TUTTI_*, TT_*, PATH, srcdir and those
-# of sanitizers. Its output comes out of our standard output, its exit status is ours; 124: it took
-# longer than SECONDS (default 180); 125: the guest did not come up; 77: no guest can be had here, the
-# last line says why. The first run downloads about 70 MB and unpacks them into build/vm (TT_VM_DIR);
-# later ones only boot, which takes a few seconds.
+# The command runs as root in the current folder, with the variables TUTTI_*, TT_*, PATH, srcdir
+# and those of sanitizers. Its output comes out of our standard output, its exit status is ours;
+# 124: it took longer than SECONDS (default 180); 125: the guest did not come up; 77: no guest can
+# be had here, the last line says why. The first run downloads about 70 MB and unpacks them into
+# build/vm (TT_VM_DIR); later ones only boot, which takes a few seconds.
 set -u
 
 : "${TT_SRC:=$(cd "$(dirname "$0")/../.." && pwd)}"
@@ -30,8 +32,10 @@ fi
 
 # In this order: each needs those before it. What a kernel has built in is not a file and left out.
 modules="virtio_ring virtio virtio_pci_modern_dev virtio_pci_legacy_dev virtio_pci
-	failover net_failover virtio_net 9pnet 9pnet_virtio netfs fscache 9p dummy veth udp_tunnel ip6_udp_tunnel
-	ib_core ib_uverbs crc32_generic crc32-pclmul rdma_rxe configfs ib_cm iw_cm rdma_cm rdma_ucm virtio-rng"
+	failover net_failover virtio_net 9pnet 9pnet_virtio netfs fscache 9p dummy veth udp_tunnel
+	ip6_udp_tunnel
+	ib_core ib_uverbs crc32_generic crc32-pclmul rdma_rxe configfs ib_cm iw_cm rdma_cm rdma_ucm
+	virtio-rng"
 
 none()
 {
@@ -82,10 +86,12 @@ build_initrd()
 {
 	root=$TT_VM_DIR/initrd.d
 	rm -rf "$root"
-	mkdir -p "$root/bin" "$root/modules" "$root/proc" "$root/sys" "$root/dev" "$root/host" "$root/keep" &&
+	mkdir -p "$root/bin" "$root/modules" "$root/proc" "$root/sys" "$root/dev" "$root/host" \
+		"$root/keep" &&
 		cp "$(command -v busybox)" "$root/bin/busybox" &&
 		cp "$TT_SRC/tests/vm/init.sh" "$root/init" &&
-		chmod 755 "$root/init" && copy_modules "$root" || none "the initial file system cannot be made"
+		chmod 755 "$root/init" && copy_modules "$root" ||
+		none "the initial file system cannot be made"
 	(cd "$root" && find . | cpio -o -H newc --quiet) | gzip -1 >"$TT_VM_DIR/initrd.new" ||
 		none "the initial file system cannot be packed"
 	rm -rf "$root"
@@ -109,10 +115,12 @@ prepare()
 	need busybox busybox-static
 	need apt-get apt
 	need dpkg dpkg
-	! ldd "$(command -v busybox)" >/dev/null 2>&1 || none "busybox is not a static one (package busybox-static)"
+	! ldd "$(command -v busybox)" >/dev/null 2>&1 ||
+		none "busybox is not a static one (package busybox-static)"
 	[ -d "$TT_VM_DIR/fetch/root/boot" ] || fetch_kernel
 	build_initrd
-	cp "$TT_VM_DIR"/fetch/root/boot/vmlinuz-* "$TT_VM_DIR/vmlinuz" || none "the package holds no kernel"
+	cp "$TT_VM_DIR"/fetch/root/boot/vmlinuz-* "$TT_VM_DIR/vmlinuz" ||
+		none "the package holds no kernel"
 	mv "$TT_VM_DIR/initrd.new" "$TT_VM_DIR/initrd"
 	stamp >"$TT_VM_DIR/stamp"
 }
@@ -128,7 +136,8 @@ quote()
 # A shell script that is the command, with its folder and environment.
 write_command()
 {
-	for name in $(env | sed -n 's/^\(T[TU][A-Z0-9_]*\|[A-Z]*SAN_OPTIONS\|PATH\|srcdir\)=.*/\1/p'); do
+	for name in $(env |
+		sed -n 's/^\(T[TU][A-Z0-9_]*\|[A-Z]*SAN_OPTIONS\|PATH\|srcdir\)=.*/\1/p'); do
 		eval "value=\$$name"
 		printf 'export %s=%s\n' "$name" "$(quote "$value")"
 	done
@@ -173,14 +182,17 @@ boot()
 	# Whatever ends this script ends the guest, by the signal for orphans.
 	orphans=
 	! setpriv --pdeathsig TERM true 2>/dev/null || orphans="setpriv --pdeathsig TERM"
-	$orphans timeout -k 2 "$limit" $orphans qemu-system-x86_64 -accel "tcg,thread=$threads" $icount -cpu max -smp "$cpus" \
+	$orphans timeout -k 2 "$limit" $orphans qemu-system-x86_64 -accel "tcg,thread=$threads" \
+		$icount -cpu max -smp "$cpus" \
 		-m "$memory" -display none -monitor none -no-reboot -nodefaults $nic \
 		-kernel "$TT_VM_DIR/vmlinuz" -initrd "$TT_VM_DIR/initrd" \
-		-append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable random.trust_cpu=on tt_dir=$tmp" \
+		-append \
+		"console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable random.trust_cpu=on tt_dir=$tmp" \
 		-chardev "file,id=console,path=$tmp/console" -serial chardev:console \
 		-chardev stdio,id=out,signal=off -serial chardev:out \
 		-device virtio-rng-pci \
-		-virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap \
+		-virtfs \
+		local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap \
 		</dev/null >"$tmp/out" 2>"$tmp/qemu" &
 	vm=$!
 	wait "$vm"
@@ -191,7 +203,8 @@ boot()
 
 result()
 {
-	status=$(tr -d '\r' <"$tmp/console" 2>/dev/null | sed -n 's/^tutti-guest: exit \([0-9]*\)$/\1/p')
+	status=$(tr -d '\r' <"$tmp/console" 2>/dev/null |
+		sed -n 's/^tutti-guest: exit \([0-9]*\)$/\1/p')
 	[ -z "${TT_VM_VERBOSE:-}" ] || cat "$tmp/console" >&2
 	[ -z "$status" ] || exit "$status"
 	if [ "$ended" = 124 ] || [ "$ended" = 137 ]; then
@@ -213,7 +226,8 @@ while [ $# -gt 0 ]; do
 	-c) cable=${2%:*} end=${2##*:} && shift 2 ;;
 	--prepare) prepare_only=1 && shift ;;
 	--) shift && break ;;
-	-*) echo "usage: guest.sh [-d NDEV] [-t SECONDS] [-m MEMORY] [-c CABLE:END] [-i] [--] COMMAND..." >&2 && exit 2 ;;
+	-*) echo \
+		"usage: guest.sh [-d NDEV] [-t SECONDS] [-m MEMORY] [-c CABLE:END] [-i] [--] COMMAND..." >&2 && exit 2 ;;
 	*) break ;;
 	esac
 done

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Everything that needs an RDMA device, run where there is one: in the guest, or on a machine that has
-# it. Called by verbs.sh in the build folder; names of tests as arguments run those alone.
+# Everything that needs an RDMA device, run where there is one: in the guest, or on a machine that
+# has it. Called by verbs.sh in the build folder; names of tests as arguments run those alone.
 only=$*
 . "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
 suite verbs
@@ -59,17 +59,21 @@ test_chosen()
 	grep -q 'is reached over verbs over' "$tmp/out" || { cat "$tmp/out"; exit 1; }
 }
 
-# A connection that verbs cannot make goes over ofi with one warning, or fails where TUTTI_TRANSPORT names verbs.
+# A connection that verbs cannot make goes over ofi with one warning, or fails where
+# TUTTI_TRANSPORT names verbs.
 test_slower()
 {
 	cat >"$tmp/slower.sh" <<-'END'
 		[ "$TUTTI_RANK" = 0 ] || export TUTTI_VERBS_CM=rdmacm
 		TUTTI_HOST_ID=h$TUTTI_RANK exec ./tutti_perf barrier -n 2
 	END
-	timeout 60 ./tutti_run -n 3 sh "$tmp/slower.sh" >"$tmp/out" 2>&1 || { cat "$tmp/out"; exit 1; }
-	[ "$(grep -c 'over ofi instead of verbs.*TUTTI_VERBS_CM' "$tmp/out")" = 1 ] || { cat "$tmp/out"; exit 1; }
+	timeout 60 ./tutti_run -n 3 sh "$tmp/slower.sh" >"$tmp/out" 2>&1 ||
+		{ cat "$tmp/out"; exit 1; }
+	[ "$(grep -c 'over ofi instead of verbs.*TUTTI_VERBS_CM' "$tmp/out")" = 1 ] ||
+		{ cat "$tmp/out"; exit 1; }
 	! job shm,verbs,ofi 3 sh "$tmp/slower.sh" >"$tmp/out" 2>&1 || { cat "$tmp/out"; exit 1; }
-	grep -q 'no transport to rank .*verbs: TUTTI_VERBS_CM' "$tmp/out" || { cat "$tmp/out"; exit 1; }
+	grep -q 'no transport to rank .*verbs: TUTTI_VERBS_CM' "$tmp/out" ||
+		{ cat "$tmp/out"; exit 1; }
 }
 
 # siw would be a second software device; doc/STATUS.md says that this kernel has none.
@@ -77,10 +81,12 @@ test_siw()
 {
 	config=
 	for f in "${TT_VM_DIR:-$TT_SRC/build/vm}" "$TT_BUILD/vm"; do
-		[ -n "$config" ] || config=$(ls "$f"/fetch/root/boot/config-* 2>/dev/null | head -n 1)
+		[ -n "$config" ] || config=$(ls "$f"/fetch/root/boot/config-* 2>/dev/null |
+			head -n 1)
 	done
 	[ -n "$config" ] || skip "the kernel's configuration is not there"
-	! grep -q '^CONFIG_RDMA_SIW=' "$config" || skip "this kernel has siw, on which nothing is tested yet"
+	! grep -q '^CONFIG_RDMA_SIW=' "$config" ||
+		skip "this kernel has siw, on which nothing is tested yet"
 }
 
 test_no_such_device()
@@ -92,7 +98,8 @@ test_no_such_device()
 test_no_such_mask()
 {
 	! TUTTI_VERBS_MASK=imm,immm job verbs 2 ./tutti_perf barrier -n 2 >"$tmp/out" 2>&1 &&
-		grep -q 'must be a list of imm, atomic, placed, srq' "$tmp/out" || { cat "$tmp/out"; exit 1; }
+		grep -q 'must be a list of imm, atomic, placed, srq' "$tmp/out" ||
+		{ cat "$tmp/out"; exit 1; }
 }
 
 # Without the right to lock more memory the error must say what to raise.
@@ -100,7 +107,8 @@ test_memlock()
 {
 	command -v setpriv >/dev/null || skip "setpriv is missing (package util-linux)"
 	! job verbs 2 setpriv --bounding-set -ipc_lock --inh-caps -ipc_lock \
-		sh -c 'ulimit -l 512; exec ./tutti_perf allreduce -b 8M -e 8M -n 1' >"$tmp/out" 2>&1 ||
+		sh -c 'ulimit -l 512; exec ./tutti_perf allreduce -b 8M -e 8M -n 1' >"$tmp/out" \
+		2>&1 ||
 		{ cat "$tmp/out"; exit 1; }
 	grep -q "ulimit -l" "$tmp/out" || { cat "$tmp/out"; exit 1; }
 }
@@ -113,19 +121,23 @@ limited()
 	sh -c 'echo $$ >"$1/cg/limited/cgroup.procs"; shift; exec "$@"' sh "$tmp" "$@"
 }
 
-# Whatever runs out, the error names it, says what there is and what to do; with enough, all is well.
+# Whatever runs out, the error names it, says what there is and what to do; with enough, all is
+# well.
 test_limits()
 {
 	[ "${TUTTI_TEST_VERBS:-guest}" != device ] || skip "only in the guest: it changes cgroups"
 	device=$(./tutti_info 2>/dev/null | sed -n 's/^ *verbs:\([^/ ]*\)\/.*/\1/p' | head -n 1)
-	mkdir "$tmp/cg" && mount -t cgroup2 none "$tmp/cg" 2>/dev/null || skip "no right to make a cgroup"
-	echo +rdma >"$tmp/cg/cgroup.subtree_control" 2>/dev/null && mkdir "$tmp/cg/limited" 2>/dev/null ||
+	mkdir "$tmp/cg" && mount -t cgroup2 none "$tmp/cg" 2>/dev/null ||
+		skip "no right to make a cgroup"
+	echo +rdma >"$tmp/cg/cgroup.subtree_control" 2>/dev/null &&
+		mkdir "$tmp/cg/limited" 2>/dev/null ||
 		{ umount "$tmp/cg"; skip "no cgroup controller rdma"; }
 	seen= bad=0 enough=
 	for n in 5 9 10 11 40; do
 		TUTTI_TRANSPORT=verbs TUTTI_TIMEOUT=20s limited $n timeout 60 ./tutti_run -n 2 \
 			./tutti_perf barrier -n 2 >"$tmp/out" 2>&1 && enough=$n && break
-		what=$(grep -Eo 'protection domain|completion channel|completion queue|shared receive queue|memory regions?|queue pair' "$tmp/out" | head -n 1)
+		what=$(grep \
+			-Eo 'protection domain|completion channel|completion queue|shared receive queue|memory regions?|queue pair' "$tmp/out" | head -n 1)
 		[ -n "$what" ] && grep -Eq 'it has [0-9]+|its [0-9]+|can have [0-9]+' "$tmp/out" ||
 			{ echo "with $n objects:"; cat "$tmp/out"; bad=1; }
 		seen="$seen $what,"
@@ -146,7 +158,8 @@ test_train()
 	done
 	[ -n "$data" ] || skip "no digits.csv.gz: sh quickstart.sh fetches it"
 	for transport in shm verbs; do
-		job $transport 2 ./train_digits --data "$data" --epochs 2 --csv "$tmp/$transport.csv" -q ||
+		job $transport 2 ./train_digits --data "$data" --epochs 2 \
+			--csv "$tmp/$transport.csv" -q ||
 			die "training over $transport failed"
 		cut -d, -f1-3 "$tmp/$transport.csv" >"$tmp/$transport.curve"
 	done
@@ -173,18 +186,22 @@ test_rdmacm()
 	grep -q 'is reached over verbs over .*rdma_cm' "$tmp/out" || { cat "$tmp/out"; exit 1; }
 }
 
-# Ranks 0 and 1 are in one InfiniBand subnet, as far as the library knows, and rank 2 is in another: only the
-# pairs with rank 2 are connected by rdma_cm.
+# Ranks 0 and 1 are in one InfiniBand subnet, as far as the library knows, and rank 2 is in
+# another: only the pairs with rank 2 are connected by rdma_cm.
 test_subnets()
 {
 	cat >"$tmp/subnets.sh" <<-'END'
 		export TUTTI_VERBS_MASK=subnet=$((TUTTI_RANK / 2))
-		TUTTI_HOST_ID=h$TUTTI_RANK exec ./tutti_perf alltoall -b 64 -e 64K -f 1024 -n 2 -w 0 -c 1
+		TUTTI_HOST_ID=h$TUTTI_RANK exec ./tutti_perf alltoall -b 64 -e 64K -f 1024 \
+			-n 2 -w 0 -c 1
 	END
-	TUTTI_LOG=info job verbs 3 sh "$tmp/subnets.sh" >"$tmp/out" 2>&1 || { cat "$tmp/out"; exit 1; }
+	TUTTI_LOG=info job verbs 3 sh "$tmp/subnets.sh" >"$tmp/out" 2>&1 ||
+		{ cat "$tmp/out"; exit 1; }
 	grep -q '^# Out of bounds values : 0 OK' "$tmp/out" || { cat "$tmp/out"; exit 1; }
-	[ "$(grep -c 'another subnet is connected by rdma_cm' "$tmp/out")" = 4 ] || { cat "$tmp/out"; exit 1; }
-	! TUTTI_VERBS_CM=bootstrap job verbs 3 sh "$tmp/subnets.sh" >"$tmp/out" 2>&1 || { cat "$tmp/out"; exit 1; }
+	[ "$(grep -c 'another subnet is connected by rdma_cm' "$tmp/out")" = 4 ] ||
+		{ cat "$tmp/out"; exit 1; }
+	! TUTTI_VERBS_CM=bootstrap job verbs 3 sh "$tmp/subnets.sh" >"$tmp/out" 2>&1 ||
+		{ cat "$tmp/out"; exit 1; }
 	grep -q 'another InfiniBand subnet.*takes rdma_cm: TUTTI_VERBS_CM=bootstrap' "$tmp/out" ||
 		{ cat "$tmp/out"; exit 1; }
 }
@@ -194,7 +211,8 @@ test_rdmacm_no_address()
 {
 	need_rails
 	[ -e /sys/class/net/dummy0 ] || skip "devices can only be added in the guest"
-	ip link add ttbare type dummy && ip link set ttbare up && rdma link add rxe8 type rxe netdev ttbare ||
+	ip link add ttbare type dummy && ip link set ttbare up &&
+		rdma link add rxe8 type rxe netdev ttbare ||
 		die "rxe8 cannot be made"
 	(
 		TUTTI_VERBS_DEVICE=rxe0,rxe8 TUTTI_VERBS_CM=rdmacm
@@ -214,10 +232,12 @@ masked()
 {
 	./tutti_info >"$tmp/info" 2>&1
 	case $TUTTI_VERBS_MASK in
-	*imm*) grep -q 'no immediate data' "$tmp/info" || die "TUTTI_VERBS_MASK=imm is not heeded" ;;
+	*imm*) grep -q 'no immediate data' "$tmp/info" ||
+		die "TUTTI_VERBS_MASK=imm is not heeded" ;;
 	esac
 	case $TUTTI_VERBS_MASK in
-	*srq*) grep -q 'no shared receive queues' "$tmp/info" || die "TUTTI_VERBS_MASK=srq is not heeded" ;;
+	*srq*) grep -q 'no shared receive queues' "$tmp/info" ||
+		die "TUTTI_VERBS_MASK=srq is not heeded" ;;
 	esac
 	case $TUTTI_VERBS_MASK in
 	*atomic*) grep -q 'no atomics' "$tmp/info" || die "TUTTI_VERBS_MASK=atomic is not heeded" ;;
@@ -241,7 +261,8 @@ test_inline()
 	for n in 255:124 188:124 128:124 101:101 96:96 80:80 48:48 0:0; do
 		TUTTI_VERBS_MASK=inline=${n%:*}
 		perf 2 allreduce -b 64 -e 512 -f 8 -n 1 -w 0
-		grep -q "verbs: ${n#*:} bytes travel inside" "$tmp/out" || { cat "$tmp/out"; exit 1; }
+		grep -q "verbs: ${n#*:} bytes travel inside" "$tmp/out" ||
+			{ cat "$tmp/out"; exit 1; }
 	done
 }
 
@@ -264,9 +285,11 @@ test_queues()
 	grep -q 'verbs: .*: completion queue 2' "$tmp/out" || { cat "$tmp/out"; exit 1; }
 	TUTTI_VERBS_MASK=srq,resize perf 4 alltoall -b 4 -e 64K -f 128 -n 2 -w 0
 	unset TUTTI_LOG
-	TUTTI_VERBS_MASK=srq,resize program tests/conform/conform_verbs_qps put_sizes many_puts msg_flood triangle \
+	TUTTI_VERBS_MASK=srq,resize program tests/conform/conform_verbs_qps put_sizes many_puts \
+		msg_flood triangle \
 		close_any_state close_is_a_fence peer_close
-	TUTTI_VERBS_MASK=srq TUTTI_VERBS_CM=rdmacm program tests/conform/conform_verbs put_sizes msg_flood
+	TUTTI_VERBS_MASK=srq TUTTI_VERBS_CM=rdmacm program tests/conform/conform_verbs put_sizes \
+		msg_flood
 }
 
 # Notifications that nobody reads for a while do not hold up what comes behind them.
@@ -277,7 +300,8 @@ flood()
 }
 
 # Of the suite what differs most, as the guest's processor is a slow one.
-brief="put_sizes note_values many_puts flood_puts get amo msg_flood triangle stale_key arm close_drops_ops
+brief="put_sizes note_values many_puts flood_puts get amo msg_flood triangle stale_key arm
+	close_drops_ops
 	bounds read_only read_only_map close_is_a_fence peer_close contract"
 
 # A test of several rails counts what each device has sent, as the guest's do.
@@ -305,7 +329,8 @@ test_rails()
 	before1=$(sent rxe1)
 	TUTTI_VERBS_RAILS=1 perf 2 allreduce -b 1M -e 1M -n 2 -w 0 -c 1
 	TUTTI_VERBS_DEVICE=rxe0:1 perf 2 allreduce -b 1M -e 1M -n 2 -w 0 -c 1
-	[ "$(sent rxe1)" = "$before1" ] || die "rxe1 was used against TUTTI_VERBS_RAILS or TUTTI_VERBS_DEVICE"
+	[ "$(sent rxe1)" = "$before1" ] ||
+		die "rxe1 was used against TUTTI_VERBS_RAILS or TUTTI_VERBS_DEVICE"
 }
 
 # A third device, four times as fast: soft-RoCE on a veth, which says that it has 10 Gbit/s.
@@ -339,7 +364,8 @@ test_rail_down()
 {
 	need_rails
 	[ -e /sys/class/net/dummy1 ] || skip "only the guest's port may be taken down"
-	TUTTI_VERBS_DEVICE=rxe0,rxe1 job verbs 2 ./tutti_perf allreduce -b 256K -e 256K -n 100000 -w 0 \
+	TUTTI_VERBS_DEVICE=rxe0,rxe1 job verbs 2 ./tutti_perf allreduce -b 256K -e 256K -n 100000 \
+		-w 0 \
 		>"$tmp/out" 2>&1 &
 	# Once a thousand packets have gone over it, the job is under way.
 	before=$(sent rxe1) i=0
@@ -356,7 +382,8 @@ test_rail_down()
 conform_one_rail() { TUTTI_VERBS_RAILS=1 program tests/conform/conform_verbs $brief; }
 conform() { program tests/conform/conform_verbs; }
 conform_qps() { program tests/conform/conform_verbs_qps put_sizes many_puts get close_is_a_fence; }
-conform_fault() { TUTTI_TEST_SEED=${TUTTI_TEST_SEED:-1} program tests/conform/conform_fault_verbs $brief; }
+conform_fault() { TUTTI_TEST_SEED=${TUTTI_TEST_SEED:-1} program tests/conform/conform_fault_verbs \
+	$brief; }
 
 # libfabric listens at an address of the device's interface.
 ofi()
@@ -376,7 +403,8 @@ conform_fault_ofi()
 }
 conform_rdmacm()
 {
-	TUTTI_VERBS_CM=rdmacm program tests/conform/conform_verbs connect_orders put_sizes triangle arm \
+	TUTTI_VERBS_CM=rdmacm program tests/conform/conform_verbs connect_orders put_sizes \
+		triangle arm \
 		close_is_a_fence peer_close
 }
 conform_mask()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 EXTRA_DIST += tests/vm/init.sh
-dist_check_SCRIPTS += tests/vm/arm64.sh tests/vm/guest.sh tests/vm/inside.sh tests/vm/pair.sh tests/vm/verbs.sh
+dist_check_SCRIPTS += tests/vm/arm64.sh tests/vm/guest.sh tests/vm/inside.sh tests/vm/pair.sh \
+	tests/vm/verbs.sh
 if HAVE_VERBS
 TESTS += tests/vm/verbs.sh tests/vm/pair.sh
 endif

@@ -1,15 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Two hosts that share nothing but a cable: two guests (guest.sh -c), two ranks in each, started without a
-# remote shell. First a job that must give right results, then one in the middle of which a host dies.
+# Two hosts that share nothing but a cable: two guests (guest.sh -c), two ranks in each, started
+# without a remote shell. First a job that must give right results, then one in the middle of which
+# a host dies.
 #
 # Within a guest this is called again, as pair.sh --host END.
 : "${TT_SRC:=$(cd "$(dirname "$0")/../.." && pwd)}"
 : "${TT_BUILD:=$(pwd)}"
 export TT_SRC TT_BUILD
-# Seconds of a quiet machine: until a guest has come up and a job has begun, and until the survivors have
-# told who is gone, and ended. Where the guests' processors are shared with others, both are multiplied by
-# how many runnable processes there are for each processor of the machine, at most by MOST.
+# Seconds of a quiet machine: until a guest has come up and a job has begun, and until the
+# survivors have told who is gone, and ended. Where the guests' processors are shared with others,
+# both are multiplied by how many runnable processes there are for each processor of the machine,
+# at most by MOST.
 START=60 TELL=30 MOST=5
 
 # ---- in a guest ----
@@ -84,7 +86,8 @@ until_says()
 		until grep -q "$pattern" "$tmp/out$e"; do
 			now=$(busy) # it may become busy while this waits
 			[ "$now" -le "$factor" ] || factor=$now
-			[ "$(($(date +%s) - began))" -lt "$((seconds * factor))" ] || die "no '$pattern' in time from host $e: $(cat "$tmp"/out?)"
+			[ "$(($(date +%s) - began))" -lt "$((seconds * factor))" ] ||
+				die "no '$pattern' in time from host $e: $(cat "$tmp"/out?)"
 			sleep 0.1
 		done
 	done

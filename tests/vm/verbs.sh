@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Transport verbs on real verbs: one boot of the guest (guest.sh), with two devices, that runs inside.sh, or with
-# TUTTI_TEST_VERBS=device the devices of this machine.
+# Transport verbs on real verbs: one boot of the guest (guest.sh), with two devices, that runs
+# inside.sh, or with TUTTI_TEST_VERBS=device the devices of this machine.
 : "${TT_SRC:=$(cd "$(dirname "$0")/../.." && pwd)}"
 : "${TT_BUILD:=$(pwd)}"
 export TT_SRC TT_BUILD

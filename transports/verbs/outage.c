@@ -143,7 +143,7 @@ bool vb_lost_text(const struct vb_lost *lost, char text[VB_LOST_TEXT])
 	return len > 0;
 }
 
-/* What rail's queue pairs have not brought back; some of it may be complete. */
+/* The requests that rail has not returned; some may be complete. */
 static void lose_all(const struct vb_ep *ep, const struct vb_rail *rail, struct vb_lost *lost)
 {
 	uint32_t at;

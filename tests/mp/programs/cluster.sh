@@ -1,10 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Jobs started by OpenSSH and by Slurm, on a cluster of two nodes that are network namespaces of this machine.
+# Jobs started by OpenSSH and by Slurm, on a cluster of two nodes that are network namespaces of
+# this machine.
 #
-# Nothing is installed: quickstart.sh has fetched the packages (build/data/cluster), and they are unpacked into an overlay of
-# the file system, in memory. Daemons, namespaces and overlay are gone when the outer process ends, however that
-# happens, 4 minutes later at most: they live in a process namespace of its own. No address of the machine is used.
+# Nothing is installed: quickstart.sh has fetched the packages (build/data/cluster), and they are
+# unpacked into an overlay of the file system, in memory. Daemons, namespaces and overlay are gone
+# when the outer process ends, however that happens, 4 minutes later at most: they live in a
+# process namespace of its own. No address of the machine is used.
 only=$*
 . "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
 suite cluster
@@ -21,10 +23,13 @@ cluster()
 		mount -t overlay overlay "$root/all" \
 			-o "lowerdir=/,upperdir=$root/upper,workdir=$root/work" || return 77
 	root=$root/all
-	for deb in "$packages"/*.deb; do # dpkg -x would put folders in the place of links such as /lib
-		dpkg-deb --fsys-tarfile "$deb" | tar -x --keep-directory-symlink -C "$root" || return 1
+	# dpkg -x would put folders in the place of links such as /lib.
+	for deb in "$packages"/*.deb; do
+		dpkg-deb --fsys-tarfile "$deb" | tar -x --keep-directory-symlink -C "$root" ||
+			return 1
 	done
-	mount -t tmpfs tmpfs "$root/tmp" && mount -t tmpfs tmpfs "$root/run" && mount -t proc proc "$root/proc" &&
+	mount -t tmpfs tmpfs "$root/tmp" && mount -t tmpfs tmpfs "$root/run" &&
+		mount -t proc proc "$root/proc" &&
 		mount --rbind /dev "$root/dev" && mount --rbind /sys "$root/sys" || return 77
 	mount -t tmpfs tmpfs "$root/dev/shm" || return 77
 	for dir in "$TT_SRC" "$TT_BUILD"; do # may be mounts of their own, or in /tmp
@@ -40,16 +45,21 @@ if [ -z "${TT_INSIDE:-}" ]; then
 		cluster "$TT_OVERLAY"
 		exit
 	fi
-	grep -q '^TT_CFLAGS.*-fsanitize' "$TT_BUILD/Makefile" && skip_all "launched programs are not run under sanitizers"
+	grep -q '^TT_CFLAGS.*-fsanitize' "$TT_BUILD/Makefile" &&
+		skip_all "launched programs are not run under sanitizers"
 	[ -x "$TT_BUILD/hello" ] || skip_all "examples/hello was not built"
-	ls "$packages"/*.deb >/dev/null 2>&1 || skip_all "no packages in $packages: sh quickstart.sh check fetches them"
+	ls "$packages"/*.deb >/dev/null 2>&1 ||
+		skip_all "no packages in $packages: sh quickstart.sh check fetches them"
 	[ "$(id -u)" = 0 ] || skip_all "namespaces and an overlay of the file system need root"
-	unshare -mnpuf true 2>/dev/null || skip_all "unshare does not work here: no rights, or no util-linux"
+	unshare -mnpuf true 2>/dev/null ||
+		skip_all "unshare does not work here: no rights, or no util-linux"
 	TT_OVERLAY=$tmp TT_SRC=$TT_SRC TT_BUILD=$TT_BUILD timeout -k 5 240 \
-		unshare -mnpuf --kill-child --mount-proc sh "$TT_SRC/tests/mp/programs/cluster.sh" $only >"$tmp/log" 2>&1
+		unshare -mnpuf --kill-child --mount-proc sh "$TT_SRC/tests/mp/programs/cluster.sh" \
+		$only >"$tmp/log" 2>&1
 	status=$?
 	cat "$tmp/log"
-	grep -q '^# cluster: ' "$tmp/log" || { [ $status = 77 ] && skip_all "$(tail -n 1 "$tmp/log")"; }
+	grep -q '^# cluster: ' "$tmp/log" || { [ $status = 77 ] &&
+		skip_all "$(tail -n 1 "$tmp/log")"; }
 	exit $status
 fi
 
@@ -74,24 +84,31 @@ on()
 start_network()
 {
 	hostname node0
-	printf '127.0.0.1 localhost\n10.99.0.1 node0\n10.99.0.2 node1\n10.99.0.9 silent\n' >/etc/hosts
-	ip netns add node1 && ip link add e0 type veth peer name e0 netns node1 && ip link set lo up &&
-		ip link set e0 up && ip addr add 10.99.0.1/24 dev e0 && ip -n node1 link set lo up &&
+	printf '127.0.0.1 localhost\n10.99.0.1 node0\n10.99.0.2 node1\n10.99.0.9 silent\n' \
+		>/etc/hosts
+	ip netns add node1 && ip link add e0 type veth peer name e0 netns node1 &&
+		ip link set lo up &&
+		ip link set e0 up && ip addr add 10.99.0.1/24 dev e0 &&
+		ip -n node1 link set lo up &&
 		ip -n node1 link set e0 up && ip -n node1 addr add 10.99.0.2/24 dev e0
 }
 
 start_ssh()
 {
-	grep -q '^sshd:' /etc/passwd || echo 'sshd:x:65533:65534::/run/sshd:/usr/sbin/nologin' >>/etc/passwd
+	grep -q '^sshd:' /etc/passwd ||
+		echo 'sshd:x:65533:65534::/run/sshd:/usr/sbin/nologin' >>/etc/passwd
 	rm -rf /root/.ssh /etc/ssh/ssh_host_* && mkdir -p -m 700 /run/sshd /root/.ssh /etc/ssh &&
 		ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/ssh_host_ed25519_key &&
 		ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/id_ed25519 &&
 		cp /root/.ssh/id_ed25519.pub /root/.ssh/authorized_keys || return 1
-	printf 'UsePAM no\nPermitRootLogin yes\nStrictModes no\nPidFile none\n' >/etc/ssh/sshd_config
+	printf 'UsePAM no\nPermitRootLogin yes\nStrictModes no\nPidFile none\n' \
+		>/etc/ssh/sshd_config
 	echo 'ConnectTimeout 1' >/root/.ssh/config
 	for node in $nodes; do
-		echo "$node $(cut -d ' ' -f 1,2 /etc/ssh/ssh_host_ed25519_key.pub)" >>/root/.ssh/known_hosts
-		on $node /usr/sbin/sshd -o "ListenAddress=$(getent hosts $node | cut -d ' ' -f 1)" || return 1
+		echo "$node $(cut -d ' ' -f 1,2 /etc/ssh/ssh_host_ed25519_key.pub)" \
+			>>/root/.ssh/known_hosts
+		on $node /usr/sbin/sshd -o "ListenAddress=$(getent hosts $node |
+			cut -d ' ' -f 1)" || return 1
 	done
 }
 
@@ -101,7 +118,8 @@ start_slurm()
 		[ -e /usr/sbin/$p ] || ln -s $p-wlm /usr/sbin/$p
 	done
 	mkdir -p /run/munge /etc/munge /var/lib/munge /var/log/munge /etc/slurm /var/spool/slurmctld
-	head -c 64 /dev/urandom >/etc/munge/munge.key && chmod 600 /etc/munge/munge.key && chmod 755 /run/munge &&
+	head -c 64 /dev/urandom >/etc/munge/munge.key && chmod 600 /etc/munge/munge.key &&
+		chmod 755 /run/munge &&
 		munged --force 2>/dev/null || return 1
 	cat >/etc/slurm/slurm.conf <<-'END'
 		ClusterName=test
@@ -147,30 +165,36 @@ start()
 averages()
 {
 	mean=$(awk -v n="$2" 'BEGIN { print (n - 1) / 2 }')
-	[ "$(grep -c "^rank [0-9]* of $2: the average is $mean\$" "$1")" = "$2" ] || die "$(cat "$1")"
+	[ "$(grep -c "^rank [0-9]* of $2: the average is $mean\$" "$1")" = "$2" ] ||
+		die "$(cat "$1")"
 }
 
 # ---- ssh ----
 
 ssh_hosts()
 {
-	timeout 30 ./tutti_run -H node0:2,node1:2 ./hello >"$tmp/out" 2>&1 || die "status $?: $(cat "$tmp/out")"
+	timeout 30 ./tutti_run -H node0:2,node1:2 ./hello >"$tmp/out" 2>&1 ||
+		die "status $?: $(cat "$tmp/out")"
 	averages "$tmp/out" 4
-	timeout 30 ./tutti_run -H node0:2,node1:2 sh -c 'echo $TUTTI_RANK $(hostname)' >"$tmp/out" || die "status $?"
-	[ "$(sort "$tmp/out" | paste -sd,)" = '0 node0,1 node0,2 node1,3 node1' ] || die "$(cat "$tmp/out")"
+	timeout 30 ./tutti_run -H node0:2,node1:2 sh -c 'echo $TUTTI_RANK $(hostname)' \
+		>"$tmp/out" || die "status $?"
+	[ "$(sort "$tmp/out" | paste -sd,)" = '0 node0,1 node0,2 node1,3 node1' ] ||
+		die "$(cat "$tmp/out")"
 }
 
 ssh_hostfile()
 {
 	printf 'node1 slots=3\nnode0\n' >"$tmp/hosts"
-	timeout 30 ./tutti_run --hostfile "$tmp/hosts" ./hello >"$tmp/out" 2>&1 || die "status $?: $(cat "$tmp/out")"
+	timeout 30 ./tutti_run --hostfile "$tmp/hosts" ./hello >"$tmp/out" 2>&1 ||
+		die "status $?: $(cat "$tmp/out")"
 	averages "$tmp/out" 4
 }
 
 # A rank on the other node fails: its status is the launcher's.
 ssh_status()
 {
-	timeout 30 ./tutti_run -H node0:1,node1:1 sh -c 'test $TUTTI_RANK = 0 && exec sleep 20; exit 9' >"$tmp/out" 2>&1
+	timeout 30 ./tutti_run -H node0:1,node1:1 sh \
+		-c 'test $TUTTI_RANK = 0 && exec sleep 20; exit 9' >"$tmp/out" 2>&1
 	status=$?
 	[ $status = 9 ] || die "status $status: $(cat "$tmp/out")"
 }
@@ -207,12 +231,14 @@ slurm_directory()
 {
 	job ./hello >"$tmp/out" 2>&1 || die "status $?: $(cat "$tmp/out")"
 	averages "$tmp/out" 8
-	[ "$(job hostname | sort | uniq -c | awk '{ print $1 $2 }' | paste -sd,)" = 4node0,4node1 ] || die "not 4 and 4"
+	[ "$(job hostname | sort | uniq -c | awk '{ print $1 $2 }' |
+		paste -sd,)" = 4node0,4node1 ] || die "not 4 and 4"
 }
 
 slurm_perf()
 {
-	job ./tutti_perf allreduce -b 8 -e 1M -f 64 -n 5 >"$tmp/out" 2>&1 || die "status $?: $(cat "$tmp/out")"
+	job ./tutti_perf allreduce -b 8 -e 1M -f 64 -n 5 >"$tmp/out" 2>&1 ||
+		die "status $?: $(cat "$tmp/out")"
 	grep -q '1048576 ' "$tmp/out" || die "$(cat "$tmp/out")"
 }
 
@@ -220,7 +246,8 @@ slurm_perf()
 slurm_two()
 {
 	TUTTI_BOOT_DIR=$tmp/boot timeout 60 srun -n 4 ./hello >"$tmp/out" 2>&1 &
-	TUTTI_BOOT_DIR=$tmp/boot timeout 60 srun -n 3 ./hello >"$tmp/out2" 2>&1 || die "status $?: $(cat "$tmp/out2")"
+	TUTTI_BOOT_DIR=$tmp/boot timeout 60 srun -n 3 ./hello >"$tmp/out2" 2>&1 ||
+		die "status $?: $(cat "$tmp/out2")"
 	wait $! || die "status $?: $(cat "$tmp/out")"
 	averages "$tmp/out" 4
 	averages "$tmp/out2" 3
@@ -234,10 +261,13 @@ alone()
 	TUTTI_INIT_TIMEOUT=5s timeout 60 "$@" >"$tmp/out" 2>&1
 	status=$?
 	if [ $wanted = 0 ]; then
-		[ $status = 0 ] && grep -q 'rank 0 of 1' "$tmp/out" || die "$*: status $status: $(cat "$tmp/out")"
+		[ $status = 0 ] && grep -q 'rank 0 of 1' "$tmp/out" ||
+			die "$*: status $status: $(cat "$tmp/out")"
 	else
-		[ $status != 0 ] && ! grep -q 'of 1:' "$tmp/out" && grep -q 'SLURM_PROCID\|PMI_RANK' "$tmp/out" &&
-			grep -q 'TUTTI_BOOT_DIR' "$tmp/out" || die "$*: status $status: $(cat "$tmp/out")"
+		[ $status != 0 ] && ! grep -q 'of 1:' "$tmp/out" &&
+			grep -q 'SLURM_PROCID\|PMI_RANK' "$tmp/out" &&
+			grep -q 'TUTTI_BOOT_DIR' "$tmp/out" ||
+			die "$*: status $status: $(cat "$tmp/out")"
 	fi
 }
 
@@ -250,7 +280,8 @@ slurm_not_alone()
 	alone 0 srun -n 1 ./hello
 	alone 0 srun -n 4 env TUTTI_RANK=0 TUTTI_NRANKS=1 ./hello
 	printf '#!/bin/sh\n./hello\n' >"$tmp/batch"
-	sbatch -W -n 4 -o "$tmp/batch.out" "$tmp/batch" >"$tmp/out" 2>&1 || die "$(cat "$tmp/out" "$tmp/batch.out")"
+	sbatch -W -n 4 -o "$tmp/batch.out" "$tmp/batch" >"$tmp/out" 2>&1 ||
+		die "$(cat "$tmp/out" "$tmp/batch.out")"
 	grep -q 'rank 0 of 1' "$tmp/batch.out" || die "$(cat "$tmp/batch.out")"
 	job --mpi=pmi2 ./hello >"$tmp/out" 2>&1 || die "status $?: $(cat "$tmp/out")"
 	averages "$tmp/out" 8
@@ -261,10 +292,12 @@ slurm_death()
 {
 	job --kill-on-bad-exit=0 sh -c '
 		test $SLURM_PROCID = 7 || exec ./tutti_perf allreduce -b 64K -e 64K -n 1000000
-		./tutti_perf allreduce -b 64K -e 64K -n 1000000 & sleep 2; kill -9 $!' >"$tmp/out" 2>&1
+		./tutti_perf allreduce -b 64K -e 64K -n 1000000 & sleep 2; kill -9 $!' >"$tmp/out" \
+			2>&1
 	status=$?
 	[ $status != 0 ] && [ $status != 124 ] || die "status $status: $(cat "$tmp/out")"
-	[ "$(grep -o 'tutti\[[0-6]\]: error: .*rank 7' "$tmp/out" | cut -d : -f 1 | sort -u | wc -l)" = 7 ] || die "not all name rank 7: $(cat "$tmp/out")"
+	[ "$(grep -o 'tutti\[[0-6]\]: error: .*rank 7' "$tmp/out" | cut -d : -f 1 | sort -u |
+		wc -l)" = 7 ] || die "not all name rank 7: $(cat "$tmp/out")"
 }
 
 # A job that is cancelled leaves no process and no shared memory.

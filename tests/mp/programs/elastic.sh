@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Training while ranks are killed and new ones join: the loss curve is that of an undisturbed run, within 1e-5, and
-# no digit in 330 is classified otherwise.
+# Training while ranks are killed and new ones join: the loss curve is that of an undisturbed run,
+# within 1e-5, and no digit in 330 is classified otherwise.
 . "${TT_SRC:-.}/tests/sh.inc"
 . "$TT_SRC/tests/mp/programs/digits.inc"
 suite elastic
@@ -14,7 +14,8 @@ train() {
 	name=$1 with=$2
 	shift 2
 	# shellcheck disable=SC2086 # options are words
-	timeout 120 ./tutti_run -n 4 $with ./train_elastic --epochs 8 --csv "$tmp/$name.csv" "$@" >"$tmp/$name.out" 2>&1 &&
+	timeout 120 ./tutti_run -n 4 $with ./train_elastic --epochs 8 --csv "$tmp/$name.csv" "$@" \
+		>"$tmp/$name.out" 2>&1 &&
 		cat "$tmp/$name.out" || { cat "$tmp/$name.out"; return 1; }
 }
 
@@ -30,7 +31,8 @@ undisturbed() {
 	same_curve "$tmp/digits.csv" "$tmp/alone.csv"
 }
 
-# In the middle of the second and fourth epoch of 23 steps, rank 0 too; in both, and both are replaced.
+# In the middle of the second and fourth epoch of 23 steps, rank 0 too; in both, and both are
+# replaced.
 replaced() {
 	set -e
 	train replaced "--replace 2" --kill 2:30,0:75
@@ -56,11 +58,15 @@ hosts() {
 	TUTTI_BOOT_DIR=$tmp/gate TUTTI_TEST_SSH_LOG=$tmp/ssh.log
 	export TUTTI_BOOT_DIR TUTTI_TEST_SSH_LOG
 	printf 'alpha slots=2\nbeta slots=2\n' >"$tmp/hostfile"
-	timeout 120 ./tutti_run --ssh "sh $TT_SRC/tests/mp/programs/fake_ssh.sh" --hostfile "$tmp/hostfile" --replace 2 \
-		./train_elastic --epochs 8 --csv "$tmp/hosts.csv" --kill 2:30,1:75 >"$tmp/hosts.out" 2>&1 ||
+	timeout 120 ./tutti_run --ssh "sh $TT_SRC/tests/mp/programs/fake_ssh.sh" \
+		--hostfile "$tmp/hostfile" --replace 2 \
+		./train_elastic --epochs 8 --csv "$tmp/hosts.csv" --kill 2:30,1:75 \
+		>"$tmp/hosts.out" 2>&1 ||
 		{ cat "$tmp/hosts.out"; return 1; }
-	grep -q "rank 2 on beta was killed by signal 9.*; a new process joins in its place" "$tmp/hosts.out"
-	grep -q "rank 1 on alpha was killed by signal 9.*; a new process joins in its place" "$tmp/hosts.out"
+	grep -q "rank 2 on beta was killed by signal 9.*; a new process joins in its place" \
+		"$tmp/hosts.out"
+	grep -q "rank 1 on alpha was killed by signal 9.*; a new process joins in its place" \
+		"$tmp/hosts.out"
 	has hosts "4 ranks instead of 3" 2
 	same_curve "$tmp/alone.csv" "$tmp/hosts.csv"
 }
@@ -68,7 +74,8 @@ hosts() {
 # kill -9 from outside, at whatever moment: the N-th process, when the job has printed an epoch.
 outside() {
 	set -e
-	timeout 120 ./tutti_run -n 4 --replace 1 ./train_elastic --epochs 12 --csv "$tmp/outside.csv" >"$tmp/outside.out" 2>&1 &
+	timeout 120 ./tutti_run -n 4 --replace 1 ./train_elastic --epochs 12 \
+		--csv "$tmp/outside.csv" >"$tmp/outside.out" 2>&1 &
 	job=$!
 	until grep -q "epoch  *$2 " "$tmp/outside.out"; do
 		kill -0 $job 2>/dev/null || { cat "$tmp/outside.out"; return 1; }

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# examples/mpi_unique_id.c, built and run with each MPI there is; and a program without MPI started by its mpirun.
+# examples/mpi_unique_id.c, built and run with each MPI there is; and a program without MPI started
+# by its mpirun.
 only=$*
 . "${TT_SRC:-.}/tests/sh.inc"
 suite mpi
@@ -40,10 +41,12 @@ directory() {
 
 # Nothing says where rank 0 is: no process takes itself for a job of one.
 not_alone() {
-	! timeout 60 "mpirun.$1" $(more $1) -n 2 ./hello >"$tmp/out" 2>&1 || die "succeeded: $(cat "$tmp/out")"
+	! timeout 60 "mpirun.$1" $(more $1) -n 2 ./hello >"$tmp/out" 2>&1 ||
+		die "succeeded: $(cat "$tmp/out")"
 	grep -q 'this is rank [01] of 2 .*TUTTI_BOOT_DIR' "$tmp/out" || die "$(cat "$tmp/out")"
 	! grep -q 'of 1' "$tmp/out" || die "$(cat "$tmp/out")"
-	timeout 60 "mpirun.$1" -n 1 ./hello >"$tmp/out" 2>&1 && grep -q 'rank 0 of 1' "$tmp/out" || die "$(cat "$tmp/out")"
+	timeout 60 "mpirun.$1" -n 1 ./hello >"$tmp/out" 2>&1 &&
+		grep -q 'rank 0 of 1' "$tmp/out" || die "$(cat "$tmp/out")"
 }
 
 # one_of FLAVOR SIZE SHELL: a job that fails if a rank of another, with another size, is in it
@@ -55,7 +58,8 @@ one_of() {
 # Jobs that start in one directory at the same time never mix.
 concurrent() {
 	mkdir -p "$tmp/boot"
-	printf '#!/bin/sh\n"$@"\nexit $?\n' >"$tmp/indirect" && chmod +x "$tmp/indirect" # a child of mpirun's child
+	printf '#!/bin/sh\n"$@"\nexit $?\n' >"$tmp/indirect" &&
+		chmod +x "$tmp/indirect" # a child of mpirun's child
 	for _ in 1 2; do
 		one_of $1 8 & a=$!
 		one_of $1 64 & b=$!

@@ -11,7 +11,8 @@ perf() {
 	timeout 120 ./tutti_run -n "$ranks" ./tutti_perf "$@"
 }
 
-# clean ROWS ARGUMENT...: on two ranks, with the right number of JSON and CSV rows and nothing wrong.
+# clean ROWS ARGUMENT...: on two ranks, with the right number of JSON and CSV rows and nothing
+# wrong.
 clean() {
 	rows=$1
 	shift
@@ -30,11 +31,13 @@ footers() {
 	perf 3 "$@" >"$tmp/out" || return 1
 	grep -q '^# Out of bounds values : 0 OK$' "$tmp/out" &&
 		grep -Eq '^# Avg bus bandwidth    : [0-9.e+-]+$' "$tmp/out" &&
-		grep -q 'size .*count .*type .*redop .*root .*time .*algbw .*busbw #wrong' "$tmp/out" ||
+		grep -q 'size .*count .*type .*redop .*root .*time .*algbw .*busbw #wrong' \
+		"$tmp/out" ||
 		{ cat "$tmp/out"; return 1; }
 }
 
-# only_loopback VARIABLE=VALUE...: while a job of one host runs, all that its processes listen on is there.
+# only_loopback VARIABLE=VALUE...: while a job of one host runs, all that its processes listen on
+# is there.
 only_loopback() {
 	command -v ss >/dev/null || skip "ss (package iproute2) is not installed"
 	env "$@" ./tutti_run -n 2 ./tutti_perf barrier -n 100000000 >/dev/null 2>&1 &
@@ -52,7 +55,8 @@ only_loopback() {
 	! awk '{ print $4 }' "$tmp/listen" | grep -v '^127\.0\.0\.1:' || die "$(cat "$tmp/listen")"
 }
 
-# overlaps ROWS: as many rows of either kind, and figures that belong to each other, in the table before.
+# overlaps ROWS: as many rows of either kind, and figures that belong to each other, in the table
+# before.
 overlaps() {
 	awk -F, -v rows="$1" 'NR > 1 {
 		exposed = $5 > $4 ? $5 - $4 : 0
@@ -61,7 +65,8 @@ overlaps() {
 			bad = 1
 		n[$2]++
 	}
-	END { exit bad || n["caller"] != rows || n["thread"] != rows }' "$tmp/c" || { cat "$tmp/c"; return 1; }
+	END { exit bad || n["caller"] != rows || n["thread"] != rows }' "$tmp/c" ||
+		{ cat "$tmp/c"; return 1; }
 }
 
 # slept HOW PATTERN: in so many of 20 iterations, while ranks wait as HOW says.
@@ -72,7 +77,8 @@ slept() {
 
 # Rows of a doubling scan: 8 to 64K is 14 sizes.
 run allreduce clean 14 allreduce -b 8 -e 64K -f 2 -n 3 -w 1
-run csv_header header size,count,type,redop,root,oop_time_us,oop_algbw_gbs,oop_busbw_gbs,oop_wrong,ip_time_us,ip_algbw_gbs,ip_busbw_gbs,ip_wrong
+run csv_header header \
+	size,count,type,redop,root,oop_time_us,oop_algbw_gbs,oop_busbw_gbs,oop_wrong,ip_time_us,ip_algbw_gbs,ip_busbw_gbs,ip_wrong
 run allreduce_empty clean 1 allreduce -b 0 -e 0 -n 2
 run allreduce_stat clean 2 allreduce -b 1K -e 2K -i 1K -n 5 -w 1 --stat
 run csv_header_stat sh -c 'head -n 1 "$1" | grep -q oop_p50_us,oop_min_us,oop_p99_us' sh "$tmp/c"
@@ -100,7 +106,8 @@ run barrier clean 1 barrier -n 10
 run barrier_stat clean 1 barrier -n 10 --stat
 # Without and with the progress thread: two rows for each size.
 run overlap clean 4 overlap -b 4K -e 64K -f 16 -n 2 -w 1
-run overlap_columns header size,progress,pure_us,compute_us,overall_us,exposed_us,overlap_percent,wrong
+run overlap_columns header \
+	size,progress,pure_us,compute_us,overall_us,exposed_us,overlap_percent,wrong
 run overlap_figures overlaps 2
 run overlap_ofi clean 2 overlap -T ofi -b 300004 -e 300004 -n 2 -w 0
 run wakeup clean 2 wakeup -n 5 -w 1
@@ -115,7 +122,8 @@ run put_lat_shm clean 1 put_lat -T shm -n 20 -w 2
 run ps clean 2 ps -b 4K -e 1M -f 256 -n 10 -w 2
 run put_lat_ofi clean 1 put_lat -T ofi -n 20 -w 2
 run amo_lat clean 2 amo_lat -n 20 -w 2 -A all
-run amo_lat_columns header bytes,iterations,t_min_us,t_max_us,t_typical_us,t_avg_us,t_stdev_us,p99_us,p999_us,wrong,atomic
+run amo_lat_columns header \
+	bytes,iterations,t_min_us,t_max_us,t_typical_us,t_avg_us,t_stdev_us,p99_us,p999_us,wrong,atomic
 run amo_lat_ofi clean 1 amo_lat -T ofi -n 20 -w 2 --malloc
 run put_ofi clean 1 put -T ofi -n 20 -w 2
 run get_ofi clean 1 get -T ofi -n 20 -w 2
@@ -124,7 +132,8 @@ levels=2
 ! grep -qw avx2 /proc/cpuinfo || levels=3
 ! grep -qw avx512bw /proc/cpuinfo || levels=4
 run kernel_all clean $((68 * levels)) kernel -b 1003 -n 1 -w 0 -d all -o all --sources 3 --level all
-run kernel_stream clean 2 kernel -b 40001 -e 40003 -i 2 -n 2 -w 0 -d half -o avg --stores stream --sources 5
+run kernel_stream clean 2 kernel -b 40001 -e 40003 -i 2 -n 2 -w 0 -d half -o avg --stores stream \
+	--sources 5
 run rules clean $((7 * levels)) rules -b 1003 -n 1 -w 0 -d bfloat16 --level all
 run rules_float says "are for floats" perf 1 rules -d int32
 run kernel clean 8 kernel -b 100 -e 64K -f 655 -n 2 -w 0 --malloc

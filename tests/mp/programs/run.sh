@@ -38,7 +38,8 @@ expect_text()
 
 test_environment()
 {
-	launch -n 3 sh -c 'echo $TUTTI_RANK $TUTTI_NRANKS $TUTTI_LOCAL_RANK ${#TUTTI_JOB_ID} ${TUTTI_STORE_FD:+store}' \
+	launch -n 3 sh \
+		-c 'echo $TUTTI_RANK $TUTTI_NRANKS $TUTTI_LOCAL_RANK ${#TUTTI_JOB_ID} ${TUTTI_STORE_FD:+store}' \
 		>"$tmp/out" || die "status $?"
 	expect "0 3 0 32 store
 1 3 1 32
@@ -50,19 +51,23 @@ test_store()
 	# Rank 0 inherits a listening socket; all are told the same loopback address and job.
 	launch -n 3 sh -c 'echo $TUTTI_STORE $TUTTI_JOB_ID' >"$tmp/out" || die "status $?"
 	expect 1 "$(sort -u "$tmp/out" | wc -l)"
-	grep -q '^127\.0\.0\.1:[1-9][0-9]* ' "$tmp/out" || die "no loopback store: $(cat "$tmp/out")"
+	grep -q '^127\.0\.0\.1:[1-9][0-9]* ' "$tmp/out" ||
+		die "no loopback store: $(cat "$tmp/out")"
 	launch -n 1 sh -c 'readlink /proc/self/fd/$TUTTI_STORE_FD' >"$tmp/out"
 	expect_text '^socket:' "$tmp/out"
 }
 
 test_secret()
 {
-	# 32 bytes, the same for all ranks, each from a descriptor of its own; another one for each job.
-	launch -n 3 sh -c 'echo $(od -An -v -tx1 /proc/self/fd/$TUTTI_SECRET_FD | tr -d " \n")' >"$tmp/out"
+	# 32 bytes, the same for all ranks, each from a descriptor of its own; another one for each
+	# job.
+	launch -n 3 sh -c 'echo $(od -An -v -tx1 /proc/self/fd/$TUTTI_SECRET_FD | tr -d " \n")' \
+		>"$tmp/out"
 	expect 3 "$(wc -l <"$tmp/out")"
 	expect 1 "$(sort -u "$tmp/out" | wc -l)"
 	expect 65 "$(head -n 1 "$tmp/out" | wc -c)"
-	launch -n 1 sh -c 'echo $(od -An -v -tx1 /proc/self/fd/$TUTTI_SECRET_FD | tr -d " \n")' >"$tmp/out2"
+	launch -n 1 sh -c 'echo $(od -An -v -tx1 /proc/self/fd/$TUTTI_SECRET_FD | tr -d " \n")' \
+		>"$tmp/out2"
 	! grep -qf "$tmp/out2" "$tmp/out" || die "two jobs with one secret"
 }
 
@@ -74,7 +79,8 @@ test_secret_hidden()
 		cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ >$OUT/seen.$TUTTI_RANK 2>/dev/null
 		exit 0
 	END
-	OUT=$tmp hosts -v -x OUT sh "$tmp/look.sh" >"$tmp/log" 2>&1 || die "status $?: $(cat "$tmp/log")"
+	OUT=$tmp hosts -v -x OUT sh "$tmp/look.sh" >"$tmp/log" 2>&1 ||
+		die "status $?: $(cat "$tmp/log")"
 	expect 32 "$(wc -c <"$tmp/secret.0")"
 	cmp "$tmp/secret.0" "$tmp/secret.3" || exit 1
 	cat "$TUTTI_TEST_SSH_LOG" "$tmp/log" "$tmp"/seen.? >"$tmp/all"
@@ -92,13 +98,15 @@ test_tags()
 [1]: out" "$(sort "$tmp/out")"
 	expect "[0]: unfinished
 [1]: unfinished" "$(sort "$tmp/err")"
-	expect 100000 "$(launch --tag-output sh -c 'head -c 99994 /dev/zero | tr "\0" x' | tr -d '\n' |
+	expect 100000 "$(launch --tag-output sh -c 'head -c 99994 /dev/zero | tr "\0" x' |
+		tr -d '\n' |
 		sed 's/\[0\]: //2' | wc -c | sed 's/99999/100000/')"
 }
 
 test_stdin()
 {
-	expect "0: text" "$(echo text | launch -n 3 sh -c 'read line && echo $TUTTI_RANK: $line; true')"
+	expect "0: text" "$(echo text |
+		launch -n 3 sh -c 'read line && echo $TUTTI_RANK: $line; true')"
 	head -c 300000 /dev/zero | tr '\0' y >"$tmp/in"
 	hosts wc -c <"$tmp/in" >"$tmp/out"
 	expect "0 0 0 300000" "$(echo $(sort -n "$tmp/out"))"
@@ -117,12 +125,15 @@ test_status()
 
 test_grace()
 {
-	# The others may say what they saw before they are ended, and are killed if they do not listen.
+	# The others may say what they saw before they are ended, and are killed if they do not
+	# listen.
 	launch -n 2 sh -c 'test $TUTTI_RANK = 0 && exit 3; sleep 0.5; echo I saw it; exit 4' \
 		>"$tmp/out" 2>"$tmp/err"
 	expect 3 $?
 	expect_text 'I saw it' "$tmp/out"
-	launch -n 2 sh -c 'test $TUTTI_RANK = 0 && exit 3; trap "echo TERM" TERM; while :; do sleep 0.1; done' \
+	launch -n 2 sh \
+		-c 'test $TUTTI_RANK = 0 && exit 3; trap "echo TERM" TERM
+		while :; do sleep 0.1; done' \
 		>"$tmp/out" 2>&1
 	expect 3 $?
 	expect_text TERM "$tmp/out"
@@ -130,7 +141,8 @@ test_grace()
 
 test_nothing_left()
 {
-	launch -n 2 sh -c 'sleep ${MARK}1 & sleep ${MARK}1 & test $TUTTI_RANK = 0 && exit 5; wait' 2>/dev/null
+	launch -n 2 sh -c 'sleep ${MARK}1 & sleep ${MARK}1 & test $TUTTI_RANK = 0 && exit 5; wait' \
+		2>/dev/null
 	expect 5 $?
 	! pgrep -f "^sleep ${MARK}1\$" || die "processes are left"
 	hosts sh -c 'sleep ${MARK}2 & test $TUTTI_RANK = 3 && exit 6; wait' 2>/dev/null
@@ -145,15 +157,18 @@ test_launcher_killed()
 	"$tutti_run" --ssh "$fake_ssh" -H alpha:2 sleep ${MARK}3 &
 	pid2=$!
 	i=0
-	until [ "$(pgrep -fc "^sleep ${MARK}3\$")" = 4 ] || [ $i = 100 ]; do sleep 0.1; i=$((i + 1)); done
+	until [ "$(pgrep -fc "^sleep ${MARK}3\$")" = 4 ] ||
+		[ $i = 100 ]; do sleep 0.1; i=$((i + 1)); done
 	expect 4 "$(pgrep -fc "^sleep ${MARK}3\$")"
 	kill -9 $pid $pid2
 	i=0
-	while pgrep -f "^sleep ${MARK}3\$" >/dev/null && [ $i != 50 ]; do sleep 0.1; i=$((i + 1)); done
+	while pgrep -f "^sleep ${MARK}3\$" >/dev/null &&
+		[ $i != 50 ]; do sleep 0.1; i=$((i + 1)); done
 	! pgrep -f "^sleep ${MARK}3\$" || die "ranks outlive a killed launcher"
 }
 
-# What ranks have started ends too, here and behind a remote shell; and when it is the agent that is killed.
+# What ranks have started ends too, here and behind a remote shell; and when it is the agent that
+# is killed.
 test_launcher_killed_shells()
 {
 	: >"$TUTTI_TEST_SSH_LOG"
@@ -177,14 +192,16 @@ launch_shells()
 	"$tutti_run" "$@" sh -c 'sleep ${MARK}4 & sleep ${MARK}4; wait' 2>/dev/null &
 	pid=$!
 	i=0
-	until [ "$(pgrep -fc "^sleep ${MARK}4\$")" = $want ] || [ $i = 100 ]; do sleep 0.1; i=$((i + 1)); done
+	until [ "$(pgrep -fc "^sleep ${MARK}4\$")" = $want ] ||
+		[ $i = 100 ]; do sleep 0.1; i=$((i + 1)); done
 	expect $want "$(pgrep -fc "^sleep ${MARK}4\$")"
 }
 
 shells_end()
 {
 	i=0
-	while pgrep -f "^sleep ${MARK}4\$" >/dev/null && [ $i != 100 ]; do sleep 0.1; i=$((i + 1)); done
+	while pgrep -f "^sleep ${MARK}4\$" >/dev/null &&
+		[ $i != 100 ]; do sleep 0.1; i=$((i + 1)); done
 	! pgrep -f "^sleep ${MARK}4\$" || die "what ranks have started outlives $1"
 }
 
@@ -208,17 +225,21 @@ test_first()
 	for _ in 1 2 3; do
 		named 3 "rank 1 on .* ended with status 3 first" -n 2 "$rank" fail 1
 	done
-	named 3 "rank 1 on .* ended with status 3 first" --ssh "$fake_ssh" -H alpha,beta "$rank" fail 1
-	named 4 "rank 1 on .* ended with status 0 before the others were done; then rank [02] on .* ended with status 4" \
+	named 3 "rank 1 on .* ended with status 3 first" --ssh "$fake_ssh" -H alpha,beta "$rank" \
+		fail 1
+	named 4 \
+		"rank 1 on .* ended with status 0 before the others were done; then rank [02] on .* ended with status 4" \
 		-n 3 "$rank" leave 1
 }
 
-# by_hand COMMAND...: three ranks without tutti_run, rank 1 with TUTTI_IF=$if1; what they say in $tmp/err.0 to 2
+# by_hand COMMAND...: three ranks without tutti_run, rank 1 with TUTTI_IF=$if1; what they say in
+# $tmp/err.0 to 2
 by_hand()
 {
 	for r in 0 1 2; do
 		[ $r = 1 ] && if=$if1 || if=
-		TUTTI_IF=$if TUTTI_RANK=$r TUTTI_NRANKS=3 TUTTI_INIT_TIMEOUT=120s timeout 60 "$@" >"$tmp/err.$r" 2>&1 &
+		TUTTI_IF=$if TUTTI_RANK=$r TUTTI_NRANKS=3 TUTTI_INIT_TIMEOUT=120s timeout 60 "$@" \
+			>"$tmp/err.$r" 2>&1 &
 	done
 	wait
 }
@@ -238,30 +259,36 @@ test_refuse()
 	expect_text "rank 1 of 3: the average is 1" "$tmp/err.1"
 }
 
-# A rank that is killed after its first contact ends the start of the others at once; so does rank 0.
+# A rank that is killed after its first contact ends the start of the others at once; so does rank
+# 0.
 test_lost_early()
 {
 	[ -x "$TT_BUILD/hello" ] || skip "examples/hello was not built"
 	for victim in 1 0; do
 		mkdir -p "$tmp/early.$victim"
 		for r in 0 1; do # rank 2 never comes
-			TUTTI_BOOT_DIR=$tmp/early.$victim TUTTI_RANK=$r TUTTI_NRANKS=3 TUTTI_INIT_TIMEOUT=120s TUTTI_LOG=debug \
+			TUTTI_BOOT_DIR=$tmp/early.$victim TUTTI_RANK=$r TUTTI_NRANKS=3 \
+				TUTTI_INIT_TIMEOUT=120s TUTTI_LOG=debug \
 				timeout 60 "$TT_BUILD/hello" >"$tmp/early.$victim/err.$r" 2>&1 &
 			eval pid$r=$!
 		done
 		i=0
-		until grep -q "rank 1 is there, on" "$tmp/early.$victim/err.0" || [ $i = 400 ]; do sleep 0.05; i=$((i + 1)); done
+		until grep -q "rank 1 is there, on" "$tmp/early.$victim/err.0" ||
+			[ $i = 400 ]; do sleep 0.05; i=$((i + 1)); done
 		eval "pkill -9 -P \$pid$victim; kill -9 \$pid$victim"
 		wait
 	done 2>/dev/null
-	expect_text "tutti_init: rank 1 on .* \(ended before it joined\|was lost during the start\)" "$tmp/early.1/err.0"
+	expect_text \
+		"tutti_init: rank 1 on .* \(ended before it joined\|was lost during the start\)" \
+		"$tmp/early.1/err.0"
 	expect_text "tutti_init: rank 0 at .* was lost during the start" "$tmp/early.0/err.1"
 }
 
 test_loopback_down()
 {
 	[ -x "$TT_BUILD/hello" ] || skip "examples/hello was not built"
-	unshare -n true 2>/dev/null || skip "no network namespace of its own: no rights, or no util-linux"
+	unshare -n true 2>/dev/null ||
+		skip "no network namespace of its own: no rights, or no util-linux"
 	timeout 60 unshare -n "$tutti_run" -n 2 "$TT_BUILD/hello" >"$tmp/out" 2>&1
 	expect 1 $?
 	expect_text "ip link set lo up" "$tmp/out"
@@ -277,14 +304,18 @@ test_limits()
 {
 	(ulimit -n 64 && launch -n 100 sh -c ': >$OUT/started' 2>"$tmp/err")
 	expect 1 $?
-	expect_text "100 ranks on this host need [0-9]* file descriptors here, 64 are allowed; raise 'ulimit -n'" "$tmp/err"
+	expect_text \
+		"100 ranks on this host need [0-9]* file descriptors here, 64 are allowed; raise 'ulimit -n'" "$tmp/err"
 	(ulimit -f 8 && launch -n 2 true 2>"$tmp/err") || die "status $?: $(cat "$tmp/err")"
 	expect_text "'ulimit -f' allows files of" "$tmp/err"
 	[ -x "$TT_BUILD/hello" ] || return 0
-	# Rank 0 needs a descriptor for each other rank, and does not wait for ranks that it could not let in.
-	(ulimit -n 64 && TUTTI_INIT_TIMEOUT=120s TUTTI_RANK=0 TUTTI_NRANKS=60 TUTTI_STORE=127.0.0.1:9998 \
+	# Rank 0 needs a descriptor for each other rank, and does not wait for ranks that it could
+	# not let in.
+	(ulimit -n 64 &&
+		TUTTI_INIT_TIMEOUT=120s TUTTI_RANK=0 TUTTI_NRANKS=60 TUTTI_STORE=127.0.0.1:9998 \
 		timeout 60 "$TT_BUILD/hello") >"$tmp/out" 2>&1
-	expect_text "file descriptors are left, the start of a job of 60 ranks needs .* raise 'ulimit -n'" "$tmp/out"
+	expect_text \
+		"file descriptors are left, the start of a job of 60 ranks needs .* raise 'ulimit -n'" "$tmp/out"
 }
 
 # signals NAME STATUS LAUNCHER...: a signal sent to the launcher reaches every rank
@@ -300,11 +331,13 @@ signals()
 		while test $i != 100; do sleep 0.1; i=$((i+1)); done' 2>"$tmp/err" &
 	pid=$!
 	i=0
-	until [ -e "$tmp/up.0" ] && [ -e "$tmp/up.1" ] || [ $i = 100 ]; do sleep 0.1; i=$((i + 1)); done
+	until [ -e "$tmp/up.0" ] && [ -e "$tmp/up.1" ] ||
+		[ $i = 100 ]; do sleep 0.1; i=$((i + 1)); done
 	kill -"$sig" $pid
 	wait $pid
 	expect "$want" $?
-	[ -e "$tmp/got.0" ] && [ -e "$tmp/got.1" ] || die "SIG$sig did not reach both: $(cat "$tmp/err")"
+	[ -e "$tmp/got.0" ] && [ -e "$tmp/got.1" ] ||
+		die "SIG$sig did not reach both: $(cat "$tmp/err")"
 }
 
 test_signals()
@@ -337,7 +370,8 @@ test_options()
 	launch --tag-outptu true 2>"$tmp/err"
 	expect 1 $?
 	expect_text 'did you mean --tag-output' "$tmp/err"
-	for bad in '-n 0' '-n x' '--timeout soon' '--bind socket' '-x TUTTI_TEST_NOT_THERE' '-H a:0' \
+	for bad in '-n 0' '-n x' '--timeout soon' '--bind socket' '-x TUTTI_TEST_NOT_THERE' \
+		'-H a:0' \
 		'-H a,a' '-H -oProxy' '-n 3 -H localhost:2' '--wdir /nowhere/at/all' ''; do
 		launch $bad $([ -z "$bad" ] || echo true) 2>"$tmp/err"
 		expect 1 $?
@@ -363,7 +397,8 @@ test_export()
 {
 	A=1 launch -n 1 -x A -x B=2 sh -c 'echo $A$B' >"$tmp/out"
 	expect 12 "$(cat "$tmp/out")"
-	TUTTI_CHUNK=64K TUTTI_RANK=9 hosts -n 3 -x B=2 sh -c 'echo $TUTTI_RANK $TUTTI_CHUNK $B' >"$tmp/out"
+	TUTTI_CHUNK=64K TUTTI_RANK=9 hosts -n 3 -x B=2 sh -c 'echo $TUTTI_RANK $TUTTI_CHUNK $B' \
+		>"$tmp/out"
 	expect "0 64K 2,1 64K 2,2 64K 2" "$(sort "$tmp/out" | paste -sd,)"
 }
 
@@ -386,7 +421,8 @@ test_bind()
 test_hostfile()
 {
 	printf '# two hosts\nalpha slots=2\n\n  beta # one slot\n' >"$tmp/good"
-	launch --ssh "$fake_ssh" --hostfile "$tmp/good" sh -c 'echo $TUTTI_RANK $TUTTI_NRANKS $TUTTI_TEST_HOST' \
+	launch --ssh "$fake_ssh" --hostfile "$tmp/good" sh \
+		-c 'echo $TUTTI_RANK $TUTTI_NRANKS $TUTTI_TEST_HOST' \
 		>"$tmp/out" || die "status $?"
 	expect "0 3 alpha,1 3 alpha,2 3 beta" "$(sort "$tmp/out" | paste -sd,)"
 	printf 'alpha slots=2\n\nbeta slots=many\n' >"$tmp/bad"
@@ -407,7 +443,8 @@ test_remote()
 {
 	# One shell a host; ranks, local ranks, store, tags and the failing rank's host are right.
 	: >"$TUTTI_TEST_SSH_LOG"
-	hosts --tag-output sh -c 'echo $TUTTI_LOCAL_RANK $TUTTI_TEST_HOST $TUTTI_STORE ${TUTTI_STORE_FD:+fd}' \
+	hosts --tag-output sh \
+		-c 'echo $TUTTI_LOCAL_RANK $TUTTI_TEST_HOST $TUTTI_STORE ${TUTTI_STORE_FD:+fd}' \
 		>"$tmp/out" || die "status $?"
 	expect 2 "$(wc -l <"$TUTTI_TEST_SSH_LOG")"
 	expect "[0]: 0 alpha fd,[1]: 1 alpha,[2]: 0 beta,[3]: 1 beta" \
@@ -421,7 +458,8 @@ test_remote()
 test_remote_mixed()
 {
 	# Rank 0 here, others elsewhere.
-	launch --ssh "$fake_ssh" -H localhost:1,beta:1 sh -c 'echo $TUTTI_RANK ${TUTTI_TEST_HOST:-here} ${TUTTI_STORE_FD:+fd}' \
+	launch --ssh "$fake_ssh" -H localhost:1,beta:1 sh \
+		-c 'echo $TUTTI_RANK ${TUTTI_TEST_HOST:-here} ${TUTTI_STORE_FD:+fd}' \
 		>"$tmp/out" || die "status $?"
 	expect "0 here fd,1 beta" "$(sort "$tmp/out" | sed 's/ $//' | paste -sd,)"
 }
@@ -448,7 +486,8 @@ test_remote_shell_dies()
 	"$tutti_run" --ssh "$fake_ssh" -H alpha,beta sleep ${MARK}4 2>"$tmp/err" &
 	pid=$!
 	i=0
-	until [ "$(pgrep -fc "^sleep ${MARK}4\$")" = 2 ] || [ $i = 100 ]; do sleep 0.1; i=$((i + 1)); done
+	until [ "$(pgrep -fc "^sleep ${MARK}4\$")" = 2 ] ||
+		[ $i = 100 ]; do sleep 0.1; i=$((i + 1)); done
 	kill -9 "$(awk '$2 == "beta" { print $1 }' "$TUTTI_TEST_SSH_LOG")"
 	i=0
 	while kill -0 $pid 2>/dev/null && [ $i != 100 ]; do sleep 0.1; i=$((i + 1)); done
@@ -461,7 +500,8 @@ test_remote_shell_dies()
 
 test_replace()
 {
-	# In the place of the killed one a process without a rank, in the same place of the host; the directory goes.
+	# In the place of the killed one a process without a rank, in the same place of the host;
+	# the directory goes.
 	cat >"$tmp/re.sh" <<-'END'
 		echo "$TUTTI_RANK/$TUTTI_NRANKS/$TUTTI_LOCAL_RANK/$TUTTI_JOIN/${TUTTI_STORE:+store}" >>$OUT/re
 		echo $TUTTI_BOOT_DIR >$OUT/dir
@@ -470,7 +510,8 @@ test_replace()
 		n=0
 		until grep -q "^//1/1/" $OUT/re || [ $n = 500 ]; do sleep 0.02; n=$((n + 1)); done
 	END
-	OUT=$tmp launch -n 3 --replace 2 sh "$tmp/re.sh" >"$tmp/log" 2>&1 || die "status $?: $(cat "$tmp/log")"
+	OUT=$tmp launch -n 3 --replace 2 sh "$tmp/re.sh" >"$tmp/log" 2>&1 ||
+		die "status $?: $(cat "$tmp/log")"
 	expect "//1/1/
 0/3/0//store
 1/3/1//store
@@ -494,12 +535,14 @@ test_replace_status()
 	expect_text "on another host (alpha) needs TUTTI_BOOT_DIR" "$tmp/log"
 	TUTTI_BOOT_DIR=/nowhere/shared hosts --replace 1 true >"$tmp/log" 2>&1
 	expect 1 $?
-	expect_text "/nowhere/shared, through which new processes join .* cannot be used here" "$tmp/log"
+	expect_text "/nowhere/shared, through which new processes join .* cannot be used here" \
+		"$tmp/log"
 }
 
 test_replace_remote()
 {
-	# A rank of a host in whose place nobody is left, and one of another; with the secret, and where they were.
+	# A rank of a host in whose place nobody is left, and one of another; with the secret, and
+	# where they were.
 	mkdir -p "$tmp/gate"
 	rm -f "$tmp/re"
 	cat >"$tmp/re.sh" <<-'END'
@@ -508,10 +551,13 @@ test_replace_remote()
 		case $TUTTI_RANK in 1 | 2) kill -9 $$ ;; esac
 		[ -n "$TUTTI_RANK" ] || exec sleep ${MARK}5
 		n=0
-		until [ $(grep -c "^//" $OUT/re) = 2 ] || [ $n = 500 ]; do sleep 0.02; n=$((n + 1)); done
+		until [ $(grep -c "^//" $OUT/re) = 2 ] || [ $n = 500 ]; do
+			sleep 0.02; n=$((n + 1))
+		done
 	END
 	: >"$TUTTI_TEST_SSH_LOG"
-	TUTTI_BOOT_DIR=$tmp/gate launch --ssh "$fake_ssh" -H localhost:1,alpha:1,beta:2 --replace 2 -x OUT="$tmp" -x MARK \
+	TUTTI_BOOT_DIR=$tmp/gate launch --ssh "$fake_ssh" -H localhost:1,alpha:1,beta:2 \
+		--replace 2 -x OUT="$tmp" -x MARK \
 		sh "$tmp/re.sh" >"$tmp/log" 2>&1 || die "status $?: $(cat "$tmp/log")"
 	expect "//0/1/alpha
 //0/1/beta
@@ -535,10 +581,12 @@ test_replace_host_dies()
 		': >$OUT/up.$TUTTI_RANK; n=0; until [ -e $OUT/goes ] || [ $n = 500 ]; do sleep 0.02; n=$((n + 1)); done' \
 		2>"$tmp/err" &
 	pid=$! i=0
-	until [ -e "$tmp/up.0" ] && [ -e "$tmp/up.1" ] || [ $i = 200 ]; do sleep 0.05; i=$((i + 1)); done
+	until [ -e "$tmp/up.0" ] && [ -e "$tmp/up.1" ] ||
+		[ $i = 200 ]; do sleep 0.05; i=$((i + 1)); done
 	kill -9 "$(awk '$2 == "beta" { print $1 }' "$TUTTI_TEST_SSH_LOG")"
 	i=0
-	until grep -q "the ranks on beta are gone; the others go on" "$tmp/err" || [ $i = 200 ]; do sleep 0.05; i=$((i + 1)); done
+	until grep -q "the ranks on beta are gone; the others go on" "$tmp/err" ||
+		[ $i = 200 ]; do sleep 0.05; i=$((i + 1)); done
 	: >"$tmp/goes"
 	wait $pid || die "status $?: $(cat "$tmp/err")"
 	expect_text 'host beta: connection lost' "$tmp/err"
@@ -552,14 +600,17 @@ test_replace_dismissed()
 	TUTTI_BOOT_DIR=$tmp/gate hosts --replace 2 -x OUT="$tmp" -x MARK sh -c \
 		'[ -z "$TUTTI_JOIN" ] || { : >$OUT/in.$TUTTI_TEST_HOST; exec sleep ${MARK}6; }
 		 case $TUTTI_RANK in 1 | 2) kill -9 $$ ;; esac
-		 n=0; until [ -e $OUT/in.alpha ] && [ -e $OUT/in.beta ] || [ $n = 500 ]; do sleep 0.02; n=$((n + 1)); done' \
+		 n=0; until [ -e $OUT/in.alpha ] && [ -e $OUT/in.beta ] || [ $n = 500 ]; do
+			sleep 0.02; n=$((n + 1)); done' \
 		>"$tmp/log" 2>&1 || die "status $?: $(cat "$tmp/log")"
 	! pgrep -f "^sleep ${MARK}6\$" || die "processes are left"
 }
 
-for t in environment store secret secret_hidden tags stdin status first refuse lost_early loopback_down limits grace nothing_left launcher_killed launcher_killed_shells \
+for t in environment store secret secret_hidden tags stdin status first refuse lost_early \
+	loopback_down limits grace nothing_left launcher_killed launcher_killed_shells \
 	signals signal_death timeout options lookup export wdir bind hostfile remote remote_mixed \
-	remote_failures remote_shell_dies replace replace_status replace_remote replace_host_dies replace_dismissed; do
+	remote_failures remote_shell_dies replace replace_status replace_remote replace_host_dies \
+	replace_dismissed; do
 	run $t test_$t
 done
 finish

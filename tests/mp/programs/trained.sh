@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What is trained on a parameter server, on real data: the digits, with and without stragglers, and the news.
+# What is trained on a parameter server, on real data: the digits, with and without stragglers, and
+# the news.
 only=$*
 . "${TT_SRC:-.}/tests/sh.inc"
 . "$TT_SRC/tests/mp/programs/digits.inc"
@@ -21,14 +22,17 @@ digits()
 {
 	least=$1
 	shift
-	timeout 60 ./tutti_run -n 4 ./ps_digits --compute 0 --rate 0.1 --clocks 150 --csv "$tmp/csv" "$@" >"$tmp/out" 2>&1 ||
+	timeout 60 ./tutti_run -n 4 ./ps_digits --compute 0 --rate 0.1 --clocks 150 \
+		--csv "$tmp/csv" "$@" >"$tmp/out" 2>&1 ||
 		{ cat "$tmp/out"; exit 1; }
-	awk -v least="$least" 'match($0, /accuracy [0-9.]+/) { a = substr($0, RSTART + 9, RLENGTH - 9) }
+	awk -v least="$least" \
+		'match($0, /accuracy [0-9.]+/) { a = substr($0, RSTART + 9, RLENGTH - 9) }
 		END { exit !(a >= least) }' "$tmp/out" || { cat "$tmp/out"; exit 1; }
 	[ "$(wc -l <"$tmp/csv")" -eq 32 ] || { cat "$tmp/csv"; exit 1; }
 }
 
-# second CLOCK: every clock is applied as a whole, in the order of ranks, so a second server changes no bit of the losses
+# second CLOCK: every clock is applied as a whole, in the order of ranks, so a second server
+# changes no bit of the losses
 second()
 {
 	digits 85
@@ -41,15 +45,18 @@ second()
 # As many looks at the loss as are asked for, to the last clock.
 looks()
 {
-	timeout 60 ./tutti_run -n 2 ./ps_digits --compute 0 --clocks 450 --every 1 --batch 1 --hidden 2 --csv "$tmp/csv" >"$tmp/out" 2>&1 ||
+	timeout 60 ./tutti_run -n 2 ./ps_digits --compute 0 --clocks 450 --every 1 --batch 1 \
+		--hidden 2 --csv "$tmp/csv" >"$tmp/out" 2>&1 ||
 		{ cat "$tmp/out"; exit 1; }
-	tail -n 1 "$tmp/csv" | grep -q '^450,' && [ "$(wc -l <"$tmp/csv")" -eq 452 ] || { tail -n 3 "$tmp/csv"; exit 1; }
+	tail -n 1 "$tmp/csv" | grep -q '^450,' && [ "$(wc -l <"$tmp/csv")" -eq 452 ] ||
+		{ tail -n 3 "$tmp/csv"; exit 1; }
 }
 
 # news RANKS SUBJECT: keep what is said of the test
 news()
 {
-	timeout 60 ./tutti_run -n "$1" ./logreg "$data/Reuters$2-train.arff" "$data/Reuters$2-test.arff" 4 >"$tmp/out" 2>&1 ||
+	timeout 60 ./tutti_run -n "$1" ./logreg "$data/Reuters$2-train.arff" \
+		"$data/Reuters$2-test.arff" 4 >"$tmp/out" 2>&1 ||
 		{ cat "$tmp/out"; exit 1; }
 	tail -n 1 "$tmp/out" >"$tmp/news.$1.$2"
 }
@@ -58,8 +65,10 @@ news()
 same()
 {
 	awk -v most="$2" -v least="$3" '{ gsub(",", ""); loss[NR] = $3; f1[NR] = $NF }
-		END { exit !(NR == 2 && loss[1] < most && loss[2] < most && f1[1] > least && f1[2] > least &&
-			     loss[1] / loss[2] < 1.15 && loss[2] / loss[1] < 1.15) }' "$tmp/news.1.$1" "$tmp/news.4.$1" ||
+		END { exit !(NR == 2 && loss[1] < most && loss[2] < most && f1[1] > least &&
+			f1[2] > least &&
+			     loss[1] / loss[2] < 1.15 && loss[2] / loss[1] < 1.15) }' \
+			     "$tmp/news.1.$1" "$tmp/news.4.$1" ||
 		{ cat "$tmp/news.1.$1" "$tmp/news.4.$1"; exit 1; }
 }
 
@@ -74,7 +83,8 @@ if [ -x ./ps_digits ] && have_digits ./tutti_run -n 2 ./ps_digits --clocks 1; th
 	run digits_bound sh "$TT_SRC/perf/staleness" -q -o "$tmp/staleness"
 else
 	skipped "no ps_digits (it needs zlib), or no digits.csv.gz: quickstart.sh fetches it" \
-		digits_bsp digits_ssp digits_essp digits_aware digits_second digits_looks digits_bound
+		digits_bsp digits_ssp digits_essp digits_aware digits_second digits_looks \
+		digits_bound
 fi
 for data in data ../data "$TT_SRC/build/data" none; do
 	[ ! -s "$data/ReutersCorn-train.arff" ] || break
@@ -94,9 +104,11 @@ fi
 # glove RANKS: word vectors, and what is said of the loss at the end
 glove()
 {
-	timeout 100 ./tutti_run -n "$1" ./glove --servers 2 --words 200 --epochs 4 --vectors "$tmp/vectors.$1" "$text" >"$tmp/out" 2>&1 ||
+	timeout 100 ./tutti_run -n "$1" ./glove --servers 2 --words 200 --epochs 4 \
+		--vectors "$tmp/vectors.$1" "$text" >"$tmp/out" 2>&1 ||
 		{ cat "$tmp/out"; exit 1; }
-	awk 'NF != 33 { bad = 1 } END { exit bad || NR != 200 }' "$tmp/vectors.$1" || { head "$tmp/vectors.$1"; exit 1; }
+	awk 'NF != 33 { bad = 1 } END { exit bad || NR != 200 }' "$tmp/vectors.$1" ||
+		{ head "$tmp/vectors.$1"; exit 1; }
 	# numbers stand beside numbers
 	for word in hundred thousand three; do
 		grep "^two: " "$tmp/out" | grep -qw "$word" || { cat "$tmp/out"; exit 1; }
@@ -104,15 +116,18 @@ glove()
 	sed -n 's/^at the end: loss \([0-9.]*\) .*/\1/p' "$tmp/out" >>"$tmp/losses"
 }
 
-# Two servers and four workers learn what one process does: within 2 % when both have run for long; this is short, and goes from -3 to 5 %.
+# Two servers and four workers learn what one process does: within 2 % when both have run for long;
+# this is short, and goes from -3 to 5 %.
 near()
 {
-	awk '{ l[NR] = $1 } END { d = l[2] / l[1] - 1; print l[1], l[2]; exit !(NR == 2 && l[1] < 0.2 && d < 0.1 && d > -0.1) }' \
+	awk '{ l[NR] = $1 } END { d = l[2] / l[1] - 1; print l[1], l[2]; exit !(NR == 2 &&
+		l[1] < 0.2 && d < 0.1 && d > -0.1) }' \
 		"$tmp/losses"
 }
 
-# Words that are close for one process are close for many: the cosines of all pairs of words correlate. 0.76 to 0.79 were
-# seen, and 0.0 for vectors that were not learnt; the vectors themselves may be turned.
+# Words that are close for one process are close for many: the cosines of all pairs of words
+# correlate. 0.76 to 0.79 were seen, and 0.0 for vectors that were not learnt; the vectors
+# themselves may be turned.
 close()
 {
 	awk -v a="$tmp/vectors.1" -v b="$tmp/vectors.6" '
@@ -138,9 +153,11 @@ close()
 			n = cosines(a, x)
 			same = n && n == cosines(b, y)
 			for (i = 1; i <= n; i++) {
-				sx += x[i]; sy += y[i]; sxx += x[i] ^ 2; syy += y[i] ^ 2; sxy += x[i] * y[i]
+				sx += x[i]; sy += y[i]; sxx += x[i] ^ 2; syy += y[i] ^ 2
+				sxy += x[i] * y[i]
 			}
-			r = (n * sxy - sx * sy) / sqrt((n * sxx - sx ^ 2) * (n * syy - sy ^ 2) + 1e-12)
+			d = (n * sxx - sx ^ 2) * (n * syy - sy ^ 2)
+			r = (n * sxy - sx * sy) / sqrt(d + 1e-12)
 			print n " pairs, correlation " r
 			exit !(same && r > 0.6)
 		}'
@@ -177,9 +194,12 @@ refuses()
 
 echo "'a text',2" >"$tmp/bad.arff"
 sed -i '1i @data' "$tmp/bad.arff"
-run bad_text refuses "is not a quoted string" ./tutti_run -n 2 ./logreg "$tmp/bad.arff" "$tmp/bad.arff"
+run bad_text refuses "is not a quoted string" ./tutti_run -n 2 ./logreg "$tmp/bad.arff" \
+	"$tmp/bad.arff"
 # words of letters that no two have in the same order
-awk 'BEGIN { print "@data"; printf "\047"; for (i = 0; i < 9000; i++) { for (k = i; k; k = int(k / 26))
+awk 'BEGIN { print "@data"; printf "\047"; for (i = 0; i < 9000; i++) {
+	for (k = i; k; k = int(k / 26))
 	printf "%c", 97 + k % 26; printf "zz " } print "\047,1" }' >"$tmp/long.arff"
-run long_text refuses "different words" ./tutti_run -n 2 ./logreg "$tmp/long.arff" "$tmp/long.arff" 1
+run long_text refuses "different words" ./tutti_run -n 2 ./logreg "$tmp/long.arff" \
+	"$tmp/long.arff" 1
 finish

@@ -12,7 +12,8 @@ sizes()
 {
 	n=$1
 	shift
-	timeout 100 ./tutti_run -n "$n" "$@" ./tutti_perf allreduce -b 8 -e 64K -f 32 -n 3 -w 1 >"$tmp/perf" 2>&1 || {
+	timeout 100 ./tutti_run -n "$n" "$@" ./tutti_perf allreduce -b 8 -e 64K -f 32 -n 3 -w 1 \
+		>"$tmp/perf" 2>&1 || {
 		cat "$tmp/perf"
 		exit 1
 	}
@@ -20,7 +21,9 @@ sizes()
 
 make_table()
 {
-	[ -s "$tmp/t.json" ] || timeout 100 ./tutti_run -n 3 ./tutti_tune -o "$tmp/t.json" -c allreduce,bcast -e 64K \
+	[ -s "$tmp/t.json" ] ||
+		timeout 100 ./tutti_run -n 3 ./tutti_tune -o "$tmp/t.json" -c allreduce,bcast \
+		-e 64K \
 		-f 64 -t 0.001 >"$tmp/tune" 2>&1 || { cat "$tmp/tune"; exit 1; }
 }
 
@@ -30,7 +33,8 @@ test_made()
 	./tutti_explain -T "$tmp/t.json" -b 4 -e 16K -f 64 >"$tmp/out" || exit 1
 	[ "$(grep -c '^\*' "$tmp/out")" = 3 ] || { cat "$tmp/out"; exit 1; }
 	grep -q '3 ranks on 1 host, by' "$tmp/out" || { cat "$tmp/out"; exit 1; }
-	awk '$1 == "*" && $7 == "-" { bad = 1 } END { exit bad }' "$tmp/out" || die "$(cat "$tmp/out")"
+	awk '$1 == "*" && $7 == "-" { bad = 1 } END { exit bad }' "$tmp/out" ||
+		die "$(cat "$tmp/out")"
 }
 
 # A second run keeps what the table has of other numbers of ranks.
@@ -38,17 +42,20 @@ test_merged()
 {
 	make_table
 	cp "$tmp/t.json" "$tmp/m.json"
-	timeout 100 ./tutti_run -n 2 ./tutti_tune -o "$tmp/m.json" --links -t 0.001 >"$tmp/out" 2>&1 || die "$(cat "$tmp/out")"
+	timeout 100 ./tutti_run -n 2 ./tutti_tune -o "$tmp/m.json" --links -t 0.001 >"$tmp/out" \
+		2>&1 || die "$(cat "$tmp/out")"
 	[ "$(grep -c '"ranks"' "$tmp/m.json")" = 2 ] || die "$(cat "$tmp/m.json")"
 }
 
-# Only rank 0 sees it; were plans not the same on all ranks, results would be wrong or ranks wait for ever.
+# Only rank 0 sees it; were plans not the same on all ranks, results would be wrong or ranks wait
+# for ever.
 test_rank0()
 {
 	make_table
 	cat >"$tmp/job" <<-END
 		#!/bin/sh
-		[ "\$TUTTI_RANK" = 0 ] && export TUTTI_TUNE_FILE=$tmp/t.json TUTTI_LOG=info || export TUTTI_TUNE_FILE=none
+		[ "\$TUTTI_RANK" = 0 ] && export TUTTI_TUNE_FILE=$tmp/t.json TUTTI_LOG=info ||
+			export TUTTI_TUNE_FILE=none
 		exec "\$@"
 	END
 	chmod +x "$tmp/job"
@@ -61,7 +68,8 @@ test_foreign()
 	make_table
 	sed 's/"hosts": "[^"]*"/"hosts": "mars,venus"/' "$tmp/t.json" >"$tmp/f.json"
 	TUTTI_TUNE_FILE=$tmp/f.json sizes 2
-	grep -q "has no table of hosts .*, only of mars,venus; the defaults are used" "$tmp/perf" || die "$(cat "$tmp/perf")"
+	grep -q "has no table of hosts .*, only of mars,venus; the defaults are used" \
+		"$tmp/perf" || die "$(cat "$tmp/perf")"
 }
 
 # bad FILE: all ranks fail, soon
@@ -80,7 +88,8 @@ test_default()
 	! grep -q "tuning table" "$tmp/perf" || die "$(cat "$tmp/perf")"
 	echo '{' >"$tmp/config/tutti/tune.json"
 	sizes 2
-	grep -q "tune.json: not a valid tuning table.*the defaults are used" "$tmp/perf" || die "$(cat "$tmp/perf")"
+	grep -q "tune.json: not a valid tuning table.*the defaults are used" "$tmp/perf" ||
+		die "$(cat "$tmp/perf")"
 	make_table
 	cp "$tmp/t.json" "$tmp/config/tutti/tune.json"
 	TUTTI_LOG=info sizes 3
@@ -91,9 +100,11 @@ test_default()
 test_not_installed()
 {
 	mkdir "$tmp/clean"
-	HOME="$tmp/clean" XDG_CONFIG_HOME= ./tutti_run -n 2 ./tutti_tune --links -t 0.001 >"$tmp/out" 2>&1 || die "$(cat "$tmp/out")"
+	HOME="$tmp/clean" XDG_CONFIG_HOME= ./tutti_run -n 2 ./tutti_tune --links -t 0.001 \
+		>"$tmp/out" 2>&1 || die "$(cat "$tmp/out")"
 	grep -q "not saved" "$tmp/out" || die "$(cat "$tmp/out")"
-	for command in ./tutti_tune "./tutti_tune --install" "./tutti_run -n 1 ./tutti_tune --install" \
+	for command in ./tutti_tune "./tutti_tune --install" \
+		"./tutti_run -n 1 ./tutti_tune --install" \
 		"./tutti_tune -o $tmp/clean/one.json"; do
 		HOME="$tmp/clean" XDG_CONFIG_HOME= says "one rank is not enough" $command
 	done
@@ -103,7 +114,8 @@ test_not_installed()
 # Without a folder for settings there soon is one.
 test_new_home()
 {
-	HOME="$tmp/new" XDG_CONFIG_HOME= ./tutti_run -n 2 ./tutti_tune --install --links -t 0.001 >"$tmp/out" 2>&1 || die "$(cat "$tmp/out")"
+	HOME="$tmp/new" XDG_CONFIG_HOME= ./tutti_run -n 2 ./tutti_tune --install --links -t 0.001 \
+		>"$tmp/out" 2>&1 || die "$(cat "$tmp/out")"
 	[ -s "$tmp/new/.config/tutti/tune.json" ] || die "there is no table in the new home"
 }
 
@@ -117,14 +129,17 @@ run part says "not a valid tuning table" bad "$tmp/part.json"
 run default test_default
 run not_installed test_not_installed
 run new_home test_new_home
-run not_ours says "not a valid tuning table" ./tutti_run -n 2 ./tutti_tune -o "$TT_SRC/LICENSE" --links -t 0.001
-run nowhere says "cannot write /nowhere/t.json: No such file" ./tutti_run -n 2 ./tutti_tune -o /nowhere/t.json --links
+run not_ours says "not a valid tuning table" ./tutti_run -n 2 ./tutti_tune -o "$TT_SRC/LICENSE" \
+	--links -t 0.001
+run nowhere says "cannot write /nowhere/t.json: No such file" ./tutti_run -n 2 ./tutti_tune \
+	-o /nowhere/t.json --links
 # A table of one rank, as a version before could leave, says nothing of messages.
 test_one_rank()
 {
 	make_table
 	sed 's/"ranks": 3/"ranks": 1/' "$tmp/t.json" >"$tmp/one.json"
-	./tutti_explain -T "$tmp/one.json" | grep -q "by the defaults" || die "$(./tutti_explain -T "$tmp/one.json")"
+	./tutti_explain -T "$tmp/one.json" | grep -q "by the defaults" ||
+		die "$(./tutti_explain -T "$tmp/one.json")"
 	TUTTI_TUNE_FILE="$tmp/one.json" sizes 1
 }
 
