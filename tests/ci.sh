@@ -106,7 +106,7 @@ progress()
 	of=$1 ended=0 start=$(date +%s)
 	last=$start
 	while read -r result name; do
-		case $result in PASS: | FAIL: | SKIP: | ERROR: | XFAIL: | XPASS:) ;; *) \
+		case $result in PASS: | FAIL: | SKIP: | ERROR: | XFAIL: | XPASS:) ;; *)
 			continue ;; esac
 		now=$(date +%s)
 		ended=$((ended + 1))

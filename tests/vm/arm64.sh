@@ -102,7 +102,7 @@ one()
 	suite=${1##*/test_}
 	cases=
 	for c in $(emulated "$1" -l); do
-		case " $(echo $left_out) " in *" $suite.${c#"$suite".} "*) ;; *) \
+		case " $(echo $left_out) " in *" $suite.${c#"$suite".} "*) ;; *)
 			cases="$cases ${c#"$suite".}" ;; esac
 	done
 	[ "$cases" ] || die "it lists no case"
