@@ -198,7 +198,7 @@ void tt_win_wake_target(struct tutti_win *win, int rank);
  */
 int tt_win_strided(struct tutti_win *win, const struct tt_win_strides *strides);
 int tt_win_strides_start(struct tutti_win *win, const void *what, struct tt_win_end *end);
-/* What is under way starts no more blocks. Under the lock. */
+/* Operations under way start no more blocks. Under the lock. */
 void tt_win_drop_strides(struct tutti_win *win, int rank, int status);
 void tt_win_free_strides(struct tutti_win *win);
 

@@ -3,7 +3,8 @@
 # with libFuzzer; elsewhere driver.c feeds them. tests/fuzz/corpus has inputs that reach most of
 # the code.
 TT_FUZZERS = tests/fuzz/fuzz_link tests/fuzz/fuzz_frames tests/fuzz/fuzz_ctl tests/fuzz/fuzz_wire \
-	tests/fuzz/fuzz_ps tests/fuzz/fuzz_accumulate tests/fuzz/fuzz_env tests/fuzz/fuzz_hosts tests/fuzz/fuzz_tune
+	tests/fuzz/fuzz_ps tests/fuzz/fuzz_accumulate tests/fuzz/fuzz_env tests/fuzz/fuzz_hosts \
+	tests/fuzz/fuzz_tune
 check_PROGRAMS += $(TT_FUZZERS)
 dist_check_SCRIPTS += tests/fuzz/fuzz.sh
 TESTS += tests/fuzz/fuzz.sh
