@@ -297,21 +297,70 @@ static int check_buffers(const struct tutti_comm *comm, struct tt_call *call)
 	return 0;
 }
 
-/* Fast path for a valid contiguous allreduce; every other call gets the full checks. */
-static bool is_plain(const struct tutti_comm *comm, struct tt_call *call)
+#define PLAIN_MOST ((size_t)1 << 40) /* bytes: sums of such sizes do not overflow */
+
+/* The buffers of a collective without counts per rank: vectors, or n of them. */
+enum { SEND = 1, SEND_N = 2, RECV = 4, RECV_N = 8, ROOT_SENDS = 16, ROOT_RECVS = 32, REDUCES = 64 };
+static const uint8_t buffers_of[TT_NUM_COLLS] = {
+	[TT_COLL_ALLREDUCE] = SEND | RECV | REDUCES,
+	[TT_COLL_BCAST] = RECV,
+	[TT_COLL_REDUCE] = SEND | RECV | ROOT_RECVS | REDUCES,
+	[TT_COLL_REDUCE_SCATTER_BLOCK] = SEND | SEND_N | RECV | REDUCES,
+	[TT_COLL_ALLGATHER] = SEND | RECV | RECV_N,
+	[TT_COLL_GATHER] = SEND | RECV | RECV_N | ROOT_RECVS,
+	[TT_COLL_SCATTER] = SEND | SEND_N | RECV | ROOT_SENDS,
+	[TT_COLL_ALLTOALL] = SEND | SEND_N | RECV | RECV_N,
+	[TT_COLL_SCAN] = SEND | RECV | REDUCES,
+	[TT_COLL_EXSCAN] = SEND | RECV | REDUCES,
+};
+
+/* The buffers are there, and apart. Drops those that this rank does not use. */
+static inline bool has_buffers(const struct tutti_comm *comm, unsigned b, struct tt_call *call,
+			       size_t bytes)
 {
 	uintptr_t send = (uintptr_t)call->sendbuf, recv = (uintptr_t)call->recvbuf;
-	size_t bytes = call->count * tutti_datatype_size(call->datatype);
+	size_t n = (size_t)comm->size;
 
-	if (call->coll != TT_COLL_ALLREDUCE || !comm || comm->magic != TT_COMM_MAGIC || !bytes ||
-	    call->count > PTRDIFF_MAX / sizeof(uint64_t) || !recv || !send ||
-	    call->recvbuf == TUTTI_IN_PLACE || !tt_reduce_valid(call->datatype, call->op))
+	if (b & ROOT_SENDS && comm->rank != call->root) {
+		call->sendbuf = NULL;
+		b &= ~SEND;
+	}
+	if (b & ROOT_RECVS && comm->rank != call->root) {
+		call->recvbuf = NULL;
+		b &= ~RECV;
+	}
+	if ((b & SEND && (!send || call->sendbuf == TUTTI_IN_PLACE)) ||
+	    (b & RECV && (!recv || call->recvbuf == TUTTI_IN_PLACE)))
 		return false;
-	call->in_place = call->sendbuf == TUTTI_IN_PLACE || send == recv;
-	if (!call->in_place)
-		return !meet(send, bytes, recv, bytes);
-	call->sendbuf = NULL;
-	return true;
+	return !(b & SEND) || !(b & RECV) ||
+	       !meet(send, b & SEND_N ? n * bytes : bytes, recv, b & RECV_N ? n * bytes : bytes);
+}
+
+/* Fast path for a valid contiguous call; every other call gets the full checks. */
+static inline bool is_plain(const struct tutti_comm *comm, struct tt_call *call)
+{
+	size_t bytes = call->count * tutti_datatype_size(call->datatype);
+	unsigned b = buffers_of[call->coll];
+
+	if (!comm || comm->magic != TT_COMM_MAGIC)
+		return false;
+	if (call->coll == TT_COLL_BARRIER)
+		return true;
+	if (!b || !bytes || call->count > PLAIN_MOST / TT_NODE_RANKS / sizeof(uint64_t) ||
+	    comm->size > TT_NODE_RANKS || (unsigned)call->root >= (unsigned)comm->size)
+		return false;
+	if (b & REDUCES && !tt_reduce_valid(call->datatype, call->op))
+		return false;
+	if (b == (SEND | RECV | REDUCES)) { /* vector to vector: may be in place */
+		if (call->op == TUTTI_AVG && call->coll != TT_COLL_ALLREDUCE)
+			return false;
+		call->in_place = call->sendbuf == TUTTI_IN_PLACE || call->sendbuf == call->recvbuf;
+		if (call->in_place) {
+			call->sendbuf = NULL;
+			return call->recvbuf && call->recvbuf != TUTTI_IN_PLACE;
+		}
+	}
+	return has_buffers(comm, b, call, bytes);
 }
 
 int tt_check_call(const struct tutti_comm *comm, struct tt_call *call)
