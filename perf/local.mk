@@ -56,6 +56,6 @@ perf-relay: all
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/relay
 # Instructions of each short call, and what being watched costs it; CSV=FILE: the former, to a file.
 perf-instructions: all
-	TT_BUILD=$(abs_top_builddir) $(SHELL) $(srcdir)/perf/instructions $(CSV:%=--csv=%)
+	TT_BUILD=$(abs_top_builddir) $(SHELL) $(srcdir)/perf/instructions $${CSV:+--csv=$$CSV}
 .PHONY: perf-hier perf-relay perf-instructions perf-staleness perf-compare \
 	perf-compare-quick perf-scale perf-sim perf-tune

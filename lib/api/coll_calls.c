@@ -47,8 +47,8 @@ int tt_call_run(struct tutti_comm *comm, struct tt_call *call)
 	if (err)
 		return err;
 	call->blocking = !tt_group_is_open();
-	err = call->blocking ? tt_quick_run(comm, call, &req) : TT_QUICK_NOT;
-	if (err == TT_QUICK_NOT)
+	err = call->blocking ? tt_short_run(comm, call, &req) : TT_SHORT_NOT;
+	if (err == TT_SHORT_NOT)
 		err = launch_checked(comm, call, false, &req);
 	return err || !req ? err : tt_request_finish(&req);
 }

@@ -127,7 +127,7 @@ struct tutti_comm *tt_comm_find(struct tutti_context *ctx, uint64_t uid)
 }
 
 /* The part of the fingerprint that all calls with these fields share. */
-static uint64_t mix_fields(const struct tutti_comm *comm, const struct tt_fields *f)
+uint64_t tt_comm_mix(const struct tutti_comm *comm, const struct tt_fields *f)
 {
 	uint64_t h = tt_hash_add(comm->uid, (uint64_t)f->coll << 48 | (uint64_t)f->datatype << 40 |
 						    (uint64_t)f->op << 32 | (uint32_t)f->root);
@@ -151,12 +151,21 @@ uint64_t tt_comm_called(struct tutti_comm *comm, const struct tt_fields *fields,
 			struct tt_counts *counts)
 {
 	const struct tt_past *before = &comm->history[comm->seq % TT_HISTORY];
-	struct tt_past *past = &comm->history[++comm->seq % TT_HISTORY];
 
 	/* a call mostly repeats the previous one */
-	past->mixed = before->seq && same_fields(fields, &before->fields)
-			      ? before->mixed
-			      : mix_fields(comm, fields);
+	return tt_comm_called_mixed(comm, fields,
+				    before->seq && same_fields(fields, &before->fields)
+					    ? before->mixed
+					    : tt_comm_mix(comm, fields),
+				    counts);
+}
+
+uint64_t tt_comm_called_mixed(struct tutti_comm *comm, const struct tt_fields *fields,
+			      uint64_t mixed, struct tt_counts *counts)
+{
+	struct tt_past *past = &comm->history[++comm->seq % TT_HISTORY];
+
+	past->mixed = mixed;
 	past->seq = comm->seq;
 	past->fields = *fields;
 	if (past->counts)

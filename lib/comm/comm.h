@@ -241,6 +241,10 @@ const char *tt_comm_name(const struct tutti_comm *comm, char *buf, size_t size);
 /* Records a call in the history; returns its fingerprint. counts: see struct tt_past. */
 uint64_t tt_comm_called(struct tutti_comm *comm, const struct tt_fields *fields,
 			struct tt_counts *counts);
+/* The same with its part of the fingerprint that all calls with these fields share. */
+uint64_t tt_comm_mix(const struct tutti_comm *comm, const struct tt_fields *fields);
+uint64_t tt_comm_called_mixed(struct tutti_comm *comm, const struct tt_fields *fields,
+			      uint64_t mixed, struct tt_counts *counts);
 /* A live one, or NULL. */
 struct tutti_comm *tt_comm_find(struct tutti_context *ctx, uint64_t uid);
 /* The rank in comm of a rank of the world, or -1. */

@@ -62,7 +62,7 @@ static int plan_start(struct tutti_request *r)
 	return 0;
 }
 
-int tt_request_resume(struct tutti_request *r, const struct tt_quick *q)
+int tt_request_resume(struct tutti_request *r, const struct tt_short_stop *stop)
 {
 	struct tt_plan_req *req = plan_req(r);
 	int err = tt_request_begin(r);
@@ -70,14 +70,15 @@ int tt_request_resume(struct tutti_request *r, const struct tt_quick *q)
 	if (err)
 		return err;
 	borrow_regions(req);
-	req->fprint = q->fprint;
-	r->seq = q->seq;
-	req->turn = q->turn;
+	req->fprint = stop->fprint;
+	r->seq = stop->seq;
+	req->turn = stop->turn;
+	req->step = stop->step;
+	req->first_round = stop->round;
 	req->resumed = true;
-	req->pulled = q->pulled;
-	tt_ring_resume(req, q);
-	r->flight = q->flight;
-	tt_flight_rounds(r->comm->ctx->flight, r->flight, req->rounds);
+	tt_ring_resume(req, &stop->ring);
+	r->flight = stop->flight;
+	tt_flight_more(r->comm->ctx->flight, r->flight, (uint32_t)stop->round, 0);
 	tt_run_start(req);
 	tt_run_ready(r->comm->ctx);
 	return 0;
@@ -232,13 +233,14 @@ static int find_op(struct tutti_comm *comm, const struct tt_call *call, struct t
 	return 0;
 }
 
-static struct tt_fields fields_of(const struct tt_plan_req *req, const struct tt_call *call)
+struct tt_fields tt_call_fields(const struct tutti_comm *comm, const struct tt_call *call,
+				const struct tt_userop *user)
 {
 	struct tt_fields f = {.coll = call->coll,
 			      .datatype = call->datatype,
-			      .op = req->user ? TUTTI_NUM_OPS + req->user->kind : call->op,
+			      .op = user ? TUTTI_NUM_OPS + user->kind : call->op,
 			      .root = call->root,
-			      .count = req->counts ? 0 : call->count};
+			      .count = tt_coll_own_counts(call->coll) ? 0 : call->count};
 	int i;
 
 	if (call->coll == TT_COLL_REDUCE_SCATTER || call->coll == TT_COLL_REDUCE_SCATTER_BLOCK ||
@@ -246,7 +248,7 @@ static struct tt_fields fields_of(const struct tt_plan_req *req, const struct tt
 		f.in_place = call->in_place;
 	if (call->coll != TT_COLL_REDUCE_SCATTER && call->coll != TT_COLL_ALLGATHERV)
 		return f;
-	for (i = 0; i < req->r.comm->size; i++) {
+	for (i = 0; i < comm->size; i++) {
 		f.count += call->rcounts[i];
 		f.counts = tt_hash_add(f.counts, call->rcounts[i]);
 	}
@@ -271,7 +273,7 @@ int tt_request_new(struct tutti_comm *comm, const struct tt_call *call, bool per
 	req->blocking = call->blocking;
 	req->user = user;
 	req->op = user ? TUTTI_SUM : call->op;
-	req->fields = fields_of(req, call);
+	req->fields = tt_call_fields(comm, call, user);
 	err = bind(req, call);
 	if (err) {
 		tt_plans_put(req);

@@ -134,7 +134,7 @@ struct tt_ring_run {
 	char *mem;    /* this rank's; NULL: it has none */
 	void *pool;   /* to be returned */
 	bool in, out; /* what it replaces: input, result */
-	bool made;    /* by short_path.c: published, and filled */
+	bool made;    /* short_path.c has published the buffers, and filled the ring, if any */
 };
 
 /* A plan bound to buffers. */
@@ -164,8 +164,8 @@ struct tt_plan_req {
 	uint64_t fprint;
 	uint64_t turn;		 /* of a node plan */
 	unsigned step;		 /* the step that this rank has reached in it */
+	int first_round;	 /* short_path.c has run the rounds before it, else 0 */
 	bool resumed;		 /* short_path.c has begun this call, but could not end it */
-	bool pulled;		 /* ... and has combined this rank's part already */
 	void *bounce[2];	 /* of a node plan: buffers that peers can reach */
 	struct tt_ring_run ring; /* used instead */
 	char *unbounced;	 /* of a mixed plan: the result's place, while bounced */
@@ -195,6 +195,9 @@ struct tt_call {
 void tt_comm_place(const struct tutti_comm *comm, struct tt_plan_args *args);
 /* What to plan for a call. ordered and in_place may depend on the operator, see request.c. */
 struct tt_plan_args tt_call_args(const struct tutti_comm *comm, const struct tt_call *call);
+/* What the ranks compare of a call; user: its operator, or NULL. */
+struct tt_fields tt_call_fields(const struct tutti_comm *comm, const struct tt_call *call,
+				const struct tt_userop *user);
 
 /* plans.c: the plan of a call, from the communicator's cache, and requests ready to be bound */
 int tt_plans_get(struct tutti_comm *comm, const struct tt_plan_args *args,

@@ -10,7 +10,7 @@
 
 #include "lib/base/proc.h"
 #include "lib/observe/dump.h"
-#include "lib/engine/node/node_ops.h"
+#include "lib/engine/node/short_path.h"
 
 /*
  * The launcher reads the memory of TUTTI_FLIGHT_FD. It belongs to one context at a time: the
@@ -163,48 +163,49 @@ void tt_record_close(struct tutti_context *ctx)
 	free(r);
 }
 
+/* What its fields say about a collective. */
+static struct tt_flight_op op_of(struct tt_recorder *r, const struct tutti_comm *comm,
+				 const struct tt_fields *f)
+{
+	bool rooted = tt_coll_rooted((enum tt_coll)f->coll);
+	struct tt_flight_op op = {
+		.comm = comm->uid, .count = f->count, .peer = rooted ? f->root : -1, .tag = -1};
+
+	op.call = name_of(r, tt_coll_name((enum tt_coll)f->coll));
+	if (f->coll == TT_COLL_BARRIER)
+		op.count = TT_FLIGHT_NO_COUNT;
+	else
+		op.type = r->type[f->datatype];
+	if (tt_coll_reduces((enum tt_coll)f->coll))
+		op.op = r->op[f->op];
+	return op;
+}
+
 void tt_record_plan(struct tt_plan_req *req)
 {
 	struct tutti_comm *comm = req->r.comm;
 	struct tt_recorder *r = comm->ctx->recorder;
-	const struct tt_fields *f = &req->fields;
-	struct tt_flight_op op = {.comm = comm->uid,
-				  .count = req->counts ? TT_FLIGHT_NO_COUNT : f->count,
-				  .of = req->rounds,
-				  .peer = tt_coll_rooted((enum tt_coll)f->coll) ? f->root : -1,
-				  .tag = -1,
-				  .in_place = req->plan->args.in_place};
+	struct tt_flight_op op = op_of(r, comm, &req->fields);
 
-	op.call = name_of(r, tt_coll_name((enum tt_coll)f->coll));
-	op.alg = name_of(r, req->plan->algo);
-	if (f->coll != TT_COLL_BARRIER)
-		op.type = r->type[f->datatype];
-	if (tt_coll_reduces((enum tt_coll)f->coll))
-		op.op = r->op[f->op];
-	if (f->coll == TT_COLL_BARRIER)
+	if (req->counts)
 		op.count = TT_FLIGHT_NO_COUNT;
+	op.of = req->rounds;
+	op.alg = name_of(r, req->plan->algo);
+	op.in_place = req->plan->args.in_place;
 	if (comm->flight && comm->flight->uid == comm->uid)
 		comm->flight->seq = req->r.seq;
 	req->r.flight = tt_flight_begin(&r->flight, &op, req->r.seq);
 }
 
-struct tt_flight_op tt_record_quick(struct tutti_comm *comm, const struct tt_fields *fields,
-				    const char *alg)
+struct tt_flight_op tt_record_short(struct tutti_comm *comm, const struct tt_short_shape *shape)
 {
 	struct tt_recorder *r = comm->ctx->recorder;
-	struct tt_flight_op op = {.comm = comm->uid,
-				  .count = TT_FLIGHT_NO_COUNT,
-				  .of = 1,
-				  .peer = -1,
-				  .tag = -1,
-				  .call = name_of(r, tt_coll_name((enum tt_coll)fields->coll)),
-				  .alg = name_of(r, alg)};
+	const struct tt_fields *f = &shape->fields;
+	struct tt_flight_op op = op_of(r, comm, f);
 
-	if (fields->coll != TT_COLL_BARRIER) {
-		op.count = fields->count;
-		op.type = r->type[fields->datatype];
-		op.op = r->op[fields->op];
-	}
+	op.of = (uint32_t)tt_plan_rounds(shape->plan, 0);
+	op.alg = name_of(r, shape->plan->algo);
+	op.in_place = shape->in_place;
 	return op;
 }
 

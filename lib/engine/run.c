@@ -174,7 +174,7 @@ void tt_run_start(struct tt_plan_req *req)
 		return;
 	}
 	for (i = 0; i < req->plan->nlanes; i++) {
-		req->lanes[i].round = 0;
+		req->lanes[i].round = req->first_round;
 		req->lanes[i].pending = 0;
 		if (!req->plan->node)
 			tt_list_add(&ctx->ready, &req->lanes[i].ready);

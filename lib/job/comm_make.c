@@ -53,7 +53,7 @@ int tt_comm_choose(struct tutti_comm *comm, const struct tt_agreed *agreed)
 	comm->plans = plans;
 	comm->chooser = chooser;
 	if (comm->node) /* choices of the previous chooser */
-		memset(comm->node->known, 0, sizeof(comm->node->known));
+		tt_short_forget(comm->node);
 	tt_wire_unlock(comm->ctx->wire);
 	return 0;
 }

@@ -102,6 +102,7 @@ void tt_mem_return(struct tt_region *region);
  */
 bool tt_mem_partial(struct tt_memory *memory, const void *addr, size_t len);
 /* The same, of regions that were registered by the caller; costs nothing where there are none. */
+bool tt_mem_any_given(const struct tt_memory *memory);
 bool tt_mem_partly_given(struct tt_memory *memory, const void *addr, size_t len);
 /*
  * RLIMIT_MEMLOCK failure as a sentence: need, limit, remedy; returns -ENOMEM. For transports' reg

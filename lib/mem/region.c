@@ -390,6 +390,11 @@ bool tt_mem_partial(struct tt_memory *memory, const void *addr, size_t len)
 	return partial;
 }
 
+bool tt_mem_any_given(const struct tt_memory *memory)
+{
+	return atomic_load_explicit(&memory->given, memory_order_relaxed);
+}
+
 bool tt_mem_partly_given(struct tt_memory *memory, const void *addr, size_t len)
 {
 	return atomic_load_explicit(&memory->given, memory_order_relaxed) &&

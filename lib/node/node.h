@@ -85,8 +85,9 @@ void tt_node_forget(struct tt_node *node, uint64_t uid);
 
 /* Whether this rank may begin a turn. The first turn is 1. */
 bool tt_node_may_begin(struct tt_node_group *g, uint64_t turn);
-/* This rank's slot of a turn. */
+/* This rank's slot of a turn; another rank's. */
 void *tt_node_slot(struct tt_node_group *g, uint64_t turn);
+const void *tt_node_slot_of(const struct tt_node_group *g, int rank, uint64_t turn);
 
 /* What peers may access of a rank: its input to read, its result to write, its slot. */
 enum tt_node_which { TT_NODE_INPUT, TT_NODE_RESULT, TT_NODE_SLOTS, TT_NODE_WHICH = TT_NODE_SLOTS };
@@ -100,11 +101,6 @@ bool tt_node_maps(const struct tt_node_group *g, const struct tt_region *region)
  */
 int tt_node_publish(struct tt_node_group *g, uint64_t turn, enum tt_node_which which, void *addr,
 		    size_t len, const struct tt_region *region, size_t *copied);
-/*
- * Whether all ranks have published mapped memory, or rings, for both input and result in this
- * turn, which all have begun.
- */
-bool tt_node_all_mapped(const struct tt_node_group *g, uint64_t turn);
 /*
  * A ring replaces a vector that peers cannot map. Each rank combines one part of the vector: in
  * each rank's ring every other rank has `depth` places, for pieces k, k + 1, ... of the part that
@@ -156,8 +152,8 @@ void tt_node_wake_all(struct tt_node_group *g);
 /* Whether peer has reached the step; *differs: with another fingerprint. */
 bool tt_node_reached(struct tt_node_group *g, int peer, uint64_t turn, unsigned step,
 		     uint64_t fprint, bool *differs);
-/* The first rank from `from` on that has not reached it, or differs; the group's size: none. */
-int tt_node_missing(struct tt_node_group *g, int from, uint64_t turn, unsigned step,
+/* The first rank in from .. end - 1 that has not reached it, or differs; end: none. */
+int tt_node_missing(struct tt_node_group *g, int from, int end, uint64_t turn, unsigned step,
 		    uint64_t fprint, bool *differs);
 /*
  * Whether a peer in from .. end - 1 that has not reached it was last seen on the calling thread's
@@ -196,6 +192,7 @@ struct tt_node_reduce {
 	enum tutti_op op;
 	size_t elem;
 	int divide_by; /* 0: not */
+	int ranks;     /* combines the vectors of the first so many ranks; 0: of all */
 	unsigned flags;
 	struct tt_node_ring
 		ring; /* for a rank with a ring: this is piece `number` of this rank's part */
@@ -224,8 +221,8 @@ int tt_node_pull_copy(struct tt_node_group *g, uint64_t turn, int from, struct t
 /* Copies local data to dst of rank `to` (TT_NODE_ALL: of all other ranks). */
 int tt_node_push(struct tt_node_group *g, uint64_t turn, int to, struct tt_node_ref dst,
 		 const void *src, size_t len, struct tt_node_count *count, int *gone);
-/* Combines all ranks' slots of a turn, which has begun everywhere, into dst here. */
-void tt_node_reduce_slots(struct tt_node_group *g, uint64_t turn, void *dst, size_t count,
-			  const struct tt_node_reduce *r);
+/* Combines len bytes at off of the slots of a turn, which those ranks have filled, into dst. */
+void tt_node_reduce_slots(struct tt_node_group *g, uint64_t turn, void *dst, size_t off, size_t len,
+			  int ranks, const struct tt_node_reduce *r);
 
 #endif

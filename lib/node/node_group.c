@@ -298,6 +298,11 @@ void *tt_node_slot(struct tt_node_group *g, uint64_t turn)
 	return g->area->rank[g->rank].slot[turn % 2].data;
 }
 
+const void *tt_node_slot_of(const struct tt_node_group *g, int rank, uint64_t turn)
+{
+	return g->area->rank[rank].slot[turn % 2].data;
+}
+
 const struct tt_mr *tt_node_mr(const struct tt_node_group *g, const struct tt_region *region)
 {
 	int i;
@@ -406,11 +411,23 @@ bool tt_node_reached(struct tt_node_group *g, int peer, uint64_t turn, unsigned 
 	return true;
 }
 
-int tt_node_missing(struct tt_node_group *g, int from, uint64_t turn, unsigned step,
+int tt_node_missing(struct tt_node_group *g, int from, int end, uint64_t turn, unsigned step,
 		    uint64_t fprint, bool *differs)
 {
-	while (from < g->size && tt_node_reached(g, from, turn, step, fprint, differs) && !*differs)
-		from++;
+	const struct node_slot *slot;
+	uint64_t flag;
+
+	for (; from < end; from++) {
+		if (from == g->rank)
+			continue;
+		slot = &g->area->rank[from].slot[turn % 2];
+		flag = atomic_load_explicit(&slot->flag, memory_order_acquire);
+		if (flag < tt_node_flag(turn, step))
+			break;
+		*differs = flag >> 8 != turn || slot->fprint != fprint;
+		if (*differs)
+			break;
+	}
 	return from;
 }
 

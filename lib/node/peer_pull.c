@@ -74,20 +74,6 @@ static int look(struct tt_node_group *g, uint64_t turn, int rank, struct tt_node
 	return 0;
 }
 
-bool tt_node_all_mapped(const struct tt_node_group *g, uint64_t turn)
-{
-	const struct node_buf *buf;
-	int i, which;
-
-	for (i = 0; i < g->size; i++) {
-		buf = g->area->rank[i].buf[turn % 2];
-		for (which = TT_NODE_INPUT; which <= TT_NODE_RESULT; which++)
-			if (buf[which].kind != NODE_POOL && !(buf[which].ring & NODE_RING_HERE))
-				return false;
-	}
-	return true;
-}
-
 /* Announces the access, then checks for permission; seq_cst both, as in Dekker's algorithm. */
 static int claim(struct tt_node_group *g, int *gone)
 {
@@ -247,14 +233,16 @@ int tt_node_pull_reduce(struct tt_node_group *g, uint64_t turn, struct tt_node_r
 		return err;
 	p.g = g;
 	p.r = r;
-	p.nsrc = g->size;
+	p.nsrc = r->ranks ? r->ranks : g->size;
 	p.ndst = p.plain_src = p.plain_dst = 0;
 	p.count = count;
 	p.gone = gone;
 	for (i = 0; !err && i < g->size; i++) {
 		*gone = i;
-		err = look(g, turn, i, src, len, r, &p.src[i]);
-		p.plain_src += !err && !p.src[i].ptr;
+		if (i < p.nsrc) {
+			err = look(g, turn, i, src, len, r, &p.src[i]);
+			p.plain_src += !err && !p.src[i].ptr;
+		}
 		if (err || (to != TT_NODE_ALL && to != i))
 			continue;
 		err = look(g, turn, i, dst, len, r, &p.dst[p.ndst]);
@@ -321,13 +309,13 @@ int tt_node_push(struct tt_node_group *g, uint64_t turn, int to, struct tt_node_
 	return err;
 }
 
-void tt_node_reduce_slots(struct tt_node_group *g, uint64_t turn, void *dst, size_t count,
-			  const struct tt_node_reduce *r)
+void tt_node_reduce_slots(struct tt_node_group *g, uint64_t turn, void *dst, size_t off, size_t len,
+			  int ranks, const struct tt_node_reduce *r)
 {
 	const void *src[TT_NODE_RANKS];
-	int i;
+	int i, n = ranks ? ranks : g->size;
 
-	for (i = 0; i < g->size; i++)
-		src[i] = g->area->rank[i].slot[turn % 2].data;
-	tt_reduce_multi(&dst, 1, src, g->size, count, r->datatype, r->op, r->divide_by, r->flags);
+	for (i = 0; i < n; i++)
+		src[i] = g->area->rank[i].slot[turn % 2].data + off;
+	tt_reduce_multi(&dst, 1, src, n, len / r->elem, r->datatype, r->op, r->divide_by, r->flags);
 }

@@ -224,14 +224,6 @@ uint64_t tt_flight_begin(struct tt_flight *f, const struct tt_flight_op *op, uin
 	return number;
 }
 
-void tt_flight_rounds(struct tt_flight *f, uint64_t number, uint32_t of)
-{
-	struct tt_flight_rec *rec = find(f, number);
-
-	if (rec)
-		rec->of = of;
-}
-
 void tt_flight_more(struct tt_flight *f, uint64_t number, uint32_t rounds, uint64_t bytes)
 {
 	struct tt_flight_rec *rec = find(f, number);
@@ -251,6 +243,18 @@ void tt_flight_end(struct tt_flight *f, uint64_t number, int status)
 	rec->status = status;
 	rec->end = tt_ticks();
 	rec->state = status ? TT_FLIGHT_FAILED : TT_FLIGHT_DONE;
+}
+
+void tt_flight_done(struct tt_flight *f, uint64_t number, uint64_t bytes)
+{
+	struct tt_flight_rec *rec = find(f, number);
+
+	if (!rec)
+		return;
+	rec->rounds = rec->of;
+	rec->bytes = bytes;
+	rec->end = tt_ticks();
+	rec->state = TT_FLIGHT_DONE;
 }
 
 bool tt_flight_read(const struct tt_flight *f, uint64_t number, struct tt_flight_rec *rec)

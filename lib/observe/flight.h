@@ -128,11 +128,11 @@ struct tt_flight_op {
 
 /* An operation starts: its number, which the others take. seq: of a collective, else 0. */
 uint64_t tt_flight_begin(struct tt_flight *f, const struct tt_flight_op *op, uint64_t seq);
-/* Corrects the number of rounds given at the start. */
-void tt_flight_rounds(struct tt_flight *f, uint64_t number, uint32_t of);
 /* Rounds and bytes more are done. */
 void tt_flight_more(struct tt_flight *f, uint64_t number, uint32_t rounds, uint64_t bytes);
 void tt_flight_end(struct tt_flight *f, uint64_t number, int status);
+/* It has ended well: all rounds are done, and so many bytes. */
+void tt_flight_done(struct tt_flight *f, uint64_t number, uint64_t bytes);
 
 /* For readers: a copy of record number, false: it is not kept any more, or being written. */
 bool tt_flight_read(const struct tt_flight *f, uint64_t number, struct tt_flight_rec *rec);

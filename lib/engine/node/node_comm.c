@@ -75,8 +75,11 @@ static int new_group(struct tutti_comm *comm, const struct tt_hosts *hosts, uint
 		numa[i] = tt_wire_numa(comm->ctx->wire, world[i]);
 	}
 	p = params_of(comm, nc, world, numa);
-	err = tt_node_group_new(comm->ctx->node, &p, &nc->group);
+	err = tt_short_new(nc);
+	if (!err)
+		err = tt_node_group_new(comm->ctx->node, &p, &nc->group);
 	if (err) {
+		tt_short_free(nc);
 		free(nc);
 		return err;
 	}
@@ -157,6 +160,7 @@ static void free_group(struct tutti_comm *comm, struct tt_node_comm **nc)
 					   will */
 		tt_node_forget(comm->ctx->node, (*nc)->uid);
 	tt_node_group_free((*nc)->group);
+	tt_short_free(*nc);
 	free(*nc);
 	*nc = NULL;
 }

@@ -59,7 +59,8 @@ static void begin(struct tt_plan_req *req)
 	nc->seq[req->turn % 4] = req->r.seq;
 	tt_node_began(nc->group, req->turn, req->fprint);
 	req->base[TT_BUF_SLOT] = tt_node_slot(nc->group, req->turn);
-	req->step = 0;
+	if (!req->resumed)
+		req->step = 0;
 	tt_ring_begin(req);
 	tt_list_del(&req->lanes[0].ready);
 	for (i = 0; i < req->plan->nlanes; i++)
@@ -129,7 +130,8 @@ void tt_node_ended(struct tt_plan_req *req)
 		if (!req->r.status)
 			tt_node_finish(nc->group, req->turn);
 	}
-	req->resumed = req->pulled = false;
+	req->resumed = false;
+	req->first_round = 0;
 	give_back(req);
 }
 
@@ -146,15 +148,6 @@ static int place_of(const struct tt_plan_req *req, int rank)
 	const struct tt_hosts *hosts = req->plan->args.hosts;
 
 	return hosts && rank != TT_ALL_RANKS ? hosts->local[rank] : rank;
-}
-
-/* Peers know published memory as the input (to read) or the result (to write). */
-static struct tt_node_ref ref_of(struct tt_ref ref)
-{
-	return (struct tt_node_ref){ref.buf == TT_BUF_SLOT   ? TT_NODE_SLOTS
-				    : ref.buf == TT_BUF_RECV ? TT_NODE_RESULT
-							     : TT_NODE_INPUT,
-				    ref.off};
 }
 
 bool tt_node_may_move(struct tutti_context *ctx, size_t n)
@@ -338,6 +331,7 @@ struct tt_node_reduce tt_node_reduction(struct tt_plan_req *req, const struct tt
 					       op->flags & TT_OPF_DIVIDE ? req->r.comm->size : 0,
 				       .flags = tt_reduce_flags(req->extent[TT_BUF_SEND]),
 				       .fn = own ? pair : NULL,
+				       .ranks = (int)op->index,
 				       .arg = req};
 }
 
@@ -356,7 +350,8 @@ static int pull_op(struct tt_op_run *run, int *gone)
 	struct tt_node_group *g = req->node->group;
 	const struct tt_op *op = run->op;
 	size_t len = spend(req->r.comm->ctx, op->len - run->at);
-	struct tt_node_ref src = ref_of(op->a), dst = {TT_NODE_RESULT, op->dst.off + run->at};
+	struct tt_node_ref src = tt_node_ref_of(op->a),
+			   dst = {TT_NODE_RESULT, op->dst.off + run->at};
 	int err, peer = place_of(req, op->peer);
 	struct tt_node_count count = {0};
 	struct tt_node_reduce r;
@@ -399,8 +394,6 @@ static bool try_op(struct tt_op_run *run)
 		rc = signal_op(run);
 	else if (run->op->kind == TT_OP_WAIT)
 		rc = wait_op(run);
-	else if (run->op->kind == TT_OP_PULL_REDUCE && req->pulled)
-		rc = 1;
 	else if (run->op->kind == TT_OP_PULL_REDUCE && tt_ring_is_on(req))
 		rc = tt_ring_pull(run, &gone);
 	else

@@ -6,25 +6,9 @@
 #include "lib/engine/engine.h"
 #include "lib/node/node.h"
 
-/*
- * How short_path.c runs a call, following its plan: not at all, by slots (or a barrier), or out of
- * mapped buffers and rings.
- */
-enum tt_quick_way { TT_QUICK_NO, TT_QUICK_SLOTS, TT_QUICK_PULL };
-#define TT_QUICK_SET 4 /* calls kept per hash value */
-/* The part that all calls with these fields share, computed once. */
-struct tt_quick_known {
-	bool known; /* the entry is in use */
-	enum tt_quick_way way;
-	struct tt_fields fields;
-	size_t bytes;
-	struct tt_node_reduce reduce;
-	/* of TT_QUICK_PULL: */
-	struct tt_plan_args args;
-	struct tt_span part; /* this rank's */
-	size_t ring_bytes;
-	struct tt_flight_op record; /* in_place is the last call's */
-};
+struct tt_short_shape;
+#define TT_SHORT_SETS 4
+#define TT_SHORT_SET 8 /* shapes kept per hash value */
 
 /*
  * The ranks of a communicator that share this rank's host: all ranks, or those of a two-level
@@ -39,11 +23,12 @@ struct tt_node_comm {
 	uint64_t turn;	    /* of the last call */
 	uint64_t begun;	    /* the last turn that has begun */
 	struct tt_plan_req *running;
-	uint64_t seq[4];			      /* of the last turns' calls, by turn % 4 */
-	uint64_t told;				      /* a turn in which ranks differ, reported */
-	unsigned quick;				      /* quick calls so far */
-	struct tt_quick_known known[4][TT_QUICK_SET]; /* sets, by a hash of the shape */
-	unsigned learned;			      /* shapes learned so far */
+	uint64_t seq[4];  /* of the last turns' calls, by turn % 4 */
+	uint64_t told;	  /* a turn in which ranks differ, reported */
+	uint64_t met;	  /* the last turn in which a short call has met all ranks */
+	unsigned quick;	  /* short calls so far */
+	unsigned learned; /* shapes learned so far */
+	struct tt_short_shape *shape[TT_SHORT_SETS]; /* sets of TT_SHORT_SET, by a hash */
 };
 
 /*
@@ -63,29 +48,33 @@ void tt_node_msg(void *ctx, int from, const void *data, size_t len);
 int tt_node_comm_new(struct tutti_comm *comm);
 void tt_node_comm_free(struct tutti_comm *comm);
 
-/* short_path.c: a call made without a request. */
-struct tt_quick {
-	struct tt_quick_known *known;
-	/* TT_QUICK_PULL: */
-	struct tt_region *in, *out; /* the regions of the vectors */
-	char *ring;		/* for a vector that peers cannot map; NULL: they can map both */
-	bool in_ring, out_ring; /* the vectors that it replaces */
-	bool pulled;		/* this rank's part is combined and must not be combined again */
-	uint64_t fprint, seq, turn;
-	uint64_t flight; /* number of its record */
-};
-#define TT_QUICK_NOT 1
+#define TT_SHORT_NOT 1
 /*
- * Runs a checked blocking call, without the lock and outside groups. 0: done if *request is NULL,
- * else wait for *request; TT_QUICK_NOT: nothing has happened, make a request; or an error.
+ * short_path.c: runs a checked blocking call, without the lock and outside groups. 0: done if
+ * *request is NULL, else wait for *request; TT_SHORT_NOT: nothing has happened, make a request; or
+ * an error.
  */
-int tt_quick_run(struct tutti_comm *comm, const struct tt_call *call,
+int tt_short_run(struct tutti_comm *comm, const struct tt_call *call,
 		 struct tutti_request **request);
-/* record.c: the record of such calls, without in_place */
-struct tt_flight_op tt_record_quick(struct tutti_comm *comm, const struct tt_fields *fields,
-				    const char *alg);
-/* call.c: starts a request for a call that has been made already. */
-int tt_request_resume(struct tutti_request *req, const struct tt_quick *quick);
+/* short_shape.c */
+int tt_short_new(struct tt_node_comm *nc);
+void tt_short_free(struct tt_node_comm *nc);
+/* The choice of algorithms has changed. */
+void tt_short_forget(struct tt_node_comm *nc);
+/* What a short call has published for vectors that peers cannot map. */
+struct tt_short_ring {
+	bool published, in, out; /* in, out: the vectors that the ring replaces */
+	char *mem;
+};
+/* Where a short call stopped. */
+struct tt_short_stop {
+	uint64_t fprint, seq, turn, flight;
+	int round;
+	unsigned step;
+	struct tt_short_ring ring;
+};
+/* call.c: starts a request for the rest of such a call. */
+int tt_request_resume(struct tutti_request *req, const struct tt_short_stop *stop);
 
 /* A request with a node plan: its lane starts when its turn has come. */
 void tt_node_start(struct tt_plan_req *req);
@@ -112,6 +101,14 @@ bool tt_node_unbounce(struct tt_lane_run *lane);
 bool tt_node_may_move(struct tutti_context *ctx, size_t n);
 /* The reduction of an op that combines. */
 struct tt_node_reduce tt_node_reduction(struct tt_plan_req *req, const struct tt_op *op);
+/* Peers know published memory as the input (to read) or the result (to write). */
+static inline struct tt_node_ref tt_node_ref_of(struct tt_ref ref)
+{
+	return (struct tt_node_ref){ref.buf == TT_BUF_SLOT   ? TT_NODE_SLOTS
+				    : ref.buf == TT_BUF_RECV ? TT_NODE_RESULT
+							     : TT_NODE_INPUT,
+				    ref.off};
+}
 /* Counts pulled bytes. */
 void tt_node_count_bytes(struct tutti_context *ctx, const struct tt_node_count *count);
 
@@ -129,8 +126,10 @@ struct tt_node_ring tt_ring_of_one_piece(const struct tt_plan_args *args);
 size_t tt_ring_move(struct tt_node_group *g, const struct tt_plan_args *args,
 		    const struct tt_node_ring *shape, char *ring, char *vector, uint32_t k,
 		    bool in);
-/* The request continues with the ring of a quick call, if that has one. */
-void tt_ring_resume(struct tt_plan_req *req, const struct tt_quick *q);
+/* Whether such calls use rings; then tt_ring_of_one_piece is right for short vectors. */
+bool tt_ring_serves(const struct tt_plan_args *args);
+/* The request continues with the ring of a short call, if that has one. */
+void tt_ring_resume(struct tt_plan_req *req, const struct tt_short_ring *short_ring);
 /*
  * The turn begins: decides whether its first signal may publish rings, and their shape, the same
  * on all ranks.

@@ -63,6 +63,13 @@ struct tt_node_ring tt_ring_of_one_piece(const struct tt_plan_args *a)
 				     .depth = 1};
 }
 
+bool tt_ring_serves(const struct tt_plan_args *a)
+{
+	return a->node && a->count && !(TT_NODE_LINE % a->elem) &&
+	       (a->coll == TT_COLL_ALLREDUCE || a->coll == TT_COLL_REDUCE ||
+		a->coll == TT_COLL_REDUCE_SCATTER_BLOCK);
+}
+
 static void find_shape(struct tt_plan_req *req)
 {
 	const struct tt_plan_args *a = &req->plan->args;
@@ -70,9 +77,7 @@ static void find_shape(struct tt_plan_req *req)
 	size_t len, longest, most, others = (size_t)a->nranks - 1;
 
 	ring->known = true;
-	if (!a->node || req->plan->mixed || !a->count || TT_NODE_LINE % a->elem ||
-	    (a->coll != TT_COLL_ALLREDUCE && a->coll != TT_COLL_REDUCE &&
-	     a->coll != TT_COLL_REDUCE_SCATTER_BLOCK))
+	if (req->plan->mixed || !tt_ring_serves(a))
 		return;
 	len = vector_bytes(a);
 	ring->shape = tt_ring_of_one_piece(a);
@@ -93,8 +98,10 @@ void tt_ring_begin(struct tt_plan_req *req)
 
 	if (!ring->known)
 		find_shape(req);
-	ring->on = false;
-	ring->filled = ring->combined = ring->drained = 0;
+	/* the places that a short call has filled may hold results by now */
+	ring->on = ring->made && ring->pieces;
+	ring->filled = ring->made ? ring->pieces : 0;
+	ring->combined = ring->drained = 0;
 	if (ring->pieces > ring->shape.depth)
 		tt_node_uncount(req->node->group, req->turn);
 }
@@ -108,14 +115,14 @@ void tt_ring_end(struct tt_plan_req *req)
 	req->ring.made = false;
 }
 
-void tt_ring_resume(struct tt_plan_req *req, const struct tt_quick *q)
+void tt_ring_resume(struct tt_plan_req *req, const struct tt_short_ring *short_ring)
 {
 	struct tt_ring_run *ring = &req->ring;
 
-	ring->made = q->ring;
-	ring->mem = q->ring;
-	ring->in = q->in_ring;
-	ring->out = q->out_ring;
+	ring->made = short_ring->published;
+	ring->mem = short_ring->mem;
+	ring->in = short_ring->in;
+	ring->out = short_ring->out;
 }
 
 /* ---- the first signal ---- */
@@ -172,10 +179,6 @@ bool tt_ring_publish(struct tt_plan_req *req, const struct tt_op *op)
 	if (!ring->pieces || !op->a.buf)
 		return false;
 	ring->on = true;
-	if (ring->made) { /* peers may have stored results in it */
-		ring->filled = ring->pieces;
-		return true;
-	}
 	/*
 	 * Peers that read directly from this rank's memory need not wait for it, which may be
 	 * busy.

@@ -1,221 +1,131 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Short blocking allreduces, and barriers, in the memory of a host, without a request: runs the
- * steps of their plan directly. By slots; or each rank combines its part, straight out of mapped
- * vectors, or out of rings (ring_reduce.c) in the slots.
+ * The short path: runs the node plan of a short blocking call without a request. Every collective
+ * may take it whose plan has only node ops and local copies.
  *
- * The outcome equals that of a request: a turn of its own, a place in the history, the same bits.
- * If the other ranks do not come at once, the call goes on as a request that repeats the same
- * steps, which changes nothing. Two steps are not repeated: combining its part, which in place
- * would be wrong, and filling its ring, which holds other ranks' results.
+ * The plan is that of a request, and so are the turn, the place in the history, and the bits. If
+ * the other ranks do not come at once, the call goes on as a request at the op where it stopped.
  */
 #include <sched.h>
 #include <string.h>
 
 #include "lib/base/clock.h"
-#include "lib/engine/node/node_ops.h"
+#include "lib/engine/node/short_path.h"
+#include "lib/plan/stored.h"
 
-#define SPINS 2000 /* with a core per rank */
-#define NEAR 32	   /* after so many, */
-#define EARLY 128  /* and from then on every so many: check for a missing rank on this core */
-#define YIELDS 50  /* oversubscribed */
-#define LOOKS 64   /* for each of these, if the missing ranks run elsewhere */
-#define PULL_MOST ((size_t)256 << 10) /* above this size the cost of a request is negligible */
-#define PROGRESS 32		      /* other communication progresses every so many calls */
+#define SPINS 2000  /* with a core per rank */
+#define NEAR 32	    /* after so many, */
+#define EARLY 128   /* and from then on every so many: check for a missing rank on this core */
+#define YIELDS 50   /* oversubscribed */
+#define LOOKS 64    /* for each of these, if the missing ranks run elsewhere */
+#define PROGRESS 32 /* other communication progresses every so many calls */
 
-/* The algorithm whose plan is run here. */
-static const char *alg_of(enum tt_coll coll, enum tt_quick_way way)
+/* A call under way. */
+struct short_call {
+	struct tutti_comm *comm;
+	struct tt_node_group *group;
+	struct tt_short_shape *shape;
+	unsigned at, step; /* the next op; the step that this rank has reached */
+	char *base[TT_BUF_NET];
+	uint64_t turn, fprint, seq, flight;
+	bool quiet; /* peers that sleep have been woken since the last step */
+	struct tt_region *region[TT_NODE_WHICH]; /* of published vectors */
+	struct tt_short_ring ring;
+};
+
+/* ---- ops ---- */
+
+static char *ptr(const struct short_call *c, struct tt_ref ref)
 {
-	return coll == TT_COLL_BARRIER ? "node" : way == TT_QUICK_PULL ? "node_pull" : "node_slots";
+	return c->base[ref.buf] + ref.off;
 }
 
-static enum tt_quick_way way_of(enum tt_coll coll, const char *alg)
+static void publish(struct short_call *c, enum tt_node_which which, struct tt_ref ref, bool by_ring)
 {
-	enum tt_quick_way way;
+	size_t copied = 0;
 
-	for (way = TT_QUICK_PULL; way > TT_QUICK_NO; way--)
-		if (!strcmp(alg, alg_of(coll, way)))
-			break;
-	return coll == TT_COLL_BARRIER && way ? TT_QUICK_SLOTS : way;
-}
-
-static void learn(struct tutti_comm *comm, const struct tt_call *call, struct tt_quick_known *known)
-{
-	struct tt_plan_args args = tt_call_args(comm, call);
-
-	*known = (struct tt_quick_known){.known = true,
-					 .fields = {.coll = call->coll,
-						    .datatype = call->datatype,
-						    .op = call->op,
-						    .root = call->root,
-						    .count = call->count},
-					 .bytes = call->count * args.elem,
-					 .reduce = {.datatype = call->datatype,
-						    .op = call->op,
-						    .elem = args.elem,
-						    .divide_by = args.divide ? comm->size : 0}};
-	known->way = way_of(call->coll, tt_choose(comm->chooser, &args)->name);
-	if (!known->way)
-		return;
-	if (known->way == TT_QUICK_PULL) {
-		known->args = args;
-		known->part = tt_node_part(&args, comm->rank);
-		known->reduce.ring = tt_ring_of_one_piece(&args);
-		known->ring_bytes = tt_node_ring_bytes(comm->node->group, &known->reduce.ring);
-	}
-	tt_wire_lock(comm->ctx->wire);
-	known->record = tt_record_quick(comm, &known->fields, alg_of(call->coll, known->way));
-	tt_wire_unlock(comm->ctx->wire);
-}
-
-static bool is_of(const struct tt_quick_known *known, const struct tt_call *call)
-{
-	const struct tt_fields *f = &known->fields;
-
-	return known->known && f->coll == call->coll && f->count == call->count &&
-	       f->datatype == call->datatype && f->op == call->op;
-}
-
-static struct tt_quick_known *known_of(struct tutti_comm *comm, const struct tt_call *call)
-{
-	struct tt_node_comm *nc = comm->node;
-	uint64_t mixed = call->count << 8 | (uint64_t)call->datatype << 4 | (uint64_t)call->op;
-	struct tt_quick_known *set = nc->known[mixed * 0x9e3779b97f4a7c15 >> 62];
-	int i;
-
-	for (i = 0; i < TT_QUICK_SET; i++)
-		if (is_of(&set[i], call))
-			return &set[i];
-	i = (int)(nc->learned++ % TT_QUICK_SET);
-	learn(comm, call, &set[i]);
-	return &set[i];
-}
-
-/* Whether the call qualifies; then *known says how it is run. */
-static bool applies(struct tutti_comm *comm, const struct tt_call *call,
-		    struct tt_quick_known **known)
-{
-	bool fits = call->coll == TT_COLL_BARRIER;
-
-	if (call->coll == TT_COLL_ALLREDUCE)
-		fits = call->op < TUTTI_NUM_OPS && call->count &&
-		       call->count * tutti_datatype_size(call->datatype) <= PULL_MOST;
-	if (!fits || !comm->node || comm->hosts)
-		return false;
-	*known = known_of(comm, call);
-	return (*known)->way;
-}
-
-/* Counters for the use of slots; sign -1 undoes it. */
-static void count(struct tutti_comm *comm, size_t bytes, int sign)
-{
-	struct tutti_stats *stats = tt_wire_stats(comm->ctx->wire);
-	uint64_t add = (uint64_t)((int64_t)bytes * sign);
-
-	stats->copied_bytes += add;
-	stats->reduced_bytes += add;
-	stats->pulled_bytes += add * (uint64_t)(comm->size - 1);
+	if (by_ring)
+		tt_node_publish_ring(c->group, c->turn, which, ptr(c, ref), c->ring.mem,
+				     c->shape->ring_bytes, NULL);
+	else if (ref.buf)
+		tt_node_publish(c->group, c->turn, which, ptr(c, ref),
+				c->shape->extent[ref.buf] - ref.off, c->region[which], &copied);
+	tt_wire_stats(c->comm->ctx->wire)->copied_bytes += copied;
 }
 
 /* Copies the other ranks' parts of a vector into the ring or out of it. */
-static void move(struct tutti_comm *comm, const struct tt_quick *q, char *vector, bool in)
+static void move(struct short_call *c, char *vector, bool in)
 {
-	tt_wire_stats(comm->ctx->wire)->copied_bytes += tt_ring_move(
-		comm->node->group, &q->known->args, &q->known->reduce.ring, q->ring, vector, 0, in);
+	tt_wire_stats(c->comm->ctx->wire)->copied_bytes +=
+		tt_ring_move(c->group, &c->shape->plan->args, &c->shape->reduce.ring, c->ring.mem,
+			     vector, 0, in);
 }
 
-static void publish(struct tutti_comm *comm, const struct tt_quick *q, enum tt_node_which which,
-		    void *vector, const struct tt_region *region, bool by_ring)
+static void publish_both(struct short_call *c, const struct tt_op *op)
 {
-	struct tt_node_group *g = comm->node->group;
-	size_t copied;
-
-	if (by_ring)
-		tt_node_publish_ring(g, q->turn, which, vector, q->ring, q->known->ring_bytes,
-				     NULL);
-	else
-		tt_node_publish(g, q->turn, which, vector, q->known->bytes, region, &copied);
+	publish(c, TT_NODE_INPUT, op->a, c->ring.in);
+	publish(c, TT_NODE_RESULT, op->dst, c->ring.out);
+	c->ring.published |= op->a.buf;
+	if (c->ring.in)
+		move(c, ptr(c, op->a), true);
 }
 
-/*
- * Makes the call visible to the other ranks, before any bookkeeping, which then costs them no
- * time.
- */
-static void tell(struct tutti_comm *comm, const struct tt_quick *q, const struct tt_call *call)
+static void signal_step(struct short_call *c, const struct tt_op *op)
 {
-	void *in = call->in_place ? call->recvbuf : (void *)call->sendbuf;
-	struct tt_node_group *g = comm->node->group;
+	if (op->a.buf || op->dst.buf)
+		publish_both(c, op);
+	c->step = op->index;
+	tt_node_tell(c->group, c->turn, c->step, c->fprint);
+	c->quiet = false;
+}
 
-	if (q->known->way == TT_QUICK_PULL) {
-		publish(comm, q, TT_NODE_INPUT, in, q->in, q->in_ring);
-		publish(comm, q, TT_NODE_RESULT, call->recvbuf, q->out, q->out_ring);
-		if (q->in_ring)
-			move(comm, q, in, true);
-	} else if (q->known->bytes) {
-		memcpy(tt_node_slot(g, q->turn), in, q->known->bytes);
+/* False: not done, and nothing has changed. */
+static bool pull_op(struct short_call *c, const struct tt_op *op)
+{
+	struct tt_node_ref src = tt_node_ref_of(op->a), dst = {TT_NODE_RESULT, op->dst.off};
+	struct tutti_context *ctx = c->comm->ctx;
+	struct tt_node_count count = {0};
+	int err, gone;
+
+	tt_wire_lock(ctx->wire); /* published memory may have to be mapped */
+	if (op->kind == TT_OP_PULL_COPY) {
+		err = tt_node_pull_copy(c->group, c->turn, op->peer, src, ptr(c, op->dst), op->len,
+					&count, &gone);
+	} else {
+		tt_node_own(c->group, c->turn, TT_NODE_RESULT, c->base[op->dst.buf]);
+		c->shape->reduce.ranks = (int)op->index;
+		err = tt_node_pull_reduce(c->group, c->turn, src, op->peer, dst, op->len,
+					  &c->shape->reduce, &count, &gone);
 	}
-	tt_node_tell(g, q->turn, 1, q->fprint);
+	if (!err)
+		tt_node_count_bytes(ctx, &count);
+	tt_wire_unlock(ctx->wire);
+	return !err;
 }
 
-/* Whether peers can map both vectors, or a ring for them. */
-static bool find_memory(struct tutti_comm *comm, struct tt_quick *q, const struct tt_call *call)
+/* Any op but a wait. False: not done, and nothing has changed. */
+static inline __attribute__((always_inline)) bool run_op(struct short_call *c,
+							 const struct tt_op *op)
 {
-	struct tt_memory *memory = tt_wire_memory(comm->ctx->wire);
-	struct tt_node_comm *nc = comm->node;
-	size_t bytes = q->known->bytes;
+	const char *slot;
 
-	q->out = tt_mem_find(memory, call->recvbuf, bytes);
-	q->in = call->in_place ? q->out : tt_mem_find(memory, call->sendbuf, bytes);
-	q->in_ring = !tt_node_maps(nc->group, q->in);
-	q->out_ring = !tt_node_maps(nc->group, q->out);
-	if (q->in_ring || q->out_ring)
-		q->ring = tt_node_ring_slot(nc->group, nc->turn + 1, q->known->ring_bytes);
-	return q->ring || !(q->in_ring || q->out_ring);
-}
-
-/*
- * Whether a request would refuse a vector without a region; then one is made, to report the error.
- */
-static bool refused(struct tutti_comm *comm, const struct tt_quick *q, const struct tt_call *call)
-{
-	struct tt_memory *memory = tt_wire_memory(comm->ctx->wire);
-	size_t bytes = q->known->bytes;
-
-	return bytes &&
-	       ((!q->out && tt_mem_partly_given(memory, call->recvbuf, bytes)) ||
-		(!q->in && !call->in_place && tt_mem_partly_given(memory, call->sendbuf, bytes)));
-}
-
-static void record(struct tutti_comm *comm, struct tt_quick *q, const struct tt_call *call)
-{
-	q->known->record.in_place = call->in_place;
-	if (comm->flight && comm->flight->uid == comm->uid)
-		comm->flight->seq = q->seq;
-	q->flight = tt_flight_begin(comm->ctx->flight, &q->known->record, q->seq);
-}
-
-/* Under the lock: makes the call, unless something is in the way; then false. */
-static bool begin(struct tutti_comm *comm, struct tt_quick *q, const struct tt_call *call)
-{
-	struct tt_node_comm *nc = comm->node;
-	struct tutti_context *ctx = comm->ctx;
-
-	if (++nc->quick % PROGRESS == 0)
-		tt_engine_progress(ctx);
-	if (atomic_load(&comm->failed) || ctx->running || nc->running || nc->begun != nc->turn ||
-	    !tt_node_may_begin(nc->group, nc->turn + 1) ||
-	    (q->known->way == TT_QUICK_PULL && !find_memory(comm, q, call)) ||
-	    refused(comm, q, call))
-		return false;
-	q->fprint = tt_comm_called(comm, &q->known->fields, NULL);
-	q->seq = comm->seq;
-	q->turn = nc->begun = ++nc->turn;
-	tell(comm, q, call);
-	record(comm, q, call);
-	if (q->known->way == TT_QUICK_SLOTS)
-		count(comm, q->known->bytes, 1);
+	if (op->kind == TT_OP_SIGNAL) {
+		signal_step(c, op);
+	} else if (op->kind == TT_OP_COPY) {
+		memmove(ptr(c, op->dst), ptr(c, op->a), op->len);
+	} else if (op->a.buf != TT_BUF_SLOT) {
+		return pull_op(c, op);
+	} else if (op->kind == TT_OP_PULL_COPY) {
+		slot = tt_node_slot_of(c->group, op->peer, c->turn);
+		memcpy(ptr(c, op->dst), slot + op->a.off, op->len);
+	} else {
+		tt_node_reduce_slots(c->group, c->turn, ptr(c, op->dst), op->a.off, op->len,
+				     (int)op->index, &c->shape->reduce);
+	}
 	return true;
 }
+
+/* ---- waiting ---- */
 
 /* A wait for the other ranks. */
 struct meeting {
@@ -234,21 +144,21 @@ static struct meeting meeting_of(const struct tutti_context *ctx)
 }
 
 /*
- * Rank j has not come yet. If a missing rank was last seen on this core, it needs the core.
- * Otherwise polling is better than yielding to another waiting rank, which costs as much as
- * several calls.
+ * A rank in from .. end - 1 has not reached a step of a turn. If a missing rank was last seen on
+ * this core, it needs the core. Otherwise polling is better than yielding to another waiting rank,
+ * which costs as much as several calls.
  */
-static void linger(struct tutti_comm *comm, const struct tt_quick *q, int j, unsigned step,
+static void linger(struct short_call *c, int from, int end, uint64_t turn, unsigned step,
 		   struct meeting *m)
 {
-	struct tt_node_group *g = comm->node->group;
-	bool forced = comm->ctx->wait_forced, look, give;
+	struct tutti_context *ctx = c->comm->ctx;
+	bool forced = ctx->wait_forced, look, give;
 
 	m->looks++;
 	look = !forced && (m->yields || m->looks % EARLY == NEAR);
 	give = !m->spins && (forced || m->looks % LOOKS == 0);
-	if (look && tt_node_shares(g, j, comm->size, q->turn, step)) {
-		tt_spread(comm->ctx, comm->node, q->turn);
+	if (look && tt_node_shares(c->group, from, end, turn, step)) {
+		tt_spread(ctx, c->comm->node, turn);
 		give = true;
 	}
 	m->left -= give || m->spins;
@@ -258,127 +168,295 @@ static void linger(struct tutti_comm *comm, const struct tt_quick *q, int j, uns
 		tt_cpu_relax();
 }
 
-/* Whether all ranks reach a step within a moment. */
-static bool meet(struct tutti_comm *comm, const struct tt_quick *q, unsigned step)
+/* While the signal travels; makes it visible before the check for sleepers. */
+static void wake(struct short_call *c)
 {
-	struct tt_node_group *g = comm->node->group;
-	struct meeting m = meeting_of(comm->ctx);
-	bool differs = false;
+	if (!c->quiet)
+		tt_node_wake_all(c->group);
+	c->quiet = true;
+}
+
+/* Whether all ranks have made the same calls up to a turn that all have finished. */
+static inline bool made_same(struct short_call *c, uint64_t upto)
+{
 	uint64_t other;
-	int j;
 
-	/* while the signal travels; makes it visible before the check for sleepers */
-	tt_node_wake_all(g);
-	j = tt_node_missing(g, 0, q->turn, step, q->fprint, &differs);
-	while (j < comm->size && !differs && m.left > 0) {
-		linger(comm, q, j, step, &m);
-		j = tt_node_missing(g, j, q->turn, step, q->fprint, &differs);
+	return upto <= c->comm->node->met || tt_node_agreed(c->group, upto, &other);
+}
+
+/* The awaited ranks, of which j is missing, reach the step within a moment. */
+static bool meet_soon(struct short_call *c, const struct tt_op *op, int j, int end)
+{
+	struct meeting m = meeting_of(c->comm->ctx);
+	bool differs = false;
+
+	while (j < end && !differs && m.left > 0) {
+		linger(c, j, end, c->turn, op->index, &m);
+		j = tt_node_missing(c->group, j, end, c->turn, op->index, c->fprint, &differs);
 	}
-	/* if they differ, a request repeats the same signal */
-	return j == comm->size && !differs && tt_node_agreed(g, q->turn - 1, &other);
+	return j == end && !differs;
 }
 
-/* Combines this rank's part and signals all ranks; false: not done, and nothing has changed. */
-static bool pull(struct tutti_comm *comm, struct tt_quick *q)
+/* All ranks have reached a step: whether their earlier calls agree, too. */
+static inline bool meets_all(struct short_call *c)
 {
-	struct tt_node_group *g = comm->node->group;
-	struct tt_span part = q->known->part;
-	struct tt_node_ref src = {TT_NODE_INPUT, part.off}, dst = {TT_NODE_RESULT, part.off};
-	struct tt_node_count count = {0};
-	int gone;
+	struct tt_node_comm *nc = c->comm->node;
 
-	tt_wire_lock(comm->ctx->wire); /* published memory may have to be mapped */
-	q->pulled = tt_node_all_mapped(g, q->turn) &&
-		    (!part.len || !tt_node_pull_reduce(g, q->turn, src, TT_NODE_ALL, dst, part.len,
-						       &q->known->reduce, &count, &gone));
-	if (q->pulled)
-		tt_node_count_bytes(comm->ctx, &count);
-	tt_wire_unlock(comm->ctx->wire);
-	if (q->pulled)
-		tt_node_tell(g, q->turn, 2, q->fprint);
-	return q->pulled;
+	if (!made_same(c, c->turn - 1))
+		return false;
+	if (nc->met < c->turn) {
+		tt_node_all_began(c->group, c->turn);
+		nc->met = c->turn;
+	}
+	return true;
 }
 
-/* When all ranks are done: takes their results out of the ring. */
-static void take_out(struct tutti_comm *comm, const struct tt_quick *q, const struct tt_call *call)
+/*
+ * Whether the awaited ranks reach the step within a moment. If their calls differ, a request
+ * waits again, and reports it.
+ */
+static inline bool meet(struct short_call *c, const struct tt_op *op)
 {
-	tt_wire_lock(comm->ctx->wire);
-	move(comm, q, call->recvbuf, false);
-	tt_wire_unlock(comm->ctx->wire);
+	bool all = op->peer == TT_ALL_RANKS, differs = false;
+	int end = all ? c->comm->size : op->peer + 1, j;
+
+	wake(c);
+	j = tt_node_missing(c->group, all ? 0 : op->peer, end, c->turn, op->index, c->fprint,
+			    &differs);
+	if (differs || (j < end && !meet_soon(c, op, j, end)))
+		return false;
+	if (all)
+		return meets_all(c);
+	return true;
 }
 
-static void finish(struct tutti_comm *comm, const struct tt_quick *q, const struct tt_call *call)
-{
-	struct tt_node_group *g = comm->node->group;
+/* ---- begin ---- */
 
-	tt_node_all_began(g, q->turn);
-	if (q->out_ring)
-		take_out(comm, q, call);
-	if (q->known->bytes && q->known->way == TT_QUICK_SLOTS)
-		tt_node_reduce_slots(g, q->turn, call->recvbuf, call->count, &q->known->reduce);
-	tt_node_finish(g, q->turn);
-	tt_flight_more(comm->ctx->flight, q->flight, 1, q->known->bytes);
-	tt_flight_end(comm->ctx->flight, q->flight, 0);
+/* Whether peers can reach a published vector as they could that of a request; or a ring for it. */
+static bool find_vector(struct short_call *c, enum tt_node_which which, struct tt_ref ref)
+{
+	bool result = which == TT_NODE_RESULT;
+	size_t len = c->shape->extent[ref.buf];
+	struct tt_region *region;
+
+	if (!ref.buf)
+		return true;
+	region = tt_mem_find(tt_wire_memory(c->comm->ctx->wire), c->base[ref.buf], len);
+	c->region[which] = region;
+	if (tt_node_maps(c->group, region))
+		return true;
+	if (!c->shape->rings) /* a short input is published in the slot */
+		return !result && len - ref.off <= TT_NODE_SLOT;
+	*(result ? &c->ring.out : &c->ring.in) = true;
+	c->ring.mem = tt_node_ring_slot(c->group, c->turn, c->shape->ring_bytes);
+	return c->ring.mem;
 }
 
-static void trace(struct tutti_comm *comm, const struct tt_quick *q)
+static bool find_vectors(struct short_call *c)
 {
-	tt_wire_lock(comm->ctx->wire);
-	tt_trace_call(comm->ctx->trace, q->flight, 0);
-	tt_wire_unlock(comm->ctx->wire);
+	const struct tt_op *op = c->shape->ops;
+
+	while (op->kind != TT_OP_SIGNAL) /* nothing is published after a wait */
+		op++;
+	return find_vector(c, TT_NODE_INPUT, op->a) && find_vector(c, TT_NODE_RESULT, op->dst);
+}
+
+/* Whether a request would refuse a buffer; then one is made, to report the error. */
+static bool refused(struct short_call *c)
+{
+	struct tt_memory *memory = tt_wire_memory(c->comm->ctx->wire);
+	const struct tt_short_shape *s = c->shape;
+
+	return (s->extent[TT_BUF_RECV] &&
+		tt_mem_partly_given(memory, c->base[TT_BUF_RECV], s->extent[TT_BUF_RECV])) ||
+	       (s->extent[TT_BUF_SEND] &&
+		tt_mem_partly_given(memory, c->base[TT_BUF_SEND], s->extent[TT_BUF_SEND]));
+}
+
+static void record(struct short_call *c)
+{
+	struct tutti_comm *comm = c->comm;
+
+	if (comm->flight && comm->flight->uid == comm->uid)
+		comm->flight->seq = c->seq;
+	c->flight = tt_flight_begin(comm->ctx->flight, &c->shape->record, c->seq);
+}
+
+/*
+ * Makes the call visible to the other ranks, before any bookkeeping, which then costs them no
+ * time.
+ */
+static void start(struct short_call *c)
+{
+	const struct tt_op *op = c->shape->ops, *end = op + c->shape->nops;
+
+	tt_node_began(c->group, c->turn, c->fprint);
+	for (; op < end && op->kind != TT_OP_WAIT; op++)
+		run_op(c, op);
+	c->at = (unsigned)(op - c->shape->ops);
+}
+
+enum begun { NOT, GATED, BEGUN };
+
+/* Under the lock: makes the call, unless something is in the way. */
+static enum begun begin(struct short_call *c)
+{
+	struct tutti_comm *comm = c->comm;
+	struct tt_node_comm *nc = comm->node;
+	struct tutti_context *ctx = comm->ctx;
+
+	if (++nc->quick % PROGRESS == 0)
+		tt_engine_progress(ctx);
+	if (atomic_load(&comm->failed) || ctx->running || nc->running || nc->begun != nc->turn)
+		return NOT;
+	c->turn = nc->turn + 1;
+	if (!tt_node_may_begin(c->group, c->turn))
+		return GATED;
+	if ((c->turn > 2 && !made_same(c, c->turn - 2)) ||
+	    (c->shape->publishes && !find_vectors(c)) ||
+	    (tt_mem_any_given(tt_wire_memory(ctx->wire)) && refused(c)))
+		return NOT;
+	c->fprint = tt_comm_called_mixed(comm, &c->shape->fields, c->shape->mixed, NULL);
+	c->seq = nc->seq[c->turn % 4] = comm->seq;
+	nc->begun = nc->turn = c->turn;
+	c->base[TT_BUF_SLOT] = tt_node_slot(c->group, c->turn);
+	start(c);
+	record(c);
+	tt_node_count_bytes(ctx, &c->shape->bytes);
+	return BEGUN;
+}
+
+/* As begin, with the lock free; waits a moment for ranks that are two turns behind. */
+static bool begin_soon(struct short_call *c)
+{
+	struct tt_wire *wire = c->comm->ctx->wire;
+	struct meeting m = {0};
+	enum begun begun;
+
+	for (;;) {
+		tt_wire_lock(wire);
+		begun = begin(c);
+		tt_wire_unlock(wire);
+		if (begun != GATED)
+			return begun == BEGUN;
+		if (!m.looks)
+			m = meeting_of(c->comm->ctx);
+		if (m.left <= 0)
+			return false;
+		linger(c, 0, c->comm->size, c->turn - 1, 1, &m);
+	}
+}
+
+/* ---- end ---- */
+
+static void trace(const struct short_call *c)
+{
+	tt_wire_lock(c->comm->ctx->wire);
+	tt_trace_call(c->comm->ctx->trace, c->flight, 0);
+	tt_wire_unlock(c->comm->ctx->wire);
+}
+
+static void finish(struct short_call *c)
+{
+	struct tutti_context *ctx = c->comm->ctx;
+
+	if (c->ring.out) {
+		tt_wire_lock(ctx->wire);
+		move(c, c->base[TT_BUF_RECV], false);
+		tt_wire_unlock(ctx->wire);
+	}
+	tt_node_finish(c->group, c->turn);
+	wake(c);
+	tt_flight_done(ctx->flight, c->flight, c->shape->extent[TT_BUF_RECV]);
+	if (ctx->trace)
+		trace(c);
+}
+
+/* The round of the next op; takes back the bytes of its ops, which a request repeats. */
+static int stopped_in(struct short_call *c)
+{
+	struct tutti_stats *stats = tt_wire_stats(c->comm->ctx->wire);
+	const struct tt_lane *lane = c->shape->plan->lane;
+	struct tt_node_count bytes;
+	unsigned i;
+	int round;
+
+	for (round = 0; lane->begin[round + 1] <= c->at; round++)
+		;
+	for (i = lane->begin[round]; i < c->shape->nops; i++) {
+		bytes = tt_short_bytes(c->shape->plan, &lane->ops[i]);
+		stats->copied_bytes -= bytes.copied;
+		stats->reduced_bytes -= bytes.reduced;
+		stats->pulled_bytes -= bytes.pulled;
+	}
+	return round;
 }
 
 /* Under the lock: goes on as a request. */
-static int resume(struct tutti_comm *comm, const struct tt_quick *q, const struct tt_call *call,
-		  struct tutti_request **out)
+static int resume(struct short_call *c, const struct tt_call *call, struct tutti_request **out)
 {
+	struct tutti_comm *comm = c->comm;
+	struct tt_short_stop stop = {.fprint = c->fprint,
+				     .seq = c->seq,
+				     .turn = c->turn,
+				     .flight = c->flight,
+				     .round = stopped_in(c),
+				     .step = c->step,
+				     .ring = c->ring};
 	struct tutti_request *req;
 	int err;
 
-	if (q->known->way == TT_QUICK_SLOTS)
-		count(comm, q->known->bytes, -1);
 	err = tt_request_new(comm, call, false, &req);
 	if (err) { /* the other ranks have begun it */
-		tt_comm_fail(comm, err, -1, tt_coll_name(call->coll), q->seq, "", "%s",
+		tt_comm_fail(comm, err, -1, tt_coll_name(call->coll), c->seq, "", "%s",
 			     tt_fail_text(err));
 	} else {
 		comm->node->begun--;
-		err = tt_request_resume(req, q);
+		err = tt_request_resume(req, &stop);
 		if (err)
 			tt_request_free(req);
 		else
 			*out = req;
 	}
 	if (err) { /* no request will end its record, or take back what it has published */
-		tt_flight_end(comm->ctx->flight, q->flight, err);
-		tt_node_withdraw(comm->node->group);
+		tt_flight_end(comm->ctx->flight, c->flight, err);
+		tt_node_withdraw(c->group);
 	}
 	return err;
 }
 
-int tt_quick_run(struct tutti_comm *comm, const struct tt_call *call, struct tutti_request **out)
+int tt_short_run(struct tutti_comm *comm, const struct tt_call *call, struct tutti_request **out)
 {
-	struct tt_quick q = {.pulled = false};
-	bool begun;
+	struct short_call c;
+	const struct tt_op *op, *end;
 	int err;
 
 	*out = NULL;
-	if (!applies(comm, call, &q.known))
-		return TT_QUICK_NOT;
-	tt_wire_lock(comm->ctx->wire);
-	begun = begin(comm, &q, call);
-	tt_wire_unlock(comm->ctx->wire);
-	if (!begun)
-		return TT_QUICK_NOT;
-	if (meet(comm, &q, 1) &&
-	    (q.known->way == TT_QUICK_SLOTS || (pull(comm, &q) && meet(comm, &q, 2)))) {
-		finish(comm, &q, call);
-		if (comm->ctx->trace)
-			trace(comm, &q);
+	if (!comm->node)
+		return TT_SHORT_NOT;
+	c.shape = tt_short_shape(comm, call);
+	if (!c.shape->plan)
+		return TT_SHORT_NOT;
+	c.comm = comm;
+	c.group = comm->node->group;
+	c.base[TT_BUF_RECV] = call->recvbuf;
+	c.base[TT_BUF_SEND] = tt_short_sends_recvbuf(call) ? call->recvbuf : (void *)call->sendbuf;
+	c.at = c.step = 0;
+	c.quiet = true;
+	c.ring = (struct tt_short_ring){0};
+	if (!begin_soon(&c))
+		return TT_SHORT_NOT;
+	end = c.shape->ops + c.shape->nops;
+	for (op = c.shape->ops + c.at; op < end; op++)
+		if (op->kind == TT_OP_WAIT ? !meet(&c, op) : !run_op(&c, op))
+			break;
+	if (op == end) {
+		finish(&c);
 		return 0;
 	}
+	c.at = (unsigned)(op - c.shape->ops);
 	tt_wire_lock(comm->ctx->wire);
-	err = resume(comm, &q, call, out);
+	err = resume(&c, call, out);
 	tt_wire_unlock(comm->ctx->wire);
 	return err;
 }

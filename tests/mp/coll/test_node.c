@@ -607,6 +607,115 @@ static void pieces(void)
 				 .arg = (void *)&runs[i].p, .no_init = true));
 }
 
+/* ---- short calls, without a request ---- */
+
+enum { ELEMS = 5, RANKS = 4 }; /* elements of a block; most ranks */
+
+struct both_ways {
+	float in[ELEMS * RANKS], blocking[ELEMS * RANKS], request[ELEMS * RANKS];
+};
+
+/* The same call, blocking (*req NULL: the short path) or as a request. */
+static int call_once(struct mp_job *job, int kind, bool place, int root, const float *in,
+		     float *out, struct tutti_request **req)
+{
+	const void *from = place ? TUTTI_IN_PLACE : in;
+	struct tutti_comm *comm = job->world;
+	size_t counts[RANKS] = {1, ELEMS, 0, 2};
+	bool at_root = job->rank == root;
+
+#define EITHER(call, icall, ...) (req ? icall(__VA_ARGS__, comm, req) : call(__VA_ARGS__, comm))
+	switch (kind) {
+	case 0:
+		return EITHER(tutti_allreduce, tutti_iallreduce, from, out, ELEMS, TUTTI_FLOAT32,
+			      TUTTI_SUM);
+	case 1:
+		return EITHER(tutti_bcast, tutti_ibcast, out, ELEMS, TUTTI_FLOAT32, root);
+	case 2:
+		return EITHER(tutti_reduce, tutti_ireduce, at_root ? from : in, out, ELEMS,
+			      TUTTI_FLOAT32, TUTTI_AVG, root);
+	case 3:
+		return EITHER(tutti_reduce_scatter_block, tutti_ireduce_scatter_block, from, out,
+			      ELEMS, TUTTI_FLOAT32, TUTTI_SUM);
+	case 4:
+		return EITHER(tutti_reduce_scatter, tutti_ireduce_scatter, from, out, counts,
+			      TUTTI_FLOAT32, TUTTI_SUM);
+	case 5:
+		return EITHER(tutti_allgather, tutti_iallgather, from, out, ELEMS, TUTTI_FLOAT32);
+	case 6:
+		return EITHER(tutti_allgatherv, tutti_iallgatherv, from, counts[job->rank], out,
+			      counts, NULL, TUTTI_FLOAT32);
+	case 7:
+		return EITHER(tutti_gather, tutti_igather, at_root ? from : in, out, ELEMS,
+			      TUTTI_FLOAT32, root);
+	case 8:
+		return EITHER(tutti_scatter, tutti_iscatter, in,
+			      at_root && place ? TUTTI_IN_PLACE : out, ELEMS, TUTTI_FLOAT32, root);
+	case 9:
+		return EITHER(tutti_alltoall, tutti_ialltoall, from, out, ELEMS, TUTTI_FLOAT32);
+	case 10:
+		return EITHER(tutti_scan, tutti_iscan, from, out, ELEMS, TUTTI_FLOAT32, TUTTI_SUM);
+	case 11:
+		return EITHER(tutti_exscan, tutti_iexscan, from, out, ELEMS, TUTTI_FLOAT32,
+			      TUTTI_PROD);
+	default:
+		return req ? tutti_ibarrier(comm, req) : tutti_barrier(comm);
+	}
+#undef EITHER
+}
+
+static int same_both_ways(struct mp_job *job, struct both_ways *b, int kind, bool place, int root)
+{
+	struct tutti_request *req = NULL;
+	uint64_t state = (uint64_t)(kind * 100 + root * 10 + job->rank);
+	int i;
+
+	for (i = 0; i < ELEMS * RANKS; i++)
+		b->in[i] = (float)(tt_random(&state) % 1000003) / 1e5f;
+	memcpy(b->blocking, b->in, sizeof(b->in)); /* also the input in place, and of a bcast */
+	memcpy(b->request, b->in, sizeof(b->in));
+	MP_OK(call_once(job, kind, place, root, b->in, b->blocking, NULL));
+	MP_OK(call_once(job, kind, place, root, b->in, b->request, &req));
+	MP_OK(tutti_wait(&req));
+	if (memcmp(b->blocking, b->request, sizeof(b->request))) {
+		fprintf(stderr, "rank %d: kind %d, in place %d, root %d\n", job->rank, kind, place,
+			root);
+		TT_EXPECT(false);
+	}
+	return 0;
+}
+
+/* Every collective gives the same bits without a request as with one; twice, as slots are two. */
+static int short_calls(struct mp_job *job)
+{
+	struct both_ways *b;
+	int kind, place, turn;
+
+	MP_OK(tutti_alloc(job->ctx, sizeof(*b), (void **)&b));
+	for (turn = 0; turn < 3; turn++)
+		for (kind = 0; kind <= 12; kind++)
+			for (place = 0; place < 2; place++)
+				TT_EXPECT(!same_both_ways(job, b, kind, place, turn % job->n));
+	MP_OK(tutti_free(b));
+	return 0;
+}
+
+static void short_and_long(void)
+{
+	static const char *const pulls = PULLS ";reduce_scatter:node_pull;gather:node_pull;"
+					       "scatter:node_pull;alltoall:node_pull;"
+					       "allgatherv:node_pull";
+	int n;
+
+	for (n = 2; n <= RANKS; n++) {
+		TT_CHECK(!MP_RUN(.n = n, .fn = short_calls));
+		TT_CHECK(!MP_RUN(.n = n, .fn = short_calls, .env = "TUTTI_WAIT=sleep"));
+		TT_CHECK(!MP_RUN(.n = n, .fn = short_calls, .env = pulls));
+	}
+	TT_CHECK(!MP_RUN(.n = 3, .fn = short_calls, .env = "TUTTI_TRANSPORT=shm"));
+	TT_CHECK(!MP_RUN(.n = 1, .fn = short_calls));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
@@ -615,6 +724,7 @@ int main(int argc, char **argv)
 		{"registered_in_part", registered_in_part},
 		{"remapped", remapped},
 		{"same_bits", same_bits},
+		{"short_and_long", short_and_long},
 		{"mismatch", mismatch},
 		{"withdrawn", withdrawn},
 		{"communicators", communicators},

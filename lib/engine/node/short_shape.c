@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The shapes of calls that a communicator has seen: what short_path.c needs to run such a call,
+ * found out once.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/engine/node/short_path.h"
+#include "lib/plan/stored.h"
+
+#define MOST ((size_t)256 << 10) /* above this size the cost of a request is negligible */
+
+static bool publishes(const struct tt_op *op)
+{
+	return op->kind == TT_OP_SIGNAL && (op->a.buf || op->dst.buf);
+}
+
+/*
+ * Whether short_path.c can run the plan: local copies and node ops in one lane, and nothing is
+ * published after the first wait.
+ */
+static bool runs(const struct tt_plan *plan)
+{
+	const struct tt_op *op, *end;
+	bool waits = false;
+
+	if (!plan->node || plan->mixed || plan->gen || plan->nlanes != 1 || plan->scratch ||
+	    plan->args.hosts)
+		return false;
+	op = plan->lane[0].ops;
+	end = op + plan->lane[0].begin[plan->lane[0].nrounds];
+	for (; op < end; op++) {
+		if (op->kind != TT_OP_COPY && op->kind != TT_OP_SIGNAL && op->kind != TT_OP_WAIT &&
+		    op->kind != TT_OP_PULL_COPY && op->kind != TT_OP_PULL_REDUCE)
+			return false;
+		waits |= op->kind == TT_OP_WAIT;
+		if ((op->kind == TT_OP_SIGNAL && op->index == TT_NEXT_STEP) ||
+		    (waits && publishes(op)))
+			return false;
+	}
+	return true;
+}
+
+struct tt_node_count tt_short_bytes(const struct tt_plan *plan, const struct tt_op *op)
+{
+	struct tt_node_count count = {0};
+	int ranks = op->index ? (int)op->index : plan->args.nranks;
+
+	if (op->kind == TT_OP_COPY) {
+		count.copied = op->len;
+	} else if (tt_short_uses_slots(op)) {
+		count.pulled =
+			op->kind == TT_OP_PULL_COPY ? op->len : op->len * (uint64_t)(ranks - 1);
+		count.reduced = op->kind == TT_OP_PULL_COPY ? 0 : op->len;
+	}
+	return count;
+}
+
+/* The plan of such calls, as a request has it; NULL: not for the short path. */
+static struct tt_plan *plan_of(struct tutti_comm *comm, struct tt_plan_args *args)
+{
+	const struct tt_alg *alg;
+	struct tt_plan *plan;
+
+	if (comm->hosts || tt_coll_own_counts(args->coll) || tt_send_bytes(args) > MOST ||
+	    tt_recv_bytes(args) > MOST)
+		return NULL;
+	alg = tt_choose(comm->chooser, args);
+	if (tt_plan_build(alg, args, &plan))
+		return NULL;
+	if (runs(plan))
+		return plan;
+	tt_plan_free(plan);
+	return NULL;
+}
+
+static void count_ops(struct tt_short_shape *shape)
+{
+	const struct tt_lane *lane = shape->plan->lane;
+	struct tt_node_count count;
+	unsigned i;
+
+	shape->ops = lane->ops;
+	shape->nops = lane->begin[lane->nrounds];
+	for (i = 0; i < shape->nops; i++) {
+		count = tt_short_bytes(shape->plan, &lane->ops[i]);
+		shape->bytes.copied += count.copied;
+		shape->bytes.pulled += count.pulled;
+		shape->bytes.reduced += count.reduced;
+		shape->publishes |= publishes(&lane->ops[i]);
+		if (lane->ops[i].kind == TT_OP_PULL_REDUCE && lane->ops[i].flags & TT_OPF_DIVIDE)
+			shape->reduce.divide_by = shape->plan->args.nranks;
+	}
+}
+
+static void forget(struct tt_short_shape *shape)
+{
+	if (shape->plan)
+		tt_plan_free(shape->plan);
+	tt_counts_put(shape->counts);
+	*shape = (struct tt_short_shape){0};
+}
+
+/* The arguments but for count, counts and buffers; never 0. */
+static inline uint64_t key_of(const struct tt_call *call)
+{
+	uint64_t op = call->op < TUTTI_NUM_OPS ? call->op : TUTTI_NUM_OPS; /* not run here */
+
+	return 1 | (uint64_t)call->in_place << 1 | (uint64_t)call->coll << 2 |
+	       (uint64_t)call->datatype << 8 | op << 16 | (uint64_t)(uint32_t)call->root << 32;
+}
+
+static void learn(struct tutti_comm *comm, const struct tt_call *call, struct tt_short_shape *shape)
+{
+	struct tt_plan_args args = tt_call_args(comm, call);
+
+	forget(shape);
+	if (tt_coll_counts(call->coll) && !tt_coll_own_counts(call->coll)) {
+		shape->counts = tt_counts_new(&args); /* the caller may free its arrays */
+		if (!shape->counts)
+			return;
+		args = shape->counts->args;
+	}
+	shape->key = key_of(call);
+	shape->packed = !call->rdispls;
+	shape->in_place = call->in_place;
+	shape->count = call->count;
+	shape->fields = tt_call_fields(comm, call, NULL);
+	shape->mixed = tt_comm_mix(comm, &shape->fields);
+	shape->extent[TT_BUF_RECV] = tt_recv_bytes(&args);
+	shape->extent[TT_BUF_SEND] =
+		tt_short_sends_recvbuf(call) ? tt_recv_bytes(&args) : tt_send_bytes(&args);
+	if (!tt_coll_reduces(call->coll) || call->op < TUTTI_NUM_OPS)
+		shape->plan = plan_of(comm, &args);
+	if (!shape->plan)
+		return;
+	shape->reduce = (struct tt_node_reduce){.datatype = call->datatype,
+						.op = call->op,
+						.elem = args.elem,
+						.flags = tt_reduce_flags(tt_send_bytes(&args))};
+	shape->rings = tt_ring_serves(&args);
+	if (shape->rings) {
+		shape->reduce.ring = tt_ring_of_one_piece(&args);
+		shape->ring_bytes = tt_node_ring_bytes(comm->node->group, &shape->reduce.ring);
+	}
+	count_ops(shape);
+	tt_wire_stats(comm->ctx->wire)->allocations++;
+	shape->record = tt_record_short(comm, shape);
+}
+
+static bool same_counts(const struct tt_short_shape *shape, const struct tt_call *call)
+{
+	const struct tt_plan_args *a = &shape->counts->args;
+	size_t bytes = (size_t)a->nranks * sizeof(*a->rcounts);
+
+	return !memcmp(a->rcounts, call->rcounts, bytes) && shape->packed == !call->rdispls &&
+	       (shape->packed || !memcmp(a->rdispls, call->rdispls, bytes));
+}
+
+struct tt_short_shape *tt_short_shape(struct tutti_comm *comm, const struct tt_call *call)
+{
+	struct tt_node_comm *nc = comm->node;
+	uint64_t key = key_of(call);
+	struct tt_short_shape *set, *end, *s;
+
+	set = nc->shape[(key + call->count) * 0x9e3779b97f4a7c15 >> 62];
+	end = set + TT_SHORT_SET;
+	for (s = set; s < end; s++)
+		if (s->key == key && s->count == call->count &&
+		    (!s->counts || same_counts(s, call)))
+			return s;
+	s = &set[nc->learned++ % TT_SHORT_SET];
+	tt_wire_lock(comm->ctx->wire);
+	learn(comm, call, s);
+	tt_wire_unlock(comm->ctx->wire);
+	return s;
+}
+
+int tt_short_new(struct tt_node_comm *nc)
+{
+	struct tt_short_shape *shape = calloc(TT_SHORT_SETS * TT_SHORT_SET, sizeof(*shape));
+	int i;
+
+	if (!shape)
+		return tt_fail(-ENOMEM, "no memory for the calls of a communicator");
+	for (i = 0; i < TT_SHORT_SETS; i++)
+		nc->shape[i] = shape + i * TT_SHORT_SET;
+	return 0;
+}
+
+void tt_short_forget(struct tt_node_comm *nc)
+{
+	int i;
+
+	for (i = 0; i < TT_SHORT_SETS * TT_SHORT_SET; i++)
+		forget(&nc->shape[0][i]);
+}
+
+void tt_short_free(struct tt_node_comm *nc)
+{
+	if (nc->shape[0])
+		tt_short_forget(nc);
+	free(nc->shape[0]);
+}
