@@ -263,6 +263,17 @@ void tt_pull_reduce(struct tt_builder *b, int peer, struct tt_ref dst, struct tt
 				  .len = len});
 }
 
+void tt_pull_reduce_first(struct tt_builder *b, int ranks, struct tt_ref dst, struct tt_ref a,
+			  size_t len)
+{
+	tt_add(b, &(struct tt_op){.kind = TT_OP_PULL_REDUCE,
+				  .peer = b->plan.args.rank,
+				  .index = (uint32_t)ranks,
+				  .dst = dst,
+				  .a = a,
+				  .len = len});
+}
+
 void tt_push(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len)
 {
 	tt_add(b,

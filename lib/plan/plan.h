@@ -26,7 +26,7 @@ enum tt_op_kind {
 	 * in a SIGNAL; a rank that accesses them has waited for it.
 	 */
 	TT_OP_PULL_REDUCE, /* dst of peer (TT_ALL_RANKS: of all) = all ranks' a, combined in order
-			      of rank */
+			      of rank; index > 0: those of the first index ranks only */
 	TT_OP_PULL_COPY,   /* dst = a of peer */
 	TT_OP_PUSH,	   /* dst of peer (TT_ALL_RANKS: of all others) = a */
 	/*
@@ -239,6 +239,9 @@ void tt_wait(struct tt_builder *b, int peer, unsigned step);
 void tt_pull_copy(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len);
 void tt_pull_reduce(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len,
 		    unsigned flags);
+/* Into dst of this rank, what the first so many ranks have in a; two ranks at least. */
+void tt_pull_reduce_first(struct tt_builder *b, int ranks, struct tt_ref dst, struct tt_ref a,
+			  size_t len);
 void tt_push(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len);
 /* Add an op made elsewhere; its index is set here. */
 void tt_add(struct tt_builder *b, const struct tt_op *op);

@@ -261,11 +261,13 @@ static int pull_reduce(struct tt_checker *c, const struct ck_op *op)
 {
 	size_t e, count = op->op.len / c->args.elem;
 	struct ck_val *row = c->node->row;
+	int r, err, ranks = op->op.index ? (int)op->op.index : c->n;
 	const struct ck_val *val;
 	bool first = true;
-	int r, err;
 
-	for (r = 0; r < c->n; r++) {
+	if (ranks > c->n)
+		return tt_fail(-EINVAL, "%s: more operands than ranks", tt_ck_where(c, op));
+	for (r = 0; r < ranks; r++) {
 		if (!near(c, r, ck_lane_of(c, op)->rank))
 			continue;
 		err = load(c, r, op, &val);

@@ -60,6 +60,20 @@ void tt_cost_reduce_scatter_node(struct tt_cost *c, const struct tt_plan_args *a
 	tt_cost_work(c, a->nranks * tt_cost_bytes(a) * IN_CACHE, true, a->nranks);
 }
 
+void tt_cost_reduce_scatter_slots(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	tt_cost_signals(c, 1);
+	tt_cost_pull(c, a->nranks * tt_cost_bytes(a) * IN_CACHE, a->nranks);
+	tt_cost_work(c, a->nranks * tt_cost_bytes(a) * IN_CACHE, true, a->nranks);
+}
+
+void tt_cost_scan_node(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	tt_cost_signals(c, 1);
+	tt_cost_pull(c, tt_cost_bytes(a) * IN_CACHE, a->nranks);
+	tt_cost_work(c, a->nranks * tt_cost_bytes(a) * IN_CACHE, true, a->nranks);
+}
+
 void tt_cost_allgather_node_slots(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	tt_cost_signals(c, 1);
@@ -88,6 +102,18 @@ void tt_cost_scatter_node(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	tt_cost_signals(c, 2);
 	tt_cost_pull(c, tt_cost_bytes(a), a->nranks);
+}
+
+void tt_cost_scatter_slots(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	tt_cost_signals(c, 1);
+	tt_cost_pull(c, (a->nranks + 1) * tt_cost_bytes(a) * IN_CACHE, a->nranks);
+}
+
+void tt_cost_alltoall_slots(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	tt_cost_signals(c, 1);
+	tt_cost_pull(c, (2 * a->nranks - 1) * tt_cost_bytes(a) * IN_CACHE, a->nranks);
 }
 
 void tt_cost_alltoall_node(struct tt_cost *c, const struct tt_plan_args *a)

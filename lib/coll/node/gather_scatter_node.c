@@ -5,7 +5,7 @@
  *	Cost of the gather: two signals; the root waits for all and reads n-1 blocks, the others
  *	wait for the root. By node_slots the others have copied their blocks into their slots, and
  *	do not wait. Cost of the scatter: two signals; each reads its block, the root waits for
- *	all.
+ *	all. By node_slots the root has copied all blocks into its slot, and does not wait.
  */
 #include "lib/coll/node/coll_node.h"
 
@@ -60,6 +60,29 @@ void tt_gather_node_pull(struct tt_builder *b)
 	tt_wait(b, TT_ALL_RANKS, 1);
 	pull_blocks(b, TT_SENDBUF(0));
 	tt_signal(b, 2, TT_NONE, TT_NONE);
+}
+
+bool tt_can_scatter_node_slots(const struct tt_plan_args *a)
+{
+	return tt_can_node_ranks(a) && a->count * a->elem <= TT_SLOT_BYTES / (size_t)a->nranks;
+}
+
+void tt_scatter_node_slots(struct tt_builder *b)
+{
+	const struct tt_plan_args *a = tt_builder_args(b);
+	size_t len = a->count * a->elem, off = (size_t)a->rank * len;
+
+	if (!len)
+		return;
+	if (a->rank != a->root) {
+		tt_wait(b, a->root, 1);
+		tt_pull_copy(b, a->root, TT_RECVBUF(0), TT_SLOT(off), len);
+		return;
+	}
+	tt_copy(b, TT_SLOT(0), TT_SENDBUF(0), (size_t)a->nranks * len);
+	tt_signal(b, 1, TT_NONE, TT_NONE);
+	if (!a->in_place)
+		tt_copy(b, TT_RECVBUF(0), TT_SENDBUF(off), len);
 }
 
 void tt_scatter_node_pull(struct tt_builder *b)
