@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "lib/base/error.h"
-#include "lib/base/hash.h"
+#include "lib/base/hash_map.h"
 #include "lib/plan/stored.h"
 
 #define SCRATCH_ALIGN 64
@@ -27,19 +27,13 @@ struct lane_builder {
 };
 
 /* How many messages a lane has exchanged with a peer so far. */
-struct counter {
-	uint64_t key; /* lane and peer, plus 1; 0: free */
-	uint32_t sent, received;
-};
-
 struct tt_builder {
 	struct tt_plan plan; /* args, algo, scratch, generator; copied into the result */
 	struct lane_builder *lanes;
 	int nlanes, cap_lanes, lane;
 	bool messages;
-	struct counter *counters;	  /* open addressing */
-	uint32_t ncounters, cap_counters; /* a power of two */
-	int err, broken;		  /* broken: another reason than memory */
+	struct tt_map counters; /* of messages, by lane and peer: received << 32 | sent */
+	int err, broken;	/* broken: another reason than memory */
 };
 
 struct tt_builder *tt_builder_new(const struct tt_plan_args *args, const char *algo)
@@ -105,58 +99,22 @@ size_t tt_scratch(struct tt_builder *b, size_t bytes)
 	return off;
 }
 
-static struct counter *counter_slot(struct counter *table, uint32_t cap, uint64_t key)
-{
-	uint32_t i = (uint32_t)tt_mix64(key) & (cap - 1);
-
-	while (table[i].key && table[i].key != key)
-		i = (i + 1) & (cap - 1);
-	return &table[i];
-}
-
-static bool grow_counters(struct tt_builder *b)
-{
-	uint32_t cap = b->cap_counters ? b->cap_counters * 2 : 16, i;
-	struct counter *table = calloc(cap, sizeof(*table));
-
-	if (!table) {
-		b->err = -ENOMEM;
-		return false;
-	}
-	for (i = 0; i < b->cap_counters; i++)
-		if (b->counters[i].key)
-			*counter_slot(table, cap, b->counters[i].key) = b->counters[i];
-	free(b->counters);
-	b->counters = table;
-	b->cap_counters = cap;
-	return true;
-}
-
-static struct counter *find_counter(struct tt_builder *b, int peer)
-{
-	uint64_t key = ((uint64_t)b->lane << 32 | (uint32_t)peer) + 1;
-	struct counter *c;
-
-	if (2 * (b->ncounters + 1) > b->cap_counters && !grow_counters(b))
-		return NULL;
-	c = counter_slot(b->counters, b->cap_counters, key);
-	if (!c->key) {
-		c->key = key;
-		b->ncounters++;
-	}
-	return c;
-}
-
 static bool number_message(struct tt_builder *b, struct tt_op *op)
 {
-	struct counter *c;
+	uint64_t *both;
+	int shift = op->kind == TT_OP_SEND ? 0 : 32;
 
 	if (op->kind != TT_OP_SEND && op->kind != TT_OP_RECV && op->kind != TT_OP_RECV_REDUCE)
 		return true;
-	c = find_counter(b, op->peer);
-	if (!c)
+	both = tt_map_at(&b->counters, (uint64_t)b->lane << 32 | (uint32_t)op->peer);
+	if (!both) {
+		b->err = -ENOMEM;
 		return false;
-	op->index = op->kind == TT_OP_SEND ? c->sent++ : c->received++;
+	}
+	if (*both == TT_MAP_NONE)
+		*both = 0;
+	op->index = (uint32_t)(*both >> shift);
+	*both += 1ull << shift;
 	return true;
 }
 
@@ -406,7 +364,7 @@ static void free_builder(struct tt_builder *b)
 		free(b->lanes[i].begin);
 	}
 	free(b->lanes);
-	free(b->counters);
+	tt_map_free(&b->counters);
 	free(b);
 }
 

@@ -352,7 +352,7 @@ static int simulate(struct tt_plan *const *plans, int nplans, int first_rank,
 	tt_sim_steps_free(&s.steps);
 	free(s.queue.heap);
 	free(s.table.msg);
-	free(s.table.bucket);
+	tt_map_free(&s.table.first);
 	free(s.lanes);
 	free(s.lanes_left);
 	free(s.tmp);

@@ -10,6 +10,7 @@
 #ifndef TT_SIM_INT_H
 #define TT_SIM_INT_H
 
+#include "lib/base/hash_map.h"
 #include "lib/verify/sim.h"
 
 enum sim_what {
@@ -51,13 +52,13 @@ struct sim_msg {
 	double ready, posted; /* when the sender could send it, and the receiver take it */
 	double left, head;    /* when its head left its sender, and is at the receiver's port */
 	bool launched, landed, reduces;
-	uint32_t next; /* in its bucket, or free */
+	uint32_t next; /* of its list, or free */
 };
 
 struct sim_table {
 	struct sim_msg *msg;
-	uint32_t *bucket;
-	uint32_t cap, buckets, used, free; /* buckets: a power of two */
+	struct tt_map first; /* by a mix of a name: the first message of a list */
+	uint32_t cap, used, free;
 };
 
 /* The message of a name, made if there is none; SIM_NONE: no memory. */

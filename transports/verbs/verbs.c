@@ -19,7 +19,7 @@ static void close_all(struct vb_tp *tp)
 	if (tp->port_timer >= 0)
 		close(tp->port_timer);
 	free(tp->eps);
-	free(tp->by_qpn);
+	tt_map_free(&tp->by_qpn);
 	free(tp->stash);
 	free(tp);
 }

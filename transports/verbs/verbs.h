@@ -41,6 +41,7 @@
 
 #include <errno.h>
 
+#include "lib/base/hash_map.h"
 #include "lib/base/list.h"
 #include "lib/wire/transport.h"
 #include "transports/verbs/verbs_load.h"
@@ -303,8 +304,7 @@ struct vb_tp {
 
 	struct vb_ep **eps;
 	uint32_t neps, eps_max;
-	uint32_t *by_qpn; /* hash: qp_num to index + 1 */
-	uint32_t by_qpn_size;
+	struct tt_map by_qpn; /* vb_qpn_key to index of endpoint and queue pair */
 
 	struct vb_split split[VB_SPLITS], *free_split;
 	struct vb_qp *holding; /* queue pairs with requests held back */
@@ -493,9 +493,11 @@ void vb_qp_error(struct vb_qp *q);
 int vb_ep_open(struct tt_tp *tp, struct tt_ep **ep, void *blob, size_t *len);
 int vb_ep_connect(struct tt_ep *ep, const void *blob, size_t len, bool active);
 void vb_ep_close(struct tt_ep *ep);
-static inline uint32_t vb_qpn_slot(const struct vb_tp *tp, uint32_t qpn)
+
+/* Different devices may use equal numbers. */
+static inline uint64_t vb_qpn_key(const struct vb_rail *rail, uint32_t qpn)
 {
-	return (qpn * 2654435761u) & (tp->by_qpn_size - 1);
+	return (uint64_t)(rail - rail->tp->rail) << 32 | qpn;
 }
 
 /*
@@ -504,20 +506,12 @@ static inline uint32_t vb_qpn_slot(const struct vb_tp *tp, uint32_t qpn)
  */
 static inline struct vb_ep *vb_ep_of_qpn(const struct vb_rail *rail, uint32_t qpn, int *q)
 {
-	const struct vb_tp *tp = rail->tp;
-	uint32_t s, v;
+	uint64_t at = tt_map_find(&rail->tp->by_qpn, vb_qpn_key(rail, qpn));
 
-	if (!tp->by_qpn_size)
+	if (at == TT_MAP_NONE)
 		return NULL;
-	for (s = vb_qpn_slot(tp, qpn); (v = tp->by_qpn[s]); s = (s + 1) & (tp->by_qpn_size - 1)) {
-		struct vb_ep *ep = tp->eps[(v - 1) / VB_EP_QPS];
-
-		*q = (int)((v - 1) % VB_EP_QPS);
-		/* Different devices may use equal numbers. */
-		if (ep && ep->qp[*q].qp->qp_num == qpn && ep->qp[*q].rail == rail)
-			return ep;
-	}
-	return NULL;
+	*q = (int)(at % VB_EP_QPS);
+	return rail->tp->eps[at / VB_EP_QPS];
 }
 
 /* The endpoint of a request; NULL: it has been closed since. */

@@ -18,37 +18,31 @@
 
 static void index_qpns(struct vb_tp *tp)
 {
-	uint32_t i, k, s;
+	uint32_t i;
+	int k;
 
-	memset(tp->by_qpn, 0, tp->by_qpn_size * sizeof(*tp->by_qpn));
+	tt_map_clear(&tp->by_qpn);
 	for (i = 0; i < tp->neps; i++)
-		for (k = 0; tp->eps[i] && (int)k < tp->eps[i]->nqp; k++) {
-			for (s = vb_qpn_slot(tp, tp->eps[i]->qp[k].qp->qp_num); tp->by_qpn[s];)
-				s = (s + 1) & (tp->by_qpn_size - 1);
-			tp->by_qpn[s] = i * VB_EP_QPS + k + 1;
+		for (k = 0; tp->eps[i] && k < tp->eps[i]->nqp; k++) {
+			const struct vb_qp *qp = &tp->eps[i]->qp[k];
+
+			(void)tt_map_set(&tp->by_qpn, vb_qpn_key(qp->rail, qp->qp->qp_num),
+					 i * VB_EP_QPS + (uint32_t)k); /* grow() got memory */
 		}
 }
 
 static int grow(struct vb_tp *tp)
 {
-	uint32_t max = tp->eps_max ? 2 * tp->eps_max : 16, size = 64;
+	uint32_t max = tp->eps_max ? 2 * tp->eps_max : 16;
+	int err = tt_map_reserve(&tp->by_qpn, (size_t)max * (size_t)(tp->nrails * tp->nqp));
 	struct vb_ep **eps;
-	uint32_t *by_qpn;
 
-	while (size < 2 * max * (uint32_t)(tp->nrails * tp->nqp))
-		size *= 2;
-	by_qpn = calloc(size, sizeof(*by_qpn));
 	eps = realloc(tp->eps, max * sizeof(struct vb_ep *));
 	if (eps)
 		tp->eps = eps;
-	if (!eps || !by_qpn || max > EPS_MAX) {
-		free(by_qpn);
+	if (!eps || err || max > EPS_MAX)
 		return tt_fail(-ENOMEM, "verbs: no memory for more endpoints");
-	}
 	memset(eps + tp->eps_max, 0, (max - tp->eps_max) * sizeof(struct vb_ep *));
-	free(tp->by_qpn);
-	tp->by_qpn = by_qpn;
-	tp->by_qpn_size = size;
 	tp->eps_max = max;
 	return 0;
 }
@@ -86,8 +80,7 @@ static void free_ep(struct vb_ep *ep)
 		vb_qp_free(&ep->qp[i]);
 	if (ep->index < tp->neps && tp->eps[ep->index] == ep)
 		tp->eps[ep->index] = NULL;
-	if (tp->by_qpn)
-		index_qpns(tp);
+	index_qpns(tp);
 	free(ep->peer);
 	free(ep);
 }
