@@ -17,7 +17,6 @@
 #include <string.h>
 
 #include "lib/ps/ps.h"
-#include "lib/ps/worker/block_read.h"
 
 #define IN_SLOT (sizeof(struct tt_ps_msg) + TT_PS_BLOCK)
 #define BACK_SLOT (sizeof(struct tt_ps_credit) + TT_PS_REPLY)
@@ -176,7 +175,7 @@ void tt_ps_box_close(struct tutti_ps *ps)
 		tt_wire_unlock(ps->comm->ctx->wire);
 	}
 	free(ps->link);
-	tt_ps_landings_free(ps);
+	tt_ps_units_free(ps);
 	tt_ps_spares_free(ps);
 	tutti_free(ps->staging);
 	tutti_free(ps->box);

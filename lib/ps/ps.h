@@ -17,6 +17,7 @@
 #include <tutti/mem.h>
 #include <tutti/ps.h>
 
+#include "lib/base/hash_map.h"
 #include "lib/engine/engine.h"
 #include "lib/ps/message.h"
 #include "lib/rules/rule.h"
@@ -41,9 +42,8 @@ struct tt_ps_part {
 };
 
 struct tt_ps_task;
-struct tt_ps_store; /* a server's side of a table */
-struct tt_ps_cache; /* essp: what a worker is sent */
-struct tt_ps_keys;
+struct tt_ps_store;  /* a server's side of a table */
+struct tt_ps_cache;  /* essp: what a worker is sent */
 struct tt_ps_budget; /* managed bandwidth */
 
 /* Updates accumulated until they are applied or sent. */
@@ -53,8 +53,8 @@ struct tt_ps_sum {
 };
 
 struct tt_ps_met {
-	struct tt_ps_keys *units; /* by key */
-	uint64_t *key;		  /* by unit */
+	struct tt_map units; /* by key */
+	uint64_t *key;	     /* by unit */
 	uint32_t n;
 };
 
@@ -82,8 +82,7 @@ struct tutti_ps_table {
 
 	/* a worker's */
 	struct tt_ps_track *track; /* by server */
-	struct tt_ps_keys *places; /* of keys; UINT32_MAX is not stored. TT_PS_UNSEEN: for pushes
-				      only so far */
+	struct tt_map places;	   /* of keys. TT_PS_UNSEEN: for pushes only so far */
 	struct tutti_ps_read last;
 	uint64_t taus, answered;   /* of pushes */
 	struct tt_ps_cache *cache; /* by server; NULL: not essp */
@@ -94,8 +93,7 @@ struct tutti_ps_table {
 	struct tt_ps_met accrued_rows; /* the keys of rows in accrued */
 	uint64_t fetch_period,
 		fetch_clock;	     /* n_fetch > 1: the last period, from 1, and when it fetched */
-	struct tt_ps_keys *fetched;  /* rows: the clock of the last fetch, its lower 31 bits; NULL:
-					each pull fetches */
+	struct tt_map fetched;	     /* rows: the clock of the last fetch, its lower 31 bits */
 	struct tt_ps_budget *budget; /* NULL: pushes are sent at once */
 };
 
@@ -151,6 +149,19 @@ struct tt_ps_link {
 	bool ended;
 };
 
+/* What a kind of call does, under the lock. All but advance may be NULL. */
+struct tt_ps_task_ops {
+	/*
+	 * Goes on with the call: in its turn until it has called tt_ps_task_sent, then after every
+	 * event until it has called tt_ps_task_end.
+	 */
+	void (*advance)(struct tt_ps_task *task);
+	/* A server's answer, before advance. */
+	void (*answered)(struct tt_ps_task *task, struct tt_ps_out *out,
+			 const struct tt_ps_credit *credit, const void *data);
+	void (*release)(struct tt_ps_task *task); /* frees what the task owns */
+};
+
 /* A call under way; embedded at the start of the call's own structure. */
 struct tt_ps_task {
 	struct tutti_request r;
@@ -159,16 +170,11 @@ struct tt_ps_task {
 	const char *call;
 	struct tt_stalled stalled;
 	struct tt_list queue; /* of ps, in the order of the calls */
-	/* In its turn: send what there is to send. 0: done; -EAGAIN: later; other: failed. */
-	int (*emit)(struct tt_ps_task *task);
-	/* Called after every event once emit is done; ends the task. */
-	void (*advance)(struct tt_ps_task *task);
-	void (*answered)(struct tt_ps_task *task, struct tt_ps_out *out,
-			 const struct tt_ps_credit *credit, const void *data);
+	const struct tt_ps_task_ops *ops;
 	void (*seen)(struct tt_ps_task *task); /* on success, run by the caller's thread without the
 						  lock; may be NULL */
-	void (*release)(struct tt_ps_task *task); /* frees what the task owns; may be NULL */
-	bool emitted, cancelled;
+	bool sent;			       /* its turn to send is over */
+	bool cancelled;
 	int size;	   /* class of its memory: tutti_ps.spare; TT_PS_SPARES: not cached */
 	int rank;	   /* world rank that status is about; -1: none */
 	bool broken;	   /* its communicator fails, which ends the task */
@@ -222,8 +228,8 @@ struct tutti_ps {
 
 	struct tt_ps_link *link; /* by server; NULL: no worker */
 	uint64_t clock;
-	struct tt_list queue;		/* tasks that have not finished sending */
-	struct tt_ps_landing *landings; /* free list, in sets of TT_PS_UNITS */
+	struct tt_list queue;	   /* tasks that have not finished sending */
+	struct tt_ps_units *units; /* free list */
 	bool pumping;
 	int tasks;				 /* tasks that exist */
 	struct tt_ps_spare *spare[TT_PS_SPARES]; /* each size twice the one before */
@@ -305,14 +311,14 @@ static inline int tt_ps_server_of(const struct tutti_ps *ps, uint64_t key)
 	return tt_ps_key_server(ps->upto, ps->nservers, key);
 }
 
-/* key_map.c: a map from keys to places */
-int tt_ps_keys_new(struct tt_ps_keys **keys);
-void tt_ps_keys_free(struct tt_ps_keys *keys);
-uint32_t tt_ps_keys_find(const struct tt_ps_keys *keys, uint64_t key); /* TT_PS_NOWHERE */
-int tt_ps_keys_add(struct tt_ps_keys *keys, uint64_t key, uint32_t place);
-void tt_ps_keys_clear(struct tt_ps_keys *keys);
+/* A row's place in a map of keys, or TT_PS_NOWHERE, as which TT_MAP_NONE reads in 32 bits. */
+static inline uint32_t tt_ps_key_place(const struct tt_map *places, uint64_t key)
+{
+	return (uint32_t)tt_map_find(places, key);
+}
 /*
- * Row units, numbered in the order in which their keys are met; at most the table's number of rows.
+ * update_sum.c: row units, numbered in the order in which their keys are met; at most the table's
+ * number of rows.
  */
 int tt_ps_met_new(const struct tutti_ps_table *t, struct tt_ps_met *met);
 void tt_ps_met_free(struct tt_ps_met *met);
@@ -422,20 +428,32 @@ bool tt_ps_lost(void *ps, int rank);
 bool tt_ps_server_done(struct tutti_ps *ps);
 
 /*
- * worker_call.c: calls under way. The first three without the lock. size bytes are 0; as many as
- * `more` behind them are not.
+ * worker_call.c: calls under way. A new task of `size` bytes of 0, and `more` bytes behind them.
+ * Takes the wire lock, and keeps it if it returns 0.
  */
-int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char *call, size_t size,
-		   size_t more, struct tt_ps_task **task);
-void tt_ps_task_drop(struct tt_ps_task *task); /* one that was not started */
-/* Hands the task to the caller as *request, or frees it if it cannot start. */
+int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char *call,
+		   const struct tt_ps_task_ops *ops, size_t size, size_t more,
+		   struct tt_ps_task **task);
+/* Both release the lock that tt_ps_task_new took. The first frees a task that was not started. */
+void tt_ps_task_drop(struct tt_ps_task *task);
+/*
+ * Hands the task to the caller as *request, or frees it if it cannot start. request NULL: waits for
+ * its end.
+ */
 int tt_ps_task_start(struct tt_ps_task *task, struct tutti_request **request);
 void tt_ps_spares_free(struct tutti_ps *ps);
+void tt_ps_units_free(struct tutti_ps *ps); /* block_read.c */
+/* It has sent its messages: the next task's turn. */
+static inline void tt_ps_task_sent(struct tt_ps_task *task)
+{
+	task->sent = true;
+	tt_list_del(&task->queue);
+}
 void tt_ps_task_end(struct tt_ps_task *task);
 void tt_ps_task_stall(struct tt_ps_task *task); /* advance is tried again by every progress */
 /* Record the task's first failure, which it ends with. Returns status. */
 int tt_ps_task_fail(struct tt_ps_task *task, int status, const char *fmt, ...) TT_PRINTF(3, 4);
-/* A pull has started and has not ended; under the lock. */
+/* A pull has its turn behind it and has not ended; under the lock. */
 bool tt_ps_pulling(const struct tutti_ps *ps);
 /* All servers have reported that all workers have said good-bye; under the lock. */
 bool tt_ps_told_end(const struct tutti_ps *ps);
@@ -491,9 +509,41 @@ void tt_ps_range_set(const struct tutti_ps_table *t, uint64_t offset, uint64_t c
 /* The next server with something left, from range->at on; -1: none. */
 int tt_ps_range_server(struct tt_ps_range *range);
 
-/* push.c, pull.c, rows.c, worker_clock.c: the calls, checked by lib/api; *request is started */
-int tt_ps_push(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count, bool set,
+/* row_places.c: a call's row keys, and what is known of their places; under the lock */
+struct tt_ps_places {
+	const uint64_t *keys;
+	size_t n;
+	bool create, push;
+	uint64_t need;	/* a clock's new rows are known after it: this one has to be over */
+	size_t *cursor; /* by server: keys that were looked at; 0 again once all places are known */
+};
+size_t tt_ps_places_size(const struct tutti_ps_table *t); /* bytes of cursor */
+void tt_ps_places_set(const struct tt_ps_task *task, struct tt_ps_places *places,
+		      const uint64_t *keys, size_t n, bool push, size_t *cursor);
+/* The key's place as far as this worker knows, or TT_PS_NOWHERE. */
+uint32_t tt_ps_place_of(const struct tutti_ps_table *t, const struct tt_ps_places *places,
+			uint64_t key);
+/* 0: all places are known; -EAGAIN: not yet; other: the task has failed with it. */
+int tt_ps_places_ask(struct tt_ps_task *task, struct tt_ps_places *places);
+void tt_ps_places_told(struct tt_ps_task *task, const struct tt_ps_places *places,
+		       struct tt_ps_out *out, const struct tt_ps_credit *credit, const void *data);
+
+/*
+ * push.c, pull.c, worker_clock.c: the calls, checked by lib/api. *request is started; request NULL:
+ * the call waits.
+ */
+int tt_ps_push(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count,
 	       const char *call, struct tutti_request **request);
+/* Waits. values may be update. */
+int tt_ps_push_pull(struct tutti_ps_table *t, const void *update, void *values, uint64_t offset,
+		    uint64_t count, const char *call);
+/* All elements; waits. */
+int tt_ps_set(struct tutti_ps_table *t, const void *values, const char *call);
+/* The next two neither accumulate nor wait for a budget. set: the values are the table's first. */
+int tt_ps_push_now(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count,
+		   bool set, const char *call, struct tutti_request **request);
+int tt_ps_push_rows_now(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,
+			const char *call, struct tutti_request **request);
 int tt_ps_pull(struct tutti_ps_table *t, void *buf, uint64_t offset, uint64_t count,
 	       const char *call, struct tutti_request **request);
 int tt_ps_push_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,
@@ -533,13 +583,20 @@ static inline int tt_ps_trace_id(const struct tutti_ps *ps, int worker)
 	return ps->trace_id ? ps->trace_id[worker] : worker;
 }
 void tt_ps_trace_close(struct tutti_ps *ps);
-void tt_ps_trace(struct tutti_ps *ps, const char *fmt, ...) TT_PRINTF(2, 3);
+void tt_ps_trace_write(struct tutti_ps *ps, const char *fmt, ...) TT_PRINTF(2, 3);
+/* Without a trace the arguments are not evaluated. */
+#define tt_ps_trace(ps, ...)                                                                       \
+	do {                                                                                       \
+		if ((ps)->trace)                                                                   \
+			tt_ps_trace_write(ps, __VA_ARGS__);                                        \
+	} while (0)
 
 /*
- * worker_call.c: a worker may call; tt_ps_check_worker also reports a push that a server has
- * refused since.
+ * worker_call.c: a worker may call. tt_ps_check_calls reports a push that a server has refused
+ * since, and failed ranks; tt_ps_check_worker does both.
  */
 int tt_ps_check_role(const char *call, struct tutti_ps *ps);
+int tt_ps_check_calls(struct tutti_ps *ps);
 int tt_ps_check_worker(const char *call, struct tutti_ps *ps);
 
 #endif

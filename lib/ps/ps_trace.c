@@ -81,12 +81,10 @@ void tt_ps_trace_close(struct tutti_ps *ps)
 	ps->trace = NULL;
 }
 
-void tt_ps_trace(struct tutti_ps *ps, const char *fmt, ...)
+void tt_ps_trace_write(struct tutti_ps *ps, const char *fmt, ...)
 {
 	va_list ap;
 
-	if (!ps->trace)
-		return;
 	va_start(ap, fmt);
 	vfprintf(ps->trace, fmt, ap);
 	va_end(ap);

@@ -195,13 +195,9 @@ static int track(struct tutti_ps_table *t)
 	}
 	if (!t->track || k < t->ps->nservers)
 		return tt_ps_no_memory(t, track_size(t), 0);
-	err = t->rows ? tt_ps_keys_new(&t->places) : 0;
-	if (!err && t->opt.n_push > 1)
-		err = tt_ps_sum_new(t, t->count, &t->accrued);
+	err = t->opt.n_push > 1 ? tt_ps_sum_new(t, t->count, &t->accrued) : 0;
 	if (!err && t->rows && t->opt.n_push > 1)
 		err = tt_ps_met_new(t, &t->accrued_rows);
-	if (!err && t->rows && t->opt.n_fetch > 1)
-		err = tt_ps_keys_new(&t->fetched);
 	return !err && t->opt.budget > 0 ? tt_ps_budget_new(t) : err;
 }
 
@@ -279,12 +275,12 @@ void tt_ps_table_free(struct tutti_ps_table *t)
 	free(t->track);
 	tt_ps_sum_free(&t->accrued);
 	tt_ps_met_free(&t->accrued_rows);
-	tt_ps_keys_free(t->fetched);
+	tt_map_free(&t->fetched);
 	tt_ps_budget_free(t);
 	tt_ps_cache_free(t);
 	free(t->cache_token);
 	free(t->sub_token);
-	tt_ps_keys_free(t->places);
+	tt_map_free(&t->places);
 	for (k = 0; k < TT_PS_CHAIN; k++)
 		tt_ps_store_free(t->store[k]);
 	tutti_free(t->mem);

@@ -98,3 +98,49 @@ void tt_ps_sum_clear(struct tt_ps_sum *sum, uint64_t from, uint64_t to)
 {
 	mark(sum->touched, from, to, false);
 }
+
+/* ---- rows: a unit for each key that was met ---- */
+
+int tt_ps_met_new(const struct tutti_ps_table *t, struct tt_ps_met *met)
+{
+	if (t->count >= UINT32_MAX)
+		return tt_fail(-EINVAL, "table '%s' is too large to accumulate its rows' updates",
+			       t->name);
+	met->key = calloc((size_t)t->count + 1, sizeof(*met->key));
+	return met->key ? 0 : tt_fail(-ENOMEM, "no memory for the keys of table '%s'", t->name);
+}
+
+void tt_ps_met_free(struct tt_ps_met *met)
+{
+	tt_map_free(&met->units);
+	free(met->key);
+	*met = (struct tt_ps_met){0};
+}
+
+int tt_ps_met_unit(const struct tutti_ps_table *t, struct tt_ps_met *met, uint64_t key,
+		   uint32_t *unit)
+{
+	int err;
+
+	*unit = tt_ps_key_place(&met->units, key);
+	if (*unit != TT_PS_NOWHERE)
+		return 0;
+	if (met->n == t->count)
+		return tt_fail(
+			-ENOSPC,
+			"table '%s' has %llu rows, and this worker has met as many keys; make "
+			"the table with more (tutti_ps_rows)",
+			t->name, (unsigned long long)t->count);
+	err = tt_map_set(&met->units, key, met->n);
+	if (err)
+		return tt_fail(err, "no memory for the keys of table '%s'", t->name);
+	*unit = met->n++;
+	met->key[*unit] = key;
+	return 0;
+}
+
+void tt_ps_met_clear(struct tt_ps_met *met)
+{
+	tt_map_clear(&met->units);
+	met->n = 0;
+}

@@ -123,18 +123,39 @@ static void keys_weighted(void)
 
 static void keys(void)
 {
-	struct tt_ps_keys *map;
-	uint64_t i;
+	struct tt_map map = {0};
+	uint64_t i, round;
+	size_t size;
 
-	TT_CHECK(!tt_ps_keys_new(&map));
-	TT_CHECK(tt_ps_keys_find(map, 0) == TT_PS_NOWHERE);
+	TT_CHECK(tt_ps_key_place(&map, 0) == TT_PS_NOWHERE);
 	for (i = 0; i < 50000; i++)
-		TT_CHECK(!tt_ps_keys_add(map, i << 40, (uint32_t)i));
-	TT_CHECK(!tt_ps_keys_add(map, 7ull << 40, 99));
+		TT_CHECK(!tt_map_set(&map, i << 40, i));
+	TT_CHECK(!tt_map_set(&map, 7ull << 40, 99));
 	for (i = 0; i < 50000; i++)
-		TT_CHECK(tt_ps_keys_find(map, i << 40) == (i == 7 ? 99 : (uint32_t)i));
-	TT_CHECK(tt_ps_keys_find(map, 1) == TT_PS_NOWHERE);
-	tt_ps_keys_free(map);
+		TT_CHECK(tt_ps_key_place(&map, i << 40) == (i == 7 ? 99 : (uint32_t)i));
+	TT_CHECK(tt_ps_key_place(&map, 1) == TT_PS_NOWHERE);
+	TT_CHECK(map.used == 50000);
+	for (i = 0; i < 50000; i++)
+		if (i % 3)
+			tt_map_remove(&map, i << 40);
+	tt_map_remove(&map, 1);
+	for (i = 0; i < 50000; i++)
+		TT_CHECK(tt_map_find(&map, i << 40) == (i % 3 ? TT_MAP_NONE : i == 7 ? 99 : i));
+	TT_CHECK(map.used == 50000 / 3 + 1);
+	tt_map_clear(&map);
+	TT_CHECK(!map.used && tt_map_find(&map, 0) == TT_MAP_NONE);
+	tt_map_free(&map);
+	TT_CHECK(!tt_map_reserve(&map, 1000));
+	size = map.size;
+	for (round = 0; round < 100; round++) /* keys come and go */
+		for (i = 0; i < 1000; i++) {
+			TT_CHECK(!tt_map_set(&map, round * 1000 + i, i));
+			if (round)
+				tt_map_remove(&map, (round - 1) * 1000 + i);
+			TT_CHECK(tt_map_find(&map, round * 1000 + i) == i);
+		}
+	TT_CHECK(map.used == 1000 && map.size == size);
+	tt_map_free(&map);
 }
 
 /* ---- what presses most ---- */

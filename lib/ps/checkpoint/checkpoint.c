@@ -135,28 +135,17 @@ static int lead_restore(struct keeping *k, const char *path)
 }
 
 /* What this worker knows dates from before the restore. */
-static int go_on(struct tutti_ps *ps, const struct tt_ps_reply *met)
+static void go_on(struct tutti_ps *ps, const struct tt_ps_reply *met)
 {
-	struct tt_ps_keys *fresh[TT_PS_TABLES] = {NULL};
 	uint32_t i;
 	uint64_t b;
-	int s, err = 0;
+	int s;
 
-	for (i = 0; i < ps->ntables && !err; i++)
-		err = ps->table[i]->rows ? tt_ps_keys_new(&fresh[i]) : 0;
-	for (i = 0; i < ps->ntables && err; i++)
-		if (fresh[i])
-			tt_ps_keys_free(fresh[i]);
-	if (err)
-		return err;
 	tt_wire_lock(ps->comm->ctx->wire);
 	for (i = 0; i < ps->ntables; i++) {
 		struct tutti_ps_table *t = ps->table[i];
 
-		if (t->rows) {
-			tt_ps_keys_free(t->places);
-			t->places = fresh[i];
-		}
+		tt_map_clear(&t->places);
 		tt_ps_downpour_forget(t);
 		tt_ps_forget_versions(t);
 		for (s = 0; s < ps->nservers; s++)
@@ -170,7 +159,6 @@ static int go_on(struct tutti_ps *ps, const struct tt_ps_reply *met)
 	tt_ps_trace(ps, "tick %llu %llu\n", (unsigned long long)ps->clock,
 		    (unsigned long long)tt_now_ns());
 	tt_wire_unlock(ps->comm->ctx->wire);
-	return 0;
 }
 
 static int keep(struct keeping *k, const char *path,
@@ -237,7 +225,7 @@ static int keep_all(struct tutti_ps *ps, const char *path, const char *call,
 		err = tt_fail(-ENOMEM, "no memory for %s", call);
 	}
 	if (!err && restores)
-		err = go_on(ps, k.met);
+		go_on(ps, k.met);
 	free(k.order);
 	free(k.reply);
 	return err;

@@ -17,7 +17,7 @@ struct tt_ps_kept {
 	char *values;
 	void *state[2];
 	uint32_t *steps;
-	struct tt_ps_keys *keys;
+	struct tt_map keys;
 	uint64_t *key;
 	uint32_t nrows;
 };
@@ -193,7 +193,7 @@ void tt_ps_kept_free(struct tt_ps_store *s)
 	free(k->state[0]);
 	free(k->state[1]);
 	free(k->steps);
-	tt_ps_keys_free(k->keys);
+	tt_map_free(&k->keys);
 	free(k->key);
 	free(k);
 	s->kept = NULL;
@@ -219,7 +219,7 @@ int tt_ps_kept_new(struct tt_ps_store *s)
 	}
 	if (ok && t->rows) {
 		k->key = calloc((size_t)tt_ps_units(s) + 1, sizeof(*k->key));
-		ok = k->key && !tt_ps_keys_new(&k->keys);
+		ok = k->key != NULL;
 	}
 	return ok ? 0 : tt_ps_no_memory(t, s->part->elems * t->elem, 0);
 }
@@ -298,14 +298,14 @@ int tt_ps_kept_row(struct tt_ps_store *s, uint64_t key, uint64_t step, const cha
 	struct tt_ps_kept *k = s->kept;
 	int j, err;
 
-	if (tt_ps_keys_find(k->keys, key) != TT_PS_NOWHERE)
+	if (tt_map_find(&k->keys, key) != TT_MAP_NONE)
 		return tt_fail(-EBADMSG, "'%s.keys' contains key %llu twice", t->name,
 			       (unsigned long long)key);
 	if (k->nrows == tt_ps_units(s))
 		return tt_fail(-ENOSPC, "a server has no room for its rows of table '%s'", t->name);
-	err = tt_ps_keys_add(k->keys, key, k->nrows);
+	err = tt_map_set(&k->keys, key, k->nrows);
 	if (err)
-		return err;
+		return tt_fail(err, "no memory for the keys of table '%s'", t->name);
 	k->key[k->nrows] = key;
 	memcpy(k->values + k->nrows * row, from[0], row);
 	for (j = 0; j < 2 && k->state[j]; j++)

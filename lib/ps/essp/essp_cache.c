@@ -19,7 +19,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/ps/essp/essp.h"
-#include "lib/ps/worker/block_read.h"
+#include "lib/ps/worker/pull.h"
 
 uint64_t tt_ps_cache_size(const struct tutti_ps_table *t, int server)
 {

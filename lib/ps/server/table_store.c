@@ -50,7 +50,7 @@ static int new_rows(struct tt_ps_store *s)
 		if (!s->known)
 			return -ENOMEM;
 	}
-	return tt_ps_keys_new(&s->keys);
+	return 0;
 }
 
 /* What new_values takes for values and the rule's state. */
@@ -160,7 +160,7 @@ void tt_ps_store_free(struct tt_ps_store *s)
 	tt_ps_crew_free(s->crew);
 	tt_ps_sub_free(s);
 	tt_ps_kept_free(s);
-	tt_ps_keys_free(s->keys);
+	tt_map_free(&s->keys);
 	free(s->key);
 	free(s->shown);
 	free(s->known);
@@ -465,7 +465,7 @@ static int add_row(struct tt_ps_store *s, uint64_t key, uint32_t *place)
 
 	if (s->nrows == tt_ps_units(s))
 		return -ENOSPC;
-	err = tt_ps_keys_add(s->keys, key, s->nrows);
+	err = tt_map_set(&s->keys, key, s->nrows);
 	if (err)
 		return err;
 	*place = s->nrows++;
@@ -499,7 +499,7 @@ int tt_ps_store_lookup(struct tt_ps_store *s, const struct tt_ps_msg *m, const c
 	if (!s->t->rows || m->count > TT_PS_KEYS || m->len != m->count * sizeof(*key))
 		return -EPROTO;
 	for (i = 0; i < m->count; i++) {
-		places[i] = tt_ps_keys_find(s->keys, key[i]);
+		places[i] = tt_ps_key_place(&s->keys, key[i]);
 		err = places[i] == TT_PS_NOWHERE && m->first ? add_row(s, key[i], &places[i]) : 0;
 		if (err)
 			return err;

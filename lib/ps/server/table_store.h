@@ -52,7 +52,7 @@ struct tt_ps_store {
 	bool has_acks;
 
 	/* rows */
-	struct tt_ps_keys *keys;
+	struct tt_map keys;
 	uint64_t *key; /* by place */
 	uint32_t nrows;
 	uint32_t *shown; /* by block: how many of its rows are published */

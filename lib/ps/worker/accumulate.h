@@ -15,12 +15,17 @@ bool tt_ps_sum_next(const struct tt_ps_sum *sum, uint64_t *from, uint64_t *to, u
 void tt_ps_sum_clear(struct tt_ps_sum *sum, uint64_t from, uint64_t to);
 
 /* downpour.c: periodic pulls and pushes. Without the lock. */
-bool tt_ps_fetches(struct tutti_ps_table *t); /* whether a pull fetches now */
+/* n_fetch > 1: whether a pull fetches now. */
+bool tt_ps_fetches(struct tutti_ps_table *t);
 int tt_ps_accrue(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count,
 		 const char *call, struct tutti_request **request);
 int tt_ps_accrue_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,
 		      const char *call, struct tutti_request **request);
-/* Whether a pull fetches this row; the second call notes that it did. */
+/* Each row has its own periods: a pull asks whether it fetches a row, and notes that it did. */
+static inline bool tt_ps_notes_rows(const struct tutti_ps_table *t)
+{
+	return t->rows && t->opt.n_fetch > 1;
+}
 bool tt_ps_fetches_row(const struct tutti_ps_table *t, uint64_t key);
 void tt_ps_fetched_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n);
 /* Forget what was fetched and what is accumulated. */
@@ -35,7 +40,7 @@ int tt_ps_send_accrued(struct tutti_ps *ps, uint64_t clock);
 /* Push all that is in sum, and clear it; met: of a row table. */
 int tt_ps_send_sum(struct tutti_ps_table *t, struct tt_ps_sum *sum, const struct tt_ps_met *met);
 
-/* heap.c: units 0 to n - 1 that wait, in a heap; heap[0] is the most urgent */
+/* urgency.c: units 0 to n - 1 that wait, in a heap; heap[0] is the most urgent */
 struct tt_ps_urgent {
 	double *key;	/* by unit */
 	uint32_t *heap; /* n units */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reads blocks one-sidedly, several at once. The server runs nothing for a read.
+ * Reads one block of a pull one-sidedly. The server runs nothing for a read.
  *
  * A read knows which slot holds which sequence before it is posted: from the clock's note (the
  * hint), or from the directory. Head and data are read together, in no order. If the head has that
@@ -23,9 +23,7 @@
 #include <xxhash.h>
 
 #include "lib/base/clock.h"
-#include "lib/ps/worker/block_read.h"
-
-#define BUDGET 32 /* steps at once; a pull of many GB must not keep the lock */
+#include "lib/ps/worker/pull.h"
 
 static void unit_over(struct tt_win_end *end, int status)
 {
@@ -37,7 +35,7 @@ static void unit_over(struct tt_win_end *end, int status)
 	if (status && !u->status)
 		u->status = status;
 	if (!u->pending && !u->pull->busy && !u->pull->task.cancelled)
-		tt_ps_pull_advance(&u->pull->task);
+		u->pull->task.ops->advance(&u->pull->task);
 }
 
 static int rank_of(const struct tt_ps_unit *u)
@@ -197,8 +195,7 @@ static void accept(struct tt_ps_unit *u)
 				(unsigned long long)u->block, task->ps->server[u->server]);
 	if (u->span)
 		copy_out(u);
-	if (pull->got)
-		pull->got(pull, u);
+	tt_ps_pull_got(u);
 	if (min < pull->seen.min_clock)
 		pull->seen.min_clock = min;
 	if (u->word >> 8 < pull->seen.version)
@@ -326,145 +323,71 @@ static void judge(struct tt_ps_unit *u)
 		accept(u);
 }
 
-/* One step; false: it waits. */
-static bool unit_step(struct tt_ps_unit *u)
+bool tt_ps_unit_step(struct tt_ps_unit *u)
 {
-	struct tt_ps_pull *pull = u->pull;
+	struct tt_ps_task *task = &u->pull->task;
+	struct tt_ps_link *link;
 
-	if (u->pending || pull->task.broken)
+	if (u->pending || task->broken)
 		return false;
 	if (u->status) {
-		struct tt_ps_link *link = &pull->task.ps->link[u->server];
-
-		if (!again_if_moved(u) && tt_ps_link_failed(&pull->task, link, u->status))
-			tt_ps_task_broken(&pull->task, link->rank, u->status);
+		link = &task->ps->link[u->server];
+		if (!again_if_moved(u) && tt_ps_link_failed(task, link, u->status))
+			tt_ps_task_broken(task, link->rank, u->status);
 		u->status = 0;
 		u->state = TT_PS_READ_WAIT;
 		return false;
 	}
 	if (u->state == TT_PS_READ_WAIT)
 		return try_read(u);
-	if (u->state != TT_PS_READ_IDLE) {
-		judge(u);
-		return true;
-	}
-	if (!pull->more || pull->task.status)
-		return false;
-	pull->more = pull->next(pull, u);
-	if (!pull->more)
-		return false;
-	u->word = u->since = 0;
-	u->copy = pull->task.ps->link[u->server].copy;
-	u->state = TT_PS_READ_WAIT;
-	pull->active++;
+	judge(u);
 	return true;
 }
 
-static void finish(struct tt_ps_pull *pull)
+static int new_units(struct tutti_ps *ps, struct tt_ps_units **out)
 {
-	struct tt_ps_task *task = &pull->task;
-	struct tutti_ps_read *last = &task->table->last;
+	struct tt_ps_units *units;
+	int err = tutti_alloc(ps->comm->ctx, sizeof(*units), (void **)&units), i;
 
-	pull->seen.clock = task->clock;
-	if (pull->seen.version == UINT64_MAX) /* nothing was read */
-		pull->seen.version = pull->seen.min_clock = 0;
-	pull->seen.age =
-		task->clock > pull->seen.min_clock ? task->clock - pull->seen.min_clock : 0;
-	pull->seen.retries += last->retries;
-	if (!task->status)
-		*last = pull->seen;
-	tt_ps_task_end(task);
-}
-
-bool tt_ps_pull_reads(const struct tt_ps_task *task)
-{
-	const struct tt_ps_pull *pull = tt_container(task, struct tt_ps_pull, task);
-	int i;
-
-	for (i = 0; i < TT_PS_UNITS; i++)
-		if (pull->unit[i].pending)
-			return true;
-	return false;
-}
-
-void tt_ps_pull_advance(struct tt_ps_task *task)
-{
-	struct tt_ps_pull *pull = tt_container(task, struct tt_ps_pull, task);
-	int steps = 0, i, moved;
-
-	if (pull->busy || task->cancelled)
-		return;
-	pull->busy = true;
-	do {
-		moved = 0;
-		for (i = 0; i < TT_PS_UNITS; i++)
-			moved += unit_step(&pull->unit[i]);
-		steps += moved;
-	} while (moved && steps < BUDGET);
-	task->r.progressed |= steps > 0;
-	task->ps->comm->ctx->moves += (uint64_t)steps;
-	pull->busy = false;
-	if (task->broken || task->cancelled)
-		return;
-	if (!pull->active && !task->puts && !task->answers && (!pull->more || task->status))
-		finish(pull);
-	else
-		tt_ps_task_stall(task); /* units wait for notes, or for their turn */
-}
-
-static int get_landing(struct tutti_ps *ps, struct tt_ps_landing **landing)
-{
-	size_t size = sizeof(**landing) * TT_PS_UNITS;
-	int err = 0;
-
-	tt_wire_lock(ps->comm->ctx->wire);
-	*landing = ps->landings;
-	if (*landing)
-		ps->landings = (*landing)->next;
-	tt_wire_unlock(ps->comm->ctx->wire);
-	if (!*landing) {
-		err = tutti_alloc(ps->comm->ctx, size, (void **)landing);
-		if (!err)
-			memset(*landing, 0, size);
-	}
-	return err;
-}
-
-int tt_ps_pull_init(struct tt_ps_pull *pull)
-{
-	struct tutti_ps *ps = pull->task.ps;
-	int i, err;
-
-	err = get_landing(ps, &pull->landing);
 	if (err)
-		return tt_ps_no_memory(pull->task.table, sizeof(*pull->landing) * TT_PS_UNITS, err);
+		return err;
+	memset(units, 0, sizeof(*units));
 	for (i = 0; i < TT_PS_UNITS; i++) {
-		pull->unit[i].end.over = unit_over;
-		pull->unit[i].pull = pull;
-		pull->unit[i].landing = &pull->landing[i];
+		units->unit[i].end.over = unit_over;
+		units->unit[i].landing = &units->landing[i];
 	}
-	pull->more = true;
-	if (ps->staleness >= 0 && pull->task.clock > (uint64_t)ps->staleness)
-		pull->need = pull->task.clock - (uint64_t)ps->staleness;
-	pull->seen.version = pull->seen.min_clock = UINT64_MAX;
-	pull->task.advance = tt_ps_pull_advance;
+	*out = units;
 	return 0;
 }
 
-void tt_ps_pull_free(struct tt_ps_pull *pull)
+int tt_ps_units_get(struct tt_ps_pull *pull)
 {
-	if (!pull->landing)
-		return;
-	pull->landing->next = pull->task.ps->landings;
-	pull->task.ps->landings = pull->landing;
+	struct tutti_ps *ps = pull->task.ps;
+	int err;
+
+	pull->units = ps->units;
+	if (pull->units) {
+		ps->units = pull->units->next;
+		return 0;
+	}
+	err = new_units(ps, &pull->units);
+	return err ? tt_ps_no_memory(pull->task.table, sizeof(*pull->units), err) : 0;
 }
 
-void tt_ps_landings_free(struct tutti_ps *ps)
+void tt_ps_units_put(struct tt_ps_pull *pull)
 {
-	struct tt_ps_landing *l;
+	if (!pull->units)
+		return;
+	pull->units->next = pull->task.ps->units;
+	pull->task.ps->units = pull->units;
+}
 
-	while ((l = ps->landings)) {
-		ps->landings = l->next;
-		tutti_free(l);
+void tt_ps_units_free(struct tutti_ps *ps)
+{
+	struct tt_ps_units *units;
+
+	while ((units = ps->units)) {
+		ps->units = units->next;
+		tutti_free(units);
 	}
 }

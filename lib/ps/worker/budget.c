@@ -195,7 +195,7 @@ static bool send_piece(struct tt_ps_budget *b, struct flight *f)
 	if (!tt_ps_sum_next(&b->sum, &from, &to, end_of(b, unit)))
 		return false; /* not as long as there are no bugs */
 	memcpy(f->buf, b->sum.sums + from * t->elem, (to - from) * t->elem);
-	if (tt_ps_push(t, f->buf, from, to - from, false, "ps_push", &req))
+	if (tt_ps_push_now(t, f->buf, from, to - from, false, "ps_push", &req))
 		return false;
 	tt_ps_sum_clear(&b->sum, from, to);
 	b->earned -= (double)((to - from) * t->elem);
@@ -220,9 +220,9 @@ static bool send_some_rows(struct tt_ps_budget *b, struct flight *f)
 		tt_ps_urgent_drop(&b->urgent, unit);
 		left -= (double)row;
 	}
-	err = tt_ps_push_rows(t, f->key, n, f->buf, "ps_push_rows", &req);
+	err = tt_ps_push_rows_now(t, f->key, n, f->buf, "ps_push_rows", &req);
 	for (i = 0; i < n; i++) {
-		unit = tt_ps_keys_find(b->met.units, f->key[i]);
+		unit = tt_ps_key_place(&b->met.units, f->key[i]);
 		if (!err)
 			tt_ps_sum_clear(&b->sum, unit, unit + 1);
 		else
@@ -317,7 +317,7 @@ int tt_ps_budget_push_rows(struct tutti_ps_table *t, const uint64_t *keys, size_
 		end = n - i < ROWS_AT_ONCE ? n : i + ROWS_AT_ONCE;
 		tt_wire_lock(wire);
 		for (; i < end; i++) {
-			unit = tt_ps_keys_find(b->met.units, keys[i]);
+			unit = tt_ps_key_place(&b->met.units, keys[i]);
 			tt_ps_sum_add(t, &b->sum, unit, 1, (const char *)buf + i * pitch(t));
 			weigh(b, unit);
 		}

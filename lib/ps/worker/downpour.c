@@ -16,11 +16,8 @@
 /* The first clock of a period in which the table is pulled. */
 bool tt_ps_fetches(struct tutti_ps_table *t)
 {
-	uint64_t clock = t->ps->clock, period;
+	uint64_t clock = t->ps->clock, period = clock / (uint64_t)t->opt.n_fetch + 1;
 
-	if (t->opt.n_fetch <= 1)
-		return true;
-	period = clock / (uint64_t)t->opt.n_fetch + 1;
 	if (t->fetch_period != period) {
 		t->fetch_period = period;
 		t->fetch_clock = clock;
@@ -31,7 +28,7 @@ bool tt_ps_fetches(struct tutti_ps_table *t)
 bool tt_ps_fetches_row(const struct tutti_ps_table *t, uint64_t key)
 {
 	uint64_t clock = t->ps->clock, ago, period = (uint64_t)t->opt.n_fetch;
-	uint32_t at = tt_ps_keys_find(t->fetched, key);
+	uint32_t at = tt_ps_key_place(&t->fetched, key);
 
 	ago = (clock - at) & CLOCK_BITS;
 	return at == TT_PS_NOWHERE || !ago || (clock - ago) / period != clock / period;
@@ -44,37 +41,33 @@ void tt_ps_fetched_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n
 
 	for (i = 0; i < n; i++)
 		if (tt_ps_fetches_row(t, keys[i]) &&
-		    tt_ps_keys_add(t->fetched, keys[i], (uint32_t)t->ps->clock & CLOCK_BITS))
+		    tt_map_set(&t->fetched, keys[i], (uint32_t)t->ps->clock & CLOCK_BITS))
 			return;
 }
 
 void tt_ps_downpour_forget(struct tutti_ps_table *t)
 {
 	t->fetch_period = 0;
-	if (t->fetched)
-		tt_ps_keys_clear(t->fetched);
+	tt_map_clear(&t->fetched);
 	if (t->accrued.sums)
 		tt_ps_sum_clear(&t->accrued, 0, t->count);
-	if (t->accrued_rows.units)
-		tt_ps_met_clear(&t->accrued_rows);
+	tt_ps_met_clear(&t->accrued_rows);
 }
 
-static int nothing_emit(struct tt_ps_task *task)
-{
-	(void)task;
-	return 0;
-}
+static const struct tt_ps_task_ops nothing_ops = {.advance = tt_ps_task_end};
 
 int tt_ps_nothing(struct tutti_ps_table *t, const char *call, struct tutti_request **request)
 {
 	struct tt_ps_task *task;
-	int err = tt_ps_task_new(t->ps, t, call, sizeof(*task), 0, &task);
+	int err = tt_ps_task_new(t->ps, t, call, &nothing_ops, sizeof(*task), 0, &task);
 
 	if (err)
 		return err;
-	task->emit = nothing_emit;
-	task->advance = tt_ps_task_end;
-	return tt_ps_task_start(task, request);
+	err = tt_ps_check_calls(t->ps);
+	if (!err)
+		return tt_ps_task_start(task, request);
+	tt_ps_task_drop(task);
+	return err;
 }
 
 int tt_ps_accrue(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count,
@@ -99,7 +92,7 @@ int tt_ps_accrue_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, 
 	if (!err)
 		err = tt_ps_nothing(t, call, request);
 	for (i = 0; !err && i < n; i++)
-		tt_ps_sum_add(t, &t->accrued, tt_ps_keys_find(t->accrued_rows.units, keys[i]), 1,
+		tt_ps_sum_add(t, &t->accrued, tt_ps_key_place(&t->accrued_rows.units, keys[i]), 1,
 			      (const char *)buf + i * row);
 	return err;
 }
@@ -114,10 +107,10 @@ int tt_ps_send_sum(struct tutti_ps_table *t, struct tt_ps_sum *sum, const struct
 	for (; !err && tt_ps_sum_next(sum, &from, &to, t->rows ? met->n : t->count); from = to) {
 		if (t->rows && to - from > most)
 			to = from + most;
-		err = t->rows ? tt_ps_push_rows(t, met->key + from, (size_t)(to - from),
-						sum->sums + from * unit, "ps_clock", &req)
-			      : tt_ps_push(t, sum->sums + from * unit, from, to - from, false,
-					   "ps_clock", &req);
+		err = t->rows ? tt_ps_push_rows_now(t, met->key + from, (size_t)(to - from),
+						    sum->sums + from * unit, "ps_clock", &req)
+			      : tt_ps_push_now(t, sum->sums + from * unit, from, to - from, false,
+					       "ps_clock", &req);
 		if (!err)
 			err = tutti_wait(&req);
 		if (!err)

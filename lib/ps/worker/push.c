@@ -1,26 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pushes to a dense table, a message for each block; and its first values, which are sent the same
- * way.
+ * Pushes: a message for each block of a dense table, or messages of as many rows as fit. The first
+ * values of a dense table (tutti_ps_set) are sent the same way.
  */
 #include <errno.h>
+#include <string.h>
 
-#include "lib/ps/ps.h"
+#include "lib/ps/worker/accumulate.h"
 
 struct push {
 	struct tt_ps_task task;
+	const char *buf;
+
+	/* a dense table: from element offset on */
 	struct tt_ps_range range;
-	const char *buf; /* of element offset */
 	uint64_t offset;
 	bool set;
 	int server; /* set: up to here it is known which blocks are published */
 	uint64_t block;
+
+	/* rows */
+	struct tt_ps_places places;
+	bool placed;
+	uint32_t *pick; /* rows of the message being made */
+	size_t most;
 };
 
 static struct push *push_of(struct tt_ps_task *task)
 {
 	return tt_container(task, struct push, task);
 }
+
+/* ---- a dense table ---- */
 
 static void send_block(struct push *push, struct tt_ps_out *out, int k)
 {
@@ -44,13 +55,12 @@ static void send_block(struct push *push, struct tt_ps_out *out, int k)
 }
 
 /* Send to every server in turn, until no server with work left has a free slot. */
-static int push_emit(struct tt_ps_task *task)
+static int send_range(struct push *push)
 {
-	struct push *push = push_of(task);
 	int k, blocked = 0;
 
 	while ((k = tt_ps_range_server(&push->range)) >= 0 && blocked < push->range.n) {
-		struct tt_ps_out *out = tt_ps_out_get(&task->ps->link[k]);
+		struct tt_ps_out *out = tt_ps_out_get(&push->task.ps->link[k]);
 
 		blocked = out ? 0 : blocked + 1;
 		if (out)
@@ -59,38 +69,114 @@ static int push_emit(struct tt_ps_task *task)
 	return k < 0 ? 0 : -EAGAIN;
 }
 
-static void push_advance(struct tt_ps_task *task)
+/* Whether all blocks are published that the answers to a set name. */
+static bool published(struct push *push)
 {
-	if (!task->puts && !task->answers && !task->broken)
+	const struct tutti_ps_table *t = push->task.table;
+
+	for (; push->server < t->ps->nservers; push->server++, push->block = 0)
+		for (; push->block < t->part[push->server].blocks; push->block++)
+			if (atomic_load(tt_ps_hint(t, push->server, push->block)) >> 8 <
+			    t->track[push->server].floor[push->block])
+				return false;
+	return true;
+}
+
+/* ---- rows ---- */
+
+static size_t row_size(const struct tutti_ps_table *t)
+{
+	return t->width * t->elem;
+}
+
+/* Send the next message to server k; false: no slot. */
+static bool send_to(struct push *push, int k)
+{
+	struct tt_ps_places *p = &push->places;
+	struct tutti_ps_table *t = push->task.table;
+	struct tt_ps_out *out = tt_ps_out_get(&t->ps->link[k]);
+	struct tt_ps_msg msg = {.kind = TT_PS_PUSH_ROWS, .table = t->index};
+	size_t *i = &p->cursor[k], head, row = row_size(t);
+	bool versions = tt_ps_row_versions(t);
+	uint64_t block;
+	uint32_t *place, j;
+
+	if (!out)
+		return false;
+	for (; *i < p->n && msg.count < push->most; ++*i)
+		if (tt_ps_server_of(t->ps, p->keys[*i]) == k)
+			push->pick[msg.count++] = (uint32_t)*i;
+	if (!msg.count)
+		return true;
+	head = tt_ps_rows_head(t, msg.count);
+	place = (uint32_t *)(void *)(out->staging + sizeof(msg));
+	for (j = 0; j < msg.count; j++) {
+		place[j] = tt_ps_place_of(t, p, p->keys[push->pick[j]]);
+		memcpy((char *)place + head + j * row, push->buf + push->pick[j] * row, row);
+		if (versions)
+			place[msg.count + j] = ~t->track[k].version[place[j]];
+		block = (uint64_t)place[j] * t->width / t->block_elems;
+		t->track[k].pending[block]++;
+		tt_ps_trace(t->ps, "push %u %d %llu %llu\n", t->index, k, (unsigned long long)block,
+			    (unsigned long long)push->task.clock);
+	}
+	tt_wire_stats(t->ps->comm->ctx->wire)->copied_bytes += msg.count * row;
+	msg.len = (uint32_t)(head + msg.count * row);
+	tt_ps_send(&push->task, out, msg, NULL, false);
+	return true;
+}
+
+/* A server without a free slot does not hold up other servers. */
+static int send_rows(struct push *push)
+{
+	struct tt_ps_places *p = &push->places;
+	int k, left = 0, err = push->placed ? 0 : tt_ps_places_ask(&push->task, p);
+
+	if (err)
+		return err;
+	push->placed = true;
+	for (k = 0; k < push->task.ps->nservers; k++) {
+		while (p->cursor[k] < p->n && send_to(push, k))
+			;
+		left += p->cursor[k] < p->n;
+	}
+	return left ? -EAGAIN : 0;
+}
+
+static void told(struct tt_ps_task *task, struct tt_ps_out *out, const struct tt_ps_credit *credit,
+		 const void *data)
+{
+	if (task->table->rows)
+		tt_ps_places_told(task, &push_of(task)->places, out, credit, data);
+}
+
+/* ---- both ---- */
+
+static void advance(struct tt_ps_task *task)
+{
+	struct push *push = push_of(task);
+
+	if (!task->sent && (task->table->rows ? send_rows(push) : send_range(push)) == -EAGAIN)
+		return;
+	tt_ps_task_sent(task);
+	if (task->puts || task->answers || task->broken)
+		return;
+	if (push->set && !task->status && !published(push))
+		tt_ps_task_stall(task);
+	else
 		tt_ps_task_end(task);
 }
 
-/* All messages are answered, and all blocks are published that the answers name. */
-static void set_advance(struct tt_ps_task *task)
-{
-	struct push *push = push_of(task);
-	struct tutti_ps_table *t = task->table;
+static const struct tt_ps_task_ops push_ops = {.advance = advance, .answered = told};
 
-	if (task->puts || task->answers || task->broken)
-		return;
-	for (; !task->status && push->server < task->ps->nservers; push->server++, push->block = 0)
-		for (; push->block < t->part[push->server].blocks; push->block++)
-			if (atomic_load(tt_ps_hint(t, push->server, push->block)) >> 8 <
-			    t->track[push->server].floor[push->block]) {
-				tt_ps_task_stall(task);
-				return;
-			}
-	tt_ps_task_end(task);
-}
-
-int tt_ps_push(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count, bool set,
-	       const char *call, struct tutti_request **request)
+int tt_ps_push_now(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count,
+		   bool set, const char *call, struct tutti_request **request)
 {
 	struct tt_ps_task *task;
 	struct push *push;
-	int err;
+	int err = tt_ps_task_new(t->ps, t, call, &push_ops, sizeof(*push), tt_ps_range_size(t),
+				 &task);
 
-	err = tt_ps_task_new(t->ps, t, call, sizeof(*push), tt_ps_range_size(t), &task);
 	if (err)
 		return err;
 	push = push_of(task);
@@ -98,7 +184,74 @@ int tt_ps_push(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint6
 	push->buf = buf;
 	push->offset = offset;
 	push->set = set;
-	task->emit = push_emit;
-	task->advance = set ? set_advance : push_advance;
 	return tt_ps_task_start(task, request);
+}
+
+int tt_ps_push_rows_now(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,
+			const char *call, struct tutti_request **request)
+{
+	size_t fit = (TT_PS_BLOCK - 8) / (tt_ps_rows_head(t, 2) / 2 + row_size(t)),
+	       most = n < fit ? n : fit, cursor = tt_ps_places_size(t);
+	struct tt_ps_task *task;
+	struct push *push;
+	int err = tt_ps_task_new(t->ps, t, call, &push_ops, sizeof(*push),
+				 cursor + most * sizeof(uint32_t), &task);
+
+	if (err)
+		return err;
+	push = push_of(task);
+	tt_ps_places_set(task, &push->places, keys, n, true, (size_t *)(push + 1));
+	push->buf = buf;
+	push->pick = (uint32_t *)(void *)((char *)(push + 1) + cursor);
+	push->most = most;
+	return tt_ps_task_start(task, request);
+}
+
+/* ---- the calls: a push that a server has refused since is reported first ---- */
+
+int tt_ps_push(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count,
+	       const char *call, struct tutti_request **request)
+{
+	int err = tt_ps_check_calls(t->ps);
+
+	if (err)
+		return err;
+	if (t->budget)
+		return tt_ps_budget_push(t, buf, offset, count, call, request);
+	return t->accrued.sums ? tt_ps_accrue(t, buf, offset, count, call, request)
+			       : tt_ps_push_now(t, buf, offset, count, false, call, request);
+}
+
+int tt_ps_push_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,
+		    const char *call, struct tutti_request **request)
+{
+	int err = tt_ps_check_calls(t->ps);
+
+	if (err)
+		return err;
+	if (t->budget)
+		return tt_ps_budget_push_rows(t, keys, n, buf, call, request);
+	return t->accrued.sums ? tt_ps_accrue_rows(t, keys, n, buf, call, request)
+			       : tt_ps_push_rows_now(t, keys, n, buf, call, request);
+}
+
+int tt_ps_set(struct tutti_ps_table *t, const void *values, const char *call)
+{
+	int err = tt_ps_check_calls(t->ps);
+
+	return err ? err : tt_ps_push_now(t, values, 0, t->count, true, call, NULL);
+}
+
+int tt_ps_push_pull(struct tutti_ps_table *t, const void *update, void *values, uint64_t offset,
+		    uint64_t count, const char *call)
+{
+	struct tutti_request *req[2] = {NULL, NULL};
+	int err = tt_ps_push(t, update, offset, count, call, &req[0]), end;
+
+	if (!err && values != update)
+		err = tt_ps_pull(t, values, offset, count, call, &req[1]);
+	end = tutti_waitall(2, req);
+	if (!err && !end && values == update) /* else the pull would overwrite data being sent */
+		return tt_ps_pull(t, values, offset, count, call, NULL);
+	return err ? err : end;
 }

@@ -15,21 +15,21 @@ static struct asking *asking_of(struct tt_ps_task *task)
 	return tt_container(task, struct asking, task);
 }
 
-static int ask_emit(struct tt_ps_task *task)
+/* false: a server has no free slot. */
+static bool send_all(struct tt_ps_task *task, struct tt_ps_ask *ask)
 {
-	struct tt_ps_ask *ask = &asking_of(task)->ask;
 	struct tt_ps_msg msg = {.kind = ask->kind, .first = ask->first, .len = (uint32_t)ask->len};
 	struct tt_ps_out *out;
 
 	for (; ask->from < ask->to; ask->from++) {
 		out = tt_ps_out_get(&task->ps->link[ask->from]);
 		if (!out)
-			return -EAGAIN;
+			return false;
 		memcpy(out->staging + sizeof(msg),
 		       (const char *)ask->payload + (size_t)ask->from * ask->step, ask->len);
 		tt_ps_send(task, out, msg, NULL, true);
 	}
-	return 0;
+	return true;
 }
 
 static void ask_answered(struct tt_ps_task *task, struct tt_ps_out *out,
@@ -46,20 +46,22 @@ static void ask_answered(struct tt_ps_task *task, struct tt_ps_out *out,
 
 static void ask_advance(struct tt_ps_task *task)
 {
+	if (!task->sent && !send_all(task, &asking_of(task)->ask))
+		return;
+	tt_ps_task_sent(task);
 	if (!task->puts && !task->answers && !task->broken)
 		tt_ps_task_end(task);
 }
 
+static const struct tt_ps_task_ops ask_ops = {.advance = ask_advance, .answered = ask_answered};
+
 int tt_ps_ask(struct tutti_ps *ps, const struct tt_ps_ask *ask, struct tutti_request **request)
 {
 	struct tt_ps_task *task;
-	int err = tt_ps_task_new(ps, NULL, ask->call, sizeof(struct asking), 0, &task);
+	int err = tt_ps_task_new(ps, NULL, ask->call, &ask_ops, sizeof(struct asking), 0, &task);
 
 	if (err)
 		return err;
 	asking_of(task)->ask = *ask;
-	task->emit = ask_emit;
-	task->advance = ask_advance;
-	task->answered = ask_answered;
 	return tt_ps_task_start(task, request);
 }

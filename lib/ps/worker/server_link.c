@@ -9,22 +9,18 @@
 void tt_ps_pump(struct tutti_ps *ps)
 {
 	struct tt_ps_task *task;
-	int err;
+	struct tt_list *first;
 
 	if (ps->pumping)
 		return;
 	ps->pumping = true;
-	while (!tt_list_empty(&ps->queue)) {
-		task = tt_container(ps->queue.next, struct tt_ps_task, queue);
-		err = task->emit(task);
-		if (err == -EAGAIN)
+	do {
+		first = ps->queue.next;
+		if (first == &ps->queue)
 			break;
-		tt_list_del(&task->queue);
-		if (err)
-			tt_ps_task_fail(task, err, "%s failed: %s", task->call, tt_fail_text(err));
-		task->emitted = true;
-		task->advance(task);
-	}
+		task = tt_container(first, struct tt_ps_task, queue);
+		task->ops->advance(task);
+	} while (ps->queue.next != first); /* else it has more to send, later */
 	ps->pumping = false;
 }
 
@@ -65,8 +61,8 @@ static void put_over(struct tt_win_end *end, int status)
 		task->r.progressed = true;
 		if (status)
 			tt_ps_task_broken(task, link->rank, status);
-		else if (task->emitted)
-			task->advance(task);
+		else if (task->sent)
+			task->ops->advance(task);
 	}
 	if (link->lost)
 		tt_ps_link_step(link);
@@ -330,10 +326,10 @@ void tt_ps_credit_ring(struct tt_bell *bell)
 	if (task) {
 		task->answers--;
 		task->r.progressed = true;
-		if (task->answered && !credit->status)
-			task->answered(task, out, credit, credit + 1);
-		if (task->emitted)
-			task->advance(task);
+		if (task->ops->answered && !credit->status)
+			task->ops->answered(task, out, credit, credit + 1);
+		if (task->sent)
+			task->ops->advance(task);
 	}
 	tt_ps_pump(ps);
 }

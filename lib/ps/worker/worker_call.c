@@ -11,7 +11,7 @@
 
 #include "lib/engine/launch.h"
 #include "lib/ps/ps.h"
-#include "lib/ps/worker/block_read.h"
+#include "lib/ps/worker/pull.h"
 
 /*
  * Memory of calls that are over is kept for others: so much of each size, which are powers of two.
@@ -59,7 +59,7 @@ static void task_collected(struct tutti_request *r)
 {
 	struct tt_ps_task *task = task_of(r);
 
-	if (task->seen && task->emitted && !r->status)
+	if (task->seen && task->sent && !r->status)
 		task->seen(task);
 }
 
@@ -83,8 +83,8 @@ static void task_free(struct tutti_request *r)
 	struct tt_ps_task *task = task_of(r);
 
 	task->ps->tasks--;
-	if (task->release)
-		task->release(task);
+	if (task->ops->release)
+		task->ops->release(task);
 	give_back(task);
 }
 
@@ -151,14 +151,14 @@ static int say_slowest(const struct tutti_ps *ps, char *buf, size_t size)
 }
 
 /* The server whose publication a pull waits for; NULL: none. */
-static const struct tt_ps_link *publisher(const struct tt_ps_task *task)
+static const struct tt_ps_link *publisher(const struct tt_ps_pull *pull)
 {
-	const struct tt_ps_pull *pull = tt_container(task, struct tt_ps_pull, task);
+	const struct tt_ps_unit *u = pull->units->unit;
 	int i;
 
-	for (i = 0; i < TT_PS_UNITS; i++)
-		if (pull->unit[i].state == TT_PS_READ_WAIT)
-			return &task->ps->link[pull->unit[i].server];
+	for (i = 0; i < pull->used; i++)
+		if (u[i].state == TT_PS_READ_WAIT)
+			return &pull->task.ps->link[u[i].server];
 	return NULL;
 }
 
@@ -177,8 +177,8 @@ static int task_waits(const struct tutti_request *r, char *buf, size_t size)
 {
 	const struct tt_ps_task *task = task_of(r);
 	const struct tutti_ps *ps = task->ps;
-	bool pull = task->advance == tt_ps_pull_advance;
-	uint64_t need = pull ? tt_container(task, struct tt_ps_pull, task)->need : 0;
+	const struct tt_ps_pull *pull = tt_ps_pull_of(task);
+	uint64_t need = pull ? pull->need : 0;
 	char slowest[200];
 	int rank = -1;
 
@@ -187,7 +187,7 @@ static int task_waits(const struct tutti_request *r, char *buf, size_t size)
 		rank = say_slowest(ps, slowest, sizeof(slowest));
 		snprintf(buf, size, "; it waits for clock %llu, and %s", (unsigned long long)need,
 			 slowest);
-	} else if (!task->emitted) {
+	} else if (!task->sent) {
 		rank = say_waits("room at a server", unanswered(ps), ", and has no answer of ", buf,
 				 size);
 	} else if (task->answers && unanswered(ps)) {
@@ -197,7 +197,7 @@ static int task_waits(const struct tutti_request *r, char *buf, size_t size)
 		snprintf(buf, size, "; this worker is at clock %llu, %s",
 			 (unsigned long long)ps->clock, slowest);
 	} else if (pull) {
-		rank = say_waits("a publication", publisher(task), " of ", buf, size);
+		rank = say_waits("a publication", publisher(pull), " of ", buf, size);
 	}
 	return rank;
 }
@@ -207,11 +207,15 @@ static int task_waits(const struct tutti_request *r, char *buf, size_t size)
  */
 static bool only_waits(const struct tt_ps_task *task)
 {
+	const struct tt_ps_pull *pull = tt_ps_pull_of(task);
+	int i;
+
 	if (task->puts || task->answers || task->broken)
 		return false;
-	if (task->advance == tt_ps_pull_advance)
-		return !tt_ps_pull_reads(task);
-	return task->emitted;
+	for (i = 0; pull && i < pull->used; i++)
+		if (pull->units->unit[i].pending)
+			return false;
+	return pull || task->sent;
 }
 
 static bool task_expire(struct tutti_request *r)
@@ -253,26 +257,23 @@ static void task_again(struct tt_stalled *stalled)
 	struct tt_ps_task *task = tt_container(stalled, struct tt_ps_task, stalled);
 
 	tt_list_del(&stalled->link);
-	task->advance(task);
+	task->ops->advance(task);
 }
 
 /* *i is which size that is. */
 static void *get_memory(struct tutti_ps *ps, size_t bytes, int *i)
 {
-	struct tt_wire *wire = ps->comm->ctx->wire;
-	struct tt_ps_spare *spare = NULL;
+	struct tt_ps_spare *spare;
 
 	for (*i = 0; *i < TT_PS_SPARES && LEAST << *i < bytes;)
 		++*i;
-	tt_wire_lock(wire);
 	if (*i < TT_PS_SPARES && (spare = ps->spare[*i])) {
 		ps->spare[*i] = spare->next;
 		ps->spares[*i]--;
-	} else {
-		tt_wire_stats(wire)->allocations++;
+		return spare;
 	}
-	tt_wire_unlock(wire);
-	return spare ? (void *)spare : malloc(*i < TT_PS_SPARES ? LEAST << *i : bytes);
+	tt_wire_stats(ps->comm->ctx->wire)->allocations++;
+	return malloc(*i < TT_PS_SPARES ? LEAST << *i : bytes);
 }
 
 int tt_ps_check_role(const char *call, struct tutti_ps *ps)
@@ -291,18 +292,23 @@ int tt_ps_check_role(const char *call, struct tutti_ps *ps)
  * A push that a server refused after its call returned is reported by the next call, which then
  * does nothing.
  */
-int tt_ps_check_worker(const char *call, struct tutti_ps *ps)
+int tt_ps_check_calls(struct tutti_ps *ps)
 {
-	int err = tt_ps_check_role(call, ps);
+	int err;
 
-	if (err)
-		return err;
 	tt_wire_lock(ps->comm->ctx->wire);
 	err = tt_ps_refusal(ps);
 	if (!err)
 		err = tt_comm_check(ps->comm);
 	tt_wire_unlock(ps->comm->ctx->wire);
 	return err;
+}
+
+int tt_ps_check_worker(const char *call, struct tutti_ps *ps)
+{
+	int err = tt_ps_check_role(call, ps);
+
+	return err ? err : tt_ps_check_calls(ps);
 }
 
 void tt_ps_spares_free(struct tutti_ps *ps)
@@ -317,25 +323,30 @@ void tt_ps_spares_free(struct tutti_ps *ps)
 		}
 }
 
-int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char *call, size_t size,
-		   size_t more, struct tt_ps_task **out)
+int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char *call,
+		   const struct tt_ps_task_ops *ops, size_t size, size_t more,
+		   struct tt_ps_task **out)
 {
 	struct tt_ps_task *task;
 	int i;
 
+	tt_wire_lock(ps->comm->ctx->wire);
 	task = get_memory(ps, size + more, &i);
 	if (atomic_load(&ps->relaying) &&
 	    !ps->helped) { /* without one, others read at the server */
 		ps->helped = true;
 		(void)tt_thread_start(ps->comm->ctx);
 	}
-	if (!task)
+	if (!task) {
+		tt_wire_unlock(ps->comm->ctx->wire);
 		return tt_fail(-ENOMEM, "no memory for %s", call);
+	}
 	memset(task, 0, size);
 	task->size = i;
 	task->ps = ps;
 	task->table = table;
 	task->call = call;
+	task->ops = ops;
 	task->rank = -1;
 	task->clock = ps->clock;
 	task->stalled.again = task_again;
@@ -347,9 +358,10 @@ int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char
 
 void tt_ps_task_drop(struct tt_ps_task *task)
 {
-	tt_wire_lock(task->ps->comm->ctx->wire);
+	struct tt_wire *wire = task->ps->comm->ctx->wire;
+
 	give_back(task);
-	tt_wire_unlock(task->ps->comm->ctx->wire);
+	tt_wire_unlock(wire);
 }
 
 /*
@@ -360,19 +372,25 @@ static void look_first(const struct tt_ps_task *task)
 {
 	int i;
 
-	if (!task->table || !task->table->cache || task->advance != tt_ps_pull_advance)
+	if (!task->table || !task->table->cache || !tt_ps_pull_of(task))
 		return;
 	for (i = 0; i < LOOKS && tt_engine_progress(task->ps->comm->ctx); i++)
 		;
+}
+
+/* It has ended well, and its end needs nothing done without the lock. */
+static bool over(const struct tt_ps_task *task)
+{
+	return atomic_load(&task->r.state) == TT_REQ_DONE && !task->r.status && !task->seen;
 }
 
 int tt_ps_task_start(struct tt_ps_task *task, struct tutti_request **request)
 {
 	struct tutti_ps *ps = task->ps;
 	struct tt_wire *wire = ps->comm->ctx->wire;
+	struct tutti_request *req = NULL;
 	int err;
 
-	tt_wire_lock(wire);
 	look_first(task);
 	tt_request_init(&task->r, &task_ops, ps->comm, false);
 	ps->tasks++;
@@ -380,7 +398,7 @@ int tt_ps_task_start(struct tt_ps_task *task, struct tutti_request **request)
 	if (err) {
 		tt_request_free(&task->r);
 	} else {
-		*request = &task->r;
+		req = &task->r;
 		tt_list_add(&ps->queue, &task->queue);
 		tt_ps_pump(ps);
 	}
@@ -390,8 +408,14 @@ int tt_ps_task_start(struct tt_ps_task *task, struct tutti_request **request)
 		tt_engine_progress(ps->comm->ctx);
 	}
 	tt_wire_wake(wire); /* other threads of this process see what was put to itself */
+	if (req && request) {
+		*request = req;
+	} else if (req && over(task)) {
+		tt_request_free(req);
+		req = NULL;
+	}
 	tt_wire_unlock(wire);
-	return err;
+	return err || request ? err : tutti_wait(&req);
 }
 
 void tt_ps_task_end(struct tt_ps_task *task)
@@ -411,8 +435,7 @@ bool tt_ps_pulling(const struct tutti_ps *ps)
 	for (l = head->next; l != head; l = l->next) {
 		const struct tutti_request *r = tt_container(l, struct tutti_request, link);
 
-		if (r->ops == &task_ops && task_of(r)->emitted &&
-		    task_of(r)->advance == tt_ps_pull_advance)
+		if (r->ops == &task_ops && task_of(r)->sent && tt_ps_pull_of(task_of(r)))
 			return true;
 	}
 	return false;

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "lib/base/clock.h"
-#include "lib/ps/ps.h"
+#include "lib/ps/worker/accumulate.h"
 
 struct tick {
 	struct tt_ps_task task;
@@ -17,9 +17,9 @@ static struct tick *tick_of(struct tt_ps_task *task)
 	return tt_container(task, struct tick, task);
 }
 
-static int tick_emit(struct tt_ps_task *task)
+/* false: not all servers could be told yet. */
+static bool tell_all(struct tt_ps_task *task, struct tick *tick)
 {
-	struct tick *tick = tick_of(task);
 	struct tt_ps_msg msg = {.kind = tick->kind, .first = tick->clock};
 	struct tt_ps_out *out;
 
@@ -31,14 +31,14 @@ static int tick_emit(struct tt_ps_task *task)
 	 * can end
 	 */
 	if (!task->ps->staleness && tt_ps_pulling(task->ps))
-		return -EAGAIN;
+		return false;
 	for (; tick->told < task->ps->nservers; tick->told++) {
 		out = tt_ps_out_get(&task->ps->link[tick->told]);
 		if (!out)
-			return -EAGAIN;
+			return false;
 		tt_ps_send(task, out, msg, NULL, tick->kind == TT_PS_BYE);
 	}
-	return 0;
+	return true;
 }
 
 /* The slowest worker is near enough. */
@@ -74,6 +74,9 @@ static void tick_advance(struct tt_ps_task *task)
 {
 	struct tick *tick = tick_of(task);
 
+	if (!task->sent && !tell_all(task, tick))
+		return;
+	tt_ps_task_sent(task);
 	if (task->puts || task->broken)
 		return;
 	if (task->answers && !(tick->kind == TT_PS_BYE && ended(task)))
@@ -92,36 +95,42 @@ static void tick_advance(struct tt_ps_task *task)
 	tt_ps_task_end(task);
 }
 
+static const struct tt_ps_task_ops tick_ops = {.advance = tick_advance};
+
 static int tick_start(struct tutti_ps *ps, enum tt_ps_kind kind, uint64_t clock, const char *call,
 		      struct tutti_request **request)
 {
+	struct tutti_request *req;
 	struct tt_ps_task *task;
 	int err;
 
-	err = tt_ps_task_new(ps, NULL, call, sizeof(struct tick), 0, &task);
+	err = tt_ps_task_new(ps, NULL, call, &tick_ops, sizeof(struct tick), 0, &task);
 	if (err)
 		return err;
 	tick_of(task)->kind = kind;
 	tick_of(task)->clock = clock;
-	task->emit = tick_emit;
-	task->advance = tick_advance;
-	tt_wire_lock(ps->comm->ctx->wire);
 	if (kind == TT_PS_CLOCK)
 		tt_ps_trace(ps, "tick %llu %llu\n", (unsigned long long)clock,
 			    (unsigned long long)tt_now_ns());
 	else
 		tt_ps_trace(ps, "bye %llu\n", (unsigned long long)tt_now_ns());
-	tt_wire_unlock(ps->comm->ctx->wire);
-	err = tt_ps_task_start(task, request);
-	if (!err)
-		ps->clock = clock;
-	return err;
+	err = tt_ps_task_start(task, &req);
+	if (err)
+		return err;
+	ps->clock = clock; /* even if a refused push makes the call fail */
+	if (!request)
+		return tutti_wait(&req);
+	*request = req;
+	return 0;
 }
 
+/* Sends first what n_push or a budget has held back. */
 int tt_ps_clock(struct tutti_ps *ps, uint64_t clock, const char *call,
 		struct tutti_request **request)
 {
-	return tick_start(ps, TT_PS_CLOCK, clock, call, request);
+	int err = tt_ps_send_accrued(ps, clock);
+
+	return err ? err : tick_start(ps, TT_PS_CLOCK, clock, call, request);
 }
 
 int tt_ps_bye(struct tutti_ps *ps, struct tutti_request **request)

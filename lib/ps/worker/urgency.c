@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Units ordered by urgency: a binary heap that knows each unit's place, so that a unit can move. */
+/* Units ordered by urgency, in a heap that knows each unit's place, so that a unit can move. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
+#include "lib/base/heap.h"
 #include "lib/ps/worker/accumulate.h"
 
 int tt_ps_urgent_new(uint64_t units, struct tt_ps_urgent *u)
@@ -27,45 +28,32 @@ void tt_ps_urgent_free(struct tt_ps_urgent *u)
 }
 
 /* Ties go to the lower unit. */
-static bool before(const struct tt_ps_urgent *u, uint32_t a, uint32_t b)
+static bool before(const void *a, const void *b, const void *arg)
 {
-	return u->key[a] > u->key[b] || (u->key[a] == u->key[b] && a < b);
+	const struct tt_ps_urgent *u = arg;
+	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+
+	return u->key[i] > u->key[j] || (u->key[i] == u->key[j] && i < j);
 }
 
-static void put(struct tt_ps_urgent *u, uint32_t place, uint32_t unit)
+static void placed(const void *item, size_t place, void *arg)
 {
-	u->heap[place] = unit;
-	u->at[unit] = place + 1;
+	((struct tt_ps_urgent *)arg)->at[*(const uint32_t *)item] = (uint32_t)place + 1;
 }
 
-/* Move a unit whose key has changed to its place. */
-static void settle(struct tt_ps_urgent *u, uint32_t unit)
-{
-	uint32_t place = u->at[unit] - 1, up, down;
+static const struct tt_heap_kind kind = {sizeof(uint32_t), before, placed};
 
-	for (; place; place = up) {
-		up = (place - 1) / 2;
-		if (!before(u, unit, u->heap[up]))
-			break;
-		put(u, place, u->heap[up]);
-	}
-	for (; (uint64_t)place * 2 + 1 < u->n; place = down) {
-		down = place * 2 + 1;
-		if (down + 1 < u->n && before(u, u->heap[down + 1], u->heap[down]))
-			down++;
-		if (!before(u, u->heap[down], unit))
-			break;
-		put(u, place, u->heap[down]);
-	}
-	put(u, place, unit);
+/* Moves a unit whose key has changed from `place` to its place. */
+static void settle(struct tt_ps_urgent *u, uint32_t unit, uint32_t place)
+{
+	tt_heap_up(&kind, u->heap, place, &unit, u);
+	tt_heap_down(&kind, u->heap, u->n, u->at[unit] - 1, &unit, u);
 }
 
 void tt_ps_urgent_set(struct tt_ps_urgent *u, uint32_t unit, double key)
 {
 	u->key[unit] = isnan(key) ? HUGE_VAL : key;
-	if (!u->at[unit])
-		put(u, u->n++, unit);
-	settle(u, unit);
+	settle(u, unit, u->at[unit] ? u->at[unit] - 1 : u->n++);
 }
 
 void tt_ps_urgent_drop(struct tt_ps_urgent *u, uint32_t unit)
@@ -78,6 +66,5 @@ void tt_ps_urgent_drop(struct tt_ps_urgent *u, uint32_t unit)
 	last = u->heap[--u->n];
 	if (last == unit)
 		return;
-	put(u, place - 1, last);
-	settle(u, last);
+	settle(u, last, place - 1);
 }
