@@ -22,7 +22,10 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/coll/test_group \
 	tests/mp/rma/test_rma \
 	tests/mp/ps/test_ps \
+	tests/mp/ps/test_ps_calls \
 	tests/mp/ps/test_ps_clock \
+	tests/mp/ps/test_ps_deaths \
+	tests/mp/ps/test_ps_trace \
 	tests/mp/ps/test_ps_errors \
 	tests/mp/ps/test_ps_hammer \
 	tests/mp/ps/test_ps_modes \
@@ -141,6 +144,12 @@ tests_mp_ps_test_ps_save_LDADD = libttmp.la
 tests_mp_ps_test_ps_soak_SOURCES = tests/mp/ps/test_ps_soak.c
 tests_mp_ps_test_ps_soak_LDADD = libttmp.la
 EXTRA_DIST += tests/mp/ps/safetensors.py
+tests_mp_ps_test_ps_calls_SOURCES = tests/mp/ps/test_ps_calls.c
+tests_mp_ps_test_ps_calls_LDADD = libttmp.la
+tests_mp_ps_test_ps_deaths_SOURCES = tests/mp/ps/test_ps_deaths.c
+tests_mp_ps_test_ps_deaths_LDADD = libttmp.la
+tests_mp_ps_test_ps_trace_SOURCES = tests/mp/ps/test_ps_trace.c
+tests_mp_ps_test_ps_trace_LDADD = libttmp.la
 tests_mp_ps_test_ps_clock_SOURCES = tests/mp/ps/test_ps_clock.c
 tests_mp_ps_test_ps_clock_LDADD = libttmp.la
 tests_mp_ps_test_ps_errors_SOURCES = tests/mp/ps/test_ps_errors.c

@@ -440,7 +440,7 @@ parameter_server() {
 	program tests/mp/ps/test_ps_relay verbs
 	program tests/mp/ps/test_ps_modes verbs
 	program tests/mp/ps/test_ps_softsync verbs
-	program tests/mp/ps/test_ps_clock worker_dies_verbs
+	program tests/mp/ps/test_ps_deaths worker_dies_verbs
 	program tests/mp/ps/test_ps_steady steady_verbs
 }
 messages() { program tests/mp/p2p/test_p2p verbs; }
