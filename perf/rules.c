@@ -40,17 +40,17 @@ static const struct perf_column columns[] = {
 
 static void apply(const struct rules *r, int values)
 {
-	struct tt_ps_rule_job job = {.opt = &r->opt,
-				     .datatype = (enum tutti_datatype)r->perf->opt.datatype,
-				     .x = r->buf[values].data,
-				     .u = r->buf[UPDATE].data,
-				     .s1 = r->buf[STATE1].data,
-				     .s2 = r->buf[STATE2].data,
-				     .count = r->count,
-				     .bias1 = 0.1,
-				     .bias2 = 0.001};
+	struct tt_rule_job job = {.opt = &r->opt,
+				  .datatype = (enum tutti_datatype)r->perf->opt.datatype,
+				  .x = r->buf[values].data,
+				  .u = r->buf[UPDATE].data,
+				  .s1 = r->buf[STATE1].data,
+				  .s2 = r->buf[STATE2].data,
+				  .count = r->count,
+				  .bias1 = 0.1,
+				  .bias2 = 0.001};
 
-	tt_ps_rule_run(&job);
+	tt_rule_apply(&job);
 }
 
 /* Numbers that every type has, so that no rule comes to infinities. */
@@ -137,12 +137,12 @@ static int one_rule(struct rules *r)
 	if (err || r->perf->rank)
 		return err;
 	bytes = 3.0 * (double)r->size +
-		2.0 * tt_ps_rule_states(r->opt.rule) * (double)(r->count * r->state);
+		2.0 * tt_rule_states(r->opt.rule) * (double)(r->count * r->state);
 	return perf_table_row(
 		&r->perf->table,
 		(struct perf_cell[]){{.number = (int64_t)r->size},
 				     {.text = perf_type_name(r->perf->opt.datatype)},
-				     {.text = tt_ps_rule_name(r->opt.rule)},
+				     {.text = tt_rule_name(r->opt.rule)},
 				     {.text = perf_level_names[r->level]},
 				     {.real = sums[0].median},
 				     {.real = bytes / sums[0].median / 1e3},

@@ -5,7 +5,7 @@
  * Every rank exposes a mailbox: a server's has slots into which workers put messages, a worker's
  * has the answers and the clock. Every table is also a window: a server's part holds its blocks,
  * each in several slots, and a directory that names the current slot; a worker's part holds copies
- * of the directories, as hints.
+ * of the directories, its hints.
  *
  * The worker's side runs under the wire lock. The server's side is one thread: struct tt_ps_server
  * and struct tt_ps_store are its own, and it takes the lock for what bells and operations also use.
@@ -24,8 +24,8 @@
 #include "lib/rma/rma.h"
 
 #define TT_PS_ROW_BLOCK 4096
-#define TT_PS_COPIES 2 /* slots of a block */
-#define TT_PS_CHAIN 4  /* replicas of a server */
+#define TT_PS_BLOCK_SLOTS 2
+#define TT_PS_REPLICAS 4 /* of a server, its primary included */
 #define TT_PS_THREADS 64
 #define TT_PS_WEIGHT 65535 /* maximum; a sum of weights has 32 bits */
 #define TT_PS_NAME 64
@@ -37,7 +37,7 @@
 struct tt_ps_part {
 	uint64_t begin, elems; /* dense: elements of the table; rows: room for elems / width rows */
 	uint64_t blocks;
-	uint64_t copy;	/* offset of the directory's copy at a worker */
+	uint64_t hint;	/* offset of the directory's copy at a worker */
 	uint64_t cache; /* essp: offset of the memory for what the server sends */
 };
 
@@ -52,7 +52,7 @@ struct tt_ps_sum {
 	uint64_t *touched; /* bits: elements, or rows */
 };
 
-struct tt_ps_met {
+struct tt_ps_row_units {
 	struct tt_map units; /* by key */
 	uint64_t *key;	     /* by unit */
 	uint32_t n;
@@ -63,7 +63,7 @@ struct tutti_ps_table {
 	uint32_t index;
 	char name[TT_PS_NAME];
 	bool rows;
-	bool kept; /* moved by a resize, and not made again since */
+	bool moved; /* moved by a resize, and not made again since */
 	enum tutti_datatype datatype;
 	size_t elem, width; /* bytes; elements of a row, 1 for a dense table */
 	uint64_t count;	    /* elements, or most rows */
@@ -72,13 +72,13 @@ struct tutti_ps_table {
 	size_t block_elems, block_pitch; /* whole rows; bytes of a slot with its head */
 	struct tt_ps_part *part;	 /* by server */
 	struct tutti_win *win;
-	char *mem; /* of this rank: directory and blocks as a server, then copies as a worker */
-	size_t size, copies; /* copies: the offset of the worker's part */
-	size_t dirs;	     /* size of all servers' directories, by replica number */
+	char *mem; /* of this rank: as a server directory and blocks, then as a worker hints */
+	size_t size, hints; /* hints: offset of the worker's part */
+	size_t dirs;	    /* size of all servers' directories, by replica number */
 	struct tt_ps_store
-		*store[TT_PS_CHAIN]; /* of the servers on this rank; NULL: not a server */
-	uint32_t *cache_token;	     /* essp, by rank: first of a worker's bells */
-	uint32_t *sub_token;	     /* by rank and copy, of TT_PS_CHAIN each: of a server's */
+		*store[TT_PS_REPLICAS]; /* of the servers on this rank; NULL: not a server */
+	uint32_t *cache_token;		/* essp, by rank: first of a worker's bells */
+	uint32_t *sub_token; /* by rank and copy, of TT_PS_REPLICAS each: of a server's */
 
 	/* a worker's */
 	struct tt_ps_track *track; /* by server */
@@ -89,8 +89,8 @@ struct tutti_ps_table {
 	bool has_cache;
 	uint32_t my_cache; /* token of its first bell */
 	char *relay;	   /* memory that is sent to other workers, and of what is asked of them */
-	struct tt_ps_sum accrued;      /* n_push > 1: updates not sent yet */
-	struct tt_ps_met accrued_rows; /* the keys of rows in accrued */
+	struct tt_ps_sum accrued;	     /* n_push > 1: updates not sent yet */
+	struct tt_ps_row_units accrued_rows; /* the keys of rows in accrued */
 	uint64_t fetch_period,
 		fetch_clock;	     /* n_fetch > 1: the last period, from 1, and when it fetched */
 	struct tt_map fetched;	     /* rows: the clock of the last fetch, its lower 31 bits */
@@ -120,7 +120,7 @@ struct tt_ps_back_bell {
 };
 
 struct tt_ps_out {
-	struct tt_ps_back_bell bell[TT_PS_CHAIN]; /* the answer is here */
+	struct tt_ps_back_bell bell[TT_PS_REPLICAS]; /* the answer is here */
 	struct tt_ps_link *link;
 	const void *payload; /* payload with its own bell; kept until the answer if there are
 				replicas */
@@ -141,7 +141,7 @@ struct tt_ps_link {
 			     said that it serves */
 	uint64_t sent;
 	struct tt_ps_out out[TT_PS_SLOTS];
-	struct tt_ps_back_bell note[TT_PS_CHAIN];
+	struct tt_ps_back_bell note[TT_PS_REPLICAS];
 	uint64_t min_clock;
 	uint64_t slowest;	    /* as the server reported it */
 	uint64_t said, seen, heard; /* notes and answers so far; those at the last look, and when a
@@ -249,8 +249,8 @@ struct tutti_ps {
 	atomic_bool resting,
 		calm; /* servers here are asked to report that they are idle; they are idle */
 
-	struct tt_ps_server *srv[TT_PS_CHAIN]; /* of this rank: its own server, then its replicas of
-						  others; NULL: not a server */
+	struct tt_ps_server *srv[TT_PS_REPLICAS]; /* of this rank: its own server, then its replicas
+						  of others; NULL: not a server */
 };
 
 /*
@@ -320,11 +320,11 @@ static inline uint32_t tt_ps_key_place(const struct tt_map *places, uint64_t key
  * update_sum.c: row units, numbered in the order in which their keys are met; at most the table's
  * number of rows.
  */
-int tt_ps_met_new(const struct tutti_ps_table *t, struct tt_ps_met *met);
-void tt_ps_met_free(struct tt_ps_met *met);
-int tt_ps_met_unit(const struct tutti_ps_table *t, struct tt_ps_met *met, uint64_t key,
-		   uint32_t *unit);
-void tt_ps_met_clear(struct tt_ps_met *met);
+int tt_ps_row_units_new(const struct tutti_ps_table *t, struct tt_ps_row_units *met);
+void tt_ps_row_units_free(struct tt_ps_row_units *met);
+int tt_ps_row_units_find(const struct tutti_ps_table *t, struct tt_ps_row_units *met, uint64_t key,
+			 uint32_t *unit);
+void tt_ps_row_units_clear(struct tt_ps_row_units *met);
 
 /* table_layout.c: layout and memory of a table's part on this rank, without what ranks exchange. */
 int tt_ps_table_new(struct tutti_ps *ps, const struct tutti_ps_table *like,
@@ -361,8 +361,8 @@ size_t tt_ps_dir_size(const struct tutti_ps_table *t, int server);
 uint64_t tt_ps_slot_at(const struct tutti_ps_table *t, int server, uint64_t block, unsigned slot);
 /* Where a server's part begins in the memory of the rank that has this replica. */
 uint64_t tt_ps_base_at(const struct tutti_ps_table *t, int server, int copy);
-/* Where a worker's copies begin in a rank's part: behind its part as a server. */
-uint64_t tt_ps_copies_at(const struct tutti_ps_table *t, int rank);
+/* Where a worker's hints begin in a rank's part: behind its part as a server. */
+uint64_t tt_ps_hints_at(const struct tutti_ps_table *t, int rank);
 
 /* table_store.c, publish.c: a server's values and their publication */
 int tt_ps_store_new(struct tutti_ps_table *t, int copy);
@@ -456,7 +456,7 @@ int tt_ps_task_fail(struct tt_ps_task *task, int status, const char *fmt, ...) T
 /* A pull has its turn behind it and has not ended; under the lock. */
 bool tt_ps_pulling(const struct tutti_ps *ps);
 /* All servers have reported that all workers have said good-bye; under the lock. */
-bool tt_ps_told_end(const struct tutti_ps *ps);
+bool tt_ps_servers_ended(const struct tutti_ps *ps);
 /*
  * The first refusal of a push that no call has reported yet; it counts as reported from now on.
  * Returns 0, or an error with its text. Under the lock.
@@ -484,7 +484,7 @@ void tt_ps_link_step(struct tt_ps_link *link);
 /* An operation to a server's rank failed: 0 if a replica will take over. */
 int tt_ps_link_failed(struct tt_ps_task *task, struct tt_ps_link *link, int status);
 uint64_t
-tt_ps_told_min(const struct tutti_ps *ps); /* the lowest clock that all servers have told */
+tt_ps_lowest_clock(const struct tutti_ps *ps); /* the lowest clock that all servers have told */
 /* Accept nothing older than sequence for block from now on. */
 void tt_ps_floor(struct tutti_ps_table *t, int server, uint64_t block, uint64_t sequence);
 /* This worker's copy of a directory's word. */

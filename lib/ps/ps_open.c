@@ -33,9 +33,9 @@ int tt_ps_read_config(const char *call, const struct tutti_ps_config *user, int 
 		c->role = TUTTI_PS_BOTH;
 	if (c->role < 0 || c->role > last_role)
 		return tt_fail(-EINVAL, "%s: %d is no role", call, c->role);
-	if (c->copies < 0 || c->copies > TT_PS_CHAIN)
+	if (c->copies < 0 || c->copies > TT_PS_REPLICAS)
 		return tt_fail(-EINVAL, "%s: copies is %d; it must be 0 to %d", call, c->copies,
-			       TT_PS_CHAIN);
+			       TT_PS_REPLICAS);
 	if (c->weight < 0 || c->weight > TT_PS_WEIGHT)
 		return tt_fail(-EINVAL, "%s: weight is %d; it must be 0 to %d", call, c->weight,
 			       TT_PS_WEIGHT);
@@ -317,7 +317,7 @@ static bool served(void *arg)
 {
 	struct tutti_ps *ps = arg;
 
-	return (tt_ps_server_done(ps) && tt_ps_told_end(ps)) || atomic_load(&ps->comm->failed);
+	return (tt_ps_server_done(ps) && tt_ps_servers_ended(ps)) || atomic_load(&ps->comm->failed);
 }
 
 static int wait_for_workers(struct tutti_ps *ps)

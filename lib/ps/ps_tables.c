@@ -169,7 +169,7 @@ static int check_options(const struct tutti_ps *ps, const struct tutti_ps_option
 									 : "combine");
 	if (o->rule >= TUTTI_PS_SGD && o->rule <= TUTTI_PS_ADAMW && !is_float(type))
 		return tt_fail(-EINVAL, "a table's options: rule %s is for floats, not %s",
-			       tt_ps_rule_name(o->rule), tt_datatype_name(type));
+			       tt_rule_name(o->rule), tt_datatype_name(type));
 	if (o->combine && ps->staleness)
 		return tt_fail(-EINVAL,
 			       "a table's options: pushes can be combined with staleness 0 "
@@ -187,7 +187,7 @@ static int check_modes(const struct tutti_ps *ps, const struct tutti_ps_table *t
 {
 	const struct tutti_ps_options *o = &t->opt;
 
-	if (o->softsync < 0 || (o->softsync > ps->nworkers && !t->kept))
+	if (o->softsync < 0 || (o->softsync > ps->nworkers && !t->moved))
 		return tt_fail(-EINVAL,
 			       "a table's options: softsync is %d, and there are %d workers",
 			       o->softsync, ps->nworkers);
@@ -205,7 +205,7 @@ static int check_modes(const struct tutti_ps *ps, const struct tutti_ps_table *t
 		return tt_fail(-EINVAL,
 			       "a table's options: staleness_aware divides the rate, which rule %s "
 			       "does not allow",
-			       tt_ps_rule_name(o->rule));
+			       tt_rule_name(o->rule));
 	if (o->staleness_aware && !is_float(t->datatype))
 		return tt_fail(-EINVAL, "a table's options: staleness_aware is for floats, not %s",
 			       tt_datatype_name(t->datatype));
@@ -252,12 +252,12 @@ static int check_table(struct tutti_ps *ps, const char *name, const struct tutti
 		return tt_fail(-EINVAL,
 			       "table '%s': rows have at most %zu bytes, and there are at most %d",
 			       name, TT_PS_BLOCK - 16, INT32_MAX);
-	for (i = 0; i < ps->ntables && !like->kept; i++) {
-		like->kept = !strcmp(ps->table[i]->name, name);
-		if (like->kept && !ps->table[i]->kept)
+	for (i = 0; i < ps->ntables && !like->moved; i++) {
+		like->moved = !strcmp(ps->table[i]->name, name);
+		if (like->moved && !ps->table[i]->moved)
 			return tt_fail(-EEXIST, "there is a table '%s' already", name);
 	}
-	if (!like->kept && ps->ntables == TT_PS_TABLES)
+	if (!like->moved && ps->ntables == TT_PS_TABLES)
 		return tt_fail(-ENOSPC, "there are %d tables already", TT_PS_TABLES);
 	if (user && (user->size < sizeof(size_t) || user->size > 4096))
 		return tt_fail(-EINVAL,
@@ -273,7 +273,7 @@ static int check_table(struct tutti_ps *ps, const char *name, const struct tutti
 	return err ? err : check_modes(ps, like);
 }
 
-/* What must be equal on all ranks, in one number. */
+/* A hash of everything that must be equal on all ranks. */
 static uint64_t fingerprint(const struct tutti_ps_table *t)
 {
 	struct tutti_ps_options o = t->opt;
@@ -332,27 +332,27 @@ static void count_load(struct tutti_ps *ps, const struct tutti_ps_table *t)
  */
 static int tell_cache(struct tutti_ps *ps, struct tutti_ps_table *t)
 {
-	uint64_t mine[1 + TT_PS_CHAIN] = {t->my_cache};
+	uint64_t mine[1 + TT_PS_REPLICAS] = {t->my_cache};
 	size_t n = (size_t)ps->comm->size, r;
 	uint64_t *all = calloc(n, sizeof(mine));
 	int err, c;
 
-	for (c = 0; c < TT_PS_CHAIN; c++)
+	for (c = 0; c < TT_PS_REPLICAS; c++)
 		mine[1 + c] = tt_ps_acks(t, c);
 
 	t->cache_token = calloc(n, sizeof(uint32_t));
-	t->sub_token = calloc(n * TT_PS_CHAIN, sizeof(uint32_t));
+	t->sub_token = calloc(n * TT_PS_REPLICAS, sizeof(uint32_t));
 	err = tt_agree(ps->coll, "making a table",
 		       all && t->cache_token && t->sub_token
 			       ? 0
 			       : tt_fail(-ENOMEM, "no memory for table '%s'", t->name));
 	if (!err)
-		err = tt_exchange(ps->coll, mine, all, 1 + TT_PS_CHAIN);
+		err = tt_exchange(ps->coll, mine, all, 1 + TT_PS_REPLICAS);
 	for (r = 0; !err && r < n; r++) {
-		t->cache_token[r] = (uint32_t)all[(1 + TT_PS_CHAIN) * r];
-		for (c = 0; c < TT_PS_CHAIN; c++)
-			t->sub_token[r * TT_PS_CHAIN + (size_t)c] =
-				(uint32_t)all[(1 + TT_PS_CHAIN) * r + 1 + (size_t)c];
+		t->cache_token[r] = (uint32_t)all[(1 + TT_PS_REPLICAS) * r];
+		for (c = 0; c < TT_PS_REPLICAS; c++)
+			t->sub_token[r * TT_PS_REPLICAS + (size_t)c] =
+				(uint32_t)all[(1 + TT_PS_REPLICAS) * r + 1 + (size_t)c];
 	}
 	free(all);
 	return err;
@@ -419,7 +419,7 @@ static int take_over(struct tutti_ps *ps, const struct tutti_ps_table *like,
 	t->opt.update = like->opt.update;
 	t->opt.fill = like->opt.fill;
 	t->opt.arg = like->opt.arg;
-	t->kept = false;
+	t->moved = false;
 	tt_wire_unlock(ps->comm->ctx->wire);
 	*out = t;
 	return tutti_barrier(ps->coll);
@@ -440,5 +440,5 @@ int tt_ps_table(struct tutti_ps *ps, const char *name, struct tutti_ps_table *li
 		err = all_same(ps, like);
 	if (err)
 		return err;
-	return like->kept ? take_over(ps, like, out) : tt_ps_make_table(ps, like, out);
+	return like->moved ? take_over(ps, like, out) : tt_ps_make_table(ps, like, out);
 }

@@ -30,7 +30,7 @@ size_t tt_ps_dir_size(const struct tutti_ps_table *t, int server)
 static size_t blocks_size(const struct tutti_ps_table *t, int server)
 {
 	return tt_ps_dir_size(t, server) +
-	       (size_t)t->part[server].blocks * TT_PS_COPIES * t->block_pitch;
+	       (size_t)t->part[server].blocks * TT_PS_BLOCK_SLOTS * t->block_pitch;
 }
 
 static size_t server_size(const struct tutti_ps_table *t, int server)
@@ -59,7 +59,7 @@ uint64_t tt_ps_base_at(const struct tutti_ps_table *t, int server, int copy)
 	return at;
 }
 
-uint64_t tt_ps_copies_at(const struct tutti_ps_table *t, int rank)
+uint64_t tt_ps_hints_at(const struct tutti_ps_table *t, int rank)
 {
 	int k, n = t->ps->nservers;
 
@@ -106,7 +106,7 @@ static int cut(struct tutti_ps_table *t)
 				       "are at most %u: options.block, %zu bytes, is too small",
 				       t->name, (unsigned long long)t->part[k].blocks, UINT32_MAX,
 				       t->opt.block);
-		t->part[k].copy = at;
+		t->part[k].hint = at;
 		at += tt_ps_dir_size(t, k);
 	}
 	for (k = 0; t->opt.essp && k < t->ps->nservers; k++) {
@@ -145,7 +145,7 @@ static int lay_out(struct tutti_ps_table *t)
 		err = cut(t);
 	if (err)
 		return err;
-	t->size = t->copies = tt_ps_copies_at(t, ps->comm->rank);
+	t->size = t->hints = tt_ps_hints_at(t, ps->comm->rank);
 	if (ps->my_worker >= 0)
 		t->size += t->dirs * (size_t)ps->copies;
 	return 0;
@@ -197,7 +197,7 @@ static int track(struct tutti_ps_table *t)
 		return tt_ps_no_memory(t, track_size(t), 0);
 	err = t->opt.n_push > 1 ? tt_ps_sum_new(t, t->count, &t->accrued) : 0;
 	if (!err && t->rows && t->opt.n_push > 1)
-		err = tt_ps_met_new(t, &t->accrued_rows);
+		err = tt_ps_row_units_new(t, &t->accrued_rows);
 	return !err && t->opt.budget > 0 ? tt_ps_budget_new(t) : err;
 }
 
@@ -229,7 +229,7 @@ static int get_memory(struct tutti_ps_table *t)
 	}
 	for (c = 0; ps->my_worker >= 0 && c < ps->copies; c++)
 		for (k = 0; k < ps->nservers; k++)
-			memset(t->mem + t->copies + (size_t)c * t->dirs + t->part[k].copy, 0,
+			memset(t->mem + t->hints + (size_t)c * t->dirs + t->part[k].hint, 0,
 			       tt_ps_dir_size(t, k));
 	if (ps->my_worker >= 0)
 		err = track(t);
@@ -274,14 +274,14 @@ void tt_ps_table_free(struct tutti_ps_table *t)
 	}
 	free(t->track);
 	tt_ps_sum_free(&t->accrued);
-	tt_ps_met_free(&t->accrued_rows);
+	tt_ps_row_units_free(&t->accrued_rows);
 	tt_map_free(&t->fetched);
 	tt_ps_budget_free(t);
 	tt_ps_cache_free(t);
 	free(t->cache_token);
 	free(t->sub_token);
 	tt_map_free(&t->places);
-	for (k = 0; k < TT_PS_CHAIN; k++)
+	for (k = 0; k < TT_PS_REPLICAS; k++)
 		tt_ps_store_free(t->store[k]);
 	tutti_free(t->mem);
 	free(t->part);

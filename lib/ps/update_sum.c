@@ -101,7 +101,7 @@ void tt_ps_sum_clear(struct tt_ps_sum *sum, uint64_t from, uint64_t to)
 
 /* ---- rows: a unit for each key that was met ---- */
 
-int tt_ps_met_new(const struct tutti_ps_table *t, struct tt_ps_met *met)
+int tt_ps_row_units_new(const struct tutti_ps_table *t, struct tt_ps_row_units *met)
 {
 	if (t->count >= UINT32_MAX)
 		return tt_fail(-EINVAL, "table '%s' is too large to accumulate its rows' updates",
@@ -110,15 +110,15 @@ int tt_ps_met_new(const struct tutti_ps_table *t, struct tt_ps_met *met)
 	return met->key ? 0 : tt_fail(-ENOMEM, "no memory for the keys of table '%s'", t->name);
 }
 
-void tt_ps_met_free(struct tt_ps_met *met)
+void tt_ps_row_units_free(struct tt_ps_row_units *met)
 {
 	tt_map_free(&met->units);
 	free(met->key);
-	*met = (struct tt_ps_met){0};
+	*met = (struct tt_ps_row_units){0};
 }
 
-int tt_ps_met_unit(const struct tutti_ps_table *t, struct tt_ps_met *met, uint64_t key,
-		   uint32_t *unit)
+int tt_ps_row_units_find(const struct tutti_ps_table *t, struct tt_ps_row_units *met, uint64_t key,
+			 uint32_t *unit)
 {
 	int err;
 
@@ -139,7 +139,7 @@ int tt_ps_met_unit(const struct tutti_ps_table *t, struct tt_ps_met *met, uint64
 	return 0;
 }
 
-void tt_ps_met_clear(struct tt_ps_met *met)
+void tt_ps_row_units_clear(struct tt_ps_row_units *met)
 {
 	tt_map_clear(&met->units);
 	met->n = 0;

@@ -4,8 +4,8 @@
  * bits: every step is one IEEE operation, rounded separately, in the order of rule_loops.h, and
  * every stored NaN is the same quiet NaN.
  */
-#ifndef TT_PS_RULE_H
-#define TT_PS_RULE_H
+#ifndef TT_RULE_H
+#define TT_RULE_H
 
 #include <stddef.h>
 #include <tutti/ps.h>
@@ -13,7 +13,7 @@
 #include "lib/reduce/reduce.h"
 
 /* float64 is computed in double, with double state; all other types in float, with float state. */
-struct tt_ps_rule_job {
+struct tt_rule_job {
 	const struct tutti_ps_options *opt;
 	enum tutti_datatype datatype;
 	void *x;
@@ -23,16 +23,16 @@ struct tt_ps_rule_job {
 	double bias1, bias2; /* Adam: 1 - beta1^step, 1 - beta2^step */
 };
 
-typedef void tt_ps_rule_fn(const struct tt_ps_rule_job *job);
+typedef void tt_rule_fn(const struct tt_rule_job *job);
 
-tt_ps_rule_fn tt_ps_rule_truth; /* rule_reference.c: one element at a time */
-tt_ps_rule_fn tt_ps_rule_base;
-tt_ps_rule_fn tt_ps_rule_avx2;	 /* only with TT_HAVE_AVX2 */
-tt_ps_rule_fn tt_ps_rule_avx512; /* only with TT_HAVE_AVX512 */
+tt_rule_fn tt_rule_reference; /* rule_reference.c: one element at a time */
+tt_rule_fn tt_rule_base;
+tt_rule_fn tt_rule_avx2;   /* only with TT_HAVE_AVX2 */
+tt_rule_fn tt_rule_avx512; /* only with TT_HAVE_AVX512 */
 
-/* rule_levels.c. Any rule from SGD to AdamW, at the level that lib/reduce uses. */
-void tt_ps_rule_run(const struct tt_ps_rule_job *job);
-const char *tt_ps_rule_name(int rule);
-int tt_ps_rule_states(int rule);
+/* rule_levels.c: applies a rule from SGD to AdamW, at the level that lib/reduce uses. */
+void tt_rule_apply(const struct tt_rule_job *job);
+const char *tt_rule_name(int rule);
+int tt_rule_states(int rule);
 
 #endif

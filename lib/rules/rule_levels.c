@@ -3,23 +3,23 @@
 #include "config.h"
 #include "lib/rules/rule.h"
 
-static tt_ps_rule_fn *const rules[TT_REDUCE_LEVELS] = {
-	[TT_REDUCE_TRUTH] = tt_ps_rule_truth,
-	[TT_REDUCE_BASE] = tt_ps_rule_base,
+static tt_rule_fn *const rules[TT_REDUCE_LEVELS] = {
+	[TT_REDUCE_TRUTH] = tt_rule_reference,
+	[TT_REDUCE_BASE] = tt_rule_base,
 #ifdef TT_HAVE_AVX2
-	[TT_REDUCE_AVX2] = tt_ps_rule_avx2,
+	[TT_REDUCE_AVX2] = tt_rule_avx2,
 #endif
 #ifdef TT_HAVE_AVX512
-	[TT_REDUCE_AVX512] = tt_ps_rule_avx512,
+	[TT_REDUCE_AVX512] = tt_rule_avx512,
 #endif
 };
 
-void tt_ps_rule_run(const struct tt_ps_rule_job *job)
+void tt_rule_apply(const struct tt_rule_job *job)
 {
 	rules[tt_reduce_level()](job);
 }
 
-const char *tt_ps_rule_name(int rule)
+const char *tt_rule_name(int rule)
 {
 	static const char *const name[TUTTI_PS_NUM_RULES] = {
 		"sum",	   "assign",  "SGD",  "momentum", "Nesterov",
@@ -28,7 +28,7 @@ const char *tt_ps_rule_name(int rule)
 	return name[rule];
 }
 
-int tt_ps_rule_states(int rule)
+int tt_rule_states(int rule)
 {
 	switch (rule) {
 	case TUTTI_PS_MOMENTUM:

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The update rules in one precision: REAL, its square root SQRT, its NaN NOT_A_NUMBER, and NAME to
- * make names of. Included by rule_reference.c, once for float and once for double; everything is
- * computed in REAL, in the order written here. Only 1 - b1 and 1 - b2 are computed in double and
- * rounded once: in float, 1 - 0.9999 is wrong by a thousandth.
+ * make names. rule_reference.c includes it once for float and once for double. All operations are
+ * in REAL, in the order written here. Only 1 - b1 and 1 - b2 are computed in double and rounded
+ * once: in float, the relative error of 1 - 0.9999 is a thousandth.
  *
  *	g = u + weight_decay x
  *	SGD		x -= r g
@@ -59,7 +59,7 @@ static void NAME(adaptive)(const struct tutti_ps_options *o, REAL *x, const REAL
 	}
 }
 
-static void NAME(adam)(const struct tt_ps_rule_job *job, REAL *x, const REAL *u, REAL *m, REAL *v,
+static void NAME(adam)(const struct tt_rule_job *job, REAL *x, const REAL *u, REAL *m, REAL *v,
 		       size_t count)
 {
 	const struct tutti_ps_options *o = job->opt;
@@ -80,8 +80,8 @@ static void NAME(adam)(const struct tt_ps_rule_job *job, REAL *x, const REAL *u,
 	}
 }
 
-static void NAME(apply)(const struct tt_ps_rule_job *job, REAL *x, const REAL *u, REAL *s1,
-			REAL *s2, size_t count)
+static void NAME(apply)(const struct tt_rule_job *job, REAL *x, const REAL *u, REAL *s1, REAL *s2,
+			size_t count)
 {
 	switch (job->opt->rule) {
 	case TUTTI_PS_SGD:

@@ -27,7 +27,7 @@
 
 #define PIECE 256 /* 16-bit values widened at once */
 
-static void apply_16(const struct tt_ps_rule_job *job)
+static void apply_16(const struct tt_rule_job *job)
 {
 	bool half = job->datatype == TUTTI_FLOAT16;
 	float fx[PIECE], fu[PIECE], *s1 = job->s1, *s2 = job->s2;
@@ -47,7 +47,7 @@ static void apply_16(const struct tt_ps_rule_job *job)
 	}
 }
 
-void tt_ps_rule_truth(const struct tt_ps_rule_job *job)
+void tt_rule_reference(const struct tt_rule_job *job)
 {
 	if (job->datatype == TUTTI_FLOAT64)
 		apply_f64(job, job->x, job->u, job->s1, job->s2, job->count);

@@ -121,7 +121,7 @@ INLINE void NAME(rest)(const struct NAME(factors) * f, const struct NAME(form) *
 		memcpy(s2, r2, n * sizeof(REAL));
 }
 
-INLINE void NAME(run)(const struct tt_ps_rule_job *job, const struct NAME(factors) * factors,
+INLINE void NAME(run)(const struct tt_rule_job *job, const struct NAME(factors) * factors,
 		      const struct NAME(form) * form, NAME(step_fn) * step, const int states)
 {
 	const struct NAME(factors) f = *factors; /* which no store can change */
@@ -141,7 +141,7 @@ INLINE void NAME(run)(const struct tt_ps_rule_job *job, const struct NAME(factor
 	 states > 1 ? s2 + i : NULL, job->count - i);
 }
 
-INLINE void NAME(apply)(const struct tt_ps_rule_job *job, const struct NAME(form) * form)
+INLINE void NAME(apply)(const struct tt_rule_job *job, const struct NAME(form) * form)
 {
 	const struct tutti_ps_options *o = job->opt;
 	bool sums = o->rule == TUTTI_PS_ADAGRAD;

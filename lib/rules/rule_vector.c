@@ -48,35 +48,35 @@ INLINE void store_bf16(void *p, vec_f32 x)
 	store_half(p, narrow_bf16(x));
 }
 
-static void of_f16(const struct tt_ps_rule_job *job)
+static void of_f16(const struct tt_rule_job *job)
 {
 	static const struct form_f32 form = {TT_VEC / 2, load_f16, store_f16};
 
 	apply_f32(job, &form);
 }
 
-static void of_bf16(const struct tt_ps_rule_job *job)
+static void of_bf16(const struct tt_rule_job *job)
 {
 	static const struct form_f32 form = {TT_VEC / 2, load_bf16, store_bf16};
 
 	apply_f32(job, &form);
 }
 
-static void of_f32(const struct tt_ps_rule_job *job)
+static void of_f32(const struct tt_rule_job *job)
 {
 	static const struct form_f32 form = {TT_VEC, load_f32, store_f32};
 
 	apply_f32(job, &form);
 }
 
-static void of_f64(const struct tt_ps_rule_job *job)
+static void of_f64(const struct tt_rule_job *job)
 {
 	static const struct form_f64 form = {TT_VEC, load_f64, store_f64};
 
 	apply_f64(job, &form);
 }
 
-void AT_LEVEL(tt_ps_rule)(const struct tt_ps_rule_job *job)
+void AT_LEVEL(tt_rule)(const struct tt_rule_job *job)
 {
 	switch (job->datatype) {
 	case TUTTI_FLOAT16:

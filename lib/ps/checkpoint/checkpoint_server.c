@@ -13,7 +13,7 @@
 
 #define CHUNK 4096 /* rows read at once */
 
-struct tt_ps_kept {
+struct tt_ps_pending {
 	char *values;
 	void *state[2];
 	uint32_t *steps;
@@ -27,7 +27,7 @@ static void drop(struct tt_ps_server *srv)
 	uint32_t i;
 
 	for (i = 0; i < srv->ps->ntables; i++)
-		tt_ps_kept_free(tt_ps_store_of(srv, i));
+		tt_ps_pending_free(tt_ps_store_of(srv, i));
 }
 
 /* ---- meetings ---- */
@@ -86,8 +86,8 @@ static void open_meeting(struct tt_ps_server *srv, uint64_t number)
 		     "tutti_ps_clock");
 }
 
-bool tt_ps_met(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
-	       const char *payload)
+bool tt_ps_meeting(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
+		   const char *payload)
 {
 	int w;
 
@@ -183,9 +183,9 @@ static int save(struct tt_ps_server *srv, const struct tt_ps_order *order)
 
 /* ---- restoring ---- */
 
-void tt_ps_kept_free(struct tt_ps_store *s)
+void tt_ps_pending_free(struct tt_ps_store *s)
 {
-	struct tt_ps_kept *k = s->kept;
+	struct tt_ps_pending *k = s->pending;
 
 	if (!k)
 		return;
@@ -196,17 +196,17 @@ void tt_ps_kept_free(struct tt_ps_store *s)
 	tt_map_free(&k->keys);
 	free(k->key);
 	free(k);
-	s->kept = NULL;
+	s->pending = NULL;
 }
 
-int tt_ps_kept_new(struct tt_ps_store *s)
+int tt_ps_pending_new(struct tt_ps_store *s)
 {
 	const struct tutti_ps_table *t = s->t;
 	size_t n = (size_t)s->part->elems + 1;
-	struct tt_ps_kept *k = calloc(1, sizeof(*k));
+	struct tt_ps_pending *k = calloc(1, sizeof(*k));
 	int i, ok;
 
-	s->kept = k;
+	s->pending = k;
 	if (!k)
 		return tt_fail(-ENOMEM, "no memory for the values of table '%s'", t->name);
 	k->values = calloc(n, t->elem);
@@ -225,7 +225,7 @@ int tt_ps_kept_new(struct tt_ps_store *s)
 }
 
 /* A block's step count is the greatest of its parts. */
-void tt_ps_kept_steps(struct tt_ps_store *s, uint64_t lo, uint64_t hi, uint64_t steps)
+void tt_ps_pending_steps(struct tt_ps_store *s, uint64_t lo, uint64_t hi, uint64_t steps)
 {
 	uint64_t begin = s->part->begin, end = begin + s->part->elems, b;
 
@@ -234,20 +234,20 @@ void tt_ps_kept_steps(struct tt_ps_store *s, uint64_t lo, uint64_t hi, uint64_t 
 	if (lo >= hi)
 		return;
 	for (b = (lo - begin) / s->t->block_elems; b <= (hi - 1 - begin) / s->t->block_elems; b++)
-		if (s->kept->steps[b] < steps)
-			s->kept->steps[b] = (uint32_t)steps;
+		if (s->pending->steps[b] < steps)
+			s->pending->steps[b] = (uint32_t)steps;
 }
 
-void tt_ps_kept_dense(struct tt_ps_store *s, uint64_t first, uint64_t count,
-		      const char *const *from)
+void tt_ps_pending_dense(struct tt_ps_store *s, uint64_t first, uint64_t count,
+			 const char *const *from)
 {
 	size_t size = tt_ps_state_size(s->t->datatype), elem = s->t->elem;
 	uint64_t at = first - s->part->begin;
 	int i;
 
-	memcpy(s->kept->values + at * elem, from[0], count * elem);
-	for (i = 0; i < 2 && s->kept->state[i]; i++)
-		memcpy((char *)s->kept->state[i] + at * size, from[1 + i], count * size);
+	memcpy(s->pending->values + at * elem, from[0], count * elem);
+	for (i = 0; i < 2 && s->pending->state[i]; i++)
+		memcpy((char *)s->pending->state[i] + at * size, from[1 + i], count * size);
 }
 
 /* The greatest step count of the file's blocks that overlap a block here. */
@@ -268,7 +268,7 @@ static int read_steps(struct tt_ps_store *s, const struct tt_ps_file *file,
 				      (unsigned long long)i, tensor->name);
 			break;
 		}
-		tt_ps_kept_steps(s, pair[i][0], pair[i + 1][0], pair[i][1]);
+		tt_ps_pending_steps(s, pair[i][0], pair[i + 1][0], pair[i][1]);
 	}
 	free(pair);
 	return err;
@@ -282,20 +282,20 @@ static int read_dense(struct tt_ps_store *s, const struct tt_ps_file *file,
 	size_t size = tt_ps_state_size(t->datatype);
 	int i, err;
 
-	err = tt_ps_file_read(file, s->kept->values, elems * t->elem,
+	err = tt_ps_file_read(file, s->pending->values, elems * t->elem,
 			      tensor[TT_PS_VALUES].at + begin * t->elem);
 	for (i = 0; i < 2 && !err && s->state[i]; i++)
-		err = tt_ps_file_read(file, s->kept->state[i], elems * size,
+		err = tt_ps_file_read(file, s->pending->state[i], elems * size,
 				      tensor[TT_PS_STATE1 + i].at + begin * size);
 	return err || !s->state[0] ? err : read_steps(s, file, &tensor[TT_PS_STEPS]);
 }
 
 /* Into the server's next place. */
-int tt_ps_kept_row(struct tt_ps_store *s, uint64_t key, uint64_t step, const char *const *from)
+int tt_ps_pending_row(struct tt_ps_store *s, uint64_t key, uint64_t step, const char *const *from)
 {
 	const struct tutti_ps_table *t = s->t;
 	size_t row = t->width * t->elem, size = t->width * tt_ps_state_size(t->datatype);
-	struct tt_ps_kept *k = s->kept;
+	struct tt_ps_pending *k = s->pending;
 	int j, err;
 
 	if (tt_map_find(&k->keys, key) != TT_MAP_NONE)
@@ -329,7 +329,7 @@ static int take_rows(struct tt_ps_store *s, const uint64_t *key, const uint64_t 
 		const char *one[3] = {from[0] + i * row, from[1] + i * size, from[2] + i * size};
 
 		if (tt_ps_server_of(t->ps, key[i]) == s->server)
-			err = tt_ps_kept_row(s, key[i], s->kept->state[0] ? step[i] : 0, one);
+			err = tt_ps_pending_row(s, key[i], s->pending->state[0] ? step[i] : 0, one);
 	}
 	return err;
 }
@@ -413,7 +413,7 @@ static int read_all(struct tt_ps_server *srv, const struct tt_ps_order *order)
 
 		err = tt_ps_file_find(&file, s->t, tensor);
 		if (!err)
-			err = tt_ps_kept_new(s);
+			err = tt_ps_pending_new(s);
 		if (!err)
 			err = s->t->rows ? read_rows(s, &file, tensor)
 					 : read_dense(s, &file, tensor);
@@ -439,9 +439,9 @@ static int prepare(struct tt_ps_server *srv, const struct tt_ps_order *order)
 	} while (0)
 
 /* Publish all blocks anew; earlier due publications are dropped. */
-void tt_ps_kept_take(struct tt_ps_store *s)
+void tt_ps_pending_take(struct tt_ps_store *s)
 {
-	struct tt_ps_kept *k = s->kept;
+	struct tt_ps_pending *k = s->pending;
 	uint64_t b, blocks = s->part->blocks, per_block = s->t->block_elems / s->t->width;
 
 	SWAP(s->values, k->values);
@@ -454,7 +454,7 @@ void tt_ps_kept_take(struct tt_ps_store *s)
 		s->nrows = k->nrows;
 		memset(s->shown, 0, blocks * sizeof(*s->shown));
 		for (b = 0; b < s->nrows; b++)
-			tt_ps_know(s, b);
+			tt_ps_row_begin(s, b);
 		blocks = (s->nrows + per_block - 1) / per_block;
 	}
 	s->is_set = true;
@@ -462,7 +462,7 @@ void tt_ps_kept_take(struct tt_ps_store *s)
 	s->dirty.n = s->fresh.n = s->pass.n = 0;
 	for (b = 0; b < blocks; b++)
 		tt_ps_mark(s, &s->dirty, b);
-	tt_ps_kept_free(s);
+	tt_ps_pending_free(s);
 }
 
 static int commit(struct tt_ps_server *srv, const struct tt_ps_order *order)
@@ -471,11 +471,11 @@ static int commit(struct tt_ps_server *srv, const struct tt_ps_order *order)
 	int w;
 
 	for (i = 0; i < srv->ps->ntables; i++)
-		if (!tt_ps_store_of(srv, i)->kept)
+		if (!tt_ps_store_of(srv, i)->pending)
 			return tt_fail(-EPROTO, "table '%s' was not prepared",
 				       srv->ps->table[i]->name);
 	for (i = 0; i < srv->ps->ntables; i++)
-		tt_ps_kept_take(tt_ps_store_of(srv, i));
+		tt_ps_pending_take(tt_ps_store_of(srv, i));
 	for (w = 0; w < srv->ps->nworkers; w++)
 		srv->client[w].clock = clock_in(srv, order, w);
 	srv->min_clock = srv->pass_min = order->min_clock;
@@ -508,8 +508,8 @@ static int obey(struct tt_ps_server *srv, const struct tt_ps_msg *m, const char 
 	return srv->serves ? save(srv, order) : 0; /* of replicas, only the primary writes */
 }
 
-void tt_ps_keep(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
-		const char *payload, struct tt_ps_credit *credit)
+void tt_ps_handle_file(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
+		       const char *payload, struct tt_ps_credit *credit)
 {
 	struct tt_ps_reply *r =
 		(struct tt_ps_reply *)(void *)(tt_ps_answer(c, m->number % TT_PS_SLOTS) +

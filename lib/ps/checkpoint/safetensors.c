@@ -45,7 +45,7 @@ void tt_ps_tensors(const struct tutti_ps_table *t, uint64_t rows, uint64_t block
 				      .elem = t->elem,
 				      .dims = t->rows ? 2 : 1,
 				      .shape = {t->rows ? rows : t->count, t->rows ? t->width : 1}};
-	int i, states = tt_ps_rule_states(t->opt.rule);
+	int i, states = tt_rule_states(t->opt.rule);
 
 	memset(tensor, 0, TT_PS_TENSORS * sizeof(*tensor));
 	tensor[TT_PS_VALUES] = values;
@@ -155,7 +155,7 @@ static int add_metadata(json_t *root, const struct tutti_ps *ps, const struct tt
 	for (i = 0; i < ps->ntables; i++) {
 		snprintf(name, sizeof(name), "%s.rule", ps->table[i]->name);
 		bad |= json_object_set_new(meta, name,
-					   json_string(tt_ps_rule_name(ps->table[i]->opt.rule)));
+					   json_string(tt_rule_name(ps->table[i]->opt.rule)));
 	}
 	bad |= json_object_set_new(root, "__metadata__", meta);
 	return bad ? tt_fail(-EINVAL, "a table's name can't be written: it is not UTF-8") : 0;
@@ -507,9 +507,9 @@ static int check_table(const struct tt_ps_file *file, const struct tutti_ps_tabl
 	err = tt_ps_file_find(file, t, tensor);
 	if (!err)
 		err = meta_text(file, field, &rule);
-	if (!err && strcmp(rule, tt_ps_rule_name(t->opt.rule)))
+	if (!err && strcmp(rule, tt_rule_name(t->opt.rule)))
 		err = tt_fail(-EINVAL, "%s: '%s' is %s, and the table's rule is %s", file->path,
-			      field, rule, tt_ps_rule_name(t->opt.rule));
+			      field, rule, tt_rule_name(t->opt.rule));
 	for (j = 0; j < TT_PS_TENSORS && !err; j++)
 		*tensors += tensor[j].name[0] != 0;
 	return err;

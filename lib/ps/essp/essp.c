@@ -17,7 +17,7 @@
 
 #include "lib/base/clock.h"
 
-#define OVERDUE_MS 50 /* what has changed is sent by then, whatever the clock does */
+#define OVERDUE_MS 50 /* delay after which changes are sent although the clock stands still */
 
 static struct tt_ps_server *server_of(const struct tt_ps_store *s)
 {
@@ -66,7 +66,7 @@ static const struct tt_ps_head *sub_take(struct tt_ps_sub *sub, uint64_t block, 
 
 	sub->due[block / 64] &= ~(1ull << block % 64);
 	*sequence = current >> 8;
-	*reading = &s->sending[block * TT_PS_COPIES + slot];
+	*reading = &s->sending[block * TT_PS_BLOCK_SLOTS + slot];
 	return (const struct tt_ps_head *)(const void *)(s->mem + tt_ps_slot_at(s->t, s->server,
 										block, slot));
 }
@@ -235,7 +235,7 @@ static int new_subs(struct tt_ps_store *s)
 	int w, err;
 
 	s->sub = calloc((size_t)ps->nworkers, sizeof(*s->sub));
-	s->sending = calloc((size_t)s->part->blocks * TT_PS_COPIES + 1, sizeof(*s->sending));
+	s->sending = calloc((size_t)s->part->blocks * TT_PS_BLOCK_SLOTS + 1, sizeof(*s->sending));
 	s->living = calloc((size_t)ps->nworkers, sizeof(*s->living));
 	if (!s->sub || !s->sending || !s->living)
 		return -ENOMEM;

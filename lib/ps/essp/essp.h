@@ -196,7 +196,7 @@ static inline uint64_t tt_ps_cache_block(const struct tutti_ps_table *t, int ser
 /* Offset, in a rank's part of the window, of the memory for a replica of a server. */
 static inline uint64_t tt_ps_area_at(const struct tutti_ps_table *t, int rank, int server, int copy)
 {
-	return tt_ps_copies_at(t, rank) + (uint64_t)copy * t->dirs + t->part[server].cache;
+	return tt_ps_hints_at(t, rank) + (uint64_t)copy * t->dirs + t->part[server].cache;
 }
 
 /*

@@ -91,7 +91,8 @@ void tt_ps_feed_ack(struct tt_ps_feed *f)
 	f->ack_due = false;
 	a.rank = sender_of(f);
 	if (f->parent < 0) {
-		token = t->sub_token[a.rank * TT_PS_CHAIN + f->index] + (uint32_t)t->ps->my_worker;
+		token = t->sub_token[a.rank * TT_PS_REPLICAS + f->index] +
+			(uint32_t)t->ps->my_worker;
 		a.offset = tt_ps_base_at(t, k, f->index) + tt_ps_ack_at(t, k, t->ps->my_worker);
 	} else {
 		token = t->cache_token[a.rank] + tt_ps_child_bell(t, k, f->slot) + 1;

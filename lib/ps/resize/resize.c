@@ -87,7 +87,7 @@ static size_t pad(size_t n)
 
 static int states_of(const struct tutti_ps_table *t)
 {
-	return tt_ps_rule_states(t->opt.rule);
+	return tt_rule_states(t->opt.rule);
 }
 
 static size_t row_stride(const struct tutti_ps_table *t)
@@ -127,12 +127,12 @@ int tt_ps_move_new(struct tt_ps_move *m)
 	m->len = calloc(n, sizeof(*m->len));
 	m->last = calloc(n, sizeof(*m->last));
 	m->out = m->old ? malloc(n * m->room) : NULL;
-	m->arrived = calloc((size_t)m->to->ntables * TT_PS_CHAIN + 1, sizeof(*m->arrived));
+	m->arrived = calloc((size_t)m->to->ntables * TT_PS_REPLICAS + 1, sizeof(*m->arrived));
 	if (!m->len || !m->last || !m->arrived || (m->old && !m->out))
 		return tt_fail(-ENOMEM, "no memory to move tables");
 	for (i = 0; m->fresh && i < m->to->ntables; i++)
 		for (c = 0; c < m->fresh->copies && m->fresh->table[i]->store[c]; c++) {
-			err = tt_ps_kept_new(m->fresh->table[i]->store[c]);
+			err = tt_ps_pending_new(m->fresh->table[i]->store[c]);
 			if (err)
 				return err;
 		}
@@ -223,7 +223,7 @@ static bool pack_row(struct tt_ps_move *m, const struct tt_ps_store *s)
 	char *to;
 	int i;
 
-	if (!tt_ps_knows(s, at)) {
+	if (!tt_ps_row_exists(s, at)) {
 		m->at++;
 		return true;
 	}
@@ -278,8 +278,8 @@ static int take_elements(struct tt_ps_store *s, const struct piece *p, const cha
 	if (p->first < part->begin || p->count > part->elems ||
 	    p->first - part->begin > part->elems - p->count || p->len != dense_len(t, p->count))
 		return bad_piece(t);
-	tt_ps_kept_dense(s, p->first, p->count, from);
-	tt_ps_kept_steps(s, p->first, p->first + p->count, p->steps);
+	tt_ps_pending_dense(s, p->first, p->count, from);
+	tt_ps_pending_steps(s, p->first, p->first + p->count, p->steps);
 	return 0;
 }
 
@@ -299,7 +299,7 @@ static int take_rows(struct tt_ps_store *s, const struct piece *p, const char *d
 
 		memcpy(word, data, sizeof(word));
 		err = tt_ps_server_of(t->ps, word[0]) == s->server
-			      ? tt_ps_kept_row(s, word[0], word[1], from)
+			      ? tt_ps_pending_row(s, word[0], word[1], from)
 			      : bad_piece(t);
 	}
 	return err;
@@ -323,7 +323,7 @@ int tt_ps_move_unpack(struct tt_ps_move *m, int copy, const char *data, size_t l
 		if (!s)
 			return bad_piece(m->fresh->table[p.table]);
 		err = s->t->rows ? take_rows(s, &p, data) : take_elements(s, &p, data);
-		m->arrived[p.table * TT_PS_CHAIN + (uint32_t)copy] += p.count;
+		m->arrived[p.table * TT_PS_REPLICAS + (uint32_t)copy] += p.count;
 	}
 	return err;
 }
@@ -345,16 +345,16 @@ static void publish_all(struct tt_ps_store *s, uint64_t min_clock)
 
 static int end_table(struct tt_ps_move *m, struct tt_ps_store *s, uint64_t min_clock)
 {
-	uint64_t arrived = m->arrived[s->t->index * TT_PS_CHAIN + s->copy];
+	uint64_t arrived = m->arrived[s->t->index * TT_PS_REPLICAS + s->copy];
 
 	if (!s->t->rows && arrived && arrived != s->part->elems)
 		return tt_fail(-EPROTO, "table '%s': %llu of %llu elements arrived", s->t->name,
 			       (unsigned long long)arrived, (unsigned long long)s->part->elems);
 	if (!s->t->rows && arrived != s->part->elems) {
-		tt_ps_kept_free(s); /* the store has no values yet */
+		tt_ps_pending_free(s); /* the store has no values yet */
 		return 0;
 	}
-	tt_ps_kept_take(s);
+	tt_ps_pending_take(s);
 	publish_all(s, min_clock);
 	return 0;
 }

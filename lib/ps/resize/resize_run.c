@@ -415,7 +415,7 @@ static int make_tables(struct tt_ps_resize *r, const struct described *d)
 
 	for (i = 0; i < r->ntables && !err; i++, d++) {
 		struct tutti_ps_table like = {.rows = d->rows,
-					      .kept = true,
+					      .moved = true,
 					      .datatype = (enum tutti_datatype)d->datatype,
 					      .elem = d->elem,
 					      .width = d->width,
@@ -527,7 +527,7 @@ static int steps(struct tt_ps_resize *r, const struct tutti_ps_config *config)
 static void keep_own(struct tutti_ps_table *from, struct tutti_ps_table *to)
 {
 	struct tt_ps_sum sum = to->accrued;
-	struct tt_ps_met met = to->accrued_rows;
+	struct tt_ps_row_units met = to->accrued_rows;
 
 	to->taus = from->taus;
 	to->answered = from->answered;

@@ -17,19 +17,19 @@ size_t tt_ps_state_size(enum tutti_datatype datatype)
 static void by_rule(const struct tutti_ps_table *t, void *value, const void *update, void *state1,
 		    void *state2, size_t count, uint64_t step)
 {
-	struct tt_ps_rule_job job = {.opt = &t->opt,
-				     .datatype = t->datatype,
-				     .x = value,
-				     .u = update,
-				     .s1 = state1,
-				     .s2 = state2,
-				     .count = count};
+	struct tt_rule_job job = {.opt = &t->opt,
+				  .datatype = t->datatype,
+				  .x = value,
+				  .u = update,
+				  .s1 = state1,
+				  .s2 = state2,
+				  .count = count};
 
-	if (tt_ps_rule_states(t->opt.rule) == 2) {
+	if (tt_rule_states(t->opt.rule) == 2) {
 		job.bias1 = 1 - pow(t->opt.beta1, (double)step);
 		job.bias2 = 1 - pow(t->opt.beta2, (double)step);
 	}
-	tt_ps_rule_run(&job);
+	tt_rule_apply(&job);
 }
 
 void tt_ps_apply(const struct tutti_ps_table *t, void *value, const void *update, void *state1,

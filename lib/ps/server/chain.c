@@ -152,7 +152,7 @@ static void look_behind(struct tt_ps_server *srv)
 	srv->refused = -(int)(told & 0xffff);
 }
 
-/* What one replica cannot do, no replica may do. */
+/* Fails the PREPARE here if a replica behind failed it. */
 static void say_refused(const struct tt_ps_server *srv, const struct tt_ps_client *c,
 			const struct tt_ps_msg *m)
 {
@@ -271,7 +271,7 @@ static struct tt_ps_msg *log_slot(const struct tt_ps_server *srv, uint64_t i)
 static void seal(struct tt_ps_server *srv)
 {
 	if (!srv->ps->staleness)
-		tt_ps_pass(srv);
+		tt_ps_publish_pass(srv);
 }
 
 /* The rank that passes on to this replica, or did last. */
@@ -285,7 +285,7 @@ static int host_before(const struct tt_ps_server *srv)
 	return ps->server[tt_ps_host(ps, srv->index, before)];
 }
 
-bool tt_ps_unfit(struct tt_ps_server *srv, int64_t status)
+bool tt_ps_drop_out(struct tt_ps_server *srv, int64_t status)
 {
 	struct tutti_context *ctx = srv->ps->comm->ctx;
 	char why[160];
@@ -337,14 +337,14 @@ static bool take_next(struct tt_ps_server *srv)
 	if (head.len > TT_PS_BLOCK || tt_ps_damaged(srv, host_before(srv), m))
 		return false;
 	if (head.kind == TT_PS_MEET)
-		tt_ps_met(srv, c, &head, payload);
+		tt_ps_meeting(srv, c, &head, payload);
 	if (head.kind == TT_PS_BYE) {
 		tt_ps_handle(srv, c, &head, payload, &none);
 	} else if (!tt_ps_take_in(c, &head, payload, &none)) {
-		tt_ps_unfit(srv, none.status);
+		tt_ps_drop_out(srv, none.status);
 		return false;
 	}
-	if (tt_ps_unfit(srv, none.status))
+	if (tt_ps_drop_out(srv, none.status))
 		return false;
 	tt_wire_lock(srv->ps->comm->ctx->wire);
 	srv->log[i].rung = false;
@@ -411,7 +411,7 @@ static int again(struct tt_ps_server *srv)
 			m = tt_ps_arrived(c, j);
 			if (m && (m->number >= c->next || c->order[j] > srv->acked ||
 				  (m->kind == TT_PS_MEET &&
-				   !tt_ps_met(srv, c, m, (const char *)(m + 1)))))
+				   !tt_ps_meeting(srv, c, m, (const char *)(m + 1)))))
 				m = NULL;
 			if (m)
 				c->bell[j][0].rung = c->bell[j][1].rung = false;

@@ -212,7 +212,7 @@ void tt_ps_handle(struct tt_ps_server *srv, struct tt_ps_client *c, const struct
 	else if (m->kind == TT_PS_BYE)
 		credit->status = bye(srv, c);
 	else if (m->kind >= TT_PS_MEET)
-		tt_ps_keep(srv, c, m, payload, credit);
+		tt_ps_handle_file(srv, c, m, payload, credit);
 	else
 		credit->status = m->table < srv->ps->ntables
 					 ? with_table(srv, c, m, payload, credit)

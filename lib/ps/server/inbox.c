@@ -168,8 +168,9 @@ static bool run_slot(struct tt_ps_client *c)
 		return false;
 	if (head.number != c->next || head.len > TT_PS_BLOCK)
 		credit.status = -EPROTO;
-	else if ((head.kind == TT_PS_MEET && !tt_ps_met(c->srv, c, &head, payload)) ||
-		 !tt_ps_take_in(c, &head, payload, &credit) || tt_ps_unfit(c->srv, credit.status))
+	else if ((head.kind == TT_PS_MEET && !tt_ps_meeting(c->srv, c, &head, payload)) ||
+		 !tt_ps_take_in(c, &head, payload, &credit) ||
+		 tt_ps_drop_out(c->srv, credit.status))
 		return false;
 	done_with(c, m, &head, &credit);
 	return true;

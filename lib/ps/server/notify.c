@@ -98,7 +98,7 @@ static void tell_dir(struct tt_ps_client *c, struct tt_ps_store *s)
 	told->end.over = tt_ps_tell_over;
 	told->client = c;
 	put(c, t->win, s->mem + tt_ps_dir_at(lo), (hi - lo) * sizeof(uint64_t),
-	    tt_ps_copies_at(t, c->rank) + s->copy * t->dirs + s->part->copy + tt_ps_dir_at(lo),
+	    tt_ps_hints_at(t, c->rank) + s->copy * t->dirs + s->part->hint + tt_ps_dir_at(lo),
 	    TT_PS_SLOTS, &told->end);
 }
 

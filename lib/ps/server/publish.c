@@ -51,7 +51,7 @@ static void know_rows(struct tt_ps_store *s, uint64_t block)
 
 	for (; s->known && row < end; row++)
 		if (s->steps[row])
-			tt_ps_know(s, row);
+			tt_ps_row_begin(s, row);
 }
 
 /* Of tables with row versions. */
@@ -96,8 +96,8 @@ int tt_ps_publish(struct tt_ps_store *s, uint64_t block, uint64_t sequence, uint
 		  bool only_new, uint64_t *when)
 {
 	uint64_t word = atomic_load(tt_ps_dir(s, block)), now = tt_now_ns();
-	unsigned cur = word & 0xff, slot = word ? (cur + 1) % TT_PS_COPIES : 0;
-	uint64_t *retired = &s->retired[block * TT_PS_COPIES];
+	unsigned cur = word & 0xff, slot = word ? (cur + 1) % TT_PS_BLOCK_SLOTS : 0;
+	uint64_t *retired = &s->retired[block * TT_PS_BLOCK_SLOTS];
 	/* an eighth more: the clocks of two hosts are compared */
 	uint64_t rest = s->t->ps->grace_ns + s->t->ps->grace_ns / 8;
 	struct tt_ps_head *head = slot_of(s, block, slot),
@@ -107,7 +107,7 @@ int tt_ps_publish(struct tt_ps_store *s, uint64_t block, uint64_t sequence, uint
 		*when = retired[slot] + rest;
 		return -EAGAIN;
 	}
-	if (when && s->sending && atomic_load(&s->sending[block * TT_PS_COPIES + slot])) {
+	if (when && s->sending && atomic_load(&s->sending[block * TT_PS_BLOCK_SLOTS + slot])) {
 		*when = now + rest;
 		return -EAGAIN;
 	}

@@ -79,7 +79,7 @@ static int publish_table(struct tt_ps_server *srv, struct tt_ps_store *s)
 	return n;
 }
 
-int tt_ps_pass(struct tt_ps_server *srv)
+int tt_ps_publish_pass(struct tt_ps_server *srv)
 {
 	uint64_t left = 0;
 	uint32_t i;

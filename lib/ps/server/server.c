@@ -100,7 +100,7 @@ static void *run(void *arg)
 			if (!srv[c]->serves)
 				continue;
 			n += tt_ps_inbox(srv[c]);
-			n += tt_ps_pass(srv[c]);
+			n += tt_ps_publish_pass(srv[c]);
 			tt_ps_find_slow(srv[c]);
 			tt_ps_find_missing(srv[c]);
 			if (srv[c]->waited)
@@ -239,7 +239,7 @@ void tt_ps_server_free(struct tutti_ps *ps)
 	for (i = 0; ps->bells && i < tt_ps_bells(ps); i++)
 		tt_wire_token_free(ps->comm->ctx->wire, ps->my_in + (uint32_t)i);
 	tt_wire_unlock(ps->comm->ctx->wire);
-	for (c = 0; c < TT_PS_CHAIN && ps->srv[c]; c++) {
+	for (c = 0; c < TT_PS_REPLICAS && ps->srv[c]; c++) {
 		struct tt_ps_server *srv = ps->srv[c];
 
 		if (srv->client)

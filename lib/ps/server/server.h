@@ -88,7 +88,7 @@ struct tt_ps_server {
 				    succeeded */
 	struct tt_ps_entry
 		*entry; /* messages from acked + 1 to order, by order modulo the number of slots */
-	struct tt_ps_log_bell *log, ack_bell[TT_PS_CHAIN];
+	struct tt_ps_log_bell *log, ack_bell[TT_PS_REPLICAS];
 	atomic_bool ack_due;
 	bool ack_busy; /* under the lock */
 	int ack_to;    /* the replica that is being told */
@@ -153,7 +153,7 @@ int tt_ps_chain_new(struct tt_ps_server *srv, struct tt_bell **bells);
  * done all of it, so the places of keys would differ from now on: this rank drops out. false: there
  * was memory, or there are no replicas and the message can be refused.
  */
-bool tt_ps_unfit(struct tt_ps_server *srv, int64_t status);
+bool tt_ps_drop_out(struct tt_ps_server *srv, int64_t status);
 /* The message in this slot if it has arrived completely, else NULL. */
 struct tt_ps_msg *tt_ps_arrived(const struct tt_ps_client *c, int slot);
 /*
@@ -200,15 +200,15 @@ bool tt_ps_settled(const struct tt_ps_server *srv);
 /*
  * checkpoint_server.c: meetings and file operations; the answer is behind the credit in c->answers
  */
-bool tt_ps_met(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
-	       const char *payload);
+bool tt_ps_meeting(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
+		   const char *payload);
 bool tt_ps_unended(
 	const struct tt_ps_server *srv); /* there are updates of a clock that has not ended */
-void tt_ps_keep(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
-		const char *payload, struct tt_ps_credit *credit);
+void tt_ps_handle_file(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
+		       const char *payload, struct tt_ps_credit *credit);
 
 /* publish_pass.c */
-int tt_ps_pass(struct tt_ps_server *srv); /* returns how many blocks were published */
+int tt_ps_publish_pass(struct tt_ps_server *srv); /* returns how many blocks were published */
 
 /* notify.c, under the lock: start the puts that tell workers what is new */
 void tt_ps_tell(struct tt_ps_server *srv);

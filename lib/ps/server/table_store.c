@@ -27,7 +27,7 @@ static int new_lists(struct tt_ps_store *s)
 {
 	size_t n = (size_t)s->part->blocks + 1;
 
-	s->retired = calloc(n * TT_PS_COPIES, sizeof(uint64_t));
+	s->retired = calloc(n * TT_PS_BLOCK_SLOTS, sizeof(uint64_t));
 	s->flags = calloc(n, 1);
 	s->dirty = (struct tt_ps_blocks){.block = malloc(n * sizeof(uint32_t)), .flag = DIRTY};
 	s->fresh = (struct tt_ps_blocks){.block = malloc(n * sizeof(uint32_t)), .flag = FRESH};
@@ -57,7 +57,7 @@ static int new_rows(struct tt_ps_store *s)
 static uint64_t values_size(const struct tt_ps_store *s)
 {
 	const struct tutti_ps_table *t = s->t;
-	uint64_t states = (uint64_t)tt_ps_rule_states(t->opt.rule) * tt_ps_state_size(t->datatype);
+	uint64_t states = (uint64_t)tt_rule_states(t->opt.rule) * tt_ps_state_size(t->datatype);
 	uint64_t sums = t->opt.softsync || t->opt.combine ? t->elem : 0;
 
 	return s->part->elems * (t->elem + states + sums);
@@ -77,7 +77,7 @@ static int new_values(struct tt_ps_store *s)
 		calloc((size_t)(t->rows ? tt_ps_units(s) : s->part->blocks) + 1, sizeof(uint32_t));
 	if (!s->values || !s->steps)
 		return -ENOMEM;
-	for (i = 0; i < tt_ps_rule_states(t->opt.rule); i++) {
+	for (i = 0; i < tt_rule_states(t->opt.rule); i++) {
 		s->state[i] = calloc(n, tt_ps_state_size(t->datatype));
 		if (!s->state[i])
 			return -ENOMEM;
@@ -145,7 +145,7 @@ int tt_ps_store_new(struct tutti_ps_table *t, int copy)
 	if (!err && t->rows)
 		err = new_rows(s);
 	if (!err && t->opt.threads > 1)
-		err = tt_ps_crew_new(t->opt.threads, &s->crew);
+		err = tt_ps_pool_new(t->opt.threads, &s->pool);
 	if (err)
 		return tt_ps_no_memory(t, values_size(s), 0);
 	if (!t->rows && t->opt.init != TUTTI_PS_UNSET && !t->ps->inherits)
@@ -157,9 +157,9 @@ void tt_ps_store_free(struct tt_ps_store *s)
 {
 	if (!s)
 		return;
-	tt_ps_crew_free(s->crew);
+	tt_ps_pool_free(s->pool);
 	tt_ps_sub_free(s);
-	tt_ps_kept_free(s);
+	tt_ps_pending_free(s);
 	tt_map_free(&s->keys);
 	free(s->key);
 	free(s->shown);
@@ -289,8 +289,8 @@ static void apply(struct tt_ps_store *s, uint64_t first, size_t count, const cha
 	uint32_t step = ++s->steps[unit_of(s, first)];
 	struct shared sh = {.s = s, .first = first, .count = count, .step = step, .update = update};
 
-	if (s->crew && count * s->t->elem >= SHARED)
-		tt_ps_crew_run(s->crew, apply_range, &sh);
+	if (s->pool && count * s->t->elem >= SHARED)
+		tt_ps_pool_run(s->pool, apply_range, &sh);
 	else
 		apply_at(s, first, count, update, step);
 }
@@ -430,7 +430,7 @@ int tt_ps_store_push_rows(struct tt_ps_store *s, const struct tt_ps_msg *m, cons
 	for (i = 0; i < m->count; i++)
 		if (place[i] >= s->nrows)
 			return -EPROTO;
-	if (s->crew && !s->sum.sums && m->count * row >= SHARED) {
+	if (s->pool && !s->sum.sums && m->count * row >= SHARED) {
 		struct shared sh = {.s = s,
 				    .place = place,
 				    .version = version,
@@ -439,7 +439,7 @@ int tt_ps_store_push_rows(struct tt_ps_store *s, const struct tt_ps_msg *m, cons
 
 		for (i = 0; i < m->count; i++)
 			tt_ps_mark(s, &s->dirty, (uint64_t)place[i] * t->width / t->block_elems);
-		tt_ps_crew_run(s->crew, apply_rows, &sh);
+		tt_ps_pool_run(s->pool, apply_rows, &sh);
 		done->tau = sh.tau;
 		done->applied = true;
 		return 0;
@@ -505,7 +505,7 @@ int tt_ps_store_lookup(struct tt_ps_store *s, const struct tt_ps_msg *m, const c
 			return err;
 		if (places[i] == TT_PS_NOWHERE)
 			continue;
-		if (!tt_ps_knows(s, places[i])) {
+		if (!tt_ps_row_exists(s, places[i])) {
 			places[i] = m->first ? places[i] | TT_PS_UNSEEN : TT_PS_NOWHERE;
 		} else if (unseen(s, places[i])) {
 			places[i] |= TT_PS_UNSEEN;

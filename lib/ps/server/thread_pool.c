@@ -18,114 +18,114 @@
 
 #define SPINS 2000
 
-struct hand {
+struct helper {
 	pthread_t thread;
-	struct tt_ps_crew *crew;
+	struct tt_ps_pool *pool;
 	int index; /* from 1: the caller is 0 */
 };
 
-struct tt_ps_crew {
+struct tt_ps_pool {
 	int n; /* of all */
-	struct hand *hand;
-	int hands; /* that run */
+	struct helper *helper;
+	int helpers; /* that run */
 	pthread_mutex_t lock;
 	pthread_cond_t begin;
 	atomic_uint turn; /* changes under the lock */
 	bool end;
-	atomic_int left; /* hands that are not through with this turn */
+	atomic_int left; /* helpers that are not through with this turn */
 	tt_ps_part_fn *part;
 	void *arg;
 };
 
 /* The next turn; it comes soon if pushes come in a row. */
-static void await(struct tt_ps_crew *crew, unsigned seen)
+static void await(struct tt_ps_pool *pool, unsigned seen)
 {
 	int i;
 
-	for (i = 0; i < SPINS && atomic_load(&crew->turn) == seen; i++)
+	for (i = 0; i < SPINS && atomic_load(&pool->turn) == seen; i++)
 		tt_cpu_relax();
-	pthread_mutex_lock(&crew->lock);
-	while (atomic_load(&crew->turn) == seen)
-		pthread_cond_wait(&crew->begin, &crew->lock);
-	pthread_mutex_unlock(&crew->lock);
+	pthread_mutex_lock(&pool->lock);
+	while (atomic_load(&pool->turn) == seen)
+		pthread_cond_wait(&pool->begin, &pool->lock);
+	pthread_mutex_unlock(&pool->lock);
 }
 
 static void *work(void *arg)
 {
-	struct hand *hand = arg;
-	struct tt_ps_crew *crew = hand->crew;
+	struct helper *helper = arg;
+	struct tt_ps_pool *pool = helper->pool;
 	unsigned turn;
 
 	for (turn = 0;; turn++) {
-		await(crew, turn);
-		if (crew->end)
+		await(pool, turn);
+		if (pool->end)
 			return NULL;
-		crew->part(crew->arg, hand->index, crew->n);
-		atomic_fetch_sub(&crew->left, 1);
+		pool->part(pool->arg, helper->index, pool->n);
+		atomic_fetch_sub(&pool->left, 1);
 	}
 }
 
-static void start_turn(struct tt_ps_crew *crew)
+static void start_turn(struct tt_ps_pool *pool)
 {
-	atomic_store(&crew->left, crew->hands);
-	pthread_mutex_lock(&crew->lock);
-	atomic_fetch_add(&crew->turn, 1);
-	pthread_cond_broadcast(&crew->begin);
-	pthread_mutex_unlock(&crew->lock);
+	atomic_store(&pool->left, pool->helpers);
+	pthread_mutex_lock(&pool->lock);
+	atomic_fetch_add(&pool->turn, 1);
+	pthread_cond_broadcast(&pool->begin);
+	pthread_mutex_unlock(&pool->lock);
 }
 
-void tt_ps_crew_run(struct tt_ps_crew *crew, tt_ps_part_fn *part, void *arg)
+void tt_ps_pool_run(struct tt_ps_pool *pool, tt_ps_part_fn *part, void *arg)
 {
 	int i;
 
-	crew->part = part;
-	crew->arg = arg;
-	start_turn(crew);
-	part(arg, 0, crew->n);
-	for (i = 0; atomic_load(&crew->left); i++) /* as long as a part takes */
+	pool->part = part;
+	pool->arg = arg;
+	start_turn(pool);
+	part(arg, 0, pool->n);
+	for (i = 0; atomic_load(&pool->left); i++) /* as long as a part takes */
 		if (i < SPINS)
 			tt_cpu_relax();
 		else
 			sched_yield();
 }
 
-void tt_ps_crew_free(struct tt_ps_crew *crew)
+void tt_ps_pool_free(struct tt_ps_pool *pool)
 {
 	int i;
 
-	if (!crew)
+	if (!pool)
 		return;
-	crew->end = true;
-	start_turn(crew);
-	for (i = 0; i < crew->hands; i++)
-		pthread_join(crew->hand[i].thread, NULL);
-	pthread_cond_destroy(&crew->begin);
-	pthread_mutex_destroy(&crew->lock);
-	free(crew->hand);
-	free(crew);
+	pool->end = true;
+	start_turn(pool);
+	for (i = 0; i < pool->helpers; i++)
+		pthread_join(pool->helper[i].thread, NULL);
+	pthread_cond_destroy(&pool->begin);
+	pthread_mutex_destroy(&pool->lock);
+	free(pool->helper);
+	free(pool);
 }
 
-int tt_ps_crew_new(int n, struct tt_ps_crew **out)
+int tt_ps_pool_new(int n, struct tt_ps_pool **out)
 {
-	struct tt_ps_crew *crew = calloc(1, sizeof(*crew));
+	struct tt_ps_pool *pool = calloc(1, sizeof(*pool));
 	int err = 0;
 
-	if (!crew)
+	if (!pool)
 		return -ENOMEM;
-	crew->n = n;
-	crew->hand = calloc((size_t)n, sizeof(*crew->hand));
-	pthread_mutex_init(&crew->lock, NULL);
-	pthread_cond_init(&crew->begin, NULL);
-	for (; crew->hand && crew->hands < n - 1 && !err; crew->hands += !err) {
-		struct hand *hand = &crew->hand[crew->hands];
+	pool->n = n;
+	pool->helper = calloc((size_t)n, sizeof(*pool->helper));
+	pthread_mutex_init(&pool->lock, NULL);
+	pthread_cond_init(&pool->begin, NULL);
+	for (; pool->helper && pool->helpers < n - 1 && !err; pool->helpers += !err) {
+		struct helper *helper = &pool->helper[pool->helpers];
 
-		*hand = (struct hand){.crew = crew, .index = crew->hands + 1};
-		err = tt_spawn(&hand->thread, work, hand, "a thread that applies updates");
+		*helper = (struct helper){.pool = pool, .index = pool->helpers + 1};
+		err = tt_spawn(&helper->thread, work, helper, "a thread that applies updates");
 	}
-	if (err || !crew->hand) {
-		tt_ps_crew_free(crew);
+	if (err || !pool->helper) {
+		tt_ps_pool_free(pool);
 		return err ? err : -ENOMEM;
 	}
-	*out = crew;
+	*out = pool;
 	return 0;
 }

@@ -38,7 +38,8 @@ int tt_ps_nothing(struct tutti_ps_table *t, const char *call, struct tutti_reque
  */
 int tt_ps_send_accrued(struct tutti_ps *ps, uint64_t clock);
 /* Push all that is in sum, and clear it; met: of a row table. */
-int tt_ps_send_sum(struct tutti_ps_table *t, struct tt_ps_sum *sum, const struct tt_ps_met *met);
+int tt_ps_send_sum(struct tutti_ps_table *t, struct tt_ps_sum *sum,
+		   const struct tt_ps_row_units *met);
 
 /* urgency.c: units 0 to n - 1 that wait, in a heap; heap[0] is the most urgent */
 struct tt_ps_urgent {

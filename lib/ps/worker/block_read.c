@@ -113,7 +113,7 @@ static void read_items(struct tt_ps_unit *u, uint64_t at)
 	const struct tt_ps_item *item;
 	bool beside = true, can = tt_win_gets_head(u->pull->task.table->win, rank_of(u));
 
-	u->pending++; /* until all are posted */
+	u->pending++; /* keeps the unit waiting until all are posted */
 	for (item = u->item; item < u->item + u->items; item++) {
 		size_t before = sizeof(struct tt_ps_head) + item->offset;
 
@@ -204,7 +204,7 @@ static void accept(struct tt_ps_unit *u)
 		    u->server, (unsigned long long)u->block, (unsigned long long)task->clock,
 		    (unsigned long long)min, (unsigned long long)(u->word >> 8),
 		    (unsigned long long)u->floor, (unsigned long long)tt_now_ns());
-	if (task->table->cache) /* what is sent may have been on its way for longer */
+	if (task->table->cache) /* a batch that arrives later may be older */
 		tt_ps_floor(task->table, u->server, u->block, u->word >> 8);
 	seen = &task->table->track[u->server].seen[u->block];
 	if (u->word >> 8 > *seen >> 8)

@@ -41,7 +41,7 @@ struct tt_ps_budget {
 	double *value; /* by unit */
 	uint64_t units;
 	uint64_t unit_elems;
-	struct tt_ps_met met; /* rows */
+	struct tt_ps_row_units met; /* rows */
 	double earned;
 	uint64_t earned_at;
 	bool held;
@@ -193,7 +193,7 @@ static bool send_piece(struct tt_ps_budget *b, struct flight *f)
 	struct tutti_request *req;
 
 	if (!tt_ps_sum_next(&b->sum, &from, &to, end_of(b, unit)))
-		return false; /* not as long as there are no bugs */
+		return false; /* unreachable: a unit in the heap has an update */
 	memcpy(f->buf, b->sum.sums + from * t->elem, (to - from) * t->elem);
 	if (tt_ps_push_now(t, f->buf, from, to - from, false, "ps_push", &req))
 		return false;
@@ -308,8 +308,8 @@ int tt_ps_budget_push_rows(struct tutti_ps_table *t, const uint64_t *keys, size_
 	int err = 0;
 
 	tt_wire_lock(wire);
-	for (i = 0; !err && i < n; i++) /* all or none */
-		err = tt_ps_met_unit(t, &b->met, keys[i], &unit);
+	for (i = 0; !err && i < n; i++) /* before any is added: a failed call adds none */
+		err = tt_ps_row_units_find(t, &b->met, keys[i], &unit);
 	tt_wire_unlock(wire);
 	if (!err)
 		err = tt_ps_nothing(t, call, request);
@@ -377,7 +377,8 @@ void tt_ps_budget_seen_rows(struct tutti_ps_table *t, const uint64_t *keys, size
 						       (const char *)buf + j * pitch(t), t->width);
 		tt_wire_lock(wire);
 		for (j = i; j < end; j++)
-			if (!tt_ps_met_unit(t, &b->met, keys[j], &unit)) /* else it counts as 0 */
+			if (!tt_ps_row_units_find(t, &b->met, keys[j],
+						  &unit)) /* without memory its value counts as 0 */
 				learn(b, unit, value[j - i]);
 		tt_wire_unlock(wire);
 	}
@@ -459,7 +460,7 @@ static int get_memory(struct tt_ps_budget *b)
 	if (!err)
 		err = tt_ps_urgent_new(b->units, &b->urgent);
 	if (!err && t->rows)
-		err = tt_ps_met_new(t, &b->met);
+		err = tt_ps_row_units_new(t, &b->met);
 	if (err)
 		return err;
 	b->value = calloc((size_t)b->units, sizeof(*b->value));
@@ -502,7 +503,7 @@ void tt_ps_budget_free(struct tutti_ps_table *t)
 		free(b->flight[i].buf);
 		free(b->flight[i].key);
 	}
-	tt_ps_met_free(&b->met);
+	tt_ps_row_units_free(&b->met);
 	tt_ps_urgent_free(&b->urgent);
 	tt_ps_sum_free(&b->sum);
 	free(b->value);

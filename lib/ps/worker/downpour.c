@@ -51,7 +51,7 @@ void tt_ps_downpour_forget(struct tutti_ps_table *t)
 	tt_map_clear(&t->fetched);
 	if (t->accrued.sums)
 		tt_ps_sum_clear(&t->accrued, 0, t->count);
-	tt_ps_met_clear(&t->accrued_rows);
+	tt_ps_row_units_clear(&t->accrued_rows);
 }
 
 static const struct tt_ps_task_ops nothing_ops = {.advance = tt_ps_task_end};
@@ -87,8 +87,8 @@ int tt_ps_accrue_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, 
 	uint32_t unit;
 	int err = 0;
 
-	for (i = 0; !err && i < n; i++) /* all or none */
-		err = tt_ps_met_unit(t, &t->accrued_rows, keys[i], &unit);
+	for (i = 0; !err && i < n; i++) /* before any is added: a failed call adds none */
+		err = tt_ps_row_units_find(t, &t->accrued_rows, keys[i], &unit);
 	if (!err)
 		err = tt_ps_nothing(t, call, request);
 	for (i = 0; !err && i < n; i++)
@@ -97,7 +97,8 @@ int tt_ps_accrue_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, 
 	return err;
 }
 
-int tt_ps_send_sum(struct tutti_ps_table *t, struct tt_ps_sum *sum, const struct tt_ps_met *met)
+int tt_ps_send_sum(struct tutti_ps_table *t, struct tt_ps_sum *sum,
+		   const struct tt_ps_row_units *met)
 {
 	size_t unit = t->width * t->elem, most = BATCH / unit > 0 ? BATCH / unit : 1;
 	struct tutti_request *req = NULL;
@@ -124,7 +125,7 @@ static int send_accrued(struct tutti_ps_table *t)
 	int err = tt_ps_send_sum(t, &t->accrued, &t->accrued_rows);
 
 	if (!err && t->rows)
-		tt_ps_met_clear(&t->accrued_rows);
+		tt_ps_row_units_clear(&t->accrued_rows);
 	return err;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A message to some servers, and what each replies to it. */
+/* A remote call: one message to each server of a range, and the reply of each. */
 #include <errno.h>
 #include <string.h>
 

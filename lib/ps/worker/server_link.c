@@ -90,7 +90,7 @@ static void put(struct tt_ps_out *out, const void *from, size_t len, size_t at, 
 		put_over(&out->end, err);
 }
 
-/* For the first time, or again. */
+/* Starts the puts of a message, also when it is sent again to the next replica. */
 static void transmit(struct tt_ps_out *out, struct tt_ps_task *owner)
 {
 	const struct tt_ps_msg *msg = (const struct tt_ps_msg *)(void *)out->staging;
@@ -140,7 +140,7 @@ void tt_ps_send(struct tt_ps_task *task, struct tt_ps_out *out, struct tt_ps_msg
 	transmit(out, task);
 }
 
-static void heed(struct tt_ps_link *link)
+static void read_note(struct tt_ps_link *link)
 {
 	struct tutti_ps *ps = link->ps;
 	const struct tt_ps_note *note;
@@ -168,14 +168,14 @@ void tt_ps_link_step(struct tt_ps_link *link)
 	link->ready = false;
 	for (j = 0; j < TT_PS_SLOTS; j++)
 		if (link->out[j].puts)
-			return; /* the end of the last comes by here */
+			return; /* put_over of the last put calls this again */
 	link->copy = next;
 	link->rank = ps->server[tt_ps_host(ps, link->index, next)];
 	link->lost = false;
 	link->said++;
 	tt_ps_cache_moved(ps, link->index);
 	if (link->note[next].rung)
-		heed(link);
+		read_note(link);
 	for (n = link->sent < TT_PS_SLOTS ? 0 : link->sent - TT_PS_SLOTS; n < link->sent; n++)
 		if (link->out[n % TT_PS_SLOTS].busy)
 			transmit(&link->out[n % TT_PS_SLOTS], link->out[n % TT_PS_SLOTS].task);
@@ -184,7 +184,7 @@ void tt_ps_link_step(struct tt_ps_link *link)
 
 _Atomic uint64_t *tt_ps_hint(const struct tutti_ps_table *t, int server, uint64_t block)
 {
-	size_t at = t->copies + (size_t)t->ps->link[server].copy * t->dirs + t->part[server].copy;
+	size_t at = t->hints + (size_t)t->ps->link[server].copy * t->dirs + t->part[server].hint;
 
 	return (_Atomic uint64_t *)(void *)(t->mem + at + tt_ps_dir_at(block));
 }
@@ -195,7 +195,7 @@ void tt_ps_floor(struct tutti_ps_table *t, int server, uint64_t block, uint64_t 
 		t->track[server].floor[block] = sequence;
 }
 
-/* A push is in the server's hands, and will be published as the answer says. */
+/* The server has a push; the publication of this number will contain it. */
 static void pushed(struct tt_ps_out *out, const struct tt_ps_msg *msg, uint64_t sequence,
 		   uint64_t tau)
 {
@@ -340,11 +340,11 @@ void tt_ps_note_ring(struct tt_bell *bell)
 
 	b->rung = true;
 	if (b->copy == b->link->copy)
-		heed(b->link);
-	tt_ps_pump(b->link->ps); /* the next one may have waited for the clock */
+		read_note(b->link);
+	tt_ps_pump(b->link->ps); /* the first task may have waited for the clock */
 }
 
-bool tt_ps_told_end(const struct tutti_ps *ps)
+bool tt_ps_servers_ended(const struct tutti_ps *ps)
 {
 	int k;
 
@@ -354,7 +354,7 @@ bool tt_ps_told_end(const struct tutti_ps *ps)
 	return true;
 }
 
-uint64_t tt_ps_told_min(const struct tutti_ps *ps)
+uint64_t tt_ps_lowest_clock(const struct tutti_ps *ps)
 {
 	uint64_t min = UINT64_MAX;
 	int k;

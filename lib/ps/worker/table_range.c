@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A range of a dense table as what it is at each server, taken in turn so that all are busy at
- * once.
+ * A range of a dense table, cut into one range per server. Callers take pieces from the servers in
+ * turn, so that all servers are busy at once.
  */
 #include "lib/ps/ps.h"
 

@@ -13,13 +13,12 @@
 #include "lib/ps/ps.h"
 #include "lib/ps/worker/pull.h"
 
-/*
- * Memory of calls that are over is kept for others: so much of each size, which are powers of two.
- */
+/* The memory of ended calls is kept for later ones: sizes are powers of two from LEAST on, and at
+ * most KEPT bytes of each size are kept. */
 #define LEAST ((size_t)8 << 10)
 #define KEPT ((size_t)1 << 20)
 
-#define LOOKS 8 /* of a pull at what has come */
+#define LOOKS 8 /* progress steps before an ESSP pull reads its cache */
 
 static struct tt_ps_task *task_of(const struct tutti_request *r)
 {
@@ -125,7 +124,7 @@ static const struct tt_ps_link *unanswered(const struct tutti_ps *ps)
 /* Writes which worker a clock waits for: its world rank, if a server has reported it. */
 static int say_slowest(const struct tutti_ps *ps, char *buf, size_t size)
 {
-	uint64_t min = tt_ps_told_min(ps);
+	uint64_t min = tt_ps_lowest_clock(ps);
 	int k, n, rank;
 
 	n = snprintf(buf, size, "the slowest is at %llu", (unsigned long long)min);
@@ -162,7 +161,7 @@ static const struct tt_ps_link *publisher(const struct tt_ps_pull *pull)
 	return NULL;
 }
 
-/* Of the server itself, or what it has not done. */
+/* Writes what the call waits for, and which server should provide it; returns its rank. */
 static int say_waits(const char *what, const struct tt_ps_link *link, const char *why, char *buf,
 		     size_t size)
 {
@@ -183,7 +182,7 @@ static int task_waits(const struct tutti_request *r, char *buf, size_t size)
 	int rank = -1;
 
 	buf[0] = 0;
-	if (pull && tt_ps_told_min(ps) < need) {
+	if (pull && tt_ps_lowest_clock(ps) < need) {
 		rank = say_slowest(ps, slowest, sizeof(slowest));
 		snprintf(buf, size, "; it waits for clock %llu, and %s", (unsigned long long)need,
 			 slowest);
@@ -260,7 +259,7 @@ static void task_again(struct tt_stalled *stalled)
 	task->ops->advance(task);
 }
 
-/* *i is which size that is. */
+/* *i: the index of its size; TT_PS_SPARES: too long to be kept. */
 static void *get_memory(struct tutti_ps *ps, size_t bytes, int *i)
 {
 	struct tt_ps_spare *spare;
@@ -365,8 +364,8 @@ void tt_ps_task_drop(struct tt_ps_task *task)
 }
 
 /*
- * A pull from this rank's own memory waits for nothing: without a look it would miss what has
- * arrived since.
+ * A pull from this rank's ESSP cache waits for no message. Progress first lets it find batches that
+ * have arrived since the last call.
  */
 static void look_first(const struct tt_ps_task *task)
 {
@@ -425,7 +424,7 @@ void tt_ps_task_end(struct tt_ps_task *task)
 	tt_list_del(&task->queue);
 	tt_list_del(&task->stalled.link);
 	tt_request_end(&task->r, task->status);
-	tt_ps_pump(ps); /* others may have waited for it */
+	tt_ps_pump(ps); /* the next task may have waited for its end */
 }
 
 bool tt_ps_pulling(const struct tutti_ps *ps)

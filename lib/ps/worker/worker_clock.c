@@ -24,7 +24,7 @@ static bool tell_all(struct tt_ps_task *task, struct tick *tick)
 	struct tt_ps_out *out;
 
 	if (tick->kind ==
-	    TT_PS_BYE) /* answered in its turn, which other workers may take long to reach */
+	    TT_PS_BYE) /* it is answered after the clocks of other workers, which may take long */
 		task->r.deadline = TT_NEVER;
 	/*
 	 * under BSP a pull reads the clock in which it began: all of its blocks, before that clock
@@ -41,11 +41,11 @@ static bool tell_all(struct tt_ps_task *task, struct tick *tick)
 	return true;
 }
 
-/* The slowest worker is near enough. */
+/* Whether the slowest worker is within the staleness of this clock. */
 static bool may_go_on(const struct tutti_ps *ps, uint64_t clock)
 {
 	return ps->staleness < 0 || clock <= (uint64_t)ps->staleness ||
-	       tt_ps_told_min(ps) >= clock - (uint64_t)ps->staleness;
+	       tt_ps_lowest_clock(ps) >= clock - (uint64_t)ps->staleness;
 }
 
 /*
@@ -59,7 +59,7 @@ static bool ended(struct tt_ps_task *task)
 
 	if (ps->copies == 1)
 		return false;
-	if (!tt_ps_told_end(ps)) {
+	if (!tt_ps_servers_ended(ps)) {
 		tt_ps_task_stall(task);
 		return false;
 	}
@@ -87,7 +87,7 @@ static void tick_advance(struct tt_ps_task *task)
 	}
 	if (tick->kind == TT_PS_CLOCK)
 		tt_ps_trace(task->ps, "clock %llu %llu\n", (unsigned long long)tick->clock,
-			    (unsigned long long)tt_ps_told_min(task->ps));
+			    (unsigned long long)tt_ps_lowest_clock(task->ps));
 	if (!task->status && task->ps->status) {
 		task->rank = task->ps->refuser;
 		tt_ps_task_fail(task, tt_ps_refusal(task->ps), "%s", task->ps->why);
