@@ -9,11 +9,12 @@ libtt_la_SOURCES += \
 	lib/ps/resize/resize_move.c lib/ps/resize/resize_run.c lib/ps/resize/resize_run.h \
 	lib/ps/server/apply_rule.c lib/ps/server/chain.c lib/ps/server/departure.c \
 	lib/ps/server/handle.c lib/ps/server/inbox.c lib/ps/server/initial_values.c \
-	lib/ps/server/notify.c lib/ps/server/publish.c \
-	lib/ps/server/publish_pass.c lib/ps/server/server.c lib/ps/server/server.h \
-	lib/ps/server/table_store.c lib/ps/server/table_store.h lib/ps/server/thread_pool.c \
-	lib/ps/shutdown.c lib/ps/table_layout.c lib/ps/update_sum.c lib/ps/worker/accumulate.h \
-	lib/ps/worker/block_read.c lib/ps/worker/budget.c \
-	lib/ps/worker/downpour.c lib/ps/worker/pull.c lib/ps/worker/pull.h lib/ps/worker/push.c \
+	lib/ps/server/notify.c lib/ps/server/publish.c lib/ps/server/publish_pass.c \
+	lib/ps/server/server.c lib/ps/server/server.h lib/ps/server/table_store.c \
+	lib/ps/server/table_store.h lib/ps/server/thread_pool.c lib/ps/shutdown.c \
+	lib/ps/table_layout.c lib/ps/update_sum.c lib/ps/worker/accumulate.h \
+	lib/ps/worker/block_read.c lib/ps/worker/budget.c lib/ps/worker/downpour.c \
+	lib/ps/worker/pull.c lib/ps/worker/pull.h lib/ps/worker/push.c \
 	lib/ps/worker/row_places.c lib/ps/worker/rpc.c lib/ps/worker/server_link.c \
-	lib/ps/worker/table_range.c lib/ps/worker/urgency.c lib/ps/worker/worker_call.c lib/ps/worker/worker_clock.c
+	lib/ps/worker/table_range.c lib/ps/worker/urgency.c lib/ps/worker/worker_call.c \
+	lib/ps/worker/worker_clock.c
