@@ -16,6 +16,8 @@ const char *tutti_strerror(int err)
 	switch (err < 0 ? -err : err) {
 	case 0:
 		return "Success";
+	case ETIMEDOUT: /* of an operation; libc's text names a connection */
+		return "The operation timed out";
 	case TUTTI_EPEER:
 		return "A rank of the job died or became unreachable";
 	case TUTTI_EMISMATCH:
