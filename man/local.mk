@@ -24,6 +24,7 @@ dist_man_MANS += \
 	man/tutti_barrier_init.3 \
 	man/tutti_bcast.3 \
 	man/tutti_bcast_init.3 \
+	man/tutti_cancel.3 \
 	man/tutti_comm_abort.3 \
 	man/tutti_comm_agree.3 \
 	man/tutti_comm_context.3 \
@@ -35,10 +36,13 @@ dist_man_MANS += \
 	man/tutti_comm_perror.3 \
 	man/tutti_comm_rank.3 \
 	man/tutti_comm_revoke.3 \
+	man/tutti_comm_set_timeout.3 \
 	man/tutti_comm_shrink.3 \
 	man/tutti_comm_size.3 \
 	man/tutti_comm_split.3 \
 	man/tutti_comm_split_host.3 \
+	man/tutti_comm_translate_ranks.3 \
+	man/tutti_comm_world_rank.3 \
 	man/tutti_compare_swap.3 \
 	man/tutti_datatype_size.3 \
 	man/tutti_deregister.3 \
@@ -107,6 +111,8 @@ dist_man_MANS += \
 	man/tutti_reduce_scatter_init.3 \
 	man/tutti_register.3 \
 	man/tutti_request_free.3 \
+	man/tutti_request_get_status.3 \
+	man/tutti_request_set_timeout.3 \
 	man/tutti_scan.3 \
 	man/tutti_scan_init.3 \
 	man/tutti_scatter.3 \
@@ -118,6 +124,7 @@ dist_man_MANS += \
 	man/tutti_sendrecv.3 \
 	man/tutti_set_log.3 \
 	man/tutti_start.3 \
+	man/tutti_startall.3 \
 	man/tutti_stats_get.3 \
 	man/tutti_strerror.3 \
 	man/tutti_test.3 \
@@ -125,6 +132,9 @@ dist_man_MANS += \
 	man/tutti_test_notify_all.3 \
 	man/tutti_test_notify_any.3 \
 	man/tutti_test_notify_id.3 \
+	man/tutti_testall.3 \
+	man/tutti_testany.3 \
+	man/tutti_testsome.3 \
 	man/tutti_unique_id_get.3 \
 	man/tutti_version.3 \
 	man/tutti_wait.3 \
@@ -134,6 +144,7 @@ dist_man_MANS += \
 	man/tutti_wait_notify_id.3 \
 	man/tutti_waitall.3 \
 	man/tutti_waitany.3 \
+	man/tutti_waitsome.3 \
 	man/tutti_win_allocate.3 \
 	man/tutti_win_allocate_shared.3 \
 	man/tutti_win_create.3 \

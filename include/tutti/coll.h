@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives and requests.
+ * Datatypes, operators and collectives.
  *
  * Every collective comes blocking, nonblocking (i...: returns a request at once) and persistent
  * (..._init: a request to be started with tutti_start, any number of times). All ranks of a
@@ -10,7 +10,7 @@
 #ifndef TUTTI_COLL_H
 #define TUTTI_COLL_H
 
-#include <tutti/comm.h>
+#include <tutti/request.h>
 
 #pragma GCC visibility push(default)
 #ifdef __cplusplus
@@ -55,8 +55,6 @@ enum tutti_op {
  * all-gather: each rank chooses for itself.
  */
 #define TUTTI_IN_PLACE ((void *)(intptr_t)-1)
-
-struct tutti_request;
 
 /** tutti_datatype_size - bytes of one element, 0 for an invalid value. */
 size_t tutti_datatype_size(enum tutti_datatype datatype);
@@ -251,23 +249,6 @@ int tutti_alltoallv_init(const void *sendbuf, const size_t *sendcounts, const si
 			 void *recvbuf, const size_t *recvcounts, const size_t *rdispls,
 			 enum tutti_datatype datatype, struct tutti_comm *comm,
 			 struct tutti_request **request);
-
-/** tutti_start - start a persistent request; -EBUSY while it is running. */
-int tutti_start(struct tutti_request *request);
-
-/**
- * tutti_test - advance; *done becomes 1 if the operation is complete, else 0. A complete request
- * that is not persistent is freed and *request set to NULL. NULL and never-started are complete.
- * The return value is the operation's own result once it is done.
- */
-int tutti_test(struct tutti_request **request, int *done);
-int tutti_wait(struct tutti_request **request);
-/** tutti_waitall - wait for all; returns the first error among them, after all are complete. */
-int tutti_waitall(int n, struct tutti_request **requests);
-/** tutti_waitany - wait for one; *index is its place, or -1 when all are NULL. */
-int tutti_waitany(int n, struct tutti_request **requests, int *index);
-/** tutti_request_free - free a persistent request that is not running, else -EBUSY. */
-int tutti_request_free(struct tutti_request **request);
 
 /**
  * tutti_comm_agree - *value becomes the bitwise AND (op TUTTI_BAND) or OR (TUTTI_BOR) of the

@@ -35,7 +35,7 @@ struct tutti_config {
 	tutti_allgather_fn *allgather;	  /* with nranks: instead of id */
 	void *allgather_arg;
 	const char *transport; /* as TUTTI_TRANSPORT, e.g. "shm,ofi" */
-	int timeout_ms;	       /* as TUTTI_TIMEOUT: deadline of every blocking call */
+	int timeout_ms;	       /* as TUTTI_TIMEOUT: of every blocking call and request */
 	int progress_thread;   /* 1: as TUTTI_PROGRESS=thread; -1: as TUTTI_PROGRESS=caller */
 	tutti_log_fn *log;     /* as tutti_set_log */
 	void *log_arg;
@@ -68,13 +68,32 @@ int tutti_comm_rank(const struct tutti_comm *comm);
 int tutti_comm_size(const struct tutti_comm *comm);
 struct tutti_context *tutti_comm_context(const struct tutti_comm *comm);
 
+#define TUTTI_UNDEFINED (-1) /* no rank; as color: this rank joins no group */
+
+/** tutti_comm_world_rank - the rank in the world of a rank of comm. */
+int tutti_comm_world_rank(const struct tutti_comm *comm, int rank);
+
+/**
+ * tutti_comm_translate_ranks - theirs[i] becomes the rank in other of rank ranks[i] of comm, or
+ * TUTTI_UNDEFINED if other does not have it. Both belong to one context. Local.
+ */
+int tutti_comm_translate_ranks(const struct tutti_comm *comm, int n, const int *ranks,
+			       const struct tutti_comm *other, int *theirs);
+
+#define TUTTI_NEVER (-1) /* as a timeout: no deadline */
+
+/**
+ * tutti_comm_set_timeout - from now on ms milliseconds, instead of the job's timeout, for calls and
+ * requests on comm that begin later; 0: the job's; TUTTI_NEVER: none. Local; a communicator made
+ * from comm begins with the job's.
+ */
+int tutti_comm_set_timeout(struct tutti_comm *comm, int ms);
+
 /**
  * tutti_comm_dup - a communicator of the same ranks whose messages never mix with comm's.
  * Collective.
  */
 int tutti_comm_dup(struct tutti_comm *comm, struct tutti_comm **newcomm);
-
-#define TUTTI_UNDEFINED (-1) /* as color: this rank joins no group */
 
 /**
  * tutti_comm_split - one communicator per color; ranks ordered by key, then by rank in comm.

@@ -8,6 +8,7 @@
 
 #include <tutti/error.h>
 #include <tutti/comm.h>
+#include <tutti/request.h>
 #include <tutti/mem.h>
 #include <tutti/coll.h>
 #include <tutti/p2p.h>

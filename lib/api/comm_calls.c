@@ -42,6 +42,65 @@ struct tutti_context *tutti_comm_context(const struct tutti_comm *comm)
 	return tt_check_comm(comm) ? NULL : comm->ctx;
 }
 
+static int check_rank(const char *name, const struct tutti_comm *comm, int rank)
+{
+	if (rank >= 0 && rank < comm->size)
+		return 0;
+	return tt_fail(-EINVAL, "%s: %d is not a rank of the communicator (0 to %d)", name, rank,
+		       comm->size - 1);
+}
+
+int tutti_comm_world_rank(const struct tutti_comm *comm, int rank)
+{
+	int err = tt_check_comm(comm);
+
+	if (!err)
+		err = check_rank("tutti_comm_world_rank", comm, rank);
+	return err ? err : comm->world[rank];
+}
+
+int tutti_comm_translate_ranks(const struct tutti_comm *comm, int n, const int *ranks,
+			       const struct tutti_comm *other, int *theirs)
+{
+	static const char name[] = "tutti_comm_translate_ranks";
+	int i, err = tt_check_comm(comm);
+
+	if (!err)
+		err = tt_check_comm(other);
+	if (err)
+		return err;
+	if (n < 0 || (n && (!ranks || !theirs)))
+		return tt_fail(-EINVAL, "%s: %s", name,
+			       n < 0   ? "n is negative"
+			       : ranks ? "theirs is NULL"
+				       : "ranks is NULL");
+	if (comm->ctx != other->ctx)
+		return tt_fail(-EINVAL, "%s: the communicators belong to different contexts", name);
+	for (i = 0; i < n && !err; i++)
+		err = check_rank(name, comm, ranks[i]);
+	for (i = 0; i < n && !err; i++)
+		theirs[i] = tt_comm_rank_of(other, comm->world[ranks[i]]);
+	return err;
+}
+
+int tutti_comm_set_timeout(struct tutti_comm *comm, int ms)
+{
+	int err = tt_check_comm(comm);
+
+	if (err)
+		return err;
+	if (ms < TUTTI_NEVER)
+		return tt_fail(-EINVAL,
+			       "tutti_comm_set_timeout: ms is %d; it must be 0 or more, or "
+			       "TUTTI_NEVER",
+			       ms);
+	tt_wire_lock(comm->ctx->wire);
+	comm->timeout = ms < 0 ? TT_NEVER : (uint64_t)ms * TT_MS;
+	comm->mixed_timeouts = true;
+	tt_wire_unlock(comm->ctx->wire);
+	return 0;
+}
+
 int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_comm **newcomm)
 {
 	int err = tt_check_comm(comm);

@@ -1,51 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests: start, test, wait. */
+/* Requests, one at a time: start, test, wait, cancel. */
 #include <errno.h>
 
 #include "lib/api/api.h"
-#include "lib/base/clock.h"
+#include "lib/p2p/p2p.h"
 
-static bool finished(const struct tutti_request *req)
+/* 0 if it can be started. */
+static int check_start(const char *name, const struct tutti_request *req)
 {
-	int state = atomic_load_explicit(&req->state, memory_order_acquire);
-
-	return state == TT_REQ_DONE || state == TT_REQ_IDLE;
-}
-
-static bool request_done(void *arg)
-{
-	return finished(arg);
-}
-
-/* Passes the result of a finished request to the caller; NULLs *request unless it is persistent. */
-static int collect(struct tutti_request **request)
-{
-	struct tutti_request *req = *request;
-	struct tutti_comm *comm = req->comm;
-	bool persistent = req->persistent;
-	int status;
-
-	if (req->ops->collected)
-		req->ops->collected(req);
-	tt_wire_lock(comm->ctx->wire);
-	status = atomic_load(&req->state) == TT_REQ_DONE ? req->status : 0;
-	comm->told |= status != 0;
-	if (status && req->ops->explain && status != atomic_load(&comm->failed))
-		req->ops->explain(req);
-	else if (status && comm->failure.code != -TUTTI_EMISMATCH && req->phase[0])
-		tt_comm_failure(comm, req->ops->call(req), req->seq, req->phase, req->bytes);
-	else if (status)
-		tt_fail_info(&comm->failure);
-	if (persistent)
-		atomic_store(&req->state, TT_REQ_IDLE);
-	else
-		tt_request_free(req);
-	tt_wire_unlock(comm->ctx->wire);
-	if (status)
-		tt_record_due(comm->ctx);
-	if (!persistent)
-		*request = NULL;
-	return status;
+	if (!req->persistent)
+		return tt_fail(-EINVAL, "%s: the request is not persistent", name);
+	if (!tt_request_finished(req))
+		return tt_fail(-EBUSY, "%s: the request is running", name);
+	return 0;
 }
 
 int tutti_start(struct tutti_request *req)
@@ -54,20 +21,36 @@ int tutti_start(struct tutti_request *req)
 
 	if (!req)
 		return tt_fail(-EINVAL, "tutti_start: request is NULL");
-	if (!req->persistent)
-		return tt_fail(-EINVAL, "tutti_start: the request is not persistent");
 	tt_wire_lock(req->comm->ctx->wire);
-	if (!finished(req))
-		err = tt_fail(-EBUSY, "tutti_start: the request is running");
-	else
+	err = check_start("tutti_start", req);
+	if (!err)
 		err = tt_request_launch(req);
 	tt_wire_unlock(req->comm->ctx->wire);
 	return err;
 }
 
+int tutti_startall(int n, struct tutti_request **requests)
+{
+	int i, err;
+
+	if (n < 0 || (n && !requests))
+		return tt_fail(-EINVAL, "tutti_startall: %s",
+			       n < 0 ? "n is negative" : "requests is NULL");
+	for (i = 0; i < n; i++) {
+		err = requests[i] ? check_start("tutti_startall", requests[i]) : 0;
+		if (err)
+			return err;
+	}
+	for (i = 0; i < n; i++) {
+		err = requests[i] ? tutti_start(requests[i]) : 0;
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
 int tutti_test(struct tutti_request **request, int *done)
 {
-	struct tutti_context *ctx;
 	int err;
 
 	if (!request || !done)
@@ -78,21 +61,31 @@ int tutti_test(struct tutti_request **request, int *done)
 	*done = 1;
 	if (!*request)
 		return 0;
-	if (!finished(*request)) {
-		ctx = (*request)->comm->ctx;
-		tt_wire_lock(ctx->wire);
-		tt_engine_progress(ctx);
-		if (!finished(*request))
-			tt_engine_timers(ctx);
-		tt_wire_wake(ctx->wire); /* the poll has disarmed the descriptor on which the
-					    progress thread sleeps */
-		tt_wire_unlock(ctx->wire);
-	}
-	if (!finished(*request)) {
+	if (!tt_request_finished(*request))
+		tt_test_set(1, request);
+	if (!tt_request_finished(*request)) {
 		*done = 0;
 		return 0;
 	}
-	return collect(request);
+	return tt_request_collect(request);
+}
+
+int tutti_request_get_status(struct tutti_request *request, int *done)
+{
+	int err;
+
+	if (!done)
+		return tt_fail(-EINVAL, "tutti_request_get_status: done is NULL");
+	err = request ? tt_group_refuse("tutti_request_get_status") : 0;
+	if (err)
+		return err;
+	*done = 1;
+	if (!request)
+		return 0;
+	if (!tt_request_finished(request))
+		tt_test_set(1, &request);
+	*done = tt_request_finished(request);
+	return *done ? tt_request_result(request) : 0;
 }
 
 int tutti_wait(struct tutti_request **request)
@@ -106,68 +99,42 @@ int tutti_wait(struct tutti_request **request)
 	err = tt_group_refuse("tutti_wait");
 	if (err)
 		return err;
-	if (!finished(*request))
-		tt_engine_wait((*request)->comm->ctx, request_done, *request, TT_NEVER);
-	return collect(request);
-}
-
-int tutti_waitall(int n, struct tutti_request **requests)
-{
-	int i, err, first = 0;
-
-	if (n < 0 || (n && !requests))
-		return tt_fail(-EINVAL, "tutti_waitall: %s",
-			       n < 0 ? "n is negative" : "requests is NULL");
-	for (i = 0; i < n; i++) {
-		err = tutti_wait(&requests[i]);
-		if (err && !first)
-			first = err;
+	if (!tt_request_finished(*request)) {
+		tt_wait_set(1, request, false);
+		if (!tt_request_finished(*request))
+			return tt_request_overdue(*request);
 	}
-	return first;
+	return tt_request_collect(request);
 }
 
-struct any {
-	int n, index;
-	struct tutti_request **requests;
-};
-
-static bool any_done(void *arg)
+int tutti_cancel(struct tutti_request *request)
 {
-	struct any *any = arg;
-	int i;
+	int err;
 
-	for (i = 0; i < any->n; i++)
-		if (any->requests[i] && finished(any->requests[i])) {
-			any->index = i;
-			return true;
-		}
-	return false;
-}
-
-int tutti_waitany(int n, struct tutti_request **requests, int *index)
-{
-	struct any any = {.n = n, .index = -1, .requests = requests};
-	struct tutti_context *ctx = NULL;
-	int i, err;
-
-	if (n < 0 || (n && !requests) || !index)
-		return tt_fail(-EINVAL, "tutti_waitany: %s",
-			       n < 0   ? "n is negative"
-			       : index ? "requests is NULL"
-				       : "index is NULL");
-	for (i = 0; i < n && !ctx; i++)
-		if (requests[i])
-			ctx = requests[i]->comm->ctx;
-	if (!ctx) {
-		*index = -1;
-		return 0;
-	}
-	err = tt_group_refuse("tutti_waitany");
+	if (!request)
+		return tt_fail(-EINVAL, "tutti_cancel: request is NULL");
+	err = tt_group_refuse("tutti_cancel");
 	if (err)
 		return err;
-	tt_engine_wait(ctx, any_done, &any, TT_NEVER);
-	*index = any.index;
-	return collect(&requests[any.index]);
+	tt_wire_lock(request->comm->ctx->wire);
+	err = tt_p2p_cancel(request);
+	tt_wire_unlock(request->comm->ctx->wire);
+	return err;
+}
+
+int tutti_request_set_timeout(struct tutti_request *request, int ms)
+{
+	if (!request || ms < TUTTI_NEVER)
+		return tt_fail(
+			-EINVAL,
+			request ? "tutti_request_set_timeout: ms is %d; it must be 0 or more, "
+				  "or TUTTI_NEVER"
+				: "tutti_request_set_timeout: request is NULL",
+			ms);
+	tt_wire_lock(request->comm->ctx->wire);
+	tt_request_set_timeout(request, ms);
+	tt_wire_unlock(request->comm->ctx->wire);
+	return 0;
 }
 
 int tutti_request_free(struct tutti_request **request)
@@ -179,7 +146,7 @@ int tutti_request_free(struct tutti_request **request)
 		return 0;
 	req = *request;
 	tt_wire_lock(req->comm->ctx->wire);
-	if (!finished(req))
+	if (!tt_request_finished(req))
 		err = tt_fail(-EBUSY,
 			      "tutti_request_free: the request is running; wait for it first");
 	else

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <tutti/coll.h>
 
+#include "lib/base/clock.h"
 #include "lib/boot/boot.h"
 #include "lib/observe/flight.h"
 #include "lib/observe/trace.h"
@@ -69,9 +70,18 @@ struct tt_userop {
 
 /*
  * Collectives wait for each other in call order, so the oldest identifies the straggler for all.
- * Other requests may legitimately wait for long.
+ * Other requests may legitimately wait for long. Receives and probes have no deadline: the waits
+ * for them have.
  */
-enum tt_active { TT_ACTIVE_COLL, TT_ACTIVE_OTHER, TT_ACTIVE_LISTS };
+enum tt_active { TT_ACTIVE_COLL, TT_ACTIVE_OTHER, TT_ACTIVE_RECV, TT_ACTIVE_LISTS };
+
+/* What another rank has said that it is doing; lib/engine/doing.c. */
+#define TT_DOING_MAX 4
+struct tt_doing {
+	int rank;
+	uint64_t asked, told; /* 0: not */
+	char text[200];
+};
 
 struct tt_plan_cache; /* lib/engine */
 struct tt_chooser;    /* lib/plan */
@@ -141,7 +151,9 @@ struct tutti_comm {
 	int suspect_code;	/* -TUTTI_EPEER: the rank has failed; else the code to fail with */
 	char suspect_why[400];
 
-	struct tt_list link;			/* in ctx->comms */
+	uint64_t timeout;    /* of calls, in ns; TT_NEVER: none; 0: the job's */
+	bool mixed_timeouts; /* the oldest request may not be the first to reach its deadline */
+	struct tt_list link; /* in ctx->comms */
 	struct tt_list active[TT_ACTIVE_LISTS]; /* requests under way, oldest first */
 	int requests;				/* existing, including persistent ones */
 	int windows;				/* existing */
@@ -194,6 +206,8 @@ struct tutti_context {
 	int abort_code;
 	struct tt_doomed *doomed; /* the last TT_DOOMED_MAX; NULL: none yet */
 	unsigned ndoomed;
+	struct tt_doing doing[TT_DOING_MAX];
+	unsigned ndoing;
 	struct tt_broken *broken; /* connections reported lost to this rank */
 	unsigned nbroken;
 	struct tt_list decided; /* agree.c: for ranks that ask late */
@@ -227,6 +241,12 @@ struct tutti_context {
 	bool standby_runs;
 	int standby_fd; /* readable: the thread is to end */
 };
+
+/* How long a call on comm may take, in ns; TT_NEVER: no limit. */
+static inline uint64_t tt_comm_timeout(const struct tutti_comm *comm)
+{
+	return comm->timeout ? comm->timeout : (uint64_t)comm->ctx->env.timeout.number * TT_MS;
+}
 
 /* comm.c */
 

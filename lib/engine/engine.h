@@ -57,8 +57,10 @@ struct tt_request_ops {
 	void (*record)(const struct tutti_request *req, struct tt_flight_op *op,
 		       enum tutti_datatype *type);
 	/*
-	 * The deadline has passed. True: nothing was under way, so the request has ended and its
-	 * communicator is intact. NULL or false: the communicator fails.
+	 * The deadline has passed, of a receive: that of a wait for it. True: nothing was under
+	 * way, so the request has ended and its communicator is intact. NULL or false: the
+	 * communicator fails; or, of a receive whose buffer its caller has not claimed back, the
+	 * wait does.
 	 */
 	bool (*expire)(struct tutti_request *req);
 	/*
@@ -81,12 +83,14 @@ struct tutti_request {
 	bool persistent;
 	bool progressed;		/* since late_at was set: set it on every event */
 	bool group_waits;		/* its group ends when this request has */
+	bool overdue;			/* the waiter's: a wait for it has reached its deadline */
 	struct tutti_request *in_group; /* the next of its group */
 	/* Called by tt_request_end as its last step; mostly NULL. */
 	void (*ended)(struct tutti_request *req);
 	atomic_int state;
 	int status;
-	uint64_t seq; /* of a collective, else 0 */
+	uint64_t seq;	  /* of a collective, else 0 */
+	uint64_t timeout; /* in ns, TT_NEVER: none, 0: its communicator's */
 	uint64_t deadline, late_at;
 	char phase[48]; /* if a failure has ended it */
 	uint64_t bytes;
@@ -220,6 +224,17 @@ void tt_request_free(struct tutti_request *req);
  * failure.
  */
 int tt_request_begin(struct tutti_request *req);
+/* Its timeout in ns; TT_NEVER: none. */
+static inline uint64_t tt_request_timeout(const struct tutti_request *req)
+{
+	return req->timeout ? req->timeout : tt_comm_timeout(req->comm);
+}
+/* 0: its communicator's; negative: none. A running one: from now. */
+void tt_request_set_timeout(struct tutti_request *req, int ms);
+/* As text: "700 ms (TUTTI_TIMEOUT)". */
+const char *tt_request_timeout_text(const struct tutti_request *req, char *buf, size_t size);
+/* The deadline has passed: fails the communicator, unless ops->expire ends the request alone. */
+void tt_request_time_out(struct tutti_request *req);
 /* The only way to end a request. Its memory may be freed from then on. */
 void tt_request_end(struct tutti_request *req, int status);
 /*
@@ -298,7 +313,47 @@ void tt_engine_timers(struct tutti_context *ctx);
  * TT_NEVER is fine for requests.
  */
 int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, uint64_t deadline);
+/* The same for so many ns at least, counted from the first idle step. */
+int tt_engine_wait_a_while(struct tutti_context *ctx, bool (*done)(void *), void *arg,
+			   uint64_t timeout);
 void tt_engine_wait_mode(struct tutti_context *ctx);
+
+/* wait_set.c: without the lock */
+
+/* Over, or not started. */
+static inline bool tt_request_finished(const struct tutti_request *req)
+{
+	int state = atomic_load_explicit(&req->state, memory_order_acquire);
+
+	return state == TT_REQ_DONE || state == TT_REQ_IDLE;
+}
+/*
+ * Waits for a request that its caller cannot return to: at the deadline its communicator fails, if
+ * a message has matched it. Then as tt_request_collect. *begin: of the wait, 0: now.
+ */
+int tt_wait_blocking(struct tutti_request **req, uint64_t *begin);
+/*
+ * Waits for all or any of n requests (each NULL, or of any context), or until their deadlines.
+ * Requests that are neither finished nor overdue afterwards were not waited for.
+ */
+void tt_wait_set(int n, struct tutti_request **req, bool any);
+/* One look at the contexts of n requests. */
+void tt_test_set(int n, struct tutti_request **req);
+/* The result of a finished request, with the thread's last error; it stays as it is. */
+int tt_request_result(struct tutti_request *req);
+/* The same; then the request is idle, or freed and *req NULL if it is not persistent. */
+int tt_request_collect(struct tutti_request **req);
+/* For ops->explain: a wait has cancelled the receive at its deadline; sets the last error. */
+int tt_request_waited_out(const struct tutti_request *req);
+/* The same of a receive that is overdue; takes the lock. */
+int tt_request_overdue(const struct tutti_request *req);
+
+/* doing.c: what another rank is doing, for the text of a deadline; under the lock */
+void tt_doing_ask(struct tutti_context *ctx, int rank);
+/* "; it ...", or "" if it was not asked lately. Returns buf. */
+const char *tt_doing_text(const struct tutti_context *ctx, int rank, char *buf, size_t size);
+/* The handler; takes the lock. */
+void tt_doing_msg(void *ctx, int from, const void *data, size_t len);
 
 /* thread.c: without the lock */
 int tt_thread_start(struct tutti_context *ctx);

@@ -54,8 +54,10 @@ int tt_request_launch(struct tutti_request *req)
 
 int tt_request_finish(struct tutti_request **req)
 {
+	uint64_t begin = 0;
+
 	if (!group.depth)
-		return tutti_wait(req);
+		return tt_wait_blocking(req, &begin);
 	(*req)->group_waits = true;
 	*req = NULL;
 	return 0;
@@ -117,6 +119,7 @@ int tt_group_end(void)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
 	struct tutti_request *req, *next, *first = group.first;
+	uint64_t begin = 0;
 	int err, status = 0;
 
 	if (--group.depth)
@@ -124,7 +127,7 @@ int tt_group_end(void)
 	group.first = group.last = NULL;
 	for (req = start_all(first); req; req = next) {
 		next = req->in_group;
-		err = tutti_wait(&req);
+		err = tt_wait_blocking(&req, &begin);
 		if (err && !status) {
 			status = err;
 			tutti_last_error(&info);

@@ -43,6 +43,7 @@ void tt_request_init(struct tutti_request *req, const struct tt_request_ops *ops
 	req->persistent = persistent;
 	req->status = 0;
 	req->seq = 0;
+	req->timeout = 0;
 	req->ended = NULL;
 	tt_list_init(&req->link);
 	atomic_store(&req->state, TT_REQ_IDLE);
@@ -64,23 +65,26 @@ int tt_request_begin(struct tutti_request *req)
 {
 	struct tutti_comm *comm = req->comm;
 	struct tutti_context *ctx = comm->ctx;
-	uint64_t now;
+	uint64_t now, timeout;
 	int err;
 
 	err = tt_comm_check_call(comm, req->ops->call(req));
 	if (err)
 		return err;
-	now = tt_now_ns();
 	req->status = 0;
 	req->phase[0] = 0;
 	req->bytes = 0;
-	req->deadline = now + (uint64_t)ctx->env.timeout.number * TT_MS;
-	req->late_at = now + (uint64_t)ctx->env.late_after.number * TT_MS;
+	if (req->ops->list != TT_ACTIVE_RECV) {
+		now = tt_now_ns();
+		timeout = tt_request_timeout(req);
+		req->deadline = timeout == TT_NEVER ? TT_NEVER : now + timeout;
+		req->late_at = now + (uint64_t)ctx->env.late_after.number * TT_MS;
+	}
 	req->progressed = false;
 	atomic_store(&req->state, TT_REQ_RUNNING);
 	tt_list_add(&comm->active[req->ops->list], &req->link);
 	ctx->running++;
-	if (req->ops->list == TT_ACTIVE_OTHER)
+	if (req->ops->list != TT_ACTIVE_COLL)
 		tt_record_other(req);
 	return 0;
 }
@@ -99,6 +103,27 @@ void tt_request_end(struct tutti_request *req, int status)
 	atomic_store(&req->state, TT_REQ_DONE);
 	if (req->ended)
 		req->ended(req);
+}
+
+void tt_request_set_timeout(struct tutti_request *req, int ms)
+{
+	uint64_t timeout;
+
+	req->timeout = ms < 0 ? TT_NEVER : (uint64_t)ms * TT_MS;
+	req->comm->mixed_timeouts = true;
+	if (req->ops->list == TT_ACTIVE_RECV || tt_request_finished(req))
+		return;
+	timeout = tt_request_timeout(req);
+	req->deadline = timeout == TT_NEVER ? TT_NEVER : tt_now_ns() + timeout;
+}
+
+const char *tt_request_timeout_text(const struct tutti_request *req, char *buf, size_t size)
+{
+	snprintf(buf, size, "%llu ms (%s)", (unsigned long long)(tt_request_timeout(req) / TT_MS),
+		 req->timeout	      ? "tutti_request_set_timeout"
+		 : req->comm->timeout ? "tutti_comm_set_timeout"
+				      : "TUTTI_TIMEOUT");
+	return buf;
 }
 
 /*

@@ -124,26 +124,25 @@ int tt_engine_progress(struct tutti_context *ctx)
 	return n + (ctx->moves != before);
 }
 
-static void time_out(struct tutti_request *req)
+void tt_request_time_out(struct tutti_request *req)
 {
 	struct tutti_comm *comm = req->comm;
-	char text[128], waits[192] = "", name[32];
+	char text[128], waits[192] = "", name[32], limit[64];
 	int rank;
 
 	if (req->ops->expire && req->ops->expire(req))
 		return;
 	rank = req->ops->waits(req, waits, sizeof(waits));
 	tt_comm_fail(comm, -ETIMEDOUT, rank, req->ops->call(req), req->seq, "",
-		     "%s of %s did not finish within %lld ms (TUTTI_TIMEOUT)%s",
-		     req->ops->text(req, text, sizeof(text)),
+		     "%s of %s did not finish within %s%s", req->ops->text(req, text, sizeof(text)),
 		     tt_comm_name(comm, name, sizeof(name)),
-		     (long long)comm->ctx->env.timeout.number, waits);
+		     tt_request_timeout_text(req, limit, sizeof(limit)), waits);
 }
 
 static void request_timers(struct tutti_request *req, uint64_t now)
 {
 	if (now >= req->deadline) {
-		time_out(req);
+		tt_request_time_out(req);
 		return;
 	}
 	if (now < req->late_at)
@@ -176,12 +175,28 @@ static void condemn(struct tutti_comm *comm)
 	comm->suspect_until = tt_now_ns() + TT_ACCUSE_AGAIN;
 }
 
+/* Other requests may be waiting behind the oldest one; those for receives have no deadline. */
+static void list_timers(struct tutti_comm *comm, int list, uint64_t now)
+{
+	struct tutti_request *first = oldest(comm, list), *req;
+	struct tt_list *l, *tmp;
+
+	if (first)
+		request_timers(first, now);
+	if (!comm->mixed_timeouts)
+		return;
+	tt_list_each(l, tmp, &comm->active[list])
+	{
+		req = tt_container(l, struct tutti_request, link);
+		if (now >= req->deadline && !atomic_load(&comm->failed))
+			tt_request_time_out(req);
+	}
+}
+
 void tt_engine_timers(struct tutti_context *ctx)
 {
-	struct tutti_request *req;
 	struct tt_list *l, *tmp;
 	uint64_t now;
-	int i;
 
 	tt_vote_timers(ctx);
 	if (!ctx->running && !ctx->suspicions)
@@ -196,12 +211,10 @@ void tt_engine_timers(struct tutti_context *ctx)
 
 		if (comm->suspect >= 0 && now >= comm->suspect_until && !atomic_load(&comm->failed))
 			condemn(comm);
-		for (i = 0; i < TT_ACTIVE_LISTS; i++) {
-			req = oldest(comm, i);
-			if (req && !atomic_load(&comm->failed))
-				/* other requests may be waiting behind the oldest */
-				request_timers(req, now);
-		}
+		if (!atomic_load(&comm->failed))
+			list_timers(comm, TT_ACTIVE_COLL, now);
+		if (!atomic_load(&comm->failed))
+			list_timers(comm, TT_ACTIVE_OTHER, now);
 	}
 }
 
@@ -304,7 +317,9 @@ static inline void wait_over(struct tutti_context *ctx, bool offered)
 		tt_record_due(ctx);
 }
 
-int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, uint64_t deadline)
+/* Until deadline; 0: timeout after the first reading of the clock, which a short wait saves. */
+static int wait_for(struct tutti_context *ctx, bool (*done)(void *), void *arg, uint64_t deadline,
+		    uint64_t timeout)
 {
 	struct waiter w = {.ctx = ctx, .done = done, .arg = arg};
 	bool spin = ctx->wait_mode == TT_WAIT_SPIN, offered = false;
@@ -339,7 +354,7 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 		if (n) {
 			idle_since = 0;
 			quiet = 0;
-			if (step % TIMER_STEPS == 0 && tt_passed(deadline))
+			if (step % TIMER_STEPS == 0 && deadline && tt_passed(deadline))
 				return -ETIMEDOUT;
 			continue;
 		}
@@ -349,11 +364,25 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 			now = tt_now_ns();
 			if (!idle_since)
 				idle_since = now;
+			if (!deadline)
+				deadline = now + timeout;
 			if (now >= deadline)
 				return -ETIMEDOUT;
 		}
-		offered = pause_step(&w, idle_since ? now - idle_since : 0, quiet, deadline);
+		offered = pause_step(&w, idle_since ? now - idle_since : 0, quiet,
+				     deadline ? deadline : TT_NEVER);
 		if (idle_since && now - idle_since > SPIN_NS)
 			step |= TIMER_STEPS - 2; /* slept between steps: run timers every time */
 	}
+}
+
+int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, uint64_t deadline)
+{
+	return wait_for(ctx, done, arg, deadline ? deadline : 1, 0);
+}
+
+int tt_engine_wait_a_while(struct tutti_context *ctx, bool (*done)(void *), void *arg,
+			   uint64_t timeout)
+{
+	return wait_for(ctx, done, arg, 0, timeout);
 }

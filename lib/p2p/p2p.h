@@ -119,6 +119,8 @@ void tt_p2p_drop(struct tt_p2p *p2p, struct tt_p2p_msg *msg);
 /* p2p_request.c: send, receive or probe as a request */
 int tt_p2p_new(struct tutti_comm *comm, const struct tt_p2p_call *call, bool persistent,
 	       struct tutti_request **req);
+/* Ends a receive that no message has matched; -EINVAL: it is no receive. */
+int tt_p2p_cancel(struct tutti_request *req);
 
 /* p2p_send.c */
 void tt_p2p_send(struct tt_p2p_req *req);

@@ -121,12 +121,27 @@ static int p2p_waits(const struct tutti_request *r, char *buf, size_t size)
 	return world;
 }
 
+/* A receive or probe that no message has matched ends alone. */
+static bool p2p_expire(struct tutti_request *r)
+{
+	if (p2p_req(r)->peer >= 0)
+		return false;
+	p2p_cancel(r);
+	tt_request_end(r, -ETIMEDOUT);
+	return true;
+}
+
 static int p2p_explain(const struct tutti_request *r)
 {
 	const struct tt_p2p_req *req = p2p_req(r);
-	int world = r->comm->world[req->peer];
 	char text[128];
+	int world;
 
+	if (r->status == -ETIMEDOUT)
+		return tt_request_waited_out(r);
+	if (r->status == -ECANCELED)
+		return tt_fail(r->status, "%s was cancelled", p2p_text(r, text, sizeof(text)));
+	world = r->comm->world[req->peer];
 	return tt_fail_rank(
 		r->status, world, tt_boot_host(r->comm->ctx->boot, world),
 		"%s: the message from rank %d (tag %d) has %zu bytes, the buffer %zu; it was "
@@ -160,17 +175,26 @@ static void p2p_record(const struct tutti_request *r, struct tt_flight_op *op,
 	*type = call->datatype;
 }
 
-static const struct tt_request_ops p2p_ops = {.list = TT_ACTIVE_OTHER,
-					      .call = p2p_call,
-					      .start = p2p_start,
-					      .cancel = p2p_cancel,
-					      .ended = p2p_ended,
-					      .free = p2p_free,
-					      .text = p2p_text,
-					      .record = p2p_record,
-					      .waits = p2p_waits,
-					      .where = p2p_where,
-					      .explain = p2p_explain};
+#define P2P_OPS                                                                                    \
+	.call = p2p_call, .start = p2p_start, .cancel = p2p_cancel, .ended = p2p_ended,            \
+	.free = p2p_free, .text = p2p_text, .record = p2p_record, .waits = p2p_waits,              \
+	.where = p2p_where, .explain = p2p_explain
+
+static const struct tt_request_ops send_ops = {P2P_OPS, .list = TT_ACTIVE_OTHER};
+static const struct tt_request_ops recv_ops = {P2P_OPS, .list = TT_ACTIVE_RECV,
+					       .expire = p2p_expire}; /* and of probes */
+
+int tt_p2p_cancel(struct tutti_request *r)
+{
+	if (r->ops != &recv_ops)
+		return tt_fail(-EINVAL, "tutti_cancel: the request is not a receive (it is %s)",
+			       r->ops->call(r));
+	if (atomic_load(&r->state) != TT_REQ_RUNNING || p2p_req(r)->peer >= 0)
+		return 0;
+	p2p_cancel(r);
+	tt_request_end(r, -ECANCELED);
+	return 0;
+}
 
 static struct tt_p2p_req *req_get(struct tt_p2p *p2p)
 {
@@ -220,7 +244,8 @@ int tt_p2p_new(struct tutti_comm *comm, const struct tt_p2p_call *call, bool per
 	req->call = *call;
 	req->bytes = bytes;
 	req->region = region;
-	tt_request_init(&req->r, &p2p_ops, comm, persistent);
+	tt_request_init(&req->r, call->kind == TT_P2P_SEND ? &send_ops : &recv_ops, comm,
+			persistent);
 	*out = &req->r;
 	return 0;
 }

@@ -32,7 +32,7 @@ static void print_request(const json_t *req)
 static void print_comm(const json_t *c)
 {
 	const json_t *coll = json_object_get(c, "collective"), *other = json_object_get(c, "other");
-	const json_t *late = json_object_get(c, "late");
+	const json_t *recv = json_object_get(c, "receive"), *late = json_object_get(c, "late");
 	size_t i;
 
 	if (*text(c, "error_text"))
@@ -42,7 +42,9 @@ static void print_comm(const json_t *c)
 		print_request(coll);
 	if (other)
 		print_request(other);
-	if (!coll && !other)
+	if (recv)
+		print_request(recv);
+	if (!coll && !other && !recv)
 		printf("  communicator %lld: idle after %lld collectives\n",
 		       number(c, "communicator"), number(c, "calls"));
 	for (i = 0; i < json_array_size(late); i++)

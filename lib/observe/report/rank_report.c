@@ -68,6 +68,7 @@ static void put_comm(struct tt_json *j, struct tutti_comm *comm, const struct tt
 	}
 	put_request(j, comm, TT_ACTIVE_COLL, "collective", clock);
 	put_request(j, comm, TT_ACTIVE_OTHER, "other", clock);
+	put_request(j, comm, TT_ACTIVE_RECV, "receive", clock);
 	if (comm->nlate && comm->late_seq == comm->seq && !tt_list_empty(&comm->active[0])) {
 		tt_json_open(j, "late", '[');
 		for (i = 0; i < comm->nlate; i++)

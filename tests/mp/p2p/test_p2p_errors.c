@@ -164,6 +164,10 @@ static int waiting_body(struct mp_job *job)
 								 : "recv"));
 	}
 	mp_meet(job);
+	/* a receive or probe that ends is all that ends; a send takes its communicator along */
+	MP_ERR(tutti_sendrecv(big, 10, TUTTI_INT8, !job->rank, 1, big + 50000, 10, TUTTI_INT8,
+			      !job->rank, 1, dup, NULL),
+	       how == NOT_RECEIVED ? -ETIMEDOUT : 0);
 	/* other communicators are not concerned */
 	MP_OK(tutti_sendrecv(big, 50000, TUTTI_INT8, !job->rank, 1, big + 50000, 50000, TUTTI_INT8,
 			     !job->rank, 1, job->world, NULL));

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What another rank is doing, for the text of a wait that has reached its deadline: the waiter asks
+ * shortly before, over the control tree, and the control thread of that rank answers while its
+ * callers compute or hang.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/engine/engine.h"
+#include "lib/observe/dump.h"
+
+#define FRESH (5 * TT_SEC) /* an older answer says nothing about now */
+
+enum { ASK, ANSWER };
+
+/* In TT_CTL_DOING. */
+struct doing_msg {
+	uint32_t what;
+	char text[sizeof(((struct tt_doing *)0)->text)];
+};
+_Static_assert(sizeof(struct doing_msg) == 204, "doc/WIRE.md");
+
+static struct tt_doing *find(const struct tutti_context *ctx, int rank)
+{
+	unsigned i, n = ctx->ndoing < TT_DOING_MAX ? ctx->ndoing : TT_DOING_MAX;
+
+	for (i = 0; i < n; i++)
+		if (ctx->doing[i].rank == rank)
+			return (struct tt_doing *)&ctx->doing[i];
+	return NULL;
+}
+
+void tt_doing_ask(struct tutti_context *ctx, int rank)
+{
+	struct doing_msg msg = {.what = ASK};
+	struct tt_doing *d = find(ctx, rank);
+
+	if (rank < 0 || rank == ctx->boot_params.rank || !ctx->boot)
+		return;
+	if (!d)
+		d = &ctx->doing[ctx->ndoing++ % TT_DOING_MAX];
+	*d = (struct tt_doing){.rank = rank, .asked = tt_now_ns()};
+	tt_ctl_send(ctx->boot, rank, TT_CTL_DOING, &msg, sizeof(msg));
+}
+
+const char *tt_doing_text(const struct tutti_context *ctx, int rank, char *buf, size_t size)
+{
+	const struct tt_doing *d = find(ctx, rank);
+
+	buf[0] = 0;
+	if (!d || tt_now_ns() - d->asked > FRESH)
+		return buf;
+	snprintf(buf, size, "; %s",
+		 d->told ? d->text : "it does not answer when asked what it is doing");
+	return buf;
+}
+
+/* "is in CALL of COMMUNICATOR for 1.2 s" */
+static size_t say_request(const struct tutti_request *req, char *buf, size_t size)
+{
+	const struct tutti_context *ctx = req->comm->ctx;
+	const struct tt_flight_rec *rec = &ctx->flight->rec[req->flight % TT_FLIGHT_RECORDS];
+	struct tt_dump_clock clock = tt_dump_clock(ctx->flight);
+	uint64_t now = tt_dump_real(&clock, tt_ticks()), start = now;
+	char text[128], name[32];
+	int n;
+
+	if (atomic_load(&rec->number) == req->flight)
+		start = tt_dump_real(&clock, rec->start);
+	n = snprintf(buf, size, "%s of %s for %.1f s", req->ops->text(req, text, sizeof(text)),
+		     tt_comm_name(req->comm, name, sizeof(name)),
+		     now > start ? (double)(now - start) / 1e9 : 0);
+	return n < 0 ? 0 : (size_t)n < size ? (size_t)n : size - 1;
+}
+
+static void say_idle(const struct tutti_context *ctx, char *buf, size_t size)
+{
+	uint64_t last = atomic_load(&ctx->flight->head->last);
+	struct tt_dump_clock clock = tt_dump_clock(ctx->flight);
+	uint64_t now = tt_dump_real(&clock, tt_ticks()), end;
+	struct tt_flight_rec rec;
+
+	if (!last || !tt_flight_read(ctx->flight, last, &rec)) {
+		snprintf(buf, size, "it has nothing under way");
+		return;
+	}
+	end = tt_dump_real(&clock, rec.end);
+	snprintf(buf, size, "it has nothing under way; its last call, %s, ended %.1f s ago",
+		 tt_flight_name_of(ctx->flight, rec.call),
+		 now > end ? (double)(now - end) / 1e9 : 0);
+}
+
+/* Collectives before others: the caller waits inside the oldest one. */
+static void say(struct tutti_context *ctx, char *buf, size_t size)
+{
+	struct tt_list *l, *tmp;
+	size_t at = 0;
+	int i;
+
+	for (i = 0; i < TT_ACTIVE_LISTS; i++)
+		tt_list_each(l, tmp, &ctx->comms)
+		{
+			struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
+
+			if (tt_list_empty(&comm->active[i]) || at > size / 2)
+				continue;
+			at += (size_t)snprintf(buf + at, size - at, "%s",
+					       at ? ", and in " : "it is in ");
+			at += say_request(
+				tt_container(comm->active[i].next, struct tutti_request, link),
+				buf + at, size - at);
+		}
+	if (!at)
+		say_idle(ctx, buf, size);
+}
+
+void tt_doing_msg(void *arg, int from, const void *data, size_t len)
+{
+	struct tutti_context *ctx = arg;
+	struct doing_msg msg;
+	struct tt_doing *d;
+
+	if (len != sizeof(msg))
+		return;
+	memcpy(&msg, data, sizeof(msg));
+	msg.text[sizeof(msg.text) - 1] = 0;
+	tt_ctx_lock(ctx);
+	if (msg.what == ASK && ctx->boot && ctx->flight) {
+		msg.what = ANSWER;
+		memset(msg.text, 0, sizeof(msg.text));
+		say(ctx, msg.text, sizeof(msg.text));
+		tt_ctl_send(ctx->boot, from, TT_CTL_DOING, &msg, sizeof(msg));
+	} else if (msg.what == ANSWER && (d = find(ctx, from))) {
+		d->told = tt_now_ns();
+		memcpy(d->text, msg.text, sizeof(d->text));
+	}
+	tt_ctx_unlock(ctx);
+}
