@@ -4,9 +4,9 @@
  *
  * A message has a tag; a receive takes the first message, in the order of its sender's calls,
  * whose sender, tag and communicator match. Counts are in elements; a receive's count is the
- * maximum. Sends of short messages complete at once while few messages wait at the receiver; other
- * sends complete when the receive is posted. Programs must not rely on either. A buffer belongs to
- * the library until the call or request is done.
+ * maximum. A receive names the datatype of the send. Sends of short messages complete at once while
+ * few messages wait at the receiver; other sends complete when the receive is posted. Programs must
+ * not rely on either. A buffer belongs to the library until the call or request is done.
  */
 #ifndef TUTTI_P2P_H
 #define TUTTI_P2P_H
@@ -22,11 +22,12 @@ extern "C" {
 #define TUTTI_ANY_TAG (-1)
 #define TUTTI_TAG_MAX 0x7fffffff /* tags are 0 to this */
 
-/* The message of a receive or a probe; after -EMSGSIZE the message that did not fit. */
+/* What a receive or a probe found. After -EMSGSIZE and -TUTTI_EMISMATCH: of the dropped message. */
 struct tutti_status {
 	int source; /* rank in the communicator */
 	int tag;
-	size_t bytes; /* length of the message */
+	size_t bytes;		      /* length of the message */
+	enum tutti_datatype datatype; /* as its sender named it */
 };
 
 int tutti_send(const void *buf, size_t count, enum tutti_datatype datatype, int dest, int tag,
@@ -36,10 +37,19 @@ int tutti_isend(const void *buf, size_t count, enum tutti_datatype datatype, int
 int tutti_send_init(const void *buf, size_t count, enum tutti_datatype datatype, int dest, int tag,
 		    struct tutti_comm *comm, struct tutti_request **request);
 
+/** tutti_ssend - as tutti_send, but complete only when a receive has matched the message. */
+int tutti_ssend(const void *buf, size_t count, enum tutti_datatype datatype, int dest, int tag,
+		struct tutti_comm *comm);
+int tutti_issend(const void *buf, size_t count, enum tutti_datatype datatype, int dest, int tag,
+		 struct tutti_comm *comm, struct tutti_request **request);
+int tutti_ssend_init(const void *buf, size_t count, enum tutti_datatype datatype, int dest, int tag,
+		     struct tutti_comm *comm, struct tutti_request **request);
+
 /**
  * tutti_recv - source may be TUTTI_ANY_SOURCE, tag TUTTI_ANY_TAG. *status (may be NULL) is
  * written before the request is seen to be done. A message that is longer than count elements is
- * -EMSGSIZE: it is dropped, nothing is written to buf, and everything else goes on.
+ * -EMSGSIZE, and one of another datatype -TUTTI_EMISMATCH: it is dropped, nothing is written to
+ * buf, and everything else goes on.
  */
 int tutti_recv(void *buf, size_t count, enum tutti_datatype datatype, int source, int tag,
 	       struct tutti_comm *comm, struct tutti_status *status);
@@ -60,6 +70,23 @@ int tutti_probe(int source, int tag, struct tutti_comm *comm, struct tutti_statu
 /** tutti_iprobe - *found becomes 1 if there is such a message now, else 0. */
 int tutti_iprobe(int source, int tag, struct tutti_comm *comm, int *found,
 		 struct tutti_status *status);
+
+struct tutti_message;
+
+/**
+ * tutti_mprobe, tutti_improbe - as tutti_probe and tutti_iprobe, but take the message out: no other
+ * receive or probe finds it, whichever thread makes it. Only tutti_mrecv receives *message.
+ */
+int tutti_mprobe(int source, int tag, struct tutti_comm *comm, struct tutti_message **message,
+		 struct tutti_status *status);
+int tutti_improbe(int source, int tag, struct tutti_comm *comm, int *found,
+		  struct tutti_message **message, struct tutti_status *status);
+/** tutti_mrecv - receive a message that was taken out; *message becomes NULL. */
+int tutti_mrecv(void *buf, size_t count, enum tutti_datatype datatype,
+		struct tutti_message **message, struct tutti_status *status);
+int tutti_imrecv(void *buf, size_t count, enum tutti_datatype datatype,
+		 struct tutti_message **message, struct tutti_status *status,
+		 struct tutti_request **request);
 
 /**
  * tutti_group_start, tutti_group_end - the calls of this thread between them are started

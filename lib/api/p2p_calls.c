@@ -28,7 +28,7 @@ static int check_tag(const char *name, int tag, bool any)
 static int check_call(const struct tutti_comm *comm, const struct tt_p2p_call *call)
 {
 	static const char *const names[] = {"send", "recv", "probe"};
-	const char *name = names[call->kind];
+	const char *name = call->sync ? "ssend" : names[call->kind];
 	bool send = call->kind == TT_P2P_SEND;
 	int err = tt_check_comm(comm);
 
@@ -110,6 +110,15 @@ static struct tt_p2p_call send_call(const void *buf, size_t count, enum tutti_da
 				    .tag = tag};
 }
 
+static struct tt_p2p_call ssend_call(const void *buf, size_t count, enum tutti_datatype datatype,
+				     int dest, int tag)
+{
+	struct tt_p2p_call call = send_call(buf, count, datatype, dest, tag);
+
+	call.sync = true;
+	return call;
+}
+
 static struct tt_p2p_call recv_call(void *buf, size_t count, enum tutti_datatype datatype,
 				    int source, int tag, struct tutti_status *status)
 {
@@ -142,6 +151,30 @@ int tutti_send_init(const void *buf, size_t count, enum tutti_datatype datatype,
 		    struct tutti_comm *comm, struct tutti_request **request)
 {
 	struct tt_p2p_call call = send_call(buf, count, datatype, dest, tag);
+
+	return launch(comm, &call, true, request);
+}
+
+int tutti_ssend(const void *buf, size_t count, enum tutti_datatype datatype, int dest, int tag,
+		struct tutti_comm *comm)
+{
+	struct tt_p2p_call call = ssend_call(buf, count, datatype, dest, tag);
+
+	return run(comm, &call);
+}
+
+int tutti_issend(const void *buf, size_t count, enum tutti_datatype datatype, int dest, int tag,
+		 struct tutti_comm *comm, struct tutti_request **request)
+{
+	struct tt_p2p_call call = ssend_call(buf, count, datatype, dest, tag);
+
+	return launch(comm, &call, false, request);
+}
+
+int tutti_ssend_init(const void *buf, size_t count, enum tutti_datatype datatype, int dest, int tag,
+		     struct tutti_comm *comm, struct tutti_request **request)
+{
+	struct tt_p2p_call call = ssend_call(buf, count, datatype, dest, tag);
 
 	return launch(comm, &call, true, request);
 }
@@ -197,48 +230,126 @@ int tutti_sendrecv(const void *sendbuf, size_t sendcount, enum tutti_datatype se
 	return err ? err : err2;
 }
 
+static struct tt_p2p_call probe_call(int source, int tag, struct tutti_message **message,
+				     struct tutti_status *status)
+{
+	return (struct tt_p2p_call){.kind = TT_P2P_PROBE,
+				    .datatype = TUTTI_UINT8,
+				    .rank = source,
+				    .tag = tag,
+				    .message = message,
+				    .status = status};
+}
+
 int tutti_probe(int source, int tag, struct tutti_comm *comm, struct tutti_status *status)
 {
-	struct tt_p2p_call call = {.kind = TT_P2P_PROBE,
-				   .datatype = TUTTI_UINT8,
-				   .rank = source,
-				   .tag = tag,
-				   .status = status};
+	struct tt_p2p_call call = probe_call(source, tag, NULL, status);
 	int err = tt_group_refuse("tutti_probe");
 
 	return err ? err : run(comm, &call);
 }
 
-int tutti_iprobe(int source, int tag, struct tutti_comm *comm, int *found,
+int tutti_mprobe(int source, int tag, struct tutti_comm *comm, struct tutti_message **message,
 		 struct tutti_status *status)
 {
-	struct tt_p2p_call call = {.kind = TT_P2P_PROBE, .rank = source, .tag = tag};
-	const struct tt_p2p_msg *msg = NULL;
-	struct tt_p2p *p2p;
-	int err = check_call(comm, &call);
+	struct tt_p2p_call call = probe_call(source, tag, message, status);
+	int err = tt_group_refuse("tutti_mprobe");
 
-	if (!err && !found)
-		err = tt_fail(-EINVAL, "iprobe: found is NULL");
-	if (err)
-		return err;
+	if (!err && !message)
+		err = tt_fail(-EINVAL, "mprobe: message is NULL");
+	return err ? err : run(comm, &call);
+}
+
+/* Without waiting. The probe takes the message out if call->message is set. */
+static int look(struct tutti_comm *comm, const struct tt_p2p_call *call, int *found)
+{
+	struct tutti_message *msg = NULL;
+	struct tt_p2p *p2p;
+	int err;
+
 	tt_wire_lock(comm->ctx->wire);
 	err = tt_p2p_get(comm, &p2p);
-	if (!err && source >= 0 && !tt_p2p_peer(p2p, source))
-		err = tt_fail(-ENOMEM, "no memory for messages with rank %d", source);
+	if (!err && call->rank >= 0 && !tt_p2p_peer(p2p, call->rank))
+		err = tt_fail(-ENOMEM, "no memory for messages with rank %d", call->rank);
 	if (!err) {
 		tt_engine_progress(comm->ctx);
 		tt_engine_timers(comm->ctx);
 		err = tt_comm_check(comm);
 	}
 	if (!err)
-		msg = tt_p2p_find(p2p, source, tag);
-	if (msg && status)
-		*status = (struct tutti_status){
-			.source = msg->peer->rank, .tag = msg->tag, .bytes = msg->total};
-	tt_wire_wake(comm->ctx->wire); /* the poll has disarmed the descriptor on which the progress
-					  thread sleeps */
+		msg = tt_p2p_find(p2p, call->rank, call->tag);
+	if (msg)
+		tt_p2p_tell(call->status, msg->peer->rank, msg->tag, msg->total, msg->head);
+	if (msg && call->message) {
+		tt_p2p_take(p2p, msg);
+		*call->message = msg;
+	}
+	tt_wire_wake(
+		comm->ctx->wire); /* the poll has disarmed what the progress thread sleeps on */
 	tt_wire_unlock(comm->ctx->wire);
 	if (!err)
 		*found = msg != NULL;
 	return err;
+}
+
+int tutti_iprobe(int source, int tag, struct tutti_comm *comm, int *found,
+		 struct tutti_status *status)
+{
+	struct tt_p2p_call call = probe_call(source, tag, NULL, status);
+	int err = check_call(comm, &call);
+
+	if (!err && !found)
+		err = tt_fail(-EINVAL, "iprobe: found is NULL");
+	return err ? err : look(comm, &call, found);
+}
+
+int tutti_improbe(int source, int tag, struct tutti_comm *comm, int *found,
+		  struct tutti_message **message, struct tutti_status *status)
+{
+	struct tt_p2p_call call = probe_call(source, tag, message, status);
+	int err = check_call(comm, &call);
+
+	if (!err && (!found || !message))
+		err = tt_fail(-EINVAL, "improbe: %s is NULL", found ? "message" : "found");
+	return err ? err : look(comm, &call, found);
+}
+
+/* The receive of a message that a probe has taken out, which it then owns. */
+static int take_call(struct tt_p2p_call *call, struct tutti_message **message,
+		     struct tutti_comm **comm)
+{
+	struct tutti_message *msg = message ? *message : NULL;
+
+	if (!msg)
+		return tt_fail(-EINVAL, "mrecv: %s",
+			       message ? "there is no message" : "message is NULL");
+	call->rank = msg->peer->rank;
+	call->tag = msg->tag;
+	call->taken = msg;
+	*comm = msg->peer->p2p->comm;
+	return 0;
+}
+
+int tutti_imrecv(void *buf, size_t count, enum tutti_datatype datatype,
+		 struct tutti_message **message, struct tutti_status *status,
+		 struct tutti_request **request)
+{
+	struct tt_p2p_call call = recv_call(buf, count, datatype, 0, 0, status);
+	struct tutti_comm *comm = NULL;
+	int err = take_call(&call, message, &comm);
+
+	if (!err)
+		err = launch(comm, &call, false, request);
+	if (!err)
+		*message = NULL;
+	return err;
+}
+
+int tutti_mrecv(void *buf, size_t count, enum tutti_datatype datatype,
+		struct tutti_message **message, struct tutti_status *status)
+{
+	struct tutti_request *req = NULL;
+	int err = tutti_imrecv(buf, count, datatype, message, status, &req);
+
+	return err ? err : tt_request_finish(&req);
 }

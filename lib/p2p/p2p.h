@@ -37,7 +37,10 @@ struct tt_p2p_call {
 	enum tutti_datatype datatype;
 	int rank; /* the peer in the communicator, or TUTTI_ANY_SOURCE */
 	int tag;
+	bool sync; /* a send: complete only when it is matched */
 	struct tutti_status *status;
+	struct tutti_message **message; /* a probe: takes the message out to here, if not NULL */
+	struct tutti_message *taken;	/* a receive: of this message; NULL: of any that fits */
 };
 
 struct tt_p2p_req;
@@ -61,25 +64,27 @@ struct tt_p2p_req {
 	uint64_t stamp; /* receives are matched in this order */
 	int peer;	/* receive: -1 until it is matched */
 	uint32_t seq;
-	int tag;      /* of the message */
-	size_t total; /* of the message */
-	size_t next;  /* the part of it that is not under way yet */
-	int pieces;   /* under way */
+	int tag;       /* of the message */
+	uint32_t head; /* and what its head says: TT_P2P_SYNC, the sender's datatype */
+	size_t total;  /* of the message */
+	size_t next;   /* the part of it that is not under way yet */
+	int pieces;    /* under way */
 	struct tt_p2p_piece piece[TT_P2P_PIECES];
 };
 
 /* A message that matches no receive yet. */
-struct tt_p2p_msg {
-	struct tt_list link; /* in its peer's ahead or arrived */
+struct tutti_message {
+	struct tt_list link; /* in its peer's ahead or arrived, or in p2p->taken */
 	struct tt_list all;  /* in p2p->arrived */
 	struct tt_p2p_peer *peer;
-	uint32_t seq;
+	uint32_t seq, head;
 	int tag;
 	size_t total;
 	char *data; /* NULL: still with its sender, or empty */
 };
 
 struct tt_p2p_peer {
+	struct tt_p2p *p2p;
 	int rank; /* in the communicator */
 	/*
 	 * as sender: messages from limit on must wait, those from whole on leave their payload
@@ -101,6 +106,7 @@ struct tt_p2p {
 	struct tt_list any;	   /* receives posted for any source */
 	struct tt_list probes;
 	struct tt_list arrived; /* of all peers, oldest first */
+	struct tt_list taken;	/* by a matched probe, and not received yet */
 	int narrived;
 	uint64_t stamp;
 	size_t most; /* bytes of a piece, the same at both ends */
@@ -113,8 +119,8 @@ int tt_p2p_get(struct tutti_comm *comm, struct tt_p2p **p2p);
 void tt_p2p_free(struct tt_p2p *p2p);
 struct tt_p2p_peer *tt_p2p_peer(struct tt_p2p *p2p, int rank);
 /* Keeps a message with a copy of its len bytes. */
-struct tt_p2p_msg *tt_p2p_keep(struct tt_p2p *p2p, const void *data, uint32_t len);
-void tt_p2p_drop(struct tt_p2p *p2p, struct tt_p2p_msg *msg);
+struct tutti_message *tt_p2p_keep(struct tt_p2p *p2p, const void *data, uint32_t len);
+void tt_p2p_drop(struct tt_p2p *p2p, struct tutti_message *msg);
 
 /* p2p_request.c: send, receive or probe as a request */
 int tt_p2p_new(struct tutti_comm *comm, const struct tt_p2p_call *call, bool persistent,
@@ -124,8 +130,11 @@ int tt_p2p_cancel(struct tutti_request *req);
 
 /* p2p_send.c */
 void tt_p2p_send(struct tt_p2p_req *req);
-/* Sent to the port: more messages may come, or the receiver drops this payload. */
-enum tt_p2p_said { TT_P2P_CREDIT = 1, TT_P2P_REFUSE };
+/*
+ * Sent to the port: more messages may come; the receiver drops this payload; it has matched this
+ * message, which was sent with TT_P2P_SYNC.
+ */
+enum tt_p2p_said { TT_P2P_CREDIT = 1, TT_P2P_REFUSE, TT_P2P_MATCHED };
 void tt_p2p_said(struct tt_port *port, int peer, uint32_t what, const struct tt_key *key,
 		 uint64_t a, uint64_t b);
 
@@ -134,10 +143,33 @@ void tt_p2p_recv(struct tt_p2p_req *req);
 void tt_p2p_message(struct tt_port *port, int peer, const struct tt_key *key, uint64_t total,
 		    const void *data, uint32_t len);
 /* The first matching message; NULL: none, and more messages are admitted. */
-const struct tt_p2p_msg *tt_p2p_find(struct tt_p2p *p2p, int rank, int tag);
+struct tutti_message *tt_p2p_find(struct tt_p2p *p2p, int rank, int tag);
+/* For a matched probe: from now on only a receive of msg finds it. */
+void tt_p2p_take(struct tt_p2p *p2p, struct tutti_message *msg);
+/* What a probe or receive writes to the caller's status, which may be NULL. */
+void tt_p2p_tell(struct tutti_status *status, int source, int tag, size_t bytes, uint32_t head);
 
 /* piece.c: transfers the payload of a matched message, from or into req's buffer */
 void tt_p2p_payload(struct tt_p2p_req *req);
+
+/*
+ * What the head of a message says besides, in the port of its key: that it belongs to a port, that
+ * the sender waits for TT_P2P_MATCHED, and the sender's datatype.
+ */
+#define TT_P2P_PORT 1u
+#define TT_P2P_SYNC 2u
+#define TT_P2P_TYPE_SHIFT 2
+
+static inline uint32_t tt_p2p_head(const struct tt_p2p_call *call)
+{
+	return TT_P2P_PORT | (call->sync ? TT_P2P_SYNC : 0) |
+	       (uint32_t)call->datatype << TT_P2P_TYPE_SHIFT;
+}
+
+static inline enum tutti_datatype tt_p2p_type(uint32_t head)
+{
+	return (enum tutti_datatype)(head >> TT_P2P_TYPE_SHIFT);
+}
 
 /* The key of a message from rank `from` (here); lanes of payloads have the upper bit set. */
 static inline struct tt_key tt_p2p_key(const struct tt_p2p *p2p, int from, uint32_t seq, int tag)
@@ -146,7 +178,7 @@ static inline struct tt_key tt_p2p_key(const struct tt_p2p *p2p, int from, uint3
 			       .seq = seq,
 			       .lane = (uint32_t)tag,
 			       .index = (uint32_t)from,
-			       .port = 1};
+			       .port = TT_P2P_PORT};
 }
 
 #endif

@@ -77,14 +77,14 @@ static struct tt_p2p_req *find_posted(struct tt_p2p *p2p, struct tt_p2p_peer *pe
 	return own->stamp < any->stamp ? own : any;
 }
 
-static struct tt_p2p_msg *find_arrived(struct tt_p2p *p2p, int rank, int tag)
+static struct tutti_message *find_arrived(struct tt_p2p *p2p, int rank, int tag)
 {
 	struct tt_list *l, *tmp, *list = rank < 0 ? &p2p->arrived : &p2p->peer[rank]->arrived;
 
 	tt_list_each(l, tmp, list)
 	{
-		struct tt_p2p_msg *msg = rank < 0 ? tt_container(l, struct tt_p2p_msg, all)
-						  : tt_container(l, struct tt_p2p_msg, link);
+		struct tutti_message *msg = rank < 0 ? tt_container(l, struct tutti_message, all)
+						     : tt_container(l, struct tutti_message, link);
 
 		if (tag < 0 || msg->tag == tag)
 			return msg;
@@ -92,33 +92,49 @@ static struct tt_p2p_msg *find_arrived(struct tt_p2p *p2p, int rank, int tag)
 	return NULL;
 }
 
-static void tell(struct tt_p2p_req *req, int source, int tag, size_t bytes)
+void tt_p2p_tell(struct tutti_status *status, int source, int tag, size_t bytes, uint32_t head)
 {
-	if (req->call.status)
-		*req->call.status =
-			(struct tutti_status){.source = source, .tag = tag, .bytes = bytes};
+	if (status)
+		*status = (struct tutti_status){.source = source,
+						.tag = tag,
+						.bytes = bytes,
+						.datatype = tt_p2p_type(head)};
 }
 
-/* req gets this message: its data (NULL: none), or the payload that its sender keeps. */
+/* To the sender of the message that req has taken. */
+static void say(const struct tt_p2p_req *req, uint32_t what)
+{
+	struct tutti_comm *comm = req->p2p->comm;
+	struct tt_key key = tt_p2p_key(req->p2p, comm->rank, req->seq, req->tag);
+
+	tt_wire_port_say(comm->ctx->wire, comm->world[req->peer], what, &key, 0, 0);
+}
+
+/*
+ * req gets this message: its data (NULL: none), or the payload that its sender keeps. A message
+ * without a payload has no elements that could differ in type.
+ */
 static void take(struct tt_p2p_req *req, struct tt_p2p_peer *peer, uint32_t seq, int tag,
-		 size_t total, const void *data)
+		 size_t total, uint32_t head, const void *data)
 {
 	struct tt_p2p *p2p = req->p2p;
 	struct tutti_comm *comm = p2p->comm;
-	struct tt_key key = tt_p2p_key(p2p, comm->rank, seq, tag);
+	bool differs = total && tt_p2p_type(head) != req->call.datatype;
 
 	tt_list_del(&req->link);
 	req->peer = peer->rank;
 	req->seq = seq;
 	req->tag = tag;
 	req->total = total;
+	req->head = head;
 	req->r.progressed = true;
-	tell(req, peer->rank, tag, total);
-	if (total > req->bytes) {
+	tt_p2p_tell(req->call.status, peer->rank, tag, total, head);
+	if (head & TT_P2P_SYNC && (data || !total))
+		say(req, TT_P2P_MATCHED);
+	if (differs || total > req->bytes) {
 		if (!data)
-			tt_wire_port_say(comm->ctx->wire, comm->world[peer->rank], TT_P2P_REFUSE,
-					 &key, 0, 0);
-		tt_request_end(&req->r, -EMSGSIZE);
+			say(req, TT_P2P_REFUSE);
+		tt_request_end(&req->r, differs ? -TUTTI_EMISMATCH : -EMSGSIZE);
 	} else if (data || !total) {
 		if (total)
 			memcpy(req->call.buf, data, total);
@@ -131,24 +147,56 @@ static void take(struct tt_p2p_req *req, struct tt_p2p_peer *peer, uint32_t seq,
 	grant(p2p, peer, false);
 }
 
+void tt_p2p_take(struct tt_p2p *p2p, struct tutti_message *msg)
+{
+	tt_list_del(&msg->link);
+	tt_list_del(&msg->all);
+	tt_list_add(&p2p->taken, &msg->link);
+	p2p->narrived--;
+}
+
+/* The probe req finds this message. */
+static void found(struct tt_p2p_req *req, struct tutti_message *msg)
+{
+	tt_list_del(&req->link);
+	tt_p2p_tell(req->call.status, msg->peer->rank, msg->tag, msg->total, msg->head);
+	if (req->call.message) {
+		tt_p2p_take(req->p2p, msg);
+		*req->call.message = msg;
+	}
+	tt_request_end(&req->r, 0);
+}
+
+/* A receive of a message that a matched probe has taken out. */
+static void recv_taken(struct tt_p2p_req *req, struct tutti_message *msg)
+{
+	tt_list_del(&msg->link);
+	take(req, msg->peer, msg->seq, msg->tag, msg->total, msg->head, msg->data);
+	tt_p2p_drop(req->p2p, msg);
+}
+
 void tt_p2p_recv(struct tt_p2p_req *req)
 {
 	struct tt_p2p *p2p = req->p2p;
-	struct tt_p2p_msg *msg = find_arrived(p2p, req->call.rank, req->call.tag);
 	bool probe = req->call.kind == TT_P2P_PROBE;
+	struct tutti_message *msg;
 
 	req->peer = -1;
 	req->stamp = p2p->stamp++;
+	if (req->call.taken) {
+		recv_taken(req, req->call.taken);
+		return;
+	}
+	msg = find_arrived(p2p, req->call.rank, req->call.tag);
 	if (msg && probe) {
-		tell(req, msg->peer->rank, msg->tag, msg->total);
-		tt_request_end(&req->r, 0);
+		found(req, msg);
 		return;
 	}
 	if (msg) {
 		tt_list_del(&msg->link);
 		tt_list_del(&msg->all);
 		p2p->narrived--;
-		take(req, msg->peer, msg->seq, msg->tag, msg->total, msg->data);
+		take(req, msg->peer, msg->seq, msg->tag, msg->total, msg->head, msg->data);
 		tt_p2p_drop(p2p, msg);
 		return;
 	}
@@ -159,9 +207,9 @@ void tt_p2p_recv(struct tt_p2p_req *req)
 	want(p2p, req->call.rank);
 }
 
-const struct tt_p2p_msg *tt_p2p_find(struct tt_p2p *p2p, int rank, int tag)
+struct tutti_message *tt_p2p_find(struct tt_p2p *p2p, int rank, int tag)
 {
-	struct tt_p2p_msg *msg = find_arrived(p2p, rank, tag);
+	struct tutti_message *msg = find_arrived(p2p, rank, tag);
 
 	if (!msg)
 		want(p2p, rank);
@@ -177,19 +225,28 @@ static bool out_of_memory(struct tt_p2p *p2p, struct tt_p2p_peer *peer)
 	return false;
 }
 
-static void answer_probes(struct tt_p2p *p2p, const struct tt_p2p_msg *msg)
+/* The first of several matched probes gets the message; the others wait on. */
+static void answer_probes(struct tt_p2p *p2p, struct tutti_message *msg)
 {
-	struct tt_p2p_req *req;
+	struct tt_list *l, *tmp;
+	struct tt_p2p_req *req, *takes = NULL;
 
-	while ((req = first_fit(&p2p->probes, msg->peer, msg->tag))) {
-		tt_list_del(&req->link);
-		tell(req, msg->peer->rank, msg->tag, msg->total);
-		tt_request_end(&req->r, 0);
+	tt_list_each(l, tmp, &p2p->probes)
+	{
+		req = tt_container(l, struct tt_p2p_req, link);
+		if (!fits(req, msg->peer, msg->tag))
+			continue;
+		if (!req->call.message)
+			found(req, msg);
+		else if (!takes)
+			takes = req;
 	}
+	if (takes)
+		found(takes, msg);
 }
 
 /* It is msg's turn, and no receive matches: it waits for one. */
-static void wait_for_receive(struct tt_p2p *p2p, struct tt_p2p_msg *msg)
+static void wait_for_receive(struct tt_p2p *p2p, struct tutti_message *msg)
 {
 	struct tt_p2p_peer *peer = msg->peer;
 
@@ -208,7 +265,7 @@ static void catch_up(struct tt_p2p *p2p, struct tt_p2p_peer *peer)
 	struct tt_list *l, *tmp;
 
 	for (l = peer->ahead.next; l != &peer->ahead; l = tmp) {
-		struct tt_p2p_msg *msg = tt_container(l, struct tt_p2p_msg, link);
+		struct tutti_message *msg = tt_container(l, struct tutti_message, link);
 		struct tt_p2p_req *req;
 
 		tmp = l->next;
@@ -218,7 +275,7 @@ static void catch_up(struct tt_p2p *p2p, struct tt_p2p_peer *peer)
 		tt_list_del(&msg->link);
 		req = find_posted(p2p, peer, msg->tag);
 		if (req) {
-			take(req, peer, msg->seq, msg->tag, msg->total, msg->data);
+			take(req, peer, msg->seq, msg->tag, msg->total, msg->head, msg->data);
 			tt_p2p_drop(p2p, msg);
 		} else {
 			wait_for_receive(p2p, msg);
@@ -231,12 +288,13 @@ static void catch_up(struct tt_p2p *p2p, struct tt_p2p_peer *peer)
 static bool keep(struct tt_p2p *p2p, struct tt_p2p_peer *peer, const struct tt_key *key,
 		 uint64_t total, const void *data, uint32_t len)
 {
-	struct tt_p2p_msg *msg = tt_p2p_keep(p2p, data, len);
+	struct tutti_message *msg = tt_p2p_keep(p2p, data, len);
 
 	if (!msg)
 		return out_of_memory(p2p, peer);
 	msg->peer = peer;
 	msg->seq = key->seq;
+	msg->head = key->port;
 	msg->tag = (int)key->lane;
 	msg->total = total;
 	if (key->seq == peer->expected) {
@@ -266,7 +324,7 @@ void tt_p2p_message(struct tt_port *port, int from, const struct tt_key *key, ui
 		req = find_posted(p2p, peer, (int)key->lane);
 	if (req) {
 		peer->expected++;
-		take(req, peer, key->seq, (int)key->lane, total, len ? data : NULL);
+		take(req, peer, key->seq, (int)key->lane, total, key->port, len ? data : NULL);
 	} else if (!keep(p2p, peer, key, total, data, len)) {
 		return;
 	}

@@ -59,8 +59,16 @@ static void p2p_free(struct tutti_request *r)
 static const char *p2p_call(const struct tutti_request *r)
 {
 	static const char *const name[] = {"send", "recv", "probe"};
+	const struct tt_p2p_call *call = &p2p_req(r)->call;
 
-	return name[p2p_req(r)->call.kind];
+	return call->sync ? "ssend" : name[call->kind];
+}
+
+/* A type of another rank may be anything. */
+static const char *type_name(enum tutti_datatype type)
+{
+	return (unsigned)type < TUTTI_NUM_DATATYPES ? tt_datatype_name(type)
+						    : "an unknown datatype";
 }
 
 static const char *p2p_text(const struct tutti_request *r, char *buf, size_t size)
@@ -87,13 +95,13 @@ static void others(const struct tt_p2p_req *req, char *buf, size_t size)
 	struct tt_p2p *p2p = req->p2p;
 	int rank = req->call.rank, n = 0;
 	struct tt_list *l, *tmp, *list = rank < 0 ? &p2p->arrived : &p2p->peer[rank]->arrived;
-	struct tt_p2p_msg *first;
+	struct tutti_message *first;
 
 	tt_list_each(l, tmp, list) n++;
 	if (!n)
 		return;
-	first = rank < 0 ? tt_container(list->next, struct tt_p2p_msg, all)
-			 : tt_container(list->next, struct tt_p2p_msg, link);
+	first = rank < 0 ? tt_container(list->next, struct tutti_message, all)
+			 : tt_container(list->next, struct tutti_message, link);
 	snprintf(buf, size, "; %d message%s with other tags wait%s, the first with tag %d", n,
 		 n == 1 ? "" : "s", n == 1 ? "s" : "", first->tag);
 }
@@ -142,6 +150,14 @@ static int p2p_explain(const struct tutti_request *r)
 	if (r->status == -ECANCELED)
 		return tt_fail(r->status, "%s was cancelled", p2p_text(r, text, sizeof(text)));
 	world = r->comm->world[req->peer];
+	if (r->status == -TUTTI_EMISMATCH)
+		return tt_fail_rank(
+			r->status, world, tt_boot_host(r->comm->ctx->boot, world),
+			"%s: rank %d sent %s (tag %d, %zu bytes), this rank (%d) receives %s; the "
+			"message was dropped",
+			p2p_text(r, text, sizeof(text)), req->peer,
+			type_name(tt_p2p_type(req->head)), req->tag, req->total, r->comm->rank,
+			type_name(req->call.datatype));
 	return tt_fail_rank(
 		r->status, world, tt_boot_host(r->comm->ctx->boot, world),
 		"%s: the message from rank %d (tag %d) has %zu bytes, the buffer %zu; it was "

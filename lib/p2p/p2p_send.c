@@ -15,12 +15,13 @@ static void head_left(struct tt_xfer *x, const void *data, int status)
 		return;
 	}
 	req->r.progressed = true;
-	if (x->whole) {
+	if (x->whole && !req->call.sync) {
 		tt_request_end(&req->r, 0);
 		return;
 	}
 	tt_list_add(&req->p2p->peer[req->peer]->announced, &req->link);
-	tt_p2p_payload(req);
+	if (!x->whole)
+		tt_p2p_payload(req);
 }
 
 static void announce(struct tt_p2p_req *req)
@@ -33,6 +34,7 @@ static void announce(struct tt_p2p_req *req)
 	x->bare = (int32_t)(req->seq - peer->whole) >= 0;
 	x->peer = comm->world[req->peer];
 	x->key = tt_p2p_key(req->p2p, comm->rank, req->seq, req->tag);
+	x->key.port = tt_p2p_head(&req->call);
 	x->fprint = x->len = req->total;
 	x->buf = req->call.buf;
 	x->region = req->region;
@@ -70,8 +72,11 @@ static void credit(struct tt_p2p_peer *peer, uint32_t limit, uint32_t whole)
 	}
 }
 
-/* The receiver has dropped an oversized message: for the sender it is complete. */
-static void refused(struct tt_p2p_peer *peer, uint32_t seq)
+/*
+ * The receiver has dropped a message that does not fit, or has matched one that went whole: for the
+ * sender it is complete.
+ */
+static void matched(struct tt_p2p_peer *peer, uint32_t seq)
 {
 	struct tt_list *l, *tmp;
 
@@ -100,6 +105,6 @@ void tt_p2p_said(struct tt_port *port, int from, uint32_t what, const struct tt_
 		return;
 	if (what == TT_P2P_CREDIT)
 		credit(peer, (uint32_t)a, (uint32_t)b);
-	else if (what == TT_P2P_REFUSE)
-		refused(peer, key->seq);
+	else if (what == TT_P2P_REFUSE || what == TT_P2P_MATCHED)
+		matched(peer, key->seq);
 }

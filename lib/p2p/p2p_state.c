@@ -27,6 +27,7 @@ int tt_p2p_get(struct tutti_comm *comm, struct tt_p2p **out)
 		tt_list_init(&p2p->any);
 		tt_list_init(&p2p->probes);
 		tt_list_init(&p2p->arrived);
+		tt_list_init(&p2p->taken);
 		tt_list_init(&p2p->idle);
 		tt_list_init(&p2p->free_msgs);
 		p2p->port.comm = tt_hash_add(comm->uid, PORT_SALT);
@@ -49,6 +50,7 @@ struct tt_p2p_peer *tt_p2p_peer(struct tt_p2p *p2p, int rank)
 	peer = calloc(1, sizeof(*peer));
 	if (!peer)
 		return NULL;
+	peer->p2p = p2p;
 	peer->rank = rank;
 	peer->limit = peer->whole = peer->said_limit = peer->said_whole = TT_P2P_WINDOW;
 	tt_list_init(&peer->held);
@@ -81,10 +83,10 @@ static void data_free(struct tt_p2p *p2p, char *data)
 	p2p->free_data = data;
 }
 
-struct tt_p2p_msg *tt_p2p_keep(struct tt_p2p *p2p, const void *data, uint32_t len)
+struct tutti_message *tt_p2p_keep(struct tt_p2p *p2p, const void *data, uint32_t len)
 {
 	struct tutti_stats *stats = tt_wire_stats(p2p->comm->ctx->wire);
-	struct tt_p2p_msg *msg;
+	struct tutti_message *msg;
 
 	if (tt_list_empty(&p2p->free_msgs)) {
 		msg = calloc(1, sizeof(*msg));
@@ -94,7 +96,7 @@ struct tt_p2p_msg *tt_p2p_keep(struct tt_p2p *p2p, const void *data, uint32_t le
 		tt_list_init(&msg->all);
 		stats->allocations++;
 	} else {
-		msg = tt_container(p2p->free_msgs.next, struct tt_p2p_msg, link);
+		msg = tt_container(p2p->free_msgs.next, struct tutti_message, link);
 		tt_list_del(&msg->link);
 	}
 	msg->data = NULL;
@@ -111,7 +113,7 @@ struct tt_p2p_msg *tt_p2p_keep(struct tt_p2p *p2p, const void *data, uint32_t le
 	return msg;
 }
 
-void tt_p2p_drop(struct tt_p2p *p2p, struct tt_p2p_msg *msg)
+void tt_p2p_drop(struct tt_p2p *p2p, struct tutti_message *msg)
 {
 	if (msg->data)
 		data_free(p2p, msg->data);
@@ -124,7 +126,7 @@ void tt_p2p_drop(struct tt_p2p *p2p, struct tt_p2p_msg *msg)
 static void drop_all(struct tt_p2p *p2p, struct tt_list *list)
 {
 	while (!tt_list_empty(list))
-		tt_p2p_drop(p2p, tt_container(list->next, struct tt_p2p_msg, link));
+		tt_p2p_drop(p2p, tt_container(list->next, struct tutti_message, link));
 }
 
 void tt_p2p_free(struct tt_p2p *p2p)
@@ -141,8 +143,10 @@ void tt_p2p_free(struct tt_p2p *p2p)
 		drop_all(p2p, &p2p->peer[i]->arrived);
 		free(p2p->peer[i]);
 	}
+	drop_all(p2p, &p2p->taken);
 	while (!tt_list_empty(&p2p->free_msgs)) {
-		struct tt_p2p_msg *msg = tt_container(p2p->free_msgs.next, struct tt_p2p_msg, link);
+		struct tutti_message *msg =
+			tt_container(p2p->free_msgs.next, struct tutti_message, link);
 
 		tt_list_del(&msg->link);
 		free(msg);

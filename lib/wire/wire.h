@@ -31,7 +31,7 @@ struct tt_key {
 	uint32_t seq;  /* sequence number of the collective */
 	uint32_t lane;
 	uint32_t index;
-	uint32_t port; /* 1: for the port of comm, not for a receive of this key */
+	uint32_t port; /* not 0: for the port of comm, which knows its meaning, not for a receive */
 };
 
 /*

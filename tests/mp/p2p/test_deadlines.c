@@ -259,7 +259,7 @@ static int matched_body(struct mp_job *job)
 {
 	size_t n = 3u << 20, i;
 	struct tutti_request *req[2] = {NULL, NULL};
-	struct tutti_status status = {-1, -1, 0};
+	struct tutti_status status = {.source = -1};
 	int index = -1, all;
 	char *buf;
 

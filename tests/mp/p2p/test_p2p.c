@@ -37,7 +37,7 @@ static const size_t sizes[] = {0, 1, 7, 4032, 4033, 65536, MIB, 2 * MIB + 3, 8 *
 static int exchange(struct mp_job *job, struct mp_buf *in, struct mp_buf *out, size_t n, bool late)
 {
 	int next = (job->rank + 1) % job->n, prev = (job->rank + job->n - 1) % job->n;
-	struct tutti_status status = {-2, -2, 1};
+	struct tutti_status status = {-2, -2, 1, TUTTI_INT8};
 	struct tutti_request *req[2];
 
 	fill(out->p, n, (unsigned)job->rank + 1);
@@ -58,7 +58,7 @@ static int exchange(struct mp_job *job, struct mp_buf *in, struct mp_buf *out, s
 	TT_EXPECT(check(in->p, n, (unsigned)prev + 1));
 	TT_EXPECT(in->p[n] == 0x55);
 	memset(in->p, 0x55, n + 8);
-	MP_OK(tutti_sendrecv(out->p, n, TUTTI_UINT8, prev, 1, in->p, n, TUTTI_INT8, next, 1,
+	MP_OK(tutti_sendrecv(out->p, n, TUTTI_UINT8, prev, 1, in->p, n, TUTTI_UINT8, next, 1,
 			     job->world, &status));
 	TT_EXPECT(check(in->p, n, (unsigned)next + 1) && in->p[n] == 0x55);
 	TT_EXPECT(status.source == next && status.bytes == n);
