@@ -20,6 +20,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/p2p/test_deadlines \
 	tests/mp/p2p/test_requests \
 	tests/mp/p2p/test_matched \
+	tests/mp/p2p/test_threads \
 	tests/mp/comm/test_late \
 	tests/mp/comm/test_slower \
 	tests/mp/coll/test_group \
@@ -86,6 +87,8 @@ tests_mp_p2p_test_requests_SOURCES = tests/mp/p2p/test_requests.c
 tests_mp_p2p_test_requests_LDADD = libttmp.la
 tests_mp_p2p_test_matched_SOURCES = tests/mp/p2p/test_matched.c
 tests_mp_p2p_test_matched_LDADD = libttmp.la
+tests_mp_p2p_test_threads_SOURCES = tests/mp/p2p/test_threads.c
+tests_mp_p2p_test_threads_LDADD = libttmp.la
 tests_mp_comm_test_late_SOURCES = tests/mp/comm/test_late.c tests/mp/comm/late.c \
 	tests/mp/comm/late.h
 tests_mp_comm_test_late_LDADD = libttmp.la
