@@ -30,8 +30,8 @@ asan_tests="tests/unit/* tests/plan/test_check tests/plan/test_choose tests/plan
 	tests/diag/test_flight tests/fault/test_nth tests/fault/test_strangers"
 tsan_tests="tests/unit/test_lock tests/unit/test_boot tests/unit/test_mem tests/unit/test_self
 	tests/unit/test_shm
-	tests/mp/comm/test_comm tests/mp/p2p/test_threads tests/mp/coll/test_ways tests/mp/coll/test_group
-	tests/mp/coll/test_random tests/mp/coll/test_rings
+	tests/mp/comm/test_comm tests/mp/p2p/test_threads tests/mp/coll/test_ways
+	tests/mp/coll/test_group tests/mp/coll/test_random tests/mp/coll/test_rings
 	tests/mp/ps/test_ps_chain tests/mp/ps/test_ps_end tests/mp/ps/test_ps_modes
 	tests/mp/ps/test_ps_soak tests/mp/ps/test_ps_softsync tests/mp/ps/test_ps_stale
 	tests/mp/ps/test_ps_traffic"

@@ -22,7 +22,7 @@ extern "C" {
 #define TUTTI_ANY_TAG (-1)
 #define TUTTI_TAG_MAX 0x7fffffff /* tags are 0 to this */
 
-/* What a receive or a probe found. After -EMSGSIZE and -TUTTI_EMISMATCH: of the dropped message. */
+/* The message of a receive or a probe; after -EMSGSIZE or -TUTTI_EMISMATCH the dropped message. */
 struct tutti_status {
 	int source; /* rank in the communicator */
 	int tag;

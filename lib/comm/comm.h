@@ -75,7 +75,7 @@ struct tt_userop {
  */
 enum tt_active { TT_ACTIVE_COLL, TT_ACTIVE_OTHER, TT_ACTIVE_RECV, TT_ACTIVE_LISTS };
 
-/* What another rank has said that it is doing; lib/engine/doing.c. */
+/* An answer of another rank: what it is doing; lib/engine/doing.c. */
 #define TT_DOING_MAX 4
 struct tt_doing {
 	int rank;

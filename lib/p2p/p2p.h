@@ -146,15 +146,15 @@ void tt_p2p_message(struct tt_port *port, int peer, const struct tt_key *key, ui
 struct tutti_message *tt_p2p_find(struct tt_p2p *p2p, int rank, int tag);
 /* For a matched probe: from now on only a receive of msg finds it. */
 void tt_p2p_take(struct tt_p2p *p2p, struct tutti_message *msg);
-/* What a probe or receive writes to the caller's status, which may be NULL. */
+/* Fills the caller's status of a probe or receive; NULL: there is none. */
 void tt_p2p_tell(struct tutti_status *status, int source, int tag, size_t bytes, uint32_t head);
 
 /* piece.c: transfers the payload of a matched message, from or into req's buffer */
 void tt_p2p_payload(struct tt_p2p_req *req);
 
 /*
- * What the head of a message says besides, in the port of its key: that it belongs to a port, that
- * the sender waits for TT_P2P_MATCHED, and the sender's datatype.
+ * The port of a message's key: that the message belongs to a port, that the sender waits for
+ * TT_P2P_MATCHED, and the sender's datatype.
  */
 #define TT_P2P_PORT 1u
 #define TT_P2P_SYNC 2u

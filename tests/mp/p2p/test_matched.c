@@ -268,7 +268,7 @@ static int mprobe_body(struct mp_job *job)
 	return 0;
 }
 
-/* What a probe has taken, nothing else finds; it can be dropped with its communicator. */
+/* Nothing else finds a message that a probe has taken; its communicator's end drops it. */
 static int taken_body(struct mp_job *job)
 {
 	struct tutti_message *msg = NULL, *none = NULL;
