@@ -3,7 +3,7 @@
  * All-to-all in the memory of one host.
  *
  * node_slots, for short blocks: all ranks copy their inputs into their slots and signal; each
- *copies its blocks out of the others' slots.
+ * copies its blocks out of the others' slots.
  *
  *	Cost: n blocks copied by each rank; one wait for all; n-1 blocks read and written by each.
  *
