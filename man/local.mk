@@ -24,6 +24,7 @@ dist_man_MANS += \
 	man/tutti_barrier_init.3 \
 	man/tutti_bcast.3 \
 	man/tutti_bcast_init.3 \
+	man/tutti_call.3 \
 	man/tutti_cancel.3 \
 	man/tutti_comm_abort.3 \
 	man/tutti_comm_agree.3 \

@@ -250,6 +250,59 @@ int tutti_alltoallv_init(const void *sendbuf, const size_t *sendcounts, const si
 			 enum tutti_datatype datatype, struct tutti_comm *comm,
 			 struct tutti_request **request);
 
+/* The collectives, for tutti_call. */
+enum tutti_coll {
+	TUTTI_COLL_ALLREDUCE = 1,
+	TUTTI_COLL_BCAST, /* the buffer is recvbuf */
+	TUTTI_COLL_BARRIER,
+	TUTTI_COLL_REDUCE,
+	TUTTI_COLL_REDUCE_SCATTER_BLOCK,
+	TUTTI_COLL_REDUCE_SCATTER,
+	TUTTI_COLL_ALLGATHER,
+	TUTTI_COLL_ALLGATHERV,
+	TUTTI_COLL_GATHER,
+	TUTTI_COLL_GATHERV,
+	TUTTI_COLL_SCATTER,
+	TUTTI_COLL_SCATTERV,
+	TUTTI_COLL_ALLTOALL,
+	TUTTI_COLL_ALLTOALLV,
+	TUTTI_COLL_SCAN,
+	TUTTI_COLL_EXSCAN
+};
+
+#define TUTTI_CALL_PERSISTENT 1u /* flags: as the _init form */
+
+/*
+ * A collective with its options. Fields that a collective does not have are 0. Later versions
+ * append fields whose value 0 means what this version does.
+ */
+struct tutti_call {
+	size_t size; /* sizeof(struct tutti_call) */
+	enum tutti_coll coll;
+	unsigned flags;
+	const void *sendbuf;
+	void *recvbuf;
+	size_t count;
+	const size_t *sendcounts, *senddispls, *recvcounts, *recvdispls;
+	enum tutti_datatype datatype;
+	enum tutti_op op;
+	int root;
+	/* For later versions; must be 0: */
+	int timeout_ms;
+	int priority;
+	int quorum;
+	int cutoff_ms;
+	int pad;
+	void *codec;
+};
+
+/**
+ * tutti_call - the collective *call of comm. request NULL: blocking; else nonblocking, or
+ * persistent by flags. The struct is copied; buffers are as for the plain call.
+ */
+int tutti_call(struct tutti_comm *comm, const struct tutti_call *call,
+	       struct tutti_request **request);
+
 /**
  * tutti_comm_agree - *value becomes the bitwise AND (op TUTTI_BAND) or OR (TUTTI_BOR) of the
  * values of the live ranks of comm, the same on all. Collective over the live ranks; comm may have

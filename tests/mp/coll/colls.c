@@ -290,6 +290,44 @@ void colls_fill(struct mp_job *job, struct coll *c, unsigned seed)
 
 #define FORMS(name, ...) COLLS_CALL(form, job->world, req, name, __VA_ARGS__)
 
+/* The same, with the fields that the collective has. */
+static int issue_struct(struct mp_job *job, const struct coll *c, enum colls_form form,
+			const void *in, void *out, size_t own, struct tutti_request **req)
+{
+	static const enum tutti_coll coll[C_KINDS] = {
+		TUTTI_COLL_ALLREDUCE,	   TUTTI_COLL_REDUCE,	 TUTTI_COLL_REDUCE_SCATTER_BLOCK,
+		TUTTI_COLL_REDUCE_SCATTER, TUTTI_COLL_SCAN,	 TUTTI_COLL_EXSCAN,
+		TUTTI_COLL_BCAST,	   TUTTI_COLL_ALLGATHER, TUTTI_COLL_ALLGATHERV,
+		TUTTI_COLL_GATHER,	   TUTTI_COLL_GATHERV,	 TUTTI_COLL_SCATTER,
+		TUTTI_COLL_SCATTERV,	   TUTTI_COLL_ALLTOALL,	 TUTTI_COLL_ALLTOALLV};
+	bool v = c->kind == C_ALLGATHERV || c->kind == C_GATHERV || c->kind == C_ALLTOALLV;
+	struct tutti_call call = {.size = sizeof(call),
+				  .coll = coll[c->kind],
+				  .flags = form == F_PERSISTENT ? TUTTI_CALL_PERSISTENT : 0,
+				  .sendbuf = c->kind == C_BCAST ? NULL : in,
+				  .recvbuf = out,
+				  .count = c->count,
+				  .datatype = c->type};
+
+	if (c->kind == C_ALLGATHERV || c->kind == C_GATHERV || c->kind == C_SCATTERV)
+		call.count = own;
+	if (c->kind == C_REDUCE_SCATTER || c->kind == C_ALLTOALLV)
+		call.count = 0;
+	if (v || c->kind == C_REDUCE_SCATTER)
+		call.recvcounts = c->counts;
+	if (v && c->displs)
+		call.recvdispls = c->rdispls;
+	if (c->kind == C_SCATTERV || c->kind == C_ALLTOALLV) {
+		call.sendcounts = c->scounts;
+		call.senddispls = c->displs ? c->sdispls : NULL;
+	}
+	if (c->kind < C_REDUCING)
+		call.op = c->op;
+	if (colls_rooted(c->kind))
+		call.root = c->root;
+	return tutti_call(job->world, &call, form == F_BLOCKING ? NULL : req);
+}
+
 int colls_issue(struct mp_job *job, struct coll *c, enum colls_form form,
 		struct tutti_request **req)
 {
@@ -307,6 +345,8 @@ int colls_issue(struct mp_job *job, struct coll *c, enum colls_form form,
 		else
 			out = NULL;
 	}
+	if (c->by_struct)
+		return issue_struct(job, c, form, in, out, own, req);
 	switch (c->kind) {
 	case C_ALLREDUCE:
 		return FORMS(allreduce, in, out, c->count, c->type, c->op);

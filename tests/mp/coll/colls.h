@@ -48,6 +48,7 @@ struct coll {
 	bool in_place;
 	bool displs; /* v forms: blocks in reverse order, with gaps; else NULL */
 	enum mp_kind memory;
+	bool by_struct; /* by tutti_call */
 
 	/* colls_new's */
 	unsigned seed;

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tutti_call: a collective described by a struct. Fields that the collective does not have, and
+ * fields that this version does not know, must be 0; everything else is checked as in the plain
+ * call.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "lib/api/api.h"
+
+_Static_assert(TUTTI_COLL_BARRIER - 1 == TT_COLL_BARRIER, "same order");
+_Static_assert(TUTTI_COLL_ALLGATHERV - 1 == TT_COLL_ALLGATHERV, "same order");
+_Static_assert(TUTTI_COLL_ALLTOALLV - 1 == TT_COLL_ALLTOALLV, "same order");
+_Static_assert(TUTTI_COLL_EXSCAN - 1 == TT_COLL_EXSCAN, "same order");
+
+#define FIELD_SIZE(field) sizeof(((struct tutti_call *)0)->field)
+
+/* The fields that a collective may lack. */
+static const struct field {
+	const char *name;
+	size_t offset, size;
+} fields[] = {
+#define FIELD(field)                                                                               \
+	{                                                                                          \
+#field, offsetof(struct tutti_call, field), FIELD_SIZE(field)                      \
+	}
+	FIELD(sendbuf),	   FIELD(recvbuf),    FIELD(count),	 FIELD(sendcounts),
+	FIELD(senddispls), FIELD(recvcounts), FIELD(recvdispls), FIELD(datatype),
+	FIELD(op),	   FIELD(root),	      FIELD(timeout_ms), FIELD(priority),
+	FIELD(quorum),	   FIELD(cutoff_ms),  FIELD(pad),	 FIELD(codec),
+#undef FIELD
+};
+#define FIELDS (sizeof(fields) / sizeof(fields[0]))
+enum {
+	SEND = 1 << 0,
+	RECV = 1 << 1,
+	COUNT = 1 << 2,
+	SCOUNTS = 3 << 3,
+	RCOUNTS = 1 << 5,
+	RDISPLS = 1 << 6,
+	TYPE = 1 << 7,
+	OP = 1 << 8,
+	ROOT = 1 << 9,
+	BOTH = SEND | RECV | TYPE,
+};
+
+static unsigned fields_of(enum tt_coll coll)
+{
+	static const unsigned has[TT_NUM_COLLS] = {
+		[TT_COLL_ALLREDUCE] = BOTH | COUNT | OP,
+		[TT_COLL_BCAST] = RECV | TYPE | COUNT | ROOT,
+		[TT_COLL_BARRIER] = 0,
+		[TT_COLL_REDUCE] = BOTH | COUNT | OP | ROOT,
+		[TT_COLL_REDUCE_SCATTER_BLOCK] = BOTH | COUNT | OP,
+		[TT_COLL_REDUCE_SCATTER] = BOTH | RCOUNTS | OP,
+		[TT_COLL_ALLGATHER] = BOTH | COUNT,
+		[TT_COLL_ALLGATHERV] = BOTH | COUNT | RCOUNTS | RDISPLS,
+		[TT_COLL_GATHER] = BOTH | COUNT | ROOT,
+		[TT_COLL_GATHERV] = BOTH | COUNT | RCOUNTS | RDISPLS | ROOT,
+		[TT_COLL_SCATTER] = BOTH | COUNT | ROOT,
+		[TT_COLL_SCATTERV] = BOTH | COUNT | SCOUNTS | ROOT,
+		[TT_COLL_ALLTOALL] = BOTH | COUNT,
+		[TT_COLL_ALLTOALLV] = BOTH | SCOUNTS | RCOUNTS | RDISPLS,
+		[TT_COLL_SCAN] = BOTH | COUNT | OP,
+		[TT_COLL_EXSCAN] = BOTH | COUNT | OP,
+	};
+
+	return has[coll];
+}
+
+static bool is_zero(const void *data, size_t len)
+{
+	const char *p = data;
+	size_t i;
+
+	for (i = 0; i < len && !p[i]; i++)
+		;
+	return i == len;
+}
+
+static int check_unused(const struct tutti_call *c)
+{
+	enum tt_coll coll = (enum tt_coll)(c->coll - 1);
+	unsigned has = fields_of(coll);
+	size_t i;
+
+	for (i = 0; i < FIELDS; i++) {
+		const struct field *f = &fields[i];
+
+		if (has & 1u << i || is_zero((const char *)c + f->offset, f->size))
+			continue;
+		if (f->offset >= offsetof(struct tutti_call, timeout_ms))
+			return tt_fail(-EINVAL,
+				       "tutti_call: %s is not 0, but this version does not support "
+				       "it",
+				       f->name);
+		return tt_fail(-EINVAL, "tutti_call: %s is not 0, but %s does not have it", f->name,
+			       tt_coll_name(coll));
+	}
+	return 0;
+}
+
+static int check_struct(const struct tutti_call *c, const struct tutti_request *const *request)
+{
+	if (!c)
+		return tt_fail(-EINVAL, "tutti_call: call is NULL");
+	if (c->size < sizeof(*c))
+		return tt_fail(-EINVAL,
+			       "tutti_call: size is %zu, which is less than %zu; set it to "
+			       "sizeof(struct tutti_call)",
+			       c->size, sizeof(*c));
+	if (!is_zero(c + 1, c->size - sizeof(*c)))
+		return tt_fail(-EINVAL,
+			       "tutti_call: a field after codec is not 0, but this version knows "
+			       "only %zu of %zu bytes",
+			       sizeof(*c), c->size);
+	if (c->coll < TUTTI_COLL_ALLREDUCE || c->coll > TUTTI_COLL_EXSCAN)
+		return tt_fail(-EINVAL, "tutti_call: coll: %d is not a collective", (int)c->coll);
+	if (c->flags & ~TUTTI_CALL_PERSISTENT)
+		return tt_fail(-EINVAL, "tutti_call: flags: 0x%x is unknown",
+			       c->flags & ~TUTTI_CALL_PERSISTENT);
+	if (c->flags & TUTTI_CALL_PERSISTENT && !request)
+		return tt_fail(-EINVAL, "tutti_call: request is NULL, but flags has "
+					"TUTTI_CALL_PERSISTENT");
+	return check_unused(c);
+}
+
+int tutti_call(struct tutti_comm *comm, const struct tutti_call *c, struct tutti_request **request)
+{
+	struct tt_call call;
+	int err = check_struct(c, (const struct tutti_request *const *)request);
+
+	if (err)
+		return err;
+	call = (struct tt_call){.coll = (enum tt_coll)(c->coll - 1),
+				.sendbuf = c->sendbuf,
+				.recvbuf = c->recvbuf,
+				.count = c->count,
+				.datatype =
+					c->coll == TUTTI_COLL_BARRIER ? TUTTI_UINT8 : c->datatype,
+				.op = c->op,
+				.root = c->root,
+				.scounts = c->sendcounts,
+				.sdispls = c->senddispls,
+				.rcounts = c->recvcounts,
+				.rdispls = c->recvdispls};
+	if (!request)
+		return tt_coll_run(comm, call);
+	return c->flags & TUTTI_CALL_PERSISTENT ? tt_coll_init(comm, call, request)
+						: tt_coll_start(comm, call, request);
+}
