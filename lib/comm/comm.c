@@ -11,14 +11,9 @@
 
 static void record(struct tutti_comm *comm)
 {
-	struct tt_flight_comm *f = NULL;
-	int i;
-
-	if (comm->ctx->flight)
-		f = tt_flight_comm(comm->ctx->flight, comm->uid, comm->id, comm->rank, comm->size);
-	for (i = 0; f && i < comm->size && i < TT_FLIGHT_MEMBERS; i++)
-		f->member[i] = comm->world[i];
-	comm->flight = f;
+	comm->flight = comm->ctx->flight ? tt_flight_comm(comm->ctx->flight, comm->uid, comm->id,
+							  comm->rank, comm->size, comm->world)
+					 : NULL;
 }
 
 int tt_comm_new(struct tutti_context *ctx, const int *world, int size, uint32_t id, uint64_t uid,

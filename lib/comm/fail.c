@@ -56,12 +56,10 @@ void tt_ctx_unlock(struct tutti_context *ctx)
 	tt_wire_unlock(ctx->wire);
 }
 
-/* For the flight recorder. */
-static void note(struct tutti_comm *comm, const struct tutti_error_info *info)
+static void record(struct tutti_comm *comm, const struct tutti_error_info *info)
 {
 	struct tt_flight_comm *f = comm->flight;
 
-	atomic_store(&comm->ctx->dump_due, true);
 	if (!f || f->uid != comm->uid)
 		return;
 	f->culprit = info->rank;
@@ -71,6 +69,13 @@ static void note(struct tutti_comm *comm, const struct tutti_error_info *info)
 	snprintf(f->field, sizeof(f->field), "%s", info->field);
 	snprintf(f->text, sizeof(f->text), "%s", info->text);
 	f->code = info->code;
+}
+
+/* For the flight recorder: a dump is due when the failure is in it. */
+static void note(struct tutti_comm *comm, const struct tutti_error_info *info)
+{
+	record(comm, info);
+	atomic_store(&comm->ctx->dump_due, true);
 }
 
 static void fail_one(struct tutti_comm *comm, const struct tutti_error_info *info)

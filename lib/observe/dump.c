@@ -208,12 +208,13 @@ static int write_lines(struct out *o, const struct tt_flight *f, const char *rea
 {
 	struct tt_dump_clock clock = tt_dump_clock(f);
 	uint64_t last = atomic_load_explicit(&f->head->last, memory_order_acquire), i;
+	struct tt_flight_comm c;
 	struct tt_flight_rec r;
 
 	write_head(o, f, &clock, reason);
 	for (i = 0; i < TT_FLIGHT_COMMS; i++)
-		if (f->head->comm[i].uid)
-			write_comm(o, &f->head->comm[i], &clock);
+		if (tt_flight_read_comm(f, i, &c))
+			write_comm(o, &c, &clock);
 	for (i = last < TT_FLIGHT_RECORDS ? 1 : last - TT_FLIGHT_RECORDS + 1; i <= last; i++)
 		if (tt_flight_read(f, i, &r))
 			write_rec(o, f, &r, i, &clock);

@@ -284,22 +284,39 @@ uint32_t tt_flight_comm_id(const struct tt_flight *f, uint64_t uid)
 }
 
 struct tt_flight_comm *tt_flight_comm(struct tt_flight *f, uint64_t uid, uint32_t id, int rank,
-				      int size)
+				      int size, const int *world)
 {
 	struct tt_flight_comm *c;
 	uint32_t n;
+	int i;
 
 	if (!f->head)
 		return NULL;
 	n = atomic_load(&f->head->ncomms);
 	/* The first is the world and keeps its place. */
 	c = &f->head->comm[n < TT_FLIGHT_COMMS ? n : 1 + (n - 1) % (TT_FLIGHT_COMMS - 1)];
-	memset(c, 0, sizeof(*c));
+	atomic_store_explicit(&c->uid, 0, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release); /* as in tt_flight_begin */
+	memset((char *)c + sizeof(c->uid), 0, sizeof(*c) - sizeof(c->uid));
 	c->id = id;
 	c->rank = rank;
 	c->size = (uint32_t)size;
 	c->culprit = -1;
-	c->uid = uid;
+	for (i = 0; i < size && i < TT_FLIGHT_MEMBERS; i++)
+		c->member[i] = world[i];
+	atomic_store_explicit(&c->uid, uid, memory_order_release);
 	atomic_store(&f->head->ncomms, n + 1);
 	return c;
+}
+
+bool tt_flight_read_comm(const struct tt_flight *f, int i, struct tt_flight_comm *comm)
+{
+	const struct tt_flight_comm *from = &f->head->comm[i];
+	uint64_t uid = atomic_load_explicit(&from->uid, memory_order_acquire);
+
+	if (!uid)
+		return false;
+	memcpy(comm, from, sizeof(*comm));
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&from->uid, memory_order_relaxed) == uid;
 }

@@ -44,8 +44,8 @@ struct tt_flight_rec {
 };
 
 struct tt_flight_comm {
-	uint64_t uid;
-	uint64_t seq; /* of its last collective */
+	_Atomic uint64_t uid; /* 0: the rest is not valid */
+	uint64_t seq;	      /* of its last collective */
 	uint32_t id, size;
 	int32_t rank;
 	int32_t code;	 /* its failure, or 0 */
@@ -141,10 +141,12 @@ const char *tt_flight_name_of(const struct tt_flight *f, uint8_t i);
 uint32_t tt_flight_comm_id(const struct tt_flight *f, uint64_t uid);
 
 /*
- * Room for a communicator; NULL: no recorder. It may be taken for another after TT_FLIGHT_COMMS
- * more.
+ * Room for a communicator of the ranks world[0 .. size) of the job; NULL: no recorder. It may be
+ * taken for another after TT_FLIGHT_COMMS more.
  */
 struct tt_flight_comm *tt_flight_comm(struct tt_flight *f, uint64_t uid, uint32_t id, int rank,
-				      int size);
+				      int size, const int *world);
+/* For readers: a copy of entry i; false: it is empty, or being written. */
+bool tt_flight_read_comm(const struct tt_flight *f, int i, struct tt_flight_comm *comm);
 
 #endif

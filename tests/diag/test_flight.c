@@ -268,12 +268,13 @@ static json_t *dump_line(int at, int *lines)
 static void long_text(void)
 {
 	struct tt_flight_comm *c;
+	const int world[] = {0, 1};
 	struct tt_flight f;
 	json_t *line;
 	int lines;
 
 	TT_REQUIRE(!tt_flight_open(&f, -1));
-	c = tt_flight_comm(&f, 7, 1, 0, 2);
+	c = tt_flight_comm(&f, 7, 1, 0, 2, world);
 	c->code = -TUTTI_EPEER;
 	memset(c->text, 0xff, sizeof(c->text) - 1);
 	c->nlate = 1;

@@ -86,8 +86,8 @@ enum shm_ring_state { SHM_FREE, SHM_OPEN, SHM_ATTACHED, SHM_LEFT, SHM_CLOSED };
 
 struct shm_ring {
 	_Alignas(SHM_LINE) _Atomic uint64_t state; /* generation << 32 | shm_ring_state */
-	_Atomic uint32_t sweep; /* the producer gave up regions: unmap stale ones */
-	_Atomic uint32_t pid;	/* of the producer */
+	_Atomic uint32_t sweep;	   /* the producer gave up regions: unmap stale ones */
+	_Atomic uint64_t producer; /* generation << 32 | its process, 0: none yet */
 	_Alignas(SHM_LINE) _Atomic uint64_t busy; /* region id the producer works on, 0: none */
 	_Alignas(SHM_LINE) _Atomic uint32_t tail; /* entries consumed */
 	struct shm_entry entry[SHM_SLOTS];
@@ -213,6 +213,11 @@ static inline struct shm_ring *shm_ring_at(char *seg, uint32_t index)
 static inline uint64_t shm_state(uint32_t gen, enum shm_ring_state state)
 {
 	return (uint64_t)gen << 32 | state;
+}
+
+static inline pid_t shm_producer(struct shm_ring *ring)
+{
+	return (pid_t)(uint32_t)atomic_load(&ring->producer);
 }
 
 #endif

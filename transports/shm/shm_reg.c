@@ -161,7 +161,7 @@ int shm_dereg(struct tt_mr *base)
 			err = tt_fail(-ETIMEDOUT,
 				      "shm: process %d is stopped while it copies from or to "
 				      "a region that is being deregistered",
-				      (int)atomic_load(&ep->in->pid));
+				      (int)shm_producer(ep->in));
 		/* So that the peer unmaps it and the pages can be given back. */
 		if (mr->mappable && ep->out) {
 			atomic_store(&ep->out->sweep, 1);

@@ -87,7 +87,7 @@ static bool ring_is_free(struct shm_tp *tp, uint32_t i)
 	if (tp->eps[i])
 		return false;
 	if (state == SHM_CLOSED)
-		return tt_proc_gone((pid_t)atomic_load(&ring->pid));
+		return tt_proc_gone(shm_producer(ring));
 	return state == SHM_FREE;
 }
 
@@ -107,7 +107,7 @@ int shm_ring_open(struct shm_tp *tp, uint32_t *index, uint32_t *gen)
 	atomic_store(&ring->tail, 0);
 	atomic_store(&ring->busy, 0);
 	atomic_store(&ring->sweep, 0);
-	atomic_store(&ring->pid, 0);
+	atomic_store(&ring->producer, (uint64_t)*gen << 32);
 	atomic_store(&ring->state, shm_state(*gen, SHM_OPEN));
 	if (i == tp->neps)
 		tp->neps++;
@@ -131,7 +131,7 @@ int shm_fence(const struct shm_tp *tp, struct shm_ring *ring, uint64_t id)
 		sched_yield();
 		if (turn % 4096 != 4095)
 			continue;
-		if (tt_proc_gone((pid_t)atomic_load(&ring->pid)))
+		if (tt_proc_gone(shm_producer(ring)))
 			return 0;
 		if (!deadline)
 			deadline = tt_deadline_ms(SHM_FENCE_MS);
@@ -153,7 +153,7 @@ void shm_ring_close(struct shm_ep *ep)
 	    shm_fence((const struct shm_tp *)ep->ep.tp, ep->in, 0))
 		tt_warn("shm: process %d is stopped in the middle of a transfer with this process; "
 			"end it before its buffers here are used again",
-			(int)atomic_load(&ep->in->pid));
+			(int)shm_producer(ep->in));
 }
 
 /* Map the three parts of the peer's segment that we need; out-fields of ep are set together. */
@@ -222,7 +222,7 @@ static int open_peer(struct shm_ep *ep, const struct shm_blob *b)
 
 int shm_peer_attach(struct shm_ep *ep, const struct shm_blob *b)
 {
-	uint64_t open_state = shm_state(b->gen, SHM_OPEN);
+	uint64_t open_state = shm_state(b->gen, SHM_OPEN), no_producer = (uint64_t)b->gen << 32;
 	int err = open_peer(ep, b);
 
 	if (err)
@@ -243,8 +243,10 @@ int shm_peer_attach(struct shm_ep *ep, const struct shm_blob *b)
 		 b->pid);
 	ep->out_index = b->ring;
 	ep->attached = shm_state(b->gen, SHM_ATTACHED);
-	atomic_store(&ep->out->pid, ((struct shm_tp *)ep->ep.tp)->pid);
-	if (!atomic_compare_exchange_strong(&ep->out->state, &open_state, ep->attached)) {
+	/* Both fail if the ring belongs to a later connection by now. */
+	if (!atomic_compare_exchange_strong(&ep->out->producer, &no_producer,
+					    no_producer | ((struct shm_tp *)ep->ep.tp)->pid) ||
+	    !atomic_compare_exchange_strong(&ep->out->state, &open_state, ep->attached)) {
 		err = tt_fail(-ECONNREFUSED, "shm: process %u has closed this endpoint already",
 			      b->pid);
 		goto close_wake;

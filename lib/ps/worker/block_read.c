@@ -148,6 +148,8 @@ static void read_data(struct tt_ps_unit *u)
 static void read_stamp(struct tt_ps_unit *u)
 {
 	u->state = TT_PS_READ_CHECK;
+	atomic_thread_fence(
+		memory_order_acquire); /* head and data have been read before the stamp */
 	get(u, &u->landing->word, sizeof(uint64_t),
 	    tt_ps_slot_at(u->pull->task.table, u->server, u->block, u->word & 0xff) +
 		    offsetof(struct tt_ps_head, stamp));
