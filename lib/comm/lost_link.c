@@ -131,9 +131,12 @@ static void judge(struct tutti_context *ctx, const struct accuse_msg *msg)
 	out = who_goes(ctx, msg->by, msg->rank);
 	if (out == msg->rank)
 		snprintf(why, sizeof(why), "rank %d reports: %s", msg->by, msg->why);
+	else if (lost_by(ctx, out) > lost_by(ctx, msg->rank))
+		snprintf(why, sizeof(why), "it lost %d connections, rank %d lost %d: %s",
+			 lost_by(ctx, out), msg->rank, lost_by(ctx, msg->rank), msg->why);
 	else
-		snprintf(why, sizeof(why), "it lost more connections than rank %d, or as many: %s",
-			 msg->rank, msg->why);
+		snprintf(why, sizeof(why), "it lost its connection to rank %d: %s", msg->rank,
+			 msg->why);
 	n = strlen(why);
 	if (c && c->why[!side][0])
 		snprintf(why + n, sizeof(why) - n, "; rank %d reports: %s", msg->rank,

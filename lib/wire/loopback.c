@@ -60,7 +60,7 @@ void tt_loop_event(struct tt_wire *wire, const struct tt_event *ev)
 	if (loop && ev->kind == TT_EV_UP && ++loop->up == 2)
 		loop->chan.state = TT_CHAN_OPEN;
 	else if (loop && ev->kind == TT_EV_DOWN)
-		end(loop, -TUTTI_ETRANSPORT, ev->data ? ev->data : tt_fail_text(ev->status));
+		end(loop, -TUTTI_ETRANSPORT, ev->data ? ev->data : tutti_strerror(ev->status));
 }
 
 static int open_ends(struct tt_loop *loop, struct tt_tp *tp)

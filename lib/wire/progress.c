@@ -67,7 +67,8 @@ static void on_event(struct tt_wire *wire, const struct tt_event *ev)
 		tt_chan_up(chan);
 		break;
 	case TT_EV_DOWN:
-		tt_chan_down(chan, ev->data ? ev->data : tt_fail_text(ev->status));
+		/* Not tt_fail_text: the last error of this thread may be an older one. */
+		tt_chan_down(chan, ev->data ? ev->data : tutti_strerror(ev->status));
 		break;
 	default:
 		break;
