@@ -406,6 +406,44 @@ static void test_busy_is_alive(void)
 	run_job(3, rank_busy, 0);
 }
 
+/* A control thread that came late does not count that time against its peers. */
+static void test_late_judge(void)
+{
+	const uint64_t limit = 1000;
+
+	TT_CHECK(tt_ctl_excused(250, 250, limit) == 0);
+	TT_CHECK(tt_ctl_excused(10, 250, limit) == 0); /* woken by an event */
+	TT_CHECK(tt_ctl_excused(300, 250, limit) == 0);
+	TT_CHECK(tt_ctl_excused(450, 250, limit) == 200);
+	TT_CHECK(tt_ctl_excused(450, 0, limit) == 450);
+	TT_CHECK(tt_ctl_excused(501, 500, limit) == UINT64_MAX);
+	TT_CHECK(tt_ctl_excuse(5000, 6000, 200) == 5200);
+	TT_CHECK(tt_ctl_excuse(5000, 6000, 0) == 5000);
+	TT_CHECK(tt_ctl_excuse(5900, 6000, 200) == 6000);
+	TT_CHECK(tt_ctl_excuse(5900, 6000, UINT64_MAX) == 6000);
+	TT_CHECK(tt_ctl_excuse(6100, 6000, 200) == 6100);
+	/* Starved for 450 of every 500 ms: one that speaks every 700 ms stays alive. */
+	TT_CHECK(6000 - tt_ctl_excuse(tt_ctl_excuse(4900, 5500, 400), 6000, 400) < limit);
+}
+
+/* A heartbeat that waits in the socket is one, although the control thread has not read it. */
+static void test_unread_heartbeat(void)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET};
+	struct tt_link *link = NULL;
+	struct tt_self self = {0};
+	int fd[2];
+
+	TT_REQUIRE(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fd));
+	TT_REQUIRE(!tt_link_accept(fd[0], (struct sockaddr *)&in, &self, &tt_ctl_link_ops, NULL,
+				   TT_NEVER, &link));
+	TT_CHECK(!tt_link_has_input(link));
+	TT_CHECK(write(fd[1], "x", 1) == 1);
+	TT_CHECK(tt_link_has_input(link));
+	tt_link_free(link);
+	close(fd[1]);
+}
+
 static int rank_missing(int rank, int n, void *arg)
 {
 	struct job *j = arg;
@@ -812,6 +850,8 @@ static const struct tt_test tests[] = {{"start_stop", test_start_stop},
 				       {"wrong_ranks", test_wrong_ranks},
 				       {"wrong_secret", test_wrong_secret},
 				       {"junk_does_not_disturb", test_junk_does_not_disturb},
+				       {"late_judge", test_late_judge},
+				       {"unread_heartbeat", test_unread_heartbeat},
 				       {"lost_during_start", test_lost_during_start},
 				       {"lost_before_join", test_lost_before_join},
 				       {"refuses", test_refuses},

@@ -162,6 +162,14 @@ struct tt_boot {
 };
 
 /* control_loop.c */
+/*
+ * How much of the time since the last turn of the loop must not count as silence of its peers: this
+ * process slept for asked ns of elapsed on purpose, and was stopped or starved for the rest. All
+ * silence is excused (UINT64_MAX) after half the limit.
+ */
+uint64_t tt_ctl_excused(uint64_t elapsed, uint64_t asked, uint64_t limit);
+/* The moment of the last sign of life, as if the last excused ns had not been. */
+uint64_t tt_ctl_excuse(uint64_t then, uint64_t now, uint64_t excused);
 extern const struct tt_link_ops tt_ctl_link_ops;
 void *tt_ctl_main(void *boot);
 void tt_ctl_add_link(struct tt_boot *b, struct tt_link *link);
@@ -251,8 +259,8 @@ void tt_watch_lost(struct tt_boot *b, struct tt_link *link);
 void tt_watch_timers(struct tt_boot *b, uint64_t now);
 /* The time of the next check; at most next. */
 uint64_t tt_watch_next(const struct tt_boot *b, uint64_t next);
-/* This process has paused: silence during the pause does not count. */
-void tt_watch_paused(struct tt_boot *b, uint64_t now);
+/* Silence during the last excused ns does not count. */
+void tt_watch_paused(struct tt_boot *b, uint64_t now, uint64_t excused);
 void tt_watch_end(struct tt_boot *b);
 /* "2, 5 and 17 more": the ranks for which test is true. */
 void tt_rank_list(const struct tt_boot *b, bool (*test)(const struct tt_boot *, int), char *text,

@@ -58,6 +58,7 @@
 #define PENDING_MAX 256 /* unauthenticated connections, besides one for each rank */
 #define DRAIN_MS 1000
 #define STOP_MS 100    /* how often params.stop is called */
+#define LATE_PART 16   /* of the limit: a loop that is later than this excuses its peers */
 #define LINGER_MS 2000 /* a failed rank 0 stays until all ranks have been told */
 
 static char listen_mark, wake_mark; /* distinguished from links by address */
@@ -380,18 +381,40 @@ void tt_start_refuse(struct tt_boot *b)
 		      b->host, why->text);
 }
 
-/* A process that was stopped, or did not read, must not take its peers' silence for death. */
-static void notice_pause(struct tt_boot *b, uint64_t now)
+uint64_t tt_ctl_excused(uint64_t elapsed, uint64_t asked, uint64_t limit)
 {
+	if (elapsed > limit / 2)
+		return UINT64_MAX;
+	return elapsed > asked + limit / LATE_PART ? elapsed - asked : 0;
+}
+
+uint64_t tt_ctl_excuse(uint64_t then, uint64_t now, uint64_t excused)
+{
+	if (then > now)
+		return then;
+	return now - then > excused ? then + excused : now;
+}
+
+/*
+ * A process that was stopped, starved or did not read must not take its peers' silence for death.
+ * Peers on the same host are starved at the same time.
+ */
+static void notice_pause(struct tt_boot *b, uint64_t now, uint64_t asked)
+{
+	uint64_t excused = tt_ctl_excused(now - b->last_loop, asked, b->limit_ns);
 	struct tt_list *pos, *tmp;
 
-	if (now - b->last_loop > b->limit_ns / 2) {
-		tt_list_each(pos, tmp, &b->links) tt_container(pos, struct tt_link, node)->last_rx =
-			now;
-		tt_watch_paused(b, now);
-		b->dialer.until = now + b->limit_ns;
-	}
 	b->last_loop = now;
+	if (!excused)
+		return;
+	tt_list_each(pos, tmp, &b->links)
+	{
+		struct tt_link *link = tt_container(pos, struct tt_link, node);
+
+		link->last_rx = tt_ctl_excuse(link->last_rx, now, excused);
+	}
+	tt_watch_paused(b, now, excused);
+	b->dialer.until = tt_ctl_excuse(b->dialer.until, now + b->limit_ns, excused);
 }
 
 /* Enters this rank's card; the caller of tt_boot_join waits with the lock free. */
@@ -578,7 +601,7 @@ void *tt_ctl_main(void *arg)
 {
 	struct tt_boot *b = arg;
 	struct epoll_event ev[64];
-	int n, i;
+	int n, i, ms;
 
 	tt_spawned_brief();
 	watch(b, b->wakefd, &wake_mark, EPOLL_CTL_ADD);
@@ -588,14 +611,15 @@ void *tt_ctl_main(void *arg)
 	else if (b->params.broken)
 		tt_start_refuse(b);
 	while (b->phase != TT_PH_END) {
-		n = epoll_wait(b->epfd, ev, 64, next_timeout(b));
+		ms = next_timeout(b);
+		n = epoll_wait(b->epfd, ev, 64, ms);
 		for (i = 0; i < n; i++)
 			dispatch(b, &ev[i]);
 		if (b->phase == TT_PH_JOIN)
 			take_card(b);
 		take_outbox(b);
-		notice_pause(
-			b, tt_now_ns()); /* includes the time of a handler that waited for a lock */
+		/* includes the time of a handler that waited for a lock */
+		notice_pause(b, tt_now_ns(), (uint64_t)ms * TT_MS);
 		timers(b);
 		tt_tree_step(b);
 		sweep(b);

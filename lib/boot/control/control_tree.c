@@ -469,7 +469,8 @@ static void beat(struct tt_boot *b, struct tt_link *link, uint64_t now)
 
 	if (!link || link->state != TT_LINK_OPEN || link->closing)
 		return;
-	if (b->phase == TT_PH_UP && now > link->last_rx && now - link->last_rx > b->limit_ns) {
+	if (b->phase == TT_PH_UP && now > link->last_rx && now - link->last_rx > b->limit_ns &&
+	    !tt_link_has_input(link)) {
 		snprintf(why, sizeof(why), "it was silent for %llu ms",
 			 (unsigned long long)((now - link->last_rx) / TT_MS));
 		tt_tree_say_gone(b, link, NULL, link->peer, b->rank, why);

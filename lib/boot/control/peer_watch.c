@@ -221,7 +221,7 @@ static const char *verdict(const struct tt_boot *b, const struct watch *w, uint6
 {
 	if (!w->heard) /* no process listens at its address: it has ended */
 		snprintf(text, size, "it can't be reached: %s", w->last);
-	else if (now > w->heard + b->limit_ns)
+	else if (now > w->heard + b->limit_ns && !(w->link && tt_link_has_input(w->link)))
 		snprintf(text, size, "it was silent for %llu ms%s%s",
 			 (unsigned long long)((now - w->heard) / TT_MS), w->last[0] ? ": " : "",
 			 w->last);
@@ -285,7 +285,7 @@ uint64_t tt_watch_next(const struct tt_boot *b, uint64_t next)
 	return at < next ? at : next;
 }
 
-void tt_watch_paused(struct tt_boot *b, uint64_t now)
+void tt_watch_paused(struct tt_boot *b, uint64_t now, uint64_t excused)
 {
 	struct tt_list *pos, *tmp;
 
@@ -293,7 +293,7 @@ void tt_watch_paused(struct tt_boot *b, uint64_t now)
 	{
 		struct watch *w = tt_container(pos, struct watch, node);
 
-		w->heard = w->heard ? now : 0;
+		w->heard = w->heard ? tt_ctl_excuse(w->heard, now, excused) : 0;
 	}
 }
 

@@ -23,6 +23,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,6 +124,13 @@ void tt_link_user_timeout(struct tt_link *link, int64_t ms)
 	setsockopt(link->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 	setsockopt(link->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
 	setsockopt(link->fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle, sizeof(idle));
+}
+
+bool tt_link_has_input(const struct tt_link *link)
+{
+	struct pollfd p = {.fd = link->fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) > 0 && p.revents & POLLIN;
 }
 
 size_t tt_link_queued(const struct tt_link *link)

@@ -86,6 +86,8 @@ void tt_link_flush(struct tt_link *link);
 bool tt_link_wants_out(const struct tt_link *link);
 /* Queues a frame. A queue beyond its bound kills the link. */
 void tt_link_send(struct tt_link *link, int type, const void *data, size_t len);
+/* Something has arrived that was not read yet: the peer is not silent. */
+bool tt_link_has_input(const struct tt_link *link);
 size_t tt_link_queued(const struct tt_link *link);
 /*
  * Sends no more: shuts down after the queue has been sent; the end of the peer's stream kills the
