@@ -317,6 +317,17 @@ static inline void wait_over(struct tutti_context *ctx, bool offered)
 		tt_record_due(ctx);
 }
 
+/*
+ * A caller can wait without a request, as in a window's flush: links are watched for it as well.
+ * The progress thread, which has no deadline, waits for nothing.
+ */
+static void timers(struct tutti_context *ctx, uint64_t deadline)
+{
+	if (deadline != TT_NEVER)
+		tt_wire_watch(ctx->wire);
+	tt_engine_timers(ctx);
+}
+
 /* Until deadline; 0: timeout after the first reading of the clock, which a short wait saves. */
 static int wait_for(struct tutti_context *ctx, bool (*done)(void *), void *arg, uint64_t deadline,
 		    uint64_t timeout)
@@ -338,7 +349,7 @@ static int wait_for(struct tutti_context *ctx, bool (*done)(void *), void *arg, 
 			return 0;
 		}
 		if (step % TIMER_STEPS == TIMER_STEPS - 1)
-			tt_engine_timers(ctx);
+			timers(ctx, deadline);
 		/* the end of a turn wakes no thread */
 		w.stalled = !tt_list_empty(&ctx->stalled) || !tt_list_empty(&ctx->node_gated);
 		if (step % CLOCK_STEPS == 0)

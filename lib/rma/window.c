@@ -217,6 +217,8 @@ static bool flushed(void *arg)
 
 	if (atomic_load(&f->win->comm->failed))
 		return true;
+	if (f->win->comm->suspect >= 0) /* the verdict, which names the rank, is on its way */
+		return false;
 	if (f->rank >= 0)
 		return !f->win->pending[f->rank];
 	for (i = 0; i < f->win->comm->size; i++)

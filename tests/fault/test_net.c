@@ -324,6 +324,9 @@ static int use_links(struct mp_job *job, struct tutti_win *win, char *mem, enum 
 		err = tutti_put(win, ONE, mem, 1 << 20, 0) ?: tutti_win_flush(win, ONE);
 	else
 		err = 0;
+	/* The others make no call that could find it in the putting rank's place. */
+	while (in == IN_FLUSH && !once && !err && !(err = atomic_load(&job->world->failed)))
+		mp_sleep_ms(20);
 	for (i = 0; !err && (!once || i < 1); i++)
 		err = call(job, job->world, v, i, &more);
 	return err;
