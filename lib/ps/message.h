@@ -57,7 +57,8 @@ struct tt_ps_credit {
 	uint64_t sequence; /* the first publication that contains the push; 0: do not wait */
 	uint64_t len;	   /* of the data that follows */
 	uint64_t tau;	   /* versions by which the push was late; of rows, the total */
-	uint64_t spare[3];
+	uint64_t room;	   /* status -ENOMEM: bytes that the server can still get */
+	uint64_t spare[2];
 };
 
 struct tt_ps_note {

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/resource.h>
 
 #include "lib/base/hash.h"
 
@@ -164,20 +165,38 @@ uint64_t tt_topo_memory(void)
 	return max && max < all ? max : all;
 }
 
+/* What RLIMIT_AS leaves. */
+static uint64_t address_space_left(void)
+{
+	FILE *f = fopen("/proc/self/statm", "re");
+	unsigned long long pages = 0;
+	struct rlimit l;
+	uint64_t used;
+
+	if (f && fscanf(f, "%llu", &pages) != 1)
+		pages = 0;
+	if (f)
+		fclose(f);
+	if (getrlimit(RLIMIT_AS, &l) || l.rlim_cur == RLIM_INFINITY)
+		return UINT64_MAX;
+	used = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+	return used < l.rlim_cur ? l.rlim_cur - used : 0;
+}
+
 uint64_t tt_topo_memory_available(void)
 {
 	FILE *f = fopen("/proc/meminfo", "re");
 	unsigned long long kib;
-	uint64_t bytes = UINT64_MAX;
+	uint64_t bytes = UINT64_MAX, left = address_space_left();
 	char line[128];
 
 	if (!f)
-		return bytes;
+		return left;
 	while (bytes == UINT64_MAX && fgets(line, sizeof(line), f))
 		if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
 			bytes = kib << 10;
 	fclose(f);
-	return bytes;
+	return bytes < left ? bytes : left;
 }
 
 static int node_file(const char *sysfs, const char *ifname)

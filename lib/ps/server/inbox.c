@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "lib/ps/server/server.h"
+#include "lib/topo/topo.h"
 
 #define HELD ((size_t)1 << 30)
 
@@ -172,6 +173,8 @@ static bool run_slot(struct tt_ps_client *c)
 		 !tt_ps_take_in(c, &head, payload, &credit) ||
 		 tt_ps_drop_out(c->srv, credit.status))
 		return false;
+	if (credit.status == -ENOMEM)
+		credit.room = tt_topo_memory_available();
 	done_with(c, m, &head, &credit);
 	return true;
 }

@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include "lib/ps/ps.h"
+#include "lib/rules/rule.h"
 
 void tt_ps_pump(struct tutti_ps *ps)
 {
@@ -245,8 +246,24 @@ int tt_ps_refusal(struct tutti_ps *ps)
 	return status ? tt_fail_rank(status, ps->refuser, NULL, "%s", ps->why) : 0;
 }
 
+/* The rows of one server, with the states of the rule. */
+static void say_no_memory(const struct tutti_ps_table *t, int server, uint64_t room, char *buf,
+			  size_t size)
+{
+	uint64_t rows = t->part[server].elems / t->width;
+	uint64_t row = t->width * (t->elem + (uint64_t)tt_ps_rule_states(t->opt.rule) *
+						     tt_ps_state_size(t->datatype));
+
+	snprintf(
+		buf, size,
+		"it has no memory for more rows (its %llu rows of %llu bytes need %llu bytes, %llu "
+		"are left); use more servers, or raise its limit",
+		(unsigned long long)rows, (unsigned long long)row, (unsigned long long)(rows * row),
+		(unsigned long long)room);
+}
+
 static void say_refused(const struct tt_ps_out *out, const struct tt_ps_msg *msg, int status,
-			char *buf, size_t size)
+			uint64_t room, char *buf, size_t size)
 {
 	const struct tutti_ps *ps = out->link->ps;
 	const struct tutti_ps_table *t = msg->kind <= TT_PS_LOOKUP ? ps->table[msg->table] : NULL;
@@ -267,11 +284,7 @@ static void say_refused(const struct tt_ps_out *out, const struct tt_ps_msg *msg
 			 (unsigned long long)(t->part[out->link->index].elems / t->width),
 			 (unsigned long long)t->count);
 	else if (t && status == -ENOMEM)
-		snprintf(buf + n, size - (size_t)n,
-			 "it has no memory for more of the table's %llu rows of %zu bytes; give it "
-			 "more, or use more "
-			 "servers",
-			 (unsigned long long)t->count, t->width * t->elem);
+		say_no_memory(t, out->link->index, room, buf + n, size - (size_t)n);
 	else
 		snprintf(buf + n, size - (size_t)n, "%s",
 			 status == -ENODATA ? "it has no values yet (tutti_ps_set)"
@@ -281,13 +294,13 @@ static void say_refused(const struct tt_ps_out *out, const struct tt_ps_msg *msg
 				 : tutti_strerror(status));
 }
 
-static void refused(struct tt_ps_out *out, const struct tt_ps_msg *msg, int status)
+static void refused(struct tt_ps_out *out, const struct tt_ps_msg *msg, int status, uint64_t room)
 {
 	struct tutti_ps *ps = out->link->ps;
 	int rank = ps->comm->world[out->link->rank];
 	char text[sizeof(ps->why)];
 
-	say_refused(out, msg, status, text, sizeof(text));
+	say_refused(out, msg, status, room, text, sizeof(text));
 	if (out->task && !out->task->status)
 		out->task->rank = rank;
 	if (out->task) {
@@ -318,7 +331,7 @@ void tt_ps_credit_ring(struct tt_bell *bell)
 	memcpy(&msg, out->staging, sizeof(msg));
 	pushed(out, &msg, credit->sequence, credit->tau);
 	if (credit->status)
-		refused(out, &msg, (int)credit->status);
+		refused(out, &msg, (int)credit->status, credit->room);
 	else if (msg.kind == TT_PS_SUBSCRIBE)
 		subscribed(out, &msg, credit);
 	out->busy = false;

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -218,6 +219,62 @@ static void memory(void)
 	TT_CHECK(!MP_RUN(.n = 3, .fn = memory_body, .env = "TUTTI_POOL_LIMIT=64M"));
 }
 
+/* Sets what the server may still get; 0: anything. */
+static int limit_server(const struct mp_job *job, rlim_t more)
+{
+	pid_t pid = atomic_load(&job->shared->pid[0]);
+	struct rlimit l = {RLIM_INFINITY, RLIM_INFINITY};
+	unsigned long long pages = 0;
+	char path[64];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+	f = fopen(path, "re");
+	if (!f || fscanf(f, "%llu", &pages) != 1)
+		return -1;
+	fclose(f);
+	if (more)
+		l.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + more;
+	return prlimit(pid, RLIMIT_AS, &l, NULL);
+}
+
+/* The server of a table with rows runs out of memory: its worker hears of which table, and how
+ * much. */
+static int rows_memory_body(struct mp_job *job)
+{
+	enum { ROWS = 1 << 22, NEW = 1 << 22, SOME = 4000 };
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	static uint64_t key[SOME];
+	static float value[SOME];
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	int err = 0, i, k;
+
+	MP_OK(mp_ps_open(job, 1, 1, &ps));
+	MP_OK(tutti_ps_rows(ps, "many", 1, ROWS, TUTTI_FLOAT32, &opt, &t));
+	if (job->rank) {
+		MP_OK(tutti_ps_pull_rows(t, key, 1, value, TUTTI_FLOAT32)); /* connects */
+		TT_EXPECT(!limit_server(job, 1 << 20));
+		for (k = 0; k < NEW && !err; k += SOME) {
+			for (i = 0; i < SOME; i++)
+				key[i] = (uint64_t)(k + i);
+			err = tutti_ps_pull_rows(t, key, SOME, value, TUTTI_FLOAT32);
+		}
+		MP_ERR(err, -ENOMEM);
+		MP_SAID("rank 0 refused new rows of table 'many'");
+		MP_SAID("its 4194304 rows of 4 bytes need 16777216 bytes, ");
+		MP_SAID(" are left); ");
+		TT_EXPECT(!limit_server(job, 0));
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void rows_memory(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = rows_memory_body));
+}
+
 /* ---- files ---- */
 
 static bool is_there(const char *path, const char *suffix)
@@ -288,11 +345,9 @@ static void saves(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"options", options},
-					       {"config", config},
-					       {"memory", memory},
-					       {"saves", saves},
-					       {NULL, NULL}};
+	static const struct tt_test tests[] = {{"options", options}, {"config", config},
+					       {"memory", memory},   {"rows_memory", rows_memory},
+					       {"saves", saves},     {NULL, NULL}};
 
 	return tt_test_main("ps_refuse", tests, argc, argv);
 }
