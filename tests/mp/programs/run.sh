@@ -302,12 +302,21 @@ test_loopback_down()
 # Limits that cannot do are said at once, before many processes are started.
 test_limits()
 {
-	(ulimit -n 64 && launch -n 100 sh -c ': >$OUT/started' 2>"$tmp/err")
-	expect 1 $?
-	expect_text \
-		"100 ranks on this host need [0-9]* file descriptors here, 64 are allowed; raise 'ulimit -n'" "$tmp/err"
+	for n in 100 100000; do
+		(ulimit -n 64 && launch -n $n -x OUT="$tmp" sh -c ': >$OUT/started; exec sleep 20' \
+			2>"$tmp/err")
+		expect 1 $?
+		expect_text \
+			"$n ranks on this host need [0-9]* file descriptors here, 64 are allowed; raise 'ulimit -n'" "$tmp/err"
+		[ ! -e "$tmp/started" ] || die "a rank was started"
+	done
 	(ulimit -f 8 && launch -n 2 true 2>"$tmp/err") || die "status $?: $(cat "$tmp/err")"
 	expect_text "'ulimit -f' allows files of" "$tmp/err"
+	# tutti_run lives through a limit of which a rank dies, and names the signal.
+	(ulimit -f 64 && launch -n 2 -x OUT="$tmp" \
+		sh -c 'exec head -c 200000 /dev/zero >$OUT/big.$TUTTI_RANK' 2>"$tmp/err")
+	expect 153 $?
+	expect_text "rank [01] on .* was killed by signal 25 (File size limit exceeded)" "$tmp/err"
 	[ -x "$TT_BUILD/hello" ] || return 0
 	# Rank 0 needs a descriptor for each other rank, and does not wait for ranks that it could
 	# not let in.
