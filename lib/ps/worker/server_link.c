@@ -251,7 +251,7 @@ static void say_no_memory(const struct tutti_ps_table *t, int server, uint64_t r
 			  size_t size)
 {
 	uint64_t rows = t->part[server].elems / t->width;
-	uint64_t row = t->width * (t->elem + (uint64_t)tt_ps_rule_states(t->opt.rule) *
+	uint64_t row = t->width * (t->elem + (uint64_t)tt_rule_states(t->opt.rule) *
 						     tt_ps_state_size(t->datatype));
 
 	snprintf(
