@@ -27,7 +27,10 @@ dist_man_MANS += \
 	man/tutti_call.3 \
 	man/tutti_cancel.3 \
 	man/tutti_comm_abort.3 \
+	man/tutti_comm_ack_failed.3 \
 	man/tutti_comm_agree.3 \
+	man/tutti_comm_create.3 \
+	man/tutti_comm_state.3 \
 	man/tutti_comm_context.3 \
 	man/tutti_comm_dup.3 \
 	man/tutti_comm_error.3 \

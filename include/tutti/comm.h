@@ -40,6 +40,7 @@ struct tutti_config {
 	tutti_log_fn *log;     /* as tutti_set_log */
 	void *log_arg;
 	enum tutti_log_level log_level;
+	int tolerant; /* 1: as TUTTI_TOLERANT=1, the world is tolerant; -1: it is not */
 };
 
 /**
@@ -95,6 +96,29 @@ int tutti_comm_set_timeout(struct tutti_comm *comm, int ms);
  */
 int tutti_comm_dup(struct tutti_comm *comm, struct tutti_comm **newcomm);
 
+/* Properties of a communicator. dup, split, split_host and shrink keep them. */
+enum tutti_comm_flags {
+	/*
+	 * The death of a rank ends only what needs that rank: point-to-point and one-sided
+	 * operations on other ranks go on. Collectives fail until tutti_comm_shrink.
+	 */
+	TUTTI_COMM_TOLERANT = 1
+};
+
+/* Zero always means the default. */
+struct tutti_comm_config {
+	size_t size;	/* sizeof(struct tutti_comm_config) */
+	int color, key; /* as in tutti_comm_split */
+	unsigned flags; /* enum tutti_comm_flags; the same on all ranks of a color */
+};
+
+/**
+ * tutti_comm_create - as tutti_comm_split, with properties of its own instead of comm's.
+ * Collective. config NULL: all ranks in the same order, no flags.
+ */
+int tutti_comm_create(struct tutti_comm *comm, const struct tutti_comm_config *config,
+		      struct tutti_comm **newcomm);
+
 /**
  * tutti_comm_split - one communicator per color; ranks ordered by key, then by rank in comm.
  * Collective. color >= 0, or TUTTI_UNDEFINED: *newcomm becomes NULL.
@@ -130,6 +154,33 @@ struct tutti_failed {
  * their number in *n. Works on communicators that have failed. Any thread.
  */
 int tutti_comm_failed(struct tutti_comm *comm, struct tutti_failed *list, int max, int *n);
+
+/**
+ * tutti_comm_ack_failed - of a tolerant communicator: this rank knows that these ranks have failed
+ * (n entries of list, from tutti_comm_failed). Receives and probes from any source, which fail
+ * while a failed rank is not acknowledged, go on without them. Local. Any thread.
+ */
+int tutti_comm_ack_failed(struct tutti_comm *comm, const struct tutti_failed *list, int n);
+
+/* What calls on a communicator would find now, as far as this rank knows. */
+struct tutti_comm_state {
+	size_t size;	/* sizeof(struct tutti_comm_state) */
+	int code;	/* 0, or the error that every operation returns */
+	int coll_code;	/* 0, or the error that collectives return */
+	unsigned flags; /* enum tutti_comm_flags */
+	int failed;	/* its ranks that have failed */
+	int unacked;	/* tolerant: those of them that are not acknowledged */
+	int requests;	/* that exist on it, persistent and finished ones included */
+	int windows;	/* that exist on it */
+	uint64_t calls; /* collectives that this rank has begun */
+	int pending;	/* requests whose operation has begun and has not ended */
+};
+
+/**
+ * tutti_comm_state - the state of comm, without an operation. Works on communicators that have
+ * failed; an earlier error of the thread does not matter. Local. Any thread.
+ */
+int tutti_comm_state(struct tutti_comm *comm, struct tutti_comm_state *state);
 
 /**
  * tutti_comm_revoke - make every pending and later call on comm fail with -TUTTI_EREVOKED on all

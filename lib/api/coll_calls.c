@@ -18,7 +18,7 @@ static int launch_checked(struct tutti_comm *comm, const struct tt_call *call, b
 	if (!out)
 		return tt_fail(-EINVAL, "%s: request is NULL", tt_coll_name(call->coll));
 	tt_wire_lock(comm->ctx->wire);
-	err = tt_comm_check_call(comm, tt_coll_name(call->coll));
+	err = tt_comm_check_call(comm, TT_ACTIVE_COLL, tt_coll_name(call->coll));
 	if (!err)
 		err = tt_request_new(comm, call, persistent, &req);
 	if (!err && !persistent)

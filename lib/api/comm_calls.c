@@ -101,22 +101,57 @@ int tutti_comm_set_timeout(struct tutti_comm *comm, int ms)
 	return 0;
 }
 
-int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_comm **newcomm)
+static int split(const char *call, struct tutti_comm *comm, const struct tt_comm_part *part,
+		 struct tutti_comm **newcomm)
 {
-	int err = tt_check_comm(comm);
+	int err = tt_group_refuse(call);
 
-	if (!err)
-		err = tt_group_refuse("tutti_comm_split");
 	if (err)
 		return err;
 	if (!newcomm)
-		return tt_fail(-EINVAL, "tutti_comm_split: newcomm is NULL");
-	if (color < TUTTI_UNDEFINED)
-		return tt_fail(
-			-EINVAL,
-			"tutti_comm_split: color is %d; it must be 0 or more, or TUTTI_UNDEFINED",
-			color);
-	return tt_comm_split(comm, color, key, newcomm);
+		return tt_fail(-EINVAL, "%s: newcomm is NULL", call);
+	if (part->color < TUTTI_UNDEFINED)
+		return tt_fail(-EINVAL, "%s: color is %d; it must be 0 or more, or TUTTI_UNDEFINED",
+			       call, part->color);
+	if (part->flags & ~(unsigned)TUTTI_COMM_TOLERANT)
+		return tt_fail(-EINVAL, "%s: unknown flags %#x", call, part->flags);
+	return tt_comm_split(comm, part, newcomm);
+}
+
+static unsigned flags_of(const struct tutti_comm *comm)
+{
+	return comm->tolerant ? TUTTI_COMM_TOLERANT : 0;
+}
+
+int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_comm **newcomm)
+{
+	struct tt_comm_part part = {.color = color, .key = key};
+	int err = tt_check_comm(comm);
+
+	if (err)
+		return err;
+	part.flags = flags_of(comm);
+	return split("tutti_comm_split", comm, &part, newcomm);
+}
+
+int tutti_comm_create(struct tutti_comm *comm, const struct tutti_comm_config *config,
+		      struct tutti_comm **newcomm)
+{
+	struct tutti_comm_config c = {.size = sizeof(c)};
+	int err = tt_check_comm(comm);
+
+	if (err)
+		return err;
+	if (config && (config->size < sizeof(size_t) || config->size > 4096))
+		return tt_fail(-EINVAL,
+			       "tutti_comm_create: config.size is %zu; set it to sizeof(struct "
+			       "tutti_comm_config), %zu",
+			       config->size, sizeof(c));
+	if (config)
+		memcpy(&c, config, config->size < sizeof(c) ? config->size : sizeof(c));
+	return split("tutti_comm_create", comm,
+		     &(struct tt_comm_part){.color = c.color, .key = c.key, .flags = c.flags},
+		     newcomm);
 }
 
 int tutti_comm_dup(struct tutti_comm *comm, struct tutti_comm **newcomm)
@@ -180,7 +215,7 @@ int tutti_comm_error(struct tutti_comm *comm, struct tutti_error_info *info)
 		return err;
 	if (!info || info->size < sizeof(info->size) + sizeof(info->code))
 		return tt_fail(-EINVAL, "tutti_comm_error: set info->size first");
-	if (!atomic_load(&comm->failed))
+	if (!atomic_load(&comm->coll_failed))
 		return tutti_last_error(info);
 	tt_wire_lock(comm->ctx->wire);
 	tt_error_copy(info, &comm->failure);
@@ -237,6 +272,33 @@ int tutti_comm_failed(struct tutti_comm *comm, struct tutti_failed *list, int ma
 			       : max < 0 ? "max is negative"
 					 : "list is NULL");
 	*n = tt_comm_failed(comm, list, max);
+	return 0;
+}
+
+int tutti_comm_ack_failed(struct tutti_comm *comm, const struct tutti_failed *list, int n)
+{
+	int err = tt_check_comm(comm);
+
+	if (err)
+		return err;
+	if (n < 0 || (n && !list))
+		return tt_fail(-EINVAL, "tutti_comm_ack_failed: %s",
+			       n < 0 ? "n is negative" : "list is NULL");
+	return tt_comm_ack_failed(comm, list, n);
+}
+
+int tutti_comm_state(struct tutti_comm *comm, struct tutti_comm_state *state)
+{
+	struct tutti_comm_state now;
+	int err = tt_check_comm(comm);
+
+	if (err)
+		return err;
+	if (!state || state->size < sizeof(state->size) + sizeof(state->code))
+		return tt_fail(-EINVAL, "tutti_comm_state: set state->size first");
+	tt_comm_state(comm, &now);
+	now.size = state->size;
+	memcpy(state, &now, state->size < sizeof(now) ? state->size : sizeof(now));
 	return 0;
 }
 

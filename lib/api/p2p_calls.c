@@ -284,6 +284,8 @@ static int look(struct tutti_comm *comm, const struct tt_p2p_call *call, int *fo
 		tt_p2p_take(p2p, msg);
 		*call->message = msg;
 	}
+	if (!err && !msg && comm->ndead && tt_comm_dead(comm, call->rank) >= 0)
+		err = tt_comm_needs_dead(comm, tt_comm_dead(comm, call->rank), "iprobe");
 	tt_wire_wake(
 		comm->ctx->wire); /* the poll has disarmed what the progress thread sleeps on */
 	tt_wire_unlock(comm->ctx->wire);

@@ -16,8 +16,18 @@ static void record(struct tutti_comm *comm)
 					 : NULL;
 }
 
-int tt_comm_new(struct tutti_context *ctx, const int *world, int size, uint32_t id, uint64_t uid,
-		struct tutti_comm **out)
+static void free_arrays(struct tutti_comm *comm)
+{
+	free(comm->world);
+	free(comm->history);
+	free(comm->dead);
+	comm->world = NULL;
+	comm->history = NULL;
+	comm->dead = NULL;
+}
+
+int tt_comm_new(struct tutti_context *ctx, const int *world, int size,
+		const struct tt_comm_kind *kind, struct tutti_comm **out)
 {
 	struct tutti_comm *comm = calloc(1, sizeof(*comm));
 	int i;
@@ -26,16 +36,17 @@ int tt_comm_new(struct tutti_context *ctx, const int *world, int size, uint32_t 
 		return tt_fail(-ENOMEM, "no memory for a communicator");
 	comm->world = malloc((size_t)size * sizeof(int));
 	comm->history = calloc(TT_HISTORY, sizeof(*comm->history));
-	if (!comm->world || !comm->history) {
-		free(comm->world);
-		free(comm->history);
+	comm->dead = kind->tolerant ? calloc((size_t)size, 1) : NULL;
+	if (!comm->world || !comm->history || (kind->tolerant && !comm->dead)) {
+		free_arrays(comm);
 		free(comm);
 		return tt_fail(-ENOMEM, "no memory for a communicator of %d ranks", size);
 	}
 	comm->magic = TT_COMM_MAGIC;
 	comm->ctx = ctx;
-	comm->id = id;
-	comm->uid = uid;
+	comm->id = kind->id;
+	comm->uid = kind->uid;
+	comm->tolerant = kind->tolerant;
 	comm->size = size;
 	comm->rank = comm->suspect = -1;
 	for (i = 0; i < size; i++) {
@@ -49,8 +60,8 @@ int tt_comm_new(struct tutti_context *ctx, const int *world, int size, uint32_t 
 	record(comm);
 	tt_list_init(&comm->link);
 	tt_list_add(&ctx->comms, &comm->link);
-	if (id >= ctx->next_comm_id)
-		ctx->next_comm_id = id + 1;
+	if (kind->id >= ctx->next_comm_id)
+		ctx->next_comm_id = kind->id + 1;
 	tt_comm_inherit_failure(comm);
 	tt_wire_unlock(ctx->wire);
 	*out = comm;
@@ -81,14 +92,11 @@ void tt_comm_bury(struct tutti_comm *comm)
 	tt_list_add(&ctx->dead, &comm->link);
 	if (++ctx->ndead > TT_DEAD_MAX)
 		free_oldest_dead(ctx);
-	free(comm->world);
-	free(comm->history);
+	free_arrays(comm);
 	if (comm->grown)
 		explicit_bzero(comm->grown, sizeof(*comm->grown));
 	free(comm->grown);
 	comm->grown = NULL;
-	comm->world = NULL;
-	comm->history = NULL;
 	tt_wire_unlock(ctx->wire);
 }
 

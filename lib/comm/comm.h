@@ -3,7 +3,8 @@
  * Contexts and communicators, and their failure state.
  *
  * All fields are guarded by the wire lock unless a comment says otherwise. A failed communicator
- * stays failed: pending and later calls on it return its failure.
+ * stays failed: pending and later calls on it return its failure. A tolerant communicator does not
+ * fail when one of its ranks dies: its collectives end for good, and so does what needs that rank.
  */
 #ifndef TT_COMM_H
 #define TT_COMM_H
@@ -23,6 +24,7 @@
 #define TT_DEAD_MAX 64	 /* freed communicators remembered to catch their use */
 #define TT_DOOMED_MAX 64 /* remembered failures of communicators */
 #define TT_LATE_MAX 4	 /* late ranks named per call */
+#define TT_COMM_NAME 32	 /* of a displayed name */
 
 #define TT_CTX_MAGIC 0x54757443u
 #define TT_COMM_MAGIC 0x5475744du
@@ -130,7 +132,15 @@ struct tutti_comm {
 	struct tt_past *history; /* TT_HISTORY of them */
 
 	atomic_int failed; /* 0 or the code; readable without the lock */
-	struct tutti_error_info failure;
+	/*
+	 * The same for collectives: set with failed, or alone at the first death in a tolerant
+	 * communicator.
+	 */
+	atomic_int coll_failed;
+	struct tutti_error_info failure; /* of the latter, until failed is set */
+	bool tolerant;
+	unsigned char *dead; /* tolerant: by rank, bits of enum tt_dead */
+	int ndead, nacked, ndead_swept;
 	bool told;	     /* a call has returned it */
 	uint64_t polled_seq; /* other ranks ask for this rank's call of that number; 0: none */
 	/*
@@ -170,6 +180,9 @@ struct tutti_comm {
 	struct tt_grown *grown;	   /* lib/job/grow.c: reported by another rank; NULL: none */
 	struct tt_growth *growing; /* the call that has reported; NULL: none */
 };
+
+/* A death in a tolerant communicator; acknowledged: receives from any source go on without it. */
+enum tt_dead { TT_DEAD = 1, TT_DEAD_ACKED = 2 };
 
 enum tt_wait_mode { TT_WAIT_SPIN, TT_WAIT_YIELD, TT_WAIT_SLEEP };
 
@@ -250,9 +263,15 @@ static inline uint64_t tt_comm_timeout(const struct tutti_comm *comm)
 
 /* comm.c */
 
-/* Creates a communicator of these world ranks (copied). The caller has agreed on id. */
-int tt_comm_new(struct tutti_context *ctx, const int *world, int size, uint32_t id, uint64_t uid,
-		struct tutti_comm **comm);
+/* What a new communicator is: the same on all its ranks. */
+struct tt_comm_kind {
+	uint32_t id; /* agreed on by the caller */
+	uint64_t uid;
+	bool tolerant;
+};
+/* Creates a communicator of these world ranks (copied). */
+int tt_comm_new(struct tutti_context *ctx, const int *world, int size,
+		const struct tt_comm_kind *kind, struct tutti_comm **comm);
 /* Frees the contents; the shell stays in ctx->dead for a while. */
 void tt_comm_bury(struct tutti_comm *comm);
 void tt_comm_free_dead(struct tutti_context *ctx);
@@ -316,6 +335,11 @@ void tt_comm_inherit_failure(struct tutti_comm *comm);
 /* Reports the failure of comm to a call that it ends, or to a later call. */
 int tt_comm_failure(const struct tutti_comm *comm, const char *call, uint64_t seq,
 		    const char *phase, uint64_t bytes);
+
+/* The dead rank of a tolerant communicator that rank (-1: any) needs; -1: none. */
+int tt_comm_dead(const struct tutti_comm *comm, int rank);
+/* Sets the thread's last error: call (as text) needs this rank of comm, which has failed. */
+int tt_comm_needs_dead(const struct tutti_comm *comm, int rank, const char *call);
 
 /* Takes the wire lock in a handler of the control tree, sending heartbeats during the wait. */
 void tt_ctx_lock(struct tutti_context *ctx);

@@ -85,8 +85,54 @@ static void fail_one(struct tutti_comm *comm, const struct tutti_error_info *inf
 	comm->failure = *info;
 	note(comm, info);
 	atomic_store(&comm->failed, info->code);
+	atomic_store(&comm->coll_failed, info->code);
 	atomic_fetch_add(&comm->ctx->failures, 1);
 	tt_wire_wake(comm->ctx->wire);
+}
+
+/* Rank r of a tolerant communicator has failed: only what needs it fails. */
+static void lose(struct tutti_comm *comm, int r, const struct tutti_error_info *info)
+{
+	if (comm->suspect == comm->world[r])
+		comm->suspect = -1;
+	if (comm->dead[r] & TT_DEAD)
+		return;
+	comm->nacked += !!comm->dead[r];
+	comm->dead[r] |= TT_DEAD;
+	comm->ndead++;
+	if (!atomic_load(&comm->coll_failed)) {
+		comm->failure = *info;
+		note(comm, info);
+		atomic_store(&comm->coll_failed, info->code);
+	}
+	atomic_fetch_add(&comm->ctx->failures, 1);
+	tt_wire_wake(comm->ctx->wire);
+}
+
+int tt_comm_dead(const struct tutti_comm *comm, int rank)
+{
+	int i;
+
+	if (comm->ndead == (rank < 0 ? comm->nacked : 0))
+		return -1;
+	if (rank >= 0)
+		return comm->dead[rank] & TT_DEAD ? rank : -1;
+	for (i = 0; i < comm->size; i++)
+		if (comm->dead[i] == TT_DEAD)
+			return i;
+	return -1;
+}
+
+int tt_comm_needs_dead(const struct tutti_comm *comm, int rank, const char *call)
+{
+	struct tutti_context *ctx = comm->ctx;
+	const char *host = tt_boot_host(ctx->boot, comm->world[rank]);
+	char why[TT_GONE_WHY] = "";
+
+	tt_boot_gone(ctx->boot, comm->world[rank], why, sizeof(why));
+	return tt_fail_rank(-TUTTI_EPEER, comm->world[rank], host,
+			    "%s needs rank %d on host %s, which has failed%s%s", call,
+			    comm->world[rank], host, why[0] ? ": " : "", why);
 }
 
 static void vdescribe(struct tutti_context *ctx, struct tutti_error_info *info, int code, int rank,
@@ -247,11 +293,17 @@ static void tell_again(struct tutti_context *ctx)
 }
 
 /* The communicator goes on without that rank. */
-static bool outlives(struct tutti_comm *comm, int rank)
+static bool outlives(struct tutti_comm *comm, int rank, const struct tutti_error_info *info)
 {
 	int r = rank < 0 ? -1 : tt_comm_rank_of(comm, rank);
 
-	if (r < 0 || r == comm->rank || !comm->lost || !comm->lost(comm->lost_arg, r))
+	if (r < 0 || r == comm->rank)
+		return false;
+	if (comm->tolerant) {
+		lose(comm, r, info);
+		return true;
+	}
+	if (!comm->lost || !comm->lost(comm->lost_arg, r))
 		return false;
 	if (comm->suspect == rank)
 		comm->suspect = -1;
@@ -272,20 +324,25 @@ static bool contains(const struct tutti_comm *comm, int rank)
 static void fail_members(struct tutti_context *ctx, int rank, const struct tutti_error_info *info)
 {
 	struct tt_list *l, *tmp;
-	bool fresh = false;
+	bool fresh = false, tolerated = false;
 
 	tt_list_each(l, tmp, &ctx->comms)
 	{
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
-		if (!contains(comm, rank) || atomic_load(&comm->failed) ||
-		    (info->code == -TUTTI_EPEER && outlives(comm, rank)))
+		if (!contains(comm, rank) || atomic_load(&comm->failed))
 			continue;
+		if (info->code == -TUTTI_EPEER && outlives(comm, rank, info)) {
+			tolerated |= comm->tolerant;
+			continue;
+		}
 		fresh = true;
 		fail_one(comm, info);
 	}
 	if (fresh)
 		tt_err("%s", info->text);
+	else if (tolerated)
+		tt_warn("%s; tolerant communicators go on without it", info->text);
 }
 
 void tt_ctx_fail(struct tutti_context *ctx, int code, int rank, const char *fmt, ...)
@@ -308,21 +365,24 @@ void tt_ctx_fail(struct tutti_context *ctx, int code, int rank, const char *fmt,
 static bool inherited(struct tutti_comm *comm, struct tutti_error_info *info)
 {
 	struct tutti_context *ctx = comm->ctx;
+	const struct tutti_error_info *first = &ctx->first_failure;
 	const struct tt_doomed *d = find_doomed(ctx, comm->uid);
 	char why[TT_GONE_WHY];
 	int i;
 
-	if (ctx->first_failure.code && (ctx->aborted || contains(comm, ctx->first_failure.rank))) {
-		*info = ctx->first_failure;
+	if (first->code && (ctx->aborted || contains(comm, first->rank)) &&
+	    !(first->code == -TUTTI_EPEER && outlives(comm, first->rank, first))) {
+		*info = *first;
 		return true;
 	}
-	for (i = 0; ctx->boot && i < comm->size; i++)
-		if (tt_boot_gone(ctx->boot, comm->world[i], why, sizeof(why))) {
-			describe(ctx, info, -TUTTI_EPEER, comm->world[i],
-				 "rank %d on host %s is gone: %s", comm->world[i],
-				 tt_boot_host(ctx->boot, comm->world[i]), why);
+	for (i = 0; ctx->boot && i < comm->size; i++) {
+		if (!tt_boot_gone(ctx->boot, comm->world[i], why, sizeof(why)))
+			continue;
+		describe(ctx, info, -TUTTI_EPEER, comm->world[i], "rank %d on host %s is gone: %s",
+			 comm->world[i], tt_boot_host(ctx->boot, comm->world[i]), why);
+		if (!outlives(comm, comm->world[i], info))
 			return true;
-		}
+	}
 	if (d)
 		*info = d->info;
 	return d != NULL;

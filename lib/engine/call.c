@@ -89,6 +89,11 @@ static void plan_cancel(struct tutti_request *r)
 	tt_run_cancel(plan_req(r));
 }
 
+static bool plan_abandon(struct tutti_request *r)
+{
+	return tt_run_abandon(plan_req(r));
+}
+
 static void plan_free(struct tutti_request *r)
 {
 	struct tt_plan_req *req = plan_req(r);
@@ -137,6 +142,7 @@ static const struct tt_request_ops plan_ops = {.list = TT_ACTIVE_COLL,
 					       .call = plan_call,
 					       .start = plan_start,
 					       .cancel = plan_cancel,
+					       .abandon = plan_abandon,
 					       .ended = plan_ended,
 					       .free = plan_free,
 					       .late = plan_late,

@@ -35,6 +35,17 @@ struct tt_request_ops {
 	 * ends the request.
 	 */
 	void (*cancel)(struct tutti_request *req);
+	/*
+	 * In a tolerant communicator: a dead rank of it without which the request cannot end; -1:
+	 * none. NULL: it needs all ranks.
+	 */
+	int (*needs)(const struct tutti_request *req);
+	/*
+	 * As cancel, after a death and without closing a connection to a live rank. False: a
+	 * buffer is still being read; the request then ends itself, with -TUTTI_EPEER. NULL:
+	 * cancel does.
+	 */
+	bool (*abandon)(struct tutti_request *req);
 	/* Called by tt_request_end; NULL: nothing to do. */
 	void (*ended)(struct tutti_request *req);
 	/* Not under way, and not needed any more. */
@@ -175,6 +186,7 @@ struct tt_plan_req {
 	char *unbounced;	 /* of a mixed plan: the result's place, while bounced */
 	struct tt_region *unbounced_region;
 	int lanes_left;
+	int leaving;	 /* abandoned: operations still under way, plus 1; else 0 */
 	uint32_t rounds; /* in all lanes */
 	struct tt_lane_run *lanes;
 	struct tt_plan_req *fused; /* fuse.c: the next member of the fused set */
@@ -247,8 +259,8 @@ void tt_comm_broken(struct tutti_comm *comm, int peer, int status, const char *c
 		    const char *what);
 /* Sets the thread's last error to the communicator's failure, if it has failed; else 0. */
 int tt_comm_check(struct tutti_comm *comm);
-/* The same for a call that would begin now. */
-int tt_comm_check_call(struct tutti_comm *comm, const char *call);
+/* The same for a call of this kind that would begin now. */
+int tt_comm_check_call(struct tutti_comm *comm, enum tt_active list, const char *call);
 
 /* record.c: the flight recorder of a context, always there after init */
 int tt_record_open(struct tutti_context *ctx);
@@ -280,6 +292,8 @@ bool tt_fuse(struct tutti_request *first, struct tutti_request *rest);
 void tt_run_start(struct tt_plan_req *req);
 /* Takes back everything req has under way: afterwards its buffers are not accessed. */
 void tt_run_cancel(struct tt_plan_req *req);
+/* As struct tt_request_ops.abandon. */
+bool tt_run_abandon(struct tt_plan_req *req);
 /*
  * After a cancel: the round of the slowest lane, as text, and the bytes that complete rounds
  * brought.

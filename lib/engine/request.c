@@ -20,11 +20,34 @@ int tt_comm_check(struct tutti_comm *comm)
 	return tt_fail_info(&comm->failure);
 }
 
-int tt_comm_check_call(struct tutti_comm *comm, const char *call)
+/* The state of calls of this kind. */
+static atomic_int *state_of(struct tutti_comm *comm, enum tt_active list)
 {
-	if (!atomic_load_explicit(&comm->failed, memory_order_relaxed))
+	return list == TT_ACTIVE_COLL ? &comm->coll_failed : &comm->failed;
+}
+
+static int only_collectives(struct tutti_comm *comm, const char *call)
+{
+	struct tutti_error_info info = comm->failure;
+	char name[TT_COMM_NAME];
+
+	snprintf(info.call, sizeof(info.call), "%s", call);
+	snprintf(info.phase, sizeof(info.phase), "not started");
+	info.sequence = comm->seq + 1;
+	info.bytes = 0;
+	snprintf(info.text, sizeof(info.text),
+		 "%s: %s has lost a rank, and needs tutti_comm_shrink before collectives: %.250s",
+		 call, tt_comm_name(comm, name, sizeof(name)), comm->failure.text);
+	return tt_fail_info(&info);
+}
+
+int tt_comm_check_call(struct tutti_comm *comm, enum tt_active list, const char *call)
+{
+	if (!atomic_load_explicit(state_of(comm, list), memory_order_relaxed))
 		return 0;
 	comm->told = true;
+	if (!atomic_load(&comm->failed))
+		return only_collectives(comm, call);
 	if (comm->failure.code == -TUTTI_EMISMATCH) /* the failure names the calls that differ */
 		return tt_fail_info(&comm->failure);
 	if (!comm->failure.phase[0] && !comm->failure.call[0]) { /* no call was interrupted */
@@ -68,7 +91,7 @@ int tt_request_begin(struct tutti_request *req)
 	uint64_t now, timeout;
 	int err;
 
-	err = tt_comm_check_call(comm, req->ops->call(req));
+	err = tt_comm_check_call(comm, req->ops->list, req->ops->call(req));
 	if (err)
 		return err;
 	req->status = 0;
@@ -159,6 +182,8 @@ void tt_comm_broken(struct tutti_comm *comm, int peer, int status, const char *c
 
 	if (atomic_load(&comm->failed) || status == -TUTTI_EMISMATCH)
 		return; /* the verdict is here, or on its way from rank 0 */
+	if (comm->ndead && tt_comm_dead(comm, tt_comm_rank_of(comm, peer)) >= 0)
+		return; /* the sweep ends what needs that rank */
 	if (status != -ENOMEM && status != -TUTTI_EABORTED) {
 		suspect(comm, peer, status, what);
 		return;

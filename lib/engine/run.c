@@ -93,6 +93,8 @@ static void start_op(struct tt_op_run *run)
 	run->x.fn = xfer_over;
 	run->x.buf = req->base[ref.buf] + ref.off;
 	run->x.region = req->region[ref.buf];
+	if (op->kind != TT_OP_SEND && req->r.comm->tolerant)
+		run->x.region = NULL; /* lands in memory that can be abandoned */
 	if (op->kind == TT_OP_SEND) {
 		tt_wire_send(wire, &run->x);
 		return;
@@ -167,6 +169,7 @@ void tt_run_start(struct tt_plan_req *req)
 	struct tutti_context *ctx = req->r.comm->ctx;
 	int i;
 
+	req->leaving = 0;
 	tt_wire_early_again(ctx->wire, req->r.comm->uid, (uint32_t)req->r.seq);
 	req->lanes_left = req->plan->nlanes;
 	if (!req->lanes_left) {
@@ -201,6 +204,51 @@ void tt_run_cancel(struct tt_plan_req *req)
 		}
 		req->lanes[i].pending = 0;
 	}
+}
+
+static void left(struct tt_xfer *x, const void *data, int status)
+{
+	struct tt_op_run *run = tt_container(x, struct tt_op_run, x);
+	struct tt_plan_req *req = run->lane->req;
+
+	(void)data;
+	(void)status;
+	run->lane->pending--;
+	if (--req->leaving == 1)
+		tt_request_end(&req->r, -TUTTI_EPEER);
+}
+
+/* How many operations of the lane go on: puts to live ranks out of the caller's buffer. */
+static int leave_lane(struct tt_plan_req *req, struct tt_lane_run *lane)
+{
+	struct tt_wire *wire = req->r.comm->ctx->wire;
+	int k, n = 0;
+
+	tt_list_del(&lane->ready);
+	for (k = 0; lane->pending && k < req->plan->max_ops; k++) {
+		struct tt_op_run *run = &lane->ops[k];
+
+		tt_list_del(&run->wait);
+		if (!run->x.state || tt_wire_abandon(wire, &run->x))
+			continue;
+		run->x.fn = left;
+		n++;
+	}
+	lane->pending = n;
+	return n;
+}
+
+bool tt_run_abandon(struct tt_plan_req *req)
+{
+	int i;
+
+	if (req->leaving)
+		return false;
+	if (req->plan->node)
+		tt_node_cancel(req);
+	for (req->leaving = 1, i = 0; i < req->plan->nlanes; i++)
+		req->leaving += leave_lane(req, &req->lanes[i]);
+	return req->leaving == 1;
 }
 
 static uint64_t round_bytes(struct tt_plan_req *req, int lane, int round)

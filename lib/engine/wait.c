@@ -39,7 +39,8 @@ static void note_where(struct tutti_request *req)
 	snprintf(req->phase, sizeof(req->phase), "under way");
 	if (req->ops->where)
 		req->bytes = req->ops->where(req, req->phase, sizeof(req->phase));
-	if (f->phase[0])
+	if (f->phase[0] || !atomic_load(req->ops->list == TT_ACTIVE_COLL ? &req->comm->coll_failed
+									 : &req->comm->failed))
 		return;
 	if (!f->call[0]) {
 		snprintf(f->call, sizeof(f->call), "%s", req->ops->call(req));
@@ -47,6 +48,47 @@ static void note_where(struct tutti_request *req)
 	}
 	snprintf(f->phase, sizeof(f->phase), "%s", req->phase);
 	f->bytes = req->bytes;
+}
+
+/* Ends a request of a tolerant communicator that needs a dead rank. */
+static void end_one(struct tutti_request *req)
+{
+	bool over = true;
+
+	if (req->ops->abandon)
+		over = req->ops->abandon(req);
+	else
+		req->ops->cancel(req);
+	note_where(req);
+	if (over)
+		tt_request_end(req, -TUTTI_EPEER);
+}
+
+/* A rank has died in a tolerant communicator. The end of a request may end other requests. */
+static void sweep_tolerant(struct tutti_comm *comm)
+{
+	struct tutti_request *req;
+	struct tt_list kept;
+	int i;
+
+	if (comm->ndead_swept == comm->ndead)
+		return;
+	comm->ndead_swept = comm->ndead;
+	for (i = 0; i < TT_ACTIVE_LISTS; i++) {
+		tt_list_init(&kept);
+		while ((req = oldest(comm, i))) {
+			tt_list_del(&req->link);
+			tt_list_add(&kept, &req->link);
+			if (!req->ops->needs || req->ops->needs(req) >= 0)
+				end_one(req);
+		}
+		while (!tt_list_empty(&kept)) {
+			struct tt_list *l = kept.next;
+
+			tt_list_del(l);
+			tt_list_add(&comm->active[i], l);
+		}
+	}
 }
 
 /* End the requests of communicators that have failed. */
@@ -61,8 +103,10 @@ static void sweep(struct tutti_context *ctx)
 	{
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
-		if (!atomic_load(&comm->failed))
+		if (!atomic_load(&comm->failed)) {
+			sweep_tolerant(comm);
 			continue;
+		}
 		for (i = 0; i < TT_ACTIVE_LISTS; i++)
 			while ((req = oldest(comm, i))) {
 				req->ops->cancel(req);

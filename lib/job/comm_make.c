@@ -78,8 +78,8 @@ void tt_comm_strip(struct tutti_comm *comm)
 	tt_wire_unlock(comm->ctx->wire);
 }
 
-int tt_comm_make(struct tutti_context *ctx, const int *world, int n, uint32_t id, uint64_t uid,
-		 const char *call, struct tutti_comm **out)
+int tt_comm_make(struct tutti_context *ctx, const int *world, int n,
+		 const struct tt_comm_kind *kind, const char *call, struct tutti_comm **out)
 {
 	struct tutti_comm *comm = NULL;
 	struct tt_agreed agreed;
@@ -88,12 +88,12 @@ int tt_comm_make(struct tutti_context *ctx, const int *world, int n, uint32_t id
 	err = world ? tt_agreed_get(ctx, &agreed)
 		    : tt_fail(-ENOMEM, "no memory for a communicator");
 	if (!err)
-		err = tt_comm_new(ctx, world, n, id, uid, &comm);
+		err = tt_comm_new(ctx, world, n, kind, &comm);
 	if (!err)
 		err = tt_comm_equip(comm, &agreed);
 	if (err && !(comm && atomic_load(&comm->failed))) {
 		tt_wire_lock(ctx->wire);
-		tt_comm_unmade(ctx, uid, err, call);
+		tt_comm_unmade(ctx, kind->uid, err, call);
 		tt_wire_unlock(ctx->wire);
 	}
 	if (!comm)

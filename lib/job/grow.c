@@ -316,6 +316,7 @@ static int start(struct tt_growth *g, struct tutti_context **newctx)
 {
 	struct tt_env *env = &g->comm->ctx->env;
 	struct tutti_config config = {.size = sizeof(config),
+				      .tolerant = g->comm->tolerant ? 1 : -1,
 				      .nranks = g->nranks,
 				      .rank = g->place,
 				      .id = &g->told.id,

@@ -36,6 +36,9 @@ static int apply_config(struct tt_env *env, const struct tutti_config *config)
 	if (config->progress_thread < -1 || config->progress_thread > 1)
 		return tt_fail(-EINVAL, "config.progress_thread is %d; it must be -1, 0 or 1",
 			       config->progress_thread);
+	if (config->tolerant < -1 || config->tolerant > 1)
+		return tt_fail(-EINVAL, "config.tolerant is %d; it must be -1, 0 or 1",
+			       config->tolerant);
 	if (strlen(env->algo.text) >= sizeof(((struct tt_agreed *)0)->algo))
 		return tt_fail(-EINVAL, "TUTTI_ALGO is longer than %zu characters",
 			       sizeof(((struct tt_agreed *)0)->algo) - 1);
@@ -45,6 +48,8 @@ static int apply_config(struct tt_env *env, const struct tutti_config *config)
 		err = set_text(&env->transport, config->transport);
 	if (!err && config->progress_thread)
 		err = set_text(&env->progress, config->progress_thread > 0 ? "thread" : "caller");
+	if (config->tolerant)
+		env->tolerant.number = config->tolerant > 0;
 	return err;
 }
 
@@ -188,7 +193,8 @@ static int join(struct tutti_context *ctx, int tune, struct tt_boot *boot)
 				   .lanes = (int32_t)ctx->env.lanes.number,
 				   .node = ctx->node != NULL,
 				   .checksum = (int32_t)ctx->env.checksum.number,
-				   .tune = tune};
+				   .tune = tune,
+				   .tolerant = (int32_t)ctx->env.tolerant.number};
 	struct tt_node_card node_card = {0};
 	char card[TT_CARD_MAX];
 	size_t len;
@@ -265,13 +271,15 @@ static int node_card_of(void *arg, int rank, struct tt_node_card *card)
 
 static int make_world(struct tutti_context *ctx, const struct tt_tunes *tunes)
 {
+	struct tt_comm_kind kind = {.id = 1, .uid = 1};
 	struct tt_agreed agreed;
 	int err;
 
 	err = tt_agreed_get(ctx, &agreed);
 	if (err)
 		return err;
-	err = tt_comm_new(ctx, NULL, ctx->boot_params.nranks, 1, 1, &ctx->world);
+	kind.tolerant = agreed.tolerant;
+	err = tt_comm_new(ctx, NULL, ctx->boot_params.nranks, &kind, &ctx->world);
 	if (err)
 		return err;
 	tt_wire_checksums(ctx->wire, agreed.checksum);
@@ -557,7 +565,7 @@ static bool all_sent(void *arg)
 {
 	struct tutti_context *ctx = arg;
 
-	return atomic_load(&ctx->world->failed) || !tt_wire_pending(ctx->wire);
+	return atomic_load(&ctx->world->coll_failed) || !tt_wire_pending(ctx->wire);
 }
 
 static bool all_sent_anyway(void *arg)
@@ -576,7 +584,7 @@ static int say_goodbye(struct tutti_context *ctx)
 	uint64_t deadline = tt_deadline_ms(ctx->env.timeout.number);
 	int err = 0;
 
-	if (ctx->world->size > 1 && !atomic_load(&ctx->world->failed)) {
+	if (ctx->world->size > 1 && !atomic_load(&ctx->world->coll_failed)) {
 		err = tutti_barrier(ctx->world);
 		if (!err)
 			tt_engine_wait(ctx, all_sent, ctx, deadline);
@@ -596,7 +604,7 @@ int tt_finalize(struct tutti_context *ctx)
 	if (err)
 		return err;
 	err = say_goodbye(ctx);
-	failed = err || atomic_load(&ctx->world->failed);
+	failed = err || atomic_load(&ctx->world->coll_failed);
 	/* Failed ranks never come; after a shrink, survivors may come as late as the timeout. */
 	stop = leave_job(ctx,
 			 tt_deadline_ms(failed && !ctx->shrunk ? 1000 : ctx->env.timeout.number),

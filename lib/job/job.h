@@ -15,15 +15,17 @@ struct tt_agreed {
 	int32_t checksum;
 	int32_t tune; /* TT_TUNE_*: whether there is a tuning table */
 	char algo[256];
+	int32_t tolerant; /* the world is */
+	int32_t pad;
 };
-_Static_assert(sizeof(struct tt_agreed) == 280, "doc/WIRE.md");
+_Static_assert(sizeof(struct tt_agreed) == 288, "doc/WIRE.md");
 /*
  * This rank's part of a communicator that all ranks of world make; NULL: no memory. A rank that
  * cannot make its part fails the communicator on all ranks: the result may have failed already, or
  * fails soon.
  */
-int tt_comm_make(struct tutti_context *ctx, const int *world, int n, uint32_t id, uint64_t uid,
-		 const char *call, struct tutti_comm **comm);
+int tt_comm_make(struct tutti_context *ctx, const int *world, int n,
+		 const struct tt_comm_kind *kind, const char *call, struct tutti_comm **comm);
 /* Plan cache and chooser of a new communicator. */
 int tt_comm_equip(struct tutti_comm *comm, const struct tt_agreed *agreed);
 /* Renews both for a communicator without requests, after a change of agreed or ctx->tune. */
@@ -67,9 +69,16 @@ void tt_grow_again(struct tutti_context *ctx);
 /* init.c: -EBUSY if requests or windows are left */
 int tt_finalize(struct tutti_context *ctx);
 /* split.c: color is 0 or more, or TUTTI_UNDEFINED */
-int tt_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_comm **newcomm);
+struct tt_comm_part {
+	int color, key;
+	unsigned flags; /* enum tutti_comm_flags */
+};
+int tt_comm_split(struct tutti_comm *comm, const struct tt_comm_part *part,
+		  struct tutti_comm **newcomm);
 /* survive.c */
 int tt_comm_failed(struct tutti_comm *comm, struct tutti_failed *list, int max);
+int tt_comm_ack_failed(struct tutti_comm *comm, const struct tutti_failed *list, int n);
+void tt_comm_state(struct tutti_comm *comm, struct tutti_comm_state *state);
 void tt_comm_revoke(struct tutti_comm *comm);
 int tt_comm_agree(struct tutti_comm *comm, enum tutti_op op, uint64_t *value);
 int tt_comm_shrink(struct tutti_comm *comm, struct tutti_comm **newcomm);

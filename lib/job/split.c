@@ -10,14 +10,14 @@
 
 /* A rank's contribution to a split. */
 struct part {
-	int64_t color, key, next_id;
+	int64_t color, key, next_id, flags;
 };
 
 /*
  * Gathers all ranks' parts. With few ranks a rank sends log2 messages; no rank sends more bytes
  * than there are parts.
  */
-static int exchange(struct tutti_comm *comm, int color, int key, struct part **out)
+static int exchange(struct tutti_comm *comm, const struct tt_comm_part *mine, struct part **out)
 {
 	size_t count = sizeof(struct part) / sizeof(int64_t);
 	struct part *all;
@@ -26,7 +26,8 @@ static int exchange(struct tutti_comm *comm, int color, int key, struct part **o
 	err = tutti_alloc(comm->ctx, (size_t)comm->size * sizeof(*all), (void **)&all);
 	if (err)
 		return err;
-	all[comm->rank] = (struct part){.color = color, .key = key};
+	all[comm->rank] =
+		(struct part){.color = mine->color, .key = mine->key, .flags = mine->flags};
 	tt_wire_lock(comm->ctx->wire);
 	all[comm->rank].next_id = comm->ctx->next_comm_id;
 	tt_wire_unlock(comm->ctx->wire);
@@ -74,21 +75,20 @@ static int members(const struct tutti_comm *comm, const struct part *all, int co
 static int make(struct tutti_comm *parent, const struct part *all, int color,
 		struct tutti_comm **out)
 {
+	struct tt_comm_kind kind = {.tolerant = all[parent->rank].flags & TUTTI_COMM_TOLERANT};
 	int *world = malloc((size_t)parent->size * sizeof(int));
 	struct tutti_comm *comm;
-	uint32_t id = 0;
-	uint64_t uid;
 	int i, n = 0, err;
 
 	for (i = 0; i < parent->size; i++)
-		if ((uint32_t)all[i].next_id > id)
-			id = (uint32_t)all[i].next_id;
-	uid = tt_hash_add(tt_hash_add(parent->uid, parent->seq), (uint64_t)color);
+		if ((uint32_t)all[i].next_id > kind.id)
+			kind.id = (uint32_t)all[i].next_id;
+	kind.uid = tt_hash_add(tt_hash_add(parent->uid, parent->seq), (uint64_t)color);
 	if (world && (n = members(parent, all, color, world)) < 0) {
 		free(world);
 		world = NULL;
 	}
-	err = tt_comm_make(parent->ctx, world, n, id, uid, "comm_split", &comm);
+	err = tt_comm_make(parent->ctx, world, n, &kind, "comm_split", &comm);
 	free(world);
 	if (err)
 		return err;
@@ -104,17 +104,40 @@ static int make(struct tutti_comm *parent, const struct part *all, int color,
 	return err;
 }
 
-int tt_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_comm **newcomm)
+/* Ranks of one color pass the same flags: all of them come to the same verdict. */
+static int check_flags(const struct tutti_comm *comm, const struct part *all, int color)
+{
+	int i, first = -1;
+
+	for (i = 0; i < comm->size; i++) {
+		if (all[i].color != color)
+			continue;
+		first = first < 0 ? i : first;
+		if (all[i].flags == all[first].flags)
+			continue;
+		return tt_fail_rank(-TUTTI_EMISMATCH, comm->world[i],
+				    tt_boot_host(comm->ctx->boot, comm->world[i]),
+				    "comm_create: flags are %#llx on rank %d and %#llx on rank %d",
+				    (unsigned long long)all[first].flags, comm->world[first],
+				    (unsigned long long)all[i].flags, comm->world[i]);
+	}
+	return 0;
+}
+
+int tt_comm_split(struct tutti_comm *comm, const struct tt_comm_part *part,
+		  struct tutti_comm **newcomm)
 {
 	struct part *all;
-	int err = exchange(comm, color, key, &all);
+	int err = exchange(comm, part, &all);
 
 	if (err)
 		return err;
-	if (color == TUTTI_UNDEFINED)
+	if (part->color != TUTTI_UNDEFINED)
+		err = check_flags(comm, all, part->color);
+	if (!err && part->color == TUTTI_UNDEFINED)
 		*newcomm = NULL;
-	else
-		err = make(comm, all, color, newcomm);
+	else if (!err)
+		err = make(comm, all, part->color, newcomm);
 	tutti_free(all);
 	return err;
 }

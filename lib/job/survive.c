@@ -28,6 +28,58 @@ int tt_comm_failed(struct tutti_comm *comm, struct tutti_failed *list, int max)
 	return found;
 }
 
+int tt_comm_ack_failed(struct tutti_comm *comm, const struct tutti_failed *list, int n)
+{
+	struct tutti_context *ctx = comm->ctx;
+	int i;
+
+	if (!comm->tolerant)
+		return tt_fail(-EINVAL, "tutti_comm_ack_failed: the communicator is not tolerant");
+	for (i = 0; i < n; i++)
+		if (list[i].rank < 0 || list[i].rank >= comm->size ||
+		    !tt_boot_gone(ctx->boot, comm->world[list[i].rank], NULL, 0))
+			return tt_fail(-EINVAL, "tutti_comm_ack_failed: rank %d has not failed",
+				       list[i].rank);
+	tt_wire_lock(ctx->wire);
+	for (i = 0; i < n; i++) {
+		unsigned char *dead = &comm->dead[list[i].rank];
+
+		comm->nacked += *dead == TT_DEAD; /* else this rank hears of the death later */
+		*dead |= TT_DEAD_ACKED;
+	}
+	tt_wire_unlock(ctx->wire);
+	return 0;
+}
+
+static int under_way(const struct tutti_comm *comm)
+{
+	struct tt_list *l, *tmp;
+	int i, n = 0;
+
+	for (i = 0; i < TT_ACTIVE_LISTS; i++)
+		tt_list_each(l, tmp, (struct tt_list *)&comm->active[i]) n++;
+	return n;
+}
+
+void tt_comm_state(struct tutti_comm *comm, struct tutti_comm_state *state)
+{
+	int failed = tt_comm_failed(comm, NULL, 0), i;
+
+	memset(state, 0, sizeof(*state));
+	tt_wire_lock(comm->ctx->wire);
+	state->code = atomic_load(&comm->failed);
+	state->coll_code = atomic_load(&comm->coll_failed);
+	state->flags = comm->tolerant ? TUTTI_COMM_TOLERANT : 0;
+	state->failed = state->unacked = failed;
+	for (i = 0; comm->tolerant && i < comm->size; i++)
+		state->unacked -= !!(comm->dead[i] & TT_DEAD_ACKED);
+	state->requests = comm->requests;
+	state->windows = comm->windows;
+	state->calls = comm->seq;
+	state->pending = under_way(comm);
+	tt_wire_unlock(comm->ctx->wire);
+}
+
 void tt_comm_revoke(struct tutti_comm *comm)
 {
 	int rank = comm->ctx->boot_params.rank;
@@ -131,13 +183,14 @@ int tt_comm_agree(struct tutti_comm *comm, enum tutti_op op, uint64_t *value)
 static int make(struct tutti_comm *comm, const struct tt_ballot *decision,
 		const unsigned char *left_out, struct tutti_comm **newcomm)
 {
+	struct tt_comm_kind kind = {
+		.id = decision->next_id, .uid = decision->uid, .tolerant = comm->tolerant};
 	int *world = malloc((size_t)comm->size * sizeof(int)), i, n = 0, err;
 
 	for (i = 0; world && i < comm->size; i++)
 		if (!(left_out[i / 8] >> (i % 8) & 1))
 			world[n++] = comm->world[i];
-	err = tt_comm_make(comm->ctx, world, n, decision->next_id, decision->uid, "comm_shrink",
-			   newcomm);
+	err = tt_comm_make(comm->ctx, world, n, &kind, "comm_shrink", newcomm);
 	free(world);
 	return err;
 }

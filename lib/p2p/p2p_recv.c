@@ -77,6 +77,13 @@ static struct tt_p2p_req *find_posted(struct tt_p2p *p2p, struct tt_p2p_peer *pe
 	return own->stamp < any->stamp ? own : any;
 }
 
+/* Its sender has failed and kept the payload. */
+static bool is_lost(const struct tt_p2p *p2p, const struct tutti_message *msg)
+{
+	return p2p->comm->ndead && msg->total && !msg->data &&
+	       tt_comm_dead(p2p->comm, msg->peer->rank) >= 0;
+}
+
 static struct tutti_message *find_arrived(struct tt_p2p *p2p, int rank, int tag)
 {
 	struct tt_list *l, *tmp, *list = rank < 0 ? &p2p->arrived : &p2p->peer[rank]->arrived;
@@ -86,7 +93,7 @@ static struct tutti_message *find_arrived(struct tt_p2p *p2p, int rank, int tag)
 		struct tutti_message *msg = rank < 0 ? tt_container(l, struct tutti_message, all)
 						     : tt_container(l, struct tutti_message, link);
 
-		if (tag < 0 || msg->tag == tag)
+		if ((tag < 0 || msg->tag == tag) && !is_lost(p2p, msg))
 			return msg;
 	}
 	return NULL;
@@ -198,6 +205,10 @@ void tt_p2p_recv(struct tt_p2p_req *req)
 		p2p->narrived--;
 		take(req, msg->peer, msg->seq, msg->tag, msg->total, msg->head, msg->data);
 		tt_p2p_drop(p2p, msg);
+		return;
+	}
+	if (p2p->comm->ndead && tt_comm_dead(p2p->comm, req->call.rank) >= 0) {
+		tt_request_end(&req->r, -TUTTI_EPEER);
 		return;
 	}
 	tt_list_add(probe		 ? &p2p->probes

@@ -39,6 +39,14 @@ static void p2p_cancel(struct tutti_request *r)
 		tt_wire_cancel(r->comm->ctx->wire, &req->piece[i].x);
 }
 
+/* A receive that any rank may match waits for each of them. */
+static int p2p_needs(const struct tutti_request *r)
+{
+	const struct tt_p2p_req *req = p2p_req(r);
+
+	return tt_comm_dead(r->comm, req->peer >= 0 ? req->peer : req->call.rank);
+}
+
 static void p2p_ended(struct tutti_request *r)
 {
 	struct tt_p2p_req *req = p2p_req(r);
@@ -139,12 +147,29 @@ static bool p2p_expire(struct tutti_request *r)
 	return true;
 }
 
+static int explain_dead(const struct tutti_request *r)
+{
+	int dead = p2p_needs(r);
+	char text[128], what[256];
+
+	p2p_text(r, text, sizeof(text));
+	snprintf(what, sizeof(what), "%s%s", text,
+		 p2p_req(r)->peer < 0 && p2p_req(r)->call.rank < 0
+			 ? " (until tutti_comm_ack_failed)"
+			 : "");
+	if (dead < 0) /* acknowledged in the meantime */
+		return tt_fail(r->status, "%s: a rank that could have sent it has failed", text);
+	return tt_comm_needs_dead(r->comm, dead, what);
+}
+
 static int p2p_explain(const struct tutti_request *r)
 {
 	const struct tt_p2p_req *req = p2p_req(r);
 	char text[128];
 	int world;
 
+	if (r->status == -TUTTI_EPEER)
+		return explain_dead(r);
 	if (r->status == -ETIMEDOUT)
 		return tt_request_waited_out(r);
 	if (r->status == -ECANCELED)
@@ -193,8 +218,8 @@ static void p2p_record(const struct tutti_request *r, struct tt_flight_op *op,
 
 #define P2P_OPS                                                                                    \
 	.call = p2p_call, .start = p2p_start, .cancel = p2p_cancel, .ended = p2p_ended,            \
-	.free = p2p_free, .text = p2p_text, .record = p2p_record, .waits = p2p_waits,              \
-	.where = p2p_where, .explain = p2p_explain
+	.needs = p2p_needs, .free = p2p_free, .text = p2p_text, .record = p2p_record,              \
+	.waits = p2p_waits, .where = p2p_where, .explain = p2p_explain
 
 static const struct tt_request_ops send_ops = {P2P_OPS, .list = TT_ACTIVE_OTHER};
 static const struct tt_request_ops recv_ops = {P2P_OPS, .list = TT_ACTIVE_RECV,

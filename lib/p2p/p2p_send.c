@@ -47,6 +47,10 @@ void tt_p2p_send(struct tt_p2p_req *req)
 	struct tt_p2p_peer *peer = req->p2p->peer[req->call.rank];
 
 	req->peer = req->call.rank;
+	if (req->p2p->comm->ndead && tt_comm_dead(req->p2p->comm, req->peer) >= 0) {
+		tt_request_end(&req->r, -TUTTI_EPEER);
+		return;
+	}
 	req->tag = req->call.tag;
 	req->total = req->bytes;
 	req->seq = peer->seq++;

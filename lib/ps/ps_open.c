@@ -273,9 +273,9 @@ int tt_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config, st
 	}
 	err = tt_agree(comm, "tutti_ps_open", err);
 	if (!err)
-		err = tutti_comm_dup(comm, &ps->comm);
+		err = tutti_comm_create(comm, NULL, &ps->comm);
 	if (!err)
-		err = tutti_comm_dup(comm, &ps->coll);
+		err = tutti_comm_create(comm, NULL, &ps->coll);
 	if (!err)
 		err = tt_ps_open_on("tutti_ps_open", ps, &c, all);
 	if (!err)

@@ -161,8 +161,7 @@ int tt_win_amo_failure(struct tutti_win *win, int rank, int status)
 		return err;
 	if (status == -EACCES)
 		return tt_fail_rank(-EACCES, rank, NULL, "rank %d has closed its window", rank);
-	return tt_fail_rank(status, rank, NULL, "an atomic on rank %d's window failed: %s", rank,
-			    tutti_strerror(status));
+	return tt_win_failure(win, rank, "an atomic", status);
 }
 
 static int too_late(struct tutti_win *win, int rank)

@@ -108,6 +108,25 @@ static int take_any(struct bells_wait *w)
 	return -1;
 }
 
+/* The dead rank of a tolerant communicator that may have to notify; -1: none. */
+static int dead_of(const struct bells_wait *w)
+{
+	return tt_comm_dead(w->win->comm, w->want->first ? -1 : w->want->bell[0]);
+}
+
+/* The wait ends without a notification. */
+static int refused(const struct bells_wait *w)
+{
+	int err = tt_comm_check(w->win->comm), dead = dead_of(w);
+
+	if (err || dead < 0)
+		return err;
+	return tt_comm_needs_dead(w->win->comm, dead,
+				  w->want->first ? "waiting for a notification id (until "
+						   "tutti_comm_ack_failed)"
+						 : "waiting for a notification");
+}
+
 /* Takes the notifications, once: the lock is held here anyway. */
 static bool rung(void *arg)
 {
@@ -117,7 +136,7 @@ static bool rung(void *arg)
 		w->index = 0;
 	else if (w->index < 0 && !w->want->all)
 		w->index = take_any(w);
-	return w->index >= 0 || atomic_load(&w->win->comm->failed);
+	return w->index >= 0 || atomic_load(&w->win->comm->failed) || dead_of(w) >= 0;
 }
 
 static int too_late(const struct bells_wait *w)
@@ -152,13 +171,13 @@ int tt_win_wait_bells(struct tutti_win *win, const struct tt_win_bells *bells, i
 			tt_wire_wake(ctx->wire); /* the poll has disarmed what threads sleep on */
 		}
 		if (w.index < 0)
-			err = tt_comm_check(win->comm);
+			err = refused(&w);
 		tt_wire_unlock(ctx->wire);
 	} else if (tt_engine_wait(ctx, rung, &w, tt_deadline_ms(ctx->env.timeout.number))) {
 		return too_late(&w);
 	} else if (w.index < 0) {
 		tt_wire_lock(ctx->wire);
-		err = tt_comm_check(win->comm);
+		err = refused(&w);
 		tt_wire_unlock(ctx->wire);
 	}
 	if (!err)

@@ -61,8 +61,8 @@ static void op_over(struct tt_win_op *op, int status)
 	struct tt_win_end *end = op->end;
 
 	status = tt_win_status(status);
-	if (!end && status && !win->status)
-		win->status = status;
+	if (!end)
+		tt_win_keep_status(win, op->access.rank, status);
 	op_free(op);
 	if (end)
 		end->over(end, status);

@@ -54,8 +54,8 @@ struct tutti_win {
 	uint32_t age; /* number of flush requests so far; an operation has the age at which it began
 		       */
 	struct tt_list flushing; /* flush requests that wait */
-	int status;		 /* of the first operation that failed without a request */
-	int requests;		 /* not collected yet */
+	int *status;   /* by target: of the first operation that failed without a request */
+	int requests;  /* not collected yet */
 	int amo_place; /* place of the transport whose devices execute atomics, as agreed; -1: CPUs
 			  do */
 	uint64_t *amo_word; /* for the results of devices' atomics */
@@ -134,13 +134,16 @@ static inline uint32_t tt_win_begin(struct tutti_win *win, int rank)
 	return win->age;
 }
 void tt_win_end(struct tutti_win *win, int rank, uint32_t age);
+/* Takes the status of operations on rank (-1: all, the lowest rank's); *at: the rank. */
+int tt_win_take_status(struct tutti_win *win, int rank, int *at);
+/* Sets the last error of an operation on rank that has ended with status; returns it. */
+int tt_win_failure(struct tutti_win *win, int rank, const char *call, int status);
 
 /* An operation on rank without a request has ended: the next flush reports the first failure. */
 static inline void tt_win_keep_status(struct tutti_win *win, int rank, int status)
 {
-	(void)rank;
-	if (status && !win->status)
-		win->status = status;
+	if (status && !win->status[rank])
+		win->status[rank] = status;
 }
 
 /* Before the parts are exchanged: registration and tokens. Fills *mine. */

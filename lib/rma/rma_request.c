@@ -96,6 +96,13 @@ static int req_waits(const struct tutti_request *r, char *buf, size_t size)
 	return win_req(r)->win->comm->world[win_req(r)->rank];
 }
 
+/* Each operation ends by itself when the connection to the dead rank is closed. */
+static int req_needs(const struct tutti_request *r)
+{
+	(void)r;
+	return -1;
+}
+
 static int req_explain(const struct tutti_request *r)
 {
 	const struct tt_win_req *req = win_req(r);
@@ -105,8 +112,7 @@ static int req_explain(const struct tutti_request *r)
 	if (req->rank < 0)
 		return tt_fail(r->status, "a one-sided operation failed: %s",
 			       tutti_strerror(r->status));
-	return tt_fail_rank(r->status, req->rank, NULL, "%s on rank %d's window failed: %s",
-			    req->call, req->rank, tutti_strerror(r->status));
+	return tt_win_failure(req->win, req->rank, req->call, r->status);
 }
 
 static void req_record(const struct tutti_request *r, struct tt_flight_op *op,
@@ -119,6 +125,7 @@ static void req_record(const struct tutti_request *r, struct tt_flight_op *op,
 static const struct tt_request_ops req_ops = {.list = TT_ACTIVE_OTHER,
 					      .call = req_call,
 					      .cancel = req_cancel,
+					      .needs = req_needs,
 					      .ended = req_ended,
 					      .free = req_free,
 					      .text = req_text,
@@ -274,9 +281,8 @@ int tt_win_iatomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t 
 static void flushed(struct tt_win_req *req)
 {
 	struct tutti_win *win = req->win;
-	int status = win->status;
+	int at = -1, status = tt_win_take_status(win, req->rank, &at);
 
-	win->status = 0;
 	tt_list_del(&req->flushing);
 	req_over(req, status);
 }

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,31 @@ void tt_win_end(struct tutti_win *win, int rank, uint32_t age)
 
 	win->pending[rank]--;
 	tt_list_each(l, tmp, &win->flushing) tt_win_flush_end(l, rank, age);
+}
+
+int tt_win_take_status(struct tutti_win *win, int rank, int *at)
+{
+	int i, status = 0;
+
+	for (i = 0; i < win->comm->size; i++) {
+		if (!win->status[i] || (rank >= 0 && rank != i))
+			continue;
+		if (!status)
+			*at = i;
+		status = status ? status : win->status[i];
+		win->status[i] = 0;
+	}
+	return status;
+}
+
+int tt_win_failure(struct tutti_win *win, int rank, const char *call, int status)
+{
+	char text[96];
+
+	snprintf(text, sizeof(text), "%s on rank %d's window", call, rank);
+	if (status == -TUTTI_EPEER && win->comm->ndead && tt_comm_dead(win->comm, rank) >= 0)
+		return tt_comm_needs_dead(win->comm, rank, text);
+	return tt_fail_rank(status, rank, NULL, "%s failed: %s", text, tutti_strerror(status));
 }
 
 /*
@@ -69,6 +95,7 @@ static void free_win(struct tutti_win *win)
 	free(win->part);
 	free(win->bell);
 	free(win->pending);
+	free(win->status);
 	bury(win);
 }
 
@@ -147,7 +174,8 @@ int tt_win_open(struct tutti_comm *comm, void *base, size_t size, unsigned flags
 	win->bell = calloc(nbells, sizeof(*win->bell));
 	win->nbells = (int)nbells;
 	win->pending = calloc(n, sizeof(*win->pending));
-	if (!win->part || !win->bell || !win->pending) {
+	win->status = calloc(n, sizeof(*win->status));
+	if (!win->part || !win->bell || !win->pending || !win->status) {
 		free_win(win);
 		return tt_fail(-ENOMEM, "no memory for a window of %d ranks", comm->size);
 	}
@@ -231,7 +259,7 @@ int tt_win_wait(struct tutti_win *win, int rank)
 {
 	struct tutti_context *ctx = win->comm->ctx;
 	struct flush f = {.win = win, .rank = rank};
-	int err;
+	int err, at = rank, status;
 
 	err = tt_engine_wait(ctx, flushed, &f, tt_deadline_ms(ctx->env.timeout.number));
 	tt_wire_lock(ctx->wire);
@@ -244,10 +272,9 @@ int tt_win_wait(struct tutti_win *win, int rank)
 			(long long)ctx->env.timeout.number);
 	else
 		err = tt_comm_check(win->comm);
-	if (!err && win->status)
-		err = tt_fail(win->status, "a one-sided operation failed: %s",
-			      tutti_strerror(win->status));
-	win->status = 0;
+	status = tt_win_take_status(win, rank, &at);
+	if (!err && status)
+		err = tt_win_failure(win, at, "a one-sided operation", status);
 	tt_wire_unlock(ctx->wire);
 	return err;
 }

@@ -83,6 +83,7 @@ void tt_chan_init(struct tt_chan *chan, struct tt_wire *wire, int peer)
 	tt_list_init(&chan->ctrlq);
 	tt_list_init(&chan->early_ctrl);
 	tt_list_init(&chan->inflight);
+	tt_list_init(&chan->orphans);
 	tt_list_init(&chan->flows);
 	tt_list_init(&chan->busy);
 }
@@ -123,6 +124,7 @@ void tt_chan_close_ep(struct tt_chan *chan, int status)
 		tt_chan_withhold(chan, wr->lands[1]);
 		wr->done(wr, status);
 	}
+	tt_orphans_free(chan);
 }
 
 /* Ends the connection but not the channel: its users give up, and later users may reopen it. */

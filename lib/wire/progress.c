@@ -30,6 +30,8 @@ static void on_note(struct tt_wire *wire, uint32_t note)
 		tt_xfer_landed(wire, t->target);
 	else if (t->kind == TT_TOKEN_BELL)
 		((struct tt_bell *)t->target)->ring(t->target);
+	else if (t->kind == TT_TOKEN_ORPHAN)
+		tt_orphan_landed(wire, t->target);
 }
 
 static void on_done(struct tt_wire *wire, struct tt_wr *wr, int status)

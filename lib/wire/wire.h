@@ -282,6 +282,12 @@ void tt_wire_recv(struct tt_wire *wire, struct tt_xfer *x);
  * be writing it, the channel to that peer is closed first (a fence).
  */
 void tt_wire_cancel(struct tt_wire *wire, struct tt_xfer *x);
+/*
+ * The same without a fence: bounce memory that a peer may write is kept until the peer has written
+ * it or the connection is closed. False: a put out of x's buffer is under way, and x goes on. The
+ * receive must not offer the caller's memory: x->buf NULL, or no region.
+ */
+bool tt_wire_abandon(struct tt_wire *wire, struct tt_xfer *x);
 /* Closes the channel to peer, if there is one: its transfers fail and access no memory any more. */
 void tt_wire_fence(struct tt_wire *wire, int peer, uint64_t comm, const char *why);
 /*

@@ -152,11 +152,12 @@ struct tt_chan {
 	struct tt_list recvq;	 /* receives posted before the connection */
 	struct tt_list ctrlq;	 /* control messages waiting for room */
 	struct tt_list inflight; /* wrs at the transport */
+	struct tt_list orphans;	 /* orphan.c */
 	struct tt_list flows;
 	struct tt_list busy; /* in wire->busy while a queue is not empty */
 };
 
-enum tt_token_kind { TT_TOKEN_FREE, TT_TOKEN_XFER, TT_TOKEN_BELL, TT_TOKEN_AMO };
+enum tt_token_kind { TT_TOKEN_FREE, TT_TOKEN_XFER, TT_TOKEN_BELL, TT_TOKEN_AMO, TT_TOKEN_ORPHAN };
 
 struct tt_token {
 	enum tt_token_kind kind;
@@ -242,6 +243,11 @@ static inline bool tt_key_equal(const struct tt_key *a, const struct tt_key *b)
 {
 	return a->comm == b->comm && a->seq == b->seq && a->lane == b->lane && a->index == b->index;
 }
+
+/* orphan.c */
+void tt_orphan_landed(struct tt_wire *wire, void *orphan);
+/* The connection is closed. */
+void tt_orphans_free(struct tt_chan *chan);
 
 /* token.c */
 uint32_t tt_slot_token(const struct tt_chan *chan, int slot);

@@ -22,7 +22,7 @@ static bool has_failed(void *arg)
 	tt_wire_lock(comm->ctx->wire);
 	tt_engine_progress(comm->ctx);
 	tt_wire_unlock(comm->ctx->wire);
-	return atomic_load(&comm->failed);
+	return atomic_load(&comm->coll_failed);
 }
 
 static bool is_gone(void *arg, int world)
@@ -156,8 +156,8 @@ static void free_group(struct tutti_comm *comm, struct tt_node_comm **nc)
 {
 	if (!*nc)
 		return;
-	if (atomic_load(&comm->failed)) /* on all ranks: those that have not come for its area never
-					   will */
+	if (atomic_load(&comm->coll_failed)) /* on all ranks: those that have not come for its area
+					   never will */
 		tt_node_forget(comm->ctx->node, (*nc)->uid);
 	tt_node_group_free((*nc)->group);
 	tt_short_free(*nc);

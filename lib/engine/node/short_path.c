@@ -307,7 +307,7 @@ static enum begun begin(struct short_call *c)
 
 	if (++nc->quick % PROGRESS == 0)
 		tt_engine_progress(ctx);
-	if (atomic_load(&comm->failed) || ctx->running || nc->running || nc->begun != nc->turn)
+	if (atomic_load(&comm->coll_failed) || ctx->running || nc->running || nc->begun != nc->turn)
 		return NOT;
 	c->turn = nc->turn + 1;
 	if (!tt_node_may_begin(c->group, c->turn))

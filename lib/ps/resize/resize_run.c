@@ -375,6 +375,7 @@ static int number_traces(struct tt_ps_resize *r)
 static int split(struct tt_ps_resize *r)
 {
 	int color = tt_ps_stays(&r->was[r->comm->rank]) ? 0 : TUTTI_UNDEFINED, err = 0, end;
+	struct tutti_comm_config how = {.size = sizeof(how), .color = color, .key = r->comm->rank};
 	struct tutti_comm *none = NULL;
 
 	if (!color) {
@@ -387,8 +388,8 @@ static int split(struct tt_ps_resize *r)
 		return err;
 	if (r->fresh)
 		r->fresh->inherits = true;
-	err = tutti_comm_split(r->comm, color, r->comm->rank, r->fresh ? &r->fresh->comm : &none);
-	end = tutti_comm_split(r->comm, color, r->comm->rank, r->fresh ? &r->fresh->coll : &none);
+	err = tutti_comm_create(r->comm, &how, r->fresh ? &r->fresh->comm : &none);
+	end = tutti_comm_create(r->comm, &how, r->fresh ? &r->fresh->coll : &none);
 	return tt_ps_resize_agree(r, err ? err : end);
 }
 
