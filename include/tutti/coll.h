@@ -79,7 +79,7 @@ int tutti_op_create(struct tutti_context *ctx, tutti_op_fn *fn, void *arg, int c
  */
 int tutti_op_create_premul_sum(struct tutti_context *ctx, const void *scalar,
 			       enum tutti_datatype datatype, enum tutti_op *op);
-/** tutti_op_free - -EBUSY while a request uses it. *op becomes TUTTI_OP_LIMIT. */
+/** tutti_op_free - requests with it keep it. *op becomes TUTTI_OP_LIMIT. */
 int tutti_op_free(struct tutti_context *ctx, enum tutti_op *op);
 
 int tutti_allreduce(const void *sendbuf, void *recvbuf, size_t count, enum tutti_datatype datatype,

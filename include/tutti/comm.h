@@ -131,8 +131,8 @@ int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_c
 int tutti_comm_split_host(struct tutti_comm *comm, int key, struct tutti_comm **newcomm);
 
 /**
- * tutti_comm_free - free a communicator made by dup, split or shrink. -EBUSY with requests
- * pending. Local.
+ * tutti_comm_free - free a communicator made by dup, split or shrink. Requests and windows of it
+ * keep it until the last of them is freed. Local.
  */
 int tutti_comm_free(struct tutti_comm *comm);
 

@@ -16,6 +16,8 @@ int tt_check_call(const struct tutti_comm *comm, struct tt_call *call);
  * coll_calls.c: checks a call, then runs it to its end, starts it, or makes a persistent request
  * of it
  */
+/* The same without checks, also on a communicator that has been freed. Not in a group. */
+int tt_call_unchecked(struct tutti_comm *comm, const struct tt_call *call);
 int tt_call_run(struct tutti_comm *comm, struct tt_call *call);
 /* Inline, so that the struct is built in place and not copied. */
 static inline int tt_coll_run(struct tutti_comm *comm, struct tt_call call)

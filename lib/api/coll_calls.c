@@ -53,6 +53,14 @@ int tt_call_run(struct tutti_comm *comm, struct tt_call *call)
 	return err || !req ? err : tt_request_finish(&req);
 }
 
+int tt_call_unchecked(struct tutti_comm *comm, const struct tt_call *call)
+{
+	struct tutti_request *req = NULL;
+	int err = launch_checked(comm, call, false, &req);
+
+	return err ? err : tt_request_finish(&req);
+}
+
 int tt_coll_start(struct tutti_comm *comm, struct tt_call call, struct tutti_request **request)
 {
 	return launch(comm, &call, false, request);

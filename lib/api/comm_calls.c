@@ -185,18 +185,7 @@ int tutti_comm_free(struct tutti_comm *comm)
 		return err;
 	if (comm == comm->ctx->world)
 		return tt_fail(-EINVAL, "the world is freed by tutti_finalize");
-	tt_wire_lock(comm->ctx->wire);
-	if (comm->requests)
-		err = tt_fail(-EBUSY, "tutti_comm_free: %d request%s not been waited for or freed",
-			      comm->requests, comm->requests == 1 ? " has" : "s have");
-	else if (comm->windows)
-		err = tt_fail(-EBUSY, "tutti_comm_free: %d window%s not been freed", comm->windows,
-			      comm->windows == 1 ? " has" : "s have");
-	tt_wire_unlock(comm->ctx->wire);
-	if (err)
-		return err;
-	tt_comm_strip(comm);
-	tt_comm_bury(comm);
+	tt_comm_free(comm);
 	return 0;
 }
 

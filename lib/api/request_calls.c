@@ -146,11 +146,11 @@ int tutti_request_free(struct tutti_request **request)
 		return 0;
 	req = *request;
 	tt_wire_lock(req->comm->ctx->wire);
-	if (!tt_request_finished(req))
+	if (tt_request_finished(req))
+		tt_request_free(req);
+	else if (!tt_request_orphan(req))
 		err = tt_fail(-EBUSY,
 			      "tutti_request_free: the request is running; wait for it first");
-	else
-		tt_request_free(req);
 	tt_wire_unlock(req->comm->ctx->wire);
 	if (!err)
 		*request = NULL;

@@ -64,7 +64,9 @@ int tutti_win_free(struct tutti_win *win)
 			       requests);
 	err = tt_win_wait(win, -1);
 	if (!err)
-		err = tutti_barrier(comm);
+		err = comm->freed
+			      ? tt_call_unchecked(comm, &(struct tt_call){.coll = TT_COLL_BARRIER})
+			      : tutti_barrier(comm);
 	win->abandoned = err && win->maps;
 	tt_win_drop(win);
 	return err;

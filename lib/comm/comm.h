@@ -67,7 +67,8 @@ struct tt_userop {
 	void *arg;
 	enum tutti_datatype datatype; /* premul sum: of scalar */
 	_Alignas(8) unsigned char scalar[8];
-	int users; /* requests */
+	int users;  /* requests */
+	bool freed; /* by its maker: goes with its last user */
 };
 
 /*
@@ -167,6 +168,7 @@ struct tutti_comm {
 	struct tt_list active[TT_ACTIVE_LISTS]; /* requests under way, oldest first */
 	int requests;				/* existing, including persistent ones */
 	int windows;				/* existing */
+	bool freed; /* by its maker: goes with its last request and window */
 	struct tt_plan_cache *plans;
 	struct tt_chooser *chooser;
 	struct tt_p2p *p2p;	   /* NULL: no messages yet */
@@ -227,7 +229,10 @@ struct tutti_context {
 	int ndecided;
 	int voting;		       /* agreements under way */
 	struct tt_boot *_Atomic beats; /* the control tree, for handlers that wait for the lock */
-	int shrunk;		       /* decisions of tutti_comm_shrink and tutti_comm_grow */
+	int orphans;		       /* requests freed while they run */
+	bool reap_due;		       /* a freed communicator has lost its last user */
+	void (*reap)(struct tutti_context *ctx); /* lib/job */
+	int shrunk; /* decisions of tutti_comm_shrink and tutti_comm_grow */
 
 	/* the engine's */
 	struct tt_list ready;	   /* lanes whose next round can start */
@@ -294,6 +299,8 @@ int tt_comm_rank_of(const struct tutti_comm *comm, int world);
 /* Makes an operator like this one and returns its number. Takes the lock, as does freeing. */
 int tt_userop_new(struct tutti_context *ctx, const struct tt_userop *like, enum tutti_op *id);
 int tt_userop_free(struct tutti_context *ctx, enum tutti_op id);
+/* Under the lock: a request needs it no more. */
+void tt_userop_put(struct tt_userop *op);
 /* Under the lock; NULL: there is none, and the thread's last error (-EINVAL) says why. */
 struct tt_userop *tt_userop_find(struct tutti_context *ctx, enum tutti_op id);
 void tt_userop_free_all(struct tutti_context *ctx);

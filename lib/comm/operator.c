@@ -25,6 +25,7 @@ int tt_userop_new(struct tutti_context *ctx, const struct tt_userop *like, enum 
 	*op = *like;
 	op->id = (enum tutti_op)number;
 	op->users = 0;
+	op->freed = false;
 	tt_list_init(&op->link);
 	tt_wire_lock(ctx->wire);
 	tt_list_add(&ctx->ops, &op->link);
@@ -41,7 +42,7 @@ struct tt_userop *tt_userop_find(struct tutti_context *ctx, enum tutti_op id)
 	{
 		struct tt_userop *op = tt_container(l, struct tt_userop, link);
 
-		if (op->id == id)
+		if (op->id == id && !op->freed)
 			return op;
 	}
 	if (id > TUTTI_NUM_OPS && (int)id < atomic_load(&next_id))
@@ -68,15 +69,17 @@ int tt_userop_free(struct tutti_context *ctx, enum tutti_op id)
 	if (!op)
 		err = -EINVAL;
 	else if (op->users)
-		err = tt_fail(
-			-EBUSY,
-			"tutti_op_free: %d request%s with the operator not been waited for or "
-			"freed",
-			op->users, op->users == 1 ? " has" : "s have");
+		op->freed = true;
 	else
 		unlink_and_free(op);
 	tt_wire_unlock(ctx->wire);
 	return err;
+}
+
+void tt_userop_put(struct tt_userop *op)
+{
+	if (!--op->users && op->freed)
+		unlink_and_free(op);
 }
 
 void tt_userop_free_all(struct tutti_context *ctx)

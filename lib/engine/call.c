@@ -99,7 +99,7 @@ static void plan_free(struct tutti_request *r)
 	struct tt_plan_req *req = plan_req(r);
 
 	if (req->user)
-		req->user->users--;
+		tt_userop_put(req->user);
 	tt_plans_put(req);
 }
 

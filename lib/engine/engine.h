@@ -231,6 +231,8 @@ void tt_request_init(struct tutti_request *req, const struct tt_request_ops *ops
 		     struct tutti_comm *comm, bool persistent);
 int tt_request_start(struct tutti_request *req);
 void tt_request_free(struct tutti_request *req);
+/* A running request frees itself at its end. False: it is waited for in another way. */
+bool tt_request_orphan(struct tutti_request *req);
 /*
  * For ops->start: marks the request under way, with a deadline; or returns the communicator's
  * failure.

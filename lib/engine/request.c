@@ -75,8 +75,27 @@ void tt_request_init(struct tutti_request *req, const struct tt_request_ops *ops
 
 void tt_request_free(struct tutti_request *req)
 {
-	req->comm->requests--;
+	struct tutti_comm *comm = req->comm;
+
 	req->ops->free(req);
+	if (!--comm->requests && comm->freed)
+		comm->ctx->reap_due = true;
+}
+
+static void orphan_ended(struct tutti_request *req)
+{
+	req->comm->ctx->orphans--;
+	tt_request_free(req);
+}
+
+bool tt_request_orphan(struct tutti_request *req)
+{
+	if (atomic_load(&req->state) != TT_REQ_RUNNING || req->ended || req->ops->collected)
+		return false;
+	req->persistent = false;
+	req->ended = orphan_ended;
+	req->comm->ctx->orphans++;
+	return true;
 }
 
 int tt_request_start(struct tutti_request *req)

@@ -242,6 +242,8 @@ void tt_engine_timers(struct tutti_context *ctx)
 	struct tt_list *l, *tmp;
 	uint64_t now;
 
+	if (ctx->reap_due)
+		ctx->reap(ctx);
 	tt_vote_timers(ctx);
 	if (!ctx->running && !ctx->suspicions)
 		return;

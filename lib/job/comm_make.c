@@ -78,6 +78,33 @@ void tt_comm_strip(struct tutti_comm *comm)
 	tt_wire_unlock(comm->ctx->wire);
 }
 
+void tt_comm_reap(struct tutti_context *ctx)
+{
+	struct tt_list *l, *tmp;
+
+	ctx->reap_due = false;
+	tt_list_each(l, tmp, &ctx->comms)
+	{
+		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
+
+		if (!comm->freed || comm->requests || comm->windows)
+			continue;
+		tt_comm_strip(comm);
+		tt_comm_bury(comm);
+	}
+}
+
+void tt_comm_free(struct tutti_comm *comm)
+{
+	struct tutti_context *ctx = comm->ctx;
+
+	tt_wire_lock(ctx->wire);
+	comm->freed = true;
+	comm->magic = TT_COMM_DEAD;
+	tt_comm_reap(ctx);
+	tt_wire_unlock(ctx->wire);
+}
+
 int tt_comm_make(struct tutti_context *ctx, const int *world, int n,
 		 const struct tt_comm_kind *kind, const char *call, struct tutti_comm **out)
 {

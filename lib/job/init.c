@@ -14,6 +14,8 @@
 #include "lib/base/clock.h"
 #include "lib/engine/node/node_ops.h"
 
+#define ORPHANS_MS 1000 /* for requests that nobody waits for, after all ranks have met */
+
 static int set_text(struct tt_env_value *value, const char *text)
 {
 	char *copy = strdup(text);
@@ -304,6 +306,7 @@ static void init_context(struct tutti_context *ctx)
 {
 	ctx->magic = TT_CTX_MAGIC;
 	ctx->next_comm_id = 1;
+	ctx->reap = tt_comm_reap;
 	ctx->boot_params.listen_fd = -1;
 	tt_list_init(&ctx->comms);
 	tt_list_init(&ctx->dead);
@@ -551,6 +554,7 @@ static int check_idle(struct tutti_context *ctx)
 		busy += comm->requests;
 		windows += comm->windows;
 	}
+	busy -= ctx->orphans;
 	if (busy)
 		err = tt_fail(-EBUSY, "tutti_finalize: %d request%s not been waited for or freed",
 			      busy, busy == 1 ? " has" : "s have");
@@ -573,6 +577,39 @@ static bool all_sent_anyway(void *arg)
 	struct tutti_context *ctx = arg;
 
 	return !tt_wire_pending(ctx->wire);
+}
+
+static bool no_orphans(void *arg)
+{
+	struct tutti_context *ctx = arg;
+
+	return !ctx->orphans;
+}
+
+/*
+ * Requests that were freed while they ran: sends end soon, as all ranks have made their receives;
+ * the rest is taken back.
+ */
+static void end_orphans(struct tutti_context *ctx)
+{
+	struct tutti_request *req;
+	struct tt_list *l, *tmp;
+
+	if (ctx->orphans)
+		tt_engine_wait(ctx, no_orphans, ctx, tt_deadline_ms(ORPHANS_MS));
+	tt_wire_lock(ctx->wire);
+	tt_list_each(l, tmp, &ctx->comms)
+	{
+		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
+
+		while (ctx->orphans && !tt_list_empty(&comm->active[TT_ACTIVE_OTHER])) {
+			req = tt_container(comm->active[TT_ACTIVE_OTHER].next, struct tutti_request,
+					   link);
+			req->ops->cancel(req);
+			tt_request_end(req, -ECANCELED);
+		}
+	}
+	tt_wire_unlock(ctx->wire);
 }
 
 /*
@@ -604,6 +641,7 @@ int tt_finalize(struct tutti_context *ctx)
 	if (err)
 		return err;
 	err = say_goodbye(ctx);
+	end_orphans(ctx);
 	failed = err || atomic_load(&ctx->world->coll_failed);
 	/* Failed ranks never come; after a shrink, survivors may come as late as the timeout. */
 	stop = leave_job(ctx,

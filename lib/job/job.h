@@ -31,6 +31,10 @@ int tt_comm_equip(struct tutti_comm *comm, const struct tt_agreed *agreed);
 /* Renews both for a communicator without requests, after a change of agreed or ctx->tune. */
 int tt_comm_choose(struct tutti_comm *comm, const struct tt_agreed *agreed);
 void tt_comm_strip(struct tutti_comm *comm);
+/* Frees comm now, or with its last request and window: calls on it fail from now on. */
+void tt_comm_free(struct tutti_comm *comm);
+/* Frees what has been left to the last use. Under the lock. */
+void tt_comm_reap(struct tutti_context *ctx);
 int tt_agreed_get(struct tutti_context *ctx, struct tt_agreed *agreed);
 
 /*

@@ -128,6 +128,7 @@ void tt_win_drop(struct tutti_win *win)
 
 	tt_win_close(win);
 	tt_wire_lock(comm->ctx->wire);
-	comm->windows--;
+	if (!--comm->windows && comm->freed)
+		comm->ctx->reap(comm->ctx);
 	tt_wire_unlock(comm->ctx->wire);
 }

@@ -52,11 +52,10 @@ static int window_and_comm(struct mp_job *job)
 
 	MP_OK(tutti_comm_dup(job->world, &comm));
 	MP_OK(tutti_win_create(comm, NULL, 0, 0, &win));
-	MP_ERR(tutti_comm_free(comm), -EBUSY);
-	MP_SAID("window");
+	MP_OK(tutti_comm_free(comm));
+	MP_ERR(tutti_comm_free(comm), -EINVAL);
 	MP_ERR(tutti_finalize(job->ctx), -EBUSY);
-	MP_OK(tutti_win_free(win));
-	return tutti_comm_free(comm);
+	return tutti_win_free(win);
 }
 
 static void test_window_and_comm(void)
@@ -224,12 +223,82 @@ static void test_out_of_credits(void)
 		 0);
 }
 
+/* ---- objects freed while they are in use ---- */
+
+#define FREED 50000
+
+/* Progress of what nobody waits for, until the last element is there. */
+static int await_last(struct mp_job *job, const int32_t *last, int32_t value)
+{
+	double until = mp_now() + 20;
+	int found;
+
+	while (*(volatile const int32_t *)last != value && mp_now() < until)
+		MP_OK(tutti_iprobe(TUTTI_ANY_SOURCE, 1, job->world, &found, NULL));
+	TT_EXPECT(*last == value);
+	return 0;
+}
+
+static int freed_in_use(struct mp_job *job)
+{
+	int32_t *out, *in, sum = 1, i, peer = (job->rank + 1) % job->n;
+	int from = (job->rank + job->n - 1) % job->n;
+	struct tutti_request *send, *recv, *coll, *never;
+	struct tutti_comm *comm;
+
+	MP_OK(tutti_alloc(job->ctx, FREED * 4, (void **)&out));
+	MP_OK(tutti_alloc(job->ctx, FREED * 4, (void **)&in));
+	memset(in, 0, FREED * 4);
+	for (i = 0; i < FREED; i++)
+		out[i] = i + 1;
+	MP_OK(tutti_comm_dup(job->world, &comm));
+	MP_OK(tutti_irecv(in, FREED, TUTTI_INT32, from, 0, comm, NULL, &recv));
+	MP_OK(tutti_request_free(&recv));
+	TT_EXPECT(!recv);
+	MP_OK(tutti_isend(out, FREED, TUTTI_INT32, peer, 0, comm, &send));
+	MP_OK(tutti_request_free(&send));
+	if (job->arg) {
+		MP_OK(tutti_irecv(in, 1, TUTTI_INT32, from, 5, job->world, NULL, &never));
+		MP_OK(tutti_request_free(&never)); /* taken back by tutti_finalize */
+	}
+	MP_OK(tutti_iallreduce(TUTTI_IN_PLACE, &sum, 1, TUTTI_INT32, TUTTI_SUM, comm, &coll));
+	MP_OK(tutti_comm_free(comm));
+	MP_ERR(tutti_barrier(comm), -EINVAL);
+	MP_SAID("freed");
+	MP_OK(tutti_wait(&coll));
+	TT_EXPECT(sum == job->n);
+	TT_EXPECT(!await_last(job, &in[FREED - 1], FREED));
+	for (i = 0; i < FREED; i++)
+		TT_EXPECT(in[i] == i + 1);
+	MP_OK(tutti_barrier(job->world)); /* its peer has read out by now */
+	MP_OK(tutti_free(out));
+	return tutti_free(in);
+}
+
+static void test_freed_in_use(void)
+{
+	static const char *const env[] = {"", "TUTTI_TRANSPORT=shm",
+					  "TUTTI_TRANSPORT=ofi TUTTI_IF=lo",
+					  "TUTTI_PROGRESS=thread"};
+	unsigned i;
+	int n;
+
+	for (i = 0; i < 4; i++)
+		for (n = 1; n < 4 && !(i == 2 && mp_no_ofi()); n++)
+			TT_CHECK(MP_RUN(.n = n, .env = env[i], .fn = freed_in_use,
+					.arg = n == 2 && i == 1 ? &n : NULL) == 0);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"many_windows", test_many_windows},	 {"window_and_comm", test_window_and_comm},
-		{"window_fails", test_window_fails},	 {"threads_dup", test_threads_dup},
-		{"out_of_credits", test_out_of_credits}, {NULL, NULL},
+		{"many_windows", test_many_windows},
+		{"window_and_comm", test_window_and_comm},
+		{"window_fails", test_window_fails},
+		{"threads_dup", test_threads_dup},
+		{"out_of_credits", test_out_of_credits},
+		{"freed_in_use", test_freed_in_use},
+		{NULL, NULL},
 	};
 
 	return tt_test_main("core", tests, argc, argv);

@@ -132,9 +132,11 @@ static int freed_comm(struct mp_job *job)
 
 	MP_OK(tutti_comm_dup(job->world, &comm));
 	MP_OK(tutti_barrier_init(comm, &req));
-	MP_ERR(tutti_comm_free(comm), -EBUSY);
-	MP_OK(tutti_request_free(&req));
 	MP_OK(tutti_comm_free(comm));
+	MP_ERR(tutti_barrier(comm), -EINVAL);
+	MP_OK(tutti_start(req)); /* the request keeps it */
+	MP_OK(tutti_wait(&req));
+	MP_OK(tutti_request_free(&req));
 	MP_ERR(tutti_barrier(comm), -EINVAL);
 	MP_SAID("freed");
 	MP_ERR(tutti_comm_free(comm), -EINVAL);
